@@ -1,0 +1,40 @@
+// One kernel: a step of an spmd function (ir/fuse.h) as an LLVM function, the same generator for the
+// host's vector unit and for NVPTX.
+#ifndef BD_CODEGEN_KERNEL_KERNEL_H
+#define BD_CODEGEN_KERNEL_KERNEL_H
+#include "ir/fuse.h"
+#include "ir/index.h"
+
+// Host ABI of kernel number N (symbols are numbered, never named after anything in a model file):
+//
+//   void bdk_N(char *const *buffers, const int64_t *range, const bd_rt_random *random,
+//              const float *scalars, int64_t chunk);
+//   int64_t bdk_N_chunks(const int64_t *range);
+//
+// `buffers`: `in` then `out` in the order below. `range`: for each loop of the step's index map (a fused
+// run: the loops of its result shape; else the map of bd_op_infer) two numbers: the first logical index
+// that this rank holds, and how many valid ones. Strides are compile-time constants: row-major over padded
+// local extents. Chunks split the outermost rows in fixed pieces, independent of the number of
+// threads; kernels that reduce over rows are one chunk per fixed column block, rows ascending.
+typedef struct bd_kernel {
+  int number;
+  const bd_module *module;
+  const bd_function *function;
+  int first_op, op_count;
+  int in_count, out_count;
+  bd_id *in, *out;  // values read from and written to memory, each once, in order of first use
+  bool *accumulate; // per `out`: add to what is there
+} bd_kernel;
+
+// Describes step `step`; false when its op runs as a call of the runtime (BD_LIBRARY).
+bool bd_kernel_of_step(bd_ctx *ctx, const bd_module *module, const bd_function *function,
+                       const bd_fusion *fusion, int step, int number, bd_kernel *out_kernel);
+
+typedef struct bd_kernel_set bd_kernel_set; // an LLVM module in the making; destroy it
+BD_NODISCARD bd_status bd_kernel_set_create(bd_ctx *ctx, bool cuda, const char *arch,
+                                            bd_kernel_set **out_set);
+void bd_kernel_set_destroy(bd_kernel_set *set);
+BD_NODISCARD bd_status bd_kernel_set_add(bd_ctx *ctx, bd_kernel_set *set, const bd_kernel *kernel);
+// Verifies, optimizes, and writes `stem.ll` and `stem.s` (x86-64-v3, or PTX for `arch`).
+BD_NODISCARD bd_status bd_kernel_set_write(bd_ctx *ctx, bd_kernel_set *set, const char *stem);
+#endif

@@ -1,0 +1,29 @@
+// Whole-file reading with a bound, read-only maps, and writing that leaves no half file.
+#ifndef BD_IR_BASE_FILE_H
+#define BD_IR_BASE_FILE_H
+#include "ir/base/context.h"
+
+// Reads a regular file of at most `limit_bytes` into ctx->arena, with a NUL after the last byte.
+// Errors: BD_INVALID with one diagnostic naming the path.
+BD_NODISCARD bd_status bd_file_read(bd_ctx *ctx, const char *path, size_t limit_bytes,
+                                    char **out_data, size_t *out_bytes);
+
+// A read-only private map. The caller unmaps it.
+typedef struct bd_map {
+  const unsigned char *data;
+  size_t bytes;
+} bd_map;
+BD_NODISCARD bd_status bd_map_open(bd_ctx *ctx, const char *path, bd_map *out_map);
+void bd_map_close(bd_map *map);
+
+// Writes `path.tmp`, syncs, renames. On failure nothing is left behind.
+BD_NODISCARD bd_status bd_file_write(bd_ctx *ctx, const char *path, const void *data, size_t bytes);
+
+// Makes a folder and its parents; fine if it stands already.
+BD_NODISCARD bd_status bd_folder_make(bd_ctx *ctx, const char *path);
+
+bool bd_file_exists(const char *path);
+bool bd_is_folder(const char *path);
+// `folder/name` in ctx->arena.
+const char *bd_path_join(bd_ctx *ctx, const char *folder, const char *name);
+#endif

@@ -1,0 +1,38 @@
+// Growing text, escapes, and numbers that round-trip.
+#ifndef BD_IR_BASE_TEXT_H
+#define BD_IR_BASE_TEXT_H
+#include "ir/base/arena.h"
+#include <stdarg.h>
+#include <stdint.h>
+
+typedef struct bd_text {
+  bd_arena *arena;
+  char *data; // NUL-terminated
+  size_t length, capacity;
+} bd_text;
+
+bd_text bd_text_init(bd_arena *arena);
+void bd_text_add(bd_text *text, const char *string);
+void bd_text_add_n(bd_text *text, const char *bytes, size_t count);
+void bd_text_addf(bd_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void bd_text_addv(bd_text *text, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+
+// For people: bytes that could steer a terminal or break a line (control and bidirectional
+// characters, bytes that are not UTF-8) become \n, \x1b, \u202e; the rest stays as it is.
+void bd_text_add_printable(bd_text *text, const char *bytes, size_t count);
+
+// A quoted JSON string (also the string form of the IR grammar): every byte outside printable
+// ASCII, and `"` `\`, is escaped; bytes that are not UTF-8 become \u00XX.
+void bd_text_add_json_string(bd_text *text, const char *string);
+
+// A quoted C string literal that no name can break out of: octal escapes for everything but
+// letters, digits and plain punctuation (no trigraph, no line splice).
+void bd_text_add_c_string(bd_text *text, const char *string);
+
+// The shortest decimal that reads back to the same double; "inf", "-inf", "nan" otherwise.
+void bd_text_add_double(bd_text *text, double value);
+
+// "1.50 GiB": for people.
+void bd_text_add_bytes(bd_text *text, int64_t bytes);
+#endif

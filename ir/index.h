@@ -1,0 +1,55 @@
+// Index rules made concrete: the loops of one op and how its operands and results touch them.
+// Shapes, flops, sharding choices and the collectives they need all follow from this.
+#ifndef BD_IR_INDEX_H
+#define BD_IR_INDEX_H
+#include "ir/module.h"
+
+#define BD_MAX_LOOPS 12
+
+typedef enum bd_loop_kind {
+  BD_LOOP_PARALLEL, // splitting it splits every result that carries it
+  BD_LOOP_SUM,      // splitting it leaves partial sums
+  BD_LOOP_MAX,
+  BD_LOOP_LSE,
+  BD_LOOP_WHOLE, // cannot be split
+} bd_loop_kind;
+
+typedef struct bd_loop {
+  char letter;
+  bd_loop_kind kind;
+  bool gather;    // indexed by data: kernels compare the index with the rows a part holds
+  int64_t extent; // BD_DIM_BATCH for the symbolic batch
+} bd_loop;
+
+// For operand or result i and its dimension d: the loop that indexes it, or -1 (broadcast, window).
+typedef struct bd_index_map {
+  int loops;
+  bd_loop loop[BD_MAX_LOOPS];
+  int8_t in[BD_MAX_OPERANDS][BD_MAX_RANK];
+  int8_t out[BD_MAX_RESULTS][BD_MAX_RANK];
+} bd_index_map;
+
+// The map of a logical op whose operand types are known; checks ranks and extents against the rule.
+// Fills the result types (into `out_types`, BD_MAX_RESULTS of them) as well: this is shape inference.
+// Errors: BD_INVALID at the op's place.
+BD_NODISCARD bd_status bd_op_infer(bd_ctx *ctx, const bd_function *function, const bd_op *op,
+                                   bd_index_map *out_map, bd_type *out_types);
+
+int bd_index_find(const bd_index_map *map, char letter); // loop number or -1
+
+// Splitting: loop per mesh axis (-1: the axis' ranks all do the same). What the op then needs of
+// operand i and makes of result i. A result's loop that is absent from it and split gives the
+// combiner's partial. Results of one op may be partial and sharded at once on different axes.
+bool bd_split_allowed(const bd_index_map *map, const bd_mesh *mesh, int64_t batch, int axis, int loop);
+bd_sharding bd_split_operand(const bd_index_map *map, const bd_mesh *mesh,
+                             const int8_t split[BD_MAX_AXES], int operand);
+bd_sharding bd_split_result(const bd_index_map *map, const bd_mesh *mesh,
+                            const int8_t split[BD_MAX_AXES], int result);
+
+// Work of one execution on one rank under a split (padding included): floating-point operations
+// (a multiply-add is two) and bytes read and written.
+double bd_op_flops(const bd_function *function, const bd_op *op, const bd_index_map *map,
+                   const bd_mesh *mesh, const int8_t split[BD_MAX_AXES], int64_t batch);
+double bd_op_bytes(const bd_function *function, const bd_op *op, const bd_index_map *map,
+                   const bd_mesh *mesh, const int8_t split[BD_MAX_AXES], int64_t batch);
+#endif

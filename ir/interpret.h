@@ -1,0 +1,23 @@
+// The reference interpreter: float64, one rank, no plan. The semantics of every graph and train module.
+#ifndef BD_IR_INTERPRET_H
+#define BD_IR_INTERPRET_H
+#include "ir/op_semantics.h"
+
+// Runs `function` on `in` (param_count tensors); `*out` gets result_count tensors in ctx->arena.
+// `all_values` (or NULL) receives every value, indexed by id.
+BD_NODISCARD bd_status bd_interpret_function(bd_ctx *ctx, const bd_module *module,
+                                             const bd_function *function, const bd_tensor *in,
+                                             const bd_random_key *key, bd_tensor **out_results,
+                                             bd_tensor **out_all_values);
+
+// Runs main for one micro-batch of `batch` samples. `in`: inputs then weights. train: the gradient of
+// the loss sum is `loss_scale` (1/global count).
+BD_NODISCARD bd_status bd_interpret_main(bd_ctx *ctx, const bd_module *module, int64_t batch,
+                                         const bd_tensor *in, double loss_scale,
+                                         const bd_random_key *key, bd_tensor **out_results);
+
+// Uniform in [0,1) for the element `element` of sample `sample` at a random site; Philox4x32-10
+// (Salmon et al., SC 2011). The runtime and the kernels compute the same bits.
+float bd_random_uniform(uint64_t seed, uint64_t step, uint32_t site, uint32_t call, uint64_t sample,
+                        uint64_t element);
+#endif

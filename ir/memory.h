@@ -1,0 +1,44 @@
+// A rank's arena, byte for byte. Planner and codegen both read it from here, so a prediction and an
+// allocation cannot differ.
+#ifndef BD_IR_MEMORY_H
+#define BD_IR_MEMORY_H
+#include "ir/module.h"
+#include "ir/schedule.h"
+
+#define BD_ALIGNMENT 256 // of every placement, bytes
+
+static inline int64_t bd_align(int64_t bytes) {
+  return (bytes + BD_ALIGNMENT - 1) / BD_ALIGNMENT * BD_ALIGNMENT;
+}
+
+typedef struct bd_memory {
+  int64_t bytes[BD_SEGMENT_COUNT]; // tape: all slots
+  int64_t total_bytes;
+} bd_memory;
+
+// Bytes of one rank's buffer for a value of an spmd function (aligned).
+int64_t bd_memory_value_bytes(const bd_module *module, const bd_value *value);
+
+// Places a function's inner values in the workspace: values that are neither parameters, results, nor
+// saved; first fit by decreasing size over live ranges in op order; in-place ops share when the operand
+// dies there. Sets segment and offset_bytes of each; returns the height.
+BD_NODISCARD bd_status bd_memory_place_workspace(bd_ctx *ctx, const bd_module *module,
+                                                 bd_function *function, int64_t *out_bytes);
+
+// Lays out the tape slot of one call of a forward function: saved values one after another.
+// Parameters of the function that are main values (weights, inputs, boundary values) take no room
+// unless saved as boundary. Sets offsets; returns bytes per micro-batch.
+BD_NODISCARD bd_status bd_memory_place_tape(bd_ctx *ctx, const bd_module *module,
+                                            bd_function *forward, int64_t *out_bytes);
+
+// Bytes of the optimizer's state per element of a weight (adamw 8, sgd with momentum 4, sgd 0), and of
+// one weight's state on a rank: split flat over `zero_parts` ranks, each part padded.
+int64_t bd_optimizer_state_bytes(const char *optimizer);
+int64_t bd_memory_optimizer_bytes(const char *optimizer, int64_t local_elements, int zero_parts);
+
+// The whole arena of `stage`.
+BD_NODISCARD bd_status bd_memory_of_stage(bd_ctx *ctx, const bd_module *spmd, int stage,
+                                          bd_schedule schedule, int micro_batches,
+                                          const char *optimizer, unsigned zero_axes,
+                                          bd_memory *out_memory);
+#endif

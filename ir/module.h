@@ -1,0 +1,172 @@
+// Modules, functions, ops and values. One set of structs carries every stage from graph to exec;
+// what a stage adds (shardings, splits, offsets) are fields that earlier stages leave unset.
+#ifndef BD_IR_MODULE_H
+#define BD_IR_MODULE_H
+#include "ir/op.h"
+
+#define BD_MAX_OPERANDS 8 // of a logical op; calls hold any number
+#define BD_MAX_RESULTS 4
+
+typedef enum bd_stage {
+  BD_STAGE_GRAPH,
+  BD_STAGE_TRAIN,
+  BD_STAGE_SHARDED,
+  BD_STAGE_SPMD,
+  BD_STAGE_EXEC,
+  BD_STAGE_COUNT
+} bd_stage;
+const char *bd_stage_name(bd_stage stage);
+
+// Segments of a rank's arena.
+typedef enum bd_segment {
+  BD_SEGMENT_NONE,
+  BD_SEGMENT_WEIGHTS,   // parameters
+  BD_SEGMENT_GRADIENTS, // one accumulator per use of a weight
+  BD_SEGMENT_OPTIMIZER,
+  BD_SEGMENT_TAPE,      // saved residuals, a slot per micro-batch in flight
+  BD_SEGMENT_BOUNDARY,  // values of main: between calls, sent and received
+  BD_SEGMENT_WORKSPACE, // inside one call, the maximum over calls
+  BD_SEGMENT_COUNT
+} bd_segment;
+const char *bd_segment_name(bd_segment segment);
+
+typedef int bd_id; // of a value, within its function
+#define BD_NO_ID (-1)
+
+typedef struct bd_value {
+  const char *name; // unique in the function, printable as %name: [A-Za-z0-9_.]+
+  bd_type type;     // logical
+  bd_sharding sharding;
+  bool has_sharding; // sharded stage on
+  bd_segment segment;
+  int64_t offset_bytes; // exec: within the segment, of the call's or slot's base
+  int producer;         // index of the op, or -1 for a parameter
+  int result;           // which of its results
+} bd_value;
+
+typedef struct bd_op {
+  bd_op_kind kind;
+  int in_count, out_count;
+  bd_id *in, *out;
+  int attr_count;
+  bd_attr *attrs;
+  const char *callee; // calls: function name
+  // The op of the forward function whose loop nest this op belongs to: itself for a forward op, and
+  // for backward ops the forward op they derive. Loops of one group share letters, so one choice of
+  // split per group shards forward and backward.
+  int group;
+  int8_t split[BD_MAX_AXES]; // loop per mesh axis; sharded stage on (has_split)
+  bool has_split;
+  bool recomputed; // a clone of a forward op in a backward function
+  int stage;       // calls: pipeline stage, -1 before the plan is applied
+  bd_loc loc;
+} bd_op;
+
+typedef enum bd_role {
+  BD_ROLE_FORWARD,
+  BD_ROLE_BACKWARD, // peer: its forward function
+} bd_role;
+
+// A straight-line function in SSA form. A forward function of the train stage on also lists
+// `saves`: the values its backward function may read. The backward function's first `restore_count`
+// parameters are those values in the same order; then come the gradients of the forward results;
+// its results are the gradients of the forward parameters that have one (`gradient_of`).
+typedef struct bd_function {
+  const char *name;
+  bd_role role;
+  const char *peer; // the other of a forward/backward pair, or NULL
+  int value_count, value_capacity;
+  bd_value *values;
+  int op_count, op_capacity;
+  bd_op *ops;
+  int param_count, result_count, save_count, restore_count;
+  bd_id *params, *results, *saves;
+  int *gradient_of; // backward: for result i, the index of the forward parameter
+  bool *is_weight;  // per parameter: main passes a weight here in every call
+  bd_loc loc;
+} bd_function;
+
+typedef enum bd_init_kind { BD_INIT_ZEROS, BD_INIT_ONES, BD_INIT_NORMAL, BD_INIT_UNIFORM } bd_init_kind;
+
+// Where a logical weight is stored: the stored tensor is sliced along `slice_dim` (-1: whole), its
+// dimensions are permuted (logical dimension i is stored dimension perm[i] after splitting), and
+// reshaped in row-major order to the logical shape.
+typedef struct bd_storage {
+  const char *name; // as in the model's files; any bytes
+  int rank;
+  int64_t dims[BD_MAX_RANK];
+  int slice_dim;
+  int64_t slice_start, slice_size;
+  bool transpose; // a stored matrix [out, in] (or [in, out]) read as its transpose before reshaping
+} bd_storage;
+
+typedef struct bd_weight {
+  const char *name; // unique; printable as @name
+  bd_type type;
+  bd_storage storage;
+  bd_init_kind init;
+  double init_scale; // standard deviation, or half-width
+  bool decay;        // weight decay applies
+} bd_weight;
+
+typedef enum bd_input_kind { BD_INPUT_TOKENS, BD_INPUT_TARGETS, BD_INPUT_REALS } bd_input_kind;
+
+typedef struct bd_module {
+  bd_stage stage;
+  const char *name; // any bytes
+  int weight_count, weight_capacity;
+  bd_weight *weights;
+  int function_count, function_capacity;
+  bd_function **functions;
+  // Parameters: inputs first (`input_count`), then one per weight in order. Ops: calls, and `add` of gradients.
+  // graph: its one result is the loss sum. train on: one more parameter, `dloss` (f32[], the gradient of
+  // the loss sum: 1 / the step's target count); forward calls in order, then backward calls in reverse
+  // order, each with the attribute `of` = index in main of its forward call. A backward call's operands
+  // are only the gradients of the forward results (its restored values come from the tape of `of`).
+  // Gradients of an activation used by several calls are summed by `add` ops in main. Results: the
+  // loss sum, then one gradient per use of a weight (`gradient_weight`).
+  bd_function *main;
+  int input_count;
+  bd_input_kind *inputs;
+  int *gradient_weight; // train on: main's result i+1 is a gradient of this weight
+  bd_mesh mesh;         // sharded on; the same for every stage
+  int stages;           // sharded on
+  int64_t micro_batch;  // sharded on: the extent of B; 0 before
+} bd_module;
+
+// Building. Everything lives in ctx->arena.
+bd_module *bd_module_create(bd_ctx *ctx, bd_stage stage, const char *name);
+bd_function *bd_function_create(bd_ctx *ctx, const char *name);
+void bd_module_add_function(bd_ctx *ctx, bd_module *module, bd_function *function);
+int bd_module_add_weight(bd_ctx *ctx, bd_module *module, bd_weight weight);
+bd_function *bd_module_find(const bd_module *module, const char *name);
+int bd_module_find_weight(const bd_module *module, const char *name);
+// `name` NULL: the next free number.
+bd_id bd_function_add_value(bd_ctx *ctx, bd_function *function, const char *name, bd_type type);
+bd_id bd_function_add_param(bd_ctx *ctx, bd_function *function, const char *name, bd_type type);
+void bd_function_add_result(bd_ctx *ctx, bd_function *function, bd_id value);
+void bd_function_add_save(bd_ctx *ctx, bd_function *function, bd_id value);
+// Appends an op with fresh operand and result lists (results are made by the caller). The pointer is
+// good until the next append. group = its own index.
+bd_op *bd_function_add_op(bd_ctx *ctx, bd_function *function, bd_op_kind kind, int in_count,
+                          const bd_id *in, int out_count, const bd_id *out, bd_loc loc);
+// Appends a logical op and makes its results with inferred types. `attrs` are copied. For an op of one
+// result `out` is one id. Errors: BD_INVALID from inference.
+BD_NODISCARD bd_status bd_build(bd_ctx *ctx, bd_function *function, bd_op_kind kind, int in_count,
+                                const bd_id *in, int attr_count, const bd_attr *attrs, bd_loc loc,
+                                bd_id *out);
+// A deep copy in ctx->arena.
+bd_function *bd_function_clone(bd_ctx *ctx, const bd_function *function);
+bd_module *bd_module_clone(bd_ctx *ctx, const bd_module *module);
+
+// Attributes. Names are compared as text.
+bd_attr bd_attr_int(bd_ctx *ctx, const char *name, int64_t value);
+bd_attr bd_attr_real(bd_ctx *ctx, const char *name, double value);
+bd_attr bd_attr_string(bd_ctx *ctx, const char *name, const char *value);
+bd_attr bd_attr_ints(bd_ctx *ctx, const char *name, int count, const int64_t *values);
+const bd_attr *bd_op_find_attr(const bd_op *op, const char *name);
+int64_t bd_op_int(const bd_op *op, const char *name, int64_t absent);
+double bd_op_real(const bd_op *op, const char *name, double absent);
+const char *bd_op_string(const bd_op *op, const char *name); // NULL when absent
+void bd_op_set_attr(bd_ctx *ctx, bd_op *op, bd_attr attr);
+#endif

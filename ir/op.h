@@ -1,0 +1,54 @@
+// The op table: kinds, traits, attributes. `ir/ops.def` is the only list of ops.
+#ifndef BD_IR_OP_H
+#define BD_IR_OP_H
+#include "ir/mesh.h"
+
+typedef enum bd_op_kind {
+#define BD_OP(NAME, spelling, in, out, level, rule, traits) BD_OP_##NAME,
+#include "ir/ops.def"
+#undef BD_OP
+  BD_OP_KIND_COUNT
+} bd_op_kind;
+
+// Where an op may stand.
+typedef enum bd_op_level {
+  BD_LOGICAL,    // computes; in every stage
+  BD_COLLECTIVE, // moves data between ranks; spmd and exec
+  BD_CONTROL,    // call and the instructions of a schedule; main
+} bd_op_level;
+
+enum {
+  BD_PURE = 1,          // no effect; CSE and DCE apply
+  BD_POINTWISE = 2,     // one result element per loop point, fusible; same shape or trailing broadcast
+  BD_RANDOM = 4,        // draws from the counter-based generator at its `site`; never merged
+  BD_NO_GRADIENT = 8,   // gradients stop here
+  BD_INPLACE_0 = 16,    // the result may take the storage of operand 0
+  BD_CHEAP = 32,        // little arithmetic per byte: a candidate for recomputation
+  BD_LIBRARY = 64,      // runs as one call of the runtime, not a generated kernel
+};
+
+#define BD_VARIADIC (-1)
+
+typedef struct bd_op_info {
+  const char *name; // its spelling in text
+  int in, out;      // BD_VARIADIC where any number goes
+  bd_op_level level;
+  const char *rule; // index rule; see ir/index.h
+  unsigned traits;
+} bd_op_info;
+
+const bd_op_info *bd_op_get_info(bd_op_kind kind);
+bool bd_op_find(const char *name, bd_op_kind *out_kind);
+
+typedef enum bd_attr_kind { BD_ATTR_INT, BD_ATTR_REAL, BD_ATTR_STRING, BD_ATTR_INTS } bd_attr_kind;
+
+typedef struct bd_attr {
+  const char *name; // interned
+  bd_attr_kind kind;
+  int64_t integer;
+  double real;
+  const char *string;
+  const int64_t *ints;
+  int count; // of ints
+} bd_attr;
+#endif

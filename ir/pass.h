@@ -1,0 +1,28 @@
+// Passes: named functions from one module to the next. `ir/passes.def` lists them.
+#ifndef BD_IR_PASS_H
+#define BD_IR_PASS_H
+#include "ir/print.h"
+
+typedef bd_status (*bd_pass_run)(bd_ctx *ctx, const bd_module *in, bd_module **out_module);
+
+typedef struct bd_pass {
+  const char *name;
+  bd_stage before, after;
+  const char *summary;
+  bd_pass_run run;
+} bd_pass;
+
+#define BD_PASS(NAME, spelling, before, after, summary)                                            \
+  BD_NODISCARD bd_status bd_pass_##NAME(bd_ctx *ctx, const bd_module *in, bd_module **out_module);
+#include "ir/passes.def"
+#undef BD_PASS
+
+const bd_pass *bd_pass_find(const char *name);
+int bd_pass_count(void);
+const bd_pass *bd_pass_get(int index);
+
+// Runs a comma-separated list, verifying after each. `print_after`: a pass name, "all" or NULL; the
+// modules go to `stream`.
+BD_NODISCARD bd_status bd_pass_run_list(bd_ctx *ctx, const char *names, const char *print_after,
+                                        FILE *stream, const bd_module *in, bd_module **out_module);
+#endif

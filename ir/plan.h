@@ -1,0 +1,84 @@
+// The plan: what the planner decides and codegen obeys. One versioned JSON file (docs/plan.md) that a
+// person can read, edit and feed back.
+#ifndef BD_IR_PLAN_H
+#define BD_IR_PLAN_H
+#include "ir/cluster.h"
+#include "ir/memory.h"
+#include "ir/module.h"
+#include "ir/schedule.h"
+
+#define BD_PLAN_VERSION 1
+#define BD_MAX_STAGES 256
+
+// One way to run one function, forward and backward, on the mesh.
+typedef struct bd_strategy {
+  const char *name;     // unique in the plan: the variant's function name, "block.0"
+  const char *function; // the forward function
+  // Per op of the forward function, per mesh axis: the letter of the loop that the axis splits, '-' for
+  // none. Backward ops follow the forward op of their group.
+  int op_count;
+  char (*split)[BD_MAX_AXES];
+  // Per value of the forward function: the sharding it settles in, never partial. An op's result is
+  // brought to this form once, and consumers read it from there; its gradient settles in the same form.
+  // For weights this is how they are stored.
+  int value_count;
+  bd_sharding *form;
+  bool *saved; // per value: kept on the tape (weights and integer inputs need no tape and are false)
+} bd_strategy;
+
+typedef struct bd_layer_range {
+  int first, count; // forward calls of main
+  int strategy, stage;
+} bd_layer_range;
+
+typedef struct bd_stage_prediction {
+  double forward_seconds, backward_seconds; // of one micro-batch, communication inside included
+  double sync_seconds;                      // gradients and update, once a step
+  bd_memory memory;
+} bd_stage_prediction;
+
+typedef struct bd_alternative { // considered and not chosen
+  const char *what;             // "pipeline=2 mesh=2x1 micro-batch=4 1f1b"
+  double step_seconds;          // infinity when it does not fit
+  int64_t lacking_bytes;        // > 0 when it does not fit
+} bd_alternative;
+
+typedef struct bd_plan {
+  const char *model;   // name for the reader
+  const char *target;  // "cpu" or "cuda"
+  const char *optimizer;
+  bd_dtype precision;
+  int64_t global_batch, micro_batch, sequence; // samples; samples over all ranks of a stage; tokens
+  bd_schedule schedule;
+  bd_mesh mesh; // of every stage
+  int stages;
+  int threads_per_rank;
+  unsigned zero_axes; // mesh axes over which optimizer states are split flat (ZeRO-1)
+  int strategy_count;
+  bd_strategy *strategies;
+  int range_count;
+  bd_layer_range *ranges;
+  // Predictions: rewritten whenever a plan is made or checked.
+  double step_seconds, bound_seconds, gap; // gap = step/bound - 1 within the search space
+  const char *search;                      // what space was searched, and whether it was exhausted
+  int64_t cap_bytes;
+  bd_stage_prediction *predicted; // `stages` of them
+  int alternative_count;
+  bd_alternative *alternatives;
+} bd_plan;
+
+static inline int bd_plan_micro_batches(const bd_plan *plan) {
+  return (int)(plan->global_batch / plan->micro_batch);
+}
+static inline int bd_plan_ranks(const bd_plan *plan) {
+  return plan->stages * bd_mesh_devices(&plan->mesh);
+}
+
+void bd_plan_print(const bd_plan *plan, const bd_module *train, bd_text *text); // JSON
+// Reads and checks against the module (names, lengths, meshes, divisibility). Strategies are given
+// in the file by op and value names. Errors: BD_INVALID with place.
+BD_NODISCARD bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t bytes,
+                                     const bd_module *train, bd_plan *out_plan);
+// Everything a plan must satisfy before codegen; independent of the planner. Errors: BD_INVALID.
+BD_NODISCARD bd_status bd_plan_check(bd_ctx *ctx, const bd_module *train, const bd_plan *plan);
+#endif

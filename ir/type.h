@@ -1,0 +1,43 @@
+// Tensor types: logical shapes, with the micro-batch as the one symbolic extent.
+#ifndef BD_IR_TYPE_H
+#define BD_IR_TYPE_H
+#include "ir/base/context.h"
+
+#define BD_MAX_RANK 8
+#define BD_MAX_ELEMENTS ((int64_t)1 << 46)
+
+typedef enum bd_dtype {
+  BD_F32,
+  BD_BF16,
+  BD_F16,
+  BD_F64,
+  BD_I32,
+  BD_I64,
+  BD_DTYPE_COUNT
+} bd_dtype;
+
+// The symbolic extent `B`: samples of one micro-batch, over all ranks. Bound by the plan.
+#define BD_DIM_BATCH ((int64_t)-1)
+
+typedef struct bd_type {
+  bd_dtype dtype;
+  int rank;
+  int64_t dims[BD_MAX_RANK]; // >= 1 or BD_DIM_BATCH
+} bd_type;
+
+const char *bd_dtype_name(bd_dtype dtype); // "f32"
+bool bd_dtype_parse(const char *name, bd_dtype *out_dtype);
+int64_t bd_dtype_bytes(bd_dtype dtype);
+bool bd_dtype_is_float(bd_dtype dtype);
+
+bool bd_type_equal(const bd_type *a, const bd_type *b);
+bd_type bd_type_make(bd_dtype dtype, int rank, const int64_t *dims);
+
+// Extent of a dimension when a micro-batch holds `batch` samples.
+static inline int64_t bd_extent(int64_t dim, int64_t batch) {
+  return dim == BD_DIM_BATCH ? batch : dim;
+}
+// Product of all extents at `batch`. The verifier has bounded it by BD_MAX_ELEMENTS.
+int64_t bd_type_elements(const bd_type *type, int64_t batch);
+bool bd_type_has_batch(const bd_type *type);
+#endif

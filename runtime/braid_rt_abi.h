@@ -1,0 +1,88 @@
+// What compiler and runtime must agree on, and nothing else. Includes nothing of either.
+#ifndef BRAID_RT_ABI_H
+#define BRAID_RT_ABI_H
+#include <stdint.h>
+
+#define BD_RT_VERSION 1
+#define BD_RT_MAX_RANK 8
+#define BD_RT_MAX_AXES 4
+
+// Exit statuses of an emitted program (0: done).
+enum {
+  BD_RT_EXIT_USAGE = 2,
+  BD_RT_EXIT_EXTERNAL = 4,   // MPI, a file or the device failed
+  BD_RT_EXIT_INTERNAL = 5,
+  BD_RT_EXIT_DEAD_RANK = 10, // another rank ended early
+  BD_RT_EXIT_NONFINITE = 11, // the loss is not a number
+  BD_RT_EXIT_DATA = 12,      // the data file is unusable
+  BD_RT_EXIT_WORLD = 13,     // wrong number of ranks
+  BD_RT_EXIT_MACHINE = 14,   // this machine cannot run the code (CPU features, GPU)
+};
+
+// Same numbers as the compiler's bd_dtype; a test holds them together.
+enum { BD_RT_F32, BD_RT_BF16, BD_RT_F16, BD_RT_F64, BD_RT_I32, BD_RT_I64 };
+
+enum { BD_RT_SUM, BD_RT_MAX, BD_RT_LSE };
+
+// How a rank's part of a tensor lies in the whole: per mesh axis the dimension it splits, or -1.
+typedef struct bd_rt_layout {
+  int32_t dtype, rank;
+  int64_t dims[BD_RT_MAX_RANK]; // logical
+  int32_t at[BD_RT_MAX_AXES];   // BD_REPLICATED = -1
+} bd_rt_layout;
+
+enum { BD_RT_INIT_ZEROS, BD_RT_INIT_ONES, BD_RT_INIT_NORMAL, BD_RT_INIT_UNIFORM };
+
+// One weight that a stage holds.
+typedef struct bd_rt_weight {
+  const char *stored_name; // safetensors name, any bytes
+  int32_t stored_rank;
+  int64_t stored_dims[BD_RT_MAX_RANK];
+  int32_t slice_dim; // -1: whole. Slicing comes first, then the transpose, then the reshape
+  int64_t slice_start, slice_size;
+  int32_t transpose;
+  bd_rt_layout layout;
+  int64_t weight_offset;    // bytes in the arena
+  int32_t gradient_count;   // uses on this stage: accumulators, added in this order at step end
+  const int64_t *gradient_offsets; // bytes in the arena, f32, local elements of `layout`
+  const uint32_t *gradient_partial; // per use: mesh axes over which the accumulator is a partial sum
+  int64_t state_offset;     // optimizer state: moments one after another, each `state_elements`
+  int64_t state_elements;   // of this rank's flat part (padded)
+  int32_t global_index;     // in the model: order of norms and of initialization
+  int32_t init;
+  float init_scale;
+  int32_t decay;
+  int32_t tied_stage; // another stage that holds it as well, or -1; gradients are added across
+} bd_rt_weight;
+
+typedef struct bd_rt bd_rt;
+
+typedef struct bd_rt_stage {
+  int64_t arena_bytes;
+  int64_t segment_bytes[8]; // by segment, for the report
+  int32_t weight_count;
+  const bd_rt_weight *weights;
+  void (*step)(bd_rt *rt); // all micro-batches of one step
+} bd_rt_stage;
+
+typedef struct bd_rt_program {
+  int32_t version;
+  const char *model;
+  int32_t stages, axes;
+  int32_t mesh[BD_RT_MAX_AXES];
+  int32_t threads_per_rank;
+  uint32_t zero_axes;
+  int64_t global_batch, micro_batch, sequence;
+  int32_t optimizer; // 0 sgd, 1 adamw
+  int64_t vocabulary; // tokens must be below it; 0: inputs are not tokens
+  int32_t tensors;   // distinct weights of the model
+  const bd_rt_stage *stage;
+} bd_rt_program;
+
+// Coordinates of the counter-based generator (Philox4x32-10; see docs/numerics.md).
+typedef struct bd_rt_random {
+  uint64_t seed, step;
+  int64_t first_sample; // global index of the micro-batch's first sample
+  int32_t call;
+} bd_rt_random;
+#endif
