@@ -94,8 +94,10 @@ static bool find_room(bd_arena *arena, size_t bytes) {
   if (!fresh) return false;
   *fresh = (chunk){.capacity = capacity};
   POISON(fresh->data, capacity);
-  if (last) last->next = fresh;
-  else arena->first = fresh;
+  if (last)
+    last->next = fresh;
+  else
+    arena->first = fresh;
   arena->current = fresh;
   if (arena->next_chunk_bytes < LARGEST_CHUNK_BYTES) arena->next_chunk_bytes *= 2;
   return true;

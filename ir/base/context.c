@@ -69,8 +69,10 @@ bd_arena *bd_ctx_create_arena(bd_ctx *ctx) {
 }
 
 static void append(bd_ctx *ctx, bd_diag *diag) {
-  if (ctx->last_diag) ctx->last_diag->next = diag;
-  else ctx->first_diag = diag;
+  if (ctx->last_diag)
+    ctx->last_diag->next = diag;
+  else
+    ctx->first_diag = diag;
   ctx->last_diag = diag;
   if (diag->severity == BD_ERROR) ctx->error_count++;
 }

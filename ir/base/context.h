@@ -63,7 +63,9 @@ void bd_note(bd_ctx *ctx, bd_loc loc, const char *format, ...)
 void bd_diags_print(const bd_ctx *ctx, FILE *stream, bool color);
 
 #define BD_NOWHERE ((bd_loc){0})
-static inline bd_loc bd_loc_file(const char *file) { return (bd_loc){.file = file}; }
+static inline bd_loc bd_loc_file(const char *file) {
+  return (bd_loc){.file = file};
+}
 
 // The one copy of a string in this session; equal strings give equal pointers. `length` bytes.
 const char *bd_intern(bd_ctx *ctx, const char *text, size_t length);

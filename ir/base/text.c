@@ -70,11 +70,16 @@ void bd_text_add_printable(bd_text *text, const char *bytes, size_t count) {
   for (size_t i = 0; i < count;) {
     uint32_t character = 0;
     size_t length = bd_utf8_decode(bytes + i, count - i, &character);
-    if (length > 0 && !is_harmful(character)) bd_text_add_n(text, bytes + i, length);
-    else if (length == 1 && character == '\n') bd_text_add(text, "\\n");
-    else if (length == 1 && character == '\t') bd_text_add(text, "\\t");
-    else if (length <= 1) bd_text_addf(text, "\\x%02x", (unsigned char)bytes[i]);
-    else bd_text_addf(text, "\\u%04x", (unsigned)character);
+    if (length > 0 && !is_harmful(character))
+      bd_text_add_n(text, bytes + i, length);
+    else if (length == 1 && character == '\n')
+      bd_text_add(text, "\\n");
+    else if (length == 1 && character == '\t')
+      bd_text_add(text, "\\t");
+    else if (length <= 1)
+      bd_text_addf(text, "\\x%02x", (unsigned char)bytes[i]);
+    else
+      bd_text_addf(text, "\\u%04x", (unsigned)character);
     i += length ? length : 1;
   }
 }
@@ -119,8 +124,10 @@ static bool is_plain_in_c(char byte) {
 void bd_text_add_c_string(bd_text *text, const char *string) {
   bd_text_add(text, "\"");
   for (const char *each = string; *each; ++each) {
-    if (is_plain_in_c(*each)) bd_text_add_n(text, each, 1);
-    else bd_text_addf(text, "\\%03o", (unsigned char)*each);
+    if (is_plain_in_c(*each))
+      bd_text_add_n(text, each, 1);
+    else
+      bd_text_addf(text, "\\%03o", (unsigned char)*each);
   }
   bd_text_add(text, "\"");
 }
@@ -133,7 +140,8 @@ static bool reads_back(const char *digits, double value) {
 // far apart as just below, so the nearest 16 digits may miss it where the next ones do not.
 static void round_last_digit_up(char *digits) {
   size_t last = strcspn(digits, "e");
-  while (last > 0 && (digits[last - 1] < '0' || digits[last - 1] > '9')) --last;
+  while (last > 0 && (digits[last - 1] < '0' || digits[last - 1] > '9'))
+    --last;
   if (last > 0 && digits[last - 1] < '9') digits[last - 1]++;
 }
 
@@ -168,6 +176,7 @@ void bd_text_add_bytes(bd_text *text, int64_t bytes) {
   double value = (double)bytes;
   size_t unit = 0;
   // 1023.995 would print as 1024.00.
-  for (; fabs(value) >= 1023.995 && unit + 1 < sizeof units / sizeof *units; ++unit) value /= 1024;
+  for (; fabs(value) >= 1023.995 && unit + 1 < sizeof units / sizeof *units; ++unit)
+    value /= 1024;
   bd_text_addf(text, "%.2f %s", value, units[unit]);
 }
