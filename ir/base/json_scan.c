@@ -314,7 +314,7 @@ bd_status bd_json_scan_text(bd_ctx *ctx, const char *file, const char *data, siz
   skip_blank(&s);
   BD_TRY(scan_value(&s, 0, 0));
   skip_blank(&s);
-  if (s.at < s.bytes) return unexpected(&s, "nothing after the document");
+  if (s.at < s.bytes) return unexpected(&s, "the end of the document");
   *out_scan = (bd_json_scan){.text = s.text,
                              .bytes = s.bytes,
                              .marks = s.marks,
