@@ -6,8 +6,8 @@
 #define BRAID_RT_H
 #include "braid_rt_abi.h"
 
-// Runs a program: parses arguments (--steps --data --init --seed --metrics --save --lr --warmup
-// --weight-decay --beta1 --beta2 --eps --clip --min-lr), joins the ranks, trains. Returns the exit status.
+// Runs a program: parses arguments (--help lists them), joins the ranks, trains. Returns the exit
+// status. Ranks are stage-major: rank = stage * devices + rank in the mesh.
 int bd_rt_main(int argc, char **argv, const bd_rt_program *program);
 
 char *bd_rt_arena(bd_rt *rt);
@@ -28,6 +28,9 @@ void bd_rt_add_loss(bd_rt *rt, const float *loss, uint32_t partial);
 // Fills a token or target buffer [rows, sequence] of the micro-batch's samples `start`..`start+rows`.
 void bd_rt_tokens(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int32_t *out);
 void bd_rt_targets(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int32_t *out);
+// The real input of models without tokens, [rows, elements].
+void bd_rt_reals(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int64_t elements,
+                 float *out);
 
 // Runs body(args, chunk) for chunk in [0, chunks) on the rank's threads; order is free, results are not
 // affected by the number of threads.
@@ -45,7 +48,8 @@ void bd_rt_gemm_f32(bd_rt *rt, const bd_rt_gemm *shape, const float *a, const fl
 
 // Tiled attention; never stores T x T. q [batch, tq, heads, d], k and v [batch, tk, kv_heads, d], row-major
 // with the given valid counts; lse [batch, tq, heads]. The first head and sample are global indices for
-// dropout. `workspace` has bd_rt_attention_workspace bytes.
+// dropout. `workspace` has bd_rt_attention_workspace_bytes() bytes.
+// out, dout and dq lie as q does; v, dk and dv as k. Key j is seen by query i when j <= i (`causal`).
 typedef struct bd_rt_attention {
   int64_t batch, tq, tk, heads, kv_heads, d;   // valid on this rank
   int64_t q_batch, q_row, k_batch, k_row;      // strides in elements, padding included
@@ -96,8 +100,9 @@ void bd_rt_shard(bd_rt *rt, int axis, int64_t outer, int64_t extent, int64_t inn
 void bd_rt_all_to_all(bd_rt *rt, int axis, int64_t outer, int64_t first, int64_t middle,
                       int64_t second, int64_t inner, int swapped, const void *in, void *out);
 
-// To and from the rank at the same mesh coordinates of another stage; sends are buffered in the arena's
-// boundary segment by the caller and complete before the call of the same buffer returns.
+// To and from the rank at the same mesh coordinates of another stage. A send copies: the buffer may be
+// written again at once. It waits only for the send before it of the same stage and tag, so 1F1B cannot
+// deadlock. The copies (one message per stage and tag) lie outside the arena.
 void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes);
 void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes);
 #endif

@@ -47,12 +47,16 @@ typedef struct bd_rt_weight {
   const int64_t *gradient_offsets; // bytes in the arena, f32, local elements of `layout`
   const uint32_t *gradient_partial; // per use: mesh axes over which the accumulator is a partial sum
   int64_t state_offset;     // optimizer state: moments one after another, each `state_elements`
-  int64_t state_elements;   // of this rank's flat part (padded)
-  int32_t global_index;     // in the model: order of norms and of initialization
+  // Of this rank's flat part: the padded local elements, cut over the zero axes that do not split
+  // the weight, rounded up; at least that many.
+  int64_t state_elements;
+  int32_t global_index;     // in the model: order of norms and of initialization; the same on all stages
   int32_t init;
   float init_scale;
   int32_t decay;
-  int32_t tied_stage; // another stage that holds it as well, or -1; gradients are added across
+  // Another stage that holds it as well, or -1. Gradients of all uses are added in stage order, then
+  // in the order of `gradient_offsets`; the runtime finds the holders by `global_index`.
+  int32_t tied_stage;
 } bd_rt_weight;
 
 typedef struct bd_rt bd_rt;
@@ -76,7 +80,8 @@ typedef struct bd_rt_program {
   int32_t optimizer; // 0 sgd, 1 adamw
   int64_t vocabulary; // tokens must be below it; 0: inputs are not tokens
   int32_t tensors;   // distinct weights of the model
-  const bd_rt_stage *stage;
+  const bd_rt_stage *stage; // `stages` of them
+  int64_t classes;          // targets of models without tokens must be below it; 0: any
 } bd_rt_program;
 
 // Coordinates of the counter-based generator (Philox4x32-10; see docs/numerics.md).
@@ -85,4 +90,13 @@ typedef struct bd_rt_random {
   int64_t first_sample; // global index of the micro-batch's first sample
   int32_t call;
 } bd_rt_random;
+
+// Attention's tiles: rows of queries and of keys, and how many threads at most work at once.
+enum { BD_RT_ATTENTION_ROWS = 64, BD_RT_ATTENTION_KEYS = 128, BD_RT_ATTENTION_WORKERS = 32 };
+
+// Bytes of the workspace of attention, forward and backward, whatever its shape and the threads: per
+// worker two tiles and four numbers per query row.
+static inline int64_t bd_rt_attention_workspace_bytes(void) {
+  return (int64_t)BD_RT_ATTENTION_WORKERS * BD_RT_ATTENTION_ROWS * (2 * BD_RT_ATTENTION_KEYS + 4) * 4;
+}
 #endif
