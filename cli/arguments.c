@@ -1,0 +1,180 @@
+// Reading a command line against a command's table of options.
+#include "cli/command.h"
+#include "ir/base/suggest.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int option_count(const bd_command *command) {
+  int count = 0;
+  while (command->options[count].name) count++;
+  return count;
+}
+
+static int find_option(const bd_command *command, const char *name, size_t length) {
+  for (int i = 0; command->options[i].name; i++)
+    if (strlen(command->options[i].name) == length &&
+        memcmp(command->options[i].name, name, length) == 0)
+      return i;
+  return -1;
+}
+
+static bd_status unknown_option(bd_ctx *ctx, const bd_command *command, const char *word,
+                                size_t length) {
+  int count = option_count(command);
+  const char **names = BD_NEW_ARRAY(ctx->arena, const char *, count + 1);
+  for (int i = 0; i < count; i++) names[i] = command->options[i].name;
+  const char *name = bd_intern(ctx, word, length);
+  const char *near = bd_suggest(name, names);
+  if (near)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "unknown option '%s'; did you mean '%s'?", name,
+                   near);
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                 "unknown option '%s'; 'braid %s --help' lists the options", name, command->name);
+}
+
+// Options that are handed on take their value along when the next word is no option.
+static void pass_on(int argc, char **argv, int *at, bd_arguments *out) {
+  out->rest[out->rest_count++] = argv[*at];
+  if (strchr(argv[*at], '=') || *at + 1 >= argc || argv[*at + 1][0] == '-') return;
+  out->rest[out->rest_count++] = argv[++*at];
+}
+
+static bd_status read_option(bd_ctx *ctx, int argc, char **argv, int *at, bd_arguments *out) {
+  const bd_command *command = out->command;
+  const char *word = argv[*at];
+  const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
+  size_t length = equals ? (size_t)(equals - word) : strlen(word);
+  int option = find_option(command, word, length);
+  if (option < 0) {
+    if (!command->passes_on) return unknown_option(ctx, command, word, length);
+    pass_on(argc, argv, at, out);
+    return BD_OK;
+  }
+  if (out->values[option])
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "option '%s' is given twice",
+                   command->options[option].name);
+  if (!command->options[option].value) {
+    if (equals)
+      return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "option '%s' takes no value",
+                     command->options[option].name);
+    out->values[option] = "";
+    return BD_OK;
+  }
+  if (equals) {
+    out->values[option] = equals + 1;
+    return BD_OK;
+  }
+  if (*at + 1 >= argc)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "option '%s' needs a value (%s)",
+                   command->options[option].name, command->options[option].value);
+  out->values[option] = argv[++*at];
+  return BD_OK;
+}
+
+bd_status bd_arguments_read(bd_ctx *ctx, const bd_command *command, int argc, char **argv,
+                            bd_arguments *out) {
+  *out = (bd_arguments){.command = command};
+  out->values = BD_NEW_ARRAY(ctx->arena, const char *, option_count(command) + 1);
+  out->rest = BD_NEW_ARRAY(ctx->arena, const char *, argc + 1);
+  bool only_operands = false;
+  for (int i = 2; i < argc; i++) {
+    if (!only_operands && strcmp(argv[i], "--") == 0) {
+      only_operands = true;
+    } else if (!only_operands && argv[i][0] == '-' && argv[i][1]) {
+      BD_TRY(read_option(ctx, argc, argv, &i, out));
+    } else if (!command->operand || out->operand) {
+      return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "unexpected argument '%s'", argv[i]);
+    } else {
+      out->operand = argv[i];
+    }
+  }
+  if (command->operand && !out->operand)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "%s is missing; usage: braid %s %s ...",
+                   command->operand, command->name, command->operand);
+  return BD_OK;
+}
+
+void bd_command_help(const bd_command *command, FILE *stream) {
+  fprintf(stream, "braid %s: %s\n\nusage: braid %s%s%s [options]\n\noptions:\n", command->name,
+          command->summary, command->name, command->operand ? " " : "",
+          command->operand ? command->operand : "");
+  for (const bd_option *option = command->options; option->name; option++) {
+    int width = fprintf(stream, "  %s%s%s", option->name, option->value ? " " : "",
+                        option->value ? option->value : "");
+    fprintf(stream, "%*s%s\n", width < 32 ? 32 - width : 1, "", option->summary);
+  }
+  fprintf(stream, "  %-30s%s\n", "--help", "print this text");
+  if (command->details) fprintf(stream, "\n%s", command->details);
+}
+
+const char *bd_argument(const bd_arguments *arguments, const char *name) {
+  int option = find_option(arguments->command, name, strlen(name));
+  return option < 0 ? NULL : arguments->values[option];
+}
+
+bd_status bd_argument_int(bd_ctx *ctx, const bd_arguments *arguments, const char *name, int64_t min,
+                          int64_t max, int64_t *out) {
+  const char *text = bd_argument(arguments, name);
+  if (!text) return BD_OK;
+  char *end;
+  errno = 0;
+  long long value = strtoll(text, &end, 10);
+  if (end == text || *end || errno || value < min || value > max)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                   "option '%s' wants a whole number from %lld to %lld, not '%s'", name,
+                   (long long)min, (long long)max, text);
+  *out = value;
+  return BD_OK;
+}
+
+bd_status bd_argument_real(bd_ctx *ctx, const bd_arguments *arguments, const char *name, double min,
+                           double max, double *out) {
+  const char *text = bd_argument(arguments, name);
+  if (!text) return BD_OK;
+  char *end;
+  double value = strtod(text, &end);
+  if (end == text || *end || !(value >= min && value <= max))
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                   "option '%s' wants a number from %g to %g, not '%s'", name, min, max, text);
+  *out = value;
+  return BD_OK;
+}
+
+bd_status bd_argument_bytes(bd_ctx *ctx, const bd_arguments *arguments, const char *name,
+                            int64_t *out) {
+  static const struct {
+    const char *suffix;
+    double factor;
+  } units[] = {{"", 1},           {"B", 1},           {"KB", 1e3},        {"MB", 1e6},
+               {"GB", 1e9},       {"TB", 1e12},       {"KiB", 1024.0},    {"MiB", 1048576.0},
+               {"GiB", 0x1p30},   {"TiB", 0x1p40}};
+  const char *text = bd_argument(arguments, name);
+  if (!text) return BD_OK;
+  char *end;
+  double value = strtod(text, &end);
+  for (size_t i = 0; end != text && i < sizeof units / sizeof *units; i++) {
+    double bytes = value * units[i].factor;
+    if (strcmp(end, units[i].suffix) || !(bytes >= 1 && bytes < 0x1p60)) continue;
+    *out = (int64_t)bytes;
+    return BD_OK;
+  }
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                 "option '%s' wants a size such as 1.5GiB or 800MB, not '%s'", name, text);
+}
+
+bd_status bd_argument_choice(bd_ctx *ctx, const bd_arguments *arguments, const char *name,
+                             const char *const *words, int *out) {
+  const char *text = bd_argument(arguments, name);
+  if (!text) return BD_OK;
+  for (int i = 0; words[i]; i++)
+    if (strcmp(text, words[i]) == 0) {
+      *out = i;
+      return BD_OK;
+    }
+  const char *list = words[0];
+  for (int i = 1; words[i]; i++) list = bd_intern_f(ctx, "%s, %s", list, words[i]);
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "option '%s' is one of %s, not '%s'", name, list,
+                 text);
+}

@@ -1,0 +1,58 @@
+// The subcommands of `braid` and how their arguments are read.
+#ifndef BD_CLI_COMMAND_H
+#define BD_CLI_COMMAND_H
+#include "ir/base/context.h"
+
+// Exit status of a misused command line; the others follow bd_status_exit_code.
+#define BD_EXIT_USAGE 2
+
+typedef struct bd_option {
+  const char *name;  // "--seq", or "-o"
+  const char *value; // what its value is called in the help; NULL for a flag
+  const char *summary;
+} bd_option;
+
+typedef struct bd_arguments bd_arguments;
+
+typedef struct bd_command {
+  const char *name, *summary;
+  const char *operand;     // what its one operand is called; NULL when it takes none
+  const bd_option *options; // ends with a NULL name
+  const char *details;     // printed after the options
+  bool passes_on;          // unknown options are kept for a program that the command starts
+  bd_status (*run)(bd_ctx *ctx, const bd_arguments *arguments);
+} bd_command;
+
+struct bd_arguments {
+  const bd_command *command;
+  const char *operand;
+  const char **values; // per option of the command: its value, "" for a flag that is set, or NULL
+  int rest_count;      // with passes_on
+  const char **rest;
+};
+
+extern const bd_command bd_command_compile, bd_command_run, bd_command_explain, bd_command_opt,
+    bd_command_init, bd_command_presets;
+
+// Reads argv[2..]. Errors: BD_INVALID after one diagnostic; `*out_usage` is set for a usage error.
+BD_NODISCARD bd_status bd_arguments_read(bd_ctx *ctx, const bd_command *command, int argc,
+                                         char **argv, bd_arguments *out_arguments);
+void bd_command_help(const bd_command *command, FILE *stream);
+
+// Option `name` (declared by the command) or NULL.
+const char *bd_argument(const bd_arguments *arguments, const char *name);
+static inline bool bd_argument_flag(const bd_arguments *arguments, const char *name) {
+  return bd_argument(arguments, name) != NULL;
+}
+// Typed options. Absent: *out is left alone. Errors: BD_INVALID naming option and range.
+BD_NODISCARD bd_status bd_argument_int(bd_ctx *ctx, const bd_arguments *arguments, const char *name,
+                                       int64_t min, int64_t max, int64_t *out);
+BD_NODISCARD bd_status bd_argument_real(bd_ctx *ctx, const bd_arguments *arguments,
+                                        const char *name, double min, double max, double *out);
+// "1.5GiB", "800MB", "4096": bytes.
+BD_NODISCARD bd_status bd_argument_bytes(bd_ctx *ctx, const bd_arguments *arguments,
+                                         const char *name, int64_t *out);
+// One of `words` (NULL-terminated); *out is its index.
+BD_NODISCARD bd_status bd_argument_choice(bd_ctx *ctx, const bd_arguments *arguments,
+                                          const char *name, const char *const *words, int *out);
+#endif

@@ -1,0 +1,99 @@
+// The `braid` command: picks the subcommand, prints its diagnostics, gives the exit status.
+#include "cli/command.h"
+#include "ir/base/suggest.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const bd_command *const commands[] = {
+    &bd_command_compile, &bd_command_run,  &bd_command_explain,
+    &bd_command_opt,     &bd_command_init, &bd_command_presets,
+};
+enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
+
+static void print_help(FILE *stream) {
+  fprintf(stream, "braid: compiles a model and a cluster description to a multi-device training "
+                  "program\n\nusage: braid COMMAND [options]\n\ncommands:\n");
+  for (int i = 0; i < COMMAND_COUNT; i++)
+    fprintf(stream, "  %-10s%s\n", commands[i]->name, commands[i]->summary);
+  fprintf(stream, "\n'braid COMMAND --help' tells more. 'braid --version' prints the version.\n\n"
+                  "exit status: 0 done, 1 bad input, 2 wrong usage, 3 no plan fits, 4 an external "
+                  "tool or library\nfailed, 5 an internal error; 'braid run' also gives the codes "
+                  "of the trained program:\n10 a rank died, 11 the loss is not finite, 12 bad data, "
+                  "13 wrong number of ranks, 14 wrong machine.\n");
+}
+
+static const bd_command *find_command(const char *name) {
+  for (int i = 0; i < COMMAND_COUNT; i++)
+    if (strcmp(commands[i]->name, name) == 0) return commands[i];
+  return NULL;
+}
+
+static int unknown_command(const char *name) {
+  const char *names[COMMAND_COUNT + 1] = {0};
+  for (int i = 0; i < COMMAND_COUNT; i++) names[i] = commands[i]->name;
+  const char *near = bd_suggest(name, names);
+  bd_ctx *ctx = bd_ctx_create();
+  if (!ctx) return bd_status_exit_code(BD_EXHAUSTED);
+  if (near)
+    bd_fail(ctx, BD_INVALID, BD_NOWHERE, "unknown command '%s'; did you mean '%s'?", name, near);
+  else
+    bd_fail(ctx, BD_INVALID, BD_NOWHERE, "unknown command '%s'; 'braid --help' lists them", name);
+  bd_diags_print(ctx, stderr, false);
+  bd_ctx_destroy(ctx);
+  return BD_EXIT_USAGE;
+}
+
+typedef struct invocation {
+  const bd_command *command;
+  int argc;
+  char **argv;
+  bool usage; // the failure is one of usage
+} invocation;
+
+static bd_status run_command(bd_ctx *ctx, void *arg) {
+  invocation *call = arg;
+  bd_arguments arguments;
+  call->usage = true;
+  BD_TRY(bd_arguments_read(ctx, call->command, call->argc, call->argv, &arguments));
+  call->usage = false;
+  return call->command->run(ctx, &arguments);
+}
+
+static bool wants_color(void) {
+  const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+  return !(no_color && *no_color) && term && strcmp(term, "dumb") && isatty(STDERR_FILENO);
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) {
+    print_help(stderr);
+    return BD_EXIT_USAGE;
+  }
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+    print_help(stdout);
+    return 0;
+  }
+  if (strcmp(argv[1], "--version") == 0) {
+    printf("braid %s\n", BRAID_VERSION);
+    return 0;
+  }
+  invocation call = {.command = find_command(argv[1]), .argc = argc, .argv = argv};
+  if (!call.command) return unknown_command(argv[1]);
+  for (int i = 2; i < argc && strcmp(argv[i], "--"); i++)
+    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+      bd_command_help(call.command, stdout);
+      return 0;
+    }
+  bd_ctx *ctx = bd_ctx_create();
+  if (!ctx) return bd_status_exit_code(BD_EXHAUSTED);
+  bd_status status = bd_ctx_run(ctx, run_command, &call);
+  int code = status != BD_OK && call.usage ? BD_EXIT_USAGE : bd_status_exit_code(status);
+  if (fflush(stdout) != 0 && status == BD_OK) {
+    bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "cannot write to standard output");
+    code = bd_status_exit_code(BD_EXTERNAL);
+  }
+  bd_diags_print(ctx, stderr, wants_color());
+  bd_ctx_destroy(ctx);
+  return code;
+}

@@ -1,0 +1,34 @@
+// `braid opt`: runs passes on the text of a module.
+#include "cli/command.h"
+#include "ir/base/file.h"
+#include "ir/pass.h"
+
+#define TEXT_LIMIT_BYTES ((size_t)256 << 20)
+
+static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
+  char *data;
+  size_t bytes;
+  bd_module *in, *out;
+  BD_TRY(bd_file_read(ctx, arguments->operand, TEXT_LIMIT_BYTES, &data, &bytes));
+  BD_TRY(bd_module_parse(ctx, arguments->operand, data, bytes, &in));
+  const char *passes = bd_argument(arguments, "--passes");
+  BD_TRY(bd_pass_run_list(ctx, passes ? passes : "", bd_argument(arguments, "--print-after"),
+                          stderr, in, &out));
+  bd_text text = bd_text_init(ctx->arena);
+  bd_module_print(out, &text);
+  fwrite(text.data, 1, text.length, stdout);
+  return BD_OK;
+}
+
+static const bd_option options[] = {
+    {"--passes", "A,B", "the passes to run, in order (none: parse, verify and print)"},
+    {"--print-after", "PASS|all", "print the module after a pass, to stderr"},
+    {0},
+};
+const bd_command bd_command_opt = {
+    .name = "opt",
+    .summary = "run passes on a module's text and print the result",
+    .operand = "FILE",
+    .options = options,
+    .run = run,
+};
