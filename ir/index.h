@@ -18,6 +18,7 @@ typedef struct bd_loop {
   char letter;
   bd_loop_kind kind;
   bool gather;    // indexed by data: kernels compare the index with the rows a part holds
+  bool exact;     // parts must be equal: a dimension holds a multiple of the extent (grouped heads)
   int64_t extent; // BD_DIM_BATCH for the symbolic batch
 } bd_loop;
 
@@ -40,7 +41,11 @@ int bd_index_find(const bd_index_map *map, char letter); // loop number or -1
 // Splitting: loop per mesh axis (-1: the axis' ranks all do the same). What the op then needs of
 // operand i and makes of result i. A result's loop that is absent from it and split gives the
 // combiner's partial. Results of one op may be partial and sharded at once on different axes.
+// One axis alone: not a whole loop, no rank without elements, equal parts of the batch.
 bool bd_split_allowed(const bd_index_map *map, const bd_mesh *mesh, int64_t batch, int axis, int loop);
+// All axes together: each allowed, and a loop that several axes split divides exactly.
+bool bd_split_valid(const bd_index_map *map, const bd_mesh *mesh, int64_t batch,
+                    const int8_t split[BD_MAX_AXES]);
 bd_sharding bd_split_operand(const bd_index_map *map, const bd_mesh *mesh,
                              const int8_t split[BD_MAX_AXES], int operand);
 bd_sharding bd_split_result(const bd_index_map *map, const bd_mesh *mesh,

@@ -80,6 +80,7 @@ typedef struct bd_function {
   int op_count, op_capacity;
   bd_op *ops;
   int param_count, result_count, save_count, restore_count;
+  int param_capacity, result_capacity, save_capacity; // of lists grown by bd_function_add_*
   bd_id *params, *results, *saves;
   int *gradient_of; // backward: for result i, the index of the forward parameter
   bool *is_weight;  // per parameter: main passes a weight here in every call

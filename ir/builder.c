@@ -1,0 +1,147 @@
+#include "ir/index.h"
+#include <assert.h>
+#include <string.h>
+
+bd_function *bd_function_create(bd_ctx *ctx, const char *name) {
+  bd_function *function = BD_NEW(ctx->arena, bd_function);
+  function->name = bd_intern_z(ctx, name);
+  return function;
+}
+
+static bool name_taken(const bd_function *function, const char *interned) {
+  for (int i = 0; i < function->value_count; ++i)
+    if (function->values[i].name == interned || strcmp(function->values[i].name, interned) == 0)
+      return true;
+  return false;
+}
+
+static const char *next_number(bd_ctx *ctx, const bd_function *function) {
+  for (int number = function->value_count;; ++number) {
+    const char *name = bd_intern_f(ctx, "%d", number);
+    if (!name_taken(function, name)) return name;
+  }
+}
+
+bd_id bd_function_add_value(bd_ctx *ctx, bd_function *function, const char *name, bd_type type) {
+  if (function->value_count >= function->value_capacity) {
+    int capacity = 2 * function->value_count + 16;
+    function->values = bd_arena_grow(ctx->arena, function->values, (size_t)function->value_count,
+                                     (size_t)capacity, sizeof *function->values);
+    function->value_capacity = capacity;
+  }
+  name = name ? bd_intern_z(ctx, name) : next_number(ctx, function);
+  function->values[function->value_count] = (bd_value){
+      .name = name, .type = type, .sharding = bd_sharding_replicated(), .producer = -1};
+  return function->value_count++;
+}
+
+// The list with room for one more id.
+static bd_id *grow_ids(bd_ctx *ctx, bd_id *ids, int count, int capacity) {
+  return bd_arena_grow(ctx->arena, ids, (size_t)count, (size_t)capacity, sizeof *ids);
+}
+
+bd_id bd_function_add_param(bd_ctx *ctx, bd_function *function, const char *name, bd_type type) {
+  int count = function->param_count;
+  if (count >= function->param_capacity) {
+    int capacity = 2 * count + 8;
+    function->params = grow_ids(ctx, function->params, count, capacity);
+    size_t old_count = function->is_weight ? (size_t)count : 0;
+    function->is_weight = bd_arena_grow(ctx->arena, function->is_weight, old_count,
+                                        (size_t)capacity, sizeof *function->is_weight);
+    function->param_capacity = capacity;
+  }
+  bd_id id = bd_function_add_value(ctx, function, name, type);
+  function->params[count] = id;
+  function->is_weight[count] = false;
+  function->param_count++;
+  return id;
+}
+
+void bd_function_add_result(bd_ctx *ctx, bd_function *function, bd_id value) {
+  int count = function->result_count;
+  if (count >= function->result_capacity) {
+    int capacity = 2 * count + 8;
+    function->results = grow_ids(ctx, function->results, count, capacity);
+    size_t old_count = function->gradient_of ? (size_t)count : 0;
+    function->gradient_of = bd_arena_grow(ctx->arena, function->gradient_of, old_count,
+                                          (size_t)capacity, sizeof *function->gradient_of);
+    function->result_capacity = capacity;
+  }
+  function->results[count] = value;
+  function->gradient_of[count] = -1;
+  function->result_count++;
+}
+
+void bd_function_add_save(bd_ctx *ctx, bd_function *function, bd_id value) {
+  int count = function->save_count;
+  if (count >= function->save_capacity) {
+    function->save_capacity = 2 * count + 8;
+    function->saves = grow_ids(ctx, function->saves, count, function->save_capacity);
+  }
+  function->saves[function->save_count++] = value;
+}
+
+static bd_id *copy_ids(bd_ctx *ctx, int count, const bd_id *ids) {
+  bd_id *copy = BD_NEW_ARRAY(ctx->arena, bd_id, count);
+  for (int i = 0; i < count; ++i)
+    copy[i] = ids ? ids[i] : BD_NO_ID;
+  return copy;
+}
+
+bd_op *bd_function_add_op(bd_ctx *ctx, bd_function *function, bd_op_kind kind, int in_count,
+                          const bd_id *in, int out_count, const bd_id *out, bd_loc loc) {
+  if (function->op_count >= function->op_capacity) {
+    int capacity = 2 * function->op_count + 16;
+    function->ops = bd_arena_grow(ctx->arena, function->ops, (size_t)function->op_count,
+                                  (size_t)capacity, sizeof *function->ops);
+    function->op_capacity = capacity;
+  }
+  int index = function->op_count++;
+  bd_op *op = &function->ops[index];
+  *op = (bd_op){.kind = kind, .in_count = in_count, .out_count = out_count, .loc = loc};
+  op->in = copy_ids(ctx, in_count, in);
+  op->out = copy_ids(ctx, out_count, out);
+  op->group = index;
+  op->stage = -1;
+  for (int axis = 0; axis < BD_MAX_AXES; ++axis)
+    op->split[axis] = -1;
+  for (int i = 0; i < out_count; ++i) {
+    if (op->out[i] == BD_NO_ID) continue;
+    function->values[op->out[i]].producer = index;
+    function->values[op->out[i]].result = i;
+  }
+  return op;
+}
+
+static bd_attr copy_attr(bd_ctx *ctx, const bd_attr *attr) {
+  bd_attr copy = *attr;
+  copy.name = bd_intern_z(ctx, attr->name);
+  if (attr->kind == BD_ATTR_STRING) copy.string = bd_intern_z(ctx, attr->string);
+  if (attr->kind == BD_ATTR_INTS) copy = bd_attr_ints(ctx, attr->name, attr->count, attr->ints);
+  return copy;
+}
+
+bd_status bd_build(bd_ctx *ctx, bd_function *function, bd_op_kind kind, int in_count,
+                   const bd_id *in, int attr_count, const bd_attr *attrs, bd_loc loc, bd_id *out) {
+  const bd_op_info *info = bd_op_get_info(kind);
+  assert(info->level == BD_LOGICAL);
+  bd_op *op = bd_function_add_op(ctx, function, kind, in_count, in, info->out, NULL, loc);
+  op->attr_count = attr_count;
+  op->attrs = BD_NEW_ARRAY(ctx->arena, bd_attr, attr_count);
+  for (int i = 0; i < attr_count; ++i)
+    op->attrs[i] = copy_attr(ctx, &attrs[i]);
+  bd_index_map map;
+  bd_type types[BD_MAX_RESULTS];
+  bd_status status = bd_op_infer(ctx, function, op, &map, types);
+  if (status != BD_OK) {
+    function->op_count--;
+    return status;
+  }
+  for (int i = 0; i < op->out_count; ++i) {
+    out[i] = bd_function_add_value(ctx, function, NULL, types[i]);
+    op->out[i] = out[i];
+    function->values[out[i]].producer = function->op_count - 1;
+    function->values[out[i]].result = i;
+  }
+  return BD_OK;
+}

@@ -1,0 +1,72 @@
+#include "ir/mesh.h"
+#include <assert.h>
+
+int bd_mesh_devices(const bd_mesh *mesh) {
+  int devices = 1;
+  for (int axis = 0; axis < mesh->axes; ++axis)
+    devices *= mesh->size[axis];
+  return devices;
+}
+
+void bd_mesh_coords(const bd_mesh *mesh, int rank, int out_coords[BD_MAX_AXES]) {
+  for (int axis = mesh->axes; axis < BD_MAX_AXES; ++axis)
+    out_coords[axis] = 0;
+  for (int axis = mesh->axes - 1; axis >= 0; --axis) {
+    out_coords[axis] = rank % mesh->size[axis];
+    rank /= mesh->size[axis];
+  }
+}
+
+bd_sharding bd_sharding_replicated(void) {
+  bd_sharding sharding;
+  for (int axis = 0; axis < BD_MAX_AXES; ++axis)
+    sharding.at[axis] = BD_REPLICATED;
+  return sharding;
+}
+
+bool bd_sharding_equal(const bd_sharding *a, const bd_sharding *b) {
+  for (int axis = 0; axis < BD_MAX_AXES; ++axis)
+    if (a->at[axis] != b->at[axis]) return false;
+  return true;
+}
+
+bool bd_sharding_has_partial(const bd_sharding *sharding) {
+  for (int axis = 0; axis < BD_MAX_AXES; ++axis)
+    if (sharding->at[axis] <= BD_PARTIAL_SUM) return true;
+  return false;
+}
+
+int bd_sharding_parts(const bd_mesh *mesh, const bd_sharding *sharding, int dim) {
+  int parts = 1;
+  for (int axis = 0; axis < mesh->axes; ++axis)
+    if (sharding->at[axis] == dim) parts *= mesh->size[axis];
+  return parts;
+}
+
+int64_t bd_local_extent(const bd_mesh *mesh, const bd_sharding *sharding, int dim,
+                        int64_t extent) {
+  int64_t parts = bd_sharding_parts(mesh, sharding, dim);
+  return extent / parts + (extent % parts != 0);
+}
+
+void bd_local_range(const bd_mesh *mesh, const bd_sharding *sharding, int dim, int64_t extent,
+                    int rank, int64_t *out_start, int64_t *out_count) {
+  int coords[BD_MAX_AXES];
+  bd_mesh_coords(mesh, rank, coords);
+  int64_t part = 0;
+  for (int axis = 0; axis < mesh->axes; ++axis)
+    if (sharding->at[axis] == dim) part = part * mesh->size[axis] + coords[axis];
+  int64_t size = bd_local_extent(mesh, sharding, dim, extent);
+  int64_t start = part * size;
+  if (start > extent) start = extent;
+  *out_start = start;
+  *out_count = extent - start < size ? extent - start : size;
+}
+
+bd_type bd_local_type(const bd_mesh *mesh, const bd_sharding *sharding, const bd_type *type,
+                      int64_t batch) {
+  bd_type local = *type;
+  for (int i = 0; i < type->rank; ++i)
+    local.dims[i] = bd_local_extent(mesh, sharding, i, bd_extent(type->dims[i], batch));
+  return local;
+}

@@ -1,0 +1,117 @@
+#include "ir/module.h"
+#include <assert.h>
+#include <string.h>
+
+static const char *const stage_names[BD_STAGE_COUNT] = {"graph", "train", "sharded", "spmd",
+                                                        "exec"};
+static const char *const segment_names[BD_SEGMENT_COUNT] = {
+    "none", "weights", "gradients", "optimizer", "tape", "boundary", "workspace"};
+
+const char *bd_stage_name(bd_stage stage) {
+  assert(stage < BD_STAGE_COUNT);
+  return stage_names[stage];
+}
+
+const char *bd_segment_name(bd_segment segment) {
+  assert(segment < BD_SEGMENT_COUNT);
+  return segment_names[segment];
+}
+
+bd_module *bd_module_create(bd_ctx *ctx, bd_stage stage, const char *name) {
+  bd_module *module = BD_NEW(ctx->arena, bd_module);
+  module->stage = stage;
+  module->name = bd_intern_z(ctx, name);
+  module->main = bd_function_create(ctx, "main");
+  return module;
+}
+
+void bd_module_add_function(bd_ctx *ctx, bd_module *module, bd_function *function) {
+  if (module->function_count >= module->function_capacity) {
+    int capacity = 2 * module->function_count + 4;
+    module->functions = bd_arena_grow(ctx->arena, module->functions,
+                                      (size_t)module->function_count, (size_t)capacity,
+                                      sizeof *module->functions);
+    module->function_capacity = capacity;
+  }
+  module->functions[module->function_count++] = function;
+}
+
+int bd_module_add_weight(bd_ctx *ctx, bd_module *module, bd_weight weight) {
+  if (module->weight_count >= module->weight_capacity) {
+    int capacity = 2 * module->weight_count + 8;
+    module->weights = bd_arena_grow(ctx->arena, module->weights, (size_t)module->weight_count,
+                                    (size_t)capacity, sizeof *module->weights);
+    module->weight_capacity = capacity;
+  }
+  weight.name = bd_intern_z(ctx, weight.name);
+  if (weight.storage.name) weight.storage.name = bd_intern_z(ctx, weight.storage.name);
+  module->weights[module->weight_count] = weight;
+  return module->weight_count++;
+}
+
+bd_function *bd_module_find(const bd_module *module, const char *name) {
+  for (int i = 0; i < module->function_count; ++i)
+    if (strcmp(module->functions[i]->name, name) == 0) return module->functions[i];
+  return NULL;
+}
+
+int bd_module_find_weight(const bd_module *module, const char *name) {
+  for (int i = 0; i < module->weight_count; ++i)
+    if (strcmp(module->weights[i].name, name) == 0) return i;
+  return -1;
+}
+
+// A copy of a list; NULL stays NULL, which tells lists that a stage leaves unset.
+static void *copy_list(bd_ctx *ctx, const void *list, int count, size_t size) {
+  if (!list) return NULL;
+  return bd_arena_grow(ctx->arena, list, (size_t)count, (size_t)count, size);
+}
+
+static void clone_op(bd_ctx *ctx, bd_op *op) {
+  op->in = copy_list(ctx, op->in, op->in_count, sizeof *op->in);
+  op->out = copy_list(ctx, op->out, op->out_count, sizeof *op->out);
+  op->attrs = copy_list(ctx, op->attrs, op->attr_count, sizeof *op->attrs);
+  for (int i = 0; i < op->attr_count; ++i)
+    op->attrs[i].ints =
+        copy_list(ctx, op->attrs[i].ints, op->attrs[i].count, sizeof *op->attrs[i].ints);
+}
+
+bd_function *bd_function_clone(bd_ctx *ctx, const bd_function *function) {
+  bd_function *copy = BD_NEW(ctx->arena, bd_function);
+  *copy = *function;
+  copy->values = copy_list(ctx, function->values, function->value_count, sizeof *copy->values);
+  copy->ops = copy_list(ctx, function->ops, function->op_count, sizeof *copy->ops);
+  for (int i = 0; i < copy->op_count; ++i)
+    clone_op(ctx, &copy->ops[i]);
+  copy->params = copy_list(ctx, function->params, function->param_count, sizeof *copy->params);
+  copy->results = copy_list(ctx, function->results, function->result_count, sizeof *copy->results);
+  copy->saves = copy_list(ctx, function->saves, function->save_count, sizeof *copy->saves);
+  copy->gradient_of =
+      copy_list(ctx, function->gradient_of, function->result_count, sizeof *copy->gradient_of);
+  copy->is_weight =
+      copy_list(ctx, function->is_weight, function->param_count, sizeof *copy->is_weight);
+  copy->value_capacity = function->value_count;
+  copy->op_capacity = function->op_count;
+  copy->param_capacity = function->param_count;
+  copy->result_capacity = function->result_count;
+  copy->save_capacity = function->save_count;
+  return copy;
+}
+
+bd_module *bd_module_clone(bd_ctx *ctx, const bd_module *module) {
+  bd_module *copy = BD_NEW(ctx->arena, bd_module);
+  *copy = *module;
+  copy->weights = copy_list(ctx, module->weights, module->weight_count, sizeof *copy->weights);
+  copy->weight_capacity = module->weight_count;
+  copy->functions =
+      copy_list(ctx, module->functions, module->function_count, sizeof *copy->functions);
+  copy->function_capacity = module->function_count;
+  for (int i = 0; i < copy->function_count; ++i)
+    copy->functions[i] = bd_function_clone(ctx, module->functions[i]);
+  if (module->main) copy->main = bd_function_clone(ctx, module->main);
+  copy->inputs = copy_list(ctx, module->inputs, module->input_count, sizeof *copy->inputs);
+  int gradients = module->main && module->main->result_count > 0 ? module->main->result_count - 1 : 0;
+  copy->gradient_weight =
+      copy_list(ctx, module->gradient_weight, gradients, sizeof *copy->gradient_weight);
+  return copy;
+}

@@ -1,0 +1,68 @@
+#include "ir/type.h"
+#include <assert.h>
+#include <string.h>
+
+typedef struct dtype_info {
+  const char *name;
+  int64_t bytes;
+  bool is_float;
+} dtype_info;
+
+static const dtype_info dtypes[BD_DTYPE_COUNT] = {
+    [BD_F32] = {"f32", 4, true}, [BD_BF16] = {"bf16", 2, true}, [BD_F16] = {"f16", 2, true},
+    [BD_F64] = {"f64", 8, true}, [BD_I32] = {"i32", 4, false},  [BD_I64] = {"i64", 8, false},
+};
+
+const char *bd_dtype_name(bd_dtype dtype) {
+  assert(dtype < BD_DTYPE_COUNT);
+  return dtypes[dtype].name;
+}
+
+bool bd_dtype_parse(const char *name, bd_dtype *out_dtype) {
+  for (int i = 0; i < BD_DTYPE_COUNT; ++i) {
+    if (strcmp(dtypes[i].name, name) == 0) {
+      *out_dtype = (bd_dtype)i;
+      return true;
+    }
+  }
+  return false;
+}
+
+int64_t bd_dtype_bytes(bd_dtype dtype) {
+  assert(dtype < BD_DTYPE_COUNT);
+  return dtypes[dtype].bytes;
+}
+
+bool bd_dtype_is_float(bd_dtype dtype) {
+  assert(dtype < BD_DTYPE_COUNT);
+  return dtypes[dtype].is_float;
+}
+
+bool bd_type_equal(const bd_type *a, const bd_type *b) {
+  if (a->dtype != b->dtype || a->rank != b->rank) return false;
+  for (int i = 0; i < a->rank; ++i)
+    if (a->dims[i] != b->dims[i]) return false;
+  return true;
+}
+
+bd_type bd_type_make(bd_dtype dtype, int rank, const int64_t *dims) {
+  assert(rank >= 0 && rank <= BD_MAX_RANK);
+  bd_type type = {.dtype = dtype, .rank = rank};
+  for (int i = 0; i < rank; ++i)
+    type.dims[i] = dims[i];
+  return type;
+}
+
+int64_t bd_type_elements(const bd_type *type, int64_t batch) {
+  int64_t elements = 1;
+  for (int i = 0; i < type->rank; ++i)
+    if (__builtin_mul_overflow(elements, bd_extent(type->dims[i], batch), &elements))
+      return INT64_MAX;
+  return elements;
+}
+
+bool bd_type_has_batch(const bd_type *type) {
+  for (int i = 0; i < type->rank; ++i)
+    if (type->dims[i] == BD_DIM_BATCH) return true;
+  return false;
+}
