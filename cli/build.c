@@ -1,0 +1,58 @@
+#include "cli/build.h"
+#include "cli/folder.h"
+#include "cli/process.h"
+#include "codegen/codegen.h"
+#include "ir/base/file.h"
+#include <string.h>
+
+#define LOG_LIMIT_BYTES ((size_t)16 << 20)
+
+static bd_status copy_runtime(bd_ctx *ctx, const char *folder) {
+  static const char *const endings[] = {".c", ".h", ".mk", NULL};
+  const char *runtime = bd_path_join(ctx, folder, "runtime");
+  BD_TRY(bd_folder_copy(ctx, BRAID_RUNTIME_FOLDER, runtime, endings));
+  return bd_folder_copy(ctx, BRAID_RUNTIME_FOLDER "/cpu", bd_path_join(ctx, runtime, "cpu"), endings);
+}
+
+// The compiler's first complaint, for the diagnostic.
+static const char *first_error(bd_ctx *ctx, const char *log) {
+  char *data;
+  size_t bytes;
+  if (bd_file_read(ctx, log, LOG_LIMIT_BYTES, &data, &bytes) != BD_OK) return "no log";
+  const char *line = strstr(data, "rror");
+  if (!line) return "see its log";
+  while (line > data && line[-1] != '\n') line--;
+  return bd_intern(ctx, line, strcspn(line, "\n"));
+}
+
+static bd_status run_make(bd_ctx *ctx, const char *folder) {
+  const char *log = bd_path_join(ctx, folder, "build.log");
+  char *argv[] = {"make", "-s", "-j2", "-C", (char *)folder, "train", NULL};
+  int code;
+  BD_TRY(bd_process_run(ctx, argv, log, &code));
+  if (code == 0) return BD_OK;
+  return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE,
+                 "building the program failed (make ended with %d): %s; is mpicc installed?", code,
+                 first_error(ctx, log));
+}
+
+static bd_status fill(bd_ctx *ctx, const bd_module *train, const bd_module *exec,
+                      const bd_plan *plan, bool executable, const char *folder) {
+  bd_emit_options options = {.folder = folder, .cuda = strcmp(plan->target, "cuda") == 0};
+  BD_TRY(bd_emit(ctx, exec, plan, &options));
+  bd_text text = bd_text_init(ctx->arena);
+  bd_plan_print(plan, train, &text);
+  BD_TRY(bd_file_write(ctx, bd_path_join(ctx, folder, "plan.json"), text.data, text.length));
+  BD_TRY(copy_runtime(ctx, folder));
+  return executable ? run_make(ctx, folder) : BD_OK;
+}
+
+bd_status bd_build_folder(bd_ctx *ctx, const bd_module *train, const bd_module *exec,
+                          const bd_plan *plan, bool executable, const char *out) {
+  const char *partial;
+  BD_TRY(bd_folder_begin(ctx, out, &partial));
+  bd_status status = fill(ctx, train, exec, plan, executable, partial);
+  if (status == BD_OK) status = bd_folder_commit(ctx, partial, out);
+  if (status != BD_OK) bd_folder_remove(partial);
+  return status;
+}

@@ -1,0 +1,10 @@
+// The output folder: sources, kernels, runtime, plan, and the executable.
+#ifndef BD_CLI_BUILD_H
+#define BD_CLI_BUILD_H
+#include "ir/partition.h"
+
+// Writes everything to a folder beside `out` and moves it into place when whole; with `executable`
+// also runs make in it. Errors: BD_EXTERNAL with the compiler's log named.
+BD_NODISCARD bd_status bd_build_folder(bd_ctx *ctx, const bd_module *train, const bd_module *exec,
+                                       const bd_plan *plan, bool executable, const char *out);
+#endif

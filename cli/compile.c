@@ -1,0 +1,225 @@
+// `braid compile`: model and cluster to plan, sources and executable.
+#include "cli/build.h"
+#include "cli/command.h"
+#include "cli/machine.h"
+#include "codegen/codegen.h"
+#include "frontend/frontend.h"
+#include "ir/base/file.h"
+#include "ir/pass.h"
+#include "planner/planner.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define PLAN_LIMIT_BYTES ((size_t)64 << 20)
+
+typedef enum emit_kind {
+  EMIT_GRAPH,
+  EMIT_TRAIN,
+  EMIT_PLAN,
+  EMIT_SHARDED,
+  EMIT_SPMD,
+  EMIT_EXEC,
+  EMIT_C,
+  EMIT_EXE
+} emit_kind;
+static const char *const emit_names[] = {"graph", "train", "plan", "sharded", "spmd",
+                                         "exec",  "c",     "exe",  NULL};
+
+typedef struct compilation {
+  const bd_arguments *arguments;
+  emit_kind emit;
+  const char *out, *print_after;
+  bool cuda;
+  bd_model_options model;
+  bd_cluster cluster;
+  bd_plan_request request;
+} compilation;
+
+static bd_status usage(bd_ctx *ctx, const char *message) {
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "%s; see 'braid compile --help'", message);
+}
+
+static bd_status read_mesh(bd_ctx *ctx, const char *text, bd_mesh *out) {
+  *out = (bd_mesh){0};
+  for (const char *at = text; at;) {
+    char *end;
+    long size = strtol(at, &end, 10);
+    if (end == at || size < 1 || size > 65536 || out->axes == BD_MAX_AXES || (*end && *end != 'x'))
+      return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                     "option '--mesh' wants sizes such as 2x4 (at most %d axes), not '%s'",
+                     BD_MAX_AXES, text);
+    out->size[out->axes++] = (int)size;
+    at = *end ? end + 1 : NULL;
+  }
+  return BD_OK;
+}
+
+static bd_status read_cluster(bd_ctx *ctx, const bd_arguments *arguments, bd_cluster *out) {
+  const char *spec = bd_argument(arguments, "--cluster");
+  int64_t devices = 0;
+  BD_TRY(bd_argument_int(ctx, arguments, "--devices", 1, 256, &devices));
+  if (spec && devices) return usage(ctx, "give --cluster or --devices, not both");
+  if (!spec && !devices) return usage(ctx, "--cluster or --devices is missing");
+  if (spec) return bd_cluster_load(ctx, spec, out);
+  return bd_machine_probe(ctx, (int)devices, out);
+}
+
+static bd_status read_pins(bd_ctx *ctx, const bd_arguments *arguments, bd_plan_request *request) {
+  static const char *const schedules[] = {"gpipe", "1f1b", NULL};
+  static const char *const recompute[] = {"none", "full", NULL};
+  int64_t stages = 0, zero = -1;
+  request->schedule = -1;
+  request->recompute = -1;
+  BD_TRY(bd_argument_int(ctx, arguments, "--stages", 1, BD_MAX_STAGES, &stages));
+  BD_TRY(bd_argument_int(ctx, arguments, "--micro-batch", 1, 1 << 20, &request->micro_batch));
+  BD_TRY(bd_argument_int(ctx, arguments, "--zero", 0, 1, &zero));
+  BD_TRY(bd_argument_choice(ctx, arguments, "--schedule", schedules, &request->schedule));
+  BD_TRY(bd_argument_choice(ctx, arguments, "--recompute", recompute, &request->recompute));
+  if (bd_argument(arguments, "--mesh"))
+    BD_TRY(read_mesh(ctx, bd_argument(arguments, "--mesh"), &request->mesh));
+  request->stages = (int)stages;
+  request->zero = (int)zero;
+  return BD_OK;
+}
+
+static bd_status read_request(bd_ctx *ctx, compilation *job) {
+  static const char *const targets[] = {"cpu", "cuda", NULL};
+  static const char *const precisions[] = {"fp32", "bf16", NULL};
+  static const char *const optimizers[] = {"adamw", "sgd", NULL};
+  const bd_arguments *arguments = job->arguments;
+  int target = -1, precision = 0, optimizer = 0, emit = EMIT_EXE;
+  BD_TRY(bd_argument_choice(ctx, arguments, "--emit", emit_names, &emit));
+  job->emit = (emit_kind)emit;
+  job->out = bd_argument(arguments, "-o");
+  job->print_after = bd_argument(arguments, "--print-after");
+  BD_TRY(bd_argument_int(ctx, arguments, "--seq", 1, 1 << 24, &job->model.sequence));
+  if (job->emit <= EMIT_TRAIN) return BD_OK;
+  if (job->emit >= EMIT_C && !job->out) return usage(ctx, "-o FOLDER is missing");
+  bd_plan_request *request = &job->request;
+  request->limit_seconds = 60;
+  BD_TRY(bd_argument_choice(ctx, arguments, "--target", targets, &target));
+  BD_TRY(bd_argument_choice(ctx, arguments, "--precision", precisions, &precision));
+  BD_TRY(bd_argument_choice(ctx, arguments, "--optimizer", optimizers, &optimizer));
+  BD_TRY(bd_argument_bytes(ctx, arguments, "--memory-cap", &request->cap_bytes));
+  BD_TRY(bd_argument_real(ctx, arguments, "--time-limit", 0.1, 86400, &request->limit_seconds));
+  BD_TRY(bd_argument_int(ctx, arguments, "--global-batch", 1, 1 << 24, &request->global_batch));
+  BD_TRY(read_pins(ctx, arguments, request));
+  BD_TRY(read_cluster(ctx, arguments, &job->cluster));
+  if (!request->global_batch && !bd_argument(arguments, "--plan"))
+    return usage(ctx, "--global-batch is missing");
+  job->cuda = target == 1;
+  request->target = job->cuda ? "cuda" : "cpu";
+  request->precision = precision ? BD_BF16 : BD_F32;
+  request->optimizer = optimizers[optimizer];
+  request->model = arguments->operand;
+  request->sequence = job->model.sequence;
+  if (job->cuda || request->precision != BD_F32)
+    return bd_fail(ctx, BD_UNSUPPORTED, BD_NOWHERE,
+                   "this build plans and emits fp32 programs for CPU ranks; use --target cpu "
+                   "--precision fp32");
+  return BD_OK;
+}
+
+static bd_status write_text(bd_ctx *ctx, const bd_text *text, const char *path) {
+  if (path) return bd_file_write(ctx, path, text->data, text->length);
+  fwrite(text->data, 1, text->length, stdout);
+  return BD_OK;
+}
+
+static bd_status write_module(bd_ctx *ctx, const bd_module *module, const char *path) {
+  bd_text text = bd_text_init(ctx->arena);
+  bd_module_print(module, &text);
+  return write_text(ctx, &text, path);
+}
+
+static void print_stage(bd_ctx *ctx, const compilation *job, const bd_module *module,
+                        const char *pass) {
+  if (!job->print_after || (strcmp(job->print_after, "all") && strcmp(job->print_after, pass)))
+    return;
+  bd_text text = bd_text_init(ctx->arena);
+  bd_module_print(module, &text);
+  fprintf(stderr, "// after %s\n%s", pass, text.data);
+}
+
+static bd_status make_plan(bd_ctx *ctx, const compilation *job, const bd_module *train,
+                           bd_plan *out) {
+  const char *path = bd_argument(job->arguments, "--plan");
+  if (!path) return bd_plan_search(ctx, train, &job->cluster, &job->request, out);
+  char *data;
+  size_t bytes;
+  BD_TRY(bd_file_read(ctx, path, PLAN_LIMIT_BYTES, &data, &bytes));
+  BD_TRY(bd_plan_parse(ctx, path, data, bytes, train, out));
+  BD_TRY(bd_plan_check(ctx, train, out));
+  return bd_plan_predict(ctx, train, &job->cluster, out);
+}
+
+// After the plan: sharded, spmd, exec, and the folder.
+static bd_status lower(bd_ctx *ctx, const compilation *job, const bd_module *train,
+                       const bd_plan *plan) {
+  bd_module *sharded, *spmd, *exec;
+  BD_TRY(bd_apply_plan(ctx, train, plan, &sharded));
+  BD_TRY(bd_module_verify(ctx, sharded));
+  print_stage(ctx, job, sharded, "apply-plan");
+  if (job->emit == EMIT_SHARDED) return write_module(ctx, sharded, job->out);
+  BD_TRY(bd_partition(ctx, sharded, &spmd));
+  BD_TRY(bd_module_verify(ctx, spmd));
+  print_stage(ctx, job, spmd, "partition");
+  if (job->emit == EMIT_SPMD) return write_module(ctx, spmd, job->out);
+  BD_TRY(bd_lower_exec(ctx, spmd, plan, &exec));
+  BD_TRY(bd_module_verify(ctx, exec));
+  print_stage(ctx, job, exec, "lower-exec");
+  if (job->emit == EMIT_EXEC) return write_module(ctx, exec, job->out);
+  return bd_build_folder(ctx, train, exec, plan, job->emit == EMIT_EXE, job->out);
+}
+
+static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
+  compilation job = {.arguments = arguments};
+  bd_module *graph, *train;
+  bd_plan plan;
+  BD_TRY(read_request(ctx, &job));
+  BD_TRY(bd_model_load(ctx, arguments->operand, &job.model, &graph));
+  BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", job.print_after, stderr, graph, &graph));
+  if (job.emit == EMIT_GRAPH) return write_module(ctx, graph, job.out);
+  BD_TRY(bd_pass_run_list(ctx, "autodiff", job.print_after, stderr, graph, &train));
+  if (job.emit == EMIT_TRAIN) return write_module(ctx, train, job.out);
+  BD_TRY(make_plan(ctx, &job, train, &plan));
+  if (job.emit == EMIT_PLAN) {
+    bd_text text = bd_text_init(ctx->arena);
+    bd_plan_print(&plan, train, &text);
+    return write_text(ctx, &text, job.out);
+  }
+  return lower(ctx, &job, train, &plan);
+}
+
+static const bd_option options[] = {
+    {"--cluster", "SPEC", "a cluster file, or PRESET:NODESxDEVICES"},
+    {"--devices", "N", "N ranks of this machine"},
+    {"--memory-cap", "SIZE", "arena bytes a rank may use (default: what the cluster has)"},
+    {"--global-batch", "N", "samples per step"},
+    {"--seq", "N", "tokens per sample (default: the model's maximum)"},
+    {"--target", "cpu|cuda", "what the program runs on (default cpu)"},
+    {"--precision", "fp32|bf16", "of weights and activations (default fp32)"},
+    {"--optimizer", "adamw|sgd", "default adamw"},
+    {"--plan", "FILE", "use this plan instead of searching"},
+    {"--time-limit", "SECONDS", "of the search (default 60)"},
+    {"--stages", "N", "pin the number of pipeline stages"},
+    {"--mesh", "AxB", "pin the mesh of a stage"},
+    {"--micro-batch", "N", "pin the samples of one micro-batch"},
+    {"--schedule", "gpipe|1f1b", "pin the pipeline schedule"},
+    {"--zero", "0|1", "pin whether optimizer states are split over replicas"},
+    {"--recompute", "none|full", "pin what is recomputed"},
+    {"--emit", "KIND", "graph, train, plan, sharded, spmd, exec, c or exe (default)"},
+    {"--print-after", "PASS|all", "print the module after a pass, to stderr"},
+    {"-o", "OUT", "output folder (c, exe) or file (the others; default: standard output)"},
+    {0},
+};
+
+const bd_command bd_command_compile = {
+    .name = "compile",
+    .summary = "plan a model on a cluster and build its training program",
+    .operand = "MODEL",
+    .options = options,
+    .details = "MODEL is a preset (see 'braid presets'), a Hugging Face folder, or a JSON graph.\n\n"
+               "example: braid compile gpt2-tiny --devices 4 --global-batch 8 -o out\n",
+    .run = run,
+};

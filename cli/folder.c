@@ -1,0 +1,115 @@
+#include "cli/folder.h"
+#include "ir/base/file.h"
+#include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SOURCE_LIMIT_BYTES ((size_t)64 << 20)
+
+static bool is_empty_folder(const char *path) {
+  DIR *folder = opendir(path);
+  if (!folder) return false;
+  bool empty = true;
+  for (struct dirent *entry; empty && (entry = readdir(folder));)
+    empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+  closedir(folder);
+  return empty;
+}
+
+static const char *without_slashes(bd_ctx *ctx, const char *path) {
+  size_t length = strlen(path);
+  while (length > 1 && path[length - 1] == '/') length--;
+  return bd_intern(ctx, path, length);
+}
+
+bd_status bd_folder_begin(bd_ctx *ctx, const char *path, const char **out_partial) {
+  path = without_slashes(ctx, path);
+  if (bd_file_exists(path) && !bd_is_folder(path))
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "stands already and is no folder");
+  if (bd_is_folder(path) && !is_empty_folder(path) &&
+      !bd_file_exists(bd_path_join(ctx, path, "plan.json")))
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
+                   "the folder is not empty and not an earlier output of braid; name another with -o");
+  const char *slash = strrchr(path, '/');
+  if (slash && slash != path) BD_TRY(bd_folder_make(ctx, bd_intern(ctx, path, (size_t)(slash - path))));
+  const char *pattern = bd_intern_f(ctx, "%s.partial-XXXXXX", path);
+  size_t bytes = strlen(pattern) + 1;
+  char *partial = bd_arena_alloc(ctx->arena, bytes);
+  memcpy(partial, pattern, bytes);
+  if (!mkdtemp(partial) || chmod(partial, 0755) != 0)
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "cannot make the output folder: %s",
+                   strerror(errno));
+  *out_partial = partial;
+  return BD_OK;
+}
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *walk) {
+  (void)info, (void)kind, (void)walk;
+  return remove(path);
+}
+
+void bd_folder_remove(const char *path) {
+  nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+bd_status bd_folder_commit(bd_ctx *ctx, const char *partial, const char *path) {
+  path = without_slashes(ctx, path);
+  const char *old = NULL;
+  if (bd_is_folder(path)) {
+    old = bd_intern_f(ctx, "%s.old", partial);
+    if (rename(path, old) != 0)
+      return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(path), "cannot be replaced: %s", strerror(errno));
+  }
+  if (rename(partial, path) != 0) {
+    int error = errno;
+    if (old && rename(old, path) != 0)
+      bd_note(ctx, bd_loc_file(old), "the earlier output is here");
+    return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(path), "cannot be written: %s", strerror(error));
+  }
+  if (old) bd_folder_remove(old);
+  return BD_OK;
+}
+
+static bool has_ending(const char *name, const char *const *endings) {
+  size_t length = strlen(name);
+  for (; *endings; endings++) {
+    size_t ending = strlen(*endings);
+    if (length > ending && strcmp(name + length - ending, *endings) == 0) return true;
+  }
+  return false;
+}
+
+static int wanted_name_order(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+bd_status bd_folder_copy(bd_ctx *ctx, const char *from, const char *to, const char *const *endings) {
+  DIR *folder = opendir(from);
+  if (!folder)
+    return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(from), "cannot be read: %s", strerror(errno));
+  int count = 0, capacity = 0;
+  const char **names = NULL;
+  for (struct dirent *entry; (entry = readdir(folder));) {
+    if (!has_ending(entry->d_name, endings)) continue;
+    if (count == capacity) {
+      int wanted = capacity ? 2 * capacity : 32;
+      names = bd_arena_grow(ctx->arena, names, (size_t)count, (size_t)wanted, sizeof *names);
+      capacity = wanted;
+    }
+    names[count++] = bd_intern_z(ctx, entry->d_name);
+  }
+  closedir(folder);
+  if (count) qsort(names, (size_t)count, sizeof *names, wanted_name_order);
+  BD_TRY(bd_folder_make(ctx, to));
+  for (int i = 0; i < count; i++) {
+    char *data;
+    size_t bytes;
+    BD_TRY(bd_file_read(ctx, bd_path_join(ctx, from, names[i]), SOURCE_LIMIT_BYTES, &data, &bytes));
+    BD_TRY(bd_file_write(ctx, bd_path_join(ctx, to, names[i]), data, bytes));
+  }
+  return BD_OK;
+}

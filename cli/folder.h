@@ -1,0 +1,16 @@
+// Output folders: filled beside their place, moved into it when whole.
+#ifndef BD_CLI_FOLDER_H
+#define BD_CLI_FOLDER_H
+#include "ir/base/context.h"
+
+// Makes an empty folder next to `path`. Refuses when `path` stands and is not an output folder of
+// braid (one with a plan.json) or empty. Errors: BD_INVALID.
+BD_NODISCARD bd_status bd_folder_begin(bd_ctx *ctx, const char *path, const char **out_partial);
+// Moves it to `path`, replacing an earlier output folder.
+BD_NODISCARD bd_status bd_folder_commit(bd_ctx *ctx, const char *partial, const char *path);
+void bd_folder_remove(const char *path);
+
+// Copies the regular files of `from` whose names end in one of `endings` (NULL-terminated).
+BD_NODISCARD bd_status bd_folder_copy(bd_ctx *ctx, const char *from, const char *to,
+                                      const char *const *endings);
+#endif

@@ -1,0 +1,47 @@
+#include "cli/machine.h"
+#include <sched.h>
+#include <unistd.h>
+
+// Nominal rates of one core of a server CPU of the x86-64-v3 level; measured figures are in
+// docs/benchmarks/.
+#define CORE_FLOPS 50e9
+#define NODE_MEMORY_BYTES_PER_SECOND 16e9
+#define RANK_LINK_BYTES_PER_SECOND 3e9
+#define RANK_LINK_LATENCY_SECONDS 10e-6
+#define KERNEL_SECONDS 2e-6
+#define RESERVED_BYTES ((int64_t)128 << 20)
+
+static int usable_cores(void) {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  long online = sysconf(_SC_NPROCESSORS_ONLN);
+  return online > 0 ? (int)online : 1;
+}
+
+bd_status bd_machine_probe(bd_ctx *ctx, int devices, bd_cluster *out) {
+  long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page_bytes <= 0)
+    return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "cannot read this machine's memory size");
+  int cores = usable_cores();
+  double share = (double)cores / devices;
+  *out = (bd_cluster){
+      .name = "this-machine",
+      .nodes = 1,
+      .devices_per_node = devices,
+      .memory_bytes = (int64_t)pages * page_bytes / devices,
+      .reserved_bytes = RESERVED_BYTES,
+      .flops_f32 = CORE_FLOPS * share,
+      .flops_bf16 = CORE_FLOPS * share,
+      .memory_bytes_per_second = NODE_MEMORY_BYTES_PER_SECOND / devices,
+      .kernel_seconds = KERNEL_SECONDS,
+      .intra = {RANK_LINK_LATENCY_SECONDS, RANK_LINK_BYTES_PER_SECOND},
+      .inter = {RANK_LINK_LATENCY_SECONDS, RANK_LINK_BYTES_PER_SECOND},
+      .threads_per_device = share >= 2 ? (int)share : 1,
+  };
+  if (out->memory_bytes <= RESERVED_BYTES)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                   "%d ranks are too many for this machine's memory: fewer than %lld MiB are left "
+                   "for each",
+                   devices, (long long)(RESERVED_BYTES >> 20));
+  return BD_OK;
+}
