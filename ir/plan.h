@@ -76,7 +76,8 @@ static inline int bd_plan_ranks(const bd_plan *plan) {
 
 void bd_plan_print(const bd_plan *plan, const bd_module *train, bd_text *text); // JSON
 // Reads and checks against the module (names, lengths, meshes, divisibility). Strategies are given
-// in the file by op and value names. Errors: BD_INVALID with place.
+// in the file by op and value names. `train` NULL: read for display, strategies keep only their names.
+// Errors: BD_INVALID with place.
 BD_NODISCARD bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t bytes,
                                      const bd_module *train, bd_plan *out_plan);
 // Everything a plan must satisfy before codegen; independent of the planner. Errors: BD_INVALID.

@@ -1,0 +1,151 @@
+// What a plan must satisfy, whoever wrote it.
+#include "ir/index.h"
+#include "ir/plan.h"
+#include <string.h>
+
+static bd_status refuse(bd_ctx *ctx, const bd_plan *plan, const char *message) {
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "plan for '%s': %s", plan->model, message);
+}
+
+static bd_status check_form(bd_ctx *ctx, const bd_plan *plan, const bd_strategy *strategy,
+                            const bd_value *value, const bd_sharding *form) {
+  for (int dim = 0; dim < value->type.rank; dim++) {
+    int axes = 0;
+    for (int axis = 0; axis < plan->mesh.axes; axis++) axes += form->at[axis] == dim;
+    int parts = bd_sharding_parts(&plan->mesh, form, dim);
+    int64_t extent = bd_extent(value->type.dims[dim], plan->micro_batch);
+    bool exact = axes > 1 || value->type.dims[dim] == BD_DIM_BATCH;
+    if (exact && extent % parts)
+      return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                     "strategy '%s': value '%s' has %lld along dimension %d, which %d parts do not "
+                     "divide",
+                     strategy->name, value->name, (long long)extent, dim, parts);
+  }
+  if (bd_sharding_has_partial(form))
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "strategy '%s': value '%s' settles partial",
+                   strategy->name, value->name);
+  return BD_OK;
+}
+
+static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_strategy *strategy,
+                              const bd_function *function, int op_index) {
+  const bd_op *op = &function->ops[op_index];
+  bd_index_map map;
+  bd_type types[BD_MAX_RESULTS];
+  BD_TRY(bd_op_infer(ctx, function, op, &map, types));
+  int64_t parts[BD_MAX_LOOPS];
+  int axes[BD_MAX_LOOPS] = {0};
+  for (int i = 0; i < map.loops; i++) parts[i] = 1;
+  for (int axis = 0; axis < plan->mesh.axes; axis++) {
+    char letter = strategy->split[op_index][axis];
+    if (letter == '-') continue;
+    int loop = bd_index_find(&map, letter);
+    if (loop < 0 || !bd_split_allowed(&map, &plan->mesh, plan->micro_batch, axis, loop))
+      return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                     "strategy '%s': op %d (%s) cannot be split over '%c' by mesh axis %d",
+                     strategy->name, op_index, bd_op_get_info(op->kind)->name, letter, axis);
+    parts[loop] *= plan->mesh.size[axis];
+    axes[loop]++;
+    int64_t extent = bd_extent(map.loop[loop].extent, plan->micro_batch);
+    if ((axes[loop] > 1 || map.loop[loop].extent == BD_DIM_BATCH) && extent % parts[loop])
+      return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                     "strategy '%s': op %d (%s): %lld along '%c' is not divided by %lld parts",
+                     strategy->name, op_index, bd_op_get_info(op->kind)->name, (long long)extent,
+                     letter, (long long)parts[loop]);
+  }
+  return BD_OK;
+}
+
+static bd_status check_strategy(bd_ctx *ctx, const bd_module *train, const bd_plan *plan,
+                                const bd_strategy *strategy) {
+  const bd_function *function = bd_module_find(train, strategy->function);
+  if (!function || strategy->op_count != function->op_count ||
+      strategy->value_count != function->value_count)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "strategy '%s' does not fit function '%s'",
+                   strategy->name, strategy->function);
+  for (int i = 0; i < function->value_count; i++)
+    BD_TRY(check_form(ctx, plan, strategy, &function->values[i], &strategy->form[i]));
+  for (int i = 0; i < function->op_count; i++)
+    BD_TRY(check_splits(ctx, plan, strategy, function, i));
+  return BD_OK;
+}
+
+// Uses of one weight agree on how it is stored.
+static bd_status check_weights(bd_ctx *ctx, const bd_module *train, const bd_plan *plan,
+                               const int *strategy_of_call) {
+  const bd_function *main = train->main;
+  bd_sharding *form = BD_NEW_ARRAY(ctx->arena, bd_sharding, main->value_count);
+  bool *seen = BD_NEW_ARRAY(ctx->arena, bool, main->value_count);
+  for (int i = 0; i < main->op_count; i++) {
+    if (strategy_of_call[i] < 0) continue;
+    const bd_op *call = &main->ops[i];
+    const bd_strategy *strategy = &plan->strategies[strategy_of_call[i]];
+    const bd_function *function = bd_module_find(train, strategy->function);
+    for (int p = 0; p < function->param_count; p++) {
+      if (!function->is_weight[p]) continue;
+      bd_id weight = call->in[p];
+      const bd_sharding *wanted = &strategy->form[function->params[p]];
+      if (seen[weight] && !bd_sharding_equal(&form[weight], wanted))
+        return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                       "strategy '%s': weight '%s' is stored in another form by an earlier layer",
+                       strategy->name, main->values[weight].name);
+      form[weight] = *wanted;
+      seen[weight] = true;
+    }
+  }
+  return BD_OK;
+}
+
+static bool is_forward_call(const bd_module *train, const bd_op *op) {
+  if (op->kind != BD_OP_CALL) return false;
+  const bd_function *callee = bd_module_find(train, op->callee);
+  return callee && callee->role == BD_ROLE_FORWARD;
+}
+
+static bd_status check_layers(bd_ctx *ctx, const bd_module *train, const bd_plan *plan,
+                              int *strategy_of_call) {
+  const bd_function *main = train->main;
+  int layer = 0, range = 0, stage = 0;
+  for (int i = 0; i < main->op_count; i++) {
+    strategy_of_call[i] = -1;
+    if (!is_forward_call(train, &main->ops[i])) continue;
+    while (range < plan->range_count &&
+           layer >= plan->ranges[range].first + plan->ranges[range].count)
+      range++;
+    if (range == plan->range_count || layer < plan->ranges[range].first)
+      return refuse(ctx, plan, "the layers do not cover every call, in order and once");
+    const bd_layer_range *at = &plan->ranges[range];
+    if (strcmp(plan->strategies[at->strategy].function, main->ops[i].callee))
+      return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                     "layer %d calls '%s'; strategy '%s' is for '%s'", layer, main->ops[i].callee,
+                     plan->strategies[at->strategy].name, plan->strategies[at->strategy].function);
+    if (at->stage < stage || at->stage > stage + 1)
+      return refuse(ctx, plan, "stages must ascend one by one along the layers");
+    stage = at->stage;
+    strategy_of_call[i] = at->strategy;
+    layer++;
+  }
+  int covered = 0;
+  for (int i = 0; i < plan->range_count; i++) {
+    if (plan->ranges[i].first != covered)
+      return refuse(ctx, plan, "the layers do not cover every call, in order and once");
+    covered += plan->ranges[i].count;
+  }
+  if (covered != layer)
+    return refuse(ctx, plan, "the layers name more calls than the model makes");
+  if (stage != plan->stages - 1)
+    return refuse(ctx, plan, "a stage is left without layers");
+  return BD_OK;
+}
+
+bd_status bd_plan_check(bd_ctx *ctx, const bd_module *train, const bd_plan *plan) {
+  if (plan->global_batch % plan->micro_batch)
+    return refuse(ctx, plan, "the micro-batch does not divide the global batch");
+  if (plan->global_batch / plan->micro_batch > 1 << 20)
+    return refuse(ctx, plan, "more than a million micro-batches in a step");
+  for (int i = 0; i < plan->strategy_count; i++)
+    BD_TRY(check_strategy(ctx, train, plan, &plan->strategies[i]));
+  int *strategy_of_call = BD_NEW_ARRAY(ctx->arena, int, train->main->op_count);
+  BD_TRY(check_layers(ctx, train, plan, strategy_of_call));
+  return check_weights(ctx, train, plan, strategy_of_call);
+}

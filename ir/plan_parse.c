@@ -1,0 +1,258 @@
+#include "ir/base/json.h"
+#include "ir/plan.h"
+#include <math.h>
+#include <string.h>
+
+#define MAX_COUNT ((int64_t)1 << 24)
+
+typedef struct plan_reader {
+  bd_ctx *ctx;
+  const bd_module *train; // NULL: the strategies' insides are skipped
+  bd_plan *plan;
+} plan_reader;
+
+static bd_status read_head(plan_reader *r, const bd_json *root) {
+  bd_ctx *ctx = r->ctx;
+  bd_plan *plan = r->plan;
+  const char *precision, *schedule;
+  int64_t version, threads;
+  BD_TRY(bd_json_int(ctx, root, "braid_plan", true, 0, INT32_MAX, &version));
+  if (version != BD_PLAN_VERSION)
+    return bd_fail(ctx, BD_INVALID, root->loc, "plan version %lld; this braid reads version %d",
+                   (long long)version, BD_PLAN_VERSION);
+  BD_TRY(bd_json_string(ctx, root, "model", true, &plan->model));
+  BD_TRY(bd_json_string(ctx, root, "target", true, &plan->target));
+  BD_TRY(bd_json_string(ctx, root, "optimizer", true, &plan->optimizer));
+  BD_TRY(bd_json_string(ctx, root, "precision", true, &precision));
+  BD_TRY(bd_json_string(ctx, root, "schedule", true, &schedule));
+  BD_TRY(bd_json_int(ctx, root, "global_batch", true, 1, MAX_COUNT, &plan->global_batch));
+  BD_TRY(bd_json_int(ctx, root, "micro_batch", true, 1, MAX_COUNT, &plan->micro_batch));
+  BD_TRY(bd_json_int(ctx, root, "sequence", true, 0, MAX_COUNT, &plan->sequence));
+  BD_TRY(bd_json_int(ctx, root, "threads_per_rank", true, 1, 4096, &threads));
+  plan->threads_per_rank = (int)threads;
+  if (!bd_dtype_parse(precision, &plan->precision))
+    return bd_fail(ctx, BD_INVALID, bd_json_find(root, "precision")->loc, "unknown precision");
+  if (!bd_schedule_parse(schedule, &plan->schedule))
+    return bd_fail(ctx, BD_INVALID, bd_json_find(root, "schedule")->loc,
+                   "unknown schedule; known are gpipe and 1f1b");
+  if (strcmp(plan->target, "cpu") && strcmp(plan->target, "cuda"))
+    return bd_fail(ctx, BD_INVALID, bd_json_find(root, "target")->loc,
+                   "unknown target; known are cpu and cuda");
+  if (strcmp(plan->optimizer, "adamw") && strcmp(plan->optimizer, "sgd"))
+    return bd_fail(ctx, BD_INVALID, bd_json_find(root, "optimizer")->loc,
+                   "unknown optimizer; known are adamw and sgd");
+  return BD_OK;
+}
+
+static bd_status read_mesh(plan_reader *r, const bd_json *root) {
+  bd_ctx *ctx = r->ctx;
+  const bd_json *mesh, *zero;
+  int64_t stages, devices = 1;
+  BD_TRY(bd_json_int(ctx, root, "stages", true, 1, BD_MAX_STAGES, &stages));
+  BD_TRY(bd_json_array(ctx, root, "mesh", true, &mesh));
+  BD_TRY(bd_json_array(ctx, root, "zero_axes", true, &zero));
+  r->plan->stages = (int)stages;
+  if (mesh->count > BD_MAX_AXES)
+    return bd_fail(ctx, BD_INVALID, mesh->loc, "a mesh has at most %d axes", BD_MAX_AXES);
+  for (size_t i = 0; i < mesh->count; i++) {
+    const bd_json *size = &mesh->items[i];
+    if (size->kind != BD_JSON_INT || size->integer < 1 || size->integer > 65536 ||
+        (devices *= size->integer) > 65536)
+      return bd_fail(ctx, BD_INVALID, size->loc, "mesh sizes are 1 or more, 65536 devices at most");
+    r->plan->mesh.size[r->plan->mesh.axes++] = (int)size->integer;
+  }
+  for (size_t i = 0; i < zero->count; i++) {
+    const bd_json *axis = &zero->items[i];
+    if (axis->kind != BD_JSON_INT || axis->integer < 0 || axis->integer >= r->plan->mesh.axes)
+      return bd_fail(ctx, BD_INVALID, axis->loc, "not an axis of the mesh");
+    r->plan->zero_axes |= 1u << axis->integer;
+  }
+  return BD_OK;
+}
+
+static bd_status read_ops(plan_reader *r, const bd_json *ops, const bd_function *function,
+                          bd_strategy *out) {
+  bd_ctx *ctx = r->ctx;
+  if ((int64_t)ops->count != function->op_count)
+    return bd_fail(ctx, BD_INVALID, ops->loc, "function '%s' has %d ops, here are %zu",
+                   function->name, function->op_count, ops->count);
+  out->op_count = function->op_count;
+  out->split = bd_arena_array(ctx->arena, ops->count, sizeof *out->split);
+  for (int i = 0; i < out->op_count; i++) {
+    const bd_json *item = &ops->items[i];
+    const char *result, *split;
+    BD_TRY(bd_json_string(ctx, item, "result", true, &result));
+    BD_TRY(bd_json_string(ctx, item, "split", true, &split));
+    const char *expected = function->values[function->ops[i].out[0]].name;
+    if (strcmp(result, expected))
+      return bd_fail(ctx, BD_INVALID, item->loc, "op %d of '%s' makes '%s', not '%s'", i,
+                     function->name, expected, result);
+    if (strlen(split) != (size_t)r->plan->mesh.axes)
+      return bd_fail(ctx, BD_INVALID, item->loc, "'split' wants one letter or '-' per mesh axis");
+    memset(out->split[i], '-', BD_MAX_AXES);
+    memcpy(out->split[i], split, (size_t)r->plan->mesh.axes);
+  }
+  return BD_OK;
+}
+
+static bd_status read_form(plan_reader *r, const bd_json *item, int rank, bd_sharding *out) {
+  const bd_json *dims;
+  BD_TRY(bd_json_array(r->ctx, item, "dims", true, &dims));
+  if ((int)dims->count != r->plan->mesh.axes)
+    return bd_fail(r->ctx, BD_INVALID, dims->loc, "'dims' wants a dimension or null per mesh axis");
+  *out = bd_sharding_replicated();
+  for (size_t axis = 0; axis < dims->count; axis++) {
+    const bd_json *dim = &dims->items[axis];
+    if (dim->kind == BD_JSON_NULL) continue;
+    if (dim->kind != BD_JSON_INT || dim->integer < 0 || dim->integer >= rank)
+      return bd_fail(r->ctx, BD_INVALID, dim->loc, "not a dimension of the value (rank %d)", rank);
+    out->at[axis] = (int8_t)dim->integer;
+  }
+  return BD_OK;
+}
+
+static bd_status read_values(plan_reader *r, const bd_json *values, const bd_function *function,
+                             bd_strategy *out) {
+  bd_ctx *ctx = r->ctx;
+  if ((int64_t)values->count != function->value_count)
+    return bd_fail(ctx, BD_INVALID, values->loc, "function '%s' has %d values, here are %zu",
+                   function->name, function->value_count, values->count);
+  out->value_count = function->value_count;
+  out->form = BD_NEW_ARRAY(ctx->arena, bd_sharding, values->count);
+  out->saved = BD_NEW_ARRAY(ctx->arena, bool, values->count);
+  for (int i = 0; i < out->value_count; i++) {
+    const bd_json *item = &values->items[i];
+    const char *name;
+    BD_TRY(bd_json_string(ctx, item, "value", true, &name));
+    if (strcmp(name, function->values[i].name))
+      return bd_fail(ctx, BD_INVALID, item->loc, "value %d of '%s' is '%s', not '%s'", i,
+                     function->name, function->values[i].name, name);
+    BD_TRY(read_form(r, item, function->values[i].type.rank, &out->form[i]));
+    BD_TRY(bd_json_bool(ctx, item, "saved", true, &out->saved[i]));
+  }
+  return BD_OK;
+}
+
+static bd_status read_strategies(plan_reader *r, const bd_json *root) {
+  bd_ctx *ctx = r->ctx;
+  const bd_json *list, *ops, *values;
+  BD_TRY(bd_json_array(ctx, root, "strategies", true, &list));
+  r->plan->strategy_count = (int)list->count;
+  r->plan->strategies = BD_NEW_ARRAY(ctx->arena, bd_strategy, list->count);
+  for (size_t i = 0; i < list->count; i++) {
+    const bd_json *item = &list->items[i];
+    bd_strategy *out = &r->plan->strategies[i];
+    BD_TRY(bd_json_string(ctx, item, "name", true, &out->name));
+    BD_TRY(bd_json_string(ctx, item, "function", true, &out->function));
+    BD_TRY(bd_json_array(ctx, item, "ops", true, &ops));
+    BD_TRY(bd_json_array(ctx, item, "values", true, &values));
+    for (size_t j = 0; j < i; j++)
+      if (strcmp(r->plan->strategies[j].name, out->name) == 0)
+        return bd_fail(ctx, BD_INVALID, item->loc, "two strategies are called '%s'", out->name);
+    if (!r->train) continue;
+    const bd_function *function = bd_module_find(r->train, out->function);
+    if (!function || function->role != BD_ROLE_FORWARD)
+      return bd_fail(ctx, BD_INVALID, item->loc, "the model has no function '%s'", out->function);
+    BD_TRY(read_ops(r, ops, function, out));
+    BD_TRY(read_values(r, values, function, out));
+  }
+  return BD_OK;
+}
+
+static bd_status read_layers(plan_reader *r, const bd_json *root) {
+  bd_ctx *ctx = r->ctx;
+  const bd_json *list;
+  BD_TRY(bd_json_array(ctx, root, "layers", true, &list));
+  r->plan->range_count = (int)list->count;
+  r->plan->ranges = BD_NEW_ARRAY(ctx->arena, bd_layer_range, list->count);
+  for (size_t i = 0; i < list->count; i++) {
+    const bd_json *item = &list->items[i];
+    int64_t first, count, stage;
+    const char *strategy;
+    BD_TRY(bd_json_int(ctx, item, "first", true, 0, MAX_COUNT, &first));
+    BD_TRY(bd_json_int(ctx, item, "count", true, 1, MAX_COUNT, &count));
+    BD_TRY(bd_json_int(ctx, item, "stage", true, 0, r->plan->stages - 1, &stage));
+    BD_TRY(bd_json_string(ctx, item, "strategy", true, &strategy));
+    int found = r->plan->strategy_count - 1;
+    while (found >= 0 && strcmp(r->plan->strategies[found].name, strategy)) found--;
+    if (found < 0)
+      return bd_fail(ctx, BD_INVALID, item->loc, "no strategy is called '%s'", strategy);
+    r->plan->ranges[i] = (bd_layer_range){(int)first, (int)count, found, (int)stage};
+  }
+  return BD_OK;
+}
+
+static bd_status read_segments(plan_reader *r, const bd_json *stage, bd_memory *out) {
+  const bd_json *segments;
+  BD_TRY(bd_json_int(r->ctx, stage, "arena_bytes", true, 0, INT64_MAX, &out->total_bytes));
+  BD_TRY(bd_json_object(r->ctx, stage, "segments", true, &segments));
+  for (int s = 1; s < BD_SEGMENT_COUNT; s++)
+    BD_TRY(bd_json_int(r->ctx, segments, bd_segment_name((bd_segment)s), true, 0, INT64_MAX,
+                       &out->bytes[s]));
+  return BD_OK;
+}
+
+static bd_status read_alternatives(plan_reader *r, const bd_json *predicted) {
+  const bd_json *list = NULL;
+  BD_TRY(bd_json_array(r->ctx, predicted, "alternatives", false, &list));
+  if (!list) return BD_OK;
+  r->plan->alternative_count = (int)list->count;
+  r->plan->alternatives = BD_NEW_ARRAY(r->ctx->arena, bd_alternative, list->count);
+  for (size_t i = 0; i < list->count; i++) {
+    bd_alternative *out = &r->plan->alternatives[i];
+    const bd_json *item = &list->items[i];
+    out->step_seconds = INFINITY;
+    BD_TRY(bd_json_string(r->ctx, item, "what", true, &out->what));
+    BD_TRY(bd_json_real(r->ctx, item, "step_seconds", false, 0, 1e300, &out->step_seconds));
+    BD_TRY(bd_json_int(r->ctx, item, "lacking_bytes", false, 0, INT64_MAX, &out->lacking_bytes));
+  }
+  return BD_OK;
+}
+
+// Predictions may be missing from a plan that a person wrote; they are recomputed before use.
+static bd_status read_predictions(plan_reader *r, const bd_json *root) {
+  bd_ctx *ctx = r->ctx;
+  bd_plan *plan = r->plan;
+  plan->predicted = BD_NEW_ARRAY(ctx->arena, bd_stage_prediction, plan->stages);
+  const bd_json *predicted = NULL, *stages;
+  BD_TRY(bd_json_object(ctx, root, "predicted", false, &predicted));
+  if (!predicted) return BD_OK;
+  BD_TRY(bd_json_real(ctx, predicted, "step_seconds", false, 0, 1e300, &plan->step_seconds));
+  BD_TRY(bd_json_real(ctx, predicted, "bound_seconds", false, 0, 1e300, &plan->bound_seconds));
+  BD_TRY(bd_json_real(ctx, predicted, "gap", false, 0, 1e300, &plan->gap));
+  BD_TRY(bd_json_int(ctx, predicted, "cap_bytes", false, 0, INT64_MAX, &plan->cap_bytes));
+  BD_TRY(bd_json_string(ctx, predicted, "search", false, &plan->search));
+  BD_TRY(bd_json_array(ctx, predicted, "stages", true, &stages));
+  if ((int)stages->count != plan->stages)
+    return bd_fail(ctx, BD_INVALID, stages->loc, "predictions of %zu stages for a plan of %d",
+                   stages->count, plan->stages);
+  for (int i = 0; i < plan->stages; i++) {
+    bd_stage_prediction *out = &plan->predicted[i];
+    const bd_json *item = &stages->items[i];
+    BD_TRY(bd_json_real(ctx, item, "forward_seconds", false, 0, 1e300, &out->forward_seconds));
+    BD_TRY(bd_json_real(ctx, item, "backward_seconds", false, 0, 1e300, &out->backward_seconds));
+    BD_TRY(bd_json_real(ctx, item, "sync_seconds", false, 0, 1e300, &out->sync_seconds));
+    BD_TRY(read_segments(r, item, &out->memory));
+  }
+  return read_alternatives(r, predicted);
+}
+
+bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t bytes,
+                        const bd_module *train, bd_plan *out_plan) {
+  static const char *const keys[] = {"braid_plan", "model", "target", "optimizer", "precision",
+                                     "global_batch", "micro_batch", "sequence", "schedule",
+                                     "stages", "mesh", "threads_per_rank", "zero_axes", "layers",
+                                     "strategies", "predicted", NULL};
+  const bd_json *root;
+  *out_plan = (bd_plan){0};
+  plan_reader reader = {ctx, train, out_plan};
+  BD_TRY(bd_json_parse(ctx, file, data, bytes, &root));
+  if (root->kind != BD_JSON_OBJECT)
+    return bd_fail(ctx, BD_INVALID, root->loc, "a plan is a JSON object");
+  BD_TRY(bd_json_only(ctx, root, keys));
+  BD_TRY(read_head(&reader, root));
+  BD_TRY(read_mesh(&reader, root));
+  BD_TRY(read_strategies(&reader, root));
+  BD_TRY(read_layers(&reader, root));
+  return read_predictions(&reader, root);
+}

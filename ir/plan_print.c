@@ -1,0 +1,152 @@
+#include "ir/plan.h"
+#include <math.h>
+
+static void add_field(bd_text *text, const char *indent, const char *key, const char *value) {
+  bd_text_addf(text, "%s\"%s\": ", indent, key);
+  bd_text_add_json_string(text, value);
+  bd_text_add(text, ",\n");
+}
+
+static void add_number(bd_text *text, double value) {
+  if (isfinite(value))
+    bd_text_add_double(text, value);
+  else
+    bd_text_add(text, "null");
+}
+
+static void add_sharding(const bd_plan *plan, const bd_sharding *sharding, bd_text *text) {
+  bd_text_add(text, "[");
+  for (int axis = 0; axis < plan->mesh.axes; axis++) {
+    if (axis) bd_text_add(text, ", ");
+    if (sharding->at[axis] == BD_REPLICATED)
+      bd_text_add(text, "null");
+    else
+      bd_text_addf(text, "%d", sharding->at[axis]);
+  }
+  bd_text_add(text, "]");
+}
+
+static void print_ops(const bd_plan *plan, const bd_strategy *strategy,
+                      const bd_function *function, bd_text *text) {
+  bd_text_add(text, "      \"ops\": [\n");
+  for (int i = 0; i < strategy->op_count; i++) {
+    const bd_op *op = &function->ops[i];
+    bd_text_addf(text, "        {\"op\": \"%s\", \"result\": \"%s\", \"split\": \"%.*s\"}%s\n",
+                 bd_op_get_info(op->kind)->name, function->values[op->out[0]].name,
+                 plan->mesh.axes, strategy->split[i], i + 1 < strategy->op_count ? "," : "");
+  }
+  bd_text_add(text, "      ],\n");
+}
+
+static void print_values(const bd_plan *plan, const bd_strategy *strategy,
+                         const bd_function *function, bd_text *text) {
+  bd_text_add(text, "      \"values\": [\n");
+  for (int i = 0; i < strategy->value_count; i++) {
+    bd_text_addf(text, "        {\"value\": \"%s\", \"dims\": ", function->values[i].name);
+    add_sharding(plan, &strategy->form[i], text);
+    bd_text_addf(text, ", \"saved\": %s}%s\n", strategy->saved[i] ? "true" : "false",
+                 i + 1 < strategy->value_count ? "," : "");
+  }
+  bd_text_add(text, "      ]\n");
+}
+
+static void print_strategies(const bd_plan *plan, const bd_module *train, bd_text *text) {
+  bd_text_add(text, "  \"strategies\": [\n");
+  for (int i = 0; i < plan->strategy_count; i++) {
+    const bd_strategy *strategy = &plan->strategies[i];
+    bd_text_add(text, "    {\n");
+    add_field(text, "      ", "name", strategy->name);
+    add_field(text, "      ", "function", strategy->function);
+    const bd_function *function = bd_module_find(train, strategy->function);
+    print_ops(plan, strategy, function, text);
+    print_values(plan, strategy, function, text);
+    bd_text_addf(text, "    }%s\n", i + 1 < plan->strategy_count ? "," : "");
+  }
+  bd_text_add(text, "  ],\n");
+}
+
+static void print_layers(const bd_plan *plan, bd_text *text) {
+  bd_text_add(text, "  \"layers\": [\n");
+  for (int i = 0; i < plan->range_count; i++) {
+    const bd_layer_range *range = &plan->ranges[i];
+    bd_text_addf(text, "    {\"first\": %d, \"count\": %d, \"stage\": %d, \"strategy\": ",
+                 range->first, range->count, range->stage);
+    bd_text_add_json_string(text, plan->strategies[range->strategy].name);
+    bd_text_addf(text, "}%s\n", i + 1 < plan->range_count ? "," : "");
+  }
+  bd_text_add(text, "  ],\n");
+}
+
+static void print_stage(const bd_stage_prediction *stage, bd_text *text) {
+  bd_text_add(text, "      {\"forward_seconds\": ");
+  add_number(text, stage->forward_seconds);
+  bd_text_add(text, ", \"backward_seconds\": ");
+  add_number(text, stage->backward_seconds);
+  bd_text_add(text, ", \"sync_seconds\": ");
+  add_number(text, stage->sync_seconds);
+  bd_text_addf(text, ",\n       \"arena_bytes\": %lld, \"segments\": {",
+               (long long)stage->memory.total_bytes);
+  for (int s = 1; s < BD_SEGMENT_COUNT; s++)
+    bd_text_addf(text, "%s\"%s\": %lld", s > 1 ? ", " : "", bd_segment_name((bd_segment)s),
+                 (long long)stage->memory.bytes[s]);
+  bd_text_add(text, "}}");
+}
+
+static void print_alternatives(const bd_plan *plan, bd_text *text) {
+  bd_text_add(text, "    \"alternatives\": [");
+  for (int i = 0; i < plan->alternative_count; i++) {
+    const bd_alternative *other = &plan->alternatives[i];
+    bd_text_add(text, i ? ",\n      {\"what\": " : "\n      {\"what\": ");
+    bd_text_add_json_string(text, other->what);
+    bd_text_add(text, ", \"step_seconds\": ");
+    add_number(text, other->step_seconds);
+    bd_text_addf(text, ", \"lacking_bytes\": %lld}", (long long)other->lacking_bytes);
+  }
+  bd_text_add(text, plan->alternative_count ? "\n    ]\n" : "]\n");
+}
+
+static void print_predictions(const bd_plan *plan, bd_text *text) {
+  bd_text_add(text, "  \"predicted\": {\n    \"step_seconds\": ");
+  add_number(text, plan->step_seconds);
+  bd_text_add(text, ",\n    \"bound_seconds\": ");
+  add_number(text, plan->bound_seconds);
+  bd_text_add(text, ",\n    \"gap\": ");
+  add_number(text, plan->gap);
+  bd_text_addf(text, ",\n    \"cap_bytes\": %lld,\n", (long long)plan->cap_bytes);
+  add_field(text, "    ", "search", plan->search ? plan->search : "");
+  bd_text_add(text, "    \"stages\": [\n");
+  for (int i = 0; i < plan->stages; i++) {
+    print_stage(&plan->predicted[i], text);
+    bd_text_add(text, i + 1 < plan->stages ? ",\n" : "\n");
+  }
+  bd_text_add(text, "    ],\n");
+  print_alternatives(plan, text);
+  bd_text_add(text, "  }\n");
+}
+
+void bd_plan_print(const bd_plan *plan, const bd_module *train, bd_text *text) {
+  bd_text_addf(text, "{\n  \"braid_plan\": %d,\n", BD_PLAN_VERSION);
+  add_field(text, "  ", "model", plan->model);
+  add_field(text, "  ", "target", plan->target);
+  add_field(text, "  ", "optimizer", plan->optimizer);
+  add_field(text, "  ", "precision", bd_dtype_name(plan->precision));
+  bd_text_addf(text, "  \"global_batch\": %lld,\n  \"micro_batch\": %lld,\n  \"sequence\": %lld,\n",
+               (long long)plan->global_batch, (long long)plan->micro_batch,
+               (long long)plan->sequence);
+  add_field(text, "  ", "schedule", bd_schedule_name(plan->schedule));
+  bd_text_addf(text, "  \"stages\": %d,\n  \"mesh\": [", plan->stages);
+  for (int axis = 0; axis < plan->mesh.axes; axis++)
+    bd_text_addf(text, "%s%d", axis ? ", " : "", plan->mesh.size[axis]);
+  bd_text_addf(text, "],\n  \"threads_per_rank\": %d,\n  \"zero_axes\": [", plan->threads_per_rank);
+  bool first = true;
+  for (int axis = 0; axis < plan->mesh.axes; axis++)
+    if (plan->zero_axes >> axis & 1u) {
+      bd_text_addf(text, "%s%d", first ? "" : ", ", axis);
+      first = false;
+    }
+  bd_text_add(text, "],\n");
+  print_layers(plan, text);
+  print_strategies(plan, train, text);
+  print_predictions(plan, text);
+  bd_text_add(text, "}\n");
+}
