@@ -16,6 +16,9 @@ BD_NODISCARD bd_status bd_interpret_main(bd_ctx *ctx, const bd_module *module, i
                                          const bd_tensor *in, double loss_scale,
                                          const bd_random_key *key, bd_tensor **out_results);
 
+// Philox4x32-10: four random words of a 128-bit counter under a 64-bit key.
+void bd_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+
 // Uniform in [0,1) for the element `element` of sample `sample` at a random site; Philox4x32-10
 // (Salmon et al., SC 2011). The runtime and the kernels compute the same bits.
 float bd_random_uniform(uint64_t seed, uint64_t step, uint32_t site, uint32_t call, uint64_t sample,

@@ -1,0 +1,114 @@
+// attention(q, k, v) -> out, lse: softmax(scale q k') v per head, with dropout on the probabilities.
+// Query head h reads key/value head h / (heads / kv_heads). Causal: query i sees keys j <= i.
+#include "ir/ops/ops.h"
+#include <math.h>
+
+typedef struct shape {
+  int64_t batch, tq, tk, heads, kv_heads, d;
+  double scale, dropout;
+  bool causal;
+} shape;
+
+static shape shape_of(const bd_op *op, const bd_tensor *q, const bd_tensor *k) {
+  const int64_t *dims = q->type.dims;
+  return (shape){
+      .batch = dims[0],
+      .tq = dims[1],
+      .heads = dims[2],
+      .d = dims[3],
+      .tk = k->type.dims[1],
+      .kv_heads = k->type.dims[2],
+      .scale = bd_op_real(op, "scale", 1 / sqrt((double)dims[3])),
+      .dropout = bd_op_real(op, "dropout", 0),
+      .causal = bd_op_int(op, "causal", 0) != 0,
+  };
+}
+
+static int64_t keys_seen(const shape *s, int64_t i) {
+  return s->causal && i + 1 < s->tk ? i + 1 : s->tk;
+}
+static int64_t q_row(const shape *s, int64_t b, int64_t i, int64_t h) {
+  return (b * s->tq + i) * s->heads + h;
+}
+static int64_t k_row(const shape *s, int64_t b, int64_t j, int64_t h) {
+  return (b * s->tk + j) * s->kv_heads + h / (s->heads / s->kv_heads);
+}
+static double dot(const double *a, const double *b, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += a[i] * b[i];
+  return sum;
+}
+// What a probability is multiplied by: 0 when dropped, else 1/(1-p).
+static double kept(const bd_op *op, const bd_random_key *key, const shape *s, int64_t b, int64_t h,
+                   int64_t i, int64_t j) {
+  if (s->dropout == 0) return 1;
+  int64_t element = (h * s->tq + i) * s->tk + j;
+  return bd_dropped(op, key, s->dropout, b, element) ? 0 : 1 / (1 - s->dropout);
+}
+
+// One query row: its scores, their log-sum-exp, then the weighted sum of values.
+static void eval_row(const bd_op *op, const bd_tensor *in, bd_tensor *out, const bd_random_key *key,
+                     const shape *s, double *score, int64_t b, int64_t i, int64_t h) {
+  int64_t seen = keys_seen(s, i), row = q_row(s, b, i, h);
+  double top = -INFINITY, sum = 0;
+  for (int64_t j = 0; j < seen; j++) {
+    score[j] = s->scale * dot(in[0].data + row * s->d, in[1].data + k_row(s, b, j, h) * s->d, s->d);
+    if (score[j] > top) top = score[j];
+  }
+  for (int64_t j = 0; j < seen; j++) sum += exp(score[j] - top);
+  double lse = top + log(sum);
+  out[1].data[row] = lse;
+  for (int64_t j = 0; j < seen; j++) {
+    double weight = exp(score[j] - lse) * kept(op, key, s, b, h, i, j);
+    const double *v = in[2].data + k_row(s, b, j, h) * s->d;
+    for (int64_t c = 0; c < s->d; c++) out[0].data[row * s->d + c] += weight * v[c];
+  }
+}
+
+BD_EVAL(attention) {
+  shape s = shape_of(op, &in[0], &in[1]);
+  double *score = BD_NEW_ARRAY(scratch, double, s.tk);
+  for (int64_t b = 0; b < s.batch; b++)
+    for (int64_t i = 0; i < s.tq; i++)
+      for (int64_t h = 0; h < s.heads; h++) eval_row(op, in, out, key, &s, score, b, i, h);
+}
+
+// Operands: dout, q, k, v, out, lse. With P the probabilities and m the mask over 1-p:
+// dP = m dout v', dS = P (dP - rowsum(dout out)), dq = scale dS k, dk = scale dS' q, dv = (m P)' dout.
+BD_EVAL(attention_grad) {
+  (void)scratch;
+  shape s = shape_of(op, &in[1], &in[2]);
+  for (int64_t b = 0; b < s.batch; b++)
+    for (int64_t i = 0; i < s.tq; i++)
+      for (int64_t h = 0; h < s.heads; h++) {
+        int64_t row = q_row(&s, b, i, h);
+        const double *dout = in[0].data + row * s.d, *q = in[1].data + row * s.d;
+        double total = dot(dout, in[4].data + row * s.d, s.d);
+        for (int64_t j = 0; j < keys_seen(&s, i); j++) {
+          int64_t at = k_row(&s, b, j, h) * s.d;
+          const double *k = in[2].data + at, *v = in[3].data + at;
+          double p = exp(s.scale * dot(q, k, s.d) - in[5].data[row]);
+          double mask = kept(op, key, &s, b, h, i, j);
+          double ds = s.scale * p * (mask * dot(dout, v, s.d) - total);
+          for (int64_t c = 0; c < s.d; c++) {
+            out[0].data[row * s.d + c] += ds * k[c];
+            out[1].data[at + c] += ds * q[c];
+            out[2].data[at + c] += mask * p * dout[c];
+          }
+        }
+      }
+}
+
+BD_GRADIENT(attention) {
+  const bd_id in[6] = {g->dout[0],
+                       bd_gradient_operand(g, 0),
+                       bd_gradient_operand(g, 1),
+                       bd_gradient_operand(g, 2),
+                       bd_gradient_result(g, 0),
+                       bd_gradient_result(g, 1)};
+  bd_id din[3];
+  BD_TRY(bd_gradient_like(ctx, g, BD_OP_ATTENTION_GRAD, 6, in, 0, NULL, din));
+  for (int i = 0; i < 3; i++)
+    if (g->need[i]) g->din[i] = din[i];
+  return BD_OK;
+}

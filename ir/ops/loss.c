@@ -1,0 +1,48 @@
+// lse and xent: the cross-entropy of logits against integer targets, summed over valid targets.
+#include "ir/ops/ops.h"
+#include <math.h>
+
+BD_EVAL(lse) {
+  BD_IGNORE(op, key, scratch);
+  int64_t v = bd_tensor_last(&in[0]), rows = bd_tensor_elements(&in[0]) / v;
+  for (int64_t r = 0; r < rows; r++) {
+    const double *x = in[0].data + r * v;
+    double top = x[0], sum = 0;
+    for (int64_t i = 1; i < v; i++)
+      if (x[i] > top) top = x[i];
+    for (int64_t i = 0; i < v; i++) sum += exp(x[i] - top);
+    out->data[r] = top + log(sum);
+  }
+}
+
+BD_EVAL(xent) {
+  BD_IGNORE(op, key, scratch);
+  int64_t v = bd_tensor_last(&in[0]), rows = bd_tensor_elements(&in[0]) / v;
+  for (int64_t r = 0; r < rows; r++) {
+    int64_t target = (int64_t)in[1].data[r];
+    if (target < 0) continue;
+    out->data[0] += in[2].data[r] - (target < v ? in[0].data[r * v + target] : 0);
+  }
+}
+
+BD_EVAL(xent_grad) {
+  BD_IGNORE(op, key, scratch);
+  int64_t v = bd_tensor_last(&in[0]), rows = bd_tensor_elements(&in[0]) / v;
+  for (int64_t r = 0; r < rows; r++) {
+    int64_t target = (int64_t)in[1].data[r];
+    if (target < 0) continue;
+    for (int64_t i = 0; i < v; i++) {
+      double probability = exp(in[0].data[r * v + i] - in[2].data[r]);
+      out->data[r * v + i] = (probability - (i == target)) * in[3].data[0];
+    }
+  }
+}
+
+// Operand 2 must be lse(logits): the gradient with respect to the logits counts their way through it,
+// and the lse itself gets none.
+BD_GRADIENT(xent) {
+  const bd_id in[4] = {bd_gradient_operand(g, 0), bd_gradient_operand(g, 1),
+                       bd_gradient_operand(g, 2), g->dout[0]};
+  if (!g->need[0]) return BD_OK;
+  return bd_build(ctx, g->backward, BD_OP_XENT_GRAD, 4, in, 0, NULL, g->op->loc, &g->din[0]);
+}

@@ -1,0 +1,62 @@
+// What the files of this folder share: the functions the tables expect, and small helpers for
+// evaluating tensors and building gradients.
+#ifndef BD_IR_OPS_OPS_H
+#define BD_IR_OPS_OPS_H
+#include "ir/interpret.h"
+#include "ir/op_semantics.h"
+
+// Every logical op has an evaluation, and every one without BD_NO_GRADIENT a gradient; a missing
+// one is a link error.
+#define BD_OP(NAME, spelling, in, out, level, rule, traits)                                        \
+  void bd_eval_##spelling(const bd_op *op, const bd_tensor *operand, bd_tensor *result,            \
+                          const bd_random_key *key, bd_arena *scratch);                            \
+  bd_status bd_gradient_##spelling(bd_ctx *ctx, bd_gradient *gradient);
+#include "ir/ops.def"
+#undef BD_OP
+
+#define BD_EVAL(spelling)                                                                          \
+  void bd_eval_##spelling(const bd_op *op, const bd_tensor *in, bd_tensor *out,                    \
+                          const bd_random_key *key, bd_arena *scratch)
+#define BD_GRADIENT(spelling) bd_status bd_gradient_##spelling(bd_ctx *ctx, bd_gradient *g)
+
+// Evaluations that need no attributes, key or scratch say so with this.
+#define BD_IGNORE(op, key, scratch) ((void)(op), (void)(key), (void)(scratch))
+
+static inline int64_t bd_tensor_elements(const bd_tensor *tensor) {
+  int64_t elements = 1;
+  for (int d = 0; d < tensor->type.rank; d++) elements *= tensor->type.dims[d];
+  return elements;
+}
+// The extent of the last dimension, which normalizations and losses run over.
+static inline int64_t bd_tensor_last(const bd_tensor *tensor) {
+  return tensor->type.dims[tensor->type.rank - 1];
+}
+
+// Whether the element is dropped: the mask of `dropout` and of `attention`.
+bool bd_dropped(const bd_op *op, const bd_random_key *key, double p, int64_t sample,
+                int64_t element);
+
+// Sums of products over an index rule of plain letters, "ab,bc->ac": result[0] += product of the
+// operands at every loop point.
+void bd_eval_rule(const char *rule, int operands, const bd_tensor *in, bd_tensor *out);
+
+// The backward value that holds operand or result i of the op whose gradient is built.
+static inline bd_id bd_gradient_operand(const bd_gradient *g, int i) {
+  return g->value[g->op->in[i]];
+}
+static inline bd_id bd_gradient_result(const bd_gradient *g, int i) {
+  return g->value[g->op->out[i]];
+}
+static inline const bd_type *bd_gradient_operand_type(const bd_gradient *g, int i) {
+  return &g->forward->values[g->op->in[i]].type;
+}
+// Appends ops of one or two operands to the backward function.
+BD_NODISCARD bd_status bd_gradient_unary(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, bd_id a,
+                                         bd_id *out);
+BD_NODISCARD bd_status bd_gradient_binary(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, bd_id a,
+                                          bd_id b, bd_id *out);
+// Appends an op that carries the forward op's attributes and, unless NULL, one or two more.
+BD_NODISCARD bd_status bd_gradient_like(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, int in_count,
+                                        const bd_id *in, int more, const bd_attr *attrs,
+                                        bd_id *out);
+#endif

@@ -1,0 +1,122 @@
+// Ops whose loops are spelled out in their `rule` attribute: contract, reduce_sum, broadcast, permute.
+// All are sums of products, and so are their gradients, by rules of the same letters.
+#include "ir/ops/ops.h"
+#include <assert.h>
+#include <string.h>
+
+enum { MAX_TENSORS = 3 };
+
+// Loops and, for each tensor, the elements that one step of the loop moves by.
+typedef struct nest {
+  int loops;
+  char letter[BD_MAX_LOOPS];
+  int64_t extent[BD_MAX_LOOPS];
+  int64_t stride[MAX_TENSORS][BD_MAX_LOOPS];
+} nest;
+
+static int find_or_add_loop(nest *nest, char letter) {
+  for (int i = 0; i < nest->loops; i++)
+    if (nest->letter[i] == letter) return i;
+  assert(nest->loops < BD_MAX_LOOPS);
+  nest->letter[nest->loops] = letter;
+  return nest->loops++;
+}
+
+static void add_tensor(nest *nest, int tensor, const char *letters, const bd_type *type) {
+  int64_t stride = 1;
+  for (int d = type->rank - 1; d >= 0; d--) {
+    int loop = find_or_add_loop(nest, letters[d]);
+    nest->extent[loop] = type->dims[d];
+    nest->stride[tensor][loop] += stride;
+    stride *= type->dims[d];
+  }
+}
+
+static void run(const nest *nest, int operands, const bd_tensor *in, bd_tensor *out) {
+  int64_t index[BD_MAX_LOOPS] = {0}, at[MAX_TENSORS] = {0};
+  for (;;) {
+    double product = in[0].data[at[0]];
+    if (operands == 2) product *= in[1].data[at[1]];
+    out->data[at[operands]] += product;
+    int loop = 0;
+    for (; loop < nest->loops; loop++) {
+      for (int t = 0; t <= operands; t++) at[t] += nest->stride[t][loop];
+      if (++index[loop] < nest->extent[loop]) break;
+      for (int t = 0; t <= operands; t++) at[t] -= nest->stride[t][loop] * nest->extent[loop];
+      index[loop] = 0;
+    }
+    if (loop == nest->loops) return;
+  }
+}
+
+void bd_eval_rule(const char *rule, int operands, const bd_tensor *in, bd_tensor *out) {
+  nest nest = {0};
+  const char *letters = rule;
+  for (int i = 0; i < operands; i++) {
+    add_tensor(&nest, i, letters, &in[i].type);
+    letters += in[i].type.rank + (i + 1 < operands ? 1 : 2);
+  }
+  add_tensor(&nest, operands, letters, &out->type);
+  run(&nest, operands, in, out);
+}
+
+#define RULE_EVAL(spelling, operands)                                                              \
+  BD_EVAL(spelling) {                                                                              \
+    (void)key, (void)scratch;                                                                      \
+    bd_eval_rule(bd_op_string(op, "rule"), operands, in, out);                                     \
+  }
+
+RULE_EVAL(contract, 2)
+RULE_EVAL(reduce_sum, 1)
+RULE_EVAL(broadcast, 1)
+RULE_EVAL(permute, 1)
+
+// "abc->cab" turned round: "cab->abc".
+static bd_attr reversed_rule(bd_ctx *ctx, const bd_op *op) {
+  const char *rule = bd_op_string(op, "rule");
+  const char *arrow = strstr(rule, "->");
+  return bd_attr_string(ctx, "rule",
+                        bd_intern_f(ctx, "%s->%.*s", arrow + 2, (int)(arrow - rule), rule));
+}
+
+BD_GRADIENT(reduce_sum) {
+  const bd_type *type = bd_gradient_operand_type(g, 0);
+  const bd_attr attrs[2] = {reversed_rule(ctx, g->op),
+                            bd_attr_ints(ctx, "dims", type->rank, type->dims)};
+  return bd_build(ctx, g->backward, BD_OP_BROADCAST, 1, &g->dout[0], 2, attrs, g->op->loc,
+                  &g->din[0]);
+}
+
+BD_GRADIENT(broadcast) {
+  bd_attr rule = reversed_rule(ctx, g->op);
+  return bd_build(ctx, g->backward, BD_OP_REDUCE_SUM, 1, &g->dout[0], 1, &rule, g->op->loc,
+                  &g->din[0]);
+}
+
+BD_GRADIENT(permute) {
+  bd_attr rule = reversed_rule(ctx, g->op);
+  return bd_build(ctx, g->backward, BD_OP_PERMUTE, 1, &g->dout[0], 1, &rule, g->op->loc,
+                  &g->din[0]);
+}
+
+// For "a,b->y": da is "y,b->a" and db is "a,y->b". Summed letters stand in both operands, so each
+// letter of a gradient is found in one of its factors.
+BD_GRADIENT(contract) {
+  const char *rule = bd_op_string(g->op, "rule");
+  const char *comma = strchr(rule, ','), *arrow = strstr(rule, "->");
+  int a_length = (int)(comma - rule), b_length = (int)(arrow - comma - 1);
+  const char *b = comma + 1, *y = arrow + 2;
+  if (g->need[0]) {
+    const bd_id in[2] = {g->dout[0], bd_gradient_operand(g, 1)};
+    bd_attr attr = bd_attr_string(
+        ctx, "rule", bd_intern_f(ctx, "%s,%.*s->%.*s", y, b_length, b, a_length, rule));
+    BD_TRY(bd_build(ctx, g->backward, BD_OP_CONTRACT, 2, in, 1, &attr, g->op->loc, &g->din[0]));
+  }
+  if (g->need[1]) {
+    const bd_id in[2] = {bd_gradient_operand(g, 0), g->dout[0]};
+    bd_attr attr = bd_attr_string(
+        ctx, "rule", bd_intern_f(ctx, "%.*s,%s->%.*s", a_length, rule, y, b_length, b));
+    BD_TRY(bd_build(ctx, g->backward, BD_OP_CONTRACT, 2, in, 1, &attr, g->op->loc, &g->din[1]));
+  }
+  return BD_OK;
+}
