@@ -1,0 +1,52 @@
+#include "frontend/hf/hf.h"
+
+static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_gpt2_config *c) {
+  BD_TRY(bd_hf_extent(ctx, json, "vocab_size", &c->vocabulary));
+  BD_TRY(bd_hf_extent(ctx, json, "n_positions", &c->positions));
+  BD_TRY(bd_hf_extent(ctx, json, "n_embd", &c->width));
+  BD_TRY(bd_json_int(ctx, json, "n_layer", false, 1, BD_MAX_CONFIG_LAYERS, &c->layers));
+  BD_TRY(bd_hf_extent(ctx, json, "n_head", &c->heads));
+  c->inner = 4 * c->width;
+  BD_TRY(bd_hf_extent(ctx, json, "n_inner", &c->inner));
+  if (c->width % c->heads == 0) return BD_OK;
+  const bd_json *heads = bd_json_find(json, "n_head");
+  return bd_fail(ctx, BD_INVALID, heads ? heads->loc : json->loc,
+                 "\"n_head\": %lld heads do not divide \"n_embd\" %lld", (long long)c->heads,
+                 (long long)c->width);
+}
+
+// Options that change what the model computes.
+static bd_status read_variants(bd_ctx *ctx, const bd_json *json, bd_gpt2_config *c) {
+  BD_TRY(bd_hf_refuse_true(ctx, json, "scale_attn_by_inverse_layer_idx"));
+  BD_TRY(bd_hf_refuse_true(ctx, json, "add_cross_attention"));
+  bool scaled = true;
+  BD_TRY(bd_json_bool(ctx, json, "scale_attn_weights", false, &scaled));
+  c->attention_scale = scaled ? 0 : 1;
+  BD_TRY(bd_hf_activation(ctx, json, "activation_function", &c->activation));
+  return bd_json_bool(ctx, json, "tie_word_embeddings", false, &c->tied);
+}
+
+bd_status bd_hf_gpt2_config(bd_ctx *ctx, const bd_json *json, bd_gpt2_config *out_config) {
+  bd_gpt2_config c = {.vocabulary = 50257,
+                      .positions = 1024,
+                      .width = 768,
+                      .layers = 12,
+                      .heads = 12,
+                      .activation = BD_OP_GELU,
+                      .epsilon = 1e-5,
+                      .dropout_embedding = 0.1,
+                      .dropout_attention = 0.1,
+                      .dropout_residual = 0.1,
+                      .init_scale = 0.02,
+                      .tied = true,
+                      .stored_prefix = ""};
+  BD_TRY(read_sizes(ctx, json, &c));
+  BD_TRY(read_variants(ctx, json, &c));
+  BD_TRY(bd_json_real(ctx, json, "layer_norm_epsilon", false, 1e-12, 1, &c.epsilon));
+  BD_TRY(bd_json_real(ctx, json, "initializer_range", false, 0, 10, &c.init_scale));
+  BD_TRY(bd_hf_probability(ctx, json, "embd_pdrop", &c.dropout_embedding));
+  BD_TRY(bd_hf_probability(ctx, json, "attn_pdrop", &c.dropout_attention));
+  BD_TRY(bd_hf_probability(ctx, json, "resid_pdrop", &c.dropout_residual));
+  *out_config = c;
+  return BD_OK;
+}

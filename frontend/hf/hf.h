@@ -1,0 +1,34 @@
+// Hugging Face folders: config.json decides the graph; safetensors, where there are any, must agree.
+#ifndef BD_FRONTEND_HF_HF_H
+#define BD_FRONTEND_HF_HF_H
+#include "frontend/transformer.h"
+#include "ir/base/json.h"
+
+// Errors: BD_INVALID for what is wrong, BD_UNSUPPORTED for families and options that braid does not
+// know, at their place in config.json.
+BD_NODISCARD bd_status bd_hf_load(bd_ctx *ctx, const char *folder, const bd_model_options *options,
+                                  bd_module **out_graph);
+
+BD_NODISCARD bd_status bd_hf_gpt2_config(bd_ctx *ctx, const bd_json *json,
+                                         bd_gpt2_config *out_config);
+BD_NODISCARD bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json,
+                                          bd_llama_config *out_config);
+
+// Members that every family shares. Absent members take the value that is in `*out` already, as
+// transformers writes only what differs from its defaults.
+BD_NODISCARD bd_status bd_hf_extent(bd_ctx *ctx, const bd_json *json, const char *key,
+                                    int64_t *out);
+BD_NODISCARD bd_status bd_hf_probability(bd_ctx *ctx, const bd_json *json, const char *key,
+                                         double *out);
+BD_NODISCARD bd_status bd_hf_activation(bd_ctx *ctx, const bd_json *json, const char *key,
+                                        bd_op_kind *out);
+// Refuses `key` when it is there and true, which would change what the model computes.
+BD_NODISCARD bd_status bd_hf_refuse_true(bd_ctx *ctx, const bd_json *json, const char *key);
+
+// What the folder's weights say: the prefix before every name, and that each weight of the graph is
+// there with its stored shape. A folder without safetensors has nothing to say.
+BD_NODISCARD bd_status bd_hf_stored_prefix(bd_ctx *ctx, const char *folder, const char *probe,
+                                           const char *prefix, const char **out_prefix);
+BD_NODISCARD bd_status bd_hf_check_weights(bd_ctx *ctx, const char *folder,
+                                           const bd_module *graph);
+#endif

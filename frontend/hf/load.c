@@ -1,0 +1,58 @@
+#include "frontend/hf/hf.h"
+#include "ir/base/file.h"
+#include <string.h>
+
+typedef bd_status (*family_load)(bd_ctx *ctx, const char *folder, const bd_json *json,
+                                 const bd_model_options *options, bd_module **out_graph);
+
+static bd_status load_gpt2(bd_ctx *ctx, const char *folder, const bd_json *json,
+                           const bd_model_options *options, bd_module **out_graph) {
+  bd_gpt2_config config;
+  BD_TRY(bd_hf_gpt2_config(ctx, json, &config));
+  BD_TRY(bd_hf_stored_prefix(ctx, folder, "wte.weight", "transformer.", &config.stored_prefix));
+  return bd_gpt2_build(ctx, folder, &config, options, json->loc, out_graph);
+}
+
+static bd_status load_llama(bd_ctx *ctx, const char *folder, const bd_json *json,
+                            const bd_model_options *options, bd_module **out_graph) {
+  bd_llama_config config;
+  BD_TRY(bd_hf_llama_config(ctx, json, &config));
+  return bd_llama_build(ctx, folder, &config, options, json->loc, out_graph);
+}
+
+static const struct {
+  const char *model_type;
+  family_load load;
+} families[] = {{"gpt2", load_gpt2}, {"llama", load_llama}};
+
+// The folder's own name, without the path to it.
+static const char *folder_name(bd_ctx *ctx, const char *folder) {
+  size_t end = strlen(folder);
+  while (end > 1 && folder[end - 1] == '/') --end;
+  size_t start = end;
+  while (start > 0 && folder[start - 1] != '/') --start;
+  return bd_intern(ctx, folder + start, end - start);
+}
+
+bd_status bd_hf_load(bd_ctx *ctx, const char *folder, const bd_model_options *options,
+                     bd_module **out_graph) {
+  const char *path = bd_path_join(ctx, folder, "config.json");
+  const bd_json *json = NULL;
+  BD_TRY(bd_json_read(ctx, path, &json));
+  const char *model_type = NULL;
+  BD_TRY(bd_json_string(ctx, json, "model_type", true, &model_type));
+  const bd_json *quantization = bd_json_find(json, "quantization_config");
+  if (quantization && quantization->kind != BD_JSON_NULL)
+    return bd_fail(ctx, BD_UNSUPPORTED, quantization->loc, "quantized models are not supported");
+  for (size_t i = 0; i < sizeof families / sizeof families[0]; ++i) {
+    if (strcmp(families[i].model_type, model_type) != 0) continue;
+    bd_module *graph = NULL;
+    BD_TRY(families[i].load(ctx, folder, json, options, &graph));
+    graph->name = folder_name(ctx, folder);
+    if (options->vocabulary == 0) BD_TRY(bd_hf_check_weights(ctx, folder, graph));
+    *out_graph = graph;
+    return BD_OK;
+  }
+  return bd_fail(ctx, BD_UNSUPPORTED, bd_json_find(json, "model_type")->loc,
+                 "model type \"%s\" is not supported (gpt2, llama)", model_type);
+}

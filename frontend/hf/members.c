@@ -1,0 +1,43 @@
+#include "frontend/hf/hf.h"
+#include <string.h>
+
+bd_status bd_hf_extent(bd_ctx *ctx, const bd_json *json, const char *key, int64_t *out) {
+  return bd_json_int(ctx, json, key, false, 1, BD_MAX_CONFIG_EXTENT, out);
+}
+
+bd_status bd_hf_probability(bd_ctx *ctx, const bd_json *json, const char *key, double *out) {
+  BD_TRY(bd_json_real(ctx, json, key, false, 0, 1, out));
+  if (*out < 1) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, bd_json_find(json, key)->loc,
+                 "\"%s\": a dropout of 1 leaves nothing", key);
+}
+
+bd_status bd_hf_activation(bd_ctx *ctx, const bd_json *json, const char *key, bd_op_kind *out) {
+  static const struct {
+    const char *name;
+    bd_op_kind kind;
+  } known[] = {{"gelu_new", BD_OP_GELU}, {"gelu_pytorch_tanh", BD_OP_GELU},
+               {"gelu_fast", BD_OP_GELU}, {"gelu", BD_OP_GELU_ERF},
+               {"relu", BD_OP_RELU},      {"silu", BD_OP_SILU},
+               {"swish", BD_OP_SILU}};
+  const char *name = NULL;
+  BD_TRY(bd_json_string(ctx, json, key, false, &name));
+  if (!name) return BD_OK;
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
+    if (strcmp(known[i].name, name) != 0) continue;
+    *out = known[i].kind;
+    return BD_OK;
+  }
+  return bd_fail(ctx, BD_UNSUPPORTED, bd_json_find(json, key)->loc,
+                 "\"%s\": activation \"%s\" is not supported (gelu_new, gelu_pytorch_tanh, "
+                 "gelu_fast, gelu, relu, silu, swish)",
+                 key, name);
+}
+
+bd_status bd_hf_refuse_true(bd_ctx *ctx, const bd_json *json, const char *key) {
+  bool set = false;
+  BD_TRY(bd_json_bool(ctx, json, key, false, &set));
+  if (!set) return BD_OK;
+  return bd_fail(ctx, BD_UNSUPPORTED, bd_json_find(json, key)->loc,
+                 "\"%s\": true is not supported", key);
+}

@@ -1,0 +1,54 @@
+// The two transformer families: what describes a member, and the graph it becomes.
+#ifndef BD_FRONTEND_TRANSFORMER_H
+#define BD_FRONTEND_TRANSFORMER_H
+#include "frontend/frontend.h"
+
+typedef struct bd_gpt2_config {
+  int64_t vocabulary, positions, width, layers, heads;
+  int64_t inner; // width of the multilayer perceptron
+  bd_op_kind activation;
+  double epsilon;
+  double attention_scale; // 0: 1/sqrt(head width)
+  double dropout_embedding, dropout_attention, dropout_residual;
+  double init_scale;
+  bool tied;                 // the output matrix is the token embedding
+  const char *stored_prefix; // of every stored name but lm_head: "" or "transformer."
+} bd_gpt2_config;
+
+// Rotary frequencies stretched as Llama 3.1 does; factor 0: not stretched.
+typedef struct bd_rope_stretch {
+  double factor, low_frequency_factor, high_frequency_factor;
+  int64_t original_positions;
+} bd_rope_stretch;
+
+typedef struct bd_llama_config {
+  int64_t vocabulary, positions, width, layers, heads, kv_heads, head_width, inner;
+  bd_op_kind activation;
+  double epsilon, rope_theta;
+  bd_rope_stretch stretch;
+  double dropout_attention, init_scale;
+  bool tied, attention_bias, mlp_bias;
+} bd_llama_config;
+
+// `loc` places diagnostics about the configuration. Options as in frontend.h.
+// Errors: BD_INVALID when the sizes do not agree or the sequence is longer than the model's.
+BD_NODISCARD bd_status bd_gpt2_build(bd_ctx *ctx, const char *name, const bd_gpt2_config *config,
+                                     const bd_model_options *options, bd_loc loc,
+                                     bd_module **out_graph);
+BD_NODISCARD bd_status bd_llama_build(bd_ctx *ctx, const char *name, const bd_llama_config *config,
+                                      const bd_model_options *options, bd_loc loc,
+                                      bd_module **out_graph);
+
+// The length to build for: the option, or the model's own. Errors: BD_INVALID past `positions`.
+BD_NODISCARD bd_status bd_choose_sequence(bd_ctx *ctx, const bd_model_options *options,
+                                          int64_t positions, bd_loc loc, int64_t *out_sequence);
+
+// The preset's graph, or BD_INVALID with a did-you-mean.
+BD_NODISCARD bd_status bd_preset_load(bd_ctx *ctx, const char *name,
+                                      const bd_model_options *options, bd_module **out_graph);
+bool bd_preset_exists(const char *name);
+
+// Limits of a configuration's numbers; within them no product overflows before it is checked.
+#define BD_MAX_CONFIG_EXTENT ((int64_t)1 << 28)
+#define BD_MAX_CONFIG_LAYERS 10000
+#endif
