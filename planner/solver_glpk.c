@@ -1,0 +1,172 @@
+// GLPK behind planner/solver.h. GLPK prints and aborts on bad input or a failed assertion, so numbers
+// are validated first and its error hook jumps back here.
+#include "planner/solver.h"
+#include <glpk.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdlib.h>
+
+static bool sane(double value) { return isfinite(value) && fabs(value) < 1e15; }
+static bool sane_bound(double value) { return !isnan(value) && (isinf(value) || sane(value)); }
+
+static bd_status validate(bd_ctx *ctx, const bd_program *p) {
+  bool good = p->columns > 0 && p->entries < INT32_MAX;
+  for (int i = 0; good && i < p->columns; i++)
+    good = sane(p->cost[i]) && sane_bound(p->lower[i]) && sane_bound(p->upper[i]) &&
+           p->lower[i] <= p->upper[i];
+  for (int i = 0; good && i < p->rows; i++)
+    good = sane_bound(p->row_lower[i]) && sane_bound(p->row_upper[i]) &&
+           p->row_lower[i] <= p->row_upper[i];
+  for (int64_t i = 0; good && i < p->entries; i++) good = sane(p->entry_value[i]);
+  if (good) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                 "the planning problem has costs or sizes beyond what a solver takes");
+}
+
+static int bound_kind(double lower, double upper) {
+  if (isinf(lower)) return isinf(upper) ? GLP_FR : GLP_UP;
+  if (isinf(upper)) return GLP_LO;
+  return lower == upper ? GLP_FX : GLP_DB;
+}
+
+// GLPK counts from 1 and wants each (row, column) once.
+static void load_matrix(glp_prob *problem, const bd_program *p, int *rows, int *columns,
+                        double *values) {
+  for (int64_t i = 0; i < p->entries; i++) {
+    rows[i + 1] = p->entry_row[i] + 1;
+    columns[i + 1] = p->entry_column[i] + 1;
+    values[i + 1] = p->entry_value[i];
+  }
+  glp_load_matrix(problem, (int)p->entries, rows, columns, values);
+}
+
+static void load(bd_ctx *ctx, glp_prob *problem, const bd_program *p) {
+  glp_set_obj_dir(problem, GLP_MIN);
+  glp_add_cols(problem, p->columns);
+  if (p->rows) glp_add_rows(problem, p->rows);
+  for (int i = 0; i < p->columns; i++) {
+    glp_set_obj_coef(problem, i + 1, p->cost[i]);
+    glp_set_col_bnds(problem, i + 1, bound_kind(p->lower[i], p->upper[i]), p->lower[i],
+                     p->upper[i]);
+    glp_set_col_kind(problem, i + 1, p->integral[i] ? GLP_IV : GLP_CV);
+  }
+  for (int i = 0; i < p->rows; i++)
+    glp_set_row_bnds(problem, i + 1, bound_kind(p->row_lower[i], p->row_upper[i]), p->row_lower[i],
+                     p->row_upper[i]);
+  size_t count = (size_t)p->entries + 1;
+  load_matrix(problem, p, BD_NEW_ARRAY(ctx->arena, int, count), BD_NEW_ARRAY(ctx->arena, int, count),
+              BD_NEW_ARRAY(ctx->arena, double, count));
+}
+
+typedef struct search {
+  double cutoff, bound;
+} search;
+
+// Stops a branch and bound whose best open node cannot beat the cutoff.
+static void watch(glp_tree *tree, void *info) {
+  search *state = info;
+  int best = glp_ios_best_node(tree);
+  if (!best) return;
+  double bound = glp_ios_node_bound(tree, best);
+  if (isfinite(bound) && bound > state->bound) state->bound = bound;
+  if (bound >= state->cutoff) glp_ios_terminate(tree);
+}
+
+// Raised by GLPK's hook when it would have aborted.
+static void on_glpk_error(void *info) { longjmp(*(jmp_buf *)info, 1); }
+
+static bool relax(glp_prob *problem, double *out_bound) {
+  glp_smcp simplex;
+  glp_init_smcp(&simplex);
+  simplex.msg_lev = GLP_MSG_OFF;
+  simplex.presolve = GLP_ON;
+  int code = glp_simplex(problem, &simplex);
+  if (code == GLP_ENOPFS || glp_get_status(problem) == GLP_NOFEAS) {
+    *out_bound = INFINITY;
+    return true;
+  }
+  if (code != 0 || glp_get_status(problem) != GLP_OPT) return false;
+  *out_bound = glp_get_obj_val(problem);
+  return true;
+}
+
+static bool branch(bd_ctx *ctx, glp_prob *problem, const bd_program *p, double limit_seconds,
+                   search *state, bd_solution *out) {
+  glp_iocp options;
+  glp_init_iocp(&options);
+  options.msg_lev = GLP_MSG_OFF;
+  options.presolve = GLP_ON;
+  options.br_tech = GLP_BR_PCH;
+  options.bt_tech = GLP_BT_BLB;
+  options.cb_func = watch;
+  options.cb_info = state;
+  options.mip_gap = 1e-9;
+  options.tm_lim = limit_seconds > 2e6 ? INT32_MAX : (int)ceil(limit_seconds * 1000);
+  int code = glp_intopt(problem, &options);
+  if (code == GLP_ENOPFS || code == GLP_ENODFS) {
+    out->outcome = BD_SOLVER_INFEASIBLE;
+    out->bound = INFINITY;
+    return true;
+  }
+  if (code != 0 && code != GLP_ETMLIM && code != GLP_ESTOP && code != GLP_EMIPGAP) return false;
+  int status = glp_mip_status(problem);
+  bool beaten = state->bound >= state->cutoff;
+  out->bound = status == GLP_NOFEAS ? INFINITY : state->bound;
+  out->outcome = status == GLP_NOFEAS || beaten ? BD_SOLVER_INFEASIBLE : BD_SOLVER_UNKNOWN;
+  if (status != GLP_OPT && status != GLP_FEAS) return true;
+  out->cost = glp_mip_obj_val(problem);
+  if (out->cost >= state->cutoff) return true;
+  out->outcome = status == GLP_OPT ? BD_SOLVER_OPTIMAL : BD_SOLVER_FEASIBLE;
+  if (status == GLP_OPT || out->bound > out->cost) out->bound = out->cost;
+  out->values = BD_NEW_ARRAY(ctx->arena, double, p->columns);
+  for (int i = 0; i < p->columns; i++) out->values[i] = glp_mip_col_val(problem, i + 1);
+  return true;
+}
+
+static bd_status failed(bd_ctx *ctx) {
+  return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "GLPK failed on a planning problem");
+}
+
+bd_status bd_solver_run(bd_ctx *ctx, const bd_program *program, double limit_seconds, double cutoff,
+                        bd_solution *out) {
+  *out = (bd_solution){.outcome = BD_SOLVER_UNKNOWN, .bound = -INFINITY};
+  BD_TRY(validate(ctx, program));
+  jmp_buf back;
+  glp_term_out(GLP_OFF);
+  if (setjmp(back) != 0) {
+    // GLPK's environment is unusable after an error; freeing it is what its manual asks for.
+    glp_free_env();
+    return failed(ctx);
+  }
+  glp_error_hook(on_glpk_error, &back);
+  glp_prob *problem = glp_create_prob();
+  load(ctx, problem, program);
+  search state = {.cutoff = cutoff, .bound = -INFINITY};
+  bool solved = relax(problem, &state.bound);
+  if (solved && state.bound >= cutoff) {
+    out->outcome = BD_SOLVER_INFEASIBLE;
+    out->bound = state.bound;
+  } else if (solved) {
+    solved = branch(ctx, problem, program, limit_seconds, &state, out);
+  }
+  glp_delete_prob(problem);
+  glp_error_hook(NULL, NULL);
+  return solved ? BD_OK : failed(ctx);
+}
+
+bd_status bd_solver_relax(bd_ctx *ctx, const bd_program *program, double *out_bound) {
+  BD_TRY(validate(ctx, program));
+  jmp_buf back;
+  glp_term_out(GLP_OFF);
+  if (setjmp(back) != 0) {
+    glp_free_env();
+    return failed(ctx);
+  }
+  glp_error_hook(on_glpk_error, &back);
+  glp_prob *problem = glp_create_prob();
+  load(ctx, problem, program);
+  bool solved = relax(problem, out_bound);
+  glp_delete_prob(problem);
+  glp_error_hook(NULL, NULL);
+  return solved ? BD_OK : failed(ctx);
+}
