@@ -16,18 +16,29 @@ typedef struct bd_memory {
   int64_t total_bytes;
 } bd_memory;
 
+// Attention's tiles, whatever its shape: bd_rt_attention_workspace_bytes of runtime/braid_rt_abi.h, which
+// ir may not include; a test holds the two together.
+#define BD_ATTENTION_SCRATCH_BYTES ((int64_t)32 * 64 * (2 * 128 + 4) * 4)
+
+// Bytes of memory that op `op` of an spmd function needs while it runs, beside its operands and
+// results; 0 for most. They lie in the workspace at the offset in the op's attribute `scratch`.
+int64_t bd_memory_scratch_bytes(const bd_module *module, const bd_function *function,
+                                const bd_op *op);
+
 // Bytes of one rank's buffer for a value of an spmd function (aligned).
 int64_t bd_memory_value_bytes(const bd_module *module, const bd_value *value);
 
 // Places a function's inner values in the workspace: values that are neither parameters, results, nor
 // saved; first fit by decreasing size over live ranges in op order; in-place ops share when the operand
-// dies there. Sets segment and offset_bytes of each; returns the height.
+// dies there. Sets segment and offset_bytes of each (BD_SEGMENT_NONE for what fusion keeps in registers),
+// and `scratch` of ops that need some; returns the height.
 BD_NODISCARD bd_status bd_memory_place_workspace(bd_ctx *ctx, const bd_module *module,
                                                  bd_function *function, int64_t *out_bytes);
 
 // Lays out the tape slot of one call of a forward function: saved values one after another.
 // Parameters of the function that are main values (weights, inputs, boundary values) take no room
-// unless saved as boundary. Sets offsets; returns bytes per micro-batch.
+// unless saved as boundary: they, and saved results, are read from main. Sets offsets here and on the
+// restored parameters of the backward function in `module`; returns bytes per micro-batch.
 BD_NODISCARD bd_status bd_memory_place_tape(bd_ctx *ctx, const bd_module *module,
                                             bd_function *forward, int64_t *out_bytes);
 
@@ -35,6 +46,9 @@ BD_NODISCARD bd_status bd_memory_place_tape(bd_ctx *ctx, const bd_module *module
 // one weight's state on a rank: split flat over `zero_parts` ranks, each part padded.
 int64_t bd_optimizer_state_bytes(const char *optimizer);
 int64_t bd_memory_optimizer_bytes(const char *optimizer, int64_t local_elements, int zero_parts);
+
+// Over how many ranks the state of a weight is split: the axes of `zero_axes` that hold replicas of it.
+int bd_memory_zero_parts(const bd_mesh *mesh, const bd_sharding *weight, unsigned zero_axes);
 
 // The whole arena of `stage`.
 BD_NODISCARD bd_status bd_memory_of_stage(bd_ctx *ctx, const bd_module *spmd, int stage,

@@ -14,14 +14,19 @@ BD_NODISCARD bd_status bd_apply_strategy(bd_ctx *ctx, const bd_module *train, co
 BD_NODISCARD bd_status bd_apply_plan(bd_ctx *ctx, const bd_module *train, const bd_plan *plan,
                                      bd_module **out_sharded);
 
-// sharded -> spmd for one function: collectives become explicit ops, each consumer reads a value of
+// sharded -> spmd for one function (`sharded` also holds its peer): collectives become explicit ops, each consumer reads a value of
 // the sharding it needs. Conversions of one value to one sharding are shared. A gradient's
 // contributions are added before they are reduced when they agree; gradients of weights stay partial.
 BD_NODISCARD bd_status bd_partition_function(bd_ctx *ctx, const bd_module *sharded,
                                              const bd_function *function, bd_function **out_spmd);
 
 // sharded -> spmd for the module: main keeps all calls with their stage; values that cross stages get
-// send and recv, and calls whose neighbours disagree get collectives between them.
+// send and recv, and calls whose neighbours disagree get collectives between them. Every op of main has
+// its stage. Values get their segments here; their offsets come from ir/layout.h.
+//
+// Attributes: all_reduce {axis, combiner="sum"|"max"|"lse"}, all_gather, reduce_scatter and shard {axis,
+// dim}, all_to_all {axis, from, to} (split along `from` before, along `to` after), send {to, tag} and
+// recv {from, tag} (stages; a tag names one value on its way to one stage).
 BD_NODISCARD bd_status bd_partition(bd_ctx *ctx, const bd_module *sharded, bd_module **out_spmd);
 
 // The collectives (ops of one operand and result) that turn sharding `from` into `to`, appended to

@@ -1,0 +1,243 @@
+// A function pair under a strategy: forms and splits on the forward function, and a backward function
+// that restores what the strategy saves and recomputes the rest.
+#include "ir/index.h"
+#include "ir/partition.h"
+#include <assert.h>
+#include <string.h>
+
+typedef struct applying {
+  bd_ctx *ctx;
+  const bd_mesh *mesh;
+  int64_t batch;
+  const bd_strategy *strategy;
+  const bd_function *source;          // train's forward function
+  const bd_function *source_backward; // train's, or NULL
+  bd_function *backward;
+  bool *needed;    // per forward value: backward or a clone reads it
+  bool *available; // per forward value: restored from the tape or from main
+  bool *cloned;    // per forward op
+  bd_id *held;     // per forward value: the new backward function's value that holds it
+  bd_id *moved;    // per value of the source backward function: its new id
+} applying;
+
+// Loops per mesh axis from a strategy's letters; -1 where the op lacks the letter or may not split it.
+static void split_of_letters(const applying *a, const bd_index_map *map,
+                             const char letters[BD_MAX_AXES], int8_t split[BD_MAX_AXES]) {
+  int64_t parts[BD_MAX_LOOPS];
+  bool taken[BD_MAX_LOOPS] = {false};
+  for (int loop = 0; loop < map->loops; ++loop)
+    parts[loop] = 1;
+  for (int axis = 0; axis < BD_MAX_AXES; ++axis) {
+    split[axis] = -1;
+    if (axis >= a->mesh->axes || letters[axis] == '-') continue;
+    int loop = bd_index_find(map, letters[axis]);
+    if (loop < 0 || !bd_split_allowed(map, a->mesh, a->batch, axis, loop)) continue;
+    int64_t extent = bd_extent(map->loop[loop].extent, a->batch);
+    int64_t joint = parts[loop] * a->mesh->size[axis];
+    if (taken[loop] && extent % joint != 0) continue;
+    taken[loop] = true;
+    parts[loop] = joint;
+    split[axis] = (int8_t)loop;
+  }
+}
+
+static bd_status set_split(const applying *a, const bd_function *function, bd_op *op,
+                           const char letters[BD_MAX_AXES], bool exact) {
+  bd_index_map map;
+  bd_type types[BD_MAX_RESULTS];
+  BD_TRY(bd_op_infer(a->ctx, function, op, &map, types));
+  split_of_letters(a, &map, letters, op->split);
+  op->has_split = true;
+  for (int axis = 0; exact && axis < a->mesh->axes; ++axis)
+    if (letters[axis] != '-' && op->split[axis] < 0)
+      return bd_fail(a->ctx, BD_INVALID, op->loc,
+                     "strategy %s: mesh axis %d cannot split loop '%c' of %s", a->strategy->name, axis,
+                     letters[axis], bd_op_get_info(op->kind)->name);
+  return BD_OK;
+}
+
+static const char *backward_name(const applying *a) {
+  return bd_intern_f(a->ctx, "%s.grad", a->strategy->name);
+}
+
+static bd_status apply_forward(const applying *a, bd_function **out_forward) {
+  bd_function *forward = bd_function_clone(a->ctx, a->source);
+  forward->name = bd_intern_z(a->ctx, a->strategy->name);
+  forward->peer = a->source_backward ? backward_name(a) : NULL;
+  for (bd_id v = 0; v < forward->value_count; ++v) {
+    forward->values[v].sharding = a->strategy->form[v];
+    forward->values[v].has_sharding = true;
+  }
+  for (int i = 0; i < forward->op_count; ++i) {
+    forward->ops[i].group = i;
+    BD_TRY(set_split(a, forward, &forward->ops[i], a->strategy->split[i], true));
+  }
+  forward->save_count = 0;
+  for (bd_id v = 0; v < forward->value_count; ++v)
+    if (a->needed[v] && a->available[v]) bd_function_add_save(a->ctx, forward, v);
+  *out_forward = forward;
+  return BD_OK;
+}
+
+// What backward reads, what of it is at hand, and the least set of ops to run again for the rest.
+static void find_closure(applying *a) {
+  const bd_function *f = a->source, *b = a->source_backward;
+  a->needed = BD_NEW_ARRAY(a->ctx->arena, bool, f->value_count);
+  a->available = BD_NEW_ARRAY(a->ctx->arena, bool, f->value_count);
+  a->cloned = BD_NEW_ARRAY(a->ctx->arena, bool, f->op_count);
+  for (bd_id v = 0; v < f->value_count; ++v)
+    a->available[v] = f->values[v].producer < 0 || a->strategy->saved[v];
+  if (!b) return;
+  bd_id *restores = BD_NEW_ARRAY(a->ctx->arena, bd_id, b->value_count);
+  for (bd_id v = 0; v < b->value_count; ++v)
+    restores[v] = BD_NO_ID;
+  for (int i = 0; i < b->restore_count; ++i)
+    restores[b->params[i]] = f->saves[i];
+  for (int i = 0; i < b->op_count; ++i)
+    for (int k = 0; k < b->ops[i].in_count; ++k)
+      if (restores[b->ops[i].in[k]] != BD_NO_ID) a->needed[restores[b->ops[i].in[k]]] = true;
+  for (int i = 0; i < b->result_count; ++i)
+    if (restores[b->results[i]] != BD_NO_ID) a->needed[restores[b->results[i]]] = true;
+  for (int i = f->op_count - 1; i >= 0; --i) {
+    const bd_op *op = &f->ops[i];
+    for (int k = 0; k < op->out_count; ++k)
+      if (a->needed[op->out[k]] && !a->available[op->out[k]]) a->cloned[i] = true;
+    for (int k = 0; a->cloned[i] && k < op->in_count; ++k)
+      a->needed[op->in[k]] = true;
+  }
+}
+
+static bool name_used(const bd_function *function, const char *name) {
+  for (bd_id v = 0; v < function->value_count; ++v)
+    if (strcmp(function->values[v].name, name) == 0) return true;
+  return false;
+}
+
+// A name for a forward value that neither backward function uses.
+static const char *fresh_name(const applying *a, const char *name) {
+  while (name_used(a->source_backward, name) || name_used(a->backward, name))
+    name = bd_intern_f(a->ctx, "%s.r", name);
+  return name;
+}
+
+static void take_form(const applying *a, bd_id id, bd_id forward_value) {
+  a->backward->values[id].sharding = a->strategy->form[forward_value];
+  a->backward->values[id].has_sharding = true;
+}
+
+static void add_restores(applying *a) {
+  const bd_function *f = a->source, *b = a->source_backward;
+  bd_id *old_param = BD_NEW_ARRAY(a->ctx->arena, bd_id, f->value_count);
+  for (bd_id v = 0; v < f->value_count; ++v)
+    a->held[v] = old_param[v] = BD_NO_ID;
+  for (int i = 0; i < b->restore_count; ++i)
+    old_param[f->saves[i]] = b->params[i];
+  for (bd_id v = 0; v < f->value_count; ++v) {
+    if (!a->needed[v] || !a->available[v]) continue;
+    const char *name = old_param[v] != BD_NO_ID ? b->values[old_param[v]].name
+                                                : fresh_name(a, f->values[v].name);
+    a->held[v] = bd_function_add_param(a->ctx, a->backward, name, f->values[v].type);
+    take_form(a, a->held[v], v);
+    for (int p = 0; p < f->param_count; ++p)
+      if (f->params[p] == v && f->is_weight[p])
+        a->backward->is_weight[a->backward->param_count - 1] = true;
+  }
+  a->backward->restore_count = a->backward->param_count;
+  for (int i = b->restore_count; i < b->param_count; ++i) {
+    const bd_value *value = &b->values[b->params[i]];
+    bd_id id = bd_function_add_param(a->ctx, a->backward, value->name, value->type);
+    a->moved[b->params[i]] = id;
+    take_form(a, id, f->results[i - b->restore_count]);
+  }
+}
+
+static bd_op *copy_op(applying *a, const bd_op *op, const bd_id *in, const bd_id *out) {
+  bd_op *copy = bd_function_add_op(a->ctx, a->backward, op->kind, op->in_count, in, op->out_count,
+                                   out, op->loc);
+  copy->attr_count = op->attr_count;
+  copy->attrs = op->attrs;
+  copy->group = op->group;
+  return copy;
+}
+
+static bd_status add_clones(applying *a) {
+  const bd_function *f = a->source;
+  for (int i = 0; i < f->op_count; ++i) {
+    if (!a->cloned[i]) continue;
+    const bd_op *op = &f->ops[i];
+    bd_id in[BD_MAX_OPERANDS], out[BD_MAX_RESULTS];
+    for (int k = 0; k < op->in_count; ++k)
+      in[k] = a->held[op->in[k]];
+    for (int k = 0; k < op->out_count; ++k) {
+      bd_id v = op->out[k];
+      out[k] = bd_function_add_value(a->ctx, a->backward, fresh_name(a, f->values[v].name),
+                                     f->values[v].type);
+      take_form(a, out[k], v);
+      if (a->held[v] == BD_NO_ID) a->held[v] = out[k];
+    }
+    bd_op *copy = copy_op(a, op, in, out);
+    copy->group = i;
+    copy->recomputed = true;
+    BD_TRY(set_split(a, a->backward, copy, a->strategy->split[i], true));
+  }
+  return BD_OK;
+}
+
+static bd_status add_gradient_ops(applying *a) {
+  static const char unsplit[BD_MAX_AXES] = {'-', '-', '-', '-'};
+  const bd_function *f = a->source, *b = a->source_backward;
+  for (int i = 0; i < b->restore_count; ++i)
+    a->moved[b->params[i]] = a->held[f->saves[i]];
+  for (int i = 0; i < b->op_count; ++i) {
+    const bd_op *op = &b->ops[i];
+    bd_id in[BD_MAX_OPERANDS], out[BD_MAX_RESULTS];
+    for (int k = 0; k < op->in_count; ++k)
+      in[k] = a->moved[op->in[k]];
+    for (int k = 0; k < op->out_count; ++k) {
+      const bd_value *value = &b->values[op->out[k]];
+      out[k] = bd_function_add_value(a->ctx, a->backward, value->name, value->type);
+      a->moved[op->out[k]] = out[k];
+    }
+    bd_op *copy = copy_op(a, op, in, out);
+    bool grouped = op->group >= 0 && op->group < f->op_count;
+    BD_TRY(set_split(a, a->backward, copy, grouped ? a->strategy->split[op->group] : unsplit, false));
+  }
+  for (int i = 0; i < b->result_count; ++i) {
+    bd_function_add_result(a->ctx, a->backward, a->moved[b->results[i]]);
+    a->backward->gradient_of[i] = b->gradient_of[i];
+  }
+  return BD_OK;
+}
+
+static bd_status apply_backward(applying *a, bd_function **out_backward) {
+  a->backward = bd_function_create(a->ctx, backward_name(a));
+  a->backward->role = BD_ROLE_BACKWARD;
+  a->backward->peer = bd_intern_z(a->ctx, a->strategy->name);
+  a->backward->loc = a->source_backward->loc;
+  a->held = BD_NEW_ARRAY(a->ctx->arena, bd_id, a->source->value_count);
+  a->moved = BD_NEW_ARRAY(a->ctx->arena, bd_id, a->source_backward->value_count);
+  add_restores(a);
+  BD_TRY(add_clones(a));
+  BD_TRY(add_gradient_ops(a));
+  *out_backward = a->backward;
+  return BD_OK;
+}
+
+bd_status bd_apply_strategy(bd_ctx *ctx, const bd_module *train, const bd_mesh *mesh,
+                            int64_t micro_batch, const bd_strategy *strategy,
+                            bd_function **out_forward, bd_function **out_backward) {
+  applying a = {.ctx = ctx, .mesh = mesh, .batch = micro_batch, .strategy = strategy};
+  a.source = bd_module_find(train, strategy->function);
+  if (!a.source || a.source->role != BD_ROLE_FORWARD)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "strategy %s: no forward function %s",
+                   strategy->name, strategy->function);
+  if (strategy->op_count != a.source->op_count || strategy->value_count != a.source->value_count)
+    return bd_fail(ctx, BD_INVALID, a.source->loc, "strategy %s does not fit function %s",
+                   strategy->name, strategy->function);
+  if (a.source->peer) a.source_backward = bd_module_find(train, a.source->peer);
+  find_closure(&a);
+  BD_TRY(apply_forward(&a, out_forward));
+  *out_backward = NULL;
+  if (a.source_backward) BD_TRY(apply_backward(&a, out_backward));
+  return BD_OK;
+}

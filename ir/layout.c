@@ -1,0 +1,223 @@
+#include "ir/layout.h"
+
+#include <assert.h>
+
+typedef struct laying {
+  bd_ctx *ctx;
+  const bd_module *module;
+  const bd_function *main;
+  const char *optimizer;
+  unsigned zero_axes;
+  bd_layout *layout;
+  bool *restored; // per main value: a backward call of the stage reads it from a slot
+  int64_t *tape_bytes, *workspace_bytes; // per function; -1 until placed
+} laying;
+
+static bool here(const laying *l, const bd_op *op) { return op->stage == l->layout->stage; }
+
+static const bd_function *callee_of(const laying *l, const bd_op *op) {
+  return op->kind == BD_OP_CALL ? bd_module_find(l->module, op->callee) : NULL;
+}
+
+static bool is_forward_call(const laying *l, const bd_op *op) {
+  const bd_function *callee = callee_of(l, op);
+  return callee && callee->role == BD_ROLE_FORWARD;
+}
+
+static bool is_backward_call(const laying *l, const bd_op *op) {
+  const bd_function *callee = callee_of(l, op);
+  return callee && callee->role == BD_ROLE_BACKWARD;
+}
+
+bd_id bd_layout_restored(const bd_module *spmd, int call, int index) {
+  const bd_op *op = &spmd->main->ops[call];
+  const bd_op *of = &spmd->main->ops[bd_op_int(op, "of", -1)];
+  const bd_function *forward = bd_module_find(spmd, of->callee);
+  bd_id saved = forward->saves[index];
+  for (int i = 0; i < forward->param_count; ++i)
+    if (forward->params[i] == saved) return of->in[i];
+  for (int i = 0; i < forward->result_count; ++i)
+    if (forward->results[i] == saved) return of->out[i];
+  return BD_NO_ID;
+}
+
+static int64_t take(laying *l, bd_segment segment, int64_t bytes) {
+  int64_t offset = l->layout->memory.bytes[segment];
+  l->layout->memory.bytes[segment] += bytes;
+  return offset;
+}
+
+static int function_index(const laying *l, const bd_function *function) {
+  for (int i = 0; i < l->module->function_count; ++i)
+    if (l->module->functions[i] == function) return i;
+  assert(false);
+  return -1;
+}
+
+static bd_status place_function(laying *l, const bd_function *called) {
+  int index = function_index(l, called);
+  if (l->workspace_bytes[index] >= 0) return BD_OK;
+  bd_function *function = l->module->functions[index];
+  l->tape_bytes[index] = 0;
+  if (function->role == BD_ROLE_FORWARD)
+    BD_TRY(bd_memory_place_tape(l->ctx, l->module, function, &l->tape_bytes[index]));
+  BD_TRY(bd_memory_place_workspace(l->ctx, l->module, function, &l->workspace_bytes[index]));
+  int64_t *workspace = &l->layout->memory.bytes[BD_SEGMENT_WORKSPACE];
+  if (l->workspace_bytes[index] > *workspace) *workspace = l->workspace_bytes[index];
+  return BD_OK;
+}
+
+static bd_status place_functions(laying *l) {
+  for (int i = 0; i < l->module->function_count; ++i)
+    l->tape_bytes[i] = l->workspace_bytes[i] = -1;
+  for (int i = 0; i < l->main->op_count; ++i) {
+    const bd_function *callee = callee_of(l, &l->main->ops[i]);
+    if (callee && here(l, &l->main->ops[i])) BD_TRY(place_function(l, callee));
+  }
+  return BD_OK;
+}
+
+static int weight_of(const laying *l, bd_id id) {
+  for (int i = 0; i < l->module->weight_count; ++i)
+    if (l->main->params[l->module->input_count + i] == id) return i;
+  return -1;
+}
+
+static void place_weight(laying *l, bd_id id) {
+  bd_layout *layout = l->layout;
+  if (layout->values[id].segment != BD_SEGMENT_NONE) return;
+  const bd_value *value = &l->main->values[id];
+  int64_t bytes = bd_memory_value_bytes(l->module, value);
+  layout->values[id] = (bd_place){BD_SEGMENT_WEIGHTS, take(l, BD_SEGMENT_WEIGHTS, bytes), 0};
+  int weight = weight_of(l, id);
+  assert(weight >= 0);
+  layout->weights[layout->weight_count++] = weight;
+  bd_type local =
+      bd_local_type(&l->module->mesh, &value->sharding, &value->type, l->module->micro_batch);
+  int64_t elements = bd_type_elements(&local, l->module->micro_batch);
+  int parts = bd_memory_zero_parts(&l->module->mesh, &value->sharding, l->zero_axes);
+  layout->state_elements[weight] = (elements + parts - 1) / parts;
+  int64_t state = bd_memory_optimizer_bytes(l->optimizer, elements, parts);
+  layout->states[weight] =
+      (bd_place){BD_SEGMENT_OPTIMIZER, take(l, BD_SEGMENT_OPTIMIZER, state), 0};
+}
+
+static const bd_op *backward_of(const laying *l, int forward_call) {
+  for (int i = forward_call + 1; i < l->main->op_count; ++i) {
+    const bd_op *op = &l->main->ops[i];
+    if (is_backward_call(l, op) && bd_op_int(op, "of", -1) == forward_call) return op;
+  }
+  return NULL;
+}
+
+static void place_gradients(laying *l, const bd_op *call) {
+  const bd_function *backward = callee_of(l, call);
+  for (int i = 0; i < call->out_count; ++i) {
+    if (backward->values[backward->results[i]].segment != BD_SEGMENT_GRADIENTS) continue;
+    int64_t bytes = bd_memory_value_bytes(l->module, &l->main->values[call->out[i]]);
+    l->layout->values[call->out[i]] =
+        (bd_place){BD_SEGMENT_GRADIENTS, take(l, BD_SEGMENT_GRADIENTS, bytes), 0};
+  }
+}
+
+// Weights, states, gradients and tapes, call by call.
+static void place_calls(laying *l) {
+  for (int i = 0; i < l->main->op_count; ++i) {
+    const bd_op *op = &l->main->ops[i];
+    if (!here(l, op) || !is_forward_call(l, op)) continue;
+    const bd_function *callee = callee_of(l, op);
+    for (int k = 0; k < op->in_count; ++k)
+      if (callee->is_weight[k]) place_weight(l, op->in[k]);
+    int64_t tape = l->tape_bytes[function_index(l, callee)];
+    l->layout->tapes[i] = (bd_place){BD_SEGMENT_TAPE, take(l, BD_SEGMENT_TAPE, tape), 0};
+    const bd_op *backward = backward_of(l, i);
+    if (!backward) continue;
+    l->layout->tapes[backward - l->main->ops] = l->layout->tapes[i];
+    place_gradients(l, backward);
+  }
+  // The slots of the tape follow each other.
+  int64_t slot_bytes = l->layout->memory.bytes[BD_SEGMENT_TAPE];
+  for (int i = 0; i < l->main->op_count; ++i)
+    if (l->layout->tapes[i].segment == BD_SEGMENT_TAPE) l->layout->tapes[i].slot_bytes = slot_bytes;
+  l->layout->memory.bytes[BD_SEGMENT_TAPE] = slot_bytes * l->layout->in_flight;
+}
+
+static void find_restored(laying *l) {
+  for (int i = 0; i < l->main->op_count; ++i) {
+    const bd_op *op = &l->main->ops[i];
+    if (!here(l, op) || !is_backward_call(l, op)) continue;
+    const bd_function *callee = callee_of(l, op);
+    for (int k = 0; k < callee->restore_count; ++k) {
+      bd_id id = bd_layout_restored(l->module, i, k);
+      if (id != BD_NO_ID) l->restored[id] = true;
+    }
+  }
+}
+
+static void place_boundary_value(laying *l, bd_id id, bool slots) {
+  bd_place *place = &l->layout->values[id];
+  if (place->segment != BD_SEGMENT_NONE || l->restored[id] != slots) return;
+  int64_t bytes = bd_memory_value_bytes(l->module, &l->main->values[id]);
+  *place = (bd_place){BD_SEGMENT_BOUNDARY, take(l, BD_SEGMENT_BOUNDARY, bytes), 0};
+}
+
+static void place_boundary_of_kind(laying *l, bool slots) {
+  for (int pass = 0; pass < 2; ++pass) // parameters of main first
+    for (int i = 0; i < l->main->op_count; ++i) {
+      const bd_op *op = &l->main->ops[i];
+      if (!here(l, op)) continue;
+      for (int k = 0; pass == 0 && k < op->in_count; ++k)
+        if (l->main->values[op->in[k]].producer < 0) place_boundary_value(l, op->in[k], slots);
+      for (int k = 0; pass == 1 && k < op->out_count; ++k)
+        place_boundary_value(l, op->out[k], slots);
+    }
+}
+
+// First what backward restores, a slot per micro-batch in flight; then what one pass uses up.
+static void place_boundary(laying *l) {
+  find_restored(l);
+  place_boundary_of_kind(l, true);
+  int64_t slot_bytes = l->layout->memory.bytes[BD_SEGMENT_BOUNDARY];
+  for (bd_id v = 0; v < l->main->value_count; ++v)
+    if (l->layout->values[v].segment == BD_SEGMENT_BOUNDARY)
+      l->layout->values[v].slot_bytes = slot_bytes;
+  l->layout->memory.bytes[BD_SEGMENT_BOUNDARY] = slot_bytes * l->layout->in_flight;
+  place_boundary_of_kind(l, false);
+}
+
+static void add_up(bd_layout *layout) {
+  int64_t total = 0;
+  for (int segment = 0; segment < BD_SEGMENT_COUNT; ++segment) {
+    layout->segment_start[segment] = total;
+    total += layout->memory.bytes[segment];
+  }
+  layout->memory.total_bytes = total;
+}
+
+bd_status bd_layout_of_stage(bd_ctx *ctx, const bd_module *spmd, int stage, bd_schedule schedule,
+                             int micro_batches, const char *optimizer, unsigned zero_axes,
+                             bd_layout *out_layout) {
+  const bd_function *main = spmd->main;
+  laying l = {.ctx = ctx, .module = spmd, .main = main, .optimizer = optimizer};
+  l.zero_axes = zero_axes;
+  l.layout = out_layout;
+  l.restored = BD_NEW_ARRAY(ctx->arena, bool, main->value_count);
+  l.tape_bytes = BD_NEW_ARRAY(ctx->arena, int64_t, spmd->function_count);
+  l.workspace_bytes = BD_NEW_ARRAY(ctx->arena, int64_t, spmd->function_count);
+  *out_layout = (bd_layout){
+      .stage = stage,
+      .in_flight = bd_schedule_in_flight(schedule, stage, spmd->stages, micro_batches),
+      .values = BD_NEW_ARRAY(ctx->arena, bd_place, main->value_count),
+      .tapes = BD_NEW_ARRAY(ctx->arena, bd_place, main->op_count),
+      .states = BD_NEW_ARRAY(ctx->arena, bd_place, spmd->weight_count),
+      .state_elements = BD_NEW_ARRAY(ctx->arena, int64_t, spmd->weight_count),
+      .weights = BD_NEW_ARRAY(ctx->arena, int, spmd->weight_count),
+  };
+  for (int i = 0; i < main->op_count; ++i)
+    if (is_forward_call(&l, &main->ops[i])) out_layout->forward_ops = i + 1;
+  BD_TRY(place_functions(&l));
+  place_calls(&l);
+  place_boundary(&l);
+  add_up(out_layout);
+  return BD_OK;
+}

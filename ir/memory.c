@@ -1,0 +1,44 @@
+#include "ir/memory.h"
+
+#include "ir/layout.h"
+#include <string.h>
+
+int64_t bd_memory_value_bytes(const bd_module *module, const bd_value *value) {
+  bd_type local = bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
+  return bd_align(bd_type_elements(&local, module->micro_batch) * bd_dtype_bytes(local.dtype));
+}
+
+int64_t bd_memory_scratch_bytes(const bd_module *module, const bd_function *function,
+                                const bd_op *op) {
+  (void)module;
+  (void)function;
+  bool tiled = op->kind == BD_OP_ATTENTION || op->kind == BD_OP_ATTENTION_GRAD;
+  return tiled ? bd_align(BD_ATTENTION_SCRATCH_BYTES) : 0;
+}
+
+int64_t bd_optimizer_state_bytes(const char *optimizer) {
+  if (strcmp(optimizer, "adamw") == 0) return 8;
+  if (strcmp(optimizer, "momentum") == 0) return 4;
+  return 0;
+}
+
+int64_t bd_memory_optimizer_bytes(const char *optimizer, int64_t local_elements, int zero_parts) {
+  int64_t part = (local_elements + zero_parts - 1) / zero_parts;
+  return bd_align(part * bd_optimizer_state_bytes(optimizer));
+}
+
+int bd_memory_zero_parts(const bd_mesh *mesh, const bd_sharding *weight, unsigned zero_axes) {
+  int parts = 1;
+  for (int axis = 0; axis < mesh->axes; ++axis)
+    if ((zero_axes >> axis & 1) && weight->at[axis] == BD_REPLICATED) parts *= mesh->size[axis];
+  return parts;
+}
+
+bd_status bd_memory_of_stage(bd_ctx *ctx, const bd_module *spmd, int stage, bd_schedule schedule,
+                             int micro_batches, const char *optimizer, unsigned zero_axes,
+                             bd_memory *out_memory) {
+  bd_layout layout;
+  BD_TRY(bd_layout_of_stage(ctx, spmd, stage, schedule, micro_batches, optimizer, zero_axes, &layout));
+  *out_memory = layout.memory;
+  return BD_OK;
+}

@@ -1,0 +1,166 @@
+// Placement inside one call: the tape slot and the workspace.
+#include "ir/fuse.h"
+#include "ir/memory.h"
+#include "ir/memory_fit.h"
+#include <assert.h>
+
+typedef struct placing {
+  bd_ctx *ctx;
+  const bd_module *module;
+  bd_function *function;
+  bd_fusion fusion;
+  int *last_read; // per value: the last step that reads it, or its own when none does
+  int *buffer;    // per value: its buffer, or -1
+  int buffer_count;
+  bd_buffer *buffers;
+  int *scratch; // per op: its buffer, or -1
+} placing;
+
+static bool is_param(const bd_value *value) { return value->producer < 0; }
+
+static bool has_id(const bd_id *ids, int count, bd_id id) {
+  for (int i = 0; i < count; ++i)
+    if (ids[i] == id) return true;
+  return false;
+}
+
+static bool in_workspace(const placing *p, bd_id id) {
+  const bd_function *f = p->function;
+  return !is_param(&f->values[id]) && !p->fusion.inner[id] &&
+         !has_id(f->results, f->result_count, id) && !has_id(f->saves, f->save_count, id);
+}
+
+static void find_last_reads(placing *p) {
+  const bd_function *f = p->function;
+  for (int step = 0; step < p->fusion.step_count; ++step)
+    for (int i = 0; i < p->fusion.step_ops[step]; ++i) {
+      const bd_op *op = &f->ops[p->fusion.first_op[step] + i];
+      for (int k = 0; k < op->in_count; ++k)
+        p->last_read[op->in[k]] = step;
+      for (int k = 0; k < op->out_count; ++k)
+        p->last_read[op->out[k]] = step;
+    }
+}
+
+// The one value that the step writes to memory, or BD_NO_ID when there are more.
+static bd_id only_output(const placing *p, int step) {
+  bd_id only = BD_NO_ID;
+  for (int i = 0; i < p->fusion.step_ops[step]; ++i) {
+    const bd_op *op = &p->function->ops[p->fusion.first_op[step] + i];
+    for (int k = 0; k < op->out_count; ++k) {
+      if (p->fusion.inner[op->out[k]]) continue;
+      if (only != BD_NO_ID) return BD_NO_ID;
+      only = op->out[k];
+    }
+  }
+  return only;
+}
+
+static bool may_take(const placing *p, int step, bd_id operand, bd_id result) {
+  const bd_value *from = &p->function->values[operand], *to = &p->function->values[result];
+  return p->buffer[operand] >= 0 && p->last_read[operand] == step &&
+         bd_type_equal(&from->type, &to->type) && bd_sharding_equal(&from->sharding, &to->sharding);
+}
+
+// The buffer of an operand that dies in this step and that the step's only result may overwrite: every
+// element is read before it is written. -1 when there is none.
+static int inplace_buffer(const placing *p, int step, bd_id result) {
+  for (int i = 0; i < p->fusion.step_ops[step]; ++i) {
+    const bd_op *op = &p->function->ops[p->fusion.first_op[step] + i];
+    unsigned traits = bd_op_get_info(op->kind)->traits;
+    int candidates = traits & BD_POINTWISE ? op->in_count : traits & BD_INPLACE_0 ? 1 : 0;
+    for (int k = 0; k < candidates; ++k)
+      if (may_take(p, step, op->in[k], result)) return p->buffer[op->in[k]];
+  }
+  return -1;
+}
+
+static int add_buffer(placing *p, int first, int last, int64_t bytes) {
+  p->buffers[p->buffer_count] = (bd_buffer){.first = first, .last = last, .bytes = bytes};
+  return p->buffer_count++;
+}
+
+static void place_output(placing *p, int step, bd_id id, bd_id only) {
+  if (!in_workspace(p, id)) return;
+  int shared = id == only ? inplace_buffer(p, step, id) : -1;
+  if (shared >= 0) {
+    p->buffer[id] = shared;
+    p->buffers[shared].last = p->last_read[id];
+    return;
+  }
+  p->buffer[id] = add_buffer(p, step, p->last_read[id],
+                             bd_memory_value_bytes(p->module, &p->function->values[id]));
+}
+
+static void collect_buffers(placing *p) {
+  for (int step = 0; step < p->fusion.step_count; ++step) {
+    bd_id only = only_output(p, step);
+    for (int i = 0; i < p->fusion.step_ops[step]; ++i) {
+      int index = p->fusion.first_op[step] + i;
+      const bd_op *op = &p->function->ops[index];
+      for (int k = 0; k < op->out_count; ++k)
+        place_output(p, step, op->out[k], only);
+      int64_t scratch = bd_memory_scratch_bytes(p->module, p->function, op);
+      p->scratch[index] = scratch > 0 ? add_buffer(p, step, step, scratch) : -1;
+    }
+  }
+}
+
+static void set_scratch(placing *p, bd_op *op, int64_t offset_bytes) {
+  op->attrs = bd_arena_grow(p->ctx->arena, op->attrs, (size_t)op->attr_count, (size_t)op->attr_count,
+                            sizeof *op->attrs);
+  bd_op_set_attr(p->ctx, op, bd_attr_int(p->ctx, "scratch", offset_bytes));
+}
+
+static void write_offsets(placing *p) {
+  bd_function *f = p->function;
+  for (bd_id v = 0; v < f->value_count; ++v) {
+    bd_value *value = &f->values[v];
+    if (is_param(value)) continue;
+    if (p->fusion.inner[v]) value->segment = BD_SEGMENT_NONE;
+    if (p->buffer[v] < 0) continue;
+    value->segment = BD_SEGMENT_WORKSPACE;
+    value->offset_bytes = p->buffers[p->buffer[v]].offset_bytes;
+  }
+  for (int i = 0; i < f->op_count; ++i)
+    if (p->scratch[i] >= 0) set_scratch(p, &f->ops[i], p->buffers[p->scratch[i]].offset_bytes);
+}
+
+bd_status bd_memory_place_workspace(bd_ctx *ctx, const bd_module *module, bd_function *function,
+                                    int64_t *out_bytes) {
+  placing p = {.ctx = ctx, .module = module, .function = function};
+  bd_fuse(ctx, module, function, &p.fusion);
+  p.last_read = BD_NEW_ARRAY(ctx->arena, int, function->value_count);
+  p.buffer = BD_NEW_ARRAY(ctx->arena, int, function->value_count);
+  p.scratch = BD_NEW_ARRAY(ctx->arena, int, function->op_count);
+  p.buffers = BD_NEW_ARRAY(ctx->arena, bd_buffer, function->value_count + function->op_count);
+  for (bd_id v = 0; v < function->value_count; ++v)
+    p.buffer[v] = -1;
+  find_last_reads(&p);
+  collect_buffers(&p);
+  *out_bytes = bd_fit_buffers(ctx, p.buffers, p.buffer_count);
+  write_offsets(&p);
+  return BD_OK;
+}
+
+bd_status bd_memory_place_tape(bd_ctx *ctx, const bd_module *module, bd_function *forward,
+                               int64_t *out_bytes) {
+  bd_function *backward = forward->peer ? bd_module_find(module, forward->peer) : NULL;
+  if (backward && backward->restore_count != forward->save_count)
+    return bd_fail(ctx, BD_INTERNAL, forward->loc, "%s restores %d values, %s saves %d",
+                   backward->name, backward->restore_count, forward->name, forward->save_count);
+  int64_t bytes = 0;
+  for (int i = 0; i < forward->save_count; ++i) {
+    bd_value *value = &forward->values[forward->saves[i]];
+    if (is_param(value) || has_id(forward->results, forward->result_count, forward->saves[i])) continue;
+    value->segment = BD_SEGMENT_TAPE;
+    value->offset_bytes = bytes;
+    bytes += bd_memory_value_bytes(module, value);
+    if (!backward) continue;
+    bd_value *restored = &backward->values[backward->params[i]];
+    restored->segment = BD_SEGMENT_TAPE;
+    restored->offset_bytes = value->offset_bytes;
+  }
+  *out_bytes = bytes;
+  return BD_OK;
+}

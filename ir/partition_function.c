@@ -1,0 +1,242 @@
+// One function of the sharded stage made explicit: every op reads what its split needs.
+#include "ir/index.h"
+#include "ir/partition_values.h"
+#include <assert.h>
+
+typedef struct partition {
+  bd_versions versions;
+  const bd_function *source;
+  const bd_function *forward; // of a backward function
+} partition;
+
+static bd_id add_value(partition *p, const char *name, bd_type type, const bd_sharding *sharding) {
+  bd_id id = bd_function_add_value(p->versions.ctx, p->versions.function, name, type);
+  p->versions.function->values[id].sharding = *sharding;
+  p->versions.function->values[id].has_sharding = true;
+  return id;
+}
+
+static void add_params(partition *p) {
+  bd_function *to = p->versions.function;
+  for (int i = 0; i < p->source->param_count; ++i) {
+    bd_id source = p->source->params[i];
+    const bd_value *value = &p->source->values[source];
+    bd_id id = bd_function_add_param(p->versions.ctx, to, value->name, value->type);
+    to->values[id].sharding = value->sharding;
+    to->values[id].has_sharding = true;
+    to->is_weight[i] = p->source->is_weight[i];
+    bd_versions_add(&p->versions, source, 0, id);
+  }
+  to->restore_count = p->source->restore_count;
+}
+
+// Sums of gradients, which no forward op governs, are formed in whatever sharding their terms share.
+static bool is_free_sum(const partition *p, const bd_op *op) {
+  if (p->source->role != BD_ROLE_BACKWARD || op->recomputed || op->kind != BD_OP_ADD) return false;
+  const bd_value *a = &p->source->values[op->in[0]], *b = &p->source->values[op->in[1]];
+  return op->group < 0 && bd_type_equal(&a->type, &b->type);
+}
+
+// The loops that produce a given sharding of a pointwise result.
+static void split_from_result(const bd_index_map *map, const bd_sharding *sharding,
+                              int8_t split[BD_MAX_AXES]) {
+  for (int axis = 0; axis < BD_MAX_AXES; ++axis)
+    split[axis] = sharding->at[axis] >= 0 ? map->out[0][sharding->at[axis]] : -1;
+}
+
+// What the op reads of each operand and makes of each result, and its split.
+static void choose_shardings(partition *p, const bd_op *op, const bd_index_map *map,
+                             bd_sharding need[BD_MAX_OPERANDS], bd_sharding made[BD_MAX_RESULTS],
+                             int8_t split[BD_MAX_AXES]) {
+  const bd_mesh *mesh = &p->versions.module->mesh;
+  if (is_free_sum(p, op)) {
+    const bd_sharding *terms[2];
+    for (int i = 0; i < 2; ++i) {
+      bd_id id = bd_versions_first(&p->versions, op->in[i], 0);
+      terms[i] = &p->versions.function->values[id].sharding;
+    }
+    made[0] = bd_sum_sharding(p->versions.module, &p->source->values[op->out[0]].type, 2, terms);
+    need[0] = need[1] = made[0];
+    split_from_result(map, &made[0], split);
+    return;
+  }
+  for (int axis = 0; axis < BD_MAX_AXES; ++axis)
+    split[axis] = op->split[axis];
+  for (int i = 0; i < op->in_count; ++i)
+    need[i] = bd_split_operand(map, mesh, split, i);
+  for (int i = 0; i < op->out_count; ++i)
+    made[i] = bd_split_result(map, mesh, split, i);
+}
+
+// A result under its own name, and under its form when it has one. The value that settles keeps the name.
+static bd_status add_result_versions(partition *p, bd_id source, bd_id made, bd_loc loc) {
+  const bd_value *value = &p->source->values[source];
+  bd_function *to = p->versions.function;
+  if (!value->has_sharding || bd_sharding_equal(&to->values[made].sharding, &value->sharding)) {
+    bd_versions_add(&p->versions, source, 0, made);
+    return BD_OK;
+  }
+  bd_id settled;
+  BD_TRY(bd_reshard(p->versions.ctx, p->versions.module, to, made, &value->sharding, loc, &settled));
+  to->values[settled].name = value->name;
+  bd_versions_add(&p->versions, source, 0, settled);
+  return BD_OK;
+}
+
+static bd_status partition_op(partition *p, const bd_op *op) {
+  bd_ctx *ctx = p->versions.ctx;
+  bd_index_map map;
+  bd_type types[BD_MAX_RESULTS];
+  BD_TRY(bd_op_infer(ctx, p->source, op, &map, types));
+  bd_sharding need[BD_MAX_OPERANDS], made[BD_MAX_RESULTS];
+  int8_t split[BD_MAX_AXES];
+  choose_shardings(p, op, &map, need, made, split);
+  bd_id in[BD_MAX_OPERANDS], out[BD_MAX_RESULTS];
+  for (int i = 0; i < op->in_count; ++i)
+    BD_TRY(bd_versions_get(&p->versions, op->in[i], 0, &need[i], op->loc, &in[i]));
+  for (int i = 0; i < op->out_count; ++i) {
+    const bd_value *value = &p->source->values[op->out[i]];
+    bool moves = value->has_sharding && !bd_sharding_equal(&made[i], &value->sharding);
+    const char *name = moves ? bd_intern_f(ctx, "%s.part", value->name) : value->name;
+    out[i] = add_value(p, name, value->type, &made[i]);
+  }
+  bd_function *to = p->versions.function;
+  bd_op *copy = bd_function_add_op(ctx, to, op->kind, op->in_count, in, op->out_count, out, op->loc);
+  copy->attr_count = op->attr_count;
+  copy->attrs = op->attrs;
+  copy->recomputed = op->recomputed;
+  copy->has_split = true;
+  for (int axis = 0; axis < BD_MAX_AXES; ++axis)
+    copy->split[axis] = split[axis];
+  for (int i = 0; i < op->out_count; ++i)
+    BD_TRY(add_result_versions(p, op->out[i], out[i], op->loc));
+  return BD_OK;
+}
+
+// Appends a copy of `id`: a value of its own storage, made by a kernel.
+static bd_id add_copy(partition *p, bd_id id, bd_loc loc) {
+  bd_ctx *ctx = p->versions.ctx;
+  bd_function *to = p->versions.function;
+  bd_value value = to->values[id];
+  bd_id copy = add_value(p, NULL, value.type, &value.sharding);
+  bd_op *op = bd_function_add_op(ctx, to, BD_OP_SCALE, 1, &id, 1, &copy, loc);
+  bd_op_set_attr(ctx, op, bd_attr_real(ctx, "value", 1));
+  // Pointwise loops follow the result's dimensions.
+  for (int axis = 0; axis < BD_MAX_AXES; ++axis)
+    op->split[axis] = value.sharding.at[axis] >= 0 ? value.sharding.at[axis] : -1;
+  op->has_split = true;
+  return copy;
+}
+
+static bool can_accumulate(const bd_op *op) {
+  bool library = (bd_op_get_info(op->kind)->traits & BD_LIBRARY) != 0;
+  return !library || op->kind == BD_OP_CONTRACT || op->kind == BD_OP_EMBED_DW ||
+         op->kind == BD_OP_CONV2D_DW;
+}
+
+static bool is_read(const bd_function *function, bd_id id) {
+  for (int i = 0; i < function->op_count; ++i)
+    for (int k = 0; k < function->ops[i].in_count; ++k)
+      if (function->ops[i].in[k] == id) return true;
+  return false;
+}
+
+static bool is_result(const bd_function *function, bd_id id) {
+  for (int i = 0; i < function->result_count; ++i)
+    if (function->results[i] == id) return true;
+  return false;
+}
+
+// The form of a weight on the axes where its gradient is no partial sum.
+static bd_sharding gradient_sharding(const bd_sharding *form, const bd_sharding *made) {
+  bd_sharding sharding = *form;
+  for (int axis = 0; axis < BD_MAX_AXES; ++axis)
+    if (form->at[axis] == BD_REPLICATED && made->at[axis] == BD_PARTIAL_SUM)
+      sharding.at[axis] = BD_PARTIAL_SUM;
+  return sharding;
+}
+
+static bd_status add_backward_result(partition *p, int index, bool weight) {
+  bd_function *to = p->versions.function;
+  bd_id source = p->source->results[index], id;
+  int param = p->source->gradient_of[index];
+  bd_sharding form = p->forward->values[p->forward->params[param]].sharding;
+  bd_id made = bd_versions_first(&p->versions, source, 0);
+  if (weight) form = gradient_sharding(&form, &to->values[made].sharding);
+  bd_loc loc = p->source->loc;
+  BD_TRY(bd_versions_get(&p->versions, source, 0, &form, loc, &id));
+  int producer = to->values[id].producer;
+  bool copy = producer < 0 || is_result(to, id);
+  if (weight && !copy) copy = !can_accumulate(&to->ops[producer]) || is_read(to, id);
+  if (copy) id = add_copy(p, id, loc);
+  bd_function_add_result(p->versions.ctx, to, id);
+  to->gradient_of[index] = param;
+  return BD_OK;
+}
+
+static bd_status add_forward_result(partition *p, int index) {
+  bd_function *to = p->versions.function;
+  bd_id id = bd_versions_first(&p->versions, p->source->results[index], 0);
+  if (to->values[id].producer < 0 || is_result(to, id)) id = add_copy(p, id, p->source->loc);
+  bd_function_add_result(p->versions.ctx, to, id);
+  return BD_OK;
+}
+
+// Where each value lives follows from its role; offsets come with placement.
+static void set_segments(partition *p) {
+  bd_function *f = p->versions.function;
+  for (bd_id v = 0; v < f->value_count; ++v)
+    f->values[v].segment = BD_SEGMENT_WORKSPACE;
+  for (int i = 0; i < f->save_count; ++i)
+    f->values[f->saves[i]].segment = BD_SEGMENT_TAPE;
+  for (int i = 0; i < f->param_count; ++i)
+    f->values[f->params[i]].segment = f->is_weight[i] ? BD_SEGMENT_WEIGHTS : BD_SEGMENT_BOUNDARY;
+  for (int i = 0; i < f->result_count; ++i)
+    f->values[f->results[i]].segment = BD_SEGMENT_BOUNDARY;
+  if (f->role != BD_ROLE_BACKWARD) return;
+  for (int i = 0; i < f->result_count; ++i)
+    if (p->forward->is_weight[f->gradient_of[i]])
+      f->values[f->results[i]].segment = BD_SEGMENT_GRADIENTS;
+  for (int i = 0; i < f->restore_count; ++i) {
+    const bd_function *forward = p->forward;
+    bd_id saved = forward->saves[i];
+    bool in_main = forward->values[saved].producer < 0 || is_result(forward, saved);
+    if (!in_main) f->values[f->params[i]].segment = BD_SEGMENT_TAPE;
+  }
+}
+
+static bd_status add_results(partition *p) {
+  const bd_function *source = p->source;
+  if (source->role != BD_ROLE_BACKWARD) {
+    for (int i = 0; i < source->result_count; ++i)
+      BD_TRY(add_forward_result(p, i));
+    for (int i = 0; i < source->save_count; ++i)
+      bd_function_add_save(p->versions.ctx, p->versions.function,
+                           bd_versions_first(&p->versions, source->saves[i], 0));
+    return BD_OK;
+  }
+  for (int i = 0; i < source->result_count; ++i)
+    BD_TRY(add_backward_result(p, i, p->forward->is_weight[source->gradient_of[i]]));
+  return BD_OK;
+}
+
+bd_status bd_partition_function(bd_ctx *ctx, const bd_module *sharded, const bd_function *function,
+                                bd_function **out_spmd) {
+  bd_function *to = bd_function_create(ctx, function->name);
+  to->role = function->role;
+  to->peer = function->peer;
+  to->loc = function->loc;
+  partition p = {.source = function};
+  p.versions = (bd_versions){.ctx = ctx, .module = sharded, .function = to};
+  p.versions.of = BD_NEW_ARRAY(ctx->arena, bd_version *, function->value_count);
+  if (function->role == BD_ROLE_BACKWARD) p.forward = bd_module_find(sharded, function->peer);
+  assert(function->role != BD_ROLE_BACKWARD || p.forward);
+  add_params(&p);
+  for (int i = 0; i < function->op_count; ++i)
+    BD_TRY(partition_op(&p, &function->ops[i]));
+  BD_TRY(add_results(&p));
+  set_segments(&p);
+  bd_make_names_unique(ctx, to);
+  *out_spmd = to;
+  return BD_OK;
+}

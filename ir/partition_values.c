@@ -1,0 +1,88 @@
+#include "ir/partition_values.h"
+
+#include "ir/reshard.h"
+#include <assert.h>
+
+void bd_versions_add(bd_versions *versions, bd_id source, int stage, bd_id id) {
+  bd_version *version = BD_NEW(versions->ctx->arena, bd_version);
+  *version = (bd_version){.id = id, .stage = stage};
+  bd_version **end = &versions->of[source];
+  while (*end)
+    end = &(*end)->next;
+  *end = version;
+}
+
+bd_id bd_versions_first(const bd_versions *versions, bd_id source, int stage) {
+  for (const bd_version *v = versions->of[source]; v; v = v->next)
+    if (stage < 0 || v->stage == stage) return v->id;
+  return BD_NO_ID;
+}
+
+bd_status bd_versions_get(bd_versions *versions, bd_id source, int stage, const bd_sharding *to,
+                          bd_loc loc, bd_id *out_id) {
+  bd_id best = BD_NO_ID;
+  int best_rank = 0;
+  for (const bd_version *v = versions->of[source]; v; v = v->next) {
+    const bd_sharding *from = &versions->function->values[v->id].sharding;
+    if (v->stage != stage) continue;
+    if (bd_sharding_equal(from, to)) {
+      *out_id = v->id;
+      return BD_OK;
+    }
+    int rank = bd_reshard_rank(&versions->module->mesh, from, to);
+    if (rank < 0 || (best != BD_NO_ID && rank >= best_rank)) continue;
+    best = v->id;
+    best_rank = rank;
+  }
+  assert(best != BD_NO_ID);
+  BD_TRY(bd_reshard(versions->ctx, versions->module, versions->function, best, to, loc, out_id));
+  bd_versions_add(versions, source, stage, *out_id);
+  return BD_OK;
+}
+
+static int sum_along(int axis, int count, const bd_sharding *const *shardings) {
+  int shared = shardings[0]->at[axis], whole = BD_REPLICATED;
+  bool same = true, found = false;
+  for (int i = 0; i < count; ++i) {
+    int at = shardings[i]->at[axis];
+    same = same && at == shared;
+    if (at > BD_PARTIAL_SUM && !found) {
+      whole = at;
+      found = true;
+    }
+  }
+  return same && shared >= BD_PARTIAL_SUM ? shared : whole;
+}
+
+bd_sharding bd_sum_sharding(const bd_module *module, const bd_type *type, int count,
+                            const bd_sharding *const *shardings) {
+  const bd_mesh *mesh = &module->mesh;
+  bd_sharding sum = bd_sharding_replicated();
+  for (int axis = 0; axis < mesh->axes; ++axis)
+    sum.at[axis] = (int8_t)sum_along(axis, count, shardings);
+  for (int axis = 0; axis < mesh->axes; ++axis) {
+    int dim = sum.at[axis], sharers = 0;
+    if (dim < 0) continue;
+    for (int other = 0; other < mesh->axes; ++other)
+      sharers += sum.at[other] == dim;
+    int64_t extent = bd_extent(type->dims[dim], module->micro_batch);
+    if (sharers > 1 && extent % bd_sharding_parts(mesh, &sum, dim) != 0)
+      sum.at[axis] = BD_REPLICATED;
+  }
+  return sum;
+}
+
+static bool named_before(const bd_function *function, bd_id id, const char *interned) {
+  for (bd_id v = 0; v < id; ++v)
+    if (function->values[v].name == interned) return true;
+  return false;
+}
+
+void bd_make_names_unique(bd_ctx *ctx, bd_function *function) {
+  for (bd_id v = 0; v < function->value_count; ++v) {
+    const char *name = bd_intern_z(ctx, function->values[v].name);
+    for (int try = 1; named_before(function, v, name); ++try)
+      name = bd_intern_f(ctx, "%s.%d", function->values[v].name, try);
+    function->values[v].name = name;
+  }
+}
