@@ -30,8 +30,8 @@ bd_id bd_function_add_value(bd_ctx *ctx, bd_function *function, const char *name
     function->value_capacity = capacity;
   }
   name = name ? bd_intern_z(ctx, name) : next_number(ctx, function);
-  function->values[function->value_count] = (bd_value){
-      .name = name, .type = type, .sharding = bd_sharding_replicated(), .producer = -1};
+  function->values[function->value_count] =
+      (bd_value){.name = name, .type = type, .sharding = bd_sharding_replicated(), .producer = -1};
   return function->value_count++;
 }
 

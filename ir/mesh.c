@@ -43,8 +43,7 @@ int bd_sharding_parts(const bd_mesh *mesh, const bd_sharding *sharding, int dim)
   return parts;
 }
 
-int64_t bd_local_extent(const bd_mesh *mesh, const bd_sharding *sharding, int dim,
-                        int64_t extent) {
+int64_t bd_local_extent(const bd_mesh *mesh, const bd_sharding *sharding, int dim, int64_t extent) {
   int64_t parts = bd_sharding_parts(mesh, sharding, dim);
   return extent / parts + (extent % parts != 0);
 }

@@ -28,9 +28,8 @@ bd_module *bd_module_create(bd_ctx *ctx, bd_stage stage, const char *name) {
 void bd_module_add_function(bd_ctx *ctx, bd_module *module, bd_function *function) {
   if (module->function_count >= module->function_capacity) {
     int capacity = 2 * module->function_count + 4;
-    module->functions = bd_arena_grow(ctx->arena, module->functions,
-                                      (size_t)module->function_count, (size_t)capacity,
-                                      sizeof *module->functions);
+    module->functions = bd_arena_grow(ctx->arena, module->functions, (size_t)module->function_count,
+                                      (size_t)capacity, sizeof *module->functions);
     module->function_capacity = capacity;
   }
   module->functions[module->function_count++] = function;
@@ -110,7 +109,8 @@ bd_module *bd_module_clone(bd_ctx *ctx, const bd_module *module) {
     copy->functions[i] = bd_function_clone(ctx, module->functions[i]);
   if (module->main) copy->main = bd_function_clone(ctx, module->main);
   copy->inputs = copy_list(ctx, module->inputs, module->input_count, sizeof *copy->inputs);
-  int gradients = module->main && module->main->result_count > 0 ? module->main->result_count - 1 : 0;
+  int gradients =
+      module->main && module->main->result_count > 0 ? module->main->result_count - 1 : 0;
   copy->gradient_weight =
       copy_list(ctx, module->gradient_weight, gradients, sizeof *copy->gradient_weight);
   return copy;

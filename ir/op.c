@@ -34,9 +34,8 @@ bd_attr bd_attr_real(bd_ctx *ctx, const char *name, double value) {
 }
 
 bd_attr bd_attr_string(bd_ctx *ctx, const char *name, const char *value) {
-  return (bd_attr){.name = bd_intern_z(ctx, name),
-                   .kind = BD_ATTR_STRING,
-                   .string = bd_intern_z(ctx, value)};
+  return (bd_attr){
+      .name = bd_intern_z(ctx, name), .kind = BD_ATTR_STRING, .string = bd_intern_z(ctx, value)};
 }
 
 bd_attr bd_attr_ints(bd_ctx *ctx, const char *name, int count, const int64_t *values) {

@@ -1,0 +1,148 @@
+#include "ir/index.h"
+
+int bd_index_find(const bd_index_map *map, char letter) {
+  for (int i = 0; i < map->loops; ++i)
+    if (map->loop[i].letter == letter) return i;
+  return -1;
+}
+
+// Parts of equal size, or at least one element in every part.
+static bool divides(const bd_loop *loop, int64_t batch, int64_t parts, bool exact) {
+  int64_t extent = bd_extent(loop->extent, batch);
+  if (exact || loop->exact || loop->extent == BD_DIM_BATCH) return extent % parts == 0;
+  int64_t part = extent / parts + (extent % parts != 0);
+  return (parts - 1) * part < extent;
+}
+
+bool bd_split_allowed(const bd_index_map *map, const bd_mesh *mesh, int64_t batch, int axis,
+                      int loop) {
+  if (axis < 0 || axis >= mesh->axes || loop < 0 || loop >= map->loops) return false;
+  if (map->loop[loop].kind == BD_LOOP_WHOLE) return false;
+  return divides(&map->loop[loop], batch, mesh->size[axis], false);
+}
+
+bool bd_split_valid(const bd_index_map *map, const bd_mesh *mesh, int64_t batch,
+                    const int8_t split[BD_MAX_AXES]) {
+  for (int axis = 0; axis < BD_MAX_AXES; ++axis) {
+    if (split[axis] < 0) continue;
+    if (!bd_split_allowed(map, mesh, batch, axis, split[axis])) return false;
+    int64_t parts = 1;
+    int users = 0;
+    for (int other = 0; other < mesh->axes; ++other) {
+      if (split[other] != split[axis]) continue;
+      parts *= mesh->size[other];
+      ++users;
+    }
+    if (users > 1 && !divides(&map->loop[split[axis]], batch, parts, true)) return false;
+  }
+  return true;
+}
+
+// The dimension that `loop` indexes, or `absent`.
+static int8_t find_dim(const int8_t dims[BD_MAX_RANK], int loop, int8_t absent) {
+  for (int8_t d = 0; d < BD_MAX_RANK; ++d)
+    if (dims[d] == loop) return d;
+  return absent;
+}
+
+bd_sharding bd_split_operand(const bd_index_map *map, const bd_mesh *mesh,
+                             const int8_t split[BD_MAX_AXES], int operand) {
+  bd_sharding sharding = bd_sharding_replicated();
+  for (int axis = 0; axis < mesh->axes; ++axis)
+    if (split[axis] >= 0)
+      sharding.at[axis] = find_dim(map->in[operand], split[axis], BD_REPLICATED);
+  return sharding;
+}
+
+static int8_t partial_of(const bd_loop *loop) {
+  if (loop->kind == BD_LOOP_MAX) return BD_PARTIAL_MAX;
+  return loop->kind == BD_LOOP_LSE ? BD_PARTIAL_LSE : BD_PARTIAL_SUM;
+}
+
+bd_sharding bd_split_result(const bd_index_map *map, const bd_mesh *mesh,
+                            const int8_t split[BD_MAX_AXES], int result) {
+  bd_sharding sharding = bd_sharding_replicated();
+  for (int axis = 0; axis < mesh->axes; ++axis)
+    if (split[axis] >= 0)
+      sharding.at[axis] =
+          find_dim(map->out[result], split[axis], partial_of(&map->loop[split[axis]]));
+  return sharding;
+}
+
+// Floating-point operations per point of the op's loops, where it is not one. A multiply-add is
+// two. Transcendental functions count as the polynomials that compute them; attention is two
+// products forward and five backward; normalizations read their dimension twice.
+static const double point_flops[BD_OP_KIND_COUNT] = {
+    [BD_OP_EXP] = 10,           [BD_OP_LOG] = 10,
+    [BD_OP_SQRT] = 4,           [BD_OP_TANH] = 12,
+    [BD_OP_SIGMOID] = 12,       [BD_OP_GELU] = 18,
+    [BD_OP_GELU_GRAD] = 24,     [BD_OP_GELU_ERF] = 20,
+    [BD_OP_GELU_ERF_GRAD] = 30, [BD_OP_SILU] = 13,
+    [BD_OP_SILU_GRAD] = 17,     [BD_OP_DROPOUT] = 20,
+    [BD_OP_CONTRACT] = 2,       [BD_OP_LAYERNORM] = 8,
+    [BD_OP_LAYERNORM_DX] = 11,  [BD_OP_LAYERNORM_DW] = 5,
+    [BD_OP_RMSNORM] = 5,        [BD_OP_RMSNORM_DX] = 9,
+    [BD_OP_RMSNORM_DW] = 3,     [BD_OP_ROPE] = 6,
+    [BD_OP_ATTENTION] = 4,      [BD_OP_ATTENTION_GRAD] = 10,
+    [BD_OP_LSE] = 12,           [BD_OP_XENT] = 2,
+    [BD_OP_XENT_GRAD] = 13,     [BD_OP_CONV2D] = 2,
+    [BD_OP_CONV2D_DX] = 2,      [BD_OP_CONV2D_DW] = 2,
+};
+
+// Points of the loop nest on one rank, over loops that are not indexed by data: of those, a point
+// touches one row.
+static double loop_points(const bd_index_map *map, const bd_mesh *mesh,
+                          const int8_t split[BD_MAX_AXES], int64_t batch) {
+  double points = 1;
+  for (int i = 0; i < map->loops; ++i) {
+    if (map->loop[i].gather) continue;
+    int64_t parts = 1;
+    for (int axis = 0; axis < mesh->axes; ++axis)
+      if (split[axis] == i) parts *= mesh->size[axis];
+    int64_t extent = bd_extent(map->loop[i].extent, batch);
+    points *= (double)(extent / parts + (extent % parts != 0));
+  }
+  return points;
+}
+
+// Reshape names only the loops it can split, and moves its elements without arithmetic, as do the
+// other ops of no computation.
+static bool only_moves(bd_op_kind kind) {
+  return kind == BD_OP_RESHAPE || kind == BD_OP_PERMUTE || kind == BD_OP_SLICE ||
+         kind == BD_OP_PAD || kind == BD_OP_BROADCAST || kind == BD_OP_EMBED;
+}
+
+double bd_op_flops(const bd_function *function, const bd_op *op, const bd_index_map *map,
+                   const bd_mesh *mesh, const int8_t split[BD_MAX_AXES], int64_t batch) {
+  (void)function;
+  if (only_moves(op->kind)) return 0;
+  double flops = loop_points(map, mesh, split, batch);
+  if (point_flops[op->kind] > 0) flops *= point_flops[op->kind];
+  // Under a causal mask, half of the tiles are skipped.
+  if (bd_op_int(op, "causal", 0)) flops *= 0.5;
+  return flops;
+}
+
+double bd_op_bytes(const bd_function *function, const bd_op *op, const bd_index_map *map,
+                   const bd_mesh *mesh, const int8_t split[BD_MAX_AXES], int64_t batch) {
+  double points = loop_points(map, mesh, split, batch);
+  double bytes = 0;
+  for (int i = 0; i < op->in_count; ++i) {
+    const bd_type *type = &function->values[op->in[i]].type;
+    bd_sharding sharding = bd_split_operand(map, mesh, split, i);
+    bd_type local = bd_local_type(mesh, &sharding, type, batch);
+    double elements = (double)bd_type_elements(&local, batch);
+    bool gathered = false;
+    for (int d = 0; d < type->rank; ++d)
+      gathered |= map->in[i][d] >= 0 && map->loop[map->in[i][d]].gather;
+    if (gathered && elements > points) elements = points;
+    bytes += elements * (double)bd_dtype_bytes(type->dtype);
+  }
+  for (int i = 0; i < op->out_count; ++i) {
+    const bd_type *type = &function->values[op->out[i]].type;
+    bd_sharding sharding = bd_split_result(map, mesh, split, i);
+    bd_type local = bd_local_type(mesh, &sharding, type, batch);
+    bytes += (double)bd_type_elements(&local, batch) * (double)bd_dtype_bytes(type->dtype);
+  }
+  return bytes;
+}

@@ -1,0 +1,176 @@
+#include "ir/index_rule.h"
+#include <string.h>
+
+typedef struct attr_rule {
+  bd_op_kind op;
+  const char *name;
+  bd_attr_kind kind; // a real may be written as an integer
+  bool required;
+  double min, max; // of integers and reals
+} attr_rule;
+
+#define HUGE_REAL 1e300
+#define MAX_SITE 4294967295.0
+#define MAX_WINDOW 1048576.0
+// The greatest dropout probability: below one, or nothing would be left.
+#define MAX_DROP 0.9999
+
+#define WINDOW_ATTRS(op)                                                                           \
+  {op, "stride_h", BD_ATTR_INT, false, 1, MAX_WINDOW},                                             \
+      {op, "stride_w", BD_ATTR_INT, false, 1, MAX_WINDOW},                                         \
+      {op, "pad_h", BD_ATTR_INT, false, 0, MAX_WINDOW}, {                                          \
+    op, "pad_w", BD_ATTR_INT, false, 0, MAX_WINDOW                                                 \
+  }
+#define TWO_EXTENTS(op, first, second)                                                             \
+  {op, first, BD_ATTR_INT, true, 1, MAX_WINDOW}, {                                                 \
+    op, second, BD_ATTR_INT, true, 1, MAX_WINDOW                                                   \
+  }
+#define ATTENTION_ATTRS(op)                                                                        \
+  {op, "scale", BD_ATTR_REAL, true, -HUGE_REAL, HUGE_REAL},                                        \
+      {op, "causal", BD_ATTR_INT, false, 0, 1}, {op, "dropout", BD_ATTR_REAL, false, 0, MAX_DROP}, \
+  {                                                                                                \
+    op, "site", BD_ATTR_INT, false, 0, MAX_SITE                                                    \
+  }
+
+static const attr_rule attr_rules[] = {
+    {BD_OP_SCALE, "value", BD_ATTR_REAL, true, -HUGE_REAL, HUGE_REAL},
+    {BD_OP_OFFSET, "value", BD_ATTR_REAL, true, -HUGE_REAL, HUGE_REAL},
+    {BD_OP_DROPOUT, "p", BD_ATTR_REAL, true, 0, MAX_DROP},
+    {BD_OP_DROPOUT, "site", BD_ATTR_INT, true, 0, MAX_SITE},
+    {BD_OP_CAST, "dtype", BD_ATTR_STRING, true, 0, 0},
+    {BD_OP_REDUCE_SUM, "rule", BD_ATTR_STRING, true, 0, 0},
+    {BD_OP_BROADCAST, "rule", BD_ATTR_STRING, true, 0, 0},
+    {BD_OP_BROADCAST, "dims", BD_ATTR_INTS, true, 0, 0},
+    {BD_OP_PERMUTE, "rule", BD_ATTR_STRING, true, 0, 0},
+    {BD_OP_RESHAPE, "dims", BD_ATTR_INTS, true, 0, 0},
+    {BD_OP_SLICE, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
+    {BD_OP_SLICE, "start", BD_ATTR_INT, true, 0, (double)BD_MAX_ELEMENTS},
+    {BD_OP_SLICE, "size", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
+    {BD_OP_PAD, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
+    {BD_OP_PAD, "start", BD_ATTR_INT, true, 0, (double)BD_MAX_ELEMENTS},
+    {BD_OP_PAD, "size", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
+    {BD_OP_CONTRACT, "rule", BD_ATTR_STRING, true, 0, 0},
+    {BD_OP_LAYERNORM, "eps", BD_ATTR_REAL, true, 0, 1},
+    {BD_OP_RMSNORM, "eps", BD_ATTR_REAL, true, 0, 1},
+    {BD_OP_EMBED_DW, "rows", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
+    {BD_OP_ROPE, "theta", BD_ATTR_REAL, true, 1e-30, HUGE_REAL},
+    {BD_OP_ROPE, "inverse", BD_ATTR_INT, false, 0, 1},
+    {BD_OP_ROPE, "factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
+    {BD_OP_ROPE, "low_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
+    {BD_OP_ROPE, "high_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
+    {BD_OP_ROPE, "original_positions", BD_ATTR_REAL, false, 1, HUGE_REAL},
+    ATTENTION_ATTRS(BD_OP_ATTENTION),
+    ATTENTION_ATTRS(BD_OP_ATTENTION_GRAD),
+    WINDOW_ATTRS(BD_OP_CONV2D),
+    {BD_OP_CONV2D, "groups", BD_ATTR_INT, false, 1, 65536},
+    WINDOW_ATTRS(BD_OP_CONV2D_DX),
+    {BD_OP_CONV2D_DX, "groups", BD_ATTR_INT, false, 1, 65536},
+    TWO_EXTENTS(BD_OP_CONV2D_DX, "h", "w"),
+    WINDOW_ATTRS(BD_OP_CONV2D_DW),
+    {BD_OP_CONV2D_DW, "groups", BD_ATTR_INT, false, 1, 65536},
+    TWO_EXTENTS(BD_OP_CONV2D_DW, "kh", "kw"),
+    WINDOW_ATTRS(BD_OP_MAXPOOL2D),
+    TWO_EXTENTS(BD_OP_MAXPOOL2D, "kh", "kw"),
+    WINDOW_ATTRS(BD_OP_MAXPOOL2D_GRAD),
+    TWO_EXTENTS(BD_OP_MAXPOOL2D_GRAD, "kh", "kw"),
+};
+
+static bd_status check_attr(const bd_inference *inference, const attr_rule *rule) {
+  static const char *const kinds[] = {[BD_ATTR_INT] = "an integer",
+                                      [BD_ATTR_REAL] = "a number",
+                                      [BD_ATTR_STRING] = "a string",
+                                      [BD_ATTR_INTS] = "a list of integers"};
+  const bd_attr *attr = bd_op_find_attr(inference->op, rule->name);
+  if (!attr) {
+    if (!rule->required) return BD_OK;
+    return bd_inference_fail(inference, "needs the attribute %s, %s", rule->name,
+                             kinds[rule->kind]);
+  }
+  if (attr->kind != rule->kind && !(rule->kind == BD_ATTR_REAL && attr->kind == BD_ATTR_INT))
+    return bd_inference_fail(inference, "attribute %s must be %s", rule->name, kinds[rule->kind]);
+  if (rule->kind == BD_ATTR_STRING || rule->kind == BD_ATTR_INTS) return BD_OK;
+  double value = attr->kind == BD_ATTR_INT ? (double)attr->integer : attr->real;
+  if (!(value >= rule->min && value <= rule->max))
+    return bd_inference_fail(inference, "attribute %s is %g, not in %g to %g", rule->name, value,
+                             rule->min, rule->max);
+  return BD_OK;
+}
+
+bd_status bd_inference_check_attrs(const bd_inference *inference) {
+  const bd_op *op = inference->op;
+  for (size_t i = 0; i < sizeof attr_rules / sizeof attr_rules[0]; ++i)
+    if (attr_rules[i].op == op->kind) BD_TRY(check_attr(inference, &attr_rules[i]));
+  bd_dtype dtype;
+  if (op->kind == BD_OP_CAST && !bd_dtype_parse(bd_op_string(op, "dtype"), &dtype))
+    return bd_inference_fail(inference,
+                             "dtype \"%s\" is unknown: use f32, bf16, f16, f64, i32 or i64",
+                             bd_op_string(op, "dtype"));
+  if (op->kind == BD_OP_ROPE && inference->in[0]->rank == 4 && inference->in[0]->dims[3] % 2 != 0)
+    return bd_inference_fail(inference, "the last dimension must be even, not %s",
+                             bd_type_describe(inference->ctx, inference->in[0]));
+  return BD_OK;
+}
+
+// Bits are operands or results. Statistics are held in at least f32.
+typedef struct dtype_rule {
+  bool any; // moves elements without computing
+  unsigned index_in, statistic_in, statistic_out;
+} dtype_rule;
+
+static const dtype_rule dtype_rules[BD_OP_KIND_COUNT] = {
+    [BD_OP_CAST] = {.any = true},
+    [BD_OP_BROADCAST] = {.any = true},
+    [BD_OP_PERMUTE] = {.any = true},
+    [BD_OP_RESHAPE] = {.any = true},
+    [BD_OP_SLICE] = {.any = true},
+    [BD_OP_PAD] = {.any = true},
+    [BD_OP_LAYERNORM] = {.statistic_out = 1 << 1 | 1 << 2},
+    [BD_OP_LAYERNORM_DX] = {.statistic_in = 1 << 3 | 1 << 4},
+    [BD_OP_LAYERNORM_DW] = {.statistic_in = 1 << 2 | 1 << 3},
+    [BD_OP_RMSNORM] = {.statistic_out = 1 << 1},
+    [BD_OP_RMSNORM_DX] = {.statistic_in = 1 << 3},
+    [BD_OP_RMSNORM_DW] = {.statistic_in = 1 << 2},
+    [BD_OP_EMBED] = {.index_in = 1 << 1},
+    [BD_OP_EMBED_DW] = {.index_in = 1 << 1},
+    [BD_OP_ATTENTION] = {.statistic_out = 1 << 1},
+    [BD_OP_ATTENTION_GRAD] = {.statistic_in = 1 << 5},
+    [BD_OP_LSE] = {.statistic_out = 1 << 0},
+    [BD_OP_XENT] = {.index_in = 1 << 1, .statistic_in = 1 << 2, .statistic_out = 1 << 0},
+    [BD_OP_XENT_GRAD] = {.index_in = 1 << 1, .statistic_in = 1 << 2 | 1 << 3},
+};
+
+static bd_dtype statistic_dtype(bd_dtype dtype) {
+  return dtype == BD_F64 ? BD_F64 : BD_F32;
+}
+
+bd_status bd_inference_check_dtypes(const bd_inference *inference) {
+  const dtype_rule *rule = &dtype_rules[inference->op->kind];
+  if (rule->any) return BD_OK;
+  bd_dtype element = inference->in[0]->dtype;
+  for (int i = 0; i < inference->op->in_count; ++i) {
+    bd_dtype dtype = inference->in[i]->dtype;
+    if (rule->index_in >> i & 1) {
+      if (bd_dtype_is_float(dtype))
+        return bd_inference_fail(inference, "operand %d must hold integers, not %s", i + 1,
+                                 bd_dtype_name(dtype));
+      continue;
+    }
+    if (!bd_dtype_is_float(dtype))
+      return bd_inference_fail(inference, "operand %d must hold floating-point numbers, not %s",
+                               i + 1, bd_dtype_name(dtype));
+    bd_dtype wanted = rule->statistic_in >> i & 1 ? statistic_dtype(element) : element;
+    if (dtype != wanted)
+      return bd_inference_fail(inference, "operand %d must be %s to go with operand 1, not %s",
+                               i + 1, bd_dtype_name(wanted), bd_dtype_name(dtype));
+  }
+  return BD_OK;
+}
+
+void bd_inference_set_dtypes(bd_inference *inference) {
+  const dtype_rule *rule = &dtype_rules[inference->op->kind];
+  bd_dtype element = inference->in[0]->dtype;
+  for (int i = 0; i < inference->op->out_count; ++i)
+    inference->out[i].dtype = rule->statistic_out >> i & 1 ? statistic_dtype(element) : element;
+  if (inference->op->kind == BD_OP_CAST)
+    (void)bd_dtype_parse(bd_op_string(inference->op, "dtype"), &inference->out[0].dtype);
+}

@@ -1,0 +1,50 @@
+// Inference of one op: what the rule reader, the named rules and the checks share.
+#ifndef BD_IR_INDEX_RULE_H
+#define BD_IR_INDEX_RULE_H
+#include "ir/index.h"
+
+typedef struct bd_inference {
+  bd_ctx *ctx;
+  const bd_op *op;
+  const bd_op_info *info;
+  const bd_type *in[BD_MAX_OPERANDS];
+  bd_index_map *map;
+  bd_type *out;
+} bd_inference;
+
+// Adds a loop and returns its number. There is room: rules and named rules use at most
+// BD_MAX_LOOPS.
+int bd_inference_add_loop(bd_inference *inference, char letter, bd_loop_kind kind, int64_t extent);
+
+// Matches the operand types against a rule of ir/ops.def's notation and fills map and result
+// shapes. Letters that only results carry take their extents from `result_dims`, the extents of
+// result 0 (of `result_rank`), or are an error when it is NULL.
+BD_NODISCARD bd_status bd_inference_apply(bd_inference *inference, const char *rule,
+                                          int result_rank, const int64_t *result_dims);
+
+// The rule of the op's `rule` attribute, which comes from text and is read strictly.
+BD_NODISCARD bd_status bd_inference_apply_attribute(bd_inference *inference);
+
+typedef bd_status (*bd_named_rule)(bd_inference *inference);
+// The function behind "#name"; never NULL for a rule of ir/ops.def.
+bd_named_rule bd_named_rule_find(const char *name);
+
+// Attributes that ops need or bound, and operand dtypes; before shapes are matched.
+BD_NODISCARD bd_status bd_inference_check_attrs(const bd_inference *inference);
+BD_NODISCARD bd_status bd_inference_check_dtypes(const bd_inference *inference);
+// Sets the results' dtypes.
+void bd_inference_set_dtypes(bd_inference *inference);
+
+// An extent for a message: a number or B.
+typedef struct bd_extent_text {
+  char text[24];
+} bd_extent_text;
+bd_extent_text bd_extent_print(int64_t extent);
+
+// "f32[B,64]", in ctx->arena.
+const char *bd_type_describe(bd_ctx *ctx, const bd_type *type);
+
+// Records an error at the op; the message starts with the op's name. Returns BD_INVALID.
+bd_status bd_inference_fail(const bd_inference *inference, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+#endif
