@@ -1,0 +1,74 @@
+#include "ir/pass.h"
+
+#include "ir/base/suggest.h"
+#include <string.h>
+
+static const bd_pass passes[] = {
+#define BD_PASS(NAME, spelling, before, after, summary)                                            \
+  {spelling, before, after, summary, bd_pass_##NAME},
+#include "ir/passes.def"
+#undef BD_PASS
+};
+enum { PASS_COUNT = sizeof passes / sizeof *passes };
+
+int bd_pass_count(void) {
+  return PASS_COUNT;
+}
+
+const bd_pass *bd_pass_get(int index) {
+  return &passes[index];
+}
+
+const bd_pass *bd_pass_find(const char *name) {
+  for (int i = 0; i < PASS_COUNT; ++i)
+    if (strcmp(passes[i].name, name) == 0) return &passes[i];
+  return NULL;
+}
+
+static bd_status unknown_pass(bd_ctx *ctx, const char *name) {
+  const char *names[PASS_COUNT + 1] = {0};
+  for (int i = 0; i < PASS_COUNT; ++i)
+    names[i] = passes[i].name;
+  const char *near = bd_suggest(name, names);
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "there is no pass '%s'%s%s%s", name,
+                 near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+static void print_module(bd_ctx *ctx, const bd_pass *pass, const bd_module *module, FILE *stream) {
+  bd_text text = bd_text_init(ctx->arena);
+  bd_text_addf(&text, "// after %s\n", pass->name);
+  bd_module_print(module, &text);
+  fwrite(text.data, 1, text.length, stream);
+}
+
+static bd_status run_pass(bd_ctx *ctx, const bd_pass *pass, const char *print_after, FILE *stream,
+                          const bd_module *in, bd_module **out_module) {
+  if (in->stage != pass->before)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "the pass %s takes a %s module, found %s",
+                   pass->name, bd_stage_name(pass->before), bd_stage_name(in->stage));
+  BD_TRY(pass->run(ctx, in, out_module));
+  if (print_after && (strcmp(print_after, "all") == 0 || strcmp(print_after, pass->name) == 0))
+    print_module(ctx, pass, *out_module, stream);
+  if (bd_module_verify(ctx, *out_module) != BD_OK || (*out_module)->stage != pass->after) {
+    bd_note(ctx, BD_NOWHERE, "the pass %s made an invalid module", pass->name);
+    return BD_INTERNAL;
+  }
+  return BD_OK;
+}
+
+bd_status bd_pass_run_list(bd_ctx *ctx, const char *names, const char *print_after, FILE *stream,
+                           const bd_module *in, bd_module **out_module) {
+  if (print_after && strcmp(print_after, "all") != 0 && !bd_pass_find(print_after))
+    return unknown_pass(ctx, print_after);
+  bd_module *module = NULL;
+  while (*names) {
+    size_t length = strcspn(names, ",");
+    const char *name = bd_intern(ctx, names, length);
+    const bd_pass *pass = bd_pass_find(name);
+    if (!pass) return unknown_pass(ctx, name);
+    BD_TRY(run_pass(ctx, pass, print_after, stream, module ? module : in, &module));
+    names += length + (names[length] == ',');
+  }
+  *out_module = module ? module : bd_module_clone(ctx, in);
+  return BD_OK;
+}
