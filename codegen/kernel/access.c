@@ -1,0 +1,207 @@
+// Addresses, loads and stores.
+#include "codegen/kernel/gen.h"
+#include <assert.h>
+
+static LLVMValueRef buffer_of(bd_gen *g, bd_id value, bool *out_accumulate) {
+  const bd_kernel *k = g->kernel;
+  int slot = -1;
+  *out_accumulate = false;
+  for (int i = 0; i < k->in_count && slot < 0; i++)
+    if (k->in[i] == value) slot = i;
+  for (int i = 0; i < k->out_count && slot < 0; i++)
+    if (k->out[i] == value) {
+      slot = k->in_count + i;
+      *out_accumulate = k->accumulate[i];
+    }
+  assert(slot >= 0);
+  LLVMTypeRef pointer = LLVMPointerTypeInContext(g->llvm, 0);
+  LLVMValueRef at = bd_gen_long(g, slot);
+  LLVMValueRef address = LLVMBuildGEP2(g->b, pointer, g->buffers, &at, 1, "");
+  return LLVMBuildLoad2(g->b, pointer, address, "");
+}
+
+static LLVMValueRef offset_pointer(bd_gen *g, bd_dtype dtype, LLVMValueRef base,
+                                   LLVMValueRef elements) {
+  return LLVMBuildGEP2(g->b, bd_gen_dtype(g, dtype), base, &elements, 1, "");
+}
+
+bd_access bd_gen_access(bd_gen *g, bd_id id, const int8_t *loop_of_dim) {
+  const bd_module *module = g->kernel->module;
+  const bd_value *value = &g->kernel->function->values[id];
+  bd_type local = bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
+  bd_access access = {.dtype = local.dtype};
+  access.base = access.valid = buffer_of(g, id, &access.accumulate);
+  int64_t stride = 1;
+  for (int d = local.rank - 1; d >= 0; d--) {
+    int loop = loop_of_dim[d];
+    if (loop >= 0) {
+      access.stride[loop] += stride;
+      // A dimension that is whole under a split loop is addressed by the logical index.
+      if (g->loop[loop].split && bd_sharding_parts(&module->mesh, &value->sharding, d) == 1)
+        access.base = offset_pointer(
+            g, access.dtype, access.base,
+            LLVMBuildNSWMul(g->b, g->loop[loop].start, bd_gen_long(g, stride), ""));
+    }
+    stride *= local.dims[d];
+  }
+  return access;
+}
+
+bd_access bd_gen_in(bd_gen *g, int operand) {
+  return bd_gen_access(g, g->op->in[operand], g->map.in[operand]);
+}
+
+bd_access bd_gen_out(bd_gen *g, int result) {
+  return bd_gen_access(g, g->op->out[result], g->map.out[result]);
+}
+
+bd_access bd_gen_shifted(bd_gen *g, const bd_access *access, int64_t elements) {
+  bd_access shifted = *access;
+  shifted.base = offset_pointer(g, access->dtype, access->base, bd_gen_long(g, elements));
+  return shifted;
+}
+
+static int64_t lane_stride(const bd_gen *g, const bd_access *access) {
+  return g->lane_loop >= 0 ? access->stride[g->lane_loop] : 0;
+}
+
+// Of lane 0.
+static LLVMValueRef pointer_of(bd_gen *g, const bd_access *access) {
+  LLVMValueRef offset = bd_gen_long(g, 0);
+  for (int i = 0; i < g->loops; i++) {
+    if (!access->stride[i]) continue;
+    assert(g->index[i]);
+    LLVMValueRef part =
+        LLVMBuildNSWMul(g->b, g->index[i], bd_gen_long(g, access->stride[i]), "");
+    offset = LLVMBuildNSWAdd(g->b, offset, part, "");
+  }
+  return offset_pointer(g, access->dtype, access->base, offset);
+}
+
+static LLVMValueRef lane_pointers(bd_gen *g, const bd_access *access) {
+  LLVMValueRef steps[BD_GEN_LANES];
+  for (int i = 0; i < g->lanes; i++) steps[i] = bd_gen_long(g, i * lane_stride(g, access));
+  return offset_pointer(g, access->dtype, pointer_of(g, access),
+                        LLVMConstVector(steps, (unsigned)g->lanes));
+}
+
+static LLVMValueRef alignment(bd_gen *g, const bd_access *access) {
+  unsigned long long bytes = (unsigned long long)bd_dtype_bytes(access->dtype);
+  return LLVMConstInt(bd_gen_i32(g), bytes, false);
+}
+
+static LLVMValueRef all_lanes(bd_gen *g) {
+  return bd_gen_splat(g, LLVMConstInt(LLVMInt1TypeInContext(g->llvm), 1, false));
+}
+
+static LLVMValueRef both(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
+  if (!a || !b) return a ? a : b;
+  return LLVMBuildAnd(g->b, a, b, "");
+}
+
+// Halves are computed in f32.
+static LLVMValueRef widen(bd_gen *g, const bd_access *access, LLVMValueRef value) {
+  if (access->dtype != BD_BF16 && access->dtype != BD_F16) return value;
+  return LLVMBuildFPExt(g->b, value, bd_gen_type_like(value, bd_gen_f32(g)), "");
+}
+
+static LLVMValueRef load_scalar(bd_gen *g, const bd_access *access, LLVMValueRef pointer) {
+  LLVMValueRef value = LLVMBuildLoad2(g->b, bd_gen_dtype(g, access->dtype), pointer, "");
+  LLVMSetAlignment(value, (unsigned)bd_dtype_bytes(access->dtype));
+  return value;
+}
+
+static LLVMValueRef gather(bd_gen *g, const bd_access *access, LLVMValueRef pointers,
+                           LLVMValueRef where) {
+  LLVMTypeRef type = bd_gen_type(g, bd_gen_dtype(g, access->dtype));
+  LLVMTypeRef types[] = {type, LLVMTypeOf(pointers)};
+  LLVMValueRef arguments[] = {pointers, alignment(g, access), where ? where : all_lanes(g),
+                              LLVMConstNull(type)};
+  return bd_gen_intrinsic(g, "llvm.masked.gather", 2, types, 4, arguments);
+}
+
+static LLVMValueRef load_vector(bd_gen *g, const bd_access *access, LLVMValueRef where) {
+  LLVMTypeRef type = bd_gen_type(g, bd_gen_dtype(g, access->dtype));
+  if (lane_stride(g, access) != 1) return gather(g, access, lane_pointers(g, access), where);
+  LLVMValueRef pointer = pointer_of(g, access);
+  if (!where) {
+    LLVMValueRef value = LLVMBuildLoad2(g->b, type, pointer, "");
+    LLVMSetAlignment(value, (unsigned)bd_dtype_bytes(access->dtype));
+    return value;
+  }
+  LLVMTypeRef types[] = {type, LLVMTypeOf(pointer)};
+  LLVMValueRef arguments[] = {pointer, alignment(g, access), where, LLVMConstNull(type)};
+  return bd_gen_intrinsic(g, "llvm.masked.load", 2, types, 4, arguments);
+}
+
+LLVMValueRef bd_gen_load(bd_gen *g, const bd_access *access) {
+  return bd_gen_load_where(g, access, NULL);
+}
+
+LLVMValueRef bd_gen_load_where(bd_gen *g, const bd_access *access, LLVMValueRef where) {
+  if (g->lanes > 1 && (where || lane_stride(g, access)))
+    return widen(g, access, load_vector(g, access, both(g, g->mask, where)));
+  LLVMValueRef pointer = pointer_of(g, access);
+  if (where) pointer = LLVMBuildSelect(g->b, where, pointer, access->valid, "");
+  LLVMValueRef value = load_scalar(g, access, pointer);
+  if (where)
+    value = LLVMBuildSelect(g->b, where, value, LLVMConstNull(LLVMTypeOf(value)), "");
+  return bd_gen_splat(g, widen(g, access, value));
+}
+
+LLVMValueRef bd_gen_load_at(bd_gen *g, const bd_access *access, LLVMValueRef offset,
+                            LLVMValueRef where) {
+  if (g->lanes > 1) {
+    LLVMValueRef pointers =
+        offset_pointer(g, access->dtype, lane_pointers(g, access), bd_gen_splat(g, offset));
+    return widen(g, access, gather(g, access, pointers, both(g, g->mask, where)));
+  }
+  LLVMValueRef pointer = offset_pointer(g, access->dtype, pointer_of(g, access), offset);
+  if (where) pointer = LLVMBuildSelect(g->b, where, pointer, access->valid, "");
+  LLVMValueRef value = load_scalar(g, access, pointer);
+  if (where)
+    value = LLVMBuildSelect(g->b, where, value, LLVMConstNull(LLVMTypeOf(value)), "");
+  return widen(g, access, value);
+}
+
+static LLVMValueRef accumulated(bd_gen *g, const bd_access *access, LLVMValueRef value) {
+  if (!access->accumulate) return value;
+  LLVMValueRef before = bd_gen_load(g, access);
+  return bd_dtype_is_float(access->dtype) ? LLVMBuildFAdd(g->b, before, value, "")
+                                          : LLVMBuildAdd(g->b, before, value, "");
+}
+
+static void store_vector(bd_gen *g, const bd_access *access, LLVMValueRef value) {
+  if (lane_stride(g, access) == 1 && !g->mask) {
+    LLVMValueRef store = LLVMBuildStore(g->b, value, pointer_of(g, access));
+    LLVMSetAlignment(store, (unsigned)bd_dtype_bytes(access->dtype));
+    return;
+  }
+  bool contiguous = lane_stride(g, access) == 1;
+  LLVMValueRef pointer = contiguous ? pointer_of(g, access) : lane_pointers(g, access);
+  LLVMTypeRef types[] = {LLVMTypeOf(value), LLVMTypeOf(pointer)};
+  LLVMValueRef arguments[] = {value, pointer, alignment(g, access),
+                              g->mask ? g->mask : all_lanes(g)};
+  const char *name = contiguous ? "llvm.masked.store" : "llvm.masked.scatter";
+  bd_gen_intrinsic(g, name, 2, types, 4, arguments);
+}
+
+// A value of a whole row is written by one thread of the warp.
+void bd_gen_store(bd_gen *g, const bd_access *access, LLVMValueRef value) {
+  bool one_thread = g->cuda && g->lane_loop < 0;
+  bd_gen_if branch;
+  if (one_thread)
+    branch = bd_gen_if_begin(
+        g, LLVMBuildICmp(g->b, LLVMIntEQ, g->lane, bd_gen_long(g, 0), ""));
+  LLVMTypeRef stored = bd_gen_type_like(value, bd_gen_dtype(g, access->dtype));
+  value = accumulated(g, access, value);
+  if (bd_dtype_is_float(access->dtype) && LLVMTypeOf(value) != stored)
+    value = LLVMBuildFPTrunc(g->b, value, stored, "");
+  if (g->lanes > 1) {
+    store_vector(g, access, value);
+  } else {
+    LLVMValueRef store = LLVMBuildStore(g->b, value, pointer_of(g, access));
+    LLVMSetAlignment(store, (unsigned)bd_dtype_bytes(access->dtype));
+  }
+  if (one_thread) bd_gen_if_end(g, &branch);
+}

@@ -1,0 +1,191 @@
+// Private to codegen/kernel: the generator's state and its vocabulary over LLVM's C interface.
+//
+// Everything is emitted once for two machines. On the host the lanes of a loop are an LLVM vector of
+// `width` elements, the last group masked; on a GPU they are the 32 threads of a warp, each running
+// scalar code. Sums along a row keep 32 partial sums (index mod 32) that are added in a fixed tree, so
+// both machines and any number of threads give the same bits.
+#ifndef BD_CODEGEN_KERNEL_GEN_H
+#define BD_CODEGEN_KERNEL_GEN_H
+#include "codegen/kernel/kernel.h"
+#include <llvm-c/Core.h>
+#include <llvm-c/TargetMachine.h>
+
+#define BD_GEN_LANES 32        // of a row, and of a warp
+#define BD_GEN_POINT_LANES 16  // of elementwise kernels on the host
+#define BD_GEN_CHUNK 16384     // elements in a host chunk, about
+
+struct bd_kernel_set {
+  bool cuda;
+  const char *arch;
+  LLVMContextRef llvm;
+  LLVMModuleRef module;
+  LLVMBuilderRef builder;
+  LLVMTargetMachineRef machine;
+};
+
+// A loop of the kernel: local indices run from 0 to `count`, logical ones from `start`.
+typedef struct bd_gen_loop {
+  int slot;            // in `range`
+  int64_t scale;       // inner elements of loops that were merged into this one
+  int64_t extent;      // padded local
+  bool split;          // start and count come from `range`
+  LLVMValueRef start, count; // i64
+} bd_gen_loop;
+
+// How an operand or result is addressed by the loops.
+typedef struct bd_access {
+  bd_dtype dtype;
+  LLVMValueRef base;
+  LLVMValueRef valid; // an address that can always be read
+  int64_t stride[BD_MAX_LOOPS]; // elements
+  bool accumulate;              // stores add
+} bd_access;
+
+typedef struct bd_gen {
+  bd_ctx *ctx;
+  bd_kernel_set *set;
+  const bd_kernel *kernel;
+  const bd_op *op; // the first
+  bd_index_map map; // of it
+  bool cuda;
+  LLVMContextRef llvm;
+  LLVMBuilderRef b;
+  LLVMValueRef function, buffers, range, random;
+  LLVMValueRef chunk; // host: the argument; GPU: the warp's number in the grid
+  LLVMValueRef warps; // GPU: in the grid
+  LLVMValueRef lane;  // GPU: of this thread
+  int loops;
+  bd_gen_loop loop[BD_MAX_LOOPS];
+  // Inside a body:
+  LLVMValueRef index[BD_MAX_LOOPS]; // local, i64; of the lane loop: of lane 0 (host)
+  int lane_loop;                    // -1 outside lanes
+  int lanes;                        // elements in a vector: 1 outside lanes and on GPUs
+  int width;                        // lanes of a host vector inside lanes
+  LLVMValueRef mask;                // of the lanes in range, NULL: all
+  LLVMValueRef lane_from, lane_to;  // this item's part of the lane loop
+} bd_gen;
+
+typedef void (*bd_gen_body)(bd_gen *g, void *user);
+
+// Types and constants. `lanes` of g: scalars or vectors.
+LLVMTypeRef bd_gen_type(bd_gen *g, LLVMTypeRef scalar); // scalar, or a vector of g->lanes
+LLVMTypeRef bd_gen_scalar_of(LLVMValueRef value);
+LLVMTypeRef bd_gen_f32(bd_gen *g);
+LLVMTypeRef bd_gen_f64(bd_gen *g);
+LLVMTypeRef bd_gen_i32(bd_gen *g);
+LLVMTypeRef bd_gen_i64(bd_gen *g);
+LLVMTypeRef bd_gen_dtype(bd_gen *g, bd_dtype dtype);
+LLVMValueRef bd_gen_long(bd_gen *g, int64_t value);               // scalar i64
+LLVMValueRef bd_gen_splat(bd_gen *g, LLVMValueRef scalar);        // to g->lanes
+LLVMValueRef bd_gen_real_like(LLVMValueRef like, double value);   // constant of the same type
+LLVMValueRef bd_gen_int_like(LLVMValueRef like, int64_t value);
+LLVMValueRef bd_gen_real(bd_gen *g, double value);                // f32 of g->lanes
+LLVMTypeRef bd_gen_type_like(LLVMValueRef like, LLVMTypeRef scalar); // as many lanes as `like`
+// A call of an overloaded intrinsic; `types` are its overloads.
+LLVMValueRef bd_gen_intrinsic(bd_gen *g, const char *name, int type_count, LLVMTypeRef *types,
+                              int count, LLVMValueRef *arguments);
+LLVMValueRef bd_gen_fma(bd_gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
+// Horner's rule with fused multiply-adds; highest coefficient first.
+LLVMValueRef bd_gen_poly(bd_gen *g, LLVMValueRef x, int count, const double *coefficients);
+// A variable that lives in registers after optimization.
+LLVMValueRef bd_gen_variable(bd_gen *g, LLVMTypeRef type);
+
+// Loops of i64 with a positive step.
+typedef struct bd_gen_for {
+  LLVMBasicBlockRef head, exit;
+  LLVMValueRef index, step;
+} bd_gen_for;
+bd_gen_for bd_gen_for_begin(bd_gen *g, LLVMValueRef from, LLVMValueRef to, LLVMValueRef step);
+void bd_gen_for_end(bd_gen *g, bd_gen_for *loop);
+typedef struct bd_gen_if {
+  LLVMBasicBlockRef exit;
+} bd_gen_if;
+bd_gen_if bd_gen_if_begin(bd_gen *g, LLVMValueRef condition);
+void bd_gen_if_end(bd_gen *g, bd_gen_if *branch);
+
+// Work. A nest lays items out over chunks (host) or warps (GPU).
+typedef struct bd_gen_nest {
+  int outer_count;
+  int outer[BD_MAX_LOOPS]; // slowest first
+  int lane_loop;           // loop that items run along in lanes, or -1
+  int64_t block;           // of the lane loop's indices per item; 0: all
+  int64_t work;            // elements per item, for the size of chunks
+} bd_gen_nest;
+void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *user);
+// Runs body over [g->lane_from, g->lane_to) of `loop` in groups of lanes.
+void bd_gen_lanes(bd_gen *g, int loop, int width, bd_gen_body body, void *user);
+// Serial loops over `loops` (slowest first) around body.
+void bd_gen_serial(bd_gen *g, int count, const int *loops, bd_gen_body body, void *user);
+// Logical index of a loop in the lanes, i64.
+LLVMValueRef bd_gen_logical(bd_gen *g, int loop);
+// Elements that the loops span on this rank.
+int64_t bd_gen_work(const bd_gen *g, int count, const int *loops);
+
+// Sums along lanes in double. Created outside lanes, added inside, read outside.
+LLVMValueRef bd_gen_sum_begin(bd_gen *g);
+void bd_gen_sum_add(bd_gen *g, LLVMValueRef sum, LLVMValueRef value);
+LLVMValueRef bd_gen_sum_end(bd_gen *g, LLVMValueRef sum); // scalar double
+LLVMValueRef bd_gen_max_begin(bd_gen *g);
+void bd_gen_max_add(bd_gen *g, LLVMValueRef max, LLVMValueRef value);
+LLVMValueRef bd_gen_max_end(bd_gen *g, LLVMValueRef max); // scalar float
+
+// Memory.
+bd_access bd_gen_access(bd_gen *g, bd_id value, const int8_t *loop_of_dim);
+bd_access bd_gen_in(bd_gen *g, int operand);  // of g->op, by its index map
+bd_access bd_gen_out(bd_gen *g, int result);
+LLVMValueRef bd_gen_load(bd_gen *g, const bd_access *access);
+// Lanes where `where` is false (or an address that is not valid) give zero.
+LLVMValueRef bd_gen_load_where(bd_gen *g, const bd_access *access, LLVMValueRef where);
+LLVMValueRef bd_gen_load_at(bd_gen *g, const bd_access *access, LLVMValueRef offset,
+                            LLVMValueRef where); // `offset` in lanes, elements, added to the indices'
+void bd_gen_store(bd_gen *g, const bd_access *access, LLVMValueRef value);
+bd_access bd_gen_shifted(bd_gen *g, const bd_access *access, int64_t elements);
+
+// Mathematics (math.c, random.c), f32 in any number of lanes.
+LLVMValueRef bd_gen_exp(bd_gen *g, LLVMValueRef x);
+LLVMValueRef bd_gen_log(bd_gen *g, LLVMValueRef x);
+LLVMValueRef bd_gen_tanh(bd_gen *g, LLVMValueRef x);
+LLVMValueRef bd_gen_erf(bd_gen *g, LLVMValueRef x);
+LLVMValueRef bd_gen_sigmoid(bd_gen *g, LLVMValueRef x);
+LLVMValueRef bd_gen_sqrt(bd_gen *g, LLVMValueRef x); // f32 or f64
+void bd_gen_sincos(bd_gen *g, LLVMValueRef angle /* f64 */, LLVMValueRef *out_sin,
+                   LLVMValueRef *out_cos);
+// The uniform of ir/interpret.h; sample and element are i64.
+LLVMValueRef bd_gen_uniform(bd_gen *g, uint32_t site, LLVMValueRef sample, LLVMValueRef element);
+LLVMValueRef bd_gen_first_sample(bd_gen *g);
+
+// One emitter per family; each emits the body of g->function.
+typedef bd_status (*bd_gen_emitter)(bd_gen *g);
+bd_status bd_gen_pointwise(bd_gen *g);
+bd_status bd_gen_reduce_sum(bd_gen *g);
+bd_status bd_gen_move(bd_gen *g); // broadcast, permute
+bd_status bd_gen_reshape(bd_gen *g);
+bd_status bd_gen_slice(bd_gen *g);
+bd_status bd_gen_pad(bd_gen *g);
+bd_status bd_gen_layernorm(bd_gen *g);
+bd_status bd_gen_layernorm_dx(bd_gen *g);
+bd_status bd_gen_layernorm_dw(bd_gen *g);
+bd_status bd_gen_rmsnorm(bd_gen *g);
+bd_status bd_gen_rmsnorm_dx(bd_gen *g);
+bd_status bd_gen_rmsnorm_dw(bd_gen *g);
+bd_status bd_gen_embed(bd_gen *g);
+bd_status bd_gen_rope(bd_gen *g);
+bd_status bd_gen_lse(bd_gen *g);
+bd_status bd_gen_xent(bd_gen *g);
+bd_status bd_gen_xent_grad(bd_gen *g);
+
+// Elementwise kernels over the loops `order` (slowest first): merges loops that lie contiguously in every
+// access, then runs `body` in lanes along the last.
+typedef struct bd_gen_points {
+  int loops;
+  int order[BD_MAX_LOOPS];
+  int access_count;
+  bd_access **accesses;
+  bd_gen_body body;
+  void *user;
+} bd_gen_points;
+void bd_gen_elementwise(bd_gen *g, bd_gen_points *points);
+
+// The arithmetic of one pointwise op on values in lanes; NULL when `op` has none here.
+LLVMValueRef bd_gen_arithmetic(bd_gen *g, const bd_op *op, const LLVMValueRef *in);
+#endif

@@ -1,0 +1,249 @@
+// How work is laid out: items over chunks or warps, lanes along a loop, and sums along lanes.
+#include "codegen/kernel/gen.h"
+#include <assert.h>
+
+static LLVMValueRef range_entry(bd_gen *g, LLVMValueRef range, int64_t entry) {
+  LLVMValueRef at = bd_gen_long(g, entry);
+  LLVMValueRef address = LLVMBuildGEP2(g->b, bd_gen_i64(g), range, &at, 1, "");
+  return LLVMBuildLoad2(g->b, bd_gen_i64(g), address, "");
+}
+
+static LLVMValueRef count_of(bd_gen *g, LLVMValueRef range, const bd_gen_loop *loop) {
+  if (!loop->split) return bd_gen_long(g, loop->extent);
+  LLVMValueRef count = range_entry(g, range, 2 * loop->slot + 1);
+  return LLVMBuildNSWMul(g->b, count, bd_gen_long(g, loop->scale), "");
+}
+
+int64_t bd_gen_work(const bd_gen *g, int count, const int *loops) {
+  int64_t work = 1;
+  for (int i = 0; i < count; i++) work *= g->loop[loops[i]].extent;
+  return work;
+}
+
+static int64_t blocks_of(const bd_gen *g, const bd_gen_nest *nest) {
+  if (!nest->block) return 1;
+  int64_t extent = g->loop[nest->lane_loop].extent;
+  return (extent + nest->block - 1) / nest->block;
+}
+
+static LLVMValueRef item_count(bd_gen *g, LLVMValueRef range, const bd_gen_nest *nest) {
+  LLVMValueRef items = bd_gen_long(g, blocks_of(g, nest));
+  for (int i = 0; i < nest->outer_count; i++)
+    items = LLVMBuildNSWMul(g->b, items, count_of(g, range, &g->loop[nest->outer[i]]), "");
+  return items;
+}
+
+static void chunks_function(bd_gen *g, const bd_gen_nest *nest, int64_t per_chunk) {
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b);
+  const char *name = bd_intern_f(g->ctx, "bdk_%d_chunks", g->kernel->number);
+  LLVMTypeRef pointer = LLVMPointerTypeInContext(g->llvm, 0);
+  LLVMTypeRef type = LLVMFunctionType(bd_gen_i64(g), &pointer, 1, false);
+  LLVMValueRef function = LLVMAddFunction(g->set->module, name, type);
+  LLVMPositionBuilderAtEnd(g->b, LLVMAppendBasicBlockInContext(g->llvm, function, "entry"));
+  LLVMValueRef items = item_count(g, LLVMGetParam(function, 0), nest);
+  items = LLVMBuildNSWAdd(g->b, items, bd_gen_long(g, per_chunk - 1), "");
+  LLVMBuildRet(g->b, LLVMBuildSDiv(g->b, items, bd_gen_long(g, per_chunk), ""));
+  LLVMPositionBuilderAtEnd(g->b, here);
+}
+
+static LLVMValueRef smaller(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, a, b, ""), a, b, "");
+}
+
+// From an item's number to the local indices of its loops.
+static void take_item(bd_gen *g, const bd_gen_nest *nest, LLVMValueRef item) {
+  if (nest->lane_loop >= 0) {
+    LLVMValueRef count = g->loop[nest->lane_loop].count;
+    g->lane_from = bd_gen_long(g, 0);
+    g->lane_to = count;
+    if (nest->block) {
+      LLVMValueRef blocks = bd_gen_long(g, blocks_of(g, nest));
+      LLVMValueRef size = bd_gen_long(g, nest->block);
+      LLVMValueRef number = LLVMBuildSRem(g->b, item, blocks, "");
+      g->lane_from = LLVMBuildNSWMul(g->b, number, size, "");
+      g->lane_to = smaller(g, LLVMBuildNSWAdd(g->b, g->lane_from, size, ""), count);
+      item = LLVMBuildSDiv(g->b, item, blocks, "");
+    }
+  }
+  for (int i = nest->outer_count - 1; i >= 0; i--) {
+    int loop = nest->outer[i];
+    g->index[loop] = i ? LLVMBuildSRem(g->b, item, g->loop[loop].count, "") : item;
+    if (i) item = LLVMBuildSDiv(g->b, item, g->loop[loop].count, "");
+  }
+}
+
+void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *user) {
+  LLVMValueRef items = item_count(g, g->range, nest), from = g->chunk, to = items, step;
+  if (g->cuda) {
+    step = g->warps;
+  } else {
+    int64_t per_chunk = nest->work < BD_GEN_CHUNK ? BD_GEN_CHUNK / nest->work : 1;
+    chunks_function(g, nest, per_chunk);
+    step = bd_gen_long(g, 1);
+    from = LLVMBuildNSWMul(g->b, g->chunk, bd_gen_long(g, per_chunk), "");
+    to = smaller(g, LLVMBuildNSWAdd(g->b, from, bd_gen_long(g, per_chunk), ""), items);
+  }
+  bd_gen_for loop = bd_gen_for_begin(g, from, to, step);
+  take_item(g, nest, loop.index);
+  body(g, user);
+  bd_gen_for_end(g, &loop);
+}
+
+static void host_tail(bd_gen *g, int loop, LLVMValueRef at, bd_gen_body body, void *user) {
+  LLVMValueRef some = LLVMBuildICmp(g->b, LLVMIntSLT, at, g->lane_to, "");
+  bd_gen_if branch = bd_gen_if_begin(g, some);
+  LLVMValueRef left = LLVMBuildSub(g->b, g->lane_to, at, "");
+  left = LLVMBuildTrunc(g->b, left, bd_gen_i32(g), "");
+  LLVMValueRef iota[BD_GEN_LANES];
+  for (int i = 0; i < g->lanes; i++)
+    iota[i] = LLVMConstInt(bd_gen_i32(g), (unsigned long long)i, false);
+  LLVMValueRef numbers = LLVMConstVector(iota, (unsigned)g->lanes);
+  g->mask = LLVMBuildICmp(g->b, LLVMIntSLT, numbers, bd_gen_splat(g, left), "");
+  g->index[loop] = at;
+  body(g, user);
+  g->mask = NULL;
+  bd_gen_if_end(g, &branch);
+}
+
+void bd_gen_lanes(bd_gen *g, int loop, int width, bd_gen_body body, void *user) {
+  g->lane_loop = loop;
+  if (g->cuda) {
+    LLVMValueRef from = LLVMBuildNSWAdd(g->b, g->lane_from, g->lane, "");
+    bd_gen_for each = bd_gen_for_begin(g, from, g->lane_to, bd_gen_long(g, BD_GEN_LANES));
+    g->index[loop] = each.index;
+    body(g, user);
+    bd_gen_for_end(g, &each);
+  } else {
+    g->lanes = g->width = width;
+    LLVMValueRef left = LLVMBuildNSWSub(g->b, g->lane_to, g->lane_from, "");
+    LLVMValueRef full = LLVMBuildSDiv(g->b, left, bd_gen_long(g, width), "");
+    full = LLVMBuildNSWMul(g->b, full, bd_gen_long(g, width), "");
+    LLVMValueRef end = LLVMBuildNSWAdd(g->b, g->lane_from, full, "");
+    bd_gen_for each = bd_gen_for_begin(g, g->lane_from, end, bd_gen_long(g, width));
+    g->index[loop] = each.index;
+    body(g, user);
+    bd_gen_for_end(g, &each);
+    host_tail(g, loop, end, body, user);
+    g->lanes = 1;
+  }
+  g->lane_loop = -1;
+}
+
+void bd_gen_serial(bd_gen *g, int count, const int *loops, bd_gen_body body, void *user) {
+  if (!count) {
+    body(g, user);
+    return;
+  }
+  bd_gen_for each =
+      bd_gen_for_begin(g, bd_gen_long(g, 0), g->loop[loops[0]].count, bd_gen_long(g, 1));
+  g->index[loops[0]] = each.index;
+  bd_gen_serial(g, count - 1, loops + 1, body, user);
+  bd_gen_for_end(g, &each);
+}
+
+LLVMValueRef bd_gen_logical(bd_gen *g, int loop) {
+  LLVMValueRef first = LLVMBuildNSWAdd(g->b, g->index[loop], g->loop[loop].start, "");
+  if (g->lanes == 1) return first;
+  first = bd_gen_splat(g, first);
+  if (loop != g->lane_loop) return first;
+  LLVMValueRef iota[BD_GEN_LANES];
+  for (int i = 0; i < g->lanes; i++) iota[i] = bd_gen_long(g, i);
+  return LLVMBuildNSWAdd(g->b, first, LLVMConstVector(iota, (unsigned)g->lanes), "");
+}
+
+// Accumulators. On the host a vector of the 32 lanes, on a GPU this thread's lane.
+static LLVMTypeRef row_type(bd_gen *g, LLVMTypeRef scalar) {
+  return g->cuda ? scalar : LLVMVectorType(scalar, BD_GEN_LANES);
+}
+
+static LLVMValueRef row_constant(bd_gen *g, LLVMTypeRef scalar, double value) {
+  LLVMValueRef like = LLVMGetPoison(row_type(g, scalar));
+  return bd_gen_real_like(like, value);
+}
+
+static LLVMValueRef begin(bd_gen *g, LLVMTypeRef scalar, double value) {
+  LLVMValueRef variable = bd_gen_variable(g, row_type(g, scalar));
+  LLVMBuildStore(g->b, row_constant(g, scalar, value), variable);
+  return variable;
+}
+
+LLVMValueRef bd_gen_sum_begin(bd_gen *g) { return begin(g, bd_gen_f64(g), 0.0); }
+LLVMValueRef bd_gen_max_begin(bd_gen *g) { return begin(g, bd_gen_f32(g), -1.0 / 0.0); }
+
+void bd_gen_sum_add(bd_gen *g, LLVMValueRef sum, LLVMValueRef value) {
+  assert(g->cuda || g->lanes == BD_GEN_LANES);
+  LLVMTypeRef type = row_type(g, bd_gen_f64(g));
+  if (bd_gen_scalar_of(value) != bd_gen_f64(g)) value = LLVMBuildFPExt(g->b, value, type, "");
+  if (g->mask)
+    value = LLVMBuildSelect(g->b, g->mask, value, bd_gen_real_like(value, 0.0), "");
+  LLVMValueRef before = LLVMBuildLoad2(g->b, type, sum, "");
+  LLVMBuildStore(g->b, LLVMBuildFAdd(g->b, before, value, ""), sum);
+}
+
+static LLVMValueRef larger(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(g->b, LLVMBuildFCmp(g->b, LLVMRealOGT, a, b, ""), a, b, "");
+}
+
+void bd_gen_max_add(bd_gen *g, LLVMValueRef max, LLVMValueRef value) {
+  LLVMTypeRef type = row_type(g, bd_gen_f32(g));
+  if (g->mask)
+    value = LLVMBuildSelect(g->b, g->mask, value, bd_gen_real_like(value, -1.0 / 0.0), "");
+  LLVMValueRef before = LLVMBuildLoad2(g->b, type, max, "");
+  LLVMBuildStore(g->b, larger(g, value, before), max);
+}
+
+static LLVMValueRef add(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildFAdd(g->b, a, b, "");
+}
+
+static LLVMValueRef shuffle_word(bd_gen *g, LLVMValueRef word, int distance) {
+  LLVMValueRef arguments[] = {LLVMConstInt(bd_gen_i32(g), 0xffffffff, false), word,
+                              LLVMConstInt(bd_gen_i32(g), (unsigned)distance, false),
+                              LLVMConstInt(bd_gen_i32(g), 31, false)};
+  return bd_gen_intrinsic(g, "llvm.nvvm.shfl.sync.bfly.i32", 0, NULL, 4, arguments);
+}
+
+static LLVMValueRef from_other_lane(bd_gen *g, LLVMValueRef value, int distance) {
+  if (LLVMTypeOf(value) == bd_gen_f32(g)) {
+    LLVMValueRef word = LLVMBuildBitCast(g->b, value, bd_gen_i32(g), "");
+    return LLVMBuildBitCast(g->b, shuffle_word(g, word, distance), bd_gen_f32(g), "");
+  }
+  LLVMValueRef bits = LLVMBuildBitCast(g->b, value, bd_gen_i64(g), "");
+  LLVMValueRef shift = bd_gen_long(g, 32);
+  LLVMValueRef high = LLVMBuildTrunc(g->b, LLVMBuildLShr(g->b, bits, shift, ""), bd_gen_i32(g), "");
+  LLVMValueRef low = shuffle_word(g, LLVMBuildTrunc(g->b, bits, bd_gen_i32(g), ""), distance);
+  high = LLVMBuildZExt(g->b, shuffle_word(g, high, distance), bd_gen_i64(g), "");
+  bits = LLVMBuildOr(g->b, LLVMBuildShl(g->b, high, shift, ""),
+                     LLVMBuildZExt(g->b, low, bd_gen_i64(g), ""), "");
+  return LLVMBuildBitCast(g->b, bits, bd_gen_f64(g), "");
+}
+
+// Lane i joins lane i + distance for distance 16, 8, 4, 2, 1.
+static LLVMValueRef end(bd_gen *g, LLVMValueRef variable, LLVMTypeRef scalar,
+                        LLVMValueRef (*join)(bd_gen *, LLVMValueRef, LLVMValueRef)) {
+  LLVMValueRef value = LLVMBuildLoad2(g->b, row_type(g, scalar), variable, "");
+  for (int distance = BD_GEN_LANES / 2; distance; distance /= 2) {
+    if (g->cuda) {
+      value = join(g, value, from_other_lane(g, value, distance));
+      continue;
+    }
+    LLVMValueRef low[BD_GEN_LANES], high[BD_GEN_LANES];
+    for (int i = 0; i < distance; i++) {
+      low[i] = LLVMConstInt(bd_gen_i32(g), (unsigned)i, false);
+      high[i] = LLVMConstInt(bd_gen_i32(g), (unsigned)(i + distance), false);
+    }
+    LLVMValueRef poison = LLVMGetPoison(LLVMTypeOf(value));
+    LLVMValueRef a = LLVMBuildShuffleVector(g->b, value, poison,
+                                            LLVMConstVector(low, (unsigned)distance), "");
+    LLVMValueRef b = LLVMBuildShuffleVector(g->b, value, poison,
+                                            LLVMConstVector(high, (unsigned)distance), "");
+    value = join(g, a, b);
+  }
+  if (g->cuda) return value;
+  return LLVMBuildExtractElement(g->b, value, LLVMConstInt(bd_gen_i32(g), 0, false), "");
+}
+
+LLVMValueRef bd_gen_sum_end(bd_gen *g, LLVMValueRef sum) { return end(g, sum, bd_gen_f64(g), add); }
+LLVMValueRef bd_gen_max_end(bd_gen *g, LLVMValueRef max) {
+  return end(g, max, bd_gen_f32(g), larger);
+}

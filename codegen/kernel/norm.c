@@ -1,0 +1,175 @@
+// layernorm and rmsnorm, and their gradients. `mean` is absent in rmsnorm.
+#include "codegen/kernel/rows.h"
+
+typedef struct norm {
+  bool centered;
+  bd_gen_nest nest;
+  bd_access x, dy, gain, bias, y, mean, rstd;
+  LLVMValueRef sum, sum2; // accumulators
+  LLVMValueRef m, r;      // this row's mean and 1/deviation, f32
+  LLVMValueRef mean_g, mean_gx;
+} norm;
+
+static LLVMValueRef mul(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildFMul(g->b, a, b, "");
+}
+
+static LLVMValueRef sub(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildFSub(g->b, a, b, "");
+}
+
+static LLVMValueRef centered(bd_gen *g, const norm *n) {
+  LLVMValueRef x = bd_gen_load(g, &n->x);
+  return n->centered ? sub(g, x, bd_gen_splat(g, n->m)) : x;
+}
+
+static LLVMValueRef normalized(bd_gen *g, const norm *n) {
+  return mul(g, centered(g, n), bd_gen_splat(g, n->r));
+}
+
+static void along(bd_gen *g, norm *n, bd_gen_body body) {
+  bd_gen_lanes(g, n->nest.lane_loop, BD_GEN_LANES, body, n);
+}
+
+// The mean of a sum over the row, double.
+static LLVMValueRef mean_of(bd_gen *g, const norm *n, LLVMValueRef sum) {
+  LLVMValueRef total = bd_gen_sum_end(g, sum);
+  double count = (double)g->loop[n->nest.lane_loop].extent;
+  return LLVMBuildFDiv(g->b, total, bd_gen_real_like(total, count), "");
+}
+
+static void add_x(bd_gen *g, void *user) {
+  norm *n = user;
+  bd_gen_sum_add(g, n->sum, bd_gen_load(g, &n->x));
+}
+
+static void add_square(bd_gen *g, void *user) {
+  norm *n = user;
+  LLVMTypeRef wide = bd_gen_type(g, bd_gen_f64(g));
+  LLVMValueRef d = LLVMBuildFPExt(g->b, centered(g, n), wide, "");
+  bd_gen_sum_add(g, n->sum2, mul(g, d, d));
+}
+
+static void scale_row(bd_gen *g, void *user) {
+  norm *n = user;
+  LLVMValueRef y = mul(g, normalized(g, n), bd_gen_load(g, &n->gain));
+  if (n->centered) y = LLVMBuildFAdd(g->b, y, bd_gen_load(g, &n->bias), "");
+  bd_gen_store(g, &n->y, y);
+}
+
+static void forward_row(bd_gen *g, void *user) {
+  norm *n = user;
+  if (n->centered) {
+    n->sum = bd_gen_sum_begin(g);
+    along(g, n, add_x);
+    n->m = bd_gen_to_f32(g, mean_of(g, n, n->sum));
+    bd_gen_store(g, &n->mean, n->m);
+  }
+  n->sum2 = bd_gen_sum_begin(g);
+  along(g, n, add_square);
+  LLVMValueRef variance = mean_of(g, n, n->sum2);
+  LLVMValueRef eps = bd_gen_real_like(variance, bd_op_real(g->op, "eps", 1e-5));
+  LLVMValueRef root = bd_gen_sqrt(g, LLVMBuildFAdd(g->b, variance, eps, ""));
+  LLVMValueRef rstd = LLVMBuildFDiv(g->b, bd_gen_real_like(root, 1.0), root, "");
+  n->r = bd_gen_to_f32(g, rstd);
+  bd_gen_store(g, &n->rstd, n->r);
+  along(g, n, scale_row);
+}
+
+bd_status bd_gen_layernorm(bd_gen *g) {
+  norm n = {.centered = true, .nest = bd_gen_row_nest(g, 0), .x = bd_gen_in(g, 0),
+            .gain = bd_gen_in(g, 1), .bias = bd_gen_in(g, 2), .y = bd_gen_out(g, 0),
+            .mean = bd_gen_out(g, 1), .rstd = bd_gen_out(g, 2)};
+  bd_gen_items(g, &n.nest, forward_row, &n);
+  return BD_OK;
+}
+
+bd_status bd_gen_rmsnorm(bd_gen *g) {
+  norm n = {.nest = bd_gen_row_nest(g, 0), .x = bd_gen_in(g, 0), .gain = bd_gen_in(g, 1),
+            .y = bd_gen_out(g, 0), .rstd = bd_gen_out(g, 1)};
+  bd_gen_items(g, &n.nest, forward_row, &n);
+  return BD_OK;
+}
+
+static LLVMValueRef scaled_gradient(bd_gen *g, const norm *n) {
+  return mul(g, bd_gen_load(g, &n->dy), bd_gen_load(g, &n->gain));
+}
+
+static void load_statistics(bd_gen *g, norm *n) {
+  if (n->centered) n->m = bd_gen_load(g, &n->mean);
+  n->r = bd_gen_load(g, &n->rstd);
+}
+
+static void add_gradient(bd_gen *g, void *user) {
+  norm *n = user;
+  LLVMValueRef dy = scaled_gradient(g, n);
+  if (n->centered) bd_gen_sum_add(g, n->sum, dy);
+  bd_gen_sum_add(g, n->sum2, mul(g, dy, normalized(g, n)));
+}
+
+static void gradient_lanes(bd_gen *g, void *user) {
+  norm *n = user;
+  LLVMValueRef d = scaled_gradient(g, n);
+  if (n->centered) d = sub(g, d, bd_gen_splat(g, n->mean_g));
+  d = sub(g, d, mul(g, normalized(g, n), bd_gen_splat(g, n->mean_gx)));
+  bd_gen_store(g, &n->y, mul(g, d, bd_gen_splat(g, n->r)));
+}
+
+// With d = dy * gain and h = (x - mean) rstd: dx = rstd (d - mean(d) - h mean(d h)).
+static void gradient_row(bd_gen *g, void *user) {
+  norm *n = user;
+  load_statistics(g, n);
+  if (n->centered) n->sum = bd_gen_sum_begin(g);
+  n->sum2 = bd_gen_sum_begin(g);
+  along(g, n, add_gradient);
+  if (n->centered) n->mean_g = bd_gen_to_f32(g, mean_of(g, n, n->sum));
+  n->mean_gx = bd_gen_to_f32(g, mean_of(g, n, n->sum2));
+  along(g, n, gradient_lanes);
+}
+
+bd_status bd_gen_layernorm_dx(bd_gen *g) {
+  norm n = {.centered = true, .nest = bd_gen_row_nest(g, 0), .dy = bd_gen_in(g, 0),
+            .x = bd_gen_in(g, 1), .gain = bd_gen_in(g, 2), .mean = bd_gen_in(g, 3),
+            .rstd = bd_gen_in(g, 4), .y = bd_gen_out(g, 0)};
+  bd_gen_items(g, &n.nest, gradient_row, &n);
+  return BD_OK;
+}
+
+bd_status bd_gen_rmsnorm_dx(bd_gen *g) {
+  norm n = {.nest = bd_gen_row_nest(g, 0), .dy = bd_gen_in(g, 0), .x = bd_gen_in(g, 1),
+            .gain = bd_gen_in(g, 2), .rstd = bd_gen_in(g, 3), .y = bd_gen_out(g, 0)};
+  bd_gen_items(g, &n.nest, gradient_row, &n);
+  return BD_OK;
+}
+
+// The row's statistics are the same for all columns: with stride 0 along the lanes they are loaded once
+// and spread.
+static void weight_terms(bd_gen *g, void *user, LLVMValueRef *out_values) {
+  norm *n = user;
+  load_statistics(g, n);
+  LLVMValueRef dy = bd_gen_load(g, &n->dy);
+  out_values[0] = mul(g, dy, normalized(g, n));
+  if (n->centered) out_values[1] = dy;
+}
+
+static void weight_gradient(bd_gen *g, norm *n) {
+  bd_gen_columns c = {.lane_loop = n->nest.lane_loop, .row_count = n->nest.outer_count,
+                      .sums = n->centered ? 2 : 1, .term = weight_terms, .user = n};
+  for (int i = 0; i < c.row_count; i++) c.row[i] = n->nest.outer[i];
+  for (int i = 0; i < c.sums; i++) c.out[i] = bd_gen_out(g, i);
+  bd_gen_sum_columns(g, &c);
+}
+
+bd_status bd_gen_layernorm_dw(bd_gen *g) {
+  norm n = {.centered = true, .nest = bd_gen_row_nest(g, 0), .dy = bd_gen_in(g, 0),
+            .x = bd_gen_in(g, 1), .mean = bd_gen_in(g, 2), .rstd = bd_gen_in(g, 3)};
+  weight_gradient(g, &n);
+  return BD_OK;
+}
+
+bd_status bd_gen_rmsnorm_dw(bd_gen *g) {
+  norm n = {.nest = bd_gen_row_nest(g, 0), .dy = bd_gen_in(g, 0), .x = bd_gen_in(g, 1),
+            .rstd = bd_gen_in(g, 2)};
+  weight_gradient(g, &n);
+  return BD_OK;
+}

@@ -1,0 +1,25 @@
+// Row and column patterns of reductions.
+#ifndef BD_CODEGEN_KERNEL_ROWS_H
+#define BD_CODEGEN_KERNEL_ROWS_H
+#include "codegen/kernel/gen.h"
+
+#define BD_GEN_COLUMNS 64 // of a host chunk of column sums
+
+// Items are the rows of an operand: its leading dimensions; lanes run along the last one.
+bd_gen_nest bd_gen_row_nest(const bd_gen *g, int operand);
+
+// Sums over rows, ascending, for each column: lanes run along columns, sums are kept in double.
+typedef struct bd_gen_columns {
+  int outer_count, outer[BD_MAX_LOOPS]; // loops of the result beside the columns
+  int lane_loop;
+  int row_count, row[BD_MAX_LOOPS]; // loops that are summed, slowest first
+  int sums;
+  bd_access out[BD_MAX_RESULTS];
+  LLVMValueRef sum[BD_MAX_RESULTS];
+  void (*term)(bd_gen *g, void *user, LLVMValueRef *out_values); // f32 in lanes, one per sum
+  void *user;
+} bd_gen_columns;
+void bd_gen_sum_columns(bd_gen *g, bd_gen_columns *columns);
+
+LLVMValueRef bd_gen_to_f32(bd_gen *g, LLVMValueRef scalar);
+#endif

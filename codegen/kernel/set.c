@@ -1,0 +1,231 @@
+// The LLVM module of a program's kernels, and its way to assembly.
+#include "codegen/kernel/gen.h"
+#include "ir/base/text.h"
+#include <assert.h>
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <string.h>
+
+static const bd_gen_emitter emitters[BD_OP_KIND_COUNT] = {
+    [BD_OP_REDUCE_SUM] = bd_gen_reduce_sum,
+    [BD_OP_BROADCAST] = bd_gen_move,
+    [BD_OP_PERMUTE] = bd_gen_move,
+    [BD_OP_RESHAPE] = bd_gen_reshape,
+    [BD_OP_SLICE] = bd_gen_slice,
+    [BD_OP_PAD] = bd_gen_pad,
+    [BD_OP_LAYERNORM] = bd_gen_layernorm,
+    [BD_OP_LAYERNORM_DX] = bd_gen_layernorm_dx,
+    [BD_OP_LAYERNORM_DW] = bd_gen_layernorm_dw,
+    [BD_OP_RMSNORM] = bd_gen_rmsnorm,
+    [BD_OP_RMSNORM_DX] = bd_gen_rmsnorm_dx,
+    [BD_OP_RMSNORM_DW] = bd_gen_rmsnorm_dw,
+    [BD_OP_EMBED] = bd_gen_embed,
+    [BD_OP_ROPE] = bd_gen_rope,
+    [BD_OP_LSE] = bd_gen_lse,
+    [BD_OP_XENT] = bd_gen_xent,
+    [BD_OP_XENT_GRAD] = bd_gen_xent_grad,
+};
+
+static bd_status external(bd_ctx *ctx, const char *what, char *message) {
+  bd_status status = bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "%s: %s", what,
+                             message ? message : "no reason given");
+  if (message) LLVMDisposeMessage(message);
+  return status;
+}
+
+static bd_status find_target(bd_ctx *ctx, const char *triple, LLVMTargetRef *out_target) {
+  char *message = NULL;
+  if (LLVMGetTargetFromTriple(triple, out_target, &message))
+    return external(ctx, "LLVM has no such target", message);
+  return BD_OK;
+}
+
+static bd_status open_machine(bd_ctx *ctx, bd_kernel_set *set) {
+  const char *triple = set->cuda ? "nvptx64-nvidia-cuda" : "x86_64-pc-linux-gnu";
+  if (set->cuda) {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  } else {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+  }
+  LLVMTargetRef target;
+  BD_TRY(find_target(ctx, triple, &target));
+  set->machine = LLVMCreateTargetMachine(target, triple, set->cuda ? set->arch : "x86-64-v3",
+                                         set->cuda ? "+ptx78" : "", LLVMCodeGenLevelAggressive,
+                                         LLVMRelocPIC, LLVMCodeModelDefault);
+  if (!set->machine) return external(ctx, "LLVM cannot open the target", NULL);
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(set->machine);
+  LLVMSetModuleDataLayout(set->module, layout);
+  LLVMDisposeTargetData(layout);
+  LLVMSetTarget(set->module, triple);
+  return BD_OK;
+}
+
+bd_status bd_kernel_set_create(bd_ctx *ctx, bool cuda, const char *arch, bd_kernel_set **out_set) {
+  bd_kernel_set *set = BD_NEW(ctx->arena, bd_kernel_set);
+  set->cuda = cuda;
+  set->arch = arch && *arch ? arch : "sm_80";
+  set->llvm = LLVMContextCreate();
+  set->module = LLVMModuleCreateWithNameInContext("kernels", set->llvm);
+  set->builder = LLVMCreateBuilderInContext(set->llvm);
+  bd_status status = open_machine(ctx, set);
+  if (status != BD_OK) {
+    bd_kernel_set_destroy(set);
+    return status;
+  }
+  *out_set = set;
+  return BD_OK;
+}
+
+void bd_kernel_set_destroy(bd_kernel_set *set) {
+  if (!set) return;
+  if (set->machine) LLVMDisposeTargetMachine(set->machine);
+  LLVMDisposeBuilder(set->builder);
+  LLVMDisposeModule(set->module);
+  LLVMContextDispose(set->llvm);
+}
+
+static LLVMValueRef special(bd_gen *g, const char *name) {
+  LLVMValueRef value = bd_gen_intrinsic(g, name, 0, NULL, 0, NULL);
+  return LLVMBuildZExt(g->b, value, bd_gen_i64(g), "");
+}
+
+// This thread's lane, its warp's number in the grid, and the number of warps.
+static void place_in_grid(bd_gen *g) {
+  LLVMValueRef thread = special(g, "llvm.nvvm.read.ptx.sreg.tid.x");
+  LLVMValueRef threads = special(g, "llvm.nvvm.read.ptx.sreg.ntid.x");
+  LLVMValueRef block = special(g, "llvm.nvvm.read.ptx.sreg.ctaid.x");
+  LLVMValueRef blocks = special(g, "llvm.nvvm.read.ptx.sreg.nctaid.x");
+  LLVMValueRef size = bd_gen_long(g, BD_GEN_LANES);
+  LLVMValueRef per_block = LLVMBuildUDiv(g->b, threads, size, "");
+  g->lane = LLVMBuildURem(g->b, thread, size, "");
+  g->chunk = LLVMBuildNSWAdd(g->b, LLVMBuildNSWMul(g->b, block, per_block, ""),
+                             LLVMBuildUDiv(g->b, thread, size, ""), "");
+  g->warps = LLVMBuildNSWMul(g->b, blocks, per_block, "");
+}
+
+static void open_function(bd_gen *g) {
+  LLVMTypeRef pointer = LLVMPointerTypeInContext(g->llvm, 0);
+  LLVMTypeRef types[] = {pointer, pointer, pointer, pointer, bd_gen_i64(g)};
+  LLVMTypeRef type =
+      LLVMFunctionType(LLVMVoidTypeInContext(g->llvm), types, g->cuda ? 4 : 5, false);
+  const char *name = bd_intern_f(g->ctx, "bdk_%d", g->kernel->number);
+  g->function = LLVMAddFunction(g->set->module, name, type);
+  if (g->cuda) LLVMSetFunctionCallConv(g->function, LLVMPTXKernelCallConv);
+  g->buffers = LLVMGetParam(g->function, 0);
+  g->range = LLVMGetParam(g->function, 1);
+  g->random = LLVMGetParam(g->function, 2);
+  LLVMPositionBuilderAtEnd(g->b, LLVMAppendBasicBlockInContext(g->llvm, g->function, "entry"));
+  if (g->cuda)
+    place_in_grid(g);
+  else
+    g->chunk = LLVMGetParam(g->function, 4);
+}
+
+typedef struct split_axes {
+  const bd_kernel *kernel;
+  bool split[BD_MAX_LOOPS];
+} split_axes;
+
+static void note_splits(split_axes *axes, bd_id id, const int8_t *loop_of_dim) {
+  const bd_module *module = axes->kernel->module;
+  const bd_value *value = &axes->kernel->function->values[id];
+  for (int d = 0; d < value->type.rank; d++)
+    if (loop_of_dim[d] >= 0 && bd_sharding_parts(&module->mesh, &value->sharding, d) > 1)
+      axes->split[loop_of_dim[d]] = true;
+}
+
+static int64_t padded_extent(const bd_gen *g, int loop) {
+  const bd_module *module = g->kernel->module;
+  int64_t extent = bd_extent(g->map.loop[loop].extent, module->micro_batch);
+  for (int side = 0; side < 2; side++)
+    for (int i = 0; i < (side ? g->op->out_count : g->op->in_count); i++) {
+      const bd_value *value = &g->kernel->function->values[side ? g->op->out[i] : g->op->in[i]];
+      bd_type local =
+          bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
+      for (int d = 0; d < local.rank; d++) {
+        int8_t at = side ? g->map.out[i][d] : g->map.in[i][d];
+        if (at == loop && local.dims[d] < extent) extent = local.dims[d];
+      }
+    }
+  return extent;
+}
+
+static LLVMValueRef range_value(bd_gen *g, int64_t entry) {
+  LLVMValueRef at = bd_gen_long(g, entry);
+  LLVMValueRef address = LLVMBuildGEP2(g->b, bd_gen_i64(g), g->range, &at, 1, "");
+  return LLVMBuildLoad2(g->b, bd_gen_i64(g), address, "");
+}
+
+// A loop is split when some operand or result is along it; the others run over their whole extent.
+static void open_loops(bd_gen *g) {
+  split_axes axes = {.kernel = g->kernel};
+  for (int i = 0; i < g->op->in_count; i++) note_splits(&axes, g->op->in[i], g->map.in[i]);
+  for (int i = 0; i < g->op->out_count; i++) note_splits(&axes, g->op->out[i], g->map.out[i]);
+  g->loops = g->map.loops;
+  for (int i = 0; i < g->loops; i++) {
+    bd_gen_loop *loop = &g->loop[i];
+    *loop = (bd_gen_loop){.slot = i, .scale = 1, .split = axes.split[i],
+                          .extent = padded_extent(g, i)};
+    loop->start = loop->split ? range_value(g, 2 * i) : bd_gen_long(g, 0);
+    loop->count = loop->split ? range_value(g, 2 * i + 1) : bd_gen_long(g, loop->extent);
+  }
+}
+
+bd_status bd_kernel_set_add(bd_ctx *ctx, bd_kernel_set *set, const bd_kernel *kernel) {
+  const bd_op *op = &kernel->function->ops[kernel->first_op];
+  bool pointwise = bd_op_get_info(op->kind)->traits & BD_POINTWISE;
+  bd_gen_emitter emit = pointwise ? bd_gen_pointwise : emitters[op->kind];
+  if (!emit)
+    return bd_fail(ctx, BD_INTERNAL, op->loc, "no kernel is generated for '%s'",
+                   bd_op_get_info(op->kind)->name);
+  bd_gen g = {.ctx = ctx, .set = set, .kernel = kernel, .op = op, .cuda = set->cuda,
+              .llvm = set->llvm, .b = set->builder, .lane_loop = -1, .lanes = 1};
+  bd_type types[BD_MAX_RESULTS];
+  BD_TRY(bd_op_infer(ctx, kernel->function, op, &g.map, types));
+  open_function(&g);
+  open_loops(&g);
+  BD_TRY(emit(&g));
+  LLVMBuildRetVoid(g.b);
+  return BD_OK;
+}
+
+static bd_status optimize(bd_ctx *ctx, bd_kernel_set *set) {
+  char *message = NULL;
+  if (LLVMVerifyModule(set->module, LLVMReturnStatusAction, &message)) {
+    bd_status status =
+        bd_fail(ctx, BD_INTERNAL, BD_NOWHERE, "a generated kernel is malformed: %s", message);
+    LLVMDisposeMessage(message);
+    return status;
+  }
+  LLVMDisposeMessage(message);
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef error = LLVMRunPasses(set->module, "default<O2>", set->machine, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (!error) return BD_OK;
+  char *words = LLVMGetErrorMessage(error);
+  bd_status status =
+      bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "LLVM cannot optimize the kernels: %s", words);
+  LLVMDisposeErrorMessage(words);
+  return status;
+}
+
+bd_status bd_kernel_set_write(bd_ctx *ctx, bd_kernel_set *set, const char *stem) {
+  BD_TRY(optimize(ctx, set));
+  char *message = NULL;
+  if (LLVMPrintModuleToFile(set->module, bd_intern_f(ctx, "%s.ll", stem), &message))
+    return external(ctx, "LLVM cannot write the kernels", message);
+  // LLVM takes the name as not const but leaves it alone.
+  bd_text name = bd_text_init(ctx->arena);
+  bd_text_addf(&name, "%s.s", stem);
+  if (LLVMTargetMachineEmitToFile(set->machine, set->module, name.data, LLVMAssemblyFile,
+                                  &message))
+    return external(ctx, "LLVM cannot write the kernels' assembly", message);
+  return BD_OK;
+}

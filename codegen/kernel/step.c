@@ -1,0 +1,43 @@
+// Which values a step reads from memory and writes to it.
+#include "codegen/kernel/kernel.h"
+
+static bool listed(const bd_id *list, int count, bd_id id) {
+  for (int i = 0; i < count; i++)
+    if (list[i] == id) return true;
+  return false;
+}
+
+static bool made_by(const bd_kernel *k, bd_id id) {
+  int producer = k->function->values[id].producer;
+  return producer >= k->first_op && producer < k->first_op + k->op_count;
+}
+
+bool bd_kernel_of_step(bd_ctx *ctx, const bd_module *module, const bd_function *function,
+                       const bd_fusion *fusion, int step, int number, bd_kernel *out_kernel) {
+  bd_kernel k = {.number = number, .module = module, .function = function,
+                 .first_op = fusion->first_op[step], .op_count = fusion->step_ops[step]};
+  const bd_op *ops = &function->ops[k.first_op];
+  if (bd_op_get_info(ops[0].kind)->traits & BD_LIBRARY) return false;
+  int in = 0, out = 0;
+  for (int i = 0; i < k.op_count; i++) {
+    in += ops[i].in_count;
+    out += ops[i].out_count;
+  }
+  k.in = BD_NEW_ARRAY(ctx->arena, bd_id, in);
+  k.out = BD_NEW_ARRAY(ctx->arena, bd_id, out);
+  k.accumulate = BD_NEW_ARRAY(ctx->arena, bool, out);
+  for (int i = 0; i < k.op_count; i++) {
+    for (int j = 0; j < ops[i].in_count; j++) {
+      bd_id id = ops[i].in[j];
+      if (!made_by(&k, id) && !listed(k.in, k.in_count, id)) k.in[k.in_count++] = id;
+    }
+    for (int j = 0; j < ops[i].out_count; j++) {
+      bd_id id = ops[i].out[j];
+      if (fusion->inner[id]) continue;
+      k.accumulate[k.out_count] = bd_accumulates(function, id);
+      k.out[k.out_count++] = id;
+    }
+  }
+  *out_kernel = k;
+  return true;
+}

@@ -1,0 +1,125 @@
+// embed and rope.
+#include "codegen/kernel/rows.h"
+#include <math.h>
+
+typedef struct lookup {
+  bd_gen_nest nest;
+  int rows; // the loop over the table's rows
+  bd_access table, row, ids, out;
+  LLVMValueRef held; // whether this part of the table has the row
+} lookup;
+
+static void copy_lanes(bd_gen *g, void *user) {
+  lookup *l = user;
+  LLVMValueRef value = bd_gen_load(g, &l->row);
+  LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(value));
+  bd_gen_store(g, &l->out, LLVMBuildSelect(g->b, l->held, value, zero, ""));
+}
+
+static void lookup_row(bd_gen *g, void *user) {
+  lookup *l = user;
+  const bd_gen_loop *rows = &g->loop[l->rows];
+  LLVMValueRef id = LLVMBuildSExt(g->b, bd_gen_load(g, &l->ids), bd_gen_i64(g), "");
+  LLVMValueRef local = LLVMBuildSub(g->b, id, rows->start, "");
+  l->held = LLVMBuildICmp(g->b, LLVMIntULT, local, rows->count, "");
+  local = LLVMBuildSelect(g->b, l->held, local, bd_gen_long(g, 0), "");
+  LLVMValueRef offset =
+      LLVMBuildNSWMul(g->b, local, bd_gen_long(g, l->table.stride[l->rows]), "");
+  l->row = l->table;
+  l->row.stride[l->rows] = 0;
+  l->row.base =
+      LLVMBuildGEP2(g->b, bd_gen_dtype(g, l->table.dtype), l->table.base, &offset, 1, "");
+  bd_gen_lanes(g, l->nest.lane_loop, BD_GEN_POINT_LANES, copy_lanes, l);
+}
+
+bd_status bd_gen_embed(bd_gen *g) {
+  int rank = g->kernel->function->values[g->op->out[0]].type.rank;
+  lookup l = {.rows = g->map.in[0][0], .table = bd_gen_in(g, 0), .ids = bd_gen_in(g, 1),
+              .out = bd_gen_out(g, 0)};
+  l.nest = (bd_gen_nest){.outer_count = rank - 1, .lane_loop = g->map.out[0][rank - 1]};
+  for (int d = 0; d < rank - 1; d++) l.nest.outer[d] = g->map.out[0][d];
+  l.nest.work = g->loop[l.nest.lane_loop].extent;
+  bd_gen_items(g, &l.nest, lookup_row, &l);
+  return BD_OK;
+}
+
+typedef struct rope {
+  bd_gen_nest nest;
+  int t, h, half; // loops
+  bd_access in[2], out[2], frequency; // first and second half of a head
+  LLVMValueRef sine, cosine;
+} rope;
+
+// Radians per position of pair i; with `factor`, low frequencies are slowed as in Llama 3.1.
+static double frequency(const bd_op *op, int64_t i, int64_t d) {
+  double plain = pow(bd_op_real(op, "theta", 10000), -2 * (double)i / (double)d);
+  double factor = bd_op_real(op, "factor", 0);
+  if (factor == 0) return plain;
+  double low = bd_op_real(op, "low_freq_factor", 1), high = bd_op_real(op, "high_freq_factor", 4);
+  double turns = bd_op_real(op, "original_positions", 8192) * plain / (2 * M_PI);
+  if (turns > high) return plain;
+  if (turns < low) return plain / factor;
+  double smooth = (turns - low) / (high - low);
+  return (1 - smooth) * plain / factor + smooth * plain;
+}
+
+static LLVMValueRef frequency_table(bd_gen *g, int64_t half) {
+  LLVMValueRef *values = BD_NEW_ARRAY(g->ctx->arena, LLVMValueRef, half);
+  double sign = bd_op_int(g->op, "inverse", 0) ? -1 : 1;
+  for (int64_t i = 0; i < half; i++)
+    values[i] = LLVMConstReal(bd_gen_f64(g), sign * frequency(g->op, i, 2 * half));
+  LLVMValueRef data = LLVMConstArray2(bd_gen_f64(g), values, (uint64_t)half);
+  LLVMValueRef table = LLVMAddGlobal(g->set->module, LLVMTypeOf(data),
+                                     bd_intern_f(g->ctx, "bdk_%d_frequency", g->kernel->number));
+  LLVMSetInitializer(table, data);
+  LLVMSetGlobalConstant(table, true);
+  LLVMSetLinkage(table, LLVMInternalLinkage);
+  return table;
+}
+
+static void turn_head(bd_gen *g, void *user) {
+  rope *r = user;
+  LLVMValueRef a = bd_gen_load(g, &r->in[0]), b = bd_gen_load(g, &r->in[1]);
+  LLVMValueRef y = LLVMBuildFMul(g->b, b, r->sine, "");
+  y = LLVMBuildFSub(g->b, LLVMBuildFMul(g->b, a, r->cosine, ""), y, "");
+  LLVMValueRef z = LLVMBuildFMul(g->b, a, r->sine, "");
+  z = LLVMBuildFAdd(g->b, LLVMBuildFMul(g->b, b, r->cosine, ""), z, "");
+  bd_gen_store(g, &r->out[0], y);
+  bd_gen_store(g, &r->out[1], z);
+}
+
+static void turn_lanes(bd_gen *g, void *user) {
+  rope *r = user;
+  LLVMValueRef position = bd_gen_logical(g, r->t);
+  position = LLVMBuildSIToFP(g->b, position, bd_gen_type(g, bd_gen_f64(g)), "");
+  LLVMValueRef angle = LLVMBuildFMul(g->b, position, bd_gen_load(g, &r->frequency), "");
+  bd_gen_sincos(g, angle, &r->sine, &r->cosine);
+  bd_gen_serial(g, 1, &r->h, turn_head, r);
+}
+
+static void turn_position(bd_gen *g, void *user) {
+  rope *r = user;
+  bd_gen_lanes(g, r->half, BD_GEN_POINT_LANES, turn_lanes, r);
+}
+
+bd_status bd_gen_rope(bd_gen *g) {
+  const int8_t *loops = g->map.in[0];
+  int64_t half = g->loop[loops[3]].extent / 2;
+  rope r = {.t = loops[1], .h = loops[2], .half = g->loops};
+  g->loop[g->loops++] = (bd_gen_loop){.scale = 1, .extent = half, .start = bd_gen_long(g, 0),
+                                      .count = bd_gen_long(g, half)};
+  r.frequency = (bd_access){.dtype = BD_F64};
+  r.frequency.base = r.frequency.valid = frequency_table(g, half);
+  r.frequency.stride[r.half] = 1;
+  for (int side = 0; side < 2; side++) {
+    bd_access *access = side ? r.out : r.in;
+    access[0] = side ? bd_gen_out(g, 0) : bd_gen_in(g, 0);
+    access[0].stride[loops[3]] = 0;
+    access[0].stride[r.half] = 1;
+    access[1] = bd_gen_shifted(g, &access[0], half);
+  }
+  r.nest = (bd_gen_nest){.outer_count = 2, .outer = {loops[0], loops[1]}, .lane_loop = r.half};
+  r.nest.work = g->loop[loops[2]].extent * 2 * half;
+  bd_gen_items(g, &r.nest, turn_position, &r);
+  return BD_OK;
+}
