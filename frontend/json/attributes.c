@@ -1,0 +1,122 @@
+#include "frontend/json/model_json.h"
+#include "ir/base/suggest.h"
+#include <string.h>
+
+// Every attribute that an op of a graph can have, and the numbers it can take.
+typedef struct known_attr {
+  const char *name;
+  bd_attr_kind kind;
+  double min, max; // of integers and reals
+} known_attr;
+
+#define LARGEST ((double)BD_MAX_ELEMENTS)
+
+static const known_attr known[] = {
+    {"rule", BD_ATTR_STRING, 0, 0},
+    {"dtype", BD_ATTR_STRING, 0, 0},
+    {"dims", BD_ATTR_INTS, 0, 0},
+    {"value", BD_ATTR_REAL, -1e38, 1e38},
+    {"p", BD_ATTR_REAL, 0, 0.9999},
+    {"dropout", BD_ATTR_REAL, 0, 0.9999},
+    {"eps", BD_ATTR_REAL, 1e-12, 1},
+    {"scale", BD_ATTR_REAL, -1e38, 1e38},
+    {"theta", BD_ATTR_REAL, 1, 1e12},
+    {"factor", BD_ATTR_REAL, 1, 1e6},
+    {"low_freq_factor", BD_ATTR_REAL, 1e-6, 1e6},
+    {"high_freq_factor", BD_ATTR_REAL, 1e-6, 1e6},
+    {"original_positions", BD_ATTR_INT, 1, LARGEST},
+    {"inverse", BD_ATTR_INT, 0, 1},
+    {"causal", BD_ATTR_INT, 0, 1},
+    {"site", BD_ATTR_INT, 0, 1 << 20},
+    {"dim", BD_ATTR_INT, 0, BD_MAX_RANK - 1},
+    {"start", BD_ATTR_INT, 0, LARGEST},
+    {"size", BD_ATTR_INT, 1, LARGEST},
+    {"stride_h", BD_ATTR_INT, 1, 1 << 20},
+    {"stride_w", BD_ATTR_INT, 1, 1 << 20},
+    {"pad_h", BD_ATTR_INT, 0, 1 << 20},
+    {"pad_w", BD_ATTR_INT, 0, 1 << 20},
+    {"kh", BD_ATTR_INT, 1, 1 << 20},
+    {"kw", BD_ATTR_INT, 1, 1 << 20},
+    {"groups", BD_ATTR_INT, 1, 1 << 20},
+};
+enum { KNOWN_COUNT = sizeof known / sizeof known[0] };
+
+static const known_attr *find(const char *name) {
+  for (int i = 0; i < KNOWN_COUNT; ++i) {
+    if (strcmp(known[i].name, name) == 0) return &known[i];
+  }
+  return NULL;
+}
+
+static bd_status fail_unknown(bd_ctx *ctx, const char *name, bd_loc loc) {
+  const char *names[KNOWN_COUNT + 1] = {0};
+  for (int i = 0; i < KNOWN_COUNT; ++i) names[i] = known[i].name;
+  const char *meant = bd_suggest(name, names);
+  if (meant)
+    return bd_fail(ctx, BD_INVALID, loc, "unknown attribute \"%s\"; did you mean \"%s\"?", name,
+                   meant);
+  return bd_fail(ctx, BD_INVALID, loc, "unknown attribute \"%s\"", name);
+}
+
+static bd_status read_attr(bd_ctx *ctx, const bd_json *object, const known_attr *k,
+                           bd_attr *out_attr) {
+  int64_t integer = 0, dims[BD_MAX_RANK];
+  double real = 0;
+  const char *string = NULL;
+  int rank = 0;
+  switch (k->kind) {
+  case BD_ATTR_INT:
+    BD_TRY(bd_json_int(ctx, object, k->name, true, (int64_t)k->min, (int64_t)k->max, &integer));
+    *out_attr = bd_attr_int(ctx, k->name, integer);
+    return BD_OK;
+  case BD_ATTR_REAL:
+    BD_TRY(bd_json_real(ctx, object, k->name, true, k->min, k->max, &real));
+    *out_attr = bd_attr_real(ctx, k->name, real);
+    return BD_OK;
+  case BD_ATTR_STRING:
+    BD_TRY(bd_json_string(ctx, object, k->name, true, &string));
+    *out_attr = bd_attr_string(ctx, k->name, string);
+    return BD_OK;
+  case BD_ATTR_INTS:
+    BD_TRY(bd_model_json_dims(ctx, object, k->name, &rank, dims));
+    *out_attr = bd_attr_ints(ctx, k->name, rank, dims);
+    return BD_OK;
+  }
+  return BD_OK;
+}
+
+bd_status bd_model_json_attrs(bd_ctx *ctx, const bd_json *json, bd_attr **out_attrs,
+                              int *out_count) {
+  bd_attr *attrs = BD_NEW_ARRAY(ctx->arena, bd_attr, json->count);
+  for (size_t i = 0; i < json->count; ++i) {
+    const known_attr *k = find(json->keys[i]);
+    if (!k) return fail_unknown(ctx, json->keys[i], json->items[i].loc);
+    BD_TRY(read_attr(ctx, json, k, &attrs[i]));
+  }
+  *out_attrs = attrs;
+  *out_count = (int)json->count;
+  return BD_OK;
+}
+
+bd_status bd_model_json_dims(bd_ctx *ctx, const bd_json *object, const char *key, int *out_rank,
+                             int64_t dims[BD_MAX_RANK]) {
+  const bd_json *array = NULL;
+  BD_TRY(bd_json_array(ctx, object, key, true, &array));
+  if (array->count > BD_MAX_RANK)
+    return bd_fail(ctx, BD_INVALID, array->loc, "\"%s\": more than %d dimensions", key,
+                   BD_MAX_RANK);
+  for (size_t d = 0; d < array->count; ++d) {
+    const bd_json *extent = &array->items[d];
+    bool is_batch = extent->kind == BD_JSON_STRING && strcmp(extent->string, "B") == 0;
+    bool is_extent = extent->kind == BD_JSON_INT && extent->integer >= 1 &&
+                     extent->integer <= BD_MAX_ELEMENTS;
+    if (is_batch && d > 0)
+      return bd_fail(ctx, BD_INVALID, extent->loc, "\"%s\": \"B\" can only come first", key);
+    if (!is_batch && !is_extent)
+      return bd_fail(ctx, BD_INVALID, extent->loc,
+                     "\"%s\": an extent is an integer from 1 to 2^46, or \"B\" for the batch", key);
+    dims[d] = is_batch ? BD_DIM_BATCH : extent->integer;
+  }
+  *out_rank = (int)array->count;
+  return BD_OK;
+}
