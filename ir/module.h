@@ -53,7 +53,8 @@ typedef struct bd_op {
   const char *callee; // calls: function name
   // The op of the forward function whose loop nest this op belongs to: itself for a forward op, and
   // for backward ops the forward op they derive. Loops of one group share letters, so one choice of
-  // split per group shards forward and backward.
+  // split per group shards forward and backward. -1: a backward op that sums or copies gradients and
+  // goes by the shardings of its operands.
   int group;
   int8_t split[BD_MAX_AXES]; // loop per mesh axis; sharded stage on (has_split)
   bool has_split;

@@ -117,7 +117,7 @@ static bd_status parse_split(bd_parser *p, bd_op *op) {
 // What follows the attributes, in this order.
 static bd_status parse_marks(bd_parser *p, bd_op *op) {
   if (bd_parser_accept_word(p, "group"))
-    BD_TRY(bd_parser_small(p, "a group", 0, INT32_MAX, &op->group));
+    BD_TRY(bd_parser_small(p, "a group", -1, INT32_MAX, &op->group));
   if (bd_parser_accept_word(p, "split")) BD_TRY(parse_split(p, op));
   op->recomputed = bd_parser_accept_word(p, "recomputed");
   if (bd_parser_accept_word(p, "stage"))

@@ -42,13 +42,15 @@ static bd_status verify_attrs(bd_verifier *v, const bd_op *op) {
   return BD_OK;
 }
 
-// Partition inserts ops, so from spmd on a group is the number that it had before.
+// Sums of gradients in a backward function belong to no forward op. Partition inserts ops, so from spmd
+// on a group is the number that it had before.
 static bd_status verify_group(bd_verifier *v, const bd_function *function, const bd_op *op) {
   const bd_function *forward = function;
   if (function->role == BD_ROLE_BACKWARD && function->peer)
     forward = bd_verifier_find(v, function->peer);
   bool bounded = v->module->stage < BD_STAGE_SPMD && forward;
-  if (op->group < 0 || (bounded && op->group >= forward->op_count))
+  int least = function->role == BD_ROLE_BACKWARD ? -1 : 0;
+  if (op->group < least || (bounded && op->group >= forward->op_count))
     return bd_fail(v->ctx, BD_INVALID, op->loc, "group %d is no op of the forward function",
                    op->group);
   if (op->recomputed &&
