@@ -130,13 +130,19 @@ static bd_status make_variant(differ *d, int index) {
   const char *name = free_function_name(d, bd_intern_f(d->ctx, "%s.grad", forward->name));
   BD_TRY(bd_autodiff_function(d->ctx, forward, v->need, v->result_has, name, &v->backward));
   v->forward = forward;
-  if (v->backward->result_count > 0) {
-    bd_module_add_function(d->ctx, d->train, v->backward);
-  } else {
+  if (v->backward->result_count == 0) {
     v->backward = NULL;
     forward->peer = NULL;
     forward->save_count = 0;
+    return BD_OK;
   }
+  bd_module_add_function(d->ctx, d->train, v->backward);
+  for (int i = 0; i < forward->result_count; i++)
+    if (!v->result_has[i])
+      return bd_fail(d->ctx, BD_UNSUPPORTED, forward->loc,
+                     "result %d of '%s' has no gradient and others do; compute it in a function of "
+                     "its own",
+                     i, v->source->name);
   return BD_OK;
 }
 
@@ -197,10 +203,9 @@ static bd_status find_arriving(differ *d, const forward_call *call, bd_id *arriv
                                int *out_count) {
   const bd_op *op = &d->graph->main->ops[call->index];
   const variant *v = call->variant;
-  int result = 0, wanted = 0, count = 0;
+  int wanted = 0, count = 0;
   for (int k = 0; k < op->out_count; k++) {
     if (!v->useful[k]) continue;
-    if (!v->result_has[result++]) continue;
     wanted++;
     if (d->gradient[op->out[k]] != BD_NO_ID) arriving[count++] = d->gradient[op->out[k]];
   }
