@@ -1,0 +1,170 @@
+#include "planner/choice.h"
+#include <math.h>
+#include <string.h>
+
+void bd_choice_evaluate(const bd_choice_problem *problem, const int *option, double *out_cost,
+                        double *out_usage) {
+  double cost = 0, usage = 0;
+  for (int i = 0; i < problem->nodes; i++) {
+    cost += problem->node[i].cost[option[i]];
+    usage += problem->node[i].usage[option[i]];
+  }
+  for (int e = 0; e < problem->edges; e++) {
+    const bd_choice_edge *edge = &problem->edge[e];
+    cost += edge->cost[(size_t)option[edge->a] * (size_t)problem->node[edge->b].options +
+                       (size_t)option[edge->b]];
+  }
+  *out_cost = cost;
+  *out_usage = usage;
+}
+
+static double edge_cost(const bd_choice_problem *problem, const bd_choice_edge *edge, int node,
+                        int own, int other) {
+  size_t columns = (size_t)problem->node[edge->b].options;
+  return node == edge->a ? edge->cost[(size_t)own * columns + (size_t)other]
+                         : edge->cost[(size_t)other * columns + (size_t)own];
+}
+
+typedef struct reduction {
+  const bd_choice_problem *problem;
+  bool **live;    // per node and option
+  int **incident; // per node: its edges, ending with -1
+} reduction;
+
+// Whether option `b` of a node is never worse than option `a`, whatever the neighbours do.
+static bool dominates(const reduction *r, int node, int b, int a) {
+  const bd_choice_node *n = &r->problem->node[node];
+  if (!(n->cost[b] <= n->cost[a]) || n->usage[b] > n->usage[a]) return false;
+  for (const int *e = r->incident[node]; *e >= 0; e++) {
+    const bd_choice_edge *edge = &r->problem->edge[*e];
+    int other = edge->a == node ? edge->b : edge->a;
+    for (int o = 0; o < r->problem->node[other].options; o++) {
+      if (!r->live[other][o]) continue;
+      if (!(edge_cost(r->problem, edge, node, b, o) <= edge_cost(r->problem, edge, node, a, o)))
+        return false;
+    }
+  }
+  return true;
+}
+
+static bool reduce_node(reduction *r, int node) {
+  bool changed = false;
+  const bd_choice_node *n = &r->problem->node[node];
+  for (int a = 0; a < n->options; a++) {
+    if (!r->live[node][a]) continue;
+    bool dead = isinf(n->cost[a]);
+    for (int b = 0; b < n->options && !dead; b++)
+      dead = b != a && r->live[node][b] && dominates(r, node, b, a);
+    if (!dead) continue;
+    r->live[node][a] = false;
+    changed = true;
+  }
+  return changed;
+}
+
+static reduction reduce(bd_ctx *ctx, const bd_choice_problem *problem) {
+  reduction r = {.problem = problem};
+  r.live = BD_NEW_ARRAY(ctx->arena, bool *, problem->nodes);
+  r.incident = BD_NEW_ARRAY(ctx->arena, int *, problem->nodes);
+  int *degree = BD_NEW_ARRAY(ctx->arena, int, problem->nodes);
+  for (int e = 0; e < problem->edges; e++) {
+    degree[problem->edge[e].a]++;
+    degree[problem->edge[e].b]++;
+  }
+  for (int i = 0; i < problem->nodes; i++) {
+    r.live[i] = BD_NEW_ARRAY(ctx->arena, bool, problem->node[i].options);
+    memset(r.live[i], true, (size_t)problem->node[i].options);
+    r.incident[i] = BD_NEW_ARRAY(ctx->arena, int, degree[i] + 1);
+    r.incident[i][degree[i]] = -1;
+  }
+  for (int e = problem->edges - 1; e >= 0; e--) {
+    int a = problem->edge[e].a, b = problem->edge[e].b;
+    r.incident[a][--degree[a]] = e;
+    r.incident[b][--degree[b]] = e;
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int i = 0; i < problem->nodes; i++) changed |= reduce_node(&r, i);
+  }
+  return r;
+}
+
+// The integer program: x per live option, y per live pair of an edge that costs anything.
+static void add_nodes(bd_ctx *ctx, const reduction *r, bd_program *program, int **column) {
+  const bd_choice_problem *problem = r->problem;
+  int budget = isinf(problem->budget) ? -1 : bd_program_add_row(ctx, program, -INFINITY,
+                                                                problem->budget);
+  for (int i = 0; i < problem->nodes; i++) {
+    int row = bd_program_add_row(ctx, program, 1, 1);
+    column[i] = BD_NEW_ARRAY(ctx->arena, int, problem->node[i].options);
+    for (int o = 0; o < problem->node[i].options; o++) {
+      column[i][o] = -1;
+      if (!r->live[i][o]) continue;
+      column[i][o] = bd_program_add_column(ctx, program, problem->node[i].cost[o], 0, 1, true);
+      bd_program_add_entry(ctx, program, row, column[i][o], 1);
+      if (budget >= 0 && problem->node[i].usage[o] != 0)
+        bd_program_add_entry(ctx, program, budget, column[i][o], problem->node[i].usage[o]);
+    }
+  }
+}
+
+// An edge on which nothing costs needs no variables.
+static bool edge_is_free(const reduction *r, const bd_choice_edge *edge) {
+  for (int a = 0; a < r->problem->node[edge->a].options; a++)
+    for (int b = 0; r->live[edge->a][a] && b < r->problem->node[edge->b].options; b++)
+      if (r->live[edge->b][b] && edge_cost(r->problem, edge, edge->a, a, b) != 0) return false;
+  return true;
+}
+
+// sum over b of y[a][b] = x[a] and sum over a of y[a][b] = x[b].
+static void add_edge(bd_ctx *ctx, const reduction *r, bd_program *program,
+                     const bd_choice_edge *edge, int **column) {
+  int options_a = r->problem->node[edge->a].options, options_b = r->problem->node[edge->b].options;
+  int *row_b = BD_NEW_ARRAY(ctx->arena, int, options_b);
+  for (int b = 0; b < options_b; b++) {
+    if (!r->live[edge->b][b]) continue;
+    row_b[b] = bd_program_add_row(ctx, program, 0, 0);
+    bd_program_add_entry(ctx, program, row_b[b], column[edge->b][b], -1);
+  }
+  for (int a = 0; a < options_a; a++) {
+    if (!r->live[edge->a][a]) continue;
+    int row_a = bd_program_add_row(ctx, program, 0, 0);
+    bd_program_add_entry(ctx, program, row_a, column[edge->a][a], -1);
+    for (int b = 0; b < options_b; b++) {
+      double cost = edge_cost(r->problem, edge, edge->a, a, b);
+      if (!r->live[edge->b][b] || isinf(cost)) continue;
+      int pair = bd_program_add_column(ctx, program, cost, 0, 1, false);
+      bd_program_add_entry(ctx, program, row_a, pair, 1);
+      bd_program_add_entry(ctx, program, row_b[b], pair, 1);
+    }
+  }
+}
+
+static void read_choice(bd_ctx *ctx, const reduction *r, int *const *column,
+                        const bd_solution *solution, bd_choice *out) {
+  out->option = BD_NEW_ARRAY(ctx->arena, int, r->problem->nodes);
+  for (int i = 0; i < r->problem->nodes; i++)
+    for (int o = 0; o < r->problem->node[i].options; o++)
+      if (column[i][o] >= 0 && solution->values[column[i][o]] > 0.5) out->option[i] = o;
+  bd_choice_evaluate(r->problem, out->option, &out->cost, &out->usage);
+  out->feasible = true;
+}
+
+bd_status bd_choice_solve(bd_ctx *ctx, const bd_choice_problem *problem, double limit_seconds,
+                          bd_choice *out) {
+  *out = (bd_choice){.cost = INFINITY, .bound = INFINITY};
+  reduction r = reduce(ctx, problem);
+  int **column = BD_NEW_ARRAY(ctx->arena, int *, problem->nodes);
+  bd_program program = {0};
+  add_nodes(ctx, &r, &program, column);
+  if (!program.columns) return BD_OK;
+  for (int e = 0; e < problem->edges; e++)
+    if (!edge_is_free(&r, &problem->edge[e]))
+      add_edge(ctx, &r, &program, &problem->edge[e], column);
+  bd_solution solution;
+  BD_TRY(bd_solver_run(ctx, &program, limit_seconds, INFINITY, &solution));
+  out->bound = solution.bound;
+  out->optimal = solution.outcome == BD_SOLVER_OPTIMAL;
+  if (solution.values) read_choice(ctx, &r, column, &solution, out);
+  return BD_OK;
+}

@@ -1,0 +1,42 @@
+// Choice problems: one option per node, costs on nodes and on pairs of neighbours, one resource with a
+// budget. Layer strategies are found in this form, which is the one of the ASPLOS 2025 contest on
+// intra-operator parallelism (google/iopddl) with a single usage.
+#ifndef BD_PLANNER_CHOICE_H
+#define BD_PLANNER_CHOICE_H
+#include "planner/solver.h"
+
+typedef struct bd_choice_node {
+  int options;
+  double *cost;  // INFINITY: not allowed
+  double *usage; // >= 0
+} bd_choice_node;
+
+typedef struct bd_choice_edge {
+  int a, b;     // a != b
+  double *cost; // [options of a][options of b]; INFINITY: not allowed
+} bd_choice_edge;
+
+typedef struct bd_choice_problem {
+  int nodes, edges;
+  bd_choice_node *node;
+  bd_choice_edge *edge;
+  double budget; // of total usage; INFINITY: none
+} bd_choice_problem;
+
+typedef struct bd_choice {
+  bool feasible, optimal;
+  int *option; // per node, when feasible
+  double cost, usage;
+  double bound; // no feasible choice costs less
+} bd_choice;
+
+// Searches for at most `limit_seconds` of wall time. Options that another option of their node
+// dominates are dropped first; costs become an integer program with one binary per option and the
+// usual product variables per pair (Zheng et al., OSDI 2022, section 4.2).
+BD_NODISCARD bd_status bd_choice_solve(bd_ctx *ctx, const bd_choice_problem *problem,
+                                       double limit_seconds, bd_choice *out_choice);
+
+// Cost and usage of a given choice; cost is INFINITY when it is not allowed.
+void bd_choice_evaluate(const bd_choice_problem *problem, const int *option, double *out_cost,
+                        double *out_usage);
+#endif

@@ -1,0 +1,67 @@
+// The search space of one layer: clusters of ops that share a decision, their options, and what values
+// cost to bring from one form to another.
+#ifndef BD_PLANNER_LAYER_SPACE_H
+#define BD_PLANNER_LAYER_SPACE_H
+#include "planner/layer.h"
+
+// How much of a cluster's values backward finds on the tape.
+typedef enum bd_keep {
+  BD_KEEP_ALL,    // every value that backward reads
+  BD_KEEP_ANCHOR, // the anchor's results; followers are computed again
+  BD_KEEP_NONE,   // everything is computed again
+  BD_KEEP_COUNT
+} bd_keep;
+
+typedef struct bd_layer_option {
+  int8_t split[BD_MAX_AXES];   // loops of the anchor
+  int8_t scatter[BD_MAX_AXES]; // where the split leaves partial sums: the dimension they are scattered
+                               // to, or -1 when they are summed everywhere
+  bd_keep keep;
+} bd_layer_option;
+
+// An op that makes its own decision, and the pointwise ops after it that follow its form: those with one
+// operand that is not a weight.
+typedef struct bd_cluster_ops {
+  int op_count;
+  int *ops; // the anchor first, ascending
+  int option_count;
+  bd_layer_option *options;
+} bd_cluster_ops;
+
+typedef struct bd_layer_space {
+  const bd_layer_request *request;
+  const bd_function *forward, *backward;
+  bd_index_map *map;           // per forward op
+  bd_index_map *backward_map;  // per backward op
+  int cluster_count;
+  bd_cluster_ops *clusters;
+  int *cluster_of_op;
+  bool *needed;     // per forward value: read by backward
+  bool *is_result;  // per forward value
+  int *consumers;   // per forward value: clusters that read it from outside their own
+  int *weight_uses; // per forward value: ops that read it, for weights
+  struct bd_reshard_cache **reshards; // per forward value
+} bd_layer_space;
+
+BD_NODISCARD bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request,
+                                            bd_layer_space *out_space);
+
+bool bd_layer_is_weight(const bd_layer_space *space, bd_id value);
+// What neighbours agree on, for a value of this rank.
+bd_sharding bd_layer_boundary(const bd_layer_space *space, bd_id value);
+
+// The split of any op of a cluster under an option (followers: from the form they follow); false when
+// the op cannot be split so.
+bool bd_layer_split(const bd_layer_space *space, const bd_cluster_ops *cluster,
+                    const bd_layer_option *option, int op, int8_t out_split[BD_MAX_AXES]);
+// How a value leaves its op, and how it settles.
+bd_sharding bd_layer_produced(const bd_layer_space *space, const bd_cluster_ops *cluster,
+                              const bd_layer_option *option, bd_id value);
+bd_sharding bd_layer_form(const bd_layer_space *space, const bd_cluster_ops *cluster,
+                          const bd_layer_option *option, bd_id value);
+
+// Seconds to bring forward value `value` from one form to another.
+BD_NODISCARD bd_status bd_layer_reshard_seconds(bd_ctx *ctx, bd_layer_space *space, bd_id value,
+                                                const bd_sharding *from, const bd_sharding *to,
+                                                double *out_seconds);
+#endif
