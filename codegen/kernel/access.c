@@ -38,9 +38,9 @@ bd_access bd_gen_access(bd_gen *g, bd_id id, const int8_t *loop_of_dim) {
       access.stride[loop] += stride;
       // A dimension that is whole under a split loop is addressed by the logical index.
       if (g->loop[loop].split && bd_sharding_parts(&module->mesh, &value->sharding, d) == 1)
-        access.base = offset_pointer(
-            g, access.dtype, access.base,
-            LLVMBuildNSWMul(g->b, g->loop[loop].start, bd_gen_long(g, stride), ""));
+        access.base =
+            offset_pointer(g, access.dtype, access.base,
+                           LLVMBuildNSWMul(g->b, g->loop[loop].start, bd_gen_long(g, stride), ""));
     }
     stride *= local.dims[d];
   }
@@ -71,8 +71,7 @@ static LLVMValueRef pointer_of(bd_gen *g, const bd_access *access) {
   for (int i = 0; i < g->loops; i++) {
     if (!access->stride[i]) continue;
     assert(g->index[i]);
-    LLVMValueRef part =
-        LLVMBuildNSWMul(g->b, g->index[i], bd_gen_long(g, access->stride[i]), "");
+    LLVMValueRef part = LLVMBuildNSWMul(g->b, g->index[i], bd_gen_long(g, access->stride[i]), "");
     offset = LLVMBuildNSWAdd(g->b, offset, part, "");
   }
   return offset_pointer(g, access->dtype, access->base, offset);
@@ -80,7 +79,8 @@ static LLVMValueRef pointer_of(bd_gen *g, const bd_access *access) {
 
 static LLVMValueRef lane_pointers(bd_gen *g, const bd_access *access) {
   LLVMValueRef steps[BD_GEN_LANES];
-  for (int i = 0; i < g->lanes; i++) steps[i] = bd_gen_long(g, i * lane_stride(g, access));
+  for (int i = 0; i < g->lanes; i++)
+    steps[i] = bd_gen_long(g, i * lane_stride(g, access));
   return offset_pointer(g, access->dtype, pointer_of(g, access),
                         LLVMConstVector(steps, (unsigned)g->lanes));
 }
@@ -144,8 +144,7 @@ LLVMValueRef bd_gen_load_where(bd_gen *g, const bd_access *access, LLVMValueRef 
   LLVMValueRef pointer = pointer_of(g, access);
   if (where) pointer = LLVMBuildSelect(g->b, where, pointer, access->valid, "");
   LLVMValueRef value = load_scalar(g, access, pointer);
-  if (where)
-    value = LLVMBuildSelect(g->b, where, value, LLVMConstNull(LLVMTypeOf(value)), "");
+  if (where) value = LLVMBuildSelect(g->b, where, value, LLVMConstNull(LLVMTypeOf(value)), "");
   return bd_gen_splat(g, widen(g, access, value));
 }
 
@@ -159,8 +158,7 @@ LLVMValueRef bd_gen_load_at(bd_gen *g, const bd_access *access, LLVMValueRef off
   LLVMValueRef pointer = offset_pointer(g, access->dtype, pointer_of(g, access), offset);
   if (where) pointer = LLVMBuildSelect(g->b, where, pointer, access->valid, "");
   LLVMValueRef value = load_scalar(g, access, pointer);
-  if (where)
-    value = LLVMBuildSelect(g->b, where, value, LLVMConstNull(LLVMTypeOf(value)), "");
+  if (where) value = LLVMBuildSelect(g->b, where, value, LLVMConstNull(LLVMTypeOf(value)), "");
   return widen(g, access, value);
 }
 
@@ -191,8 +189,7 @@ void bd_gen_store(bd_gen *g, const bd_access *access, LLVMValueRef value) {
   bool one_thread = g->cuda && g->lane_loop < 0;
   bd_gen_if branch;
   if (one_thread)
-    branch = bd_gen_if_begin(
-        g, LLVMBuildICmp(g->b, LLVMIntEQ, g->lane, bd_gen_long(g, 0), ""));
+    branch = bd_gen_if_begin(g, LLVMBuildICmp(g->b, LLVMIntEQ, g->lane, bd_gen_long(g, 0), ""));
   LLVMTypeRef stored = bd_gen_type_like(value, bd_gen_dtype(g, access->dtype));
   value = accumulated(g, access, value);
   if (bd_dtype_is_float(access->dtype) && LLVMTypeOf(value) != stored)

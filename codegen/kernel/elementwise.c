@@ -26,13 +26,13 @@ static void merge(bd_gen *g, bd_gen_points *points, int outer, int inner) {
   to->extent *= from->extent;
   to->start = LLVMBuildNSWMul(g->b, from->start, scale, "");
   to->count = LLVMBuildNSWMul(g->b, from->count, scale, "");
-  for (int i = 0; i < points->access_count; i++) points->accesses[i]->stride[outer] = 0;
+  for (int i = 0; i < points->access_count; i++)
+    points->accesses[i]->stride[outer] = 0;
 }
 
 static void lanes(bd_gen *g, void *user) {
   bd_gen_points *points = user;
-  bd_gen_lanes(g, points->order[points->loops - 1], BD_GEN_POINT_LANES, points->body,
-               points->user);
+  bd_gen_lanes(g, points->order[points->loops - 1], BD_GEN_POINT_LANES, points->body, points->user);
 }
 
 void bd_gen_elementwise(bd_gen *g, bd_gen_points *points) {
@@ -51,7 +51,8 @@ void bd_gen_elementwise(bd_gen *g, bd_gen_points *points) {
   }
   int lane_loop = order[points->loops - 1];
   bd_gen_nest nest = {.outer_count = points->loops - 1, .lane_loop = lane_loop};
-  for (int i = 0; i < nest.outer_count; i++) nest.outer[i] = order[i];
+  for (int i = 0; i < nest.outer_count; i++)
+    nest.outer[i] = order[i];
   nest.work = g->loop[lane_loop].extent;
   if (nest.work > BLOCK) nest.work = nest.block = BLOCK;
   bd_gen_items(g, &nest, lanes, points);
@@ -61,6 +62,7 @@ typedef struct move {
   bd_access in, out;
   int loop;           // pad: whose indices are tested; else -1
   int64_t from, size; // pad: where the operand lies in the result
+  bd_access number;   // pad: keeps the tested loop from being merged
 } move;
 
 static void move_body(bd_gen *g, void *user) {
@@ -75,10 +77,12 @@ static void move_body(bd_gen *g, void *user) {
 }
 
 static void move_points(bd_gen *g, move *m, int count, const int *order) {
-  bd_access *accesses[] = {&m->in, &m->out};
-  bd_gen_points points = {.loops = count, .access_count = 2, .accesses = accesses,
-                          .body = move_body, .user = m};
-  for (int i = 0; i < count; i++) points.order[i] = order[i];
+  bd_access *accesses[] = {&m->in, &m->out, &m->number};
+  if (m->loop >= 0) m->number.stride[m->loop] = 1;
+  bd_gen_points points = {
+      .loops = count, .access_count = 3, .accesses = accesses, .body = move_body, .user = m};
+  for (int i = 0; i < count; i++)
+    points.order[i] = order[i];
   bd_gen_elementwise(g, &points);
 }
 
@@ -89,22 +93,24 @@ static int result_rank(const bd_gen *g) {
 bd_status bd_gen_move(bd_gen *g) {
   move m = {.in = bd_gen_in(g, 0), .out = bd_gen_out(g, 0), .loop = -1};
   int order[BD_MAX_LOOPS], rank = result_rank(g);
-  for (int d = 0; d < rank; d++) order[d] = g->map.out[0][d];
+  for (int d = 0; d < rank; d++)
+    order[d] = g->map.out[0][d];
   move_points(g, &m, rank, order);
   return BD_OK;
 }
 
 // Dimensions that the index map leaves without a loop are whole on every rank; each gets one here.
 static int8_t own_loop(bd_gen *g, int64_t extent) {
-  g->loop[g->loops] = (bd_gen_loop){.scale = 1, .extent = extent, .start = bd_gen_long(g, 0),
-                                    .count = bd_gen_long(g, extent)};
+  g->loop[g->loops] = (bd_gen_loop){
+      .scale = 1, .extent = extent, .start = bd_gen_long(g, 0), .count = bd_gen_long(g, extent)};
   return (int8_t)g->loops++;
 }
 
 static int64_t local_dim(const bd_gen *g, bd_id id, int dim) {
   const bd_module *module = g->kernel->module;
   const bd_value *value = &g->kernel->function->values[id];
-  return bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch).dims[dim];
+  return bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch)
+      .dims[dim];
 }
 
 // Equal leading dimensions keep their loops; what follows is contiguous on both sides.
@@ -112,8 +118,10 @@ bd_status bd_gen_reshape(bd_gen *g) {
   int rank = result_rank(g), in_rank = g->kernel->function->values[g->op->in[0]].type.rank;
   int order[BD_MAX_LOOPS], loops = 0;
   int8_t in[BD_MAX_RANK], out[BD_MAX_RANK];
-  for (int d = 0; d < in_rank; d++) in[d] = -1;
-  for (int d = 0; d < rank; d++) out[d] = -1;
+  for (int d = 0; d < in_rank; d++)
+    in[d] = -1;
+  for (int d = 0; d < rank; d++)
+    out[d] = -1;
   while (loops < rank && loops < in_rank && g->map.out[0][loops] >= 0 &&
          g->map.in[0][loops] == g->map.out[0][loops]) {
     in[loops] = out[loops] = g->map.out[0][loops];
@@ -121,9 +129,11 @@ bd_status bd_gen_reshape(bd_gen *g) {
     loops++;
   }
   int64_t rest = 1;
-  for (int d = loops; d < rank; d++) rest *= local_dim(g, g->op->out[0], d);
+  for (int d = loops; d < rank; d++)
+    rest *= local_dim(g, g->op->out[0], d);
   move m = {.in = bd_gen_access(g, g->op->in[0], in),
-            .out = bd_gen_access(g, g->op->out[0], out), .loop = -1};
+            .out = bd_gen_access(g, g->op->out[0], out),
+            .loop = -1};
   int8_t last = own_loop(g, rest);
   m.in.stride[last] = m.out.stride[last] = 1;
   order[loops++] = last;
@@ -135,7 +145,8 @@ bd_status bd_gen_reshape(bd_gen *g) {
 static void cut(bd_gen *g, int dim, move *m, int64_t shift) {
   int rank = result_rank(g), order[BD_MAX_LOOPS];
   int8_t loops[BD_MAX_RANK];
-  for (int d = 0; d < rank; d++) loops[d] = g->map.out[0][d];
+  for (int d = 0; d < rank; d++)
+    loops[d] = g->map.out[0][d];
   loops[dim] = own_loop(g, local_dim(g, g->op->out[0], dim));
   for (int d = 0; d < rank; d++) {
     if (loops[d] < 0) loops[d] = own_loop(g, local_dim(g, g->op->out[0], d));

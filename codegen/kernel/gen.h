@@ -1,18 +1,18 @@
 // Private to codegen/kernel: the generator's state and its vocabulary over LLVM's C interface.
 //
-// Everything is emitted once for two machines. On the host the lanes of a loop are an LLVM vector of
-// `width` elements, the last group masked; on a GPU they are the 32 threads of a warp, each running
-// scalar code. Sums along a row keep 32 partial sums (index mod 32) that are added in a fixed tree, so
-// both machines and any number of threads give the same bits.
+// Everything is emitted once for two machines. On the host the lanes of a loop are an LLVM vector
+// of `width` elements, the last group masked; on a GPU they are the 32 threads of a warp, each
+// running scalar code. Sums along a row keep 32 partial sums (index mod 32) that are added in a
+// fixed tree, so both machines and any number of threads give the same bits.
 #ifndef BD_CODEGEN_KERNEL_GEN_H
 #define BD_CODEGEN_KERNEL_GEN_H
 #include "codegen/kernel/kernel.h"
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
 
-#define BD_GEN_LANES 32        // of a row, and of a warp
-#define BD_GEN_POINT_LANES 16  // of elementwise kernels on the host
-#define BD_GEN_CHUNK 16384     // elements in a host chunk, about
+#define BD_GEN_LANES 32       // of a row, and of a warp
+#define BD_GEN_POINT_LANES 16 // of elementwise kernels on the host
+#define BD_GEN_CHUNK 16384    // elements in a host chunk, about
 
 struct bd_kernel_set {
   bool cuda;
@@ -25,10 +25,10 @@ struct bd_kernel_set {
 
 // A loop of the kernel: local indices run from 0 to `count`, logical ones from `start`.
 typedef struct bd_gen_loop {
-  int slot;            // in `range`
-  int64_t scale;       // inner elements of loops that were merged into this one
-  int64_t extent;      // padded local
-  bool split;          // start and count come from `range`
+  int slot;                  // in `range`
+  int64_t scale;             // inner elements of loops that were merged into this one
+  int64_t extent;            // padded local
+  bool split;                // start and count come from `range`
   LLVMValueRef start, count; // i64
 } bd_gen_loop;
 
@@ -36,7 +36,7 @@ typedef struct bd_gen_loop {
 typedef struct bd_access {
   bd_dtype dtype;
   LLVMValueRef base;
-  LLVMValueRef valid; // an address that can always be read
+  LLVMValueRef valid;           // an address that can always be read
   int64_t stride[BD_MAX_LOOPS]; // elements
   bool accumulate;              // stores add
 } bd_access;
@@ -45,7 +45,7 @@ typedef struct bd_gen {
   bd_ctx *ctx;
   bd_kernel_set *set;
   const bd_kernel *kernel;
-  const bd_op *op; // the first
+  const bd_op *op;  // the first
   bd_index_map map; // of it
   bool cuda;
   LLVMContextRef llvm;
@@ -75,11 +75,11 @@ LLVMTypeRef bd_gen_f64(bd_gen *g);
 LLVMTypeRef bd_gen_i32(bd_gen *g);
 LLVMTypeRef bd_gen_i64(bd_gen *g);
 LLVMTypeRef bd_gen_dtype(bd_gen *g, bd_dtype dtype);
-LLVMValueRef bd_gen_long(bd_gen *g, int64_t value);               // scalar i64
-LLVMValueRef bd_gen_splat(bd_gen *g, LLVMValueRef scalar);        // to g->lanes
-LLVMValueRef bd_gen_real_like(LLVMValueRef like, double value);   // constant of the same type
+LLVMValueRef bd_gen_long(bd_gen *g, int64_t value);             // scalar i64
+LLVMValueRef bd_gen_splat(bd_gen *g, LLVMValueRef scalar);      // to g->lanes
+LLVMValueRef bd_gen_real_like(LLVMValueRef like, double value); // constant of the same type
 LLVMValueRef bd_gen_int_like(LLVMValueRef like, int64_t value);
-LLVMValueRef bd_gen_real(bd_gen *g, double value);                // f32 of g->lanes
+LLVMValueRef bd_gen_real(bd_gen *g, double value);                   // f32 of g->lanes
 LLVMTypeRef bd_gen_type_like(LLVMValueRef like, LLVMTypeRef scalar); // as many lanes as `like`
 // A call of an overloaded intrinsic; `types` are its overloads.
 LLVMValueRef bd_gen_intrinsic(bd_gen *g, const char *name, int type_count, LLVMTypeRef *types,
@@ -131,13 +131,14 @@ LLVMValueRef bd_gen_max_end(bd_gen *g, LLVMValueRef max); // scalar float
 
 // Memory.
 bd_access bd_gen_access(bd_gen *g, bd_id value, const int8_t *loop_of_dim);
-bd_access bd_gen_in(bd_gen *g, int operand);  // of g->op, by its index map
+bd_access bd_gen_in(bd_gen *g, int operand); // of g->op, by its index map
 bd_access bd_gen_out(bd_gen *g, int result);
 LLVMValueRef bd_gen_load(bd_gen *g, const bd_access *access);
 // Lanes where `where` is false (or an address that is not valid) give zero.
 LLVMValueRef bd_gen_load_where(bd_gen *g, const bd_access *access, LLVMValueRef where);
-LLVMValueRef bd_gen_load_at(bd_gen *g, const bd_access *access, LLVMValueRef offset,
-                            LLVMValueRef where); // `offset` in lanes, elements, added to the indices'
+LLVMValueRef
+bd_gen_load_at(bd_gen *g, const bd_access *access, LLVMValueRef offset,
+               LLVMValueRef where); // `offset` in lanes, elements, added to the indices'
 void bd_gen_store(bd_gen *g, const bd_access *access, LLVMValueRef value);
 bd_access bd_gen_shifted(bd_gen *g, const bd_access *access, int64_t elements);
 
@@ -174,8 +175,8 @@ bd_status bd_gen_lse(bd_gen *g);
 bd_status bd_gen_xent(bd_gen *g);
 bd_status bd_gen_xent_grad(bd_gen *g);
 
-// Elementwise kernels over the loops `order` (slowest first): merges loops that lie contiguously in every
-// access, then runs `body` in lanes along the last.
+// Elementwise kernels over the loops `order` (slowest first): merges loops that lie contiguously in
+// every access, then runs `body` in lanes along the last.
 typedef struct bd_gen_points {
   int loops;
   int order[BD_MAX_LOOPS];

@@ -49,8 +49,7 @@ static void add_losses(bd_gen *g, void *user) {
   LLVMValueRef target = bd_gen_load(g, &l->targets);
   target = LLVMBuildSExt(g->b, target, bd_gen_type_like(target, bd_gen_i64(g)), "");
   LLVMValueRef valid = LLVMBuildICmp(g->b, LLVMIntSGE, target, bd_gen_int_like(target, 0), "");
-  LLVMValueRef local =
-      LLVMBuildSub(g->b, target, bd_gen_splat(g, g->loop[l->v].start), "");
+  LLVMValueRef local = LLVMBuildSub(g->b, target, bd_gen_splat(g, g->loop[l->v].start), "");
   LLVMValueRef held =
       LLVMBuildICmp(g->b, LLVMIntULT, local, bd_gen_splat(g, g->loop[l->v].count), "");
   held = LLVMBuildAnd(g->b, held, valid, "");
@@ -77,8 +76,11 @@ static void total_loss(bd_gen *g, void *user) {
 // One chunk: rows are added in ascending order, by lane.
 bd_status bd_gen_xent(bd_gen *g) {
   bd_gen_nest rows = bd_gen_row_nest(g, 0), one = {.lane_loop = -1, .work = BD_GEN_CHUNK};
-  loss l = {.v = rows.lane_loop, .logits = bd_gen_in(g, 0), .targets = bd_gen_in(g, 1),
-            .lse = bd_gen_in(g, 2), .out = bd_gen_out(g, 0)};
+  loss l = {.v = rows.lane_loop,
+            .logits = bd_gen_in(g, 0),
+            .targets = bd_gen_in(g, 1),
+            .lse = bd_gen_in(g, 2),
+            .out = bd_gen_out(g, 0)};
   l.logits.stride[l.v] = 0; // the target is the index
   if (!rows.outer_count) {
     rows.outer[rows.outer_count++] = g->loops;
@@ -86,7 +88,8 @@ bd_status bd_gen_xent(bd_gen *g) {
         .scale = 1, .extent = 1, .start = bd_gen_long(g, 0), .count = bd_gen_long(g, 1)};
   }
   l.serial_count = rows.outer_count - 1;
-  for (int i = 0; i < l.serial_count; i++) l.serial[i] = rows.outer[i];
+  for (int i = 0; i < l.serial_count; i++)
+    l.serial[i] = rows.outer[i];
   l.lane_loop = rows.outer[l.serial_count];
   bd_gen_items(g, &one, total_loss, &l);
   return BD_OK;
@@ -96,8 +99,8 @@ static void gradient_lanes(bd_gen *g, void *user) {
   loss *l = user;
   LLVMValueRef x = bd_gen_load(g, &l->logits);
   LLVMValueRef p = bd_gen_exp(g, LLVMBuildFSub(g->b, x, bd_gen_splat(g, l->row_lse), ""));
-  LLVMValueRef hit = LLVMBuildICmp(g->b, LLVMIntEQ, bd_gen_logical(g, l->v),
-                                   bd_gen_splat(g, l->row_target), "");
+  LLVMValueRef hit =
+      LLVMBuildICmp(g->b, LLVMIntEQ, bd_gen_logical(g, l->v), bd_gen_splat(g, l->row_target), "");
   LLVMValueRef less = LLVMBuildFSub(g->b, p, bd_gen_real_like(p, 1.0), "");
   p = LLVMBuildSelect(g->b, hit, less, p, "");
   p = LLVMBuildFMul(g->b, p, bd_gen_splat(g, l->row_scale), "");
@@ -114,8 +117,12 @@ static void gradient_row(bd_gen *g, void *user) {
 }
 
 bd_status bd_gen_xent_grad(bd_gen *g) {
-  loss l = {.nest = bd_gen_row_nest(g, 0), .logits = bd_gen_in(g, 0), .targets = bd_gen_in(g, 1),
-            .lse = bd_gen_in(g, 2), .dloss = bd_gen_in(g, 3), .out = bd_gen_out(g, 0)};
+  loss l = {.nest = bd_gen_row_nest(g, 0),
+            .logits = bd_gen_in(g, 0),
+            .targets = bd_gen_in(g, 1),
+            .lse = bd_gen_in(g, 2),
+            .dloss = bd_gen_in(g, 3),
+            .out = bd_gen_out(g, 0)};
   l.v = l.nest.lane_loop;
   bd_gen_items(g, &l.nest, gradient_row, &l);
   return BD_OK;

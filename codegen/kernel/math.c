@@ -1,6 +1,6 @@
-// Elementary functions as branch-free polynomials, so that they run in vector lanes and give the same
-// bits on every machine. Series are Taylor's after reduction to a small interval; errors are one or two
-// units in the last place of f32.
+// Elementary functions as branch-free polynomials, so that they run in vector lanes and give the
+// same bits on every machine. Series are Taylor's after reduction to a small interval; errors are
+// one or two units in the last place of f32.
 #include "codegen/kernel/gen.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
@@ -44,7 +44,8 @@ LLVMValueRef bd_gen_exp(bd_gen *g, LLVMValueRef x) {
   return LLVMBuildFMul(g->b, p, power_of_two(g, LLVMBuildSub(g->b, k, half, "")), "");
 }
 
-// x = 2^e m with m in [sqrt(1/2), sqrt(2)); log(m) is the series of 2 artanh(s), s = f / (2 + f), f = m - 1.
+// x = 2^e m with m in [sqrt(1/2), sqrt(2)); log(m) is the series of 2 artanh(s), s = f / (2 + f), f
+// = m - 1.
 LLVMValueRef bd_gen_log(bd_gen *g, LLVMValueRef x) {
   static const double series[] = {2.0 / 11, 2.0 / 9, 2.0 / 7, 2.0 / 5, 2.0 / 3};
   LLVMValueRef zero = bd_gen_real_like(x, 0.0), one = bd_gen_real_like(x, 1.0);
@@ -59,8 +60,7 @@ LLVMValueRef bd_gen_log(bd_gen *g, LLVMValueRef x) {
   e = LLVMBuildSelect(g->b, tiny, LLVMBuildFSub(g->b, e, bd_gen_real_like(x, 23.0), ""), e, "");
   i = LLVMBuildAnd(g->b, i, bd_gen_int_like(i, 0x7fffff), "");
   LLVMValueRef f = LLVMBuildFSub(g->b, real_of(g, LLVMBuildAdd(g->b, i, root, "")), one, "");
-  LLVMValueRef s =
-      LLVMBuildFDiv(g->b, f, LLVMBuildFAdd(g->b, f, bd_gen_real_like(x, 2.0), ""), "");
+  LLVMValueRef s = LLVMBuildFDiv(g->b, f, LLVMBuildFAdd(g->b, f, bd_gen_real_like(x, 2.0), ""), "");
   LLVMValueRef z = LLVMBuildFMul(g->b, s, s, "");
   LLVMValueRef r = LLVMBuildFMul(g->b, z, bd_gen_poly(g, z, COUNT(series), series), "");
   LLVMValueRef low = LLVMBuildFMul(g->b, e, bd_gen_real_like(x, 1.42860682030941723e-6), "");
@@ -86,10 +86,14 @@ static LLVMValueRef with_sign(bd_gen *g, LLVMValueRef magnitude, LLVMValueRef si
 
 // Its own series below 0.55, 1 - 2 / (exp(2x) + 1) above.
 LLVMValueRef bd_gen_tanh(bd_gen *g, LLVMValueRef x) {
-  static const double series[] = {6404582.0 / 10854718875.0, -929569.0 / 638512875.0,
-                                  21844.0 / 6081075.0,       -1382.0 / 155925.0,
-                                  62.0 / 2835.0,             -17.0 / 315.0,
-                                  2.0 / 15.0,                -1.0 / 3.0};
+  static const double series[] = {6404582.0 / 10854718875.0,
+                                  -929569.0 / 638512875.0,
+                                  21844.0 / 6081075.0,
+                                  -1382.0 / 155925.0,
+                                  62.0 / 2835.0,
+                                  -17.0 / 315.0,
+                                  2.0 / 15.0,
+                                  -1.0 / 3.0};
   LLVMValueRef z = LLVMBuildFMul(g->b, x, x, ""), one = bd_gen_real_like(x, 1.0);
   LLVMValueRef small = bd_gen_poly(g, z, COUNT(series), series);
   small = bd_gen_fma(g, LLVMBuildFMul(g->b, small, z, ""), x, x);
@@ -100,8 +104,8 @@ LLVMValueRef bd_gen_tanh(bd_gen *g, LLVMValueRef x) {
   return select_real(g, LLVMRealOLT, a, bd_gen_real_like(x, 0.55), small, large);
 }
 
-// The power series below 1; above, 1 - exp(-x^2) P(1 / (1 + x/2)), P a Chebyshev fit of exp(x^2) erfc(x)
-// on [1, 4.2] with error below 1e-8. From 4 on the result is 1.
+// The power series below 1; above, 1 - exp(-x^2) P(1 / (1 + x/2)), P a Chebyshev fit of exp(x^2)
+// erfc(x) on [1, 4.2] with error below 1e-8. From 4 on the result is 1.
 LLVMValueRef bd_gen_erf(bd_gen *g, LLVMValueRef x) {
   static const double tail[] = {-0.05809020743, -0.04338603838, 0.3861862587,   0.1130556456,
                                 0.3264605984,   0.274476618,    0.0005370958178};

@@ -16,7 +16,8 @@ static LLVMValueRef count_of(bd_gen *g, LLVMValueRef range, const bd_gen_loop *l
 
 int64_t bd_gen_work(const bd_gen *g, int count, const int *loops) {
   int64_t work = 1;
-  for (int i = 0; i < count; i++) work *= g->loop[loops[i]].extent;
+  for (int i = 0; i < count; i++)
+    work *= g->loop[loops[i]].extent;
   return work;
 }
 
@@ -147,7 +148,8 @@ LLVMValueRef bd_gen_logical(bd_gen *g, int loop) {
   first = bd_gen_splat(g, first);
   if (loop != g->lane_loop) return first;
   LLVMValueRef iota[BD_GEN_LANES];
-  for (int i = 0; i < g->lanes; i++) iota[i] = bd_gen_long(g, i);
+  for (int i = 0; i < g->lanes; i++)
+    iota[i] = bd_gen_long(g, i);
   return LLVMBuildNSWAdd(g->b, first, LLVMConstVector(iota, (unsigned)g->lanes), "");
 }
 
@@ -167,15 +169,18 @@ static LLVMValueRef begin(bd_gen *g, LLVMTypeRef scalar, double value) {
   return variable;
 }
 
-LLVMValueRef bd_gen_sum_begin(bd_gen *g) { return begin(g, bd_gen_f64(g), 0.0); }
-LLVMValueRef bd_gen_max_begin(bd_gen *g) { return begin(g, bd_gen_f32(g), -1.0 / 0.0); }
+LLVMValueRef bd_gen_sum_begin(bd_gen *g) {
+  return begin(g, bd_gen_f64(g), 0.0);
+}
+LLVMValueRef bd_gen_max_begin(bd_gen *g) {
+  return begin(g, bd_gen_f32(g), -1.0 / 0.0);
+}
 
 void bd_gen_sum_add(bd_gen *g, LLVMValueRef sum, LLVMValueRef value) {
   assert(g->cuda || g->lanes == BD_GEN_LANES);
   LLVMTypeRef type = row_type(g, bd_gen_f64(g));
   if (bd_gen_scalar_of(value) != bd_gen_f64(g)) value = LLVMBuildFPExt(g->b, value, type, "");
-  if (g->mask)
-    value = LLVMBuildSelect(g->b, g->mask, value, bd_gen_real_like(value, 0.0), "");
+  if (g->mask) value = LLVMBuildSelect(g->b, g->mask, value, bd_gen_real_like(value, 0.0), "");
   LLVMValueRef before = LLVMBuildLoad2(g->b, type, sum, "");
   LLVMBuildStore(g->b, LLVMBuildFAdd(g->b, before, value, ""), sum);
 }
@@ -233,17 +238,19 @@ static LLVMValueRef end(bd_gen *g, LLVMValueRef variable, LLVMTypeRef scalar,
       high[i] = LLVMConstInt(bd_gen_i32(g), (unsigned)(i + distance), false);
     }
     LLVMValueRef poison = LLVMGetPoison(LLVMTypeOf(value));
-    LLVMValueRef a = LLVMBuildShuffleVector(g->b, value, poison,
-                                            LLVMConstVector(low, (unsigned)distance), "");
-    LLVMValueRef b = LLVMBuildShuffleVector(g->b, value, poison,
-                                            LLVMConstVector(high, (unsigned)distance), "");
+    LLVMValueRef a =
+        LLVMBuildShuffleVector(g->b, value, poison, LLVMConstVector(low, (unsigned)distance), "");
+    LLVMValueRef b =
+        LLVMBuildShuffleVector(g->b, value, poison, LLVMConstVector(high, (unsigned)distance), "");
     value = join(g, a, b);
   }
   if (g->cuda) return value;
   return LLVMBuildExtractElement(g->b, value, LLVMConstInt(bd_gen_i32(g), 0, false), "");
 }
 
-LLVMValueRef bd_gen_sum_end(bd_gen *g, LLVMValueRef sum) { return end(g, sum, bd_gen_f64(g), add); }
+LLVMValueRef bd_gen_sum_end(bd_gen *g, LLVMValueRef sum) {
+  return end(g, sum, bd_gen_f64(g), add);
+}
 LLVMValueRef bd_gen_max_end(bd_gen *g, LLVMValueRef max) {
   return end(g, max, bd_gen_f32(g), larger);
 }

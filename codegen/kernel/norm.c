@@ -77,16 +77,24 @@ static void forward_row(bd_gen *g, void *user) {
 }
 
 bd_status bd_gen_layernorm(bd_gen *g) {
-  norm n = {.centered = true, .nest = bd_gen_row_nest(g, 0), .x = bd_gen_in(g, 0),
-            .gain = bd_gen_in(g, 1), .bias = bd_gen_in(g, 2), .y = bd_gen_out(g, 0),
-            .mean = bd_gen_out(g, 1), .rstd = bd_gen_out(g, 2)};
+  norm n = {.centered = true,
+            .nest = bd_gen_row_nest(g, 0),
+            .x = bd_gen_in(g, 0),
+            .gain = bd_gen_in(g, 1),
+            .bias = bd_gen_in(g, 2),
+            .y = bd_gen_out(g, 0),
+            .mean = bd_gen_out(g, 1),
+            .rstd = bd_gen_out(g, 2)};
   bd_gen_items(g, &n.nest, forward_row, &n);
   return BD_OK;
 }
 
 bd_status bd_gen_rmsnorm(bd_gen *g) {
-  norm n = {.nest = bd_gen_row_nest(g, 0), .x = bd_gen_in(g, 0), .gain = bd_gen_in(g, 1),
-            .y = bd_gen_out(g, 0), .rstd = bd_gen_out(g, 1)};
+  norm n = {.nest = bd_gen_row_nest(g, 0),
+            .x = bd_gen_in(g, 0),
+            .gain = bd_gen_in(g, 1),
+            .y = bd_gen_out(g, 0),
+            .rstd = bd_gen_out(g, 1)};
   bd_gen_items(g, &n.nest, forward_row, &n);
   return BD_OK;
 }
@@ -128,22 +136,31 @@ static void gradient_row(bd_gen *g, void *user) {
 }
 
 bd_status bd_gen_layernorm_dx(bd_gen *g) {
-  norm n = {.centered = true, .nest = bd_gen_row_nest(g, 0), .dy = bd_gen_in(g, 0),
-            .x = bd_gen_in(g, 1), .gain = bd_gen_in(g, 2), .mean = bd_gen_in(g, 3),
-            .rstd = bd_gen_in(g, 4), .y = bd_gen_out(g, 0)};
+  norm n = {.centered = true,
+            .nest = bd_gen_row_nest(g, 0),
+            .dy = bd_gen_in(g, 0),
+            .x = bd_gen_in(g, 1),
+            .gain = bd_gen_in(g, 2),
+            .mean = bd_gen_in(g, 3),
+            .rstd = bd_gen_in(g, 4),
+            .y = bd_gen_out(g, 0)};
   bd_gen_items(g, &n.nest, gradient_row, &n);
   return BD_OK;
 }
 
 bd_status bd_gen_rmsnorm_dx(bd_gen *g) {
-  norm n = {.nest = bd_gen_row_nest(g, 0), .dy = bd_gen_in(g, 0), .x = bd_gen_in(g, 1),
-            .gain = bd_gen_in(g, 2), .rstd = bd_gen_in(g, 3), .y = bd_gen_out(g, 0)};
+  norm n = {.nest = bd_gen_row_nest(g, 0),
+            .dy = bd_gen_in(g, 0),
+            .x = bd_gen_in(g, 1),
+            .gain = bd_gen_in(g, 2),
+            .rstd = bd_gen_in(g, 3),
+            .y = bd_gen_out(g, 0)};
   bd_gen_items(g, &n.nest, gradient_row, &n);
   return BD_OK;
 }
 
-// The row's statistics are the same for all columns: with stride 0 along the lanes they are loaded once
-// and spread.
+// The row's statistics are the same for all columns: with stride 0 along the lanes they are loaded
+// once and spread.
 static void weight_terms(bd_gen *g, void *user, LLVMValueRef *out_values) {
   norm *n = user;
   load_statistics(g, n);
@@ -153,22 +170,33 @@ static void weight_terms(bd_gen *g, void *user, LLVMValueRef *out_values) {
 }
 
 static void weight_gradient(bd_gen *g, norm *n) {
-  bd_gen_columns c = {.lane_loop = n->nest.lane_loop, .row_count = n->nest.outer_count,
-                      .sums = n->centered ? 2 : 1, .term = weight_terms, .user = n};
-  for (int i = 0; i < c.row_count; i++) c.row[i] = n->nest.outer[i];
-  for (int i = 0; i < c.sums; i++) c.out[i] = bd_gen_out(g, i);
+  bd_gen_columns c = {.lane_loop = n->nest.lane_loop,
+                      .row_count = n->nest.outer_count,
+                      .sums = n->centered ? 2 : 1,
+                      .term = weight_terms,
+                      .user = n};
+  for (int i = 0; i < c.row_count; i++)
+    c.row[i] = n->nest.outer[i];
+  for (int i = 0; i < c.sums; i++)
+    c.out[i] = bd_gen_out(g, i);
   bd_gen_sum_columns(g, &c);
 }
 
 bd_status bd_gen_layernorm_dw(bd_gen *g) {
-  norm n = {.centered = true, .nest = bd_gen_row_nest(g, 0), .dy = bd_gen_in(g, 0),
-            .x = bd_gen_in(g, 1), .mean = bd_gen_in(g, 2), .rstd = bd_gen_in(g, 3)};
+  norm n = {.centered = true,
+            .nest = bd_gen_row_nest(g, 0),
+            .dy = bd_gen_in(g, 0),
+            .x = bd_gen_in(g, 1),
+            .mean = bd_gen_in(g, 2),
+            .rstd = bd_gen_in(g, 3)};
   weight_gradient(g, &n);
   return BD_OK;
 }
 
 bd_status bd_gen_rmsnorm_dw(bd_gen *g) {
-  norm n = {.nest = bd_gen_row_nest(g, 0), .dy = bd_gen_in(g, 0), .x = bd_gen_in(g, 1),
+  norm n = {.nest = bd_gen_row_nest(g, 0),
+            .dy = bd_gen_in(g, 0),
+            .x = bd_gen_in(g, 1),
             .rstd = bd_gen_in(g, 2)};
   weight_gradient(g, &n);
   return BD_OK;

@@ -60,27 +60,48 @@ static LLVMValueRef silu(bd_gen *g, LLVMValueRef x, LLVMValueRef dy) {
 LLVMValueRef bd_gen_arithmetic(bd_gen *g, const bd_op *op, const LLVMValueRef *in) {
   LLVMValueRef x = in[0];
   switch (op->kind) {
-  case BD_OP_ADD: return LLVMBuildFAdd(g->b, x, in[1], "");
-  case BD_OP_SUB: return LLVMBuildFSub(g->b, x, in[1], "");
-  case BD_OP_MUL: return mul(g, x, in[1]);
-  case BD_OP_DIV: return LLVMBuildFDiv(g->b, x, in[1], "");
-  case BD_OP_NEG: return LLVMBuildFNeg(g->b, x, "");
-  case BD_OP_SCALE: return scaled(g, x, bd_op_real(op, "value", 1.0));
-  case BD_OP_OFFSET: return plus(g, x, bd_op_real(op, "value", 0.0));
-  case BD_OP_EXP: return bd_gen_exp(g, x);
-  case BD_OP_LOG: return bd_gen_log(g, x);
-  case BD_OP_SQRT: return bd_gen_sqrt(g, x);
-  case BD_OP_TANH: return bd_gen_tanh(g, x);
-  case BD_OP_SIGMOID: return bd_gen_sigmoid(g, x);
-  case BD_OP_RELU: return positive(g, x, x);
-  case BD_OP_RELU_GRAD: return positive(g, x, in[1]);
-  case BD_OP_GELU: return gelu(g, x, NULL);
-  case BD_OP_GELU_GRAD: return gelu(g, x, in[1]);
-  case BD_OP_GELU_ERF: return gelu_erf(g, x, NULL);
-  case BD_OP_GELU_ERF_GRAD: return gelu_erf(g, x, in[1]);
-  case BD_OP_SILU: return silu(g, x, NULL);
-  case BD_OP_SILU_GRAD: return silu(g, x, in[1]);
-  default: return NULL;
+  case BD_OP_ADD:
+    return LLVMBuildFAdd(g->b, x, in[1], "");
+  case BD_OP_SUB:
+    return LLVMBuildFSub(g->b, x, in[1], "");
+  case BD_OP_MUL:
+    return mul(g, x, in[1]);
+  case BD_OP_DIV:
+    return LLVMBuildFDiv(g->b, x, in[1], "");
+  case BD_OP_NEG:
+    return LLVMBuildFNeg(g->b, x, "");
+  case BD_OP_SCALE:
+    return scaled(g, x, bd_op_real(op, "value", 1.0));
+  case BD_OP_OFFSET:
+    return plus(g, x, bd_op_real(op, "value", 0.0));
+  case BD_OP_EXP:
+    return bd_gen_exp(g, x);
+  case BD_OP_LOG:
+    return bd_gen_log(g, x);
+  case BD_OP_SQRT:
+    return bd_gen_sqrt(g, x);
+  case BD_OP_TANH:
+    return bd_gen_tanh(g, x);
+  case BD_OP_SIGMOID:
+    return bd_gen_sigmoid(g, x);
+  case BD_OP_RELU:
+    return positive(g, x, x);
+  case BD_OP_RELU_GRAD:
+    return positive(g, x, in[1]);
+  case BD_OP_GELU:
+    return gelu(g, x, NULL);
+  case BD_OP_GELU_GRAD:
+    return gelu(g, x, in[1]);
+  case BD_OP_GELU_ERF:
+    return gelu_erf(g, x, NULL);
+  case BD_OP_GELU_ERF_GRAD:
+    return gelu_erf(g, x, in[1]);
+  case BD_OP_SILU:
+    return silu(g, x, NULL);
+  case BD_OP_SILU_GRAD:
+    return silu(g, x, in[1]);
+  default:
+    return NULL;
   }
 }
 
@@ -92,7 +113,9 @@ typedef struct run {
   bool failed;
 } run;
 
-static bool real_dtype(bd_dtype dtype) { return bd_dtype_is_float(dtype) && dtype != BD_F64; }
+static bool real_dtype(bd_dtype dtype) {
+  return bd_dtype_is_float(dtype) && dtype != BD_F64;
+}
 
 static LLVMValueRef cast(bd_gen *g, bd_dtype from, bd_dtype to, LLVMValueRef x) {
   bool to_real = real_dtype(to);
@@ -167,7 +190,8 @@ static void run_body(bd_gen *g, void *user) {
 static bd_access access_of(bd_gen *g, bd_id id, int rank) {
   int own = g->kernel->function->values[id].type.rank;
   int8_t loops[BD_MAX_RANK];
-  for (int d = 0; d < own; d++) loops[d] = (int8_t)(rank - own + d);
+  for (int d = 0; d < own; d++)
+    loops[d] = (int8_t)(rank - own + d);
   return bd_gen_access(g, id, loops);
 }
 
@@ -193,7 +217,8 @@ bd_status bd_gen_pointwise(bd_gen *g) {
   int values = k->function->value_count, count = 0;
   run r = {.access = BD_NEW_ARRAY(g->ctx->arena, bd_access, values),
            .value = BD_NEW_ARRAY(g->ctx->arena, LLVMValueRef, values),
-           .number = numbering(g, type), .rank = type->rank};
+           .number = numbering(g, type),
+           .rank = type->rank};
   bd_access **accesses = BD_NEW_ARRAY(g->ctx->arena, bd_access *, k->in_count + k->out_count + 1);
   for (int i = 0; i < k->in_count + k->out_count; i++) {
     bd_id id = i < k->in_count ? k->in[i] : k->out[i - k->in_count];
@@ -201,9 +226,13 @@ bd_status bd_gen_pointwise(bd_gen *g) {
     accesses[count++] = &r.access[id];
   }
   if (has_dropout(k)) accesses[count++] = &r.number;
-  bd_gen_points points = {.loops = type->rank, .access_count = count, .accesses = accesses,
-                          .body = run_body, .user = &r};
-  for (int d = 0; d < type->rank; d++) points.order[d] = d;
+  bd_gen_points points = {.loops = type->rank,
+                          .access_count = count,
+                          .accesses = accesses,
+                          .body = run_body,
+                          .user = &r};
+  for (int d = 0; d < type->rank; d++)
+    points.order[d] = d;
   bd_gen_elementwise(g, &points);
   if (r.failed)
     return bd_fail(g->ctx, BD_UNSUPPORTED, g->op->loc,

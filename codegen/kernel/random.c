@@ -33,12 +33,13 @@ static LLVMValueRef philox(bd_gen *g, LLVMValueRef c[4], LLVMValueRef k0, LLVMVa
 // A field of bd_rt_random: { u64 seed, step; i64 first_sample; i32 call }.
 static LLVMValueRef field(bd_gen *g, LLVMTypeRef type, int64_t bytes) {
   LLVMValueRef at = bd_gen_long(g, bytes);
-  LLVMValueRef address =
-      LLVMBuildGEP2(g->b, LLVMInt8TypeInContext(g->llvm), g->random, &at, 1, "");
+  LLVMValueRef address = LLVMBuildGEP2(g->b, LLVMInt8TypeInContext(g->llvm), g->random, &at, 1, "");
   return LLVMBuildLoad2(g->b, type, address, "");
 }
 
-LLVMValueRef bd_gen_first_sample(bd_gen *g) { return field(g, bd_gen_i64(g), 16); }
+LLVMValueRef bd_gen_first_sample(bd_gen *g) {
+  return field(g, bd_gen_i64(g), 16);
+}
 
 static LLVMValueRef low_word(bd_gen *g, LLVMValueRef wide) {
   return LLVMBuildTrunc(g->b, wide, bd_gen_type_like(wide, bd_gen_i32(g)), "");
@@ -58,8 +59,7 @@ LLVMValueRef bd_gen_uniform(bd_gen *g, uint32_t site, LLVMValueRef sample, LLVMV
   high = LLVMBuildAnd(g->b, high, bd_gen_int_like(high, 0xFFFF), "");
   call = LLVMBuildShl(g->b, call, bd_gen_int_like(call, 16), "");
   high = LLVMBuildOr(g->b, high, bd_gen_splat(g, call), "");
-  LLVMValueRef counter[] = {low_word(g, element), high, low_word(g, sample),
-                            bd_gen_splat(g, step)};
+  LLVMValueRef counter[] = {low_word(g, element), high, low_word(g, sample), bd_gen_splat(g, step)};
   LLVMValueRef word = philox(g, counter, k0, k1);
   word = LLVMBuildLShr(g->b, word, bd_gen_int_like(word, 8), "");
   LLVMValueRef u = LLVMBuildSIToFP(g->b, word, bd_gen_type_like(word, bd_gen_f32(g)), "");

@@ -5,7 +5,8 @@ bd_gen_nest bd_gen_row_nest(const bd_gen *g, int operand) {
   const int8_t *loops = g->map.in[operand];
   int rank = g->kernel->function->values[g->op->in[operand]].type.rank;
   bd_gen_nest nest = {.outer_count = rank - 1, .lane_loop = loops[rank - 1]};
-  for (int d = 0; d < rank - 1; d++) nest.outer[d] = loops[d];
+  for (int d = 0; d < rank - 1; d++)
+    nest.outer[d] = loops[d];
   nest.work = g->loop[nest.lane_loop].extent;
   return nest;
 }
@@ -44,7 +45,8 @@ static void column_item(bd_gen *g, void *user) {
 
 void bd_gen_sum_columns(bd_gen *g, bd_gen_columns *c) {
   bd_gen_nest nest = {.outer_count = c->outer_count, .lane_loop = c->lane_loop};
-  for (int i = 0; i < c->outer_count; i++) nest.outer[i] = c->outer[i];
+  for (int i = 0; i < c->outer_count; i++)
+    nest.outer[i] = c->outer[i];
   nest.block = g->cuda ? BD_GEN_LANES : BD_GEN_COLUMNS;
   nest.work = nest.block * bd_gen_work(g, c->row_count, c->row);
   bd_gen_items(g, &nest, column_item, c);

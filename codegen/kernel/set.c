@@ -28,8 +28,8 @@ static const bd_gen_emitter emitters[BD_OP_KIND_COUNT] = {
 };
 
 static bd_status external(bd_ctx *ctx, const char *what, char *message) {
-  bd_status status = bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "%s: %s", what,
-                             message ? message : "no reason given");
+  bd_status status =
+      bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "%s: %s", what, message ? message : "no reason given");
   if (message) LLVMDisposeMessage(message);
   return status;
 }
@@ -166,13 +166,15 @@ static LLVMValueRef range_value(bd_gen *g, int64_t entry) {
 // A loop is split when some operand or result is along it; the others run over their whole extent.
 static void open_loops(bd_gen *g) {
   split_axes axes = {.kernel = g->kernel};
-  for (int i = 0; i < g->op->in_count; i++) note_splits(&axes, g->op->in[i], g->map.in[i]);
-  for (int i = 0; i < g->op->out_count; i++) note_splits(&axes, g->op->out[i], g->map.out[i]);
+  for (int i = 0; i < g->op->in_count; i++)
+    note_splits(&axes, g->op->in[i], g->map.in[i]);
+  for (int i = 0; i < g->op->out_count; i++)
+    note_splits(&axes, g->op->out[i], g->map.out[i]);
   g->loops = g->map.loops;
   for (int i = 0; i < g->loops; i++) {
     bd_gen_loop *loop = &g->loop[i];
-    *loop = (bd_gen_loop){.slot = i, .scale = 1, .split = axes.split[i],
-                          .extent = padded_extent(g, i)};
+    *loop =
+        (bd_gen_loop){.slot = i, .scale = 1, .split = axes.split[i], .extent = padded_extent(g, i)};
     loop->start = loop->split ? range_value(g, 2 * i) : bd_gen_long(g, 0);
     loop->count = loop->split ? range_value(g, 2 * i + 1) : bd_gen_long(g, loop->extent);
   }
@@ -185,8 +187,15 @@ bd_status bd_kernel_set_add(bd_ctx *ctx, bd_kernel_set *set, const bd_kernel *ke
   if (!emit)
     return bd_fail(ctx, BD_INTERNAL, op->loc, "no kernel is generated for '%s'",
                    bd_op_get_info(op->kind)->name);
-  bd_gen g = {.ctx = ctx, .set = set, .kernel = kernel, .op = op, .cuda = set->cuda,
-              .llvm = set->llvm, .b = set->builder, .lane_loop = -1, .lanes = 1};
+  bd_gen g = {.ctx = ctx,
+              .set = set,
+              .kernel = kernel,
+              .op = op,
+              .cuda = set->cuda,
+              .llvm = set->llvm,
+              .b = set->builder,
+              .lane_loop = -1,
+              .lanes = 1};
   bd_type types[BD_MAX_RESULTS];
   BD_TRY(bd_op_infer(ctx, kernel->function, op, &g.map, types));
   open_function(&g);
@@ -224,8 +233,7 @@ bd_status bd_kernel_set_write(bd_ctx *ctx, bd_kernel_set *set, const char *stem)
   // LLVM takes the name as not const but leaves it alone.
   bd_text name = bd_text_init(ctx->arena);
   bd_text_addf(&name, "%s.s", stem);
-  if (LLVMTargetMachineEmitToFile(set->machine, set->module, name.data, LLVMAssemblyFile,
-                                  &message))
+  if (LLVMTargetMachineEmitToFile(set->machine, set->module, name.data, LLVMAssemblyFile, &message))
     return external(ctx, "LLVM cannot write the kernels' assembly", message);
   return BD_OK;
 }

@@ -3,19 +3,33 @@
 #include <assert.h>
 #include <string.h>
 
-LLVMTypeRef bd_gen_f32(bd_gen *g) { return LLVMFloatTypeInContext(g->llvm); }
-LLVMTypeRef bd_gen_f64(bd_gen *g) { return LLVMDoubleTypeInContext(g->llvm); }
-LLVMTypeRef bd_gen_i32(bd_gen *g) { return LLVMInt32TypeInContext(g->llvm); }
-LLVMTypeRef bd_gen_i64(bd_gen *g) { return LLVMInt64TypeInContext(g->llvm); }
+LLVMTypeRef bd_gen_f32(bd_gen *g) {
+  return LLVMFloatTypeInContext(g->llvm);
+}
+LLVMTypeRef bd_gen_f64(bd_gen *g) {
+  return LLVMDoubleTypeInContext(g->llvm);
+}
+LLVMTypeRef bd_gen_i32(bd_gen *g) {
+  return LLVMInt32TypeInContext(g->llvm);
+}
+LLVMTypeRef bd_gen_i64(bd_gen *g) {
+  return LLVMInt64TypeInContext(g->llvm);
+}
 
 LLVMTypeRef bd_gen_dtype(bd_gen *g, bd_dtype dtype) {
   switch (dtype) {
-  case BD_BF16: return LLVMBFloatTypeInContext(g->llvm);
-  case BD_F16: return LLVMHalfTypeInContext(g->llvm);
-  case BD_F64: return bd_gen_f64(g);
-  case BD_I32: return bd_gen_i32(g);
-  case BD_I64: return bd_gen_i64(g);
-  default: return bd_gen_f32(g);
+  case BD_BF16:
+    return LLVMBFloatTypeInContext(g->llvm);
+  case BD_F16:
+    return LLVMHalfTypeInContext(g->llvm);
+  case BD_F64:
+    return bd_gen_f64(g);
+  case BD_I32:
+    return bd_gen_i32(g);
+  case BD_I64:
+    return bd_gen_i64(g);
+  default:
+    return bd_gen_f32(g);
   }
 }
 
@@ -42,7 +56,8 @@ static LLVMValueRef constant_like(LLVMValueRef like, LLVMValueRef scalar) {
   LLVMValueRef lanes[BD_GEN_LANES];
   unsigned count = LLVMGetVectorSize(LLVMTypeOf(like));
   assert(count <= BD_GEN_LANES);
-  for (unsigned i = 0; i < count; i++) lanes[i] = scalar;
+  for (unsigned i = 0; i < count; i++)
+    lanes[i] = scalar;
   return LLVMConstVector(lanes, count);
 }
 
@@ -51,8 +66,7 @@ LLVMValueRef bd_gen_real_like(LLVMValueRef like, double value) {
 }
 
 LLVMValueRef bd_gen_int_like(LLVMValueRef like, int64_t value) {
-  return constant_like(like,
-                       LLVMConstInt(bd_gen_scalar_of(like), (unsigned long long)value, true));
+  return constant_like(like, LLVMConstInt(bd_gen_scalar_of(like), (unsigned long long)value, true));
 }
 
 LLVMValueRef bd_gen_long(bd_gen *g, int64_t value) {
@@ -89,7 +103,8 @@ LLVMValueRef bd_gen_fma(bd_gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef 
 
 LLVMValueRef bd_gen_poly(bd_gen *g, LLVMValueRef x, int count, const double *coefficients) {
   LLVMValueRef y = bd_gen_real_like(x, coefficients[0]);
-  for (int i = 1; i < count; i++) y = bd_gen_fma(g, y, x, bd_gen_real_like(x, coefficients[i]));
+  for (int i = 1; i < count; i++)
+    y = bd_gen_fma(g, y, x, bd_gen_real_like(x, coefficients[i]));
   return y;
 }
 

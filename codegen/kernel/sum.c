@@ -1,5 +1,5 @@
-// reduce_sum, any rule. Where the operand's last dimension stays, lanes run along columns; else along
-// the summed row.
+// reduce_sum, any rule. Where the operand's last dimension stays, lanes run along columns; else
+// along the summed row.
 #include "codegen/kernel/rows.h"
 
 typedef struct reduction {
@@ -53,11 +53,17 @@ bd_status bd_gen_reduce_sum(bd_gen *g) {
     bd_gen_items(g, &nest, row, &r);
     return BD_OK;
   }
-  bd_gen_columns c = {.outer_count = nest.outer_count, .lane_loop = r.lane_loop,
-                      .row_count = r.serial_count, .sums = 1, .out = {r.out}, .term = term,
+  bd_gen_columns c = {.outer_count = nest.outer_count,
+                      .lane_loop = r.lane_loop,
+                      .row_count = r.serial_count,
+                      .sums = 1,
+                      .out = {r.out},
+                      .term = term,
                       .user = &r};
-  for (int i = 0; i < nest.outer_count; i++) c.outer[i] = nest.outer[i];
-  for (int i = 0; i < r.serial_count; i++) c.row[i] = r.serial[i];
+  for (int i = 0; i < nest.outer_count; i++)
+    c.outer[i] = nest.outer[i];
+  for (int i = 0; i < r.serial_count; i++)
+    c.row[i] = r.serial[i];
   bd_gen_sum_columns(g, &c);
   return BD_OK;
 }

@@ -23,21 +23,22 @@ static void lookup_row(bd_gen *g, void *user) {
   LLVMValueRef local = LLVMBuildSub(g->b, id, rows->start, "");
   l->held = LLVMBuildICmp(g->b, LLVMIntULT, local, rows->count, "");
   local = LLVMBuildSelect(g->b, l->held, local, bd_gen_long(g, 0), "");
-  LLVMValueRef offset =
-      LLVMBuildNSWMul(g->b, local, bd_gen_long(g, l->table.stride[l->rows]), "");
+  LLVMValueRef offset = LLVMBuildNSWMul(g->b, local, bd_gen_long(g, l->table.stride[l->rows]), "");
   l->row = l->table;
   l->row.stride[l->rows] = 0;
-  l->row.base =
-      LLVMBuildGEP2(g->b, bd_gen_dtype(g, l->table.dtype), l->table.base, &offset, 1, "");
+  l->row.base = LLVMBuildGEP2(g->b, bd_gen_dtype(g, l->table.dtype), l->table.base, &offset, 1, "");
   bd_gen_lanes(g, l->nest.lane_loop, BD_GEN_POINT_LANES, copy_lanes, l);
 }
 
 bd_status bd_gen_embed(bd_gen *g) {
   int rank = g->kernel->function->values[g->op->out[0]].type.rank;
-  lookup l = {.rows = g->map.in[0][0], .table = bd_gen_in(g, 0), .ids = bd_gen_in(g, 1),
+  lookup l = {.rows = g->map.in[0][0],
+              .table = bd_gen_in(g, 0),
+              .ids = bd_gen_in(g, 1),
               .out = bd_gen_out(g, 0)};
   l.nest = (bd_gen_nest){.outer_count = rank - 1, .lane_loop = g->map.out[0][rank - 1]};
-  for (int d = 0; d < rank - 1; d++) l.nest.outer[d] = g->map.out[0][d];
+  for (int d = 0; d < rank - 1; d++)
+    l.nest.outer[d] = g->map.out[0][d];
   l.nest.work = g->loop[l.nest.lane_loop].extent;
   bd_gen_items(g, &l.nest, lookup_row, &l);
   return BD_OK;
@@ -45,7 +46,7 @@ bd_status bd_gen_embed(bd_gen *g) {
 
 typedef struct rope {
   bd_gen_nest nest;
-  int t, h, half; // loops
+  int t, h, half;                     // loops
   bd_access in[2], out[2], frequency; // first and second half of a head
   LLVMValueRef sine, cosine;
 } rope;
@@ -106,8 +107,8 @@ bd_status bd_gen_rope(bd_gen *g) {
   const int8_t *loops = g->map.in[0];
   int64_t half = g->loop[loops[3]].extent / 2;
   rope r = {.t = loops[1], .h = loops[2], .half = g->loops};
-  g->loop[g->loops++] = (bd_gen_loop){.scale = 1, .extent = half, .start = bd_gen_long(g, 0),
-                                      .count = bd_gen_long(g, half)};
+  g->loop[g->loops++] = (bd_gen_loop){
+      .scale = 1, .extent = half, .start = bd_gen_long(g, 0), .count = bd_gen_long(g, half)};
   r.frequency = (bd_access){.dtype = BD_F64};
   r.frequency.base = r.frequency.valid = frequency_table(g, half);
   r.frequency.stride[r.half] = 1;
