@@ -95,6 +95,7 @@ static bd_status read_cluster(bd_ctx *ctx, const bd_json *json, bd_cluster *out_
   BD_TRY(bd_json_only(ctx, json, keys));
   BD_TRY(bd_json_int(ctx, json, "braid_cluster", true, 1, 1, &version));
   BD_TRY(bd_json_string(ctx, json, "name", false, &c.name));
+  c.name = bd_intern_z(ctx, c.name);
   BD_TRY(read_int(ctx, json, "nodes", true, &c.nodes));
   BD_TRY(read_int(ctx, json, "devices_per_node", true, &c.devices_per_node));
   BD_TRY(read_int(ctx, json, "threads_per_device", false, &c.threads_per_device));
