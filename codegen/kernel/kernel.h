@@ -16,6 +16,12 @@
 // that this rank holds, and how many valid ones. Strides are compile-time constants: row-major over padded
 // local extents. Chunks split the outermost rows in fixed pieces, independent of the number of
 // threads; kernels that reduce over rows are one chunk per fixed column block, rows ascending.
+//
+// GPU ABI: a PTX kernel `bdk_N(char *const *buffers, const int64_t *range, const bd_rt_random *random,
+// const float *scalars)`, all four in device memory; no bdk_N_chunks. A warp takes an item (a row, a
+// block of columns, a piece of an elementwise kernel's last loop) and strides over the items by the
+// grid's warps: any one-dimensional grid of blocks of a multiple of 32 threads gives the same bits.
+// `random` is read by kernels with dropout, `scalars` by none yet; either may be NULL elsewhere.
 typedef struct bd_kernel {
   int number;
   const bd_module *module;

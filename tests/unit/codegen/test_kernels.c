@@ -24,13 +24,6 @@ typedef void (*kernel_function)(char *const *buffers, const int64_t *range,
                                 const bd_rt_random *random, const float *scalars, int64_t chunk);
 typedef int64_t (*chunks_function)(const int64_t *range);
 
-typedef struct operand {
-  const char *type; // "4,5,6", "i8,4" for ids
-} operand;
-
-// What the elements of an operand are drawn from.
-typedef enum content { NORMAL, POSITIVE, WIDE } content;
-
 typedef struct test_case {
   bd_op_kind kind;
   const char
@@ -104,6 +97,7 @@ typedef struct fixture {
   bd_ctx *ctx;
   int count;
   run runs[MAX_CASES];
+  run fused;
   void *library;
 } fixture;
 
@@ -190,20 +184,44 @@ static void add_run(fixture *f, const test_case *from, char letter) {
   f->count++;
 }
 
-static void assemble(const char *stem) {
-  bd_ctx *ctx = bd_ctx_create();
-  char *arguments[] = {(char *)(uintptr_t) "cc",
-                       (char *)(uintptr_t) "-shared",
-                       (char *)(uintptr_t) "-o",
-                       (char *)(uintptr_t)bd_intern_f(ctx, "%s.so", stem),
-                       (char *)(uintptr_t)bd_intern_f(ctx, "%s.s", stem),
-                       NULL};
+static void spawn(const char *const *arguments) {
   pid_t child;
   int status = 1;
-  assert_int_equal(posix_spawnp(&child, "cc", NULL, NULL, arguments, environ), 0);
+  char *const *list = (char *const *)(uintptr_t)arguments;
+  assert_int_equal(posix_spawnp(&child, arguments[0], NULL, NULL, list, environ), 0);
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_int_equal(status, 0);
-  bd_ctx_destroy(ctx);
+}
+
+static void remove_outputs(bd_ctx *ctx, const char *folder, const char *stem) {
+  if (getenv("BD_KEEP")) return;
+  for (const char *const *end = (const char *const[]){"ll", "s", "so", NULL}; *end; end++)
+    unlink(bd_intern_f(ctx, "%s.%s", stem, *end));
+  rmdir(folder);
+}
+
+// Accumulates into its result, which in the test is also its first operand.
+static void add_fused(fixture *f) {
+  bd_ctx *ctx = f->ctx;
+  run *r = &f->fused;
+  r->module = bd_module_create(ctx, BD_STAGE_SPMD, "m");
+  r->module->mesh = (bd_mesh){.axes = 1, .size = {1}};
+  r->module->micro_batch = 1;
+  r->function = bd_function_create(ctx, "f");
+  bd_id in[2], sum, gate, product;
+  assert_int_equal(parse_params(ctx, r->function, "7,5 5", in), 2);
+  assert_false(bd_build(ctx, r->function, BD_OP_ADD, 2, in, 0, NULL, BD_NOWHERE, &sum));
+  assert_false(bd_build(ctx, r->function, BD_OP_GELU, 1, &sum, 0, NULL, BD_NOWHERE, &gate));
+  assert_false(bd_build(ctx, r->function, BD_OP_MUL, 2, (bd_id[]){gate, in[0]}, 0, NULL, BD_NOWHERE,
+                        &product));
+  bd_function_add_result(ctx, r->function, product);
+  for (bd_id v = 0; v < r->function->value_count; v++)
+    r->function->values[v].sharding = bd_sharding_replicated();
+  bd_fusion fusion;
+  bd_fuse(ctx, r->module, r->function, &fusion);
+  assert_int_equal(fusion.step_count, 1);
+  assert_true(bd_kernel_of_step(ctx, r->module, r->function, &fusion, 0, MAX_CASES, &r->kernel));
+  r->kernel.accumulate[0] = true;
 }
 
 static int set_up(void **state) {
@@ -215,10 +233,12 @@ static int set_up(void **state) {
     for (const char *letter = cases[i].letters; *letter; letter++)
       add_run(f, &cases[i], *letter);
   }
+  add_fused(f);
   bd_kernel_set *set;
   assert_int_equal(bd_kernel_set_create(f->ctx, false, "", &set), BD_OK);
   for (int i = 0; i < f->count; i++)
     assert_int_equal(bd_kernel_set_add(f->ctx, set, &f->runs[i].kernel), BD_OK);
+  assert_int_equal(bd_kernel_set_add(f->ctx, set, &f->fused.kernel), BD_OK);
   char folder[] = "/tmp/bd_kernels_XXXXXX";
   assert_non_null(mkdtemp(folder));
   const char *stem = bd_intern_f(f->ctx, "%s/k", folder);
@@ -226,13 +246,11 @@ static int set_up(void **state) {
   if (status != BD_OK) bd_diags_print(f->ctx, stderr, false);
   assert_int_equal(status, BD_OK);
   bd_kernel_set_destroy(set);
-  assemble(stem);
-  f->library = dlopen(bd_intern_f(f->ctx, "%s.so", stem), RTLD_NOW);
+  const char *object = bd_intern_f(f->ctx, "%s.so", stem);
+  spawn((const char *[]){"cc", "-shared", "-o", object, bd_intern_f(f->ctx, "%s.s", stem), NULL});
+  f->library = dlopen(object, RTLD_NOW);
   assert_non_null(f->library);
-  if (!getenv("BD_KEEP"))
-    for (const char *const *end = (const char *const[]){"ll", "s", "so", NULL}; *end; end++)
-      unlink(bd_intern_f(f->ctx, "%s.%s", stem, *end));
-  rmdir(folder);
+  remove_outputs(f->ctx, folder, stem);
   return 0;
 }
 
@@ -409,7 +427,56 @@ static void kernels_agree_with_the_reference(void **state) {
     run_case(f, &f->runs[i], 17 + (uint64_t)i);
 }
 
+// PTX for every kernel; assembled where the CUDA toolkit is there. Execution is tested on GPUs.
+static void kernels_assemble_for_gpus(void **state) {
+  fixture *f = *state;
+  bd_kernel_set *set;
+  assert_int_equal(bd_kernel_set_create(f->ctx, true, "sm_90", &set), BD_OK);
+  for (int i = 0; i < f->count; i++)
+    assert_int_equal(bd_kernel_set_add(f->ctx, set, &f->runs[i].kernel), BD_OK);
+  char folder[] = "/tmp/bd_kernels_XXXXXX";
+  assert_non_null(mkdtemp(folder));
+  const char *stem = bd_intern_f(f->ctx, "%s/k", folder);
+  assert_int_equal(bd_kernel_set_write(f->ctx, set, stem), BD_OK);
+  bd_kernel_set_destroy(set);
+  const char *ptxas = "/usr/local/cuda/bin/ptxas";
+  if (access(ptxas, X_OK) == 0)
+    spawn((const char *[]){ptxas, "-arch=sm_90", "-O1", bd_intern_f(f->ctx, "%s.s", stem), "-o",
+                           bd_intern_f(f->ctx, "%s.so", stem), NULL});
+  remove_outputs(f->ctx, folder, stem);
+}
+
+// gelu(x + bias) * x + accumulated, written over x: one kernel, values between ops in registers.
+static void a_run_of_ops_is_one_kernel_in_place(void **state) {
+  fixture *f = *state;
+  const bd_kernel *k = &f->fused.kernel;
+  assert_int_equal(k->in_count, 2);
+  assert_int_equal(k->out_count, 1);
+  float x[35], bias[5], before[35];
+  uint64_t seed = 3;
+  for (int i = 0; i < 35; i++)
+    before[i] = x[i] = (float)(4 * next_real(&seed) - 2);
+  for (int i = 0; i < 5; i++)
+    bias[i] = (float)next_real(&seed);
+  char *buffers[] = {(char *)x, (char *)bias, (char *)x};
+  int64_t range[] = {0, 7, 0, 5};
+  kernel_function body;
+  *(void **)&body = dlsym(f->library, bd_intern_f(f->ctx, "bdk_%d", k->number));
+  assert_non_null(body);
+  body(buffers, range, NULL, NULL, 0);
+  for (int i = 0; i < 35; i++) {
+    double s = (double)before[i] + bias[i % 5];
+    double u = sqrt(2 / M_PI) * (s + 0.044715 * s * s * s);
+    double want = 0.5 * s * (1 + tanh(u)) * before[i] + (double)before[i];
+    assert_true(fabs(want - x[i]) < 2e-6);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_agree_with_the_reference)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(kernels_agree_with_the_reference),
+      cmocka_unit_test(kernels_assemble_for_gpus),
+      cmocka_unit_test(a_run_of_ops_is_one_kernel_in_place),
+  };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
