@@ -23,21 +23,12 @@ typedef struct applying {
 // Loops per mesh axis from a strategy's letters; -1 where the op lacks the letter or may not split it.
 static void split_of_letters(const applying *a, const bd_index_map *map,
                              const char letters[BD_MAX_AXES], int8_t split[BD_MAX_AXES]) {
-  int64_t parts[BD_MAX_LOOPS];
-  bool taken[BD_MAX_LOOPS] = {false};
-  for (int loop = 0; loop < map->loops; ++loop)
-    parts[loop] = 1;
-  for (int axis = 0; axis < BD_MAX_AXES; ++axis) {
+  for (int axis = 0; axis < BD_MAX_AXES; ++axis)
     split[axis] = -1;
-    if (axis >= a->mesh->axes || letters[axis] == '-') continue;
-    int loop = bd_index_find(map, letters[axis]);
-    if (loop < 0 || !bd_split_allowed(map, a->mesh, a->batch, axis, loop)) continue;
-    int64_t extent = bd_extent(map->loop[loop].extent, a->batch);
-    int64_t joint = parts[loop] * a->mesh->size[axis];
-    if (taken[loop] && extent % joint != 0) continue;
-    taken[loop] = true;
-    parts[loop] = joint;
-    split[axis] = (int8_t)loop;
+  for (int axis = 0; axis < a->mesh->axes; ++axis) {
+    if (letters[axis] == '-') continue;
+    split[axis] = (int8_t)bd_index_find(map, letters[axis]);
+    if (!bd_split_valid(map, a->mesh, a->batch, split)) split[axis] = -1;
   }
 }
 
@@ -125,6 +116,15 @@ static void take_form(const applying *a, bd_id id, bd_id forward_value) {
   a->backward->values[id].has_sharding = true;
 }
 
+// The result that the next gradient parameter belongs to: results without a gradient have none, so the
+// first of its type that leaves enough results for the `remaining` gradients.
+static int next_result(const bd_function *f, int from, int remaining, const bd_type *type) {
+  while (f->result_count - from > remaining &&
+         !bd_type_equal(&f->values[f->results[from]].type, type))
+    ++from;
+  return from;
+}
+
 static void add_restores(applying *a) {
   const bd_function *f = a->source, *b = a->source_backward;
   bd_id *old_param = BD_NEW_ARRAY(a->ctx->arena, bd_id, f->value_count);
@@ -143,11 +143,13 @@ static void add_restores(applying *a) {
         a->backward->is_weight[a->backward->param_count - 1] = true;
   }
   a->backward->restore_count = a->backward->param_count;
+  int result = 0;
   for (int i = b->restore_count; i < b->param_count; ++i) {
     const bd_value *value = &b->values[b->params[i]];
+    result = next_result(f, result, b->param_count - i, &value->type);
     bd_id id = bd_function_add_param(a->ctx, a->backward, value->name, value->type);
     a->moved[b->params[i]] = id;
-    take_form(a, id, f->results[i - b->restore_count]);
+    take_form(a, id, f->results[result++]);
   }
 }
 

@@ -30,11 +30,13 @@ static void add_params(partition *p) {
   to->restore_count = p->source->restore_count;
 }
 
-// Sums of gradients, which no forward op governs, are formed in whatever sharding their terms share.
+// Sums and copies of gradients, which no forward op governs, are formed in whatever sharding their terms
+// share.
 static bool is_free_sum(const partition *p, const bd_op *op) {
-  if (p->source->role != BD_ROLE_BACKWARD || op->recomputed || op->kind != BD_OP_ADD) return false;
-  const bd_value *a = &p->source->values[op->in[0]], *b = &p->source->values[op->in[1]];
-  return op->group < 0 && bd_type_equal(&a->type, &b->type);
+  if (p->source->role != BD_ROLE_BACKWARD || op->recomputed || op->group >= 0) return false;
+  if (op->kind == BD_OP_SCALE) return true;
+  const bd_value *a = &p->source->values[op->in[0]], *b = &p->source->values[op->in[op->in_count - 1]];
+  return op->kind == BD_OP_ADD && bd_type_equal(&a->type, &b->type);
 }
 
 // The loops that produce a given sharding of a pointwise result.
@@ -51,11 +53,11 @@ static void choose_shardings(partition *p, const bd_op *op, const bd_index_map *
   const bd_mesh *mesh = &p->versions.module->mesh;
   if (is_free_sum(p, op)) {
     const bd_sharding *terms[2];
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < op->in_count; ++i) {
       bd_id id = bd_versions_first(&p->versions, op->in[i], 0);
       terms[i] = &p->versions.function->values[id].sharding;
     }
-    made[0] = bd_sum_sharding(p->versions.module, &p->source->values[op->out[0]].type, 2, terms);
+    made[0] = bd_sum_sharding(p->versions.module, &p->source->values[op->out[0]].type, op->in_count, terms);
     need[0] = need[1] = made[0];
     split_from_result(map, &made[0], split);
     return;

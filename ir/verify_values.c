@@ -37,7 +37,7 @@ static bd_status verify_value(bd_verifier *v, const bd_function *function, bd_id
     return bd_fail(v->ctx, BD_INVALID, loc, "a value's name is made of letters, digits, _ and .");
   BD_TRY(bd_verify_type(v, loc, bd_intern_f(v->ctx, "%%%s", value->name), &value->type));
   if (value->has_sharding) BD_TRY(verify_sharding(v, loc, value));
-  if (value->segment != BD_SEGMENT_NONE && v->module->stage != BD_STAGE_EXEC)
+  if (value->segment != BD_SEGMENT_NONE && v->module->stage < BD_STAGE_SPMD)
     return bd_fail(v->ctx, BD_INVALID, loc, "%%%s has a place in a %s module", value->name,
                    bd_stage_name(v->module->stage));
   if ((unsigned)value->segment >= BD_SEGMENT_COUNT || value->offset_bytes < 0)

@@ -1,0 +1,210 @@
+// Every function of small models under random strategies: what the ranks compute together is what the
+// unsharded function computes, forward and backward.
+#include "frontend/frontend.h"
+#include "ir/index.h"
+#include "ir/partition.h"
+#include "ir/pass.h"
+#include "support_spmd.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+typedef struct dice {
+  uint64_t state;
+} dice;
+
+static int roll(dice *d, int sides) {
+  d->state = d->state * 6364136223846793005u + 1442695040888963407u;
+  return (int)((d->state >> 33) % (uint64_t)sides);
+}
+
+static bd_module *load(bd_ctx *ctx, const char *name) {
+  bd_model_options options = {.sequence = 6, .vocabulary = 11};
+  bd_module *graph = NULL, *train = NULL;
+  bd_status status = bd_model_load(ctx, name, &options, &graph);
+  if (status == BD_OK) status = bd_pass_autodiff(ctx, graph, &train);
+  bd_diags_print(ctx, stderr, false);
+  assert_int_equal(status, BD_OK);
+  return train;
+}
+
+static bool form_fits(const bd_mesh *mesh, const bd_type *type, int64_t batch,
+                      const bd_sharding *form) {
+  for (int d = 0; d < type->rank; ++d) {
+    int users = 0;
+    for (int axis = 0; axis < mesh->axes; ++axis)
+      users += form->at[axis] == d;
+    bool exact = users > 1 || type->dims[d] == BD_DIM_BATCH;
+    if (exact && bd_extent(type->dims[d], batch) % bd_sharding_parts(mesh, form, d) != 0)
+      return false;
+  }
+  return true;
+}
+
+static bd_sharding random_form(dice *d, const bd_mesh *mesh, const bd_type *type, int64_t batch) {
+  bd_sharding form = bd_sharding_replicated();
+  for (int axis = 0; axis < mesh->axes; ++axis) {
+    form.at[axis] = (int8_t)(roll(d, type->rank + 1) - 1);
+    if (!form_fits(mesh, type, batch, &form)) form.at[axis] = BD_REPLICATED;
+  }
+  return form;
+}
+
+static void random_split(dice *d, const bd_mesh *mesh, int64_t batch, const bd_index_map *map,
+                         char letters[BD_MAX_AXES]) {
+  int8_t split[BD_MAX_AXES] = {-1, -1, -1, -1};
+  for (int axis = 0; axis < BD_MAX_AXES; ++axis) {
+    letters[axis] = '-';
+    if (axis >= mesh->axes || map->loops == 0 || roll(d, 4) == 0) continue;
+    split[axis] = (int8_t)roll(d, map->loops);
+    if (bd_split_valid(map, mesh, batch, split)) letters[axis] = map->loop[split[axis]].letter;
+    else split[axis] = -1;
+  }
+}
+
+static bd_strategy random_strategy(bd_ctx *ctx, dice *d, const bd_mesh *mesh, int64_t batch,
+                                   const bd_function *f) {
+  bd_strategy s = {.name = "variant", .function = f->name};
+  s.op_count = f->op_count;
+  s.value_count = f->value_count;
+  s.split = bd_arena_array(ctx->arena, (size_t)f->op_count, sizeof *s.split);
+  s.form = BD_NEW_ARRAY(ctx->arena, bd_sharding, f->value_count);
+  s.saved = BD_NEW_ARRAY(ctx->arena, bool, f->value_count);
+  for (int i = 0; i < f->op_count; ++i) {
+    bd_index_map map;
+    bd_type types[BD_MAX_RESULTS];
+    assert_int_equal(bd_op_infer(ctx, f, &f->ops[i], &map, types), BD_OK);
+    random_split(d, mesh, batch, &map, s.split[i]);
+  }
+  for (bd_id v = 0; v < f->value_count; ++v) {
+    s.form[v] = random_form(d, mesh, &f->values[v].type, batch);
+    s.saved[v] = roll(d, 2) == 0;
+  }
+  return s;
+}
+
+static bd_tensor random_tensor(bd_ctx *ctx, dice *d, bd_type type, int64_t batch) {
+  for (int i = 0; i < type.rank; ++i)
+    type.dims[i] = bd_extent(type.dims[i], batch);
+  int64_t count = bd_type_elements(&type, batch);
+  bd_tensor tensor = {type, BD_NEW_ARRAY(ctx->arena, double, count)};
+  for (int64_t i = 0; i < count; ++i)
+    tensor.data[i] = bd_dtype_is_float(type.dtype) ? (roll(d, 2001) - 1000) / 1000.0 : roll(d, 11);
+  return tensor;
+}
+
+typedef struct trial {
+  bd_ctx *ctx;
+  dice *dice;
+  const bd_module *train;
+  bd_module *sharded;
+  const bd_function *source, *source_backward;
+  bd_function *forward, *backward; // spmd
+  bd_tensor *whole;                // per value of `source`
+  bd_random_key key;
+} trial;
+
+static void hold(trial *t, const bd_function *spmd, bd_id id, const spmd_value *values,
+                 const bd_tensor *whole) {
+  double difference =
+      spmd_difference(t->ctx, t->sharded, &spmd->values[id].sharding, &values[id], whole);
+  if (difference > 1e-9) {
+    bd_text text = bd_text_init(t->ctx->arena);
+    bd_module_print(t->sharded, &text);
+    print_error("%s: %%%s is off by %g\n%s", spmd->name, spmd->values[id].name, difference, text.data);
+  }
+  assert_true(difference <= 1e-9);
+}
+
+static spmd_value *run_forward(trial *t) {
+  const bd_function *f = t->source;
+  bd_tensor *in = BD_NEW_ARRAY(t->ctx->arena, bd_tensor, f->param_count), *results;
+  spmd_value *parts = BD_NEW_ARRAY(t->ctx->arena, spmd_value, f->param_count);
+  for (int i = 0; i < f->param_count; ++i) {
+    in[i] = random_tensor(t->ctx, t->dice, f->values[f->params[i]].type, t->sharded->micro_batch);
+    parts[i] = spmd_scatter(t->ctx, t->sharded,
+                            &t->forward->values[t->forward->params[i]].sharding, &in[i]);
+  }
+  assert_int_equal(
+      bd_interpret_function(t->ctx, t->train, f, in, &t->key, &results, &t->whole), BD_OK);
+  spmd_value *values = spmd_run(t->ctx, t->sharded, t->forward, parts, &t->key);
+  for (int i = 0; i < f->result_count; ++i)
+    hold(t, t->forward, t->forward->results[i], values, &results[i]);
+  return values;
+}
+
+static void run_backward(trial *t, const spmd_value *saved) {
+  const bd_function *b = t->source_backward, *spmd = t->backward;
+  bd_tensor *in = BD_NEW_ARRAY(t->ctx->arena, bd_tensor, b->param_count), *results;
+  spmd_value *parts = BD_NEW_ARRAY(t->ctx->arena, spmd_value, spmd->param_count);
+  for (int i = 0; i < b->restore_count; ++i)
+    in[i] = t->whole[t->source->saves[i]];
+  assert_int_equal(spmd->restore_count, t->forward->save_count);
+  for (int i = 0; i < spmd->restore_count; ++i) {
+    parts[i] = saved[t->forward->saves[i]];
+    assert_true(bd_sharding_equal(&t->forward->values[t->forward->saves[i]].sharding,
+                                  &spmd->values[spmd->params[i]].sharding));
+  }
+  for (int i = b->restore_count, to = spmd->restore_count; i < b->param_count; ++i, ++to) {
+    in[i] = random_tensor(t->ctx, t->dice, b->values[b->params[i]].type, t->sharded->micro_batch);
+    parts[to] =
+        spmd_scatter(t->ctx, t->sharded, &spmd->values[spmd->params[to]].sharding, &in[i]);
+  }
+  assert_int_equal(bd_interpret_function(t->ctx, t->train, b, in, &t->key, &results, NULL), BD_OK);
+  spmd_value *values = spmd_run(t->ctx, t->sharded, spmd, parts, &t->key);
+  for (int i = 0; i < b->result_count; ++i)
+    hold(t, spmd, spmd->results[i], values, &results[i]);
+}
+
+static void try_function(bd_ctx *ctx, dice *d, const bd_module *train, const bd_function *f,
+                         bd_mesh mesh) {
+  bd_module *sharded = bd_module_create(ctx, BD_STAGE_SHARDED, "trial");
+  sharded->mesh = mesh;
+  sharded->stages = 1;
+  sharded->micro_batch = 4;
+  bd_strategy s = random_strategy(ctx, d, &mesh, 4, f);
+  bd_function *forward, *backward;
+  trial t = {.ctx = ctx, .dice = d, .train = train, .sharded = sharded, .source = f};
+  t.key.seed = 5;
+  bd_status status = bd_apply_strategy(ctx, train, &mesh, 4, &s, &forward, &backward);
+  bd_diags_print(ctx, stderr, false);
+  assert_int_equal(status, BD_OK);
+  bd_module_add_function(ctx, sharded, forward);
+  if (backward) bd_module_add_function(ctx, sharded, backward);
+  assert_int_equal(bd_partition_function(ctx, sharded, forward, &t.forward), BD_OK);
+  spmd_value *saved = run_forward(&t);
+  if (!backward) return;
+  t.source_backward = bd_module_find(train, f->peer);
+  assert_int_equal(bd_partition_function(ctx, sharded, backward, &t.backward), BD_OK);
+  run_backward(&t, saved);
+}
+
+static void test_random_strategies(void **state) {
+  (void)state;
+  static const bd_mesh meshes[] = {{1, {2}}, {1, {3}}, {1, {4}}, {2, {2, 2}}, {3, {2, 1, 2}}};
+  static const char *const models[] = {"gpt2-tiny", "llama-tiny"};
+  dice d = {7};
+  bd_ctx *ctx = bd_ctx_create();
+  for (int m = 0; m < 2; ++m) {
+    bd_module *train = load(ctx, models[m]);
+    bd_arena *home = ctx->arena, *scratch = bd_ctx_create_arena(ctx);
+    for (int i = 0; i < 40; ++i)
+      for (int f = 0; f < train->function_count; ++f) {
+        if (train->functions[f]->role != BD_ROLE_FORWARD) continue;
+        ctx->arena = scratch;
+        try_function(ctx, &d, train, train->functions[f], meshes[roll(&d, 5)]);
+        bd_arena_reset(scratch);
+        ctx->arena = home;
+      }
+    bd_arena_destroy(scratch);
+  }
+  bd_ctx_destroy(ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_strategies)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
