@@ -1,0 +1,53 @@
+#include "planner/assemble.h"
+#include <math.h>
+#include <string.h>
+
+// The plan's index of a candidate's strategy, added on first use.
+static int use_strategy(bd_ctx *ctx, bd_plan *plan, const bd_strategy *strategy, int *slot) {
+  if (*slot >= 0) return *slot;
+  int same = 0;
+  for (int i = 0; i < plan->strategy_count; i++)
+    same += strcmp(plan->strategies[i].function, strategy->function) == 0;
+  bd_strategy *out = &plan->strategies[plan->strategy_count];
+  *out = *strategy;
+  out->name = bd_intern_f(ctx, "%s.%d", strategy->function, same);
+  return *slot = plan->strategy_count++;
+}
+
+static unsigned every_axis(const bd_mesh *mesh) { return (1u << mesh->axes) - 1; }
+
+bd_status bd_plan_assemble(bd_ctx *ctx, const bd_plan_request *request, const bd_cluster *cluster,
+                           const bd_pipeline_problem *problem, const bd_setting *setting,
+                           const int *count, bd_plan *out) {
+  int candidates = bd_pipeline_candidates(problem), layer = 0;
+  *out = (bd_plan){
+      .model = request->model,
+      .target = request->target,
+      .optimizer = request->optimizer,
+      .precision = request->precision,
+      .global_batch = request->global_batch,
+      .micro_batch = setting->micro_batch,
+      .sequence = request->sequence,
+      .schedule = problem->schedule,
+      .mesh = setting->mesh,
+      .stages = setting->stages,
+      .threads_per_rank = cluster->threads_per_device,
+      .zero_axes = problem->zero ? every_axis(&setting->mesh) : 0,
+      .bound_seconds = 0,
+  };
+  out->strategies = BD_NEW_ARRAY(ctx->arena, bd_strategy, candidates);
+  out->ranges = BD_NEW_ARRAY(ctx->arena, bd_layer_range, candidates * setting->stages);
+  int *slot = BD_NEW_ARRAY(ctx->arena, int, candidates);
+  memset(slot, -1, sizeof *slot * (size_t)candidates);
+  for (int s = 0; s < setting->stages; s++)
+    for (int r = 0; r < problem->run_count; r++)
+      for (int k = 0; k < problem->runs[r].candidate_count; k++) {
+        int layers = count[bd_pipeline_index(problem, s, r, k)];
+        if (!layers) continue;
+        const bd_strategy *strategy = &problem->runs[r].candidates[k].strategy;
+        int index = use_strategy(ctx, out, strategy, &slot[bd_pipeline_index(problem, 0, r, k)]);
+        out->ranges[out->range_count++] = (bd_layer_range){layer, layers, index, s};
+        layer += layers;
+      }
+  return BD_OK;
+}

@@ -1,0 +1,22 @@
+// A solved pipeline becomes a plan.
+#ifndef BD_PLANNER_ASSEMBLE_H
+#define BD_PLANNER_ASSEMBLE_H
+#include "planner/pipeline.h"
+#include "planner/planner.h"
+
+// What one pipeline problem holds fixed.
+typedef struct bd_setting {
+  int stages;
+  bd_mesh mesh;
+  int64_t micro_batch;
+  bd_boundary boundary;
+} bd_setting;
+
+// Strategies that are used get names ("block.0"); layers of a run that share a stage are ordered by
+// strategy. Predictions are left to bd_plan_predict.
+BD_NODISCARD bd_status bd_plan_assemble(bd_ctx *ctx, const bd_plan_request *request,
+                                        const bd_cluster *cluster,
+                                        const bd_pipeline_problem *problem,
+                                        const bd_setting *setting, const int *count,
+                                        bd_plan *out_plan);
+#endif

@@ -1,0 +1,273 @@
+// The pipeline search: every degree, mesh, micro-batch, boundary and schedule, each bounded before it is
+// solved and dropped when it cannot beat the incumbent.
+#include "planner/assemble.h"
+#include "planner/pipeline.h"
+#include "planner/planner.h"
+#include "planner/space.h"
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+// A solved problem whose exact bytes exceed the cap is solved again with as much less room.
+#define CAP_ROUNDS 4
+#define LAYER_LIMIT_SECONDS 10.0
+#define PIPELINE_LIMIT_SECONDS 10.0
+
+typedef struct search {
+  bd_ctx *ctx;
+  const bd_module *train;
+  const bd_cluster *cluster;
+  const bd_plan_request *request;
+  bd_model_runs runs;
+  int64_t cap_bytes;
+  double deadline, bound;
+  bool cut; // the time ran out before the space was searched
+  bd_plan best;
+  bool found;
+  bd_plan leanest; // of all that do not fit
+  int64_t leanest_bytes;
+  int tried, dropped;
+  bd_alternative *alternatives;
+  int alternative_count, alternative_capacity;
+} search;
+
+static double now_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int64_t plan_bytes(const bd_plan *plan) {
+  int64_t most = 0;
+  for (int s = 0; s < plan->stages; s++)
+    if (plan->predicted[s].memory.total_bytes > most) most = plan->predicted[s].memory.total_bytes;
+  return most;
+}
+
+static bd_alternative *find_alternative(search *s, const char *what) {
+  for (int i = 0; i < s->alternative_count; i++)
+    if (strcmp(s->alternatives[i].what, what) == 0) return &s->alternatives[i];
+  if (s->alternative_count == s->alternative_capacity) {
+    int wanted = s->alternative_capacity ? 2 * s->alternative_capacity : 16;
+    s->alternatives = bd_arena_grow(s->ctx->arena, s->alternatives, (size_t)s->alternative_count,
+                                    (size_t)wanted, sizeof *s->alternatives);
+    s->alternative_capacity = wanted;
+  }
+  s->alternatives[s->alternative_count] = (bd_alternative){what, INFINITY, INT64_MAX};
+  return &s->alternatives[s->alternative_count++];
+}
+
+// Alternatives are the meshes and degrees, each with its best plan.
+static void note_alternative(search *s, const bd_plan *plan, int64_t lacking) {
+  const char *mesh = "";
+  for (int a = 0; a < plan->mesh.axes; a++)
+    mesh = bd_intern_f(s->ctx, "%s%s%d", mesh, a ? "x" : "", plan->mesh.size[a]);
+  const char *what = bd_intern_f(s->ctx, "stages=%d mesh=%s", plan->stages, mesh);
+  bd_alternative *entry = find_alternative(s, what);
+  if (lacking <= 0 && plan->step_seconds < entry->step_seconds) {
+    entry->step_seconds = plan->step_seconds;
+    entry->lacking_bytes = 0;
+  } else if (lacking > 0 && isinf(entry->step_seconds) && lacking < entry->lacking_bytes) {
+    entry->lacking_bytes = lacking;
+  }
+}
+
+static void offer(search *s, const bd_plan *plan) {
+  int64_t bytes = plan_bytes(plan), lacking = bytes - s->cap_bytes;
+  note_alternative(s, plan, lacking);
+  if (lacking > 0) {
+    if (s->leanest_bytes && bytes >= s->leanest_bytes) return;
+    s->leanest = *plan;
+    s->leanest_bytes = bytes;
+  } else if (!s->found || plan->step_seconds < s->best.step_seconds) {
+    s->best = *plan;
+    s->found = true;
+  }
+}
+
+static bd_status assemble(search *s, const bd_pipeline_problem *problem, const bd_setting *setting,
+                          const int *count, bd_plan *out) {
+  BD_TRY(bd_plan_assemble(s->ctx, s->request, s->cluster, problem, setting, count, out));
+  out->cap_bytes = s->cap_bytes;
+  return bd_plan_predict(s->ctx, s->train, s->cluster, out);
+}
+
+// The exact bytes are known only of a whole plan: the room is narrowed by what a plan exceeds it.
+static bd_status solve_setting(search *s, bd_pipeline_problem *problem, const bd_setting *setting) {
+  double cutoff = s->found ? s->best.step_seconds : INFINITY;
+  bd_pipeline pipeline;
+  bd_plan plan;
+  for (int round = 0; round < CAP_ROUNDS; round++) {
+    BD_TRY(bd_pipeline_solve(s->ctx, problem, PIPELINE_LIMIT_SECONDS, cutoff, &pipeline));
+    if (!pipeline.feasible) break;
+    BD_TRY(assemble(s, problem, setting, pipeline.count, &plan));
+    offer(s, &plan);
+    int64_t over = plan_bytes(&plan) - s->cap_bytes;
+    if (over <= 0) return BD_OK;
+    problem->cap_bytes -= over;
+    if (problem->cap_bytes <= 0) break;
+  }
+  if (s->found) return BD_OK;
+  BD_TRY(bd_pipeline_leanest(s->ctx, problem, PIPELINE_LIMIT_SECONDS, &pipeline));
+  if (!pipeline.feasible) return BD_OK;
+  BD_TRY(assemble(s, problem, setting, pipeline.count, &plan));
+  offer(s, &plan);
+  return BD_OK;
+}
+
+static double boundary_seconds(const search *s, const bd_setting *setting,
+                               const bd_pipeline_run *run) {
+  bd_cost_model cost = {s->cluster, setting->mesh, setting->micro_batch};
+  const bd_link *link = bd_cost_stage_link(&cost);
+  return link->latency_seconds +
+         (double)run->candidates[0].boundary_bytes / link->bytes_per_second;
+}
+
+// Candidates of every run; false when some run has none.
+static bd_status find_candidates(search *s, const bd_setting *setting, bd_pipeline_run *runs,
+                                 double *out_proven, bool *out_any) {
+  int micro_batches = (int)(s->request->global_batch / setting->micro_batch);
+  *out_proven = 0;
+  *out_any = true;
+  for (int r = 0; r < s->runs.count; r++) {
+    const bd_run *run = &s->runs.runs[r];
+    bd_layer_request request = {
+        .train = s->train,
+        .cost = {s->cluster, setting->mesh, setting->micro_batch},
+        .function = run->function,
+        .tied = run->tied,
+        .boundary = setting->boundary,
+        .micro_batches = micro_batches,
+        .in_flight = micro_batches < setting->stages ? micro_batches : setting->stages,
+        .optimizer_bytes = (int)bd_optimizer_state_bytes(s->request->optimizer),
+        .recompute = s->request->recompute,
+        .limit_seconds = LAYER_LIMIT_SECONDS,
+    };
+    bd_layer_candidate *candidates;
+    BD_TRY(bd_layer_candidates(s->ctx, &request, &candidates, &runs[r].candidate_count));
+    if (!runs[r].candidate_count) {
+      *out_any = false;
+      return BD_OK;
+    }
+    runs[r].first = run->first;
+    runs[r].calls = run->calls;
+    runs[r].candidates = candidates;
+    *out_proven += run->calls * candidates[0].proven_seconds;
+  }
+  return BD_OK;
+}
+
+// No plan of the setting takes less: each stage does at least its share of every micro-batch.
+static double setting_bound(const search *s, const bd_setting *setting, double proven) {
+  double micro_batches = (double)(s->request->global_batch / setting->micro_batch);
+  return proven * micro_batches / setting->stages;
+}
+
+static bd_status try_setting(search *s, bd_setting *setting) {
+  bd_pipeline_run *runs = BD_NEW_ARRAY(s->ctx->arena, bd_pipeline_run, s->runs.count);
+  double proven;
+  bool any;
+  BD_TRY(find_candidates(s, setting, runs, &proven, &any));
+  if (!any) return BD_OK;
+  double bound = setting_bound(s, setting, proven);
+  s->bound = fmin(s->bound, bound);
+  if (s->found && bound >= s->best.step_seconds) {
+    s->dropped++;
+    return BD_OK;
+  }
+  int micro_batches = (int)(s->request->global_batch / setting->micro_batch);
+  double send = boundary_seconds(s, setting, &runs[0]);
+  for (int schedule = 0; schedule < BD_SCHEDULE_COUNT; schedule++)
+    for (int zero = 0; zero < 2; zero++) {
+      bool pinned = (s->request->schedule >= 0 && schedule != s->request->schedule) ||
+                    (s->request->zero >= 0 && zero != s->request->zero);
+      bool same = setting->stages == 1 && s->request->schedule < 0 && schedule == BD_SCHEDULE_GPIPE;
+      if (pinned || same) continue;
+      bd_pipeline_problem problem = {setting->stages, micro_batches, (bd_schedule)schedule, zero,
+                                     s->runs.count,   runs,          send,
+                                     s->cap_bytes};
+      s->tried++;
+      BD_TRY(solve_setting(s, &problem, setting));
+    }
+  return BD_OK;
+}
+
+static bool mesh_pinned_away(const bd_plan_request *request, const bd_mesh *mesh) {
+  if (!request->mesh.axes) return false;
+  if (request->mesh.axes != mesh->axes) return true;
+  for (int a = 0; a < mesh->axes; a++)
+    if (request->mesh.size[a] != mesh->size[a]) return true;
+  return false;
+}
+
+static bd_status try_mesh(search *s, int stages, const bd_mesh *mesh) {
+  const bd_plan_request *request = s->request;
+  for (int64_t micro = 1; micro <= request->global_batch; micro++) {
+    if (request->global_batch % micro) continue;
+    if (request->micro_batch && micro != request->micro_batch) continue;
+    bd_boundary *boundaries;
+    int count = bd_space_boundaries(s->ctx, mesh, micro, request->sequence, s->runs.any_tied,
+                                    &boundaries);
+    for (int b = 0; b < count; b++) {
+      if (now_seconds() > s->deadline && (s->found || s->leanest_bytes)) {
+        s->cut = true;
+        return BD_OK;
+      }
+      bd_setting setting = {stages, *mesh, micro, boundaries[b]};
+      BD_TRY(try_setting(s, &setting));
+    }
+  }
+  return BD_OK;
+}
+
+static bd_status try_all(search *s) {
+  int devices = bd_cluster_devices(s->cluster), layers = 0;
+  for (int r = 0; r < s->runs.count; r++) layers += s->runs.runs[r].calls;
+  for (int stages = 1; stages <= devices && stages <= layers && stages <= BD_MAX_STAGES; stages++) {
+    if (devices % stages || (s->request->stages && stages != s->request->stages)) continue;
+    bd_mesh *meshes;
+    int count = bd_space_meshes(s->ctx, devices / stages, &meshes);
+    for (int m = 0; m < count; m++)
+      if (!mesh_pinned_away(s->request, &meshes[m])) BD_TRY(try_mesh(s, stages, &meshes[m]));
+  }
+  return BD_OK;
+}
+
+static bd_status refuse(search *s) {
+  if (!s->leanest_bytes)
+    return bd_fail(s->ctx, BD_INFEASIBLE, BD_NOWHERE,
+                   "no plan runs '%s' on %d devices with these pins and a global batch of %lld",
+                   s->request->model, bd_cluster_devices(s->cluster),
+                   (long long)s->request->global_batch);
+  bd_fail(s->ctx, BD_INFEASIBLE, BD_NOWHERE,
+          "no plan fits: the leanest needs %lld bytes a rank, the cap is %lld: %lld bytes are lacking",
+          (long long)s->leanest_bytes, (long long)s->cap_bytes,
+          (long long)(s->leanest_bytes - s->cap_bytes));
+  bd_note(s->ctx, BD_NOWHERE,
+          "the nearest plan has %d stages, %d devices each, a micro-batch of %lld, schedule %s; a "
+          "higher --memory-cap, more devices, or a smaller --seq would help",
+          s->leanest.stages, bd_mesh_devices(&s->leanest.mesh), (long long)s->leanest.micro_batch,
+          bd_schedule_name(s->leanest.schedule));
+  return BD_INFEASIBLE;
+}
+
+bd_status bd_plan_search(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                         const bd_plan_request *request, bd_plan *out_plan) {
+  search s = {.ctx = ctx, .train = train, .cluster = cluster, .request = request};
+  s.runs = bd_model_runs_find(ctx, train);
+  s.cap_bytes = cluster->memory_bytes - cluster->reserved_bytes;
+  if (request->cap_bytes && request->cap_bytes < s.cap_bytes) s.cap_bytes = request->cap_bytes;
+  s.deadline = now_seconds() + request->limit_seconds;
+  s.bound = INFINITY;
+  BD_TRY(try_all(&s));
+  if (!s.found) return refuse(&s);
+  *out_plan = s.best;
+  out_plan->bound_seconds = s.cut ? 0 : s.bound;
+  out_plan->gap = s.cut ? INFINITY : s.best.step_seconds / s.bound - 1;
+  out_plan->search = bd_intern_f(
+      ctx, "%s: %d settings solved, %d dropped by their bound",
+      s.cut ? "stopped by the time limit, no bound" : "whole space searched", s.tried, s.dropped);
+  out_plan->alternatives = s.alternatives;
+  out_plan->alternative_count = s.alternative_count;
+  return BD_OK;
+}
