@@ -46,6 +46,24 @@ static void split_from_result(const bd_index_map *map, const bd_sharding *shardi
     split[axis] = sharding->at[axis] >= 0 ? map->out[0][sharding->at[axis]] : -1;
 }
 
+// Moves or scales elements: applied to every rank's summand it gives the summands of the result.
+static bool keeps_sums(const bd_op *op) {
+  return op->kind == BD_OP_SLICE || op->kind == BD_OP_PAD || op->kind == BD_OP_RESHAPE ||
+         op->kind == BD_OP_PERMUTE || op->kind == BD_OP_REDUCE_SUM || op->kind == BD_OP_SCALE ||
+         op->kind == BD_OP_NEG;
+}
+
+// Lets the partial sums of gradients pass through such ops, so that weights behind them are not reduced
+// in every micro-batch.
+static void pass_partial_sums(partition *p, const bd_op *op, bd_sharding *need, bd_sharding *made) {
+  if (p->source->role != BD_ROLE_BACKWARD || op->recomputed || !keeps_sums(op)) return;
+  bd_id id = bd_versions_first(&p->versions, op->in[0], 0);
+  const bd_sharding *have = &p->versions.function->values[id].sharding;
+  for (int axis = 0; axis < BD_MAX_AXES; ++axis)
+    if (have->at[axis] == BD_PARTIAL_SUM && op->split[axis] < 0)
+      need->at[axis] = made->at[axis] = BD_PARTIAL_SUM;
+}
+
 // What the op reads of each operand and makes of each result, and its split.
 static void choose_shardings(partition *p, const bd_op *op, const bd_index_map *map,
                              bd_sharding need[BD_MAX_OPERANDS], bd_sharding made[BD_MAX_RESULTS],
@@ -68,6 +86,7 @@ static void choose_shardings(partition *p, const bd_op *op, const bd_index_map *
     need[i] = bd_split_operand(map, mesh, split, i);
   for (int i = 0; i < op->out_count; ++i)
     made[i] = bd_split_result(map, mesh, split, i);
+  pass_partial_sums(p, op, need, made);
 }
 
 // A result under its own name, and under its form when it has one. The value that settles keeps the name.

@@ -191,7 +191,7 @@ static void test_random_strategies(void **state) {
   for (int m = 0; m < 2; ++m) {
     bd_module *train = load(ctx, models[m]);
     bd_arena *home = ctx->arena, *scratch = bd_ctx_create_arena(ctx);
-    for (int i = 0; i < 40; ++i)
+    for (int i = 0; i < 15; ++i)
       for (int f = 0; f < train->function_count; ++f) {
         if (train->functions[f]->role != BD_ROLE_FORWARD) continue;
         ctx->arena = scratch;

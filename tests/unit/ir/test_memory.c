@@ -1,0 +1,193 @@
+// Placement never overlaps what lives at the same time, and a stage's bytes are those of its parts.
+#include "frontend/frontend.h"
+#include "ir/fuse.h"
+#include "ir/index.h"
+#include "ir/layout.h"
+#include "ir/memory_fit.h"
+#include "ir/partition.h"
+#include "ir/pass.h"
+#include "runtime/braid_rt_abi.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void test_fit(void **state) {
+  (void)state;
+  bd_ctx *ctx = bd_ctx_create();
+  uint64_t seed = 3;
+  for (int trial = 0; trial < 500; ++trial) {
+    bd_buffer b[12];
+    int64_t most = 0;
+    for (int i = 0; i < 12; ++i) {
+      seed = seed * 6364136223846793005u + 1442695040888963407u;
+      int first = (int)(seed >> 40) % 10, length = (int)(seed >> 50) % 5;
+      b[i] = (bd_buffer){first, first + length, 256 * (int64_t)(1 + (seed >> 33) % 7), -1};
+    }
+    int64_t height = bd_fit_buffers(ctx, b, 12);
+    for (int i = 0; i < 12; ++i) {
+      assert_true(b[i].offset_bytes >= 0 && b[i].offset_bytes + b[i].bytes <= height);
+      if (b[i].offset_bytes + b[i].bytes > most) most = b[i].offset_bytes + b[i].bytes;
+      for (int j = 0; j < i; ++j) {
+        bool together = b[i].first <= b[j].last && b[j].first <= b[i].last;
+        bool apart = b[i].offset_bytes + b[i].bytes <= b[j].offset_bytes ||
+                     b[j].offset_bytes + b[j].bytes <= b[i].offset_bytes;
+        assert_true(!together || apart);
+      }
+    }
+    assert_int_equal(most, height);
+  }
+  bd_ctx_destroy(ctx);
+}
+
+// Data parallel over axis 0, every value saved, calls spread evenly over the stages.
+static bd_plan plan_of(bd_ctx *ctx, const bd_module *train, int stages) {
+  bd_plan plan = {.micro_batch = 4, .global_batch = 32, .stages = stages, .optimizer = "adamw"};
+  plan.mesh = (bd_mesh){1, {2}};
+  plan.strategies = BD_NEW_ARRAY(ctx->arena, bd_strategy, train->function_count);
+  for (int i = 0; i < train->function_count; ++i) {
+    const bd_function *f = train->functions[i];
+    if (f->role != BD_ROLE_FORWARD) continue;
+    bd_strategy *s = &plan.strategies[plan.strategy_count++];
+    *s = (bd_strategy){.name = bd_intern_f(ctx, "%s.0", f->name), .function = f->name,
+                       .op_count = f->op_count, .value_count = f->value_count};
+    s->split = bd_arena_array(ctx->arena, (size_t)f->op_count, sizeof *s->split);
+    s->form = BD_NEW_ARRAY(ctx->arena, bd_sharding, f->value_count);
+    s->saved = BD_NEW_ARRAY(ctx->arena, bool, f->value_count);
+    for (int k = 0; k < f->op_count; ++k) {
+      bd_index_map map;
+      bd_type types[BD_MAX_RESULTS];
+      assert_int_equal(bd_op_infer(ctx, f, &f->ops[k], &map, types), BD_OK);
+      memset(s->split[k], '-', BD_MAX_AXES);
+      for (int loop = 0; loop < map.loops; ++loop)
+        if (map.loop[loop].extent == BD_DIM_BATCH) s->split[k][0] = map.loop[loop].letter;
+    }
+    for (bd_id v = 0; v < f->value_count; ++v) {
+      s->form[v] = bd_sharding_replicated();
+      if (f->values[v].type.rank > 0 && f->values[v].type.dims[0] == BD_DIM_BATCH)
+        s->form[v].at[0] = 0;
+      s->saved[v] = f->values[v].producer >= 0;
+    }
+  }
+  int calls = 0;
+  for (int i = 0; i < train->main->op_count; ++i)
+    if (train->main->ops[i].kind == BD_OP_CALL && !bd_op_find_attr(&train->main->ops[i], "of"))
+      ++calls;
+  plan.ranges = BD_NEW_ARRAY(ctx->arena, bd_layer_range, calls);
+  for (int i = 0, call = 0; call < calls; ++i) {
+    const bd_op *op = &train->main->ops[i];
+    if (op->kind != BD_OP_CALL || bd_op_find_attr(op, "of")) continue;
+    int strategy = 0;
+    while (strcmp(plan.strategies[strategy].function, op->callee) != 0)
+      ++strategy;
+    plan.ranges[plan.range_count++] = (bd_layer_range){call, 1, strategy, call * stages / calls};
+    ++call;
+  }
+  return plan;
+}
+
+static int count_ops(const bd_function *f, bd_op_kind kind) {
+  int count = 0;
+  for (int i = 0; i < f->op_count; ++i)
+    count += f->ops[i].kind == kind;
+  return count;
+}
+
+// Data parallelism: the loss is reduced, nothing else; gradients of weights stay partial sums.
+static void check_data_parallel(const bd_module *spmd) {
+  for (int i = 0; i < spmd->function_count; ++i) {
+    const bd_function *f = spmd->functions[i];
+    int reduced = count_ops(f, BD_OP_ALL_REDUCE);
+    assert_int_equal(count_ops(f, BD_OP_ALL_GATHER) + count_ops(f, BD_OP_REDUCE_SCATTER), 0);
+    bool loss = f->role == BD_ROLE_FORWARD && f->values[f->results[0]].type.rank == 0;
+    assert_int_equal(reduced, loss ? 1 : 0);
+    for (int k = 0; f->role == BD_ROLE_BACKWARD && k < f->result_count; ++k)
+      if (bd_accumulates(f, f->results[k]))
+        assert_int_equal(f->values[f->results[k]].sharding.at[0], BD_PARTIAL_SUM);
+  }
+}
+
+static void check_layout(const bd_module *spmd, const bd_layout *layout) {
+  const bd_function *main = spmd->main;
+  int64_t total = 0;
+  for (int s = 0; s < BD_SEGMENT_COUNT; ++s)
+    total += layout->memory.bytes[s];
+  assert_int_equal(total, layout->memory.total_bytes);
+  for (bd_id a = 0; a < main->value_count; ++a) {
+    const bd_place *p = &layout->values[a];
+    if (p->segment == BD_SEGMENT_NONE) continue;
+    int64_t end = p->offset_bytes + bd_memory_value_bytes(spmd, &main->values[a]);
+    int64_t last = end + (layout->in_flight - 1) * p->slot_bytes;
+    assert_true(last <= layout->memory.bytes[p->segment]);
+    for (bd_id b = 0; b < a; ++b) {
+      const bd_place *q = &layout->values[b];
+      if (q->segment != p->segment || (p->slot_bytes > 0) != (q->slot_bytes > 0)) continue;
+      int64_t q_end = q->offset_bytes + bd_memory_value_bytes(spmd, &main->values[b]);
+      assert_true(end <= q->offset_bytes || q_end <= p->offset_bytes);
+    }
+  }
+  for (int i = 0; i < main->op_count; ++i)
+    for (int k = 0; main->ops[i].stage == layout->stage && k < main->ops[i].in_count; ++k)
+      assert_int_not_equal(layout->values[main->ops[i].in[k]].segment, BD_SEGMENT_NONE);
+}
+
+static void test_stages(void **state) {
+  (void)state;
+  bd_ctx *ctx = bd_ctx_create();
+  static const char *const models[] = {"gpt2-tiny", "llama-tiny"};
+  for (int m = 0; m < 2; ++m)
+    for (int stages = 1; stages <= 3; ++stages) {
+      bd_model_options options = {.sequence = 6, .vocabulary = 11};
+      bd_module *graph, *train, *sharded, *spmd;
+      assert_int_equal(bd_model_load(ctx, models[m], &options, &graph), BD_OK);
+      assert_int_equal(bd_pass_autodiff(ctx, graph, &train), BD_OK);
+      bd_plan plan = plan_of(ctx, train, stages);
+      bd_status status = bd_apply_plan(ctx, train, &plan, &sharded);
+      if (status == BD_OK) status = bd_module_verify(ctx, sharded);
+      if (status == BD_OK) status = bd_partition(ctx, sharded, &spmd);
+      if (status == BD_OK) status = bd_module_verify(ctx, spmd);
+      bd_diags_print(ctx, stderr, false);
+      assert_int_equal(status, BD_OK);
+      check_data_parallel(spmd);
+      assert_int_equal(count_ops(spmd->main, BD_OP_SEND), count_ops(spmd->main, BD_OP_RECV));
+      for (int stage = 0; stage < stages; ++stage) {
+        bd_layout layout;
+        assert_int_equal(bd_layout_of_stage(ctx, spmd, stage, BD_SCHEDULE_1F1B, 8, "adamw", 1, &layout),
+                         BD_OK);
+        check_layout(spmd, &layout);
+      }
+      bd_text text = bd_text_init(ctx->arena), again = bd_text_init(ctx->arena);
+      bd_module *parsed = NULL;
+      bd_module_print(spmd, &text);
+      status = bd_module_parse(ctx, "spmd", text.data, text.length, &parsed);
+      bd_diags_print(ctx, stderr, false);
+      assert_int_equal(status, BD_OK);
+      bd_module_print(parsed, &again);
+      assert_string_equal(text.data, again.data);
+    }
+  bd_ctx_destroy(ctx);
+}
+
+static void test_abi(void **state) {
+  (void)state;
+  assert_int_equal(BD_ATTENTION_SCRATCH_BYTES, bd_rt_attention_workspace_bytes());
+}
+
+static void test_in_flight(void **state) {
+  (void)state;
+  assert_int_equal(bd_schedule_in_flight(BD_SCHEDULE_GPIPE, 0, 4, 8), 8);
+  assert_int_equal(bd_schedule_in_flight(BD_SCHEDULE_1F1B, 0, 4, 8), 4);
+  assert_int_equal(bd_schedule_in_flight(BD_SCHEDULE_1F1B, 3, 4, 8), 1);
+  bd_schedule_phases phases = bd_schedule_get_phases(BD_SCHEDULE_1F1B, 1, 4, 8);
+  assert_int_equal(phases.warmup, 2);
+  assert_int_equal(phases.steady, 6);
+  assert_int_equal(phases.cooldown, 2);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_fit), cmocka_unit_test(test_stages),
+                                     cmocka_unit_test(test_abi), cmocka_unit_test(test_in_flight)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
