@@ -8,7 +8,8 @@ static int64_t elements_of(const bd_type *type) {
 
 // `type` with the symbolic extent bound.
 static bd_type bind_batch(bd_type type, int64_t batch) {
-  for (int d = 0; d < type.rank; d++) type.dims[d] = bd_extent(type.dims[d], batch);
+  for (int d = 0; d < type.rank; d++)
+    type.dims[d] = bd_extent(type.dims[d], batch);
   return type;
 }
 
@@ -54,7 +55,8 @@ static bd_status run_op(bd_ctx *ctx, const bd_function *function, const bd_op *o
                    bd_op_get_info(op->kind)->name);
   assert(op->in_count <= BD_MAX_OPERANDS && op->out_count <= BD_MAX_RESULTS);
   bd_tensor in[BD_MAX_OPERANDS], out[BD_MAX_RESULTS];
-  for (int i = 0; i < op->in_count; i++) in[i] = values[op->in[i]];
+  for (int i = 0; i < op->in_count; i++)
+    in[i] = values[op->in[i]];
   for (int i = 0; i < op->out_count; i++) {
     out[i] = make_tensor(ctx, bind_batch(function->values[op->out[i]].type, batch));
     values[op->out[i]] = out[i];
@@ -67,7 +69,8 @@ static bd_status run_op(bd_ctx *ctx, const bd_function *function, const bd_op *o
 static void collect_results(bd_ctx *ctx, const bd_function *function, const bd_tensor *values,
                             bd_tensor **out_results) {
   bd_tensor *results = BD_NEW_ARRAY(ctx->arena, bd_tensor, function->result_count);
-  for (int i = 0; i < function->result_count; i++) results[i] = values[function->results[i]];
+  for (int i = 0; i < function->result_count; i++)
+    results[i] = values[function->results[i]];
   *out_results = results;
 }
 
@@ -78,7 +81,8 @@ bd_status bd_interpret_function(bd_ctx *ctx, const bd_module *module, const bd_f
   int64_t batch = find_batch(function, in);
   BD_TRY(check_arguments(ctx, function, in, batch));
   bd_tensor *values = BD_NEW_ARRAY(ctx->arena, bd_tensor, function->value_count);
-  for (int i = 0; i < function->param_count; i++) values[function->params[i]] = in[i];
+  for (int i = 0; i < function->param_count; i++)
+    values[function->params[i]] = in[i];
   for (int i = 0; i < function->op_count; i++)
     BD_TRY(run_op(ctx, function, &function->ops[i], key, batch, values));
   collect_results(ctx, function, values, out_results);
@@ -103,15 +107,18 @@ static bd_status make_arguments(runner *run, const bd_function *callee, const bd
   if (of >= 0) {
     const bd_function *forward = bd_module_find(run->module, run->module->main->ops[of].callee);
     if (!forward || forward->save_count != callee->restore_count)
-      return bd_fail(run->ctx, BD_INVALID, op->loc, "%s does not restore what its forward function "
-                     "saves", callee->name);
+      return bd_fail(run->ctx, BD_INVALID, op->loc,
+                     "%s does not restore what its forward function "
+                     "saves",
+                     callee->name);
     for (; restored < callee->restore_count; restored++)
       in[restored] = run->tape[of][forward->saves[restored]];
   }
   if (restored + op->in_count != callee->param_count)
     return bd_fail(run->ctx, BD_INVALID, op->loc, "%s takes %d operands", callee->name,
                    callee->param_count - restored);
-  for (int i = 0; i < op->in_count; i++) in[restored + i] = run->values[op->in[i]];
+  for (int i = 0; i < op->in_count; i++)
+    in[restored + i] = run->values[op->in[i]];
   *out_in = in;
   return BD_OK;
 }
@@ -126,7 +133,8 @@ static bd_status run_call(runner *run, int index) {
   run->key.call = of >= 0 ? of : index;
   BD_TRY(bd_interpret_function(run->ctx, run->module, callee, in, &run->key, &results,
                                &run->tape[index]));
-  for (int i = 0; i < op->out_count; i++) run->values[op->out[i]] = results[i];
+  for (int i = 0; i < op->out_count; i++)
+    run->values[op->out[i]] = results[i];
   return BD_OK;
 }
 
@@ -146,8 +154,10 @@ bd_status bd_interpret_main(bd_ctx *ctx, const bd_module *module, int64_t batch,
     run.values[main->params[i]] = argument;
   }
   for (int i = 0; i < main->op_count; i++) {
-    if (main->ops[i].kind == BD_OP_CALL) BD_TRY(run_call(&run, i));
-    else BD_TRY(run_op(ctx, main, &main->ops[i], &run.key, batch, run.values));
+    if (main->ops[i].kind == BD_OP_CALL)
+      BD_TRY(run_call(&run, i));
+    else
+      BD_TRY(run_op(ctx, main, &main->ops[i], &run.key, batch, run.values));
   }
   collect_results(ctx, main, run.values, out_results);
   return BD_OK;

@@ -39,7 +39,8 @@ static double silu_slope(double x) {
   BD_EVAL(spelling) {                                                                              \
     BD_IGNORE(op, key, scratch);                                                                   \
     int64_t count = bd_tensor_elements(out);                                                       \
-    for (int64_t i = 0; i < count; i++) out->data[i] = spelling(in[0].data[i]);                    \
+    for (int64_t i = 0; i < count; i++)                                                            \
+      out->data[i] = spelling(in[0].data[i]);                                                      \
   }                                                                                                \
   BD_EVAL(spelling##_grad) {                                                                       \
     BD_IGNORE(op, key, scratch);                                                                   \

@@ -1,5 +1,6 @@
-// attention(q, k, v) -> out, lse: softmax(scale q k') v per head, with dropout on the probabilities.
-// Query head h reads key/value head h / (heads / kv_heads). Causal: query i sees keys j <= i.
+// attention(q, k, v) -> out, lse: softmax(scale q k') v per head, with dropout on the
+// probabilities. Query head h reads key/value head h / (heads / kv_heads). Causal: query i sees
+// keys j <= i.
 #include "ir/ops/ops.h"
 #include <math.h>
 
@@ -35,7 +36,8 @@ static int64_t k_row(const shape *s, int64_t b, int64_t j, int64_t h) {
 }
 static double dot(const double *a, const double *b, int64_t n) {
   double sum = 0;
-  for (int64_t i = 0; i < n; i++) sum += a[i] * b[i];
+  for (int64_t i = 0; i < n; i++)
+    sum += a[i] * b[i];
   return sum;
 }
 // What a probability is multiplied by: 0 when dropped, else 1/(1-p).
@@ -55,13 +57,15 @@ static void eval_row(const bd_op *op, const bd_tensor *in, bd_tensor *out, const
     score[j] = s->scale * dot(in[0].data + row * s->d, in[1].data + k_row(s, b, j, h) * s->d, s->d);
     if (score[j] > top) top = score[j];
   }
-  for (int64_t j = 0; j < seen; j++) sum += exp(score[j] - top);
+  for (int64_t j = 0; j < seen; j++)
+    sum += exp(score[j] - top);
   double lse = top + log(sum);
   out[1].data[row] = lse;
   for (int64_t j = 0; j < seen; j++) {
     double weight = exp(score[j] - lse) * kept(op, key, s, b, h, i, j);
     const double *v = in[2].data + k_row(s, b, j, h) * s->d;
-    for (int64_t c = 0; c < s->d; c++) out[0].data[row * s->d + c] += weight * v[c];
+    for (int64_t c = 0; c < s->d; c++)
+      out[0].data[row * s->d + c] += weight * v[c];
   }
 }
 
@@ -70,11 +74,13 @@ BD_EVAL(attention) {
   double *score = BD_NEW_ARRAY(scratch, double, s.tk);
   for (int64_t b = 0; b < s.batch; b++)
     for (int64_t i = 0; i < s.tq; i++)
-      for (int64_t h = 0; h < s.heads; h++) eval_row(op, in, out, key, &s, score, b, i, h);
+      for (int64_t h = 0; h < s.heads; h++)
+        eval_row(op, in, out, key, &s, score, b, i, h);
 }
 
 // Operands: dout, q, k, v, out, lse. With P the probabilities and m the mask over 1-p:
-// dP = m dout v', dS = P (dP - rowsum(dout out)), dq = scale dS k, dk = scale dS' q, dv = (m P)' dout.
+// dP = m dout v', dS = P (dP - rowsum(dout out)), dq = scale dS k, dk = scale dS' q, dv = (m P)'
+// dout.
 BD_EVAL(attention_grad) {
   (void)scratch;
   shape s = shape_of(op, &in[1], &in[2]);

@@ -28,7 +28,8 @@ static bd_status sum_to_operand(bd_ctx *ctx, bd_gradient *g, int i, bd_id value,
   }
   const char *letters = "ABCDEFGH";
   bd_attr rule = bd_attr_string(
-      ctx, "rule", bd_intern_f(ctx, "%.*s->%.*s", rank, letters, rank - lacking, letters + lacking));
+      ctx, "rule",
+      bd_intern_f(ctx, "%.*s->%.*s", rank, letters, rank - lacking, letters + lacking));
   return bd_build(ctx, g->backward, BD_OP_REDUCE_SUM, 1, &value, 1, &rule, g->op->loc, out);
 }
 
@@ -52,8 +53,8 @@ BD_GRADIENT(mul) {
   for (int i = 0; i < 2; i++) {
     if (!g->need[i]) continue;
     bd_id product;
-    BD_TRY(bd_gradient_binary(ctx, g, BD_OP_MUL, g->dout[0], bd_gradient_operand(g, 1 - i),
-                              &product));
+    BD_TRY(
+        bd_gradient_binary(ctx, g, BD_OP_MUL, g->dout[0], bd_gradient_operand(g, 1 - i), &product));
     BD_TRY(sum_to_operand(ctx, g, i, product, &g->din[i]));
   }
   return BD_OK;

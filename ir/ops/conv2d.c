@@ -51,7 +51,8 @@ static void walk(const shape *s, const bd_tensor *in, bd_tensor *out, visit visi
   for (int64_t n = 0; n < s->n; n++)
     for (int64_t o = 0; o < s->o; o++)
       for (int64_t i = 0; i < s->oh; i++)
-        for (int64_t j = 0; j < s->ow; j++) walk_output(s, in, out, visit, n, o, i, j);
+        for (int64_t j = 0; j < s->ow; j++)
+          walk_output(s, in, out, visit, n, o, i, j);
 }
 
 static void forward(const bd_tensor *in, bd_tensor *out, point at) {

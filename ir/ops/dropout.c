@@ -1,4 +1,5 @@
-// dropout: zero with probability p, else scaled by 1/(1-p). Its gradient is itself, at the same site.
+// dropout: zero with probability p, else scaled by 1/(1-p). Its gradient is itself, at the same
+// site.
 #include "ir/ops/ops.h"
 
 bool bd_dropped(const bd_op *op, const bd_random_key *key, double p, int64_t sample,
@@ -16,8 +17,7 @@ BD_EVAL(dropout) {
   int64_t samples = out->type.rank ? out->type.dims[0] : 1;
   int64_t elements = count / samples;
   for (int64_t i = 0; i < count; i++)
-    out->data[i] =
-        bd_dropped(op, key, p, i / elements, i % elements) ? 0 : in[0].data[i] / (1 - p);
+    out->data[i] = bd_dropped(op, key, p, i / elements, i % elements) ? 0 : in[0].data[i] / (1 - p);
 }
 
 BD_GRADIENT(dropout) {

@@ -7,7 +7,8 @@ BD_EVAL(embed) {
   for (int64_t t = 0; t < count; t++) {
     int64_t id = (int64_t)in[1].data[t];
     if (id < 0 || id >= rows) continue;
-    for (int64_t i = 0; i < c; i++) out->data[t * c + i] = in[0].data[id * c + i];
+    for (int64_t i = 0; i < c; i++)
+      out->data[t * c + i] = in[0].data[id * c + i];
   }
 }
 
@@ -17,7 +18,8 @@ BD_EVAL(embed_dw) {
   for (int64_t t = 0; t < count; t++) {
     int64_t id = (int64_t)in[1].data[t];
     if (id < 0 || id >= rows) continue;
-    for (int64_t i = 0; i < c; i++) out->data[id * c + i] += in[0].data[t * c + i];
+    for (int64_t i = 0; i < c; i++)
+      out->data[id * c + i] += in[0].data[t * c + i];
   }
 }
 

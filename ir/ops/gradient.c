@@ -15,7 +15,9 @@ bd_status bd_gradient_like(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, int in_
                            const bd_id *in, int more, const bd_attr *attrs, bd_id *out) {
   int count = g->op->attr_count + more;
   bd_attr *all = BD_NEW_ARRAY(ctx->arena, bd_attr, count);
-  for (int i = 0; i < g->op->attr_count; i++) all[i] = g->op->attrs[i];
-  for (int i = 0; i < more; i++) all[g->op->attr_count + i] = attrs[i];
+  for (int i = 0; i < g->op->attr_count; i++)
+    all[i] = g->op->attrs[i];
+  for (int i = 0; i < more; i++)
+    all[g->op->attr_count + i] = attrs[i];
   return bd_build(ctx, g->backward, kind, in_count, in, count, all, g->op->loc, out);
 }

@@ -9,9 +9,11 @@ BD_EVAL(layernorm) {
   for (int64_t r = 0; r < rows; r++) {
     const double *x = in[0].data + r * c;
     double sum = 0, squares = 0;
-    for (int64_t i = 0; i < c; i++) sum += x[i];
+    for (int64_t i = 0; i < c; i++)
+      sum += x[i];
     double mean = sum / (double)c;
-    for (int64_t i = 0; i < c; i++) squares += (x[i] - mean) * (x[i] - mean);
+    for (int64_t i = 0; i < c; i++)
+      squares += (x[i] - mean) * (x[i] - mean);
     double rstd = 1 / sqrt(squares / (double)c + eps);
     for (int64_t i = 0; i < c; i++)
       out[0].data[r * c + i] = (x[i] - mean) * rstd * in[1].data[i] + in[2].data[i];

@@ -10,7 +10,8 @@ BD_EVAL(lse) {
     double top = x[0], sum = 0;
     for (int64_t i = 1; i < v; i++)
       if (x[i] > top) top = x[i];
-    for (int64_t i = 0; i < v; i++) sum += exp(x[i] - top);
+    for (int64_t i = 0; i < v; i++)
+      sum += exp(x[i] - top);
     out->data[r] = top + log(sum);
   }
 }
@@ -38,8 +39,8 @@ BD_EVAL(xent_grad) {
   }
 }
 
-// Operand 2 must be lse(logits): the gradient with respect to the logits counts their way through it,
-// and the lse itself gets none.
+// Operand 2 must be lse(logits): the gradient with respect to the logits counts their way through
+// it, and the lse itself gets none.
 BD_GRADIENT(xent) {
   const bd_id in[4] = {bd_gradient_operand(g, 0), bd_gradient_operand(g, 1),
                        bd_gradient_operand(g, 2), g->dout[0]};

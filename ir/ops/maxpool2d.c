@@ -28,8 +28,10 @@ static void pool(const bd_op *op, const bd_tensor *x, const bd_type *y, const do
         int64_t best = find_maximum(op, x->data + p * h * w, h, w, i, j);
         int64_t at = (p * oh + i) * ow + j;
         if (best < 0) continue;
-        if (dy) out[p * h * w + best] += dy[at];
-        else out[at] = x->data[p * h * w + best];
+        if (dy)
+          out[p * h * w + best] += dy[at];
+        else
+          out[at] = x->data[p * h * w + best];
       }
 }
 

@@ -24,7 +24,8 @@
 
 static inline int64_t bd_tensor_elements(const bd_tensor *tensor) {
   int64_t elements = 1;
-  for (int d = 0; d < tensor->type.rank; d++) elements *= tensor->type.dims[d];
+  for (int d = 0; d < tensor->type.rank; d++)
+    elements *= tensor->type.dims[d];
   return elements;
 }
 // The extent of the last dimension, which normalizations and losses run over.

@@ -9,9 +9,11 @@ BD_EVAL(rmsnorm) {
   for (int64_t r = 0; r < rows; r++) {
     const double *x = in[0].data + r * c;
     double squares = 0;
-    for (int64_t i = 0; i < c; i++) squares += x[i] * x[i];
+    for (int64_t i = 0; i < c; i++)
+      squares += x[i] * x[i];
     double rstd = 1 / sqrt(squares / (double)c + eps);
-    for (int64_t i = 0; i < c; i++) out[0].data[r * c + i] = x[i] * rstd * in[1].data[i];
+    for (int64_t i = 0; i < c; i++)
+      out[0].data[r * c + i] = x[i] * rstd * in[1].data[i];
     out[1].data[r] = rstd;
   }
 }
@@ -23,7 +25,8 @@ BD_EVAL(rmsnorm_dx) {
   for (int64_t r = 0; r < rows; r++) {
     const double *dy = in[0].data + r * c, *x = in[1].data + r * c;
     double rstd = in[3].data[r], dot = 0;
-    for (int64_t i = 0; i < c; i++) dot += dy[i] * gain[i] * x[i] * rstd;
+    for (int64_t i = 0; i < c; i++)
+      dot += dy[i] * gain[i] * x[i] * rstd;
     for (int64_t i = 0; i < c; i++)
       out->data[r * c + i] = rstd * (dy[i] * gain[i] - x[i] * rstd * dot / (double)c);
   }

@@ -1,5 +1,6 @@
-// rope: rotates pairs (i, i + d/2) of each head by an angle that grows with the position. The gradient
-// turns back. `factor` and its three companions slow the low frequencies as Llama 3.1 does.
+// rope: rotates pairs (i, i + d/2) of each head by an angle that grows with the position. The
+// gradient turns back. `factor` and its three companions slow the low frequencies as Llama 3.1
+// does.
 #include "ir/ops/ops.h"
 #include <math.h>
 

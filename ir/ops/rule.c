@@ -1,5 +1,5 @@
-// Ops whose loops are spelled out in their `rule` attribute: contract, reduce_sum, broadcast, permute.
-// All are sums of products, and so are their gradients, by rules of the same letters.
+// Ops whose loops are spelled out in their `rule` attribute: contract, reduce_sum, broadcast,
+// permute. All are sums of products, and so are their gradients, by rules of the same letters.
 #include "ir/ops/ops.h"
 #include <assert.h>
 #include <string.h>
@@ -40,9 +40,11 @@ static void run(const nest *nest, int operands, const bd_tensor *in, bd_tensor *
     out->data[at[operands]] += product;
     int loop = 0;
     for (; loop < nest->loops; loop++) {
-      for (int t = 0; t <= operands; t++) at[t] += nest->stride[t][loop];
+      for (int t = 0; t <= operands; t++)
+        at[t] += nest->stride[t][loop];
       if (++index[loop] < nest->extent[loop]) break;
-      for (int t = 0; t <= operands; t++) at[t] -= nest->stride[t][loop] * nest->extent[loop];
+      for (int t = 0; t <= operands; t++)
+        at[t] -= nest->stride[t][loop] * nest->extent[loop];
       index[loop] = 0;
     }
     if (loop == nest->loops) return;

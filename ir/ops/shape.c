@@ -19,8 +19,10 @@ static void copy_part(const bd_op *op, const bd_type *whole, int64_t part_extent
                       const double *from, double *to, bool to_whole) {
   int dim = (int)bd_op_int(op, "dim", 0);
   int64_t start = bd_op_int(op, "start", 0), outer = 1, inner = 1;
-  for (int d = 0; d < dim; d++) outer *= whole->dims[d];
-  for (int d = dim + 1; d < whole->rank; d++) inner *= whole->dims[d];
+  for (int d = 0; d < dim; d++)
+    outer *= whole->dims[d];
+  for (int d = dim + 1; d < whole->rank; d++)
+    inner *= whole->dims[d];
   for (int64_t i = 0; i < outer; i++) {
     int64_t in_whole = (i * whole->dims[dim] + start) * inner, in_part = i * part_extent * inner;
     memcpy(to + (to_whole ? in_whole : in_part), from + (to_whole ? in_part : in_whole),
@@ -39,7 +41,8 @@ BD_EVAL(pad) {
   copy_part(op, &out->type, extent, in[0].data, out->data, true);
 }
 
-// slice and pad undo each other: each one's gradient is the other, `size` being the operand's extent.
+// slice and pad undo each other: each one's gradient is the other, `size` being the operand's
+// extent.
 static bd_status undo(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind) {
   int64_t dim = bd_op_int(g->op, "dim", 0);
   const bd_attr attrs[3] = {

@@ -1,5 +1,6 @@
-// The pass `autodiff`: a graph becomes the training of one micro-batch. Results of calls that the loss
-// does not depend on go away. A function whose calls differ in which results matter becomes several.
+// The pass `autodiff`: a graph becomes the training of one micro-batch. Results of calls that the
+// loss does not depend on go away. A function whose calls differ in which results matter becomes
+// several.
 #include "ir/passes/autodiff.h"
 
 #include "ir/pass.h"
@@ -53,7 +54,8 @@ static variant *find_variant(differ *d, const bd_function *source, const bool *u
   variant *made = &d->variants[d->variant_count++];
   made->source = source;
   made->useful = BD_NEW_ARRAY(d->ctx->arena, bool, source->result_count);
-  for (int i = 0; i < source->result_count; i++) made->useful[i] = useful[i];
+  for (int i = 0; i < source->result_count; i++)
+    made->useful[i] = useful[i];
   made->need = BD_NEW_ARRAY(d->ctx->arena, bool, source->param_count);
   return made;
 }
@@ -70,9 +72,11 @@ static bd_status find_calls(differ *d) {
     const bd_function *callee = bd_module_find(d->graph, op->callee);
     if (!callee) return bd_fail(d->ctx, BD_INVALID, op->loc, "no function '%s'", op->callee);
     bool *flags = BD_NEW_ARRAY(d->ctx->arena, bool, op->out_count), any = false;
-    for (int k = 0; k < op->out_count; k++) any |= flags[k] = useful[op->out[k]];
+    for (int k = 0; k < op->out_count; k++)
+      any |= flags[k] = useful[op->out[k]];
     if (!any) continue;
-    for (int k = 0; k < op->in_count; k++) useful[op->in[k]] = true;
+    for (int k = 0; k < op->in_count; k++)
+      useful[op->in[k]] = true;
     d->calls[d->call_count++] = (forward_call){i, find_variant(d, callee, flags), -1};
   }
   for (int i = 0, j = d->call_count - 1; i < j; i++, j--) {
@@ -83,7 +87,8 @@ static bd_status find_calls(differ *d) {
   return BD_OK;
 }
 
-// What depends on weights, in call order; a parameter needs its gradient when any call's operand does.
+// What depends on weights, in call order; a parameter needs its gradient when any call's operand
+// does.
 static void propagate(differ *d) {
   const bd_function *main = d->graph->main;
   for (int i = 0; i < d->graph->weight_count; i++) {
@@ -95,9 +100,11 @@ static void propagate(differ *d) {
     variant *v = d->calls[i].variant;
     bool *operands = BD_NEW_ARRAY(d->ctx->arena, bool, op->in_count);
     bool *inside = BD_NEW_ARRAY(d->ctx->arena, bool, v->source->value_count);
-    for (int k = 0; k < op->in_count; k++) v->need[k] |= operands[k] = d->active[op->in[k]];
+    for (int k = 0; k < op->in_count; k++)
+      v->need[k] |= operands[k] = d->active[op->in[k]];
     bd_autodiff_propagate(v->source, operands, inside);
-    for (int k = 0; k < op->out_count; k++) d->active[op->out[k]] = inside[v->source->results[k]];
+    for (int k = 0; k < op->out_count; k++)
+      d->active[op->out[k]] = inside[v->source->results[k]];
   }
 }
 
@@ -125,7 +132,8 @@ static bd_status make_variant(differ *d, int index) {
   bool *active = BD_NEW_ARRAY(d->ctx->arena, bool, forward->value_count);
   bd_autodiff_propagate(forward, v->need, active);
   v->result_has = BD_NEW_ARRAY(d->ctx->arena, bool, forward->result_count);
-  for (int i = 0; i < forward->result_count; i++) v->result_has[i] = active[forward->results[i]];
+  for (int i = 0; i < forward->result_count; i++)
+    v->result_has[i] = active[forward->results[i]];
   bd_module_add_function(d->ctx, d->train, forward);
   const char *name = free_function_name(d, bd_intern_f(d->ctx, "%s.grad", forward->name));
   BD_TRY(bd_autodiff_function(d->ctx, forward, v->need, v->result_has, name, &v->backward));
@@ -166,7 +174,8 @@ static void make_forward_calls(differ *d) {
     bd_id *in = BD_NEW_ARRAY(d->ctx->arena, bd_id, op->in_count);
     bd_id *out = BD_NEW_ARRAY(d->ctx->arena, bd_id, op->out_count);
     int results = 0;
-    for (int k = 0; k < op->in_count; k++) in[k] = d->moved[op->in[k]];
+    for (int k = 0; k < op->in_count; k++)
+      in[k] = d->moved[op->in[k]];
     for (int k = 0; k < op->out_count; k++) {
       if (!v->useful[k]) continue;
       const bd_value *value = &from->values[op->out[k]];
@@ -234,8 +243,8 @@ static bd_status make_backward_call(differ *d, const forward_call *call) {
     out[k] = bd_function_add_value(d->ctx, to, bd_autodiff_value_name(d->ctx, to, wanted),
                                    backward->values[backward->results[k]].type);
   }
-  bd_op *made = bd_function_add_op(d->ctx, to, BD_OP_CALL, count, in, backward->result_count, out,
-                                   op->loc);
+  bd_op *made =
+      bd_function_add_op(d->ctx, to, BD_OP_CALL, count, in, backward->result_count, out, op->loc);
   made->callee = backward->name;
   bd_op_set_attr(d->ctx, made, bd_attr_int(d->ctx, "of", call->made));
   for (int k = 0; k < backward->result_count; k++)
@@ -243,8 +252,8 @@ static bd_status make_backward_call(differ *d, const forward_call *call) {
   return BD_OK;
 }
 
-// Results: the loss, then the gradients by weight; of one weight from the first forward call that uses
-// it to the last.
+// Results: the loss, then the gradients by weight; of one weight from the first forward call that
+// uses it to the last.
 static void finish_main(differ *d) {
   bd_function *to = d->train->main;
   bd_function_add_result(d->ctx, to, d->moved[d->graph->main->results[0]]);
@@ -262,20 +271,23 @@ static void copy_header(differ *d) {
     bd_module_add_weight(d->ctx, d->train, d->graph->weights[i]);
   d->train->input_count = d->graph->input_count;
   d->train->inputs = BD_NEW_ARRAY(d->ctx->arena, bd_input_kind, d->graph->input_count);
-  for (int i = 0; i < d->graph->input_count; i++) d->train->inputs[i] = d->graph->inputs[i];
+  for (int i = 0; i < d->graph->input_count; i++)
+    d->train->inputs[i] = d->graph->inputs[i];
 }
 
 static void make_room(differ *d) {
   const bd_function *main = d->graph->main;
   int operands = 0;
-  for (int i = 0; i < main->op_count; i++) operands += main->ops[i].in_count;
+  for (int i = 0; i < main->op_count; i++)
+    operands += main->ops[i].in_count;
   d->calls = BD_NEW_ARRAY(d->ctx->arena, forward_call, main->op_count);
   d->variants = BD_NEW_ARRAY(d->ctx->arena, variant, main->op_count);
   d->uses = BD_NEW_ARRAY(d->ctx->arena, weight_use, operands);
   d->active = BD_NEW_ARRAY(d->ctx->arena, bool, main->value_count);
   d->moved = BD_NEW_ARRAY(d->ctx->arena, bd_id, main->value_count);
   d->gradient = BD_NEW_ARRAY(d->ctx->arena, bd_id, main->value_count);
-  for (int i = 0; i < main->value_count; i++) d->moved[i] = d->gradient[i] = BD_NO_ID;
+  for (int i = 0; i < main->value_count; i++)
+    d->moved[i] = d->gradient[i] = BD_NO_ID;
 }
 
 bd_status bd_pass_autodiff(bd_ctx *ctx, const bd_module *in, bd_module **out_module) {
@@ -290,13 +302,15 @@ bd_status bd_pass_autodiff(bd_ctx *ctx, const bd_module *in, bd_module **out_mod
   make_room(&d);
   BD_TRY(find_calls(&d));
   propagate(&d);
-  for (int i = d.variant_count - 1; i >= 0; i--) BD_TRY(make_variant(&d, i));
+  for (int i = d.variant_count - 1; i >= 0; i--)
+    BD_TRY(make_variant(&d, i));
   start_main(&d);
   make_forward_calls(&d);
   bd_function *main = d.train->main;
   const char *name = bd_autodiff_value_name(ctx, main, "dloss");
   d.gradient[loss] = bd_function_add_param(ctx, main, name, in->main->values[loss].type);
-  for (int i = d.call_count - 1; i >= 0; i--) BD_TRY(make_backward_call(&d, &d.calls[i]));
+  for (int i = d.call_count - 1; i >= 0; i--)
+    BD_TRY(make_backward_call(&d, &d.calls[i]));
   finish_main(&d);
   *out_module = d.train;
   return BD_OK;

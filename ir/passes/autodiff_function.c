@@ -1,6 +1,6 @@
 // Reverse-mode differentiation of a straight-line function. The ops are first built in a draft that
-// takes every forward value as a parameter; then the live part is copied, and the forward values that
-// it reads become the function's saves.
+// takes every forward value as a parameter; then the live part is copied, and the forward values
+// that it reads become the function's saves.
 #include "ir/passes/autodiff.h"
 
 #include <string.h>
@@ -19,7 +19,8 @@ typedef struct differ {
 
 void bd_autodiff_propagate(const bd_function *function, const bool *active_params,
                            bool *out_active) {
-  for (int v = 0; v < function->value_count; v++) out_active[v] = false;
+  for (int v = 0; v < function->value_count; v++)
+    out_active[v] = false;
   for (int i = 0; i < function->param_count; i++) {
     bd_id v = function->params[i];
     out_active[v] = active_params[i] && bd_dtype_is_float(function->values[v].type.dtype);
@@ -27,11 +28,11 @@ void bd_autodiff_propagate(const bd_function *function, const bool *active_param
   for (int i = 0; i < function->op_count; i++) {
     const bd_op *op = &function->ops[i];
     bool active = false;
-    for (int k = 0; k < op->in_count; k++) active |= out_active[op->in[k]];
+    for (int k = 0; k < op->in_count; k++)
+      active |= out_active[op->in[k]];
     active &= bd_op_get_gradient(op->kind) != NULL;
     for (int k = 0; k < op->out_count; k++)
-      out_active[op->out[k]] =
-          active && bd_dtype_is_float(function->values[op->out[k]].type.dtype);
+      out_active[op->out[k]] = active && bd_dtype_is_float(function->values[op->out[k]].type.dtype);
   }
 }
 
@@ -77,7 +78,8 @@ static bd_status differentiate_op(differ *d, int index) {
   bd_gradient gradient = {d->forward, op, d->draft, d->held, dout, need, din};
   int before = d->draft->op_count;
   BD_TRY(build(d->ctx, &gradient));
-  for (int i = before; i < d->draft->op_count; i++) d->draft->ops[i].group = index;
+  for (int i = before; i < d->draft->op_count; i++)
+    d->draft->ops[i].group = index;
   for (int i = 0; i < op->in_count; i++)
     if (need[i] && din[i] != BD_NO_ID) BD_TRY(accumulate(d, op->in[i], din[i], op->loc));
   return BD_OK;
@@ -98,9 +100,8 @@ static void start_draft(differ *d, const bool *need, const bool *result_has) {
   }
   for (int i = 0; i < forward->result_count; i++) {
     const bd_value *value = &forward->values[forward->results[i]];
-    d->arriving[i] = result_has[i]
-                         ? bd_function_add_param(d->ctx, d->draft, NULL, value->type)
-                         : BD_NO_ID;
+    d->arriving[i] =
+        result_has[i] ? bd_function_add_param(d->ctx, d->draft, NULL, value->type) : BD_NO_ID;
   }
 }
 
@@ -111,7 +112,8 @@ static bd_status add_result(differ *d, int param) {
   bd_id value = d->gradient[d->forward->params[param]];
   if (value == BD_NO_ID) return BD_OK;
   bool own = draft->values[value].producer >= 0;
-  for (int i = 0; i < draft->result_count; i++) own &= draft->results[i] != value;
+  for (int i = 0; i < draft->result_count; i++)
+    own &= draft->results[i] != value;
   if (!own) {
     bd_attr one = bd_attr_real(d->ctx, "value", 1);
     bd_id copy;
@@ -127,12 +129,15 @@ static bd_status add_result(differ *d, int param) {
 
 static bool *find_live(bd_ctx *ctx, const bd_function *draft) {
   bool *live = BD_NEW_ARRAY(ctx->arena, bool, draft->value_count);
-  for (int i = 0; i < draft->result_count; i++) live[draft->results[i]] = true;
+  for (int i = 0; i < draft->result_count; i++)
+    live[draft->results[i]] = true;
   for (int i = draft->op_count - 1; i >= 0; i--) {
     const bd_op *op = &draft->ops[i];
     bool used = false;
-    for (int k = 0; k < op->out_count; k++) used |= live[op->out[k]];
-    for (int k = 0; used && k < op->in_count; k++) live[op->in[k]] = true;
+    for (int k = 0; k < op->out_count; k++)
+      used |= live[op->out[k]];
+    for (int k = 0; used && k < op->in_count; k++)
+      live[op->in[k]] = true;
   }
   return live;
 }
@@ -141,7 +146,8 @@ static bool *find_live(bd_ctx *ctx, const bd_function *draft) {
 static void copy_params(differ *d, bd_function *saver, const bool *live, bd_function *to,
                         bd_id *moved) {
   saver->save_count = 0;
-  for (int i = 0; i < saver->param_count; i++) bd_function_add_save(d->ctx, saver, saver->params[i]);
+  for (int i = 0; i < saver->param_count; i++)
+    bd_function_add_save(d->ctx, saver, saver->params[i]);
   for (int i = 0; i < saver->op_count; i++)
     for (int k = 0; k < saver->ops[i].out_count; k++) {
       bd_id value = saver->ops[i].out[k];
@@ -175,10 +181,12 @@ static void copy_ops(differ *d, const bool *live, bd_function *to, bd_id *moved)
   for (int i = 0; i < d->draft->op_count; i++) {
     const bd_op *op = &d->draft->ops[i];
     bool used = false;
-    for (int k = 0; k < op->out_count; k++) used |= live[op->out[k]];
+    for (int k = 0; k < op->out_count; k++)
+      used |= live[op->out[k]];
     if (!used) continue;
     bd_id in[BD_MAX_OPERANDS], out[BD_MAX_RESULTS];
-    for (int k = 0; k < op->in_count; k++) in[k] = moved[op->in[k]];
+    for (int k = 0; k < op->in_count; k++)
+      in[k] = moved[op->in[k]];
     for (int k = 0; k < op->out_count; k++) {
       const char *name = names[op->out[k]];
       if (name) name = bd_autodiff_value_name(d->ctx, to, name);
@@ -201,7 +209,8 @@ bd_status bd_autodiff_function(bd_ctx *ctx, bd_function *forward, const bool *ne
   for (int i = 0; i < forward->result_count; i++)
     if (d.arriving[i] != BD_NO_ID)
       BD_TRY(accumulate(&d, forward->results[i], d.arriving[i], forward->loc));
-  for (int i = forward->op_count - 1; i >= 0; i--) BD_TRY(differentiate_op(&d, i));
+  for (int i = forward->op_count - 1; i >= 0; i--)
+    BD_TRY(differentiate_op(&d, i));
   for (int i = 0; i < forward->param_count; i++)
     if (need[i]) BD_TRY(add_result(&d, i));
 

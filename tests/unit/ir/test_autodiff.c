@@ -1,5 +1,5 @@
-// The pass `autodiff` on a module with a tied weight, a repeated function and a value that skips calls:
-// the weights' gradients against central differences of the loss.
+// The pass `autodiff` on a module with a tied weight, a repeated function and a value that skips
+// calls: the weights' gradients against central differences of the loss.
 #include "ir/interpret.h"
 #include "ir/pass.h"
 #include <math.h>
@@ -72,7 +72,8 @@ static void fill_arguments(bd_ctx *ctx, const bd_module *module, bd_tensor in[AR
   uint64_t position = 0;
   for (int i = 0; i < ARGUMENTS; i++) {
     bd_type type = module->main->values[module->main->params[i]].type;
-    for (int d = 0; d < type.rank; d++) type.dims[d] = bd_extent(type.dims[d], BATCH);
+    for (int d = 0; d < type.rank; d++)
+      type.dims[d] = bd_extent(type.dims[d], BATCH);
     int64_t count = bd_type_elements(&type, 1);
     in[i] = (bd_tensor){type, BD_NEW_ARRAY(ctx->arena, double, count)};
     for (int64_t k = 0; k < count; k++) {
@@ -89,8 +90,8 @@ static double loss_of(bd_ctx *ctx, const bd_module *module, const bd_tensor *in)
   return results[0].data[0];
 }
 
-static void check_weight(bd_ctx *ctx, const bd_module *graph, const bd_module *train,
-                         bd_tensor *in, const bd_tensor *results, int weight) {
+static void check_weight(bd_ctx *ctx, const bd_module *graph, const bd_module *train, bd_tensor *in,
+                         const bd_tensor *results, int weight) {
   const double h = 1e-5;
   double *data = in[INPUTS + weight].data;
   for (int64_t k = 0; k < bd_type_elements(&in[INPUTS + weight].type, 1); k++) {
@@ -117,19 +118,21 @@ static void gradients_of_a_module(void **state) {
   fill_arguments(ctx, graph, in);
   assert_int_equal(bd_interpret_main(ctx, train, BATCH, in, scale, &key, &results), BD_OK);
   assert_true(results[0].data[0] == loss_of(ctx, graph, in));
-  for (int w = 0; w < train->weight_count; w++) check_weight(ctx, graph, train, in, results, w);
+  for (int w = 0; w < train->weight_count; w++)
+    check_weight(ctx, graph, train, in, results, w);
   bd_ctx_destroy(ctx);
 }
 
-// The table is used twice, so it has two gradients, and the others one each. The second block's extra
-// result reaches no loss: its call has a variant of its own.
+// The table is used twice, so it has two gradients, and the others one each. The second block's
+// extra result reaches no loss: its call has a variant of its own.
 static void shape_of_the_train_module(void **state) {
   (void)state;
   bd_ctx *ctx = bd_ctx_create();
   bd_module *train = differentiate(ctx, parse(ctx));
   const int expected[] = {0, 0, 1, 2, 3, 4};
   assert_int_equal(train->main->result_count, 7);
-  for (int i = 0; i < 6; i++) assert_int_equal(train->gradient_weight[i], expected[i]);
+  for (int i = 0; i < 6; i++)
+    assert_int_equal(train->gradient_weight[i], expected[i]);
   assert_int_equal(bd_module_find(train, "block")->result_count, 2);
   assert_int_equal(bd_module_find(train, "block.2")->result_count, 1);
   const bd_op *last = &train->main->ops[train->main->op_count - 1];

@@ -19,15 +19,35 @@ typedef struct gradient_case {
   int64_t indices;          // integer operands run from -1 or 0 to below this
 } gradient_case;
 
-#define F(...) {BD_F32, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), {__VA_ARGS__}}
-#define I(...) {BD_I32, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), {__VA_ARGS__}}
-#define SCALAR {BD_F32, 0, {0}}
-#define INT(label, number) {.name = label, .kind = BD_ATTR_INT, .integer = number}
-#define REAL(label, number) {.name = label, .kind = BD_ATTR_REAL, .real = number}
-#define TEXT(label, text) {.name = label, .kind = BD_ATTR_STRING, .string = text}
+#define F(...)                                                                                     \
+  {                                                                                                \
+    BD_F32, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), {                                   \
+      __VA_ARGS__                                                                                  \
+    }                                                                                              \
+  }
+#define I(...)                                                                                     \
+  {                                                                                                \
+    BD_I32, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), {                                   \
+      __VA_ARGS__                                                                                  \
+    }                                                                                              \
+  }
+#define SCALAR                                                                                     \
+  {                                                                                                \
+    BD_F32, 0, {                                                                                   \
+      0                                                                                            \
+    }                                                                                              \
+  }
+#define INT(label, number)                                                                         \
+  { .name = label, .kind = BD_ATTR_INT, .integer = number }
+#define REAL(label, number)                                                                        \
+  { .name = label, .kind = BD_ATTR_REAL, .real = number }
+#define TEXT(label, text)                                                                          \
+  { .name = label, .kind = BD_ATTR_STRING, .string = text }
 #define INTS(label, ...)                                                                           \
-  {.name = label, .kind = BD_ATTR_INTS, .ints = (const int64_t[]){__VA_ARGS__},                     \
-   .count = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))}
+  {                                                                                                \
+    .name = label, .kind = BD_ATTR_INTS, .ints = (const int64_t[]){__VA_ARGS__},                   \
+    .count = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))                             \
+  }
 #define WINDOW(sh, sw, ph, pw)                                                                     \
   INT("stride_h", sh), INT("stride_w", sw), INT("pad_h", ph), INT("pad_w", pw)
 
@@ -88,8 +108,12 @@ static const gradient_case cases[] = {
      {F(1, 5, 1, 8)},
      {REAL("theta", 50), REAL("factor", 8), REAL("low_freq_factor", 1), REAL("high_freq_factor", 4),
       REAL("original_positions", 16)}},
-    {.kind = BD_OP_ATTENTION, .in = {F(2, 3, 2, 4), F(2, 3, 2, 4), F(2, 3, 2, 4)}, {REAL("scale", 0.5)}},
-    {.kind = BD_OP_ATTENTION, .in = {F(2, 3, 2, 4), F(2, 5, 2, 4), F(2, 5, 2, 4)}, {REAL("scale", 0.5)}},
+    {.kind = BD_OP_ATTENTION,
+     .in = {F(2, 3, 2, 4), F(2, 3, 2, 4), F(2, 3, 2, 4)},
+     {REAL("scale", 0.5)}},
+    {.kind = BD_OP_ATTENTION,
+     .in = {F(2, 3, 2, 4), F(2, 5, 2, 4), F(2, 5, 2, 4)},
+     {REAL("scale", 0.5)}},
     {.kind = BD_OP_ATTENTION,
      {F(2, 4, 4, 2), F(2, 4, 2, 2), F(2, 4, 2, 2)},
      {REAL("scale", 0.7), INT("causal", 1)}},
@@ -100,9 +124,15 @@ static const gradient_case cases[] = {
     {.kind = BD_OP_XENT, .in = {F(6, 4), I(6)}, .indices = 4},
     {.kind = BD_OP_CONV2D, .in = {F(2, 3, 5, 6), F(4, 3, 3, 2)}, {WINDOW(1, 1, 0, 0)}},
     {.kind = BD_OP_CONV2D, .in = {F(2, 3, 6, 5), F(2, 3, 3, 3)}, {WINDOW(2, 2, 1, 1)}},
-    {.kind = BD_OP_CONV2D, .in = {F(1, 4, 5, 5), F(6, 2, 3, 3)}, {WINDOW(1, 2, 1, 0), INT("groups", 2)}},
-    {.kind = BD_OP_MAXPOOL2D, .in = {F(2, 2, 4, 6)}, {INT("kh", 2), INT("kw", 2), WINDOW(2, 2, 0, 0)}},
-    {.kind = BD_OP_MAXPOOL2D, .in = {F(1, 2, 5, 5)}, {INT("kh", 3), INT("kw", 3), WINDOW(2, 1, 1, 1)}},
+    {.kind = BD_OP_CONV2D,
+     .in = {F(1, 4, 5, 5), F(6, 2, 3, 3)},
+     {WINDOW(1, 2, 1, 0), INT("groups", 2)}},
+    {.kind = BD_OP_MAXPOOL2D,
+     .in = {F(2, 2, 4, 6)},
+     {INT("kh", 2), INT("kw", 2), WINDOW(2, 2, 0, 0)}},
+    {.kind = BD_OP_MAXPOOL2D,
+     .in = {F(1, 2, 5, 5)},
+     {INT("kh", 3), INT("kw", 3), WINDOW(2, 1, 1, 1)}},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -129,9 +159,11 @@ static bd_function *build(bd_ctx *ctx, const gradient_case *c) {
   bd_function *f = bd_function_create(ctx, "f");
   bd_id in[3], out[BD_MAX_RESULTS];
   int operands = bd_op_get_info(c->kind)->in, attrs = 0;
-  while (attrs < MAX_ATTRS && c->attrs[attrs].name) attrs++;
+  while (attrs < MAX_ATTRS && c->attrs[attrs].name)
+    attrs++;
   int given = c->kind == BD_OP_XENT ? 2 : operands;
-  for (int i = 0; i < given; i++) in[i] = bd_function_add_param(ctx, f, NULL, c->in[i]);
+  for (int i = 0; i < given; i++)
+    in[i] = bd_function_add_param(ctx, f, NULL, c->in[i]);
   if (c->kind == BD_OP_XENT)
     assert_int_equal(bd_build(ctx, f, BD_OP_LSE, 1, in, 0, NULL, BD_NOWHERE, &in[2]), BD_OK);
   bd_status status = bd_build(ctx, f, c->kind, operands, in, attrs, c->attrs, BD_NOWHERE, out);
@@ -175,7 +207,8 @@ static bd_tensor *run_backward(bd_ctx *ctx, const bd_function *f, const bd_funct
   assert_int_equal(bd_interpret_function(ctx, NULL, f, in, &fixed_key, &results, &values), BD_OK);
   assert_int_equal(f->save_count, backward->restore_count);
   bd_tensor *arguments = BD_NEW_ARRAY(ctx->arena, bd_tensor, backward->param_count);
-  for (int i = 0; i < f->save_count; i++) arguments[i] = values[f->saves[i]];
+  for (int i = 0; i < f->save_count; i++)
+    arguments[i] = values[f->saves[i]];
   arguments[f->save_count] = weights;
   assert_int_equal(
       bd_interpret_function(ctx, NULL, backward, arguments, &fixed_key, &results, NULL), BD_OK);
@@ -206,7 +239,8 @@ static void check_case(const gradient_case *c) {
 
 static void gradients_match_differences(void **state) {
   (void)state;
-  for (int i = 0; i < CASES; i++) check_case(&cases[i]);
+  for (int i = 0; i < CASES; i++)
+    check_case(&cases[i]);
 }
 
 static void every_gradient_is_covered(void **state) {
@@ -218,7 +252,8 @@ static void every_gradient_is_covered(void **state) {
     bool differentiable = logical && !(info->traits & BD_NO_GRADIENT);
     assert_int_equal(bd_op_get_gradient((bd_op_kind)kind) != NULL, differentiable);
     bool covered = !differentiable;
-    for (int i = 0; i < CASES; i++) covered |= (int)cases[i].kind == kind;
+    for (int i = 0; i < CASES; i++)
+      covered |= (int)cases[i].kind == kind;
     if (!covered) fail_msg("no case for %s", info->name);
   }
 }

@@ -121,7 +121,8 @@ static const double *drop(bd_ctx *ctx, bool batch, int64_t rows, int64_t first) 
   assert_int_equal(bd_build(ctx, f, BD_OP_DROPOUT, 1, &in, 2, attrs, BD_NOWHERE, &out), BD_OK);
   bd_function_add_result(ctx, f, out);
   bd_tensor ones = {f32(2, rows, 5, 0, 0), BD_NEW_ARRAY(ctx->arena, double, rows * 5)};
-  for (int64_t i = 0; i < rows * 5; i++) ones.data[i] = 1;
+  for (int64_t i = 0; i < rows * 5; i++)
+    ones.data[i] = 1;
   bd_random_key key = plain_key;
   key.first_sample = first;
   bd_tensor *results = NULL;

@@ -25,7 +25,8 @@ static void philox_known_answers(void **state) {
   for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
     uint32_t words[4];
     bd_philox(vectors[i].counter, vectors[i].key, words);
-    for (int k = 0; k < 4; k++) assert_int_equal(words[k], vectors[i].words[k]);
+    for (int k = 0; k < 4; k++)
+      assert_int_equal(words[k], vectors[i].words[k]);
   }
 }
 
