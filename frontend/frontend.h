@@ -4,7 +4,7 @@
 #include "ir/print.h"
 
 typedef struct bd_model_options {
-  int64_t sequence;  // 0: the model's own
+  int64_t sequence;   // 0: the model's own
   int64_t vocabulary; // 0: the model's own; smaller sets are refused at load time, not here
 } bd_model_options;
 

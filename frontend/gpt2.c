@@ -1,6 +1,6 @@
-// GPT-2: learned positions, layer norm before each half of a block, biases everywhere. Stored matrices
-// are [in, out]; the query, key and value matrices are one stored tensor [C, 3C], read here as three
-// weights [C, heads, head width].
+// GPT-2: learned positions, layer norm before each half of a block, biases everywhere. Stored
+// matrices are [in, out]; the query, key and value matrices are one stored tensor [C, 3C], read
+// here as three weights [C, heads, head width].
 #include "frontend/graph_build.h"
 #include "frontend/transformer.h"
 #include <math.h>
@@ -14,7 +14,9 @@ typedef struct builder {
   double residual_scale; // of the matrices that write into the residual stream
 } builder;
 
-static bd_type f32(int rank, const int64_t *dims) { return bd_type_make(BD_F32, rank, dims); }
+static bd_type f32(int rank, const int64_t *dims) {
+  return bd_type_make(BD_F32, rank, dims);
+}
 
 static bd_type activations(const builder *b) {
   return f32(3, (int64_t[]){BD_DIM_BATCH, b->sequence, b->config->width});
@@ -22,21 +24,21 @@ static bd_type activations(const builder *b) {
 
 static bd_weight_pattern vector(const char *name, const char *stored, bd_init_kind init,
                                 int64_t extent) {
-  return (bd_weight_pattern){.name = name,
-                             .type = f32(1, &extent),
-                             .storage = {.name = stored, .rank = 1, .dims = {extent},
-                                         .slice_dim = -1},
-                             .init = init};
+  return (bd_weight_pattern){
+      .name = name,
+      .type = f32(1, &extent),
+      .storage = {.name = stored, .rank = 1, .dims = {extent}, .slice_dim = -1},
+      .init = init};
 }
 
-static bd_weight_pattern matrix(const char *name, const char *stored, int64_t rows,
-                                int64_t columns, double scale) {
-  return (bd_weight_pattern){.name = name,
-                             .type = f32(2, (int64_t[]){rows, columns}),
-                             .storage = {.name = stored, .rank = 2, .dims = {rows, columns},
-                                         .slice_dim = -1},
-                             .init = BD_INIT_NORMAL,
-                             .init_scale = scale};
+static bd_weight_pattern matrix(const char *name, const char *stored, int64_t rows, int64_t columns,
+                                double scale) {
+  return (bd_weight_pattern){
+      .name = name,
+      .type = f32(2, (int64_t[]){rows, columns}),
+      .storage = {.name = stored, .rank = 2, .dims = {rows, columns}, .slice_dim = -1},
+      .init = BD_INIT_NORMAL,
+      .init_scale = scale};
 }
 
 // Part `part` (query, key, value) of the fused matrix.
@@ -115,10 +117,10 @@ static bd_id attend(builder *b, bd_id q, bd_id k, bd_id v) {
 static bd_id build_attention(builder *b, bd_layer *layer, bd_id x) {
   bd_graph_build *g = &b->graph;
   const bd_gpt2_config *c = b->config;
-  bd_id gain = bd_graph_layer_weight(
-      g, layer, vector("ln_1.g", "ln_1.weight", BD_INIT_ONES, c->width));
-  bd_id bias = bd_graph_layer_weight(
-      g, layer, vector("ln_1.b", "ln_1.bias", BD_INIT_ZEROS, c->width));
+  bd_id gain =
+      bd_graph_layer_weight(g, layer, vector("ln_1.g", "ln_1.weight", BD_INIT_ONES, c->width));
+  bd_id bias =
+      bd_graph_layer_weight(g, layer, vector("ln_1.b", "ln_1.bias", BD_INIT_ZEROS, c->width));
   bd_id wq = bd_graph_layer_weight(g, layer, fused_matrix(b, "wq", 0));
   bd_id wk = bd_graph_layer_weight(g, layer, fused_matrix(b, "wk", 1));
   bd_id wv = bd_graph_layer_weight(g, layer, fused_matrix(b, "wv", 2));
@@ -126,8 +128,8 @@ static bd_id build_attention(builder *b, bd_layer *layer, bd_id x) {
   bd_id bk = bd_graph_layer_weight(g, layer, fused_bias(b, "bk", 1));
   bd_id bv = bd_graph_layer_weight(g, layer, fused_bias(b, "bv", 2));
   bd_id wo = bd_graph_layer_weight(g, layer, projection(b));
-  bd_id bo = bd_graph_layer_weight(
-      g, layer, vector("c_proj.b", "attn.c_proj.bias", BD_INIT_ZEROS, c->width));
+  bd_id bo = bd_graph_layer_weight(g, layer,
+                                   vector("c_proj.b", "attn.c_proj.bias", BD_INIT_ZEROS, c->width));
   bd_id n = normalize(b, "ln_1", x, gain, bias);
   bd_id q = project(b, "q_product", "q", n, wq, bq);
   bd_id k = project(b, "k_product", "k", n, wk, bk);
@@ -142,18 +144,18 @@ static bd_id build_attention(builder *b, bd_layer *layer, bd_id x) {
 static bd_id build_perceptron(builder *b, bd_layer *layer, bd_id x) {
   bd_graph_build *g = &b->graph;
   const bd_gpt2_config *c = b->config;
-  bd_id gain = bd_graph_layer_weight(
-      g, layer, vector("ln_2.g", "ln_2.weight", BD_INIT_ONES, c->width));
-  bd_id bias = bd_graph_layer_weight(
-      g, layer, vector("ln_2.b", "ln_2.bias", BD_INIT_ZEROS, c->width));
+  bd_id gain =
+      bd_graph_layer_weight(g, layer, vector("ln_2.g", "ln_2.weight", BD_INIT_ONES, c->width));
+  bd_id bias =
+      bd_graph_layer_weight(g, layer, vector("ln_2.b", "ln_2.bias", BD_INIT_ZEROS, c->width));
   bd_id w1 = bd_graph_layer_weight(
       g, layer, matrix("c_fc.w", "mlp.c_fc.weight", c->width, c->inner, c->init_scale));
-  bd_id b1 = bd_graph_layer_weight(
-      g, layer, vector("c_fc.b", "mlp.c_fc.bias", BD_INIT_ZEROS, c->inner));
+  bd_id b1 =
+      bd_graph_layer_weight(g, layer, vector("c_fc.b", "mlp.c_fc.bias", BD_INIT_ZEROS, c->inner));
   bd_id w2 = bd_graph_layer_weight(
       g, layer, matrix("mlp.w", "mlp.c_proj.weight", c->inner, c->width, b->residual_scale));
-  bd_id b2 = bd_graph_layer_weight(
-      g, layer, vector("mlp.b", "mlp.c_proj.bias", BD_INIT_ZEROS, c->width));
+  bd_id b2 =
+      bd_graph_layer_weight(g, layer, vector("mlp.b", "mlp.c_proj.bias", BD_INIT_ZEROS, c->width));
   bd_id n = normalize(b, "ln_2", x, gain, bias);
   bd_id h = bd_graph_contract(g, "c_fc_product", "btc,cf->btf", n, w1);
   h = bd_graph_binary(g, "c_fc", BD_OP_ADD, h, b1);
@@ -179,23 +181,22 @@ static void build_head(builder *b, bd_layer *layer) {
   bd_id x = bd_graph_param(g, "x", activations(b), false);
   bd_type ids = bd_type_make(BD_I32, 2, (int64_t[]){BD_DIM_BATCH, b->sequence});
   bd_id targets = bd_graph_param(g, "targets", ids, false);
-  bd_id gain = bd_graph_layer_weight(
-      g, layer, vector("ln_f.g", "ln_f.weight", BD_INIT_ONES, c->width));
-  bd_id bias = bd_graph_layer_weight(
-      g, layer, vector("ln_f.b", "ln_f.bias", BD_INIT_ZEROS, c->width));
+  bd_id gain =
+      bd_graph_layer_weight(g, layer, vector("ln_f.g", "ln_f.weight", BD_INIT_ONES, c->width));
+  bd_id bias =
+      bd_graph_layer_weight(g, layer, vector("ln_f.b", "ln_f.bias", BD_INIT_ZEROS, c->width));
   bd_id lm = bd_graph_param(g, "lm", f32(2, (int64_t[]){c->vocabulary, c->width}), true);
   bd_id n = normalize(b, "ln_f", x, gain, bias);
   bd_id logits = bd_graph_contract(g, "logits", "btc,vc->btv", n, lm);
   bd_id lse = bd_graph_unary(g, "lse", BD_OP_LSE, logits);
-  bd_graph_result(g, bd_graph_op(g, "loss", BD_OP_XENT, 3, (bd_id[]){logits, targets, lse}, 0,
-                                 NULL));
+  bd_graph_result(g,
+                  bd_graph_op(g, "loss", BD_OP_XENT, 3, (bd_id[]){logits, targets, lse}, 0, NULL));
 }
 
 static bd_id output_matrix(builder *b, bd_id wte) {
   const bd_gpt2_config *c = b->config;
   if (c->tied) return wte;
-  bd_weight_pattern p =
-      matrix("lm_head", "lm_head.weight", c->vocabulary, c->width, c->init_scale);
+  bd_weight_pattern p = matrix("lm_head", "lm_head.weight", c->vocabulary, c->width, c->init_scale);
   return bd_graph_weight(&b->graph, (bd_weight){.name = p.name,
                                                 .type = p.type,
                                                 .storage = p.storage,

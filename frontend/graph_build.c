@@ -31,9 +31,9 @@ bd_id bd_graph_input(bd_graph_build *build, const char *name, bd_input_kind kind
   if (build->status != BD_OK) return BD_NO_ID;
   if (!is_bounded(&type)) return fail_large(build, "input", name);
   bd_module *module = build->module;
-  bd_input_kind *inputs =
-      BD_NEW_ARRAY(build->ctx->arena, bd_input_kind, module->input_count + 1);
-  for (int i = 0; i < module->input_count; ++i) inputs[i] = module->inputs[i];
+  bd_input_kind *inputs = BD_NEW_ARRAY(build->ctx->arena, bd_input_kind, module->input_count + 1);
+  for (int i = 0; i < module->input_count; ++i)
+    inputs[i] = module->inputs[i];
   inputs[module->input_count++] = kind;
   module->inputs = inputs;
   return bd_function_add_param(build->ctx, module->main, name, type);
@@ -86,13 +86,12 @@ bd_id bd_graph_op(bd_graph_build *build, const char *name, bd_op_kind kind, int 
                   const bd_id *in, int attr_count, const bd_attr *attrs) {
   if (build->status != BD_OK) return BD_NO_ID;
   bd_id out[BD_MAX_RESULTS];
-  bd_status status = bd_build(build->ctx, build->function, kind, in_count, in, attr_count, attrs,
-                              build->loc, out);
+  bd_status status =
+      bd_build(build->ctx, build->function, kind, in_count, in, attr_count, attrs, build->loc, out);
   if (status != BD_OK) return fail(build, status);
   int count = bd_op_get_info(kind)->out;
   for (int i = 0; i < count; ++i) {
-    if (!is_bounded(&build->function->values[out[i]].type))
-      return fail_large(build, "value", name);
+    if (!is_bounded(&build->function->values[out[i]].type)) return fail_large(build, "value", name);
   }
   name_results(build, name, out, count);
   return out[0];
@@ -133,8 +132,8 @@ void bd_graph_instantiate(bd_graph_build *build, const bd_layer *layer, const ch
   }
 }
 
-bd_id bd_graph_call(bd_graph_build *build, const bd_function *callee, int in_count,
-                    const bd_id *in, const char *out_name) {
+bd_id bd_graph_call(bd_graph_build *build, const bd_function *callee, int in_count, const bd_id *in,
+                    const char *out_name) {
   if (build->status != BD_OK) return BD_NO_ID;
   bd_function *main = build->module->main;
   bd_type type = callee->values[callee->results[0]].type;

@@ -61,8 +61,8 @@ void bd_graph_instantiate(bd_graph_build *build, const bd_layer *layer, const ch
                           const char *stored_prefix, bd_id *out);
 
 // A call in main; `out_name` names its one result.
-bd_id bd_graph_call(bd_graph_build *build, const bd_function *callee, int in_count,
-                    const bd_id *in, const char *out_name);
+bd_id bd_graph_call(bd_graph_build *build, const bd_function *callee, int in_count, const bd_id *in,
+                    const char *out_name);
 
 // The module; its loss is main's value `loss`.
 BD_NODISCARD bd_status bd_graph_finish(bd_graph_build *build, bd_id loss, bd_module **out_module);

@@ -1,5 +1,6 @@
-// Llama: rotary positions, RMS norm, gated perceptron, grouped queries. Stored matrices are [out, in]
-// and read as their transposes; the query matrix [heads * head width, C] becomes [C, heads, head width].
+// Llama: rotary positions, RMS norm, gated perceptron, grouped queries. Stored matrices are [out,
+// in] and read as their transposes; the query matrix [heads * head width, C] becomes [C, heads,
+// head width].
 #include "frontend/graph_build.h"
 #include "frontend/transformer.h"
 #include <math.h>
@@ -12,7 +13,9 @@ typedef struct builder {
   int64_t sequence;
 } builder;
 
-static bd_type f32(int rank, const int64_t *dims) { return bd_type_make(BD_F32, rank, dims); }
+static bd_type f32(int rank, const int64_t *dims) {
+  return bd_type_make(BD_F32, rank, dims);
+}
 
 static bd_type activations(const builder *b) {
   return f32(3, (int64_t[]){BD_DIM_BATCH, b->sequence, b->config->width});
@@ -20,28 +23,27 @@ static bd_type activations(const builder *b) {
 
 static bd_weight_pattern vector(const char *name, const char *stored, bd_init_kind init,
                                 int64_t extent) {
-  return (bd_weight_pattern){.name = name,
-                             .type = f32(1, &extent),
-                             .storage = {.name = stored, .rank = 1, .dims = {extent},
-                                         .slice_dim = -1},
-                             .init = init};
+  return (bd_weight_pattern){
+      .name = name,
+      .type = f32(1, &extent),
+      .storage = {.name = stored, .rank = 1, .dims = {extent}, .slice_dim = -1},
+      .init = init};
 }
 
 // A matrix used as [in, out], stored [out, in].
 static bd_weight_pattern linear(const builder *b, const char *name, const char *stored, int64_t in,
                                 int64_t out) {
-  return (bd_weight_pattern){.name = name,
-                             .type = f32(2, (int64_t[]){in, out}),
-                             .storage = {.name = stored, .rank = 2, .dims = {out, in},
-                                         .slice_dim = -1, .transpose = true},
-                             .init = BD_INIT_NORMAL,
-                             .init_scale = b->config->init_scale};
+  return (bd_weight_pattern){
+      .name = name,
+      .type = f32(2, (int64_t[]){in, out}),
+      .storage = {.name = stored, .rank = 2, .dims = {out, in}, .slice_dim = -1, .transpose = true},
+      .init = BD_INIT_NORMAL,
+      .init_scale = b->config->init_scale};
 }
 
 // A matrix used as it is stored, a row per token of the vocabulary.
 static bd_weight_pattern table(const builder *b, const char *name, const char *stored) {
-  bd_weight_pattern pattern =
-      linear(b, name, stored, b->config->vocabulary, b->config->width);
+  bd_weight_pattern pattern = linear(b, name, stored, b->config->vocabulary, b->config->width);
   pattern.storage.dims[0] = b->config->vocabulary;
   pattern.storage.dims[1] = b->config->width;
   pattern.storage.transpose = false;
@@ -97,10 +99,9 @@ static bd_id project(builder *b, bd_layer *layer, bd_id x, char letter, int64_t 
 static bd_id attend(builder *b, bd_id q, bd_id k, bd_id v) {
   bd_ctx *ctx = b->graph.ctx;
   const bd_llama_config *c = b->config;
-  bd_attr attrs[] = {bd_attr_real(ctx, "scale", 1 / sqrt((double)c->head_width)),
-                     bd_attr_int(ctx, "causal", 1),
-                     bd_attr_real(ctx, "dropout", c->dropout_attention),
-                     bd_attr_int(ctx, "site", SITE_ATTENTION)};
+  bd_attr attrs[] = {
+      bd_attr_real(ctx, "scale", 1 / sqrt((double)c->head_width)), bd_attr_int(ctx, "causal", 1),
+      bd_attr_real(ctx, "dropout", c->dropout_attention), bd_attr_int(ctx, "site", SITE_ATTENTION)};
   int count = c->dropout_attention > 0 ? 4 : 2;
   return bd_graph_op(&b->graph, "attended", BD_OP_ATTENTION, 3, (bd_id[]){q, k, v}, count, attrs);
 }
@@ -131,16 +132,15 @@ static bd_id build_attention(builder *b, bd_layer *layer, bd_id x) {
 static bd_id apply_linear(builder *b, bd_layer *layer, const char *name, const char *rule, bd_id x,
                           int64_t in, int64_t out) {
   bd_graph_build *g = &b->graph;
-  bd_id w = bd_graph_layer_weight(
-      g, layer,
-      linear(b, bd_intern_f(g->ctx, "%s.w", name),
-             bd_intern_f(g->ctx, "mlp.%s_proj.weight", name), in, out));
+  bd_id w = bd_graph_layer_weight(g, layer,
+                                  linear(b, bd_intern_f(g->ctx, "%s.w", name),
+                                         bd_intern_f(g->ctx, "mlp.%s_proj.weight", name), in, out));
   bd_id y = bd_graph_contract(g, name, rule, x, w);
   if (!b->config->mlp_bias) return y;
-  bd_id bias = bd_graph_layer_weight(
-      g, layer,
-      vector(bd_intern_f(g->ctx, "%s.b", name), bd_intern_f(g->ctx, "mlp.%s_proj.bias", name),
-             BD_INIT_ZEROS, out));
+  bd_id bias = bd_graph_layer_weight(g, layer,
+                                     vector(bd_intern_f(g->ctx, "%s.b", name),
+                                            bd_intern_f(g->ctx, "mlp.%s_proj.bias", name),
+                                            BD_INIT_ZEROS, out));
   return bd_graph_binary(g, bd_intern_f(g->ctx, "%s_biased", name), BD_OP_ADD, y, bias);
 }
 
@@ -173,14 +173,14 @@ static void build_head(builder *b, bd_layer *layer) {
   bd_id x = bd_graph_param(g, "x", activations(b), false);
   bd_type ids = bd_type_make(BD_I32, 2, (int64_t[]){BD_DIM_BATCH, b->sequence});
   bd_id targets = bd_graph_param(g, "targets", ids, false);
-  bd_id gain = bd_graph_layer_weight(
-      g, layer, vector("norm.g", "model.norm.weight", BD_INIT_ONES, c->width));
+  bd_id gain = bd_graph_layer_weight(g, layer,
+                                     vector("norm.g", "model.norm.weight", BD_INIT_ONES, c->width));
   bd_id lm = bd_graph_param(g, "lm", f32(2, (int64_t[]){c->vocabulary, c->width}), true);
   bd_id n = normalize(b, "norm", x, gain);
   bd_id logits = bd_graph_contract(g, "logits", "btc,vc->btv", n, lm);
   bd_id lse = bd_graph_unary(g, "lse", BD_OP_LSE, logits);
-  bd_graph_result(g, bd_graph_op(g, "loss", BD_OP_XENT, 3, (bd_id[]){logits, targets, lse}, 0,
-                                 NULL));
+  bd_graph_result(g,
+                  bd_graph_op(g, "loss", BD_OP_XENT, 3, (bd_id[]){logits, targets, lse}, 0, NULL));
 }
 
 static bd_id output_matrix(builder *b, bd_id embedding) {

@@ -60,11 +60,14 @@ const bd_preset *bd_presets(int *out_count) {
   return presets;
 }
 
-bool bd_preset_exists(const char *name) { return find(name) != NULL; }
+bool bd_preset_exists(const char *name) {
+  return find(name) != NULL;
+}
 
 static bd_status fail_unknown(bd_ctx *ctx, const char *name) {
   const char *names[PRESET_COUNT + 1] = {0};
-  for (int i = 0; i < PRESET_COUNT; ++i) names[i] = presets[i].name;
+  for (int i = 0; i < PRESET_COUNT; ++i)
+    names[i] = presets[i].name;
   const char *meant = bd_suggest(name, names);
   if (meant)
     return bd_fail(ctx, BD_INVALID, BD_NOWHERE,

@@ -10,11 +10,12 @@ enum { LENGTH_BYTES = 8 };
 static const struct {
   const char *name;
   int bits;
-} dtypes[] = {{"BOOL", 8},        {"F4", 4},          {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
-              {"I8", 8},          {"F8_E5M2", 8},     {"F8_E4M3", 8}, {"F8_E8M0", 8},
-              {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16},
-              {"BF16", 16},       {"I32", 32},        {"U32", 32},    {"F32", 32},    {"C64", 64},
-              {"F64", 64},        {"I64", 64},        {"U64", 64}};
+} dtypes[] = {{"BOOL", 8},    {"F4", 4},          {"F6_E2M3", 6},     {"F6_E3M2", 6},
+              {"U8", 8},      {"I8", 8},          {"F8_E5M2", 8},     {"F8_E4M3", 8},
+              {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},
+              {"U16", 16},    {"F16", 16},        {"BF16", 16},       {"I32", 32},
+              {"U32", 32},    {"F32", 32},        {"C64", 64},        {"F64", 64},
+              {"I64", 64},    {"U64", 64}};
 
 static int dtype_bits(const char *name) {
   for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; ++i) {
@@ -28,8 +29,9 @@ static bd_status read_shape(bd_ctx *ctx, const bd_json *entry, bd_stored_tensor 
   const bd_json *shape = NULL;
   BD_TRY(bd_json_array(ctx, entry, "shape", true, &shape));
   if (shape->count > BD_MAX_RANK)
-    return bd_fail(ctx, BD_UNSUPPORTED, shape->loc, "tensor \"%s\" has %zu dimensions, more than %d",
-                   tensor->name, shape->count, BD_MAX_RANK);
+    return bd_fail(ctx, BD_UNSUPPORTED, shape->loc,
+                   "tensor \"%s\" has %zu dimensions, more than %d", tensor->name, shape->count,
+                   BD_MAX_RANK);
   tensor->rank = (int)shape->count;
   uint64_t elements = 1;
   for (int d = 0; d < tensor->rank; ++d) {
@@ -114,7 +116,8 @@ static int compare_names(const void *left, const void *right) {
 static bd_status check_tiling(bd_ctx *ctx, bd_loc loc, const bd_safetensors *file,
                               size_t data_bytes) {
   bd_stored_tensor **order = BD_NEW_ARRAY(ctx->arena, bd_stored_tensor *, file->count);
-  for (int i = 0; i < file->count; ++i) order[i] = &file->tensors[i];
+  for (int i = 0; i < file->count; ++i)
+    order[i] = &file->tensors[i];
   qsort(order, (size_t)file->count, sizeof *order, compare_offsets);
   size_t next = 0;
   for (int i = 0; i < file->count; ++i) {
@@ -194,8 +197,10 @@ const bd_stored_tensor *bd_safetensors_find(const bd_safetensors *file, const ch
     int middle = low + (high - low) / 2;
     int order = strcmp(name, file->tensors[middle].name);
     if (order == 0) return &file->tensors[middle];
-    if (order < 0) high = middle;
-    else low = middle + 1;
+    if (order < 0)
+      high = middle;
+    else
+      low = middle + 1;
   }
   return NULL;
 }

@@ -37,8 +37,9 @@ static bd_status check_counts(bd_ctx *ctx, const bd_cluster *c, bd_loc loc) {
 bd_status bd_cluster_check(bd_ctx *ctx, const bd_cluster *c, bd_loc loc) {
   BD_TRY(check_counts(ctx, c, loc));
   if (c->memory_bytes < 1 || c->memory_bytes > MOST_BYTES)
-    return bd_fail(ctx, BD_INVALID, loc, "the cluster's \"memory_bytes\" must lie between 1 and "
-                                         "2^50");
+    return bd_fail(ctx, BD_INVALID, loc,
+                   "the cluster's \"memory_bytes\" must lie between 1 and "
+                   "2^50");
   if (c->reserved_bytes < 0 || c->reserved_bytes >= c->memory_bytes)
     return bd_fail(ctx, BD_INVALID, loc,
                    "the cluster's \"reserved_bytes\" must be below \"memory_bytes\"");
@@ -85,11 +86,9 @@ static bd_status read_rates(bd_ctx *ctx, const bd_json *json, bd_cluster *c) {
 
 static bd_status read_cluster(bd_ctx *ctx, const bd_json *json, bd_cluster *out_cluster) {
   static const char *const keys[] = {
-      "braid_cluster", "name",           "nodes",     "devices_per_node",
-      "memory_bytes",  "reserved_bytes", "flops_f32", "flops_bf16",
-      "memory_bytes_per_second",         "kernel_seconds",
-      "intra",         "inter",          "gpu",       "threads_per_device",
-      NULL};
+      "braid_cluster",  "name",      "nodes",      "devices_per_node",        "memory_bytes",
+      "reserved_bytes", "flops_f32", "flops_bf16", "memory_bytes_per_second", "kernel_seconds",
+      "intra",          "inter",     "gpu",        "threads_per_device",      NULL};
   bd_cluster c = {.name = "cluster", .threads_per_device = 1};
   int64_t version = 0;
   BD_TRY(bd_json_only(ctx, json, keys));
@@ -112,7 +111,8 @@ static bd_status read_cluster(bd_ctx *ctx, const bd_json *json, bd_cluster *out_
 static bool read_count(const char **text, int most, int *out) {
   int64_t value = 0;
   const char *at = *text;
-  for (; *at >= '0' && *at <= '9' && value <= most; ++at) value = 10 * value + (*at - '0');
+  for (; *at >= '0' && *at <= '9' && value <= most; ++at)
+    value = 10 * value + (*at - '0');
   if (at == *text || value < 1 || value > most) return false;
   *text = at;
   *out = (int)value;
@@ -123,7 +123,8 @@ static bd_status fail_preset(bd_ctx *ctx, const char *name) {
   int count = 0;
   const bd_cluster_preset *presets = bd_cluster_presets(&count);
   const char **names = BD_NEW_ARRAY(ctx->arena, const char *, count + 1);
-  for (int i = 0; i < count; ++i) names[i] = presets[i].name;
+  for (int i = 0; i < count; ++i)
+    names[i] = presets[i].name;
   const char *meant = bd_suggest(name, names);
   if (meant)
     return bd_fail(ctx, BD_INVALID, BD_NOWHERE,

@@ -1,4 +1,5 @@
-// Hugging Face folders: config.json decides the graph; safetensors, where there are any, must agree.
+// Hugging Face folders: config.json decides the graph; safetensors, where there are any, must
+// agree.
 #ifndef BD_FRONTEND_HF_HF_H
 #define BD_FRONTEND_HF_HF_H
 #include "frontend/transformer.h"
@@ -29,6 +30,5 @@ BD_NODISCARD bd_status bd_hf_refuse_true(bd_ctx *ctx, const bd_json *json, const
 // there with its stored shape. A folder without safetensors has nothing to say.
 BD_NODISCARD bd_status bd_hf_stored_prefix(bd_ctx *ctx, const char *folder, const char *probe,
                                            const char *prefix, const char **out_prefix);
-BD_NODISCARD bd_status bd_hf_check_weights(bd_ctx *ctx, const char *folder,
-                                           const bd_module *graph);
+BD_NODISCARD bd_status bd_hf_check_weights(bd_ctx *ctx, const char *folder, const bd_module *graph);
 #endif

@@ -28,9 +28,11 @@ static const struct {
 // The folder's own name, without the path to it.
 static const char *folder_name(bd_ctx *ctx, const char *folder) {
   size_t end = strlen(folder);
-  while (end > 1 && folder[end - 1] == '/') --end;
+  while (end > 1 && folder[end - 1] == '/')
+    --end;
   size_t start = end;
-  while (start > 0 && folder[start - 1] != '/') --start;
+  while (start > 0 && folder[start - 1] != '/')
+    --start;
   return bd_intern(ctx, folder + start, end - start);
 }
 

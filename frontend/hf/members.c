@@ -16,7 +16,7 @@ bd_status bd_hf_activation(bd_ctx *ctx, const bd_json *json, const char *key, bd
   static const struct {
     const char *name;
     bd_op_kind kind;
-  } known[] = {{"gelu_new", BD_OP_GELU}, {"gelu_pytorch_tanh", BD_OP_GELU},
+  } known[] = {{"gelu_new", BD_OP_GELU},  {"gelu_pytorch_tanh", BD_OP_GELU},
                {"gelu_fast", BD_OP_GELU}, {"gelu", BD_OP_GELU_ERF},
                {"relu", BD_OP_RELU},      {"silu", BD_OP_SILU},
                {"swish", BD_OP_SILU}};
@@ -38,6 +38,6 @@ bd_status bd_hf_refuse_true(bd_ctx *ctx, const bd_json *json, const char *key) {
   bool set = false;
   BD_TRY(bd_json_bool(ctx, json, key, false, &set));
   if (!set) return BD_OK;
-  return bd_fail(ctx, BD_UNSUPPORTED, bd_json_find(json, key)->loc,
-                 "\"%s\": true is not supported", key);
+  return bd_fail(ctx, BD_UNSUPPORTED, bd_json_find(json, key)->loc, "\"%s\": true is not supported",
+                 key);
 }

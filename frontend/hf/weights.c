@@ -11,7 +11,8 @@ typedef struct shards {
 } shards;
 
 static void close_all(shards *s) {
-  for (int i = 0; i < s->open; ++i) bd_map_close(&s->files[i].map);
+  for (int i = 0; i < s->open; ++i)
+    bd_map_close(&s->files[i].map);
   s->open = 0;
 }
 
@@ -114,7 +115,8 @@ static bd_status check_weight(bd_ctx *ctx, const shards *s, const bd_storage *st
                    "tensor \"%s\": weights of dtype %s are not supported (F32, BF16, F16, F64)",
                    storage->name, tensor->dtype);
   bool same = tensor->rank == storage->rank;
-  for (int d = 0; same && d < tensor->rank; ++d) same = tensor->dims[d] == storage->dims[d];
+  for (int d = 0; same && d < tensor->rank; ++d)
+    same = tensor->dims[d] == storage->dims[d];
   if (same) return BD_OK;
   bd_text shapes = bd_text_init(ctx->arena);
   add_shape(&shapes, tensor->rank, tensor->dims);

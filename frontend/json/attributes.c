@@ -50,7 +50,8 @@ static const known_attr *find(const char *name) {
 
 static bd_status fail_unknown(bd_ctx *ctx, const char *name, bd_loc loc) {
   const char *names[KNOWN_COUNT + 1] = {0};
-  for (int i = 0; i < KNOWN_COUNT; ++i) names[i] = known[i].name;
+  for (int i = 0; i < KNOWN_COUNT; ++i)
+    names[i] = known[i].name;
   const char *meant = bd_suggest(name, names);
   if (meant)
     return bd_fail(ctx, BD_INVALID, loc, "unknown attribute \"%s\"; did you mean \"%s\"?", name,
@@ -108,8 +109,8 @@ bd_status bd_model_json_dims(bd_ctx *ctx, const bd_json *object, const char *key
   for (size_t d = 0; d < array->count; ++d) {
     const bd_json *extent = &array->items[d];
     bool is_batch = extent->kind == BD_JSON_STRING && strcmp(extent->string, "B") == 0;
-    bool is_extent = extent->kind == BD_JSON_INT && extent->integer >= 1 &&
-                     extent->integer <= BD_MAX_ELEMENTS;
+    bool is_extent =
+        extent->kind == BD_JSON_INT && extent->integer >= 1 && extent->integer <= BD_MAX_ELEMENTS;
     if (is_batch && d > 0)
       return bd_fail(ctx, BD_INVALID, extent->loc, "\"%s\": \"B\" can only come first", key);
     if (!is_batch && !is_extent)

@@ -88,7 +88,8 @@ static bd_status read_body(bd_json_reader *reader, const bd_json *json, bd_name_
                    MOST_OPS);
   for (size_t i = 0; i < params->count; ++i)
     BD_TRY(read_param(reader, &params->items[i], values));
-  for (size_t i = 0; i < ops->count; ++i) BD_TRY(read_op(reader, &ops->items[i], values));
+  for (size_t i = 0; i < ops->count; ++i)
+    BD_TRY(read_op(reader, &ops->items[i], values));
   return BD_OK;
 }
 
@@ -110,7 +111,8 @@ bd_status bd_model_json_function(bd_json_reader *reader, const bd_json *json) {
   BD_TRY(bd_model_json_uses(ctx, json, "results", &values, &count, &results));
   if (count < 1 || count > MOST_RESULTS)
     return bd_fail(ctx, BD_INVALID, json->loc, "a function has 1 to %d results", MOST_RESULTS);
-  for (int i = 0; i < count; ++i) bd_graph_result(&reader->graph, results[i]);
+  for (int i = 0; i < count; ++i)
+    bd_graph_result(&reader->graph, results[i]);
   return BD_OK;
 }
 
@@ -123,12 +125,12 @@ static bd_status find_callee(bd_json_reader *reader, const bd_json *json,
   int number = bd_name_map_find(&reader->functions, name);
   if (number < 0) {
     const char **names = BD_NEW_ARRAY(ctx->arena, const char *, module->function_count + 1);
-    for (int i = 0; i < module->function_count; ++i) names[i] = module->functions[i]->name;
+    for (int i = 0; i < module->function_count; ++i)
+      names[i] = module->functions[i]->name;
     const char *meant = bd_suggest(name, names);
     bd_loc loc = bd_json_find(json, "call")->loc;
     if (meant)
-      return bd_fail(ctx, BD_INVALID, loc, "no function \"%s\"; did you mean \"%s\"?", name,
-                     meant);
+      return bd_fail(ctx, BD_INVALID, loc, "no function \"%s\"; did you mean \"%s\"?", name, meant);
     return bd_fail(ctx, BD_INVALID, loc, "no function \"%s\"", name);
   }
   *out_callee = module->functions[number];
@@ -188,8 +190,7 @@ bd_status bd_model_json_call(bd_json_reader *reader, const bd_json *json) {
   BD_TRY(bd_model_json_results(ctx, json, "out", callee->result_count, callee->result_count,
                                &name_count, names));
   for (int i = 0; i < name_count; ++i) {
-    out[i] = bd_function_add_value(ctx, main, names[i],
-                                   callee->values[callee->results[i]].type);
+    out[i] = bd_function_add_value(ctx, main, names[i], callee->values[callee->results[i]].type);
     BD_TRY(define(ctx, &reader->main, names[i], out[i], json->loc));
   }
   bd_op *op = bd_function_add_op(ctx, main, BD_OP_CALL, in_count, in, name_count, out, json->loc);

@@ -63,8 +63,10 @@ static bd_status read_parts(bd_json_reader *reader, const bd_json *json) {
   BD_TRY(read_list(ctx, json, "weights", MOST_MEMBERS, &weights));
   BD_TRY(read_list(ctx, json, "functions", MOST_FUNCTIONS, &functions));
   BD_TRY(read_list(ctx, json, "main", MOST_CALLS, &calls));
-  for (size_t i = 0; i < inputs->count; ++i) BD_TRY(read_input(reader, &inputs->items[i]));
-  for (size_t i = 0; i < weights->count; ++i) BD_TRY(read_weight(reader, &weights->items[i]));
+  for (size_t i = 0; i < inputs->count; ++i)
+    BD_TRY(read_input(reader, &inputs->items[i]));
+  for (size_t i = 0; i < weights->count; ++i)
+    BD_TRY(read_weight(reader, &weights->items[i]));
   for (size_t i = 0; i < functions->count; ++i)
     BD_TRY(bd_model_json_function(reader, &functions->items[i]));
   for (size_t i = 0; i < calls->count; ++i)

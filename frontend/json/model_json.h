@@ -6,8 +6,7 @@
 
 // Errors: BD_INVALID or BD_UNSUPPORTED at the place in the file.
 BD_NODISCARD bd_status bd_model_json_load(bd_ctx *ctx, const char *path, bd_module **out_graph);
-BD_NODISCARD bd_status bd_model_json_build(bd_ctx *ctx, const bd_json *json,
-                                           bd_module **out_graph);
+BD_NODISCARD bd_status bd_model_json_build(bd_ctx *ctx, const bd_json *json, bd_module **out_graph);
 
 // The attributes of an op, from an object of them; unknown names and wrong kinds are refused.
 BD_NODISCARD bd_status bd_model_json_attrs(bd_ctx *ctx, const bd_json *json, bd_attr **out_attrs,

@@ -5,8 +5,7 @@
 enum { LONGEST_NAME = 200 };
 
 bd_status bd_model_json_check_name(bd_ctx *ctx, const bd_json *value) {
-  if (value->kind != BD_JSON_STRING)
-    return bd_fail(ctx, BD_INVALID, value->loc, "expected a name");
+  if (value->kind != BD_JSON_STRING) return bd_fail(ctx, BD_INVALID, value->loc, "expected a name");
   if (strlen(value->string) > LONGEST_NAME)
     return bd_fail(ctx, BD_INVALID, value->loc, "a name has at most %d bytes", LONGEST_NAME);
   if (bd_is_identifier(value->string)) return BD_OK;
@@ -47,8 +46,8 @@ bd_status bd_model_json_uses(bd_ctx *ctx, const bd_json *object, const char *key
     const char *meant = bd_suggest(name->string, list_names(ctx, values));
     if (meant)
       return bd_fail(ctx, BD_INVALID, name->loc,
-                     "\"%s\" is not defined before this place; did you mean \"%s\"?",
-                     name->string, meant);
+                     "\"%s\" is not defined before this place; did you mean \"%s\"?", name->string,
+                     meant);
     return bd_fail(ctx, BD_INVALID, name->loc, "\"%s\" is not defined before this place",
                    name->string);
   }

@@ -90,9 +90,8 @@ static bd_status read_storage(bd_ctx *ctx, const bd_json *json, bd_weight *weigh
 }
 
 bd_status bd_model_json_weight(bd_ctx *ctx, const bd_json *json, bd_weight *out_weight) {
-  static const char *const keys[] = {"name",        "dims",      "stored", "init",
-                                     "scale",       "decay",     "slice",  "transpose",
-                                     "stored_dims", NULL};
+  static const char *const keys[] = {"name",  "dims",  "stored",    "init",        "scale",
+                                     "decay", "slice", "transpose", "stored_dims", NULL};
   bd_weight weight = {0};
   BD_TRY(bd_json_only(ctx, json, keys));
   BD_TRY(bd_model_json_name(ctx, json, "name", &weight.name));

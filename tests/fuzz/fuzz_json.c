@@ -1,5 +1,5 @@
-// Any bytes as a native JSON graph: either refused with a diagnostic, or a module that verifies or is
-// refused by the verifier.
+// Any bytes as a native JSON graph: either refused with a diagnostic, or a module that verifies or
+// is refused by the verifier.
 #include "frontend/json/model_json.h"
 #include "ir/print.h"
 #include <stdlib.h>

@@ -29,9 +29,11 @@ static bd_status open_raw(bd_ctx *ctx, uint64_t announced, const char *header, s
   assert_true(descriptor >= 0);
   FILE *stream = fdopen(descriptor, "wb");
   assert_non_null(stream);
-  for (int i = 0; i < 8; ++i) fputc((int)(announced >> (8 * i)) & 0xff, stream);
+  for (int i = 0; i < 8; ++i)
+    fputc((int)(announced >> (8 * i)) & 0xff, stream);
   fputs(header, stream);
-  for (size_t i = 0; i < data_bytes; ++i) fputc((int)i, stream);
+  for (size_t i = 0; i < data_bytes; ++i)
+    fputc((int)i, stream);
   assert_int_equal(fclose(stream), 0);
   bd_status status = bd_safetensors_open(ctx, path, out_file);
   unlink(path);
