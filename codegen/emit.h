@@ -1,0 +1,84 @@
+// What the writers of C share: the module, the kernels given out so far, and the file being written.
+#ifndef BD_CODEGEN_EMIT_H
+#define BD_CODEGEN_EMIT_H
+#include "codegen/codegen.h"
+#include "codegen/kernel/kernel.h"
+#include "ir/layout.h"
+
+// A logical extent split over mesh axes: where a rank's part starts and how long it is, known at start.
+typedef struct bd_emit_range {
+  int64_t extent;
+  uint32_t axes;
+} bd_emit_range;
+
+typedef struct bd_emitter {
+  bd_ctx *ctx;
+  bd_module *module;
+  const bd_plan *plan;
+  bd_kernel_set *kernels;
+  int kernel_count;
+  int **step_kernel; // per function of the module, per step: its kernel's number, or -1; NULL until seen
+  int *sum_kernel;   // per op of main: the kernel of a sum of gradients, or -1
+  // Of the stage being written:
+  bd_layout layout;
+  bd_text *text;
+  int range_count, range_capacity;
+  bd_emit_range *ranges;
+  int table_count;
+  bd_text *tables; // static tables of what does not advance evenly
+} bd_emitter;
+
+// One function being written.
+typedef struct bd_emit_body {
+  bd_emitter *emitter;
+  const bd_function *function;
+  bd_text *text;
+} bd_emit_body;
+
+// Mesh axes (bit mask, those of size 1 left out) along which the value's sharding says `at`.
+uint32_t bd_emit_axes(const bd_module *module, const bd_sharding *sharding, int at);
+bd_type bd_emit_local(const bd_module *module, const bd_value *value);
+int64_t bd_emit_elements(const bd_module *module, const bd_value *value);
+
+// C expressions of the first index and valid count of an extent split over `axes`.
+const char *bd_emit_start(bd_emitter *emitter, int64_t extent, uint32_t axes);
+const char *bd_emit_count(bd_emitter *emitter, int64_t extent, uint32_t axes);
+// Of dimension `dim` of a value.
+const char *bd_emit_dim_start(bd_emitter *emitter, const bd_value *value, int dim);
+const char *bd_emit_dim_count(bd_emitter *emitter, const bd_value *value, int dim);
+
+// The kernels of a function, generated when first asked for.
+BD_NODISCARD bd_status bd_emit_kernels(bd_emitter *emitter, int function, const bd_fusion *fusion);
+BD_NODISCARD bd_status bd_emit_sum_kernel(bd_emitter *emitter, int op);
+// The call of kernel `number` on `buffers` (C expressions) for the loops of an op.
+BD_NODISCARD bd_status bd_emit_kernel_call(bd_emitter *emitter, bd_text *text,
+                                           const bd_function *function, int first_op, int number,
+                                           const char *buffers, const char *random);
+
+// Which parts of its frame a function needs, beyond its values.
+bool bd_emit_uses_random(const bd_function *function);
+bool bd_emit_uses_tape(const bd_function *function);
+bool bd_emit_uses_workspace(const bd_function *function);
+// Whether main passes parameter `index` (what is restored from the tape is found there).
+bool bd_emit_is_passed(const bd_function *function, int index);
+
+BD_NODISCARD bd_status bd_emit_function(bd_emitter *emitter, int function);
+// A step that is a call of the runtime.
+BD_NODISCARD bd_status bd_emit_library_op(const bd_emit_body *body, const bd_op *op);
+BD_NODISCARD bd_status bd_emit_contract(const bd_emit_body *body, const bd_op *op);
+// A collective, reading and writing C expressions.
+void bd_emit_collective(bd_emitter *emitter, bd_text *text, const bd_function *function,
+                        const bd_op *op, const char *in, const char *out);
+
+// forward, backward and the step of the stage.
+BD_NODISCARD bd_status bd_emit_stage_main(bd_emitter *emitter);
+
+// Integers over the iterations of a loop as one C expression: a constant, `base + i * stride`, or an entry
+// of a table.
+void bd_emit_series(bd_emitter *emitter, bd_text *text, const int64_t *values, int count);
+
+// main.c: the tables of weights and stages.
+BD_NODISCARD bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text *text);
+void bd_emit_makefile(const bd_emitter *emitter, bd_text *text);
+void bd_emit_kernel_header(const bd_emitter *emitter, bd_text *text);
+#endif

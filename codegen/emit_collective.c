@@ -1,0 +1,57 @@
+// Calls that move data along a mesh axis.
+#include "codegen/emit.h"
+#include <assert.h>
+#include <string.h>
+
+// A tensor seen around the dimensions that a collective touches.
+static long long product(const bd_type *type, int from, int to) {
+  long long elements = 1;
+  for (int d = from; d < to; ++d)
+    elements *= type->dims[d];
+  return elements;
+}
+
+static void add_all_reduce(bd_emitter *e, bd_text *text, const bd_value *from, int axis) {
+  static const char *const combiners[] = {"BD_RT_SUM", "BD_RT_MAX", "BD_RT_LSE"};
+  int partial = BD_PARTIAL_SUM - from->sharding.at[axis];
+  assert(partial >= 0 && partial < 3);
+  bd_text_addf(text, "bd_rt_all_reduce(rt, %d, %s, %lld", axis, combiners[partial],
+               (long long)bd_emit_elements(e->module, from));
+}
+
+static void add_all_to_all(bd_text *text, int axis, int split, int joined, const bd_type *in,
+                           const bd_type *out) {
+  // `whole` has both dimensions in full.
+  bd_type whole = *in;
+  whole.dims[joined] = out->dims[joined];
+  bool swapped = split > joined;
+  int first = swapped ? joined : split, second = swapped ? split : joined;
+  bd_text_addf(text, "bd_rt_all_to_all(rt, %d, %lld, %lld, %lld, %lld, %lld, %d", axis,
+               product(&whole, 0, first), (long long)whole.dims[first],
+               product(&whole, first + 1, second), (long long)whole.dims[second],
+               product(&whole, second + 1, whole.rank), swapped);
+}
+
+static void add_along(bd_text *text, const char *name, int axis, int dim, const bd_type *whole) {
+  bd_text_addf(text, "bd_rt_%s(rt, %d, %lld, %lld, %lld", name, axis, product(whole, 0, dim),
+               (long long)whole->dims[dim], product(whole, dim + 1, whole->rank));
+}
+
+void bd_emit_collective(bd_emitter *emitter, bd_text *text, const bd_function *function,
+                        const bd_op *op, const char *in, const char *out) {
+  const bd_value *from = &function->values[op->in[0]], *to = &function->values[op->out[0]];
+  bd_type from_local = bd_emit_local(emitter->module, from);
+  bd_type to_local = bd_emit_local(emitter->module, to);
+  int axis = (int)bd_op_int(op, "axis", -1);
+  assert(axis >= 0);
+  int was = from->sharding.at[axis], is = to->sharding.at[axis];
+  // The side that holds the dimension in full tells the extents.
+  if (was >= 0 && is < 0) from_local = to_local;
+  if (op->kind == BD_OP_ALL_REDUCE)
+    add_all_reduce(emitter, text, from, axis);
+  else if (op->kind == BD_OP_ALL_TO_ALL)
+    add_all_to_all(text, axis, is, was, &from_local, &to_local);
+  else
+    add_along(text, bd_op_get_info(op->kind)->name, axis, is >= 0 ? is : was, &from_local);
+  bd_text_addf(text, ", %s, %s);\n", in, out);
+}

@@ -1,0 +1,151 @@
+// Contractions as calls of bd_rt_gemm_f32, in loops over the letters that no product can take.
+#include "codegen/contract.h"
+#include "codegen/emit.h"
+#include <assert.h>
+#include <string.h>
+
+typedef struct writer {
+  const bd_emit_body *body;
+  const bd_op *op;
+  bd_contract contract;
+  const char *count[BD_CONTRACT_LETTERS]; // valid extent of each letter, a C expression
+} writer;
+
+static bd_id tensor_id(const bd_op *op, int tensor) {
+  return tensor < 2 ? op->in[tensor] : op->out[0];
+}
+
+static int find_letter(bd_contract_letter *letters, int *count, char letter) {
+  for (int i = 0; i < *count; ++i)
+    if (letters[i].letter == letter) return i;
+  letters[*count] = (bd_contract_letter){.letter = letter};
+  return (*count)++;
+}
+
+// Reads the rule "bt,tc->bc" and the three tensors' local shapes into letters.
+static int read_letters(writer *w, bd_contract_letter letters[BD_CONTRACT_LETTERS]) {
+  bd_emitter *e = w->body->emitter;
+  const char *at = bd_op_string(w->op, "rule");
+  int count = 0;
+  for (int tensor = 0; tensor < 3; ++tensor) {
+    const bd_value *value = &w->body->function->values[tensor_id(w->op, tensor)];
+    bd_type local = bd_emit_local(e->module, value);
+    int64_t stride = bd_emit_elements(e->module, value);
+    for (int d = 0; d < local.rank; ++d, ++at) {
+      assert(*at >= 'a' && *at <= 'z');
+      int i = find_letter(letters, &count, *at);
+      int64_t extent = bd_extent(value->type.dims[d], e->module->micro_batch);
+      stride /= local.dims[d];
+      letters[i].padded = local.dims[d];
+      letters[i].full = local.dims[d] * bd_sharding_parts(&e->module->mesh, &value->sharding, d) == extent;
+      letters[i].in[tensor] = true;
+      letters[i].stride[tensor] = stride;
+      w->count[i] = bd_emit_dim_count(e, value, d);
+    }
+    at += tensor == 0 ? 1 : tensor == 1 ? 2 : 0; // "," and "->"
+  }
+  return count;
+}
+
+// The valid extent of a group: the slowest letter's count times the full letters after it.
+static void add_extent(const writer *w, bd_contract_group_kind kind) {
+  const bd_contract_group *group = &w->contract.group[kind];
+  bd_text *text = w->body->text;
+  int64_t rest = 1;
+  if (group->count == 0) {
+    bd_text_add(text, "1");
+    return;
+  }
+  for (int i = 1; i < group->count; ++i)
+    rest *= w->contract.letter[group->letter[i]].padded;
+  int slowest = group->letter[0];
+  if (w->contract.letter[slowest].full) {
+    bd_text_addf(text, "%lld", (long long)(rest * w->contract.letter[slowest].padded));
+    return;
+  }
+  bd_text_add(text, w->count[slowest]);
+  if (rest != 1) bd_text_addf(text, " * %lld", (long long)rest);
+}
+
+static bool is_summed(const writer *w, int letter) { return !w->contract.letter[letter].in[2]; }
+
+static void add_outer_loops(const writer *w) {
+  bd_text *text = w->body->text;
+  for (int i = 0; i < w->contract.outer_count; ++i) {
+    int letter = w->contract.outer[i];
+    char c = w->contract.letter[letter].letter;
+    bd_text_addf(text, "  for (int64_t %c = 0; %c < %s; ++%c)\n", c, c, w->count[letter], c);
+  }
+}
+
+static void add_address(const writer *w, int tensor) {
+  bd_text *text = w->body->text;
+  bd_text_addf(text, "(float *)v%d", tensor_id(w->op, tensor));
+  for (int i = 0; i < w->contract.outer_count; ++i) {
+    const bd_contract_letter *letter = &w->contract.letter[w->contract.outer[i]];
+    if (letter->in[tensor])
+      bd_text_addf(text, " + %c * %lld", letter->letter, (long long)letter->stride[tensor]);
+  }
+}
+
+// True for terms after an element's first.
+static void add_accumulate(const writer *w, bool accumulates) {
+  bd_text *text = w->body->text;
+  bool any = false;
+  for (int i = 0; i < w->contract.outer_count; ++i) {
+    int letter = w->contract.outer[i];
+    if (accumulates || !is_summed(w, letter)) continue;
+    bd_text_addf(text, "%s%c > 0", any ? " || " : ", .accumulate = ", w->contract.letter[letter].letter);
+    any = true;
+  }
+  if (accumulates) bd_text_add(text, ", .accumulate = 1");
+}
+
+static void add_product(const writer *w, bool accumulates) {
+  static const char *const names[BD_CONTRACT_GROUPS] = {".batch", ".m", ".n", ".k"};
+  bd_text *text = w->body->text;
+  bd_contract_strides s = bd_contract_get_strides(&w->contract);
+  bd_text_add(text, "  bd_rt_gemm_f32(rt, &(bd_rt_gemm){");
+  for (int kind = 0; kind < BD_CONTRACT_GROUPS; ++kind) {
+    bd_text_addf(text, "%s%s = ", kind ? ", " : "", names[kind]);
+    add_extent(w, kind);
+  }
+  bd_text_addf(text,
+               ",\n      .a_m = %lld, .a_k = %lld, .a_batch = %lld, .b_k = %lld, .b_n = %lld, "
+               ".b_batch = %lld,\n      .out_m = %lld, .out_batch = %lld",
+               (long long)s.a_m, (long long)s.a_k, (long long)s.a_batch, (long long)s.b_k,
+               (long long)s.b_n, (long long)s.b_batch, (long long)s.out_m, (long long)s.out_batch);
+  add_accumulate(w, accumulates);
+  bd_text_add(text, "}, ");
+  add_address(w, w->contract.swapped ? 1 : 0);
+  bd_text_add(text, ", ");
+  add_address(w, w->contract.swapped ? 0 : 1);
+  bd_text_add(text, ", ");
+  add_address(w, 2);
+  bd_text_add(text, ");\n");
+}
+
+// A summed outer loop that a rank has no part of would leave the result unset: zero it first.
+static void add_zero(const writer *w, bool accumulates) {
+  for (int i = 0; i < w->contract.outer_count; ++i) {
+    int letter = w->contract.outer[i];
+    if (accumulates || !is_summed(w, letter) || w->contract.letter[letter].full) continue;
+    int64_t bytes = bd_emit_elements(w->body->emitter->module,
+                                     &w->body->function->values[w->op->out[0]]) * 4;
+    bd_text_addf(w->body->text, "  if (%s == 0) memset(v%d, 0, %lld);\n", w->count[letter],
+                 w->op->out[0], (long long)bytes);
+  }
+}
+
+bd_status bd_emit_contract(const bd_emit_body *body, const bd_op *op) {
+  writer w = {.body = body, .op = op};
+  bd_contract_letter letters[BD_CONTRACT_LETTERS];
+  memset(letters, 0, sizeof letters);
+  int count = read_letters(&w, letters);
+  bd_contract_plan(count, letters, &w.contract);
+  bool accumulates = bd_accumulates(body->function, op->out[0]);
+  add_zero(&w, accumulates);
+  add_outer_loops(&w);
+  add_product(&w, accumulates);
+  return BD_OK;
+}

@@ -1,0 +1,125 @@
+// One C function per variant of a layer function.
+#include "codegen/emit.h"
+#include <assert.h>
+
+bool bd_emit_uses_random(const bd_function *function) {
+  for (int i = 0; i < function->op_count; ++i)
+    if (bd_op_get_info(function->ops[i].kind)->traits & BD_RANDOM) return true;
+  return false;
+}
+
+static bool uses_segment(const bd_function *function, bd_segment segment) {
+  for (bd_id v = 0; v < function->value_count; ++v)
+    if (function->values[v].segment == segment) return true;
+  return false;
+}
+
+bool bd_emit_uses_tape(const bd_function *function) {
+  return uses_segment(function, BD_SEGMENT_TAPE);
+}
+
+bool bd_emit_uses_workspace(const bd_function *function) {
+  for (int i = 0; i < function->op_count; ++i)
+    if (bd_op_find_attr(&function->ops[i], "scratch")) return true;
+  return uses_segment(function, BD_SEGMENT_WORKSPACE);
+}
+
+bool bd_emit_is_passed(const bd_function *function, int index) {
+  return function->values[function->params[index]].segment != BD_SEGMENT_TAPE;
+}
+
+static void add_signature(const bd_emit_body *body, int number) {
+  const bd_function *f = body->function;
+  bd_text *text = body->text;
+  bd_text_addf(text, "static void f%d(bd_rt *rt", number);
+  if (bd_emit_uses_random(f)) bd_text_add(text, ", const bd_rt_random *random");
+  for (int i = 0; i < f->param_count; ++i)
+    if (bd_emit_is_passed(f, i)) bd_text_addf(text, ", void *v%d", f->params[i]);
+  for (int i = 0; i < f->result_count; ++i)
+    bd_text_addf(text, ", void *v%d", f->results[i]);
+  if (bd_emit_uses_tape(f)) bd_text_add(text, ", char *tape");
+  if (bd_emit_uses_workspace(f)) bd_text_add(text, ", char *work");
+  bd_text_add(text, ") {\n");
+}
+
+static void add_local_type(const bd_emit_body *body, const bd_value *value) {
+  bd_type local = bd_emit_local(body->emitter->module, value);
+  bd_text_addf(body->text, "%s[", bd_dtype_name(local.dtype));
+  for (int d = 0; d < local.rank; ++d)
+    bd_text_addf(body->text, "%s%lld", d ? "," : "", (long long)local.dims[d]);
+  bd_text_add(body->text, "]");
+}
+
+// Values on the tape and in the workspace get a pointer each, when a step touches them.
+static void add_pointers(const bd_emit_body *body) {
+  const bd_function *f = body->function;
+  bool *used = BD_NEW_ARRAY(body->emitter->ctx->arena, bool, f->value_count);
+  for (int i = 0; i < f->op_count; ++i) {
+    for (int k = 0; k < f->ops[i].in_count; ++k)
+      used[f->ops[i].in[k]] = true;
+    for (int k = 0; k < f->ops[i].out_count; ++k)
+      used[f->ops[i].out[k]] = true;
+  }
+  for (bd_id v = 0; v < f->value_count; ++v) {
+    const bd_value *value = &f->values[v];
+    bool tape = value->segment == BD_SEGMENT_TAPE;
+    if (!used[v] || (!tape && value->segment != BD_SEGMENT_WORKSPACE)) continue;
+    bd_text_addf(body->text, "  void *const v%d = %s + %lld; // ", v, tape ? "tape" : "work",
+                 (long long)value->offset_bytes);
+    add_local_type(body, value);
+    bd_text_add(body->text, "\n");
+  }
+}
+
+static void add_comment(const bd_emit_body *body, const bd_fusion *fusion, int step) {
+  bd_text_add(body->text, "  //");
+  for (int i = 0; i < fusion->step_ops[step]; ++i) {
+    const bd_op *op = &body->function->ops[fusion->first_op[step] + i];
+    bd_text_addf(body->text, "%s %s", i ? "," : "", bd_op_get_info(op->kind)->name);
+  }
+  bd_text_add(body->text, "\n");
+}
+
+BD_NODISCARD static bd_status add_kernel_step(const bd_emit_body *body, const bd_fusion *fusion,
+                                              int step, int number) {
+  bd_emitter *e = body->emitter;
+  bd_kernel kernel;
+  bool generated =
+      bd_kernel_of_step(e->ctx, e->module, body->function, fusion, step, number, &kernel);
+  assert(generated);
+  (void)generated;
+  bd_text buffers = bd_text_init(e->ctx->arena);
+  for (int i = 0; i < kernel.in_count; ++i)
+    bd_text_addf(&buffers, "%sv%d", i ? ", " : "", kernel.in[i]);
+  for (int i = 0; i < kernel.out_count; ++i)
+    bd_text_addf(&buffers, "%sv%d", i + kernel.in_count ? ", " : "", kernel.out[i]);
+  bool random = false;
+  for (int i = 0; i < kernel.op_count; ++i)
+    random |= bd_op_get_info(body->function->ops[kernel.first_op + i].kind)->traits & BD_RANDOM;
+  bd_text_add(body->text, "  ");
+  return bd_emit_kernel_call(e, body->text, body->function, kernel.first_op, number, buffers.data,
+                             random ? "random" : "NULL");
+}
+
+BD_NODISCARD static bd_status add_step(const bd_emit_body *body, int function, const bd_fusion *fusion,
+                                       int step) {
+  add_comment(body, fusion, step);
+  int number = body->emitter->step_kernel[function][step];
+  if (number >= 0) return add_kernel_step(body, fusion, step, number);
+  return bd_emit_library_op(body, &body->function->ops[fusion->first_op[step]]);
+}
+
+bd_status bd_emit_function(bd_emitter *emitter, int function) {
+  const bd_emit_body body = {emitter, emitter->module->functions[function], emitter->text};
+  bd_fusion fusion;
+  bd_fuse(emitter->ctx, emitter->module, body.function, &fusion);
+  BD_TRY(bd_emit_kernels(emitter, function, &fusion));
+  bd_text_addf(body.text, "\n// %s.\n",
+               body.function->role == BD_ROLE_BACKWARD ? "Backward" : "Forward");
+  add_signature(&body, function);
+  add_pointers(&body);
+  for (int step = 0; step < fusion.step_count; ++step)
+    BD_TRY(add_step(&body, function, &fusion, step));
+  bd_text_add(body.text, "}\n");
+  return BD_OK;
+}

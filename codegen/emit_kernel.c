@@ -1,0 +1,85 @@
+// Calls of generated kernels.
+#include "codegen/emit.h"
+#include <assert.h>
+
+BD_NODISCARD static bd_status add_kernel(bd_emitter *e, bd_kernel *kernel) {
+  kernel->number = e->kernel_count;
+  BD_TRY(bd_kernel_set_add(e->ctx, e->kernels, kernel));
+  e->kernel_count++;
+  return BD_OK;
+}
+
+bd_status bd_emit_kernels(bd_emitter *emitter, int function, const bd_fusion *fusion) {
+  if (emitter->step_kernel[function]) return BD_OK;
+  const bd_function *f = emitter->module->functions[function];
+  int *numbers = BD_NEW_ARRAY(emitter->ctx->arena, int, fusion->step_count);
+  for (int step = 0; step < fusion->step_count; ++step) {
+    bd_kernel kernel;
+    numbers[step] = -1;
+    if (!bd_kernel_of_step(emitter->ctx, emitter->module, f, fusion, step, emitter->kernel_count,
+                           &kernel))
+      continue;
+    numbers[step] = kernel.number;
+    BD_TRY(add_kernel(emitter, &kernel));
+  }
+  emitter->step_kernel[function] = numbers;
+  return BD_OK;
+}
+
+static bool same_sum(const bd_function *main, const bd_op *a, const bd_op *b) {
+  const bd_value *x = &main->values[a->out[0]], *y = &main->values[b->out[0]];
+  return b->kind == a->kind && (a->in[0] == a->in[1]) == (b->in[0] == b->in[1]) &&
+         bd_type_equal(&x->type, &y->type) && bd_sharding_equal(&x->sharding, &y->sharding);
+}
+
+bd_status bd_emit_sum_kernel(bd_emitter *emitter, int op) {
+  const bd_function *main = emitter->module->main;
+  if (emitter->sum_kernel[op] >= 0) return BD_OK;
+  for (int i = 0; i < op; ++i)
+    if (emitter->sum_kernel[i] >= 0 && same_sum(main, &main->ops[i], &main->ops[op])) {
+      emitter->sum_kernel[op] = emitter->sum_kernel[i];
+      return BD_OK;
+    }
+  const bd_op *sum = &main->ops[op];
+  bool accumulate = false;
+  bd_kernel kernel = {.module = emitter->module, .function = main, .first_op = op, .op_count = 1,
+                      .in_count = sum->in[0] == sum->in[1] ? 1 : 2, .out_count = 1,
+                      .in = sum->in, .out = sum->out, .accumulate = &accumulate};
+  BD_TRY(add_kernel(emitter, &kernel));
+  emitter->sum_kernel[op] = kernel.number;
+  return BD_OK;
+}
+
+// The mesh axes that split a loop, read off the operands and results that it indexes.
+static uint32_t loop_axes(const bd_emitter *e, const bd_function *f, const bd_op *op,
+                          const bd_index_map *map, int loop) {
+  uint32_t axes = 0;
+  for (int i = 0; i < op->in_count; ++i)
+    for (int d = 0; d < f->values[op->in[i]].type.rank; ++d)
+      if (map->in[i][d] == loop)
+        axes |= bd_emit_axes(e->module, &f->values[op->in[i]].sharding, d);
+  for (int i = 0; i < op->out_count; ++i)
+    for (int d = 0; d < f->values[op->out[i]].type.rank; ++d)
+      if (map->out[i][d] == loop)
+        axes |= bd_emit_axes(e->module, &f->values[op->out[i]].sharding, d);
+  return axes;
+}
+
+bd_status bd_emit_kernel_call(bd_emitter *emitter, bd_text *text, const bd_function *function,
+                              int first_op, int number, const char *buffers, const char *random) {
+  const bd_op *op = &function->ops[first_op];
+  bd_index_map map;
+  bd_type types[BD_MAX_RESULTS];
+  BD_TRY(bd_op_infer(emitter->ctx, function, op, &map, types));
+  bd_text_addf(text, "run_kernel(rt, bdk_%d, bdk_%d_chunks, (char *[]){%s}, (int64_t[]){", number,
+               number, buffers);
+  for (int loop = 0; loop < map.loops; ++loop) {
+    uint32_t axes = loop_axes(emitter, function, op, &map, loop);
+    int64_t extent = map.loop[loop].extent;
+    bd_text_addf(text, "%s%s, %s", loop ? ", " : "", bd_emit_start(emitter, extent, axes),
+                 bd_emit_count(emitter, extent, axes));
+  }
+  if (map.loops == 0) bd_text_add(text, "0, 1");
+  bd_text_addf(text, "}, %s);\n", random);
+  return BD_OK;
+}

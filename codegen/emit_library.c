@@ -1,0 +1,203 @@
+// Steps that are calls of the runtime: a writer per op.
+#include "codegen/emit.h"
+#include <assert.h>
+#include <string.h>
+
+static const bd_value *operand(const bd_emit_body *body, const bd_op *op, int index) {
+  return &body->function->values[op->in[index]];
+}
+
+static const bd_value *result(const bd_emit_body *body, const bd_op *op, int index) {
+  return &body->function->values[op->out[index]];
+}
+
+static long long whole(const bd_emit_body *body, const bd_value *value, int dim) {
+  return (long long)bd_extent(value->type.dims[dim], body->emitter->module->micro_batch);
+}
+
+static void add_attention_shape(const bd_emit_body *body, const bd_op *op, const bd_value *q,
+                                const bd_value *k) {
+  bd_emitter *e = body->emitter;
+  bd_type ql = bd_emit_local(e->module, q), kl = bd_emit_local(e->module, k);
+  long long q_row = ql.dims[2] * ql.dims[3], k_row = kl.dims[2] * kl.dims[3];
+  double dropout = bd_op_real(op, "dropout", 0);
+  bd_text *text = body->text;
+  bd_text_addf(text, "&(bd_rt_attention){.batch = %s, .tq = %lld, .tk = %lld,\n      .heads = %s, ",
+               bd_emit_dim_count(e, q, 0), whole(body, q, 1), whole(body, k, 1),
+               bd_emit_dim_count(e, q, 2));
+  bd_text_addf(text, ".kv_heads = %s, .d = %lld,\n      ", bd_emit_dim_count(e, k, 2),
+               whole(body, q, 3));
+  bd_text_addf(text, ".q_batch = %lld, .q_row = %lld, .k_batch = %lld, .k_row = %lld,\n      ",
+               ql.dims[1] * q_row, q_row, kl.dims[1] * k_row, k_row);
+  bd_text_addf(text, ".lse_batch = %lld, .lse_row = %lld, .scale = ",
+               (long long)(ql.dims[1] * ql.dims[2]), (long long)ql.dims[2]);
+  bd_text_add_double(text, bd_op_real(op, "scale", 1));
+  bd_text_add(text, ", .dropout = ");
+  bd_text_add_double(text, dropout);
+  bd_text_addf(text, ", .causal = %d,\n      .site = %lld, .first_sample = random->first_sample + %s, ",
+               bd_op_int(op, "causal", 0) != 0, (long long)bd_op_int(op, "site", 0),
+               bd_emit_dim_start(e, q, 0));
+  bd_text_addf(text, ".first_head = %s, .total_heads = %lld}", bd_emit_dim_start(e, q, 2),
+               whole(body, q, 2));
+}
+
+// The call's buffers and its scratch.
+static void add_buffers(const bd_emit_body *body, const bd_op *op) {
+  for (int i = 0; i < op->in_count; ++i)
+    bd_text_addf(body->text, ", v%d", op->in[i]);
+  for (int i = 0; i < op->out_count; ++i)
+    bd_text_addf(body->text, ", v%d", op->out[i]);
+}
+
+static bd_status attention(const bd_emit_body *body, const bd_op *op) {
+  bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
+  bd_text_addf(body->text, "  bd_rt_attention%s_f32(rt, ", gradient ? "_grad" : "");
+  add_attention_shape(body, op, operand(body, op, gradient), operand(body, op, gradient + 1));
+  bd_text_add(body->text, ",\n      random");
+  add_buffers(body, op);
+  bd_text_addf(body->text, ", work + %lld);\n", (long long)bd_op_int(op, "scratch", 0));
+  return BD_OK;
+}
+
+// Operands: gradient of the rows, ids. Token dimensions but the first are looped when partly valid.
+static bd_status embed_dw(const bd_emit_body *body, const bd_op *op) {
+  bd_emitter *e = body->emitter;
+  const bd_value *dout = operand(body, op, 0), *ids = operand(body, op, 1);
+  const bd_value *table = result(body, op, 0);
+  bd_type local = bd_emit_local(e->module, ids), rows = bd_emit_local(e->module, dout);
+  bool accumulates = bd_accumulates(body->function, op->out[0]);
+  int64_t c = rows.dims[rows.rank - 1];
+  int looped = -1; // the last dimension that is partly valid and not the slowest
+  int64_t run = 1; // tokens after it
+  for (int d = local.rank - 1; d > 0 && looped < 0; --d) {
+    int parts = bd_sharding_parts(&e->module->mesh, &ids->sharding, d);
+    if (local.dims[d] * parts != whole(body, ids, d)) looped = d;
+    else run *= local.dims[d];
+  }
+  bd_text *text = body->text;
+  if (looped < 0) {
+    bd_text_addf(text, "  bd_rt_embed_dw_f32(rt, v%d, v%d, %s * %lld, %lld, %s, %s, %d, v%d);\n",
+                 op->in[1], op->in[0], local.rank ? bd_emit_dim_count(e, ids, 0) : "1",
+                 (long long)run, (long long)c, bd_emit_dim_start(e, table, 0),
+                 bd_emit_dim_count(e, table, 0), accumulates, op->out[0]);
+    return BD_OK;
+  }
+  if (looped != 1)
+    return bd_fail(e->ctx, BD_UNSUPPORTED, op->loc, "embed_dw of ids split along dimension %d", looped);
+  int64_t stride = local.dims[1] * run;
+  bd_text_addf(text, "  for (int64_t i = 0; i < %s; ++i)\n", bd_emit_dim_count(e, ids, 0));
+  bd_text_addf(text,
+               "    bd_rt_embed_dw_f32(rt, (int32_t *)v%d + i * %lld, (float *)v%d + i * %lld, %s * "
+               "%lld, %lld, %s, %s, %s, v%d);\n",
+               op->in[1], (long long)stride, op->in[0], (long long)(stride * c),
+               bd_emit_dim_count(e, ids, 1), (long long)run, (long long)c,
+               bd_emit_dim_start(e, table, 0), bd_emit_dim_count(e, table, 0),
+               accumulates ? "1" : "i > 0", op->out[0]);
+  return BD_OK;
+}
+
+// Images and filters of a convolution or pooling, whatever the direction: which values are x, w and y.
+typedef struct window {
+  const bd_value *x, *w, *y;
+} window;
+
+static bd_status refuse_padding(const bd_emit_body *body, const bd_op *op, const bd_value *value) {
+  bd_emitter *e = body->emitter;
+  bd_type local = bd_emit_local(e->module, value);
+  for (int d = 1; d < local.rank; ++d)
+    if (local.dims[d] * bd_sharding_parts(&e->module->mesh, &value->sharding, d) !=
+        bd_extent(value->type.dims[d], e->module->micro_batch))
+      return bd_fail(e->ctx, BD_UNSUPPORTED, op->loc, "%s cannot be split into unequal parts",
+                     bd_op_get_info(op->kind)->name);
+  return BD_OK;
+}
+
+static bd_status add_window(const bd_emit_body *body, const bd_op *op, window at) {
+  bd_emitter *e = body->emitter;
+  bd_type x = bd_emit_local(e->module, at.x), y = bd_emit_local(e->module, at.y);
+  int64_t kh = bd_op_int(op, "kh", 0), kw = bd_op_int(op, "kw", 0);
+  int64_t groups = bd_op_int(op, "groups", 1);
+  BD_TRY(refuse_padding(body, op, at.x));
+  BD_TRY(refuse_padding(body, op, at.y));
+  if (at.w) {
+    bd_type w = bd_emit_local(e->module, at.w);
+    kh = w.dims[2];
+    kw = w.dims[3];
+  }
+  bd_text_addf(body->text, "&(bd_rt_conv){.n = %s, .c = %lld, .h = %lld, .w = %lld,\n      ",
+               bd_emit_dim_count(e, at.x, 0), (long long)x.dims[1], (long long)x.dims[2],
+               (long long)x.dims[3]);
+  bd_text_addf(body->text, ".o = %lld, .kh = %lld, .kw = %lld, .oh = %lld, .ow = %lld,\n      ",
+               (long long)y.dims[1], (long long)kh, (long long)kw, (long long)y.dims[2],
+               (long long)y.dims[3]);
+  bd_text_addf(body->text,
+               ".stride_h = %lld, .stride_w = %lld, .pad_h = %lld, .pad_w = %lld, .groups = %lld}",
+               (long long)bd_op_int(op, "stride_h", 1), (long long)bd_op_int(op, "stride_w", 1),
+               (long long)bd_op_int(op, "pad_h", 0), (long long)bd_op_int(op, "pad_w", 0),
+               (long long)groups);
+  return BD_OK;
+}
+
+static bd_status add_window_call(const bd_emit_body *body, const bd_op *op, const char *name, window at) {
+  bd_text_addf(body->text, "  bd_rt_%s_f32(rt, ", name);
+  BD_TRY(add_window(body, op, at));
+  bd_text_add(body->text, ",\n      ");
+  for (int i = 0; i < op->in_count; ++i)
+    bd_text_addf(body->text, "v%d, ", op->in[i]);
+  if (op->kind == BD_OP_CONV2D_DW)
+    bd_text_addf(body->text, "%d, ", bd_accumulates(body->function, op->out[0]));
+  bd_text_addf(body->text, "v%d);\n", op->out[0]);
+  return BD_OK;
+}
+
+static bd_status conv2d(const bd_emit_body *body, const bd_op *op) {
+  window at = {operand(body, op, 0), operand(body, op, 1), result(body, op, 0)};
+  return add_window_call(body, op, "conv2d", at);
+}
+
+static bd_status conv2d_dx(const bd_emit_body *body, const bd_op *op) {
+  window at = {result(body, op, 0), operand(body, op, 1), operand(body, op, 0)};
+  return add_window_call(body, op, "conv2d_dx", at);
+}
+
+static bd_status conv2d_dw(const bd_emit_body *body, const bd_op *op) {
+  window at = {operand(body, op, 0), result(body, op, 0), operand(body, op, 1)};
+  return add_window_call(body, op, "conv2d_dw", at);
+}
+
+static bd_status maxpool2d(const bd_emit_body *body, const bd_op *op) {
+  window at = {operand(body, op, 0), NULL, result(body, op, 0)};
+  return add_window_call(body, op, "maxpool2d", at);
+}
+
+static bd_status maxpool2d_grad(const bd_emit_body *body, const bd_op *op) {
+  window at = {operand(body, op, 0), NULL, operand(body, op, 1)};
+  return add_window_call(body, op, "maxpool2d_grad", at);
+}
+
+static bd_status collective(const bd_emit_body *body, const bd_op *op) {
+  const char *in = bd_intern_f(body->emitter->ctx, "v%d", op->in[0]);
+  const char *out = bd_intern_f(body->emitter->ctx, "v%d", op->out[0]);
+  bd_text_add(body->text, "  ");
+  bd_emit_collective(body->emitter, body->text, body->function, op, in, out);
+  return BD_OK;
+}
+
+typedef bd_status (*writer)(const bd_emit_body *body, const bd_op *op);
+
+static const writer writers[BD_OP_KIND_COUNT] = {
+    [BD_OP_CONTRACT] = bd_emit_contract,  [BD_OP_ATTENTION] = attention,
+    [BD_OP_ATTENTION_GRAD] = attention,   [BD_OP_EMBED_DW] = embed_dw,
+    [BD_OP_CONV2D] = conv2d,              [BD_OP_CONV2D_DX] = conv2d_dx,
+    [BD_OP_CONV2D_DW] = conv2d_dw,        [BD_OP_MAXPOOL2D] = maxpool2d,
+    [BD_OP_MAXPOOL2D_GRAD] = maxpool2d_grad, [BD_OP_ALL_REDUCE] = collective,
+    [BD_OP_ALL_GATHER] = collective,      [BD_OP_REDUCE_SCATTER] = collective,
+    [BD_OP_ALL_TO_ALL] = collective,      [BD_OP_SHARD] = collective,
+};
+
+bd_status bd_emit_library_op(const bd_emit_body *body, const bd_op *op) {
+  if (!writers[op->kind])
+    return bd_fail(body->emitter->ctx, BD_UNSUPPORTED, op->loc, "the CPU target has no '%s'",
+                   bd_op_get_info(op->kind)->name);
+  return writers[op->kind](body, op);
+}

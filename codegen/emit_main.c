@@ -1,0 +1,336 @@
+// What a stage does for one micro-batch: calls in loops, data in, losses out, transfers.
+#include "codegen/emit.h"
+#include <assert.h>
+#include <string.h>
+
+#define LONGEST_PERIOD 16
+
+// A run of `count` iterations of `period` consecutive ops of the stage.
+typedef struct repeat {
+  const int *ops; // indices into main, of all iterations in order
+  int period, count;
+} repeat;
+
+typedef struct writer {
+  bd_emitter *e;
+  const bd_function *main;
+  bd_text *text;
+  const int *forward_call; // per op of main: number of the forward call, or of the one it derives
+} writer;
+
+static const bd_op *op_at(const writer *w, const repeat *r, int iteration, int position) {
+  return &w->main->ops[r->ops[iteration * r->period + position]];
+}
+
+static const bd_function *callee_of(const writer *w, const bd_op *op) {
+  return op->kind == BD_OP_CALL ? bd_module_find(w->e->module, op->callee) : NULL;
+}
+
+static int function_index(const writer *w, const bd_function *function) {
+  for (int i = 0; i < w->e->module->function_count; ++i)
+    if (w->e->module->functions[i] == function) return i;
+  assert(false);
+  return -1;
+}
+
+static bool same_value(const writer *w, bd_id a, bd_id b) {
+  const bd_value *x = &w->main->values[a], *y = &w->main->values[b];
+  return bd_type_equal(&x->type, &y->type) && bd_sharding_equal(&x->sharding, &y->sharding);
+}
+
+// Whether two ops of main differ in addresses, tags and call numbers only.
+static bool same_op(const writer *w, const bd_op *a, const bd_op *b) {
+  static const char *const numbers[] = {"axis", "to", "from", NULL};
+  if (a->kind != b->kind || a->in_count != b->in_count || a->out_count != b->out_count) return false;
+  if (a->kind == BD_OP_CALL) return strcmp(a->callee, b->callee) == 0;
+  for (int i = 0; numbers[i]; ++i)
+    if (bd_op_int(a, numbers[i], -1) != bd_op_int(b, numbers[i], -1)) return false;
+  for (int i = 0; i < a->in_count; ++i)
+    if (!same_value(w, a->in[i], b->in[i])) return false;
+  for (int i = 0; i < a->out_count; ++i)
+    if (!same_value(w, a->out[i], b->out[i])) return false;
+  return true;
+}
+
+static int count_iterations(const writer *w, const int *ops, int count, int period) {
+  int iterations = 1;
+  for (; (iterations + 1) * period <= count; ++iterations)
+    for (int i = 0; i < period; ++i)
+      if (!same_op(w, &w->main->ops[ops[i]], &w->main->ops[ops[iterations * period + i]]))
+        return iterations;
+  return iterations;
+}
+
+// The longest stretch from the first op on that is one body repeated.
+static repeat find_repeat(const writer *w, const int *ops, int count) {
+  repeat best = {ops, 1, 1};
+  for (int period = 1; period <= LONGEST_PERIOD && 2 * period <= count; ++period) {
+    int iterations = count_iterations(w, ops, count, period);
+    if (iterations > 1 && iterations * period > best.count * best.period)
+      best = (repeat){ops, period, iterations};
+  }
+  return best;
+}
+
+static void add_slots(const writer *w, const int64_t *slots, int count) {
+  bool any = false;
+  for (int i = 0; i < count; ++i)
+    any |= slots[i] != 0;
+  if (!any) return;
+  bool compound = false;
+  for (int i = 1; i < count; ++i)
+    compound |= slots[i] != slots[0];
+  bd_text_add(w->text, compound ? " + slot * (" : " + slot * ");
+  bd_emit_series(w->e, w->text, slots, count);
+  if (compound) bd_text_add(w->text, ")");
+}
+
+static void add_places(const writer *w, const bd_place *places, int count) {
+  int64_t *offsets = BD_NEW_ARRAY(w->e->ctx->arena, int64_t, count);
+  int64_t *slots = BD_NEW_ARRAY(w->e->ctx->arena, int64_t, count);
+  for (int i = 0; i < count; ++i) {
+    assert(places[i].segment != BD_SEGMENT_NONE);
+    offsets[i] = w->e->layout.segment_start[places[i].segment] + places[i].offset_bytes;
+    slots[i] = places[i].slot_bytes;
+  }
+  bd_text_add(w->text, "arena + ");
+  bd_emit_series(w->e, w->text, offsets, count);
+  add_slots(w, slots, count);
+}
+
+// The address of an operand (or result) of the op at `position`, over the iterations.
+static void add_value(const writer *w, const repeat *r, int position, bool is_result, int index) {
+  bd_place *places = BD_NEW_ARRAY(w->e->ctx->arena, bd_place, r->count);
+  for (int i = 0; i < r->count; ++i) {
+    const bd_op *op = op_at(w, r, i, position);
+    places[i] = w->e->layout.values[is_result ? op->out[index] : op->in[index]];
+  }
+  add_places(w, places, r->count);
+}
+
+static void add_restored(const writer *w, const repeat *r, int position, int index) {
+  bd_place *places = BD_NEW_ARRAY(w->e->ctx->arena, bd_place, r->count);
+  for (int i = 0; i < r->count; ++i) {
+    bd_id id = bd_layout_restored(w->e->module, r->ops[i * r->period + position], index);
+    assert(id != BD_NO_ID);
+    places[i] = w->e->layout.values[id];
+  }
+  add_places(w, places, r->count);
+}
+
+static void add_tape(const writer *w, const repeat *r, int position) {
+  bd_place *places = BD_NEW_ARRAY(w->e->ctx->arena, bd_place, r->count);
+  for (int i = 0; i < r->count; ++i)
+    places[i] = w->e->layout.tapes[r->ops[i * r->period + position]];
+  add_places(w, places, r->count);
+}
+
+// Declares the generator's coordinates for a call.
+static void add_random(const writer *w, const repeat *r, int position) {
+  int64_t *calls = BD_NEW_ARRAY(w->e->ctx->arena, int64_t, r->count);
+  for (int i = 0; i < r->count; ++i)
+    calls[i] = w->forward_call[r->ops[i * r->period + position]];
+  bd_text_addf(w->text, "const bd_rt_random random%d = bd_rt_random_of(rt, micro_batch, (int)(",
+               r->ops[position]);
+  bd_emit_series(w->e, w->text, calls, r->count);
+  bd_text_addf(w->text, "));\n%s", r->count > 1 ? "    " : "  ");
+}
+
+static void add_call(const writer *w, const repeat *r, int position) {
+  const bd_op *op = op_at(w, r, 0, position);
+  const bd_function *callee = callee_of(w, op);
+  int restored = callee->role == BD_ROLE_BACKWARD ? callee->restore_count : 0;
+  bool random = bd_emit_uses_random(callee);
+  if (random) add_random(w, r, position);
+  bd_text_addf(w->text, "f%d(rt", function_index(w, callee));
+  if (random) bd_text_addf(w->text, ", &random%d", r->ops[position]);
+  for (int i = 0; i < callee->param_count; ++i) {
+    if (!bd_emit_is_passed(callee, i)) continue;
+    bd_text_add(w->text, ",\n      ");
+    if (i < restored)
+      add_restored(w, r, position, i);
+    else
+      add_value(w, r, position, false, i - restored);
+  }
+  for (int i = 0; i < callee->result_count; ++i) {
+    bd_text_add(w->text, ",\n      ");
+    add_value(w, r, position, true, i);
+  }
+  if (bd_emit_uses_tape(callee)) {
+    bd_text_add(w->text, ",\n      ");
+    add_tape(w, r, position);
+  }
+  if (bd_emit_uses_workspace(callee))
+    bd_text_addf(w->text, ",\n      arena + %lld",
+                 (long long)w->e->layout.segment_start[BD_SEGMENT_WORKSPACE]);
+  bd_text_add(w->text, ");\n");
+}
+
+static void add_transfer(const writer *w, const repeat *r, int position, bool send) {
+  const bd_op *op = op_at(w, r, 0, position);
+  int64_t *tags = BD_NEW_ARRAY(w->e->ctx->arena, int64_t, r->count);
+  for (int i = 0; i < r->count; ++i)
+    tags[i] = bd_op_int(op_at(w, r, i, position), "tag", 0);
+  const bd_value *value = &w->main->values[send ? op->in[0] : op->out[0]];
+  long long bytes = bd_emit_elements(w->e->module, value) * bd_dtype_bytes(value->type.dtype);
+  bd_text_addf(w->text, "bd_rt_%s(rt, %lld, (int)(", send ? "send" : "recv",
+               (long long)bd_op_int(op, send ? "to" : "from", -1));
+  bd_emit_series(w->e, w->text, tags, r->count);
+  bd_text_add(w->text, "), ");
+  add_value(w, r, position, !send, 0);
+  bd_text_addf(w->text, ", %lld);\n", bytes);
+}
+
+static const char *address(const writer *w, const repeat *r, int position, bool is_result) {
+  writer inner = *w;
+  bd_text text = bd_text_init(w->e->ctx->arena);
+  inner.text = &text;
+  bd_text_add(&text, "(void *)(");
+  add_value(&inner, r, position, is_result, 0);
+  bd_text_add(&text, ")");
+  return text.data;
+}
+
+BD_NODISCARD static bd_status add_sum(const writer *w, const repeat *r, int position) {
+  int index = r->ops[position];
+  const bd_op *op = &w->main->ops[index];
+  BD_TRY(bd_emit_sum_kernel(w->e, index));
+  writer inner = *w;
+  bd_text buffers = bd_text_init(w->e->ctx->arena);
+  inner.text = &buffers;
+  for (int i = 0; i < (op->in[0] == op->in[1] ? 1 : 2); ++i) {
+    add_value(&inner, r, position, false, i);
+    bd_text_add(&buffers, ", ");
+  }
+  add_value(&inner, r, position, true, 0);
+  return bd_emit_kernel_call(w->e, w->text, w->main, index, w->e->sum_kernel[index], buffers.data,
+                             "NULL");
+}
+
+BD_NODISCARD static bd_status add_op(const writer *w, const repeat *r, int position) {
+  const bd_op *op = op_at(w, r, 0, position);
+  bd_text_add(w->text, r->count > 1 ? "    " : "  ");
+  if (op->kind == BD_OP_CALL) {
+    add_call(w, r, position);
+  } else if (op->kind == BD_OP_SEND || op->kind == BD_OP_RECV) {
+    add_transfer(w, r, position, op->kind == BD_OP_SEND);
+  } else if (op->kind == BD_OP_ADD) {
+    return add_sum(w, r, position);
+  } else {
+    bd_emit_collective(w->e, w->text, w->main, op, address(w, r, position, false),
+                       address(w, r, position, true));
+  }
+  return BD_OK;
+}
+
+BD_NODISCARD static bd_status add_ops(const writer *w, int first, int end) {
+  int *ops = BD_NEW_ARRAY(w->e->ctx->arena, int, end - first);
+  int count = 0;
+  for (int i = first; i < end; ++i)
+    if (w->main->ops[i].stage == w->e->layout.stage) ops[count++] = i;
+  for (int at = 0; at < count;) {
+    repeat r = find_repeat(w, ops + at, count - at);
+    if (r.count > 1) bd_text_addf(w->text, "  for (int64_t i = 0; i < %d; ++i) {\n", r.count);
+    for (int i = 0; i < r.period; ++i)
+      BD_TRY(add_op(w, &r, i));
+    if (r.count > 1) bd_text_add(w->text, "  }\n");
+    at += r.count * r.period;
+  }
+  return BD_OK;
+}
+
+static void add_inputs(const writer *w) {
+  static const char *const names[] = {"tokens", "targets", "reals"};
+  const bd_module *module = w->e->module;
+  for (int i = 0; i < module->input_count; ++i) {
+    bd_id id = w->main->params[i];
+    const bd_value *value = &w->main->values[id];
+    const bd_place *place = &w->e->layout.values[id];
+    if (place->segment == BD_SEGMENT_NONE) continue;
+    bd_text_addf(w->text, "  bd_rt_%s(rt, micro_batch, %s, %s, ", names[module->inputs[i]],
+                 bd_emit_dim_start(w->e, value, 0), bd_emit_dim_count(w->e, value, 0));
+    if (module->inputs[i] == BD_INPUT_REALS) {
+      bd_type local = bd_emit_local(module, value);
+      bd_text_addf(w->text, "%lld, ",
+                   (long long)(bd_emit_elements(module, value) / local.dims[0]));
+    }
+    bd_text_add(w->text, "(void *)(");
+    add_places(w, place, 1);
+    bd_text_add(w->text, "));\n");
+  }
+}
+
+static void add_loss(const writer *w) {
+  bd_id loss = w->main->results[0];
+  const bd_value *value = &w->main->values[loss];
+  if (value->producer < 0 || w->main->ops[value->producer].stage != w->e->layout.stage) return;
+  bd_text_add(w->text, "  bd_rt_add_loss(rt, (const float *)(");
+  add_places(w, &w->e->layout.values[loss], 1);
+  bd_text_addf(w->text, "), 0x%xu);\n",
+               bd_emit_axes(w->e->module, &value->sharding, BD_PARTIAL_SUM));
+}
+
+// The gradient of the loss sum is the same for every micro-batch.
+static void add_loss_gradient(const writer *w) {
+  int index = w->e->module->input_count + w->e->module->weight_count;
+  if (index >= w->main->param_count) return;
+  const bd_place *place = &w->e->layout.values[w->main->params[index]];
+  if (place->segment == BD_SEGMENT_NONE) return;
+  bd_text_add(w->text, "  *(float *)(");
+  add_places(w, place, 1);
+  bd_text_add(w->text, ") = bd_rt_loss_scale(rt);\n");
+}
+
+static void add_step(const writer *w) {
+  const bd_plan *plan = w->e->plan;
+  const bd_layout *layout = &w->e->layout;
+  bd_schedule_phases p = bd_schedule_get_phases(plan->schedule, layout->stage,
+                                                w->e->module->stages, bd_plan_micro_batches(plan));
+  bd_text_addf(w->text, "\nvoid stage%d_step(bd_rt *rt) {\n  set_parts(rt);\n", layout->stage);
+  bd_text_addf(w->text, "  enum { WARMUP = %d, STEADY = %d, COOLDOWN = %d, IN_FLIGHT = %d };\n",
+               p.warmup, p.steady, p.cooldown, layout->in_flight);
+  bd_text_add(w->text, "  for (int64_t i = 0; i < WARMUP; ++i)\n"
+                       "    forward(rt, i, i % IN_FLIGHT);\n"
+                       "  for (int64_t i = 0; i < STEADY; ++i) {\n"
+                       "    forward(rt, WARMUP + i, (WARMUP + i) % IN_FLIGHT);\n"
+                       "    backward(rt, i, i % IN_FLIGHT);\n"
+                       "  }\n"
+                       "  for (int64_t i = STEADY; i < STEADY + COOLDOWN; ++i)\n"
+                       "    backward(rt, i, i % IN_FLIGHT);\n}\n");
+}
+
+// Numbers the forward calls; a backward call has the number of its forward call.
+static const int *number_calls(bd_emitter *e) {
+  const bd_function *main = e->module->main;
+  int *numbers = BD_NEW_ARRAY(e->ctx->arena, int, main->op_count);
+  int count = 0;
+  for (int i = 0; i < main->op_count; ++i) {
+    const bd_op *op = &main->ops[i];
+    if (op->kind != BD_OP_CALL) continue;
+    int of = (int)bd_op_int(op, "of", -1);
+    numbers[i] = of >= 0 ? numbers[of] : count++;
+  }
+  return numbers;
+}
+
+static void begin_pass(const writer *w, const char *name) {
+  bd_text_addf(w->text, "\nstatic void %s(bd_rt *rt, int64_t micro_batch, int64_t slot) {\n"
+                        "  char *const arena = bd_rt_arena(rt);\n"
+                        "  (void)micro_batch, (void)slot;\n", name);
+}
+
+bd_status bd_emit_stage_main(bd_emitter *emitter) {
+  const bd_function *main = emitter->module->main;
+  const writer w = {emitter, main, emitter->text, number_calls(emitter)};
+  begin_pass(&w, "forward");
+  add_inputs(&w);
+  BD_TRY(add_ops(&w, 0, emitter->layout.forward_ops));
+  add_loss(&w);
+  bd_text_add(w.text, "}\n");
+  begin_pass(&w, "backward");
+  add_loss_gradient(&w);
+  BD_TRY(add_ops(&w, emitter->layout.forward_ops, main->op_count));
+  bd_text_add(w.text, "}\n");
+  add_step(&w);
+  return BD_OK;
+}

@@ -1,0 +1,53 @@
+// Extents and their parts: constants where every rank holds the same, else what the runtime says at start.
+#include "codegen/emit.h"
+
+uint32_t bd_emit_axes(const bd_module *module, const bd_sharding *sharding, int at) {
+  uint32_t axes = 0;
+  for (int axis = 0; axis < module->mesh.axes; ++axis)
+    if (sharding->at[axis] == at && module->mesh.size[axis] > 1) axes |= 1u << axis;
+  return axes;
+}
+
+bd_type bd_emit_local(const bd_module *module, const bd_value *value) {
+  return bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
+}
+
+int64_t bd_emit_elements(const bd_module *module, const bd_value *value) {
+  bd_type local = bd_emit_local(module, value);
+  return bd_type_elements(&local, module->micro_batch);
+}
+
+static int find_range(bd_emitter *e, int64_t extent, uint32_t axes) {
+  for (int i = 0; i < e->range_count; ++i)
+    if (e->ranges[i].extent == extent && e->ranges[i].axes == axes) return i;
+  if (e->range_count == e->range_capacity) {
+    int capacity = e->range_capacity ? 2 * e->range_capacity : 16;
+    e->ranges = bd_arena_grow(e->ctx->arena, e->ranges, (size_t)e->range_count, (size_t)capacity,
+                              sizeof *e->ranges);
+    e->range_capacity = capacity;
+  }
+  e->ranges[e->range_count] = (bd_emit_range){extent, axes};
+  return e->range_count++;
+}
+
+const char *bd_emit_start(bd_emitter *emitter, int64_t extent, uint32_t axes) {
+  extent = bd_extent(extent, emitter->module->micro_batch);
+  if (axes == 0) return "0";
+  return bd_intern_f(emitter->ctx, "part%d.start", find_range(emitter, extent, axes));
+}
+
+const char *bd_emit_count(bd_emitter *emitter, int64_t extent, uint32_t axes) {
+  extent = bd_extent(extent, emitter->module->micro_batch);
+  if (axes == 0) return bd_intern_f(emitter->ctx, "%lld", (long long)extent);
+  return bd_intern_f(emitter->ctx, "part%d.count", find_range(emitter, extent, axes));
+}
+
+const char *bd_emit_dim_start(bd_emitter *emitter, const bd_value *value, int dim) {
+  return bd_emit_start(emitter, value->type.dims[dim],
+                       bd_emit_axes(emitter->module, &value->sharding, dim));
+}
+
+const char *bd_emit_dim_count(bd_emitter *emitter, const bd_value *value, int dim) {
+  return bd_emit_count(emitter, value->type.dims[dim],
+                       bd_emit_axes(emitter->module, &value->sharding, dim));
+}
