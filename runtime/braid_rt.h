@@ -79,7 +79,9 @@ typedef struct bd_rt_conv {
 } bd_rt_conv;
 void bd_rt_conv2d_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *w, float *y);
 void bd_rt_conv2d_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const float *w, float *dx);
-void bd_rt_conv2d_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy, float *dw);
+// Overwrites dw, or adds when `accumulate`.
+void bd_rt_conv2d_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
+                         int32_t accumulate, float *dw);
 void bd_rt_maxpool2d_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, float *y);
 void bd_rt_maxpool2d_grad_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
                               float *dx);
