@@ -1,0 +1,147 @@
+// Attention forward in tiles (Dao et al. 2022; the softmax runs online, Milakov and Gimelshein 2018).
+#include "runtime/cpu/attention.h"
+
+#include "runtime/cpu/dropout.h"
+#include "runtime/cpu/exp.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LANES = 16 };
+
+typedef struct forward {
+  const bd_rt_attention *shape;
+  const bd_rt_random *random;
+  const float *q, *k, *v;
+  float *out, *lse;
+  bd_rt_tiles *tiles;
+  int64_t row_tiles, tasks;
+  atomic_llong next;
+} forward;
+
+static float row_max(const float *x, int64_t count) {
+  float lanes[LANES], most = -INFINITY;
+  for (int l = 0; l < LANES; l++)
+    lanes[l] = -INFINITY;
+  int64_t i = 0;
+  for (; i + LANES <= count; i += LANES)
+    for (int l = 0; l < LANES; l++)
+      lanes[l] = x[i + l] > lanes[l] ? x[i + l] : lanes[l];
+  for (int l = 0; l < LANES; l++)
+    most = lanes[l] > most ? lanes[l] : most;
+  for (; i < count; i++)
+    most = x[i] > most ? x[i] : most;
+  return most;
+}
+
+// x = exp(x - most) for `count` elements, zero for the rest of `width`; returns the sum.
+static float row_exp(float *x, int64_t count, int64_t width, float most) {
+  float lanes[LANES] = {0}, sum = 0;
+  for (int64_t i = 0; i < count; i++)
+    x[i] = bd_rt_exp(x[i] - most);
+  for (int64_t i = count; i < width; i++)
+    x[i] = 0;
+  int64_t i = 0;
+  for (; i + LANES <= count; i += LANES)
+    for (int l = 0; l < LANES; l++)
+      lanes[l] += x[i + l];
+  for (; i < count; i++)
+    sum += x[i];
+  for (int l = 0; l < LANES; l++)
+    sum += lanes[l];
+  return sum;
+}
+
+static void scale_row(float *x, int64_t count, float factor) {
+  for (int64_t i = 0; i < count; i++)
+    x[i] *= factor;
+}
+
+// Where one task works: a batch entry, a head, a tile of rows.
+typedef struct place {
+  int64_t batch, head, row, rows;
+  const float *k, *v;
+  float *out;
+} place;
+
+// Softmax of one tile of scores, in place; rescales what is accumulated when a row's maximum grows.
+static void tile_softmax(const forward *f, const place *at, bd_rt_tiles *tiles, int64_t key,
+                         int64_t keys) {
+  const bd_rt_attention *const s = f->shape;
+  float *const maximum = tiles->row[0], *const sum = tiles->row[1];
+  for (int64_t i = 0; i < at->rows; i++) {
+    float *const x = tiles->first + i * KEYS;
+    const int64_t seen = bd_rt_seen(s, at->row + i, key, keys);
+    const float own = row_max(x, seen), most = own > maximum[i] ? own : maximum[i];
+    if (seen == 0) {
+      memset(x, 0, (size_t)keys * sizeof *x);
+      continue;
+    }
+    const float part = row_exp(x, seen, keys, most);
+    const float shrink = key == 0 ? 0 : bd_rt_exp(maximum[i] - most);
+    sum[i] = sum[i] * shrink + part;
+    if (key > 0 && most != maximum[i])
+      scale_row(at->out + i * s->q_row, s->d, shrink);
+    maximum[i] = most;
+    if (s->dropout > 0) {
+      float *const mask = tiles->second;
+      bd_rt_dropout_mask(f->random, s->site, s->first_sample + at->batch,
+                         bd_rt_element(s, at->head, at->row + i, key), s->dropout,
+                         1.0f / (1.0f - s->dropout), seen, mask);
+      for (int64_t j = 0; j < seen; j++)
+        x[j] *= mask[j];
+    }
+  }
+}
+
+static void attend(const forward *f, const place *at, const float *q, bd_rt_tiles *tiles) {
+  const bd_rt_attention *const s = f->shape;
+  float *const maximum = tiles->row[0], *const sum = tiles->row[1];
+  for (int64_t i = 0; i < at->rows; i++) {
+    maximum[i] = -INFINITY;
+    sum[i] = 0;
+  }
+  const int64_t end = s->causal ? bd_rt_least(s->tk, at->row + at->rows) : s->tk;
+  for (int64_t key = 0; key < end; key += KEYS) {
+    const int64_t keys = bd_rt_least(KEYS, end - key);
+    bd_rt_gemm_block(at->rows, keys, s->d, s->scale, q, s->q_row, 1, at->k + key * s->k_row, 1,
+                     s->k_row, 0, tiles->first, KEYS);
+    tile_softmax(f, at, tiles, key, keys);
+    bd_rt_gemm_block(at->rows, s->d, keys, 1, tiles->first, KEYS, 1, at->v + key * s->k_row,
+                     s->k_row, 1, key == 0 ? 0 : 1, at->out, s->q_row);
+  }
+  float *const lse = f->lse + at->batch * s->lse_batch + at->row * s->lse_row + at->head;
+  for (int64_t i = 0; i < at->rows; i++) {
+    scale_row(at->out + i * s->q_row, s->d, 1.0f / sum[i]);
+    lse[i * s->lse_row] = maximum[i] + logf(sum[i]);
+  }
+}
+
+static void forward_worker(void *args, int64_t chunk) {
+  forward *const f = args;
+  const bd_rt_attention *const s = f->shape;
+  const int64_t group = s->heads / s->kv_heads;
+  for (;;) {
+    const int64_t task = atomic_fetch_add_explicit(&f->next, 1, memory_order_relaxed);
+    if (task >= f->tasks)
+      return;
+    // Long rows first: the last tasks are the short ones.
+    const int64_t tile = f->row_tiles - 1 - task / (s->batch * s->heads);
+    const int64_t batch = task % (s->batch * s->heads) / s->heads, head = task % s->heads;
+    const int64_t row = tile * ROWS;
+    const int64_t q = batch * s->q_batch + row * s->q_row + head * s->d;
+    const int64_t k = batch * s->k_batch + head / group * s->d;
+    const place at = {batch, head, row, bd_rt_least(ROWS, s->tq - row), f->k + k, f->v + k, f->out + q};
+    attend(f, &at, f->q + q, f->tiles + chunk);
+  }
+}
+
+void bd_rt_attention_f32(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,
+                         const float *q, const float *k, const float *v, float *out, float *lse,
+                         void *workspace) {
+  forward f = {.shape = shape, .random = random, .q = q, .k = k, .v = v, .out = out, .lse = lse,
+               .tiles = workspace, .row_tiles = (shape->tq + ROWS - 1) / ROWS};
+  f.tasks = f.row_tiles * shape->batch * shape->heads;
+  atomic_init(&f.next, 0);
+  bd_rt_parallel(rt, forward_worker, &f, bd_rt_least(rt->threads, BD_RT_ATTENTION_WORKERS));
+}

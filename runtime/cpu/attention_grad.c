@@ -1,0 +1,158 @@
+// Attention backward: probabilities are recomputed tile by tile from the saved log-sum-exp. One task owns a
+// key-value head with all its queries' heads, so no two tasks write one element.
+#include "runtime/cpu/attention.h"
+
+#include "runtime/cpu/dropout.h"
+#include "runtime/cpu/exp.h"
+
+#include <string.h>
+
+typedef struct backward {
+  const bd_rt_attention *shape;
+  const bd_rt_random *random;
+  const float *dout, *q, *k, *v, *out, *lse;
+  float *dq, *dk, *dv;
+  bd_rt_tiles *tiles;
+  atomic_llong next;
+} backward;
+
+// One tile: queries of a head against keys.
+typedef struct pair {
+  int64_t batch, head, row, rows, key, keys;
+  int64_t q, k; // offsets of the first row's and the first key's head
+} pair;
+
+enum { LANES = 8 };
+
+static float dot(const float *a, const float *b, int64_t count) {
+  float lanes[LANES] = {0}, sum = 0;
+  int64_t i = 0;
+  for (; i + LANES <= count; i += LANES)
+    for (int l = 0; l < LANES; l++)
+      lanes[l] += a[i + l] * b[i + l];
+  for (; i < count; i++)
+    sum += a[i] * b[i];
+  for (int l = 0; l < LANES; l++)
+    sum += lanes[l];
+  return sum;
+}
+
+// first = probabilities before dropout. Keys that a row does not see are zero.
+static void recompute(const backward *w, const pair *at, bd_rt_tiles *tiles) {
+  const bd_rt_attention *const s = w->shape;
+  bd_rt_gemm_block(at->rows, at->keys, s->d, s->scale, w->q + at->q, s->q_row, 1, w->k + at->k, 1,
+                   s->k_row, 0, tiles->first, KEYS);
+  const float *const lse = w->lse + at->batch * s->lse_batch + at->row * s->lse_row + at->head;
+  for (int64_t i = 0; i < at->rows; i++) {
+    float *const p = tiles->first + i * KEYS;
+    const int64_t seen = bd_rt_seen(s, at->row + i, at->key, at->keys);
+    const float shift = lse[i * s->lse_row];
+    for (int64_t j = 0; j < seen; j++)
+      p[j] = bd_rt_exp(p[j] - shift);
+    for (int64_t j = seen; j < at->keys; j++)
+      p[j] = 0;
+  }
+}
+
+// Marks dropped probabilities in `first` by their sign; second = what dropout left of them.
+static void drop(const backward *w, const pair *at, bd_rt_tiles *tiles) {
+  const bd_rt_attention *const s = w->shape;
+  const float keep = 1.0f / (1.0f - s->dropout);
+  for (int64_t i = 0; i < at->rows; i++) {
+    float *restrict const p = tiles->first + i * KEYS, *restrict const left = tiles->second + i * KEYS;
+    bd_rt_dropout_mask(w->random, s->site, s->first_sample + at->batch,
+                       bd_rt_element(s, at->head, at->row + i, at->key), s->dropout, keep, at->keys,
+                       left);
+    for (int64_t j = 0; j < at->keys; j++) {
+      const float probability = p[j], mask = left[j];
+      p[j] = mask == 0 ? -probability : probability;
+      left[j] = probability * mask;
+    }
+  }
+}
+
+// second: dout v^T -> ds = p (mask dp - dot(dout, out)).
+static void score_gradient(const backward *w, const pair *at, bd_rt_tiles *tiles) {
+  const bd_rt_attention *const s = w->shape;
+  const float keep = s->dropout > 0 ? 1.0f / (1.0f - s->dropout) : 1.0f;
+  for (int64_t i = 0; i < at->rows; i++) {
+    const float *restrict const p = tiles->first + i * KEYS;
+    float *restrict const ds = tiles->second + i * KEYS;
+    const int64_t o = at->q + i * s->q_row;
+    const float inner = dot(w->dout + o, w->out + o, s->d);
+    for (int64_t j = 0; j < at->keys; j++) {
+      const float dp = p[j] < 0 ? 0 : ds[j] * keep;
+      ds[j] = __builtin_fabsf(p[j]) * (dp - inner);
+    }
+  }
+}
+
+// `fresh`: nothing is accumulated yet in dk and dv.
+static void tile_backward(const backward *w, const pair *at, int fresh, bd_rt_tiles *tiles) {
+  const bd_rt_attention *const s = w->shape;
+  recompute(w, at, tiles);
+  if (s->dropout > 0)
+    drop(w, at, tiles);
+  const float sum = fresh ? 0 : 1;
+  const float *const left = s->dropout > 0 ? tiles->second : tiles->first;
+  bd_rt_gemm_block(at->keys, s->d, at->rows, 1, left, 1, KEYS, w->dout + at->q, s->q_row, 1,
+                   sum, w->dv + at->k, s->k_row);
+  bd_rt_gemm_block(at->rows, at->keys, s->d, 1, w->dout + at->q, s->q_row, 1, w->v + at->k, 1,
+                   s->k_row, 0, tiles->second, KEYS);
+  score_gradient(w, at, tiles);
+  bd_rt_gemm_block(at->rows, s->d, at->keys, s->scale, tiles->second, KEYS, 1, w->k + at->k,
+                   s->k_row, 1, at->key == 0 ? 0 : 1, w->dq + at->q, s->q_row);
+  bd_rt_gemm_block(at->keys, s->d, at->rows, s->scale, tiles->second, 1, KEYS, w->q + at->q,
+                   s->q_row, 1, sum, w->dk + at->k, s->k_row);
+}
+
+static void zero_keys(const backward *w, int64_t offset, int64_t keys) {
+  const bd_rt_attention *const s = w->shape;
+  for (int64_t i = 0; i < keys; i++) {
+    memset(w->dk + offset + i * s->k_row, 0, (size_t)s->d * sizeof(float));
+    memset(w->dv + offset + i * s->k_row, 0, (size_t)s->d * sizeof(float));
+  }
+}
+
+static void head_backward(const backward *w, int64_t batch, int64_t kv_head, bd_rt_tiles *tiles) {
+  const bd_rt_attention *const s = w->shape;
+  const int64_t group = s->heads / s->kv_heads;
+  for (int64_t key = 0; key < s->tk; key += KEYS) {
+    const int64_t keys = bd_rt_least(KEYS, s->tk - key);
+    const int64_t k = batch * s->k_batch + key * s->k_row + kv_head * s->d;
+    // Under causality the first rows see none of these keys.
+    const int64_t first = s->causal ? key / ROWS * ROWS : 0;
+    int fresh = 1;
+    for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++)
+      for (int64_t row = first; row < s->tq; row += ROWS) {
+        const int64_t rows = bd_rt_least(ROWS, s->tq - row);
+        const pair at = {batch, head, row, rows, key, keys,
+                         batch * s->q_batch + row * s->q_row + head * s->d, k};
+        tile_backward(w, &at, fresh, tiles);
+        fresh = 0;
+      }
+    if (fresh)
+      zero_keys(w, k, keys);
+  }
+}
+
+static void backward_worker(void *args, int64_t chunk) {
+  backward *const w = args;
+  const bd_rt_attention *const s = w->shape;
+  for (;;) {
+    const int64_t task = atomic_fetch_add_explicit(&w->next, 1, memory_order_relaxed);
+    if (task >= s->batch * s->kv_heads)
+      return;
+    head_backward(w, task / s->kv_heads, task % s->kv_heads, w->tiles + chunk);
+  }
+}
+
+void bd_rt_attention_grad_f32(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,
+                              const float *dout, const float *q, const float *k, const float *v,
+                              const float *out, const float *lse, float *dq, float *dk, float *dv,
+                              void *workspace) {
+  backward w = {.shape = shape, .random = random, .dout = dout, .q = q, .k = k, .v = v, .out = out,
+                .lse = lse, .dq = dq, .dk = dk, .dv = dv, .tiles = workspace};
+  atomic_init(&w.next, 0);
+  bd_rt_parallel(rt, backward_worker, &w, bd_rt_least(rt->threads, BD_RT_ATTENTION_WORKERS));
+}

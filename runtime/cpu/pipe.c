@@ -1,0 +1,51 @@
+// Between stages: copied sends, blocking receives.
+#include "runtime/cpu/rt.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static const int64_t message_bytes = INT64_C(1) << 30;
+
+static int peer(const bd_rt *rt, int stage) { return stage * rt->devices + rt->mesh_rank; }
+
+static bd_rt_outgoing *find_outgoing(bd_rt *rt, int stage, int tag) {
+  for (int i = 0; i < rt->outgoing_count; i++)
+    if (rt->outgoing[i].stage == stage && rt->outgoing[i].tag == tag)
+      return &rt->outgoing[i];
+  if (rt->outgoing_count == BD_RT_MAX_OUTGOING)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "more than %d kinds of messages between stages",
+               BD_RT_MAX_OUTGOING);
+  bd_rt_outgoing *const slot = &rt->outgoing[rt->outgoing_count++];
+  *slot = (bd_rt_outgoing){.stage = stage, .tag = tag, .request = MPI_REQUEST_NULL};
+  return slot;
+}
+
+static void reserve(bd_rt_outgoing *slot, int64_t bytes) {
+  if (slot->capacity >= bytes)
+    return;
+  if (slot->copy)
+    munmap(slot->copy, (size_t)slot->capacity);
+  slot->copy = bd_rt_pages(bytes);
+  slot->capacity = bytes;
+}
+
+void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) {
+  bd_rt_outgoing *const slot = find_outgoing(rt, stage, tag);
+  MPI_Wait(&slot->request, MPI_STATUS_IGNORE);
+  reserve(slot, bytes);
+  memcpy(slot->copy, data, (size_t)bytes);
+  int64_t done = 0;
+  for (; bytes - done > message_bytes; done += message_bytes)
+    MPI_Send((char *)slot->copy + done, (int)message_bytes, MPI_BYTE, peer(rt, stage), tag, rt->pipe);
+  MPI_Isend((char *)slot->copy + done, (int)(bytes - done), MPI_BYTE, peer(rt, stage), tag, rt->pipe,
+            &slot->request);
+}
+
+void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
+  for (int64_t done = 0; done < bytes; done += message_bytes) {
+    const int64_t piece = bytes - done < message_bytes ? bytes - done : message_bytes;
+    MPI_Recv((char *)data + done, (int)piece, MPI_BYTE, peer(rt, stage), tag, rt->pipe,
+             MPI_STATUS_IGNORE);
+  }
+}

@@ -1,0 +1,74 @@
+#include "runtime/cpu/report.h"
+
+#include "runtime/cpu/agree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { SEGMENTS = 8, FIELDS = 3 + SEGMENTS };
+_Static_assert(sizeof((bd_rt_stage *)0)->segment_bytes == SEGMENTS * sizeof(int64_t), "segments");
+
+static double tokens_per_second(const bd_rt *rt, double seconds) {
+  const double tokens = (double)(rt->program->global_batch * rt->program->sequence);
+  return seconds > 0 ? tokens / seconds : 0;
+}
+
+void bd_rt_progress(const bd_rt *rt, const bd_rt_measure *measure) {
+  const long left = (long)(measure->left_seconds + 0.5);
+  const int tty = isatty(STDERR_FILENO), last = (int64_t)rt->step + 1 == rt->options.steps;
+  fprintf(stderr, "%sstep %lld/%lld  loss %.4f  %.0f tokens/s  %ldm%02lds left%s", tty ? "\r\033[K" : "",
+          (long long)rt->step + 1, (long long)rt->options.steps, measure->loss,
+          tokens_per_second(rt, measure->step_seconds), left / 60, left % 60, tty && !last ? "" : "\n");
+  fflush(stderr);
+}
+
+int bd_rt_metrics_write(const bd_rt *rt, const bd_rt_measure *measure, FILE *metrics) {
+  fprintf(metrics,
+          "{\"step\": %lld, \"loss\": %.9g, \"grad_norm\": %.9g, \"tokens_per_second\": %.6g, "
+          "\"step_seconds\": %.6g}\n",
+          (long long)rt->step + 1, measure->loss, measure->norm,
+          tokens_per_second(rt, measure->step_seconds), measure->step_seconds);
+  return fflush(metrics) || ferror(metrics);
+}
+
+static int write_report(const bd_rt *rt, const char *path, const int64_t *rows) {
+  FILE *const file = fopen(path, "w");
+  if (!file)
+    return 1;
+  fputs("{\"ranks\": [", file);
+  for (int r = 0; r < rt->ranks; r++) {
+    const int64_t *const row = rows + r * FIELDS;
+    fprintf(file, "%s\n  {\"rank\": %d, \"stage\": %lld, \"arena_bytes\": %lld, \"segments\": [",
+            r ? "," : "", r, (long long)row[0], (long long)row[1]);
+    for (int s = 0; s < (int)SEGMENTS; s++)
+      fprintf(file, "%s%lld", s ? ", " : "", (long long)row[3 + s]);
+    fprintf(file, "], \"peak_rss_bytes\": %lld}", (long long)row[2]);
+  }
+  fputs("\n]}\n", file);
+  const int bad = ferror(file);
+  return fclose(file) || bad;
+}
+
+int bd_rt_report_write(bd_rt *rt, const char *path) {
+  int64_t row[FIELDS], *rows = malloc((size_t)rt->ranks * sizeof row);
+  char message[1024] = "";
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  if (!rows)
+    bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  row[0] = rt->stage_index;
+  row[1] = rt->stage->arena_bytes;
+  row[2] = (int64_t)usage.ru_maxrss * 1024;
+  memcpy(row + 3, rt->stage->segment_bytes, sizeof rt->stage->segment_bytes);
+  MPI_Gather(row, FIELDS, MPI_INT64_T, rows, FIELDS, MPI_INT64_T, 0, MPI_COMM_WORLD);
+  int status = 0;
+  if (rt->rank == 0 && write_report(rt, path, rows)) {
+    snprintf(message, sizeof message, "%s: %s", path, strerror(errno));
+    status = BD_RT_EXIT_EXTERNAL;
+  }
+  free(rows);
+  return bd_rt_agree(rt, status, message);
+}

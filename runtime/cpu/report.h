@@ -1,0 +1,18 @@
+// What a run tells about itself.
+#ifndef BD_RT_CPU_REPORT_H
+#define BD_RT_CPU_REPORT_H
+#include "runtime/cpu/rt.h"
+
+#include <stdio.h>
+
+typedef struct bd_rt_measure {
+  double loss, norm, step_seconds, left_seconds;
+} bd_rt_measure;
+
+// One line on stderr, rewritten in place on a terminal.
+void bd_rt_progress(const bd_rt *rt, const bd_rt_measure *measure);
+// One JSON object per line. 0 when it was written.
+int bd_rt_metrics_write(const bd_rt *rt, const bd_rt_measure *measure, FILE *metrics);
+// Collective: bytes per rank as JSON. 0, or a status after it has been said.
+int bd_rt_report_write(bd_rt *rt, const char *path);
+#endif

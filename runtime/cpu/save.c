@@ -1,0 +1,205 @@
+// Weights to one safetensors file: stored tensors are assembled from the ranks piece by piece, written to a
+// temporary file, and renamed when they are safe on disk.
+#include "runtime/cpu/rt.h"
+
+#include "runtime/cpu/agree.h"
+#include "runtime/layout.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PIECE = BD_RT_SCRATCH_FLOATS / 4, RUN = 1 << 14 };
+
+typedef struct listing {
+  const bd_rt_weight **weights; // one per stored tensor, by name
+  int count;
+} listing;
+
+static int by_stored_name(const void *a, const void *b) {
+  return strcmp((*(const bd_rt_weight *const *)a)->stored_name,
+                (*(const bd_rt_weight *const *)b)->stored_name);
+}
+
+static listing list_stored(const bd_rt *rt) {
+  listing list = {0};
+  int all = 0;
+  for (int s = 0; s < rt->program->stages; s++)
+    all += rt->program->stage[s].weight_count;
+  list.weights = malloc((size_t)(all + 1) * sizeof(bd_rt_weight *));
+  if (!list.weights)
+    bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  for (int s = 0, at = 0; s < rt->program->stages; s++)
+    for (int i = 0; i < rt->program->stage[s].weight_count; i++)
+      list.weights[at++] = &rt->program->stage[s].weights[i];
+  qsort(list.weights, (size_t)all, sizeof(bd_rt_weight *), by_stored_name);
+  for (int i = 0; i < all; i++)
+    if (i == 0 || strcmp(list.weights[i]->stored_name, list.weights[list.count - 1]->stored_name))
+      list.weights[list.count++] = list.weights[i];
+  return list;
+}
+
+static void write_name(FILE *header, const char *name) {
+  fputc('"', header);
+  for (; *name; name++) {
+    const unsigned char c = (unsigned char)*name;
+    if (c == '"' || c == '\\')
+      fprintf(header, "\\%c", c);
+    else if (c < 0x20)
+      fprintf(header, "\\u%04x", c);
+    else
+      fputc(c, header);
+  }
+  fputc('"', header);
+}
+
+// The length word and the header, padded so that data starts at a multiple of 8. NULL without memory.
+static char *make_header(const listing *list, size_t *out_bytes) {
+  char *text = NULL;
+  size_t length = 0;
+  FILE *const header = open_memstream(&text, &length);
+  if (!header)
+    return NULL;
+  fputs("........{\"__metadata__\":{\"format\":\"pt\"}", header);
+  int64_t at = 0;
+  for (int i = 0; i < list->count; i++) {
+    const bd_rt_weight *const weight = list->weights[i];
+    const int64_t bytes = bd_rt_stored_elements(weight) * 4;
+    fputc(',', header);
+    write_name(header, weight->stored_name);
+    fputs(":{\"dtype\":\"F32\",\"shape\":[", header);
+    for (int d = 0; d < weight->stored_rank; d++)
+      fprintf(header, "%s%lld", d ? "," : "", (long long)weight->stored_dims[d]);
+    fprintf(header, "],\"data_offsets\":[%lld,%lld]}", (long long)at, (long long)(at + bytes));
+    at += bytes;
+  }
+  fputc('}', header);
+  while (ftell(header) % 8)
+    fputc(' ', header);
+  if (fclose(header))
+    return NULL;
+  for (int i = 0; i < 8; i++)
+    text[i] = (char)((uint64_t)(length - 8) >> (8 * i));
+  *out_bytes = length;
+  return text;
+}
+
+static int write_all(int fd, const void *data, size_t bytes) {
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t put = write(fd, (const char *)data + done, bytes - done);
+    if (put < 0 && errno == EINTR)
+      continue;
+    if (put <= 0)
+      return 0;
+    done += (size_t)put;
+  }
+  return 1;
+}
+
+// Whether this rank speaks for its elements: replicas stay silent, and so do later stages.
+static int speaks(const bd_rt *rt, const bd_rt_weight *weight) {
+  for (int a = 0; a < rt->program->axes; a++)
+    if (weight->layout.at[a] < 0 && rt->coord[a] > 0)
+      return 0;
+  for (int s = 0; s < rt->stage_index; s++)
+    for (int i = 0; i < rt->program->stage[s].weight_count; i++)
+      if (rt->program->stage[s].weights[i].global_index == weight->global_index)
+        return 0;
+  return 1;
+}
+
+typedef struct piece {
+  const bd_rt_weight *weight;
+  bd_rt_local local;
+  const float *from;
+  int64_t first, count;
+  float *out;
+} piece;
+
+static void fill_run(void *args, int64_t chunk) {
+  const piece *const p = args;
+  const int64_t end = (chunk + 1) * RUN < p->count ? (chunk + 1) * RUN : p->count;
+  for (int64_t i = chunk * RUN; i < end; i++) {
+    const int64_t logical = bd_rt_stored_to_logical(p->weight, p->first + i);
+    const int64_t at = logical < 0 ? -1 : bd_rt_local_find(&p->local, logical);
+    if (at >= 0)
+      p->out[i] = p->from[at];
+  }
+}
+
+static void collect_piece(bd_rt *rt, const char *name, int64_t first, int64_t count) {
+  memset(rt->scratch, 0, (size_t)count * sizeof(float));
+  for (int i = 0; i < rt->stage->weight_count; i++) {
+    const bd_rt_weight *const weight = &rt->stage->weights[i];
+    if (strcmp(weight->stored_name, name) || !speaks(rt, weight))
+      continue;
+    piece p = {.weight = weight, .first = first, .count = count, .out = rt->scratch};
+    p.local = bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
+    p.from = (const float *)(const void *)(rt->arena + weight->weight_offset);
+    bd_rt_parallel(rt, fill_run, &p, (count + RUN - 1) / RUN);
+  }
+  // Every element has one speaker: or-ing bits moves it unchanged.
+  if (rt->rank == 0)
+    MPI_Reduce(MPI_IN_PLACE, rt->scratch, (int)count, MPI_UINT32_T, MPI_BOR, 0, MPI_COMM_WORLD);
+  else
+    MPI_Reduce(rt->scratch, NULL, (int)count, MPI_UINT32_T, MPI_BOR, 0, MPI_COMM_WORLD);
+}
+
+// All ranks go through all pieces; rank 0 writes while it can. Returns whether it could.
+static int write_tensors(bd_rt *rt, const listing *list, int fd) {
+  int good = 1;
+  for (int i = 0; i < list->count; i++) {
+    const int64_t elements = bd_rt_stored_elements(list->weights[i]);
+    for (int64_t first = 0; first < elements; first += PIECE) {
+      const int64_t count = elements - first < PIECE ? elements - first : PIECE;
+      collect_piece(rt, list->weights[i]->stored_name, first, count);
+      if (rt->rank == 0 && good)
+        good = write_all(fd, rt->scratch, (size_t)count * sizeof(float));
+    }
+  }
+  return good;
+}
+
+static int finish(int fd, int good, const char *temporary, const char *path) {
+  good = good && !fsync(fd);
+  good = !close(fd) && good;
+  good = good && !rename(temporary, path);
+  if (!good) {
+    const int reason = errno;
+    unlink(temporary);
+    errno = reason;
+  }
+  return good;
+}
+
+int bd_rt_weights_save(bd_rt *rt, const char *path) {
+  char message[1024] = "", temporary[4096];
+  int fd = -1, status = 0;
+  listing list = list_stored(rt);
+  snprintf(temporary, sizeof temporary, "%s.partial", path);
+  if (rt->rank == 0) {
+    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) {
+      snprintf(message, sizeof message, "%s.partial: %s", path, strerror(errno));
+      status = BD_RT_EXIT_EXTERNAL;
+    }
+  }
+  status = bd_rt_agree(rt, status, message);
+  if (!status) {
+    size_t bytes = 0;
+    char *const header = rt->rank == 0 ? make_header(&list, &bytes) : NULL;
+    int good = rt->rank != 0 || (header && write_all(fd, header, bytes));
+    good = write_tensors(rt, &list, fd) && good;
+    if (rt->rank == 0 && !finish(fd, good, temporary, path)) {
+      snprintf(message, sizeof message, "%s: cannot be written: %s", path, strerror(errno));
+      status = BD_RT_EXIT_EXTERNAL;
+    }
+    free(header);
+    status = bd_rt_agree(rt, status, message);
+  }
+  free(list.weights);
+  return status;
+}

@@ -1,0 +1,133 @@
+// Weights from the seed or from a file. Both are defined per logical element, so every sharding holds the
+// same model.
+#include "runtime/cpu/rt.h"
+
+#include "runtime/cpu/agree.h"
+#include "runtime/layout.h"
+#include "runtime/philox.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static float *weight_of(const bd_rt *rt, const bd_rt_weight *weight) {
+  return (float *)(void *)(rt->arena + weight->weight_offset);
+}
+
+static bd_rt_local local_of(const bd_rt *rt, const bd_rt_weight *weight) {
+  return bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
+}
+
+typedef struct filling {
+  const bd_rt_weight *weight;
+  uint64_t seed;
+  float *out;
+} filling;
+
+// Box and Muller's normal from two uniforms of (seed, weight, logical element); docs/numerics.md.
+static float draw(const filling *f, int64_t element) {
+  const bd_philox r = bd_philox_4x32((uint32_t)element, (uint32_t)((uint64_t)element >> 32),
+                                     (uint32_t)f->weight->global_index, (uint32_t)BD_PHILOX_INIT,
+                                     (uint32_t)f->seed, (uint32_t)(f->seed >> 32));
+  if (f->weight->init == BD_RT_INIT_UNIFORM)
+    return (2 * bd_philox_uniform(r.word[0]) - 1) * f->weight->init_scale;
+  const double u = ((double)(r.word[0] >> 8) + 1) * 0x1p-24, v = (double)(r.word[1] >> 8) * 0x1p-24;
+  return (float)(sqrt(-2 * log(u)) * cos(6.283185307179586477 * v)) * f->weight->init_scale;
+}
+
+static void fill_row(void *args, int64_t flat, int64_t at, int64_t count) {
+  const filling *const f = args;
+  for (int64_t i = 0; i < count; i++)
+    f->out[at + i] = f->weight->init == BD_RT_INIT_ZEROS  ? 0
+                     : f->weight->init == BD_RT_INIT_ONES ? 1
+                                                          : draw(f, flat + i);
+}
+
+static void fill_weight(void *args, int64_t chunk) {
+  const bd_rt *const rt = args;
+  const bd_rt_weight *const weight = &rt->stage->weights[chunk];
+  filling f = {weight, rt->options.seed, weight_of(rt, weight)};
+  const bd_rt_local local = local_of(rt, weight);
+  bd_rt_local_rows(&local, fill_row, &f);
+}
+
+int bd_rt_weights_init(bd_rt *rt) {
+  bd_rt_parallel(rt, fill_weight, rt, rt->stage->weight_count);
+  return 0;
+}
+
+enum { PIECE = BD_RT_SCRATCH_FLOATS / 2, RUN = 1 << 14 };
+
+typedef struct placing {
+  const bd_rt_weight *weight;
+  bd_rt_local local;
+  int64_t first, count; // stored elements in `values`
+  const float *values;
+  float *out;
+} placing;
+
+static void place_run(void *args, int64_t chunk) {
+  const placing *const p = args;
+  const int64_t end = (chunk + 1) * RUN < p->count ? (chunk + 1) * RUN : p->count;
+  for (int64_t i = chunk * RUN; i < end; i++) {
+    const int64_t logical = bd_rt_stored_to_logical(p->weight, p->first + i);
+    const int64_t at = logical < 0 ? -1 : bd_rt_local_find(&p->local, logical);
+    if (at >= 0)
+      p->out[at] = p->values[i];
+  }
+}
+
+static int load_weight(bd_rt *rt, const bd_rt_file *file, const bd_rt_tensor *tensor,
+                       const bd_rt_weight *weight) {
+  placing p = {.weight = weight, .local = local_of(rt, weight), .out = weight_of(rt, weight)};
+  const int64_t elements = bd_rt_stored_elements(weight);
+  float *const raw = rt->scratch, *const values = rt->scratch + PIECE;
+  p.values = values;
+  for (p.first = 0; p.first < elements; p.first += PIECE) {
+    p.count = elements - p.first < PIECE ? elements - p.first : PIECE;
+    const int whole = weight->slice_dim < 0 && !weight->transpose && p.local.elements == elements;
+    const int bad =
+        bd_rt_file_read(file, tensor, p.first, p.count, raw, whole ? p.out + p.first : values);
+    if (bad)
+      return bad;
+    if (!whole)
+      bd_rt_parallel(rt, place_run, &p, (p.count + RUN - 1) / RUN);
+  }
+  return 0;
+}
+
+static int fits(const bd_rt_tensor *tensor, const bd_rt_weight *weight) {
+  return tensor->rank == weight->stored_rank &&
+         !memcmp(tensor->dims, weight->stored_dims, (size_t)tensor->rank * sizeof tensor->dims[0]);
+}
+
+static int load_all(bd_rt *rt, const bd_rt_file *file, const char *path, char *message, size_t bytes) {
+  for (int i = 0; i < rt->stage->weight_count; i++) {
+    const bd_rt_weight *const weight = &rt->stage->weights[i];
+    const bd_rt_tensor *const tensor = bd_rt_file_find(file, weight->stored_name);
+    const char *const fault = !tensor                              ? "is missing"
+                              : !bd_rt_dtype_bytes(tensor->dtype)  ? "is not F32, BF16 or F16"
+                              : !fits(tensor, weight)              ? "has another shape"
+                                                                   : NULL;
+    if (fault) {
+      snprintf(message, bytes, "%s: tensor \"%s\" %s", path, weight->stored_name, fault);
+      return BD_RT_EXIT_DATA;
+    }
+    if (load_weight(rt, file, tensor, weight)) {
+      snprintf(message, bytes, "%s: tensor \"%s\" cannot be read", path, weight->stored_name);
+      return BD_RT_EXIT_EXTERNAL;
+    }
+  }
+  return 0;
+}
+
+int bd_rt_weights_load(bd_rt *rt, const char *path) {
+  char message[1024] = "";
+  bd_rt_file file;
+  int status = bd_rt_file_open(path, &file, message, sizeof message);
+  if (!status) {
+    status = load_all(rt, &file, path, message, sizeof message);
+    bd_rt_file_close(&file);
+  }
+  return bd_rt_agree(rt, status, message);
+}

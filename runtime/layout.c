@@ -1,0 +1,90 @@
+#include "runtime/layout.h"
+
+bd_rt_local bd_rt_local_of(const bd_rt_layout *layout, int axes, const int32_t *mesh,
+                           const int *coord) {
+  bd_rt_local local = {.rank = layout->rank, .elements = 1};
+  for (int d = 0; d < layout->rank; d++) {
+    int64_t parts = 1, index = 0;
+    for (int a = 0; a < axes; a++)
+      if (layout->at[a] == d) {
+        parts *= mesh[a];
+        index = index * mesh[a] + coord[a];
+      }
+    const int64_t extent = layout->dims[d], part = (extent + parts - 1) / parts;
+    const int64_t start = part * index < extent ? part * index : extent;
+    local.dims[d] = extent;
+    local.extent[d] = part;
+    local.start[d] = start;
+    local.count[d] = extent - start < part ? extent - start : part;
+    local.elements *= part;
+  }
+  return local;
+}
+
+int64_t bd_rt_local_find(const bd_rt_local *local, int64_t flat) {
+  int64_t at = 0, stride = 1;
+  for (int d = local->rank - 1; d >= 0; d--) {
+    const int64_t index = flat % local->dims[d] - local->start[d];
+    if (index < 0 || index >= local->count[d])
+      return -1;
+    flat /= local->dims[d];
+    at += index * stride;
+    stride *= local->extent[d];
+  }
+  return at;
+}
+
+void bd_rt_local_rows(const bd_rt_local *local, bd_rt_row_body body, void *args) {
+  const int last = local->rank - 1;
+  int64_t index[BD_RT_MAX_RANK] = {0};
+  for (int d = 0; d <= last; d++)
+    if (local->count[d] == 0)
+      return;
+  if (last < 0) {
+    body(args, 0, 0, 1);
+    return;
+  }
+  for (;;) {
+    int64_t flat = 0, at = 0;
+    for (int d = 0; d <= last; d++) {
+      flat = flat * local->dims[d] + local->start[d] + index[d];
+      at = at * local->extent[d] + index[d];
+    }
+    body(args, flat, at, local->count[last]);
+    int d = last - 1;
+    while (d >= 0 && ++index[d] == local->count[d])
+      index[d--] = 0;
+    if (d < 0)
+      return;
+  }
+}
+
+int64_t bd_rt_stored_elements(const bd_rt_weight *weight) {
+  int64_t elements = 1;
+  for (int d = 0; d < weight->stored_rank; d++)
+    elements *= weight->stored_dims[d];
+  return elements;
+}
+
+int64_t bd_rt_stored_to_logical(const bd_rt_weight *weight, int64_t flat) {
+  int64_t dims[BD_RT_MAX_RANK], at[BD_RT_MAX_RANK];
+  const int rank = weight->stored_rank;
+  for (int d = rank - 1; d >= 0; d--) {
+    dims[d] = weight->stored_dims[d];
+    at[d] = flat % dims[d];
+    flat /= dims[d];
+  }
+  if (weight->slice_dim >= 0) {
+    const int d = weight->slice_dim;
+    at[d] -= weight->slice_start;
+    dims[d] = weight->slice_size;
+    if (at[d] < 0 || at[d] >= dims[d])
+      return -1;
+  }
+  if (weight->transpose && rank == 2)
+    return at[1] * dims[0] + at[0];
+  int64_t logical = 0;
+  for (int d = 0; d < rank; d++)
+    logical = logical * dims[d] + at[d];
+  return logical;
+}

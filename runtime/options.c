@@ -1,0 +1,177 @@
+#include "runtime/options.h"
+
+#include "runtime/braid_rt_abi.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum kind { TEXT, COUNT, SEED, REAL, TOKENIZER } kind;
+
+typedef struct option {
+  const char *name;
+  kind kind;
+  size_t offset;
+  double least, most; // of reals; most itself is allowed only where it is finite and inclusive
+  int open;           // `most` is excluded
+} option;
+
+#define AT(field) offsetof(bd_rt_options, field)
+static const option options_table[] = {
+    {"steps", COUNT, AT(steps), 0, 0, 0},
+    {"warmup", COUNT, AT(warmup), 0, 0, 0},
+    {"seed", SEED, AT(seed), 0, 0, 0},
+    {"data", TEXT, AT(data), 0, 0, 0},
+    {"init", TEXT, AT(init), 0, 0, 0},
+    {"metrics", TEXT, AT(metrics), 0, 0, 0},
+    {"save", TEXT, AT(save), 0, 0, 0},
+    {"report", TEXT, AT(report), 0, 0, 0},
+    {"lr", REAL, AT(lr), 0, 1e6, 0},
+    {"min-lr", REAL, AT(min_lr), 0, 1e6, 0},
+    {"weight-decay", REAL, AT(weight_decay), 0, 1e6, 0},
+    {"beta1", REAL, AT(beta1), 0, 1, 1},
+    {"beta2", REAL, AT(beta2), 0, 1, 1},
+    {"eps", REAL, AT(eps), 0, 1, 0},
+    {"clip", REAL, AT(clip), 0, 1e30, 0},
+    {"tokenizer", TOKENIZER, AT(tokenizer), 0, 0, 0},
+};
+enum { OPTIONS = sizeof options_table / sizeof options_table[0] };
+
+const char *bd_rt_options_help(void) {
+  return "Trains the model that this program was compiled for.\n"
+         "\n"
+         "Options (--name VALUE or --name=VALUE):\n"
+         "  --data FILE         training data: a token file as nanoGPT writes it (uint16, no header) or\n"
+         "                      llm.c (with its header), or text (.txt) that is read byte by byte; for\n"
+         "                      models without tokens a safetensors file with `inputs` and `targets`\n"
+         "  --tokenizer KIND    read --data as `bytes`, `u16` or `u32` whatever its name\n"
+         "  --steps N           steps to train (10)\n"
+         "  --seed N            seed of initialization, sampling and dropout (1)\n"
+         "  --init FILE         start from these weights (safetensors)\n"
+         "  --save FILE         write the weights at the end (safetensors)\n"
+         "  --metrics FILE      write one JSON object per step\n"
+         "  --report FILE       write bytes per rank as JSON\n"
+         "  --lr X              learning rate (3e-4)\n"
+         "  --warmup N          steps of linear warmup (0)\n"
+         "  --min-lr X          where the cosine after the warmup ends (the learning rate: no decay)\n"
+         "  --weight-decay X    decoupled weight decay (0.1)\n"
+         "  --beta1 X --beta2 X --eps X   AdamW (0.9, 0.95, 1e-8)\n"
+         "  --clip X            bound of the global gradient norm, 0 for none (1)\n"
+         "  --help              this text\n"
+         "\n"
+         "Exit status: 0 done, 2 usage, 4 MPI, a file or the device failed, 5 internal error, 10 another\n"
+         "rank ended early, 11 the loss is not finite, 12 unusable data, 13 wrong number of ranks,\n"
+         "14 this machine cannot run the code.\n";
+}
+
+static int parse_whole(const char *text, uint64_t most, uint64_t *out_value) {
+  if (text[0] < '0' || text[0] > '9')
+    return 0;
+  char *end = NULL;
+  errno = 0;
+  const unsigned long long value = strtoull(text, &end, 10);
+  if (errno || *end || value > most)
+    return 0;
+  *out_value = value;
+  return 1;
+}
+
+static int parse_real(const option *option, const char *text, double *out_value) {
+  char *end = NULL;
+  const double value = strtod(text, &end);
+  if (end == text || *end || !isfinite(value) || value < option->least || value > option->most)
+    return 0;
+  if (option->open && value >= option->most)
+    return 0;
+  *out_value = value;
+  return 1;
+}
+
+static int parse_tokenizer(const char *text, int *out_value) {
+  static const char *const names[] = {"auto", "bytes", "u16", "u32"};
+  for (int i = 0; i < 4; i++)
+    if (!strcmp(text, names[i])) {
+      *out_value = i;
+      return 1;
+    }
+  return 0;
+}
+
+static int parse_value(const option *option, const char *text, bd_rt_options *options) {
+  void *const field = (char *)options + option->offset;
+  uint64_t whole = 0;
+  switch (option->kind) {
+  case TEXT:
+    *(const char **)field = text;
+    return text[0] != 0;
+  case COUNT:
+    if (!parse_whole(text, INT64_C(1) << 40, &whole))
+      return 0;
+    *(int64_t *)field = (int64_t)whole;
+    return 1;
+  case SEED:
+    return parse_whole(text, UINT64_MAX, field);
+  case REAL:
+    return parse_real(option, text, field);
+  case TOKENIZER:
+    return parse_tokenizer(text, field);
+  }
+  return 0;
+}
+
+static const option *find_option(const char *name, size_t length) {
+  for (int i = 0; i < OPTIONS; i++)
+    if (strlen(options_table[i].name) == length && !memcmp(options_table[i].name, name, length))
+      return &options_table[i];
+  return NULL;
+}
+
+int bd_rt_options_parse(int argc, char **argv, bd_rt_options *out_options, char *message,
+                        size_t message_bytes) {
+  *out_options = (bd_rt_options){.steps = 10,
+                                 .seed = 1,
+                                 .lr = 3e-4,
+                                 .min_lr = -1,
+                                 .weight_decay = 0.1,
+                                 .beta1 = 0.9,
+                                 .beta2 = 0.95,
+                                 .eps = 1e-8,
+                                 .clip = 1};
+  for (int i = 1; i < argc; i++) {
+    if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+      out_options->help = 1;
+      return 0;
+    }
+    const int dashes = !strncmp(argv[i], "--", 2);
+    const char *const name = argv[i] + (dashes ? 2 : 0);
+    const size_t length = strcspn(name, "=");
+    const option *const option = dashes ? find_option(name, length) : NULL;
+    if (!option) {
+      snprintf(message, message_bytes, "unknown argument '%s'; --help lists them", argv[i]);
+      return BD_RT_EXIT_USAGE;
+    }
+    const char *const value = name[length] == '=' ? name + length + 1 : argv[++i];
+    if (!value) {
+      snprintf(message, message_bytes, "--%s needs a value", option->name);
+      return BD_RT_EXIT_USAGE;
+    }
+    if (!parse_value(option, value, out_options)) {
+      snprintf(message, message_bytes, "--%s: '%s' is not a value it can take", option->name, value);
+      return BD_RT_EXIT_USAGE;
+    }
+  }
+  if (out_options->min_lr < 0)
+    out_options->min_lr = out_options->lr;
+  return 0;
+}
+
+double bd_rt_learning_rate(const bd_rt_options *options, int64_t step) {
+  if (step < options->warmup)
+    return options->lr * (double)(step + 1) / (double)(options->warmup + 1);
+  if (options->steps <= options->warmup)
+    return options->lr;
+  const double ratio = (double)(step - options->warmup) / (double)(options->steps - options->warmup);
+  return options->min_lr + 0.5 * (1 + cos(3.14159265358979323846 * ratio)) * (options->lr - options->min_lr);
+}

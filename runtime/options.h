@@ -1,0 +1,25 @@
+// Command line of an emitted program.
+#ifndef BD_RT_OPTIONS_H
+#define BD_RT_OPTIONS_H
+#include <stddef.h>
+#include <stdint.h>
+
+enum { BD_RT_TOKENS_BY_NAME, BD_RT_TOKENS_BYTES, BD_RT_TOKENS_U16, BD_RT_TOKENS_U32 };
+
+typedef struct bd_rt_options {
+  int64_t steps, warmup;
+  uint64_t seed;
+  const char *data, *init, *metrics, *save, *report; // NULL where not given
+  double lr, min_lr, weight_decay, beta1, beta2, eps, clip;
+  int tokenizer;
+  int help;
+} bd_rt_options;
+
+// 0, or a usage error described in `message`. Strings point into argv.
+int bd_rt_options_parse(int argc, char **argv, bd_rt_options *out_options, char *message,
+                        size_t message_bytes);
+// The text of --help.
+const char *bd_rt_options_help(void);
+// Learning rate of step `step` (from 0): linear warmup, then a cosine from lr to min_lr at the last step.
+double bd_rt_learning_rate(const bd_rt_options *options, int64_t step);
+#endif
