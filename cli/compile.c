@@ -112,7 +112,6 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   request->precision = precision ? BD_BF16 : BD_F32;
   request->optimizer = optimizers[optimizer];
   request->model = arguments->operand;
-  request->sequence = job->model.sequence;
   if (job->cuda || request->precision != BD_F32)
     return bd_fail(ctx, BD_UNSUPPORTED, BD_NOWHERE,
                    "this build plans and emits fp32 programs for CPU ranks; use --target cpu "
@@ -172,6 +171,14 @@ static bd_status lower(bd_ctx *ctx, const compilation *job, const bd_module *tra
   return bd_build_folder(ctx, train, exec, plan, job->emit == EMIT_EXE, job->out);
 }
 
+// Tokens per sample, as the model's inputs say; 0 for inputs that are no sequences.
+static int64_t model_sequence(const bd_module *graph) {
+  const bd_function *main = graph->main;
+  if (!graph->input_count || graph->inputs[0] != BD_INPUT_TOKENS) return 0;
+  const bd_type *type = &main->values[main->params[0]].type;
+  return type->rank > 1 ? type->dims[1] : 0;
+}
+
 static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   compilation job = {.arguments = arguments};
   bd_module *graph, *train;
@@ -182,6 +189,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   if (job.emit == EMIT_GRAPH) return write_module(ctx, graph, job.out);
   BD_TRY(bd_pass_run_list(ctx, "autodiff", job.print_after, stderr, graph, &train));
   if (job.emit == EMIT_TRAIN) return write_module(ctx, train, job.out);
+  job.request.sequence = model_sequence(graph);
   BD_TRY(make_plan(ctx, &job, train, &plan));
   if (job.emit == EMIT_PLAN) {
     bd_text text = bd_text_init(ctx->arena);

@@ -257,7 +257,7 @@ static void fill_op(const bd_layer_space *space, const bd_cluster_ops *c,
 
 bd_strategy bd_layer_strategy(bd_ctx *ctx, const bd_layer_space *space, const int *option) {
   const bd_function *f = space->forward;
-  bd_strategy out = {.function = f->name, .op_count = f->op_count, .value_count = f->value_count};
+  bd_strategy out = {.name = f->name, .function = f->name, .op_count = f->op_count, .value_count = f->value_count};
   out.split = bd_arena_array(ctx->arena, (size_t)f->op_count, sizeof *out.split);
   out.form = BD_NEW_ARRAY(ctx->arena, bd_sharding, f->value_count);
   out.saved = BD_NEW_ARRAY(ctx->arena, bool, f->value_count);
