@@ -1,22 +1,34 @@
+#include "ir/fuse.h"
 #include "ir/memory.h"
 #include "ir/verify_internal.h"
 #include <stdlib.h>
 
-// A value with a place, and the ops between which it must keep its bytes.
+// A value with a place, and the steps between which it must keep its bytes.
 typedef struct place {
   bd_id id;
   int first, last;
   int64_t start, end; // bytes
 } place;
 
-// The last op that reads each value; results and saved values last to the end.
-static int *find_last_uses(bd_verifier *v, const bd_function *function) {
+// The step of every op: ops that are fused run as one.
+static int *find_steps(bd_verifier *v, const bd_function *function) {
+  bd_fusion fusion;
+  bd_fuse(v->ctx, v->module, function, &fusion);
+  int *step = BD_NEW_ARRAY(v->ctx->arena, int, function->op_count);
+  for (int s = 0; s < fusion.step_count; ++s)
+    for (int i = 0; i < fusion.step_ops[s]; ++i)
+      step[fusion.first_op[s] + i] = s;
+  return step;
+}
+
+// The last step that reads each value; results and saved values last to the end.
+static int *find_last_uses(bd_verifier *v, const bd_function *function, const int *step) {
   int *last = BD_NEW_ARRAY(v->ctx->arena, int, function->value_count);
   for (bd_id id = 0; id < function->value_count; ++id)
-    last[id] = function->values[id].producer;
+    last[id] = function->values[id].producer < 0 ? -1 : step[function->values[id].producer];
   for (int i = 0; i < function->op_count; ++i)
     for (int k = 0; k < function->ops[i].in_count; ++k)
-      last[function->ops[i].in[k]] = i;
+      last[function->ops[i].in[k]] = step[i];
   for (int i = 0; i < function->result_count; ++i)
     last[function->results[i]] = function->op_count;
   for (int i = 0; i < function->save_count; ++i)
@@ -36,18 +48,22 @@ static int by_start(const void *a, const void *b) {
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-// An op may write its result over its first operand when nobody reads that any more.
+// A step may write its result over a value of the same type and sharding that it is the last to read:
+// pointwise steps read each element before they write it, other ops when their table row says so.
 static bool shares_in_place(const bd_function *function, const place *a, const place *b) {
   const place *before = a->first < b->first ? a : b, *after = before == a ? b : a;
-  int producer = function->values[after->id].producer;
-  if (producer < 0 || before->last != producer || before->start != after->start) return false;
-  const bd_op *op = &function->ops[producer];
-  return (bd_op_get_info(op->kind)->traits & BD_INPLACE_0) && op->in_count > 0 &&
-         op->in[0] == before->id;
+  const bd_value *from = &function->values[before->id], *to = &function->values[after->id];
+  if (to->producer < 0 || before->last != after->first || before->start != after->start) return false;
+  if (!bd_type_equal(&from->type, &to->type) ||
+      !bd_sharding_equal(&from->sharding, &to->sharding))
+    return false;
+  const bd_op *op = &function->ops[to->producer];
+  unsigned traits = bd_op_get_info(op->kind)->traits;
+  return (traits & BD_POINTWISE) || ((traits & BD_INPLACE_0) && op->in[0] == before->id);
 }
 
-static bd_status verify_segment(bd_verifier *v, const bd_function *function, const int *last,
-                                bd_segment segment) {
+static bd_status verify_segment(bd_verifier *v, const bd_function *function, const int *step,
+                                const int *last, bd_segment segment) {
   place *places = BD_NEW_ARRAY(v->ctx->arena, place, function->value_count);
   int count = 0;
   for (bd_id id = 0; id < function->value_count; ++id) {
@@ -55,7 +71,8 @@ static bd_status verify_segment(bd_verifier *v, const bd_function *function, con
     if (value->segment != segment) continue;
     int64_t bytes = place_bytes(v->module, value);
     bool tape = segment == BD_SEGMENT_TAPE;
-    places[count++] = (place){id, tape ? -1 : value->producer, tape ? function->op_count : last[id],
+    int first = tape || value->producer < 0 ? -1 : step[value->producer];
+    places[count++] = (place){id, first, tape ? function->op_count : last[id],
                               value->offset_bytes, value->offset_bytes + bytes};
   }
   qsort(places, (size_t)count, sizeof *places, by_start);
@@ -75,9 +92,10 @@ static bd_status verify_segment(bd_verifier *v, const bd_function *function, con
 
 bd_status bd_verify_places(bd_verifier *v, const bd_function *function) {
   if (function == v->module->main) return BD_OK;
-  const int *last = find_last_uses(v, function);
-  BD_TRY(verify_segment(v, function, last, BD_SEGMENT_WORKSPACE));
+  const int *step = find_steps(v, function);
+  const int *last = find_last_uses(v, function, step);
+  BD_TRY(verify_segment(v, function, step, last, BD_SEGMENT_WORKSPACE));
   // A backward function reads the tape of its forward function, placed there.
   if (function->role == BD_ROLE_BACKWARD) return BD_OK;
-  return verify_segment(v, function, last, BD_SEGMENT_TAPE);
+  return verify_segment(v, function, step, last, BD_SEGMENT_TAPE);
 }
