@@ -1,0 +1,305 @@
+// Kernels of the CPU runtime against naive double loops, from inside a program of the form that the
+// compiler emits. Run: mpirun --allow-run-as-root --oversubscribe -n 1 check_kernels. Exit 0: all agree.
+// Link: every source of runtime/cpu.mk, with its flags.
+#include "runtime/braid_rt.h"
+#include "runtime/cpu/exp.h"
+#include "tests/runtime/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static float *numbers(int64_t count, unsigned seed) {
+  float *const x = malloc((size_t)(count + 1) * sizeof *x);
+  uint32_t state = seed * 2654435761u + 12345;
+  for (int64_t i = 0; i < count; i++) {
+    state = state * 1664525u + 1013904223u;
+    x[i] = (float)(state >> 8) * 0x1p-23f - 1;
+  }
+  return x;
+}
+
+static double *zeros(int64_t count) {
+  double *const x = calloc(count > 0 ? (size_t)count : 1, sizeof *x);
+  if (!x)
+    abort();
+  return x;
+}
+
+static float *cleared(int64_t count) {
+  float *const x = numbers(count, 0);
+  memset(x, 0, (size_t)count * sizeof *x);
+  return x;
+}
+
+static void check_gemm(bd_rt *rt, bd_rt_gemm s) {
+  const int64_t a_size = (s.m + 1) * (s.k + 3) * (s.batch + 1);
+  const int64_t b_size = (s.k + 1) * (s.n + 3) * (s.batch + 1), size = s.m * (s.n + 3) * (s.batch + 1);
+  float *const a = numbers(a_size, 1), *const b = numbers(b_size, 2), *const out = numbers(size, 3);
+  float *const expected = numbers(size, 3);
+  for (int64_t z = 0; z < s.batch; z++)
+    for (int64_t i = 0; i < s.m; i++)
+      for (int64_t j = 0; j < s.n; j++) {
+        double sum = s.accumulate ? expected[z * s.out_batch + i * s.out_m + j] : 0;
+        for (int64_t k = 0; k < s.k; k++)
+          sum += (double)a[z * s.a_batch + i * s.a_m + k * s.a_k] *
+                 b[z * s.b_batch + k * s.b_k + j * s.b_n];
+        expected[z * s.out_batch + i * s.out_m + j] = (float)sum;
+      }
+  bd_rt_gemm_f32(rt, &s, a, b, out);
+  check_near("gemm", out, expected, size, 1e-4);
+  free(a), free(b), free(out), free(expected);
+}
+
+static void check_gemms(bd_rt *rt) {
+  static const int64_t sizes[][3] = {{1, 1, 1}, {5, 7, 3}, {64, 100, 33}, {130, 1, 17}, {1, 90, 8}, {9, 5000, 4}, {6, 5, 0}};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+    for (int how = 0; how < 8; how++) {
+      const int64_t m = sizes[i][0], n = sizes[i][1], k = sizes[i][2], batch = how & 1 ? 3 : 1;
+      bd_rt_gemm s = {.m = m, .n = n, .k = k, .batch = batch, .accumulate = how >> 2 & 1};
+      s.a_m = how & 2 ? 1 : k + 2, s.a_k = how & 2 ? m + 1 : 1, s.a_batch = (m + 1) * (k + 2);
+      s.b_k = how & 4 ? 1 : n + 2, s.b_n = how & 4 ? k + 1 : 1, s.b_batch = (k + 1) * (n + 2);
+      s.out_m = n + 1, s.out_batch = m * (n + 1);
+      check_gemm(rt, s);
+    }
+}
+
+// Philox and the mask, written down once more.
+static double uniform(uint64_t seed, uint64_t step, uint32_t site, uint32_t call, uint64_t sample,
+                      uint64_t element) {
+  uint32_t c[4] = {(uint32_t)element, (uint32_t)((element >> 32) & 0xFFFF) | call << 16,
+                   (uint32_t)sample, (uint32_t)step};
+  uint32_t k[2] = {(uint32_t)seed ^ site * 0x9E3779B9u, (uint32_t)(seed >> 32)};
+  for (int i = 0; i < 10; i++) {
+    const uint64_t a = (uint64_t)c[0] * 0xD2511F53u, b = (uint64_t)c[2] * 0xCD9E8D57u;
+    const uint32_t next[4] = {(uint32_t)(b >> 32) ^ c[1] ^ k[0], (uint32_t)b,
+                              (uint32_t)(a >> 32) ^ c[3] ^ k[1], (uint32_t)a};
+    memcpy(c, next, sizeof c);
+    k[0] += 0x9E3779B9u, k[1] += 0xBB67AE85u;
+  }
+  return (c[0] >> 8) * 0x1p-24;
+}
+
+typedef struct attention_case {
+  bd_rt_attention s;
+  bd_rt_random random;
+  int64_t q_size, k_size, lse_size;
+  float *q, *k, *v, *dout;
+} attention_case;
+
+// Output, log-sum-exp and the gradients of sum(dout * out), in double.
+static void naive_attention(const attention_case *c, double *out, double *lse, double *dq, double *dk,
+                            double *dv) {
+  const bd_rt_attention *const s = &c->s;
+  double *const p = calloc((size_t)s->tk, sizeof *p), *const dp = calloc((size_t)s->tk, sizeof *dp);
+  double *const mask = calloc((size_t)s->tk, sizeof *mask);
+  for (int64_t b = 0; b < s->batch; b++)
+    for (int64_t h = 0; h < s->heads; h++)
+      for (int64_t i = 0; i < s->tq; i++) {
+        const int64_t q = b * s->q_batch + i * s->q_row + h * s->d;
+        const int64_t k = b * s->k_batch + h / (s->heads / s->kv_heads) * s->d;
+        const int64_t seen = s->causal && i + 1 < s->tk ? i + 1 : s->tk;
+        double most = -INFINITY, sum = 0, inner = 0;
+        for (int64_t j = 0; j < seen; j++) {
+          p[j] = 0;
+          for (int64_t e = 0; e < s->d; e++)
+            p[j] += (double)c->q[q + e] * c->k[k + j * s->k_row + e];
+          p[j] *= s->scale;
+          most = p[j] > most ? p[j] : most;
+          mask[j] = 1;
+          if (s->dropout > 0)
+            mask[j] = uniform(c->random.seed, c->random.step, s->site, (uint32_t)c->random.call,
+                              (uint64_t)(s->first_sample + b),
+                              (uint64_t)(((s->first_head + h) * s->tq + i) * s->tk + j)) < (double)s->dropout
+                          ? 0 : 1 / (1 - (double)s->dropout);
+        }
+        for (int64_t j = 0; j < seen; j++)
+          sum += p[j] = exp(p[j] - most);
+        lse[b * s->lse_batch + i * s->lse_row + h] = most + log(sum);
+        for (int64_t j = 0; j < seen; j++) {
+          p[j] /= sum;
+          dp[j] = 0;
+          for (int64_t e = 0; e < s->d; e++) {
+            out[q + e] += p[j] * mask[j] * c->v[k + j * s->k_row + e];
+            dv[k + j * s->k_row + e] += p[j] * mask[j] * c->dout[q + e];
+            dp[j] += mask[j] * c->dout[q + e] * c->v[k + j * s->k_row + e];
+          }
+          inner += p[j] * dp[j];
+        }
+        for (int64_t j = 0; j < seen; j++)
+          for (int64_t e = 0; e < s->d; e++) {
+            const double ds = p[j] * (dp[j] - inner) * s->scale;
+            dq[q + e] += ds * c->k[k + j * s->k_row + e];
+            dk[k + j * s->k_row + e] += ds * c->q[q + e];
+          }
+      }
+  free(p), free(dp), free(mask);
+}
+
+static void check_attention(bd_rt *rt, bd_rt_attention s, int64_t pad_heads) {
+  attention_case c = {.s = s, .random = {.seed = 77, .step = 3, .call = 5}};
+  c.s.q_row = (s.heads + pad_heads) * s.d, c.s.q_batch = s.tq * c.s.q_row;
+  c.s.k_row = (s.kv_heads + pad_heads) * s.d, c.s.k_batch = s.tk * c.s.k_row;
+  c.s.lse_row = s.heads + pad_heads, c.s.lse_batch = s.tq * c.s.lse_row;
+  c.q_size = s.batch * c.s.q_batch, c.k_size = s.batch * c.s.k_batch;
+  c.lse_size = s.batch * c.s.lse_batch;
+  c.q = numbers(c.q_size, 4), c.k = numbers(c.k_size, 5), c.v = numbers(c.k_size, 6);
+  c.dout = numbers(c.q_size, 7);
+  double *const out = zeros(c.q_size), *const lse = zeros(c.lse_size);
+  double *const dq = zeros(c.q_size), *const dk = zeros(c.k_size);
+  double *const dv = zeros(c.k_size);
+  naive_attention(&c, out, lse, dq, dk, dv);
+  float *const got = cleared(c.q_size), *const got_lse = cleared(c.lse_size);
+  float *const got_dq = cleared(c.q_size), *const got_dk = cleared(c.k_size);
+  float *const got_dv = cleared(c.k_size);
+  void *const workspace = malloc((size_t)bd_rt_attention_workspace_bytes());
+  bd_rt_attention_f32(rt, &c.s, &c.random, c.q, c.k, c.v, got, got_lse, workspace);
+  bd_rt_attention_grad_f32(rt, &c.s, &c.random, c.dout, c.q, c.k, c.v, got, got_lse, got_dq, got_dk,
+                           got_dv, workspace);
+  check_near_double("attention", got, out, c.q_size, 2e-5);
+  check_near_double("attention lse", got_lse, lse, c.lse_size, 2e-5);
+  check_near_double("attention dq", got_dq, dq, c.q_size, 1e-4);
+  check_near_double("attention dk", got_dk, dk, c.k_size, 1e-4);
+  check_near_double("attention dv", got_dv, dv, c.k_size, 1e-4);
+  free(out), free(lse), free(dq), free(dk), free(dv), free(got), free(got_lse), free(got_dq);
+  free(got_dk), free(got_dv), free(workspace), free(c.q), free(c.k), free(c.v), free(c.dout);
+}
+
+static void check_attentions(bd_rt *rt) {
+  static const bd_rt_attention cases[] = {
+      {.batch = 2, .tq = 5, .tk = 5, .heads = 3, .kv_heads = 3, .d = 8, .causal = 1},
+      {.batch = 1, .tq = 200, .tk = 200, .heads = 4, .kv_heads = 2, .d = 16, .causal = 1},
+      {.batch = 2, .tq = 130, .tk = 70, .heads = 2, .kv_heads = 1, .d = 12},
+      {.batch = 1, .tq = 70, .tk = 300, .heads = 2, .kv_heads = 2, .d = 12},
+      {.batch = 1, .tq = 70, .tk = 300, .heads = 2, .kv_heads = 2, .d = 12, .causal = 1},
+      {.batch = 2, .tq = 129, .tk = 129, .heads = 2, .kv_heads = 2, .d = 4, .causal = 1,
+       .dropout = 0.3f, .site = 9, .first_sample = 6, .first_head = 2, .total_heads = 8},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (int64_t pad = 0; pad < 2; pad++) {
+      bd_rt_attention s = cases[i];
+      s.scale = 3.0f / sqrtf((float)s.d);
+      check_attention(rt, s, pad);
+    }
+}
+
+static void check_exp(void) {
+  double worst = 0;
+  for (float x = -87; x <= 0; x += 0.0007f) {
+    const double error = fabs(bd_rt_exp(x) / exp((double)x) - 1);
+    worst = error > worst ? error : worst;
+  }
+  check_true("exp within 2 ulp", worst < 2.4e-7);
+  check_true("exp(0)", bd_rt_exp(0) == 1);
+  check_true("exp(-inf)", bd_rt_exp(-INFINITY) == 0);
+}
+
+static void check_embed(bd_rt *rt) {
+  enum { COUNT = 300, C = 70, ROWS = 20, START = 5 };
+  int32_t ids[COUNT];
+  float *const dout = numbers(COUNT * C, 8), *const out = numbers(ROWS * C, 9);
+  float *const expected = numbers(ROWS * C, 9);
+  for (int i = 0; i < COUNT; i++)
+    ids[i] = i * 7 % 31;
+  for (int accumulate = 1; accumulate >= 0; accumulate--) {
+    if (!accumulate)
+      memset(expected, 0, ROWS * C * sizeof *expected);
+    for (int i = 0; i < COUNT; i++)
+      for (int j = 0; j < C && ids[i] >= START && ids[i] < START + ROWS; j++)
+        expected[(ids[i] - START) * C + j] += dout[i * C + j];
+    bd_rt_embed_dw_f32(rt, ids, dout, COUNT, C, START, ROWS, accumulate, out);
+    check_near("embed_dw", out, expected, ROWS * C, 0);
+  }
+  free(dout), free(out), free(expected);
+}
+
+static double conv_at(const bd_rt_conv *s, const float *x, const float *w, int64_t n, int64_t o,
+                      int64_t i, int64_t j, const float *dy, double *dx, double *dw) {
+  const int64_t c = s->c / s->groups, base = o / (s->o / s->groups) * c;
+  double sum = 0;
+  for (int64_t k = 0; k < c * s->kh * s->kw; k++) {
+    const int64_t h = i * s->stride_h - s->pad_h + k / s->kw % s->kh;
+    const int64_t v = j * s->stride_w - s->pad_w + k % s->kw;
+    if (h < 0 || h >= s->h || v < 0 || v >= s->w)
+      continue;
+    const int64_t at = ((n * s->c + base + k / s->kw / s->kh) * s->h + h) * s->w + v;
+    const int64_t weight = o * c * s->kh * s->kw + k;
+    const double g = dy[((n * s->o + o) * s->oh + i) * s->ow + j];
+    sum += (double)x[at] * w[weight];
+    dx[at] += g * w[weight];
+    dw[weight] += g * x[at];
+  }
+  return sum;
+}
+
+static void check_conv(bd_rt *rt, bd_rt_conv s) {
+  s.oh = (s.h + 2 * s.pad_h - s.kh) / s.stride_h + 1, s.ow = (s.w + 2 * s.pad_w - s.kw) / s.stride_w + 1;
+  const int64_t xs = s.n * s.c * s.h * s.w, ws = s.o * s.c / s.groups * s.kh * s.kw;
+  const int64_t ys = s.n * s.o * s.oh * s.ow;
+  float *const x = numbers(xs, 1), *const w = numbers(ws, 2), *const dy = numbers(ys, 3);
+  float *const y = numbers(ys, 4), *const dx = numbers(xs, 5), *const dw = numbers(ws, 10);
+  double *const ey = zeros(ys), *const ex = zeros(xs);
+  double *const ew = zeros(ws);
+  for (int64_t i = 0; i < ys; i++)
+    ey[i] = conv_at(&s, x, w, i / s.ow / s.oh / s.o, i / s.ow / s.oh % s.o, i / s.ow % s.oh, i % s.ow,
+                    dy, ex, ew);
+  bd_rt_conv2d_f32(rt, &s, x, w, y);
+  bd_rt_conv2d_dx_f32(rt, &s, dy, w, dx);
+  bd_rt_conv2d_dw_f32(rt, &s, x, dy, 0, dw);
+  check_near_double("conv2d", y, ey, ys, 1e-4);
+  check_near_double("conv2d_dx", dx, ex, xs, 1e-4);
+  check_near_double("conv2d_dw", dw, ew, ws, 1e-4);
+  bd_rt_conv2d_dw_f32(rt, &s, x, dy, 1, dw);
+  for (int64_t i = 0; i < ws; i++)
+    ew[i] *= 2;
+  check_near_double("conv2d_dw accumulated", dw, ew, ws, 1e-4);
+  free(x), free(w), free(dy), free(y), free(dx), free(dw), free(ey), free(ex), free(ew);
+}
+
+static void check_pool(bd_rt *rt) {
+  const bd_rt_conv s = {.n = 1, .c = 2, .h = 4, .w = 4, .kh = 2, .kw = 2, .oh = 2, .ow = 2,
+                        .stride_h = 2, .stride_w = 2};
+  float x[32], y[8], dx[32], dy[8] = {1, 2, 3, 4, 5, 6, 7, 8}, expected[8], gradient[32] = {0};
+  for (int i = 0; i < 32; i++)
+    x[i] = (float)(i % 16 == 5 ? 5 : i % 4 + i / 8);
+  for (int i = 0; i < 8; i++) {
+    const int at = i / 4 * 16 + i / 2 % 2 * 8 + i % 2 * 2;
+    const int window[4] = {at, at + 1, at + 4, at + 5};
+    int best = at;
+    for (int j = 1; j < 4; j++)
+      best = x[window[j]] > x[best] ? window[j] : best;
+    expected[i] = x[best];
+    gradient[best] += dy[i];
+  }
+  bd_rt_maxpool2d_f32(rt, &s, x, y);
+  bd_rt_maxpool2d_grad_f32(rt, &s, x, dy, dx);
+  check_near("maxpool2d", y, expected, 8, 0);
+  check_near("maxpool2d_grad", dx, gradient, 32, 0);
+}
+
+static void step(bd_rt *rt) {
+  check_exp();
+  check_gemms(rt);
+  check_attentions(rt);
+  check_embed(rt);
+  check_conv(rt, (bd_rt_conv){.n = 2, .c = 4, .h = 9, .w = 7, .o = 6, .kh = 3, .kw = 3, .stride_h = 1,
+                              .stride_w = 1, .pad_h = 1, .pad_w = 1, .groups = 1});
+  check_conv(rt, (bd_rt_conv){.n = 1, .c = 4, .h = 70, .w = 80, .o = 6, .kh = 5, .kw = 3, .stride_h = 2,
+                              .stride_w = 3, .pad_h = 2, .pad_w = 0, .groups = 2});
+  check_conv(rt, (bd_rt_conv){.n = 1, .c = 300, .h = 6, .w = 6, .o = 3, .kh = 3, .kw = 3, .stride_h = 1,
+                              .stride_w = 1, .pad_h = 1, .pad_w = 1, .groups = 1});
+  check_pool(rt);
+}
+
+int main(int argc, char **argv) {
+  const bd_rt_stage stage = {.arena_bytes = 256, .step = step};
+  const bd_rt_program program = {.version = BD_RT_VERSION, .model = "kernels", .stages = 1, .axes = 1,
+                                 .mesh = {1}, .threads_per_rank = argc > 1 ? 3 : 2, .global_batch = 1,
+                                 .micro_batch = 1, .sequence = 4, .vocabulary = 256, .stage = &stage};
+  char data[64];
+  check_write_text(data, sizeof data);
+  char *arguments[] = {argv[0], (char[]){"--steps=1"}, (char[]){"--data"}, data, (char[]){"--tokenizer=bytes"}, NULL};
+  const int status = bd_rt_main(5, arguments, &program);
+  check_remove(data);
+  return check_result(status);
+}

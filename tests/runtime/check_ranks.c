@@ -1,0 +1,263 @@
+// Collectives, pipeline messages, gradient sync, ZeRO, ties, initialization and saving, under one of several
+// cuts of the same tiny model. The first argument names the cut, the others are an emitted program's:
+//   mpirun --allow-run-as-root --oversubscribe -n RANKS check_ranks CUT --data F.txt --steps 3 --save S
+// Cuts and ranks: see `cuts`. Gradients are exact binary fractions, so with --clip 0 all cuts must save the
+// same bytes; tests/runtime/check_ranks.sh runs them all and compares.
+#include "runtime/braid_rt.h"
+#include "runtime/layout.h"
+#include "tests/runtime/check.h"
+
+#include <string.h>
+
+enum { TENSORS = 5, MOST_STAGES = 2 };
+
+typedef struct cut {
+  const char *name;
+  int stages, data, parts; // mesh: data x parts
+  uint32_t zero_axes;
+  int other_tie; // the second holder of the tied weight cuts another dimension
+} cut;
+
+static const cut cuts[] = {
+    {"one", 1, 1, 1, 0, 0},      {"data2", 1, 2, 1, 0, 0},     {"zero2", 1, 2, 1, 1, 0},
+    {"cut2", 1, 1, 2, 0, 0},     {"cut3", 1, 1, 3, 0, 0},      {"both4", 1, 2, 2, 0, 0},
+    {"bothzero4", 1, 2, 2, 3, 0}, {"pipe2", 2, 1, 1, 0, 0},    {"pipe4", 2, 1, 2, 0, 0},
+    {"pipetie4", 2, 1, 2, 0, 1}, {"pipezero4", 2, 2, 1, 1, 0}, {"all8", 2, 2, 2, 1, 1},
+};
+
+static const cut *chosen;
+static bd_rt_weight weights[MOST_STAGES][TENSORS];
+static int64_t offsets[MOST_STAGES][TENSORS][2];
+static uint32_t partials[TENSORS][2];
+static bd_rt_stage stages[MOST_STAGES];
+
+static float gradient_of(int tensor, int use, int64_t element, uint64_t step) {
+  return (float)((element * 37 + tensor * 11 + use * 5 + (int64_t)step * 3) % 64 - 32) / 64;
+}
+
+typedef struct fill {
+  int tensor, use, parts;
+  uint64_t step;
+  float *out;
+} fill;
+
+static void fill_row(void *args, int64_t flat, int64_t at, int64_t count) {
+  const fill *const f = args;
+  for (int64_t i = 0; i < count; i++)
+    f->out[at + i] += gradient_of(f->tensor, f->use, flat + i, f->step) / (float)f->parts;
+}
+
+static int stage_of(const bd_rt *rt) { return bd_rt_rank(rt) / (chosen->data * chosen->parts); }
+
+static void fill_gradients(bd_rt *rt) {
+  const int stage = stage_of(rt);
+  const int32_t mesh[2] = {chosen->data, chosen->parts};
+  const int coord[2] = {bd_rt_coord(rt, 0), bd_rt_coord(rt, 1)};
+  for (int i = 0; i < stages[stage].weight_count; i++) {
+    const bd_rt_weight *const w = &weights[stage][i];
+    const bd_rt_local local = bd_rt_local_of(&w->layout, 2, mesh, coord);
+    for (int use = 0; use < w->gradient_count; use++) {
+      float *const out = (float *)(void *)(bd_rt_arena(rt) + w->gradient_offsets[use]);
+      fill f = {w->global_index, stage > 0 && w->global_index == 0 ? 1 : use, chosen->data,
+                bd_rt_random_of(rt, 0, 0).step, out};
+      bd_rt_local_rows(&local, fill_row, &f);
+      for (int64_t e = local.elements; e-- > 0;) { // padding holds anything
+        int64_t rest = e;
+        for (int d = local.rank - 1; d >= 0; rest /= local.extent[d--])
+          if (rest % local.extent[d] >= local.count[d])
+            out[e] = NAN;
+      }
+    }
+  }
+}
+
+static float value(int rank, int64_t i) { return (float)((rank * 31 + i * 7) % 101) / 8 - 3; }
+
+static void check_reduce(bd_rt *rt, int axis, int size, int64_t count) {
+  float *const in = malloc((size_t)count * 4), *const out = malloc((size_t)count * 4);
+  float *const sum = malloc((size_t)count * 4), *const most = malloc((size_t)count * 4);
+  for (int64_t i = 0; i < count; i++) {
+    in[i] = value(bd_rt_coord(rt, axis), i);
+    sum[i] = most[i] = value(0, i);
+    for (int r = 1; r < size; r++) {
+      sum[i] += value(r, i);
+      most[i] = fmaxf(most[i], value(r, i));
+    }
+  }
+  bd_rt_all_reduce(rt, axis, BD_RT_SUM, count, in, out);
+  check_near("all_reduce sum", out, sum, count, 0);
+  bd_rt_all_reduce(rt, axis, BD_RT_MAX, count, in, out);
+  check_near("all_reduce max", out, most, count, 0);
+  for (int64_t i = 0; i < count; i++) {
+    double total = 0;
+    for (int r = 0; r < size; r++)
+      total += exp(value(r, i));
+    sum[i] = (float)log(total);
+  }
+  bd_rt_all_reduce(rt, axis, BD_RT_LSE, count, in, in);
+  check_near("all_reduce lse, in place", in, sum, count, 1e-6);
+  free(in), free(out), free(sum), free(most);
+}
+
+// Part buffers hold value(0, index in the whole).
+static void check_views(bd_rt *rt, int axis, int size, int64_t outer, int64_t extent, int64_t inner) {
+  const int64_t part = (extent + size - 1) / size, whole = outer * extent * inner;
+  int64_t start, count;
+  bd_rt_range(rt, extent, 1u << axis, &start, &count);
+  float *const all = malloc((size_t)whole * 4), *const out = calloc((size_t)whole, 4);
+  float *const mine = calloc((size_t)(outer * part * inner), 4);
+  float *const got = calloc((size_t)(outer * part * inner), 4);
+  for (int64_t i = 0; i < whole; i++)
+    all[i] = value(0, i);
+  for (int64_t o = 0; o < outer; o++)
+    for (int64_t i = 0; i < count * inner; i++)
+      mine[o * part * inner + i] = all[(o * extent + start) * inner + i];
+  bd_rt_shard(rt, axis, outer, extent, inner, all, got);
+  check_near("shard", got, mine, outer * part * inner, 0);
+  bd_rt_all_gather(rt, axis, outer, extent, inner, mine, out);
+  check_near("all_gather", out, all, whole, 0);
+  for (int64_t i = 0; i < outer * part * inner; i++)
+    mine[i] *= (float)size;
+  bd_rt_reduce_scatter(rt, axis, outer, extent, inner, all, got);
+  check_near("reduce_scatter", got, mine, outer * part * inner, 0);
+  free(all), free(out), free(mine), free(got);
+}
+
+static void check_turn(bd_rt *rt, int axis, int size, const int64_t e[5]) {
+  const int64_t whole = e[0] * e[1] * e[2] * e[3] * e[4], pf = (e[1] + size - 1) / size;
+  const int64_t ps = (e[3] + size - 1) / size;
+  int64_t sf, cf, ss, cs;
+  bd_rt_range(rt, e[1], 1u << axis, &sf, &cf);
+  bd_rt_range(rt, e[3], 1u << axis, &ss, &cs);
+  float *const a = calloc((size_t)(whole + e[0] * e[1] * e[2] * e[4] * ps), 4);
+  float *const b = calloc((size_t)(whole + e[0] * e[2] * e[3] * e[4] * pf), 4);
+  float *const got_a = calloc((size_t)(whole + e[0] * e[1] * e[2] * e[4] * ps), 4);
+  float *const got_b = calloc((size_t)(whole + e[0] * e[2] * e[3] * e[4] * pf), 4);
+  for (int64_t x = 0; x < whole; x++) {
+    const int64_t i = x / e[4] / e[3] / e[2] / e[1], f = x / e[4] / e[3] / e[2] % e[1];
+    const int64_t m = x / e[4] / e[3] % e[2], s = x / e[4] % e[3], n = x % e[4];
+    if (s >= ss && s < ss + cs)
+      a[(((i * e[1] + f) * e[2] + m) * ps + s - ss) * e[4] + n] = value(0, x);
+    if (f >= sf && f < sf + cf)
+      b[(((i * pf + f - sf) * e[2] + m) * e[3] + s) * e[4] + n] = value(0, x);
+  }
+  bd_rt_all_to_all(rt, axis, e[0], e[1], e[2], e[3], e[4], 0, a, got_b);
+  check_near("all_to_all", got_b, b, e[0] * pf * e[2] * e[3] * e[4], 0);
+  bd_rt_all_to_all(rt, axis, e[0], e[1], e[2], e[3], e[4], 1, b, got_a);
+  check_near("all_to_all swapped", got_a, a, e[0] * e[1] * e[2] * ps * e[4], 0);
+  free(a), free(b), free(got_a), free(got_b);
+}
+
+// Both sides send before they receive, several times from one buffer.
+static void check_pipe(bd_rt *rt) {
+  enum { COUNT = 300000, TIMES = 3 };
+  const int stage = stage_of(rt), other = 1 - stage;
+  float *const out = malloc(COUNT * sizeof *out), *const in = malloc(COUNT * sizeof *in);
+  float *const expected = malloc(COUNT * sizeof *in);
+  for (int t = 0; t <= TIMES; t++) {
+    for (int i = 0; i < COUNT && t < TIMES; i++)
+      out[i] = value(stage * 10 + t, i);
+    if (t < TIMES)
+      bd_rt_send(rt, other, 7, out, COUNT * sizeof *out);
+    for (int i = 0; i < COUNT && t > 0; i++)
+      expected[i] = value(other * 10 + t - 1, i);
+    if (t == 0)
+      continue;
+    bd_rt_recv(rt, other, 7, in, COUNT * sizeof *in);
+    check_near("send and recv", in, expected, COUNT, 0);
+  }
+  free(out), free(in), free(expected);
+}
+
+static void step(bd_rt *rt) {
+  const int sizes[2] = {chosen->data, chosen->parts};
+  int32_t tokens[8], targets[8];
+  for (int axis = 0; axis < 2; axis++) {
+    check_reduce(rt, axis, sizes[axis], 5);
+    check_reduce(rt, axis, sizes[axis], 5000001);
+    check_views(rt, axis, sizes[axis], 3, 7, 5);
+    check_views(rt, axis, sizes[axis], 1, 2, 3);
+    check_views(rt, axis, sizes[axis], 2, 1, 1);
+    check_views(rt, axis, sizes[axis], 2, 3, 700001);
+    check_turn(rt, axis, sizes[axis], (const int64_t[]){2, 3, 4, 5, 6});
+    check_turn(rt, axis, sizes[axis], (const int64_t[]){1, 4, 1, 1, 2});
+  }
+  if (chosen->stages == 2)
+    check_pipe(rt);
+  bd_rt_tokens(rt, 0, 1, 2, tokens);
+  bd_rt_targets(rt, 0, 1, 2, targets);
+  check_true("targets follow tokens", tokens[1] == targets[0] && tokens[7] == targets[6]);
+  fill_gradients(rt);
+  const float loss = 0.5f * (float)(bd_rt_coord(rt, 0) + 1) * (float)tokens[0];
+  if (stage_of(rt) == chosen->stages - 1)
+    bd_rt_add_loss(rt, &loss, 1);
+}
+
+static void add_weight(int stage, bd_rt_weight w, int index, int uses) {
+  bd_rt_stage *const s = &stages[stage];
+  const int32_t mesh[2] = {chosen->data, chosen->parts};
+  const int coord[2] = {0, 0};
+  w.global_index = index;
+  w.layout.at[2] = w.layout.at[3] = -1;
+  const int64_t elements = bd_rt_local_of(&w.layout, 2, mesh, coord).elements;
+  w.weight_offset = s->arena_bytes;
+  s->arena_bytes += elements * 4 + 256;
+  for (int use = 0; use < uses; use++) {
+    offsets[stage][index][use] = s->arena_bytes;
+    s->arena_bytes += elements * 4 + 256;
+    partials[index][use] = 1;
+  }
+  w.gradient_count = uses;
+  w.gradient_offsets = offsets[stage][index];
+  w.gradient_partial = partials[index];
+  w.state_offset = s->arena_bytes;
+  w.state_elements = elements;
+  s->arena_bytes += elements * 8 + 256;
+  weights[stage][s->weight_count++] = w;
+}
+
+static void build(void) {
+  const int last = chosen->stages - 1;
+  bd_rt_weight table = {.stored_name = "wte \"\n", .stored_rank = 2, .stored_dims = {11, 6}, .slice_dim = -1,
+                        .layout = {BD_RT_F32, 2, {11, 6}, {-1, 0}}, .init = BD_RT_INIT_NORMAL,
+                        .init_scale = 0.5f, .decay = 1, .tied_stage = -1};
+  bd_rt_weight piece = {.stored_name = "attn.w", .stored_rank = 2, .stored_dims = {6, 12}, .slice_dim = 1,
+                        .slice_size = 4, .layout = {BD_RT_F32, 3, {6, 2, 2}, {-1, 1}},
+                        .init = BD_RT_INIT_UNIFORM, .init_scale = 1};
+  const bd_rt_weight turned = {.stored_name = "proj", .stored_rank = 2, .stored_dims = {5, 7},
+                               .slice_dim = -1, .transpose = 1,
+                               .layout = {BD_RT_F32, 2, {7, 5}, {-1, 0}}, .init = BD_RT_INIT_NORMAL,
+                               .init_scale = 1};
+  add_weight(0, table, 0, last ? 1 : 2);
+  for (int i = 0; i < 3; i++) {
+    piece.slice_start = 4 * i;
+    add_weight(i == 2 ? last : 0, piece, 1 + i, 1);
+  }
+  add_weight(last, turned, 4, 1);
+  if (last) {
+    if (chosen->other_tie)
+      table.layout.at[1] = 1;
+    add_weight(1, table, 0, 1);
+  }
+  for (int s = 0; s <= last; s++) {
+    stages[s].weights = weights[s];
+    stages[s].step = step;
+  }
+}
+
+int main(int argc, char **argv) {
+  for (size_t i = 0; argc > 1 && i < sizeof cuts / sizeof cuts[0]; i++)
+    if (!strcmp(argv[1], cuts[i].name))
+      chosen = &cuts[i];
+  if (!chosen) {
+    fputs("the first argument must name a cut\n", stderr);
+    return 2;
+  }
+  build();
+  const bd_rt_program program = {.version = BD_RT_VERSION, .model = "ranks", .stages = chosen->stages,
+                                 .axes = 2, .mesh = {chosen->data, chosen->parts},
+                                 .threads_per_rank = 1, .zero_axes = chosen->zero_axes,
+                                 .global_batch = 4, .micro_batch = 4, .sequence = 4, .optimizer = 1,
+                                 .vocabulary = 256, .tensors = TENSORS, .stage = stages};
+  return check_result(bd_rt_main(argc - 1, argv + 1, &program));
+}
