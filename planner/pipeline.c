@@ -1,8 +1,9 @@
 #include "planner/pipeline.h"
 #include <math.h>
 
-// Bytes enter the program in MiB, so that its numbers have one scale.
-#define MIB 1048576.0
+// A solver's tolerances let rows exceed their bounds a little: a solution over the cap is solved again
+// with as much less room.
+#define CAP_ROUNDS 4
 
 int bd_pipeline_candidates(const bd_pipeline_problem *problem) {
   int total = 0;
@@ -60,7 +61,27 @@ double bd_pipeline_seconds(const bd_pipeline_problem *problem, const int *count)
   return sum + (problem->micro_batches - 1) * slowest + sync;
 }
 
+// Numbers enter the program as multiples of the largest layer's, since solvers' tolerances are absolute
+// near 1.
+typedef struct units {
+  double seconds, bytes;
+} units;
+
+static units find_units(const bd_pipeline_problem *problem) {
+  units out = {0, 0};
+  for (int r = 0; r < problem->run_count; r++)
+    for (int k = 0; k < problem->runs[r].candidate_count; k++) {
+      const bd_layer_candidate *c = &problem->runs[r].candidates[k];
+      out.seconds = fmax(out.seconds, layer_seconds(c));
+      out.bytes = fmax(out.bytes, layer_bytes(problem, 0, c));
+    }
+  if (out.seconds <= 0) out.seconds = 1;
+  if (out.bytes <= 0) out.bytes = 1;
+  return out;
+}
+
 typedef struct columns {
+  units unit;
   int *count, *used; // per (stage, run, candidate)
   int *done;         // per (stage, run): all calls of the run lie on stages up to this one
   int slowest, sync, *workspace;
@@ -70,7 +91,8 @@ typedef struct columns {
 static columns add_columns(bd_ctx *ctx, const bd_pipeline_problem *problem, bool leanest,
                            bd_program *program) {
   int cells = problem->stages * bd_pipeline_candidates(problem);
-  columns x = {.count = BD_NEW_ARRAY(ctx->arena, int, cells),
+  columns x = {.unit = find_units(problem),
+               .count = BD_NEW_ARRAY(ctx->arena, int, cells),
                .used = BD_NEW_ARRAY(ctx->arena, int, cells),
                .done = BD_NEW_ARRAY(ctx->arena, int, problem->stages * problem->run_count),
                .workspace = BD_NEW_ARRAY(ctx->arena, int, problem->stages)};
@@ -81,8 +103,8 @@ static columns add_columns(bd_ctx *ctx, const bd_pipeline_problem *problem, bool
       x.done[s * problem->run_count + r] = bd_program_add_column(ctx, program, 0, 0, 1, true);
       for (int k = 0; k < run->candidate_count; k++) {
         int cell = bd_pipeline_index(problem, s, r, k);
-        x.count[cell] = bd_program_add_column(ctx, program, layer_seconds(&run->candidates[k]), 0,
-                                              run->calls, true);
+        double seconds = layer_seconds(&run->candidates[k]) / x.unit.seconds;
+        x.count[cell] = bd_program_add_column(ctx, program, seconds, 0, run->calls, true);
         x.used[cell] = bd_program_add_column(ctx, program, 0, 0, 1, true);
       }
     }
@@ -98,12 +120,14 @@ static columns add_columns(bd_ctx *ctx, const bd_pipeline_problem *problem, bool
 }
 
 // A stage's time, memory and workspace.
-static void add_stage(bd_ctx *ctx, const bd_pipeline_problem *problem, bd_program *program,
-                      const columns *x, int s) {
-  int time = bd_program_add_row(ctx, program, -INFINITY, -send_seconds(problem, s));
+static void add_stage(bd_ctx *ctx, const bd_pipeline_problem *problem, double cap_bytes,
+                      bd_program *program, const columns *x, int s) {
+  const units *unit = &x->unit;
+  int time =
+      bd_program_add_row(ctx, program, -INFINITY, -send_seconds(problem, s) / unit->seconds);
   int sync = bd_program_add_row(ctx, program, -INFINITY, 0);
-  double cap = x->height >= 0 ? 0 : (double)problem->cap_bytes / MIB;
-  int memory = bd_program_add_row(ctx, program, -INFINITY, cap);
+  int memory =
+      bd_program_add_row(ctx, program, -INFINITY, x->height >= 0 ? 0 : cap_bytes / unit->bytes);
   if (x->height >= 0) bd_program_add_entry(ctx, program, memory, x->height, -1);
   int layers = bd_program_add_row(ctx, program, 1, INFINITY);
   bd_program_add_entry(ctx, program, time, x->slowest, -1);
@@ -113,16 +137,18 @@ static void add_stage(bd_ctx *ctx, const bd_pipeline_problem *problem, bd_progra
     for (int k = 0; k < problem->runs[r].candidate_count; k++) {
       const bd_layer_candidate *c = &problem->runs[r].candidates[k];
       int cell = bd_pipeline_index(problem, s, r, k);
-      bd_program_add_entry(ctx, program, time, x->count[cell], layer_seconds(c));
-      bd_program_add_entry(ctx, program, sync, x->count[cell], c->sync_seconds);
-      bd_program_add_entry(ctx, program, memory, x->count[cell], layer_bytes(problem, s, c) / MIB);
+      bd_program_add_entry(ctx, program, time, x->count[cell], layer_seconds(c) / unit->seconds);
+      bd_program_add_entry(ctx, program, sync, x->count[cell], c->sync_seconds / unit->seconds);
+      bd_program_add_entry(ctx, program, memory, x->count[cell],
+                           layer_bytes(problem, s, c) / unit->bytes);
       bd_program_add_entry(ctx, program, layers, x->count[cell], 1);
       int uses = bd_program_add_row(ctx, program, -INFINITY, 0);
       bd_program_add_entry(ctx, program, uses, x->count[cell], 1);
       bd_program_add_entry(ctx, program, uses, x->used[cell], -problem->runs[r].calls);
       int holds = bd_program_add_row(ctx, program, 0, INFINITY);
       bd_program_add_entry(ctx, program, holds, x->workspace[s], 1);
-      bd_program_add_entry(ctx, program, holds, x->used[cell], -(double)c->workspace_bytes / MIB);
+      bd_program_add_entry(ctx, program, holds, x->used[cell],
+                           -(double)c->workspace_bytes / unit->bytes);
     }
 }
 
@@ -152,20 +178,36 @@ static void add_order(bd_ctx *ctx, const bd_pipeline_problem *problem, bd_progra
   }
 }
 
+// Bytes that the fullest stage of an assignment holds.
+static double fullest_bytes(const bd_pipeline_problem *problem, const int *count) {
+  double most = 0;
+  for (int s = 0; s < problem->stages; s++) {
+    double bytes = 0, workspace = 0;
+    for (int r = 0; r < problem->run_count; r++)
+      for (int k = 0; k < problem->runs[r].candidate_count; k++) {
+        int n = count[bd_pipeline_index(problem, s, r, k)];
+        bytes += n * layer_bytes(problem, s, &problem->runs[r].candidates[k]);
+        if (n) workspace = fmax(workspace, (double)problem->runs[r].candidates[k].workspace_bytes);
+      }
+    most = fmax(most, bytes + workspace);
+  }
+  return most;
+}
+
 static bd_status solve(bd_ctx *ctx, const bd_pipeline_problem *problem, bool leanest,
-                       double limit_seconds, double cutoff, bd_pipeline *out) {
+                       double cap_bytes, double limit_seconds, double cutoff, bd_pipeline *out) {
   *out = (bd_pipeline){.seconds = INFINITY, .bound = INFINITY};
   bd_program program = {0};
   columns x = add_columns(ctx, problem, leanest, &program);
-  double sends = 0;
+  double sends = 0, unit = leanest ? x.unit.bytes : x.unit.seconds;
   for (int s = 0; s < problem->stages; s++) {
-    add_stage(ctx, problem, &program, &x, s);
+    add_stage(ctx, problem, cap_bytes, &program, &x, s);
     if (!leanest) sends += send_seconds(problem, s);
   }
   add_order(ctx, problem, &program, &x);
   bd_solution solution;
-  BD_TRY(bd_solver_run(ctx, &program, limit_seconds, cutoff - sends, &solution));
-  out->bound = solution.bound + sends;
+  BD_TRY(bd_solver_run(ctx, &program, limit_seconds, (cutoff - sends) / unit, &solution));
+  out->bound = solution.bound * unit + sends;
   if (!solution.values) return BD_OK;
   int cells = problem->stages * bd_pipeline_candidates(problem);
   out->count = BD_NEW_ARRAY(ctx->arena, int, cells);
@@ -178,10 +220,18 @@ static bd_status solve(bd_ctx *ctx, const bd_pipeline_problem *problem, bool lea
 
 bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, double limit_seconds,
                             double cutoff, bd_pipeline *out_pipeline) {
-  return solve(ctx, problem, false, limit_seconds, cutoff, out_pipeline);
+  double cap = (double)problem->cap_bytes;
+  for (int round = 0; round < CAP_ROUNDS; round++) {
+    BD_TRY(solve(ctx, problem, false, cap, limit_seconds, cutoff, out_pipeline));
+    if (!out_pipeline->count) break;
+    double over = fullest_bytes(problem, out_pipeline->count) - (double)problem->cap_bytes;
+    if (over <= 0) break;
+    cap -= over;
+  }
+  return BD_OK;
 }
 
 bd_status bd_pipeline_leanest(bd_ctx *ctx, const bd_pipeline_problem *problem, double limit_seconds,
                               bd_pipeline *out_pipeline) {
-  return solve(ctx, problem, true, limit_seconds, INFINITY, out_pipeline);
+  return solve(ctx, problem, true, 0, limit_seconds, INFINITY, out_pipeline);
 }

@@ -40,12 +40,19 @@ static void load_matrix(glp_prob *problem, const bd_program *p, int *rows, int *
   glp_load_matrix(problem, (int)p->entries, rows, columns, values);
 }
 
-static void load(bd_ctx *ctx, glp_prob *problem, const bd_program *p) {
+// GLPK compares costs with absolute tolerances of about 1e-7, so the largest becomes 1e4.
+static double cost_scale(const bd_program *p) {
+  double largest = 0;
+  for (int i = 0; i < p->columns; i++) largest = fmax(largest, fabs(p->cost[i]));
+  return largest > 0 ? 1e4 / largest : 1;
+}
+
+static void load(bd_ctx *ctx, glp_prob *problem, const bd_program *p, double scale) {
   glp_set_obj_dir(problem, GLP_MIN);
   glp_add_cols(problem, p->columns);
   if (p->rows) glp_add_rows(problem, p->rows);
   for (int i = 0; i < p->columns; i++) {
-    glp_set_obj_coef(problem, i + 1, p->cost[i]);
+    glp_set_obj_coef(problem, i + 1, p->cost[i] * scale);
     glp_set_col_bnds(problem, i + 1, bound_kind(p->lower[i], p->upper[i]), p->lower[i],
                      p->upper[i]);
     glp_set_col_kind(problem, i + 1, p->integral[i] ? GLP_IV : GLP_CV);
@@ -58,8 +65,9 @@ static void load(bd_ctx *ctx, glp_prob *problem, const bd_program *p) {
               BD_NEW_ARRAY(ctx->arena, double, count));
 }
 
+// In scaled costs.
 typedef struct search {
-  double cutoff, bound;
+  double scale, cutoff, bound;
 } search;
 
 // Stops a branch and bound whose best open node cannot beat the cutoff.
@@ -110,14 +118,16 @@ static bool branch(bd_ctx *ctx, glp_prob *problem, const bd_program *p, double l
   }
   if (code != 0 && code != GLP_ETMLIM && code != GLP_ESTOP && code != GLP_EMIPGAP) return false;
   int status = glp_mip_status(problem);
+  double cost = glp_mip_obj_val(problem);
+  bool found = status == GLP_OPT || status == GLP_FEAS;
+  if (status == GLP_NOFEAS) state->bound = INFINITY;
+  if (status == GLP_OPT || (found && state->bound > cost)) state->bound = cost;
   bool beaten = state->bound >= state->cutoff;
-  out->bound = status == GLP_NOFEAS ? INFINITY : state->bound;
+  out->bound = state->bound / state->scale;
   out->outcome = status == GLP_NOFEAS || beaten ? BD_SOLVER_INFEASIBLE : BD_SOLVER_UNKNOWN;
-  if (status != GLP_OPT && status != GLP_FEAS) return true;
-  out->cost = glp_mip_obj_val(problem);
-  if (out->cost >= state->cutoff) return true;
-  out->outcome = status == GLP_OPT ? BD_SOLVER_OPTIMAL : BD_SOLVER_FEASIBLE;
-  if (status == GLP_OPT || out->bound > out->cost) out->bound = out->cost;
+  if (!found || cost >= state->cutoff) return true;
+  out->cost = cost / state->scale;
+  out->outcome = state->bound >= cost ? BD_SOLVER_OPTIMAL : BD_SOLVER_FEASIBLE;
   out->values = BD_NEW_ARRAY(ctx->arena, double, p->columns);
   for (int i = 0; i < p->columns; i++) out->values[i] = glp_mip_col_val(problem, i + 1);
   return true;
@@ -140,12 +150,13 @@ bd_status bd_solver_run(bd_ctx *ctx, const bd_program *program, double limit_sec
   }
   glp_error_hook(on_glpk_error, &back);
   glp_prob *problem = glp_create_prob();
-  load(ctx, problem, program);
-  search state = {.cutoff = cutoff, .bound = -INFINITY};
-  bool solved = relax(problem, &state.bound);
-  if (solved && state.bound >= cutoff) {
+  double scale = cost_scale(program);
+  load(ctx, problem, program, scale);
+  search state = {scale, cutoff * scale, -INFINITY};
+  bool solved = isinf(cutoff) || relax(problem, &state.bound);
+  if (solved && state.bound >= state.cutoff) {
     out->outcome = BD_SOLVER_INFEASIBLE;
-    out->bound = state.bound;
+    out->bound = state.bound / scale;
   } else if (solved) {
     solved = branch(ctx, problem, program, limit_seconds, &state, out);
   }
@@ -164,8 +175,10 @@ bd_status bd_solver_relax(bd_ctx *ctx, const bd_program *program, double *out_bo
   }
   glp_error_hook(on_glpk_error, &back);
   glp_prob *problem = glp_create_prob();
-  load(ctx, problem, program);
+  double scale = cost_scale(program);
+  load(ctx, problem, program, scale);
   bool solved = relax(problem, out_bound);
+  *out_bound /= scale;
   glp_delete_prob(problem);
   glp_error_hook(NULL, NULL);
   return solved ? BD_OK : failed(ctx);

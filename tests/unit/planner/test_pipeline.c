@@ -1,0 +1,222 @@
+// Pipelines by counts against enumeration of every assignment that keeps the order of layers.
+#include "planner/pipeline.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { TRIALS = 240, LARGEST = 3 * 3 * 3 };
+
+static uint64_t state;
+static unsigned random_below(unsigned limit) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (unsigned)(state >> 33) % limit;
+}
+
+static double random_seconds(double base) { return base * (1 + random_below(4000) / 1000.0); }
+static int64_t random_bytes(int64_t base) { return bd_align(base + base * random_below(400) / 100); }
+
+// A candidate of a layer between a microsecond and tens of milliseconds, kibibytes and gibibytes.
+static bd_layer_candidate random_candidate(double seconds, int64_t bytes) {
+  bd_layer_candidate c = {0};
+  c.forward_seconds = random_seconds(seconds);
+  c.backward_seconds = random_seconds(2 * seconds);
+  c.sync_seconds = random_seconds(seconds / 2);
+  c.tape_bytes = random_bytes(bytes);
+  c.boundary_bytes = random_bytes(bytes / 8);
+  c.weight_bytes = c.gradient_bytes = random_bytes(bytes);
+  c.optimizer_bytes[0] = 2 * c.weight_bytes;
+  c.optimizer_bytes[1] = bd_align(c.weight_bytes / (1 + random_below(3)));
+  c.workspace_bytes = random_bytes(bytes / 2);
+  return c;
+}
+
+static bd_pipeline_problem random_problem(bd_ctx *ctx) {
+  static const double scale_seconds[] = {1e-6, 5e-5, 2e-3, 1e-2};
+  static const int64_t scale_bytes[] = {4096, 1 << 20, 200 << 20};
+  double seconds = scale_seconds[random_below(4)];
+  int64_t bytes = scale_bytes[random_below(3)];
+  bd_pipeline_problem p = {.stages = 1 + (int)random_below(3), .run_count = 1 + (int)random_below(3)};
+  bd_pipeline_run *runs = BD_NEW_ARRAY(ctx->arena, bd_pipeline_run, p.run_count);
+  int layers = 0;
+  for (int r = 0; r < p.run_count; r++) {
+    runs[r] = (bd_pipeline_run){layers, 1 + (int)random_below(5), 1 + (int)random_below(3), NULL};
+    layers += runs[r].calls;
+    bd_layer_candidate *list =
+        BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, runs[r].candidate_count);
+    for (int k = 0; k < runs[r].candidate_count; k++) list[k] = random_candidate(seconds, bytes);
+    runs[r].candidates = list;
+  }
+  p.runs = runs;
+  p.micro_batches = 1 + (int)random_below(16);
+  p.schedule = random_below(2) ? BD_SCHEDULE_1F1B : BD_SCHEDULE_GPIPE;
+  p.zero = (int)random_below(2);
+  p.send_seconds = random_below(3) ? seconds / 10 : 0;
+  p.cap_bytes = INT64_MAX / 4;
+  return p;
+}
+
+static double stage_bytes(const bd_pipeline_problem *p, const int *count, int s) {
+  double held = 0, workspace = 0;
+  int slots = bd_schedule_in_flight(p->schedule, s, p->stages, p->micro_batches);
+  for (int r = 0; r < p->run_count; r++)
+    for (int k = 0; k < p->runs[r].candidate_count; k++) {
+      const bd_layer_candidate *c = &p->runs[r].candidates[k];
+      int n = count[bd_pipeline_index(p, s, r, k)];
+      held += n * (double)(c->weight_bytes + c->gradient_bytes + c->optimizer_bytes[p->zero] +
+                           slots * (c->tape_bytes + c->boundary_bytes));
+      if (n) workspace = fmax(workspace, (double)c->workspace_bytes);
+    }
+  return held + workspace;
+}
+
+static double peak_bytes(const bd_pipeline_problem *p, const int *count) {
+  double most = 0;
+  for (int s = 0; s < p->stages; s++) most = fmax(most, stage_bytes(p, count, s));
+  return most;
+}
+
+static double step_seconds(const bd_pipeline_problem *p, const int *count) {
+  double sum = 0, slowest = 0, longest = 0;
+  for (int s = 0; s < p->stages; s++) {
+    double seconds = ((s > 0) + (s + 1 < p->stages)) * p->send_seconds, sync = 0;
+    for (int r = 0; r < p->run_count; r++)
+      for (int k = 0; k < p->runs[r].candidate_count; k++) {
+        const bd_layer_candidate *c = &p->runs[r].candidates[k];
+        int n = count[bd_pipeline_index(p, s, r, k)];
+        seconds += n * (c->forward_seconds + c->backward_seconds);
+        sync += n * c->sync_seconds;
+      }
+    sum += seconds;
+    slowest = fmax(slowest, seconds);
+    longest = fmax(longest, sync);
+  }
+  return sum + (p->micro_batches - 1) * slowest + longest;
+}
+
+static bool every_stage_works(const bd_pipeline_problem *p, const int *count) {
+  int width = bd_pipeline_candidates(p);
+  for (int s = 0; s < p->stages; s++) {
+    int layers = 0;
+    for (int i = 0; i < width; i++) layers += count[s * width + i];
+    if (!layers) return false;
+  }
+  return true;
+}
+
+typedef struct enumeration {
+  const bd_pipeline_problem *problem;
+  int count[LARGEST];
+  double fastest_seconds, leanest_bytes;
+} enumeration;
+
+// Gives `left` calls of run `r`, from candidate `k` on, to stage `s` and those after it.
+static void enumerate(enumeration *e, int r, int k, int s, int left) {
+  const bd_pipeline_problem *p = e->problem;
+  if (r == p->run_count) {
+    if (!every_stage_works(p, e->count)) return;
+    double bytes = peak_bytes(p, e->count);
+    e->leanest_bytes = fmin(e->leanest_bytes, bytes);
+    if (bytes > (double)p->cap_bytes) return;
+    e->fastest_seconds = fmin(e->fastest_seconds, step_seconds(p, e->count));
+    return;
+  }
+  if (k < p->runs[r].candidate_count) {
+    int *cell = &e->count[bd_pipeline_index(p, s, r, k)];
+    for (*cell = 0; *cell <= left; ++*cell) enumerate(e, r, k + 1, s, left - *cell);
+    *cell = 0;
+    return;
+  }
+  if (left == 0) enumerate(e, r + 1, 0, s, r + 1 < p->run_count ? p->runs[r + 1].calls : 0);
+  if (left > 0 && s + 1 < p->stages) enumerate(e, r, 0, s + 1, left);
+  // A run that ends with its stage lets the next begin on the next one: the next run gives this stage
+  // nothing and moves on.
+}
+
+static enumeration enumerate_all(const bd_pipeline_problem *p) {
+  enumeration e = {.problem = p, .fastest_seconds = INFINITY, .leanest_bytes = INFINITY};
+  enumerate(&e, 0, 0, 0, p->runs[0].calls);
+  return e;
+}
+
+static void check_order(const bd_pipeline_problem *p, const int *count) {
+  int last = 0;
+  for (int r = 0; r < p->run_count; r++) {
+    int first = p->stages, end = 0, calls = 0;
+    for (int s = 0; s < p->stages; s++)
+      for (int k = 0; k < p->runs[r].candidate_count; k++) {
+        int n = count[bd_pipeline_index(p, s, r, k)];
+        calls += n;
+        if (n && s < first) first = s;
+        if (n) end = s;
+      }
+    assert_int_equal(calls, p->runs[r].calls);
+    assert_true(first >= last);
+    last = end;
+  }
+}
+
+static void check_fastest(bd_ctx *ctx, const bd_pipeline_problem *p, double best) {
+  bd_pipeline got;
+  assert_int_equal(bd_pipeline_solve(ctx, p, 20, INFINITY, &got), BD_OK);
+  assert_int_equal(got.feasible, isfinite(best));
+  if (!got.feasible) return;
+  check_order(p, got.count);
+  assert_true(got.optimal);
+  assert_true(fabs(got.seconds - best) <= 1e-6 * best);
+  assert_true(fabs(step_seconds(p, got.count) - got.seconds) <= 1e-9 * best);
+  assert_true(peak_bytes(p, got.count) <= (double)p->cap_bytes);
+  assert_true(got.bound <= best * (1 + 1e-6));
+  // A cutoff below the optimum leaves nothing, one above it changes nothing.
+  assert_int_equal(bd_pipeline_solve(ctx, p, 20, best * 0.999, &got), BD_OK);
+  assert_false(got.feasible);
+  assert_int_equal(bd_pipeline_solve(ctx, p, 20, best * 1.001, &got), BD_OK);
+  assert_true(got.feasible && fabs(got.seconds - best) <= 1e-6 * best);
+}
+
+static void check_leanest(bd_ctx *ctx, const bd_pipeline_problem *p, double least) {
+  bd_pipeline got;
+  assert_int_equal(bd_pipeline_leanest(ctx, p, 20, &got), BD_OK);
+  assert_int_equal(got.feasible, isfinite(least));
+  if (!got.feasible) return;
+  check_order(p, got.count);
+  assert_true(fabs(peak_bytes(p, got.count) - least) <= 1e-6 * least);
+}
+
+static void test_equals_enumeration(void **unused) {
+  (void)unused;
+  int tight = 0, impossible = 0, empty = 0;
+  for (int trial = 0; trial < TRIALS; trial++) {
+    state = 1009u + 31u * (uint64_t)trial;
+    for (int i = 0; i < 4; i++) random_below(2);
+    bd_ctx *ctx = bd_ctx_create();
+    bd_pipeline_problem p = random_problem(ctx);
+    enumeration loose = enumerate_all(&p);
+    check_fastest(ctx, &p, loose.fastest_seconds);
+    check_leanest(ctx, &p, loose.leanest_bytes);
+    empty += !isfinite(loose.leanest_bytes);
+    static const double room[] = {1.0, 1.02, 1.1, 1.3};
+    for (int i = 0; i < 4 && isfinite(loose.leanest_bytes); i++) {
+      p.cap_bytes = (int64_t)(loose.leanest_bytes * room[i]);
+      enumeration capped = enumerate_all(&p);
+      tight += capped.fastest_seconds > loose.fastest_seconds;
+      check_fastest(ctx, &p, capped.fastest_seconds);
+    }
+    p.cap_bytes = isfinite(loose.leanest_bytes) ? (int64_t)loose.leanest_bytes - 256 : 1;
+    check_fastest(ctx, &p, INFINITY);
+    impossible++;
+    bd_ctx_destroy(ctx);
+  }
+  assert_true(tight > TRIALS / 4);
+  assert_int_equal(impossible, TRIALS);
+  assert_in_range(empty, 1, TRIALS / 3);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_enumeration)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
