@@ -29,6 +29,7 @@ struct bd_arguments {
   const char **values; // per option of the command: its value, "" for a flag that is set, or NULL
   int rest_count;      // with passes_on
   const char **rest;
+  int *exit_code; // where a command that runs a program leaves that program's exit status
 };
 
 extern const bd_command bd_command_compile, bd_command_run, bd_command_explain, bd_command_opt,

@@ -48,7 +48,8 @@ typedef struct invocation {
   const bd_command *command;
   int argc;
   char **argv;
-  bool usage; // the failure is one of usage
+  bool usage;    // the failure is one of usage
+  int exit_code; // of a program that the command ran
 } invocation;
 
 static bd_status run_command(bd_ctx *ctx, void *arg) {
@@ -57,6 +58,7 @@ static bd_status run_command(bd_ctx *ctx, void *arg) {
   call->usage = true;
   BD_TRY(bd_arguments_read(ctx, call->command, call->argc, call->argv, &arguments));
   call->usage = false;
+  arguments.exit_code = &call->exit_code;
   return call->command->run(ctx, &arguments);
 }
 
@@ -89,6 +91,7 @@ int main(int argc, char **argv) {
   if (!ctx) return bd_status_exit_code(BD_EXHAUSTED);
   bd_status status = bd_ctx_run(ctx, run_command, &call);
   int code = status != BD_OK && call.usage ? BD_EXIT_USAGE : bd_status_exit_code(status);
+  if (status == BD_OK) code = call.exit_code;
   if (fflush(stdout) != 0 && status == BD_OK) {
     bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "cannot write to standard output");
     code = bd_status_exit_code(BD_EXTERNAL);

@@ -1,0 +1,68 @@
+#include "cli/explain.h"
+#include <math.h>
+
+static void add_string(bd_text *text, const char *key, const char *value) {
+  bd_text_addf(text, "  \"%s\": ", key);
+  bd_text_add_json_string(text, value);
+  bd_text_add(text, ",\n");
+}
+
+static void add_value(bd_text *text, double value) {
+  if (isfinite(value))
+    bd_text_add_double(text, value);
+  else
+    bd_text_add(text, "null");
+}
+
+static void add_real(bd_text *text, const char *key, double value) {
+  bd_text_addf(text, "  \"%s\": ", key);
+  add_value(text, value);
+  bd_text_add(text, ",\n");
+}
+
+static void add_whole(bd_text *text, const char *key, int64_t value) {
+  bd_text_addf(text, "  \"%s\": %lld,\n", key, (long long)value);
+}
+
+static void add_stage(bd_text *text, const bd_plan *plan, int index) {
+  const bd_stage_prediction *stage = &plan->predicted[index];
+  int layers = 0;
+  for (int i = 0; i < plan->range_count; i++)
+    if (plan->ranges[i].stage == index) layers += plan->ranges[i].count;
+  bd_text_addf(text, "    {\"stage\": %d, \"layers\": %d, \"forward_seconds\": ", index, layers);
+  add_value(text, stage->forward_seconds);
+  bd_text_add(text, ", \"backward_seconds\": ");
+  add_value(text, stage->backward_seconds);
+  bd_text_add(text, ", \"sync_seconds\": ");
+  add_value(text, stage->sync_seconds);
+  bd_text_addf(text, ",\n     \"arena_bytes\": %lld, \"segments\": {",
+               (long long)stage->memory.total_bytes);
+  for (int s = 1; s < BD_SEGMENT_COUNT; s++)
+    bd_text_addf(text, "%s\"%s\": %lld", s > 1 ? ", " : "", bd_segment_name((bd_segment)s),
+                 (long long)stage->memory.bytes[s]);
+  bd_text_addf(text, "}}%s\n", index + 1 < plan->stages ? "," : "");
+}
+
+void bd_explain_json(const bd_plan *plan, bd_text *text) {
+  bd_step_split split = bd_explain_split(plan);
+  bd_text_add(text, "{\n  \"braid_explain\": 1,\n");
+  add_string(text, "model", plan->model);
+  add_string(text, "target", plan->target);
+  add_string(text, "schedule", bd_schedule_name(plan->schedule));
+  add_whole(text, "ranks", bd_plan_ranks(plan));
+  add_whole(text, "micro_batches", bd_plan_micro_batches(plan));
+  add_real(text, "step_seconds", plan->step_seconds);
+  add_real(text, "forward_seconds", split.forward_seconds);
+  add_real(text, "backward_seconds", split.backward_seconds);
+  add_real(text, "sync_seconds", split.sync_seconds);
+  add_real(text, "bubble_seconds", split.bubble_seconds);
+  add_real(text, plan->sequence ? "tokens_per_second" : "samples_per_second",
+           (double)bd_explain_units(plan) / plan->step_seconds);
+  add_real(text, "bound_seconds", plan->bound_seconds);
+  add_real(text, "gap", plan->gap);
+  add_string(text, "search", plan->search ? plan->search : "");
+  add_whole(text, "cap_bytes", plan->cap_bytes);
+  bd_text_add(text, "  \"stages\": [\n");
+  for (int i = 0; i < plan->stages; i++) add_stage(text, plan, i);
+  bd_text_add(text, "  ]\n}\n");
+}

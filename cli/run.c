@@ -1,0 +1,106 @@
+// `braid run`: starts the ranks of a compiled program.
+#include "cli/command.h"
+#include "cli/process.h"
+#include "ir/base/file.h"
+#include "ir/plan.h"
+#include <stdlib.h>
+#include <unistd.h>
+
+#define PLAN_LIMIT_BYTES ((size_t)64 << 20)
+enum { FIRST_PROGRAM_CODE = 10, LAST_PROGRAM_CODE = 14, DEAD_RANK = 10, SIGNALLED = 128 };
+
+static bd_status read_ranks(bd_ctx *ctx, const char *folder, int *out_ranks) {
+  if (!bd_is_folder(folder))
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(folder),
+                   "is no folder; give the output folder of 'braid compile'");
+  const char *path = bd_path_join(ctx, folder, "plan.json");
+  char *data;
+  size_t bytes;
+  bd_plan plan;
+  BD_TRY(bd_file_read(ctx, path, PLAN_LIMIT_BYTES, &data, &bytes));
+  BD_TRY(bd_plan_parse(ctx, path, data, bytes, NULL, &plan));
+  *out_ranks = bd_plan_ranks(&plan);
+  return BD_OK;
+}
+
+static bd_status find_program(bd_ctx *ctx, const char *folder, const char **out_path) {
+  const char *program = bd_path_join(ctx, folder, "train");
+  if (access(program, X_OK) != 0 || bd_is_folder(program))
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(program),
+                   "is no executable; 'make -C %s' or 'braid compile --emit exe' builds it", folder);
+  // mpirun looks for a name without a slash on PATH, and takes one with a dash for an option.
+  char *absolute = realpath(program, NULL);
+  *out_path = absolute ? bd_intern_z(ctx, absolute) : program;
+  free(absolute);
+  return BD_OK;
+}
+
+static char **launcher(bd_ctx *ctx, int ranks, const char *program, const bd_arguments *arguments) {
+  const char *const head[] = {"mpirun", "-n", bd_intern_f(ctx, "%d", ranks), "--quiet",
+                              "--oversubscribe", "--bind-to", "none", "--mca",
+                              "odls_base_sigkill_timeout", "6"};
+  enum { HEAD = sizeof head / sizeof *head };
+  const char **argv = BD_NEW_ARRAY(ctx->arena, const char *, HEAD + 3 + arguments->rest_count);
+  int count = 0;
+  while (count < HEAD) argv[count] = head[count], count++;
+  if (geteuid() == 0) argv[count++] = "--allow-run-as-root";
+  argv[count++] = program;
+  for (int i = 0; i < arguments->rest_count; i++) argv[count++] = arguments->rest[i];
+  return (char **)argv;
+}
+
+// The program has said why it ended with a status of its own; the others are explained here.
+static bd_status pass_status_on(bd_ctx *ctx, int code, int *out_code) {
+  bool own = code >= FIRST_PROGRAM_CODE && code <= LAST_PROGRAM_CODE;
+  if (code == 0 || own || code == BD_EXIT_USAGE || code == bd_status_exit_code(BD_EXTERNAL) ||
+      code == bd_status_exit_code(BD_INTERNAL)) {
+    *out_code = code;
+    return BD_OK;
+  }
+  if (code > SIGNALLED) {
+    bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "a rank was ended by signal %d", code - SIGNALLED);
+    *out_code = DEAD_RANK;
+    return BD_OK;
+  }
+  return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "mpirun ended with status %d", code);
+}
+
+static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
+  int ranks = 0, code = 0;
+  const char *program = NULL;
+  BD_TRY(read_ranks(ctx, arguments->operand, &ranks));
+  BD_TRY(find_program(ctx, arguments->operand, &program));
+  fflush(stdout);
+  BD_TRY(bd_process_run(ctx, launcher(ctx, ranks, program, arguments), NULL, &code));
+  return pass_status_on(ctx, code, arguments->exit_code);
+}
+
+static const bd_option options[] = {{0}};
+const bd_command bd_command_run = {
+    .name = "run",
+    .summary = "train with a compiled program: starts its ranks on this machine",
+    .operand = "OUT",
+    .options = options,
+    .passes_on = true,
+    .details =
+        "OUT is the output folder of 'braid compile'. Options of the program:\n"
+        "  --data FILE                   tokens (nanoGPT or llm.c files), text read by bytes (.txt),\n"
+        "                                or a safetensors file for models without tokens\n"
+        "  --tokenizer KIND              read the data as bytes, u16 or u32, whatever its name\n"
+        "  --steps N                     steps to train (10)\n"
+        "  --seed N                      of initialization, sampling and dropout (1)\n"
+        "  --init FILE                   start from these weights (safetensors)\n"
+        "  --save FILE                   write the weights at the end (safetensors)\n"
+        "  --metrics FILE                write one JSON object per step\n"
+        "  --report FILE                 write bytes per rank as JSON\n"
+        "  --lr X                        learning rate (3e-4)\n"
+        "  --warmup N                    steps of linear warmup (0)\n"
+        "  --min-lr X                    where the cosine after the warmup ends (no decay)\n"
+        "  --weight-decay X              decoupled weight decay (0.1)\n"
+        "  --beta1 X, --beta2 X, --eps X AdamW (0.9, 0.95, 1e-8)\n"
+        "  --clip X                      bound of the gradient norm, 0 for none (1)\n\n"
+        "exit status: 0 done, 2 wrong usage, 4 MPI or a file failed, 10 a rank died, 11 the loss is\n"
+        "not finite, 12 bad data, 13 wrong number of ranks, 14 wrong machine\n\n"
+        "example: braid run out --steps 100 --data text.txt --metrics log.jsonl\n",
+    .run = run,
+};
