@@ -136,14 +136,34 @@ static void add_stages(const writer *w) {
   bd_text_add(w->text, "};\n");
 }
 
-static bool takes_input(const bd_module *module, const bd_op *call, int operand, bd_input_kind kind) {
+// The value that collectives made this one of.
+static bd_id origin(const bd_function *function, bd_id id) {
+  int producer = function->values[id].producer;
+  while (producer >= 0 && bd_op_get_info(function->ops[producer].kind)->level == BD_COLLECTIVE &&
+         function->ops[producer].in_count == 1) {
+    id = function->ops[producer].in[0];
+    producer = function->values[id].producer;
+  }
+  return id;
+}
+
+static bool is_input(const bd_module *module, bd_id id, bd_input_kind kind) {
   for (int i = 0; i < module->input_count; ++i)
-    if (module->main->params[i] == call->in[operand]) return module->inputs[i] == kind;
+    if (module->main->params[i] == origin(module->main, id)) return module->inputs[i] == kind;
   return false;
 }
 
-// The extent of dimension `dim` of operand 0 of the ops of `kind` that read an input of main as their
-// operand 1, or 0: rows of the token table, classes of the loss.
+// Whether the operand of an op inside the callee is an input of main.
+static bool reads_input(const bd_module *module, const bd_op *call, const bd_function *callee,
+                        bd_id operand, bd_input_kind kind) {
+  bd_id id = origin(callee, operand);
+  for (int i = 0; i < call->in_count; ++i)
+    if (callee->params[i] == id) return is_input(module, call->in[i], kind);
+  return false;
+}
+
+// The extent of a dimension of operand 0 of the op of `kind` whose operand 1 is an input of main, or 0:
+// rows of the token table, classes of the loss.
 static int64_t indexed_extent(const bd_module *module, bd_op_kind kind, bd_input_kind input, bool last) {
   for (int c = 0; c < module->main->op_count; ++c) {
     const bd_op *call = &module->main->ops[c];
@@ -151,11 +171,9 @@ static int64_t indexed_extent(const bd_module *module, bd_op_kind kind, bd_input
     const bd_function *f = bd_module_find(module, call->callee);
     for (int i = 0; i < f->op_count; ++i) {
       const bd_op *op = &f->ops[i];
-      for (int k = 0; op->kind == kind && k < call->in_count; ++k)
-        if (f->params[k] == op->in[1] && takes_input(module, call, k, input)) {
-          const bd_type *type = &f->values[op->in[0]].type;
-          return type->dims[last ? type->rank - 1 : 0];
-        }
+      if (op->kind != kind || !reads_input(module, call, f, op->in[1], input)) continue;
+      const bd_type *type = &f->values[op->in[0]].type;
+      return type->dims[last ? type->rank - 1 : 0];
     }
   }
   return 0;
