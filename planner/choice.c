@@ -1,6 +1,11 @@
-#include "planner/choice.h"
+#include "planner/eliminate.h"
 #include <math.h>
 #include <string.h>
+
+enum {
+  PRICE_ROUNDS = 40,
+  PROGRAM_LIMIT = 1500, // pair variables that are still handed to the integer solver
+};
 
 void bd_choice_evaluate(const bd_choice_problem *problem, const int *option, double *out_cost,
                         double *out_usage) {
@@ -150,21 +155,99 @@ static void read_choice(bd_ctx *ctx, const reduction *r, int *const *column,
   out->feasible = true;
 }
 
-bd_status bd_choice_solve(bd_ctx *ctx, const bd_choice_problem *problem, double limit_seconds,
-                          bd_choice *out) {
-  *out = (bd_choice){.cost = INFINITY, .bound = INFINITY};
-  reduction r = reduce(ctx, problem);
+// Pair variables of the integer program.
+static int64_t pair_count(const reduction *r) {
+  int64_t pairs = 0;
+  for (int e = 0; e < r->problem->edges; e++) {
+    int64_t counts[2] = {0, 0}, ends[2] = {r->problem->edge[e].a, r->problem->edge[e].b};
+    for (int end = 0; end < 2; end++)
+      for (int o = 0; o < r->problem->node[ends[end]].options; o++)
+        counts[end] += r->live[ends[end]][o];
+    pairs += counts[0] * counts[1];
+  }
+  return pairs;
+}
+
+static bd_status solve_program(bd_ctx *ctx, const reduction *r, double limit_seconds, double cutoff,
+                               bd_choice *out) {
+  const bd_choice_problem *problem = r->problem;
   int **column = BD_NEW_ARRAY(ctx->arena, int *, problem->nodes);
   bd_program program = {0};
-  add_nodes(ctx, &r, &program, column);
+  add_nodes(ctx, r, &program, column);
   if (!program.columns) return BD_OK;
   for (int e = 0; e < problem->edges; e++)
-    if (!edge_is_free(&r, &problem->edge[e]))
-      add_edge(ctx, &r, &program, &problem->edge[e], column);
+    if (!edge_is_free(r, &problem->edge[e]))
+      add_edge(ctx, r, &program, &problem->edge[e], column);
   bd_solution solution;
-  BD_TRY(bd_solver_run(ctx, &program, limit_seconds, INFINITY, &solution));
-  out->bound = solution.bound;
-  out->optimal = solution.outcome == BD_SOLVER_OPTIMAL;
-  if (solution.values) read_choice(ctx, &r, column, &solution, out);
+  BD_TRY(bd_solver_run(ctx, &program, limit_seconds, cutoff, &solution));
+  out->bound = fmax(out->bound, solution.bound);
+  if (solution.outcome == BD_SOLVER_INFEASIBLE) out->bound = cutoff;
+  if (solution.values) read_choice(ctx, r, column, &solution, out);
+  out->optimal = solution.outcome == BD_SOLVER_OPTIMAL ||
+                 (solution.outcome == BD_SOLVER_INFEASIBLE && out->feasible);
   return BD_OK;
+}
+
+// A point of the trade between cost and usage.
+typedef struct point {
+  int *option;
+  double cost, usage;
+} point;
+
+static bool find_point(bd_ctx *ctx, const reduction *r, bd_elimination *e, double cost_weight,
+                       double usage_weight, point *out) {
+  out->option = BD_NEW_ARRAY(ctx->arena, int, r->problem->nodes);
+  if (!bd_elimination_run(e, cost_weight, usage_weight, out->option)) return false;
+  bd_choice_evaluate(r->problem, out->option, &out->cost, &out->usage);
+  return true;
+}
+
+static void take_point(bd_choice *out, const point *p) {
+  if (out->feasible && p->cost >= out->cost) return;
+  out->feasible = true;
+  out->option = p->option;
+  out->cost = p->cost;
+  out->usage = p->usage;
+}
+
+// Prices usage so that the budget is met (Lagrange): the price whose two cheapest choices lie on either
+// side of the budget gives the best bound.
+static void price_usage(bd_ctx *ctx, const reduction *r, bd_elimination *e, point over, point within,
+                        bd_choice *out) {
+  double budget = r->problem->budget;
+  for (int round = 0; round < PRICE_ROUNDS; round++) {
+    double price = (within.cost - over.cost) / (over.usage - within.usage);
+    point next;
+    if (price <= 0 || !find_point(ctx, r, e, 1, price, &next)) return;
+    double value = next.cost + price * next.usage, known = over.cost + price * over.usage;
+    out->bound = fmax(out->bound, value - price * budget);
+    if (next.usage <= budget) take_point(out, &next);
+    if (value >= known * (1 - 1e-12)) return;
+    *(next.usage <= budget ? &within : &over) = next;
+  }
+}
+
+bd_status bd_choice_solve(bd_ctx *ctx, const bd_choice_problem *problem, double limit_seconds,
+                          bd_choice *out) {
+  *out = (bd_choice){.cost = INFINITY, .bound = -INFINITY};
+  reduction r = reduce(ctx, problem);
+  bd_elimination *e = bd_elimination_create(ctx, problem, r.live);
+  if (!e) return solve_program(ctx, &r, limit_seconds, INFINITY, out);
+  point fastest, leanest;
+  bool any = find_point(ctx, &r, e, 1, 0, &fastest);
+  if (any && fastest.usage > problem->budget) any = find_point(ctx, &r, e, 0, 1, &leanest);
+  if (!any || (fastest.usage > problem->budget && leanest.usage > problem->budget)) {
+    out->bound = INFINITY;
+    return BD_OK;
+  }
+  out->bound = fastest.cost;
+  if (fastest.usage <= problem->budget) {
+    take_point(out, &fastest);
+  } else {
+    take_point(out, &leanest);
+    price_usage(ctx, &r, e, fastest, leanest, out);
+  }
+  out->optimal = out->bound >= out->cost * (1 - 1e-9);
+  if (out->optimal || pair_count(&r) > PROGRAM_LIMIT) return BD_OK;
+  return solve_program(ctx, &r, limit_seconds, out->cost, out);
 }

@@ -30,9 +30,11 @@ typedef struct bd_choice {
   double bound; // no feasible choice costs less
 } bd_choice;
 
-// Searches for at most `limit_seconds` of wall time. Options that another option of their node
-// dominates are dropped first; costs become an integer program with one binary per option and the
-// usual product variables per pair (Zheng et al., OSDI 2022, section 4.2).
+// Options that another option of their node dominates are dropped first. Without a budget, or where it
+// does not bind, the rest is solved exactly by elimination. Under a budget, usage gets a price
+// (Lagrange), which yields a choice and a bound; when they differ and the problem is small, an integer
+// program with one binary per option and product variables per pair (Zheng et al., OSDI 2022, section
+// 4.2) closes the gap within `limit_seconds` of wall time. `optimal` says whether it is closed.
 BD_NODISCARD bd_status bd_choice_solve(bd_ctx *ctx, const bd_choice_problem *problem,
                                        double limit_seconds, bd_choice *out_choice);
 

@@ -174,8 +174,8 @@ static bd_status add_node(const builder *b, const bd_cluster_ops *c, bd_choice_n
 
 // Recomputing a reader reruns a producer whose values nobody keeps because backward does not need them.
 static double rerun_seconds(const builder *b, const bd_cluster_ops *from,
-                            const bd_layer_option *own, const bd_layer_option *reader, bd_id v) {
-  if (reader->keep != BD_KEEP_NONE || cluster_needed(b->space, from)) return 0;
+                            const bd_layer_option *own, bd_id v) {
+  if (cluster_needed(b->space, from)) return 0;
   double seconds = 0;
   for (int i = 0; i < from->op_count; i++) {
     int8_t split[BD_MAX_AXES];
@@ -184,6 +184,32 @@ static double rerun_seconds(const builder *b, const bd_cluster_ops *from,
       seconds += bd_cost_op(b->cost, b->space->forward, op, &b->space->map[from->ops[i]], split);
   }
   return seconds / b->space->consumers[v];
+}
+
+// Options that differ only in what they keep stand next to each other.
+static bool same_forms(const bd_layer_option *a, const bd_layer_option *b) {
+  return memcmp(a->split, b->split, sizeof a->split) == 0 &&
+         memcmp(a->scatter, b->scatter, sizeof a->scatter) == 0;
+}
+
+// What the producer's option `x` costs with every option of the reader, for one operand of one op.
+static bd_status add_edge_row(const builder *b, bd_choice_edge *edge, int x, int op, int operand,
+                              bd_id v) {
+  const bd_cluster_ops *producer = &b->space->clusters[edge->a];
+  const bd_cluster_ops *reader = &b->space->clusters[edge->b];
+  const bd_layer_option *own = &producer->options[x];
+  double *row = &edge->cost[(size_t)x * (size_t)reader->option_count], seconds = 0;
+  bd_sharding form = bd_layer_form(b->space, producer, own, v);
+  double again = rerun_seconds(b, producer, own, v);
+  for (int y = 0; y < reader->option_count; y++) {
+    const bd_layer_option *option = &reader->options[y];
+    if (y == 0 || !same_forms(option, option - 1)) {
+      seconds = 0;
+      BD_TRY(carry(b, reader, option, reader->ops[op], operand, &form, &seconds));
+    }
+    row[y] += seconds + (option->keep == BD_KEEP_NONE ? again : 0);
+  }
+  return BD_OK;
 }
 
 static bd_status add_edge(const builder *b, int from, int to, bd_choice_edge *edge) {
@@ -198,14 +224,8 @@ static bd_status add_edge(const builder *b, int from, int to, bd_choice_edge *ed
       bd_id v = f->ops[reader->ops[i]].in[o];
       int maker = f->values[v].producer;
       if (maker < 0 || b->space->cluster_of_op[maker] != from) continue;
-      for (int x = 0; x < producer->option_count; x++) {
-        bd_sharding form = bd_layer_form(b->space, producer, &producer->options[x], v);
-        for (int y = 0; y < reader->option_count; y++) {
-          double *cost = &edge->cost[(size_t)x * (size_t)reader->option_count + (size_t)y];
-          BD_TRY(carry(b, reader, &reader->options[y], reader->ops[i], o, &form, cost));
-          *cost += rerun_seconds(b, producer, &producer->options[x], &reader->options[y], v);
-        }
-      }
+      for (int x = 0; x < producer->option_count; x++)
+        BD_TRY(add_edge_row(b, edge, x, i, o, v));
     }
   return BD_OK;
 }

@@ -148,7 +148,7 @@ bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request, bd_
   BD_TRY(infer_all(ctx, backward, &out->backward_map));
   build_clusters(ctx, out);
   count_uses(ctx, out);
-  out->reshards = BD_NEW_ARRAY(ctx->arena, struct bd_reshard_cache *, out->forward->value_count);
+  out->reshards = BD_NEW_ARRAY(ctx->arena, struct bd_reshard_cache **, out->forward->value_count);
   for (int c = 0; c < out->cluster_count; c++) {
     enumeration e = {.space = out, .cluster = &out->clusters[c]};
     memset(e.current.split, -1, sizeof e.current.split);
@@ -209,12 +209,26 @@ typedef struct bd_reshard_cache {
   struct bd_reshard_cache *next;
 } bd_reshard_cache;
 
+enum { RESHARD_BUCKETS = 512 };
+
+static unsigned bucket_of(const bd_sharding *from, const bd_sharding *to) {
+  unsigned hash = 0;
+  for (int axis = 0; axis < BD_MAX_AXES; axis++) {
+    hash = hash * 31 + (unsigned)(from->at[axis] + 4);
+    hash = hash * 37 + (unsigned)(to->at[axis] + 4);
+  }
+  return hash % RESHARD_BUCKETS;
+}
+
 bd_status bd_layer_reshard_seconds(bd_ctx *ctx, bd_layer_space *space, bd_id value,
                                    const bd_sharding *from, const bd_sharding *to,
                                    double *out_seconds) {
   *out_seconds = 0;
   if (bd_sharding_equal(from, to)) return BD_OK;
-  for (bd_reshard_cache *c = space->reshards[value]; c; c = c->next)
+  if (!space->reshards[value])
+    space->reshards[value] = BD_NEW_ARRAY(ctx->arena, bd_reshard_cache *, RESHARD_BUCKETS);
+  bd_reshard_cache **bucket = &space->reshards[value][bucket_of(from, to)];
+  for (bd_reshard_cache *c = *bucket; c; c = c->next)
     if (bd_sharding_equal(&c->from, from) && bd_sharding_equal(&c->to, to)) {
       *out_seconds = c->seconds;
       return BD_OK;
@@ -230,7 +244,7 @@ bd_status bd_layer_reshard_seconds(bd_ctx *ctx, bd_layer_space *space, bd_id val
   for (int i = 0; i < scratch->op_count; i++)
     *out_seconds += bd_cost_collective(cost, scratch, &scratch->ops[i]);
   bd_reshard_cache *entry = BD_NEW(ctx->arena, bd_reshard_cache);
-  *entry = (bd_reshard_cache){*from, *to, *out_seconds, space->reshards[value]};
-  space->reshards[value] = entry;
+  *entry = (bd_reshard_cache){*from, *to, *out_seconds, *bucket};
+  *bucket = entry;
   return BD_OK;
 }

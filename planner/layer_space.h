@@ -40,7 +40,7 @@ typedef struct bd_layer_space {
   bool *is_result;  // per forward value
   int *consumers;   // per forward value: clusters that read it from outside their own
   int *weight_uses; // per forward value: ops that read it, for weights
-  struct bd_reshard_cache **reshards; // per forward value
+  struct bd_reshard_cache ***reshards; // per forward value: a hash table, or NULL
 } bd_layer_space;
 
 BD_NODISCARD bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request,
