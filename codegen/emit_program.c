@@ -179,6 +179,14 @@ static int64_t indexed_extent(const bd_module *module, bd_op_kind kind, bd_input
   return 0;
 }
 
+// Targets of one sample.
+static int64_t targets_per_sample(const bd_module *module) {
+  for (int i = 0; i < module->input_count; ++i)
+    if (module->inputs[i] == BD_INPUT_TARGETS)
+      return bd_type_elements(&module->main->values[module->main->params[i]].type, 1);
+  return 1;
+}
+
 bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text *text) {
   const writer w = {emitter, layouts, text};
   const bd_module *module = emitter->module;
@@ -199,7 +207,7 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
                plan->zero_axes);
   bd_text_addf(text, "    .global_batch = %lld, .micro_batch = %lld, .sequence = %lld,\n",
                (long long)plan->global_batch, (long long)plan->micro_batch,
-               (long long)plan->sequence);
+               (long long)targets_per_sample(module));
   int64_t vocabulary = indexed_extent(module, BD_OP_EMBED, BD_INPUT_TOKENS, false);
   int64_t classes = indexed_extent(module, BD_OP_XENT, BD_INPUT_TARGETS, true);
   bd_text_addf(text, "    .optimizer = %d, .vocabulary = %lld, .classes = %lld, .tensors = %d,\n",
