@@ -63,39 +63,54 @@ static int dim_at(const value_row *value, int axis) {
   return dim->kind == BD_JSON_INT ? (int)dim->integer : -1;
 }
 
+static bool is_parameter(const strategy_table *table, const value_row *value) {
+  for (int i = 0; i < table->op_count; i++)
+    if (table->ops[i].value == value) return false;
+  return true;
+}
+
+static void add_plural(bd_text *text, int count, const char *one, const char *many) {
+  bd_text_addf(text, "%d %s", count, count == 1 ? one : many);
+}
+
+// Which ops the axis cuts: by the dimension of their results, or in a loop that is joined again.
 static void add_axis(const bd_plan *plan, const strategy_table *table, int axis, bd_text *text) {
-  int batch = 0, inner = 0, unsettled = 0, weights = 0;
+  int by_dim[BD_MAX_RANK] = {0}, joined = 0, parameters = 0;
   for (int i = 0; i < table->op_count; i++) {
-    const op_row *op = &table->ops[i];
-    if (op->split[axis] == '-') continue;
-    int dim = dim_at(op->value, axis);
-    if (dim == 0) batch++;
-    else if (dim > 0) inner++;
-    else unsettled++;
+    if (table->ops[i].split[axis] == '-') continue;
+    int dim = dim_at(table->ops[i].value, axis);
+    if (dim >= 0 && dim < BD_MAX_RANK)
+      by_dim[dim]++;
+    else
+      joined++;
   }
-  for (int v = 0; v < table->value_count; v++) {
-    bool made = false;
-    for (int i = 0; i < table->op_count; i++) made |= table->ops[i].value == &table->values[v];
-    weights += !made && dim_at(&table->values[v], axis) >= 0;
+  for (int v = 0; v < table->value_count; v++)
+    parameters += dim_at(&table->values[v], axis) >= 0 && is_parameter(table, &table->values[v]);
+  bd_text_addf(text, "    axis %d, %d ranks, splits", axis, plan->mesh.size[axis]);
+  const char *comma = " ";
+  for (int dim = 0; dim < BD_MAX_RANK; dim++) {
+    if (!by_dim[dim]) continue;
+    bd_text_addf(text, "%sdimension %d%s of ", comma, dim, dim ? "" : " (mostly the samples)");
+    add_plural(text, by_dim[dim], "result", "results");
+    comma = ", ";
   }
-  bd_text_addf(text, "    axis %d (%d ranks) splits ", axis, plan->mesh.size[axis]);
-  int before = text->length > 0 ? (int)text->length : 0;
-  if (batch) bd_text_addf(text, "dimension 0 of the results of %d ops", batch);
-  if (inner)
-    bd_text_addf(text, "%sinner dimensions (heads, features, vocabulary) of %d", batch ? ", " : "",
-                 inner);
-  if (unsettled)
-    bd_text_addf(text, "%sa loop of %d whose partial or split result is then joined",
-                 batch || inner ? ", " : "", unsettled);
-  if ((int)text->length == before) bd_text_add(text, "no op");
-  bd_text_addf(text, "; %d parameter%s split\n", weights, weights == 1 ? "" : "s");
+  if (joined) {
+    bd_text_add(text, comma);
+    add_plural(text, joined, "op whose result is joined", "ops whose results are joined");
+    comma = ", ";
+  }
+  if (parameters) {
+    bd_text_add(text, comma);
+    add_plural(text, parameters, "parameter", "parameters");
+    comma = ", ";
+  }
+  bd_text_add(text, *comma == ' ' ? " nothing\n" : "\n");
 }
 
 static void add_name(bd_text *text, const char *name, int width) {
   size_t start = text->length;
   bd_text_add_printable(text, name, strlen(name));
   while (text->length < start + (size_t)width) bd_text_add(text, " ");
-  bd_text_add(text, " ");
 }
 
 static void add_ops(const bd_plan *plan, const strategy_table *table, bd_text *text) {
@@ -103,8 +118,8 @@ static void add_ops(const bd_plan *plan, const strategy_table *table, bd_text *t
   for (int i = 0; i < table->op_count; i++) {
     const op_row *op = &table->ops[i];
     bd_text_add(text, "    ");
-    add_name(text, op->op, 14);
-    add_name(text, op->result, 18);
+    add_name(text, op->op, 15);
+    add_name(text, op->result, 19);
     for (int axis = 0; axis < plan->mesh.axes; axis++) {
       int dim = dim_at(op->value, axis);
       bd_text_addf(text, "%c", op->split[axis] >= ' ' && op->split[axis] < 127 ? op->split[axis] : '?');
@@ -129,9 +144,9 @@ bd_status bd_explain_strategies(bd_ctx *ctx, const bd_plan *plan, const bd_json 
     add_name(text, table.name, 0);
     int saved = 0;
     for (int v = 0; v < table.value_count; v++) saved += table.values[v].saved;
-    bd_text_addf(text, "saves %d of %d values of function ", saved, table.value_count);
+    bd_text_add(text, ": function ");
     add_name(text, table.function, 0);
-    bd_text_add(text, "\n");
+    bd_text_addf(text, ", %d of %d values saved\n", saved, table.value_count);
     for (int axis = 0; axis < plan->mesh.axes; axis++) add_axis(plan, &table, axis, text);
     add_ops(plan, &table, text);
   }
