@@ -122,13 +122,22 @@ static double least_usage(const bd_choice_problem *problem) {
   return total;
 }
 
-bd_status bd_layer_candidates(bd_ctx *ctx, const bd_layer_request *request,
-                              bd_layer_candidate **out_candidates, int *out_count) {
+static bd_status find_bound(bd_ctx *ctx, const bd_layer_request *request, double *out_seconds) {
   bd_layer_space space;
   bd_choice_problem problem;
   bd_choice choice;
-  *out_count = 0;
-  *out_candidates = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, BUDGETS + 1);
+  BD_TRY(bd_layer_space_build(ctx, request, &space));
+  BD_TRY(bd_layer_problem(ctx, &space, &problem));
+  BD_TRY(bd_choice_solve(ctx, &problem, request->limit_seconds, &choice));
+  *out_seconds = choice.bound;
+  return BD_OK;
+}
+
+static bd_status find_candidates(bd_ctx *ctx, const bd_layer_request *request,
+                                 bd_layer_candidate *out, int *out_count) {
+  bd_layer_space space;
+  bd_choice_problem problem;
+  bd_choice choice;
   BD_TRY(bd_layer_space_build(ctx, request, &space));
   BD_TRY(bd_layer_problem(ctx, &space, &problem));
   double least = least_usage(&problem), most = 0, bound = 0;
@@ -141,8 +150,52 @@ bd_status bd_layer_candidates(bd_ctx *ctx, const bd_layer_request *request,
     bd_layer_candidate candidate = {.strategy = bd_layer_strategy(ctx, &space, choice.option),
                                     .proven_seconds = bound};
     BD_TRY(evaluate(ctx, request, &candidate));
-    keep(request, *out_candidates, out_count, &candidate);
+    keep(request, out, out_count, &candidate);
     if (most <= least) break;
   }
   return BD_OK;
+}
+
+// A copy in ctx->arena.
+static void copy_strategy(bd_ctx *ctx, bd_strategy *strategy) {
+  bd_strategy copy = *strategy;
+  copy.split = bd_arena_array(ctx->arena, (size_t)copy.op_count, sizeof *copy.split);
+  copy.form = BD_NEW_ARRAY(ctx->arena, bd_sharding, copy.value_count);
+  copy.saved = BD_NEW_ARRAY(ctx->arena, bool, copy.value_count);
+  memcpy(copy.split, strategy->split, (size_t)copy.op_count * sizeof *copy.split);
+  memcpy(copy.form, strategy->form, (size_t)copy.value_count * sizeof *copy.form);
+  memcpy(copy.saved, strategy->saved, (size_t)copy.value_count * sizeof *copy.saved);
+  *strategy = copy;
+}
+
+// What a layer problem takes to build is large and not needed after it: it lives in an arena of its own.
+static bd_arena *enter_scratch(bd_ctx *ctx) {
+  bd_arena *session = ctx->arena, *scratch = bd_ctx_create_arena(ctx);
+  if (scratch) ctx->arena = scratch;
+  return session;
+}
+
+static void leave_scratch(bd_ctx *ctx, bd_arena *session) {
+  if (ctx->arena != session) bd_arena_destroy(ctx->arena);
+  ctx->arena = session;
+}
+
+bd_status bd_layer_bound(bd_ctx *ctx, const bd_layer_request *request, double *out_seconds) {
+  bd_arena *session = enter_scratch(ctx);
+  bd_status status = find_bound(ctx, request, out_seconds);
+  leave_scratch(ctx, session);
+  return status;
+}
+
+bd_status bd_layer_candidates(bd_ctx *ctx, const bd_layer_request *request,
+                              bd_layer_candidate **out_candidates, int *out_count) {
+  *out_count = 0;
+  *out_candidates = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, BUDGETS + 1);
+  bd_arena *session = enter_scratch(ctx), *scratch = ctx->arena;
+  bd_status status = find_candidates(ctx, request, *out_candidates, out_count);
+  ctx->arena = session;
+  for (int i = 0; i < *out_count; i++) copy_strategy(ctx, &(*out_candidates)[i].strategy);
+  ctx->arena = scratch;
+  leave_scratch(ctx, session);
+  return status;
 }

@@ -33,6 +33,11 @@ typedef struct bd_layer_candidate {
   double proven_seconds; // a lower bound on forward + backward + sync/micro-batches of any strategy
 } bd_layer_candidate;
 
+// A lower bound on forward + backward + synchronization/micro-batches of any strategy; INFINITY when the
+// boundary cannot be met.
+BD_NODISCARD bd_status bd_layer_bound(bd_ctx *ctx, const bd_layer_request *request,
+                                      double *out_seconds);
+
 // Solves the layer problem without a memory budget and under falling ones; keeps what no other
 // candidate dominates. Zero candidates: the boundary cannot be met.
 BD_NODISCARD bd_status bd_layer_candidates(bd_ctx *ctx, const bd_layer_request *request,

@@ -35,7 +35,7 @@ static double backward_seconds(const builder *b, int group, const int8_t forward
   return seconds;
 }
 
-// Gradients of a weight that the split leaves partial, reduced once a step; and where the weight's state
+// Gradients of a weight that the split leaves partial, reduced once a step, and the update; and where the weight's state
 // lies. INFINITY when a tied weight would be stored in another form.
 static void add_weights(const builder *b, const bd_op *op, const bd_index_map *map,
                         const int8_t split[BD_MAX_AXES], double *seconds, double *usage) {
@@ -49,11 +49,12 @@ static void add_weights(const builder *b, const bd_op *op, const bd_index_map *m
     while (f->params[param] != w) param++;
     bool shared = request->tied[param] || b->space->weight_uses[w] > 1;
     if (shared && !bd_sharding_equal(&form, &request->boundary.tied)) *seconds = INFINITY;
-    double bytes = local_bytes(b, w, &form);
+    double bytes = local_bytes(b, w, &form), sync = 0;
     for (int axis = 0; axis < b->cost->mesh.axes; axis++)
       if (split[axis] >= 0 && form.at[axis] == BD_REPLICATED)
-        *seconds += bd_cost_all_reduce(bd_cost_link(b->cost, axis), b->cost->mesh.size[axis],
-                                       bytes) / request->micro_batches;
+        sync += bd_cost_all_reduce(bd_cost_link(b->cost, axis), b->cost->mesh.size[axis], bytes);
+    sync += bytes * (4 + request->optimizer_bytes / 2.0) / b->cost->cluster->memory_bytes_per_second;
+    *seconds += sync / request->micro_batches / b->space->weight_uses[w];
     double copies = request->tied[param] ? 1 : 2 + request->optimizer_bytes / 4.0;
     *usage += bytes * copies;
   }

@@ -1,10 +1,12 @@
 // The pipeline search: every degree, mesh, micro-batch, boundary and schedule, each bounded before it is
 // solved and dropped when it cannot beat the incumbent.
 #include "planner/assemble.h"
+#include "planner/layer_cache.h"
 #include "planner/pipeline.h"
 #include "planner/planner.h"
 #include "planner/space.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -13,6 +15,13 @@
 #define LAYER_LIMIT_SECONDS 10.0
 #define PIPELINE_LIMIT_SECONDS 10.0
 
+// A setting and what no plan of it can beat.
+typedef struct bounded {
+  bd_setting setting;
+  double bound_seconds;
+  int index; // in the order of enumeration
+} bounded;
+
 typedef struct search {
   bd_ctx *ctx;
   const bd_module *train;
@@ -20,8 +29,11 @@ typedef struct search {
   const bd_plan_request *request;
   bd_model_runs runs;
   int64_t cap_bytes;
-  double deadline, bound;
+  double deadline;
   bool cut; // the time ran out before the space was searched
+  bd_layer_cache *cache;
+  bounded *settings;
+  int setting_count, setting_capacity;
   bd_plan best;
   bool found;
   bd_plan leanest; // of all that do not fit
@@ -123,58 +135,58 @@ static double boundary_seconds(const search *s, const bd_setting *setting,
          (double)run->candidates[0].boundary_bytes / link->bytes_per_second;
 }
 
+static bd_layer_request layer_request(const search *s, const bd_setting *setting, int run) {
+  int micro_batches = (int)(s->request->global_batch / setting->micro_batch);
+  return (bd_layer_request){
+      .train = s->train,
+      .cost = {s->cluster, setting->mesh, setting->micro_batch},
+      .function = s->runs.runs[run].function,
+      .tied = s->runs.runs[run].tied,
+      .boundary = setting->boundary,
+      .micro_batches = micro_batches,
+      .in_flight = micro_batches < setting->stages ? micro_batches : setting->stages,
+      .optimizer_bytes = (int)bd_optimizer_state_bytes(s->request->optimizer),
+      .recompute = s->request->recompute,
+      .limit_seconds = LAYER_LIMIT_SECONDS,
+  };
+}
+
+// No plan of the setting takes less: the slowest stage does at least its share of every micro-batch.
+static bd_status find_bound(search *s, const bd_setting *setting, double *out_seconds) {
+  *out_seconds = 0;
+  for (int r = 0; r < s->runs.count && isfinite(*out_seconds); r++) {
+    bd_layer_request request = layer_request(s, setting, r);
+    double seconds;
+    BD_TRY(bd_layer_cache_bound(s->ctx, s->cache, &request, &seconds));
+    *out_seconds += s->runs.runs[r].calls * seconds;
+  }
+  double micro_batches = (double)(s->request->global_batch / setting->micro_batch);
+  *out_seconds *= micro_batches / setting->stages;
+  return BD_OK;
+}
+
 // Candidates of every run; false when some run has none.
 static bd_status find_candidates(search *s, const bd_setting *setting, bd_pipeline_run *runs,
-                                 double *out_proven, bool *out_any) {
-  int micro_batches = (int)(s->request->global_batch / setting->micro_batch);
-  *out_proven = 0;
+                                 bool *out_any) {
   *out_any = true;
-  for (int r = 0; r < s->runs.count; r++) {
-    const bd_run *run = &s->runs.runs[r];
-    bd_layer_request request = {
-        .train = s->train,
-        .cost = {s->cluster, setting->mesh, setting->micro_batch},
-        .function = run->function,
-        .tied = run->tied,
-        .boundary = setting->boundary,
-        .micro_batches = micro_batches,
-        .in_flight = micro_batches < setting->stages ? micro_batches : setting->stages,
-        .optimizer_bytes = (int)bd_optimizer_state_bytes(s->request->optimizer),
-        .recompute = s->request->recompute,
-        .limit_seconds = LAYER_LIMIT_SECONDS,
-    };
+  for (int r = 0; r < s->runs.count && *out_any; r++) {
+    bd_layer_request request = layer_request(s, setting, r);
     bd_layer_candidate *candidates;
-    BD_TRY(bd_layer_candidates(s->ctx, &request, &candidates, &runs[r].candidate_count));
-    if (!runs[r].candidate_count) {
-      *out_any = false;
-      return BD_OK;
-    }
-    runs[r].first = run->first;
-    runs[r].calls = run->calls;
+    runs[r].first = s->runs.runs[r].first;
+    runs[r].calls = s->runs.runs[r].calls;
+    BD_TRY(bd_layer_cache_candidates(s->ctx, s->cache, &request, &candidates,
+                                     &runs[r].candidate_count));
     runs[r].candidates = candidates;
-    *out_proven += run->calls * candidates[0].proven_seconds;
+    *out_any = runs[r].candidate_count > 0;
   }
   return BD_OK;
 }
 
-// No plan of the setting takes less: each stage does at least its share of every micro-batch.
-static double setting_bound(const search *s, const bd_setting *setting, double proven) {
-  double micro_batches = (double)(s->request->global_batch / setting->micro_batch);
-  return proven * micro_batches / setting->stages;
-}
-
-static bd_status try_setting(search *s, bd_setting *setting) {
+static bd_status try_setting(search *s, const bd_setting *setting) {
   bd_pipeline_run *runs = BD_NEW_ARRAY(s->ctx->arena, bd_pipeline_run, s->runs.count);
-  double proven;
   bool any;
-  BD_TRY(find_candidates(s, setting, runs, &proven, &any));
+  BD_TRY(find_candidates(s, setting, runs, &any));
   if (!any) return BD_OK;
-  double bound = setting_bound(s, setting, proven);
-  s->bound = fmin(s->bound, bound);
-  if (s->found && bound >= s->best.step_seconds) {
-    s->dropped++;
-    return BD_OK;
-  }
   int micro_batches = (int)(s->request->global_batch / setting->micro_batch);
   double send = boundary_seconds(s, setting, &runs[0]);
   for (int schedule = 0; schedule < BD_SCHEDULE_COUNT; schedule++)
@@ -200,7 +212,26 @@ static bool mesh_pinned_away(const bd_plan_request *request, const bd_mesh *mesh
   return false;
 }
 
-static bd_status try_mesh(search *s, int stages, const bd_mesh *mesh) {
+// Settings that the time does not suffice to bound are bounded by 0.
+static bd_status add_setting(search *s, const bd_setting *setting) {
+  double bound = 0;
+  if (now_seconds() > s->deadline)
+    s->cut = true;
+  else
+    BD_TRY(find_bound(s, setting, &bound));
+  if (isinf(bound)) return BD_OK;
+  if (s->setting_count == s->setting_capacity) {
+    int wanted = s->setting_capacity ? 2 * s->setting_capacity : 64;
+    s->settings = bd_arena_grow(s->ctx->arena, s->settings, (size_t)s->setting_count,
+                                (size_t)wanted, sizeof *s->settings);
+    s->setting_capacity = wanted;
+  }
+  s->settings[s->setting_count] = (bounded){*setting, bound, s->setting_count};
+  s->setting_count++;
+  return BD_OK;
+}
+
+static bd_status bound_mesh(search *s, int stages, const bd_mesh *mesh) {
   const bd_plan_request *request = s->request;
   for (int64_t micro = 1; micro <= request->global_batch; micro++) {
     if (request->global_batch % micro) continue;
@@ -209,18 +240,14 @@ static bd_status try_mesh(search *s, int stages, const bd_mesh *mesh) {
     int count = bd_space_boundaries(s->ctx, mesh, micro, request->sequence, s->runs.any_tied,
                                     &boundaries);
     for (int b = 0; b < count; b++) {
-      if (now_seconds() > s->deadline && (s->found || s->leanest_bytes)) {
-        s->cut = true;
-        return BD_OK;
-      }
       bd_setting setting = {stages, *mesh, micro, boundaries[b]};
-      BD_TRY(try_setting(s, &setting));
+      BD_TRY(add_setting(s, &setting));
     }
   }
   return BD_OK;
 }
 
-static bd_status try_all(search *s) {
+static bd_status bound_all(search *s) {
   int devices = bd_cluster_devices(s->cluster), layers = 0;
   for (int r = 0; r < s->runs.count; r++) layers += s->runs.runs[r].calls;
   for (int stages = 1; stages <= devices && stages <= layers && stages <= BD_MAX_STAGES; stages++) {
@@ -228,9 +255,38 @@ static bd_status try_all(search *s) {
     bd_mesh *meshes;
     int count = bd_space_meshes(s->ctx, devices / stages, &meshes);
     for (int m = 0; m < count; m++)
-      if (!mesh_pinned_away(s->request, &meshes[m])) BD_TRY(try_mesh(s, stages, &meshes[m]));
+      if (!mesh_pinned_away(s->request, &meshes[m])) BD_TRY(bound_mesh(s, stages, &meshes[m]));
   }
   return BD_OK;
+}
+
+static int by_bound(const void *left, const void *right) {
+  const bounded *a = left, *b = right;
+  if (a->bound_seconds != b->bound_seconds) return a->bound_seconds < b->bound_seconds ? -1 : 1;
+  return a->index - b->index;
+}
+
+// The most promising first: when the first that cannot beat the incumbent comes, all are done.
+static bd_status try_all(search *s) {
+  if (s->setting_count)
+    qsort(s->settings, (size_t)s->setting_count, sizeof *s->settings, by_bound);
+  for (int i = 0; i < s->setting_count; i++) {
+    if (s->found && s->settings[i].bound_seconds >= s->best.step_seconds) {
+      s->dropped = s->setting_count - i;
+      break;
+    }
+    if (now_seconds() > s->deadline && (s->found || s->leanest_bytes)) {
+      s->cut = true;
+      break;
+    }
+    BD_TRY(try_setting(s, &s->settings[i].setting));
+  }
+  return BD_OK;
+}
+
+// What no plan of the space beats, searched or not.
+static double space_bound(const search *s) {
+  return s->setting_count ? fmin(s->settings[0].bound_seconds, s->best.step_seconds) : 0;
 }
 
 static bd_status refuse(search *s) {
@@ -258,15 +314,18 @@ bd_status bd_plan_search(bd_ctx *ctx, const bd_module *train, const bd_cluster *
   s.cap_bytes = cluster->memory_bytes - cluster->reserved_bytes;
   if (request->cap_bytes && request->cap_bytes < s.cap_bytes) s.cap_bytes = request->cap_bytes;
   s.deadline = now_seconds() + request->limit_seconds;
-  s.bound = INFINITY;
+  s.cache = bd_layer_cache_create(ctx);
+  BD_TRY(bound_all(&s));
   BD_TRY(try_all(&s));
   if (!s.found) return refuse(&s);
   *out_plan = s.best;
-  out_plan->bound_seconds = s.cut ? 0 : s.bound;
-  out_plan->gap = s.cut ? INFINITY : s.best.step_seconds / s.bound - 1;
+  out_plan->bound_seconds = space_bound(&s);
+  out_plan->gap =
+      out_plan->bound_seconds > 0 ? s.best.step_seconds / out_plan->bound_seconds - 1 : INFINITY;
   out_plan->search = bd_intern_f(
-      ctx, "%s: %d settings solved, %d dropped by their bound",
-      s.cut ? "stopped by the time limit, no bound" : "whole space searched", s.tried, s.dropped);
+      ctx, "%s: of %d settings %d dropped by their bound, %d programs solved",
+      s.cut ? "stopped by the time limit" : "whole space searched", s.setting_count, s.dropped,
+      s.tried);
   out_plan->alternatives = s.alternatives;
   out_plan->alternative_count = s.alternative_count;
   return BD_OK;
