@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""Makes the expected numbers of tests/oracle: what PyTorch trains from the same weights and tokens.
+
+Writes, for each folder, model.safetensors (initial weights, by formula), expected.txt (loss and
+gradient norm per step) and expected.safetensors (weights after the last step). The models are written
+out here with the semantics of Hugging Face transformers and computed in float64; --transformers trains
+the models of that package instead, to check the ones written here.
+
+Needs PyTorch (Debian: python3-torch); tests need only the committed results.
+"""
+import argparse
+import json
+import math
+import os
+import struct
+
+import torch
+from torch.nn import functional
+
+STEPS, BATCH, SEED = 10, 8, 1
+RATE, BETAS, EPSILON, DECAY, CLIP = 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "oracle")
+WINDOW = 0x80000002  # the domain of the windows' draws, docs/numerics.md
+MASK = 0xFFFFFFFF
+
+
+def philox(counter, key):
+    """Philox4x32-10: four words."""
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(b >> 32) ^ c[1] ^ k[0], b & MASK, (a >> 32) ^ c[3] ^ k[1], a & MASK]
+        k = [(k[0] + 0x9E3779B9) & MASK, (k[1] + 0xBB67AE85) & MASK]
+    return c
+
+
+def window(step, sample, positions):
+    """Where a sample of a step starts in the text."""
+    words = philox((sample, 0, step, WINDOW), (SEED, 0))
+    return ((words[1] << 32 | words[0]) * positions) >> 64
+
+
+def read_batch(text, step, length):
+    starts = [window(step, sample, len(text) - length) for sample in range(BATCH)]
+    rows = [list(text[at:at + length + 1]) for at in starts]
+    tokens = torch.tensor(rows)
+    return tokens[:, :-1], tokens[:, 1:]
+
+
+def gpt2_shapes(c):
+    width = c["n_embd"]
+    shapes = {"wte.weight": [c["vocab_size"], width], "wpe.weight": [c["n_positions"], width],
+              "ln_f.weight": [width], "ln_f.bias": [width]}
+    for layer in range(c["n_layer"]):
+        h = f"h.{layer}."
+        for norm in "ln_1", "ln_2":
+            shapes[f"{h}{norm}.weight"] = shapes[f"{h}{norm}.bias"] = [width]
+        for name, rows, columns in (("attn.c_attn", width, 3 * width), ("attn.c_proj", width, width),
+                                    ("mlp.c_fc", width, 4 * width), ("mlp.c_proj", 4 * width, width)):
+            shapes[f"{h}{name}.weight"] = [rows, columns]
+            shapes[f"{h}{name}.bias"] = [columns]
+    return shapes
+
+
+def llama_shapes(c):
+    width, inner, head = c["hidden_size"], c["intermediate_size"], llama_head_width(c)
+    queries, keys = c["num_attention_heads"] * head, c["num_key_value_heads"] * head
+    shapes = {"model.embed_tokens.weight": [c["vocab_size"], width], "model.norm.weight": [width],
+              "lm_head.weight": [c["vocab_size"], width]}
+    for layer in range(c["num_hidden_layers"]):
+        h = f"model.layers.{layer}."
+        shapes[h + "input_layernorm.weight"] = shapes[h + "post_attention_layernorm.weight"] = [width]
+        for name, rows, columns in (("self_attn.q_proj", queries, width), ("self_attn.k_proj", keys, width),
+                                    ("self_attn.v_proj", keys, width), ("self_attn.o_proj", width, queries),
+                                    ("mlp.gate_proj", inner, width), ("mlp.up_proj", inner, width),
+                                    ("mlp.down_proj", width, inner)):
+            shapes[f"{h}{name}.weight"] = [rows, columns]
+    return shapes
+
+
+def initial_weights(shapes):
+    """Uniform in float32: matrices around 0, gains around 1, biases around 0, none of them constant."""
+    weights = {}
+    for number, (name, shape) in enumerate(sorted(shapes.items())):
+        gain = len(shape) == 1 and name.endswith("weight")
+        scale, middle = (0.15, 0.0) if len(shape) == 2 else (0.1, 1.0 if gain else 0.0)
+        draws = [philox((e, 0, number, 0), (SEED, 0))[0] >> 8 for e in range(math.prod(shape))]
+        values = torch.tensor([middle + scale * (2 * u / 2**24 - 1) for u in draws], dtype=torch.float32)
+        weights[name] = values.reshape(shape)
+    return weights
+
+
+def attend(q, k, v):
+    """Causal attention of [batch, head, token, channel]."""
+    length = q.shape[2]
+    scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
+    later = torch.ones(length, length, dtype=torch.bool).triu(1)
+    return torch.softmax(scores.masked_fill(later, -math.inf), 3) @ v
+
+
+def split_heads(x, heads):
+    return x.reshape(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)
+
+
+def join_heads(x):
+    return x.transpose(1, 2).flatten(2)
+
+
+def gelu_new(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def gpt2_logits(c, w, tokens):
+    width = c["n_embd"]
+
+    def norm(x, name):
+        return functional.layer_norm(x, (width,), w[name + ".weight"], w[name + ".bias"],
+                                     c["layer_norm_epsilon"])
+
+    def project(x, name):
+        return x @ w[name + ".weight"] + w[name + ".bias"]
+
+    x = w["wte.weight"][tokens] + w["wpe.weight"][:tokens.shape[1]]
+    for layer in range(c["n_layer"]):
+        h = f"h.{layer}."
+        q, k, v = (split_heads(part, c["n_head"])
+                   for part in project(norm(x, h + "ln_1"), h + "attn.c_attn").split(width, 2))
+        x = x + project(join_heads(attend(q, k, v)), h + "attn.c_proj")
+        x = x + project(gelu_new(project(norm(x, h + "ln_2"), h + "mlp.c_fc")), h + "mlp.c_proj")
+    return norm(x, "ln_f") @ w["wte.weight"].T
+
+
+def llama_head_width(c):
+    return c["hidden_size"] // c["num_attention_heads"]
+
+
+def rotate(x, theta):
+    """Rotary positions, channel i paired with i + half."""
+    half = x.shape[3] // 2
+    frequency = theta ** (-torch.arange(half, dtype=x.dtype) / half)
+    angle = torch.arange(x.shape[2], dtype=x.dtype)[:, None] * frequency
+    a, b = x[..., :half], x[..., half:]
+    return torch.cat((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), 3)
+
+
+def llama_logits(c, w, tokens):
+    heads, groups = c["num_attention_heads"], c["num_key_value_heads"]
+
+    def norm(x, name):
+        return x * torch.rsqrt((x * x).mean(2, keepdim=True) + c["rms_norm_eps"]) * w[name + ".weight"]
+
+    def project(x, name):
+        return x @ w[name + ".weight"].T
+
+    x = w["model.embed_tokens.weight"][tokens]
+    for layer in range(c["num_hidden_layers"]):
+        h = f"model.layers.{layer}."
+        n = norm(x, h + "input_layernorm")
+        q = rotate(split_heads(project(n, h + "self_attn.q_proj"), heads), c["rope_theta"])
+        k = rotate(split_heads(project(n, h + "self_attn.k_proj"), groups), c["rope_theta"])
+        v = split_heads(project(n, h + "self_attn.v_proj"), groups)
+        k, v = (part.repeat_interleave(heads // groups, 1) for part in (k, v))
+        x = x + project(join_heads(attend(q, k, v)), h + "self_attn.o_proj")
+        n = norm(x, h + "post_attention_layernorm")
+        gated = functional.silu(project(n, h + "mlp.gate_proj")) * project(n, h + "mlp.up_proj")
+        x = x + project(gated, h + "mlp.down_proj")
+    return project(norm(x, "model.norm"), "lm_head")
+
+
+FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, "n_positions"),
+            "llama": (llama_shapes, llama_logits, "max_position_embeddings")}
+
+
+def plain_model(config, weights):
+    """The weights to train by their stored names, and the function from tokens to logits."""
+    logits = FAMILIES[config["model_type"]][1]
+    leaves = {name: value.double().requires_grad_() for name, value in weights.items()}
+    return leaves, lambda tokens: logits(config, leaves, tokens)
+
+
+def packaged_model(config, weights):
+    """The same from transformers, whose GPT-2 keeps its weights under a prefix."""
+    import transformers
+    if config["model_type"] == "gpt2":
+        model, prefix = transformers.GPT2LMHeadModel(transformers.GPT2Config(**config)), "transformer."
+    else:
+        model, prefix = transformers.LlamaForCausalLM(transformers.LlamaConfig(**config)), ""
+    model.double()
+    leaves = {name[len(prefix):]: value for name, value in model.named_parameters()}
+    assert leaves.keys() == weights.keys()
+    with torch.no_grad():
+        for name, value in leaves.items():
+            value.copy_(weights[name])
+    return leaves, lambda tokens: model(tokens).logits
+
+
+def train(leaves, logits, text, length):
+    """Trains in place; yields loss and gradient norm of each step."""
+    matrices = [w for w in leaves.values() if w.dim() >= 2]
+    vectors = [w for w in leaves.values() if w.dim() < 2]
+    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": DECAY},
+                                   {"params": vectors, "weight_decay": 0.0}],
+                                  lr=RATE, betas=BETAS, eps=EPSILON)
+    for step in range(STEPS):
+        tokens, targets = read_batch(text, step, length)
+        loss = functional.cross_entropy(logits(tokens).flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(list(leaves.values()), CLIP)
+        optimizer.step()
+        yield loss.item(), norm.item()
+
+
+def write_safetensors(path, weights):
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, value in sorted(weights.items()):
+        flat = value.detach().float().flatten().tolist()
+        raw = struct.pack(f"<{len(flat)}f", *flat)
+        header[name] = {"dtype": "F32", "shape": list(value.shape),
+                        "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def make(family, packaged):
+    folder = os.path.join(ROOT, family)
+    with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    with open(os.path.join(ROOT, "text.txt"), "rb") as file:
+        text = file.read()
+    shapes, _, positions = FAMILIES[family]
+    weights = initial_weights(shapes(config))
+    leaves, logits = (packaged_model if packaged else plain_model)(config, weights)
+    lines = []
+    for step, (loss, norm) in enumerate(train(leaves, logits, text, config[positions])):
+        lines.append(f"{step + 1} {loss:.9f} {norm:.9f}\n")
+        print(family, lines[-1], end="")
+    if packaged:
+        return
+    write_safetensors(os.path.join(folder, "model.safetensors"), weights)
+    write_safetensors(os.path.join(folder, "expected.safetensors"), leaves)
+    with open(os.path.join(folder, "expected.txt"), "w", encoding="ascii") as file:
+        file.write("".join(lines))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("family", nargs="*", choices=[[], *FAMILIES], metavar="gpt2|llama", help="default: all")
+    parser.add_argument("--transformers", action="store_true",
+                        help="print what that package's models give, write nothing")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    for family in arguments.family or FAMILIES:
+        make(family, arguments.transformers)
+
+
+if __name__ == "__main__":
+    main()
