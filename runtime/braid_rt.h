@@ -1,7 +1,7 @@
 // The header of emitted programs: what stage programs call. Backends: cpu/ (MPI, OpenBLAS), cuda/.
 // A stage program is plain C that a person could have written against this file.
-// All pointers are into the rank's arena. Nothing here allocates after start. Failures end the job with
-// one line on stderr and a status of braid_rt_abi.h.
+// All pointers are into the rank's arena. Nothing here allocates after start. Failures end the job
+// with one line on stderr and a status of braid_rt_abi.h.
 #ifndef BRAID_RT_H
 #define BRAID_RT_H
 #include "braid_rt_abi.h"
@@ -14,31 +14,34 @@ char *bd_rt_arena(bd_rt *rt);
 int bd_rt_rank(const bd_rt *rt);
 int bd_rt_coord(const bd_rt *rt, int axis); // of this rank in its stage's mesh
 
-// First logical element and valid count of this rank's part of an extent split over `axes` (bit mask).
+// First logical element and valid count of this rank's part of an extent split over `axes` (bit
+// mask).
 void bd_rt_range(const bd_rt *rt, int64_t extent, uint32_t axes, int64_t *start, int64_t *count);
 
 // Randomness of the current step for micro-batch `micro_batch` and forward call `call`.
 bd_rt_random bd_rt_random_of(const bd_rt *rt, int64_t micro_batch, int call);
 // 1 / (valid targets of the whole step).
 float bd_rt_loss_scale(const bd_rt *rt);
-// Adds a micro-batch's loss sum (this rank's partial over the mesh axes in `partial`; replicas over the
-// others count once).
+// Adds a micro-batch's loss sum (this rank's partial over the mesh axes in `partial`; replicas over
+// the others count once).
 void bd_rt_add_loss(bd_rt *rt, const float *loss, uint32_t partial);
 
-// Fills a token or target buffer [rows, sequence] of the micro-batch's samples `start`..`start+rows`.
+// Fills a token or target buffer [rows, sequence] of the micro-batch's samples
+// `start`..`start+rows`.
 void bd_rt_tokens(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int32_t *out);
 void bd_rt_targets(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int32_t *out);
 // The real input of models without tokens, [rows, elements].
 void bd_rt_reals(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int64_t elements,
                  float *out);
 
-// Runs body(args, chunk) for chunk in [0, chunks) on the rank's threads; order is free, results are not
-// affected by the number of threads.
+// Runs body(args, chunk) for chunk in [0, chunks) on the rank's threads; order is free, results are
+// not affected by the number of threads.
 typedef void (*bd_rt_body)(void *args, int64_t chunk);
 void bd_rt_parallel(bd_rt *rt, bd_rt_body body, void *args, int64_t chunks);
 
-// out[m,n] (+)= a[m,k] b[k,n] for `batch` products; strides in elements: of m and k for a, of k and n
-// for b, of m for out (n has stride 1), and between products. One of each operand's two strides is 1.
+// out[m,n] (+)= a[m,k] b[k,n] for `batch` products; strides in elements: of m and k for a, of k and
+// n for b, of m for out (n has stride 1), and between products. One of each operand's two strides
+// is 1.
 typedef struct bd_rt_gemm {
   int64_t m, n, k, batch;
   int64_t a_m, a_k, a_batch, b_k, b_n, b_batch, out_m, out_batch;
@@ -46,13 +49,13 @@ typedef struct bd_rt_gemm {
 } bd_rt_gemm;
 void bd_rt_gemm_f32(bd_rt *rt, const bd_rt_gemm *shape, const float *a, const float *b, float *out);
 
-// Tiled attention; never stores T x T. q [batch, tq, heads, d], k and v [batch, tk, kv_heads, d], row-major
-// with the given valid counts; lse [batch, tq, heads]. The first head and sample are global indices for
-// dropout. `workspace` has bd_rt_attention_workspace_bytes() bytes.
-// out, dout and dq lie as q does; v, dk and dv as k. Key j is seen by query i when j <= i (`causal`).
+// Tiled attention; never stores T x T. q [batch, tq, heads, d], k and v [batch, tk, kv_heads, d],
+// row-major with the given valid counts; lse [batch, tq, heads]. The first head and sample are
+// global indices for dropout. `workspace` has bd_rt_attention_workspace_bytes() bytes. out, dout
+// and dq lie as q does; v, dk and dv as k. Key j is seen by query i when j <= i (`causal`).
 typedef struct bd_rt_attention {
-  int64_t batch, tq, tk, heads, kv_heads, d;   // valid on this rank
-  int64_t q_batch, q_row, k_batch, k_row;      // strides in elements, padding included
+  int64_t batch, tq, tk, heads, kv_heads, d; // valid on this rank
+  int64_t q_batch, q_row, k_batch, k_row;    // strides in elements, padding included
   int64_t lse_batch, lse_row;
   float scale, dropout;
   int32_t causal;
@@ -67,8 +70,8 @@ void bd_rt_attention_grad_f32(bd_rt *rt, const bd_rt_attention *shape, const bd_
                               const float *out, const float *lse, float *dq, float *dk, float *dv,
                               void *workspace);
 
-// dtable [rows, c] = sum over tokens with row_start <= id < row_start + rows of dout [count, c], in token
-// order. Overwrites dtable, or adds when `accumulate`.
+// dtable [rows, c] = sum over tokens with row_start <= id < row_start + rows of dout [count, c], in
+// token order. Overwrites dtable, or adds when `accumulate`.
 void bd_rt_embed_dw_f32(bd_rt *rt, const int32_t *ids, const float *dout, int64_t count, int64_t c,
                         int64_t row_start, int64_t rows, int32_t accumulate, float *dtable);
 
@@ -78,7 +81,8 @@ typedef struct bd_rt_conv {
   int64_t stride_h, stride_w, pad_h, pad_w, groups;
 } bd_rt_conv;
 void bd_rt_conv2d_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *w, float *y);
-void bd_rt_conv2d_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const float *w, float *dx);
+void bd_rt_conv2d_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const float *w,
+                         float *dx);
 // Overwrites dw, or adds when `accumulate`.
 void bd_rt_conv2d_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
                          int32_t accumulate, float *dw);
@@ -87,9 +91,11 @@ void bd_rt_maxpool2d_grad_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, co
                               float *dx);
 
 // Collectives along one mesh axis of this stage. Sums run in ascending rank order.
-// A tensor is seen as [outer, inner]: the dimension that is gathered or scattered is `extent` long between
-// `outer` slow and `inner` fast elements; parts are ceil(extent / ranks) long, the last ones shorter.
-void bd_rt_all_reduce(bd_rt *rt, int axis, int combiner, int64_t count, const float *in, float *out);
+// A tensor is seen as [outer, inner]: the dimension that is gathered or scattered is `extent` long
+// between `outer` slow and `inner` fast elements; parts are ceil(extent / ranks) long, the last
+// ones shorter.
+void bd_rt_all_reduce(bd_rt *rt, int axis, int combiner, int64_t count, const float *in,
+                      float *out);
 void bd_rt_all_gather(bd_rt *rt, int axis, int64_t outer, int64_t extent, int64_t inner,
                       const void *in, void *out); // 4-byte elements
 void bd_rt_reduce_scatter(bd_rt *rt, int axis, int64_t outer, int64_t extent, int64_t inner,
@@ -97,14 +103,14 @@ void bd_rt_reduce_scatter(bd_rt *rt, int axis, int64_t outer, int64_t extent, in
 // Cuts the rank's part of a replica.
 void bd_rt_shard(bd_rt *rt, int axis, int64_t outer, int64_t extent, int64_t inner, const void *in,
                  void *out);
-// Splits `from_extent` and joins `to_extent`: [outer, from, middle, to, inner] with from before to, or
-// the reverse order when `swapped`.
+// Splits `from_extent` and joins `to_extent`: [outer, from, middle, to, inner] with from before to,
+// or the reverse order when `swapped`.
 void bd_rt_all_to_all(bd_rt *rt, int axis, int64_t outer, int64_t first, int64_t middle,
                       int64_t second, int64_t inner, int swapped, const void *in, void *out);
 
-// To and from the rank at the same mesh coordinates of another stage. A send copies: the buffer may be
-// written again at once. It waits only for the send before it of the same stage and tag, so 1F1B cannot
-// deadlock. The copies (one message per stage and tag) lie outside the arena.
+// To and from the rank at the same mesh coordinates of another stage. A send copies: the buffer may
+// be written again at once. It waits only for the send before it of the same stage and tag, so 1F1B
+// cannot deadlock. The copies (one message per stage and tag) lie outside the arena.
 void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes);
 void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes);
 #endif

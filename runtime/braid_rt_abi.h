@@ -10,7 +10,7 @@
 // Exit statuses of an emitted program (0: done).
 enum {
   BD_RT_EXIT_USAGE = 2,
-  BD_RT_EXIT_EXTERNAL = 4,   // MPI, a file or the device failed
+  BD_RT_EXIT_EXTERNAL = 4, // MPI, a file or the device failed
   BD_RT_EXIT_INTERNAL = 5,
   BD_RT_EXIT_DEAD_RANK = 10, // another rank ended early
   BD_RT_EXIT_NONFINITE = 11, // the loss is not a number
@@ -42,20 +42,22 @@ typedef struct bd_rt_weight {
   int64_t slice_start, slice_size;
   int32_t transpose;
   bd_rt_layout layout;
-  int64_t weight_offset;    // bytes in the arena
-  int32_t gradient_count;   // uses on this stage: accumulators, added in this order at step end
+  int64_t weight_offset;  // bytes in the arena
+  int32_t gradient_count; // uses on this stage: accumulators, added in this order at step end
   const int64_t *gradient_offsets; // bytes in the arena, f32, local elements of `layout`
-  const uint32_t *gradient_partial; // per use: mesh axes over which the accumulator is a partial sum
-  int64_t state_offset;     // optimizer state: moments one after another, each `state_elements`
+  const uint32_t
+      *gradient_partial; // per use: mesh axes over which the accumulator is a partial sum
+  int64_t state_offset;  // optimizer state: moments one after another, each `state_elements`
   // Of this rank's flat part: the padded local elements, cut over the zero axes that do not split
   // the weight, rounded up; at least that many.
   int64_t state_elements;
-  int32_t global_index;     // in the model: order of norms and of initialization; the same on all stages
+  int32_t
+      global_index; // in the model: order of norms and of initialization; the same on all stages
   int32_t init;
   float init_scale;
   int32_t decay;
-  // Another stage that holds it as well, or -1. Gradients of all uses are added in stage order, then
-  // in the order of `gradient_offsets`; the runtime finds the holders by `global_index`.
+  // Another stage that holds it as well, or -1. Gradients of all uses are added in stage order,
+  // then in the order of `gradient_offsets`; the runtime finds the holders by `global_index`.
   int32_t tied_stage;
 } bd_rt_weight;
 
@@ -77,9 +79,9 @@ typedef struct bd_rt_program {
   int32_t threads_per_rank;
   uint32_t zero_axes;
   int64_t global_batch, micro_batch, sequence;
-  int32_t optimizer; // 0 sgd, 1 adamw
-  int64_t vocabulary; // tokens must be below it; 0: inputs are not tokens
-  int32_t tensors;   // distinct weights of the model
+  int32_t optimizer;        // 0 sgd, 1 adamw
+  int64_t vocabulary;       // tokens must be below it; 0: inputs are not tokens
+  int32_t tensors;          // distinct weights of the model
   const bd_rt_stage *stage; // `stages` of them
   int64_t classes;          // targets of models without tokens must be below it; 0: any
 } bd_rt_program;
@@ -94,9 +96,10 @@ typedef struct bd_rt_random {
 // Attention's tiles: rows of queries and of keys, and how many threads at most work at once.
 enum { BD_RT_ATTENTION_ROWS = 64, BD_RT_ATTENTION_KEYS = 128, BD_RT_ATTENTION_WORKERS = 32 };
 
-// Bytes of the workspace of attention, forward and backward, whatever its shape and the threads: per
-// worker two tiles and four numbers per query row.
+// Bytes of the workspace of attention, forward and backward, whatever its shape and the threads:
+// per worker two tiles and four numbers per query row.
 static inline int64_t bd_rt_attention_workspace_bytes(void) {
-  return (int64_t)BD_RT_ATTENTION_WORKERS * BD_RT_ATTENTION_ROWS * (2 * BD_RT_ATTENTION_KEYS + 4) * 4;
+  return (int64_t)BD_RT_ATTENTION_WORKERS * BD_RT_ATTENTION_ROWS * (2 * BD_RT_ATTENTION_KEYS + 4) *
+         4;
 }
 #endif

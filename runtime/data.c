@@ -15,10 +15,8 @@ enum { PIECE = 1 << 16, HEADER_BYTES = 1024 };
 static int read_at(int fd, void *out, int64_t bytes, int64_t offset) {
   for (int64_t done = 0; done < bytes;) {
     const ssize_t got = pread(fd, (char *)out + done, (size_t)(bytes - done), offset + done);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got <= 0)
-      return 0;
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return 0;
     done += got;
   }
   return 1;
@@ -51,11 +49,9 @@ static int ends_with(const char *text, const char *end) {
 static int read_llmc_header(bd_rt_data *data, int64_t file_bytes, const char *path, char *message,
                             size_t message_bytes) {
   int32_t header[3];
-  if (file_bytes < HEADER_BYTES || !read_at(data->fd, header, sizeof header, 0))
-    return 0;
+  if (file_bytes < HEADER_BYTES || !read_at(data->fd, header, sizeof header, 0)) return 0;
   const int v1 = header[0] == 20240520, v7 = header[0] == 20240801;
-  if (!v1 && !v7)
-    return 0;
+  if (!v1 && !v7) return 0;
   data->token_bytes = v1 ? 2 : 4;
   data->offset = HEADER_BYTES;
   data->count = header[2];
@@ -96,24 +92,22 @@ static int open_tokens(const bd_rt_program *program, const char *path, int token
     snprintf(message, message_bytes, "%s: not a regular file", path);
     return BD_RT_EXIT_DATA;
   }
-  if (tokenizer == BD_RT_TOKENS_BY_NAME && ends_with(path, ".txt"))
-    tokenizer = BD_RT_TOKENS_BYTES;
+  if (tokenizer == BD_RT_TOKENS_BY_NAME && ends_with(path, ".txt")) tokenizer = BD_RT_TOKENS_BYTES;
   data->token_bytes = tokenizer == BD_RT_TOKENS_BYTES ? 1 : tokenizer == BD_RT_TOKENS_U32 ? 4 : 2;
   if (tokenizer == BD_RT_TOKENS_BY_NAME) {
     const int bad = read_llmc_header(data, status.st_size, path, message, message_bytes);
-    if (bad)
-      return bad;
+    if (bad) return bad;
   }
   if (data->offset == 0 && status.st_size % data->token_bytes) {
     snprintf(message, message_bytes, "%s: %lld bytes are no whole number of %d-byte tokens", path,
              (long long)status.st_size, data->token_bytes);
     return BD_RT_EXIT_DATA;
   }
-  if (data->offset == 0)
-    data->count = status.st_size / data->token_bytes;
+  if (data->offset == 0) data->count = status.st_size / data->token_bytes;
   if (data->count <= program->sequence) {
-    snprintf(message, message_bytes, "%s: %lld tokens are too few for a sequence of %lld and its target",
-             path, (long long)data->count, (long long)program->sequence);
+    snprintf(message, message_bytes,
+             "%s: %lld tokens are too few for a sequence of %lld and its target", path,
+             (long long)data->count, (long long)program->sequence);
     return BD_RT_EXIT_DATA;
   }
   return check ? check_tokens(data, program->vocabulary, path, message, message_bytes) : 0;
@@ -128,27 +122,23 @@ int bd_rt_data_open(const bd_rt_program *program, const char *path, int tokenize
     snprintf(message, message_bytes, "%s: %s", path, strerror(errno));
     return BD_RT_EXIT_DATA;
   }
-  const int status =
-      open_tokens(program, path, tokenizer, check, out_data, message, message_bytes);
-  if (status)
-    bd_rt_data_close(out_data);
+  const int status = open_tokens(program, path, tokenizer, check, out_data, message, message_bytes);
+  if (status) bd_rt_data_close(out_data);
   return status;
 }
 
 void bd_rt_data_close(bd_rt_data *data) {
-  if (data->fd >= 0)
-    close(data->fd);
-  if (data->arrays.fd >= 0)
-    bd_rt_file_close(&data->arrays);
+  if (data->fd >= 0) close(data->fd);
+  if (data->arrays.fd >= 0) bd_rt_file_close(&data->arrays);
   *data = (bd_rt_data){.fd = -1, .arrays = {.fd = -1}};
 }
 
 int64_t bd_rt_data_position(const bd_rt_program *program, const bd_rt_data *data, uint64_t seed,
                             uint64_t step, int64_t sample) {
   const int64_t positions = program->vocabulary ? data->count - program->sequence : data->count;
-  const bd_philox r = bd_philox_4x32((uint32_t)sample, (uint32_t)((uint64_t)sample >> 32),
-                                     (uint32_t)step, (uint32_t)BD_PHILOX_WINDOW, (uint32_t)seed,
-                                     (uint32_t)(seed >> 32));
+  const bd_philox r =
+      bd_philox_4x32((uint32_t)sample, (uint32_t)((uint64_t)sample >> 32), (uint32_t)step,
+                     (uint32_t)BD_PHILOX_WINDOW, (uint32_t)seed, (uint32_t)(seed >> 32));
   const uint64_t draw = (uint64_t)r.word[1] << 32 | r.word[0];
   return (int64_t)(((unsigned __int128)draw * (uint64_t)positions) >> 64);
 }

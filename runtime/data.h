@@ -5,22 +5,22 @@
 #include "runtime/safetensors.h"
 
 typedef struct bd_rt_data {
-  int fd;           // of a token file, -1 otherwise
-  int token_bytes;  // 1, 2 or 4
-  int64_t offset;   // of the first token, bytes
-  int64_t count;    // tokens, or samples
+  int fd;            // of a token file, -1 otherwise
+  int token_bytes;   // 1, 2 or 4
+  int64_t offset;    // of the first token, bytes
+  int64_t count;     // tokens, or samples
   bd_rt_file arrays; // of sample data
   const bd_rt_tensor *inputs, *targets;
 } bd_rt_data;
 
-// Opens --data for a program. `check`: read every token or target and compare it with the bound (one rank
-// does). 0, or a BD_RT_EXIT status with the reason in `message`.
+// Opens --data for a program. `check`: read every token or target and compare it with the bound
+// (one rank does). 0, or a BD_RT_EXIT status with the reason in `message`.
 int bd_rt_data_open(const bd_rt_program *program, const char *path, int tokenizer, int check,
                     bd_rt_data *out_data, char *message, size_t message_bytes);
 void bd_rt_data_close(bd_rt_data *data);
 
-// Where sample `sample` of step `step` starts: a token, or an index of the arrays. A function of the seed
-// and the sample alone, so every plan sees the same data.
+// Where sample `sample` of step `step` starts: a token, or an index of the arrays. A function of
+// the seed and the sample alone, so every plan sees the same data.
 int64_t bd_rt_data_position(const bd_rt_program *program, const bd_rt_data *data, uint64_t seed,
                             uint64_t step, int64_t sample);
 // Reads `count` tokens from position `at`. 0 on success.

@@ -8,24 +8,21 @@ static void skip_space(bd_rt_json *json) {
 
 int bd_rt_json_take(bd_rt_json *json, char c) {
   skip_space(json);
-  if (json->at == json->end || *json->at != c)
-    return 0;
+  if (json->at == json->end || *json->at != c) return 0;
   json->at++;
   return 1;
 }
 
 static int hex4(bd_rt_json *json, uint32_t *out_value) {
   uint32_t value = 0;
-  if (json->end - json->at < 4)
-    return 0;
+  if (json->end - json->at < 4) return 0;
   for (int i = 0; i < 4; i++) {
     const char c = *json->at++;
     const int digit = c >= '0' && c <= '9'   ? c - '0'
                       : c >= 'a' && c <= 'f' ? c - 'a' + 10
                       : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                              : -1;
-    if (digit < 0)
-      return 0;
+    if (digit < 0) return 0;
     value = value * 16 + (uint32_t)digit;
   }
   *out_value = value;
@@ -58,14 +55,11 @@ static size_t put_utf8(uint32_t code, char *out) {
 // After the 'u' of an escape.
 static size_t unicode(bd_rt_json *json, char *out) {
   uint32_t code, low;
-  if (!hex4(json, &code) || code == 0 || (code >= 0xDC00 && code <= 0xDFFF))
-    return 0;
+  if (!hex4(json, &code) || code == 0 || (code >= 0xDC00 && code <= 0xDFFF)) return 0;
   if (code >= 0xD800 && code <= 0xDBFF) {
-    if (json->end - json->at < 2 || json->at[0] != '\\' || json->at[1] != 'u')
-      return 0;
+    if (json->end - json->at < 2 || json->at[0] != '\\' || json->at[1] != 'u') return 0;
     json->at += 2;
-    if (!hex4(json, &low) || low < 0xDC00 || low > 0xDFFF)
-      return 0;
+    if (!hex4(json, &low) || low < 0xDC00 || low > 0xDFFF) return 0;
     code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
   }
   return put_utf8(code, out);
@@ -73,11 +67,9 @@ static size_t unicode(bd_rt_json *json, char *out) {
 
 static size_t escape(bd_rt_json *json, char *out) {
   static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-  if (json->at == json->end)
-    return 0;
+  if (json->at == json->end) return 0;
   const char c = *json->at++;
-  if (c == 'u')
-    return unicode(json, out);
+  if (c == 'u') return unicode(json, out);
   for (int i = 0; from[i]; i++)
     if (from[i] == c) {
       out[0] = to[i];
@@ -88,23 +80,19 @@ static size_t escape(bd_rt_json *json, char *out) {
 
 int bd_rt_json_string(bd_rt_json *json, char *out, size_t *out_length) {
   size_t length = 0;
-  if (!bd_rt_json_take(json, '"'))
-    return 0;
+  if (!bd_rt_json_take(json, '"')) return 0;
   while (json->at < json->end && *json->at != '"') {
     const char c = *json->at++;
-    if ((unsigned char)c < 0x20)
-      return 0;
+    if ((unsigned char)c < 0x20) return 0;
     if (c == '\\') {
       const size_t bytes = escape(json, out + length);
-      if (!bytes)
-        return 0;
+      if (!bytes) return 0;
       length += bytes;
     } else {
       out[length++] = c;
     }
   }
-  if (json->at == json->end)
-    return 0;
+  if (json->at == json->end) return 0;
   json->at++;
   out[length] = 0;
   *out_length = length;
@@ -116,12 +104,10 @@ int bd_rt_json_whole(bd_rt_json *json, int64_t *out_value) {
   const char *const start = json->at;
   int64_t value = 0;
   while (json->at < json->end && *json->at >= '0' && *json->at <= '9') {
-    if (value > (INT64_C(1) << 62) / 10 - 1)
-      return 0;
+    if (value > (INT64_C(1) << 62) / 10 - 1) return 0;
     value = value * 10 + (*json->at++ - '0');
   }
-  if (json->at == start || (*start == '0' && json->at - start > 1))
-    return 0;
+  if (json->at == start || (*start == '0' && json->at - start > 1)) return 0;
   *out_value = value;
   return 1;
 }

@@ -10,8 +10,8 @@ typedef struct bd_rt_json {
 
 // Skips white space, then takes `c` if it is next. Returns whether it was.
 int bd_rt_json_take(bd_rt_json *json, char c);
-// A string into `out` (at least `end - at` bytes), unescaped, ended with 0. Returns 0 when malformed:
-// bad escapes, control bytes, NUL, surrogates that are not pairs.
+// A string into `out` (at least `end - at` bytes), unescaped, ended with 0. Returns 0 when
+// malformed: bad escapes, control bytes, NUL, surrogates that are not pairs.
 int bd_rt_json_string(bd_rt_json *json, char *out, size_t *out_length);
 // A whole number >= 0 below 2^62, without sign, fraction or exponent.
 int bd_rt_json_whole(bd_rt_json *json, int64_t *out_value);

@@ -25,8 +25,7 @@ int64_t bd_rt_local_find(const bd_rt_local *local, int64_t flat) {
   int64_t at = 0, stride = 1;
   for (int d = local->rank - 1; d >= 0; d--) {
     const int64_t index = flat % local->dims[d] - local->start[d];
-    if (index < 0 || index >= local->count[d])
-      return -1;
+    if (index < 0 || index >= local->count[d]) return -1;
     flat /= local->dims[d];
     at += index * stride;
     stride *= local->extent[d];
@@ -38,8 +37,7 @@ void bd_rt_local_rows(const bd_rt_local *local, bd_rt_row_body body, void *args)
   const int last = local->rank - 1;
   int64_t index[BD_RT_MAX_RANK] = {0};
   for (int d = 0; d <= last; d++)
-    if (local->count[d] == 0)
-      return;
+    if (local->count[d] == 0) return;
   if (last < 0) {
     body(args, 0, 0, 1);
     return;
@@ -54,8 +52,7 @@ void bd_rt_local_rows(const bd_rt_local *local, bd_rt_row_body body, void *args)
     int d = last - 1;
     while (d >= 0 && ++index[d] == local->count[d])
       index[d--] = 0;
-    if (d < 0)
-      return;
+    if (d < 0) return;
   }
 }
 
@@ -78,11 +75,9 @@ int64_t bd_rt_stored_to_logical(const bd_rt_weight *weight, int64_t flat) {
     const int d = weight->slice_dim;
     at[d] -= weight->slice_start;
     dims[d] = weight->slice_size;
-    if (at[d] < 0 || at[d] >= dims[d])
-      return -1;
+    if (at[d] < 0 || at[d] >= dims[d]) return -1;
   }
-  if (weight->transpose && rank == 2)
-    return at[1] * dims[0] + at[0];
+  if (weight->transpose && rank == 2) return at[1] * dims[0] + at[0];
   int64_t logical = 0;
   for (int d = 0; d < rank; d++)
     logical = logical * dims[d] + at[d];

@@ -6,21 +6,24 @@
 // A rank's part: per dimension the first logical element, the valid ones, and the padded extent.
 typedef struct bd_rt_local {
   int32_t rank;
-  int64_t dims[BD_RT_MAX_RANK], start[BD_RT_MAX_RANK], count[BD_RT_MAX_RANK], extent[BD_RT_MAX_RANK];
+  int64_t dims[BD_RT_MAX_RANK], start[BD_RT_MAX_RANK], count[BD_RT_MAX_RANK],
+      extent[BD_RT_MAX_RANK];
   int64_t elements; // of the buffer, padding included
 } bd_rt_local;
 
-bd_rt_local bd_rt_local_of(const bd_rt_layout *layout, int axes, const int32_t *mesh, const int *coord);
+bd_rt_local bd_rt_local_of(const bd_rt_layout *layout, int axes, const int32_t *mesh,
+                           const int *coord);
 
 // Position in the rank's buffer of the logical element `flat`, or -1 when another rank holds it.
 int64_t bd_rt_local_find(const bd_rt_local *local, int64_t flat);
 
-// Runs body for each row of valid elements: `count` of them from logical element `flat`, at `at` in the
-// buffer.
+// Runs body for each row of valid elements: `count` of them from logical element `flat`, at `at` in
+// the buffer.
 typedef void (*bd_rt_row_body)(void *args, int64_t flat, int64_t at, int64_t count);
 void bd_rt_local_rows(const bd_rt_local *local, bd_rt_row_body body, void *args);
 
-// Elements of the stored tensor, and the logical element of stored element `flat`, or -1 outside the slice.
+// Elements of the stored tensor, and the logical element of stored element `flat`, or -1 outside
+// the slice.
 int64_t bd_rt_stored_elements(const bd_rt_weight *weight);
 int64_t bd_rt_stored_to_logical(const bd_rt_weight *weight, int64_t flat);
 #endif

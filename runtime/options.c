@@ -43,9 +43,12 @@ const char *bd_rt_options_help(void) {
   return "Trains the model that this program was compiled for.\n"
          "\n"
          "Options (--name VALUE or --name=VALUE):\n"
-         "  --data FILE         training data: a token file as nanoGPT writes it (uint16, no header) or\n"
-         "                      llm.c (with its header), or text (.txt) that is read byte by byte; for\n"
-         "                      models without tokens a safetensors file with `inputs` and `targets`\n"
+         "  --data FILE         training data: a token file as nanoGPT writes it (uint16, no "
+         "header) or\n"
+         "                      llm.c (with its header), or text (.txt) that is read byte by byte; "
+         "for\n"
+         "                      models without tokens a safetensors file with `inputs` and "
+         "`targets`\n"
          "  --tokenizer KIND    read --data as `bytes`, `u16` or `u32` whatever its name\n"
          "  --steps N           steps to train (10)\n"
          "  --seed N            seed of initialization, sampling and dropout (1)\n"
@@ -55,25 +58,26 @@ const char *bd_rt_options_help(void) {
          "  --report FILE       write bytes per rank as JSON\n"
          "  --lr X              learning rate (3e-4)\n"
          "  --warmup N          steps of linear warmup (0)\n"
-         "  --min-lr X          where the cosine after the warmup ends (the learning rate: no decay)\n"
+         "  --min-lr X          where the cosine after the warmup ends (the learning rate: no "
+         "decay)\n"
          "  --weight-decay X    decoupled weight decay (0.1)\n"
          "  --beta1 X --beta2 X --eps X   AdamW (0.9, 0.95, 1e-8)\n"
          "  --clip X            bound of the global gradient norm, 0 for none (1)\n"
          "  --help              this text\n"
          "\n"
-         "Exit status: 0 done, 2 usage, 4 MPI, a file or the device failed, 5 internal error, 10 another\n"
-         "rank ended early, 11 the loss is not finite, 12 unusable data, 13 wrong number of ranks,\n"
+         "Exit status: 0 done, 2 usage, 4 MPI, a file or the device failed, 5 internal error, 10 "
+         "another\n"
+         "rank ended early, 11 the loss is not finite, 12 unusable data, 13 wrong number of "
+         "ranks,\n"
          "14 this machine cannot run the code.\n";
 }
 
 static int parse_whole(const char *text, uint64_t most, uint64_t *out_value) {
-  if (text[0] < '0' || text[0] > '9')
-    return 0;
+  if (text[0] < '0' || text[0] > '9') return 0;
   char *end = NULL;
   errno = 0;
   const unsigned long long value = strtoull(text, &end, 10);
-  if (errno || *end || value > most)
-    return 0;
+  if (errno || *end || value > most) return 0;
   *out_value = value;
   return 1;
 }
@@ -83,8 +87,7 @@ static int parse_real(const option *option, const char *text, double *out_value)
   const double value = strtod(text, &end);
   if (end == text || *end || !isfinite(value) || value < option->least || value > option->most)
     return 0;
-  if (option->open && value >= option->most)
-    return 0;
+  if (option->open && value >= option->most) return 0;
   *out_value = value;
   return 1;
 }
@@ -107,8 +110,7 @@ static int parse_value(const option *option, const char *text, bd_rt_options *op
     *(const char **)field = text;
     return text[0] != 0;
   case COUNT:
-    if (!parse_whole(text, INT64_C(1) << 40, &whole))
-      return 0;
+    if (!parse_whole(text, INT64_C(1) << 40, &whole)) return 0;
     *(int64_t *)field = (int64_t)whole;
     return 1;
   case SEED:
@@ -158,20 +160,21 @@ int bd_rt_options_parse(int argc, char **argv, bd_rt_options *out_options, char 
       return BD_RT_EXIT_USAGE;
     }
     if (!parse_value(option, value, out_options)) {
-      snprintf(message, message_bytes, "--%s: '%s' is not a value it can take", option->name, value);
+      snprintf(message, message_bytes, "--%s: '%s' is not a value it can take", option->name,
+               value);
       return BD_RT_EXIT_USAGE;
     }
   }
-  if (out_options->min_lr < 0)
-    out_options->min_lr = out_options->lr;
+  if (out_options->min_lr < 0) out_options->min_lr = out_options->lr;
   return 0;
 }
 
 double bd_rt_learning_rate(const bd_rt_options *options, int64_t step) {
   if (step < options->warmup)
     return options->lr * (double)(step + 1) / (double)(options->warmup + 1);
-  if (options->steps <= options->warmup)
-    return options->lr;
-  const double ratio = (double)(step - options->warmup) / (double)(options->steps - options->warmup);
-  return options->min_lr + 0.5 * (1 + cos(3.14159265358979323846 * ratio)) * (options->lr - options->min_lr);
+  if (options->steps <= options->warmup) return options->lr;
+  const double ratio =
+      (double)(step - options->warmup) / (double)(options->steps - options->warmup);
+  return options->min_lr +
+         0.5 * (1 + cos(3.14159265358979323846 * ratio)) * (options->lr - options->min_lr);
 }

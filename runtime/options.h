@@ -20,6 +20,7 @@ int bd_rt_options_parse(int argc, char **argv, bd_rt_options *out_options, char 
                         size_t message_bytes);
 // The text of --help.
 const char *bd_rt_options_help(void);
-// Learning rate of step `step` (from 0): linear warmup, then a cosine from lr to min_lr at the last step.
+// Learning rate of step `step` (from 0): linear warmup, then a cosine from lr to min_lr at the last
+// step.
 double bd_rt_learning_rate(const bd_rt_options *options, int64_t step);
 #endif

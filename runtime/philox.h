@@ -26,7 +26,7 @@ static inline float bd_philox_uniform(uint32_t word) {
   return (float)(int32_t)(word >> 8) * 0x1p-24f;
 }
 
-// Third words of the keys' domains, so that draws for different purposes never share a counter: dropout
-// keeps a step in the last word, the others a constant that no step reaches.
+// Third words of the keys' domains, so that draws for different purposes never share a counter:
+// dropout keeps a step in the last word, the others a constant that no step reaches.
 enum { BD_PHILOX_INIT = (int)0x80000001, BD_PHILOX_WINDOW = (int)0x80000002 };
 #endif

@@ -18,14 +18,17 @@ typedef struct dtype_name {
 } dtype_name;
 
 static const dtype_name dtype_names[] = {
-    {"F32", BD_RT_F32, 32},     {"BF16", BD_RT_BF16, 16},   {"F16", BD_RT_F16, 16},
-    {"F64", BD_RT_F64, 64},     {"I32", BD_RT_I32, 32},     {"I64", BD_RT_I64, 64},
-    {"BOOL", -1, 8},            {"U8", -1, 8},              {"I8", -1, 8},
-    {"F8_E5M2", -1, 8},         {"F8_E4M3", -1, 8},         {"F8_E8M0", -1, 8},
-    {"F8_E4M3FNUZ", -1, 8},     {"F8_E5M2FNUZ", -1, 8},     {"I16", -1, 16},
-    {"U16", -1, 16},            {"U32", -1, 32},            {"U64", -1, 64},
-    {"C64", -1, 64},            {"F4", -1, 4},              {"F6_E2M3", -1, 6},
-    {"F6_E3M2", -1, 6},
+    {"F32", BD_RT_F32, 32}, {"BF16", BD_RT_BF16, 16},
+    {"F16", BD_RT_F16, 16}, {"F64", BD_RT_F64, 64},
+    {"I32", BD_RT_I32, 32}, {"I64", BD_RT_I64, 64},
+    {"BOOL", -1, 8},        {"U8", -1, 8},
+    {"I8", -1, 8},          {"F8_E5M2", -1, 8},
+    {"F8_E4M3", -1, 8},     {"F8_E8M0", -1, 8},
+    {"F8_E4M3FNUZ", -1, 8}, {"F8_E5M2FNUZ", -1, 8},
+    {"I16", -1, 16},        {"U16", -1, 16},
+    {"U32", -1, 32},        {"U64", -1, 64},
+    {"C64", -1, 64},        {"F4", -1, 4},
+    {"F6_E2M3", -1, 6},     {"F6_E3M2", -1, 6},
 };
 
 typedef struct reader {
@@ -37,17 +40,14 @@ typedef struct reader {
 } reader;
 
 static int wrong(reader *r, const char *why) {
-  if (!r->why)
-    r->why = why;
+  if (!r->why) r->why = why;
   return 0;
 }
 
 static int read_metadata(reader *r) {
   size_t length;
-  if (!bd_rt_json_take(&r->json, '{'))
-    return wrong(r, "__metadata__ is not an object");
-  if (bd_rt_json_take(&r->json, '}'))
-    return 1;
+  if (!bd_rt_json_take(&r->json, '{')) return wrong(r, "__metadata__ is not an object");
+  if (bd_rt_json_take(&r->json, '}')) return 1;
   do {
     if (!bd_rt_json_string(&r->json, r->text, &length) || !bd_rt_json_take(&r->json, ':') ||
         !bd_rt_json_string(&r->json, r->text, &length))
@@ -59,21 +59,17 @@ static int read_metadata(reader *r) {
 static int read_shape(reader *r, bd_rt_tensor *tensor, int64_t *elements) {
   *elements = 1;
   int rank = 0;
-  if (!bd_rt_json_take(&r->json, '['))
-    return wrong(r, "a shape is not an array");
+  if (!bd_rt_json_take(&r->json, '[')) return wrong(r, "a shape is not an array");
   if (!bd_rt_json_take(&r->json, ']')) {
     do {
       int64_t extent;
       if (!bd_rt_json_whole(&r->json, &extent))
         return wrong(r, "a shape holds something else than whole numbers");
-      if (__builtin_mul_overflow(*elements, extent, elements))
-        return wrong(r, "a shape overflows");
-      if (rank < BD_RT_MAX_RANK)
-        tensor->dims[rank] = extent;
+      if (__builtin_mul_overflow(*elements, extent, elements)) return wrong(r, "a shape overflows");
+      if (rank < BD_RT_MAX_RANK) tensor->dims[rank] = extent;
       rank++;
     } while (bd_rt_json_take(&r->json, ','));
-    if (!bd_rt_json_take(&r->json, ']'))
-      return wrong(r, "a malformed shape");
+    if (!bd_rt_json_take(&r->json, ']')) return wrong(r, "a malformed shape");
   }
   tensor->rank = rank <= BD_RT_MAX_RANK ? rank : -1;
   return 1;
@@ -91,8 +87,7 @@ static int read_offsets(reader *r, bd_rt_tensor *tensor) {
 
 static int read_dtype(reader *r, bd_rt_tensor *tensor, int *bits) {
   size_t length;
-  if (!bd_rt_json_string(&r->json, r->text, &length))
-    return wrong(r, "a dtype is not text");
+  if (!bd_rt_json_string(&r->json, r->text, &length)) return wrong(r, "a dtype is not text");
   for (size_t i = 0; i < sizeof dtype_names / sizeof dtype_names[0]; i++)
     if (!strcmp(dtype_names[i].name, r->text)) {
       tensor->dtype = dtype_names[i].dtype;
@@ -106,8 +101,7 @@ static int read_tensor(reader *r, bd_rt_tensor *tensor) {
   int seen = 0, bits = 0;
   int64_t elements = 0, size = 0;
   size_t length;
-  if (!bd_rt_json_take(&r->json, '{'))
-    return wrong(r, "a tensor is not an object");
+  if (!bd_rt_json_take(&r->json, '{')) return wrong(r, "a tensor is not an object");
   do {
     if (!bd_rt_json_string(&r->json, r->text, &length) || !bd_rt_json_take(&r->json, ':'))
       return wrong(r, "a malformed tensor");
@@ -115,8 +109,7 @@ static int read_tensor(reader *r, bd_rt_tensor *tensor) {
                       : !strcmp(r->text, "shape")        ? 2
                       : !strcmp(r->text, "data_offsets") ? 4
                                                          : 0;
-    if (!field || seen & field)
-      return wrong(r, "an unknown or repeated field of a tensor");
+    if (!field || seen & field) return wrong(r, "an unknown or repeated field of a tensor");
     seen |= field;
     if (!(field == 1   ? read_dtype(r, tensor, &bits)
           : field == 2 ? read_shape(r, tensor, &elements)
@@ -125,7 +118,8 @@ static int read_tensor(reader *r, bd_rt_tensor *tensor) {
   } while (bd_rt_json_take(&r->json, ','));
   if (!bd_rt_json_take(&r->json, '}') || seen != 7)
     return wrong(r, "a tensor without dtype, shape or data_offsets");
-  if (__builtin_mul_overflow(elements, (int64_t)bits, &size) || size % 8 || size / 8 != tensor->bytes)
+  if (__builtin_mul_overflow(elements, (int64_t)bits, &size) || size % 8 ||
+      size / 8 != tensor->bytes)
     return wrong(r, "a tensor whose bytes do not match its shape");
   return 1;
 }
@@ -135,14 +129,12 @@ static int add_tensor(reader *r, size_t length, bd_rt_tensor **out_tensor) {
   if (file->count == r->capacity) {
     r->capacity = r->capacity ? 2 * r->capacity : 64;
     bd_rt_tensor *const more = realloc(file->tensors, (size_t)r->capacity * sizeof *more);
-    if (!more)
-      return wrong(r, "out of memory");
+    if (!more) return wrong(r, "out of memory");
     file->tensors = more;
   }
   bd_rt_tensor *const tensor = &file->tensors[file->count];
   *tensor = (bd_rt_tensor){.length = length, .name = malloc(length + 1)};
-  if (!tensor->name)
-    return wrong(r, "out of memory");
+  if (!tensor->name) return wrong(r, "out of memory");
   memcpy(tensor->name, r->text, length + 1);
   file->count++;
   *out_tensor = tensor;
@@ -161,16 +153,13 @@ static int read_header(reader *r) {
         return wrong(r, "a malformed header");
       bd_rt_tensor *tensor;
       if (!strcmp(r->text, "__metadata__")) {
-        if (metadata++)
-          return wrong(r, "two __metadata__");
-        if (!read_metadata(r))
-          return 0;
+        if (metadata++) return wrong(r, "two __metadata__");
+        if (!read_metadata(r)) return 0;
       } else if (!add_tensor(r, length, &tensor) || !read_tensor(r, tensor)) {
         return 0;
       }
     } while (bd_rt_json_take(&r->json, ','));
-    if (!bd_rt_json_take(&r->json, '}'))
-      return wrong(r, "a malformed header");
+    if (!bd_rt_json_take(&r->json, '}')) return wrong(r, "a malformed header");
   }
   while (r->json.at < r->json.end && *r->json.at == ' ')
     r->json.at++;
@@ -179,8 +168,7 @@ static int read_header(reader *r) {
 
 static int by_begin(const void *a, const void *b) {
   const bd_rt_tensor *const x = a, *const y = b;
-  if (x->begin != y->begin)
-    return x->begin < y->begin ? -1 : 1;
+  if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
   return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
@@ -192,18 +180,14 @@ static int by_name(const void *a, const void *b) {
 static int check_places(reader *r, int64_t data, int64_t file_bytes) {
   bd_rt_file *const file = r->file;
   int64_t at = 0;
-  if (file->count)
-    qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, by_begin);
+  if (file->count) qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, by_begin);
   for (int i = 0; i < file->count; i++) {
-    if (file->tensors[i].begin != at)
-      return wrong(r, "tensors overlap or leave holes");
+    if (file->tensors[i].begin != at) return wrong(r, "tensors overlap or leave holes");
     at += file->tensors[i].bytes;
     file->tensors[i].begin += data;
   }
-  if (at != file_bytes - data)
-    return wrong(r, "the file is longer or shorter than its tensors");
-  if (file->count)
-    qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, by_name);
+  if (at != file_bytes - data) return wrong(r, "the file is longer or shorter than its tensors");
+  if (file->count) qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, by_name);
   for (int i = 1; i < file->count; i++)
     if (!strcmp(file->tensors[i - 1].name, file->tensors[i].name))
       return wrong(r, "a tensor's name occurs twice");
@@ -213,10 +197,8 @@ static int check_places(reader *r, int64_t data, int64_t file_bytes) {
 static int read_at(int fd, void *out, int64_t bytes, int64_t offset) {
   for (int64_t done = 0; done < bytes;) {
     const ssize_t got = pread(fd, (char *)out + done, (size_t)(bytes - done), offset + done);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got <= 0)
-      return 0;
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return 0;
     done += got;
   }
   return 1;
@@ -257,8 +239,7 @@ int bd_rt_file_open(const char *path, bd_rt_file *out_file, char *message, size_
     return BD_RT_EXIT_EXTERNAL;
   }
   reader r = {.file = out_file};
-  if (open_checked(&r))
-    return 0;
+  if (open_checked(&r)) return 0;
   snprintf(message, message_bytes, "%s: not a sound safetensors file: %s", path, r.why);
   bd_rt_file_close(out_file);
   return BD_RT_EXIT_DATA;
@@ -278,8 +259,7 @@ const bd_rt_tensor *bd_rt_file_find(const bd_rt_file *file, const char *name) {
   int endings = 0;
   for (int i = 0; i < file->count; i++) {
     const bd_rt_tensor *const tensor = &file->tensors[i];
-    if (!strcmp(tensor->name, name))
-      return tensor;
+    if (!strcmp(tensor->name, name)) return tensor;
     if (tensor->length > length && tensor->name[tensor->length - length - 1] == '.' &&
         !strcmp(tensor->name + tensor->length - length, name)) {
       found = tensor;
@@ -300,14 +280,15 @@ static float from_half(uint16_t half) {
     const float value = (float)mantissa * 0x1p-24f;
     return sign ? -value : value;
   }
-  const uint32_t bits = sign | (exponent == 31 ? 0x7F800000u : (exponent + 112) << 23) | mantissa << 13;
+  const uint32_t bits =
+      sign | (exponent == 31 ? 0x7F800000u : (exponent + 112) << 23) | mantissa << 13;
   float value;
   memcpy(&value, &bits, sizeof value);
   return value;
 }
 
-int bd_rt_file_read(const bd_rt_file *file, const bd_rt_tensor *tensor, int64_t first, int64_t count,
-                    void *raw, float *out) {
+int bd_rt_file_read(const bd_rt_file *file, const bd_rt_tensor *tensor, int64_t first,
+                    int64_t count, void *raw, float *out) {
   const int64_t bytes = bd_rt_dtype_bytes(tensor->dtype);
   if (!bytes || !read_at(file->fd, raw, count * bytes, tensor->begin + first * bytes))
     return BD_RT_EXIT_EXTERNAL;

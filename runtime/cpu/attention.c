@@ -1,4 +1,5 @@
-// Attention forward in tiles (Dao et al. 2022; the softmax runs online, Milakov and Gimelshein 2018).
+// Attention forward in tiles (Dao et al. 2022; the softmax runs online, Milakov and Gimelshein
+// 2018).
 #include "runtime/cpu/attention.h"
 
 #include "runtime/cpu/dropout.h"
@@ -80,8 +81,7 @@ static void tile_softmax(const forward *f, const place *at, bd_rt_tiles *tiles, 
     const float part = row_exp(x, seen, keys, most);
     const float shrink = key == 0 ? 0 : bd_rt_exp(maximum[i] - most);
     sum[i] = sum[i] * shrink + part;
-    if (key > 0 && most != maximum[i])
-      scale_row(at->out + i * s->q_row, s->d, shrink);
+    if (key > 0 && most != maximum[i]) scale_row(at->out + i * s->q_row, s->d, shrink);
     maximum[i] = most;
     if (s->dropout > 0) {
       float *const mask = tiles->second;
@@ -123,15 +123,15 @@ static void forward_worker(void *args, int64_t chunk) {
   const int64_t group = s->heads / s->kv_heads;
   for (;;) {
     const int64_t task = atomic_fetch_add_explicit(&f->next, 1, memory_order_relaxed);
-    if (task >= f->tasks)
-      return;
+    if (task >= f->tasks) return;
     // Long rows first: the last tasks are the short ones.
     const int64_t tile = f->row_tiles - 1 - task / (s->batch * s->heads);
     const int64_t batch = task % (s->batch * s->heads) / s->heads, head = task % s->heads;
     const int64_t row = tile * ROWS;
     const int64_t q = batch * s->q_batch + row * s->q_row + head * s->d;
     const int64_t k = batch * s->k_batch + head / group * s->d;
-    const place at = {batch, head, row, bd_rt_least(ROWS, s->tq - row), f->k + k, f->v + k, f->out + q};
+    const place at = {batch,    head,     row,       bd_rt_least(ROWS, s->tq - row),
+                      f->k + k, f->v + k, f->out + q};
     attend(f, &at, f->q + q, f->tiles + chunk);
   }
 }
@@ -139,8 +139,15 @@ static void forward_worker(void *args, int64_t chunk) {
 void bd_rt_attention_f32(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,
                          const float *q, const float *k, const float *v, float *out, float *lse,
                          void *workspace) {
-  forward f = {.shape = shape, .random = random, .q = q, .k = k, .v = v, .out = out, .lse = lse,
-               .tiles = workspace, .row_tiles = (shape->tq + ROWS - 1) / ROWS};
+  forward f = {.shape = shape,
+               .random = random,
+               .q = q,
+               .k = k,
+               .v = v,
+               .out = out,
+               .lse = lse,
+               .tiles = workspace,
+               .row_tiles = (shape->tq + ROWS - 1) / ROWS};
   f.tasks = f.row_tiles * shape->batch * shape->heads;
   atomic_init(&f.next, 0);
   bd_rt_parallel(rt, forward_worker, &f, bd_rt_least(rt->threads, BD_RT_ATTENTION_WORKERS));

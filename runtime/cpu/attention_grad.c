@@ -1,5 +1,5 @@
-// Attention backward: probabilities are recomputed tile by tile from the saved log-sum-exp. One task owns a
-// key-value head with all its queries' heads, so no two tasks write one element.
+// Attention backward: probabilities are recomputed tile by tile from the saved log-sum-exp. One
+// task owns a key-value head with all its queries' heads, so no two tasks write one element.
 #include "runtime/cpu/attention.h"
 
 #include "runtime/cpu/dropout.h"
@@ -59,7 +59,8 @@ static void drop(const backward *w, const pair *at, bd_rt_tiles *tiles) {
   const bd_rt_attention *const s = w->shape;
   const float keep = 1.0f / (1.0f - s->dropout);
   for (int64_t i = 0; i < at->rows; i++) {
-    float *restrict const p = tiles->first + i * KEYS, *restrict const left = tiles->second + i * KEYS;
+    float *restrict const p = tiles->first + i * KEYS, *restrict const left =
+                                                           tiles->second + i * KEYS;
     bd_rt_dropout_mask(w->random, s->site, s->first_sample + at->batch,
                        bd_rt_element(s, at->head, at->row + i, at->key), s->dropout, keep, at->keys,
                        left);
@@ -91,12 +92,11 @@ static void score_gradient(const backward *w, const pair *at, bd_rt_tiles *tiles
 static void tile_backward(const backward *w, const pair *at, int fresh, bd_rt_tiles *tiles) {
   const bd_rt_attention *const s = w->shape;
   recompute(w, at, tiles);
-  if (s->dropout > 0)
-    drop(w, at, tiles);
+  if (s->dropout > 0) drop(w, at, tiles);
   const float sum = fresh ? 0 : 1;
   const float *const left = s->dropout > 0 ? tiles->second : tiles->first;
-  bd_rt_gemm_block(at->keys, s->d, at->rows, 1, left, 1, KEYS, w->dout + at->q, s->q_row, 1,
-                   sum, w->dv + at->k, s->k_row);
+  bd_rt_gemm_block(at->keys, s->d, at->rows, 1, left, 1, KEYS, w->dout + at->q, s->q_row, 1, sum,
+                   w->dv + at->k, s->k_row);
   bd_rt_gemm_block(at->rows, at->keys, s->d, 1, w->dout + at->q, s->q_row, 1, w->v + at->k, 1,
                    s->k_row, 0, tiles->second, KEYS);
   score_gradient(w, at, tiles);
@@ -126,13 +126,13 @@ static void head_backward(const backward *w, int64_t batch, int64_t kv_head, bd_
     for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++)
       for (int64_t row = first; row < s->tq; row += ROWS) {
         const int64_t rows = bd_rt_least(ROWS, s->tq - row);
-        const pair at = {batch, head, row, rows, key, keys,
-                         batch * s->q_batch + row * s->q_row + head * s->d, k};
+        const pair at = {
+            batch, head, row, rows, key, keys, batch * s->q_batch + row * s->q_row + head * s->d,
+            k};
         tile_backward(w, &at, fresh, tiles);
         fresh = 0;
       }
-    if (fresh)
-      zero_keys(w, k, keys);
+    if (fresh) zero_keys(w, k, keys);
   }
 }
 
@@ -141,8 +141,7 @@ static void backward_worker(void *args, int64_t chunk) {
   const bd_rt_attention *const s = w->shape;
   for (;;) {
     const int64_t task = atomic_fetch_add_explicit(&w->next, 1, memory_order_relaxed);
-    if (task >= s->batch * s->kv_heads)
-      return;
+    if (task >= s->batch * s->kv_heads) return;
     head_backward(w, task / s->kv_heads, task % s->kv_heads, w->tiles + chunk);
   }
 }
@@ -151,8 +150,18 @@ void bd_rt_attention_grad_f32(bd_rt *rt, const bd_rt_attention *shape, const bd_
                               const float *dout, const float *q, const float *k, const float *v,
                               const float *out, const float *lse, float *dq, float *dk, float *dv,
                               void *workspace) {
-  backward w = {.shape = shape, .random = random, .dout = dout, .q = q, .k = k, .v = v, .out = out,
-                .lse = lse, .dq = dq, .dk = dk, .dv = dv, .tiles = workspace};
+  backward w = {.shape = shape,
+                .random = random,
+                .dout = dout,
+                .q = q,
+                .k = k,
+                .v = v,
+                .out = out,
+                .lse = lse,
+                .dq = dq,
+                .dk = dk,
+                .dv = dv,
+                .tiles = workspace};
   atomic_init(&w.next, 0);
   bd_rt_parallel(rt, backward_worker, &w, bd_rt_least(rt->threads, BD_RT_ATTENTION_WORKERS));
 }

@@ -1,5 +1,5 @@
-// Collectives over point-to-point messages. Every sum runs in ascending rank order whatever its size, and
-// nothing but the fixed scratch buffer is needed.
+// Collectives over point-to-point messages. Every sum runs in ascending rank order whatever its
+// size, and nothing but the fixed scratch buffer is needed.
 #include "runtime/cpu/rt.h"
 
 #include <math.h>
@@ -35,8 +35,7 @@ static void reduce_small(bd_rt *rt, const bd_rt_group *group, int combiner, int6
   float *const pieces = rt->scratch;
   int requests = 0;
   for (int r = 0; r < group->size; r++) {
-    if (r == group->rank)
-      continue;
+    if (r == group->rank) continue;
     MPI_Irecv(pieces + r * count, (int)count, MPI_FLOAT, r, TAG, group->comm,
               &rt->requests[requests++]);
     MPI_Isend(in, (int)count, MPI_FLOAT, r, TAG, group->comm, &rt->requests[requests++]);
@@ -47,8 +46,8 @@ static void reduce_small(bd_rt *rt, const bd_rt_group *group, int combiner, int6
   memcpy(out, pieces, (size_t)count * sizeof *out);
 }
 
-// Piece r of `in` (`part` apart, the last ones shorter) goes to rank r; this rank's combined piece is left
-// at the start of the scratch. Returns its length.
+// Piece r of `in` (`part` apart, the last ones shorter) goes to rank r; this rank's combined piece
+// is left at the start of the scratch. Returns its length.
 static int64_t scatter_pieces(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t count,
                               int64_t part, const float *in) {
   int64_t start, own;
@@ -57,16 +56,14 @@ static int64_t scatter_pieces(bd_rt *rt, const bd_rt_group *group, int combiner,
   for (int r = 0; r < group->size; r++) {
     int64_t to, length;
     bd_rt_part(count, group->size, r, &to, &length);
-    if (r == group->rank)
-      continue;
+    if (r == group->rank) continue;
     if (own > 0)
       MPI_Irecv(rt->scratch + r * part, (int)own, MPI_FLOAT, r, TAG, group->comm,
                 &rt->requests[requests++]);
     if (length > 0)
       MPI_Isend(in + to, (int)length, MPI_FLOAT, r, TAG, group->comm, &rt->requests[requests++]);
   }
-  if (own > 0)
-    memcpy(rt->scratch + group->rank * part, in + start, (size_t)own * sizeof *in);
+  if (own > 0) memcpy(rt->scratch + group->rank * part, in + start, (size_t)own * sizeof *in);
   MPI_Waitall(requests, rt->requests, MPI_STATUSES_IGNORE);
   combine_pieces(combiner, group->size, part, own, rt->scratch);
   return own;
@@ -76,21 +73,18 @@ static void reduce_chunk(bd_rt *rt, const bd_rt_group *group, int combiner, int6
                          const float *in, float *out) {
   const int64_t part = (count + group->size - 1) / group->size;
   const int64_t own = scatter_pieces(rt, group, combiner, count, part, in);
-  if (own > 0)
-    memcpy(out + part * group->rank, rt->scratch, (size_t)own * sizeof *out);
+  if (own > 0) memcpy(out + part * group->rank, rt->scratch, (size_t)own * sizeof *out);
   bd_rt_gather_parts(rt, group, count, out);
 }
 
 void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t count, const float *in,
                   float *out) {
   if (group->size == 1) {
-    if (in != out && count > 0)
-      memcpy(out, in, (size_t)count * sizeof *out);
+    if (in != out && count > 0) memcpy(out, in, (size_t)count * sizeof *out);
     return;
   }
   if (count <= SMALL && count * group->size <= BD_RT_SCRATCH_FLOATS) {
-    if (count > 0)
-      reduce_small(rt, group, combiner, count, in, out);
+    if (count > 0) reduce_small(rt, group, combiner, count, in, out);
     return;
   }
   const int64_t most = BD_RT_SCRATCH_FLOATS / group->size * group->size;
@@ -101,8 +95,7 @@ void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t cou
 }
 
 void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int64_t count, float *data) {
-  if (group->size == 1)
-    return;
+  if (group->size == 1) return;
   const int64_t part = (count + group->size - 1) / group->size;
   const int64_t most = BD_RT_SCRATCH_FLOATS / group->size;
   int64_t start, own;
@@ -114,8 +107,7 @@ void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int64_t count, float
       int64_t to, length;
       bd_rt_part(count, group->size, r, &to, &length);
       length = length - done < most ? length - done : most;
-      if (r == group->rank)
-        continue;
+      if (r == group->rank) continue;
       if (mine > 0)
         MPI_Irecv(rt->scratch + r * most, (int)mine, MPI_FLOAT, r, TAG, group->comm,
                   &rt->requests[requests++]);
@@ -134,20 +126,17 @@ void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int64_t count, float
 }
 
 void bd_rt_gather_parts(bd_rt *rt, const bd_rt_group *group, int64_t count, float *data) {
-  if (group->size == 1)
-    return;
+  if (group->size == 1) return;
   const int64_t part = (count + group->size - 1) / group->size;
   for (int64_t done = 0; done < part; done += MESSAGE_FLOATS) {
     int requests = 0;
     for (int r = 0; r < group->size; r++) {
-      if (r == group->rank)
-        continue;
+      if (r == group->rank) continue;
       for (int sending = 0; sending < 2; sending++) {
         int64_t start, length;
         bd_rt_part(count, group->size, sending ? group->rank : r, &start, &length);
         length = length - done < MESSAGE_FLOATS ? length - done : MESSAGE_FLOATS;
-        if (length <= 0)
-          continue;
+        if (length <= 0) continue;
         MPI_Request *const request = &rt->requests[requests++];
         if (sending)
           MPI_Isend(data + start + done, (int)length, MPI_FLOAT, r, TAG, group->comm, request);
@@ -183,13 +172,15 @@ static MPI_Datatype box_type(const box *b) {
 
 static int64_t box_at(const box *b, int64_t i, int64_t j, int64_t k, int64_t l) {
   return ((((b->start[0] + i) * b->dims[1] + b->start[1] + j) * b->dims[2] + b->start[2] + k) *
-              b->dims[3] + b->start[3] + l) * b->dims[4] + b->start[4];
+              b->dims[3] +
+          b->start[3] + l) *
+             b->dims[4] +
+         b->start[4];
 }
 
 // Copies between boxes of equal sizes.
 static void box_copy(const box *from, const void *in, const box *to, void *out) {
-  if (box_empty(from))
-    return;
+  if (box_empty(from)) return;
   const size_t bytes = (size_t)from->size[4] * 4;
   for (int64_t i = 0; i < from->size[0]; i++)
     for (int64_t j = 0; j < from->size[1]; j++)
@@ -229,8 +220,8 @@ static int64_t part_of(int64_t extent, const bd_rt_group *group) {
   return (extent + group->size - 1) / group->size;
 }
 
-// extents: outer, first, middle, second, inner. The box of a whole tensor that rank `index` holds when
-// dimension `split` is cut, further cut at `other_dim` to what rank `other` holds.
+// extents: outer, first, middle, second, inner. The box of a whole tensor that rank `index` holds
+// when dimension `split` is cut, further cut at `other_dim` to what rank `other` holds.
 static box whole_split(const bd_rt_group *group, const int64_t *extents, int split, int other) {
   box b = {.dims = {extents[0], extents[1], extents[2], extents[3], extents[4]},
            .size = {extents[0], extents[1], extents[2], extents[3], extents[4]}};
@@ -238,8 +229,8 @@ static box whole_split(const bd_rt_group *group, const int64_t *extents, int spl
   return b;
 }
 
-// The box that a rank finds in its buffer when `local` is already cut to this rank's part (padded) and
-// `split`, whole in the buffer, is cut to rank `other`'s.
+// The box that a rank finds in its buffer when `local` is already cut to this rank's part (padded)
+// and `split`, whole in the buffer, is cut to rank `other`'s.
 static box local_split(const bd_rt_group *group, const int64_t *extents, int local, int split,
                        int other) {
   box b = whole_split(group, extents, split, other);
@@ -266,7 +257,8 @@ static box own_part(const bd_rt_group *group, const int64_t *extents, int other)
   return b;
 }
 
-void bd_rt_all_reduce(bd_rt *rt, int axis, int combiner, int64_t count, const float *in, float *out) {
+void bd_rt_all_reduce(bd_rt *rt, int axis, int combiner, int64_t count, const float *in,
+                      float *out) {
   bd_rt_reduce(rt, &rt->group[1 << axis], combiner, count, in, out);
 }
 
@@ -293,8 +285,8 @@ void bd_rt_all_to_all(bd_rt *rt, int axis, int64_t outer, int64_t first, int64_t
                  swapped ? first_of_local_second : second_of_local_first, out);
 }
 
-// One piece of a reduce-scatter: outer rows [row, row + rows), and of each part's flattened (extent, inner)
-// the elements [from, from + length).
+// One piece of a reduce-scatter: outer rows [row, row + rows), and of each part's flattened
+// (extent, inner) the elements [from, from + length).
 typedef struct scatter {
   int64_t extent, inner;
   int64_t row, rows, from, length;
@@ -317,8 +309,7 @@ static void scatter_piece(bd_rt *rt, const bd_rt_group *group, const scatter *s,
   const box packed = {.dims = {1, 1, 1, s->rows, length}, .size = {1, 1, 1, s->rows, length}};
   int requests = 0, types = 0;
   for (int r = 0; r < group->size; r++) {
-    if (r == group->rank)
-      continue;
+    if (r == group->rank) continue;
     if (count > 0)
       MPI_Irecv(rt->scratch + r * count, (int)count, MPI_FLOAT, r, TAG, group->comm,
                 &rt->requests[requests++]);

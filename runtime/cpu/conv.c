@@ -22,7 +22,9 @@ static convolution describe(const bd_rt *rt, const bd_rt_conv *s) {
   return v;
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
 
 // One value of a patch: which input it is, or -1 in the padding.
 static int64_t source(const bd_rt_conv *s, int64_t k, int64_t pixel) {
@@ -42,13 +44,12 @@ static void to_columns(const bd_rt_conv *s, const float *x, int64_t k0, int64_t 
     }
 }
 
-static void add_columns(const bd_rt_conv *s, const float *columns, int64_t k0, int64_t rows, int64_t p0,
-                        int64_t width, float *dx) {
+static void add_columns(const bd_rt_conv *s, const float *columns, int64_t k0, int64_t rows,
+                        int64_t p0, int64_t width, float *dx) {
   for (int64_t k = 0; k < rows; k++)
     for (int64_t p = 0; p < width; p++) {
       const int64_t to = source(s, k0 + k, p0 + p);
-      if (to >= 0)
-        dx[to] += columns[k * width + p];
+      if (to >= 0) dx[to] += columns[k * width + p];
     }
 }
 
@@ -70,7 +71,8 @@ static void forward_image(void *args, int64_t chunk, int worker) {
     for (int64_t k = 0; k < v->k; k += v->k_tile) {
       const int64_t rows = least(v->k_tile, v->k - k);
       to_columns(s, x, k, rows, p, width, columns);
-      bd_rt_gemm_block(v->o, width, rows, 1, w + k, v->k, 1, columns, width, 1, k ? 1 : 0, y + p, area);
+      bd_rt_gemm_block(v->o, width, rows, 1, w + k, v->k, 1, columns, width, 1, k ? 1 : 0, y + p,
+                       area);
     }
   }
 }
@@ -111,7 +113,8 @@ static void weight_gradient(void *args, int64_t chunk, int worker) {
     for (int64_t p = 0; p < area; p += pixels) {
       const int64_t width = least(pixels, area - p);
       to_columns(s, x, k, rows, p, width, columns);
-      bd_rt_gemm_block(v->o, rows, width, 1, dy + p, area, 1, columns, 1, width, first ? 0 : 1, dw, v->k);
+      bd_rt_gemm_block(v->o, rows, width, 1, dy + p, area, 1, columns, 1, width, first ? 0 : 1, dw,
+                       v->k);
       first = 0;
     }
   }
@@ -127,7 +130,8 @@ void bd_rt_conv2d_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const floa
   bd_rt_pool_run(rt->pool, forward_image, &v, s->n * s->groups);
 }
 
-void bd_rt_conv2d_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const float *w, float *dx) {
+void bd_rt_conv2d_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const float *w,
+                         float *dx) {
   convolution v = describe(rt, s);
   v.dy = dy;
   v.w = w;
@@ -142,5 +146,6 @@ void bd_rt_conv2d_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const f
   v.dy = dy;
   v.dw = dw;
   v.accumulate = accumulate;
-  bd_rt_pool_run(rt->pool, weight_gradient, &v, s->groups * ((v.k + WEIGHT_ROWS - 1) / WEIGHT_ROWS));
+  bd_rt_pool_run(rt->pool, weight_gradient, &v,
+                 s->groups * ((v.k + WEIGHT_ROWS - 1) / WEIGHT_ROWS));
 }

@@ -22,8 +22,7 @@ static void add_columns(void *args, int64_t chunk) {
       memset(s->dtable + row * s->c + column, 0, (size_t)width * sizeof *s->dtable);
   for (int64_t t = 0; t < s->count; t++) {
     const int64_t row = s->ids[t] - s->row_start;
-    if (row < 0 || row >= s->rows)
-      continue;
+    if (row < 0 || row >= s->rows) continue;
     float *restrict const out = s->dtable + row * s->c + column;
     const float *restrict const in = s->dout + t * s->c + column;
     for (int64_t i = 0; i < width; i++)

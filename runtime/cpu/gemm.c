@@ -1,19 +1,20 @@
-// Matrix products over OpenBLAS. Its own threads stay off: the rank's pool cuts a product into blocks and
-// each thread multiplies one, which keeps packing buffers small and one set of threads in the process.
+// Matrix products over OpenBLAS. Its own threads stay off: the rank's pool cuts a product into
+// blocks and each thread multiplies one, which keeps packing buffers small and one set of threads
+// in the process.
 #include "runtime/cpu/rt.h"
 
 #include <cblas.h>
 #include <string.h>
 
-// Most columns of one call: bounds OpenBLAS's packing buffer (columns times its depth block, 4 bytes).
+// Most columns of one call: bounds OpenBLAS's packing buffer (columns times its depth block, 4
+// bytes).
 enum { MOST_COLUMNS = 4096, GRAIN = 32 };
 
 static CBLAS_TRANSPOSE storage(int64_t row, int64_t column, int64_t rows, int64_t columns,
                                int64_t *out_leading) {
   if (column == 1 || columns == 1) {
     *out_leading = rows == 1 && row < columns ? columns : row;
-    if (*out_leading >= columns)
-      return CblasNoTrans;
+    if (*out_leading >= columns) return CblasNoTrans;
   }
   if (row != 1 && rows != 1)
     bd_rt_fail(BD_RT_EXIT_INTERNAL, "matrix product with strides %lld, %lld", (long long)row,
@@ -55,12 +56,10 @@ static void multiply_block(void *args, int64_t chunk) {
   const int64_t batch = chunk / p->column_blocks / p->row_blocks;
   const int64_t m = s->m - row < p->rows ? s->m - row : p->rows;
   const int64_t n = s->n - column < p->columns ? s->n - column : p->columns;
-  if (m <= 0 || n <= 0)
-    return;
+  if (m <= 0 || n <= 0) return;
   float *const out = p->out + batch * s->out_batch + row * s->out_m + column;
   if (s->k == 0) {
-    if (!s->accumulate)
-      zero_rows(out, m, n, s->out_m);
+    if (!s->accumulate) zero_rows(out, m, n, s->out_m);
     return;
   }
   bd_rt_gemm_block(m, n, s->k, 1, p->a + batch * s->a_batch + row * s->a_m, s->a_m, s->a_k,
@@ -75,9 +74,9 @@ static int64_t blocks(int64_t extent, int64_t wanted, int64_t *out_size) {
   return (extent + *out_size - 1) / *out_size;
 }
 
-void bd_rt_gemm_f32(bd_rt *rt, const bd_rt_gemm *shape, const float *a, const float *b, float *out) {
-  if (shape->m <= 0 || shape->n <= 0 || shape->batch <= 0)
-    return;
+void bd_rt_gemm_f32(bd_rt *rt, const bd_rt_gemm *shape, const float *a, const float *b,
+                    float *out) {
+  if (shape->m <= 0 || shape->n <= 0 || shape->batch <= 0) return;
   product p = {.shape = shape, .a = a, .b = b, .out = out};
   // As few blocks as give every thread the same work: cut the longer side.
   const int64_t wanted = shape->batch >= 4 * rt->threads ? 1 : rt->threads;

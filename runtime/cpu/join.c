@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,8 +13,7 @@ static void say(const char *format, va_list arguments) {
   int length = vsnprintf(line, sizeof line, format, arguments);
   length = length < (int)sizeof line ? length : (int)sizeof line - 1;
   for (int i = 0; i < length; i++)
-    if ((unsigned char)line[i] < 0x20 || line[i] == 0x7F)
-      line[i] = '?';
+    if ((unsigned char)line[i] < 0x20 || line[i] == 0x7F) line[i] = '?';
   fprintf(stderr, "braid: %s\n", line);
   fflush(stderr);
 }
@@ -40,8 +40,7 @@ void *bd_rt_pages(int64_t bytes) {
       mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED)
     bd_rt_fail(BD_RT_EXIT_EXTERNAL, "cannot allocate %lld bytes", (long long)bytes);
-  if (bytes >= (4 << 20))
-    madvise(pages, size, MADV_HUGEPAGE);
+  if (bytes >= (4 << 20)) madvise(pages, size, MADV_HUGEPAGE);
   return pages;
 }
 
@@ -97,8 +96,7 @@ static void split_groups(bd_rt *rt) {
 
 static void *allocate(size_t count, size_t bytes) {
   void *const memory = calloc(count, bytes);
-  if (!memory)
-    bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  if (!memory) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
   return memory;
 }
 
@@ -109,8 +107,15 @@ static void start_threads(bd_rt *rt) {
   MPI_Comm_size(node, &ranks_here);
   MPI_Comm_free(&node);
   rt->threads = rt->program->threads_per_rank > 0 ? rt->program->threads_per_rank : 1;
+  // Launchers bind ranks to cores: threads that share one must not wait busily for each other.
+  cpu_set_t allowed;
   const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-  rt->pool = bd_rt_pool_create(rt->threads, (long)ranks_here * rt->threads <= cores);
+  const int own = sched_getaffinity(0, sizeof allowed, &allowed) ? (int)cores : CPU_COUNT(&allowed);
+  if (own < rt->threads && cores >= (long)ranks_here * rt->threads && rt->rank == 0)
+    bd_rt_say("%d threads are bound to %d of %ld processors: start mpirun with --bind-to none",
+              rt->threads, own, cores);
+  rt->pool = bd_rt_pool_create(rt->threads,
+                               own >= rt->threads && (long)ranks_here * rt->threads <= cores);
   rt->thread_scratch =
       bd_rt_pages((int64_t)rt->threads * BD_RT_THREAD_SCRATCH_FLOATS * (int64_t)sizeof(float));
 }
@@ -121,10 +126,10 @@ int bd_rt_join(bd_rt *rt) {
   for (int a = 0; a < program->axes; a++)
     rt->devices *= program->mesh[a];
   const int status = check_world(rt);
-  if (status)
-    return status;
+  if (status) return status;
   if (!has_features())
-    bd_rt_fail(BD_RT_EXIT_MACHINE, "this processor lacks AVX2, FMA or BMI2, which the program uses");
+    bd_rt_fail(BD_RT_EXIT_MACHINE,
+               "this processor lacks AVX2, FMA or BMI2, which the program uses");
   MPI_Errhandler handler;
   MPI_Comm_create_errhandler(on_mpi_error, &handler);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
@@ -154,8 +159,7 @@ void bd_rt_leave(bd_rt *rt) {
   }
   bd_rt_pool_destroy(rt->pool);
   for (int mask = 0; mask < BD_RT_GROUPS; mask++)
-    if (rt->group[mask].comm != MPI_COMM_NULL)
-      MPI_Comm_free(&rt->group[mask].comm);
+    if (rt->group[mask].comm != MPI_COMM_NULL) MPI_Comm_free(&rt->group[mask].comm);
   MPI_Comm_free(&rt->pipe);
   free(rt->requests);
   free(rt->types);

@@ -9,10 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-char *bd_rt_arena(bd_rt *rt) { return rt->arena; }
-int bd_rt_rank(const bd_rt *rt) { return rt->rank; }
-int bd_rt_coord(const bd_rt *rt, int axis) { return rt->coord[axis]; }
-float bd_rt_loss_scale(const bd_rt *rt) { return rt->loss_scale; }
+char *bd_rt_arena(bd_rt *rt) {
+  return rt->arena;
+}
+int bd_rt_rank(const bd_rt *rt) {
+  return rt->rank;
+}
+int bd_rt_coord(const bd_rt *rt, int axis) {
+  return rt->coord[axis];
+}
+float bd_rt_loss_scale(const bd_rt *rt) {
+  return rt->loss_scale;
+}
 
 void bd_rt_range(const bd_rt *rt, int64_t extent, uint32_t axes, int64_t *start, int64_t *count) {
   const bd_rt_group *const group = &rt->group[axes & ((1u << rt->program->axes) - 1)];
@@ -28,8 +36,7 @@ bd_rt_random bd_rt_random_of(const bd_rt *rt, int64_t micro_batch, int call) {
 
 void bd_rt_add_loss(bd_rt *rt, const float *loss, uint32_t partial) {
   for (int a = 0; a < rt->program->axes; a++)
-    if (!(partial >> a & 1) && rt->coord[a] > 0)
-      return;
+    if (!(partial >> a & 1) && rt->coord[a] > 0) return;
   rt->loss_sum += (double)*loss;
 }
 
@@ -65,7 +72,8 @@ void bd_rt_reals(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, in
   for (int64_t row = 0; row < rows; row++) {
     const int64_t at = position_of(rt, micro_batch, start + row);
     if (bd_rt_data_inputs(&rt->data, at, elements, out + row * elements))
-      bd_rt_fail(BD_RT_EXIT_DATA, "%s: sample %lld of `inputs` has not the %lld elements of the model",
+      bd_rt_fail(BD_RT_EXIT_DATA,
+                 "%s: sample %lld of `inputs` has not the %lld elements of the model",
                  rt->options.data, (long long)at, (long long)elements);
   }
 }
@@ -97,7 +105,7 @@ static void clear_gradients(bd_rt *rt) {
       elements *= (weight->layout.dims[d] + parts - 1) / parts;
     }
     for (int use = 0; use < weight->gradient_count; use++)
-      memset(rt->arena + weight->gradient_offsets[use], 0, (size_t)elements * sizeof(float));
+      clear(rt, (float *)(void *)(rt->arena + weight->gradient_offsets[use]), elements);
   }
 }
 
@@ -119,8 +127,7 @@ static int run_step(bd_rt *rt, bd_rt_measure *measure) {
   const int finite = isfinite(measure->loss);
   measure->norm = finite ? bd_rt_update(rt) : 0;
   measure->step_seconds = MPI_Wtime() - start;
-  if (finite && isfinite(measure->norm))
-    return 0;
+  if (finite && isfinite(measure->norm)) return 0;
   if (rt->rank == 0)
     bd_rt_say("the %s of step %lld is not finite", finite ? "gradient" : "loss",
               (long long)rt->step + 1);
@@ -132,13 +139,11 @@ static int train(bd_rt *rt, FILE *metrics) {
   for (; (int64_t)rt->step < rt->options.steps; rt->step++) {
     bd_rt_measure measure = {0};
     const int status = run_step(rt, &measure);
-    if (status)
-      return status;
+    if (status) return status;
     passed += measure.step_seconds;
     const double done = (double)rt->step + 1;
     measure.left_seconds = passed / done * ((double)rt->options.steps - done);
-    if (rt->rank != 0)
-      continue;
+    if (rt->rank != 0) continue;
     bd_rt_progress(rt, &measure);
     if (metrics && bd_rt_metrics_write(rt, &measure, metrics))
       bd_rt_fail(BD_RT_EXIT_EXTERNAL, "%s: %s", rt->options.metrics, strerror(errno));
@@ -150,8 +155,7 @@ static int open_data(bd_rt *rt) {
   char message[1024] = "";
   const bd_rt_options *const o = &rt->options;
   rt->data = (bd_rt_data){.fd = -1, .arrays = {.fd = -1}};
-  if (o->steps == 0)
-    return 0;
+  if (o->steps == 0) return 0;
   const int status = bd_rt_data_open(rt->program, o->data, o->tokenizer, rt->rank == 0, &rt->data,
                                      message, sizeof message);
   return bd_rt_agree(rt, status, message);
@@ -174,16 +178,11 @@ static int run(bd_rt *rt) {
   int status = open_data(rt);
   if (!status)
     status = rt->options.init ? bd_rt_weights_load(rt, rt->options.init) : bd_rt_weights_init(rt);
-  if (!status)
-    status = open_metrics(rt, &metrics);
-  if (!status)
-    status = train(rt, metrics);
-  if (!status && rt->options.save)
-    status = bd_rt_weights_save(rt, rt->options.save);
-  if (!status && rt->options.report)
-    status = bd_rt_report_write(rt, rt->options.report);
-  if (metrics)
-    fclose(metrics);
+  if (!status) status = open_metrics(rt, &metrics);
+  if (!status) status = train(rt, metrics);
+  if (!status && rt->options.save) status = bd_rt_weights_save(rt, rt->options.save);
+  if (!status && rt->options.report) status = bd_rt_report_write(rt, rt->options.report);
+  if (metrics) fclose(metrics);
   bd_rt_data_close(&rt->data);
   return status;
 }
@@ -195,8 +194,7 @@ static int parse(bd_rt *rt, int argc, char **argv) {
     snprintf(message, sizeof message, "--data FILE is needed to train");
     status = BD_RT_EXIT_USAGE;
   }
-  if (status && rt->rank == 0)
-    bd_rt_say("%s", message);
+  if (status && rt->rank == 0) bd_rt_say("%s", message);
   return status;
 }
 
@@ -214,8 +212,7 @@ int bd_rt_main(int argc, char **argv, const bd_rt_program *program) {
   MPI_Comm_size(MPI_COMM_WORLD, &rt->ranks);
   int status = parse(rt, argc, argv);
   if (!status && rt->options.help) {
-    if (rt->rank == 0)
-      fputs(bd_rt_options_help(), stdout);
+    if (rt->rank == 0) fputs(bd_rt_options_help(), stdout);
   } else if (!status) {
     status = bd_rt_join(rt);
     if (!status) {

@@ -7,12 +7,13 @@
 
 static const int64_t message_bytes = INT64_C(1) << 30;
 
-static int peer(const bd_rt *rt, int stage) { return stage * rt->devices + rt->mesh_rank; }
+static int peer(const bd_rt *rt, int stage) {
+  return stage * rt->devices + rt->mesh_rank;
+}
 
 static bd_rt_outgoing *find_outgoing(bd_rt *rt, int stage, int tag) {
   for (int i = 0; i < rt->outgoing_count; i++)
-    if (rt->outgoing[i].stage == stage && rt->outgoing[i].tag == tag)
-      return &rt->outgoing[i];
+    if (rt->outgoing[i].stage == stage && rt->outgoing[i].tag == tag) return &rt->outgoing[i];
   if (rt->outgoing_count == BD_RT_MAX_OUTGOING)
     bd_rt_fail(BD_RT_EXIT_INTERNAL, "more than %d kinds of messages between stages",
                BD_RT_MAX_OUTGOING);
@@ -22,10 +23,8 @@ static bd_rt_outgoing *find_outgoing(bd_rt *rt, int stage, int tag) {
 }
 
 static void reserve(bd_rt_outgoing *slot, int64_t bytes) {
-  if (slot->capacity >= bytes)
-    return;
-  if (slot->copy)
-    munmap(slot->copy, (size_t)slot->capacity);
+  if (slot->capacity >= bytes) return;
+  if (slot->copy) munmap(slot->copy, (size_t)slot->capacity);
   slot->copy = bd_rt_pages(bytes);
   slot->capacity = bytes;
 }
@@ -37,9 +36,10 @@ void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) 
   memcpy(slot->copy, data, (size_t)bytes);
   int64_t done = 0;
   for (; bytes - done > message_bytes; done += message_bytes)
-    MPI_Send((char *)slot->copy + done, (int)message_bytes, MPI_BYTE, peer(rt, stage), tag, rt->pipe);
-  MPI_Isend((char *)slot->copy + done, (int)(bytes - done), MPI_BYTE, peer(rt, stage), tag, rt->pipe,
-            &slot->request);
+    MPI_Send((char *)slot->copy + done, (int)message_bytes, MPI_BYTE, peer(rt, stage), tag,
+             rt->pipe);
+  MPI_Isend((char *)slot->copy + done, (int)(bytes - done), MPI_BYTE, peer(rt, stage), tag,
+            rt->pipe, &slot->request);
 }
 
 void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {

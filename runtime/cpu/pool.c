@@ -28,16 +28,14 @@ typedef struct worker {
 static void work(bd_rt_pool *pool, int index) {
   for (;;) {
     const int64_t chunk = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
-    if (chunk >= pool->chunks)
-      return;
+    if (chunk >= pool->chunks) return;
     pool->body(pool->args, chunk, index);
   }
 }
 
 static void await_generation(bd_rt_pool *pool, unsigned seen) {
   for (int i = 0; i < pool->spins; i++) {
-    if (atomic_load(&pool->generation) != seen)
-      return;
+    if (atomic_load(&pool->generation) != seen) return;
     __builtin_ia32_pause();
   }
   pthread_mutex_lock(&pool->mutex);
@@ -51,8 +49,7 @@ static void *worker_main(void *argument) {
   free(argument);
   for (unsigned seen = 0;; seen++) {
     await_generation(self.pool, seen);
-    if (atomic_load(&self.pool->stop))
-      return NULL;
+    if (atomic_load(&self.pool->stop)) return NULL;
     work(self.pool, self.index);
     if (atomic_fetch_sub(&self.pool->pending, 1) == 1) {
       pthread_mutex_lock(&self.pool->mutex);
@@ -64,8 +61,7 @@ static void *worker_main(void *argument) {
 
 static void start_worker(bd_rt_pool *pool, int index) {
   worker *const self = malloc(sizeof *self);
-  if (!self)
-    bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory for threads");
+  if (!self) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory for threads");
   *self = (worker){pool, index};
   if (pthread_create(&pool->handles[index], NULL, worker_main, self))
     bd_rt_fail(BD_RT_EXIT_EXTERNAL, "cannot start thread %d of %d", index, pool->threads);
@@ -74,8 +70,7 @@ static void start_worker(bd_rt_pool *pool, int index) {
 bd_rt_pool *bd_rt_pool_create(int threads, int spin) {
   bd_rt_pool *const pool = calloc(1, sizeof *pool);
   pthread_t *const handles = calloc((size_t)threads, sizeof *handles);
-  if (!pool || !handles)
-    bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory for threads");
+  if (!pool || !handles) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory for threads");
   pool->threads = threads;
   pool->spins = spin ? SPINS : 0;
   pool->handles = handles;
@@ -121,8 +116,7 @@ void bd_rt_pool_run(bd_rt_pool *pool, bd_rt_worker_body body, void *args, int64_
   work(pool, 0);
   for (int i = 0; i < pool->spins && atomic_load(&pool->pending); i++)
     __builtin_ia32_pause();
-  if (!atomic_load(&pool->pending))
-    return;
+  if (!atomic_load(&pool->pending)) return;
   pthread_mutex_lock(&pool->mutex);
   while (atomic_load(&pool->pending))
     pthread_cond_wait(&pool->done, &pool->mutex);

@@ -19,9 +19,10 @@ static double tokens_per_second(const bd_rt *rt, double seconds) {
 void bd_rt_progress(const bd_rt *rt, const bd_rt_measure *measure) {
   const long left = (long)(measure->left_seconds + 0.5);
   const int tty = isatty(STDERR_FILENO), last = (int64_t)rt->step + 1 == rt->options.steps;
-  fprintf(stderr, "%sstep %lld/%lld  loss %.4f  %.0f tokens/s  %ldm%02lds left%s", tty ? "\r\033[K" : "",
-          (long long)rt->step + 1, (long long)rt->options.steps, measure->loss,
-          tokens_per_second(rt, measure->step_seconds), left / 60, left % 60, tty && !last ? "" : "\n");
+  fprintf(stderr, "%sstep %lld/%lld  loss %.4f  %.0f tokens/s  %ldm%02lds left%s",
+          tty ? "\r\033[K" : "", (long long)rt->step + 1, (long long)rt->options.steps,
+          measure->loss, tokens_per_second(rt, measure->step_seconds), left / 60, left % 60,
+          tty && !last ? "" : "\n");
   fflush(stderr);
 }
 
@@ -36,8 +37,7 @@ int bd_rt_metrics_write(const bd_rt *rt, const bd_rt_measure *measure, FILE *met
 
 static int write_report(const bd_rt *rt, const char *path, const int64_t *rows) {
   FILE *const file = fopen(path, "w");
-  if (!file)
-    return 1;
+  if (!file) return 1;
   fputs("{\"ranks\": [", file);
   for (int r = 0; r < rt->ranks; r++) {
     const int64_t *const row = rows + r * FIELDS;
@@ -57,8 +57,7 @@ int bd_rt_report_write(bd_rt *rt, const char *path) {
   char message[1024] = "";
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
-  if (!rows)
-    bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  if (!rows) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
   row[0] = rt->stage_index;
   row[1] = rt->stage->arena_bytes;
   row[2] = (int64_t)usage.ru_maxrss * 1024;

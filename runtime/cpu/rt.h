@@ -55,15 +55,16 @@ struct bd_rt {
 };
 
 // Ends the job: one line on stderr. For failures that one rank alone sees.
-_Noreturn void bd_rt_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void bd_rt_fail(int status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 // The same line without ending: control bytes of the message are shown as '?'.
 void bd_rt_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // Zeroed pages of their own; huge where the kernel can. Ends the job when there are none.
 void *bd_rt_pages(int64_t bytes);
 
-// A pool of `threads` threads, the caller included. `spin`: wait busily for a moment, for ranks that
-// have their cores to themselves.
+// A pool of `threads` threads, the caller included. `spin`: wait busily for a moment, for ranks
+// that have their cores to themselves.
 bd_rt_pool *bd_rt_pool_create(int threads, int spin);
 void bd_rt_pool_destroy(bd_rt_pool *pool);
 // As bd_rt_parallel; body also learns which of the pool's threads runs it.
@@ -75,7 +76,8 @@ int bd_rt_join(bd_rt *rt);
 void bd_rt_leave(bd_rt *rt);
 
 // Which of the group over `axes` holds what of an extent.
-static inline void bd_rt_part(int64_t extent, int parts, int index, int64_t *start, int64_t *count) {
+static inline void bd_rt_part(int64_t extent, int parts, int index, int64_t *start,
+                              int64_t *count) {
   const int64_t part = (extent + parts - 1) / parts;
   *start = part * index < extent ? part * index : extent;
   *count = extent - *start < part ? extent - *start : part;
@@ -100,6 +102,7 @@ int bd_rt_weights_init(bd_rt *rt);
 int bd_rt_weights_load(bd_rt *rt, const char *path);
 int bd_rt_weights_save(bd_rt *rt, const char *path);
 
-// End of step: adds and synchronizes gradients, clips, updates the weights. Returns the global norm.
+// End of step: adds and synchronizes gradients, clips, updates the weights. Returns the global
+// norm.
 double bd_rt_update(bd_rt *rt);
 #endif

@@ -1,5 +1,5 @@
-// Weights to one safetensors file: stored tensors are assembled from the ranks piece by piece, written to a
-// temporary file, and renamed when they are safe on disk.
+// Weights to one safetensors file: stored tensors are assembled from the ranks piece by piece,
+// written to a temporary file, and renamed when they are safe on disk.
 #include "runtime/cpu/rt.h"
 
 #include "runtime/cpu/agree.h"
@@ -30,8 +30,7 @@ static listing list_stored(const bd_rt *rt) {
   for (int s = 0; s < rt->program->stages; s++)
     all += rt->program->stage[s].weight_count;
   list.weights = malloc((size_t)(all + 1) * sizeof(bd_rt_weight *));
-  if (!list.weights)
-    bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  if (!list.weights) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
   for (int s = 0, at = 0; s < rt->program->stages; s++)
     for (int i = 0; i < rt->program->stage[s].weight_count; i++)
       list.weights[at++] = &rt->program->stage[s].weights[i];
@@ -56,13 +55,13 @@ static void write_name(FILE *header, const char *name) {
   fputc('"', header);
 }
 
-// The length word and the header, padded so that data starts at a multiple of 8. NULL without memory.
+// The length word and the header, padded so that data starts at a multiple of 8. NULL without
+// memory.
 static char *make_header(const listing *list, size_t *out_bytes) {
   char *text = NULL;
   size_t length = 0;
   FILE *const header = open_memstream(&text, &length);
-  if (!header)
-    return NULL;
+  if (!header) return NULL;
   fputs("........{\"__metadata__\":{\"format\":\"pt\"}", header);
   int64_t at = 0;
   for (int i = 0; i < list->count; i++) {
@@ -79,8 +78,7 @@ static char *make_header(const listing *list, size_t *out_bytes) {
   fputc('}', header);
   while (ftell(header) % 8)
     fputc(' ', header);
-  if (fclose(header))
-    return NULL;
+  if (fclose(header)) return NULL;
   for (int i = 0; i < 8; i++)
     text[i] = (char)((uint64_t)(length - 8) >> (8 * i));
   *out_bytes = length;
@@ -90,10 +88,8 @@ static char *make_header(const listing *list, size_t *out_bytes) {
 static int write_all(int fd, const void *data, size_t bytes) {
   for (size_t done = 0; done < bytes;) {
     const ssize_t put = write(fd, (const char *)data + done, bytes - done);
-    if (put < 0 && errno == EINTR)
-      continue;
-    if (put <= 0)
-      return 0;
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return 0;
     done += (size_t)put;
   }
   return 1;
@@ -102,12 +98,10 @@ static int write_all(int fd, const void *data, size_t bytes) {
 // Whether this rank speaks for its elements: replicas stay silent, and so do later stages.
 static int speaks(const bd_rt *rt, const bd_rt_weight *weight) {
   for (int a = 0; a < rt->program->axes; a++)
-    if (weight->layout.at[a] < 0 && rt->coord[a] > 0)
-      return 0;
+    if (weight->layout.at[a] < 0 && rt->coord[a] > 0) return 0;
   for (int s = 0; s < rt->stage_index; s++)
     for (int i = 0; i < rt->program->stage[s].weight_count; i++)
-      if (rt->program->stage[s].weights[i].global_index == weight->global_index)
-        return 0;
+      if (rt->program->stage[s].weights[i].global_index == weight->global_index) return 0;
   return 1;
 }
 
@@ -125,8 +119,7 @@ static void fill_run(void *args, int64_t chunk) {
   for (int64_t i = chunk * RUN; i < end; i++) {
     const int64_t logical = bd_rt_stored_to_logical(p->weight, p->first + i);
     const int64_t at = logical < 0 ? -1 : bd_rt_local_find(&p->local, logical);
-    if (at >= 0)
-      p->out[i] = p->from[at];
+    if (at >= 0) p->out[i] = p->from[at];
   }
 }
 
@@ -134,8 +127,7 @@ static void collect_piece(bd_rt *rt, const char *name, int64_t first, int64_t co
   memset(rt->scratch, 0, (size_t)count * sizeof(float));
   for (int i = 0; i < rt->stage->weight_count; i++) {
     const bd_rt_weight *const weight = &rt->stage->weights[i];
-    if (strcmp(weight->stored_name, name) || !speaks(rt, weight))
-      continue;
+    if (strcmp(weight->stored_name, name) || !speaks(rt, weight)) continue;
     piece p = {.weight = weight, .first = first, .count = count, .out = rt->scratch};
     p.local = bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
     p.from = (const float *)(const void *)(rt->arena + weight->weight_offset);
@@ -156,8 +148,7 @@ static int write_tensors(bd_rt *rt, const listing *list, int fd) {
     for (int64_t first = 0; first < elements; first += PIECE) {
       const int64_t count = elements - first < PIECE ? elements - first : PIECE;
       collect_piece(rt, list->weights[i]->stored_name, first, count);
-      if (rt->rank == 0 && good)
-        good = write_all(fd, rt->scratch, (size_t)count * sizeof(float));
+      if (rt->rank == 0 && good) good = write_all(fd, rt->scratch, (size_t)count * sizeof(float));
     }
   }
   return good;

@@ -9,8 +9,7 @@ enum { TAG = 2, PIECE = BD_RT_THREAD_SCRATCH_FLOATS / 2 };
 static const bd_rt_weight *find_weight(const bd_rt *rt, int stage, int global_index) {
   const bd_rt_stage *const s = &rt->program->stage[stage];
   for (int i = 0; i < s->weight_count; i++)
-    if (s->weights[i].global_index == global_index)
-      return &s->weights[i];
+    if (s->weights[i].global_index == global_index) return &s->weights[i];
   return NULL;
 }
 
@@ -23,16 +22,14 @@ int bd_rt_first_holder(const bd_rt *rt, int global_index) {
 
 int bd_rt_tied(const bd_rt *rt, const bd_rt_weight *weight) {
   for (int s = 0; s < rt->program->stages; s++)
-    if (s != rt->stage_index && find_weight(rt, s, weight->global_index))
-      return 1;
+    if (s != rt->stage_index && find_weight(rt, s, weight->global_index)) return 1;
   return 0;
 }
 
 // The next holder after `stage` in direction `by`, or -1.
 static int next_holder(const bd_rt *rt, int stage, int by, int global_index) {
   for (int s = stage + by; s >= 0 && s < rt->program->stages; s += by)
-    if (find_weight(rt, s, global_index))
-      return s;
+    if (find_weight(rt, s, global_index)) return s;
   return -1;
 }
 
@@ -40,8 +37,7 @@ static int same_layout(const bd_rt *rt, const bd_rt_weight *weight) {
   for (int s = 0; s < rt->program->stages; s++) {
     const bd_rt_weight *const other = find_weight(rt, s, weight->global_index);
     for (int a = 0; other && a < rt->program->axes; a++)
-      if (other->layout.at[a] != weight->layout.at[a])
-        return 0;
+      if (other->layout.at[a] != weight->layout.at[a]) return 0;
   }
   return 1;
 }
@@ -57,10 +53,10 @@ static void copy_row(void *args, int64_t flat, int64_t at, int64_t count) {
   const window *const w = args;
   const int64_t from = flat > w->first ? flat : w->first;
   const int64_t end = flat + count < w->first + w->count ? flat + count : w->first + w->count;
-  if (from >= end)
-    return;
+  if (from >= end) return;
   float *const inside = w->values + (from - w->first), *const local = w->local + at + (from - flat);
-  memcpy(w->store ? local : inside, w->store ? inside : local, (size_t)(end - from) * sizeof(float));
+  memcpy(w->store ? local : inside, w->store ? inside : local,
+         (size_t)(end - from) * sizeof(float));
 }
 
 typedef struct tie {
@@ -83,9 +79,9 @@ static void load_piece(const tie *t, int use, int64_t first, int64_t count, floa
   }
   window w = {first, count, values, use_of(t, use), 0};
   memset(values, 0, (size_t)count * sizeof(float));
-  if (t->speaks)
-    bd_rt_local_rows(&t->local, copy_row, &w);
-  bd_rt_reduce(t->rt, &t->rt->group[(1 << t->rt->program->axes) - 1], BD_RT_SUM, count, values, values);
+  if (t->speaks) bd_rt_local_rows(&t->local, copy_row, &w);
+  bd_rt_reduce(t->rt, &t->rt->group[(1 << t->rt->program->axes) - 1], BD_RT_SUM, count, values,
+               values);
 }
 
 static void store_piece(const tie *t, int64_t first, int64_t count, float *values) {
@@ -97,7 +93,9 @@ static void store_piece(const tie *t, int64_t first, int64_t count, float *value
   bd_rt_local_rows(&t->local, copy_row, &w);
 }
 
-static int peer(const bd_rt *rt, int stage) { return stage * rt->devices + rt->mesh_rank; }
+static int peer(const bd_rt *rt, int stage) {
+  return stage * rt->devices + rt->mesh_rank;
+}
 
 static void tie_piece(const tie *t, int64_t first, int64_t count) {
   bd_rt *const rt = t->rt;
@@ -116,8 +114,7 @@ static void tie_piece(const tie *t, int64_t first, int64_t count) {
     MPI_Send(sum, (int)count, MPI_FLOAT, peer(rt, after), TAG, MPI_COMM_WORLD);
     MPI_Recv(sum, (int)count, MPI_FLOAT, peer(rt, after), TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   }
-  if (before >= 0)
-    MPI_Send(sum, (int)count, MPI_FLOAT, peer(rt, before), TAG, MPI_COMM_WORLD);
+  if (before >= 0) MPI_Send(sum, (int)count, MPI_FLOAT, peer(rt, before), TAG, MPI_COMM_WORLD);
   store_piece(t, first, count, sum);
 }
 
@@ -125,8 +122,7 @@ static void tie_weight(bd_rt *rt, const bd_rt_weight *weight) {
   tie t = {.rt = rt, .weight = weight, .whole = !same_layout(rt, weight), .speaks = 1};
   t.local = bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
   for (int a = 0; a < rt->program->axes; a++)
-    if (weight->layout.at[a] < 0 && rt->coord[a] > 0)
-      t.speaks = 0;
+    if (weight->layout.at[a] < 0 && rt->coord[a] > 0) t.speaks = 0;
   int64_t elements = t.local.elements;
   if (t.whole) {
     elements = 1;
@@ -140,7 +136,6 @@ static void tie_weight(bd_rt *rt, const bd_rt_weight *weight) {
 void bd_rt_tie_gradients(bd_rt *rt) {
   for (int index = 0; rt->program->stages > 1 && index < rt->program->tensors; index++) {
     const bd_rt_weight *const weight = find_weight(rt, rt->stage_index, index);
-    if (weight && bd_rt_tied(rt, weight))
-      tie_weight(rt, weight);
+    if (weight && bd_rt_tied(rt, weight)) tie_weight(rt, weight);
   }
 }

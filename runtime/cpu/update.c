@@ -1,5 +1,6 @@
-// The end of a step: gradients are added, synchronized, measured and clipped, weights updated. Every sum has
-// one order: uses of a weight by stage and place, ranks ascending, tensors by their number in the model.
+// The end of a step: gradients are added, synchronized, measured and clipped, weights updated.
+// Every sum has one order: uses of a weight by stage and place, ranks ascending, tensors by their
+// number in the model.
 #include "runtime/cpu/rt.h"
 
 #include "runtime/cpu/tie.h"
@@ -24,8 +25,7 @@ static own_part part_of(const bd_rt *rt, const bd_rt_weight *weight) {
   const bd_rt_local local =
       bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
   for (int a = 0; a < rt->program->axes; a++)
-    if (rt->program->zero_axes >> a & 1 && weight->layout.at[a] < 0)
-      part.zero |= 1 << a;
+    if (rt->program->zero_axes >> a & 1 && weight->layout.at[a] < 0) part.zero |= 1 << a;
   part.group = &rt->group[part.zero];
   part.elements = local.elements;
   bd_rt_part(part.elements, part.group->size, part.group->rank, &part.start, &part.count);
@@ -53,21 +53,35 @@ static void clear_padding(const bd_rt *rt, const bd_rt_weight *weight, float *gr
   int padded = 0;
   for (int d = 0; d < local.rank; d++)
     padded |= local.count[d] != local.extent[d];
-  if (!padded)
-    return;
+  if (!padded) return;
   bd_rt_local_rows(&local, clear_before, &c);
   memset(gradient + c.done, 0, (size_t)(local.elements - c.done) * sizeof(float));
 }
 
-static void add_use(const bd_rt *rt, const own_part *part, int use) {
-  float *restrict const sum = part->gradient;
-  const float *restrict const more =
-      (const float *)(const void *)(rt->arena + part->weight->gradient_offsets[use]);
-  for (int64_t i = 0; i < part->elements; i++)
+typedef struct addition {
+  float *sum;
+  const float *more;
+  int64_t count;
+} addition;
+
+static void add_grain(void *args, int64_t chunk) {
+  const addition a = *(const addition *)args;
+  const int64_t end = (chunk + 1) * GRAIN < a.count ? (chunk + 1) * GRAIN : a.count;
+  float *restrict const sum = a.sum;
+  const float *restrict const more = a.more;
+  for (int64_t i = chunk * GRAIN; i < end; i++)
     sum[i] += more[i];
 }
 
-// Uses become whole sums in the first accumulator; of a weight with a part of its own, only that part.
+static void add_use(bd_rt *rt, const own_part *part, int use) {
+  addition a = {.sum = part->gradient,
+                .more = (const float *)(const void *)(rt->arena + part->weight->gradient_offsets[use]),
+                .count = part->elements};
+  bd_rt_parallel(rt, add_grain, &a, (a.count + GRAIN - 1) / GRAIN);
+}
+
+// Uses become whole sums in the first accumulator; of a weight with a part of its own, only that
+// part.
 static void sum_uses(bd_rt *rt, const bd_rt_weight *weight) {
   const own_part part = part_of(rt, weight);
   const int axes = (1 << rt->program->axes) - 1, tied = bd_rt_tied(rt, weight);
@@ -79,8 +93,7 @@ static void sum_uses(bd_rt *rt, const bd_rt_weight *weight) {
       bd_rt_reduce_part(rt, part.group, part.elements, gradient);
     else
       bd_rt_reduce(rt, &rt->group[partial], BD_RT_SUM, part.elements, gradient, gradient);
-    if (use > 0 && !tied)
-      add_use(rt, &part, use);
+    if (use > 0 && !tied) add_use(rt, &part, use);
   }
 }
 
@@ -120,8 +133,7 @@ static double sum_squares(bd_rt *rt, const float *data, int64_t count) {
 // Of equal copies, the one on the lowest stage and at coordinates 0 counts.
 static int counts(const bd_rt *rt, const own_part *part) {
   for (int a = 0; a < rt->program->axes; a++)
-    if (part->weight->layout.at[a] < 0 && !(part->zero >> a & 1) && rt->coord[a] > 0)
-      return 0;
+    if (part->weight->layout.at[a] < 0 && !(part->zero >> a & 1) && rt->coord[a] > 0) return 0;
   return bd_rt_first_holder(rt, part->weight->global_index) == rt->stage_index;
 }
 
@@ -130,8 +142,7 @@ static double global_norm(bd_rt *rt) {
   double *const own = rt->norms + (size_t)rt->ranks * (size_t)tensors;
   memset(own, 0, (size_t)tensors * sizeof *own);
   for (int i = 0; i < rt->stage->weight_count; i++) {
-    if (!rt->stage->weights[i].gradient_count)
-      continue;
+    if (!rt->stage->weights[i].gradient_count) continue;
     const own_part part = part_of(rt, &rt->stage->weights[i]);
     if (part.count > 0 && counts(rt, &part))
       own[part.weight->global_index] = sum_squares(rt, part.gradient + part.start, part.count);
@@ -205,16 +216,13 @@ static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float clip) {
 
 double bd_rt_update(bd_rt *rt) {
   for (int i = 0; i < rt->stage->weight_count; i++)
-    if (rt->stage->weights[i].gradient_count)
-      sum_uses(rt, &rt->stage->weights[i]);
+    if (rt->stage->weights[i].gradient_count) sum_uses(rt, &rt->stage->weights[i]);
   bd_rt_tie_gradients(rt);
   const double norm = global_norm(rt);
-  if (!isfinite(norm))
-    return norm;
+  if (!isfinite(norm)) return norm;
   const double bound = rt->options.clip;
   const float clip = bound > 0 && norm + 1e-6 > bound ? (float)(bound / (norm + 1e-6)) : 1;
   for (int i = 0; i < rt->stage->weight_count; i++)
-    if (rt->stage->weights[i].gradient_count)
-      update_weight(rt, &rt->stage->weights[i], clip);
+    if (rt->stage->weights[i].gradient_count) update_weight(rt, &rt->stage->weights[i], clip);
   return norm;
 }

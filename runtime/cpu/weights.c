@@ -1,5 +1,5 @@
-// Weights from the seed or from a file. Both are defined per logical element, so every sharding holds the
-// same model.
+// Weights from the seed or from a file. Both are defined per logical element, so every sharding
+// holds the same model.
 #include "runtime/cpu/rt.h"
 
 #include "runtime/cpu/agree.h"
@@ -72,8 +72,7 @@ static void place_run(void *args, int64_t chunk) {
   for (int64_t i = chunk * RUN; i < end; i++) {
     const int64_t logical = bd_rt_stored_to_logical(p->weight, p->first + i);
     const int64_t at = logical < 0 ? -1 : bd_rt_local_find(&p->local, logical);
-    if (at >= 0)
-      p->out[at] = p->values[i];
+    if (at >= 0) p->out[at] = p->values[i];
   }
 }
 
@@ -88,10 +87,8 @@ static int load_weight(bd_rt *rt, const bd_rt_file *file, const bd_rt_tensor *te
     const int whole = weight->slice_dim < 0 && !weight->transpose && p.local.elements == elements;
     const int bad =
         bd_rt_file_read(file, tensor, p.first, p.count, raw, whole ? p.out + p.first : values);
-    if (bad)
-      return bad;
-    if (!whole)
-      bd_rt_parallel(rt, place_run, &p, (p.count + RUN - 1) / RUN);
+    if (bad) return bad;
+    if (!whole) bd_rt_parallel(rt, place_run, &p, (p.count + RUN - 1) / RUN);
   }
   return 0;
 }
@@ -101,14 +98,15 @@ static int fits(const bd_rt_tensor *tensor, const bd_rt_weight *weight) {
          !memcmp(tensor->dims, weight->stored_dims, (size_t)tensor->rank * sizeof tensor->dims[0]);
 }
 
-static int load_all(bd_rt *rt, const bd_rt_file *file, const char *path, char *message, size_t bytes) {
+static int load_all(bd_rt *rt, const bd_rt_file *file, const char *path, char *message,
+                    size_t bytes) {
   for (int i = 0; i < rt->stage->weight_count; i++) {
     const bd_rt_weight *const weight = &rt->stage->weights[i];
     const bd_rt_tensor *const tensor = bd_rt_file_find(file, weight->stored_name);
-    const char *const fault = !tensor                              ? "is missing"
-                              : !bd_rt_dtype_bytes(tensor->dtype)  ? "is not F32, BF16 or F16"
-                              : !fits(tensor, weight)              ? "has another shape"
-                                                                   : NULL;
+    const char *const fault = !tensor                             ? "is missing"
+                              : !bd_rt_dtype_bytes(tensor->dtype) ? "is not F32, BF16 or F16"
+                              : !fits(tensor, weight)             ? "has another shape"
+                                                                  : NULL;
     if (fault) {
       snprintf(message, bytes, "%s: tensor \"%s\" %s", path, weight->stored_name, fault);
       return BD_RT_EXIT_DATA;

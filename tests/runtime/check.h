@@ -16,12 +16,12 @@ static inline void check_true(const char *what, int good) {
   }
 }
 
-static inline void check_near(const char *what, const float *got, const float *expected, int64_t count,
-                              double tolerance) {
+static inline void check_near(const char *what, const float *got, const float *expected,
+                              int64_t count, double tolerance) {
   for (int64_t i = 0; i < count; i++)
     if (!(fabs((double)got[i] - expected[i]) <= tolerance * (1 + fabs((double)expected[i])))) {
-      fprintf(stderr, "FAILED: %s: element %lld is %g, not %g\n", what, (long long)i, (double)got[i],
-              (double)expected[i]);
+      fprintf(stderr, "FAILED: %s: element %lld is %g, not %g\n", what, (long long)i,
+              (double)got[i], (double)expected[i]);
       check_failures++;
       return;
     }
@@ -31,8 +31,8 @@ static inline void check_near_double(const char *what, const float *got, const d
                                      int64_t count, double tolerance) {
   for (int64_t i = 0; i < count; i++)
     if (!(fabs(got[i] - expected[i]) <= tolerance * (1 + fabs(expected[i])))) {
-      fprintf(stderr, "FAILED: %s: element %lld is %g, not %g\n", what, (long long)i, (double)got[i],
-              expected[i]);
+      fprintf(stderr, "FAILED: %s: element %lld is %g, not %g\n", what, (long long)i,
+              (double)got[i], expected[i]);
       check_failures++;
       return;
     }
@@ -42,13 +42,15 @@ static inline void check_near_double(const char *what, const float *got, const d
 static inline void check_write_text(char *out_path, size_t bytes) {
   snprintf(out_path, bytes, "/tmp/braid-check-XXXXXX");
   const int fd = mkstemp(out_path);
-  static const char text[] = "the quick brown fox jumps over the lazy dog, again and again and again";
-  if (fd < 0 || write(fd, text, sizeof text - 1) != (ssize_t)sizeof text - 1)
-    abort();
+  static const char text[] =
+      "the quick brown fox jumps over the lazy dog, again and again and again";
+  if (fd < 0 || write(fd, text, sizeof text - 1) != (ssize_t)sizeof text - 1) abort();
   close(fd);
 }
 
-static inline void check_remove(const char *path) { unlink(path); }
+static inline void check_remove(const char *path) {
+  unlink(path);
+}
 
 static inline int check_result(int status) {
   return status ? status : check_failures ? 1 : 0;

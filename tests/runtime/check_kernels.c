@@ -1,6 +1,6 @@
 // Kernels of the CPU runtime against naive double loops, from inside a program of the form that the
-// compiler emits. Run: mpirun --allow-run-as-root --oversubscribe -n 1 check_kernels. Exit 0: all agree.
-// Link: every source of runtime/cpu.mk, with its flags.
+// compiler emits. Run: mpirun --allow-run-as-root --oversubscribe -n 1 check_kernels. Exit 0: all
+// agree. Link: every source of runtime/cpu.mk, with its flags.
 #include "runtime/braid_rt.h"
 #include "runtime/cpu/exp.h"
 #include "tests/runtime/check.h"
@@ -21,8 +21,7 @@ static float *numbers(int64_t count, unsigned seed) {
 
 static double *zeros(int64_t count) {
   double *const x = calloc(count > 0 ? (size_t)count : 1, sizeof *x);
-  if (!x)
-    abort();
+  if (!x) abort();
   return x;
 }
 
@@ -34,7 +33,8 @@ static float *cleared(int64_t count) {
 
 static void check_gemm(bd_rt *rt, bd_rt_gemm s) {
   const int64_t a_size = (s.m + 1) * (s.k + 3) * (s.batch + 1);
-  const int64_t b_size = (s.k + 1) * (s.n + 3) * (s.batch + 1), size = s.m * (s.n + 3) * (s.batch + 1);
+  const int64_t b_size = (s.k + 1) * (s.n + 3) * (s.batch + 1),
+                size = s.m * (s.n + 3) * (s.batch + 1);
   float *const a = numbers(a_size, 1), *const b = numbers(b_size, 2), *const out = numbers(size, 3);
   float *const expected = numbers(size, 3);
   for (int64_t z = 0; z < s.batch; z++)
@@ -52,7 +52,8 @@ static void check_gemm(bd_rt *rt, bd_rt_gemm s) {
 }
 
 static void check_gemms(bd_rt *rt) {
-  static const int64_t sizes[][3] = {{1, 1, 1}, {5, 7, 3}, {64, 100, 33}, {130, 1, 17}, {1, 90, 8}, {9, 5000, 4}, {6, 5, 0}};
+  static const int64_t sizes[][3] = {{1, 1, 1},  {5, 7, 3},    {64, 100, 33}, {130, 1, 17},
+                                     {1, 90, 8}, {9, 5000, 4}, {6, 5, 0}};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
     for (int how = 0; how < 8; how++) {
       const int64_t m = sizes[i][0], n = sizes[i][1], k = sizes[i][2], batch = how & 1 ? 3 : 1;
@@ -88,8 +89,8 @@ typedef struct attention_case {
 } attention_case;
 
 // Output, log-sum-exp and the gradients of sum(dout * out), in double.
-static void naive_attention(const attention_case *c, double *out, double *lse, double *dq, double *dk,
-                            double *dv) {
+static void naive_attention(const attention_case *c, double *out, double *lse, double *dq,
+                            double *dk, double *dv) {
   const bd_rt_attention *const s = &c->s;
   double *const p = calloc((size_t)s->tk, sizeof *p), *const dp = calloc((size_t)s->tk, sizeof *dp);
   double *const mask = calloc((size_t)s->tk, sizeof *mask);
@@ -110,8 +111,10 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
           if (s->dropout > 0)
             mask[j] = uniform(c->random.seed, c->random.step, s->site, (uint32_t)c->random.call,
                               (uint64_t)(s->first_sample + b),
-                              (uint64_t)(((s->first_head + h) * s->tq + i) * s->tk + j)) < (double)s->dropout
-                          ? 0 : 1 / (1 - (double)s->dropout);
+                              (uint64_t)(((s->first_head + h) * s->tq + i) * s->tk + j)) <
+                              (double)s->dropout
+                          ? 0
+                          : 1 / (1 - (double)s->dropout);
         }
         for (int64_t j = 0; j < seen; j++)
           sum += p[j] = exp(p[j] - most);
@@ -172,8 +175,18 @@ static void check_attentions(bd_rt *rt) {
       {.batch = 2, .tq = 130, .tk = 70, .heads = 2, .kv_heads = 1, .d = 12},
       {.batch = 1, .tq = 70, .tk = 300, .heads = 2, .kv_heads = 2, .d = 12},
       {.batch = 1, .tq = 70, .tk = 300, .heads = 2, .kv_heads = 2, .d = 12, .causal = 1},
-      {.batch = 2, .tq = 129, .tk = 129, .heads = 2, .kv_heads = 2, .d = 4, .causal = 1,
-       .dropout = 0.3f, .site = 9, .first_sample = 6, .first_head = 2, .total_heads = 8},
+      {.batch = 2,
+       .tq = 129,
+       .tk = 129,
+       .heads = 2,
+       .kv_heads = 2,
+       .d = 4,
+       .causal = 1,
+       .dropout = 0.3f,
+       .site = 9,
+       .first_sample = 6,
+       .first_head = 2,
+       .total_heads = 8},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
     for (int64_t pad = 0; pad < 2; pad++) {
@@ -202,8 +215,7 @@ static void check_embed(bd_rt *rt) {
   for (int i = 0; i < COUNT; i++)
     ids[i] = i * 7 % 31;
   for (int accumulate = 1; accumulate >= 0; accumulate--) {
-    if (!accumulate)
-      memset(expected, 0, ROWS * C * sizeof *expected);
+    if (!accumulate) memset(expected, 0, ROWS * C * sizeof *expected);
     for (int i = 0; i < COUNT; i++)
       for (int j = 0; j < C && ids[i] >= START && ids[i] < START + ROWS; j++)
         expected[(ids[i] - START) * C + j] += dout[i * C + j];
@@ -220,8 +232,7 @@ static double conv_at(const bd_rt_conv *s, const float *x, const float *w, int64
   for (int64_t k = 0; k < c * s->kh * s->kw; k++) {
     const int64_t h = i * s->stride_h - s->pad_h + k / s->kw % s->kh;
     const int64_t v = j * s->stride_w - s->pad_w + k % s->kw;
-    if (h < 0 || h >= s->h || v < 0 || v >= s->w)
-      continue;
+    if (h < 0 || h >= s->h || v < 0 || v >= s->w) continue;
     const int64_t at = ((n * s->c + base + k / s->kw / s->kh) * s->h + h) * s->w + v;
     const int64_t weight = o * c * s->kh * s->kw + k;
     const double g = dy[((n * s->o + o) * s->oh + i) * s->ow + j];
@@ -233,7 +244,8 @@ static double conv_at(const bd_rt_conv *s, const float *x, const float *w, int64
 }
 
 static void check_conv(bd_rt *rt, bd_rt_conv s) {
-  s.oh = (s.h + 2 * s.pad_h - s.kh) / s.stride_h + 1, s.ow = (s.w + 2 * s.pad_w - s.kw) / s.stride_w + 1;
+  s.oh = (s.h + 2 * s.pad_h - s.kh) / s.stride_h + 1,
+  s.ow = (s.w + 2 * s.pad_w - s.kw) / s.stride_w + 1;
   const int64_t xs = s.n * s.c * s.h * s.w, ws = s.o * s.c / s.groups * s.kh * s.kw;
   const int64_t ys = s.n * s.o * s.oh * s.ow;
   float *const x = numbers(xs, 1), *const w = numbers(ws, 2), *const dy = numbers(ys, 3);
@@ -241,8 +253,8 @@ static void check_conv(bd_rt *rt, bd_rt_conv s) {
   double *const ey = zeros(ys), *const ex = zeros(xs);
   double *const ew = zeros(ws);
   for (int64_t i = 0; i < ys; i++)
-    ey[i] = conv_at(&s, x, w, i / s.ow / s.oh / s.o, i / s.ow / s.oh % s.o, i / s.ow % s.oh, i % s.ow,
-                    dy, ex, ew);
+    ey[i] = conv_at(&s, x, w, i / s.ow / s.oh / s.o, i / s.ow / s.oh % s.o, i / s.ow % s.oh,
+                    i % s.ow, dy, ex, ew);
   bd_rt_conv2d_f32(rt, &s, x, w, y);
   bd_rt_conv2d_dx_f32(rt, &s, dy, w, dx);
   bd_rt_conv2d_dw_f32(rt, &s, x, dy, 0, dw);
@@ -257,8 +269,16 @@ static void check_conv(bd_rt *rt, bd_rt_conv s) {
 }
 
 static void check_pool(bd_rt *rt) {
-  const bd_rt_conv s = {.n = 1, .c = 2, .h = 4, .w = 4, .kh = 2, .kw = 2, .oh = 2, .ow = 2,
-                        .stride_h = 2, .stride_w = 2};
+  const bd_rt_conv s = {.n = 1,
+                        .c = 2,
+                        .h = 4,
+                        .w = 4,
+                        .kh = 2,
+                        .kw = 2,
+                        .oh = 2,
+                        .ow = 2,
+                        .stride_h = 2,
+                        .stride_w = 2};
   float x[32], y[8], dx[32], dy[8] = {1, 2, 3, 4, 5, 6, 7, 8}, expected[8], gradient[32] = {0};
   for (int i = 0; i < 32; i++)
     x[i] = (float)(i % 16 == 5 ? 5 : i % 4 + i / 8);
@@ -282,23 +302,62 @@ static void step(bd_rt *rt) {
   check_gemms(rt);
   check_attentions(rt);
   check_embed(rt);
-  check_conv(rt, (bd_rt_conv){.n = 2, .c = 4, .h = 9, .w = 7, .o = 6, .kh = 3, .kw = 3, .stride_h = 1,
-                              .stride_w = 1, .pad_h = 1, .pad_w = 1, .groups = 1});
-  check_conv(rt, (bd_rt_conv){.n = 1, .c = 4, .h = 70, .w = 80, .o = 6, .kh = 5, .kw = 3, .stride_h = 2,
-                              .stride_w = 3, .pad_h = 2, .pad_w = 0, .groups = 2});
-  check_conv(rt, (bd_rt_conv){.n = 1, .c = 300, .h = 6, .w = 6, .o = 3, .kh = 3, .kw = 3, .stride_h = 1,
-                              .stride_w = 1, .pad_h = 1, .pad_w = 1, .groups = 1});
+  check_conv(rt, (bd_rt_conv){.n = 2,
+                              .c = 4,
+                              .h = 9,
+                              .w = 7,
+                              .o = 6,
+                              .kh = 3,
+                              .kw = 3,
+                              .stride_h = 1,
+                              .stride_w = 1,
+                              .pad_h = 1,
+                              .pad_w = 1,
+                              .groups = 1});
+  check_conv(rt, (bd_rt_conv){.n = 1,
+                              .c = 4,
+                              .h = 70,
+                              .w = 80,
+                              .o = 6,
+                              .kh = 5,
+                              .kw = 3,
+                              .stride_h = 2,
+                              .stride_w = 3,
+                              .pad_h = 2,
+                              .pad_w = 0,
+                              .groups = 2});
+  check_conv(rt, (bd_rt_conv){.n = 1,
+                              .c = 300,
+                              .h = 6,
+                              .w = 6,
+                              .o = 3,
+                              .kh = 3,
+                              .kw = 3,
+                              .stride_h = 1,
+                              .stride_w = 1,
+                              .pad_h = 1,
+                              .pad_w = 1,
+                              .groups = 1});
   check_pool(rt);
 }
 
 int main(int argc, char **argv) {
   const bd_rt_stage stage = {.arena_bytes = 256, .step = step};
-  const bd_rt_program program = {.version = BD_RT_VERSION, .model = "kernels", .stages = 1, .axes = 1,
-                                 .mesh = {1}, .threads_per_rank = argc > 1 ? 3 : 2, .global_batch = 1,
-                                 .micro_batch = 1, .sequence = 4, .vocabulary = 256, .stage = &stage};
+  const bd_rt_program program = {.version = BD_RT_VERSION,
+                                 .model = "kernels",
+                                 .stages = 1,
+                                 .axes = 1,
+                                 .mesh = {1},
+                                 .threads_per_rank = argc > 1 ? 3 : 2,
+                                 .global_batch = 1,
+                                 .micro_batch = 1,
+                                 .sequence = 4,
+                                 .vocabulary = 256,
+                                 .stage = &stage};
   char data[64];
   check_write_text(data, sizeof data);
-  char *arguments[] = {argv[0], (char[]){"--steps=1"}, (char[]){"--data"}, data, (char[]){"--tokenizer=bytes"}, NULL};
+  char *arguments[] = {argv[0], (char[]){"--steps=1"},         (char[]){"--data"},
+                       data,    (char[]){"--tokenizer=bytes"}, NULL};
   const int status = bd_rt_main(5, arguments, &program);
   check_remove(data);
   return check_result(status);
