@@ -35,7 +35,7 @@ rm -f "$metrics"
 "$braid" run "$out" --data "$text" --tokenizer bytes --steps "$steps" --lr 6e-4 --warmup 5 --metrics "$metrics"
 
 say "the loss"
-python3 "$root/scripts/loss_curve.py" "$metrics"
+"$root/scripts/loss-curve.sh" "$metrics"
 
 cat <<END
 
