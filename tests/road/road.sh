@@ -1,0 +1,111 @@
+# Steps shared by the road tests: plan, build, train, compare. Sourced with $braid and $here set, in an
+# empty working folder. A failed comparison is counted and told; a failed step ends the test.
+failures=0
+fail() {
+  echo "FAIL: $*"
+  failures=$((failures + 1))
+}
+
+finish() {
+  [ "$failures" = 0 ] || { echo "$failures comparisons failed"; exit 1; }
+  echo "all agree"
+}
+
+# A fixed text of small words, 20000 bytes.
+write_text() {
+  awk 'BEGIN {
+    state = 7
+    for (i = 0; i < 20000; i++) {
+      state = (state * 1103 + 12345) % 65521
+      printf "%s", state % 61 == 0 ? "\n" : state % 7 == 0 ? " " : substr("etaoinshrdlucmf", state % 15 + 1, 1)
+    }
+  }' >"$1"
+}
+
+# NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT -> NAME.json
+plan_model() {
+  local name=$1 zero=$8 cut=${10} pins=()
+  [ "$4" = - ] || pins+=(--stages "$4")
+  [ "$5" = - ] || pins+=(--mesh "$5")
+  [ "$6" = - ] || pins+=(--micro-batch "$6")
+  [ "$7" = - ] || pins+=(--schedule "$7")
+  [ "$9" = - ] || pins+=(--recompute "$9")
+  [ "$cut" != - ] || [ "$zero" = - ] || pins+=(--zero "$zero")
+  "$braid" compile "$2" --devices "$3" --global-batch "${batch:-8}" "${pins[@]}" --emit plan -o "$name.json"
+  echo "$2" >"$name.model"
+  echo "$3" >"$name.ranks"
+  [ "$cut" = - ] && return
+  awk -v cut="$cut" -v zero="${zero#-}" -f "$here/cut.awk" "$name.json" >"$name.cut"
+  mv "$name.cut" "$name.json"
+}
+
+ranks_of() { cat "$1.ranks"; }
+
+# Builds the folder NAME from NAME.json. The runtime's objects, the same in every folder, are built once.
+build() {
+  "$braid" compile "$(cat "$1.model")" --devices "$(ranks_of "$1")" --plan "$1.json" --emit c -o "$1"
+  if [ -d objects ]; then
+    mkdir -p "$1/build"
+    cp -r objects "$1/build/runtime"
+    find "$1/build/runtime" -name '*.o' -exec touch {} +
+  fi
+  make -s -j2 -C "$1" train
+  [ -d objects ] || cp -r "$1/build/runtime" objects
+}
+
+# NAME RANKS STEPS
+train() {
+  mpirun --allow-run-as-root --oversubscribe -n "$2" "$1/train" --steps "$3" --data text.txt --seed 1 \
+    --metrics "$1/metrics.jsonl" --report "$1/report.json" --save "$1/weights.safetensors" 2>"$1/log" </dev/null ||
+    { echo "FAIL: $1 does not train:"; tail -5 "$1/log"; exit 1; }
+}
+
+# Every loss of NAME within 2e-5 of LIKE's, relatively.
+check_losses() {
+  awk -v like="$1" -v name="$2" '
+    { loss = $0; sub(/.*"loss": /, "", loss); sub(/,.*/, "", loss) }
+    FNR == NR { expected[FNR] = loss; steps = FNR; next }
+    { gap = loss / expected[FNR] - 1; if (gap < 0) gap = -gap; if (!(gap <= worst)) { worst = gap; at = FNR } }
+    END {
+      printf "%-16s %d steps, loss %s, largest difference from %s %.2g\n", name, FNR, loss, like, worst
+      exit !(FNR == steps && steps > 1 && worst <= 2e-5)
+    }' "$1/metrics.jsonl" "$2/metrics.jsonl" || fail "$2 departs from $1"
+}
+
+# The same losses, gradient norms and final weights, bit for bit.
+check_bits() {
+  local first=$1 name
+  for name in "${@:2}"; do
+    cut -d, -f1-3 "$first/metrics.jsonl" | cmp -s - <(cut -d, -f1-3 "$name/metrics.jsonl") ||
+      fail "$name and $first differ in the bits of their losses or gradient norms"
+    cmp -s "$first/weights.safetensors" "$name/weights.safetensors" ||
+      fail "$name and $first differ in the bits of their weights"
+  done
+}
+
+# The arena of every rank is the plan's, and a rank's peak is at most 128 MiB above it.
+check_memory() {
+  awk -v name="$1" '
+    { gsub(/"/, ""); gsub(/[,{}]/, " ") }
+    FNR == NR { for (i = 1; i < NF; i++) if ($i == "arena_bytes:") planned[stages++] = $(i + 1); next }
+    / rank: / {
+      for (i = 1; i < NF; i++) value[$i] = $(i + 1)
+      ranks++
+      if (value["arena_bytes:"] != planned[value["stage:"]]) {
+        printf "rank %d: the arena has %d bytes, the plan says %d\n", value["rank:"], value["arena_bytes:"],
+               planned[value["stage:"]]
+        bad = 1
+      }
+      if (value["peak_rss_bytes:"] > value["arena_bytes:"] + 134217728) {
+        printf "rank %d: %d bytes at its peak, the arena has %d\n", value["rank:"],
+               value["peak_rss_bytes:"], value["arena_bytes:"]
+        bad = 1
+      }
+    }
+    END { exit bad || !ranks }' "$1/plan.json" "$1/report.json" || fail "$1 does not keep to its memory"
+}
+
+# WHAT PATTERN: some plan that was built has a line of this pattern.
+check_covered() {
+  cat ./*/plan.json | grep -q -- "$2" || fail "the set does not show that $1"
+}
