@@ -31,7 +31,8 @@ static bool is_trivial(const bd_contract_letter *letter) {
 }
 
 // The letter that continues the group outwards: its stride is the group's extent in every tensor.
-static int next_slower(const bd_contract *c, int kind, const bd_contract_group *group, int64_t extent) {
+static int next_slower(const bd_contract *c, int kind, const bd_contract_group *group,
+                       int64_t extent) {
   for (int i = 0; i < c->letter_count; ++i) {
     if (is_trivial(&c->letter[i]) || kind_of(&c->letter[i], c->swapped) != kind) continue;
     bool fits = true;
@@ -138,7 +139,8 @@ static void list_outer(bd_contract *c) {
     }
 }
 
-void bd_contract_plan(int letter_count, const bd_contract_letter *letters, bd_contract *out_contract) {
+void bd_contract_plan(int letter_count, const bd_contract_letter *letters,
+                      bd_contract *out_contract) {
   bd_contract c = {.letter_count = letter_count};
   assert(letter_count <= BD_CONTRACT_LETTERS);
   memcpy(c.letter, letters, (size_t)letter_count * sizeof *letters);
@@ -151,15 +153,23 @@ void bd_contract_plan(int letter_count, const bd_contract_letter *letters, bd_co
   list_outer(out_contract);
 }
 
-static int64_t at_least_one(int64_t value) { return value > 0 ? value : 1; }
+static int64_t at_least_one(int64_t value) {
+  return value > 0 ? value : 1;
+}
 
 bd_contract_strides bd_contract_get_strides(const bd_contract *contract) {
   const bd_contract_group *batch = &contract->group[BD_CONTRACT_BATCH],
-                          *m = &contract->group[BD_CONTRACT_M], *n = &contract->group[BD_CONTRACT_N],
+                          *m = &contract->group[BD_CONTRACT_M],
+                          *n = &contract->group[BD_CONTRACT_N],
                           *k = &contract->group[BD_CONTRACT_K];
-  bd_contract_strides s = {.a_m = m->stride[A], .a_k = k->stride[A], .a_batch = batch->stride[A],
-                           .b_k = k->stride[B], .b_n = n->stride[B], .b_batch = batch->stride[B],
-                           .out_m = m->stride[OUT], .out_batch = batch->stride[OUT]};
+  bd_contract_strides s = {.a_m = m->stride[A],
+                           .a_k = k->stride[A],
+                           .a_batch = batch->stride[A],
+                           .b_k = k->stride[B],
+                           .b_n = n->stride[B],
+                           .b_batch = batch->stride[B],
+                           .out_m = m->stride[OUT],
+                           .out_batch = batch->stride[OUT]};
   int64_t m_extent = bd_contract_extent(contract, BD_CONTRACT_M),
           n_extent = bd_contract_extent(contract, BD_CONTRACT_N),
           k_extent = bd_contract_extent(contract, BD_CONTRACT_K);

@@ -24,13 +24,14 @@ typedef enum bd_contract_group_kind {
 
 // Letters that act as one loop: their strides collapse. Only the slowest may be partly valid.
 typedef struct bd_contract_group {
-  int count; // of letters; 0: the loop has extent 1
+  int count;                       // of letters; 0: the loop has extent 1
   int letter[BD_CONTRACT_LETTERS]; // indices, slowest first
   int64_t stride[3];
 } bd_contract_group;
 
-// How to run the contraction: for all combinations of the `outer` letters, one batched product. Outer
-// letters that are summed come last (innermost), so that an element's terms are added in a row.
+// How to run the contraction: for all combinations of the `outer` letters, one batched product.
+// Outer letters that are summed come last (innermost), so that an element's terms are added in a
+// row.
 typedef struct bd_contract {
   int letter_count;
   bd_contract_letter letter[BD_CONTRACT_LETTERS];
@@ -40,8 +41,10 @@ typedef struct bd_contract {
   int outer[BD_CONTRACT_LETTERS];
 } bd_contract;
 
-// `letters` describe the rule; chooses the largest products whose strides a matrix product can take.
-void bd_contract_plan(int letter_count, const bd_contract_letter *letters, bd_contract *out_contract);
+// `letters` describe the rule; chooses the largest products whose strides a matrix product can
+// take.
+void bd_contract_plan(int letter_count, const bd_contract_letter *letters,
+                      bd_contract *out_contract);
 
 // The strides of a product, in the order of bd_rt_gemm, made legal where a loop has extent 1.
 typedef struct bd_contract_strides {

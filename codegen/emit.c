@@ -8,7 +8,8 @@ void bd_emit_kernel_header(const bd_emitter *emitter, bd_text *text) {
       "// Generated kernels (kernels.s; to read: kernels.ll) and how they run.\n"
       "#ifndef KERNELS_H\n#define KERNELS_H\n#include \"runtime/braid_rt.h\"\n#include <stddef.h>\n"
       "#include <string.h>\n\n"
-      "typedef void kernel(char *const *buffers, const int64_t *range, const bd_rt_random *random,\n"
+      "typedef void kernel(char *const *buffers, const int64_t *range, const bd_rt_random "
+      "*random,\n"
       "                    const float *scalars, int64_t chunk);\n"
       "typedef int64_t kernel_chunks(const int64_t *range);\n\n");
   for (int i = 0; i < emitter->kernel_count; ++i)
@@ -80,8 +81,10 @@ static bd_status emit_stage(bd_emitter *e, const bd_layout *layout, const char *
   for (int i = 0; i < e->module->function_count; ++i)
     if (is_called(e, e->module->functions[i])) BD_TRY(bd_emit_function(e, i));
   BD_TRY(bd_emit_stage_main(e));
-  bd_text_addf(&whole, "// Pipeline stage %d of %d: one micro-batch forward and backward, and a step.\n"
-                       "#include \"kernels.h\"\n", layout->stage, e->module->stages);
+  bd_text_addf(&whole,
+               "// Pipeline stage %d of %d: one micro-batch forward and backward, and a step.\n"
+               "#include \"kernels.h\"\n",
+               layout->stage, e->module->stages);
   add_parts(e, &whole);
   if (tables.length > 0) bd_text_add(&whole, "\n");
   bd_text_add_n(&whole, tables.data, tables.length);
@@ -94,8 +97,9 @@ static bd_status emit_all(bd_emitter *e, const char *folder) {
   bd_text program = bd_text_init(e->ctx->arena), header = bd_text_init(e->ctx->arena),
           makefile = bd_text_init(e->ctx->arena);
   for (int s = 0; s < e->module->stages; ++s)
-    BD_TRY(bd_layout_of_stage(e->ctx, e->module, s, e->plan->schedule, bd_plan_micro_batches(e->plan),
-                              e->plan->optimizer, e->plan->zero_axes, &layouts[s]));
+    BD_TRY(bd_layout_of_stage(e->ctx, e->module, s, e->plan->schedule,
+                              bd_plan_micro_batches(e->plan), e->plan->optimizer,
+                              e->plan->zero_axes, &layouts[s]));
   for (int s = 0; s < e->module->stages; ++s)
     BD_TRY(emit_stage(e, &layouts[s], folder));
   BD_TRY(bd_emit_program(e, layouts, &program));
@@ -110,7 +114,8 @@ static bd_status emit_all(bd_emitter *e, const char *folder) {
 bd_status bd_emit(bd_ctx *ctx, const bd_module *exec, const bd_plan *plan,
                   const bd_emit_options *options) {
   if (options->cuda)
-    return bd_fail(ctx, BD_UNSUPPORTED, BD_NOWHERE, "programs are emitted for CPU ranks; use --target cpu");
+    return bd_fail(ctx, BD_UNSUPPORTED, BD_NOWHERE,
+                   "programs are emitted for CPU ranks; use --target cpu");
   bd_emitter e = {.ctx = ctx, .module = bd_module_clone(ctx, exec), .plan = plan};
   e.step_kernel = BD_NEW_ARRAY(ctx->arena, int *, exec->function_count);
   e.sum_kernel = BD_NEW_ARRAY(ctx->arena, int, exec->main->op_count);

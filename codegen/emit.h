@@ -1,11 +1,13 @@
-// What the writers of C share: the module, the kernels given out so far, and the file being written.
+// What the writers of C share: the module, the kernels given out so far, and the file being
+// written.
 #ifndef BD_CODEGEN_EMIT_H
 #define BD_CODEGEN_EMIT_H
 #include "codegen/codegen.h"
 #include "codegen/kernel/kernel.h"
 #include "ir/layout.h"
 
-// A logical extent split over mesh axes: where a rank's part starts and how long it is, known at start.
+// A logical extent split over mesh axes: where a rank's part starts and how long it is, known at
+// start.
 typedef struct bd_emit_range {
   int64_t extent;
   uint32_t axes;
@@ -17,7 +19,8 @@ typedef struct bd_emitter {
   const bd_plan *plan;
   bd_kernel_set *kernels;
   int kernel_count;
-  int **step_kernel; // per function of the module, per step: its kernel's number, or -1; NULL until seen
+  int **step_kernel; // per function of the module, per step: its kernel's number, or -1; NULL until
+                     // seen
   int *sum_kernel;   // per op of main: the kernel of a sum of gradients, or -1
   // Of the stage being written:
   bd_layout layout;
@@ -73,12 +76,13 @@ void bd_emit_collective(bd_emitter *emitter, bd_text *text, const bd_function *f
 // forward, backward and the step of the stage.
 BD_NODISCARD bd_status bd_emit_stage_main(bd_emitter *emitter);
 
-// Integers over the iterations of a loop as one C expression: a constant, `base + i * stride`, or an entry
-// of a table.
+// Integers over the iterations of a loop as one C expression: a constant, `base + i * stride`, or
+// an entry of a table.
 void bd_emit_series(bd_emitter *emitter, bd_text *text, const int64_t *values, int count);
 
 // main.c: the tables of weights and stages.
-BD_NODISCARD bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text *text);
+BD_NODISCARD bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts,
+                                       bd_text *text);
 void bd_emit_makefile(const bd_emitter *emitter, bd_text *text);
 void bd_emit_kernel_header(const bd_emitter *emitter, bd_text *text);
 #endif

@@ -37,7 +37,8 @@ static int read_letters(writer *w, bd_contract_letter letters[BD_CONTRACT_LETTER
       int64_t extent = bd_extent(value->type.dims[d], e->module->micro_batch);
       stride /= local.dims[d];
       letters[i].padded = local.dims[d];
-      letters[i].full = local.dims[d] * bd_sharding_parts(&e->module->mesh, &value->sharding, d) == extent;
+      letters[i].full =
+          local.dims[d] * bd_sharding_parts(&e->module->mesh, &value->sharding, d) == extent;
       letters[i].in[tensor] = true;
       letters[i].stride[tensor] = stride;
       w->count[i] = bd_emit_dim_count(e, value, d);
@@ -67,7 +68,9 @@ static void add_extent(const writer *w, bd_contract_group_kind kind) {
   if (rest != 1) bd_text_addf(text, " * %lld", (long long)rest);
 }
 
-static bool is_summed(const writer *w, int letter) { return !w->contract.letter[letter].in[2]; }
+static bool is_summed(const writer *w, int letter) {
+  return !w->contract.letter[letter].in[2];
+}
 
 static void add_outer_loops(const writer *w) {
   bd_text *text = w->body->text;
@@ -95,7 +98,8 @@ static void add_accumulate(const writer *w, bool accumulates) {
   for (int i = 0; i < w->contract.outer_count; ++i) {
     int letter = w->contract.outer[i];
     if (accumulates || !is_summed(w, letter)) continue;
-    bd_text_addf(text, "%s%c > 0", any ? " || " : ", .accumulate = ", w->contract.letter[letter].letter);
+    bd_text_addf(text, "%s%c > 0",
+                 any ? " || " : ", .accumulate = ", w->contract.letter[letter].letter);
     any = true;
   }
   if (accumulates) bd_text_add(text, ", .accumulate = 1");
@@ -130,8 +134,8 @@ static void add_zero(const writer *w, bool accumulates) {
   for (int i = 0; i < w->contract.outer_count; ++i) {
     int letter = w->contract.outer[i];
     if (accumulates || !is_summed(w, letter) || w->contract.letter[letter].full) continue;
-    int64_t bytes = bd_emit_elements(w->body->emitter->module,
-                                     &w->body->function->values[w->op->out[0]]) * 4;
+    int64_t bytes =
+        bd_emit_elements(w->body->emitter->module, &w->body->function->values[w->op->out[0]]) * 4;
     bd_text_addf(w->body->text, "  if (%s == 0) memset(v%d, 0, %lld);\n", w->count[letter],
                  w->op->out[0], (long long)bytes);
   }

@@ -101,8 +101,8 @@ BD_NODISCARD static bd_status add_kernel_step(const bd_emit_body *body, const bd
                              random ? "random" : "NULL");
 }
 
-BD_NODISCARD static bd_status add_step(const bd_emit_body *body, int function, const bd_fusion *fusion,
-                                       int step) {
+BD_NODISCARD static bd_status add_step(const bd_emit_body *body, int function,
+                                       const bd_fusion *fusion, int step) {
   add_comment(body, fusion, step);
   int number = body->emitter->step_kernel[function][step];
   if (number >= 0) return add_kernel_step(body, fusion, step, number);

@@ -42,9 +42,15 @@ bd_status bd_emit_sum_kernel(bd_emitter *emitter, int op) {
     }
   const bd_op *sum = &main->ops[op];
   bool accumulate = false;
-  bd_kernel kernel = {.module = emitter->module, .function = main, .first_op = op, .op_count = 1,
-                      .in_count = sum->in[0] == sum->in[1] ? 1 : 2, .out_count = 1,
-                      .in = sum->in, .out = sum->out, .accumulate = &accumulate};
+  bd_kernel kernel = {.module = emitter->module,
+                      .function = main,
+                      .first_op = op,
+                      .op_count = 1,
+                      .in_count = sum->in[0] == sum->in[1] ? 1 : 2,
+                      .out_count = 1,
+                      .in = sum->in,
+                      .out = sum->out,
+                      .accumulate = &accumulate};
   BD_TRY(add_kernel(emitter, &kernel));
   emitter->sum_kernel[op] = kernel.number;
   return BD_OK;
@@ -56,8 +62,7 @@ static uint32_t loop_axes(const bd_emitter *e, const bd_function *f, const bd_op
   uint32_t axes = 0;
   for (int i = 0; i < op->in_count; ++i)
     for (int d = 0; d < f->values[op->in[i]].type.rank; ++d)
-      if (map->in[i][d] == loop)
-        axes |= bd_emit_axes(e->module, &f->values[op->in[i]].sharding, d);
+      if (map->in[i][d] == loop) axes |= bd_emit_axes(e->module, &f->values[op->in[i]].sharding, d);
   for (int i = 0; i < op->out_count; ++i)
     for (int d = 0; d < f->values[op->out[i]].type.rank; ++d)
       if (map->out[i][d] == loop)

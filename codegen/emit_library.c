@@ -34,7 +34,8 @@ static void add_attention_shape(const bd_emit_body *body, const bd_op *op, const
   bd_text_add_double(text, bd_op_real(op, "scale", 1));
   bd_text_add(text, ", .dropout = ");
   bd_text_add_double(text, dropout);
-  bd_text_addf(text, ", .causal = %d,\n      .site = %lld, .first_sample = random->first_sample + %s, ",
+  bd_text_addf(text,
+               ", .causal = %d,\n      .site = %lld, .first_sample = random->first_sample + %s, ",
                bd_op_int(op, "causal", 0) != 0, (long long)bd_op_int(op, "site", 0),
                bd_emit_dim_start(e, q, 0));
   bd_text_addf(text, ".first_head = %s, .total_heads = %lld}", bd_emit_dim_start(e, q, 2),
@@ -71,8 +72,10 @@ static bd_status embed_dw(const bd_emit_body *body, const bd_op *op) {
   int64_t run = 1; // tokens after it
   for (int d = local.rank - 1; d > 0 && looped < 0; --d) {
     int parts = bd_sharding_parts(&e->module->mesh, &ids->sharding, d);
-    if (local.dims[d] * parts != whole(body, ids, d)) looped = d;
-    else run *= local.dims[d];
+    if (local.dims[d] * parts != whole(body, ids, d))
+      looped = d;
+    else
+      run *= local.dims[d];
   }
   bd_text *text = body->text;
   if (looped < 0) {
@@ -83,20 +86,22 @@ static bd_status embed_dw(const bd_emit_body *body, const bd_op *op) {
     return BD_OK;
   }
   if (looped != 1)
-    return bd_fail(e->ctx, BD_UNSUPPORTED, op->loc, "embed_dw of ids split along dimension %d", looped);
+    return bd_fail(e->ctx, BD_UNSUPPORTED, op->loc, "embed_dw of ids split along dimension %d",
+                   looped);
   int64_t stride = local.dims[1] * run;
   bd_text_addf(text, "  for (int64_t i = 0; i < %s; ++i)\n", bd_emit_dim_count(e, ids, 0));
-  bd_text_addf(text,
-               "    bd_rt_embed_dw_f32(rt, (int32_t *)v%d + i * %lld, (float *)v%d + i * %lld, %s * "
-               "%lld, %lld, %s, %s, %s, v%d);\n",
-               op->in[1], (long long)stride, op->in[0], (long long)(stride * c),
-               bd_emit_dim_count(e, ids, 1), (long long)run, (long long)c,
-               bd_emit_dim_start(e, table, 0), bd_emit_dim_count(e, table, 0),
-               accumulates ? "1" : "i > 0", op->out[0]);
+  bd_text_addf(
+      text,
+      "    bd_rt_embed_dw_f32(rt, (int32_t *)v%d + i * %lld, (float *)v%d + i * %lld, %s * "
+      "%lld, %lld, %s, %s, %s, v%d);\n",
+      op->in[1], (long long)stride, op->in[0], (long long)(stride * c),
+      bd_emit_dim_count(e, ids, 1), (long long)run, (long long)c, bd_emit_dim_start(e, table, 0),
+      bd_emit_dim_count(e, table, 0), accumulates ? "1" : "i > 0", op->out[0]);
   return BD_OK;
 }
 
-// Images and filters of a convolution or pooling, whatever the direction: which values are x, w and y.
+// Images and filters of a convolution or pooling, whatever the direction: which values are x, w and
+// y.
 typedef struct window {
   const bd_value *x, *w, *y;
 } window;
@@ -138,7 +143,8 @@ static bd_status add_window(const bd_emit_body *body, const bd_op *op, window at
   return BD_OK;
 }
 
-static bd_status add_window_call(const bd_emit_body *body, const bd_op *op, const char *name, window at) {
+static bd_status add_window_call(const bd_emit_body *body, const bd_op *op, const char *name,
+                                 window at) {
   bd_text_addf(body->text, "  bd_rt_%s_f32(rt, ", name);
   BD_TRY(add_window(body, op, at));
   bd_text_add(body->text, ",\n      ");
@@ -186,13 +192,20 @@ static bd_status collective(const bd_emit_body *body, const bd_op *op) {
 typedef bd_status (*writer)(const bd_emit_body *body, const bd_op *op);
 
 static const writer writers[BD_OP_KIND_COUNT] = {
-    [BD_OP_CONTRACT] = bd_emit_contract,  [BD_OP_ATTENTION] = attention,
-    [BD_OP_ATTENTION_GRAD] = attention,   [BD_OP_EMBED_DW] = embed_dw,
-    [BD_OP_CONV2D] = conv2d,              [BD_OP_CONV2D_DX] = conv2d_dx,
-    [BD_OP_CONV2D_DW] = conv2d_dw,        [BD_OP_MAXPOOL2D] = maxpool2d,
-    [BD_OP_MAXPOOL2D_GRAD] = maxpool2d_grad, [BD_OP_ALL_REDUCE] = collective,
-    [BD_OP_ALL_GATHER] = collective,      [BD_OP_REDUCE_SCATTER] = collective,
-    [BD_OP_ALL_TO_ALL] = collective,      [BD_OP_SHARD] = collective,
+    [BD_OP_CONTRACT] = bd_emit_contract,
+    [BD_OP_ATTENTION] = attention,
+    [BD_OP_ATTENTION_GRAD] = attention,
+    [BD_OP_EMBED_DW] = embed_dw,
+    [BD_OP_CONV2D] = conv2d,
+    [BD_OP_CONV2D_DX] = conv2d_dx,
+    [BD_OP_CONV2D_DW] = conv2d_dw,
+    [BD_OP_MAXPOOL2D] = maxpool2d,
+    [BD_OP_MAXPOOL2D_GRAD] = maxpool2d_grad,
+    [BD_OP_ALL_REDUCE] = collective,
+    [BD_OP_ALL_GATHER] = collective,
+    [BD_OP_REDUCE_SCATTER] = collective,
+    [BD_OP_ALL_TO_ALL] = collective,
+    [BD_OP_SHARD] = collective,
 };
 
 bd_status bd_emit_library_op(const bd_emit_body *body, const bd_op *op) {

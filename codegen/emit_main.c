@@ -41,7 +41,8 @@ static bool same_value(const writer *w, bd_id a, bd_id b) {
 // Whether two ops of main differ in addresses, tags and call numbers only.
 static bool same_op(const writer *w, const bd_op *a, const bd_op *b) {
   static const char *const numbers[] = {"axis", "to", "from", NULL};
-  if (a->kind != b->kind || a->in_count != b->in_count || a->out_count != b->out_count) return false;
+  if (a->kind != b->kind || a->in_count != b->in_count || a->out_count != b->out_count)
+    return false;
   if (a->kind == BD_OP_CALL) return strcmp(a->callee, b->callee) == 0;
   for (int i = 0; numbers[i]; ++i)
     if (bd_op_int(a, numbers[i], -1) != bd_op_int(b, numbers[i], -1)) return false;
@@ -61,7 +62,53 @@ static int count_iterations(const writer *w, const int *ops, int count, int peri
   return iterations;
 }
 
-// The longest stretch from the first op on that is one body repeated.
+static bd_place place_of(const writer *w, int op_index, bool is_result, int index) {
+  const bd_op *op = &w->main->ops[op_index];
+  return w->e->layout.values[is_result ? op->out[index] : op->in[index]];
+}
+
+static bd_place restored_place(const writer *w, int op_index, int index) {
+  bd_id id = bd_layout_restored(w->e->module, op_index, index);
+  return id == BD_NO_ID ? w->e->layout.tapes[op_index] : w->e->layout.values[id];
+}
+
+static int restore_count(const writer *w, const bd_op *op) {
+  const bd_function *callee = callee_of(w, op);
+  return callee && callee->role == BD_ROLE_BACKWARD ? callee->restore_count : 0;
+}
+
+static bool steps_evenly(bd_place a, bd_place b, bd_place c) {
+  return b.offset_bytes - a.offset_bytes == c.offset_bytes - b.offset_bytes &&
+         a.slot_bytes == b.slot_bytes && b.slot_bytes == c.slot_bytes;
+}
+
+// Whether every address of an op advances from `b` to `c` as it did from `a` to `b`.
+static bool op_steps_evenly(const writer *w, int a, int b, int c) {
+  const bd_op *op = &w->main->ops[a];
+  for (int i = 0; i < restore_count(w, op); ++i)
+    if (!steps_evenly(restored_place(w, a, i), restored_place(w, b, i), restored_place(w, c, i)))
+      return false;
+  for (int i = 0; i < op->in_count; ++i)
+    if (!steps_evenly(place_of(w, a, false, i), place_of(w, b, false, i), place_of(w, c, false, i)))
+      return false;
+  for (int i = 0; i < op->out_count; ++i)
+    if (!steps_evenly(place_of(w, a, true, i), place_of(w, b, true, i), place_of(w, c, true, i)))
+      return false;
+  return true;
+}
+
+// Iterations from the first on whose addresses advance evenly.
+static int even_iterations(const writer *w, const repeat *r) {
+  for (int n = 2; n < r->count; ++n)
+    for (int i = 0; i < r->period; ++i) {
+      const int *at = r->ops + n * r->period + i;
+      if (!op_steps_evenly(w, at[-2 * r->period], at[-r->period], at[0])) return n;
+    }
+  return r->count;
+}
+
+// The longest stretch from the first op on that is one body repeated. What advances evenly for most
+// of it stops there: the last layer of a stage may differ. Else tables serve.
 static repeat find_repeat(const writer *w, const int *ops, int count) {
   repeat best = {ops, 1, 1};
   for (int period = 1; period <= LONGEST_PERIOD && 2 * period <= count; ++period) {
@@ -69,6 +116,8 @@ static repeat find_repeat(const writer *w, const int *ops, int count) {
     if (iterations > 1 && iterations * period > best.count * best.period)
       best = (repeat){ops, period, iterations};
   }
+  int even = even_iterations(w, &best);
+  if (2 * even > best.count) best.count = even;
   return best;
 }
 
@@ -89,7 +138,7 @@ static void add_places(const writer *w, const bd_place *places, int count) {
   int64_t *offsets = BD_NEW_ARRAY(w->e->ctx->arena, int64_t, count);
   int64_t *slots = BD_NEW_ARRAY(w->e->ctx->arena, int64_t, count);
   for (int i = 0; i < count; ++i) {
-    assert(places[i].segment != BD_SEGMENT_NONE);
+    assert(places[i].segment == places[0].segment && places[i].segment != BD_SEGMENT_NONE);
     offsets[i] = w->e->layout.segment_start[places[i].segment] + places[i].offset_bytes;
     slots[i] = places[i].slot_bytes;
   }
@@ -101,20 +150,15 @@ static void add_places(const writer *w, const bd_place *places, int count) {
 // The address of an operand (or result) of the op at `position`, over the iterations.
 static void add_value(const writer *w, const repeat *r, int position, bool is_result, int index) {
   bd_place *places = BD_NEW_ARRAY(w->e->ctx->arena, bd_place, r->count);
-  for (int i = 0; i < r->count; ++i) {
-    const bd_op *op = op_at(w, r, i, position);
-    places[i] = w->e->layout.values[is_result ? op->out[index] : op->in[index]];
-  }
+  for (int i = 0; i < r->count; ++i)
+    places[i] = place_of(w, r->ops[i * r->period + position], is_result, index);
   add_places(w, places, r->count);
 }
 
 static void add_restored(const writer *w, const repeat *r, int position, int index) {
   bd_place *places = BD_NEW_ARRAY(w->e->ctx->arena, bd_place, r->count);
-  for (int i = 0; i < r->count; ++i) {
-    bd_id id = bd_layout_restored(w->e->module, r->ops[i * r->period + position], index);
-    assert(id != BD_NO_ID);
-    places[i] = w->e->layout.values[id];
-  }
+  for (int i = 0; i < r->count; ++i)
+    places[i] = restored_place(w, r->ops[i * r->period + position], index);
   add_places(w, places, r->count);
 }
 
@@ -136,32 +180,36 @@ static void add_random(const writer *w, const repeat *r, int position) {
   bd_text_addf(w->text, "));\n%s", r->count > 1 ? "    " : "  ");
 }
 
+static void begin_argument(const writer *w, const bd_function *callee, bd_id id) {
+  bd_text_addf(w->text, ",\n      /* v%d, %s */ ", id, bd_segment_name(callee->values[id].segment));
+}
+
 static void add_call(const writer *w, const repeat *r, int position) {
   const bd_op *op = op_at(w, r, 0, position);
   const bd_function *callee = callee_of(w, op);
-  int restored = callee->role == BD_ROLE_BACKWARD ? callee->restore_count : 0;
+  int restored = restore_count(w, op);
   bool random = bd_emit_uses_random(callee);
   if (random) add_random(w, r, position);
   bd_text_addf(w->text, "f%d(rt", function_index(w, callee));
   if (random) bd_text_addf(w->text, ", &random%d", r->ops[position]);
   for (int i = 0; i < callee->param_count; ++i) {
     if (!bd_emit_is_passed(callee, i)) continue;
-    bd_text_add(w->text, ",\n      ");
+    begin_argument(w, callee, callee->params[i]);
     if (i < restored)
       add_restored(w, r, position, i);
     else
       add_value(w, r, position, false, i - restored);
   }
   for (int i = 0; i < callee->result_count; ++i) {
-    bd_text_add(w->text, ",\n      ");
+    begin_argument(w, callee, callee->results[i]);
     add_value(w, r, position, true, i);
   }
   if (bd_emit_uses_tape(callee)) {
-    bd_text_add(w->text, ",\n      ");
+    bd_text_add(w->text, ",\n      /* tape */ ");
     add_tape(w, r, position);
   }
   if (bd_emit_uses_workspace(callee))
-    bd_text_addf(w->text, ",\n      arena + %lld",
+    bd_text_addf(w->text, ",\n      /* work */ arena + %lld",
                  (long long)w->e->layout.segment_start[BD_SEGMENT_WORKSPACE]);
   bd_text_add(w->text, ");\n");
 }
@@ -251,8 +299,7 @@ static void add_inputs(const writer *w) {
                  bd_emit_dim_start(w->e, value, 0), bd_emit_dim_count(w->e, value, 0));
     if (module->inputs[i] == BD_INPUT_REALS) {
       bd_type local = bd_emit_local(module, value);
-      bd_text_addf(w->text, "%lld, ",
-                   (long long)(bd_emit_elements(module, value) / local.dims[0]));
+      bd_text_addf(w->text, "%lld, ", (long long)(bd_emit_elements(module, value) / local.dims[0]));
     }
     bd_text_add(w->text, "(void *)(");
     add_places(w, place, 1);
@@ -284,8 +331,8 @@ static void add_loss_gradient(const writer *w) {
 static void add_step(const writer *w) {
   const bd_plan *plan = w->e->plan;
   const bd_layout *layout = &w->e->layout;
-  bd_schedule_phases p = bd_schedule_get_phases(plan->schedule, layout->stage,
-                                                w->e->module->stages, bd_plan_micro_batches(plan));
+  bd_schedule_phases p = bd_schedule_get_phases(plan->schedule, layout->stage, w->e->module->stages,
+                                                bd_plan_micro_batches(plan));
   bd_text_addf(w->text, "\nvoid stage%d_step(bd_rt *rt) {\n  set_parts(rt);\n", layout->stage);
   bd_text_addf(w->text, "  enum { WARMUP = %d, STEADY = %d, COOLDOWN = %d, IN_FLIGHT = %d };\n",
                p.warmup, p.steady, p.cooldown, layout->in_flight);
@@ -314,9 +361,11 @@ static const int *number_calls(bd_emitter *e) {
 }
 
 static void begin_pass(const writer *w, const char *name) {
-  bd_text_addf(w->text, "\nstatic void %s(bd_rt *rt, int64_t micro_batch, int64_t slot) {\n"
-                        "  char *const arena = bd_rt_arena(rt);\n"
-                        "  (void)micro_batch, (void)slot;\n", name);
+  bd_text_addf(w->text,
+               "\nstatic void %s(bd_rt *rt, int64_t micro_batch, int64_t slot) {\n"
+               "  char *const arena = bd_rt_arena(rt);\n"
+               "  (void)micro_batch, (void)slot;\n",
+               name);
 }
 
 bd_status bd_emit_stage_main(bd_emitter *emitter) {

@@ -90,7 +90,8 @@ static void add_weight(const writer *w, int stage, int index, int *first_gradien
   bd_text_add_c_string(text, weight->storage.name);
   bd_text_addf(text, ", .stored_rank = %d, .stored_dims = ", weight->storage.rank);
   add_dims(text, weight->storage.dims, weight->storage.rank, 0);
-  bd_text_addf(text, ",\n     .slice_dim = %d, .slice_start = %lld, .slice_size = %lld, .transpose = %d,",
+  bd_text_addf(text,
+               ",\n     .slice_dim = %d, .slice_start = %lld, .slice_size = %lld, .transpose = %d,",
                weight->storage.slice_dim, (long long)weight->storage.slice_start,
                (long long)weight->storage.slice_size, weight->storage.transpose);
   bd_text_add(text, "\n     .layout = ");
@@ -129,8 +130,10 @@ static void add_stages(const writer *w) {
     bd_text_addf(w->text, "    {.arena_bytes = %lld, .segment_bytes = {",
                  (long long)layout->memory.total_bytes);
     for (int segment = 0; segment < BD_SEGMENT_COUNT; ++segment)
-      bd_text_addf(w->text, "%s%lld", segment ? ", " : "", (long long)layout->memory.bytes[segment]);
-    bd_text_addf(w->text, "},\n     .weight_count = %d, .weights = weights%d, .step = stage%d_step},\n",
+      bd_text_addf(w->text, "%s%lld", segment ? ", " : "",
+                   (long long)layout->memory.bytes[segment]);
+    bd_text_addf(w->text,
+                 "},\n     .weight_count = %d, .weights = weights%d, .step = stage%d_step},\n",
                  layout->weight_count, s, s);
   }
   bd_text_add(w->text, "};\n");
@@ -162,9 +165,10 @@ static bool reads_input(const bd_module *module, const bd_op *call, const bd_fun
   return false;
 }
 
-// The extent of a dimension of operand 0 of the op of `kind` whose operand 1 is an input of main, or 0:
-// rows of the token table, classes of the loss.
-static int64_t indexed_extent(const bd_module *module, bd_op_kind kind, bd_input_kind input, bool last) {
+// The extent of a dimension of operand 0 of the op of `kind` whose operand 1 is an input of main,
+// or 0: rows of the token table, classes of the loss.
+static int64_t indexed_extent(const bd_module *module, bd_op_kind kind, bd_input_kind input,
+                              bool last) {
   for (int c = 0; c < module->main->op_count; ++c) {
     const bd_op *call = &module->main->ops[c];
     if (call->kind != BD_OP_CALL || bd_op_find_attr(call, "of")) continue;
@@ -199,12 +203,13 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
   bd_text_add(text, "\nstatic const bd_rt_program program = {\n"
                     "    .version = BD_RT_VERSION,\n    .model = ");
   bd_text_add_c_string(text, module->name);
-  bd_text_addf(text, ",\n    .stages = %d, .axes = %d, .mesh = {", module->stages, module->mesh.axes);
+  bd_text_addf(text, ",\n    .stages = %d, .axes = %d, .mesh = {", module->stages,
+               module->mesh.axes);
   for (int axis = 0; axis < BD_MAX_AXES; ++axis)
     bd_text_addf(text, "%s%d", axis ? ", " : "",
                  axis < module->mesh.axes ? module->mesh.size[axis] : 1);
-  bd_text_addf(text, "},\n    .threads_per_rank = %d, .zero_axes = 0x%xu,\n", plan->threads_per_rank,
-               plan->zero_axes);
+  bd_text_addf(text, "},\n    .threads_per_rank = %d, .zero_axes = 0x%xu,\n",
+               plan->threads_per_rank, plan->zero_axes);
   bd_text_addf(text, "    .global_batch = %lld, .micro_batch = %lld, .sequence = %lld,\n",
                (long long)plan->global_batch, (long long)plan->micro_batch,
                (long long)targets_per_sample(module));

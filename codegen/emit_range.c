@@ -1,4 +1,5 @@
-// Extents and their parts: constants where every rank holds the same, else what the runtime says at start.
+// Extents and their parts: constants where every rank holds the same, else what the runtime says at
+// start.
 #include "codegen/emit.h"
 
 uint32_t bd_emit_axes(const bd_module *module, const bd_sharding *sharding, int at) {

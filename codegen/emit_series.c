@@ -22,5 +22,7 @@ void bd_emit_series(bd_emitter *emitter, bd_text *text, const int64_t *values, i
   }
   int64_t stride = count > 1 ? values[1] - values[0] : 0;
   bd_text_addf(text, "%lld", (long long)values[0]);
-  if (stride) bd_text_addf(text, " %c i * %lld", stride < 0 ? '-' : '+', (long long)(stride < 0 ? -stride : stride));
+  int64_t step = stride < 0 ? -stride : stride;
+  if (stride) bd_text_addf(text, " %c i", stride < 0 ? '-' : '+');
+  if (step > 1) bd_text_addf(text, " * %lld", (long long)step);
 }

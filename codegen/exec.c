@@ -12,8 +12,10 @@ static void set_main_places(bd_function *main, const bd_layout *layout) {
   }
 }
 
-// The plan's prediction is a contract: a different number is an internal error, not a surprise at run time.
-static bd_status check_memory(bd_ctx *ctx, const bd_plan *plan, int stage, const bd_memory *memory) {
+// The plan's prediction is a contract: a different number is an internal error, not a surprise at
+// run time.
+static bd_status check_memory(bd_ctx *ctx, const bd_plan *plan, int stage,
+                              const bd_memory *memory) {
   if (!plan->predicted || plan->predicted[stage].memory.total_bytes == 0) return BD_OK;
   int64_t predicted = plan->predicted[stage].memory.total_bytes;
   if (predicted == memory->total_bytes) return BD_OK;

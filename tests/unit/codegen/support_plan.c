@@ -16,7 +16,9 @@ static uint64_t mix(uint64_t x) {
   return x ^ x >> 33;
 }
 
-static int below(maker *m, int limit) { return (int)(mix(++m->state) % (uint64_t)limit); }
+static int below(maker *m, int limit) {
+  return (int)(mix(++m->state) % (uint64_t)limit);
+}
 
 // Whether one dimension may be cut over the axes that `form` says.
 static bool form_fits(const maker *m, const bd_type *type, const bd_sharding *form) {
@@ -97,8 +99,8 @@ BD_NODISCARD static bd_status make_strategy(maker *m, const bd_function *f, bd_s
   for (int i = 0; i < f->op_count; ++i)
     BD_TRY(choose_letters(m, f, &f->ops[i], out->split[i]));
   for (bd_id v = 0; v < f->value_count; ++v)
-    out->form[v] = is_weight(f, v) ? weight_form(m, &f->values[v].type)
-                                   : value_form(m, &f->values[v].type);
+    out->form[v] =
+        is_weight(f, v) ? weight_form(m, &f->values[v].type) : value_form(m, &f->values[v].type);
   for (int i = 0; i < f->save_count; ++i) {
     bool random = m->recipe->kind == PLAN_RANDOM;
     bool saved = !m->recipe->recompute && (!random || below(m, 2));
@@ -141,12 +143,19 @@ static void deal_layers(maker *m, bd_plan *plan, const int *strategy_of) {
 bd_status make_plan(bd_ctx *ctx, const bd_module *train, const plan_recipe *recipe,
                     bd_plan *out_plan) {
   maker m = {ctx, train, recipe, recipe->seed << 32};
-  *out_plan = (bd_plan){.model = train->name, .target = "cpu", .optimizer = "adamw",
-                        .precision = BD_F32, .global_batch = recipe->global_batch,
-                        .micro_batch = recipe->micro_batch, .sequence = recipe->sequence,
-                        .schedule = recipe->schedule, .mesh = recipe->mesh,
-                        .stages = recipe->stages, .threads_per_rank = 1,
-                        .zero_axes = recipe->zero_axes, .search = "by hand"};
+  *out_plan = (bd_plan){.model = train->name,
+                        .target = "cpu",
+                        .optimizer = "adamw",
+                        .precision = BD_F32,
+                        .global_batch = recipe->global_batch,
+                        .micro_batch = recipe->micro_batch,
+                        .sequence = recipe->sequence,
+                        .schedule = recipe->schedule,
+                        .mesh = recipe->mesh,
+                        .stages = recipe->stages,
+                        .threads_per_rank = 1,
+                        .zero_axes = recipe->zero_axes,
+                        .search = "by hand"};
   int *strategy_of = BD_NEW_ARRAY(ctx->arena, int, train->function_count);
   BD_TRY(make_strategies(&m, out_plan, strategy_of));
   deal_layers(&m, out_plan, strategy_of);

@@ -12,7 +12,8 @@
 
 enum { MOST = 8, BUFFER = 1 << 16 };
 
-// A contraction: its rule, and per letter (in order of first appearance) the padded and valid extents.
+// A contraction: its rule, and per letter (in order of first appearance) the padded and valid
+// extents.
 typedef struct sample {
   const char *rule;
   int64_t padded[MOST], valid[MOST];
