@@ -1,14 +1,27 @@
 // Reading a command line against a command's table of options.
 #include "cli/command.h"
 #include "ir/base/suggest.h"
+#include "ir/base/text.h"
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+bd_status bd_usage_fail(bd_ctx *ctx, const bd_arguments *arguments, const char *format, ...) {
+  bd_text message = bd_text_init(ctx->arena);
+  va_list values;
+  va_start(values, format);
+  bd_text_addv(&message, format, values);
+  va_end(values);
+  *arguments->exit_code = BD_EXIT_USAGE;
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "%s", message.data);
+}
+
 static int option_count(const bd_command *command) {
   int count = 0;
-  while (command->options[count].name) count++;
+  while (command->options[count].name)
+    count++;
   return count;
 }
 
@@ -20,18 +33,19 @@ static int find_option(const bd_command *command, const char *name, size_t lengt
   return -1;
 }
 
-static bd_status unknown_option(bd_ctx *ctx, const bd_command *command, const char *word,
+static bd_status unknown_option(bd_ctx *ctx, const bd_arguments *arguments, const char *word,
                                 size_t length) {
+  const bd_command *command = arguments->command;
   int count = option_count(command);
   const char **names = BD_NEW_ARRAY(ctx->arena, const char *, count + 1);
-  for (int i = 0; i < count; i++) names[i] = command->options[i].name;
+  for (int i = 0; i < count; i++)
+    names[i] = command->options[i].name;
   const char *name = bd_intern(ctx, word, length);
   const char *near = bd_suggest(name, names);
   if (near)
-    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "unknown option '%s'; did you mean '%s'?", name,
-                   near);
-  return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
-                 "unknown option '%s'; 'braid %s --help' lists the options", name, command->name);
+    return bd_usage_fail(ctx, arguments, "unknown option '%s'; did you mean '%s'?", name, near);
+  return bd_usage_fail(ctx, arguments, "unknown option '%s'; 'braid %s --help' lists the options",
+                       name, command->name);
 }
 
 // Options that are handed on take their value along when the next word is no option.
@@ -48,17 +62,15 @@ static bd_status read_option(bd_ctx *ctx, int argc, char **argv, int *at, bd_arg
   size_t length = equals ? (size_t)(equals - word) : strlen(word);
   int option = find_option(command, word, length);
   if (option < 0) {
-    if (!command->passes_on) return unknown_option(ctx, command, word, length);
+    if (!command->passes_on) return unknown_option(ctx, out, word, length);
     pass_on(argc, argv, at, out);
     return BD_OK;
   }
   if (out->values[option])
-    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "option '%s' is given twice",
-                   command->options[option].name);
+    return bd_usage_fail(ctx, out, "option '%s' is given twice", command->options[option].name);
   if (!command->options[option].value) {
     if (equals)
-      return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "option '%s' takes no value",
-                     command->options[option].name);
+      return bd_usage_fail(ctx, out, "option '%s' takes no value", command->options[option].name);
     out->values[option] = "";
     return BD_OK;
   }
@@ -67,15 +79,15 @@ static bd_status read_option(bd_ctx *ctx, int argc, char **argv, int *at, bd_arg
     return BD_OK;
   }
   if (*at + 1 >= argc)
-    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "option '%s' needs a value (%s)",
-                   command->options[option].name, command->options[option].value);
+    return bd_usage_fail(ctx, out, "option '%s' needs a value (%s)", command->options[option].name,
+                         command->options[option].value);
   out->values[option] = argv[++*at];
   return BD_OK;
 }
 
 bd_status bd_arguments_read(bd_ctx *ctx, const bd_command *command, int argc, char **argv,
                             bd_arguments *out) {
-  *out = (bd_arguments){.command = command};
+  *out = (bd_arguments){.command = command, .exit_code = out->exit_code};
   out->values = BD_NEW_ARRAY(ctx->arena, const char *, option_count(command) + 1);
   out->rest = BD_NEW_ARRAY(ctx->arena, const char *, argc + 1);
   bool only_operands = false;
@@ -85,14 +97,14 @@ bd_status bd_arguments_read(bd_ctx *ctx, const bd_command *command, int argc, ch
     } else if (!only_operands && argv[i][0] == '-' && argv[i][1]) {
       BD_TRY(read_option(ctx, argc, argv, &i, out));
     } else if (!command->operand || out->operand) {
-      return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "unexpected argument '%s'", argv[i]);
+      return bd_usage_fail(ctx, out, "unexpected argument '%s'", argv[i]);
     } else {
       out->operand = argv[i];
     }
   }
   if (command->operand && !out->operand)
-    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "%s is missing; usage: braid %s %s ...",
-                   command->operand, command->name, command->operand);
+    return bd_usage_fail(ctx, out, "%s is missing; usage: braid %s %s ...", command->operand,
+                         command->name, command->operand);
   return BD_OK;
 }
 
@@ -122,9 +134,9 @@ bd_status bd_argument_int(bd_ctx *ctx, const bd_arguments *arguments, const char
   errno = 0;
   long long value = strtoll(text, &end, 10);
   if (end == text || *end || errno || value < min || value > max)
-    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
-                   "option '%s' wants a whole number from %lld to %lld, not '%s'", name,
-                   (long long)min, (long long)max, text);
+    return bd_usage_fail(ctx, arguments,
+                         "option '%s' wants a whole number from %lld to %lld, not '%s'", name,
+                         (long long)min, (long long)max, text);
   *out = value;
   return BD_OK;
 }
@@ -136,8 +148,8 @@ bd_status bd_argument_real(bd_ctx *ctx, const bd_arguments *arguments, const cha
   char *end;
   double value = strtod(text, &end);
   if (end == text || *end || !(value >= min && value <= max))
-    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
-                   "option '%s' wants a number from %g to %g, not '%s'", name, min, max, text);
+    return bd_usage_fail(ctx, arguments, "option '%s' wants a number from %g to %g, not '%s'", name,
+                         min, max, text);
   *out = value;
   return BD_OK;
 }
@@ -147,9 +159,8 @@ bd_status bd_argument_bytes(bd_ctx *ctx, const bd_arguments *arguments, const ch
   static const struct {
     const char *suffix;
     double factor;
-  } units[] = {{"", 1},           {"B", 1},           {"KB", 1e3},        {"MB", 1e6},
-               {"GB", 1e9},       {"TB", 1e12},       {"KiB", 1024.0},    {"MiB", 1048576.0},
-               {"GiB", 0x1p30},   {"TiB", 0x1p40}};
+  } units[] = {{"", 1},      {"B", 1},        {"KB", 1e3},        {"MB", 1e6},     {"GB", 1e9},
+               {"TB", 1e12}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
   const char *text = bd_argument(arguments, name);
   if (!text) return BD_OK;
   char *end;
@@ -160,8 +171,8 @@ bd_status bd_argument_bytes(bd_ctx *ctx, const bd_arguments *arguments, const ch
     *out = (int64_t)bytes;
     return BD_OK;
   }
-  return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
-                 "option '%s' wants a size such as 1.5GiB or 800MB, not '%s'", name, text);
+  return bd_usage_fail(ctx, arguments, "option '%s' wants a size such as 1.5GiB or 800MB, not '%s'",
+                       name, text);
 }
 
 bd_status bd_argument_choice(bd_ctx *ctx, const bd_arguments *arguments, const char *name,
@@ -174,7 +185,7 @@ bd_status bd_argument_choice(bd_ctx *ctx, const bd_arguments *arguments, const c
       return BD_OK;
     }
   const char *list = words[0];
-  for (int i = 1; words[i]; i++) list = bd_intern_f(ctx, "%s, %s", list, words[i]);
-  return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "option '%s' is one of %s, not '%s'", name, list,
-                 text);
+  for (int i = 1; words[i]; i++)
+    list = bd_intern_f(ctx, "%s, %s", list, words[i]);
+  return bd_usage_fail(ctx, arguments, "option '%s' is one of %s, not '%s'", name, list, text);
 }

@@ -29,13 +29,17 @@ struct bd_arguments {
   const char **values; // per option of the command: its value, "" for a flag that is set, or NULL
   int rest_count;      // with passes_on
   const char **rest;
-  int *exit_code; // where a command that runs a program leaves that program's exit status
+  int *exit_code; // set to other than 0 by a wrong usage, and to the status of a program that was run
 };
 
 extern const bd_command bd_command_compile, bd_command_run, bd_command_explain, bd_command_opt,
     bd_command_init, bd_command_presets;
 
-// Reads argv[2..]. Errors: BD_INVALID after one diagnostic; `*out_usage` is set for a usage error.
+// Records a wrong usage: exit status 2. Returns BD_INVALID.
+bd_status bd_usage_fail(bd_ctx *ctx, const bd_arguments *arguments, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+// Reads argv[2..] into `*out_arguments`, whose exit_code is set. Errors: wrong usage, one diagnostic.
 BD_NODISCARD bd_status bd_arguments_read(bd_ctx *ctx, const bd_command *command, int argc,
                                          char **argv, bd_arguments *out_arguments);
 void bd_command_help(const bd_command *command, FILE *stream);
@@ -45,7 +49,7 @@ const char *bd_argument(const bd_arguments *arguments, const char *name);
 static inline bool bd_argument_flag(const bd_arguments *arguments, const char *name) {
   return bd_argument(arguments, name) != NULL;
 }
-// Typed options. Absent: *out is left alone. Errors: BD_INVALID naming option and range.
+// Typed options. Absent: *out is left alone. Errors: wrong usage, naming option and range.
 BD_NODISCARD bd_status bd_argument_int(bd_ctx *ctx, const bd_arguments *arguments, const char *name,
                                        int64_t min, int64_t max, int64_t *out);
 BD_NODISCARD bd_status bd_argument_real(bd_ctx *ctx, const bd_arguments *arguments,

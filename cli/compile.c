@@ -35,19 +35,16 @@ typedef struct compilation {
   bd_plan_request request;
 } compilation;
 
-static bd_status usage(bd_ctx *ctx, const char *message) {
-  return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "%s; see 'braid compile --help'", message);
-}
-
-static bd_status read_mesh(bd_ctx *ctx, const char *text, bd_mesh *out) {
+static bd_status read_mesh(bd_ctx *ctx, const bd_arguments *arguments, bd_mesh *out) {
+  const char *text = bd_argument(arguments, "--mesh");
   *out = (bd_mesh){0};
   for (const char *at = text; at;) {
     char *end;
     long size = strtol(at, &end, 10);
     if (end == at || size < 1 || size > 65536 || out->axes == BD_MAX_AXES || (*end && *end != 'x'))
-      return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
-                     "option '--mesh' wants sizes such as 2x4 (at most %d axes), not '%s'",
-                     BD_MAX_AXES, text);
+      return bd_usage_fail(ctx, arguments,
+                           "option '--mesh' wants sizes such as 2x4 (at most %d axes), not '%s'",
+                           BD_MAX_AXES, text);
     out->size[out->axes++] = (int)size;
     at = *end ? end + 1 : NULL;
   }
@@ -58,8 +55,12 @@ static bd_status read_cluster(bd_ctx *ctx, const bd_arguments *arguments, bd_clu
   const char *spec = bd_argument(arguments, "--cluster");
   int64_t devices = 0;
   BD_TRY(bd_argument_int(ctx, arguments, "--devices", 1, 256, &devices));
-  if (spec && devices) return usage(ctx, "give --cluster or --devices, not both");
-  if (!spec && !devices) return usage(ctx, "--cluster or --devices is missing");
+  if (spec && devices)
+    return bd_usage_fail(ctx, arguments,
+                         "give --cluster or --devices, not both; see 'braid compile --help'");
+  if (!spec && !devices)
+    return bd_usage_fail(ctx, arguments,
+                         "--cluster or --devices is missing; see 'braid compile --help'");
   if (spec) return bd_cluster_load(ctx, spec, out);
   return bd_machine_probe(ctx, (int)devices, out);
 }
@@ -75,8 +76,7 @@ static bd_status read_pins(bd_ctx *ctx, const bd_arguments *arguments, bd_plan_r
   BD_TRY(bd_argument_int(ctx, arguments, "--zero", 0, 1, &zero));
   BD_TRY(bd_argument_choice(ctx, arguments, "--schedule", schedules, &request->schedule));
   BD_TRY(bd_argument_choice(ctx, arguments, "--recompute", recompute, &request->recompute));
-  if (bd_argument(arguments, "--mesh"))
-    BD_TRY(read_mesh(ctx, bd_argument(arguments, "--mesh"), &request->mesh));
+  if (bd_argument(arguments, "--mesh")) BD_TRY(read_mesh(ctx, arguments, &request->mesh));
   request->stages = (int)stages;
   request->zero = (int)zero;
   return BD_OK;
@@ -94,7 +94,8 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   job->print_after = bd_argument(arguments, "--print-after");
   BD_TRY(bd_argument_int(ctx, arguments, "--seq", 1, 1 << 24, &job->model.sequence));
   if (job->emit <= EMIT_TRAIN) return BD_OK;
-  if (job->emit >= EMIT_C && !job->out) return usage(ctx, "-o FOLDER is missing");
+  if (job->emit >= EMIT_C && !job->out)
+    return bd_usage_fail(ctx, arguments, "-o FOLDER is missing; see 'braid compile --help'");
   bd_plan_request *request = &job->request;
   request->limit_seconds = 60;
   BD_TRY(bd_argument_choice(ctx, arguments, "--target", targets, &target));
@@ -106,7 +107,7 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   BD_TRY(read_pins(ctx, arguments, request));
   BD_TRY(read_cluster(ctx, arguments, &job->cluster));
   if (!request->global_batch && !bd_argument(arguments, "--plan"))
-    return usage(ctx, "--global-batch is missing");
+    return bd_usage_fail(ctx, arguments, "--global-batch is missing; see 'braid compile --help'");
   job->cuda = target == 1;
   request->target = job->cuda ? "cuda" : "cpu";
   request->precision = precision ? BD_BF16 : BD_F32;
@@ -227,7 +228,8 @@ const bd_command bd_command_compile = {
     .summary = "plan a model on a cluster and build its training program",
     .operand = "MODEL",
     .options = options,
-    .details = "MODEL is a preset (see 'braid presets'), a Hugging Face folder, or a JSON graph.\n\n"
-               "example: braid compile gpt2-tiny --devices 4 --global-batch 8 -o out\n",
+    .details =
+        "MODEL is a preset (see 'braid presets'), a Hugging Face folder, or a JSON graph.\n\n"
+        "example: braid compile gpt2-tiny --devices 4 --global-batch 8 -o out\n",
     .run = run,
 };

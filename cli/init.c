@@ -52,7 +52,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   bd_module *graph;
   int64_t seed = 1;
   if (!path)
-    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "-o FILE is missing; see 'braid init --help'");
+    return bd_usage_fail(ctx, arguments, "-o FILE is missing; see 'braid init --help'");
   BD_TRY(bd_argument_int(ctx, arguments, "--seed", 0, INT64_MAX, &seed));
   BD_TRY(bd_argument_int(ctx, arguments, "--seq", 1, 1 << 24, &model.sequence));
   BD_TRY(bd_model_load(ctx, arguments->operand, &model, &graph));

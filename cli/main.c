@@ -16,11 +16,12 @@ static void print_help(FILE *stream) {
                   "program\n\nusage: braid COMMAND [options]\n\ncommands:\n");
   for (int i = 0; i < COMMAND_COUNT; i++)
     fprintf(stream, "  %-10s%s\n", commands[i]->name, commands[i]->summary);
-  fprintf(stream, "\n'braid COMMAND --help' tells more. 'braid --version' prints the version.\n\n"
-                  "exit status: 0 done, 1 bad input, 2 wrong usage, 3 no plan fits, 4 an external "
-                  "tool or library\nfailed, 5 an internal error; 'braid run' also gives the codes "
-                  "of the trained program:\n10 a rank died, 11 the loss is not finite, 12 bad data, "
-                  "13 wrong number of ranks, 14 wrong machine.\n");
+  fprintf(stream,
+          "\n'braid COMMAND --help' tells more. 'braid --version' prints the version.\n\n"
+          "exit status: 0 done, 1 bad input, 2 wrong usage, 3 no plan fits, 4 an external "
+          "tool or library\nfailed, 5 an internal error; 'braid run' also gives the codes "
+          "of the trained program:\n10 a rank died, 11 the loss is not finite, 12 bad data, "
+          "13 wrong number of ranks, 14 wrong machine.\n");
 }
 
 static const bd_command *find_command(const char *name) {
@@ -31,7 +32,8 @@ static const bd_command *find_command(const char *name) {
 
 static int unknown_command(const char *name) {
   const char *names[COMMAND_COUNT + 1] = {0};
-  for (int i = 0; i < COMMAND_COUNT; i++) names[i] = commands[i]->name;
+  for (int i = 0; i < COMMAND_COUNT; i++)
+    names[i] = commands[i]->name;
   const char *near = bd_suggest(name, names);
   bd_ctx *ctx = bd_ctx_create();
   if (!ctx) return bd_status_exit_code(BD_EXHAUSTED);
@@ -48,17 +50,14 @@ typedef struct invocation {
   const bd_command *command;
   int argc;
   char **argv;
-  bool usage;    // the failure is one of usage
-  int exit_code; // of a program that the command ran
+  int exit_code; // of a wrong usage, or of a program that the command ran; 0: by the status
 } invocation;
 
 static bd_status run_command(bd_ctx *ctx, void *arg) {
   invocation *call = arg;
   bd_arguments arguments;
-  call->usage = true;
-  BD_TRY(bd_arguments_read(ctx, call->command, call->argc, call->argv, &arguments));
-  call->usage = false;
   arguments.exit_code = &call->exit_code;
+  BD_TRY(bd_arguments_read(ctx, call->command, call->argc, call->argv, &arguments));
   return call->command->run(ctx, &arguments);
 }
 
@@ -90,8 +89,7 @@ int main(int argc, char **argv) {
   bd_ctx *ctx = bd_ctx_create();
   if (!ctx) return bd_status_exit_code(BD_EXHAUSTED);
   bd_status status = bd_ctx_run(ctx, run_command, &call);
-  int code = status != BD_OK && call.usage ? BD_EXIT_USAGE : bd_status_exit_code(status);
-  if (status == BD_OK) code = call.exit_code;
+  int code = call.exit_code ? call.exit_code : bd_status_exit_code(status);
   if (fflush(stdout) != 0 && status == BD_OK) {
     bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "cannot write to standard output");
     code = bd_status_exit_code(BD_EXTERNAL);
