@@ -4,7 +4,7 @@
 Writes, for each folder, model.safetensors (initial weights, by formula), expected.txt (loss and
 gradient norm per step) and expected.safetensors (weights after the last step). The models are written
 out here with the semantics of Hugging Face transformers and computed in float64; --transformers trains
-the models of that package instead, to check the ones written here.
+the models of that package instead, in float32, to check the ones written here.
 
 Needs PyTorch (Debian: python3-torch); tests need only the committed results.
 """
@@ -185,7 +185,6 @@ def packaged_model(config, weights):
         model, prefix = transformers.GPT2LMHeadModel(transformers.GPT2Config(**config)), "transformer."
     else:
         model, prefix = transformers.LlamaForCausalLM(transformers.LlamaConfig(**config)), ""
-    model.double()
     leaves = {name[len(prefix):]: value for name, value in model.named_parameters()}
     assert leaves.keys() == weights.keys()
     with torch.no_grad():
