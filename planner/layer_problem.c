@@ -1,4 +1,5 @@
 #include "planner/layer_problem.h"
+#include "planner/layer_op.h"
 #include <math.h>
 #include <string.h>
 
@@ -30,7 +31,7 @@ static double backward_seconds(const builder *b, int group, const int8_t forward
       if (own >= 0 && bd_split_allowed(map, &b->cost->mesh, b->cost->micro_batch, axis, own))
         split[axis] = (int8_t)own;
     }
-    seconds += bd_cost_op(b->cost, f, &f->ops[i], map, split);
+    seconds += bd_layer_op_seconds(b->cost, f, i, map, split);
   }
   return seconds;
 }
@@ -75,6 +76,22 @@ static bool cluster_needed(const bd_layer_space *space, const bd_cluster_ops *c)
   return false;
 }
 
+// Whether backward surely runs an op of the cluster again: to have a value that is not kept, or to run
+// another one that it runs again.
+static bool runs_again(const builder *b, const bd_cluster_ops *c, bd_keep keep, int position) {
+  const bd_function *f = b->space->forward;
+  const bd_op *op = &f->ops[c->ops[position]];
+  for (int r = 0; r < op->out_count; r++) {
+    bd_id v = op->out[r];
+    if (keeps(b, c, keep, v)) continue;
+    if (b->space->needed[v]) return true;
+    for (int i = position + 1; i < c->op_count; i++)
+      for (int k = 0; k < f->ops[c->ops[i]].in_count; k++)
+        if (f->ops[c->ops[i]].in[k] == v && runs_again(b, c, keep, i)) return true;
+  }
+  return false;
+}
+
 static bd_status add_values(const builder *b, const bd_cluster_ops *c, const bd_layer_option *option,
                             const bd_op *op, double *seconds, double *usage) {
   for (int r = 0; r < op->out_count; r++) {
@@ -97,7 +114,6 @@ static bd_status add_values(const builder *b, const bd_cluster_ops *c, const bd_
 static bd_status add_option(const builder *b, const bd_cluster_ops *c, const bd_layer_option *option,
                             double *out_seconds, double *out_usage) {
   double seconds = 0, usage = 0;
-  bool needed = cluster_needed(b->space, c);
   for (int i = 0; i < c->op_count; i++) {
     int8_t split[BD_MAX_AXES];
     int index = c->ops[i];
@@ -106,10 +122,11 @@ static bd_status add_option(const builder *b, const bd_cluster_ops *c, const bd_
       *out_seconds = INFINITY;
       return BD_OK;
     }
-    double forward = bd_cost_op(b->cost, b->space->forward, op, &b->space->map[index], split);
-    bool again = needed && (option->keep == BD_KEEP_NONE ||
-                            (option->keep == BD_KEEP_ANCHOR && i > 0));
-    seconds += forward * (again ? 2 : 1) + backward_seconds(b, index, split);
+    const bd_index_map *map = &b->space->map[index];
+    seconds += bd_layer_op_seconds(b->cost, b->space->forward, index, map, split);
+    if (runs_again(b, c, option->keep, i))
+      seconds += bd_layer_clone_seconds(b->cost, b->space->forward, index, map, split);
+    seconds += backward_seconds(b, index, split);
     add_weights(b, op, &b->space->map[index], split, &seconds, &usage);
     BD_TRY(add_values(b, c, option, op, &seconds, &usage));
   }
@@ -127,6 +144,21 @@ static bd_sharding operand_gradient(const builder *b, const bd_index_map *map,
   return form;
 }
 
+// Partition lets partial sums of gradients pass ops that only move or scale elements, on their way to a
+// weight whose sum waits for the step's end.
+static bool may_stay_partial(const builder *b, bd_id v) {
+  int maker = b->space->forward->values[v].producer;
+  for (int i = 0; maker >= 0 && i < b->space->backward->op_count; i++) {
+    const bd_op *op = &b->space->backward->ops[i];
+    if (op->group != maker) continue;
+    if (op->kind == BD_OP_SLICE || op->kind == BD_OP_PAD || op->kind == BD_OP_RESHAPE ||
+        op->kind == BD_OP_PERMUTE || op->kind == BD_OP_REDUCE_SUM || op->kind == BD_OP_SCALE ||
+        op->kind == BD_OP_NEG)
+      return true;
+  }
+  return false;
+}
+
 // Seconds to carry value `v` from its form to an op of another cluster and its gradient back.
 static bd_status carry(const builder *b, const bd_cluster_ops *to, const bd_layer_option *option,
                        int op_index, int operand, const bd_sharding *form, double *seconds) {
@@ -142,7 +174,8 @@ static bd_status carry(const builder *b, const bd_cluster_ops *to, const bd_laye
                         !(bd_op_get_info(op->kind)->traits & BD_NO_GRADIENT);
   if (differentiable) {
     bd_sharding gradient = operand_gradient(b, map, split, operand);
-    BD_TRY(bd_layer_reshard_seconds(b->ctx, b->space, v, &gradient, form, &back));
+    if (!bd_sharding_has_partial(&gradient) || !may_stay_partial(b, v))
+      BD_TRY(bd_layer_reshard_seconds(b->ctx, b->space, v, &gradient, form, &back));
   }
   *seconds += (there + back) / b->space->consumers[v];
   return BD_OK;
@@ -173,18 +206,18 @@ static bd_status add_node(const builder *b, const bd_cluster_ops *c, bd_choice_n
   return BD_OK;
 }
 
-// Recomputing a reader reruns a producer whose values nobody keeps because backward does not need them.
+// Running a reader again reruns the anchor of a producer whose values nobody keeps because backward does not
+// need them; all readers share that.
 static double rerun_seconds(const builder *b, const bd_cluster_ops *from,
-                            const bd_layer_option *own, bd_id v) {
+                            const bd_layer_option *own) {
   if (cluster_needed(b->space, from)) return 0;
-  double seconds = 0;
+  int anchor = from->ops[0], readers = 0;
   for (int i = 0; i < from->op_count; i++) {
-    int8_t split[BD_MAX_AXES];
     const bd_op *op = &b->space->forward->ops[from->ops[i]];
-    if (bd_layer_split(b->space, from, own, from->ops[i], split))
-      seconds += bd_cost_op(b->cost, b->space->forward, op, &b->space->map[from->ops[i]], split);
+    for (int r = 0; r < op->out_count; r++) readers += b->space->consumers[op->out[r]];
   }
-  return seconds / b->space->consumers[v];
+  return bd_layer_clone_seconds(b->cost, b->space->forward, anchor, &b->space->map[anchor],
+                                own->split) / readers;
 }
 
 // Options that differ only in what they keep stand next to each other.
@@ -201,7 +234,7 @@ static bd_status add_edge_row(const builder *b, bd_choice_edge *edge, int x, int
   const bd_layer_option *own = &producer->options[x];
   double *row = &edge->cost[(size_t)x * (size_t)reader->option_count], seconds = 0;
   bd_sharding form = bd_layer_form(b->space, producer, own, v);
-  double again = rerun_seconds(b, producer, own, v);
+  double again = runs_again(b, reader, BD_KEEP_NONE, op) ? rerun_seconds(b, producer, own) : 0;
   for (int y = 0; y < reader->option_count; y++) {
     const bd_layer_option *option = &reader->options[y];
     if (y == 0 || !same_forms(option, option - 1)) {

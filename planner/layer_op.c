@@ -1,0 +1,57 @@
+#include "planner/layer_op.h"
+
+static bool joins(const bd_function *f, int op) {
+  if (op <= 0 || op >= f->op_count) return false;
+  const bd_op *a = &f->ops[op - 1], *b = &f->ops[op];
+  unsigned both = bd_op_get_info(a->kind)->traits & bd_op_get_info(b->kind)->traits;
+  return (both & BD_POINTWISE) &&
+         bd_type_equal(&f->values[a->out[0]].type, &f->values[b->out[0]].type);
+}
+
+// Whether a value may live and die inside the row from `first` to `last`. Whether the tape keeps it is the
+// strategy's choice and does not count here.
+static bool stays_inside(const bd_function *f, bd_id value, int first, int last) {
+  int producer = f->values[value].producer;
+  if (producer < first || producer > last) return false;
+  for (int i = 0; i < f->result_count; i++)
+    if (f->results[i] == value) return false;
+  for (int i = last + 1; i < f->op_count; i++)
+    for (int k = 0; k < f->ops[i].in_count; k++)
+      if (f->ops[i].in[k] == value) return false;
+  return true;
+}
+
+static double value_bytes(const bd_cost_model *cost, const bd_value *value,
+                          const bd_sharding *sharding) {
+  bd_type local = bd_local_type(&cost->mesh, sharding, &value->type, cost->micro_batch);
+  return (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(local.dtype);
+}
+
+double bd_layer_op_seconds(const bd_cost_model *cost, const bd_function *f, int index,
+                           const bd_index_map *map, const int8_t split[BD_MAX_AXES]) {
+  int first = index, last = index;
+  while (joins(f, first)) first--;
+  while (joins(f, last + 1)) last++;
+  const bd_op *op = &f->ops[index];
+  if (first == last) return bd_cost_op(cost, f, op, map, split);
+  double bytes = 0;
+  for (int k = 0; k < op->in_count; k++) {
+    bd_sharding sharding = bd_split_operand(map, &cost->mesh, split, k);
+    if (!stays_inside(f, op->in[k], first, last))
+      bytes += value_bytes(cost, &f->values[op->in[k]], &sharding);
+  }
+  for (int k = 0; k < op->out_count; k++) {
+    bd_sharding sharding = bd_split_result(map, &cost->mesh, split, k);
+    if (!stays_inside(f, op->out[k], first, last))
+      bytes += value_bytes(cost, &f->values[op->out[k]], &sharding);
+  }
+  double launch = index == first ? cost->cluster->kernel_seconds : 0;
+  return bytes / cost->cluster->memory_bytes_per_second + launch;
+}
+
+double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *f, int index,
+                              const bd_index_map *map, const int8_t split[BD_MAX_AXES]) {
+  const bd_op *op = &f->ops[index];
+  if (!(bd_op_get_info(op->kind)->traits & BD_POINTWISE)) return bd_cost_op(cost, f, op, map, split);
+  return bd_op_flops(f, op, map, &cost->mesh, split, cost->micro_batch) / cost->cluster->flops_f32;
+}

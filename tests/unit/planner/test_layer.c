@@ -1,0 +1,163 @@
+// Layer problems of real functions: solved as well as by brute force, lowered without complaint, and never
+// promising more than the lowered functions keep.
+#include "frontend/frontend.h"
+#include "ir/pass.h"
+#include "planner/layer_problem.h"
+#include "planner/space.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const bd_mesh meshes[] = {{1, {1}}, {1, {2}}, {2, {2, 2}}};
+enum { MESHES = sizeof meshes / sizeof *meshes, MICRO_BATCH = 4 };
+
+static bd_module *load(bd_ctx *ctx, const char *model) {
+  bd_model_options options = {0};
+  if (!strchr(model, '/')) options = (bd_model_options){.sequence = 8, .vocabulary = 64};
+  bd_module *graph = NULL, *train = NULL;
+  bd_status status = bd_model_load(ctx, model, &options, &graph);
+  if (status == BD_OK) status = bd_pass_autodiff(ctx, graph, &train);
+  bd_diags_print(ctx, stderr, false);
+  assert_int_equal(status, BD_OK);
+  return train;
+}
+
+static bd_layer_request request_of(const bd_module *train, const bd_cluster *cluster,
+                                   const bd_mesh *mesh, const bd_run *run,
+                                   const bd_boundary *boundary, int recompute) {
+  return (bd_layer_request){.train = train,
+                            .cost = {cluster, *mesh, MICRO_BATCH},
+                            .function = run->function,
+                            .tied = run->tied,
+                            .boundary = *boundary,
+                            .micro_batches = 2,
+                            .in_flight = 2,
+                            .optimizer_bytes = 8,
+                            .recompute = recompute,
+                            .limit_seconds = 20};
+}
+
+typedef void (*request_visit)(bd_ctx *ctx, const bd_layer_request *request);
+
+static void visit_model(const char *model, const char *preset, int recompute, request_visit visit) {
+  for (int m = 0; m < MESHES; m++) {
+    bd_ctx *ctx = bd_ctx_create();
+    bd_module *train = load(ctx, model);
+    bd_cluster cluster;
+    assert_int_equal(bd_cluster_load(ctx, preset, &cluster), BD_OK);
+    bd_model_runs runs = bd_model_runs_find(ctx, train);
+    bd_boundary *boundaries;
+    int count = bd_space_boundaries(ctx, &meshes[m], MICRO_BATCH, 8, runs.any_tied, &boundaries);
+    for (int r = 0; r < runs.count; r++)
+      for (int b = 0; b < count; b++) {
+        bd_layer_request request =
+            request_of(train, &cluster, &meshes[m], &runs.runs[r], &boundaries[b], recompute);
+        visit(ctx, &request);
+      }
+    bd_ctx_destroy(ctx);
+  }
+}
+
+// Product of the options, as far as it matters.
+static double product(const bd_choice_problem *p) {
+  double size = 1;
+  for (int i = 0; i < p->nodes; i++) size *= p->node[i].options;
+  return size;
+}
+
+static double brute_force(bd_ctx *ctx, const bd_choice_problem *p) {
+  int *option = BD_NEW_ARRAY(ctx->arena, int, p->nodes);
+  double best = INFINITY;
+  for (;;) {
+    double cost, usage;
+    bd_choice_evaluate(p, option, &cost, &usage);
+    if (usage <= p->budget && cost < best) best = cost;
+    int i = 0;
+    while (i < p->nodes && ++option[i] == p->node[i].options) option[i++] = 0;
+    if (i == p->nodes) return best;
+  }
+}
+
+static int compared, capped;
+
+static void compare(bd_ctx *ctx, const bd_layer_request *request) {
+  bd_layer_space space;
+  bd_choice_problem problem;
+  bd_choice choice;
+  assert_int_equal(bd_layer_space_build(ctx, request, &space), BD_OK);
+  assert_int_equal(bd_layer_problem(ctx, &space, &problem), BD_OK);
+  if (product(&problem) > 3e5) return;
+  assert_int_equal(bd_choice_solve(ctx, &problem, 20, &choice), BD_OK);
+  double best = brute_force(ctx, &problem);
+  compared++;
+  assert_int_equal(choice.feasible, isfinite(best));
+  if (!choice.feasible) return;
+  assert_true(choice.optimal);
+  assert_true(fabs(choice.cost - best) <= 1e-6 * best);
+  assert_true(choice.bound <= best * (1 + 1e-6));
+  problem.budget = choice.usage * 0.8;
+  assert_int_equal(bd_choice_solve(ctx, &problem, 20, &choice), BD_OK);
+  best = brute_force(ctx, &problem);
+  assert_true(choice.bound <= best * (1 + 1e-6));
+  assert_int_equal(choice.feasible, isfinite(best));
+  if (!choice.feasible) return;
+  capped++;
+  assert_true(choice.usage <= problem.budget);
+  if (choice.optimal) assert_true(fabs(choice.cost - best) <= 1e-6 * best);
+}
+
+static void test_equals_brute_force(void **unused) {
+  (void)unused;
+  visit_model("examples/mlp.json", "cpu:1x4", 0, compare);
+  visit_model("gpt2-tiny", "cpu:1x4", 0, compare);
+  visit_model("llama-tiny", "h100:1x4", 0, compare);
+  assert_true(compared > 20);
+  assert_true(capped > 0);
+}
+
+// Lowering verifies what it makes; the exact seconds are those of the lowered functions.
+static void hold_bounds(bd_ctx *ctx, const bd_layer_request *request) {
+  bd_layer_candidate *candidates;
+  int count;
+  double bound;
+  bd_status status = bd_layer_candidates(ctx, request, &candidates, &count);
+  bd_diags_print(ctx, stderr, false);
+  assert_int_equal(status, BD_OK);
+  assert_int_equal(bd_layer_bound(ctx, request, &bound), BD_OK);
+  assert_int_equal(count == 0, isinf(bound));
+  for (int k = 0; k < count; k++) {
+    const bd_layer_candidate *c = &candidates[k];
+    double exact = c->forward_seconds + c->backward_seconds + c->sync_seconds / 2;
+    assert_true(c->proven_seconds > 0);
+    assert_true(fabs(c->proven_seconds - bound) <= 1e-9 * bound);
+    if (exact < bound * (1 - 1e-9))
+      fail_msg("%s at [%d %d] tied [%d %d] on %d devices, recompute %d: %g seconds, less than the bound of %g",
+               request->function->name, request->boundary.activation.at[0],
+               request->boundary.activation.at[1], request->boundary.tied.at[0],
+               request->boundary.tied.at[1],
+               bd_mesh_devices(&request->cost.mesh), request->recompute, exact, bound);
+  }
+}
+
+static void test_bounds_hold(void **unused) {
+  (void)unused;
+  for (int recompute = -1; recompute <= 1; recompute++) {
+    visit_model("examples/mlp.json", "cpu:1x4", recompute, hold_bounds);
+    visit_model("gpt2-tiny", "cpu:1x4", recompute, hold_bounds);
+    visit_model("gpt2-tiny", "h100:4x1", recompute, hold_bounds);
+    visit_model("llama-tiny", "h100:1x4", recompute, hold_bounds);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_equals_brute_force),
+      cmocka_unit_test(test_bounds_hold),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
