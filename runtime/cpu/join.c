@@ -1,9 +1,9 @@
 // How a rank finds its place: stage, coordinates, groups.
 #include "runtime/cpu/rt.h"
 
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>

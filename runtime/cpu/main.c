@@ -94,6 +94,24 @@ static float scale_of_step(bd_rt *rt) {
   return count ? 1.0f / (float)count : 0;
 }
 
+enum { CLEAR_GRAIN = 1 << 18 };
+
+typedef struct clearing {
+  float *data;
+  int64_t count;
+} clearing;
+
+static void clear_grain(void *args, int64_t chunk) {
+  const clearing *const c = args;
+  const int64_t start = chunk * CLEAR_GRAIN, rest = c->count - start;
+  memset(c->data + start, 0, (size_t)(rest < CLEAR_GRAIN ? rest : CLEAR_GRAIN) * sizeof *c->data);
+}
+
+static void clear(bd_rt *rt, float *data, int64_t count) {
+  clearing c = {data, count};
+  bd_rt_parallel(rt, clear_grain, &c, (count + CLEAR_GRAIN - 1) / CLEAR_GRAIN);
+}
+
 static void clear_gradients(bd_rt *rt) {
   for (int i = 0; i < rt->stage->weight_count; i++) {
     const bd_rt_weight *const weight = &rt->stage->weights[i];
@@ -200,6 +218,7 @@ static int parse(bd_rt *rt, int argc, char **argv) {
 
 int bd_rt_main(int argc, char **argv, const bd_rt_program *program) {
   int level;
+  bd_rt_gemm_choose(argv);
   bd_rt *const rt = calloc(1, sizeof *rt);
   if (!rt || MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS) {
     bd_rt_say("cannot start MPI");

@@ -91,6 +91,11 @@ void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int64_t count, float
 // In place: every rank's flat part reaches the others.
 void bd_rt_gather_parts(bd_rt *rt, const bd_rt_group *group, int64_t count, float *data);
 
+// Before anything else: has OpenBLAS use the widest kernels the processor can run. It knows processors by
+// name and takes a 256-bit kernel for one newer than itself, so the program starts itself again with
+// OPENBLAS_CORETYPE set; one that is set already stands.
+void bd_rt_gemm_choose(char **argv);
+
 // c (m x n) = alpha * a b + beta * c with the storage of bd_rt_gemm, on the calling thread.
 void bd_rt_gemm_block(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t a_m,
                       int64_t a_k, const float *b, int64_t b_k, int64_t b_n, float beta, float *c,
