@@ -151,17 +151,20 @@ static bd_layer_request layer_request(const search *s, const bd_setting *setting
   };
 }
 
-// No plan of the setting takes less: the slowest stage does at least its share of every micro-batch.
+// No plan of the setting takes less. With T the layers' time for a micro-batch, Y their synchronization, S
+// stages and m micro-batches, the sum of stages is T, the slowest takes T/S or more and the longest
+// synchronization Y/S or more: a step takes (S + m - 1)/S (T + Y/(S + m - 1)) or more.
 static bd_status find_bound(search *s, const bd_setting *setting, double *out_seconds) {
+  int passes = (int)(s->request->global_batch / setting->micro_batch) + setting->stages - 1;
   *out_seconds = 0;
   for (int r = 0; r < s->runs.count && isfinite(*out_seconds); r++) {
     bd_layer_request request = layer_request(s, setting, r);
+    request.micro_batches = passes;
     double seconds;
     BD_TRY(bd_layer_cache_bound(s->ctx, s->cache, &request, &seconds));
     *out_seconds += s->runs.runs[r].calls * seconds;
   }
-  double micro_batches = (double)(s->request->global_batch / setting->micro_batch);
-  *out_seconds *= micro_batches / setting->stages;
+  *out_seconds *= (double)passes / setting->stages;
   return BD_OK;
 }
 
@@ -189,7 +192,7 @@ static bd_status try_setting(search *s, const bd_setting *setting) {
   if (!any) return BD_OK;
   int micro_batches = (int)(s->request->global_batch / setting->micro_batch);
   double send = boundary_seconds(s, setting, &runs[0]);
-  for (int schedule = 0; schedule < BD_SCHEDULE_COUNT; schedule++)
+  for (int schedule = BD_SCHEDULE_COUNT - 1; schedule >= 0; schedule--) // 1F1B holds less: it wins ties
     for (int zero = 0; zero < 2; zero++) {
       bool pinned = (s->request->schedule >= 0 && schedule != s->request->schedule) ||
                     (s->request->zero >= 0 && zero != s->request->zero);

@@ -1,0 +1,127 @@
+// The search's contract on a small model: caps are honoured, room never hurts, and what it says of bounds
+// and of the nearest plan is true.
+#include "frontend/frontend.h"
+#include "ir/pass.h"
+#include "planner/planner.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef struct session {
+  bd_ctx *ctx;
+  bd_module *train;
+  bd_cluster cluster;
+  bd_plan_request request;
+} session;
+
+static session open_session(const char *cluster) {
+  session s = {.ctx = bd_ctx_create()};
+  bd_model_options options = {.sequence = 16};
+  bd_module *graph;
+  assert_int_equal(bd_model_load(s.ctx, "gpt2-tiny", &options, &graph), BD_OK);
+  assert_int_equal(bd_pass_autodiff(s.ctx, graph, &s.train), BD_OK);
+  assert_int_equal(bd_cluster_load(s.ctx, cluster, &s.cluster), BD_OK);
+  s.request = (bd_plan_request){.model = "gpt2-tiny", .target = "cpu", .optimizer = "adamw",
+                                .precision = BD_F32, .global_batch = 4, .sequence = 16,
+                                .limit_seconds = 300, .schedule = -1, .zero = -1, .recompute = -1};
+  return s;
+}
+
+static int64_t bytes_of(const bd_plan *plan) {
+  int64_t most = 0;
+  for (int s = 0; s < plan->stages; s++)
+    if (plan->predicted[s].memory.total_bytes > most) most = plan->predicted[s].memory.total_bytes;
+  return most;
+}
+
+// Searches under a cap; what succeeds keeps its word.
+static bd_status search(session *s, int64_t cap_bytes, bd_plan *out) {
+  s->request.cap_bytes = cap_bytes;
+  bd_status status = bd_plan_search(s->ctx, s->train, &s->cluster, &s->request, out);
+  if (status != BD_OK) return status;
+  if (cap_bytes) assert_true(bytes_of(out) <= cap_bytes);
+  assert_true(out->bound_seconds > 0);
+  assert_true(out->bound_seconds <= out->step_seconds * (1 + 1e-9));
+  assert_true(fabs(out->gap - (out->step_seconds / out->bound_seconds - 1)) < 1e-9);
+  assert_int_equal(bd_plan_check(s->ctx, s->train, out), BD_OK);
+  double seconds = out->step_seconds;
+  int64_t bytes = bytes_of(out);
+  assert_int_equal(bd_plan_predict(s->ctx, s->train, &s->cluster, out), BD_OK);
+  assert_true(out->step_seconds == seconds && bytes_of(out) == bytes);
+  return BD_OK;
+}
+
+static int64_t leanest_need(session *s) {
+  bd_plan plan;
+  assert_int_equal(search(s, 1, &plan), BD_INFEASIBLE);
+  long long bytes = 0;
+  for (const bd_diag *d = s->ctx->first_diag; d; d = d->next) {
+    const char *at = strstr(d->message, "the leanest needs ");
+    if (at) bytes = strtoll(at + strlen("the leanest needs "), NULL, 10);
+  }
+  assert_true(bytes > 1);
+  return bytes;
+}
+
+static void test_room_never_hurts(void **unused) {
+  (void)unused;
+  session s = open_session("cpu:1x2");
+  bd_plan plan;
+  assert_int_equal(search(&s, 0, &plan), BD_OK);
+  double fastest = plan.step_seconds, slower = INFINITY;
+  int64_t most = bytes_of(&plan), least = leanest_need(&s);
+  assert_true(least <= most);
+  for (int i = 0; i <= 12; i++) {
+    assert_int_equal(search(&s, least + (most - least) * i / 12, &plan), BD_OK);
+    assert_true(plan.step_seconds <= slower);
+    slower = plan.step_seconds;
+  }
+  assert_true(slower == fastest);
+  bd_ctx_destroy(s.ctx);
+}
+
+static void test_leanest_is_the_border(void **unused) {
+  (void)unused;
+  session s = open_session("cpu:1x2");
+  int64_t least = leanest_need(&s);
+  bd_plan plan;
+  assert_int_equal(search(&s, least, &plan), BD_OK);
+  assert_int_equal(bytes_of(&plan), least);
+  assert_int_equal(search(&s, least - 1, &plan), BD_INFEASIBLE);
+  bd_ctx_destroy(s.ctx);
+}
+
+// A pin narrows the space: never faster, and the pins hold.
+static void test_pins(void **unused) {
+  (void)unused;
+  session s = open_session("cpu:1x2");
+  bd_plan open, plan;
+  assert_int_equal(search(&s, 0, &open), BD_OK);
+  s.request.stages = 2;
+  s.request.schedule = BD_SCHEDULE_GPIPE;
+  s.request.micro_batch = 2;
+  s.request.zero = 1;
+  assert_int_equal(search(&s, 0, &plan), BD_OK);
+  assert_int_equal(plan.stages, 2);
+  assert_int_equal(plan.schedule, BD_SCHEDULE_GPIPE);
+  assert_int_equal(plan.micro_batch, 2);
+  assert_true(plan.zero_axes != 0);
+  assert_true(plan.step_seconds >= open.step_seconds);
+  bd_ctx_destroy(s.ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_room_never_hurts),
+      cmocka_unit_test(test_leanest_is_the_border),
+      cmocka_unit_test(test_pins),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
