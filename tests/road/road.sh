@@ -1,5 +1,5 @@
-# Steps shared by the road tests: plan, build, train, compare. Sourced with $braid and $here set, in an
-# empty working folder. A failed comparison is counted and told; a failed step ends the test.
+# Steps shared by the road tests: plan, build, train, compare. Sourced with $braid and $here set. A failed
+# comparison is counted and told; a failed step ends the test.
 failures=0
 fail() {
   echo "FAIL: $*"
@@ -9,6 +9,17 @@ fail() {
 finish() {
   [ "$failures" = 0 ] || { echo "$failures comparisons failed"; exit 1; }
   echo "all agree"
+}
+
+# Enters an empty working folder: the one given, which is kept at the end, or one that is removed.
+open_folder() {
+  local folder=${1:-$(mktemp -d)}
+  [ -n "$1" ] || trap "rm -rf $folder" EXIT
+  mkdir -p "$folder"
+  cd "$folder"
+  [ -e .braid-road ] || [ -z "$(ls -A)" ] || { echo "$folder is not empty"; exit 1; }
+  rm -rf ./*
+  : >.braid-road
 }
 
 # A fixed text of small words, 20000 bytes.
@@ -83,7 +94,7 @@ check_bits() {
   done
 }
 
-# The arena of every rank is the plan's, and a rank's peak is at most 128 MiB above it.
+# The arena of every rank is what braid explain says, and a rank's peak is at most 128 MiB above it.
 check_memory() {
   awk -v name="$1" '
     { gsub(/"/, ""); gsub(/[,{}]/, " ") }
@@ -92,7 +103,7 @@ check_memory() {
       for (i = 1; i < NF; i++) value[$i] = $(i + 1)
       ranks++
       if (value["arena_bytes:"] != planned[value["stage:"]]) {
-        printf "rank %d: the arena has %d bytes, the plan says %d\n", value["rank:"], value["arena_bytes:"],
+        printf "rank %d: the arena has %d bytes, braid explain says %d\n", value["rank:"], value["arena_bytes:"],
                planned[value["stage:"]]
         bad = 1
       }
@@ -102,10 +113,11 @@ check_memory() {
         bad = 1
       }
     }
-    END { exit bad || !ranks }' "$1/plan.json" "$1/report.json" || fail "$1 does not keep to its memory"
+    END { exit bad || !ranks }' <("$braid" explain "$1/plan.json" --json) "$1/report.json" ||
+    fail "$1 does not keep to its memory"
 }
 
 # WHAT PATTERN: some plan that was built has a line of this pattern.
 check_covered() {
-  cat ./*/plan.json | grep -q -- "$2" || fail "the set does not show that $1"
+  grep -q -- "$2" ./*/plan.json || fail "the set does not show that $1"
 }

@@ -6,12 +6,8 @@
 set -euo pipefail
 braid=$(realpath "$1")
 here=$(dirname "$(realpath "$0")")
-work=${2:-$(mktemp -d)}
-mkdir -p "$work"
-[ $# -gt 1 ] || trap 'rm -rf "$work"' EXIT
-cd "$work"
-rm -rf ./*
 . "$here/road.sh"
+open_folder "${2:-}"
 write_text text.txt
 
 # NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT; '-' leaves the choice to the planner.
@@ -66,6 +62,7 @@ check_covered 'a plan cuts the vocabulary'   '"op": "xent".*"split": "v"'
 check_covered 'a plan cuts tokens'           '"op": "layernorm".*"split": "B"'
 check_covered 'a plan cuts samples and heads' '"op": "attention".*"split": "bk"'
 check_covered 'a plan saves'                 '"value": "activated".*"saved": true'
+check_covered 'dropout is on'                '"op": "dropout"'
 check_covered 'a plan splits optimizer states' '"zero_axes": \[0\]'
 check_covered 'a plan runs GPipe'            '"schedule": "gpipe"'
 check_covered 'a plan has four stages'       '"stages": 4'
