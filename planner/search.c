@@ -18,6 +18,7 @@
 // A setting and what no plan of it can beat.
 typedef struct bounded {
   bd_setting setting;
+  bool known; // whether the time sufficed to find the bound; else it is 0
   double bound_seconds;
   int index; // in the order of enumeration
 } bounded;
@@ -29,7 +30,7 @@ typedef struct search {
   const bd_plan_request *request;
   bd_model_runs runs;
   int64_t cap_bytes;
-  double deadline;
+  double bound_deadline, deadline;
   bool cut; // the time ran out before the space was searched
   bd_layer_cache *cache;
   bounded *settings;
@@ -215,13 +216,10 @@ static bool mesh_pinned_away(const bd_plan_request *request, const bd_mesh *mesh
   return false;
 }
 
-// Settings that the time does not suffice to bound are bounded by 0.
 static bd_status add_setting(search *s, const bd_setting *setting) {
   double bound = 0;
-  if (now_seconds() > s->deadline)
-    s->cut = true;
-  else
-    BD_TRY(find_bound(s, setting, &bound));
+  bool known = now_seconds() <= s->bound_deadline;
+  if (known) BD_TRY(find_bound(s, setting, &bound));
   if (isinf(bound)) return BD_OK;
   if (s->setting_count == s->setting_capacity) {
     int wanted = s->setting_capacity ? 2 * s->setting_capacity : 64;
@@ -229,7 +227,7 @@ static bd_status add_setting(search *s, const bd_setting *setting) {
                                 (size_t)wanted, sizeof *s->settings);
     s->setting_capacity = wanted;
   }
-  s->settings[s->setting_count] = (bounded){*setting, bound, s->setting_count};
+  s->settings[s->setting_count] = (bounded){*setting, known, bound, s->setting_count};
   s->setting_count++;
   return BD_OK;
 }
@@ -265,18 +263,19 @@ static bd_status bound_all(search *s) {
 
 static int by_bound(const void *left, const void *right) {
   const bounded *a = left, *b = right;
+  if (a->known != b->known) return a->known ? -1 : 1;
   if (a->bound_seconds != b->bound_seconds) return a->bound_seconds < b->bound_seconds ? -1 : 1;
   return a->index - b->index;
 }
 
-// The most promising first: when the first that cannot beat the incumbent comes, all are done.
+// The most promising first; those without a bound last.
 static bd_status try_all(search *s) {
   if (s->setting_count)
     qsort(s->settings, (size_t)s->setting_count, sizeof *s->settings, by_bound);
   for (int i = 0; i < s->setting_count; i++) {
     if (s->found && s->settings[i].bound_seconds >= s->best.step_seconds) {
-      s->dropped = s->setting_count - i;
-      break;
+      s->dropped++;
+      continue;
     }
     if (now_seconds() > s->deadline && (s->found || s->leanest_bytes)) {
       s->cut = true;
@@ -289,7 +288,9 @@ static bd_status try_all(search *s) {
 
 // What no plan of the space beats, searched or not.
 static double space_bound(const search *s) {
-  return s->setting_count ? fmin(s->settings[0].bound_seconds, s->best.step_seconds) : 0;
+  double least = s->best.step_seconds;
+  for (int i = 0; i < s->setting_count; i++) least = fmin(least, s->settings[i].bound_seconds);
+  return least;
 }
 
 static bd_status refuse(search *s) {
@@ -317,6 +318,7 @@ bd_status bd_plan_search(bd_ctx *ctx, const bd_module *train, const bd_cluster *
   s.cap_bytes = cluster->memory_bytes - cluster->reserved_bytes;
   if (request->cap_bytes && request->cap_bytes < s.cap_bytes) s.cap_bytes = request->cap_bytes;
   s.deadline = now_seconds() + request->limit_seconds;
+  s.bound_deadline = s.deadline - request->limit_seconds / 2; // the other half is for solving
   s.cache = bd_layer_cache_create(ctx);
   BD_TRY(bound_all(&s));
   BD_TRY(try_all(&s));
