@@ -3,7 +3,7 @@
 
 // A solver's tolerances let rows exceed their bounds a little: a solution over the cap is solved again
 // with as much less room.
-#define CAP_ROUNDS 4
+#define CAP_ROUNDS 6
 
 int bd_pipeline_candidates(const bd_pipeline_problem *problem) {
   int total = 0;
@@ -213,6 +213,7 @@ static bd_status solve(bd_ctx *ctx, const bd_pipeline_problem *problem, bool lea
   out->count = BD_NEW_ARRAY(ctx->arena, int, cells);
   for (int i = 0; i < cells; i++) out->count[i] = (int)lround(solution.values[x.count[i]]);
   out->seconds = bd_pipeline_seconds(problem, out->count);
+  out->bytes = (int64_t)fullest_bytes(problem, out->count);
   out->feasible = leanest || isfinite(out->seconds);
   out->optimal = solution.outcome == BD_SOLVER_OPTIMAL;
   return BD_OK;
@@ -220,13 +221,16 @@ static bd_status solve(bd_ctx *ctx, const bd_pipeline_problem *problem, bool lea
 
 bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, double limit_seconds,
                             double cutoff, bd_pipeline *out_pipeline) {
-  double cap = (double)problem->cap_bytes;
+  // Placements are aligned, so that no sum of bytes lies near this cap.
+  int64_t room = problem->cap_bytes / BD_ALIGNMENT * BD_ALIGNMENT;
+  double cap = (double)room + BD_ALIGNMENT / 2.0, slack = 1e-7;
   for (int round = 0; round < CAP_ROUNDS; round++) {
     BD_TRY(solve(ctx, problem, false, cap, limit_seconds, cutoff, out_pipeline));
     if (!out_pipeline->count) break;
-    double over = fullest_bytes(problem, out_pipeline->count) - (double)problem->cap_bytes;
+    double over = (double)(out_pipeline->bytes - problem->cap_bytes);
     if (over <= 0) break;
-    cap -= over;
+    cap -= over + slack * cap;
+    slack *= 4;
   }
   return BD_OK;
 }

@@ -25,6 +25,7 @@ typedef struct bd_pipeline {
   bool feasible, optimal;
   int *count;   // [stage][run][candidate], flat: see bd_pipeline_index
   double seconds, bound;
+  int64_t bytes; // of the fullest stage
 } bd_pipeline;
 
 int bd_pipeline_candidates(const bd_pipeline_problem *problem); // over all runs

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-// A solved problem whose exact bytes exceed the cap is solved again with as much less room.
-#define CAP_ROUNDS 4
+// Plans looked at, from the fastest to ever leaner ones, until the exact bytes of one fit.
+#define CAP_ROUNDS 24
 #define LAYER_LIMIT_SECONDS 10.0
 #define PIPELINE_LIMIT_SECONDS 10.0
 
@@ -105,20 +105,20 @@ static bd_status assemble(search *s, const bd_pipeline_problem *problem, const b
   return bd_plan_predict(s->ctx, s->train, s->cluster, out);
 }
 
-// The exact bytes are known only of a whole plan: the room is narrowed by what a plan exceeds it.
+// The exact bytes are known only of a whole plan. The next plan is the fastest that the program thinks
+// leaner than the last; when many have been too large, the room shrinks by what they exceed it.
 static bd_status solve_setting(search *s, bd_pipeline_problem *problem, const bd_setting *setting) {
   double cutoff = s->found ? s->best.step_seconds : INFINITY;
   bd_pipeline pipeline;
   bd_plan plan;
-  for (int round = 0; round < CAP_ROUNDS; round++) {
+  for (int round = 0; round < CAP_ROUNDS && problem->cap_bytes > 0; round++) {
     BD_TRY(bd_pipeline_solve(s->ctx, problem, PIPELINE_LIMIT_SECONDS, cutoff, &pipeline));
     if (!pipeline.feasible) break;
     BD_TRY(assemble(s, problem, setting, pipeline.count, &plan));
     offer(s, &plan);
     int64_t over = plan_bytes(&plan) - s->cap_bytes;
     if (over <= 0) return BD_OK;
-    problem->cap_bytes -= over;
-    if (problem->cap_bytes <= 0) break;
+    problem->cap_bytes = pipeline.bytes - (round < CAP_ROUNDS / 2 ? 1 : over);
   }
   if (s->found) return BD_OK;
   BD_TRY(bd_pipeline_leanest(s->ctx, problem, PIPELINE_LIMIT_SECONDS, &pipeline));
@@ -186,6 +186,13 @@ static bd_status find_candidates(search *s, const bd_setting *setting, bd_pipeli
   return BD_OK;
 }
 
+// Whether a schedule and ZeRO come to the same as 1F1B or none.
+static bool is_same(const search *s, const bd_setting *setting, bd_schedule schedule, int zero) {
+  bool one_pass = setting->stages == 1 || setting->micro_batch == s->request->global_batch;
+  if (one_pass && s->request->schedule < 0 && schedule == BD_SCHEDULE_GPIPE) return true;
+  return bd_mesh_devices(&setting->mesh) == 1 && s->request->zero < 0 && zero == 1;
+}
+
 static bd_status try_setting(search *s, const bd_setting *setting) {
   bd_pipeline_run *runs = BD_NEW_ARRAY(s->ctx->arena, bd_pipeline_run, s->runs.count);
   bool any;
@@ -197,8 +204,7 @@ static bd_status try_setting(search *s, const bd_setting *setting) {
     for (int zero = 0; zero < 2; zero++) {
       bool pinned = (s->request->schedule >= 0 && schedule != s->request->schedule) ||
                     (s->request->zero >= 0 && zero != s->request->zero);
-      bool same = setting->stages == 1 && s->request->schedule < 0 && schedule == BD_SCHEDULE_GPIPE;
-      if (pinned || same) continue;
+      if (pinned || is_same(s, setting, (bd_schedule)schedule, zero)) continue;
       bd_pipeline_problem problem = {setting->stages, micro_batches, (bd_schedule)schedule, zero,
                                      s->runs.count,   runs,          send,
                                      s->cap_bytes};

@@ -87,7 +87,7 @@ static void add_axis(boundary_list *list, int axis, bd_sharding activation, int6
     return;
   }
   int size = list->mesh->size[axis];
-  if (list->micro_batch % (batch_parts * size) == 0) {
+  if (size > 1 && list->micro_batch % (batch_parts * size) == 0) {
     activation.at[axis] = 0;
     add_axis(list, axis + 1, activation, batch_parts * size, sequence_parts);
   }
