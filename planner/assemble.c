@@ -14,7 +14,9 @@ static int use_strategy(bd_ctx *ctx, bd_plan *plan, const bd_strategy *strategy,
   return *slot = plan->strategy_count++;
 }
 
-static unsigned every_axis(const bd_mesh *mesh) { return (1u << mesh->axes) - 1; }
+static unsigned every_axis(const bd_mesh *mesh) {
+  return (1u << mesh->axes) - 1;
+}
 
 bd_status bd_plan_assemble(bd_ctx *ctx, const bd_plan_request *request, const bd_cluster *cluster,
                            const bd_pipeline_problem *problem, const bd_setting *setting,

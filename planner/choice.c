@@ -89,7 +89,8 @@ static reduction reduce(bd_ctx *ctx, const bd_choice_problem *problem) {
   }
   for (bool changed = true; changed;) {
     changed = false;
-    for (int i = 0; i < problem->nodes; i++) changed |= reduce_node(&r, i);
+    for (int i = 0; i < problem->nodes; i++)
+      changed |= reduce_node(&r, i);
   }
   return r;
 }
@@ -97,8 +98,8 @@ static reduction reduce(bd_ctx *ctx, const bd_choice_problem *problem) {
 // The integer program: x per live option, y per live pair of an edge that costs anything.
 static void add_nodes(bd_ctx *ctx, const reduction *r, bd_program *program, int **column) {
   const bd_choice_problem *problem = r->problem;
-  int budget = isinf(problem->budget) ? -1 : bd_program_add_row(ctx, program, -INFINITY,
-                                                                problem->budget);
+  int budget =
+      isinf(problem->budget) ? -1 : bd_program_add_row(ctx, program, -INFINITY, problem->budget);
   for (int i = 0; i < problem->nodes; i++) {
     int row = bd_program_add_row(ctx, program, 1, 1);
     column[i] = BD_NEW_ARRAY(ctx->arena, int, problem->node[i].options);
@@ -176,8 +177,7 @@ static bd_status solve_program(bd_ctx *ctx, const reduction *r, double limit_sec
   add_nodes(ctx, r, &program, column);
   if (!program.columns) return BD_OK;
   for (int e = 0; e < problem->edges; e++)
-    if (!edge_is_free(r, &problem->edge[e]))
-      add_edge(ctx, r, &program, &problem->edge[e], column);
+    if (!edge_is_free(r, &problem->edge[e])) add_edge(ctx, r, &program, &problem->edge[e], column);
   bd_solution solution;
   BD_TRY(bd_solver_run(ctx, &program, limit_seconds, cutoff, &solution));
   out->bound = fmax(out->bound, solution.bound);
@@ -210,10 +210,10 @@ static void take_point(bd_choice *out, const point *p) {
   out->usage = p->usage;
 }
 
-// Prices usage so that the budget is met (Lagrange): the price whose two cheapest choices lie on either
-// side of the budget gives the best bound.
-static void price_usage(bd_ctx *ctx, const reduction *r, bd_elimination *e, point over, point within,
-                        bd_choice *out) {
+// Prices usage so that the budget is met (Lagrange): the price whose two cheapest choices lie on
+// either side of the budget gives the best bound.
+static void price_usage(bd_ctx *ctx, const reduction *r, bd_elimination *e, point over,
+                        point within, bd_choice *out) {
   double budget = r->problem->budget;
   for (int round = 0; round < PRICE_ROUNDS; round++) {
     double price = (within.cost - over.cost) / (over.usage - within.usage);

@@ -1,6 +1,6 @@
-// Choice problems: one option per node, costs on nodes and on pairs of neighbours, one resource with a
-// budget. Layer strategies are found in this form, which is the one of the ASPLOS 2025 contest on
-// intra-operator parallelism (google/iopddl) with a single usage.
+// Choice problems: one option per node, costs on nodes and on pairs of neighbours, one resource
+// with a budget. Layer strategies are found in this form, which is the one of the ASPLOS 2025
+// contest on intra-operator parallelism (google/iopddl) with a single usage.
 #ifndef BD_PLANNER_CHOICE_H
 #define BD_PLANNER_CHOICE_H
 #include "planner/solver.h"
@@ -30,11 +30,12 @@ typedef struct bd_choice {
   double bound; // no feasible choice costs less
 } bd_choice;
 
-// Options that another option of their node dominates are dropped first. Without a budget, or where it
-// does not bind, the rest is solved exactly by elimination. Under a budget, usage gets a price
-// (Lagrange), which yields a choice and a bound; when they differ and the problem is small, an integer
-// program with one binary per option and product variables per pair (Zheng et al., OSDI 2022, section
-// 4.2) closes the gap within `limit_seconds` of wall time. `optimal` says whether it is closed.
+// Options that another option of their node dominates are dropped first. Without a budget, or where
+// it does not bind, the rest is solved exactly by elimination. Under a budget, usage gets a price
+// (Lagrange), which yields a choice and a bound; when they differ and the problem is small, an
+// integer program with one binary per option and product variables per pair (Zheng et al., OSDI
+// 2022, section 4.2) closes the gap within `limit_seconds` of wall time. `optimal` says whether it
+// is closed.
 BD_NODISCARD bd_status bd_choice_solve(bd_ctx *ctx, const bd_choice_problem *problem,
                                        double limit_seconds, bd_choice *out_choice);
 

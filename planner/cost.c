@@ -3,7 +3,8 @@
 
 static int devices_spanned(const bd_mesh *mesh, int axis) {
   int stride = 1;
-  for (int a = mesh->axes - 1; a > axis; a--) stride *= mesh->size[a];
+  for (int a = mesh->axes - 1; a > axis; a--)
+    stride *= mesh->size[a];
   return stride * mesh->size[axis];
 }
 
@@ -28,7 +29,8 @@ double bd_cost_exchange(const bd_link *link, int ranks, double bytes) {
 }
 
 static double roofline(const bd_cluster *cluster, double flops, double bytes) {
-  double arithmetic = flops / cluster->flops_f32, traffic = bytes / cluster->memory_bytes_per_second;
+  double arithmetic = flops / cluster->flops_f32,
+         traffic = bytes / cluster->memory_bytes_per_second;
   return arithmetic > traffic ? arithmetic : traffic;
 }
 
@@ -40,8 +42,7 @@ double bd_cost_op(const bd_cost_model *model, const bd_function *function, const
 }
 
 static double value_bytes(const bd_cost_model *model, const bd_value *value) {
-  bd_type local =
-      bd_local_type(&model->mesh, &value->sharding, &value->type, model->micro_batch);
+  bd_type local = bd_local_type(&model->mesh, &value->sharding, &value->type, model->micro_batch);
   return (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(local.dtype);
 }
 

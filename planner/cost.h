@@ -10,14 +10,15 @@ typedef struct bd_cost_model {
   int64_t micro_batch;
 } bd_cost_model;
 
-// The link that ring neighbours along `axis` use: within a node when all ranks of the axis share one.
+// The link that ring neighbours along `axis` use: within a node when all ranks of the axis share
+// one.
 const bd_link *bd_cost_link(const bd_cost_model *model, int axis);
 // The link between ranks of neighbouring stages.
 const bd_link *bd_cost_stage_link(const bd_cost_model *model);
 
 // Ring collectives over `ranks`, each rank holding `bytes` of the whole result: all-reduce
-// 2 (n-1)/n bytes, all-gather, reduce-scatter and all-to-all (n-1)/n bytes, one latency per ring step
-// (Thakur, Rabenseifner and Gropp 2005, sections 4.1 to 4.5).
+// 2 (n-1)/n bytes, all-gather, reduce-scatter and all-to-all (n-1)/n bytes, one latency per ring
+// step (Thakur, Rabenseifner and Gropp 2005, sections 4.1 to 4.5).
 double bd_cost_all_reduce(const bd_link *link, int ranks, double bytes);
 double bd_cost_exchange(const bd_link *link, int ranks, double bytes);
 
@@ -31,6 +32,5 @@ BD_NODISCARD bd_status bd_cost_function(bd_ctx *ctx, const bd_cost_model *model,
                                         double *out_seconds);
 
 // One collective op of an spmd function.
-double bd_cost_collective(const bd_cost_model *model, const bd_function *function,
-                          const bd_op *op);
+double bd_cost_collective(const bd_cost_model *model, const bd_function *function, const bd_op *op);
 #endif

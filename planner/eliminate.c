@@ -144,7 +144,9 @@ bd_elimination *bd_elimination_create(bd_ctx *ctx, const bd_choice_problem *prob
 }
 
 // Weighted, and INFINITY where it is not allowed, whatever the weight.
-static double weighted(double weight, double value) { return isinf(value) ? value : weight * value; }
+static double weighted(double weight, double value) {
+  return isinf(value) ? value : weight * value;
+}
 
 static void fill_edges(bd_elimination *e, double cost_weight) {
   for (int i = 0; i < e->problem->edges; i++) {
@@ -153,8 +155,9 @@ static void fill_edges(bd_elimination *e, double cost_weight) {
     size_t columns = (size_t)e->problem->node[edge->b].options;
     for (int a = 0; a < e->live_count[edge->a]; a++)
       for (int b = 0; b < e->live_count[edge->b]; b++)
-        *table++ = weighted(cost_weight, edge->cost[(size_t)e->live[edge->a][a] * columns +
-                                                    (size_t)e->live[edge->b][b]]);
+        *table++ = weighted(
+            cost_weight,
+            edge->cost[(size_t)e->live[edge->a][a] * columns + (size_t)e->live[edge->b][b]]);
   }
 }
 
@@ -177,7 +180,8 @@ static void minimize(const bd_elimination *e, step *s, const int *assigned, int6
     const factor *term = s->factors[f];
     const double *from = term->table + entry(term, s->message, assigned);
     int64_t stride = term->stride[position(term, s->node)];
-    for (int x = 0; x < count; x++) total[x] += from[x * stride];
+    for (int x = 0; x < count; x++)
+      total[x] += from[x * stride];
   }
   for (int x = 0; x < count; x++)
     if (total[x] < least) {
@@ -224,6 +228,7 @@ bool bd_elimination_run(bd_elimination *e, double cost_weight, double usage_weig
       at += s->message->stride[k] * out_option[s->message->scope[k]];
     out_option[s->node] = s->best[at];
   }
-  for (int i = 0; i < nodes; i++) out_option[i] = e->live[i][out_option[i]];
+  for (int i = 0; i < nodes; i++)
+    out_option[i] = e->live[i][out_option[i]];
   return true;
 }

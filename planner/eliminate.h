@@ -7,11 +7,13 @@
 
 typedef struct bd_elimination bd_elimination;
 
-// The order and tables for `problem` restricted to the options that are `live`; NULL when a table would
-// be too large. Lives in ctx->arena.
-bd_elimination *bd_elimination_create(bd_ctx *ctx, const bd_choice_problem *problem, bool *const *live);
+// The order and tables for `problem` restricted to the options that are `live`; NULL when a table
+// would be too large. Lives in ctx->arena.
+bd_elimination *bd_elimination_create(bd_ctx *ctx, const bd_choice_problem *problem,
+                                      bool *const *live);
 
-// Minimizes cost_weight * cost + usage_weight * usage over allowed choices. False when none is allowed.
+// Minimizes cost_weight * cost + usage_weight * usage over allowed choices. False when none is
+// allowed.
 bool bd_elimination_run(bd_elimination *elimination, double cost_weight, double usage_weight,
                         int *out_option);
 #endif

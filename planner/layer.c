@@ -31,8 +31,8 @@ static bd_status lower(bd_ctx *ctx, const bd_layer_request *request, const bd_st
 }
 
 static int64_t raw_bytes(const bd_layer_request *request, const bd_value *value) {
-  bd_type local = bd_local_type(&request->cost.mesh, &value->sharding, &value->type,
-                                request->cost.micro_batch);
+  bd_type local =
+      bd_local_type(&request->cost.mesh, &value->sharding, &value->type, request->cost.micro_batch);
   return bd_type_elements(&local, 1) * bd_dtype_bytes(local.dtype);
 }
 
@@ -50,9 +50,8 @@ static void add_weight_bytes(const bd_layer_request *request, const bd_function 
     out->weight_bytes += bd_align(bytes);
     out->gradient_bytes += bd_align(bytes);
     for (int zero = 0; zero < 2; zero++)
-      out->optimizer_bytes[zero] +=
-          bd_align((bytes / 4 + (zero ? replicas : 1) - 1) / (zero ? replicas : 1) *
-                   request->optimizer_bytes);
+      out->optimizer_bytes[zero] += bd_align((bytes / 4 + (zero ? replicas : 1) - 1) /
+                                             (zero ? replicas : 1) * request->optimizer_bytes);
     for (int r = 0; r < backward->result_count; r++) {
       if (backward->gradient_of[r] != p) continue;
       const bd_sharding *partial = &backward->values[backward->results[r]].sharding;
@@ -168,7 +167,8 @@ static void copy_strategy(bd_ctx *ctx, bd_strategy *strategy) {
   *strategy = copy;
 }
 
-// What a layer problem takes to build is large and not needed after it: it lives in an arena of its own.
+// What a layer problem takes to build is large and not needed after it: it lives in an arena of its
+// own.
 static bd_arena *enter_scratch(bd_ctx *ctx) {
   bd_arena *session = ctx->arena, *scratch = bd_ctx_create_arena(ctx);
   if (scratch) ctx->arena = scratch;
@@ -194,7 +194,8 @@ bd_status bd_layer_candidates(bd_ctx *ctx, const bd_layer_request *request,
   bd_arena *session = enter_scratch(ctx), *scratch = ctx->arena;
   bd_status status = find_candidates(ctx, request, *out_candidates, out_count);
   ctx->arena = session;
-  for (int i = 0; i < *out_count; i++) copy_strategy(ctx, &(*out_candidates)[i].strategy);
+  for (int i = 0; i < *out_count; i++)
+    copy_strategy(ctx, &(*out_candidates)[i].strategy);
   ctx->arena = scratch;
   leave_scratch(ctx, session);
   return status;

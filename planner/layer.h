@@ -4,8 +4,8 @@
 #include "ir/partition.h"
 #include "planner/cost.h"
 
-// What neighbours must agree on. A function's activations enter and leave in `activation` (dimensions a
-// value lacks are dropped); weights that several calls share are stored in `tied`.
+// What neighbours must agree on. A function's activations enter and leave in `activation`
+// (dimensions a value lacks are dropped); weights that several calls share are stored in `tied`.
 typedef struct bd_boundary {
   bd_sharding activation, tied;
 } bd_boundary;
@@ -33,8 +33,8 @@ typedef struct bd_layer_candidate {
   double proven_seconds; // a lower bound on forward + backward + sync/micro-batches of any strategy
 } bd_layer_candidate;
 
-// A lower bound on forward + backward + synchronization/micro-batches of any strategy; INFINITY when the
-// boundary cannot be met.
+// A lower bound on forward + backward + synchronization/micro-batches of any strategy; INFINITY
+// when the boundary cannot be met.
 BD_NODISCARD bd_status bd_layer_bound(bd_ctx *ctx, const bd_layer_request *request,
                                       double *out_seconds);
 

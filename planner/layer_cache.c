@@ -17,7 +17,9 @@ struct bd_layer_cache {
   entry *first;
 };
 
-bd_layer_cache *bd_layer_cache_create(bd_ctx *ctx) { return BD_NEW(ctx->arena, bd_layer_cache); }
+bd_layer_cache *bd_layer_cache_create(bd_ctx *ctx) {
+  return BD_NEW(ctx->arena, bd_layer_cache);
+}
 
 // Whether some weight is stored as the boundary says.
 static bool has_tied(const bd_layer_request *request) {
@@ -25,7 +27,8 @@ static bool has_tied(const bd_layer_request *request) {
   for (int p = 0; p < f->param_count; p++) {
     int uses = 0;
     for (int i = 0; f->is_weight[p] && i < f->op_count; i++)
-      for (int o = 0; o < f->ops[i].in_count; o++) uses += f->ops[i].in[o] == f->params[p];
+      for (int o = 0; o < f->ops[i].in_count; o++)
+        uses += f->ops[i].in[o] == f->params[p];
     if (request->tied[p] || uses > 1) return true;
   }
   return false;
@@ -49,9 +52,12 @@ static entry *find(bd_ctx *ctx, bd_layer_cache *cache, const bd_layer_request *r
         bd_sharding_equal(&e->boundary.tied, &boundary.tied))
       return e;
   entry *e = BD_NEW(ctx->arena, entry);
-  *e = (entry){.function = request->function, .mesh = request->cost.mesh,
-               .micro_batch = request->cost.micro_batch, .boundary = boundary,
-               .in_flight = request->in_flight, .micro_batches = request->micro_batches,
+  *e = (entry){.function = request->function,
+               .mesh = request->cost.mesh,
+               .micro_batch = request->cost.micro_batch,
+               .boundary = boundary,
+               .in_flight = request->in_flight,
+               .micro_batches = request->micro_batches,
                .next = cache->first};
   return cache->first = e;
 }

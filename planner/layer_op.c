@@ -8,8 +8,8 @@ static bool joins(const bd_function *f, int op) {
          bd_type_equal(&f->values[a->out[0]].type, &f->values[b->out[0]].type);
 }
 
-// Whether a value may live and die inside the row from `first` to `last`. Whether the tape keeps it is the
-// strategy's choice and does not count here.
+// Whether a value may live and die inside the row from `first` to `last`. Whether the tape keeps it
+// is the strategy's choice and does not count here.
 static bool stays_inside(const bd_function *f, bd_id value, int first, int last) {
   int producer = f->values[value].producer;
   if (producer < first || producer > last) return false;
@@ -30,8 +30,10 @@ static double value_bytes(const bd_cost_model *cost, const bd_value *value,
 double bd_layer_op_seconds(const bd_cost_model *cost, const bd_function *f, int index,
                            const bd_index_map *map, const int8_t split[BD_MAX_AXES]) {
   int first = index, last = index;
-  while (joins(f, first)) first--;
-  while (joins(f, last + 1)) last++;
+  while (joins(f, first))
+    first--;
+  while (joins(f, last + 1))
+    last++;
   const bd_op *op = &f->ops[index];
   if (first == last) return bd_cost_op(cost, f, op, map, split);
   double bytes = 0;
@@ -52,6 +54,7 @@ double bd_layer_op_seconds(const bd_cost_model *cost, const bd_function *f, int 
 double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *f, int index,
                               const bd_index_map *map, const int8_t split[BD_MAX_AXES]) {
   const bd_op *op = &f->ops[index];
-  if (!(bd_op_get_info(op->kind)->traits & BD_POINTWISE)) return bd_cost_op(cost, f, op, map, split);
+  if (!(bd_op_get_info(op->kind)->traits & BD_POINTWISE))
+    return bd_cost_op(cost, f, op, map, split);
   return bd_op_flops(f, op, map, &cost->mesh, split, cost->micro_batch) / cost->cluster->flops_f32;
 }

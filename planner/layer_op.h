@@ -3,8 +3,8 @@
 #define BD_PLANNER_LAYER_OP_H
 #include "planner/layer_space.h"
 
-// Pointwise ops in a row that ir/fuse.h may join run as one kernel, which only moves what enters and leaves
-// the row: each op answers for its share of that, the first one for the launch.
+// Pointwise ops in a row that ir/fuse.h may join run as one kernel, which only moves what enters
+// and leaves the row: each op answers for its share of that, the first one for the launch.
 double bd_layer_op_seconds(const bd_cost_model *cost, const bd_function *function, int op,
                            const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
 

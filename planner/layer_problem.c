@@ -16,7 +16,8 @@ static double local_bytes(const builder *b, bd_id value, const bd_sharding *shar
 }
 
 // Backward ops of the group, split at the same letters where they can be.
-static double backward_seconds(const builder *b, int group, const int8_t forward_split[BD_MAX_AXES]) {
+static double backward_seconds(const builder *b, int group,
+                               const int8_t forward_split[BD_MAX_AXES]) {
   const bd_function *f = b->space->backward;
   double seconds = 0;
   for (int i = 0; i < f->op_count; i++) {
@@ -36,8 +37,8 @@ static double backward_seconds(const builder *b, int group, const int8_t forward
   return seconds;
 }
 
-// Gradients of a weight that the split leaves partial, reduced once a step, and the update; and where the weight's state
-// lies. INFINITY when a tied weight would be stored in another form.
+// Gradients of a weight that the split leaves partial, reduced once a step, and the update; and
+// where the weight's state lies. INFINITY when a tied weight would be stored in another form.
 static void add_weights(const builder *b, const bd_op *op, const bd_index_map *map,
                         const int8_t split[BD_MAX_AXES], double *seconds, double *usage) {
   const bd_layer_request *request = b->space->request;
@@ -47,14 +48,16 @@ static void add_weights(const builder *b, const bd_op *op, const bd_index_map *m
     if (!bd_layer_is_weight(b->space, w)) continue;
     bd_sharding form = bd_split_operand(map, &b->cost->mesh, split, i);
     int param = 0;
-    while (f->params[param] != w) param++;
+    while (f->params[param] != w)
+      param++;
     bool shared = request->tied[param] || b->space->weight_uses[w] > 1;
     if (shared && !bd_sharding_equal(&form, &request->boundary.tied)) *seconds = INFINITY;
     double bytes = local_bytes(b, w, &form), sync = 0;
     for (int axis = 0; axis < b->cost->mesh.axes; axis++)
       if (split[axis] >= 0 && form.at[axis] == BD_REPLICATED)
         sync += bd_cost_all_reduce(bd_cost_link(b->cost, axis), b->cost->mesh.size[axis], bytes);
-    sync += bytes * (4 + request->optimizer_bytes / 2.0) / b->cost->cluster->memory_bytes_per_second;
+    sync +=
+        bytes * (4 + request->optimizer_bytes / 2.0) / b->cost->cluster->memory_bytes_per_second;
     *seconds += sync / request->micro_batches / b->space->weight_uses[w];
     double copies = request->tied[param] ? 1 : 2 + request->optimizer_bytes / 4.0;
     *usage += bytes * copies;
@@ -76,8 +79,8 @@ static bool cluster_needed(const bd_layer_space *space, const bd_cluster_ops *c)
   return false;
 }
 
-// Whether backward surely runs an op of the cluster again: to have a value that is not kept, or to run
-// another one that it runs again.
+// Whether backward surely runs an op of the cluster again: to have a value that is not kept, or to
+// run another one that it runs again.
 static bool runs_again(const builder *b, const bd_cluster_ops *c, bd_keep keep, int position) {
   const bd_function *f = b->space->forward;
   const bd_op *op = &f->ops[c->ops[position]];
@@ -92,8 +95,9 @@ static bool runs_again(const builder *b, const bd_cluster_ops *c, bd_keep keep, 
   return false;
 }
 
-static bd_status add_values(const builder *b, const bd_cluster_ops *c, const bd_layer_option *option,
-                            const bd_op *op, double *seconds, double *usage) {
+static bd_status add_values(const builder *b, const bd_cluster_ops *c,
+                            const bd_layer_option *option, const bd_op *op, double *seconds,
+                            double *usage) {
   for (int r = 0; r < op->out_count; r++) {
     bd_id v = op->out[r];
     bd_sharding produced = bd_layer_produced(b->space, c, option, v);
@@ -102,8 +106,7 @@ static bd_status add_values(const builder *b, const bd_cluster_ops *c, const bd_
       if (gradient.at[axis] < BD_REPLICATED) gradient.at[axis] = BD_REPLICATED;
     double there, back = 0;
     BD_TRY(bd_layer_reshard_seconds(b->ctx, b->space, v, &produced, &form, &there));
-    if (r == 0)
-      BD_TRY(bd_layer_reshard_seconds(b->ctx, b->space, v, &form, &gradient, &back));
+    if (r == 0) BD_TRY(bd_layer_reshard_seconds(b->ctx, b->space, v, &form, &gradient, &back));
     *seconds += there + back;
     if (keeps(b, c, option->keep, v))
       *usage += local_bytes(b, v, &form) * b->space->request->in_flight;
@@ -111,8 +114,8 @@ static bd_status add_values(const builder *b, const bd_cluster_ops *c, const bd_
   return BD_OK;
 }
 
-static bd_status add_option(const builder *b, const bd_cluster_ops *c, const bd_layer_option *option,
-                            double *out_seconds, double *out_usage) {
+static bd_status add_option(const builder *b, const bd_cluster_ops *c,
+                            const bd_layer_option *option, double *out_seconds, double *out_usage) {
   double seconds = 0, usage = 0;
   for (int i = 0; i < c->op_count; i++) {
     int8_t split[BD_MAX_AXES];
@@ -144,8 +147,8 @@ static bd_sharding operand_gradient(const builder *b, const bd_index_map *map,
   return form;
 }
 
-// Partition lets partial sums of gradients pass ops that only move or scale elements, on their way to a
-// weight whose sum waits for the step's end.
+// Partition lets partial sums of gradients pass ops that only move or scale elements, on their way
+// to a weight whose sum waits for the step's end.
 static bool may_stay_partial(const builder *b, bd_id v) {
   int maker = b->space->forward->values[v].producer;
   for (int i = 0; maker >= 0 && i < b->space->backward->op_count; i++) {
@@ -182,8 +185,8 @@ static bd_status carry(const builder *b, const bd_cluster_ops *to, const bd_laye
 }
 
 // Activations that enter the function come in the boundary's form.
-static bd_status add_inputs(const builder *b, const bd_cluster_ops *c, const bd_layer_option *option,
-                            double *seconds) {
+static bd_status add_inputs(const builder *b, const bd_cluster_ops *c,
+                            const bd_layer_option *option, double *seconds) {
   const bd_function *f = b->space->forward;
   for (int i = 0; i < c->op_count; i++)
     for (int o = 0; o < f->ops[c->ops[i]].in_count; o++) {
@@ -206,18 +209,20 @@ static bd_status add_node(const builder *b, const bd_cluster_ops *c, bd_choice_n
   return BD_OK;
 }
 
-// Running a reader again reruns the anchor of a producer whose values nobody keeps because backward does not
-// need them; all readers share that.
+// Running a reader again reruns the anchor of a producer whose values nobody keeps because backward
+// does not need them; all readers share that.
 static double rerun_seconds(const builder *b, const bd_cluster_ops *from,
                             const bd_layer_option *own) {
   if (cluster_needed(b->space, from)) return 0;
   int anchor = from->ops[0], readers = 0;
   for (int i = 0; i < from->op_count; i++) {
     const bd_op *op = &b->space->forward->ops[from->ops[i]];
-    for (int r = 0; r < op->out_count; r++) readers += b->space->consumers[op->out[r]];
+    for (int r = 0; r < op->out_count; r++)
+      readers += b->space->consumers[op->out[r]];
   }
   return bd_layer_clone_seconds(b->cost, b->space->forward, anchor, &b->space->map[anchor],
-                                own->split) / readers;
+                                own->split) /
+         readers;
 }
 
 // Options that differ only in what they keep stand next to each other.
@@ -250,9 +255,8 @@ static bd_status add_edge(const builder *b, int from, int to, bd_choice_edge *ed
   const bd_function *f = b->space->forward;
   const bd_cluster_ops *producer = &b->space->clusters[from], *reader = &b->space->clusters[to];
   *edge = (bd_choice_edge){.a = from, .b = to};
-  edge->cost = bd_arena_array(b->ctx->arena,
-                              (size_t)producer->option_count * (size_t)reader->option_count,
-                              sizeof(double));
+  edge->cost = bd_arena_array(
+      b->ctx->arena, (size_t)producer->option_count * (size_t)reader->option_count, sizeof(double));
   for (int i = 0; i < reader->op_count; i++)
     for (int o = 0; o < f->ops[reader->ops[i]].in_count; o++) {
       bd_id v = f->ops[reader->ops[i]].in[o];
@@ -282,7 +286,8 @@ bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem
   *out = (bd_choice_problem){.nodes = count, .budget = INFINITY};
   out->node = BD_NEW_ARRAY(ctx->arena, bd_choice_node, count);
   out->edge = BD_NEW_ARRAY(ctx->arena, bd_choice_edge, (int64_t)count * count);
-  for (int c = 0; c < count; c++) BD_TRY(add_node(&b, &space->clusters[c], &out->node[c]));
+  for (int c = 0; c < count; c++)
+    BD_TRY(add_node(&b, &space->clusters[c], &out->node[c]));
   for (int to = 0; to < count; to++)
     for (int from = 0; from < to; from++)
       if (reads(space, to, from)) BD_TRY(add_edge(&b, from, to, &out->edge[out->edges++]));
@@ -303,21 +308,22 @@ static void fill_op(const bd_layer_space *space, const bd_cluster_ops *c,
   for (int r = 0; r < op->out_count; r++) {
     bd_id v = op->out[r];
     out->form[v] = bd_layer_form(space, c, option, v);
-    bool kept = option->keep == BD_KEEP_ALL ||
-                (option->keep == BD_KEEP_ANCHOR && index == c->ops[0]);
+    bool kept =
+        option->keep == BD_KEEP_ALL || (option->keep == BD_KEEP_ANCHOR && index == c->ops[0]);
     out->saved[v] = kept && space->needed[v];
   }
 }
 
 bd_strategy bd_layer_strategy(bd_ctx *ctx, const bd_layer_space *space, const int *option) {
   const bd_function *f = space->forward;
-  bd_strategy out = {.name = f->name, .function = f->name, .op_count = f->op_count, .value_count = f->value_count};
+  bd_strategy out = {
+      .name = f->name, .function = f->name, .op_count = f->op_count, .value_count = f->value_count};
   out.split = bd_arena_array(ctx->arena, (size_t)f->op_count, sizeof *out.split);
   out.form = BD_NEW_ARRAY(ctx->arena, bd_sharding, f->value_count);
   out.saved = BD_NEW_ARRAY(ctx->arena, bool, f->value_count);
   for (int p = 0; p < f->param_count; p++)
-    out.form[f->params[p]] = f->is_weight[p] ? bd_sharding_replicated()
-                                             : bd_layer_boundary(space, f->params[p]);
+    out.form[f->params[p]] =
+        f->is_weight[p] ? bd_sharding_replicated() : bd_layer_boundary(space, f->params[p]);
   for (int c = 0; c < space->cluster_count; c++)
     for (int i = 0; i < space->clusters[c].op_count; i++)
       fill_op(space, &space->clusters[c], &space->clusters[c].options[option[c]],

@@ -62,7 +62,8 @@ static void count_uses(bd_ctx *ctx, bd_layer_space *space) {
   space->weight_uses = BD_NEW_ARRAY(ctx->arena, int, f->value_count);
   for (int i = 0; i < f->save_count; i++)
     space->needed[f->saves[i]] = f->values[f->saves[i]].producer >= 0;
-  for (int i = 0; i < f->result_count; i++) space->is_result[f->results[i]] = true;
+  for (int i = 0; i < f->result_count; i++)
+    space->is_result[f->results[i]] = true;
   for (int i = 0; i < f->op_count; i++)
     for (int o = 0; o < f->ops[i].in_count; o++) {
       bd_id v = f->ops[i].in[o];
@@ -161,8 +162,8 @@ bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request, bd_
 // The form that the anchor's first result settles in.
 static bd_sharding anchor_form(const bd_layer_space *space, const bd_cluster_ops *cluster,
                                const bd_layer_option *option) {
-  bd_sharding form = bd_split_result(&space->map[cluster->ops[0]], &space->request->cost.mesh,
-                                     option->split, 0);
+  bd_sharding form =
+      bd_split_result(&space->map[cluster->ops[0]], &space->request->cost.mesh, option->split, 0);
   for (int axis = 0; axis < BD_MAX_AXES; axis++)
     if (form.at[axis] < BD_REPLICATED) form.at[axis] = option->scatter[axis];
   return form;
@@ -186,8 +187,7 @@ bd_sharding bd_layer_produced(const bd_layer_space *space, const bd_cluster_ops 
                               const bd_layer_option *option, bd_id value) {
   const bd_value *v = &space->forward->values[value];
   int8_t split[BD_MAX_AXES];
-  if (!bd_layer_split(space, cluster, option, v->producer, split))
-    memset(split, -1, sizeof split);
+  if (!bd_layer_split(space, cluster, option, v->producer, split)) memset(split, -1, sizeof split);
   return bd_split_result(&space->map[v->producer], &space->request->cost.mesh, split, v->result);
 }
 
@@ -234,8 +234,8 @@ bd_status bd_layer_reshard_seconds(bd_ctx *ctx, bd_layer_space *space, bd_id val
       return BD_OK;
     }
   const bd_cost_model *cost = &space->request->cost;
-  bd_module module = {.stage = BD_STAGE_SPMD, .mesh = cost->mesh, .stages = 1,
-                      .micro_batch = cost->micro_batch};
+  bd_module module = {
+      .stage = BD_STAGE_SPMD, .mesh = cost->mesh, .stages = 1, .micro_batch = cost->micro_batch};
   bd_function *scratch = bd_function_create(ctx, "reshard");
   bd_id id = bd_function_add_param(ctx, scratch, NULL, space->forward->values[value].type), last;
   scratch->values[id].sharding = *from;

@@ -1,5 +1,5 @@
-// The search space of one layer: clusters of ops that share a decision, their options, and what values
-// cost to bring from one form to another.
+// The search space of one layer: clusters of ops that share a decision, their options, and what
+// values cost to bring from one form to another.
 #ifndef BD_PLANNER_LAYER_SPACE_H
 #define BD_PLANNER_LAYER_SPACE_H
 #include "planner/layer.h"
@@ -14,13 +14,13 @@ typedef enum bd_keep {
 
 typedef struct bd_layer_option {
   int8_t split[BD_MAX_AXES];   // loops of the anchor
-  int8_t scatter[BD_MAX_AXES]; // where the split leaves partial sums: the dimension they are scattered
-                               // to, or -1 when they are summed everywhere
+  int8_t scatter[BD_MAX_AXES]; // where the split leaves partial sums: the dimension they are
+                               // scattered to, or -1 when they are summed everywhere
   bd_keep keep;
 } bd_layer_option;
 
-// An op that makes its own decision, and the pointwise ops after it that follow its form: those with one
-// operand that is not a weight.
+// An op that makes its own decision, and the pointwise ops after it that follow its form: those
+// with one operand that is not a weight.
 typedef struct bd_cluster_ops {
   int op_count;
   int *ops; // the anchor first, ascending
@@ -31,8 +31,8 @@ typedef struct bd_cluster_ops {
 typedef struct bd_layer_space {
   const bd_layer_request *request;
   const bd_function *forward, *backward;
-  bd_index_map *map;           // per forward op
-  bd_index_map *backward_map;  // per backward op
+  bd_index_map *map;          // per forward op
+  bd_index_map *backward_map; // per backward op
   int cluster_count;
   bd_cluster_ops *clusters;
   int *cluster_of_op;
@@ -50,8 +50,8 @@ bool bd_layer_is_weight(const bd_layer_space *space, bd_id value);
 // What neighbours agree on, for a value of this rank.
 bd_sharding bd_layer_boundary(const bd_layer_space *space, bd_id value);
 
-// The split of any op of a cluster under an option (followers: from the form they follow); false when
-// the op cannot be split so.
+// The split of any op of a cluster under an option (followers: from the form they follow); false
+// when the op cannot be split so.
 bool bd_layer_split(const bd_layer_space *space, const bd_cluster_ops *cluster,
                     const bd_layer_option *option, int op, int8_t out_split[BD_MAX_AXES]);
 // How a value leaves its op, and how it settles.

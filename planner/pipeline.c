@@ -1,19 +1,21 @@
 #include "planner/pipeline.h"
 #include <math.h>
 
-// A solver's tolerances let rows exceed their bounds a little: a solution over the cap is solved again
-// with as much less room.
+// A solver's tolerances let rows exceed their bounds a little: a solution over the cap is solved
+// again with as much less room.
 #define CAP_ROUNDS 6
 
 int bd_pipeline_candidates(const bd_pipeline_problem *problem) {
   int total = 0;
-  for (int r = 0; r < problem->run_count; r++) total += problem->runs[r].candidate_count;
+  for (int r = 0; r < problem->run_count; r++)
+    total += problem->runs[r].candidate_count;
   return total;
 }
 
 int bd_pipeline_index(const bd_pipeline_problem *problem, int stage, int run, int candidate) {
   int index = stage * bd_pipeline_candidates(problem) + candidate;
-  for (int r = 0; r < run; r++) index += problem->runs[r].candidate_count;
+  for (int r = 0; r < run; r++)
+    index += problem->runs[r].candidate_count;
   return index;
 }
 
@@ -61,8 +63,8 @@ double bd_pipeline_seconds(const bd_pipeline_problem *problem, const int *count)
   return sum + (problem->micro_batches - 1) * slowest + sync;
 }
 
-// Numbers enter the program as multiples of the largest layer's, since solvers' tolerances are absolute
-// near 1.
+// Numbers enter the program as multiples of the largest layer's, since solvers' tolerances are
+// absolute near 1.
 typedef struct units {
   double seconds, bytes;
 } units;
@@ -109,12 +111,12 @@ static columns add_columns(bd_ctx *ctx, const bd_pipeline_problem *problem, bool
       }
     }
   }
-  x.slowest =
-      bd_program_add_column(ctx, program, problem->micro_batches - 1, 0, INFINITY, false);
+  x.slowest = bd_program_add_column(ctx, program, problem->micro_batches - 1, 0, INFINITY, false);
   x.sync = bd_program_add_column(ctx, program, 1, 0, INFINITY, false);
   x.height = -1;
   if (!leanest) return x;
-  for (int i = 0; i < program->columns; i++) program->cost[i] = 0;
+  for (int i = 0; i < program->columns; i++)
+    program->cost[i] = 0;
   x.height = bd_program_add_column(ctx, program, 1, 0, INFINITY, false);
   return x;
 }
@@ -123,8 +125,7 @@ static columns add_columns(bd_ctx *ctx, const bd_pipeline_problem *problem, bool
 static void add_stage(bd_ctx *ctx, const bd_pipeline_problem *problem, double cap_bytes,
                       bd_program *program, const columns *x, int s) {
   const units *unit = &x->unit;
-  int time =
-      bd_program_add_row(ctx, program, -INFINITY, -send_seconds(problem, s) / unit->seconds);
+  int time = bd_program_add_row(ctx, program, -INFINITY, -send_seconds(problem, s) / unit->seconds);
   int sync = bd_program_add_row(ctx, program, -INFINITY, 0);
   int memory =
       bd_program_add_row(ctx, program, -INFINITY, x->height >= 0 ? 0 : cap_bytes / unit->bytes);
@@ -211,7 +212,8 @@ static bd_status solve(bd_ctx *ctx, const bd_pipeline_problem *problem, bool lea
   if (!solution.values) return BD_OK;
   int cells = problem->stages * bd_pipeline_candidates(problem);
   out->count = BD_NEW_ARRAY(ctx->arena, int, cells);
-  for (int i = 0; i < cells; i++) out->count[i] = (int)lround(solution.values[x.count[i]]);
+  for (int i = 0; i < cells; i++)
+    out->count[i] = (int)lround(solution.values[x.count[i]]);
   out->seconds = bd_pipeline_seconds(problem, out->count);
   out->bytes = (int64_t)fullest_bytes(problem, out->count);
   out->feasible = leanest || isfinite(out->seconds);

@@ -23,7 +23,7 @@ typedef struct bd_pipeline_problem {
 
 typedef struct bd_pipeline {
   bool feasible, optimal;
-  int *count;   // [stage][run][candidate], flat: see bd_pipeline_index
+  int *count; // [stage][run][candidate], flat: see bd_pipeline_index
   double seconds, bound;
   int64_t bytes; // of the fullest stage
 } bd_pipeline;
@@ -31,9 +31,9 @@ typedef struct bd_pipeline {
 int bd_pipeline_candidates(const bd_pipeline_problem *problem); // over all runs
 int bd_pipeline_index(const bd_pipeline_problem *problem, int stage, int run, int candidate);
 
-// Minimizes the sum over stages + (micro-batches - 1) slowest stage + the longest synchronization, every
-// stage within the cap with its schedule's tapes in flight. Solutions of `cutoff` seconds or more are
-// not looked for.
+// Minimizes the sum over stages + (micro-batches - 1) slowest stage + the longest synchronization,
+// every stage within the cap with its schedule's tapes in flight. Solutions of `cutoff` seconds or
+// more are not looked for.
 BD_NODISCARD bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem,
                                          double limit_seconds, double cutoff,
                                          bd_pipeline *out_pipeline);

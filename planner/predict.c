@@ -29,7 +29,8 @@ static double callee_seconds(const timing *t, const char *callee, bd_role *out_r
   return 0;
 }
 
-// Collectives of main count where they stand: before the first backward call of their stage or after.
+// Collectives of main count where they stand: before the first backward call of their stage or
+// after.
 static void add_passes(const timing *t, int stage, bd_stage_prediction *out) {
   const bd_function *main = t->spmd->main;
   bd_role role = BD_ROLE_FORWARD;
@@ -57,8 +58,8 @@ static void add_sync(const timing *t, int stage, bd_stage_prediction *out) {
     double bytes = (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(local.dtype);
     for (int axis = 0; axis < mesh->axes; axis++)
       if (gradient->sharding.at[axis] == BD_PARTIAL_SUM)
-        out->sync_seconds += bd_cost_all_reduce(bd_cost_link(&t->cost, axis), mesh->size[axis],
-                                                bytes);
+        out->sync_seconds +=
+            bd_cost_all_reduce(bd_cost_link(&t->cost, axis), mesh->size[axis], bytes);
     out->sync_seconds += bytes * (4 + state / 2) / t->cost.cluster->memory_bytes_per_second;
   }
 }

@@ -1,5 +1,5 @@
-// The pipeline search: every degree, mesh, micro-batch, boundary and schedule, each bounded before it is
-// solved and dropped when it cannot beat the incumbent.
+// The pipeline search: every degree, mesh, micro-batch, boundary and schedule, each bounded before
+// it is solved and dropped when it cannot beat the incumbent.
 #include "planner/assemble.h"
 #include "planner/layer_cache.h"
 #include "planner/pipeline.h"
@@ -105,8 +105,9 @@ static bd_status assemble(search *s, const bd_pipeline_problem *problem, const b
   return bd_plan_predict(s->ctx, s->train, s->cluster, out);
 }
 
-// The exact bytes are known only of a whole plan. The next plan is the fastest that the program thinks
-// leaner than the last; when many have been too large, the room shrinks by what they exceed it.
+// The exact bytes are known only of a whole plan. The next plan is the fastest that the program
+// thinks leaner than the last; when many have been too large, the room shrinks by what they exceed
+// it.
 static bd_status solve_setting(search *s, bd_pipeline_problem *problem, const bd_setting *setting) {
   double cutoff = s->found ? s->best.step_seconds : INFINITY;
   bd_pipeline pipeline;
@@ -132,8 +133,7 @@ static double boundary_seconds(const search *s, const bd_setting *setting,
                                const bd_pipeline_run *run) {
   bd_cost_model cost = {s->cluster, setting->mesh, setting->micro_batch};
   const bd_link *link = bd_cost_stage_link(&cost);
-  return link->latency_seconds +
-         (double)run->candidates[0].boundary_bytes / link->bytes_per_second;
+  return link->latency_seconds + (double)run->candidates[0].boundary_bytes / link->bytes_per_second;
 }
 
 static bd_layer_request layer_request(const search *s, const bd_setting *setting, int run) {
@@ -152,9 +152,10 @@ static bd_layer_request layer_request(const search *s, const bd_setting *setting
   };
 }
 
-// No plan of the setting takes less. With T the layers' time for a micro-batch, Y their synchronization, S
-// stages and m micro-batches, the sum of stages is T, the slowest takes T/S or more and the longest
-// synchronization Y/S or more: a step takes (S + m - 1)/S (T + Y/(S + m - 1)) or more.
+// No plan of the setting takes less. With T the layers' time for a micro-batch, Y their
+// synchronization, S stages and m micro-batches, the sum of stages is T, the slowest takes T/S or
+// more and the longest synchronization Y/S or more: a step takes (S + m - 1)/S (T + Y/(S + m - 1))
+// or more.
 static bd_status find_bound(search *s, const bd_setting *setting, double *out_seconds) {
   int passes = (int)(s->request->global_batch / setting->micro_batch) + setting->stages - 1;
   *out_seconds = 0;
@@ -200,14 +201,15 @@ static bd_status try_setting(search *s, const bd_setting *setting) {
   if (!any) return BD_OK;
   int micro_batches = (int)(s->request->global_batch / setting->micro_batch);
   double send = boundary_seconds(s, setting, &runs[0]);
-  for (int schedule = BD_SCHEDULE_COUNT - 1; schedule >= 0; schedule--) // 1F1B holds less: it wins ties
+  for (int schedule = BD_SCHEDULE_COUNT - 1; schedule >= 0;
+       schedule--) // 1F1B holds less: it wins ties
     for (int zero = 0; zero < 2; zero++) {
       bool pinned = (s->request->schedule >= 0 && schedule != s->request->schedule) ||
                     (s->request->zero >= 0 && zero != s->request->zero);
       if (pinned || is_same(s, setting, (bd_schedule)schedule, zero)) continue;
-      bd_pipeline_problem problem = {setting->stages, micro_batches, (bd_schedule)schedule, zero,
-                                     s->runs.count,   runs,          send,
-                                     s->cap_bytes};
+      bd_pipeline_problem problem = {
+          setting->stages, micro_batches, (bd_schedule)schedule, zero, s->runs.count, runs, send,
+          s->cap_bytes};
       s->tried++;
       BD_TRY(solve_setting(s, &problem, setting));
     }
@@ -244,8 +246,8 @@ static bd_status bound_mesh(search *s, int stages, const bd_mesh *mesh) {
     if (request->global_batch % micro) continue;
     if (request->micro_batch && micro != request->micro_batch) continue;
     bd_boundary *boundaries;
-    int count = bd_space_boundaries(s->ctx, mesh, micro, request->sequence, s->runs.any_tied,
-                                    &boundaries);
+    int count =
+        bd_space_boundaries(s->ctx, mesh, micro, request->sequence, s->runs.any_tied, &boundaries);
     for (int b = 0; b < count; b++) {
       bd_setting setting = {stages, *mesh, micro, boundaries[b]};
       BD_TRY(add_setting(s, &setting));
@@ -256,7 +258,8 @@ static bd_status bound_mesh(search *s, int stages, const bd_mesh *mesh) {
 
 static bd_status bound_all(search *s) {
   int devices = bd_cluster_devices(s->cluster), layers = 0;
-  for (int r = 0; r < s->runs.count; r++) layers += s->runs.runs[r].calls;
+  for (int r = 0; r < s->runs.count; r++)
+    layers += s->runs.runs[r].calls;
   for (int stages = 1; stages <= devices && stages <= layers && stages <= BD_MAX_STAGES; stages++) {
     if (devices % stages || (s->request->stages && stages != s->request->stages)) continue;
     bd_mesh *meshes;
@@ -276,8 +279,7 @@ static int by_bound(const void *left, const void *right) {
 
 // The most promising first; those without a bound last.
 static bd_status try_all(search *s) {
-  if (s->setting_count)
-    qsort(s->settings, (size_t)s->setting_count, sizeof *s->settings, by_bound);
+  if (s->setting_count) qsort(s->settings, (size_t)s->setting_count, sizeof *s->settings, by_bound);
   for (int i = 0; i < s->setting_count; i++) {
     if (s->found && s->settings[i].bound_seconds >= s->best.step_seconds) {
       s->dropped++;
@@ -295,7 +297,8 @@ static bd_status try_all(search *s) {
 // What no plan of the space beats, searched or not.
 static double space_bound(const search *s) {
   double least = s->best.step_seconds;
-  for (int i = 0; i < s->setting_count; i++) least = fmin(least, s->settings[i].bound_seconds);
+  for (int i = 0; i < s->setting_count; i++)
+    least = fmin(least, s->settings[i].bound_seconds);
   return least;
 }
 
@@ -305,10 +308,11 @@ static bd_status refuse(search *s) {
                    "no plan runs '%s' on %d devices with these pins and a global batch of %lld",
                    s->request->model, bd_cluster_devices(s->cluster),
                    (long long)s->request->global_batch);
-  bd_fail(s->ctx, BD_INFEASIBLE, BD_NOWHERE,
-          "no plan fits: the leanest needs %lld bytes a rank, the cap is %lld: %lld bytes are lacking",
-          (long long)s->leanest_bytes, (long long)s->cap_bytes,
-          (long long)(s->leanest_bytes - s->cap_bytes));
+  bd_fail(
+      s->ctx, BD_INFEASIBLE, BD_NOWHERE,
+      "no plan fits: the leanest needs %lld bytes a rank, the cap is %lld: %lld bytes are lacking",
+      (long long)s->leanest_bytes, (long long)s->cap_bytes,
+      (long long)(s->leanest_bytes - s->cap_bytes));
   bd_note(s->ctx, BD_NOWHERE,
           "the nearest plan has %d stages, %d devices each, a micro-batch of %lld, schedule %s; a "
           "higher --memory-cap, more devices, or a smaller --seq would help",
@@ -333,10 +337,10 @@ bd_status bd_plan_search(bd_ctx *ctx, const bd_module *train, const bd_cluster *
   out_plan->bound_seconds = space_bound(&s);
   out_plan->gap =
       out_plan->bound_seconds > 0 ? s.best.step_seconds / out_plan->bound_seconds - 1 : INFINITY;
-  out_plan->search = bd_intern_f(
-      ctx, "%s: of %d settings %d dropped by their bound, %d programs solved",
-      s.cut ? "stopped by the time limit" : "whole space searched", s.setting_count, s.dropped,
-      s.tried);
+  out_plan->search =
+      bd_intern_f(ctx, "%s: of %d settings %d dropped by their bound, %d programs solved",
+                  s.cut ? "stopped by the time limit" : "whole space searched", s.setting_count,
+                  s.dropped, s.tried);
   out_plan->alternatives = s.alternatives;
   out_plan->alternative_count = s.alternative_count;
   return BD_OK;

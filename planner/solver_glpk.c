@@ -1,13 +1,17 @@
-// GLPK behind planner/solver.h. GLPK prints and aborts on bad input or a failed assertion, so numbers
-// are validated first and its error hook jumps back here.
+// GLPK behind planner/solver.h. GLPK prints and aborts on bad input or a failed assertion, so
+// numbers are validated first and its error hook jumps back here.
 #include "planner/solver.h"
 #include <glpk.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
 
-static bool sane(double value) { return isfinite(value) && fabs(value) < 1e15; }
-static bool sane_bound(double value) { return !isnan(value) && (isinf(value) || sane(value)); }
+static bool sane(double value) {
+  return isfinite(value) && fabs(value) < 1e15;
+}
+static bool sane_bound(double value) {
+  return !isnan(value) && (isinf(value) || sane(value));
+}
 
 static bd_status validate(bd_ctx *ctx, const bd_program *p) {
   bool good = p->columns > 0 && p->entries < INT32_MAX;
@@ -17,7 +21,8 @@ static bd_status validate(bd_ctx *ctx, const bd_program *p) {
   for (int i = 0; good && i < p->rows; i++)
     good = sane_bound(p->row_lower[i]) && sane_bound(p->row_upper[i]) &&
            p->row_lower[i] <= p->row_upper[i];
-  for (int64_t i = 0; good && i < p->entries; i++) good = sane(p->entry_value[i]);
+  for (int64_t i = 0; good && i < p->entries; i++)
+    good = sane(p->entry_value[i]);
   if (good) return BD_OK;
   return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
                  "the planning problem has costs or sizes beyond what a solver takes");
@@ -43,7 +48,8 @@ static void load_matrix(glp_prob *problem, const bd_program *p, int *rows, int *
 // GLPK compares costs with absolute tolerances of about 1e-7, so the largest becomes 1e4.
 static double cost_scale(const bd_program *p) {
   double largest = 0;
-  for (int i = 0; i < p->columns; i++) largest = fmax(largest, fabs(p->cost[i]));
+  for (int i = 0; i < p->columns; i++)
+    largest = fmax(largest, fabs(p->cost[i]));
   return largest > 0 ? 1e4 / largest : 1;
 }
 
@@ -61,8 +67,8 @@ static void load(bd_ctx *ctx, glp_prob *problem, const bd_program *p, double sca
     glp_set_row_bnds(problem, i + 1, bound_kind(p->row_lower[i], p->row_upper[i]), p->row_lower[i],
                      p->row_upper[i]);
   size_t count = (size_t)p->entries + 1;
-  load_matrix(problem, p, BD_NEW_ARRAY(ctx->arena, int, count), BD_NEW_ARRAY(ctx->arena, int, count),
-              BD_NEW_ARRAY(ctx->arena, double, count));
+  load_matrix(problem, p, BD_NEW_ARRAY(ctx->arena, int, count),
+              BD_NEW_ARRAY(ctx->arena, int, count), BD_NEW_ARRAY(ctx->arena, double, count));
 }
 
 // In scaled costs.
@@ -81,7 +87,9 @@ static void watch(glp_tree *tree, void *info) {
 }
 
 // Raised by GLPK's hook when it would have aborted.
-static void on_glpk_error(void *info) { longjmp(*(jmp_buf *)info, 1); }
+static void on_glpk_error(void *info) {
+  longjmp(*(jmp_buf *)info, 1);
+}
 
 static bool relax(glp_prob *problem, double *out_bound) {
   glp_smcp simplex;
@@ -129,7 +137,8 @@ static bool branch(bd_ctx *ctx, glp_prob *problem, const bd_program *p, double l
   out->cost = cost / state->scale;
   out->outcome = state->bound >= cost ? BD_SOLVER_OPTIMAL : BD_SOLVER_FEASIBLE;
   out->values = BD_NEW_ARRAY(ctx->arena, double, p->columns);
-  for (int i = 0; i < p->columns; i++) out->values[i] = glp_mip_col_val(problem, i + 1);
+  for (int i = 0; i < p->columns; i++)
+    out->values[i] = glp_mip_col_val(problem, i + 1);
   return true;
 }
 

@@ -51,7 +51,8 @@ static double exhaustive(const bd_choice_problem *p) {
     bd_choice_evaluate(p, option, &cost, &usage);
     if (usage <= p->budget && cost < best) best = cost;
     int i = 0;
-    while (i < p->nodes && ++option[i] == p->node[i].options) option[i++] = 0;
+    while (i < p->nodes && ++option[i] == p->node[i].options)
+      option[i++] = 0;
     if (i == p->nodes) return best;
   }
 }

@@ -1,5 +1,5 @@
-// Layer problems of real functions: solved as well as by brute force, lowered without complaint, and never
-// promising more than the lowered functions keep.
+// Layer problems of real functions: solved as well as by brute force, lowered without complaint,
+// and never promising more than the lowered functions keep.
 #include "frontend/frontend.h"
 #include "ir/pass.h"
 #include "planner/layer_problem.h"
@@ -66,7 +66,8 @@ static void visit_model(const char *model, const char *preset, int recompute, re
 // Product of the options, as far as it matters.
 static double product(const bd_choice_problem *p) {
   double size = 1;
-  for (int i = 0; i < p->nodes; i++) size *= p->node[i].options;
+  for (int i = 0; i < p->nodes; i++)
+    size *= p->node[i].options;
   return size;
 }
 
@@ -78,7 +79,8 @@ static double brute_force(bd_ctx *ctx, const bd_choice_problem *p) {
     bd_choice_evaluate(p, option, &cost, &usage);
     if (usage <= p->budget && cost < best) best = cost;
     int i = 0;
-    while (i < p->nodes && ++option[i] == p->node[i].options) option[i++] = 0;
+    while (i < p->nodes && ++option[i] == p->node[i].options)
+      option[i++] = 0;
     if (i == p->nodes) return best;
   }
 }
@@ -136,11 +138,12 @@ static void hold_bounds(bd_ctx *ctx, const bd_layer_request *request) {
     assert_true(c->proven_seconds > 0);
     assert_true(fabs(c->proven_seconds - bound) <= 1e-9 * bound);
     if (exact < bound * (1 - 1e-9))
-      fail_msg("%s at [%d %d] tied [%d %d] on %d devices, recompute %d: %g seconds, less than the bound of %g",
+      fail_msg("%s at [%d %d] tied [%d %d] on %d devices, recompute %d: %g seconds, less than the "
+               "bound of %g",
                request->function->name, request->boundary.activation.at[0],
                request->boundary.activation.at[1], request->boundary.tied.at[0],
-               request->boundary.tied.at[1],
-               bd_mesh_devices(&request->cost.mesh), request->recompute, exact, bound);
+               request->boundary.tied.at[1], bd_mesh_devices(&request->cost.mesh),
+               request->recompute, exact, bound);
   }
 }
 

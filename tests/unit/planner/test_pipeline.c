@@ -17,8 +17,12 @@ static unsigned random_below(unsigned limit) {
   return (unsigned)(state >> 33) % limit;
 }
 
-static double random_seconds(double base) { return base * (1 + random_below(4000) / 1000.0); }
-static int64_t random_bytes(int64_t base) { return bd_align(base + base * random_below(400) / 100); }
+static double random_seconds(double base) {
+  return base * (1 + random_below(4000) / 1000.0);
+}
+static int64_t random_bytes(int64_t base) {
+  return bd_align(base + base * random_below(400) / 100);
+}
 
 // A candidate of a layer between a microsecond and tens of milliseconds, kibibytes and gibibytes.
 static bd_layer_candidate random_candidate(double seconds, int64_t bytes) {
@@ -40,7 +44,8 @@ static bd_pipeline_problem random_problem(bd_ctx *ctx) {
   static const int64_t scale_bytes[] = {4096, 1 << 20, 200 << 20};
   double seconds = scale_seconds[random_below(4)];
   int64_t bytes = scale_bytes[random_below(3)];
-  bd_pipeline_problem p = {.stages = 1 + (int)random_below(3), .run_count = 1 + (int)random_below(3)};
+  bd_pipeline_problem p = {.stages = 1 + (int)random_below(3),
+                           .run_count = 1 + (int)random_below(3)};
   bd_pipeline_run *runs = BD_NEW_ARRAY(ctx->arena, bd_pipeline_run, p.run_count);
   int layers = 0;
   for (int r = 0; r < p.run_count; r++) {
@@ -48,7 +53,8 @@ static bd_pipeline_problem random_problem(bd_ctx *ctx) {
     layers += runs[r].calls;
     bd_layer_candidate *list =
         BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, runs[r].candidate_count);
-    for (int k = 0; k < runs[r].candidate_count; k++) list[k] = random_candidate(seconds, bytes);
+    for (int k = 0; k < runs[r].candidate_count; k++)
+      list[k] = random_candidate(seconds, bytes);
     runs[r].candidates = list;
   }
   p.runs = runs;
@@ -76,7 +82,8 @@ static double stage_bytes(const bd_pipeline_problem *p, const int *count, int s)
 
 static double peak_bytes(const bd_pipeline_problem *p, const int *count) {
   double most = 0;
-  for (int s = 0; s < p->stages; s++) most = fmax(most, stage_bytes(p, count, s));
+  for (int s = 0; s < p->stages; s++)
+    most = fmax(most, stage_bytes(p, count, s));
   return most;
 }
 
@@ -102,7 +109,8 @@ static bool every_stage_works(const bd_pipeline_problem *p, const int *count) {
   int width = bd_pipeline_candidates(p);
   for (int s = 0; s < p->stages; s++) {
     int layers = 0;
-    for (int i = 0; i < width; i++) layers += count[s * width + i];
+    for (int i = 0; i < width; i++)
+      layers += count[s * width + i];
     if (!layers) return false;
   }
   return true;
@@ -127,14 +135,15 @@ static void enumerate(enumeration *e, int r, int k, int s, int left) {
   }
   if (k < p->runs[r].candidate_count) {
     int *cell = &e->count[bd_pipeline_index(p, s, r, k)];
-    for (*cell = 0; *cell <= left; ++*cell) enumerate(e, r, k + 1, s, left - *cell);
+    for (*cell = 0; *cell <= left; ++*cell)
+      enumerate(e, r, k + 1, s, left - *cell);
     *cell = 0;
     return;
   }
   if (left == 0) enumerate(e, r + 1, 0, s, r + 1 < p->run_count ? p->runs[r + 1].calls : 0);
   if (left > 0 && s + 1 < p->stages) enumerate(e, r, 0, s + 1, left);
-  // A run that ends with its stage lets the next begin on the next one: the next run gives this stage
-  // nothing and moves on.
+  // A run that ends with its stage lets the next begin on the next one: the next run gives this
+  // stage nothing and moves on.
 }
 
 static enumeration enumerate_all(const bd_pipeline_problem *p) {
@@ -192,7 +201,8 @@ static void test_equals_enumeration(void **unused) {
   int tight = 0, impossible = 0, empty = 0;
   for (int trial = 0; trial < TRIALS; trial++) {
     state = 1009u + 31u * (uint64_t)trial;
-    for (int i = 0; i < 4; i++) random_below(2);
+    for (int i = 0; i < 4; i++)
+      random_below(2);
     bd_ctx *ctx = bd_ctx_create();
     bd_pipeline_problem p = random_problem(ctx);
     enumeration loose = enumerate_all(&p);

@@ -1,5 +1,5 @@
-// The search's contract on a small model: caps are honoured, room never hurts, and what it says of bounds
-// and of the nearest plan is true.
+// The search's contract on a small model: caps are honoured, room never hurts, and what it says of
+// bounds and of the nearest plan is true.
 #include "frontend/frontend.h"
 #include "ir/pass.h"
 #include "planner/planner.h"
@@ -28,9 +28,16 @@ static session open_session(const char *cluster) {
   assert_int_equal(bd_model_load(s.ctx, "gpt2-tiny", &options, &graph), BD_OK);
   assert_int_equal(bd_pass_autodiff(s.ctx, graph, &s.train), BD_OK);
   assert_int_equal(bd_cluster_load(s.ctx, cluster, &s.cluster), BD_OK);
-  s.request = (bd_plan_request){.model = "gpt2-tiny", .target = "cpu", .optimizer = "adamw",
-                                .precision = BD_F32, .global_batch = 4, .sequence = 16,
-                                .limit_seconds = 300, .schedule = -1, .zero = -1, .recompute = -1};
+  s.request = (bd_plan_request){.model = "gpt2-tiny",
+                                .target = "cpu",
+                                .optimizer = "adamw",
+                                .precision = BD_F32,
+                                .global_batch = 4,
+                                .sequence = 16,
+                                .limit_seconds = 300,
+                                .schedule = -1,
+                                .zero = -1,
+                                .recompute = -1};
   return s;
 }
 
