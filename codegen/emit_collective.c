@@ -15,8 +15,8 @@ static void add_all_reduce(bd_emitter *e, bd_text *text, const bd_value *from, i
   static const char *const combiners[] = {"BD_RT_SUM", "BD_RT_MAX", "BD_RT_LSE"};
   int partial = BD_PARTIAL_SUM - from->sharding.at[axis];
   assert(partial >= 0 && partial < 3);
-  bd_text_addf(text, "bd_rt_all_reduce(rt, %d, %s, %lld", axis, combiners[partial],
-               (long long)bd_emit_elements(e->module, from));
+  bd_text_addf(text, "bd_rt_all_reduce(rt, %d, %s, %s, %lld", axis, bd_emit_dtype(from->type.dtype),
+               combiners[partial], (long long)bd_emit_elements(e->module, from));
 }
 
 static void add_all_to_all(bd_text *text, int axis, int split, int joined, const bd_type *in,
@@ -26,15 +26,16 @@ static void add_all_to_all(bd_text *text, int axis, int split, int joined, const
   whole.dims[joined] = out->dims[joined];
   bool swapped = split > joined;
   int first = swapped ? joined : split, second = swapped ? split : joined;
-  bd_text_addf(text, "bd_rt_all_to_all(rt, %d, %lld, %lld, %lld, %lld, %lld, %d", axis,
-               product(&whole, 0, first), (long long)whole.dims[first],
+  bd_text_addf(text, "bd_rt_all_to_all(rt, %d, %s, %lld, %lld, %lld, %lld, %lld, %d", axis,
+               bd_emit_dtype(in->dtype), product(&whole, 0, first), (long long)whole.dims[first],
                product(&whole, first + 1, second), (long long)whole.dims[second],
                product(&whole, second + 1, whole.rank), swapped);
 }
 
 static void add_along(bd_text *text, const char *name, int axis, int dim, const bd_type *whole) {
-  bd_text_addf(text, "bd_rt_%s(rt, %d, %lld, %lld, %lld", name, axis, product(whole, 0, dim),
-               (long long)whole->dims[dim], product(whole, dim + 1, whole->rank));
+  bd_text_addf(text, "bd_rt_%s(rt, %d, %s, %lld, %lld, %lld", name, axis,
+               bd_emit_dtype(whole->dtype), product(whole, 0, dim), (long long)whole->dims[dim],
+               product(whole, dim + 1, whole->rank));
 }
 
 void bd_emit_collective(bd_emitter *emitter, bd_text *text, const bd_function *function,

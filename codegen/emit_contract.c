@@ -1,4 +1,4 @@
-// Contractions as calls of bd_rt_gemm_f32, in loops over the letters that no product can take.
+// Contractions as calls of bd_rt_matmul, in loops over the letters that no product can take.
 #include "codegen/contract.h"
 #include "codegen/emit.h"
 #include <assert.h>
@@ -81,9 +81,13 @@ static void add_outer_loops(const writer *w) {
   }
 }
 
+static bd_dtype dtype_of(const writer *w, int tensor) {
+  return w->body->function->values[tensor_id(w->op, tensor)].type.dtype;
+}
+
 static void add_address(const writer *w, int tensor) {
   bd_text *text = w->body->text;
-  bd_text_addf(text, "(float *)v%d", tensor_id(w->op, tensor));
+  bd_text_addf(text, "(%s *)v%d", bd_emit_c_type(dtype_of(w, tensor)), tensor_id(w->op, tensor));
   for (int i = 0; i < w->contract.outer_count; ++i) {
     const bd_contract_letter *letter = &w->contract.letter[w->contract.outer[i]];
     if (letter->in[tensor])
@@ -109,7 +113,7 @@ static void add_product(const writer *w, bool accumulates) {
   static const char *const names[BD_CONTRACT_GROUPS] = {".batch", ".m", ".n", ".k"};
   bd_text *text = w->body->text;
   bd_contract_strides s = bd_contract_get_strides(&w->contract);
-  bd_text_add(text, "  bd_rt_gemm_f32(rt, &(bd_rt_gemm){");
+  bd_text_add(text, "  bd_rt_matmul(rt, &(bd_rt_gemm){");
   for (int kind = 0; kind < BD_CONTRACT_GROUPS; ++kind) {
     bd_text_addf(text, "%s%s = ", kind ? ", " : "", names[kind]);
     add_extent(w, kind);
@@ -120,7 +124,8 @@ static void add_product(const writer *w, bool accumulates) {
                (long long)s.a_m, (long long)s.a_k, (long long)s.a_batch, (long long)s.b_k,
                (long long)s.b_n, (long long)s.b_batch, (long long)s.out_m, (long long)s.out_batch);
   add_accumulate(w, accumulates);
-  bd_text_add(text, "}, ");
+  bd_text_addf(text, ",\n      .dtype = %s, .out_dtype = %s}, ", bd_emit_dtype(dtype_of(w, 0)),
+               bd_emit_dtype(dtype_of(w, 2)));
   add_address(w, w->contract.swapped ? 1 : 0);
   bd_text_add(text, ", ");
   add_address(w, w->contract.swapped ? 0 : 1);
@@ -135,7 +140,8 @@ static void add_zero(const writer *w, bool accumulates) {
     int letter = w->contract.outer[i];
     if (accumulates || !is_summed(w, letter) || w->contract.letter[letter].full) continue;
     int64_t bytes =
-        bd_emit_elements(w->body->emitter->module, &w->body->function->values[w->op->out[0]]) * 4;
+        bd_emit_elements(w->body->emitter->module, &w->body->function->values[w->op->out[0]]) *
+        bd_dtype_bytes(dtype_of(w, 2));
     bd_text_addf(w->body->text, "  if (%s == 0) memset(v%d, 0, %lld);\n", w->count[letter],
                  w->op->out[0], (long long)bytes);
   }

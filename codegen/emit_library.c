@@ -38,8 +38,8 @@ static void add_attention_shape(const bd_emit_body *body, const bd_op *op, const
                ", .causal = %d,\n      .site = %lld, .first_sample = random->first_sample + %s, ",
                bd_op_int(op, "causal", 0) != 0, (long long)bd_op_int(op, "site", 0),
                bd_emit_dim_start(e, q, 0));
-  bd_text_addf(text, ".first_head = %s, .total_heads = %lld}", bd_emit_dim_start(e, q, 2),
-               whole(body, q, 2));
+  bd_text_addf(text, ".first_head = %s, .total_heads = %lld, .dtype = %s}",
+               bd_emit_dim_start(e, q, 2), whole(body, q, 2), bd_emit_dtype(q->type.dtype));
 }
 
 // The call's buffers and its scratch.
@@ -52,7 +52,7 @@ static void add_buffers(const bd_emit_body *body, const bd_op *op) {
 
 static bd_status attention(const bd_emit_body *body, const bd_op *op) {
   bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
-  bd_text_addf(body->text, "  bd_rt_attention%s_f32(rt, ", gradient ? "_grad" : "");
+  bd_text_addf(body->text, "  bd_rt_attention_%s(rt, ", gradient ? "backward" : "forward");
   add_attention_shape(body, op, operand(body, op, gradient), operand(body, op, gradient + 1));
   bd_text_add(body->text, ",\n      random");
   add_buffers(body, op);
@@ -78,9 +78,10 @@ static bd_status embed_dw(const bd_emit_body *body, const bd_op *op) {
       run *= local.dims[d];
   }
   bd_text *text = body->text;
+  const char *dtype = bd_emit_dtype(rows.dtype);
   if (looped < 0) {
-    bd_text_addf(text, "  bd_rt_embed_dw_f32(rt, v%d, v%d, %s * %lld, %lld, %s, %s, %d, v%d);\n",
-                 op->in[1], op->in[0], local.rank ? bd_emit_dim_count(e, ids, 0) : "1",
+    bd_text_addf(text, "  bd_rt_embed_dw(rt, %s, v%d, v%d, %s * %lld, %lld, %s, %s, %d, v%d);\n",
+                 dtype, op->in[1], op->in[0], local.rank ? bd_emit_dim_count(e, ids, 0) : "1",
                  (long long)run, (long long)c, bd_emit_dim_start(e, table, 0),
                  bd_emit_dim_count(e, table, 0), accumulates, op->out[0]);
     return BD_OK;
@@ -90,13 +91,13 @@ static bd_status embed_dw(const bd_emit_body *body, const bd_op *op) {
                    looped);
   int64_t stride = local.dims[1] * run;
   bd_text_addf(text, "  for (int64_t i = 0; i < %s; ++i)\n", bd_emit_dim_count(e, ids, 0));
-  bd_text_addf(
-      text,
-      "    bd_rt_embed_dw_f32(rt, (int32_t *)v%d + i * %lld, (float *)v%d + i * %lld, %s * "
-      "%lld, %lld, %s, %s, %s, v%d);\n",
-      op->in[1], (long long)stride, op->in[0], (long long)(stride * c),
-      bd_emit_dim_count(e, ids, 1), (long long)run, (long long)c, bd_emit_dim_start(e, table, 0),
-      bd_emit_dim_count(e, table, 0), accumulates ? "1" : "i > 0", op->out[0]);
+  bd_text_addf(text,
+               "    bd_rt_embed_dw(rt, %s, (int32_t *)v%d + i * %lld, (%s *)v%d + i * %lld, %s * "
+               "%lld, %lld, %s, %s, %s, v%d);\n",
+               dtype, op->in[1], (long long)stride, bd_emit_c_type(rows.dtype), op->in[0],
+               (long long)(stride * c), bd_emit_dim_count(e, ids, 1), (long long)run, (long long)c,
+               bd_emit_dim_start(e, table, 0), bd_emit_dim_count(e, table, 0),
+               accumulates ? "1" : "i > 0", op->out[0]);
   return BD_OK;
 }
 

@@ -9,6 +9,22 @@ uint32_t bd_emit_axes(const bd_module *module, const bd_sharding *sharding, int 
   return axes;
 }
 
+const char *bd_emit_dtype(bd_dtype dtype) {
+  static const char *const names[BD_DTYPE_COUNT] = {
+      [BD_F32] = "BD_RT_F32", [BD_BF16] = "BD_RT_BF16", [BD_F16] = "BD_RT_F16",
+      [BD_F64] = "BD_RT_F64", [BD_I32] = "BD_RT_I32",   [BD_I64] = "BD_RT_I64",
+  };
+  return names[dtype];
+}
+
+const char *bd_emit_c_type(bd_dtype dtype) {
+  static const char *const names[BD_DTYPE_COUNT] = {
+      [BD_F32] = "float",  [BD_BF16] = "uint16_t", [BD_F16] = "uint16_t",
+      [BD_F64] = "double", [BD_I32] = "int32_t",   [BD_I64] = "int64_t",
+  };
+  return names[dtype];
+}
+
 bd_type bd_emit_local(const bd_module *module, const bd_value *value) {
   return bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
 }

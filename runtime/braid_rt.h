@@ -46,8 +46,9 @@ typedef struct bd_rt_gemm {
   int64_t m, n, k, batch;
   int64_t a_m, a_k, a_batch, b_k, b_n, b_batch, out_m, out_batch;
   int32_t accumulate;
+  int32_t dtype, out_dtype; // of a and b, and of out
 } bd_rt_gemm;
-void bd_rt_gemm_f32(bd_rt *rt, const bd_rt_gemm *shape, const float *a, const float *b, float *out);
+void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *shape, const void *a, const void *b, void *out);
 
 // Tiled attention; never stores T x T. q [batch, tq, heads, d], k and v [batch, tk, kv_heads, d],
 // row-major with the given valid counts; lse [batch, tq, heads]. The first head and sample are
@@ -61,19 +62,20 @@ typedef struct bd_rt_attention {
   int32_t causal;
   uint32_t site;
   int64_t first_sample, first_head, total_heads; // global; elements are numbered over total_heads
+  int32_t dtype;                                 // of all but lse
 } bd_rt_attention;
-void bd_rt_attention_f32(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,
-                         const float *q, const float *k, const float *v, float *out, float *lse,
-                         void *workspace);
-void bd_rt_attention_grad_f32(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,
-                              const float *dout, const float *q, const float *k, const float *v,
-                              const float *out, const float *lse, float *dq, float *dk, float *dv,
+void bd_rt_attention_forward(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,
+                             const void *q, const void *k, const void *v, void *out, float *lse,
+                             void *workspace);
+void bd_rt_attention_backward(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,
+                              const void *dout, const void *q, const void *k, const void *v,
+                              const void *out, const float *lse, void *dq, void *dk, void *dv,
                               void *workspace);
 
 // dtable [rows, c] = sum over tokens with row_start <= id < row_start + rows of dout [count, c], in
-// token order. Overwrites dtable, or adds when `accumulate`.
-void bd_rt_embed_dw_f32(bd_rt *rt, const int32_t *ids, const float *dout, int64_t count, int64_t c,
-                        int64_t row_start, int64_t rows, int32_t accumulate, float *dtable);
+// token order; `dtype` is that of dout. Overwrites dtable, or adds when `accumulate`.
+void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, int64_t count,
+                    int64_t c, int64_t row_start, int64_t rows, int32_t accumulate, float *dtable);
 
 // Convolution and pooling, NCHW, no padding of local extents.
 typedef struct bd_rt_conv {
@@ -90,22 +92,23 @@ void bd_rt_maxpool2d_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, float *
 void bd_rt_maxpool2d_grad_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
                               float *dx);
 
-// Collectives along one mesh axis of this stage. Sums run in ascending rank order.
+// Collectives along one mesh axis of this stage, on elements of `dtype`. Sums run in ascending rank
+// order.
 // A tensor is seen as [outer, inner]: the dimension that is gathered or scattered is `extent` long
 // between `outer` slow and `inner` fast elements; parts are ceil(extent / ranks) long, the last
 // ones shorter.
-void bd_rt_all_reduce(bd_rt *rt, int axis, int combiner, int64_t count, const float *in,
-                      float *out);
-void bd_rt_all_gather(bd_rt *rt, int axis, int64_t outer, int64_t extent, int64_t inner,
-                      const void *in, void *out); // 4-byte elements
-void bd_rt_reduce_scatter(bd_rt *rt, int axis, int64_t outer, int64_t extent, int64_t inner,
-                          const float *in, float *out);
+void bd_rt_all_reduce(bd_rt *rt, int axis, int dtype, int combiner, int64_t count, const void *in,
+                      void *out);
+void bd_rt_all_gather(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent, int64_t inner,
+                      const void *in, void *out);
+void bd_rt_reduce_scatter(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent,
+                          int64_t inner, const void *in, void *out);
 // Cuts the rank's part of a replica.
-void bd_rt_shard(bd_rt *rt, int axis, int64_t outer, int64_t extent, int64_t inner, const void *in,
-                 void *out);
+void bd_rt_shard(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent, int64_t inner,
+                 const void *in, void *out);
 // Splits `from_extent` and joins `to_extent`: [outer, from, middle, to, inner] with from before to,
 // or the reverse order when `swapped`.
-void bd_rt_all_to_all(bd_rt *rt, int axis, int64_t outer, int64_t first, int64_t middle,
+void bd_rt_all_to_all(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t first, int64_t middle,
                       int64_t second, int64_t inner, int swapped, const void *in, void *out);
 
 // To and from the rank at the same mesh coordinates of another stage. A send copies: the buffer may

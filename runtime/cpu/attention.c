@@ -136,9 +136,11 @@ static void forward_worker(void *args, int64_t chunk) {
   }
 }
 
-void bd_rt_attention_f32(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,
-                         const float *q, const float *k, const float *v, float *out, float *lse,
-                         void *workspace) {
+void bd_rt_attention_forward(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,
+                             const void *q, const void *k, const void *v, void *out, float *lse,
+                             void *workspace) {
+  if (shape->dtype != BD_RT_F32)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "attention of dtype %d", shape->dtype);
   forward f = {.shape = shape,
                .random = random,
                .q = q,

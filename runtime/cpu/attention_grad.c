@@ -146,10 +146,12 @@ static void backward_worker(void *args, int64_t chunk) {
   }
 }
 
-void bd_rt_attention_grad_f32(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,
-                              const float *dout, const float *q, const float *k, const float *v,
-                              const float *out, const float *lse, float *dq, float *dk, float *dv,
+void bd_rt_attention_backward(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,
+                              const void *dout, const void *q, const void *k, const void *v,
+                              const void *out, const float *lse, void *dq, void *dk, void *dv,
                               void *workspace) {
+  if (shape->dtype != BD_RT_F32)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "attention of dtype %d", shape->dtype);
   backward w = {.shape = shape,
                 .random = random,
                 .dout = dout,

@@ -257,19 +257,27 @@ static box own_part(const bd_rt_group *group, const int64_t *extents, int other)
   return b;
 }
 
-void bd_rt_all_reduce(bd_rt *rt, int axis, int combiner, int64_t count, const float *in,
-                      float *out) {
+static void expect_four_bytes(int dtype) {
+  if (dtype != BD_RT_F32 && dtype != BD_RT_I32)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "a collective on elements of dtype %d", dtype);
+}
+
+void bd_rt_all_reduce(bd_rt *rt, int axis, int dtype, int combiner, int64_t count, const void *in,
+                      void *out) {
+  expect_four_bytes(dtype);
   bd_rt_reduce(rt, &rt->group[1 << axis], combiner, count, in, out);
 }
 
-void bd_rt_all_gather(bd_rt *rt, int axis, int64_t outer, int64_t extent, int64_t inner,
+void bd_rt_all_gather(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent, int64_t inner,
                       const void *in, void *out) {
+  expect_four_bytes(dtype);
   const int64_t extents[5] = {outer, 1, 1, extent, inner};
   exchange_boxes(rt, &rt->group[1 << axis], extents, own_part, in, second_of_whole, out);
 }
 
-void bd_rt_shard(bd_rt *rt, int axis, int64_t outer, int64_t extent, int64_t inner, const void *in,
-                 void *out) {
+void bd_rt_shard(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent, int64_t inner,
+                 const void *in, void *out) {
+  expect_four_bytes(dtype);
   const bd_rt_group *const group = &rt->group[1 << axis];
   const int64_t extents[5] = {outer, 1, 1, extent, inner};
   const box from = second_of_whole(group, extents, group->rank);
@@ -277,8 +285,9 @@ void bd_rt_shard(bd_rt *rt, int axis, int64_t outer, int64_t extent, int64_t inn
   box_copy(&from, in, &to, out);
 }
 
-void bd_rt_all_to_all(bd_rt *rt, int axis, int64_t outer, int64_t first, int64_t middle,
+void bd_rt_all_to_all(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t first, int64_t middle,
                       int64_t second, int64_t inner, int swapped, const void *in, void *out) {
+  expect_four_bytes(dtype);
   const int64_t extents[5] = {outer, first, middle, second, inner};
   exchange_boxes(rt, &rt->group[1 << axis], extents,
                  swapped ? second_of_local_first : first_of_local_second, in,
@@ -331,8 +340,9 @@ static void scatter_piece(bd_rt *rt, const bd_rt_group *group, const scatter *s,
   box_copy(&packed, rt->scratch, &to, out);
 }
 
-void bd_rt_reduce_scatter(bd_rt *rt, int axis, int64_t outer, int64_t extent, int64_t inner,
-                          const float *in, float *out) {
+void bd_rt_reduce_scatter(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent,
+                          int64_t inner, const void *in, void *out) {
+  expect_four_bytes(dtype);
   const bd_rt_group *const group = &rt->group[1 << axis];
   const int64_t part = part_of(extent, group) * inner;
   const int64_t most = BD_RT_SCRATCH_FLOATS / group->size;

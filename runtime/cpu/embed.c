@@ -30,8 +30,9 @@ static void add_columns(void *args, int64_t chunk) {
   }
 }
 
-void bd_rt_embed_dw_f32(bd_rt *rt, const int32_t *ids, const float *dout, int64_t count, int64_t c,
-                        int64_t row_start, int64_t rows, int32_t accumulate, float *dtable) {
+void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, int64_t count,
+                    int64_t c, int64_t row_start, int64_t rows, int32_t accumulate, float *dtable) {
+  if (dtype != BD_RT_F32) bd_rt_fail(BD_RT_EXIT_INTERNAL, "embed_dw of dtype %d", dtype);
   scatter s = {ids, dout, count, c, row_start, rows, accumulate, dtable};
   bd_rt_parallel(rt, add_columns, &s, (c + COLUMNS - 1) / COLUMNS);
 }

@@ -19,8 +19,7 @@ void bd_rt_gemm_choose(char **argv) {
                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (!wide || getenv("OPENBLAS_CORETYPE") || (strcmp(name, "Haswell") && strcmp(name, "Zen")))
     return;
-  if (!setenv("OPENBLAS_CORETYPE", "SkylakeX", 1))
-    execv("/proc/self/exe", argv);
+  if (!setenv("OPENBLAS_CORETYPE", "SkylakeX", 1)) execv("/proc/self/exe", argv);
 }
 
 static CBLAS_TRANSPOSE storage(int64_t row, int64_t column, int64_t rows, int64_t columns,
@@ -87,8 +86,9 @@ static int64_t blocks(int64_t extent, int64_t wanted, int64_t *out_size) {
   return (extent + *out_size - 1) / *out_size;
 }
 
-void bd_rt_gemm_f32(bd_rt *rt, const bd_rt_gemm *shape, const float *a, const float *b,
-                    float *out) {
+void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *shape, const void *a, const void *b, void *out) {
+  if (shape->dtype != BD_RT_F32 || shape->out_dtype != BD_RT_F32)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "a matrix product of dtype %d", shape->dtype);
   if (shape->m <= 0 || shape->n <= 0 || shape->batch <= 0) return;
   product p = {.shape = shape, .a = a, .b = b, .out = out};
   // As few blocks as give every thread the same work: cut the longer side.

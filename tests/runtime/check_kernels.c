@@ -46,7 +46,7 @@ static void check_gemm(bd_rt *rt, bd_rt_gemm s) {
                  b[z * s.b_batch + k * s.b_k + j * s.b_n];
         expected[z * s.out_batch + i * s.out_m + j] = (float)sum;
       }
-  bd_rt_gemm_f32(rt, &s, a, b, out);
+  bd_rt_matmul(rt, &s, a, b, out);
   check_near("gemm", out, expected, size, 1e-4);
   free(a), free(b), free(out), free(expected);
 }
@@ -156,8 +156,8 @@ static void check_attention(bd_rt *rt, bd_rt_attention s, int64_t pad_heads) {
   float *const got_dq = cleared(c.q_size), *const got_dk = cleared(c.k_size);
   float *const got_dv = cleared(c.k_size);
   void *const workspace = malloc((size_t)bd_rt_attention_workspace_bytes());
-  bd_rt_attention_f32(rt, &c.s, &c.random, c.q, c.k, c.v, got, got_lse, workspace);
-  bd_rt_attention_grad_f32(rt, &c.s, &c.random, c.dout, c.q, c.k, c.v, got, got_lse, got_dq, got_dk,
+  bd_rt_attention_forward(rt, &c.s, &c.random, c.q, c.k, c.v, got, got_lse, workspace);
+  bd_rt_attention_backward(rt, &c.s, &c.random, c.dout, c.q, c.k, c.v, got, got_lse, got_dq, got_dk,
                            got_dv, workspace);
   check_near_double("attention", got, out, c.q_size, 2e-5);
   check_near_double("attention lse", got_lse, lse, c.lse_size, 2e-5);
@@ -219,7 +219,7 @@ static void check_embed(bd_rt *rt) {
     for (int i = 0; i < COUNT; i++)
       for (int j = 0; j < C && ids[i] >= START && ids[i] < START + ROWS; j++)
         expected[(ids[i] - START) * C + j] += dout[i * C + j];
-    bd_rt_embed_dw_f32(rt, ids, dout, COUNT, C, START, ROWS, accumulate, out);
+    bd_rt_embed_dw(rt, BD_RT_F32, ids, dout, COUNT, C, START, ROWS, accumulate, out);
     check_near("embed_dw", out, expected, ROWS * C, 0);
   }
   free(dout), free(out), free(expected);

@@ -89,9 +89,9 @@ static void check_reduce(bd_rt *rt, int axis, int size, int64_t count) {
       most[i] = fmaxf(most[i], value(r, i));
     }
   }
-  bd_rt_all_reduce(rt, axis, BD_RT_SUM, count, in, out);
+  bd_rt_all_reduce(rt, axis, BD_RT_F32, BD_RT_SUM, count, in, out);
   check_near("all_reduce sum", out, sum, count, 0);
-  bd_rt_all_reduce(rt, axis, BD_RT_MAX, count, in, out);
+  bd_rt_all_reduce(rt, axis, BD_RT_F32, BD_RT_MAX, count, in, out);
   check_near("all_reduce max", out, most, count, 0);
   for (int64_t i = 0; i < count; i++) {
     double total = 0;
@@ -99,7 +99,7 @@ static void check_reduce(bd_rt *rt, int axis, int size, int64_t count) {
       total += exp(value(r, i));
     sum[i] = (float)log(total);
   }
-  bd_rt_all_reduce(rt, axis, BD_RT_LSE, count, in, in);
+  bd_rt_all_reduce(rt, axis, BD_RT_F32, BD_RT_LSE, count, in, in);
   check_near("all_reduce lse, in place", in, sum, count, 1e-6);
   free(in), free(out), free(sum), free(most);
 }
@@ -118,13 +118,13 @@ static void check_views(bd_rt *rt, int axis, int size, int64_t outer, int64_t ex
   for (int64_t o = 0; o < outer; o++)
     for (int64_t i = 0; i < count * inner; i++)
       mine[o * part * inner + i] = all[(o * extent + start) * inner + i];
-  bd_rt_shard(rt, axis, outer, extent, inner, all, got);
+  bd_rt_shard(rt, axis, BD_RT_F32, outer, extent, inner, all, got);
   check_near("shard", got, mine, outer * part * inner, 0);
-  bd_rt_all_gather(rt, axis, outer, extent, inner, mine, out);
+  bd_rt_all_gather(rt, axis, BD_RT_F32, outer, extent, inner, mine, out);
   check_near("all_gather", out, all, whole, 0);
   for (int64_t i = 0; i < outer * part * inner; i++)
     mine[i] *= (float)size;
-  bd_rt_reduce_scatter(rt, axis, outer, extent, inner, all, got);
+  bd_rt_reduce_scatter(rt, axis, BD_RT_F32, outer, extent, inner, all, got);
   check_near("reduce_scatter", got, mine, outer * part * inner, 0);
   free(all), free(out), free(mine), free(got);
 }
@@ -147,9 +147,9 @@ static void check_turn(bd_rt *rt, int axis, int size, const int64_t e[5]) {
     if (f >= sf && f < sf + cf)
       b[(((i * pf + f - sf) * e[2] + m) * e[3] + s) * e[4] + n] = value(0, x);
   }
-  bd_rt_all_to_all(rt, axis, e[0], e[1], e[2], e[3], e[4], 0, a, got_b);
+  bd_rt_all_to_all(rt, axis, BD_RT_F32, e[0], e[1], e[2], e[3], e[4], 0, a, got_b);
   check_near("all_to_all", got_b, b, e[0] * pf * e[2] * e[3] * e[4], 0);
-  bd_rt_all_to_all(rt, axis, e[0], e[1], e[2], e[3], e[4], 1, b, got_a);
+  bd_rt_all_to_all(rt, axis, BD_RT_F32, e[0], e[1], e[2], e[3], e[4], 1, b, got_a);
   check_near("all_to_all swapped", got_a, a, e[0] * e[1] * e[2] * ps * e[4], 0);
   free(a), free(b), free(got_a), free(got_b);
 }
