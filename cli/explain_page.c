@@ -83,18 +83,25 @@ static void add_times(const bd_plan *plan, bd_text *text) {
   add_share(text, "bubble", split.bubble_seconds, plan->step_seconds);
 }
 
+// The segments that only some targets have get a column where they have bytes.
+static bool is_shown(const bd_plan *plan, int segment) {
+  bool any = segment <= BD_SEGMENT_WORKSPACE;
+  for (int i = 0; i < plan->stages; i++) any |= plan->predicted[i].memory.bytes[segment] > 0;
+  return any;
+}
+
 static void add_memory(const bd_plan *plan, bd_text *text) {
   bd_text_add(text, "\nbytes per rank, of a cap of ");
   bd_text_add_bytes(text, plan->cap_bytes);
   bd_text_add(text, "\n  stage");
   for (int s = 1; s < BD_SEGMENT_COUNT; s++)
-    bd_text_addf(text, " %14s", bd_segment_name((bd_segment)s));
+    if (is_shown(plan, s)) bd_text_addf(text, " %14s", bd_segment_name((bd_segment)s));
   bd_text_add(text, "\n");
   for (int i = 0; i < plan->stages; i++) {
     const bd_memory *memory = &plan->predicted[i].memory;
     bd_text_addf(text, "  %-5d", i);
     for (int s = 1; s < BD_SEGMENT_COUNT; s++)
-      bd_text_addf(text, " %14lld", (long long)memory->bytes[s]);
+      if (is_shown(plan, s)) bd_text_addf(text, " %14lld", (long long)memory->bytes[s]);
     bd_text_add(text, "\n");
   }
   for (int i = 0; i < plan->stages; i++) {

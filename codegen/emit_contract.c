@@ -142,7 +142,7 @@ static void add_zero(const writer *w, bool accumulates) {
     int64_t bytes =
         bd_emit_elements(w->body->emitter->module, &w->body->function->values[w->op->out[0]]) *
         bd_dtype_bytes(dtype_of(w, 2));
-    bd_text_addf(w->body->text, "  if (%s == 0) memset(v%d, 0, %lld);\n", w->count[letter],
+    bd_text_addf(w->body->text, "  if (%s == 0) bd_rt_zero(rt, v%d, %lld);\n", w->count[letter],
                  w->op->out[0], (long long)bytes);
   }
 }

@@ -323,9 +323,9 @@ static void add_loss_gradient(const writer *w) {
   if (index >= w->main->param_count) return;
   const bd_place *place = &w->e->layout.values[w->main->params[index]];
   if (place->segment == BD_SEGMENT_NONE) return;
-  bd_text_add(w->text, "  *(float *)(");
+  bd_text_add(w->text, "  bd_rt_loss_gradient(rt, (float *)(");
   add_places(w, place, 1);
-  bd_text_add(w->text, ") = bd_rt_loss_scale(rt);\n");
+  bd_text_add(w->text, "));\n");
 }
 
 static void add_step(const writer *w) {

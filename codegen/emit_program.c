@@ -133,7 +133,14 @@ static void add_stages(const writer *w) {
       bd_text_addf(w->text, "%s%lld", segment ? ", " : "",
                    (long long)layout->memory.bytes[segment]);
     bd_text_addf(w->text,
-                 "},\n     .weight_count = %d, .weights = weights%d, .step = stage%d_step},\n",
+                 "},\n     .library_offset = %lld, .library_bytes = %lld, .send_offset = %lld, "
+                 ".send_bytes = %lld,",
+                 (long long)layout->segment_start[BD_SEGMENT_LIBRARY],
+                 (long long)layout->memory.bytes[BD_SEGMENT_LIBRARY],
+                 (long long)layout->segment_start[BD_SEGMENT_SENDS],
+                 (long long)layout->memory.bytes[BD_SEGMENT_SENDS]);
+    bd_text_addf(w->text,
+                 "\n     .weight_count = %d, .weights = weights%d, .step = stage%d_step},\n",
                  layout->weight_count, s, s);
   }
   bd_text_add(w->text, "};\n");

@@ -26,6 +26,8 @@ typedef enum bd_segment {
   BD_SEGMENT_TAPE,      // saved residuals, a slot per micro-batch in flight
   BD_SEGMENT_BOUNDARY,  // values of main: between calls, sent and received
   BD_SEGMENT_WORKSPACE, // inside one call, the maximum over calls
+  BD_SEGMENT_LIBRARY,   // CUDA: the libraries' workspace
+  BD_SEGMENT_SENDS,     // CUDA: messages on their way to other stages
   BD_SEGMENT_COUNT
 } bd_segment;
 const char *bd_segment_name(bd_segment segment);

@@ -187,8 +187,8 @@ static bd_status read_segments(plan_reader *r, const bd_json *stage, bd_memory *
   BD_TRY(bd_json_int(r->ctx, stage, "arena_bytes", true, 0, INT64_MAX, &out->total_bytes));
   BD_TRY(bd_json_object(r->ctx, stage, "segments", true, &segments));
   for (int s = 1; s < BD_SEGMENT_COUNT; s++)
-    BD_TRY(bd_json_int(r->ctx, segments, bd_segment_name((bd_segment)s), true, 0, INT64_MAX,
-                       &out->bytes[s]));
+    BD_TRY(bd_json_int(r->ctx, segments, bd_segment_name((bd_segment)s),
+                       s <= BD_SEGMENT_WORKSPACE, 0, INT64_MAX, &out->bytes[s]));
   return BD_OK;
 }
 

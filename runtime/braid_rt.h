@@ -20,8 +20,8 @@ void bd_rt_range(const bd_rt *rt, int64_t extent, uint32_t axes, int64_t *start,
 
 // Randomness of the current step for micro-batch `micro_batch` and forward call `call`.
 bd_rt_random bd_rt_random_of(const bd_rt *rt, int64_t micro_batch, int call);
-// 1 / (valid targets of the whole step).
-float bd_rt_loss_scale(const bd_rt *rt);
+// Writes 1 / (valid targets of the whole step): the gradient of the loss sum.
+void bd_rt_loss_gradient(bd_rt *rt, float *out);
 // Adds a micro-batch's loss sum (this rank's partial over the mesh axes in `partial`; replicas over
 // the others count once).
 void bd_rt_add_loss(bd_rt *rt, const float *loss, uint32_t partial);
@@ -38,6 +38,15 @@ void bd_rt_reals(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, in
 // not affected by the number of threads.
 typedef void (*bd_rt_body)(void *args, int64_t chunk);
 void bd_rt_parallel(bd_rt *rt, bd_rt_body body, void *args, int64_t chunks);
+
+// CUDA programs: starts generated kernel `number` with `buffers` (in, then out) and `range` (first
+// index and valid count of each loop), in order with all that the stage does. The arguments are
+// copied. `random` is NULL for kernels that draw no numbers.
+void bd_rt_launch(bd_rt *rt, int number, int buffer_count, char *const *buffers, int range_count,
+                  const int64_t *range, const bd_rt_random *random);
+
+// Clears a buffer of the arena.
+void bd_rt_zero(bd_rt *rt, void *data, int64_t bytes);
 
 // out[m,n] (+)= a[m,k] b[k,n] for `batch` products; strides in elements: of m and k for a, of k and
 // n for b, of m for out (n has stride 1), and between products. One of each operand's two strides
@@ -113,7 +122,8 @@ void bd_rt_all_to_all(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t fir
 
 // To and from the rank at the same mesh coordinates of another stage. A send copies: the buffer may
 // be written again at once. It waits only for the send before it of the same stage and tag, so 1F1B
-// cannot deadlock. The copies (one message per stage and tag) lie outside the arena.
+// cannot deadlock. The copies (one message per stage and tag) lie outside the arena on the CPU, in
+// the send segment of bd_rt_stage on CUDA.
 void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes);
 void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes);
 #endif

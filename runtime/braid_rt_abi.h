@@ -6,6 +6,7 @@
 #define BD_RT_VERSION 1
 #define BD_RT_MAX_RANK 8
 #define BD_RT_MAX_AXES 4
+#define BD_RT_ALIGNMENT 256 // of everything in an arena, bytes
 
 // Exit statuses of an emitted program (0: done).
 enum {
@@ -23,6 +24,9 @@ enum {
 enum { BD_RT_F32, BD_RT_BF16, BD_RT_F16, BD_RT_F64, BD_RT_I32, BD_RT_I64 };
 
 enum { BD_RT_SUM, BD_RT_MAX, BD_RT_LSE };
+
+// Segments of an arena, as the compiler's bd_segment numbers them; a test holds them together.
+enum { BD_RT_SEGMENTS = 9 };
 
 // How a rank's part of a tensor lies in the whole: per mesh axis the dimension it splits, or -1.
 typedef struct bd_rt_layout {
@@ -63,9 +67,18 @@ typedef struct bd_rt_weight {
 
 typedef struct bd_rt bd_rt;
 
+// A generated kernel of a CUDA program: entry bdk_N of the device code, N its place in the table.
+typedef struct bd_rt_kernel {
+  int32_t threads; // of a block, a multiple of 32; any number of blocks gives the same bits
+} bd_rt_kernel;
+
 typedef struct bd_rt_stage {
   int64_t arena_bytes;
-  int64_t segment_bytes[8]; // by segment, for the report
+  int64_t segment_bytes[BD_RT_SEGMENTS]; // for the report
+  // CUDA only, bytes in the arena: the workspace of the libraries, and room for one message of each
+  // of the stage's (receiver, tag) pairs, every one rounded up to BD_RT_ALIGNMENT.
+  int64_t library_offset, library_bytes;
+  int64_t send_offset, send_bytes;
   int32_t weight_count;
   const bd_rt_weight *weights;
   void (*step)(bd_rt *rt); // all micro-batches of one step
@@ -84,6 +97,11 @@ typedef struct bd_rt_program {
   int32_t tensors;          // distinct weights of the model
   const bd_rt_stage *stage; // `stages` of them
   int64_t classes;          // targets of models without tokens must be below it; 0: any
+  // CUDA programs: the generated kernels and the fat binary that holds them. 0 on the CPU.
+  int32_t kernel_count;
+  const bd_rt_kernel *kernels;
+  const void *device_code;
+  int64_t device_code_bytes;
 } bd_rt_program;
 
 // Coordinates of the counter-based generator (Philox4x32-10; see docs/numerics.md).

@@ -18,8 +18,13 @@ int bd_rt_rank(const bd_rt *rt) {
 int bd_rt_coord(const bd_rt *rt, int axis) {
   return rt->coord[axis];
 }
-float bd_rt_loss_scale(const bd_rt *rt) {
-  return rt->loss_scale;
+void bd_rt_loss_gradient(bd_rt *rt, float *out) {
+  *out = rt->loss_scale;
+}
+
+void bd_rt_zero(bd_rt *rt, void *data, int64_t bytes) {
+  (void)rt;
+  memset(data, 0, (size_t)bytes);
 }
 
 void bd_rt_range(const bd_rt *rt, int64_t extent, uint32_t axes, int64_t *start, int64_t *count) {

@@ -8,8 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { SEGMENTS = 8, FIELDS = 3 + SEGMENTS };
-_Static_assert(sizeof((bd_rt_stage *)0)->segment_bytes == SEGMENTS * sizeof(int64_t), "segments");
+enum { FIELDS = 3 + BD_RT_SEGMENTS };
 
 static double tokens_per_second(const bd_rt *rt, double seconds) {
   const double tokens = (double)(rt->program->global_batch * rt->program->sequence);
@@ -43,7 +42,7 @@ static int write_report(const bd_rt *rt, const char *path, const int64_t *rows) 
     const int64_t *const row = rows + r * FIELDS;
     fprintf(file, "%s\n  {\"rank\": %d, \"stage\": %lld, \"arena_bytes\": %lld, \"segments\": [",
             r ? "," : "", r, (long long)row[0], (long long)row[1]);
-    for (int s = 0; s < (int)SEGMENTS; s++)
+    for (int s = 0; s < BD_RT_SEGMENTS; s++)
       fprintf(file, "%s%lld", s ? ", " : "", (long long)row[3 + s]);
     fprintf(file, "], \"peak_rss_bytes\": %lld}", (long long)row[2]);
   }
