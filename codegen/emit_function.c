@@ -85,7 +85,7 @@ BD_NODISCARD static bd_status add_kernel_step(const bd_emit_body *body, const bd
   bd_emitter *e = body->emitter;
   bd_kernel kernel;
   bool generated =
-      bd_kernel_of_step(e->ctx, e->module, body->function, fusion, step, number, &kernel);
+      bd_kernel_of_step(e->ctx, e->module, body->function, fusion, step, false, number, &kernel);
   assert(generated);
   (void)generated;
   bd_text buffers = bd_text_init(e->ctx->arena);

@@ -5,7 +5,7 @@
 BD_NODISCARD static bd_status add_kernel(bd_emitter *e, bd_kernel *kernel) {
   kernel->number = e->kernel_count;
   BD_TRY(bd_kernel_set_add(e->ctx, e->kernels, kernel));
-  e->kernel_count++;
+  e->kernel_count += kernel->parts;
   return BD_OK;
 }
 
@@ -16,8 +16,8 @@ bd_status bd_emit_kernels(bd_emitter *emitter, int function, const bd_fusion *fu
   for (int step = 0; step < fusion->step_count; ++step) {
     bd_kernel kernel;
     numbers[step] = -1;
-    if (!bd_kernel_of_step(emitter->ctx, emitter->module, f, fusion, step, emitter->kernel_count,
-                           &kernel))
+    if (!bd_kernel_of_step(emitter->ctx, emitter->module, f, fusion, step, false,
+                           emitter->kernel_count, &kernel))
       continue;
     numbers[step] = kernel.number;
     BD_TRY(add_kernel(emitter, &kernel));
@@ -46,6 +46,7 @@ bd_status bd_emit_sum_kernel(bd_emitter *emitter, int op) {
                       .function = main,
                       .first_op = op,
                       .op_count = 1,
+                      .parts = 1,
                       .in_count = sum->in[0] == sum->in[1] ? 1 : 2,
                       .out_count = 1,
                       .in = sum->in,

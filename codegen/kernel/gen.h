@@ -13,6 +13,7 @@
 #define BD_GEN_LANES 32       // of a row, and of a warp
 #define BD_GEN_POINT_LANES 16 // of elementwise kernels on the host
 #define BD_GEN_CHUNK 16384    // elements in a host chunk, about
+#define BD_GEN_THREADS 256    // of a GPU block
 
 struct bd_kernel_set {
   bool cuda;
@@ -21,6 +22,8 @@ struct bd_kernel_set {
   LLVMModuleRef module;
   LLVMBuilderRef builder;
   LLVMTargetMachineRef machine;
+  int launch_capacity;
+  bd_kernel_launch *launches; // by kernel number
 };
 
 // A loop of the kernel: local indices run from 0 to `count`, logical ones from `start`.
@@ -45,6 +48,8 @@ typedef struct bd_gen {
   bd_ctx *ctx;
   bd_kernel_set *set;
   const bd_kernel *kernel;
+  int number;       // of this part of the kernel
+  int threads;      // GPU: of a block
   const bd_op *op;  // the first
   bd_index_map map; // of it
   bool cuda;

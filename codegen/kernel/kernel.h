@@ -17,11 +17,16 @@
 // local extents. Chunks split the outermost rows in fixed pieces, independent of the number of
 // threads; kernels that reduce over rows are one chunk per fixed column block, rows ascending.
 //
-// GPU ABI: a PTX kernel `bdk_N(char *const *buffers, const int64_t *range, const bd_rt_random *random,
-// const float *scalars)`, all four in device memory; no bdk_N_chunks. A warp takes an item (a row, a
-// block of columns, a piece of an elementwise kernel's last loop) and strides over the items by the
-// grid's warps: any one-dimensional grid of blocks of a multiple of 32 threads gives the same bits.
-// `random` is read by kernels with dropout, `scalars` by none yet; either may be NULL elsewhere.
+// GPU ABI: PTX entry bdk_N with three parameters by value:
+//
+//   bdk_N(char *buffers[buffer_count], int64_t range[range_count], bd_rt_random random)
+//
+// (what cuLaunchKernel copies from the host arrays); no bdk_N_chunks. A launch is a one-dimensional
+// grid of any number of blocks of exactly `threads` threads (bd_kernel_launch): kernels stride over
+// their work, so every grid gives the same bits. Shared memory is static. Attention and its
+// gradient are generated for GPUs only. A step may be several kernels, numbered one after another and
+// launched in that order with the same arguments; where `scratch` is set, one more buffer follows
+// `out`: as many f32 as the padded local elements of `scratch_like`, for the step's kernels alone.
 typedef struct bd_kernel {
   int number;
   const bd_module *module;
@@ -30,17 +35,27 @@ typedef struct bd_kernel {
   int in_count, out_count;
   bd_id *in, *out;  // values read from and written to memory, each once, in order of first use
   bool *accumulate; // per `out`: add to what is there
+  int parts;        // kernels `number`, `number` + 1, ..: 1 but for some ops on GPUs
+  bool scratch;
+  bd_id scratch_like;
 } bd_kernel;
 
-// Describes step `step`; false when its op runs as a call of the runtime (BD_LIBRARY).
+// Describes step `step`; false when its op runs as a call of the runtime on that target.
 bool bd_kernel_of_step(bd_ctx *ctx, const bd_module *module, const bd_function *function,
-                       const bd_fusion *fusion, int step, int number, bd_kernel *out_kernel);
+                       const bd_fusion *fusion, int step, bool cuda, int number,
+                       bd_kernel *out_kernel);
 
 typedef struct bd_kernel_set bd_kernel_set; // an LLVM module in the making; destroy it
 BD_NODISCARD bd_status bd_kernel_set_create(bd_ctx *ctx, bool cuda, const char *arch,
                                             bd_kernel_set **out_set);
 void bd_kernel_set_destroy(bd_kernel_set *set);
 BD_NODISCARD bd_status bd_kernel_set_add(bd_ctx *ctx, bd_kernel_set *set, const bd_kernel *kernel);
-// Verifies, optimizes, and writes `stem.ll` and `stem.s` (x86-64-v3, or PTX for `arch`).
+// How kernel `number` of a set for GPUs is launched.
+typedef struct bd_kernel_launch {
+  int threads; // of a block, a multiple of 32
+  int buffer_count, range_count;
+} bd_kernel_launch;
+bd_kernel_launch bd_kernel_set_launch(const bd_kernel_set *set, int number);
+// Verifies, optimizes, and writes `stem.ll` and `stem.s` (x86-64-v3), or `stem.ptx` (for `arch`).
 BD_NODISCARD bd_status bd_kernel_set_write(bd_ctx *ctx, bd_kernel_set *set, const char *stem);
 #endif

@@ -36,7 +36,7 @@ static LLVMValueRef item_count(bd_gen *g, LLVMValueRef range, const bd_gen_nest 
 
 static void chunks_function(bd_gen *g, const bd_gen_nest *nest, int64_t per_chunk) {
   LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b);
-  const char *name = bd_intern_f(g->ctx, "bdk_%d_chunks", g->kernel->number);
+  const char *name = bd_intern_f(g->ctx, "bdk_%d_chunks", g->number);
   LLVMTypeRef pointer = LLVMPointerTypeInContext(g->llvm, 0);
   LLVMTypeRef type = LLVMFunctionType(bd_gen_i64(g), &pointer, 1, false);
   LLVMValueRef function = LLVMAddFunction(g->set->module, name, type);

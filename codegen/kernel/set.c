@@ -110,14 +110,63 @@ static void place_in_grid(bd_gen *g) {
   g->warps = LLVMBuildNSWMul(g->b, blocks, per_block, "");
 }
 
+static LLVMTypeRef random_type(bd_gen *g) { // bd_rt_random
+  LLVMTypeRef i64 = bd_gen_i64(g), types[] = {i64, i64, i64, bd_gen_i32(g)};
+  return LLVMStructTypeInContext(g->llvm, types, 4, false);
+}
+
+static void pass_by_value(bd_gen *g, unsigned parameter, LLVMTypeRef type) {
+  unsigned by_value = LLVMGetEnumAttributeKindForName("byval", 5);
+  unsigned align = LLVMGetEnumAttributeKindForName("align", 5);
+  LLVMAddAttributeAtIndex(g->function, parameter + 1,
+                          LLVMCreateTypeAttribute(g->llvm, by_value, type));
+  LLVMAddAttributeAtIndex(g->function, parameter + 1, LLVMCreateEnumAttribute(g->llvm, align, 8));
+}
+
+static void annotate(bd_gen *g, const char *name, int value) {
+  LLVMMetadataRef operands[] = {
+      LLVMValueAsMetadata(g->function), LLVMMDStringInContext2(g->llvm, name, strlen(name)),
+      LLVMValueAsMetadata(LLVMConstInt(bd_gen_i32(g), (unsigned)value, false))};
+  LLVMMetadataRef node = LLVMMDNodeInContext2(g->llvm, operands, 3);
+  LLVMAddNamedMetadataOperand(g->set->module, "nvvm.annotations",
+                              LLVMMetadataAsValue(g->llvm, node));
+}
+
+static void note_launch(bd_gen *g, bd_kernel_launch launch) {
+  bd_kernel_set *set = g->set;
+  int number = g->number;
+  if (number >= set->launch_capacity) {
+    int capacity = 2 * number + 16;
+    set->launches = bd_arena_grow(g->ctx->arena, set->launches, (size_t)set->launch_capacity,
+                                  (size_t)capacity, sizeof *set->launches);
+    set->launch_capacity = capacity;
+  }
+  set->launches[number] = launch;
+}
+
+static void open_gpu_parameters(bd_gen *g) {
+  const bd_kernel *k = g->kernel;
+  bd_kernel_launch launch = {.threads = g->threads,
+                             .buffer_count = k->in_count + k->out_count + k->scratch,
+                             .range_count = 2 * (g->map.loops ? g->map.loops : 1)};
+  LLVMTypeRef pointer = LLVMPointerTypeInContext(g->llvm, 0);
+  pass_by_value(g, 0, LLVMArrayType2(pointer, (uint64_t)launch.buffer_count));
+  pass_by_value(g, 1, LLVMArrayType2(bd_gen_i64(g), (uint64_t)launch.range_count));
+  pass_by_value(g, 2, random_type(g));
+  LLVMSetFunctionCallConv(g->function, LLVMPTXKernelCallConv);
+  annotate(g, "kernel", 1);
+  annotate(g, "reqntidx", launch.threads);
+  note_launch(g, launch);
+}
+
 static void open_function(bd_gen *g) {
   LLVMTypeRef pointer = LLVMPointerTypeInContext(g->llvm, 0);
   LLVMTypeRef types[] = {pointer, pointer, pointer, pointer, bd_gen_i64(g)};
   LLVMTypeRef type =
-      LLVMFunctionType(LLVMVoidTypeInContext(g->llvm), types, g->cuda ? 4 : 5, false);
-  const char *name = bd_intern_f(g->ctx, "bdk_%d", g->kernel->number);
+      LLVMFunctionType(LLVMVoidTypeInContext(g->llvm), types, g->cuda ? 3 : 5, false);
+  const char *name = bd_intern_f(g->ctx, "bdk_%d", g->number);
   g->function = LLVMAddFunction(g->set->module, name, type);
-  if (g->cuda) LLVMSetFunctionCallConv(g->function, LLVMPTXKernelCallConv);
+  if (g->cuda) open_gpu_parameters(g);
   g->buffers = LLVMGetParam(g->function, 0);
   g->range = LLVMGetParam(g->function, 1);
   g->random = LLVMGetParam(g->function, 2);
@@ -180,7 +229,7 @@ static void open_loops(bd_gen *g) {
   }
 }
 
-bd_status bd_kernel_set_add(bd_ctx *ctx, bd_kernel_set *set, const bd_kernel *kernel) {
+static bd_status add_part(bd_ctx *ctx, bd_kernel_set *set, const bd_kernel *kernel, int part) {
   const bd_op *op = &kernel->function->ops[kernel->first_op];
   bool pointwise = bd_op_get_info(op->kind)->traits & BD_POINTWISE;
   bd_gen_emitter emit = pointwise ? bd_gen_pointwise : emitters[op->kind];
@@ -190,6 +239,8 @@ bd_status bd_kernel_set_add(bd_ctx *ctx, bd_kernel_set *set, const bd_kernel *ke
   bd_gen g = {.ctx = ctx,
               .set = set,
               .kernel = kernel,
+              .number = kernel->number + part,
+              .threads = BD_GEN_THREADS,
               .op = op,
               .cuda = set->cuda,
               .llvm = set->llvm,
@@ -203,6 +254,17 @@ bd_status bd_kernel_set_add(bd_ctx *ctx, bd_kernel_set *set, const bd_kernel *ke
   BD_TRY(emit(&g));
   LLVMBuildRetVoid(g.b);
   return BD_OK;
+}
+
+bd_status bd_kernel_set_add(bd_ctx *ctx, bd_kernel_set *set, const bd_kernel *kernel) {
+  for (int part = 0; part < kernel->parts; part++)
+    BD_TRY(add_part(ctx, set, kernel, part));
+  return BD_OK;
+}
+
+bd_kernel_launch bd_kernel_set_launch(const bd_kernel_set *set, int number) {
+  assert(set->cuda && number < set->launch_capacity && set->launches[number].threads);
+  return set->launches[number];
 }
 
 static bd_status optimize(bd_ctx *ctx, bd_kernel_set *set) {
@@ -232,7 +294,7 @@ bd_status bd_kernel_set_write(bd_ctx *ctx, bd_kernel_set *set, const char *stem)
     return external(ctx, "LLVM cannot write the kernels", message);
   // LLVM takes the name as not const but leaves it alone.
   bd_text name = bd_text_init(ctx->arena);
-  bd_text_addf(&name, "%s.s", stem);
+  bd_text_addf(&name, "%s.%s", stem, set->cuda ? "ptx" : "s");
   if (LLVMTargetMachineEmitToFile(set->machine, set->module, name.data, LLVMAssemblyFile, &message))
     return external(ctx, "LLVM cannot write the kernels' assembly", message);
   return BD_OK;

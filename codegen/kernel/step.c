@@ -13,12 +13,14 @@ static bool made_by(const bd_kernel *k, bd_id id) {
 }
 
 bool bd_kernel_of_step(bd_ctx *ctx, const bd_module *module, const bd_function *function,
-                       const bd_fusion *fusion, int step, int number, bd_kernel *out_kernel) {
+                       const bd_fusion *fusion, int step, bool cuda, int number,
+                       bd_kernel *out_kernel) {
   bd_kernel k = {.number = number,
                  .module = module,
                  .function = function,
                  .first_op = fusion->first_op[step],
-                 .op_count = fusion->step_ops[step]};
+                 .op_count = fusion->step_ops[step],
+                 .parts = 1};
   const bd_op *ops = &function->ops[k.first_op];
   if (bd_op_get_info(ops[0].kind)->traits & BD_LIBRARY) return false;
   int in = 0, out = 0;

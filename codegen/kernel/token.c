@@ -71,7 +71,7 @@ static LLVMValueRef frequency_table(bd_gen *g, int64_t half) {
     values[i] = LLVMConstReal(bd_gen_f64(g), sign * frequency(g->op, i, 2 * half));
   LLVMValueRef data = LLVMConstArray2(bd_gen_f64(g), values, (uint64_t)half);
   LLVMValueRef table = LLVMAddGlobal(g->set->module, LLVMTypeOf(data),
-                                     bd_intern_f(g->ctx, "bdk_%d_frequency", g->kernel->number));
+                                     bd_intern_f(g->ctx, "bdk_%d_frequency", g->number));
   LLVMSetInitializer(table, data);
   LLVMSetGlobalConstant(table, true);
   LLVMSetLinkage(table, LLVMInternalLinkage);

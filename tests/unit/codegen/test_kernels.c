@@ -180,7 +180,8 @@ static void add_run(fixture *f, const test_case *from, char letter) {
   }
   bd_fusion fusion;
   bd_fuse(ctx, r->module, r->function, &fusion);
-  assert_true(bd_kernel_of_step(ctx, r->module, r->function, &fusion, 0, f->count, &r->kernel));
+  assert_true(
+      bd_kernel_of_step(ctx, r->module, r->function, &fusion, 0, false, f->count, &r->kernel));
   f->count++;
 }
 
@@ -195,7 +196,7 @@ static void spawn(const char *const *arguments) {
 
 static void remove_outputs(bd_ctx *ctx, const char *folder, const char *stem) {
   if (getenv("BD_KEEP")) return;
-  for (const char *const *end = (const char *const[]){"ll", "s", "so", NULL}; *end; end++)
+  for (const char *const *end = (const char *const[]){"ll", "s", "ptx", "so", NULL}; *end; end++)
     unlink(bd_intern_f(ctx, "%s.%s", stem, *end));
   rmdir(folder);
 }
@@ -220,7 +221,8 @@ static void add_fused(fixture *f) {
   bd_fusion fusion;
   bd_fuse(ctx, r->module, r->function, &fusion);
   assert_int_equal(fusion.step_count, 1);
-  assert_true(bd_kernel_of_step(ctx, r->module, r->function, &fusion, 0, MAX_CASES, &r->kernel));
+  assert_true(
+      bd_kernel_of_step(ctx, r->module, r->function, &fusion, 0, false, MAX_CASES, &r->kernel));
   r->kernel.accumulate[0] = true;
 }
 
@@ -441,7 +443,7 @@ static void kernels_assemble_for_gpus(void **state) {
   bd_kernel_set_destroy(set);
   const char *ptxas = "/usr/local/cuda/bin/ptxas";
   if (access(ptxas, X_OK) == 0)
-    spawn((const char *[]){ptxas, "-arch=sm_90", "-O1", bd_intern_f(f->ctx, "%s.s", stem), "-o",
+    spawn((const char *[]){ptxas, "-arch=sm_90", "-O1", bd_intern_f(f->ctx, "%s.ptx", stem), "-o",
                            bd_intern_f(f->ctx, "%s.so", stem), NULL});
   remove_outputs(f->ctx, folder, stem);
 }
