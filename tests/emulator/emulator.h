@@ -1,0 +1,42 @@
+// Runs generated GPU kernels without a GPU, thread by thread, so that what they compute and where
+// they synchronize is tested on every machine.
+//
+// 1. emulate_lower (lower.h, or the program `emulate-lower kernels.ll kernels.o`) turns a kernel
+//    set's LLVM text into a host object: entry bdk_N becomes a C function whose by-value
+//    parameters are pointers to the values; thread numbers, barriers and shuffles become calls of
+//    this library.
+// 2. emulate_launch runs such a function for a whole grid. Link the object with this library, or
+//    load it with dlopen into a program that exports this library's symbols.
+//
+// The blocks of a grid run one after another; a block's threads are fibers that run until they
+// reach a barrier or a shuffle, in a fixed order. Shared memory is static and starts as NaN.
+#ifndef EMULATOR_H
+#define EMULATOR_H
+#include <stdbool.h>
+
+enum { EMULATE_WARP = 32, EMULATE_MAX_THREADS = 1024 };
+
+typedef struct emulate_grid {
+  int blocks, threads; // threads of a block: a multiple of 32
+  // Threads take turns in descending order. A kernel that lacks a barrier gives other results.
+  bool descending;
+} emulate_grid;
+
+// A lowered kernel of three parameters; others are cast to it and get the arguments they take.
+typedef void (*emulate_kernel)(void *first, void *second, void *third);
+
+// Runs `kernel` on every thread of the grid. `arguments`: the address of each parameter's value, as
+// cuLaunchKernel takes them. One launch runs at a time; others wait. A kernel whose threads part
+// ways (a barrier or shuffle that some thread of the block or warp never reaches) ends the program
+// with a message and abort().
+void emulate_launch(emulate_kernel kernel, emulate_grid grid, void *const arguments[3]);
+
+// What lowered kernels call.
+int emulate_thread(void);
+int emulate_threads(void);
+int emulate_block(void);
+int emulate_blocks(void);
+void emulate_barrier(void);
+// The word of lane (own lane XOR distance); `bounds` is 31.
+int emulate_exchange(int mask, int word, int distance, int bounds);
+#endif

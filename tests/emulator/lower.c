@@ -1,0 +1,144 @@
+#include "tests/emulator/lower.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/IRReader.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHARED_SPACE = 3 };
+
+static const struct {
+  const char *intrinsic, *function;
+} calls[] = {
+    {"llvm.nvvm.read.ptx.sreg.tid.x", "emulate_thread"},
+    {"llvm.nvvm.read.ptx.sreg.ntid.x", "emulate_threads"},
+    {"llvm.nvvm.read.ptx.sreg.ctaid.x", "emulate_block"},
+    {"llvm.nvvm.read.ptx.sreg.nctaid.x", "emulate_blocks"},
+    {"llvm.nvvm.barrier0", "emulate_barrier"},
+    {"llvm.nvvm.shfl.sync.bfly.i32", "emulate_exchange"},
+};
+
+static char *message_of(const char *what, const char *detail) {
+  size_t size = strlen(what) + strlen(detail) + 3;
+  char *text = malloc(size);
+  if (!text) abort();
+  snprintf(text, size, "%s: %s", what, detail);
+  return text;
+}
+
+void emulate_forget(char *message) {
+  free(message);
+}
+
+// The attributes of an intrinsic promise what a call into the emulator does not keep.
+static void make_plain(LLVMValueRef function, const char *name) {
+  LLVMTypeRef type = LLVMGlobalGetValueType(function);
+  LLVMValueRef plain = LLVMAddFunction(LLVMGetGlobalParent(function), name, type);
+  LLVMReplaceAllUsesWith(function, plain);
+  LLVMDeleteFunction(function);
+}
+
+static char *replace_intrinsics(LLVMModuleRef module) {
+  LLVMValueRef next;
+  for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = next) {
+    next = LLVMGetNextFunction(f);
+    size_t length;
+    const char *name = LLVMGetValueName2(f, &length);
+    if (strncmp(name, "llvm.nvvm.", 10) != 0) continue;
+    size_t i = 0, count = sizeof calls / sizeof *calls;
+    while (i < count && strcmp(calls[i].intrinsic, name) != 0)
+      i++;
+    if (i == count) return message_of("the emulator lacks", name);
+    make_plain(f, calls[i].function);
+  }
+  return NULL;
+}
+
+static void make_host_functions(LLVMModuleRef module) {
+  unsigned by_value = LLVMGetEnumAttributeKindForName("byval", 5);
+  for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+    if (LLVMGetFunctionCallConv(f) != LLVMPTXKernelCallConv) continue;
+    LLVMSetFunctionCallConv(f, LLVMCCallConv);
+    for (unsigned i = 1; i <= LLVMCountParams(f); i++)
+      LLVMRemoveEnumAttributeAtIndex(f, i, by_value);
+  }
+}
+
+static LLVMValueRef not_a_number(LLVMTypeRef type) {
+  if (LLVMGetTypeKind(type) != LLVMArrayTypeKind) return LLVMConstReal(type, 0.0 / 0.0);
+  unsigned count = (unsigned)LLVMGetArrayLength2(type);
+  LLVMTypeRef element = LLVMGetElementType(type);
+  LLVMValueRef *values = calloc(count + 1, sizeof *values), each = not_a_number(element);
+  if (!values) abort();
+  for (unsigned i = 0; i < count; i++)
+    values[i] = each;
+  LLVMValueRef array = LLVMConstArray2(element, values, count);
+  free(values);
+  return array;
+}
+
+static void spoil_shared_memory(LLVMModuleRef module) {
+  for (LLVMValueRef g = LLVMGetFirstGlobal(module); g; g = LLVMGetNextGlobal(g))
+    if (LLVMGetPointerAddressSpace(LLVMTypeOf(g)) == SHARED_SPACE)
+      LLVMSetInitializer(g, not_a_number(LLVMGlobalGetValueType(g)));
+}
+
+static char *write_object(LLVMModuleRef module, const char *object_path) {
+  const char *triple = "x86_64-pc-linux-gnu";
+  char *detail = NULL;
+  LLVMTargetRef target;
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+  if (LLVMGetTargetFromTriple(triple, &target, &detail)) return detail;
+  LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
+      target, triple, "x86-64-v3", "", LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+  LLVMSetModuleDataLayout(module, layout);
+  LLVMDisposeTargetData(layout);
+  LLVMSetTarget(module, triple);
+  char *message = NULL, *path = strdup(object_path);
+  if (!path) abort();
+  if (LLVMVerifyModule(module, LLVMReturnStatusAction, &detail))
+    message = message_of("the lowered kernels are malformed", detail);
+  LLVMDisposeMessage(detail);
+  detail = NULL;
+  if (!message && LLVMTargetMachineEmitToFile(machine, module, path, LLVMObjectFile, &detail))
+    message = message_of(object_path, detail);
+  LLVMDisposeMessage(detail);
+  LLVMDisposeTargetMachine(machine);
+  free(path);
+  return message;
+}
+
+static char *lower(LLVMModuleRef module, const char *object_path) {
+  char *message = replace_intrinsics(module);
+  if (message) return message;
+  make_host_functions(module);
+  spoil_shared_memory(module);
+  return write_object(module, object_path);
+}
+
+char *emulate_lower(const char *text_path, const char *object_path) {
+  LLVMContextRef llvm = LLVMContextCreate();
+  LLVMMemoryBufferRef buffer;
+  LLVMModuleRef module;
+  char *detail = NULL, *message = NULL;
+  if (LLVMCreateMemoryBufferWithContentsOfFile(text_path, &buffer, &detail)) {
+    message = message_of(text_path, detail);
+    LLVMDisposeMessage(detail);
+  } else if (LLVMParseIRInContext(llvm, buffer, &module, &detail)) { // takes the buffer
+    message = message_of(text_path, detail);
+    LLVMDisposeMessage(detail);
+  } else {
+    message = lower(module, object_path);
+    LLVMDisposeModule(module);
+  }
+  LLVMContextDispose(llvm);
+  return message;
+}
