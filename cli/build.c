@@ -1,6 +1,8 @@
 #include "cli/build.h"
+#include "cli/build_log.h"
 #include "cli/folder.h"
 #include "cli/process.h"
+#include "cli/runtime_folder.h"
 #include "codegen/codegen.h"
 #include "ir/base/file.h"
 #include <string.h>
@@ -9,31 +11,24 @@
 
 static bd_status copy_runtime(bd_ctx *ctx, const char *folder) {
   static const char *const endings[] = {".c", ".h", ".mk", NULL};
-  const char *runtime = bd_path_join(ctx, folder, "runtime");
-  BD_TRY(bd_folder_copy(ctx, BRAID_RUNTIME_FOLDER, runtime, endings));
-  return bd_folder_copy(ctx, BRAID_RUNTIME_FOLDER "/cpu", bd_path_join(ctx, runtime, "cpu"), endings);
-}
-
-// The compiler's first complaint, for the diagnostic.
-static const char *first_error(bd_ctx *ctx, const char *log) {
-  char *data;
-  size_t bytes;
-  if (bd_file_read(ctx, log, LOG_LIMIT_BYTES, &data, &bytes) != BD_OK) return "no log";
-  const char *line = strstr(data, "rror");
-  if (!line) return "see its log";
-  while (line > data && line[-1] != '\n') line--;
-  return bd_intern(ctx, line, strcspn(line, "\n"));
+  const char *from, *to = bd_path_join(ctx, folder, "runtime");
+  BD_TRY(bd_runtime_folder(ctx, &from));
+  BD_TRY(bd_folder_copy(ctx, from, to, endings));
+  return bd_folder_copy(ctx, bd_path_join(ctx, from, "cpu"), bd_path_join(ctx, to, "cpu"), endings);
 }
 
 static bd_status run_make(bd_ctx *ctx, const char *folder) {
   const char *log = bd_path_join(ctx, folder, "build.log");
-  char *argv[] = {"make", "-s", "-j2", "-C", (char *)folder, "train", NULL};
+  char *argv[] = {"make", "-s", "-j2", "-C", (char *)folder, "train", NULL}, *data;
+  size_t bytes;
   int code;
   BD_TRY(bd_process_run(ctx, argv, log, &code));
   if (code == 0) return BD_OK;
-  return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE,
-                 "building the program failed (make ended with %d): %s; is mpicc installed?", code,
-                 first_error(ctx, log));
+  BD_TRY(bd_file_read(ctx, log, LOG_LIMIT_BYTES, &data, &bytes));
+  bd_build_failure failure = bd_build_log_read(ctx, data, bytes);
+  return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "building the program failed in %s: %s%s%s",
+                 failure.tool, failure.line, failure.hint ? "; " : "",
+                 failure.hint ? failure.hint : "");
 }
 
 static bd_status fill(bd_ctx *ctx, const bd_module *train, const bd_module *exec,

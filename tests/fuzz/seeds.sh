@@ -1,0 +1,50 @@
+#!/bin/bash
+# Gathers what the fuzzers start from: the models, configs, plans and modules of the tests, and small
+# files of weights.
+#   seeds.sh BRAID FOLDER: fills FOLDER/TARGET for every target.
+set -euo pipefail
+braid=$(realpath "$1")
+out=$2
+root=$(cd "$(dirname "$0")/../.." && pwd)
+rm -rf "$out"
+mkdir -p "$out"/{text,json,safetensors,rt_safetensors,plan,config}
+out=$(realpath "$out")
+
+# The parts of the lit tests by the name that split-file gives them.
+find "$root/tests/lit" -name '*.test' | sort | xargs awk -v out="$out" '
+  FNR == 1 { close(file); file = ""; n = split(FILENAME, path, "/"); test = path[n]; sub(/\.test$/, "", test) }
+  /^#--- / {
+    close(file)
+    file = $2 == "config.json" ? out "/config/" test : $2 == "model.json" ? out "/json/" test : ""
+    next
+  }
+  file { print > file }'
+cp "$root"/examples/*.json "$out/json/"
+cp "$root/tests/oracle/gpt2/config.json" "$out/config/oracle-gpt2"
+cp "$root/tests/oracle/llama/config.json" "$out/config/oracle-llama"
+
+find "$root/tests/lit" -name '*.braid' -exec cp {} "$out/text/" \;
+for stage in graph train sharded spmd exec; do
+  for model in "$root/examples/mlp.json" gpt2-tiny; do
+    "$braid" compile "$model" --cluster cpu:1x2 --global-batch 4 --emit "$stage" -o "$out/text/$(basename "$model")-$stage"
+  done
+done
+
+compile_plan() {
+  "$braid" compile gpt2-tiny --seq 16 --global-batch 8 --cluster "cpu:1x$1" "${@:3}" --emit plan -o "$out/plan/$2"
+}
+compile_plan 1 one
+compile_plan 2 two --mesh 2
+compile_plan 4 square --mesh 2x2 --recompute full
+compile_plan 4 deep --stages 2 --mesh 2 --micro-batch 2 --zero 1
+
+# A tensor's header is what is read; a few bytes of data will do.
+write_weights() {
+  printf "\\x$(printf %02x ${#2})\0\0\0\0\0\0\0%s%s" "$2" "$3" >"$out/safetensors/$1"
+}
+write_weights empty '{}' ''
+write_weights one '{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}' 'abcdefgh'
+write_weights two '{"a.w":{"dtype":"F16","shape":[1,2],"data_offsets":[0,4]},"b":{"dtype":"I64","shape":[],"data_offsets":[4,12]}}' 'abcdefghijkl'
+write_weights about '{"__metadata__":{"format":"pt"},"h.0":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}}    ' 'abcd'
+write_weights names '{"\u00e9\n\"":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"b":{"dtype":"F8_E4M3","shape":[3],"data_offsets":[0,3]}}' 'abc'
+cp "$out"/safetensors/* "$out/rt_safetensors/"
