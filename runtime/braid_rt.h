@@ -4,7 +4,7 @@
 // with one line on stderr and a status of braid_rt_abi.h.
 #ifndef BRAID_RT_H
 #define BRAID_RT_H
-#include "braid_rt_abi.h"
+#include "runtime/braid_rt_abi.h"
 
 // Runs a program: parses arguments (--help lists them), joins the ranks, trains. Returns the exit
 // status. Ranks are stage-major: rank = stage * devices + rank in the mesh.

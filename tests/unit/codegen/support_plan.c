@@ -1,4 +1,4 @@
-#include "support_plan.h"
+#include "tests/unit/codegen/support_plan.h"
 
 #include "ir/index.h"
 #include <string.h>

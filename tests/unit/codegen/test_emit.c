@@ -3,7 +3,7 @@
 #include "frontend/transformer.h"
 #include "ir/base/file.h"
 #include "ir/pass.h"
-#include "support_plan.h"
+#include "tests/unit/codegen/support_plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "support_spmd.h"
+#include "tests/unit/ir/support_spmd.h"
 
 #include <assert.h>
 #include <math.h>

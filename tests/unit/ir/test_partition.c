@@ -4,7 +4,7 @@
 #include "ir/index.h"
 #include "ir/partition.h"
 #include "ir/pass.h"
-#include "support_spmd.h"
+#include "tests/unit/ir/support_spmd.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
