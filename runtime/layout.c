@@ -33,27 +33,39 @@ int64_t bd_rt_local_find(const bd_rt_local *local, int64_t flat) {
   return at;
 }
 
-void bd_rt_local_rows(const bd_rt_local *local, bd_rt_row_body body, void *args) {
+int bd_rt_local_padded(const bd_rt_local *local) {
+  for (int d = 0; d < local->rank; d++)
+    if (local->count[d] != local->extent[d]) return 1;
+  return 0;
+}
+
+// Logical element of the row that starts at `at` in the buffer, or -1 when it is padding.
+static int64_t row_of(const bd_rt_local *local, int64_t at) {
+  int64_t flat = 0, stride = 1;
+  for (int d = local->rank - 1; d >= 0; d--) {
+    const int64_t index = at % local->extent[d];
+    if (index >= local->count[d]) return -1;
+    flat += (local->start[d] + index) * stride;
+    stride *= local->dims[d];
+    at /= local->extent[d];
+  }
+  return flat;
+}
+
+void bd_rt_local_window(const bd_rt_local *local, int64_t first, int64_t count, bd_rt_row_body body,
+                        void *args) {
   const int last = local->rank - 1;
-  int64_t index[BD_RT_MAX_RANK] = {0};
-  for (int d = 0; d <= last; d++)
-    if (local->count[d] == 0) return;
-  if (last < 0) {
-    body(args, 0, 0, 1);
-    return;
+  const int64_t row = last < 0 ? 1 : local->extent[last], valid = last < 0 ? 1 : local->count[last];
+  const int64_t end = first + count;
+  for (int64_t at = row > 0 ? first / row * row : end; at < end; at += row) {
+    const int64_t flat = row_of(local, at);
+    const int64_t from = at < first ? first : at, to = at + valid < end ? at + valid : end;
+    if (flat >= 0 && from < to) body(args, flat + (from - at), from, to - from);
   }
-  for (;;) {
-    int64_t flat = 0, at = 0;
-    for (int d = 0; d <= last; d++) {
-      flat = flat * local->dims[d] + local->start[d] + index[d];
-      at = at * local->extent[d] + index[d];
-    }
-    body(args, flat, at, local->count[last]);
-    int d = last - 1;
-    while (d >= 0 && ++index[d] == local->count[d])
-      index[d--] = 0;
-    if (d < 0) return;
-  }
+}
+
+void bd_rt_local_rows(const bd_rt_local *local, bd_rt_row_body body, void *args) {
+  bd_rt_local_window(local, 0, local->elements, body, args);
 }
 
 int64_t bd_rt_stored_elements(const bd_rt_weight *weight) {

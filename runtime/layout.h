@@ -14,6 +14,9 @@ typedef struct bd_rt_local {
 bd_rt_local bd_rt_local_of(const bd_rt_layout *layout, int axes, const int32_t *mesh,
                            const int *coord);
 
+// Whether the buffer holds elements that are none of the model's.
+int bd_rt_local_padded(const bd_rt_local *local);
+
 // Position in the rank's buffer of the logical element `flat`, or -1 when another rank holds it.
 int64_t bd_rt_local_find(const bd_rt_local *local, int64_t flat);
 
@@ -21,6 +24,9 @@ int64_t bd_rt_local_find(const bd_rt_local *local, int64_t flat);
 // the buffer.
 typedef void (*bd_rt_row_body)(void *args, int64_t flat, int64_t at, int64_t count);
 void bd_rt_local_rows(const bd_rt_local *local, bd_rt_row_body body, void *args);
+// The same within positions [first, first + count) of the buffer; rows may be cut.
+void bd_rt_local_window(const bd_rt_local *local, int64_t first, int64_t count, bd_rt_row_body body,
+                        void *args);
 
 // Elements of the stored tensor, and the logical element of stored element `flat`, or -1 outside
 // the slice.

@@ -7,6 +7,10 @@
 
 enum { TAG = 1, SMALL = 2048, MESSAGE_FLOATS = 1 << 26 };
 
+static MPI_Comm comm_of(const bd_rt *rt, const bd_rt_group *group) {
+  return rt->device->comm[group->mask];
+}
+
 // out = out (combiner) in, element by element.
 static void combine(int combiner, float *restrict out, const float *restrict in, int64_t count) {
   if (combiner == BD_RT_SUM) {
@@ -36,12 +40,13 @@ static void reduce_small(bd_rt *rt, const bd_rt_group *group, int combiner, int6
   int requests = 0;
   for (int r = 0; r < group->size; r++) {
     if (r == group->rank) continue;
-    MPI_Irecv(pieces + r * count, (int)count, MPI_FLOAT, r, TAG, group->comm,
-              &rt->requests[requests++]);
-    MPI_Isend(in, (int)count, MPI_FLOAT, r, TAG, group->comm, &rt->requests[requests++]);
+    MPI_Irecv(pieces + r * count, (int)count, MPI_FLOAT, r, TAG, comm_of(rt, group),
+              &rt->device->requests[requests++]);
+    MPI_Isend(in, (int)count, MPI_FLOAT, r, TAG, comm_of(rt, group),
+              &rt->device->requests[requests++]);
   }
   memcpy(pieces + group->rank * count, in, (size_t)count * sizeof *in);
-  MPI_Waitall(requests, rt->requests, MPI_STATUSES_IGNORE);
+  MPI_Waitall(requests, rt->device->requests, MPI_STATUSES_IGNORE);
   combine_pieces(combiner, group->size, count, count, pieces);
   memcpy(out, pieces, (size_t)count * sizeof *out);
 }
@@ -58,13 +63,14 @@ static int64_t scatter_pieces(bd_rt *rt, const bd_rt_group *group, int combiner,
     bd_rt_part(count, group->size, r, &to, &length);
     if (r == group->rank) continue;
     if (own > 0)
-      MPI_Irecv(rt->scratch + r * part, (int)own, MPI_FLOAT, r, TAG, group->comm,
-                &rt->requests[requests++]);
+      MPI_Irecv(rt->scratch + r * part, (int)own, MPI_FLOAT, r, TAG, comm_of(rt, group),
+                &rt->device->requests[requests++]);
     if (length > 0)
-      MPI_Isend(in + to, (int)length, MPI_FLOAT, r, TAG, group->comm, &rt->requests[requests++]);
+      MPI_Isend(in + to, (int)length, MPI_FLOAT, r, TAG, comm_of(rt, group),
+                &rt->device->requests[requests++]);
   }
   if (own > 0) memcpy(rt->scratch + group->rank * part, in + start, (size_t)own * sizeof *in);
-  MPI_Waitall(requests, rt->requests, MPI_STATUSES_IGNORE);
+  MPI_Waitall(requests, rt->device->requests, MPI_STATUSES_IGNORE);
   combine_pieces(combiner, group->size, part, own, rt->scratch);
   return own;
 }
@@ -109,15 +115,15 @@ void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int64_t count, float
       length = length - done < most ? length - done : most;
       if (r == group->rank) continue;
       if (mine > 0)
-        MPI_Irecv(rt->scratch + r * most, (int)mine, MPI_FLOAT, r, TAG, group->comm,
-                  &rt->requests[requests++]);
+        MPI_Irecv(rt->scratch + r * most, (int)mine, MPI_FLOAT, r, TAG, comm_of(rt, group),
+                  &rt->device->requests[requests++]);
       if (length > 0)
-        MPI_Isend(data + to + done, (int)length, MPI_FLOAT, r, TAG, group->comm,
-                  &rt->requests[requests++]);
+        MPI_Isend(data + to + done, (int)length, MPI_FLOAT, r, TAG, comm_of(rt, group),
+                  &rt->device->requests[requests++]);
     }
     if (mine > 0)
       memcpy(rt->scratch + group->rank * most, data + start + done, (size_t)mine * sizeof *data);
-    MPI_Waitall(requests, rt->requests, MPI_STATUSES_IGNORE);
+    MPI_Waitall(requests, rt->device->requests, MPI_STATUSES_IGNORE);
     if (mine > 0) {
       combine_pieces(BD_RT_SUM, group->size, most, mine, rt->scratch);
       memcpy(data + start + done, rt->scratch, (size_t)mine * sizeof *data);
@@ -137,14 +143,16 @@ void bd_rt_gather_parts(bd_rt *rt, const bd_rt_group *group, int64_t count, floa
         bd_rt_part(count, group->size, sending ? group->rank : r, &start, &length);
         length = length - done < MESSAGE_FLOATS ? length - done : MESSAGE_FLOATS;
         if (length <= 0) continue;
-        MPI_Request *const request = &rt->requests[requests++];
+        MPI_Request *const request = &rt->device->requests[requests++];
         if (sending)
-          MPI_Isend(data + start + done, (int)length, MPI_FLOAT, r, TAG, group->comm, request);
+          MPI_Isend(data + start + done, (int)length, MPI_FLOAT, r, TAG, comm_of(rt, group),
+                    request);
         else
-          MPI_Irecv(data + start + done, (int)length, MPI_FLOAT, r, TAG, group->comm, request);
+          MPI_Irecv(data + start + done, (int)length, MPI_FLOAT, r, TAG, comm_of(rt, group),
+                    request);
       }
     }
-    MPI_Waitall(requests, rt->requests, MPI_STATUSES_IGNORE);
+    MPI_Waitall(requests, rt->device->requests, MPI_STATUSES_IGNORE);
   }
 }
 
@@ -203,17 +211,19 @@ static void exchange_boxes(bd_rt *rt, const bd_rt_group *group, const int64_t *e
       continue;
     }
     if (!box_empty(&theirs)) {
-      rt->types[types] = box_type(&theirs);
-      MPI_Irecv(out, 1, rt->types[types++], r, TAG, group->comm, &rt->requests[requests++]);
+      rt->device->types[types] = box_type(&theirs);
+      MPI_Irecv(out, 1, rt->device->types[types++], r, TAG, comm_of(rt, group),
+                &rt->device->requests[requests++]);
     }
     if (!box_empty(&mine)) {
-      rt->types[types] = box_type(&mine);
-      MPI_Isend(in, 1, rt->types[types++], r, TAG, group->comm, &rt->requests[requests++]);
+      rt->device->types[types] = box_type(&mine);
+      MPI_Isend(in, 1, rt->device->types[types++], r, TAG, comm_of(rt, group),
+                &rt->device->requests[requests++]);
     }
   }
-  MPI_Waitall(requests, rt->requests, MPI_STATUSES_IGNORE);
+  MPI_Waitall(requests, rt->device->requests, MPI_STATUSES_IGNORE);
   for (int i = 0; i < types; i++)
-    MPI_Type_free(&rt->types[i]);
+    MPI_Type_free(&rt->device->types[i]);
 }
 
 static int64_t part_of(int64_t extent, const bd_rt_group *group) {
@@ -320,18 +330,19 @@ static void scatter_piece(bd_rt *rt, const bd_rt_group *group, const scatter *s,
   for (int r = 0; r < group->size; r++) {
     if (r == group->rank) continue;
     if (count > 0)
-      MPI_Irecv(rt->scratch + r * count, (int)count, MPI_FLOAT, r, TAG, group->comm,
-                &rt->requests[requests++]);
+      MPI_Irecv(rt->scratch + r * count, (int)count, MPI_FLOAT, r, TAG, comm_of(rt, group),
+                &rt->device->requests[requests++]);
     const box theirs = scatter_box(s, group, outer, r);
     if (!box_empty(&theirs)) {
-      rt->types[types] = box_type(&theirs);
-      MPI_Isend(in, 1, rt->types[types++], r, TAG, group->comm, &rt->requests[requests++]);
+      rt->device->types[types] = box_type(&theirs);
+      MPI_Isend(in, 1, rt->device->types[types++], r, TAG, comm_of(rt, group),
+                &rt->device->requests[requests++]);
     }
   }
   box_copy(&own, in, &packed, rt->scratch + group->rank * count);
-  MPI_Waitall(requests, rt->requests, MPI_STATUSES_IGNORE);
+  MPI_Waitall(requests, rt->device->requests, MPI_STATUSES_IGNORE);
   for (int i = 0; i < types; i++)
-    MPI_Type_free(&rt->types[i]);
+    MPI_Type_free(&rt->device->types[i]);
   combine_pieces(BD_RT_SUM, group->size, count, count, rt->scratch);
   const int64_t part = part_of(s->extent, group) * s->inner;
   const box to = {.dims = {1, 1, 1, outer, part},

@@ -54,7 +54,7 @@ static void add_columns(const bd_rt_conv *s, const float *columns, int64_t k0, i
 }
 
 static float *scratch_of(const convolution *v, int worker) {
-  return v->rt->thread_scratch + (int64_t)worker * BD_RT_THREAD_SCRATCH_FLOATS;
+  return v->rt->device->thread_scratch + (int64_t)worker * BD_RT_THREAD_SCRATCH_FLOATS;
 }
 
 // A chunk is an image and a group.

@@ -12,12 +12,13 @@ static int peer(const bd_rt *rt, int stage) {
 }
 
 static bd_rt_outgoing *find_outgoing(bd_rt *rt, int stage, int tag) {
-  for (int i = 0; i < rt->outgoing_count; i++)
-    if (rt->outgoing[i].stage == stage && rt->outgoing[i].tag == tag) return &rt->outgoing[i];
-  if (rt->outgoing_count == BD_RT_MAX_OUTGOING)
+  for (int i = 0; i < rt->device->outgoing_count; i++)
+    if (rt->device->outgoing[i].stage == stage && rt->device->outgoing[i].tag == tag)
+      return &rt->device->outgoing[i];
+  if (rt->device->outgoing_count == BD_RT_MAX_OUTGOING)
     bd_rt_fail(BD_RT_EXIT_INTERNAL, "more than %d kinds of messages between stages",
                BD_RT_MAX_OUTGOING);
-  bd_rt_outgoing *const slot = &rt->outgoing[rt->outgoing_count++];
+  bd_rt_outgoing *const slot = &rt->device->outgoing[rt->device->outgoing_count++];
   *slot = (bd_rt_outgoing){.stage = stage, .tag = tag, .request = MPI_REQUEST_NULL};
   return slot;
 }
@@ -37,15 +38,26 @@ void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) 
   int64_t done = 0;
   for (; bytes - done > message_bytes; done += message_bytes)
     MPI_Send((char *)slot->copy + done, (int)message_bytes, MPI_BYTE, peer(rt, stage), tag,
-             rt->pipe);
+             rt->device->pipe);
   MPI_Isend((char *)slot->copy + done, (int)(bytes - done), MPI_BYTE, peer(rt, stage), tag,
-            rt->pipe, &slot->request);
+            rt->device->pipe, &slot->request);
 }
 
 void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
   for (int64_t done = 0; done < bytes; done += message_bytes) {
     const int64_t piece = bytes - done < message_bytes ? bytes - done : message_bytes;
-    MPI_Recv((char *)data + done, (int)piece, MPI_BYTE, peer(rt, stage), tag, rt->pipe,
+    MPI_Recv((char *)data + done, (int)piece, MPI_BYTE, peer(rt, stage), tag, rt->device->pipe,
              MPI_STATUS_IGNORE);
   }
+}
+
+enum { GIVE_TAG = 2 }; // on the world's communicator, which no other message of a step uses
+
+void bd_rt_give(bd_rt *rt, int stage, const float *data, int64_t count) {
+  MPI_Send(data, (int)count, MPI_FLOAT, peer(rt, stage), GIVE_TAG, MPI_COMM_WORLD);
+}
+
+void bd_rt_take(bd_rt *rt, int stage, float *data, int64_t count) {
+  MPI_Recv(data, (int)count, MPI_FLOAT, peer(rt, stage), GIVE_TAG, MPI_COMM_WORLD,
+           MPI_STATUS_IGNORE);
 }

@@ -1,7 +1,7 @@
 // What a run tells about itself.
-#ifndef BD_RT_CPU_REPORT_H
-#define BD_RT_CPU_REPORT_H
-#include "runtime/cpu/rt.h"
+#ifndef BD_RT_REPORT_H
+#define BD_RT_REPORT_H
+#include "runtime/rank.h"
 
 #include <stdio.h>
 

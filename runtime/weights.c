@@ -1,9 +1,6 @@
 // Weights from the seed or from a file. Both are defined per logical element, so every sharding
 // holds the same model.
-#include "runtime/cpu/rt.h"
-
-#include "runtime/cpu/agree.h"
-#include "runtime/layout.h"
+#include "runtime/backend.h"
 #include "runtime/philox.h"
 
 #include <math.h>
@@ -18,10 +15,14 @@ static bd_rt_local local_of(const bd_rt *rt, const bd_rt_weight *weight) {
   return bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
 }
 
+enum { PIECE = BD_RT_SCRATCH_FLOATS / 2, RUN = 1 << 14 };
+
 typedef struct filling {
   const bd_rt_weight *weight;
+  bd_rt_local local;
   uint64_t seed;
-  float *out;
+  int64_t first, count; // of the rank's buffer
+  float *out;           // where element `first` goes
 } filling;
 
 // Box and Muller's normal from two uniforms of (seed, weight, logical element); docs/numerics.md.
@@ -37,58 +38,55 @@ static float draw(const filling *f, int64_t element) {
 
 static void fill_row(void *args, int64_t flat, int64_t at, int64_t count) {
   const filling *const f = args;
+  float *const out = f->out + (at - f->first);
   for (int64_t i = 0; i < count; i++)
-    f->out[at + i] = f->weight->init == BD_RT_INIT_ZEROS  ? 0
-                     : f->weight->init == BD_RT_INIT_ONES ? 1
-                                                          : draw(f, flat + i);
+    out[i] = f->weight->init == BD_RT_INIT_ZEROS  ? 0
+             : f->weight->init == BD_RT_INIT_ONES ? 1
+                                                  : draw(f, flat + i);
 }
 
-static void fill_weight(void *args, int64_t chunk) {
-  const bd_rt *const rt = args;
-  const bd_rt_weight *const weight = &rt->stage->weights[chunk];
-  filling f = {weight, rt->options.seed, weight_of(rt, weight)};
-  const bd_rt_local local = local_of(rt, weight);
-  bd_rt_local_rows(&local, fill_row, &f);
+static void fill_run(void *args, int64_t chunk) {
+  filling *const f = args;
+  const int64_t first = f->first + chunk * RUN, rest = f->first + f->count - first;
+  bd_rt_local_window(&f->local, first, rest < RUN ? rest : RUN, fill_row, f);
+}
+
+static void fill_weight(bd_rt *rt, const bd_rt_weight *weight) {
+  filling f = {.weight = weight, .local = local_of(rt, weight), .seed = rt->options.seed};
+  for (; f.first < f.local.elements; f.first += f.count) {
+    float *const piece = weight_of(rt, weight) + f.first;
+    f.count = f.local.elements - f.first < PIECE ? f.local.elements - f.first : PIECE;
+    const int64_t bytes = f.count * (int64_t)sizeof *piece;
+    f.out = bd_rt_map(rt, piece, bytes);
+    if (bd_rt_local_padded(&f.local)) memset(f.out, 0, (size_t)bytes);
+    bd_rt_parallel(rt, fill_run, &f, (f.count + RUN - 1) / RUN);
+    bd_rt_unmap(rt, piece, bytes);
+  }
 }
 
 int bd_rt_weights_init(bd_rt *rt) {
-  bd_rt_parallel(rt, fill_weight, rt, rt->stage->weight_count);
+  for (int i = 0; i < rt->stage->weight_count; i++)
+    fill_weight(rt, &rt->stage->weights[i]);
   return 0;
-}
-
-enum { PIECE = BD_RT_SCRATCH_FLOATS / 2, RUN = 1 << 14 };
-
-typedef struct placing {
-  const bd_rt_weight *weight;
-  bd_rt_local local;
-  int64_t first, count; // stored elements in `values`
-  const float *values;
-  float *out;
-} placing;
-
-static void place_run(void *args, int64_t chunk) {
-  const placing *const p = args;
-  const int64_t end = (chunk + 1) * RUN < p->count ? (chunk + 1) * RUN : p->count;
-  for (int64_t i = chunk * RUN; i < end; i++) {
-    const int64_t logical = bd_rt_stored_to_logical(p->weight, p->first + i);
-    const int64_t at = logical < 0 ? -1 : bd_rt_local_find(&p->local, logical);
-    if (at >= 0) p->out[at] = p->values[i];
-  }
 }
 
 static int load_weight(bd_rt *rt, const bd_rt_file *file, const bd_rt_tensor *tensor,
                        const bd_rt_weight *weight) {
-  placing p = {.weight = weight, .local = local_of(rt, weight), .out = weight_of(rt, weight)};
+  const bd_rt_local local = local_of(rt, weight);
   const int64_t elements = bd_rt_stored_elements(weight);
-  float *const raw = rt->scratch, *const values = rt->scratch + PIECE;
-  p.values = values;
-  for (p.first = 0; p.first < elements; p.first += PIECE) {
-    p.count = elements - p.first < PIECE ? elements - p.first : PIECE;
-    const int whole = weight->slice_dim < 0 && !weight->transpose && p.local.elements == elements;
-    const int bad =
-        bd_rt_file_read(file, tensor, p.first, p.count, raw, whole ? p.out + p.first : values);
+  float *const raw = rt->scratch, *const values = rt->scratch + PIECE,
+               *const out = weight_of(rt, weight);
+  const int whole = weight->slice_dim < 0 && !weight->transpose && local.elements == elements;
+  for (int64_t first = 0; first < elements; first += PIECE) {
+    const int64_t count = elements - first < PIECE ? elements - first : PIECE;
+    const int64_t bytes = count * (int64_t)sizeof *out;
+    float *const to = whole ? bd_rt_map(rt, out + first, bytes) : values;
+    const int bad = bd_rt_file_read(file, tensor, first, count, raw, to);
     if (bad) return bad;
-    if (!whole) bd_rt_parallel(rt, place_run, &p, (p.count + RUN - 1) / RUN);
+    if (whole)
+      bd_rt_unmap(rt, out + first, bytes);
+    else
+      bd_rt_place(rt, weight, &local, first, count, values, out);
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-#include "runtime/cpu/rt.h"
+#include "runtime/rank.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

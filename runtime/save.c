@@ -1,9 +1,6 @@
 // Weights to one safetensors file: stored tensors are assembled from the ranks piece by piece,
 // written to a temporary file, and renamed when they are safe on disk.
-#include "runtime/cpu/rt.h"
-
-#include "runtime/cpu/agree.h"
-#include "runtime/layout.h"
+#include "runtime/backend.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PIECE = BD_RT_SCRATCH_FLOATS / 4, RUN = 1 << 14 };
+enum { PIECE = BD_RT_SCRATCH_FLOATS / 4 };
 
 typedef struct listing {
   const bd_rt_weight **weights; // one per stored tensor, by name
@@ -105,39 +102,18 @@ static int speaks(const bd_rt *rt, const bd_rt_weight *weight) {
   return 1;
 }
 
-typedef struct piece {
-  const bd_rt_weight *weight;
-  bd_rt_local local;
-  const float *from;
-  int64_t first, count;
-  float *out;
-} piece;
-
-static void fill_run(void *args, int64_t chunk) {
-  const piece *const p = args;
-  const int64_t end = (chunk + 1) * RUN < p->count ? (chunk + 1) * RUN : p->count;
-  for (int64_t i = chunk * RUN; i < end; i++) {
-    const int64_t logical = bd_rt_stored_to_logical(p->weight, p->first + i);
-    const int64_t at = logical < 0 ? -1 : bd_rt_local_find(&p->local, logical);
-    if (at >= 0) p->out[i] = p->from[at];
-  }
-}
-
 static void collect_piece(bd_rt *rt, const char *name, int64_t first, int64_t count) {
   memset(rt->scratch, 0, (size_t)count * sizeof(float));
   for (int i = 0; i < rt->stage->weight_count; i++) {
     const bd_rt_weight *const weight = &rt->stage->weights[i];
     if (strcmp(weight->stored_name, name) || !speaks(rt, weight)) continue;
-    piece p = {.weight = weight, .first = first, .count = count, .out = rt->scratch};
-    p.local = bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
-    p.from = (const float *)(const void *)(rt->arena + weight->weight_offset);
-    bd_rt_parallel(rt, fill_run, &p, (count + RUN - 1) / RUN);
+    const bd_rt_local local =
+        bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
+    bd_rt_pick(rt, weight, &local, first, count,
+               (const float *)(const void *)(rt->arena + weight->weight_offset), rt->scratch);
   }
   // Every element has one speaker: or-ing bits moves it unchanged.
-  if (rt->rank == 0)
-    MPI_Reduce(MPI_IN_PLACE, rt->scratch, (int)count, MPI_UINT32_T, MPI_BOR, 0, MPI_COMM_WORLD);
-  else
-    MPI_Reduce(rt->scratch, NULL, (int)count, MPI_UINT32_T, MPI_BOR, 0, MPI_COMM_WORLD);
+  bd_rt_merge_words(rt, (uint32_t *)(void *)rt->scratch, (int)count);
 }
 
 // All ranks go through all pieces; rank 0 writes while it can. Returns whether it could.

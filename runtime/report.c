@@ -1,6 +1,6 @@
-#include "runtime/cpu/report.h"
+#include "runtime/report.h"
 
-#include "runtime/cpu/agree.h"
+#include "runtime/backend.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ int bd_rt_report_write(bd_rt *rt, const char *path) {
   row[1] = rt->stage->arena_bytes;
   row[2] = (int64_t)usage.ru_maxrss * 1024;
   memcpy(row + 3, rt->stage->segment_bytes, sizeof rt->stage->segment_bytes);
-  MPI_Gather(row, FIELDS, MPI_INT64_T, rows, FIELDS, MPI_INT64_T, 0, MPI_COMM_WORLD);
+  bd_rt_gather_rows(rt, row, FIELDS, rows);
   int status = 0;
   if (rt->rank == 0 && write_report(rt, path, rows)) {
     snprintf(message, sizeof message, "%s: %s", path, strerror(errno));

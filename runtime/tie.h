@@ -1,7 +1,7 @@
 // Weights that several stages hold.
-#ifndef BD_RT_CPU_TIE_H
-#define BD_RT_CPU_TIE_H
-#include "runtime/cpu/rt.h"
+#ifndef BD_RT_TIE_H
+#define BD_RT_TIE_H
+#include "runtime/rank.h"
 
 // The lowest stage that holds a weight, and whether another stage holds it as well.
 int bd_rt_first_holder(const bd_rt *rt, int global_index);

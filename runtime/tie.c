@@ -1,10 +1,6 @@
-#include "runtime/cpu/tie.h"
+#include "runtime/tie.h"
 
-#include "runtime/layout.h"
-
-#include <string.h>
-
-enum { TAG = 2, PIECE = BD_RT_THREAD_SCRATCH_FLOATS / 2 };
+#include "runtime/backend.h"
 
 static const bd_rt_weight *find_weight(const bd_rt *rt, int stage, int global_index) {
   const bd_rt_stage *const s = &rt->program->stage[stage];
@@ -42,29 +38,14 @@ static int same_layout(const bd_rt *rt, const bd_rt_weight *weight) {
   return 1;
 }
 
-// Logical elements [first, first + count) of a use: what this rank holds of them, or the reverse.
-typedef struct window {
-  int64_t first, count;
-  float *values, *local;
-  int store;
-} window;
-
-static void copy_row(void *args, int64_t flat, int64_t at, int64_t count) {
-  const window *const w = args;
-  const int64_t from = flat > w->first ? flat : w->first;
-  const int64_t end = flat + count < w->first + w->count ? flat + count : w->first + w->count;
-  if (from >= end) return;
-  float *const inside = w->values + (from - w->first), *const local = w->local + at + (from - flat);
-  memcpy(w->store ? local : inside, w->store ? inside : local,
-         (size_t)(end - from) * sizeof(float));
-}
-
 typedef struct tie {
   bd_rt *rt;
   const bd_rt_weight *weight;
   bd_rt_local local;
   int whole; // pieces are of the logical tensor, not of the local buffer
   int speaks;
+  float *sum, *more; // on the device, `piece` elements each
+  int64_t piece;
 } tie;
 
 static float *use_of(const tie *t, int use) {
@@ -74,47 +55,38 @@ static float *use_of(const tie *t, int use) {
 // Elements [first, first + count) of a use, at `values`.
 static void load_piece(const tie *t, int use, int64_t first, int64_t count, float *values) {
   if (!t->whole) {
-    memcpy(values, use_of(t, use) + first, (size_t)count * sizeof(float));
+    bd_rt_copy(t->rt, values, use_of(t, use) + first, count * (int64_t)sizeof *values);
     return;
   }
-  window w = {first, count, values, use_of(t, use), 0};
-  memset(values, 0, (size_t)count * sizeof(float));
-  if (t->speaks) bd_rt_local_rows(&t->local, copy_row, &w);
+  bd_rt_zero(t->rt, values, count * (int64_t)sizeof *values);
+  if (t->speaks) bd_rt_window(t->rt, &t->local, first, count, values, use_of(t, use), 0);
   bd_rt_reduce(t->rt, &t->rt->group[(1 << t->rt->program->axes) - 1], BD_RT_SUM, count, values,
                values);
 }
 
 static void store_piece(const tie *t, int64_t first, int64_t count, float *values) {
-  if (!t->whole) {
-    memcpy(use_of(t, 0) + first, values, (size_t)count * sizeof(float));
-    return;
-  }
-  window w = {first, count, values, use_of(t, 0), 1};
-  bd_rt_local_rows(&t->local, copy_row, &w);
-}
-
-static int peer(const bd_rt *rt, int stage) {
-  return stage * rt->devices + rt->mesh_rank;
+  if (t->whole)
+    bd_rt_window(t->rt, &t->local, first, count, values, use_of(t, 0), 1);
+  else
+    bd_rt_copy(t->rt, use_of(t, 0) + first, values, count * (int64_t)sizeof *values);
 }
 
 static void tie_piece(const tie *t, int64_t first, int64_t count) {
   bd_rt *const rt = t->rt;
-  float *const sum = rt->thread_scratch, *const more = sum + PIECE;
+  float *const sum = t->sum;
   const int index = t->weight->global_index, stage = rt->stage_index;
   const int before = next_holder(rt, stage, -1, index), after = next_holder(rt, stage, 1, index);
-  if (before >= 0)
-    MPI_Recv(sum, (int)count, MPI_FLOAT, peer(rt, before), TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (before >= 0) bd_rt_take(rt, before, sum, count);
   for (int use = 0; use < t->weight->gradient_count; use++) {
     const int alone = before < 0 && use == 0;
-    load_piece(t, use, first, count, alone ? sum : more);
-    for (int64_t i = 0; !alone && i < count; i++)
-      sum[i] += more[i];
+    load_piece(t, use, first, count, alone ? sum : t->more);
+    if (!alone) bd_rt_add(rt, sum, t->more, count);
   }
   if (after >= 0) {
-    MPI_Send(sum, (int)count, MPI_FLOAT, peer(rt, after), TAG, MPI_COMM_WORLD);
-    MPI_Recv(sum, (int)count, MPI_FLOAT, peer(rt, after), TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    bd_rt_give(rt, after, sum, count);
+    bd_rt_take(rt, after, sum, count);
   }
-  if (before >= 0) MPI_Send(sum, (int)count, MPI_FLOAT, peer(rt, before), TAG, MPI_COMM_WORLD);
+  if (before >= 0) bd_rt_give(rt, before, sum, count);
   store_piece(t, first, count, sum);
 }
 
@@ -129,8 +101,11 @@ static void tie_weight(bd_rt *rt, const bd_rt_weight *weight) {
     for (int d = 0; d < weight->layout.rank; d++)
       elements *= weight->layout.dims[d];
   }
-  for (int64_t first = 0; first < elements; first += PIECE)
-    tie_piece(&t, first, elements - first < PIECE ? elements - first : PIECE);
+  t.sum = bd_rt_workspace(rt, &t.piece);
+  t.piece /= 2;
+  t.more = t.sum + t.piece;
+  for (int64_t first = 0; first < elements; first += t.piece)
+    tie_piece(&t, first, elements - first < t.piece ? elements - first : t.piece);
 }
 
 void bd_rt_tie_gradients(bd_rt *rt) {

@@ -1,0 +1,75 @@
+// What a back end implements for the shared part of the runtime. Device memory is the arena and the
+// back end's workspace; work on it runs in the order in which it was asked for.
+#ifndef BD_RT_BACKEND_H
+#define BD_RT_BACKEND_H
+#include "runtime/layout.h"
+#include "runtime/rank.h"
+
+// Joins the launcher: sets rank and ranks. Returns 0, or a status after a line on stderr.
+int bd_rt_start(bd_rt *rt, int argc, char **argv);
+void bd_rt_stop(bd_rt *rt);
+// For a placed rank: device, arena (zeroed), groups, threads, scratch and sums. Returns 0 or a
+// status that all ranks agree on, after one has spoken.
+int bd_rt_open(bd_rt *rt);
+void bd_rt_close(bd_rt *rt);
+// Ends the whole job with a status, from one rank.
+_Noreturn void bd_rt_abort(int status);
+
+// Collective. 0 when every rank passes 0; else the status of the lowest rank that failed, which
+// alone says its message.
+int bd_rt_agree(bd_rt *rt, int status, const char *message);
+// Adds host values of all ranks in ascending rank order, in place on every rank.
+void bd_rt_sum_ranks(bd_rt *rt, double *values, int count);
+// Rows of all ranks, one after another, on rank 0.
+void bd_rt_gather_rows(bd_rt *rt, const int64_t *row, int fields, int64_t *rows);
+// Host words of all ranks or-ed together, in place on rank 0; other ranks' may change.
+void bd_rt_merge_words(bd_rt *rt, uint32_t *words, int count);
+
+// Waits until all that was asked of the device is done.
+void bd_rt_settle(bd_rt *rt);
+void bd_rt_copy(bd_rt *rt, void *to, const void *from, int64_t bytes);
+// Host memory to be filled instead of `bytes` (at most 4 * BD_RT_SCRATCH_FLOATS) of the arena at
+// `data`, which bd_rt_unmap then brings there. One at a time.
+void *bd_rt_map(bd_rt *rt, void *data, int64_t bytes);
+void bd_rt_unmap(bd_rt *rt, void *data, int64_t bytes);
+// Device memory that no function above or below uses by itself; as much on every rank.
+float *bd_rt_workspace(bd_rt *rt, int64_t *out_floats);
+
+// Stored elements [first, first + count) from or to host memory: those that this rank holds at
+// their places in the weight's buffer, the others left alone.
+void bd_rt_place(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, int64_t first,
+                 int64_t count, const float *values, float *buffer);
+void bd_rt_pick(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, int64_t first,
+                int64_t count, const float *buffer, float *values);
+// Logical elements [first, first + count) from (or with `store` to) this rank's buffer to (or from)
+// device memory; elements that it does not hold are left alone.
+void bd_rt_window(bd_rt *rt, const bd_rt_local *local, int64_t first, int64_t count, float *values,
+                  float *buffer, int store);
+// Zeroes the elements of a buffer that are padding.
+void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, float *buffer);
+
+// sum += more.
+void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count);
+// The sum of squares in fixed chunks goes to `out`, in rt->sums; it is there after bd_rt_settle.
+void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out);
+
+// One weight's update by program->optimizer.
+typedef struct bd_rt_rule {
+  float *weight, *first, *second; // moments: AdamW's
+  const float *gradient;
+  int64_t count;
+  float clip, rate, shrink, decay, beta1, beta2, eps, correction2;
+} bd_rt_rule;
+void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule);
+
+// out = combination of all `in` of the group; `in` may be `out`.
+void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t count, const float *in,
+                  float *out);
+// In place: only this rank's flat part (see bd_rt_part) of `data` becomes the sum.
+void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int64_t count, float *data);
+// In place: every rank's flat part reaches the others.
+void bd_rt_gather_parts(bd_rt *rt, const bd_rt_group *group, int64_t count, float *data);
+// To and from the rank at the same mesh coordinates of another stage, in the order of the calls.
+void bd_rt_give(bd_rt *rt, int stage, const float *data, int64_t count);
+void bd_rt_take(bd_rt *rt, int stage, float *data, int64_t count);
+#endif

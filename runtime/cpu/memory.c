@@ -1,0 +1,156 @@
+// The arena of a CPU rank is memory of the host.
+#include "runtime/cpu/rt.h"
+
+#include <string.h>
+
+enum { CLEAR_GRAIN = 1 << 20, RUN = 1 << 14 };
+
+void bd_rt_add_loss(bd_rt *rt, const float *loss, uint32_t partial) {
+  if (bd_rt_loss_counts(rt, partial)) rt->sums[0] += (double)*loss;
+}
+
+void bd_rt_loss_gradient(bd_rt *rt, float *out) {
+  *out = rt->loss_scale;
+}
+
+void bd_rt_tokens(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int32_t *out) {
+  bd_rt_read_samples(rt, micro_batch, start, rows, 0, out);
+}
+
+void bd_rt_targets(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int32_t *out) {
+  bd_rt_read_samples(rt, micro_batch, start, rows, 1, out);
+}
+
+void bd_rt_reals(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int64_t elements,
+                 float *out) {
+  for (int64_t row = 0; row < rows; row++)
+    bd_rt_read_reals(rt, micro_batch, start + row, elements, out + row * elements);
+}
+
+void bd_rt_settle(bd_rt *rt) {
+  (void)rt; // every call has done its work when it returns
+}
+
+typedef struct clearing {
+  char *data;
+  int64_t bytes;
+} clearing;
+
+static void clear_grain(void *args, int64_t chunk) {
+  const clearing *const c = args;
+  const int64_t start = chunk * CLEAR_GRAIN, rest = c->bytes - start;
+  memset(c->data + start, 0, (size_t)(rest < CLEAR_GRAIN ? rest : CLEAR_GRAIN));
+}
+
+void bd_rt_zero(bd_rt *rt, void *data, int64_t bytes) {
+  clearing c = {data, bytes};
+  bd_rt_parallel(rt, clear_grain, &c, (bytes + CLEAR_GRAIN - 1) / CLEAR_GRAIN);
+}
+
+void bd_rt_copy(bd_rt *rt, void *to, const void *from, int64_t bytes) {
+  (void)rt;
+  memcpy(to, from, (size_t)bytes);
+}
+
+void *bd_rt_map(bd_rt *rt, void *data, int64_t bytes) {
+  (void)rt, (void)bytes;
+  return data;
+}
+
+void bd_rt_unmap(bd_rt *rt, void *data, int64_t bytes) {
+  (void)rt, (void)data, (void)bytes; // mapped in place
+}
+
+float *bd_rt_workspace(bd_rt *rt, int64_t *out_floats) {
+  *out_floats = BD_RT_THREAD_SCRATCH_FLOATS;
+  return rt->device->thread_scratch;
+}
+
+typedef struct exchange { // of stored elements
+  const bd_rt_weight *weight;
+  const bd_rt_local *local;
+  int64_t first, count;
+  const float *from;
+  float *to;
+} exchange;
+
+static int64_t place_of(const exchange *e, int64_t i) {
+  const int64_t logical = bd_rt_stored_to_logical(e->weight, e->first + i);
+  return logical < 0 ? -1 : bd_rt_local_find(e->local, logical);
+}
+
+static int64_t end_of(const exchange *e, int64_t chunk) {
+  return (chunk + 1) * RUN < e->count ? (chunk + 1) * RUN : e->count;
+}
+
+static void place_run(void *args, int64_t chunk) {
+  const exchange *const e = args;
+  for (int64_t i = chunk * RUN; i < end_of(e, chunk); i++) {
+    const int64_t at = place_of(e, i);
+    if (at >= 0) e->to[at] = e->from[i];
+  }
+}
+
+static void pick_run(void *args, int64_t chunk) {
+  const exchange *const e = args;
+  for (int64_t i = chunk * RUN; i < end_of(e, chunk); i++) {
+    const int64_t at = place_of(e, i);
+    if (at >= 0) e->to[i] = e->from[at];
+  }
+}
+
+void bd_rt_place(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, int64_t first,
+                 int64_t count, const float *values, float *buffer) {
+  exchange e = {weight, local, first, count, values, buffer};
+  bd_rt_parallel(rt, place_run, &e, (count + RUN - 1) / RUN);
+}
+
+void bd_rt_pick(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, int64_t first,
+                int64_t count, const float *buffer, float *values) {
+  exchange e = {weight, local, first, count, buffer, values};
+  bd_rt_parallel(rt, pick_run, &e, (count + RUN - 1) / RUN);
+}
+
+typedef struct window {
+  int64_t first, count;
+  float *values, *buffer;
+  int store;
+} window;
+
+static void copy_row(void *args, int64_t flat, int64_t at, int64_t count) {
+  const window *const w = args;
+  const int64_t from = flat > w->first ? flat : w->first;
+  const int64_t end = flat + count < w->first + w->count ? flat + count : w->first + w->count;
+  if (from >= end) return;
+  float *const inside = w->values + (from - w->first), *const local =
+                                                           w->buffer + at + (from - flat);
+  memcpy(w->store ? local : inside, w->store ? inside : local,
+         (size_t)(end - from) * sizeof(float));
+}
+
+void bd_rt_window(bd_rt *rt, const bd_rt_local *local, int64_t first, int64_t count, float *values,
+                  float *buffer, int store) {
+  (void)rt;
+  window w = {first, count, values, buffer, store};
+  bd_rt_local_rows(local, copy_row, &w);
+}
+
+typedef struct padding {
+  float *buffer;
+  int64_t done; // cleared or valid up to here
+} padding;
+
+static void clear_before(void *args, int64_t flat, int64_t at, int64_t count) {
+  (void)flat;
+  padding *const p = args;
+  memset(p->buffer + p->done, 0, (size_t)(at - p->done) * sizeof(float));
+  p->done = at + count;
+}
+
+void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, float *buffer) {
+  (void)rt;
+  padding p = {buffer, 0};
+  if (!bd_rt_local_padded(local)) return;
+  bd_rt_local_rows(local, clear_before, &p);
+  memset(buffer + p.done, 0, (size_t)(local->elements - p.done) * sizeof(float));
+}

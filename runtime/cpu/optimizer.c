@@ -1,0 +1,88 @@
+// The optimizer's arithmetic on a CPU rank, in grains of fixed size.
+#include "runtime/cpu/rt.h"
+
+#include <math.h>
+
+enum { GRAIN = 1 << 16 };
+
+typedef struct addition {
+  float *sum;
+  const float *more;
+  int64_t count;
+} addition;
+
+static void add_grain(void *args, int64_t chunk) {
+  const addition a = *(const addition *)args;
+  const int64_t end = (chunk + 1) * GRAIN < a.count ? (chunk + 1) * GRAIN : a.count;
+  float *restrict const sum = a.sum;
+  const float *restrict const more = a.more;
+  for (int64_t i = chunk * GRAIN; i < end; i++)
+    sum[i] += more[i];
+}
+
+void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count) {
+  addition a = {sum, more, count};
+  bd_rt_parallel(rt, add_grain, &a, (count + GRAIN - 1) / GRAIN);
+}
+
+typedef struct square {
+  const float *data;
+  int64_t count;
+  double *sums; // per grain
+} square;
+
+static void square_grain(void *args, int64_t chunk) {
+  const square *const s = args;
+  const int64_t start = chunk * GRAIN;
+  const int64_t count = s->count - start < GRAIN ? s->count - start : GRAIN;
+  const float *const x = s->data + start;
+  double lanes[8] = {0}, sum = 0;
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    for (int l = 0; l < 8; l++)
+      lanes[l] += (double)x[i + l] * (double)x[i + l];
+  for (; i < count; i++)
+    sum += (double)x[i] * (double)x[i];
+  for (int l = 0; l < 8; l++)
+    sum += lanes[l];
+  s->sums[chunk] = sum;
+}
+
+void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out) {
+  square s = {data, count, (double *)(void *)rt->scratch};
+  const int64_t grains = (count + GRAIN - 1) / GRAIN;
+  bd_rt_parallel(rt, square_grain, &s, grains);
+  double sum = 0;
+  for (int64_t i = 0; i < grains; i++)
+    sum += s.sums[i];
+  *out = sum;
+}
+
+// AdamW (Loshchilov and Hutter 2019) with PyTorch's order of operations.
+static void adamw_grain(void *args, int64_t chunk) {
+  const bd_rt_rule u = *(const bd_rt_rule *)args;
+  const int64_t end = (chunk + 1) * GRAIN < u.count ? (chunk + 1) * GRAIN : u.count;
+  float *restrict const w = u.weight, *restrict const m = u.first, *restrict const v = u.second;
+  const float *restrict const gradient = u.gradient;
+  for (int64_t i = chunk * GRAIN; i < end; i++) {
+    const float g = gradient[i] * u.clip;
+    m[i] = u.beta1 * m[i] + (1 - u.beta1) * g;
+    v[i] = u.beta2 * v[i] + (1 - u.beta2) * g * g;
+    w[i] = w[i] * u.shrink - u.rate * (m[i] / (sqrtf(v[i]) / u.correction2 + u.eps));
+  }
+}
+
+static void sgd_grain(void *args, int64_t chunk) {
+  const bd_rt_rule u = *(const bd_rt_rule *)args;
+  const int64_t end = (chunk + 1) * GRAIN < u.count ? (chunk + 1) * GRAIN : u.count;
+  float *restrict const w = u.weight;
+  const float *restrict const gradient = u.gradient;
+  for (int64_t i = chunk * GRAIN; i < end; i++)
+    w[i] -= u.rate * (gradient[i] * u.clip + u.decay * w[i]);
+}
+
+void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule) {
+  bd_rt_rule u = *rule;
+  bd_rt_parallel(rt, rt->program->optimizer == 1 ? adamw_grain : sgd_grain, &u,
+                 (u.count + GRAIN - 1) / GRAIN);
+}

@@ -1,0 +1,154 @@
+// The training loop.
+#include "runtime/backend.h"
+#include "runtime/report.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+// Valid targets of the step: all tokens have one; arrays may mark some as absent.
+static float scale_of_step(bd_rt *rt) {
+  const bd_rt_program *const program = rt->program;
+  int64_t count = program->global_batch * program->sequence;
+  if (!program->vocabulary) {
+    int32_t *const targets = (int32_t *)(void *)rt->scratch;
+    count = 0;
+    for (int64_t sample = 0; sample < program->global_batch; sample++) {
+      bd_rt_read_samples(rt, 0, sample, 1, 0, targets);
+      for (int64_t i = 0; i < program->sequence; i++)
+        count += targets[i] >= 0;
+    }
+  }
+  return count ? 1.0f / (float)count : 0;
+}
+
+static void clear_gradients(bd_rt *rt) {
+  for (int i = 0; i < rt->stage->weight_count; i++) {
+    const bd_rt_weight *const weight = &rt->stage->weights[i];
+    const bd_rt_local local =
+        bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
+    for (int use = 0; use < weight->gradient_count; use++)
+      bd_rt_zero(rt, rt->arena + weight->gradient_offsets[use],
+                  local.elements * (int64_t)sizeof(float));
+  }
+}
+
+static double seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int run_step(bd_rt *rt, bd_rt_measure *measure) {
+  const double start = seconds();
+  clear_gradients(rt);
+  rt->sums[0] = 0;
+  rt->loss_scale = scale_of_step(rt);
+  rt->stage->step(rt);
+  bd_rt_settle(rt);
+  bd_rt_sum_ranks(rt, rt->sums, 1);
+  measure->loss = rt->sums[0] * (double)rt->loss_scale;
+  const int finite = isfinite(measure->loss);
+  measure->norm = finite ? bd_rt_update(rt) : 0;
+  bd_rt_settle(rt);
+  measure->step_seconds = seconds() - start;
+  if (finite && isfinite(measure->norm)) return 0;
+  if (rt->rank == 0)
+    bd_rt_say("the %s of step %lld is not finite", finite ? "gradient" : "loss",
+              (long long)rt->step + 1);
+  return BD_RT_EXIT_NONFINITE;
+}
+
+static int train(bd_rt *rt, FILE *metrics) {
+  double passed = 0;
+  for (; (int64_t)rt->step < rt->options.steps; rt->step++) {
+    bd_rt_measure measure = {0};
+    const int status = run_step(rt, &measure);
+    if (status) return status;
+    passed += measure.step_seconds;
+    const double done = (double)rt->step + 1;
+    measure.left_seconds = passed / done * ((double)rt->options.steps - done);
+    if (rt->rank != 0) continue;
+    bd_rt_progress(rt, &measure);
+    if (metrics && bd_rt_metrics_write(rt, &measure, metrics))
+      bd_rt_fail(BD_RT_EXIT_EXTERNAL, "%s: %s", rt->options.metrics, strerror(errno));
+  }
+  return 0;
+}
+
+static int open_data(bd_rt *rt) {
+  char message[1024] = "";
+  const bd_rt_options *const o = &rt->options;
+  rt->data = (bd_rt_data){.fd = -1, .arrays = {.fd = -1}};
+  if (o->steps == 0) return 0;
+  const int status = bd_rt_data_open(rt->program, o->data, o->tokenizer, rt->rank == 0, &rt->data,
+                                     message, sizeof message);
+  return bd_rt_agree(rt, status, message);
+}
+
+static int open_metrics(bd_rt *rt, FILE **out_metrics) {
+  char message[1024] = "";
+  int status = 0;
+  *out_metrics = NULL;
+  if (rt->rank == 0 && rt->options.metrics && !(*out_metrics = fopen(rt->options.metrics, "w"))) {
+    snprintf(message, sizeof message, "%s: %s", rt->options.metrics, strerror(errno));
+    status = BD_RT_EXIT_EXTERNAL;
+  }
+  return bd_rt_agree(rt, status, message);
+}
+
+// What comes once the ranks stand.
+static int run(bd_rt *rt) {
+  FILE *metrics = NULL;
+  int status = open_data(rt);
+  if (!status)
+    status = rt->options.init ? bd_rt_weights_load(rt, rt->options.init) : bd_rt_weights_init(rt);
+  if (!status) status = open_metrics(rt, &metrics);
+  if (!status) status = train(rt, metrics);
+  if (!status && rt->options.save) status = bd_rt_weights_save(rt, rt->options.save);
+  if (!status && rt->options.report) status = bd_rt_report_write(rt, rt->options.report);
+  if (metrics) fclose(metrics);
+  bd_rt_data_close(&rt->data);
+  return status;
+}
+
+static int parse(bd_rt *rt, int argc, char **argv) {
+  char message[1024] = "";
+  int status = bd_rt_options_parse(argc, argv, &rt->options, message, sizeof message);
+  if (!status && !rt->options.help && !rt->options.data && rt->options.steps > 0) {
+    snprintf(message, sizeof message, "--data FILE is needed to train");
+    status = BD_RT_EXIT_USAGE;
+  }
+  if (status && rt->rank == 0) bd_rt_say("%s", message);
+  return status;
+}
+
+int bd_rt_main(int argc, char **argv, const bd_rt_program *program) {
+  bd_rt *const rt = calloc(1, sizeof *rt);
+  if (!rt) {
+    bd_rt_say("out of memory");
+    return BD_RT_EXIT_EXTERNAL;
+  }
+  rt->program = program;
+  int status = bd_rt_start(rt, argc, argv);
+  if (status) {
+    free(rt);
+    return status;
+  }
+  status = parse(rt, argc, argv);
+  if (!status && rt->options.help) {
+    if (rt->rank == 0) fputs(bd_rt_options_help(), stdout);
+  } else if (!status) {
+    status = bd_rt_place_rank(rt);
+    if (!status) status = bd_rt_open(rt);
+    if (!status) {
+      status = run(rt);
+      bd_rt_close(rt);
+    }
+  }
+  bd_rt_stop(rt);
+  free(rt);
+  return status;
+}

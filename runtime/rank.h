@@ -1,0 +1,87 @@
+// The state of one rank, shared by the files of runtime/ and its back ends.
+#ifndef BD_RT_RANK_H
+#define BD_RT_RANK_H
+#include "runtime/braid_rt.h"
+#include "runtime/data.h"
+#include "runtime/options.h"
+
+#include <stddef.h>
+
+// Ranks of a stage that differ only in the coordinates of the mesh axes in `mask`, lower axes
+// slower.
+typedef struct bd_rt_group {
+  int size, rank, mask;
+} bd_rt_group;
+
+typedef struct bd_rt_pool bd_rt_pool;
+typedef struct bd_rt_device bd_rt_device; // the back end's
+
+enum {
+  BD_RT_SCRATCH_FLOATS = 1 << 21, // of loading, saving and the CPU's collectives
+  BD_RT_GROUPS = 1 << BD_RT_MAX_AXES,
+};
+
+struct bd_rt {
+  const bd_rt_program *program;
+  const bd_rt_stage *stage; // this rank's
+  bd_rt_options options;
+  int rank, ranks, stage_index, mesh_rank, devices;
+  int coord[BD_RT_MAX_AXES];
+  bd_rt_group group[BD_RT_GROUPS]; // by mask of mesh axes
+  bd_rt_device *device;
+  char *arena; // the device's memory
+  bd_rt_pool *pool;
+  int threads;    // of the host
+  float *scratch; // the host's, BD_RT_SCRATCH_FLOATS
+  // The host's, written by the device too: this rank's loss of the step, then a sum of squares per
+  // tensor of the model.
+  double *sums;
+  bd_rt_data data;
+  uint64_t step;
+  float loss_scale;
+};
+
+// Ends the job: one line on stderr. For failures that one rank alone sees.
+_Noreturn void bd_rt_fail(int status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+// The same line without ending: control bytes of the message are shown as '?'.
+void bd_rt_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// A pool of `threads` threads, the caller included. `spin`: wait busily for a moment, for ranks
+// that have their cores to themselves.
+bd_rt_pool *bd_rt_pool_create(int threads, int spin);
+void bd_rt_pool_destroy(bd_rt_pool *pool);
+// As bd_rt_parallel; body also learns which of the pool's threads runs it.
+typedef void (*bd_rt_worker_body)(void *args, int64_t chunk, int worker);
+void bd_rt_pool_run(bd_rt_pool *pool, bd_rt_worker_body body, void *args, int64_t chunks);
+
+// Stage, coordinates and groups of this rank. Returns 0, or a status after rank 0 has spoken.
+int bd_rt_place_rank(bd_rt *rt);
+
+// Which of `parts` ranks holds what of an extent.
+static inline void bd_rt_part(int64_t extent, int parts, int index, int64_t *start,
+                              int64_t *count) {
+  const int64_t part = (extent + parts - 1) / parts;
+  *start = part * index < extent ? part * index : extent;
+  *count = extent - *start < part ? extent - *start : part;
+}
+
+// Whether this rank's partial of a loss counts (see bd_rt_add_loss).
+int bd_rt_loss_counts(const bd_rt *rt, uint32_t partial);
+
+// The current step's samples in host memory: tokens shifted by `shift`, or targets of arrays.
+void bd_rt_read_samples(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int shift,
+                        int32_t *out);
+// The real inputs of one sample.
+void bd_rt_read_reals(bd_rt *rt, int64_t micro_batch, int64_t sample, int64_t elements, float *out);
+
+// Weights: values from the seed or from a safetensors file; returns 0 or a status after rank 0 has
+// spoken. Padding becomes zero.
+int bd_rt_weights_init(bd_rt *rt);
+int bd_rt_weights_load(bd_rt *rt, const char *path);
+int bd_rt_weights_save(bd_rt *rt, const char *path);
+
+// End of step: adds and synchronizes gradients, clips, updates the weights. Returns the global
+// norm.
+double bd_rt_update(bd_rt *rt);
+#endif

@@ -1,0 +1,111 @@
+// The end of a step: gradients are added, synchronized, measured and clipped, weights updated.
+// Every sum has one order: uses of a weight by stage and place, ranks ascending, tensors by their
+// number in the model.
+#include "runtime/backend.h"
+#include "runtime/tie.h"
+
+#include <math.h>
+#include <string.h>
+
+// The flat part of a weight that this rank updates.
+typedef struct own_part {
+  const bd_rt_weight *weight;
+  bd_rt_local local;
+  const bd_rt_group *group; // ranks that share the update (ZeRO-1)
+  int zero;                 // its mask of axes
+  int64_t elements, start, count;
+  float *gradient; // the first use's accumulator: all elements
+} own_part;
+
+static own_part part_of(const bd_rt *rt, const bd_rt_weight *weight) {
+  own_part part = {.weight = weight};
+  part.local = bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
+  for (int a = 0; a < rt->program->axes; a++)
+    if (rt->program->zero_axes >> a & 1 && weight->layout.at[a] < 0) part.zero |= 1 << a;
+  part.group = &rt->group[part.zero];
+  part.elements = part.local.elements;
+  bd_rt_part(part.elements, part.group->size, part.group->rank, &part.start, &part.count);
+  part.gradient = (float *)(void *)(rt->arena + weight->gradient_offsets[0]);
+  return part;
+}
+
+// Uses become whole sums in the first accumulator; of a weight with a part of its own, only that
+// part.
+static void sum_uses(bd_rt *rt, const bd_rt_weight *weight) {
+  const own_part part = part_of(rt, weight);
+  const int axes = (1 << rt->program->axes) - 1, tied = bd_rt_tied(rt, weight);
+  for (int use = 0; use < weight->gradient_count; use++) {
+    float *const gradient = (float *)(void *)(rt->arena + weight->gradient_offsets[use]);
+    const int partial = (int)weight->gradient_partial[use] & axes;
+    bd_rt_clear_padding(rt, &part.local, gradient);
+    if (partial && partial == part.zero && !tied)
+      bd_rt_reduce_part(rt, part.group, part.elements, gradient);
+    else
+      bd_rt_reduce(rt, &rt->group[partial], BD_RT_SUM, part.elements, gradient, gradient);
+    if (use > 0 && !tied) bd_rt_add(rt, part.gradient, gradient, part.elements);
+  }
+}
+
+// Of equal copies, the one on the lowest stage and at coordinates 0 counts.
+static int counts(const bd_rt *rt, const own_part *part) {
+  for (int a = 0; a < rt->program->axes; a++)
+    if (part->weight->layout.at[a] < 0 && !(part->zero >> a & 1) && rt->coord[a] > 0) return 0;
+  return bd_rt_first_holder(rt, part->weight->global_index) == rt->stage_index;
+}
+
+static double global_norm(bd_rt *rt) {
+  const int tensors = rt->program->tensors;
+  double *const own = rt->sums + 1;
+  memset(own, 0, (size_t)tensors * sizeof *own);
+  for (int i = 0; i < rt->stage->weight_count; i++) {
+    if (!rt->stage->weights[i].gradient_count) continue;
+    const own_part part = part_of(rt, &rt->stage->weights[i]);
+    if (part.count > 0 && counts(rt, &part))
+      bd_rt_square_sum(rt, part.gradient + part.start, part.count, &own[part.weight->global_index]);
+  }
+  bd_rt_settle(rt);
+  bd_rt_sum_ranks(rt, own, tensors);
+  double total = 0;
+  for (int t = 0; t < tensors; t++)
+    total += own[t];
+  return sqrt(total);
+}
+
+static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float clip) {
+  const own_part part = part_of(rt, weight);
+  const bd_rt_options *const o = &rt->options;
+  const double rate = bd_rt_learning_rate(o, (int64_t)rt->step), steps = (double)rt->step + 1;
+  const double decay = weight->decay ? o->weight_decay : 0;
+  float *const whole = (float *)(void *)(rt->arena + weight->weight_offset);
+  bd_rt_rule u = {.weight = whole + part.start,
+                  .gradient = part.gradient + part.start,
+                  .count = part.count,
+                  .clip = clip,
+                  .rate = (float)rate,
+                  .decay = (float)decay};
+  if (rt->program->optimizer == 1) {
+    u.first = (float *)(void *)(rt->arena + weight->state_offset);
+    u.second = u.first + weight->state_elements;
+    u.rate = (float)(rate / (1 - pow(o->beta1, steps)));
+    u.correction2 = (float)sqrt(1 - pow(o->beta2, steps));
+    u.shrink = (float)(1 - rate * decay);
+    u.beta1 = (float)o->beta1;
+    u.beta2 = (float)o->beta2;
+    u.eps = (float)o->eps;
+  }
+  bd_rt_apply(rt, &u);
+  bd_rt_gather_parts(rt, part.group, part.elements, whole);
+}
+
+double bd_rt_update(bd_rt *rt) {
+  for (int i = 0; i < rt->stage->weight_count; i++)
+    if (rt->stage->weights[i].gradient_count) sum_uses(rt, &rt->stage->weights[i]);
+  bd_rt_tie_gradients(rt);
+  const double norm = global_norm(rt);
+  if (!isfinite(norm)) return norm;
+  const double bound = rt->options.clip;
+  const float clip = bound > 0 && norm + 1e-6 > bound ? (float)(bound / (norm + 1e-6)) : 1;
+  for (int i = 0; i < rt->stage->weight_count; i++)
+    if (rt->stage->weights[i].gradient_count) update_weight(rt, &rt->stage->weights[i], clip);
+  return norm;
+}
