@@ -83,6 +83,8 @@ BD_NODISCARD bd_status bd_emit_stage_main(bd_emitter *emitter);
 // an entry of a table.
 void bd_emit_series(bd_emitter *emitter, bd_text *text, const int64_t *values, int count);
 
+// The table of a stage's weights: `runsN`.
+void bd_emit_weights(bd_emitter *emitter, const bd_layout *layouts, int stage, bd_text *text);
 // main.c: the tables of weights and stages.
 BD_NODISCARD bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts,
                                        bd_text *text);

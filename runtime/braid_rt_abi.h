@@ -65,6 +65,24 @@ typedef struct bd_rt_weight {
   int32_t tied_stage;
 } bd_rt_weight;
 
+// A weight of every layer of a run: the first layer's, and what each further layer adds to it.
+typedef struct bd_rt_weight_series {
+  bd_rt_weight first;
+  // The stored name of layer i: first.stored_name, then name_number + i * name_step in decimal,
+  // then name_rest. NULL: first.stored_name on every layer.
+  const char *name_rest;
+  int64_t name_number, name_step;
+  int64_t weight_step, state_step; // bytes
+  const int64_t *gradient_steps;   // per use, bytes
+  int32_t index_step;
+} bd_rt_weight_series;
+
+// `layers` alike, one after another, each with these weights.
+typedef struct bd_rt_weight_run {
+  int32_t layers, weight_count;
+  const bd_rt_weight_series *weights;
+} bd_rt_weight_run;
+
 typedef struct bd_rt bd_rt;
 
 // A generated kernel of a CUDA program: entry bdk_N of the device code, N its place in the table.
@@ -79,8 +97,10 @@ typedef struct bd_rt_stage {
   // of the stage's (receiver, tag) pairs, every one rounded up to BD_RT_ALIGNMENT.
   int64_t library_offset, library_bytes;
   int64_t send_offset, send_bytes;
-  int32_t weight_count;
-  const bd_rt_weight *weights;
+  int32_t weight_count; // over all runs
+  int32_t run_count;
+  const bd_rt_weight_run *runs;
+  const bd_rt_weight *weights; // the runs written out, by the runtime; NULL in the program's tables
   void (*step)(bd_rt *rt); // all micro-batches of one step
 } bd_rt_stage;
 

@@ -1,5 +1,6 @@
 // The training loop.
 #include "runtime/backend.h"
+#include "runtime/program.h"
 #include "runtime/report.h"
 
 #include <errno.h>
@@ -125,18 +126,9 @@ static int parse(bd_rt *rt, int argc, char **argv) {
   return status;
 }
 
-int bd_rt_main(int argc, char **argv, const bd_rt_program *program) {
-  bd_rt *const rt = calloc(1, sizeof *rt);
-  if (!rt) {
-    bd_rt_say("out of memory");
-    return BD_RT_EXIT_EXTERNAL;
-  }
-  rt->program = program;
+static int main_of_rank(bd_rt *rt, int argc, char **argv) {
   int status = bd_rt_start(rt, argc, argv);
-  if (status) {
-    free(rt);
-    return status;
-  }
+  if (status) return status;
   status = parse(rt, argc, argv);
   if (!status && rt->options.help) {
     if (rt->rank == 0) fputs(bd_rt_options_help(), stdout);
@@ -149,6 +141,20 @@ int bd_rt_main(int argc, char **argv, const bd_rt_program *program) {
     }
   }
   bd_rt_stop(rt);
+  return status;
+}
+
+int bd_rt_main(int argc, char **argv, const bd_rt_program *program) {
+  bd_rt *const rt = calloc(1, sizeof *rt);
+  bd_rt_program *const expanded = bd_rt_program_expand(program);
+  int status = BD_RT_EXIT_EXTERNAL;
+  if (rt && expanded) {
+    rt->program = expanded;
+    status = main_of_rank(rt, argc, argv);
+  } else {
+    bd_rt_say("out of memory");
+  }
+  free(expanded);
   free(rt);
   return status;
 }

@@ -28,7 +28,8 @@ static const cut cuts[] = {
 };
 
 static const cut *chosen;
-static bd_rt_weight weights[MOST_STAGES][TENSORS];
+static bd_rt_weight_series weights[MOST_STAGES][TENSORS];
+static bd_rt_weight_run runs[MOST_STAGES];
 static int64_t offsets[MOST_STAGES][TENSORS][2];
 static uint32_t partials[TENSORS][2];
 static bd_rt_stage stages[MOST_STAGES];
@@ -58,7 +59,7 @@ static void fill_gradients(bd_rt *rt) {
   const int32_t mesh[2] = {chosen->data, chosen->parts};
   const int coord[2] = {bd_rt_coord(rt, 0), bd_rt_coord(rt, 1)};
   for (int i = 0; i < stages[stage].weight_count; i++) {
-    const bd_rt_weight *const w = &weights[stage][i];
+    const bd_rt_weight *const w = &weights[stage][i].first;
     const bd_rt_local local = bd_rt_local_of(&w->layout, 2, mesh, coord);
     for (int use = 0; use < w->gradient_count; use++) {
       float *const out = (float *)(void *)(bd_rt_arena(rt) + w->gradient_offsets[use]);
@@ -219,7 +220,7 @@ static void add_weight(int stage, bd_rt_weight w, int index, int uses) {
   w.state_offset = s->arena_bytes;
   w.state_elements = elements;
   s->arena_bytes += elements * 8 + 256;
-  weights[stage][s->weight_count++] = w;
+  weights[stage][s->weight_count++].first = w;
 }
 
 static void build(void) {
@@ -260,7 +261,9 @@ static void build(void) {
     add_weight(1, table, 0, 1);
   }
   for (int s = 0; s <= last; s++) {
-    stages[s].weights = weights[s];
+    runs[s] = (bd_rt_weight_run){1, stages[s].weight_count, weights[s]};
+    stages[s].runs = &runs[s];
+    stages[s].run_count = 1;
     stages[s].step = step;
   }
 }

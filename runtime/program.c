@@ -1,0 +1,85 @@
+#include "runtime/program.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NUMBER_BYTES = 24 }; // a decimal number, its sign and the end of the string
+
+// What is still free of the block.
+typedef struct block {
+  int64_t *offsets;
+  char *names;
+} block;
+
+typedef struct totals {
+  size_t weights, offsets, name_bytes;
+} totals;
+
+static size_t name_bytes(const bd_rt_weight_series *series) {
+  const size_t length = strlen(series->first.stored_name);
+  return length + NUMBER_BYTES + (series->name_rest ? strlen(series->name_rest) : 0);
+}
+
+static totals count(const bd_rt_program *program) {
+  totals t = {0};
+  for (int s = 0; s < program->stages; s++)
+    for (int r = 0; r < program->stage[s].run_count; r++) {
+      const bd_rt_weight_run *const run = &program->stage[s].runs[r];
+      const size_t layers = (size_t)run->layers;
+      for (int k = 0; k < run->weight_count; k++) {
+        t.weights += layers;
+        t.offsets += layers * (size_t)run->weights[k].first.gradient_count;
+        t.name_bytes += layers * name_bytes(&run->weights[k]);
+      }
+    }
+  return t;
+}
+
+static const char *name_of(const bd_rt_weight_series *series, int64_t layer, block *free_part) {
+  if (!series->name_rest) return series->first.stored_name;
+  char *const name = free_part->names;
+  const int length =
+      snprintf(name, name_bytes(series), "%s%" PRId64 "%s", series->first.stored_name,
+               series->name_number + layer * series->name_step, series->name_rest);
+  free_part->names += length + 1;
+  return name;
+}
+
+static bd_rt_weight weight_of(const bd_rt_weight_series *series, int layer, block *free_part) {
+  bd_rt_weight weight = series->first;
+  weight.stored_name = name_of(series, layer, free_part);
+  if (layer == 0) return weight;
+  weight.weight_offset += layer * series->weight_step;
+  weight.state_offset += layer * series->state_step;
+  weight.global_index += layer * series->index_step;
+  weight.gradient_offsets = free_part->offsets;
+  for (int use = 0; use < weight.gradient_count; use++)
+    *free_part->offsets++ =
+        series->first.gradient_offsets[use] + layer * series->gradient_steps[use];
+  return weight;
+}
+
+bd_rt_program *bd_rt_program_expand(const bd_rt_program *program) {
+  const totals t = count(program);
+  const size_t stages = (size_t)program->stages;
+  bd_rt_program *const copy =
+      malloc(sizeof *copy + stages * sizeof(bd_rt_stage) + t.weights * sizeof(bd_rt_weight) +
+             t.offsets * sizeof(int64_t) + t.name_bytes);
+  if (!copy) return NULL;
+  bd_rt_stage *const stage = (bd_rt_stage *)(void *)(copy + 1);
+  bd_rt_weight *weight = (bd_rt_weight *)(void *)(stage + stages);
+  int64_t *const offsets = (int64_t *)(void *)(weight + t.weights);
+  block free_part = {offsets, (char *)(offsets + t.offsets)};
+  *copy = *program;
+  copy->stage = stage;
+  for (size_t s = 0; s < stages; s++) {
+    stage[s] = program->stage[s];
+    stage[s].weights = weight;
+    for (int r = 0; r < stage[s].run_count; r++)
+      for (int layer = 0; layer < stage[s].runs[r].layers; layer++)
+        for (int k = 0; k < stage[s].runs[r].weight_count; k++)
+          *weight++ = weight_of(&stage[s].runs[r].weights[k], layer, &free_part);
+  }
+  return copy;
+}
