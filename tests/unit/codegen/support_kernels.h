@@ -1,0 +1,51 @@
+// Kernels under test: one op each, whole or cut over three ranks with padding, against the op's
+// reference evaluation. Padding holds NaN, so a kernel that reads it is found out.
+#ifndef SUPPORT_KERNELS_H
+#define SUPPORT_KERNELS_H
+#include "codegen/kernel/kernel.h"
+#include "ir/interpret.h"
+#include "runtime/braid_rt_abi.h"
+
+enum { KERNEL_RANKS = 3 };
+
+typedef struct kernel_case {
+  bd_op_kind kind;
+  const char
+      *shapes; // operands separated by spaces; 'i' before integers; 'p' before positive reals
+  const char *attributes; // "name=value ..."; the value's form gives the kind
+  const char *letters;    // loops to split in turn
+} kernel_case;
+
+extern const kernel_case kernel_cases[];
+extern const int kernel_case_count;
+
+typedef struct kernel_run {
+  const kernel_case *from;
+  int loop; // split, or -1
+  bd_module *module;
+  bd_function *function;
+  bd_kernel kernel;
+  bd_index_map map;
+} kernel_run;
+
+// The kernel of a case with loop `letter` cut over the ranks, or uncut (0).
+void kernel_run_make(bd_ctx *ctx, const kernel_case *from, char letter, bool cuda, int number,
+                     kernel_run *out);
+// Appends parameters of the given shapes; returns how many.
+int kernel_parse_params(bd_ctx *ctx, bd_function *function, const char *shapes, bd_id *out);
+
+// Runs the kernel once for one rank.
+typedef void (*kernel_executor)(void *user, const kernel_run *run, char *const *buffers,
+                                const int64_t *range, const bd_rt_random *random);
+// Runs all ranks on random operands and compares with the reference; fails the test on difference.
+void kernel_run_check(bd_ctx *ctx, const kernel_run *run, uint64_t seed, kernel_executor execute,
+                      void *user);
+// Local bytes of a value on every rank.
+int64_t kernel_value_bytes(const kernel_run *run, bd_id value);
+
+double kernel_next_real(uint64_t *state); // uniform in [0, 1)
+// Runs a program to its end; fails the test unless its status is 0.
+void kernel_spawn(const char *const *arguments);
+// Removes the files of a kernel set, and their folder; kept where BD_KEEP is set.
+void kernel_remove_outputs(bd_ctx *ctx, const char *folder, const char *stem);
+#endif

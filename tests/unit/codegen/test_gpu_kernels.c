@@ -1,0 +1,160 @@
+// Generated GPU kernels, run thread by thread in the emulator: they agree with the reference, and
+// every grid and every order of threads gives the same bits. Where the CUDA toolkit is there, they
+// are assembled as well.
+#include "support_kernels.h"
+#include "tests/emulator/emulator.h"
+#include "tests/emulator/lower.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { MAX_RUNS = 256, MAX_BUFFERS = BD_MAX_OPERANDS + BD_MAX_RESULTS + 1 };
+
+typedef struct fixture {
+  bd_ctx *ctx;
+  int count, kernels;
+  kernel_run runs[MAX_RUNS];
+  bd_kernel_set *set;
+  const char *folder, *stem;
+  void *library;
+} fixture;
+
+static void add_run(fixture *f, const kernel_case *from, char letter) {
+  kernel_run *run = &f->runs[f->count++];
+  kernel_run_make(f->ctx, from, letter, true, f->kernels, run);
+  f->kernels += run->kernel.parts;
+}
+
+static void make_set(fixture *f, const char *arch) {
+  assert_int_equal(bd_kernel_set_create(f->ctx, true, arch, &f->set), BD_OK);
+  for (int i = 0; i < f->count; i++)
+    assert_int_equal(bd_kernel_set_add(f->ctx, f->set, &f->runs[i].kernel), BD_OK);
+  char folder[] = "/tmp/bd_kernels_XXXXXX";
+  assert_non_null(mkdtemp(folder));
+  f->folder = bd_intern_z(f->ctx, folder);
+  f->stem = bd_intern_f(f->ctx, "%s/k", folder);
+  bd_status status = bd_kernel_set_write(f->ctx, f->set, f->stem);
+  if (status != BD_OK) bd_diags_print(f->ctx, stderr, false);
+  assert_int_equal(status, BD_OK);
+}
+
+static void drop_set(fixture *f) {
+  bd_kernel_set_destroy(f->set);
+  kernel_remove_outputs(f->ctx, f->folder, f->stem);
+}
+
+static void load_in_emulator(fixture *f) {
+  const char *object = bd_intern_f(f->ctx, "%s.o", f->stem);
+  const char *library = bd_intern_f(f->ctx, "%s.so", f->stem);
+  char *message = emulate_lower(bd_intern_f(f->ctx, "%s.ll", f->stem), object);
+  if (message) fail_msg("%s", message);
+  kernel_spawn((const char *[]){"cc", "-shared", "-o", library, object, NULL});
+  f->library = dlopen(library, RTLD_NOW);
+  if (!f->library) fail_msg("%s", dlerror());
+}
+
+static int set_up(void **state) {
+  fixture *f = test_calloc(1, sizeof *f);
+  *state = f;
+  f->ctx = bd_ctx_create();
+  for (int i = 0; i < kernel_case_count; i++) {
+    add_run(f, &kernel_cases[i], 0);
+    for (const char *letter = kernel_cases[i].letters; *letter; letter++)
+      add_run(f, &kernel_cases[i], *letter);
+  }
+  return 0;
+}
+
+static int tear_down(void **state) {
+  fixture *f = *state;
+  bd_ctx_destroy(f->ctx);
+  test_free(f);
+  return 0;
+}
+
+static void launch(fixture *f, const kernel_run *r, emulate_grid grid, char *const *buffers,
+                   const int64_t *range, const bd_rt_random *random) {
+  for (int part = 0; part < r->kernel.parts; part++) {
+    int number = r->kernel.number + part;
+    bd_kernel_launch facts = bd_kernel_set_launch(f->set, number);
+    assert_int_equal(facts.range_count, 2 * (r->map.loops ? r->map.loops : 1));
+    assert_int_equal(facts.buffer_count,
+                     r->kernel.in_count + r->kernel.out_count + r->kernel.scratch);
+    grid.threads = facts.threads;
+    emulate_kernel kernel;
+    *(void **)&kernel = dlsym(f->library, bd_intern_f(f->ctx, "bdk_%d", number));
+    assert_non_null(kernel);
+    void *const arguments[] = {(void *)(uintptr_t)buffers, (void *)(uintptr_t)range,
+                               (void *)(uintptr_t)random};
+    emulate_launch(kernel, grid, arguments);
+  }
+}
+
+static char *copy_of(fixture *f, const char *data, int64_t bytes) {
+  char *copy = bd_arena_alloc(f->ctx->arena, (size_t)bytes);
+  memcpy(copy, data, (size_t)bytes);
+  return copy;
+}
+
+// Runs on several grids, each from the same memory, the last into `buffers`.
+static void run_grids(void *user, const kernel_run *r, char *const *buffers, const int64_t *range,
+                      const bd_rt_random *random) {
+  static const emulate_grid grids[] = {{.blocks = 1}, {.blocks = 13, .descending = true}};
+  fixture *f = user;
+  const bd_kernel *k = &r->kernel;
+  int grid_count = sizeof grids / sizeof *grids;
+  for (int g = 0; g < grid_count; g++) {
+    char *mine[MAX_BUFFERS];
+    memcpy(mine, buffers, (size_t)(k->in_count + k->out_count + k->scratch) * sizeof *mine);
+    for (int i = k->in_count; i < k->in_count + k->out_count; i++)
+      mine[i] = copy_of(f, buffers[i], kernel_value_bytes(r, k->out[i - k->in_count]));
+    launch(f, r, grids[g], mine, range, random);
+    if (g == 0) launch(f, r, (emulate_grid){.blocks = 3}, buffers, range, random);
+    for (int i = 0; i < k->out_count; i++)
+      if (memcmp(mine[k->in_count + i], buffers[k->in_count + i],
+                 (size_t)kernel_value_bytes(r, k->out[i])))
+        fail_msg("%s (%s; %s) split at loop %d: result %d depends on the grid",
+                 bd_op_get_info(r->from->kind)->name, r->from->shapes, r->from->attributes, r->loop,
+                 i);
+  }
+}
+
+static void kernels_agree_with_the_reference_on_every_grid(void **state) {
+  fixture *f = *state;
+  make_set(f, "sm_80");
+  load_in_emulator(f);
+  for (int i = 0; i < f->count; i++)
+    kernel_run_check(f->ctx, &f->runs[i], 17 + (uint64_t)i, run_grids, f);
+  dlclose(f->library);
+  drop_set(f);
+}
+
+static void assemble(fixture *f, const char *arch) {
+  const char *ptxas = "/usr/local/cuda/bin/ptxas";
+  make_set(f, arch);
+  kernel_spawn((const char *[]){ptxas, bd_intern_f(f->ctx, "-arch=%s", arch), "-O1",
+                                bd_intern_f(f->ctx, "%s.ptx", f->stem), "-o",
+                                bd_intern_f(f->ctx, "%s.so", f->stem), NULL});
+  drop_set(f);
+}
+
+static void kernels_assemble(void **state) {
+  if (access("/usr/local/cuda/bin/ptxas", X_OK)) skip();
+  assemble(*state, "sm_80");
+  assemble(*state, "sm_90");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(kernels_agree_with_the_reference_on_every_grid),
+      cmocka_unit_test(kernels_assemble),
+  };
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}
