@@ -1,4 +1,4 @@
-#include "support_kernels.h"
+#include "tests/unit/codegen/support_kernels.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 // Generated GPU kernels, run thread by thread in the emulator: they agree with the reference, and
 // every grid and every order of threads gives the same bits. Where the CUDA toolkit is there, they
 // are assembled as well.
-#include "support_kernels.h"
 #include "tests/emulator/emulator.h"
 #include "tests/emulator/lower.h"
+#include "tests/unit/codegen/support_kernels.h"
 
 #include <dlfcn.h>
 #include <setjmp.h>

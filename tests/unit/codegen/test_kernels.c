@@ -1,5 +1,5 @@
 // Generated kernels of the host against the reference evaluation of each op.
-#include "support_kernels.h"
+#include "tests/unit/codegen/support_kernels.h"
 
 #include <dlfcn.h>
 #include <math.h>
