@@ -1,6 +1,7 @@
 // A train module under a plan: function variants, stages on calls, forms on the values of main.
 #include "ir/partition.h"
 #include <assert.h>
+#include <string.h>
 
 typedef struct applying {
   bd_ctx *ctx;
@@ -127,6 +128,7 @@ bd_status bd_apply_plan(bd_ctx *ctx, const bd_module *train, const bd_plan *plan
   a.sharded->mesh = plan->mesh;
   a.sharded->stages = plan->stages;
   a.sharded->micro_batch = plan->micro_batch;
+  a.sharded->cuda = strcmp(plan->target, "cuda") == 0;
   a.forward = BD_NEW_ARRAY(ctx->arena, bd_function *, plan->strategy_count);
   a.backward = BD_NEW_ARRAY(ctx->arena, bd_function *, plan->strategy_count);
   BD_TRY(apply_calls(&a));

@@ -185,6 +185,18 @@ static void place_boundary(laying *l) {
   place_boundary_of_kind(l, false);
 }
 
+// What GPU programs keep beside the values: the libraries' workspace, and a copy of each message that
+// is on its way to another stage.
+static void place_gpu_buffers(laying *l) {
+  if (!l->module->cuda) return;
+  take(l, BD_SEGMENT_LIBRARY, BD_LIBRARY_BYTES);
+  for (int i = 0; i < l->main->op_count; ++i) {
+    const bd_op *op = &l->main->ops[i];
+    if (here(l, op) && op->kind == BD_OP_SEND)
+      take(l, BD_SEGMENT_SENDS, bd_memory_value_bytes(l->module, &l->main->values[op->in[0]]));
+  }
+}
+
 static void add_up(bd_layout *layout) {
   int64_t total = 0;
   for (int segment = 0; segment < BD_SEGMENT_COUNT; ++segment) {
@@ -218,6 +230,7 @@ bd_status bd_layout_of_stage(bd_ctx *ctx, const bd_module *spmd, int stage, bd_s
   BD_TRY(place_functions(&l));
   place_calls(&l);
   place_boundary(&l);
+  place_gpu_buffers(&l);
   add_up(out_layout);
   return BD_OK;
 }

@@ -20,6 +20,9 @@ typedef struct bd_memory {
 // ir may not include; a test holds the two together.
 #define BD_ATTENTION_SCRATCH_BYTES ((int64_t)32 * 64 * (2 * 128 + 4) * 4)
 
+// The workspace of matrix products on GPUs: algorithms that want more are not used.
+#define BD_LIBRARY_BYTES ((int64_t)32 << 20)
+
 // Bytes of memory that op `op` of an spmd function needs while it runs, beside its operands and
 // results; 0 for most. They lie in the workspace at the offset in the op's attribute `scratch`.
 int64_t bd_memory_scratch_bytes(const bd_module *module, const bd_function *function,

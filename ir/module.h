@@ -136,6 +136,7 @@ typedef struct bd_module {
   bd_mesh mesh;         // sharded on; the same for every stage
   int stages;           // sharded on
   int64_t micro_batch;  // sharded on: the extent of B; 0 before
+  bool cuda;            // sharded on: the program is for GPUs
 } bd_module;
 
 // Building. Everything lives in ctx->arena.

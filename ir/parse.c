@@ -16,7 +16,9 @@ static bd_status parse_mesh(bd_parser *p) {
   BD_TRY(bd_parser_expect_word(p, "stages"));
   BD_TRY(bd_parser_small(p, "the number of stages", 1, INT_MAX, &module->stages));
   BD_TRY(bd_parser_expect_word(p, "micro_batch"));
-  return bd_parser_int(p, "the micro-batch", 1, BD_MAX_ELEMENTS, &module->micro_batch);
+  BD_TRY(bd_parser_int(p, "the micro-batch", 1, BD_MAX_ELEMENTS, &module->micro_batch));
+  module->cuda = bd_parser_accept_word(p, "cuda");
+  return BD_OK;
 }
 
 static bd_status parse_storage(bd_parser *p, bd_storage *storage) {

@@ -194,6 +194,12 @@ static bool is_same(const search *s, const bd_setting *setting, bd_schedule sche
   return bd_mesh_devices(&setting->mesh) == 1 && s->request->zero < 0 && zero == 1;
 }
 
+// What a layer's share is taken from: the cap less what every rank of a GPU program holds. Messages
+// on their way between stages are counted when the plan is whole.
+static int64_t layers_cap(const search *s) {
+  return s->cap_bytes - (s->train->cuda ? BD_LIBRARY_BYTES : 0);
+}
+
 static bd_status try_setting(search *s, const bd_setting *setting) {
   bd_pipeline_run *runs = BD_NEW_ARRAY(s->ctx->arena, bd_pipeline_run, s->runs.count);
   bool any;
@@ -209,7 +215,7 @@ static bd_status try_setting(search *s, const bd_setting *setting) {
       if (pinned || is_same(s, setting, (bd_schedule)schedule, zero)) continue;
       bd_pipeline_problem problem = {
           setting->stages, micro_batches, (bd_schedule)schedule, zero, s->runs.count, runs, send,
-          s->cap_bytes};
+          layers_cap(s)};
       s->tried++;
       BD_TRY(solve_setting(s, &problem, setting));
     }
@@ -323,8 +329,10 @@ static bd_status refuse(search *s) {
 
 bd_status bd_plan_search(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                          const bd_plan_request *request, bd_plan *out_plan) {
-  search s = {.ctx = ctx, .train = train, .cluster = cluster, .request = request};
-  s.runs = bd_model_runs_find(ctx, train);
+  bd_module targeted = *train;
+  targeted.cuda = strcmp(request->target, "cuda") == 0;
+  search s = {.ctx = ctx, .train = &targeted, .cluster = cluster, .request = request};
+  s.runs = bd_model_runs_find(ctx, &targeted);
   s.cap_bytes = cluster->memory_bytes - cluster->reserved_bytes;
   if (request->cap_bytes && request->cap_bytes < s.cap_bytes) s.cap_bytes = request->cap_bytes;
   s.deadline = now_seconds() + request->limit_seconds;
