@@ -9,12 +9,13 @@
 
 #define LOG_LIMIT_BYTES ((size_t)16 << 20)
 
-static bd_status copy_runtime(bd_ctx *ctx, const char *folder) {
-  static const char *const endings[] = {".c", ".h", ".mk", NULL};
+static bd_status copy_runtime(bd_ctx *ctx, const char *backend, const char *folder) {
+  static const char *const endings[] = {".c", ".h", ".mk", ".cu", ".cuh", NULL};
   const char *from, *to = bd_path_join(ctx, folder, "runtime");
   BD_TRY(bd_runtime_folder(ctx, &from));
   BD_TRY(bd_folder_copy(ctx, from, to, endings));
-  return bd_folder_copy(ctx, bd_path_join(ctx, from, "cpu"), bd_path_join(ctx, to, "cpu"), endings);
+  return bd_folder_copy(ctx, bd_path_join(ctx, from, backend), bd_path_join(ctx, to, backend),
+                        endings);
 }
 
 static bd_status run_make(bd_ctx *ctx, const char *folder) {
@@ -33,12 +34,11 @@ static bd_status run_make(bd_ctx *ctx, const char *folder) {
 
 static bd_status fill(bd_ctx *ctx, const bd_module *train, const bd_module *exec,
                       const bd_plan *plan, bool executable, const char *folder) {
-  bd_emit_options options = {.folder = folder, .cuda = strcmp(plan->target, "cuda") == 0};
-  BD_TRY(bd_emit(ctx, exec, plan, &options));
+  BD_TRY(bd_emit(ctx, exec, plan, folder));
   bd_text text = bd_text_init(ctx->arena);
   bd_plan_print(plan, train, &text);
   BD_TRY(bd_file_write(ctx, bd_path_join(ctx, folder, "plan.json"), text.data, text.length));
-  BD_TRY(copy_runtime(ctx, folder));
+  BD_TRY(copy_runtime(ctx, plan->target, folder));
   return executable ? run_make(ctx, folder) : BD_OK;
 }
 

@@ -29,7 +29,7 @@ typedef struct compilation {
   const bd_arguments *arguments;
   emit_kind emit;
   const char *out, *print_after;
-  bool cuda;
+  const char *target; // as given, or NULL
   bd_model_options model;
   bd_cluster cluster;
   bd_plan_request request;
@@ -108,15 +108,14 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   BD_TRY(read_cluster(ctx, arguments, &job->cluster));
   if (!request->global_batch && !bd_argument(arguments, "--plan"))
     return bd_usage_fail(ctx, arguments, "--global-batch is missing; see 'braid compile --help'");
-  job->cuda = target == 1;
-  request->target = job->cuda ? "cuda" : "cpu";
+  job->target = target < 0 ? NULL : targets[target];
+  request->target = job->target ? job->target : targets[job->cluster.gpu];
   request->precision = precision ? BD_BF16 : BD_F32;
   request->optimizer = optimizers[optimizer];
   request->model = arguments->operand;
-  if (job->cuda || request->precision != BD_F32)
+  if (request->precision != BD_F32)
     return bd_fail(ctx, BD_UNSUPPORTED, BD_NOWHERE,
-                   "this build plans and emits fp32 programs for CPU ranks; use --target cpu "
-                   "--precision fp32");
+                   "this build plans and emits fp32 programs; use --precision fp32");
   return BD_OK;
 }
 
@@ -149,6 +148,9 @@ static bd_status make_plan(bd_ctx *ctx, const compilation *job, const bd_module 
   size_t bytes;
   BD_TRY(bd_file_read(ctx, path, PLAN_LIMIT_BYTES, &data, &bytes));
   BD_TRY(bd_plan_parse(ctx, path, data, bytes, train, out));
+  if (job->target && strcmp(job->target, out->target) != 0)
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "the plan is for %s; leave --target %s out",
+                   out->target, job->target);
   BD_TRY(bd_plan_check(ctx, train, out));
   return bd_plan_predict(ctx, train, &job->cluster, out);
 }
@@ -206,7 +208,7 @@ static const bd_option options[] = {
     {"--memory-cap", "SIZE", "arena bytes a rank may use (default: what the cluster has)"},
     {"--global-batch", "N", "samples per step"},
     {"--seq", "N", "tokens per sample (default: the model's maximum)"},
-    {"--target", "cpu|cuda", "what the program runs on (default cpu)"},
+    {"--target", "cpu|cuda", "what the program runs on (default: what the cluster has)"},
     {"--precision", "fp32|bf16", "of weights and activations (default fp32)"},
     {"--optimizer", "adamw|sgd", "default adamw"},
     {"--plan", "FILE", "use this plan instead of searching"},

@@ -3,18 +3,14 @@
 #define BD_CODEGEN_CODEGEN_H
 #include "ir/partition.h"
 
-// spmd -> exec: fuses, places every value in its segment, fixes the schedule. Asserts that the bytes
-// are bd_memory_of_stage's.
+// spmd -> exec: fuses, places every value in its segment, fixes the schedule. Asserts that the
+// bytes are bd_memory_of_stage's.
 BD_NODISCARD bd_status bd_lower_exec(bd_ctx *ctx, const bd_module *spmd, const bd_plan *plan,
                                      bd_module **out_exec);
 
-typedef struct bd_emit_options {
-  const char *folder; // exists
-  bool cuda;
-} bd_emit_options;
-
-// Writes stage*.c, main.c (program tables), kernels (.ll, .s or .ptx) and a Makefile. Nothing of a
-// model file's text reaches the sources but through escaped string literals.
+// Writes stage*.c, main.c (program tables), kernels (.ll, .s or .ptx) and a Makefile to `folder`,
+// which exists. Nothing of a model file's text reaches the sources but through escaped string
+// literals.
 BD_NODISCARD bd_status bd_emit(bd_ctx *ctx, const bd_module *exec, const bd_plan *plan,
-                               const bd_emit_options *options);
+                               const char *folder);
 #endif

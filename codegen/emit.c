@@ -2,47 +2,6 @@
 #include "codegen/emit.h"
 #include "ir/base/file.h"
 
-void bd_emit_kernel_header(const bd_emitter *emitter, bd_text *text) {
-  bd_text_add(
-      text,
-      "// Generated kernels (kernels.s; to read: kernels.ll) and how they run.\n"
-      "#ifndef KERNELS_H\n#define KERNELS_H\n#include \"runtime/braid_rt.h\"\n#include <stddef.h>\n"
-      "#include <string.h>\n\n"
-      "typedef void kernel(char *const *buffers, const int64_t *range, const bd_rt_random "
-      "*random,\n"
-      "                    const float *scalars, int64_t chunk);\n"
-      "typedef int64_t kernel_chunks(const int64_t *range);\n\n");
-  for (int i = 0; i < emitter->kernel_count; ++i)
-    bd_text_addf(text, "kernel bdk_%d; kernel_chunks bdk_%d_chunks;\n", i, i);
-  bd_text_add(
-      text,
-      "\ntypedef struct kernel_run {\n  kernel *run;\n  char *const *buffers;\n"
-      "  const int64_t *range;\n  const bd_rt_random *random;\n} kernel_run;\n\n"
-      "static inline void run_chunk(void *args, int64_t chunk) {\n"
-      "  const kernel_run *const k = args;\n"
-      "  k->run(k->buffers, k->range, k->random, NULL, chunk);\n}\n\n"
-      "// Runs all chunks of a kernel. `range`: first index and valid count of each of its loops.\n"
-      "static inline void run_kernel(bd_rt *rt, kernel *run, kernel_chunks *chunks,\n"
-      "                              char *const *buffers, const int64_t *range,\n"
-      "                              const bd_rt_random *random) {\n"
-      "  kernel_run k = {run, buffers, range, random};\n"
-      "  bd_rt_parallel(rt, run_chunk, &k, chunks(range));\n}\n#endif\n");
-}
-
-void bd_emit_makefile(const bd_emitter *emitter, bd_text *text) {
-  bd_text_add(text, "# Builds the training program: make, then mpirun -n RANKS ./train --help\n"
-                    "include runtime/cpu.mk\n\nSOURCES = main.c");
-  for (int s = 0; s < emitter->module->stages; ++s)
-    bd_text_addf(text, " stage%d.c", s);
-  bd_text_add(text,
-              " $(BRAID_RT_SOURCES)\nOBJECTS = $(SOURCES:%.c=build/%.o) build/kernels.o\n\n"
-              "train: $(OBJECTS)\n\t$(BRAID_RT_CC) -o $@ $(OBJECTS) $(BRAID_RT_LIBS)\n\n"
-              "build/%.o: %.c kernels.h\n\t@mkdir -p $(@D)\n"
-              "\t$(BRAID_RT_CC) $(BRAID_RT_CFLAGS) -c -o $@ $<\n\n"
-              "build/kernels.o: kernels.s\n\t@mkdir -p $(@D)\n\t$(BRAID_RT_CC) -c -o $@ $<\n\n"
-              "clean:\n\trm -rf build train\n.PHONY: clean\n");
-}
-
 static bd_status write_file(const bd_emitter *e, const char *folder, const char *name,
                             const bd_text *text) {
   return bd_file_write(e->ctx, bd_path_join(e->ctx, folder, name), text->data, text->length);
@@ -108,21 +67,22 @@ static bd_status emit_all(bd_emitter *e, const char *folder) {
   BD_TRY(write_file(e, folder, "main.c", &program));
   BD_TRY(write_file(e, folder, "kernels.h", &header));
   BD_TRY(write_file(e, folder, "Makefile", &makefile));
+  if (e->module->cuda) {
+    bd_text device_code = bd_text_init(e->ctx->arena);
+    bd_emit_device_code(&device_code);
+    BD_TRY(write_file(e, folder, "device_code.s", &device_code));
+  }
   return bd_kernel_set_write(e->ctx, e->kernels, bd_path_join(e->ctx, folder, "kernels"));
 }
 
-bd_status bd_emit(bd_ctx *ctx, const bd_module *exec, const bd_plan *plan,
-                  const bd_emit_options *options) {
-  if (options->cuda)
-    return bd_fail(ctx, BD_UNSUPPORTED, BD_NOWHERE,
-                   "programs are emitted for CPU ranks; use --target cpu");
+bd_status bd_emit(bd_ctx *ctx, const bd_module *exec, const bd_plan *plan, const char *folder) {
   bd_emitter e = {.ctx = ctx, .module = bd_module_clone(ctx, exec), .plan = plan};
   e.step_kernel = BD_NEW_ARRAY(ctx->arena, int *, exec->function_count);
   e.sum_kernel = BD_NEW_ARRAY(ctx->arena, int, exec->main->op_count);
   for (int i = 0; i < exec->main->op_count; ++i)
     e.sum_kernel[i] = -1;
-  BD_TRY(bd_kernel_set_create(ctx, false, NULL, &e.kernels));
-  bd_status status = emit_all(&e, options->folder);
+  BD_TRY(bd_kernel_set_create(ctx, exec->cuda, NULL, &e.kernels));
+  bd_status status = emit_all(&e, folder);
   bd_kernel_set_destroy(e.kernels);
   return status;
 }

@@ -56,10 +56,14 @@ const char *bd_emit_dim_count(bd_emitter *emitter, const bd_value *value, int di
 // The kernels of a function, generated when first asked for.
 BD_NODISCARD bd_status bd_emit_kernels(bd_emitter *emitter, int function, const bd_fusion *fusion);
 BD_NODISCARD bd_status bd_emit_sum_kernel(bd_emitter *emitter, int op);
-// The call of kernel `number` on `buffers` (C expressions) for the loops of an op.
+// A call of the kernels `number`, `number` + 1, .. of a step that begins with `first_op`, on
+// `buffers` and `random`, which are C expressions.
+typedef struct bd_emit_call {
+  int first_op, number, parts, buffer_count;
+  const char *buffers, *random;
+} bd_emit_call;
 BD_NODISCARD bd_status bd_emit_kernel_call(bd_emitter *emitter, bd_text *text,
-                                           const bd_function *function, int first_op, int number,
-                                           const char *buffers, const char *random);
+                                           const bd_function *function, const bd_emit_call *call);
 
 // Which parts of its frame a function needs, beyond its values.
 bool bd_emit_uses_random(const bd_function *function);
@@ -88,6 +92,9 @@ void bd_emit_weights(bd_emitter *emitter, const bd_layout *layouts, int stage, b
 // main.c: the tables of weights and stages.
 BD_NODISCARD bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts,
                                        bd_text *text);
+// What surrounds it: the Makefile, and how stages call kernels.
 void bd_emit_makefile(const bd_emitter *emitter, bd_text *text);
 void bd_emit_kernel_header(const bd_emitter *emitter, bd_text *text);
+// The assembler file that embeds the device code.
+void bd_emit_device_code(bd_text *text);
 #endif

@@ -84,8 +84,8 @@ BD_NODISCARD static bd_status add_kernel_step(const bd_emit_body *body, const bd
                                               int step, int number) {
   bd_emitter *e = body->emitter;
   bd_kernel kernel;
-  bool generated =
-      bd_kernel_of_step(e->ctx, e->module, body->function, fusion, step, false, number, &kernel);
+  bool generated = bd_kernel_of_step(e->ctx, e->module, body->function, fusion, step,
+                                     e->module->cuda, number, &kernel);
   assert(generated);
   (void)generated;
   bd_text buffers = bd_text_init(e->ctx->arena);
@@ -93,12 +93,20 @@ BD_NODISCARD static bd_status add_kernel_step(const bd_emit_body *body, const bd
     bd_text_addf(&buffers, "%sv%d", i ? ", " : "", kernel.in[i]);
   for (int i = 0; i < kernel.out_count; ++i)
     bd_text_addf(&buffers, "%sv%d", i + kernel.in_count ? ", " : "", kernel.out[i]);
+  const bd_op *first = &body->function->ops[kernel.first_op];
+  if (kernel.scratch)
+    bd_text_addf(&buffers, ", work + %lld", (long long)bd_op_int(first, "scratch", 0));
   bool random = false;
   for (int i = 0; i < kernel.op_count; ++i)
-    random |= bd_op_get_info(body->function->ops[kernel.first_op + i].kind)->traits & BD_RANDOM;
+    random |= bd_op_get_info(first[i].kind)->traits & BD_RANDOM;
   bd_text_add(body->text, "  ");
-  return bd_emit_kernel_call(e, body->text, body->function, kernel.first_op, number, buffers.data,
-                             random ? "random" : "NULL");
+  const bd_emit_call call = {.first_op = kernel.first_op,
+                             .number = number,
+                             .parts = kernel.parts,
+                             .buffer_count = kernel.in_count + kernel.out_count + kernel.scratch,
+                             .buffers = buffers.data,
+                             .random = random ? "random" : "NULL"};
+  return bd_emit_kernel_call(e, body->text, body->function, &call);
 }
 
 BD_NODISCARD static bd_status add_step(const bd_emit_body *body, int function,

@@ -16,7 +16,7 @@ bd_status bd_emit_kernels(bd_emitter *emitter, int function, const bd_fusion *fu
   for (int step = 0; step < fusion->step_count; ++step) {
     bd_kernel kernel;
     numbers[step] = -1;
-    if (!bd_kernel_of_step(emitter->ctx, emitter->module, f, fusion, step, false,
+    if (!bd_kernel_of_step(emitter->ctx, emitter->module, f, fusion, step, emitter->module->cuda,
                            emitter->kernel_count, &kernel))
       continue;
     numbers[step] = kernel.number;
@@ -71,14 +71,28 @@ static uint32_t loop_axes(const bd_emitter *e, const bd_function *f, const bd_op
   return axes;
 }
 
+// The start of a call, up to its ranges. Kernels of one step are launched one after another.
+static void begin_call(const bd_emitter *e, bd_text *text, const bd_emit_call *call,
+                       int range_count) {
+  if (!e->module->cuda) {
+    bd_text_addf(text, "run_kernel(rt, bdk_%d, bdk_%d_chunks, (char *[]){%s}, (int64_t[]){",
+                 call->number, call->number, call->buffers);
+    return;
+  }
+  const char *part = call->parts > 1 ? " + part" : "";
+  if (call->parts > 1)
+    bd_text_addf(text, "for (int part = 0; part < %d; ++part)\n    ", call->parts);
+  bd_text_addf(text, "bd_rt_launch(rt, %d%s, %d, (char *[]){%s}, %d, (int64_t[]){", call->number,
+               part, call->buffer_count, call->buffers, range_count);
+}
+
 bd_status bd_emit_kernel_call(bd_emitter *emitter, bd_text *text, const bd_function *function,
-                              int first_op, int number, const char *buffers, const char *random) {
-  const bd_op *op = &function->ops[first_op];
+                              const bd_emit_call *call) {
+  const bd_op *op = &function->ops[call->first_op];
   bd_index_map map;
   bd_type types[BD_MAX_RESULTS];
   BD_TRY(bd_op_infer(emitter->ctx, function, op, &map, types));
-  bd_text_addf(text, "run_kernel(rt, bdk_%d, bdk_%d_chunks, (char *[]){%s}, (int64_t[]){", number,
-               number, buffers);
+  begin_call(emitter, text, call, 2 * (map.loops ? map.loops : 1));
   for (int loop = 0; loop < map.loops; ++loop) {
     uint32_t axes = loop_axes(emitter, function, op, &map, loop);
     int64_t extent = map.loop[loop].extent;
@@ -86,6 +100,6 @@ bd_status bd_emit_kernel_call(bd_emitter *emitter, bd_text *text, const bd_funct
                  bd_emit_count(emitter, extent, axes));
   }
   if (map.loops == 0) bd_text_add(text, "0, 1");
-  bd_text_addf(text, "}, %s);\n", random);
+  bd_text_addf(text, "}, %s);\n", call->random);
   return BD_OK;
 }

@@ -211,7 +211,8 @@ static const writer writers[BD_OP_KIND_COUNT] = {
 
 bd_status bd_emit_library_op(const bd_emit_body *body, const bd_op *op) {
   if (!writers[op->kind])
-    return bd_fail(body->emitter->ctx, BD_UNSUPPORTED, op->loc, "the CPU target has no '%s'",
-                   bd_op_get_info(op->kind)->name);
+    return bd_fail(body->emitter->ctx, BD_UNSUPPORTED, op->loc,
+                   "the runtime for %s has no call for '%s'",
+                   body->emitter->module->cuda ? "GPUs" : "CPUs", bd_op_get_info(op->kind)->name);
   return writers[op->kind](body, op);
 }

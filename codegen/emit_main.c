@@ -246,13 +246,19 @@ BD_NODISCARD static bd_status add_sum(const writer *w, const repeat *r, int posi
   writer inner = *w;
   bd_text buffers = bd_text_init(w->e->ctx->arena);
   inner.text = &buffers;
-  for (int i = 0; i < (op->in[0] == op->in[1] ? 1 : 2); ++i) {
+  int terms = op->in[0] == op->in[1] ? 1 : 2;
+  for (int i = 0; i < terms; ++i) {
     add_value(&inner, r, position, false, i);
     bd_text_add(&buffers, ", ");
   }
   add_value(&inner, r, position, true, 0);
-  return bd_emit_kernel_call(w->e, w->text, w->main, index, w->e->sum_kernel[index], buffers.data,
-                             "NULL");
+  const bd_emit_call call = {.first_op = index,
+                             .number = w->e->sum_kernel[index],
+                             .parts = 1,
+                             .buffer_count = terms + 1,
+                             .buffers = buffers.data,
+                             .random = "NULL"};
+  return bd_emit_kernel_call(w->e, w->text, w->main, &call);
 }
 
 BD_NODISCARD static bd_status add_op(const writer *w, const repeat *r, int position) {

@@ -80,6 +80,18 @@ static int64_t indexed_extent(const bd_module *module, bd_op_kind kind, bd_input
   return 0;
 }
 
+// How the generated kernels are launched, and where the device code lies.
+static void add_kernels(const writer *w) {
+  bd_text_add(w->text, "\nstatic const bd_rt_kernel kernels[] = {\n");
+  for (int i = 0; i < w->e->kernel_count; ++i)
+    bd_text_addf(w->text, "    {.threads = %d},\n", bd_kernel_set_launch(w->e->kernels, i).threads);
+  // The table may not be empty.
+  if (w->e->kernel_count == 0) bd_text_add(w->text, "    {0},\n");
+  bd_text_add(w->text, "};\n\n"
+                       "// Of device_code.s.\n"
+                       "extern const char braid_device_code[], braid_device_code_end[];\n");
+}
+
 // Targets of one sample.
 static int64_t targets_per_sample(const bd_module *module) {
   for (int i = 0; i < module->input_count; ++i)
@@ -97,8 +109,9 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
   for (int s = 0; s < module->stages; ++s)
     bd_emit_weights(emitter, layouts, s, text);
   add_stages(&w);
-  bd_text_add(text, "\nstatic const bd_rt_program program = {\n"
-                    "    .version = BD_RT_VERSION,\n    .model = ");
+  if (module->cuda) add_kernels(&w);
+  bd_text_addf(text, "\nstatic %sbd_rt_program program = {\n", module->cuda ? "" : "const ");
+  bd_text_add(text, "    .version = BD_RT_VERSION,\n    .model = ");
   bd_text_add_c_string(text, module->name);
   bd_text_addf(text, ",\n    .stages = %d, .axes = %d, .mesh = {", module->stages,
                module->mesh.axes);
@@ -115,8 +128,14 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
   bd_text_addf(text, "    .optimizer = %d, .vocabulary = %lld, .classes = %lld, .tensors = %d,\n",
                strcmp(plan->optimizer, "adamw") == 0, (long long)vocabulary, (long long)classes,
                module->weight_count);
-  bd_text_add(text, "    .stage = stages,\n};\n\n"
-                    "int main(int argc, char **argv) {\n"
-                    "  return bd_rt_main(argc, argv, &program);\n}\n");
+  bd_text_add(text, "    .stage = stages,\n");
+  if (module->cuda)
+    bd_text_addf(text,
+                 "    .kernel_count = %d, .kernels = kernels, .device_code = braid_device_code,\n",
+                 emitter->kernel_count);
+  bd_text_add(text, "};\n\nint main(int argc, char **argv) {\n");
+  if (module->cuda)
+    bd_text_add(text, "  program.device_code_bytes = braid_device_code_end - braid_device_code;\n");
+  bd_text_add(text, "  return bd_rt_main(argc, argv, &program);\n}\n");
   return BD_OK;
 }

@@ -44,7 +44,11 @@ static void test_fit(void **state) {
 
 // Data parallel over axis 0, every value saved, calls spread evenly over the stages.
 static bd_plan plan_of(bd_ctx *ctx, const bd_module *train, int stages) {
-  bd_plan plan = {.micro_batch = 4, .global_batch = 32, .stages = stages, .optimizer = "adamw"};
+  bd_plan plan = {.target = "cpu",
+                  .micro_batch = 4,
+                  .global_batch = 32,
+                  .stages = stages,
+                  .optimizer = "adamw"};
   plan.mesh = (bd_mesh){1, {2}};
   plan.strategies = BD_NEW_ARRAY(ctx->arena, bd_strategy, train->function_count);
   for (int i = 0; i < train->function_count; ++i) {
@@ -133,17 +137,40 @@ static void check_layout(const bd_module *spmd, const bd_layout *layout) {
       assert_int_not_equal(layout->values[main->ops[i].in[k]].segment, BD_SEGMENT_NONE);
 }
 
+// GPU programs hold the libraries' workspace and a copy of every message they send; attention needs
+// no tiles, its gradient a number per query.
+static void check_gpu_buffers(const bd_module *spmd, const bd_layout *layout) {
+  int64_t sends = 0;
+  for (int i = 0; i < spmd->main->op_count; ++i) {
+    const bd_op *op = &spmd->main->ops[i];
+    if (op->kind == BD_OP_SEND && op->stage == layout->stage)
+      sends += bd_memory_value_bytes(spmd, &spmd->main->values[op->in[0]]);
+  }
+  assert_int_equal(layout->memory.bytes[BD_SEGMENT_LIBRARY], spmd->cuda ? 32 << 20 : 0);
+  assert_int_equal(layout->memory.bytes[BD_SEGMENT_SENDS], spmd->cuda ? sends : 0);
+  for (int i = 0; spmd->cuda && i < spmd->function_count; ++i)
+    for (int k = 0; k < spmd->functions[i]->op_count; ++k) {
+      const bd_op *op = &spmd->functions[i]->ops[k];
+      int64_t scratch = bd_memory_scratch_bytes(spmd, spmd->functions[i], op);
+      if (op->kind != BD_OP_ATTENTION_GRAD) assert_int_equal(scratch, 0);
+      // 2 samples on this rank, 6 queries, 4 heads.
+      if (op->kind == BD_OP_ATTENTION_GRAD) assert_int_equal(scratch, bd_align(2 * 6 * 4 * 4));
+    }
+}
+
 static void test_stages(void **state) {
   (void)state;
   bd_ctx *ctx = bd_ctx_create();
   static const char *const models[] = {"gpt2-tiny", "llama-tiny"};
   for (int m = 0; m < 2; ++m)
-    for (int stages = 1; stages <= 3; ++stages) {
+    for (int run = 0; run < 6; ++run) {
+      int stages = 1 + run / 2;
       bd_model_options options = {.sequence = 6, .vocabulary = 11};
       bd_module *graph, *train, *sharded, *spmd;
       assert_int_equal(bd_model_load(ctx, models[m], &options, &graph), BD_OK);
       assert_int_equal(bd_pass_autodiff(ctx, graph, &train), BD_OK);
       bd_plan plan = plan_of(ctx, train, stages);
+      plan.target = run % 2 ? "cuda" : "cpu";
       bd_status status = bd_apply_plan(ctx, train, &plan, &sharded);
       if (status == BD_OK) status = bd_module_verify(ctx, sharded);
       if (status == BD_OK) status = bd_partition(ctx, sharded, &spmd);
@@ -157,6 +184,7 @@ static void test_stages(void **state) {
         assert_int_equal(bd_layout_of_stage(ctx, spmd, stage, BD_SCHEDULE_1F1B, 8, "adamw", 1, &layout),
                          BD_OK);
         check_layout(spmd, &layout);
+        check_gpu_buffers(spmd, &layout);
       }
       bd_text text = bd_text_init(ctx->arena), again = bd_text_init(ctx->arena);
       bd_module *parsed = NULL;
