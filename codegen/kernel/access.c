@@ -2,6 +2,13 @@
 #include "codegen/kernel/gen.h"
 #include <assert.h>
 
+LLVMValueRef bd_gen_buffer(bd_gen *g, int slot) {
+  LLVMTypeRef pointer = LLVMPointerTypeInContext(g->llvm, 0);
+  LLVMValueRef at = bd_gen_long(g, slot);
+  LLVMValueRef address = LLVMBuildGEP2(g->b, pointer, g->buffers, &at, 1, "");
+  return LLVMBuildLoad2(g->b, pointer, address, "");
+}
+
 static LLVMValueRef buffer_of(bd_gen *g, bd_id value, bool *out_accumulate) {
   const bd_kernel *k = g->kernel;
   int slot = -1;
@@ -14,10 +21,7 @@ static LLVMValueRef buffer_of(bd_gen *g, bd_id value, bool *out_accumulate) {
       *out_accumulate = k->accumulate[i];
     }
   assert(slot >= 0);
-  LLVMTypeRef pointer = LLVMPointerTypeInContext(g->llvm, 0);
-  LLVMValueRef at = bd_gen_long(g, slot);
-  LLVMValueRef address = LLVMBuildGEP2(g->b, pointer, g->buffers, &at, 1, "");
-  return LLVMBuildLoad2(g->b, pointer, address, "");
+  return bd_gen_buffer(g, slot);
 }
 
 static LLVMValueRef offset_pointer(bd_gen *g, bd_dtype dtype, LLVMValueRef base,
@@ -100,9 +104,15 @@ static LLVMValueRef both(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
 }
 
 // Halves are computed in f32.
-static LLVMValueRef widen(bd_gen *g, const bd_access *access, LLVMValueRef value) {
-  if (access->dtype != BD_BF16 && access->dtype != BD_F16) return value;
+LLVMValueRef bd_gen_widen(bd_gen *g, bd_dtype dtype, LLVMValueRef value) {
+  if (dtype != BD_BF16 && dtype != BD_F16) return value;
   return LLVMBuildFPExt(g->b, value, bd_gen_type_like(value, bd_gen_f32(g)), "");
+}
+
+LLVMValueRef bd_gen_narrow(bd_gen *g, bd_dtype dtype, LLVMValueRef value) {
+  LLVMTypeRef stored = bd_gen_type_like(value, bd_gen_dtype(g, dtype));
+  if (!bd_dtype_is_float(dtype) || LLVMTypeOf(value) == stored) return value;
+  return LLVMBuildFPTrunc(g->b, value, stored, "");
 }
 
 static LLVMValueRef load_scalar(bd_gen *g, const bd_access *access, LLVMValueRef pointer) {
@@ -140,12 +150,12 @@ LLVMValueRef bd_gen_load(bd_gen *g, const bd_access *access) {
 
 LLVMValueRef bd_gen_load_where(bd_gen *g, const bd_access *access, LLVMValueRef where) {
   if (g->lanes > 1 && (where || lane_stride(g, access)))
-    return widen(g, access, load_vector(g, access, both(g, g->mask, where)));
+    return bd_gen_widen(g, access->dtype, load_vector(g, access, both(g, g->mask, where)));
   LLVMValueRef pointer = pointer_of(g, access);
   if (where) pointer = LLVMBuildSelect(g->b, where, pointer, access->valid, "");
   LLVMValueRef value = load_scalar(g, access, pointer);
   if (where) value = LLVMBuildSelect(g->b, where, value, LLVMConstNull(LLVMTypeOf(value)), "");
-  return bd_gen_splat(g, widen(g, access, value));
+  return bd_gen_splat(g, bd_gen_widen(g, access->dtype, value));
 }
 
 LLVMValueRef bd_gen_load_at(bd_gen *g, const bd_access *access, LLVMValueRef offset,
@@ -153,13 +163,13 @@ LLVMValueRef bd_gen_load_at(bd_gen *g, const bd_access *access, LLVMValueRef off
   if (g->lanes > 1) {
     LLVMValueRef pointers =
         offset_pointer(g, access->dtype, lane_pointers(g, access), bd_gen_splat(g, offset));
-    return widen(g, access, gather(g, access, pointers, both(g, g->mask, where)));
+    return bd_gen_widen(g, access->dtype, gather(g, access, pointers, both(g, g->mask, where)));
   }
   LLVMValueRef pointer = offset_pointer(g, access->dtype, pointer_of(g, access), offset);
   if (where) pointer = LLVMBuildSelect(g->b, where, pointer, access->valid, "");
   LLVMValueRef value = load_scalar(g, access, pointer);
   if (where) value = LLVMBuildSelect(g->b, where, value, LLVMConstNull(LLVMTypeOf(value)), "");
-  return widen(g, access, value);
+  return bd_gen_widen(g, access->dtype, value);
 }
 
 static LLVMValueRef accumulated(bd_gen *g, const bd_access *access, LLVMValueRef value) {
@@ -190,10 +200,7 @@ void bd_gen_store(bd_gen *g, const bd_access *access, LLVMValueRef value) {
   bd_gen_if branch;
   if (one_thread)
     branch = bd_gen_if_begin(g, LLVMBuildICmp(g->b, LLVMIntEQ, g->lane, bd_gen_long(g, 0), ""));
-  LLVMTypeRef stored = bd_gen_type_like(value, bd_gen_dtype(g, access->dtype));
-  value = accumulated(g, access, value);
-  if (bd_dtype_is_float(access->dtype) && LLVMTypeOf(value) != stored)
-    value = LLVMBuildFPTrunc(g->b, value, stored, "");
+  value = bd_gen_narrow(g, access->dtype, accumulated(g, access, value));
   if (g->lanes > 1) {
     store_vector(g, access, value);
   } else {

@@ -49,6 +49,7 @@ typedef struct bd_gen {
   bd_kernel_set *set;
   const bd_kernel *kernel;
   int number;       // of this part of the kernel
+  int part;         // of the step, when it takes several kernels
   int threads;      // GPU: of a block
   const bd_op *op;  // the first
   bd_index_map map; // of it
@@ -56,9 +57,10 @@ typedef struct bd_gen {
   LLVMContextRef llvm;
   LLVMBuilderRef b;
   LLVMValueRef function, buffers, range, random;
-  LLVMValueRef chunk; // host: the argument; GPU: the warp's number in the grid
-  LLVMValueRef warps; // GPU: in the grid
-  LLVMValueRef lane;  // GPU: of this thread
+  LLVMValueRef chunk;                 // host: the argument; GPU: the warp's number in the grid
+  LLVMValueRef warps;                 // GPU: in the grid
+  LLVMValueRef lane;                  // GPU: of this thread
+  LLVMValueRef thread, block, blocks; // GPU: this thread in its block, its block, the grid's blocks
   int loops;
   bd_gen_loop loop[BD_MAX_LOOPS];
   // Inside a body:
@@ -134,7 +136,13 @@ LLVMValueRef bd_gen_max_begin(bd_gen *g);
 void bd_gen_max_add(bd_gen *g, LLVMValueRef max, LLVMValueRef value);
 LLVMValueRef bd_gen_max_end(bd_gen *g, LLVMValueRef max); // scalar float
 
+// Joins, and the value (f32 or f64) of the lane at (own lane XOR distance) of a GPU's warp.
+LLVMValueRef bd_gen_plus(bd_gen *g, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef bd_gen_larger(bd_gen *g, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef bd_gen_from_lane(bd_gen *g, LLVMValueRef value, int distance);
+
 // Memory.
+LLVMValueRef bd_gen_buffer(bd_gen *g, int slot); // of the kernel's arguments
 bd_access bd_gen_access(bd_gen *g, bd_id value, const int8_t *loop_of_dim);
 bd_access bd_gen_in(bd_gen *g, int operand); // of g->op, by its index map
 bd_access bd_gen_out(bd_gen *g, int result);
@@ -145,6 +153,9 @@ LLVMValueRef
 bd_gen_load_at(bd_gen *g, const bd_access *access, LLVMValueRef offset,
                LLVMValueRef where); // `offset` in lanes, elements, added to the indices'
 void bd_gen_store(bd_gen *g, const bd_access *access, LLVMValueRef value);
+// Between what memory holds and what is computed with: floats narrower than f32 widen to it.
+LLVMValueRef bd_gen_widen(bd_gen *g, bd_dtype dtype, LLVMValueRef value);
+LLVMValueRef bd_gen_narrow(bd_gen *g, bd_dtype dtype, LLVMValueRef value);
 bd_access bd_gen_shifted(bd_gen *g, const bd_access *access, int64_t elements);
 
 // Mathematics (math.c, random.c), f32 in any number of lanes.
@@ -179,6 +190,8 @@ bd_status bd_gen_rope(bd_gen *g);
 bd_status bd_gen_lse(bd_gen *g);
 bd_status bd_gen_xent(bd_gen *g);
 bd_status bd_gen_xent_grad(bd_gen *g);
+bd_status bd_gen_attention(bd_gen *g);      // GPU
+bd_status bd_gen_attention_grad(bd_gen *g); // GPU
 
 // Elementwise kernels over the loops `order` (slowest first): merges loops that lie contiguously in
 // every access, then runs `body` in lanes along the last.

@@ -185,7 +185,7 @@ void bd_gen_sum_add(bd_gen *g, LLVMValueRef sum, LLVMValueRef value) {
   LLVMBuildStore(g->b, LLVMBuildFAdd(g->b, before, value, ""), sum);
 }
 
-static LLVMValueRef larger(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef bd_gen_larger(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildSelect(g->b, LLVMBuildFCmp(g->b, LLVMRealOGT, a, b, ""), a, b, "");
 }
 
@@ -194,10 +194,10 @@ void bd_gen_max_add(bd_gen *g, LLVMValueRef max, LLVMValueRef value) {
   if (g->mask)
     value = LLVMBuildSelect(g->b, g->mask, value, bd_gen_real_like(value, -1.0 / 0.0), "");
   LLVMValueRef before = LLVMBuildLoad2(g->b, type, max, "");
-  LLVMBuildStore(g->b, larger(g, value, before), max);
+  LLVMBuildStore(g->b, bd_gen_larger(g, value, before), max);
 }
 
-static LLVMValueRef add(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef bd_gen_plus(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildFAdd(g->b, a, b, "");
 }
 
@@ -208,7 +208,7 @@ static LLVMValueRef shuffle_word(bd_gen *g, LLVMValueRef word, int distance) {
   return bd_gen_intrinsic(g, "llvm.nvvm.shfl.sync.bfly.i32", 0, NULL, 4, arguments);
 }
 
-static LLVMValueRef from_other_lane(bd_gen *g, LLVMValueRef value, int distance) {
+LLVMValueRef bd_gen_from_lane(bd_gen *g, LLVMValueRef value, int distance) {
   if (LLVMTypeOf(value) == bd_gen_f32(g)) {
     LLVMValueRef word = LLVMBuildBitCast(g->b, value, bd_gen_i32(g), "");
     return LLVMBuildBitCast(g->b, shuffle_word(g, word, distance), bd_gen_f32(g), "");
@@ -229,7 +229,7 @@ static LLVMValueRef end(bd_gen *g, LLVMValueRef variable, LLVMTypeRef scalar,
   LLVMValueRef value = LLVMBuildLoad2(g->b, row_type(g, scalar), variable, "");
   for (int distance = BD_GEN_LANES / 2; distance; distance /= 2) {
     if (g->cuda) {
-      value = join(g, value, from_other_lane(g, value, distance));
+      value = join(g, value, bd_gen_from_lane(g, value, distance));
       continue;
     }
     LLVMValueRef low[BD_GEN_LANES], high[BD_GEN_LANES];
@@ -249,8 +249,8 @@ static LLVMValueRef end(bd_gen *g, LLVMValueRef variable, LLVMTypeRef scalar,
 }
 
 LLVMValueRef bd_gen_sum_end(bd_gen *g, LLVMValueRef sum) {
-  return end(g, sum, bd_gen_f64(g), add);
+  return end(g, sum, bd_gen_f64(g), bd_gen_plus);
 }
 LLVMValueRef bd_gen_max_end(bd_gen *g, LLVMValueRef max) {
-  return end(g, max, bd_gen_f32(g), larger);
+  return end(g, max, bd_gen_f32(g), bd_gen_larger);
 }

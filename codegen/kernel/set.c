@@ -25,6 +25,8 @@ static const bd_gen_emitter emitters[BD_OP_KIND_COUNT] = {
     [BD_OP_LSE] = bd_gen_lse,
     [BD_OP_XENT] = bd_gen_xent,
     [BD_OP_XENT_GRAD] = bd_gen_xent_grad,
+    [BD_OP_ATTENTION] = bd_gen_attention,
+    [BD_OP_ATTENTION_GRAD] = bd_gen_attention_grad,
 };
 
 static bd_status external(bd_ctx *ctx, const char *what, char *message) {
@@ -98,16 +100,15 @@ static LLVMValueRef special(bd_gen *g, const char *name) {
 
 // This thread's lane, its warp's number in the grid, and the number of warps.
 static void place_in_grid(bd_gen *g) {
-  LLVMValueRef thread = special(g, "llvm.nvvm.read.ptx.sreg.tid.x");
-  LLVMValueRef threads = special(g, "llvm.nvvm.read.ptx.sreg.ntid.x");
-  LLVMValueRef block = special(g, "llvm.nvvm.read.ptx.sreg.ctaid.x");
-  LLVMValueRef blocks = special(g, "llvm.nvvm.read.ptx.sreg.nctaid.x");
   LLVMValueRef size = bd_gen_long(g, BD_GEN_LANES);
-  LLVMValueRef per_block = LLVMBuildUDiv(g->b, threads, size, "");
-  g->lane = LLVMBuildURem(g->b, thread, size, "");
-  g->chunk = LLVMBuildNSWAdd(g->b, LLVMBuildNSWMul(g->b, block, per_block, ""),
-                             LLVMBuildUDiv(g->b, thread, size, ""), "");
-  g->warps = LLVMBuildNSWMul(g->b, blocks, per_block, "");
+  LLVMValueRef per_block = bd_gen_long(g, g->threads / BD_GEN_LANES);
+  g->thread = special(g, "llvm.nvvm.read.ptx.sreg.tid.x");
+  g->block = special(g, "llvm.nvvm.read.ptx.sreg.ctaid.x");
+  g->blocks = special(g, "llvm.nvvm.read.ptx.sreg.nctaid.x");
+  g->lane = LLVMBuildURem(g->b, g->thread, size, "");
+  g->chunk = LLVMBuildNSWAdd(g->b, LLVMBuildNSWMul(g->b, g->block, per_block, ""),
+                             LLVMBuildUDiv(g->b, g->thread, size, ""), "");
+  g->warps = LLVMBuildNSWMul(g->b, g->blocks, per_block, "");
 }
 
 static LLVMTypeRef random_type(bd_gen *g) { // bd_rt_random
@@ -240,6 +241,7 @@ static bd_status add_part(bd_ctx *ctx, bd_kernel_set *set, const bd_kernel *kern
               .set = set,
               .kernel = kernel,
               .number = kernel->number + part,
+              .part = part,
               .threads = BD_GEN_THREADS,
               .op = op,
               .cuda = set->cuda,

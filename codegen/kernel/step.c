@@ -1,6 +1,8 @@
 // Which values a step reads from memory and writes to it.
 #include "codegen/kernel/kernel.h"
 
+enum { BD_ATTENTION_GRAD_PARTS = 3 }; // row products; dk and dv; dq
+
 static bool listed(const bd_id *list, int count, bd_id id) {
   for (int i = 0; i < count; i++)
     if (list[i] == id) return true;
@@ -10,6 +12,10 @@ static bool listed(const bd_id *list, int count, bd_id id) {
 static bool made_by(const bd_kernel *k, bd_id id) {
   int producer = k->function->values[id].producer;
   return producer >= k->first_op && producer < k->first_op + k->op_count;
+}
+
+static bool is_attention(const bd_op *op) {
+  return op->kind == BD_OP_ATTENTION || op->kind == BD_OP_ATTENTION_GRAD;
 }
 
 bool bd_kernel_of_step(bd_ctx *ctx, const bd_module *module, const bd_function *function,
@@ -22,7 +28,13 @@ bool bd_kernel_of_step(bd_ctx *ctx, const bd_module *module, const bd_function *
                  .op_count = fusion->step_ops[step],
                  .parts = 1};
   const bd_op *ops = &function->ops[k.first_op];
-  if (bd_op_get_info(ops[0].kind)->traits & BD_LIBRARY) return false;
+  if (bd_op_get_info(ops[0].kind)->traits & BD_LIBRARY && !(cuda && is_attention(&ops[0])))
+    return false;
+  if (ops[0].kind == BD_OP_ATTENTION_GRAD) {
+    k.parts = BD_ATTENTION_GRAD_PARTS;
+    k.scratch = true;
+    k.scratch_like = ops[0].in[5]; // the log-sum-exp: a number per row
+  }
   int in = 0, out = 0;
   for (int i = 0; i < k.op_count; i++) {
     in += ops[i].in_count;

@@ -66,6 +66,29 @@ const kernel_case kernel_cases[] = {
     {BD_OP_XENT_GRAD, "7,5,50 i7,5 7,5 .", "", "ABv"},
 };
 
+const kernel_case gpu_kernel_cases[] = {
+    {BD_OP_ATTENTION, "3,9,4,16 3,9,4,16 3,9,4,16", "scale=0.05", "bk"},
+    {BD_OP_ATTENTION, "1,130,2,64 1,130,2,64 1,130,2,64", "scale=0.05 causal=1", "k"},
+    {BD_OP_ATTENTION, "3,70,6,24 3,70,3,24 3,70,3,24", "scale=0.1 causal=1 dropout=0.2 site=4",
+     "bk"},
+    {BD_OP_ATTENTION, "2,33,3,7 2,100,1,7 2,100,1,7", "scale=0.1", ""},
+    {BD_OP_ATTENTION, "1,100,1,128 1,65,1,128 1,65,1,128", "scale=0.02 causal=1", ""},
+    {BD_OP_ATTENTION, "1,65,1,256 1,66,1,256 1,66,1,256", "scale=0.02 dropout=0.1 site=9", ""},
+    {BD_OP_ATTENTION_GRAD, "3,9,4,16 3,9,4,16 3,9,4,16 3,9,4,16 3,9,4,16 3,9,4", "scale=0.05",
+     "bk"},
+    {BD_OP_ATTENTION_GRAD, "1,130,2,64 1,130,2,64 1,130,2,64 1,130,2,64 1,130,2,64 1,130,2",
+     "scale=0.05 causal=1", "k"},
+    {BD_OP_ATTENTION_GRAD, "3,70,6,24 3,70,6,24 3,70,3,24 3,70,3,24 3,70,6,24 3,70,6",
+     "scale=0.1 causal=1 dropout=0.2 site=4", "bk"},
+    {BD_OP_ATTENTION_GRAD, "2,33,3,7 2,33,3,7 2,100,1,7 2,100,1,7 2,33,3,7 2,33,3", "scale=0.1",
+     ""},
+    {BD_OP_ATTENTION_GRAD, "1,100,1,128 1,100,1,128 1,65,1,128 1,65,1,128 1,100,1,128 1,100,1",
+     "scale=0.02 causal=1", ""},
+    {BD_OP_ATTENTION_GRAD, "1,65,1,256 1,65,1,256 1,66,1,256 1,66,1,256 1,65,1,256 1,65,1",
+     "scale=0.02 dropout=0.1 site=9", ""},
+};
+const int gpu_kernel_case_count = sizeof gpu_kernel_cases / sizeof *gpu_kernel_cases;
+
 const int kernel_case_count = sizeof kernel_cases / sizeof *kernel_cases;
 
 double kernel_next_real(uint64_t *state) {
@@ -195,14 +218,28 @@ static bd_tensor make_operand(bd_ctx *ctx, const kernel_run *r, int operand, uin
   return t;
 }
 
+static void round_to_f32(bd_tensor *tensor) {
+  for (int64_t i = 0; i < bd_type_elements(&tensor->type, 1); i++)
+    tensor->data[i] = (double)(float)tensor->data[i];
+}
+
+// Statistics must belong to the operands that they are of.
 static void fix_operands(const kernel_run *r, bd_tensor *in, bd_arena *arena,
                          const bd_random_key *key) {
-  if (r->from->kind != BD_OP_XENT && r->from->kind != BD_OP_XENT_GRAD) return;
+  bd_op_kind kind = r->from->kind;
   bd_op op = {.kind = BD_OP_LSE};
-  bd_tensor lse = in[2];
-  bd_op_get_eval(BD_OP_LSE)(&op, in, &lse, key, arena);
-  for (int64_t i = 0; i < bd_type_elements(&lse.type, 1); i++)
-    lse.data[i] = (double)(float)lse.data[i];
+  if (kind == BD_OP_XENT || kind == BD_OP_XENT_GRAD) {
+    bd_op_get_eval(BD_OP_LSE)(&op, in, &in[2], key, arena);
+    round_to_f32(&in[2]);
+  } else if (kind == BD_OP_ATTENTION_GRAD) {
+    op = r->function->ops[0];
+    op.kind = BD_OP_ATTENTION;
+    for (int i = 4; i < 6; i++)
+      memset(in[i].data, 0, (size_t)bd_type_elements(&in[i].type, 1) * sizeof(double));
+    bd_op_get_eval(BD_OP_ATTENTION)(&op, in + 1, in + 4, key, arena);
+    round_to_f32(&in[4]);
+    round_to_f32(&in[5]);
+  }
 }
 
 static char *local_buffer(bd_ctx *ctx, const kernel_run *r, bd_id id, int rank,
@@ -252,12 +289,14 @@ static void take_result(const kernel_run *r, bd_id id, int rank, const float *bu
 
 static void compare(const kernel_run *r, const bd_tensor *want, const bd_tensor *got, int result) {
   int64_t count = bd_type_elements(&want->type, 1);
-  double scale = 1;
+  // Attention sums products of sums, in f32.
+  bool attention = r->from->kind == BD_OP_ATTENTION || r->from->kind == BD_OP_ATTENTION_GRAD;
+  double scale = 1, slack = attention ? 8 : 1;
   for (int64_t i = 0; i < count; i++)
     scale = fmax(scale, fabs(want->data[i]));
   for (int64_t i = 0; i < count; i++) {
     double difference = fabs(want->data[i] - got->data[i]);
-    double bound = 3e-6 * fabs(want->data[i]) + 3e-7 * scale;
+    double bound = (3e-6 * fabs(want->data[i]) + 3e-7 * scale) * slack;
     if (difference <= bound) continue;
     fail_msg("%s (%s; %s) split at loop %d: result %d element %ld is %.9g, not %.9g",
              bd_op_get_info(r->from->kind)->name, r->from->shapes, r->from->attributes, r->loop,

@@ -18,6 +18,8 @@ typedef struct kernel_case {
 
 extern const kernel_case kernel_cases[];
 extern const int kernel_case_count;
+extern const kernel_case gpu_kernel_cases[]; // of ops that are kernels on GPUs only
+extern const int gpu_kernel_case_count;
 
 typedef struct kernel_run {
   const kernel_case *from;

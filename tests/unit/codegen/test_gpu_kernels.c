@@ -60,15 +60,20 @@ static void load_in_emulator(fixture *f) {
   if (!f->library) fail_msg("%s", dlerror());
 }
 
+static void add_runs(fixture *f, const kernel_case *cases, int count) {
+  for (int i = 0; i < count; i++) {
+    add_run(f, &cases[i], 0);
+    for (const char *letter = cases[i].letters; *letter; letter++)
+      add_run(f, &cases[i], *letter);
+  }
+}
+
 static int set_up(void **state) {
   fixture *f = test_calloc(1, sizeof *f);
   *state = f;
   f->ctx = bd_ctx_create();
-  for (int i = 0; i < kernel_case_count; i++) {
-    add_run(f, &kernel_cases[i], 0);
-    for (const char *letter = kernel_cases[i].letters; *letter; letter++)
-      add_run(f, &kernel_cases[i], *letter);
-  }
+  add_runs(f, kernel_cases, kernel_case_count);
+  add_runs(f, gpu_kernel_cases, gpu_kernel_case_count);
   return 0;
 }
 

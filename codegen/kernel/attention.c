@@ -1,0 +1,245 @@
+// Attention forward with the softmax run online (Milakov and Gimelshein 2018; Dao et al. 2022).
+#include "codegen/kernel/attention.h"
+#include <math.h>
+
+bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
+  const bd_value *values = g->kernel->function->values;
+  const int64_t *q = values[g->op->in[query]].type.dims, *k = values[g->op->in[key]].type.dims;
+  if (q[3] > BD_TILE_MAX_WIDTH)
+    return bd_fail(g->ctx, BD_UNSUPPORTED, g->op->loc,
+                   "attention on GPUs takes heads of up to %d numbers, not %lld", BD_TILE_MAX_WIDTH,
+                   (long long)q[3]);
+  const bd_gen_loop *b = &g->loop[bd_index_find(&g->map, 'b')];
+  const bd_gen_loop *kv = &g->loop[bd_index_find(&g->map, 'k')];
+  float dropout = (float)bd_op_real(g->op, "dropout", 0);
+  *out = (bd_attention){.g = g,
+                        .tiles = bd_tiles_open(g),
+                        .tq = q[1],
+                        .tk = k[1],
+                        .width = q[3],
+                        .group = q[2] / k[2],
+                        .causal = bd_op_int(g->op, "causal", 0) != 0,
+                        .scale = bd_op_real(g->op, "scale", 1 / sqrt((double)q[3])),
+                        .dropout = dropout,
+                        .keep = 1.0f / (1.0f - dropout),
+                        .site = (uint32_t)bd_op_int(g->op, "site", 0),
+                        .batches = b->count,
+                        .kv_heads = kv->count};
+  LLVMValueRef group = bd_gen_long(g, out->group);
+  out->heads = LLVMBuildNSWMul(g->b, kv->count, group, "");
+  out->first_head = LLVMBuildNSWMul(g->b, kv->start, group, "");
+  if (dropout > 0) out->first_sample = LLVMBuildNSWAdd(g->b, bd_gen_first_sample(g), b->start, "");
+  return BD_OK;
+}
+
+static bd_heads heads_of(bd_attention *a, bd_id id, bd_access access) {
+  const bd_module *module = a->g->kernel->module;
+  const bd_value *value = &a->g->kernel->function->values[id];
+  bd_type local = bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
+  int64_t width = local.rank == 4 ? local.dims[3] : 0, head = width ? width : 1;
+  return (bd_heads){.access = access,
+                    .batch = local.dims[1] * local.dims[2] * head,
+                    .row = local.dims[2] * head,
+                    .head = head,
+                    .width = width};
+}
+
+bd_heads bd_attention_in(bd_attention *a, int operand) {
+  return heads_of(a, a->g->op->in[operand], bd_gen_in(a->g, operand));
+}
+
+bd_heads bd_attention_out(bd_attention *a, int result) {
+  return heads_of(a, a->g->op->out[result], bd_gen_out(a->g, result));
+}
+
+static LLVMValueRef address(bd_attention *a, const bd_heads *tensor, LLVMValueRef head,
+                            LLVMValueRef row) {
+  bd_gen *g = a->g;
+  LLVMValueRef offset = LLVMBuildNSWMul(g->b, a->batch, bd_gen_long(g, tensor->batch), "");
+  LLVMValueRef part = LLVMBuildNSWMul(g->b, head, bd_gen_long(g, tensor->head), "");
+  offset = LLVMBuildNSWAdd(g->b, offset, part, "");
+  part = LLVMBuildNSWMul(g->b, row, bd_gen_long(g, tensor->row), "");
+  offset = LLVMBuildNSWAdd(g->b, offset, part, "");
+  return LLVMBuildGEP2(g->b, bd_gen_dtype(g, tensor->access.dtype), tensor->access.base, &offset, 1,
+                       "");
+}
+
+bd_rows bd_attention_rows(bd_attention *a, const bd_heads *tensor, LLVMValueRef head,
+                          LLVMValueRef first, int64_t total) {
+  LLVMValueRef all = bd_gen_long(a->g, total);
+  return (bd_rows){.dtype = tensor->access.dtype,
+                   .accumulate = tensor->access.accumulate,
+                   .base = address(a, tensor, head, first),
+                   .stride = tensor->row,
+                   .width = tensor->width,
+                   .count = LLVMBuildNSWSub(a->g->b, all, first, "")};
+}
+
+LLVMValueRef bd_attention_number(bd_attention *a, const bd_heads *tensor, LLVMValueRef head,
+                                 LLVMValueRef row, int64_t total) {
+  bd_gen *g = a->g;
+  LLVMValueRef last = bd_gen_long(g, total - 1);
+  LLVMValueRef there = LLVMBuildICmp(g->b, LLVMIntSLT, row, last, "");
+  return address(a, tensor, head, LLVMBuildSelect(g->b, there, row, last, ""));
+}
+
+LLVMValueRef bd_attention_load(bd_attention *a, LLVMValueRef address) {
+  return LLVMBuildLoad2(a->g->b, bd_gen_f32(a->g), address, "");
+}
+
+void bd_attention_tiles(bd_attention *a, LLVMValueRef heads, int64_t total, bool descending,
+                        bd_attention_body body, void *user) {
+  bd_gen *g = a->g;
+  int64_t tiles = (total + BD_TILE - 1) / BD_TILE;
+  LLVMValueRef columns = LLVMBuildNSWMul(g->b, a->batches, heads, "");
+  LLVMValueRef items = LLVMBuildNSWMul(g->b, columns, bd_gen_long(g, tiles), "");
+  bd_gen_for each = bd_gen_for_begin(g, g->block, items, g->blocks);
+  LLVMValueRef tile = LLVMBuildSDiv(g->b, each.index, columns, "");
+  LLVMValueRef column = LLVMBuildSRem(g->b, each.index, columns, "");
+  if (descending) tile = LLVMBuildNSWSub(g->b, bd_gen_long(g, tiles - 1), tile, "");
+  a->batch = LLVMBuildSDiv(g->b, column, heads, "");
+  LLVMValueRef head = LLVMBuildSRem(g->b, column, heads, "");
+  body(a, head, LLVMBuildNSWMul(g->b, tile, bd_gen_long(g, BD_TILE), ""), user);
+  bd_gen_for_end(g, &each);
+}
+
+LLVMValueRef bd_attention_sees(bd_attention *a, LLVMValueRef query, LLVMValueRef key) {
+  bd_gen *g = a->g;
+  LLVMValueRef is_query = LLVMBuildICmp(g->b, LLVMIntSLT, query, bd_gen_long(g, a->tq), "");
+  LLVMValueRef is_key = LLVMBuildICmp(g->b, LLVMIntSLT, key, bd_gen_long(g, a->tk), "");
+  LLVMValueRef both = LLVMBuildAnd(g->b, is_query, is_key, "");
+  if (!a->causal) return both;
+  return LLVMBuildAnd(g->b, both, LLVMBuildICmp(g->b, LLVMIntSLE, key, query, ""), "");
+}
+
+LLVMValueRef bd_attention_kept(bd_attention *a, LLVMValueRef query, LLVMValueRef key) {
+  bd_gen *g = a->g;
+  LLVMValueRef row = LLVMBuildNSWAdd(g->b, a->first_head, a->head, "");
+  row = LLVMBuildNSWMul(g->b, row, bd_gen_long(g, a->tq), "");
+  row = LLVMBuildNSWAdd(g->b, row, query, "");
+  LLVMValueRef number = LLVMBuildNSWMul(g->b, row, bd_gen_long(g, a->tk), "");
+  number = LLVMBuildNSWAdd(g->b, number, key, "");
+  LLVMValueRef sample = LLVMBuildNSWAdd(g->b, a->first_sample, a->batch, "");
+  LLVMValueRef u = bd_gen_uniform(g, a->site, sample, number);
+  LLVMValueRef drop = LLVMBuildFCmp(g->b, LLVMRealOLT, u, bd_gen_real(g, (double)a->dropout), "");
+  return LLVMBuildSelect(g->b, drop, bd_gen_real(g, 0.0), bd_gen_real(g, (double)a->keep), "");
+}
+
+LLVMValueRef bd_attention_end(bd_attention *a, LLVMValueRef first) {
+  bd_gen *g = a->g;
+  LLVMValueRef all = bd_gen_long(g, a->tk);
+  if (!a->causal) return all;
+  LLVMValueRef end = LLVMBuildNSWAdd(g->b, first, bd_gen_long(g, BD_TILE), "");
+  return LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, end, all, ""), end, all, "");
+}
+
+LLVMValueRef bd_attention_scaled(bd_attention *a, LLVMValueRef score) {
+  return LLVMBuildFMul(a->g->b, score, bd_gen_real(a->g, a->scale), "");
+}
+
+typedef struct forward {
+  bd_heads q, k, v, out, lse;
+  bd_square scores;
+  bd_strip sums;
+  LLVMValueRef most[BD_TILE_OWN], total[BD_TILE_OWN]; // of each row so far, f32 variables
+} forward;
+
+static LLVMValueRef row_max(bd_attention *a, const forward *f, int row) {
+  LLVMValueRef most = bd_square_get(&a->tiles, &f->scores, row, 0);
+  for (int j = 1; j < BD_TILE_OWN; j++)
+    most = bd_gen_larger(a->g, bd_square_get(&a->tiles, &f->scores, row, j), most);
+  return bd_tiles_join(&a->tiles, most, bd_gen_larger);
+}
+
+// One row of scores becomes weights exp(score - maximum), dropped ones zero; what is accumulated is
+// scaled down when the row's maximum grows.
+static void softmax_row(bd_attention *a, forward *f, int row, LLVMValueRef query,
+                        LLVMValueRef first_key) {
+  bd_gen *g = a->g;
+  LLVMValueRef seen[BD_TILE_OWN], key[BD_TILE_OWN], part = bd_gen_real(g, 0.0);
+  for (int j = 0; j < BD_TILE_OWN; j++) {
+    key[j] = LLVMBuildNSWAdd(g->b, first_key, bd_tiles_column(&a->tiles, j), "");
+    seen[j] = bd_attention_sees(a, query, key[j]);
+    LLVMValueRef score = bd_attention_scaled(a, bd_square_get(&a->tiles, &f->scores, row, j));
+    score = LLVMBuildSelect(g->b, seen[j], score, bd_gen_real(g, -INFINITY), "");
+    bd_square_set(&a->tiles, &f->scores, row, j, score);
+  }
+  LLVMValueRef before = LLVMBuildLoad2(g->b, bd_gen_f32(g), f->most[row], "");
+  LLVMValueRef most = bd_gen_larger(g, row_max(a, f, row), before);
+  for (int j = 0; j < BD_TILE_OWN; j++) {
+    LLVMValueRef score = bd_square_get(&a->tiles, &f->scores, row, j);
+    LLVMValueRef weight = bd_gen_exp(g, LLVMBuildFSub(g->b, score, most, ""));
+    weight = LLVMBuildSelect(g->b, seen[j], weight, bd_gen_real(g, 0.0), "");
+    part = LLVMBuildFAdd(g->b, part, weight, "");
+    if (a->dropout > 0)
+      weight = LLVMBuildFMul(g->b, weight, bd_attention_kept(a, query, key[j]), "");
+    bd_square_set(&a->tiles, &f->scores, row, j, weight);
+  }
+  part = bd_tiles_join(&a->tiles, part, bd_gen_plus);
+  LLVMValueRef shrink = bd_gen_exp(g, LLVMBuildFSub(g->b, before, most, ""));
+  LLVMValueRef total = LLVMBuildLoad2(g->b, bd_gen_f32(g), f->total[row], "");
+  total = LLVMBuildFAdd(g->b, LLVMBuildFMul(g->b, total, shrink, ""), part, "");
+  LLVMBuildStore(g->b, total, f->total[row]);
+  LLVMBuildStore(g->b, most, f->most[row]);
+  bd_strip_scale(&a->tiles, &f->sums, row, shrink);
+}
+
+static void finish_row(bd_attention *a, forward *f, int row, LLVMValueRef query) {
+  bd_gen *g = a->g;
+  LLVMValueRef total = LLVMBuildLoad2(g->b, bd_gen_f32(g), f->total[row], "");
+  LLVMValueRef most = LLVMBuildLoad2(g->b, bd_gen_f32(g), f->most[row], "");
+  bd_strip_scale(&a->tiles, &f->sums, row, LLVMBuildFDiv(g->b, bd_gen_real(g, 1.0), total, ""));
+  LLVMValueRef lse = LLVMBuildFAdd(g->b, most, bd_gen_log(g, total), "");
+  LLVMValueRef first = LLVMBuildICmp(g->b, LLVMIntEQ, a->tiles.x, bd_gen_long(g, 0), "");
+  LLVMValueRef there = LLVMBuildICmp(g->b, LLVMIntSLT, query, bd_gen_long(g, a->tq), "");
+  bd_gen_if branch = bd_gen_if_begin(g, LLVMBuildAnd(g->b, first, there, ""));
+  LLVMBuildStore(g->b, lse, bd_attention_number(a, &f->lse, a->head, query, a->tq));
+  bd_gen_if_end(g, &branch);
+}
+
+static void attend(bd_attention *a, LLVMValueRef head, LLVMValueRef first, void *user) {
+  bd_gen *g = a->g;
+  forward *f = user;
+  LLVMValueRef query[BD_TILE_OWN];
+  a->head = head;
+  a->kv_head = LLVMBuildSDiv(g->b, head, bd_gen_long(g, a->group), "");
+  bd_strip_clear(&a->tiles, &f->sums);
+  for (int i = 0; i < BD_TILE_OWN; i++) {
+    query[i] = LLVMBuildNSWAdd(g->b, first, bd_tiles_row(&a->tiles, i), "");
+    LLVMBuildStore(g->b, bd_gen_real(g, -INFINITY), f->most[i]);
+    LLVMBuildStore(g->b, bd_gen_real(g, 0.0), f->total[i]);
+  }
+  bd_rows q = bd_attention_rows(a, &f->q, head, first, a->tq);
+  bd_gen_for keys =
+      bd_gen_for_begin(g, bd_gen_long(g, 0), bd_attention_end(a, first), bd_gen_long(g, BD_TILE));
+  bd_rows k = bd_attention_rows(a, &f->k, a->kv_head, keys.index, a->tk);
+  bd_rows v = bd_attention_rows(a, &f->v, a->kv_head, keys.index, a->tk);
+  bd_square_product(&a->tiles, &f->scores, &q, &k);
+  for (int i = 0; i < BD_TILE_OWN; i++)
+    softmax_row(a, f, i, query[i], keys.index);
+  bd_square_share(&a->tiles, &f->scores);
+  bd_strip_add(&a->tiles, &f->sums, &v);
+  bd_gen_for_end(g, &keys);
+  for (int i = 0; i < BD_TILE_OWN; i++)
+    finish_row(a, f, i, query[i]);
+  bd_rows out = bd_attention_rows(a, &f->out, head, first, a->tq);
+  bd_strip_store(&a->tiles, &f->sums, &out);
+}
+
+bd_status bd_gen_attention(bd_gen *g) {
+  bd_attention a;
+  BD_TRY(bd_attention_open(g, 0, 1, &a));
+  forward f = {.q = bd_attention_in(&a, 0),
+               .k = bd_attention_in(&a, 1),
+               .v = bd_attention_in(&a, 2),
+               .out = bd_attention_out(&a, 0),
+               .lse = bd_attention_out(&a, 1),
+               .scores = bd_square_create(&a.tiles),
+               .sums = bd_strip_create(&a.tiles, a.width)};
+  for (int i = 0; i < BD_TILE_OWN; i++) {
+    f.most[i] = bd_gen_variable(g, bd_gen_f32(g));
+    f.total[i] = bd_gen_variable(g, bd_gen_f32(g));
+  }
+  bd_attention_tiles(&a, a.heads, a.tq, a.causal, attend, &f);
+  return BD_OK;
+}

@@ -1,0 +1,53 @@
+// What attention's kernels share. A block takes a tile of 64 rows of one head of one sample after
+// another; the scores of 64 queries and 64 keys exist only in its registers and shared memory.
+#ifndef BD_CODEGEN_KERNEL_ATTENTION_H
+#define BD_CODEGEN_KERNEL_ATTENTION_H
+#include "codegen/kernel/tile.h"
+
+// An operand or result [batch, row, head, width], or a number per row of a head (width 0).
+typedef struct bd_heads {
+  bd_access access;
+  int64_t batch, row, head, width; // strides in elements; of a row
+} bd_heads;
+
+typedef struct bd_attention {
+  bd_gen *g;
+  bd_tiles tiles;
+  int64_t tq, tk, width, group; // queries, keys, of a head, query heads per key-value head
+  bool causal;
+  double scale;
+  float dropout, keep; // probability; 1 / (1 - probability)
+  uint32_t site;
+  LLVMValueRef batches, heads, kv_heads; // that this rank holds
+  LLVMValueRef first_sample, first_head; // global
+  // The tile in work:
+  LLVMValueRef batch, head, kv_head;
+} bd_attention;
+
+// `query`, `key`: operands that are shaped so.
+BD_NODISCARD bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out);
+bd_heads bd_attention_in(bd_attention *a, int operand);
+bd_heads bd_attention_out(bd_attention *a, int result);
+// The rows from `first` on of the tile's head (`head` of it), of `total`.
+bd_rows bd_attention_rows(bd_attention *a, const bd_heads *tensor, LLVMValueRef head,
+                          LLVMValueRef first, int64_t total);
+// The address of a row's number; that of the last row when there is none.
+LLVMValueRef bd_attention_number(bd_attention *a, const bd_heads *tensor, LLVMValueRef head,
+                                 LLVMValueRef row, int64_t total);
+LLVMValueRef bd_attention_load(bd_attention *a, LLVMValueRef address);
+
+// Runs `body` for each tile of `total` rows of `heads` heads on one of the blocks. `descending`:
+// the last tiles first, those with the most work.
+typedef void (*bd_attention_body)(bd_attention *a, LLVMValueRef head, LLVMValueRef first,
+                                  void *user);
+void bd_attention_tiles(bd_attention *a, LLVMValueRef heads, int64_t total, bool descending,
+                        bd_attention_body body, void *user);
+
+// Whether a query sees a key (both exist), i1.
+LLVMValueRef bd_attention_sees(bd_attention *a, LLVMValueRef query, LLVMValueRef key);
+// What the probability of a query and a key is multiplied by; only where there is dropout.
+LLVMValueRef bd_attention_kept(bd_attention *a, LLVMValueRef query, LLVMValueRef key);
+// One past the last key that the 64 queries from `first` see, i64.
+LLVMValueRef bd_attention_end(bd_attention *a, LLVMValueRef first);
+LLVMValueRef bd_attention_scaled(bd_attention *a, LLVMValueRef score);
+#endif

@@ -1,0 +1,217 @@
+// Attention backward, three kernels that agree on what they recompute: the product of each row of
+// the result with its gradient (to the scratch), then the gradients of keys and values, then those
+// of queries. With P the probabilities, M the mask over 1 - p and D the row products: dP = M dout
+// v', dS = P (dP - D), dv = (M P)' dout, dk = scale dS' q, dq = scale dS k. A block owns what it
+// writes.
+#include "codegen/kernel/attention.h"
+
+// The scratch, of a number per row as the log-sum-exp has.
+static bd_heads scratch(bd_attention *a) {
+  const bd_kernel *k = a->g->kernel;
+  bd_heads like = bd_attention_in(a, 5);
+  like.access.base = like.access.valid = bd_gen_buffer(a->g, k->in_count + k->out_count);
+  return like;
+}
+
+typedef struct products {
+  int t, h, d; // loops
+  bd_access dout, out, to;
+  LLVMValueRef sum;
+} products;
+
+static void add_product(bd_gen *g, void *user) {
+  products *p = user;
+  LLVMValueRef dout = bd_gen_load(g, &p->dout), out = bd_gen_load(g, &p->out);
+  bd_gen_sum_add(g, p->sum, LLVMBuildFMul(g->b, dout, out, ""));
+}
+
+static void row_product(bd_gen *g, void *user) {
+  products *p = user;
+  p->sum = bd_gen_sum_begin(g);
+  bd_gen_lanes(g, p->d, BD_GEN_LANES, add_product, p);
+  LLVMValueRef sum = bd_gen_sum_end(g, p->sum);
+  bd_gen_store(g, &p->to, LLVMBuildFPTrunc(g->b, sum, bd_gen_f32(g), ""));
+}
+
+// A loop that the op's index map does not have: over `scale` elements per index of `like`.
+static int own_loop(bd_gen *g, const bd_gen_loop *like, int64_t scale) {
+  bd_gen_loop loop = like ? *like : (bd_gen_loop){.extent = 1, .count = bd_gen_long(g, 1)};
+  loop.scale = scale;
+  loop.extent *= scale;
+  loop.count = LLVMBuildNSWMul(g->b, loop.count, bd_gen_long(g, scale), "");
+  loop.start = bd_gen_long(g, 0);
+  g->loop[g->loops] = loop;
+  return g->loops++;
+}
+
+static bd_access along_rows(const products *p, const bd_heads *tensor, int kv) {
+  bd_access access = tensor->access;
+  access.stride[kv] = 0;
+  access.stride[p->t] = tensor->row;
+  access.stride[p->h] = tensor->head;
+  access.stride[p->d] = tensor->width ? 1 : 0;
+  return access;
+}
+
+static void row_products(bd_attention *a) {
+  bd_gen *g = a->g;
+  int b = bd_index_find(&g->map, 'b'), kv = bd_index_find(&g->map, 'k');
+  bd_heads dout = bd_attention_in(a, 0), out = bd_attention_in(a, 4), to = scratch(a);
+  products p = {.t = own_loop(g, NULL, a->tq),
+                .h = own_loop(g, &g->loop[kv], a->group),
+                .d = own_loop(g, NULL, a->width)};
+  p.dout = along_rows(&p, &dout, kv);
+  p.out = along_rows(&p, &out, kv);
+  p.to = along_rows(&p, &to, kv);
+  bd_gen_nest nest = {.outer_count = 3, .outer = {b, p.t, p.h}, .lane_loop = p.d, .work = a->width};
+  bd_gen_items(g, &nest, row_product, &p);
+}
+
+typedef struct backward {
+  bd_heads dout, q, k, v, lse, products;
+  bd_heads to[2];
+  bd_square scores, slopes;
+  bd_strip sums[2];
+} backward;
+
+static backward open_backward(bd_attention *a) {
+  return (backward){.dout = bd_attention_in(a, 0),
+                    .q = bd_attention_in(a, 1),
+                    .k = bd_attention_in(a, 2),
+                    .v = bd_attention_in(a, 3),
+                    .lse = bd_attention_in(a, 5),
+                    .products = scratch(a),
+                    .scores = bd_square_create(&a->tiles),
+                    .slopes = bd_square_create(&a->tiles)};
+}
+
+// One score becomes M P (in `scores`) and its product with dout v' becomes dS (in `slopes`).
+static void differentiate(bd_attention *a, const backward *w, int row, int column,
+                          LLVMValueRef query, LLVMValueRef key, LLVMValueRef lse,
+                          LLVMValueRef product) {
+  bd_gen *g = a->g;
+  LLVMValueRef seen = bd_attention_sees(a, query, key), zero = bd_gen_real(g, 0.0);
+  LLVMValueRef score = bd_attention_scaled(a, bd_square_get(&a->tiles, &w->scores, row, column));
+  LLVMValueRef p = bd_gen_exp(g, LLVMBuildFSub(g->b, score, lse, ""));
+  p = LLVMBuildSelect(g->b, seen, p, zero, "");
+  LLVMValueRef dp = bd_square_get(&a->tiles, &w->slopes, row, column), kept = p;
+  if (a->dropout > 0) {
+    LLVMValueRef mask = bd_attention_kept(a, query, key);
+    dp = LLVMBuildFMul(g->b, dp, mask, "");
+    kept = LLVMBuildFMul(g->b, p, mask, "");
+  }
+  LLVMValueRef ds = LLVMBuildFMul(g->b, p, LLVMBuildFSub(g->b, dp, product, ""), "");
+  bd_square_set(&a->tiles, &w->scores, row, column, kept);
+  bd_square_set(&a->tiles, &w->slopes, row, column, LLVMBuildSelect(g->b, seen, ds, zero, ""));
+}
+
+static LLVMValueRef number(bd_attention *a, const bd_heads *tensor, LLVMValueRef query) {
+  return bd_attention_load(a, bd_attention_number(a, tensor, a->head, query, a->tq));
+}
+
+// Squares are keys by queries.
+static void add_queries(bd_attention *a, const backward *w, LLVMValueRef first_key,
+                        LLVMValueRef first_query) {
+  bd_gen *g = a->g;
+  bd_rows q = bd_attention_rows(a, &w->q, a->head, first_query, a->tq);
+  bd_rows dout = bd_attention_rows(a, &w->dout, a->head, first_query, a->tq);
+  bd_rows k = bd_attention_rows(a, &w->k, a->kv_head, first_key, a->tk);
+  bd_rows v = bd_attention_rows(a, &w->v, a->kv_head, first_key, a->tk);
+  bd_square_product(&a->tiles, &w->scores, &k, &q);
+  bd_square_product(&a->tiles, &w->slopes, &v, &dout);
+  for (int j = 0; j < BD_TILE_OWN; j++) {
+    LLVMValueRef query = LLVMBuildNSWAdd(g->b, first_query, bd_tiles_column(&a->tiles, j), "");
+    LLVMValueRef lse = number(a, &w->lse, query), product = number(a, &w->products, query);
+    for (int i = 0; i < BD_TILE_OWN; i++) {
+      LLVMValueRef key = LLVMBuildNSWAdd(g->b, first_key, bd_tiles_row(&a->tiles, i), "");
+      differentiate(a, w, i, j, query, key, lse, product);
+    }
+  }
+  bd_square_share(&a->tiles, &w->scores);
+  bd_strip_add(&a->tiles, &w->sums[1], &dout);
+  bd_tiles_meet(&a->tiles);
+  bd_square_share(&a->tiles, &w->slopes);
+  bd_strip_add(&a->tiles, &w->sums[0], &q);
+}
+
+static void key_tile(bd_attention *a, LLVMValueRef head, LLVMValueRef first, void *user) {
+  bd_gen *g = a->g;
+  backward *w = user;
+  a->kv_head = head;
+  bd_strip_clear(&a->tiles, &w->sums[0]);
+  bd_strip_clear(&a->tiles, &w->sums[1]);
+  LLVMValueRef group = bd_gen_long(g, a->group);
+  bd_gen_for heads = bd_gen_for_begin(g, bd_gen_long(g, 0), group, bd_gen_long(g, 1));
+  a->head = LLVMBuildNSWMul(g->b, head, group, "");
+  a->head = LLVMBuildNSWAdd(g->b, a->head, heads.index, "");
+  // Queries before the tile's first key see none of it.
+  LLVMValueRef from = a->causal ? first : bd_gen_long(g, 0);
+  bd_gen_for queries = bd_gen_for_begin(g, from, bd_gen_long(g, a->tq), bd_gen_long(g, BD_TILE));
+  add_queries(a, w, first, queries.index);
+  bd_gen_for_end(g, &queries);
+  bd_gen_for_end(g, &heads);
+  for (int i = 0; i < BD_TILE_OWN; i++)
+    bd_strip_scale(&a->tiles, &w->sums[0], i, bd_gen_real(g, a->scale));
+  for (int i = 0; i < 2; i++) {
+    bd_rows out = bd_attention_rows(a, &w->to[i], head, first, a->tk);
+    bd_strip_store(&a->tiles, &w->sums[i], &out);
+  }
+}
+
+static void key_gradients(bd_attention *a) {
+  backward w = open_backward(a);
+  for (int i = 0; i < 2; i++) {
+    w.to[i] = bd_attention_out(a, i + 1);
+    w.sums[i] = bd_strip_create(&a->tiles, a->width);
+  }
+  bd_attention_tiles(a, a->kv_heads, a->tk, false, key_tile, &w);
+}
+
+static void query_tile(bd_attention *a, LLVMValueRef head, LLVMValueRef first, void *user) {
+  bd_gen *g = a->g;
+  backward *w = user;
+  LLVMValueRef query[BD_TILE_OWN], lse[BD_TILE_OWN], product[BD_TILE_OWN];
+  a->head = head;
+  a->kv_head = LLVMBuildSDiv(g->b, head, bd_gen_long(g, a->group), "");
+  bd_strip_clear(&a->tiles, &w->sums[0]);
+  for (int i = 0; i < BD_TILE_OWN; i++) {
+    query[i] = LLVMBuildNSWAdd(g->b, first, bd_tiles_row(&a->tiles, i), "");
+    lse[i] = number(a, &w->lse, query[i]);
+    product[i] = number(a, &w->products, query[i]);
+  }
+  bd_rows q = bd_attention_rows(a, &w->q, head, first, a->tq);
+  bd_rows dout = bd_attention_rows(a, &w->dout, head, first, a->tq);
+  bd_gen_for keys =
+      bd_gen_for_begin(g, bd_gen_long(g, 0), bd_attention_end(a, first), bd_gen_long(g, BD_TILE));
+  bd_rows k = bd_attention_rows(a, &w->k, a->kv_head, keys.index, a->tk);
+  bd_rows v = bd_attention_rows(a, &w->v, a->kv_head, keys.index, a->tk);
+  bd_square_product(&a->tiles, &w->scores, &q, &k);
+  bd_square_product(&a->tiles, &w->slopes, &dout, &v);
+  for (int j = 0; j < BD_TILE_OWN; j++) {
+    LLVMValueRef key = LLVMBuildNSWAdd(g->b, keys.index, bd_tiles_column(&a->tiles, j), "");
+    for (int i = 0; i < BD_TILE_OWN; i++)
+      differentiate(a, w, i, j, query[i], key, lse[i], product[i]);
+  }
+  bd_square_share(&a->tiles, &w->slopes);
+  bd_strip_add(&a->tiles, &w->sums[0], &k);
+  bd_gen_for_end(g, &keys);
+  for (int i = 0; i < BD_TILE_OWN; i++)
+    bd_strip_scale(&a->tiles, &w->sums[0], i, bd_gen_real(g, a->scale));
+  bd_rows out = bd_attention_rows(a, &w->to[0], head, first, a->tq);
+  bd_strip_store(&a->tiles, &w->sums[0], &out);
+}
+
+static void query_gradients(bd_attention *a) {
+  backward w = open_backward(a);
+  w.to[0] = bd_attention_out(a, 0);
+  w.sums[0] = bd_strip_create(&a->tiles, a->width);
+  bd_attention_tiles(a, a->heads, a->tq, a->causal, query_tile, &w);
+}
+
+bd_status bd_gen_attention_grad(bd_gen *g) {
+  static void (*const parts[])(bd_attention *) = {row_products, key_gradients, query_gradients};
+  bd_attention a;
+  BD_TRY(bd_attention_open(g, 1, 2, &a));
+  parts[g->part](&a);
+  return BD_OK;
+}
