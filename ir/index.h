@@ -30,6 +30,15 @@ typedef struct bd_index_map {
   int8_t out[BD_MAX_RESULTS][BD_MAX_RANK];
 } bd_index_map;
 
+// Which element types the operands and results of an op have. Bits number operands or results. Statistics
+// are held in at least f32; all other floating-point operands share a type, which the results get.
+typedef struct bd_dtype_rule {
+  bool any;    // moves elements without computing
+  bool widens; // the result may be f32 where the operands are halves: the attribute `dtype`
+  unsigned index_in, statistic_in, statistic_out;
+} bd_dtype_rule;
+const bd_dtype_rule *bd_op_dtypes(bd_op_kind kind);
+
 // The map of a logical op whose operand types are known; checks ranks and extents against the rule.
 // Fills the result types (into `out_types`, BD_MAX_RESULTS of them) as well: this is shape inference.
 // Errors: BD_INVALID at the op's place.

@@ -17,6 +17,14 @@ static bd_tensor make_tensor(bd_ctx *ctx, bd_type type) {
   return (bd_tensor){type, BD_NEW_ARRAY(ctx->arena, double, elements_of(&type))};
 }
 
+// Wide types stay in double; a half has only its own numbers.
+static void round_half(bd_tensor *tensor) {
+  if (!bd_dtype_is_float(tensor->type.dtype) || bd_dtype_bytes(tensor->type.dtype) != 2) return;
+  int64_t count = elements_of(&tensor->type);
+  for (int64_t i = 0; i < count; i++)
+    tensor->data[i] = bd_dtype_round(tensor->type.dtype, tensor->data[i]);
+}
+
 // The extent of B that the arguments imply; 1 when no parameter has it.
 static int64_t find_batch(const bd_function *function, const bd_tensor *in) {
   for (int i = 0; i < function->param_count; i++) {
@@ -63,6 +71,8 @@ static bd_status run_op(bd_ctx *ctx, const bd_function *function, const bd_op *o
   }
   bd_random_key own = key_of(function, op, key);
   eval(op, in, out, &own, ctx->arena);
+  for (int i = 0; i < op->out_count; i++)
+    round_half(&out[i]);
   return BD_OK;
 }
 

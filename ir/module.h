@@ -106,7 +106,10 @@ typedef struct bd_storage {
 
 typedef struct bd_weight {
   const char *name; // unique; printable as @name
-  bd_type type;
+  bd_type type;     // that the functions compute with
+  // Element type of the copy that the optimizer updates, which lies in its state; gradients have it too. The
+  // weight's own type: there is no such copy.
+  bd_dtype master;
   bd_storage storage;
   bd_init_kind init;
   double init_scale; // standard deviation, or half-width
@@ -138,6 +141,10 @@ typedef struct bd_module {
   int64_t micro_batch;  // sharded on: the extent of B; 0 before
   bool cuda;            // sharded on: the program is for GPUs
 } bd_module;
+
+static inline bool bd_weight_has_master(const bd_weight *weight) {
+  return weight->master != weight->type.dtype;
+}
 
 // Building. Everything lives in ctx->arena.
 bd_module *bd_module_create(bd_ctx *ctx, bd_stage stage, const char *name);

@@ -25,6 +25,7 @@ enum {
   BD_INPLACE_0 = 16,    // the result may take the storage of operand 0
   BD_CHEAP = 32,        // little arithmetic per byte: a candidate for recomputation
   BD_LIBRARY = 64,      // runs as one call of the runtime, not a generated kernel
+  BD_NO_HALF = 128,     // takes f32 (or f64) only
 };
 
 #define BD_VARIADIC (-1)

@@ -43,6 +43,7 @@ BD_NODISCARD bd_status bd_parser_choice(bd_parser *p, const char *what, const ch
                                         int count, int *out);
 
 // Rules.
+BD_NODISCARD bd_status bd_parser_dtype(bd_parser *p, bd_dtype *out_dtype);
 BD_NODISCARD bd_status bd_parser_type(bd_parser *p, bd_type *out_type);
 // `[1,2,3]` of any length, in ctx->arena.
 BD_NODISCARD bd_status bd_parser_ints(bd_parser *p, const char *what, int64_t min, int64_t max,

@@ -1,14 +1,19 @@
 #include "ir/parse_internal.h"
 #include <string.h>
 
-bd_status bd_parser_type(bd_parser *p, bd_type *out_type) {
+bd_status bd_parser_dtype(bd_parser *p, bd_dtype *out_dtype) {
   const char *names[BD_DTYPE_COUNT];
   for (int i = 0; i < BD_DTYPE_COUNT; ++i)
     names[i] = bd_dtype_name((bd_dtype)i);
-  bd_type type = {0};
   int dtype = 0;
   BD_TRY(bd_parser_choice(p, "an element type", names, BD_DTYPE_COUNT, &dtype));
-  type.dtype = (bd_dtype)dtype;
+  *out_dtype = (bd_dtype)dtype;
+  return BD_OK;
+}
+
+bd_status bd_parser_type(bd_parser *p, bd_type *out_type) {
+  bd_type type = {0};
+  BD_TRY(bd_parser_dtype(p, &type.dtype));
   BD_TRY(bd_parser_expect(p, '['));
   while (!bd_parser_peek(p, ']')) {
     if (type.rank > 0) BD_TRY(bd_parser_expect(p, ','));
@@ -32,8 +37,8 @@ bd_status bd_parser_ints(bd_parser *p, const char *what, int64_t min, int64_t ma
   while (!bd_parser_peek(p, ']')) {
     if (count > 0) BD_TRY(bd_parser_expect(p, ','));
     if (count == capacity) {
-      values = bd_arena_grow(p->ctx->arena, values, (size_t)count, (size_t)count * 2,
-                             sizeof *values);
+      values =
+          bd_arena_grow(p->ctx->arena, values, (size_t)count, (size_t)count * 2, sizeof *values);
       capacity *= 2;
     }
     BD_TRY(bd_parser_int(p, what, min, max, &values[count]));

@@ -1,5 +1,6 @@
 #include "ir/type.h"
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 typedef struct dtype_info {
@@ -36,6 +37,32 @@ int64_t bd_dtype_bytes(bd_dtype dtype) {
 bool bd_dtype_is_float(bd_dtype dtype) {
   assert(dtype < BD_DTYPE_COUNT);
   return dtypes[dtype].is_float;
+}
+
+// To `digits` binary digits and no finer than the subnormals' step.
+static double round_digits(double value, int digits, int least_exponent, double most) {
+  int exponent;
+  if (!isfinite(value) || value == 0) return value;
+  (void)frexp(value, &exponent);
+  int step = exponent - digits > least_exponent ? exponent - digits : least_exponent;
+  double rounded = ldexp(nearbyint(ldexp(value, -step)), step);
+  return fabs(rounded) > most ? copysign(INFINITY, value) : rounded;
+}
+
+double bd_dtype_round(bd_dtype dtype, double value) {
+  switch (dtype) {
+  case BD_F32:
+    return (float)value;
+  case BD_BF16:
+    return round_digits(value, 8, -133, 0x1.fep127);
+  case BD_F16:
+    return round_digits(value, 11, -24, 65504);
+  case BD_I32:
+  case BD_I64:
+    return trunc(value);
+  default:
+    return value;
+  }
 }
 
 bool bd_type_equal(const bd_type *a, const bd_type *b) {

@@ -30,6 +30,10 @@ bool bd_dtype_parse(const char *name, bd_dtype *out_dtype);
 int64_t bd_dtype_bytes(bd_dtype dtype);
 bool bd_dtype_is_float(bd_dtype dtype);
 
+// The nearest number that the type has, ties to even; integers by truncation. Beyond the greatest: an
+// infinity.
+double bd_dtype_round(bd_dtype dtype, double value);
+
 bool bd_type_equal(const bd_type *a, const bd_type *b);
 bd_type bd_type_make(bd_dtype dtype, int rank, const int64_t *dims);
 

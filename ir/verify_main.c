@@ -50,9 +50,11 @@ static bd_status verify_results(bd_verifier *v) {
     if (weight < 0 || weight >= module->weight_count)
       return bd_fail(v->ctx, BD_INVALID, main->loc, "%%%s is the gradient of no weight",
                      value->name);
-    if (!bd_type_equal(&value->type, &module->weights[weight].type))
-      return bd_fail(v->ctx, BD_INVALID, main->loc, "%%%s has not the type of the weight @%s",
-                     value->name, module->weights[weight].name);
+    bd_type wanted = module->weights[weight].type;
+    wanted.dtype = module->weights[weight].master;
+    if (!bd_type_equal(&value->type, &wanted))
+      return bd_fail(v->ctx, BD_INVALID, main->loc, "%%%s has not the type of the weight @%s, %s",
+                     value->name, module->weights[weight].name, bd_type_describe(v->ctx, &wanted));
   }
   return BD_OK;
 }

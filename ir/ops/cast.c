@@ -1,13 +1,11 @@
 // cast: to another dtype; reals become integers by truncation.
 #include "ir/ops/ops.h"
-#include <math.h>
 
 BD_EVAL(cast) {
   BD_IGNORE(op, key, scratch);
-  bool to_integer = !bd_dtype_is_float(out->type.dtype);
   int64_t count = bd_tensor_elements(out);
   for (int64_t i = 0; i < count; i++)
-    out->data[i] = to_integer ? trunc(in[0].data[i]) : in[0].data[i];
+    out->data[i] = bd_dtype_round(out->type.dtype, in[0].data[i]);
 }
 
 BD_GRADIENT(cast) {

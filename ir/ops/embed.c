@@ -26,5 +26,7 @@ BD_EVAL(embed_dw) {
 BD_GRADIENT(embed) {
   const bd_id in[2] = {g->dout[0], bd_gradient_operand(g, 1)};
   bd_attr rows = bd_attr_int(ctx, "rows", bd_gradient_operand_type(g, 0)->dims[0]);
-  return bd_build(ctx, g->backward, BD_OP_EMBED_DW, 2, in, 1, &rows, g->op->loc, &g->din[0]);
+  bd_id dtable;
+  BD_TRY(bd_build(ctx, g->backward, BD_OP_EMBED_DW, 2, in, 1, &rows, g->op->loc, &dtable));
+  return bd_gradient_as_operand(ctx, g, 0, dtable, &g->din[0]);
 }

@@ -11,6 +11,14 @@ bd_status bd_gradient_binary(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, bd_id
   return bd_build(ctx, g->backward, kind, 2, in, 0, NULL, g->op->loc, out);
 }
 
+bd_status bd_gradient_as_operand(bd_ctx *ctx, bd_gradient *g, int i, bd_id a, bd_id *out) {
+  bd_dtype dtype = bd_gradient_operand_type(g, i)->dtype;
+  *out = a;
+  if (g->backward->values[a].type.dtype == dtype) return BD_OK;
+  bd_attr to = bd_attr_string(ctx, "dtype", bd_dtype_name(dtype));
+  return bd_build(ctx, g->backward, BD_OP_CAST, 1, &a, 1, &to, g->op->loc, out);
+}
+
 bd_status bd_gradient_like(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, int in_count,
                            const bd_id *in, int more, const bd_attr *attrs, bd_id *out) {
   int count = g->op->attr_count + more;

@@ -63,7 +63,7 @@ BD_GRADIENT(layernorm) {
     bd_id dw[2];
     BD_TRY(bd_build(ctx, g->backward, BD_OP_LAYERNORM_DW, 4, in, 0, NULL, g->op->loc, dw));
     for (int i = 0; i < 2; i++)
-      if (g->need[1 + i]) g->din[1 + i] = dw[i];
+      if (g->need[1 + i]) BD_TRY(bd_gradient_as_operand(ctx, g, 1 + i, dw[i], &g->din[1 + i]));
   }
   return BD_OK;
 }

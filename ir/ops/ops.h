@@ -56,6 +56,9 @@ BD_NODISCARD bd_status bd_gradient_unary(bd_ctx *ctx, bd_gradient *g, bd_op_kind
                                          bd_id *out);
 BD_NODISCARD bd_status bd_gradient_binary(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, bd_id a,
                                           bd_id b, bd_id *out);
+// `a` in the element type of operand `i`: itself, or a cast of it.
+BD_NODISCARD bd_status bd_gradient_as_operand(bd_ctx *ctx, bd_gradient *g, int i, bd_id a,
+                                              bd_id *out);
 // Appends an op that carries the forward op's attributes and, unless NULL, one or two more.
 BD_NODISCARD bd_status bd_gradient_like(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, int in_count,
                                         const bd_id *in, int more, const bd_attr *attrs,

@@ -48,7 +48,9 @@ BD_GRADIENT(rmsnorm) {
   }
   if (g->need[1]) {
     const bd_id in[3] = {dy, x, rstd};
-    BD_TRY(bd_build(ctx, g->backward, BD_OP_RMSNORM_DW, 3, in, 0, NULL, g->op->loc, &g->din[1]));
+    bd_id dw;
+    BD_TRY(bd_build(ctx, g->backward, BD_OP_RMSNORM_DW, 3, in, 0, NULL, g->op->loc, &dw));
+    BD_TRY(bd_gradient_as_operand(ctx, g, 1, dw, &g->din[1]));
   }
   return BD_OK;
 }

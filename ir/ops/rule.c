@@ -85,8 +85,9 @@ BD_GRADIENT(reduce_sum) {
   const bd_type *type = bd_gradient_operand_type(g, 0);
   const bd_attr attrs[2] = {reversed_rule(ctx, g->op),
                             bd_attr_ints(ctx, "dims", type->rank, type->dims)};
-  return bd_build(ctx, g->backward, BD_OP_BROADCAST, 1, &g->dout[0], 2, attrs, g->op->loc,
-                  &g->din[0]);
+  bd_id dy;
+  BD_TRY(bd_gradient_as_operand(ctx, g, 0, g->dout[0], &dy));
+  return bd_build(ctx, g->backward, BD_OP_BROADCAST, 1, &dy, 2, attrs, g->op->loc, &g->din[0]);
 }
 
 BD_GRADIENT(broadcast) {
@@ -108,14 +109,16 @@ BD_GRADIENT(contract) {
   const char *comma = strchr(rule, ','), *arrow = strstr(rule, "->");
   int a_length = (int)(comma - rule), b_length = (int)(arrow - comma - 1);
   const char *b = comma + 1, *y = arrow + 2;
+  bd_id dy;
+  BD_TRY(bd_gradient_as_operand(ctx, g, 0, g->dout[0], &dy));
   if (g->need[0]) {
-    const bd_id in[2] = {g->dout[0], bd_gradient_operand(g, 1)};
+    const bd_id in[2] = {dy, bd_gradient_operand(g, 1)};
     bd_attr attr = bd_attr_string(
         ctx, "rule", bd_intern_f(ctx, "%s,%.*s->%.*s", y, b_length, b, a_length, rule));
     BD_TRY(bd_build(ctx, g->backward, BD_OP_CONTRACT, 2, in, 1, &attr, g->op->loc, &g->din[0]));
   }
   if (g->need[1]) {
-    const bd_id in[2] = {bd_gradient_operand(g, 0), g->dout[0]};
+    const bd_id in[2] = {bd_gradient_operand(g, 0), dy};
     bd_attr attr = bd_attr_string(
         ctx, "rule", bd_intern_f(ctx, "%.*s,%s->%.*s", a_length, rule, y, b_length, b));
     BD_TRY(bd_build(ctx, g->backward, BD_OP_CONTRACT, 2, in, 1, &attr, g->op->loc, &g->din[1]));

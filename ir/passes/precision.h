@@ -1,0 +1,27 @@
+// What the files of the pass `precision` share. A value is *narrow* when it becomes bf16.
+#ifndef BD_IR_PASSES_PRECISION_H
+#define BD_IR_PASSES_PRECISION_H
+#include "ir/index.h"
+
+#define BD_NARROW BD_BF16
+
+// A function before and after the pass.
+typedef struct bd_narrowed {
+  const bd_function *from;
+  bool *narrow_param;  // per parameter
+  bool *narrow_result; // per result
+  bd_function *to;     // made by bd_precision_rewrite
+  bd_id *moved;        // per value of `from`: the one of `to`
+  int *op_moved;       // per op of `from`: its index in `to`
+} bd_narrowed;
+
+// Which values of the function are narrow when the parameters in `narrow_param` are: results of ops
+// with a narrow operand, statistics excepted. `out_narrow`: per value.
+void bd_precision_propagate(const bd_function *function, const bool *narrow_param,
+                            bool *out_narrow);
+
+// Makes `narrowed->to` with the parameters and results that it asks for. `forward`: of a backward
+// function, the pair's other half, rewritten already; else NULL.
+BD_NODISCARD bd_status bd_precision_rewrite(bd_ctx *ctx, bd_narrowed *narrowed,
+                                            const bd_narrowed *forward);
+#endif

@@ -1,0 +1,234 @@
+// One function of the pass `precision`: each op computes on narrow operands where it has any, casts
+// stand where an op needs another width, and what must stay wide is wide from where it is summed.
+#include "ir/passes/precision.h"
+
+#include <string.h>
+
+static bool is_float(const bd_function *function, bd_id value) {
+  return bd_dtype_is_float(function->values[value].type.dtype);
+}
+
+// Whether operand i is neither an index nor a statistic.
+static bool is_element(const bd_function *function, const bd_op *op, int i) {
+  const bd_dtype_rule *rule = bd_op_dtypes(op->kind);
+  return is_float(function, op->in[i]) && !((rule->index_in | rule->statistic_in) >> i & 1);
+}
+
+static bool is_statistic_result(const bd_op *op, int i) {
+  return bd_op_dtypes(op->kind)->statistic_out >> i & 1;
+}
+
+void bd_precision_propagate(const bd_function *function, const bool *narrow_param,
+                            bool *out_narrow) {
+  for (int i = 0; i < function->param_count; i++)
+    out_narrow[function->params[i]] = narrow_param[i];
+  for (int i = 0; i < function->op_count; i++) {
+    const bd_op *op = &function->ops[i];
+    bool any = false;
+    for (int k = 0; k < op->in_count; k++)
+      any |= is_element(function, op, k) && out_narrow[op->in[k]];
+    for (int k = 0; k < op->out_count; k++)
+      out_narrow[op->out[k]] = any && is_float(function, op->out[k]) && !is_statistic_result(op, k);
+  }
+}
+
+typedef struct rewriter {
+  bd_ctx *ctx;
+  const bd_function *from;
+  bd_function *to;
+  bd_id *moved; // per value of `from`
+  bd_id *other; // per value of `from`: the cast of the moved one to the other width, or BD_NO_ID
+  bool *wide;   // per value of `from`: wanted wide, not only as a cast of what is narrow
+} rewriter;
+
+// An op that sums narrow operands into a wide result by itself.
+static bool sums_wide(const bd_op *op) {
+  return bd_op_dtypes(op->kind)->widens;
+}
+
+// From the results backwards: a value is wanted wide when it is a wide result, or when all its
+// users are ops that make something wide and take wide operands for it.
+static void find_wide(rewriter *r, const bool *narrow_result) {
+  const bd_function *from = r->from;
+  int *uses = BD_NEW_ARRAY(r->ctx->arena, int, from->value_count);
+  int *wide_uses = BD_NEW_ARRAY(r->ctx->arena, int, from->value_count);
+  for (int i = 0; i < from->result_count; i++) {
+    uses[from->results[i]]++;
+    if (!narrow_result[i]) wide_uses[from->results[i]]++;
+  }
+  for (int i = from->op_count - 1; i >= 0; i--) {
+    const bd_op *op = &from->ops[i];
+    bool wide = false;
+    for (int k = 0; k < op->out_count; k++) {
+      bd_id v = op->out[k];
+      r->wide[v] = uses[v] > 0 && uses[v] == wide_uses[v];
+      wide |= r->wide[v] && !is_statistic_result(op, k);
+    }
+    for (int k = 0; k < op->in_count; k++) {
+      uses[op->in[k]]++;
+      if (wide && !sums_wide(op) && is_element(from, op, k)) wide_uses[op->in[k]]++;
+    }
+  }
+}
+
+static bool has_name(const bd_function *function, const char *name) {
+  for (bd_id v = 0; v < function->value_count; v++)
+    if (strcmp(function->values[v].name, name) == 0) return true;
+  return false;
+}
+
+static const char *free_name(const rewriter *r, bd_id value, bd_dtype dtype) {
+  const char *wanted =
+      bd_intern_f(r->ctx, "%s.%s", r->from->values[value].name, bd_dtype_name(dtype));
+  const char *name = wanted;
+  for (int number = 2; has_name(r->from, name) || has_name(r->to, name); number++)
+    name = bd_intern_f(r->ctx, "%s.%d", wanted, number);
+  return name;
+}
+
+static bd_dtype dtype_of(const rewriter *r, bd_id id) {
+  return r->to->values[id].type.dtype;
+}
+
+// Appends `cast` of `id` under a name of its own or, when given, `name`.
+static bd_id add_cast(rewriter *r, bd_id id, bd_dtype dtype, const char *name, bd_loc loc) {
+  bd_type type = r->to->values[id].type;
+  type.dtype = dtype;
+  bd_id out = bd_function_add_value(r->ctx, r->to, name, type);
+  bd_op *op = bd_function_add_op(r->ctx, r->to, BD_OP_CAST, 1, &id, 1, &out, loc);
+  bd_op_set_attr(r->ctx, op, bd_attr_string(r->ctx, "dtype", bd_dtype_name(dtype)));
+  if (r->to->role == BD_ROLE_BACKWARD) op->group = -1;
+  return out;
+}
+
+// The moved value of `value`, in `dtype`.
+static bd_id as(rewriter *r, bd_id value, bd_dtype dtype, bd_loc loc) {
+  if (dtype_of(r, r->moved[value]) == dtype) return r->moved[value];
+  if (r->other[value] == BD_NO_ID)
+    r->other[value] = add_cast(r, r->moved[value], dtype, free_name(r, value, dtype), loc);
+  return r->other[value];
+}
+
+typedef struct operand_widths {
+  bool any_wide, any_narrow; // of the elements, as they were moved
+} operand_widths;
+
+static operand_widths find_widths(const rewriter *r, const bd_op *op) {
+  operand_widths widths = {false, false};
+  for (int k = 0; k < op->in_count; k++) {
+    if (!is_element(r->from, op, k)) continue;
+    bool narrow = dtype_of(r, r->moved[op->in[k]]) == BD_NARROW;
+    widths.any_narrow |= narrow;
+    widths.any_wide |= !narrow;
+  }
+  return widths;
+}
+
+// Appends the op on operands of the chosen width, and its results under temporary or final names.
+static bd_status add_op(rewriter *r, const bd_op *op, bool compute_wide, bool sum_wide,
+                        const char *const *names, int *out_index) {
+  bd_id in[BD_MAX_OPERANDS];
+  for (int k = 0; k < op->in_count; k++) {
+    bool element = is_element(r->from, op, k);
+    in[k] = !is_float(r->from, op->in[k])
+                ? r->moved[op->in[k]]
+                : as(r, op->in[k], element && !compute_wide ? BD_NARROW : BD_F32, op->loc);
+  }
+  bd_op *made =
+      bd_function_add_op(r->ctx, r->to, op->kind, op->in_count, in, op->out_count, NULL, op->loc);
+  int index = r->to->op_count - 1;
+  for (int i = 0; i < op->attr_count; i++)
+    bd_op_set_attr(r->ctx, made, op->attrs[i]);
+  if (sum_wide)
+    bd_op_set_attr(r->ctx, made, bd_attr_string(r->ctx, "dtype", bd_dtype_name(BD_F32)));
+  bd_index_map map;
+  bd_type types[BD_MAX_RESULTS];
+  BD_TRY(bd_op_infer(r->ctx, r->to, made, &map, types));
+  for (int k = 0; k < op->out_count; k++) {
+    bd_id out = bd_function_add_value(r->ctx, r->to, names[k], types[k]);
+    made->out[k] = out;
+    r->to->values[out].producer = index;
+    r->to->values[out].result = k;
+  }
+  *out_index = index;
+  return BD_OK;
+}
+
+// Wide arithmetic gives a narrow result where an operand is narrow and nobody wants more.
+static bd_status move_op(rewriter *r, const bd_op *op, int *out_index) {
+  operand_widths widths = find_widths(r, op);
+  bool wanted = false;
+  for (int k = 0; k < op->out_count; k++)
+    wanted |= r->wide[op->out[k]] && !is_statistic_result(op, k);
+  bool sum_wide = wanted && sums_wide(op) && !widths.any_wide;
+  bool compute_wide =
+      widths.any_wide || (wanted && !sum_wide) || (bd_op_get_info(op->kind)->traits & BD_NO_HALF);
+  const char *names[BD_MAX_RESULTS];
+  bool narrow[BD_MAX_RESULTS];
+  for (int k = 0; k < op->out_count; k++) {
+    bd_id v = op->out[k];
+    narrow[k] = compute_wide && widths.any_narrow && !r->wide[v] && is_float(r->from, v) &&
+                !is_statistic_result(op, k);
+    names[k] = narrow[k] ? free_name(r, v, BD_F32) : r->from->values[v].name;
+  }
+  BD_TRY(add_op(r, op, compute_wide, sum_wide, names, out_index));
+  for (int k = 0; k < op->out_count; k++) {
+    bd_id v = op->out[k], made = r->to->ops[*out_index].out[k];
+    r->moved[v] = made;
+    if (!narrow[k]) continue;
+    r->moved[v] = add_cast(r, made, BD_NARROW, r->from->values[v].name, op->loc);
+    r->other[v] = made;
+  }
+  return BD_OK;
+}
+
+static void move_params(rewriter *r, const bool *narrow_param) {
+  for (int i = 0; i < r->from->param_count; i++) {
+    const bd_value *value = &r->from->values[r->from->params[i]];
+    bd_type type = value->type;
+    if (narrow_param[i]) type.dtype = BD_NARROW;
+    r->moved[r->from->params[i]] = bd_function_add_param(r->ctx, r->to, value->name, type);
+    r->to->is_weight[i] = r->from->is_weight[i];
+  }
+}
+
+static void move_results(rewriter *r, const bool *narrow_result) {
+  for (int i = 0; i < r->from->result_count; i++) {
+    bd_id v = r->from->results[i];
+    bd_dtype dtype = narrow_result[i] ? BD_NARROW : r->from->values[v].type.dtype;
+    bd_function_add_result(r->ctx, r->to, as(r, v, dtype, r->from->loc));
+    if (r->from->gradient_of) r->to->gradient_of[i] = r->from->gradient_of[i];
+  }
+}
+
+bd_status bd_precision_rewrite(bd_ctx *ctx, bd_narrowed *narrowed, const bd_narrowed *forward) {
+  const bd_function *from = narrowed->from;
+  bd_arena *arena = ctx->arena;
+  rewriter r = {.ctx = ctx,
+                .from = from,
+                .to = bd_function_create(ctx, from->name),
+                .moved = BD_NEW_ARRAY(arena, bd_id, from->value_count),
+                .other = BD_NEW_ARRAY(arena, bd_id, from->value_count),
+                .wide = BD_NEW_ARRAY(arena, bool, from->value_count)};
+  for (bd_id v = 0; v < from->value_count; v++)
+    r.other[v] = BD_NO_ID;
+  r.to->role = from->role;
+  r.to->peer = from->peer;
+  r.to->loc = from->loc;
+  r.to->restore_count = from->restore_count;
+  narrowed->to = r.to;
+  narrowed->moved = r.moved;
+  narrowed->op_moved = BD_NEW_ARRAY(arena, int, from->op_count);
+  find_wide(&r, narrowed->narrow_result);
+  move_params(&r, narrowed->narrow_param);
+  for (int i = 0; i < from->op_count; i++) {
+    const bd_op *op = &from->ops[i];
+    BD_TRY(move_op(&r, op, &narrowed->op_moved[i]));
+    bd_op *made = &r.to->ops[narrowed->op_moved[i]];
+    if (forward) made->group = op->group < 0 ? -1 : forward->op_moved[op->group];
+  }
+  move_results(&r, narrowed->narrow_result);
+  for (int i = 0; i < from->save_count; i++)
+    bd_function_add_save(ctx, r.to, r.moved[from->saves[i]]);
+  return BD_OK;
+}
