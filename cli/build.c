@@ -22,9 +22,12 @@ static bd_status run_make(bd_ctx *ctx, const char *folder) {
   const char *log = bd_path_join(ctx, folder, "build.log");
   char *argv[] = {"make", "-s", "-j2", "-C", (char *)folder, "train", NULL}, *data;
   size_t bytes;
-  int code;
-  BD_TRY(bd_process_run(ctx, argv, log, &code));
-  if (code == 0) return BD_OK;
+  bd_process_end end;
+  BD_TRY(bd_process_run(ctx, argv, log, &end));
+  if (end.stopped_by)
+    return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "building the program was stopped by signal %d",
+                   end.stopped_by);
+  if (end.exit_code == 0) return BD_OK;
   BD_TRY(bd_file_read(ctx, log, LOG_LIMIT_BYTES, &data, &bytes));
   bd_build_failure failure = bd_build_log_read(ctx, data, bytes);
   return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "building the program failed in %s: %s%s%s",

@@ -1,9 +1,17 @@
-// Starting other programs without a shell.
+// Running other programs.
 #ifndef BD_CLI_PROCESS_H
 #define BD_CLI_PROCESS_H
 #include "ir/base/context.h"
 
-// Runs argv[0] (found on PATH) and waits; *out_exit is its status, 128 + signal when it was killed.
-// With `log`, its output goes to that file. Errors: BD_EXTERNAL when it cannot be started.
-BD_NODISCARD bd_status bd_process_run(bd_ctx *ctx, char *const *argv, const char *log, int *out_exit);
+typedef struct bd_process_end {
+  int exit_code;  // 128 + the signal that ended it
+  int stopped_by; // the signal that told braid to stop meanwhile, or 0
+} bd_process_end;
+
+// Runs argv[0] (looked up on PATH) and waits for it. `log`: a file that takes its output, or NULL.
+// It is a process group of its own with nothing to read. SIGINT, SIGTERM and SIGHUP to braid end
+// the group by SIGTERM, and by SIGKILL when that does not help; when braid dies, it is told by
+// SIGTERM. Errors: BD_EXTERNAL when it cannot be started.
+BD_NODISCARD bd_status bd_process_run(bd_ctx *ctx, char *const *argv, const char *log,
+                                      bd_process_end *out_end);
 #endif

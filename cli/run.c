@@ -38,7 +38,7 @@ static bd_status find_program(bd_ctx *ctx, const char *folder, const char **out_
 static char **launcher(bd_ctx *ctx, int ranks, const char *program, const bd_arguments *arguments) {
   const char *const head[] = {"mpirun", "-n", bd_intern_f(ctx, "%d", ranks), "--quiet",
                               "--oversubscribe", "--bind-to", "none", "--mca",
-                              "odls_base_sigkill_timeout", "6"};
+                              "odls_base_sigkill_timeout", "1"};
   enum { HEAD = sizeof head / sizeof *head };
   const char **argv = BD_NEW_ARRAY(ctx->arena, const char *, HEAD + 3 + arguments->rest_count);
   int count = 0;
@@ -50,7 +50,12 @@ static char **launcher(bd_ctx *ctx, int ranks, const char *program, const bd_arg
 }
 
 // The program has said why it ended with a status of its own; the others are explained here.
-static bd_status pass_status_on(bd_ctx *ctx, int code, int *out_code) {
+static bd_status pass_status_on(bd_ctx *ctx, const bd_process_end *end, int *out_code) {
+  int code = end->exit_code;
+  if (end->stopped_by) {
+    *out_code = SIGNALLED + end->stopped_by;
+    return BD_OK;
+  }
   bool own = code >= FIRST_PROGRAM_CODE && code <= LAST_PROGRAM_CODE;
   if (code == 0 || own || code == BD_EXIT_USAGE || code == bd_status_exit_code(BD_EXTERNAL) ||
       code == bd_status_exit_code(BD_INTERNAL)) {
@@ -66,13 +71,14 @@ static bd_status pass_status_on(bd_ctx *ctx, int code, int *out_code) {
 }
 
 static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
-  int ranks = 0, code = 0;
+  int ranks = 0;
+  bd_process_end end;
   const char *program = NULL;
   BD_TRY(read_ranks(ctx, arguments->operand, &ranks));
   BD_TRY(find_program(ctx, arguments->operand, &program));
   fflush(stdout);
-  BD_TRY(bd_process_run(ctx, launcher(ctx, ranks, program, arguments), NULL, &code));
-  return pass_status_on(ctx, code, arguments->exit_code);
+  BD_TRY(bd_process_run(ctx, launcher(ctx, ranks, program, arguments), NULL, &end));
+  return pass_status_on(ctx, &end, arguments->exit_code);
 }
 
 static const bd_option options[] = {{0}};
@@ -100,7 +106,8 @@ const bd_command bd_command_run = {
         "  --beta1 X, --beta2 X, --eps X AdamW (0.9, 0.95, 1e-8)\n"
         "  --clip X                      bound of the gradient norm, 0 for none (1)\n\n"
         "exit status: 0 done, 2 wrong usage, 4 MPI or a file failed, 10 a rank died, 11 the loss is\n"
-        "not finite, 12 bad data, 13 wrong number of ranks, 14 wrong machine\n\n"
+        "not finite, 12 bad data, 13 wrong number of ranks, 14 wrong machine; told to stop by a signal,\n"
+        "which ends the ranks: 128 and its number (130 after Ctrl-C, 143 after SIGTERM)\n\n"
         "example: braid run out --steps 100 --data text.txt --metrics log.jsonl\n",
     .run = run,
 };

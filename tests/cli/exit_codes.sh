@@ -1,0 +1,81 @@
+#!/bin/sh
+# How a trained program ends when it cannot go on: its status, and one line that says why.
+#   exit_codes.sh BRAID
+set -eu
+braid=$(realpath "$1")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+"$braid" compile gpt2-tiny --devices 4 --stages 2 --mesh 2 --seq 16 --global-batch 4 -o out
+yes 'sixteen and more bytes of text' | head -50 >text.txt
+program=$work/out/train
+
+fail() {
+  echo "exit_codes.sh: $*" >&2
+  exit 1
+}
+# CODE PATTERN COMMAND...: ends with CODE and one line of complaint, which has PATTERN.
+expect() {
+  code=$1
+  pattern=$2
+  shift 2
+  status=0
+  timeout 60 "$@" >log 2>&1 || status=$?
+  [ "$status" = "$code" ] || fail "status $status instead of $code: $(cat log)"
+  one_line "$pattern"
+}
+# Open MPI itself tells when a rank vanishes while another copies from its memory.
+one_line() {
+  grep -v -e '^step ' -e '^\[.*\] Read -1, expected' log >said || true
+  [ "$(wc -l <said)" = 1 ] || fail "not one line: $(cat said)"
+  grep -q -- "$1" said || fail "no '$1' in: $(cat said)"
+}
+
+# 10: a rank dies, whichever it is; all others end within 30 seconds.
+for rank in 0 3; do
+  rm -f metrics.jsonl
+  "$braid" run out --steps 100000000 --data text.txt --metrics metrics.jsonl >log 2>&1 &
+  pid=$!
+  tries=600
+  until grep -q '"step": 2,' metrics.jsonl 2>/dev/null; do
+    tries=$((tries - 1))
+    [ "$tries" -gt 0 ] || fail "no step is made: $(cat log)"
+    sleep 0.1
+  done
+  victim=
+  for process in /proc/[0-9]*; do
+    [ "$(readlink "$process/exe")" = "$program" ] || continue
+    tr '\0' '\n' <"$process/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$rank" && victim=${process#/proc/}
+  done
+  [ -n "$victim" ] || fail "rank $rank is not found"
+  kill -9 "$victim"
+  started=$(date +%s)
+  status=0
+  wait "$pid" || status=$?
+  [ $(($(date +%s) - started)) -le 30 ] || fail "the others took more than 30 seconds to end"
+  [ "$status" = 10 ] || fail "a dead rank ends in status $status: $(cat log)"
+  one_line 'ended by signal 9'
+  for process in /proc/[0-9]*; do
+    [ "$(readlink "$process/exe")" != "$program" ] || fail "a rank is left"
+  done
+done
+
+# 11: the loss leaves the numbers.
+expect 11 'of step [0-9]* is not finite' "$braid" run out --steps 50 --lr 1e6 --clip 0 --data text.txt
+
+# 12: data that cannot be used.
+printf 'short' >short.txt
+expect 12 'short.txt' "$braid" run out --steps 1 --data short.txt
+printf '\377\377\377\377%.0s' $(seq 100) >wild.bin
+expect 12 'wild.bin' "$braid" run out --steps 1 --data wild.bin
+expect 12 'none.bin' "$braid" run out --steps 1 --data none.bin
+
+# 13: the wrong number of ranks.
+root=
+[ "$(id -u)" != 0 ] || root=--allow-run-as-root
+expect 13 'needs 4 ranks' mpirun --quiet --oversubscribe $root -n 3 "$program" --steps 1 --data text.txt
+
+# 2 and 4: usage, and files that cannot be written.
+expect 2 "unknown argument '--no-such'" "$braid" run out --no-such 1
+expect 4 'nowhere/metrics.jsonl' "$braid" run out --steps 1 --data text.txt --metrics nowhere/metrics.jsonl
+expect 4 'nowhere/weights' "$braid" run out --steps 1 --data text.txt --save nowhere/weights.safetensors
