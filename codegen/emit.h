@@ -75,6 +75,7 @@ bool bd_emit_is_passed(const bd_function *function, int index);
 BD_NODISCARD bd_status bd_emit_function(bd_emitter *emitter, int function);
 // A step that is a call of the runtime.
 BD_NODISCARD bd_status bd_emit_library_op(const bd_emit_body *body, const bd_op *op);
+BD_NODISCARD bd_status bd_emit_embed_dw(const bd_emit_body *body, const bd_op *op);
 BD_NODISCARD bd_status bd_emit_contract(const bd_emit_body *body, const bd_op *op);
 // A collective, reading and writing C expressions.
 void bd_emit_collective(bd_emitter *emitter, bd_text *text, const bd_function *function,

@@ -60,71 +60,28 @@ static bd_status attention(const bd_emit_body *body, const bd_op *op) {
   return BD_OK;
 }
 
-// Operands: gradient of the rows, ids. Token dimensions but the first are looped when partly valid.
-static bd_status embed_dw(const bd_emit_body *body, const bd_op *op) {
-  bd_emitter *e = body->emitter;
-  const bd_value *dout = operand(body, op, 0), *ids = operand(body, op, 1);
-  const bd_value *table = result(body, op, 0);
-  bd_type local = bd_emit_local(e->module, ids), rows = bd_emit_local(e->module, dout);
-  bool accumulates = bd_accumulates(body->function, op->out[0]);
-  int64_t c = rows.dims[rows.rank - 1];
-  int looped = -1; // the last dimension that is partly valid and not the slowest
-  int64_t run = 1; // tokens after it
-  for (int d = local.rank - 1; d > 0 && looped < 0; --d) {
-    int parts = bd_sharding_parts(&e->module->mesh, &ids->sharding, d);
-    if (local.dims[d] * parts != whole(body, ids, d))
-      looped = d;
-    else
-      run *= local.dims[d];
-  }
-  bd_text *text = body->text;
-  const char *dtype = bd_emit_dtype(rows.dtype);
-  if (looped < 0) {
-    bd_text_addf(text, "  bd_rt_embed_dw(rt, %s, v%d, v%d, %s * %lld, %lld, %s, %s, %d, v%d);\n",
-                 dtype, op->in[1], op->in[0], local.rank ? bd_emit_dim_count(e, ids, 0) : "1",
-                 (long long)run, (long long)c, bd_emit_dim_start(e, table, 0),
-                 bd_emit_dim_count(e, table, 0), accumulates, op->out[0]);
-    return BD_OK;
-  }
-  if (looped != 1)
-    return bd_fail(e->ctx, BD_UNSUPPORTED, op->loc, "embed_dw of ids split along dimension %d",
-                   looped);
-  int64_t stride = local.dims[1] * run;
-  bd_text_addf(text, "  for (int64_t i = 0; i < %s; ++i)\n", bd_emit_dim_count(e, ids, 0));
-  bd_text_addf(text,
-               "    bd_rt_embed_dw(rt, %s, (int32_t *)v%d + i * %lld, (%s *)v%d + i * %lld, %s * "
-               "%lld, %lld, %s, %s, %s, v%d);\n",
-               dtype, op->in[1], (long long)stride, bd_emit_c_type(rows.dtype), op->in[0],
-               (long long)(stride * c), bd_emit_dim_count(e, ids, 1), (long long)run, (long long)c,
-               bd_emit_dim_start(e, table, 0), bd_emit_dim_count(e, table, 0),
-               accumulates ? "1" : "i > 0", op->out[0]);
-  return BD_OK;
-}
-
 // Images and filters of a convolution or pooling, whatever the direction: which values are x, w and
 // y.
 typedef struct window {
   const bd_value *x, *w, *y;
 } window;
 
-static bd_status refuse_padding(const bd_emit_body *body, const bd_op *op, const bd_value *value) {
-  bd_emitter *e = body->emitter;
-  bd_type local = bd_emit_local(e->module, value);
+// The rules of these ops allow splits into equal parts only.
+static bool has_equal_parts(const bd_module *module, const bd_value *value) {
+  bd_type local = bd_emit_local(module, value);
   for (int d = 1; d < local.rank; ++d)
-    if (local.dims[d] * bd_sharding_parts(&e->module->mesh, &value->sharding, d) !=
-        bd_extent(value->type.dims[d], e->module->micro_batch))
-      return bd_fail(e->ctx, BD_UNSUPPORTED, op->loc, "%s cannot be split into unequal parts",
-                     bd_op_get_info(op->kind)->name);
-  return BD_OK;
+    if (local.dims[d] * bd_sharding_parts(&module->mesh, &value->sharding, d) !=
+        bd_extent(value->type.dims[d], module->micro_batch))
+      return false;
+  return true;
 }
 
-static bd_status add_window(const bd_emit_body *body, const bd_op *op, window at) {
+static void add_window(const bd_emit_body *body, const bd_op *op, window at) {
   bd_emitter *e = body->emitter;
   bd_type x = bd_emit_local(e->module, at.x), y = bd_emit_local(e->module, at.y);
   int64_t kh = bd_op_int(op, "kh", 0), kw = bd_op_int(op, "kw", 0);
   int64_t groups = bd_op_int(op, "groups", 1);
-  BD_TRY(refuse_padding(body, op, at.x));
-  BD_TRY(refuse_padding(body, op, at.y));
+  assert(has_equal_parts(e->module, at.x) && has_equal_parts(e->module, at.y));
   if (at.w) {
     bd_type w = bd_emit_local(e->module, at.w);
     kh = w.dims[2];
@@ -141,13 +98,12 @@ static bd_status add_window(const bd_emit_body *body, const bd_op *op, window at
                (long long)bd_op_int(op, "stride_h", 1), (long long)bd_op_int(op, "stride_w", 1),
                (long long)bd_op_int(op, "pad_h", 0), (long long)bd_op_int(op, "pad_w", 0),
                (long long)groups);
-  return BD_OK;
 }
 
 static bd_status add_window_call(const bd_emit_body *body, const bd_op *op, const char *name,
                                  window at) {
   bd_text_addf(body->text, "  bd_rt_%s_f32(rt, ", name);
-  BD_TRY(add_window(body, op, at));
+  add_window(body, op, at);
   bd_text_add(body->text, ",\n      ");
   for (int i = 0; i < op->in_count; ++i)
     bd_text_addf(body->text, "v%d, ", op->in[i]);
@@ -196,7 +152,7 @@ static const writer writers[BD_OP_KIND_COUNT] = {
     [BD_OP_CONTRACT] = bd_emit_contract,
     [BD_OP_ATTENTION] = attention,
     [BD_OP_ATTENTION_GRAD] = attention,
-    [BD_OP_EMBED_DW] = embed_dw,
+    [BD_OP_EMBED_DW] = bd_emit_embed_dw,
     [BD_OP_CONV2D] = conv2d,
     [BD_OP_CONV2D_DX] = conv2d_dx,
     [BD_OP_CONV2D_DW] = conv2d_dw,

@@ -18,7 +18,8 @@ typedef struct bd_loop {
   char letter;
   bd_loop_kind kind;
   bool gather;    // indexed by data: kernels compare the index with the rows a part holds
-  bool exact;     // parts must be equal: a dimension holds a multiple of the extent (grouped heads)
+  bool exact;     // parts must be equal: a dimension holds a multiple of the extent (grouped heads),
+                  // or the op knows no padding (convolution, pooling)
   int64_t extent; // BD_DIM_BATCH for the symbolic batch
 } bd_loop;
 

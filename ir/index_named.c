@@ -207,6 +207,7 @@ static bd_status add_conv_loops(bd_inference *inference, const window_shape *sha
     bool coupled = groups > 1 && loop > 0;
     bd_loop_kind kind = coupled ? BD_LOOP_WHOLE : carried ? BD_LOOP_PARALLEL : BD_LOOP_SUM;
     bd_inference_add_loop(inference, "noc"[loop], kind, extents[loop]);
+    inference->map->loop[loop].exact = loop > 0;
     for (int d = 0; d < 2 && !coupled; ++d) {
       if (maps[0][d] == loop) inference->map->in[0][d] = (int8_t)loop;
       if (maps[1][d] == loop) inference->map->in[1][d] = (int8_t)loop;
@@ -282,6 +283,7 @@ static bd_status add_pool_loops(bd_inference *inference, window_shape *shape) {
   BD_TRY(window_output(inference, shape));
   bd_inference_add_loop(inference, 'n', BD_LOOP_PARALLEL, shape->n);
   bd_inference_add_loop(inference, 'c', BD_LOOP_PARALLEL, shape->c);
+  inference->map->loop[1].exact = true;
   add_window_loops(inference, shape);
   for (int8_t d = 0; d < 2; ++d) {
     for (int i = 0; i < op->in_count; ++i)
