@@ -1,0 +1,190 @@
+#!/bin/sh
+# Builds emitted CUDA programs on a machine that has a GPU, runs them with all their ranks and compares the losses
+# with those that the CPU computed. Needs the CUDA toolkit, NCCL, make and a C compiler; nothing of braid.
+#   scripts/gpu-check.sh [--expect LOSSES.jsonl] [--tolerance X] [--seconds N] [--json FILE] OUT...
+# An OUT made by scripts/gpu-folders.sh has in OUT/check: `options`, an argument of the program per line, read in the
+# folder OUT/check; `data.*`, what they name; and `expected.jsonl`, what `braid run --metrics` wrote on CPU ranks.
+# --expect names another such file for all folders. A loss may differ from the expected one by 2e-5 of it (fp32) or
+# 2e-3 (bf16), or by --tolerance. The bytes that every rank's arena has must be those that plan.json predicts. A run
+# may take --seconds (600). More ranks than GPUs share them.
+# Prints a table, leaves its rows in gpu-check.json or --json FILE. Exit status: 0 all agree, 1 something failed,
+# 2 wrong usage, 77 no GPU, CUDA toolkit or NCCL is here, so nothing was checked.
+set -u
+expect='' tolerance='' seconds=600 json=gpu-check.json
+
+usage() { echo "gpu-check.sh: $*; usage: gpu-check.sh [--expect FILE] [--tolerance X] [--seconds N] [--json FILE] OUT..." >&2; exit 2; }
+absent() { echo "gpu-check.sh: $*: nothing was checked" >&2; exit 77; }
+
+while [ $# -gt 0 ]; do
+  case $1 in
+    --expect | --tolerance | --seconds | --json)
+      [ $# -ge 2 ] || usage "option $1 needs a value"
+      case $1 in
+        --expect) expect=$2 ;;
+        --tolerance) tolerance=$2 ;;
+        --seconds) seconds=$2 ;;
+        --json) json=$2 ;;
+      esac
+      shift 2 ;;
+    --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -*) usage "unknown option '$1'" ;;
+    *) break ;;
+  esac
+done
+[ $# -gt 0 ] || usage "no folder is named"
+[ -z "$expect" ] || [ -r "$expect" ] || usage "cannot read '$expect'"
+for out; do
+  [ -r "$out/plan.json" ] || usage "'$out' is no output folder of braid compile: it has no plan.json"
+  grep -q '"target": "cuda"' "$out/plan.json" || usage "'$out' is a program for CPUs; compile it with --target cuda"
+  [ -n "$expect" ] || [ -r "$out/check/expected.jsonl" ] || usage "'$out' has no check/expected.jsonl; give --expect"
+  [ -r "$out/check/options" ] || usage "'$out' has no check/options; scripts/gpu-folders.sh makes such folders"
+done
+
+# How many GPUs the programs will see.
+count_gpus() {
+  if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
+    echo "$CUDA_VISIBLE_DEVICES" | awk -F, '{ print NF }'
+  elif command -v nvidia-smi >/dev/null 2>&1; then
+    nvidia-smi -L 2>/dev/null | grep -c '^GPU '
+  else
+    find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l
+  fi
+}
+gpus=$(count_gpus)
+[ "$gpus" -gt 0 ] || absent "this machine has no NVIDIA GPU, or none that its driver shows"
+if [ -z "${CUDA_HOME:-}" ]; then
+  CUDA_HOME=/usr/local/cuda
+  [ -x $CUDA_HOME/bin/nvcc ] || ! command -v nvcc >/dev/null 2>&1 || CUDA_HOME=$(dirname "$(dirname "$(command -v nvcc)")")
+fi
+[ -x "$CUDA_HOME/bin/nvcc" ] || absent "there is no CUDA toolkit in '$CUDA_HOME' (set CUDA_HOME)"
+printf '#include <nccl.h>\n' | cc -I"$CUDA_HOME/include" -E -x c - >/dev/null 2>&1 || absent "NCCL's header nccl.h is not installed"
+export CUDA_HOME
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM
+device=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1)
+echo "${device:-GPU} x $gpus, $("$CUDA_HOME/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/CUDA \1/p')"
+
+# The ranks of a plan: stages times the sizes of the mesh.
+ranks_of() {
+  awk '/^ *"stages": [0-9]+,/ { ranks = $2 + 0 }
+       /^ *"mesh": / { gsub(/[^0-9 ]/, " "); n = split($0, size, " "); for (i = 1; i <= n; i++) mesh = (mesh ? mesh : 1) * size[i] }
+       END { print ranks * (mesh ? mesh : 1) }' "$1/plan.json"
+}
+
+# Runs OUT with its ranks; the ranks' words are in $work/log.
+run_ranks() {
+  out=$1 ranks=$2 rank=0 pids='' status=0
+  set --
+  while IFS= read -r word; do set -- "$@" "$word"; done <"$out/check/options"
+  share=0
+  [ "$ranks" -le "$gpus" ] || share=1
+  program=$(cd "$out" && pwd)/train
+  while [ $rank -lt "$ranks" ]; do
+    (cd "$out/check" && exec env RANK=$rank WORLD_SIZE="$ranks" LOCAL_RANK=$rank LOCAL_WORLD_SIZE="$ranks" \
+      MASTER_ADDR=127.0.0.1 BRAID_JOB="$$.$out" BRAID_SHARE_GPU=$share BRAID_JOIN_SECONDS=120 timeout -k 10 "$seconds" \
+      "$program" "$@" --metrics "$work/metrics.jsonl" --report "$work/report.json") >"$work/log.$rank" 2>&1 </dev/null &
+    pids="$pids $!"
+    rank=$((rank + 1))
+  done
+  for pid in $pids; do
+    wait "$pid"
+    ended=$?
+    [ $status -ne 0 ] || status=$ended
+  done
+  cat "$work"/log.* >"$work/log"
+  return $status
+}
+
+# The largest relative difference of a loss: EXPECTED METRICS -> "difference steps tokens/s", or "why" alone.
+compare_losses() {
+  awk '
+    function number(key) {
+      if (!match($0, "\"" key "\": *[-+0-9.eEnaif]+")) return "none"
+      text = substr($0, RSTART, RLENGTH)
+      sub(/.*: */, "", text)
+      return text
+    }
+    FNR == NR { expected[number("step")] = number("loss"); wanted++; next }
+    {
+      step = number("step"); loss = number("loss"); rate = number("tokens_per_second") + 0
+      if (!(step in expected)) { print "step " step " is not expected"; bad = 1; exit }
+      if (loss !~ /^[-+]?[0-9.]+([eE][-+]?[0-9]+)?$/) { print "the loss of step " step " is " loss; bad = 1; exit }
+      difference = loss - expected[step]
+      if (difference < 0) difference = -difference
+      size = expected[step] < 0 ? -expected[step] : expected[step] + 0
+      if (size > 0) difference /= size
+      if (difference > most) most = difference
+      if (rate > best) best = rate
+      steps++
+    }
+    END {
+      if (bad) exit
+      if (!wanted) { print "no losses are expected"; exit }
+      if (steps != wanted) { printf "%d steps instead of %d\n", steps, wanted; exit }
+      printf "%.3g %d %.6g\n", most, steps, best
+    }' "$1" "$2"
+}
+
+# Whether every rank has the arena that the plan predicts: PLAN REPORT -> "bytes" of the largest, or why not.
+compare_arenas() {
+  awk '
+    { gsub(/[{},\[\]]/, " "); for (i = 1; i < NF; i++) { key = $i; value[key] = $(i + 1)
+        if (key == "\"arena_bytes\":" && FNR == NR) planned[stages++] = $(i + 1) } }
+    FNR != NR && /"arena_bytes":/ {
+      ranks++
+      bytes = value["\"arena_bytes\":"]; wanted = planned[value["\"stage\":"]]
+      if (bytes != wanted) { printf "rank %d allocates %s bytes, planned are %s\n", ranks - 1, bytes, wanted; bad = 1; exit }
+      if (bytes + 0 > most + 0) most = bytes
+    }
+    END { if (!bad) print ranks ? most : "the report lists no ranks" }' "$1" "$2"
+}
+
+is_number() { case $1 in '' | *[!0-9.e+-]*) return 1 ;; esac; }
+quoted() { printf '%s' "$1" | tr -d '\000-\037' | sed 's/[\\"]/\\&/g; s/^/"/; s/$/"/'; }
+
+# Checks one folder: sets verdict ("ok" or why not), difference, steps, rate, bytes.
+check() {
+  out=$1 difference='' steps='' rate='' bytes=''
+  limit=$tolerance
+  if [ -z "$limit" ]; then
+    limit=2e-5
+    grep -q '"precision": "bf16"' "$out/plan.json" && limit=2e-3
+  fi
+  if ! make -s -C "$out" train >"$work/make" 2>&1; then
+    verdict="does not build: $(grep -m 1 -i error "$work/make")"
+    return
+  fi
+  rm -f "$work"/log* "$work/metrics.jsonl" "$work/report.json"
+  run_ranks "$out" "$ranks"
+  ended=$?
+  if [ $ended -ne 0 ]; then
+    verdict="ended with status $ended: $(grep -v '^step ' "$work/log" | tail -n 1)"
+    return
+  fi
+  result=$(compare_losses "${expect:-$out/check/expected.jsonl}" "$work/metrics.jsonl")
+  difference=${result%% *}
+  if ! is_number "$difference"; then verdict=$result difference=''; return; fi
+  steps=$(echo "$result" | cut -d' ' -f2) rate=$(echo "$result" | cut -d' ' -f3)
+  bytes=$(compare_arenas "$out/plan.json" "$work/report.json")
+  if ! is_number "$bytes"; then verdict=$bytes bytes=''; return; fi
+  verdict=ok
+  awk -v d="$difference" -v t="$limit" 'BEGIN { exit !(d <= t) }' || verdict="losses differ by more than $limit"
+}
+
+failed=0
+printf '%-28s %5s %5s %12s %14s %10s  %s\n' folder ranks steps difference 'arena bytes' tokens/s verdict
+for out; do
+  ranks=$(ranks_of "$out")
+  check "$out"
+  [ "$verdict" = ok ] || failed=$((failed + 1))
+  printf '%-28s %5s %5s %12s %14s %10s  %s\n' "$(basename "$out")" "$ranks" "${steps:--}" "${difference:--}" "${bytes:--}" \
+    "${rate:--}" "$verdict"
+  printf '%s {"folder": %s, "ranks": %s, "gpus": %s, "steps": %s, "loss_difference": %s, "tolerance": %s, "arena_bytes": %s, "tokens_per_second": %s, "verdict": %s}\n' \
+    "$([ -s "$work/rows" ] && echo ,)" "$(quoted "$out")" "$ranks" "$gpus" "${steps:-null}" "${difference:-null}" "$limit" \
+    "${bytes:-null}" "${rate:-null}" "$(quoted "$verdict")" >>"$work/rows"
+done
+printf '{"device": %s, "results": [\n%s\n]}\n' "$(quoted "$device")" "$(cat "$work/rows")" >"$json" || exit 1
+[ $failed -eq 0 ] || { echo "gpu-check.sh: $failed of $# folders failed" >&2; exit 1; }
+echo "all $# folders agree"

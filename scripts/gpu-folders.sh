@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Makes the folders that scripts/gpu-check.sh takes to a machine with a GPU: tiny models under several plans, each as
+# sources for CUDA, with data, options and the losses that CPU ranks compute with the same plan's twin.
+#   scripts/gpu-folders.sh OUT        STEPS=10 and BRAID=build/braid are the defaults
+# OUT must not exist. Needs a built braid, no GPU and no CUDA toolkit.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+braid=${BRAID:-$root/build/braid}
+steps=${STEPS:-10}
+[ $# -eq 1 ] || { echo "usage: gpu-folders.sh OUT" >&2; exit 2; }
+[ -x "$braid" ] || { echo "gpu-folders.sh: there is no '$braid'; scripts/build.sh builds it, BRAID names another" >&2; exit 2; }
+mkdir "$1"
+out=$(cd "$1" && pwd)
+cpu=$(mktemp -d)
+trap 'rm -rf "$cpu"' EXIT
+
+# Small words, 20000 bytes, the same on every machine.
+awk 'BEGIN {
+  state = 7
+  for (i = 0; i < 20000; i++) {
+    state = (state * 1103 + 12345) % 65521
+    printf "%s", state % 61 == 0 ? "\n" : state % 7 == 0 ? " " : substr("etaoinshrdlucmf", state % 15 + 1, 1)
+  }
+}' >"$cpu/data.txt"
+
+
+# Images of 1 x 28 x 28 and rows of 64 with a class of 10 each, for models without tokens.
+python3 - "$cpu" <<'PYTHON'
+import json, random, struct, sys
+random.seed(7)
+for name, shape in (("mlp", [64]), ("cnn", [1, 28, 28])):
+    count, width = 64, 1
+    for extent in shape:
+        width *= extent
+    reals = struct.pack(f"<{count * width}f", *(random.gauss(0, 1) for _ in range(count * width)))
+    classes = struct.pack(f"<{count}i", *(random.randrange(10) for _ in range(count)))
+    header = json.dumps({
+        "inputs": {"dtype": "F32", "shape": [count, *shape], "data_offsets": [0, len(reals)]},
+        "targets": {"dtype": "I32", "shape": [count], "data_offsets": [len(reals), len(reals) + len(classes)]},
+    }).encode()
+    with open(f"{sys.argv[1]}/{name}.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header + reals + classes)
+PYTHON
+
+# The words that a program of MODEL is run with, one a line; data lies beside them.
+options_of() {
+  case $1 in
+    *.json) printf '%s\n' --data data.safetensors ;;
+    *) printf '%s\n' --data data.txt --tokenizer bytes ;;
+  esac
+  printf '%s\n' --steps "$steps" --seed 5 --lr 1e-3 --warmup 2
+}
+
+# Copies what MODEL trains on to a folder.
+copy_data() {
+  case $1 in
+    *.json) cp "$cpu/$(basename "$1" .json).safetensors" "$2/data.safetensors" ;;
+    *) cp "$cpu/data.txt" "$2/data.txt" ;;
+  esac
+}
+
+# One CPU rank says what every plan of a model must compute: MODEL PRECISION -> a folder with expected.jsonl.
+expect() {
+  local one=$cpu/$(basename "$1" .json)-$2 words
+  if [ ! -e "$one" ]; then
+    "$braid" compile "$1" --cluster cpu:1x1 --global-batch 8 --precision "$2" -o "$one" >/dev/null
+    copy_data "$1" "$one"
+    mapfile -t words < <(options_of "$1")
+    (cd "$one" && "$braid" run . "${words[@]}" --metrics expected.jsonl 2>/dev/null)
+  fi
+  echo "$one"
+}
+
+# NAME MODEL RANKS CUT PRECISION PINS...: one folder. CUT is a way of tests/road/cut.awk to split every layer, or - to leave
+# that to the planner.
+folder() {
+  local name=$1 model=$2 ranks=$3 cut=$4 precision=$5 plan=$cpu/$1.plan.json
+  shift 5
+  local common=("$model" --cluster "h100:1x$ranks" --target cuda)
+  "$braid" compile "${common[@]}" --precision "$precision" --global-batch 8 "$@" --emit plan -o "$plan"
+  if [ "$cut" != - ]; then
+    awk -v cut="$cut" -f "$root/tests/road/cut.awk" "$plan" >"$plan.cut"
+    mv "$plan.cut" "$plan"
+  fi
+  "$braid" compile "${common[@]}" --precision "$precision" --plan "$plan" --emit c -o "$out/$name"
+  mkdir "$out/$name/check"
+  cp "$(expect "$model" "$precision")/expected.jsonl" "$out/$name/check/"
+  copy_data "$model" "$out/$name/check"
+  options_of "$model" >"$out/$name/check/options"
+  echo "$out/$name"
+}
+
+for model in gpt2-tiny llama-tiny; do
+  folder $model-1 $model 1 - fp32
+  folder $model-recompute $model 1 - fp32 --recompute full --micro-batch 2
+  folder $model-batch4 $model 4 batch fp32 --stages 1 --mesh 4 --micro-batch 4
+  folder $model-batch2-zero $model 2 batch fp32 --stages 1 --mesh 2 --zero 1
+  folder $model-tensor2 $model 2 tensor fp32 --stages 1 --mesh 2
+  folder $model-sequence2 $model 2 sequence fp32 --stages 1 --mesh 2
+  folder $model-mixed2 $model 2 mixed fp32 --stages 1 --mesh 2
+  folder $model-both4 $model 4 batch,tensor fp32 --stages 1 --mesh 2x2
+  folder $model-pipe2 $model 2 - fp32 --stages 2 --micro-batch 2 --schedule 1f1b
+  folder $model-gpipe2 $model 2 - fp32 --stages 2 --micro-batch 2 --schedule gpipe
+  folder $model-all4 $model 4 batch fp32 --stages 2 --mesh 2 --micro-batch 2 --zero 1
+done
+for model in mlp cnn; do
+  folder $model-1 "$root/examples/$model.json" 1 - fp32
+  folder $model-2 "$root/examples/$model.json" 2 - fp32 --stages 1 --mesh 2
+done
