@@ -129,7 +129,7 @@ static void add_queries(bd_attention *a, const backward *w, LLVMValueRef first_k
   }
   bd_square_share(&a->tiles, &w->scores);
   bd_strip_add(&a->tiles, &w->sums[1], &dout);
-  bd_tiles_meet(&a->tiles);
+  bd_gen_barrier(g);
   bd_square_share(&a->tiles, &w->slopes);
   bd_strip_add(&a->tiles, &w->sums[0], &q);
 }

@@ -3,7 +3,9 @@
 // Everything is emitted once for two machines. On the host the lanes of a loop are an LLVM vector
 // of `width` elements, the last group masked; on a GPU they are the 32 threads of a warp, each
 // running scalar code. Sums along a row keep 32 partial sums (index mod 32) that are added in a
-// fixed tree, so both machines and any number of threads give the same bits.
+// fixed tree, so both machines and any number of threads give the same bits. A GPU takes long rows
+// by whole blocks, and sums of columns by 32 partial sums over rows: there, too, the order of
+// additions depends on the shape alone, but it is another than the host's.
 #ifndef BD_CODEGEN_KERNEL_GEN_H
 #define BD_CODEGEN_KERNEL_GEN_H
 #include "codegen/kernel/kernel.h"
@@ -14,6 +16,7 @@
 #define BD_GEN_POINT_LANES 16 // of elementwise kernels on the host
 #define BD_GEN_CHUNK 16384    // elements in a host chunk, about
 #define BD_GEN_THREADS 256    // of a GPU block
+#define BD_GEN_LONG_ROW 2048  // elements from which a GPU takes a row by a whole block
 
 struct bd_kernel_set {
   bool cuda;
@@ -59,7 +62,8 @@ typedef struct bd_gen {
   LLVMValueRef function, buffers, range, random;
   LLVMValueRef chunk;                 // host: the argument; GPU: the warp's number in the grid
   LLVMValueRef warps;                 // GPU: in the grid
-  LLVMValueRef lane;                  // GPU: of this thread
+  LLVMValueRef lane;                  // GPU: of this thread, among `lane_count` that share an item
+  int lane_count;                     // GPU: a warp's threads, or all of the block's
   LLVMValueRef thread, block, blocks; // GPU: this thread in its block, its block, the grid's blocks
   int loops;
   bd_gen_loop loop[BD_MAX_LOOPS];
@@ -110,13 +114,18 @@ typedef struct bd_gen_if {
 bd_gen_if bd_gen_if_begin(bd_gen *g, LLVMValueRef condition);
 void bd_gen_if_end(bd_gen *g, bd_gen_if *branch);
 
-// Work. A nest lays items out over chunks (host) or warps (GPU).
+// GPU: the block's threads wait for each other; memory that they share.
+void bd_gen_barrier(bd_gen *g);
+LLVMValueRef bd_gen_shared(bd_gen *g, const char *what, LLVMTypeRef type, int count);
+
+// Work. A nest lays items out over chunks (host), or warps or blocks (GPU).
 typedef struct bd_gen_nest {
   int outer_count;
   int outer[BD_MAX_LOOPS]; // slowest first
   int lane_loop;           // loop that items run along in lanes, or -1
   int64_t block;           // of the lane loop's indices per item; 0: all
   int64_t work;            // elements per item, for the size of chunks
+  bool whole_block;        // GPU: an item is a block's, not a warp's
 } bd_gen_nest;
 void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *user);
 // Runs body over [g->lane_from, g->lane_to) of `loop` in groups of lanes.

@@ -73,9 +73,10 @@ static void total_loss(bd_gen *g, void *user) {
   bd_gen_store(g, &l->out, bd_gen_to_f32(g, bd_gen_sum_end(g, l->sum)));
 }
 
-// One chunk: rows are added in ascending order, by lane.
+// One chunk, or block: rows are added in ascending order, by lane.
 bd_status bd_gen_xent(bd_gen *g) {
-  bd_gen_nest rows = bd_gen_row_nest(g, 0), one = {.lane_loop = -1, .work = BD_GEN_CHUNK};
+  bd_gen_nest rows = bd_gen_row_nest(g, 0),
+              one = {.lane_loop = -1, .work = BD_GEN_CHUNK, .whole_block = true};
   loss l = {.v = rows.lane_loop,
             .logits = bd_gen_in(g, 0),
             .targets = bd_gen_in(g, 1),

@@ -75,7 +75,12 @@ static void take_item(bd_gen *g, const bd_gen_nest *nest, LLVMValueRef item) {
 
 void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *user) {
   LLVMValueRef items = item_count(g, g->range, nest), from = g->chunk, to = items, step;
-  if (g->cuda) {
+  if (g->cuda && nest->whole_block) {
+    from = g->block;
+    step = g->blocks;
+    g->lane = g->thread;
+    g->lane_count = g->threads;
+  } else if (g->cuda) {
     step = g->warps;
   } else {
     int64_t per_chunk = nest->work < BD_GEN_CHUNK ? BD_GEN_CHUNK / nest->work : 1;
@@ -110,7 +115,7 @@ void bd_gen_lanes(bd_gen *g, int loop, int width, bd_gen_body body, void *user) 
   g->lane_loop = loop;
   if (g->cuda) {
     LLVMValueRef from = LLVMBuildNSWAdd(g->b, g->lane_from, g->lane, "");
-    bd_gen_for each = bd_gen_for_begin(g, from, g->lane_to, bd_gen_long(g, BD_GEN_LANES));
+    bd_gen_for each = bd_gen_for_begin(g, from, g->lane_to, bd_gen_long(g, g->lane_count));
     g->index[loop] = each.index;
     body(g, user);
     bd_gen_for_end(g, &each);
@@ -223,6 +228,30 @@ LLVMValueRef bd_gen_from_lane(bd_gen *g, LLVMValueRef value, int distance) {
   return LLVMBuildBitCast(g->b, bits, bd_gen_f64(g), "");
 }
 
+// Joins what the warps of a block hold, in order.
+static LLVMValueRef join_warps(bd_gen *g, LLVMValueRef value,
+                               LLVMValueRef (*join)(bd_gen *, LLVMValueRef, LLVMValueRef)) {
+  LLVMTypeRef type = LLVMTypeOf(value);
+  int warps = g->threads / BD_GEN_LANES;
+  LLVMValueRef size = bd_gen_long(g, BD_GEN_LANES);
+  LLVMValueRef shared = bd_gen_shared(g, "warps", type, warps), at[BD_GEN_LANES];
+  LLVMValueRef warp = LLVMBuildUDiv(g->b, g->thread, size, "");
+  LLVMValueRef lane = LLVMBuildURem(g->b, g->thread, size, "");
+  for (int i = 0; i <= warps; i++) {
+    LLVMValueRef index = i < warps ? bd_gen_long(g, i) : warp;
+    at[i] = LLVMBuildGEP2(g->b, type, shared, &index, 1, "");
+  }
+  bd_gen_if first = bd_gen_if_begin(g, LLVMBuildICmp(g->b, LLVMIntEQ, lane, bd_gen_long(g, 0), ""));
+  LLVMBuildStore(g->b, value, at[warps]);
+  bd_gen_if_end(g, &first);
+  bd_gen_barrier(g);
+  value = LLVMBuildLoad2(g->b, type, at[0], "");
+  for (int i = 1; i < warps; i++)
+    value = join(g, value, LLVMBuildLoad2(g->b, type, at[i], ""));
+  bd_gen_barrier(g); // the memory may be written again
+  return value;
+}
+
 // Lane i joins lane i + distance for distance 16, 8, 4, 2, 1.
 static LLVMValueRef end(bd_gen *g, LLVMValueRef variable, LLVMTypeRef scalar,
                         LLVMValueRef (*join)(bd_gen *, LLVMValueRef, LLVMValueRef)) {
@@ -244,7 +273,7 @@ static LLVMValueRef end(bd_gen *g, LLVMValueRef variable, LLVMTypeRef scalar,
         LLVMBuildShuffleVector(g->b, value, poison, LLVMConstVector(high, (unsigned)distance), "");
     value = join(g, a, b);
   }
-  if (g->cuda) return value;
+  if (g->cuda) return g->lane_count > BD_GEN_LANES ? join_warps(g, value, join) : value;
   return LLVMBuildExtractElement(g->b, value, LLVMConstInt(bd_gen_i32(g), 0, false), "");
 }
 

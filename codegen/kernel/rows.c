@@ -8,6 +8,7 @@ bd_gen_nest bd_gen_row_nest(const bd_gen *g, int operand) {
   for (int d = 0; d < rank - 1; d++)
     nest.outer[d] = loops[d];
   nest.work = g->loop[nest.lane_loop].extent;
+  nest.whole_block = nest.work >= BD_GEN_LONG_ROW;
   return nest;
 }
 
@@ -43,13 +44,97 @@ static void column_item(bd_gen *g, void *user) {
   bd_gen_lanes(g, c->lane_loop, BD_GEN_POINT_LANES, column_lanes, c);
 }
 
+static void host_columns(bd_gen *g, bd_gen_columns *c, bd_gen_nest *nest) {
+  nest->block = BD_GEN_COLUMNS;
+  nest->work = nest->block * bd_gen_work(g, c->row_count, c->row);
+  bd_gen_items(g, nest, column_item, c);
+}
+
+// A GPU's block takes 8 columns; 32 threads share one, each taking every 32nd index of the longest
+// of the summed loops.
+enum { BLOCK_COLUMNS = 8, SHARES = BD_GEN_THREADS / BLOCK_COLUMNS };
+
+static void find_strided_row(bd_gen *g, bd_gen_columns *c) {
+  if (!c->row_count) {
+    c->row[c->row_count++] = g->loops;
+    g->loop[g->loops++] = (bd_gen_loop){
+        .scale = 1, .extent = 1, .start = bd_gen_long(g, 0), .count = bd_gen_long(g, 1)};
+  }
+  int longest = 0;
+  for (int i = 1; i < c->row_count; i++)
+    if (g->loop[c->row[i]].extent > g->loop[c->row[longest]].extent) longest = i;
+  c->strided_row = c->row[longest];
+  c->row[longest] = c->row[--c->row_count];
+}
+
+static LLVMValueRef share_of(bd_gen *g, const bd_gen_columns *c, int sum, LLVMValueRef share) {
+  LLVMValueRef columns = bd_gen_long(g, BLOCK_COLUMNS);
+  LLVMValueRef column = LLVMBuildURem(g->b, g->thread, columns, "");
+  LLVMValueRef at = LLVMBuildNSWMul(g->b, share, columns, "");
+  at = LLVMBuildNSWAdd(g->b, at, column, "");
+  at = LLVMBuildNSWAdd(g->b, at, bd_gen_long(g, (int64_t)sum * BD_GEN_THREADS), "");
+  return LLVMBuildGEP2(g->b, bd_gen_f64(g), c->shared, &at, 1, "");
+}
+
+static void add_shares(bd_gen *g, bd_gen_columns *c) {
+  for (int i = 0; i < c->sums; i++) {
+    LLVMValueRef sum =
+        LLVMBuildLoad2(g->b, bd_gen_f64(g), share_of(g, c, i, bd_gen_long(g, 0)), "");
+    for (int share = 1; share < SHARES; share++) {
+      LLVMValueRef at = share_of(g, c, i, bd_gen_long(g, share));
+      sum = LLVMBuildFAdd(g->b, sum, LLVMBuildLoad2(g->b, bd_gen_f64(g), at, ""), "");
+    }
+    bd_gen_store(g, &c->out[i], bd_gen_to_f32(g, sum));
+  }
+}
+
+static void block_item(bd_gen *g, void *user) {
+  bd_gen_columns *c = user;
+  LLVMValueRef columns = bd_gen_long(g, BLOCK_COLUMNS);
+  LLVMValueRef share = LLVMBuildUDiv(g->b, g->thread, columns, "");
+  LLVMValueRef column = LLVMBuildURem(g->b, g->thread, columns, "");
+  column = LLVMBuildNSWAdd(g->b, g->lane_from, column, "");
+  for (int i = 0; i < c->sums; i++)
+    LLVMBuildStore(g->b, LLVMConstNull(bd_gen_f64(g)), c->sum[i]);
+  g->lane_loop = c->lane_loop;
+  g->index[c->lane_loop] = column;
+  LLVMValueRef there = LLVMBuildICmp(g->b, LLVMIntSLT, column, g->lane_to, "");
+  LLVMValueRef none = bd_gen_long(g, 0), all = g->loop[c->strided_row].count;
+  all = LLVMBuildSelect(g->b, there, all, none, "");
+  bd_gen_for rows = bd_gen_for_begin(g, share, all, bd_gen_long(g, SHARES));
+  g->index[c->strided_row] = rows.index;
+  bd_gen_serial(g, c->row_count, c->row, column_rows, c);
+  bd_gen_for_end(g, &rows);
+  for (int i = 0; i < c->sums; i++)
+    LLVMBuildStore(g->b, LLVMBuildLoad2(g->b, bd_gen_f64(g), c->sum[i], ""),
+                   share_of(g, c, i, share));
+  bd_gen_barrier(g);
+  LLVMValueRef first = LLVMBuildICmp(g->b, LLVMIntEQ, share, none, "");
+  bd_gen_if branch = bd_gen_if_begin(g, LLVMBuildAnd(g->b, first, there, ""));
+  add_shares(g, c);
+  bd_gen_if_end(g, &branch);
+  bd_gen_barrier(g); // the shares may be written again
+  g->lane_loop = -1;
+}
+
+static void gpu_columns(bd_gen *g, bd_gen_columns *c, bd_gen_nest *nest) {
+  find_strided_row(g, c);
+  c->shared = bd_gen_shared(g, "shares", bd_gen_f64(g), c->sums * BD_GEN_THREADS);
+  for (int i = 0; i < c->sums; i++)
+    c->sum[i] = bd_gen_variable(g, bd_gen_f64(g));
+  nest->block = BLOCK_COLUMNS;
+  nest->whole_block = true;
+  bd_gen_items(g, nest, block_item, c);
+}
+
 void bd_gen_sum_columns(bd_gen *g, bd_gen_columns *c) {
   bd_gen_nest nest = {.outer_count = c->outer_count, .lane_loop = c->lane_loop};
   for (int i = 0; i < c->outer_count; i++)
     nest.outer[i] = c->outer[i];
-  nest.block = g->cuda ? BD_GEN_LANES : BD_GEN_COLUMNS;
-  nest.work = nest.block * bd_gen_work(g, c->row_count, c->row);
-  bd_gen_items(g, &nest, column_item, c);
+  if (g->cuda)
+    gpu_columns(g, c, &nest);
+  else
+    host_columns(g, c, &nest);
 }
 
 LLVMValueRef bd_gen_to_f32(bd_gen *g, LLVMValueRef x) {

@@ -8,7 +8,7 @@
 // Items are the rows of an operand: its leading dimensions; lanes run along the last one.
 bd_gen_nest bd_gen_row_nest(const bd_gen *g, int operand);
 
-// Sums over rows, ascending, for each column: lanes run along columns, sums are kept in double.
+// Sums over rows for each column, kept in double. Lanes run along columns; on the host rows ascend.
 typedef struct bd_gen_columns {
   int outer_count, outer[BD_MAX_LOOPS]; // loops of the result beside the columns
   int lane_loop;
@@ -16,6 +16,8 @@ typedef struct bd_gen_columns {
   int sums;
   bd_access out[BD_MAX_RESULTS];
   LLVMValueRef sum[BD_MAX_RESULTS];
+  int strided_row;     // GPU: the loop that is shared out, no longer in `row`
+  LLVMValueRef shared; // GPU: the shares of a block's sums
   void (*term)(bd_gen *g, void *user, LLVMValueRef *out_values); // f32 in lanes, one per sum
   void *user;
 } bd_gen_columns;

@@ -100,7 +100,8 @@ static LLVMValueRef special(bd_gen *g, const char *name) {
 
 // This thread's lane, its warp's number in the grid, and the number of warps.
 static void place_in_grid(bd_gen *g) {
-  LLVMValueRef size = bd_gen_long(g, BD_GEN_LANES);
+  g->lane_count = BD_GEN_LANES;
+  LLVMValueRef size = bd_gen_long(g, g->lane_count);
   LLVMValueRef per_block = bd_gen_long(g, g->threads / BD_GEN_LANES);
   g->thread = special(g, "llvm.nvvm.read.ptx.sreg.tid.x");
   g->block = special(g, "llvm.nvvm.read.ptx.sreg.ctaid.x");

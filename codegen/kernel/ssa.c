@@ -162,3 +162,18 @@ void bd_gen_if_end(bd_gen *g, bd_gen_if *branch) {
   LLVMBuildBr(g->b, branch->exit);
   LLVMPositionBuilderAtEnd(g->b, branch->exit);
 }
+
+void bd_gen_barrier(bd_gen *g) {
+  bd_gen_intrinsic(g, "llvm.nvvm.barrier0", 0, NULL, 0, NULL);
+}
+
+LLVMValueRef bd_gen_shared(bd_gen *g, const char *what, LLVMTypeRef type, int count) {
+  enum { SHARED_SPACE = 3, ALIGNMENT = 16 };
+  LLVMTypeRef array = LLVMArrayType2(type, (uint64_t)count);
+  const char *name = bd_intern_f(g->ctx, "bdk_%d_%s", g->number, what);
+  LLVMValueRef memory = LLVMAddGlobalInAddressSpace(g->set->module, array, name, SHARED_SPACE);
+  LLVMSetInitializer(memory, LLVMGetUndef(array));
+  LLVMSetLinkage(memory, LLVMInternalLinkage);
+  LLVMSetAlignment(memory, ALIGNMENT);
+  return memory;
+}

@@ -6,31 +6,16 @@ enum {
   PANEL_STRIDE = STEP + 4, // so that 8 threads' 16-byte words lie in different banks
   WEIGHT_STRIDE = BD_TILE + 4,
   WIDE = 4, // elements of a load from memory, where rows allow, and of shared memory
-  SHARED = 3,
 };
-
-static LLVMValueRef shared_floats(bd_gen *g, const char *what, int count) {
-  LLVMTypeRef type = LLVMArrayType2(bd_gen_f32(g), (uint64_t)count);
-  LLVMValueRef memory = LLVMAddGlobalInAddressSpace(
-      g->set->module, type, bd_intern_f(g->ctx, "bdk_%d_%s", g->number, what), SHARED);
-  LLVMSetInitializer(memory, LLVMGetUndef(type));
-  LLVMSetLinkage(memory, LLVMInternalLinkage);
-  LLVMSetAlignment(memory, 16);
-  return memory;
-}
 
 bd_tiles bd_tiles_open(bd_gen *g) {
   assert(g->threads == BD_TILE_SIDE * BD_TILE_SIDE);
   LLVMValueRef side = bd_gen_long(g, BD_TILE_SIDE);
   return (bd_tiles){.g = g,
-                    .panels = shared_floats(g, "panels", 2 * BD_TILE * PANEL_STRIDE),
-                    .weights = shared_floats(g, "weights", BD_TILE * WEIGHT_STRIDE),
+                    .panels = bd_gen_shared(g, "panels", bd_gen_f32(g), 2 * BD_TILE * PANEL_STRIDE),
+                    .weights = bd_gen_shared(g, "weights", bd_gen_f32(g), BD_TILE * WEIGHT_STRIDE),
                     .y = LLVMBuildUDiv(g->b, g->thread, side, ""),
                     .x = LLVMBuildURem(g->b, g->thread, side, "")};
-}
-
-void bd_tiles_meet(bd_tiles *t) {
-  bd_gen_intrinsic(t->g, "llvm.nvvm.barrier0", 0, NULL, 0, NULL);
 }
 
 static LLVMValueRef add(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
@@ -181,10 +166,10 @@ void bd_square_product(bd_tiles *t, const bd_square *square, const bd_rows *a, c
   int64_t width = (a->width + WIDE - 1) / WIDE * WIDE;
   bd_gen_for panel =
       bd_gen_for_begin(g, bd_gen_long(g, 0), bd_gen_long(g, width), bd_gen_long(g, STEP));
-  bd_tiles_meet(t);
+  bd_gen_barrier(g);
   fill_panel(t, a, panel.index, STEP, t->panels, PANEL_STRIDE);
   fill_panel(t, b, panel.index, STEP, second, PANEL_STRIDE);
-  bd_tiles_meet(t);
+  bd_gen_barrier(g);
   LLVMValueRef left = LLVMBuildNSWSub(g->b, bd_gen_long(g, width), panel.index, "");
   LLVMValueRef full = LLVMBuildICmp(g->b, LLVMIntSGT, left, bd_gen_long(g, STEP), "");
   left = LLVMBuildSelect(g->b, full, bd_gen_long(g, STEP), left, "");
@@ -273,10 +258,10 @@ void bd_strip_add(bd_tiles *t, const bd_strip *strip, const bd_rows *b) {
   bd_gen *g = t->g;
   for (int p = 0; p < strip->parts; p++) {
     int lanes = strip->lanes[p];
-    bd_tiles_meet(t);
+    bd_gen_barrier(g);
     fill_panel(t, b, bd_gen_long(g, strip->first[p]), lanes * BD_TILE_SIDE, t->panels,
                part_stride(lanes));
-    bd_tiles_meet(t);
+    bd_gen_barrier(g);
     bd_gen_for step =
         bd_gen_for_begin(g, bd_gen_long(g, 0), bd_gen_long(g, BD_TILE), bd_gen_long(g, WIDE));
     add_weighted(t, strip, p, step.index);

@@ -44,8 +44,6 @@ typedef struct bd_strip {
 } bd_strip;
 
 bd_tiles bd_tiles_open(bd_gen *g);
-// All threads of the block wait for each other.
-void bd_tiles_meet(bd_tiles *tiles);
 // Number of a row (0..63) that this thread holds, and of a column of a square, i64.
 LLVMValueRef bd_tiles_row(bd_tiles *tiles, int own);
 LLVMValueRef bd_tiles_column(bd_tiles *tiles, int own);
