@@ -107,8 +107,7 @@ bd_status bd_inference_check_attrs(const bd_inference *inference) {
   bd_dtype dtype;
   if (reads && name && !bd_dtype_parse(name, &dtype))
     return bd_inference_fail(inference,
-                             "dtype \"%s\" is unknown: use f32, bf16, f16, f64, i32 or i64",
-                             name);
+                             "dtype \"%s\" is unknown: use f32, bf16, f16, f64, i32 or i64", name);
   if (op->kind == BD_OP_ROPE && inference->in[0]->rank == 4 && inference->in[0]->dims[3] % 2 != 0)
     return bd_inference_fail(inference, "the last dimension must be even, not %s",
                              bd_type_describe(inference->ctx, inference->in[0]));
@@ -143,16 +142,12 @@ const bd_dtype_rule *bd_op_dtypes(bd_op_kind kind) {
   return &dtype_rules[kind];
 }
 
-static bd_dtype statistic_dtype(bd_dtype dtype) {
-  return dtype == BD_F64 ? BD_F64 : BD_F32;
-}
-
 // A wider result than the operands have: f32 of halves.
 static bd_status check_widened(const bd_inference *inference) {
   const char *name = bd_op_string(inference->op, "dtype");
   bd_dtype element = inference->in[0]->dtype, dtype = element;
   if (name) (void)bd_dtype_parse(name, &dtype);
-  if (dtype == element || dtype == statistic_dtype(element)) return BD_OK;
+  if (dtype == element || dtype == bd_dtype_wide(element)) return BD_OK;
   return bd_inference_fail(inference, "a result of %s cannot be %s", bd_dtype_name(element), name);
 }
 
@@ -171,7 +166,7 @@ bd_status bd_inference_check_dtypes(const bd_inference *inference) {
     if (!bd_dtype_is_float(dtype))
       return bd_inference_fail(inference, "operand %d must hold floating-point numbers, not %s",
                                i + 1, bd_dtype_name(dtype));
-    bd_dtype wanted = rule->statistic_in >> i & 1 ? statistic_dtype(element) : element;
+    bd_dtype wanted = rule->statistic_in >> i & 1 ? bd_dtype_wide(element) : element;
     if (dtype != wanted)
       return bd_inference_fail(inference, "operand %d must be %s to go with operand 1, not %s",
                                i + 1, bd_dtype_name(wanted), bd_dtype_name(dtype));
@@ -186,7 +181,7 @@ void bd_inference_set_dtypes(bd_inference *inference) {
   const bd_dtype_rule *rule = &dtype_rules[inference->op->kind];
   bd_dtype element = inference->in[0]->dtype;
   for (int i = 0; i < inference->op->out_count; ++i)
-    inference->out[i].dtype = rule->statistic_out >> i & 1 ? statistic_dtype(element) : element;
+    inference->out[i].dtype = rule->statistic_out >> i & 1 ? bd_dtype_wide(element) : element;
   const char *name = bd_op_string(inference->op, "dtype");
   if (name && (rule->widens || inference->op->kind == BD_OP_CAST))
     (void)bd_dtype_parse(name, &inference->out[0].dtype);

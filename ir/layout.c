@@ -97,7 +97,7 @@ static void place_weight(laying *l, bd_id id) {
   int64_t elements = bd_type_elements(&local, l->module->micro_batch);
   int parts = bd_memory_zero_parts(&l->module->mesh, &value->sharding, l->zero_axes);
   layout->state_elements[weight] = (elements + parts - 1) / parts;
-  int64_t state = bd_memory_optimizer_bytes(l->optimizer, elements, parts);
+  int64_t state = bd_memory_optimizer_bytes(l->optimizer, local.dtype, elements, parts);
   layout->states[weight] =
       (bd_place){BD_SEGMENT_OPTIMIZER, take(l, BD_SEGMENT_OPTIMIZER, state), 0};
 }

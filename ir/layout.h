@@ -20,7 +20,8 @@ typedef struct bd_layout {
   // Per op of main: the call's part of the tape. A value of a forward function in BD_SEGMENT_TAPE, and its
   // restored twin in the backward function, lie at the call's place plus their offset_bytes.
   bd_place *tapes;
-  // Per weight of the module: optimizer state, moments one after another, `state_elements` each.
+  // Per weight of the module: optimizer state: the master of a half, then moments one after another,
+  // `state_elements` each.
   bd_place *states;
   int64_t *state_elements;
   // Weights of this stage in the order of their first use: indices into module->weights.

@@ -16,15 +16,23 @@ int64_t bd_memory_scratch_bytes(const bd_module *module, const bd_function *func
   return gradient || op->kind == BD_OP_ATTENTION ? bd_align(BD_ATTENTION_SCRATCH_BYTES) : 0;
 }
 
-int64_t bd_optimizer_state_bytes(const char *optimizer) {
-  if (strcmp(optimizer, "adamw") == 0) return 8;
-  if (strcmp(optimizer, "momentum") == 0) return 4;
-  return 0;
+int64_t bd_optimizer_state_bytes(const char *optimizer, bd_dtype weight) {
+  bd_dtype master = bd_dtype_wide(weight);
+  int64_t bytes = master == weight ? 0 : bd_dtype_bytes(master);
+  if (strcmp(optimizer, "adamw") == 0) return bytes + 8;
+  if (strcmp(optimizer, "momentum") == 0) return bytes + 4;
+  return bytes;
 }
 
-int64_t bd_memory_optimizer_bytes(const char *optimizer, int64_t local_elements, int zero_parts) {
+int64_t bd_memory_optimizer_bytes(const char *optimizer, bd_dtype weight, int64_t local_elements,
+                                  int zero_parts) {
   int64_t part = (local_elements + zero_parts - 1) / zero_parts;
-  return bd_align(part * bd_optimizer_state_bytes(optimizer));
+  return bd_align(part * bd_optimizer_state_bytes(optimizer, weight));
+}
+
+int64_t bd_memory_update_bytes(const char *optimizer, bd_dtype weight) {
+  return 2 * (bd_dtype_bytes(weight) + bd_dtype_bytes(bd_dtype_wide(weight)) +
+              bd_optimizer_state_bytes(optimizer, weight));
 }
 
 int bd_memory_zero_parts(const bd_mesh *mesh, const bd_sharding *weight, unsigned zero_axes) {
@@ -38,7 +46,8 @@ bd_status bd_memory_of_stage(bd_ctx *ctx, const bd_module *spmd, int stage, bd_s
                              int micro_batches, const char *optimizer, unsigned zero_axes,
                              bd_memory *out_memory) {
   bd_layout layout;
-  BD_TRY(bd_layout_of_stage(ctx, spmd, stage, schedule, micro_batches, optimizer, zero_axes, &layout));
+  BD_TRY(
+      bd_layout_of_stage(ctx, spmd, stage, schedule, micro_batches, optimizer, zero_axes, &layout));
   *out_memory = layout.memory;
   return BD_OK;
 }

@@ -39,6 +39,10 @@ bool bd_dtype_is_float(bd_dtype dtype) {
   return dtypes[dtype].is_float;
 }
 
+bd_dtype bd_dtype_wide(bd_dtype dtype) {
+  return dtype == BD_BF16 || dtype == BD_F16 ? BD_F32 : dtype;
+}
+
 // To `digits` binary digits and no finer than the subnormals' step.
 static double round_digits(double value, int digits, int least_exponent, double most) {
   int exponent;

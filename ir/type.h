@@ -30,6 +30,8 @@ bool bd_dtype_parse(const char *name, bd_dtype *out_dtype);
 int64_t bd_dtype_bytes(bd_dtype dtype);
 bool bd_dtype_is_float(bd_dtype dtype);
 
+// What sums and statistics of halves are held in: f32; of any other type the type itself.
+bd_dtype bd_dtype_wide(bd_dtype dtype);
 // The nearest number that the type has, ties to even; integers by truncation. Beyond the greatest: an
 // infinity.
 double bd_dtype_round(bd_dtype dtype, double value);

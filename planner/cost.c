@@ -28,9 +28,14 @@ double bd_cost_exchange(const bd_link *link, int ranks, double bytes) {
   return (ranks - 1) * (link->latency_seconds + bytes / ranks / link->bytes_per_second);
 }
 
-static double roofline(const bd_cluster *cluster, double flops, double bytes) {
-  double arithmetic = flops / cluster->flops_f32,
-         traffic = bytes / cluster->memory_bytes_per_second;
+double bd_cost_rate(const bd_cluster *cluster, const bd_function *function, const bd_op *op) {
+  bool library = bd_op_get_info(op->kind)->traits & BD_LIBRARY;
+  bool half = op->in_count > 0 && bd_dtype_bytes(function->values[op->in[0]].type.dtype) == 2;
+  return library && half ? cluster->flops_bf16 : cluster->flops_f32;
+}
+
+static double roofline(const bd_cluster *cluster, double arithmetic, double bytes) {
+  double traffic = bytes / cluster->memory_bytes_per_second;
   return arithmetic > traffic ? arithmetic : traffic;
 }
 
@@ -38,7 +43,8 @@ double bd_cost_op(const bd_cost_model *model, const bd_function *function, const
                   const bd_index_map *map, const int8_t split[BD_MAX_AXES]) {
   double flops = bd_op_flops(function, op, map, &model->mesh, split, model->micro_batch);
   double bytes = bd_op_bytes(function, op, map, &model->mesh, split, model->micro_batch);
-  return roofline(model->cluster, flops, bytes) + model->cluster->kernel_seconds;
+  double arithmetic = flops / bd_cost_rate(model->cluster, function, op);
+  return roofline(model->cluster, arithmetic, bytes) + model->cluster->kernel_seconds;
 }
 
 static double value_bytes(const bd_cost_model *model, const bd_value *value) {
@@ -68,7 +74,7 @@ double bd_cost_collective(const bd_cost_model *model, const bd_function *functio
 // A fused run: its arithmetic, and the traffic of what enters and leaves it.
 static bd_status step_seconds(bd_ctx *ctx, const bd_cost_model *model, const bd_function *function,
                               const bd_fusion *fusion, int step, double *out_seconds) {
-  double flops = 0, bytes = 0;
+  double arithmetic = 0, bytes = 0;
   for (int i = 0; i < fusion->step_ops[step]; i++) {
     const bd_op *op = &function->ops[fusion->first_op[step] + i];
     if (bd_op_get_info(op->kind)->level == BD_COLLECTIVE) {
@@ -78,7 +84,8 @@ static bd_status step_seconds(bd_ctx *ctx, const bd_cost_model *model, const bd_
     bd_index_map map;
     bd_type types[BD_MAX_RESULTS];
     BD_TRY(bd_op_infer(ctx, function, op, &map, types));
-    flops += bd_op_flops(function, op, &map, &model->mesh, op->split, model->micro_batch);
+    arithmetic += bd_op_flops(function, op, &map, &model->mesh, op->split, model->micro_batch) /
+                  bd_cost_rate(model->cluster, function, op);
     if (fusion->step_ops[step] == 1)
       bytes += bd_op_bytes(function, op, &map, &model->mesh, op->split, model->micro_batch);
     for (int o = 0; fusion->step_ops[step] > 1 && o < op->in_count; o++)
@@ -86,7 +93,7 @@ static bd_status step_seconds(bd_ctx *ctx, const bd_cost_model *model, const bd_
     for (int o = 0; fusion->step_ops[step] > 1 && o < op->out_count; o++)
       if (!fusion->inner[op->out[o]]) bytes += value_bytes(model, &function->values[op->out[o]]);
   }
-  *out_seconds = roofline(model->cluster, flops, bytes) + model->cluster->kernel_seconds;
+  *out_seconds = roofline(model->cluster, arithmetic, bytes) + model->cluster->kernel_seconds;
   return BD_OK;
 }
 

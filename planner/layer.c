@@ -43,24 +43,26 @@ static void add_weight_bytes(const bd_layer_request *request, const bd_function 
   for (int p = 0; p < f->param_count; p++) {
     if (!f->is_weight[p]) continue;
     const bd_value *weight = &f->values[f->params[p]];
-    int64_t bytes = raw_bytes(request, weight);
+    bd_dtype dtype = weight->type.dtype;
+    int64_t bytes = raw_bytes(request, weight), elements = bytes / bd_dtype_bytes(dtype);
+    int64_t gradient_bytes = elements * bd_dtype_bytes(bd_dtype_wide(dtype));
     int replicas = 1;
     for (int axis = 0; axis < mesh->axes; axis++)
       if (weight->sharding.at[axis] == BD_REPLICATED) replicas *= mesh->size[axis];
     out->weight_bytes += bd_align(bytes);
-    out->gradient_bytes += bd_align(bytes);
+    out->gradient_bytes += bd_align(gradient_bytes);
     for (int zero = 0; zero < 2; zero++)
-      out->optimizer_bytes[zero] += bd_align((bytes / 4 + (zero ? replicas : 1) - 1) /
-                                             (zero ? replicas : 1) * request->optimizer_bytes);
+      out->optimizer_bytes[zero] +=
+          bd_memory_optimizer_bytes(request->optimizer, dtype, elements, zero ? replicas : 1);
     for (int r = 0; r < backward->result_count; r++) {
       if (backward->gradient_of[r] != p) continue;
       const bd_sharding *partial = &backward->values[backward->results[r]].sharding;
       for (int axis = 0; axis < mesh->axes; axis++)
         if (partial->at[axis] == BD_PARTIAL_SUM)
           out->sync_seconds += bd_cost_all_reduce(bd_cost_link(&request->cost, axis),
-                                                  mesh->size[axis], (double)bytes);
+                                                  mesh->size[axis], (double)gradient_bytes);
     }
-    double touched = (double)bytes * (4 + request->optimizer_bytes / 2.0);
+    double touched = (double)elements * (double)bd_memory_update_bytes(request->optimizer, dtype);
     out->sync_seconds += touched / request->cost.cluster->memory_bytes_per_second;
   }
 }

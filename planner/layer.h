@@ -17,7 +17,7 @@ typedef struct bd_layer_request {
   const bool *tied;            // per parameter: a weight that other calls use as well
   bd_boundary boundary;
   int micro_batches, in_flight; // of a step; tapes held at once, for weighing bytes
-  int optimizer_bytes;          // per weight element
+  const char *optimizer;
   int recompute;                // as bd_plan_request
   double limit_seconds;
 } bd_layer_request;

@@ -52,15 +52,20 @@ static void add_weights(const builder *b, const bd_op *op, const bd_index_map *m
       param++;
     bool shared = request->tied[param] || b->space->weight_uses[w] > 1;
     if (shared && !bd_sharding_equal(&form, &request->boundary.tied)) *seconds = INFINITY;
-    double bytes = local_bytes(b, w, &form), sync = 0;
+    bd_dtype dtype = f->values[w].type.dtype, wide = bd_dtype_wide(dtype);
+    double bytes = local_bytes(b, w, &form), elements = bytes / (double)bd_dtype_bytes(dtype);
+    double gradient_bytes = elements * (double)bd_dtype_bytes(wide), sync = 0;
     for (int axis = 0; axis < b->cost->mesh.axes; axis++)
       if (split[axis] >= 0 && form.at[axis] == BD_REPLICATED)
-        sync += bd_cost_all_reduce(bd_cost_link(b->cost, axis), b->cost->mesh.size[axis], bytes);
-    sync +=
-        bytes * (4 + request->optimizer_bytes / 2.0) / b->cost->cluster->memory_bytes_per_second;
+        sync += bd_cost_all_reduce(bd_cost_link(b->cost, axis), b->cost->mesh.size[axis],
+                                   gradient_bytes);
+    sync += elements * (double)bd_memory_update_bytes(request->optimizer, dtype) /
+            b->cost->cluster->memory_bytes_per_second;
     *seconds += sync / request->micro_batches / b->space->weight_uses[w];
-    double copies = request->tied[param] ? 1 : 2 + request->optimizer_bytes / 4.0;
-    *usage += bytes * copies;
+    *usage += bytes;
+    if (!request->tied[param])
+      *usage +=
+          gradient_bytes + elements * (double)bd_optimizer_state_bytes(request->optimizer, dtype);
   }
 }
 

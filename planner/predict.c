@@ -50,7 +50,6 @@ static void add_passes(const timing *t, int stage, bd_stage_prediction *out) {
 static void add_sync(const timing *t, int stage, bd_stage_prediction *out) {
   const bd_function *main = t->spmd->main;
   const bd_mesh *mesh = &t->cost.mesh;
-  double state = (double)bd_optimizer_state_bytes(t->plan->optimizer);
   for (int r = 1; r < main->result_count; r++) {
     const bd_value *gradient = &main->values[main->results[r]];
     if (gradient->producer < 0 || main->ops[gradient->producer].stage != stage) continue;
@@ -60,7 +59,10 @@ static void add_sync(const timing *t, int stage, bd_stage_prediction *out) {
       if (gradient->sharding.at[axis] == BD_PARTIAL_SUM)
         out->sync_seconds +=
             bd_cost_all_reduce(bd_cost_link(&t->cost, axis), mesh->size[axis], bytes);
-    out->sync_seconds += bytes * (4 + state / 2) / t->cost.cluster->memory_bytes_per_second;
+    bd_dtype weight = t->spmd->weights[t->spmd->gradient_weight[r - 1]].type.dtype;
+    out->sync_seconds += (double)bd_type_elements(&local, 1) *
+                         (double)bd_memory_update_bytes(t->plan->optimizer, weight) /
+                         t->cost.cluster->memory_bytes_per_second;
   }
 }
 

@@ -146,7 +146,7 @@ static bd_layer_request layer_request(const search *s, const bd_setting *setting
       .boundary = setting->boundary,
       .micro_batches = micro_batches,
       .in_flight = micro_batches < setting->stages ? micro_batches : setting->stages,
-      .optimizer_bytes = (int)bd_optimizer_state_bytes(s->request->optimizer),
+      .optimizer = s->request->optimizer,
       .recompute = s->request->recompute,
       .limit_seconds = LAYER_LIMIT_SECONDS,
   };

@@ -103,18 +103,6 @@ static LLVMValueRef both(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildAnd(g->b, a, b, "");
 }
 
-// Halves are computed in f32.
-LLVMValueRef bd_gen_widen(bd_gen *g, bd_dtype dtype, LLVMValueRef value) {
-  if (dtype != BD_BF16 && dtype != BD_F16) return value;
-  return LLVMBuildFPExt(g->b, value, bd_gen_type_like(value, bd_gen_f32(g)), "");
-}
-
-LLVMValueRef bd_gen_narrow(bd_gen *g, bd_dtype dtype, LLVMValueRef value) {
-  LLVMTypeRef stored = bd_gen_type_like(value, bd_gen_dtype(g, dtype));
-  if (!bd_dtype_is_float(dtype) || LLVMTypeOf(value) == stored) return value;
-  return LLVMBuildFPTrunc(g->b, value, stored, "");
-}
-
 static LLVMValueRef load_scalar(bd_gen *g, const bd_access *access, LLVMValueRef pointer) {
   LLVMValueRef value = LLVMBuildLoad2(g->b, bd_gen_dtype(g, access->dtype), pointer, "");
   LLVMSetAlignment(value, (unsigned)bd_dtype_bytes(access->dtype));

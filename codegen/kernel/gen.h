@@ -85,7 +85,7 @@ LLVMTypeRef bd_gen_f32(bd_gen *g);
 LLVMTypeRef bd_gen_f64(bd_gen *g);
 LLVMTypeRef bd_gen_i32(bd_gen *g);
 LLVMTypeRef bd_gen_i64(bd_gen *g);
-LLVMTypeRef bd_gen_dtype(bd_gen *g, bd_dtype dtype);
+LLVMTypeRef bd_gen_dtype(bd_gen *g, bd_dtype dtype);            // in memory; i16 for bf16
 LLVMValueRef bd_gen_long(bd_gen *g, int64_t value);             // scalar i64
 LLVMValueRef bd_gen_splat(bd_gen *g, LLVMValueRef scalar);      // to g->lanes
 LLVMValueRef bd_gen_real_like(LLVMValueRef like, double value); // constant of the same type
@@ -162,10 +162,14 @@ LLVMValueRef
 bd_gen_load_at(bd_gen *g, const bd_access *access, LLVMValueRef offset,
                LLVMValueRef where); // `offset` in lanes, elements, added to the indices'
 void bd_gen_store(bd_gen *g, const bd_access *access, LLVMValueRef value);
-// Between what memory holds and what is computed with: floats narrower than f32 widen to it.
+// Between what memory holds and what is computed with (half.c): floats narrower than f32 widen to
+// it.
 LLVMValueRef bd_gen_widen(bd_gen *g, bd_dtype dtype, LLVMValueRef value);
 LLVMValueRef bd_gen_narrow(bd_gen *g, bd_dtype dtype, LLVMValueRef value);
 bd_access bd_gen_shifted(bd_gen *g, const bd_access *access, int64_t elements);
+
+// What a stored value would be loaded as.
+LLVMValueRef bd_gen_rounded(bd_gen *g, bd_dtype dtype, LLVMValueRef value);
 
 // Mathematics (math.c, random.c), f32 in any number of lanes.
 LLVMValueRef bd_gen_exp(bd_gen *g, LLVMValueRef x);

@@ -145,12 +145,6 @@ static LLVMValueRef dropout(bd_gen *g, const run *r, const bd_op *op, LLVMValueR
   return LLVMBuildSelect(g->b, drop, bd_gen_real(g, 0.0), kept, "");
 }
 
-static LLVMValueRef rounded(bd_gen *g, bd_dtype dtype, LLVMValueRef x) {
-  if (dtype != BD_BF16 && dtype != BD_F16) return x;
-  LLVMTypeRef narrow = bd_gen_type_like(x, bd_gen_dtype(g, dtype));
-  return LLVMBuildFPExt(g->b, LLVMBuildFPTrunc(g->b, x, narrow, ""), LLVMTypeOf(x), "");
-}
-
 static LLVMValueRef compute(bd_gen *g, const run *r, const bd_op *op) {
   const bd_value *values = g->kernel->function->values;
   LLVMValueRef in[BD_MAX_OPERANDS];
@@ -166,7 +160,7 @@ static LLVMValueRef compute(bd_gen *g, const run *r, const bd_op *op) {
     y = dropout(g, r, op, in[0]);
   else
     y = bd_gen_arithmetic(g, op, in);
-  return y ? rounded(g, to, y) : NULL;
+  return y ? bd_gen_rounded(g, to, y) : NULL;
 }
 
 static void run_body(bd_gen *g, void *user) {

@@ -19,7 +19,7 @@ LLVMTypeRef bd_gen_i64(bd_gen *g) {
 LLVMTypeRef bd_gen_dtype(bd_gen *g, bd_dtype dtype) {
   switch (dtype) {
   case BD_BF16:
-    return LLVMBFloatTypeInContext(g->llvm);
+    return LLVMInt16TypeInContext(g->llvm);
   case BD_F16:
     return LLVMHalfTypeInContext(g->llvm);
   case BD_F64:

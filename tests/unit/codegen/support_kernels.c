@@ -128,10 +128,12 @@ static int parse_attrs(bd_ctx *ctx, const char *text, bd_attr *out) {
   return count;
 }
 
-int kernel_parse_params(bd_ctx *ctx, bd_function *function, const char *shapes, bd_id *out) {
+int kernel_parse_params(bd_ctx *ctx, bd_function *function, bd_op_kind kind, const char *shapes,
+                        bd_dtype real, bd_id *out) {
   int count = 0;
   for (const char *at = shapes; *at; at += *at == ' ') {
-    bd_type type = {.dtype = *at == 'i' ? BD_I32 : BD_F32};
+    bool statistic = bd_op_dtypes(kind)->statistic_in >> count & 1;
+    bd_type type = {.dtype = *at == 'i' ? BD_I32 : statistic ? BD_F32 : real};
     if (*at == 'i' || *at == 'p' || *at == '.') at++;
     while (*at && *at != ' ') {
       char *end;
@@ -143,8 +145,8 @@ int kernel_parse_params(bd_ctx *ctx, bd_function *function, const char *shapes, 
   return count;
 }
 
-void kernel_run_make(bd_ctx *ctx, const kernel_case *from, char letter, bool cuda, int number,
-                     kernel_run *r) {
+void kernel_run_make(bd_ctx *ctx, const kernel_case *from, bd_dtype real, char letter, bool cuda,
+                     int number, kernel_run *r) {
   *r = (kernel_run){.from = from, .loop = -1, .module = bd_module_create(ctx, BD_STAGE_SPMD, "m")};
   r->module->mesh = (bd_mesh){.axes = 1, .size = {letter ? KERNEL_RANKS : 1}};
   r->module->micro_batch = 1;
@@ -152,7 +154,7 @@ void kernel_run_make(bd_ctx *ctx, const kernel_case *from, char letter, bool cud
   bd_id in[BD_MAX_OPERANDS], out[BD_MAX_RESULTS];
   bd_attr attrs[8];
   int attr_count = parse_attrs(ctx, from->attributes, attrs);
-  int in_count = kernel_parse_params(ctx, r->function, from->shapes, in);
+  int in_count = kernel_parse_params(ctx, r->function, from->kind, from->shapes, real, in);
   bd_status status =
       bd_build(ctx, r->function, from->kind, in_count, in, attr_count, attrs, BD_NOWHERE, out);
   if (status != BD_OK) bd_diags_print(ctx, stderr, false);
@@ -218,14 +220,14 @@ static bd_tensor make_operand(bd_ctx *ctx, const kernel_run *r, int operand, uin
                    ? floor(u * 50) - (r->from->kind != BD_OP_EMBED && u > 0.9 ? 99 : 0)
                : *shape == 'p' ? 0.05 + 3 * u
                                : 8 * u - 4;
-    t.data[i] = (double)(float)x;
+    t.data[i] = bd_dtype_round(t.type.dtype, x);
   }
   return t;
 }
 
-static void round_to_f32(bd_tensor *tensor) {
+static void round_all(bd_tensor *tensor) {
   for (int64_t i = 0; i < bd_type_elements(&tensor->type, 1); i++)
-    tensor->data[i] = (double)(float)tensor->data[i];
+    tensor->data[i] = bd_dtype_round(tensor->type.dtype, tensor->data[i]);
 }
 
 // Statistics must belong to the operands that they are of.
@@ -235,16 +237,30 @@ static void fix_operands(const kernel_run *r, bd_tensor *in, bd_arena *arena,
   bd_op op = {.kind = BD_OP_LSE};
   if (kind == BD_OP_XENT || kind == BD_OP_XENT_GRAD) {
     bd_op_get_eval(BD_OP_LSE)(&op, in, &in[2], key, arena);
-    round_to_f32(&in[2]);
+    round_all(&in[2]);
   } else if (kind == BD_OP_ATTENTION_GRAD) {
     op = r->function->ops[0];
     op.kind = BD_OP_ATTENTION;
     for (int i = 4; i < 6; i++)
       memset(in[i].data, 0, (size_t)bd_type_elements(&in[i].type, 1) * sizeof(double));
     bd_op_get_eval(BD_OP_ATTENTION)(&op, in + 1, in + 4, key, arena);
-    round_to_f32(&in[4]);
-    round_to_f32(&in[5]);
+    round_all(&in[4]);
+    round_all(&in[5]);
   }
+}
+
+uint16_t kernel_half_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return (uint16_t)(bits >> 16);
+}
+
+double kernel_read_real(bd_dtype dtype, const char *buffer, int64_t i) {
+  if (dtype != BD_BF16) return ((const float *)(const void *)buffer)[i];
+  uint32_t bits = (uint32_t)((const uint16_t *)(const void *)buffer)[i] << 16;
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
 }
 
 static char *local_buffer(bd_ctx *ctx, const kernel_run *r, bd_id id, int rank,
@@ -253,10 +269,13 @@ static char *local_buffer(bd_ctx *ctx, const kernel_run *r, bd_id id, int rank,
   int64_t count = bd_type_elements(&p.local, 1);
   float *reals = BD_NEW_ARRAY(ctx->arena, float, count);
   int32_t *ints = (int32_t *)reals;
+  uint16_t *halves = (uint16_t *)reals;
   for (int64_t i = 0; i < count; i++) {
     int64_t element = whole ? logical_element(&p, &whole->type, i) : -1;
     if (p.local.dtype == BD_I32)
       ints[i] = element < 0 ? 1 << 30 : (int32_t)whole->data[element];
+    else if (p.local.dtype == BD_BF16)
+      halves[i] = kernel_half_of(element < 0 ? NAN : (float)whole->data[element]);
     else
       reals[i] = element < 0 ? NAN : (float)whole->data[element];
   }
@@ -279,7 +298,7 @@ static double combined(int how, double a, double b) {
   return how == BD_PARTIAL_SUM ? a + b : b;
 }
 
-static void take_result(const kernel_run *r, bd_id id, int rank, const float *buffer,
+static void take_result(const kernel_run *r, bd_id id, int rank, const char *buffer,
                         bd_tensor *whole, bool *seen) {
   part p = part_of(r, id, rank);
   int how = r->function->values[id].sharding.at[0];
@@ -287,7 +306,8 @@ static void take_result(const kernel_run *r, bd_id id, int rank, const float *bu
   for (int64_t i = 0; i < count; i++) {
     int64_t e = logical_element(&p, &whole->type, i);
     if (e < 0) continue;
-    whole->data[e] = seen[e] ? combined(how, whole->data[e], buffer[i]) : buffer[i];
+    double x = kernel_read_real(p.local.dtype, buffer, i);
+    whole->data[e] = seen[e] ? combined(how, whole->data[e], x) : x;
     seen[e] = true;
   }
 }
@@ -302,6 +322,8 @@ static void compare(const kernel_run *r, const bd_tensor *want, const bd_tensor 
   for (int64_t i = 0; i < count; i++) {
     double difference = fabs(want->data[i] - got->data[i]);
     double bound = (3e-6 * fabs(want->data[i]) + 3e-7 * scale) * slack;
+    if (want->type.dtype == BD_BF16) // half a unit, and as much for each partial sum
+      bound += 0x1p-8 * (r->loop < 0 ? fabs(want->data[i]) : KERNEL_RANKS * scale);
     if (difference <= bound) continue;
     fail_msg("%s (%s; %s) split at loop %d: result %d element %ld is %.9g, not %.9g",
              bd_op_get_info(r->from->kind)->name, r->from->shapes, r->from->attributes, r->loop,
@@ -337,7 +359,7 @@ static void run_rank(const check *c, int rank, const bd_tensor *in, const bd_rt_
         bd_arena_alloc(c->ctx->arena, (size_t)kernel_value_bytes(r, k->scratch_like));
   c->execute(c->user, r, buffers, range, random);
   for (int i = 0; i < k->out_count; i++)
-    take_result(r, k->out[i], rank, (float *)buffers[k->in_count + i], &got[i], seen[i]);
+    take_result(r, k->out[i], rank, buffers[k->in_count + i], &got[i], seen[i]);
 }
 
 void kernel_run_check(bd_ctx *ctx, const kernel_run *r, uint64_t seed, kernel_executor execute,

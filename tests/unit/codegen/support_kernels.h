@@ -30,11 +30,13 @@ typedef struct kernel_run {
   bd_index_map map;
 } kernel_run;
 
-// The kernel of a case with loop `letter` cut over the ranks, or uncut (0).
-void kernel_run_make(bd_ctx *ctx, const kernel_case *from, char letter, bool cuda, int number,
-                     kernel_run *out);
-// Appends parameters of the given shapes; returns how many.
-int kernel_parse_params(bd_ctx *ctx, bd_function *function, const char *shapes, bd_id *out);
+// The kernel of a case with loop `letter` cut over the ranks, or uncut (0). Reals are of type
+// `real`, statistics in f32.
+void kernel_run_make(bd_ctx *ctx, const kernel_case *from, bd_dtype real, char letter, bool cuda,
+                     int number, kernel_run *out);
+// Appends parameters of the given shapes, for an op of `kind`; returns how many.
+int kernel_parse_params(bd_ctx *ctx, bd_function *function, bd_op_kind kind, const char *shapes,
+                        bd_dtype real, bd_id *out);
 
 // Runs the kernel once for one rank.
 typedef void (*kernel_executor)(void *user, const kernel_run *run, char *const *buffers,
@@ -42,6 +44,9 @@ typedef void (*kernel_executor)(void *user, const kernel_run *run, char *const *
 // Runs all ranks on random operands and compares with the reference; fails the test on difference.
 void kernel_run_check(bd_ctx *ctx, const kernel_run *run, uint64_t seed, kernel_executor execute,
                       void *user);
+// Of a number that bf16 has; and element i of a buffer of reals.
+uint16_t kernel_half_of(float x);
+double kernel_read_real(bd_dtype dtype, const char *buffer, int64_t i);
 // Local bytes of a value on every rank.
 int64_t kernel_value_bytes(const kernel_run *run, bd_id value);
 

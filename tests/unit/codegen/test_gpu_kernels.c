@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-enum { MAX_RUNS = 256, MAX_BUFFERS = BD_MAX_OPERANDS + BD_MAX_RESULTS + 1 };
+enum { MAX_RUNS = 384, MAX_BUFFERS = BD_MAX_OPERANDS + BD_MAX_RESULTS + 1 };
 
 typedef struct fixture {
   bd_ctx *ctx;
@@ -26,9 +26,9 @@ typedef struct fixture {
   void *library;
 } fixture;
 
-static void add_run(fixture *f, const kernel_case *from, char letter) {
+static void add_run(fixture *f, const kernel_case *from, bd_dtype real, char letter) {
   kernel_run *run = &f->runs[f->count++];
-  kernel_run_make(f->ctx, from, letter, true, f->kernels, run);
+  kernel_run_make(f->ctx, from, real, letter, true, f->kernels, run);
   f->kernels += run->kernel.parts;
 }
 
@@ -62,9 +62,10 @@ static void load_in_emulator(fixture *f) {
 
 static void add_runs(fixture *f, const kernel_case *cases, int count) {
   for (int i = 0; i < count; i++) {
-    add_run(f, &cases[i], 0);
+    add_run(f, &cases[i], BD_F32, 0);
     for (const char *letter = cases[i].letters; *letter; letter++)
-      add_run(f, &cases[i], *letter);
+      add_run(f, &cases[i], BD_F32, *letter);
+    add_run(f, &cases[i], BD_BF16, cases[i].letters[0]);
   }
 }
 

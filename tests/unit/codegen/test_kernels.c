@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-enum { MAX_RUNS = 256 };
+enum { MAX_RUNS = 320 };
 
 typedef void (*kernel_function)(char *const *buffers, const int64_t *range,
                                 const bd_rt_random *random, const float *scalars, int64_t chunk);
@@ -20,7 +20,7 @@ typedef struct fixture {
   bd_ctx *ctx;
   int count;
   kernel_run runs[MAX_RUNS];
-  kernel_run fused;
+  kernel_run fused, halves;
   void *library;
 } fixture;
 
@@ -33,7 +33,7 @@ static void add_fused(fixture *f) {
   r->module->micro_batch = 1;
   r->function = bd_function_create(ctx, "f");
   bd_id in[2], sum, gate, product;
-  assert_int_equal(kernel_parse_params(ctx, r->function, "7,5 5", in), 2);
+  assert_int_equal(kernel_parse_params(ctx, r->function, BD_OP_ADD, "7,5 5", BD_F32, in), 2);
   assert_false(bd_build(ctx, r->function, BD_OP_ADD, 2, in, 0, NULL, BD_NOWHERE, &sum));
   assert_false(bd_build(ctx, r->function, BD_OP_GELU, 1, &sum, 0, NULL, BD_NOWHERE, &gate));
   assert_false(bd_build(ctx, r->function, BD_OP_MUL, 2, (bd_id[]){gate, in[0]}, 0, NULL, BD_NOWHERE,
@@ -49,11 +49,43 @@ static void add_fused(fixture *f) {
   r->kernel.accumulate[0] = true;
 }
 
-static void add_runs(fixture *f, const kernel_case *from) {
-  kernel_run_make(f->ctx, from, 0, false, f->count, &f->runs[f->count]);
+// A run of ops on halves: each value is rounded, in registers too.
+static void add_halves(fixture *f) {
+  bd_ctx *ctx = f->ctx;
+  kernel_run *r = &f->halves;
+  r->module = bd_module_create(ctx, BD_STAGE_SPMD, "m");
+  r->module->mesh = (bd_mesh){.axes = 1, .size = {1}};
+  r->module->micro_batch = 1;
+  r->function = bd_function_create(ctx, "f");
+  bd_id in[2], square, sum, product;
+  assert_int_equal(kernel_parse_params(ctx, r->function, BD_OP_ADD, "7,5 5", BD_BF16, in), 2);
+  assert_false(bd_build(ctx, r->function, BD_OP_MUL, 2, (bd_id[]){in[0], in[0]}, 0, NULL,
+                        BD_NOWHERE, &square));
+  assert_false(bd_build(ctx, r->function, BD_OP_ADD, 2, (bd_id[]){square, in[1]}, 0, NULL,
+                        BD_NOWHERE, &sum));
+  assert_false(bd_build(ctx, r->function, BD_OP_MUL, 2, (bd_id[]){sum, in[0]}, 0, NULL, BD_NOWHERE,
+                        &product));
+  bd_function_add_result(ctx, r->function, product);
+  for (bd_id v = 0; v < r->function->value_count; v++)
+    r->function->values[v].sharding = bd_sharding_replicated();
+  bd_fusion fusion;
+  bd_fuse(ctx, r->module, r->function, &fusion);
+  assert_int_equal(fusion.step_count, 1);
+  assert_true(
+      bd_kernel_of_step(ctx, r->module, r->function, &fusion, 0, false, MAX_RUNS + 1, &r->kernel));
+}
+
+static void add_run(fixture *f, const kernel_case *from, bd_dtype real, char letter) {
+  assert_true(f->count < MAX_RUNS);
+  kernel_run_make(f->ctx, from, real, letter, false, f->count, &f->runs[f->count]);
   f->count++;
-  for (const char *letter = from->letters; *letter; letter++, f->count++)
-    kernel_run_make(f->ctx, from, *letter, false, f->count, &f->runs[f->count]);
+}
+
+static void add_runs(fixture *f, const kernel_case *from) {
+  add_run(f, from, BD_F32, 0);
+  for (const char *letter = from->letters; *letter; letter++)
+    add_run(f, from, BD_F32, *letter);
+  add_run(f, from, BD_BF16, from->letters[0]);
 }
 
 static int set_up(void **state) {
@@ -63,11 +95,13 @@ static int set_up(void **state) {
   for (int i = 0; i < kernel_case_count; i++)
     add_runs(f, &kernel_cases[i]);
   add_fused(f);
+  add_halves(f);
   bd_kernel_set *set;
   assert_int_equal(bd_kernel_set_create(f->ctx, false, "", &set), BD_OK);
   for (int i = 0; i < f->count; i++)
     assert_int_equal(bd_kernel_set_add(f->ctx, set, &f->runs[i].kernel), BD_OK);
   assert_int_equal(bd_kernel_set_add(f->ctx, set, &f->fused.kernel), BD_OK);
+  assert_int_equal(bd_kernel_set_add(f->ctx, set, &f->halves.kernel), BD_OK);
   char folder[] = "/tmp/bd_kernels_XXXXXX";
   assert_non_null(mkdtemp(folder));
   const char *stem = bd_intern_f(f->ctx, "%s/k", folder);
@@ -137,10 +171,37 @@ static void a_run_of_ops_is_one_kernel_in_place(void **state) {
   }
 }
 
+// ((x x) + bias) x on numbers of few bits, so that f32 computes each op exactly and only rounding
+// differs.
+static void halves_are_rounded_in_registers(void **state) {
+  fixture *f = *state;
+  uint16_t x[35], bias[5], y[35];
+  for (int i = 0; i < 35; i++)
+    x[i] = kernel_half_of((float)(128 + 3 * i) / 64);
+  for (int i = 0; i < 5; i++)
+    bias[i] = kernel_half_of((float)(i + 1) / 128);
+  char *buffers[] = {(char *)x, (char *)bias, (char *)y};
+  int64_t range[] = {0, 7, 0, 5};
+  kernel_function body;
+  *(void **)&body = dlsym(f->library, bd_intern_f(f->ctx, "bdk_%d", f->halves.kernel.number));
+  assert_non_null(body);
+  body(buffers, range, NULL, NULL, 0);
+  int differ = 0;
+  for (int i = 0; i < 35; i++) {
+    double a = kernel_read_real(BD_BF16, (char *)x, i);
+    double b = kernel_read_real(BD_BF16, (char *)bias, i % 5);
+    double square = bd_dtype_round(BD_BF16, a * a), sum = bd_dtype_round(BD_BF16, square + b);
+    assert_true(kernel_read_real(BD_BF16, (char *)y, i) == bd_dtype_round(BD_BF16, sum * a));
+    differ += bd_dtype_round(BD_BF16, (a * a + b) * a) != bd_dtype_round(BD_BF16, sum * a);
+  }
+  assert_true(differ > 0); // rounding at the end alone would give other numbers
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(kernels_agree_with_the_reference),
       cmocka_unit_test(a_run_of_ops_is_one_kernel_in_place),
+      cmocka_unit_test(halves_are_rounded_in_registers),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -37,7 +37,7 @@ static bd_layer_request request_of(const bd_module *train, const bd_cluster *clu
                             .boundary = *boundary,
                             .micro_batches = 2,
                             .in_flight = 2,
-                            .optimizer_bytes = 8,
+                            .optimizer = "adamw",
                             .recompute = recompute,
                             .limit_seconds = 20};
 }
