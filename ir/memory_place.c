@@ -11,6 +11,7 @@ typedef struct placing {
   bd_fusion fusion;
   int *last_read; // per value: the last step that reads it, or its own when none does
   int *buffer;    // per value: its buffer, or -1
+  bd_id *restored; // per value: the restored value whose bytes of the tape it has, or BD_NO_ID
   int buffer_count;
   bd_buffer *buffers;
   int *scratch; // per op: its buffer, or -1
@@ -58,21 +59,26 @@ static bd_id only_output(const placing *p, int step) {
 
 static bool may_take(const placing *p, int step, bd_id operand, bd_id result) {
   const bd_value *from = &p->function->values[operand], *to = &p->function->values[result];
-  return p->buffer[operand] >= 0 && p->last_read[operand] == step &&
-         bd_type_equal(&from->type, &to->type) && bd_sharding_equal(&from->sharding, &to->sharding);
+  return p->last_read[operand] == step && bd_type_equal(&from->type, &to->type) &&
+         bd_sharding_equal(&from->sharding, &to->sharding);
 }
 
-// The buffer of an operand that dies in this step and that the step's only result may overwrite: every
-// element is read before it is written. -1 when there is none.
-static int inplace_buffer(const placing *p, int step, bd_id result) {
+// An operand that dies in this step and that the step's only result may overwrite: every element is read
+// before it is written. Of two, the one on the tape, which costs no workspace. BD_NO_ID: there is none.
+static bd_id dying_operand(const placing *p, int step, bd_id result) {
+  bd_id found = BD_NO_ID;
   for (int i = 0; i < p->fusion.step_ops[step]; ++i) {
     const bd_op *op = &p->function->ops[p->fusion.first_op[step] + i];
     unsigned traits = bd_op_get_info(op->kind)->traits;
     int candidates = traits & BD_POINTWISE ? op->in_count : traits & BD_INPLACE_0 ? 1 : 0;
-    for (int k = 0; k < candidates; ++k)
-      if (may_take(p, step, op->in[k], result)) return p->buffer[op->in[k]];
+    for (int k = 0; k < candidates; ++k) {
+      bd_id operand = op->in[k];
+      if (!may_take(p, step, operand, result)) continue;
+      if (p->restored[operand] != BD_NO_ID) return operand;
+      if (found == BD_NO_ID && p->buffer[operand] >= 0) found = operand;
+    }
   }
-  return -1;
+  return found;
 }
 
 static int add_buffer(placing *p, int first, int last, int64_t bytes) {
@@ -82,10 +88,11 @@ static int add_buffer(placing *p, int first, int last, int64_t bytes) {
 
 static void place_output(placing *p, int step, bd_id id, bd_id only) {
   if (!in_workspace(p, id)) return;
-  int shared = id == only ? inplace_buffer(p, step, id) : -1;
-  if (shared >= 0) {
-    p->buffer[id] = shared;
-    p->buffers[shared].last = p->last_read[id];
+  bd_id operand = id == only ? dying_operand(p, step, id) : BD_NO_ID;
+  if (operand != BD_NO_ID) {
+    p->restored[id] = p->restored[operand];
+    p->buffer[id] = p->buffer[operand];
+    if (p->buffer[id] >= 0) p->buffers[p->buffer[id]].last = p->last_read[id];
     return;
   }
   p->buffer[id] = add_buffer(p, step, p->last_read[id],
@@ -118,6 +125,10 @@ static void write_offsets(placing *p) {
     bd_value *value = &f->values[v];
     if (is_param(value)) continue;
     if (p->fusion.inner[v]) value->segment = BD_SEGMENT_NONE;
+    if (p->restored[v] != BD_NO_ID) {
+      value->segment = BD_SEGMENT_TAPE;
+      value->offset_bytes = f->values[p->restored[v]].offset_bytes;
+    }
     if (p->buffer[v] < 0) continue;
     value->segment = BD_SEGMENT_WORKSPACE;
     value->offset_bytes = p->buffers[p->buffer[v]].offset_bytes;
@@ -134,8 +145,12 @@ bd_status bd_memory_place_workspace(bd_ctx *ctx, const bd_module *module, bd_fun
   p.buffer = BD_NEW_ARRAY(ctx->arena, int, function->value_count);
   p.scratch = BD_NEW_ARRAY(ctx->arena, int, function->op_count);
   p.buffers = BD_NEW_ARRAY(ctx->arena, bd_buffer, function->value_count + function->op_count);
-  for (bd_id v = 0; v < function->value_count; ++v)
+  p.restored = BD_NEW_ARRAY(ctx->arena, bd_id, function->value_count);
+  for (bd_id v = 0; v < function->value_count; ++v) {
+    const bd_value *value = &function->values[v];
     p.buffer[v] = -1;
+    p.restored[v] = is_param(value) && value->segment == BD_SEGMENT_TAPE ? v : BD_NO_ID;
+  }
   find_last_reads(&p);
   collect_buffers(&p);
   *out_bytes = bd_fit_buffers(ctx, p.buffers, p.buffer_count);

@@ -70,9 +70,10 @@ static bd_status verify_segment(bd_verifier *v, const bd_function *function, con
     const bd_value *value = &function->values[id];
     if (value->segment != segment) continue;
     int64_t bytes = place_bytes(v->module, value);
-    bool tape = segment == BD_SEGMENT_TAPE;
-    int first = tape || value->producer < 0 ? -1 : step[value->producer];
-    places[count++] = (place){id, first, tape ? function->op_count : last[id],
+    // Forward fills the tape for later; backward uses it up.
+    bool filled = segment == BD_SEGMENT_TAPE && function->role == BD_ROLE_FORWARD;
+    int first = filled || value->producer < 0 ? -1 : step[value->producer];
+    places[count++] = (place){id, first, filled ? function->op_count : last[id],
                               value->offset_bytes, value->offset_bytes + bytes};
   }
   qsort(places, (size_t)count, sizeof *places, by_start);
@@ -95,7 +96,5 @@ bd_status bd_verify_places(bd_verifier *v, const bd_function *function) {
   const int *step = find_steps(v, function);
   const int *last = find_last_uses(v, function, step);
   BD_TRY(verify_segment(v, function, step, last, BD_SEGMENT_WORKSPACE));
-  // A backward function reads the tape of its forward function, placed there.
-  if (function->role == BD_ROLE_BACKWARD) return BD_OK;
   return verify_segment(v, function, step, last, BD_SEGMENT_TAPE);
 }

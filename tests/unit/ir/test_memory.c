@@ -158,6 +158,23 @@ static void check_gpu_buffers(const bd_module *spmd, const bd_layout *layout) {
     }
 }
 
+// Gradients of saved logits take the logits' place on the tape.
+static int count_reuses(const bd_module *spmd) {
+  int count = 0;
+  for (int i = 0; i < spmd->function_count; ++i) {
+    const bd_function *f = spmd->functions[i];
+    for (int k = 0; k < f->op_count; ++k) {
+      if (f->ops[k].kind != BD_OP_XENT_GRAD) continue;
+      const bd_value *logits = &f->values[f->ops[k].in[0]], *dlogits = &f->values[f->ops[k].out[0]];
+      assert_int_equal(logits->segment, BD_SEGMENT_TAPE);
+      assert_int_equal(dlogits->segment, BD_SEGMENT_TAPE);
+      assert_int_equal(dlogits->offset_bytes, logits->offset_bytes);
+      ++count;
+    }
+  }
+  return count;
+}
+
 static void test_stages(void **state) {
   (void)state;
   bd_ctx *ctx = bd_ctx_create();
@@ -186,6 +203,12 @@ static void test_stages(void **state) {
         check_layout(spmd, &layout);
         check_gpu_buffers(spmd, &layout);
       }
+      assert_int_equal(count_reuses(spmd), 1);
+      spmd->stage = BD_STAGE_EXEC; // whose verifier looks at places
+      status = bd_module_verify(ctx, spmd);
+      spmd->stage = BD_STAGE_SPMD;
+      bd_diags_print(ctx, stderr, false);
+      assert_int_equal(status, BD_OK);
       bd_text text = bd_text_init(ctx->arena), again = bd_text_init(ctx->arena);
       bd_module *parsed = NULL;
       bd_module_print(spmd, &text);
