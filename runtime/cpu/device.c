@@ -24,7 +24,6 @@ void *bd_rt_pages(int64_t bytes) {
 
 int bd_rt_start(bd_rt *rt, int argc, char **argv) {
   int level;
-  bd_rt_gemm_choose(argv);
   if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS) {
     bd_rt_say("cannot start MPI");
     return BD_RT_EXIT_EXTERNAL;

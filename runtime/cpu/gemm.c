@@ -4,23 +4,11 @@
 #include "runtime/cpu/rt.h"
 
 #include <cblas.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 // Most columns of one call: bounds OpenBLAS's packing buffer (columns times its depth block, 4
 // bytes).
 enum { MOST_COLUMNS = 4096, GRAIN = 32 };
-
-void bd_rt_gemm_choose(char **argv) {
-  const char *const name = openblas_get_corename();
-  __builtin_cpu_init();
-  const int wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (!wide || getenv("OPENBLAS_CORETYPE") || (strcmp(name, "Haswell") && strcmp(name, "Zen")))
-    return;
-  if (!setenv("OPENBLAS_CORETYPE", "SkylakeX", 1)) execv("/proc/self/exe", argv);
-}
 
 static CBLAS_TRANSPOSE storage(int64_t row, int64_t column, int64_t rows, int64_t columns,
                                int64_t *out_leading) {

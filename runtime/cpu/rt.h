@@ -31,11 +31,6 @@ struct bd_rt_device {
 // Zeroed pages of their own; huge where the kernel can. Ends the job when there are none.
 void *bd_rt_pages(int64_t bytes);
 
-// Before anything else: has OpenBLAS use the widest kernels the processor can run. It knows
-// processors by name and takes a 256-bit kernel for one newer than itself, so the program starts
-// itself again with OPENBLAS_CORETYPE set; one that is set already stands.
-void bd_rt_gemm_choose(char **argv);
-
 // c (m x n) = alpha * a b + beta * c with the storage of bd_rt_gemm, on the calling thread.
 void bd_rt_gemm_block(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t a_m,
                       int64_t a_k, const float *b, int64_t b_k, int64_t b_n, float beta, float *c,
