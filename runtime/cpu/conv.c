@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+enum { TILE_FLOATS = 1 << 17 };
+_Static_assert(TILE_FLOATS <= (int)BD_RT_THREAD_SCRATCH_FLOATS, "a thread's scratch holds a tile");
+
 typedef struct convolution {
   const bd_rt *rt;
   const bd_rt_conv *s;
@@ -16,7 +19,7 @@ typedef struct convolution {
 static convolution describe(const bd_rt *rt, const bd_rt_conv *s) {
   convolution v = {.rt = rt, .s = s, .c = s->c / s->groups, .o = s->o / s->groups};
   v.k = v.c * s->kh * s->kw;
-  const int64_t most = BD_RT_THREAD_SCRATCH_FLOATS, area = s->oh * s->ow;
+  const int64_t most = TILE_FLOATS, area = s->oh * s->ow;
   v.k_tile = v.k < most / 64 ? v.k : most / 64;
   v.pixels = most / v.k_tile < area ? most / v.k_tile : area;
   return v;
@@ -53,10 +56,6 @@ static void add_columns(const bd_rt_conv *s, const float *columns, int64_t k0, i
     }
 }
 
-static float *scratch_of(const convolution *v, int worker) {
-  return v->rt->device->thread_scratch + (int64_t)worker * BD_RT_THREAD_SCRATCH_FLOATS;
-}
-
 // A chunk is an image and a group.
 static void forward_image(void *args, int64_t chunk, int worker) {
   const convolution *const v = args;
@@ -65,7 +64,7 @@ static void forward_image(void *args, int64_t chunk, int worker) {
   const float *const x = v->x + (image * s->c + group * v->c) * s->h * s->w;
   const float *const w = v->w + group * v->o * v->k;
   float *const y = v->y + (image * s->o + group * v->o) * area;
-  float *const columns = scratch_of(v, worker);
+  float *const columns = bd_rt_thread_scratch(v->rt, worker);
   for (int64_t p = 0; p < area; p += v->pixels) {
     const int64_t width = least(v->pixels, area - p);
     for (int64_t k = 0; k < v->k; k += v->k_tile) {
@@ -84,7 +83,7 @@ static void input_gradient(void *args, int64_t chunk, int worker) {
   const float *const dy = v->dy + (image * s->o + group * v->o) * area;
   const float *const w = v->w + group * v->o * v->k;
   float *const dx = v->dx + (image * s->c + group * v->c) * s->h * s->w;
-  float *const columns = scratch_of(v, worker);
+  float *const columns = bd_rt_thread_scratch(v->rt, worker);
   memset(dx, 0, (size_t)(v->c * s->h * s->w) * sizeof *dx);
   for (int64_t p = 0; p < area; p += v->pixels) {
     const int64_t width = least(v->pixels, area - p);
@@ -105,7 +104,8 @@ static void weight_gradient(void *args, int64_t chunk, int worker) {
   const int64_t group = chunk / blocks, k = chunk % blocks * WEIGHT_ROWS;
   const int64_t rows = least(WEIGHT_ROWS, v->k - k);
   const int64_t pixels = least(BD_RT_THREAD_SCRATCH_FLOATS / WEIGHT_ROWS, area);
-  float *const columns = scratch_of(v, worker), *const dw = v->dw + group * v->o * v->k + k;
+  float *const columns = bd_rt_thread_scratch(v->rt, worker), *const dw =
+                                                                  v->dw + group * v->o * v->k + k;
   int first = !v->accumulate;
   for (int64_t image = 0; image < s->n; image++) {
     const float *const x = v->x + (image * s->c + group * v->c) * s->h * s->w;

@@ -1,14 +1,27 @@
 // Matrix products over OpenBLAS. Its own threads stay off: the rank's pool cuts a product into
 // blocks and each thread multiplies one, which keeps packing buffers small and one set of threads
-// in the process.
+// in the process. Halves become floats tile by tile; sums stay in f32 until a tile's last product.
+#include "runtime/bf16.h"
 #include "runtime/cpu/rt.h"
 
 #include <cblas.h>
 #include <string.h>
 
-// Most columns of one call: bounds OpenBLAS's packing buffer (columns times its depth block, 4
-// bytes).
-enum { MOST_COLUMNS = 4096, GRAIN = 32 };
+enum {
+  // Most of one call: bounds OpenBLAS's packing buffer, which is fastest while it fits a cache, and
+  // leaves threads enough blocks of a large product to finish together.
+  MOST_COLUMNS = 1024,
+  MOST_ROWS = 2048,
+  GRAIN = 32, // blocks are multiples of it, as OpenBLAS's kernels are
+  // Least multiply-adds of a block: OpenBLAS takes other kernels, with other rounding, below 2^20.
+  LEAST_WORK = 1 << 22,
+};
+
+// Tiles of halves as floats, in a thread's scratch.
+enum { TILE_ROWS = 256, TILE_COLUMNS = 512, TILE_DEPTH = 512 };
+_Static_assert(TILE_ROWS *TILE_DEPTH + TILE_DEPTH * TILE_COLUMNS + TILE_ROWS * TILE_COLUMNS <=
+                   BD_RT_THREAD_SCRATCH_FLOATS,
+               "a thread's scratch holds a tile of each matrix");
 
 static CBLAS_TRANSPOSE storage(int64_t row, int64_t column, int64_t rows, int64_t columns,
                                int64_t *out_leading) {
@@ -37,52 +50,160 @@ void bd_rt_gemm_block(int64_t m, int64_t n, int64_t k, float alpha, const float 
 }
 
 typedef struct product {
+  const bd_rt *rt;
   const bd_rt_gemm *shape;
-  const float *a, *b;
-  float *out;
-  int64_t row_blocks, column_blocks, rows, columns; // of one block
+  const char *a, *b;
+  char *out;
+  int64_t row_blocks, column_blocks;
 } product;
 
-static void zero_rows(float *out, int64_t rows, int64_t columns, int64_t stride) {
-  for (int64_t i = 0; i < rows; i++)
-    memset(out + i * stride, 0, (size_t)columns * sizeof *out);
+// Rows and columns of the whole product; of one batch entry.
+typedef struct block {
+  int64_t batch, row, rows, column, columns;
+} block;
+
+static int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
 }
 
-static void multiply_block(void *args, int64_t chunk) {
+static int64_t element_bytes(int dtype) {
+  return dtype == BD_RT_BF16 ? 2 : 4;
+}
+
+static const char *a_at(const product *p, const block *at, int64_t k) {
+  const bd_rt_gemm *const s = p->shape;
+  return p->a + (at->batch * s->a_batch + at->row * s->a_m + k * s->a_k) * element_bytes(s->dtype);
+}
+
+static const char *b_at(const product *p, const block *at, int64_t k) {
+  const bd_rt_gemm *const s = p->shape;
+  return p->b +
+         (at->batch * s->b_batch + k * s->b_k + at->column * s->b_n) * element_bytes(s->dtype);
+}
+
+static char *out_at(const product *p, const block *at) {
+  const bd_rt_gemm *const s = p->shape;
+  return p->out +
+         (at->batch * s->out_batch + at->row * s->out_m + at->column) * element_bytes(s->out_dtype);
+}
+
+static void multiply_floats(const product *p, const block *at) {
+  const bd_rt_gemm *const s = p->shape;
+  bd_rt_gemm_block(at->rows, at->columns, s->k, 1, (const float *)(const void *)a_at(p, at, 0),
+                   s->a_m, s->a_k, (const float *)(const void *)b_at(p, at, 0), s->b_k, s->b_n,
+                   s->accumulate ? 1 : 0, (float *)(void *)out_at(p, at), s->out_m);
+}
+
+// A matrix of halves, one of whose strides is 1, as floats without gaps; returns its strides.
+static void widen(const char *from, int64_t rows, int64_t columns, int64_t row_stride,
+                  int64_t column_stride, float *to, int64_t *out_row, int64_t *out_column) {
+  const uint16_t *const halves = (const uint16_t *)(const void *)from;
+  const int by_row = column_stride == 1 || columns == 1;
+  const int64_t lines = by_row ? rows : columns, length = by_row ? columns : rows;
+  const int64_t stride = by_row ? row_stride : column_stride;
+  for (int64_t line = 0; line < lines; line++)
+    for (int64_t i = 0; i < length; i++)
+      to[line * length + i] = bd_rt_from_bf16(halves[line * stride + i]);
+  *out_row = by_row ? length : 1;
+  *out_column = by_row ? 1 : length;
+}
+
+static void widen_sums(const bd_rt_gemm *s, const block *at, const char *out, float *sums) {
+  const uint16_t *const halves = (const uint16_t *)(const void *)out;
+  for (int64_t i = 0; i < at->rows; i++)
+    for (int64_t j = 0; j < at->columns; j++)
+      sums[i * TILE_COLUMNS + j] = s->accumulate ? bd_rt_from_bf16(halves[i * s->out_m + j]) : 0;
+}
+
+static void round_sums(const bd_rt_gemm *s, const block *at, const float *sums, char *out) {
+  uint16_t *const halves = (uint16_t *)(void *)out;
+  for (int64_t i = 0; i < at->rows; i++)
+    for (int64_t j = 0; j < at->columns; j++)
+      halves[i * s->out_m + j] = bd_rt_to_bf16(sums[i * TILE_COLUMNS + j]);
+}
+
+static void multiply_tile(const product *p, const block *at, float *scratch) {
+  const bd_rt_gemm *const s = p->shape;
+  float *const a = scratch, *const b = a + TILE_ROWS * TILE_DEPTH;
+  float *const tile = b + TILE_DEPTH * TILE_COLUMNS;
+  const int rounds = s->out_dtype == BD_RT_BF16;
+  float *const sums = rounds ? tile : (float *)(void *)out_at(p, at);
+  if (rounds) widen_sums(s, at, out_at(p, at), sums);
+  for (int64_t k = 0; k < s->k; k += TILE_DEPTH) {
+    const int64_t depth = least(TILE_DEPTH, s->k - k);
+    int64_t a_m, a_k, b_k, b_n;
+    widen(a_at(p, at, k), at->rows, depth, s->a_m, s->a_k, a, &a_m, &a_k);
+    widen(b_at(p, at, k), depth, at->columns, s->b_k, s->b_n, b, &b_k, &b_n);
+    bd_rt_gemm_block(at->rows, at->columns, depth, 1, a, a_m, a_k, b, b_k, b_n,
+                     k > 0 || s->accumulate || rounds ? 1 : 0, sums,
+                     rounds ? TILE_COLUMNS : s->out_m);
+  }
+  if (rounds) round_sums(s, at, sums, out_at(p, at));
+}
+
+static void multiply_halves(const product *p, const block *at, int worker) {
+  float *const scratch = bd_rt_thread_scratch(p->rt, worker);
+  for (int64_t row = 0; row < at->rows; row += TILE_ROWS)
+    for (int64_t column = 0; column < at->columns; column += TILE_COLUMNS) {
+      const block tile = {at->batch, at->row + row, least(TILE_ROWS, at->rows - row),
+                          at->column + column, least(TILE_COLUMNS, at->columns - column)};
+      multiply_tile(p, &tile, scratch);
+    }
+}
+
+// Block `index` of `count` nearly equal ones; the last may be cut short.
+static int64_t cut(int64_t extent, int64_t count, int64_t index) {
+  const int64_t grains = (extent + GRAIN - 1) / GRAIN;
+  return least(grains * index / count * GRAIN, extent);
+}
+
+static void multiply_block(void *args, int64_t chunk, int worker) {
   const product *const p = args;
   const bd_rt_gemm *const s = p->shape;
-  const int64_t row = chunk / p->column_blocks % p->row_blocks * p->rows;
-  const int64_t column = chunk % p->column_blocks * p->columns;
-  const int64_t batch = chunk / p->column_blocks / p->row_blocks;
-  const int64_t m = s->m - row < p->rows ? s->m - row : p->rows;
-  const int64_t n = s->n - column < p->columns ? s->n - column : p->columns;
-  if (m <= 0 || n <= 0) return;
-  float *const out = p->out + batch * s->out_batch + row * s->out_m + column;
-  if (s->k == 0) {
-    if (!s->accumulate) zero_rows(out, m, n, s->out_m);
-    return;
-  }
-  bd_rt_gemm_block(m, n, s->k, 1, p->a + batch * s->a_batch + row * s->a_m, s->a_m, s->a_k,
-                   p->b + batch * s->b_batch + column * s->b_n, s->b_k, s->b_n,
-                   s->accumulate ? 1 : 0, out, s->out_m);
+  const int64_t i = chunk / p->column_blocks % p->row_blocks, j = chunk % p->column_blocks;
+  block at = {.batch = chunk / p->column_blocks / p->row_blocks,
+              .row = cut(s->m, p->row_blocks, i),
+              .column = cut(s->n, p->column_blocks, j)};
+  at.rows = cut(s->m, p->row_blocks, i + 1) - at.row;
+  at.columns = cut(s->n, p->column_blocks, j + 1) - at.column;
+  if (s->dtype == BD_RT_BF16)
+    multiply_halves(p, &at, worker);
+  else
+    multiply_floats(p, &at);
 }
 
-static int64_t blocks(int64_t extent, int64_t wanted, int64_t *out_size) {
-  int64_t size = (extent + wanted - 1) / wanted;
-  size = (size + GRAIN - 1) / GRAIN * GRAIN;
-  *out_size = size < extent ? size : extent;
-  return (extent + *out_size - 1) / *out_size;
+// How many blocks to cut the longer side into: as few as give every thread the same work, none
+// larger than `most`, none with less than LEAST_WORK.
+static int64_t blocks(const bd_rt_gemm *s, int64_t extent, int64_t most, int threads) {
+  int64_t count = s->batch >= 4 * (int64_t)threads ? 1 : threads;
+  if (extent > most * count) count *= (extent + most * count - 1) / (most * count);
+  const int64_t work = s->m * s->n * s->k / LEAST_WORK;
+  const int64_t grains = (extent + GRAIN - 1) / GRAIN;
+  count = least(count, least(work, grains));
+  return count < 1 ? 1 : count;
+}
+
+static void clear_rows(void *args, int64_t row) {
+  const product *const p = args;
+  const bd_rt_gemm *const s = p->shape;
+  const block at = {.batch = row / s->m, .row = row % s->m};
+  memset(out_at(p, &at), 0, (size_t)(s->n * element_bytes(s->out_dtype)));
 }
 
 void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *shape, const void *a, const void *b, void *out) {
-  if (shape->dtype != BD_RT_F32 || shape->out_dtype != BD_RT_F32)
-    bd_rt_fail(BD_RT_EXIT_INTERNAL, "a matrix product of dtype %d", shape->dtype);
+  const int halves = shape->dtype == BD_RT_BF16;
+  if ((shape->dtype != BD_RT_F32 && !halves) ||
+      (shape->out_dtype != BD_RT_F32 && !(halves && shape->out_dtype == BD_RT_BF16)))
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "a matrix product of dtypes %d and %d", shape->dtype,
+               shape->out_dtype);
   if (shape->m <= 0 || shape->n <= 0 || shape->batch <= 0) return;
-  product p = {.shape = shape, .a = a, .b = b, .out = out};
-  // As few blocks as give every thread the same work: cut the longer side.
-  const int64_t wanted = shape->batch >= 4 * rt->threads ? 1 : rt->threads;
+  product p = {.rt = rt, .shape = shape, .a = a, .b = b, .out = out};
+  if (shape->k == 0) {
+    if (!shape->accumulate) bd_rt_parallel(rt, clear_rows, &p, shape->batch * shape->m);
+    return;
+  }
   const int by_column = shape->n >= shape->m;
-  p.row_blocks = blocks(shape->m, by_column ? 1 : wanted, &p.rows);
-  p.column_blocks = blocks(shape->n, by_column ? wanted : 1, &p.columns);
-  bd_rt_parallel(rt, multiply_block, &p, shape->batch * p.row_blocks * p.column_blocks);
+  p.row_blocks = by_column ? 1 : blocks(shape, shape->m, MOST_ROWS, rt->threads);
+  p.column_blocks = by_column ? blocks(shape, shape->n, MOST_COLUMNS, rt->threads) : 1;
+  bd_rt_pool_run(rt->pool, multiply_block, &p, shape->batch * p.row_blocks * p.column_blocks);
 }

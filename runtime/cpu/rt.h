@@ -13,7 +13,7 @@ typedef struct bd_rt_outgoing { // a send in flight
 } bd_rt_outgoing;
 
 enum {
-  BD_RT_THREAD_SCRATCH_FLOATS = 1 << 17, // of one thread: convolution's tiles
+  BD_RT_THREAD_SCRATCH_FLOATS = 1 << 19, // of one thread: tiles of products and convolutions
   BD_RT_MAX_OUTGOING = 256,
 };
 
@@ -30,6 +30,10 @@ struct bd_rt_device {
 
 // Zeroed pages of their own; huge where the kernel can. Ends the job when there are none.
 void *bd_rt_pages(int64_t bytes);
+
+static inline float *bd_rt_thread_scratch(const bd_rt *rt, int worker) {
+  return rt->device->thread_scratch + (int64_t)worker * BD_RT_THREAD_SCRATCH_FLOATS;
+}
 
 // c (m x n) = alpha * a b + beta * c with the storage of bd_rt_gemm, on the calling thread.
 void bd_rt_gemm_block(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t a_m,

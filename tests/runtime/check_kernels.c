@@ -1,6 +1,7 @@
 // Kernels of the CPU runtime against naive double loops, from inside a program of the form that the
 // compiler emits. Run: mpirun --allow-run-as-root --oversubscribe -n 1 check_kernels. Exit 0: all
 // agree. Link: every source of runtime/cpu.mk, with its flags.
+#include "runtime/bf16.h"
 #include "runtime/braid_rt.h"
 #include "runtime/cpu/exp.h"
 #include "tests/runtime/check.h"
@@ -51,18 +52,80 @@ static void check_gemm(bd_rt *rt, bd_rt_gemm s) {
   free(a), free(b), free(out), free(expected);
 }
 
+static uint16_t *to_halves(const float *x, int64_t count) {
+  uint16_t *const halves = malloc((size_t)count * sizeof *halves + 1);
+  if (!halves) abort();
+  for (int64_t i = 0; i < count; i++)
+    halves[i] = bd_rt_to_bf16(x[i]);
+  return halves;
+}
+
+static void from_halves(const uint16_t *halves, int64_t count, float *x) {
+  for (int64_t i = 0; i < count; i++)
+    x[i] = bd_rt_from_bf16(halves[i]);
+}
+
+// The product of halves is the product of the floats they stand for, rounded at most once.
+static void check_half_gemm(bd_rt *rt, bd_rt_gemm s, int out_dtype) {
+  const int64_t a_size = (s.m + 1) * (s.k + 3) * (s.batch + 1);
+  const int64_t b_size = (s.k + 1) * (s.n + 3) * (s.batch + 1),
+                size = s.m * (s.n + 3) * (s.batch + 1);
+  float *const a = numbers(a_size, 1), *const b = numbers(b_size, 2), *const out = numbers(size, 3);
+  uint16_t *const half_a = to_halves(a, a_size), *const half_b = to_halves(b, b_size);
+  uint16_t *const half_out = to_halves(out, size);
+  from_halves(half_a, a_size, a), from_halves(half_b, b_size, b);
+  if (out_dtype == BD_RT_BF16) from_halves(half_out, size, out);
+  float *const got = numbers(size, 3);
+  bd_rt_matmul(rt, &s, a, b, out);
+  s.dtype = BD_RT_BF16, s.out_dtype = out_dtype;
+  bd_rt_matmul(rt, &s, half_a, half_b, out_dtype == BD_RT_BF16 ? (void *)half_out : (void *)got);
+  if (out_dtype == BD_RT_BF16) from_halves(half_out, size, got);
+  check_near("gemm of halves", got, out, size, out_dtype == BD_RT_BF16 ? 1.0 / 256 : 1e-5);
+  free(a), free(b), free(out), free(half_a), free(half_b), free(half_out), free(got);
+}
+
+static bd_rt_gemm gemm_of(const int64_t size[3], int how) {
+  const int64_t m = size[0], n = size[1], k = size[2], batch = how & 1 ? 3 : 1;
+  bd_rt_gemm s = {.m = m, .n = n, .k = k, .batch = batch, .accumulate = how >> 2 & 1};
+  s.a_m = how & 2 ? 1 : k + 2, s.a_k = how & 2 ? m + 1 : 1, s.a_batch = (m + 1) * (k + 2);
+  s.b_k = how & 4 ? 1 : n + 2, s.b_n = how & 4 ? k + 1 : 1, s.b_batch = (k + 1) * (n + 2);
+  s.out_m = n + 1, s.out_batch = m * (n + 1);
+  return s;
+}
+
 static void check_gemms(bd_rt *rt) {
   static const int64_t sizes[][3] = {{1, 1, 1},  {5, 7, 3},    {64, 100, 33}, {130, 1, 17},
                                      {1, 90, 8}, {9, 5000, 4}, {6, 5, 0}};
+  static const int64_t cut[][3] = {{70, 3000, 61}, {2100, 65, 70}}, tiled[] = {260, 530, 600};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
     for (int how = 0; how < 8; how++) {
-      const int64_t m = sizes[i][0], n = sizes[i][1], k = sizes[i][2], batch = how & 1 ? 3 : 1;
-      bd_rt_gemm s = {.m = m, .n = n, .k = k, .batch = batch, .accumulate = how >> 2 & 1};
-      s.a_m = how & 2 ? 1 : k + 2, s.a_k = how & 2 ? m + 1 : 1, s.a_batch = (m + 1) * (k + 2);
-      s.b_k = how & 4 ? 1 : n + 2, s.b_n = how & 4 ? k + 1 : 1, s.b_batch = (k + 1) * (n + 2);
-      s.out_m = n + 1, s.out_batch = m * (n + 1);
-      check_gemm(rt, s);
+      check_gemm(rt, gemm_of(sizes[i], how));
+      check_half_gemm(rt, gemm_of(sizes[i], how), BD_RT_F32);
+      check_half_gemm(rt, gemm_of(sizes[i], how), BD_RT_BF16);
     }
+  for (size_t i = 0; i < sizeof cut / sizeof cut[0]; i++)
+    for (int how = 0; how < 8; how += 3)
+      check_gemm(rt, gemm_of(cut[i], how));
+  for (int how = 2; how < 8; how += 2) {
+    check_half_gemm(rt, gemm_of(tiled, how), BD_RT_F32);
+    check_half_gemm(rt, gemm_of(tiled, how), BD_RT_BF16);
+  }
+}
+
+// Nearest, ties to even; NaN and infinity stay what they are.
+static void check_halves(void) {
+  static const uint32_t bits[][2] = {{0x3F808000, 0x3F80}, {0x3F818000, 0x3F82},
+                                     {0x3F808001, 0x3F81}, {0x7F7FFFFF, 0x7F80},
+                                     {0xFF800000, 0xFF80}, {0x80000001, 0x8000}};
+  for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++) {
+    float value;
+    memcpy(&value, &bits[i][0], sizeof value);
+    check_true("rounding to bf16", bd_rt_to_bf16(value) == bits[i][1]);
+  }
+  const uint32_t nan_bits = 0x7F800001;
+  float nan;
+  memcpy(&nan, &nan_bits, sizeof nan);
+  check_true("NaN to bf16", isnan(bd_rt_from_bf16(bd_rt_to_bf16(nan))));
 }
 
 // Philox and the mask, written down once more.
@@ -299,6 +362,7 @@ static void check_pool(bd_rt *rt) {
 
 static void step(bd_rt *rt) {
   check_exp();
+  check_halves();
   check_gemms(rt);
   check_attentions(rt);
   check_embed(rt);
