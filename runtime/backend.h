@@ -13,7 +13,7 @@ void bd_rt_stop(bd_rt *rt);
 int bd_rt_open(bd_rt *rt);
 void bd_rt_close(bd_rt *rt);
 // Ends the whole job with a status, from one rank.
-_Noreturn void bd_rt_abort(int status);
+void bd_rt_abort(int status) __attribute__((noreturn));
 
 // Collective. 0 when every rank passes 0; else the status of the lowest rank that failed, which
 // alone says its message.

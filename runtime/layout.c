@@ -21,18 +21,6 @@ bd_rt_local bd_rt_local_of(const bd_rt_layout *layout, int axes, const int32_t *
   return local;
 }
 
-int64_t bd_rt_local_find(const bd_rt_local *local, int64_t flat) {
-  int64_t at = 0, stride = 1;
-  for (int d = local->rank - 1; d >= 0; d--) {
-    const int64_t index = flat % local->dims[d] - local->start[d];
-    if (index < 0 || index >= local->count[d]) return -1;
-    flat /= local->dims[d];
-    at += index * stride;
-    stride *= local->extent[d];
-  }
-  return at;
-}
-
 int bd_rt_local_padded(const bd_rt_local *local) {
   for (int d = 0; d < local->rank; d++)
     if (local->count[d] != local->extent[d]) return 1;
@@ -73,25 +61,4 @@ int64_t bd_rt_stored_elements(const bd_rt_weight *weight) {
   for (int d = 0; d < weight->stored_rank; d++)
     elements *= weight->stored_dims[d];
   return elements;
-}
-
-int64_t bd_rt_stored_to_logical(const bd_rt_weight *weight, int64_t flat) {
-  int64_t dims[BD_RT_MAX_RANK], at[BD_RT_MAX_RANK];
-  const int rank = weight->stored_rank;
-  for (int d = rank - 1; d >= 0; d--) {
-    dims[d] = weight->stored_dims[d];
-    at[d] = flat % dims[d];
-    flat /= dims[d];
-  }
-  if (weight->slice_dim >= 0) {
-    const int d = weight->slice_dim;
-    at[d] -= weight->slice_start;
-    dims[d] = weight->slice_size;
-    if (at[d] < 0 || at[d] >= dims[d]) return -1;
-  }
-  if (weight->transpose && rank == 2) return at[1] * dims[0] + at[0];
-  int64_t logical = 0;
-  for (int d = 0; d < rank; d++)
-    logical = logical * dims[d] + at[d];
-  return logical;
 }

@@ -3,6 +3,13 @@
 #define BD_RT_LAYOUT_H
 #include "runtime/braid_rt_abi.h"
 
+// Functions that kernels of a device call as well.
+#ifdef __CUDACC__
+#define BD_RT_ANYWHERE static inline __host__ __device__
+#else
+#define BD_RT_ANYWHERE static inline
+#endif
+
 // A rank's part: per dimension the first logical element, the valid ones, and the padded extent.
 typedef struct bd_rt_local {
   int32_t rank;
@@ -18,7 +25,17 @@ bd_rt_local bd_rt_local_of(const bd_rt_layout *layout, int axes, const int32_t *
 int bd_rt_local_padded(const bd_rt_local *local);
 
 // Position in the rank's buffer of the logical element `flat`, or -1 when another rank holds it.
-int64_t bd_rt_local_find(const bd_rt_local *local, int64_t flat);
+BD_RT_ANYWHERE int64_t bd_rt_local_find(const bd_rt_local *local, int64_t flat) {
+  int64_t at = 0, stride = 1;
+  for (int d = local->rank - 1; d >= 0; d--) {
+    const int64_t index = flat % local->dims[d] - local->start[d];
+    if (index < 0 || index >= local->count[d]) return -1;
+    flat /= local->dims[d];
+    at += index * stride;
+    stride *= local->extent[d];
+  }
+  return at;
+}
 
 // Runs body for each row of valid elements: `count` of them from logical element `flat`, at `at` in
 // the buffer.
@@ -31,5 +48,24 @@ void bd_rt_local_window(const bd_rt_local *local, int64_t first, int64_t count, 
 // Elements of the stored tensor, and the logical element of stored element `flat`, or -1 outside
 // the slice.
 int64_t bd_rt_stored_elements(const bd_rt_weight *weight);
-int64_t bd_rt_stored_to_logical(const bd_rt_weight *weight, int64_t flat);
+BD_RT_ANYWHERE int64_t bd_rt_stored_to_logical(const bd_rt_weight *weight, int64_t flat) {
+  int64_t dims[BD_RT_MAX_RANK], at[BD_RT_MAX_RANK];
+  const int rank = weight->stored_rank;
+  for (int d = rank - 1; d >= 0; d--) {
+    dims[d] = weight->stored_dims[d];
+    at[d] = flat % dims[d];
+    flat /= dims[d];
+  }
+  if (weight->slice_dim >= 0) {
+    const int d = weight->slice_dim;
+    at[d] -= weight->slice_start;
+    dims[d] = weight->slice_size;
+    if (at[d] < 0 || at[d] >= dims[d]) return -1;
+  }
+  if (weight->transpose && rank == 2) return at[1] * dims[0] + at[0];
+  int64_t logical = 0;
+  for (int d = 0; d < rank; d++)
+    logical = logical * dims[d] + at[d];
+  return logical;
+}
 #endif

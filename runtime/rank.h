@@ -42,8 +42,8 @@ struct bd_rt {
 };
 
 // Ends the job: one line on stderr. For failures that one rank alone sees.
-_Noreturn void bd_rt_fail(int status, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void bd_rt_fail(int status, const char *format, ...)
+    __attribute__((format(printf, 2, 3), noreturn));
 // The same line without ending: control bytes of the message are shown as '?'.
 void bd_rt_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

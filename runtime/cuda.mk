@@ -1,0 +1,25 @@
+# Sources and flags of the CUDA runtime, relative to the folder that holds runtime/. CUDA_HOME names
+# the toolkit (12.8 or newer), NCCL_HOME NCCL where it is not among the system's libraries.
+CUDA_HOME ?= /usr/local/cuda
+BRAID_RT_SOURCES = \
+  runtime/main.c runtime/place.c runtime/samples.c runtime/say.c runtime/report.c runtime/pool.c \
+  runtime/options.c runtime/data.c runtime/data_array.c runtime/layout.c runtime/safetensors.c \
+  runtime/json.c runtime/program.c runtime/weights.c runtime/save.c runtime/update.c runtime/tie.c \
+  runtime/cuda/rank.c runtime/cuda/device.c runtime/cuda/launcher.c runtime/cuda/meet.c \
+  runtime/cuda/meet_join.c runtime/cuda/meet_wire.c runtime/cuda/host.c runtime/cuda/memory.c \
+  runtime/cuda/step.c runtime/cuda/matmul.c runtime/cuda/comm.c runtime/cuda/collectives.c \
+  runtime/cuda/pipe.c
+BRAID_RT_CUDA_SOURCES = runtime/cuda/optimizer.cu runtime/cuda/parts.cu runtime/cuda/weights.cu \
+  runtime/cuda/embed.cu runtime/cuda/conv.cu
+BRAID_RT_CC = cc
+BRAID_RT_NVCC = $(CUDA_HOME)/bin/nvcc
+BRAID_RT_PTXAS = $(CUDA_HOME)/bin/ptxas
+BRAID_RT_FATBINARY = $(CUDA_HOME)/bin/fatbinary
+BRAID_RT_CFLAGS = -std=c11 -D_GNU_SOURCE -O2 -ffp-contract=off -Wall -Wextra -pthread -I. \
+  -isystem $(CUDA_HOME)/include $(if $(NCCL_HOME),-isystem $(NCCL_HOME)/include)
+# A multiplication and an addition stay two operations, as on the CPU.
+BRAID_RT_NVCCFLAGS = -std=c++17 -O3 -fmad=false -I. -Xcompiler -Wall,-Wextra \
+  -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
+BRAID_RT_LIBS = $(if $(NCCL_HOME),-L$(NCCL_HOME)/lib -Wl$(comma)-rpath$(comma)$(NCCL_HOME)/lib) \
+  -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublasLt -lnccl -lcudart -lstdc++ -lm -pthread
+comma := ,

@@ -1,0 +1,198 @@
+// Communicators: one per group of ranks and one per direction between two stages, made before the
+// first step for what the step uses.
+#include "runtime/cuda/rt.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PIPE_BLOCKS = 8, WATCH_TURNS = 256 };
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+void bd_cuda_accept(bd_rt *rt, ncclResult_t result, const char *call) {
+  if (result == ncclSuccess || result == ncclInProgress) return;
+  bd_cuda_watch(rt); // a rank that ended explains more
+  bd_rt_fail(BD_RT_EXIT_EXTERNAL, "NCCL failed: %s, in %s", ncclGetErrorString(result), call);
+}
+
+void bd_cuda_finish(bd_rt *rt, ncclComm_t comm, ncclResult_t result, const char *call) {
+  for (int64_t turn = 1; result == ncclInProgress; turn++) {
+    const ncclResult_t asked = ncclCommGetAsyncError(comm, &result);
+    if (asked != ncclSuccess) result = asked;
+    if (turn % WATCH_TURNS == 0) bd_cuda_watch(rt);
+    if (result == ncclInProgress) sched_yield();
+  }
+  bd_cuda_accept(rt, result, call);
+}
+
+// The group's axes that have more than one rank.
+static int mask_of(const bd_rt *rt, const bd_rt_group *group) {
+  int mask = group->mask;
+  for (int a = 0; a < BD_RT_MAX_AXES; a++)
+    if (a >= rt->program->axes || rt->program->mesh[a] == 1) mask &= ~(1 << a);
+  return mask;
+}
+
+ncclComm_t bd_cuda_comm(bd_rt *rt, const bd_rt_group *group) {
+  const int mask = mask_of(rt, group);
+  if (!rt->device->rehearsing) return rt->device->comm[mask];
+  rt->device->used_masks |= 1u << mask;
+  return NULL;
+}
+
+// What a rank makes ids for: groups of which it is the first, then the stages it sends to. What it
+// gets back: the ids of its groups, then of the stages it receives from.
+typedef struct peer {
+  ncclUniqueId id;
+  uint64_t sent, received; // see bd_cuda_pipe
+} peer;
+typedef struct ids {
+  ncclUniqueId of_mask[BD_RT_GROUPS];
+  peer of_stage[];
+} ids;
+
+static size_t bytes_of(const bd_rt *rt) {
+  return sizeof(ids) + (size_t)rt->program->stages * sizeof(peer);
+}
+
+static ids *row_of(const bd_rt *rt, void *all, int rank) {
+  return (ids *)(void *)((char *)all + (size_t)rank * bytes_of(rt));
+}
+
+static void make_ids(bd_rt *rt, ids *own) {
+  bd_rt_device *const device = rt->device;
+  for (int mask = 1; mask < BD_RT_GROUPS; mask++)
+    if (device->used_masks >> mask & 1 && rt->group[mask].rank == 0)
+      bd_cuda_accept(rt, ncclGetUniqueId(&own->of_mask[mask]), "ncclGetUniqueId");
+  for (int s = 0; s < rt->program->stages; s++) {
+    bd_cuda_pipe *const to = &device->to[s];
+    if (to->used) bd_cuda_accept(rt, ncclGetUniqueId(&to->id), "ncclGetUniqueId");
+    own->of_stage[s] = (peer){to->id, to->order, device->from[s].order};
+  }
+}
+
+// The first rank of the group over `mask` that a rank belongs to.
+static int first_of_group(const bd_rt *rt, int rank, int mask) {
+  const bd_rt_program *const program = rt->program;
+  int stride = 1, first = rank, rest = rank % rt->devices;
+  for (int a = program->axes - 1; a >= 0; a--) {
+    if (mask >> a & 1) first -= rest % program->mesh[a] * stride;
+    rest /= program->mesh[a];
+    stride *= program->mesh[a];
+  }
+  return first;
+}
+
+static void deal_ids(const bd_rt *rt, void *made, void *dealt) {
+  for (int r = 0; r < rt->ranks; r++) {
+    ids *const out = row_of(rt, dealt, r);
+    for (int mask = 0; mask < 1 << rt->program->axes; mask++)
+      out->of_mask[mask] = row_of(rt, made, first_of_group(rt, r, mask))->of_mask[mask];
+    for (int s = 0; s < rt->program->stages; s++) {
+      const int from = s * rt->devices + r % rt->devices;
+      out->of_stage[s] = row_of(rt, made, from)->of_stage[r / rt->devices];
+      if (out->of_stage[s].sent != row_of(rt, made, r)->of_stage[s].received)
+        bd_rt_fail(BD_RT_EXIT_INTERNAL, "ranks %d and %d disagree on the messages between them",
+                   from, r);
+    }
+  }
+}
+
+static ids *exchange_ids(bd_rt *rt) {
+  const size_t rows = rt->rank == 0 ? (size_t)rt->ranks : 1;
+  ids *const own = calloc(1, bytes_of(rt));
+  void *const made = calloc(rows, bytes_of(rt)), *const dealt = calloc(rows, bytes_of(rt));
+  if (!own || !made || !dealt) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  make_ids(rt, own);
+  if (bd_meeting_gather(rt->device->meeting, own, bytes_of(rt), made)) bd_cuda_leave_early(rt);
+  if (rt->rank == 0) deal_ids(rt, made, dealt);
+  if (bd_meeting_scatter(rt->device->meeting, dealt, bytes_of(rt), own)) bd_cuda_leave_early(rt);
+  free(made);
+  free(dealt);
+  return own;
+}
+
+static ncclComm_t open_comm(bd_rt *rt, ncclUniqueId id, int ranks, int rank, int blocks) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclComm_t comm = NULL;
+  config.blocking = 0;
+  if (blocks) config.maxCTAs = blocks;
+  const double deadline = now() + rt->device->launcher.join_seconds;
+  ncclResult_t result = ncclCommInitRankConfig(&comm, ranks, id, rank, &config);
+  while (result == ncclInProgress) {
+    if (ncclCommGetAsyncError(comm, &result) != ncclSuccess) result = ncclInternalError;
+    if (now() > deadline)
+      bd_rt_fail(BD_RT_EXIT_DEAD_RANK, "NCCL does not connect the ranks within %d seconds",
+                 rt->device->launcher.join_seconds);
+    bd_cuda_watch(rt);
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  }
+  bd_cuda_accept(rt, result, "ncclCommInitRankConfig");
+  return comm;
+}
+
+static void open_pipe(bd_rt *rt, bd_cuda_pipe *pipe, int sends) {
+  pipe->comm = open_comm(rt, pipe->id, 2, sends ? 0 : 1, PIPE_BLOCKS);
+  BD_CUDA(cudaStreamCreateWithFlags(&pipe->stream, cudaStreamNonBlocking));
+  BD_CUDA(cudaEventCreateWithFlags(&pipe->ready, cudaEventDisableTiming));
+  BD_CUDA(cudaEventCreateWithFlags(&pipe->done, cudaEventDisableTiming));
+}
+
+// All ranks open theirs in one order, by mask and then by sender and receiver, so that nobody waits
+// for a rank that waits elsewhere.
+void bd_cuda_connect(bd_rt *rt) {
+  bd_rt_device *const device = rt->device;
+  const int stages = rt->program->stages, own = rt->stage_index;
+  ids *const mine = exchange_ids(rt);
+  for (int mask = 1; mask < BD_RT_GROUPS; mask++)
+    if (device->used_masks >> mask & 1)
+      device->comm[mask] =
+          open_comm(rt, mine->of_mask[mask], rt->group[mask].size, rt->group[mask].rank, 0);
+  for (int from = 0; from < stages; from++)
+    for (int to = 0; to < stages; to++) {
+      if (from == own && device->to[to].used) open_pipe(rt, &device->to[to], 1);
+      if (to != own || !device->from[from].used) continue;
+      device->from[from].id = mine->of_stage[from].id;
+      open_pipe(rt, &device->from[from], 0);
+    }
+  free(mine);
+}
+
+static void close_comm(bd_rt *rt, ncclComm_t comm) {
+  if (!comm) return;
+  BD_NCCL(rt, comm, ncclCommFinalize(comm));
+  bd_cuda_accept(rt, ncclCommDestroy(comm), "ncclCommDestroy");
+}
+
+static void close_pipe(bd_rt *rt, bd_cuda_pipe *pipe) {
+  if (!pipe->used) return;
+  close_comm(rt, pipe->comm);
+  BD_CUDA(cudaStreamDestroy(pipe->stream));
+  BD_CUDA(cudaEventDestroy(pipe->ready));
+  BD_CUDA(cudaEventDestroy(pipe->done));
+}
+
+void bd_cuda_disconnect(bd_rt *rt) {
+  bd_rt_device *const device = rt->device;
+  const int stages = rt->program->stages, own = rt->stage_index;
+  for (int mask = 1; mask < BD_RT_GROUPS; mask++)
+    close_comm(rt, device->comm[mask]);
+  for (int from = 0; from < stages; from++)
+    for (int to = 0; to < stages; to++) {
+      if (from == own) close_pipe(rt, &device->to[to]);
+      if (to == own) close_pipe(rt, &device->from[from]);
+    }
+  for (int i = 0; i < device->outgoing_count; i++)
+    BD_CUDA(cudaEventDestroy(device->outgoing[i].sent));
+  for (int i = 0; i < BD_CUDA_STAGINGS; i++) {
+    if (!device->staging[i].data) continue;
+    BD_CUDA(cudaEventDestroy(device->staging[i].copied));
+    BD_CUDA(cudaFreeHost(device->staging[i].data));
+  }
+}

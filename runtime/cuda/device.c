@@ -1,0 +1,228 @@
+// The GPU of a rank, and what is allocated on it.
+#include "runtime/cuda/rt.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+  LEAST_CAPABILITY = 80,
+  LEAST_NCCL = 21800,
+  MOST_HOST_THREADS = 16,
+  MOST_KERNEL_NAME = 32,
+  THREADS_OF_AN_SM = 2048,
+};
+
+void bd_cuda_check(cudaError_t error, const char *call) {
+  if (error != cudaSuccess)
+    bd_rt_fail(BD_RT_EXIT_EXTERNAL, "the GPU failed: %s, in %s", cudaGetErrorString(error), call);
+}
+
+void bd_cuda_check_blas(cublasStatus_t status, const char *call) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    bd_rt_fail(BD_RT_EXIT_EXTERNAL, "cuBLASLt failed with status %d, in %s", (int)status, call);
+}
+
+void bd_cuda_check_launch(void) {
+  bd_cuda_check(cudaGetLastError(), "a kernel's start");
+}
+
+int bd_cuda_choose(bd_rt *rt, char *message, size_t message_bytes) {
+  bd_rt_device *const device = rt->device;
+  int count = 0, major = 0, minor = 0, nccl = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess || count == 0) {
+    snprintf(message, message_bytes, "rank %d has no GPU that it can use: %s", rt->rank,
+             error == cudaSuccess ? "none is visible" : cudaGetErrorString(error));
+    return BD_RT_EXIT_MACHINE;
+  }
+  device->index = device->launcher.local_rank % count;
+  BD_CUDA(cudaSetDevice(device->index));
+  BD_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device->index));
+  BD_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device->index));
+  if (major * 10 + minor < LEAST_CAPABILITY) {
+    snprintf(message, message_bytes,
+             "the GPU of rank %d has compute capability %d.%d; the program needs 8.0 or newer",
+             rt->rank, major, minor);
+    return BD_RT_EXIT_MACHINE;
+  }
+  if (ncclGetVersion(&nccl) != ncclSuccess || nccl < LEAST_NCCL) {
+    snprintf(message, message_bytes, "NCCL %d.%d is too old; the program needs 2.18 or newer",
+             nccl / 10000, nccl / 100 % 100);
+    return BD_RT_EXIT_MACHINE;
+  }
+  return 0;
+}
+
+typedef struct identity { // of a rank's machine and GPU
+  uint64_t machine, gpu;
+} identity;
+
+static identity identity_of(const bd_rt *rt) {
+  char text[256] = "", bus[64] = "";
+  gethostname(text, sizeof text - 1);
+  identity id = {.machine = bd_launcher_hash(BD_LAUNCHER_HASH, text, strlen(text))};
+  const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  const ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof text);
+  if (got > 0) id.machine = bd_launcher_hash(id.machine, text, (size_t)got);
+  if (fd >= 0) close(fd);
+  BD_CUDA(cudaDeviceGetPCIBusId(bus, sizeof bus, rt->device->index));
+  id.gpu = bd_launcher_hash(id.machine, bus, strlen(bus));
+  return id;
+}
+
+typedef struct neighbourhood {                // of one rank
+  int32_t ranks_here, sharing, first, second; // the first two that share a GPU, if any do
+} neighbourhood;
+
+static void compare(const bd_rt *rt, const identity *ids, neighbourhood *out) {
+  neighbourhood all = {0};
+  for (int r = 0; r < rt->ranks; r++) {
+    out[r] = (neighbourhood){0};
+    for (int other = 0; other < rt->ranks; other++) {
+      out[r].ranks_here += ids[other].machine == ids[r].machine;
+      if (other < r && ids[other].gpu == ids[r].gpu && !all.sharing)
+        all = (neighbourhood){0, 1, other, r};
+    }
+  }
+  for (int r = 0; r < rt->ranks; r++) {
+    const int32_t here = out[r].ranks_here;
+    out[r] = all;
+    out[r].ranks_here = here;
+  }
+}
+
+// NCCL takes ranks on one GPU for an error unless they seem to be on different machines, and then
+// connects them by sockets.
+static void let_nccl_share(const bd_rt *rt) {
+  char id[32];
+  snprintf(id, sizeof id, "braid-%d", rt->rank);
+  setenv("NCCL_HOSTID", id, 1);
+  setenv("NCCL_NET", "Socket", 0);
+  setenv("NCCL_MNNVL_ENABLE", "0", 0);
+  setenv("NCCL_RAS_ENABLE", "0", 0);
+  setenv("NCCL_MAX_CTAS", "2", 0);
+  if (rt->device->ranks_here == rt->ranks) setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+}
+
+int bd_cuda_compare(bd_rt *rt) {
+  bd_rt_device *const device = rt->device;
+  const identity own = identity_of(rt);
+  const size_t ranks = rt->rank == 0 ? (size_t)rt->ranks : 1;
+  identity *const ids = calloc(ranks, sizeof *ids);
+  neighbourhood *const all = calloc(ranks, sizeof *all), mine;
+  if (!ids || !all) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  if (bd_meeting_gather(device->meeting, &own, sizeof own, ids)) bd_cuda_leave_early(rt);
+  if (rt->rank == 0) compare(rt, ids, all);
+  if (bd_meeting_scatter(device->meeting, all, sizeof mine, &mine)) bd_cuda_leave_early(rt);
+  free(ids);
+  free(all);
+  device->ranks_here = mine.ranks_here;
+  if (!mine.sharing) return 0;
+  if (device->launcher.may_share_gpu) {
+    let_nccl_share(rt);
+    return 0;
+  }
+  if (rt->rank == 0)
+    bd_rt_say("ranks %d and %d would use the same GPU: start at most one rank per GPU, or set "
+              "BRAID_SHARE_GPU=1 to try the program out",
+              mine.first, mine.second);
+  return BD_RT_EXIT_MACHINE;
+}
+
+static void start_threads(bd_rt *rt) {
+  cpu_set_t allowed;
+  const int cores = sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
+  const int share = cores / (rt->device->ranks_here > 0 ? rt->device->ranks_here : 1);
+  rt->threads = share < 1 ? 1 : share > MOST_HOST_THREADS ? MOST_HOST_THREADS : share;
+  rt->pool = bd_rt_pool_create(rt->threads, 0);
+}
+
+static int allocate_arena(bd_rt *rt, char *message, size_t message_bytes) {
+  const int64_t bytes = rt->stage->arena_bytes > 0 ? rt->stage->arena_bytes : 1;
+  size_t available = 0, total = 0;
+  BD_CUDA(cudaMemGetInfo(&available, &total));
+  void *arena = NULL;
+  const cudaError_t error =
+      (int64_t)available < bytes ? cudaErrorMemoryAllocation : cudaMalloc(&arena, (size_t)bytes);
+  if (error != cudaSuccess) {
+    snprintf(message, message_bytes,
+             "the GPU of rank %d has %zu of %zu bytes free; the program needs %lld: %s", rt->rank,
+             available, total, (long long)bytes, cudaGetErrorString(error));
+    return BD_RT_EXIT_MACHINE;
+  }
+  rt->arena = arena;
+  return 0;
+}
+
+static void *pinned(size_t bytes) {
+  void *memory = NULL;
+  BD_CUDA(cudaMallocHost(&memory, bytes));
+  memset(memory, 0, bytes);
+  return memory;
+}
+
+static void load_code(bd_rt *rt) {
+  const bd_rt_program *const program = rt->program;
+  bd_rt_device *const device = rt->device;
+  if (program->kernel_count == 0) return;
+  device->kernels = calloc((size_t)program->kernel_count, sizeof *device->kernels);
+  if (!device->kernels) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  BD_CUDA(cudaLibraryLoadData(&device->code, program->device_code, NULL, NULL, 0, NULL, NULL, 0));
+  for (int i = 0; i < program->kernel_count; i++) {
+    char name[MOST_KERNEL_NAME];
+    snprintf(name, sizeof name, "bdk_%d", i);
+    BD_CUDA(cudaLibraryGetKernel(&device->kernels[i], device->code, name));
+  }
+}
+
+int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes) {
+  bd_rt_device *const device = rt->device;
+  const size_t stages = (size_t)rt->program->stages;
+  int processors = 1;
+  const int status = allocate_arena(rt, message, message_bytes);
+  if (status) return status;
+  device->library = rt->arena + rt->stage->library_offset;
+  device->library_bytes = rt->stage->library_bytes;
+  device->room = device->library + BD_CUDA_WORKSPACE_BYTES;
+  device->room_bytes = device->library_bytes - BD_CUDA_WORKSPACE_BYTES;
+  if (device->library_bytes < BD_CUDA_LEAST_LIBRARY_BYTES) {
+    snprintf(message, message_bytes, "the program leaves %lld bytes to libraries, which need %d",
+             (long long)device->library_bytes, BD_CUDA_LEAST_LIBRARY_BYTES);
+    return BD_RT_EXIT_INTERNAL;
+  }
+  BD_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device->index));
+  BD_CUDA(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking));
+  device->processors = processors;
+  device->queue.stream = device->stream;
+  device->queue.most_blocks = processors * (THREADS_OF_AN_SM / BD_CUDA_THREADS) * 4;
+  rt->scratch = pinned(BD_RT_SCRATCH_FLOATS * sizeof(float));
+  device->mapped = pinned(BD_RT_SCRATCH_FLOATS * sizeof(float));
+  rt->sums = pinned(((size_t)rt->program->tensors + 1) * sizeof *rt->sums);
+  device->to = calloc(stages, sizeof *device->to);
+  device->from = calloc(stages, sizeof *device->from);
+  if (!device->to || !device->from) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  BD_CUDA_BLAS(cublasLtCreate(&device->blas));
+  load_code(rt);
+  start_threads(rt);
+  return 0;
+}
+
+void bd_cuda_release(bd_rt *rt) {
+  bd_rt_device *const device = rt->device;
+  bd_rt_pool_destroy(rt->pool);
+  bd_cuda_release_products(rt);
+  BD_CUDA_BLAS(cublasLtDestroy(device->blas));
+  if (device->code) BD_CUDA(cudaLibraryUnload(device->code));
+  free(device->kernels);
+  free(device->to);
+  free(device->from);
+  BD_CUDA(cudaStreamDestroy(device->stream));
+  BD_CUDA(cudaFreeHost(rt->scratch));
+  BD_CUDA(cudaFreeHost(device->mapped));
+  BD_CUDA(cudaFreeHost(rt->sums));
+  BD_CUDA(cudaFree(rt->arena));
+}

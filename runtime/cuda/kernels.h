@@ -1,0 +1,82 @@
+// The device's own kernels, started from C. Each walks its items by grid stride, waits for no other
+// thread, and gives the same bits under any grid.
+#ifndef BD_RT_CUDA_KERNELS_H
+#define BD_RT_CUDA_KERNELS_H
+#include "runtime/backend.h"
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct bd_cuda_queue {
+  cudaStream_t stream;
+  int most_blocks; // of one launch
+} bd_cuda_queue;
+
+enum {
+  BD_CUDA_THREADS = 256,   // of a block
+  BD_CUDA_LANES = 1 << 17, // most partial sums of bd_cuda_square_sum
+  BD_CUDA_SQUARE_GROUPS = 256,
+};
+
+// optimizer.cu. `partials` holds BD_CUDA_LANES + BD_CUDA_SQUARE_GROUPS doubles; `out` may be pinned
+// host memory.
+void bd_cuda_adamw(const bd_cuda_queue *queue, const bd_rt_rule *rule);
+void bd_cuda_sgd(const bd_cuda_queue *queue, const bd_rt_rule *rule);
+void bd_cuda_add(const bd_cuda_queue *queue, float *sum, const float *more, int64_t count);
+void bd_cuda_square_sum(const bd_cuda_queue *queue, const float *data, int64_t count,
+                        double *partials, double *out);
+void bd_cuda_add_loss(const bd_cuda_queue *queue, double *sum, const float *loss);
+void bd_cuda_set(const bd_cuda_queue *queue, float *out, float value);
+
+// parts.cu. A tensor of five dimensions of which a group of ranks cut one or two. A block is what
+// one rank gives another, in row-major order and padded to the same size for all peers; the buffer
+// that it is cut from or goes to holds dimension `own` (or none: -1) only in this rank's padded
+// part, and of dimension `peers` the part of every peer.
+typedef struct bd_cuda_cut {
+  int64_t extent[5];
+  int own, peers, parts; // parts: ranks of the group
+} bd_cuda_cut;
+// Elements [from, from + count) of the blocks of peers first, first + 1, ... first + peers - 1, at
+// `count` elements distance in `blocks`; elements that no rank holds are 0 in blocks and nowhere in
+// the buffer. `size`: bytes of an element, 2 or 4.
+void bd_cuda_pack(const bd_cuda_queue *queue, const bd_cuda_cut *cut, int size, int first,
+                  int peers, int64_t from, int64_t count, const void *buffer, void *blocks);
+void bd_cuda_unpack(const bd_cuda_queue *queue, const bd_cuda_cut *cut, int size, int first,
+                    int peers, int64_t from, int64_t count, const void *blocks, void *buffer);
+// out = the log-sum-exp of `parts` vectors that lie `count` apart, in ascending order.
+void bd_cuda_combine_lse(const bd_cuda_queue *queue, int parts, int64_t count, const float *in,
+                         float *out);
+
+// weights.cu: see bd_rt_place, bd_rt_pick, bd_rt_window and bd_rt_clear_padding. `values` is device
+// memory.
+void bd_cuda_place(const bd_cuda_queue *queue, const bd_rt_weight *weight, const bd_rt_local *local,
+                   int64_t first, int64_t count, const float *values, float *buffer);
+void bd_cuda_pick(const bd_cuda_queue *queue, const bd_rt_weight *weight, const bd_rt_local *local,
+                  int64_t first, int64_t count, const float *buffer, float *values);
+void bd_cuda_window(const bd_cuda_queue *queue, const bd_rt_local *local, int64_t first,
+                    int64_t count, float *values, float *buffer, int store);
+void bd_cuda_clear_padding(const bd_cuda_queue *queue, const bd_rt_local *local, float *buffer);
+
+// embed.cu: `links` holds 2 * count numbers.
+void bd_cuda_embed_dw(const bd_cuda_queue *queue, int dtype, const int32_t *ids, const void *dout,
+                      int64_t count, int64_t c, int64_t row_start, int64_t rows, float *dtable,
+                      int32_t *links);
+
+// conv.cu
+void bd_cuda_conv2d(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x, const float *w,
+                    float *y);
+void bd_cuda_conv2d_dx(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *dy,
+                       const float *w, float *dx);
+void bd_cuda_conv2d_dw(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x,
+                       const float *dy, int accumulate, float *dw);
+void bd_cuda_maxpool2d(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x, float *y);
+void bd_cuda_maxpool2d_grad(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x,
+                            const float *dy, float *dx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

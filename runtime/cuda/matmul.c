@@ -1,0 +1,209 @@
+// Matrix products by cublasLt. It counts columns first: a row-major product is the product of the
+// transposes in reverse order. The algorithm is chosen once for each shape and kept.
+#include "runtime/cuda/rt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_SLOTS = 256, MOST_ALIGNMENT = 256 };
+
+// One operand as cublasLt stores it: `rows` consecutive elements per column.
+typedef struct operand {
+  int64_t rows, columns, leading, batch_stride;
+  int32_t dtype, transposed;
+} operand;
+
+typedef struct key {
+  operand left, right, out;
+  int64_t batch;
+  int32_t accumulate, left_align, right_align, out_align; // bytes that addresses are multiples of
+} key;
+
+struct bd_cuda_product {
+  key key;
+  cublasLtMatmulDesc_t operation;
+  cublasLtMatrixLayout_t left, right, out;
+  cublasLtMatmulAlgo_t algorithm;
+  size_t workspace_bytes;
+};
+
+// A matrix of `rows` x `columns` whose rows (the products' n or m) are to be consecutive; `row` and
+// `column` are the strides.
+static operand store(int64_t rows, int64_t columns, int64_t row, int64_t column, int64_t batch,
+                     int32_t dtype) {
+  operand o = {rows, columns, column, batch, dtype, 0};
+  if (columns == 1 && o.leading < rows) o.leading = rows;
+  if ((row == 1 || rows == 1) && o.leading >= rows) return o;
+  if (column != 1 && columns != 1)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "matrix product with strides %lld, %lld", (long long)row,
+               (long long)column);
+  o = (operand){columns, rows, row, batch, dtype, 1};
+  if (rows == 1 && o.leading < columns) o.leading = columns;
+  return o;
+}
+
+static int32_t alignment(const void *address, const operand *o, int64_t batch) {
+  const uint64_t size = o->dtype == BD_RT_BF16 ? 2 : 4;
+  uint64_t bits = (uint64_t)(uintptr_t)address | MOST_ALIGNMENT;
+  if (batch > 1) bits |= (uint64_t)o->batch_stride * size;
+  return (int32_t)(bits & -bits);
+}
+
+static key key_of(const bd_rt_gemm *s, const void *a, const void *b, const void *out) {
+  key k;
+  memset(&k, 0, sizeof k); // compared as bytes
+  k.left = store(s->n, s->k, s->b_n, s->b_k, s->b_batch, s->dtype);
+  k.right = store(s->k, s->m, s->a_k, s->a_m, s->a_batch, s->dtype);
+  k.out = store(s->n, s->m, 1, s->out_m, s->out_batch, s->out_dtype);
+  k.batch = s->batch;
+  k.accumulate = s->accumulate;
+  k.left_align = alignment(b, &k.left, s->batch);
+  k.right_align = alignment(a, &k.right, s->batch);
+  k.out_align = alignment(out, &k.out, s->batch);
+  return k;
+}
+
+static cudaDataType_t type_of(int32_t dtype) {
+  if (dtype != BD_RT_F32 && dtype != BD_RT_BF16)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "a matrix product of elements of dtype %d", dtype);
+  return dtype == BD_RT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+static cublasLtMatrixLayout_t layout_of(const operand *o, int64_t batch) {
+  cublasLtMatrixLayout_t layout;
+  const int32_t count = (int32_t)batch;
+  BD_CUDA_BLAS(cublasLtMatrixLayoutCreate(&layout, type_of(o->dtype), (uint64_t)o->rows,
+                                          (uint64_t)o->columns, o->leading));
+  BD_CUDA_BLAS(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                                sizeof count));
+  BD_CUDA_BLAS(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                &o->batch_stride, sizeof o->batch_stride));
+  return layout;
+}
+
+static cublasLtMatmulDesc_t operation_of(const key *k) {
+  cublasLtMatmulDesc_t operation;
+  const int32_t left = k->left.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const int32_t right = k->right.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  BD_CUDA_BLAS(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  BD_CUDA_BLAS(
+      cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSA, &left, sizeof left));
+  BD_CUDA_BLAS(
+      cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSB, &right, sizeof right));
+  return operation;
+}
+
+static void set_preference(cublasLtMatmulPreference_t preference,
+                           cublasLtMatmulPreferenceAttributes_t attribute, const void *value,
+                           size_t bytes) {
+  BD_CUDA_BLAS(cublasLtMatmulPreferenceSetAttribute(preference, attribute, value, bytes));
+}
+
+// The library's first choice among algorithms that fit the workspace and give the same bits every
+// time: sums over parts of k are put together in a fixed order, not in place.
+static void choose(bd_rt *rt, bd_cuda_product *p) {
+  cublasLtMatmulPreference_t preference;
+  cublasLtMatmulHeuristicResult_t result;
+  int found = 0;
+  const uint64_t most = (uint64_t)rt->device->library_bytes;
+  const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  const uint32_t align[] = {(uint32_t)p->key.left_align, (uint32_t)p->key.right_align,
+                            (uint32_t)p->key.out_align};
+  BD_CUDA_BLAS(cublasLtMatmulPreferenceCreate(&preference));
+  set_preference(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+  set_preference(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
+  set_preference(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &align[0], sizeof *align);
+  set_preference(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &align[1], sizeof *align);
+  set_preference(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &align[2], sizeof *align);
+  set_preference(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &align[2], sizeof *align);
+  BD_CUDA_BLAS(cublasLtMatmulAlgoGetHeuristic(rt->device->blas, p->operation, p->left, p->right,
+                                              p->out, p->out, preference, 1, &result, &found));
+  BD_CUDA_BLAS(cublasLtMatmulPreferenceDestroy(preference));
+  if (found == 0)
+    bd_rt_fail(BD_RT_EXIT_EXTERNAL, "cuBLASLt has no algorithm for a product of %lld x %lld x %lld",
+               (long long)p->key.right.columns, (long long)p->key.left.rows,
+               (long long)p->key.left.columns);
+  p->algorithm = result.algo;
+  p->workspace_bytes = result.workspaceSize;
+}
+
+static bd_cuda_product *create(bd_rt *rt, const key *k) {
+  bd_cuda_product *const p = calloc(1, sizeof *p);
+  if (!p) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  p->key = *k;
+  p->operation = operation_of(k);
+  p->left = layout_of(&k->left, k->batch);
+  p->right = layout_of(&k->right, k->batch);
+  p->out = layout_of(&k->out, k->batch);
+  choose(rt, p);
+  return p;
+}
+
+// The slot of a key, or the empty one where it belongs.
+static bd_cuda_product **find(bd_cuda_product **slots, int count, const key *k) {
+  uint64_t at = bd_launcher_hash(BD_LAUNCHER_HASH, k, sizeof *k) % (uint64_t)count;
+  while (slots[at] && memcmp(&slots[at]->key, k, sizeof *k))
+    at = (at + 1) % (uint64_t)count;
+  return &slots[at];
+}
+
+static void grow(bd_rt_device *device) {
+  const int slots = device->product_slots ? 2 * device->product_slots : FIRST_SLOTS;
+  bd_cuda_product **const table = calloc((size_t)slots, sizeof *table);
+  if (!table) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  for (int i = 0; i < device->product_slots; i++)
+    if (device->products[i]) *find(table, slots, &device->products[i]->key) = device->products[i];
+  free(device->products);
+  device->products = table;
+  device->product_slots = slots;
+}
+
+static const bd_cuda_product *product_of(bd_rt *rt, const key *k) {
+  bd_rt_device *const device = rt->device;
+  if (2 * (device->product_count + 1) > device->product_slots) grow(device);
+  bd_cuda_product **const slot = find(device->products, device->product_slots, k);
+  if (!*slot) {
+    *slot = create(rt, k);
+    device->product_count++;
+  }
+  return *slot;
+}
+
+void bd_cuda_release_products(bd_rt *rt) {
+  bd_rt_device *const device = rt->device;
+  for (int i = 0; i < device->product_slots; i++) {
+    bd_cuda_product *const p = device->products[i];
+    if (!p) continue;
+    BD_CUDA_BLAS(cublasLtMatrixLayoutDestroy(p->left));
+    BD_CUDA_BLAS(cublasLtMatrixLayoutDestroy(p->right));
+    BD_CUDA_BLAS(cublasLtMatrixLayoutDestroy(p->out));
+    BD_CUDA_BLAS(cublasLtMatmulDescDestroy(p->operation));
+    free(p);
+  }
+  free(device->products);
+  device->products = NULL;
+  device->product_slots = device->product_count = 0;
+}
+
+// An empty sum.
+static void clear(bd_rt *rt, const bd_rt_gemm *s, char *out) {
+  const int64_t size = s->out_dtype == BD_RT_BF16 ? 2 : 4;
+  for (int64_t i = 0; i < s->batch; i++)
+    BD_CUDA(cudaMemset2DAsync(out + i * s->out_batch * size, (size_t)(s->out_m * size), 0,
+                              (size_t)(s->n * size), (size_t)s->m, rt->device->stream));
+}
+
+void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *s, const void *a, const void *b, void *out) {
+  bd_rt_device *const device = rt->device;
+  const float alpha = 1, beta = s->accumulate ? 1 : 0;
+  if (device->rehearsing || s->m <= 0 || s->n <= 0 || s->batch <= 0) return;
+  if (s->k <= 0) {
+    if (!s->accumulate) clear(rt, s, out);
+    return;
+  }
+  const key k = key_of(s, a, b, out);
+  const bd_cuda_product *const p = product_of(rt, &k);
+  BD_CUDA_BLAS(cublasLtMatmul(device->blas, p->operation, &alpha, b, p->left, a, p->right, &beta,
+                              out, p->out, out, p->out, &p->algorithm, device->library,
+                              p->workspace_bytes, device->stream));
+}

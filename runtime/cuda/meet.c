@@ -1,0 +1,151 @@
+// What ranks that have met exchange.
+#include "runtime/cuda/meet.h"
+
+#include "runtime/braid_rt_abi.h"
+#include "runtime/cuda/meet_seats.h"
+#include "runtime/cuda/meet_wire.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { PAYLOAD_SECONDS = 120, FAREWELL_SECONDS = 3, POLL_MILLISECONDS = 1000 };
+
+const char *bd_meeting_reason(const bd_meeting *meeting) {
+  return meeting->reason;
+}
+
+// The connection to a rank is at its end: what it still said tells why.
+static int lose(bd_meeting *m, int rank) {
+  unsigned char data[4096];
+  bd_frame last = {0};
+  size_t kept = 0; // of the last bytes
+  ssize_t got;
+  while ((got = recv(m->seats[rank], data + kept, sizeof data - kept, MSG_DONTWAIT)) > 0) {
+    const size_t all = kept + (size_t)got;
+    kept = all < sizeof last ? all : sizeof last;
+    memmove(data, data + all - kept, kept);
+  }
+  if (kept == sizeof last) memcpy(&last, data, sizeof last);
+  const int told = last.magic == BD_FRAME_MAGIC && last.kind == BD_FRAME_END && last.bytes == 0 &&
+                   last.status > 0 && last.status < 256;
+  m->status = told ? last.status : BD_RT_EXIT_DEAD_RANK;
+  m->reason[0] = 0;
+  if (!told) snprintf(m->reason, sizeof m->reason, "rank %d ended early", rank);
+  return m->status;
+}
+
+static int seats_of(const bd_meeting *m) {
+  return m->rank == 0 ? m->ranks : 1;
+}
+
+// Waits for something from `rank` (-1: only looks), while the end of any rank ends the wait.
+static int await(bd_meeting *m, int rank, int milliseconds) {
+  const int count = seats_of(m);
+  for (int r = 0; r < count; r++)
+    m->polls[r] = (struct pollfd){.fd = m->seats[r], .events = r == rank ? POLLIN : POLLRDHUP};
+  for (;;) {
+    const int ready = poll(m->polls, (nfds_t)count, milliseconds);
+    if (ready < 0 && errno != EINTR) return lose(m, rank < 0 ? 0 : rank);
+    for (int r = 0; ready > 0 && r < count; r++)
+      if (r != rank && m->polls[r].revents) return lose(m, r);
+    if (rank < 0 || (ready > 0 && m->polls[rank].revents)) return 0;
+  }
+}
+
+static int receive(bd_meeting *m, int rank, void *data, size_t bytes) {
+  bd_frame frame;
+  if (m->status || await(m, rank, POLL_MILLISECONDS)) return m->status;
+  const int fd = m->seats[rank];
+  const ssize_t head = recv(fd, &frame, sizeof frame, MSG_PEEK | MSG_DONTWAIT);
+  if (head == (ssize_t)sizeof frame && frame.kind == BD_FRAME_END) return lose(m, rank);
+  const double deadline = bd_wire_now() + PAYLOAD_SECONDS;
+  if (!bd_wire_receive(fd, &frame, sizeof frame, deadline)) return lose(m, rank);
+  if (frame.magic != BD_FRAME_MAGIC || frame.kind != BD_FRAME_DATA || frame.bytes != bytes) {
+    snprintf(m->reason, sizeof m->reason, "rank %d sent what was not expected", rank);
+    return m->status = BD_RT_EXIT_INTERNAL;
+  }
+  return bd_wire_receive(fd, data, bytes, deadline) ? 0 : lose(m, rank);
+}
+
+static int give(bd_meeting *m, int rank, const void *data, size_t bytes) {
+  if (m->status) return m->status;
+  const double deadline = bd_wire_now() + PAYLOAD_SECONDS;
+  if (bd_wire_send_frame(m->seats[rank], BD_FRAME_DATA, 0, data, bytes, deadline)) return 0;
+  return lose(m, rank);
+}
+
+int bd_meeting_gather(bd_meeting *m, const void *own, size_t bytes, void *all) {
+  if (m->rank) return give(m, 0, own, bytes);
+  memcpy(all, own, bytes);
+  for (int r = 1; r < m->ranks && !m->status; r++)
+    receive(m, r, (char *)all + (size_t)r * bytes, bytes);
+  return m->status;
+}
+
+static int give_words(bd_meeting *m, const uint32_t *words, size_t count) {
+  int32_t any = 0;
+  for (size_t i = 0; i < count && !any; i++)
+    any = words[i] != 0;
+  give(m, 0, &any, sizeof any);
+  return any ? give(m, 0, words, count * sizeof *words) : m->status;
+}
+
+int bd_meeting_merge(bd_meeting *m, uint32_t *words, size_t count, uint32_t *more) {
+  if (m->rank) return give_words(m, words, count);
+  for (int r = 1; r < m->ranks && !m->status; r++) {
+    int32_t any = 0;
+    if (receive(m, r, &any, sizeof any) || !any) continue;
+    if (receive(m, r, more, count * sizeof *more)) break;
+    for (size_t i = 0; i < count; i++)
+      words[i] |= more[i];
+  }
+  return m->status;
+}
+
+int bd_meeting_scatter(bd_meeting *m, const void *all, size_t bytes, void *own) {
+  if (m->rank) return receive(m, 0, own, bytes);
+  memcpy(own, all, bytes);
+  for (int r = 1; r < m->ranks && !m->status; r++)
+    give(m, r, (const char *)all + (size_t)r * bytes, bytes);
+  return m->status;
+}
+
+int bd_meeting_broadcast(bd_meeting *m, void *data, size_t bytes) {
+  if (m->rank) return receive(m, 0, data, bytes);
+  for (int r = 1; r < m->ranks && !m->status; r++)
+    give(m, r, data, bytes);
+  return m->status;
+}
+
+int bd_meeting_watch(bd_meeting *m) {
+  return m->status ? m->status : await(m, -1, 0);
+}
+
+void bd_meeting_end(bd_meeting *m, int status) {
+  const double deadline = bd_wire_now() + FAREWELL_SECONDS;
+  char rest[4096];
+  for (int r = 0; r < seats_of(m); r++) {
+    if (m->seats[r] < 0) continue;
+    bd_wire_send_frame(m->seats[r], BD_FRAME_END, status, NULL, 0, deadline);
+    shutdown(m->seats[r], SHUT_WR);
+  }
+  // What is unread when a connection closes would take the frame back from the other side.
+  for (int r = 0; r < seats_of(m); r++)
+    while (m->seats[r] >= 0 && bd_wire_receive(m->seats[r], rest, 1, deadline))
+      while (recv(m->seats[r], rest, sizeof rest, MSG_DONTWAIT) > 0)
+        ;
+}
+
+void bd_meeting_leave(bd_meeting *m) {
+  if (!m) return;
+  for (int r = 0; m->seats && r < seats_of(m); r++)
+    if (m->seats[r] >= 0) close(m->seats[r]);
+  free(m->seats);
+  free(m->polls);
+  free(m);
+}

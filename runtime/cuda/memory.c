@@ -1,0 +1,91 @@
+// The arena, between host and device.
+#include "runtime/cuda/rt.h"
+
+#include <sched.h>
+#include <time.h>
+
+enum { WATCH_TURNS = 64, BUSY_TURNS = 512 };
+
+// Waits for the stream, while the end of another rank ends the wait.
+void bd_rt_settle(bd_rt *rt) {
+  if (rt->device->rehearsing) return;
+  for (int64_t turn = 1;; turn++) {
+    const cudaError_t state = cudaStreamQuery(rt->device->stream);
+    if (state == cudaSuccess) return;
+    if (state != cudaErrorNotReady) bd_cuda_check(state, "cudaStreamQuery");
+    if (turn % WATCH_TURNS == 0) bd_cuda_watch(rt);
+    if (turn < BUSY_TURNS)
+      sched_yield();
+    else
+      nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+  }
+}
+
+void bd_rt_zero(bd_rt *rt, void *data, int64_t bytes) {
+  if (rt->device->rehearsing || bytes == 0) return;
+  BD_CUDA(cudaMemsetAsync(data, 0, (size_t)bytes, rt->device->stream));
+}
+
+static void copy(bd_rt *rt, void *to, const void *from, int64_t bytes, enum cudaMemcpyKind kind) {
+  if (rt->device->rehearsing || bytes == 0) return;
+  BD_CUDA(cudaMemcpyAsync(to, from, (size_t)bytes, kind, rt->device->stream));
+}
+
+void bd_rt_copy(bd_rt *rt, void *to, const void *from, int64_t bytes) {
+  copy(rt, to, from, bytes, cudaMemcpyDeviceToDevice);
+}
+
+void *bd_rt_map(bd_rt *rt, void *data, int64_t bytes) {
+  (void)data, (void)bytes;
+  return rt->device->mapped;
+}
+
+void bd_rt_unmap(bd_rt *rt, void *data, int64_t bytes) {
+  copy(rt, data, rt->device->mapped, bytes, cudaMemcpyHostToDevice);
+  bd_rt_settle(rt);
+}
+
+float *bd_rt_workspace(bd_rt *rt, int64_t *out_floats) {
+  *out_floats = BD_CUDA_WORKSPACE_BYTES / (int64_t)sizeof(float);
+  return (float *)(void *)rt->device->library;
+}
+
+void bd_rt_place(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, int64_t first,
+                 int64_t count, const float *values, float *buffer) {
+  float *const piece = (float *)(void *)rt->device->room;
+  const int64_t most = rt->device->room_bytes / (int64_t)sizeof *piece;
+  for (int64_t done = 0; done < count; done += most) {
+    const int64_t part = count - done < most ? count - done : most;
+    copy(rt, piece, values + done, part * (int64_t)sizeof *piece, cudaMemcpyHostToDevice);
+    bd_cuda_place(&rt->device->queue, weight, local, first + done, part, piece, buffer);
+    bd_cuda_check_launch();
+  }
+  bd_rt_settle(rt);
+}
+
+void bd_rt_pick(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, int64_t first,
+                int64_t count, const float *buffer, float *values) {
+  float *const piece = (float *)(void *)rt->device->room;
+  const int64_t most = rt->device->room_bytes / (int64_t)sizeof *piece;
+  for (int64_t done = 0; done < count; done += most) {
+    const int64_t part = count - done < most ? count - done : most;
+    copy(rt, piece, values + done, part * (int64_t)sizeof *piece, cudaMemcpyHostToDevice);
+    bd_cuda_pick(&rt->device->queue, weight, local, first + done, part, buffer, piece);
+    bd_cuda_check_launch();
+    copy(rt, values + done, piece, part * (int64_t)sizeof *piece, cudaMemcpyDeviceToHost);
+  }
+  bd_rt_settle(rt);
+}
+
+void bd_rt_window(bd_rt *rt, const bd_rt_local *local, int64_t first, int64_t count, float *values,
+                  float *buffer, int store) {
+  if (rt->device->rehearsing || count == 0) return;
+  bd_cuda_window(&rt->device->queue, local, first, count, values, buffer, store);
+  bd_cuda_check_launch();
+}
+
+void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, float *buffer) {
+  if (rt->device->rehearsing || !bd_rt_local_padded(local)) return;
+  bd_cuda_clear_padding(&rt->device->queue, local, buffer);
+  bd_cuda_check_launch();
+}

@@ -1,0 +1,90 @@
+// The end of a step, element by element with the arithmetic of the CPU's.
+#include "runtime/cuda/device.cuh"
+
+// AdamW (Loshchilov and Hutter 2019) with PyTorch's order of operations.
+static __global__ void adamw(bd_rt_rule u) {
+  BD_FOR_ITEMS(i, u.count) {
+    const float g = u.gradient[i] * u.clip;
+    const float m = u.beta1 * u.first[i] + (1 - u.beta1) * g;
+    const float v = u.beta2 * u.second[i] + (1 - u.beta2) * g * g;
+    u.first[i] = m;
+    u.second[i] = v;
+    u.weight[i] = u.weight[i] * u.shrink - u.rate * (m / (sqrtf(v) / u.correction2 + u.eps));
+  }
+}
+
+static __global__ void sgd(bd_rt_rule u) {
+  BD_FOR_ITEMS(i, u.count)
+  u.weight[i] -= u.rate * (u.gradient[i] * u.clip + u.decay * u.weight[i]);
+}
+
+static __global__ void add(float *sum, const float *more, int64_t count) {
+  BD_FOR_ITEMS(i, count) sum[i] += more[i];
+}
+
+// Lane l sums elements l, l + lanes, l + 2 lanes, ...
+static __global__ void square_lanes(const float *data, int64_t count, int64_t lanes,
+                                    double *partials) {
+  BD_FOR_ITEMS(lane, lanes) {
+    double sum = 0;
+    for (int64_t i = lane; i < count; i += lanes)
+      sum += (double)data[i] * (double)data[i];
+    partials[lane] = sum;
+  }
+}
+
+// sums[g] = the sum of in[g * each] to in[g * each + each - 1].
+static __global__ void sum_groups(const double *in, int64_t each, int64_t groups, double *sums) {
+  BD_FOR_ITEMS(group, groups) {
+    double sum = 0;
+    for (int64_t i = 0; i < each; i++)
+      sum += in[group * each + i];
+    sums[group] = sum;
+  }
+}
+
+static __global__ void add_loss(double *sum, const float *loss) {
+  BD_FOR_ITEMS(i, 1) sum[i] += (double)loss[i];
+}
+
+static __global__ void set(float *out, float value) {
+  BD_FOR_ITEMS(i, 1) out[i] = value;
+}
+
+void bd_cuda_adamw(const bd_cuda_queue *queue, const bd_rt_rule *rule) {
+  if (rule->count > 0)
+    BD_LAUNCH(adamw, blocks_of(queue, rule->count), BD_CUDA_THREADS, queue->stream, *rule);
+}
+
+void bd_cuda_sgd(const bd_cuda_queue *queue, const bd_rt_rule *rule) {
+  if (rule->count > 0)
+    BD_LAUNCH(sgd, blocks_of(queue, rule->count), BD_CUDA_THREADS, queue->stream, *rule);
+}
+
+void bd_cuda_add(const bd_cuda_queue *queue, float *sum, const float *more, int64_t count) {
+  if (count > 0)
+    BD_LAUNCH(add, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, sum, more, count);
+}
+
+// How many lanes depends on the count alone, so the order of the sum does too.
+void bd_cuda_square_sum(const bd_cuda_queue *queue, const float *data, int64_t count,
+                        double *partials, double *out) {
+  const int64_t groups = BD_CUDA_SQUARE_GROUPS;
+  int64_t lanes = (count / 16 + groups - 1) / groups * groups;
+  if (lanes < groups) lanes = groups;
+  if (lanes > BD_CUDA_LANES) lanes = BD_CUDA_LANES;
+  double *const sums = partials + BD_CUDA_LANES;
+  BD_LAUNCH(square_lanes, blocks_of(queue, lanes), BD_CUDA_THREADS, queue->stream, data, count,
+            lanes, partials);
+  BD_LAUNCH(sum_groups, 1, BD_CUDA_THREADS, queue->stream, (const double *)partials, lanes / groups,
+            groups, sums);
+  BD_LAUNCH(sum_groups, 1, 1, queue->stream, (const double *)sums, groups, (int64_t)1, out);
+}
+
+void bd_cuda_add_loss(const bd_cuda_queue *queue, double *sum, const float *loss) {
+  BD_LAUNCH(add_loss, 1, 1, queue->stream, sum, loss);
+}
+
+void bd_cuda_set(const bd_cuda_queue *queue, float *out, float value) {
+  BD_LAUNCH(set, 1, 1, queue->stream, out, value);
+}

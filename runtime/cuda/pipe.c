@@ -1,0 +1,130 @@
+// Between stages: a direction has its own stream, so that what one stage computes never waits for
+// another to receive.
+#include "runtime/cuda/rt.h"
+
+#include <stdio.h>
+
+static int64_t rounded(int64_t bytes) {
+  return (bytes + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
+}
+
+static bd_cuda_outgoing *find_outgoing(bd_rt_device *device, int stage, int tag) {
+  for (int i = 0; i < device->outgoing_count; i++)
+    if (device->outgoing[i].stage == stage && device->outgoing[i].tag == tag)
+      return &device->outgoing[i];
+  return NULL;
+}
+
+// Both sides of a direction must have the same messages in the same order.
+static void note(bd_cuda_pipe *pipe, int tag, int64_t bytes) {
+  const int64_t message[2] = {tag, bytes};
+  pipe->used = 1;
+  pipe->order = bd_launcher_hash(pipe->order, message, sizeof message);
+}
+
+// Gives each stage and tag its place in the send segment.
+static void note_send(bd_rt *rt, int stage, int tag, int64_t bytes) {
+  bd_rt_device *const device = rt->device;
+  bd_cuda_outgoing *slot = find_outgoing(device, stage, tag);
+  note(&device->to[stage], tag, bytes);
+  if (slot && bytes > slot->bytes)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "messages of one stage and tag differ in size");
+  if (slot) return;
+  if (device->outgoing_count == BD_CUDA_MOST_OUTGOING)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "more than %d kinds of messages between stages",
+               BD_CUDA_MOST_OUTGOING);
+  device->outgoing[device->outgoing_count++] =
+      (bd_cuda_outgoing){.stage = stage,
+                         .tag = tag,
+                         .offset = rt->stage->send_offset + device->send_used,
+                         .bytes = bytes};
+  device->send_used += rounded(bytes);
+}
+
+int bd_cuda_prepare_pipes(bd_rt *rt, char *message, size_t message_bytes) {
+  bd_rt_device *const device = rt->device;
+  for (int i = 0; i < device->outgoing_count; i++)
+    BD_CUDA(cudaEventCreateWithFlags(&device->outgoing[i].sent, cudaEventDisableTiming));
+  if (device->staging_bytes == 0) return 0; // no samples are read here
+  for (int i = 0; i < BD_CUDA_STAGINGS; i++) {
+    bd_cuda_staging *const s = &device->staging[i];
+    void *data = NULL;
+    if (cudaMallocHost(&data, (size_t)device->staging_bytes) != cudaSuccess) {
+      snprintf(message, message_bytes, "rank %d cannot pin %lld bytes of host memory", rt->rank,
+               (long long)device->staging_bytes);
+      return BD_RT_EXIT_EXTERNAL;
+    }
+    s->data = data;
+    BD_CUDA(cudaEventCreateWithFlags(&s->copied, cudaEventDisableTiming));
+  }
+  return 0;
+}
+
+// Work of the pipe's stream follows what the rank has computed.
+static void follow(bd_rt_device *device, bd_cuda_pipe *pipe) {
+  BD_CUDA(cudaEventRecord(pipe->ready, device->stream));
+  BD_CUDA(cudaStreamWaitEvent(pipe->stream, pipe->ready, 0));
+}
+
+// What the rank computes next follows the pipe's work.
+static void await(bd_rt_device *device, bd_cuda_pipe *pipe) {
+  BD_CUDA(cudaEventRecord(pipe->done, pipe->stream));
+  BD_CUDA(cudaStreamWaitEvent(device->stream, pipe->done, 0));
+}
+
+static void send(bd_rt *rt, bd_cuda_pipe *pipe, const void *data, int64_t bytes) {
+  follow(rt->device, pipe);
+  BD_NCCL(rt, pipe->comm, ncclSend(data, (size_t)bytes, ncclInt8, 1, pipe->comm, pipe->stream));
+}
+
+static void receive(bd_rt *rt, bd_cuda_pipe *pipe, void *data, int64_t bytes) {
+  follow(rt->device, pipe);
+  BD_NCCL(rt, pipe->comm, ncclRecv(data, (size_t)bytes, ncclInt8, 0, pipe->comm, pipe->stream));
+  await(rt->device, pipe);
+}
+
+void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) {
+  bd_rt_device *const device = rt->device;
+  if (bytes == 0) return;
+  if (device->rehearsing) {
+    note_send(rt, stage, tag, bytes);
+    return;
+  }
+  bd_cuda_pipe *const pipe = &device->to[stage];
+  bd_cuda_outgoing *const slot = find_outgoing(device, stage, tag);
+  if (slot->used) BD_CUDA(cudaStreamWaitEvent(device->stream, slot->sent, 0));
+  bd_rt_copy(rt, rt->arena + slot->offset, data, bytes);
+  send(rt, pipe, rt->arena + slot->offset, bytes);
+  BD_CUDA(cudaEventRecord(slot->sent, pipe->stream));
+  slot->used = 1;
+}
+
+void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
+  if (bytes == 0) return;
+  if (rt->device->rehearsing)
+    note(&rt->device->from[stage], tag, bytes);
+  else
+    receive(rt, &rt->device->from[stage], data, bytes);
+}
+
+enum { GIVEN = -1 }; // the tag of what has none
+
+void bd_rt_give(bd_rt *rt, int stage, const float *data, int64_t count) {
+  bd_cuda_pipe *const pipe = &rt->device->to[stage];
+  const int64_t bytes = count * (int64_t)sizeof *data;
+  if (rt->device->rehearsing) {
+    note(pipe, GIVEN, bytes);
+    return;
+  }
+  send(rt, pipe, data, bytes);
+  await(rt->device, pipe);
+}
+
+void bd_rt_take(bd_rt *rt, int stage, float *data, int64_t count) {
+  bd_cuda_pipe *const pipe = &rt->device->from[stage];
+  const int64_t bytes = count * (int64_t)sizeof *data;
+  if (rt->device->rehearsing)
+    note(pipe, GIVEN, bytes);
+  else
+    receive(rt, pipe, data, bytes);
+}

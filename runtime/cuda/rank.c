@@ -1,0 +1,149 @@
+// Start and end of a rank.
+#include "runtime/cuda/rt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static bd_meeting *meeting; // this process's, for the ranks to be told when it ends early
+
+void bd_rt_abort(int status) {
+  if (meeting) bd_meeting_end(meeting, status);
+  _exit(status);
+}
+
+void bd_cuda_leave_early(bd_rt *rt) {
+  const char *const reason = bd_meeting_reason(rt->device->meeting);
+  const int status = bd_meeting_watch(rt->device->meeting);
+  if (reason[0]) bd_rt_say("%s", reason);
+  bd_rt_abort(status);
+}
+
+static ncclResult_t state_of(const bd_rt_device *device) {
+  ncclResult_t state = ncclSuccess;
+  for (int mask = 0; mask < BD_RT_GROUPS && (state == ncclSuccess || state == ncclInProgress);
+       mask++)
+    if (device->comm[mask] && ncclCommGetAsyncError(device->comm[mask], &state)) break;
+  return state;
+}
+
+static ncclResult_t state_of_pipes(const bd_cuda_pipe *pipes, int stages) {
+  ncclResult_t state = ncclSuccess;
+  for (int s = 0; pipes && s < stages && (state == ncclSuccess || state == ncclInProgress); s++)
+    if (pipes[s].comm && ncclCommGetAsyncError(pipes[s].comm, &state)) break;
+  return state;
+}
+
+static void expect_sound(bd_rt *rt, ncclResult_t state) {
+  if (state == ncclSuccess || state == ncclInProgress) return;
+  // A rank that ended says more than the connection that it took with it.
+  for (int i = 0; i < 20; i++) {
+    if (bd_meeting_watch(rt->device->meeting)) bd_cuda_leave_early(rt);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+  }
+  bd_rt_fail(BD_RT_EXIT_DEAD_RANK, "another rank ended early, or NCCL failed: %s",
+             ncclGetErrorString(state));
+}
+
+void bd_cuda_watch(bd_rt *rt) {
+  const bd_rt_device *const device = rt->device;
+  if (bd_meeting_watch(device->meeting)) bd_cuda_leave_early(rt);
+  expect_sound(rt, state_of(device));
+  expect_sound(rt, state_of_pipes(device->to, rt->program->stages));
+  expect_sound(rt, state_of_pipes(device->from, rt->program->stages));
+}
+
+int bd_rt_start(bd_rt *rt, int argc, char **argv) {
+  (void)argc, (void)argv;
+  char message[1024] = "";
+  rt->device = calloc(1, sizeof *rt->device);
+  if (!rt->device) {
+    bd_rt_say("out of memory");
+    return BD_RT_EXIT_EXTERNAL;
+  }
+  const int status = bd_launcher_read(&rt->device->launcher, message, sizeof message);
+  if (status) {
+    bd_rt_say("%s", message);
+    free(rt->device);
+    return status;
+  }
+  rt->rank = rt->device->launcher.rank;
+  rt->ranks = rt->device->launcher.ranks;
+  return 0;
+}
+
+void bd_rt_stop(bd_rt *rt) {
+  bd_meeting_leave(meeting);
+  meeting = NULL;
+  free(rt->device);
+}
+
+// Ranks of one job run one program; its numbers stand for it.
+static uint64_t cookie_of(const bd_rt *rt) {
+  const bd_rt_program *const p = rt->program;
+  uint64_t hash = rt->device->launcher.job;
+  hash = bd_launcher_hash(hash, p->model, strlen(p->model));
+  hash = bd_launcher_hash(hash, p->mesh, sizeof p->mesh);
+  const int64_t numbers[] = {p->version,      p->stages,           p->axes,     p->zero_axes,
+                             p->global_batch, p->micro_batch,      p->sequence, p->optimizer,
+                             p->tensors,      p->device_code_bytes};
+  hash = bd_launcher_hash(hash, numbers, sizeof numbers);
+  for (int s = 0; s < p->stages; s++)
+    hash = bd_launcher_hash(hash, &p->stage[s].arena_bytes, sizeof p->stage[s].arena_bytes);
+  return hash;
+}
+
+static int join(bd_rt *rt) {
+  const bd_launcher *const launcher = &rt->device->launcher;
+  const bd_meeting_place place = {.host = launcher->host,
+                                  .port = launcher->port,
+                                  .cookie = cookie_of(rt),
+                                  .rank = rt->rank,
+                                  .ranks = rt->ranks,
+                                  .seconds = launcher->join_seconds};
+  char message[1024] = "";
+  const int status = bd_meeting_join(&place, &rt->device->meeting, message, sizeof message);
+  if (message[0]) bd_rt_say("%s", message);
+  meeting = rt->device->meeting;
+  return status;
+}
+
+// Walks a step and its end once without doing it.
+static int rehearse(bd_rt *rt, char *message, size_t message_bytes) {
+  const bd_rt_stage *const stage = rt->stage;
+  rt->device->rehearsing = 1;
+  if (stage->step) stage->step(rt);
+  bd_rt_update(rt);
+  rt->device->rehearsing = 0;
+  if (rt->device->send_used > stage->send_bytes) {
+    snprintf(message, message_bytes, "messages need %lld bytes of the arena, which has %lld",
+             (long long)rt->device->send_used, (long long)stage->send_bytes);
+    return BD_RT_EXIT_INTERNAL;
+  }
+  return bd_cuda_prepare_pipes(rt, message, message_bytes);
+}
+
+int bd_rt_open(bd_rt *rt) {
+  char message[1024] = "";
+  int status = join(rt);
+  if (status) return status;
+  status = bd_rt_agree(rt, bd_cuda_choose(rt, message, sizeof message), message);
+  if (!status) status = bd_cuda_compare(rt);
+  if (!status) status = bd_rt_agree(rt, bd_cuda_allocate(rt, message, sizeof message), message);
+  if (!status) status = bd_rt_agree(rt, rehearse(rt, message, sizeof message), message);
+  if (status) return status;
+  bd_cuda_connect(rt);
+  bd_rt_zero(rt, rt->arena, rt->stage->arena_bytes);
+  bd_rt_settle(rt);
+  return 0;
+}
+
+void bd_rt_close(bd_rt *rt) {
+  bd_rt_settle(rt);
+  bd_rt_agree(rt, 0, ""); // none leaves while another still needs it
+  bd_cuda_disconnect(rt);
+  bd_cuda_release(rt);
+  bd_rt_agree(rt, 0, "");
+}

@@ -1,0 +1,135 @@
+// The state of one rank with a GPU.
+//
+// All that is used of CUDA, besides kernel launches:
+//   cudaGetDeviceCount cudaSetDevice cudaDeviceGetAttribute cudaDeviceGetPCIBusId cudaMemGetInfo
+//   cudaGetErrorString cudaGetLastError
+//   cudaMalloc cudaFree cudaMallocHost cudaFreeHost (pinned memory is also the device's: the loss
+//   and the sums of squares are written there by kernels)
+//   cudaMemcpyAsync cudaMemsetAsync cudaMemset2DAsync
+//   cudaStreamCreateWithFlags cudaStreamQuery cudaStreamWaitEvent cudaStreamDestroy
+//   cudaEventCreateWithFlags cudaEventRecord cudaEventQuery cudaEventDestroy
+//   cudaLibraryLoadData cudaLibraryGetKernel cudaLaunchKernel cudaLibraryUnload
+// of cuBLASLt:
+//   cublasLtCreate cublasLtDestroy cublasLtMatmul cublasLtMatmulAlgoGetHeuristic
+//   cublasLtMatmulDescCreate/SetAttribute (TRANSA, TRANSB)/Destroy
+//   cublasLtMatrixLayoutCreate/SetAttribute (BATCH_COUNT, STRIDED_BATCH_OFFSET)/Destroy
+//   cublasLtMatmulPreferenceCreate/SetAttribute (MAX_WORKSPACE_BYTES, REDUCTION_SCHEME_MASK,
+//   MIN_ALIGNMENT_{A,B,C,D}_BYTES)/Destroy
+// of NCCL, with nonblocking communicators (every call may return ncclInProgress):
+//   ncclGetVersion ncclGetUniqueId ncclCommInitRankConfig ncclCommGetAsyncError ncclCommFinalize
+//   ncclCommDestroy ncclGetErrorString ncclAllReduce ncclAllGather ncclReduceScatter ncclSend
+//   ncclRecv ncclGroupStart ncclGroupEnd
+#ifndef BD_RT_CUDA_RT_H
+#define BD_RT_CUDA_RT_H
+#include "runtime/backend.h"
+#include "runtime/cuda/kernels.h"
+#include "runtime/cuda/launcher.h"
+#include "runtime/cuda/meet.h"
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+typedef struct bd_cuda_product bd_cuda_product; // a matrix product's chosen algorithm
+
+// One direction between this rank and its like on another stage.
+typedef struct bd_cuda_pipe {
+  int used;
+  uint64_t order; // stands for all messages of a step in their order
+  ncclUniqueId id;
+  ncclComm_t comm; // sender is rank 0, receiver rank 1
+  cudaStream_t stream;
+  cudaEvent_t ready, done;
+} bd_cuda_pipe;
+
+// Where messages of one stage and tag wait for their receiver.
+typedef struct bd_cuda_outgoing {
+  int stage, tag, used;
+  int64_t offset, bytes; // in the arena
+  cudaEvent_t sent;
+} bd_cuda_outgoing;
+
+// Pinned host memory on its way to the device.
+typedef struct bd_cuda_staging {
+  char *data;
+  cudaEvent_t copied;
+  int used;
+} bd_cuda_staging;
+
+enum {
+  BD_CUDA_WORKSPACE_BYTES = 4 << 20,
+  BD_CUDA_LEAST_LIBRARY_BYTES = 16 << 20,
+  BD_CUDA_STAGINGS = 4,
+  BD_CUDA_STAGING_BYTES = 1 << 20, // or one sample, where that is more
+  BD_CUDA_MOST_OUTGOING = 1024,
+};
+
+struct bd_rt_device {
+  bd_launcher launcher;
+  bd_meeting *meeting;
+  int index, processors; // the GPU's number on this machine, and its multiprocessors
+  int ranks_here;        // on this machine
+  cudaStream_t stream;   // of all but messages between stages
+  bd_cuda_queue queue;
+  // The arena's library segment, for matrix products. Its first BD_CUDA_WORKSPACE_BYTES are what
+  // bd_rt_workspace gives, the rest is everyone's between two calls: `room`.
+  char *library, *room;
+  int64_t library_bytes, room_bytes;
+  cudaLibrary_t code;
+  cudaKernel_t *kernels; // of the program
+  cublasLtHandle_t blas;
+  bd_cuda_product **products; // a hash table
+  int product_count, product_slots;
+  ncclComm_t comm[BD_RT_GROUPS]; // by mask of the axes that have more than one rank
+  uint32_t used_masks;           // a bit per mask
+  bd_cuda_pipe *to, *from;       // by stage
+  int outgoing_count;
+  bd_cuda_outgoing outgoing[BD_CUDA_MOST_OUTGOING];
+  int64_t send_used; // bytes of the arena's send segment
+  bd_cuda_staging staging[BD_CUDA_STAGINGS];
+  int64_t staging_bytes; // of one
+  int staging_next;
+  float *mapped; // pinned, 4 * BD_RT_SCRATCH_FLOATS bytes: see bd_rt_map
+  // While set, a step is only walked: nothing is done but noting which groups, pipes, messages and
+  // samples it uses.
+  int rehearsing;
+};
+
+// Ends the job unless a call succeeded.
+void bd_cuda_check(cudaError_t error, const char *call);
+void bd_cuda_check_blas(cublasStatus_t status, const char *call);
+#define BD_CUDA(call) bd_cuda_check(call, #call)
+#define BD_CUDA_BLAS(call) bd_cuda_check_blas(call, #call)
+// Ends the job for the kernels just launched when they could not be.
+void bd_cuda_check_launch(void);
+
+// Ends this rank because the meeting said so.
+void bd_cuda_leave_early(bd_rt *rt) __attribute__((noreturn));
+// Ends this rank when another has ended or a communicator has failed.
+void bd_cuda_watch(bd_rt *rt);
+
+// Chooses and checks the GPU: 0, or a status with the reason in `message`.
+int bd_cuda_choose(bd_rt *rt, char *message, size_t message_bytes);
+// Collective, after bd_cuda_choose: who shares a GPU or a machine. Returns 0 or a status that has
+// been said.
+int bd_cuda_compare(bd_rt *rt);
+// The arena, host memory, streams and code. 0, or a status with the reason in `message`.
+int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes);
+void bd_cuda_release(bd_rt *rt);
+
+// Pinned memory for the samples and messages that a rehearsal has found, and their events. 0, or a
+// status with the reason in `message`.
+int bd_cuda_prepare_pipes(bd_rt *rt, char *message, size_t message_bytes);
+// Collective: the communicators that a rehearsal has found.
+void bd_cuda_connect(bd_rt *rt);
+void bd_cuda_disconnect(bd_rt *rt);
+void bd_cuda_release_products(bd_rt *rt);
+
+// What NCCL's calls return, made final: waits while a call is in progress on `comm`.
+void bd_cuda_finish(bd_rt *rt, ncclComm_t comm, ncclResult_t result, const char *call);
+#define BD_NCCL(rt, comm, call) bd_cuda_finish(rt, comm, call, #call)
+// Ends the job unless a call succeeded or is in progress.
+void bd_cuda_accept(bd_rt *rt, ncclResult_t result, const char *call);
+// The communicator of a group with more than one rank. NULL while rehearsing.
+ncclComm_t bd_cuda_comm(bd_rt *rt, const bd_rt_group *group);
+#endif

@@ -1,0 +1,66 @@
+// Weights and gradients by their numbering in the model.
+#include "runtime/cuda/device.cuh"
+
+static __global__ void place(bd_rt_weight weight, bd_rt_local local, int64_t first, int64_t count,
+                             const float *values, float *buffer) {
+  BD_FOR_ITEMS(i, count) {
+    const int64_t logical = bd_rt_stored_to_logical(&weight, first + i);
+    const int64_t at = logical < 0 ? -1 : bd_rt_local_find(&local, logical);
+    if (at >= 0) buffer[at] = values[i];
+  }
+}
+
+static __global__ void pick(bd_rt_weight weight, bd_rt_local local, int64_t first, int64_t count,
+                            const float *buffer, float *values) {
+  BD_FOR_ITEMS(i, count) {
+    const int64_t logical = bd_rt_stored_to_logical(&weight, first + i);
+    const int64_t at = logical < 0 ? -1 : bd_rt_local_find(&local, logical);
+    if (at >= 0) values[i] = buffer[at];
+  }
+}
+
+static __global__ void window(bd_rt_local local, int64_t first, int64_t count, float *values,
+                              float *buffer, int store) {
+  BD_FOR_ITEMS(i, count) {
+    const int64_t at = bd_rt_local_find(&local, first + i);
+    if (at < 0) continue;
+    if (store)
+      buffer[at] = values[i];
+    else
+      values[i] = buffer[at];
+  }
+}
+
+static __global__ void clear_padding(bd_rt_local local, float *buffer) {
+  BD_FOR_ITEMS(i, local.elements) {
+    int64_t rest = i;
+    for (int d = local.rank - 1; d >= 0; d--) {
+      if (rest % local.extent[d] >= local.count[d]) buffer[i] = 0;
+      rest /= local.extent[d];
+    }
+  }
+}
+
+void bd_cuda_place(const bd_cuda_queue *queue, const bd_rt_weight *weight, const bd_rt_local *local,
+                   int64_t first, int64_t count, const float *values, float *buffer) {
+  BD_LAUNCH(place, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, *weight, *local, first,
+            count, values, buffer);
+}
+
+void bd_cuda_pick(const bd_cuda_queue *queue, const bd_rt_weight *weight, const bd_rt_local *local,
+                  int64_t first, int64_t count, const float *buffer, float *values) {
+  BD_LAUNCH(pick, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, *weight, *local, first,
+            count, buffer, values);
+}
+
+void bd_cuda_window(const bd_cuda_queue *queue, const bd_rt_local *local, int64_t first,
+                    int64_t count, float *values, float *buffer, int store) {
+  BD_LAUNCH(window, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, *local, first, count,
+            values, buffer, store);
+}
+
+void bd_cuda_clear_padding(const bd_cuda_queue *queue, const bd_rt_local *local, float *buffer) {
+  if (local->elements > 0)
+    BD_LAUNCH(clear_padding, blocks_of(queue, local->elements), BD_CUDA_THREADS, queue->stream,
+              *local, buffer);
+}
