@@ -210,7 +210,7 @@ static void add_weight(const writer *w, int k, const bd_numbered_name *name) {
   const bd_module *module = w->e->module;
   const bd_weight *weight = &module->weights[w->weights[k]];
   bd_text *text = w->text;
-  bd_text_add(text, "    {{");
+  bd_text_add(text, "    {.first = {");
   add_storage(w, &weight->storage, name);
   bd_text_add(text, "\n      .layout = ");
   add_layout(w, &module->main->values[value_of(w, k)]);
