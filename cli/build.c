@@ -1,5 +1,6 @@
 #include "cli/build.h"
 #include "cli/build_log.h"
+#include "cli/cuda_toolkit.h"
 #include "cli/folder.h"
 #include "cli/process.h"
 #include "cli/runtime_folder.h"
@@ -18,9 +19,11 @@ static bd_status copy_runtime(bd_ctx *ctx, const char *backend, const char *fold
                         endings);
 }
 
-static bd_status run_make(bd_ctx *ctx, const char *folder) {
-  const char *log = bd_path_join(ctx, folder, "build.log");
-  char *argv[] = {"make", "-s", "-j2", "-C", (char *)folder, "train", NULL}, *data;
+static bd_status run_make(bd_ctx *ctx, const bd_plan *plan, const char *folder) {
+  const char *log = bd_path_join(ctx, folder, "build.log"), *toolkit = NULL;
+  if (strcmp(plan->target, "cuda") == 0) BD_TRY(bd_cuda_toolkit_find(ctx, &toolkit));
+  const char *setting = toolkit ? bd_intern_f(ctx, "CUDA_HOME=%s", toolkit) : NULL;
+  char *argv[] = {"make", "-s", "-j2", "-C", (char *)folder, "train", (char *)setting, NULL}, *data;
   size_t bytes;
   bd_process_end end;
   BD_TRY(bd_process_run(ctx, argv, log, &end));
@@ -42,7 +45,7 @@ static bd_status fill(bd_ctx *ctx, const bd_module *train, const bd_module *exec
   bd_plan_print(plan, train, &text);
   BD_TRY(bd_file_write(ctx, bd_path_join(ctx, folder, "plan.json"), text.data, text.length));
   BD_TRY(copy_runtime(ctx, plan->target, folder));
-  return executable ? run_make(ctx, folder) : BD_OK;
+  return executable ? run_make(ctx, plan, folder) : BD_OK;
 }
 
 bd_status bd_build_folder(bd_ctx *ctx, const bd_module *train, const bd_module *exec,

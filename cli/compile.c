@@ -1,6 +1,7 @@
 // `braid compile`: model and cluster to plan, sources and executable.
 #include "cli/build.h"
 #include "cli/command.h"
+#include "cli/cuda_toolkit.h"
 #include "cli/machine.h"
 #include "codegen/codegen.h"
 #include "frontend/frontend.h"
@@ -182,11 +183,21 @@ static int64_t model_sequence(const bd_module *graph) {
   return type->rank > 1 ? type->dims[1] : 0;
 }
 
+// What building will need is looked for before the search.
+static bd_status check_tools(bd_ctx *ctx, const compilation *job) {
+  const char *folder;
+  if (job->emit != EMIT_EXE || bd_argument(job->arguments, "--plan") ||
+      strcmp(job->request.target, "cuda"))
+    return BD_OK;
+  return bd_cuda_toolkit_find(ctx, &folder);
+}
+
 static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   compilation job = {.arguments = arguments};
   bd_module *graph, *train;
   bd_plan plan;
   BD_TRY(read_request(ctx, &job));
+  BD_TRY(check_tools(ctx, &job));
   BD_TRY(bd_model_load(ctx, arguments->operand, &job.model, &graph));
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", job.print_after, stderr, graph, &graph));
   if (job.emit == EMIT_GRAPH) return write_module(ctx, graph, job.out);

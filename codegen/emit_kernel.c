@@ -79,6 +79,9 @@ static void begin_call(const bd_emitter *e, bd_text *text, const bd_emit_call *c
                  call->number, call->number, call->buffers);
     return;
   }
+  bd_kernel_launch launch = bd_kernel_set_launch(e->kernels, call->number);
+  assert(launch.buffer_count == call->buffer_count && launch.range_count == range_count);
+  (void)launch;
   const char *part = call->parts > 1 ? " + part" : "";
   if (call->parts > 1)
     bd_text_addf(text, "for (int part = 0; part < %d; ++part)\n    ", call->parts);
