@@ -1,0 +1,110 @@
+#!/bin/sh
+# scripts/gpu-check.sh on a machine that only looks as if it had a GPU: what it takes for agreement, and what not.
+#   gpu_check.sh ROOT
+set -eu
+check=$1/scripts/gpu-check.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+fail() { echo "FAIL: $*"; exit 1; }
+
+mkdir -p stub none toolkit/bin toolkit/include
+printf '#!/bin/sh\ncase $1 in -L) echo "GPU 0: Stub"; echo "GPU 1: Stub" ;; *) echo Stub ;; esac\n' >stub/nvidia-smi
+printf '#!/bin/sh\nexit 1\n' >none/nvidia-smi
+printf '#!/bin/sh\necho "Cuda compilation tools, release 13.0, V13.0"\n' >toolkit/bin/nvcc
+: >toolkit/include/nccl.h
+chmod +x stub/nvidia-smi none/nvidia-smi toolkit/bin/nvcc
+
+# NAME LOSS ARENA STATUS: a folder whose four ranks do as told. Ranks check what they were started with.
+folder() {
+  mkdir -p "$1/check"
+  cat >"$1/plan.json" <<END
+{
+  "target": "cuda",
+  "precision": "f32",
+  "stages": 2,
+  "mesh": [2],
+  "predicted": {
+    "stages": [
+      {"forward_seconds": 1, "arena_bytes": 4096, "segments": {"weights": 4096}},
+      {"forward_seconds": 1, "arena_bytes": 8192, "segments": {"weights": 8192}}
+    ]
+  }
+}
+END
+  printf '{"step": %d, "loss": %s, "grad_norm": 1}\n' 1 5.5 2 0.25 >"$1/check/expected.jsonl"
+  printf '%s\n' --data 'a file' --steps 2 >"$1/check/options"
+  : >"$1/check/a file"
+  cat >"$1/program" <<END
+#!/bin/sh
+[ -e "\$2" ] && [ "\$4" = 2 ] && [ "\$WORLD_SIZE" = 4 ] && [ "\$LOCAL_RANK" = "\$RANK" ] && [ "\$BRAID_SHARE_GPU" = 1 ] || exit 2
+[ \$RANK != 3 ] || exit $4
+[ \$RANK = 0 ] || exit 0
+cat >"\$6" <<METRICS
+{"step": 1, "loss": $2, "grad_norm": 1, "tokens_per_second": 10, "step_seconds": 1}
+{"step": 2, "loss": 0.25, "grad_norm": 1, "tokens_per_second": 20, "step_seconds": 1}
+METRICS
+cat >"\$8" <<REPORT
+{"ranks": [
+  {"rank": 0, "stage": 0, "arena_bytes": 4096, "segments": [0, 4096], "peak_rss_bytes": 1},
+  {"rank": 1, "stage": 0, "arena_bytes": 4096, "segments": [0, 4096], "peak_rss_bytes": 1},
+  {"rank": 2, "stage": 1, "arena_bytes": $3, "segments": [0, 8192], "peak_rss_bytes": 1},
+  {"rank": 3, "stage": 1, "arena_bytes": 8192, "segments": [0, 8192], "peak_rss_bytes": 1}
+]}
+REPORT
+END
+  printf 'train: program\n\tcp program train && chmod +x train\n' >"$1/Makefile"
+}
+
+# STATUS WORDS...: runs the script and compares its status; its words are in log.
+run() {
+  wanted=$1 got=0
+  shift
+  PATH=$work/stub:$PATH CUDA_HOME=$work/toolkit sh "$check" "$@" >log 2>&1 || got=$?
+  [ $got -eq "$wanted" ] || { cat log; fail "gpu-check.sh $*: status $got instead of $wanted"; }
+}
+says() { grep -q -- "$1" log || { cat log; fail "no '$1' was said"; }; }
+
+folder good 5.500055 8192 0
+folder wrong 5.50055 8192 0
+folder nan nan 8192 0
+folder arena 5.5 8448 0
+folder dead 5.5 8192 11
+folder 'odd "name' 5.5 8192 0
+folder broken 5.5 8192 0
+printf 'train:\n\tno-such-tool error\n' >broken/Makefile
+
+run 0 good 'odd "name'
+says '^good  *4  *2  *1e-05  *8192  *20  ok$'
+says 'all 2 folders agree'
+python3 -c 'import json; r = json.load(open("gpu-check.json"))["results"]; assert [x["verdict"] for x in r] == ["ok"] * 2 and r[1]["folder"] == "odd \"name" and r[0]["ranks"] == 4'
+run 1 --json rows.json good wrong nan arena dead broken
+says 'losses differ by more than 2e-5'
+says 'the loss of step 1 is '
+says 'rank 2 allocates 8448 bytes, planned are 8192'
+says 'ended with status 11'
+says 'does not build'
+says '5 of 6 folders failed'
+python3 -c 'import json; assert len(json.load(open("rows.json"))["results"]) == 6'
+run 0 --tolerance 1e-3 wrong
+printf '{"step": 1, "loss": 5.50055}\n{"step": 2, "loss": 0.25}\n' >other.jsonl
+run 0 --expect other.jsonl wrong
+printf '{"step": 1, "loss": 5.5}\n' >short.jsonl
+run 1 --expect short.jsonl good
+says 'step 2 is not expected'
+run 2
+run 2 --no-such-option good
+says "unknown option '--no-such-option'"
+run 2 none
+says 'it has no plan.json'
+sed -i 's/"cuda"/"cpu"/' dead/plan.json
+run 2 dead
+says 'is a program for CPUs'
+cp none/nvidia-smi stub/nvidia-smi
+run 77 good
+says 'this machine has no NVIDIA GPU'
+printf '#!/bin/sh\necho "GPU 0: Stub"\n' >stub/nvidia-smi
+rm toolkit/bin/nvcc
+run 77 good
+says 'there is no CUDA toolkit'
+echo "all as it should be"
