@@ -51,8 +51,9 @@ double kernel_read_real(bd_dtype dtype, const char *buffer, int64_t i);
 int64_t kernel_value_bytes(const kernel_run *run, bd_id value);
 
 double kernel_next_real(uint64_t *state); // uniform in [0, 1)
-// Runs a program to its end; fails the test unless its status is 0.
-void kernel_spawn(const char *const *arguments);
+// Runs a program to its end, its messages written to the file `log` (NULL: shown); fails the test
+// unless its status is 0.
+void kernel_spawn(const char *const *arguments, const char *log);
 // Removes the files of a kernel set, and their folder; kept where BD_KEEP is set.
 void kernel_remove_outputs(bd_ctx *ctx, const char *folder, const char *stem);
 #endif

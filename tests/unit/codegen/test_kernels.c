@@ -111,7 +111,8 @@ static int set_up(void **state) {
   bd_kernel_set_destroy(set);
   const char *object = bd_intern_f(f->ctx, "%s.so", stem);
   kernel_spawn(
-      (const char *[]){"cc", "-shared", "-o", object, bd_intern_f(f->ctx, "%s.s", stem), NULL});
+      (const char *[]){"cc", "-shared", "-o", object, bd_intern_f(f->ctx, "%s.s", stem), NULL},
+      NULL);
   f->library = dlopen(object, RTLD_NOW);
   assert_non_null(f->library);
   kernel_remove_outputs(f->ctx, folder, stem);
