@@ -1,6 +1,6 @@
 // embed and rope.
 #include "codegen/kernel/rows.h"
-#include <math.h>
+#include "ir/rope.h"
 
 typedef struct lookup {
   bd_gen_nest nest;
@@ -51,24 +51,11 @@ typedef struct rope {
   LLVMValueRef sine, cosine;
 } rope;
 
-// Radians per position of pair i; with `factor`, low frequencies are slowed as in Llama 3.1.
-static double frequency(const bd_op *op, int64_t i, int64_t d) {
-  double plain = pow(bd_op_real(op, "theta", 10000), -2 * (double)i / (double)d);
-  double factor = bd_op_real(op, "factor", 0);
-  if (factor == 0) return plain;
-  double low = bd_op_real(op, "low_freq_factor", 1), high = bd_op_real(op, "high_freq_factor", 4);
-  double turns = bd_op_real(op, "original_positions", 8192) * plain / (2 * M_PI);
-  if (turns > high) return plain;
-  if (turns < low) return plain / factor;
-  double smooth = (turns - low) / (high - low);
-  return (1 - smooth) * plain / factor + smooth * plain;
-}
-
 static LLVMValueRef frequency_table(bd_gen *g, int64_t half) {
   LLVMValueRef *values = BD_NEW_ARRAY(g->ctx->arena, LLVMValueRef, half);
   double sign = bd_op_int(g->op, "inverse", 0) ? -1 : 1;
   for (int64_t i = 0; i < half; i++)
-    values[i] = LLVMConstReal(bd_gen_f64(g), sign * frequency(g->op, i, 2 * half));
+    values[i] = LLVMConstReal(bd_gen_f64(g), sign * bd_rope_frequency(g->op, i, 2 * half));
   LLVMValueRef data = LLVMConstArray2(bd_gen_f64(g), values, (uint64_t)half);
   LLVMValueRef table = LLVMAddGlobal(g->set->module, LLVMTypeOf(data),
                                      bd_intern_f(g->ctx, "bdk_%d_frequency", g->number));

@@ -1,20 +1,9 @@
 // rope: rotates pairs (i, i + d/2) of each head by an angle that grows with the position. The
 // gradient turns back. `factor` and its three companions slow the low frequencies as Llama 3.1
 // does.
+#include "ir/rope.h"
 #include "ir/ops/ops.h"
 #include <math.h>
-
-static double frequency(const bd_op *op, int64_t i, int64_t d) {
-  double plain = pow(bd_op_real(op, "theta", 10000), -2 * (double)i / (double)d);
-  double factor = bd_op_real(op, "factor", 0);
-  if (factor == 0) return plain;
-  double low = bd_op_real(op, "low_freq_factor", 1), high = bd_op_real(op, "high_freq_factor", 4);
-  double turns = bd_op_real(op, "original_positions", 8192) * plain / (2 * M_PI);
-  if (turns > high) return plain;
-  if (turns < low) return plain / factor;
-  double smooth = (turns - low) / (high - low);
-  return (1 - smooth) * plain / factor + smooth * plain;
-}
 
 BD_EVAL(rope) {
   (void)key, (void)scratch;
@@ -27,7 +16,7 @@ BD_EVAL(rope) {
     const double *x = in[0].data + row * d;
     double *y = out->data + row * d;
     for (int64_t i = 0; i < half; i++) {
-      double angle = direction * (double)position * frequency(op, i, d);
+      double angle = direction * (double)position * bd_rope_frequency(op, i, d);
       y[i] = x[i] * cos(angle) - x[i + half] * sin(angle);
       y[i + half] = x[i + half] * cos(angle) + x[i] * sin(angle);
     }

@@ -1,0 +1,14 @@
+#include "ir/rope.h"
+#include <math.h>
+
+double bd_rope_frequency(const bd_op *op, int64_t pair, int64_t width) {
+  double plain = pow(bd_op_real(op, "theta", 10000), -2 * (double)pair / (double)width);
+  double factor = bd_op_real(op, "factor", 0);
+  if (factor == 0) return plain;
+  double low = bd_op_real(op, "low_freq_factor", 1), high = bd_op_real(op, "high_freq_factor", 4);
+  double turns = bd_op_real(op, "original_positions", 8192) * plain / (2 * M_PI);
+  if (turns > high) return plain;
+  if (turns < low) return plain / factor;
+  double smooth = (turns - low) / (high - low);
+  return (1 - smooth) * plain / factor + smooth * plain;
+}
