@@ -1,0 +1,178 @@
+// The fake cublasLt against a plain product, over layouts; and what it must refuse.
+#include "tests/device/children.h"
+#include "tests/device/fake/bf16.h"
+
+#include <cublasLt.h>
+
+enum { WORKSPACE = 1 << 16, ALIGNMENT = 2 };
+
+typedef struct shape {
+  int m, n, k, batch;
+  int transpose_a, transpose_b, row_order, bf16, bf16_out, pad, broadcast_b;
+  float alpha, beta;
+} shape;
+
+static const shape shapes[] = {
+    {.m = 5, .n = 7, .k = 3, .batch = 1, .alpha = 1},
+    {.m = 5, .n = 7, .k = 3, .batch = 1, .transpose_a = 1, .pad = 2, .alpha = 2},
+    {.m = 4, .n = 6, .k = 9, .batch = 3, .transpose_b = 1, .pad = 1, .alpha = 1, .beta = 1},
+    {.m = 4, .n = 6, .k = 9, .batch = 2, .transpose_a = 1, .transpose_b = 1, .alpha = 1},
+    {.m = 8, .n = 3, .k = 5, .batch = 2, .row_order = 1, .pad = 3, .alpha = 0.5f, .beta = 2},
+    {.m = 8, .n = 3, .k = 5, .batch = 2, .row_order = 1, .transpose_a = 1, .alpha = 1},
+    {.m = 6, .n = 6, .k = 6, .batch = 4, .row_order = 1, .broadcast_b = 1, .alpha = 1},
+    {.m = 6, .n = 6, .k = 64, .batch = 2, .bf16 = 1, .alpha = 1, .beta = 1},
+    {.m = 6, .n = 5, .k = 64, .batch = 2, .bf16 = 1, .bf16_out = 1, .transpose_b = 1, .alpha = 1},
+};
+
+typedef struct operand {
+  int rows, cols, ld, order, bf16, broadcast;
+  int64_t stride;
+  size_t bytes;
+  void *host, *device;
+  cublasLtMatrixLayout_t layout;
+} operand;
+
+static float get(const operand *o, int batch, int row, int col) {
+  const int64_t at = batch * o->stride + (o->order ? row * o->ld + col : col * o->ld + row);
+  return o->bf16 ? bd_fake_of_bf16(((uint16_t *)o->host)[at]) : ((float *)o->host)[at];
+}
+
+static operand make(const shape *s, int rows, int cols, int bf16, int broadcast) {
+  operand o = {.rows = rows, .cols = cols, .order = s->row_order, .bf16 = bf16};
+  o.ld = (o.order ? cols : rows) + s->pad;
+  const int64_t each = (int64_t)o.ld * (o.order ? rows : cols);
+  o.stride = broadcast ? 0 : each;
+  const int64_t count = each * s->batch;
+  o.bytes = (size_t)count * (bf16 ? 2 : 4);
+  o.host = malloc(o.bytes);
+  for (int64_t i = 0; i < count; i++) {
+    const float value = sinf((float)i * 0.7f + (float)rows);
+    if (bf16)
+      ((uint16_t *)o.host)[i] = bd_fake_to_bf16(value);
+    else
+      ((float *)o.host)[i] = value;
+  }
+  if (cudaMalloc(&o.device, o.bytes)) abort();
+  cudaMemcpy(o.device, o.host, o.bytes, cudaMemcpyHostToDevice);
+  const cublasLtOrder_t order = o.order ? CUBLASLT_ORDER_ROW : CUBLASLT_ORDER_COL;
+  cublasLtMatrixLayoutCreate(&o.layout, bf16 ? CUDA_R_16BF : CUDA_R_32F, (uint64_t)rows,
+                             (uint64_t)cols, o.ld);
+  cublasLtMatrixLayoutSetAttribute(o.layout, CUBLASLT_MATRIX_LAYOUT_ORDER, &order, sizeof order);
+  cublasLtMatrixLayoutSetAttribute(o.layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &s->batch,
+                                   sizeof s->batch);
+  cublasLtMatrixLayoutSetAttribute(o.layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &o.stride,
+                                   sizeof o.stride);
+  return o;
+}
+
+typedef struct product {
+  cublasLtHandle_t handle;
+  cublasLtMatmulDesc_t desc;
+  operand a, b, d;
+  cublasLtMatmulHeuristicResult_t choice;
+  void *workspace;
+} product;
+
+static product prepare(const shape *s) {
+  product p;
+  const cublasOperation_t transpose = CUBLAS_OP_T;
+  cublasLtCreate(&p.handle);
+  cublasLtMatmulDescCreate(&p.desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  if (s->transpose_a)
+    cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_TRANSA, &transpose,
+                                   sizeof transpose);
+  if (s->transpose_b)
+    cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_TRANSB, &transpose,
+                                   sizeof transpose);
+  p.a = make(s, s->transpose_a ? s->k : s->m, s->transpose_a ? s->m : s->k, s->bf16, 0);
+  p.b =
+      make(s, s->transpose_b ? s->n : s->k, s->transpose_b ? s->k : s->n, s->bf16, s->broadcast_b);
+  p.d = make(s, s->m, s->n, s->bf16_out, 0);
+  cublasLtMatmulPreference_t preference;
+  const uint64_t workspace = WORKSPACE;
+  const uint32_t alignment = ALIGNMENT;
+  int found;
+  cublasLtMatmulPreferenceCreate(&preference);
+  cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                       &workspace, sizeof workspace);
+  for (int i = 0; i < 4; i++)
+    cublasLtMatmulPreferenceSetAttribute(
+        preference,
+        (cublasLtMatmulPreferenceAttributes_t)(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES + i),
+        &alignment, sizeof alignment);
+  cublasLtMatmulAlgoGetHeuristic(p.handle, p.desc, p.a.layout, p.b.layout, p.d.layout, p.d.layout,
+                                 preference, 1, &p.choice, &found);
+  check_true("an algorithm is found", found == 1 && p.choice.state == CUBLAS_STATUS_SUCCESS);
+  check_true("its workspace is in bounds", p.choice.workspaceSize <= WORKSPACE);
+  if (cudaMalloc(&p.workspace, WORKSPACE)) abort();
+  return p;
+}
+
+static void multiply(const product *p, float alpha, float beta, void *d, size_t workspace) {
+  cublasLtMatmul(p->handle, p->desc, &alpha, p->a.device, p->a.layout, p->b.device, p->b.layout,
+                 &beta, d, p->d.layout, d, p->d.layout, &p->choice.algo, p->workspace, workspace,
+                 NULL);
+}
+
+static double expected(const shape *s, const product *p, int batch, int row, int col) {
+  double sum = 0;
+  for (int k = 0; k < s->k; k++)
+    sum += (double)(s->transpose_a ? get(&p->a, batch, k, row) : get(&p->a, batch, row, k)) *
+           (double)(s->transpose_b ? get(&p->b, batch, col, k) : get(&p->b, batch, k, col));
+  return s->alpha * sum + s->beta * get(&p->d, batch, row, col);
+}
+
+static void products(int rank) {
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    const shape *const s = &shapes[i];
+    const product p = prepare(s);
+    operand result = p.d;
+    multiply(&p, s->alpha, s->beta, p.d.device, WORKSPACE);
+    result.host = malloc(p.d.bytes);
+    cudaMemcpy(result.host, p.d.device, p.d.bytes, cudaMemcpyDeviceToHost);
+    for (int b = 0; b < s->batch; b++)
+      for (int row = 0; row < s->m; row++)
+        for (int col = 0; col < s->n; col++) {
+          const float got = get(&result, b, row, col);
+          const double want = expected(s, &p, b, row, col);
+          check_near_double("a product", &got, &want, 1, s->bf16_out ? 5e-3 : 1e-6);
+        }
+  }
+}
+
+static void small_workspace(int rank) {
+  const product p = prepare(&shapes[0]);
+  multiply(&p, 1, 0, p.d.device, WORKSPACE - 1);
+}
+
+static void into_operand(int rank) {
+  const product p = prepare(&shapes[6]);
+  multiply(&p, 1, 0, p.a.device, WORKSPACE);
+}
+
+static void past_the_end(int rank) {
+  const product p = prepare(&shapes[0]);
+  multiply(&p, 1, 0, (float *)p.d.device + 1, WORKSPACE);
+}
+
+static void others_algorithm(int rank) {
+  const product p = prepare(&shapes[0]);
+  product q = prepare(&shapes[1]);
+  q.choice = p.choice;
+  multiply(&q, 1, 0, q.d.device, WORKSPACE);
+}
+
+static void unaligned(int rank) {
+  const product p = prepare(&shapes[7]);
+  multiply(&p, 1, 0, (char *)p.d.device + 1, WORKSPACE);
+}
+
+int main(void) {
+  children_pass("products", 1, 1, products);
+  children_fault("needs 65536 bytes of workspace, 65535 are given", 1, small_workspace);
+  children_fault("D overlaps an operand", 1, into_operand);
+  children_fault("C: bytes 4 to 144 of an allocation of 140", 1, past_the_end);
+  children_fault("the algorithm is another product's", 1, others_algorithm);
+  children_fault("is not aligned to the 2 bytes that were promised", 1, unaligned);
+  return check_result(0);
+}

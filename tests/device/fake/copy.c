@@ -1,0 +1,115 @@
+// Memory and copies.
+#include "tests/device/fake/device.h"
+
+#include <string.h>
+
+static int64_t bytes_of_device(void) {
+  return bd_fake_setting("BD_FAKE_DEVICE_BYTES", 4LL << 30);
+}
+
+cudaError_t cudaMalloc(void **at, size_t bytes) {
+  bd_fake_check_started(__func__);
+  if (!bytes) bd_fake_fault(__func__, "no bytes are asked for");
+  *at = NULL;
+  if ((int64_t)bytes > bytes_of_device() - bd_fake_count.device_bytes)
+    return cudaErrorMemoryAllocation;
+  *at = bd_fake_allocate(BD_FAKE_DEVICE, bytes);
+  return *at ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFree(void *at) {
+  if (!at) return cudaSuccess;
+  bd_fake_drain(__func__);
+  bd_fake_release(__func__, BD_FAKE_DEVICE, at);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMallocHost(void **at, size_t bytes) {
+  bd_fake_check_started(__func__);
+  *at = bd_fake_allocate(BD_FAKE_PINNED, bytes);
+  return *at ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFreeHost(void *at) {
+  if (!at) return cudaSuccess;
+  bd_fake_drain(__func__);
+  bd_fake_release(__func__, BD_FAKE_PINNED, at);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
+  bd_fake_check_started(__func__);
+  *total = (size_t)bytes_of_device();
+  *free = *total - (size_t)bd_fake_count.device_bytes;
+  return cudaSuccess;
+}
+
+typedef struct copying {
+  void *to;
+  const void *from;
+  size_t bytes;
+} copying;
+
+static int copy(void *args) {
+  const copying *const c = args;
+  memcpy(c->to, c->from, c->bytes);
+  return 1;
+}
+
+static int is_device(const void *at, size_t bytes) {
+  return bd_fake_holds(BD_FAKE_DEVICE, at, bytes);
+}
+
+static int is_pinned(const void *at, size_t bytes) {
+  return bd_fake_holds(BD_FAKE_PINNED, at, bytes);
+}
+
+static void check_copy(const char *call, const copying *c, enum cudaMemcpyKind kind) {
+  const int from = is_device(c->from, c->bytes), to = is_device(c->to, c->bytes);
+  const int from_wanted = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  const int to_wanted = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  if (kind != cudaMemcpyDefault && (from != from_wanted || to != to_wanted))
+    bd_fake_fault(call, "kind %d, from %s to %s memory", (int)kind, from ? "device" : "other",
+                  to ? "device" : "other");
+  if (bd_fake_overlap(c->from, c->bytes, c->to, c->bytes))
+    bd_fake_fault(call, "source and target overlap");
+}
+
+// The target's contents are nobody's until the copy is done. A pageable source is read at once, a
+// pageable target is complete at the return, as CUDA has it.
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  const copying c = {to, from, bytes};
+  if (!bytes) return cudaSuccess;
+  check_copy(__func__, &c, kind);
+  bd_fake_count.copies++;
+  const int wait = (!is_device(to, bytes) && !is_pinned(to, bytes)) ||
+                   (!is_device(from, bytes) && !is_pinned(from, bytes));
+  if (!is_device(to, bytes)) memset(to, 0xFF, bytes);
+  bd_fake_enqueue(__func__, stream, copy, &c, sizeof c);
+  return wait ? cudaStreamSynchronize(stream) : cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
+  const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, NULL);
+  return error ? error : cudaStreamSynchronize(NULL);
+}
+
+typedef struct filling {
+  void *to;
+  int value;
+  size_t bytes;
+} filling;
+
+static int fill(void *args) {
+  const filling *const f = args;
+  memset(f->to, f->value, f->bytes);
+  return 1;
+}
+
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
+  if (!bytes) return cudaSuccess;
+  bd_fake_check(__func__, "the target", to, bytes, 1);
+  bd_fake_enqueue(__func__, stream, fill, &(filling){to, value, bytes}, sizeof(filling));
+  return cudaSuccess;
+}

@@ -1,0 +1,259 @@
+// cublasLt's descriptors, and its heuristic: one algorithm that takes all the workspace it may.
+#include "tests/device/fake/matmul.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HANDLE_MAGIC = 0x424C4154, DEFAULT_ALIGNMENT = 256 };
+
+struct cublasLtContext {
+  int magic;
+};
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
+  bd_fake_check_started(__func__);
+  struct cublasLtContext *const context = calloc(1, sizeof *context);
+  if (!context) abort();
+  context->magic = HANDLE_MAGIC;
+  *handle = context;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+static void check_handle(const char *call, cublasLtHandle_t handle) {
+  if (!handle || handle->magic != HANDLE_MAGIC)
+    bd_fake_fault(call, "%p is no handle", (void *)handle);
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  check_handle(__func__, handle);
+  handle->magic = 0; // the memory stays, so that its use is found
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// A copy of an attribute's value of exactly its size.
+static void take(const char *call, int attribute, const void *from, size_t bytes, void *to,
+                 size_t size) {
+  if (bytes != size)
+    bd_fake_fault(call, "attribute %d has %zu bytes, not %zu", attribute, size, bytes);
+  memcpy(to, from, size);
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType type,
+                                          uint64_t rows, uint64_t cols, int64_t ld) {
+  bd_fake_layout *const made = calloc(1, sizeof(cublasLtMatrixLayoutOpaque_t));
+  if (!made) abort();
+  *made = (bd_fake_layout){.magic = BD_FAKE_LAYOUT,
+                           .type = type,
+                           .order = CUBLASLT_ORDER_COL,
+                           .batch = 1,
+                           .rows = (int64_t)rows,
+                           .cols = (int64_t)cols,
+                           .ld = ld};
+  *layout = (cublasLtMatrixLayout_t)(void *)made;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+static bd_fake_layout *layout_of(const char *call, cublasLtMatrixLayout_t layout) {
+  bd_fake_layout *const l = (bd_fake_layout *)(void *)layout;
+  if (!l || l->magic != BD_FAKE_LAYOUT) bd_fake_fault(call, "%p is no layout", (void *)layout);
+  return l;
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute,
+                                                const void *value, size_t bytes) {
+  bd_fake_layout *const l = layout_of(__func__, layout);
+  if (attribute == CUBLASLT_MATRIX_LAYOUT_ORDER)
+    take(__func__, (int)attribute, value, bytes, &l->order, sizeof l->order);
+  else if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT)
+    take(__func__, (int)attribute, value, bytes, &l->batch, sizeof l->batch);
+  else if (attribute == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET)
+    take(__func__, (int)attribute, value, bytes, &l->stride, sizeof l->stride);
+  else
+    bd_fake_fault(__func__, "attribute %d", (int)attribute);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  layout_of(__func__, layout)->magic = 0;
+  free(layout);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComputeType_t compute,
+                                        cudaDataType_t scale) {
+  if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F)
+    bd_fake_fault(__func__, "compute type %d, scale type %d", (int)compute, (int)scale);
+  bd_fake_desc *const made = calloc(1, sizeof(cublasLtMatmulDescOpaque_t));
+  if (!made) abort();
+  *made =
+      (bd_fake_desc){.magic = BD_FAKE_DESC, .transpose_a = CUBLAS_OP_N, .transpose_b = CUBLAS_OP_N};
+  *desc = (cublasLtMatmulDesc_t)(void *)made;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+static bd_fake_desc *desc_of(const char *call, cublasLtMatmulDesc_t desc) {
+  bd_fake_desc *const d = (bd_fake_desc *)(void *)desc;
+  if (!d || d->magic != BD_FAKE_DESC) bd_fake_fault(call, "%p is no description", (void *)desc);
+  return d;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void *value, size_t bytes) {
+  bd_fake_desc *const d = desc_of(__func__, desc);
+  if (attribute == CUBLASLT_MATMUL_DESC_TRANSA)
+    take(__func__, (int)attribute, value, bytes, &d->transpose_a, sizeof d->transpose_a);
+  else if (attribute == CUBLASLT_MATMUL_DESC_TRANSB)
+    take(__func__, (int)attribute, value, bytes, &d->transpose_b, sizeof d->transpose_b);
+  else
+    bd_fake_fault(__func__, "attribute %d", (int)attribute);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
+  desc_of(__func__, desc)->magic = 0;
+  free(desc);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference) {
+  bd_fake_preference *const made = calloc(1, sizeof(cublasLtMatmulPreferenceOpaque_t));
+  if (!made) abort();
+  *made = (bd_fake_preference){.magic = BD_FAKE_PREFERENCE};
+  for (int i = 0; i < 4; i++)
+    made->alignment[i] = DEFAULT_ALIGNMENT;
+  *preference = (cublasLtMatmulPreference_t)(void *)made;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+static bd_fake_preference *preference_of(const char *call, cublasLtMatmulPreference_t preference) {
+  bd_fake_preference *const p = (bd_fake_preference *)(void *)preference;
+  if (!p || p->magic != BD_FAKE_PREFERENCE)
+    bd_fake_fault(call, "%p is no preference", (void *)preference);
+  return p;
+}
+
+static int alignment_index(cublasLtMatmulPreferenceAttributes_t attribute) {
+  switch (attribute) {
+  case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+    return 0;
+  case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+    return 1;
+  case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+    return 2;
+  case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+    return 3;
+  default:
+    return -1;
+  }
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void *value, size_t bytes) {
+  bd_fake_preference *const p = preference_of(__func__, preference);
+  const int alignment = alignment_index(attribute);
+  if (alignment >= 0)
+    take(__func__, (int)attribute, value, bytes, &p->alignment[alignment],
+         sizeof p->alignment[alignment]);
+  else if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
+    take(__func__, (int)attribute, value, bytes, &p->workspace_bytes, sizeof p->workspace_bytes);
+  else if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
+    take(__func__, (int)attribute, value, bytes, &p->reductions, sizeof p->reductions);
+  else
+    bd_fake_fault(__func__, "attribute %d", (int)attribute);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  preference_of(__func__, preference)->magic = 0;
+  free(preference);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// The call without its pointers: what an algorithm is chosen for.
+static bd_fake_matmul problem_of(const char *call, cublasLtMatmulDesc_t desc,
+                                 cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                 cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d) {
+  bd_fake_matmul problem = {.desc = *desc_of(call, desc),
+                            .a = *layout_of(call, a),
+                            .b = *layout_of(call, b),
+                            .c = *layout_of(call, c),
+                            .d = *layout_of(call, d)};
+  bd_fake_matmul_check(call, &problem);
+  return problem;
+}
+
+static uint64_t key_of(const bd_fake_matmul *problem) {
+  return bd_fake_sum_of(&problem->desc, sizeof problem->desc) * 3 +
+         bd_fake_sum_of(&problem->a, sizeof problem->a) * 5 +
+         bd_fake_sum_of(&problem->b, sizeof problem->b) * 7 +
+         bd_fake_sum_of(&problem->c, sizeof problem->c) * 11 +
+         bd_fake_sum_of(&problem->d, sizeof problem->d) * 13;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int requested,
+                                              cublasLtMatmulHeuristicResult_t results[],
+                                              int *out_count) {
+  check_handle(__func__, handle);
+  const bd_fake_preference *const p = preference_of(__func__, preference);
+  const bd_fake_matmul problem = problem_of(__func__, desc, a, b, c, d);
+  if (requested < 1) bd_fake_fault(__func__, "%d algorithms are asked for", requested);
+  bd_fake_algorithm algorithm = {.key = key_of(&problem), .workspace_bytes = p->workspace_bytes};
+  memcpy(algorithm.alignment, p->alignment, sizeof algorithm.alignment);
+  memset(&results[0], 0, sizeof results[0]);
+  memcpy(&results[0].algo, &algorithm, sizeof algorithm);
+  results[0].workspaceSize = p->workspace_bytes;
+  results[0].state = CUBLAS_STATUS_SUCCESS;
+  results[0].wavesCount = 1;
+  *out_count = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+static void check_algorithm(const char *call, const bd_fake_matmul *m,
+                            const bd_fake_algorithm *algorithm, size_t workspace_bytes) {
+  const void *const operands[] = {m->a_at, m->b_at, m->c_at, m->d_at};
+  if (algorithm->key != key_of(m)) bd_fake_fault(call, "the algorithm is another product's");
+  if (workspace_bytes < algorithm->workspace_bytes)
+    bd_fake_fault(call, "the algorithm needs %llu bytes of workspace, %zu are given",
+                  (unsigned long long)algorithm->workspace_bytes, workspace_bytes);
+  for (int i = 0; i < 4; i++)
+    if (operands[i] && (uintptr_t)operands[i] % algorithm->alignment[i])
+      bd_fake_fault(call, "operand %c at %p is not aligned to the %u bytes that were promised",
+                    "ABCD"[i], operands[i], algorithm -> alignment[i]);
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
+                              const void *a_at, cublasLtMatrixLayout_t a, const void *b_at,
+                              cublasLtMatrixLayout_t b, const void *beta, const void *c_at,
+                              cublasLtMatrixLayout_t c, void *d_at, cublasLtMatrixLayout_t d,
+                              const cublasLtMatmulAlgo_t *algo, void *workspace,
+                              size_t workspace_bytes, cudaStream_t stream) {
+  check_handle(__func__, handle);
+  bd_fake_matmul m = problem_of(__func__, desc, a, b, c, d);
+  bd_fake_algorithm algorithm;
+  if (!algo)
+    bd_fake_fault(__func__, "no algorithm is given: its workspace would be anyone's guess");
+  memcpy(&algorithm, algo, sizeof algorithm);
+  memcpy(&m.alpha, alpha, sizeof m.alpha);
+  memcpy(&m.beta, beta, sizeof m.beta);
+  m.a_at = a_at;
+  m.b_at = b_at;
+  m.c_at = c_at;
+  m.d_at = d_at;
+  m.workspace = workspace;
+  m.workspace_bytes = algorithm.workspace_bytes;
+  check_algorithm(__func__, &m, &algorithm, workspace_bytes);
+  bd_fake_matmul_check_memory(__func__, &m);
+  bd_fake_count.matmuls++;
+  bd_fake_enqueue(__func__, stream, bd_fake_matmul_run, &m, sizeof m);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+const char *cublasLtGetStatusString(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_SUCCESS ? "CUBLAS_STATUS_SUCCESS" : "an error of cublasLt";
+}

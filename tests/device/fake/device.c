@@ -1,0 +1,68 @@
+// The device itself, and errors.
+#include "tests/device/fake/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int chosen = -1;
+
+void bd_fake_check_started(const char *call) {
+  if (chosen < 0) bd_fake_fault(call, "called before cudaSetDevice");
+}
+
+cudaError_t cudaGetDeviceCount(int *count) {
+  *count = (int)bd_fake_setting("BD_FAKE_DEVICES", 8);
+  return *count ? cudaSuccess : cudaErrorNoDevice;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  int count;
+  if (cudaGetDeviceCount(&count) || device < 0 || device >= count) return cudaErrorInvalidDevice;
+  if (chosen >= 0 && chosen != device) bd_fake_fault(__func__, "a second device is chosen");
+  chosen = device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
+  (void)device;
+  switch (attribute) {
+  case cudaDevAttrMultiProcessorCount:
+    *value = 2;
+    return cudaSuccess;
+  case cudaDevAttrComputeCapabilityMajor:
+    *value = (int)bd_fake_setting("BD_FAKE_CAPABILITY", 90) / 10;
+    return cudaSuccess;
+  case cudaDevAttrComputeCapabilityMinor:
+    *value = (int)bd_fake_setting("BD_FAKE_CAPABILITY", 90) % 10;
+    return cudaSuccess;
+  default:
+    bd_fake_fault(__func__, "attribute %d", (int)attribute);
+  }
+}
+
+cudaError_t cudaDeviceSynchronize(void) {
+  bd_fake_drain(__func__);
+  return cudaSuccess;
+}
+
+// Errors are returned where they arise; none stays behind.
+cudaError_t cudaGetLastError(void) {
+  return cudaSuccess;
+}
+
+const char *cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+  case cudaSuccess:
+    return "no error";
+  case cudaErrorMemoryAllocation:
+    return "out of memory";
+  case cudaErrorInvalidDevice:
+    return "invalid device ordinal";
+  case cudaErrorNoDevice:
+    return "no CUDA-capable device is detected";
+  case cudaErrorNotReady:
+    return "device not ready";
+  default:
+    return "unknown error";
+  }
+}

@@ -1,0 +1,51 @@
+// Collectives and messages among processes, one at a time per communicator, in the order of the
+// program.
+#ifndef BD_TESTS_DEVICE_EXCHANGE_H
+#define BD_TESTS_DEVICE_EXCHANGE_H
+#include "tests/device/fake/wire.h"
+
+#include <nccl.h>
+
+typedef enum bd_fake_exchange_kind {
+  BD_FAKE_ALL_REDUCE,
+  BD_FAKE_ALL_GATHER,
+  BD_FAKE_REDUCE_SCATTER,
+  BD_FAKE_BROADCAST,
+  BD_FAKE_SEND,
+  BD_FAKE_RECV,
+} bd_fake_exchange_kind;
+
+struct ncclComm {
+  bd_fake_wire wire;
+  int alive, aborted;
+  ncclResult_t error;
+  uint64_t waits;
+  uint64_t issued, finished; // pieces of work
+  uint64_t collectives, splits;
+  uint64_t sent[BD_FAKE_MAX_RANKS], received[BD_FAKE_MAX_RANKS];
+};
+
+typedef struct bd_fake_exchange {
+  const char *call;
+  struct ncclComm *comm;
+  cudaStream_t stream;
+  bd_fake_exchange_kind kind;
+  const void *send;
+  void *recv;
+  int64_t count; // as the call counts
+  ncclDataType_t dtype;
+  ncclRedOp_t op;
+  int root; // or peer
+  uint64_t turn;
+  int state; // 0: to begin
+  uint64_t send_sum, recv_sum;
+} bd_fake_exchange;
+
+// Checks buffers and arguments, and gives the exchange its turn.
+void bd_fake_exchange_check(bd_fake_exchange *exchange);
+// Goes on as far as peers allow. 1 when done.
+int bd_fake_exchange_step(bd_fake_exchange *exchange);
+// Whether it cannot go on before this rank does something.
+int bd_fake_exchange_awaits(const bd_fake_exchange *exchange, int rank);
+
+#endif

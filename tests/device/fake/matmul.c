@@ -1,0 +1,155 @@
+#include "tests/device/fake/matmul.h"
+
+#include "tests/device/fake/bf16.h"
+
+#include <stdlib.h>
+
+enum { SPOILED_BYTES = 4096 };
+
+static size_t unit_of(const bd_fake_layout *l) {
+  return l->type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
+}
+
+static int64_t place(const bd_fake_layout *l, int64_t batch, int64_t row, int64_t col) {
+  return batch * l->stride +
+         (l->order == CUBLASLT_ORDER_ROW ? row * l->ld + col : col * l->ld + row);
+}
+
+static size_t extent_bytes(const bd_fake_layout *l) {
+  return unit_of(l) * (size_t)(place(l, l->batch - 1, l->rows - 1, l->cols - 1) + 1);
+}
+
+static float get(const bd_fake_layout *l, const void *at, int64_t index) {
+  return l->type == CUDA_R_32F ? ((const float *)at)[index]
+                               : bd_fake_of_bf16(((const uint16_t *)at)[index]);
+}
+
+static void put(const bd_fake_layout *l, void *at, int64_t index, float value) {
+  if (l->type == CUDA_R_32F)
+    ((float *)at)[index] = value;
+  else
+    ((uint16_t *)at)[index] = bd_fake_to_bf16(value);
+}
+
+static void check_layout(const char *call, char name, const bd_fake_layout *l, int32_t batch) {
+  const int64_t fast = l->order == CUBLASLT_ORDER_ROW ? l->cols : l->rows;
+  if (l->order != CUBLASLT_ORDER_ROW && l->order != CUBLASLT_ORDER_COL)
+    bd_fake_fault(call, "%c: order %d", name, l->order);
+  if (l->type != CUDA_R_32F && l->type != CUDA_R_16BF)
+    bd_fake_fault(call, "%c: type %d", name, l->type);
+  if (l->rows < 1 || l->cols < 1 || l->ld < fast)
+    bd_fake_fault(call, "%c: %lld x %lld with stride %lld", name, (long long)l->rows,
+                  (long long)l->cols, (long long)l->ld);
+  if (l->batch != batch || l->batch < 1 || l->stride < 0)
+    bd_fake_fault(call, "%c: %d products, D has %d", name, l->batch, batch);
+}
+
+void bd_fake_matmul_check(const char *call, const bd_fake_matmul *m) {
+  const int ta = m->desc.transpose_a == CUBLAS_OP_T, tb = m->desc.transpose_b == CUBLAS_OP_T;
+  if ((!ta && m->desc.transpose_a != CUBLAS_OP_N) || (!tb && m->desc.transpose_b != CUBLAS_OP_N))
+    bd_fake_fault(call, "transposes %d and %d", m->desc.transpose_a, m->desc.transpose_b);
+  check_layout(call, 'A', &m->a, m->d.batch);
+  check_layout(call, 'B', &m->b, m->d.batch);
+  check_layout(call, 'C', &m->c, m->d.batch);
+  check_layout(call, 'D', &m->d, m->d.batch);
+  const int64_t rows = ta ? m->a.cols : m->a.rows, inner = ta ? m->a.rows : m->a.cols;
+  const int64_t cols = tb ? m->b.rows : m->b.cols, other = tb ? m->b.cols : m->b.rows;
+  if (inner != other || rows != m->d.rows || cols != m->d.cols || m->c.rows != m->d.rows ||
+      m->c.cols != m->d.cols)
+    bd_fake_fault(call, "%lld x %lld times %lld x %lld is not %lld x %lld", (long long)rows,
+                  (long long)inner, (long long)other, (long long)cols, (long long)m->d.rows,
+                  (long long)m->d.cols);
+  if (m->a.type != m->b.type || m->c.type != m->d.type ||
+      (m->a.type == CUDA_R_32F && m->d.type != CUDA_R_32F))
+    bd_fake_fault(call, "types %d times %d, %d to %d", m->a.type, m->b.type, m->c.type, m->d.type);
+  if (m->d.batch > 1 && !m->d.stride) bd_fake_fault(call, "all products go to one place");
+}
+
+// Whether an element of D is also one of `l`; exact, because strided views of one tensor
+// interleave.
+static int meets_result(const bd_fake_matmul *m, const bd_fake_layout *l, const void *at) {
+  const size_t bytes = extent_bytes(&m->d);
+  if (!bd_fake_overlap(at, extent_bytes(l), m->d_at, bytes)) return 0;
+  char *const written = calloc(bytes, 1), *const base = m->d_at;
+  int meets = 0;
+  if (!written) abort();
+  for (int64_t b = 0; b < m->d.batch; b++)
+    for (int64_t row = 0; row < m->d.rows; row++)
+      for (int64_t col = 0; col < m->d.cols; col++)
+        memset(written + (size_t)place(&m->d, b, row, col) * unit_of(&m->d), 1, unit_of(&m->d));
+  for (int64_t b = 0; b < l->batch; b++)
+    for (int64_t row = 0; row < l->rows; row++)
+      for (int64_t col = 0; col < l->cols; col++) {
+        const char *const element = (const char *)at + (size_t)place(l, b, row, col) * unit_of(l);
+        meets |= element >= base && element < base + bytes && written[element - base];
+      }
+  free(written);
+  return meets;
+}
+
+void bd_fake_matmul_check_memory(const char *call, const bd_fake_matmul *m) {
+  bd_fake_check(call, "A", m->a_at, extent_bytes(&m->a), unit_of(&m->a));
+  bd_fake_check(call, "B", m->b_at, extent_bytes(&m->b), unit_of(&m->b));
+  bd_fake_check(call, "C", m->c_at, extent_bytes(&m->c), unit_of(&m->c));
+  bd_fake_check(call, "D", m->d_at, extent_bytes(&m->d), unit_of(&m->d));
+  if (m->workspace_bytes)
+    bd_fake_check(call, "the workspace", m->workspace, m->workspace_bytes, 16);
+  if (meets_result(m, &m->a, m->a_at) || meets_result(m, &m->b, m->b_at))
+    bd_fake_fault(call, "D overlaps an operand");
+  if (m->c_at != m->d_at ? meets_result(m, &m->c, m->c_at) : memcmp(&m->c, &m->d, sizeof m->c) != 0)
+    bd_fake_fault(call, "C overlaps D and is not the same");
+}
+
+// The algorithm writes its workspace as it likes.
+static void spoil_workspace(const bd_fake_matmul *m) {
+  char *const bytes = m->workspace;
+  const size_t count = m->workspace_bytes < SPOILED_BYTES ? m->workspace_bytes : SPOILED_BYTES;
+  if (!count) return;
+  memset(bytes, 0xFF, count);
+  memset(bytes + m->workspace_bytes - count, 0xFF, count);
+}
+
+static float *unpack(const bd_fake_layout *l, const void *at, int64_t batch, int transpose) {
+  float *const out = malloc((size_t)(l->rows * l->cols) * sizeof *out);
+  if (!out) abort();
+  for (int64_t row = 0; row < l->rows; row++)
+    for (int64_t col = 0; col < l->cols; col++)
+      out[transpose ? col * l->rows + row : row * l->cols + col] =
+          get(l, at, place(l, batch, row, col));
+  return out;
+}
+
+static void add_row(const float *a, const float *b, int64_t inner, int64_t cols,
+                    float *restrict sums) {
+  memset(sums, 0, (size_t)cols * sizeof *sums);
+  for (int64_t k = 0; k < inner; k++)
+    for (int64_t col = 0; col < cols; col++)
+      sums[col] += a[k] * b[k * cols + col];
+}
+
+static void run_batch(const bd_fake_matmul *m, int64_t batch, float *sums) {
+  const int ta = m->desc.transpose_a == CUBLAS_OP_T, tb = m->desc.transpose_b == CUBLAS_OP_T;
+  const int64_t inner = ta ? m->a.rows : m->a.cols;
+  float *const a = unpack(&m->a, m->a_at, batch, ta), *const b = unpack(&m->b, m->b_at, batch, tb);
+  for (int64_t row = 0; row < m->d.rows; row++) {
+    add_row(a + row * inner, b, inner, m->d.cols, sums);
+    for (int64_t col = 0; col < m->d.cols; col++) {
+      float value = m->alpha * sums[col];
+      if (m->beta != 0) value += m->beta * get(&m->c, m->c_at, place(&m->c, batch, row, col));
+      put(&m->d, m->d_at, place(&m->d, batch, row, col), value);
+    }
+  }
+  free(a);
+  free(b);
+}
+
+int bd_fake_matmul_run(void *matmul) {
+  const bd_fake_matmul *const m = matmul;
+  float *const sums = malloc((size_t)m->d.cols * sizeof *sums);
+  if (!sums) abort();
+  spoil_workspace(m);
+  for (int64_t batch = 0; batch < m->d.batch; batch++)
+    run_batch(m, batch, sums);
+  free(sums);
+  return 1;
+}

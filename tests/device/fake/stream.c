@@ -1,0 +1,127 @@
+// Streams and events as programs see them.
+#include "tests/device/fake/queue.h"
+
+#include <stdlib.h>
+
+enum { EVENT_MAGIC = 0x45564E54 };
+
+struct CUevent_st {
+  int magic;
+  bd_fake_mark *last; // NULL: never recorded
+};
+
+static struct CUevent_st *event_of(const char *call, cudaEvent_t event) {
+  if (!event || event->magic != EVENT_MAGIC) bd_fake_fault(call, "%p is no event", (void *)event);
+  return event;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags) {
+  bd_fake_check_started(__func__);
+  if (flags & ~(unsigned)cudaStreamNonBlocking) bd_fake_fault(__func__, "flags %#x", flags);
+  *stream = bd_fake_stream_create(!flags);
+  return cudaSuccess;
+}
+
+static int stream_is_empty(void *args) {
+  return bd_fake_stream_is_empty(args);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  bd_fake_wait(__func__, stream_is_empty, bd_fake_stream_of(__func__, stream));
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  struct CUstream_st *const s = bd_fake_stream_of(__func__, stream);
+  if (!s->index) bd_fake_fault(__func__, "the default stream is destroyed");
+  if (!bd_fake_stream_is_empty(s)) bd_fake_fault(__func__, "work of stream %d is left", s->index);
+  bd_fake_stream_destroy(s);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags) {
+  bd_fake_check_started(__func__);
+  if (flags & ~(unsigned)(cudaEventDisableTiming | cudaEventBlockingSync))
+    bd_fake_fault(__func__, "flags %#x", flags);
+  struct CUevent_st *const e = calloc(1, sizeof *e);
+  if (!e) abort();
+  e->magic = EVENT_MAGIC;
+  *event = e;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  struct CUevent_st *const e = event_of(__func__, event);
+  bd_fake_mark_drop(e->last);
+  e->magic = 0; // the memory stays, so that its use is found
+  return cudaSuccess;
+}
+
+static int reach(void *args) {
+  bd_fake_mark *const mark = *(bd_fake_mark **)args;
+  mark->reached = 1;
+  bd_fake_mark_drop(mark);
+  return 1;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  struct CUevent_st *const e = event_of(__func__, event);
+  bd_fake_mark_drop(e->last);
+  e->last = bd_fake_mark_create();
+  bd_fake_mark *const mark = bd_fake_mark_hold(e->last);
+  bd_fake_enqueue(__func__, stream, reach, &mark, sizeof mark);
+  return cudaSuccess;
+}
+
+static int is_reached(void *args) {
+  const bd_fake_mark *const mark = args;
+  return mark->reached;
+}
+
+static int wait_for(void *args) {
+  bd_fake_mark *const mark = *(bd_fake_mark **)args;
+  if (!mark->reached) return 0;
+  bd_fake_mark_drop(mark);
+  return 1;
+}
+
+// CUDA lets an event that was never recorded pass; here that is a missing record.
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags) {
+  struct CUevent_st *const e = event_of(__func__, event);
+  if (flags) bd_fake_fault(__func__, "flags %#x", flags);
+  if (!e->last) bd_fake_fault(__func__, "the event was never recorded");
+  bd_fake_mark *const mark = bd_fake_mark_hold(e->last);
+  bd_fake_enqueue(__func__, stream, wait_for, &mark, sizeof mark);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  struct CUevent_st *const e = event_of(__func__, event);
+  if (!e->last) bd_fake_fault(__func__, "the event was never recorded");
+  bd_fake_wait(__func__, is_reached, e->last);
+  return cudaSuccess;
+}
+
+static int is_over(void *args) {
+  int *const left = args;
+  return --*left < 0;
+}
+
+// Some work goes on between two questions.
+static void let_work(const char *call) {
+  int left = 4;
+  bd_fake_wait(call, is_over, &left);
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  struct CUstream_st *const s = bd_fake_stream_of(__func__, stream);
+  let_work(__func__);
+  return bd_fake_stream_is_empty(s) ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  struct CUevent_st *const e = event_of(__func__, event);
+  if (!e->last) bd_fake_fault(__func__, "the event was never recorded");
+  let_work(__func__);
+  return e->last->reached ? cudaSuccess : cudaErrorNotReady;
+}
