@@ -11,6 +11,24 @@ enum { RANKS = 4, COUNT = 1000 };
 
 static cudaStream_t stream;
 
+// What a call on a nonblocking communicator returns at last.
+static ncclResult_t settled(ncclComm_t comm, ncclResult_t result) {
+  while (result == ncclInProgress) {
+    usleep(100);
+    if (ncclCommGetAsyncError(comm, &result)) _exit(1);
+  }
+  return result;
+}
+
+static void settle(ncclComm_t comm, ncclResult_t result) {
+  check_true("a call of NCCL", settled(comm, result) == ncclSuccess);
+}
+
+static void leave(ncclComm_t comm) {
+  settle(comm, ncclCommFinalize(comm));
+  check_true("a communicator is left", ncclCommDestroy(comm) == ncclSuccess);
+}
+
 // Rank 0 makes the identity; all join.
 static ncclComm_t join(int rank) {
   typedef struct door {
@@ -25,7 +43,10 @@ static ncclComm_t join(int rank) {
   }
   while (!d->open)
     usleep(1000);
-  if (ncclCommInitRank(&comm, RANKS, d->id, rank)) _exit(1);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const ncclResult_t result = ncclCommInitRankConfig(&comm, RANKS, d->id, rank, &config);
+  settle(comm, result);
   if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)) _exit(1);
   return comm;
 }
@@ -51,8 +72,8 @@ static void reduces(int rank) {
   const ncclComm_t comm = join(rank);
   float *const in = filled(COUNT, (float)rank * 0.1f), *const out = filled(COUNT, 0);
   float *const part = filled(COUNT / RANKS, 0);
-  ncclAllReduce(in, out, COUNT, ncclFloat32, ncclSum, comm, stream);
-  ncclReduceScatter(in, part, COUNT / RANKS, ncclFloat32, ncclMax, comm, stream);
+  settle(comm, ncclAllReduce(in, out, COUNT, ncclFloat32, ncclSum, comm, stream));
+  settle(comm, ncclReduceScatter(in, part, COUNT / RANKS, ncclFloat32, ncclMax, comm, stream));
   const float *const sums = fetched(out, COUNT), *const most = fetched(part, COUNT / RANKS);
   for (int i = 0; i < COUNT; i++) {
     float want = (float)i;
@@ -64,22 +85,21 @@ static void reduces(int rank) {
     const float want = 0.1f * (RANKS - 1) + (float)(rank * COUNT / RANKS + i);
     check_near("a maximum", &most[i], &want, 1, 0);
   }
-  ncclCommDestroy(comm);
+  leave(comm);
 }
 
 static void gathers(int rank) {
   const ncclComm_t comm = join(rank);
   float *const in = filled(COUNT, (float)(rank * COUNT)), *const out = filled(RANKS * COUNT, -7);
-  ncclAllGather(in, out, COUNT, ncclFloat32, comm, stream);
+  settle(comm, ncclAllGather(in, out, COUNT, ncclFloat32, comm, stream));
   const float *whole = fetched(out, RANKS * COUNT);
   for (int i = 0; i < RANKS * COUNT; i++)
     check_true("all parts, by rank", whole[i] == (float)i);
-  ncclAllGather(out + rank * COUNT, out, COUNT, ncclFloat32, comm, stream); // in place
+  settle(comm,
+         ncclAllGather(out + rank * COUNT, out, COUNT, ncclFloat32, comm, stream)); // in place
   whole = fetched(out, RANKS * COUNT);
   check_true("in place", whole[0] == 0 && whole[RANKS * COUNT - 1] == RANKS * COUNT - 1);
-  ncclBroadcast(in, in, COUNT, ncclFloat32, 2, comm, stream);
-  check_true("from the root", fetched(in, COUNT)[1] == 2 * COUNT + 1);
-  ncclCommDestroy(comm);
+  leave(comm);
 }
 
 // bf16 is summed in f32 and rounded once: 256 + 1 + 1 + 1 would stay 256 otherwise.
@@ -89,7 +109,7 @@ static void rounds_once(int rank) {
   void *at;
   cudaMalloc(&at, sizeof value);
   cudaMemcpy(at, &value, sizeof value, cudaMemcpyHostToDevice);
-  ncclAllReduce(at, at, 1, ncclBfloat16, ncclSum, comm, stream);
+  settle(comm, ncclAllReduce(at, at, 1, ncclBfloat16, ncclSum, comm, stream));
   cudaStreamSynchronize(stream);
   cudaMemcpy(&value, at, sizeof value, cudaMemcpyDeviceToHost);
   check_true("one rounding", bd_fake_of_bf16(value) == 260);
@@ -103,65 +123,82 @@ static void ring(int rank) {
     ncclGroupStart();
     ncclSend(in, COUNT, ncclFloat32, (rank + 1) % RANKS, comm, stream);
     ncclRecv(out, COUNT, ncclFloat32, (rank + RANKS - 1) % RANKS, comm, stream);
-    ncclGroupEnd();
+    settle(comm, ncclGroupEnd());
   }
   check_true("from the left", fetched(out, COUNT)[0] == (float)((rank + RANKS - 1) % RANKS));
 }
 
-// Rows and columns of a 2 x 2 mesh.
-static void splits(int rank) {
+// Many calls, the end of none awaited.
+static void hasty(int rank) {
   const ncclComm_t comm = join(rank);
-  ncclComm_t row, column;
-  ncclCommSplit(comm, rank / 2, rank, &row, NULL);
-  ncclCommSplit(comm, rank % 2, -rank, &column, NULL);
-  float *const in = filled(1, (float)rank), *const both = filled(2, 0);
-  ncclAllGather(in, both, 1, ncclFloat32, row, stream);
-  const float *got = fetched(both, 2);
-  check_true("a row", got[0] == (float)(rank / 2 * 2) && got[1] == (float)(rank / 2 * 2 + 1));
-  ncclAllGather(in, both, 1, ncclFloat32, column, stream);
-  got = fetched(both, 2);
-  check_true("a column, backwards", got[0] == (float)(rank % 2 + 2) && got[1] == (float)(rank % 2));
+  float *const at = filled(COUNT, 0);
+  for (int i = 0; i < 50; i++)
+    ncclAllReduce(at, at, COUNT, ncclFloat32, ncclSum, comm, stream);
+}
+
+// Work that is in progress is not in the stream yet: an event recorded now comes before it.
+static void too_early(int rank) {
+  const ncclComm_t comm = join(rank);
+  float *const at = filled(1, 1);
+  int early = 0;
+  for (int i = 0; i < 20; i++) {
+    cudaEvent_t event;
+    cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    const ncclResult_t result = ncclAllReduce(at, at, 1, ncclFloat32, ncclMax, comm, stream);
+    cudaEventRecord(event, stream);
+    if (result == ncclInProgress) {
+      while (cudaEventQuery(event) == cudaErrorNotReady)
+        usleep(100);
+      early++;
+    }
+    settle(comm, result);
+  }
+  check_true("calls are in progress", early > 0);
+  cudaStreamSynchronize(stream);
+  leave(comm);
 }
 
 static void other_count(int rank) {
   const ncclComm_t comm = join(rank);
   float *const at = filled(COUNT, 0);
-  ncclAllReduce(at, at, rank == 2 ? COUNT - 1 : COUNT, ncclFloat32, ncclSum, comm, stream);
+  settle(comm,
+         ncclAllReduce(at, at, rank == 2 ? COUNT - 1 : COUNT, ncclFloat32, ncclSum, comm, stream));
   cudaStreamSynchronize(stream);
 }
 
 static void other_operation(int rank) {
   const ncclComm_t comm = join(rank);
   float *const at = filled(COUNT, 0);
-  ncclAllReduce(at, at, COUNT, ncclFloat32, rank == 2 ? ncclMax : ncclSum, comm, stream);
+  settle(comm,
+         ncclAllReduce(at, at, COUNT, ncclFloat32, rank == 2 ? ncclMax : ncclSum, comm, stream));
   cudaStreamSynchronize(stream);
 }
 
 static void other_kind(int rank) {
   const ncclComm_t comm = join(rank);
-  float *const at = filled(COUNT, 0);
+  float *const at = filled(2 * COUNT, 0);
   if (rank == 1)
-    ncclBroadcast(at, at, COUNT, ncclFloat32, 0, comm, stream);
+    settle(comm, ncclAllGather(at, at + COUNT, COUNT / 4, ncclFloat32, comm, stream));
   else
-    ncclAllReduce(at, at, COUNT, ncclFloat32, ncclSum, comm, stream);
+    settle(comm, ncclAllReduce(at, at, COUNT, ncclFloat32, ncclSum, comm, stream));
   cudaStreamSynchronize(stream);
 }
 
 static void other_order(int rank) {
   const ncclComm_t comm = join(rank);
   float *const at = filled(COUNT, 0), *const more = filled(COUNT, 0);
-  ncclAllReduce(rank ? at : more, rank ? at : more, rank ? COUNT : 10, ncclFloat32, ncclSum, comm,
-                stream);
-  ncclAllReduce(rank ? more : at, rank ? more : at, rank ? 10 : COUNT, ncclFloat32, ncclSum, comm,
-                stream);
+  settle(comm, ncclAllReduce(rank ? at : more, rank ? at : more, rank ? COUNT : 10, ncclFloat32,
+                             ncclSum, comm, stream));
+  settle(comm, ncclAllReduce(rank ? more : at, rank ? more : at, rank ? 10 : COUNT, ncclFloat32,
+                             ncclSum, comm, stream));
   cudaStreamSynchronize(stream);
 }
 
 static void other_size(int rank) {
   const ncclComm_t comm = join(rank);
   float *const at = filled(COUNT, 0);
-  if (rank == 0) ncclSend(at, COUNT, ncclFloat32, 1, comm, stream);
-  if (rank == 1) ncclRecv(at, COUNT / 2, ncclFloat32, 0, comm, stream);
+  if (rank == 0) settle(comm, ncclSend(at, COUNT, ncclFloat32, 1, comm, stream));
+  if (rank == 1) settle(comm, ncclRecv(at, COUNT / 2, ncclFloat32, 0, comm, stream));
   cudaStreamSynchronize(stream);
 }
 
@@ -169,17 +206,17 @@ static void deadlock(int rank) {
   const ncclComm_t comm = join(rank);
   float *const in = filled(COUNT, 0), *const out = filled(COUNT, 0);
   setenv("BD_FAKE_STUCK_SECONDS", "1", 1);
-  ncclSend(in, COUNT, ncclFloat32, rank ^ 1, comm, stream);
-  ncclRecv(out, COUNT, ncclFloat32, rank ^ 1, comm, stream);
+  settle(comm, ncclSend(in, COUNT, ncclFloat32, rank ^ 1, comm, stream));
+  settle(comm, ncclRecv(out, COUNT, ncclFloat32, rank ^ 1, comm, stream));
   cudaStreamSynchronize(stream);
 }
 
 static void too_few(int rank) {
   const ncclComm_t comm = join(rank);
   float *const at = filled(COUNT, 0);
-  if (rank != 3) ncclAllReduce(at, at, COUNT, ncclFloat32, ncclSum, comm, stream);
+  if (rank != 3) settle(comm, ncclAllReduce(at, at, COUNT, ncclFloat32, ncclSum, comm, stream));
   if (rank != 3) cudaStreamSynchronize(stream);
-  ncclCommDestroy(comm);
+  leave(comm);
 }
 
 // The buffer of a send is written by another stream while its receiver is late.
@@ -189,13 +226,13 @@ static void written_meanwhile(int rank) {
   cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
   float *const at = filled(COUNT, 1);
   if (rank == 0) {
-    ncclSend(at, COUNT, ncclFloat32, 1, comm, stream);
+    settle(comm, ncclSend(at, COUNT, ncclFloat32, 1, comm, stream));
     usleep(200000); // the device idles into the send
     cudaMemsetAsync(at, 0, sizeof *at, other);
     cudaStreamSynchronize(other);
   } else if (rank == 1) {
     sleep(1);
-    ncclRecv(at, COUNT, ncclFloat32, 0, comm, stream);
+    settle(comm, ncclRecv(at, COUNT, ncclFloat32, 0, comm, stream));
   }
   cudaStreamSynchronize(stream);
 }
@@ -203,19 +240,18 @@ static void written_meanwhile(int rank) {
 static void buffers_overlap(int rank) {
   const ncclComm_t comm = join(rank);
   float *const at = filled(2 * COUNT, 1);
-  ncclAllReduce(at, at + 1, COUNT, ncclFloat32, ncclSum, comm, stream);
+  settle(comm, ncclAllReduce(at, at + 1, COUNT, ncclFloat32, ncclSum, comm, stream));
 }
 
 static void dies(int rank) {
   const ncclComm_t comm = join(rank);
   float *const at = filled(COUNT, 0);
   if (rank == 3) raise(SIGKILL);
-  ncclAllReduce(at, at, COUNT, ncclFloat32, ncclSum, comm, stream);
+  settle(comm, ncclAllReduce(at, at, COUNT, ncclFloat32, ncclSum, comm, stream));
   ncclResult_t error = ncclSuccess;
   while (cudaStreamQuery(stream) == cudaErrorNotReady && error == ncclSuccess)
     ncclCommGetAsyncError(comm, &error);
   check_true("the peers are told", error == ncclRemoteError);
-  ncclCommAbort(comm);
 }
 
 static void fault(const char *words, children_body body) {
@@ -247,12 +283,13 @@ int main(void) {
     pass("reduces", seed, reduces);
     pass("gathers", seed, gathers);
     pass("ring", seed, ring);
-    pass("splits", seed, splits);
+    pass("work in progress", seed, too_early);
   }
   pass("rounds once", 1, rounds_once);
+  fault("another call is still in progress", hasty);
   fault("calls it with count", other_count);
   fault("operation", other_operation);
-  fault("calls ncclBroadcast with", other_kind);
+  fault("calls ncclAllGather with", other_kind);
   fault("calls ncclAllReduce with count 10", other_order);
   fault("expects 500 elements of type 7, rank 0 sends 1000", other_size);
   fault("nothing can go on: stream 1 at ncclSend", deadlock);

@@ -42,7 +42,7 @@ plan_model() {
   [ "$7" = - ] || pins+=(--schedule "$7")
   [ "$9" = - ] || pins+=(--recompute "$9")
   [ "$cut" != - ] || [ "$zero" = - ] || pins+=(--zero "$zero")
-  "$braid" compile "$2" --devices "$3" --global-batch "${batch:-8}" "${pins[@]}" --emit plan -o "$name.json"
+  "$braid" compile "$2" --devices "$3" --target "${target:-cpu}" --global-batch "${batch:-8}" "${pins[@]}" --emit plan -o "$name.json"
   echo "$2" >"$name.model"
   echo "$3" >"$name.ranks"
   [ "$cut" = - ] && return
@@ -66,7 +66,7 @@ build() {
 
 # NAME RANKS STEPS
 train() {
-  mpirun --allow-run-as-root --oversubscribe -n "$2" "$1/train" --steps "$3" --data text.txt --seed 1 \
+  mpirun --allow-run-as-root --oversubscribe -n "$2" "$1/train" --steps "$3" --data "${data:-text.txt}" --seed 1 \
     --metrics "$1/metrics.jsonl" --report "$1/report.json" --save "$1/weights.safetensors" 2>"$1/log" </dev/null ||
     { echo "FAIL: $1 does not train:"; tail -5 "$1/log"; exit 1; }
 }

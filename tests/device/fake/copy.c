@@ -113,3 +113,26 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
   bd_fake_enqueue(__func__, stream, fill, &(filling){to, value, bytes}, sizeof(filling));
   return cudaSuccess;
 }
+
+typedef struct block {
+  char *to;
+  size_t pitch, width, height;
+  int value;
+} block;
+
+static int fill_block(void *args) {
+  const block *const b = args;
+  for (size_t row = 0; row < b->height; row++)
+    memset(b->to + row * b->pitch, b->value, b->width);
+  return 1;
+}
+
+cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, size_t height,
+                              cudaStream_t stream) {
+  const block b = {to, pitch, width, height, value};
+  if (!width || !height) return cudaSuccess;
+  if (pitch < width) bd_fake_fault(__func__, "rows of %zu bytes, %zu apart", width, pitch);
+  bd_fake_check(__func__, "the target", to, (height - 1) * pitch + width, 1);
+  bd_fake_enqueue(__func__, stream, fill_block, &b, sizeof b);
+  return cudaSuccess;
+}

@@ -14,6 +14,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
   bd_fake_check_started(__func__);
   struct cublasLtContext *const context = calloc(1, sizeof *context);
   if (!context) abort();
+  bd_fake_count.handles++;
   context->magic = HANDLE_MAGIC;
   *handle = context;
   return CUBLAS_STATUS_SUCCESS;
@@ -26,6 +27,7 @@ static void check_handle(const char *call, cublasLtHandle_t handle) {
 
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   check_handle(__func__, handle);
+  bd_fake_count.handles--;
   handle->magic = 0; // the memory stays, so that its use is found
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -42,6 +44,7 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDa
                                           uint64_t rows, uint64_t cols, int64_t ld) {
   bd_fake_layout *const made = calloc(1, sizeof(cublasLtMatrixLayoutOpaque_t));
   if (!made) abort();
+  bd_fake_count.handles++;
   *made = (bd_fake_layout){.magic = BD_FAKE_LAYOUT,
                            .type = type,
                            .order = CUBLASLT_ORDER_COL,
@@ -76,6 +79,7 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
 
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
   layout_of(__func__, layout)->magic = 0;
+  bd_fake_count.handles--;
   free(layout);
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -86,6 +90,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComput
     bd_fake_fault(__func__, "compute type %d, scale type %d", (int)compute, (int)scale);
   bd_fake_desc *const made = calloc(1, sizeof(cublasLtMatmulDescOpaque_t));
   if (!made) abort();
+  bd_fake_count.handles++;
   *made =
       (bd_fake_desc){.magic = BD_FAKE_DESC, .transpose_a = CUBLAS_OP_N, .transpose_b = CUBLAS_OP_N};
   *desc = (cublasLtMatmulDesc_t)(void *)made;
@@ -113,6 +118,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
 
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
   desc_of(__func__, desc)->magic = 0;
+  bd_fake_count.handles--;
   free(desc);
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -120,6 +126,7 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference) {
   bd_fake_preference *const made = calloc(1, sizeof(cublasLtMatmulPreferenceOpaque_t));
   if (!made) abort();
+  bd_fake_count.handles++;
   *made = (bd_fake_preference){.magic = BD_FAKE_PREFERENCE};
   for (int i = 0; i < 4; i++)
     made->alignment[i] = DEFAULT_ALIGNMENT;
@@ -168,6 +175,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
   preference_of(__func__, preference)->magic = 0;
+  bd_fake_count.handles--;
   free(preference);
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -1,8 +1,7 @@
 // The device itself, and errors.
 #include "tests/device/fake/device.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 
 static int chosen = -1;
 
@@ -19,6 +18,7 @@ cudaError_t cudaSetDevice(int device) {
   int count;
   if (cudaGetDeviceCount(&count) || device < 0 || device >= count) return cudaErrorInvalidDevice;
   if (chosen >= 0 && chosen != device) bd_fake_fault(__func__, "a second device is chosen");
+  if (chosen < 0) bd_fake_report_at_end();
   chosen = device;
   return cudaSuccess;
 }
@@ -40,8 +40,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
   }
 }
 
-cudaError_t cudaDeviceSynchronize(void) {
-  bd_fake_drain(__func__);
+// A bus number of its own for each device.
+cudaError_t cudaDeviceGetPCIBusId(char *bus, int bytes, int device) {
+  snprintf(bus, (size_t)bytes, "0000:%02X:00.0", device + 1);
   return cudaSuccess;
 }
 

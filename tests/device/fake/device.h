@@ -37,6 +37,8 @@ void bd_fake_enqueue(const char *call, cudaStream_t stream, bd_fake_body body, c
                      size_t bytes);
 // Blocks the caller until `done` holds, letting the device work. `done` runs under its lock.
 void bd_fake_wait(const char *call, int (*done)(void *args), void *args);
+// The host asks whether something is done: a little work goes on between two questions.
+void bd_fake_let_work(const char *call);
 // All work of every stream.
 void bd_fake_drain(const char *call);
 void bd_fake_check_started(const char *call); // a device was chosen and the library initialized
@@ -44,9 +46,13 @@ void bd_fake_check_started(const char *call); // a device was chosen and the lib
 // What the program did, for the report at its end.
 typedef struct bd_fake_counts {
   int64_t device_allocations, device_bytes, device_peak_bytes, pinned_bytes;
-  int64_t launches, kernels, copies, matmuls, collectives, messages, synchronizations, streams;
+  int64_t launches, kernels, copies, matmuls, collectives, messages, streams;
+  int64_t handles; // streams, events, libraries, communicators, .. that were not given back
 } bd_fake_counts;
 extern bd_fake_counts bd_fake_count;
+
+// Writes them to $BD_FAKE_REPORT, if that is set, when the process ends.
+void bd_fake_report_at_end(void);
 
 static inline int64_t bd_fake_round_up(int64_t value, int64_t unit) {
   return (value + unit - 1) / unit * unit;

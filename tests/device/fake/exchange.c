@@ -5,19 +5,14 @@
 
 #include <string.h>
 
-static const char *const kind_names[] = {"ncclAllReduce", "ncclAllGather", "ncclReduceScatter",
-                                         "ncclBroadcast", "ncclSend",      "ncclRecv"};
+static const char *const kind_names[] = {"ncclAllReduce", "ncclAllGather", "ncclReduceScatter"};
 
 static size_t bytes_of(const bd_fake_exchange *e, int64_t parts) {
   return bd_fake_dtype_bytes(e->call, e->dtype) * (size_t)(e->count * parts);
 }
 
-static int sends(const bd_fake_exchange *e) {
-  return e->kind != BD_FAKE_RECV && (e->kind != BD_FAKE_BROADCAST || e->root == e->comm->wire.rank);
-}
-
 static size_t send_bytes(const bd_fake_exchange *e) {
-  if (!sends(e)) return 0;
+  if (e->kind == BD_FAKE_RECV) return 0;
   return bytes_of(e, e->kind == BD_FAKE_REDUCE_SCATTER ? e->comm->wire.ranks : 1);
 }
 
@@ -60,7 +55,7 @@ void bd_fake_exchange_check(bd_fake_exchange *e) {
 // From here on until the end nobody else may touch the buffers: what is received is spoiled, and
 // sums tell whether that or what is sent was changed.
 static void begin(bd_fake_exchange *e) {
-  if (!is_in_place(e) || !sends(e)) memset(e->recv, 0xFF, recv_bytes(e));
+  if (!is_in_place(e)) memset(e->recv, 0xFF, recv_bytes(e));
   e->send_sum = bd_fake_sum_of(e->send, send_bytes(e));
   e->recv_sum = bd_fake_sum_of(e->recv, recv_bytes(e));
   e->state = 1;
@@ -75,22 +70,21 @@ static void check_untouched(const bd_fake_exchange *e) {
 
 static bd_fake_call call_of(const bd_fake_exchange *e) {
   const int reduces = e->kind == BD_FAKE_ALL_REDUCE || e->kind == BD_FAKE_REDUCE_SCATTER;
-  return (bd_fake_call){.kind = e->kind,
-                        .dtype = e->dtype,
-                        .op = reduces ? (int32_t)e->op : 0,
-                        .root = e->root,
-                        .count = e->count};
+  return (bd_fake_call){
+      .kind = e->kind, .dtype = e->dtype, .op = reduces ? (int32_t)e->op : 0, .count = e->count};
 }
 
 static void check_same(const bd_fake_exchange *e, int rank, bd_fake_call theirs) {
   const bd_fake_call ours = call_of(e);
-  if (memcmp(&ours, &theirs, sizeof ours) == 0) return;
-  bd_fake_fault(e->call,
-                "rank %d calls it with count %lld, type %d, operation %d, root %d; rank %d calls "
-                "%s with count %lld, type %d, operation %d, root %d",
-                e->comm->wire.rank, (long long)ours.count, ours.dtype, ours.op, ours.root, rank,
-                kind_names[theirs.kind], (long long)theirs.count, theirs.dtype, theirs.op,
-                theirs.root);
+  if (ours.kind == theirs.kind && ours.dtype == theirs.dtype && ours.op == theirs.op &&
+      ours.count == theirs.count)
+    return;
+  bd_fake_fault(
+      e->call,
+      "rank %d calls it with count %lld, type %d, operation %d; rank %d calls %s with count "
+      "%lld, type %d, operation %d",
+      e->comm->wire.rank, (long long)ours.count, ours.dtype, ours.op, rank, kind_names[theirs.kind],
+      (long long)theirs.count, theirs.dtype, theirs.op);
 }
 
 static int all_taken(const bd_fake_exchange *e) {
@@ -120,8 +114,6 @@ static void finish_collective(const bd_fake_exchange *e) {
   check_untouched(e);
   if (e->kind == BD_FAKE_ALL_GATHER)
     gather(e);
-  else if (e->kind == BD_FAKE_BROADCAST)
-    bd_fake_wire_read(wire, e->root, -1, 0, e->recv, recv_bytes(e));
   else
     bd_fake_combine(e->call, wire, e->dtype, e->op,
                     e->kind == BD_FAKE_REDUCE_SCATTER ? wire->rank * e->count : 0, e->count,

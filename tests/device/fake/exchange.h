@@ -10,18 +10,19 @@ typedef enum bd_fake_exchange_kind {
   BD_FAKE_ALL_REDUCE,
   BD_FAKE_ALL_GATHER,
   BD_FAKE_REDUCE_SCATTER,
-  BD_FAKE_BROADCAST,
   BD_FAKE_SEND,
   BD_FAKE_RECV,
 } bd_fake_exchange_kind;
 
 struct ncclComm {
   bd_fake_wire wire;
-  int alive, aborted;
+  int alive, joined, finalized;
+  int polls;                     // until the call in progress is over
+  struct bd_fake_work *deferred; // is enqueued then
   ncclResult_t error;
   uint64_t waits;
   uint64_t issued, finished; // pieces of work
-  uint64_t collectives, splits;
+  uint64_t collectives;
   uint64_t sent[BD_FAKE_MAX_RANKS], received[BD_FAKE_MAX_RANKS];
 };
 

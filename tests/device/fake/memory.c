@@ -21,7 +21,6 @@ typedef struct allocation {
 static allocation allocations[MAX_ALLOCATIONS];
 static int allocation_count, device_open;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-bd_fake_counts bd_fake_count;
 
 static const allocation *find(const void *at) {
   const char *const byte = at;

@@ -1,4 +1,6 @@
-// Communicators and groups.
+// Communicators and groups. Communicators are nonblocking: any call may be in progress when it
+// returns, and then nothing else may be called on that communicator, nor is its work in the stream,
+// before ncclCommGetAsyncError has said that it is over.
 #include "tests/device/fake/device.h"
 #include "tests/device/fake/exchange.h"
 
@@ -6,23 +8,36 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
-enum { MAX_GROUP = 4096, PEER_WATCH = 256 };
+enum { MAX_GROUP = 4096, PEER_WATCH = 256, MOST_POLLS = 3 };
 
 // Exchanges of one communicator and stream that were called together.
-typedef struct work {
+typedef struct bd_fake_work {
+  struct bd_fake_work *next;
   struct ncclComm *comm;
+  cudaStream_t stream;
+  const char *call;
   uint64_t ticket;
   int count;
   bd_fake_exchange exchanges[];
 } work;
 
-static _Thread_local int group_depth, group_count;
-static _Thread_local bd_fake_exchange *group;
+static int group_depth, group_count;
+static bd_fake_exchange *group;
+static struct ncclComm *group_comms[MAX_GROUP]; // that the group concerns
 
+// Between 0 and `most`, by the seed and the number of calls so far.
+static int draw(int most) {
+  static uint64_t calls;
+  const uint64_t words[3] = {(uint64_t)bd_fake_setting("BD_FAKE_SEED", 1),
+                             (uint64_t)bd_fake_setting("RANK", 0), calls++};
+  return (int)(bd_fake_sum_of(words, sizeof words) % (uint64_t)(most + 1));
+}
+
+// The communicator, ready for another call.
 static struct ncclComm *comm_of(const char *call, ncclComm_t comm) {
   if (!comm || !comm->alive) bd_fake_fault(call, "%p is no communicator", (void *)comm);
+  if (!comm->joined || comm->polls) bd_fake_fault(call, "another call is still in progress");
   return comm;
 }
 
@@ -43,10 +58,9 @@ static void watch_peers(const work *w) {
 // needs before it takes a send.
 static int run(void *args) {
   work *const w = *(work **)args;
-  struct ncclComm *const comm = w->comm;
   int left = 0, collective = 0;
-  if (comm->finished != w->ticket) return 0;
-  for (int i = 0; i < w->count && !comm->aborted; i++) {
+  if (w->comm->finished != w->ticket) return 0;
+  for (int i = 0; i < w->count; i++) {
     bd_fake_exchange *const e = &w->exchanges[i];
     const int message = e->kind == BD_FAKE_SEND || e->kind == BD_FAKE_RECV;
     if (e->state == 2 || (!message && collective)) continue;
@@ -55,39 +69,76 @@ static int run(void *args) {
     else
       left++, collective |= !message;
   }
-  if (left && !comm->aborted) {
+  if (left) {
     watch_peers(w);
     return 0;
   }
-  comm->finished++;
+  w->comm->finished++;
   free(w);
   return 1;
 }
 
-static void issue(bd_fake_exchange *exchanges, int count) {
+static void defer(const bd_fake_exchange *exchanges, int count) {
   work *const w = malloc(sizeof *w + (size_t)count * sizeof *exchanges);
   if (!w) abort();
-  w->comm = exchanges[0].comm;
-  w->ticket = w->comm->issued++;
-  w->count = count;
+  *w = (work){.comm = exchanges[0].comm,
+              .stream = exchanges[0].stream,
+              .call = exchanges[0].call,
+              .ticket = exchanges[0].comm->issued++,
+              .count = count};
   memcpy(w->exchanges, exchanges, (size_t)count * sizeof *exchanges);
-  bd_fake_enqueue(exchanges[0].call, exchanges[0].stream, run, &w, sizeof w);
+  work **last = &w->comm->deferred;
+  while (*last)
+    last = &(*last)->next;
+  *last = w;
+}
+
+// One step towards the end of the call in progress.
+static ncclResult_t go_on(struct ncclComm *comm) {
+  if (comm->error) return comm->error;
+  if (!comm->joined) {
+    comm->joined = bd_fake_wire_is_complete(&comm->wire);
+    return comm->joined ? ncclSuccess : ncclInProgress;
+  }
+  if (comm->polls && --comm->polls) return ncclInProgress;
+  for (work *w = comm->deferred; w; w = comm->deferred) {
+    comm->deferred = w->next;
+    bd_fake_enqueue(w->call, w->stream, run, &w, sizeof w);
+  }
+  if (!comm->finalized || comm->issued == comm->finished) return ncclSuccess;
+  bd_fake_let_work("ncclCommFinalize");
+  return ncclInProgress;
+}
+
+static ncclResult_t end_call(struct ncclComm *comm) {
+  comm->polls = draw(MOST_POLLS);
+  return comm->polls ? ncclInProgress : go_on(comm);
+}
+
+static void concern(struct ncclComm *comm) {
+  int i = 0;
+  while (i < MAX_GROUP && group_comms[i] && group_comms[i] != comm)
+    i++;
+  if (i == MAX_GROUP) bd_fake_fault("ncclGroupEnd", "the group is too large");
+  group_comms[i] = comm;
 }
 
 static ncclResult_t add(bd_fake_exchange exchange) {
   comm_of(exchange.call, exchange.comm);
+  if (exchange.comm->finalized) bd_fake_fault(exchange.call, "the communicator is finalized");
   bd_fake_exchange_check(&exchange);
   if (exchange.kind == BD_FAKE_SEND || exchange.kind == BD_FAKE_RECV)
     bd_fake_count.messages++;
   else
     bd_fake_count.collectives++;
   if (!group_depth) {
-    issue(&exchange, 1);
-    return ncclSuccess;
+    defer(&exchange, 1);
+    return end_call(exchange.comm);
   }
   if (!group) group = malloc(MAX_GROUP * sizeof *group);
   if (!group || group_count == MAX_GROUP) bd_fake_fault(exchange.call, "the group is too large");
   group[group_count++] = exchange;
+  concern(exchange.comm);
   return ncclSuccess;
 }
 
@@ -97,9 +148,7 @@ ncclResult_t ncclGroupStart(void) {
 }
 
 // What was called for one communicator and stream becomes one piece of work.
-ncclResult_t ncclGroupEnd(void) {
-  if (!group_depth) bd_fake_fault(__func__, "no group was started");
-  if (--group_depth) return ncclSuccess;
+static void divide_group(void) {
   bd_fake_exchange *const same = malloc(((size_t)group_count + 1) * sizeof *same);
   if (!same) abort();
   for (int i = 0; i < group_count; i++) {
@@ -110,10 +159,27 @@ ncclResult_t ncclGroupEnd(void) {
         same[count++] = group[k];
         group[k].comm = NULL;
       }
-    if (count) issue(same, count);
+    if (count) defer(same, count);
   }
   free(same);
   group_count = 0;
+}
+
+ncclResult_t ncclGroupEnd(void) {
+  ncclResult_t result = ncclSuccess;
+  if (!group_depth) bd_fake_fault(__func__, "no group was started");
+  if (--group_depth) return ncclSuccess;
+  divide_group();
+  for (int i = 0; i < MAX_GROUP && group_comms[i]; i++) {
+    const ncclResult_t one = group_comms[i]->joined ? end_call(group_comms[i]) : ncclInProgress;
+    if (one != ncclSuccess) result = one;
+    group_comms[i] = NULL;
+  }
+  return result;
+}
+
+ncclResult_t ncclGetVersion(int *version) {
+  *version = NCCL_VERSION_CODE;
   return ncclSuccess;
 }
 
@@ -126,78 +192,46 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
   return ncclSuccess;
 }
 
-static struct ncclComm *join(const char *call, const char *id, int ranks, int rank) {
-  struct ncclComm *const comm = calloc(1, sizeof *comm);
-  if (!comm) abort();
-  comm->alive = 1;
-  comm->wire = (bd_fake_wire){.ranks = ranks, .rank = rank};
-  if (strlen(id) >= sizeof comm->wire.id) bd_fake_fault(call, "no such identity");
-  memcpy(comm->wire.id, id, strlen(id));
-  bd_fake_wire_join(call, &comm->wire);
-  return comm;
-}
-
-ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config) {
+  static const ncclConfig_t model = NCCL_CONFIG_INITIALIZER;
   bd_fake_check_started(__func__);
-  *comm = join(__func__, id.internal, ranks, rank);
+  if (!config || config->magic != model.magic || config->size != model.size || config->blocking)
+    bd_fake_fault(__func__, "the configuration is not that of a nonblocking communicator");
+  struct ncclComm *const made = calloc(1, sizeof *made);
+  if (!made) abort();
+  made->alive = 1;
+  made->wire = (bd_fake_wire){.ranks = ranks, .rank = rank};
+  if (strnlen(id.internal, sizeof id.internal) >= sizeof made->wire.id)
+    bd_fake_fault(__func__, "no such identity");
+  memcpy(made->wire.id, id.internal, strlen(id.internal));
+  bd_fake_wire_enter(__func__, &made->wire);
+  *comm = made;
+  bd_fake_count.handles++;
+  if (group_depth) concern(made);
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
+  if (!comm || !comm->alive) bd_fake_fault(__func__, "%p is no communicator", (void *)comm);
+  *error = go_on(comm);
   return ncclSuccess;
 }
 
-// Waits until every member has said where it goes.
-static void await_split(const struct ncclComm *comm) {
-  for (int r = 0; r < comm->wire.ranks; r++)
-    while (comm->wire.shared->member[r].splits < comm->splits)
-      nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-}
-
-// Collective over the parent: members of one color, by key, then by their rank in the parent.
-ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *child,
-                           ncclConfig_t *config) {
-  struct ncclComm *const comm = comm_of(__func__, parent);
-  bd_fake_member *const members = comm->wire.shared->member, *self = &members[comm->wire.rank];
-  if (config) bd_fake_fault(__func__, "a configuration is given");
-  self->color = color;
-  self->key = key;
-  self->splits = ++comm->splits;
-  await_split(comm);
-  int ranks = 0, rank = 0;
-  for (int r = 0; r < comm->wire.ranks; r++) {
-    if (members[r].color != color) continue;
-    ranks++;
-    rank += members[r].key < key || (members[r].key == key && r < comm->wire.rank);
-  }
-  *child = NULL;
-  self->splits = ++comm->splits;
-  await_split(comm); // until then a member may not change its color
-  if (color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
-  char id[BD_FAKE_ID_BYTES];
-  if (snprintf(id, sizeof id, "%s-%llu-%d", comm->wire.id, (unsigned long long)comm->splits,
-               color) >= (int)sizeof id)
-    bd_fake_fault(__func__, "splits of splits of splits");
-  if (rank == 0) bd_fake_wire_create(__func__, id);
-  *child = join(__func__, id, ranks, rank);
-  return ncclSuccess;
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  struct ncclComm *const c = comm_of(__func__, comm);
+  if (c->finalized) bd_fake_fault(__func__, "a second time");
+  c->finalized = 1;
+  return end_call(c);
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   struct ncclComm *const c = comm_of(__func__, comm);
+  if (!c->finalized) bd_fake_fault(__func__, "the communicator was not finalized");
   if (c->issued != c->finished) bd_fake_fault(__func__, "work is left");
   bd_fake_wire_leave(&c->wire);
+  bd_fake_count.handles--;
   c->alive = 0; // the memory stays, so that its use is found
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  struct ncclComm *const c = comm_of(__func__, comm);
-  c->aborted = 1;
-  bd_fake_drain(__func__);
-  bd_fake_wire_leave(&c->wire);
-  c->alive = 0;
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
-  *error = comm_of(__func__, comm)->error;
   return ncclSuccess;
 }
 
@@ -207,36 +241,62 @@ const char *ncclGetErrorString(ncclResult_t error) {
 
 ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t dtype,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return add((bd_fake_exchange){__func__, comm, stream, BD_FAKE_ALL_REDUCE, send, recv,
-                                (int64_t)count, dtype, op, 0, 0, 0, 0, 0});
+  return add((bd_fake_exchange){.call = __func__,
+                                .comm = comm,
+                                .stream = stream,
+                                .kind = BD_FAKE_ALL_REDUCE,
+                                .send = send,
+                                .recv = recv,
+                                .count = (int64_t)count,
+                                .dtype = dtype,
+                                .op = op});
 }
 
 ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t dtype,
                            ncclComm_t comm, cudaStream_t stream) {
-  return add((bd_fake_exchange){__func__, comm, stream, BD_FAKE_ALL_GATHER, send, recv,
-                                (int64_t)count, dtype, ncclSum, 0, 0, 0, 0, 0});
+  return add((bd_fake_exchange){.call = __func__,
+                                .comm = comm,
+                                .stream = stream,
+                                .kind = BD_FAKE_ALL_GATHER,
+                                .send = send,
+                                .recv = recv,
+                                .count = (int64_t)count,
+                                .dtype = dtype});
 }
 
 ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t dtype,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return add((bd_fake_exchange){__func__, comm, stream, BD_FAKE_REDUCE_SCATTER, send, recv,
-                                (int64_t)count, dtype, op, 0, 0, 0, 0, 0});
-}
-
-ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t dtype,
-                           int root, ncclComm_t comm, cudaStream_t stream) {
-  return add((bd_fake_exchange){__func__, comm, stream, BD_FAKE_BROADCAST, send, recv,
-                                (int64_t)count, dtype, ncclSum, root, 0, 0, 0, 0});
+  return add((bd_fake_exchange){.call = __func__,
+                                .comm = comm,
+                                .stream = stream,
+                                .kind = BD_FAKE_REDUCE_SCATTER,
+                                .send = send,
+                                .recv = recv,
+                                .count = (int64_t)count,
+                                .dtype = dtype,
+                                .op = op});
 }
 
 ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t dtype, int peer,
                       ncclComm_t comm, cudaStream_t stream) {
-  return add((bd_fake_exchange){__func__, comm, stream, BD_FAKE_SEND, send, NULL, (int64_t)count,
-                                dtype, ncclSum, peer, 0, 0, 0, 0});
+  return add((bd_fake_exchange){.call = __func__,
+                                .comm = comm,
+                                .stream = stream,
+                                .kind = BD_FAKE_SEND,
+                                .send = send,
+                                .count = (int64_t)count,
+                                .dtype = dtype,
+                                .root = peer});
 }
 
 ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t dtype, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return add((bd_fake_exchange){__func__, comm, stream, BD_FAKE_RECV, NULL, recv, (int64_t)count,
-                                dtype, ncclSum, peer, 0, 0, 0, 0});
+  return add((bd_fake_exchange){.call = __func__,
+                                .comm = comm,
+                                .stream = stream,
+                                .kind = BD_FAKE_RECV,
+                                .recv = recv,
+                                .count = (int64_t)count,
+                                .dtype = dtype,
+                                .root = peer});
 }

@@ -8,7 +8,7 @@
 
 // The device works when the host waits for it, and when the host has called nothing for a while
 // (because it waits for another process, which may wait for this device).
-enum { IDLE_MILLISECONDS = 20, STUCK_SECONDS = 60 };
+enum { IDLE_MILLISECONDS = 20, STUCK_SECONDS = 60, WORK_OF_A_POLL = 8 };
 
 struct bd_fake_op {
   bd_fake_op *next;
@@ -217,7 +217,6 @@ void bd_fake_wait(const char *call, int (*done)(void *args), void *args) {
   pthread_mutex_lock(&lock);
   if (!started) start();
   host_calls++;
-  bd_fake_count.synchronizations++;
   self.next = waiters;
   waiters = &self;
   pthread_cond_signal(&device_wake);
@@ -233,6 +232,16 @@ static int all_done(void *unused) {
 
 void bd_fake_drain(const char *call) {
   bd_fake_wait(call, all_done, NULL);
+}
+
+static int is_over(void *args) {
+  int *const left = args;
+  return --*left < 0;
+}
+
+void bd_fake_let_work(const char *call) {
+  int left = WORK_OF_A_POLL;
+  bd_fake_wait(call, is_over, &left);
 }
 
 struct CUstream_st *bd_fake_stream_of(const char *call, cudaStream_t stream) {
@@ -258,6 +267,7 @@ struct CUstream_st *bd_fake_stream_create(int blocking) {
                                  .next = streams};
   streams = stream;
   bd_fake_count.streams++;
+  bd_fake_count.handles++;
   pthread_mutex_unlock(&lock);
   return stream;
 }
@@ -265,6 +275,7 @@ struct CUstream_st *bd_fake_stream_create(int blocking) {
 // The memory stays, so that its use is found.
 void bd_fake_stream_destroy(struct CUstream_st *stream) {
   stream->alive = 0;
+  bd_fake_count.handles--;
 }
 
 int bd_fake_stream_is_empty(struct CUstream_st *stream) {

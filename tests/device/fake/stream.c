@@ -46,6 +46,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags) {
   struct CUevent_st *const e = calloc(1, sizeof *e);
   if (!e) abort();
   e->magic = EVENT_MAGIC;
+  bd_fake_count.handles++;
   *event = e;
   return cudaSuccess;
 }
@@ -53,6 +54,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags) {
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   struct CUevent_st *const e = event_of(__func__, event);
   bd_fake_mark_drop(e->last);
+  bd_fake_count.handles--;
   e->magic = 0; // the memory stays, so that its use is found
   return cudaSuccess;
 }
@@ -73,11 +75,6 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaSuccess;
 }
 
-static int is_reached(void *args) {
-  const bd_fake_mark *const mark = args;
-  return mark->reached;
-}
-
 static int wait_for(void *args) {
   bd_fake_mark *const mark = *(bd_fake_mark **)args;
   if (!mark->reached) return 0;
@@ -95,33 +92,15 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  struct CUevent_st *const e = event_of(__func__, event);
-  if (!e->last) bd_fake_fault(__func__, "the event was never recorded");
-  bd_fake_wait(__func__, is_reached, e->last);
-  return cudaSuccess;
-}
-
-static int is_over(void *args) {
-  int *const left = args;
-  return --*left < 0;
-}
-
-// Some work goes on between two questions.
-static void let_work(const char *call) {
-  int left = 4;
-  bd_fake_wait(call, is_over, &left);
-}
-
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   struct CUstream_st *const s = bd_fake_stream_of(__func__, stream);
-  let_work(__func__);
+  bd_fake_let_work(__func__);
   return bd_fake_stream_is_empty(s) ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   struct CUevent_st *const e = event_of(__func__, event);
   if (!e->last) bd_fake_fault(__func__, "the event was never recorded");
-  let_work(__func__);
+  bd_fake_let_work(__func__);
   return e->last->reached ? cudaSuccess : cudaErrorNotReady;
 }

@@ -8,14 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 512, JOIN_SECONDS = 60 };
-
-static void pause_briefly(void) {
-  nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-}
+enum { PATH_BYTES = 512 };
 
 static const char *path_of(char *path, const char *id, const char *ending) {
   const char *const folder = getenv("BD_FAKE_FOLDER");
@@ -37,21 +32,13 @@ void bd_fake_wire_create(const char *call, const char *id) {
   close(fd);
 }
 
-static int open_shared(const char *call, const char *path) {
-  for (int i = 0; i < JOIN_SECONDS * 1000; i++) {
-    const int fd = open(path, O_RDWR);
-    if (fd >= 0) return fd;
-    pause_briefly();
-  }
-  bd_fake_fault(call, "no one has made %s", path);
-}
-
-void bd_fake_wire_join(const char *call, bd_fake_wire *wire) {
+void bd_fake_wire_enter(const char *call, bd_fake_wire *wire) {
   char path[PATH_BYTES];
   if (wire->ranks < 1 || wire->ranks > BD_FAKE_MAX_RANKS || wire->rank < 0 ||
       wire->rank >= wire->ranks)
     bd_fake_fault(call, "rank %d of %d", wire->rank, wire->ranks);
-  const int fd = open_shared(call, path_of(path, wire->id, ""));
+  const int fd = open(path_of(path, wire->id, ""), O_RDWR);
+  if (fd < 0) bd_fake_fault(call, "no one has made the identity %s", wire->id);
   bd_fake_shared *const shared =
       mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
@@ -62,12 +49,15 @@ void bd_fake_wire_join(const char *call, bd_fake_wire *wire) {
     bd_fake_fault(call, "%d ranks here, %d elsewhere", wire->ranks, unknown);
   if (!atomic_compare_exchange_strong(&shared->member[wire->rank].process, &nobody, getpid()))
     bd_fake_fault(call, "rank %d has joined already", wire->rank);
-  int64_t turns = 0;
-  for (int r = 0; r < wire->ranks; r++)
-    for (; !shared->member[r].process; pause_briefly())
-      if (++turns > JOIN_SECONDS * 1000) bd_fake_fault(call, "rank %d does not join", r);
-  unlink(path);
   wire->shared = shared;
+}
+
+int bd_fake_wire_is_complete(const bd_fake_wire *wire) {
+  char path[PATH_BYTES];
+  for (int r = 0; r < wire->ranks; r++)
+    if (!wire->shared->member[r].process) return 0;
+  unlink(path_of(path, wire->id, ""));
+  return 1;
 }
 
 // Peers may still read what this rank sent last: whoever leaves last takes all files away.

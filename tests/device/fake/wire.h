@@ -10,7 +10,7 @@ enum { BD_FAKE_MAX_RANKS = 16, BD_FAKE_ID_BYTES = 64 };
 
 // A call as every rank of it must have made it.
 typedef struct bd_fake_call {
-  int32_t kind, dtype, op, root;
+  int32_t kind, dtype, op;
   int64_t count;
 } bd_fake_call;
 
@@ -24,8 +24,6 @@ typedef struct bd_fake_turn {
 typedef struct bd_fake_member {
   atomic_int process, left; // process: 0 until it has joined
   bd_fake_turn turn;        // of collectives
-  _Atomic uint64_t splits;
-  int32_t color, key;
 } bd_fake_member;
 
 typedef struct bd_fake_shared {
@@ -42,8 +40,9 @@ typedef struct bd_fake_wire {
 
 // Files of the wires lie in $BD_FAKE_FOLDER, or /tmp.
 void bd_fake_wire_create(const char *call, const char *id);
-// Waits until all ranks have joined.
-void bd_fake_wire_join(const char *call, bd_fake_wire *wire);
+void bd_fake_wire_enter(const char *call, bd_fake_wire *wire);
+// Whether all ranks have entered.
+int bd_fake_wire_is_complete(const bd_fake_wire *wire);
 void bd_fake_wire_leave(bd_fake_wire *wire);
 // Data of this rank's collective (`to` < 0) or of its message.
 void bd_fake_wire_write(const bd_fake_wire *wire, int to, const void *data, size_t bytes);

@@ -1,7 +1,7 @@
 // The generated kernels of a program, lowered for this machine (tests/emulator). The table is
 // written for each program by kernels.awk from its PTX.
-#ifndef BD_TESTS_DEVICE_MODULE_H
-#define BD_TESTS_DEVICE_MODULE_H
+#ifndef BD_TESTS_DEVICE_LIBRARY_H
+#define BD_TESTS_DEVICE_LIBRARY_H
 #include "tests/emulator/emulator.h"
 
 enum { BD_FAKE_PARAMETERS = 3 };

@@ -1,0 +1,122 @@
+// Generated kernels: their library, and launches.
+#include "tests/device/fake/library.h"
+#include "tests/device/fake/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FATBIN_MAGIC = (int)0xBA55ED50, MOST_PARAMETER_BYTES = 32764 };
+
+struct CUlib_st {
+  int live;
+};
+
+typedef struct launch {
+  const bd_fake_kernel *kernel;
+  emulate_grid grid;
+  max_align_t values[]; // of the parameters, each from a multiple of 16 bytes on
+} launch;
+
+static int loaded;
+
+cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
+                                enum cudaJitOption *jit_options, void **jit_values,
+                                unsigned jit_count, enum cudaLibraryOption *options, void **values,
+                                unsigned count) {
+  int magic;
+  bd_fake_check_started(__func__);
+  memcpy(&magic, code, sizeof magic);
+  if (magic != FATBIN_MAGIC) bd_fake_fault(__func__, "the code begins with %#x", (unsigned)magic);
+  if (jit_options || jit_values || jit_count || options || values || count)
+    bd_fake_fault(__func__, "options are given");
+  *library = calloc(1, sizeof **library);
+  if (!*library) abort();
+  (*library)->live = 1;
+  loaded++;
+  bd_fake_count.handles++;
+  return cudaSuccess;
+}
+
+static void check_library(const char *call, cudaLibrary_t library) {
+  if (!library || !library->live) bd_fake_fault(call, "%p is no library", (void *)library);
+}
+
+cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
+  check_library(__func__, library);
+  bd_fake_drain(__func__);
+  library->live = 0; // the memory stays, so that its use is found
+  loaded--;
+  bd_fake_count.handles--;
+  return cudaSuccess;
+}
+
+cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *name) {
+  check_library(__func__, library);
+  for (int i = 0; i < bd_fake_kernel_count; i++)
+    if (strcmp(bd_fake_kernels[i].name, name) == 0) {
+      *kernel = (cudaKernel_t)(uintptr_t)&bd_fake_kernels[i];
+      return cudaSuccess;
+    }
+  return cudaErrorSymbolNotFound;
+}
+
+static int run(void *args) {
+  launch *const l = *(launch **)args;
+  char *at = (char *)l->values;
+  void *addresses[BD_FAKE_PARAMETERS] = {NULL};
+  for (int i = 0; i < l->kernel->parameters; i++) {
+    addresses[i] = at;
+    at += bd_fake_round_up(l->kernel->bytes[i], 16);
+  }
+  emulate_launch(l->kernel->function, l->grid, addresses);
+  free(l);
+  return 1;
+}
+
+static const bd_fake_kernel *kernel_of(const char *call, const void *function) {
+  const bd_fake_kernel *const kernel = function;
+  if (!loaded || kernel < bd_fake_kernels || kernel >= bd_fake_kernels + bd_fake_kernel_count)
+    bd_fake_fault(call, "%p is no kernel of a loaded library", function);
+  return kernel;
+}
+
+static void check_grid(const bd_fake_kernel *kernel, dim3 grid, dim3 block) {
+  if (grid.x < 1 || grid.x > INT32_MAX || grid.y != 1 || grid.z != 1)
+    bd_fake_fault(kernel->name, "a grid of %u x %u x %u", grid.x, grid.y, grid.z);
+  if ((int)block.x != kernel->threads || block.y != 1 || block.z != 1)
+    bd_fake_fault(kernel->name, "blocks of %u x %u x %u threads, not %d", block.x, block.y, block.z,
+                  kernel->threads);
+}
+
+// The first parameter is an array of pointers to buffers.
+static void check_buffers(const bd_fake_kernel *kernel, void *const *buffers) {
+  for (int i = 0; i < kernel->bytes[0] / (int)sizeof *buffers; i++)
+    bd_fake_check(kernel->name, "a buffer", buffers[i], 1, 2);
+}
+
+cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **parameters,
+                             size_t shared_bytes, cudaStream_t stream) {
+  const bd_fake_kernel *const kernel = kernel_of(__func__, function);
+  int64_t bytes = 0;
+  check_grid(kernel, grid, block);
+  if (shared_bytes) bd_fake_fault(kernel->name, "dynamic shared memory");
+  for (int i = 0; i < kernel->parameters; i++)
+    bytes += bd_fake_round_up(kernel->bytes[i], 16);
+  if (bytes > MOST_PARAMETER_BYTES)
+    bd_fake_fault(kernel->name, "%lld bytes of parameters", (long long)bytes);
+  launch *const l = malloc(sizeof *l + (size_t)bytes);
+  if (!l) abort();
+  *l = (launch){.kernel = kernel,
+                .grid = {.blocks = (int)grid.x,
+                         .threads = kernel->threads,
+                         .descending = bd_fake_setting("BD_FAKE_SEED", 1) % 2 == 0}};
+  char *at = (char *)l->values;
+  for (int i = 0; i < kernel->parameters; i++) {
+    memcpy(at, parameters[i], (size_t)kernel->bytes[i]);
+    at += bd_fake_round_up(kernel->bytes[i], 16);
+  }
+  check_buffers(kernel, (void *const *)(void *)l->values);
+  bd_fake_count.kernels++;
+  bd_fake_enqueue(kernel->name, stream, run, &l, sizeof l);
+  return cudaSuccess;
+}
