@@ -48,12 +48,19 @@ static bd_status fill(bd_ctx *ctx, const bd_module *train, const bd_module *exec
   return executable ? run_make(ctx, plan, folder) : BD_OK;
 }
 
+static void remove_folder(void *path) {
+  bd_folder_remove(path);
+}
+
 bd_status bd_build_folder(bd_ctx *ctx, const bd_module *train, const bd_module *exec,
                           const bd_plan *plan, bool executable, const char *out) {
   const char *partial;
   BD_TRY(bd_folder_begin(ctx, out, &partial));
+  bd_owned held;
+  bd_own(ctx, &held, remove_folder, (char *)partial);
   bd_status status = fill(ctx, train, exec, plan, executable, partial);
   if (status == BD_OK) status = bd_folder_commit(ctx, partial, out);
+  bd_disown(ctx, &held);
   if (status != BD_OK) bd_folder_remove(partial);
   return status;
 }

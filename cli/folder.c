@@ -87,10 +87,16 @@ static int wanted_name_order(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+static void close_folder(void *folder) {
+  closedir(folder);
+}
+
 bd_status bd_folder_copy(bd_ctx *ctx, const char *from, const char *to, const char *const *endings) {
   DIR *folder = opendir(from);
   if (!folder)
     return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(from), "cannot be read: %s", strerror(errno));
+  bd_owned held;
+  bd_own(ctx, &held, close_folder, folder);
   int count = 0, capacity = 0;
   const char **names = NULL;
   for (struct dirent *entry; (entry = readdir(folder));) {
@@ -102,6 +108,7 @@ bd_status bd_folder_copy(bd_ctx *ctx, const char *from, const char *to, const ch
     }
     names[count++] = bd_intern_z(ctx, entry->d_name);
   }
+  bd_disown(ctx, &held);
   closedir(folder);
   if (count) qsort(names, (size_t)count, sizeof *names, wanted_name_order);
   BD_TRY(bd_folder_make(ctx, to));

@@ -75,6 +75,10 @@ static bd_status emit_all(bd_emitter *e, const char *folder) {
   return bd_kernel_set_write(e->ctx, e->kernels, bd_path_join(e->ctx, folder, "kernels"));
 }
 
+static void destroy_kernels(void *kernels) {
+  bd_kernel_set_destroy(kernels);
+}
+
 bd_status bd_emit(bd_ctx *ctx, const bd_module *exec, const bd_plan *plan, const char *folder) {
   bd_emitter e = {.ctx = ctx, .module = bd_module_clone(ctx, exec), .plan = plan};
   e.step_kernel = BD_NEW_ARRAY(ctx->arena, int *, exec->function_count);
@@ -82,7 +86,10 @@ bd_status bd_emit(bd_ctx *ctx, const bd_module *exec, const bd_plan *plan, const
   for (int i = 0; i < exec->main->op_count; ++i)
     e.sum_kernel[i] = -1;
   BD_TRY(bd_kernel_set_create(ctx, exec->cuda, NULL, &e.kernels));
+  bd_owned held;
+  bd_own(ctx, &held, destroy_kernels, e.kernels);
   bd_status status = emit_all(&e, folder);
+  bd_disown(ctx, &held);
   bd_kernel_set_destroy(e.kernels);
   return status;
 }

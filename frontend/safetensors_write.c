@@ -64,9 +64,8 @@ static int write_all(int file, const void *data, size_t bytes) {
   return 0;
 }
 
-static int write_tensors(bd_ctx *ctx, int file, int count, const bd_stored_tensor *tensors,
-                         bd_tensor_fill fill, void *user) {
-  float *piece = BD_NEW_ARRAY(ctx->arena, float, PIECE);
+static int write_tensors(int file, int count, const bd_stored_tensor *tensors, bd_tensor_fill fill,
+                         void *user, float *piece) {
   int error = 0;
   for (int i = 0; i < count && !error; i++) {
     int64_t elements = elements_of(&tensors[i]);
@@ -86,11 +85,12 @@ bd_status bd_safetensors_write(bd_ctx *ctx, const char *path, int count,
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "stands already and is not a regular file");
   const char *partial = bd_intern_f(ctx, "%s.partial", path);
   bd_text header = make_header(ctx, count, tensors);
+  float *piece = BD_NEW_ARRAY(ctx->arena, float, PIECE);
   int file = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (file < 0)
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "cannot create: %s", strerror(errno));
   int error = write_all(file, header.data, header.length);
-  if (!error) error = write_tensors(ctx, file, count, tensors, fill, user);
+  if (!error) error = write_tensors(file, count, tensors, fill, user, piece);
   if (!error && fsync(file) != 0) error = errno;
   if (close(file) != 0 && !error) error = errno;
   if (!error && rename(partial, path) != 0) error = errno;

@@ -171,21 +171,33 @@ static void copy_strategy(bd_ctx *ctx, bd_strategy *strategy) {
 
 // What a layer problem takes to build is large and not needed after it: it lives in an arena of its
 // own.
-static bd_arena *enter_scratch(bd_ctx *ctx) {
-  bd_arena *session = ctx->arena, *scratch = bd_ctx_create_arena(ctx);
-  if (scratch) ctx->arena = scratch;
-  return session;
+typedef struct scratch {
+  bd_arena *session, *arena; // the caller's, and the one beside it
+  bd_owned held;
+} scratch;
+
+static void destroy_arena(void *arena) {
+  bd_arena_destroy(arena);
 }
 
-static void leave_scratch(bd_ctx *ctx, bd_arena *session) {
-  if (ctx->arena != session) bd_arena_destroy(ctx->arena);
-  ctx->arena = session;
+static void enter_scratch(bd_ctx *ctx, scratch *s) {
+  s->session = ctx->arena;
+  s->arena = bd_ctx_create_arena(ctx);
+  bd_own(ctx, &s->held, destroy_arena, s->arena);
+  ctx->arena = s->arena;
+}
+
+static void leave_scratch(bd_ctx *ctx, scratch *s) {
+  bd_disown(ctx, &s->held);
+  bd_arena_destroy(s->arena);
+  ctx->arena = s->session;
 }
 
 bd_status bd_layer_bound(bd_ctx *ctx, const bd_layer_request *request, double *out_seconds) {
-  bd_arena *session = enter_scratch(ctx);
+  scratch s;
+  enter_scratch(ctx, &s);
   bd_status status = find_bound(ctx, request, out_seconds);
-  leave_scratch(ctx, session);
+  leave_scratch(ctx, &s);
   return status;
 }
 
@@ -193,12 +205,12 @@ bd_status bd_layer_candidates(bd_ctx *ctx, const bd_layer_request *request,
                               bd_layer_candidate **out_candidates, int *out_count) {
   *out_count = 0;
   *out_candidates = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, BUDGETS + 1);
-  bd_arena *session = enter_scratch(ctx), *scratch = ctx->arena;
+  scratch s;
+  enter_scratch(ctx, &s);
   bd_status status = find_candidates(ctx, request, *out_candidates, out_count);
-  ctx->arena = session;
+  ctx->arena = s.session;
   for (int i = 0; i < *out_count; i++)
     copy_strategy(ctx, &(*out_candidates)[i].strategy);
-  ctx->arena = scratch;
-  leave_scratch(ctx, session);
+  leave_scratch(ctx, &s);
   return status;
 }

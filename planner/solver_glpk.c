@@ -142,6 +142,11 @@ static bool branch(bd_ctx *ctx, glp_prob *problem, const bd_program *p, double l
   return true;
 }
 
+static void delete_problem(void *problem) {
+  glp_delete_prob(problem);
+  glp_error_hook(NULL, NULL);
+}
+
 static bd_status failed(bd_ctx *ctx) {
   return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "GLPK failed on a planning problem");
 }
@@ -151,14 +156,17 @@ bd_status bd_solver_run(bd_ctx *ctx, const bd_program *program, double limit_sec
   *out = (bd_solution){.outcome = BD_SOLVER_UNKNOWN, .bound = -INFINITY};
   BD_TRY(validate(ctx, program));
   jmp_buf back;
+  bd_owned held, *const outer = ctx->owned;
   glp_term_out(GLP_OFF);
   if (setjmp(back) != 0) {
     // GLPK's environment is unusable after an error; freeing it is what its manual asks for.
     glp_free_env();
+    ctx->owned = outer;
     return failed(ctx);
   }
   glp_error_hook(on_glpk_error, &back);
   glp_prob *problem = glp_create_prob();
+  bd_own(ctx, &held, delete_problem, problem);
   double scale = cost_scale(program);
   load(ctx, problem, program, scale);
   search state = {scale, cutoff * scale, -INFINITY};
@@ -169,26 +177,29 @@ bd_status bd_solver_run(bd_ctx *ctx, const bd_program *program, double limit_sec
   } else if (solved) {
     solved = branch(ctx, problem, program, limit_seconds, &state, out);
   }
-  glp_delete_prob(problem);
-  glp_error_hook(NULL, NULL);
+  bd_disown(ctx, &held);
+  delete_problem(problem);
   return solved ? BD_OK : failed(ctx);
 }
 
 bd_status bd_solver_relax(bd_ctx *ctx, const bd_program *program, double *out_bound) {
   BD_TRY(validate(ctx, program));
   jmp_buf back;
+  bd_owned held, *const outer = ctx->owned;
   glp_term_out(GLP_OFF);
   if (setjmp(back) != 0) {
     glp_free_env();
+    ctx->owned = outer;
     return failed(ctx);
   }
   glp_error_hook(on_glpk_error, &back);
   glp_prob *problem = glp_create_prob();
+  bd_own(ctx, &held, delete_problem, problem);
   double scale = cost_scale(program);
   load(ctx, problem, program, scale);
   bool solved = relax(problem, out_bound);
   *out_bound /= scale;
-  glp_delete_prob(problem);
-  glp_error_hook(NULL, NULL);
+  bd_disown(ctx, &held);
+  delete_problem(problem);
   return solved ? BD_OK : failed(ctx);
 }

@@ -10,7 +10,8 @@ typedef struct shards {
   int open;
 } shards;
 
-static void close_all(shards *s) {
+static void close_all(void *opened) {
+  shards *s = opened;
   for (int i = 0; i < s->open; ++i)
     bd_map_close(&s->files[i].map);
   s->open = 0;
@@ -20,10 +21,7 @@ static bd_status open_all(bd_ctx *ctx, shards *s) {
   s->files = BD_NEW_ARRAY(ctx->arena, bd_safetensors, s->count);
   for (; s->open < s->count; ++s->open) {
     bd_status status = bd_safetensors_open(ctx, s->paths[s->open], &s->files[s->open]);
-    if (status != BD_OK) {
-      close_all(s);
-      return status;
-    }
+    if (status != BD_OK) return status;
   }
   return BD_OK;
 }
@@ -57,19 +55,17 @@ static bd_status list_shards(bd_ctx *ctx, const char *folder, const char *index,
   return BD_OK;
 }
 
-static bd_status open_folder(bd_ctx *ctx, const char *folder, shards *out) {
-  shards s = {0};
+// The caller closes `s`, whatever comes of it.
+static bd_status open_folder(bd_ctx *ctx, const char *folder, shards *s) {
   const char *single = bd_path_join(ctx, folder, "model.safetensors");
   const char *index = bd_path_join(ctx, folder, "model.safetensors.index.json");
   if (bd_file_exists(single)) {
-    s.paths = BD_NEW_ARRAY(ctx->arena, const char *, 1);
-    s.paths[s.count++] = single;
+    s->paths = BD_NEW_ARRAY(ctx->arena, const char *, 1);
+    s->paths[s->count++] = single;
   } else if (bd_file_exists(index)) {
-    BD_TRY(list_shards(ctx, folder, index, &s));
+    BD_TRY(list_shards(ctx, folder, index, s));
   }
-  BD_TRY(open_all(ctx, &s));
-  *out = s;
-  return BD_OK;
+  return open_all(ctx, s);
 }
 
 static const bd_stored_tensor *find(const shards *s, const char *name) {
@@ -83,11 +79,15 @@ static const bd_stored_tensor *find(const shards *s, const char *name) {
 bd_status bd_hf_stored_prefix(bd_ctx *ctx, const char *folder, const char *probe,
                               const char *prefix, const char **out_prefix) {
   shards s = {0};
-  BD_TRY(open_folder(ctx, folder, &s));
-  bool prefixed = !find(&s, probe) && find(&s, bd_intern_f(ctx, "%s%s", prefix, probe));
+  bd_owned held;
+  bd_own(ctx, &held, close_all, &s);
+  bd_status status = open_folder(ctx, folder, &s);
+  bool prefixed = status == BD_OK && !find(&s, probe) &&
+                  find(&s, bd_intern_f(ctx, "%s%s", prefix, probe));
   *out_prefix = prefixed ? prefix : "";
+  bd_disown(ctx, &held);
   close_all(&s);
-  return BD_OK;
+  return status;
 }
 
 static void add_shape(bd_text *text, int rank, const int64_t *dims) {
@@ -127,10 +127,12 @@ static bd_status check_weight(bd_ctx *ctx, const shards *s, const bd_storage *st
 
 bd_status bd_hf_check_weights(bd_ctx *ctx, const char *folder, const bd_module *graph) {
   shards s = {0};
-  BD_TRY(open_folder(ctx, folder, &s));
-  bd_status status = BD_OK;
+  bd_owned held;
+  bd_own(ctx, &held, close_all, &s);
+  bd_status status = open_folder(ctx, folder, &s);
   for (int i = 0; s.count > 0 && status == BD_OK && i < graph->weight_count; ++i)
     status = check_weight(ctx, &s, &graph->weights[i].storage);
+  bd_disown(ctx, &held);
   close_all(&s);
   return status;
 }

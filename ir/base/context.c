@@ -2,6 +2,7 @@
 
 #include "ir/base/intern.h"
 #include "ir/base/text.h"
+#include <assert.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ typedef struct holder {
 typedef struct guard {
   jmp_buf target;
   size_t wanted_bytes;
+  bd_owned *owned; // what was held before it
 } guard;
 
 _Noreturn void bd_ctx_exhausted(bd_ctx *ctx, size_t wanted_bytes) {
@@ -28,6 +30,11 @@ _Noreturn void bd_ctx_exhausted(bd_ctx *ctx, size_t wanted_bytes) {
     abort();
   }
   innermost->wanted_bytes = wanted_bytes;
+  while (ctx->owned != innermost->owned) {
+    bd_owned *each = ctx->owned;
+    ctx->owned = each->outer;
+    each->release(each->object);
+  }
   longjmp(innermost->target, 1);
 }
 
@@ -65,7 +72,9 @@ void bd_ctx_destroy(bd_ctx *ctx) {
 }
 
 bd_arena *bd_ctx_create_arena(bd_ctx *ctx) {
-  return bd_arena_create(arena_exhausted, ctx);
+  bd_arena *arena = bd_arena_create(arena_exhausted, ctx);
+  if (!arena) bd_ctx_exhausted(ctx, sizeof(void *));
+  return arena;
 }
 
 static void append(bd_ctx *ctx, bd_diag *diag) {
@@ -92,6 +101,7 @@ bd_status bd_ctx_run(bd_ctx *ctx, bd_status (*body)(bd_ctx *ctx, void *arg), voi
   guard here;
   void *const outer_guard = ctx->guard;
   bd_arena *const outer_arena = ctx->arena;
+  here.owned = ctx->owned;
   if (setjmp(here.target) == 0) {
     ctx->guard = &here;
     bd_status status = body(ctx, arg);
@@ -102,6 +112,16 @@ bd_status bd_ctx_run(bd_ctx *ctx, bd_status (*body)(bd_ctx *ctx, void *arg), voi
   ctx->arena = outer_arena;
   tell_exhausted(ctx, here.wanted_bytes);
   return BD_EXHAUSTED;
+}
+
+void bd_own(bd_ctx *ctx, bd_owned *slot, void (*release)(void *object), void *object) {
+  *slot = (bd_owned){.release = release, .object = object, .outer = ctx->owned};
+  ctx->owned = slot;
+}
+
+void bd_disown(bd_ctx *ctx, const bd_owned *slot) {
+  assert(ctx->owned == slot);
+  ctx->owned = slot->outer;
 }
 
 // The file's name in the session, printable, so that it outlives the stage that named it.

@@ -23,12 +23,20 @@ typedef struct bd_diag {
   struct bd_diag *next;
 } bd_diag;
 
+// Something held outside the arenas, on the stack of the function that holds it.
+typedef struct bd_owned {
+  void (*release)(void *object);
+  void *object;
+  struct bd_owned *outer;
+} bd_owned;
+
 typedef struct bd_ctx {
   bd_arena *arena; // where results go; the driver may swap it between stages
   bd_arena *session;
   bd_diag *first_diag, *last_diag;
   int error_count;
-  void *guard; // owned by bd_ctx_run
+  void *guard;     // owned by bd_ctx_run
+  bd_owned *owned; // the innermost
   struct bd_intern *names;
 } bd_ctx;
 
@@ -42,13 +50,18 @@ bd_ctx *bd_ctx_create_child(bd_ctx *parent);
 // Appends the child's diagnostics to the parent's, in call order.
 void bd_ctx_merge(bd_ctx *parent, bd_ctx *child);
 
-// An arena whose exhaustion ends the innermost bd_ctx_run of `ctx`, for stages. NULL when out of
-// memory. The caller destroys it, before `ctx`.
+// An arena whose exhaustion ends the innermost bd_ctx_run of `ctx`, as does a lack of memory for the
+// arena itself. The caller destroys it, before `ctx`.
 bd_arena *bd_ctx_create_arena(bd_ctx *ctx);
 
-// Runs `body`; when an arena runs out inside it, returns BD_EXHAUSTED with a diagnostic. Foreign
-// handles that the body held then leak: the caller is expected to end soon.
+// Runs `body`; when an arena runs out inside it, releases what the body owns (bd_own), innermost
+// first, and returns BD_EXHAUSTED with a diagnostic.
 bd_status bd_ctx_run(bd_ctx *ctx, bd_status (*body)(bd_ctx *ctx, void *arg), void *arg);
+
+// From here to bd_disown, `object` is released when an arena runs out. `slot` is the caller's. The
+// two calls nest; `release` must not allocate in an arena.
+void bd_own(bd_ctx *ctx, bd_owned *slot, void (*release)(void *object), void *object);
+void bd_disown(bd_ctx *ctx, const bd_owned *slot);
 
 // Records an error at `loc` and returns `status`, so that `return bd_fail(...)` reads well.
 bd_status bd_fail(bd_ctx *ctx, bd_status status, bd_loc loc, const char *format, ...)

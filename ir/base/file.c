@@ -48,6 +48,10 @@ static int read_all(int file, char *data, size_t bytes, size_t *out_read) {
   return 0;
 }
 
+static void close_file(void *descriptor) {
+  close(*(const int *)descriptor);
+}
+
 bd_status bd_file_read(bd_ctx *ctx, const char *path, size_t limit_bytes, char **out_data,
                        size_t *out_bytes) {
   int file = -1;
@@ -58,7 +62,10 @@ bd_status bd_file_read(bd_ctx *ctx, const char *path, size_t limit_bytes, char *
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "has %zu bytes, more than the limit of %zu",
                    bytes, limit_bytes);
   }
+  bd_owned held;
+  bd_own(ctx, &held, close_file, &file);
   char *data = bd_arena_alloc(ctx->arena, bytes + 1);
+  bd_disown(ctx, &held);
   size_t done = 0;
   int error = read_all(file, data, bytes, &done);
   close(file);

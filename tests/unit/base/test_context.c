@@ -131,6 +131,48 @@ static void test_stage_arena_runs_out(void **state) {
   bd_arena_destroy(stage);
 }
 
+typedef struct released {
+  char order[8];
+  int count;
+} released;
+
+static void release_a(void *object) {
+  released *log = object;
+  log->order[log->count++] = 'a';
+}
+
+static void release_b(void *object) {
+  released *log = object;
+  log->order[log->count++] = 'b';
+}
+
+static bd_status own_and_use_up(bd_ctx *ctx, void *arg) {
+  bd_owned outer, passing, inner;
+  bd_own(ctx, &outer, release_a, arg);
+  bd_own(ctx, &passing, release_b, arg);
+  bd_disown(ctx, &passing);
+  bd_own(ctx, &inner, release_b, arg);
+  return use_up(ctx, NULL);
+}
+
+static bd_status own_around(bd_ctx *ctx, void *arg) {
+  bd_owned mine;
+  bd_own(ctx, &mine, release_a, arg);
+  assert_int_equal(bd_ctx_run(ctx, own_and_use_up, arg), BD_EXHAUSTED);
+  assert_ptr_equal(ctx->owned, &mine);
+  bd_disown(ctx, &mine);
+  return BD_OK;
+}
+
+// Only what the body that ran out of memory owned, innermost first.
+static void test_exhaustion_releases_what_is_owned(void **state) {
+  bd_ctx *ctx = *state;
+  released log = {0};
+  assert_int_equal(bd_ctx_run(ctx, own_around, &log), BD_OK);
+  assert_string_equal(log.order, "ba");
+  assert_null(ctx->owned);
+}
+
 static bd_status intern_many(bd_ctx *ctx, void *arg) {
   (void)arg;
   for (int i = 0; i < 400; ++i)
@@ -272,6 +314,7 @@ int main(void) {
       TEST(test_run_catches_exhaustion),
       TEST(test_runs_nest),
       TEST(test_stage_arena_runs_out),
+      TEST(test_exhaustion_releases_what_is_owned),
       cmocka_unit_test(test_intern_survives_every_exhaustion),
       TEST(test_children_share_strings_and_merge_in_order),
       cmocka_unit_test(test_status_words_and_exits),
