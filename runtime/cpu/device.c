@@ -47,12 +47,6 @@ static void on_mpi_error(MPI_Comm *comm, int *code, ...) {
   bd_rt_fail(BD_RT_EXIT_DEAD_RANK, "another rank ended early, or MPI failed: %s", text);
 }
 
-static int has_features(void) {
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("bmi2");
-}
-
 // One communicator per set of axes that has more than one rank.
 static void split_groups(bd_rt *rt) {
   const bd_rt_program *const program = rt->program;
@@ -94,9 +88,6 @@ static void start_threads(bd_rt *rt) {
 
 int bd_rt_open(bd_rt *rt) {
   const size_t ranks = (size_t)rt->ranks, sums = (size_t)rt->program->tensors + 1;
-  if (!has_features())
-    bd_rt_fail(BD_RT_EXIT_MACHINE,
-               "this processor lacks AVX2, FMA or BMI2, which the program uses");
   MPI_Errhandler handler;
   MPI_Comm_create_errhandler(on_mpi_error, &handler);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
