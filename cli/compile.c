@@ -7,6 +7,7 @@
 #include "frontend/frontend.h"
 #include "ir/base/file.h"
 #include "ir/pass.h"
+#include "ir/plan_notes.h"
 #include "planner/planner.h"
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +206,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   if (job.emit == EMIT_TRAIN) return write_module(ctx, train, job.out);
   job.request.sequence = model_sequence(graph);
   BD_TRY(make_plan(ctx, &job, train, &plan));
+  BD_TRY(bd_plan_note(ctx, train, &plan));
   if (job.emit == EMIT_PLAN) {
     bd_text text = bd_text_init(ctx->arena);
     bd_plan_print(&plan, train, &text);

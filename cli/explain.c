@@ -34,23 +34,27 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   size_t bytes;
   bd_plan plan;
   const bd_json *root;
+  bd_told_strategy *strategies;
   bd_text text = bd_text_init(ctx->arena);
   BD_TRY(bd_file_read(ctx, path, PLAN_LIMIT_BYTES, &data, &bytes));
   BD_TRY(bd_plan_parse(ctx, path, data, bytes, NULL, &plan));
   BD_TRY(bd_json_parse(ctx, path, data, bytes, &root));
   if (!bd_json_find(root, "predicted"))
-    return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
-                   "the plan holds no predictions; 'braid compile --plan FILE --emit plan' adds them");
+    return bd_fail(
+        ctx, BD_INVALID, bd_loc_file(path),
+        "the plan holds no predictions; 'braid compile --plan FILE --emit plan' adds them");
+  BD_TRY(bd_explain_read(ctx, &plan, root, &strategies));
   if (bd_argument_flag(arguments, "--json"))
-    bd_explain_json(&plan, &text);
+    bd_explain_json(&plan, strategies, &text);
   else
-    BD_TRY(bd_explain_page(ctx, &plan, root, &text));
+    bd_explain_page(&plan, strategies, bd_argument_flag(arguments, "--ops"), &text);
   fwrite(text.data, 1, text.length, stdout);
   return BD_OK;
 }
 
 static const bd_option options[] = {
-    {"--json", NULL, "the predictions as JSON (docs/plan.md)"},
+    {"--json", NULL, "as JSON, for programs (docs/plan.md)"},
+    {"--ops", NULL, "how the mesh splits every op, too"},
     {0},
 };
 const bd_command bd_command_explain = {

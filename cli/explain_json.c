@@ -43,7 +43,46 @@ static void add_stage(bd_text *text, const bd_plan *plan, int index) {
   bd_text_addf(text, "}}%s\n", index + 1 < plan->stages ? "," : "");
 }
 
-void bd_explain_json(const bd_plan *plan, bd_text *text) {
+static void add_mesh(bd_text *text, const bd_plan *plan, const bd_told_strategy *strategies) {
+  bd_text_add(text, "  \"mesh\": [");
+  for (int axis = 0; axis < plan->mesh.axes; axis++) {
+    bd_axis_use use = bd_explain_axis(plan, strategies, axis);
+    bd_text_addf(text, "%s\n    {\"ranks\": %d, \"ops\": %lld", axis ? "," : "",
+                 plan->mesh.size[axis], (long long)use.all);
+    for (int cut = BD_CUT_NONE + 1; cut < BD_CUT_COUNT; cut++)
+      bd_text_addf(text, ", \"%s\": %lld", bd_parallelism_name((bd_cut)cut),
+                   (long long)use.ops[cut]);
+    bd_text_add(text, "}");
+  }
+  bd_text_add(text, plan->mesh.axes ? "\n  ],\n" : "],\n");
+}
+
+static void add_results(bd_text *text, const bd_told_strategy *strategy, bool saved) {
+  bd_text_addf(text, ",\n     \"%s\": [", saved ? "saved" : "recomputed");
+  for (int i = 0, told = 0; i < strategy->op_count; i++) {
+    if (!(saved ? strategy->ops[i].saved : strategy->ops[i].recomputed)) continue;
+    bd_text_add(text, told++ ? ", " : "");
+    bd_text_add_json_string(text, strategy->ops[i].result);
+  }
+  bd_text_add(text, "]");
+}
+
+static void add_strategies(bd_text *text, const bd_plan *plan, const bd_told_strategy *strategies) {
+  bd_text_add(text, "  \"strategies\": [");
+  for (int i = 0; i < plan->strategy_count; i++) {
+    bd_text_add(text, i ? ",\n    {\"name\": " : "\n    {\"name\": ");
+    bd_text_add_json_string(text, strategies[i].name);
+    bd_text_add(text, ", \"function\": ");
+    bd_text_add_json_string(text, strategies[i].function);
+    bd_text_addf(text, ", \"calls\": %d", strategies[i].calls);
+    add_results(text, &strategies[i], true);
+    add_results(text, &strategies[i], false);
+    bd_text_add(text, "}");
+  }
+  bd_text_add(text, "\n  ],\n");
+}
+
+void bd_explain_json(const bd_plan *plan, const bd_told_strategy *strategies, bd_text *text) {
   bd_step_split split = bd_explain_split(plan);
   bd_text_add(text, "{\n  \"braid_explain\": 1,\n");
   add_string(text, "model", plan->model);
@@ -62,7 +101,10 @@ void bd_explain_json(const bd_plan *plan, bd_text *text) {
   add_real(text, "gap", plan->gap);
   add_string(text, "search", plan->search ? plan->search : "");
   add_whole(text, "cap_bytes", plan->cap_bytes);
+  add_mesh(text, plan, strategies);
+  add_strategies(text, plan, strategies);
   bd_text_add(text, "  \"stages\": [\n");
-  for (int i = 0; i < plan->stages; i++) add_stage(text, plan, i);
+  for (int i = 0; i < plan->stages; i++)
+    add_stage(text, plan, i);
   bd_text_add(text, "  ]\n}\n");
 }

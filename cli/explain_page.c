@@ -15,7 +15,7 @@ static void add_seconds(bd_text *text, double seconds) {
     bd_text_addf(text, "%.1f us", seconds * 1e6);
 }
 
-static void add_head(const bd_plan *plan, bd_text *text) {
+static void add_head(const bd_plan *plan, const bd_told_strategy *strategies, bd_text *text) {
   bd_text_add(text, "model       ");
   add_name(text, plan->model);
   bd_text_addf(text, ", %s, %s, on %s\n", bd_dtype_name(plan->precision), plan->optimizer,
@@ -26,6 +26,7 @@ static void add_head(const bd_plan *plan, bd_text *text) {
     bd_text_addf(text, "%s%d", axis ? "x" : "", plan->mesh.size[axis]);
   bd_text_addf(text, "%s, %d thread%s each\n", plan->mesh.axes ? "" : "1", plan->threads_per_rank,
                plan->threads_per_rank == 1 ? "" : "s");
+  bd_explain_mesh(plan, strategies, text);
   int micro_batches = bd_plan_micro_batches(plan);
   bd_text_addf(text, "step        %lld sample%s", (long long)plan->global_batch,
                plan->global_batch == 1 ? "" : "s");
@@ -83,37 +84,6 @@ static void add_times(const bd_plan *plan, bd_text *text) {
   add_share(text, "bubble", split.bubble_seconds, plan->step_seconds);
 }
 
-// The segments that only some targets have get a column where they have bytes.
-static bool is_shown(const bd_plan *plan, int segment) {
-  bool any = segment <= BD_SEGMENT_WORKSPACE;
-  for (int i = 0; i < plan->stages; i++) any |= plan->predicted[i].memory.bytes[segment] > 0;
-  return any;
-}
-
-static void add_memory(const bd_plan *plan, bd_text *text) {
-  bd_text_add(text, "\nbytes per rank, of a cap of ");
-  bd_text_add_bytes(text, plan->cap_bytes);
-  bd_text_add(text, "\n  stage");
-  for (int s = 1; s < BD_SEGMENT_COUNT; s++)
-    if (is_shown(plan, s)) bd_text_addf(text, " %14s", bd_segment_name((bd_segment)s));
-  bd_text_add(text, "\n");
-  for (int i = 0; i < plan->stages; i++) {
-    const bd_memory *memory = &plan->predicted[i].memory;
-    bd_text_addf(text, "  %-5d", i);
-    for (int s = 1; s < BD_SEGMENT_COUNT; s++)
-      if (is_shown(plan, s)) bd_text_addf(text, " %14lld", (long long)memory->bytes[s]);
-    bd_text_add(text, "\n");
-  }
-  for (int i = 0; i < plan->stages; i++) {
-    const bd_memory *memory = &plan->predicted[i].memory;
-    bd_text_addf(text, "  stage %d arena: %lld bytes", i, (long long)memory->total_bytes);
-    if (plan->cap_bytes > 0)
-      bd_text_addf(text, " (%.1f %% of the cap)",
-                   100 * (double)memory->total_bytes / (double)plan->cap_bytes);
-    bd_text_add(text, "\n");
-  }
-}
-
 static void add_search(const bd_plan *plan, bd_text *text) {
   bd_text_add(text, "\nsearch      ");
   add_name(text, plan->search && *plan->search ? plan->search : "none");
@@ -143,12 +113,12 @@ static void add_search(const bd_plan *plan, bd_text *text) {
   }
 }
 
-bd_status bd_explain_page(bd_ctx *ctx, const bd_plan *plan, const bd_json *root, bd_text *text) {
-  add_head(plan, text);
+void bd_explain_page(const bd_plan *plan, const bd_told_strategy *strategies, bool with_ops,
+                     bd_text *text) {
+  add_head(plan, strategies, text);
   add_stages(plan, text);
-  BD_TRY(bd_explain_strategies(ctx, plan, root, text));
+  bd_explain_strategies(plan, strategies, with_ops, text);
   add_times(plan, text);
-  add_memory(plan, text);
+  bd_explain_memory(plan, text);
   add_search(plan, text);
-  return BD_OK;
 }

@@ -225,6 +225,15 @@ static bd_status apply_backward(applying *a, bd_function **out_backward) {
   return BD_OK;
 }
 
+const bool *bd_strategy_recomputed(bd_ctx *ctx, const bd_module *train,
+                                   const bd_strategy *strategy) {
+  applying a = {.ctx = ctx, .strategy = strategy};
+  a.source = bd_module_find(train, strategy->function);
+  if (a.source->peer) a.source_backward = bd_module_find(train, a.source->peer);
+  find_closure(&a);
+  return a.cloned;
+}
+
 bd_status bd_apply_strategy(bd_ctx *ctx, const bd_module *train, const bd_mesh *mesh,
                             int64_t micro_batch, const bd_strategy *strategy,
                             bd_function **out_forward, bd_function **out_backward) {

@@ -14,6 +14,11 @@ BD_NODISCARD bd_status bd_apply_strategy(bd_ctx *ctx, const bd_module *train, co
 BD_NODISCARD bd_status bd_apply_plan(bd_ctx *ctx, const bd_module *train, const bd_plan *plan,
                                      bd_module **out_sharded);
 
+// Per op of the strategy's forward function: whether backward runs it again, for results that it
+// needs and that are not saved.
+const bool *bd_strategy_recomputed(bd_ctx *ctx, const bd_module *train,
+                                   const bd_strategy *strategy);
+
 // sharded -> spmd for one function (`sharded` also holds its peer): collectives become explicit ops, each consumer reads a value of
 // the sharding it needs. Conversions of one value to one sharding are shared. A gradient's
 // contributions are added before they are reduced when they agree; gradients of weights stay partial.

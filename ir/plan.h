@@ -24,6 +24,9 @@ typedef struct bd_strategy {
   int value_count;
   bd_sharding *form;
   bool *saved; // per value: kept on the tape (weights and integer inputs need no tape and are false)
+  // Notes for the reader of the file (ir/plan_notes.h); NULL until they are made.
+  unsigned char (*cut)[BD_MAX_AXES]; // per op and mesh axis: what the split cuts, a bd_cut
+  const bool *recomputed;            // per op: runs again in backward
 } bd_strategy;
 
 typedef struct bd_layer_range {

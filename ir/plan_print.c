@@ -1,4 +1,4 @@
-#include "ir/plan.h"
+#include "ir/plan_notes.h"
 #include <math.h>
 
 static void add_field(bd_text *text, const char *indent, const char *key, const char *value) {
@@ -26,14 +26,30 @@ static void add_sharding(const bd_plan *plan, const bd_sharding *sharding, bd_te
   bd_text_add(text, "]");
 }
 
+static void add_notes(const bd_plan *plan, const bd_strategy *strategy, int op, bd_text *text) {
+  if (!strategy->cut) return;
+  bd_text_add(text, ", \"cuts\": [");
+  for (int axis = 0; axis < plan->mesh.axes; axis++) {
+    const char *name = bd_cut_name((bd_cut)strategy->cut[op][axis]);
+    bd_text_add(text, axis ? ", " : "");
+    if (name)
+      bd_text_addf(text, "\"%s\"", name);
+    else
+      bd_text_add(text, "null");
+  }
+  bd_text_addf(text, "], \"recomputed\": %s", strategy->recomputed[op] ? "true" : "false");
+}
+
 static void print_ops(const bd_plan *plan, const bd_strategy *strategy,
                       const bd_function *function, bd_text *text) {
   bd_text_add(text, "      \"ops\": [\n");
   for (int i = 0; i < strategy->op_count; i++) {
     const bd_op *op = &function->ops[i];
-    bd_text_addf(text, "        {\"op\": \"%s\", \"result\": \"%s\", \"split\": \"%.*s\"}%s\n",
+    bd_text_addf(text, "        {\"op\": \"%s\", \"result\": \"%s\", \"split\": \"%.*s\"",
                  bd_op_get_info(op->kind)->name, function->values[op->out[0]].name,
-                 plan->mesh.axes, strategy->split[i], i + 1 < strategy->op_count ? "," : "");
+                 plan->mesh.axes, strategy->split[i]);
+    add_notes(plan, strategy, i, text);
+    bd_text_add(text, i + 1 < strategy->op_count ? "},\n" : "}\n");
   }
   bd_text_add(text, "      ],\n");
 }

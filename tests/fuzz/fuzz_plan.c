@@ -3,6 +3,7 @@
 #include "frontend/frontend.h"
 #include "ir/partition.h"
 #include "ir/pass.h"
+#include "ir/plan_notes.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,7 @@ static bd_status use(bd_ctx *ctx, void *argument) {
   BD_TRY(bd_plan_parse(ctx, "fuzz.json", in->data, in->bytes, train, &plan));
   expect_same_text(ctx, &plan);
   BD_TRY(bd_plan_check(ctx, train, &plan));
+  BD_TRY(bd_plan_note(ctx, train, &plan));
   BD_TRY(bd_apply_plan(ctx, train, &plan, &sharded));
   if (bd_module_verify(ctx, sharded) != BD_OK) abort();
   BD_TRY(bd_partition(ctx, sharded, &spmd));

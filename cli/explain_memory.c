@@ -1,0 +1,86 @@
+#include "cli/explain.h"
+#include <string.h>
+
+// Neighbouring stages of equal bytes share a column.
+enum { COLUMNS = 6 };
+
+typedef struct column {
+  int first, last; // stages
+} column;
+
+static bool same_memory(const bd_memory *a, const bd_memory *b) {
+  return a->total_bytes == b->total_bytes && memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
+}
+
+static int next_columns(const bd_plan *plan, int first, column out[COLUMNS]) {
+  int count = 0;
+  for (int stage = first; stage < plan->stages && count < COLUMNS; count++) {
+    int last = stage;
+    while (last + 1 < plan->stages &&
+           same_memory(&plan->predicted[last + 1].memory, &plan->predicted[stage].memory))
+      last++;
+    out[count] = (column){stage, last};
+    stage = last + 1;
+  }
+  return count;
+}
+
+static void add_padded(bd_text *text, int width, const char *word) {
+  bd_text_addf(text, "%*s", width, word);
+}
+
+static void add_row(const bd_plan *plan, const column *columns, int count, const char *label,
+                    int segment, bd_text *text) {
+  bd_text_addf(text, "  %-12s", label);
+  for (int i = 0; i < count; i++) {
+    const bd_memory *memory = &plan->predicted[columns[i].first].memory;
+    bd_text_addf(text, "%15lld",
+                 (long long)(segment < 0 ? memory->total_bytes : memory->bytes[segment]));
+  }
+  bd_text_add(text, "\n");
+}
+
+static bool is_used(const bd_plan *plan, int segment) {
+  for (int stage = 0; stage < plan->stages; stage++)
+    if (plan->predicted[stage].memory.bytes[segment] > 0) return true;
+  return false;
+}
+
+static void add_columns(const bd_plan *plan, const column *columns, int count, bd_text *text) {
+  add_padded(text, -14, "");
+  for (int i = 0; i < count; i++) {
+    char head[48];
+    if (columns[i].first == columns[i].last)
+      snprintf(head, sizeof head, "stage %d", columns[i].first);
+    else
+      snprintf(head, sizeof head, "stages %d-%d", columns[i].first, columns[i].last);
+    add_padded(text, 15, head);
+  }
+  bd_text_add(text, "\n");
+  for (int segment = 1; segment < BD_SEGMENT_COUNT; segment++)
+    if (is_used(plan, segment))
+      add_row(plan, columns, count, bd_segment_name((bd_segment)segment), segment, text);
+  add_row(plan, columns, count, "arena", -1, text);
+  if (plan->cap_bytes <= 0) return;
+  add_padded(text, -14, "  of the cap");
+  for (int i = 0; i < count; i++)
+    bd_text_addf(text, "%13.1f %%",
+                 100 * (double)plan->predicted[columns[i].first].memory.total_bytes /
+                     (double)plan->cap_bytes);
+  bd_text_add(text, "\n");
+}
+
+void bd_explain_memory(const bd_plan *plan, bd_text *text) {
+  bd_text_add(text, "\nbytes per rank");
+  if (plan->cap_bytes > 0) {
+    bd_text_add(text, ", of a cap of ");
+    bd_text_add_bytes(text, plan->cap_bytes);
+  }
+  bd_text_add(text, "\n");
+  column columns[COLUMNS];
+  for (int first = 0; first < plan->stages;) {
+    int count = next_columns(plan, first, columns);
+    add_columns(plan, columns, count, text);
+    first = columns[count - 1].last + 1;
+  }
+}

@@ -1,0 +1,98 @@
+// The insides of a plan's strategies, read for display: the model is not at hand.
+#include "cli/explain.h"
+#include <string.h>
+
+static bd_status read_cuts(bd_ctx *ctx, const bd_plan *plan, const bd_json *item, bd_told_op *out) {
+  const bd_json *cuts;
+  if (!bd_json_find(item, "cuts") || !bd_json_find(item, "recomputed"))
+    return bd_fail(ctx, BD_INVALID, item->loc,
+                   "the op holds no notes; 'braid compile --plan FILE --emit plan' adds them");
+  BD_TRY(bd_json_bool(ctx, item, "recomputed", true, &out->recomputed));
+  BD_TRY(bd_json_array(ctx, item, "cuts", true, &cuts));
+  if (cuts->count != (size_t)plan->mesh.axes)
+    return bd_fail(ctx, BD_INVALID, cuts->loc, "'cuts' wants a word or null per mesh axis");
+  for (size_t axis = 0; axis < cuts->count; axis++) {
+    const bd_json *cut = &cuts->items[axis];
+    if (cut->kind != BD_JSON_STRING) continue;
+    int found = BD_CUT_NONE + 1;
+    while (found < BD_CUT_COUNT && strcmp(bd_cut_name((bd_cut)found), cut->string) != 0)
+      found++;
+    if (found == BD_CUT_COUNT)
+      return bd_fail(ctx, BD_INVALID, cut->loc,
+                     "unknown kind of cut; known are samples, tokens "
+                     "and features");
+    out->cut[axis] = (bd_cut)found;
+  }
+  return BD_OK;
+}
+
+static bd_status read_ops(bd_ctx *ctx, const bd_plan *plan, const bd_json *strategy,
+                          bd_told_strategy *out) {
+  const bd_json *ops;
+  BD_TRY(bd_json_array(ctx, strategy, "ops", true, &ops));
+  out->op_count = (int)ops->count;
+  out->ops = BD_NEW_ARRAY(ctx->arena, bd_told_op, ops->count);
+  for (int i = 0; i < out->op_count; i++) {
+    const bd_json *item = &ops->items[i];
+    bd_told_op *row = &out->ops[i];
+    BD_TRY(bd_json_string(ctx, item, "op", true, &row->op));
+    BD_TRY(bd_json_string(ctx, item, "result", true, &row->result));
+    BD_TRY(bd_json_string(ctx, item, "split", true, &row->split));
+    if (strlen(row->split) != (size_t)plan->mesh.axes)
+      return bd_fail(ctx, BD_INVALID, item->loc, "'split' wants one letter or '-' per mesh axis");
+    BD_TRY(read_cuts(ctx, plan, item, row));
+  }
+  return BD_OK;
+}
+
+static bd_told_op *find_op(const bd_told_strategy *strategy, const char *result) {
+  for (int i = 0; i < strategy->op_count; i++)
+    if (strcmp(strategy->ops[i].result, result) == 0) return &strategy->ops[i];
+  return NULL;
+}
+
+static bd_status read_values(bd_ctx *ctx, const bd_json *strategy, bd_told_strategy *out) {
+  const bd_json *values;
+  BD_TRY(bd_json_array(ctx, strategy, "values", true, &values));
+  for (size_t i = 0; i < values->count; i++) {
+    const char *name;
+    bool saved;
+    BD_TRY(bd_json_string(ctx, &values->items[i], "value", true, &name));
+    BD_TRY(bd_json_bool(ctx, &values->items[i], "saved", true, &saved));
+    bd_told_op *op = find_op(out, name);
+    if (op) op->saved = saved;
+  }
+  return BD_OK;
+}
+
+bd_status bd_explain_read(bd_ctx *ctx, const bd_plan *plan, const bd_json *root,
+                          bd_told_strategy **out_strategies) {
+  const bd_json *list;
+  BD_TRY(bd_json_array(ctx, root, "strategies", true, &list));
+  bd_told_strategy *all = BD_NEW_ARRAY(ctx->arena, bd_told_strategy, list->count);
+  for (size_t i = 0; i < list->count; i++) {
+    BD_TRY(bd_json_string(ctx, &list->items[i], "name", true, &all[i].name));
+    BD_TRY(bd_json_string(ctx, &list->items[i], "function", true, &all[i].function));
+    BD_TRY(read_ops(ctx, plan, &list->items[i], &all[i]));
+    BD_TRY(read_values(ctx, &list->items[i], &all[i]));
+  }
+  for (int i = 0; i < plan->range_count; i++)
+    all[plan->ranges[i].strategy].calls += plan->ranges[i].count;
+  *out_strategies = all;
+  return BD_OK;
+}
+
+bd_axis_use bd_explain_axis(const bd_plan *plan, const bd_told_strategy *strategies, int axis) {
+  bd_axis_use use = {0};
+  for (int s = 0; s < plan->strategy_count; s++)
+    for (int i = 0; i < strategies[s].op_count; i++) {
+      use.ops[strategies[s].ops[i].cut[axis]] += strategies[s].calls;
+      use.all += strategies[s].calls;
+    }
+  return use;
+}
+
+const char *bd_parallelism_name(bd_cut cut) {
+  static const char *const names[BD_CUT_COUNT] = {"idle", "data", "sequence", "tensor"};
+  return names[cut];
+}
