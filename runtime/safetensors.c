@@ -253,7 +253,8 @@ void bd_rt_file_close(bd_rt_file *file) {
   *file = (bd_rt_file){.fd = -1};
 }
 
-const bd_rt_tensor *bd_rt_file_find(const bd_rt_file *file, const char *name) {
+// The tensor called `name`, or the only one whose name ends in `.name`.
+static const bd_rt_tensor *find_tensor(const bd_rt_file *file, const char *name) {
   const size_t length = strlen(name);
   const bd_rt_tensor *found = NULL;
   int endings = 0;
@@ -267,6 +268,16 @@ const bd_rt_tensor *bd_rt_file_find(const bd_rt_file *file, const char *name) {
     }
   }
   return endings == 1 ? found : NULL;
+}
+
+const bd_rt_tensor *bd_rt_file_find(const bd_rt_file *file, const char *name) {
+  static const char *const prefixes[] = {"transformer.", "model."};
+  const bd_rt_tensor *found = find_tensor(file, name);
+  for (size_t i = 0; !found && i < sizeof prefixes / sizeof prefixes[0]; i++) {
+    const size_t length = strlen(prefixes[i]);
+    if (!strncmp(name, prefixes[i], length)) found = find_tensor(file, name + length);
+  }
+  return found;
 }
 
 int64_t bd_rt_dtype_bytes(int dtype) {
