@@ -46,6 +46,8 @@ find ir frontend planner codegen runtime cli tests \( -name '*.c' -o -name '*.h'
           " sched semaphore setjmp signal spawn stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib" \
           " stdnoreturn string strings termios time unistd wchar", names, " ")
     for (i in names) library[names[i] ".h"] = 1
+    split("cstdlib tuple type_traits", names, " ")
+    for (i in names) confined[names[i]] = "tests/device/" # C++ in place of device code
   }
   function starts(text, list,   words, n, i) {
     n = split(list, words, " ")
