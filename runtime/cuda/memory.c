@@ -70,6 +70,7 @@ void bd_rt_pick(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local,
   for (int64_t done = 0; done < count; done += most) {
     const int64_t part = count - done < most ? count - done : most;
     copy(rt, piece, values + done, part * (int64_t)sizeof *piece, cudaMemcpyHostToDevice);
+    bd_rt_settle(rt); // `values` is about to be written
     bd_cuda_pick(&rt->device->queue, weight, local, first + done, part, buffer, piece);
     bd_cuda_check_launch();
     copy(rt, values + done, piece, part * (int64_t)sizeof *piece, cudaMemcpyDeviceToHost);
