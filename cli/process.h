@@ -14,4 +14,11 @@ typedef struct bd_process_end {
 // SIGTERM. Errors: BD_EXTERNAL when it cannot be started.
 BD_NODISCARD bd_status bd_process_run(bd_ctx *ctx, char *const *argv, const char *log,
                                       bd_process_end *out_end);
+
+// Runs argv[0] as `ranks` processes of this machine, which learn their places from RANK,
+// WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and BRAID_JOB, and waits for
+// all. Signals are passed on as above. When one fails the others may end by themselves for a while,
+// then they are ended; the exit status is that of the first that failed.
+BD_NODISCARD bd_status bd_process_run_ranks(bd_ctx *ctx, char *const *argv, int ranks,
+                                            bd_process_end *out_end);
 #endif

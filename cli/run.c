@@ -4,23 +4,21 @@
 #include "ir/base/file.h"
 #include "ir/plan.h"
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define PLAN_LIMIT_BYTES ((size_t)64 << 20)
 enum { FIRST_PROGRAM_CODE = 10, LAST_PROGRAM_CODE = 14, DEAD_RANK = 10, SIGNALLED = 128 };
 
-static bd_status read_ranks(bd_ctx *ctx, const char *folder, int *out_ranks) {
+static bd_status read_plan(bd_ctx *ctx, const char *folder, bd_plan *out_plan) {
   if (!bd_is_folder(folder))
     return bd_fail(ctx, BD_INVALID, bd_loc_file(folder),
                    "is no folder; give the output folder of 'braid compile'");
   const char *path = bd_path_join(ctx, folder, "plan.json");
   char *data;
   size_t bytes;
-  bd_plan plan;
   BD_TRY(bd_file_read(ctx, path, PLAN_LIMIT_BYTES, &data, &bytes));
-  BD_TRY(bd_plan_parse(ctx, path, data, bytes, NULL, &plan));
-  *out_ranks = bd_plan_ranks(&plan);
-  return BD_OK;
+  return bd_plan_parse(ctx, path, data, bytes, NULL, out_plan);
 }
 
 static bd_status find_program(bd_ctx *ctx, const char *folder, const char **out_path) {
@@ -35,15 +33,17 @@ static bd_status find_program(bd_ctx *ctx, const char *folder, const char **out_
   return BD_OK;
 }
 
-static char **launcher(bd_ctx *ctx, int ranks, const char *program, const bd_arguments *arguments) {
+// The ranks of programs for GPUs are started by braid itself, others by mpirun.
+static char **command_line(bd_ctx *ctx, int ranks, bool by_mpirun, const char *program,
+                           const bd_arguments *arguments) {
   const char *const head[] = {"mpirun", "-n", bd_intern_f(ctx, "%d", ranks), "--quiet",
                               "--oversubscribe", "--bind-to", "none", "--mca",
                               "odls_base_sigkill_timeout", "1"};
   enum { HEAD = sizeof head / sizeof *head };
   const char **argv = BD_NEW_ARRAY(ctx->arena, const char *, HEAD + 3 + arguments->rest_count);
   int count = 0;
-  while (count < HEAD) argv[count] = head[count], count++;
-  if (geteuid() == 0) argv[count++] = "--allow-run-as-root";
+  while (by_mpirun && count < HEAD) argv[count] = head[count], count++;
+  if (by_mpirun && geteuid() == 0) argv[count++] = "--allow-run-as-root";
   argv[count++] = program;
   for (int i = 0; i < arguments->rest_count; i++) argv[count++] = arguments->rest[i];
   return (char **)argv;
@@ -67,17 +67,23 @@ static bd_status pass_status_on(bd_ctx *ctx, const bd_process_end *end, int *out
     *out_code = DEAD_RANK;
     return BD_OK;
   }
-  return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "mpirun ended with status %d", code);
+  return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "the program ended with status %d", code);
 }
 
 static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
-  int ranks = 0;
+  bd_plan plan;
   bd_process_end end;
   const char *program = NULL;
-  BD_TRY(read_ranks(ctx, arguments->operand, &ranks));
+  BD_TRY(read_plan(ctx, arguments->operand, &plan));
   BD_TRY(find_program(ctx, arguments->operand, &program));
+  bool by_mpirun = strcmp(plan.target, "cuda") != 0;
+  int ranks = bd_plan_ranks(&plan);
+  char **argv = command_line(ctx, ranks, by_mpirun, program, arguments);
   fflush(stdout);
-  BD_TRY(bd_process_run(ctx, launcher(ctx, ranks, program, arguments), NULL, &end));
+  if (by_mpirun)
+    BD_TRY(bd_process_run(ctx, argv, NULL, &end));
+  else
+    BD_TRY(bd_process_run_ranks(ctx, argv, ranks, &end));
   return pass_status_on(ctx, &end, arguments->exit_code);
 }
 
