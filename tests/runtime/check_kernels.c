@@ -3,6 +3,7 @@
 // agree. Link: every source of runtime/cpu.mk, with its flags.
 #include "runtime/bf16.h"
 #include "runtime/braid_rt.h"
+#include "runtime/cpu/dropout.h"
 #include "runtime/cpu/exp.h"
 #include "tests/runtime/check.h"
 
@@ -142,6 +143,21 @@ static double uniform(uint64_t seed, uint64_t step, uint32_t site, uint32_t call
     k[0] += 0x9E3779B9u, k[1] += 0xBB67AE85u;
   }
   return (c[0] >> 8) * 0x1p-24;
+}
+
+// Masks of runs that cross 2^32, in pieces of any length.
+static void check_masks(void) {
+  const bd_rt_random random = {.seed = 0x123456789ABCull, .step = 7, .call = 3};
+  const int64_t first = (int64_t)UINT32_MAX - 20;
+  float mask[48];
+  for (int64_t count = 0; count <= 48; count++) {
+    bd_rt_dropout_mask(&random, 5, 11, first, 0.4f, 1.5f, count, mask);
+    int good = 1;
+    for (int64_t i = 0; i < count; i++)
+      good &=
+          mask[i] == (uniform(random.seed, 7, 5, 3, 11, (uint64_t)(first + i)) < 0.4f ? 0 : 1.5f);
+    check_true("dropout mask", good);
+  }
 }
 
 typedef struct attention_case {
@@ -363,6 +379,7 @@ static void check_pool(bd_rt *rt) {
 static void step(bd_rt *rt) {
   check_exp();
   check_halves();
+  check_masks();
   check_gemms(rt);
   check_attentions(rt);
   check_embed(rt);
