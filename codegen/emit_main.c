@@ -301,8 +301,11 @@ static void add_inputs(const writer *w) {
     const bd_value *value = &w->main->values[id];
     const bd_place *place = &w->e->layout.values[id];
     if (place->segment == BD_SEGMENT_NONE) continue;
-    bd_text_addf(w->text, "  bd_rt_%s(rt, micro_batch, %s, %s, ", names[module->inputs[i]],
-                 bd_emit_dim_start(w->e, value, 0), bd_emit_dim_count(w->e, value, 0));
+    bd_text_addf(w->text, "  bd_rt_%s(rt, ", names[module->inputs[i]]);
+    if (module->inputs[i] == BD_INPUT_REALS)
+      bd_text_addf(w->text, "%s, ", bd_emit_dtype(value->type.dtype));
+    bd_text_addf(w->text, "micro_batch, %s, %s, ", bd_emit_dim_start(w->e, value, 0),
+                 bd_emit_dim_count(w->e, value, 0));
     if (module->inputs[i] == BD_INPUT_REALS) {
       bd_type local = bd_emit_local(module, value);
       bd_text_addf(w->text, "%lld, ", (long long)(bd_emit_elements(module, value) / local.dims[0]));

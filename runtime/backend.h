@@ -48,6 +48,9 @@ void bd_rt_window(bd_rt *rt, const bd_rt_local *local, int64_t first, int64_t co
 // Zeroes the elements of a buffer that are padding.
 void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, float *buffer);
 
+// Rounds to bf16.
+void bd_rt_narrow(bd_rt *rt, const float *wide, uint16_t *halves, int64_t count);
+
 // sum += more.
 void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count);
 // The sum of squares in fixed chunks goes to `out`, in rt->sums; it is there after bd_rt_settle.
@@ -56,6 +59,7 @@ void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out);
 // One weight's update by program->optimizer.
 typedef struct bd_rt_rule {
   float *weight, *first, *second; // moments: AdamW's
+  uint16_t *halves;               // NULL, or where the weight goes as bf16 as well
   const float *gradient;
   int64_t count;
   float clip, rate, shrink, decay, beta1, beta2, eps, correction2;
@@ -68,7 +72,7 @@ void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t cou
 // In place: only this rank's flat part (see bd_rt_part) of `data` becomes the sum.
 void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int64_t count, float *data);
 // In place: every rank's flat part reaches the others.
-void bd_rt_gather_parts(bd_rt *rt, const bd_rt_group *group, int64_t count, float *data);
+void bd_rt_gather_parts(bd_rt *rt, const bd_rt_group *group, int dtype, int64_t count, void *data);
 // To and from the rank at the same mesh coordinates of another stage, in the order of the calls.
 void bd_rt_give(bd_rt *rt, int stage, const float *data, int64_t count);
 void bd_rt_take(bd_rt *rt, int stage, float *data, int64_t count);

@@ -30,9 +30,9 @@ void bd_rt_add_loss(bd_rt *rt, const float *loss, uint32_t partial);
 // `start`..`start+rows`.
 void bd_rt_tokens(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int32_t *out);
 void bd_rt_targets(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int32_t *out);
-// The real input of models without tokens, [rows, elements].
-void bd_rt_reals(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int64_t elements,
-                 float *out);
+// The real input of models without tokens, [rows, elements] of f32 or bf16.
+void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64_t rows,
+                 int64_t elements, void *out);
 
 // Runs body(args, chunk) for chunk in [0, chunks) on the rank's threads; order is free, results are
 // not affected by the number of threads.

@@ -46,12 +46,13 @@ typedef struct bd_rt_weight {
   int64_t slice_start, slice_size;
   int32_t transpose;
   bd_rt_layout layout;
-  int64_t weight_offset;  // bytes in the arena
+  int64_t weight_offset;  // bytes in the arena; f32 or bf16, as the layout says
   int32_t gradient_count; // uses on this stage: accumulators, added in this order at step end
   const int64_t *gradient_offsets; // bytes in the arena, f32, local elements of `layout`
   const uint32_t
       *gradient_partial; // per use: mesh axes over which the accumulator is a partial sum
-  int64_t state_offset;  // optimizer state: moments one after another, each `state_elements`
+  // Optimizer state, f32: the master of a weight in bf16, then the moments, each `state_elements`.
+  int64_t state_offset;
   // Of this rank's flat part: the padded local elements, cut over the zero axes that do not split
   // the weight, rounded up; at least that many.
   int64_t state_elements;
@@ -101,7 +102,7 @@ typedef struct bd_rt_stage {
   int32_t run_count;
   const bd_rt_weight_run *runs;
   const bd_rt_weight *weights; // the runs written out, by the runtime; NULL in the program's tables
-  void (*step)(bd_rt *rt); // all micro-batches of one step
+  void (*step)(bd_rt *rt);     // all micro-batches of one step
 } bd_rt_stage;
 
 typedef struct bd_rt_program {

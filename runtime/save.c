@@ -1,6 +1,7 @@
 // Weights to one safetensors file: stored tensors are assembled from the ranks piece by piece,
 // written to a temporary file, and renamed when they are safe on disk.
 #include "runtime/backend.h"
+#include "runtime/master.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -109,8 +110,7 @@ static void collect_piece(bd_rt *rt, const char *name, int64_t first, int64_t co
     if (strcmp(weight->stored_name, name) || !speaks(rt, weight)) continue;
     const bd_rt_local local =
         bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
-    bd_rt_pick(rt, weight, &local, first, count,
-               (const float *)(const void *)(rt->arena + weight->weight_offset), rt->scratch);
+    bd_rt_pick(rt, weight, &local, first, count, bd_rt_wide(rt, weight), rt->scratch);
   }
   // Every element has one speaker: or-ing bits moves it unchanged.
   bd_rt_merge_words(rt, (uint32_t *)(void *)rt->scratch, (int)count);
@@ -119,6 +119,8 @@ static void collect_piece(bd_rt *rt, const char *name, int64_t first, int64_t co
 // All ranks go through all pieces; rank 0 writes while it can. Returns whether it could.
 static int write_tensors(bd_rt *rt, const listing *list, int fd) {
   int good = 1;
+  for (int i = 0; i < rt->stage->weight_count; i++)
+    bd_rt_load_wide(rt, &rt->stage->weights[i]);
   for (int i = 0; i < list->count; i++) {
     const int64_t elements = bd_rt_stored_elements(list->weights[i]);
     for (int64_t first = 0; first < elements; first += PIECE) {

@@ -2,6 +2,7 @@
 // Every sum has one order: uses of a weight by stage and place, ranks ascending, tensors by their
 // number in the model.
 #include "runtime/backend.h"
+#include "runtime/master.h"
 #include "runtime/tie.h"
 
 #include <math.h>
@@ -18,13 +19,12 @@ typedef struct own_part {
 } own_part;
 
 static own_part part_of(const bd_rt *rt, const bd_rt_weight *weight) {
-  own_part part = {.weight = weight};
+  const bd_rt_share share = bd_rt_share_of(rt, weight);
+  own_part part = {.weight = weight, .group = share.group, .zero = share.zero};
   part.local = bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
-  for (int a = 0; a < rt->program->axes; a++)
-    if (rt->program->zero_axes >> a & 1 && weight->layout.at[a] < 0) part.zero |= 1 << a;
-  part.group = &rt->group[part.zero];
-  part.elements = part.local.elements;
-  bd_rt_part(part.elements, part.group->size, part.group->rank, &part.start, &part.count);
+  part.elements = share.elements;
+  part.start = share.start;
+  part.count = share.count;
   part.gradient = (float *)(void *)(rt->arena + weight->gradient_offsets[0]);
   return part;
 }
@@ -76,8 +76,10 @@ static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float clip) {
   const bd_rt_options *const o = &rt->options;
   const double rate = bd_rt_learning_rate(o, (int64_t)rt->step), steps = (double)rt->step + 1;
   const double decay = weight->decay ? o->weight_decay : 0;
-  float *const whole = (float *)(void *)(rt->arena + weight->weight_offset);
-  bd_rt_rule u = {.weight = whole + part.start,
+  void *const whole = rt->arena + weight->weight_offset;
+  float *const master = bd_rt_master(rt, weight);
+  bd_rt_rule u = {.weight = master ? master : (float *)whole + part.start,
+                  .halves = master ? (uint16_t *)whole + part.start : NULL,
                   .gradient = part.gradient + part.start,
                   .count = part.count,
                   .clip = clip,
@@ -85,6 +87,7 @@ static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float clip) {
                   .decay = (float)decay};
   if (rt->program->optimizer == 1) {
     u.first = (float *)(void *)(rt->arena + weight->state_offset);
+    if (master) u.first += weight->state_elements;
     u.second = u.first + weight->state_elements;
     u.rate = (float)(rate / (1 - pow(o->beta1, steps)));
     u.correction2 = (float)sqrt(1 - pow(o->beta2, steps));
@@ -94,7 +97,7 @@ static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float clip) {
     u.eps = (float)o->eps;
   }
   bd_rt_apply(rt, &u);
-  bd_rt_gather_parts(rt, part.group, part.elements, whole);
+  bd_rt_gather_parts(rt, part.group, weight->layout.dtype, part.elements, whole);
 }
 
 double bd_rt_update(bd_rt *rt) {

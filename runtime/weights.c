@@ -1,15 +1,12 @@
 // Weights from the seed or from a file. Both are defined per logical element, so every sharding
 // holds the same model.
 #include "runtime/backend.h"
+#include "runtime/master.h"
 #include "runtime/philox.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static float *weight_of(const bd_rt *rt, const bd_rt_weight *weight) {
-  return (float *)(void *)(rt->arena + weight->weight_offset);
-}
 
 static bd_rt_local local_of(const bd_rt *rt, const bd_rt_weight *weight) {
   return bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
@@ -54,7 +51,7 @@ static void fill_run(void *args, int64_t chunk) {
 static void fill_weight(bd_rt *rt, const bd_rt_weight *weight) {
   filling f = {.weight = weight, .local = local_of(rt, weight), .seed = rt->options.seed};
   for (; f.first < f.local.elements; f.first += f.count) {
-    float *const piece = weight_of(rt, weight) + f.first;
+    float *const piece = bd_rt_wide(rt, weight) + f.first;
     f.count = f.local.elements - f.first < PIECE ? f.local.elements - f.first : PIECE;
     const int64_t bytes = f.count * (int64_t)sizeof *piece;
     f.out = bd_rt_map(rt, piece, bytes);
@@ -62,6 +59,7 @@ static void fill_weight(bd_rt *rt, const bd_rt_weight *weight) {
     bd_rt_parallel(rt, fill_run, &f, (f.count + RUN - 1) / RUN);
     bd_rt_unmap(rt, piece, bytes);
   }
+  bd_rt_store_wide(rt, weight);
 }
 
 int bd_rt_weights_init(bd_rt *rt) {
@@ -75,7 +73,7 @@ static int load_weight(bd_rt *rt, const bd_rt_file *file, const bd_rt_tensor *te
   const bd_rt_local local = local_of(rt, weight);
   const int64_t elements = bd_rt_stored_elements(weight);
   float *const raw = rt->scratch, *const values = rt->scratch + PIECE,
-               *const out = weight_of(rt, weight);
+               *const out = bd_rt_wide(rt, weight);
   const int whole = weight->slice_dim < 0 && !weight->transpose && local.elements == elements;
   for (int64_t first = 0; first < elements; first += PIECE) {
     const int64_t count = elements - first < PIECE ? elements - first : PIECE;
@@ -88,6 +86,7 @@ static int load_weight(bd_rt *rt, const bd_rt_file *file, const bd_rt_tensor *te
     else
       bd_rt_place(rt, weight, &local, first, count, values, out);
   }
+  bd_rt_store_wide(rt, weight);
   return 0;
 }
 

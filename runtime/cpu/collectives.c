@@ -1,14 +1,40 @@
 // Collectives over point-to-point messages. Every sum runs in ascending rank order whatever its
 // size, and nothing but the fixed scratch buffer is needed.
+#include "runtime/bf16.h"
 #include "runtime/cpu/rt.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { TAG = 1, SMALL = 2048, MESSAGE_FLOATS = 1 << 26 };
+enum { TAG = 1, SMALL = 2048, MESSAGE_ELEMENTS = 1 << 26, WIDE = 1024 };
 
 static MPI_Comm comm_of(const bd_rt *rt, const bd_rt_group *group) {
   return rt->device->comm[group->mask];
+}
+
+static int64_t size_of(int dtype) {
+  return dtype == BD_RT_BF16 ? 2 : 4;
+}
+
+static MPI_Datatype type_of(int dtype) {
+  switch (dtype) {
+  case BD_RT_F32:
+    return MPI_FLOAT;
+  case BD_RT_I32:
+    return MPI_INT32_T;
+  case BD_RT_BF16:
+    return MPI_UINT16_T;
+  default:
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "a collective on elements of dtype %d", dtype);
+  }
+}
+
+static char *at(const void *data, int dtype, int64_t element) {
+  return (char *)(uintptr_t)data + element * size_of(dtype);
+}
+
+static void copy(void *to, const void *from, int dtype, int64_t count) {
+  if (count > 0) memcpy(to, from, (size_t)(count * size_of(dtype)));
 }
 
 // out = out (combiner) in, element by element.
@@ -27,136 +53,148 @@ static void combine(int combiner, float *restrict out, const float *restrict in,
   }
 }
 
+// The same of halves: wide from the first piece to the last, rounded once.
+static void combine_halves(int combiner, int size, int64_t stride, int64_t count,
+                           uint16_t *pieces) {
+  float sum[WIDE], next[WIDE];
+  for (int64_t from = 0; from < count; from += WIDE) {
+    const int64_t length = count - from < WIDE ? count - from : WIDE;
+    for (int r = 0; r < size; r++) {
+      for (int64_t i = 0; i < length; i++)
+        (r ? next : sum)[i] = bd_rt_from_bf16(pieces[r * stride + from + i]);
+      if (r) combine(combiner, sum, next, length);
+    }
+    for (int64_t i = 0; i < length; i++)
+      pieces[from + i] = bd_rt_to_bf16(sum[i]);
+  }
+}
+
 // Adds up `size` pieces that lie `stride` apart, into the first.
-static void combine_pieces(int combiner, int size, int64_t stride, int64_t count, float *pieces) {
+static void combine_pieces(int dtype, int combiner, int size, int64_t stride, int64_t count,
+                           void *pieces) {
+  if (dtype == BD_RT_BF16) {
+    combine_halves(combiner, size, stride, count, pieces);
+    return;
+  }
+  float *const floats = pieces;
   for (int r = 1; r < size; r++)
-    combine(combiner, pieces, pieces + r * stride, count);
+    combine(combiner, floats, floats + r * stride, count);
 }
 
 // Every rank's vector to every rank, combined locally: one round trip.
-static void reduce_small(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t count,
-                         const float *in, float *out) {
-  float *const pieces = rt->scratch;
+static void reduce_small(bd_rt *rt, const bd_rt_group *group, int dtype, int combiner,
+                         int64_t count, const void *in, void *out) {
+  MPI_Request *const request = rt->device->requests;
+  void *const pieces = rt->scratch;
+  const MPI_Datatype type = type_of(dtype);
   int requests = 0;
   for (int r = 0; r < group->size; r++) {
     if (r == group->rank) continue;
-    MPI_Irecv(pieces + r * count, (int)count, MPI_FLOAT, r, TAG, comm_of(rt, group),
-              &rt->device->requests[requests++]);
-    MPI_Isend(in, (int)count, MPI_FLOAT, r, TAG, comm_of(rt, group),
-              &rt->device->requests[requests++]);
+    MPI_Irecv(at(pieces, dtype, r * count), (int)count, type, r, TAG, comm_of(rt, group),
+              &request[requests++]);
+    MPI_Isend(in, (int)count, type, r, TAG, comm_of(rt, group), &request[requests++]);
   }
-  memcpy(pieces + group->rank * count, in, (size_t)count * sizeof *in);
-  MPI_Waitall(requests, rt->device->requests, MPI_STATUSES_IGNORE);
-  combine_pieces(combiner, group->size, count, count, pieces);
-  memcpy(out, pieces, (size_t)count * sizeof *out);
+  copy(at(pieces, dtype, group->rank * count), in, dtype, count);
+  MPI_Waitall(requests, request, MPI_STATUSES_IGNORE);
+  combine_pieces(dtype, combiner, group->size, count, count, pieces);
+  copy(out, pieces, dtype, count);
 }
 
-// Piece r of `in` (`part` apart, the last ones shorter) goes to rank r; this rank's combined piece
-// is left at the start of the scratch. Returns its length.
-static int64_t scatter_pieces(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t count,
-                              int64_t part, const float *in) {
+// Elements [done, done + most) of every rank's flat part of `data` (`part` long, the last ones
+// shorter) go to that rank; this rank's combined piece is left at the start of the scratch. Returns
+// its length.
+static int64_t scatter_pieces(bd_rt *rt, const bd_rt_group *group, int dtype, int combiner,
+                              int64_t count, int64_t done, int64_t most, const void *data) {
+  MPI_Request *const request = rt->device->requests;
+  const MPI_Datatype type = type_of(dtype);
   int64_t start, own;
   bd_rt_part(count, group->size, group->rank, &start, &own);
+  own = own - done < most ? own - done : most;
   int requests = 0;
   for (int r = 0; r < group->size; r++) {
     int64_t to, length;
     bd_rt_part(count, group->size, r, &to, &length);
+    length = length - done < most ? length - done : most;
     if (r == group->rank) continue;
     if (own > 0)
-      MPI_Irecv(rt->scratch + r * part, (int)own, MPI_FLOAT, r, TAG, comm_of(rt, group),
-                &rt->device->requests[requests++]);
+      MPI_Irecv(at(rt->scratch, dtype, r * most), (int)own, type, r, TAG, comm_of(rt, group),
+                &request[requests++]);
     if (length > 0)
-      MPI_Isend(in + to, (int)length, MPI_FLOAT, r, TAG, comm_of(rt, group),
-                &rt->device->requests[requests++]);
+      MPI_Isend(at(data, dtype, to + done), (int)length, type, r, TAG, comm_of(rt, group),
+                &request[requests++]);
   }
-  if (own > 0) memcpy(rt->scratch + group->rank * part, in + start, (size_t)own * sizeof *in);
-  MPI_Waitall(requests, rt->device->requests, MPI_STATUSES_IGNORE);
-  combine_pieces(combiner, group->size, part, own, rt->scratch);
+  copy(at(rt->scratch, dtype, group->rank * most), at(data, dtype, start + done), dtype, own);
+  MPI_Waitall(requests, request, MPI_STATUSES_IGNORE);
+  if (own > 0) combine_pieces(dtype, combiner, group->size, most, own, rt->scratch);
   return own;
 }
 
-static void reduce_chunk(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t count,
-                         const float *in, float *out) {
+static void reduce_chunk(bd_rt *rt, const bd_rt_group *group, int dtype, int combiner,
+                         int64_t count, const void *in, void *out) {
   const int64_t part = (count + group->size - 1) / group->size;
-  const int64_t own = scatter_pieces(rt, group, combiner, count, part, in);
-  if (own > 0) memcpy(out + part * group->rank, rt->scratch, (size_t)own * sizeof *out);
-  bd_rt_gather_parts(rt, group, count, out);
+  const int64_t own = scatter_pieces(rt, group, dtype, combiner, count, 0, part, in);
+  copy(at(out, dtype, part * group->rank), rt->scratch, dtype, own);
+  bd_rt_gather_parts(rt, group, dtype, count, out);
 }
 
-void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t count, const float *in,
-                  float *out) {
+static void reduce(bd_rt *rt, const bd_rt_group *group, int dtype, int combiner, int64_t count,
+                   const void *in, void *out) {
   if (group->size == 1) {
-    if (in != out && count > 0) memcpy(out, in, (size_t)count * sizeof *out);
+    if (in != out) copy(out, in, dtype, count);
     return;
   }
   if (count <= SMALL && count * group->size <= BD_RT_SCRATCH_FLOATS) {
-    if (count > 0) reduce_small(rt, group, combiner, count, in, out);
+    if (count > 0) reduce_small(rt, group, dtype, combiner, count, in, out);
     return;
   }
   const int64_t most = BD_RT_SCRATCH_FLOATS / group->size * group->size;
   for (int64_t done = 0; done < count; done += most) {
     const int64_t piece = count - done < most ? count - done : most;
-    reduce_chunk(rt, group, combiner, piece, in + done, out + done);
+    reduce_chunk(rt, group, dtype, combiner, piece, at(in, dtype, done), at(out, dtype, done));
   }
+}
+
+void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t count, const float *in,
+                  float *out) {
+  reduce(rt, group, BD_RT_F32, combiner, count, in, out);
 }
 
 void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int64_t count, float *data) {
   if (group->size == 1) return;
   const int64_t part = (count + group->size - 1) / group->size;
   const int64_t most = BD_RT_SCRATCH_FLOATS / group->size;
-  int64_t start, own;
-  bd_rt_part(count, group->size, group->rank, &start, &own);
   for (int64_t done = 0; done < part; done += most) {
-    const int64_t mine = own - done < most ? own - done : most;
-    int requests = 0;
-    for (int r = 0; r < group->size; r++) {
-      int64_t to, length;
-      bd_rt_part(count, group->size, r, &to, &length);
-      length = length - done < most ? length - done : most;
-      if (r == group->rank) continue;
-      if (mine > 0)
-        MPI_Irecv(rt->scratch + r * most, (int)mine, MPI_FLOAT, r, TAG, comm_of(rt, group),
-                  &rt->device->requests[requests++]);
-      if (length > 0)
-        MPI_Isend(data + to + done, (int)length, MPI_FLOAT, r, TAG, comm_of(rt, group),
-                  &rt->device->requests[requests++]);
-    }
-    if (mine > 0)
-      memcpy(rt->scratch + group->rank * most, data + start + done, (size_t)mine * sizeof *data);
-    MPI_Waitall(requests, rt->device->requests, MPI_STATUSES_IGNORE);
-    if (mine > 0) {
-      combine_pieces(BD_RT_SUM, group->size, most, mine, rt->scratch);
-      memcpy(data + start + done, rt->scratch, (size_t)mine * sizeof *data);
-    }
+    const int64_t own = scatter_pieces(rt, group, BD_RT_F32, BD_RT_SUM, count, done, most, data);
+    copy(data + part * group->rank + done, rt->scratch, BD_RT_F32, own);
   }
 }
 
-void bd_rt_gather_parts(bd_rt *rt, const bd_rt_group *group, int64_t count, float *data) {
+void bd_rt_gather_parts(bd_rt *rt, const bd_rt_group *group, int dtype, int64_t count, void *data) {
   if (group->size == 1) return;
   const int64_t part = (count + group->size - 1) / group->size;
-  for (int64_t done = 0; done < part; done += MESSAGE_FLOATS) {
+  const MPI_Datatype type = type_of(dtype);
+  for (int64_t done = 0; done < part; done += MESSAGE_ELEMENTS) {
     int requests = 0;
     for (int r = 0; r < group->size; r++) {
       if (r == group->rank) continue;
       for (int sending = 0; sending < 2; sending++) {
         int64_t start, length;
         bd_rt_part(count, group->size, sending ? group->rank : r, &start, &length);
-        length = length - done < MESSAGE_FLOATS ? length - done : MESSAGE_FLOATS;
+        length = length - done < MESSAGE_ELEMENTS ? length - done : MESSAGE_ELEMENTS;
         if (length <= 0) continue;
+        char *const piece = at(data, dtype, start + done);
         MPI_Request *const request = &rt->device->requests[requests++];
         if (sending)
-          MPI_Isend(data + start + done, (int)length, MPI_FLOAT, r, TAG, comm_of(rt, group),
-                    request);
+          MPI_Isend(piece, (int)length, type, r, TAG, comm_of(rt, group), request);
         else
-          MPI_Irecv(data + start + done, (int)length, MPI_FLOAT, r, TAG, comm_of(rt, group),
-                    request);
+          MPI_Irecv(piece, (int)length, type, r, TAG, comm_of(rt, group), request);
       }
     }
     MPI_Waitall(requests, rt->device->requests, MPI_STATUSES_IGNORE);
   }
 }
 
-// A rectangle of a row-major array of five dimensions of 4-byte elements.
+// A rectangle of a row-major array of five dimensions.
 typedef struct box {
   int64_t dims[5], start[5], size[5];
 } box;
@@ -165,7 +203,7 @@ static int box_empty(const box *b) {
   return !(b->size[0] > 0 && b->size[1] > 0 && b->size[2] > 0 && b->size[3] > 0 && b->size[4] > 0);
 }
 
-static MPI_Datatype box_type(const box *b) {
+static MPI_Datatype box_type(const box *b, int dtype) {
   int dims[5], start[5], size[5];
   for (int i = 0; i < 5; i++) {
     dims[i] = (int)b->dims[i];
@@ -173,7 +211,7 @@ static MPI_Datatype box_type(const box *b) {
     size[i] = (int)b->size[i];
   }
   MPI_Datatype type;
-  MPI_Type_create_subarray(5, dims, size, start, MPI_ORDER_C, MPI_FLOAT, &type);
+  MPI_Type_create_subarray(5, dims, size, start, MPI_ORDER_C, type_of(dtype), &type);
   MPI_Type_commit(&type);
   return type;
 }
@@ -187,36 +225,35 @@ static int64_t box_at(const box *b, int64_t i, int64_t j, int64_t k, int64_t l) 
 }
 
 // Copies between boxes of equal sizes.
-static void box_copy(const box *from, const void *in, const box *to, void *out) {
+static void box_copy(int dtype, const box *from, const void *in, const box *to, void *out) {
   if (box_empty(from)) return;
-  const size_t bytes = (size_t)from->size[4] * 4;
   for (int64_t i = 0; i < from->size[0]; i++)
     for (int64_t j = 0; j < from->size[1]; j++)
       for (int64_t k = 0; k < from->size[2]; k++)
         for (int64_t l = 0; l < from->size[3]; l++)
-          memcpy((char *)out + box_at(to, i, j, k, l) * 4,
-                 (const char *)in + box_at(from, i, j, k, l) * 4, bytes);
+          copy(at(out, dtype, box_at(to, i, j, k, l)), at(in, dtype, box_at(from, i, j, k, l)),
+               dtype, from->size[4]);
 }
 
 // Rank r gets box `give(r)` of `in` and sends what fills box `take(r)` of `out`.
 typedef box (*box_of)(const bd_rt_group *group, const int64_t *extents, int other);
 
-static void exchange_boxes(bd_rt *rt, const bd_rt_group *group, const int64_t *extents, box_of give,
-                           const void *in, box_of take, void *out) {
+static void exchange_boxes(bd_rt *rt, const bd_rt_group *group, int dtype, const int64_t *extents,
+                           box_of give, const void *in, box_of take, void *out) {
   int requests = 0, types = 0;
   for (int r = 0; r < group->size; r++) {
     const box mine = give(group, extents, r), theirs = take(group, extents, r);
     if (r == group->rank) {
-      box_copy(&mine, in, &theirs, out);
+      box_copy(dtype, &mine, in, &theirs, out);
       continue;
     }
     if (!box_empty(&theirs)) {
-      rt->device->types[types] = box_type(&theirs);
+      rt->device->types[types] = box_type(&theirs, dtype);
       MPI_Irecv(out, 1, rt->device->types[types++], r, TAG, comm_of(rt, group),
                 &rt->device->requests[requests++]);
     }
     if (!box_empty(&mine)) {
-      rt->device->types[types] = box_type(&mine);
+      rt->device->types[types] = box_type(&mine, dtype);
       MPI_Isend(in, 1, rt->device->types[types++], r, TAG, comm_of(rt, group),
                 &rt->device->requests[requests++]);
     }
@@ -267,39 +304,30 @@ static box own_part(const bd_rt_group *group, const int64_t *extents, int other)
   return b;
 }
 
-static void expect_four_bytes(int dtype) {
-  if (dtype != BD_RT_F32 && dtype != BD_RT_I32)
-    bd_rt_fail(BD_RT_EXIT_INTERNAL, "a collective on elements of dtype %d", dtype);
-}
-
 void bd_rt_all_reduce(bd_rt *rt, int axis, int dtype, int combiner, int64_t count, const void *in,
                       void *out) {
-  expect_four_bytes(dtype);
-  bd_rt_reduce(rt, &rt->group[1 << axis], combiner, count, in, out);
+  reduce(rt, &rt->group[1 << axis], dtype, combiner, count, in, out);
 }
 
 void bd_rt_all_gather(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent, int64_t inner,
                       const void *in, void *out) {
-  expect_four_bytes(dtype);
   const int64_t extents[5] = {outer, 1, 1, extent, inner};
-  exchange_boxes(rt, &rt->group[1 << axis], extents, own_part, in, second_of_whole, out);
+  exchange_boxes(rt, &rt->group[1 << axis], dtype, extents, own_part, in, second_of_whole, out);
 }
 
 void bd_rt_shard(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent, int64_t inner,
                  const void *in, void *out) {
-  expect_four_bytes(dtype);
   const bd_rt_group *const group = &rt->group[1 << axis];
   const int64_t extents[5] = {outer, 1, 1, extent, inner};
   const box from = second_of_whole(group, extents, group->rank);
   const box to = own_part(group, extents, group->rank);
-  box_copy(&from, in, &to, out);
+  box_copy(dtype, &from, in, &to, out);
 }
 
 void bd_rt_all_to_all(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t first, int64_t middle,
                       int64_t second, int64_t inner, int swapped, const void *in, void *out) {
-  expect_four_bytes(dtype);
   const int64_t extents[5] = {outer, first, middle, second, inner};
-  exchange_boxes(rt, &rt->group[1 << axis], extents,
+  exchange_boxes(rt, &rt->group[1 << axis], dtype, extents,
                  swapped ? second_of_local_first : first_of_local_second, in,
                  swapped ? first_of_local_second : second_of_local_first, out);
 }
@@ -321,8 +349,8 @@ static box scatter_box(const scatter *s, const bd_rt_group *group, int64_t outer
                .size = {1, 1, 1, s->rows, length}};
 }
 
-static void scatter_piece(bd_rt *rt, const bd_rt_group *group, const scatter *s, int64_t outer,
-                          const float *in, float *out) {
+static void scatter_piece(bd_rt *rt, const bd_rt_group *group, int dtype, const scatter *s,
+                          int64_t outer, const void *in, void *out) {
   const box own = scatter_box(s, group, outer, group->rank);
   const int64_t length = own.size[4] > 0 ? own.size[4] : 0, count = s->rows * length;
   const box packed = {.dims = {1, 1, 1, s->rows, length}, .size = {1, 1, 1, s->rows, length}};
@@ -330,30 +358,29 @@ static void scatter_piece(bd_rt *rt, const bd_rt_group *group, const scatter *s,
   for (int r = 0; r < group->size; r++) {
     if (r == group->rank) continue;
     if (count > 0)
-      MPI_Irecv(rt->scratch + r * count, (int)count, MPI_FLOAT, r, TAG, comm_of(rt, group),
-                &rt->device->requests[requests++]);
+      MPI_Irecv(at(rt->scratch, dtype, r * count), (int)count, type_of(dtype), r, TAG,
+                comm_of(rt, group), &rt->device->requests[requests++]);
     const box theirs = scatter_box(s, group, outer, r);
     if (!box_empty(&theirs)) {
-      rt->device->types[types] = box_type(&theirs);
+      rt->device->types[types] = box_type(&theirs, dtype);
       MPI_Isend(in, 1, rt->device->types[types++], r, TAG, comm_of(rt, group),
                 &rt->device->requests[requests++]);
     }
   }
-  box_copy(&own, in, &packed, rt->scratch + group->rank * count);
+  box_copy(dtype, &own, in, &packed, at(rt->scratch, dtype, group->rank * count));
   MPI_Waitall(requests, rt->device->requests, MPI_STATUSES_IGNORE);
   for (int i = 0; i < types; i++)
     MPI_Type_free(&rt->device->types[i]);
-  combine_pieces(BD_RT_SUM, group->size, count, count, rt->scratch);
+  combine_pieces(dtype, BD_RT_SUM, group->size, count, count, rt->scratch);
   const int64_t part = part_of(s->extent, group) * s->inner;
   const box to = {.dims = {1, 1, 1, outer, part},
                   .start = {0, 0, 0, s->row, s->from},
                   .size = {1, 1, 1, s->rows, length}};
-  box_copy(&packed, rt->scratch, &to, out);
+  box_copy(dtype, &packed, rt->scratch, &to, out);
 }
 
 void bd_rt_reduce_scatter(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent,
                           int64_t inner, const void *in, void *out) {
-  expect_four_bytes(dtype);
   const bd_rt_group *const group = &rt->group[1 << axis];
   const int64_t part = part_of(extent, group) * inner;
   const int64_t most = BD_RT_SCRATCH_FLOATS / group->size;
@@ -363,7 +390,7 @@ void bd_rt_reduce_scatter(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t
     const int64_t rows = part > 0 ? most / part : 0;
     for (s.row = 0; rows > 0 && s.row < outer; s.row += rows) {
       s.rows = outer - s.row < rows ? outer - s.row : rows;
-      scatter_piece(rt, group, &s, outer, in, out);
+      scatter_piece(rt, group, dtype, &s, outer, in, out);
     }
     return;
   }
@@ -371,6 +398,6 @@ void bd_rt_reduce_scatter(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t
   for (s.row = 0; s.row < outer; s.row++)
     for (s.from = 0; s.from < part; s.from += most) {
       s.length = part - s.from < most ? part - s.from : most;
-      scatter_piece(rt, group, &s, outer, in, out);
+      scatter_piece(rt, group, dtype, &s, outer, in, out);
     }
 }

@@ -1,3 +1,4 @@
+#include "runtime/bf16.h"
 #include "runtime/cpu/rt.h"
 
 #include <string.h>
@@ -6,11 +7,22 @@ enum { COLUMNS = 64 };
 
 typedef struct scatter {
   const int32_t *ids;
-  const float *dout;
+  const void *dout;
+  int halves;
   int64_t count, c, row_start, rows;
   int accumulate;
   float *dtable;
 } scatter;
+
+static void add_floats(float *restrict out, const float *restrict in, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    out[i] += in[i];
+}
+
+static void add_halves(float *restrict out, const uint16_t *restrict in, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    out[i] += bd_rt_from_bf16(in[i]);
+}
 
 // One block of columns: tokens in order, so that the sum's order never depends on threads.
 static void add_columns(void *args, int64_t chunk) {
@@ -23,16 +35,17 @@ static void add_columns(void *args, int64_t chunk) {
   for (int64_t t = 0; t < s->count; t++) {
     const int64_t row = s->ids[t] - s->row_start;
     if (row < 0 || row >= s->rows) continue;
-    float *restrict const out = s->dtable + row * s->c + column;
-    const float *restrict const in = s->dout + t * s->c + column;
-    for (int64_t i = 0; i < width; i++)
-      out[i] += in[i];
+    float *const out = s->dtable + row * s->c + column;
+    const int64_t from = t * s->c + column;
+    if (s->halves)
+      add_halves(out, (const uint16_t *)s->dout + from, width);
+    else
+      add_floats(out, (const float *)s->dout + from, width);
   }
 }
 
 void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, int64_t count,
                     int64_t c, int64_t row_start, int64_t rows, int32_t accumulate, float *dtable) {
-  if (dtype != BD_RT_F32) bd_rt_fail(BD_RT_EXIT_INTERNAL, "embed_dw of dtype %d", dtype);
-  scatter s = {ids, dout, count, c, row_start, rows, accumulate, dtable};
+  scatter s = {ids, dout, dtype == BD_RT_BF16, count, c, row_start, rows, accumulate, dtable};
   bd_rt_parallel(rt, add_columns, &s, (c + COLUMNS - 1) / COLUMNS);
 }

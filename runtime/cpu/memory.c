@@ -22,10 +22,16 @@ void bd_rt_targets(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, 
   bd_rt_read_samples(rt, micro_batch, start, rows, 1, out);
 }
 
-void bd_rt_reals(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int64_t elements,
-                 float *out) {
-  for (int64_t row = 0; row < rows; row++)
-    bd_rt_read_reals(rt, micro_batch, start + row, elements, out + row * elements);
+void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64_t rows,
+                 int64_t elements, void *out) {
+  if (dtype != BD_RT_F32 && elements > BD_RT_SCRATCH_FLOATS)
+    bd_rt_fail(BD_RT_EXIT_DATA, "%s: a sample in bf16 has at most %d elements, not %lld",
+               rt->options.data, BD_RT_SCRATCH_FLOATS, (long long)elements);
+  for (int64_t row = 0; row < rows; row++) {
+    float *const wide = dtype == BD_RT_F32 ? (float *)out + row * elements : rt->scratch;
+    bd_rt_read_reals(rt, micro_batch, start + row, elements, wide);
+    if (dtype != BD_RT_F32) bd_rt_narrow(rt, wide, (uint16_t *)out + row * elements, elements);
+  }
 }
 
 void bd_rt_settle(bd_rt *rt) {

@@ -1,9 +1,16 @@
 // The optimizer's arithmetic on a CPU rank, in grains of fixed size.
+#include "runtime/bf16.h"
 #include "runtime/cpu/rt.h"
 
 #include <math.h>
 
 enum { GRAIN = 1 << 16 };
+
+typedef struct narrowing {
+  const float *wide;
+  uint16_t *halves;
+  int64_t count;
+} narrowing;
 
 typedef struct addition {
   float *sum;
@@ -58,6 +65,26 @@ void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out) 
   *out = sum;
 }
 
+static void narrow(const float *restrict wide, uint16_t *restrict halves, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    halves[i] = bd_rt_to_bf16(wide[i]);
+}
+
+static void narrow_grain(void *args, int64_t chunk) {
+  const narrowing *const n = args;
+  const int64_t start = chunk * GRAIN;
+  narrow(n->wide + start, n->halves + start, n->count - start < GRAIN ? n->count - start : GRAIN);
+}
+
+void bd_rt_narrow(bd_rt *rt, const float *wide, uint16_t *halves, int64_t count) {
+  narrowing n = {wide, halves, count};
+  bd_rt_parallel(rt, narrow_grain, &n, (count + GRAIN - 1) / GRAIN);
+}
+
+static void narrow_range(const bd_rt_rule *u, int64_t start, int64_t end) {
+  if (u->halves) narrow(u->weight + start, u->halves + start, end - start);
+}
+
 // AdamW (Loshchilov and Hutter 2019) with PyTorch's order of operations.
 static void adamw_grain(void *args, int64_t chunk) {
   const bd_rt_rule u = *(const bd_rt_rule *)args;
@@ -70,6 +97,7 @@ static void adamw_grain(void *args, int64_t chunk) {
     v[i] = u.beta2 * v[i] + (1 - u.beta2) * g * g;
     w[i] = w[i] * u.shrink - u.rate * (m[i] / (sqrtf(v[i]) / u.correction2 + u.eps));
   }
+  narrow_range(&u, chunk * GRAIN, end);
 }
 
 static void sgd_grain(void *args, int64_t chunk) {
@@ -79,6 +107,7 @@ static void sgd_grain(void *args, int64_t chunk) {
   const float *restrict const gradient = u.gradient;
   for (int64_t i = chunk * GRAIN; i < end; i++)
     w[i] -= u.rate * (gradient[i] * u.clip + u.decay * w[i]);
+  narrow_range(&u, chunk * GRAIN, end);
 }
 
 void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule) {

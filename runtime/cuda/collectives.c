@@ -245,11 +245,11 @@ void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int64_t count, float
     scatter(&t, data, own, data + start);
 }
 
-void bd_rt_gather_parts(bd_rt *rt, const bd_rt_group *group, int64_t count, float *data) {
+void bd_rt_gather_parts(bd_rt *rt, const bd_rt_group *group, int dtype, int64_t count, void *data) {
   transfer t;
   int64_t start, own;
   const int64_t extents[5] = {count, 1, 1, 1, 1};
   bd_rt_part(count, group->size, group->rank, &start, &own);
-  if (group->size > 1 && begin(&t, rt, group->mask, BD_RT_F32, extents, -1, 0))
-    gather(&t, data + start, own, data);
+  if (group->size > 1 && begin(&t, rt, group->mask, dtype, extents, -1, 0))
+    gather(&t, at(&t, data, start), own, data);
 }

@@ -27,4 +27,15 @@ static __device__ inline float of_bf16(uint16_t bits) {
   } wide = {(uint32_t)bits << 16};
   return wide.value;
 }
+
+// To nearest, ties to even; what is no number stays none.
+static __device__ inline uint16_t to_bf16(float value) {
+  union {
+    float value;
+    uint32_t bits;
+  } wide = {value};
+  const uint32_t up = wide.bits + 0x7FFF + (wide.bits >> 16 & 1);
+  const uint32_t quiet = wide.bits | 0x400000;
+  return (uint16_t)(((wide.bits & 0x7FFFFFFF) > 0x7F800000 ? quiet : up) >> 16);
+}
 #endif

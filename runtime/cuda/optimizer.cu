@@ -10,12 +10,19 @@ static __global__ void adamw(bd_rt_rule u) {
     u.first[i] = m;
     u.second[i] = v;
     u.weight[i] = u.weight[i] * u.shrink - u.rate * (m / (sqrtf(v) / u.correction2 + u.eps));
+    if (u.halves) u.halves[i] = to_bf16(u.weight[i]);
   }
 }
 
 static __global__ void sgd(bd_rt_rule u) {
-  BD_FOR_ITEMS(i, u.count)
-  u.weight[i] -= u.rate * (u.gradient[i] * u.clip + u.decay * u.weight[i]);
+  BD_FOR_ITEMS(i, u.count) {
+    u.weight[i] -= u.rate * (u.gradient[i] * u.clip + u.decay * u.weight[i]);
+    if (u.halves) u.halves[i] = to_bf16(u.weight[i]);
+  }
+}
+
+static __global__ void narrow(const float *wide, uint16_t *halves, int64_t count) {
+  BD_FOR_ITEMS(i, count) halves[i] = to_bf16(wide[i]);
 }
 
 static __global__ void add(float *sum, const float *more, int64_t count) {
@@ -59,6 +66,12 @@ void bd_cuda_adamw(const bd_cuda_queue *queue, const bd_rt_rule *rule) {
 void bd_cuda_sgd(const bd_cuda_queue *queue, const bd_rt_rule *rule) {
   if (rule->count > 0)
     BD_LAUNCH(sgd, blocks_of(queue, rule->count), BD_CUDA_THREADS, queue->stream, *rule);
+}
+
+void bd_cuda_narrow(const bd_cuda_queue *queue, const float *wide, uint16_t *halves,
+                    int64_t count) {
+  if (count > 0)
+    BD_LAUNCH(narrow, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, wide, halves, count);
 }
 
 void bd_cuda_add(const bd_cuda_queue *queue, float *sum, const float *more, int64_t count) {

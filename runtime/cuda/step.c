@@ -1,4 +1,5 @@
 // What a step asks for besides collectives and messages.
+#include "runtime/bf16.h"
 #include "runtime/cuda/rt.h"
 
 #include <string.h>
@@ -78,10 +79,20 @@ void bd_rt_targets(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, 
   bring_samples(rt, micro_batch, start, rows, 1, out);
 }
 
-void bd_rt_reals(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int64_t elements,
-                 float *out) {
-  const int64_t row_bytes = elements * (int64_t)sizeof *out;
-  const int64_t most = rows_at_once(rt->device, row_bytes);
+// In place: halves lie before the floats that are still to be read.
+static void narrow(char *data, int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    float value;
+    memcpy(&value, data + i * (int64_t)sizeof value, sizeof value);
+    const uint16_t half = bd_rt_to_bf16(value);
+    memcpy(data + i * (int64_t)sizeof half, &half, sizeof half);
+  }
+}
+
+void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64_t rows,
+                 int64_t elements, void *out) {
+  const int64_t size = dtype == BD_RT_BF16 ? 2 : 4;
+  const int64_t most = rows_at_once(rt->device, elements * (int64_t)sizeof(float));
   if (rt->device->rehearsing) return;
   for (int64_t row = 0; row < rows; row += most) {
     const int64_t count = rows - row < most ? rows - row : most;
@@ -89,7 +100,8 @@ void bd_rt_reals(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, in
     float *const values = (float *)(void *)s->data;
     for (int64_t i = 0; i < count; i++)
       bd_rt_read_reals(rt, micro_batch, start + row + i, elements, values + i * elements);
-    hand_over(rt, s, out + row * elements, count * row_bytes);
+    if (dtype == BD_RT_BF16) narrow(s->data, count * elements);
+    hand_over(rt, s, (char *)out + row * elements * size, count * elements * size);
   }
 }
 
@@ -138,6 +150,12 @@ void bd_rt_maxpool2d_grad_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, co
                               float *dx) {
   if (rt->device->rehearsing) return;
   bd_cuda_maxpool2d_grad(&rt->device->queue, s, x, dy, dx);
+  bd_cuda_check_launch();
+}
+
+void bd_rt_narrow(bd_rt *rt, const float *wide, uint16_t *halves, int64_t count) {
+  if (rt->device->rehearsing) return;
+  bd_cuda_narrow(&rt->device->queue, wide, halves, count);
   bd_cuda_check_launch();
 }
 

@@ -5,8 +5,10 @@
 //   --save S
 // Cuts and ranks: see `cuts`. Gradients are exact binary fractions, so with --clip 0 all cuts must
 // save the same bytes; tests/runtime/check_ranks.sh runs them all and compares.
+#include "runtime/bf16.h"
 #include "runtime/braid_rt.h"
 #include "runtime/layout.h"
+#include "runtime/master.h"
 #include "tests/runtime/check.h"
 
 #include <string.h>
@@ -79,6 +81,41 @@ static float value(int rank, int64_t i) {
   return (float)((rank * 31 + i * 7) % 101) / 8 - 3;
 }
 
+// The same numbers in a buffer of `dtype`, and back; all of them are numbers that bf16 has.
+static void *packed(int dtype, const float *values, int64_t count) {
+  void *const buffer = malloc((size_t)count * 4 + 1);
+  if (!buffer) abort();
+  for (int64_t i = 0; i < count; i++)
+    if (dtype == BD_RT_BF16)
+      ((uint16_t *)buffer)[i] = bd_rt_to_bf16(values[i]);
+    else
+      ((float *)buffer)[i] = values[i];
+  return buffer;
+}
+
+static void unpack(int dtype, void *buffer, int64_t count, float *values) {
+  for (int64_t i = 0; i < count; i++)
+    values[i] =
+        dtype == BD_RT_BF16 ? bd_rt_from_bf16(((uint16_t *)buffer)[i]) : ((float *)buffer)[i];
+  free(buffer);
+}
+
+// Small terms count: halves are added wide and rounded once.
+static void check_halves(bd_rt *rt, int axis, int size, int64_t count) {
+  uint16_t *const in = malloc((size_t)count * 2), *const out = malloc((size_t)count * 2);
+  const uint16_t expected = bd_rt_to_bf16(1 + (float)(size - 1) * 0x1p-8f);
+  for (int64_t i = 0; i < count; i++)
+    in[i] = bd_rt_to_bf16(bd_rt_coord(rt, axis) ? 0x1p-8f : 1);
+  bd_rt_all_reduce(rt, axis, BD_RT_BF16, BD_RT_SUM, count, in, out);
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < count; i++)
+    wrong += out[i] != expected;
+  check_true("all_reduce of halves", wrong == 0);
+  bd_rt_all_reduce(rt, axis, BD_RT_BF16, BD_RT_MAX, count, in, in);
+  check_true("max of halves", in[0] == bd_rt_to_bf16(1) && in[count - 1] == in[0]);
+  free(in), free(out);
+}
+
 static void check_reduce(bd_rt *rt, int axis, int size, int64_t count) {
   float *const in = calloc((size_t)count, 4), *const out = calloc((size_t)count, 4);
   float *const sum = calloc((size_t)count, 4), *const most = calloc((size_t)count, 4);
@@ -106,9 +143,10 @@ static void check_reduce(bd_rt *rt, int axis, int size, int64_t count) {
 }
 
 // Part buffers hold value(0, index in the whole).
-static void check_views(bd_rt *rt, int axis, int size, int64_t outer, int64_t extent,
+static void check_views(bd_rt *rt, int axis, int dtype, int size, int64_t outer, int64_t extent,
                         int64_t inner) {
   const int64_t part = (extent + size - 1) / size, whole = outer * extent * inner;
+  const int64_t parts = outer * part * inner;
   int64_t start, count;
   bd_rt_range(rt, extent, 1u << axis, &start, &count);
   float *const all = malloc((size_t)whole * 4), *const out = calloc((size_t)whole, 4);
@@ -119,18 +157,24 @@ static void check_views(bd_rt *rt, int axis, int size, int64_t outer, int64_t ex
   for (int64_t o = 0; o < outer; o++)
     for (int64_t i = 0; i < count * inner; i++)
       mine[o * part * inner + i] = all[(o * extent + start) * inner + i];
-  bd_rt_shard(rt, axis, BD_RT_F32, outer, extent, inner, all, got);
+  void *const whole_in = packed(dtype, all, whole), *whole_out = packed(dtype, out, whole);
+  void *const part_in = packed(dtype, mine, parts), *part_out = packed(dtype, got, parts);
+  bd_rt_shard(rt, axis, dtype, outer, extent, inner, whole_in, part_out);
+  unpack(dtype, part_out, parts, got);
   check_near("shard", got, mine, outer * part * inner, 0);
-  bd_rt_all_gather(rt, axis, BD_RT_F32, outer, extent, inner, mine, out);
+  bd_rt_all_gather(rt, axis, dtype, outer, extent, inner, part_in, whole_out);
+  unpack(dtype, whole_out, whole, out);
   check_near("all_gather", out, all, whole, 0);
   for (int64_t i = 0; i < outer * part * inner; i++)
     mine[i] *= (float)size;
-  bd_rt_reduce_scatter(rt, axis, BD_RT_F32, outer, extent, inner, all, got);
+  part_out = packed(dtype, got, parts);
+  bd_rt_reduce_scatter(rt, axis, dtype, outer, extent, inner, whole_in, part_out);
+  unpack(dtype, part_out, parts, got);
   check_near("reduce_scatter", got, mine, outer * part * inner, 0);
-  free(all), free(out), free(mine), free(got);
+  free(all), free(out), free(mine), free(got), free(whole_in), free(part_in);
 }
 
-static void check_turn(bd_rt *rt, int axis, int size, const int64_t e[5]) {
+static void check_turn(bd_rt *rt, int axis, int dtype, int size, const int64_t e[5]) {
   const int64_t whole = e[0] * e[1] * e[2] * e[3] * e[4], pf = (e[1] + size - 1) / size;
   const int64_t ps = (e[3] + size - 1) / size;
   int64_t sf, cf, ss, cs;
@@ -148,11 +192,16 @@ static void check_turn(bd_rt *rt, int axis, int size, const int64_t e[5]) {
     if (f >= sf && f < sf + cf)
       b[(((i * pf + f - sf) * e[2] + m) * e[3] + s) * e[4] + n] = value(0, x);
   }
-  bd_rt_all_to_all(rt, axis, BD_RT_F32, e[0], e[1], e[2], e[3], e[4], 0, a, got_b);
-  check_near("all_to_all", got_b, b, e[0] * pf * e[2] * e[3] * e[4], 0);
-  bd_rt_all_to_all(rt, axis, BD_RT_F32, e[0], e[1], e[2], e[3], e[4], 1, b, got_a);
-  check_near("all_to_all swapped", got_a, a, e[0] * e[1] * e[2] * ps * e[4], 0);
-  free(a), free(b), free(got_a), free(got_b);
+  const int64_t of_a = e[0] * e[1] * e[2] * ps * e[4], of_b = e[0] * pf * e[2] * e[3] * e[4];
+  void *const in_a = packed(dtype, a, of_a), *const in_b = packed(dtype, b, of_b);
+  void *const out_a = packed(dtype, got_a, of_a), *const out_b = packed(dtype, got_b, of_b);
+  bd_rt_all_to_all(rt, axis, dtype, e[0], e[1], e[2], e[3], e[4], 0, in_a, out_b);
+  unpack(dtype, out_b, of_b, got_b);
+  check_near("all_to_all", got_b, b, of_b, 0);
+  bd_rt_all_to_all(rt, axis, dtype, e[0], e[1], e[2], e[3], e[4], 1, in_b, out_a);
+  unpack(dtype, out_a, of_a, got_a);
+  check_near("all_to_all swapped", got_a, a, of_a, 0);
+  free(a), free(b), free(got_a), free(got_b), free(in_a), free(in_b);
 }
 
 // Both sides send before they receive, and rewrite the buffer at once.
@@ -179,14 +228,32 @@ static void check_messages(bd_rt *rt) {
   for (int axis = 0; axis < 2; axis++) {
     check_reduce(rt, axis, sizes[axis], 5);
     check_reduce(rt, axis, sizes[axis], 2500001);
-    check_views(rt, axis, sizes[axis], 3, 7, 5);
-    check_views(rt, axis, sizes[axis], 1, 2, 3);
-    check_views(rt, axis, sizes[axis], 2, 1, 1);
-    check_views(rt, axis, sizes[axis], 2, 3, 350001);
-    check_turn(rt, axis, sizes[axis], (const int64_t[]){2, 3, 4, 5, 6});
-    check_turn(rt, axis, sizes[axis], (const int64_t[]){1, 4, 1, 1, 2});
+    check_halves(rt, axis, sizes[axis], 5);
+    check_halves(rt, axis, sizes[axis], 9001);
+    check_views(rt, axis, BD_RT_F32, sizes[axis], 2, 3, 350001);
+    for (int dtype = BD_RT_F32; dtype <= BD_RT_BF16; dtype++) {
+      check_views(rt, axis, dtype, sizes[axis], 3, 7, 5);
+      check_views(rt, axis, dtype, sizes[axis], 1, 2, 3);
+      check_views(rt, axis, dtype, sizes[axis], 2, 1, 1);
+      check_turn(rt, axis, dtype, sizes[axis], (const int64_t[]){2, 3, 4, 5, 6});
+      check_turn(rt, axis, dtype, sizes[axis], (const int64_t[]){1, 4, 1, 1, 2});
+    }
   }
   if (chosen->stages == 2) check_pipe(rt);
+}
+
+// Functions read what the masters round to.
+static void check_masters(bd_rt *rt) {
+  for (int i = 0; i < rt->stage->weight_count; i++) {
+    const bd_rt_weight *const w = &rt->stage->weights[i];
+    const float *const master = bd_rt_master(rt, w);
+    const bd_rt_share share = bd_rt_share_of(rt, w);
+    const uint16_t *const halves = (const uint16_t *)(void *)(rt->arena + w->weight_offset);
+    int64_t wrong = 0;
+    for (int64_t e = 0; master && e < share.count; e++)
+      wrong += halves[share.start + e] != bd_rt_to_bf16(master[e]);
+    check_true("halves are rounded masters", wrong == 0);
+  }
 }
 
 static void step(bd_rt *rt) {
@@ -195,6 +262,7 @@ static void step(bd_rt *rt) {
   bd_rt_tokens(rt, 0, 1, 2, tokens);
   bd_rt_targets(rt, 0, 1, 2, targets);
   check_true("targets follow tokens", tokens[1] == targets[0] && tokens[7] == targets[6]);
+  check_masters(rt);
   fill_gradients(rt);
   const float loss = 0.5f * (float)(bd_rt_coord(rt, 0) + 1) * (float)tokens[0];
   if (stage_of(rt) == chosen->stages - 1) bd_rt_add_loss(rt, &loss, 1);
@@ -219,7 +287,7 @@ static void add_weight(int stage, bd_rt_weight w, int index, int uses) {
   w.gradient_partial = partials[index];
   w.state_offset = s->arena_bytes;
   w.state_elements = elements;
-  s->arena_bytes += elements * 8 + 256;
+  s->arena_bytes += elements * 12 + 256;
   weights[stage][s->weight_count++].first = w;
 }
 
@@ -229,7 +297,7 @@ static void build(void) {
                         .stored_rank = 2,
                         .stored_dims = {11, 6},
                         .slice_dim = -1,
-                        .layout = {BD_RT_F32, 2, {11, 6}, {-1, 0}},
+                        .layout = {BD_RT_BF16, 2, {11, 6}, {-1, 0}},
                         .init = BD_RT_INIT_NORMAL,
                         .init_scale = 0.5f,
                         .decay = 1,
@@ -247,7 +315,7 @@ static void build(void) {
                                .stored_dims = {5, 7},
                                .slice_dim = -1,
                                .transpose = 1,
-                               .layout = {BD_RT_F32, 2, {7, 5}, {-1, 0}},
+                               .layout = {BD_RT_BF16, 2, {7, 5}, {-1, 0}},
                                .init = BD_RT_INIT_NORMAL,
                                .init_scale = 1};
   add_weight(0, table, 0, last ? 1 : 2);
