@@ -13,8 +13,10 @@ enum { LANES = 16 };
 typedef struct forward {
   const bd_rt_attention *shape;
   const bd_rt_random *random;
-  const float *q, *k, *v;
-  float *out, *lse;
+  const bd_rt *rt;
+  const void *q, *k, *v;
+  void *out;
+  float *lse;
   bd_rt_tiles *tiles;
   int64_t row_tiles, tasks;
   atomic_llong next;
@@ -61,8 +63,11 @@ static void scale_row(float *x, int64_t count, float factor) {
 // Where one task works: a batch entry, a head, a tile of rows.
 typedef struct place {
   int64_t batch, head, row, rows;
-  const float *k, *v;
+  const float *q;
   float *out;
+  int64_t stride; // of rows of q and out
+  int64_t k;      // offset of the head's first key and value
+  float *wide;    // of halves: room for a tile of keys and one of values, else NULL
 } place;
 
 // Softmax of one tile of scores, in place; rescales what is accumulated when a row's maximum grows.
@@ -81,7 +86,7 @@ static void tile_softmax(const forward *f, const place *at, bd_rt_tiles *tiles, 
     const float part = row_exp(x, seen, keys, most);
     const float shrink = key == 0 ? 0 : bd_rt_exp(maximum[i] - most);
     sum[i] = sum[i] * shrink + part;
-    if (key > 0 && most != maximum[i]) scale_row(at->out + i * s->q_row, s->d, shrink);
+    if (key > 0 && most != maximum[i]) scale_row(at->out + i * at->stride, s->d, shrink);
     maximum[i] = most;
     if (s->dropout > 0) {
       float *const mask = tiles->second;
@@ -94,8 +99,19 @@ static void tile_softmax(const forward *f, const place *at, bd_rt_tiles *tiles, 
   }
 }
 
-static void attend(const forward *f, const place *at, const float *q, bd_rt_tiles *tiles) {
+// Rows of a tile's keys or values, `stride` apart.
+static const float *key_rows(const forward *f, const place *at, const void *from, int64_t key,
+                             int64_t keys, float *wide) {
   const bd_rt_attention *const s = f->shape;
+  const int64_t offset = at->k + key * s->k_row;
+  if (!at->wide) return (const float *)from + offset;
+  bd_rt_widen_rows(from, offset, s->k_row, keys, s->d, wide);
+  return wide;
+}
+
+static void attend(const forward *f, const place *at, bd_rt_tiles *tiles) {
+  const bd_rt_attention *const s = f->shape;
+  const int64_t k_row = at->wide ? s->d : s->k_row;
   float *const maximum = tiles->row[0], *const sum = tiles->row[1];
   for (int64_t i = 0; i < at->rows; i++) {
     maximum[i] = -INFINITY;
@@ -104,20 +120,42 @@ static void attend(const forward *f, const place *at, const float *q, bd_rt_tile
   const int64_t end = s->causal ? bd_rt_least(s->tk, at->row + at->rows) : s->tk;
   for (int64_t key = 0; key < end; key += KEYS) {
     const int64_t keys = bd_rt_least(KEYS, end - key);
-    bd_rt_gemm_block(at->rows, keys, s->d, s->scale, q, s->q_row, 1, at->k + key * s->k_row, 1,
-                     s->k_row, 0, tiles->first, KEYS);
+    const float *const k = key_rows(f, at, f->k, key, keys, at->wide);
+    bd_rt_gemm_block(at->rows, keys, s->d, s->scale, at->q, at->stride, 1, k, 1, k_row, 0,
+                     tiles->first, KEYS);
     tile_softmax(f, at, tiles, key, keys);
-    bd_rt_gemm_block(at->rows, s->d, keys, 1, tiles->first, KEYS, 1, at->v + key * s->k_row,
-                     s->k_row, 1, key == 0 ? 0 : 1, at->out, s->q_row);
+    const float *const v = key_rows(f, at, f->v, key, keys, at->wide);
+    bd_rt_gemm_block(at->rows, s->d, keys, 1, tiles->first, KEYS, 1, v, k_row, 1, key == 0 ? 0 : 1,
+                     at->out, at->stride);
   }
   float *const lse = f->lse + at->batch * s->lse_batch + at->row * s->lse_row + at->head;
   for (int64_t i = 0; i < at->rows; i++) {
-    scale_row(at->out + i * s->q_row, s->d, 1.0f / sum[i]);
+    scale_row(at->out + i * at->stride, s->d, 1.0f / sum[i]);
     lse[i * s->lse_row] = maximum[i] + logf(sum[i]);
   }
 }
 
-static void forward_worker(void *args, int64_t chunk) {
+static void attend_floats(const forward *f, place at, int64_t q, bd_rt_tiles *tiles) {
+  at.q = (const float *)f->q + q;
+  at.out = (float *)f->out + q;
+  at.stride = f->shape->q_row;
+  attend(f, &at, tiles);
+}
+
+static void attend_halves(const forward *f, place at, int64_t q, bd_rt_tiles *tiles,
+                          float *scratch) {
+  const bd_rt_attention *const s = f->shape;
+  float *const rows = scratch, *const out = rows + ROWS * s->d;
+  bd_rt_widen_rows(f->q, q, s->q_row, at.rows, s->d, rows);
+  at.q = rows;
+  at.out = out;
+  at.stride = s->d;
+  at.wide = out + ROWS * s->d;
+  attend(f, &at, tiles);
+  bd_rt_narrow_rows(out, at.rows, s->d, f->out, q, s->q_row);
+}
+
+static void forward_worker(void *args, int64_t chunk, int worker) {
   forward *const f = args;
   const bd_rt_attention *const s = f->shape;
   const int64_t group = s->heads / s->kv_heads;
@@ -129,19 +167,23 @@ static void forward_worker(void *args, int64_t chunk) {
     const int64_t batch = task % (s->batch * s->heads) / s->heads, head = task % s->heads;
     const int64_t row = tile * ROWS;
     const int64_t q = batch * s->q_batch + row * s->q_row + head * s->d;
-    const int64_t k = batch * s->k_batch + head / group * s->d;
-    const place at = {batch,    head,     row,       bd_rt_least(ROWS, s->tq - row),
-                      f->k + k, f->v + k, f->out + q};
-    attend(f, &at, f->q + q, f->tiles + chunk);
+    const place at = {.batch = batch,
+                      .head = head,
+                      .row = row,
+                      .rows = bd_rt_least(ROWS, s->tq - row),
+                      .k = batch * s->k_batch + head / group * s->d};
+    if (s->dtype == BD_RT_BF16)
+      attend_halves(f, at, q, f->tiles + chunk, bd_rt_thread_scratch(f->rt, worker));
+    else
+      attend_floats(f, at, q, f->tiles + chunk);
   }
 }
 
 void bd_rt_attention_forward(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,
                              const void *q, const void *k, const void *v, void *out, float *lse,
                              void *workspace) {
-  if (shape->dtype != BD_RT_F32)
-    bd_rt_fail(BD_RT_EXIT_INTERNAL, "attention of dtype %d", shape->dtype);
   forward f = {.shape = shape,
+               .rt = rt,
                .random = random,
                .q = q,
                .k = k,
@@ -152,5 +194,5 @@ void bd_rt_attention_forward(bd_rt *rt, const bd_rt_attention *shape, const bd_r
                .row_tiles = (shape->tq + ROWS - 1) / ROWS};
   f.tasks = f.row_tiles * shape->batch * shape->heads;
   atomic_init(&f.next, 0);
-  bd_rt_parallel(rt, forward_worker, &f, bd_rt_least(rt->threads, BD_RT_ATTENTION_WORKERS));
+  bd_rt_pool_run(rt->pool, forward_worker, &f, bd_rt_least(rt->threads, BD_RT_ATTENTION_WORKERS));
 }

@@ -1,6 +1,7 @@
 // What attention's two directions share.
 #ifndef BD_RT_CPU_ATTENTION_H
 #define BD_RT_CPU_ATTENTION_H
+#include "runtime/bf16.h"
 #include "runtime/cpu/rt.h"
 
 #include <stdatomic.h>
@@ -15,6 +16,29 @@ typedef struct bd_rt_tiles {
 _Static_assert(sizeof(bd_rt_tiles) * BD_RT_ATTENTION_WORKERS ==
                    (size_t)ROWS * (2 * KEYS + 4) * 4 * BD_RT_ATTENTION_WORKERS,
                "the workspace formula of braid_rt_abi.h");
+
+// Halves become floats in a thread's scratch: four tiles of queries' rows and four of keys'.
+_Static_assert((4 * ROWS + 4 * KEYS) * BD_RT_ATTENTION_HALF_WIDTH <=
+                   (int)BD_RT_THREAD_SCRATCH_FLOATS,
+               "a thread's scratch holds the tiles of the widest heads");
+
+// `rows` of `width` halves that lie `stride` apart from element `offset` on, without gaps; and
+// back.
+static inline void bd_rt_widen_rows(const void *halves, int64_t offset, int64_t stride,
+                                    int64_t rows, int64_t width, float *wide) {
+  const uint16_t *const from = (const uint16_t *)halves + offset;
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < width; j++)
+      wide[i * width + j] = bd_rt_from_bf16(from[i * stride + j]);
+}
+
+static inline void bd_rt_narrow_rows(const float *wide, int64_t rows, int64_t width, void *halves,
+                                     int64_t offset, int64_t stride) {
+  uint16_t *const to = (uint16_t *)halves + offset;
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < width; j++)
+      to[i * stride + j] = bd_rt_to_bf16(wide[i * width + j]);
+}
 
 static inline int64_t bd_rt_least(int64_t a, int64_t b) {
   return a < b ? a : b;

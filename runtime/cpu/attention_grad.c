@@ -1,26 +1,11 @@
 // Attention backward: probabilities are recomputed tile by tile from the saved log-sum-exp. One
 // task owns a key-value head with all its queries' heads, so no two tasks write one element.
-#include "runtime/cpu/attention.h"
+#include "runtime/cpu/attention_grad.h"
 
 #include "runtime/cpu/dropout.h"
 #include "runtime/cpu/exp.h"
 
 #include <string.h>
-
-typedef struct backward {
-  const bd_rt_attention *shape;
-  const bd_rt_random *random;
-  const float *dout, *q, *k, *v, *out, *lse;
-  float *dq, *dk, *dv;
-  bd_rt_tiles *tiles;
-  atomic_llong next;
-} backward;
-
-// One tile: queries of a head against keys.
-typedef struct pair {
-  int64_t batch, head, row, rows, key, keys;
-  int64_t q, k; // offsets of the first row's and the first key's head
-} pair;
 
 enum { LANES = 8 };
 
@@ -38,7 +23,7 @@ static float dot(const float *a, const float *b, int64_t count) {
 }
 
 // first = probabilities before dropout. Keys that a row does not see are zero.
-static void recompute(const backward *w, const pair *at, bd_rt_tiles *tiles) {
+static void recompute(const bd_rt_backward *w, const bd_rt_pair *at, bd_rt_tiles *tiles) {
   const bd_rt_attention *const s = w->shape;
   bd_rt_gemm_block(at->rows, at->keys, s->d, s->scale, w->q + at->q, s->q_row, 1, w->k + at->k, 1,
                    s->k_row, 0, tiles->first, KEYS);
@@ -55,7 +40,7 @@ static void recompute(const backward *w, const pair *at, bd_rt_tiles *tiles) {
 }
 
 // Marks dropped probabilities in `first` by their sign; second = what dropout left of them.
-static void drop(const backward *w, const pair *at, bd_rt_tiles *tiles) {
+static void drop(const bd_rt_backward *w, const bd_rt_pair *at, bd_rt_tiles *tiles) {
   const bd_rt_attention *const s = w->shape;
   const float keep = 1.0f / (1.0f - s->dropout);
   for (int64_t i = 0; i < at->rows; i++) {
@@ -73,7 +58,7 @@ static void drop(const backward *w, const pair *at, bd_rt_tiles *tiles) {
 }
 
 // second: dout v^T -> ds = p (mask dp - dot(dout, out)).
-static void score_gradient(const backward *w, const pair *at, bd_rt_tiles *tiles) {
+static void score_gradient(const bd_rt_backward *w, const bd_rt_pair *at, bd_rt_tiles *tiles) {
   const bd_rt_attention *const s = w->shape;
   const float keep = s->dropout > 0 ? 1.0f / (1.0f - s->dropout) : 1.0f;
   for (int64_t i = 0; i < at->rows; i++) {
@@ -88,25 +73,28 @@ static void score_gradient(const backward *w, const pair *at, bd_rt_tiles *tiles
   }
 }
 
-// `fresh`: nothing is accumulated yet in dk and dv.
-static void tile_backward(const backward *w, const pair *at, int fresh, bd_rt_tiles *tiles) {
+void bd_rt_tile_backward(const bd_rt_backward *w, const bd_rt_pair *at, int wanted, int fresh,
+                         bd_rt_tiles *tiles) {
   const bd_rt_attention *const s = w->shape;
   recompute(w, at, tiles);
   if (s->dropout > 0) drop(w, at, tiles);
   const float sum = fresh ? 0 : 1;
   const float *const left = s->dropout > 0 ? tiles->second : tiles->first;
-  bd_rt_gemm_block(at->keys, s->d, at->rows, 1, left, 1, KEYS, w->dout + at->q, s->q_row, 1, sum,
-                   w->dv + at->k, s->k_row);
+  if (wanted & BD_RT_OF_KEYS)
+    bd_rt_gemm_block(at->keys, s->d, at->rows, 1, left, 1, KEYS, w->dout + at->q, s->q_row, 1, sum,
+                     w->dv + at->k, s->k_row);
   bd_rt_gemm_block(at->rows, at->keys, s->d, 1, w->dout + at->q, s->q_row, 1, w->v + at->k, 1,
                    s->k_row, 0, tiles->second, KEYS);
   score_gradient(w, at, tiles);
-  bd_rt_gemm_block(at->rows, s->d, at->keys, s->scale, tiles->second, KEYS, 1, w->k + at->k,
-                   s->k_row, 1, at->key == 0 ? 0 : 1, w->dq + at->q, s->q_row);
-  bd_rt_gemm_block(at->keys, s->d, at->rows, s->scale, tiles->second, 1, KEYS, w->q + at->q,
-                   s->q_row, 1, sum, w->dk + at->k, s->k_row);
+  if (wanted & BD_RT_OF_QUERIES)
+    bd_rt_gemm_block(at->rows, s->d, at->keys, s->scale, tiles->second, KEYS, 1, w->k + at->k,
+                     s->k_row, 1, at->key == 0 ? 0 : 1, w->dq + at->q, s->q_row);
+  if (wanted & BD_RT_OF_KEYS)
+    bd_rt_gemm_block(at->keys, s->d, at->rows, s->scale, tiles->second, 1, KEYS, w->q + at->q,
+                     s->q_row, 1, sum, w->dk + at->k, s->k_row);
 }
 
-static void zero_keys(const backward *w, int64_t offset, int64_t keys) {
+void bd_rt_zero_keys(const bd_rt_backward *w, int64_t offset, int64_t keys) {
   const bd_rt_attention *const s = w->shape;
   for (int64_t i = 0; i < keys; i++) {
     memset(w->dk + offset + i * s->k_row, 0, (size_t)s->d * sizeof(float));
@@ -114,7 +102,8 @@ static void zero_keys(const backward *w, int64_t offset, int64_t keys) {
   }
 }
 
-static void head_backward(const backward *w, int64_t batch, int64_t kv_head, bd_rt_tiles *tiles) {
+static void head_backward(const bd_rt_backward *w, int64_t batch, int64_t kv_head,
+                          bd_rt_tiles *tiles) {
   const bd_rt_attention *const s = w->shape;
   const int64_t group = s->heads / s->kv_heads;
   for (int64_t key = 0; key < s->tk; key += KEYS) {
@@ -126,23 +115,28 @@ static void head_backward(const backward *w, int64_t batch, int64_t kv_head, bd_
     for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++)
       for (int64_t row = first; row < s->tq; row += ROWS) {
         const int64_t rows = bd_rt_least(ROWS, s->tq - row);
-        const pair at = {
+        const bd_rt_pair at = {
             batch, head, row, rows, key, keys, batch * s->q_batch + row * s->q_row + head * s->d,
             k};
-        tile_backward(w, &at, fresh, tiles);
+        bd_rt_tile_backward(w, &at, BD_RT_OF_QUERIES | BD_RT_OF_KEYS, fresh, tiles);
         fresh = 0;
       }
-    if (fresh) zero_keys(w, k, keys);
+    if (fresh) bd_rt_zero_keys(w, k, keys);
   }
 }
 
-static void backward_worker(void *args, int64_t chunk) {
-  backward *const w = args;
-  const bd_rt_attention *const s = w->shape;
+typedef struct work {
+  bd_rt_backward of;
+  atomic_llong next;
+} work;
+
+static void floats_worker(void *args, int64_t chunk) {
+  work *const w = args;
+  const bd_rt_attention *const s = w->of.shape;
   for (;;) {
     const int64_t task = atomic_fetch_add_explicit(&w->next, 1, memory_order_relaxed);
     if (task >= s->batch * s->kv_heads) return;
-    head_backward(w, task / s->kv_heads, task % s->kv_heads, w->tiles + chunk);
+    head_backward(&w->of, task / s->kv_heads, task % s->kv_heads, w->of.tiles + chunk);
   }
 }
 
@@ -150,20 +144,20 @@ void bd_rt_attention_backward(bd_rt *rt, const bd_rt_attention *shape, const bd_
                               const void *dout, const void *q, const void *k, const void *v,
                               const void *out, const float *lse, void *dq, void *dk, void *dv,
                               void *workspace) {
-  if (shape->dtype != BD_RT_F32)
-    bd_rt_fail(BD_RT_EXIT_INTERNAL, "attention of dtype %d", shape->dtype);
-  backward w = {.shape = shape,
-                .random = random,
-                .dout = dout,
-                .q = q,
-                .k = k,
-                .v = v,
-                .out = out,
-                .lse = lse,
-                .dq = dq,
-                .dk = dk,
-                .dv = dv,
-                .tiles = workspace};
+  work w = {.of = {.shape = shape, .random = random, .lse = lse, .tiles = workspace}};
+  const bd_rt_halves halves = {dout, q, k, v, out, dq, dk, dv};
+  if (shape->dtype == BD_RT_BF16) {
+    bd_rt_halves_backward(rt, &w.of, &halves);
+    return;
+  }
+  w.of.dout = dout;
+  w.of.q = q;
+  w.of.k = k;
+  w.of.v = v;
+  w.of.out = out;
+  w.of.dq = dq;
+  w.of.dk = dk;
+  w.of.dv = dv;
   atomic_init(&w.next, 0);
-  bd_rt_parallel(rt, backward_worker, &w, bd_rt_least(rt->threads, BD_RT_ATTENTION_WORKERS));
+  bd_rt_parallel(rt, floats_worker, &w, bd_rt_least(rt->threads, BD_RT_ATTENTION_WORKERS));
 }

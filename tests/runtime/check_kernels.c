@@ -218,6 +218,46 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
   free(p), free(dp), free(mask);
 }
 
+// Halves of the same numbers, and what comes of them, against attention on floats.
+static void check_half_attention(bd_rt *rt, const attention_case *c, void *workspace) {
+  bd_rt_attention s = c->s;
+  const int64_t sizes[4] = {c->q_size, c->k_size, c->k_size, c->q_size};
+  float *const values[4] = {c->q, c->k, c->v, c->dout};
+  uint16_t *halves[4];
+  for (int i = 0; i < 4; i++) {
+    halves[i] = to_halves(values[i], sizes[i]);
+    from_halves(halves[i], sizes[i], values[i]);
+  }
+  float *const lse = cleared(c->lse_size), *const half_lse = cleared(c->lse_size);
+  float *wide[4], *got[4]; // out, dq, dk, dv
+  uint16_t *half[4];
+  const int64_t results[4] = {c->q_size, c->q_size, c->k_size, c->k_size};
+  for (int i = 0; i < 4; i++) {
+    wide[i] = cleared(results[i]), got[i] = cleared(results[i]);
+    half[i] = to_halves(got[i], results[i]);
+  }
+  bd_rt_attention_forward(rt, &s, &c->random, c->q, c->k, c->v, wide[0], lse, workspace);
+  s.dtype = BD_RT_BF16;
+  bd_rt_attention_forward(rt, &s, &c->random, halves[0], halves[1], halves[2], half[0], half_lse,
+                          workspace);
+  check_near("lse of halves", half_lse, lse, c->lse_size, 1e-5);
+  from_halves(half[0], results[0], got[0]);
+  check_near("attention of halves", got[0], wide[0], results[0], 1.0 / 256);
+  s.dtype = BD_RT_F32; // from the rounded output, as the halves' gradient
+  bd_rt_attention_backward(rt, &s, &c->random, c->dout, c->q, c->k, c->v, got[0], lse, wide[1],
+                           wide[2], wide[3], workspace);
+  s.dtype = BD_RT_BF16;
+  bd_rt_attention_backward(rt, &s, &c->random, halves[3], halves[0], halves[1], halves[2], half[0],
+                           half_lse, half[1], half[2], half[3], workspace);
+  for (int i = 1; i < 4; i++) {
+    from_halves(half[i], results[i], got[i]);
+    check_near("attention's gradient of halves", got[i], wide[i], results[i], 1.0 / 240);
+  }
+  for (int i = 0; i < 4; i++)
+    free(halves[i]), free(half[i]), free(wide[i]), free(got[i]);
+  free(lse), free(half_lse);
+}
+
 static void check_attention(bd_rt *rt, bd_rt_attention s, int64_t pad_heads) {
   attention_case c = {.s = s, .random = {.seed = 77, .step = 3, .call = 5}};
   c.s.q_row = (s.heads + pad_heads) * s.d, c.s.q_batch = s.tq * c.s.q_row;
@@ -243,6 +283,7 @@ static void check_attention(bd_rt *rt, bd_rt_attention s, int64_t pad_heads) {
   check_near_double("attention dq", got_dq, dq, c.q_size, 1e-4);
   check_near_double("attention dk", got_dk, dk, c.k_size, 1e-4);
   check_near_double("attention dv", got_dv, dv, c.k_size, 1e-4);
+  check_half_attention(rt, &c, workspace);
   free(out), free(lse), free(dq), free(dk), free(dv), free(got), free(got_lse), free(got_dq);
   free(got_dk), free(got_dv), free(workspace), free(c.q), free(c.k), free(c.v), free(c.dout);
 }
@@ -291,6 +332,10 @@ static void check_embed(bd_rt *rt) {
   int32_t ids[COUNT];
   float *const dout = numbers(COUNT * C, 8), *const out = numbers(ROWS * C, 9);
   float *const expected = numbers(ROWS * C, 9);
+  uint16_t *const halves = to_halves(dout, COUNT * C);
+  float before[ROWS * C];
+  memcpy(before, out, sizeof before);
+  from_halves(halves, COUNT * C, dout);
   for (int i = 0; i < COUNT; i++)
     ids[i] = i * 7 % 31;
   for (int accumulate = 1; accumulate >= 0; accumulate--) {
@@ -300,8 +345,12 @@ static void check_embed(bd_rt *rt) {
         expected[(ids[i] - START) * C + j] += dout[i * C + j];
     bd_rt_embed_dw(rt, BD_RT_F32, ids, dout, COUNT, C, START, ROWS, accumulate, out);
     check_near("embed_dw", out, expected, ROWS * C, 0);
+    memcpy(out, before, sizeof before);
+    bd_rt_embed_dw(rt, BD_RT_BF16, ids, halves, COUNT, C, START, ROWS, accumulate, out);
+    check_near("embed_dw of halves", out, expected, ROWS * C, 0);
+    memcpy(before, out, sizeof before);
   }
-  free(dout), free(out), free(expected);
+  free(dout), free(out), free(expected), free(halves);
 }
 
 static double conv_at(const bd_rt_conv *s, const float *x, const float *w, int64_t n, int64_t o,

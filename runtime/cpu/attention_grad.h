@@ -1,0 +1,35 @@
+// Attention backward, tile by tile: what floats and halves share.
+#ifndef BD_RT_CPU_ATTENTION_GRAD_H
+#define BD_RT_CPU_ATTENTION_GRAD_H
+#include "runtime/cpu/attention.h"
+
+typedef struct bd_rt_backward {
+  const bd_rt_attention *shape;
+  const bd_rt_random *random;
+  const float *dout, *q, *k, *v, *out, *lse;
+  float *dq, *dk, *dv;
+  bd_rt_tiles *tiles;
+} bd_rt_backward;
+
+// One tile: queries of a head against keys.
+typedef struct bd_rt_pair {
+  int64_t batch, head, row, rows, key, keys;
+  int64_t q, k; // offsets of the first row's and the first key's head
+} bd_rt_pair;
+
+enum { BD_RT_OF_QUERIES = 1, BD_RT_OF_KEYS = 2 }; // which gradients are wanted
+
+// Adds a tile's part to the gradients. `fresh`: nothing is accumulated yet in dk and dv; dq starts
+// with the first key.
+void bd_rt_tile_backward(const bd_rt_backward *w, const bd_rt_pair *at, int wanted, int fresh,
+                         bd_rt_tiles *tiles);
+void bd_rt_zero_keys(const bd_rt_backward *w, int64_t offset, int64_t keys);
+
+typedef struct bd_rt_halves {
+  const void *dout, *q, *k, *v, *out;
+  void *dq, *dk, *dv;
+} bd_rt_halves;
+
+// The backward pass on halves; `like` has shape, randomness, lse and tiles.
+void bd_rt_halves_backward(bd_rt *rt, const bd_rt_backward *like, const bd_rt_halves *tensors);
+#endif
