@@ -35,6 +35,8 @@ typedef struct compilation {
   bd_model_options model;
   bd_cluster cluster;
   bd_plan_request request;
+  char *plan_data; // of --plan
+  size_t plan_bytes;
 } compilation;
 
 static bd_status read_mesh(bd_ctx *ctx, const bd_arguments *arguments, bd_mesh *out) {
@@ -95,13 +97,14 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   job->out = bd_argument(arguments, "-o");
   job->print_after = bd_argument(arguments, "--print-after");
   BD_TRY(bd_argument_int(ctx, arguments, "--seq", 1, 1 << 24, &job->model.sequence));
+  BD_TRY(bd_argument_choice(ctx, arguments, "--precision", precisions, &precision));
+  job->request.precision = precision ? BD_BF16 : BD_F32;
   if (job->emit <= EMIT_TRAIN) return BD_OK;
   if (job->emit >= EMIT_C && !job->out)
     return bd_usage_fail(ctx, arguments, "-o FOLDER is missing; see 'braid compile --help'");
   bd_plan_request *request = &job->request;
   request->limit_seconds = 60;
   BD_TRY(bd_argument_choice(ctx, arguments, "--target", targets, &target));
-  BD_TRY(bd_argument_choice(ctx, arguments, "--precision", precisions, &precision));
   BD_TRY(bd_argument_choice(ctx, arguments, "--optimizer", optimizers, &optimizer));
   BD_TRY(bd_argument_bytes(ctx, arguments, "--memory-cap", &request->cap_bytes));
   BD_TRY(bd_argument_real(ctx, arguments, "--time-limit", 0.1, 86400, &request->limit_seconds));
@@ -112,12 +115,8 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
     return bd_usage_fail(ctx, arguments, "--global-batch is missing; see 'braid compile --help'");
   job->target = target < 0 ? NULL : targets[target];
   request->target = job->target ? job->target : targets[job->cluster.gpu];
-  request->precision = precision ? BD_BF16 : BD_F32;
   request->optimizer = optimizers[optimizer];
   request->model = arguments->operand;
-  if (request->precision != BD_F32)
-    return bd_fail(ctx, BD_UNSUPPORTED, BD_NOWHERE,
-                   "this build plans and emits fp32 programs; use --precision fp32");
   return BD_OK;
 }
 
@@ -142,14 +141,28 @@ static void print_stage(bd_ctx *ctx, const compilation *job, const bd_module *mo
   fprintf(stderr, "// after %s\n%s", pass, text.data);
 }
 
+// A plan that is given names its precision, which the training module must have before the plan can
+// be read in full.
+static bd_status read_plan(bd_ctx *ctx, compilation *job) {
+  const char *path = bd_argument(job->arguments, "--plan");
+  if (!path || job->emit <= EMIT_TRAIN) return BD_OK;
+  bd_plan plan;
+  BD_TRY(bd_file_read(ctx, path, PLAN_LIMIT_BYTES, &job->plan_data, &job->plan_bytes));
+  BD_TRY(bd_plan_parse(ctx, path, job->plan_data, job->plan_bytes, NULL, &plan));
+  const char *wanted = bd_argument(job->arguments, "--precision");
+  if (wanted && plan.precision != job->request.precision)
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
+                   "the plan is for %s; leave --precision %s out", bd_dtype_name(plan.precision),
+                   wanted);
+  job->request.precision = plan.precision;
+  return BD_OK;
+}
+
 static bd_status make_plan(bd_ctx *ctx, const compilation *job, const bd_module *train,
                            bd_plan *out) {
   const char *path = bd_argument(job->arguments, "--plan");
   if (!path) return bd_plan_search(ctx, train, &job->cluster, &job->request, out);
-  char *data;
-  size_t bytes;
-  BD_TRY(bd_file_read(ctx, path, PLAN_LIMIT_BYTES, &data, &bytes));
-  BD_TRY(bd_plan_parse(ctx, path, data, bytes, train, out));
+  BD_TRY(bd_plan_parse(ctx, path, job->plan_data, job->plan_bytes, train, out));
   if (job->target && strcmp(job->target, out->target) != 0)
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "the plan is for %s; leave --target %s out",
                    out->target, job->target);
@@ -199,10 +212,12 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   bd_plan plan;
   BD_TRY(read_request(ctx, &job));
   BD_TRY(check_tools(ctx, &job));
+  BD_TRY(read_plan(ctx, &job));
   BD_TRY(bd_model_load(ctx, arguments->operand, &job.model, &graph));
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", job.print_after, stderr, graph, &graph));
   if (job.emit == EMIT_GRAPH) return write_module(ctx, graph, job.out);
-  BD_TRY(bd_pass_run_list(ctx, "autodiff", job.print_after, stderr, graph, &train));
+  const char *passes = job.request.precision == BD_BF16 ? "autodiff,precision" : "autodiff";
+  BD_TRY(bd_pass_run_list(ctx, passes, job.print_after, stderr, graph, &train));
   if (job.emit == EMIT_TRAIN) return write_module(ctx, train, job.out);
   job.request.sequence = model_sequence(graph);
   BD_TRY(make_plan(ctx, &job, train, &plan));

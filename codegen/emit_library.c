@@ -1,5 +1,6 @@
 // Steps that are calls of the runtime: a writer per op.
 #include "codegen/emit.h"
+#include "runtime/braid_rt_abi.h"
 #include <assert.h>
 #include <string.h>
 
@@ -52,6 +53,11 @@ static void add_buffers(const bd_emit_body *body, const bd_op *op) {
 
 static bd_status attention(const bd_emit_body *body, const bd_op *op) {
   bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
+  const bd_type *q = &operand(body, op, gradient)->type;
+  if (q->dtype != BD_F32 && q->dims[3] > BD_RT_ATTENTION_HALF_WIDTH)
+    return bd_fail(body->emitter->ctx, BD_UNSUPPORTED, op->loc,
+                   "attention in %s on CPU ranks takes heads of at most %d elements",
+                   bd_dtype_name(q->dtype), BD_RT_ATTENTION_HALF_WIDTH);
   bd_text_addf(body->text, "  bd_rt_attention_%s(rt, ", gradient ? "backward" : "forward");
   add_attention_shape(body, op, operand(body, op, gradient), operand(body, op, gradient + 1));
   bd_text_add(body->text, ",\n      random");

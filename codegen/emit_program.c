@@ -100,10 +100,24 @@ static int64_t targets_per_sample(const bd_module *module) {
   return 1;
 }
 
+// The runtime updates f32: the weight itself, or the master of a bf16 weight.
+BD_NODISCARD static bd_status check_weight_types(const bd_emitter *e) {
+  for (int i = 0; i < e->module->weight_count; ++i) {
+    const bd_weight *weight = &e->module->weights[i];
+    bool half = weight->type.dtype == BD_BF16 && bd_weight_has_master(weight);
+    if (weight->type.dtype != BD_F32 && !half)
+      return bd_fail(e->ctx, BD_UNSUPPORTED, e->module->main->loc,
+                     "weight @%s is %s; programs train weights in f32, or in bf16 with a master",
+                     weight->name, bd_dtype_name(weight->type.dtype));
+  }
+  return BD_OK;
+}
+
 bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text *text) {
   const writer w = {emitter, layouts, text};
   const bd_module *module = emitter->module;
   const bd_plan *plan = emitter->plan;
+  BD_TRY(check_weight_types(emitter));
   bd_text_add(text, "// The program: its weights, its stages, and how a step is cut.\n"
                     "#include \"runtime/braid_rt.h\"\n");
   for (int s = 0; s < module->stages; ++s)

@@ -138,11 +138,19 @@ static bd_status check_layers(bd_ctx *ctx, const bd_module *train, const bd_plan
   return BD_OK;
 }
 
+static bool has_masters(const bd_module *train) {
+  for (int i = 0; i < train->weight_count; i++)
+    if (bd_weight_has_master(&train->weights[i])) return true;
+  return false;
+}
+
 bd_status bd_plan_check(bd_ctx *ctx, const bd_module *train, const bd_plan *plan) {
   if (plan->global_batch % plan->micro_batch)
     return refuse(ctx, plan, "the micro-batch does not divide the global batch");
   if (plan->global_batch / plan->micro_batch > 1 << 20)
     return refuse(ctx, plan, "more than a million micro-batches in a step");
+  if (has_masters(train) != (plan->precision == BD_BF16))
+    return refuse(ctx, plan, "the precision is not that of the training module");
   for (int i = 0; i < plan->strategy_count; i++)
     BD_TRY(check_strategy(ctx, train, plan, &plan->strategies[i]));
   int *strategy_of_call = BD_NEW_ARRAY(ctx->arena, int, train->main->op_count);

@@ -24,6 +24,10 @@ static bool is_forward_call(const precision *p, const bd_op *op) {
   return op->kind == BD_OP_CALL && find(p, op->callee)->from->role == BD_ROLE_FORWARD;
 }
 
+static bd_id weight_value(const precision *p, int weight) {
+  return p->in->main->params[p->in->input_count + weight];
+}
+
 static bd_id loss_of(const precision *p) {
   return p->in->main->results[0];
 }
@@ -76,18 +80,25 @@ static bd_status check_loss(const precision *p) {
   return BD_OK;
 }
 
-// A weight's gradients are f32, so a parameter is a weight in all calls or in none.
+// A weight's gradients are f32, so a parameter is a weight in all calls or in none; and a weight
+// that is never updated has no master, so it is not narrow.
 static bd_status check_weights(const precision *p) {
   const bd_function *main = p->in->main;
   bool *weights = BD_NEW_ARRAY(p->ctx->arena, bool, main->value_count);
+  bool *updated = BD_NEW_ARRAY(p->ctx->arena, bool, main->value_count);
+  for (int i = 1; i < main->result_count; i++)
+    updated[weight_value(p, p->in->gradient_weight[i - 1])] = true;
   for (int i = 0; i < p->in->weight_count; i++)
-    weights[main->params[p->in->input_count + i]] = true;
+    weights[weight_value(p, i)] = true;
   for (int i = 0; i < main->op_count; i++) {
     const bd_op *op = &main->ops[i];
     if (!is_forward_call(p, op)) continue;
     const bd_function *callee = find(p, op->callee)->from;
     for (int k = 0; k < op->in_count; k++)
-      if (weights[op->in[k]] && !callee->is_weight[k])
+      if (weights[op->in[k]] && p->narrow[op->in[k]] && !updated[op->in[k]])
+        return bd_fail(p->ctx, BD_UNSUPPORTED, op->loc,
+                       "operand %d of @%s is a weight without gradients", k + 1, callee->name);
+      else if (weights[op->in[k]] && !callee->is_weight[k])
         return bd_fail(p->ctx, BD_UNSUPPORTED, op->loc,
                        "operand %d of @%s is a weight here and an activation elsewhere", k + 1,
                        callee->name);
@@ -123,8 +134,8 @@ static bd_status start(precision *p) {
   p->narrow = BD_NEW_ARRAY(arena, bool, in->main->value_count);
   for (int i = 0; i < in->input_count; i++)
     p->narrow[in->main->params[i]] = in->inputs[i] == BD_INPUT_REALS;
-  for (int i = 0; i < in->weight_count; i++)
-    p->narrow[in->main->params[in->input_count + i]] = true;
+  for (int i = 1; i < in->main->result_count; i++)
+    p->narrow[weight_value(p, in->gradient_weight[i - 1])] = true;
   while (flow(p))
     continue;
   BD_TRY(check_loss(p));
@@ -183,8 +194,8 @@ static void retype_main(const precision *p, bd_module *out) {
       set_width(main, op->out[k],
                 callee ? is_narrow(callee, callee->results[k]) : is_narrow(main, op->in[0]));
   }
-  for (int i = 0; i < out->weight_count; i++)
-    out->weights[i].type.dtype = BD_NARROW; // its master stays f32
+  for (int i = 0; i < out->weight_count; i++) // masters stay f32
+    if (p->narrow[weight_value(p, i)]) out->weights[i].type.dtype = BD_NARROW;
 }
 
 bd_status bd_pass_precision(bd_ctx *ctx, const bd_module *in, bd_module **out_module) {
