@@ -33,7 +33,7 @@ write_text() {
   }' >"$1"
 }
 
-# NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT -> NAME.json
+# NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT -> NAME.json, in $precision
 plan_model() {
   local name=$1 zero=$8 cut=${10} pins=()
   [ "$4" = - ] || pins+=(--stages "$4")
@@ -42,7 +42,8 @@ plan_model() {
   [ "$7" = - ] || pins+=(--schedule "$7")
   [ "$9" = - ] || pins+=(--recompute "$9")
   [ "$cut" != - ] || [ "$zero" = - ] || pins+=(--zero "$zero")
-  "$braid" compile "$2" --devices "$3" --target "${target:-cpu}" --global-batch "${batch:-8}" "${pins[@]}" --emit plan -o "$name.json"
+  "$braid" compile "$2" --devices "$3" --target "${target:-cpu}" --precision "${precision:-fp32}" \
+    --global-batch "${batch:-8}" "${pins[@]}" --emit plan -o "$name.json"
   echo "$2" >"$name.model"
   echo "$3" >"$name.ranks"
   [ "$cut" = - ] && return
@@ -71,15 +72,15 @@ train() {
     { echo "FAIL: $1 does not train:"; tail -5 "$1/log"; exit 1; }
 }
 
-# Every loss of NAME within 2e-5 of LIKE's, relatively.
+# LIKE NAME [BOUND]: every loss of NAME within the bound of LIKE's, relatively; 2e-5 is that of fp32.
 check_losses() {
-  awk -v like="$1" -v name="$2" '
+  awk -v like="$1" -v name="$2" -v bound="${3:-2e-5}" '
     { loss = $0; sub(/.*"loss": /, "", loss); sub(/,.*/, "", loss) }
     FNR == NR { expected[FNR] = loss; steps = FNR; next }
     { gap = loss / expected[FNR] - 1; if (gap < 0) gap = -gap; if (!(gap <= worst)) { worst = gap; at = FNR } }
     END {
       printf "%-16s %d steps, loss %s, largest difference from %s %.2g\n", name, FNR, loss, like, worst
-      exit !(FNR == steps && steps > 1 && worst <= 2e-5)
+      exit !(FNR == steps && steps > 1 && worst <= bound)
     }' "$1/metrics.jsonl" "$2/metrics.jsonl" || fail "$2 departs from $1"
 }
 
