@@ -106,6 +106,9 @@ static void add_search(const bd_plan *plan, bd_text *text) {
       add_seconds(text, other->step_seconds);
       if (plan->step_seconds > 0)
         bd_text_addf(text, " (%+.1f %%)", 100 * (other->step_seconds / plan->step_seconds - 1));
+    } else if (isfinite(other->bound_seconds)) {
+      bd_text_add(text, "at least ");
+      add_seconds(text, other->bound_seconds);
     } else {
       bd_text_add(text, "not possible");
     }

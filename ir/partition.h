@@ -25,6 +25,10 @@ const bool *bd_strategy_recomputed(bd_ctx *ctx, const bd_module *train,
 BD_NODISCARD bd_status bd_partition_function(bd_ctx *ctx, const bd_module *sharded,
                                              const bd_function *function, bd_function **out_spmd);
 
+// Whether an op only moves, adds or scales elements: applied to every rank's summand it gives the
+// summands of the result. Partial sums of gradients pass through such ops.
+bool bd_op_keeps_sums(bd_op_kind kind);
+
 // sharded -> spmd for the module: main keeps all calls with their stage; values that cross stages get
 // send and recv, and calls whose neighbours disagree get collectives between them. Every op of main has
 // its stage. Values get their segments here; their offsets come from ir/layout.h.

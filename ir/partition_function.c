@@ -46,17 +46,16 @@ static void split_from_result(const bd_index_map *map, const bd_sharding *shardi
     split[axis] = sharding->at[axis] >= 0 ? map->out[0][sharding->at[axis]] : -1;
 }
 
-// Moves or scales elements: applied to every rank's summand it gives the summands of the result.
-static bool keeps_sums(const bd_op *op) {
-  return op->kind == BD_OP_SLICE || op->kind == BD_OP_PAD || op->kind == BD_OP_RESHAPE ||
-         op->kind == BD_OP_PERMUTE || op->kind == BD_OP_REDUCE_SUM || op->kind == BD_OP_SCALE ||
-         op->kind == BD_OP_NEG;
+bool bd_op_keeps_sums(bd_op_kind kind) {
+  return kind == BD_OP_SLICE || kind == BD_OP_PAD || kind == BD_OP_RESHAPE ||
+         kind == BD_OP_PERMUTE || kind == BD_OP_REDUCE_SUM || kind == BD_OP_SCALE ||
+         kind == BD_OP_NEG;
 }
 
 // Lets the partial sums of gradients pass through such ops, so that weights behind them are not reduced
 // in every micro-batch.
 static void pass_partial_sums(partition *p, const bd_op *op, bd_sharding *need, bd_sharding *made) {
-  if (p->source->role != BD_ROLE_BACKWARD || op->recomputed || !keeps_sums(op)) return;
+  if (p->source->role != BD_ROLE_BACKWARD || op->recomputed || !bd_op_keeps_sums(op->kind)) return;
   bd_id id = bd_versions_first(&p->versions, op->in[0], 0);
   const bd_sharding *have = &p->versions.function->values[id].sharding;
   for (int axis = 0; axis < BD_MAX_AXES; ++axis)

@@ -41,9 +41,10 @@ typedef struct bd_stage_prediction {
 } bd_stage_prediction;
 
 typedef struct bd_alternative { // considered and not chosen
-  const char *what;             // "pipeline=2 mesh=2x1 micro-batch=4 1f1b"
-  double step_seconds;          // infinity when it does not fit
-  int64_t lacking_bytes;        // > 0 when it does not fit
+  const char *what;             // "stages=2 mesh=2x1"
+  double step_seconds;          // of the best plan looked at; infinity when there is none
+  int64_t lacking_bytes;        // > 0 when the best plan looked at does not fit
+  double bound_seconds;         // no plan of it takes less
 } bd_alternative;
 
 typedef struct bd_plan {

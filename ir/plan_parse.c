@@ -203,10 +203,11 @@ static bd_status read_alternatives(plan_reader *r, const bd_json *predicted) {
   for (size_t i = 0; i < list->count; i++) {
     bd_alternative *out = &r->plan->alternatives[i];
     const bd_json *item = &list->items[i];
-    out->step_seconds = INFINITY;
+    out->step_seconds = out->bound_seconds = INFINITY;
     BD_TRY(bd_json_string(r->ctx, item, "what", true, &out->what));
     BD_TRY(bd_json_real(r->ctx, item, "step_seconds", false, 0, 1e300, &out->step_seconds));
     BD_TRY(bd_json_int(r->ctx, item, "lacking_bytes", false, 0, INT64_MAX, &out->lacking_bytes));
+    BD_TRY(bd_json_real(r->ctx, item, "bound_seconds", false, 0, 1e300, &out->bound_seconds));
   }
   return BD_OK;
 }

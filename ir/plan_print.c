@@ -116,7 +116,10 @@ static void print_alternatives(const bd_plan *plan, bd_text *text) {
     bd_text_add_json_string(text, other->what);
     bd_text_add(text, ", \"step_seconds\": ");
     add_number(text, other->step_seconds);
-    bd_text_addf(text, ", \"lacking_bytes\": %lld}", (long long)other->lacking_bytes);
+    bd_text_addf(text, ", \"lacking_bytes\": %lld, \"bound_seconds\": ",
+                 (long long)other->lacking_bytes);
+    add_number(text, other->bound_seconds);
+    bd_text_add(text, "}");
   }
   bd_text_add(text, plan->alternative_count ? "\n    ]\n" : "]\n");
 }

@@ -12,12 +12,15 @@ typedef struct reshard {
   bd_sharding at;
   const bd_sharding *to;
   bd_loc loc;
-  int cost;
+  int cost, step_count;
+  bd_reshard_step *steps; // recorded here, unless NULL
 } reshard;
 
 static void append(reshard *r, bd_op_kind kind, int axis, int8_t at, int attr_count,
                    const bd_attr *attrs) {
+  bd_sharding before = r->at;
   r->at.at[axis] = at;
+  if (r->steps) r->steps[r->step_count++] = (bd_reshard_step){kind, axis, before, r->at};
   if (!r->function) return;
   bd_type type = r->function->values[r->value].type;
   bd_id out = bd_function_add_value(r->ctx, r->function, NULL, type);
@@ -138,7 +141,7 @@ static bool make_way(reshard *r) {
 
 static void run(reshard *r) {
   for (int steps = 0; !bd_sharding_equal(&r->at, r->to); ++steps) {
-    assert(steps < 64);
+    assert(steps < BD_MAX_RESHARD_STEPS);
     bool moved = step_without_growth(r, BD_OP_SHARD) ||
                  step_without_growth(r, BD_OP_REDUCE_SCATTER) || reduce_one(r, false) ||
                  step_without_growth(r, BD_OP_ALL_TO_ALL) || gather_one(r) || make_way(r);
@@ -170,4 +173,11 @@ int bd_reshard_rank(const bd_mesh *mesh, const bd_sharding *from, const bd_shard
     if (to->at[axis] <= BD_PARTIAL_SUM && to->at[axis] != from->at[axis]) return -1;
   run(&r);
   return r.cost;
+}
+
+int bd_reshard_steps(const bd_mesh *mesh, const bd_sharding *from, const bd_sharding *to,
+                     bd_reshard_step out_steps[BD_MAX_RESHARD_STEPS]) {
+  reshard r = {.mesh = mesh, .at = *from, .to = to, .steps = out_steps};
+  run(&r);
+  return r.step_count;
 }

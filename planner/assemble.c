@@ -20,7 +20,7 @@ static unsigned every_axis(const bd_mesh *mesh) {
 
 bd_status bd_plan_assemble(bd_ctx *ctx, const bd_plan_request *request, const bd_cluster *cluster,
                            const bd_pipeline_problem *problem, const bd_setting *setting,
-                           const int *count, bd_plan *out) {
+                           const bd_pipeline *pipeline, bd_plan *out) {
   int candidates = bd_pipeline_candidates(problem), layer = 0;
   *out = (bd_plan){
       .model = request->model,
@@ -43,13 +43,34 @@ bd_status bd_plan_assemble(bd_ctx *ctx, const bd_plan_request *request, const bd
   memset(slot, -1, sizeof *slot * (size_t)candidates);
   for (int s = 0; s < setting->stages; s++)
     for (int r = 0; r < problem->run_count; r++)
-      for (int k = 0; k < problem->runs[r].candidate_count; k++) {
-        int layers = count[bd_pipeline_index(problem, s, r, k)];
-        if (!layers) continue;
-        const bd_strategy *strategy = &problem->runs[r].candidates[k].strategy;
-        int index = use_strategy(ctx, out, strategy, &slot[bd_pipeline_index(problem, 0, r, k)]);
-        out->ranges[out->range_count++] = (bd_layer_range){layer, layers, index, s};
-        layer += layers;
-      }
+      for (int part = 0; part < 2; part++)
+        for (int k = 0; k < problem->runs[r].candidate_count; k++) {
+          const bd_layer_candidate *candidate = &problem->runs[r].candidates[k];
+          int layers = pipeline->count[bd_pipeline_index(problem, s, r, k)];
+          bool enters = candidate->form == pipeline->entry[s * problem->run_count + r];
+          if (!layers || enters != (part == 0)) continue;
+          int index = use_strategy(ctx, out, &candidate->strategy,
+                                   &slot[bd_pipeline_index(problem, 0, r, k)]);
+          out->ranges[out->range_count++] = (bd_layer_range){layer, layers, index, s};
+          layer += layers;
+        }
   return BD_OK;
+}
+
+static void *copied(bd_ctx *ctx, const void *old, int count, size_t size) {
+  return bd_arena_grow(ctx->arena, old, (size_t)count, (size_t)count, size);
+}
+
+bd_plan bd_plan_copy(bd_ctx *ctx, const bd_plan *plan) {
+  bd_plan out = *plan;
+  out.strategies = copied(ctx, plan->strategies, plan->strategy_count, sizeof *plan->strategies);
+  for (int i = 0; i < out.strategy_count; i++) {
+    bd_strategy *s = &out.strategies[i];
+    s->split = copied(ctx, s->split, s->op_count, sizeof *s->split);
+    s->form = copied(ctx, s->form, s->value_count, sizeof *s->form);
+    s->saved = copied(ctx, s->saved, s->value_count, sizeof *s->saved);
+  }
+  out.ranges = copied(ctx, plan->ranges, plan->range_count, sizeof *plan->ranges);
+  out.predicted = copied(ctx, plan->predicted, plan->stages, sizeof *plan->predicted);
+  return out;
 }

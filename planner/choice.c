@@ -4,6 +4,7 @@
 
 enum {
   PRICE_ROUNDS = 40,
+  OPTION_LIMIT = 200,   // of a node, for looking for dominated ones
   PROGRAM_LIMIT = 1500, // pair variables that are still handed to the integer solver
 };
 
@@ -16,18 +17,15 @@ void bd_choice_evaluate(const bd_choice_problem *problem, const int *option, dou
   }
   for (int e = 0; e < problem->edges; e++) {
     const bd_choice_edge *edge = &problem->edge[e];
-    cost += edge->cost[(size_t)option[edge->a] * (size_t)problem->node[edge->b].options +
-                       (size_t)option[edge->b]];
+    cost += bd_choice_edge_cost(edge, option[edge->a], option[edge->b]);
   }
   *out_cost = cost;
   *out_usage = usage;
 }
 
-static double edge_cost(const bd_choice_problem *problem, const bd_choice_edge *edge, int node,
-                        int own, int other) {
-  size_t columns = (size_t)problem->node[edge->b].options;
-  return node == edge->a ? edge->cost[(size_t)own * columns + (size_t)other]
-                         : edge->cost[(size_t)other * columns + (size_t)own];
+static double edge_cost(const bd_choice_edge *edge, int node, int own, int other) {
+  return node == edge->a ? bd_choice_edge_cost(edge, own, other)
+                         : bd_choice_edge_cost(edge, other, own);
 }
 
 typedef struct reduction {
@@ -45,8 +43,7 @@ static bool dominates(const reduction *r, int node, int b, int a) {
     int other = edge->a == node ? edge->b : edge->a;
     for (int o = 0; o < r->problem->node[other].options; o++) {
       if (!r->live[other][o]) continue;
-      if (!(edge_cost(r->problem, edge, node, b, o) <= edge_cost(r->problem, edge, node, a, o)))
-        return false;
+      if (!(edge_cost(edge, node, b, o) <= edge_cost(edge, node, a, o))) return false;
     }
   }
   return true;
@@ -118,7 +115,7 @@ static void add_nodes(bd_ctx *ctx, const reduction *r, bd_program *program, int 
 static bool edge_is_free(const reduction *r, const bd_choice_edge *edge) {
   for (int a = 0; a < r->problem->node[edge->a].options; a++)
     for (int b = 0; r->live[edge->a][a] && b < r->problem->node[edge->b].options; b++)
-      if (r->live[edge->b][b] && edge_cost(r->problem, edge, edge->a, a, b) != 0) return false;
+      if (r->live[edge->b][b] && edge_cost(edge, edge->a, a, b) != 0) return false;
   return true;
 }
 
@@ -137,7 +134,7 @@ static void add_edge(bd_ctx *ctx, const reduction *r, bd_program *program,
     int row_a = bd_program_add_row(ctx, program, 0, 0);
     bd_program_add_entry(ctx, program, row_a, column[edge->a][a], -1);
     for (int b = 0; b < options_b; b++) {
-      double cost = edge_cost(r->problem, edge, edge->a, a, b);
+      double cost = edge_cost(edge, edge->a, a, b);
       if (!r->live[edge->b][b] || isinf(cost)) continue;
       int pair = bd_program_add_column(ctx, program, cost, 0, 1, false);
       bd_program_add_entry(ctx, program, row_a, pair, 1);
@@ -194,11 +191,11 @@ typedef struct point {
   double cost, usage;
 } point;
 
-static bool find_point(bd_ctx *ctx, const reduction *r, bd_elimination *e, double cost_weight,
-                       double usage_weight, point *out) {
-  out->option = BD_NEW_ARRAY(ctx->arena, int, r->problem->nodes);
+static bool find_point(bd_ctx *ctx, const bd_choice_problem *problem, bd_elimination *e,
+                       double cost_weight, double usage_weight, point *out) {
+  out->option = BD_NEW_ARRAY(ctx->arena, int, problem->nodes);
   if (!bd_elimination_run(e, cost_weight, usage_weight, out->option)) return false;
-  bd_choice_evaluate(r->problem, out->option, &out->cost, &out->usage);
+  bd_choice_evaluate(problem, out->option, &out->cost, &out->usage);
   return true;
 }
 
@@ -212,13 +209,13 @@ static void take_point(bd_choice *out, const point *p) {
 
 // Prices usage so that the budget is met (Lagrange): the price whose two cheapest choices lie on
 // either side of the budget gives the best bound.
-static void price_usage(bd_ctx *ctx, const reduction *r, bd_elimination *e, point over,
-                        point within, bd_choice *out) {
-  double budget = r->problem->budget;
+static void price_usage(bd_ctx *ctx, const bd_choice_problem *problem, bd_elimination *e,
+                        point over, point within, bd_choice *out) {
+  double budget = problem->budget;
   for (int round = 0; round < PRICE_ROUNDS; round++) {
     double price = (within.cost - over.cost) / (over.usage - within.usage);
     point next;
-    if (price <= 0 || !find_point(ctx, r, e, 1, price, &next)) return;
+    if (price <= 0 || !find_point(ctx, problem, e, 1, price, &next)) return;
     double value = next.cost + price * next.usage, known = over.cost + price * over.usage;
     out->bound = fmax(out->bound, value - price * budget);
     if (next.usage <= budget) take_point(out, &next);
@@ -227,15 +224,23 @@ static void price_usage(bd_ctx *ctx, const reduction *r, bd_elimination *e, poin
   }
 }
 
+bool bd_choice_is_small(const bd_choice_problem *problem) {
+  for (int i = 0; i < problem->nodes; i++)
+    if (problem->node[i].options > OPTION_LIMIT) return false;
+  return true;
+}
+
 bd_status bd_choice_solve(bd_ctx *ctx, const bd_choice_problem *problem, double limit_seconds,
                           bd_choice *out) {
   *out = (bd_choice){.cost = INFINITY, .bound = -INFINITY};
-  reduction r = reduce(ctx, problem);
-  bd_elimination *e = bd_elimination_create(ctx, problem, r.live);
-  if (!e) return solve_program(ctx, &r, limit_seconds, INFINITY, out);
+  bd_elimination *e = bd_elimination_create(ctx, problem, NULL, -1);
+  if (!e) {
+    reduction all = reduce(ctx, problem);
+    return solve_program(ctx, &all, limit_seconds, INFINITY, out);
+  }
   point fastest, leanest;
-  bool any = find_point(ctx, &r, e, 1, 0, &fastest);
-  if (any && fastest.usage > problem->budget) any = find_point(ctx, &r, e, 0, 1, &leanest);
+  bool any = find_point(ctx, problem, e, 1, 0, &fastest);
+  if (any && fastest.usage > problem->budget) any = find_point(ctx, problem, e, 0, 1, &leanest);
   if (!any || (fastest.usage > problem->budget && leanest.usage > problem->budget)) {
     out->bound = INFINITY;
     return BD_OK;
@@ -245,9 +250,11 @@ bd_status bd_choice_solve(bd_ctx *ctx, const bd_choice_problem *problem, double 
     take_point(out, &fastest);
   } else {
     take_point(out, &leanest);
-    price_usage(ctx, &r, e, fastest, leanest, out);
+    price_usage(ctx, problem, e, fastest, leanest, out);
   }
   out->optimal = out->bound >= out->cost * (1 - 1e-9);
-  if (out->optimal || pair_count(&r) > PROGRAM_LIMIT) return BD_OK;
+  if (out->optimal || !bd_choice_is_small(problem)) return BD_OK;
+  reduction r = reduce(ctx, problem);
+  if (pair_count(&r) > PROGRAM_LIMIT) return BD_OK;
   return solve_program(ctx, &r, limit_seconds, out->cost, out);
 }

@@ -1,16 +1,19 @@
 #include "planner/cost.h"
 #include "ir/fuse.h"
 
-static int devices_spanned(const bd_mesh *mesh, int axis) {
-  int stride = 1;
-  for (int a = mesh->axes - 1; a > axis; a--)
-    stride *= mesh->size[a];
-  return stride * mesh->size[axis];
-}
-
-const bd_link *bd_cost_link(const bd_cost_model *model, int axis) {
-  int span = devices_spanned(&model->mesh, axis), node = model->cluster->devices_per_node;
-  return span <= node && node % span == 0 ? &model->cluster->intra : &model->cluster->inter;
+bd_link bd_cost_link(const bd_cost_model *model, int axis) {
+  const bd_cluster *cluster = model->cluster;
+  int stride = 1, size = model->mesh.size[axis], node = cluster->devices_per_node;
+  for (int a = model->mesh.axes - 1; a > axis; a--)
+    stride *= model->mesh.size[a];
+  if (stride * size <= node && node % (stride * size) == 0) return cluster->intra;
+  int near = stride < node && node % stride == 0 ? node / stride : 1; // ranks of a ring in a node
+  if (near > size) near = size;
+  const bd_link *intra = &cluster->intra, *inter = &cluster->inter;
+  double latency = ((near - 1) * intra->latency_seconds + inter->latency_seconds) / near;
+  double rate = near * inter->bytes_per_second;
+  if (near > 1 && rate > intra->bytes_per_second) rate = intra->bytes_per_second;
+  return (bd_link){latency, rate};
 }
 
 const bd_link *bd_cost_stage_link(const bd_cost_model *model) {
@@ -18,14 +21,14 @@ const bd_link *bd_cost_stage_link(const bd_cost_model *model) {
   return cluster->nodes == 1 ? &cluster->intra : &cluster->inter;
 }
 
-double bd_cost_all_reduce(const bd_link *link, int ranks, double bytes) {
+double bd_cost_all_reduce(bd_link link, int ranks, double bytes) {
   if (ranks <= 1) return 0;
-  return 2 * (ranks - 1) * (link->latency_seconds + bytes / ranks / link->bytes_per_second);
+  return 2 * (ranks - 1) * (link.latency_seconds + bytes / ranks / link.bytes_per_second);
 }
 
-double bd_cost_exchange(const bd_link *link, int ranks, double bytes) {
+double bd_cost_exchange(bd_link link, int ranks, double bytes) {
   if (ranks <= 1) return 0;
-  return (ranks - 1) * (link->latency_seconds + bytes / ranks / link->bytes_per_second);
+  return (ranks - 1) * (link.latency_seconds + bytes / ranks / link.bytes_per_second);
 }
 
 double bd_cost_rate(const bd_cluster *cluster, const bd_function *function, const bd_op *op) {
@@ -47,9 +50,38 @@ double bd_cost_op(const bd_cost_model *model, const bd_function *function, const
   return roofline(model->cluster, arithmetic, bytes) + model->cluster->kernel_seconds;
 }
 
-static double value_bytes(const bd_cost_model *model, const bd_value *value) {
-  bd_type local = bd_local_type(&model->mesh, &value->sharding, &value->type, model->micro_batch);
+static double local_bytes(const bd_cost_model *model, const bd_type *type,
+                          const bd_sharding *sharding) {
+  bd_type local = bd_local_type(&model->mesh, sharding, type, model->micro_batch);
   return (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(local.dtype);
+}
+
+static double value_bytes(const bd_cost_model *model, const bd_value *value) {
+  return local_bytes(model, &value->type, &value->sharding);
+}
+
+// `in` and `out` bytes lie on a rank before and after.
+static double collective_seconds(const bd_cost_model *model, bd_op_kind kind, int axis, double in,
+                                 double out) {
+  int ranks = model->mesh.size[axis];
+  double seconds = (in + out) / model->cluster->memory_bytes_per_second;
+  if (kind == BD_OP_ALL_REDUCE)
+    seconds = bd_cost_all_reduce(bd_cost_link(model, axis), ranks, in);
+  else if (kind != BD_OP_SHARD)
+    seconds = bd_cost_exchange(bd_cost_link(model, axis), ranks, in > out ? in : out);
+  return seconds + model->cluster->kernel_seconds;
+}
+
+double bd_cost_reshard(const bd_cost_model *model, const bd_type *type, const bd_sharding *from,
+                       const bd_sharding *to) {
+  bd_reshard_step steps[BD_MAX_RESHARD_STEPS];
+  int count = bd_reshard_steps(&model->mesh, from, to, steps);
+  double seconds = 0;
+  for (int i = 0; i < count; i++)
+    seconds += collective_seconds(model, steps[i].kind, steps[i].axis,
+                                  local_bytes(model, type, &steps[i].before),
+                                  local_bytes(model, type, &steps[i].after));
+  return seconds;
 }
 
 double bd_cost_collective(const bd_cost_model *model, const bd_function *function,
@@ -59,16 +91,9 @@ double bd_cost_collective(const bd_cost_model *model, const bd_function *functio
     const bd_link *link = bd_cost_stage_link(model);
     return link->latency_seconds + value_bytes(model, moved) / link->bytes_per_second;
   }
-  int axis = (int)bd_op_int(op, "axis", 0), ranks = model->mesh.size[axis];
-  const bd_link *link = bd_cost_link(model, axis);
-  double in = value_bytes(model, &function->values[op->in[0]]);
-  double out = value_bytes(model, &function->values[op->out[0]]);
-  double seconds = (in + out) / model->cluster->memory_bytes_per_second;
-  if (op->kind == BD_OP_ALL_REDUCE)
-    seconds = bd_cost_all_reduce(link, ranks, in);
-  else if (op->kind != BD_OP_SHARD)
-    seconds = bd_cost_exchange(link, ranks, in > out ? in : out);
-  return seconds + model->cluster->kernel_seconds;
+  return collective_seconds(model, op->kind, (int)bd_op_int(op, "axis", 0),
+                            value_bytes(model, &function->values[op->in[0]]),
+                            value_bytes(model, &function->values[op->out[0]]));
 }
 
 // A fused run: its arithmetic, and the traffic of what enters and leaves it.

@@ -3,6 +3,7 @@
 #define BD_PLANNER_COST_H
 #include "ir/cluster.h"
 #include "ir/index.h"
+#include "ir/reshard.h"
 
 typedef struct bd_cost_model {
   const bd_cluster *cluster;
@@ -10,17 +11,17 @@ typedef struct bd_cost_model {
   int64_t micro_batch;
 } bd_cost_model;
 
-// The link that ring neighbours along `axis` use: within a node when all ranks of the axis share
-// one.
-const bd_link *bd_cost_link(const bd_cost_model *model, int axis);
+// The link of a ring along `axis`: that within a node when all its ranks share one. A ring over
+// nodes with several ranks in each enters and leaves a node through the links of all of them.
+bd_link bd_cost_link(const bd_cost_model *model, int axis);
 // The link between ranks of neighbouring stages.
 const bd_link *bd_cost_stage_link(const bd_cost_model *model);
 
 // Ring collectives over `ranks`, each rank holding `bytes` of the whole result: all-reduce
 // 2 (n-1)/n bytes, all-gather, reduce-scatter and all-to-all (n-1)/n bytes, one latency per ring
 // step (Thakur, Rabenseifner and Gropp 2005, sections 4.1 to 4.5).
-double bd_cost_all_reduce(const bd_link *link, int ranks, double bytes);
-double bd_cost_exchange(const bd_link *link, int ranks, double bytes);
+double bd_cost_all_reduce(bd_link link, int ranks, double bytes);
+double bd_cost_exchange(bd_link link, int ranks, double bytes);
 
 // The cluster's arithmetic rate for an op: library calls on halves run on the units for them,
 // everything else in f32.
@@ -34,6 +35,10 @@ double bd_cost_op(const bd_cost_model *model, const bd_function *function, const
 BD_NODISCARD bd_status bd_cost_function(bd_ctx *ctx, const bd_cost_model *model,
                                         const bd_module *module, const bd_function *function,
                                         double *out_seconds);
+
+// The collectives that bring a value of this type from one sharding to another.
+double bd_cost_reshard(const bd_cost_model *model, const bd_type *type, const bd_sharding *from,
+                       const bd_sharding *to);
 
 // One collective op of an spmd function.
 double bd_cost_collective(const bd_cost_model *model, const bd_function *function, const bd_op *op);

@@ -4,11 +4,18 @@
 
 // Entries visited by one elimination, at most.
 #define TABLE_LIMIT ((int64_t)1 << 24)
-enum { MAX_SCOPE = 12 };
+enum { MAX_SCOPE = 12, MAX_FACTORS = 24 };
+
+// A node's live options as a factor sees them.
+typedef struct view {
+  int classes;
+  const int *class_of; // per live option
+} view;
 
 // A function of a few nodes.
 typedef struct factor {
   int scope_count, scope[MAX_SCOPE];
+  view views[MAX_SCOPE];
   int64_t stride[MAX_SCOPE];
   double *table;
   int edge; // of the problem, or -1: a message
@@ -18,33 +25,40 @@ typedef struct factor {
 typedef struct step {
   int node, factor_count;
   factor **factors;
-  factor *message; // over the neighbours
-  int *best;       // per entry of the message: the node's best option among its live ones
+  view own;             // of the node, as all its factors see it
+  int64_t **own_offset; // per factor and own class: entries into the factor's table
+  int64_t ***offset;    // per factor, node of the message's scope, and class of it
+  factor *message;      // over the neighbours
+  double *value;        // per own class: of its cheapest option
+  int *cheapest;        // per own class: that option's place among the live ones
+  bool *last_sees;      // per factor: whether it sees the last neighbour
+  double *sum, *more;   // per own class: with the factors that do not, and with more of them
 } step;
 
 struct bd_elimination {
   const bd_choice_problem *problem;
   int *live_count, **live; // per node
-  int factor_count;
+  int factor_count, step_count;
   factor *factors;
   step *steps;
-  double *node_value, *total; // per live option of the node at hand
+  // Of the last run: its weights, and the sum of the messages without a scope.
+  double cost_weight, usage_weight, rest;
 };
 
-static int64_t table_size(const bd_elimination *e, const factor *f) {
+static int64_t table_size(const factor *f) {
   int64_t size = 1;
   for (int i = 0; i < f->scope_count; i++) {
-    size *= e->live_count[f->scope[i]];
+    size *= f->views[i].classes;
     if (size > TABLE_LIMIT) return size;
   }
   return size;
 }
 
-static void set_strides(const bd_elimination *e, factor *f) {
+static void set_strides(factor *f) {
   int64_t stride = 1;
   for (int i = f->scope_count - 1; i >= 0; i--) {
     f->stride[i] = stride;
-    stride *= e->live_count[f->scope[i]];
+    stride *= f->views[i].classes;
   }
 }
 
@@ -52,6 +66,38 @@ static int position(const factor *f, int node) {
   for (int i = 0; i < f->scope_count; i++)
     if (f->scope[i] == node) return i;
   return -1;
+}
+
+// The classes of options that neither view tells apart.
+static view join(bd_ctx *ctx, int count, view a, view b) {
+  size_t buckets = 16;
+  while (buckets < 2 * (size_t)count)
+    buckets *= 2;
+  int *member = BD_NEW_ARRAY(ctx->arena, int, buckets); // an option of the class, from 1; 0: free
+  int *class_of = BD_NEW_ARRAY(ctx->arena, int, count);
+  view out = {0, class_of};
+  for (int x = 0; x < count; x++) {
+    size_t at = ((size_t)a.class_of[x] * 2654435761u + (size_t)b.class_of[x] * 40503u) % buckets;
+    while (member[at] && (a.class_of[member[at] - 1] != a.class_of[x] ||
+                          b.class_of[member[at] - 1] != b.class_of[x]))
+      at = (at + 1) % buckets;
+    class_of[x] = member[at] ? class_of[member[at] - 1] : out.classes++;
+    if (!member[at]) member[at] = x + 1;
+  }
+  return out;
+}
+
+// An upper bound on the classes of a node's options that the factors left tell apart.
+static int64_t classes_at_most(const bd_elimination *e, int node, int neighbour) {
+  int64_t classes = 1;
+  for (int i = 0; i < e->factor_count; i++) {
+    const factor *f = &e->factors[i];
+    if (f->used || position(f, neighbour) < 0) continue;
+    int at = position(f, node);
+    if (at >= 0) classes *= f->views[at].classes;
+    if (classes >= e->live_count[node]) return e->live_count[node];
+  }
+  return classes;
 }
 
 // The neighbours of `node` among the factors that are left; false when there are too many.
@@ -69,14 +115,21 @@ static bool find_neighbours(const bd_elimination *e, int node, factor *out) {
   return true;
 }
 
+static int64_t visits_of(const bd_elimination *e, int node, const factor *scope) {
+  int64_t visits = classes_at_most(e, node, node);
+  for (int i = 0; i < scope->scope_count && visits <= TABLE_LIMIT; i++)
+    visits *= classes_at_most(e, scope->scope[i], node);
+  return visits;
+}
+
 // The node whose elimination visits the fewest entries; -1 when all visit too many.
-static int cheapest_node(const bd_elimination *e, const bool *gone, factor *out_scope) {
+static int cheapest_node(const bd_elimination *e, const bool *gone, int last, factor *out_scope) {
   int found = -1;
   int64_t least = TABLE_LIMIT;
   for (int i = 0; i < e->problem->nodes; i++) {
     factor scope;
-    if (gone[i] || !find_neighbours(e, i, &scope)) continue;
-    int64_t visits = table_size(e, &scope) * e->live_count[i];
+    if (gone[i] || i == last || !find_neighbours(e, i, &scope)) continue;
+    int64_t visits = visits_of(e, i, &scope);
     if (visits > least || (found >= 0 && visits == least)) continue;
     least = visits;
     found = i;
@@ -85,60 +138,146 @@ static int cheapest_node(const bd_elimination *e, const bool *gone, factor *out_
   return found;
 }
 
-static void add_step(bd_ctx *ctx, bd_elimination *e, step *s, int node, const factor *scope) {
-  *s = (step){.node = node, .factors = BD_NEW_ARRAY(ctx->arena, factor *, e->factor_count)};
+// Where the entries of each factor lie for the classes of the node and of the message's scope.
+static void find_offsets(bd_ctx *ctx, const bd_elimination *e, step *s) {
+  s->own_offset = BD_NEW_ARRAY(ctx->arena, int64_t *, s->factor_count);
+  s->offset = BD_NEW_ARRAY(ctx->arena, int64_t **, s->factor_count);
+  for (int i = 0; i < s->factor_count; i++) {
+    const factor *f = s->factors[i];
+    int own = position(f, s->node);
+    s->own_offset[i] = BD_NEW_ARRAY(ctx->arena, int64_t, s->own.classes);
+    for (int x = 0; x < e->live_count[s->node]; x++)
+      s->own_offset[i][s->own.class_of[x]] = f->stride[own] * f->views[own].class_of[x];
+    s->offset[i] = BD_NEW_ARRAY(ctx->arena, int64_t *, s->message->scope_count);
+    for (int k = 0; k < s->message->scope_count; k++) {
+      int node = s->message->scope[k], at = position(f, node);
+      const view *joint = &s->message->views[k];
+      s->offset[i][k] = BD_NEW_ARRAY(ctx->arena, int64_t, joint->classes);
+      for (int x = 0; at >= 0 && x < e->live_count[node]; x++)
+        s->offset[i][k][joint->class_of[x]] = f->stride[at] * f->views[at].class_of[x];
+    }
+  }
+}
+
+static view whole_view(bd_ctx *ctx, int count) {
+  return (view){1, BD_NEW_ARRAY(ctx->arena, int, count)};
+}
+
+// The neighbour that the fewest factors see goes last: its entries take the least work.
+static void put_lonely_last(const step *s, factor *message) {
+  int lonely = 0, least = MAX_FACTORS + 1, last = message->scope_count - 1;
+  for (int k = 0; k <= last; k++) {
+    int seeing = 0;
+    for (int f = 0; f < s->factor_count; f++)
+      seeing += position(s->factors[f], message->scope[k]) >= 0;
+    bool wider = seeing == least && message->views[k].classes > message->views[lonely].classes;
+    if (seeing > least || (seeing == least && !wider)) continue;
+    least = seeing;
+    lonely = k;
+  }
+  if (last < 0) return;
+  int node = message->scope[lonely];
+  view seen = message->views[lonely];
+  message->scope[lonely] = message->scope[last];
+  message->views[lonely] = message->views[last];
+  message->scope[last] = node;
+  message->views[last] = seen;
+}
+
+// False when the message would be too large.
+static bool add_step(bd_ctx *ctx, bd_elimination *e, step *s, int node, const factor *scope) {
+  s->node = node;
+  s->factors = BD_NEW_ARRAY(ctx->arena, factor *, e->factor_count);
+  s->own = whole_view(ctx, e->live_count[node]);
+  factor message = *scope;
+  for (int k = 0; k < message.scope_count; k++)
+    message.views[k] = whole_view(ctx, e->live_count[message.scope[k]]);
   for (int i = 0; i < e->factor_count; i++) {
     factor *f = &e->factors[i];
-    if (f->used || position(f, node) < 0) continue;
+    int at = position(f, node);
+    if (f->used || at < 0) continue;
+    if (s->factor_count == MAX_FACTORS) return false;
     f->used = true;
     s->factors[s->factor_count++] = f;
+    s->own = join(ctx, e->live_count[node], s->own, f->views[at]);
+    for (int k = 0; k < message.scope_count; k++) {
+      int there = position(f, message.scope[k]);
+      if (there >= 0)
+        message.views[k] =
+            join(ctx, e->live_count[message.scope[k]], message.views[k], f->views[there]);
+    }
   }
+  put_lonely_last(s, &message);
+  int64_t size = table_size(&message);
+  if (size * s->own.classes > TABLE_LIMIT) return false;
+  message.edge = -1;
+  message.used = message.scope_count == 0;
+  set_strides(&message);
+  message.table = BD_NEW_ARRAY(ctx->arena, double, size);
   s->message = &e->factors[e->factor_count++];
-  *s->message = *scope;
-  s->message->edge = -1;
-  s->message->used = scope->scope_count == 0;
-  set_strides(e, s->message);
-  int64_t size = table_size(e, s->message);
-  s->message->table = BD_NEW_ARRAY(ctx->arena, double, size);
-  s->best = BD_NEW_ARRAY(ctx->arena, int, size);
+  *s->message = message;
+  s->value = BD_NEW_ARRAY(ctx->arena, double, s->own.classes);
+  s->sum = BD_NEW_ARRAY(ctx->arena, double, s->own.classes);
+  s->more = BD_NEW_ARRAY(ctx->arena, double, s->own.classes);
+  s->last_sees = BD_NEW_ARRAY(ctx->arena, bool, s->factor_count);
+  for (int f = 0; f < s->factor_count && message.scope_count; f++)
+    s->last_sees[f] = position(s->factors[f], message.scope[message.scope_count - 1]) >= 0;
+  s->cheapest = BD_NEW_ARRAY(ctx->arena, int, s->own.classes);
+  find_offsets(ctx, e, s);
+  return true;
 }
 
 static void find_live(bd_ctx *ctx, bd_elimination *e, bool *const *live) {
   const bd_choice_problem *p = e->problem;
   e->live_count = BD_NEW_ARRAY(ctx->arena, int, p->nodes);
   e->live = BD_NEW_ARRAY(ctx->arena, int *, p->nodes);
-  int most = 1;
   for (int i = 0; i < p->nodes; i++) {
     e->live[i] = BD_NEW_ARRAY(ctx->arena, int, p->node[i].options);
     for (int o = 0; o < p->node[i].options; o++)
-      if (live[i][o]) e->live[i][e->live_count[i]++] = o;
-    if (e->live_count[i] > most) most = e->live_count[i];
+      if (!live || live[i][o]) e->live[i][e->live_count[i]++] = o;
   }
-  e->node_value = BD_NEW_ARRAY(ctx->arena, double, most);
-  e->total = BD_NEW_ARRAY(ctx->arena, double, most);
+}
+
+// An end of an edge, without the classes that no live option has.
+static view live_view(bd_ctx *ctx, const bd_elimination *e, int node, const int *class_of) {
+  int count = e->live_count[node];
+  int *classes = BD_NEW_ARRAY(ctx->arena, int, count);
+  for (int x = 0; x < count; x++)
+    classes[x] = class_of[e->live[node][x]];
+  view whole = whole_view(ctx, count);
+  return join(ctx, count, (view){0, classes}, whole);
+}
+
+static bool add_edges(bd_ctx *ctx, bd_elimination *e) {
+  for (int i = 0; i < e->problem->edges; i++) {
+    const bd_choice_edge *edge = &e->problem->edge[i];
+    factor *f = &e->factors[e->factor_count++];
+    *f = (factor){.scope_count = 2, .scope = {edge->a, edge->b}, .edge = i};
+    f->views[0] = live_view(ctx, e, edge->a, edge->class_a);
+    f->views[1] = live_view(ctx, e, edge->b, edge->class_b);
+    set_strides(f);
+    if (table_size(f) > TABLE_LIMIT) return false;
+    f->table = BD_NEW_ARRAY(ctx->arena, double, table_size(f));
+  }
+  return true;
 }
 
 bd_elimination *bd_elimination_create(bd_ctx *ctx, const bd_choice_problem *problem,
-                                      bool *const *live) {
+                                      bool *const *live, int last) {
   bd_elimination *e = BD_NEW(ctx->arena, bd_elimination);
   e->problem = problem;
   find_live(ctx, e, live);
   e->factors = BD_NEW_ARRAY(ctx->arena, factor, problem->edges + problem->nodes);
-  for (int i = 0; i < problem->edges; i++) {
-    factor *f = &e->factors[e->factor_count++];
-    *f = (factor){.scope_count = 2, .scope = {problem->edge[i].a, problem->edge[i].b}, .edge = i};
-    set_strides(e, f);
-    if (table_size(e, f) > TABLE_LIMIT) return NULL;
-    f->table = BD_NEW_ARRAY(ctx->arena, double, table_size(e, f));
-  }
+  if (!add_edges(ctx, e)) return NULL;
   e->steps = BD_NEW_ARRAY(ctx->arena, step, problem->nodes);
   bool *gone = BD_NEW_ARRAY(ctx->arena, bool, problem->nodes);
   for (int i = 0; i < problem->nodes; i++) {
-    factor scope;
-    int node = cheapest_node(e, gone, &scope);
-    if (node < 0) return NULL;
+    factor scope = {0};
+    bool ends = last >= 0 && i + 1 == problem->nodes;
+    int node = ends ? last : cheapest_node(e, gone, last, &scope);
+    if (node < 0 || !add_step(ctx, e, &e->steps[i], node, &scope)) return NULL;
+    e->step_count++;
     gone[node] = true;
-    add_step(ctx, e, &e->steps[i], node, &scope);
   }
   return e;
 }
@@ -148,87 +287,174 @@ static double weighted(double weight, double value) {
   return isinf(value) ? value : weight * value;
 }
 
-static void fill_edges(bd_elimination *e, double cost_weight) {
+static void fill_edges(bd_elimination *e) {
   for (int i = 0; i < e->problem->edges; i++) {
     const bd_choice_edge *edge = &e->problem->edge[i];
-    double *table = e->factors[i].table;
-    size_t columns = (size_t)e->problem->node[edge->b].options;
-    for (int a = 0; a < e->live_count[edge->a]; a++)
-      for (int b = 0; b < e->live_count[edge->b]; b++)
-        *table++ = weighted(
-            cost_weight,
-            edge->cost[(size_t)e->live[edge->a][a] * columns + (size_t)e->live[edge->b][b]]);
-  }
-}
-
-// Where a factor's entries for an assignment of the message's scope begin.
-static int64_t entry(const factor *f, const factor *scope, const int *assigned) {
-  int64_t at = 0;
-  for (int i = 0; i < scope->scope_count; i++) {
-    int k = position(f, scope->scope[i]);
-    if (k >= 0) at += f->stride[k] * assigned[i];
-  }
-  return at;
-}
-
-// The node's best option for one assignment of its neighbours.
-static void minimize(const bd_elimination *e, step *s, const int *assigned, int64_t index) {
-  int count = e->live_count[s->node], best = 0;
-  double *total = e->total, least = INFINITY;
-  memcpy(total, e->node_value, sizeof *total * (size_t)count);
-  for (int f = 0; f < s->factor_count; f++) {
-    const factor *term = s->factors[f];
-    const double *from = term->table + entry(term, s->message, assigned);
-    int64_t stride = term->stride[position(term, s->node)];
-    for (int x = 0; x < count; x++)
-      total[x] += from[x * stride];
-  }
-  for (int x = 0; x < count; x++)
-    if (total[x] < least) {
-      least = total[x];
-      best = x;
+    const factor *f = &e->factors[i];
+    int *option[2];
+    int ends[2] = {edge->a, edge->b}, first_a = -1, last_b;
+    for (int end = 0; end < 2; end++)
+      option[end] = e->live[ends[end]];
+    for (int a = 0; a < e->live_count[ends[0]]; a++) {
+      if (f->views[0].class_of[a] != first_a + 1) continue;
+      first_a++;
+      last_b = -1;
+      double *row = f->table + f->stride[0] * first_a;
+      for (int b = 0; b < e->live_count[ends[1]]; b++)
+        if (f->views[1].class_of[b] == last_b + 1)
+          row[++last_b] =
+              weighted(e->cost_weight, bd_choice_edge_cost(edge, option[0][a], option[1][b]));
     }
-  s->message->table[index] = least;
-  s->best[index] = best;
+  }
 }
 
-static void run_step(const bd_elimination *e, step *s, double cost_weight, double usage_weight) {
-  const bd_choice_node *node = &e->problem->node[s->node];
+static double option_value(const bd_elimination *e, int node, int option) {
+  const bd_choice_node *n = &e->problem->node[node];
+  return weighted(e->cost_weight, n->cost[option]) + e->usage_weight * n->usage[option];
+}
+
+// The node's cheapest option of each class.
+static void find_cheapest(const bd_elimination *e, step *s) {
+  for (int c = 0; c < s->own.classes; c++)
+    s->value[c] = INFINITY;
+  memset(s->cheapest, 0, sizeof *s->cheapest * (size_t)s->own.classes);
   for (int x = 0; x < e->live_count[s->node]; x++) {
-    int o = e->live[s->node][x];
-    e->node_value[x] = weighted(cost_weight, node->cost[o]) + usage_weight * node->usage[o];
+    int c = s->own.class_of[x];
+    double value = option_value(e, s->node, e->live[s->node][x]);
+    if (value >= s->value[c]) continue;
+    s->value[c] = value;
+    s->cheapest[c] = x;
   }
-  int assigned[MAX_SCOPE] = {0};
-  int64_t size = table_size(e, s->message);
-  for (int64_t index = 0; index < size; index++) {
-    minimize(e, s, assigned, index);
-    for (int i = s->message->scope_count - 1; i >= 0; i--) {
-      if (++assigned[i] < e->live_count[s->message->scope[i]]) break;
+}
+
+// The entries of a factor for an assignment of the first `scope` neighbours.
+static const double *row_of(const step *s, int f, const int *assigned, int scope) {
+  const double *row = s->factors[f]->table;
+  for (int k = 0; k < scope; k++)
+    row += s->offset[f][k][assigned[k]];
+  return row;
+}
+
+// The least of sums of two, several at a time: additions need not wait for comparisons.
+static double least_sum(const double *sum, const double *row, const int64_t *offset, int count) {
+  double least[4] = {INFINITY, INFINITY, INFINITY, INFINITY};
+  int c = 0;
+  for (; c + 4 <= count; c += 4)
+    for (int lane = 0; lane < 4; lane++) {
+      double total = sum[c + lane] + row[offset[c + lane]];
+      least[lane] = total < least[lane] ? total : least[lane];
+    }
+  for (; c < count; c++)
+    least[0] = sum[c] + row[offset[c]] < least[0] ? sum[c] + row[offset[c]] : least[0];
+  for (int lane = 1; lane < 4; lane++)
+    least[0] = least[lane] < least[0] ? least[lane] : least[0];
+  return least[0];
+}
+
+// The last neighbour runs fastest. Entries for all of its classes, the others being assigned.
+static void minimize_row(step *s, const int *assigned, double *out) {
+  int last = s->message->scope_count - 1, seeing = -1, count = s->own.classes;
+  memcpy(s->sum, s->value, sizeof *s->sum * (size_t)count);
+  for (int f = 0; f < s->factor_count; f++) {
+    if (s->last_sees[f]) {
+      seeing = f;
+      continue;
+    }
+    const double *row = row_of(s, f, assigned, last);
+    for (int c = 0; c < count; c++)
+      s->sum[c] += row[s->own_offset[f][c]];
+  }
+  for (int q = 0; q < s->message->views[last].classes; q++) {
+    const double *row = row_of(s, seeing, assigned, last) + s->offset[seeing][last][q];
+    const double *sum = s->sum;
+    for (int f = 0; f < s->factor_count; f++) {
+      if (f == seeing || !s->last_sees[f]) continue;
+      const double *more = row_of(s, f, assigned, last) + s->offset[f][last][q];
+      for (int c = 0; c < count; c++)
+        s->more[c] = sum[c] + more[s->own_offset[f][c]];
+      sum = s->more;
+    }
+    out[q] = least_sum(sum, row, s->own_offset[seeing], count);
+  }
+}
+
+// The node's best class for one assignment of its neighbours, and its value.
+static int best_class(const step *s, const int *assigned, double *out_least) {
+  int best = 0;
+  *out_least = INFINITY;
+  for (int c = 0; c < s->own.classes; c++) {
+    double total = s->value[c];
+    for (int f = 0; f < s->factor_count; f++)
+      total += row_of(s, f, assigned, s->message->scope_count)[s->own_offset[f][c]];
+    if (total >= *out_least) continue;
+    *out_least = total;
+    best = c;
+  }
+  return best;
+}
+
+static void run_step(const bd_elimination *e, step *s) {
+  find_cheapest(e, s);
+  int assigned[MAX_SCOPE] = {0}, scope = s->message->scope_count;
+  if (!scope) {
+    best_class(s, assigned, &s->message->table[0]);
+    return;
+  }
+  int64_t size = table_size(s->message), row = s->message->views[scope - 1].classes;
+  for (int64_t index = 0; index < size; index += row) {
+    minimize_row(s, assigned, s->message->table + index);
+    for (int i = scope - 2; i >= 0; i--) {
+      if (++assigned[i] < s->message->views[i].classes) break;
       assigned[i] = 0;
     }
   }
 }
 
+// Chosen options from the last step back; those after step `from` are known as places among the
+// live ones.
+static void trace(const bd_elimination *e, int from, int *option) {
+  for (int i = from; i >= 0; i--) {
+    const step *s = &e->steps[i];
+    int assigned[MAX_SCOPE];
+    double least;
+    for (int k = 0; k < s->message->scope_count; k++)
+      assigned[k] = s->message->views[k].class_of[option[s->message->scope[k]]];
+    option[s->node] = s->cheapest[best_class(s, assigned, &least)];
+  }
+  for (int i = 0; i < e->problem->nodes; i++)
+    option[i] = e->live[i][option[i]];
+}
+
 bool bd_elimination_run(bd_elimination *e, double cost_weight, double usage_weight,
                         int *out_option) {
-  int nodes = e->problem->nodes;
-  for (int i = 0; i < nodes; i++)
-    if (!e->live_count[i]) return false;
-  fill_edges(e, cost_weight);
-  for (int i = 0; i < nodes; i++) {
-    run_step(e, &e->steps[i], cost_weight, usage_weight);
+  e->cost_weight = cost_weight;
+  e->usage_weight = usage_weight;
+  e->rest = 0;
+  for (int i = 0; i < e->problem->nodes; i++)
+    if (!e->live_count[i]) e->rest = INFINITY;
+  if (isinf(e->rest)) return false;
+  fill_edges(e);
+  for (int i = 0; i < e->step_count; i++) {
+    run_step(e, &e->steps[i]);
     const factor *message = e->steps[i].message;
+    if (!message->scope_count && i + 1 < e->step_count) e->rest += message->table[0];
     if (!message->scope_count && isinf(message->table[0])) return false;
   }
-  // `out_option` holds positions among the live options until all are known.
-  for (int i = nodes - 1; i >= 0; i--) {
-    const step *s = &e->steps[i];
-    int64_t at = 0;
-    for (int k = 0; k < s->message->scope_count; k++)
-      at += s->message->stride[k] * out_option[s->message->scope[k]];
-    out_option[s->node] = s->best[at];
-  }
-  for (int i = 0; i < nodes; i++)
-    out_option[i] = e->live[i][out_option[i]];
+  trace(e, e->step_count - 1, out_option);
   return true;
+}
+
+double bd_elimination_choose(const bd_elimination *e, int option, int *out_option) {
+  const step *s = &e->steps[e->step_count - 1];
+  if (isinf(e->rest)) return INFINITY;
+  double least = INFINITY;
+  for (int x = 0; x < e->live_count[s->node]; x++) {
+    if (e->live[s->node][x] != option) continue;
+    least = e->rest + option_value(e, s->node, option);
+    for (int f = 0; f < s->factor_count; f++)
+      least += s->factors[f]->table[s->own_offset[f][s->own.class_of[x]]];
+    out_option[s->node] = x;
+  }
+  if (isfinite(least)) trace(e, e->step_count - 2, out_option);
+  return least;
 }

@@ -1,11 +1,25 @@
 #include "planner/layer.h"
+#include "planner/eliminate.h"
 #include "planner/layer_problem.h"
 #include <math.h>
 #include <string.h>
 
-// Budgets tried below what the fastest strategy uses, as shares of the way down to the leanest.
-static const double budget_shares[] = {0.75, 0.5, 0.25, 0.0};
-enum { BUDGETS = sizeof budget_shares / sizeof *budget_shares };
+enum {
+  PRICES = 7,     // of a byte: the free one, the highest, and slopes between
+  FORM_LIMIT = 5, // forms with candidates: the fastest, and the leanest
+  BUDGETS = 3,    // between the fastest and the leanest, for integer programs
+};
+#define PROGRAM_SECONDS 10.0
+// A price or time so small that it only decides between equals.
+#define TIE 1e-7
+
+struct bd_layer {
+  const bd_layer_request *request;
+  bd_layer_space space;
+  bd_choice_problem problem;
+  double **tape, **state; // per node and option: bytes of one tape; of weights and the like
+  bd_elimination *elimination;
+};
 
 static bd_status lower(bd_ctx *ctx, const bd_layer_request *request, const bd_strategy *strategy,
                        bd_module *module, bd_function **out_forward, bd_function **out_backward) {
@@ -89,14 +103,14 @@ static int64_t persistent(const bd_layer_candidate *c) {
 }
 
 static double seconds(const bd_layer_request *request, const bd_layer_candidate *c) {
-  return c->forward_seconds + c->backward_seconds + c->sync_seconds / request->micro_batches;
+  return c->forward_seconds + c->backward_seconds + c->sync_seconds / request->passes;
 }
 
 static bool dominates(const bd_layer_request *request, const bd_layer_candidate *a,
                       const bd_layer_candidate *b) {
-  return seconds(request, a) <= seconds(request, b) && persistent(a) <= persistent(b) &&
-         a->optimizer_bytes[1] <= b->optimizer_bytes[1] && a->tape_bytes <= b->tape_bytes &&
-         a->workspace_bytes <= b->workspace_bytes;
+  return a->form == b->form && seconds(request, a) <= seconds(request, b) &&
+         persistent(a) <= persistent(b) && a->optimizer_bytes[1] <= b->optimizer_bytes[1] &&
+         a->tape_bytes <= b->tape_bytes && a->workspace_bytes <= b->workspace_bytes;
 }
 
 static void keep(const bd_layer_request *request, bd_layer_candidate *list, int *count,
@@ -110,107 +124,195 @@ static void keep(const bd_layer_request *request, bd_layer_candidate *list, int 
   *count = kept;
 }
 
-// The least usage that any choice can have, pairs aside.
-static double least_usage(const bd_choice_problem *problem) {
-  double total = 0;
+bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, bd_layer **out_layer) {
+  bd_layer *layer = BD_NEW(ctx->arena, bd_layer);
+  layer->request = request;
+  BD_TRY(bd_layer_space_build(ctx, request, &layer->space));
+  BD_TRY(bd_layer_problem(ctx, &layer->space, &layer->problem, &layer->tape));
+  const bd_choice_problem *problem = &layer->problem;
+  layer->elimination = bd_elimination_create(ctx, problem, NULL, problem->nodes - 1);
+  if (!layer->elimination)
+    return bd_fail(ctx, BD_UNSUPPORTED, request->function->loc,
+                   "function %s: too many values are in use at once for the planner; smaller "
+                   "functions or a mesh of fewer axes would help",
+                   request->function->name);
+  layer->state = BD_NEW_ARRAY(ctx->arena, double *, problem->nodes);
   for (int i = 0; i < problem->nodes; i++) {
+    layer->state[i] = BD_NEW_ARRAY(ctx->arena, double, problem->node[i].options);
+    memcpy(layer->state[i], problem->node[i].usage,
+           sizeof(double) * (size_t)problem->node[i].options);
+  }
+  *out_layer = layer;
+  return BD_OK;
+}
+
+static void hold_tapes(bd_layer *layer, int in_flight) {
+  for (int i = 0; i < layer->problem.nodes; i++)
+    for (int o = 0; o < layer->problem.node[i].options; o++)
+      layer->problem.node[i].usage[o] = layer->state[i][o] + in_flight * layer->tape[i][o];
+}
+
+bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,
+                    int in_flight, bd_layer_point *out) {
+  hold_tapes(layer, in_flight);
+  out->option = BD_NEW_ARRAY(ctx->arena, int, layer->problem.nodes);
+  if (!bd_elimination_run(layer->elimination, seconds_weight, bytes_weight, out->option))
+    return false;
+  bd_choice_evaluate(&layer->problem, out->option, &out->seconds, &out->bytes);
+  return true;
+}
+
+double bd_layer_least_bytes(const bd_layer *layer) {
+  double total = 0;
+  for (int i = 0; i < layer->problem.nodes; i++) {
     double least = INFINITY;
-    for (int o = 0; o < problem->node[i].options; o++)
-      if (isfinite(problem->node[i].cost[o]) && problem->node[i].usage[o] < least)
-        least = problem->node[i].usage[o];
+    for (int o = 0; o < layer->problem.node[i].options; o++)
+      if (isfinite(layer->problem.node[i].cost[o]))
+        least = fmin(least, layer->state[i][o] + layer->tape[i][o]);
     total += least;
   }
   return total;
 }
 
-static bd_status find_bound(bd_ctx *ctx, const bd_layer_request *request, double *out_seconds) {
-  bd_layer_space space;
-  bd_choice_problem problem;
-  bd_choice choice;
-  BD_TRY(bd_layer_space_build(ctx, request, &space));
-  BD_TRY(bd_layer_problem(ctx, &space, &problem));
-  BD_TRY(bd_choice_solve(ctx, &problem, request->limit_seconds, &choice));
-  *out_seconds = choice.bound;
+// Points found so far: per form, one at each price.
+typedef struct front {
+  bd_ctx *ctx;
+  bd_layer *layer;
+  int in_flight, forms, prices;
+  bd_layer_point (*points)[PRICES]; // per form; no option: none
+  bd_layer_point best[PRICES];      // of all forms, by falling bytes
+  double least_seconds;
+} front;
+
+static bool add_price(front *f, double seconds_weight, double bytes_weight, bd_layer_point *out) {
+  const bd_choice_problem *problem = &f->layer->problem;
+  if (!bd_layer_price(f->ctx, f->layer, seconds_weight, bytes_weight, f->in_flight, out))
+    return false;
+  for (int form = 0; form < f->forms; form++) {
+    bd_layer_point *p = &f->points[form][f->prices];
+    p->option = BD_NEW_ARRAY(f->ctx->arena, int, problem->nodes);
+    if (isfinite(bd_elimination_choose(f->layer->elimination, form, p->option)))
+      bd_choice_evaluate(problem, p->option, &p->seconds, &p->bytes);
+    else
+      p->option = NULL;
+  }
+  f->prices++;
+  return true;
+}
+
+// Corners of the trade: the fastest and the leanest point, then where the line between neighbours
+// leaves room below it, the widest gap in bytes first.
+static bool find_corners(front *f) {
+  bd_layer_point *best = f->best, next;
+  if (!add_price(f, 1, 0, &next)) return false;
+  f->least_seconds = next.seconds;
+  double tie = TIE * next.seconds / fmax(next.bytes, 1);
+  add_price(f, 1, tie, &best[0]);
+  add_price(f, TIE / fmax(tie, 1e-300) * TIE, 1, &best[1]);
+  int count = 2;
+  bool closed[PRICES] = {false}; // no corner lies between a point and the next
+  while (f->prices < PRICES) {
+    int widest = -1;
+    for (int i = 0; i + 1 < count; i++) {
+      double gap = best[i].bytes - best[i + 1].bytes;
+      if (closed[i] || gap <= 0 || best[i + 1].seconds <= best[i].seconds) continue;
+      if (widest < 0 || gap > best[widest].bytes - best[widest + 1].bytes) widest = i;
+    }
+    if (widest < 0) break;
+    const bd_layer_point *fast = &best[widest], *lean = &best[widest + 1];
+    double price = (lean->seconds - fast->seconds) / (fast->bytes - lean->bytes);
+    add_price(f, 1, price, &next);
+    double value = next.seconds + price * next.bytes, known = fast->seconds + price * fast->bytes;
+    if (value >= known * (1 - 1e-9) || next.bytes >= fast->bytes || next.bytes <= lean->bytes) {
+      closed[widest] = true;
+      continue;
+    }
+    for (int i = count++; i > widest + 1; i--) {
+      best[i] = best[i - 1];
+      closed[i] = closed[i - 1];
+    }
+    best[widest + 1] = next;
+    closed[widest + 1] = false;
+  }
+  return true;
+}
+
+// The fastest forms, and the leanest one. Point 1 is the fastest, point 2 the leanest.
+static int choose_forms(const front *f, int *out_forms) {
+  int count = 0, leanest = -1;
+  bool *taken = BD_NEW_ARRAY(f->ctx->arena, bool, f->forms);
+  for (int form = 0; form < f->forms; form++)
+    if (f->points[form][2].option &&
+        (leanest < 0 || f->points[form][2].bytes < f->points[leanest][2].bytes))
+      leanest = form;
+  while (count + 1 < FORM_LIMIT) {
+    int fastest = -1;
+    for (int form = 0; form < f->forms; form++)
+      if (!taken[form] && f->points[form][1].option &&
+          (fastest < 0 || f->points[form][1].seconds < f->points[fastest][1].seconds))
+        fastest = form;
+    if (fastest < 0) break;
+    taken[fastest] = true;
+    out_forms[count++] = fastest;
+  }
+  if (leanest >= 0 && !taken[leanest]) out_forms[count++] = leanest;
+  return count;
+}
+
+static bd_status add_candidate(front *f, int form, const int *option, bd_layer_candidate *list,
+                               int *count) {
+  bd_layer_candidate candidate = {
+      .form = form,
+      .strategy = bd_layer_strategy(f->ctx, &f->layer->space, option),
+      .proven_seconds = f->least_seconds,
+  };
+  BD_TRY(evaluate(f->ctx, f->layer->request, &candidate));
+  keep(f->layer->request, list, count, &candidate);
   return BD_OK;
 }
 
-static bd_status find_candidates(bd_ctx *ctx, const bd_layer_request *request,
-                                 bd_layer_candidate *out, int *out_count) {
-  bd_layer_space space;
-  bd_choice_problem problem;
-  bd_choice choice;
-  BD_TRY(bd_layer_space_build(ctx, request, &space));
-  BD_TRY(bd_layer_problem(ctx, &space, &problem));
-  double least = least_usage(&problem), most = 0, bound = 0;
-  for (int b = 0; b <= BUDGETS; b++) {
-    if (b > 0) problem.budget = least + (most - least) * budget_shares[b - 1];
-    BD_TRY(bd_choice_solve(ctx, &problem, request->limit_seconds, &choice));
-    if (b == 0) bound = choice.bound;
-    if (!choice.feasible) break;
-    if (b == 0) most = choice.usage;
-    bd_layer_candidate candidate = {.strategy = bd_layer_strategy(ctx, &space, choice.option),
-                                    .proven_seconds = bound};
-    BD_TRY(evaluate(ctx, request, &candidate));
-    keep(request, out, out_count, &candidate);
-    if (most <= least) break;
+// What lies between the corners of a form, where integer programs can tell.
+static bd_status add_between(front *f, int form, bd_layer_candidate *list, int *count) {
+  const bd_layer_point *fast = &f->points[form][1], *lean = &f->points[form][2];
+  bd_choice_problem problem = f->layer->problem;
+  if (!bd_choice_is_small(&problem) || fast->bytes <= lean->bytes) return BD_OK;
+  problem.node = BD_NEW_ARRAY(f->ctx->arena, bd_choice_node, problem.nodes);
+  memcpy(problem.node, f->layer->problem.node, sizeof *problem.node * (size_t)problem.nodes);
+  bd_choice_node *boundary = &problem.node[problem.nodes - 1];
+  boundary->cost = BD_NEW_ARRAY(f->ctx->arena, double, boundary->options);
+  for (int other = 0; other < boundary->options; other++)
+    boundary->cost[other] = other == form ? 0 : INFINITY;
+  for (int b = 1; b <= BUDGETS; b++) {
+    bd_choice choice;
+    problem.budget = lean->bytes + (fast->bytes - lean->bytes) * b / (BUDGETS + 1);
+    BD_TRY(bd_choice_solve(f->ctx, &problem, PROGRAM_SECONDS, &choice));
+    if (choice.feasible) BD_TRY(add_candidate(f, form, choice.option, list, count));
   }
   return BD_OK;
 }
 
-// A copy in ctx->arena.
-static void copy_strategy(bd_ctx *ctx, bd_strategy *strategy) {
-  bd_strategy copy = *strategy;
-  copy.split = bd_arena_array(ctx->arena, (size_t)copy.op_count, sizeof *copy.split);
-  copy.form = BD_NEW_ARRAY(ctx->arena, bd_sharding, copy.value_count);
-  copy.saved = BD_NEW_ARRAY(ctx->arena, bool, copy.value_count);
-  memcpy(copy.split, strategy->split, (size_t)copy.op_count * sizeof *copy.split);
-  memcpy(copy.form, strategy->form, (size_t)copy.value_count * sizeof *copy.form);
-  memcpy(copy.saved, strategy->saved, (size_t)copy.value_count * sizeof *copy.saved);
-  *strategy = copy;
-}
-
-// What a layer problem takes to build is large and not needed after it: it lives in an arena of its
-// own.
-typedef struct scratch {
-  bd_arena *session, *arena; // the caller's, and the one beside it
-  bd_owned held;
-} scratch;
-
-static void destroy_arena(void *arena) {
-  bd_arena_destroy(arena);
-}
-
-static void enter_scratch(bd_ctx *ctx, scratch *s) {
-  s->session = ctx->arena;
-  s->arena = bd_ctx_create_arena(ctx);
-  bd_own(ctx, &s->held, destroy_arena, s->arena);
-  ctx->arena = s->arena;
-}
-
-static void leave_scratch(bd_ctx *ctx, scratch *s) {
-  bd_disown(ctx, &s->held);
-  bd_arena_destroy(s->arena);
-  ctx->arena = s->session;
-}
-
-bd_status bd_layer_bound(bd_ctx *ctx, const bd_layer_request *request, double *out_seconds) {
-  scratch s;
-  enter_scratch(ctx, &s);
-  bd_status status = find_bound(ctx, request, out_seconds);
-  leave_scratch(ctx, &s);
-  return status;
-}
-
-bd_status bd_layer_candidates(bd_ctx *ctx, const bd_layer_request *request,
+bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_flight,
                               bd_layer_candidate **out_candidates, int *out_count) {
+  front f = {.ctx = ctx, .layer = layer, .in_flight = in_flight};
+  f.forms = layer->request->form_count;
+  f.points = bd_arena_array(ctx->arena, (size_t)f.forms, sizeof *f.points);
   *out_count = 0;
-  *out_candidates = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, BUDGETS + 1);
-  scratch s;
-  enter_scratch(ctx, &s);
-  bd_status status = find_candidates(ctx, request, *out_candidates, out_count);
-  ctx->arena = s.session;
-  for (int i = 0; i < *out_count; i++)
-    copy_strategy(ctx, &(*out_candidates)[i].strategy);
-  leave_scratch(ctx, &s);
-  return status;
+  *out_candidates = NULL;
+  if (!find_corners(&f)) return BD_OK;
+  int *forms = BD_NEW_ARRAY(ctx->arena, int, f.forms + FORM_LIMIT);
+  int form_count = choose_forms(&f, forms);
+  *out_candidates =
+      BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, form_count * (PRICES + BUDGETS) + 1);
+  for (int i = 0; i < form_count; i++) {
+    const bd_layer_point *points = f.points[forms[i]];
+    for (int k = 1; k < f.prices; k++) {
+      bool again = !points[k].option;
+      for (int before = 1; before < k && !again; before++)
+        again = points[before].option && points[before].seconds == points[k].seconds &&
+                points[before].bytes == points[k].bytes;
+      if (!again) BD_TRY(add_candidate(&f, forms[i], points[k].option, *out_candidates, out_count));
+    }
+    BD_TRY(add_between(&f, forms[i], *out_candidates, out_count));
+  }
+  return BD_OK;
 }

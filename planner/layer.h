@@ -4,25 +4,24 @@
 #include "ir/partition.h"
 #include "planner/cost.h"
 
-// What neighbours must agree on. A function's activations enter and leave in `activation`
-// (dimensions a value lacks are dropped); weights that several calls share are stored in `tied`.
-typedef struct bd_boundary {
-  bd_sharding activation, tied;
-} bd_boundary;
-
 typedef struct bd_layer_request {
   const bd_module *train;
   bd_cost_model cost;
   const bd_function *function; // forward
   const bool *tied;            // per parameter: a weight that other calls use as well
-  bd_boundary boundary;
-  int micro_batches, in_flight; // of a step; tapes held at once, for weighing bytes
+  // Activations enter and leave a layer in one of these forms (dimensions a value lacks are
+  // dropped); weights that several calls share are stored in `tied_form`.
+  int form_count;
+  const bd_sharding *forms;
+  bd_sharding tied_form;
+  int passes; // of a step: its micro-batches, and those that fill and drain the pipeline
   const char *optimizer;
-  int recompute;                // as bd_plan_request
-  double limit_seconds;
+  int zero;      // as bd_plan_request; when it is open, states may be split over all ranks
+  int recompute; // as bd_plan_request
 } bd_layer_request;
 
 typedef struct bd_layer_candidate {
+  int form; // in which activations enter and leave
   bd_strategy strategy;
   // Read off the spmd functions of the strategy.
   double forward_seconds, backward_seconds, sync_seconds; // sync: gradients, once a step
@@ -30,16 +29,35 @@ typedef struct bd_layer_candidate {
   int64_t weight_bytes, gradient_bytes;
   int64_t optimizer_bytes[2]; // without and with ZeRO-1 over the axes that replicate each weight
   int64_t workspace_bytes;
-  double proven_seconds; // a lower bound on forward + backward + sync/micro-batches of any strategy
+  double proven_seconds; // a lower bound on forward + backward + sync/passes of any strategy
 } bd_layer_candidate;
 
-// A lower bound on forward + backward + synchronization/micro-batches of any strategy; INFINITY
-// when the boundary cannot be met.
-BD_NODISCARD bd_status bd_layer_bound(bd_ctx *ctx, const bd_layer_request *request,
-                                      double *out_seconds);
+// A layer as a problem that can be priced again and again.
+typedef struct bd_layer bd_layer;
 
-// Solves the layer problem without a memory budget and under falling ones; keeps what no other
-// candidate dominates. Zero candidates: the boundary cannot be met.
-BD_NODISCARD bd_status bd_layer_candidates(bd_ctx *ctx, const bd_layer_request *request,
+// A choice for every op of a layer.
+typedef struct bd_layer_point {
+  int *option;
+  double seconds; // never more than what the lowered functions take: forward + backward +
+                  // synchronization/passes
+  double bytes;   // never more than what the arena holds: weights, gradients, optimizer, one tape
+} bd_layer_point;
+
+// `request` outlives the layer, which lives in ctx->arena.
+BD_NODISCARD bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request,
+                                     bd_layer **out_layer);
+
+// The choice that minimizes seconds_weight * seconds + bytes_weight * bytes over all forms. False
+// when no form can be met. Tapes weigh as if `in_flight` micro-batches were held.
+bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,
+                    int in_flight, bd_layer_point *out_point);
+
+// No choice holds fewer bytes.
+double bd_layer_least_bytes(const bd_layer *layer);
+
+// Candidates of every form: the corners of the trade between seconds and bytes, and on small layers
+// what an integer program finds between them; what another of its form dominates is dropped. They
+// live in `ctx->session`; `in_flight` as above.
+BD_NODISCARD bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_flight,
                                            bd_layer_candidate **out_candidates, int *out_count);
 #endif

@@ -1,19 +1,13 @@
 #include "planner/layer_space.h"
+#include "planner/layer_op.h"
 #include <string.h>
 
-bool bd_layer_is_weight(const bd_layer_space *space, bd_id value) {
-  const bd_function *f = space->forward;
-  for (int p = 0; p < f->param_count; p++)
-    if (f->params[p] == value) return f->is_weight[p];
-  return false;
-}
-
-bd_sharding bd_layer_boundary(const bd_layer_space *space, bd_id value) {
-  bd_sharding form = space->request->boundary.activation;
+bd_sharding bd_layer_boundary(const bd_layer_space *space, int form, bd_id value) {
+  bd_sharding sharding = space->request->forms[form];
   int rank = space->forward->values[value].type.rank;
   for (int axis = 0; axis < BD_MAX_AXES; axis++)
-    if (form.at[axis] >= rank) form.at[axis] = BD_REPLICATED;
-  return form;
+    if (sharding.at[axis] >= rank) sharding.at[axis] = BD_REPLICATED;
+  return sharding;
 }
 
 // The operand whose form a pointwise op can follow, or -1 when it must decide for itself.
@@ -21,7 +15,7 @@ static int followed_operand(const bd_layer_space *space, const bd_op *op) {
   if (!(bd_op_get_info(op->kind)->traits & BD_POINTWISE)) return -1;
   int found = -1;
   for (int i = 0; i < op->in_count; i++) {
-    if (bd_layer_is_weight(space, op->in[i])) continue;
+    if (space->is_weight[op->in[i]]) continue;
     if (found >= 0) return -1;
     found = i;
   }
@@ -54,6 +48,22 @@ static bd_status infer_all(bd_ctx *ctx, const bd_function *function, bd_index_ma
   return BD_OK;
 }
 
+static int first_of_type(const bd_function *f, bd_id value) {
+  for (bd_id v = 0; v < value; v++)
+    if (bd_type_equal(&f->values[v].type, &f->values[value].type)) return v;
+  return value;
+}
+
+static void find_roles(bd_ctx *ctx, bd_layer_space *space) {
+  const bd_function *f = space->forward;
+  space->is_weight = BD_NEW_ARRAY(ctx->arena, bool, f->value_count);
+  space->type_of = BD_NEW_ARRAY(ctx->arena, int, f->value_count);
+  for (int p = 0; p < f->param_count; p++)
+    space->is_weight[f->params[p]] = f->is_weight[p];
+  for (bd_id v = 0; v < f->value_count; v++)
+    space->type_of[v] = first_of_type(f, v);
+}
+
 static void count_uses(bd_ctx *ctx, bd_layer_space *space) {
   const bd_function *f = space->forward;
   space->needed = BD_NEW_ARRAY(ctx->arena, bool, f->value_count);
@@ -72,6 +82,9 @@ static void count_uses(bd_ctx *ctx, bd_layer_space *space) {
         space->consumers[v]++;
       space->weight_uses[v]++;
     }
+  for (int i = 0; i < f->op_count; i++)
+    for (int r = 0; r < f->ops[i].out_count; r++)
+      if (space->needed[f->ops[i].out[r]]) space->clusters[space->cluster_of_op[i]].needed = true;
 }
 
 static bool scatter_allowed(const bd_layer_space *space, bd_id value, int axis, int dim,
@@ -98,10 +111,14 @@ static void add_option(bd_ctx *ctx, enumeration *e) {
   if (!bd_split_valid(&e->space->map[op], &request->cost.mesh, request->cost.micro_batch,
                       e->current.split))
     return;
+  const bd_op *anchor = &e->space->forward->ops[op];
+  bool anchor_needed = false;
+  for (int r = 0; r < anchor->out_count; r++)
+    anchor_needed = anchor_needed || e->space->needed[anchor->out[r]];
   for (int keep = 0; keep < BD_KEEP_COUNT; keep++) {
     if (request->recompute == 0 && keep != BD_KEEP_ALL) continue;
     if (request->recompute == 1 && keep != BD_KEEP_NONE) continue;
-    if (keep == BD_KEEP_ANCHOR && c->op_count == 1) continue;
+    if (keep == BD_KEEP_ANCHOR && (c->op_count == 1 || !anchor_needed)) continue;
     if (c->option_count == e->capacity) {
       int wanted = e->capacity ? 2 * e->capacity : 32;
       c->options = bd_arena_grow(ctx->arena, c->options, (size_t)c->option_count, (size_t)wanted,
@@ -142,14 +159,26 @@ static void enumerate_axis(bd_ctx *ctx, enumeration *e, int axis) {
   e->current.split[axis] = -1;
 }
 
+// Combinations of loops and of no loop, over the axes of the mesh.
+static int split_count(const bd_layer_space *space, int op) {
+  int count = 1;
+  for (int axis = 0; axis < space->request->cost.mesh.axes; axis++)
+    count *= space->map[op].loops + 1;
+  return count;
+}
+
 bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request, bd_layer_space *out) {
   const bd_function *backward = bd_module_find(request->train, request->function->peer);
-  *out = (bd_layer_space){.request = request, .forward = request->function, .backward = backward};
+  *out = (bd_layer_space){
+      .ctx = ctx, .request = request, .forward = request->function, .backward = backward};
   BD_TRY(infer_all(ctx, out->forward, &out->map));
   BD_TRY(infer_all(ctx, backward, &out->backward_map));
+  find_roles(ctx, out);
   build_clusters(ctx, out);
   count_uses(ctx, out);
-  out->reshards = BD_NEW_ARRAY(ctx->arena, struct bd_reshard_cache **, out->forward->value_count);
+  out->work = BD_NEW_ARRAY(ctx->arena, bd_op_work *, out->forward->op_count);
+  for (int i = 0; i < out->forward->op_count; i++)
+    out->work[i] = BD_NEW_ARRAY(ctx->arena, bd_op_work, split_count(out, i));
   for (int c = 0; c < out->cluster_count; c++) {
     enumeration e = {.space = out, .cluster = &out->clusters[c]};
     memset(e.current.split, -1, sizeof e.current.split);
@@ -193,7 +222,6 @@ bd_sharding bd_layer_produced(const bd_layer_space *space, const bd_cluster_ops 
 
 bd_sharding bd_layer_form(const bd_layer_space *space, const bd_cluster_ops *cluster,
                           const bd_layer_option *option, bd_id value) {
-  if (space->is_result[value]) return bd_layer_boundary(space, value);
   bd_sharding form = bd_layer_produced(space, cluster, option, value);
   const bd_value *v = &space->forward->values[value];
   bool first = v->producer == cluster->ops[0] && v->result == 0;
@@ -203,48 +231,91 @@ bd_sharding bd_layer_form(const bd_layer_space *space, const bd_cluster_ops *clu
   return form;
 }
 
-typedef struct bd_reshard_cache {
-  bd_sharding from, to;
-  double seconds;
-  struct bd_reshard_cache *next;
-} bd_reshard_cache;
-
-enum { RESHARD_BUCKETS = 512 };
-
-static unsigned bucket_of(const bd_sharding *from, const bd_sharding *to) {
-  unsigned hash = 0;
-  for (int axis = 0; axis < BD_MAX_AXES; axis++) {
-    hash = hash * 31 + (unsigned)(from->at[axis] + 4);
-    hash = hash * 37 + (unsigned)(to->at[axis] + 4);
+// Backward ops of the group, split at the same letters where they can be.
+static double backward_seconds(const bd_layer_space *space, int group,
+                               const int8_t forward_split[BD_MAX_AXES]) {
+  const bd_function *f = space->backward;
+  const bd_cost_model *cost = &space->request->cost;
+  double seconds = 0;
+  for (int i = 0; i < f->op_count; i++) {
+    if (f->ops[i].group != group) continue;
+    const bd_index_map *map = &space->backward_map[i];
+    int8_t split[BD_MAX_AXES];
+    for (int axis = 0; axis < BD_MAX_AXES; axis++) {
+      int loop = forward_split[axis];
+      split[axis] = -1;
+      if (loop < 0) continue;
+      int own = bd_index_find(map, space->map[group].loop[loop].letter);
+      if (own >= 0 && bd_split_allowed(map, &cost->mesh, cost->micro_batch, axis, own))
+        split[axis] = (int8_t)own;
+    }
+    seconds += bd_layer_op_seconds(cost, f, i, map, split);
   }
-  return hash % RESHARD_BUCKETS;
+  return seconds;
 }
 
-bd_status bd_layer_reshard_seconds(bd_ctx *ctx, bd_layer_space *space, bd_id value,
-                                   const bd_sharding *from, const bd_sharding *to,
-                                   double *out_seconds) {
-  *out_seconds = 0;
-  if (bd_sharding_equal(from, to)) return BD_OK;
-  if (!space->reshards[value])
-    space->reshards[value] = BD_NEW_ARRAY(ctx->arena, bd_reshard_cache *, RESHARD_BUCKETS);
-  bd_reshard_cache **bucket = &space->reshards[value][bucket_of(from, to)];
-  for (bd_reshard_cache *c = *bucket; c; c = c->next)
-    if (bd_sharding_equal(&c->from, from) && bd_sharding_equal(&c->to, to)) {
-      *out_seconds = c->seconds;
-      return BD_OK;
-    }
+const bd_op_work *bd_layer_work(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]) {
   const bd_cost_model *cost = &space->request->cost;
-  bd_module module = {
-      .stage = BD_STAGE_SPMD, .mesh = cost->mesh, .stages = 1, .micro_batch = cost->micro_batch};
-  bd_function *scratch = bd_function_create(ctx, "reshard");
-  bd_id id = bd_function_add_param(ctx, scratch, NULL, space->forward->values[value].type), last;
-  scratch->values[id].sharding = *from;
-  scratch->values[id].has_sharding = true;
-  BD_TRY(bd_reshard(ctx, &module, scratch, id, to, BD_NOWHERE, &last));
-  for (int i = 0; i < scratch->op_count; i++)
-    *out_seconds += bd_cost_collective(cost, scratch, &scratch->ops[i]);
-  bd_reshard_cache *entry = BD_NEW(ctx->arena, bd_reshard_cache);
-  *entry = (bd_reshard_cache){*from, *to, *out_seconds, *bucket};
-  *bucket = entry;
-  return BD_OK;
+  const bd_index_map *map = &space->map[op];
+  int index = 0;
+  for (int axis = 0; axis < cost->mesh.axes; axis++)
+    index = index * (map->loops + 1) + split[axis] + 1;
+  bd_op_work *work = &space->work[op][index];
+  if (work->known) return work;
+  work->known = true;
+  work->forward = bd_layer_op_seconds(cost, space->forward, op, map, split);
+  work->clone = bd_layer_clone_seconds(cost, space->forward, op, map, split);
+  work->backward = backward_seconds(space, op, split);
+  return work;
+}
+
+// Open addressing by type and both shardings; key 0 is free.
+typedef struct bd_reshard_table {
+  size_t used, size;
+  uint64_t *keys;
+  double *seconds;
+} bd_reshard_table;
+
+static uint64_t reshard_key(int type, const bd_sharding *from, const bd_sharding *to) {
+  uint64_t key = (uint64_t)type + 1;
+  for (int axis = 0; axis < BD_MAX_AXES; axis++)
+    key = key << 8 | (uint64_t)(from->at[axis] + 4) << 4 | (uint64_t)(to->at[axis] + 4);
+  return key;
+}
+
+static size_t find_slot(const bd_reshard_table *t, uint64_t key) {
+  size_t at = (size_t)(key * 0x9e3779b97f4a7c15u >> 20) % t->size;
+  while (t->keys[at] && t->keys[at] != key)
+    at = (at + 1) % t->size;
+  return at;
+}
+
+static void grow_table(bd_ctx *ctx, bd_reshard_table *t) {
+  bd_reshard_table old = *t;
+  t->size = old.size ? 4 * old.size : 1024;
+  t->keys = BD_NEW_ARRAY(ctx->arena, uint64_t, t->size);
+  t->seconds = BD_NEW_ARRAY(ctx->arena, double, t->size);
+  for (size_t i = 0; i < old.size; i++) {
+    if (!old.keys[i]) continue;
+    size_t at = find_slot(t, old.keys[i]);
+    t->keys[at] = old.keys[i];
+    t->seconds[at] = old.seconds[i];
+  }
+}
+
+double bd_layer_reshard_seconds(bd_layer_space *space, bd_id value, const bd_sharding *from,
+                                const bd_sharding *to) {
+  if (bd_sharding_equal(from, to)) return 0;
+  if (!space->reshards) space->reshards = BD_NEW(space->ctx->arena, bd_reshard_table);
+  bd_reshard_table *t = space->reshards;
+  if (2 * t->used >= t->size) grow_table(space->ctx, t);
+  uint64_t key = reshard_key(space->type_of[value], from, to);
+  size_t at = find_slot(t, key);
+  if (!t->keys[at]) {
+    t->used++;
+    t->keys[at] = key;
+    t->seconds[at] =
+        bd_cost_reshard(&space->request->cost, &space->forward->values[value].type, from, to);
+  }
+  return t->seconds[at];
 }

@@ -25,10 +25,18 @@ typedef struct bd_cluster_ops {
   int op_count;
   int *ops; // the anchor first, ascending
   int option_count;
-  bd_layer_option *options;
+  bd_layer_option *options; // those that differ only in what they keep stand next to each other
+  bool needed;              // backward reads a value of it
 } bd_cluster_ops;
 
+// Seconds of one op under one split.
+typedef struct bd_op_work {
+  bool known;
+  double forward, backward, clone; // backward: of its group; clone: running it again there
+} bd_op_work;
+
 typedef struct bd_layer_space {
+  bd_ctx *ctx;
   const bd_layer_request *request;
   const bd_function *forward, *backward;
   bd_index_map *map;          // per forward op
@@ -36,32 +44,36 @@ typedef struct bd_layer_space {
   int cluster_count;
   bd_cluster_ops *clusters;
   int *cluster_of_op;
-  bool *needed;     // per forward value: read by backward
-  bool *is_result;  // per forward value
-  int *consumers;   // per forward value: clusters that read it from outside their own
-  int *weight_uses; // per forward value: ops that read it, for weights
-  struct bd_reshard_cache ***reshards; // per forward value: a hash table, or NULL
+  bool *needed;      // per forward value: read by backward
+  bool *is_result;   // per forward value
+  bool *is_weight;   // per forward value
+  int *consumers;    // per forward value: reads from outside its own cluster
+  int *weight_uses;  // per forward value: ops that read it, for weights
+  int *type_of;      // per forward value: the first value of the same type
+  bd_op_work **work; // per forward op, per split
+  struct bd_reshard_table *reshards;
 } bd_layer_space;
 
 BD_NODISCARD bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request,
                                             bd_layer_space *out_space);
 
-bool bd_layer_is_weight(const bd_layer_space *space, bd_id value);
 // What neighbours agree on, for a value of this rank.
-bd_sharding bd_layer_boundary(const bd_layer_space *space, bd_id value);
+bd_sharding bd_layer_boundary(const bd_layer_space *space, int form, bd_id value);
 
 // The split of any op of a cluster under an option (followers: from the form they follow); false
 // when the op cannot be split so.
 bool bd_layer_split(const bd_layer_space *space, const bd_cluster_ops *cluster,
                     const bd_layer_option *option, int op, int8_t out_split[BD_MAX_AXES]);
-// How a value leaves its op, and how it settles.
+// How a value leaves its op, and how it settles; results of the function settle in the boundary.
 bd_sharding bd_layer_produced(const bd_layer_space *space, const bd_cluster_ops *cluster,
                               const bd_layer_option *option, bd_id value);
 bd_sharding bd_layer_form(const bd_layer_space *space, const bd_cluster_ops *cluster,
                           const bd_layer_option *option, bd_id value);
 
+// What an op takes under a split.
+const bd_op_work *bd_layer_work(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]);
+
 // Seconds to bring forward value `value` from one form to another.
-BD_NODISCARD bd_status bd_layer_reshard_seconds(bd_ctx *ctx, bd_layer_space *space, bd_id value,
-                                                const bd_sharding *from, const bd_sharding *to,
-                                                double *out_seconds);
+double bd_layer_reshard_seconds(bd_layer_space *space, bd_id value, const bd_sharding *from,
+                                const bd_sharding *to);
 #endif

@@ -1,29 +1,36 @@
-// Pipelines: how many layers of each function run on each stage with each strategy.
+// Pipelines: how many layers of each function run on each stage with each strategy, and in which
+// form activations pass from one to the next.
 #ifndef BD_PLANNER_PIPELINE_H
 #define BD_PLANNER_PIPELINE_H
 #include "planner/layer.h"
 #include "planner/solver.h"
 
-// A run of consecutive calls of one function, and the ways to run each.
+// A run of consecutive calls of one function, and the ways to run each. The tables tell what it
+// costs a micro-batch, forward and backward, that a layer of this run hands on in form `f` what the
+// next layer takes in form `g`, at [f * form_count + g].
 typedef struct bd_pipeline_run {
   int first, calls; // layers
   int candidate_count;
   const bd_layer_candidate *candidates;
+  const double *change;         // both on one stage
+  const double *send, *receive; // on the earlier and on the later of two stages
 } bd_pipeline_run;
 
 typedef struct bd_pipeline_problem {
   int stages, micro_batches;
   bd_schedule schedule;
   int zero; // 0 or 1
+  int form_count;
   int run_count;
   const bd_pipeline_run *runs;
-  double send_seconds; // of one boundary value to the next stage
   int64_t cap_bytes;
 } bd_pipeline_problem;
 
+// Layers of a run that share a stage have at most two forms; those of `entry` come first.
 typedef struct bd_pipeline {
   bool feasible, optimal;
   int *count; // [stage][run][candidate], flat: see bd_pipeline_index
+  int *entry; // [stage][run]: a form, or -1 where the run has no layers
   double seconds, bound;
   int64_t bytes; // of the fullest stage
 } bd_pipeline;
@@ -33,7 +40,8 @@ int bd_pipeline_index(const bd_pipeline_problem *problem, int stage, int run, in
 
 // Minimizes the sum over stages + (micro-batches - 1) slowest stage + the longest synchronization,
 // every stage within the cap with its schedule's tapes in flight. Solutions of `cutoff` seconds or
-// more are not looked for.
+// more are not looked for. Large pipelines are only constructed (see bd_pipeline_construct); small
+// ones are solved as integer programs.
 BD_NODISCARD bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem,
                                          double limit_seconds, double cutoff,
                                          bd_pipeline *out_pipeline);
@@ -43,5 +51,16 @@ BD_NODISCARD bd_status bd_pipeline_leanest(bd_ctx *ctx, const bd_pipeline_proble
                                            double limit_seconds, bd_pipeline *out_pipeline);
 
 // Seconds of a given assignment; INFINITY when a stage is empty or over the cap.
-double bd_pipeline_seconds(const bd_pipeline_problem *problem, const int *count);
+double bd_pipeline_seconds(const bd_pipeline_problem *problem, const int *count, const int *entry);
+// Bytes that the fullest stage of an assignment holds.
+double bd_pipeline_bytes(const bd_pipeline_problem *problem, const int *count);
+
+// The form after the entry form where a run changes it within a stage, else the entry form.
+int bd_pipeline_exit(const bd_pipeline_problem *problem, const int *count, int stage, int run,
+                     int entry);
+
+// What one layer takes of a stage: seconds of a micro-batch, and bytes, its workspace aside.
+double bd_pipeline_layer_seconds(const bd_layer_candidate *candidate);
+double bd_pipeline_layer_bytes(const bd_pipeline_problem *problem, int stage,
+                               const bd_layer_candidate *candidate);
 #endif

@@ -1,47 +1,45 @@
-// The pipeline search: every degree, mesh, micro-batch, boundary and schedule, each bounded before
-// it is solved and dropped when it cannot beat the incumbent.
-#include "planner/assemble.h"
-#include "planner/layer_cache.h"
+// The pipeline search: every degree, mesh and micro-batch, each bounded by the op table, then by
+// its layer problems, before it is solved; the least bound first, until none can beat the
+// incumbent.
+#include "planner/alternatives.h"
+#include "planner/bound.h"
 #include "planner/pipeline.h"
 #include "planner/planner.h"
-#include "planner/space.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-// Plans looked at, from the fastest to ever leaner ones, until the exact bytes of one fit.
-#define CAP_ROUNDS 24
-#define LAYER_LIMIT_SECONDS 10.0
+enum {
+  // Plans looked at, from the fastest to ever leaner ones, until the exact bytes of one fit.
+  CAP_ROUNDS = 24,
+  FIRST_DIVE = 16, // settings bounded before one is solved out of turn
+  DIVE_FACTOR = 4,
+};
 #define PIPELINE_LIMIT_SECONDS 10.0
 
-// A setting and what no plan of it can beat.
-typedef struct bounded {
+typedef enum bound_kind { BOUND_WORK, BOUND_LAYERS, BOUND_DONE } bound_kind;
+
+// A setting and what no plan of it can beat. By its work alone it stands for all tied forms.
+typedef struct item {
   bd_setting setting;
-  bool known; // whether the time sufficed to find the bound; else it is 0
-  double bound_seconds;
-  int index; // in the order of enumeration
-} bounded;
+  bound_kind kind;
+  double seconds, bytes;
+} item;
 
 typedef struct search {
   bd_ctx *ctx;
-  const bd_module *train;
-  const bd_cluster *cluster;
-  const bd_plan_request *request;
+  bd_scene scene;
   bd_model_runs runs;
-  int64_t cap_bytes;
-  double bound_deadline, deadline;
+  double deadline;
   bool cut; // the time ran out before the space was searched
-  bd_layer_cache *cache;
-  bounded *settings;
-  int setting_count, setting_capacity;
+  int item_count, item_capacity;
+  item *items;
   bd_plan best;
   bool found;
   bd_plan leanest; // of all that do not fit
   int64_t leanest_bytes;
-  int tried, dropped;
-  bd_alternative *alternatives;
-  int alternative_count, alternative_capacity;
+  int settings, bounded, solved, next_dive;
+  bd_alternatives alternatives;
 } search;
 
 static double now_seconds(void) {
@@ -57,169 +55,39 @@ static int64_t plan_bytes(const bd_plan *plan) {
   return most;
 }
 
-static bd_alternative *find_alternative(search *s, const char *what) {
-  for (int i = 0; i < s->alternative_count; i++)
-    if (strcmp(s->alternatives[i].what, what) == 0) return &s->alternatives[i];
-  if (s->alternative_count == s->alternative_capacity) {
-    int wanted = s->alternative_capacity ? 2 * s->alternative_capacity : 16;
-    s->alternatives = bd_arena_grow(s->ctx->arena, s->alternatives, (size_t)s->alternative_count,
-                                    (size_t)wanted, sizeof *s->alternatives);
-    s->alternative_capacity = wanted;
+// What a setting takes to work on is large and not needed after it: it lives in an arena of its
+// own.
+typedef struct scratch {
+  bd_arena *kept, *arena; // the caller's, and the one beside it
+  bd_owned held;
+} scratch;
+
+static void destroy_arena(void *arena) {
+  bd_arena_destroy(arena);
+}
+
+static void enter_scratch(bd_ctx *ctx, scratch *s) {
+  s->kept = ctx->arena;
+  s->arena = bd_ctx_create_arena(ctx);
+  bd_own(ctx, &s->held, destroy_arena, s->arena);
+  ctx->arena = s->arena;
+}
+
+static void leave_scratch(bd_ctx *ctx, scratch *s) {
+  bd_disown(ctx, &s->held);
+  bd_arena_destroy(s->arena);
+  ctx->arena = s->kept;
+}
+
+static void add_item(search *s, const bd_setting *setting, bound_kind kind, double seconds,
+                     double bytes) {
+  if (s->item_count == s->item_capacity) {
+    int wanted = s->item_capacity ? 2 * s->item_capacity : 256;
+    s->items = bd_arena_grow(s->ctx->arena, s->items, (size_t)s->item_count, (size_t)wanted,
+                             sizeof *s->items);
+    s->item_capacity = wanted;
   }
-  s->alternatives[s->alternative_count] = (bd_alternative){what, INFINITY, INT64_MAX};
-  return &s->alternatives[s->alternative_count++];
-}
-
-// Alternatives are the meshes and degrees, each with its best plan.
-static void note_alternative(search *s, const bd_plan *plan, int64_t lacking) {
-  const char *mesh = "";
-  for (int a = 0; a < plan->mesh.axes; a++)
-    mesh = bd_intern_f(s->ctx, "%s%s%d", mesh, a ? "x" : "", plan->mesh.size[a]);
-  const char *what = bd_intern_f(s->ctx, "stages=%d mesh=%s", plan->stages, mesh);
-  bd_alternative *entry = find_alternative(s, what);
-  if (lacking <= 0 && plan->step_seconds < entry->step_seconds) {
-    entry->step_seconds = plan->step_seconds;
-    entry->lacking_bytes = 0;
-  } else if (lacking > 0 && isinf(entry->step_seconds) && lacking < entry->lacking_bytes) {
-    entry->lacking_bytes = lacking;
-  }
-}
-
-static void offer(search *s, const bd_plan *plan) {
-  int64_t bytes = plan_bytes(plan), lacking = bytes - s->cap_bytes;
-  note_alternative(s, plan, lacking);
-  if (lacking > 0) {
-    if (s->leanest_bytes && bytes >= s->leanest_bytes) return;
-    s->leanest = *plan;
-    s->leanest_bytes = bytes;
-  } else if (!s->found || plan->step_seconds < s->best.step_seconds) {
-    s->best = *plan;
-    s->found = true;
-  }
-}
-
-static bd_status assemble(search *s, const bd_pipeline_problem *problem, const bd_setting *setting,
-                          const int *count, bd_plan *out) {
-  BD_TRY(bd_plan_assemble(s->ctx, s->request, s->cluster, problem, setting, count, out));
-  out->cap_bytes = s->cap_bytes;
-  return bd_plan_predict(s->ctx, s->train, s->cluster, out);
-}
-
-// The exact bytes are known only of a whole plan. The next plan is the fastest that the program
-// thinks leaner than the last; when many have been too large, the room shrinks by what they exceed
-// it.
-static bd_status solve_setting(search *s, bd_pipeline_problem *problem, const bd_setting *setting) {
-  double cutoff = s->found ? s->best.step_seconds : INFINITY;
-  bd_pipeline pipeline;
-  bd_plan plan;
-  for (int round = 0; round < CAP_ROUNDS && problem->cap_bytes > 0; round++) {
-    BD_TRY(bd_pipeline_solve(s->ctx, problem, PIPELINE_LIMIT_SECONDS, cutoff, &pipeline));
-    if (!pipeline.feasible) break;
-    BD_TRY(assemble(s, problem, setting, pipeline.count, &plan));
-    offer(s, &plan);
-    int64_t over = plan_bytes(&plan) - s->cap_bytes;
-    if (over <= 0) return BD_OK;
-    problem->cap_bytes = pipeline.bytes - (round < CAP_ROUNDS / 2 ? 1 : over);
-  }
-  if (s->found) return BD_OK;
-  BD_TRY(bd_pipeline_leanest(s->ctx, problem, PIPELINE_LIMIT_SECONDS, &pipeline));
-  if (!pipeline.feasible) return BD_OK;
-  BD_TRY(assemble(s, problem, setting, pipeline.count, &plan));
-  offer(s, &plan);
-  return BD_OK;
-}
-
-static double boundary_seconds(const search *s, const bd_setting *setting,
-                               const bd_pipeline_run *run) {
-  bd_cost_model cost = {s->cluster, setting->mesh, setting->micro_batch};
-  const bd_link *link = bd_cost_stage_link(&cost);
-  return link->latency_seconds + (double)run->candidates[0].boundary_bytes / link->bytes_per_second;
-}
-
-static bd_layer_request layer_request(const search *s, const bd_setting *setting, int run) {
-  int micro_batches = (int)(s->request->global_batch / setting->micro_batch);
-  return (bd_layer_request){
-      .train = s->train,
-      .cost = {s->cluster, setting->mesh, setting->micro_batch},
-      .function = s->runs.runs[run].function,
-      .tied = s->runs.runs[run].tied,
-      .boundary = setting->boundary,
-      .micro_batches = micro_batches,
-      .in_flight = micro_batches < setting->stages ? micro_batches : setting->stages,
-      .optimizer = s->request->optimizer,
-      .recompute = s->request->recompute,
-      .limit_seconds = LAYER_LIMIT_SECONDS,
-  };
-}
-
-// No plan of the setting takes less. With T the layers' time for a micro-batch, Y their
-// synchronization, S stages and m micro-batches, the sum of stages is T, the slowest takes T/S or
-// more and the longest synchronization Y/S or more: a step takes (S + m - 1)/S (T + Y/(S + m - 1))
-// or more.
-static bd_status find_bound(search *s, const bd_setting *setting, double *out_seconds) {
-  int passes = (int)(s->request->global_batch / setting->micro_batch) + setting->stages - 1;
-  *out_seconds = 0;
-  for (int r = 0; r < s->runs.count && isfinite(*out_seconds); r++) {
-    bd_layer_request request = layer_request(s, setting, r);
-    request.micro_batches = passes;
-    double seconds;
-    BD_TRY(bd_layer_cache_bound(s->ctx, s->cache, &request, &seconds));
-    *out_seconds += s->runs.runs[r].calls * seconds;
-  }
-  *out_seconds *= (double)passes / setting->stages;
-  return BD_OK;
-}
-
-// Candidates of every run; false when some run has none.
-static bd_status find_candidates(search *s, const bd_setting *setting, bd_pipeline_run *runs,
-                                 bool *out_any) {
-  *out_any = true;
-  for (int r = 0; r < s->runs.count && *out_any; r++) {
-    bd_layer_request request = layer_request(s, setting, r);
-    bd_layer_candidate *candidates;
-    runs[r].first = s->runs.runs[r].first;
-    runs[r].calls = s->runs.runs[r].calls;
-    BD_TRY(bd_layer_cache_candidates(s->ctx, s->cache, &request, &candidates,
-                                     &runs[r].candidate_count));
-    runs[r].candidates = candidates;
-    *out_any = runs[r].candidate_count > 0;
-  }
-  return BD_OK;
-}
-
-// Whether a schedule and ZeRO come to the same as 1F1B or none.
-static bool is_same(const search *s, const bd_setting *setting, bd_schedule schedule, int zero) {
-  bool one_pass = setting->stages == 1 || setting->micro_batch == s->request->global_batch;
-  if (one_pass && s->request->schedule < 0 && schedule == BD_SCHEDULE_GPIPE) return true;
-  return bd_mesh_devices(&setting->mesh) == 1 && s->request->zero < 0 && zero == 1;
-}
-
-// What a layer's share is taken from: the cap less what every rank of a GPU program holds. Messages
-// on their way between stages are counted when the plan is whole.
-static int64_t layers_cap(const search *s) {
-  return s->cap_bytes - (s->train->cuda ? BD_LIBRARY_BYTES : 0);
-}
-
-static bd_status try_setting(search *s, const bd_setting *setting) {
-  bd_pipeline_run *runs = BD_NEW_ARRAY(s->ctx->arena, bd_pipeline_run, s->runs.count);
-  bool any;
-  BD_TRY(find_candidates(s, setting, runs, &any));
-  if (!any) return BD_OK;
-  int micro_batches = (int)(s->request->global_batch / setting->micro_batch);
-  double send = boundary_seconds(s, setting, &runs[0]);
-  for (int schedule = BD_SCHEDULE_COUNT - 1; schedule >= 0;
-       schedule--) // 1F1B holds less: it wins ties
-    for (int zero = 0; zero < 2; zero++) {
-      bool pinned = (s->request->schedule >= 0 && schedule != s->request->schedule) ||
-                    (s->request->zero >= 0 && zero != s->request->zero);
-      if (pinned || is_same(s, setting, (bd_schedule)schedule, zero)) continue;
-      bd_pipeline_problem problem = {
-          setting->stages, micro_batches, (bd_schedule)schedule, zero, s->runs.count, runs, send,
-          layers_cap(s)};
-      s->tried++;
-      BD_TRY(solve_setting(s, &problem, setting));
-    }
-  return BD_OK;
+  s->items[s->item_count++] = (item){*setting, kind, seconds, bytes};
 }
 
 static bool mesh_pinned_away(const bd_plan_request *request, const bd_mesh *mesh) {
@@ -230,72 +98,250 @@ static bool mesh_pinned_away(const bd_plan_request *request, const bd_mesh *mesh
   return false;
 }
 
-static bd_status add_setting(search *s, const bd_setting *setting) {
-  double bound = 0;
-  bool known = now_seconds() <= s->bound_deadline;
-  if (known) BD_TRY(find_bound(s, setting, &bound));
-  if (isinf(bound)) return BD_OK;
-  if (s->setting_count == s->setting_capacity) {
-    int wanted = s->setting_capacity ? 2 * s->setting_capacity : 64;
-    s->settings = bd_arena_grow(s->ctx->arena, s->settings, (size_t)s->setting_count,
-                                (size_t)wanted, sizeof *s->settings);
-    s->setting_capacity = wanted;
-  }
-  s->settings[s->setting_count] = (bounded){*setting, known, bound, s->setting_count};
-  s->setting_count++;
-  return BD_OK;
+// A pinned mesh may have axes that the space does not.
+static int stage_meshes(search *s, int devices, bd_mesh **out_meshes) {
+  const bd_plan_request *request = s->scene.request;
+  if (!request->mesh.axes)
+    return bd_space_meshes(s->ctx, devices, s->scene.cluster->devices_per_node, out_meshes);
+  *out_meshes = BD_NEW(s->ctx->arena, bd_mesh);
+  **out_meshes = request->mesh;
+  return bd_mesh_devices(&request->mesh) == devices;
 }
 
-static bd_status bound_mesh(search *s, int stages, const bd_mesh *mesh) {
-  const bd_plan_request *request = s->request;
+static bd_status add_stages(search *s, int stages) {
+  const bd_plan_request *request = s->scene.request;
+  bd_mesh *meshes;
+  int count = stage_meshes(s, bd_cluster_devices(s->scene.cluster) / stages, &meshes);
   for (int64_t micro = 1; micro <= request->global_batch; micro++) {
     if (request->global_batch % micro) continue;
     if (request->micro_batch && micro != request->micro_batch) continue;
-    bd_boundary *boundaries;
-    int count =
-        bd_space_boundaries(s->ctx, mesh, micro, request->sequence, s->runs.any_tied, &boundaries);
-    for (int b = 0; b < count; b++) {
-      bd_setting setting = {stages, *mesh, micro, boundaries[b]};
-      BD_TRY(add_setting(s, &setting));
+    double seconds;
+    if (count) BD_TRY(bd_bound_work(s->ctx, &s->scene, stages, micro, &seconds));
+    for (int m = 0; m < count; m++) {
+      bd_setting setting = {stages, meshes[m], micro, bd_sharding_replicated()};
+      if (mesh_pinned_away(request, &meshes[m])) continue;
+      add_item(s, &setting, BOUND_WORK, seconds, 0);
+      s->settings++;
     }
   }
   return BD_OK;
 }
 
-static bd_status bound_all(search *s) {
-  int devices = bd_cluster_devices(s->cluster), layers = 0;
+static bd_status add_all(search *s) {
+  int devices = bd_cluster_devices(s->scene.cluster), layers = 0;
   for (int r = 0; r < s->runs.count; r++)
     layers += s->runs.runs[r].calls;
-  for (int stages = 1; stages <= devices && stages <= layers && stages <= BD_MAX_STAGES; stages++) {
-    if (devices % stages || (s->request->stages && stages != s->request->stages)) continue;
-    bd_mesh *meshes;
-    int count = bd_space_meshes(s->ctx, devices / stages, &meshes);
-    for (int m = 0; m < count; m++)
-      if (!mesh_pinned_away(s->request, &meshes[m])) BD_TRY(bound_mesh(s, stages, &meshes[m]));
+  for (int stages = 1; stages <= devices && stages <= layers && stages <= BD_MAX_STAGES; stages++)
+    if (devices % stages == 0 && (!s->scene.request->stages || stages == s->scene.request->stages))
+      BD_TRY(add_stages(s, stages));
+  return BD_OK;
+}
+
+// An item of settings becomes one for each tied form, bounded by its layers.
+static bd_status bound_item(search *s, const item *from) {
+  const bd_setting *setting = &from->setting;
+  scratch own;
+  enter_scratch(s->ctx, &own);
+  bd_sharding *tied;
+  int count = bd_space_tied_forms(s->ctx, &setting->mesh, s->runs.any_tied, &tied);
+  bd_setting_layers first, layers;
+  bd_status status = BD_OK;
+  for (int t = 0; t < count && status == BD_OK; t++) {
+    bd_setting one = *setting;
+    double seconds, bytes;
+    one.tied_form = tied[t];
+    status = bd_setting_open(s->ctx, &s->scene, &one, t ? &first : NULL, &layers);
+    if (status != BD_OK) break;
+    if (t == 0) first = layers;
+    bd_bound_layers(s->ctx, &s->scene, &one, &layers, &seconds, &bytes);
+    seconds = fmax(seconds, from->seconds);
+    s->ctx->arena = own.kept;
+    if (isfinite(bytes)) add_item(s, &one, BOUND_LAYERS, seconds, bytes);
+    s->ctx->arena = own.arena;
+  }
+  leave_scratch(s->ctx, &own);
+  s->bounded++;
+  return status;
+}
+
+static void offer(search *s, bd_arena *kept, const bd_plan *plan) {
+  int64_t bytes = plan_bytes(plan), lacking = bytes - s->scene.cap_bytes;
+  bd_arena *arena = s->ctx->arena;
+  s->ctx->arena = kept;
+  bd_alternatives_note_plan(s->ctx, &s->alternatives, plan, lacking);
+  if (lacking > 0 && (!s->leanest_bytes || bytes < s->leanest_bytes)) {
+    s->leanest = bd_plan_copy(s->ctx, plan);
+    s->leanest_bytes = bytes;
+  } else if (lacking <= 0 && (!s->found || plan->step_seconds < s->best.step_seconds)) {
+    s->best = bd_plan_copy(s->ctx, plan);
+    s->found = true;
+  }
+  s->ctx->arena = arena;
+}
+
+// Splitting the optimizer's state costs nothing and holds less, so plans are solved with it; where
+// it is not needed, the plan does without.
+static bd_status assemble(search *s, const bd_pipeline_problem *problem, const bd_setting *setting,
+                          const bd_pipeline *pipeline, bd_plan *out) {
+  const bd_scene *scene = &s->scene;
+  BD_TRY(bd_plan_assemble(s->ctx, scene->request, scene->cluster, problem, setting, pipeline, out));
+  out->cap_bytes = scene->cap_bytes;
+  BD_TRY(bd_plan_predict(s->ctx, scene->train, scene->cluster, out));
+  if (!out->zero_axes || scene->request->zero >= 0) return BD_OK;
+  bd_plan whole = *out;
+  whole.zero_axes = 0;
+  BD_TRY(bd_plan_predict(s->ctx, scene->train, scene->cluster, &whole));
+  if (plan_bytes(&whole) <= scene->cap_bytes && whole.step_seconds <= out->step_seconds)
+    *out = whole;
+  return BD_OK;
+}
+
+// The exact bytes are known only of a whole plan. The next plan is the fastest that the program
+// thinks leaner than the last; when many have been too large, the room shrinks by what they exceed
+// it.
+static bd_status solve_pipeline(search *s, bd_arena *kept, bd_pipeline_problem *problem,
+                                const bd_setting *setting) {
+  double cutoff = s->found ? s->best.step_seconds : INFINITY;
+  bd_pipeline pipeline;
+  bd_plan plan;
+  for (int round = 0; round < CAP_ROUNDS && problem->cap_bytes > 0; round++) {
+    BD_TRY(bd_pipeline_solve(s->ctx, problem, PIPELINE_LIMIT_SECONDS, cutoff, &pipeline));
+    if (!pipeline.feasible) break;
+    BD_TRY(assemble(s, problem, setting, &pipeline, &plan));
+    offer(s, kept, &plan);
+    int64_t over = plan_bytes(&plan) - s->scene.cap_bytes;
+    if (over <= 0) return BD_OK;
+    problem->cap_bytes = pipeline.bytes - (round < CAP_ROUNDS / 2 ? 1 : over);
+  }
+  if (s->found) return BD_OK;
+  BD_TRY(bd_pipeline_leanest(s->ctx, problem, PIPELINE_LIMIT_SECONDS, &pipeline));
+  if (!pipeline.feasible) return BD_OK;
+  BD_TRY(assemble(s, problem, setting, &pipeline, &plan));
+  offer(s, kept, &plan);
+  return BD_OK;
+}
+
+// Numbers the forms that candidates have from 0; returns how many.
+static int number_forms(search *s, const bd_setting_layers *layers, int run_count,
+                        bd_pipeline_run *runs, bd_sharding *out_forms) {
+  int count = 0, *number = BD_NEW_ARRAY(s->ctx->arena, int, layers->form_count);
+  memset(number, -1, sizeof *number * (size_t)layers->form_count);
+  for (int r = 0; r < run_count; r++) {
+    bd_layer_candidate *list =
+        BD_NEW_ARRAY(s->ctx->arena, bd_layer_candidate, runs[r].candidate_count);
+    for (int k = 0; k < runs[r].candidate_count; k++) {
+      list[k] = runs[r].candidates[k];
+      if (number[list[k].form] < 0) {
+        out_forms[count] = layers->forms[list[k].form];
+        number[list[k].form] = count++;
+      }
+      list[k].form = number[list[k].form];
+    }
+    runs[r].candidates = list;
+  }
+  return count;
+}
+
+// GPipe holds more than 1F1B and is no faster, so that it is used only when it is asked for or
+// comes to the same.
+static bd_pipeline_problem pose(const search *s, const bd_setting *setting) {
+  const bd_plan_request *request = s->scene.request;
+  bool split = bd_mesh_devices(&setting->mesh) > 1 && request->zero != 0;
+  return (bd_pipeline_problem){
+      .stages = setting->stages,
+      .micro_batches = (int)(request->global_batch / setting->micro_batch),
+      .schedule = request->schedule < 0 ? BD_SCHEDULE_1F1B : (bd_schedule)request->schedule,
+      .zero = split || request->zero == 1,
+      .run_count = s->runs.count,
+      .cap_bytes = s->scene.layers_cap_bytes,
+  };
+}
+
+static bd_status solve_scratch(search *s, bd_arena *kept, const bd_setting *setting) {
+  bd_setting_layers layers;
+  BD_TRY(bd_setting_open(s->ctx, &s->scene, setting, NULL, &layers));
+  bd_pipeline_problem problem = pose(s, setting);
+  int in_flight = bd_schedule_in_flight(problem.schedule, 0, problem.stages, problem.micro_batches);
+  bd_pipeline_run *runs = BD_NEW_ARRAY(s->ctx->arena, bd_pipeline_run, s->runs.count);
+  for (int r = 0; r < s->runs.count; r++) {
+    bd_layer_candidate *candidates;
+    runs[r].first = s->runs.runs[r].first;
+    runs[r].calls = s->runs.runs[r].calls;
+    BD_TRY(bd_layer_candidates(s->ctx, layers.layers[r], in_flight, &candidates,
+                               &runs[r].candidate_count));
+    if (!runs[r].candidate_count) return BD_OK;
+    runs[r].candidates = candidates;
+  }
+  bd_sharding *forms = BD_NEW_ARRAY(s->ctx->arena, bd_sharding, layers.form_count);
+  problem.form_count = number_forms(s, &layers, s->runs.count, runs, forms);
+  for (int r = 0; r < s->runs.count; r++)
+    bd_setting_hand_on(s->ctx, &s->scene, setting, r, problem.form_count, forms, &runs[r]);
+  problem.runs = runs;
+  s->solved++;
+  return solve_pipeline(s, kept, &problem, setting);
+}
+
+static bd_status solve_item(search *s, const item *from) {
+  bd_setting setting = from->setting;
+  scratch own;
+  enter_scratch(s->ctx, &own);
+  bd_status status = solve_scratch(s, own.kept, &setting);
+  leave_scratch(s->ctx, &own);
+  return status;
+}
+
+// The item of the least bound, the earlier one of equals; `bounded`: of those whose layers are.
+static int next_item(const search *s, bool bounded) {
+  int next = -1;
+  for (int i = 0; i < s->item_count; i++)
+    if (s->items[i].kind != BOUND_DONE && isfinite(s->items[i].seconds) &&
+        (!bounded || s->items[i].kind == BOUND_LAYERS) &&
+        (next < 0 || s->items[i].seconds < s->items[next].seconds))
+      next = i;
+  return next;
+}
+
+// The least bound first would bound many settings before it solved one: now and then, the best of
+// those that are bounded has its turn, so that there is a plan early.
+static int turn(search *s) {
+  if (s->bounded >= s->next_dive) {
+    s->next_dive *= DIVE_FACTOR;
+    int dive = next_item(s, true);
+    if (dive >= 0 && (!s->found || s->items[dive].seconds < s->best.step_seconds)) return dive;
+  }
+  return next_item(s, false);
+}
+
+static bool out_of_time(search *s) {
+  s->cut = now_seconds() > s->deadline && (s->found || s->leanest_bytes);
+  return s->cut;
+}
+
+static bd_status search_fastest(search *s) {
+  for (int i = turn(s); i >= 0 && !out_of_time(s); i = turn(s)) {
+    item from = s->items[i];
+    if (s->found && from.seconds >= s->best.step_seconds) break;
+    BD_TRY(from.kind == BOUND_WORK ? bound_item(s, &from) : solve_item(s, &from));
+    // What an item has become carries its bound on.
+    s->items[i].kind = BOUND_DONE;
+    if (from.kind == BOUND_WORK) s->items[i].seconds = INFINITY;
   }
   return BD_OK;
 }
 
-static int by_bound(const void *left, const void *right) {
-  const bounded *a = left, *b = right;
-  if (a->known != b->known) return a->known ? -1 : 1;
-  if (a->bound_seconds != b->bound_seconds) return a->bound_seconds < b->bound_seconds ? -1 : 1;
-  return a->index - b->index;
-}
-
-// The most promising first; those without a bound last.
-static bd_status try_all(search *s) {
-  if (s->setting_count) qsort(s->settings, (size_t)s->setting_count, sizeof *s->settings, by_bound);
-  for (int i = 0; i < s->setting_count; i++) {
-    if (s->found && s->settings[i].bound_seconds >= s->best.step_seconds) {
-      s->dropped++;
-      continue;
-    }
-    if (now_seconds() > s->deadline && (s->found || s->leanest_bytes)) {
-      s->cut = true;
-      break;
-    }
-    BD_TRY(try_setting(s, &s->settings[i].setting));
+// When nothing fits, settings that cannot fit are looked at as well, the leanest first.
+static bd_status search_leanest(search *s) {
+  while (!s->found && !out_of_time(s)) {
+    int next = -1;
+    for (int i = 0; i < s->item_count; i++)
+      if (s->items[i].kind == BOUND_LAYERS &&
+          (next < 0 || s->items[i].bytes < s->items[next].bytes))
+        next = i;
+    if (next < 0) break;
+    if (s->leanest_bytes && s->items[next].bytes >= (double)s->leanest_bytes) break;
+    item from = s->items[next];
+    s->items[next].kind = BOUND_DONE;
+    BD_TRY(solve_item(s, &from));
   }
   return BD_OK;
 }
@@ -303,22 +349,23 @@ static bd_status try_all(search *s) {
 // What no plan of the space beats, searched or not.
 static double space_bound(const search *s) {
   double least = s->best.step_seconds;
-  for (int i = 0; i < s->setting_count; i++)
-    least = fmin(least, s->settings[i].bound_seconds);
+  for (int i = 0; i < s->item_count; i++)
+    least = fmin(least, s->items[i].seconds);
   return least;
 }
 
 static bd_status refuse(search *s) {
+  const bd_scene *scene = &s->scene;
   if (!s->leanest_bytes)
     return bd_fail(s->ctx, BD_INFEASIBLE, BD_NOWHERE,
                    "no plan runs '%s' on %d devices with these pins and a global batch of %lld",
-                   s->request->model, bd_cluster_devices(s->cluster),
-                   (long long)s->request->global_batch);
+                   scene->request->model, bd_cluster_devices(scene->cluster),
+                   (long long)scene->request->global_batch);
   bd_fail(
       s->ctx, BD_INFEASIBLE, BD_NOWHERE,
       "no plan fits: the leanest needs %lld bytes a rank, the cap is %lld: %lld bytes are lacking",
-      (long long)s->leanest_bytes, (long long)s->cap_bytes,
-      (long long)(s->leanest_bytes - s->cap_bytes));
+      (long long)s->leanest_bytes, (long long)scene->cap_bytes,
+      (long long)(s->leanest_bytes - scene->cap_bytes));
   bd_note(s->ctx, BD_NOWHERE,
           "the nearest plan has %d stages, %d devices each, a micro-batch of %lld, schedule %s; a "
           "higher --memory-cap, more devices, or a smaller --seq would help",
@@ -331,25 +378,32 @@ bd_status bd_plan_search(bd_ctx *ctx, const bd_module *train, const bd_cluster *
                          const bd_plan_request *request, bd_plan *out_plan) {
   bd_module targeted = *train;
   targeted.cuda = strcmp(request->target, "cuda") == 0;
-  search s = {.ctx = ctx, .train = &targeted, .cluster = cluster, .request = request};
-  s.runs = bd_model_runs_find(ctx, &targeted);
-  s.cap_bytes = cluster->memory_bytes - cluster->reserved_bytes;
-  if (request->cap_bytes && request->cap_bytes < s.cap_bytes) s.cap_bytes = request->cap_bytes;
+  search s = {.ctx = ctx, .runs = bd_model_runs_find(ctx, &targeted), .next_dive = FIRST_DIVE};
+  int64_t cap = cluster->memory_bytes - cluster->reserved_bytes;
+  if (request->cap_bytes && request->cap_bytes < cap) cap = request->cap_bytes;
+  s.scene = (bd_scene){&targeted,
+                       cluster,
+                       request,
+                       &s.runs,
+                       request->sequence,
+                       cap,
+                       cap - (targeted.cuda ? BD_LIBRARY_BYTES : 0)};
   s.deadline = now_seconds() + request->limit_seconds;
-  s.bound_deadline = s.deadline - request->limit_seconds / 2; // the other half is for solving
-  s.cache = bd_layer_cache_create(ctx);
-  BD_TRY(bound_all(&s));
-  BD_TRY(try_all(&s));
+  BD_TRY(add_all(&s));
+  BD_TRY(search_fastest(&s));
+  BD_TRY(search_leanest(&s));
   if (!s.found) return refuse(&s);
   *out_plan = s.best;
   out_plan->bound_seconds = space_bound(&s);
   out_plan->gap =
       out_plan->bound_seconds > 0 ? s.best.step_seconds / out_plan->bound_seconds - 1 : INFINITY;
   out_plan->search =
-      bd_intern_f(ctx, "%s: of %d settings %d dropped by their bound, %d programs solved",
-                  s.cut ? "stopped by the time limit" : "whole space searched", s.setting_count,
-                  s.dropped, s.tried);
-  out_plan->alternatives = s.alternatives;
-  out_plan->alternative_count = s.alternative_count;
+      bd_intern_f(ctx, "%s: of %d settings %d bounded by their layers, %d pipelines solved",
+                  s.cut ? "stopped by the time limit" : "whole space searched", s.settings,
+                  s.bounded, s.solved);
+  for (int i = 0; i < s.item_count; i++)
+    bd_alternatives_note_bound(ctx, &s.alternatives, s.items[i].setting.stages,
+                               &s.items[i].setting.mesh, s.items[i].seconds);
+  bd_alternatives_list(ctx, &s.alternatives, out_plan);
   return BD_OK;
 }

@@ -34,9 +34,9 @@ int bd_program_add_row(bd_ctx *ctx, bd_program *program, double lower, double up
 // Each (row, column) at most once.
 void bd_program_add_entry(bd_ctx *ctx, bd_program *program, int row, int column, double value);
 
-// Solves within `limit_seconds` of wall time; solutions that cost `cutoff` or more are not wanted
-// (INFINITY: all are). Errors: BD_INVALID on numbers that no solver takes, BD_EXTERNAL when the
-// library fails.
+// Solves within `limit_seconds` of wall time and a fixed number of branches; solutions that cost
+// `cutoff` or more are not wanted (INFINITY: all are). Errors: BD_INVALID on numbers that no solver
+// takes, BD_EXTERNAL when the library fails.
 BD_NODISCARD bd_status bd_solver_run(bd_ctx *ctx, const bd_program *program, double limit_seconds,
                                      double cutoff, bd_solution *out_solution);
 // The linear relaxation alone: a lower bound. INFINITY when it has no solution.

@@ -6,6 +6,8 @@
 #include <setjmp.h>
 #include <stdlib.h>
 
+#define NODE_LIMIT 4000
+
 static bool sane(double value) {
   return isfinite(value) && fabs(value) < 1e15;
 }
@@ -76,10 +78,13 @@ typedef struct search {
   double scale, cutoff, bound;
 } search;
 
-// Stops a branch and bound whose best open node cannot beat the cutoff.
+// Stops a branch and bound whose best open node cannot beat the cutoff, or that has grown too
+// large: the same program ends the same way however fast the machine is.
 static void watch(glp_tree *tree, void *info) {
   search *state = info;
-  int best = glp_ios_best_node(tree);
+  int best = glp_ios_best_node(tree), nodes;
+  glp_ios_tree_size(tree, NULL, NULL, &nodes);
+  if (nodes > NODE_LIMIT) glp_ios_terminate(tree);
   if (!best) return;
   double bound = glp_ios_node_bound(tree, best);
   if (isfinite(bound) && bound > state->bound) state->bound = bound;

@@ -41,68 +41,72 @@ bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train) {
   return out;
 }
 
-int bd_space_meshes(bd_ctx *ctx, int devices, bd_mesh **out_meshes) {
+int bd_space_meshes(bd_ctx *ctx, int devices, int devices_per_node, bd_mesh **out_meshes) {
   int count = 0;
-  bd_mesh *meshes = BD_NEW_ARRAY(ctx->arena, bd_mesh, devices + 1);
+  bd_mesh *meshes = BD_NEW_ARRAY(ctx->arena, bd_mesh, devices + devices * devices_per_node + 1);
   meshes[count++] = (bd_mesh){1, {devices}};
   for (int a = 2; a <= devices / 2; a++)
     if (devices % a == 0) meshes[count++] = (bd_mesh){2, {a, devices / a}};
+  int pairs = count;
+  for (int i = 1; i < pairs; i++) {
+    int far = meshes[i].size[0], near = meshes[i].size[1];
+    for (int b = 2; near <= devices_per_node && b <= near / 2; b++)
+      if (near % b == 0) meshes[count++] = (bd_mesh){3, {far, b, near / b}};
+  }
   *out_meshes = meshes;
   return count;
 }
 
-typedef struct boundary_list {
-  bd_ctx *ctx;
+typedef struct form_list {
   const bd_mesh *mesh;
   int64_t micro_batch, sequence;
-  bool tied;
-  int count, capacity;
-  bd_boundary *items;
-} boundary_list;
+  int count;
+  bd_sharding *items;
+} form_list;
 
-static void add_tied(boundary_list *list, const bd_sharding *activation) {
-  for (unsigned mask = 0; mask < 1u << list->mesh->axes; mask++) {
-    bd_sharding tied = bd_sharding_replicated();
-    bool good = mask == 0 || list->tied;
-    for (int axis = 0; axis < list->mesh->axes; axis++) {
-      if (!(mask >> axis & 1u)) continue;
-      good = good && activation->at[axis] != 0 && list->mesh->size[axis] > 1;
-      tied.at[axis] = 0;
-    }
-    if (!good) continue;
-    if (list->count == list->capacity) {
-      int wanted = list->capacity ? 2 * list->capacity : 16;
-      list->items = bd_arena_grow(list->ctx->arena, list->items, (size_t)list->count,
-                                  (size_t)wanted, sizeof *list->items);
-      list->capacity = wanted;
-    }
-    list->items[list->count++] = (bd_boundary){*activation, tied};
-  }
-}
-
-static void add_axis(boundary_list *list, int axis, bd_sharding activation, int64_t batch_parts,
-                     int64_t sequence_parts) {
+static void add_forms(form_list *list, int axis, bd_sharding form, int64_t batch_parts,
+                      int64_t sequence_parts) {
   if (axis == list->mesh->axes) {
-    add_tied(list, &activation);
+    list->items[list->count++] = form;
     return;
   }
   int size = list->mesh->size[axis];
   if (size > 1 && list->micro_batch % (batch_parts * size) == 0) {
-    activation.at[axis] = 0;
-    add_axis(list, axis + 1, activation, batch_parts * size, sequence_parts);
+    form.at[axis] = 0;
+    add_forms(list, axis + 1, form, batch_parts * size, sequence_parts);
   }
-  activation.at[axis] = BD_REPLICATED;
-  add_axis(list, axis + 1, activation, batch_parts, sequence_parts);
+  form.at[axis] = BD_REPLICATED;
+  add_forms(list, axis + 1, form, batch_parts, sequence_parts);
   if (size > 1 && list->sequence && list->sequence % (sequence_parts * size) == 0) {
-    activation.at[axis] = 1;
-    add_axis(list, axis + 1, activation, batch_parts, sequence_parts * size);
+    form.at[axis] = 1;
+    add_forms(list, axis + 1, form, batch_parts, sequence_parts * size);
   }
 }
 
-int bd_space_boundaries(bd_ctx *ctx, const bd_mesh *mesh, int64_t micro_batch, int64_t sequence,
-                        bool tied, bd_boundary **out_boundaries) {
-  boundary_list list = {ctx, mesh, micro_batch, sequence, tied, 0, 0, NULL};
-  add_axis(&list, 0, bd_sharding_replicated(), 1, 1);
-  *out_boundaries = list.items;
+int bd_space_forms(bd_ctx *ctx, const bd_mesh *mesh, int64_t micro_batch, int64_t sequence,
+                   bd_sharding **out_forms) {
+  int most = 1;
+  for (int axis = 0; axis < mesh->axes; axis++)
+    most *= 3;
+  form_list list = {.mesh = mesh, .micro_batch = micro_batch, .sequence = sequence};
+  list.items = BD_NEW_ARRAY(ctx->arena, bd_sharding, most);
+  add_forms(&list, 0, bd_sharding_replicated(), 1, 1);
+  *out_forms = list.items;
   return list.count;
+}
+
+int bd_space_tied_forms(bd_ctx *ctx, const bd_mesh *mesh, bool any_tied, bd_sharding **out_forms) {
+  int count = 0;
+  *out_forms = BD_NEW_ARRAY(ctx->arena, bd_sharding, 1 << mesh->axes);
+  for (unsigned mask = 0; mask < (any_tied ? 1u << mesh->axes : 1u); mask++) {
+    bd_sharding form = bd_sharding_replicated();
+    bool good = true;
+    for (int axis = 0; axis < mesh->axes; axis++) {
+      if (!(mask >> axis & 1u)) continue;
+      good = good && mesh->size[axis] > 1;
+      form.at[axis] = 0;
+    }
+    if (good) (*out_forms)[count++] = form;
+  }
+  return count;
 }

@@ -18,11 +18,15 @@ typedef struct bd_model_runs {
 
 bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train);
 
-// Meshes of `devices` devices: one axis, and every ordered pair of factors of 2 or more.
-int bd_space_meshes(bd_ctx *ctx, int devices, bd_mesh **out_meshes);
+// Meshes of `devices` devices: one axis, every ordered pair of factors of 2 or more, and of those
+// the ones whose near axis stays within a node, that axis cut in two.
+int bd_space_meshes(bd_ctx *ctx, int devices, int devices_per_node, bd_mesh **out_meshes);
 
-// Boundaries: each axis splits the batch, the dimension after it, or nothing; tied weights are
-// split along their first dimension by any axes that do not split the batch.
-int bd_space_boundaries(bd_ctx *ctx, const bd_mesh *mesh, int64_t micro_batch, int64_t sequence,
-                        bool tied, bd_boundary **out_boundaries);
+// Forms of activations between layers: each axis splits the batch, the dimension after it, or
+// nothing.
+int bd_space_forms(bd_ctx *ctx, const bd_mesh *mesh, int64_t micro_batch, int64_t sequence,
+                   bd_sharding **out_forms);
+
+// Forms of tied weights: split along their first dimension by any axes.
+int bd_space_tied_forms(bd_ctx *ctx, const bd_mesh *mesh, bool any_tied, bd_sharding **out_forms);
 #endif

@@ -14,6 +14,15 @@ static unsigned random_below(unsigned limit) {
   return (unsigned)(state >> 33) % limit;
 }
 
+// Classes of options of one end of an edge; every class has a member when there are that many.
+static int *random_classes(bd_ctx *ctx, int options, int *out_count) {
+  int *class_of = BD_NEW_ARRAY(ctx->arena, int, options);
+  *out_count = 1 + (int)random_below((unsigned)options);
+  for (int o = 0; o < options; o++)
+    class_of[o] = o < *out_count ? o : (int)random_below((unsigned)*out_count);
+  return class_of;
+}
+
 static bd_choice_problem random_problem(bd_ctx *ctx) {
   bd_choice_problem p = {.nodes = 2 + (int)random_below(5)};
   p.node = BD_NEW_ARRAY(ctx->arena, bd_choice_node, p.nodes);
@@ -34,8 +43,11 @@ static bd_choice_problem random_problem(bd_ctx *ctx) {
     for (int b = a + 1; b < p.nodes; b++) {
       if (random_below(2)) continue;
       bd_choice_edge *edge = &p.edge[p.edges++];
-      int count = p.node[a].options * p.node[b].options;
-      *edge = (bd_choice_edge){a, b, BD_NEW_ARRAY(ctx->arena, double, count)};
+      *edge = (bd_choice_edge){.a = a, .b = b};
+      edge->class_a = random_classes(ctx, p.node[a].options, &edge->classes_a);
+      edge->class_b = random_classes(ctx, p.node[b].options, &edge->classes_b);
+      int count = edge->classes_a * edge->classes_b;
+      edge->cost = BD_NEW_ARRAY(ctx->arena, double, count);
       for (int i = 0; i < count; i++)
         edge->cost[i] = random_below(7) == 0 ? INFINITY : random_below(15);
     }

@@ -1,5 +1,7 @@
-// Pipelines by counts against enumeration of every assignment that keeps the order of layers.
+// Pipelines by counts against enumeration of every assignment that keeps the order of layers, and
+// of every order of forms.
 #include "planner/pipeline.h"
+#include "planner/pipeline_construct.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { TRIALS = 240, LARGEST = 3 * 3 * 3 };
+enum { TRIALS = 240, LARGEST = 3 * 3 * 3, CELLS = 3 * 3 };
 
 static uint64_t state;
 static unsigned random_below(unsigned limit) {
@@ -39,29 +41,44 @@ static bd_layer_candidate random_candidate(double seconds, int64_t bytes) {
   return c;
 }
 
+static const double *random_table(bd_ctx *ctx, int forms, double least, double seconds) {
+  double *table = BD_NEW_ARRAY(ctx->arena, double, forms *forms);
+  for (int i = 0; i < forms * forms; i++)
+    table[i] = least + (i % (forms + 1) ? random_seconds(seconds) : 0);
+  return table;
+}
+
 static bd_pipeline_problem random_problem(bd_ctx *ctx) {
   static const double scale_seconds[] = {1e-6, 5e-5, 2e-3, 1e-2};
   static const int64_t scale_bytes[] = {4096, 1 << 20, 200 << 20};
   double seconds = scale_seconds[random_below(4)];
   int64_t bytes = scale_bytes[random_below(3)];
   bd_pipeline_problem p = {.stages = 1 + (int)random_below(3),
-                           .run_count = 1 + (int)random_below(3)};
+                           .run_count = 1 + (int)random_below(3),
+                           .form_count = 1 + (int)random_below(2)};
+  double send = random_below(3) ? seconds / 10 : 0, change = seconds / (1 + random_below(20));
   bd_pipeline_run *runs = BD_NEW_ARRAY(ctx->arena, bd_pipeline_run, p.run_count);
   int layers = 0;
   for (int r = 0; r < p.run_count; r++) {
-    runs[r] = (bd_pipeline_run){layers, 1 + (int)random_below(5), 1 + (int)random_below(3), NULL};
+    runs[r] = (bd_pipeline_run){.first = layers,
+                                .calls = 1 + (int)random_below(4),
+                                .candidate_count = 1 + (int)random_below(3),
+                                .change = random_table(ctx, p.form_count, 0, change),
+                                .send = random_table(ctx, p.form_count, send, change),
+                                .receive = random_table(ctx, p.form_count, send, change)};
     layers += runs[r].calls;
     bd_layer_candidate *list =
         BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, runs[r].candidate_count);
-    for (int k = 0; k < runs[r].candidate_count; k++)
+    for (int k = 0; k < runs[r].candidate_count; k++) {
       list[k] = random_candidate(seconds, bytes);
+      list[k].form = (int)random_below((unsigned)p.form_count);
+    }
     runs[r].candidates = list;
   }
   p.runs = runs;
   p.micro_batches = 1 + (int)random_below(16);
   p.schedule = random_below(2) ? BD_SCHEDULE_1F1B : BD_SCHEDULE_GPIPE;
   p.zero = (int)random_below(2);
-  p.send_seconds = random_below(3) ? seconds / 10 : 0;
   p.cap_bytes = INT64_MAX / 4;
   return p;
 }
@@ -87,20 +104,45 @@ static double peak_bytes(const bd_pipeline_problem *p, const int *count) {
   return most;
 }
 
-static double step_seconds(const bd_pipeline_problem *p, const int *count) {
+// What passes between layers, told layer by layer.
+typedef struct walk {
+  const bd_pipeline_problem *problem;
+  double seconds[3];
+  int stage, run, form; // of the layer before; no layer: run -1
+} walk;
+
+static void walk_to(walk *w, int stage, int run, int form) {
+  const bd_pipeline_run *before = w->run < 0 ? NULL : &w->problem->runs[w->run];
+  int at = w->form * w->problem->form_count + form;
+  if (before && w->stage == stage) w->seconds[stage] += before->change[at];
+  if (before && w->stage != stage) w->seconds[w->stage] += before->send[at];
+  if (before && w->stage != stage) w->seconds[stage] += before->receive[at];
+  w->stage = stage;
+  w->run = run;
+  w->form = form;
+}
+
+static double step_seconds(const bd_pipeline_problem *p, const int *count, const int *entry) {
+  walk w = {.problem = p, .run = -1};
   double sum = 0, slowest = 0, longest = 0;
   for (int s = 0; s < p->stages; s++) {
-    double seconds = ((s > 0) + (s + 1 < p->stages)) * p->send_seconds, sync = 0;
+    double sync = 0;
     for (int r = 0; r < p->run_count; r++)
-      for (int k = 0; k < p->runs[r].candidate_count; k++) {
-        const bd_layer_candidate *c = &p->runs[r].candidates[k];
-        int n = count[bd_pipeline_index(p, s, r, k)];
-        seconds += n * (c->forward_seconds + c->backward_seconds);
-        sync += n * c->sync_seconds;
-      }
-    sum += seconds;
-    slowest = fmax(slowest, seconds);
+      for (int part = 0; part < 2; part++)
+        for (int k = 0; k < p->runs[r].candidate_count; k++) {
+          const bd_layer_candidate *c = &p->runs[r].candidates[k];
+          bool enters = c->form == entry[s * p->run_count + r];
+          for (int n = count[bd_pipeline_index(p, s, r, k)]; n > 0 && enters == !part; n--) {
+            walk_to(&w, s, r, c->form);
+            w.seconds[s] += c->forward_seconds + c->backward_seconds;
+            sync += c->sync_seconds;
+          }
+        }
     longest = fmax(longest, sync);
+  }
+  for (int s = 0; s < p->stages; s++) {
+    sum += w.seconds[s];
+    slowest = fmax(slowest, w.seconds[s]);
   }
   return sum + (p->micro_batches - 1) * slowest + longest;
 }
@@ -118,9 +160,37 @@ static bool every_stage_works(const bd_pipeline_problem *p, const int *count) {
 
 typedef struct enumeration {
   const bd_pipeline_problem *problem;
-  int count[LARGEST];
+  int count[LARGEST], entry[CELLS];
   double fastest_seconds, leanest_bytes;
 } enumeration;
+
+static bool has_form(const enumeration *e, int cell, int form) {
+  const bd_pipeline_problem *p = e->problem;
+  int s = cell / p->run_count, r = cell % p->run_count;
+  for (int k = 0; k < p->runs[r].candidate_count; k++)
+    if (p->runs[r].candidates[k].form == form && e->count[bd_pipeline_index(p, s, r, k)])
+      return true;
+  return false;
+}
+
+// Every order of the forms that share a stage and a run.
+static void enumerate_entries(enumeration *e, int cell) {
+  const bd_pipeline_problem *p = e->problem;
+  if (cell == p->stages * p->run_count) {
+    e->fastest_seconds = fmin(e->fastest_seconds, step_seconds(p, e->count, e->entry));
+    return;
+  }
+  bool any = false;
+  for (int form = 0; form < p->form_count; form++) {
+    if (!has_form(e, cell, form)) continue;
+    any = true;
+    e->entry[cell] = form;
+    enumerate_entries(e, cell + 1);
+  }
+  if (any) return;
+  e->entry[cell] = -1;
+  enumerate_entries(e, cell + 1);
+}
 
 // Gives `left` calls of run `r`, from candidate `k` on, to stage `s` and those after it.
 static void enumerate(enumeration *e, int r, int k, int s, int left) {
@@ -130,7 +200,7 @@ static void enumerate(enumeration *e, int r, int k, int s, int left) {
     double bytes = peak_bytes(p, e->count);
     e->leanest_bytes = fmin(e->leanest_bytes, bytes);
     if (bytes > (double)p->cap_bytes) return;
-    e->fastest_seconds = fmin(e->fastest_seconds, step_seconds(p, e->count));
+    enumerate_entries(e, 0);
     return;
   }
   if (k < p->runs[r].candidate_count) {
@@ -177,7 +247,7 @@ static void check_fastest(bd_ctx *ctx, const bd_pipeline_problem *p, double best
   check_order(p, got.count);
   assert_true(got.optimal);
   assert_true(fabs(got.seconds - best) <= 1e-6 * best);
-  assert_true(fabs(step_seconds(p, got.count) - got.seconds) <= 1e-9 * best);
+  assert_true(fabs(step_seconds(p, got.count, got.entry) - got.seconds) <= 1e-9 * best);
   assert_true(peak_bytes(p, got.count) <= (double)p->cap_bytes);
   assert_true(got.bound <= best * (1 + 1e-6));
   // A cutoff below the optimum leaves nothing, one above it changes nothing.
@@ -185,6 +255,18 @@ static void check_fastest(bd_ctx *ctx, const bd_pipeline_problem *p, double best
   assert_false(got.feasible);
   assert_int_equal(bd_pipeline_solve(ctx, p, 20, best * 1.001, &got), BD_OK);
   assert_true(got.feasible && fabs(got.seconds - best) <= 1e-6 * best);
+}
+
+// What is constructed keeps its word and comes close.
+static double check_construction(bd_ctx *ctx, const bd_pipeline_problem *p, double best) {
+  bd_pipeline got;
+  bd_pipeline_construct(ctx, p, false, &got);
+  if (!got.feasible) return INFINITY;
+  check_order(p, got.count);
+  assert_true(got.seconds >= best * (1 - 1e-9));
+  assert_true(fabs(step_seconds(p, got.count, got.entry) - got.seconds) <= 1e-9 * best);
+  assert_true(peak_bytes(p, got.count) <= (double)p->cap_bytes);
+  return got.seconds / best;
 }
 
 static void check_leanest(bd_ctx *ctx, const bd_pipeline_problem *p, double least) {
@@ -198,7 +280,7 @@ static void check_leanest(bd_ctx *ctx, const bd_pipeline_problem *p, double leas
 
 static void test_equals_enumeration(void **unused) {
   (void)unused;
-  int tight = 0, impossible = 0, empty = 0;
+  int tight = 0, impossible = 0, empty = 0, close = 0, feasible = 0;
   for (int trial = 0; trial < TRIALS; trial++) {
     state = 1009u + 31u * (uint64_t)trial;
     for (int i = 0; i < 4; i++)
@@ -215,6 +297,9 @@ static void test_equals_enumeration(void **unused) {
       enumeration capped = enumerate_all(&p);
       tight += capped.fastest_seconds > loose.fastest_seconds;
       check_fastest(ctx, &p, capped.fastest_seconds);
+      if (!isfinite(capped.fastest_seconds)) continue;
+      feasible++;
+      close += check_construction(ctx, &p, capped.fastest_seconds) <= 1.1;
     }
     p.cap_bytes = isfinite(loose.leanest_bytes) ? (int64_t)loose.leanest_bytes - 256 : 1;
     check_fastest(ctx, &p, INFINITY);
@@ -224,6 +309,7 @@ static void test_equals_enumeration(void **unused) {
   assert_true(tight > TRIALS / 4);
   assert_int_equal(impossible, TRIALS);
   assert_in_range(empty, 1, TRIALS / 3);
+  assert_true(close > feasible * 6 / 10);
 }
 
 int main(void) {

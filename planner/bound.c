@@ -1,0 +1,237 @@
+#include "planner/bound.h"
+#include "planner/layer_op.h"
+#include <math.h>
+
+enum { PRICE_ROUNDS = 12 };
+
+// Micro-batches of a step and those that fill and drain the pipeline.
+static int passes_of(const bd_scene *scene, int stages, int64_t micro_batch) {
+  return (int)(scene->request->global_batch / micro_batch) + stages - 1;
+}
+
+static bd_status add_work(bd_ctx *ctx, const bd_cost_model *cost, const bd_function *f,
+                          double *seconds) {
+  static const int8_t unsplit[BD_MAX_AXES] = {-1, -1, -1, -1};
+  for (int i = 0; i < f->op_count; i++) {
+    bd_index_map map;
+    bd_type types[BD_MAX_RESULTS];
+    BD_TRY(bd_op_infer(ctx, f, &f->ops[i], &map, types));
+    if (f->ops[i].group >= 0) *seconds += bd_layer_op_seconds(cost, f, i, &map, unsplit);
+  }
+  return BD_OK;
+}
+
+bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages, int64_t micro_batch,
+                        double *out_seconds) {
+  // One device as fast as all of a stage.
+  int devices = bd_cluster_devices(scene->cluster) / stages;
+  bd_cluster whole = *scene->cluster;
+  whole.flops_f32 *= devices;
+  whole.flops_bf16 *= devices;
+  whole.memory_bytes_per_second *= devices;
+  bd_cost_model cost = {&whole, {1, {1}}, micro_batch};
+  double total = 0;
+  for (int r = 0; r < scene->runs->count; r++) {
+    const bd_function *forward = scene->runs->runs[r].function;
+    double seconds = 0;
+    BD_TRY(add_work(ctx, &cost, forward, &seconds));
+    BD_TRY(add_work(ctx, &cost, bd_module_find(scene->train, forward->peer), &seconds));
+    total += scene->runs->runs[r].calls * seconds;
+  }
+  *out_seconds = total * passes_of(scene, stages, micro_batch) / stages;
+  return BD_OK;
+}
+
+static bool has_tied(const bd_run *run) {
+  const bd_function *f = run->function;
+  for (int p = 0; p < f->param_count; p++) {
+    int uses = 0;
+    for (int i = 0; f->is_weight[p] && i < f->op_count; i++)
+      for (int o = 0; o < f->ops[i].in_count; o++)
+        uses += f->ops[i].in[o] == f->params[p];
+    if (run->tied[p] || uses > 1) return true;
+  }
+  return false;
+}
+
+static bd_layer_request request_of(const bd_scene *scene, const bd_setting *setting, int run,
+                                   const bd_setting_layers *layers) {
+  const bd_plan_request *request = scene->request;
+  return (bd_layer_request){
+      .train = scene->train,
+      .cost = {scene->cluster, setting->mesh, setting->micro_batch},
+      .function = scene->runs->runs[run].function,
+      .tied = scene->runs->runs[run].tied,
+      .form_count = layers->form_count,
+      .forms = layers->forms,
+      .tied_form = setting->tied_form,
+      .passes = passes_of(scene, setting->stages, setting->micro_batch),
+      .optimizer = request->optimizer,
+      .zero = request->zero,
+      .recompute = request->recompute,
+  };
+}
+
+bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                          const bd_setting_layers *share_tied, bd_setting_layers *out) {
+  int runs = scene->runs->count;
+  out->form_count =
+      bd_space_forms(ctx, &setting->mesh, setting->micro_batch, scene->sequence, &out->forms);
+  out->requests = BD_NEW_ARRAY(ctx->arena, bd_layer_request, runs);
+  out->layers = BD_NEW_ARRAY(ctx->arena, bd_layer *, runs);
+  for (int r = 0; r < runs; r++) {
+    out->requests[r] = request_of(scene, setting, r, out);
+    if (share_tied && !has_tied(&scene->runs->runs[r]))
+      out->layers[r] = share_tied->layers[r];
+    else
+      BD_TRY(bd_layer_open(ctx, &out->requests[r], &out->layers[r]));
+  }
+  return BD_OK;
+}
+
+// Sums over layers at one price of a byte. False when a layer is not possible.
+typedef struct priced {
+  double seconds, bytes, value;
+} priced;
+
+static bool price_all(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
+                      double seconds_weight, double bytes_weight, priced *out) {
+  *out = (priced){0, 0, 0};
+  for (int r = 0; r < scene->runs->count; r++) {
+    bd_layer_point point;
+    int calls = scene->runs->runs[r].calls;
+    if (!bd_layer_price(ctx, layers->layers[r], seconds_weight, bytes_weight, 1, &point))
+      return false;
+    out->seconds += calls * point.seconds;
+    out->bytes += calls * point.bytes;
+  }
+  out->value = seconds_weight * out->seconds + bytes_weight * out->bytes;
+  return true;
+}
+
+// What the layers hold at least, whatever goes together.
+static double least_bytes(const bd_scene *scene, const bd_setting_layers *layers) {
+  double bytes = 0;
+  for (int r = 0; r < scene->runs->count; r++)
+    bytes += scene->runs->runs[r].calls * bd_layer_least_bytes(layers->layers[r]);
+  return bytes;
+}
+
+static bool is_activation(const bd_value *value) {
+  return bd_dtype_is_float(value->type.dtype) && value->type.rank > 0;
+}
+
+static bd_sharding form_for(const bd_value *value, const bd_sharding *form) {
+  bd_sharding out = *form;
+  for (int axis = 0; axis < BD_MAX_AXES; axis++)
+    if (out.at[axis] >= value->type.rank) out.at[axis] = BD_REPLICATED;
+  return out;
+}
+
+// Bytes on a rank of what a function hands on.
+static double handed_bytes(const bd_function *f, const bd_setting *setting,
+                           const bd_sharding *form) {
+  double bytes = 0;
+  for (int i = 0; i < f->result_count; i++) {
+    const bd_value *value = &f->values[f->results[i]];
+    if (!is_activation(value)) continue;
+    bd_sharding at = form_for(value, form);
+    bd_type local = bd_local_type(&setting->mesh, &at, &value->type, setting->micro_batch);
+    bytes += (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(local.dtype);
+  }
+  return bytes;
+}
+
+// One send or receive between stages.
+static double transfer_seconds(const bd_scene *scene, const bd_setting *setting, double bytes) {
+  bd_cost_model cost = {scene->cluster, setting->mesh, setting->micro_batch};
+  const bd_link *link = bd_cost_stage_link(&cost);
+  return bytes > 0 ? link->latency_seconds + bytes / link->bytes_per_second : 0;
+}
+
+// Between neighbouring stages something is sent and received forward and backward.
+static double least_transfers(const bd_scene *scene, const bd_setting *setting,
+                              const bd_setting_layers *layers) {
+  double least = INFINITY;
+  for (int r = 0; r < scene->runs->count; r++)
+    for (int f = 0; f < layers->form_count; f++) {
+      if (r + 1 == scene->runs->count && scene->runs->runs[r].calls == 1) continue;
+      double bytes = handed_bytes(scene->runs->runs[r].function, setting, &layers->forms[f]);
+      least = fmin(least, transfer_seconds(scene, setting, bytes));
+    }
+  return isfinite(least) ? 4 * (setting->stages - 1) * least : 0;
+}
+
+// Prices a byte so that the layers' bytes come to the room (Lagrange); every price gives a bound.
+static double price_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
+                          priced over, priced within, double room) {
+  double best = over.seconds;
+  for (int round = 0; round < PRICE_ROUNDS; round++) {
+    priced next;
+    double price = (within.seconds - over.seconds) / (over.bytes - within.bytes);
+    if (!(price > 0) || !price_all(ctx, scene, layers, 1, price, &next)) break;
+    best = fmax(best, next.value - price * room);
+    if (next.value >= (over.seconds + price * over.bytes) * (1 - 1e-6)) break;
+    *(next.bytes <= room ? &within : &over) = next;
+  }
+  return best;
+}
+
+// With T the layers' time for a micro-batch, Y their synchronization, S stages and m micro-batches,
+// the sum of stages is T, the slowest takes T/S or more and the longest synchronization Y/S or
+// more: a step takes (S + m - 1)/S (T + Y/(S + m - 1)) or more.
+void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                     const bd_setting_layers *layers, double *out_seconds, double *out_bytes) {
+  priced fastest, leanest;
+  double room = (double)scene->layers_cap_bytes * setting->stages;
+  *out_seconds = *out_bytes = INFINITY;
+  if (!price_all(ctx, scene, layers, 1, 0, &fastest)) return;
+  double seconds = fastest.seconds;
+  *out_bytes = fmin(least_bytes(scene, layers), fastest.bytes) / setting->stages;
+  if (fastest.bytes > room) {
+    if (!price_all(ctx, scene, layers, 0, 1, &leanest)) return;
+    *out_bytes = leanest.bytes / setting->stages;
+    if (leanest.bytes > room) return;
+    seconds = price_bytes(ctx, scene, layers, fastest, leanest, room);
+  }
+  seconds += least_transfers(scene, setting, layers);
+  *out_seconds =
+      seconds * passes_of(scene, setting->stages, setting->micro_batch) / setting->stages;
+}
+
+// Bringing every activation from one form to another.
+static double conversion_seconds(const bd_scene *scene, const bd_setting *setting,
+                                 const bd_function *f, const bd_sharding *from,
+                                 const bd_sharding *to) {
+  bd_cost_model cost = {scene->cluster, setting->mesh, setting->micro_batch};
+  double seconds = 0;
+  for (int i = 0; i < f->result_count; i++) {
+    const bd_value *value = &f->values[f->results[i]];
+    if (!is_activation(value)) continue;
+    bd_sharding before = form_for(value, from), after = form_for(value, to);
+    seconds += bd_cost_reshard(&cost, &value->type, &before, &after);
+  }
+  return seconds;
+}
+
+void bd_setting_hand_on(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int run,
+                        int form_count, const bd_sharding *forms, bd_pipeline_run *out) {
+  const bd_function *f = scene->runs->runs[run].function;
+  double *change = BD_NEW_ARRAY(ctx->arena, double, form_count *form_count);
+  double *send = BD_NEW_ARRAY(ctx->arena, double, form_count *form_count);
+  double *receive = BD_NEW_ARRAY(ctx->arena, double, form_count *form_count);
+  for (int from = 0; from < form_count; from++)
+    for (int to = 0; to < form_count; to++) {
+      int at = from * form_count + to;
+      double there = conversion_seconds(scene, setting, f, &forms[from], &forms[to]);
+      double back = conversion_seconds(scene, setting, f, &forms[to], &forms[from]);
+      double moved = transfer_seconds(scene, setting, handed_bytes(f, setting, &forms[from])) +
+                     transfer_seconds(scene, setting, handed_bytes(f, setting, &forms[to]));
+      change[at] = there + back;
+      send[at] = moved + back;
+      receive[at] = moved + there;
+    }
+  out->change = change;
+  out->send = send;
+  out->receive = receive;
+}

@@ -1,0 +1,50 @@
+// What no plan of a setting can beat.
+#ifndef BD_PLANNER_BOUND_H
+#define BD_PLANNER_BOUND_H
+#include "planner/assemble.h"
+#include "planner/space.h"
+
+// What all settings of a search share.
+typedef struct bd_scene {
+  const bd_module *train;
+  const bd_cluster *cluster;
+  const bd_plan_request *request;
+  const bd_model_runs *runs;
+  int64_t sequence;
+  int64_t cap_bytes; // of a rank
+  // The cap less what every rank of a GPU program holds. Messages on their way between stages are
+  // counted when a plan is whole.
+  int64_t layers_cap_bytes;
+} bd_scene;
+
+// From the op table alone: the work of every op divided evenly over all ranks, for every setting of
+// as many stages and micro-batches of this size.
+BD_NODISCARD bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages,
+                                     int64_t micro_batch, double *out_seconds);
+
+// The layers of a setting, each ready to be priced.
+typedef struct bd_setting_layers {
+  int form_count;
+  bd_sharding *forms;
+  bd_layer_request *requests; // per run
+  bd_layer **layers;          // per run
+} bd_setting_layers;
+
+// `share_tied` NULL, or the layers of a setting that differs only in its tied form: runs without
+// tied weights are taken from there. Lives in ctx->arena.
+BD_NODISCARD bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene,
+                                       const bd_setting *setting,
+                                       const bd_setting_layers *share_tied,
+                                       bd_setting_layers *out_layers);
+
+// From the layer problems. `*out_seconds` is INFINITY when no plan of the setting fits the cap or a
+// form cannot be met; `*out_bytes` is what the fullest stage holds at least, INFINITY in the latter
+// case.
+void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                     const bd_setting_layers *layers, double *out_seconds, double *out_bytes);
+
+// Seconds to hand on an activation that a run's layers make, forward and backward: tables as in
+// bd_pipeline_run, over `forms`.
+void bd_setting_hand_on(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int run,
+                        int form_count, const bd_sharding *forms, bd_pipeline_run *out);
+#endif

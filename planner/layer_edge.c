@@ -1,0 +1,304 @@
+#include "planner/layer_edge.h"
+#include <string.h>
+
+// Which values of a cluster the tape keeps under an option.
+static bool keeps(const bd_layer_space *space, const bd_cluster_ops *c, bd_keep keep, bd_id value) {
+  if (!space->needed[value] || keep == BD_KEEP_NONE) return false;
+  return keep == BD_KEEP_ALL || space->forward->values[value].producer == c->ops[0];
+}
+
+bool bd_layer_runs_again(const bd_layer_space *space, const bd_cluster_ops *c, bd_keep keep,
+                         int position) {
+  const bd_function *f = space->forward;
+  const bd_op *op = &f->ops[c->ops[position]];
+  for (int r = 0; r < op->out_count; r++) {
+    bd_id v = op->out[r];
+    if (keeps(space, c, keep, v)) continue;
+    if (space->needed[v]) return true;
+    for (int i = position + 1; i < c->op_count; i++)
+      for (int k = 0; k < f->ops[c->ops[i]].in_count; k++)
+        if (f->ops[c->ops[i]].in[k] == v && bd_layer_runs_again(space, c, keep, i)) return true;
+  }
+  return false;
+}
+
+// What an operand's gradient looks like: partial over axes whose loop the operand lacks.
+static bd_sharding operand_gradient(const bd_layer_space *space, const bd_index_map *map,
+                                    const int8_t split[BD_MAX_AXES], int operand) {
+  const bd_mesh *mesh = &space->request->cost.mesh;
+  bd_sharding form = bd_split_operand(map, mesh, split, operand);
+  for (int axis = 0; axis < mesh->axes; axis++)
+    if (split[axis] >= 0 && form.at[axis] == BD_REPLICATED) form.at[axis] = BD_PARTIAL_SUM;
+  return form;
+}
+
+// Partition lets partial sums of gradients pass some ops on their way to a weight whose sum waits
+// for the step's end.
+static bool may_stay_partial(const bd_layer_space *space, bd_id v) {
+  int maker = space->forward->values[v].producer;
+  for (int i = 0; maker >= 0 && i < space->backward->op_count; i++)
+    if (space->backward->ops[i].group == maker && bd_op_keeps_sums(space->backward->ops[i].kind))
+      return true;
+  return false;
+}
+
+// One operand of one op that reads a value of another cluster or of the boundary.
+typedef struct reading {
+  int op, operand;
+  bd_id value;
+  bool differentiable, may_stay_partial;
+} reading;
+
+static reading reading_of(const bd_layer_space *space, int op, int operand) {
+  const bd_op *reader = &space->forward->ops[op];
+  bd_id v = reader->in[operand];
+  return (reading){.op = op,
+                   .operand = operand,
+                   .value = v,
+                   .differentiable = bd_dtype_is_float(space->forward->values[v].type.dtype) &&
+                                     !(bd_op_get_info(reader->kind)->traits & BD_NO_GRADIENT),
+                   .may_stay_partial = may_stay_partial(space, v)};
+}
+
+// Seconds to carry a value from its form to an op and its gradient back.
+static double carry(bd_layer_space *space, const bd_cluster_ops *to, const bd_layer_option *option,
+                    const reading *r, const bd_sharding *form) {
+  const bd_index_map *map = &space->map[r->op];
+  int8_t split[BD_MAX_AXES];
+  if (!bd_layer_split(space, to, option, r->op, split)) return 0;
+  bd_sharding wanted = bd_split_operand(map, &space->request->cost.mesh, split, r->operand);
+  double seconds = bd_layer_reshard_seconds(space, r->value, form, &wanted);
+  if (r->differentiable) {
+    bd_sharding gradient = operand_gradient(space, map, split, r->operand);
+    if (!bd_sharding_has_partial(&gradient) || !r->may_stay_partial)
+      seconds += bd_layer_reshard_seconds(space, r->value, &gradient, form);
+  }
+  return seconds / space->consumers[r->value];
+}
+
+// What tells options apart on an edge.
+typedef struct key {
+  bd_layer_option option;
+  int64_t form; // of a value
+} key;
+
+static size_t hash_of(const key *k) {
+  const unsigned char *bytes = (const unsigned char *)k;
+  size_t hash = 1469598103u;
+  for (size_t i = 0; i < sizeof *k; i++)
+    hash = (hash ^ bytes[i]) * 16777619u;
+  return hash;
+}
+
+typedef struct classes {
+  int count, *class_of, *first; // first: an option of each class
+} classes;
+
+static classes classify(bd_ctx *ctx, const key *keys, int count) {
+  size_t buckets = 16;
+  while (buckets < 2 * (size_t)count)
+    buckets *= 2;
+  int *member = BD_NEW_ARRAY(ctx->arena, int, buckets); // an option of the class, from 1; 0: free
+  classes out = {0, BD_NEW_ARRAY(ctx->arena, int, count), BD_NEW_ARRAY(ctx->arena, int, count)};
+  for (int o = 0; o < count; o++) {
+    size_t at = hash_of(&keys[o]) % buckets;
+    while (member[at] && memcmp(&keys[member[at] - 1], &keys[o], sizeof keys[o]) != 0)
+      at = (at + 1) % buckets;
+    out.class_of[o] = member[at] ? out.class_of[member[at] - 1] : out.count;
+    if (member[at]) continue;
+    member[at] = o + 1;
+    out.first[out.count++] = o;
+  }
+  return out;
+}
+
+static int64_t pack(const bd_sharding *sharding) {
+  int64_t packed = 0;
+  for (int axis = 0; axis < BD_MAX_AXES; axis++)
+    packed = packed << 8 | (int64_t)(sharding->at[axis] + 8);
+  return packed;
+}
+
+// Producers differ by the form of the value; by more when several values cross, or when running
+// the producer again depends on how it is split.
+static classes producer_classes(bd_ctx *ctx, const bd_layer_space *space, int from,
+                                const reading *readings, int count) {
+  const bd_cluster_ops *c = &space->clusters[from];
+  key *keys = BD_NEW_ARRAY(ctx->arena, key, c->option_count);
+  bool one = c->needed;
+  for (int i = 1; i < count; i++)
+    one = one && readings[i].value == readings[0].value;
+  for (int o = 0; o < c->option_count; o++) {
+    memset(&keys[o], 0, sizeof keys[o]);
+    if (one) {
+      bd_sharding form = bd_layer_form(space, c, &c->options[o], readings[0].value);
+      keys[o].form = pack(&form);
+    } else {
+      memcpy(keys[o].option.split, c->options[o].split, sizeof keys[o].option.split);
+      memcpy(keys[o].option.scatter, c->options[o].scatter, sizeof keys[o].option.scatter);
+    }
+  }
+  return classify(ctx, keys, c->option_count);
+}
+
+// Readers differ by their split; followers also by where sums are scattered, and where it matters,
+// by whether they run again.
+static classes reader_classes(bd_ctx *ctx, const bd_cluster_ops *c, bool only_anchor, bool again) {
+  key *keys = BD_NEW_ARRAY(ctx->arena, key, c->option_count);
+  for (int o = 0; o < c->option_count; o++) {
+    memset(&keys[o], 0, sizeof keys[o]);
+    memcpy(keys[o].option.split, c->options[o].split, sizeof keys[o].option.split);
+    if (!only_anchor)
+      memcpy(keys[o].option.scatter, c->options[o].scatter, sizeof keys[o].option.scatter);
+    keys[o].form = again && c->options[o].keep == BD_KEEP_NONE;
+  }
+  return classify(ctx, keys, c->option_count);
+}
+
+static bool crosses(const bd_layer_space *space, bd_id v, int from) {
+  int maker = space->forward->values[v].producer;
+  return maker >= 0 && space->cluster_of_op[maker] == from && !space->is_result[v];
+}
+
+static reading *find_readings(bd_ctx *ctx, const bd_layer_space *space, int from, int to,
+                              int *out_count) {
+  const bd_cluster_ops *reader = &space->clusters[to];
+  reading *list = BD_NEW_ARRAY(ctx->arena, reading, reader->op_count * BD_MAX_OPERANDS);
+  *out_count = 0;
+  for (int i = 0; i < reader->op_count; i++)
+    for (int k = 0; k < space->forward->ops[reader->ops[i]].in_count; k++)
+      if (crosses(space, space->forward->ops[reader->ops[i]].in[k], from))
+        list[(*out_count)++] = reading_of(space, reader->ops[i], k);
+  return list;
+}
+
+bool bd_layer_reads(const bd_layer_space *space, int from, int to) {
+  const bd_cluster_ops *reader = &space->clusters[to];
+  for (int i = 0; i < reader->op_count; i++)
+    for (int k = 0; k < space->forward->ops[reader->ops[i]].in_count; k++)
+      if (crosses(space, space->forward->ops[reader->ops[i]].in[k], from)) return true;
+  return false;
+}
+
+// Running a reader again reruns the anchor of a producer whose values nobody keeps because backward
+// does not need them; all readers share that.
+static double rerun_seconds(bd_layer_space *space, const bd_cluster_ops *from,
+                            const bd_layer_option *own) {
+  int readers = 0;
+  for (int i = 0; i < from->op_count; i++) {
+    const bd_op *op = &space->forward->ops[from->ops[i]];
+    for (int r = 0; r < op->out_count; r++)
+      readers += space->consumers[op->out[r]];
+  }
+  return bd_layer_work(space, from->ops[0], own->split)->clone / readers;
+}
+
+static int position_of(const bd_cluster_ops *c, int op) {
+  int position = 0;
+  while (c->ops[position] != op)
+    position++;
+  return position;
+}
+
+static void start_edge(bd_ctx *ctx, bd_choice_edge *edge, int a, int b, classes at_a,
+                       classes at_b) {
+  *edge = (bd_choice_edge){a, b, at_a.count, at_b.count, at_a.class_of, at_b.class_of, NULL};
+  edge->cost =
+      bd_arena_array(ctx->arena, (size_t)at_a.count * (size_t)at_b.count, sizeof *edge->cost);
+}
+
+void bd_layer_add_edge(bd_ctx *ctx, bd_layer_space *space, int from, int to, bd_choice_edge *edge) {
+  const bd_cluster_ops *producer = &space->clusters[from], *reader = &space->clusters[to];
+  int count, again = 0;
+  reading *readings = find_readings(ctx, space, from, to, &count);
+  bool only_anchor = true;
+  for (int i = 0; i < count; i++) {
+    only_anchor = only_anchor && readings[i].op == reader->ops[0];
+    if (!producer->needed)
+      again +=
+          bd_layer_runs_again(space, reader, BD_KEEP_NONE, position_of(reader, readings[i].op));
+  }
+  classes a = producer_classes(ctx, space, from, readings, count);
+  classes b = reader_classes(ctx, reader, only_anchor, again > 0);
+  start_edge(ctx, edge, from, to, a, b);
+  for (int x = 0; x < a.count; x++)
+    for (int i = 0; i < count; i++) {
+      const bd_layer_option *own = &producer->options[a.first[x]];
+      bd_sharding form = bd_layer_form(space, producer, own, readings[i].value);
+      for (int y = 0; y < b.count; y++)
+        edge->cost[(size_t)x * (size_t)b.count + (size_t)y] +=
+            carry(space, reader, &reader->options[b.first[y]], &readings[i], &form);
+    }
+  for (int x = 0; again && x < a.count; x++) {
+    double seconds = again * rerun_seconds(space, producer, &producer->options[a.first[x]]);
+    for (int y = 0; y < b.count; y++)
+      if (reader->options[b.first[y]].keep == BD_KEEP_NONE)
+        edge->cost[(size_t)x * (size_t)b.count + (size_t)y] += seconds;
+  }
+}
+
+// Inputs come in the boundary's form, and results are read in it.
+static bool lies_on_boundary(const bd_layer_space *space, int cluster, bd_id v) {
+  int maker = space->forward->values[v].producer;
+  if (space->is_weight[v]) return false;
+  return maker < 0 || (space->is_result[v] && space->cluster_of_op[maker] != cluster);
+}
+
+bool bd_layer_meets_boundary(const bd_layer_space *space, int to) {
+  const bd_cluster_ops *c = &space->clusters[to];
+  for (int i = 0; i < c->op_count; i++) {
+    const bd_op *op = &space->forward->ops[c->ops[i]];
+    for (int k = 0; k < op->in_count; k++)
+      if (lies_on_boundary(space, to, op->in[k])) return true;
+    for (int r = 0; r < op->out_count; r++)
+      if (space->is_result[op->out[r]]) return true;
+  }
+  return false;
+}
+
+// A result settles in the boundary's form, and its gradient comes back from there.
+static double settle(bd_layer_space *space, const bd_cluster_ops *c, const bd_layer_option *option,
+                     bd_id v, const bd_sharding *form) {
+  bd_sharding produced = bd_layer_produced(space, c, option, v), gradient = produced;
+  for (int axis = 0; axis < BD_MAX_AXES; axis++)
+    if (gradient.at[axis] < BD_REPLICATED) gradient.at[axis] = BD_REPLICATED;
+  double seconds = bd_layer_reshard_seconds(space, v, &produced, form);
+  if (space->forward->values[v].result == 0)
+    seconds += bd_layer_reshard_seconds(space, v, form, &gradient);
+  return seconds;
+}
+
+static double boundary_seconds(bd_layer_space *space, int to, const bd_layer_option *option,
+                               int form) {
+  const bd_cluster_ops *c = &space->clusters[to];
+  double seconds = 0;
+  for (int i = 0; i < c->op_count; i++) {
+    const bd_op *op = &space->forward->ops[c->ops[i]];
+    for (int k = 0; k < op->in_count; k++) {
+      if (!lies_on_boundary(space, to, op->in[k])) continue;
+      reading r = reading_of(space, c->ops[i], k);
+      bd_sharding at = bd_layer_boundary(space, form, op->in[k]);
+      seconds += carry(space, c, option, &r, &at);
+    }
+    for (int r = 0; r < op->out_count; r++) {
+      if (!space->is_result[op->out[r]]) continue;
+      bd_sharding at = bd_layer_boundary(space, form, op->out[r]);
+      seconds += settle(space, c, option, op->out[r], &at);
+    }
+  }
+  return seconds;
+}
+
+void bd_layer_add_boundary_edge(bd_ctx *ctx, bd_layer_space *space, int to, bd_choice_edge *edge) {
+  int forms = space->request->form_count;
+  const bd_cluster_ops *c = &space->clusters[to];
+  classes a = {forms, BD_NEW_ARRAY(ctx->arena, int, forms), NULL};
+  for (int f = 0; f < forms; f++)
+    a.class_of[f] = f;
+  classes b = reader_classes(ctx, c, false, false);
+  start_edge(ctx, edge, space->cluster_count, to, a, b);
+  for (int f = 0; f < forms; f++)
+    for (int y = 0; y < b.count; y++)
+      edge->cost[(size_t)f * (size_t)b.count + (size_t)y] =
+          boundary_seconds(space, to, &c->options[b.first[y]], f);
+}
