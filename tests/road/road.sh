@@ -47,7 +47,12 @@ plan_model() {
   echo "$2" >"$name.model"
   echo "$3" >"$name.ranks"
   [ "$cut" = - ] && return
-  awk -v cut="$cut" -v zero="${zero#-}" -f "$here/cut.awk" "$name.json" >"$name.cut"
+  awk -v cut="${cut%/*}" -v zero="${zero#-}" -f "$here/cut.awk" "$name.json" >"$name.cut"
+  if [ "$cut" != "${cut%/*}" ]; then
+    awk -v cut="${cut#*/}" -v zero="${zero#-}" -f "$here/cut.awk" "$name.json" >"$name.second"
+    awk -f "$here/change.awk" "$name.second" "$name.cut" >"$name.changed"
+    mv "$name.changed" "$name.cut"
+  fi
   mv "$name.cut" "$name.json"
 }
 

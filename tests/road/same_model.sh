@@ -24,6 +24,10 @@ plans=$(read_plans <<'END'
   gpt2-all        gpt2-tiny     8 2 2x2 2 1f1b  0  full batch,mixed
   gpt2-corner     gpt2-tiny     8 2 2x2 4 gpipe -  none sequence,tensor
   gpt2-free       gpt2-tiny     4 2 2   4 1f1b  1  full -
+  # Blocks that change their form, within a stage and between stages.
+  gpt2-change     gpt2-tiny     4 1 4   4 1f1b  -  none batch/sequence
+  gpt2-change-2   gpt2-tiny     8 2 2x2 4 1f1b  0  full batch,sequence/sequence,batch
+  llama-change    llama-tiny    4 2 2   4 gpipe -  none sequence/batch
   # The same bits: equal cut and micro-batch; only depth, schedule and recompute differ.
   depth-1         gpt2-tiny     2 1 2   2 1f1b  -  none batch
   depth-1-full    gpt2-tiny     2 1 2   2 1f1b  -  full batch
@@ -66,6 +70,7 @@ check_covered 'dropout is on'                '"op": "dropout"'
 check_covered 'a plan splits optimizer states' '"zero_axes": \[0\]'
 check_covered 'a plan runs GPipe'            '"schedule": "gpipe"'
 check_covered 'a plan has four stages'       '"stages": 4'
+check_covered 'a plan changes forms'         '"strategy": "block.1"'
 
 check_bits depth-1 depth-1-full depth-2 depth-2-gpipe depth-4
 check_bits gpt2-tensor wide-1 wide-2
