@@ -1,0 +1,47 @@
+#include "tests/unit/codegen/support_gpu.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static void add_run(gpu_set *s, const kernel_case *from, bd_dtype real, char letter) {
+  assert_true(s->count < GPU_MAX_RUNS);
+  kernel_run *run = &s->runs[s->count++];
+  kernel_run_make(s->ctx, from, real, letter, true, s->kernels, run);
+  s->kernels += run->kernel.parts;
+}
+
+static void add_runs(gpu_set *s, const kernel_case *cases, int count) {
+  for (int i = 0; i < count; i++) {
+    add_run(s, &cases[i], BD_F32, 0);
+    for (const char *letter = cases[i].letters; *letter; letter++)
+      add_run(s, &cases[i], BD_F32, *letter);
+    add_run(s, &cases[i], BD_BF16, cases[i].letters[0]);
+  }
+}
+
+void gpu_set_open(gpu_set *s) {
+  s->ctx = bd_ctx_create();
+  add_runs(s, kernel_cases, kernel_case_count);
+  add_runs(s, gpu_kernel_cases, gpu_kernel_case_count);
+  assert_int_equal(bd_kernel_set_create(s->ctx, true, "sm_80", &s->set), BD_OK);
+  for (int i = 0; i < s->count; i++)
+    assert_int_equal(bd_kernel_set_add(s->ctx, s->set, &s->runs[i].kernel), BD_OK);
+  char folder[] = "/tmp/bd_kernels_XXXXXX";
+  assert_non_null(mkdtemp(folder));
+  s->folder = bd_intern_z(s->ctx, folder);
+  s->stem = bd_intern_f(s->ctx, "%s/k", folder);
+  bd_status status = bd_kernel_set_write(s->ctx, s->set, s->stem);
+  if (status != BD_OK) bd_diags_print(s->ctx, stderr, false);
+  assert_int_equal(status, BD_OK);
+}
+
+void gpu_set_close(gpu_set *s) {
+  bd_kernel_set_destroy(s->set);
+  kernel_remove_outputs(s->ctx, s->folder, s->stem);
+  bd_ctx_destroy(s->ctx);
+}
