@@ -86,7 +86,7 @@ static void waits_for_first_record(int rank) {
 static void polls(int rank) {
   const buffers b = make();
   int questions = 0;
-  for (int i = 0; i < 50; i++)
+  for (int i = 0; i < 500; i++)
     to_device(&b);
   while (cudaStreamQuery(b.first) == cudaErrorNotReady)
     questions++;

@@ -75,8 +75,7 @@ static void check_copy(const char *call, const copying *c, enum cudaMemcpyKind k
     bd_fake_fault(call, "source and target overlap");
 }
 
-// The target's contents are nobody's until the copy is done. A pageable source is read at once, a
-// pageable target is complete at the return, as CUDA has it.
+// Pageable memory is read or complete at the return, as CUDA has it.
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream) {
   const copying c = {to, from, bytes};
@@ -85,7 +84,6 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
   bd_fake_count.copies++;
   const int wait = (!is_device(to, bytes) && !is_pinned(to, bytes)) ||
                    (!is_device(from, bytes) && !is_pinned(from, bytes));
-  if (!is_device(to, bytes)) memset(to, 0xFF, bytes);
   bd_fake_enqueue(__func__, stream, copy, &c, sizeof c);
   return wait ? cudaStreamSynchronize(stream) : cudaSuccess;
 }

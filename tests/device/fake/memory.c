@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, ALIGNMENT = 256, MAX_ALLOCATIONS = 1024, CANARY = 0xC5 };
+enum { PAGE = 4096, HUGE_PAGE = 1 << 21, ALIGNMENT = 256, MAX_ALLOCATIONS = 1024, CANARY = 0xC5 };
 
 typedef struct allocation {
   char *at, *pages; // pages: between the guards
@@ -64,6 +64,17 @@ static void count_allocation(const allocation *a, int64_t sign) {
     bd_fake_count.device_peak_bytes = bd_fake_count.device_bytes;
 }
 
+// Pages between guards. They start where huge pages do: what is protected often should be few.
+static char *reserve(size_t bytes) {
+  char *const map = mmap(NULL, bytes + HUGE_PAGE + 2 * PAGE, PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED) return NULL;
+  char *const pages = map + (bd_fake_round_up((intptr_t)map + PAGE, HUGE_PAGE) - (intptr_t)map);
+  if (mprotect(pages, bytes, PROT_READ | PROT_WRITE)) return NULL;
+  madvise(pages, bytes, MADV_HUGEPAGE);
+  return pages;
+}
+
 void *bd_fake_allocate(bd_fake_kind kind, size_t bytes) {
   pthread_mutex_lock(&lock);
   if (!allocation_count) watch_accesses();
@@ -72,14 +83,12 @@ void *bd_fake_allocate(bd_fake_kind kind, size_t bytes) {
   allocation *const a = &allocations[allocation_count];
   *a = (allocation){.bytes = bytes, .kind = kind, .live = 1};
   a->page_bytes = (size_t)bd_fake_round_up((int64_t)bytes, PAGE);
-  char *const map = mmap(NULL, a->page_bytes + 2 * PAGE, PROT_NONE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (map == MAP_FAILED || mprotect(map + PAGE, a->page_bytes, PROT_READ | PROT_WRITE)) {
+  a->pages = reserve(a->page_bytes);
+  if (!a->pages) {
     pthread_mutex_unlock(&lock);
     return NULL;
   }
   allocation_count++;
-  a->pages = map + PAGE;
   a->at = a->pages + a->page_bytes - bd_fake_round_up((int64_t)bytes, ALIGNMENT);
   memset(a->pages, CANARY, a->page_bytes);
   memset(a->at, 0xFF, bytes);

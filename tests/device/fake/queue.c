@@ -8,7 +8,7 @@
 
 // The device works when the host waits for it, and when the host has called nothing for a while
 // (because it waits for another process, which may wait for this device).
-enum { IDLE_MILLISECONDS = 20, STUCK_SECONDS = 60, WORK_OF_A_POLL = 8 };
+enum { IDLE_MILLISECONDS = 20, STUCK_SECONDS = 60, WORK_OF_A_POLL = 64 };
 
 struct bd_fake_op {
   bd_fake_op *next;
