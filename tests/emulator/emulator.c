@@ -28,7 +28,8 @@ static struct {
   void *const *arguments;
 } now = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-// Saves the registers that a call keeps on this stack, notes it in *from, goes on at `to`.
+// Saves the registers that a call keeps on this stack, notes it in *from, goes on at `to`. A jump, not
+// a return: the processor would predict that one to go back to where the switch was called.
 void emulate_switch(void **from, void *to);
 __asm__(".text\n"
         ".globl emulate_switch\n"
@@ -38,7 +39,7 @@ __asm__(".text\n"
         "  movq %rsp, (%rdi)\n"
         "  movq %rsi, %rsp\n"
         "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n"
-        "  ret\n"
+        "  popq %rcx\n  jmpq *%rcx\n"
         ".size emulate_switch, .-emulate_switch\n");
 
 static void fail(const char *what, int thread) {
@@ -88,6 +89,7 @@ int emulate_exchange(int mask, int word, int distance, int bounds) {
 // stack 8 bytes off a multiple of 16.
 static void prepare(int thread) {
   uintptr_t top = (uintptr_t)now.stacks + ((size_t)thread + 1) * STACK_BYTES;
+  top -= (uintptr_t)(thread % 32) * 192; // or all stacks would share a few lines of the caches
   void **stack = (void **)top - 8;
   for (int i = 0; i < 6; i++)
     stack[i] = NULL;

@@ -1,7 +1,7 @@
 // A CUDA device that is not there. Programs linked with this library instead of CUDA's run on host
-// memory: what they enqueue is carried out late, by one thread, in an order that only streams and
-// events bind, chosen by a seed; so a missing wait shows as a wrong number. Whatever a device would
-// leave undefined ends the process with one line that names the call.
+// memory: what they enqueue is carried out late, one piece at a time, in an order that only streams
+// and events bind, chosen by a seed; so a missing wait shows as a wrong number. Whatever a device
+// would leave undefined ends the process with one line that names the call.
 #ifndef BD_TESTS_DEVICE_H
 #define BD_TESTS_DEVICE_H
 #include <cuda_runtime_api.h>
@@ -30,7 +30,7 @@ uint64_t bd_fake_sum_of(const void *at, size_t bytes); // to see whether bytes w
 // Outside its own work the device's memory cannot be touched: `open` says which.
 void bd_fake_protect(int open);
 
-// Work. `body` runs on the device's thread with a copy of `args` and returns 1 when it is done, 0
+// Work. `body` runs later with a copy of `args` and returns 1 when it is done, 0
 // to be tried again because something it waits for has not happened yet.
 typedef int (*bd_fake_body)(void *args);
 void bd_fake_enqueue(const char *call, cudaStream_t stream, bd_fake_body body, const void *args,

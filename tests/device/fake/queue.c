@@ -6,8 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-// The device works when the host waits for it, and when the host has called nothing for a while
-// (because it waits for another process, which may wait for this device).
+// The device works when the host waits for it (on the thread that waits), and when the host has
+// called nothing for a while (because it waits for another process, which may wait for this
+// device).
 enum { IDLE_MILLISECONDS = 20, STUCK_SECONDS = 60, WORK_OF_A_POLL = 64 };
 
 struct bd_fake_op {
@@ -26,13 +27,13 @@ typedef struct waiter {
 } waiter;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t device_wake = PTHREAD_COND_INITIALIZER, host_wake = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t idle_wake = PTHREAD_COND_INITIALIZER, host_wake = PTHREAD_COND_INITIALIZER;
 static struct CUstream_st legacy = {.alive = 1, .blocking = 1};
 static struct CUstream_st *streams = &legacy;
 static waiter *waiters;
 static uint64_t orders, host_calls, random_state;
 static int64_t pending;
-static int started, stream_total;
+static int started, working, stream_total;
 
 static uint64_t draw(void) {
   random_state ^= random_state << 13;
@@ -146,6 +147,7 @@ static void pause_device(double last_progress) {
 
 // Until no one waits; without waiters, until the host calls again or there is nothing to do.
 static void work(void) {
+  working = 1;
   const uint64_t calls = host_calls;
   const int idle = !waiters;
   double last_progress = now_seconds();
@@ -157,24 +159,25 @@ static void work(void) {
       pause_device(last_progress);
   }
   bd_fake_protect(0);
+  working = 0;
   pthread_cond_broadcast(&host_wake);
 }
 
-static void *device_thread(void *unused) {
+static void *idle_thread(void *unused) {
   (void)unused;
   pthread_mutex_lock(&lock);
   for (;;) {
-    while (!waiters && !pending)
-      pthread_cond_wait(&device_wake, &lock);
+    while (!pending)
+      pthread_cond_wait(&idle_wake, &lock);
     const uint64_t calls = host_calls;
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += IDLE_MILLISECONDS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000L;
     until.tv_nsec %= 1000000000L;
-    while (!waiters && pthread_cond_timedwait(&device_wake, &lock, &until) == 0) {
+    while (pthread_cond_timedwait(&idle_wake, &lock, &until) == 0) {
     }
-    if (waiters || calls == host_calls) work();
+    if (!working && pending && calls == host_calls) work();
   }
   return NULL;
 }
@@ -185,7 +188,7 @@ static void start(void) {
   random_state = 0x9E3779B97F4A7C15u * (uint64_t)(bd_fake_setting("BD_FAKE_SEED", 1) + 1) +
                  (uint64_t)bd_fake_setting("RANK", 0) + 1;
   legacy.priority = draw() / 2;
-  if (pthread_create(&thread, NULL, device_thread, NULL)) abort();
+  if (pthread_create(&thread, NULL, idle_thread, NULL)) abort();
   pthread_detach(thread);
 }
 
@@ -205,9 +208,8 @@ void bd_fake_enqueue(const char *call, cudaStream_t stream, bd_fake_body body, c
   else
     queue->head = op;
   queue->tail = op;
-  pending++;
+  if (!pending++) pthread_cond_signal(&idle_wake);
   host_calls++;
-  pthread_cond_signal(&device_wake);
   pthread_mutex_unlock(&lock);
 }
 
@@ -219,9 +221,11 @@ void bd_fake_wait(const char *call, int (*done)(void *args), void *args) {
   host_calls++;
   self.next = waiters;
   waiters = &self;
-  pthread_cond_signal(&device_wake);
   while (!self.satisfied)
-    pthread_cond_wait(&host_wake, &lock);
+    if (working)
+      pthread_cond_wait(&host_wake, &lock);
+    else
+      work();
   pthread_mutex_unlock(&lock);
 }
 
