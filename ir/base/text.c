@@ -58,12 +58,16 @@ void bd_text_addf(bd_text *text, const char *format, ...) {
   va_end(arguments);
 }
 
-// C1 controls, line and paragraph separators, and the marks that reorder what is shown.
+// Controls, separators of lines and paragraphs, and what is not seen or reorders what is.
 static bool is_harmful(uint32_t character) {
-  return character < 0x20 || (character >= 0x7f && character <= 0x9f) || character == 0x61c ||
-         character == 0x200e || character == 0x200f ||
-         (character >= 0x2028 && character <= 0x202e) ||
-         (character >= 0x2066 && character <= 0x2069) || character == 0xfeff;
+  static const struct {
+    uint32_t first, last;
+  } ranges[] = {{0, 0x1f},        {0x7f, 0x9f},     {0xad, 0xad},       {0x61c, 0x61c},
+                {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e},   {0x2060, 0x206f},
+                {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0x1d173, 0x1d17a}, {0xe0000, 0xe007f}};
+  for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; ++i)
+    if (character >= ranges[i].first && character <= ranges[i].last) return true;
+  return false;
 }
 
 void bd_text_add_printable(bd_text *text, const char *bytes, size_t count) {
