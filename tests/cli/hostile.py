@@ -182,17 +182,19 @@ def graphs():
 
 
 def texts():
-    subprocess.run([BRAID, "compile", "gpt2-tiny", "--seq", "16", "--emit", "graph", "-o", "good.braid"], check=True)
+    write_json("model.json", MODEL)
+    subprocess.run([BRAID, "compile", "model.json", "--emit", "graph", "-o", "good.braid"], check=True)
+    discard("model.json")
     with open("good.braid") as file:
         good = file.read()
     quoted = lambda text: json.dumps(text)
     for name, payload in PAYLOADS.items():
-        for site, changed in (("module", good.replace('"gpt2-tiny"', quoted(payload), 1)),
-                              ("stored", good.replace('"wte.weight"', quoted(payload))),
-                              ("raw module", good.replace('"gpt2-tiny"', '"%s"' % payload, 1)),
-                              ("function", good.replace("@block", "@" + payload)),
-                              ("value", good.replace("%ln_1", "%" + payload)),
-                              ("weight", good.replace("@wte", "@" + payload))):
+        for site, changed in (("module", good.replace('"model"', quoted(payload), 1)),
+                              ("stored", good.replace('"stored"', quoted(payload))),
+                              ("raw module", good.replace('"model"', '"%s"' % payload, 1)),
+                              ("function", good.replace("@f", "@" + payload)),
+                              ("value", good.replace("%z", "%" + payload)),
+                              ("weight", good.replace("@w", "@" + payload))):
             with open("model.braid", "w") as file:
                 file.write(changed)
             compile_model(("text", site, name), "model.braid")
