@@ -50,6 +50,7 @@ bd_status bd_gen_reduce_sum(bd_gen *g) {
   }
   if (!columns) {
     nest.work = g->loop[r.lane_loop].extent * bd_gen_work(g, r.serial_count, r.serial);
+    nest.whole_block = nest.work >= BD_GEN_LONG_ROW;
     bd_gen_items(g, &nest, row, &r);
     return BD_OK;
   }
