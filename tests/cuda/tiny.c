@@ -1,6 +1,9 @@
-// A program for one GPU, written by hand: one weight that every step pulls towards zero. It needs
-// no generated kernels, but all of the CUDA runtime links into it.
+// A program for GPUs, written by hand: one weight that every step pulls towards zero. It needs no
+// generated kernels, but all of the CUDA runtime links into it. TINY_RANKS: how many ranks have a
+// replica of the weight and add their gradients up (1).
 #include "runtime/braid_rt.h"
+
+#include <stdlib.h>
 
 enum {
   ELEMENTS = 64,
@@ -42,7 +45,7 @@ static void step(bd_rt *rt) {
                              .out_dtype = BD_RT_F32};
   bd_rt_tokens(rt, 0, 0, 1, (int32_t *)(void *)(arena + TOKENS));
   bd_rt_matmul(rt, &one, arena + WEIGHT, arena + WEIGHT, arena + LOSS);
-  bd_rt_add_loss(rt, (const float *)(void *)(arena + LOSS), 0);
+  bd_rt_add_loss(rt, (const float *)(void *)(arena + LOSS), 1);
   bd_rt_loss_gradient(rt, (float *)(void *)(arena + LOSS));
   bd_rt_matmul(rt, &scaled, arena + WEIGHT, arena + LOSS, arena + GRADIENT);
 }
@@ -56,7 +59,7 @@ static const bd_rt_weight_series weight = {
               .weight_offset = WEIGHT,
               .gradient_count = 1,
               .gradient_offsets = (const int64_t[]){GRADIENT},
-              .gradient_partial = (const uint32_t[]){0},
+              .gradient_partial = (const uint32_t[]){1},
               .state_offset = STATE,
               .state_elements = ELEMENTS,
               .init = BD_RT_INIT_NORMAL,
@@ -72,11 +75,12 @@ static const bd_rt_stage stage = {.arena_bytes = LIBRARY + LIBRARY_BYTES,
                                   .step = step};
 
 int main(int argc, char **argv) {
+  const char *const ranks = getenv("TINY_RANKS");
   const bd_rt_program program = {.version = BD_RT_VERSION,
                                  .model = "tiny",
                                  .stages = 1,
                                  .axes = 1,
-                                 .mesh = {1},
+                                 .mesh = {ranks ? atoi(ranks) : 1},
                                  .threads_per_rank = 1,
                                  .global_batch = 1,
                                  .micro_batch = 1,

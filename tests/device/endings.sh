@@ -1,0 +1,67 @@
+#!/bin/bash
+# How a program for GPUs ends, on the fake device: every status of docs/cuda.md with one line that says why.
+#   endings.sh TINY
+set -u
+tiny=$(realpath "$1")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+mkdir shared
+printf 'it was the best of times, it was the worst of times' >text.txt
+failures=0
+fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
+
+# NAME RANKS EXPECTED-STATUSES LINE [VARIABLE=VALUE]... -- ARGUMENTS: LINE is a pattern that exactly one line
+# about braid matches, of all ranks together; empty: there is none. The rank `victim` is killed in step 2.
+run() {
+  local name=$1 ranks=$2 expected=$3 line=$4 rank settings=() processes=() codes=()
+  shift 4
+  while [ "$1" != -- ]; do settings+=("$1"); shift; done
+  shift
+  rm -f log.*
+  for ((rank = 0; rank < ranks; rank++)); do
+    local limit=(timeout 60)
+    [ "$rank" != "${victim:-}" ] || limit=()
+    env RANK=$rank WORLD_SIZE="$ranks" LOCAL_RANK=$rank LOCAL_WORLD_SIZE="$ranks" BRAID_JOB="$$-$name" \
+      TINY_RANKS="$ranks" BD_FAKE_FOLDER="$work/shared" BRAID_JOIN_SECONDS=20 "${settings[@]}" \
+      "${limit[@]}" "$tiny" --data text.txt "$@" 2>"log.$rank" </dev/null &
+    processes+=($!)
+  done
+  if [ -n "${victim:-}" ]; then
+    for ((i = 0; i < 200; i++)); do grep -q 'step 2/' log.0 && break; sleep 0.1; done
+    kill -9 "${processes[victim]}"
+  fi
+  for ((rank = 0; rank < ranks; rank++)); do
+    wait "${processes[rank]}"
+    codes+=($?)
+  done
+  [ "${codes[*]}" = "$expected" ] || fail "$name ends with ${codes[*]}, not $expected"
+  cat log.* | tr '\r' '\n' | grep '^braid: ' >said
+  if [ -z "$line" ]; then
+    [ ! -s said ] || fail "$name says something"
+  else
+    [ "$(grep -c . said)" = 1 ] && grep -q "$line" said || fail "$name does not say '$line' once"
+  fi
+  [ $failures = 0 ] || cat log.*
+}
+
+run trains 1 0 '' -- --steps 3
+run together 2 '0 0' '' -- --steps 3
+run sharing-allowed 2 '0 0' '' BD_FAKE_DEVICES=1 BRAID_SHARE_GPU=1 -- --steps 1
+run sharing 2 '14 14' 'ranks 0 and 1 would use the same GPU' BD_FAKE_DEVICES=1 -- --steps 1
+run no-gpu 2 '14 14' 'rank 0 has no GPU that it can use: ' BD_FAKE_DEVICES=0 -- --steps 1
+run old-gpu 1 14 'compute capability 7.5; the program needs 8.0' BD_FAKE_CAPABILITY=75 -- --steps 1
+run small-gpu 2 '14 14' 'has 1000000 of 1000000 bytes free; the program needs 33555968' BD_FAKE_DEVICE_BYTES=1000000 -- --steps 1
+run world 1 13 'needs 2 ranks (1 stages of 2), but was started with 1' TINY_RANKS=2 -- --steps 1
+run option 2 '2 2' "unknown argument '--stepz'" -- --stepz 1
+run launcher 1 2 'RANK=one' RANK=one -- --steps 1
+run no-data 2 '12 12' 'absent.txt: ' -- --steps 1 --data absent.txt
+run no-metrics 2 '4 4' 'absent/metrics: ' -- --steps 1 --metrics absent/metrics
+run not-finite 2 '11 11' 'of step [0-9]* is not finite' -- --steps 50 --lr 1000000 --clip 0 --beta1 0 --beta2 0 --eps 0
+run alone 1 10 '1 of 2 ranks have joined within 2 seconds' TINY_RANKS=2 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 BRAID_JOIN_SECONDS=2 -- --steps 1
+victim=1
+run dead-rank 3 '10 137 10' 'rank 1 ended early' -- --steps 1000000
+victim=0
+run dead-host 2 '137 10' 'rank 0 ended early' -- --steps 1000000
+[ "$(ls shared | wc -l)" -le 20 ] || fail 'communicators were left behind'
+[ $failures = 0 ]
