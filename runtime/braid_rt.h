@@ -1,4 +1,5 @@
-// The header of emitted programs: what stage programs call. Backends: cpu/ (MPI, OpenBLAS), cuda/.
+// The header of emitted programs: what stage programs call. Back ends: cpu/ (MPI, OpenBLAS), cuda/
+// (CUDA, cuBLASLt, NCCL); what only one of them has says so.
 // A stage program is plain C that a person could have written against this file.
 // All pointers are into the rank's arena. Nothing here allocates after start. Failures end the job
 // with one line on stderr and a status of braid_rt_abi.h.
@@ -34,8 +35,8 @@ void bd_rt_targets(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, 
 void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64_t rows,
                  int64_t elements, void *out);
 
-// Runs body(args, chunk) for chunk in [0, chunks) on the rank's threads; order is free, results are
-// not affected by the number of threads.
+// CPU programs: runs body(args, chunk) for chunk in [0, chunks) on the rank's threads; order is
+// free, results are not affected by the number of threads.
 typedef void (*bd_rt_body)(void *args, int64_t chunk);
 void bd_rt_parallel(bd_rt *rt, bd_rt_body body, void *args, int64_t chunks);
 
@@ -59,10 +60,11 @@ typedef struct bd_rt_gemm {
 } bd_rt_gemm;
 void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *shape, const void *a, const void *b, void *out);
 
-// Tiled attention; never stores T x T. q [batch, tq, heads, d], k and v [batch, tk, kv_heads, d],
-// row-major with the given valid counts; lse [batch, tq, heads]. The first head and sample are
-// global indices for dropout. `workspace` has bd_rt_attention_workspace_bytes() bytes. out, dout
-// and dq lie as q does; v, dk and dv as k. Key j is seen by query i when j <= i (`causal`).
+// CPU programs (generated kernels on GPUs): tiled attention; never stores T x T. q [batch, tq,
+// heads, d], k and v [batch, tk, kv_heads, d], row-major with the given valid counts; lse [batch,
+// tq, heads]. The first head and sample are global indices for dropout. `workspace` has
+// bd_rt_attention_workspace_bytes() bytes. out, dout and dq lie as q does; v, dk and dv as k. Key j
+// is seen by query i when j <= i (`causal`).
 typedef struct bd_rt_attention {
   int64_t batch, tq, tk, heads, kv_heads, d; // valid on this rank
   int64_t q_batch, q_row, k_batch, k_row;    // strides in elements, padding included
@@ -102,7 +104,7 @@ void bd_rt_maxpool2d_grad_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, co
                               float *dx);
 
 // Collectives along one mesh axis of this stage, on elements of `dtype`. Sums run in ascending rank
-// order.
+// order on the CPU, in NCCL's on GPUs.
 // A tensor is seen as [outer, inner]: the dimension that is gathered or scattered is `extent` long
 // between `outer` slow and `inner` fast elements; parts are ceil(extent / ranks) long, the last
 // ones shorter.
