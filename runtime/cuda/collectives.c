@@ -205,13 +205,16 @@ void bd_rt_shard(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent, 
 static void exchange(const transfer *t, const char *give, char *take, int64_t count) {
   const size_t bytes = (size_t)(count * size_of(t->dtype));
   cudaStream_t stream = t->rt->device->stream;
+  const size_t own = (size_t)t->group->rank * bytes;
   bd_cuda_accept(t->rt, ncclGroupStart(), "ncclGroupStart");
   for (int r = 0; r < t->group->size; r++) {
     const size_t at = (size_t)r * bytes;
+    if (r == t->group->rank) continue;
     bd_cuda_accept(t->rt, ncclSend(give + at, bytes, ncclInt8, r, t->comm, stream), "ncclSend");
     bd_cuda_accept(t->rt, ncclRecv(take + at, bytes, ncclInt8, r, t->comm, stream), "ncclRecv");
   }
   BD_NCCL(t->rt, t->comm, ncclGroupEnd());
+  bd_rt_copy(t->rt, take + own, give + own, (int64_t)bytes);
 }
 
 void bd_rt_all_to_all(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t first, int64_t middle,
