@@ -1,5 +1,5 @@
-// One kernel: a step of an spmd function (ir/fuse.h) as an LLVM function, the same generator for the
-// host's vector unit and for NVPTX.
+// One kernel: a step of an spmd function (ir/fuse.h) as an LLVM function, the same generator for
+// the host's vector unit and for NVPTX.
 #ifndef BD_CODEGEN_KERNEL_KERNEL_H
 #define BD_CODEGEN_KERNEL_KERNEL_H
 #include "ir/fuse.h"
@@ -11,11 +11,12 @@
 //              const float *scalars, int64_t chunk);
 //   int64_t bdk_N_chunks(const int64_t *range);
 //
-// `buffers`: `in` then `out` in the order below. `range`: for each loop of the step's index map (a fused
-// run: the loops of its result shape; else the map of bd_op_infer) two numbers: the first logical index
-// that this rank holds, and how many valid ones. Strides are compile-time constants: row-major over padded
-// local extents. Chunks split the outermost rows in fixed pieces, independent of the number of
-// threads; kernels that reduce over rows are one chunk per fixed column block, rows ascending.
+// `buffers`: `in` then `out` in the order below. `range`: for each loop of the step's index map (a
+// fused run: the loops of its result shape; else the map of bd_op_infer) two numbers: the first
+// logical index that this rank holds, and how many valid ones. Strides are compile-time constants:
+// row-major over padded local extents. Chunks split the outermost rows in fixed pieces, independent
+// of the number of threads; kernels that reduce over rows are one chunk per fixed column block,
+// rows ascending.
 //
 // GPU ABI: PTX entry bdk_N with three parameters by value:
 //
@@ -24,9 +25,10 @@
 // (what cuLaunchKernel copies from the host arrays); no bdk_N_chunks. A launch is a one-dimensional
 // grid of any number of blocks of exactly `threads` threads (bd_kernel_launch): kernels stride over
 // their work, so every grid gives the same bits. Shared memory is static. Attention and its
-// gradient are generated for GPUs only. A step may be several kernels, numbered one after another and
-// launched in that order with the same arguments; where `scratch` is set, one more buffer follows
-// `out`: as many f32 as the padded local elements of `scratch_like`, for the step's kernels alone.
+// gradient are generated for GPUs only. A step may be several kernels, numbered one after another
+// and launched in that order with the same arguments; where `scratch` is set, one more buffer
+// follows `out`: as many f32 as the padded local elements of `scratch_like`, for the step's kernels
+// alone.
 typedef struct bd_kernel {
   int number;
   const bd_module *module;

@@ -163,7 +163,9 @@ void emulate_launch(emulate_kernel kernel, emulate_grid grid, void *const argume
   now.grid = grid;
   now.kernel = kernel;
   now.arguments = arguments;
-  for (now.block = 0; now.block < grid.blocks; now.block++)
+  for (int i = 0; i < grid.blocks; i++) {
+    now.block = grid.descending ? grid.blocks - 1 - i : i;
     run_block();
+  }
   pthread_mutex_unlock(&now.lock);
 }

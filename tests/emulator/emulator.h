@@ -18,7 +18,8 @@ enum { EMULATE_WARP = 32, EMULATE_MAX_THREADS = 1024 };
 
 typedef struct emulate_grid {
   int blocks, threads; // threads of a block: a multiple of 32
-  // Threads take turns in descending order. A kernel that lacks a barrier gives other results.
+  // Blocks and threads take turns in descending order: what depends on the order comes out
+  // otherwise.
   bool descending;
 } emulate_grid;
 
