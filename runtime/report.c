@@ -18,9 +18,10 @@ static double tokens_per_second(const bd_rt *rt, double seconds) {
 void bd_rt_progress(const bd_rt *rt, const bd_rt_measure *measure) {
   const long left = (long)(measure->left_seconds + 0.5);
   const int tty = isatty(STDERR_FILENO), last = (int64_t)rt->step + 1 == rt->options.steps;
-  fprintf(stderr, "%sstep %lld/%lld  loss %.4f  %.0f tokens/s  %ldm%02lds left%s",
+  fprintf(stderr, "%sstep %lld/%lld  loss %.4f  %.0f %s/s  %ldm%02lds left%s",
           tty ? "\r\033[K" : "", (long long)rt->step + 1, (long long)rt->options.steps,
-          measure->loss, tokens_per_second(rt, measure->step_seconds), left / 60, left % 60,
+          measure->loss, tokens_per_second(rt, measure->step_seconds),
+          rt->program->vocabulary ? "tokens" : "targets", left / 60, left % 60,
           tty && !last ? "" : "\n");
   fflush(stderr);
 }
