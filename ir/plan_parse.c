@@ -1,4 +1,5 @@
 #include "ir/base/json.h"
+#include "ir/name_map.h"
 #include "ir/plan.h"
 #include <math.h>
 #include <string.h>
@@ -146,6 +147,9 @@ static bd_status read_strategies(plan_reader *r, const bd_json *root) {
     bd_strategy *out = &r->plan->strategies[i];
     BD_TRY(bd_json_string(ctx, item, "name", true, &out->name));
     BD_TRY(bd_json_string(ctx, item, "function", true, &out->function));
+    if (!bd_is_identifier(out->name))
+      return bd_fail(ctx, BD_INVALID, bd_json_find(item, "name")->loc,
+                     "a strategy's name is made of letters, digits, _ and .");
     BD_TRY(bd_json_array(ctx, item, "ops", true, &ops));
     BD_TRY(bd_json_array(ctx, item, "values", true, &values));
     for (size_t j = 0; j < i; j++)

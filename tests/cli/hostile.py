@@ -1,6 +1,6 @@
 """Hostile text in every name that a file or an argument can carry.
 
-    hostile.py BRAID
+    hostile.py BRAID [PART...]      parts: graphs texts configs plans clusters arguments programs; all of them
 
 Each run ends in success or in exactly one diagnostic with its documented status; whatever is printed is
 printable; nothing is half-written and nothing of a name runs. Sources that are emitted hold such text in
@@ -178,13 +178,10 @@ def graphs():
         for name, payload in PAYLOADS.items():
             write_json("model.json", replaced(MODEL, path, is_key, payload))
             compile_model(("json", path, is_key, name), "model.json")
-    discard("model.json")
 
 
 def texts():
-    write_json("model.json", MODEL)
     subprocess.run([BRAID, "compile", "model.json", "--emit", "graph", "-o", "good.braid"], check=True)
-    discard("model.json")
     with open("good.braid") as file:
         good = file.read()
     quoted = lambda text: json.dumps(text)
@@ -233,7 +230,6 @@ def configs():
 
 
 def plans():
-    write_json("model.json", MODEL)
     subprocess.run([BRAID, "compile", "model.json", *CLUSTER, "--emit", "plan", "-o", "good.json"], check=True)
     with open("good.json") as file:
         good = json.load(file)
@@ -325,7 +321,10 @@ def main():
     os.chdir(work)
     try:
         for part in (graphs, texts, configs, plans, clusters, arguments, programs):
+            if sys.argv[2:] and part.__name__ not in sys.argv[2:]:
+                continue
             before = runs
+            write_json("model.json", MODEL)
             part()
             print("%-10s %5d runs" % (part.__name__, runs - before), flush=True)
     finally:
