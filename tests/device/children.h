@@ -43,7 +43,7 @@ static inline children_end children_run(int count, int seed, children_body body)
     if (processes[rank] < 0) abort();
     if (processes[rank] == 0) {
       dup2(ends[1], STDERR_FILENO);
-      children_set("RANK", rank);
+      children_set("BD_FAKE_RANK", rank);
       children_set("BD_FAKE_SEED", seed);
       check_failures = 0;
       if (cudaSetDevice(0)) abort();

@@ -7,7 +7,7 @@
 
 void bd_fake_fault(const char *call, const char *format, ...) {
   char message[1024];
-  const char *const rank = getenv("RANK");
+  const char *const rank = getenv("BD_FAKE_RANK");
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(message, sizeof message, format, arguments);

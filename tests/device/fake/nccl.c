@@ -30,7 +30,7 @@ static struct ncclComm *group_comms[MAX_GROUP]; // that the group concerns
 static int draw(int most) {
   static uint64_t calls;
   const uint64_t words[3] = {(uint64_t)bd_fake_setting("BD_FAKE_SEED", 1),
-                             (uint64_t)bd_fake_setting("RANK", 0), calls++};
+                             (uint64_t)bd_fake_setting("BD_FAKE_RANK", 0), calls++};
   return (int)(bd_fake_sum_of(words, sizeof words) % (uint64_t)(most + 1));
 }
 

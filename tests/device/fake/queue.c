@@ -186,7 +186,7 @@ static void start(void) {
   pthread_t thread;
   started = 1;
   random_state = 0x9E3779B97F4A7C15u * (uint64_t)(bd_fake_setting("BD_FAKE_SEED", 1) + 1) +
-                 (uint64_t)bd_fake_setting("RANK", 0) + 1;
+                 (uint64_t)bd_fake_setting("BD_FAKE_RANK", 0) + 1;
   legacy.priority = draw() / 2;
   if (pthread_create(&thread, NULL, idle_thread, NULL)) abort();
   pthread_detach(thread);

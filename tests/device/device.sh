@@ -1,0 +1,89 @@
+# Steps shared by the tests of programs on the fake device. Sourced after tests/road/road.sh, with $lower, $device,
+# $root, $libraries and $data set.
+
+# Samples for models without tokens: a safetensors file of 64 with DIMENSIONS, and 10 classes.
+write_samples() {
+  python3 - "$1" "$2" <<'END'
+import json, math, struct, sys
+dims = [int(d) for d in sys.argv[2].split(",")]
+count, each = 64, math.prod(dims)
+inputs = [math.sin(0.37 * i + 0.01 * (i // each) ** 2) for i in range(count * each)]
+targets = [(7 * i + i * i // 3) % 10 for i in range(count)]
+header = json.dumps({
+    "inputs": {"dtype": "F32", "shape": [count] + dims, "data_offsets": [0, 4 * count * each]},
+    "targets": {"dtype": "I32", "shape": [count], "data_offsets": [4 * count * each, 4 * count * (each + 1)]}})
+header = header.encode().ljust(-(-len(header) // 8) * 8)
+with open(sys.argv[1], "wb") as file:
+    file.write(struct.pack("<Q", len(header)) + header)
+    file.write(struct.pack(f"<{count * each}f", *inputs) + struct.pack(f"<{count}i", *targets))
+END
+}
+
+# What the program embeds stands in for device code: the fake device takes the lowered kernels instead.
+build_fake() {
+  "$braid" compile "$(cat "$1.model")" --devices "$(ranks_of "$1")" --plan "$1.json" --emit c -o "$1"
+  mkdir -p "$1/build"
+  printf '\x50\xed\x55\xba' >"$1/build/kernels.fatbin"
+  "$lower" "$1/kernels.ll" "$1/build/kernels.o"
+  awk -f "$device/kernels.awk" "$1/kernels.ptx" >"$1/build/table.c"
+  link_fake "$1"
+}
+
+link_fake() {
+  (cd "$1" && cc -std=c11 -D_GNU_SOURCE -O1 -Wall -Werror -I. -I"$root" -o train main.c stage*.c \
+    device_code.s build/table.c build/kernels.o "${libraries[@]}")
+}
+
+# RANK RANKS LAUNCHER JOB: the environment that torchrun, Open MPI or Slurm gives a rank on one machine.
+launched() {
+  case $3 in
+  torchrun) echo RANK="$1" WORLD_SIZE="$2" LOCAL_RANK="$1" LOCAL_WORLD_SIZE="$2" TORCHELASTIC_RUN_ID="$4" ;;
+  openmpi)
+    echo OMPI_COMM_WORLD_RANK="$1" OMPI_COMM_WORLD_SIZE="$2" OMPI_COMM_WORLD_LOCAL_RANK="$1" \
+      OMPI_COMM_WORLD_LOCAL_SIZE="$2" PMIX_NAMESPACE="$4"
+    ;;
+  slurm)
+    echo SLURM_PROCID="$1" SLURM_NTASKS="$2" SLURM_LOCALID="$1" SLURM_STEP_NODELIST=localhost \
+      SLURM_JOB_ID="$4"
+    ;;
+  esac
+}
+
+# NAME RANKS SEED OPTION...: starts the ranks, each under a time limit; `processes` are theirs. The seed is the
+# fake device's, of its order of work; it chooses the launcher as well.
+start_fake() {
+  local name=$1 ranks=$2 seed=$3 rank launchers=(torchrun openmpi slurm)
+  shift 3
+  processes=()
+  for ((rank = 0; rank < ranks; rank++)); do
+    env $(launched "$rank" "$ranks" "${launchers[seed % 3]}" "$$-$name-$seed") BD_FAKE_RANK="$rank" \
+      BD_FAKE_SEED="$seed" BD_FAKE_FOLDER="$PWD/shared" BD_FAKE_REPORT="$PWD/$name/device.$rank" \
+      timeout 200 "$name/train" --data "$data" --seed 1 "$@" 2>"$name/log.$rank" </dev/null &
+    processes+=($!)
+  done
+}
+
+# Waits for them; their statuses, in the order of ranks, are `statuses`.
+await_fake() {
+  local process status
+  statuses=()
+  for process in "${processes[@]}"; do
+    status=0
+    wait "$process" || status=$?
+    statuses+=($status)
+  done
+}
+
+# NAME RANKS STEPS SEED
+train_fake() {
+  local rank
+  start_fake "$1" "$2" "$4" --steps "$3" --metrics "$1/metrics.jsonl" --report "$1/report.json" \
+    --save "$1/weights.safetensors"
+  await_fake
+  for ((rank = 0; rank < $2; rank++)); do
+    [ "${statuses[rank]}" = 0 ] && continue
+    echo "FAIL: rank $rank of $1 ended with ${statuses[rank]}:"
+    tail -n 3 "$1/log.$rank"
+    exit 1
+  done
+}
