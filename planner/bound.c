@@ -2,7 +2,7 @@
 #include "planner/layer_op.h"
 #include <math.h>
 
-enum { PRICE_ROUNDS = 12 };
+enum { PRICE_ROUNDS = 12, CUT_ROUNDS = 40 };
 
 // Micro-batches of a step and those that fill and drain the pipeline.
 static int passes_of(const bd_scene *scene, int stages, int64_t micro_batch) {
@@ -89,19 +89,22 @@ bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
   return BD_OK;
 }
 
-// Sums over layers at one price of a byte. False when a layer is not possible.
+// Sums over layers at one price of a byte; `run_seconds`: of one layer of each run. False when a
+// layer is not possible.
 typedef struct priced {
   double seconds, bytes, value;
 } priced;
 
 static bool price_all(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
-                      double seconds_weight, double bytes_weight, priced *out) {
+                      double seconds_weight, double bytes_weight, double *run_seconds,
+                      priced *out) {
   *out = (priced){0, 0, 0};
   for (int r = 0; r < scene->runs->count; r++) {
     bd_layer_point point;
     int calls = scene->runs->runs[r].calls;
     if (!bd_layer_price(ctx, layers->layers[r], seconds_weight, bytes_weight, 1, &point))
       return false;
+    run_seconds[r] = point.seconds;
     out->seconds += calls * point.seconds;
     out->bytes += calls * point.bytes;
   }
@@ -149,27 +152,58 @@ static double transfer_seconds(const bd_scene *scene, const bd_setting *setting,
   return bytes > 0 ? link->latency_seconds + bytes / link->bytes_per_second : 0;
 }
 
-// Between neighbouring stages something is sent and received forward and backward.
-static double least_transfers(const bd_scene *scene, const bd_setting *setting,
-                              const bd_setting_layers *layers) {
+// One transfer between neighbouring stages takes no less. Every two neighbours send and receive
+// forward and backward.
+static double least_transfer(const bd_scene *scene, const bd_setting *setting,
+                             const bd_setting_layers *layers) {
   double least = INFINITY;
-  for (int r = 0; r < scene->runs->count; r++)
+  for (int r = 0; r < scene->runs->count && setting->stages > 1; r++)
     for (int f = 0; f < layers->form_count; f++) {
       if (r + 1 == scene->runs->count && scene->runs->runs[r].calls == 1) continue;
       double bytes = handed_bytes(scene->runs->runs[r].function, setting, &layers->forms[f]);
       least = fmin(least, transfer_seconds(scene, setting, bytes));
     }
-  return isfinite(least) ? 4 * (setting->stages - 1) * least : 0;
+  return isfinite(least) ? least : 0;
+}
+
+// Whether the chain of layers can be cut into the stages so that none takes more than `limit`.
+static bool can_cut(const bd_scene *scene, const double *run_seconds, double stage_seconds,
+                    int stages, double limit) {
+  double filled = stage_seconds;
+  for (int r = 0; r < scene->runs->count; r++)
+    for (int i = 0; i < scene->runs->runs[r].calls; i++) {
+      if (stage_seconds + run_seconds[r] > limit) return false;
+      if (filled + run_seconds[r] > limit) {
+        filled = stage_seconds;
+        if (--stages == 0) return false;
+      }
+      filled += run_seconds[r];
+    }
+  return true;
+}
+
+// The slowest of `stages` stages takes no less: a cut into contiguous stages, to a small fraction.
+static double slowest_stage(const bd_scene *scene, const double *run_seconds, double stage_seconds,
+                            int stages, double total) {
+  double low = total / stages, high = total + stage_seconds;
+  for (int round = 0; round < CUT_ROUNDS; round++) {
+    double middle = (low + high) / 2;
+    if (can_cut(scene, run_seconds, stage_seconds, stages, middle))
+      high = middle;
+    else
+      low = middle;
+  }
+  return low;
 }
 
 // Prices a byte so that the layers' bytes come to the room (Lagrange); every price gives a bound.
 static double price_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
                           priced over, priced within, double room) {
-  double best = over.seconds;
+  double best = over.seconds, *run_seconds = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
   for (int round = 0; round < PRICE_ROUNDS; round++) {
     priced next;
     double price = (within.seconds - over.seconds) / (over.bytes - within.bytes);
-    if (!(price > 0) || !price_all(ctx, scene, layers, 1, price, &next)) break;
+    if (!(price > 0) || !price_all(ctx, scene, layers, 1, price, run_seconds, &next)) break;
     best = fmax(best, next.value - price * room);
     if (next.value >= (over.seconds + price * over.bytes) * (1 - 1e-6)) break;
     *(next.bytes <= room ? &within : &over) = next;
@@ -177,26 +211,32 @@ static double price_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting_l
   return best;
 }
 
-// With T the layers' time for a micro-batch, Y their synchronization, S stages and m micro-batches,
-// the sum of stages is T, the slowest takes T/S or more and the longest synchronization Y/S or
-// more: a step takes (S + m - 1)/S (T + Y/(S + m - 1)) or more.
+// With t the time of a micro-batch on a stage, y its synchronization, S stages and m micro-batches,
+// a step takes sum t + (m - 1) max t + max y. A layer's problem minimizes u = t + y/(S + m - 1),
+// and since (sum y + (m - 1) max y)/(S + m - 1) is at most max y, a step takes sum u + (m - 1) max
+// u or more. The layers are in order, so that the greatest u is at least that of the best cut of
+// the chain.
 void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                      const bd_setting_layers *layers, double *out_seconds, double *out_bytes) {
   priced fastest, leanest;
-  double room = (double)scene->layers_cap_bytes * setting->stages;
+  int stages = setting->stages, passes = passes_of(scene, stages, setting->micro_batch);
+  double room = (double)scene->layers_cap_bytes * stages;
+  double *run_seconds = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
   *out_seconds = *out_bytes = INFINITY;
-  if (!price_all(ctx, scene, layers, 1, 0, &fastest)) return;
-  double seconds = fastest.seconds;
-  *out_bytes = fmin(least_bytes(scene, layers), fastest.bytes) / setting->stages;
+  if (!price_all(ctx, scene, layers, 1, 0, run_seconds, &fastest)) return;
+  *out_bytes = fmin(least_bytes(scene, layers), fastest.bytes) / stages;
+  double moved = least_transfer(scene, setting, layers);
+  double sent = 4 * (stages - 1) * moved, total = fastest.seconds + sent;
+  double slowest = slowest_stage(scene, run_seconds, stages > 1 ? 2 * moved : 0, stages, total);
+  double seconds = total + (passes - stages) * slowest;
   if (fastest.bytes > room) {
-    if (!price_all(ctx, scene, layers, 0, 1, &leanest)) return;
-    *out_bytes = leanest.bytes / setting->stages;
+    if (!price_all(ctx, scene, layers, 0, 1, run_seconds, &leanest)) return;
+    *out_bytes = leanest.bytes / stages;
     if (leanest.bytes > room) return;
-    seconds = price_bytes(ctx, scene, layers, fastest, leanest, room);
+    double priced_seconds = price_bytes(ctx, scene, layers, fastest, leanest, room) + sent;
+    seconds = fmax(seconds, priced_seconds * passes / stages);
   }
-  seconds += least_transfers(scene, setting, layers);
-  *out_seconds =
-      seconds * passes_of(scene, setting->stages, setting->micro_batch) / setting->stages;
+  *out_seconds = seconds;
 }
 
 // Bringing every activation from one form to another.

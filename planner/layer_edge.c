@@ -60,20 +60,41 @@ static reading reading_of(const bd_layer_space *space, int op, int operand) {
                    .may_stay_partial = may_stay_partial(space, v)};
 }
 
-// Seconds to carry a value from its form to an op and its gradient back.
-static double carry(bd_layer_space *space, const bd_cluster_ops *to, const bd_layer_option *option,
-                    const reading *r, const bd_sharding *form) {
+enum { AGAIN = 4 }; // backward reads of one value by the ops of one group
+
+// What an op of a cluster reads of a value under an option, and hands back.
+typedef struct needs {
+  bool possible;
+  bd_sharding wanted, gradient;
+  int again; // backward reads it as well
+  bd_sharding again_wanted[AGAIN];
+} needs;
+
+static needs needs_of(const bd_layer_space *space, const bd_cluster_ops *to,
+                      const bd_layer_option *option, const reading *r) {
   const bd_index_map *map = &space->map[r->op];
   int8_t split[BD_MAX_AXES];
-  if (!bd_layer_split(space, to, option, r->op, split)) return 0;
-  bd_sharding wanted = bd_split_operand(map, &space->request->cost.mesh, split, r->operand);
-  double seconds = bd_layer_reshard_seconds(space, r->value, form, &wanted);
-  if (r->differentiable) {
-    bd_sharding gradient = operand_gradient(space, map, split, r->operand);
-    if (!bd_sharding_has_partial(&gradient) || !r->may_stay_partial)
-      seconds += bd_layer_reshard_seconds(space, r->value, &gradient, form);
-  }
-  return seconds / space->consumers[r->value];
+  needs out = {.possible = bd_layer_split(space, to, option, r->op, split)};
+  if (!out.possible) return out;
+  out.wanted = bd_split_operand(map, &space->request->cost.mesh, split, r->operand);
+  out.gradient = operand_gradient(space, map, split, r->operand);
+  out.again = bd_layer_backward_needs(space, r->op, split, r->value, AGAIN, out.again_wanted);
+  return out;
+}
+
+// Seconds to carry a value from its form to an op, its gradient back, and the value again to
+// backward. What several readers want is shared among them.
+static double carry(bd_layer_space *space, const reading *r, const needs *n,
+                    const bd_sharding *form) {
+  if (!n->possible) return 0;
+  double seconds = bd_layer_reshard_seconds(space, r->value, form, &n->wanted);
+  if (r->differentiable && (!bd_sharding_has_partial(&n->gradient) || !r->may_stay_partial))
+    seconds += bd_layer_reshard_seconds(space, r->value, &n->gradient, form);
+  seconds /= space->consumers[r->value];
+  for (int i = 0; i < n->again; i++)
+    seconds += bd_layer_reshard_seconds(space, r->value, form, &n->again_wanted[i]) /
+               space->backward_reads[r->value];
+  return seconds;
 }
 
 // What tells options apart on an edge.
@@ -221,14 +242,18 @@ void bd_layer_add_edge(bd_ctx *ctx, bd_layer_space *space, int from, int to, bd_
   classes a = producer_classes(ctx, space, from, readings, count);
   classes b = reader_classes(ctx, reader, only_anchor, again > 0);
   start_edge(ctx, edge, from, to, a, b);
-  for (int x = 0; x < a.count; x++)
-    for (int i = 0; i < count; i++) {
+  needs *wanted = BD_NEW_ARRAY(ctx->arena, needs, b.count);
+  for (int i = 0; i < count; i++) {
+    for (int y = 0; y < b.count; y++)
+      wanted[y] = needs_of(space, reader, &reader->options[b.first[y]], &readings[i]);
+    for (int x = 0; x < a.count; x++) {
       const bd_layer_option *own = &producer->options[a.first[x]];
       bd_sharding form = bd_layer_form(space, producer, own, readings[i].value);
       for (int y = 0; y < b.count; y++)
         edge->cost[(size_t)x * (size_t)b.count + (size_t)y] +=
-            carry(space, reader, &reader->options[b.first[y]], &readings[i], &form);
+            carry(space, &readings[i], &wanted[y], &form);
     }
+  }
   for (int x = 0; again && x < a.count; x++) {
     double seconds = again * rerun_seconds(space, producer, &producer->options[a.first[x]]);
     for (int y = 0; y < b.count; y++)
@@ -277,8 +302,9 @@ static double boundary_seconds(bd_layer_space *space, int to, const bd_layer_opt
     for (int k = 0; k < op->in_count; k++) {
       if (!lies_on_boundary(space, to, op->in[k])) continue;
       reading r = reading_of(space, c->ops[i], k);
+      needs wanted = needs_of(space, c, option, &r);
       bd_sharding at = bd_layer_boundary(space, form, op->in[k]);
-      seconds += carry(space, c, option, &r, &at);
+      seconds += carry(space, &r, &wanted, &at);
     }
     for (int r = 0; r < op->out_count; r++) {
       if (!space->is_result[op->out[r]]) continue;

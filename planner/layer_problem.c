@@ -55,6 +55,22 @@ static void add_weights(const bd_layer_space *space, const bd_op *op, const bd_i
   }
 }
 
+// Backward ops of the cluster's own groups bring a value of it to what they read; what several
+// readers want is shared among them.
+static double again_seconds(bd_layer_space *space, const bd_cluster_ops *c,
+                            const bd_layer_option *option, bd_id v, const bd_sharding *form) {
+  bd_sharding wanted[BD_MAX_OPERANDS];
+  double seconds = 0;
+  for (int i = 0; i < c->op_count && space->needed[v]; i++) {
+    int8_t split[BD_MAX_AXES];
+    if (!bd_layer_split(space, c, option, c->ops[i], split)) continue;
+    int count = bd_layer_backward_needs(space, c->ops[i], split, v, BD_MAX_OPERANDS, wanted);
+    for (int k = 0; k < count; k++)
+      seconds += bd_layer_reshard_seconds(space, v, form, &wanted[k]) / space->backward_reads[v];
+  }
+  return seconds;
+}
+
 // Results that stay inside the function settle here, and their gradients come back; those that
 // leave it are the boundary's.
 static void add_values(bd_layer_space *space, const bd_cluster_ops *c,
@@ -68,6 +84,7 @@ static void add_values(bd_layer_space *space, const bd_cluster_ops *c,
       if (gradient.at[axis] < BD_REPLICATED) gradient.at[axis] = BD_REPLICATED;
     out->seconds += bd_layer_reshard_seconds(space, v, &produced, &form);
     if (r == 0) out->seconds += bd_layer_reshard_seconds(space, v, &form, &gradient);
+    out->seconds += again_seconds(space, c, option, v, &form);
   }
 }
 

@@ -87,6 +87,21 @@ static void count_uses(bd_ctx *ctx, bd_layer_space *space) {
       if (space->needed[f->ops[i].out[r]]) space->clusters[space->cluster_of_op[i]].needed = true;
 }
 
+static void count_backward_reads(bd_ctx *ctx, bd_layer_space *space) {
+  const bd_function *f = space->forward, *b = space->backward;
+  space->restores = BD_NEW_ARRAY(ctx->arena, bd_id, b->value_count);
+  space->backward_reads = BD_NEW_ARRAY(ctx->arena, int, f->value_count);
+  for (bd_id v = 0; v < b->value_count; v++)
+    space->restores[v] = BD_NO_ID;
+  for (int i = 0; i < b->restore_count; i++)
+    space->restores[b->params[i]] = f->saves[i];
+  for (int i = 0; i < b->op_count; i++)
+    for (int k = 0; k < b->ops[i].in_count; k++) {
+      bd_id v = space->restores[b->ops[i].in[k]];
+      if (v != BD_NO_ID) space->backward_reads[v]++;
+    }
+}
+
 static bool scatter_allowed(const bd_layer_space *space, bd_id value, int axis, int dim,
                             const bd_sharding *produced) {
   const bd_type *type = &space->forward->values[value].type;
@@ -176,6 +191,7 @@ bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request, bd_
   find_roles(ctx, out);
   build_clusters(ctx, out);
   count_uses(ctx, out);
+  count_backward_reads(ctx, out);
   out->work = BD_NEW_ARRAY(ctx->arena, bd_op_work *, out->forward->op_count);
   for (int i = 0; i < out->forward->op_count; i++)
     out->work[i] = BD_NEW_ARRAY(ctx->arena, bd_op_work, split_count(out, i));
@@ -231,27 +247,51 @@ bd_sharding bd_layer_form(const bd_layer_space *space, const bd_cluster_ops *clu
   return form;
 }
 
-// Backward ops of the group, split at the same letters where they can be.
-static double backward_seconds(const bd_layer_space *space, int group,
-                               const int8_t forward_split[BD_MAX_AXES]) {
-  const bd_function *f = space->backward;
+// Backward ops are split at the letters of their group where they can be.
+static void backward_split(const bd_layer_space *space, int op,
+                           const int8_t group_split[BD_MAX_AXES], int8_t out[BD_MAX_AXES]) {
   const bd_cost_model *cost = &space->request->cost;
+  const bd_index_map *map = &space->backward_map[op];
+  const bd_index_map *group = &space->map[space->backward->ops[op].group];
+  for (int axis = 0; axis < BD_MAX_AXES; axis++) {
+    int loop = group_split[axis];
+    out[axis] = -1;
+    if (loop < 0) continue;
+    int own = bd_index_find(map, group->loop[loop].letter);
+    if (own >= 0 && bd_split_allowed(map, &cost->mesh, cost->micro_batch, axis, own))
+      out[axis] = (int8_t)own;
+  }
+}
+
+static double backward_seconds(const bd_layer_space *space, int group,
+                               const int8_t group_split[BD_MAX_AXES]) {
+  const bd_function *f = space->backward;
   double seconds = 0;
   for (int i = 0; i < f->op_count; i++) {
-    if (f->ops[i].group != group) continue;
-    const bd_index_map *map = &space->backward_map[i];
     int8_t split[BD_MAX_AXES];
-    for (int axis = 0; axis < BD_MAX_AXES; axis++) {
-      int loop = forward_split[axis];
-      split[axis] = -1;
-      if (loop < 0) continue;
-      int own = bd_index_find(map, space->map[group].loop[loop].letter);
-      if (own >= 0 && bd_split_allowed(map, &cost->mesh, cost->micro_batch, axis, own))
-        split[axis] = (int8_t)own;
-    }
-    seconds += bd_layer_op_seconds(cost, f, i, map, split);
+    if (f->ops[i].group != group) continue;
+    backward_split(space, i, group_split, split);
+    seconds += bd_layer_op_seconds(&space->request->cost, f, i, &space->backward_map[i], split);
   }
   return seconds;
+}
+
+int bd_layer_backward_needs(const bd_layer_space *space, int group,
+                            const int8_t group_split[BD_MAX_AXES], bd_id value, int most,
+                            bd_sharding *out) {
+  const bd_function *f = space->backward;
+  int count = 0;
+  for (int i = 0; i < f->op_count; i++) {
+    if (f->ops[i].group != group) continue;
+    for (int k = 0; k < f->ops[i].in_count && count < most; k++) {
+      int8_t split[BD_MAX_AXES];
+      if (space->restores[f->ops[i].in[k]] != value) continue;
+      backward_split(space, i, group_split, split);
+      out[count++] =
+          bd_split_operand(&space->backward_map[i], &space->request->cost.mesh, split, k);
+    }
+  }
+  return count;
 }
 
 const bd_op_work *bd_layer_work(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]) {

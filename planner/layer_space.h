@@ -44,13 +44,15 @@ typedef struct bd_layer_space {
   int cluster_count;
   bd_cluster_ops *clusters;
   int *cluster_of_op;
-  bool *needed;      // per forward value: read by backward
-  bool *is_result;   // per forward value
-  bool *is_weight;   // per forward value
-  int *consumers;    // per forward value: reads from outside its own cluster
-  int *weight_uses;  // per forward value: ops that read it, for weights
-  int *type_of;      // per forward value: the first value of the same type
-  bd_op_work **work; // per forward op, per split
+  bool *needed;        // per forward value: read by backward
+  bool *is_result;     // per forward value
+  bool *is_weight;     // per forward value
+  int *consumers;      // per forward value: reads from outside its own cluster
+  int *weight_uses;    // per forward value: ops that read it, for weights
+  int *backward_reads; // per forward value: reads by backward ops
+  bd_id *restores;     // per backward value: the forward value that it is, or BD_NO_ID
+  int *type_of;        // per forward value: the first value of the same type
+  bd_op_work **work;   // per forward op, per split
   struct bd_reshard_table *reshards;
 } bd_layer_space;
 
@@ -69,6 +71,11 @@ bd_sharding bd_layer_produced(const bd_layer_space *space, const bd_cluster_ops 
                               const bd_layer_option *option, bd_id value);
 bd_sharding bd_layer_form(const bd_layer_space *space, const bd_cluster_ops *cluster,
                           const bd_layer_option *option, bd_id value);
+
+// What the backward ops of a group read of a forward value when the group is split so; returns how
+// many of at most `most` shardings.
+int bd_layer_backward_needs(const bd_layer_space *space, int group, const int8_t split[BD_MAX_AXES],
+                            bd_id value, int most, bd_sharding *out_needs);
 
 // What an op takes under a split.
 const bd_op_work *bd_layer_work(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]);

@@ -12,8 +12,7 @@
 enum {
   // Plans looked at, from the fastest to ever leaner ones, until the exact bytes of one fit.
   CAP_ROUNDS = 24,
-  FIRST_DIVE = 16, // settings bounded before one is solved out of turn
-  DIVE_FACTOR = 4,
+  DIVE_FACTOR = 2, // more settings bounded before one is solved out of turn again
 };
 #define PIPELINE_LIMIT_SECONDS 10.0
 
@@ -38,7 +37,8 @@ typedef struct search {
   bool found;
   bd_plan leanest; // of all that do not fit
   int64_t leanest_bytes;
-  int settings, bounded, solved, next_dive;
+  int settings, bounded, solved;
+  int usual, next_dive; // where the look for usual settings stands; settings bounded by then
   bd_alternatives alternatives;
 } search;
 
@@ -301,11 +301,25 @@ static int next_item(const search *s, bool bounded) {
   return next;
 }
 
-// The least bound first would bound many settings before it solved one: now and then, the best of
-// those that are bounded has its turn, so that there is a plan early.
+// Whether a setting looks like what people choose: the near axis of the mesh fills a node, and the
+// far one splits the batch down to a sample or two.
+static bool is_usual(const search *s, const bd_setting *setting) {
+  int devices = bd_mesh_devices(&setting->mesh), node = s->scene.cluster->devices_per_node;
+  int near = setting->mesh.size[setting->mesh.axes - 1];
+  if (setting->mesh.axes > 2 || near != (devices < node ? devices : node)) return false;
+  int64_t samples = setting->micro_batch / (devices / near);
+  return setting->micro_batch % (devices / near) == 0 && samples >= 1 && samples <= 2;
+}
+
+// The least bound first would bound many settings before it solved one. So the usual ones come
+// first, and now and then, the best of those that are bounded has its turn: there is a plan early.
 static int turn(search *s) {
+  while (s->usual < s->settings) {
+    int next = s->usual++;
+    if (is_usual(s, &s->items[next].setting)) return next;
+  }
   if (s->bounded >= s->next_dive) {
-    s->next_dive *= DIVE_FACTOR;
+    s->next_dive = s->bounded + 1 + s->bounded * DIVE_FACTOR;
     int dive = next_item(s, true);
     if (dive >= 0 && (!s->found || s->items[dive].seconds < s->best.step_seconds)) return dive;
   }
@@ -378,7 +392,7 @@ bd_status bd_plan_search(bd_ctx *ctx, const bd_module *train, const bd_cluster *
                          const bd_plan_request *request, bd_plan *out_plan) {
   bd_module targeted = *train;
   targeted.cuda = strcmp(request->target, "cuda") == 0;
-  search s = {.ctx = ctx, .runs = bd_model_runs_find(ctx, &targeted), .next_dive = FIRST_DIVE};
+  search s = {.ctx = ctx, .runs = bd_model_runs_find(ctx, &targeted)};
   int64_t cap = cluster->memory_bytes - cluster->reserved_bytes;
   if (request->cap_bytes && request->cap_bytes < cap) cap = request->cap_bytes;
   s.scene = (bd_scene){&targeted,
