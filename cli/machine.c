@@ -6,6 +6,8 @@
 // docs/benchmarks/.
 #define CORE_FLOPS 50e9
 #define NODE_MEMORY_BYTES_PER_SECOND 16e9
+// Between two ranks that have a core each. A byte that is sent is written to memory and read from it
+// again, and ranks that share a core wait for each other's turns.
 #define RANK_LINK_BYTES_PER_SECOND 3e9
 #define RANK_LINK_LATENCY_SECONDS 10e-6
 #define KERNEL_SECONDS 2e-6
@@ -23,7 +25,9 @@ bd_status bd_machine_probe(bd_ctx *ctx, int devices, bd_cluster *out) {
   if (pages <= 0 || page_bytes <= 0)
     return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "cannot read this machine's memory size");
   int cores = usable_cores();
-  double share = (double)cores / devices;
+  double share = (double)cores / devices, memory = NODE_MEMORY_BYTES_PER_SECOND / devices;
+  bd_link link = {RANK_LINK_LATENCY_SECONDS / (share < 1 ? share : 1),
+                  memory / 2 < RANK_LINK_BYTES_PER_SECOND ? memory / 2 : RANK_LINK_BYTES_PER_SECOND};
   *out = (bd_cluster){
       .name = "this-machine",
       .nodes = 1,
@@ -32,10 +36,10 @@ bd_status bd_machine_probe(bd_ctx *ctx, int devices, bd_cluster *out) {
       .reserved_bytes = RESERVED_BYTES,
       .flops_f32 = CORE_FLOPS * share,
       .flops_bf16 = CORE_FLOPS * share,
-      .memory_bytes_per_second = NODE_MEMORY_BYTES_PER_SECOND / devices,
+      .memory_bytes_per_second = memory,
       .kernel_seconds = KERNEL_SECONDS,
-      .intra = {RANK_LINK_LATENCY_SECONDS, RANK_LINK_BYTES_PER_SECOND},
-      .inter = {RANK_LINK_LATENCY_SECONDS, RANK_LINK_BYTES_PER_SECOND},
+      .intra = link,
+      .inter = link,
       .threads_per_device = share >= 2 ? (int)share : 1,
   };
   if (out->memory_bytes <= RESERVED_BYTES)

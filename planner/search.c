@@ -12,6 +12,7 @@
 enum {
   // Plans looked at, from the fastest to ever leaner ones, until the exact bytes of one fit.
   CAP_ROUNDS = 24,
+  FINER_DEVICES = 64,
   DIVE_FACTOR = 2, // more settings bounded before one is solved out of turn again
 };
 #define PIPELINE_LIMIT_SECONDS 10.0
@@ -90,19 +91,14 @@ static void add_item(search *s, const bd_setting *setting, bound_kind kind, doub
   s->items[s->item_count++] = (item){*setting, kind, seconds, bytes};
 }
 
-static bool mesh_pinned_away(const bd_plan_request *request, const bd_mesh *mesh) {
-  if (!request->mesh.axes) return false;
-  if (request->mesh.axes != mesh->axes) return true;
-  for (int a = 0; a < mesh->axes; a++)
-    if (request->mesh.size[a] != mesh->size[a]) return true;
-  return false;
-}
-
-// A pinned mesh may have axes that the space does not.
+// Three axes are tried on clusters where that leaves the space small. A pinned mesh may have axes
+// that the space does not.
 static int stage_meshes(search *s, int devices, bd_mesh **out_meshes) {
   const bd_plan_request *request = s->scene.request;
+  const bd_cluster *cluster = s->scene.cluster;
+  bool finer = bd_cluster_devices(cluster) <= FINER_DEVICES;
   if (!request->mesh.axes)
-    return bd_space_meshes(s->ctx, devices, s->scene.cluster->devices_per_node, out_meshes);
+    return bd_space_meshes(s->ctx, devices, finer ? cluster->devices_per_node : 0, out_meshes);
   *out_meshes = BD_NEW(s->ctx->arena, bd_mesh);
   **out_meshes = request->mesh;
   return bd_mesh_devices(&request->mesh) == devices;
@@ -119,7 +115,6 @@ static bd_status add_stages(search *s, int stages) {
     if (count) BD_TRY(bd_bound_work(s->ctx, &s->scene, stages, micro, &seconds));
     for (int m = 0; m < count; m++) {
       bd_setting setting = {stages, meshes[m], micro, bd_sharding_replicated()};
-      if (mesh_pinned_away(request, &meshes[m])) continue;
       add_item(s, &setting, BOUND_WORK, seconds, 0);
       s->settings++;
     }

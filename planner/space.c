@@ -41,16 +41,16 @@ bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train) {
   return out;
 }
 
-int bd_space_meshes(bd_ctx *ctx, int devices, int devices_per_node, bd_mesh **out_meshes) {
+int bd_space_meshes(bd_ctx *ctx, int devices, int node, bd_mesh **out_meshes) {
   int count = 0;
-  bd_mesh *meshes = BD_NEW_ARRAY(ctx->arena, bd_mesh, devices + devices * devices_per_node + 1);
+  bd_mesh *meshes = BD_NEW_ARRAY(ctx->arena, bd_mesh, devices + devices * node + 1);
   meshes[count++] = (bd_mesh){1, {devices}};
   for (int a = 2; a <= devices / 2; a++)
     if (devices % a == 0) meshes[count++] = (bd_mesh){2, {a, devices / a}};
   int pairs = count;
   for (int i = 1; i < pairs; i++) {
     int far = meshes[i].size[0], near = meshes[i].size[1];
-    for (int b = 2; near <= devices_per_node && b <= near / 2; b++)
+    for (int b = 2; near <= node && b <= near / 2; b++)
       if (near % b == 0) meshes[count++] = (bd_mesh){3, {far, b, near / b}};
   }
   *out_meshes = meshes;

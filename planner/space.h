@@ -18,9 +18,9 @@ typedef struct bd_model_runs {
 
 bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train);
 
-// Meshes of `devices` devices: one axis, every ordered pair of factors of 2 or more, and of those
-// the ones whose near axis stays within a node, that axis cut in two.
-int bd_space_meshes(bd_ctx *ctx, int devices, int devices_per_node, bd_mesh **out_meshes);
+// Meshes of `devices` devices: one axis, and every ordered pair of factors of 2 or more; with
+// `node` devices or less on the near axis, and unless it is 0, that axis also cut in two.
+int bd_space_meshes(bd_ctx *ctx, int devices, int node, bd_mesh **out_meshes);
 
 // Forms of activations between layers: each axis splits the batch, the dimension after it, or
 // nothing.
