@@ -17,7 +17,7 @@ enum {
   LEAST_WORK = 1 << 22,
 };
 
-// Tiles of halves as floats, in a thread's scratch.
+// Tiles of halves as floats, or of floats without gaps, in a thread's scratch.
 enum { TILE_ROWS = 256, TILE_COLUMNS = 512, TILE_DEPTH = 512 };
 _Static_assert(TILE_ROWS *TILE_DEPTH + TILE_DEPTH * TILE_COLUMNS + TILE_ROWS * TILE_COLUMNS <=
                    BD_RT_THREAD_SCRATCH_FLOATS,
@@ -94,18 +94,27 @@ static void multiply_floats(const product *p, const block *at) {
                    s->accumulate ? 1 : 0, (float *)(void *)out_at(p, at), s->out_m);
 }
 
-// A matrix of halves, one of whose strides is 1, as floats without gaps; returns its strides.
-static void widen(const char *from, int64_t rows, int64_t columns, int64_t row_stride,
-                  int64_t column_stride, float *to, int64_t *out_row, int64_t *out_column) {
+typedef struct operand {
+  const float *data;
+  int64_t row, column; // strides
+} operand;
+
+// A matrix one of whose strides is 1, as floats: where it is, or in `tile` without gaps.
+static operand load(int dtype, int copy, const char *from, int64_t rows, int64_t columns,
+                    int64_t row_stride, int64_t column_stride, float *tile) {
+  const float *const floats = (const float *)(const void *)from;
   const uint16_t *const halves = (const uint16_t *)(const void *)from;
+  if (dtype == BD_RT_F32 && !copy) return (operand){floats, row_stride, column_stride};
   const int by_row = column_stride == 1 || columns == 1;
   const int64_t lines = by_row ? rows : columns, length = by_row ? columns : rows;
   const int64_t stride = by_row ? row_stride : column_stride;
-  for (int64_t line = 0; line < lines; line++)
-    for (int64_t i = 0; i < length; i++)
-      to[line * length + i] = bd_rt_from_bf16(halves[line * stride + i]);
-  *out_row = by_row ? length : 1;
-  *out_column = by_row ? 1 : length;
+  for (int64_t line = 0; line < lines; line++) {
+    float *const to = tile + line * length;
+    if (dtype == BD_RT_F32) memcpy(to, floats + line * stride, (size_t)length * sizeof *to);
+    for (int64_t i = 0; dtype == BD_RT_BF16 && i < length; i++)
+      to[i] = bd_rt_from_bf16(halves[line * stride + i]);
+  }
+  return (operand){tile, by_row ? length : 1, by_row ? 1 : length};
 }
 
 static void widen_sums(const bd_rt_gemm *s, const block *at, const char *out, float *sums) {
@@ -124,24 +133,23 @@ static void round_sums(const bd_rt_gemm *s, const block *at, const float *sums, 
 
 static void multiply_tile(const product *p, const block *at, float *scratch) {
   const bd_rt_gemm *const s = p->shape;
-  float *const a = scratch, *const b = a + TILE_ROWS * TILE_DEPTH;
-  float *const tile = b + TILE_DEPTH * TILE_COLUMNS;
+  float *const a_tile = scratch, *const b_tile = a_tile + TILE_ROWS * TILE_DEPTH;
+  float *const tile = b_tile + TILE_DEPTH * TILE_COLUMNS;
   const int rounds = s->out_dtype == BD_RT_BF16;
   float *const sums = rounds ? tile : (float *)(void *)out_at(p, at);
   if (rounds) widen_sums(s, at, out_at(p, at), sums);
   for (int64_t k = 0; k < s->k; k += TILE_DEPTH) {
     const int64_t depth = least(TILE_DEPTH, s->k - k);
-    int64_t a_m, a_k, b_k, b_n;
-    widen(a_at(p, at, k), at->rows, depth, s->a_m, s->a_k, a, &a_m, &a_k);
-    widen(b_at(p, at, k), depth, at->columns, s->b_k, s->b_n, b, &b_k, &b_n);
-    bd_rt_gemm_block(at->rows, at->columns, depth, 1, a, a_m, a_k, b, b_k, b_n,
-                     k > 0 || s->accumulate || rounds ? 1 : 0, sums,
+    const operand a = load(s->dtype, 0, a_at(p, at, k), at->rows, depth, s->a_m, s->a_k, a_tile);
+    const operand b = load(s->dtype, 1, b_at(p, at, k), depth, at->columns, s->b_k, s->b_n, b_tile);
+    bd_rt_gemm_block(at->rows, at->columns, depth, 1, a.data, a.row, a.column, b.data, b.row,
+                     b.column, k > 0 || s->accumulate || rounds ? 1 : 0, sums,
                      rounds ? TILE_COLUMNS : s->out_m);
   }
   if (rounds) round_sums(s, at, sums, out_at(p, at));
 }
 
-static void multiply_halves(const product *p, const block *at, int worker) {
+static void multiply_tiles(const product *p, const block *at, int worker) {
   float *const scratch = bd_rt_thread_scratch(p->rt, worker);
   for (int64_t row = 0; row < at->rows; row += TILE_ROWS)
     for (int64_t column = 0; column < at->columns; column += TILE_COLUMNS) {
@@ -149,6 +157,13 @@ static void multiply_halves(const product *p, const block *at, int worker) {
                           at->column + column, least(TILE_COLUMNS, at->columns - column)};
       multiply_tile(p, &tile, scratch);
     }
+}
+
+// Columns of b that lie a multiple of a page apart meet in the same few lines of the first cache
+// while OpenBLAS packs them. Few rows do not make up for that: such a b goes through tiles.
+static int meets_itself(const bd_rt_gemm *s) {
+  return s->b_k == 1 && s->b_n % 1024 == 0 && s->k >= TILE_DEPTH && s->n >= GRAIN &&
+         s->m <= 2 * TILE_ROWS;
 }
 
 // Block `index` of `count` nearly equal ones; the last may be cut short.
@@ -166,8 +181,8 @@ static void multiply_block(void *args, int64_t chunk, int worker) {
               .column = cut(s->n, p->column_blocks, j)};
   at.rows = cut(s->m, p->row_blocks, i + 1) - at.row;
   at.columns = cut(s->n, p->column_blocks, j + 1) - at.column;
-  if (s->dtype == BD_RT_BF16)
-    multiply_halves(p, &at, worker);
+  if (s->dtype == BD_RT_BF16 || meets_itself(s))
+    multiply_tiles(p, &at, worker);
   else
     multiply_floats(p, &at);
 }

@@ -97,7 +97,8 @@ static bd_rt_gemm gemm_of(const int64_t size[3], int how) {
 static void check_gemms(bd_rt *rt) {
   static const int64_t sizes[][3] = {{1, 1, 1},  {5, 7, 3},    {64, 100, 33}, {130, 1, 17},
                                      {1, 90, 8}, {9, 5000, 4}, {6, 5, 0}};
-  static const int64_t cut[][3] = {{70, 3000, 61}, {2100, 65, 70}}, tiled[] = {260, 530, 600};
+  static const int64_t cut[][3] = {{70, 3000, 61}, {2100, 65, 70}, {40, 70, 1023}},
+                       tiled[] = {260, 530, 600};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
     for (int how = 0; how < 8; how++) {
       check_gemm(rt, gemm_of(sizes[i], how));
