@@ -104,5 +104,22 @@ done < <(plans_of "$model")
 cp -r "$last" "$last-again"
 train_fake "$last-again" "$(ranks_of "$last")" $steps $((seed + 1))
 check_bits "$last" "$last-again"
+
+# In bf16 as well, on one rank and under the last plan above; halves that round the other way part losses.
+precision=bf16
+target=cpu
+plan_model cpu-halves "$model" 1 1 1 8 1f1b - none -
+build cpu-halves
+train cpu-halves 1 $steps
+check_losses cpu cpu-halves 1e-2
+target=cuda
+for plan in one "$last"; do
+  read -r _ ranks stages mesh micro schedule zero recompute cut < <(plans_of "$model" | grep "^ *$plan ")
+  plan_model "$plan-halves" "$model" "$ranks" "$stages" "$mesh" "$micro" "$schedule" "$zero" "$recompute" "$cut"
+  build_fake "$plan-halves"
+  train_fake "$plan-halves" "$ranks" $steps $((seed++))
+  check_device "$plan-halves"
+  check_losses cpu-halves "$plan-halves" 5e-3
+done
 [ -z "$(ls shared)" ] || fail "communicators were left behind: $(ls shared)"
 finish
