@@ -10,10 +10,11 @@
 #include "runtime/layout.h"
 #include "runtime/master.h"
 #include "tests/runtime/check.h"
+#include "tests/runtime/memory.h"
 
 #include <string.h>
 
-enum { TENSORS = 5, MOST_STAGES = 2 };
+enum { TENSORS = 5, MOST_STAGES = 2, LIBRARY_BYTES = 16 << 20, SEND_BYTES = 2 << 20 };
 
 typedef struct cut {
   const char *name;
@@ -35,6 +36,7 @@ static bd_rt_weight_run runs[MOST_STAGES];
 static int64_t offsets[MOST_STAGES][TENSORS][2];
 static uint32_t partials[TENSORS][2];
 static bd_rt_stage stages[MOST_STAGES];
+static int walks; // steps that were begun
 
 static float gradient_of(int tensor, int use, int64_t element, uint64_t step) {
   return (float)((element * 37 + tensor * 11 + use * 5 + (int64_t)step * 3) % 64 - 32) / 64;
@@ -64,7 +66,9 @@ static void fill_gradients(bd_rt *rt) {
     const bd_rt_weight *const w = &weights[stage][i].first;
     const bd_rt_local local = bd_rt_local_of(&w->layout, 2, mesh, coord);
     for (int use = 0; use < w->gradient_count; use++) {
-      float *const out = (float *)(void *)(bd_rt_arena(rt) + w->gradient_offsets[use]);
+      float *const out = malloc((size_t)local.elements * 4);
+      char *const accumulator = bd_rt_arena(rt) + w->gradient_offsets[use];
+      check_copy(out, accumulator, (size_t)local.elements * 4);
       fill f = {w->global_index, stage > 0 && w->global_index == 0 ? 1 : use, chosen->data,
                 bd_rt_random_of(rt, 0, 0).step, out};
       bd_rt_local_rows(&local, fill_row, &f);
@@ -73,6 +77,8 @@ static void fill_gradients(bd_rt *rt) {
         for (int d = local.rank - 1; d >= 0; rest /= local.extent[d--])
           if (rest % local.extent[d] >= local.count[d]) out[e] = NAN;
       }
+      check_copy(accumulator, out, (size_t)local.elements * 4);
+      free(out);
     }
   }
 }
@@ -83,35 +89,45 @@ static float value(int rank, int64_t i) {
 
 // The same numbers in a buffer of `dtype`, and back; all of them are numbers that bf16 has.
 static void *packed(int dtype, const float *values, int64_t count) {
-  void *const buffer = malloc((size_t)count * 4 + 1);
-  if (!buffer) abort();
+  uint16_t *const halves = malloc((size_t)count * 2 + 1);
+  if (!halves) abort();
   for (int64_t i = 0; i < count; i++)
-    if (dtype == BD_RT_BF16)
-      ((uint16_t *)buffer)[i] = bd_rt_to_bf16(values[i]);
-    else
-      ((float *)buffer)[i] = values[i];
-  return buffer;
+    halves[i] = bd_rt_to_bf16(values[i]);
+  void *const held = dtype == BD_RT_BF16 ? check_hold(halves, (size_t)count * 2)
+                                         : check_hold(values, (size_t)count * 4);
+  free(halves);
+  return held;
 }
 
-static void unpack(int dtype, void *buffer, int64_t count, float *values) {
+static void unpack(int dtype, void *held, int64_t count, float *values) {
+  if (dtype != BD_RT_BF16) {
+    check_fetch(held, values, (size_t)count * 4);
+    return;
+  }
+  uint16_t *const halves = malloc((size_t)count * 2 + 1);
+  if (!halves) abort();
+  check_fetch(held, halves, (size_t)count * 2);
   for (int64_t i = 0; i < count; i++)
-    values[i] =
-        dtype == BD_RT_BF16 ? bd_rt_from_bf16(((uint16_t *)buffer)[i]) : ((float *)buffer)[i];
-  free(buffer);
+    values[i] = bd_rt_from_bf16(halves[i]);
+  free(halves);
 }
 
 // Small terms count: halves are added wide and rounded once.
 static void check_halves(bd_rt *rt, int axis, int size, int64_t count) {
-  uint16_t *const in = malloc((size_t)count * 2), *const out = malloc((size_t)count * 2);
+  const size_t bytes = (size_t)count * 2;
+  uint16_t *const in = malloc(bytes), *const out = malloc(bytes);
   const uint16_t expected = bd_rt_to_bf16(1 + (float)(size - 1) * 0x1p-8f);
   for (int64_t i = 0; i < count; i++)
     in[i] = bd_rt_to_bf16(bd_rt_coord(rt, axis) ? 0x1p-8f : 1);
-  bd_rt_all_reduce(rt, axis, BD_RT_BF16, BD_RT_SUM, count, in, out);
+  void *const held = check_hold(in, bytes), *const sums = check_hold(in, bytes);
+  bd_rt_all_reduce(rt, axis, BD_RT_BF16, BD_RT_SUM, count, held, sums);
+  check_fetch(sums, out, bytes);
   int64_t wrong = 0;
   for (int64_t i = 0; i < count; i++)
     wrong += out[i] != expected;
   check_true("all_reduce of halves", wrong == 0);
-  bd_rt_all_reduce(rt, axis, BD_RT_BF16, BD_RT_MAX, count, in, in);
+  bd_rt_all_reduce(rt, axis, BD_RT_BF16, BD_RT_MAX, count, held, held);
+  check_fetch(held, in, bytes);
   check_true("max of halves", in[0] == bd_rt_to_bf16(1) && in[count - 1] == in[0]);
   free(in), free(out);
 }
@@ -127,9 +143,14 @@ static void check_reduce(bd_rt *rt, int axis, int size, int64_t count) {
       most[i] = fmaxf(most[i], value(r, i));
     }
   }
-  bd_rt_all_reduce(rt, axis, BD_RT_F32, BD_RT_SUM, count, in, out);
+  const size_t bytes = (size_t)count * 4;
+  void *const held = check_hold(in, bytes), *sums = check_hold(in, bytes);
+  bd_rt_all_reduce(rt, axis, BD_RT_F32, BD_RT_SUM, count, held, sums);
+  check_fetch(sums, out, bytes);
   check_near("all_reduce sum", out, sum, count, 0);
-  bd_rt_all_reduce(rt, axis, BD_RT_F32, BD_RT_MAX, count, in, out);
+  sums = check_hold(in, bytes);
+  bd_rt_all_reduce(rt, axis, BD_RT_F32, BD_RT_MAX, count, held, sums);
+  check_fetch(sums, out, bytes);
   check_near("all_reduce max", out, most, count, 0);
   for (int64_t i = 0; i < count; i++) {
     double total = 0;
@@ -137,7 +158,8 @@ static void check_reduce(bd_rt *rt, int axis, int size, int64_t count) {
       total += exp(value(r, i));
     sum[i] = (float)log(total);
   }
-  bd_rt_all_reduce(rt, axis, BD_RT_F32, BD_RT_LSE, count, in, in);
+  bd_rt_all_reduce(rt, axis, BD_RT_F32, BD_RT_LSE, count, held, held);
+  check_fetch(held, in, bytes);
   check_near("all_reduce lse, in place", in, sum, count, 1e-6);
   free(in), free(out), free(sum), free(most);
 }
@@ -171,7 +193,9 @@ static void check_views(bd_rt *rt, int axis, int dtype, int size, int64_t outer,
   bd_rt_reduce_scatter(rt, axis, dtype, outer, extent, inner, whole_in, part_out);
   unpack(dtype, part_out, parts, got);
   check_near("reduce_scatter", got, mine, outer * part * inner, 0);
-  free(all), free(out), free(mine), free(got), free(whole_in), free(part_in);
+  free(all), free(out), free(mine), free(got);
+  check_free(whole_in);
+  check_free(part_in);
 }
 
 static void check_turn(bd_rt *rt, int axis, int dtype, int size, const int64_t e[5]) {
@@ -201,12 +225,15 @@ static void check_turn(bd_rt *rt, int axis, int dtype, int size, const int64_t e
   bd_rt_all_to_all(rt, axis, dtype, e[0], e[1], e[2], e[3], e[4], 1, in_b, out_a);
   unpack(dtype, out_a, of_a, got_a);
   check_near("all_to_all swapped", got_a, a, of_a, 0);
-  free(a), free(b), free(got_a), free(got_b), free(in_a), free(in_b);
+  free(a), free(b), free(got_a), free(got_b);
+  check_free(in_a);
+  check_free(in_b);
 }
 
 // Both sides send before they receive, and rewrite the buffer at once.
 static void check_pipe(bd_rt *rt) {
   enum { COUNT = 300000, TIMES = 3 };
+  const int64_t bytes = COUNT * (int64_t)sizeof(float);
   const int stage = stage_of(rt), other = 1 - stage;
   float *const out = calloc(COUNT, sizeof *out), *const in = calloc(COUNT, sizeof *in);
   float *const expected = calloc(COUNT, sizeof *in);
@@ -215,9 +242,13 @@ static void check_pipe(bd_rt *rt) {
       out[i] = value(stage * 10 + t, i);
       expected[i] = value(other * 10 + t, i);
     }
-    bd_rt_send(rt, other, 7, out, COUNT * (int64_t)sizeof *out);
-    memset(out, 0, COUNT * sizeof *out);
-    bd_rt_recv(rt, other, 7, in, COUNT * (int64_t)sizeof *in);
+    void *const sent = check_hold(out, (size_t)bytes), *const received =
+                                                           check_hold(in, (size_t)bytes);
+    bd_rt_send(rt, other, 7, sent, bytes);
+    bd_rt_zero(rt, sent, bytes);
+    bd_rt_recv(rt, other, 7, received, bytes);
+    check_fetch(received, in, (size_t)bytes);
+    check_free(sent);
     check_near("send and recv", in, expected, COUNT, 0);
   }
   free(out), free(in), free(expected);
@@ -246,26 +277,39 @@ static void check_messages(bd_rt *rt) {
 static void check_masters(bd_rt *rt) {
   for (int i = 0; i < rt->stage->weight_count; i++) {
     const bd_rt_weight *const w = &rt->stage->weights[i];
-    const float *const master = bd_rt_master(rt, w);
     const bd_rt_share share = bd_rt_share_of(rt, w);
-    const uint16_t *const halves = (const uint16_t *)(void *)(rt->arena + w->weight_offset);
+    float *const master = calloc((size_t)share.count + 1, 4);
+    uint16_t *const halves = calloc((size_t)share.count + 1, 2);
+    const uint16_t *const here = (const uint16_t *)(void *)(rt->arena + w->weight_offset);
     int64_t wrong = 0;
-    for (int64_t e = 0; master && e < share.count; e++)
-      wrong += halves[share.start + e] != bd_rt_to_bf16(master[e]);
+    if (bd_rt_master(rt, w) && share.count > 0) {
+      check_copy(master, bd_rt_master(rt, w), (size_t)share.count * 4);
+      check_copy(halves, here + share.start, (size_t)share.count * 2);
+    }
+    for (int64_t e = 0; e < share.count; e++)
+      wrong += halves[e] != bd_rt_to_bf16(master[e]);
     check_true("halves are rounded masters", wrong == 0);
+    free(master), free(halves);
   }
 }
 
 static void step(bd_rt *rt) {
-  int32_t tokens[8], targets[8];
+  int32_t tokens[8] = {0}, targets[8] = {0};
+  check_rank = rt;
+  check_muted = walks++ < CHECK_REHEARSALS;
   if (bd_rt_random_of(rt, 0, 0).step == 0) check_messages(rt);
-  bd_rt_tokens(rt, 0, 1, 2, tokens);
-  bd_rt_targets(rt, 0, 1, 2, targets);
+  int32_t *const held[2] = {check_hold(tokens, sizeof tokens), check_hold(targets, sizeof targets)};
+  bd_rt_tokens(rt, 0, 1, 2, held[0]);
+  bd_rt_targets(rt, 0, 1, 2, held[1]);
+  check_fetch(held[0], tokens, sizeof tokens);
+  check_fetch(held[1], targets, sizeof targets);
   check_true("targets follow tokens", tokens[1] == targets[0] && tokens[7] == targets[6]);
   check_masters(rt);
   fill_gradients(rt);
   const float loss = 0.5f * (float)(bd_rt_coord(rt, 0) + 1) * (float)tokens[0];
-  if (stage_of(rt) == chosen->stages - 1) bd_rt_add_loss(rt, &loss, 1);
+  float *const held_loss = check_hold(&loss, sizeof loss);
+  if (stage_of(rt) == chosen->stages - 1) bd_rt_add_loss(rt, held_loss, 1);
+  check_free(held_loss);
 }
 
 static void add_weight(int stage, bd_rt_weight w, int index, int uses) {
@@ -275,6 +319,7 @@ static void add_weight(int stage, bd_rt_weight w, int index, int uses) {
   w.global_index = index;
   w.layout.at[2] = w.layout.at[3] = -1;
   const int64_t elements = bd_rt_local_of(&w.layout, 2, mesh, coord).elements;
+  s->arena_bytes = (s->arena_bytes + 255) / 256 * 256;
   w.weight_offset = s->arena_bytes;
   s->arena_bytes += elements * 4 + 256;
   for (int use = 0; use < uses; use++) {
@@ -333,6 +378,11 @@ static void build(void) {
     stages[s].runs = &runs[s];
     stages[s].run_count = 1;
     stages[s].step = step;
+    stages[s].library_offset = (stages[s].arena_bytes + 255) / 256 * 256;
+    stages[s].library_bytes = LIBRARY_BYTES;
+    stages[s].send_offset = stages[s].library_offset + LIBRARY_BYTES;
+    stages[s].send_bytes = SEND_BYTES;
+    stages[s].arena_bytes = stages[s].send_offset + SEND_BYTES;
   }
 }
 

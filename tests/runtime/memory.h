@@ -1,14 +1,21 @@
-// Memory that the ranks' back end works on: the host's, or a device's where CHECK_DEVICE is defined.
+// Memory that the ranks' back end works on: the host's, or a device's where CHECK_DEVICE is
+// defined.
 #ifndef BD_TESTS_RUNTIME_MEMORY_H
 #define BD_TESTS_RUNTIME_MEMORY_H
+#include "runtime/backend.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+static bd_rt *check_rank; // whose memory it is
+
 #ifdef CHECK_DEVICE
 #include <cuda_runtime_api.h>
+enum { CHECK_REHEARSALS = 1 }; // steps that are walked without effect before the first
 // To or from memory of the device, after all that was asked of it.
 static inline void check_copy(void *to, const void *from, size_t bytes) {
-  if (cudaDeviceSynchronize() || cudaMemcpy(to, from, bytes, cudaMemcpyDefault)) abort();
+  bd_rt_settle(check_rank);
+  if (cudaMemcpy(to, from, bytes, cudaMemcpyDefault)) abort();
 }
 
 static inline void *check_allocate(size_t bytes) {
@@ -21,7 +28,9 @@ static inline void check_free(void *memory) {
   if (cudaFree(memory)) abort();
 }
 #else
+enum { CHECK_REHEARSALS = 0 };
 static inline void check_copy(void *to, const void *from, size_t bytes) {
+  bd_rt_settle(check_rank);
   memcpy(to, from, bytes);
 }
 
