@@ -34,6 +34,7 @@ END
     all          8 2 2x2 4 1f1b  0  full batch,tensor
 END
   gpt2-tiny-25h) cat <<'END' ;;
+    one          1 1 1   8 1f1b  -  none -
     tensor       3 1 3   4 1f1b  -  none tensor
     mixed        4 2 2   4 1f1b  -  full mixed
 END
