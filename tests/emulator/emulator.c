@@ -22,6 +22,7 @@ static struct {
   fiber fibers[EMULATE_MAX_THREADS];
   void *scheduler; // stack of the thread that launched
   int current;     // fiber
+  int warp;        // its first thread
   int block;
   emulate_grid grid;
   emulate_kernel kernel;
@@ -47,10 +48,21 @@ static void fail(const char *what, int thread) {
   abort();
 }
 
+// The next thread of the warp that can run, from this one on in the order of turns, or -1.
+static int find_ready(int thread) {
+  const int turn = now.grid.descending ? -1 : 1;
+  for (; thread >= now.warp && thread < now.warp + EMULATE_WARP; thread += turn)
+    if (now.fibers[thread].state == READY) return thread;
+  return -1;
+}
+
+// The last of the warp's threads to wait goes back to the scheduler.
 static void wait_as(state reason) {
   fiber *self = &now.fibers[now.current];
   self->state = reason;
-  emulate_switch(&self->stack, now.scheduler);
+  const int next = find_ready(now.current);
+  if (next >= 0) now.current = next;
+  emulate_switch(&self->stack, next >= 0 ? now.fibers[next].stack : now.scheduler);
 }
 
 static void run_thread(void) {
@@ -128,12 +140,12 @@ static void exchange_words(int first) {
 static void run_warp(int first) {
   for (;;) {
     bool exchange = false;
-    for (int i = 0; i < EMULATE_WARP; i++) {
-      now.current = first + (now.grid.descending ? EMULATE_WARP - 1 - i : i);
-      fiber *f = &now.fibers[now.current];
-      if (f->state == READY) emulate_switch(&now.scheduler, f->stack);
-      exchange |= f->state == AT_EXCHANGE;
-    }
+    now.warp = first;
+    now.current = find_ready(now.grid.descending ? first + EMULATE_WARP - 1 : first);
+    if (now.current < 0) return;
+    emulate_switch(&now.scheduler, now.fibers[now.current].stack);
+    for (int i = 0; i < EMULATE_WARP; i++)
+      exchange |= now.fibers[first + i].state == AT_EXCHANGE;
     if (!exchange) return;
     exchange_words(first);
   }

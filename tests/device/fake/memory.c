@@ -98,10 +98,10 @@ void *bd_fake_allocate(bd_fake_kind kind, size_t bytes) {
   return a->at;
 }
 
-// The bytes around the allocation, up to the guard pages.
-static void check_canary(const char *call, const allocation *a) {
-  for (const char *byte = a->pages; byte < a->pages + a->page_bytes; byte++)
-    if ((byte < a->at || byte >= a->at + a->bytes) && *(const unsigned char *)byte != CANARY)
+// Bytes of the first and last page that are nobody's.
+static void check_canary(const char *call, const allocation *a, const char *from, const char *to) {
+  for (const char *byte = from; byte < to; byte++)
+    if (*(const unsigned char *)byte != CANARY)
       bd_fake_fault(call, "byte %lld of an allocation of %zu bytes was written",
                     (long long)(byte - a->at), a->bytes);
 }
@@ -113,7 +113,8 @@ void bd_fake_release(const char *call, bd_fake_kind kind, void *at) {
     bd_fake_fault(call, "%p is not the start of an allocation of this kind", at);
   if (!a->live) bd_fake_fault(call, "an allocation of %zu bytes is freed twice", a->bytes);
   mprotect(a->pages, a->page_bytes, PROT_READ);
-  check_canary(call, a);
+  check_canary(call, a, a->pages, a->at);
+  check_canary(call, a, a->at + a->bytes, a->pages + a->page_bytes);
   mprotect(a->pages, a->page_bytes, PROT_NONE);
   madvise(a->pages, a->page_bytes, MADV_DONTNEED);
   a->live = 0;
