@@ -14,7 +14,7 @@ here=$root/tests/road
 open_folder "${6:-}"
 mkdir shared
 
-# NAME RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT, as in same_model.sh.
+# NAME RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT, as in same_model.sh. The last is trained again.
 plans_of() {
   case $1 in
   gpt2-tiny) cat <<'END' ;;
@@ -22,11 +22,11 @@ plans_of() {
     data         2 1 2   4 1f1b  -  none batch
     tensor       2 1 2   4 1f1b  -  none tensor
     sequence     2 1 2   8 1f1b  -  full sequence
-    pipe         4 2 2   2 1f1b  -  none batch
+    all          8 1 4x2 4 1f1b  1  full tensor,batch
     pipe-gpipe   4 2 2   2 gpipe -  full tensor
     deep         4 4 1   1 1f1b  -  full -
+    pipe         4 2 2   2 1f1b  -  none batch
     zero         2 1 2   4 1f1b  0  none batch
-    all          8 1 4x2 4 1f1b  1  full tensor,batch
 END
   llama-tiny) cat <<'END' ;;
     one          1 1 1   8 1f1b  -  none -
@@ -35,8 +35,8 @@ END
 END
   gpt2-tiny-25h) cat <<'END' ;;
     one          1 1 1   8 1f1b  -  none -
-    tensor       3 1 3   4 1f1b  -  none tensor
     mixed        4 2 2   4 1f1b  -  full mixed
+    tensor       3 1 3   4 1f1b  -  none tensor
 END
   *mlp.json | *cnn.json) cat <<'END' ;;
     one          1 1 1   8 1f1b  -  -    -
