@@ -239,8 +239,21 @@ static void test_in_flight(void **state) {
   assert_int_equal(phases.cooldown, 2);
 }
 
+// A half has 4 bytes of master beside the moments; the update reads and writes weight, gradient and state.
+static void test_optimizer_bytes(void **state) {
+  (void)state;
+  assert_int_equal(bd_optimizer_state_bytes("adamw", BD_F32), 8);
+  assert_int_equal(bd_optimizer_state_bytes("adamw", BD_BF16), 12);
+  assert_int_equal(bd_optimizer_state_bytes("sgd", BD_F32), 0);
+  assert_int_equal(bd_optimizer_state_bytes("sgd", BD_BF16), 4);
+  assert_int_equal(bd_memory_optimizer_bytes("adamw", BD_BF16, 1000, 3), bd_align(334 * 12));
+  assert_int_equal(bd_memory_update_bytes("adamw", BD_F32), 2 * (4 + 4 + 8));
+  assert_int_equal(bd_memory_update_bytes("adamw", BD_BF16), 2 * (2 + 4 + 12));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_fit), cmocka_unit_test(test_stages),
+                                     cmocka_unit_test(test_optimizer_bytes),
                                      cmocka_unit_test(test_abi), cmocka_unit_test(test_in_flight)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
