@@ -123,6 +123,20 @@ check_memory() {
     fail "$1 does not keep to its memory"
 }
 
+# NAME STRATEGY VALUE -> how its dimensions lie on the mesh
+form_of() {
+  awk -v strategy="\"$2\"" -v value="\"$3\"" '
+    /"name": / { inside = index($0, strategy) }
+    inside && /"value": / && index($0, value) { sub(/.*"dims": /, ""); sub(/, "saved".*/, ""); print; exit }
+  ' "$1.json"
+}
+
+# NAME STRATEGY VALUE STRATEGY VALUE: what one function hands on, the next takes in another form.
+check_change() {
+  [ "$(form_of "$1" "$2" "$3")" != "$(form_of "$1" "$4" "$5")" ] ||
+    fail "$1 does not change the form of activations between $2 and $4"
+}
+
 # WHAT PATTERN: some plan that was built has a line of this pattern.
 check_covered() {
   grep -q -- "$2" ./*/plan.json || fail "the set does not show that $1"

@@ -27,7 +27,6 @@ plans=$(read_plans <<'END'
   # Blocks that change their form, within a stage and between stages.
   gpt2-change     gpt2-tiny     4 1 4   4 1f1b  -  none batch/sequence
   gpt2-change-2   gpt2-tiny     8 2 2x2 4 1f1b  0  full batch,sequence/sequence,batch
-  llama-change    llama-tiny    4 2 2   4 gpipe -  none sequence/batch
   # The same bits: equal cut and micro-batch; only depth, schedule and recompute differ.
   depth-1         gpt2-tiny     2 1 2   2 1f1b  -  none batch
   depth-1-full    gpt2-tiny     2 1 2   2 1f1b  -  full batch
@@ -41,6 +40,8 @@ plans=$(read_plans <<'END'
   llama-tensor    llama-tiny    2 1 2   8 1f1b  -  none tensor
   llama-sequence  llama-tiny    4 2 2   4 1f1b  -  none sequence
   llama-both      llama-tiny    8 2 2x2 4 gpipe 0  full batch,tensor
+  llama-change    llama-tiny    4 2 2   4 gpipe -  none sequence/batch
+  llama-found     llama-tiny    8 1 2x2x2 - -  -  -    -
   llama-free      llama-tiny    4 1 4   -  -    -  -    -
   odd             gpt2-tiny-25h 1 1 1   8 1f1b  -  none -
   odd-tensor      gpt2-tiny-25h 2 1 2   8 1f1b  -  none tensor
@@ -71,6 +72,7 @@ check_covered 'a plan splits optimizer states' '"zero_axes": \[0\]'
 check_covered 'a plan runs GPipe'            '"schedule": "gpipe"'
 check_covered 'a plan has four stages'       '"stages": 4'
 check_covered 'a plan changes forms'         '"strategy": "block.1"'
+check_change llama-found block.0 out head.0 x
 
 check_bits depth-1 depth-1-full depth-2 depth-2-gpipe depth-4
 check_bits gpt2-tensor wide-1 wide-2
