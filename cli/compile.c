@@ -103,7 +103,7 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   if (job->emit >= EMIT_C && !job->out)
     return bd_usage_fail(ctx, arguments, "-o FOLDER is missing; see 'braid compile --help'");
   bd_plan_request *request = &job->request;
-  request->limit_seconds = 60;
+  request->limit_seconds = 30;
   BD_TRY(bd_argument_choice(ctx, arguments, "--target", targets, &target));
   BD_TRY(bd_argument_choice(ctx, arguments, "--optimizer", optimizers, &optimizer));
   BD_TRY(bd_argument_bytes(ctx, arguments, "--memory-cap", &request->cap_bytes));
@@ -240,7 +240,7 @@ static const bd_option options[] = {
     {"--precision", "fp32|bf16", "of weights and activations (default fp32)"},
     {"--optimizer", "adamw|sgd", "default adamw"},
     {"--plan", "FILE", "use this plan instead of searching"},
-    {"--time-limit", "SECONDS", "of the search (default 60)"},
+    {"--time-limit", "SECONDS", "of the search (default 30)"},
     {"--stages", "N", "pin the number of pipeline stages"},
     {"--mesh", "AxB", "pin the mesh of a stage"},
     {"--micro-batch", "N", "pin the samples of one micro-batch"},
