@@ -380,6 +380,9 @@ static bd_status refuse(search *s) {
           "higher --memory-cap, more devices, or a smaller --seq would help",
           s->leanest.stages, bd_mesh_devices(&s->leanest.mesh), (long long)s->leanest.micro_batch,
           bd_schedule_name(s->leanest.schedule));
+  if (s->cut)
+    bd_note(s->ctx, BD_NOWHERE,
+            "the time limit stopped the search; a longer --time-limit may find a leaner plan");
   return BD_INFEASIBLE;
 }
 
