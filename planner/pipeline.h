@@ -9,7 +9,7 @@
 // costs a micro-batch, forward and backward, that a layer of this run hands on in form `f` what the
 // next layer takes in form `g`, at [f * form_count + g].
 typedef struct bd_pipeline_run {
-  int first, calls; // layers
+  int calls; // layers
   int candidate_count;
   const bd_layer_candidate *candidates;
   const double *change;         // both on one stage

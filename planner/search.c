@@ -260,7 +260,6 @@ static bd_status solve_scratch(search *s, bd_arena *kept, const bd_setting *sett
   bd_pipeline_run *runs = BD_NEW_ARRAY(s->ctx->arena, bd_pipeline_run, s->runs.count);
   for (int r = 0; r < s->runs.count; r++) {
     bd_layer_candidate *candidates;
-    runs[r].first = s->runs.runs[r].first;
     runs[r].calls = s->runs.runs[r].calls;
     BD_TRY(bd_layer_candidates(s->ctx, layers.layers[r], in_flight, &candidates,
                                &runs[r].candidate_count));

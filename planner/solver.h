@@ -39,6 +39,4 @@ void bd_program_add_entry(bd_ctx *ctx, bd_program *program, int row, int column,
 // takes, BD_EXTERNAL when the library fails.
 BD_NODISCARD bd_status bd_solver_run(bd_ctx *ctx, const bd_program *program, double limit_seconds,
                                      double cutoff, bd_solution *out_solution);
-// The linear relaxation alone: a lower bound. INFINITY when it has no solution.
-BD_NODISCARD bd_status bd_solver_relax(bd_ctx *ctx, const bd_program *program, double *out_bound);
 #endif

@@ -186,25 +186,3 @@ bd_status bd_solver_run(bd_ctx *ctx, const bd_program *program, double limit_sec
   delete_problem(problem);
   return solved ? BD_OK : failed(ctx);
 }
-
-bd_status bd_solver_relax(bd_ctx *ctx, const bd_program *program, double *out_bound) {
-  BD_TRY(validate(ctx, program));
-  jmp_buf back;
-  bd_owned held, *const outer = ctx->owned;
-  glp_term_out(GLP_OFF);
-  if (setjmp(back) != 0) {
-    glp_free_env();
-    ctx->owned = outer;
-    return failed(ctx);
-  }
-  glp_error_hook(on_glpk_error, &back);
-  glp_prob *problem = glp_create_prob();
-  bd_own(ctx, &held, delete_problem, problem);
-  double scale = cost_scale(program);
-  load(ctx, problem, program, scale);
-  bool solved = relax(problem, out_bound);
-  *out_bound /= scale;
-  bd_disown(ctx, &held);
-  delete_problem(problem);
-  return solved ? BD_OK : failed(ctx);
-}

@@ -23,7 +23,7 @@ static const bool *tied_parameters(bd_ctx *ctx, const bd_module *train, const bd
 bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train) {
   const bd_function *main = train->main;
   bd_model_runs out = {.runs = BD_NEW_ARRAY(ctx->arena, bd_run, main->op_count)};
-  int *uses = BD_NEW_ARRAY(ctx->arena, int, main->value_count), layer = 0;
+  int *uses = BD_NEW_ARRAY(ctx->arena, int, main->value_count);
   for (int i = 0; i < main->op_count; i++)
     for (int o = 0; is_forward(train, &main->ops[i]) && o < main->ops[i].in_count; o++)
       uses[main->ops[i].in[o]]++;
@@ -34,9 +34,8 @@ bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train) {
       out.runs[out.count - 1].calls++;
     } else {
       const bool *tied = tied_parameters(ctx, train, callee, uses, &out.any_tied);
-      out.runs[out.count++] = (bd_run){callee, layer, 1, tied};
+      out.runs[out.count++] = (bd_run){callee, 1, tied};
     }
-    layer++;
   }
   return out;
 }

@@ -6,7 +6,7 @@
 // A run of consecutive forward calls of one function.
 typedef struct bd_run {
   const bd_function *function;
-  int first, calls;
+  int calls;
   const bool *tied; // per parameter: a weight that other calls use as well
 } bd_run;
 

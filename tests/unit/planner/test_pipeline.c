@@ -58,15 +58,12 @@ static bd_pipeline_problem random_problem(bd_ctx *ctx) {
                            .form_count = 1 + (int)random_below(2)};
   double send = random_below(3) ? seconds / 10 : 0, change = seconds / (1 + random_below(20));
   bd_pipeline_run *runs = BD_NEW_ARRAY(ctx->arena, bd_pipeline_run, p.run_count);
-  int layers = 0;
   for (int r = 0; r < p.run_count; r++) {
-    runs[r] = (bd_pipeline_run){.first = layers,
-                                .calls = 1 + (int)random_below(4),
+    runs[r] = (bd_pipeline_run){.calls = 1 + (int)random_below(4),
                                 .candidate_count = 1 + (int)random_below(3),
                                 .change = random_table(ctx, p.form_count, 0, change),
                                 .send = random_table(ctx, p.form_count, send, change),
                                 .receive = random_table(ctx, p.form_count, send, change)};
-    layers += runs[r].calls;
     bd_layer_candidate *list =
         BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, runs[r].candidate_count);
     for (int k = 0; k < runs[r].candidate_count; k++) {
