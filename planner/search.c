@@ -362,6 +362,28 @@ static double space_bound(const search *s) {
   return least;
 }
 
+// Whether anything holds less than the leanest plan: the same search under a cap one byte below it,
+// until it finds nothing. So what a refusal asks for is exact as far as this search can tell.
+static bd_status confirm_leanest(search *s) {
+  while (!s->found && s->leanest_bytes && !s->cut) {
+    search again = {.ctx = s->ctx, .runs = s->runs, .scene = s->scene, .deadline = s->deadline};
+    int64_t less = s->scene.cap_bytes - (s->leanest_bytes - 1);
+    again.scene.runs = &again.runs;
+    again.scene.cap_bytes -= less;
+    again.scene.layers_cap_bytes -= less;
+    BD_TRY(add_all(&again));
+    BD_TRY(search_fastest(&again));
+    s->cut = again.cut;
+    if (!again.found) break;
+    s->leanest = again.best;
+    s->leanest_bytes = plan_bytes(&again.best);
+    if (s->leanest_bytes > s->scene.cap_bytes) continue;
+    s->best = again.best;
+    s->found = true;
+  }
+  return BD_OK;
+}
+
 static bd_status refuse(search *s) {
   const bd_scene *scene = &s->scene;
   if (!s->leanest_bytes)
@@ -403,6 +425,7 @@ bd_status bd_plan_search(bd_ctx *ctx, const bd_module *train, const bd_cluster *
   BD_TRY(add_all(&s));
   BD_TRY(search_fastest(&s));
   BD_TRY(search_leanest(&s));
+  BD_TRY(confirm_leanest(&s));
   if (!s.found) return refuse(&s);
   *out_plan = s.best;
   out_plan->bound_seconds = space_bound(&s);

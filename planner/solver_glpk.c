@@ -6,7 +6,7 @@
 #include <setjmp.h>
 #include <stdlib.h>
 
-#define NODE_LIMIT 4000
+#define NODE_LIMIT 200
 
 static bool sane(double value) {
   return isfinite(value) && fabs(value) < 1e15;
