@@ -23,24 +23,10 @@ awk 'BEGIN {
   }
 }' >"$cpu/data.txt"
 
-
 # Images of 1 x 28 x 28 and rows of 64 with a class of 10 each, for models without tokens.
-python3 - "$cpu" <<'PYTHON'
-import json, random, struct, sys
-random.seed(7)
-for name, shape in (("mlp", [64]), ("cnn", [1, 28, 28])):
-    count, width = 64, 1
-    for extent in shape:
-        width *= extent
-    reals = struct.pack(f"<{count * width}f", *(random.gauss(0, 1) for _ in range(count * width)))
-    classes = struct.pack(f"<{count}i", *(random.randrange(10) for _ in range(count)))
-    header = json.dumps({
-        "inputs": {"dtype": "F32", "shape": [count, *shape], "data_offsets": [0, len(reals)]},
-        "targets": {"dtype": "I32", "shape": [count], "data_offsets": [len(reals), len(reals) + len(classes)]},
-    }).encode()
-    with open(f"{sys.argv[1]}/{name}.safetensors", "wb") as file:
-        file.write(struct.pack("<Q", len(header)) + header + reals + classes)
-PYTHON
+cc -std=c11 -O1 -o "$cpu/samples" "$root/tests/support/samples.c" -lm
+"$cpu/samples" "$cpu/mlp.safetensors" 64
+"$cpu/samples" "$cpu/cnn.safetensors" 1,28,28
 
 # The words that a program of MODEL is run with, one a line; data lies beside them.
 options_of() {

@@ -1,22 +1,10 @@
 # Steps shared by the tests of programs on the fake device. Sourced after tests/road/road.sh, with $lower, $device,
 # $root, $libraries and $data set.
 
-# Samples for models without tokens: a safetensors file of 64 with DIMENSIONS, and 10 classes.
+# FILE DIMS: samples for models without tokens.
 write_samples() {
-  python3 - "$1" "$2" <<'END'
-import json, math, struct, sys
-dims = [int(d) for d in sys.argv[2].split(",")]
-count, each = 64, math.prod(dims)
-inputs = [math.sin(0.37 * i + 0.01 * (i // each) ** 2) for i in range(count * each)]
-targets = [(7 * i + i * i // 3) % 10 for i in range(count)]
-header = json.dumps({
-    "inputs": {"dtype": "F32", "shape": [count] + dims, "data_offsets": [0, 4 * count * each]},
-    "targets": {"dtype": "I32", "shape": [count], "data_offsets": [4 * count * each, 4 * count * (each + 1)]}})
-header = header.encode().ljust(-(-len(header) // 8) * 8)
-with open(sys.argv[1], "wb") as file:
-    file.write(struct.pack("<Q", len(header)) + header)
-    file.write(struct.pack(f"<{count * each}f", *inputs) + struct.pack(f"<{count}i", *targets))
-END
+  cc -std=c11 -O1 -Wall -Wextra -Werror -o samples_tool "$root/tests/support/samples.c" -lm
+  ./samples_tool "$1" "$2"
 }
 
 # What the program embeds stands in for device code: the fake device takes the lowered kernels instead.
