@@ -25,34 +25,32 @@ ceiling() {
   fi
 }
 
+# NAME SECONDS TOKENS CEILING: 6 N flops a token, N = 124439808.
+show() {
+  awk -v name="$1" -v seconds="$2" -v tokens="$3" -v ceiling="$4" 'BEGIN {
+    rate = tokens / seconds
+    printf "  %-6s %7.3f s a step, %7.1f tokens/s, %5.1f%% of the ceiling\n", name, seconds, rate,
+      6e-7 * 124439808 * rate / ceiling
+  }'
+}
+
 bench() {
-  local batch=$1 sequence=$2 out=$work/$1x$2
+  local batch=$1 sequence=$2 out=$work/$1x$2 best peak
+  local -a seconds
   "$BRAID" compile gpt2-124m --devices 1 --global-batch "$batch" --seq "$sequence" --stages 1 \
     --micro-batch "$batch" --recompute none -o "$out" >/dev/null
   ceiling $((batch * sequence)) >"$out/rates"
-  python3 - "$out" "$work/text.txt" "$steps" "$out/metrics.jsonl" >"$out/peak" <<'PYTHON'
-import resource, subprocess, sys
-out, text, steps, metrics = sys.argv[1:]
-with open(out + "/log", "w") as log:
-    subprocess.run([out + "/train", "--data", text, "--tokenizer", "bytes", "--steps", steps,
-                    "--metrics", metrics], stdout=log, stderr=log, check=True)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-PYTHON
+  "$out/train" --data "$work/text.txt" --tokenizer bytes --steps "$steps" --metrics "$out/metrics.jsonl" \
+    --report "$out/report.json" >"$out/log" 2>&1 || { cat "$out/log" >&2; exit 1; }
   ceiling $((batch * sequence)) >>"$out/rates"
-  python3 - "$out" "$batch" "$sequence" <<'PYTHON'
-import json, statistics, sys
-out, batch, sequence = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-PARAMETERS = 124439808
-steps = [json.loads(line)["step_seconds"] for line in open(out + "/metrics.jsonl")][1:]
-ceiling = max(float(line) for line in open(out + "/rates"))
-peak = int(open(out + "/peak").read()) / 1e6 * 1.024
-def show(name, seconds):
-    rate = batch * sequence / seconds
-    print(f"  {name:6} {seconds:7.3f} s a step, {rate:7.1f} tokens/s, {6e-9 * PARAMETERS * rate / ceiling:6.1%} of the ceiling")
-print(f"{batch} x {sequence}: best sgemm {ceiling:.1f} GFLOP/s, peak memory {peak:.2f} GB")
-show("median", statistics.median(steps))
-show("best", min(steps))
-PYTHON
+  best=$(sort -g "$out/rates" | tail -n 1)
+  peak=$(grep -o '"peak_rss_bytes": [0-9]*' "$out/report.json" | awk '{ printf "%.2f", $2 / 1e9 }')
+  echo "$batch x $sequence: best sgemm $(printf %.1f "$best") GFLOP/s, peak memory $peak GB"
+  # The first step warms up.
+  mapfile -t seconds < <(sed -n '2,$s/.*"step_seconds": \([^,}]*\).*/\1/p' "$out/metrics.jsonl" | sort -g)
+  show median "$(awk -v a="${seconds[(${#seconds[@]} - 1) / 2]}" -v b="${seconds[${#seconds[@]} / 2]}" \
+    'BEGIN { print (a + b) / 2 }')" $((batch * sequence)) "$best"
+  show best "${seconds[0]}" $((batch * sequence)) "$best"
 }
 
 echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $threads cores, load $(cut -d' ' -f1 /proc/loadavg)"
