@@ -1,8 +1,9 @@
 #!/bin/sh
 # scripts/gpu-check.sh on a machine that only looks as if it had a GPU: what it takes for agreement, and what not.
-#   gpu_check.sh ROOT
+#   gpu_check.sh ROOT JSON_LINES
 set -eu
 check=$1/scripts/gpu-check.sh
+json_lines=$(realpath "$2")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -64,6 +65,16 @@ run() {
   [ $got -eq "$wanted" ] || { cat log; fail "gpu-check.sh $*: status $got instead of $wanted"; }
 }
 says() { grep -q -- "$1" log || { cat log; fail "no '$1' was said"; }; }
+# FILE RESULTS LINE...: the file is JSON with so many results and has these values.
+holds() {
+  file=$1 count=$2
+  shift 2
+  "$json_lines" "$file" >lines || fail "$file is not JSON"
+  [ "$(grep -c '^results\[[0-9]*\]\.verdict = ' lines)" = "$count" ] || fail "$file has not $count results"
+  for line in "$@"; do
+    grep -qxF -- "$line" lines || { cat lines; fail "$file has no '$line'"; }
+  done
+}
 
 folder good 5.500055 8192 0
 folder wrong 5.50055 8192 0
@@ -77,7 +88,8 @@ printf 'train:\n\tno-such-tool error\n' >broken/Makefile
 run 0 good 'odd "name'
 says '^good  *4  *2  *1e-05  *8192  *20  ok$'
 says 'all 2 folders agree'
-python3 -c 'import json; r = json.load(open("gpu-check.json"))["results"]; assert [x["verdict"] for x in r] == ["ok"] * 2 and r[1]["folder"] == "odd \"name" and r[0]["ranks"] == 4'
+holds gpu-check.json 2 'results[0].verdict = "ok"' 'results[0].ranks = 4' 'results[1].verdict = "ok"' \
+  'results[1].folder = "odd \"name"'
 run 1 --json rows.json good wrong nan arena dead broken
 says 'losses differ by more than 2e-5'
 says 'the loss of step 1 is '
@@ -85,7 +97,7 @@ says 'rank 2 allocates 8448 bytes, planned are 8192'
 says 'ended with status 11'
 says 'does not build'
 says '5 of 6 folders failed'
-python3 -c 'import json; assert len(json.load(open("rows.json"))["results"]) == 6'
+holds rows.json 6
 run 0 --tolerance 1e-3 wrong
 printf '{"step": 1, "loss": 5.50055}\n{"step": 2, "loss": 0.25}\n' >other.jsonl
 run 0 --expect other.jsonl wrong
