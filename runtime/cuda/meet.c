@@ -5,6 +5,7 @@
 #include "runtime/cuda/meet_seats.h"
 #include "runtime/cuda/meet_wire.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -31,9 +32,8 @@ static int lose(bd_meeting *m, int rank) {
     memmove(data, data + all - kept, kept);
   }
   if (kept == sizeof last) memcpy(&last, data, sizeof last);
-  const int told = last.magic == BD_FRAME_MAGIC && last.kind == BD_FRAME_END && last.bytes == 0 &&
-                   last.status > 0 && last.status < 256;
-  m->status = told ? last.status : BD_RT_EXIT_DEAD_RANK;
+  const int told = bd_wire_end_status(&last);
+  m->status = told ? told : BD_RT_EXIT_DEAD_RANK;
   m->reason[0] = 0;
   if (!told) snprintf(m->reason, sizeof m->reason, "rank %d ended early", rank);
   return m->status;
@@ -74,6 +74,7 @@ static int receive(bd_meeting *m, int rank, void *data, size_t bytes) {
 
 static int give(bd_meeting *m, int rank, const void *data, size_t bytes) {
   if (m->status) return m->status;
+  assert(bytes <= BD_MEETING_MOST_BYTES);
   const double deadline = bd_wire_now() + PAYLOAD_SECONDS;
   if (bd_wire_send_frame(m->seats[rank], BD_FRAME_DATA, 0, data, bytes, deadline)) return 0;
   return lose(m, rank);

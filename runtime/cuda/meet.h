@@ -40,7 +40,7 @@ const char *bd_meeting_reason(const bd_meeting *meeting);
 
 // Tells the other ranks to end with `status`, and waits a moment for them to hear it.
 void bd_meeting_end(bd_meeting *meeting, int status);
-// Frees. The last that the ranks did was to hear rank 0: one that leaves earlier seems dead. NULL is
-// nothing.
+// Frees. The last that the ranks did was to hear rank 0: one that leaves earlier seems dead. NULL
+// is nothing.
 void bd_meeting_leave(bd_meeting *meeting);
 #endif

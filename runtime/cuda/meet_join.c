@@ -184,7 +184,7 @@ static int visit(const bd_meeting_place *place, bd_meeting *m, double deadline,
     m->seats[0] = fd;
     return 1;
   }
-  if (heard && answer.kind == BD_FRAME_END) *out_status = answer.status;
+  if (heard) *out_status = bd_wire_end_status(&answer);
   *out_why = heard && answer.kind == BD_FRAME_REFUSED
                  ? "another job listens there, or this rank has joined already"
                  : "what answers there is no rank of this program";

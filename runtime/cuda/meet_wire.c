@@ -13,6 +13,12 @@
 
 enum { CONNECT_MILLISECONDS = 5000, SILENCE_SECONDS = 30, BACKLOG = 1024 };
 
+int bd_wire_end_status(const bd_frame *frame) {
+  const int told = frame->magic == BD_FRAME_MAGIC && frame->kind == BD_FRAME_END &&
+                   frame->bytes == 0 && frame->status > 0 && frame->status < 256;
+  return told ? frame->status : 0;
+}
+
 double bd_wire_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

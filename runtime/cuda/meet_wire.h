@@ -19,6 +19,9 @@ typedef struct bd_hello { // what follows a HELLO
   int32_t rank, ranks;
 } bd_hello;
 
+// The status with which a frame tells its receiver to end; 0: it tells no such thing.
+int bd_wire_end_status(const bd_frame *frame);
+
 double bd_wire_now(void); // seconds
 // A listening socket, or -1 with errno. `here_only`: for this machine's processes.
 int bd_wire_listen(int port, int here_only);

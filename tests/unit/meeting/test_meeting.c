@@ -237,6 +237,35 @@ static void test_hostile_visitors(void **state) {
   run_ranks(2, meet_among_strangers, (const int[]){0, 0});
 }
 
+// What listens before rank 0 does tells rank 1 to end, with a status that none can have.
+static int meet_after_impostor(int rank, int ranks) {
+  if (rank == 0) {
+    const bd_frame end = {BD_FRAME_MAGIC, BD_FRAME_END, 0, -7};
+    const int door = bd_wire_listen(port, 1);
+    int fd = -1;
+    EXPECT(door >= 0);
+    while ((fd = accept(door, NULL, NULL)) < 0)
+      nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    EXPECT(bd_wire_send(fd, &end, sizeof end, bd_wire_now() + 5));
+    shutdown(fd, SHUT_WR);
+    char rest[64];
+    while (bd_wire_receive(fd, rest, 1, bd_wire_now() + 5))
+      continue;
+    close(fd);
+    close(door);
+  }
+  bd_meeting *const m = join(rank, ranks);
+  int done = 1;
+  EXPECT(bd_meeting_broadcast(m, &done, sizeof done) == 0);
+  bd_meeting_leave(m);
+  return 0;
+}
+
+static void test_impostor(void **state) {
+  (void)state;
+  run_ranks(2, meet_after_impostor, (const int[]){0, 0});
+}
+
 // Rank 2 dies while the others wait for rank 1's part.
 static int meet_mortal(int rank, int ranks) {
   bd_meeting *const m = join(rank, ranks);
@@ -324,6 +353,7 @@ int main(void) {
                                      cmocka_unit_test_setup(test_wrong_cookie, set_port),
                                      cmocka_unit_test_setup(test_missing_rank, set_port),
                                      cmocka_unit_test_setup(test_hostile_visitors, set_port),
+                                     cmocka_unit_test_setup(test_impostor, set_port),
                                      cmocka_unit_test_setup(test_dead_rank, set_port),
                                      cmocka_unit_test_setup(test_failing_rank, set_port),
                                      cmocka_unit_test_setup(test_dead_host, set_port),
