@@ -2,6 +2,7 @@
 #include "cli/build.h"
 #include "cli/command.h"
 #include "cli/cuda_toolkit.h"
+#include "cli/given_plan.h"
 #include "cli/machine.h"
 #include "codegen/codegen.h"
 #include "frontend/frontend.h"
@@ -167,7 +168,8 @@ static bd_status make_plan(bd_ctx *ctx, const compilation *job, const bd_module 
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "the plan is for %s; leave --target %s out",
                    out->target, job->target);
   BD_TRY(bd_plan_check(ctx, train, out));
-  return bd_plan_predict(ctx, train, &job->cluster, out);
+  BD_TRY(bd_plan_predict(ctx, train, &job->cluster, out));
+  return bd_given_plan_accept(ctx, path, job->arguments, &job->request, out);
 }
 
 // After the plan: sharded, spmd, exec, and the folder.
@@ -187,14 +189,6 @@ static bd_status lower(bd_ctx *ctx, const compilation *job, const bd_module *tra
   print_stage(ctx, job, exec, "lower-exec");
   if (job->emit == EMIT_EXEC) return write_module(ctx, exec, job->out);
   return bd_build_folder(ctx, train, exec, plan, job->emit == EMIT_EXE, job->out);
-}
-
-// Tokens per sample, as the model's inputs say; 0 for inputs that are no sequences.
-static int64_t model_sequence(const bd_module *graph) {
-  const bd_function *main = graph->main;
-  if (!graph->input_count || graph->inputs[0] != BD_INPUT_TOKENS) return 0;
-  const bd_type *type = &main->values[main->params[0]].type;
-  return type->rank > 1 ? type->dims[1] : 0;
 }
 
 // What building will need is looked for before the search.
@@ -219,7 +213,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   const char *passes = job.request.precision == BD_BF16 ? "autodiff,precision" : "autodiff";
   BD_TRY(bd_pass_run_list(ctx, passes, job.print_after, stderr, graph, &train));
   if (job.emit == EMIT_TRAIN) return write_module(ctx, train, job.out);
-  job.request.sequence = model_sequence(graph);
+  job.request.sequence = bd_module_sequence(graph);
   BD_TRY(make_plan(ctx, &job, train, &plan));
   BD_TRY(bd_plan_note(ctx, train, &plan));
   if (job.emit == EMIT_PLAN) {

@@ -61,6 +61,12 @@ int bd_module_find_weight(const bd_module *module, const char *name) {
   return -1;
 }
 
+int64_t bd_module_sequence(const bd_module *module) {
+  if (module->input_count == 0 || module->inputs[0] != BD_INPUT_TOKENS) return 0;
+  const bd_type *type = &module->main->values[module->main->params[0]].type;
+  return type->rank > 1 ? type->dims[1] : 0;
+}
+
 // A copy of a list; NULL stays NULL, which tells lists that a stage leaves unset.
 static void *copy_list(bd_ctx *ctx, const void *list, int count, size_t size) {
   if (!list) return NULL;

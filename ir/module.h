@@ -92,9 +92,8 @@ typedef struct bd_function {
 
 typedef enum bd_init_kind { BD_INIT_ZEROS, BD_INIT_ONES, BD_INIT_NORMAL, BD_INIT_UNIFORM } bd_init_kind;
 
-// Where a logical weight is stored: the stored tensor is sliced along `slice_dim` (-1: whole), its
-// dimensions are permuted (logical dimension i is stored dimension perm[i] after splitting), and
-// reshaped in row-major order to the logical shape.
+// Where a logical weight is stored: the stored tensor is sliced along `slice_dim` (-1: whole),
+// transposed where it is asked for, and reshaped in row-major order to the logical shape.
 typedef struct bd_storage {
   const char *name; // as in the model's files; any bytes
   int rank;
@@ -153,6 +152,8 @@ void bd_module_add_function(bd_ctx *ctx, bd_module *module, bd_function *functio
 int bd_module_add_weight(bd_ctx *ctx, bd_module *module, bd_weight weight);
 bd_function *bd_module_find(const bd_module *module, const char *name);
 int bd_module_find_weight(const bd_module *module, const char *name);
+// Tokens of a sample, as the first input says; 0 for models whose input is no sequence.
+int64_t bd_module_sequence(const bd_module *module);
 // `name` NULL: the next free number.
 bd_id bd_function_add_value(bd_ctx *ctx, bd_function *function, const char *name, bd_type type);
 bd_id bd_function_add_param(bd_ctx *ctx, bd_function *function, const char *name, bd_type type);

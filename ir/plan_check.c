@@ -151,6 +151,11 @@ bd_status bd_plan_check(bd_ctx *ctx, const bd_module *train, const bd_plan *plan
     return refuse(ctx, plan, "more than a million micro-batches in a step");
   if (has_masters(train) != (plan->precision == BD_BF16))
     return refuse(ctx, plan, "the precision is not that of the training module");
+  if (bd_module_sequence(train) != plan->sequence)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                   "plan for '%s': its samples have %lld tokens, the model's %lld; --seq gives the "
+                   "model others",
+                   plan->model, (long long)plan->sequence, (long long)bd_module_sequence(train));
   for (int i = 0; i < plan->strategy_count; i++)
     BD_TRY(check_strategy(ctx, train, plan, &plan->strategies[i]));
   int *strategy_of_call = BD_NEW_ARRAY(ctx->arena, int, train->main->op_count);

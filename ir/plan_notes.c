@@ -7,13 +7,6 @@ const char *bd_cut_name(bd_cut cut) {
   return names[cut];
 }
 
-// The positions of a sample in the inputs, or 0 for models without a sequence.
-static int64_t sequence_of(const bd_module *train) {
-  if (train->input_count == 0 || train->inputs[0] != BD_INPUT_TOKENS) return 0;
-  const bd_type *type = &train->main->values[train->main->params[0]].type;
-  return type->rank > 1 ? type->dims[1] : 0;
-}
-
 static bool is_position(const bd_type *type, int dim, int64_t sequence) {
   return dim == 1 && type->rank > 1 && type->dims[0] == BD_DIM_BATCH && type->dims[1] == sequence;
 }
@@ -53,7 +46,7 @@ static bd_status note_op(bd_ctx *ctx, const bd_function *function, const bd_op *
 }
 
 bd_status bd_plan_note(bd_ctx *ctx, const bd_module *train, bd_plan *plan) {
-  int64_t sequence = sequence_of(train);
+  int64_t sequence = bd_module_sequence(train);
   for (int i = 0; i < plan->strategy_count; i++) {
     bd_strategy *strategy = &plan->strategies[i];
     const bd_function *function = bd_module_find(train, strategy->function);

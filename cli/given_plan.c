@@ -1,0 +1,61 @@
+#include "cli/given_plan.h"
+#include <string.h>
+
+// An option that pins what the plan says as well.
+typedef struct pin {
+  const char *option;
+  bool agrees;
+} pin;
+
+static bool same_mesh(const bd_mesh *a, const bd_mesh *b) {
+  bool same = a->axes == b->axes;
+  for (int axis = 0; same && axis < a->axes; axis++)
+    same = a->size[axis] == b->size[axis];
+  return same;
+}
+
+static bd_status check_pins(bd_ctx *ctx, const char *path, const bd_arguments *arguments,
+                            const bd_plan_request *request, const bd_plan *plan) {
+  const pin pins[] = {
+      {"--global-batch", request->global_batch == plan->global_batch},
+      {"--optimizer", strcmp(request->optimizer, plan->optimizer) == 0},
+      {"--stages", request->stages == plan->stages},
+      {"--mesh", same_mesh(&request->mesh, &plan->mesh)},
+      {"--micro-batch", request->micro_batch == plan->micro_batch},
+      {"--schedule", request->schedule == (int)plan->schedule},
+      {"--zero", request->zero == (plan->zero_axes != 0)},
+  };
+  for (size_t i = 0; i < sizeof pins / sizeof *pins; i++) {
+    const char *value = bd_argument(arguments, pins[i].option);
+    if (value && !pins[i].agrees)
+      return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "the plan says otherwise; leave %s %s out",
+                     pins[i].option, value);
+  }
+  return BD_OK;
+}
+
+static bd_status check_cap(bd_ctx *ctx, const char *path, int64_t cap_bytes, const bd_plan *plan) {
+  for (int s = 0; s < plan->stages; s++) {
+    int64_t bytes = plan->predicted[s].memory.total_bytes;
+    if (bytes > cap_bytes)
+      return bd_fail(ctx, BD_INFEASIBLE, bd_loc_file(path),
+                     "stage %d needs %lld bytes a rank, the cap is %lld: %lld bytes are lacking", s,
+                     (long long)bytes, (long long)cap_bytes, (long long)(bytes - cap_bytes));
+  }
+  return BD_OK;
+}
+
+bd_status bd_given_plan_accept(bd_ctx *ctx, const char *path, const bd_arguments *arguments,
+                               const bd_plan_request *request, bd_plan *plan) {
+  BD_TRY(check_pins(ctx, path, arguments, request, plan));
+  if (request->cap_bytes) {
+    BD_TRY(check_cap(ctx, path, request->cap_bytes, plan));
+    plan->cap_bytes = request->cap_bytes;
+  }
+  // Bounds and alternatives were another's: of the plan before it was edited, or of another
+  // cluster.
+  plan->bound_seconds = plan->gap = 0;
+  plan->search = NULL;
+  plan->alternative_count = 0;
+  return BD_OK;
+}

@@ -1,0 +1,14 @@
+// `--plan`: a plan that is given instead of searched for.
+#ifndef BD_CLI_GIVEN_PLAN_H
+#define BD_CLI_GIVEN_PLAN_H
+#include "cli/command.h"
+#include "planner/planner.h"
+
+// For a plan that is read, checked and predicted: holds it against the other options of the
+// command, and clears what only a search tells. `path` is its file. Errors: BD_INVALID when an
+// option asks for another plan, BD_INFEASIBLE when a rank needs more than
+// --memory-cap.
+BD_NODISCARD bd_status bd_given_plan_accept(bd_ctx *ctx, const char *path,
+                                            const bd_arguments *arguments,
+                                            const bd_plan_request *request, bd_plan *plan);
+#endif
