@@ -24,28 +24,37 @@ typedef struct fixture {
   void *library;
 } fixture;
 
-// Accumulates into its result, which in the test is also its first operand.
-static void add_fused(fixture *f) {
-  bd_ctx *ctx = f->ctx;
-  kernel_run *r = &f->fused;
+// A function of one fused run: from here its ops are built, and close_fused makes it a kernel.
+static void open_fused(bd_ctx *ctx, kernel_run *r) {
   r->module = bd_module_create(ctx, BD_STAGE_SPMD, "m");
   r->module->mesh = (bd_mesh){.axes = 1, .size = {1}};
   r->module->micro_batch = 1;
   r->function = bd_function_create(ctx, "f");
-  bd_id in[2], sum, gate, product;
-  assert_int_equal(kernel_parse_params(ctx, r->function, BD_OP_ADD, "7,5 5", BD_F32, in), 2);
-  assert_false(bd_build(ctx, r->function, BD_OP_ADD, 2, in, 0, NULL, BD_NOWHERE, &sum));
-  assert_false(bd_build(ctx, r->function, BD_OP_GELU, 1, &sum, 0, NULL, BD_NOWHERE, &gate));
-  assert_false(bd_build(ctx, r->function, BD_OP_MUL, 2, (bd_id[]){gate, in[0]}, 0, NULL, BD_NOWHERE,
-                        &product));
-  bd_function_add_result(ctx, r->function, product);
+}
+
+static void close_fused(bd_ctx *ctx, kernel_run *r, bd_id result, int number) {
+  bd_function_add_result(ctx, r->function, result);
   for (bd_id v = 0; v < r->function->value_count; v++)
     r->function->values[v].sharding = bd_sharding_replicated();
   bd_fusion fusion;
   bd_fuse(ctx, r->module, r->function, &fusion);
   assert_int_equal(fusion.step_count, 1);
   assert_true(
-      bd_kernel_of_step(ctx, r->module, r->function, &fusion, 0, false, MAX_RUNS, &r->kernel));
+      bd_kernel_of_step(ctx, r->module, r->function, &fusion, 0, false, number, &r->kernel));
+}
+
+// Accumulates into its result, which in the test is also its first operand.
+static void add_fused(fixture *f) {
+  bd_ctx *ctx = f->ctx;
+  kernel_run *r = &f->fused;
+  open_fused(ctx, r);
+  bd_id in[2], sum, gate, product;
+  assert_int_equal(kernel_parse_params(ctx, r->function, BD_OP_ADD, "7,5 5", BD_F32, in), 2);
+  assert_false(bd_build(ctx, r->function, BD_OP_ADD, 2, in, 0, NULL, BD_NOWHERE, &sum));
+  assert_false(bd_build(ctx, r->function, BD_OP_GELU, 1, &sum, 0, NULL, BD_NOWHERE, &gate));
+  assert_false(bd_build(ctx, r->function, BD_OP_MUL, 2, (bd_id[]){gate, in[0]}, 0, NULL, BD_NOWHERE,
+                        &product));
+  close_fused(ctx, r, product, MAX_RUNS);
   r->kernel.accumulate[0] = true;
 }
 
@@ -53,10 +62,7 @@ static void add_fused(fixture *f) {
 static void add_halves(fixture *f) {
   bd_ctx *ctx = f->ctx;
   kernel_run *r = &f->halves;
-  r->module = bd_module_create(ctx, BD_STAGE_SPMD, "m");
-  r->module->mesh = (bd_mesh){.axes = 1, .size = {1}};
-  r->module->micro_batch = 1;
-  r->function = bd_function_create(ctx, "f");
+  open_fused(ctx, r);
   bd_id in[2], square, sum, product;
   assert_int_equal(kernel_parse_params(ctx, r->function, BD_OP_ADD, "7,5 5", BD_BF16, in), 2);
   assert_false(bd_build(ctx, r->function, BD_OP_MUL, 2, (bd_id[]){in[0], in[0]}, 0, NULL,
@@ -65,14 +71,7 @@ static void add_halves(fixture *f) {
                         BD_NOWHERE, &sum));
   assert_false(bd_build(ctx, r->function, BD_OP_MUL, 2, (bd_id[]){sum, in[0]}, 0, NULL, BD_NOWHERE,
                         &product));
-  bd_function_add_result(ctx, r->function, product);
-  for (bd_id v = 0; v < r->function->value_count; v++)
-    r->function->values[v].sharding = bd_sharding_replicated();
-  bd_fusion fusion;
-  bd_fuse(ctx, r->module, r->function, &fusion);
-  assert_int_equal(fusion.step_count, 1);
-  assert_true(
-      bd_kernel_of_step(ctx, r->module, r->function, &fusion, 0, false, MAX_RUNS + 1, &r->kernel));
+  close_fused(ctx, r, product, MAX_RUNS + 1);
 }
 
 static void add_run(fixture *f, const kernel_case *from, bd_dtype real, char letter) {
