@@ -72,6 +72,7 @@ bool bd_emit_uses_workspace(const bd_function *function);
 // Whether main passes parameter `index` (what is restored from the tape is found there).
 bool bd_emit_is_passed(const bd_function *function, int index);
 
+// The C function of a layer: function `function` of the module, to the emitter's text.
 BD_NODISCARD bd_status bd_emit_function(bd_emitter *emitter, int function);
 // A step that is a call of the runtime.
 BD_NODISCARD bd_status bd_emit_library_op(const bd_emit_body *body, const bd_op *op);

@@ -12,6 +12,7 @@ typedef struct bd_numbered_name {
 
 // How `second`, the name of the second layer, follows from `first`; false when it does not.
 bool bd_numbered_name_find(const char *first, const char *second, bd_numbered_name *out);
+// Whether `name` is layer `layer`'s; `first` is the first's.
 bool bd_numbered_name_matches(const bd_numbered_name *pattern, const char *first, int layer,
                               const char *name);
 #endif

@@ -14,6 +14,7 @@ bd_weight_pattern bd_transformer_vector(const char *name, const char *stored, bd
 bd_weight_pattern bd_transformer_matrix(const char *name, const char *stored, int64_t rows,
                                         int64_t columns, double scale);
 
+// Causal attention over [batch, sequence, heads, width]; `site` numbers its dropout.
 bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v, double scale,
                                double dropout, int site);
 

@@ -16,6 +16,7 @@ typedef struct bd_model_runs {
   bool any_tied;
 } bd_model_runs;
 
+// The runs of a train module in the order of its calls; they live in ctx->arena.
 bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train);
 
 // Meshes of `devices` devices: one axis, and every ordered pair of factors of 2 or more; with

@@ -23,5 +23,6 @@ typedef struct bd_gen_columns {
 } bd_gen_columns;
 void bd_gen_sum_columns(bd_gen *g, bd_gen_columns *columns);
 
+// A scalar f64 rounded to f32.
 LLVMValueRef bd_gen_to_f32(bd_gen *g, LLVMValueRef scalar);
 #endif

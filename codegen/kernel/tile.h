@@ -62,6 +62,7 @@ void bd_square_share(bd_tiles *tiles, const bd_square *square);
 LLVMValueRef bd_tiles_join(bd_tiles *tiles, LLVMValueRef value,
                            LLVMValueRef (*join)(bd_gen *, LLVMValueRef, LLVMValueRef));
 
+// 64 rows of `width` columns; variables, in the entry block.
 bd_strip bd_strip_create(bd_tiles *tiles, int64_t width);
 void bd_strip_clear(bd_tiles *tiles, const bd_strip *strip);
 void bd_strip_scale(bd_tiles *tiles, const bd_strip *strip, int row, LLVMValueRef factor);
