@@ -31,6 +31,9 @@ static bd_status check_pins(bd_ctx *ctx, const char *path, const bd_arguments *a
       return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "the plan says otherwise; leave %s %s out",
                      pins[i].option, value);
   }
+  if (bd_argument(arguments, "--recompute"))
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
+                   "the plan says of each value whether it is saved; leave --recompute out");
   return BD_OK;
 }
 
