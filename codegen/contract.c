@@ -61,7 +61,8 @@ static void fill_group(bd_contract *c, int kind, int fastest) {
     group->letter[i] = found[group->count - 1 - i];
 }
 
-int64_t bd_contract_extent(const bd_contract *contract, bd_contract_group_kind kind) {
+// Product of the padded extents of a group.
+static int64_t extent_of(const bd_contract *contract, bd_contract_group_kind kind) {
   const bd_contract_group *group = &contract->group[kind];
   int64_t extent = 1;
   for (int i = 0; i < group->count; ++i)
@@ -100,9 +101,8 @@ static void try_products(bd_contract *c, bd_contract *best, double *best_size) {
         fill_group(c, BD_CONTRACT_M, m[i]);
         fill_group(c, BD_CONTRACT_N, n[j]);
         fill_group(c, BD_CONTRACT_K, k[l]);
-        double size = (double)bd_contract_extent(c, BD_CONTRACT_M) *
-                      (double)bd_contract_extent(c, BD_CONTRACT_N) *
-                      (double)bd_contract_extent(c, BD_CONTRACT_K);
+        double size = (double)extent_of(c, BD_CONTRACT_M) * (double)extent_of(c, BD_CONTRACT_N) *
+                      (double)extent_of(c, BD_CONTRACT_K);
         if (!product_fits(c) || size <= *best_size) continue;
         *best = *c;
         *best_size = size;
@@ -115,7 +115,7 @@ static void choose_batch(bd_contract *c) {
   int64_t best_extent = 0;
   for (int i = 0; i < count; ++i) {
     fill_group(c, BD_CONTRACT_BATCH, letters[i]);
-    int64_t extent = bd_contract_extent(c, BD_CONTRACT_BATCH);
+    int64_t extent = extent_of(c, BD_CONTRACT_BATCH);
     if (extent <= best_extent) continue;
     best = letters[i];
     best_extent = extent;
@@ -170,9 +170,9 @@ bd_contract_strides bd_contract_get_strides(const bd_contract *contract) {
                            .b_batch = batch->stride[B],
                            .out_m = m->stride[OUT],
                            .out_batch = batch->stride[OUT]};
-  int64_t m_extent = bd_contract_extent(contract, BD_CONTRACT_M),
-          n_extent = bd_contract_extent(contract, BD_CONTRACT_N),
-          k_extent = bd_contract_extent(contract, BD_CONTRACT_K);
+  int64_t m_extent = extent_of(contract, BD_CONTRACT_M),
+          n_extent = extent_of(contract, BD_CONTRACT_N),
+          k_extent = extent_of(contract, BD_CONTRACT_K);
   // The stride of a loop of extent 1 is the row length that the other loop implies.
   if (m->count == 0) s.a_m = s.a_k == 1 || k->count == 0 ? k_extent : 1;
   if (k->count == 0) s.a_k = s.a_m == 1 ? m_extent : 1;

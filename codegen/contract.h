@@ -51,7 +51,4 @@ typedef struct bd_contract_strides {
   int64_t a_m, a_k, a_batch, b_k, b_n, b_batch, out_m, out_batch;
 } bd_contract_strides;
 bd_contract_strides bd_contract_get_strides(const bd_contract *contract);
-
-// Product of the padded extents of a group.
-int64_t bd_contract_extent(const bd_contract *contract, bd_contract_group_kind kind);
 #endif

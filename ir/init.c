@@ -26,12 +26,6 @@ float bd_init_element(const bd_weight *weight, int index, uint64_t seed, int64_t
   return draw(weight, index, seed, element);
 }
 
-int64_t bd_storage_elements(const bd_storage *storage) {
-  int64_t elements = 1;
-  for (int d = 0; d < storage->rank; d++) elements *= storage->dims[d];
-  return elements;
-}
-
 int64_t bd_storage_to_logical(const bd_storage *storage, int64_t flat) {
   int64_t dims[BD_MAX_RANK], at[BD_MAX_RANK];
   for (int d = storage->rank - 1; d >= 0; d--) {

@@ -7,8 +7,6 @@
 // The logical element `element` (row-major) of weight `index`.
 float bd_init_element(const bd_weight *weight, int index, uint64_t seed, int64_t element);
 
-// Elements of the stored tensor.
-int64_t bd_storage_elements(const bd_storage *storage);
 // The logical element that stored element `at` holds, or -1 when it lies outside the weight's slice.
 int64_t bd_storage_to_logical(const bd_storage *storage, int64_t at);
 #endif

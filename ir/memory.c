@@ -19,9 +19,7 @@ int64_t bd_memory_scratch_bytes(const bd_module *module, const bd_function *func
 int64_t bd_optimizer_state_bytes(const char *optimizer, bd_dtype weight) {
   bd_dtype master = bd_dtype_wide(weight);
   int64_t bytes = master == weight ? 0 : bd_dtype_bytes(master);
-  if (strcmp(optimizer, "adamw") == 0) return bytes + 8;
-  if (strcmp(optimizer, "momentum") == 0) return bytes + 4;
-  return bytes;
+  return strcmp(optimizer, "adamw") == 0 ? bytes + 8 : bytes;
 }
 
 int64_t bd_memory_optimizer_bytes(const char *optimizer, bd_dtype weight, int64_t local_elements,

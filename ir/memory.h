@@ -46,9 +46,8 @@ BD_NODISCARD bd_status bd_memory_place_workspace(bd_ctx *ctx, const bd_module *m
 BD_NODISCARD bd_status bd_memory_place_tape(bd_ctx *ctx, const bd_module *module,
                                             bd_function *forward, int64_t *out_bytes);
 
-// Bytes of the optimizer's state per element of a weight (adamw 8, sgd with momentum 4, sgd 0; 4 more for
-// the master of a half), and of one weight's state on a rank: split flat over `zero_parts` ranks, each
-// part padded.
+// Bytes of the optimizer's state per element of a weight (adamw 8, sgd 0; 4 more for the master of a
+// half), and of one weight's state on a rank: split flat over `zero_parts` ranks, each part padded.
 int64_t bd_optimizer_state_bytes(const char *optimizer, bd_dtype weight);
 int64_t bd_memory_optimizer_bytes(const char *optimizer, bd_dtype weight, int64_t local_elements,
                                   int zero_parts);

@@ -55,12 +55,6 @@ bd_function *bd_module_find(const bd_module *module, const char *name) {
   return NULL;
 }
 
-int bd_module_find_weight(const bd_module *module, const char *name) {
-  for (int i = 0; i < module->weight_count; ++i)
-    if (strcmp(module->weights[i].name, name) == 0) return i;
-  return -1;
-}
-
 int64_t bd_module_sequence(const bd_module *module) {
   if (module->input_count == 0 || module->inputs[0] != BD_INPUT_TOKENS) return 0;
   const bd_type *type = &module->main->values[module->main->params[0]].type;

@@ -11,14 +11,6 @@ static const bd_pass passes[] = {
 };
 enum { PASS_COUNT = sizeof passes / sizeof *passes };
 
-int bd_pass_count(void) {
-  return PASS_COUNT;
-}
-
-const bd_pass *bd_pass_get(int index) {
-  return &passes[index];
-}
-
 const bd_pass *bd_pass_find(const char *name) {
   for (int i = 0; i < PASS_COUNT; ++i)
     if (strcmp(passes[i].name, name) == 0) return &passes[i];

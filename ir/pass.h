@@ -17,9 +17,8 @@ typedef struct bd_pass {
 #include "ir/passes.def"
 #undef BD_PASS
 
+// NULL: there is none of that name.
 const bd_pass *bd_pass_find(const char *name);
-int bd_pass_count(void);
-const bd_pass *bd_pass_get(int index);
 
 // Runs a comma-separated list, verifying after each. `print_after`: a pass name, "all" or NULL; the
 // modules go to `stream`.

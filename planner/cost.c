@@ -31,7 +31,9 @@ double bd_cost_exchange(bd_link link, int ranks, double bytes) {
   return (ranks - 1) * (link.latency_seconds + bytes / ranks / link.bytes_per_second);
 }
 
-double bd_cost_rate(const bd_cluster *cluster, const bd_function *function, const bd_op *op) {
+// The cluster's arithmetic rate for an op: library calls on halves run on the units for them,
+// everything else in f32.
+static double rate_of(const bd_cluster *cluster, const bd_function *function, const bd_op *op) {
   bool library = bd_op_get_info(op->kind)->traits & BD_LIBRARY;
   bool half = op->in_count > 0 && bd_dtype_bytes(function->values[op->in[0]].type.dtype) == 2;
   return library && half ? cluster->flops_bf16 : cluster->flops_f32;
@@ -46,7 +48,7 @@ double bd_cost_op(const bd_cost_model *model, const bd_function *function, const
                   const bd_index_map *map, const int8_t split[BD_MAX_AXES]) {
   double flops = bd_op_flops(function, op, map, &model->mesh, split, model->micro_batch);
   double bytes = bd_op_bytes(function, op, map, &model->mesh, split, model->micro_batch);
-  double arithmetic = flops / bd_cost_rate(model->cluster, function, op);
+  double arithmetic = flops / rate_of(model->cluster, function, op);
   return roofline(model->cluster, arithmetic, bytes) + model->cluster->kernel_seconds;
 }
 
@@ -110,7 +112,7 @@ static bd_status step_seconds(bd_ctx *ctx, const bd_cost_model *model, const bd_
     bd_type types[BD_MAX_RESULTS];
     BD_TRY(bd_op_infer(ctx, function, op, &map, types));
     arithmetic += bd_op_flops(function, op, &map, &model->mesh, op->split, model->micro_batch) /
-                  bd_cost_rate(model->cluster, function, op);
+                  rate_of(model->cluster, function, op);
     if (fusion->step_ops[step] == 1)
       bytes += bd_op_bytes(function, op, &map, &model->mesh, op->split, model->micro_batch);
     for (int o = 0; fusion->step_ops[step] > 1 && o < op->in_count; o++)

@@ -23,10 +23,6 @@ const bd_link *bd_cost_stage_link(const bd_cost_model *model);
 double bd_cost_all_reduce(bd_link link, int ranks, double bytes);
 double bd_cost_exchange(bd_link link, int ranks, double bytes);
 
-// The cluster's arithmetic rate for an op: library calls on halves run on the units for them,
-// everything else in f32.
-double bd_cost_rate(const bd_cluster *cluster, const bd_function *function, const bd_op *op);
-
 // One logical op under a split: the slower of arithmetic and memory traffic, and its launch.
 double bd_cost_op(const bd_cost_model *model, const bd_function *function, const bd_op *op,
                   const bd_index_map *map, const int8_t split[BD_MAX_AXES]);

@@ -39,7 +39,8 @@ double bd_pipeline_layer_seconds(const bd_layer_candidate *c) {
   return c->forward_seconds + c->backward_seconds;
 }
 
-int bd_pipeline_exit(const bd_pipeline_problem *problem, const int *count, int stage, int run,
+// The form after the entry form where a run changes it within a stage, else the entry form.
+static int exit_form(const bd_pipeline_problem *problem, const int *count, int stage, int run,
                      int entry) {
   for (int k = 0; k < problem->runs[run].candidate_count; k++) {
     int form = problem->runs[run].candidates[k].form;
@@ -69,7 +70,7 @@ static void time_stages(const bd_pipeline_problem *problem, const int *count, co
         seconds[before_stage] += before->send[form * F + first];
         seconds[s] += before->receive[form * F + first];
       }
-      int last = bd_pipeline_exit(problem, count, s, r, first);
+      int last = exit_form(problem, count, s, r, first);
       if (last != first) seconds[s] += run->change[first * F + last];
       form = last;
       before = run;

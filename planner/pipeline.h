@@ -55,10 +55,6 @@ double bd_pipeline_seconds(const bd_pipeline_problem *problem, const int *count,
 // Bytes that the fullest stage of an assignment holds.
 double bd_pipeline_bytes(const bd_pipeline_problem *problem, const int *count);
 
-// The form after the entry form where a run changes it within a stage, else the entry form.
-int bd_pipeline_exit(const bd_pipeline_problem *problem, const int *count, int stage, int run,
-                     int entry);
-
 // What one layer takes of a stage: seconds of a micro-batch, and bytes, its workspace aside.
 double bd_pipeline_layer_seconds(const bd_layer_candidate *candidate);
 double bd_pipeline_layer_bytes(const bd_pipeline_problem *problem, int stage,
