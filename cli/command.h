@@ -16,10 +16,10 @@ typedef struct bd_arguments bd_arguments;
 
 typedef struct bd_command {
   const char *name, *summary;
-  const char *operand;     // what its one operand is called; NULL when it takes none
+  const char *operand;      // what its one operand is called; NULL when it takes none
   const bd_option *options; // ends with a NULL name
-  const char *details;     // printed after the options
-  bool passes_on;          // unknown options are kept for a program that the command starts
+  const char *details;      // printed after the options
+  bool passes_on;           // unknown options are kept for a program that the command starts
   bd_status (*run)(bd_ctx *ctx, const bd_arguments *arguments);
 } bd_command;
 
@@ -29,7 +29,8 @@ struct bd_arguments {
   const char **values; // per option of the command: its value, "" for a flag that is set, or NULL
   int rest_count;      // with passes_on
   const char **rest;
-  int *exit_code; // set to other than 0 by a wrong usage, and to the status of a program that was run
+  int *exit_code; // set to other than 0 by a wrong usage, and to the status of a program that was
+                  // run
 };
 
 extern const bd_command bd_command_compile, bd_command_run, bd_command_explain, bd_command_opt,
@@ -39,7 +40,8 @@ extern const bd_command bd_command_compile, bd_command_run, bd_command_explain, 
 bd_status bd_usage_fail(bd_ctx *ctx, const bd_arguments *arguments, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Reads argv[2..] into `*out_arguments`, whose exit_code is set. Errors: wrong usage, one diagnostic.
+// Reads argv[2..] into `*out_arguments`, whose exit_code is set. Errors: wrong usage, one
+// diagnostic.
 BD_NODISCARD bd_status bd_arguments_read(bd_ctx *ctx, const bd_command *command, int argc,
                                          char **argv, bd_arguments *out_arguments);
 void bd_command_help(const bd_command *command, FILE *stream);

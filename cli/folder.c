@@ -22,7 +22,8 @@ static bool is_empty_folder(const char *path) {
 
 static const char *without_slashes(bd_ctx *ctx, const char *path) {
   size_t length = strlen(path);
-  while (length > 1 && path[length - 1] == '/') length--;
+  while (length > 1 && path[length - 1] == '/')
+    length--;
   return bd_intern(ctx, path, length);
 }
 
@@ -32,10 +33,12 @@ bd_status bd_folder_begin(bd_ctx *ctx, const char *path, const char **out_partia
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "stands already and is no folder");
   if (bd_is_folder(path) && !is_empty_folder(path) &&
       !bd_file_exists(bd_path_join(ctx, path, "plan.json")))
-    return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
-                   "the folder is not empty and not an earlier output of braid; name another with -o");
+    return bd_fail(
+        ctx, BD_INVALID, bd_loc_file(path),
+        "the folder is not empty and not an earlier output of braid; name another with -o");
   const char *slash = strrchr(path, '/');
-  if (slash && slash != path) BD_TRY(bd_folder_make(ctx, bd_intern(ctx, path, (size_t)(slash - path))));
+  if (slash && slash != path)
+    BD_TRY(bd_folder_make(ctx, bd_intern(ctx, path, (size_t)(slash - path))));
   const char *pattern = bd_intern_f(ctx, "%s.partial-XXXXXX", path);
   size_t bytes = strlen(pattern) + 1;
   char *partial = bd_arena_alloc(ctx->arena, bytes);
@@ -62,12 +65,12 @@ bd_status bd_folder_commit(bd_ctx *ctx, const char *partial, const char *path) {
   if (bd_is_folder(path)) {
     old = bd_intern_f(ctx, "%s.old", partial);
     if (rename(path, old) != 0)
-      return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(path), "cannot be replaced: %s", strerror(errno));
+      return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(path), "cannot be replaced: %s",
+                     strerror(errno));
   }
   if (rename(partial, path) != 0) {
     int error = errno;
-    if (old && rename(old, path) != 0)
-      bd_note(ctx, bd_loc_file(old), "the earlier output is here");
+    if (old && rename(old, path) != 0) bd_note(ctx, bd_loc_file(old), "the earlier output is here");
     return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(path), "cannot be written: %s", strerror(error));
   }
   if (old) bd_folder_remove(old);
@@ -91,7 +94,8 @@ static void close_folder(void *folder) {
   closedir(folder);
 }
 
-bd_status bd_folder_copy(bd_ctx *ctx, const char *from, const char *to, const char *const *endings) {
+bd_status bd_folder_copy(bd_ctx *ctx, const char *from, const char *to,
+                         const char *const *endings) {
   DIR *folder = opendir(from);
   if (!folder)
     return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(from), "cannot be read: %s", strerror(errno));

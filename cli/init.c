@@ -1,8 +1,8 @@
 // `braid init`: the weights that a program started with the same seed trains from, as a file.
+#include "ir/init.h"
 #include "cli/command.h"
 #include "frontend/frontend.h"
 #include "frontend/safetensors_write.h"
-#include "ir/init.h"
 #include "ir/pass.h"
 #include <stdlib.h>
 #include <string.h>
@@ -51,8 +51,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   bd_model_options model = {0};
   bd_module *graph;
   int64_t seed = 1;
-  if (!path)
-    return bd_usage_fail(ctx, arguments, "-o FILE is missing; see 'braid init --help'");
+  if (!path) return bd_usage_fail(ctx, arguments, "-o FILE is missing; see 'braid init --help'");
   BD_TRY(bd_argument_int(ctx, arguments, "--seed", 0, INT64_MAX, &seed));
   BD_TRY(bd_argument_int(ctx, arguments, "--seq", 1, 1 << 24, &model.sequence));
   BD_TRY(bd_model_load(ctx, arguments->operand, &model, &graph));

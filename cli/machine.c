@@ -6,8 +6,8 @@
 // docs/benchmarks/.
 #define CORE_FLOPS 50e9
 #define NODE_MEMORY_BYTES_PER_SECOND 16e9
-// Between two ranks that have a core each. A byte that is sent is written to memory and read from it
-// again, and ranks that share a core wait for each other's turns.
+// Between two ranks that have a core each. A byte that is sent is written to memory and read from
+// it again, and ranks that share a core wait for each other's turns.
 #define RANK_LINK_BYTES_PER_SECOND 3e9
 #define RANK_LINK_LATENCY_SECONDS 10e-6
 #define KERNEL_SECONDS 2e-6
@@ -27,7 +27,8 @@ bd_status bd_machine_probe(bd_ctx *ctx, int devices, bd_cluster *out) {
   int cores = usable_cores();
   double share = (double)cores / devices, memory = NODE_MEMORY_BYTES_PER_SECOND / devices;
   bd_link link = {RANK_LINK_LATENCY_SECONDS / (share < 1 ? share : 1),
-                  memory / 2 < RANK_LINK_BYTES_PER_SECOND ? memory / 2 : RANK_LINK_BYTES_PER_SECOND};
+                  memory / 2 < RANK_LINK_BYTES_PER_SECOND ? memory / 2
+                                                          : RANK_LINK_BYTES_PER_SECOND};
   *out = (bd_cluster){
       .name = "this-machine",
       .nodes = 1,

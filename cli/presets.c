@@ -8,10 +8,12 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   int count;
   const bd_preset *models = bd_presets(&count);
   printf("models:\n");
-  for (int i = 0; i < count; i++) printf("  %-18s%s\n", models[i].name, models[i].summary);
+  for (int i = 0; i < count; i++)
+    printf("  %-18s%s\n", models[i].name, models[i].summary);
   const bd_cluster_preset *clusters = bd_cluster_presets(&count);
   printf("\nclusters (use as NAME:NODESxDEVICES):\n");
-  for (int i = 0; i < count; i++) printf("  %-18s%s\n", clusters[i].name, clusters[i].summary);
+  for (int i = 0; i < count; i++)
+    printf("  %-18s%s\n", clusters[i].name, clusters[i].summary);
   return BD_OK;
 }
 

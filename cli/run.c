@@ -25,7 +25,8 @@ static bd_status find_program(bd_ctx *ctx, const char *folder, const char **out_
   const char *program = bd_path_join(ctx, folder, "train");
   if (access(program, X_OK) != 0 || bd_is_folder(program))
     return bd_fail(ctx, BD_INVALID, bd_loc_file(program),
-                   "is no executable; 'make -C %s' or 'braid compile --emit exe' builds it", folder);
+                   "is no executable; 'make -C %s' or 'braid compile --emit exe' builds it",
+                   folder);
   // mpirun looks for a name without a slash on PATH, and takes one with a dash for an option.
   char *absolute = realpath(program, NULL);
   *out_path = absolute ? bd_intern_z(ctx, absolute) : program;
@@ -36,16 +37,18 @@ static bd_status find_program(bd_ctx *ctx, const char *folder, const char **out_
 // The ranks of programs for GPUs are started by braid itself, others by mpirun.
 static char **command_line(bd_ctx *ctx, int ranks, bool by_mpirun, const char *program,
                            const bd_arguments *arguments) {
-  const char *const head[] = {"mpirun", "-n", bd_intern_f(ctx, "%d", ranks), "--quiet",
-                              "--oversubscribe", "--bind-to", "none", "--mca",
-                              "odls_base_sigkill_timeout", "1"};
+  const char *const head[] = {
+      "mpirun", "-n",    bd_intern_f(ctx, "%d", ranks), "--quiet", "--oversubscribe", "--bind-to",
+      "none",   "--mca", "odls_base_sigkill_timeout",   "1"};
   enum { HEAD = sizeof head / sizeof *head };
   const char **argv = BD_NEW_ARRAY(ctx->arena, const char *, HEAD + 3 + arguments->rest_count);
   int count = 0;
-  while (by_mpirun && count < HEAD) argv[count] = head[count], count++;
+  while (by_mpirun && count < HEAD)
+    argv[count] = head[count], count++;
   if (by_mpirun && geteuid() == 0) argv[count++] = "--allow-run-as-root";
   argv[count++] = program;
-  for (int i = 0; i < arguments->rest_count; i++) argv[count++] = arguments->rest[i];
+  for (int i = 0; i < arguments->rest_count; i++)
+    argv[count++] = arguments->rest[i];
   return (char **)argv;
 }
 
@@ -96,12 +99,14 @@ const bd_command bd_command_run = {
     .passes_on = true,
     .details =
         "OUT is the output folder of 'braid compile'. Options of the program:\n"
-        "  --data FILE                   tokens (nanoGPT or llm.c files), text read by bytes (.txt),\n"
+        "  --data FILE                   tokens (nanoGPT or llm.c files), text read by bytes "
+        "(.txt),\n"
         "                                or a safetensors file for models without tokens\n"
         "  --tokenizer KIND              read the data as bytes, u16 or u32, whatever its name\n"
         "  --steps N                     steps to train (10)\n"
         "  --seed N                      of initialization, sampling and dropout (1)\n"
-        "  --init FILE                   start from these weights (safetensors; names with or without\n"
+        "  --init FILE                   start from these weights (safetensors; names with or "
+        "without\n"
         "                                a model's prefix: docs/architecture.md)\n"
         "  --save FILE                   write the weights at the end (safetensors)\n"
         "  --metrics FILE                write one JSON object per step\n"
@@ -112,8 +117,10 @@ const bd_command bd_command_run = {
         "  --weight-decay X              decoupled weight decay (0.1)\n"
         "  --beta1 X, --beta2 X, --eps X AdamW (0.9, 0.95, 1e-8)\n"
         "  --clip X                      bound of the gradient norm, 0 for none (1)\n\n"
-        "exit status: 0 done, 2 wrong usage, 4 MPI or a file failed, 10 a rank died, 11 the loss is\n"
-        "not finite, 12 bad data, 13 wrong number of ranks, 14 wrong machine; told to stop by a signal,\n"
+        "exit status: 0 done, 2 wrong usage, 4 MPI or a file failed, 10 a rank died, 11 the loss "
+        "is\n"
+        "not finite, 12 bad data, 13 wrong number of ranks, 14 wrong machine; told to stop by a "
+        "signal,\n"
         "which ends the ranks: 128 and its number (130 after Ctrl-C, 143 after SIGTERM)\n\n"
         "example: braid run out --steps 100 --data text.txt --metrics log.jsonl\n",
     .run = run,

@@ -10,7 +10,8 @@ enum { PIECE = 1 << 18, LENGTH_BYTES = 8 };
 
 static int64_t elements_of(const bd_stored_tensor *tensor) {
   int64_t elements = 1;
-  for (int d = 0; d < tensor->rank; d++) elements *= tensor->dims[d];
+  for (int d = 0; d < tensor->rank; d++)
+    elements *= tensor->dims[d];
   return elements;
 }
 
@@ -47,7 +48,8 @@ static bd_text make_header(bd_ctx *ctx, int count, const bd_stored_tensor *tenso
     at += bytes;
   }
   bd_text_add(&text, "}");
-  while (text.length % LENGTH_BYTES) bd_text_add(&text, " ");
+  while (text.length % LENGTH_BYTES)
+    bd_text_add(&text, " ");
   for (int i = 0; i < LENGTH_BYTES; i++)
     text.data[i] = (char)((uint64_t)(text.length - LENGTH_BYTES) >> (8 * i));
   return text;

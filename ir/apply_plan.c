@@ -85,7 +85,8 @@ static bd_sharding input_sharding(const bd_sharding *form) {
   return sharding;
 }
 
-static bd_status settle_operand(applying *a, const bd_op *op, int operand, const bd_function *callee) {
+static bd_status settle_operand(applying *a, const bd_op *op, int operand,
+                                const bd_function *callee) {
   bd_function *main = a->sharded->main;
   bd_value *value = &main->values[op->in[operand]];
   const bd_sharding *form = &callee->values[callee->params[operand]].sharding;

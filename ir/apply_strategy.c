@@ -1,5 +1,5 @@
-// A function pair under a strategy: forms and splits on the forward function, and a backward function
-// that restores what the strategy saves and recomputes the rest.
+// A function pair under a strategy: forms and splits on the forward function, and a backward
+// function that restores what the strategy saves and recomputes the rest.
 #include "ir/index.h"
 #include "ir/partition.h"
 #include <assert.h>
@@ -20,7 +20,8 @@ typedef struct applying {
   bd_id *moved;    // per value of the source backward function: its new id
 } applying;
 
-// Loops per mesh axis from a strategy's letters; -1 where the op lacks the letter or may not split it.
+// Loops per mesh axis from a strategy's letters; -1 where the op lacks the letter or may not split
+// it.
 static void split_of_letters(const applying *a, const bd_index_map *map,
                              const char letters[BD_MAX_AXES], int8_t split[BD_MAX_AXES]) {
   for (int axis = 0; axis < BD_MAX_AXES; ++axis)
@@ -42,8 +43,8 @@ static bd_status set_split(const applying *a, const bd_function *function, bd_op
   for (int axis = 0; exact && axis < a->mesh->axes; ++axis)
     if (letters[axis] != '-' && op->split[axis] < 0)
       return bd_fail(a->ctx, BD_INVALID, op->loc,
-                     "strategy %s: mesh axis %d cannot split loop '%c' of %s", a->strategy->name, axis,
-                     letters[axis], bd_op_get_info(op->kind)->name);
+                     "strategy %s: mesh axis %d cannot split loop '%c' of %s", a->strategy->name,
+                     axis, letters[axis], bd_op_get_info(op->kind)->name);
   return BD_OK;
 }
 
@@ -116,8 +117,8 @@ static void take_form(const applying *a, bd_id id, bd_id forward_value) {
   a->backward->values[id].has_sharding = true;
 }
 
-// The result that the next gradient parameter belongs to: results without a gradient have none, so the
-// first of its type that leaves enough results for the `remaining` gradients.
+// The result that the next gradient parameter belongs to: results without a gradient have none, so
+// the first of its type that leaves enough results for the `remaining` gradients.
 static int next_result(const bd_function *f, int from, int remaining, const bd_type *type) {
   while (f->result_count - from > remaining &&
          !bd_type_equal(&f->values[f->results[from]].type, type))
@@ -134,8 +135,8 @@ static void add_restores(applying *a) {
     old_param[f->saves[i]] = b->params[i];
   for (bd_id v = 0; v < f->value_count; ++v) {
     if (!a->needed[v] || !a->available[v]) continue;
-    const char *name = old_param[v] != BD_NO_ID ? b->values[old_param[v]].name
-                                                : fresh_name(a, f->values[v].name);
+    const char *name =
+        old_param[v] != BD_NO_ID ? b->values[old_param[v]].name : fresh_name(a, f->values[v].name);
     a->held[v] = bd_function_add_param(a->ctx, a->backward, name, f->values[v].type);
     take_form(a, a->held[v], v);
     for (int p = 0; p < f->param_count; ++p)
@@ -202,7 +203,8 @@ static bd_status add_gradient_ops(applying *a) {
     }
     bd_op *copy = copy_op(a, op, in, out);
     bool grouped = op->group >= 0 && op->group < f->op_count;
-    BD_TRY(set_split(a, a->backward, copy, grouped ? a->strategy->split[op->group] : unsplit, false));
+    BD_TRY(
+        set_split(a, a->backward, copy, grouped ? a->strategy->split[op->group] : unsplit, false));
   }
   for (int i = 0; i < b->result_count; ++i) {
     bd_function_add_result(a->ctx, a->backward, a->moved[b->results[i]]);

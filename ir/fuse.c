@@ -39,8 +39,8 @@ void bd_fuse(bd_ctx *ctx, const bd_module *module, const bd_function *function,
                             .inner = BD_NEW_ARRAY(ctx->arena, bool, function->value_count)};
   for (int i = 0; i < function->op_count; ++i) {
     const bd_op *op = &function->ops[i];
-    bool joins = i > 0 && is_pointwise(op) && is_pointwise(op - 1) &&
-                 same_points(function, op - 1, op);
+    bool joins =
+        i > 0 && is_pointwise(op) && is_pointwise(op - 1) && same_points(function, op - 1, op);
     if (!joins) out_fusion->first_op[out_fusion->step_count++] = i;
     out_fusion->step_ops[out_fusion->step_count - 1]++;
   }

@@ -5,18 +5,18 @@
 #include "ir/module.h"
 
 typedef struct bd_fusion {
-  int step_count;   // steps run in order; each is a fused run of pointwise ops or one other op
-  int *first_op;    // per step
-  int *step_ops;    // per step: how many ops, contiguous
-  bool *inner;      // per value: made and consumed inside one step, never in memory
+  int step_count; // steps run in order; each is a fused run of pointwise ops or one other op
+  int *first_op;  // per step
+  int *step_ops;  // per step: how many ops, contiguous
+  bool *inner;    // per value: made and consumed inside one step, never in memory
 } bd_fusion;
 
-// Greedy over op order: a pointwise op joins the step before it when that is pointwise as well and their
-// results have the same type and sharding.
+// Greedy over op order: a pointwise op joins the step before it when that is pointwise as well and
+// their results have the same type and sharding.
 void bd_fuse(bd_ctx *ctx, const bd_module *module, const bd_function *function,
              bd_fusion *out_fusion);
 
-// Whether result i of the (backward) function is a weight's gradient accumulator: the step that makes
-// it adds to what is there.
+// Whether result i of the (backward) function is a weight's gradient accumulator: the step that
+// makes it adds to what is there.
 bool bd_accumulates(const bd_function *function, bd_id value);
 #endif

@@ -17,9 +17,9 @@ typedef enum bd_loop_kind {
 typedef struct bd_loop {
   char letter;
   bd_loop_kind kind;
-  bool gather;    // indexed by data: kernels compare the index with the rows a part holds
-  bool exact;     // parts must be equal: a dimension holds a multiple of the extent (grouped heads),
-                  // or the op knows no padding (convolution, pooling)
+  bool gather; // indexed by data: kernels compare the index with the rows a part holds
+  bool exact;  // parts must be equal: a dimension holds a multiple of the extent (grouped heads),
+               // or the op knows no padding (convolution, pooling)
   int64_t extent; // BD_DIM_BATCH for the symbolic batch
 } bd_loop;
 
@@ -31,8 +31,9 @@ typedef struct bd_index_map {
   int8_t out[BD_MAX_RESULTS][BD_MAX_RANK];
 } bd_index_map;
 
-// Which element types the operands and results of an op have. Bits number operands or results. Statistics
-// are held in at least f32; all other floating-point operands share a type, which the results get.
+// Which element types the operands and results of an op have. Bits number operands or results.
+// Statistics are held in at least f32; all other floating-point operands share a type, which the
+// results get.
 typedef struct bd_dtype_rule {
   bool any;    // moves elements without computing
   bool widens; // the result may be f32 where the operands are halves: the attribute `dtype`
@@ -41,8 +42,8 @@ typedef struct bd_dtype_rule {
 const bd_dtype_rule *bd_op_dtypes(bd_op_kind kind);
 
 // The map of a logical op whose operand types are known; checks ranks and extents against the rule.
-// Fills the result types (into `out_types`, BD_MAX_RESULTS of them) as well: this is shape inference.
-// Errors: BD_INVALID at the op's place.
+// Fills the result types (into `out_types`, BD_MAX_RESULTS of them) as well: this is shape
+// inference. Errors: BD_INVALID at the op's place.
 BD_NODISCARD bd_status bd_op_infer(bd_ctx *ctx, const bd_function *function, const bd_op *op,
                                    bd_index_map *out_map, bd_type *out_types);
 
@@ -52,7 +53,8 @@ int bd_index_find(const bd_index_map *map, char letter); // loop number or -1
 // operand i and makes of result i. A result's loop that is absent from it and split gives the
 // combiner's partial. Results of one op may be partial and sharded at once on different axes.
 // One axis alone: not a whole loop, no rank without elements, equal parts of the batch.
-bool bd_split_allowed(const bd_index_map *map, const bd_mesh *mesh, int64_t batch, int axis, int loop);
+bool bd_split_allowed(const bd_index_map *map, const bd_mesh *mesh, int64_t batch, int axis,
+                      int loop);
 // All axes together: each allowed, and a loop that several axes split divides exactly.
 bool bd_split_valid(const bd_index_map *map, const bd_mesh *mesh, int64_t batch,
                     const int8_t split[BD_MAX_AXES]);

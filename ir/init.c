@@ -14,8 +14,7 @@ static float draw(const bd_weight *weight, int index, uint64_t seed, int64_t ele
   uint32_t words[4];
   bd_philox(counter, key, words);
   float scale = (float)weight->init_scale;
-  if (weight->init == BD_INIT_UNIFORM)
-    return (2 * ((float)(words[0] >> 8) * 0x1p-24f) - 1) * scale;
+  if (weight->init == BD_INIT_UNIFORM) return (2 * ((float)(words[0] >> 8) * 0x1p-24f) - 1) * scale;
   double u = ((double)(words[0] >> 8) + 1) * 0x1p-24, v = (double)(words[1] >> 8) * 0x1p-24;
   return (float)(sqrt(-2 * log(u)) * cos(TWO_PI * v)) * scale;
 }
@@ -41,6 +40,7 @@ int64_t bd_storage_to_logical(const bd_storage *storage, int64_t flat) {
   }
   if (storage->transpose && storage->rank == 2) return at[1] * dims[0] + at[0];
   int64_t logical = 0;
-  for (int d = 0; d < storage->rank; d++) logical = logical * dims[d] + at[d];
+  for (int d = 0; d < storage->rank; d++)
+    logical = logical * dims[d] + at[d];
   return logical;
 }

@@ -1,4 +1,5 @@
-// The reference interpreter: float64, one rank, no plan. The semantics of every graph and train module.
+// The reference interpreter: float64, one rank, no plan. The semantics of every graph and train
+// module.
 #ifndef BD_IR_INTERPRET_H
 #define BD_IR_INTERPRET_H
 #include "ir/op_semantics.h"
@@ -10,8 +11,8 @@ BD_NODISCARD bd_status bd_interpret_function(bd_ctx *ctx, const bd_module *modul
                                              const bd_random_key *key, bd_tensor **out_results,
                                              bd_tensor **out_all_values);
 
-// Runs main for one micro-batch of `batch` samples. `in`: inputs then weights. train: the gradient of
-// the loss sum is `loss_scale` (1/global count).
+// Runs main for one micro-batch of `batch` samples. `in`: inputs then weights. train: the gradient
+// of the loss sum is `loss_scale` (1/global count).
 BD_NODISCARD bd_status bd_interpret_main(bd_ctx *ctx, const bd_module *module, int64_t batch,
                                          const bd_tensor *in, double loss_scale,
                                          const bd_random_key *key, bd_tensor **out_results);

@@ -13,7 +13,9 @@ typedef struct laying {
   int64_t *tape_bytes, *workspace_bytes; // per function; -1 until placed
 } laying;
 
-static bool here(const laying *l, const bd_op *op) { return op->stage == l->layout->stage; }
+static bool here(const laying *l, const bd_op *op) {
+  return op->stage == l->layout->stage;
+}
 
 static const bd_function *callee_of(const laying *l, const bd_op *op) {
   return op->kind == BD_OP_CALL ? bd_module_find(l->module, op->callee) : NULL;
@@ -185,8 +187,8 @@ static void place_boundary(laying *l) {
   place_boundary_of_kind(l, false);
 }
 
-// What GPU programs keep beside the values: the libraries' workspace, and a copy of each message that
-// is on its way to another stage.
+// What GPU programs keep beside the values: the libraries' workspace, and a copy of each message
+// that is on its way to another stage.
 static void place_gpu_buffers(laying *l) {
   if (!l->module->cuda) return;
   take(l, BD_SEGMENT_LIBRARY, BD_LIBRARY_BYTES);

@@ -1,11 +1,12 @@
-// Where everything lies in the arena of a stage's ranks: each main value, each call's tape, each weight's
-// state. Emitted programs take every address from here.
+// Where everything lies in the arena of a stage's ranks: each main value, each call's tape, each
+// weight's state. Emitted programs take every address from here.
 #ifndef BD_IR_LAYOUT_H
 #define BD_IR_LAYOUT_H
 #include "ir/memory.h"
 
-// A buffer: at segment_start[segment] + offset_bytes + slot * slot_bytes, where slot is the micro-batch
-// modulo in_flight. slot_bytes is 0 for what exists once. BD_SEGMENT_NONE: not on this stage.
+// A buffer: at segment_start[segment] + offset_bytes + slot * slot_bytes, where slot is the
+// micro-batch modulo in_flight. slot_bytes is 0 for what exists once. BD_SEGMENT_NONE: not on this
+// stage.
 typedef struct bd_place {
   bd_segment segment;
   int64_t offset_bytes, slot_bytes;
@@ -17,17 +18,19 @@ typedef struct bd_layout {
   int64_t segment_start[BD_SEGMENT_COUNT]; // bytes from the arena's start
   // Per value of main: weights, gradients (results of main), inputs, dloss and activations.
   bd_place *values;
-  // Per op of main: the call's part of the tape. A value of a forward function in BD_SEGMENT_TAPE, and its
-  // restored twin in the backward function, lie at the call's place plus their offset_bytes.
+  // Per op of main: the call's part of the tape. A value of a forward function in BD_SEGMENT_TAPE,
+  // and its restored twin in the backward function, lie at the call's place plus their
+  // offset_bytes.
   bd_place *tapes;
-  // Per weight of the module: optimizer state: the master of a half, then moments one after another,
-  // `state_elements` each.
+  // Per weight of the module: optimizer state: the master of a half, then moments one after
+  // another, `state_elements` each.
   bd_place *states;
   int64_t *state_elements;
   // Weights of this stage in the order of their first use: indices into module->weights.
   int weight_count;
   int *weights;
-  int forward_ops; // ops of main before this index belong to the forward pass, the others to backward
+  int forward_ops; // ops of main before this index belong to the forward pass, the others to
+                   // backward
 } bd_layout;
 
 // Lays out `stage`. Consecutive calls of one function variant lie at constant strides. Places the

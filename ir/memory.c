@@ -12,7 +12,8 @@ int64_t bd_memory_scratch_bytes(const bd_module *module, const bd_function *func
                                 const bd_op *op) {
   bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
   // GPUs: the products of each row of out and its gradient, one number per query as lse has.
-  if (module->cuda) return gradient ? bd_memory_value_bytes(module, &function->values[op->in[5]]) : 0;
+  if (module->cuda)
+    return gradient ? bd_memory_value_bytes(module, &function->values[op->in[5]]) : 0;
   return gradient || op->kind == BD_OP_ATTENTION ? bd_align(BD_ATTENTION_SCRATCH_BYTES) : 0;
 }
 

@@ -16,8 +16,8 @@ typedef struct bd_memory {
   int64_t total_bytes;
 } bd_memory;
 
-// Attention's tiles, whatever its shape: bd_rt_attention_workspace_bytes of runtime/braid_rt_abi.h, which
-// ir may not include; a test holds the two together.
+// Attention's tiles, whatever its shape: bd_rt_attention_workspace_bytes of runtime/braid_rt_abi.h,
+// which ir may not include; a test holds the two together.
 #define BD_ATTENTION_SCRATCH_BYTES ((int64_t)32 * 64 * (2 * 128 + 4) * 4)
 
 // The workspace of matrix products on GPUs: algorithms that want more are not used.
@@ -31,30 +31,33 @@ int64_t bd_memory_scratch_bytes(const bd_module *module, const bd_function *func
 // Bytes of one rank's buffer for a value of an spmd function (aligned).
 int64_t bd_memory_value_bytes(const bd_module *module, const bd_value *value);
 
-// Places a function's inner values in the workspace: values that are neither parameters, results, nor
-// saved; first fit by decreasing size over live ranges in op order; in-place ops share when the operand
-// dies there. In a backward function that may be a restored value, whose bytes of the tape (see
-// bd_memory_place_tape, which comes first) nothing reads afterwards. Sets segment and offset_bytes of each (BD_SEGMENT_NONE for what fusion keeps in registers),
-// and `scratch` of ops that need some; returns the height.
+// Places a function's inner values in the workspace: values that are neither parameters, results,
+// nor saved; first fit by decreasing size over live ranges in op order; in-place ops share when the
+// operand dies there. In a backward function that may be a restored value, whose bytes of the tape
+// (see bd_memory_place_tape, which comes first) nothing reads afterwards. Sets segment and
+// offset_bytes of each (BD_SEGMENT_NONE for what fusion keeps in registers), and `scratch` of ops
+// that need some; returns the height.
 BD_NODISCARD bd_status bd_memory_place_workspace(bd_ctx *ctx, const bd_module *module,
                                                  bd_function *function, int64_t *out_bytes);
 
 // Lays out the tape slot of one call of a forward function: saved values one after another.
 // Parameters of the function that are main values (weights, inputs, boundary values) take no room
-// unless saved as boundary: they, and saved results, are read from main. Sets offsets here and on the
-// restored parameters of the backward function in `module`; returns bytes per micro-batch.
+// unless saved as boundary: they, and saved results, are read from main. Sets offsets here and on
+// the restored parameters of the backward function in `module`; returns bytes per micro-batch.
 BD_NODISCARD bd_status bd_memory_place_tape(bd_ctx *ctx, const bd_module *module,
                                             bd_function *forward, int64_t *out_bytes);
 
-// Bytes of the optimizer's state per element of a weight (adamw 8, sgd 0; 4 more for the master of a
-// half), and of one weight's state on a rank: split flat over `zero_parts` ranks, each part padded.
+// Bytes of the optimizer's state per element of a weight (adamw 8, sgd 0; 4 more for the master of
+// a half), and of one weight's state on a rank: split flat over `zero_parts` ranks, each part
+// padded.
 int64_t bd_optimizer_state_bytes(const char *optimizer, bd_dtype weight);
 int64_t bd_memory_optimizer_bytes(const char *optimizer, bd_dtype weight, int64_t local_elements,
                                   int zero_parts);
 // Bytes that the update of one element reads and writes: weight, gradient and state, each twice.
 int64_t bd_memory_update_bytes(const char *optimizer, bd_dtype weight);
 
-// Over how many ranks the state of a weight is split: the axes of `zero_axes` that hold replicas of it.
+// Over how many ranks the state of a weight is split: the axes of `zero_axes` that hold replicas of
+// it.
 int bd_memory_zero_parts(const bd_mesh *mesh, const bd_sharding *weight, unsigned zero_axes);
 
 // The whole arena of `stage`.

@@ -14,7 +14,8 @@ static bool live_together(const bd_buffer *a, const bd_buffer *b) {
   return a->first <= b->last && b->first <= a->last;
 }
 
-// The lowest offset where `buffer` overlaps none of the `placed` buffers, which are sorted by offset.
+// The lowest offset where `buffer` overlaps none of the `placed` buffers, which are sorted by
+// offset.
 static int64_t first_gap(const bd_buffer *buffers, const int *placed, int count,
                          const bd_buffer *buffer) {
   int64_t offset = 0;

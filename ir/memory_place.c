@@ -9,15 +9,17 @@ typedef struct placing {
   const bd_module *module;
   bd_function *function;
   bd_fusion fusion;
-  int *last_read; // per value: the last step that reads it, or its own when none does
-  int *buffer;    // per value: its buffer, or -1
+  int *last_read;  // per value: the last step that reads it, or its own when none does
+  int *buffer;     // per value: its buffer, or -1
   bd_id *restored; // per value: the restored value whose bytes of the tape it has, or BD_NO_ID
   int buffer_count;
   bd_buffer *buffers;
   int *scratch; // per op: its buffer, or -1
 } placing;
 
-static bool is_param(const bd_value *value) { return value->producer < 0; }
+static bool is_param(const bd_value *value) {
+  return value->producer < 0;
+}
 
 static bool has_id(const bd_id *ids, int count, bd_id id) {
   for (int i = 0; i < count; ++i)
@@ -63,8 +65,9 @@ static bool may_take(const placing *p, int step, bd_id operand, bd_id result) {
          bd_sharding_equal(&from->sharding, &to->sharding);
 }
 
-// An operand that dies in this step and that the step's only result may overwrite: every element is read
-// before it is written. Of two, the one on the tape, which costs no workspace. BD_NO_ID: there is none.
+// An operand that dies in this step and that the step's only result may overwrite: every element is
+// read before it is written. Of two, the one on the tape, which costs no workspace. BD_NO_ID: there
+// is none.
 static bd_id dying_operand(const placing *p, int step, bd_id result) {
   bd_id found = BD_NO_ID;
   for (int i = 0; i < p->fusion.step_ops[step]; ++i) {
@@ -114,8 +117,8 @@ static void collect_buffers(placing *p) {
 }
 
 static void set_scratch(placing *p, bd_op *op, int64_t offset_bytes) {
-  op->attrs = bd_arena_grow(p->ctx->arena, op->attrs, (size_t)op->attr_count, (size_t)op->attr_count,
-                            sizeof *op->attrs);
+  op->attrs = bd_arena_grow(p->ctx->arena, op->attrs, (size_t)op->attr_count,
+                            (size_t)op->attr_count, sizeof *op->attrs);
   bd_op_set_attr(p->ctx, op, bd_attr_int(p->ctx, "scratch", offset_bytes));
 }
 
@@ -167,7 +170,8 @@ bd_status bd_memory_place_tape(bd_ctx *ctx, const bd_module *module, bd_function
   int64_t bytes = 0;
   for (int i = 0; i < forward->save_count; ++i) {
     bd_value *value = &forward->values[forward->saves[i]];
-    if (is_param(value) || has_id(forward->results, forward->result_count, forward->saves[i])) continue;
+    if (is_param(value) || has_id(forward->results, forward->result_count, forward->saves[i]))
+      continue;
     value->segment = BD_SEGMENT_TAPE;
     value->offset_bytes = bytes;
     bytes += bd_memory_value_bytes(module, value);

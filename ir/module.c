@@ -4,9 +4,9 @@
 
 static const char *const stage_names[BD_STAGE_COUNT] = {"graph", "train", "sharded", "spmd",
                                                         "exec"};
-static const char *const segment_names[BD_SEGMENT_COUNT] = {
-    "none",     "weights",   "gradients", "optimizer", "tape",
-    "boundary", "workspace", "library",   "sends"};
+static const char *const segment_names[BD_SEGMENT_COUNT] = {"none",      "weights", "gradients",
+                                                            "optimizer", "tape",    "boundary",
+                                                            "workspace", "library", "sends"};
 
 const char *bd_stage_name(bd_stage stage) {
   assert(stage < BD_STAGE_COUNT);

@@ -55,8 +55,8 @@ typedef struct bd_op {
   const char *callee; // calls: function name
   // The op of the forward function whose loop nest this op belongs to: itself for a forward op, and
   // for backward ops the forward op they derive. Loops of one group share letters, so one choice of
-  // split per group shards forward and backward. -1: a backward op that sums or copies gradients and
-  // goes by the shardings of its operands.
+  // split per group shards forward and backward. -1: a backward op that sums or copies gradients
+  // and goes by the shardings of its operands.
   int group;
   int8_t split[BD_MAX_AXES]; // loop per mesh axis; sharded stage on (has_split)
   bool has_split;
@@ -90,7 +90,12 @@ typedef struct bd_function {
   bd_loc loc;
 } bd_function;
 
-typedef enum bd_init_kind { BD_INIT_ZEROS, BD_INIT_ONES, BD_INIT_NORMAL, BD_INIT_UNIFORM } bd_init_kind;
+typedef enum bd_init_kind {
+  BD_INIT_ZEROS,
+  BD_INIT_ONES,
+  BD_INIT_NORMAL,
+  BD_INIT_UNIFORM
+} bd_init_kind;
 
 // Where a logical weight is stored: the stored tensor is sliced along `slice_dim` (-1: whole),
 // transposed where it is asked for, and reshaped in row-major order to the logical shape.
@@ -106,8 +111,8 @@ typedef struct bd_storage {
 typedef struct bd_weight {
   const char *name; // unique; printable as @name
   bd_type type;     // that the functions compute with
-  // Element type of the copy that the optimizer updates, which lies in its state; gradients have it too. The
-  // weight's own type: there is no such copy.
+  // Element type of the copy that the optimizer updates, which lies in its state; gradients have it
+  // too. The weight's own type: there is no such copy.
   bd_dtype master;
   bd_storage storage;
   bd_init_kind init;
@@ -124,13 +129,14 @@ typedef struct bd_module {
   bd_weight *weights;
   int function_count, function_capacity;
   bd_function **functions;
-  // Parameters: inputs first (`input_count`), then one per weight in order. Ops: calls, and `add` of gradients.
-  // graph: its one result is the loss sum. train on: one more parameter, `dloss` (f32[], the gradient of
-  // the loss sum: 1 / the step's target count); forward calls in order, then backward calls in reverse
-  // order, each with the attribute `of` = index in main of its forward call. A backward call's operands
-  // are only the gradients of the forward results (its restored values come from the tape of `of`).
-  // Gradients of an activation used by several calls are summed by `add` ops in main. Results: the
-  // loss sum, then one gradient per use of a weight (`gradient_weight`).
+  // Parameters: inputs first (`input_count`), then one per weight in order. Ops: calls, and `add`
+  // of gradients. graph: its one result is the loss sum. train on: one more parameter, `dloss`
+  // (f32[], the gradient of the loss sum: 1 / the step's target count); forward calls in order,
+  // then backward calls in reverse order, each with the attribute `of` = index in main of its
+  // forward call. A backward call's operands are only the gradients of the forward results (its
+  // restored values come from the tape of `of`). Gradients of an activation used by several calls
+  // are summed by `add` ops in main. Results: the loss sum, then one gradient per use of a weight
+  // (`gradient_weight`).
   bd_function *main;
   int input_count;
   bd_input_kind *inputs;
@@ -158,12 +164,12 @@ bd_id bd_function_add_value(bd_ctx *ctx, bd_function *function, const char *name
 bd_id bd_function_add_param(bd_ctx *ctx, bd_function *function, const char *name, bd_type type);
 void bd_function_add_result(bd_ctx *ctx, bd_function *function, bd_id value);
 void bd_function_add_save(bd_ctx *ctx, bd_function *function, bd_id value);
-// Appends an op with fresh operand and result lists (results are made by the caller). The pointer is
-// good until the next append. group = its own index.
+// Appends an op with fresh operand and result lists (results are made by the caller). The pointer
+// is good until the next append. group = its own index.
 bd_op *bd_function_add_op(bd_ctx *ctx, bd_function *function, bd_op_kind kind, int in_count,
                           const bd_id *in, int out_count, const bd_id *out, bd_loc loc);
-// Appends a logical op and makes its results with inferred types. `attrs` are copied. For an op of one
-// result `out` is one id. Errors: BD_INVALID from inference.
+// Appends a logical op and makes its results with inferred types. `attrs` are copied. For an op of
+// one result `out` is one id. Errors: BD_INVALID from inference.
 BD_NODISCARD bd_status bd_build(bd_ctx *ctx, bd_function *function, bd_op_kind kind, int in_count,
                                 const bd_id *in, int attr_count, const bd_attr *attrs, bd_loc loc,
                                 bd_id *out);

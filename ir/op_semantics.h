@@ -21,9 +21,10 @@ typedef struct bd_random_key {
 typedef void (*bd_op_eval)(const bd_op *op, const bd_tensor *in, bd_tensor *out,
                            const bd_random_key *key, bd_arena *scratch);
 
-// Appends to `backward` the ops that compute the operands' gradients. `value[v]` maps a value of the
-// forward function to the backward parameter or value that holds it; `dout[i]` is the gradient of
-// result i or BD_NO_ID. Writes `din[i]`, BD_NO_ID where operand i has no gradient (or need[i] is false).
+// Appends to `backward` the ops that compute the operands' gradients. `value[v]` maps a value of
+// the forward function to the backward parameter or value that holds it; `dout[i]` is the gradient
+// of result i or BD_NO_ID. Writes `din[i]`, BD_NO_ID where operand i has no gradient (or need[i] is
+// false).
 typedef struct bd_gradient {
   const bd_function *forward;
   const bd_op *op;

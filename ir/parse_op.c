@@ -12,8 +12,8 @@ static void add_name(bd_parser *p, name_list *list, const char *name, bd_loc loc
   if (list->count == list->capacity) {
     int capacity = list->capacity * 2 + 4;
     size_t count = (size_t)list->count;
-    list->names = bd_arena_grow(p->ctx->arena, list->names, count, (size_t)capacity,
-                                sizeof *list->names);
+    list->names =
+        bd_arena_grow(p->ctx->arena, list->names, count, (size_t)capacity, sizeof *list->names);
     list->locs =
         bd_arena_grow(p->ctx->arena, list->locs, count, (size_t)capacity, sizeof *list->locs);
     list->capacity = capacity;
@@ -82,8 +82,8 @@ static bd_status parse_attr(bd_parser *p, bd_op *op) {
     attr.ints = ints;
   } else {
     bool is_real = false;
-    BD_TRY(bd_parser_number(p, "a number, a string or a list", &is_real, &attr.integer,
-                            &attr.real));
+    BD_TRY(
+        bd_parser_number(p, "a number, a string or a list", &is_real, &attr.integer, &attr.real));
     attr.kind = is_real ? BD_ATTR_REAL : BD_ATTR_INT;
     if (is_real)
       attr.integer = 0;
@@ -154,8 +154,7 @@ bd_status bd_parser_op(bd_parser *p) {
   for (int i = 0; i < results.count; ++i)
     out[i] = BD_NO_ID;
   int index = p->function->op_count;
-  bd_op *op =
-      bd_function_add_op(p->ctx, p->function, kind, in_count, in, results.count, out, loc);
+  bd_op *op = bd_function_add_op(p->ctx, p->function, kind, in_count, in, results.count, out, loc);
   op->callee = callee;
   BD_TRY(parse_attrs(p, op));
   BD_TRY(parse_marks(p, op));

@@ -70,8 +70,7 @@ bd_status bd_parser_string(bd_parser *p, const char *what, const char **out_stri
     bd_loc loc = {p->file, p->line, (int)(p->at - p->line_start) + 1};
     uint32_t character;
     size_t length = bd_utf8_decode(p->at, (size_t)(p->end - p->at), &character);
-    if (length == 0)
-      return bd_fail(p->ctx, BD_INVALID, loc, "this string is not UTF-8 here");
+    if (length == 0) return bd_fail(p->ctx, BD_INVALID, loc, "this string is not UTF-8 here");
     if (character < 0x20 || character == 0x7f)
       return bd_fail(p->ctx, BD_INVALID, loc, "a control byte in a string must be escaped");
     p->at += length;
@@ -80,8 +79,7 @@ bd_status bd_parser_string(bd_parser *p, const char *what, const char **out_stri
     else if (!read_escape(p, &text))
       return bd_fail(p->ctx, BD_INVALID, loc, "this escape is not one of JSON, or stands for NUL");
   }
-  if (p->at == p->end)
-    return bd_fail(p->ctx, BD_INVALID, open, "this string does not end");
+  if (p->at == p->end) return bd_fail(p->ctx, BD_INVALID, open, "this string does not end");
   ++p->at;
   *out_string = bd_intern(p->ctx, text.data, text.length);
   return BD_OK;

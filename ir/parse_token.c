@@ -133,8 +133,7 @@ bd_status bd_parser_int(bd_parser *p, const char *what, int64_t min, int64_t max
   while (p->at + length < p->end && p->at[length] >= '0' && p->at[length] <= '9')
     ++length;
   char text[24] = "";
-  if (length >= sizeof text)
-    return bd_fail(p->ctx, BD_INVALID, loc, "%s is out of range", what);
+  if (length >= sizeof text) return bd_fail(p->ctx, BD_INVALID, loc, "%s is out of range", what);
   memcpy(text, p->at, length);
   const char *after = p->at + length;
   if (strcmp(text, "-") == 0 || !*text || (after < p->end && bd_is_identifier_byte(*after)))

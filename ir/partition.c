@@ -1,4 +1,5 @@
-// The main function of the sharded stage made explicit: stages, transfers, conversions between calls.
+// The main function of the sharded stage made explicit: stages, transfers, conversions between
+// calls.
 #include "ir/partition.h"
 
 #include "ir/partition_values.h"
@@ -12,15 +13,17 @@ typedef struct partition {
   int tags;
 } partition;
 
-static bd_function *main_of(const partition *p) { return p->versions.function; }
+static bd_function *main_of(const partition *p) {
+  return p->versions.function;
+}
 
 static void set_stages(partition *p, int first_op, int stage) {
   for (int i = first_op; i < main_of(p)->op_count; ++i)
     main_of(p)->ops[i].stage = stage;
 }
 
-// Makes `source` known on `stage`: a parameter is there already; any other value is sent from where it
-// was made, once per stage.
+// Makes `source` known on `stage`: a parameter is there already; any other value is sent from where
+// it was made, once per stage.
 static void bring(partition *p, bd_id source, int stage, bd_loc loc) {
   if (bd_versions_first(&p->versions, source, stage) != BD_NO_ID) return;
   bd_ctx *ctx = p->versions.ctx;
@@ -77,8 +80,8 @@ static bd_status partition_call(partition *p, int index) {
   }
   for (int i = 0; i < op->out_count; ++i)
     out[i] = add_result(p, op->out[i], op->stage, &callee->values[callee->results[i]].sharding);
-  bd_op *copy = bd_function_add_op(ctx, main_of(p), BD_OP_CALL, op->in_count, in, op->out_count, out,
-                                   op->loc);
+  bd_op *copy = bd_function_add_op(ctx, main_of(p), BD_OP_CALL, op->in_count, in, op->out_count,
+                                   out, op->loc);
   copy->callee = op->callee;
   copy->stage = op->stage;
   copy->attr_count = op->attr_count;
@@ -101,13 +104,11 @@ static bd_status partition_sum(partition *p, int index) {
     bd_id id = bd_versions_first(&p->versions, op->in[i], op->stage);
     terms[i] = &main_of(p)->values[id].sharding;
   }
-  bd_sharding made =
-      bd_sum_sharding(p->spmd, &p->source->values[op->out[0]].type, 2, terms);
+  bd_sharding made = bd_sum_sharding(p->spmd, &p->source->values[op->out[0]].type, 2, terms);
   for (int i = 0; i < 2; ++i)
     BD_TRY(get(p, op->in[i], op->stage, &made, op->loc, &in[i]));
   bd_id out = add_result(p, op->out[0], op->stage, &made);
-  bd_op *copy =
-      bd_function_add_op(p->versions.ctx, main_of(p), BD_OP_ADD, 2, in, 1, &out, op->loc);
+  bd_op *copy = bd_function_add_op(p->versions.ctx, main_of(p), BD_OP_ADD, 2, in, 1, &out, op->loc);
   copy->stage = op->stage;
   copy->has_split = true;
   // Pointwise loops follow the result's dimensions.
@@ -131,8 +132,7 @@ static void add_params(partition *p) {
 
 static bd_status partition_main(partition *p) {
   p->op_index = BD_NEW_ARRAY(p->versions.ctx->arena, int, p->source->op_count);
-  p->versions.of =
-      BD_NEW_ARRAY(p->versions.ctx->arena, bd_version *, p->source->value_count);
+  p->versions.of = BD_NEW_ARRAY(p->versions.ctx->arena, bd_version *, p->source->value_count);
   add_params(p);
   for (int i = 0; i < p->source->op_count; ++i) {
     if (p->source->ops[i].kind == BD_OP_CALL)

@@ -1,11 +1,12 @@
-// From one logical program to what each rank runs. Lives in ir because the planner's bytes and seconds
-// are exact only when they are read from the very functions that codegen emits.
+// From one logical program to what each rank runs. Lives in ir because the planner's bytes and
+// seconds are exact only when they are read from the very functions that codegen emits.
 #ifndef BD_IR_PARTITION_H
 #define BD_IR_PARTITION_H
 #include "ir/plan.h"
 
 // train -> sharded for one function pair: values get forms, ops get splits, unsaved residuals are
-// recomputed: their producers are cloned into the backward function (in forward order, `recomputed`).
+// recomputed: their producers are cloned into the backward function (in forward order,
+// `recomputed`).
 BD_NODISCARD bd_status bd_apply_strategy(bd_ctx *ctx, const bd_module *train, const bd_mesh *mesh,
                                          int64_t micro_batch, const bd_strategy *strategy,
                                          bd_function **out_forward, bd_function **out_backward);
@@ -19,9 +20,10 @@ BD_NODISCARD bd_status bd_apply_plan(bd_ctx *ctx, const bd_module *train, const 
 const bool *bd_strategy_recomputed(bd_ctx *ctx, const bd_module *train,
                                    const bd_strategy *strategy);
 
-// sharded -> spmd for one function (`sharded` also holds its peer): collectives become explicit ops, each consumer reads a value of
-// the sharding it needs. Conversions of one value to one sharding are shared. A gradient's
-// contributions are added before they are reduced when they agree; gradients of weights stay partial.
+// sharded -> spmd for one function (`sharded` also holds its peer): collectives become explicit
+// ops, each consumer reads a value of the sharding it needs. Conversions of one value to one
+// sharding are shared. A gradient's contributions are added before they are reduced when they
+// agree; gradients of weights stay partial.
 BD_NODISCARD bd_status bd_partition_function(bd_ctx *ctx, const bd_module *sharded,
                                              const bd_function *function, bd_function **out_spmd);
 
@@ -29,13 +31,13 @@ BD_NODISCARD bd_status bd_partition_function(bd_ctx *ctx, const bd_module *shard
 // summands of the result. Partial sums of gradients pass through such ops.
 bool bd_op_keeps_sums(bd_op_kind kind);
 
-// sharded -> spmd for the module: main keeps all calls with their stage; values that cross stages get
-// send and recv, and calls whose neighbours disagree get collectives between them. Every op of main has
-// its stage. Values get their segments here; their offsets come from ir/layout.h.
+// sharded -> spmd for the module: main keeps all calls with their stage; values that cross stages
+// get send and recv, and calls whose neighbours disagree get collectives between them. Every op of
+// main has its stage. Values get their segments here; their offsets come from ir/layout.h.
 //
-// Attributes: all_reduce {axis, combiner="sum"|"max"|"lse"}, all_gather, reduce_scatter and shard {axis,
-// dim}, all_to_all {axis, from, to} (split along `from` before, along `to` after), send {to, tag} and
-// recv {from, tag} (stages; a tag names one value on its way to one stage).
+// Attributes: all_reduce {axis, combiner="sum"|"max"|"lse"}, all_gather, reduce_scatter and shard
+// {axis, dim}, all_to_all {axis, from, to} (split along `from` before, along `to` after), send {to,
+// tag} and recv {from, tag} (stages; a tag names one value on its way to one stage).
 BD_NODISCARD bd_status bd_partition(bd_ctx *ctx, const bd_module *sharded, bd_module **out_spmd);
 
 // The collectives (ops of one operand and result) that turn sharding `from` into `to`, appended to

@@ -30,12 +30,13 @@ static void add_params(partition *p) {
   to->restore_count = p->source->restore_count;
 }
 
-// Sums and copies of gradients, which no forward op governs, are formed in whatever sharding their terms
-// share.
+// Sums and copies of gradients, which no forward op governs, are formed in whatever sharding their
+// terms share.
 static bool is_free_sum(const partition *p, const bd_op *op) {
   if (p->source->role != BD_ROLE_BACKWARD || op->recomputed || op->group >= 0) return false;
   if (op->kind == BD_OP_SCALE) return true;
-  const bd_value *a = &p->source->values[op->in[0]], *b = &p->source->values[op->in[op->in_count - 1]];
+  const bd_value *a = &p->source->values[op->in[0]],
+                 *b = &p->source->values[op->in[op->in_count - 1]];
   return op->kind == BD_OP_ADD && bd_type_equal(&a->type, &b->type);
 }
 
@@ -52,8 +53,8 @@ bool bd_op_keeps_sums(bd_op_kind kind) {
          kind == BD_OP_NEG;
 }
 
-// Lets the partial sums of gradients pass through such ops, so that weights behind them are not reduced
-// in every micro-batch.
+// Lets the partial sums of gradients pass through such ops, so that weights behind them are not
+// reduced in every micro-batch.
 static void pass_partial_sums(partition *p, const bd_op *op, bd_sharding *need, bd_sharding *made) {
   if (p->source->role != BD_ROLE_BACKWARD || op->recomputed || !bd_op_keeps_sums(op->kind)) return;
   bd_id id = bd_versions_first(&p->versions, op->in[0], 0);
@@ -74,7 +75,8 @@ static void choose_shardings(partition *p, const bd_op *op, const bd_index_map *
       bd_id id = bd_versions_first(&p->versions, op->in[i], 0);
       terms[i] = &p->versions.function->values[id].sharding;
     }
-    made[0] = bd_sum_sharding(p->versions.module, &p->source->values[op->out[0]].type, op->in_count, terms);
+    made[0] = bd_sum_sharding(p->versions.module, &p->source->values[op->out[0]].type, op->in_count,
+                              terms);
     need[0] = need[1] = made[0];
     split_from_result(map, &made[0], split);
     return;
@@ -88,7 +90,8 @@ static void choose_shardings(partition *p, const bd_op *op, const bd_index_map *
   pass_partial_sums(p, op, need, made);
 }
 
-// A result under its own name, and under its form when it has one. The value that settles keeps the name.
+// A result under its own name, and under its form when it has one. The value that settles keeps the
+// name.
 static bd_status add_result_versions(partition *p, bd_id source, bd_id made, bd_loc loc) {
   const bd_value *value = &p->source->values[source];
   bd_function *to = p->versions.function;
@@ -97,7 +100,8 @@ static bd_status add_result_versions(partition *p, bd_id source, bd_id made, bd_
     return BD_OK;
   }
   bd_id settled;
-  BD_TRY(bd_reshard(p->versions.ctx, p->versions.module, to, made, &value->sharding, loc, &settled));
+  BD_TRY(
+      bd_reshard(p->versions.ctx, p->versions.module, to, made, &value->sharding, loc, &settled));
   to->values[settled].name = value->name;
   bd_versions_add(&p->versions, source, 0, settled);
   return BD_OK;
@@ -121,7 +125,8 @@ static bd_status partition_op(partition *p, const bd_op *op) {
     out[i] = add_value(p, name, value->type, &made[i]);
   }
   bd_function *to = p->versions.function;
-  bd_op *copy = bd_function_add_op(ctx, to, op->kind, op->in_count, in, op->out_count, out, op->loc);
+  bd_op *copy =
+      bd_function_add_op(ctx, to, op->kind, op->in_count, in, op->out_count, out, op->loc);
   copy->attr_count = op->attr_count;
   copy->attrs = op->attrs;
   copy->recomputed = op->recomputed;

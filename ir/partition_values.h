@@ -1,4 +1,5 @@
-// Private to partition: a function in the making, and the versions that each source value has in it.
+// Private to partition: a function in the making, and the versions that each source value has in
+// it.
 #ifndef BD_IR_PARTITION_VALUES_H
 #define BD_IR_PARTITION_VALUES_H
 #include "ir/partition.h"
@@ -18,16 +19,16 @@ typedef struct bd_versions {
 
 void bd_versions_add(bd_versions *versions, bd_id source, int stage, bd_id id);
 
-// The version of `source` on `stage` in the sharding `to`; converts from the nearest one when there is
-// none yet. The source has a version on that stage.
+// The version of `source` on `stage` in the sharding `to`; converts from the nearest one when there
+// is none yet. The source has a version on that stage.
 BD_NODISCARD bd_status bd_versions_get(bd_versions *versions, bd_id source, int stage,
                                        const bd_sharding *to, bd_loc loc, bd_id *out_id);
 
 // The first version on `stage` (any stage: -1), or BD_NO_ID.
 bd_id bd_versions_first(const bd_versions *versions, bd_id source, int stage);
 
-// The sharding in which a sum of values with these shardings is formed: along each axis what they share,
-// partial sums included, else what the first one that is no partial has.
+// The sharding in which a sum of values with these shardings is formed: along each axis what they
+// share, partial sums included, else what the first one that is no partial has.
 bd_sharding bd_sum_sharding(const bd_module *module, const bd_type *type, int count,
                             const bd_sharding *const *shardings);
 

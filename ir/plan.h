@@ -1,5 +1,5 @@
-// The plan: what the planner decides and codegen obeys. One versioned JSON file (docs/plan.md) that a
-// person can read, edit and feed back.
+// The plan: what the planner decides and codegen obeys. One versioned JSON file (docs/plan.md) that
+// a person can read, edit and feed back.
 #ifndef BD_IR_PLAN_H
 #define BD_IR_PLAN_H
 #include "ir/cluster.h"
@@ -14,16 +14,17 @@
 typedef struct bd_strategy {
   const char *name;     // unique in the plan: the variant's function name, "block.0"
   const char *function; // the forward function
-  // Per op of the forward function, per mesh axis: the letter of the loop that the axis splits, '-' for
-  // none. Backward ops follow the forward op of their group.
+  // Per op of the forward function, per mesh axis: the letter of the loop that the axis splits, '-'
+  // for none. Backward ops follow the forward op of their group.
   int op_count;
   char (*split)[BD_MAX_AXES];
   // Per value of the forward function: the sharding it settles in, never partial. An op's result is
-  // brought to this form once, and consumers read it from there; its gradient settles in the same form.
-  // For weights this is how they are stored.
+  // brought to this form once, and consumers read it from there; its gradient settles in the same
+  // form. For weights this is how they are stored.
   int value_count;
   bd_sharding *form;
-  bool *saved; // per value: kept on the tape (weights and integer inputs need no tape and are false)
+  bool
+      *saved; // per value: kept on the tape (weights and integer inputs need no tape and are false)
   // Notes for the reader of the file (ir/plan_notes.h); NULL until they are made.
   unsigned char (*cut)[BD_MAX_AXES]; // per op and mesh axis: what the split cuts, a bd_cut
   const bool *recomputed;            // per op: runs again in backward
@@ -48,8 +49,8 @@ typedef struct bd_alternative { // considered and not chosen
 } bd_alternative;
 
 typedef struct bd_plan {
-  const char *model;   // name for the reader
-  const char *target;  // "cpu" or "cuda"
+  const char *model;  // name for the reader
+  const char *target; // "cpu" or "cuda"
   const char *optimizer;
   bd_dtype precision;
   int64_t global_batch, micro_batch, sequence; // samples; samples over all ranks of a stage; tokens
@@ -80,8 +81,8 @@ static inline int bd_plan_ranks(const bd_plan *plan) {
 
 void bd_plan_print(const bd_plan *plan, const bd_module *train, bd_text *text); // JSON
 // Reads and checks against the module (names, lengths, meshes, divisibility). Strategies are given
-// in the file by op and value names. `train` NULL: read for display, strategies keep only their names.
-// Errors: BD_INVALID with place.
+// in the file by op and value names. `train` NULL: read for display, strategies keep only their
+// names. Errors: BD_INVALID with place.
 BD_NODISCARD bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t bytes,
                                      const bd_module *train, bd_plan *out_plan);
 // Everything a plan must satisfy before codegen; independent of the planner. Errors: BD_INVALID.

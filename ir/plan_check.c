@@ -11,7 +11,8 @@ static bd_status check_form(bd_ctx *ctx, const bd_plan *plan, const bd_strategy 
                             const bd_value *value, const bd_sharding *form) {
   for (int dim = 0; dim < value->type.rank; dim++) {
     int axes = 0;
-    for (int axis = 0; axis < plan->mesh.axes; axis++) axes += form->at[axis] == dim;
+    for (int axis = 0; axis < plan->mesh.axes; axis++)
+      axes += form->at[axis] == dim;
     int parts = bd_sharding_parts(&plan->mesh, form, dim);
     int64_t extent = bd_extent(value->type.dims[dim], plan->micro_batch);
     bool exact = axes > 1 || value->type.dims[dim] == BD_DIM_BATCH;
@@ -35,7 +36,8 @@ static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_strateg
   BD_TRY(bd_op_infer(ctx, function, op, &map, types));
   int64_t parts[BD_MAX_LOOPS];
   int axes[BD_MAX_LOOPS] = {0};
-  for (int i = 0; i < map.loops; i++) parts[i] = 1;
+  for (int i = 0; i < map.loops; i++)
+    parts[i] = 1;
   for (int axis = 0; axis < plan->mesh.axes; axis++) {
     char letter = strategy->split[op_index][axis];
     if (letter == '-') continue;
@@ -116,9 +118,9 @@ static bd_status check_layers(bd_ctx *ctx, const bd_module *train, const bd_plan
       return refuse(ctx, plan, "the layers do not cover every call, in order and once");
     const bd_layer_range *at = &plan->ranges[range];
     if (strcmp(plan->strategies[at->strategy].function, main->ops[i].callee))
-      return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
-                     "layer %d calls '%s'; strategy '%s' is for '%s'", layer, main->ops[i].callee,
-                     plan->strategies[at->strategy].name, plan->strategies[at->strategy].function);
+      return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "layer %d calls '%s'; strategy '%s' is for '%s'",
+                     layer, main->ops[i].callee, plan->strategies[at->strategy].name,
+                     plan->strategies[at->strategy].function);
     if (at->stage < stage || at->stage > stage + 1)
       return refuse(ctx, plan, "stages must ascend one by one along the layers");
     stage = at->stage;
@@ -131,10 +133,8 @@ static bd_status check_layers(bd_ctx *ctx, const bd_module *train, const bd_plan
       return refuse(ctx, plan, "the layers do not cover every call, in order and once");
     covered += plan->ranges[i].count;
   }
-  if (covered != layer)
-    return refuse(ctx, plan, "the layers name more calls than the model makes");
-  if (stage != plan->stages - 1)
-    return refuse(ctx, plan, "a stage is left without layers");
+  if (covered != layer) return refuse(ctx, plan, "the layers name more calls than the model makes");
+  if (stage != plan->stages - 1) return refuse(ctx, plan, "a stage is left without layers");
   return BD_OK;
 }
 

@@ -180,7 +180,8 @@ static bd_status read_layers(plan_reader *r, const bd_json *root) {
     BD_TRY(bd_json_int(ctx, item, "stage", true, 0, r->plan->stages - 1, &stage));
     BD_TRY(bd_json_string(ctx, item, "strategy", true, &strategy));
     int found = r->plan->strategy_count - 1;
-    while (found >= 0 && strcmp(r->plan->strategies[found].name, strategy)) found--;
+    while (found >= 0 && strcmp(r->plan->strategies[found].name, strategy))
+      found--;
     if (found < 0)
       return bd_fail(ctx, BD_INVALID, item->loc, "no strategy is called '%s'", strategy);
     r->plan->ranges[i] = (bd_layer_range){(int)first, (int)count, found, (int)stage};
@@ -193,8 +194,8 @@ static bd_status read_segments(plan_reader *r, const bd_json *stage, bd_memory *
   BD_TRY(bd_json_int(r->ctx, stage, "arena_bytes", true, 0, INT64_MAX, &out->total_bytes));
   BD_TRY(bd_json_object(r->ctx, stage, "segments", true, &segments));
   for (int s = 1; s < BD_SEGMENT_COUNT; s++)
-    BD_TRY(bd_json_int(r->ctx, segments, bd_segment_name((bd_segment)s),
-                       s <= BD_SEGMENT_WORKSPACE, 0, INT64_MAX, &out->bytes[s]));
+    BD_TRY(bd_json_int(r->ctx, segments, bd_segment_name((bd_segment)s), s <= BD_SEGMENT_WORKSPACE,
+                       0, INT64_MAX, &out->bytes[s]));
   return BD_OK;
 }
 
@@ -246,10 +247,10 @@ static bd_status read_predictions(plan_reader *r, const bd_json *root) {
 
 bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t bytes,
                         const bd_module *train, bd_plan *out_plan) {
-  static const char *const keys[] = {"braid_plan", "model", "target", "optimizer", "precision",
-                                     "global_batch", "micro_batch", "sequence", "schedule",
-                                     "stages", "mesh", "threads_per_rank", "zero_axes", "layers",
-                                     "strategies", "predicted", NULL};
+  static const char *const keys[] = {
+      "braid_plan",  "model",    "target",     "optimizer", "precision", "global_batch",
+      "micro_batch", "sequence", "schedule",   "stages",    "mesh",      "threads_per_rank",
+      "zero_axes",   "layers",   "strategies", "predicted", NULL};
   const bd_json *root;
   *out_plan = (bd_plan){0};
   plan_reader reader = {ctx, train, out_plan};

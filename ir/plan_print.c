@@ -40,14 +40,14 @@ static void add_notes(const bd_plan *plan, const bd_strategy *strategy, int op, 
   bd_text_addf(text, "], \"recomputed\": %s", strategy->recomputed[op] ? "true" : "false");
 }
 
-static void print_ops(const bd_plan *plan, const bd_strategy *strategy,
-                      const bd_function *function, bd_text *text) {
+static void print_ops(const bd_plan *plan, const bd_strategy *strategy, const bd_function *function,
+                      bd_text *text) {
   bd_text_add(text, "      \"ops\": [\n");
   for (int i = 0; i < strategy->op_count; i++) {
     const bd_op *op = &function->ops[i];
     bd_text_addf(text, "        {\"op\": \"%s\", \"result\": \"%s\", \"split\": \"%.*s\"",
-                 bd_op_get_info(op->kind)->name, function->values[op->out[0]].name,
-                 plan->mesh.axes, strategy->split[i]);
+                 bd_op_get_info(op->kind)->name, function->values[op->out[0]].name, plan->mesh.axes,
+                 strategy->split[i]);
     add_notes(plan, strategy, i, text);
     bd_text_add(text, i + 1 < strategy->op_count ? "},\n" : "}\n");
   }
@@ -85,8 +85,9 @@ static void print_layers(const bd_plan *plan, bd_text *text) {
   bd_text_add(text, "  \"layers\": [\n");
   for (int i = 0; i < plan->range_count; i++) {
     const bd_layer_range *range = &plan->ranges[i];
-    bd_text_addf(text, "    {\"first\": %d, \"count\": %d, \"stage\": %d, \"strategy\": ",
-                 range->first, range->count, range->stage);
+    bd_text_addf(text,
+                 "    {\"first\": %d, \"count\": %d, \"stage\": %d, \"strategy\": ", range->first,
+                 range->count, range->stage);
     bd_text_add_json_string(text, plan->strategies[range->strategy].name);
     bd_text_addf(text, "}%s\n", i + 1 < plan->range_count ? "," : "");
   }
@@ -116,8 +117,8 @@ static void print_alternatives(const bd_plan *plan, bd_text *text) {
     bd_text_add_json_string(text, other->what);
     bd_text_add(text, ", \"step_seconds\": ");
     add_number(text, other->step_seconds);
-    bd_text_addf(text, ", \"lacking_bytes\": %lld, \"bound_seconds\": ",
-                 (long long)other->lacking_bytes);
+    bd_text_addf(text,
+                 ", \"lacking_bytes\": %lld, \"bound_seconds\": ", (long long)other->lacking_bytes);
     add_number(text, other->bound_seconds);
     bd_text_add(text, "}");
   }

@@ -8,8 +8,8 @@
 void bd_module_print(const bd_module *module, bd_text *text);
 
 // Reads a module and verifies it. Errors: BD_INVALID at line and column.
-BD_NODISCARD bd_status bd_module_parse(bd_ctx *ctx, const char *file, const char *data, size_t bytes,
-                                       bd_module **out_module);
+BD_NODISCARD bd_status bd_module_parse(bd_ctx *ctx, const char *file, const char *data,
+                                       size_t bytes, bd_module **out_module);
 
 // Checks every rule of the module's stage: SSA, arities, attributes, types against index rules,
 // call signatures, forward/backward pairs, shardings within the mesh, no overlapping live

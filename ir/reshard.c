@@ -66,8 +66,8 @@ static int innermost(const reshard *r, int dim) {
   return last;
 }
 
-// Whether `axis` may start to cut dimension `dim` now: every axis that cuts it lies outside and stays,
-// and every outer axis that shall cut it does so.
+// Whether `axis` may start to cut dimension `dim` now: every axis that cuts it lies outside and
+// stays, and every outer axis that shall cut it does so.
 static bool may_enter(const reshard *r, int axis, int dim) {
   for (int other = 0; other < r->mesh->axes; ++other) {
     if (other == axis) continue;
@@ -161,7 +161,8 @@ bd_status bd_reshard(bd_ctx *ctx, const bd_module *module, bd_function *function
                .loc = loc};
   for (int axis = 0; axis < module->mesh.axes; ++axis)
     if (to->at[axis] <= BD_PARTIAL_SUM && to->at[axis] != r.at.at[axis])
-      return bd_fail(ctx, BD_INTERNAL, loc, "a value cannot be made partial along mesh axis %d", axis);
+      return bd_fail(ctx, BD_INTERNAL, loc, "a value cannot be made partial along mesh axis %d",
+                     axis);
   run(&r);
   *out_value = r.value;
   return BD_OK;

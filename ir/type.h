@@ -6,15 +6,7 @@
 #define BD_MAX_RANK 8
 #define BD_MAX_ELEMENTS ((int64_t)1 << 46)
 
-typedef enum bd_dtype {
-  BD_F32,
-  BD_BF16,
-  BD_F16,
-  BD_F64,
-  BD_I32,
-  BD_I64,
-  BD_DTYPE_COUNT
-} bd_dtype;
+typedef enum bd_dtype { BD_F32, BD_BF16, BD_F16, BD_F64, BD_I32, BD_I64, BD_DTYPE_COUNT } bd_dtype;
 
 // The symbolic extent `B`: samples of one micro-batch, over all ranks. Bound by the plan.
 #define BD_DIM_BATCH ((int64_t)-1)
@@ -32,8 +24,8 @@ bool bd_dtype_is_float(bd_dtype dtype);
 
 // What sums and statistics of halves are held in: f32; of any other type the type itself.
 bd_dtype bd_dtype_wide(bd_dtype dtype);
-// The nearest number that the type has, ties to even; integers by truncation. Beyond the greatest: an
-// infinity.
+// The nearest number that the type has, ties to even; integers by truncation. Beyond the greatest:
+// an infinity.
 double bd_dtype_round(bd_dtype dtype, double value);
 
 bool bd_type_equal(const bd_type *a, const bd_type *b);

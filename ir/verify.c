@@ -14,8 +14,7 @@ bd_status bd_verify_type(bd_verifier *v, bd_loc loc, const char *name, const bd_
   int64_t elements = 1;
   for (int d = 0; d < type->rank; ++d) {
     int64_t extent = bd_extent(type->dims[d], batch);
-    if (extent < 1)
-      return bd_fail(v->ctx, BD_INVALID, loc, "%s has an extent below 1", name);
+    if (extent < 1) return bd_fail(v->ctx, BD_INVALID, loc, "%s has an extent below 1", name);
     if (extent > BD_MAX_ELEMENTS / elements)
       return bd_fail(v->ctx, BD_INVALID, loc, "%s has more than %lld elements", name,
                      (long long)BD_MAX_ELEMENTS);
@@ -119,8 +118,7 @@ bd_status bd_module_verify(bd_ctx *ctx, const bd_module *module) {
   for (int i = 0; i < module->function_count; ++i) {
     const bd_function *function = module->functions[i];
     if (!bd_name_map_add(&v.functions, function->name, i))
-      return bd_fail(ctx, BD_INVALID, function->loc, "there are two functions @%s",
-                     function->name);
+      return bd_fail(ctx, BD_INVALID, function->loc, "there are two functions @%s", function->name);
   }
   for (int i = 0; i < module->function_count; ++i)
     BD_TRY(verify_function(&v, module->functions[i]));

@@ -26,8 +26,9 @@ static bd_status verify_params(bd_verifier *v) {
     } else if (weight < module->weight_count) {
       const bd_weight *stored = &module->weights[weight];
       if (!bd_type_equal(&value->type, &stored->type))
-        return bd_fail(v->ctx, BD_INVALID, main->loc, "main's parameter %%%s is %s, weight @%s is %s",
-                       value->name, bd_type_describe(v->ctx, &value->type), stored->name,
+        return bd_fail(v->ctx, BD_INVALID, main->loc,
+                       "main's parameter %%%s is %s, weight @%s is %s", value->name,
+                       bd_type_describe(v->ctx, &value->type), stored->name,
                        bd_type_describe(v->ctx, &stored->type));
     } else if (!is_loss_type(&value->type)) {
       return bd_fail(v->ctx, BD_INVALID, main->loc, "the loss's gradient %%%s must be f32[]",

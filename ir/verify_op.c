@@ -42,8 +42,8 @@ static bd_status verify_attrs(bd_verifier *v, const bd_op *op) {
   return BD_OK;
 }
 
-// Sums of gradients in a backward function belong to no forward op. Partition inserts ops, so from spmd
-// on a group is the number that it had before.
+// Sums of gradients in a backward function belong to no forward op. Partition inserts ops, so from
+// spmd on a group is the number that it had before.
 static bd_status verify_group(bd_verifier *v, const bd_function *function, const bd_op *op) {
   const bd_function *forward = function;
   if (function->role == BD_ROLE_BACKWARD && function->peer)
@@ -53,8 +53,7 @@ static bd_status verify_group(bd_verifier *v, const bd_function *function, const
   if (op->group < least || (bounded && op->group >= forward->op_count))
     return bd_fail(v->ctx, BD_INVALID, op->loc, "group %d is no op of the forward function",
                    op->group);
-  if (op->recomputed &&
-      (v->module->stage < BD_STAGE_SHARDED || function->role != BD_ROLE_BACKWARD))
+  if (op->recomputed && (v->module->stage < BD_STAGE_SHARDED || function->role != BD_ROLE_BACKWARD))
     return bd_fail(v->ctx, BD_INVALID, op->loc,
                    "only ops of a backward function under a plan are recomputed");
   return BD_OK;
@@ -99,8 +98,8 @@ static bd_status verify_logical(bd_verifier *v, const bd_function *function, con
     const bd_value *value = &function->values[op->out[i]];
     if (bd_type_equal(&value->type, &types[i])) continue;
     bd_type found = value->type;
-    return bd_fail(v->ctx, BD_INVALID, op->loc, "%%%s is declared %s, but %s makes %s",
-                   value->name, bd_type_describe(v->ctx, &found), bd_op_get_info(op->kind)->name,
+    return bd_fail(v->ctx, BD_INVALID, op->loc, "%%%s is declared %s, but %s makes %s", value->name,
+                   bd_type_describe(v->ctx, &found), bd_op_get_info(op->kind)->name,
                    bd_type_describe(v->ctx, &types[i]));
   }
   return verify_split(v, op, &map);

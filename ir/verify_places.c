@@ -37,8 +37,7 @@ static int *find_last_uses(bd_verifier *v, const bd_function *function, const in
 }
 
 static int64_t place_bytes(const bd_module *module, const bd_value *value) {
-  bd_type local =
-      bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
+  bd_type local = bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
   return bd_type_elements(&local, 1) * bd_dtype_bytes(local.dtype);
 }
 
@@ -48,14 +47,15 @@ static int by_start(const void *a, const void *b) {
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-// A step may write its result over a value of the same type and sharding that it is the last to read:
-// pointwise steps read each element before they write it, other ops when their table row says so.
+// A step may write its result over a value of the same type and sharding that it is the last to
+// read: pointwise steps read each element before they write it, other ops when their table row says
+// so.
 static bool shares_in_place(const bd_function *function, const place *a, const place *b) {
   const place *before = a->first < b->first ? a : b, *after = before == a ? b : a;
   const bd_value *from = &function->values[before->id], *to = &function->values[after->id];
-  if (to->producer < 0 || before->last != after->first || before->start != after->start) return false;
-  if (!bd_type_equal(&from->type, &to->type) ||
-      !bd_sharding_equal(&from->sharding, &to->sharding))
+  if (to->producer < 0 || before->last != after->first || before->start != after->start)
+    return false;
+  if (!bd_type_equal(&from->type, &to->type) || !bd_sharding_equal(&from->sharding, &to->sharding))
     return false;
   const bd_op *op = &function->ops[to->producer];
   unsigned traits = bd_op_get_info(op->kind)->traits;

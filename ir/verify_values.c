@@ -86,7 +86,7 @@ bd_status bd_verify_values(bd_verifier *v, const bd_function *function) {
     for (int r = 0; r < op->out_count; ++r)
       BD_TRY(define(v, function, &names, defined, op->loc, op->out[r], i, r));
   }
-  BD_TRY(verify_uses(v, function, defined, function->loc, function->results,
-                     function->result_count));
+  BD_TRY(
+      verify_uses(v, function, defined, function->loc, function->results, function->result_count));
   return verify_uses(v, function, defined, function->loc, function->saves, function->save_count);
 }

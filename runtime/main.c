@@ -32,7 +32,7 @@ static void clear_gradients(bd_rt *rt) {
         bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
     for (int use = 0; use < weight->gradient_count; use++)
       bd_rt_zero(rt, rt->arena + weight->gradient_offsets[use],
-                  local.elements * (int64_t)sizeof(float));
+                 local.elements * (int64_t)sizeof(float));
   }
 }
 

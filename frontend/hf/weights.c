@@ -82,8 +82,8 @@ bd_status bd_hf_stored_prefix(bd_ctx *ctx, const char *folder, const char *probe
   bd_owned held;
   bd_own(ctx, &held, close_all, &s);
   bd_status status = open_folder(ctx, folder, &s);
-  bool prefixed = status == BD_OK && !find(&s, probe) &&
-                  find(&s, bd_intern_f(ctx, "%s%s", prefix, probe));
+  bool prefixed =
+      status == BD_OK && !find(&s, probe) && find(&s, bd_intern_f(ctx, "%s%s", prefix, probe));
   *out_prefix = prefixed ? prefix : "";
   bd_disown(ctx, &held);
   close_all(&s);

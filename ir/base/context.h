@@ -50,8 +50,8 @@ bd_ctx *bd_ctx_create_child(bd_ctx *parent);
 // Appends the child's diagnostics to the parent's, in call order.
 void bd_ctx_merge(bd_ctx *parent, bd_ctx *child);
 
-// An arena whose exhaustion ends the innermost bd_ctx_run of `ctx`, as does a lack of memory for the
-// arena itself. The caller destroys it, before `ctx`.
+// An arena whose exhaustion ends the innermost bd_ctx_run of `ctx`, as does a lack of memory for
+// the arena itself. The caller destroys it, before `ctx`.
 bd_arena *bd_ctx_create_arena(bd_ctx *ctx);
 
 // Runs `body`; when an arena runs out inside it, releases what the body owns (bd_own), innermost

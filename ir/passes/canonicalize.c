@@ -57,7 +57,8 @@ static bd_function *simplify(bd_ctx *ctx, const bd_function *function) {
     bd_op *op = &rewrite.function->ops[i];
     for (int k = 0; k < op->in_count; ++k)
       op->in[k] = rewrite.stands[op->in[k]];
-    if (op->kind == BD_OP_SCALE || op->kind == BD_OP_OFFSET) merge_nested(ctx, rewrite.function, op);
+    if (op->kind == BD_OP_SCALE || op->kind == BD_OP_OFFSET)
+      merge_nested(ctx, rewrite.function, op);
     const bd_op *inner = op->kind == BD_OP_NEG ? find_nested(rewrite.function, op) : NULL;
     if (inner)
       bd_rewrite_replace(&rewrite, i, inner->in[0]);

@@ -57,8 +57,8 @@ static void find_reads(bd_ctx *ctx, const bd_function *function, int first, int 
     border->in[i] = list[i].id;
 }
 
-bd_border bd_outline_border(bd_ctx *ctx, const bd_function *function, const int *last_use, int first,
-                            int count) {
+bd_border bd_outline_border(bd_ctx *ctx, const bd_function *function, const int *last_use,
+                            int first, int count) {
   bd_border border = {0};
   find_reads(ctx, function, first, count, &border);
   int results = 0;
@@ -85,8 +85,8 @@ static int find_id(const bd_id *ids, int count, bd_id id) {
 }
 
 // Where an operand comes from, relative to its run: an op of the run, or a slot of its border.
-static bool same_source(const bd_function *function, const bd_border *x, const bd_border *y, bd_id p,
-                        bd_id q, int a, int b) {
+static bool same_source(const bd_function *function, const bd_border *x, const bd_border *y,
+                        bd_id p, bd_id q, int a, int b) {
   const bd_value *u = &function->values[p], *w = &function->values[q];
   if ((u->producer >= a) != (w->producer >= b)) return false;
   if (u->producer >= a) return u->producer - a == w->producer - b && u->result == w->result;

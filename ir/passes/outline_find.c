@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// How many periods are tried in one range, the likeliest first; the shortest worth a function; and how
-// deep ranges are searched again.
+// How many periods are tried in one range, the likeliest first; the shortest worth a function; and
+// how deep ranges are searched again.
 enum { MAX_TRIES = 16, MIN_PERIOD = 2, MAX_DEPTH = 24 };
 
 typedef struct finder {
@@ -69,9 +69,9 @@ static void vote(finder *f, int first, int end, int wide, int *votes) {
   if (count < 2) return;
   window *windows = BD_NEW_ARRAY(f->ctx->arena, window, count);
   for (int i = 0; i < count; ++i)
-    windows[i] = (window){bd_hash_bytes(BD_HASH_START, f->signature + first + i,
-                                        (size_t)wide * sizeof *f->signature),
-                          first + i};
+    windows[i] = (window){
+        bd_hash_bytes(BD_HASH_START, f->signature + first + i, (size_t)wide * sizeof *f->signature),
+        first + i};
   qsort(windows, (size_t)count, sizeof *windows, by_hash);
   for (int i = 1; i < count; ++i)
     if (windows[i].hash == windows[i - 1].hash) ++votes[windows[i].at - windows[i - 1].at];
@@ -146,8 +146,8 @@ static void cut_run(finder *f, int first, int end, run r) {
   int plain = first, found = 0;
   for (int i = 0; i < total;) {
     int at = start + i * r.period, same = 1;
-    while (i + same < total && bd_outline_alike(f->ctx, f->function, f->last_use, at,
-                                                at + same * r.period, r.period))
+    while (i + same < total &&
+           bd_outline_alike(f->ctx, f->function, f->last_use, at, at + same * r.period, r.period))
       ++same;
     i += same;
     if (same < 2) continue;

@@ -5,10 +5,10 @@
 
 typedef struct outliner {
   bd_ctx *ctx;
-  bd_module *module;   // being made
-  bd_function *main;   // its main, being made
-  bd_id *moved;        // per value of the old main: the new one
-  bd_name_map names;   // of functions
+  bd_module *module; // being made
+  bd_function *main; // its main, being made
+  bd_id *moved;      // per value of the old main: the new one
+  bd_name_map names; // of functions
 } outliner;
 
 static const char *free_name(outliner *o, const char *base, int number) {
@@ -46,8 +46,8 @@ static void make_function(outliner *o, const bd_function *from, const bd_piece *
       out[r] = bd_function_add_value(o->ctx, to, value->name, value->type);
       moved[op->out[r]] = out[r];
     }
-    bd_op *copy = bd_function_add_op(o->ctx, to, op->kind, op->in_count, in, op->out_count, out,
-                                     op->loc);
+    bd_op *copy =
+        bd_function_add_op(o->ctx, to, op->kind, op->in_count, in, op->out_count, out, op->loc);
     copy->attr_count = op->attr_count;
     copy->attrs = op->attrs;
   }
@@ -123,7 +123,8 @@ static void begin_main(outliner *o, const bd_function *old_main) {
   o->moved = BD_NEW_ARRAY(o->ctx->arena, bd_id, old_main->value_count);
   for (int i = 0; i < old_main->param_count; ++i) {
     const bd_value *value = &old_main->values[old_main->params[i]];
-    o->moved[old_main->params[i]] = bd_function_add_param(o->ctx, o->main, value->name, value->type);
+    o->moved[old_main->params[i]] =
+        bd_function_add_param(o->ctx, o->main, value->name, value->type);
     o->main->is_weight[i] = old_main->is_weight && old_main->is_weight[i];
   }
 }
@@ -140,8 +141,7 @@ bd_status bd_pass_outline_repeats(bd_ctx *ctx, const bd_module *in, bd_module **
     if (count_calls(in->main, function->name) == 1)
       counts[i] = bd_outline_find(ctx, function, &pieces[i]);
     bd_name_map_add(&o.names, function->name, i);
-    if (counts[i] < 2)
-      bd_module_add_function(ctx, o.module, bd_function_clone(ctx, function));
+    if (counts[i] < 2) bd_module_add_function(ctx, o.module, bd_function_clone(ctx, function));
   }
   begin_main(&o, in->main);
   for (int i = 0; i < in->main->op_count; ++i) {

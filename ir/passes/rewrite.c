@@ -40,8 +40,8 @@ static void copy_op(bd_ctx *ctx, const bd_function *from, const bd_op *op, bd_fu
     moved[op->out[i]] = id;
     op->out[i] = id;
   }
-  bd_op *copy = bd_function_add_op(ctx, to, op->kind, op->in_count, op->in, op->out_count, op->out,
-                                   op->loc);
+  bd_op *copy =
+      bd_function_add_op(ctx, to, op->kind, op->in_count, op->in, op->out_count, op->out, op->loc);
   copy->attr_count = op->attr_count;
   copy->attrs = op->attrs;
   copy->callee = op->callee;

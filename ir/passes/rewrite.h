@@ -11,8 +11,9 @@ typedef struct bd_rewrite {
 } bd_rewrite;
 
 bd_rewrite bd_rewrite_begin(bd_ctx *ctx, const bd_function *function);
-// Lets `by` stand for the single result of op `index`, which goes. A function's results keep their own
-// ops, so that none becomes a parameter or another result; then nothing happens and this is false.
+// Lets `by` stand for the single result of op `index`, which goes. A function's results keep their
+// own ops, so that none becomes a parameter or another result; then nothing happens and this is
+// false.
 bool bd_rewrite_replace(bd_rewrite *rewrite, int index, bd_id by);
 // The function without the dropped ops and their values. Values keep their names.
 bd_function *bd_rewrite_end(bd_ctx *ctx, const bd_rewrite *rewrite);

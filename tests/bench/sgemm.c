@@ -1,5 +1,5 @@
-// The best rate OpenBLAS reaches on the products of GPT-2 124M, in GFLOP/s, with its own threads: the
-// ceiling of scripts/bench-cpu.sh. Usage: sgemm TOKENS THREADS
+// The best rate OpenBLAS reaches on the products of GPT-2 124M, in GFLOP/s, with its own threads:
+// the ceiling of scripts/bench-cpu.sh. Usage: sgemm TOKENS THREADS
 #include <cblas.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,9 +14,8 @@ typedef struct weight_shape {
 } weight_shape;
 
 static const weight_shape shapes[SHAPES] = {
-    {"attention", WIDTH, WIDTH},     {"query, key, value", WIDTH, 3 * WIDTH},
-    {"up", WIDTH, 4 * WIDTH},        {"down", 4 * WIDTH, WIDTH},
-    {"vocabulary", WIDTH, VOCABULARY},
+    {"attention", WIDTH, WIDTH}, {"query, key, value", WIDTH, 3 * WIDTH}, {"up", WIDTH, 4 * WIDTH},
+    {"down", 4 * WIDTH, WIDTH},  {"vocabulary", WIDTH, VOCABULARY},
 };
 
 static double seconds(void) {
@@ -76,8 +75,8 @@ int main(int argc, char **argv) {
   double best = 0;
   for (int s = 0; s < SHAPES; s++) {
     const size_t in = (size_t)shapes[s].in, out = (size_t)shapes[s].out, rows = (size_t)tokens;
-    const operands o = {tokens,           shapes[s].in,      shapes[s].out,
-                        matrix(rows * in), matrix(in * out), matrix(rows * out)};
+    const operands o = {tokens,           shapes[s].in,      shapes[s].out, matrix(rows * in),
+                        matrix(in * out), matrix(rows * out)};
     for (int which = 0; which < 3; which++) {
       const double rate = rate_of(&o, which);
       fprintf(stderr, "%-18s %-3s %7.1f GFLOP/s\n", shapes[s].name,

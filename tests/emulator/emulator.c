@@ -29,8 +29,8 @@ static struct {
   void *const *arguments;
 } now = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-// Saves the registers that a call keeps on this stack, notes it in *from, goes on at `to`. A jump, not
-// a return: the processor would predict that one to go back to where the switch was called.
+// Saves the registers that a call keeps on this stack, notes it in *from, goes on at `to`. A jump,
+// not a return: the processor would predict that one to go back to where the switch was called.
 void emulate_switch(void **from, void *to);
 __asm__(".text\n"
         ".globl emulate_switch\n"

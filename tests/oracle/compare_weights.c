@@ -1,6 +1,7 @@
-// Compares the weights of two safetensors files of float32: same tensors, and each within a relative
-// L2 distance. GPT-2's key bias has a zero gradient, so that what moves it is rounding, normalized by
-// AdamW to at most the learning rate per step: it is held to a bound of its own, per element.
+// Compares the weights of two safetensors files of float32: same tensors, and each within a
+// relative L2 distance. GPT-2's key bias has a zero gradient, so that what moves it is rounding,
+// normalized by AdamW to at most the learning rate per step: it is held to a bound of its own, per
+// element.
 #include "frontend/safetensors.h"
 #include <math.h>
 #include <stdlib.h>

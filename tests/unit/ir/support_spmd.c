@@ -4,7 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-static int64_t elements_of(const bd_type *type) { return bd_type_elements(type, 1); }
+static int64_t elements_of(const bd_type *type) {
+  return bd_type_elements(type, 1);
+}
 
 static bd_type bound(const bd_module *module, bd_type type) {
   for (int d = 0; d < type.rank; ++d)
@@ -104,10 +106,10 @@ static spmd_value run_collective(bd_ctx *ctx, const bd_module *module, const bd_
   assert(op->kind != BD_OP_ALL_GATHER || from->at[axis] == bd_op_int(op, "dim", -1));
   assert(op->kind != BD_OP_REDUCE_SCATTER || from->at[axis] == BD_PARTIAL_SUM);
   assert(op->kind != BD_OP_ALL_REDUCE || from->at[axis] <= BD_PARTIAL_SUM);
-  assert(op->kind != BD_OP_ALL_TO_ALL || (from->at[axis] == bd_op_int(op, "from", -1) &&
-                                          to->at[axis] == bd_op_int(op, "to", -1)));
-  // Parts are disjoint and zero elsewhere, so adding them up puts them together. Combiners other than
-  // sums see zeros outside their part along the other axes; those are masked again.
+  assert(op->kind != BD_OP_ALL_TO_ALL ||
+         (from->at[axis] == bd_op_int(op, "from", -1) && to->at[axis] == bd_op_int(op, "to", -1)));
+  // Parts are disjoint and zero elsewhere, so adding them up puts them together. Combiners other
+  // than sums see zeros outside their part along the other axes; those are masked again.
   spmd_value out = cuts ? spmd_scatter(ctx, module, from, &in->rank[0])
                         : combine(ctx, module, axis, combiner ? combiner : "sum", in);
   for (int r = 0; r < bd_mesh_devices(&module->mesh); ++r) {
@@ -117,8 +119,8 @@ static spmd_value run_collective(bd_ctx *ctx, const bd_module *module, const bd_
   return out;
 }
 
-// What the rules of an op say about content outside a part: a log-sum-exp skips it, and a loss skips
-// targets whose logit another rank holds.
+// What the rules of an op say about content outside a part: a log-sum-exp skips it, and a loss
+// skips targets whose logit another rank holds.
 static void prepare(const bd_module *module, const bd_function *function, const bd_op *op, int rank,
                     bd_ctx *ctx, bd_tensor *in) {
   const bd_sharding *sharding = &function->values[op->in[0]].sharding;
@@ -131,7 +133,8 @@ static void prepare(const bd_module *module, const bd_function *function, const 
   bd_local_range(&module->mesh, sharding, (int)last, in[0].type.dims[last], rank, &start, &count);
   in[1] = copy_tensor(ctx, &in[1]);
   for (int64_t i = 0; i < elements_of(&in[1].type); ++i)
-    if (in[1].data[i] < (double)start || in[1].data[i] >= (double)(start + count)) in[1].data[i] = -1;
+    if (in[1].data[i] < (double)start || in[1].data[i] >= (double)(start + count))
+      in[1].data[i] = -1;
 }
 
 static void check_operands(bd_ctx *ctx, const bd_module *module, const bd_function *function,
@@ -142,8 +145,8 @@ static void check_operands(bd_ctx *ctx, const bd_module *module, const bd_functi
   assert(status == BD_OK);
   (void)status;
   const bd_sharding *made = &function->values[op->out[0]].sharding;
-  static const bd_op_kind linear[] = {BD_OP_ADD,     BD_OP_SCALE,   BD_OP_NEG,       BD_OP_SLICE,
-                                      BD_OP_PAD,     BD_OP_RESHAPE, BD_OP_PERMUTE, BD_OP_REDUCE_SUM};
+  static const bd_op_kind linear[] = {BD_OP_ADD, BD_OP_SCALE,   BD_OP_NEG,     BD_OP_SLICE,
+                                      BD_OP_PAD, BD_OP_RESHAPE, BD_OP_PERMUTE, BD_OP_REDUCE_SUM};
   bool is_linear = false;
   for (size_t i = 0; i < sizeof linear / sizeof linear[0]; ++i)
     is_linear = is_linear || op->kind == linear[i];

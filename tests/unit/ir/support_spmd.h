@@ -1,5 +1,5 @@
-// Simulated ranks: runs an spmd function in float64 with every collective carried out, to hold it against
-// the function it came from.
+// Simulated ranks: runs an spmd function in float64 with every collective carried out, to hold it
+// against the function it came from.
 #ifndef BD_TESTS_SUPPORT_SPMD_H
 #define BD_TESTS_SUPPORT_SPMD_H
 #include "ir/interpret.h"
@@ -11,7 +11,8 @@ typedef struct spmd_value {
 
 spmd_value spmd_scatter(bd_ctx *ctx, const bd_module *module, const bd_sharding *sharding,
                         const bd_tensor *whole);
-// Largest difference to `whole` on any rank, partial sums added up, relative to its largest element.
+// Largest difference to `whole` on any rank, partial sums added up, relative to its largest
+// element.
 double spmd_difference(bd_ctx *ctx, const bd_module *module, const bd_sharding *sharding,
                        const spmd_value *value, const bd_tensor *whole);
 // `in`: per parameter. Returns all values by id; fails when an op's operands are not what it needs.

@@ -15,8 +15,12 @@ static bd_module *build_module(bd_ctx *ctx) {
   bd_type w_type = bd_type_make(BD_F32, 1, (int64_t[]){4});
   bd_weight weight = {.name = "w",
                       .type = w_type,
-                      .storage = {.name = "*/ \x01", .rank = 1, .dims = {8}, .slice_dim = 0,
-                                  .slice_start = 4, .slice_size = 4},
+                      .storage = {.name = "*/ \x01",
+                                  .rank = 1,
+                                  .dims = {8},
+                                  .slice_dim = 0,
+                                  .slice_start = 4,
+                                  .slice_size = 4},
                       .init = BD_INIT_UNIFORM,
                       .init_scale = 0.1,
                       .decay = true};
