@@ -42,6 +42,6 @@ link_fake data
 BD_FAKE_STUCK_SECONDS=5 start_fake data 2 0 --steps 1
 await_fake
 [[ " ${statuses[*]} " == *" 99 "* ]] || fail "collectives of two sizes are not seen: ${statuses[*]}"
-cat data/log.* | grep -q 'calls it with count' || fail "collectives of two sizes are not told: $(cat data/log.*)"
+grep -qh 'calls it with count' data/log.* || fail "collectives of two sizes are not told: $(cat data/log.*)"
 
 finish
