@@ -1,5 +1,6 @@
 #include "cli/build.h"
 #include "cli/build_log.h"
+#include "cli/child.h"
 #include "cli/cuda_toolkit.h"
 #include "cli/folder.h"
 #include "cli/process.h"
@@ -39,13 +40,24 @@ static bd_status run_make(bd_ctx *ctx, const bd_plan *plan, const char *folder) 
 }
 
 static bd_status fill(bd_ctx *ctx, const bd_module *train, const bd_module *exec,
-                      const bd_plan *plan, bool executable, const char *folder) {
+                      const bd_plan *plan, const char *folder) {
   BD_TRY(bd_emit(ctx, exec, plan, folder));
   bd_text text = bd_text_init(ctx->arena);
   bd_plan_print(plan, train, &text);
   BD_TRY(bd_file_write(ctx, bd_path_join(ctx, folder, "plan.json"), text.data, text.length));
-  BD_TRY(copy_runtime(ctx, plan->target, folder));
-  return executable ? run_make(ctx, plan, folder) : BD_OK;
+  return copy_runtime(ctx, plan->target, folder);
+}
+
+// What stops braid meanwhile waits until the folder can be removed.
+static bd_status fill_unstopped(bd_ctx *ctx, const bd_module *train, const bd_module *exec,
+                                const bd_plan *plan, const char *folder) {
+  sigset_t mask;
+  bd_stops_hold(&mask);
+  bd_status status = fill(ctx, train, exec, plan, folder);
+  int stopped_by = bd_stops_release(&mask);
+  if (status == BD_OK && stopped_by)
+    return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "emission was stopped by signal %d", stopped_by);
+  return status;
 }
 
 static void remove_folder(void *path) {
@@ -58,7 +70,8 @@ bd_status bd_build_folder(bd_ctx *ctx, const bd_module *train, const bd_module *
   BD_TRY(bd_folder_begin(ctx, out, &partial));
   bd_owned held;
   bd_own(ctx, &held, remove_folder, (char *)partial);
-  bd_status status = fill(ctx, train, exec, plan, executable, partial);
+  bd_status status = fill_unstopped(ctx, train, exec, plan, partial);
+  if (status == BD_OK && executable) status = run_make(ctx, plan, partial);
   if (status == BD_OK) status = bd_folder_commit(ctx, partial, out);
   bd_disown(ctx, &held);
   if (status != BD_OK) bd_folder_remove(partial);

@@ -67,6 +67,20 @@ sigset_t bd_child_signals(void) {
   return set;
 }
 
+void bd_stops_hold(sigset_t *out_mask) {
+  sigset_t stops = bd_child_signals();
+  sigprocmask(SIG_BLOCK, &stops, out_mask);
+}
+
+int bd_stops_release(const sigset_t *mask) {
+  static const struct timespec at_once = {0};
+  sigset_t stops = bd_child_signals();
+  sigdelset(&stops, SIGCHLD);
+  int came = sigtimedwait(&stops, NULL, &at_once);
+  sigprocmask(SIG_SETMASK, mask, NULL);
+  return came > 0 ? came : 0;
+}
+
 double bd_child_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

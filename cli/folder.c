@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +19,28 @@ static bool is_empty_folder(const char *path) {
     empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
   closedir(folder);
   return empty;
+}
+
+// Whether an output folder of braid may hold an entry of this name.
+static bool is_output(const char *name) {
+  static const char *const names[] = {
+      ".",       "..",    "plan.json", "main.c",     "Makefile",  "build.log",   "build",
+      "runtime", "train", "kernels.h", "kernels.ll", "kernels.s", "kernels.ptx", "device_code.s"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(name, names[i]) == 0) return true;
+  int stage, end = 0;
+  return sscanf(name, "stage%d.c%n", &stage, &end) == 1 && end > 0 && !name[end];
+}
+
+// An entry of the folder that no output of braid holds, or NULL.
+static const char *find_foreign(bd_ctx *ctx, const char *path) {
+  DIR *folder = opendir(path);
+  const char *found = NULL;
+  if (!folder) return NULL;
+  for (struct dirent *entry; !found && (entry = readdir(folder));)
+    if (!is_output(entry->d_name)) found = bd_intern_z(ctx, entry->d_name);
+  closedir(folder);
+  return found;
 }
 
 static const char *without_slashes(bd_ctx *ctx, const char *path) {
@@ -36,6 +59,10 @@ bd_status bd_folder_begin(bd_ctx *ctx, const char *path, const char **out_partia
     return bd_fail(
         ctx, BD_INVALID, bd_loc_file(path),
         "the folder is not empty and not an earlier output of braid; name another with -o");
+  const char *foreign = find_foreign(ctx, path);
+  if (foreign)
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(bd_path_join(ctx, path, foreign)),
+                   "is not of braid and would be lost; move it, or name another folder with -o");
   const char *slash = strrchr(path, '/');
   if (slash && slash != path)
     BD_TRY(bd_folder_make(ctx, bd_intern(ctx, path, (size_t)(slash - path))));

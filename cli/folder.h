@@ -4,7 +4,7 @@
 #include "ir/base/context.h"
 
 // Makes an empty folder next to `path`. Refuses when `path` stands and is not an output folder of
-// braid (one with a plan.json) or empty. Errors: BD_INVALID.
+// braid (one with a plan.json and nothing that is not of braid) or empty. Errors: BD_INVALID.
 BD_NODISCARD bd_status bd_folder_begin(bd_ctx *ctx, const char *path, const char **out_partial);
 // Moves it to `path`, replacing an earlier output folder.
 BD_NODISCARD bd_status bd_folder_commit(bd_ctx *ctx, const char *partial, const char *path);

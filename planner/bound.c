@@ -35,7 +35,7 @@ bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages, int64_t 
     const bd_function *forward = scene->runs->runs[r].function;
     double seconds = 0;
     BD_TRY(add_work(ctx, &cost, forward, &seconds));
-    BD_TRY(add_work(ctx, &cost, bd_module_find(scene->train, forward->peer), &seconds));
+    BD_TRY(add_work(ctx, &cost, bd_layer_backward(scene->train, forward), &seconds));
     total += scene->runs->runs[r].calls * seconds;
   }
   *out_seconds = total * passes_of(scene, stages, micro_batch) / stages;

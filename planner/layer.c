@@ -21,6 +21,11 @@ struct bd_layer {
   bd_elimination *elimination;
 };
 
+const bd_function *bd_layer_backward(const bd_module *train, const bd_function *forward) {
+  static const bd_function none = {.name = "", .role = BD_ROLE_BACKWARD};
+  return forward->peer ? bd_module_find(train, forward->peer) : &none;
+}
+
 static bd_status lower(bd_ctx *ctx, const bd_layer_request *request, const bd_strategy *strategy,
                        bd_module *module, bd_function **out_forward, bd_function **out_backward) {
   const bd_mesh *mesh = &request->cost.mesh;
@@ -32,12 +37,15 @@ static bd_status lower(bd_ctx *ctx, const bd_layer_request *request, const bd_st
   module->mesh = *mesh;
   module->stages = 1;
   module->micro_batch = request->cost.micro_batch;
-  module->function_count = module->function_capacity = 2;
+  module->function_count = module->function_capacity = backward ? 2 : 1;
   module->functions = BD_NEW_ARRAY(ctx->arena, bd_function *, 2);
   module->functions[0] = forward;
   module->functions[1] = backward;
   BD_TRY(bd_partition_function(ctx, module, forward, out_forward));
-  BD_TRY(bd_partition_function(ctx, module, backward, out_backward));
+  if (backward)
+    BD_TRY(bd_partition_function(ctx, module, backward, out_backward));
+  else
+    *out_backward = BD_NEW(ctx->arena, bd_function);
   module->stage = BD_STAGE_SPMD;
   module->functions[0] = *out_forward;
   module->functions[1] = *out_backward;

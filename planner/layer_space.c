@@ -183,7 +183,7 @@ static int split_count(const bd_layer_space *space, int op) {
 }
 
 bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request, bd_layer_space *out) {
-  const bd_function *backward = bd_module_find(request->train, request->function->peer);
+  const bd_function *backward = bd_layer_backward(request->train, request->function);
   *out = (bd_layer_space){
       .ctx = ctx, .request = request, .forward = request->function, .backward = backward};
   BD_TRY(infer_all(ctx, out->forward, &out->map));

@@ -1,5 +1,6 @@
 // The training loop.
 #include "runtime/backend.h"
+#include "runtime/outputs.h"
 #include "runtime/program.h"
 #include "runtime/report.h"
 
@@ -100,10 +101,17 @@ static int open_metrics(bd_rt *rt, FILE **out_metrics) {
   return bd_rt_agree(rt, status, message);
 }
 
+static int check_outputs(bd_rt *rt) {
+  char message[1024] = "";
+  const int status = rt->rank == 0 ? bd_rt_outputs_check(&rt->options, message, sizeof message) : 0;
+  return bd_rt_agree(rt, status, message);
+}
+
 // What comes once the ranks stand.
 static int run(bd_rt *rt) {
   FILE *metrics = NULL;
-  int status = open_data(rt);
+  int status = check_outputs(rt);
+  if (!status) status = open_data(rt);
   if (!status)
     status = rt->options.init ? bd_rt_weights_load(rt, rt->options.init) : bd_rt_weights_init(rt);
   if (!status) status = open_metrics(rt, &metrics);

@@ -1,0 +1,48 @@
+#include "runtime/outputs.h"
+#include "runtime/braid_rt_abi.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int same_file(const char *a, const char *b) {
+  struct stat first, second;
+  if (strcmp(a, b) == 0) return 1;
+  return stat(a, &first) == 0 && stat(b, &second) == 0 && S_ISREG(first.st_mode) &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+// Whether a file of this name can be made or written again.
+static int writable(const char *path, char *message, size_t size) {
+  char folder[4096];
+  struct stat info;
+  const int stands = stat(path, &info) == 0;
+  if (stands && S_ISDIR(info.st_mode)) {
+    errno = EISDIR;
+  } else if (stands && !S_ISREG(info.st_mode)) {
+    if (access(path, W_OK) == 0) return 1;
+  } else {
+    const char *const slash = strrchr(path, '/');
+    const int length = slash ? (int)(slash - path) + (slash == path) : 1;
+    snprintf(folder, sizeof folder, "%.*s", length, slash ? path : ".");
+    if (access(folder, W_OK | X_OK) == 0 && (!stands || access(path, W_OK) == 0)) return 1;
+  }
+  snprintf(message, size, "%s: cannot be written: %s", path, strerror(errno));
+  return 0;
+}
+
+int bd_rt_outputs_check(const bd_rt_options *options, char *message, size_t size) {
+  const char *const path[] = {options->metrics, options->save, options->report, options->data};
+  static const char *const name[] = {"--metrics", "--save", "--report", "--data"};
+  for (int i = 0; i < 3; i++)
+    for (int k = i + 1; k < 4; k++)
+      if (path[i] && path[k] && same_file(path[i], path[k])) {
+        snprintf(message, size, "%s and %s name the same file, %s", name[i], name[k], path[i]);
+        return BD_RT_EXIT_USAGE;
+      }
+  for (int i = 0; i < 3; i++)
+    if (path[i] && !writable(path[i], message, size)) return BD_RT_EXIT_EXTERNAL;
+  return 0;
+}
