@@ -67,6 +67,7 @@ static bd_status read_parts(bd_json_reader *reader, const bd_json *json) {
     BD_TRY(read_input(reader, &inputs->items[i]));
   for (size_t i = 0; i < weights->count; ++i)
     BD_TRY(read_weight(reader, &weights->items[i]));
+  BD_TRY(bd_model_json_check_stored(ctx, weights, reader->graph.module));
   for (size_t i = 0; i < functions->count; ++i)
     BD_TRY(bd_model_json_function(reader, &functions->items[i]));
   for (size_t i = 0; i < calls->count; ++i)

@@ -18,6 +18,9 @@ BD_NODISCARD bd_status bd_model_json_check_name(bd_ctx *ctx, const bd_json *valu
 
 BD_NODISCARD bd_status bd_model_json_weight(bd_ctx *ctx, const bd_json *json,
                                             bd_weight *out_weight);
+// No two weights of `module`, read from `list` in order, share a stored element.
+BD_NODISCARD bd_status bd_model_json_check_stored(bd_ctx *ctx, const bd_json *list,
+                                                  const bd_module *module);
 BD_NODISCARD bd_status bd_model_json_function(bd_json_reader *reader, const bd_json *json);
 BD_NODISCARD bd_status bd_model_json_call(bd_json_reader *reader, const bd_json *json);
 
