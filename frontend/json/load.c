@@ -15,6 +15,16 @@ static bd_status define(bd_json_reader *reader, const char *name, bd_id id, bd_l
   return bd_fail(reader->graph.ctx, BD_INVALID, loc, "\"%s\" is defined twice", name);
 }
 
+// The reals of a sample are one tensor in the data file.
+static bd_status check_single_reals(bd_ctx *ctx, const bd_module *module, const bd_json *json) {
+  for (int i = 0; i < module->input_count; ++i) {
+    if (module->inputs[i] != BD_INPUT_REALS) continue;
+    return bd_fail(ctx, BD_INVALID, bd_json_find(json, "kind")->loc,
+                   "\"kind\": a model has at most one input of reals");
+  }
+  return BD_OK;
+}
+
 static bd_status read_input(bd_json_reader *reader, const bd_json *json) {
   static const char *const keys[] = {"name", "kind", "dims", NULL};
   static const struct {
@@ -37,6 +47,8 @@ static bd_status read_input(bd_json_reader *reader, const bd_json *json) {
                    "input \"%s\": the first dimension must be \"B\", the batch", name);
   for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
     if (strcmp(known[i].name, kind) != 0) continue;
+    if (known[i].kind == BD_INPUT_REALS)
+      BD_TRY(check_single_reals(ctx, reader->graph.module, json));
     reader->graph.loc = json->loc;
     bd_id id = bd_graph_input(&reader->graph, name, known[i].kind,
                               bd_type_make(known[i].dtype, rank, dims));
