@@ -27,6 +27,8 @@ find ir frontend planner codegen runtime cli tests \( -name '*.c' -o -name '*.h'
     # Foreign headers, by how they begin: the folders that may know them.
     confined["cjson/"] = "ir/base/"
     confined["glpk"] = "planner/"
+    confined["coin/"] = "planner/"
+    confined["zlib"] = "ir/base/"
     confined["llvm"] = "codegen/"
     confined["mpi"] = "runtime/cpu/"
     confined["cblas"] = "runtime/cpu/"
