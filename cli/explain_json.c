@@ -1,5 +1,4 @@
 #include "cli/explain.h"
-#include <math.h>
 
 static void add_string(bd_text *text, const char *key, const char *value) {
   bd_text_addf(text, "  \"%s\": ", key);
@@ -7,16 +6,9 @@ static void add_string(bd_text *text, const char *key, const char *value) {
   bd_text_add(text, ",\n");
 }
 
-static void add_value(bd_text *text, double value) {
-  if (isfinite(value))
-    bd_text_add_double(text, value);
-  else
-    bd_text_add(text, "null");
-}
-
 static void add_real(bd_text *text, const char *key, double value) {
   bd_text_addf(text, "  \"%s\": ", key);
-  add_value(text, value);
+  bd_text_add_json_number(text, value);
   bd_text_add(text, ",\n");
 }
 
@@ -25,22 +17,12 @@ static void add_whole(bd_text *text, const char *key, int64_t value) {
 }
 
 static void add_stage(bd_text *text, const bd_plan *plan, int index) {
-  const bd_stage_prediction *stage = &plan->predicted[index];
   int layers = 0;
   for (int i = 0; i < plan->range_count; i++)
     if (plan->ranges[i].stage == index) layers += plan->ranges[i].count;
-  bd_text_addf(text, "    {\"stage\": %d, \"layers\": %d, \"forward_seconds\": ", index, layers);
-  add_value(text, stage->forward_seconds);
-  bd_text_add(text, ", \"backward_seconds\": ");
-  add_value(text, stage->backward_seconds);
-  bd_text_add(text, ", \"sync_seconds\": ");
-  add_value(text, stage->sync_seconds);
-  bd_text_addf(text, ",\n     \"arena_bytes\": %lld, \"segments\": {",
-               (long long)stage->memory.total_bytes);
-  for (int s = 1; s < BD_SEGMENT_COUNT; s++)
-    bd_text_addf(text, "%s\"%s\": %lld", s > 1 ? ", " : "", bd_segment_name((bd_segment)s),
-                 (long long)stage->memory.bytes[s]);
-  bd_text_addf(text, "}}%s\n", index + 1 < plan->stages ? "," : "");
+  bd_text_addf(text, "    {\"stage\": %d, \"layers\": %d, ", index, layers);
+  bd_stage_prediction_print(&plan->predicted[index], "     ", text);
+  bd_text_addf(text, "}%s\n", index + 1 < plan->stages ? "," : "");
 }
 
 static void add_mesh(bd_text *text, const bd_plan *plan, const bd_told_strategy *strategies) {

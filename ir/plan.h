@@ -79,6 +79,8 @@ static inline int bd_plan_ranks(const bd_plan *plan) {
   return plan->stages * bd_mesh_devices(&plan->mesh);
 }
 
+// The JSON members of one stage, without braces; their second line begins with `indent`.
+void bd_stage_prediction_print(const bd_stage_prediction *stage, const char *indent, bd_text *text);
 void bd_plan_print(const bd_plan *plan, const bd_module *train, bd_text *text); // JSON
 // Reads and checks against the module (names, lengths, meshes, divisibility). Strategies are given
 // in the file by op and value names. `train` NULL: read for display, strategies keep only their

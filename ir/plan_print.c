@@ -1,17 +1,9 @@
 #include "ir/plan_notes.h"
-#include <math.h>
 
 static void add_field(bd_text *text, const char *indent, const char *key, const char *value) {
   bd_text_addf(text, "%s\"%s\": ", indent, key);
   bd_text_add_json_string(text, value);
   bd_text_add(text, ",\n");
-}
-
-static void add_number(bd_text *text, double value) {
-  if (isfinite(value))
-    bd_text_add_double(text, value);
-  else
-    bd_text_add(text, "null");
 }
 
 static void add_sharding(const bd_plan *plan, const bd_sharding *sharding, bd_text *text) {
@@ -94,19 +86,20 @@ static void print_layers(const bd_plan *plan, bd_text *text) {
   bd_text_add(text, "  ],\n");
 }
 
-static void print_stage(const bd_stage_prediction *stage, bd_text *text) {
-  bd_text_add(text, "      {\"forward_seconds\": ");
-  add_number(text, stage->forward_seconds);
+void bd_stage_prediction_print(const bd_stage_prediction *stage, const char *indent,
+                               bd_text *text) {
+  bd_text_add(text, "\"forward_seconds\": ");
+  bd_text_add_json_number(text, stage->forward_seconds);
   bd_text_add(text, ", \"backward_seconds\": ");
-  add_number(text, stage->backward_seconds);
+  bd_text_add_json_number(text, stage->backward_seconds);
   bd_text_add(text, ", \"sync_seconds\": ");
-  add_number(text, stage->sync_seconds);
-  bd_text_addf(text, ",\n       \"arena_bytes\": %lld, \"segments\": {",
+  bd_text_add_json_number(text, stage->sync_seconds);
+  bd_text_addf(text, ",\n%s\"arena_bytes\": %lld, \"segments\": {", indent,
                (long long)stage->memory.total_bytes);
   for (int s = 1; s < BD_SEGMENT_COUNT; s++)
     bd_text_addf(text, "%s\"%s\": %lld", s > 1 ? ", " : "", bd_segment_name((bd_segment)s),
                  (long long)stage->memory.bytes[s]);
-  bd_text_add(text, "}}");
+  bd_text_add(text, "}");
 }
 
 static void print_alternatives(const bd_plan *plan, bd_text *text) {
@@ -116,10 +109,10 @@ static void print_alternatives(const bd_plan *plan, bd_text *text) {
     bd_text_add(text, i ? ",\n      {\"what\": " : "\n      {\"what\": ");
     bd_text_add_json_string(text, other->what);
     bd_text_add(text, ", \"step_seconds\": ");
-    add_number(text, other->step_seconds);
+    bd_text_add_json_number(text, other->step_seconds);
     bd_text_addf(text,
                  ", \"lacking_bytes\": %lld, \"bound_seconds\": ", (long long)other->lacking_bytes);
-    add_number(text, other->bound_seconds);
+    bd_text_add_json_number(text, other->bound_seconds);
     bd_text_add(text, "}");
   }
   bd_text_add(text, plan->alternative_count ? "\n    ]\n" : "]\n");
@@ -127,16 +120,18 @@ static void print_alternatives(const bd_plan *plan, bd_text *text) {
 
 static void print_predictions(const bd_plan *plan, bd_text *text) {
   bd_text_add(text, "  \"predicted\": {\n    \"step_seconds\": ");
-  add_number(text, plan->step_seconds);
+  bd_text_add_json_number(text, plan->step_seconds);
   bd_text_add(text, ",\n    \"bound_seconds\": ");
-  add_number(text, plan->bound_seconds);
+  bd_text_add_json_number(text, plan->bound_seconds);
   bd_text_add(text, ",\n    \"gap\": ");
-  add_number(text, plan->gap);
+  bd_text_add_json_number(text, plan->gap);
   bd_text_addf(text, ",\n    \"cap_bytes\": %lld,\n", (long long)plan->cap_bytes);
   add_field(text, "    ", "search", plan->search ? plan->search : "");
   bd_text_add(text, "    \"stages\": [\n");
   for (int i = 0; i < plan->stages; i++) {
-    print_stage(&plan->predicted[i], text);
+    bd_text_add(text, "      {");
+    bd_stage_prediction_print(&plan->predicted[i], "       ", text);
+    bd_text_add(text, "}");
     bd_text_add(text, i + 1 < plan->stages ? ",\n" : "\n");
   }
   bd_text_add(text, "    ],\n");

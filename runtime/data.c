@@ -2,6 +2,7 @@
 
 #include "runtime/options.h"
 #include "runtime/philox.h"
+#include "runtime/read_at.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,23 +13,13 @@
 
 enum { PIECE = 1 << 16, HEADER_BYTES = 1024 };
 
-static int read_at(int fd, void *out, int64_t bytes, int64_t offset) {
-  for (int64_t done = 0; done < bytes;) {
-    const ssize_t got = pread(fd, (char *)out + done, (size_t)(bytes - done), offset + done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return 0;
-    done += got;
-  }
-  return 1;
-}
-
 int bd_rt_data_tokens(const bd_rt_data *data, int64_t at, int64_t count, int32_t *out) {
   unsigned char raw[4096];
   const int64_t most = (int64_t)sizeof raw / data->token_bytes;
   for (int64_t done = 0; done < count; done += most) {
     const int64_t piece = count - done < most ? count - done : most;
-    if (!read_at(data->fd, raw, piece * data->token_bytes,
-                 data->offset + (at + done) * data->token_bytes))
+    if (!bd_rt_read_at(data->fd, raw, piece * data->token_bytes,
+                       data->offset + (at + done) * data->token_bytes))
       return BD_RT_EXIT_EXTERNAL;
     for (int64_t i = 0; i < piece; i++) {
       uint32_t token = 0;
@@ -49,7 +40,7 @@ static int ends_with(const char *text, const char *end) {
 static int read_llmc_header(bd_rt_data *data, int64_t file_bytes, const char *path, char *message,
                             size_t message_bytes) {
   int32_t header[3];
-  if (file_bytes < HEADER_BYTES || !read_at(data->fd, header, sizeof header, 0)) return 0;
+  if (file_bytes < HEADER_BYTES || !bd_rt_read_at(data->fd, header, sizeof header, 0)) return 0;
   const int v1 = header[0] == 20240520, v7 = header[0] == 20240801;
   if (!v1 && !v7) return 0;
   data->token_bytes = v1 ? 2 : 4;

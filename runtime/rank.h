@@ -16,6 +16,15 @@ typedef struct bd_rt_group {
 typedef struct bd_rt_pool bd_rt_pool;
 typedef struct bd_rt_device bd_rt_device; // the back end's
 
+static inline int64_t bd_rt_least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+// Bytes of an element that a product, a collective or an activation may have.
+static inline int64_t bd_rt_element_bytes(int dtype) {
+  return dtype == BD_RT_BF16 ? 2 : 4;
+}
+
 enum {
   BD_RT_SCRATCH_FLOATS = 1 << 21, // of loading, saving and the CPU's collectives
   BD_RT_GROUPS = 1 << BD_RT_MAX_AXES,

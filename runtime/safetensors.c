@@ -1,6 +1,7 @@
 #include "runtime/safetensors.h"
 
 #include "runtime/json.h"
+#include "runtime/read_at.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -194,22 +195,12 @@ static int check_places(reader *r, int64_t data, int64_t file_bytes) {
   return 1;
 }
 
-static int read_at(int fd, void *out, int64_t bytes, int64_t offset) {
-  for (int64_t done = 0; done < bytes;) {
-    const ssize_t got = pread(fd, (char *)out + done, (size_t)(bytes - done), offset + done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return 0;
-    done += got;
-  }
-  return 1;
-}
-
 static int open_checked(reader *r) {
   struct stat status;
   unsigned char size[8];
   if (fstat(r->file->fd, &status) || !S_ISREG(status.st_mode))
     return wrong(r, "not a regular file");
-  if (status.st_size < 8 || !read_at(r->file->fd, size, 8, 0))
+  if (status.st_size < 8 || !bd_rt_read_at(r->file->fd, size, 8, 0))
     return wrong(r, "shorter than its header");
   uint64_t header = 0;
   for (int i = 7; i >= 0; i--)
@@ -221,7 +212,7 @@ static int open_checked(reader *r) {
   int good = 0;
   if (!text || !r->text)
     wrong(r, "out of memory");
-  else if (!read_at(r->file->fd, text, (int64_t)header, 8))
+  else if (!bd_rt_read_at(r->file->fd, text, (int64_t)header, 8))
     wrong(r, "cannot be read");
   else {
     r->json = (bd_rt_json){text, text + header};
@@ -301,7 +292,7 @@ static float from_half(uint16_t half) {
 int bd_rt_file_read(const bd_rt_file *file, const bd_rt_tensor *tensor, int64_t first,
                     int64_t count, void *raw, float *out) {
   const int64_t bytes = bd_rt_dtype_bytes(tensor->dtype);
-  if (!bytes || !read_at(file->fd, raw, count * bytes, tensor->begin + first * bytes))
+  if (!bytes || !bd_rt_read_at(file->fd, raw, count * bytes, tensor->begin + first * bytes))
     return BD_RT_EXIT_EXTERNAL;
   if (bytes == 4) {
     memcpy(out, raw, (size_t)count * 4);

@@ -14,14 +14,7 @@ out=$(cd "$1" && pwd)
 cpu=$(mktemp -d)
 trap 'rm -rf "$cpu"' EXIT
 
-# Small words, 20000 bytes, the same on every machine.
-awk 'BEGIN {
-  state = 7
-  for (i = 0; i < 20000; i++) {
-    state = (state * 1103 + 12345) % 65521
-    printf "%s", state % 61 == 0 ? "\n" : state % 7 == 0 ? " " : substr("etaoinshrdlucmf", state % 15 + 1, 1)
-  }
-}' >"$cpu/data.txt"
+awk -f "$root/tests/support/words.awk" >"$cpu/data.txt"
 
 # Images of 1 x 28 x 28 and rows of 64 with a class of 10 each, for models without tokens.
 cc -std=c11 -O1 -o "$cpu/samples" "$root/tests/support/samples.c" -lm

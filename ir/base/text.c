@@ -171,6 +171,13 @@ void bd_text_add_double(bd_text *text, double value) {
   bd_text_add(text, digits);
 }
 
+void bd_text_add_json_number(bd_text *text, double value) {
+  if (isfinite(value))
+    bd_text_add_double(text, value);
+  else
+    bd_text_add(text, "null");
+}
+
 void bd_text_add_bytes(bd_text *text, int64_t bytes) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   if (bytes > -1024 && bytes < 1024) {

@@ -32,6 +32,8 @@ void bd_text_add_c_string(bd_text *text, const char *string);
 
 // The shortest decimal that reads back to the same double; "inf", "-inf", "nan" otherwise.
 void bd_text_add_double(bd_text *text, double value);
+// The same as JSON, which has no infinities: null for them.
+void bd_text_add_json_number(bd_text *text, double value);
 
 // "1.50 GiB": for people.
 void bd_text_add_bytes(bd_text *text, int64_t bytes);

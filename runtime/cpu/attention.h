@@ -40,10 +40,6 @@ static inline void bd_rt_narrow_rows(const float *wide, int64_t rows, int64_t wi
       to[i * stride + j] = bd_rt_to_bf16(wide[i * width + j]);
 }
 
-static inline int64_t bd_rt_least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 // How many of the keys from `key` on the query `row` sees.
 static inline int64_t bd_rt_seen(const bd_rt_attention *s, int64_t row, int64_t key, int64_t keys) {
   if (!s->causal) return keys;

@@ -12,10 +12,6 @@ static MPI_Comm comm_of(const bd_rt *rt, const bd_rt_group *group) {
   return rt->device->comm[group->mask];
 }
 
-static int64_t size_of(int dtype) {
-  return dtype == BD_RT_BF16 ? 2 : 4;
-}
-
 static MPI_Datatype type_of(int dtype) {
   switch (dtype) {
   case BD_RT_F32:
@@ -30,11 +26,11 @@ static MPI_Datatype type_of(int dtype) {
 }
 
 static char *at(const void *data, int dtype, int64_t element) {
-  return (char *)(uintptr_t)data + element * size_of(dtype);
+  return (char *)(uintptr_t)data + element * bd_rt_element_bytes(dtype);
 }
 
 static void copy(void *to, const void *from, int dtype, int64_t count) {
-  if (count > 0) memcpy(to, from, (size_t)(count * size_of(dtype)));
+  if (count > 0) memcpy(to, from, (size_t)(count * bd_rt_element_bytes(dtype)));
 }
 
 // out = out (combiner) in, element by element.

@@ -25,10 +25,6 @@ static convolution describe(const bd_rt *rt, const bd_rt_conv *s) {
   return v;
 }
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 // One value of a patch: which input it is, or -1 in the padding.
 static int64_t source(const bd_rt_conv *s, int64_t k, int64_t pixel) {
   const int64_t kw = k % s->kw, kh = k / s->kw % s->kh, c = k / s->kw / s->kh;
@@ -66,9 +62,9 @@ static void forward_image(void *args, int64_t chunk, int worker) {
   float *const y = v->y + (image * s->o + group * v->o) * area;
   float *const columns = bd_rt_thread_scratch(v->rt, worker);
   for (int64_t p = 0; p < area; p += v->pixels) {
-    const int64_t width = least(v->pixels, area - p);
+    const int64_t width = bd_rt_least(v->pixels, area - p);
     for (int64_t k = 0; k < v->k; k += v->k_tile) {
-      const int64_t rows = least(v->k_tile, v->k - k);
+      const int64_t rows = bd_rt_least(v->k_tile, v->k - k);
       to_columns(s, x, k, rows, p, width, columns);
       bd_rt_gemm_block(v->o, width, rows, 1, w + k, v->k, 1, columns, width, 1, k ? 1 : 0, y + p,
                        area);
@@ -86,9 +82,9 @@ static void input_gradient(void *args, int64_t chunk, int worker) {
   float *const columns = bd_rt_thread_scratch(v->rt, worker);
   memset(dx, 0, (size_t)(v->c * s->h * s->w) * sizeof *dx);
   for (int64_t p = 0; p < area; p += v->pixels) {
-    const int64_t width = least(v->pixels, area - p);
+    const int64_t width = bd_rt_least(v->pixels, area - p);
     for (int64_t k = 0; k < v->k; k += v->k_tile) {
-      const int64_t rows = least(v->k_tile, v->k - k);
+      const int64_t rows = bd_rt_least(v->k_tile, v->k - k);
       bd_rt_gemm_block(rows, width, v->o, 1, w + k, 1, v->k, dy + p, area, 1, 0, columns, width);
       add_columns(s, columns, k, rows, p, width, dx);
     }
@@ -102,8 +98,8 @@ static void weight_gradient(void *args, int64_t chunk, int worker) {
   const bd_rt_conv *const s = v->s;
   const int64_t blocks = (v->k + WEIGHT_ROWS - 1) / WEIGHT_ROWS, area = s->oh * s->ow;
   const int64_t group = chunk / blocks, k = chunk % blocks * WEIGHT_ROWS;
-  const int64_t rows = least(WEIGHT_ROWS, v->k - k);
-  const int64_t pixels = least(BD_RT_THREAD_SCRATCH_FLOATS / WEIGHT_ROWS, area);
+  const int64_t rows = bd_rt_least(WEIGHT_ROWS, v->k - k);
+  const int64_t pixels = bd_rt_least(BD_RT_THREAD_SCRATCH_FLOATS / WEIGHT_ROWS, area);
   float *const columns = bd_rt_thread_scratch(v->rt, worker), *const dw =
                                                                   v->dw + group * v->o * v->k + k;
   int first = !v->accumulate;
@@ -111,7 +107,7 @@ static void weight_gradient(void *args, int64_t chunk, int worker) {
     const float *const x = v->x + (image * s->c + group * v->c) * s->h * s->w;
     const float *const dy = v->dy + (image * s->o + group * v->o) * area;
     for (int64_t p = 0; p < area; p += pixels) {
-      const int64_t width = least(pixels, area - p);
+      const int64_t width = bd_rt_least(pixels, area - p);
       to_columns(s, x, k, rows, p, width, columns);
       bd_rt_gemm_block(v->o, rows, width, 1, dy + p, area, 1, columns, 1, width, first ? 0 : 1, dw,
                        v->k);

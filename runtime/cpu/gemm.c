@@ -62,29 +62,22 @@ typedef struct block {
   int64_t batch, row, rows, column, columns;
 } block;
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-static int64_t element_bytes(int dtype) {
-  return dtype == BD_RT_BF16 ? 2 : 4;
-}
-
 static const char *a_at(const product *p, const block *at, int64_t k) {
   const bd_rt_gemm *const s = p->shape;
-  return p->a + (at->batch * s->a_batch + at->row * s->a_m + k * s->a_k) * element_bytes(s->dtype);
+  return p->a +
+         (at->batch * s->a_batch + at->row * s->a_m + k * s->a_k) * bd_rt_element_bytes(s->dtype);
 }
 
 static const char *b_at(const product *p, const block *at, int64_t k) {
   const bd_rt_gemm *const s = p->shape;
-  return p->b +
-         (at->batch * s->b_batch + k * s->b_k + at->column * s->b_n) * element_bytes(s->dtype);
+  return p->b + (at->batch * s->b_batch + k * s->b_k + at->column * s->b_n) *
+                    bd_rt_element_bytes(s->dtype);
 }
 
 static char *out_at(const product *p, const block *at) {
   const bd_rt_gemm *const s = p->shape;
-  return p->out +
-         (at->batch * s->out_batch + at->row * s->out_m + at->column) * element_bytes(s->out_dtype);
+  return p->out + (at->batch * s->out_batch + at->row * s->out_m + at->column) *
+                      bd_rt_element_bytes(s->out_dtype);
 }
 
 static void multiply_floats(const product *p, const block *at) {
@@ -139,7 +132,7 @@ static void multiply_tile(const product *p, const block *at, float *scratch) {
   float *const sums = rounds ? tile : (float *)(void *)out_at(p, at);
   if (rounds) widen_sums(s, at, out_at(p, at), sums);
   for (int64_t k = 0; k < s->k; k += TILE_DEPTH) {
-    const int64_t depth = least(TILE_DEPTH, s->k - k);
+    const int64_t depth = bd_rt_least(TILE_DEPTH, s->k - k);
     const operand a = load(s->dtype, 0, a_at(p, at, k), at->rows, depth, s->a_m, s->a_k, a_tile);
     const operand b = load(s->dtype, 1, b_at(p, at, k), depth, at->columns, s->b_k, s->b_n, b_tile);
     bd_rt_gemm_block(at->rows, at->columns, depth, 1, a.data, a.row, a.column, b.data, b.row,
@@ -153,8 +146,8 @@ static void multiply_tiles(const product *p, const block *at, int worker) {
   float *const scratch = bd_rt_thread_scratch(p->rt, worker);
   for (int64_t row = 0; row < at->rows; row += TILE_ROWS)
     for (int64_t column = 0; column < at->columns; column += TILE_COLUMNS) {
-      const block tile = {at->batch, at->row + row, least(TILE_ROWS, at->rows - row),
-                          at->column + column, least(TILE_COLUMNS, at->columns - column)};
+      const block tile = {at->batch, at->row + row, bd_rt_least(TILE_ROWS, at->rows - row),
+                          at->column + column, bd_rt_least(TILE_COLUMNS, at->columns - column)};
       multiply_tile(p, &tile, scratch);
     }
 }
@@ -169,7 +162,7 @@ static int meets_itself(const bd_rt_gemm *s) {
 // Block `index` of `count` nearly equal ones; the last may be cut short.
 static int64_t cut(int64_t extent, int64_t count, int64_t index) {
   const int64_t grains = (extent + GRAIN - 1) / GRAIN;
-  return least(grains * index / count * GRAIN, extent);
+  return bd_rt_least(grains * index / count * GRAIN, extent);
 }
 
 static void multiply_block(void *args, int64_t chunk, int worker) {
@@ -194,7 +187,7 @@ static int64_t blocks(const bd_rt_gemm *s, int64_t extent, int64_t most, int thr
   if (extent > most * count) count *= (extent + most * count - 1) / (most * count);
   const int64_t work = s->m * s->n * s->k / LEAST_WORK;
   const int64_t grains = (extent + GRAIN - 1) / GRAIN;
-  count = least(count, least(work, grains));
+  count = bd_rt_least(count, bd_rt_least(work, grains));
   return count < 1 ? 1 : count;
 }
 
@@ -202,7 +195,7 @@ static void clear_rows(void *args, int64_t row) {
   const product *const p = args;
   const bd_rt_gemm *const s = p->shape;
   const block at = {.batch = row / s->m, .row = row % s->m};
-  memset(out_at(p, &at), 0, (size_t)(s->n * element_bytes(s->out_dtype)));
+  memset(out_at(p, &at), 0, (size_t)(s->n * bd_rt_element_bytes(s->out_dtype)));
 }
 
 void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *shape, const void *a, const void *b, void *out) {

@@ -15,10 +15,6 @@ static ncclDataType_t type_of(int dtype) {
   }
 }
 
-static int size_of(int dtype) {
-  return dtype == BD_RT_BF16 ? 2 : 4;
-}
-
 // One collective: what it moves, and between whom.
 typedef struct transfer {
   bd_rt *rt;
@@ -48,25 +44,25 @@ static int begin(transfer *t, bd_rt *rt, int mask, int dtype, const int64_t *ext
 
 // Elements of a piece when `blocks` pieces must lie in the room at once.
 static int64_t piece_of(const transfer *t, int64_t blocks) {
-  const int64_t most = t->rt->device->room_bytes / (size_of(t->dtype) * blocks);
+  const int64_t most = t->rt->device->room_bytes / (bd_rt_element_bytes(t->dtype) * blocks);
   return most / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
 }
 
 static char *at(const transfer *t, const void *data, int64_t element) {
-  return (char *)(uintptr_t)data + element * size_of(t->dtype);
+  return (char *)(uintptr_t)data + element * bd_rt_element_bytes(t->dtype);
 }
 
 static void pack(const transfer *t, int first, int peers, int64_t from, int64_t count,
                  const void *buffer, void *blocks) {
-  bd_cuda_pack(&t->rt->device->queue, &t->cut, size_of(t->dtype), first, peers, from, count, buffer,
-               blocks);
+  bd_cuda_pack(&t->rt->device->queue, &t->cut, bd_rt_element_bytes(t->dtype), first, peers, from,
+               count, buffer, blocks);
   bd_cuda_check_launch();
 }
 
 static void unpack(const transfer *t, int peers, int64_t from, int64_t count, const void *blocks,
                    void *buffer) {
-  bd_cuda_unpack(&t->rt->device->queue, &t->cut, size_of(t->dtype), 0, peers, from, count, blocks,
-                 buffer);
+  bd_cuda_unpack(&t->rt->device->queue, &t->cut, bd_rt_element_bytes(t->dtype), 0, peers, from,
+                 count, blocks, buffer);
   bd_cuda_check_launch();
 }
 
@@ -107,7 +103,7 @@ static void reduce(bd_rt *rt, int mask, int dtype, int combiner, int64_t count, 
   const int64_t extent[5] = {count, 1, 1, 1, 1};
   if (!begin(&t, rt, mask, dtype, extent, -1, -1)) return;
   if (t.group->size == 1) {
-    if (in != out) bd_rt_copy(rt, out, in, count * size_of(dtype));
+    if (in != out) bd_rt_copy(rt, out, in, count * bd_rt_element_bytes(dtype));
     return;
   }
   if (combiner == BD_RT_LSE) {
@@ -144,7 +140,7 @@ static void gather(const transfer *t, const void *own, int64_t valid, void *out)
     const char *source = at(t, own, from);
     if (here < count) { // the block would reach beyond its buffer
       char *const padded = at(t, blocks, size * most);
-      if (here > 0) bd_rt_copy(t->rt, padded, source, here * size_of(t->dtype));
+      if (here > 0) bd_rt_copy(t->rt, padded, source, here * bd_rt_element_bytes(t->dtype));
       source = padded;
     }
     all_gather(t, source, blocks, count);
@@ -167,7 +163,7 @@ static void scatter(const transfer *t, const void *in, int64_t valid, void *own)
     const int64_t here = valid - from < count ? valid - from : count;
     pack(t, 0, size, from, count, in, blocks);
     reduce_scatter(t, blocks, sum, count);
-    if (here > 0) bd_rt_copy(t->rt, at(t, own, from), sum, here * size_of(t->dtype));
+    if (here > 0) bd_rt_copy(t->rt, at(t, own, from), sum, here * bd_rt_element_bytes(t->dtype));
   }
 }
 
@@ -177,7 +173,7 @@ void bd_rt_all_gather(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t ext
   const int64_t extents[5] = {outer, extent, inner, 1, 1};
   if (!begin(&t, rt, 1 << axis, dtype, extents, -1, 1)) return;
   if (t.group->size == 1)
-    bd_rt_copy(rt, out, in, t.block * size_of(dtype));
+    bd_rt_copy(rt, out, in, t.block * bd_rt_element_bytes(dtype));
   else
     gather(&t, in, t.block, out);
 }
@@ -188,7 +184,7 @@ void bd_rt_reduce_scatter(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t
   const int64_t extents[5] = {outer, extent, inner, 1, 1};
   if (!begin(&t, rt, 1 << axis, dtype, extents, -1, 1)) return;
   if (t.group->size == 1)
-    bd_rt_copy(rt, out, in, t.block * size_of(dtype));
+    bd_rt_copy(rt, out, in, t.block * bd_rt_element_bytes(dtype));
   else
     scatter(&t, in, t.block, out);
 }
@@ -203,7 +199,7 @@ void bd_rt_shard(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent, 
 }
 
 static void exchange(const transfer *t, const char *give, char *take, int64_t count) {
-  const size_t bytes = (size_t)(count * size_of(t->dtype));
+  const size_t bytes = (size_t)(count * bd_rt_element_bytes(t->dtype));
   cudaStream_t stream = t->rt->device->stream;
   const size_t own = (size_t)t->group->rank * bytes;
   bd_cuda_accept(t->rt, ncclGroupStart(), "ncclGroupStart");
@@ -226,7 +222,7 @@ void bd_rt_all_to_all(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t fir
   begin(&to, rt, 1 << axis, dtype, extents, split, joined);
   const int size = from.group->size;
   if (size == 1) {
-    bd_rt_copy(rt, out, in, from.block * size_of(dtype));
+    bd_rt_copy(rt, out, in, from.block * bd_rt_element_bytes(dtype));
     return;
   }
   const int64_t most = piece_of(&from, 2 * size);

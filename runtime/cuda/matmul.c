@@ -43,7 +43,7 @@ static operand store(int64_t rows, int64_t columns, int64_t row, int64_t column,
 }
 
 static int32_t alignment(const void *address, const operand *o, int64_t batch) {
-  const uint64_t size = o->dtype == BD_RT_BF16 ? 2 : 4;
+  const uint64_t size = bd_rt_element_bytes(o->dtype);
   uint64_t bits = (uint64_t)(uintptr_t)address | MOST_ALIGNMENT;
   if (batch > 1) bits |= (uint64_t)o->batch_stride * size;
   return (int32_t)(bits & -bits);
@@ -187,7 +187,7 @@ void bd_cuda_release_products(bd_rt *rt) {
 
 // An empty sum.
 static void clear(bd_rt *rt, const bd_rt_gemm *s, char *out) {
-  const int64_t size = s->out_dtype == BD_RT_BF16 ? 2 : 4;
+  const int64_t size = bd_rt_element_bytes(s->out_dtype);
   for (int64_t i = 0; i < s->batch; i++)
     BD_CUDA(cudaMemset2DAsync(out + i * s->out_batch * size, (size_t)(s->out_m * size), 0,
                               (size_t)(s->n * size), (size_t)s->m, rt->device->stream));

@@ -91,7 +91,7 @@ static void narrow(char *data, int64_t count) {
 
 void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64_t rows,
                  int64_t elements, void *out) {
-  const int64_t size = dtype == BD_RT_BF16 ? 2 : 4;
+  const int64_t size = bd_rt_element_bytes(dtype);
   const int64_t most = rows_at_once(rt->device, elements * (int64_t)sizeof(float));
   if (rt->device->rehearsing) return;
   for (int64_t row = 0; row < rows; row += most) {
@@ -110,7 +110,7 @@ void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, 
   bd_rt_device *const device = rt->device;
   int32_t *const links = (int32_t *)(void *)device->room;
   const int64_t most = device->room_bytes / (2 * (int64_t)sizeof *links);
-  const int size = dtype == BD_RT_BF16 ? 2 : 4;
+  const int64_t size = bd_rt_element_bytes(dtype);
   if (!accumulate) bd_rt_zero(rt, dtable, rows * c * (int64_t)sizeof *dtable);
   if (device->rehearsing) return;
   for (int64_t done = 0; done < count; done += most) {

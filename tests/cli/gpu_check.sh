@@ -9,12 +9,12 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 fail() { echo "FAIL: $*"; exit 1; }
 
-mkdir -p stub none toolkit/bin toolkit/include
-printf '#!/bin/sh\ncase $1 in -L) echo "GPU 0: Stub"; echo "GPU 1: Stub" ;; *) echo Stub ;; esac\n' >stub/nvidia-smi
+mkdir -p fake none toolkit/bin toolkit/include
+printf '#!/bin/sh\ncase $1 in -L) echo "GPU 0: Fake"; echo "GPU 1: Fake" ;; *) echo Fake ;; esac\n' >fake/nvidia-smi
 printf '#!/bin/sh\nexit 1\n' >none/nvidia-smi
 printf '#!/bin/sh\necho "Cuda compilation tools, release 13.0, V13.0"\n' >toolkit/bin/nvcc
 : >toolkit/include/nccl.h
-chmod +x stub/nvidia-smi none/nvidia-smi toolkit/bin/nvcc
+chmod +x fake/nvidia-smi none/nvidia-smi toolkit/bin/nvcc
 
 # NAME LOSS ARENA STATUS: a folder whose four ranks do as told. Ranks check what they were started with.
 folder() {
@@ -61,7 +61,7 @@ END
 run() {
   wanted=$1 got=0
   shift
-  PATH=$work/stub:$PATH CUDA_HOME=$work/toolkit sh "$check" "$@" >log 2>&1 || got=$?
+  PATH=$work/fake:$PATH CUDA_HOME=$work/toolkit sh "$check" "$@" >log 2>&1 || got=$?
   [ $got -eq "$wanted" ] || { cat log; fail "gpu-check.sh $*: status $got instead of $wanted"; }
 }
 says() { grep -q -- "$1" log || { cat log; fail "no '$1' was said"; }; }
@@ -112,10 +112,10 @@ says 'it has no plan.json'
 sed -i 's/"cuda"/"cpu"/' dead/plan.json
 run 2 dead
 says 'is a program for CPUs'
-cp none/nvidia-smi stub/nvidia-smi
+cp none/nvidia-smi fake/nvidia-smi
 run 77 good
 says 'this machine has no NVIDIA GPU'
-printf '#!/bin/sh\necho "GPU 0: Stub"\n' >stub/nvidia-smi
+printf '#!/bin/sh\necho "GPU 0: Fake"\n' >fake/nvidia-smi
 rm toolkit/bin/nvcc
 run 77 good
 says 'there is no CUDA toolkit'

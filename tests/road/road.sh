@@ -23,15 +23,7 @@ open_folder() {
 }
 
 # A fixed text of small words, 20000 bytes.
-write_text() {
-  awk 'BEGIN {
-    state = 7
-    for (i = 0; i < 20000; i++) {
-      state = (state * 1103 + 12345) % 65521
-      printf "%s", state % 61 == 0 ? "\n" : state % 7 == 0 ? " " : substr("etaoinshrdlucmf", state % 15 + 1, 1)
-    }
-  }' >"$1"
-}
+write_text() { awk -f "$here/../support/words.awk" >"$1"; }
 
 # NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT -> NAME.json, in $precision
 plan_model() {
