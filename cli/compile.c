@@ -71,7 +71,7 @@ static bd_status read_cluster(bd_ctx *ctx, const bd_arguments *arguments, bd_clu
 }
 
 static bd_status read_pins(bd_ctx *ctx, const bd_arguments *arguments, bd_plan_request *request) {
-  static const char *const schedules[] = {"gpipe", "1f1b", NULL};
+  static const char *const schedules[] = {"gpipe", "1f1b", "interleaved", "zero-bubble", NULL};
   static const char *const recompute[] = {"none", "full", NULL};
   int64_t stages = 0, zero = -1;
   request->schedule = -1;
@@ -80,6 +80,10 @@ static bd_status read_pins(bd_ctx *ctx, const bd_arguments *arguments, bd_plan_r
   BD_TRY(bd_argument_int(ctx, arguments, "--micro-batch", 1, 1 << 20, &request->micro_batch));
   BD_TRY(bd_argument_int(ctx, arguments, "--zero", 0, 1, &zero));
   BD_TRY(bd_argument_choice(ctx, arguments, "--schedule", schedules, &request->schedule));
+  if (request->schedule >= 0 && !bd_schedule_emitted((bd_schedule)request->schedule))
+    return bd_usage_fail(ctx, arguments,
+                         "--schedule %s is only planned and simulated; programs run gpipe and 1f1b",
+                         bd_argument(arguments, "--schedule"));
   BD_TRY(bd_argument_choice(ctx, arguments, "--recompute", recompute, &request->recompute));
   if (bd_argument(arguments, "--mesh")) BD_TRY(read_mesh(ctx, arguments, &request->mesh));
   request->stages = (int)stages;

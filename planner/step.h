@@ -1,0 +1,26 @@
+// Seconds of a training step from the seconds of its stages, by formulas.
+#ifndef BD_PLANNER_STEP_H
+#define BD_PLANNER_STEP_H
+#include "ir/schedule.h"
+
+// Of one micro-batch on one stage, over all its chunks; what it sends and receives is included.
+typedef struct bd_stage_seconds {
+  double forward, backward;
+  double weight; // the part of `backward` that zero-bubble delays; 0 under other schedules
+  double sync;   // gradients and update, once a step
+} bd_stage_seconds;
+
+// Seconds of a step: the stage that is busy longest, the time in which the others fill and drain
+// the pipeline around it, and the longest sync. With m micro-batches, p stages and v chunks:
+//  - gpipe and 1f1b: sum + (m - 1) slowest (Narayanan et al., SC 2021, section 2.2.1: a bubble of
+//    p - 1 micro-batches);
+//  - interleaved: the bubble is a v-th of that (the same, section 2.2.2);
+//  - zero-bubble, with F, B and W of the busiest stage, k = min(m, p): the others' F + B, then
+//    m (F + B) + (m - k + 1) W + (k - 1) max(0, W - min(F, B)). For W <= min(F, B) and m >= p this
+//    is the bubble (p - 1)(F + B - W) of ZB-H1 (Qi et al., ICLR 2024, table 1); longer W are not
+//    hidden whole.
+// For equal stages it is the time of the schedule's order run on stages that never wait for a
+// transfer. `stage` has `stages` entries.
+double bd_step_seconds(bd_schedule schedule, int stages, int chunks, int micro_batches,
+                       const bd_stage_seconds *stage);
+#endif
