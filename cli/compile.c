@@ -180,6 +180,7 @@ static bd_status make_plan(bd_ctx *ctx, const compilation *job, const bd_module 
 static bd_status lower(bd_ctx *ctx, const compilation *job, const bd_module *train,
                        const bd_plan *plan) {
   bd_module *sharded, *spmd, *exec;
+  BD_TRY(bd_plan_emitted(ctx, plan));
   BD_TRY(bd_apply_plan(ctx, train, plan, &sharded));
   BD_TRY(bd_module_verify(ctx, sharded));
   print_stage(ctx, job, sharded, "apply-plan");

@@ -33,11 +33,15 @@ typedef struct bd_strategy {
 typedef struct bd_layer_range {
   int first, count; // forward calls of main
   int strategy, stage;
+  int chunk; // of the stage: 0 unless the schedule is interleaved
 } bd_layer_range;
 
 typedef struct bd_stage_prediction {
   double forward_seconds, backward_seconds; // of one micro-batch, communication inside included
-  double sync_seconds;                      // gradients and update, once a step
+  double weight_seconds; // of backward_seconds: what only weights' gradients wait for, where the
+                         // schedule runs it as a pass of its own
+  double send_seconds;   // of both: handing values on to other stages and taking them
+  double sync_seconds;   // gradients and update, once a step
   bd_memory memory;
 } bd_stage_prediction;
 
@@ -55,8 +59,14 @@ typedef struct bd_plan {
   bd_dtype precision;
   int64_t global_batch, micro_batch, sequence; // samples; samples over all ranks of a stage; tokens
   bd_schedule schedule;
-  bd_mesh mesh; // of every stage
+  bd_mesh mesh; // of every stage, or of the first where they differ
   int stages;
+  int chunks; // of the model per stage: chunk c of stage s is part c * stages + s of the chain;
+              // 0 counts as 1
+  // NULL: every stage has `mesh`, and they follow one another over the devices. Meshes of one plan
+  // have equally many axes, so that strategies have a letter for each.
+  const bd_mesh *stage_mesh; // per stage
+  const int *stage_device;   // per stage: its first device; its others follow
   int threads_per_rank;
   unsigned zero_axes; // mesh axes over which optimizer states are split flat (ZeRO-1)
   int strategy_count;
@@ -75,9 +85,17 @@ typedef struct bd_plan {
 static inline int bd_plan_micro_batches(const bd_plan *plan) {
   return (int)(plan->global_batch / plan->micro_batch);
 }
-static inline int bd_plan_ranks(const bd_plan *plan) {
-  return plan->stages * bd_mesh_devices(&plan->mesh);
+static inline int bd_plan_chunks(const bd_plan *plan) {
+  return plan->chunks > 1 ? plan->chunks : 1;
 }
+static inline const bd_mesh *bd_plan_mesh(const bd_plan *plan, int stage) {
+  return plan->stage_mesh ? &plan->stage_mesh[stage] : &plan->mesh;
+}
+int bd_plan_ranks(const bd_plan *plan);
+// The first device of a stage in the cluster's order.
+int bd_plan_first_device(const bd_plan *plan, int stage);
+// What plans say and codegen does not emit is refused. Errors: BD_UNSUPPORTED, one diagnostic.
+BD_NODISCARD bd_status bd_plan_emitted(bd_ctx *ctx, const bd_plan *plan);
 
 // The JSON members of one stage, without braces; their second line begins with `indent`.
 void bd_stage_prediction_print(const bd_stage_prediction *stage, const char *indent, bd_text *text);

@@ -7,13 +7,14 @@ static bd_status refuse(bd_ctx *ctx, const bd_plan *plan, const char *message) {
   return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "plan for '%s': %s", plan->model, message);
 }
 
-static bd_status check_form(bd_ctx *ctx, const bd_plan *plan, const bd_strategy *strategy,
-                            const bd_value *value, const bd_sharding *form) {
+static bd_status check_form(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *mesh,
+                            const bd_strategy *strategy, const bd_value *value,
+                            const bd_sharding *form) {
   for (int dim = 0; dim < value->type.rank; dim++) {
     int axes = 0;
-    for (int axis = 0; axis < plan->mesh.axes; axis++)
+    for (int axis = 0; axis < mesh->axes; axis++)
       axes += form->at[axis] == dim;
-    int parts = bd_sharding_parts(&plan->mesh, form, dim);
+    int parts = bd_sharding_parts(mesh, form, dim);
     int64_t extent = bd_extent(value->type.dims[dim], plan->micro_batch);
     bool exact = axes > 1 || value->type.dims[dim] == BD_DIM_BATCH;
     if (exact && extent % parts)
@@ -28,8 +29,9 @@ static bd_status check_form(bd_ctx *ctx, const bd_plan *plan, const bd_strategy 
   return BD_OK;
 }
 
-static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_strategy *strategy,
-                              const bd_function *function, int op_index) {
+static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *mesh,
+                              const bd_strategy *strategy, const bd_function *function,
+                              int op_index) {
   const bd_op *op = &function->ops[op_index];
   bd_index_map map;
   bd_type types[BD_MAX_RESULTS];
@@ -38,15 +40,15 @@ static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_strateg
   int axes[BD_MAX_LOOPS] = {0};
   for (int i = 0; i < map.loops; i++)
     parts[i] = 1;
-  for (int axis = 0; axis < plan->mesh.axes; axis++) {
+  for (int axis = 0; axis < mesh->axes; axis++) {
     char letter = strategy->split[op_index][axis];
     if (letter == '-') continue;
     int loop = bd_index_find(&map, letter);
-    if (loop < 0 || !bd_split_allowed(&map, &plan->mesh, plan->micro_batch, axis, loop))
+    if (loop < 0 || !bd_split_allowed(&map, mesh, plan->micro_batch, axis, loop))
       return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
                      "strategy '%s': op %d (%s) cannot be split over '%c' by mesh axis %d",
                      strategy->name, op_index, bd_op_get_info(op->kind)->name, letter, axis);
-    parts[loop] *= plan->mesh.size[axis];
+    parts[loop] *= mesh->size[axis];
     axes[loop]++;
     int64_t extent = bd_extent(map.loop[loop].extent, plan->micro_batch);
     if ((axes[loop] > 1 || map.loop[loop].extent == BD_DIM_BATCH) && extent % parts[loop])
@@ -59,16 +61,16 @@ static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_strateg
 }
 
 static bd_status check_strategy(bd_ctx *ctx, const bd_module *train, const bd_plan *plan,
-                                const bd_strategy *strategy) {
+                                const bd_mesh *mesh, const bd_strategy *strategy) {
   const bd_function *function = bd_module_find(train, strategy->function);
   if (!function || strategy->op_count != function->op_count ||
       strategy->value_count != function->value_count)
     return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "strategy '%s' does not fit function '%s'",
                    strategy->name, strategy->function);
   for (int i = 0; i < function->value_count; i++)
-    BD_TRY(check_form(ctx, plan, strategy, &function->values[i], &strategy->form[i]));
+    BD_TRY(check_form(ctx, plan, mesh, strategy, &function->values[i], &strategy->form[i]));
   for (int i = 0; i < function->op_count; i++)
-    BD_TRY(check_splits(ctx, plan, strategy, function, i));
+    BD_TRY(check_splits(ctx, plan, mesh, strategy, function, i));
   return BD_OK;
 }
 
@@ -107,7 +109,7 @@ static bool is_forward_call(const bd_module *train, const bd_op *op) {
 static bd_status check_layers(bd_ctx *ctx, const bd_module *train, const bd_plan *plan,
                               int *strategy_of_call) {
   const bd_function *main = train->main;
-  int layer = 0, range = 0, stage = 0;
+  int layer = 0, range = 0, part = 0;
   for (int i = 0; i < main->op_count; i++) {
     strategy_of_call[i] = -1;
     if (!is_forward_call(train, &main->ops[i])) continue;
@@ -121,9 +123,13 @@ static bd_status check_layers(bd_ctx *ctx, const bd_module *train, const bd_plan
       return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "layer %d calls '%s'; strategy '%s' is for '%s'",
                      layer, main->ops[i].callee, plan->strategies[at->strategy].name,
                      plan->strategies[at->strategy].function);
-    if (at->stage < stage || at->stage > stage + 1)
-      return refuse(ctx, plan, "stages must ascend one by one along the layers");
-    stage = at->stage;
+    int here = at->chunk * plan->stages + at->stage;
+    if (here < part || here > part + 1)
+      return refuse(ctx, plan,
+                    bd_plan_chunks(plan) > 1
+                        ? "layers must pass through the stages one by one, chunk after chunk"
+                        : "stages must ascend one by one along the layers");
+    part = here;
     strategy_of_call[i] = at->strategy;
     layer++;
   }
@@ -134,7 +140,10 @@ static bd_status check_layers(bd_ctx *ctx, const bd_module *train, const bd_plan
     covered += plan->ranges[i].count;
   }
   if (covered != layer) return refuse(ctx, plan, "the layers name more calls than the model makes");
-  if (stage != plan->stages - 1) return refuse(ctx, plan, "a stage is left without layers");
+  if (part != plan->stages * bd_plan_chunks(plan) - 1)
+    return refuse(ctx, plan,
+                  bd_plan_chunks(plan) > 1 ? "a chunk of a stage is left without layers"
+                                           : "a stage is left without layers");
   return BD_OK;
 }
 
@@ -156,8 +165,11 @@ bd_status bd_plan_check(bd_ctx *ctx, const bd_module *train, const bd_plan *plan
                    "plan for '%s': its samples have %lld tokens, the model's %lld; --seq gives the "
                    "model others",
                    plan->model, (long long)plan->sequence, (long long)bd_module_sequence(train));
-  for (int i = 0; i < plan->strategy_count; i++)
-    BD_TRY(check_strategy(ctx, train, plan, &plan->strategies[i]));
+  for (int i = 0; !plan->stage_mesh && i < plan->strategy_count; i++)
+    BD_TRY(check_strategy(ctx, train, plan, &plan->mesh, &plan->strategies[i]));
+  for (int i = 0; plan->stage_mesh && i < plan->range_count; i++)
+    BD_TRY(check_strategy(ctx, train, plan, bd_plan_mesh(plan, plan->ranges[i].stage),
+                          &plan->strategies[plan->ranges[i].strategy]));
   int *strategy_of_call = BD_NEW_ARRAY(ctx->arena, int, train->main->op_count);
   BD_TRY(check_layers(ctx, train, plan, strategy_of_call));
   return check_weights(ctx, train, plan, strategy_of_call);

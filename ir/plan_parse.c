@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define MAX_COUNT ((int64_t)1 << 24)
+#define MAX_CHUNKS 4096
 
 typedef struct plan_reader {
   bd_ctx *ctx;
@@ -51,30 +52,95 @@ static bd_status read_head(plan_reader *r, const bd_json *root) {
   return BD_OK;
 }
 
-static bd_status read_mesh(plan_reader *r, const bd_json *root) {
-  bd_ctx *ctx = r->ctx;
-  const bd_json *mesh, *zero;
-  int64_t stages, devices = 1;
-  BD_TRY(bd_json_int(ctx, root, "stages", true, 1, BD_MAX_STAGES, &stages));
-  BD_TRY(bd_json_array(ctx, root, "mesh", true, &mesh));
-  BD_TRY(bd_json_array(ctx, root, "zero_axes", true, &zero));
-  r->plan->stages = (int)stages;
+static bd_status read_sizes(plan_reader *r, const bd_json *mesh, bd_mesh *out) {
+  int64_t devices = 1;
+  if (mesh->kind != BD_JSON_ARRAY)
+    return bd_fail(r->ctx, BD_INVALID, mesh->loc, "a mesh is a list of sizes");
   if (mesh->count > BD_MAX_AXES)
-    return bd_fail(ctx, BD_INVALID, mesh->loc, "a mesh has at most %d axes", BD_MAX_AXES);
+    return bd_fail(r->ctx, BD_INVALID, mesh->loc, "a mesh has at most %d axes", BD_MAX_AXES);
   for (size_t i = 0; i < mesh->count; i++) {
     const bd_json *size = &mesh->items[i];
     if (size->kind != BD_JSON_INT || size->integer < 1 || size->integer > 65536 ||
         (devices *= size->integer) > 65536)
-      return bd_fail(ctx, BD_INVALID, size->loc, "mesh sizes are 1 or more, 65536 devices at most");
-    r->plan->mesh.size[r->plan->mesh.axes++] = (int)size->integer;
+      return bd_fail(r->ctx, BD_INVALID, size->loc,
+                     "mesh sizes are 1 or more, 65536 devices at most");
+    out->size[out->axes++] = (int)size->integer;
   }
+  return BD_OK;
+}
+
+static bd_status read_stage_meshes(plan_reader *r, const bd_json *root) {
+  const bd_json *list = NULL;
+  BD_TRY(bd_json_array(r->ctx, root, "stage_meshes", false, &list));
+  if (!list) return BD_OK;
+  if (list->count != (size_t)r->plan->stages)
+    return bd_fail(r->ctx, BD_INVALID, list->loc, "meshes of %zu stages for a plan of %d",
+                   list->count, r->plan->stages);
+  bd_mesh *meshes = BD_NEW_ARRAY(r->ctx->arena, bd_mesh, list->count);
+  for (size_t s = 0; s < list->count; s++) {
+    BD_TRY(read_sizes(r, &list->items[s], &meshes[s]));
+    if (meshes[s].axes != r->plan->mesh.axes)
+      return bd_fail(r->ctx, BD_INVALID, list->items[s].loc,
+                     "every stage's mesh has as many axes as 'mesh'; sizes may be 1");
+  }
+  for (int axis = 0; axis < r->plan->mesh.axes; axis++)
+    if (meshes[0].size[axis] != r->plan->mesh.size[axis])
+      return bd_fail(r->ctx, BD_INVALID, list->items[0].loc,
+                     "the mesh of the first stage is not 'mesh'");
+  r->plan->stage_mesh = meshes;
+  return BD_OK;
+}
+
+// Stages may share no device.
+static bd_status check_devices(plan_reader *r, const bd_json *list, const int *first) {
+  for (int s = 0; s < r->plan->stages; s++)
+    for (int t = 0; t < s; t++)
+      if (first[s] < first[t] + bd_mesh_devices(bd_plan_mesh(r->plan, t)) &&
+          first[t] < first[s] + bd_mesh_devices(bd_plan_mesh(r->plan, s)))
+        return bd_fail(r->ctx, BD_INVALID, list->items[s].loc,
+                       "stages %d and %d stand on the same devices", t, s);
+  return BD_OK;
+}
+
+static bd_status read_stage_devices(plan_reader *r, const bd_json *root) {
+  const bd_json *list = NULL;
+  BD_TRY(bd_json_array(r->ctx, root, "stage_devices", false, &list));
+  if (!list) return BD_OK;
+  if (list->count != (size_t)r->plan->stages)
+    return bd_fail(r->ctx, BD_INVALID, list->loc, "first devices of %zu stages for a plan of %d",
+                   list->count, r->plan->stages);
+  int *first = BD_NEW_ARRAY(r->ctx->arena, int, list->count);
+  for (size_t s = 0; s < list->count; s++) {
+    const bd_json *item = &list->items[s];
+    if (item->kind != BD_JSON_INT || item->integer < 0 || item->integer > MAX_COUNT)
+      return bd_fail(r->ctx, BD_INVALID, item->loc, "a device is a number from 0 to %lld",
+                     (long long)MAX_COUNT);
+    first[s] = (int)item->integer;
+  }
+  BD_TRY(check_devices(r, list, first));
+  r->plan->stage_device = first;
+  return BD_OK;
+}
+
+static bd_status read_mesh(plan_reader *r, const bd_json *root) {
+  bd_ctx *ctx = r->ctx;
+  const bd_json *mesh, *zero;
+  int64_t stages, chunks = 1;
+  BD_TRY(bd_json_int(ctx, root, "stages", true, 1, BD_MAX_STAGES, &stages));
+  BD_TRY(bd_json_int(ctx, root, "chunks", false, 1, MAX_CHUNKS, &chunks));
+  BD_TRY(bd_json_array(ctx, root, "mesh", true, &mesh));
+  BD_TRY(bd_json_array(ctx, root, "zero_axes", true, &zero));
+  r->plan->stages = (int)stages;
+  r->plan->chunks = (int)chunks;
+  BD_TRY(read_sizes(r, mesh, &r->plan->mesh));
   for (size_t i = 0; i < zero->count; i++) {
     const bd_json *axis = &zero->items[i];
     if (axis->kind != BD_JSON_INT || axis->integer < 0 || axis->integer >= r->plan->mesh.axes)
       return bd_fail(ctx, BD_INVALID, axis->loc, "not an axis of the mesh");
     r->plan->zero_axes |= 1u << axis->integer;
   }
-  return BD_OK;
+  BD_TRY(read_stage_meshes(r, root));
+  return read_stage_devices(r, root);
 }
 
 static bd_status read_ops(plan_reader *r, const bd_json *ops, const bd_function *function,
@@ -177,18 +243,19 @@ static bd_status read_layers(plan_reader *r, const bd_json *root) {
   r->plan->ranges = BD_NEW_ARRAY(ctx->arena, bd_layer_range, list->count);
   for (size_t i = 0; i < list->count; i++) {
     const bd_json *item = &list->items[i];
-    int64_t first, count, stage;
+    int64_t first, count, stage, chunk = 0;
     const char *strategy;
     BD_TRY(bd_json_int(ctx, item, "first", true, 0, MAX_COUNT, &first));
     BD_TRY(bd_json_int(ctx, item, "count", true, 1, MAX_COUNT, &count));
     BD_TRY(bd_json_int(ctx, item, "stage", true, 0, r->plan->stages - 1, &stage));
+    BD_TRY(bd_json_int(ctx, item, "chunk", false, 0, r->plan->chunks - 1, &chunk));
     BD_TRY(bd_json_string(ctx, item, "strategy", true, &strategy));
     int found = r->plan->strategy_count - 1;
     while (found >= 0 && strcmp(r->plan->strategies[found].name, strategy))
       found--;
     if (found < 0)
       return bd_fail(ctx, BD_INVALID, item->loc, "no strategy is called '%s'", strategy);
-    r->plan->ranges[i] = (bd_layer_range){(int)first, (int)count, found, (int)stage};
+    r->plan->ranges[i] = (bd_layer_range){(int)first, (int)count, found, (int)stage, (int)chunk};
   }
   return BD_OK;
 }
@@ -243,6 +310,8 @@ static bd_status read_predictions(plan_reader *r, const bd_json *root) {
     const bd_json *item = &stages->items[i];
     BD_TRY(bd_json_real(ctx, item, "forward_seconds", false, 0, 1e300, &out->forward_seconds));
     BD_TRY(bd_json_real(ctx, item, "backward_seconds", false, 0, 1e300, &out->backward_seconds));
+    BD_TRY(bd_json_real(ctx, item, "weight_seconds", false, 0, 1e300, &out->weight_seconds));
+    BD_TRY(bd_json_real(ctx, item, "send_seconds", false, 0, 1e300, &out->send_seconds));
     BD_TRY(bd_json_real(ctx, item, "sync_seconds", false, 0, 1e300, &out->sync_seconds));
     BD_TRY(read_segments(r, item, &out->memory));
   }
@@ -252,9 +321,10 @@ static bd_status read_predictions(plan_reader *r, const bd_json *root) {
 bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t bytes,
                         const bd_module *train, bd_plan *out_plan) {
   static const char *const keys[] = {
-      "braid_plan",  "model",    "target",     "optimizer", "precision", "global_batch",
-      "micro_batch", "sequence", "schedule",   "stages",    "mesh",      "threads_per_rank",
-      "zero_axes",   "layers",   "strategies", "predicted", NULL};
+      "braid_plan",    "model",    "target",     "optimizer", "precision", "global_batch",
+      "micro_batch",   "sequence", "schedule",   "stages",    "mesh",      "threads_per_rank",
+      "zero_axes",     "layers",   "strategies", "predicted", "chunks",    "stage_meshes",
+      "stage_devices", NULL};
   const bd_json *root;
   *out_plan = (bd_plan){0};
   plan_reader reader = {ctx, train, out_plan};

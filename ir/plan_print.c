@@ -77,9 +77,10 @@ static void print_layers(const bd_plan *plan, bd_text *text) {
   bd_text_add(text, "  \"layers\": [\n");
   for (int i = 0; i < plan->range_count; i++) {
     const bd_layer_range *range = &plan->ranges[i];
-    bd_text_addf(text,
-                 "    {\"first\": %d, \"count\": %d, \"stage\": %d, \"strategy\": ", range->first,
+    bd_text_addf(text, "    {\"first\": %d, \"count\": %d, \"stage\": %d, ", range->first,
                  range->count, range->stage);
+    if (range->chunk) bd_text_addf(text, "\"chunk\": %d, ", range->chunk);
+    bd_text_add(text, "\"strategy\": ");
     bd_text_add_json_string(text, plan->strategies[range->strategy].name);
     bd_text_addf(text, "}%s\n", i + 1 < plan->range_count ? "," : "");
   }
@@ -92,6 +93,12 @@ void bd_stage_prediction_print(const bd_stage_prediction *stage, const char *ind
   bd_text_add_json_number(text, stage->forward_seconds);
   bd_text_add(text, ", \"backward_seconds\": ");
   bd_text_add_json_number(text, stage->backward_seconds);
+  if (stage->weight_seconds > 0) {
+    bd_text_add(text, ", \"weight_seconds\": ");
+    bd_text_add_json_number(text, stage->weight_seconds);
+  }
+  bd_text_add(text, ", \"send_seconds\": ");
+  bd_text_add_json_number(text, stage->send_seconds);
   bd_text_add(text, ", \"sync_seconds\": ");
   bd_text_add_json_number(text, stage->sync_seconds);
   bd_text_addf(text, ",\n%s\"arena_bytes\": %lld, \"segments\": {", indent,
@@ -139,6 +146,31 @@ static void print_predictions(const bd_plan *plan, bd_text *text) {
   bd_text_add(text, "  }\n");
 }
 
+static void add_sizes(const bd_mesh *mesh, bd_text *text) {
+  bd_text_add(text, "[");
+  for (int axis = 0; axis < mesh->axes; axis++)
+    bd_text_addf(text, "%s%d", axis ? ", " : "", mesh->size[axis]);
+  bd_text_add(text, "]");
+}
+
+static void print_stages(const bd_plan *plan, bd_text *text) {
+  bd_text_addf(text, "  \"stages\": %d,\n", plan->stages);
+  if (bd_plan_chunks(plan) > 1) bd_text_addf(text, "  \"chunks\": %d,\n", plan->chunks);
+  bd_text_add(text, "  \"mesh\": ");
+  add_sizes(&plan->mesh, text);
+  bd_text_add(text, ",\n");
+  if (plan->stage_mesh) bd_text_add(text, "  \"stage_meshes\": [");
+  for (int s = 0; plan->stage_mesh && s < plan->stages; s++) {
+    bd_text_add(text, s ? ", " : "");
+    add_sizes(&plan->stage_mesh[s], text);
+  }
+  if (plan->stage_mesh) bd_text_add(text, "],\n");
+  if (plan->stage_device) bd_text_add(text, "  \"stage_devices\": [");
+  for (int s = 0; plan->stage_device && s < plan->stages; s++)
+    bd_text_addf(text, "%s%d", s ? ", " : "", plan->stage_device[s]);
+  if (plan->stage_device) bd_text_add(text, "],\n");
+}
+
 void bd_plan_print(const bd_plan *plan, const bd_module *train, bd_text *text) {
   bd_text_addf(text, "{\n  \"braid_plan\": %d,\n", BD_PLAN_VERSION);
   add_field(text, "  ", "model", plan->model);
@@ -149,10 +181,8 @@ void bd_plan_print(const bd_plan *plan, const bd_module *train, bd_text *text) {
                (long long)plan->global_batch, (long long)plan->micro_batch,
                (long long)plan->sequence);
   add_field(text, "  ", "schedule", bd_schedule_name(plan->schedule));
-  bd_text_addf(text, "  \"stages\": %d,\n  \"mesh\": [", plan->stages);
-  for (int axis = 0; axis < plan->mesh.axes; axis++)
-    bd_text_addf(text, "%s%d", axis ? ", " : "", plan->mesh.size[axis]);
-  bd_text_addf(text, "],\n  \"threads_per_rank\": %d,\n  \"zero_axes\": [", plan->threads_per_rank);
+  print_stages(plan, text);
+  bd_text_addf(text, "  \"threads_per_rank\": %d,\n  \"zero_axes\": [", plan->threads_per_rank);
   bool first = true;
   for (int axis = 0; axis < plan->mesh.axes; axis++)
     if (plan->zero_axes >> axis & 1u) {

@@ -33,6 +33,7 @@ bd_status bd_plan_assemble(bd_ctx *ctx, const bd_plan_request *request, const bd
       .schedule = problem->schedule,
       .mesh = setting->mesh,
       .stages = setting->stages,
+      .chunks = 1,
       .threads_per_rank = cluster->threads_per_device,
       .zero_axes = problem->zero ? every_axis(&setting->mesh) : 0,
       .bound_seconds = 0,
@@ -51,7 +52,7 @@ bd_status bd_plan_assemble(bd_ctx *ctx, const bd_plan_request *request, const bd
           if (!layers || enters != (part == 0)) continue;
           int index = use_strategy(ctx, out, &candidate->strategy,
                                    &slot[bd_pipeline_index(problem, 0, r, k)]);
-          out->ranges[out->range_count++] = (bd_layer_range){layer, layers, index, s};
+          out->ranges[out->range_count++] = (bd_layer_range){layer, layers, index, s, 0};
           layer += layers;
         }
   return BD_OK;

@@ -43,6 +43,7 @@ static void add_passes(const timing *t, int stage, bd_stage_prediction *out) {
     else if (bd_op_get_info(op->kind)->level == BD_COLLECTIVE)
       seconds = bd_cost_collective(&t->cost, main, op);
     *(role == BD_ROLE_FORWARD ? &out->forward_seconds : &out->backward_seconds) += seconds;
+    if (op->kind == BD_OP_SEND || op->kind == BD_OP_RECV) out->send_seconds += seconds;
   }
 }
 

@@ -1,0 +1,38 @@
+#include "ir/plan.h"
+
+int bd_plan_ranks(const bd_plan *plan) {
+  int ranks = 0;
+  for (int s = 0; s < plan->stages; s++)
+    ranks += bd_mesh_devices(bd_plan_mesh(plan, s));
+  return ranks;
+}
+
+int bd_plan_first_device(const bd_plan *plan, int stage) {
+  if (plan->stage_device) return plan->stage_device[stage];
+  int first = 0;
+  for (int s = 0; s < stage; s++)
+    first += bd_mesh_devices(bd_plan_mesh(plan, s));
+  return first;
+}
+
+static bool same_size(const bd_mesh *a, const bd_mesh *b) {
+  for (int axis = 0; axis < a->axes; axis++)
+    if (a->size[axis] != b->size[axis]) return false;
+  return true;
+}
+
+bd_status bd_plan_emitted(bd_ctx *ctx, const bd_plan *plan) {
+  const char *what = NULL;
+  int ranks = 0;
+  if (bd_plan_chunks(plan) > 1) what = "several chunks of the model on a stage";
+  for (int s = 0; s < plan->stages && !what; s++) {
+    if (!same_size(bd_plan_mesh(plan, s), &plan->mesh)) what = "stages of unequal meshes";
+    if (bd_plan_first_device(plan, s) != ranks) what = "stages out of the devices' order";
+    ranks += bd_mesh_devices(bd_plan_mesh(plan, s));
+  }
+  if (!what) return BD_OK;
+  return bd_fail(ctx, BD_UNSUPPORTED, BD_NOWHERE,
+                 "plan for '%s': %s can be planned, explained and simulated, but no program is "
+                 "made of it; search without --space full for one",
+                 plan->model, what);
+}
