@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 static const bd_command *const commands[] = {
-    &bd_command_compile, &bd_command_run,  &bd_command_explain,
-    &bd_command_opt,     &bd_command_init, &bd_command_presets,
+    &bd_command_compile, &bd_command_run,     &bd_command_explain, &bd_command_opt,
+    &bd_command_init,    &bd_command_presets, &bd_command_solve,
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 

@@ -2,6 +2,7 @@
 // has a reader, a solver and a printer of its own.
 #ifndef BD_PLANNER_BARE_H
 #define BD_PLANNER_BARE_H
+#include "ir/base/context.h"
 #include "ir/base/text.h"
 
 typedef struct bd_bare_request {

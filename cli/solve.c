@@ -1,0 +1,81 @@
+// `braid solve`: runs a search on numbers alone. A format is a row of the table below; who adds one
+// declares it in planner/bare.h.
+#include "cli/command.h"
+#include "ir/base/file.h"
+#include "planner/bare.h"
+#include <unistd.h>
+
+#define FILE_LIMIT_BYTES ((size_t)1 << 30)
+#define DEFAULT_SECONDS 60
+
+static const bd_bare_format *const formats[] = {
+    &bd_bare_chain,
+};
+enum { FORMAT_COUNT = sizeof formats / sizeof *formats };
+
+static bd_status unknown_format(bd_ctx *ctx, const char *file) {
+  const char *list = "";
+  for (int i = 0; i < FORMAT_COUNT; i++)
+    list =
+        bd_intern_f(ctx, "%s%s%s (%s)", list, i ? "; " : "", formats[i]->name, formats[i]->summary);
+  return bd_fail(ctx, BD_INVALID, bd_loc_file(file),
+                 "is of no format that 'braid solve' knows: %s; docs/solve.md describes them",
+                 list);
+}
+
+static const bd_bare_format *find_format(const char *data, size_t bytes) {
+  for (int i = 0; i < FORMAT_COUNT; i++)
+    if (formats[i]->recognize(data, bytes)) return formats[i];
+  return NULL;
+}
+
+static int cores(void) {
+  long count = sysconf(_SC_NPROCESSORS_ONLN);
+  return count < 1 ? 1 : count > 64 ? 64 : (int)count;
+}
+
+static bd_status read_request(bd_ctx *ctx, const bd_arguments *arguments, bd_bare_request *out) {
+  int64_t budget = 0, threads = cores();
+  *out = (bd_bare_request){.file = arguments->operand, .limit_seconds = DEFAULT_SECONDS};
+  BD_TRY(bd_argument_real(ctx, arguments, "--time-limit", 0.001, 1e6, &out->limit_seconds));
+  BD_TRY(bd_argument_bytes(ctx, arguments, "--budget", &budget));
+  BD_TRY(bd_argument_int(ctx, arguments, "--threads", 1, 1024, &threads));
+  out->budget = (double)budget;
+  out->threads = (int)threads;
+  out->json = bd_argument_flag(arguments, "--json");
+  return BD_OK;
+}
+
+static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
+  bd_bare_request request;
+  char *data;
+  BD_TRY(read_request(ctx, arguments, &request));
+  BD_TRY(bd_file_read(ctx, request.file, FILE_LIMIT_BYTES, &data, &request.bytes));
+  request.data = data;
+  const bd_bare_format *format = find_format(request.data, request.bytes);
+  if (!format) return unknown_format(ctx, request.file);
+  bd_text text = bd_text_init(ctx->arena);
+  BD_TRY(format->solve(ctx, &request, &text));
+  const char *path = bd_argument(arguments, "-o");
+  if (path) return bd_file_write(ctx, path, text.data, text.length);
+  fwrite(text.data, 1, text.length, stdout);
+  return BD_OK;
+}
+
+static const bd_option options[] = {
+    {"--budget", "N", "memory, in the file's unit (a size such as 1.5GiB counts bytes)"},
+    {"--time-limit", "SECONDS", "of search (default 60)"},
+    {"--threads", "N", "at most (default: one per core)"},
+    {"--json", NULL, "print for programs"},
+    {"-o", "FILE", "where to write (default: standard output)"},
+    {0},
+};
+const bd_command bd_command_solve = {
+    .name = "solve",
+    .summary = "solve a bare problem: numbers alone, in one of several formats",
+    .operand = "FILE",
+    .options = options,
+    .details = "The format is recognized by the file's first words; docs/solve.md describes each.\n"
+               "example: braid solve chain.txt --budget 500 --json\n",
+    .run = run,
+};

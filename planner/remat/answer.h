@@ -1,0 +1,35 @@
+// What the solvers of recomputation answer: a sequence of steps with its cost and its memory.
+#ifndef BD_PLANNER_REMAT_ANSWER_H
+#define BD_PLANNER_REMAT_ANSWER_H
+#include "planner/bare.h"
+
+typedef struct bd_remat_step {
+  int what; // of the solver's own kinds
+  int at;   // layer or node
+} bd_remat_step;
+
+typedef struct bd_remat_steps {
+  bd_remat_step *step;
+  int count, capacity;
+} bd_remat_steps;
+
+typedef struct bd_remat_answer {
+  const char *problem;          // "chain of 100 layers"
+  const char *const *word;      // of each kind of step
+  const char *time_unit, *unit; // of costs and of memory, for people
+  bd_remat_steps steps;
+  double cost, base_cost; // of the sequence, and with every value computed once
+  double bound;           // no sequence costs less
+  double peak, budget;    // in the file's unit
+  double seconds;         // of wall time spent
+} bd_remat_answer;
+
+void bd_remat_steps_add(bd_ctx *ctx, bd_remat_steps *steps, int what, int at);
+
+// {"sequence": [{"do", "at"}...], "cost", "base_cost", "bound", "peak", "budget", "seconds"}, or
+// the same in words.
+void bd_remat_answer_print(const bd_remat_answer *answer, bool json, bd_text *out);
+
+// Seconds of a clock that never goes back.
+double bd_remat_clock(void);
+#endif

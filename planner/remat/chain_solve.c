@@ -1,0 +1,106 @@
+// Which units the slots are counted in, and the least budget.
+#include "planner/remat/chain_table.h"
+#include <math.h>
+
+const char *const bd_chain_words[] = {"forward", "save", "backward", "drop"};
+
+// What the dynamic program may take: numbers in its table, and operations a second, of which half
+// the limit's are spent on each of two runs.
+#define TABLE_NUMBERS 1.5e8
+#define OPERATIONS_PER_SECOND 5e8
+
+double bd_chain_base(const bd_chain *chain) {
+  double time = 0;
+  for (int i = 0; i < chain->layers; i++)
+    time += chain->forward[i] + chain->backward[i];
+  return time;
+}
+
+// The recursion of the dynamic program with budgets in the place of times.
+int64_t bd_chain_smallest_budget(bd_ctx *ctx, const bd_chain *chain) {
+  int64_t *least = bd_chain_minimum(ctx, chain);
+  for (int t = 0; t < chain->layers; t++)
+    for (int s = t - 1; s >= 0; s--) {
+      int64_t own = least[bd_chain_cell(s, s)];
+      int64_t best = chain->tape[s] + least[bd_chain_cell(s + 1, t)];
+      best = best > own ? best : own;
+      for (int k = s + 1; k <= t; k++) {
+        int64_t right = chain->value[k] + least[bd_chain_cell(k, t)];
+        int64_t left = least[bd_chain_cell(s, k - 1)];
+        int64_t both = right > left ? right : left;
+        best = both < best ? both : best;
+      }
+      int64_t *cell = &least[bd_chain_cell(s, t)];
+      *cell = best > *cell ? best : *cell;
+    }
+  return least[bd_chain_cell(0, chain->layers - 1)];
+}
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+  while (b) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+// Slots that divide every size; 1 when all are 0.
+static int64_t exact_unit(const bd_chain *chain) {
+  int64_t unit = chain->value[chain->layers];
+  for (int i = 0; i < chain->layers; i++)
+    unit = common_divisor(common_divisor(unit, chain->value[i]), chain->tape[i]);
+  return unit ? unit : 1;
+}
+
+static int64_t coarse_unit(const bd_chain *chain, int64_t budget, double limit_seconds) {
+  double layers = chain->layers, cells = layers * (layers + 1) / 2;
+  double operations = cells * (layers + 2) / 3;
+  double slots = fmin(TABLE_NUMBERS / cells, OPERATIONS_PER_SECOND * limit_seconds / operations);
+  double unit = ceil((double)budget / fmax(slots, 1));
+  return unit > 1 ? (int64_t)unit : 1;
+}
+
+static bd_chain in_units(bd_ctx *ctx, const bd_chain *chain, int64_t unit, bool up) {
+  bd_chain out = *chain;
+  int64_t add = up ? unit - 1 : 0;
+  out.value = BD_NEW_ARRAY(ctx->arena, int64_t, chain->layers + 1);
+  out.tape = BD_NEW_ARRAY(ctx->arena, int64_t, chain->layers);
+  for (int i = 0; i <= chain->layers; i++)
+    out.value[i] = (chain->value[i] + add) / unit;
+  for (int i = 0; i < chain->layers; i++)
+    out.tape[i] = (chain->tape[i] + add) / unit;
+  return out;
+}
+
+// The least time of the whole chain; the steps when there are any and they are wanted.
+static double solve_in_units(bd_ctx *ctx, const bd_chain *chain, int64_t unit, bool up,
+                             int64_t budget, bd_remat_steps *out_steps) {
+  bd_chain scaled = in_units(ctx, chain, unit, up);
+  bd_chain_table table;
+  bd_chain_table_fill(ctx, &scaled, budget / unit, &table);
+  double time = bd_chain_row(&table, 0, chain->layers - 1)[table.budget];
+  if (isfinite(time) && out_steps) bd_chain_table_steps(ctx, &table, out_steps);
+  return time;
+}
+
+// More than everything kept at once is never used.
+static int64_t useful_budget(const bd_chain *chain, int64_t budget) {
+  int64_t all = chain->value[0];
+  for (int i = 0; i < chain->layers; i++) {
+    all += chain->tape[i] + chain->value[i + 1];
+    if (all >= budget) return budget;
+  }
+  return all;
+}
+
+bd_status bd_chain_solve(bd_ctx *ctx, const bd_chain *chain, int64_t budget, double limit_seconds,
+                         bd_remat_answer *out) {
+  if (budget < bd_chain_smallest_budget(ctx, chain)) return BD_INFEASIBLE;
+  budget = useful_budget(chain, budget);
+  int64_t exact = exact_unit(chain), coarse = coarse_unit(chain, budget, limit_seconds);
+  int64_t unit = exact > coarse ? exact : coarse;
+  out->cost = solve_in_units(ctx, chain, unit, true, budget, &out->steps);
+  out->bound = unit == exact ? out->cost : solve_in_units(ctx, chain, unit, false, budget, NULL);
+  return isfinite(out->cost) ? BD_OK : BD_INFEASIBLE;
+}
