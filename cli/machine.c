@@ -26,9 +26,10 @@ bd_status bd_machine_probe(bd_ctx *ctx, int devices, bd_cluster *out) {
     return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "cannot read this machine's memory size");
   int cores = usable_cores();
   double share = (double)cores / devices, memory = NODE_MEMORY_BYTES_PER_SECOND / devices;
-  bd_link link = {RANK_LINK_LATENCY_SECONDS / (share < 1 ? share : 1),
-                  memory / 2 < RANK_LINK_BYTES_PER_SECOND ? memory / 2
-                                                          : RANK_LINK_BYTES_PER_SECOND};
+  bd_link link = {.latency_seconds = RANK_LINK_LATENCY_SECONDS / (share < 1 ? share : 1),
+                  .bytes_per_second = memory / 2 < RANK_LINK_BYTES_PER_SECOND
+                                          ? memory / 2
+                                          : RANK_LINK_BYTES_PER_SECOND};
   *out = (bd_cluster){
       .name = "this-machine",
       .nodes = 1,

@@ -13,7 +13,7 @@ bd_link bd_cost_link(const bd_cost_model *model, int axis) {
   double latency = ((near - 1) * intra->latency_seconds + inter->latency_seconds) / near;
   double rate = near * inter->bytes_per_second;
   if (near > 1 && rate > intra->bytes_per_second) rate = intra->bytes_per_second;
-  return (bd_link){latency, rate};
+  return (bd_link){.latency_seconds = latency, .bytes_per_second = rate};
 }
 
 const bd_link *bd_cost_stage_link(const bd_cost_model *model) {
