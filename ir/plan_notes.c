@@ -1,5 +1,4 @@
 #include "ir/plan_notes.h"
-#include "ir/index.h"
 #include "ir/partition.h"
 
 const char *bd_cut_name(bd_cut cut) {
@@ -25,6 +24,13 @@ static bool is_token_loop(const bd_function *function, const bd_op *op, const bd
   return false;
 }
 
+bd_cut bd_loop_cut(const bd_function *function, const bd_op *op, const bd_index_map *map, int loop,
+                   int64_t sequence) {
+  if (map->loop[loop].extent == BD_DIM_BATCH) return BD_CUT_SAMPLES;
+  if (sequence > 0 && is_token_loop(function, op, map, loop, sequence)) return BD_CUT_TOKENS;
+  return BD_CUT_FEATURES;
+}
+
 static bd_status note_op(bd_ctx *ctx, const bd_function *function, const bd_op *op,
                          const char letters[BD_MAX_AXES], int64_t sequence,
                          unsigned char out_cut[BD_MAX_AXES]) {
@@ -33,14 +39,8 @@ static bd_status note_op(bd_ctx *ctx, const bd_function *function, const bd_op *
   BD_TRY(bd_op_infer(ctx, function, op, &map, types));
   for (int axis = 0; axis < BD_MAX_AXES; axis++) {
     int loop = letters[axis] == '-' ? -1 : bd_index_find(&map, letters[axis]);
-    bd_cut cut = BD_CUT_FEATURES;
-    if (loop < 0)
-      cut = BD_CUT_NONE;
-    else if (map.loop[loop].extent == BD_DIM_BATCH)
-      cut = BD_CUT_SAMPLES;
-    else if (sequence > 0 && is_token_loop(function, op, &map, loop, sequence))
-      cut = BD_CUT_TOKENS;
-    out_cut[axis] = (unsigned char)cut;
+    out_cut[axis] = (unsigned char)(loop < 0 ? BD_CUT_NONE
+                                             : bd_loop_cut(function, op, &map, loop, sequence));
   }
   return BD_OK;
 }

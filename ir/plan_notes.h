@@ -1,6 +1,7 @@
 // What a plan's strategies mean, for readers of the plan file.
 #ifndef BD_IR_PLAN_NOTES_H
 #define BD_IR_PLAN_NOTES_H
+#include "ir/index.h"
 #include "ir/plan.h"
 
 typedef enum bd_cut {
@@ -12,6 +13,10 @@ typedef enum bd_cut {
 } bd_cut;
 // "samples"; NULL for BD_CUT_NONE.
 const char *bd_cut_name(bd_cut cut);
+
+// What a loop of an op of a function runs over; sequence: tokens of a sample, 0 for none.
+bd_cut bd_loop_cut(const bd_function *function, const bd_op *op, const bd_index_map *map, int loop,
+                   int64_t sequence);
 
 // Fills the notes of every strategy of a plan that fits the module (bd_plan_check): what each op's
 // split cuts, and which ops run again in backward.

@@ -1,6 +1,7 @@
 #include "ir/base/json.h"
 #include "ir/name_map.h"
 #include "ir/plan.h"
+#include "ir/plan_details.h"
 #include <math.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ static bd_status read_head(plan_reader *r, const bd_json *root) {
                    (long long)version, BD_PLAN_VERSION);
   BD_TRY(bd_json_string(ctx, root, "model", true, &plan->model));
   BD_TRY(bd_json_string(ctx, root, "target", true, &plan->target));
+  BD_TRY(bd_json_string(ctx, root, "cluster", false, &plan->cluster));
   BD_TRY(bd_json_string(ctx, root, "optimizer", true, &plan->optimizer));
   BD_TRY(bd_json_string(ctx, root, "precision", true, &precision));
   BD_TRY(bd_json_string(ctx, root, "schedule", true, &schedule));
@@ -315,7 +317,11 @@ static bd_status read_predictions(plan_reader *r, const bd_json *root) {
     BD_TRY(bd_json_real(ctx, item, "sync_seconds", false, 0, 1e300, &out->sync_seconds));
     BD_TRY(read_segments(r, item, &out->memory));
   }
-  return read_alternatives(r, predicted);
+  BD_TRY(read_alternatives(r, predicted));
+  const bd_json *details = NULL;
+  BD_TRY(bd_json_object(ctx, predicted, "details", false, &details));
+  if (!details) return BD_OK;
+  return bd_plan_details_parse(ctx, details, plan->stages, plan->mesh.axes, &plan->details);
 }
 
 bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t bytes,
@@ -324,7 +330,7 @@ bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t 
       "braid_plan",    "model",    "target",     "optimizer", "precision", "global_batch",
       "micro_batch",   "sequence", "schedule",   "stages",    "mesh",      "threads_per_rank",
       "zero_axes",     "layers",   "strategies", "predicted", "chunks",    "stage_meshes",
-      "stage_devices", NULL};
+      "stage_devices", "cluster",  NULL};
   const bd_json *root;
   *out_plan = (bd_plan){0};
   plan_reader reader = {ctx, train, out_plan};

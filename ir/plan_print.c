@@ -1,3 +1,4 @@
+#include "ir/plan_details.h"
 #include "ir/plan_notes.h"
 
 static void add_field(bd_text *text, const char *indent, const char *key, const char *value) {
@@ -122,7 +123,7 @@ static void print_alternatives(const bd_plan *plan, bd_text *text) {
     bd_text_add_json_number(text, other->bound_seconds);
     bd_text_add(text, "}");
   }
-  bd_text_add(text, plan->alternative_count ? "\n    ]\n" : "]\n");
+  bd_text_add(text, plan->alternative_count ? "\n    ]" : "]");
 }
 
 static void print_predictions(const bd_plan *plan, bd_text *text) {
@@ -143,7 +144,11 @@ static void print_predictions(const bd_plan *plan, bd_text *text) {
   }
   bd_text_add(text, "    ],\n");
   print_alternatives(plan, text);
-  bd_text_add(text, "  }\n");
+  if (plan->details) {
+    bd_text_add(text, ",\n    \"details\": ");
+    bd_plan_details_print(plan->details, plan->stages, plan->mesh.axes, "    ", text);
+  }
+  bd_text_add(text, "\n  }\n");
 }
 
 static void add_sizes(const bd_mesh *mesh, bd_text *text) {
@@ -175,6 +180,7 @@ void bd_plan_print(const bd_plan *plan, const bd_module *train, bd_text *text) {
   bd_text_addf(text, "{\n  \"braid_plan\": %d,\n", BD_PLAN_VERSION);
   add_field(text, "  ", "model", plan->model);
   add_field(text, "  ", "target", plan->target);
+  if (plan->cluster) add_field(text, "  ", "cluster", plan->cluster);
   add_field(text, "  ", "optimizer", plan->optimizer);
   add_field(text, "  ", "precision", bd_dtype_name(plan->precision));
   bd_text_addf(text, "  \"global_batch\": %lld,\n  \"micro_batch\": %lld,\n  \"sequence\": %lld,\n",

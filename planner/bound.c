@@ -69,7 +69,20 @@ static bd_layer_request request_of(const bd_scene *scene, const bd_setting *sett
       .optimizer = request->optimizer,
       .zero = request->zero,
       .recompute = request->recompute,
+      .constraints = request->constraints,
+      .pin = scene->runs->runs[run].pin,
+      .sequence = scene->sequence,
   };
+}
+
+// Keeps the forms that constraints allow, the one that splits nothing among them.
+static int allowed_forms(const bd_scene *scene, const bd_setting *setting, int count,
+                         bd_sharding *forms) {
+  int kept = 0;
+  for (int f = 0; f < count; f++)
+    if (bd_constraints_allow_form(scene->request->constraints, &setting->mesh, &forms[f]))
+      forms[kept++] = forms[f];
+  return kept;
 }
 
 bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
@@ -77,6 +90,7 @@ bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
   int runs = scene->runs->count;
   out->form_count =
       bd_space_forms(ctx, &setting->mesh, setting->micro_batch, scene->sequence, &out->forms);
+  out->form_count = allowed_forms(scene, setting, out->form_count, out->forms);
   out->requests = BD_NEW_ARRAY(ctx->arena, bd_layer_request, runs);
   out->layers = BD_NEW_ARRAY(ctx->arena, bd_layer *, runs);
   for (int r = 0; r < runs; r++) {

@@ -1,5 +1,4 @@
 #include "planner/cost.h"
-#include "ir/fuse.h"
 
 bd_link bd_cost_link(const bd_cost_model *model, int axis) {
   const bd_cluster *cluster = model->cluster;
@@ -99,8 +98,8 @@ double bd_cost_collective(const bd_cost_model *model, const bd_function *functio
 }
 
 // A fused run: its arithmetic, and the traffic of what enters and leaves it.
-static bd_status step_seconds(bd_ctx *ctx, const bd_cost_model *model, const bd_function *function,
-                              const bd_fusion *fusion, int step, double *out_seconds) {
+bd_status bd_cost_step(bd_ctx *ctx, const bd_cost_model *model, const bd_function *function,
+                       const bd_fusion *fusion, int step, double *out_seconds) {
   double arithmetic = 0, bytes = 0;
   for (int i = 0; i < fusion->step_ops[step]; i++) {
     const bd_op *op = &function->ops[fusion->first_op[step] + i];
@@ -131,7 +130,7 @@ bd_status bd_cost_function(bd_ctx *ctx, const bd_cost_model *model, const bd_mod
   *out_seconds = 0;
   for (int step = 0; step < fusion.step_count; step++) {
     double seconds;
-    BD_TRY(step_seconds(ctx, model, function, &fusion, step, &seconds));
+    BD_TRY(bd_cost_step(ctx, model, function, &fusion, step, &seconds));
     *out_seconds += seconds;
   }
   return BD_OK;

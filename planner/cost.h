@@ -2,6 +2,7 @@
 #ifndef BD_PLANNER_COST_H
 #define BD_PLANNER_COST_H
 #include "ir/cluster.h"
+#include "ir/fuse.h"
 #include "ir/index.h"
 #include "ir/reshard.h"
 
@@ -26,6 +27,12 @@ double bd_cost_exchange(bd_link link, int ranks, double bytes);
 // One logical op under a split: the slower of arithmetic and memory traffic, and its launch.
 double bd_cost_op(const bd_cost_model *model, const bd_function *function, const bd_op *op,
                   const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
+
+// One step of an spmd function under its fusion: a collective, or the slower of arithmetic and
+// memory traffic.
+BD_NODISCARD bd_status bd_cost_step(bd_ctx *ctx, const bd_cost_model *model,
+                                    const bd_function *function, const bd_fusion *fusion, int step,
+                                    double *out_seconds);
 
 // One execution of an spmd function on one rank, step by step.
 BD_NODISCARD bd_status bd_cost_function(bd_ctx *ctx, const bd_cost_model *model,

@@ -2,6 +2,7 @@
 #ifndef BD_PLANNER_LAYER_H
 #define BD_PLANNER_LAYER_H
 #include "ir/partition.h"
+#include "planner/constraints.h"
 #include "planner/cost.h"
 
 typedef struct bd_layer_request {
@@ -18,6 +19,10 @@ typedef struct bd_layer_request {
   const char *optimizer;
   int zero;      // as bd_plan_request; when it is open, states may be split over all ranks
   int recompute; // as bd_plan_request
+  // What a person asks of the layer; NULL: nothing.
+  const bd_constraints *constraints;
+  const bd_strategy_pin *pin;
+  int64_t sequence; // tokens of a sample
 } bd_layer_request;
 
 typedef struct bd_layer_candidate {

@@ -92,6 +92,7 @@ static void add_values(bd_layer_space *space, const bd_cluster_ops *c,
 static option_cost shared_cost(bd_layer_space *space, const bd_cluster_ops *c,
                                const bd_layer_option *option) {
   option_cost out = {0, 0, 0};
+  if (c->impossible) out.seconds = INFINITY;
   for (int i = 0; i < c->op_count; i++) {
     int8_t split[BD_MAX_AXES];
     int index = c->ops[i];

@@ -1,4 +1,5 @@
 #include "planner/layer_space.h"
+#include "planner/constraints_option.h"
 #include "planner/layer_op.h"
 #include <string.h>
 
@@ -141,6 +142,7 @@ static void add_option(bd_ctx *ctx, enumeration *e) {
       e->capacity = wanted;
     }
     e->current.keep = (bd_keep)keep;
+    if (!c->impossible && !bd_constraints_allow_option(e->space, c, &e->current)) continue;
     c->options[c->option_count++] = e->current;
   }
 }
@@ -200,6 +202,9 @@ bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request, bd_
     memset(e.current.split, -1, sizeof e.current.split);
     memset(e.current.scatter, -1, sizeof e.current.scatter);
     enumerate_axis(ctx, &e, 0);
+    if (e.cluster->option_count) continue;
+    e.cluster->impossible = true;
+    add_option(ctx, &e);
   }
   return BD_OK;
 }

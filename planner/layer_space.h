@@ -27,6 +27,7 @@ typedef struct bd_cluster_ops {
   int option_count;
   bd_layer_option *options; // those that differ only in what they keep stand next to each other
   bool needed;              // backward reads a value of it
+  bool impossible;          // constraints leave it no option; one stands for that
 } bd_cluster_ops;
 
 // Seconds of one op under one split.

@@ -105,9 +105,21 @@ static bool is_empty(const bd_pipeline_problem *problem, const int *count, int s
   return true;
 }
 
+// Whether as many layers as are wanted run on the stages up to each.
+static bool keeps_cuts(const bd_pipeline_problem *problem, const int *count) {
+  int width = bd_pipeline_candidates(problem), layers = 0;
+  for (int s = 0; problem->cut_least && s < problem->stages; s++) {
+    for (int k = 0; k < width; k++)
+      layers += count[s * width + k];
+    if (layers < problem->cut_least[s] || layers > problem->cut_most[s]) return false;
+  }
+  return true;
+}
+
 double bd_pipeline_seconds(const bd_pipeline_problem *problem, const int *count, const int *entry) {
   double seconds[BD_MAX_STAGES], sync[BD_MAX_STAGES], sum = 0, slowest = 0, longest = 0;
   time_stages(problem, count, entry, seconds, sync);
+  if (!keeps_cuts(problem, count)) return INFINITY;
   for (int s = 0; s < problem->stages; s++) {
     if (is_empty(problem, count, s) || stage_bytes(problem, count, s) > (double)problem->cap_bytes)
       return INFINITY;

@@ -24,6 +24,8 @@ typedef struct bd_pipeline_problem {
   int run_count;
   const bd_pipeline_run *runs;
   int64_t cap_bytes;
+  // Per stage s, the least and the most layers that run on stages 0 to s; NULL: open.
+  const int *cut_least, *cut_most;
 } bd_pipeline_problem;
 
 // Layers of a run that share a stage have at most two forms; those of `entry` come first.
@@ -50,7 +52,8 @@ BD_NODISCARD bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem 
 BD_NODISCARD bd_status bd_pipeline_leanest(bd_ctx *ctx, const bd_pipeline_problem *problem,
                                            double limit_seconds, bd_pipeline *out_pipeline);
 
-// Seconds of a given assignment; INFINITY when a stage is empty or over the cap.
+// Seconds of a given assignment; INFINITY when a stage is empty or over the cap, or has layers that
+// the cuts do not allow.
 double bd_pipeline_seconds(const bd_pipeline_problem *problem, const int *count, const int *entry);
 // Bytes that the fullest stage of an assignment holds.
 double bd_pipeline_bytes(const bd_pipeline_problem *problem, const int *count);

@@ -211,12 +211,14 @@ static void add_arc(construction *c, arc added) {
 static void add_arcs(construction *c, int stage, int from_least, int from_most) {
   int last_stage = c->problem->stages - 1, F = forms_of(c);
   double widest = WINDOW * c->least[c->layers] / c->problem->stages;
+  bool cuts = c->problem->cut_least != NULL;
   for (int from = from_least; from <= from_most; from++)
     for (int to = from + 1; to <= c->layers; to++) {
       if (stage == last_stage ? to < c->layers : c->layers - to < last_stage - stage) continue;
-      if (!c->leanest && to > from + 1 && c->least[to] - c->least[from] > widest) break;
-      bool alike =
-          from > from_least && stage < last_stage && c->run_of[from - 1] == c->run_of[to - 1];
+      if (cuts && (to < c->problem->cut_least[stage] || to > c->problem->cut_most[stage])) continue;
+      if (!cuts && !c->leanest && to > from + 1 && c->least[to] - c->least[from] > widest) break;
+      bool alike = !cuts && from > from_least && stage < last_stage &&
+                   c->run_of[from - 1] == c->run_of[to - 1];
       int twin = c->arc_count - 1;
       while (alike && twin >= 0 && c->arcs[twin].stage == stage && c->arcs[twin].from >= from - 1) {
         arc t = c->arcs[twin--];

@@ -227,6 +227,14 @@ static void add_flow(building *b, int s, int r, int form) {
   }
 }
 
+// Layers on stages 0 to s.
+static void add_cut(building *b, int s) {
+  const bd_pipeline_problem *p = b->problem;
+  int row = bd_program_add_row(b->ctx, &b->program, p->cut_least[s], p->cut_most[s]);
+  for (int i = 0; i < (s + 1) * bd_pipeline_candidates(p); i++)
+    add_entry(b, row, b->count[i], 1);
+}
+
 static void add_rows(building *b, double cap_bytes) {
   const bd_pipeline_problem *p = b->problem;
   for (int s = 0; s < p->stages; s++) {
@@ -237,6 +245,8 @@ static void add_rows(building *b, double cap_bytes) {
         add_flow(b, s, r, f);
       }
   }
+  for (int s = 0; p->cut_least && s < p->stages; s++)
+    add_cut(b, s);
   int starts = bd_program_add_row(b->ctx, &b->program, 1, 1);
   for (int f = 0; f < p->form_count; f++)
     for (int g = 0; g < p->form_count; g++)

@@ -2,6 +2,7 @@
 #ifndef BD_PLANNER_PLANNER_H
 #define BD_PLANNER_PLANNER_H
 #include "ir/partition.h"
+#include "planner/constraints.h"
 
 typedef struct bd_plan_request {
   const char *model, *target, *optimizer;
@@ -16,7 +17,26 @@ typedef struct bd_plan_request {
   int schedule;  // -1: open
   int zero;      // -1: open
   int recompute; // -1: open; 0: save all; 1: recompute all that can be
+  const bd_constraints *constraints; // more of them; NULL: none
+  bool any; // the first plan that fits will do
 } bd_plan_request;
+
+// The highest ZeRO stage that may be pinned.
+#define BD_MAX_ZERO 1
+
+// What a search came to.
+typedef struct bd_search_outcome {
+  bool found;            // `plan` fits, with bound and alternatives
+  bool cut;              // the time limit stopped the search
+  int64_t lacking_bytes; // when none fits: by what `plan`, the leanest, exceeds the cap; 0: there is
+                         // no plan that the request allows, whatever the cap
+  int64_t cap_bytes;     // of a rank
+  bd_plan plan;
+} bd_search_outcome;
+
+// The search itself; that nothing fits is no error.
+BD_NODISCARD bd_status bd_plan_look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                                    const bd_plan_request *request, bd_search_outcome *out_outcome);
 
 // Errors: BD_INFEASIBLE with the nearest plan and the bytes it lacks.
 BD_NODISCARD bd_status bd_plan_search(bd_ctx *ctx, const bd_module *train,

@@ -5,6 +5,7 @@
 #include "planner/bound.h"
 #include "planner/pipeline.h"
 #include "planner/planner.h"
+#include "planner/refuse.h"
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -97,9 +98,10 @@ static int stage_meshes(search *s, int devices, bd_mesh **out_meshes) {
   const bd_plan_request *request = s->scene.request;
   const bd_cluster *cluster = s->scene.cluster;
   bool finer = bd_cluster_devices(cluster) <= FINER_DEVICES;
-  if (!request->mesh.axes)
+  if (!request->mesh.axes && !bd_constraints_have_degrees(request->constraints))
     return bd_space_meshes(s->ctx, devices, finer ? cluster->devices_per_node : 0, out_meshes);
   *out_meshes = BD_NEW(s->ctx->arena, bd_mesh);
+  if (!request->mesh.axes) return bd_constraints_mesh(request->constraints, devices, *out_meshes);
   **out_meshes = request->mesh;
   return bd_mesh_devices(&request->mesh) == devices;
 }
@@ -114,6 +116,7 @@ static bd_status add_stages(search *s, int stages) {
     double seconds;
     if (count) BD_TRY(bd_bound_work(s->ctx, &s->scene, stages, micro, &seconds));
     for (int m = 0; m < count; m++) {
+      if (!bd_constraints_allow_setting(request->constraints, stages, &meshes[m], micro)) continue;
       bd_setting setting = {stages, meshes[m], micro, bd_sharding_replicated()};
       add_item(s, &setting, BOUND_WORK, seconds, 0);
       s->settings++;
@@ -145,6 +148,8 @@ static bd_status bound_item(search *s, const item *from) {
     bd_setting one = *setting;
     double seconds, bytes;
     one.tied_form = tied[t];
+    if (!bd_constraints_allow_tied(s->scene.request->constraints, &one.mesh, &one.tied_form))
+      continue;
     status = bd_setting_open(s->ctx, &s->scene, &one, t ? &first : NULL, &layers);
     if (status != BD_OK) break;
     if (t == 0) first = layers;
@@ -242,7 +247,7 @@ static int number_forms(search *s, const bd_setting_layers *layers, int run_coun
 static bd_pipeline_problem pose(const search *s, const bd_setting *setting) {
   const bd_plan_request *request = s->scene.request;
   bool split = bd_mesh_devices(&setting->mesh) > 1 && request->zero != 0;
-  return (bd_pipeline_problem){
+  bd_pipeline_problem problem = {
       .stages = setting->stages,
       .micro_batches = (int)(request->global_batch / setting->micro_batch),
       .schedule = request->schedule < 0 ? BD_SCHEDULE_1F1B : (bd_schedule)request->schedule,
@@ -250,6 +255,13 @@ static bd_pipeline_problem pose(const search *s, const bd_setting *setting) {
       .run_count = s->runs.count,
       .cap_bytes = s->scene.layers_cap_bytes,
   };
+  int layers = 0, *least, *most;
+  for (int r = 0; r < s->runs.count; r++)
+    layers += s->runs.runs[r].calls;
+  bd_constraints_cuts(s->ctx, request->constraints, problem.stages, layers, &least, &most);
+  problem.cut_least = least;
+  problem.cut_most = most;
+  return problem;
 }
 
 static bd_status solve_scratch(search *s, bd_arena *kept, const bd_setting *setting) {
@@ -328,7 +340,7 @@ static bool out_of_time(search *s) {
 static bd_status search_fastest(search *s) {
   for (int i = turn(s); i >= 0 && !out_of_time(s); i = turn(s)) {
     item from = s->items[i];
-    if (s->found && from.seconds >= s->best.step_seconds) break;
+    if (s->found && (s->scene.request->any || from.seconds >= s->best.step_seconds)) break;
     BD_TRY(from.kind == BOUND_WORK ? bound_item(s, &from) : solve_item(s, &from));
     // What an item has become carries its bound on.
     s->items[i].kind = BOUND_DONE;
@@ -384,34 +396,32 @@ static bd_status confirm_leanest(search *s) {
   return BD_OK;
 }
 
-static bd_status refuse(search *s) {
-  const bd_scene *scene = &s->scene;
-  if (!s->leanest_bytes)
-    return bd_fail(s->ctx, BD_INFEASIBLE, BD_NOWHERE,
-                   "no plan runs '%s' on %d devices with these pins and a global batch of %lld",
-                   scene->request->model, bd_cluster_devices(scene->cluster),
-                   (long long)scene->request->global_batch);
-  bd_fail(
-      s->ctx, BD_INFEASIBLE, BD_NOWHERE,
-      "no plan fits: the leanest needs %lld bytes a rank, the cap is %lld: %lld bytes are lacking",
-      (long long)s->leanest_bytes, (long long)scene->cap_bytes,
-      (long long)(s->leanest_bytes - scene->cap_bytes));
-  bd_note(s->ctx, BD_NOWHERE,
-          "the nearest plan has %d stages, %d devices each, a micro-batch of %lld, schedule %s; a "
-          "higher --memory-cap, more devices, or a smaller --seq would help",
-          s->leanest.stages, bd_mesh_devices(&s->leanest.mesh), (long long)s->leanest.micro_batch,
-          bd_schedule_name(s->leanest.schedule));
-  if (s->cut)
-    bd_note(s->ctx, BD_NOWHERE,
-            "the time limit stopped the search; a longer --time-limit may find a leaner plan");
-  return BD_INFEASIBLE;
+// What the plan in hand came to.
+static void report(search *s, bd_search_outcome *out) {
+  *out = (bd_search_outcome){.found = s->found, .cut = s->cut, .cap_bytes = s->scene.cap_bytes};
+  out->plan = s->found ? s->best : s->leanest;
+  if (!s->found) {
+    out->lacking_bytes = s->leanest_bytes ? s->leanest_bytes - s->scene.cap_bytes : 0;
+    return;
+  }
+  bd_plan *plan = &out->plan;
+  plan->bound_seconds = space_bound(s);
+  plan->gap = plan->bound_seconds > 0 ? plan->step_seconds / plan->bound_seconds - 1 : INFINITY;
+  plan->search =
+      bd_intern_f(s->ctx, "%s: of %d settings %d bounded by their layers, %d pipelines solved",
+                  s->cut ? "stopped by the time limit" : "whole space searched", s->settings,
+                  s->bounded, s->solved);
+  for (int i = 0; i < s->item_count; i++)
+    bd_alternatives_note_bound(s->ctx, &s->alternatives, s->items[i].setting.stages,
+                               &s->items[i].setting.mesh, s->items[i].seconds);
+  bd_alternatives_list(s->ctx, &s->alternatives, plan);
 }
 
-bd_status bd_plan_search(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
-                         const bd_plan_request *request, bd_plan *out_plan) {
+bd_status bd_plan_look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                       const bd_plan_request *request, bd_search_outcome *out) {
   bd_module targeted = *train;
   targeted.cuda = strcmp(request->target, "cuda") == 0;
-  search s = {.ctx = ctx, .runs = bd_model_runs_find(ctx, &targeted)};
+  search s = {.ctx = ctx, .runs = bd_model_runs_find(ctx, &targeted, request->constraints)};
   int64_t cap = cluster->memory_bytes - cluster->reserved_bytes;
   if (request->cap_bytes && request->cap_bytes < cap) cap = request->cap_bytes;
   s.scene = (bd_scene){&targeted,
@@ -426,18 +436,15 @@ bd_status bd_plan_search(bd_ctx *ctx, const bd_module *train, const bd_cluster *
   BD_TRY(search_fastest(&s));
   BD_TRY(search_leanest(&s));
   BD_TRY(confirm_leanest(&s));
-  if (!s.found) return refuse(&s);
-  *out_plan = s.best;
-  out_plan->bound_seconds = space_bound(&s);
-  out_plan->gap =
-      out_plan->bound_seconds > 0 ? s.best.step_seconds / out_plan->bound_seconds - 1 : INFINITY;
-  out_plan->search =
-      bd_intern_f(ctx, "%s: of %d settings %d bounded by their layers, %d pipelines solved",
-                  s.cut ? "stopped by the time limit" : "whole space searched", s.settings,
-                  s.bounded, s.solved);
-  for (int i = 0; i < s.item_count; i++)
-    bd_alternatives_note_bound(ctx, &s.alternatives, s.items[i].setting.stages,
-                               &s.items[i].setting.mesh, s.items[i].seconds);
-  bd_alternatives_list(ctx, &s.alternatives, out_plan);
+  report(&s, out);
+  return BD_OK;
+}
+
+bd_status bd_plan_search(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                         const bd_plan_request *request, bd_plan *out_plan) {
+  bd_search_outcome outcome;
+  BD_TRY(bd_plan_look(ctx, train, cluster, request, &outcome));
+  if (!outcome.found) return bd_plan_refuse(ctx, train, cluster, request, &outcome);
+  *out_plan = outcome.plan;
   return BD_OK;
 }

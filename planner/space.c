@@ -20,21 +20,24 @@ static const bool *tied_parameters(bd_ctx *ctx, const bd_module *train, const bd
   return tied;
 }
 
-bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train) {
+bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
+                                 const bd_constraints *constraints) {
   const bd_function *main = train->main;
   bd_model_runs out = {.runs = BD_NEW_ARRAY(ctx->arena, bd_run, main->op_count)};
-  int *uses = BD_NEW_ARRAY(ctx->arena, int, main->value_count);
+  int *uses = BD_NEW_ARRAY(ctx->arena, int, main->value_count), layer = 0;
   for (int i = 0; i < main->op_count; i++)
     for (int o = 0; is_forward(train, &main->ops[i]) && o < main->ops[i].in_count; o++)
       uses[main->ops[i].in[o]]++;
   for (int i = 0; i < main->op_count; i++) {
     if (!is_forward(train, &main->ops[i])) continue;
     const bd_function *callee = bd_module_find(train, main->ops[i].callee);
-    if (out.count && out.runs[out.count - 1].function == callee) {
-      out.runs[out.count - 1].calls++;
+    const bd_strategy_pin *pin = bd_constraints_pin_of(constraints, callee->name, layer++);
+    bd_run *last = out.count ? &out.runs[out.count - 1] : NULL;
+    if (last && last->function == callee && last->pin == pin) {
+      last->calls++;
     } else {
       const bool *tied = tied_parameters(ctx, train, callee, uses, &out.any_tied);
-      out.runs[out.count++] = (bd_run){callee, 1, tied};
+      out.runs[out.count++] = (bd_run){callee, 1, tied, pin};
     }
   }
   return out;

@@ -7,7 +7,8 @@
 typedef struct bd_run {
   const bd_function *function;
   int calls;
-  const bool *tied; // per parameter: a weight that other calls use as well
+  const bool *tied;           // per parameter: a weight that other calls use as well
+  const bd_strategy_pin *pin; // what a person fixed of its layers; NULL: nothing
 } bd_run;
 
 typedef struct bd_model_runs {
@@ -16,8 +17,10 @@ typedef struct bd_model_runs {
   bool any_tied;
 } bd_model_runs;
 
-// The runs of a train module in the order of its calls; they live in ctx->arena.
-bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train);
+// The runs of a train module in the order of its calls; they live in ctx->arena. Layers of which
+// `constraints` (NULL: none) fix different things are in different runs.
+bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
+                                 const bd_constraints *constraints);
 
 // Meshes of `devices` devices: one axis, and every ordered pair of factors of 2 or more; with
 // `node` devices or less on the near axis, and unless it is 0, that axis also cut in two.

@@ -43,7 +43,7 @@ typedef void (*request_visit)(bd_ctx *ctx, const bd_layer_request *request);
 
 static void visit_runs(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                        const bd_mesh *mesh, int recompute, request_visit visit) {
-  bd_model_runs runs = bd_model_runs_find(ctx, train);
+  bd_model_runs runs = bd_model_runs_find(ctx, train, NULL);
   bd_sharding *forms, *tied;
   int form_count = bd_space_forms(ctx, mesh, MICRO_BATCH, 8, &forms);
   int tied_count = bd_space_tied_forms(ctx, mesh, runs.any_tied, &tied);

@@ -1,0 +1,160 @@
+#include "planner/blame.h"
+#include "planner/space.h"
+#include <string.h>
+
+typedef struct listing {
+  bd_ctx *ctx;
+  bd_pin *pins;
+  int count;
+} listing;
+
+static void add(listing *l, bd_pin_kind kind, int index, const char *words) {
+  if (l->count < BD_MAX_PINS) l->pins[l->count++] = (bd_pin){kind, index, words};
+}
+
+static const char *mesh_words(bd_ctx *ctx, const bd_mesh *mesh) {
+  const char *sizes = "";
+  for (int a = 0; a < mesh->axes; a++)
+    sizes = bd_intern_f(ctx, "%s%s%d", sizes, a ? "x" : "", mesh->size[a]);
+  return bd_intern_f(ctx, "mesh %s", sizes);
+}
+
+static const char *place_words(bd_ctx *ctx, const char *what, bd_loc loc) {
+  return bd_intern_f(ctx, "%s at %s:%d:%d", what, loc.file, loc.line, loc.column);
+}
+
+static void add_constraints(listing *l, const bd_constraints *c) {
+  static const char *const words[BD_CUT_COUNT] = {
+      [BD_CUT_SAMPLES] = "dp", [BD_CUT_TOKENS] = "sp", [BD_CUT_FEATURES] = "tp"};
+  for (int kind = BD_CUT_NONE + 1; kind < BD_CUT_COUNT; kind++)
+    if (c->degree[kind])
+      add(l, BD_PIN_DEGREE, kind, bd_intern_f(l->ctx, "%s=%d", words[kind], c->degree[kind]));
+  for (int i = 0; i < c->forbid_count; i++)
+    add(l, BD_PIN_FORBID, i, bd_intern_f(l->ctx, "--forbid %s", c->forbids[i].words));
+  for (int i = 0; i < c->layer_count; i++)
+    add(l, BD_PIN_LAYERS, i, place_words(l->ctx, "the layers", c->layers[i].loc));
+  for (int i = 0; i < c->strategy_count; i++)
+    add(l, BD_PIN_STRATEGY, i, place_words(l->ctx, "the strategy", c->strategies[i].loc));
+}
+
+int bd_pins_of(bd_ctx *ctx, const bd_plan_request *r, bd_pin out[BD_MAX_PINS]) {
+  listing l = {.ctx = ctx, .pins = out};
+  if (r->stages)
+    add(&l, BD_PIN_STAGES, 0, bd_intern_f(ctx, "%d stage%s", r->stages, r->stages == 1 ? "" : "s"));
+  if (r->mesh.axes) add(&l, BD_PIN_MESH, 0, mesh_words(ctx, &r->mesh));
+  if (r->micro_batch)
+    add(&l, BD_PIN_MICRO_BATCH, 0,
+        bd_intern_f(ctx, "a micro-batch of %lld", (long long)r->micro_batch));
+  if (r->schedule >= 0)
+    add(&l, BD_PIN_SCHEDULE, 0,
+        bd_intern_f(ctx, "schedule %s", bd_schedule_name((bd_schedule)r->schedule)));
+  if (r->zero >= 0) add(&l, BD_PIN_ZERO, 0, bd_intern_f(ctx, "ZeRO %d", r->zero));
+  if (r->recompute >= 0)
+    add(&l, BD_PIN_RECOMPUTE, 0, r->recompute ? "everything recomputed" : "nothing recomputed");
+  if (r->constraints) add_constraints(&l, r->constraints);
+  return l.count;
+}
+
+static bd_constraints without(const bd_constraints *from, const bd_pin *pin) {
+  bd_constraints out = *from;
+  if (pin->kind == BD_PIN_DEGREE) out.degree[pin->index] = 0;
+  if (pin->kind == BD_PIN_FORBID) out.forbids[pin->index].what = BD_FORBID_NOTHING;
+  if (pin->kind == BD_PIN_LAYERS)
+    out.layers[pin->index].stage = out.layers[pin->index].strategy = -1;
+  if (pin->kind == BD_PIN_STRATEGY) {
+    out.strategies[pin->index].function = "";
+    for (int i = 0; i < out.layer_count; i++)
+      if (out.layers[i].strategy == pin->index) out.layers[i].strategy = -1;
+  }
+  return out;
+}
+
+static void *copied(bd_ctx *ctx, const void *old, int count, size_t size) {
+  return bd_arena_grow(ctx->arena, old, (size_t)count, (size_t)count, size);
+}
+
+void bd_pin_drop(bd_ctx *ctx, const bd_plan_request *request, const bd_pin *pin,
+                 bd_plan_request *out, bd_constraints *out_constraints) {
+  *out = *request;
+  switch (pin->kind) {
+  case BD_PIN_STAGES:
+    out->stages = 0;
+    return;
+  case BD_PIN_MESH:
+    out->mesh = (bd_mesh){0};
+    return;
+  case BD_PIN_MICRO_BATCH:
+    out->micro_batch = 0;
+    return;
+  case BD_PIN_SCHEDULE:
+    out->schedule = -1;
+    return;
+  case BD_PIN_ZERO:
+    out->zero = -1;
+    return;
+  case BD_PIN_RECOMPUTE:
+    out->recompute = -1;
+    return;
+  default:
+    break;
+  }
+  bd_constraints own = *request->constraints;
+  own.forbids = copied(ctx, own.forbids, own.forbid_count, sizeof *own.forbids);
+  own.layers = copied(ctx, own.layers, own.layer_count, sizeof *own.layers);
+  own.strategies = copied(ctx, own.strategies, own.strategy_count, sizeof *own.strategies);
+  *out_constraints = without(&own, pin);
+  out->constraints = out_constraints;
+}
+
+static int layers_of(bd_ctx *ctx, const bd_module *train) {
+  bd_model_runs runs = bd_model_runs_find(ctx, train, NULL);
+  int layers = 0;
+  for (int r = 0; r < runs.count; r++)
+    layers += runs.runs[r].calls;
+  return layers;
+}
+
+static const char *stages_impossible(bd_ctx *ctx, const bd_module *train, int devices, int stages) {
+  int layers = layers_of(ctx, train);
+  if (devices % stages)
+    return bd_intern_f(ctx, "they do not divide %d device%s", devices, devices == 1 ? "" : "s");
+  if (stages > layers) return bd_intern_f(ctx, "the model has %d layers to place", layers);
+  return NULL;
+}
+
+static const char *degrees_impossible(bd_ctx *ctx, const bd_plan_request *r, int devices) {
+  bd_mesh mesh;
+  int stages = r->stages ? r->stages : 1;
+  const int *degree = r->constraints->degree;
+  for (int s = stages; s <= (r->stages ? stages : devices); s++)
+    if (devices % s == 0 && bd_constraints_mesh(r->constraints, devices / s, &mesh)) {
+      if (degree[BD_CUT_SAMPLES] && r->global_batch % degree[BD_CUT_SAMPLES])
+        return bd_intern_f(ctx, "the global batch of %lld does not divide into %d parts",
+                           (long long)r->global_batch, degree[BD_CUT_SAMPLES]);
+      if (r->micro_batch && degree[BD_CUT_SAMPLES] && r->micro_batch % degree[BD_CUT_SAMPLES])
+        return bd_intern_f(ctx, "a micro-batch of %lld does not divide into %d parts",
+                           (long long)r->micro_batch, degree[BD_CUT_SAMPLES]);
+      return NULL;
+    }
+  return bd_intern_f(ctx, "the degrees%s do not make up %d device%s",
+                     r->stages ? " and the stages" : "", devices, devices == 1 ? "" : "s");
+}
+
+const char *bd_pin_impossible(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                              const bd_plan_request *r, const bd_pin *pin) {
+  int devices = bd_cluster_devices(cluster);
+  if (pin->kind == BD_PIN_STAGES) return stages_impossible(ctx, train, devices, r->stages);
+  if (pin->kind == BD_PIN_MICRO_BATCH && r->global_batch % r->micro_batch)
+    return bd_intern_f(ctx, "it does not divide the global batch of %lld",
+                       (long long)r->global_batch);
+  if (pin->kind == BD_PIN_MESH) {
+    int wanted = bd_mesh_devices(&r->mesh);
+    if (r->stages && wanted * r->stages != devices)
+      return bd_intern_f(ctx, "%d stage%s of it are %d devices, the cluster has %d", r->stages,
+                         r->stages == 1 ? "" : "s", wanted * r->stages, devices);
+    if (wanted > devices || devices % wanted)
+      return bd_intern_f(ctx, "its %d devices do not divide the cluster's %d", wanted, devices);
+  }
+  if (pin->kind == BD_PIN_DEGREE) return degrees_impossible(ctx, r, devices);
+  return NULL;
+}

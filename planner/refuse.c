@@ -1,0 +1,175 @@
+#include "planner/refuse.h"
+#include "planner/blame.h"
+#include "planner/tenants.h"
+#include <math.h>
+#include <string.h>
+
+enum { LISTED = 5, DOUBLINGS = 10 };
+#define LIMIT_SECONDS 5.0
+
+typedef struct refusal {
+  bd_ctx *ctx;
+  const bd_module *train;
+  const bd_cluster *cluster;
+  const bd_plan_request *request;
+  const bd_search_outcome *outcome;
+} refusal;
+
+static const char *plural(int64_t count) {
+  return count == 1 ? "" : "s";
+}
+
+static int fullest_stage(const bd_plan *plan) {
+  int fullest = 0;
+  for (int s = 1; s < plan->stages; s++)
+    if (plan->predicted[s].memory.total_bytes > plan->predicted[fullest].memory.total_bytes)
+      fullest = s;
+  return fullest;
+}
+
+static const char *kind_of(bd_segment segment) {
+  switch (segment) {
+  case BD_SEGMENT_WEIGHTS:
+    return "weight, gradient and optimizer state";
+  case BD_SEGMENT_TAPE:
+    return "kept for backward";
+  case BD_SEGMENT_BOUNDARY:
+    return "between layers";
+  default:
+    return "workspace";
+  }
+}
+
+static bd_status list_tensors(const refusal *r) {
+  const bd_plan *plan = &r->outcome->plan;
+  bd_module *sharded, *spmd;
+  bd_tenant *tenants;
+  int count, stage = fullest_stage(plan);
+  BD_TRY(bd_apply_plan(r->ctx, r->train, plan, &sharded));
+  BD_TRY(bd_partition(r->ctx, sharded, &spmd));
+  BD_TRY(bd_tenants_find(r->ctx, spmd, plan, stage, &tenants, &count));
+  bd_text text = bd_text_init(r->ctx->arena);
+  for (int i = 0; i < count && i < LISTED; i++) {
+    bd_text_addf(&text, "%s%s ", i ? "; " : "", tenants[i].name);
+    if (tenants[i].count > 1) bd_text_addf(&text, "and %d alike ", tenants[i].count - 1);
+    bd_text_addf(&text, "(%s, ", kind_of(tenants[i].segment));
+    bd_text_add_bytes(&text, tenants[i].bytes);
+    bd_text_add(&text, ")");
+  }
+  bd_note(r->ctx, BD_NOWHERE, "the largest tensors of a rank, on stage %d: %s", stage, text.data);
+  return BD_OK;
+}
+
+// Whether a plan fits under other circumstances.
+static bd_status fits(const refusal *r, const bd_module *train, const bd_cluster *cluster,
+                      bd_plan_request request, bool *out_fits) {
+  bd_search_outcome outcome;
+  request.any = true;
+  request.limit_seconds = fmin(LIMIT_SECONDS, request.limit_seconds);
+  BD_TRY(bd_plan_look(r->ctx, train, cluster, &request, &outcome));
+  *out_fits = outcome.found;
+  return BD_OK;
+}
+
+// Pins of which each alone is in the way.
+static bd_status try_without_pins(const refusal *r, const char **helps) {
+  bd_pin pins[BD_MAX_PINS];
+  int count = bd_pins_of(r->ctx, r->request, pins);
+  for (int i = 0; i < count; i++) {
+    bd_plan_request open;
+    bd_constraints constraints;
+    bool good;
+    bd_pin_drop(r->ctx, r->request, &pins[i], &open, &constraints);
+    BD_TRY(fits(r, r->train, r->cluster, open, &good));
+    if (good) *helps = bd_intern_f(r->ctx, "%s; leaving %s out", *helps, pins[i].words);
+  }
+  return BD_OK;
+}
+
+// Twice as many devices, and again, until a plan fits.
+static bd_status try_more_devices(const refusal *r, const char **helps) {
+  bd_cluster more = *r->cluster;
+  bool good = false;
+  for (int i = 0; i < DOUBLINGS && !good && bd_cluster_devices(&more) <= 1 << 18; i++) {
+    more.nodes *= 2;
+    if (more.nodes == 2) more.inter = more.intra;
+    BD_TRY(fits(r, r->train, &more, *r->request, &good));
+  }
+  if (good) *helps = bd_intern_f(r->ctx, "%s; %d such devices", *helps, bd_cluster_devices(&more));
+  return BD_OK;
+}
+
+static bd_status tell_helps(const refusal *r) {
+  const char *helps = bd_intern_f(r->ctx, "--memory-cap %lld",
+                                  (long long)(r->outcome->cap_bytes + r->outcome->lacking_bytes));
+  int64_t own = r->cluster->memory_bytes - r->cluster->reserved_bytes;
+  if (r->outcome->cap_bytes + r->outcome->lacking_bytes > own)
+    helps = bd_intern_f(r->ctx, "devices with room for %lld bytes a rank",
+                        (long long)(r->outcome->cap_bytes + r->outcome->lacking_bytes));
+  BD_TRY(try_without_pins(r, &helps));
+  if (!r->request->stages && !r->request->mesh.axes) BD_TRY(try_more_devices(r, &helps));
+  bd_note(r->ctx, BD_NOWHERE, "a plan would fit with any of: %s", helps);
+  return BD_OK;
+}
+
+static bd_status refuse_bytes(const refusal *r) {
+  const bd_plan *nearest = &r->outcome->plan;
+  int64_t lacking = r->outcome->lacking_bytes, cap = r->outcome->cap_bytes;
+  int devices = bd_mesh_devices(&nearest->mesh);
+  bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE,
+          "no plan fits: the leanest needs %lld bytes a rank, the cap is %lld: %lld byte%s lacking",
+          (long long)(cap + lacking), (long long)cap, (long long)lacking,
+          lacking == 1 ? " is" : "s are");
+  bd_note(r->ctx, BD_NOWHERE,
+          "the nearest plan has %d stage%s of %d device%s each, a micro-batch of %lld, schedule %s",
+          nearest->stages, plural(nearest->stages), devices, plural(devices),
+          (long long)nearest->micro_batch, bd_schedule_name(nearest->schedule));
+  BD_TRY(list_tensors(r));
+  if (r->outcome->cut)
+    bd_note(r->ctx, BD_NOWHERE,
+            "the time limit stopped the search; a longer --time-limit may find a leaner plan");
+  return tell_helps(r);
+}
+
+// Nothing that the request allows is a plan, whatever the cap.
+static bd_status refuse_pins(const refusal *r) {
+  const bd_plan_request *request = r->request;
+  bd_pin pins[BD_MAX_PINS];
+  int count = bd_pins_of(r->ctx, request, pins), devices = bd_cluster_devices(r->cluster);
+  const char *guilty = NULL, *reason = NULL;
+  for (int i = 0; i < count && !reason; i++) {
+    reason = bd_pin_impossible(r->ctx, r->train, r->cluster, request, &pins[i]);
+    if (reason) guilty = pins[i].words;
+  }
+  for (int i = 0; i < count && !guilty; i++) {
+    bd_plan_request open;
+    bd_constraints constraints;
+    bd_search_outcome outcome;
+    bd_pin_drop(r->ctx, request, &pins[i], &open, &constraints);
+    open.any = true;
+    open.limit_seconds = fmin(LIMIT_SECONDS, open.limit_seconds);
+    BD_TRY(bd_plan_look(r->ctx, r->train, r->cluster, &open, &outcome));
+    if (outcome.found || outcome.lacking_bytes > 0) guilty = pins[i].words;
+  }
+  if (reason)
+    return bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE, "no plan runs '%s' with %s: %s",
+                   request->model, guilty, reason);
+  if (guilty)
+    return bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE,
+                   "no plan runs '%s' on %d device%s with %s; without it there is one",
+                   request->model, devices, plural(devices), guilty);
+  const char *all = count ? pins[0].words : "these options";
+  for (int i = 1; i < count; i++)
+    all = bd_intern_f(r->ctx, "%s, %s", all, pins[i].words);
+  return bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE,
+                 "no plan runs '%s' on %d device%s with %s and a global batch of %lld",
+                 request->model, devices, plural(devices), all, (long long)request->global_batch);
+}
+
+bd_status bd_plan_refuse(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                         const bd_plan_request *request, const bd_search_outcome *outcome) {
+  refusal r = {ctx, train, cluster, request, outcome};
+  if (outcome->lacking_bytes <= 0) return refuse_pins(&r);
+  BD_TRY(refuse_bytes(&r));
+  return BD_INFEASIBLE;
+}
