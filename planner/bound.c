@@ -11,25 +11,19 @@ static int passes_of(const bd_scene *scene, int stages, int64_t micro_batch) {
 
 static bd_status add_work(bd_ctx *ctx, const bd_cost_model *cost, const bd_function *f,
                           double *seconds) {
-  static const int8_t unsplit[BD_MAX_AXES] = {-1, -1, -1, -1};
   for (int i = 0; i < f->op_count; i++) {
     bd_index_map map;
     bd_type types[BD_MAX_RESULTS];
     BD_TRY(bd_op_infer(ctx, f, &f->ops[i], &map, types));
-    if (f->ops[i].group >= 0) *seconds += bd_layer_op_seconds(cost, f, i, &map, unsplit);
+    *seconds += bd_layer_even_seconds(cost, f, i, &map);
   }
   return BD_OK;
 }
 
 bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages, int64_t micro_batch,
                         double *out_seconds) {
-  // One device as fast as all of a stage.
-  int devices = bd_cluster_devices(scene->cluster) / stages;
-  bd_cluster whole = *scene->cluster;
-  whole.flops_f32 *= devices;
-  whole.flops_bf16 *= devices;
-  whole.memory_bytes_per_second *= devices;
-  bd_cost_model cost = {&whole, {1, {1}}, micro_batch};
+  bd_mesh all = {1, {bd_cluster_devices(scene->cluster) / stages}};
+  bd_cost_model cost = {scene->cluster, all, micro_batch};
   double total = 0;
   for (int r = 0; r < scene->runs->count; r++) {
     const bd_function *forward = scene->runs->runs[r].function;

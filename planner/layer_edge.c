@@ -49,14 +49,22 @@ typedef struct reading {
   bool differentiable, may_stay_partial;
 } reading;
 
+// Whether a gradient comes back along the reading.
+static bool has_gradient(const bd_layer_space *space, const bd_op *reader, bd_id v) {
+  const bd_value *value = &space->forward->values[v];
+  unsigned traits = bd_op_get_info(reader->kind)->traits;
+  if (value->producer >= 0)
+    traits |= bd_op_get_info(space->forward->ops[value->producer].kind)->traits;
+  return bd_dtype_is_float(value->type.dtype) && !(traits & BD_NO_GRADIENT);
+}
+
 static reading reading_of(const bd_layer_space *space, int op, int operand) {
   const bd_op *reader = &space->forward->ops[op];
   bd_id v = reader->in[operand];
   return (reading){.op = op,
                    .operand = operand,
                    .value = v,
-                   .differentiable = bd_dtype_is_float(space->forward->values[v].type.dtype) &&
-                                     !(bd_op_get_info(reader->kind)->traits & BD_NO_GRADIENT),
+                   .differentiable = has_gradient(space, reader, v),
                    .may_stay_partial = may_stay_partial(space, v)};
 }
 

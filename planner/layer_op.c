@@ -27,13 +27,19 @@ static double value_bytes(const bd_cost_model *cost, const bd_value *value,
   return (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(local.dtype);
 }
 
+// The ops that may be fused with this one.
+static void find_row(const bd_function *f, int op, int *first, int *last) {
+  *first = *last = op;
+  while (joins(f, *first))
+    --*first;
+  while (joins(f, *last + 1))
+    ++*last;
+}
+
 double bd_layer_op_seconds(const bd_cost_model *cost, const bd_function *f, int index,
                            const bd_index_map *map, const int8_t split[BD_MAX_AXES]) {
-  int first = index, last = index;
-  while (joins(f, first))
-    first--;
-  while (joins(f, last + 1))
-    last++;
+  int first, last;
+  find_row(f, index, &first, &last);
   const bd_op *op = &f->ops[index];
   if (first == last) return bd_cost_op(cost, f, op, map, split);
   double bytes = 0;
@@ -49,6 +55,31 @@ double bd_layer_op_seconds(const bd_cost_model *cost, const bd_function *f, int 
   }
   double launch = index == first ? cost->cluster->kernel_seconds : 0;
   return bytes / cost->cluster->memory_bytes_per_second + launch;
+}
+
+double bd_layer_even_seconds(const bd_cost_model *cost, const bd_function *f, int index,
+                             const bd_index_map *map) {
+  static const int8_t unsplit[BD_MAX_AXES] = {-1, -1, -1, -1};
+  int ranks = bd_mesh_devices(&cost->mesh);
+  // One device as fast as all of them.
+  bd_cluster whole = *cost->cluster;
+  whole.flops_f32 *= ranks;
+  whole.flops_bf16 *= ranks;
+  whole.memory_bytes_per_second *= ranks;
+  bd_cost_model even = {&whole, {1, {1}}, cost->micro_batch};
+  return bd_layer_op_seconds(&even, f, index, map, unsplit);
+}
+
+double bd_layer_kept_seconds(const bd_cost_model *cost, const bd_function *f, bd_id value,
+                             const bd_sharding *sharding) {
+  int first, last, moves = 1;
+  find_row(f, f->values[value].producer, &first, &last);
+  if (first == last || !stays_inside(f, value, first, last)) return 0;
+  for (int i = first; i <= last; i++)
+    for (int k = 0; k < f->ops[i].in_count; k++)
+      moves += f->ops[i].in[k] == value;
+  return moves * value_bytes(cost, &f->values[value], sharding) /
+         cost->cluster->memory_bytes_per_second;
 }
 
 double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *f, int index,

@@ -8,7 +8,16 @@
 double bd_layer_op_seconds(const bd_cost_model *cost, const bd_function *function, int op,
                            const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
 
-// The same for a copy of the op in the backward function, where its neighbours are not known.
+// The same, divided evenly over all ranks of the mesh: no split makes it less.
+double bd_layer_even_seconds(const bd_cost_model *cost, const bd_function *function, int op,
+                             const bd_index_map *map);
+
+// What it takes more that the tape keeps a value which else would live and die inside a row: it is
+// written, and read again by every op of the row that wants it.
+double bd_layer_kept_seconds(const bd_cost_model *cost, const bd_function *function, bd_id value,
+                             const bd_sharding *sharding);
+
+// The least for a copy of the op in the backward function, where its neighbours are not known.
 double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *function, int op,
                               const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
 #endif

@@ -1,5 +1,6 @@
 #include "planner/layer_problem.h"
 #include "planner/layer_edge.h"
+#include "planner/layer_op.h"
 #include <math.h>
 #include <string.h>
 
@@ -125,6 +126,7 @@ static void add_keep(bd_layer_space *space, const bd_cluster_ops *c, const bd_la
       if (!space->needed[v] || space->is_result[v]) continue;
       bd_sharding form = bd_layer_form(space, c, option, v);
       out->tape_bytes += local_bytes(space, v, &form);
+      out->seconds += bd_layer_kept_seconds(&space->request->cost, space->forward, v, &form);
     }
   }
 }
@@ -153,6 +155,17 @@ static void add_node(bd_ctx *ctx, bd_layer_space *space, const bd_cluster_ops *c
   }
 }
 
+// Ops of backward that belong to no forward op: sums of gradients that reach a value on several
+// ways.
+static double sum_seconds(const bd_layer_space *space) {
+  const bd_function *f = space->backward;
+  double seconds = 0;
+  for (int i = 0; i < f->op_count; i++)
+    if (f->ops[i].group < 0)
+      seconds += bd_layer_even_seconds(&space->request->cost, f, i, &space->backward_map[i]);
+  return seconds;
+}
+
 bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out,
                            double ***out_tape) {
   int count = space->cluster_count, forms = space->request->form_count;
@@ -165,6 +178,8 @@ bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem
   out->node[count] = (bd_choice_node){forms, BD_NEW_ARRAY(ctx->arena, double, forms),
                                       BD_NEW_ARRAY(ctx->arena, double, forms)};
   (*out_tape)[count] = BD_NEW_ARRAY(ctx->arena, double, forms);
+  for (int form = 0; form < forms; form++)
+    out->node[count].cost[form] = sum_seconds(space);
   for (int to = 0; to < count; to++) {
     for (int from = 0; from < to; from++)
       if (bd_layer_reads(space, from, to))
