@@ -12,10 +12,11 @@
 enum { BD_CHAIN_MAX_LAYERS = 4096 };
 #define BD_CHAIN_MAX_SLOTS INT64_C(1000000000000)
 
-// Sizes are in slots. Value i is the input of layer i, value `layers` the output of the last; value
-// 0 lies outside the budget. Gradients are as large as their values.
+// Sizes are in slots. Value i is the input of layer i, value 0 lies outside the budget. Gradients
+// are as large as their values. The last layer is the loss: it takes no time, keeps no tape, and
+// has an output of no size.
 typedef struct bd_chain {
-  int layers;
+  int layers;                 // the loss included
   double *forward, *backward; // time per layer
   int64_t *value;             // layers + 1
   int64_t *tape;              // per layer: what a forward that saves all keeps, its output included
@@ -26,6 +27,7 @@ typedef enum bd_chain_step {
   BD_CHAIN_SAVE,     // computes the layer's output and its tape
   BD_CHAIN_BACKWARD, // takes tape, input and the output's gradient to the input's; frees the tape
   BD_CHAIN_DROP,     // frees the layer's input
+  BD_CHAIN_LOSS,     // takes the input of the loss to its gradient
 } bd_chain_step;
 extern const char *const bd_chain_words[];
 

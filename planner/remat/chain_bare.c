@@ -41,7 +41,7 @@ static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out
   if (status == BD_INFEASIBLE) return refuse(ctx, request, &chain, budget);
   BD_TRY(status);
   BD_TRY(check(ctx, &chain, budget, &answer));
-  answer.problem = bd_intern_f(ctx, "chain of %d layers", chain.layers);
+  answer.problem = bd_intern_f(ctx, "chain of %d layers", chain.layers - 1);
   answer.base_cost = bd_chain_base(&chain);
   answer.budget = (double)budget;
   answer.seconds = bd_remat_clock() - start;

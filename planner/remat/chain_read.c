@@ -12,7 +12,7 @@ static bd_status wrong_end(const bd_lines *lines, const char *wanted) {
 static bd_status read_layer(bd_lines *lines, int layer, bd_chain *chain) {
   int64_t number;
   if (!bd_lines_next(lines))
-    return wrong_end(lines, bd_intern_f(lines->ctx, "layer %d of %d", layer, chain->layers));
+    return wrong_end(lines, bd_intern_f(lines->ctx, "layer %d of %d", layer, chain->layers - 1));
   BD_TRY(bd_lines_count(lines, 5, LAYER_FORM));
   BD_TRY(bd_lines_int(lines, 0, "the layer's number", layer, layer, &number));
   BD_TRY(bd_lines_real(lines, 1, "the forward time", &chain->forward[layer]));
@@ -38,11 +38,11 @@ bd_status bd_chain_read(bd_ctx *ctx, const char *file, const char *data, size_t 
   if (!bd_lines_next(&lines)) return wrong_end(&lines, "'L LAYERS'");
   BD_TRY(bd_lines_count(&lines, 2, "L LAYERS"));
   BD_TRY(bd_lines_int(&lines, 1, "the number of layers", 1, BD_CHAIN_MAX_LAYERS, &layers));
-  out->layers = (int)layers;
-  out->forward = BD_NEW_ARRAY(ctx->arena, double, layers);
-  out->backward = BD_NEW_ARRAY(ctx->arena, double, layers);
-  out->value = BD_NEW_ARRAY(ctx->arena, int64_t, layers + 1);
-  out->tape = BD_NEW_ARRAY(ctx->arena, int64_t, layers);
+  out->layers = (int)layers + 1;
+  out->forward = BD_NEW_ARRAY(ctx->arena, double, out->layers);
+  out->backward = BD_NEW_ARRAY(ctx->arena, double, out->layers);
+  out->value = BD_NEW_ARRAY(ctx->arena, int64_t, out->layers + 1);
+  out->tape = BD_NEW_ARRAY(ctx->arena, int64_t, out->layers);
   for (int i = 0; i < layers; i++)
     BD_TRY(read_layer(&lines, i, out));
   if (!bd_lines_next(&lines)) return wrong_end(&lines, "'a_last SIZE'");

@@ -50,6 +50,17 @@ static bool backward(machine *m, int layer) {
   return true;
 }
 
+// Like backward: the gradient takes the place of a value that lies in a tape.
+static bool loss(machine *m, int layer) {
+  if (layer != m->chain->layers - 1 || !readable(m, layer) || m->gradient_of != layer + 1)
+    return false;
+  take(m, m->chain->value[layer]);
+  if (m->in_tape[layer]) m->live -= m->chain->value[layer];
+  m->in_tape[layer] = false;
+  m->gradient_of = layer;
+  return true;
+}
+
 static bool drop(machine *m, int value) {
   if (!m->held[value]) return false;
   m->held[value] = false;
@@ -68,6 +79,8 @@ static bool step(machine *m, const bd_remat_step *s) {
     return backward(m, s->at);
   case BD_CHAIN_DROP:
     return drop(m, s->at);
+  case BD_CHAIN_LOSS:
+    return loss(m, s->at);
   }
   return false;
 }
@@ -78,7 +91,6 @@ bd_status bd_chain_replay(bd_ctx *ctx, const bd_chain *chain, const bd_remat_ste
   m.held = BD_NEW_ARRAY(ctx->arena, bool, chain->layers + 1);
   m.taped = BD_NEW_ARRAY(ctx->arena, bool, chain->layers + 1);
   m.in_tape = BD_NEW_ARRAY(ctx->arena, bool, chain->layers + 1);
-  take(&m, chain->value[chain->layers]);
   for (int i = 0; i < steps->count; i++)
     if (!step(&m, &steps->step[i]))
       return bd_fail(ctx, BD_INTERNAL, BD_NOWHERE, "step %d of the chain's sequence lacks an input",

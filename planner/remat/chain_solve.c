@@ -2,7 +2,7 @@
 #include "planner/remat/chain_table.h"
 #include <math.h>
 
-const char *const bd_chain_words[] = {"forward", "save", "backward", "drop"};
+const char *const bd_chain_words[] = {"forward", "save", "backward", "drop", "loss"};
 
 // What the dynamic program may take: numbers in its table, and operations a second, of which half
 // the limit's are spent on each of two runs.

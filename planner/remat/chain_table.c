@@ -23,13 +23,8 @@ int64_t *bd_chain_minimum(bd_ctx *ctx, const bd_chain *chain) {
 // best[m] = min(best[m], work + right[m - shift] + left[m]) for m from `first` to the budget.
 static void split_at(const bd_chain_table *table, int64_t first, int64_t shift, double work,
                      const double *right, const double *left, double *best) {
-  int64_t count = table->budget + 1 - larger(first, shift);
-  if (count <= 0) return;
-  left += table->budget + 1 - count;
-  best += table->budget + 1 - count;
-  right += table->budget + 1 - count - shift;
-  for (int64_t m = 0; m < count; m++) {
-    double time = work + right[m] + left[m];
+  for (int64_t m = larger(first, shift); m <= table->budget; m++) {
+    double time = work + right[m - shift] + left[m];
     best[m] = time < best[m] ? time : best[m];
   }
 }
@@ -87,6 +82,10 @@ static void add_steps(bd_ctx *ctx, const bd_chain_table *table, int s, int t, in
     add_steps(ctx, table, k, t, m - table->chain->value[k], out);
     bd_remat_steps_add(ctx, out, BD_CHAIN_DROP, k);
     t = k - 1;
+  }
+  if (s == table->chain->layers - 1) {
+    bd_remat_steps_add(ctx, out, BD_CHAIN_LOSS, s);
+    return;
   }
   bd_remat_steps_add(ctx, out, BD_CHAIN_SAVE, s);
   if (s < t) add_steps(ctx, table, s + 1, t, m - table->chain->tape[s], out);
