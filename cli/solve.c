@@ -10,6 +10,7 @@
 
 static const bd_bare_format *const formats[] = {
     &bd_bare_chain,
+    &bd_bare_graph,
 };
 enum { FORMAT_COUNT = sizeof formats / sizeof *formats };
 

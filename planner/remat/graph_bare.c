@@ -1,0 +1,58 @@
+// Graphs as a format of `braid solve`.
+#include "planner/remat/graph.h"
+#include "planner/remat/lines.h"
+#include <math.h>
+
+static bool recognize(const char *data, size_t bytes) {
+  return bd_lines_begin(data, bytes, "node") || bd_lines_begin(data, bytes, "params") ||
+         bd_lines_begin(data, bytes, "edge");
+}
+
+static bd_status refuse(bd_ctx *ctx, const bd_bare_request *request, const bd_graph *graph,
+                        int64_t budget, bool proven) {
+  int64_t known = bd_graph_smallest_budget(ctx, graph, request->limit_seconds);
+  return bd_fail(ctx, BD_INFEASIBLE, bd_loc_file(request->file),
+                 "%s %lld bytes%s; the smallest budget known to work is %lld",
+                 proven ? "no sequence fits in" : "no sequence was found that fits in",
+                 (long long)budget, proven ? "" : " in time", (long long)known);
+}
+
+static bd_status check(bd_ctx *ctx, const bd_graph *graph, int64_t budget, bd_remat_answer *out) {
+  double cost;
+  int64_t peak;
+  BD_TRY(bd_graph_replay(ctx, graph, &out->steps, &cost, &peak));
+  if (peak > budget || fabs(cost - out->cost) > 1e-9 * cost)
+    return bd_fail(ctx, BD_INTERNAL, BD_NOWHERE,
+                   "the replay of the graph's sequence takes %lld of %lld bytes and costs %.17g, "
+                   "not %.17g",
+                   (long long)peak, (long long)budget, cost, out->cost);
+  out->peak = (double)peak;
+  return BD_OK;
+}
+
+static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out) {
+  double start = bd_remat_clock();
+  bd_graph graph;
+  BD_TRY(bd_graph_read(ctx, request->file, request->data, request->bytes, &graph));
+  int64_t full = bd_graph_full(&graph);
+  int64_t budget = request->budget > 0 ? (int64_t)fmin(request->budget, 0x1p60) : full;
+  bd_remat_answer answer = {.word = bd_graph_words, .time_unit = "flops", .unit = "bytes"};
+  bd_status status = bd_graph_solve(ctx, &graph, budget, request->limit_seconds, &answer);
+  if (status == BD_INFEASIBLE || status == BD_EXHAUSTED)
+    return refuse(ctx, request, &graph, budget, status == BD_INFEASIBLE);
+  BD_TRY(status);
+  BD_TRY(check(ctx, &graph, budget, &answer));
+  answer.problem = bd_intern_f(ctx, "graph of %d nodes", graph.nodes);
+  answer.base_cost = bd_graph_base(&graph);
+  answer.budget = (double)budget;
+  answer.seconds = bd_remat_clock() - start;
+  bd_remat_answer_print(&answer, request->json, out);
+  return BD_OK;
+}
+
+const bd_bare_format bd_bare_graph = {
+    .name = "graph",
+    .summary = "recomputation of a graph of values: flops and bytes per node",
+    .recognize = recognize,
+    .solve = solve,
+};

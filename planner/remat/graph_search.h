@@ -1,0 +1,42 @@
+// The states that the search of bd_graph_solve keeps, in layers by how many nodes have been
+// computed.
+#ifndef BD_PLANNER_REMAT_GRAPH_SEARCH_H
+#define BD_PLANNER_REMAT_GRAPH_SEARCH_H
+#include "planner/remat/graph_bound.h"
+
+typedef struct bd_graph_state {
+  double spent, least; // least: no completion of the state costs less
+  int parent;          // -1: the beginning
+  int next;            // nodes before it have been computed
+  int node;            // what was computed last
+  int missing;         // nodes to compute again before `next` can be
+} bd_graph_state;
+
+typedef struct bd_graph_heap {
+  int *state;
+  int count, capacity;
+} bd_graph_heap;
+
+typedef struct bd_graph_states {
+  bd_arena *arena;
+  int words, count, capacity, limit;
+  bd_graph_state *state;
+  uint64_t *resident; // `words` per state
+  int *slot;          // open addressing over (next, resident): a state + 1, or 0
+  int slots;
+  bd_graph_heap heap[2]; // of the layer at hand and of the next, by `least`
+} bd_graph_states;
+
+void bd_graph_states_init(bd_graph_states *states, bd_arena *arena, int words, int limit);
+static inline const uint64_t *bd_graph_resident(const bd_graph_states *states, int state) {
+  return states->resident + (size_t)state * (size_t)states->words;
+}
+// Keeps the state unless one with the same `next` and residents has spent no more. False when there
+// is no room for another state.
+bool bd_graph_states_add(bd_graph_states *states, const bd_graph_state *state,
+                         const uint64_t *resident, int layer);
+// The state of least `least` in the layer; -1 when it is empty.
+int bd_graph_states_pop(bd_graph_states *states, int layer);
+// Whether a cheaper way to the same residents was found later.
+bool bd_graph_states_stale(const bd_graph_states *states, int state);
+#endif
