@@ -54,7 +54,8 @@ static bd_status emit_stage(bd_emitter *e, const bd_layout *layout, const char *
 static bd_status emit_all(bd_emitter *e, const char *folder) {
   bd_layout *layouts = BD_NEW_ARRAY(e->ctx->arena, bd_layout, e->module->stages);
   bd_text program = bd_text_init(e->ctx->arena), header = bd_text_init(e->ctx->arena),
-          makefile = bd_text_init(e->ctx->arena);
+          makefile = bd_text_init(e->ctx->arena), instructions = bd_text_init(e->ctx->arena);
+  e->instructions = &instructions;
   for (int s = 0; s < e->module->stages; ++s)
     BD_TRY(bd_layout_of_stage(e->ctx, e->module, s, e->plan->schedule,
                               bd_plan_micro_batches(e->plan), e->plan->optimizer,

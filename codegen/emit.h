@@ -27,6 +27,8 @@ typedef struct bd_emitter {
   bd_text *text;
   int range_count, range_capacity;
   bd_emit_range *ranges;
+  int instruction_count; // of all stages so far
+  bd_text *instructions; // their rows of the program's table
   int table_count;
   bd_text *tables; // static tables of what does not advance evenly
 } bd_emitter;
@@ -71,6 +73,11 @@ bool bd_emit_uses_tape(const bd_function *function);
 bool bd_emit_uses_workspace(const bd_function *function);
 // Whether main passes parameter `index` (what is restored from the tape is found there).
 bool bd_emit_is_passed(const bd_function *function, int index);
+
+// Begins an instruction that runs ops [first, first + count) of a function: step `step` of function
+// `number` of the module, or -1 and an op of main.
+void bd_emit_mark(bd_emitter *emitter, bd_text *text, int number, int step,
+                  const bd_function *function, int first, int count);
 
 // The C function of a layer: function `function` of the module, to the emitter's text.
 BD_NODISCARD bd_status bd_emit_function(bd_emitter *emitter, int function);

@@ -71,15 +71,6 @@ static void add_pointers(const bd_emit_body *body) {
   }
 }
 
-static void add_comment(const bd_emit_body *body, const bd_fusion *fusion, int step) {
-  bd_text_add(body->text, "  //");
-  for (int i = 0; i < fusion->step_ops[step]; ++i) {
-    const bd_op *op = &body->function->ops[fusion->first_op[step] + i];
-    bd_text_addf(body->text, "%s %s", i ? "," : "", bd_op_get_info(op->kind)->name);
-  }
-  bd_text_add(body->text, "\n");
-}
-
 BD_NODISCARD static bd_status add_kernel_step(const bd_emit_body *body, const bd_fusion *fusion,
                                               int step, int number) {
   bd_emitter *e = body->emitter;
@@ -111,7 +102,9 @@ BD_NODISCARD static bd_status add_kernel_step(const bd_emit_body *body, const bd
 
 BD_NODISCARD static bd_status add_step(const bd_emit_body *body, int function,
                                        const bd_fusion *fusion, int step) {
-  add_comment(body, fusion, step);
+  bd_text_add(body->text, "  ");
+  bd_emit_mark(body->emitter, body->text, function, step, body->function, fusion->first_op[step],
+               fusion->step_ops[step]);
   int number = body->emitter->step_kernel[function][step];
   if (number >= 0) return add_kernel_step(body, fusion, step, number);
   return bd_emit_library_op(body, &body->function->ops[fusion->first_op[step]]);
@@ -128,6 +121,6 @@ bd_status bd_emit_function(bd_emitter *emitter, int function) {
   add_pointers(&body);
   for (int step = 0; step < fusion.step_count; ++step)
     BD_TRY(add_step(&body, function, &fusion, step));
-  bd_text_add(body.text, "}\n");
+  bd_text_add(body.text, "  bd_rt_mark(rt, BD_RT_MARK_OTHER);\n}\n");
   return BD_OK;
 }

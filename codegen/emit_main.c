@@ -263,7 +263,12 @@ BD_NODISCARD static bd_status add_sum(const writer *w, const repeat *r, int posi
 
 BD_NODISCARD static bd_status add_op(const writer *w, const repeat *r, int position) {
   const bd_op *op = op_at(w, r, 0, position);
-  bd_text_add(w->text, r->count > 1 ? "    " : "  ");
+  const char *indent = r->count > 1 ? "    " : "  ";
+  bd_text_add(w->text, indent);
+  if (op->kind != BD_OP_CALL) {
+    bd_emit_mark(w->e, w->text, -1, r->ops[position], w->main, r->ops[position], 1);
+    bd_text_add(w->text, indent);
+  }
   if (op->kind == BD_OP_CALL) {
     add_call(w, r, position);
   } else if (op->kind == BD_OP_SEND || op->kind == BD_OP_RECV) {
@@ -290,6 +295,7 @@ BD_NODISCARD static bd_status add_ops(const writer *w, int first, int end) {
     if (r.count > 1) bd_text_add(w->text, "  }\n");
     at += r.count * r.period;
   }
+  bd_text_add(w->text, "  bd_rt_mark(rt, BD_RT_MARK_OTHER);\n");
   return BD_OK;
 }
 

@@ -1,5 +1,6 @@
 // main.c: what the runtime has to know about memory, stages and the step.
 #include "codegen/emit.h"
+#include "runtime/braid_rt_abi.h"
 #include <string.h>
 
 typedef struct writer {
@@ -92,6 +93,15 @@ static void add_kernels(const writer *w) {
                        "extern const char braid_device_code[], braid_device_code_end[];\n");
 }
 
+// What a profile tells apart; the first rows are the runtime's own.
+static void add_instructions(const writer *w) {
+  bd_text_add(w->text, "\nstatic const bd_rt_instruction instructions[] = {\n"
+                       "    {-1, -1, \"other\"},\n    {-1, -1, \"clear gradients\"},\n"
+                       "    {-1, -1, \"update\"},\n");
+  bd_text_add_n(w->text, w->e->instructions->data, w->e->instructions->length);
+  bd_text_add(w->text, "};\n");
+}
+
 // Targets of one sample.
 static int64_t targets_per_sample(const bd_module *module) {
   for (int i = 0; i < module->input_count; ++i)
@@ -124,6 +134,7 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
     bd_emit_weights(emitter, layouts, s, text);
   add_stages(&w);
   if (module->cuda) add_kernels(&w);
+  add_instructions(&w);
   bd_text_addf(text, "\nstatic %sbd_rt_program program = {\n", module->cuda ? "" : "const ");
   bd_text_add(text, "    .version = BD_RT_VERSION,\n    .model = ");
   bd_text_add_c_string(text, module->name);
@@ -142,7 +153,9 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
   bd_text_addf(text, "    .optimizer = %d, .vocabulary = %lld, .classes = %lld, .tensors = %d,\n",
                strcmp(plan->optimizer, "adamw") == 0, (long long)vocabulary, (long long)classes,
                module->weight_count);
-  bd_text_add(text, "    .stage = stages,\n");
+  bd_text_addf(text,
+               "    .stage = stages, .instruction_count = %d, .instructions = instructions,\n",
+               BD_RT_MARKS + emitter->instruction_count);
   if (module->cuda)
     bd_text_addf(text,
                  "    .kernel_count = %d, .kernels = kernels, .device_code = braid_device_code,\n",

@@ -35,6 +35,9 @@ void bd_rt_targets(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, 
 void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64_t rows,
                  int64_t elements, void *out);
 
+// What is done from here to the next mark is time of this instruction when the run is profiled.
+void bd_rt_mark(bd_rt *rt, int instruction);
+
 // CPU programs: runs body(args, chunk) for chunk in [0, chunks) on the rank's threads; order is
 // free, results are not affected by the number of threads.
 typedef void (*bd_rt_body)(void *args, int64_t chunk);

@@ -105,6 +105,15 @@ typedef struct bd_rt_stage {
   void (*step)(bd_rt *rt);     // all micro-batches of one step
 } bd_rt_stage;
 
+// What a stage program tells apart when a run is profiled: step `step` of layer function
+// f<function>; where `function` is -1, an op of the stage itself or work of the runtime.
+typedef struct bd_rt_instruction {
+  int32_t function, step;
+  const char *what; // its ops
+} bd_rt_instruction;
+// The first instructions of every program.
+enum { BD_RT_MARK_OTHER, BD_RT_MARK_CLEAR, BD_RT_MARK_UPDATE, BD_RT_MARKS };
+
 typedef struct bd_rt_program {
   int32_t version;
   const char *model;
@@ -123,6 +132,8 @@ typedef struct bd_rt_program {
   const bd_rt_kernel *kernels;
   const void *device_code;
   int64_t device_code_bytes;
+  int32_t instruction_count;
+  const bd_rt_instruction *instructions;
 } bd_rt_program;
 
 // Coordinates of the counter-based generator (Philox4x32-10; see docs/numerics.md).

@@ -2,7 +2,7 @@
 # the toolkit (12.8 or newer), NCCL_HOME NCCL where it is not among the system's libraries.
 CUDA_HOME ?= /usr/local/cuda
 BRAID_RT_SOURCES = \
-  runtime/main.c runtime/place.c runtime/samples.c runtime/say.c runtime/report.c runtime/outputs.c runtime/pool.c \
+  runtime/main.c runtime/place.c runtime/samples.c runtime/say.c runtime/report.c runtime/profile.c runtime/outputs.c runtime/pool.c \
   runtime/options.c runtime/data.c runtime/data_array.c runtime/layout.c runtime/safetensors.c \
   runtime/json.c runtime/program.c runtime/weights.c runtime/save.c runtime/update.c runtime/tie.c \
   runtime/master.c \

@@ -1,6 +1,7 @@
 // The training loop.
 #include "runtime/backend.h"
 #include "runtime/outputs.h"
+#include "runtime/profile.h"
 #include "runtime/program.h"
 #include "runtime/report.h"
 
@@ -45,7 +46,10 @@ static double seconds(void) {
 
 static int run_step(bd_rt *rt, bd_rt_measure *measure) {
   const double start = seconds();
+  bd_rt_profile_start(rt);
+  bd_rt_mark(rt, BD_RT_MARK_CLEAR);
   clear_gradients(rt);
+  bd_rt_mark(rt, BD_RT_MARK_OTHER);
   rt->sums[0] = 0;
   rt->loss_scale = scale_of_step(rt);
   rt->stage->step(rt);
@@ -53,8 +57,10 @@ static int run_step(bd_rt *rt, bd_rt_measure *measure) {
   bd_rt_sum_ranks(rt, rt->sums, 1);
   measure->loss = rt->sums[0] * (double)rt->loss_scale;
   const int finite = isfinite(measure->loss);
+  bd_rt_mark(rt, BD_RT_MARK_UPDATE);
   measure->norm = finite ? bd_rt_update(rt) : 0;
   bd_rt_settle(rt);
+  bd_rt_profile_stop(rt);
   measure->step_seconds = seconds() - start;
   if (finite && isfinite(measure->norm)) return 0;
   if (rt->rank == 0)
@@ -115,9 +121,12 @@ static int run(bd_rt *rt) {
   if (!status)
     status = rt->options.init ? bd_rt_weights_load(rt, rt->options.init) : bd_rt_weights_init(rt);
   if (!status) status = open_metrics(rt, &metrics);
+  if (!status) status = bd_rt_profile_open(rt);
   if (!status) status = train(rt, metrics);
   if (!status && rt->options.save) status = bd_rt_weights_save(rt, rt->options.save);
   if (!status && rt->options.report) status = bd_rt_report_write(rt, rt->options.report);
+  if (!status && rt->profile) status = bd_rt_profile_write(rt, rt->options.profile);
+  bd_rt_profile_close(rt);
   if (metrics) fclose(metrics);
   bd_rt_data_close(&rt->data);
   return status;

@@ -28,6 +28,7 @@ static const option options_table[] = {
     {"metrics", TEXT, AT(metrics), 0, 0, 0},
     {"save", TEXT, AT(save), 0, 0, 0},
     {"report", TEXT, AT(report), 0, 0, 0},
+    {"profile", TEXT, AT(profile), 0, 0, 0},
     {"lr", REAL, AT(lr), 0, 1e6, 0},
     {"min-lr", REAL, AT(min_lr), 0, 1e6, 0},
     {"weight-decay", REAL, AT(weight_decay), 0, 1e6, 0},
@@ -56,6 +57,7 @@ const char *bd_rt_options_help(void) {
          "  --save FILE         write the weights at the end (safetensors)\n"
          "  --metrics FILE      write one JSON object per step\n"
          "  --report FILE       write bytes per rank as JSON\n"
+         "  --profile FILE      write seconds per instruction and rank as JSON\n"
          "  --lr X              learning rate (3e-4)\n"
          "  --warmup N          steps of linear warmup (0)\n"
          "  --min-lr X          where the cosine after the warmup ends (the learning rate: no "

@@ -34,15 +34,17 @@ static int writable(const char *path, char *message, size_t size) {
 }
 
 int bd_rt_outputs_check(const bd_rt_options *options, char *message, size_t size) {
-  const char *const path[] = {options->metrics, options->save, options->report, options->data};
-  static const char *const name[] = {"--metrics", "--save", "--report", "--data"};
-  for (int i = 0; i < 3; i++)
-    for (int k = i + 1; k < 4; k++)
+  const char *const path[] = {options->metrics, options->save, options->report, options->profile,
+                              options->data};
+  static const char *const name[] = {"--metrics", "--save", "--report", "--profile", "--data"};
+  enum { WRITTEN = 4, FILES };
+  for (int i = 0; i < WRITTEN; i++)
+    for (int k = i + 1; k < FILES; k++)
       if (path[i] && path[k] && same_file(path[i], path[k])) {
         snprintf(message, size, "%s and %s name the same file, %s", name[i], name[k], path[i]);
         return BD_RT_EXIT_USAGE;
       }
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < WRITTEN; i++)
     if (path[i] && !writable(path[i], message, size)) return BD_RT_EXIT_EXTERNAL;
   return 0;
 }

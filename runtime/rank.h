@@ -15,6 +15,7 @@ typedef struct bd_rt_group {
 
 typedef struct bd_rt_pool bd_rt_pool;
 typedef struct bd_rt_device bd_rt_device; // the back end's
+typedef struct bd_rt_profile bd_rt_profile;
 
 static inline int64_t bd_rt_least(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -46,6 +47,7 @@ struct bd_rt {
   // tensor of the model.
   double *sums;
   bd_rt_data data;
+  bd_rt_profile *profile; // NULL without --profile
   uint64_t step;
   float loss_scale;
 };
