@@ -279,6 +279,10 @@ void bd_setting_hand_on(bd_ctx *ctx, const bd_scene *scene, const bd_setting *se
       send[at] = moved + back;
       receive[at] = moved + there;
     }
+  double *handed = BD_NEW_ARRAY(ctx->arena, double, form_count);
+  for (int form = 0; form < form_count; form++)
+    handed[form] = handed_bytes(f, setting, &forms[form]);
+  out->handed_bytes = handed;
   out->change = change;
   out->send = send;
   out->receive = receive;

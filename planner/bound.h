@@ -12,8 +12,7 @@ typedef struct bd_scene {
   const bd_model_runs *runs;
   int64_t sequence;
   int64_t cap_bytes; // of a rank
-  // The cap less what every rank of a GPU program holds. Messages on their way between stages are
-  // counted when a plan is whole.
+  // The cap less what every rank of a GPU program holds.
   int64_t layers_cap_bytes;
 } bd_scene;
 
@@ -43,8 +42,8 @@ BD_NODISCARD bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene,
 void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                      const bd_setting_layers *layers, double *out_seconds, double *out_bytes);
 
-// Seconds to hand on an activation that a run's layers make, forward and backward: tables as in
-// bd_pipeline_run, over `forms`.
+// Seconds and bytes to hand on an activation that a run's layers make, forward and backward: tables
+// as in bd_pipeline_run, over `forms`.
 void bd_setting_hand_on(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int run,
                         int form_count, const bd_sharding *forms, bd_pipeline_run *out);
 #endif

@@ -102,6 +102,9 @@ static bd_status evaluate(bd_ctx *ctx, const bd_layer_request *request, bd_layer
   out->workspace_bytes = forward_bytes > backward_bytes ? forward_bytes : backward_bytes;
   for (int r = 0; r < forward->result_count; r++)
     out->boundary_bytes += bd_memory_value_bytes(&module, &forward->values[forward->results[r]]);
+  for (int r = 0; r < backward->result_count; r++)
+    if (!forward->is_weight[backward->gradient_of[r]])
+      out->passing_bytes += bd_memory_value_bytes(&module, &backward->values[backward->results[r]]);
   add_weight_bytes(request, backward, forward, out);
   return BD_OK;
 }

@@ -31,8 +31,30 @@ static int in_flight(const bd_pipeline_problem *problem, int stage) {
 
 double bd_pipeline_layer_bytes(const bd_pipeline_problem *problem, int stage,
                                const bd_layer_candidate *c) {
-  return (double)(c->weight_bytes + c->gradient_bytes + c->optimizer_bytes[problem->zero]) +
+  return (double)(c->weight_bytes + c->gradient_bytes + c->passing_bytes +
+                  c->optimizer_bytes[problem->zero]) +
          (double)in_flight(problem, stage) * (double)(c->tape_bytes + c->boundary_bytes);
+}
+
+// The value in its new form, for every micro-batch in flight, and its gradient in the old one.
+double bd_pipeline_change_bytes(const bd_pipeline_problem *problem, int stage, int run, int from,
+                                int to) {
+  const double *handed = problem->runs[run].handed_bytes;
+  return from == to ? 0 : in_flight(problem, stage) * handed[to] + handed[from];
+}
+
+// The gradient that comes back, as it comes and as it is wanted, and the message.
+double bd_pipeline_send_bytes(const bd_pipeline_problem *problem, int run, int from, int to) {
+  const double *handed = problem->runs[run].handed_bytes;
+  return handed[to] + (from == to ? 0 : handed[from]) + (problem->sends_held ? handed[from] : 0);
+}
+
+// The value as it is wanted, for every micro-batch in flight, and as it comes; and the message.
+double bd_pipeline_receive_bytes(const bd_pipeline_problem *problem, int stage, int run, int from,
+                                 int to) {
+  const double *handed = problem->runs[run].handed_bytes;
+  return in_flight(problem, stage) * handed[to] + (from == to ? 0 : handed[from]) +
+         (problem->sends_held ? handed[to] : 0);
 }
 
 double bd_pipeline_layer_seconds(const bd_layer_candidate *c) {
@@ -49,52 +71,69 @@ static int exit_form(const bd_pipeline_problem *problem, const int *count, int s
   return entry;
 }
 
-// Seconds of the stages, what passes between layers included.
-static void time_stages(const bd_pipeline_problem *problem, const int *count, const int *entry,
-                        double *seconds, double *sync) {
-  int form = -1, before_stage = 0, F = problem->form_count;
-  const bd_pipeline_run *before = NULL;
+typedef struct stage_sums {
+  double seconds, sync, bytes;
+} stage_sums;
+
+static void add_layers(const bd_pipeline_problem *problem, const int *count, int stage,
+                       stage_sums *out) {
+  double workspace = 0;
+  for (int r = 0; r < problem->run_count; r++)
+    for (int k = 0; k < problem->runs[r].candidate_count; k++) {
+      const bd_layer_candidate *c = &problem->runs[r].candidates[k];
+      int n = count[bd_pipeline_index(problem, stage, r, k)];
+      if (!n) continue;
+      out->seconds += n * bd_pipeline_layer_seconds(c);
+      out->sync += n * c->sync_seconds;
+      out->bytes += n * bd_pipeline_layer_bytes(problem, stage, c);
+      workspace = fmax(workspace, (double)c->workspace_bytes);
+    }
+  out->bytes += workspace;
+}
+
+// What it takes that layers of `run` on stage `from_stage` hand on in form `from` what others on
+// stage `to_stage` take in form `to`.
+static void add_change(const bd_pipeline_problem *problem, int run, int from_stage, int to_stage,
+                       int from, int to, stage_sums *sums) {
+  const bd_pipeline_run *own = &problem->runs[run];
+  int at = from * problem->form_count + to;
+  if (from_stage == to_stage) {
+    sums[to_stage].seconds += own->change[at];
+    sums[to_stage].bytes += bd_pipeline_change_bytes(problem, to_stage, run, from, to);
+    return;
+  }
+  sums[from_stage].seconds += own->send[at];
+  sums[from_stage].bytes += bd_pipeline_send_bytes(problem, run, from, to);
+  sums[to_stage].seconds += own->receive[at];
+  sums[to_stage].bytes += bd_pipeline_receive_bytes(problem, to_stage, run, from, to);
+}
+
+// Sums over the stages, what passes between layers included.
+static void add_up(const bd_pipeline_problem *problem, const int *count, const int *entry,
+                   stage_sums *sums) {
+  int form = -1, before_stage = 0, before = -1;
+  memset(sums, 0, sizeof *sums * (size_t)problem->stages);
   for (int s = 0; s < problem->stages; s++) {
-    seconds[s] = sync[s] = 0;
+    add_layers(problem, count, s, &sums[s]);
     for (int r = 0; r < problem->run_count; r++) {
-      const bd_pipeline_run *run = &problem->runs[r];
       int first = entry[s * problem->run_count + r];
       if (first < 0) continue;
-      for (int k = 0; k < run->candidate_count; k++) {
-        int n = count[bd_pipeline_index(problem, s, r, k)];
-        if (n) seconds[s] += n * bd_pipeline_layer_seconds(&run->candidates[k]);
-        if (n) sync[s] += n * run->candidates[k].sync_seconds;
-      }
-      if (before && before_stage == s) seconds[s] += before->change[form * F + first];
-      if (before && before_stage < s) {
-        seconds[before_stage] += before->send[form * F + first];
-        seconds[s] += before->receive[form * F + first];
-      }
+      if (before >= 0) add_change(problem, before, before_stage, s, form, first, sums);
       int last = exit_form(problem, count, s, r, first);
-      if (last != first) seconds[s] += run->change[first * F + last];
+      if (last != first) add_change(problem, r, s, s, first, last, sums);
       form = last;
-      before = run;
+      before = r;
       before_stage = s;
     }
   }
 }
 
-static double stage_bytes(const bd_pipeline_problem *problem, const int *count, int stage) {
-  double bytes = 0, workspace = 0;
-  for (int r = 0; r < problem->run_count; r++)
-    for (int k = 0; k < problem->runs[r].candidate_count; k++) {
-      const bd_layer_candidate *c = &problem->runs[r].candidates[k];
-      int n = count[bd_pipeline_index(problem, stage, r, k)];
-      bytes += n * bd_pipeline_layer_bytes(problem, stage, c);
-      if (n) workspace = fmax(workspace, (double)c->workspace_bytes);
-    }
-  return bytes + workspace;
-}
-
-double bd_pipeline_bytes(const bd_pipeline_problem *problem, const int *count) {
+double bd_pipeline_bytes(const bd_pipeline_problem *problem, const int *count, const int *entry) {
+  stage_sums sums[BD_MAX_STAGES];
   double most = 0;
+  add_up(problem, count, entry, sums);
   for (int s = 0; s < problem->stages; s++)
-    most = fmax(most, stage_bytes(problem, count, s));
+    most = fmax(most, sums[s].bytes);
   return most;
 }
 
@@ -117,15 +156,15 @@ static bool keeps_cuts(const bd_pipeline_problem *problem, const int *count) {
 }
 
 double bd_pipeline_seconds(const bd_pipeline_problem *problem, const int *count, const int *entry) {
-  double seconds[BD_MAX_STAGES], sync[BD_MAX_STAGES], sum = 0, slowest = 0, longest = 0;
-  time_stages(problem, count, entry, seconds, sync);
+  stage_sums sums[BD_MAX_STAGES];
+  double sum = 0, slowest = 0, longest = 0;
+  add_up(problem, count, entry, sums);
   if (!keeps_cuts(problem, count)) return INFINITY;
   for (int s = 0; s < problem->stages; s++) {
-    if (is_empty(problem, count, s) || stage_bytes(problem, count, s) > (double)problem->cap_bytes)
-      return INFINITY;
-    sum += seconds[s];
-    slowest = fmax(slowest, seconds[s]);
-    longest = fmax(longest, sync[s]);
+    if (is_empty(problem, count, s) || sums[s].bytes > (double)problem->cap_bytes) return INFINITY;
+    sum += sums[s].seconds;
+    slowest = fmax(slowest, sums[s].seconds);
+    longest = fmax(longest, sums[s].sync);
   }
   return sum + (problem->micro_batches - 1) * slowest + longest;
 }

@@ -14,6 +14,7 @@ typedef struct bd_pipeline_run {
   const bd_layer_candidate *candidates;
   const double *change;         // both on one stage
   const double *send, *receive; // on the earlier and on the later of two stages
+  const double *handed_bytes;   // [form]: of what a layer hands on, on a rank
 } bd_pipeline_run;
 
 typedef struct bd_pipeline_problem {
@@ -26,6 +27,7 @@ typedef struct bd_pipeline_problem {
   int64_t cap_bytes;
   // Per stage s, the least and the most layers that run on stages 0 to s; NULL: open.
   const int *cut_least, *cut_most;
+  bool sends_held; // what is on its way to another stage is held beside
 } bd_pipeline_problem;
 
 // Layers of a run that share a stage have at most two forms; those of `entry` come first.
@@ -56,10 +58,18 @@ BD_NODISCARD bd_status bd_pipeline_leanest(bd_ctx *ctx, const bd_pipeline_proble
 // the cuts do not allow.
 double bd_pipeline_seconds(const bd_pipeline_problem *problem, const int *count, const int *entry);
 // Bytes that the fullest stage of an assignment holds.
-double bd_pipeline_bytes(const bd_pipeline_problem *problem, const int *count);
+double bd_pipeline_bytes(const bd_pipeline_problem *problem, const int *count, const int *entry);
 
 // What one layer takes of a stage: seconds of a micro-batch, and bytes, its workspace aside.
 double bd_pipeline_layer_seconds(const bd_layer_candidate *candidate);
 double bd_pipeline_layer_bytes(const bd_pipeline_problem *problem, int stage,
                                const bd_layer_candidate *candidate);
+
+// What a stage holds for layers of `run` that hand on in form `from` to layers that take in form
+// `to`: where both are on it, where it only has the former, and where it only has the latter.
+double bd_pipeline_change_bytes(const bd_pipeline_problem *problem, int stage, int run, int from,
+                                int to);
+double bd_pipeline_send_bytes(const bd_pipeline_problem *problem, int run, int from, int to);
+double bd_pipeline_receive_bytes(const bd_pipeline_problem *problem, int stage, int run, int from,
+                                 int to);
 #endif

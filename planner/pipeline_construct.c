@@ -27,6 +27,7 @@ typedef struct construction {
   double *bytes; // [run][form]: of the leanest candidate
   double *reach; // [form]: the least cost so far, of this run and of the next
   int *back;     // [run][form]: the form before
+  int from, to;  // layers
   int *forms;    // per run: chosen
   int *count;    // [candidate over all runs]
   int arc_count, arc_capacity;
@@ -99,6 +100,17 @@ static int slot(const construction *c, int run, int k) {
   return bd_pipeline_index(c->problem, 0, run, k);
 }
 
+// What the stage holds for its neighbours, as if no form changed on the way.
+static double passed_bytes(const construction *c, int stage) {
+  int entry = c->forms[c->run_of[c->from]], last = c->run_of[c->to - 1];
+  double bytes = 0;
+  if (stage > 0)
+    bytes += bd_pipeline_receive_bytes(c->problem, stage, c->run_of[c->from - 1], entry, entry);
+  if (stage + 1 < c->problem->stages)
+    bytes += bd_pipeline_send_bytes(c->problem, last, c->forms[last], c->forms[last]);
+  return bytes;
+}
+
 static double stage_bytes(const construction *c, int stage, int first, int last) {
   double bytes = 0, workspace = 0;
   for (int r = first; r <= last; r++)
@@ -108,7 +120,9 @@ static double stage_bytes(const construction *c, int stage, int first, int last)
       bytes += n * held(c, stage, r, k);
       workspace = fmax(workspace, (double)candidate_of(c, r, k)->workspace_bytes);
     }
-  return bytes + workspace;
+  for (int r = first; r < last; r++)
+    bytes += bd_pipeline_change_bytes(c->problem, stage, r, c->forms[r], c->forms[r + 1]);
+  return bytes + workspace + passed_bytes(c, stage);
 }
 
 static double stage_seconds(const construction *c, int first, int last) {
@@ -183,6 +197,8 @@ static bool fit(construction *c, int stage, int first, int last) {
 static bool build_stage(construction *c, int stage, int from, int to, int entry, int exit,
                         double *out_cost) {
   int first = c->run_of[from], last = c->run_of[to - 1];
+  c->from = from;
+  c->to = to;
   for (int lean = c->leanest; lean < 2; lean++) {
     if (!choose_forms(c, from, to, entry, exit, lean)) return false;
     fill(c, stage, from, to, lean);
@@ -356,7 +372,7 @@ static void offer(construction *c, bd_pipeline *out) {
   out->count = count;
   out->entry = entry;
   out->seconds = seconds;
-  out->bytes = (int64_t)bd_pipeline_bytes(p, count);
+  out->bytes = (int64_t)bd_pipeline_bytes(p, count, entry);
   out->feasible = c->leanest || isfinite(seconds);
 }
 

@@ -139,21 +139,29 @@ static void add_entry(building *b, int row, int column, double value) {
   if (column >= 0) bd_program_add_entry(b->ctx, &b->program, row, column, value);
 }
 
-// What arcs add to a stage's time.
-static void add_arc_times(building *b, int time, int s) {
+// What an arc adds to a stage's time and bytes.
+static void add_arc(building *b, int time, int memory, int column, double seconds, double bytes) {
+  add_entry(b, time, column, seconds / b->unit.seconds);
+  if (bytes > 0) add_entry(b, memory, column, bytes / b->unit.bytes);
+}
+
+static void add_arcs(building *b, int time, int memory, int s) {
+  const bd_pipeline_problem *p = b->problem;
   int F = forms_of(b), stage, next;
-  for (int r = 0; r < b->problem->run_count; r++) {
-    const bd_pipeline_run *run = &b->problem->runs[r];
+  for (int r = 0; r < p->run_count; r++) {
+    const bd_pipeline_run *run = &p->runs[r];
     for (int f = 0; f < F; f++)
       for (int g = 0; g < F; g++) {
-        double change = run->change[f * F + g], unit = b->unit.seconds;
-        if (f != g) add_entry(b, time, pass_at(b, s, r, f, g), change / unit);
-        add_entry(b, time, *link_at(b, s, r, SAME_STAGE, f, g), change / unit);
+        double change = run->change[f * F + g], held = bd_pipeline_change_bytes(p, s, r, f, g);
+        if (f != g) add_arc(b, time, memory, pass_at(b, s, r, f, g), change, held);
+        add_arc(b, time, memory, *link_at(b, s, r, SAME_STAGE, f, g), change, held);
         for (int way = 0; way < WAYS; way++) {
           if (way == SAME_STAGE) continue;
-          add_entry(b, time, *link_at(b, s, r, way, f, g), run->send[f * F + g] / unit);
+          add_arc(b, time, memory, *link_at(b, s, r, way, f, g), run->send[f * F + g],
+                  bd_pipeline_send_bytes(p, r, f, g));
           if (s > 0 && goes_on(b, s - 1, r, way, &stage, &next))
-            add_entry(b, time, *link_at(b, s - 1, r, way, f, g), run->receive[f * F + g] / unit);
+            add_arc(b, time, memory, *link_at(b, s - 1, r, way, f, g), run->receive[f * F + g],
+                    bd_pipeline_receive_bytes(p, s, r, f, g));
         }
       }
   }
@@ -171,7 +179,7 @@ static void add_stage(building *b, double cap_bytes, int s) {
   add_entry(b, time, b->slowest, -1);
   add_entry(b, sync, b->sync, -1);
   add_entry(b, memory, b->workspace[s], 1);
-  add_arc_times(b, time, s);
+  add_arcs(b, time, memory, s);
   for (int r = 0; r < p->run_count; r++)
     for (int k = 0; k < p->runs[r].candidate_count; k++) {
       const bd_layer_candidate *c = &p->runs[r].candidates[k];
@@ -289,7 +297,7 @@ bd_status bd_pipeline_program_solve(bd_ctx *ctx, const bd_pipeline_problem *prob
   if (!solution.values) return BD_OK;
   read_solution(&b, solution.values, out);
   out->seconds = bd_pipeline_seconds(problem, out->count, out->entry);
-  out->bytes = (int64_t)bd_pipeline_bytes(problem, out->count);
+  out->bytes = (int64_t)bd_pipeline_bytes(problem, out->count, out->entry);
   out->feasible = leanest || isfinite(out->seconds);
   return BD_OK;
 }

@@ -254,6 +254,7 @@ static bd_pipeline_problem pose(const search *s, const bd_setting *setting) {
       .zero = split || request->zero == 1,
       .run_count = s->runs.count,
       .cap_bytes = s->scene.layers_cap_bytes,
+      .sends_held = s->scene.train->cuda,
   };
   int layers = 0, *least, *most;
   for (int r = 0; r < s->runs.count; r++)

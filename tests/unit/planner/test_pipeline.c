@@ -37,6 +37,7 @@ static bd_layer_candidate random_candidate(double seconds, int64_t bytes) {
   c.weight_bytes = c.gradient_bytes = random_bytes(bytes);
   c.optimizer_bytes[0] = 2 * c.weight_bytes;
   c.optimizer_bytes[1] = bd_align(c.weight_bytes / (1 + random_below(3)));
+  c.passing_bytes = random_bytes(bytes / 8);
   c.workspace_bytes = random_bytes(bytes / 2);
   return c;
 }
@@ -45,6 +46,13 @@ static const double *random_table(bd_ctx *ctx, int forms, double least, double s
   double *table = BD_NEW_ARRAY(ctx->arena, double, forms *forms);
   for (int i = 0; i < forms * forms; i++)
     table[i] = least + (i % (forms + 1) ? random_seconds(seconds) : 0);
+  return table;
+}
+
+static const double *random_handed(bd_ctx *ctx, int forms, int64_t bytes) {
+  double *table = BD_NEW_ARRAY(ctx->arena, double, forms);
+  for (int f = 0; f < forms; f++)
+    table[f] = (double)random_bytes(bytes / 8);
   return table;
 }
 
@@ -63,7 +71,8 @@ static bd_pipeline_problem random_problem(bd_ctx *ctx) {
                                 .candidate_count = 1 + (int)random_below(3),
                                 .change = random_table(ctx, p.form_count, 0, change),
                                 .send = random_table(ctx, p.form_count, send, change),
-                                .receive = random_table(ctx, p.form_count, send, change)};
+                                .receive = random_table(ctx, p.form_count, send, change),
+                                .handed_bytes = random_handed(ctx, p.form_count, bytes)};
     bd_layer_candidate *list =
         BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, runs[r].candidate_count);
     for (int k = 0; k < runs[r].candidate_count; k++) {
@@ -77,69 +86,80 @@ static bd_pipeline_problem random_problem(bd_ctx *ctx) {
   p.schedule = random_below(2) ? BD_SCHEDULE_1F1B : BD_SCHEDULE_GPIPE;
   p.zero = (int)random_below(2);
   p.cap_bytes = INT64_MAX / 4;
+  p.sends_held = random_below(2);
   return p;
 }
 
-static double stage_bytes(const bd_pipeline_problem *p, const int *count, int s) {
-  double held = 0, workspace = 0;
-  int slots = bd_schedule_in_flight(p->schedule, s, p->stages, p->micro_batches);
-  for (int r = 0; r < p->run_count; r++)
-    for (int k = 0; k < p->runs[r].candidate_count; k++) {
-      const bd_layer_candidate *c = &p->runs[r].candidates[k];
-      int n = count[bd_pipeline_index(p, s, r, k)];
-      held += n * (double)(c->weight_bytes + c->gradient_bytes + c->optimizer_bytes[p->zero] +
-                           slots * (c->tape_bytes + c->boundary_bytes));
-      if (n) workspace = fmax(workspace, (double)c->workspace_bytes);
-    }
-  return held + workspace;
+static int slots_of(const bd_pipeline_problem *p, int stage) {
+  return bd_schedule_in_flight(p->schedule, stage, p->stages, p->micro_batches);
 }
 
-static double peak_bytes(const bd_pipeline_problem *p, const int *count) {
-  double most = 0;
-  for (int s = 0; s < p->stages; s++)
-    most = fmax(most, stage_bytes(p, count, s));
-  return most;
-}
-
-// What passes between layers, told layer by layer.
+// An assignment, told layer by layer.
 typedef struct walk {
   const bd_pipeline_problem *problem;
-  double seconds[3];
+  double seconds[3], sync[3], bytes[3], workspace[3];
   int stage, run, form; // of the layer before; no layer: run -1
 } walk;
 
-static void walk_to(walk *w, int stage, int run, int form) {
-  const bd_pipeline_run *before = w->run < 0 ? NULL : &w->problem->runs[w->run];
+static void change_form(walk *w, int stage, int form) {
+  const bd_pipeline_run *before = &w->problem->runs[w->run];
+  double old = before->handed_bytes[w->form], fresh = before->handed_bytes[form];
   int at = w->form * w->problem->form_count + form;
-  if (before && w->stage == stage) w->seconds[stage] += before->change[at];
-  if (before && w->stage != stage) w->seconds[w->stage] += before->send[at];
-  if (before && w->stage != stage) w->seconds[stage] += before->receive[at];
-  w->stage = stage;
-  w->run = run;
-  w->form = form;
+  bool changes = form != w->form;
+  if (w->stage == stage) {
+    w->seconds[stage] += before->change[at];
+    if (changes) w->bytes[stage] += slots_of(w->problem, stage) * fresh + old;
+    return;
+  }
+  w->seconds[w->stage] += before->send[at];
+  w->seconds[stage] += before->receive[at];
+  w->bytes[w->stage] += fresh + (changes ? old : 0) + (w->problem->sends_held ? old : 0);
+  w->bytes[stage] += slots_of(w->problem, stage) * fresh + (changes ? old : 0) +
+                     (w->problem->sends_held ? fresh : 0);
 }
 
-static double step_seconds(const bd_pipeline_problem *p, const int *count, const int *entry) {
+static void walk_to(walk *w, int stage, int run, const bd_layer_candidate *c) {
+  if (w->run >= 0) change_form(w, stage, c->form);
+  w->stage = stage;
+  w->run = run;
+  w->form = c->form;
+  w->seconds[stage] += c->forward_seconds + c->backward_seconds;
+  w->sync[stage] += c->sync_seconds;
+  w->bytes[stage] += (double)(c->weight_bytes + c->gradient_bytes + c->passing_bytes +
+                              c->optimizer_bytes[w->problem->zero] +
+                              slots_of(w->problem, stage) * (c->tape_bytes + c->boundary_bytes));
+  w->workspace[stage] = fmax(w->workspace[stage], (double)c->workspace_bytes);
+}
+
+static walk walk_all(const bd_pipeline_problem *p, const int *count, const int *entry) {
   walk w = {.problem = p, .run = -1};
-  double sum = 0, slowest = 0, longest = 0;
-  for (int s = 0; s < p->stages; s++) {
-    double sync = 0;
+  for (int s = 0; s < p->stages; s++)
     for (int r = 0; r < p->run_count; r++)
       for (int part = 0; part < 2; part++)
         for (int k = 0; k < p->runs[r].candidate_count; k++) {
           const bd_layer_candidate *c = &p->runs[r].candidates[k];
           bool enters = c->form == entry[s * p->run_count + r];
-          for (int n = count[bd_pipeline_index(p, s, r, k)]; n > 0 && enters == !part; n--) {
-            walk_to(&w, s, r, c->form);
-            w.seconds[s] += c->forward_seconds + c->backward_seconds;
-            sync += c->sync_seconds;
-          }
+          for (int n = count[bd_pipeline_index(p, s, r, k)]; n > 0 && enters == !part; n--)
+            walk_to(&w, s, r, c);
         }
-    longest = fmax(longest, sync);
-  }
+  return w;
+}
+
+static double peak_bytes(const bd_pipeline_problem *p, const int *count, const int *entry) {
+  walk w = walk_all(p, count, entry);
+  double most = 0;
+  for (int s = 0; s < p->stages; s++)
+    most = fmax(most, w.bytes[s] + w.workspace[s]);
+  return most;
+}
+
+static double step_seconds(const bd_pipeline_problem *p, const int *count, const int *entry) {
+  walk w = walk_all(p, count, entry);
+  double sum = 0, slowest = 0, longest = 0;
   for (int s = 0; s < p->stages; s++) {
     sum += w.seconds[s];
     slowest = fmax(slowest, w.seconds[s]);
+    longest = fmax(longest, w.sync[s]);
   }
   return sum + (p->micro_batches - 1) * slowest + longest;
 }
@@ -174,7 +194,10 @@ static bool has_form(const enumeration *e, int cell, int form) {
 static void enumerate_entries(enumeration *e, int cell) {
   const bd_pipeline_problem *p = e->problem;
   if (cell == p->stages * p->run_count) {
-    e->fastest_seconds = fmin(e->fastest_seconds, step_seconds(p, e->count, e->entry));
+    double bytes = peak_bytes(p, e->count, e->entry);
+    e->leanest_bytes = fmin(e->leanest_bytes, bytes);
+    if (bytes <= (double)p->cap_bytes)
+      e->fastest_seconds = fmin(e->fastest_seconds, step_seconds(p, e->count, e->entry));
     return;
   }
   bool any = false;
@@ -194,9 +217,6 @@ static void enumerate(enumeration *e, int r, int k, int s, int left) {
   const bd_pipeline_problem *p = e->problem;
   if (r == p->run_count) {
     if (!every_stage_works(p, e->count)) return;
-    double bytes = peak_bytes(p, e->count);
-    e->leanest_bytes = fmin(e->leanest_bytes, bytes);
-    if (bytes > (double)p->cap_bytes) return;
     enumerate_entries(e, 0);
     return;
   }
@@ -245,7 +265,7 @@ static void check_fastest(bd_ctx *ctx, const bd_pipeline_problem *p, double best
   assert_true(got.optimal);
   assert_true(fabs(got.seconds - best) <= 1e-6 * best);
   assert_true(fabs(step_seconds(p, got.count, got.entry) - got.seconds) <= 1e-9 * best);
-  assert_true(peak_bytes(p, got.count) <= (double)p->cap_bytes);
+  assert_true(peak_bytes(p, got.count, got.entry) <= (double)p->cap_bytes);
   assert_true(got.bound <= best * (1 + 1e-6));
   // A cutoff below the optimum leaves nothing, one above it changes nothing.
   assert_int_equal(bd_pipeline_solve(ctx, p, 20, best * 0.999, &got), BD_OK);
@@ -262,7 +282,7 @@ static double check_construction(bd_ctx *ctx, const bd_pipeline_problem *p, doub
   check_order(p, got.count);
   assert_true(got.seconds >= best * (1 - 1e-9));
   assert_true(fabs(step_seconds(p, got.count, got.entry) - got.seconds) <= 1e-9 * best);
-  assert_true(peak_bytes(p, got.count) <= (double)p->cap_bytes);
+  assert_true(peak_bytes(p, got.count, got.entry) <= (double)p->cap_bytes);
   return got.seconds / best;
 }
 
@@ -272,7 +292,7 @@ static void check_leanest(bd_ctx *ctx, const bd_pipeline_problem *p, double leas
   assert_int_equal(got.feasible, isfinite(least));
   if (!got.feasible) return;
   check_order(p, got.count);
-  assert_true(fabs(peak_bytes(p, got.count) - least) <= 1e-6 * least);
+  assert_true(fabs(peak_bytes(p, got.count, got.entry) - least) <= 1e-6 * least);
 }
 
 static void test_equals_enumeration(void **unused) {
