@@ -4,6 +4,7 @@
 #include "cli/cuda_toolkit.h"
 #include "cli/given_plan.h"
 #include "cli/machine.h"
+#include "cli/planning.h"
 #include "codegen/codegen.h"
 #include "frontend/frontend.h"
 #include "ir/base/file.h"
@@ -163,10 +164,10 @@ static bd_status read_plan(bd_ctx *ctx, compilation *job) {
   return BD_OK;
 }
 
-static bd_status make_plan(bd_ctx *ctx, const compilation *job, const bd_module *train,
-                           bd_plan *out) {
+static bd_status make_plan(bd_ctx *ctx, compilation *job, const bd_module *train, bd_plan *out) {
   const char *path = bd_argument(job->arguments, "--plan");
-  if (!path) return bd_plan_search(ctx, train, &job->cluster, &job->request, out);
+  if (!path)
+    return bd_planning_search(ctx, job->arguments, train, &job->cluster, &job->request, out);
   BD_TRY(bd_plan_parse(ctx, path, job->plan_data, job->plan_bytes, train, out));
   if (job->target && strcmp(job->target, out->target) != 0)
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "the plan is for %s; leave --target %s out",
@@ -240,6 +241,8 @@ static const bd_option options[] = {
     {"--optimizer", "adamw|sgd", "default adamw"},
     {"--plan", "FILE", "use this plan instead of searching"},
     {"--time-limit", "SECONDS", "of the search (default 30)"},
+    {"--threads", "N", "of the search, which gives the same plan with any (default: one a core)"},
+    {"--verbose", NULL, "tell where the search stands, also where stderr is no terminal"},
     {"--stages", "N", "pin the number of pipeline stages"},
     {"--mesh", "AxB", "pin the mesh of a stage"},
     {"--micro-batch", "N", "pin the samples of one micro-batch"},

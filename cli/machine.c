@@ -13,7 +13,7 @@
 #define KERNEL_SECONDS 2e-6
 #define RESERVED_BYTES ((int64_t)128 << 20)
 
-static int usable_cores(void) {
+int bd_machine_cores(void) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
   long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -24,7 +24,7 @@ bd_status bd_machine_probe(bd_ctx *ctx, int devices, bd_cluster *out) {
   long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   if (pages <= 0 || page_bytes <= 0)
     return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "cannot read this machine's memory size");
-  int cores = usable_cores();
+  int cores = bd_machine_cores();
   double share = (double)cores / devices, memory = NODE_MEMORY_BYTES_PER_SECOND / devices;
   bd_link link = {.latency_seconds = RANK_LINK_LATENCY_SECONDS / (share < 1 ? share : 1),
                   .bytes_per_second = memory / 2 < RANK_LINK_BYTES_PER_SECOND

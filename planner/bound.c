@@ -204,11 +204,12 @@ static double slowest_stage(const bd_scene *scene, const double *run_seconds, do
   return low;
 }
 
-// Prices a byte so that the layers' bytes come to the room (Lagrange); every price gives a bound.
+// Prices a byte so that the layers' bytes come to the room (Lagrange); every price gives a bound,
+// and one of `enough` is not improved.
 static double price_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
-                          priced over, priced within, double room) {
+                          priced over, priced within, double room, double enough) {
   double best = over.seconds, *run_seconds = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
-  for (int round = 0; round < PRICE_ROUNDS; round++) {
+  for (int round = 0; round < PRICE_ROUNDS && best < enough; round++) {
     priced next;
     double price = (within.seconds - over.seconds) / (over.bytes - within.bytes);
     if (!(price > 0) || !price_all(ctx, scene, layers, 1, price, run_seconds, &next)) break;
@@ -225,7 +226,8 @@ static double price_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting_l
 // u or more. The layers are in order, so that the greatest u is at least that of the best cut of
 // the chain.
 void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                     const bd_setting_layers *layers, double *out_seconds, double *out_bytes) {
+                     const bd_setting_layers *layers, double cutoff, double *out_seconds,
+                     double *out_bytes) {
   priced fastest, leanest;
   int stages = setting->stages, passes = passes_of(scene, stages, setting->micro_batch);
   double room = (double)scene->layers_cap_bytes * stages;
@@ -237,12 +239,13 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setti
   double sent = 4 * (stages - 1) * moved, total = fastest.seconds + sent;
   double slowest = slowest_stage(scene, run_seconds, stages > 1 ? 2 * moved : 0, stages, total);
   double seconds = total + (passes - stages) * slowest;
-  if (fastest.bytes > room) {
+  if (fastest.bytes > room && seconds < cutoff) {
     if (!price_all(ctx, scene, layers, 0, 1, run_seconds, &leanest)) return;
     *out_bytes = leanest.bytes / stages;
     if (leanest.bytes > room) return;
-    double priced_seconds = price_bytes(ctx, scene, layers, fastest, leanest, room) + sent;
-    seconds = fmax(seconds, priced_seconds * passes / stages);
+    double enough = cutoff * stages / passes - sent;
+    double least = price_bytes(ctx, scene, layers, fastest, leanest, room, enough) + sent;
+    seconds = fmax(seconds, least * passes / stages);
   }
   *out_seconds = seconds;
 }

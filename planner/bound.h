@@ -38,9 +38,10 @@ BD_NODISCARD bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene,
 
 // From the layer problems. `*out_seconds` is INFINITY when no plan of the setting fits the cap or a
 // form cannot be met; `*out_bytes` is what the fullest stage holds at least, INFINITY in the latter
-// case.
+// case. A bound of `cutoff` seconds or more is not looked for further.
 void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                     const bd_setting_layers *layers, double *out_seconds, double *out_bytes);
+                     const bd_setting_layers *layers, double cutoff, double *out_seconds,
+                     double *out_bytes);
 
 // Seconds and bytes to hand on an activation that a run's layers make, forward and backward: tables
 // as in bd_pipeline_run, over `forms`.

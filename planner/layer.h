@@ -32,7 +32,7 @@ typedef struct bd_layer_candidate {
   double forward_seconds, backward_seconds, sync_seconds; // sync: gradients, once a step
   int64_t tape_bytes, boundary_bytes;                     // per micro-batch in flight
   int64_t weight_bytes, gradient_bytes;
-  int64_t passing_bytes; // gradients of activations that backward hands back, once
+  int64_t passing_bytes;      // gradients of activations that backward hands back, once
   int64_t optimizer_bytes[2]; // without and with ZeRO-1 over the axes that replicate each weight
   int64_t workspace_bytes;
   double proven_seconds; // a lower bound on forward + backward + sync/passes of any strategy

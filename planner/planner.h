@@ -3,6 +3,14 @@
 #define BD_PLANNER_PLANNER_H
 #include "ir/partition.h"
 #include "planner/constraints.h"
+#include <signal.h>
+
+// Where a search stands.
+typedef struct bd_plan_progress {
+  int settings, bounded, solved;
+  double step_seconds; // of the plan in hand; INFINITY: there is none
+  double bound_seconds;
+} bd_plan_progress;
 
 typedef struct bd_plan_request {
   const char *model, *target, *optimizer;
@@ -10,15 +18,21 @@ typedef struct bd_plan_request {
   int64_t global_batch, sequence;
   int64_t cap_bytes;    // arena bytes a rank may use; 0: the cluster's
   double limit_seconds; // of search
+  int threads;          // that search; the plan does not depend on it
+  // Set by a signal handler, it ends the search with the plan in hand; NULL: nobody does.
+  const volatile sig_atomic_t *stop;
+  // Called now and then, on the calling thread; NULL: not.
+  void (*progress)(void *user, const bd_plan_progress *progress);
+  void *progress_user;
   // Pins; 0 or NULL leave the choice open.
   int stages;
   int64_t micro_batch;
-  bd_mesh mesh;  // axes 0: open
-  int schedule;  // -1: open
-  int zero;      // -1: open
-  int recompute; // -1: open; 0: save all; 1: recompute all that can be
+  bd_mesh mesh;                      // axes 0: open
+  int schedule;                      // -1: open
+  int zero;                          // -1: open
+  int recompute;                     // -1: open; 0: save all; 1: recompute all that can be
   const bd_constraints *constraints; // more of them; NULL: none
-  bool any; // the first plan that fits will do
+  bool any;                          // the first plan that fits will do
 } bd_plan_request;
 
 // The highest ZeRO stage that may be pinned.
@@ -27,10 +41,11 @@ typedef struct bd_plan_request {
 // What a search came to.
 typedef struct bd_search_outcome {
   bool found;            // `plan` fits, with bound and alternatives
-  bool cut;              // the time limit stopped the search
-  int64_t lacking_bytes; // when none fits: by what `plan`, the leanest, exceeds the cap; 0: there is
-                         // no plan that the request allows, whatever the cap
-  int64_t cap_bytes;     // of a rank
+  bool cut;              // the time limit or an interrupt stopped the search
+  bool interrupted;      // it was the latter
+  int64_t lacking_bytes; // when none fits: by what `plan`, the leanest, exceeds the cap; 0: there
+                         // is no plan that the request allows, whatever the cap
+  int64_t cap_bytes; // of a rank
   bd_plan plan;
 } bd_search_outcome;
 
@@ -38,7 +53,8 @@ typedef struct bd_search_outcome {
 BD_NODISCARD bd_status bd_plan_look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                                     const bd_plan_request *request, bd_search_outcome *out_outcome);
 
-// Errors: BD_INFEASIBLE with the nearest plan and the bytes it lacks.
+// Errors: BD_INFEASIBLE with the nearest plan and the bytes it lacks; BD_EXTERNAL when it was
+// stopped before it had a plan.
 BD_NODISCARD bd_status bd_plan_search(bd_ctx *ctx, const bd_module *train,
                                       const bd_cluster *cluster, const bd_plan_request *request,
                                       bd_plan *out_plan);

@@ -1,22 +1,25 @@
 // The pipeline search: every degree, mesh and micro-batch, each bounded by the op table, then by
 // its layer problems, before it is solved; the least bound first, until none can beat the
-// incumbent.
+// incumbent. Settings are attempted in batches over threads; which ones a batch holds depends on
+// what was found before it and on nothing else, so that equal inputs give equal plans.
+#include "ir/base/workers.h"
 #include "planner/alternatives.h"
-#include "planner/bound.h"
-#include "planner/pipeline.h"
+#include "planner/attempt.h"
 #include "planner/planner.h"
 #include "planner/refuse.h"
+#include "planner/solver.h"
 #include <math.h>
 #include <string.h>
 #include <time.h>
 
 enum {
-  // Plans looked at, from the fastest to ever leaner ones, until the exact bytes of one fit.
-  CAP_ROUNDS = 24,
   FINER_DEVICES = 64,
-  DIVE_FACTOR = 2, // more settings bounded before one is solved out of turn again
+  DIVE_FACTOR = 2, // more settings bounded before one is solved out of turn again,
+  DIVE_MOST = 96,  // but not more than these
+  // A batch ends when it weighs this much; settings that are bounded weigh 1.
+  BATCH_WEIGHT = 16,
+  SOLVE_WEIGHT = 6,
 };
-#define PIPELINE_LIMIT_SECONDS 10.0
 
 typedef enum bound_kind { BOUND_WORK, BOUND_LAYERS, BOUND_DONE } bound_kind;
 
@@ -27,14 +30,22 @@ typedef struct item {
   double seconds, bytes;
 } item;
 
+// Why a search ended before its space was searched.
+typedef enum cut { NOT_CUT, CUT_BY_TIME, CUT_BY_USER } cut;
+
 typedef struct search {
   bd_ctx *ctx;
   bd_scene scene;
   bd_model_runs runs;
+  bd_workers *workers;
   double deadline;
-  bool cut; // the time ran out before the space was searched
+  cut cut;
   int item_count, item_capacity;
   item *items;
+  int attempt_count; // of the batch at hand
+  int attempted[BATCH_WEIGHT];
+  bd_attempt attempts[BATCH_WEIGHT];
+  bool left_out[BATCH_WEIGHT]; // since the search is over
   bd_plan best;
   bool found;
   bd_plan leanest; // of all that do not fit
@@ -50,37 +61,6 @@ static double now_seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int64_t plan_bytes(const bd_plan *plan) {
-  int64_t most = 0;
-  for (int s = 0; s < plan->stages; s++)
-    if (plan->predicted[s].memory.total_bytes > most) most = plan->predicted[s].memory.total_bytes;
-  return most;
-}
-
-// What a setting takes to work on is large and not needed after it: it lives in an arena of its
-// own.
-typedef struct scratch {
-  bd_arena *kept, *arena; // the caller's, and the one beside it
-  bd_owned held;
-} scratch;
-
-static void destroy_arena(void *arena) {
-  bd_arena_destroy(arena);
-}
-
-static void enter_scratch(bd_ctx *ctx, scratch *s) {
-  s->kept = ctx->arena;
-  s->arena = bd_ctx_create_arena(ctx);
-  bd_own(ctx, &s->held, destroy_arena, s->arena);
-  ctx->arena = s->arena;
-}
-
-static void leave_scratch(bd_ctx *ctx, scratch *s) {
-  bd_disown(ctx, &s->held);
-  bd_arena_destroy(s->arena);
-  ctx->arena = s->kept;
-}
-
 static void add_item(search *s, const bd_setting *setting, bound_kind kind, double seconds,
                      double bytes) {
   if (s->item_count == s->item_capacity) {
@@ -92,18 +72,49 @@ static void add_item(search *s, const bd_setting *setting, bound_kind kind, doub
   s->items[s->item_count++] = (item){*setting, kind, seconds, bytes};
 }
 
+// Whether two meshes differ only in the order of axes whose rings run over equal links: whatever
+// one can do the other can as well.
+static bool is_alike(const bd_cluster *cluster, const bd_mesh *a, const bd_mesh *b) {
+  bd_cost_model model_a = {cluster, *a, 1}, model_b = {cluster, *b, 1};
+  unsigned taken = 0;
+  for (int i = 0; i < a->axes; i++) {
+    bd_link link = bd_cost_link(&model_a, i);
+    int twin = 0;
+    for (; twin < b->axes; twin++) {
+      bd_link other = bd_cost_link(&model_b, twin);
+      if (!(taken >> twin & 1u) && a->size[i] == b->size[twin] &&
+          link.latency_seconds == other.latency_seconds &&
+          link.bytes_per_second == other.bytes_per_second)
+        break;
+    }
+    if (twin == b->axes) return false;
+    taken |= 1u << twin;
+  }
+  return a->axes == b->axes;
+}
+
 // Three axes are tried on clusters where that leaves the space small. A pinned mesh may have axes
 // that the space does not.
 static int stage_meshes(search *s, int devices, bd_mesh **out_meshes) {
   const bd_plan_request *request = s->scene.request;
   const bd_cluster *cluster = s->scene.cluster;
+  bd_mesh *all = *out_meshes = BD_NEW(s->ctx->arena, bd_mesh);
+  *all = request->mesh;
+  if (request->mesh.axes) return bd_mesh_devices(all) == devices;
+  if (bd_constraints_have_degrees(request->constraints))
+    return bd_constraints_mesh(request->constraints, devices, all);
   bool finer = bd_cluster_devices(cluster) <= FINER_DEVICES;
-  if (!request->mesh.axes && !bd_constraints_have_degrees(request->constraints))
-    return bd_space_meshes(s->ctx, devices, finer ? cluster->devices_per_node : 0, out_meshes);
-  *out_meshes = BD_NEW(s->ctx->arena, bd_mesh);
-  if (!request->mesh.axes) return bd_constraints_mesh(request->constraints, devices, *out_meshes);
-  **out_meshes = request->mesh;
-  return bd_mesh_devices(&request->mesh) == devices;
+  int kept = 0;
+  int count = bd_space_meshes(s->ctx, devices, finer ? cluster->devices_per_node : 0, &all);
+  for (int m = 0; m < count; m++) {
+    bool again = false;
+    // Constraints may name axes.
+    for (int other = 0; !request->constraints && other < kept && !again; other++)
+      again = is_alike(cluster, &all[m], &all[other]);
+    if (!again) all[kept++] = all[m];
+  }
+  *out_meshes = all;
+  return kept;
 }
 
 static bd_status add_stages(search *s, int stages) {
@@ -135,168 +146,6 @@ static bd_status add_all(search *s) {
   return BD_OK;
 }
 
-// An item of settings becomes one for each tied form, bounded by its layers.
-static bd_status bound_item(search *s, const item *from) {
-  const bd_setting *setting = &from->setting;
-  scratch own;
-  enter_scratch(s->ctx, &own);
-  bd_sharding *tied;
-  int count = bd_space_tied_forms(s->ctx, &setting->mesh, s->runs.any_tied, &tied);
-  bd_setting_layers first, layers;
-  bd_status status = BD_OK;
-  for (int t = 0; t < count && status == BD_OK; t++) {
-    bd_setting one = *setting;
-    double seconds, bytes;
-    one.tied_form = tied[t];
-    if (!bd_constraints_allow_tied(s->scene.request->constraints, &one.mesh, &one.tied_form))
-      continue;
-    status = bd_setting_open(s->ctx, &s->scene, &one, t ? &first : NULL, &layers);
-    if (status != BD_OK) break;
-    if (t == 0) first = layers;
-    bd_bound_layers(s->ctx, &s->scene, &one, &layers, &seconds, &bytes);
-    seconds = fmax(seconds, from->seconds);
-    s->ctx->arena = own.kept;
-    if (isfinite(bytes)) add_item(s, &one, BOUND_LAYERS, seconds, bytes);
-    s->ctx->arena = own.arena;
-  }
-  leave_scratch(s->ctx, &own);
-  s->bounded++;
-  return status;
-}
-
-static void offer(search *s, bd_arena *kept, const bd_plan *plan) {
-  int64_t bytes = plan_bytes(plan), lacking = bytes - s->scene.cap_bytes;
-  bd_arena *arena = s->ctx->arena;
-  s->ctx->arena = kept;
-  bd_alternatives_note_plan(s->ctx, &s->alternatives, plan, lacking);
-  if (lacking > 0 && (!s->leanest_bytes || bytes < s->leanest_bytes)) {
-    s->leanest = bd_plan_copy(s->ctx, plan);
-    s->leanest_bytes = bytes;
-  } else if (lacking <= 0 && (!s->found || plan->step_seconds < s->best.step_seconds)) {
-    s->best = bd_plan_copy(s->ctx, plan);
-    s->found = true;
-  }
-  s->ctx->arena = arena;
-}
-
-// Splitting the optimizer's state costs nothing and holds less, so plans are solved with it; where
-// it is not needed, the plan does without.
-static bd_status assemble(search *s, const bd_pipeline_problem *problem, const bd_setting *setting,
-                          const bd_pipeline *pipeline, bd_plan *out) {
-  const bd_scene *scene = &s->scene;
-  BD_TRY(bd_plan_assemble(s->ctx, scene->request, scene->cluster, problem, setting, pipeline, out));
-  out->cap_bytes = scene->cap_bytes;
-  BD_TRY(bd_plan_predict(s->ctx, scene->train, scene->cluster, out));
-  if (!out->zero_axes || scene->request->zero >= 0) return BD_OK;
-  bd_plan whole = *out;
-  whole.zero_axes = 0;
-  BD_TRY(bd_plan_predict(s->ctx, scene->train, scene->cluster, &whole));
-  if (plan_bytes(&whole) <= scene->cap_bytes && whole.step_seconds <= out->step_seconds)
-    *out = whole;
-  return BD_OK;
-}
-
-// The exact bytes are known only of a whole plan. The next plan is the fastest that the program
-// thinks leaner than the last; when many have been too large, the room shrinks by what they exceed
-// it.
-static bd_status solve_pipeline(search *s, bd_arena *kept, bd_pipeline_problem *problem,
-                                const bd_setting *setting) {
-  double cutoff = s->found ? s->best.step_seconds : INFINITY;
-  bd_pipeline pipeline;
-  bd_plan plan;
-  for (int round = 0; round < CAP_ROUNDS && problem->cap_bytes > 0; round++) {
-    BD_TRY(bd_pipeline_solve(s->ctx, problem, PIPELINE_LIMIT_SECONDS, cutoff, &pipeline));
-    if (!pipeline.feasible) break;
-    BD_TRY(assemble(s, problem, setting, &pipeline, &plan));
-    offer(s, kept, &plan);
-    int64_t over = plan_bytes(&plan) - s->scene.cap_bytes;
-    if (over <= 0) return BD_OK;
-    problem->cap_bytes = pipeline.bytes - (round < CAP_ROUNDS / 2 ? 1 : over);
-  }
-  if (s->found) return BD_OK;
-  BD_TRY(bd_pipeline_leanest(s->ctx, problem, PIPELINE_LIMIT_SECONDS, &pipeline));
-  if (!pipeline.feasible) return BD_OK;
-  BD_TRY(assemble(s, problem, setting, &pipeline, &plan));
-  offer(s, kept, &plan);
-  return BD_OK;
-}
-
-// Numbers the forms that candidates have from 0; returns how many.
-static int number_forms(search *s, const bd_setting_layers *layers, int run_count,
-                        bd_pipeline_run *runs, bd_sharding *out_forms) {
-  int count = 0, *number = BD_NEW_ARRAY(s->ctx->arena, int, layers->form_count);
-  memset(number, -1, sizeof *number * (size_t)layers->form_count);
-  for (int r = 0; r < run_count; r++) {
-    bd_layer_candidate *list =
-        BD_NEW_ARRAY(s->ctx->arena, bd_layer_candidate, runs[r].candidate_count);
-    for (int k = 0; k < runs[r].candidate_count; k++) {
-      list[k] = runs[r].candidates[k];
-      if (number[list[k].form] < 0) {
-        out_forms[count] = layers->forms[list[k].form];
-        number[list[k].form] = count++;
-      }
-      list[k].form = number[list[k].form];
-    }
-    runs[r].candidates = list;
-  }
-  return count;
-}
-
-// GPipe holds more than 1F1B and is no faster, so that it is used only when it is asked for or
-// comes to the same.
-static bd_pipeline_problem pose(const search *s, const bd_setting *setting) {
-  const bd_plan_request *request = s->scene.request;
-  bool split = bd_mesh_devices(&setting->mesh) > 1 && request->zero != 0;
-  bd_pipeline_problem problem = {
-      .stages = setting->stages,
-      .micro_batches = (int)(request->global_batch / setting->micro_batch),
-      .schedule = request->schedule < 0 ? BD_SCHEDULE_1F1B : (bd_schedule)request->schedule,
-      .zero = split || request->zero == 1,
-      .run_count = s->runs.count,
-      .cap_bytes = s->scene.layers_cap_bytes,
-      .sends_held = s->scene.train->cuda,
-  };
-  int layers = 0, *least, *most;
-  for (int r = 0; r < s->runs.count; r++)
-    layers += s->runs.runs[r].calls;
-  bd_constraints_cuts(s->ctx, request->constraints, problem.stages, layers, &least, &most);
-  problem.cut_least = least;
-  problem.cut_most = most;
-  return problem;
-}
-
-static bd_status solve_scratch(search *s, bd_arena *kept, const bd_setting *setting) {
-  bd_setting_layers layers;
-  BD_TRY(bd_setting_open(s->ctx, &s->scene, setting, NULL, &layers));
-  bd_pipeline_problem problem = pose(s, setting);
-  int in_flight = bd_schedule_in_flight(problem.schedule, 0, problem.stages, problem.micro_batches);
-  bd_pipeline_run *runs = BD_NEW_ARRAY(s->ctx->arena, bd_pipeline_run, s->runs.count);
-  for (int r = 0; r < s->runs.count; r++) {
-    bd_layer_candidate *candidates;
-    runs[r].calls = s->runs.runs[r].calls;
-    BD_TRY(bd_layer_candidates(s->ctx, layers.layers[r], in_flight, &candidates,
-                               &runs[r].candidate_count));
-    if (!runs[r].candidate_count) return BD_OK;
-    runs[r].candidates = candidates;
-  }
-  bd_sharding *forms = BD_NEW_ARRAY(s->ctx->arena, bd_sharding, layers.form_count);
-  problem.form_count = number_forms(s, &layers, s->runs.count, runs, forms);
-  for (int r = 0; r < s->runs.count; r++)
-    bd_setting_hand_on(s->ctx, &s->scene, setting, r, problem.form_count, forms, &runs[r]);
-  problem.runs = runs;
-  s->solved++;
-  return solve_pipeline(s, kept, &problem, setting);
-}
-
-static bd_status solve_item(search *s, const item *from) {
-  bd_setting setting = from->setting;
-  scratch own;
-  enter_scratch(s->ctx, &own);
-  bd_status status = solve_scratch(s, own.kept, &setting);
-  leave_scratch(s->ctx, &own);
-  return status;
-}
-
 // The item of the least bound, the earlier one of equals; `bounded`: of those whose layers are.
 static int next_item(const search *s, bool bounded) {
   int next = -1;
@@ -326,60 +175,152 @@ static int turn(search *s) {
     if (is_usual(s, &s->items[next].setting)) return next;
   }
   if (s->bounded >= s->next_dive) {
-    s->next_dive = s->bounded + 1 + s->bounded * DIVE_FACTOR;
+    int more = s->bounded * DIVE_FACTOR;
+    s->next_dive = s->bounded + 1 + (more < DIVE_MOST ? more : DIVE_MOST);
     int dive = next_item(s, true);
     if (dive >= 0 && (!s->found || s->items[dive].seconds < s->best.step_seconds)) return dive;
   }
   return next_item(s, false);
 }
 
-static bool out_of_time(search *s) {
-  s->cut = now_seconds() > s->deadline && (s->found || s->leanest_bytes);
-  return s->cut;
+// What no plan of the space beats, searched or not.
+static double space_bound(const search *s) {
+  double least = s->found ? s->best.step_seconds : INFINITY;
+  for (int i = 0; i < s->item_count; i++)
+    least = fmin(least, s->items[i].seconds);
+  return least;
+}
+
+static void tell_progress(const search *s) {
+  const bd_plan_request *request = s->scene.request;
+  if (!request->progress) return;
+  bd_plan_progress now = {.settings = s->settings,
+                          .bounded = s->bounded,
+                          .solved = s->solved,
+                          .step_seconds = s->found ? s->best.step_seconds : INFINITY,
+                          .bound_seconds = space_bound(s)};
+  request->progress(request->progress_user, &now);
+}
+
+// Why the search must end now: at once when the user says so, at the time limit when it has
+// something to show.
+static cut cut_of(const search *s) {
+  const volatile sig_atomic_t *stop = s->scene.request->stop;
+  if (stop && *stop) return CUT_BY_USER;
+  return now_seconds() > s->deadline && (s->found || s->leanest_bytes) ? CUT_BY_TIME : NOT_CUT;
+}
+
+static bool is_over(search *s) {
+  s->cut = cut_of(s);
+  return s->cut != NOT_CUT;
+}
+
+static bd_status run_attempt(bd_ctx *ctx, void *arg, int index) {
+  search *s = arg;
+  s->left_out[index] = cut_of(s) != NOT_CUT;
+  return s->left_out[index] ? BD_OK : bd_attempt_run(ctx, &s->attempts[index]);
+}
+
+static void take_plans(search *s, const bd_attempt *a) {
+  if (a->lacks) {
+    bd_alternatives_note_plan(s->ctx, &s->alternatives, &a->leanest,
+                              a->leanest_bytes - s->scene.cap_bytes);
+    if (!s->leanest_bytes || a->leanest_bytes < s->leanest_bytes) {
+      s->leanest = bd_plan_copy(s->ctx, &a->leanest);
+      s->leanest_bytes = a->leanest_bytes;
+    }
+  }
+  if (a->fits) {
+    bd_alternatives_note_plan(s->ctx, &s->alternatives, &a->fastest, 0);
+    if (!s->found || a->fastest.step_seconds < s->best.step_seconds) {
+      s->best = bd_plan_copy(s->ctx, &a->fastest);
+      s->found = true;
+    }
+  }
+}
+
+static void take_attempt(bd_ctx *ctx, void *arg, int index) {
+  (void)ctx;
+  search *s = arg;
+  const bd_attempt *a = &s->attempts[index];
+  double before = s->items[s->attempted[index]].seconds;
+  if (s->left_out[index]) return; // its bound stands
+  *(a->solve ? &s->solved : &s->bounded) += 1;
+  take_plans(s, a);
+  for (int i = 0; i < a->bounded_count; i++)
+    add_item(s, &a->bounded[i].setting, BOUND_LAYERS, fmax(before, a->bounded[i].seconds),
+             a->bounded[i].bytes);
+  // What an item has become carries its bound on.
+  if (!a->solve) s->items[s->attempted[index]].seconds = INFINITY;
+}
+
+static void add_attempt(search *s, int index) {
+  item *from = &s->items[index];
+  bool solve = from->kind == BOUND_LAYERS;
+  s->attempted[s->attempt_count] = index;
+  s->attempts[s->attempt_count++] =
+      (bd_attempt){.scene = &s->scene,
+                   .setting = from->setting,
+                   .cutoff = s->found ? s->best.step_seconds : INFINITY,
+                   .solve = solve};
+  from->kind = BOUND_DONE;
+}
+
+static bd_status run_batch(search *s) {
+  bd_work work = {s->attempt_count, run_attempt, take_attempt, s};
+  BD_TRY(bd_workers_run(s->ctx, s->workers, &work));
+  s->attempt_count = 0;
+  tell_progress(s);
+  return BD_OK;
 }
 
 static bd_status search_fastest(search *s) {
-  for (int i = turn(s); i >= 0 && !out_of_time(s); i = turn(s)) {
-    item from = s->items[i];
-    if (s->found && (s->scene.request->any || from.seconds >= s->best.step_seconds)) break;
-    BD_TRY(from.kind == BOUND_WORK ? bound_item(s, &from) : solve_item(s, &from));
-    // What an item has become carries its bound on.
-    s->items[i].kind = BOUND_DONE;
-    if (from.kind == BOUND_WORK) s->items[i].seconds = INFINITY;
+  while (!is_over(s) && !(s->found && s->scene.request->any)) {
+    for (int weight = 0; weight < BATCH_WEIGHT;) {
+      int next = turn(s);
+      if (next < 0 || (s->found && s->items[next].seconds >= s->best.step_seconds)) break;
+      weight += s->items[next].kind == BOUND_LAYERS ? SOLVE_WEIGHT : 1;
+      add_attempt(s, next);
+    }
+    if (!s->attempt_count) break;
+    BD_TRY(run_batch(s));
   }
   return BD_OK;
+}
+
+// The bounded item of the least bytes, or -1.
+static int leanest_item(const search *s) {
+  int next = -1;
+  for (int i = 0; i < s->item_count; i++)
+    if (s->items[i].kind == BOUND_LAYERS && (next < 0 || s->items[i].bytes < s->items[next].bytes))
+      next = i;
+  if (next >= 0 && s->leanest_bytes && s->items[next].bytes >= (double)s->leanest_bytes) return -1;
+  return next;
 }
 
 // When nothing fits, settings that cannot fit are looked at as well, the leanest first.
 static bd_status search_leanest(search *s) {
-  while (!s->found && !out_of_time(s)) {
-    int next = -1;
-    for (int i = 0; i < s->item_count; i++)
-      if (s->items[i].kind == BOUND_LAYERS &&
-          (next < 0 || s->items[i].bytes < s->items[next].bytes))
-        next = i;
-    if (next < 0) break;
-    if (s->leanest_bytes && s->items[next].bytes >= (double)s->leanest_bytes) break;
-    item from = s->items[next];
-    s->items[next].kind = BOUND_DONE;
-    BD_TRY(solve_item(s, &from));
+  while (!s->found && !is_over(s)) {
+    for (int weight = 0; weight < BATCH_WEIGHT; weight += SOLVE_WEIGHT) {
+      int next = leanest_item(s);
+      if (next < 0) break;
+      add_attempt(s, next);
+    }
+    if (!s->attempt_count) break;
+    BD_TRY(run_batch(s));
   }
   return BD_OK;
-}
-
-// What no plan of the space beats, searched or not.
-static double space_bound(const search *s) {
-  double least = s->best.step_seconds;
-  for (int i = 0; i < s->item_count; i++)
-    least = fmin(least, s->items[i].seconds);
-  return least;
 }
 
 // Whether anything holds less than the leanest plan: the same search under a cap one byte below it,
 // until it finds nothing. So what a refusal asks for is exact as far as this search can tell.
 static bd_status confirm_leanest(search *s) {
   while (!s->found && s->leanest_bytes && !s->cut) {
-    search again = {.ctx = s->ctx, .runs = s->runs, .scene = s->scene, .deadline = s->deadline};
+    search again = {.ctx = s->ctx,
+                    .runs = s->runs,
+                    .scene = s->scene,
+                    .workers = s->workers,
+                    .deadline = s->deadline};
     int64_t less = s->scene.cap_bytes - (s->leanest_bytes - 1);
     again.scene.runs = &again.runs;
     again.scene.cap_bytes -= less;
@@ -389,7 +330,7 @@ static bd_status confirm_leanest(search *s) {
     s->cut = again.cut;
     if (!again.found) break;
     s->leanest = again.best;
-    s->leanest_bytes = plan_bytes(&again.best);
+    s->leanest_bytes = bd_attempt_plan_bytes(&again.best);
     if (s->leanest_bytes > s->scene.cap_bytes) continue;
     s->best = again.best;
     s->found = true;
@@ -397,9 +338,25 @@ static bd_status confirm_leanest(search *s) {
   return BD_OK;
 }
 
+static const char *ending(const search *s) {
+  static const char *const words[] = {"whole space searched", "stopped by the time limit",
+                                      "stopped by an interrupt"};
+  return words[s->cut];
+}
+
+static bd_status search_all(search *s) {
+  BD_TRY(add_all(s));
+  BD_TRY(search_fastest(s));
+  BD_TRY(search_leanest(s));
+  return confirm_leanest(s);
+}
+
 // What the plan in hand came to.
 static void report(search *s, bd_search_outcome *out) {
-  *out = (bd_search_outcome){.found = s->found, .cut = s->cut, .cap_bytes = s->scene.cap_bytes};
+  *out = (bd_search_outcome){.found = s->found,
+                             .cut = s->cut != NOT_CUT,
+                             .interrupted = s->cut == CUT_BY_USER,
+                             .cap_bytes = s->scene.cap_bytes};
   out->plan = s->found ? s->best : s->leanest;
   if (!s->found) {
     out->lacking_bytes = s->leanest_bytes ? s->leanest_bytes - s->scene.cap_bytes : 0;
@@ -410,8 +367,7 @@ static void report(search *s, bd_search_outcome *out) {
   plan->gap = plan->bound_seconds > 0 ? plan->step_seconds / plan->bound_seconds - 1 : INFINITY;
   plan->search =
       bd_intern_f(s->ctx, "%s: of %d settings %d bounded by their layers, %d pipelines solved",
-                  s->cut ? "stopped by the time limit" : "whole space searched", s->settings,
-                  s->bounded, s->solved);
+                  ending(s), s->settings, s->bounded, s->solved);
   for (int i = 0; i < s->item_count; i++)
     bd_alternatives_note_bound(s->ctx, &s->alternatives, s->items[i].setting.stages,
                                &s->items[i].setting.mesh, s->items[i].seconds);
@@ -422,30 +378,44 @@ bd_status bd_plan_look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cl
                        const bd_plan_request *request, bd_search_outcome *out) {
   bd_module targeted = *train;
   targeted.cuda = strcmp(request->target, "cuda") == 0;
-  search s = {.ctx = ctx, .runs = bd_model_runs_find(ctx, &targeted, request->constraints)};
+  search *s = BD_NEW(ctx->arena, search);
+  *s = (search){.ctx = ctx, .runs = bd_model_runs_find(ctx, &targeted, request->constraints)};
   int64_t cap = cluster->memory_bytes - cluster->reserved_bytes;
   if (request->cap_bytes && request->cap_bytes < cap) cap = request->cap_bytes;
-  s.scene = (bd_scene){&targeted,
-                       cluster,
-                       request,
-                       &s.runs,
-                       request->sequence,
-                       cap,
-                       cap - (targeted.cuda ? BD_LIBRARY_BYTES : 0)};
-  s.deadline = now_seconds() + request->limit_seconds;
-  BD_TRY(add_all(&s));
-  BD_TRY(search_fastest(&s));
-  BD_TRY(search_leanest(&s));
-  BD_TRY(confirm_leanest(&s));
-  report(&s, out);
-  return BD_OK;
+  s->scene = (bd_scene){&targeted,
+                        cluster,
+                        request,
+                        &s->runs,
+                        request->sequence,
+                        cap,
+                        cap - (targeted.cuda ? BD_LIBRARY_BYTES : 0)};
+  s->deadline = now_seconds() + request->limit_seconds;
+  bd_owned held;
+  s->workers = bd_workers_start(ctx, &held, request->threads, bd_solver_leave_thread);
+  bd_status status = search_all(s);
+  bd_workers_stop(ctx, s->workers, &held);
+  if (status == BD_OK) report(s, out);
+  return status;
+}
+
+// Searches that were cut short tell how far they came.
+static void tell_cut(bd_ctx *ctx, const bd_plan *plan) {
+  bd_warn(ctx, BD_NOWHERE,
+          "the search was %.*s: the plan takes %.4g s a step, and none takes less than %.4g s (a "
+          "gap of %.1f %%)",
+          (int)strcspn(plan->search, ":"), plan->search, plan->step_seconds, plan->bound_seconds,
+          100 * plan->gap);
 }
 
 bd_status bd_plan_search(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                          const bd_plan_request *request, bd_plan *out_plan) {
   bd_search_outcome outcome;
   BD_TRY(bd_plan_look(ctx, train, cluster, request, &outcome));
+  if (!outcome.found && outcome.interrupted)
+    return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE,
+                   "the search was interrupted before it found a plan; nothing is written");
   if (!outcome.found) return bd_plan_refuse(ctx, train, cluster, request, &outcome);
   *out_plan = outcome.plan;
+  if (outcome.cut) tell_cut(ctx, out_plan);
   return BD_OK;
 }

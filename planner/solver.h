@@ -36,7 +36,10 @@ void bd_program_add_entry(bd_ctx *ctx, bd_program *program, int row, int column,
 
 // Solves within `limit_seconds` of wall time and a fixed number of branches; solutions that cost
 // `cutoff` or more are not wanted (INFINITY: all are). Errors: BD_INVALID on numbers that no solver
-// takes, BD_EXTERNAL when the library fails.
+// takes, BD_EXTERNAL when the library fails. Several threads may solve at once.
 BD_NODISCARD bd_status bd_solver_run(bd_ctx *ctx, const bd_program *program, double limit_seconds,
                                      double cutoff, bd_solution *out_solution);
+
+// Frees what the library keeps for the calling thread, which calls it last.
+void bd_solver_leave_thread(void);
 #endif

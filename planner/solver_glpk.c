@@ -186,3 +186,7 @@ bd_status bd_solver_run(bd_ctx *ctx, const bd_program *program, double limit_sec
   delete_problem(problem);
   return solved ? BD_OK : failed(ctx);
 }
+
+void bd_solver_leave_thread(void) {
+  glp_free_env();
+}

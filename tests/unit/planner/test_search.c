@@ -105,6 +105,65 @@ static void test_leanest_is_the_border(void **unused) {
   bd_ctx_destroy(s.ctx);
 }
 
+static const char *printed(session *s, const bd_plan *plan) {
+  bd_text text = bd_text_init(s->ctx->arena);
+  bd_plan_print(plan, s->train, &text);
+  return text.data;
+}
+
+// Tight caps as well, where many attempts find plans.
+static void test_threads_change_nothing(void **unused) {
+  (void)unused;
+  session s = open_session("cpu:1x4");
+  bd_plan plan;
+  int64_t least = leanest_need(&s);
+  static const double room[] = {0, 1, 1.1, 1.5};
+  for (size_t i = 0; i < sizeof room / sizeof *room; i++) {
+    s.request.threads = 1;
+    assert_int_equal(search(&s, (int64_t)(room[i] * (double)least), &plan), BD_OK);
+    const char *alone = printed(&s, &plan);
+    s.request.threads = 4;
+    assert_int_equal(search(&s, (int64_t)(room[i] * (double)least), &plan), BD_OK);
+    assert_string_equal(printed(&s, &plan), alone);
+  }
+  bd_ctx_destroy(s.ctx);
+}
+
+typedef struct stopping {
+  volatile sig_atomic_t stop;
+  int told;
+  double last_bound;
+} stopping;
+
+// Bounds only rise, and a plan in hand is kept.
+static void stop_at_plan(void *user, const bd_plan_progress *progress) {
+  stopping *state = user;
+  state->told++;
+  assert_true(progress->bound_seconds >= state->last_bound);
+  assert_true(progress->bound_seconds <= progress->step_seconds);
+  state->last_bound = progress->bound_seconds;
+  if (isfinite(progress->step_seconds)) state->stop = 1;
+}
+
+static void test_stops_when_told(void **unused) {
+  (void)unused;
+  session s = open_session("cpu:1x4");
+  stopping state = {.stop = 1};
+  s.request.stop = &state.stop;
+  s.request.progress = stop_at_plan;
+  s.request.progress_user = &state;
+  bd_plan plan;
+  assert_int_equal(search(&s, 0, &plan), BD_EXTERNAL);
+  assert_int_equal(state.told, 0);
+  assert_non_null(strstr(s.ctx->first_diag->message, "interrupted before it found a plan"));
+  state.stop = 0;
+  assert_int_equal(search(&s, 0, &plan), BD_OK);
+  assert_true(state.told > 0);
+  assert_true(strstr(plan.search, "interrupt") || !plan.gap);
+  assert_true(plan.bound_seconds >= state.last_bound * (1 - 1e-9));
+  bd_ctx_destroy(s.ctx);
+}
+
 // A pin narrows the space: never faster, and the pins hold.
 static void test_pins(void **unused) {
   (void)unused;
@@ -129,6 +188,8 @@ int main(void) {
       cmocka_unit_test(test_room_never_hurts),
       cmocka_unit_test(test_leanest_is_the_border),
       cmocka_unit_test(test_pins),
+      cmocka_unit_test(test_threads_change_nothing),
+      cmocka_unit_test(test_stops_when_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

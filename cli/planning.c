@@ -1,0 +1,84 @@
+#include "cli/planning.h"
+#include "cli/machine.h"
+#include <math.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_THREADS = 256 };
+#define SECONDS_BETWEEN_LINES 0.2
+
+// Set once and never cleared: a process searches for itself.
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal) {
+  (void)signal;
+  interrupted = 1;
+}
+
+// What the user sees of the search.
+typedef struct view {
+  bool terminal; // lines are written over one another
+  double next;   // when the next line is due
+  bd_plan_progress last;
+} view;
+
+static double now_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void print_line(const view *v) {
+  const bd_plan_progress *p = &v->last;
+  fprintf(stderr, "%splanning: %d settings, %d bounded, %d solved; ", v->terminal ? "\r\033[K" : "",
+          p->settings, p->bounded, p->solved);
+  if (isfinite(p->step_seconds))
+    fprintf(stderr, "step %.4g s, bound %.4g s, gap %.2f %%", p->step_seconds, p->bound_seconds,
+            100 * (p->step_seconds / p->bound_seconds - 1));
+  else
+    fprintf(stderr, "no plan yet");
+  if (!v->terminal) fputc('\n', stderr);
+  fflush(stderr);
+}
+
+static void on_progress(void *user, const bd_plan_progress *progress) {
+  view *v = user;
+  v->last = *progress;
+  if (now_seconds() < v->next) return;
+  print_line(v);
+  v->next = now_seconds() + SECONDS_BETWEEN_LINES;
+}
+
+static bd_status search(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                        const bd_plan_request *request, bd_plan *out_plan) {
+  struct sigaction old, action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+  sigemptyset(&action.sa_mask);
+  // Where interrupts are ignored, as in the background of a shell, they stay so.
+  bool watches = sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN &&
+                 sigaction(SIGINT, &action, NULL) == 0;
+  bd_status status = bd_plan_search(ctx, train, cluster, request, out_plan);
+  if (watches) sigaction(SIGINT, &old, NULL);
+  return status;
+}
+
+bd_status bd_planning_search(bd_ctx *ctx, const bd_arguments *arguments, const bd_module *train,
+                             const bd_cluster *cluster, bd_plan_request *request,
+                             bd_plan *out_plan) {
+  int64_t threads = bd_machine_cores();
+  view v = {.terminal = isatty(STDERR_FILENO)};
+  BD_TRY(bd_argument_int(ctx, arguments, "--threads", 1, MOST_THREADS, &threads));
+  request->threads = (int)threads;
+  request->stop = &interrupted;
+  if (v.terminal || bd_argument_flag(arguments, "--verbose")) {
+    request->progress = on_progress;
+    request->progress_user = &v;
+  }
+  v.next = v.terminal ? now_seconds() + SECONDS_BETWEEN_LINES : 0;
+  bd_status status = search(ctx, train, cluster, request, out_plan);
+  if (v.terminal)
+    fprintf(stderr, "\r\033[K");
+  else if (request->progress)
+    print_line(&v);
+  return status;
+}

@@ -1,0 +1,162 @@
+#include "planner/attempt.h"
+#include "planner/pipeline.h"
+#include <math.h>
+#include <string.h>
+
+// Plans looked at, from the fastest to ever leaner ones, until the exact bytes of one fit.
+enum { CAP_ROUNDS = 24 };
+#define PIPELINE_LIMIT_SECONDS 10.0
+
+int64_t bd_attempt_plan_bytes(const bd_plan *plan) {
+  int64_t most = 0;
+  for (int s = 0; s < plan->stages; s++)
+    if (plan->predicted[s].memory.total_bytes > most) most = plan->predicted[s].memory.total_bytes;
+  return most;
+}
+
+static bd_status bound(bd_ctx *ctx, bd_attempt *a) {
+  bd_sharding *tied;
+  int count = bd_space_tied_forms(ctx, &a->setting.mesh, a->scene->runs->any_tied, &tied);
+  bd_setting_layers first, layers;
+  bool opened = false;
+  a->bounded = BD_NEW_ARRAY(ctx->arena, bd_bounded, count);
+  for (int t = 0; t < count; t++) {
+    bd_bounded *out = &a->bounded[a->bounded_count];
+    out->setting = a->setting;
+    out->setting.tied_form = tied[t];
+    if (!bd_constraints_allow_tied(a->scene->request->constraints, &out->setting.mesh, &tied[t]))
+      continue;
+    BD_TRY(bd_setting_open(ctx, a->scene, &out->setting, opened ? &first : NULL, &layers));
+    if (!opened) first = layers;
+    opened = true;
+    bd_bound_layers(ctx, a->scene, &out->setting, &layers, a->cutoff, &out->seconds, &out->bytes);
+    if (isfinite(out->bytes)) a->bounded_count++;
+  }
+  return BD_OK;
+}
+
+static void offer(bd_attempt *a, const bd_plan *plan) {
+  int64_t bytes = bd_attempt_plan_bytes(plan);
+  if (bytes <= a->scene->cap_bytes) {
+    if (plan->step_seconds >= a->cutoff) return;
+    a->fits = true;
+    a->fastest = *plan;
+    a->cutoff = plan->step_seconds;
+  } else if (!a->lacks || bytes < a->leanest_bytes) {
+    a->lacks = true;
+    a->leanest = *plan;
+    a->leanest_bytes = bytes;
+  }
+}
+
+// Splitting the optimizer's state costs nothing and holds less, so plans are solved with it; where
+// it is not needed, the plan does without.
+static bd_status assemble(bd_ctx *ctx, const bd_attempt *a, const bd_pipeline_problem *problem,
+                          const bd_pipeline *pipeline, bd_plan *out) {
+  const bd_scene *scene = a->scene;
+  BD_TRY(
+      bd_plan_assemble(ctx, scene->request, scene->cluster, problem, &a->setting, pipeline, out));
+  out->cap_bytes = scene->cap_bytes;
+  BD_TRY(bd_plan_predict(ctx, scene->train, scene->cluster, out));
+  if (!out->zero_axes || scene->request->zero >= 0) return BD_OK;
+  bd_plan whole = *out;
+  whole.zero_axes = 0;
+  BD_TRY(bd_plan_predict(ctx, scene->train, scene->cluster, &whole));
+  if (bd_attempt_plan_bytes(&whole) <= scene->cap_bytes && whole.step_seconds <= out->step_seconds)
+    *out = whole;
+  return BD_OK;
+}
+
+// The exact bytes are known only of a whole plan. The next plan is the fastest that the program
+// thinks leaner than the last; when many have been too large, the room shrinks by what they exceed
+// it.
+static bd_status solve_pipeline(bd_ctx *ctx, bd_attempt *a, bd_pipeline_problem *problem) {
+  bd_pipeline pipeline;
+  bd_plan plan;
+  bool known = isfinite(a->cutoff);
+  for (int round = 0; round < CAP_ROUNDS && problem->cap_bytes > 0; round++) {
+    BD_TRY(bd_pipeline_solve(ctx, problem, PIPELINE_LIMIT_SECONDS, a->cutoff, &pipeline));
+    if (!pipeline.feasible) break;
+    BD_TRY(assemble(ctx, a, problem, &pipeline, &plan));
+    offer(a, &plan);
+    int64_t over = bd_attempt_plan_bytes(&plan) - a->scene->cap_bytes;
+    if (over <= 0) return BD_OK;
+    problem->cap_bytes = pipeline.bytes - (round < CAP_ROUNDS / 2 ? 1 : over);
+  }
+  if (known) return BD_OK;
+  BD_TRY(bd_pipeline_leanest(ctx, problem, PIPELINE_LIMIT_SECONDS, &pipeline));
+  if (!pipeline.feasible) return BD_OK;
+  BD_TRY(assemble(ctx, a, problem, &pipeline, &plan));
+  offer(a, &plan);
+  return BD_OK;
+}
+
+// Numbers the forms that candidates have from 0; returns how many.
+static int number_forms(bd_ctx *ctx, const bd_setting_layers *layers, int run_count,
+                        bd_pipeline_run *runs, bd_sharding *out_forms) {
+  int count = 0, *number = BD_NEW_ARRAY(ctx->arena, int, layers->form_count);
+  memset(number, -1, sizeof *number * (size_t)layers->form_count);
+  for (int r = 0; r < run_count; r++) {
+    bd_layer_candidate *list =
+        BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, runs[r].candidate_count);
+    for (int k = 0; k < runs[r].candidate_count; k++) {
+      list[k] = runs[r].candidates[k];
+      if (number[list[k].form] < 0) {
+        out_forms[count] = layers->forms[list[k].form];
+        number[list[k].form] = count++;
+      }
+      list[k].form = number[list[k].form];
+    }
+    runs[r].candidates = list;
+  }
+  return count;
+}
+
+// GPipe holds more than 1F1B and is no faster, so that it is used only when it is asked for or
+// comes to the same.
+static bd_pipeline_problem pose(bd_ctx *ctx, const bd_attempt *a) {
+  const bd_plan_request *request = a->scene->request;
+  bool split = bd_mesh_devices(&a->setting.mesh) > 1 && request->zero != 0;
+  bd_pipeline_problem problem = {
+      .stages = a->setting.stages,
+      .micro_batches = (int)(request->global_batch / a->setting.micro_batch),
+      .schedule = request->schedule < 0 ? BD_SCHEDULE_1F1B : (bd_schedule)request->schedule,
+      .zero = split || request->zero == 1,
+      .run_count = a->scene->runs->count,
+      .cap_bytes = a->scene->layers_cap_bytes,
+      .sends_held = a->scene->train->cuda,
+  };
+  int layers = 0, *least, *most;
+  for (int r = 0; r < problem.run_count; r++)
+    layers += a->scene->runs->runs[r].calls;
+  bd_constraints_cuts(ctx, request->constraints, problem.stages, layers, &least, &most);
+  problem.cut_least = least;
+  problem.cut_most = most;
+  return problem;
+}
+
+static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
+  bd_setting_layers layers;
+  BD_TRY(bd_setting_open(ctx, a->scene, &a->setting, NULL, &layers));
+  bd_pipeline_problem problem = pose(ctx, a);
+  int in_flight = bd_schedule_in_flight(problem.schedule, 0, problem.stages, problem.micro_batches);
+  bd_pipeline_run *runs = BD_NEW_ARRAY(ctx->arena, bd_pipeline_run, problem.run_count);
+  for (int r = 0; r < problem.run_count; r++) {
+    bd_layer_candidate *candidates;
+    runs[r].calls = a->scene->runs->runs[r].calls;
+    BD_TRY(bd_layer_candidates(ctx, layers.layers[r], in_flight, &candidates,
+                               &runs[r].candidate_count));
+    if (!runs[r].candidate_count) return BD_OK;
+    runs[r].candidates = candidates;
+  }
+  bd_sharding *forms = BD_NEW_ARRAY(ctx->arena, bd_sharding, layers.form_count);
+  problem.form_count = number_forms(ctx, &layers, problem.run_count, runs, forms);
+  for (int r = 0; r < problem.run_count; r++)
+    bd_setting_hand_on(ctx, a->scene, &a->setting, r, problem.form_count, forms, &runs[r]);
+  problem.runs = runs;
+  return solve_pipeline(ctx, a, &problem);
+}
+
+bd_status bd_attempt_run(bd_ctx *ctx, bd_attempt *attempt) {
+  return attempt->solve ? solve(ctx, attempt) : bound(ctx, attempt);
+}
