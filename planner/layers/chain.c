@@ -1,0 +1,357 @@
+#include "planner/layers/chain.h"
+#include "planner/layers/devices.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STATE_LIMIT = 1 << 14, CELL_LIMIT = 1 << 22 };
+
+// The stages so far, and how the next one begins.
+typedef struct label {
+  double fill, rest, sync; // of the stages so far: sum, maxima
+  double receive;          // seconds of the next stage for what it is sent
+  double bound;            // no plan that goes on from here takes less
+  int trail;
+} label;
+
+typedef struct label_list {
+  int count, capacity;
+  label *items;
+} label_list;
+
+typedef struct chain_trail {
+  int before, mode, first, ways; // ways: a trail of the front
+} chain_trail;
+
+// The least that stages from here on add: see lower_bound.
+typedef struct rest_of_chain {
+  double fill, rest, both;
+} rest_of_chain;
+
+typedef struct chain {
+  bd_ctx *ctx;
+  const bd_layers_setting *setting;
+  const bd_layers_problem *problem;
+  const bd_layers_effort *effort;
+  bd_fronts fronts;
+  bd_devices devices;
+  int forms, modes;
+  double cutoff, dropped; // dropped: the least bound of labels that were left out
+  bool dropping, stopped;
+  rest_of_chain *ahead;    // [stage][layer][mode][form]; at `stages`: nothing
+  label_list *here, *next; // [layer][state][mode][form]
+  int trail_count, trail_capacity;
+  chain_trail *trails;
+  int best_trail;
+} chain;
+
+static size_t ahead_index(const chain *c, int stage, int layer, int mode, int form) {
+  size_t at = (size_t)stage * (size_t)(c->problem->layer_count + 1) + (size_t)layer;
+  return (at * (size_t)c->modes + (size_t)mode) * (size_t)c->forms + (size_t)form;
+}
+
+static size_t list_index(const chain *c, int layer, int state, int mode, int form) {
+  size_t at = (size_t)layer * (size_t)c->devices.states + (size_t)state;
+  return (at * (size_t)c->modes + (size_t)mode) * (size_t)c->forms + (size_t)form;
+}
+
+static int last_end(const chain *c, int stage) {
+  return c->problem->layer_count - (c->setting->stages - 1 - stage);
+}
+static int first_end(const chain *c, int stage, int first) {
+  return stage == c->setting->stages - 1 ? c->problem->layer_count : first + 1;
+}
+
+static int hand_index(const chain *c, int mode, int form, int next_mode, int next_form) {
+  return ((mode * c->modes + next_mode) * c->forms + form) * c->forms + next_form;
+}
+
+static void least(rest_of_chain *out, const chain *c, const bd_layers_criteria *criteria,
+                  const rest_of_chain *then) {
+  double fill = bd_layers_fill(c->setting, criteria), rest = bd_layers_rest(c->setting, criteria);
+  out->fill = fmin(out->fill, fill + then->fill);
+  out->rest = fmin(out->rest, fmax(rest, then->rest));
+  out->both = fmin(out->both, fill + rest / c->setting->stages + then->both);
+}
+
+// What the stages after a hand-over add at least, what they receive included.
+static rest_of_chain after_hand_over(const chain *c, int stage, int layer, int mode, int form,
+                                     double receive) {
+  rest_of_chain out = c->ahead[ahead_index(c, stage, layer, mode, form)];
+  bd_layers_criteria criteria = bd_layers_criteria_both(c->setting, receive);
+  double fill = bd_layers_fill(c->setting, &criteria);
+  out.fill += fill;
+  out.both += fill;
+  return out;
+}
+
+// A stage that begins so: the least over its ends. With one criterion the fastest way is best in
+// all that counts here.
+static rest_of_chain look_ahead(const chain *c, int stage, int first, int mode, int form) {
+  rest_of_chain out = {INFINITY, INFINITY, INFINITY};
+  const rest_of_chain nothing = {0, 0, 0};
+  bool last = stage == c->setting->stages - 1;
+  for (int end = first_end(c, stage, first); end <= last_end(c, stage); end++)
+    for (int leave = 0; leave < c->forms; leave++) {
+      const bd_front *front = bd_fronts_get(&c->fronts, stage, mode, first, end, form, leave);
+      int ways = c->setting->criteria == 1 && front->count ? 1 : front->count;
+      for (int i = 0; last && i < ways; i++)
+        least(&out, c, &front->items[i].criteria, &nothing);
+      for (int next = 0; !last && ways && next < c->modes * c->forms; next++) {
+        const bd_layers_cut *cut = &c->problem->cuts[end];
+        int at = hand_index(c, mode, leave, next / c->forms, next % c->forms);
+        if (!isfinite(cut->send[at]) || !isfinite(cut->receive[at])) continue;
+        rest_of_chain then =
+            after_hand_over(c, stage + 1, end, next / c->forms, next % c->forms, cut->receive[at]);
+        bd_layers_criteria send = bd_layers_criteria_both(c->setting, cut->send[at]);
+        for (int i = 0; i < ways && isfinite(then.fill); i++) {
+          bd_layers_criteria sum = front->items[i].criteria;
+          bd_layers_criteria_add(c->setting, &sum, &send);
+          least(&out, c, &sum, &then);
+        }
+      }
+    }
+  return out;
+}
+
+static void look_all_ahead(chain *c) {
+  int stages = c->setting->stages, layers = c->problem->layer_count;
+  c->ahead = bd_arena_array(c->ctx->arena, ahead_index(c, stages, 0, 0, 0), sizeof *c->ahead);
+  for (int s = stages - 1; s >= 0; s--)
+    for (int l = 0; l <= layers; l++) {
+      bool begins = s ? l >= s && l < last_end(c, s) : l == 0;
+      for (int n = 0; n < c->modes; n++)
+        for (int f = 0; f < c->forms; f++)
+          c->ahead[ahead_index(c, s, l, n, f)] =
+              begins ? look_ahead(c, s, l, n, f) : (rest_of_chain){INFINITY, INFINITY, INFINITY};
+      if (bd_layers_now_seconds() > c->effort->deadline) c->stopped = true;
+    }
+}
+
+// A plan takes the sum of all fill, and of rest at least the largest so far, the largest ahead, and
+// the mean over all stages.
+static double lower_bound(const chain *c, const label *l, int stage, const rest_of_chain *ahead) {
+  bd_layers_criteria receive = bd_layers_criteria_both(c->setting, l->receive);
+  double fill = l->fill + bd_layers_fill(c->setting, &receive);
+  double largest = fill + ahead->fill + fmax(l->rest, ahead->rest);
+  double mean = fill + l->rest * stage / c->setting->stages + ahead->both;
+  return fmax(largest, mean) + l->sync;
+}
+
+static int by_bound(const void *left, const void *right) {
+  const label *a = left, *b = right;
+  if (a->bound != b->bound) return a->bound < b->bound ? -1 : 1;
+  return a->trail < b->trail ? -1 : a->trail > b->trail;
+}
+
+static bool beats(const chain *c, const label *a, const label *b) {
+  double slack = c->setting->tolerance;
+  return a->fill <= b->fill + slack && a->rest <= b->rest + slack && a->sync <= b->sync + slack &&
+         a->receive <= b->receive + slack;
+}
+
+static void drop_worst(chain *c, label_list *list) {
+  qsort(list->items, (size_t)list->count, sizeof *list->items, by_bound);
+  c->dropped = fmin(c->dropped, list->items[c->effort->labels].bound);
+  list->count = c->effort->labels;
+  c->dropping = true;
+}
+
+static int add_trail(chain *c, chain_trail trail) {
+  if (c->trail_count == c->trail_capacity) {
+    int wanted = c->trail_capacity ? 2 * c->trail_capacity : 1024;
+    c->trails = bd_arena_grow(c->ctx->arena, c->trails, (size_t)c->trail_count, (size_t)wanted,
+                              sizeof *c->trails);
+    c->trail_capacity = wanted;
+  }
+  c->trails[c->trail_count] = trail;
+  return c->trail_count++;
+}
+
+static void keep(chain *c, label_list *list, const label *added, const chain_trail *trail) {
+  for (int i = 0; i < list->count; i++)
+    if (beats(c, &list->items[i], added)) return;
+  int kept = 0;
+  for (int i = 0; i < list->count; i++)
+    if (!beats(c, added, &list->items[i])) list->items[kept++] = list->items[i];
+  list->count = kept;
+  if (kept == list->capacity) {
+    int wanted = kept ? 2 * kept : 4;
+    list->items =
+        bd_arena_grow(c->ctx->arena, list->items, (size_t)kept, (size_t)wanted, sizeof(label));
+    list->capacity = wanted;
+  }
+  list->items[list->count] = *added;
+  list->items[list->count++].trail = add_trail(c, *trail);
+  if (list->count > 2 * c->effort->labels) drop_worst(c, list);
+}
+
+// Where a stage stands that a label begins.
+typedef struct place {
+  int stage, first, state, mode, form;
+} place;
+
+static label close_stage(const chain *c, const label *from, const bd_front_item *way,
+                         double hand_seconds) {
+  bd_layers_criteria sum = bd_layers_criteria_both(c->setting, hand_seconds);
+  bd_layers_criteria_add(c->setting, &sum, &way->criteria);
+  return (label){.fill = from->fill + bd_layers_fill(c->setting, &sum),
+                 .rest = fmax(from->rest, bd_layers_rest(c->setting, &sum)),
+                 .sync = fmax(from->sync, way->sync)};
+}
+
+static void finish(chain *c, const place *at, const label *from, int leave) {
+  int layers = c->problem->layer_count;
+  const bd_front *front =
+      bd_fronts_get(&c->fronts, at->stage, at->mode, at->first, layers, at->form, leave);
+  for (int i = 0; i < front->count; i++) {
+    label whole = close_stage(c, from, &front->items[i], from->receive);
+    double seconds = whole.fill + whole.rest + whole.sync;
+    if (seconds >= c->cutoff) continue;
+    c->cutoff = seconds;
+    c->best_trail =
+        add_trail(c, (chain_trail){from->trail, at->mode, at->first, front->items[i].trail});
+  }
+}
+
+static void hand_over(chain *c, const place *at, const label *from, int end, int leave,
+                      const bd_front *front, int next_mode) {
+  int state = bd_devices_take(&c->devices, at->state, next_mode);
+  const bd_layers_cut *cut = &c->problem->cuts[end];
+  for (int form = 0; state >= 0 && form < c->forms; form++) {
+    int hand = hand_index(c, at->mode, leave, next_mode, form);
+    const rest_of_chain *ahead = &c->ahead[ahead_index(c, at->stage + 1, end, next_mode, form)];
+    if (!isfinite(cut->send[hand]) || !isfinite(cut->receive[hand]) || !isfinite(ahead->fill))
+      continue;
+    label_list *list = &c->next[list_index(c, end, state, next_mode, form)];
+    for (int i = 0; i < front->count; i++) {
+      label next = close_stage(c, from, &front->items[i], from->receive + cut->send[hand]);
+      next.receive = cut->receive[hand];
+      next.bound = lower_bound(c, &next, at->stage + 1, ahead);
+      if (next.bound >= c->cutoff) continue;
+      chain_trail trail = {from->trail, at->mode, at->first, front->items[i].trail};
+      keep(c, list, &next, &trail);
+    }
+  }
+}
+
+static void expand(chain *c, const place *at, const label *from) {
+  bool last = at->stage == c->setting->stages - 1;
+  if (from->bound >= c->cutoff) return;
+  for (int leave = 0; last && leave < c->forms; leave++)
+    finish(c, at, from, leave);
+  for (int end = at->first + 1; !last && end <= last_end(c, at->stage); end++)
+    for (int leave = 0; leave < c->forms; leave++) {
+      const bd_front *front =
+          bd_fronts_get(&c->fronts, at->stage, at->mode, at->first, end, at->form, leave);
+      for (int next = 0; front->count && next < c->modes; next++)
+        hand_over(c, at, from, end, leave, front, next);
+    }
+}
+
+static void expand_stage(chain *c, int stage) {
+  for (int first = 0; first < c->problem->layer_count; first++) {
+    for (int state = 0; state < c->devices.states; state++)
+      for (int mode = 0; mode < c->modes; mode++)
+        for (int form = 0; form < c->forms; form++) {
+          label_list *list = &c->here[list_index(c, first, state, mode, form)];
+          if (list->count > c->effort->labels) drop_worst(c, list);
+          place at = {stage, first, state, mode, form};
+          for (int i = 0; i < list->count; i++)
+            expand(c, &at, &list->items[i]);
+        }
+    if (bd_layers_now_seconds() > c->effort->deadline) c->stopped = true;
+    if (c->stopped) return;
+  }
+}
+
+static void begin(chain *c) {
+  for (int mode = 0; mode < c->modes; mode++) {
+    int state = bd_devices_take(&c->devices, 0, mode);
+    for (int form = 0; state >= 0 && form < c->forms; form++) {
+      label start = {.trail = -1};
+      const rest_of_chain *ahead = &c->ahead[ahead_index(c, 0, 0, mode, form)];
+      start.bound = lower_bound(c, &start, 0, ahead);
+      label_list *list = &c->here[list_index(c, 0, state, mode, form)];
+      if (!isfinite(ahead->fill) || start.bound >= c->cutoff) continue;
+      list->items = BD_NEW(c->ctx->arena, label);
+      list->items[0] = start;
+      list->count = list->capacity = 1;
+    }
+  }
+}
+
+static void trace(const chain *c, bd_layers_plan *out) {
+  const bd_layers_setting *setting = c->setting;
+  int layers = c->problem->layer_count, end = layers;
+  *out = (bd_layers_plan){.schedule = setting->schedule,
+                          .micro_batches = setting->micro_batches,
+                          .stages = setting->stages,
+                          .chunks = 1,
+                          .mode = BD_NEW_ARRAY(c->ctx->arena, int, setting->stages),
+                          .part = BD_NEW_ARRAY(c->ctx->arena, int, layers),
+                          .option = BD_NEW_ARRAY(c->ctx->arena, int, layers)};
+  int stage = setting->stages - 1;
+  for (int at = c->best_trail; at >= 0; at = c->trails[at].before, stage--) {
+    const chain_trail *trail = &c->trails[at];
+    out->mode[stage] = trail->mode;
+    bd_fronts_trace(&c->fronts, trail->ways, end - trail->first, &out->option[trail->first]);
+    for (int i = trail->first; i < end; i++)
+      out->part[i] = stage;
+    end = trail->first;
+  }
+}
+
+static void run(chain *c) {
+  size_t lists = list_index(c, c->problem->layer_count + 1, 0, 0, 0);
+  c->here = bd_arena_array(c->ctx->arena, lists, sizeof *c->here);
+  c->next = bd_arena_array(c->ctx->arena, lists, sizeof *c->next);
+  begin(c);
+  for (int s = 0; s < c->setting->stages && !c->stopped; s++) {
+    expand_stage(c, s);
+    label_list *done = c->here;
+    c->here = c->next;
+    c->next = done;
+    memset(c->next, 0, lists * sizeof *c->next);
+  }
+}
+
+// Nothing that was left out is better than this.
+static double bound_of(const chain *c, double cutoff, bool bound_only) {
+  double least = fmin(cutoff, c->cutoff);
+  if (c->stopped || (c->fronts.thinned && !bound_only) || c->devices.kind == BD_DEVICES_ORDERED)
+    return fmin(least, bd_layers_setting_bound(c->setting));
+  return fmin(least, c->dropped);
+}
+
+bd_status bd_layers_chain(bd_ctx *ctx, const bd_layers_setting *setting,
+                          const bd_layers_effort *effort, double cutoff, bool bound_only,
+                          bd_layers_outcome *out) {
+  const bd_layers_problem *problem = setting->problem;
+  chain c = {.ctx = ctx, .setting = setting, .problem = problem, .effort = effort};
+  c.forms = problem->form_count;
+  c.modes = problem->mode_count;
+  c.cutoff = cutoff;
+  c.dropped = INFINITY;
+  c.best_trail = -1;
+  *out = (bd_layers_outcome){.seconds = INFINITY};
+  int cells = (problem->layer_count + 1) * c.modes * c.forms;
+  bd_devices_open(problem, bound_only ? BD_DEVICES_IGNORED : BD_DEVICES_ORDERED,
+                  cells > CELL_LIMIT / STATE_LIMIT ? CELL_LIMIT / cells + 1 : STATE_LIMIT,
+                  &c.devices);
+  c.fronts = (bd_fronts){.setting = setting,
+                         .thinning = bound_only ? BD_FRONT_MERGE : BD_FRONT_DROP,
+                         .limit = effort->ways,
+                         .cutoff = cutoff,
+                         .deadline = effort->deadline};
+  bd_fronts_build(ctx, &c.fronts);
+  c.stopped = c.fronts.stopped;
+  if (!c.stopped) look_all_ahead(&c);
+  if (!c.stopped) run(&c);
+  out->bound = bound_of(&c, cutoff, bound_only);
+  out->found = c.best_trail >= 0 && !bound_only;
+  if (!out->found) return BD_OK;
+  out->seconds = c.cutoff;
+  trace(&c, &out->plan);
+  return BD_OK;
+}

@@ -1,0 +1,208 @@
+// All settings of a layer graph: the least bound first, with ever more effort.
+#include "planner/layers/devices.h"
+#include "planner/layers/interleave.h"
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct item {
+  bd_schedule schedule;
+  int micro_batches, stages, chunks;
+  double bound; // no plan of the setting takes less
+} item;
+
+typedef struct solving {
+  bd_ctx *ctx;
+  const bd_layers_problem *problem;
+  double deadline, limit_seconds;
+  bool any; // a plan is all that is wanted, not the best
+  int count, capacity;
+  item *items;
+  bd_layers_answer *best;
+} solving;
+
+// What one effort takes of the time that is left when it begins.
+typedef struct stage_of_effort {
+  int ways, labels;
+  double share;
+  bool bound_only;
+} stage_of_effort;
+
+static const stage_of_effort efforts[] = {
+    {6, 3, 0.3, false},
+    {48, 24, 0.4, false},
+    {768, 4096, 0.6, false},
+    {96, 512, 1, true},
+};
+
+static void destroy_arena(void *arena) {
+  bd_arena_destroy(arena);
+}
+
+static void copy_plan(bd_ctx *ctx, int layers, const bd_layers_plan *from, bd_layers_plan *out) {
+  size_t stages = (size_t)from->stages, count = (size_t)layers;
+  *out = *from;
+  out->mode = bd_arena_grow(ctx->arena, from->mode, stages, stages, sizeof *from->mode);
+  out->part = bd_arena_grow(ctx->arena, from->part, count, count, sizeof *from->part);
+  out->option = bd_arena_grow(ctx->arena, from->option, count, count, sizeof *from->option);
+}
+
+static bool open_item(bd_ctx *ctx, const bd_layers_problem *problem, const item *at,
+                      bd_layers_setting *out) {
+  bool possible;
+  bd_layers_setting_open(ctx, problem, at->schedule, at->stages, at->chunks, at->micro_batches, out,
+                         &possible);
+  return possible;
+}
+
+static void add_item(solving *s, item at) {
+  bd_layers_setting setting;
+  if (!open_item(s->ctx, s->problem, &at, &setting)) return;
+  if (s->count == s->capacity) {
+    int wanted = s->capacity ? 2 * s->capacity : 64;
+    s->items =
+        bd_arena_grow(s->ctx->arena, s->items, (size_t)s->count, (size_t)wanted, sizeof *s->items);
+    s->capacity = wanted;
+  }
+  at.bound = bd_layers_setting_bound(&setting);
+  s->items[s->count++] = at;
+}
+
+// GPipe takes as long as 1F1B and never holds less.
+static bool is_allowed(const bd_layers_problem *problem, int schedule) {
+  bool either = problem->schedules >> BD_SCHEDULE_1F1B & 1u;
+  if (schedule == BD_SCHEDULE_GPIPE && either) return false;
+  return problem->schedules >> schedule & 1u;
+}
+
+static void add_items(solving *s) {
+  const bd_layers_problem *p = s->problem;
+  int64_t devices = 0;
+  for (int g = 0; g < p->group_count; g++)
+    devices += p->groups[g].count;
+  int most = p->max_stages < p->layer_count ? p->max_stages : p->layer_count;
+  if (most > devices) most = (int)devices;
+  for (int m = 0; m < p->micro_batch_count; m++)
+    for (int schedule = 0; schedule < BD_SCHEDULE_COUNT; schedule++)
+      for (int stages = 1; is_allowed(p, schedule) && stages <= most; stages++) {
+        bool several = schedule == BD_SCHEDULE_INTERLEAVED;
+        for (int v = 0; v < (several ? p->chunk_count : 1); v++) {
+          int chunks = several ? p->chunks[v] : 1;
+          if (chunks > 1 && stages == 1) continue;
+          add_item(s, (item){(bd_schedule)schedule, p->micro_batches[m], stages, chunks, 0});
+        }
+      }
+}
+
+static int by_bound(const void *left, const void *right) {
+  const item *a = left, *b = right;
+  if (a->bound != b->bound) return a->bound < b->bound ? -1 : 1;
+  if (a->micro_batches != b->micro_batches) return a->micro_batches < b->micro_batches ? -1 : 1;
+  if (a->schedule != b->schedule) return a->schedule < b->schedule ? -1 : 1;
+  if (a->stages != b->stages) return a->stages < b->stages ? -1 : 1;
+  return a->chunks < b->chunks ? -1 : a->chunks > b->chunks;
+}
+
+static bd_status try_item(solving *s, item *at, const stage_of_effort *with, double deadline) {
+  bd_layers_setting setting;
+  bd_layers_outcome outcome;
+  bd_layers_effort effort = {with->ways, with->labels, deadline};
+  bd_arena *kept = s->ctx->arena, *arena = bd_ctx_create_arena(s->ctx);
+  bd_owned held;
+  bd_own(s->ctx, &held, destroy_arena, arena);
+  s->ctx->arena = arena;
+  bd_status status = BD_OK;
+  if (open_item(s->ctx, s->problem, at, &setting))
+    status = at->chunks > 1
+                 ? bd_layers_interleave(s->ctx, &setting, &effort, s->best->seconds, &outcome)
+                 : bd_layers_chain(s->ctx, &setting, &effort, s->best->seconds, with->bound_only,
+                                   &outcome);
+  s->ctx->arena = kept;
+  if (status == BD_OK) {
+    at->bound = fmax(at->bound, outcome.bound);
+    if (outcome.found) {
+      s->best->found = true;
+      s->best->seconds = outcome.seconds;
+      copy_plan(s->ctx, s->problem->layer_count, &outcome.plan, &s->best->plan);
+    }
+  }
+  bd_disown(s->ctx, &held);
+  bd_arena_destroy(arena);
+  return status;
+}
+
+static bd_status try_all(solving *s, const stage_of_effort *with) {
+  double now = bd_layers_now_seconds(), deadline = now + with->share * (s->deadline - now);
+  qsort(s->items, (size_t)s->count, sizeof *s->items, by_bound);
+  for (int i = 0; i < s->count; i++) {
+    item *at = &s->items[i];
+    if (at->bound >= s->best->seconds || (s->any && s->best->found)) continue;
+    if (with->bound_only && at->chunks > 1) continue;
+    if (bd_layers_now_seconds() > deadline) break;
+    BD_TRY(try_item(s, at, with, deadline));
+  }
+  return BD_OK;
+}
+
+static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, double deadline,
+                        double cutoff, bool any, bd_layers_answer *out) {
+  solving s = {.ctx = ctx, .problem = problem, .deadline = deadline, .any = any, .best = out};
+  *out = (bd_layers_answer){.seconds = cutoff};
+  add_items(&s);
+  for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++)
+    BD_TRY(try_all(&s, &efforts[i]));
+  out->bound = out->seconds;
+  for (int i = 0; i < s.count; i++)
+    out->bound = fmin(out->bound, s.items[i].bound);
+  out->proven = out->bound >= out->seconds;
+  if (!out->found) out->seconds = INFINITY;
+  return BD_OK;
+}
+
+// Whether plans exist when every cap is larger by `more`; `*out_sure` unless that was not settled.
+static bd_status exists_with(bd_ctx *ctx, const bd_layers_problem *problem, double deadline,
+                             int64_t more, bool *out_exists, bool *out_sure) {
+  bd_layers_problem larger = *problem;
+  bd_layers_group *groups = BD_NEW_ARRAY(ctx->arena, bd_layers_group, problem->group_count);
+  for (int g = 0; g < problem->group_count; g++) {
+    groups[g] = problem->groups[g];
+    groups[g].cap_bytes += more;
+  }
+  larger.groups = groups;
+  bd_layers_answer answer;
+  BD_TRY(search(ctx, &larger, deadline, INFINITY, true, &answer));
+  *out_exists = answer.found;
+  *out_sure = answer.found || answer.proven;
+  return BD_OK;
+}
+
+// The least growth of the caps with which a plan exists, by bisection.
+static bd_status find_lacking(bd_ctx *ctx, const bd_layers_problem *problem, double deadline,
+                              bd_layers_answer *out) {
+  const int64_t most = (int64_t)1 << 61;
+  int64_t low = 0, high = 1 << 10;
+  bool exists = false, sure = true;
+  out->least_lacking = true;
+  for (; !exists && high < most; high *= 4) {
+    BD_TRY(exists_with(ctx, problem, deadline, high, &exists, &sure));
+    if (!exists) low = high;
+    if (exists) break;
+    out->least_lacking = out->least_lacking && sure;
+  }
+  if (!exists) return BD_OK;
+  while (high - low > 1) {
+    int64_t middle = low + (high - low) / 2;
+    BD_TRY(exists_with(ctx, problem, deadline, middle, &exists, &sure));
+    out->least_lacking = out->least_lacking && sure;
+    *(exists ? &high : &low) = middle;
+  }
+  out->lacking_bytes = high;
+  return BD_OK;
+}
+
+bd_status bd_layers_solve(bd_ctx *ctx, const bd_layers_problem *problem, double limit_seconds,
+                          double cutoff, bd_layers_answer *out) {
+  double deadline = bd_layers_now_seconds() + limit_seconds;
+  BD_TRY(search(ctx, problem, deadline, cutoff, false, out));
+  if (out->found || isfinite(cutoff)) return BD_OK;
+  return find_lacking(ctx, problem, deadline, out);
+}
