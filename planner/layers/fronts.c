@@ -119,7 +119,8 @@ static void keep(building *b, ways *set, const way *added) {
   if (set->count > 2 * b->fronts->limit) thin(b->fronts, set);
 }
 
-// Whether a plan that runs layers [first, last) so may be wanted.
+// Whether a plan that runs layers [first, last) so, and perhaps more of them on the same stage, may
+// be wanted.
 static bool may_serve(const building *b, const way *w, int first, int last) {
   const bd_layers_setting *setting = b->setting;
   const double *fill = setting->fill_before, *rest = setting->rest_before;
@@ -127,9 +128,11 @@ static bool may_serve(const building *b, const way *w, int first, int last) {
   if (w->bytes + w->workspace > b->cap_bytes) return false;
   double others = fill[layers] - fill[last] + fill[first];
   double slowest = bd_layers_rest(setting, &w->criteria);
-  if (setting->stages > 1)
-    slowest = fmax(slowest, (rest[layers] - rest[last] + rest[first]) / (setting->stages - 1));
-  return others + bd_layers_fill(setting, &w->criteria) + slowest + w->sync < b->fronts->cutoff;
+  // Of the maxima in `rest`, one alone is a sum over layers.
+  double sum = setting->criteria > 1 ? w->criteria.at[1] : slowest;
+  double mean = (sum + rest[layers] - rest[last] + rest[first]) / setting->stages;
+  return others + bd_layers_fill(setting, &w->criteria) + fmax(slowest, mean) + w->sync <
+         b->fronts->cutoff;
 }
 
 // `from` with one more layer under one of its options; forms that cannot change: false.
