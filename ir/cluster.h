@@ -125,6 +125,7 @@ bd_link bd_cluster_link_between(const bd_cluster *cluster, int first, int second
 enum { BD_MAX_LEVELS = 4 };
 typedef struct bd_ring {
   int ranks, levels;
+  int node_levels; // of them, inside a node
   struct {
     int ranks;
     bd_link link;

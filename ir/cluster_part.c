@@ -199,6 +199,7 @@ bd_ring bd_cluster_ring(const bd_cluster *c, int stride, int ranks) {
   if (one_switch) ring.switch_sum = node->switch_sum;
   if (inside % done != 0) inside = done;
   add_level(&ring, inside / done, c->intra);
+  ring.node_levels = ring.levels;
   done = inside;
   if (c->group_count > 1) {
     int devices;

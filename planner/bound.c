@@ -22,8 +22,14 @@ static bd_status add_work(bd_ctx *ctx, const bd_cost_model *cost, const bd_funct
 
 bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages, int64_t micro_batch,
                         double *out_seconds) {
-  bd_mesh all = {1, {bd_cluster_devices(scene->cluster) / stages}};
-  bd_cost_model cost = {scene->cluster, all, micro_batch};
+  // One device as fast as all of a stage.
+  int devices = bd_cluster_devices(scene->cluster) / stages;
+  bd_cluster whole = *scene->cluster;
+  whole.flops_f32 *= devices;
+  whole.flops_bf16 *= devices;
+  whole.memory_bytes_per_second *= devices;
+  whole.work.transcendental_seconds /= devices;
+  bd_cost_model cost = {&whole, {1, {1}}, micro_batch};
   double total = 0;
   for (int r = 0; r < scene->runs->count; r++) {
     const bd_function *forward = scene->runs->runs[r].function;
@@ -156,8 +162,7 @@ static double handed_bytes(const bd_function *f, const bd_setting *setting,
 // One send or receive between stages.
 static double transfer_seconds(const bd_scene *scene, const bd_setting *setting, double bytes) {
   bd_cost_model cost = {scene->cluster, setting->mesh, setting->micro_batch};
-  const bd_link *link = bd_cost_stage_link(&cost);
-  return bytes > 0 ? link->latency_seconds + bytes / link->bytes_per_second : 0;
+  return bytes > 0 ? bd_cost_send(&cost, bytes) : 0;
 }
 
 // One transfer between neighbouring stages takes no less. Every two neighbours send and receive

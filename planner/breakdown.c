@@ -143,8 +143,7 @@ static void split_sync(const splitting *s, int stage, bd_stage_details *out) {
     for (int axis = 0; axis < s->cost.mesh.axes; axis++)
       if (gradient->sharding.at[axis] == BD_PARTIAL_SUM)
         out->sync_seconds[axis] +=
-            bd_cost_all_reduce(bd_cost_link(&s->cost, axis), s->cost.mesh.size[axis],
-                               elements * (double)bd_dtype_bytes(local.dtype));
+            bd_cost_all_reduce(&s->cost, axis, elements * (double)bd_dtype_bytes(local.dtype));
     bd_dtype weight = s->spmd->weights[s->spmd->gradient_weight[r - 1]].type.dtype;
     out->update_seconds += elements * (double)bd_memory_update_bytes(s->plan->optimizer, weight) /
                            s->cost.cluster->memory_bytes_per_second;

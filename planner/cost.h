@@ -1,4 +1,5 @@
-// Seconds of ops, collectives and functions on a mesh of a cluster.
+// Seconds of ops, collectives and functions on a mesh of a cluster. docs/costs.md has the formulas
+// and where their constants come from.
 #ifndef BD_PLANNER_COST_H
 #define BD_PLANNER_COST_H
 #include "ir/cluster.h"
@@ -12,21 +13,35 @@ typedef struct bd_cost_model {
   int64_t micro_batch;
 } bd_cost_model;
 
-// The link of a ring along `axis`: that within a node when all its ranks share one. A ring over
-// nodes with several ranks in each enters and leaves a node through the links of all of them.
+// One message of `bytes` over a link: the faster of the way of short and of long messages.
+double bd_cost_message(const bd_link *link, double bytes);
+
+// A ring along `axis` as one link, for showing: the rate of large messages, and the mean latency of
+// its steps. A ring over nodes with several ranks in each enters and leaves a node through the
+// links of all of them.
 bd_link bd_cost_link(const bd_cost_model *model, int axis);
 // The link between ranks of neighbouring stages.
 const bd_link *bd_cost_stage_link(const bd_cost_model *model);
+// One send or receive between neighbouring stages.
+double bd_cost_send(const bd_cost_model *model, double bytes);
 
-// Ring collectives over `ranks`, each rank holding `bytes` of the whole result: all-reduce
-// 2 (n-1)/n bytes, all-gather, reduce-scatter and all-to-all (n-1)/n bytes, one latency per ring
-// step (Thakur, Rabenseifner and Gropp 2005, sections 4.1 to 4.5).
-double bd_cost_all_reduce(bd_link link, int ranks, double bytes);
-double bd_cost_exchange(bd_link link, int ranks, double bytes);
+// Collectives along a mesh axis; `bytes` are those of the whole value: what each rank has before
+// an all-reduce or a reduce-scatter, after an all-gather, and before as after an all-to-all. The
+// least over the algorithms: ring over all ranks; rings within a node and then between nodes; for
+// all-reduce also a tree between nodes and the sum inside the switch. Rings: Thakur, Rabenseifner
+// and Gropp 2005, sections 4.1 to 4.5; trees: Sanders, Speck and Traff 2009.
+double bd_cost_all_reduce(const bd_cost_model *model, int axis, double bytes);
+double bd_cost_exchange(const bd_cost_model *model, int axis, double bytes); // gather or scatter
+double bd_cost_all_to_all(const bd_cost_model *model, int axis, double bytes);
 
-// One logical op under a split: the slower of arithmetic and memory traffic, and its launch.
+// One logical op under a split: the slower of arithmetic and memory traffic, and its launch. A
+// part of an op never takes less than its share of the whole.
 double bd_cost_op(const bd_cost_model *model, const bd_function *function, const bd_op *op,
                   const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
+
+// Its arithmetic alone.
+double bd_cost_arithmetic(const bd_cost_model *model, const bd_function *function, const bd_op *op,
+                          const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
 
 // One step of an spmd function under its fusion: a collective, or the slower of arithmetic and
 // memory traffic.

@@ -81,8 +81,7 @@ static void add_weight_bytes(const bd_layer_request *request, const bd_function 
       const bd_sharding *partial = &backward->values[backward->results[r]].sharding;
       for (int axis = 0; axis < mesh->axes; axis++)
         if (partial->at[axis] == BD_PARTIAL_SUM)
-          out->sync_seconds += bd_cost_all_reduce(bd_cost_link(&request->cost, axis),
-                                                  mesh->size[axis], (double)gradient_bytes);
+          out->sync_seconds += bd_cost_all_reduce(&request->cost, axis, (double)gradient_bytes);
     }
     double touched = (double)elements * (double)bd_memory_update_bytes(request->optimizer, dtype);
     out->sync_seconds += touched / request->cost.cluster->memory_bytes_per_second;

@@ -46,7 +46,7 @@ static void add_weights(const bd_layer_space *space, const bd_op *op, const bd_i
     double gradient_bytes = elements * (double)bd_dtype_bytes(wide), sync = 0;
     for (int axis = 0; axis < cost->mesh.axes; axis++)
       if (split[axis] >= 0 && form.at[axis] == BD_REPLICATED)
-        sync += bd_cost_all_reduce(bd_cost_link(cost, axis), cost->mesh.size[axis], gradient_bytes);
+        sync += bd_cost_all_reduce(cost, axis, gradient_bytes);
     sync += elements * (double)bd_memory_update_bytes(request->optimizer, dtype) /
             cost->cluster->memory_bytes_per_second;
     out->seconds += sync / request->passes / space->weight_uses[w];

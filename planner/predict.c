@@ -58,8 +58,7 @@ static void add_sync(const timing *t, int stage, bd_stage_prediction *out) {
     double bytes = (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(local.dtype);
     for (int axis = 0; axis < mesh->axes; axis++)
       if (gradient->sharding.at[axis] == BD_PARTIAL_SUM)
-        out->sync_seconds +=
-            bd_cost_all_reduce(bd_cost_link(&t->cost, axis), mesh->size[axis], bytes);
+        out->sync_seconds += bd_cost_all_reduce(&t->cost, axis, bytes);
     bd_dtype weight = t->spmd->weights[t->spmd->gradient_weight[r - 1]].type.dtype;
     out->sync_seconds += (double)bd_type_elements(&local, 1) *
                          (double)bd_memory_update_bytes(t->plan->optimizer, weight) /

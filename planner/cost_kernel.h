@@ -1,0 +1,27 @@
+// Seconds of matrix products and of attention by their sizes, launches left out.
+#ifndef BD_PLANNER_COST_KERNEL_H
+#define BD_PLANNER_COST_KERNEL_H
+#include "ir/cluster.h"
+
+// `count` products of rows x terms by terms x columns.
+typedef struct bd_product {
+  double count, rows, columns, terms;
+} bd_product;
+
+// Arithmetic only; `rate` in flops per second. A part of a product never takes less than its share.
+double bd_cost_product(const bd_cluster *cluster, double rate, const bd_product *product);
+
+typedef struct bd_attention {
+  bool forward;
+  double heads, queries, keys, width; // heads of all samples
+  bool dropout;
+  double element_bytes;
+} bd_attention;
+
+// As products and kernels that read and write the scores (Narayanan et al., SC 2021, section 4.2):
+// forward the product of queries and keys, scale with mask and softmax in one kernel, dropout, and
+// the product with the values; backward four products, dropout and softmax. Each takes the longer
+// of its arithmetic and its traffic; launches are included.
+double bd_cost_attention_materialized(const bd_cluster *cluster, double rate,
+                                      const bd_attention *attention);
+#endif
