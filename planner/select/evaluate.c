@@ -1,0 +1,47 @@
+#include "planner/select/problem.h"
+
+#include <stdlib.h>
+
+int64_t bd_select_cost(const bd_select_problem *p, const int *choice) {
+  int64_t total = 0;
+  bool large = false;
+  for (int i = 0; i < p->nodes; i++) {
+    large |= __builtin_add_overflow(total, p->cost[p->start[i] + (size_t)choice[i]], &total);
+  }
+  for (int e = 0; e < p->edges; e++) {
+    const bd_select_edge *edge = &p->edge[e];
+    size_t columns = (size_t)bd_select_strategies(p, edge->to);
+    size_t entry = (size_t)choice[edge->from] * columns + (size_t)choice[edge->to];
+    large |= __builtin_add_overflow(total, edge->matrix[entry], &total);
+  }
+  return large ? INT64_MAX : total;
+}
+
+typedef struct change {
+  int64_t time, usage; // negative usage: an end
+} change;
+
+// Ends come before starts of the same time: intervals are half-open.
+static int by_time(const void *a, const void *b) {
+  const change *x = a, *y = b;
+  if (x->time != y->time) return x->time < y->time ? -1 : 1;
+  return (x->usage > y->usage) - (x->usage < y->usage);
+}
+
+int64_t bd_select_peak(bd_ctx *ctx, const bd_select_problem *p, const int *choice) {
+  change *changes = BD_NEW_ARRAY(ctx->arena, change, 2 * (size_t)p->nodes);
+  size_t count = 0;
+  for (int i = 0; i < p->nodes; i++) {
+    int64_t usage = p->usage[p->start[i] + (size_t)choice[i]];
+    if (p->lower[i] >= p->upper[i] || usage == 0) continue;
+    changes[count++] = (change){p->lower[i], usage};
+    changes[count++] = (change){p->upper[i], -usage};
+  }
+  qsort(changes, count, sizeof *changes, by_time);
+  int64_t now = 0, peak = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (__builtin_add_overflow(now, changes[i].usage, &now)) return INT64_MAX;
+    peak = now > peak ? now : peak;
+  }
+  return peak;
+}
