@@ -2,15 +2,18 @@
 // declares it in planner/bare.h.
 #include "cli/command.h"
 #include "ir/base/file.h"
+#include "ir/base/gzip.h"
 #include "planner/bare.h"
 #include <unistd.h>
 
 #define FILE_LIMIT_BYTES ((size_t)1 << 30)
+#define TEXT_LIMIT_BYTES ((size_t)1 << 31) // of what a gzip file inflates to
 #define DEFAULT_SECONDS 60
 
 static const bd_bare_format *const formats[] = {
     &bd_bare_chain,
     &bd_bare_graph,
+    &bd_bare_sharding,
 };
 enum { FORMAT_COUNT = sizeof formats / sizeof *formats };
 
@@ -52,6 +55,10 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   char *data;
   BD_TRY(read_request(ctx, arguments, &request));
   BD_TRY(bd_file_read(ctx, request.file, FILE_LIMIT_BYTES, &data, &request.bytes));
+  if (bd_gzip_recognize(data, request.bytes)) {
+    BD_TRY(bd_gzip_inflate(ctx, request.file, data, request.bytes, TEXT_LIMIT_BYTES, &data,
+                           &request.bytes));
+  }
   request.data = data;
   const bd_bare_format *format = find_format(request.data, request.bytes);
   if (!format) return unknown_format(ctx, request.file);

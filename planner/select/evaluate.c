@@ -28,7 +28,8 @@ static int by_time(const void *a, const void *b) {
   return (x->usage > y->usage) - (x->usage < y->usage);
 }
 
-int64_t bd_select_peak(bd_ctx *ctx, const bd_select_problem *p, const int *choice) {
+int64_t bd_select_peak(bd_ctx *ctx, const bd_select_problem *p, const int *choice,
+                       int64_t *out_time) {
   change *changes = BD_NEW_ARRAY(ctx->arena, change, 2 * (size_t)p->nodes);
   size_t count = 0;
   for (int i = 0; i < p->nodes; i++) {
@@ -40,8 +41,10 @@ int64_t bd_select_peak(bd_ctx *ctx, const bd_select_problem *p, const int *choic
   qsort(changes, count, sizeof *changes, by_time);
   int64_t now = 0, peak = 0;
   for (size_t i = 0; i < count; i++) {
-    if (__builtin_add_overflow(now, changes[i].usage, &now)) return INT64_MAX;
-    peak = now > peak ? now : peak;
+    now += changes[i].usage;
+    if (now <= peak) continue;
+    peak = now;
+    if (out_time) *out_time = changes[i].time;
   }
   return peak;
 }

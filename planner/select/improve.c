@@ -1,5 +1,6 @@
 #include "planner/select/improve.h"
 #include "planner/select/bucket.h"
+#include "planner/select/island.h"
 #include "planner/select/random.h"
 
 #include <math.h>
@@ -58,7 +59,7 @@ static void free_some(bd_select_improver *v) {
   v->set.count = 0;
   int most = m->nodes < BD_SELECT_MOST_FREE ? m->nodes : BD_SELECT_MOST_FREE;
   int groups = 1 + bd_select_below(&v->random, 4);
-  int target = 2 + bd_select_below(&v->random, most / groups);
+  int target = 2 + bd_select_below(&v->random, most / groups + 1);
   for (int g = 0; g < groups; g++)
     grow(v, bd_select_below(&v->random, m->nodes), target);
   for (int k = 0; k < v->set.count; k++) {
@@ -164,31 +165,43 @@ static void try_once(bd_select_improver *v) {
   if (forbidden) state->cost = bd_select_state_cost(state->model, state->choice);
 }
 
-void bd_select_improve(bd_select_improver *v, double work, double cap) {
+void bd_select_improve(bd_select_improver *v, double work, double cap, double deadline) {
+  if (v->state->model->nodes == 0) return;
   v->cap = cap;
   double end = bd_select_bucket_work(v->bucket) + work;
-  while (bd_select_bucket_work(v->bucket) < end) {
+  while (bd_select_bucket_work(v->bucket) < end && bd_select_now() < deadline) {
     free_some(v);
     try_once(v);
   }
 }
 
-void bd_select_fuse(bd_select_improver *v, const int *const *choices, int count, double cap) {
+// Puts a node into the set when the choices differ there.
+static void add_differing(bd_select_improver *v, int node, const int *const *choices, int count) {
+  int *list = v->set.allowed + v->set.start[v->set.count], made = 0;
+  list[made++] = v->state->choice[node];
+  for (int c = 0; c < count; c++) {
+    int at = 0;
+    while (at < made && list[at] != choices[c][node])
+      at++;
+    if (at == made) list[made++] = choices[c][node];
+  }
+  if (made == 1) return;
+  v->set.node[v->set.count++] = node;
+  v->set.start[v->set.count] = v->set.start[v->set.count - 1] + made;
+}
+
+void bd_select_fuse(bd_select_improver *v, const int *const *choices, int count, double cap,
+                    double deadline) {
   const bd_select_model *m = v->state->model;
+  if (m->nodes == 0) return;
+  // Large models are fused window by window; where the windows begin changes every time.
+  int begin = bd_select_below(&v->random, m->nodes);
   v->cap = cap;
   v->set.count = 0;
-  for (int i = 0; i < m->nodes && v->set.count < BD_SELECT_MOST_FREE; i++) {
-    int *list = v->set.allowed + v->set.start[v->set.count], made = 0;
-    list[made++] = v->state->choice[i];
-    for (int c = 0; c < count; c++) {
-      int at = 0;
-      while (at < made && list[at] != choices[c][i])
-        at++;
-      if (at == made) list[made++] = choices[c][i];
-    }
-    if (made == 1) continue;
-    v->set.node[v->set.count++] = i;
-    v->set.start[v->set.count] = v->set.start[v->set.count - 1] + made;
+  for (int i = 0; i < m->nodes && bd_select_now() < deadline; i++) {
+    add_differing(v, (begin + i) % m->nodes, choices, count);
+    if (v->set.count < BD_SELECT_MOST_FREE && i + 1 < m->nodes) continue;
+    if (v->set.count > 0) try_once(v);
+    v->set.count = 0;
   }
-  if (v->set.count > 0) try_once(v);
 }

@@ -13,8 +13,9 @@ typedef struct builder {
   int *node_of; // of each node of the problem: its number in the model, or -1
 } builder;
 
+// A forbidden cost that is not forbidden, since nothing else is left, is merely high.
 static double price(const builder *b, int64_t cost) {
-  return (double)cost >= b->forbid ? INFINITY : (double)cost;
+  return (double)cost >= b->forbid ? INFINITY : fmin((double)cost, (double)BD_SELECT_FORBIDDEN);
 }
 
 static void add_nodes(builder *b, const bd_select_times *times) {
@@ -28,13 +29,13 @@ static void add_nodes(builder *b, const bd_select_times *times) {
       if (!b->domain->live[s]) continue;
       if (!choice) {
         m->fixed[i] = (int)(s - p->start[i]);
-        m->constant += (double)p->cost[s];
+        m->constant += price(b, p->cost[s]);
         m->room[times->first[i]] -= p->usage[s];
         m->room[times->last[i]] += p->usage[s];
         continue;
       }
       m->strategy[next] = (int)(s - p->start[i]);
-      m->cost[next] = (double)p->cost[s];
+      m->cost[next] = price(b, p->cost[s]);
       m->usage[next++] = p->usage[s];
     }
     if (!choice) continue;
@@ -57,14 +58,14 @@ static void absorb(builder *b, const bd_select_edge *edge) {
   int from = b->node_of[edge->from], to = b->node_of[edge->to];
   if (from < 0 && to < 0) {
     m->constant +=
-        (double)edge->matrix[(size_t)m->fixed[edge->from] * columns + (size_t)m->fixed[edge->to]];
+        price(b, edge->matrix[(size_t)m->fixed[edge->from] * columns + (size_t)m->fixed[edge->to]]);
     return;
   }
   int node = from >= 0 ? from : to;
   for (int s = m->start[node]; s < m->start[node + 1]; s++) {
     int row = from >= 0 ? m->strategy[s] : m->fixed[edge->from];
     int column = to >= 0 ? m->strategy[s] : m->fixed[edge->to];
-    m->cost[s] += (double)edge->matrix[(size_t)row * columns + (size_t)column];
+    m->cost[s] += price(b, edge->matrix[(size_t)row * columns + (size_t)column]);
   }
 }
 

@@ -41,6 +41,8 @@ bool bd_select_recognize(const char *data, size_t bytes);
 // The cost of a choice (a strategy per node), INT64_MAX when it does not fit in 64 bits.
 int64_t bd_select_cost(const bd_select_problem *problem, const int *choice);
 
-// The largest sum of usages over time, INT64_MAX when it does not fit. Scratch is in ctx->arena.
-int64_t bd_select_peak(bd_ctx *ctx, const bd_select_problem *problem, const int *choice);
+// The largest sum of usages over time, and a time of it unless `out_time` is NULL. Scratch is in
+// ctx->arena.
+int64_t bd_select_peak(bd_ctx *ctx, const bd_select_problem *problem, const int *choice,
+                       int64_t *out_time);
 #endif

@@ -1,0 +1,59 @@
+// The format `sharding` of `braid solve`.
+#include "planner/bare.h"
+#include "planner/select/select.h"
+
+#include <string.h>
+
+static void add_json(bd_text *out, const bd_select_problem *p, const bd_select_answer *answer) {
+  bd_text_add(out, "{\"solution\": [");
+  for (int i = 0; i < p->nodes; i++)
+    bd_text_addf(out, i ? ", %d" : "%d", answer->choice[i]);
+  bd_text_addf(out, "], \"cost\": %lld, \"bound\": %lld, \"seconds\": ", (long long)answer->cost,
+               (long long)answer->bound);
+  bd_text_add_json_number(out, answer->seconds);
+  bd_text_add(out, "}\n");
+}
+
+static void add_words(bd_text *out, const bd_select_problem *p, const bd_select_answer *answer) {
+  if (p->name[0]) {
+    bd_text_add(out, "problem  ");
+    bd_text_add_printable(out, p->name, strlen(p->name));
+    bd_text_add(out, "\n");
+  }
+  bd_text_addf(out, "nodes    %d, edges %d\n", p->nodes, p->edges);
+  bd_text_addf(out, "cost     %lld", (long long)answer->cost);
+  if (answer->cost >= BD_SELECT_FORBIDDEN) bd_text_add(out, ", a forbidden choice among it");
+  bd_text_addf(out, "\nbound    %lld", (long long)answer->bound);
+  if (answer->bound >= answer->cost)
+    bd_text_add(out, ": optimal\n");
+  else
+    bd_text_addf(out, ": at most %.3f %% from the optimum\n",
+                 100 * (double)(answer->cost - answer->bound) / (double)answer->cost);
+  bd_text_addf(out, "usage    %lld at most", (long long)answer->peak);
+  if (p->limit < INT64_MAX) bd_text_addf(out, ", limit %lld", (long long)p->limit);
+  bd_text_addf(out, "\nseconds  %.2f%s\n", answer->seconds,
+               answer->limited ? ", ended by the time limit" : "");
+  bd_text_add(out, "`--json` prints the strategy of every node\n");
+}
+
+static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out) {
+  bd_select_problem problem;
+  bd_select_answer answer;
+  BD_TRY(bd_select_read(ctx, request->file, request->data, request->bytes, &problem));
+  if (request->budget > 0)
+    problem.limit = request->budget < 0x1p62 ? (int64_t)request->budget : INT64_MAX;
+  BD_TRY(bd_select_solve(ctx, request->file, &problem, request->limit_seconds, request->threads,
+                         &answer));
+  if (request->json)
+    add_json(out, &problem, &answer);
+  else
+    add_words(out, &problem, &answer);
+  return BD_OK;
+}
+
+const bd_bare_format bd_bare_sharding = {
+    .name = "sharding",
+    .summary = "strategies of nodes and edges with usages over time, JSON of google/iopddl",
+    .recognize = bd_select_recognize,
+    .solve = solve,
+};

@@ -1,0 +1,29 @@
+// One line of search: prices move along subgradients, each step's messages propose choices, the
+// proposals are fused with the present choice (Lempitsky, Rother, Roth, Blake, "Fusion Moves for
+// Markov Random Field Optimization", IEEE TPAMI 32(8), 2010), and neighbourhoods are searched.
+// Islands differ by their seed alone and never look at each other: who runs them tells them of the
+// best choice known.
+#ifndef BD_PLANNER_SELECT_ISLAND_H
+#define BD_PLANNER_SELECT_ISLAND_H
+#include "planner/select/state.h"
+
+typedef struct bd_select_island bd_select_island;
+
+// Lives in ctx->arena. The node's least usages must fit in memory together.
+bd_select_island *bd_select_island_create(bd_ctx *ctx, const bd_select_model *model, uint64_t seed);
+
+// A fixed amount of work, less when `deadline` (seconds of CLOCK_MONOTONIC) passes. `guest`: a
+// choice to be fused with the present one, or NULL. Allocates nothing.
+void bd_select_island_round(bd_select_island *island, const int *guest, double deadline);
+
+// Starts over from what the messages now propose.
+void bd_select_island_restart(bd_select_island *island);
+
+// The best choice found, which fits in memory; its cost as the model counts.
+const int *bd_select_island_best(const bd_select_island *island, double *out_cost);
+// No choice costs less than this.
+double bd_select_island_bound(const bd_select_island *island);
+
+// Seconds of CLOCK_MONOTONIC.
+double bd_select_now(void);
+#endif
