@@ -10,6 +10,7 @@ typedef struct bd_graph_state {
   int next;            // nodes before it have been computed
   int node;            // what was computed last
   int missing;         // nodes to compute again before `next` can be
+  bool popped;
 } bd_graph_state;
 
 typedef struct bd_graph_heap {
@@ -24,7 +25,8 @@ typedef struct bd_graph_states {
   uint64_t *resident; // `words` per state
   int *slot;          // open addressing over (next, resident): a state + 1, or 0
   int slots;
-  bd_graph_heap heap[2]; // of the layer at hand and of the next, by `least`
+  // Of the layer at hand and of the next; by `least`, and by `missing` first.
+  bd_graph_heap heap[2][2];
 } bd_graph_states;
 
 void bd_graph_states_init(bd_graph_states *states, bd_arena *arena, int words, int limit);
@@ -35,8 +37,9 @@ static inline const uint64_t *bd_graph_resident(const bd_graph_states *states, i
 // is no room for another state.
 bool bd_graph_states_add(bd_graph_states *states, const bd_graph_state *state,
                          const uint64_t *resident, int layer);
-// The state of least `least` in the layer; -1 when it is empty.
-int bd_graph_states_pop(bd_graph_states *states, int layer);
+// A state of the layer that was not popped yet: of least `least`, or the `nearest` to its next
+// node; -1 when there is none.
+int bd_graph_states_pop(bd_graph_states *states, int layer, bool nearest);
 // Whether a cheaper way to the same residents was found later.
 bool bd_graph_states_stale(const bd_graph_states *states, int state);
 #endif

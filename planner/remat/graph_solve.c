@@ -29,7 +29,7 @@ typedef struct search {
   double passed_over; // the least that anything passed over costs
   int *order;         // nodes by cost per byte, ascending
   // Scratch: sets of nodes, and what may be dropped for a computation.
-  uint64_t *now, *wanted, *needed, *kept, *child, *missing;
+  uint64_t *now, *wanted, *soon, *needed, *kept, *chosen, *child, *missing;
   int *candidate;
   int64_t *behind; // bytes of this candidate and those behind it
 } search;
@@ -116,21 +116,35 @@ typedef struct dropping {
   int choices, attempts; // left
 } dropping;
 
-// Nothing that was chosen could have stayed.
-static bool is_minimal(const search *s, const dropping *d, int64_t freed) {
-  for (int i = 0; i < d->candidates; i++) {
+// Keeps what need not go, the last candidates before the first. Whether there was any.
+static bool keep_more(search *s, const dropping *d, int64_t freed) {
+  bool any = false;
+  for (int i = d->candidates - 1; i >= 0; i--) {
     int node = s->candidate[i];
-    if (!bd_set_has(s->kept, node) && freed - s->graph->bytes[node] >= d->excess) return false;
+    if (bd_set_has(s->kept, node) || freed - s->graph->bytes[node] < d->excess) continue;
+    bd_set_add(s->kept, node);
+    freed -= s->graph->bytes[node];
+    any = true;
   }
-  return true;
+  return any;
+}
+
+// The first choice is made smaller where it can be; others that could be are left to their smaller
+// selves.
+static void drop_chosen(search *s, dropping *d, int64_t freed) {
+  size_t bytes = (size_t)s->graph->words * sizeof *s->kept;
+  memcpy(s->chosen, s->kept, bytes);
+  if (!keep_more(s, d, freed) || d->choices == s->choices) {
+    d->choices--;
+    add_child(s, d->from, s->kept, d->node);
+  }
+  memcpy(s->kept, s->chosen, bytes);
 }
 
 // Tries the candidates from `first` on, dropped before kept.
 static void drop_from(search *s, dropping *d, int first, int64_t freed) {
   if (freed >= d->excess) {
-    if (!is_minimal(s, d, freed)) return;
-    d->choices--;
-    add_child(s, d->from, s->kept, d->node);
+    drop_chosen(s, d, freed);
     return;
   }
   if (first == d->candidates || freed + s->behind[first] < d->excess) return;
@@ -145,21 +159,40 @@ static void drop_from(search *s, dropping *d, int first, int64_t freed) {
   drop_from(s, d, first + 1, freed);
 }
 
+// What may be dropped: first what no later node reads itself, then what the next one does not need,
+// the cheapest per byte before the others.
+static void list_candidates(search *s, dropping *d) {
+  const bd_graph *graph = s->graph;
+  const uint64_t *inputs = bd_graph_inputs(graph, d->node);
+  int next = s->states.state[d->from].next;
+  for (int rank = 0; rank < 4; rank++)
+    for (int i = 0; i < graph->nodes; i++) {
+      int x = s->order[i];
+      if (!bd_set_has(s->now, x) || bd_set_has(inputs, x) || graph->bytes[x] == 0) continue;
+      bool read = bd_set_next(bd_graph_consumers(graph, x), graph->words, next) >= 0;
+      if (2 * bd_set_has(s->soon, x) + read == rank) s->candidate[d->candidates++] = x;
+    }
+}
+
 static void compute(search *s, int from, int node) {
   const bd_graph *graph = s->graph;
-  const uint64_t *inputs = bd_graph_inputs(graph, node);
   dropping d = {.from = from, .node = node, .choices = s->choices, .attempts = 16 * s->choices};
   d.excess = bytes_of(s, s->now) + graph->bytes[node] - s->bound.budget;
   memcpy(s->kept, s->now, (size_t)graph->words * sizeof *s->kept);
-  for (int i = 0; i < graph->nodes; i++) {
-    int x = s->order[i];
-    if (bd_set_has(s->now, x) && !bd_set_has(inputs, x) && graph->bytes[x] > 0)
-      s->candidate[d.candidates++] = x;
-  }
+  list_candidates(s, &d);
   s->behind[d.candidates] = 0;
   for (int i = d.candidates - 1; i >= 0; i--)
     s->behind[i] = s->behind[i + 1] + graph->bytes[s->candidate[i]];
   drop_from(s, &d, 0, 0);
+}
+
+// What the next node and those wanted for it read.
+static void find_soon(search *s, int next) {
+  int words = s->graph->words;
+  memcpy(s->soon, bd_graph_inputs(s->graph, next), (size_t)words * sizeof *s->soon);
+  for (int x = bd_set_next(s->wanted, words, 0); x >= 0; x = bd_set_next(s->wanted, words, x + 1))
+    for (int i = 0; i < words; i++)
+      s->soon[i] |= bd_graph_inputs(s->graph, x)[i];
 }
 
 static void expand(search *s, int from) {
@@ -169,6 +202,7 @@ static void expand(search *s, int from) {
   memcpy(s->now, bd_graph_resident(&s->states, from), (size_t)words * sizeof *s->now);
   find_needed(s, next, s->now);
   memcpy(s->wanted, s->needed, (size_t)words * sizeof *s->wanted);
+  find_soon(s, next);
   if (bd_set_within(bd_graph_inputs(graph, next), s->now, words)) compute(s, from, next);
   for (int x = bd_set_next(useful, words, 0); x >= 0; x = bd_set_next(useful, words, x + 1)) {
     if (bd_set_has(s->now, x) || !bd_set_within(bd_graph_inputs(graph, x), s->now, words)) continue;
@@ -191,17 +225,19 @@ static bool dominated(const search *s, int state, const int *visited, int count)
 }
 
 static void leave_layer(search *s, int layer) {
-  for (int i = 0; i < s->states.heap[layer].count; i++)
-    pass_over(s, s->states.state[s->states.heap[layer].state[i]].least);
-  s->states.heap[layer].count = 0;
+  for (int state; (state = bd_graph_states_pop(&s->states, layer, false)) >= 0;)
+    pass_over(s, s->states.state[state].least);
+  s->states.heap[layer][true].count = 0;
 }
 
+// Every other visit goes to the state that is nearest to the next layer: a narrow round gets there.
 static void visit_layer(search *s, int next) {
   int layer = next & 1, count = 0;
   int *visited = BD_NEW_ARRAY(s->states.arena, int, s->width < DOMINATORS ? s->width : DOMINATORS);
   for (int visits = 0; visits < s->width && !s->late;) {
-    int state = bd_graph_states_pop(&s->states, layer);
-    if (state < 0 || s->states.state[state].least >= s->best) break;
+    int state = bd_graph_states_pop(&s->states, layer, visits & 1);
+    if (state < 0) break;
+    if (s->states.state[state].least >= s->best) continue;
     if (bd_graph_states_stale(&s->states, state) || dominated(s, state, visited, count)) continue;
     if (count < DOMINATORS) visited[count++] = state;
     if (++visits % CLOCK_VISITS == 0) s->late = bd_remat_clock() > s->until;
@@ -249,7 +285,8 @@ static void init_search(bd_ctx *ctx, const bd_graph *graph, int64_t budget, doub
   *s = (search){.ctx = ctx, .graph = graph, .until = until, .best = INFINITY};
   bd_graph_bound_init(ctx, graph, budget, &s->bound);
   s->order = order_by_density(ctx, graph);
-  uint64_t **sets[] = {&s->now, &s->wanted, &s->needed, &s->kept, &s->child, &s->missing};
+  uint64_t **sets[] = {&s->now,  &s->wanted, &s->soon,  &s->needed,
+                       &s->kept, &s->chosen, &s->child, &s->missing};
   for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
     *sets[i] = BD_NEW_ARRAY(ctx->arena, uint64_t, words);
   s->candidate = BD_NEW_ARRAY(ctx->arena, int, graph->nodes);

@@ -44,15 +44,16 @@ static void grow_states(bd_graph_states *states) {
           old[i];
 }
 
-// Ties go to the state that is nearer to its next node, then to the older one.
-static bool before(const bd_graph_states *states, int a, int b) {
+// Ties go to the older one.
+static bool before(const bd_graph_states *states, bool nearest, int a, int b) {
   const bd_graph_state *x = &states->state[a], *y = &states->state[b];
-  if (x->least != y->least) return x->least < y->least;
-  if (x->missing != y->missing) return x->missing < y->missing;
-  return a < b;
+  bool same = x->least == y->least;
+  if (x->missing != y->missing && (nearest || same)) return x->missing < y->missing;
+  return same ? a < b : x->least < y->least;
 }
 
-static void push(bd_graph_states *states, bd_graph_heap *heap, int state) {
+static void push(bd_graph_states *states, int layer, bool nearest, int state) {
+  bd_graph_heap *heap = &states->heap[layer][nearest];
   if (heap->count == heap->capacity) {
     int capacity = heap->capacity ? 2 * heap->capacity : 256;
     heap->state = bd_arena_grow(states->arena, heap->state, (size_t)heap->count, (size_t)capacity,
@@ -60,28 +61,38 @@ static void push(bd_graph_states *states, bd_graph_heap *heap, int state) {
     heap->capacity = capacity;
   }
   int at = heap->count++;
-  while (at > 0 && before(states, state, heap->state[(at - 1) / 2])) {
+  while (at > 0 && before(states, nearest, state, heap->state[(at - 1) / 2])) {
     heap->state[at] = heap->state[(at - 1) / 2];
     at = (at - 1) / 2;
   }
   heap->state[at] = state;
 }
 
-int bd_graph_states_pop(bd_graph_states *states, int layer) {
-  bd_graph_heap *heap = &states->heap[layer];
-  if (!heap->count) return -1;
+static int pop(bd_graph_states *states, int layer, bool nearest) {
+  bd_graph_heap *heap = &states->heap[layer][nearest];
   int top = heap->state[0], last = heap->state[--heap->count], at = 0;
   for (;;) {
     int child = 2 * at + 1;
     if (child >= heap->count) break;
-    if (child + 1 < heap->count && before(states, heap->state[child + 1], heap->state[child]))
+    if (child + 1 < heap->count &&
+        before(states, nearest, heap->state[child + 1], heap->state[child]))
       child++;
-    if (!before(states, heap->state[child], last)) break;
+    if (!before(states, nearest, heap->state[child], last)) break;
     heap->state[at] = heap->state[child];
     at = child;
   }
   heap->state[at] = last;
   return top;
+}
+
+int bd_graph_states_pop(bd_graph_states *states, int layer, bool nearest) {
+  while (states->heap[layer][nearest].count) {
+    int state = pop(states, layer, nearest);
+    if (states->state[state].popped) continue;
+    states->state[state].popped = true;
+    return state;
+  }
+  return -1;
 }
 
 bool bd_graph_states_stale(const bd_graph_states *states, int state) {
@@ -100,6 +111,7 @@ bool bd_graph_states_add(bd_graph_states *states, const bd_graph_state *state,
   memcpy(states->resident + (size_t)now * (size_t)states->words, resident,
          (size_t)states->words * sizeof *resident);
   *slot = now + 1;
-  push(states, &states->heap[layer], now);
+  push(states, layer, false, now);
+  push(states, layer, true, now);
   return true;
 }
