@@ -1,0 +1,22 @@
+// A training run as Megatron-LM configures it (Narayanan et al., SC 2021): data, tensor and
+// pipeline parallel, weights of attention and of the MLP cut by heads and columns, activations
+// whole on every tensor rank, everything recomputed, the pipeline interleaved.
+#ifndef BD_TESTS_BENCH_MEGATRON_H
+#define BD_TESTS_BENCH_MEGATRON_H
+#include "planner/planner.h"
+
+typedef struct published_run {
+  const char *name;
+  int heads, hidden, layers;
+  int data, tensor, pipeline;
+  int chunks;      // per stage; more than 1: interleaved
+  int micro_batch; // of one data-parallel replica
+  int global_batch, gpus;
+  double tflops; // per GPU
+} published_run;
+
+// Seconds of a step. Errors: BD_INVALID for a model that is no GPT.
+BD_NODISCARD bd_status published_seconds(bd_ctx *ctx, const bd_module *train,
+                                         const bd_cluster *cluster, const published_run *run,
+                                         double *out_seconds);
+#endif

@@ -1,0 +1,215 @@
+// Costs by their sizes: parts never take less than their share, times never fall with bytes, and
+// published measurements that no constant is fitted to one by one are met within bounds.
+#include "frontend/frontend.h"
+#include "ir/pass.h"
+#include "planner/cost.h"
+#include "planner/cost_kernel.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static bd_ctx *ctx;
+
+static int open(void **unused) {
+  (void)unused;
+  ctx = bd_ctx_create();
+  return ctx ? 0 : -1;
+}
+
+static int drop(void **unused) {
+  (void)unused;
+  bd_ctx_destroy(ctx);
+  return 0;
+}
+
+static bd_cluster load(const char *spec) {
+  bd_cluster out;
+  assert_int_equal(bd_cluster_load(ctx, spec, &out), BD_OK);
+  return out;
+}
+
+static bd_cost_model model_of(const bd_cluster *cluster, int outer, int inner) {
+  return (bd_cost_model){cluster, {2, {outer, inner}}, 1};
+}
+
+static const char *const specs[] = {"v100:4x8",     "a100-80gb:4x8", "h100:4x8",
+                                    "rtx-4090:4x8", "cpu:4x8",       "mixed:4x8"};
+enum { SPECS = sizeof specs / sizeof *specs };
+
+typedef double (*collective)(const bd_cost_model *, int, double);
+
+static void hold_shape(const bd_cost_model *model, collective cost) {
+  for (int axis = 0; axis < 2; axis++) {
+    double last = 0;
+    assert_true(model->mesh.size[axis] > 1 || cost(model, axis, 1e6) == 0);
+    for (double bytes = 1; bytes < 1e11; bytes *= 1.7) {
+      double whole = cost(model, axis, bytes), half = cost(model, axis, bytes / 2);
+      assert_true(whole >= last);
+      assert_true(whole <= 2 * half * (1 + 1e-12)); // in one piece rather than in two
+      last = whole;
+    }
+  }
+}
+
+// All-reduce is a reduce-scatter and an all-gather, or better, and never less than one of them.
+static void test_collectives(void **unused) {
+  (void)unused;
+  static const int meshes[][2] = {{1, 32}, {4, 8}, {8, 4}, {16, 2}, {32, 1}, {3, 5}, {2, 3}};
+  for (int s = 0; s < SPECS; s++) {
+    bd_cluster cluster = load(specs[s]);
+    for (size_t m = 0; m < sizeof meshes / sizeof *meshes; m++) {
+      bd_cost_model model = model_of(&cluster, meshes[m][0], meshes[m][1]);
+      hold_shape(&model, bd_cost_all_reduce);
+      hold_shape(&model, bd_cost_exchange);
+      hold_shape(&model, bd_cost_all_to_all);
+      for (int axis = 0; axis < 2; axis++)
+        for (double bytes = 1e6; bytes < 1e11; bytes *= 10) {
+          double all = bd_cost_all_reduce(&model, axis, bytes);
+          double half = bd_cost_exchange(&model, axis, bytes);
+          assert_true(all >= half && all <= 2 * half * (1 + 1e-12));
+        }
+    }
+  }
+}
+
+// A ring within a node is no slower than one of as many ranks over nodes; many ranks of a node
+// together reach another node faster than one of each.
+static void test_where_rings_lie(void **unused) {
+  (void)unused;
+  for (int s = 0; s < SPECS; s++) {
+    bd_cluster cluster = load(specs[s]);
+    bd_cost_model near = model_of(&cluster, 8, 4), far = model_of(&cluster, 4, 8);
+    for (double bytes = 1e3; bytes < 1e10; bytes *= 10) {
+      assert_true(bd_cost_all_reduce(&near, 1, bytes) <= bd_cost_all_reduce(&far, 0, bytes));
+      assert_true(bd_cost_exchange(&near, 1, bytes) <= bd_cost_exchange(&far, 0, bytes));
+    }
+  }
+  bd_cluster many = load("a100-80gb:64x8");
+  bd_cost_model spread = model_of(&many, 64, 8), packed = model_of(&many, 8, 64);
+  bd_link one = bd_cost_link(&spread, 0), eight = bd_cost_link(&packed, 1);
+  assert_true(one.bytes_per_second == many.inter.bytes_per_second);
+  assert_true(eight.bytes_per_second == 8 * many.inter.bytes_per_second);
+  // Trees between nodes: a short message takes a logarithm of latencies.
+  assert_true(bd_cost_all_reduce(&spread, 0, 8) < 2 * 7 * many.inter.latency_seconds);
+}
+
+// All-reduce over the 8 devices of an H200 node, bus bandwidth in GB/s by payload, NCCL 2.27.7
+// (docs/costs.md).
+static void test_measured_all_reduce(void **unused) {
+  (void)unused;
+  static const struct {
+    double bytes, rate;
+  } measured[] = {{1048576.0, 39.9e9},   {4194304.0, 107e9},   {16777216.0, 220e9},
+                  {67108864.0, 347e9},   {268435456.0, 436e9}, {1073741824.0, 464e9},
+                  {17179869184.0, 482e9}};
+  bd_cluster cluster = load("h200:1x8");
+  bd_cost_model model = model_of(&cluster, 1, 8);
+  for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
+    double seconds = 2 * 7.0 / 8 * measured[i].bytes / measured[i].rate;
+    double predicted = bd_cost_all_reduce(&model, 1, measured[i].bytes);
+    assert_true(fabs(predicted / seconds - 1) < 0.25);
+  }
+}
+
+// Square products in fp16 on an A100, TFLOP/s by size (docs/costs.md). The preset's rate is that of
+// the slowest device of a node, the shape of the curve is the same.
+static void test_measured_products(void **unused) {
+  (void)unused;
+  static const double measured[][2] = {{512, 23.8},   {1024, 99.9},  {1536, 181.5}, {2048, 204.6},
+                                       {2560, 246.4}, {3072, 239.9}, {3584, 265.2}, {4096, 264.2}};
+  enum { COUNT = sizeof measured / sizeof *measured };
+  bd_cluster cluster = load("a100-80gb:1x1");
+  double sum = 0, ratio[COUNT];
+  for (int i = 0; i < COUNT; i++) {
+    double n = measured[i][0];
+    bd_product product = {1, n, n, n};
+    double seconds =
+        bd_cost_product(&cluster, cluster.flops_bf16, &product) + cluster.kernel_seconds;
+    ratio[i] = 2 * n * n * n / seconds / (measured[i][1] * 1e12);
+    sum += ratio[i];
+  }
+  assert_true(sum / COUNT < 1 && sum / COUNT > 0.88);
+  for (int i = 0; i < COUNT; i++)
+    assert_true(fabs(ratio[i] / (sum / COUNT) - 1) < 0.25);
+}
+
+// Whatever is cut of a product, a part takes its share or more.
+static void test_parts_of_products(void **unused) {
+  (void)unused;
+  bd_cluster cluster = load("h100:1x1");
+  for (int parts = 1; parts <= 64; parts *= 2)
+    for (int which = 0; which < 4; which++) {
+      bd_product whole = {64, 4096, 12288, 2048}, part = whole;
+      *(which == 0   ? &part.count
+        : which == 1 ? &part.rows
+        : which == 2 ? &part.columns
+                     : &part.terms) /= parts;
+      assert_true(parts * bd_cost_product(&cluster, 1e12, &part) >=
+                  bd_cost_product(&cluster, 1e12, &whole) * (1 - 1e-12));
+    }
+}
+
+static void hold_share(const bd_function *f, const bd_op *op, const bd_cluster *cluster) {
+  bd_index_map map;
+  bd_type types[BD_MAX_RESULTS];
+  int8_t split[BD_MAX_AXES] = {-1, -1, -1, -1};
+  assert_int_equal(bd_op_infer(ctx, f, op, &map, types), BD_OK);
+  bd_cost_model whole = {cluster, {1, {1}}, 8}, parted = {cluster, {1, {2}}, 8};
+  double seconds = bd_cost_op(&whole, f, op, &map, split);
+  for (int loop = 0; loop < map.loops; loop++) {
+    if (!bd_split_allowed(&map, &parted.mesh, 8, 0, loop)) continue;
+    split[0] = (int8_t)loop;
+    assert_true(2 * bd_cost_op(&parted, f, op, &map, split) >= seconds * (1 - 1e-12));
+  }
+}
+
+static void test_parts_of_ops(void **unused) {
+  (void)unused;
+  static const char *const models[] = {"gpt2-tiny", "llama-tiny"};
+  static const char *const clusters[] = {"a100-80gb:1x1", "a100-80gb-2021:1x1", "cpu:1x1"};
+  for (int m = 0; m < 2; m++) {
+    bd_module *graph, *train;
+    bd_model_options options = {0};
+    assert_int_equal(bd_model_load(ctx, models[m], &options, &graph), BD_OK);
+    assert_int_equal(bd_pass_autodiff(ctx, graph, &train), BD_OK);
+    for (int c = 0; c < 3; c++) {
+      bd_cluster cluster = load(clusters[c]);
+      cluster.work.transcendental_seconds = 1e-9;
+      for (int k = 0; k < train->function_count; k++)
+        for (int i = 0; i < train->functions[k]->op_count; i++)
+          hold_share(train->functions[k], &train->functions[k]->ops[i], &cluster);
+    }
+  }
+}
+
+// Scores that go through memory cost more than attention in one kernel, and dropout adds to them.
+static void test_materialized_attention(void **unused) {
+  (void)unused;
+  bd_cluster cluster = load("a100-80gb-2021:1x1");
+  for (double keys = 512; keys <= 8192; keys *= 2)
+    for (int forward = 0; forward < 2; forward++) {
+      bd_attention a = {forward, 64, keys, keys, 128, false, 2};
+      double seconds = bd_cost_attention_materialized(&cluster, cluster.flops_bf16, &a);
+      double flops = (forward ? 4 : 8) * a.heads * keys * keys * a.width;
+      assert_true(seconds > 2 * flops / cluster.flops_bf16);
+      a.dropout = true;
+      assert_true(bd_cost_attention_materialized(&cluster, cluster.flops_bf16, &a) > seconds);
+    }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_collectives, open, drop),
+      cmocka_unit_test_setup_teardown(test_where_rings_lie, open, drop),
+      cmocka_unit_test_setup_teardown(test_measured_all_reduce, open, drop),
+      cmocka_unit_test_setup_teardown(test_measured_products, open, drop),
+      cmocka_unit_test_setup_teardown(test_parts_of_products, open, drop),
+      cmocka_unit_test_setup_teardown(test_parts_of_ops, open, drop),
+      cmocka_unit_test_setup_teardown(test_materialized_attention, open, drop),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
