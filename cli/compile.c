@@ -79,7 +79,7 @@ static bd_status read_pins(bd_ctx *ctx, const bd_arguments *arguments, bd_plan_r
   request->recompute = -1;
   BD_TRY(bd_argument_int(ctx, arguments, "--stages", 1, BD_MAX_STAGES, &stages));
   BD_TRY(bd_argument_int(ctx, arguments, "--micro-batch", 1, 1 << 20, &request->micro_batch));
-  BD_TRY(bd_argument_int(ctx, arguments, "--zero", 0, 1, &zero));
+  BD_TRY(bd_argument_int(ctx, arguments, "--zero", 0, 3, &zero));
   BD_TRY(bd_argument_choice(ctx, arguments, "--schedule", schedules, &request->schedule));
   if (request->schedule >= 0 && !bd_schedule_emitted((bd_schedule)request->schedule))
     return bd_usage_fail(ctx, arguments,
@@ -247,7 +247,7 @@ static const bd_option options[] = {
     {"--mesh", "AxB", "pin the mesh of a stage"},
     {"--micro-batch", "N", "pin the samples of one micro-batch"},
     {"--schedule", "gpipe|1f1b", "pin the pipeline schedule"},
-    {"--zero", "0|1", "pin whether optimizer states are split over replicas"},
+    {"--zero", "0|1|2|3", "pin what is split over replicas: nothing, states, gradients, weights"},
     {"--recompute", "none|full", "pin what is recomputed"},
     {"--emit", "KIND", "graph, train, plan, sharded, spmd, exec, c or exe (default)"},
     {"--print-after", "PASS|all", "print the module after a pass, to stderr"},

@@ -111,8 +111,8 @@ static bool are_alike(const writer *w, int a, int b) {
       w->addresses[a].tied_stage != w->addresses[b].tied_stage)
     return false;
   for (int i = 0; i < w->addresses[a].gradient_count; ++i)
-    if (bd_emit_axes(module, &module->main->values[w->gradients[a][i]].sharding, BD_PARTIAL_SUM) !=
-        bd_emit_axes(module, &module->main->values[w->gradients[b][i]].sharding, BD_PARTIAL_SUM))
+    if (!bd_sharding_equal(&module->main->values[w->gradients[a][i]].sharding,
+                           &module->main->values[w->gradients[b][i]].sharding))
       return false;
   return true;
 }
@@ -189,6 +189,17 @@ static void add_storage(const writer *w, const bd_storage *storage, const bd_num
       storage->transpose);
 }
 
+// The axis that cuts the accumulators of a weight which it does not cut, or -1.
+static int cut_axis_of(const writer *w, int k) {
+  const bd_function *main = w->e->module->main;
+  if (w->addresses[k].gradient_count == 0) return -1;
+  const bd_sharding *form = &main->values[value_of(w, k)].sharding;
+  const bd_sharding *gradient = &main->values[w->gradients[k][0]].sharding;
+  for (int axis = 0; axis < w->e->module->mesh.axes; ++axis)
+    if (form->at[axis] < 0 && gradient->at[axis] >= 0) return axis;
+  return -1;
+}
+
 static void add_gradients(const writer *w, int k) {
   const bd_module *module = w->e->module;
   const address *a = &w->addresses[k];
@@ -204,6 +215,10 @@ static void add_gradients(const writer *w, int k) {
                  bd_emit_axes(module, &value->sharding, BD_PARTIAL_SUM));
   }
   bd_text_add(w->text, "},");
+  int cut = cut_axis_of(w, k);
+  if (cut >= 0)
+    bd_text_addf(w->text, "\n      .cut_axis = 1 + %d, .cut_dim = %d,", cut,
+                 module->main->values[w->gradients[k][0]].sharding.at[cut]);
 }
 
 static void add_weight(const writer *w, int k, const bd_numbered_name *name) {

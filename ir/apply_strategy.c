@@ -186,6 +186,42 @@ static bd_status add_clones(applying *a) {
   return BD_OK;
 }
 
+static bool is_result(const bd_function *function, bd_id id) {
+  for (int i = 0; i < function->result_count; ++i)
+    if (function->results[i] == id) return true;
+  return false;
+}
+
+// A value of its own for a gradient that is something else as well.
+static bd_id add_copy(applying *a, bd_id of) {
+  bd_ctx *ctx = a->ctx;
+  bd_id copy = bd_function_add_value(ctx, a->backward, NULL, a->backward->values[of].type);
+  bd_op *op = bd_function_add_op(ctx, a->backward, BD_OP_SCALE, 1, &of, 1, &copy, a->source->loc);
+  bd_op_set_attr(ctx, op, bd_attr_real(ctx, "value", 1));
+  op->group = -1;
+  op->has_split = true;
+  for (int axis = 0; axis < BD_MAX_AXES; ++axis)
+    op->split[axis] = -1;
+  return copy;
+}
+
+// A gradient whose accumulator is cut further than its weight has that form; others have none and
+// follow their weight.
+static void add_gradient(applying *a, int param, bd_id id) {
+  bd_id weight = a->source->params[param];
+  const bd_sharding *form = a->strategy->gradient ? &a->strategy->gradient[weight] : NULL;
+  bool apart =
+      form && a->source->is_weight[param] && !bd_sharding_equal(form, &a->strategy->form[weight]);
+  if (apart && (a->backward->values[id].producer < 0 || is_result(a->backward, id) ||
+                a->backward->values[id].has_sharding))
+    id = add_copy(a, id);
+  if (apart) {
+    a->backward->values[id].sharding = *form;
+    a->backward->values[id].has_sharding = true;
+  }
+  bd_function_add_result(a->ctx, a->backward, id);
+}
+
 static bd_status add_gradient_ops(applying *a) {
   static const char unsplit[BD_MAX_AXES] = {'-', '-', '-', '-'};
   const bd_function *f = a->source, *b = a->source_backward;
@@ -207,7 +243,7 @@ static bd_status add_gradient_ops(applying *a) {
         set_split(a, a->backward, copy, grouped ? a->strategy->split[op->group] : unsplit, false));
   }
   for (int i = 0; i < b->result_count; ++i) {
-    bd_function_add_result(a->ctx, a->backward, a->moved[b->results[i]]);
+    add_gradient(a, b->gradient_of[i], a->moved[b->results[i]]);
     a->backward->gradient_of[i] = b->gradient_of[i];
   }
   return BD_OK;

@@ -85,6 +85,14 @@ static int weight_of(const laying *l, bd_id id) {
   return -1;
 }
 
+// The gradient of a use of the weight, or NULL: all uses lie alike.
+static const bd_sharding *gradient_form(const laying *l, int weight) {
+  for (int i = 1; i < l->main->result_count; ++i)
+    if (l->module->gradient_weight[i - 1] == weight)
+      return &l->main->values[l->main->results[i]].sharding;
+  return NULL;
+}
+
 static void place_weight(laying *l, bd_id id) {
   bd_layout *layout = l->layout;
   if (layout->values[id].segment != BD_SEGMENT_NONE) return;
@@ -94,12 +102,13 @@ static void place_weight(laying *l, bd_id id) {
   int weight = weight_of(l, id);
   assert(weight >= 0);
   layout->weights[layout->weight_count++] = weight;
+  bd_state_form states = bd_memory_state_form(&l->module->mesh, &value->sharding,
+                                              gradient_form(l, weight), l->zero_axes);
   bd_type local =
-      bd_local_type(&l->module->mesh, &value->sharding, &value->type, l->module->micro_batch);
+      bd_local_type(&l->module->mesh, &states.form, &value->type, l->module->micro_batch);
   int64_t elements = bd_type_elements(&local, l->module->micro_batch);
-  int parts = bd_memory_zero_parts(&l->module->mesh, &value->sharding, l->zero_axes);
-  layout->state_elements[weight] = (elements + parts - 1) / parts;
-  int64_t state = bd_memory_optimizer_bytes(l->optimizer, local.dtype, elements, parts);
+  layout->state_elements[weight] = (elements + states.parts - 1) / states.parts;
+  int64_t state = bd_memory_optimizer_bytes(l->optimizer, local.dtype, elements, states.parts);
   layout->states[weight] =
       (bd_place){BD_SEGMENT_OPTIMIZER, take(l, BD_SEGMENT_OPTIMIZER, state), 0};
 }

@@ -34,11 +34,15 @@ int64_t bd_memory_update_bytes(const char *optimizer, bd_dtype weight) {
               bd_optimizer_state_bytes(optimizer, weight));
 }
 
-int bd_memory_zero_parts(const bd_mesh *mesh, const bd_sharding *weight, unsigned zero_axes) {
-  int parts = 1;
+bd_state_form bd_memory_state_form(const bd_mesh *mesh, const bd_sharding *weight,
+                                   const bd_sharding *gradient, unsigned zero_axes) {
+  bd_state_form out = {*weight, 1};
+  for (int axis = 0; gradient && axis < mesh->axes; ++axis)
+    if (gradient->at[axis] >= 0) out.form.at[axis] = gradient->at[axis];
+  if (!bd_sharding_equal(&out.form, weight)) return out;
   for (int axis = 0; axis < mesh->axes; ++axis)
-    if ((zero_axes >> axis & 1) && weight->at[axis] == BD_REPLICATED) parts *= mesh->size[axis];
-  return parts;
+    if ((zero_axes >> axis & 1) && weight->at[axis] == BD_REPLICATED) out.parts *= mesh->size[axis];
+  return out;
 }
 
 bd_status bd_memory_of_stage(bd_ctx *ctx, const bd_module *spmd, int stage, bd_schedule schedule,

@@ -56,9 +56,16 @@ int64_t bd_memory_optimizer_bytes(const char *optimizer, bd_dtype weight, int64_
 // Bytes that the update of one element reads and writes: weight, gradient and state, each twice.
 int64_t bd_memory_update_bytes(const char *optimizer, bd_dtype weight);
 
-// Over how many ranks the state of a weight is split: the axes of `zero_axes` that hold replicas of
-// it.
-int bd_memory_zero_parts(const bd_mesh *mesh, const bd_sharding *weight, unsigned zero_axes);
+// How the states of a weight lie on its ranks: in the form of its accumulators, split flat over
+// `parts` ranks: the axes of `zero_axes` that hold replicas of it. Where accumulators are cut
+// further than the weight, there is one part. `gradient`: of one of its uses, or NULL when it has
+// none.
+typedef struct bd_state_form {
+  bd_sharding form;
+  int parts;
+} bd_state_form;
+bd_state_form bd_memory_state_form(const bd_mesh *mesh, const bd_sharding *weight,
+                                   const bd_sharding *gradient, unsigned zero_axes);
 
 // The whole arena of `stage`.
 BD_NODISCARD bd_status bd_memory_of_stage(bd_ctx *ctx, const bd_module *spmd, int stage,

@@ -7,6 +7,7 @@ typedef struct partition {
   bd_versions versions;
   const bd_function *source;
   const bd_function *forward; // of a backward function
+  bool *accumulated;          // per source value: a weight's gradient with a form of its own
 } partition;
 
 static bd_id add_value(partition *p, const char *name, bd_type type, const bd_sharding *sharding) {
@@ -95,7 +96,8 @@ static void choose_shardings(partition *p, const bd_op *op, const bd_index_map *
 static bd_status add_result_versions(partition *p, bd_id source, bd_id made, bd_loc loc) {
   const bd_value *value = &p->source->values[source];
   bd_function *to = p->versions.function;
-  if (!value->has_sharding || bd_sharding_equal(&to->values[made].sharding, &value->sharding)) {
+  bool settles = value->has_sharding && !p->accumulated[source];
+  if (!settles || bd_sharding_equal(&to->values[made].sharding, &value->sharding)) {
     bd_versions_add(&p->versions, source, 0, made);
     return BD_OK;
   }
@@ -120,7 +122,8 @@ static bd_status partition_op(partition *p, const bd_op *op) {
     BD_TRY(bd_versions_get(&p->versions, op->in[i], 0, &need[i], op->loc, &in[i]));
   for (int i = 0; i < op->out_count; ++i) {
     const bd_value *value = &p->source->values[op->out[i]];
-    bool moves = value->has_sharding && !bd_sharding_equal(&made[i], &value->sharding);
+    bool moves = value->has_sharding && !p->accumulated[op->out[i]] &&
+                 !bd_sharding_equal(&made[i], &value->sharding);
     const char *name = moves ? bd_intern_f(ctx, "%s.part", value->name) : value->name;
     out[i] = add_value(p, name, value->type, &made[i]);
   }
@@ -172,7 +175,8 @@ static bool is_result(const bd_function *function, bd_id id) {
   return false;
 }
 
-// The form of a weight on the axes where its gradient is no partial sum.
+// Accumulators take the form of their weight, or their own, on the axes where the gradient is no
+// partial sum or they are cut.
 static bd_sharding gradient_sharding(const bd_sharding *form, const bd_sharding *made) {
   bd_sharding sharding = *form;
   for (int axis = 0; axis < BD_MAX_AXES; ++axis)
@@ -185,7 +189,9 @@ static bd_status add_backward_result(partition *p, int index, bool weight) {
   bd_function *to = p->versions.function;
   bd_id source = p->source->results[index], id;
   int param = p->source->gradient_of[index];
-  bd_sharding form = p->forward->values[p->forward->params[param]].sharding;
+  bd_sharding form = p->accumulated[source]
+                         ? p->source->values[source].sharding
+                         : p->forward->values[p->forward->params[param]].sharding;
   bd_id made = bd_versions_first(&p->versions, source, 0);
   if (weight) form = gradient_sharding(&form, &to->values[made].sharding);
   bd_loc loc = p->source->loc;
@@ -245,6 +251,18 @@ static bd_status add_results(partition *p) {
   return BD_OK;
 }
 
+// Gradients of weights that have a form: that of their accumulators.
+static void find_accumulated(partition *p) {
+  const bd_function *f = p->source;
+  p->accumulated = BD_NEW_ARRAY(p->versions.ctx->arena, bool, f->value_count);
+  for (int i = 0; f->role == BD_ROLE_BACKWARD && i < f->result_count; ++i) {
+    const bd_value *value = &f->values[f->results[i]];
+    bool made = value->producer >= 0 && !f->ops[value->producer].recomputed;
+    p->accumulated[f->results[i]] =
+        made && value->has_sharding && p->forward->is_weight[f->gradient_of[i]];
+  }
+}
+
 bd_status bd_partition_function(bd_ctx *ctx, const bd_module *sharded, const bd_function *function,
                                 bd_function **out_spmd) {
   bd_function *to = bd_function_create(ctx, function->name);
@@ -256,6 +274,7 @@ bd_status bd_partition_function(bd_ctx *ctx, const bd_module *sharded, const bd_
   p.versions.of = BD_NEW_ARRAY(ctx->arena, bd_version *, function->value_count);
   if (function->role == BD_ROLE_BACKWARD) p.forward = bd_module_find(sharded, function->peer);
   assert(function->role != BD_ROLE_BACKWARD || p.forward);
+  find_accumulated(&p);
   add_params(&p);
   for (int i = 0; i < function->op_count; ++i)
     BD_TRY(partition_op(&p, &function->ops[i]));

@@ -23,6 +23,10 @@ typedef struct bd_strategy {
   // form. For weights this is how they are stored.
   int value_count;
   bd_sharding *form;
+  // Per value; it says something for weights: how the accumulators of their gradients lie. As the
+  // weight, or cut along one more axis, over which the weight is whole (ZeRO-2); then the
+  // optimizer's states lie as they do. NULL: as `form`.
+  bd_sharding *gradient;
   bool
       *saved; // per value: kept on the tape (weights and integer inputs need no tape and are false)
   // Notes for the reader of the file (ir/plan_notes.h); NULL until they are made.

@@ -29,6 +29,33 @@ static bd_status check_form(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *mes
   return BD_OK;
 }
 
+// Accumulators are cut further than their weight evenly and along one axis, over which it is whole.
+static bd_status check_gradient(bd_ctx *ctx, const bd_mesh *mesh, const bd_strategy *strategy,
+                                const bd_value *value, const bd_sharding *form,
+                                const bd_sharding *gradient, bool is_weight) {
+  int cuts = 0;
+  bool good = is_weight;
+  for (int axis = 0; axis < BD_MAX_AXES; axis++) {
+    int dim = gradient->at[axis];
+    if (dim == form->at[axis]) continue;
+    cuts++;
+    good = good && form->at[axis] == BD_REPLICATED && dim >= 0 && dim < value->type.rank &&
+           bd_sharding_parts(mesh, form, dim) == 1 && value->type.dims[dim] % mesh->size[axis] == 0;
+  }
+  if (cuts > 0 && (!good || cuts > 1))
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                   "strategy '%s': the gradient of '%s' cannot lie so: it lies as the weight does, "
+                   "or is cut evenly along one more mesh axis and a dimension that no other cuts",
+                   strategy->name, value->name);
+  return BD_OK;
+}
+
+static bool is_weight_of(const bd_function *function, bd_id value) {
+  for (int p = 0; p < function->param_count; p++)
+    if (function->params[p] == value) return function->is_weight[p];
+  return false;
+}
+
 static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *mesh,
                               const bd_strategy *strategy, const bd_function *function,
                               int op_index) {
@@ -69,6 +96,9 @@ static bd_status check_strategy(bd_ctx *ctx, const bd_module *train, const bd_pl
                    strategy->name, strategy->function);
   for (int i = 0; i < function->value_count; i++)
     BD_TRY(check_form(ctx, plan, mesh, strategy, &function->values[i], &strategy->form[i]));
+  for (int i = 0; strategy->gradient && i < function->value_count; i++)
+    BD_TRY(check_gradient(ctx, mesh, strategy, &function->values[i], &strategy->form[i],
+                          &strategy->gradient[i], is_weight_of(function, i)));
   for (int i = 0; i < function->op_count; i++)
     BD_TRY(check_splits(ctx, plan, mesh, strategy, function, i));
   return BD_OK;
@@ -79,6 +109,7 @@ static bd_status check_weights(bd_ctx *ctx, const bd_module *train, const bd_pla
                                const int *strategy_of_call) {
   const bd_function *main = train->main;
   bd_sharding *form = BD_NEW_ARRAY(ctx->arena, bd_sharding, main->value_count);
+  bd_sharding *gradient = BD_NEW_ARRAY(ctx->arena, bd_sharding, main->value_count);
   bool *seen = BD_NEW_ARRAY(ctx->arena, bool, main->value_count);
   for (int i = 0; i < main->op_count; i++) {
     if (strategy_of_call[i] < 0) continue;
@@ -89,11 +120,15 @@ static bd_status check_weights(bd_ctx *ctx, const bd_module *train, const bd_pla
       if (!function->is_weight[p]) continue;
       bd_id weight = call->in[p];
       const bd_sharding *wanted = &strategy->form[function->params[p]];
-      if (seen[weight] && !bd_sharding_equal(&form[weight], wanted))
+      const bd_sharding *cut =
+          strategy->gradient ? &strategy->gradient[function->params[p]] : wanted;
+      if (seen[weight] &&
+          (!bd_sharding_equal(&form[weight], wanted) || !bd_sharding_equal(&gradient[weight], cut)))
         return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
                        "strategy '%s': weight '%s' is stored in another form by an earlier layer",
                        strategy->name, main->values[weight].name);
       form[weight] = *wanted;
+      gradient[weight] = *cut;
       seen[weight] = true;
     }
   }

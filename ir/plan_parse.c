@@ -170,11 +170,15 @@ static bd_status read_ops(plan_reader *r, const bd_json *ops, const bd_function 
   return BD_OK;
 }
 
-static bd_status read_form(plan_reader *r, const bd_json *item, int rank, bd_sharding *out) {
-  const bd_json *dims;
-  BD_TRY(bd_json_array(r->ctx, item, "dims", true, &dims));
+// `*out` stays as it is where the key may be missing and is.
+static bd_status read_form(plan_reader *r, const bd_json *item, const char *key, bool required,
+                           int rank, bd_sharding *out) {
+  const bd_json *dims = NULL;
+  BD_TRY(bd_json_array(r->ctx, item, key, required, &dims));
+  if (!dims) return BD_OK;
   if ((int)dims->count != r->plan->mesh.axes)
-    return bd_fail(r->ctx, BD_INVALID, dims->loc, "'dims' wants a dimension or null per mesh axis");
+    return bd_fail(r->ctx, BD_INVALID, dims->loc, "'%s' wants a dimension or null per mesh axis",
+                   key);
   *out = bd_sharding_replicated();
   for (size_t axis = 0; axis < dims->count; axis++) {
     const bd_json *dim = &dims->items[axis];
@@ -194,6 +198,7 @@ static bd_status read_values(plan_reader *r, const bd_json *values, const bd_fun
                    function->name, function->value_count, values->count);
   out->value_count = function->value_count;
   out->form = BD_NEW_ARRAY(ctx->arena, bd_sharding, values->count);
+  out->gradient = BD_NEW_ARRAY(ctx->arena, bd_sharding, values->count);
   out->saved = BD_NEW_ARRAY(ctx->arena, bool, values->count);
   for (int i = 0; i < out->value_count; i++) {
     const bd_json *item = &values->items[i];
@@ -202,7 +207,10 @@ static bd_status read_values(plan_reader *r, const bd_json *values, const bd_fun
     if (strcmp(name, function->values[i].name))
       return bd_fail(ctx, BD_INVALID, item->loc, "value %d of '%s' is '%s', not '%s'", i,
                      function->name, function->values[i].name, name);
-    BD_TRY(read_form(r, item, function->values[i].type.rank, &out->form[i]));
+    int rank = function->values[i].type.rank;
+    BD_TRY(read_form(r, item, "dims", true, rank, &out->form[i]));
+    out->gradient[i] = out->form[i];
+    BD_TRY(read_form(r, item, "gradient", false, rank, &out->gradient[i]));
     BD_TRY(bd_json_bool(ctx, item, "saved", true, &out->saved[i]));
   }
   return BD_OK;

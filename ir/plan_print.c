@@ -53,6 +53,10 @@ static void print_values(const bd_plan *plan, const bd_strategy *strategy,
   for (int i = 0; i < strategy->value_count; i++) {
     bd_text_addf(text, "        {\"value\": \"%s\", \"dims\": ", function->values[i].name);
     add_sharding(plan, &strategy->form[i], text);
+    if (strategy->gradient && !bd_sharding_equal(&strategy->gradient[i], &strategy->form[i])) {
+      bd_text_add(text, ", \"gradient\": ");
+      add_sharding(plan, &strategy->gradient[i], text);
+    }
     bd_text_addf(text, ", \"saved\": %s}%s\n", strategy->saved[i] ? "true" : "false",
                  i + 1 < strategy->value_count ? "," : "");
   }

@@ -69,6 +69,7 @@ bd_plan bd_plan_copy(bd_ctx *ctx, const bd_plan *plan) {
     bd_strategy *s = &out.strategies[i];
     s->split = copied(ctx, s->split, s->op_count, sizeof *s->split);
     s->form = copied(ctx, s->form, s->value_count, sizeof *s->form);
+    if (s->gradient) s->gradient = copied(ctx, s->gradient, s->value_count, sizeof *s->gradient);
     s->saved = copied(ctx, s->saved, s->value_count, sizeof *s->saved);
   }
   out.ranges = copied(ctx, plan->ranges, plan->range_count, sizeof *plan->ranges);

@@ -121,7 +121,7 @@ static bd_pipeline_problem pose(bd_ctx *ctx, const bd_attempt *a) {
       .stages = a->setting.stages,
       .micro_batches = (int)(request->global_batch / a->setting.micro_batch),
       .schedule = request->schedule < 0 ? BD_SCHEDULE_1F1B : (bd_schedule)request->schedule,
-      .zero = split || request->zero == 1,
+      .zero = split || request->zero >= 1,
       .run_count = a->scene->runs->count,
       .cap_bytes = a->scene->layers_cap_bytes,
       .sends_held = a->scene->train->cuda,

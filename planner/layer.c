@@ -1,6 +1,7 @@
 #include "planner/layer.h"
 #include "planner/eliminate.h"
 #include "planner/layer_problem.h"
+#include "planner/sync.h"
 #include <math.h>
 #include <string.h>
 
@@ -52,10 +53,17 @@ static bd_status lower(bd_ctx *ctx, const bd_layer_request *request, const bd_st
   return BD_OK;
 }
 
-static int64_t raw_bytes(const bd_layer_request *request, const bd_value *value) {
-  bd_type local =
-      bd_local_type(&request->cost.mesh, &value->sharding, &value->type, request->cost.micro_batch);
-  return bd_type_elements(&local, 1) * bd_dtype_bytes(local.dtype);
+static int64_t local_elements(const bd_layer_request *request, const bd_type *type,
+                              const bd_sharding *sharding) {
+  bd_type local = bd_local_type(&request->cost.mesh, sharding, type, request->cost.micro_batch);
+  return bd_type_elements(&local, 1);
+}
+
+// The gradient of a parameter, or NULL.
+static const bd_value *gradient_of(const bd_function *backward, int param) {
+  for (int r = 0; r < backward->result_count; r++)
+    if (backward->gradient_of[r] == param) return &backward->values[backward->results[r]];
+  return NULL;
 }
 
 // Weights, gradients, optimizer state and the step's synchronization.
@@ -64,27 +72,23 @@ static void add_weight_bytes(const bd_layer_request *request, const bd_function 
   const bd_mesh *mesh = &request->cost.mesh;
   for (int p = 0; p < f->param_count; p++) {
     if (!f->is_weight[p]) continue;
-    const bd_value *weight = &f->values[f->params[p]];
-    bd_dtype dtype = weight->type.dtype;
-    int64_t bytes = raw_bytes(request, weight), elements = bytes / bd_dtype_bytes(dtype);
-    int64_t gradient_bytes = elements * bd_dtype_bytes(bd_dtype_wide(dtype));
-    int replicas = 1;
-    for (int axis = 0; axis < mesh->axes; axis++)
-      if (weight->sharding.at[axis] == BD_REPLICATED) replicas *= mesh->size[axis];
-    out->weight_bytes += bd_align(bytes);
-    out->gradient_bytes += bd_align(gradient_bytes);
-    for (int zero = 0; zero < 2; zero++)
+    const bd_value *weight = &f->values[f->params[p]], *gradient = gradient_of(backward, p);
+    const bd_type *type = &weight->type;
+    int64_t elements = local_elements(request, type, &weight->sharding);
+    out->weight_bytes += bd_align(elements * bd_dtype_bytes(type->dtype));
+    bd_state_form states = {weight->sharding, 1};
+    for (int zero = 0; zero < 2; zero++) {
+      states = bd_memory_state_form(mesh, &weight->sharding, gradient ? &gradient->sharding : NULL,
+                                    zero ? ~0u : 0);
       out->optimizer_bytes[zero] +=
-          bd_memory_optimizer_bytes(request->optimizer, dtype, elements, zero ? replicas : 1);
-    for (int r = 0; r < backward->result_count; r++) {
-      if (backward->gradient_of[r] != p) continue;
-      const bd_sharding *partial = &backward->values[backward->results[r]].sharding;
-      for (int axis = 0; axis < mesh->axes; axis++)
-        if (partial->at[axis] == BD_PARTIAL_SUM)
-          out->sync_seconds += bd_cost_all_reduce(&request->cost, axis, (double)gradient_bytes);
+          bd_memory_optimizer_bytes(request->optimizer, type->dtype,
+                                    local_elements(request, type, &states.form), states.parts);
     }
-    double touched = (double)elements * (double)bd_memory_update_bytes(request->optimizer, dtype);
-    out->sync_seconds += touched / request->cost.cluster->memory_bytes_per_second;
+    out->gradient_bytes += bd_align(local_elements(request, type, &states.form) *
+                                    bd_dtype_bytes(bd_dtype_wide(type->dtype)));
+    const bd_sharding *accumulator = gradient ? &gradient->sharding : &weight->sharding;
+    out->sync_seconds +=
+        bd_sync_seconds(&request->cost, request->optimizer, type, &weight->sharding, accumulator);
   }
 }
 

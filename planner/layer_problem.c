@@ -1,6 +1,7 @@
 #include "planner/layer_problem.h"
 #include "planner/layer_edge.h"
 #include "planner/layer_op.h"
+#include "planner/layer_weight.h"
 #include <math.h>
 #include <string.h>
 
@@ -14,46 +15,6 @@ static double local_bytes(const bd_layer_space *space, bd_id value, const bd_sha
   const bd_cost_model *cost = &space->request->cost;
   bd_type local = bd_local_type(&cost->mesh, sharding, type, cost->micro_batch);
   return (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(type->dtype);
-}
-
-// What the optimizer holds of one element on a rank.
-static double optimizer_bytes(const bd_layer_request *request, bd_dtype dtype,
-                              const bd_sharding *form) {
-  double bytes = (double)bd_optimizer_state_bytes(request->optimizer, dtype);
-  for (int axis = 0; request->zero != 0 && axis < request->cost.mesh.axes; axis++)
-    if (form->at[axis] == BD_REPLICATED) bytes /= request->cost.mesh.size[axis];
-  return bytes;
-}
-
-// Gradients of a weight that the split leaves partial, reduced once a step, and the update; and
-// where the weight's state lies. INFINITY when a tied weight would be stored in another form.
-static void add_weights(const bd_layer_space *space, const bd_op *op, const bd_index_map *map,
-                        const int8_t split[BD_MAX_AXES], option_cost *out) {
-  const bd_layer_request *request = space->request;
-  const bd_cost_model *cost = &request->cost;
-  const bd_function *f = space->forward;
-  for (int i = 0; i < op->in_count; i++) {
-    bd_id w = op->in[i];
-    if (!space->is_weight[w]) continue;
-    bd_sharding form = bd_split_operand(map, &cost->mesh, split, i);
-    int param = 0;
-    while (f->params[param] != w)
-      param++;
-    bool shared = request->tied[param] || space->weight_uses[w] > 1;
-    if (shared && !bd_sharding_equal(&form, &request->tied_form)) out->seconds = INFINITY;
-    bd_dtype dtype = f->values[w].type.dtype, wide = bd_dtype_wide(dtype);
-    double bytes = local_bytes(space, w, &form), elements = bytes / (double)bd_dtype_bytes(dtype);
-    double gradient_bytes = elements * (double)bd_dtype_bytes(wide), sync = 0;
-    for (int axis = 0; axis < cost->mesh.axes; axis++)
-      if (split[axis] >= 0 && form.at[axis] == BD_REPLICATED)
-        sync += bd_cost_all_reduce(cost, axis, gradient_bytes);
-    sync += elements * (double)bd_memory_update_bytes(request->optimizer, dtype) /
-            cost->cluster->memory_bytes_per_second;
-    out->seconds += sync / request->passes / space->weight_uses[w];
-    if (!request->tied[param])
-      bytes += gradient_bytes + elements * optimizer_bytes(request, dtype, &form);
-    out->state_bytes += bytes / space->weight_uses[w];
-  }
 }
 
 // Backward ops of the cluster's own groups bring a value of it to what they read; what several
@@ -89,7 +50,7 @@ static void add_values(bd_layer_space *space, const bd_cluster_ops *c,
   }
 }
 
-// What does not depend on what is kept.
+// What depends on the splits alone.
 static option_cost shared_cost(bd_layer_space *space, const bd_cluster_ops *c,
                                const bd_layer_option *option) {
   option_cost out = {0, 0, 0};
@@ -97,22 +58,33 @@ static option_cost shared_cost(bd_layer_space *space, const bd_cluster_ops *c,
   for (int i = 0; i < c->op_count; i++) {
     int8_t split[BD_MAX_AXES];
     int index = c->ops[i];
-    const bd_op *op = &space->forward->ops[index];
     if (!bd_layer_split(space, c, option, index, split)) {
       out.seconds = INFINITY;
       return out;
     }
     const bd_op_work *work = bd_layer_work(space, index, split);
     out.seconds += work->forward + work->backward;
-    add_weights(space, op, &space->map[index], split, &out);
-    add_values(space, c, option, op, &out);
+    add_values(space, c, option, &space->forward->ops[index], &out);
   }
   return out;
 }
 
+// Weights as they are stored; `rerun_seconds[i]`: what running op i of the cluster again adds.
+static void add_weights(const bd_layer_space *space, const bd_cluster_ops *c,
+                        const bd_layer_option *option, double *rerun_seconds, option_cost *out) {
+  for (int i = 0; i < c->op_count && isfinite(out->seconds); i++) {
+    int8_t split[BD_MAX_AXES];
+    bd_layer_split(space, c, option, c->ops[i], split);
+    bd_weight_cost weights = bd_layer_weight_cost(space, c->ops[i], split, option);
+    out->seconds += weights.seconds;
+    out->state_bytes += weights.state_bytes;
+    rerun_seconds[i] = weights.rerun_seconds;
+  }
+}
+
 // What running ops again costs, and what the tape holds.
 static void add_keep(bd_layer_space *space, const bd_cluster_ops *c, const bd_layer_option *option,
-                     option_cost *out) {
+                     const double *rerun_seconds, option_cost *out) {
   for (int i = 0; i < c->op_count && isfinite(out->seconds); i++) {
     int8_t split[BD_MAX_AXES];
     int index = c->ops[i];
@@ -120,7 +92,7 @@ static void add_keep(bd_layer_space *space, const bd_cluster_ops *c, const bd_la
     bool kept = option->keep == BD_KEEP_ALL || (option->keep == BD_KEEP_ANCHOR && i == 0);
     bd_layer_split(space, c, option, index, split);
     if (bd_layer_runs_again(space, c, option->keep, i))
-      out->seconds += bd_layer_work(space, index, split)->clone;
+      out->seconds += bd_layer_work(space, index, split)->clone + rerun_seconds[i];
     for (int r = 0; kept && r < op->out_count; r++) {
       bd_id v = op->out[r];
       if (!space->needed[v] || space->is_result[v]) continue;
@@ -131,28 +103,61 @@ static void add_keep(bd_layer_space *space, const bd_cluster_ops *c, const bd_la
   }
 }
 
-// Options that differ only in what they keep stand next to each other.
-static bool same_forms(const bd_layer_option *a, const bd_layer_option *b) {
+static bool same_splits(const bd_layer_option *a, const bd_layer_option *b) {
   return memcmp(a->split, b->split, sizeof a->split) == 0 &&
          memcmp(a->scatter, b->scatter, sizeof a->scatter) == 0;
 }
 
-static void add_node(bd_ctx *ctx, bd_layer_space *space, const bd_cluster_ops *c,
-                     bd_choice_node *node, double **out_tape) {
-  *node = (bd_choice_node){.options = c->option_count};
-  node->cost = BD_NEW_ARRAY(ctx->arena, double, node->options);
-  node->usage = BD_NEW_ARRAY(ctx->arena, double, node->options);
-  *out_tape = BD_NEW_ARRAY(ctx->arena, double, node->options);
-  option_cost shared = {0, 0, 0};
-  for (int o = 0; o < node->options; o++) {
-    const bd_layer_option *option = &c->options[o];
-    if (o == 0 || !same_forms(option, option - 1)) shared = shared_cost(space, c, option);
-    option_cost cost = shared;
-    add_keep(space, c, option, &cost);
-    node->cost[o] = cost.seconds;
-    node->usage[o] = cost.state_bytes;
-    (*out_tape)[o] = cost.tape_bytes;
+static bool same_spread(const bd_layer_option *a, const bd_layer_option *b) {
+  return a->spread == b->spread && a->spread_axes == b->spread_axes;
+}
+
+static void set_option(bd_choice_node *node, double *tape, int option, const option_cost *cost) {
+  node->cost[option] = cost->seconds;
+  node->usage[option] = cost->state_bytes;
+  tape[option] = cost->tape_bytes;
+}
+
+// Whether an option before it with the same splits and the same on the tape, which neighbours
+// cannot tell from it, takes and holds no more.
+static bool is_dominated(const bd_cluster_ops *c, const bd_choice_node *node, int first, int count,
+                         const bd_layer_option *option, const option_cost *cost) {
+  for (int o = first; o < count; o++)
+    if (c->options[o].keep == option->keep && node->cost[o] <= cost->seconds &&
+        node->usage[o] <= cost->state_bytes)
+      return true;
+  return false;
+}
+
+// Options that are not possible, or that another one beats whatever the neighbours do, are dropped.
+static void add_node(bd_ctx *ctx, bd_layer_space *space, bd_cluster_ops *c, bd_choice_node *node,
+                     double **out_tape) {
+  node->cost = BD_NEW_ARRAY(ctx->arena, double, c->option_count);
+  node->usage = BD_NEW_ARRAY(ctx->arena, double, c->option_count);
+  double *rerun_seconds = BD_NEW_ARRAY(ctx->arena, double, c->op_count);
+  *out_tape = BD_NEW_ARRAY(ctx->arena, double, c->option_count);
+  option_cost shared = {0, 0, 0}, stored = {0, 0, 0};
+  bd_layer_option before = {0};
+  int kept = 0, first = 0;
+  for (int o = 0; o < c->option_count; o++) {
+    const bd_layer_option option = c->options[o];
+    bool fresh = o == 0 || !same_splits(&option, &before);
+    if (fresh) shared = shared_cost(space, c, &option);
+    if (fresh) first = kept;
+    if (fresh || !same_spread(&option, &before)) {
+      stored = shared;
+      add_weights(space, c, &option, rerun_seconds, &stored);
+    }
+    before = option;
+    option_cost cost = stored;
+    add_keep(space, c, &option, rerun_seconds, &cost);
+    bool last = o + 1 == c->option_count && !kept; // stands for none
+    if (!last && (isinf(cost.seconds) || is_dominated(c, node, first, kept, &option, &cost)))
+      continue;
+    c->options[kept] = option;
+    set_option(node, *out_tape, kept++, &cost);
   }
+  node->options = c->option_count = kept;
 }
 
 // Ops of backward that belong to no forward op: sums of gradients that reach a value on several
@@ -199,12 +204,16 @@ static void fill_op(const bd_layer_space *space, const bd_cluster_ops *c,
   for (int axis = 0; axis < BD_MAX_AXES; axis++)
     out->split[index][axis] = split[axis] < 0 ? '-' : map->loop[split[axis]].letter;
   for (int i = 0; i < op->in_count; i++)
-    if (space->is_weight[op->in[i]])
-      out->form[op->in[i]] = bd_split_operand(map, &space->request->cost.mesh, split, i);
+    if (space->is_weight[op->in[i]]) {
+      bd_weight_form form = bd_layer_weight_form(space, index, i, split, option);
+      out->form[op->in[i]] = form.stored;
+      out->gradient[op->in[i]] = form.gradient;
+    }
   for (int r = 0; r < op->out_count; r++) {
     bd_id v = op->out[r];
     out->form[v] = space->is_result[v] ? bd_layer_boundary(space, form, v)
                                        : bd_layer_form(space, c, option, v);
+    out->gradient[v] = out->form[v];
     bool kept =
         option->keep == BD_KEEP_ALL || (option->keep == BD_KEEP_ANCHOR && index == c->ops[0]);
     out->saved[v] = kept && space->needed[v];
@@ -218,10 +227,13 @@ bd_strategy bd_layer_strategy(bd_ctx *ctx, const bd_layer_space *space, const in
       .name = f->name, .function = f->name, .op_count = f->op_count, .value_count = f->value_count};
   out.split = bd_arena_array(ctx->arena, (size_t)f->op_count, sizeof *out.split);
   out.form = BD_NEW_ARRAY(ctx->arena, bd_sharding, f->value_count);
+  out.gradient = BD_NEW_ARRAY(ctx->arena, bd_sharding, f->value_count);
   out.saved = BD_NEW_ARRAY(ctx->arena, bool, f->value_count);
   for (int p = 0; p < f->param_count; p++)
     out.form[f->params[p]] =
         f->is_weight[p] ? bd_sharding_replicated() : bd_layer_boundary(space, form, f->params[p]);
+  for (int p = 0; p < f->param_count; p++)
+    out.gradient[f->params[p]] = out.form[f->params[p]];
   for (int c = 0; c < space->cluster_count; c++)
     for (int i = 0; i < space->clusters[c].op_count; i++)
       fill_op(space, &space->clusters[c], &space->clusters[c].options[option[c]], form,

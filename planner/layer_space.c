@@ -1,6 +1,7 @@
 #include "planner/layer_space.h"
 #include "planner/constraints_option.h"
 #include "planner/layer_op.h"
+#include "planner/layer_weight.h"
 #include <string.h>
 
 bd_sharding bd_layer_boundary(const bd_layer_space *space, int form, bd_id value) {
@@ -120,14 +121,21 @@ typedef struct enumeration {
   int capacity;
 } enumeration;
 
-static void add_option(bd_ctx *ctx, enumeration *e) {
+static void append_option(bd_ctx *ctx, enumeration *e) {
   bd_cluster_ops *c = e->cluster;
-  int op = c->ops[0];
+  if (c->option_count == e->capacity) {
+    int wanted = e->capacity ? 2 * e->capacity : 32;
+    c->options = bd_arena_grow(ctx->arena, c->options, (size_t)c->option_count, (size_t)wanted,
+                               sizeof *c->options);
+    e->capacity = wanted;
+  }
+  c->options[c->option_count++] = e->current;
+}
+
+static void add_keeps(bd_ctx *ctx, enumeration *e) {
+  const bd_cluster_ops *c = e->cluster;
   const bd_layer_request *request = e->space->request;
-  if (!bd_split_valid(&e->space->map[op], &request->cost.mesh, request->cost.micro_batch,
-                      e->current.split))
-    return;
-  const bd_op *anchor = &e->space->forward->ops[op];
+  const bd_op *anchor = &e->space->forward->ops[c->ops[0]];
   bool anchor_needed = false;
   for (int r = 0; r < anchor->out_count; r++)
     anchor_needed = anchor_needed || e->space->needed[anchor->out[r]];
@@ -135,16 +143,40 @@ static void add_option(bd_ctx *ctx, enumeration *e) {
     if (request->recompute == 0 && keep != BD_KEEP_ALL) continue;
     if (request->recompute == 1 && keep != BD_KEEP_NONE) continue;
     if (keep == BD_KEEP_ANCHOR && (c->op_count == 1 || !anchor_needed)) continue;
-    if (c->option_count == e->capacity) {
-      int wanted = e->capacity ? 2 * e->capacity : 32;
-      c->options = bd_arena_grow(ctx->arena, c->options, (size_t)c->option_count, (size_t)wanted,
-                                 sizeof *c->options);
-      e->capacity = wanted;
-    }
     e->current.keep = (bd_keep)keep;
     if (!c->impossible && !bd_constraints_allow_option(e->space, c, &e->current)) continue;
-    c->options[c->option_count++] = e->current;
+    append_option(ctx, e);
   }
+}
+
+// Whether a request leaves a spread over `axes`, some of the `possible` ones, open. Accumulators
+// are cut along one axis; where all are to be spread, that is as far as it goes.
+static bool spread_wanted(const bd_layer_request *request, bd_spread spread, unsigned axes,
+                          unsigned possible) {
+  bool one = (axes & (axes - 1)) == 0, pinned = request->zero >= BD_SPREAD_GRADIENTS + 1;
+  if (spread == BD_SPREAD_STATES) return axes == 0 && (!pinned || !possible);
+  if (axes == 0 || (spread == BD_SPREAD_GRADIENTS && !one)) return false;
+  if (!pinned) return request->zero < 0;
+  if (request->zero != (int)spread + 1) return false;
+  return spread == BD_SPREAD_GRADIENTS || axes == possible;
+}
+
+static void add_option(bd_ctx *ctx, enumeration *e) {
+  const bd_layer_request *request = e->space->request;
+  if (!bd_split_valid(&e->space->map[e->cluster->ops[0]], &request->cost.mesh,
+                      request->cost.micro_batch, e->current.split))
+    return;
+  unsigned possible = bd_layer_spread_axes(e->space, e->cluster, &e->current);
+  for (int spread = BD_SPREAD_STATES; spread <= BD_SPREAD_WEIGHTS; spread++)
+    for (unsigned axes = 0; axes <= possible; axes++) {
+      if ((axes & ~possible) || !spread_wanted(request, (bd_spread)spread, axes, possible))
+        continue;
+      e->current.spread = (bd_spread)spread;
+      e->current.spread_axes = (uint8_t)axes;
+      add_keeps(ctx, e);
+    }
+  e->current.spread = BD_SPREAD_STATES;
+  e->current.spread_axes = 0;
 }
 
 static void enumerate_axis(bd_ctx *ctx, enumeration *e, int axis) {

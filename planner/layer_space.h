@@ -12,10 +12,19 @@ typedef enum bd_keep {
   BD_KEEP_COUNT
 } bd_keep;
 
+// What lies in parts on the ranks of axes over which ops want the cluster's weights whole.
+typedef enum bd_spread {
+  BD_SPREAD_STATES,    // at most the optimizer's states (ZeRO-1)
+  BD_SPREAD_GRADIENTS, // the gradients' accumulators as well (ZeRO-2)
+  BD_SPREAD_WEIGHTS,   // the weights as well (ZeRO-3)
+} bd_spread;
+
 typedef struct bd_layer_option {
   int8_t split[BD_MAX_AXES];   // loops of the anchor
   int8_t scatter[BD_MAX_AXES]; // where the split leaves partial sums: the dimension they are
                                // scattered to, or -1 when they are summed everywhere
+  bd_spread spread;
+  uint8_t spread_axes; // mask; 0 for BD_SPREAD_STATES
   bd_keep keep;
 } bd_layer_option;
 
@@ -25,7 +34,7 @@ typedef struct bd_cluster_ops {
   int op_count;
   int *ops; // the anchor first, ascending
   int option_count;
-  bd_layer_option *options; // those that differ only in what they keep stand next to each other
+  bd_layer_option *options; // by splits and scatters, then spreads, then what they keep
   bool needed;              // backward reads a value of it
   bool impossible;          // constraints leave it no option; one stands for that
 } bd_cluster_ops;

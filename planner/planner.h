@@ -27,16 +27,18 @@ typedef struct bd_plan_request {
   // Pins; 0 or NULL leave the choice open.
   int stages;
   int64_t micro_batch;
-  bd_mesh mesh;                      // axes 0: open
-  int schedule;                      // -1: open
-  int zero;                          // -1: open
+  bd_mesh mesh; // axes 0: open
+  int schedule; // -1: open
+  // -1: open; 0: nothing is split over replicas; 1: the optimizer's states; 2: gradients as well;
+  // 3: weights as well, wherever that is possible
+  int zero;
   int recompute;                     // -1: open; 0: save all; 1: recompute all that can be
   const bd_constraints *constraints; // more of them; NULL: none
   bool any;                          // the first plan that fits will do
 } bd_plan_request;
 
 // The highest ZeRO stage that may be pinned.
-#define BD_MAX_ZERO 1
+#define BD_MAX_ZERO 3
 
 // What a search came to.
 typedef struct bd_search_outcome {
@@ -45,7 +47,7 @@ typedef struct bd_search_outcome {
   bool interrupted;      // it was the latter
   int64_t lacking_bytes; // when none fits: by what `plan`, the leanest, exceeds the cap; 0: there
                          // is no plan that the request allows, whatever the cap
-  int64_t cap_bytes; // of a rank
+  int64_t cap_bytes;     // of a rank
   bd_plan plan;
 } bd_search_outcome;
 

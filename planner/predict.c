@@ -1,7 +1,7 @@
 // What a plan will take: seconds and bytes, read off the program that it describes.
 #include "ir/layout.h"
-#include "planner/cost.h"
 #include "planner/planner.h"
+#include "planner/sync.h"
 #include <string.h>
 
 typedef struct timing {
@@ -50,19 +50,13 @@ static void add_passes(const timing *t, int stage, bd_stage_prediction *out) {
 // Gradients that are partial over mesh axes, reduced once a step, and the update's memory traffic.
 static void add_sync(const timing *t, int stage, bd_stage_prediction *out) {
   const bd_function *main = t->spmd->main;
-  const bd_mesh *mesh = &t->cost.mesh;
   for (int r = 1; r < main->result_count; r++) {
     const bd_value *gradient = &main->values[main->results[r]];
     if (gradient->producer < 0 || main->ops[gradient->producer].stage != stage) continue;
-    bd_type local = bd_local_type(mesh, &gradient->sharding, &gradient->type, t->cost.micro_batch);
-    double bytes = (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(local.dtype);
-    for (int axis = 0; axis < mesh->axes; axis++)
-      if (gradient->sharding.at[axis] == BD_PARTIAL_SUM)
-        out->sync_seconds += bd_cost_all_reduce(&t->cost, axis, bytes);
-    bd_dtype weight = t->spmd->weights[t->spmd->gradient_weight[r - 1]].type.dtype;
-    out->sync_seconds += (double)bd_type_elements(&local, 1) *
-                         (double)bd_memory_update_bytes(t->plan->optimizer, weight) /
-                         t->cost.cluster->memory_bytes_per_second;
+    int index = t->spmd->gradient_weight[r - 1];
+    const bd_value *weight = &main->values[main->params[t->spmd->input_count + index]];
+    out->sync_seconds += bd_sync_seconds(&t->cost, t->plan->optimizer, &weight->type,
+                                         &weight->sharding, &gradient->sharding);
   }
 }
 

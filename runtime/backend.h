@@ -62,6 +62,9 @@ typedef struct bd_rt_rule {
   uint16_t *halves;               // NULL, or where the weight goes as bf16 as well
   const float *gradient;
   int64_t count;
+  // In the model's buffer (`halves`, or without them `weight`) the elements lie in rows of `row`,
+  // `stride` apart. 0: one after another.
+  int64_t row, stride;
   float clip, rate, shrink, decay, beta1, beta2, eps, correction2;
 } bd_rt_rule;
 void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule);

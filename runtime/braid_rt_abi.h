@@ -48,13 +48,16 @@ typedef struct bd_rt_weight {
   bd_rt_layout layout;
   int64_t weight_offset;  // bytes in the arena; f32 or bf16, as the layout says
   int32_t gradient_count; // uses on this stage: accumulators, added in this order at step end
-  const int64_t *gradient_offsets; // bytes in the arena, f32, local elements of `layout`
+  const int64_t *gradient_offsets; // bytes in the arena, f32, local elements of `layout`, cut
+  // 1 + the mesh axis, none of `layout`, that cuts the accumulators along dimension `cut_dim` into
+  // equal parts (ZeRO-2); the optimizer's state is then of that part. 0: they lie as the weight.
+  int32_t cut_axis, cut_dim;
   const uint32_t
       *gradient_partial; // per use: mesh axes over which the accumulator is a partial sum
   // Optimizer state, f32: the master of a weight in bf16, then the moments, each `state_elements`.
   int64_t state_offset;
   // Of this rank's flat part: the padded local elements, cut over the zero axes that do not split
-  // the weight, rounded up; at least that many.
+  // the weight, rounded up; at least that many. Of a weight with `cut_axis`: of its accumulator.
   int64_t state_elements;
   int32_t
       global_index; // in the model: order of norms and of initialization; the same on all stages

@@ -1,5 +1,6 @@
 // The training loop.
 #include "runtime/backend.h"
+#include "runtime/master.h"
 #include "runtime/outputs.h"
 #include "runtime/profile.h"
 #include "runtime/program.h"
@@ -30,8 +31,7 @@ static float scale_of_step(bd_rt *rt) {
 static void clear_gradients(bd_rt *rt) {
   for (int i = 0; i < rt->stage->weight_count; i++) {
     const bd_rt_weight *const weight = &rt->stage->weights[i];
-    const bd_rt_local local =
-        bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
+    const bd_rt_local local = bd_rt_gradient_local(rt, weight);
     for (int use = 0; use < weight->gradient_count; use++)
       bd_rt_zero(rt, rt->arena + weight->gradient_offsets[use],
                  local.elements * (int64_t)sizeof(float));

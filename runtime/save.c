@@ -95,8 +95,9 @@ static int write_all(int fd, const void *data, size_t bytes) {
 
 // Whether this rank speaks for its elements: replicas stay silent, and so do later stages.
 static int speaks(const bd_rt *rt, const bd_rt_weight *weight) {
+  const bd_rt_layout layout = bd_rt_wide_layout(weight);
   for (int a = 0; a < rt->program->axes; a++)
-    if (weight->layout.at[a] < 0 && rt->coord[a] > 0) return 0;
+    if (layout.at[a] < 0 && rt->coord[a] > 0) return 0;
   for (int s = 0; s < rt->stage_index; s++)
     for (int i = 0; i < rt->program->stage[s].weight_count; i++)
       if (rt->program->stage[s].weights[i].global_index == weight->global_index) return 0;
@@ -108,8 +109,7 @@ static void collect_piece(bd_rt *rt, const char *name, int64_t first, int64_t co
   for (int i = 0; i < rt->stage->weight_count; i++) {
     const bd_rt_weight *const weight = &rt->stage->weights[i];
     if (strcmp(weight->stored_name, name) || !speaks(rt, weight)) continue;
-    const bd_rt_local local =
-        bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
+    const bd_rt_local local = bd_rt_wide_local(rt, weight);
     bd_rt_pick(rt, weight, &local, first, count, bd_rt_wide(rt, weight), rt->scratch);
   }
   // Every element has one speaker: or-ing bits moves it unchanged.

@@ -1,6 +1,7 @@
 #include "runtime/tie.h"
 
 #include "runtime/backend.h"
+#include "runtime/master.h"
 
 static const bd_rt_weight *find_weight(const bd_rt *rt, int stage, int global_index) {
   const bd_rt_stage *const s = &rt->program->stage[stage];
@@ -32,8 +33,10 @@ static int next_holder(const bd_rt *rt, int stage, int by, int global_index) {
 static int same_layout(const bd_rt *rt, const bd_rt_weight *weight) {
   for (int s = 0; s < rt->program->stages; s++) {
     const bd_rt_weight *const other = find_weight(rt, s, weight->global_index);
-    for (int a = 0; other && a < rt->program->axes; a++)
-      if (other->layout.at[a] != weight->layout.at[a]) return 0;
+    if (!other) continue;
+    const bd_rt_layout own = bd_rt_gradient_layout(weight), its = bd_rt_gradient_layout(other);
+    for (int a = 0; a < rt->program->axes; a++)
+      if (its.at[a] != own.at[a]) return 0;
   }
   return 1;
 }
@@ -92,9 +95,10 @@ static void tie_piece(const tie *t, int64_t first, int64_t count) {
 
 static void tie_weight(bd_rt *rt, const bd_rt_weight *weight) {
   tie t = {.rt = rt, .weight = weight, .whole = !same_layout(rt, weight), .speaks = 1};
-  t.local = bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
+  const bd_rt_layout layout = bd_rt_gradient_layout(weight);
+  t.local = bd_rt_gradient_local(rt, weight);
   for (int a = 0; a < rt->program->axes; a++)
-    if (weight->layout.at[a] < 0 && rt->coord[a] > 0) t.speaks = 0;
+    if (layout.at[a] < 0 && rt->coord[a] > 0) t.speaks = 0;
   int64_t elements = t.local.elements;
   if (t.whole) {
     elements = 1;

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-// The flat part of a weight that this rank updates.
+// The flat part of an accumulator, and of the weight, that this rank updates.
 typedef struct own_part {
   const bd_rt_weight *weight;
   bd_rt_local local;
@@ -21,7 +21,7 @@ typedef struct own_part {
 static own_part part_of(const bd_rt *rt, const bd_rt_weight *weight) {
   const bd_rt_share share = bd_rt_share_of(rt, weight);
   own_part part = {.weight = weight, .group = share.group, .zero = share.zero};
-  part.local = bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
+  part.local = bd_rt_gradient_local(rt, weight);
   part.elements = share.elements;
   part.start = share.start;
   part.count = share.count;
@@ -48,8 +48,9 @@ static void sum_uses(bd_rt *rt, const bd_rt_weight *weight) {
 
 // Of equal copies, the one on the lowest stage and at coordinates 0 counts.
 static int counts(const bd_rt *rt, const own_part *part) {
+  const bd_rt_layout layout = bd_rt_gradient_layout(part->weight);
   for (int a = 0; a < rt->program->axes; a++)
-    if (part->weight->layout.at[a] < 0 && !(part->zero >> a & 1) && rt->coord[a] > 0) return 0;
+    if (layout.at[a] < 0 && !(part->zero >> a & 1) && rt->coord[a] > 0) return 0;
   return bd_rt_first_holder(rt, part->weight->global_index) == rt->stage_index;
 }
 
@@ -76,12 +77,16 @@ static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float clip) {
   const bd_rt_options *const o = &rt->options;
   const double rate = bd_rt_learning_rate(o, (int64_t)rt->step), steps = (double)rt->step + 1;
   const double decay = weight->decay ? o->weight_decay : 0;
+  const bd_rt_rows rows = bd_rt_rows_of(rt, weight);
   void *const whole = rt->arena + weight->weight_offset;
   float *const master = bd_rt_master(rt, weight);
-  bd_rt_rule u = {.weight = master ? master : (float *)whole + part.start,
-                  .halves = master ? (uint16_t *)whole + part.start : NULL,
+  const int64_t first = rows.start + part.start;
+  bd_rt_rule u = {.weight = master ? master : (float *)whole + first,
+                  .halves = master ? (uint16_t *)whole + first : NULL,
                   .gradient = part.gradient + part.start,
                   .count = part.count,
+                  .row = rows.outer > 1 ? rows.row : 0,
+                  .stride = rows.stride,
                   .clip = clip,
                   .rate = (float)rate,
                   .decay = (float)decay};
@@ -97,7 +102,7 @@ static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float clip) {
     u.eps = (float)o->eps;
   }
   bd_rt_apply(rt, &u);
-  bd_rt_gather_parts(rt, part.group, weight->layout.dtype, part.elements, whole);
+  bd_rt_gather_weight(rt, weight);
 }
 
 double bd_rt_update(bd_rt *rt) {

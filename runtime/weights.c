@@ -8,10 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bd_rt_local local_of(const bd_rt *rt, const bd_rt_weight *weight) {
-  return bd_rt_local_of(&weight->layout, rt->program->axes, rt->program->mesh, rt->coord);
-}
-
 enum { PIECE = BD_RT_SCRATCH_FLOATS / 2, RUN = 1 << 14 };
 
 typedef struct filling {
@@ -49,7 +45,7 @@ static void fill_run(void *args, int64_t chunk) {
 }
 
 static void fill_weight(bd_rt *rt, const bd_rt_weight *weight) {
-  filling f = {.weight = weight, .local = local_of(rt, weight), .seed = rt->options.seed};
+  filling f = {.weight = weight, .local = bd_rt_wide_local(rt, weight), .seed = rt->options.seed};
   for (; f.first < f.local.elements; f.first += f.count) {
     float *const piece = bd_rt_wide(rt, weight) + f.first;
     f.count = f.local.elements - f.first < PIECE ? f.local.elements - f.first : PIECE;
@@ -70,7 +66,7 @@ int bd_rt_weights_init(bd_rt *rt) {
 
 static int load_weight(bd_rt *rt, const bd_rt_file *file, const bd_rt_tensor *tensor,
                        const bd_rt_weight *weight) {
-  const bd_rt_local local = local_of(rt, weight);
+  const bd_rt_local local = bd_rt_wide_local(rt, weight);
   const int64_t elements = bd_rt_stored_elements(weight);
   float *const raw = rt->scratch, *const values = rt->scratch + PIECE,
                *const out = bd_rt_wide(rt, weight);

@@ -81,33 +81,51 @@ void bd_rt_narrow(bd_rt *rt, const float *wide, uint16_t *halves, int64_t count)
   bd_rt_parallel(rt, narrow_grain, &n, (count + GRAIN - 1) / GRAIN);
 }
 
-static void narrow_range(const bd_rt_rule *u, int64_t start, int64_t end) {
-  if (u->halves) narrow(u->weight + start, u->halves + start, end - start);
-}
-
-// AdamW (Loshchilov and Hutter 2019) with PyTorch's order of operations.
-static void adamw_grain(void *args, int64_t chunk) {
-  const bd_rt_rule u = *(const bd_rt_rule *)args;
-  const int64_t end = (chunk + 1) * GRAIN < u.count ? (chunk + 1) * GRAIN : u.count;
+// Elements that lie one after another everywhere.
+static void adamw(const bd_rt_rule *rule, int64_t count) {
+  const bd_rt_rule u = *rule;
   float *restrict const w = u.weight, *restrict const m = u.first, *restrict const v = u.second;
   const float *restrict const gradient = u.gradient;
-  for (int64_t i = chunk * GRAIN; i < end; i++) {
+  for (int64_t i = 0; i < count; i++) {
     const float g = gradient[i] * u.clip;
     m[i] = u.beta1 * m[i] + (1 - u.beta1) * g;
     v[i] = u.beta2 * v[i] + (1 - u.beta2) * g * g;
     w[i] = w[i] * u.shrink - u.rate * (m[i] / (sqrtf(v[i]) / u.correction2 + u.eps));
   }
-  narrow_range(&u, chunk * GRAIN, end);
+}
+
+static void sgd(const bd_rt_rule *rule, int64_t count) {
+  const bd_rt_rule u = *rule;
+  float *restrict const w = u.weight;
+  const float *restrict const gradient = u.gradient;
+  for (int64_t i = 0; i < count; i++)
+    w[i] -= u.rate * (gradient[i] * u.clip + u.decay * w[i]);
+}
+
+static void run_grain(const bd_rt_rule *rule, int64_t chunk,
+                      void (*update)(const bd_rt_rule *, int64_t)) {
+  const int64_t end = (chunk + 1) * GRAIN < rule->count ? (chunk + 1) * GRAIN : rule->count;
+  for (int64_t i = chunk * GRAIN, next; i < end; i = next) {
+    next =
+        rule->row && (i / rule->row + 1) * rule->row < end ? (i / rule->row + 1) * rule->row : end;
+    const int64_t at = rule->row ? i / rule->row * rule->stride + i % rule->row : i;
+    bd_rt_rule u = *rule;
+    u.weight += u.halves ? i : at;
+    u.gradient += i;
+    if (u.first) u.first += i;
+    if (u.second) u.second += i;
+    update(&u, next - i);
+    if (u.halves) narrow(u.weight, u.halves + at, next - i);
+  }
+}
+
+// AdamW (Loshchilov and Hutter 2019) with PyTorch's order of operations.
+static void adamw_grain(void *args, int64_t chunk) {
+  run_grain(args, chunk, adamw);
 }
 
 static void sgd_grain(void *args, int64_t chunk) {
-  const bd_rt_rule u = *(const bd_rt_rule *)args;
-  const int64_t end = (chunk + 1) * GRAIN < u.count ? (chunk + 1) * GRAIN : u.count;
-  float *restrict const w = u.weight;
-  const float *restrict const gradient = u.gradient;
-  for (int64_t i = chunk * GRAIN; i < end; i++)
-    w[i] -= u.rate * (gradient[i] * u.clip + u.decay * w[i]);
-  narrow_range(&u, chunk * GRAIN, end);
+  run_grain(args, chunk, sgd);
 }
 
 void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule) {

@@ -1,6 +1,11 @@
 // The end of a step, element by element with the arithmetic of the CPU's.
 #include "runtime/cuda/device.cuh"
 
+// Where element `i` of the rule lies in the model's buffer.
+static __device__ int64_t place_of(const bd_rt_rule &u, int64_t i) {
+  return u.row ? i / u.row * u.stride + i % u.row : i;
+}
+
 // AdamW (Loshchilov and Hutter 2019) with PyTorch's order of operations.
 static __global__ void adamw(bd_rt_rule u) {
   BD_FOR_ITEMS(i, u.count) {
@@ -9,15 +14,17 @@ static __global__ void adamw(bd_rt_rule u) {
     const float v = u.beta2 * u.second[i] + (1 - u.beta2) * g * g;
     u.first[i] = m;
     u.second[i] = v;
-    u.weight[i] = u.weight[i] * u.shrink - u.rate * (m / (sqrtf(v) / u.correction2 + u.eps));
-    if (u.halves) u.halves[i] = to_bf16(u.weight[i]);
+    const int64_t at = place_of(u, i), w = u.halves ? i : at;
+    u.weight[w] = u.weight[w] * u.shrink - u.rate * (m / (sqrtf(v) / u.correction2 + u.eps));
+    if (u.halves) u.halves[at] = to_bf16(u.weight[w]);
   }
 }
 
 static __global__ void sgd(bd_rt_rule u) {
   BD_FOR_ITEMS(i, u.count) {
-    u.weight[i] -= u.rate * (u.gradient[i] * u.clip + u.decay * u.weight[i]);
-    if (u.halves) u.halves[i] = to_bf16(u.weight[i]);
+    const int64_t at = place_of(u, i), w = u.halves ? i : at;
+    u.weight[w] -= u.rate * (u.gradient[i] * u.clip + u.decay * u.weight[w]);
+    if (u.halves) u.halves[at] = to_bf16(u.weight[w]);
   }
 }
 

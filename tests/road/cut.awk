@@ -60,6 +60,6 @@ function dim(way, value,   column) {
 /"value": / {
   dims = ""
   for (i = 1; i <= axes; i++) dims = dims (i > 1 ? ", " : "") dim(way[i], field("value"))
-  sub(/"dims": \[[^]]*\]/, "\"dims\": [" dims "]")
+  sub(/"dims": \[[^]]*\](, "gradient": \[[^]]*\])?/, "\"dims\": [" dims "]")
 }
 { print }

@@ -26,8 +26,11 @@ open_folder() {
 write_text() { awk -f "$here/../support/words.awk" >"$1"; }
 
 # NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT -> NAME.json, in $precision
+# Beside a cut, ZERO is an axis that splits the optimizer's states, or `2:AXIS` or `3:AXIS` (see spread.awk);
+# without one, a pin.
 plan_model() {
-  local name=$1 zero=$8 cut=${10} pins=()
+  local name=$1 zero=$8 cut=${10} spread=- pins=()
+  case $zero in 2:* | 3:*) spread=$zero zero=- ;; esac
   [ "$4" = - ] || pins+=(--stages "$4")
   [ "$5" = - ] || pins+=(--mesh "$5")
   [ "$6" = - ] || pins+=(--micro-batch "$6")
@@ -45,7 +48,11 @@ plan_model() {
     awk -f "$here/change.awk" "$name.second" "$name.cut" >"$name.changed"
     mv "$name.changed" "$name.cut"
   fi
-  mv "$name.cut" "$name.json"
+  if [ "$spread" = - ]; then
+    mv "$name.cut" "$name.json"
+  else
+    awk -v level="${spread%:*}" -v axis="${spread#*:}" -f "$here/spread.awk" "$name.cut" >"$name.json"
+  fi
 }
 
 ranks_of() { cat "$1.ranks"; }

@@ -27,6 +27,11 @@ plans=$(read_plans <<'END'
   # Blocks that change their form, within a stage and between stages.
   gpt2-change     gpt2-tiny     4 1 4   4 1f1b  -  none batch/sequence
   gpt2-change-2   gpt2-tiny     8 2 2x2 4 1f1b  0  full batch,sequence/sequence,batch
+  # Gradients (2) and weights (3) in parts over an axis that has replicas of them.
+  gpt2-zero-2     gpt2-tiny     4 1 2x2 2 1f1b  2:0 none batch,tensor
+  gpt2-zero-3     gpt2-tiny     4 1 2x2 2 1f1b  3:0 full batch,tensor
+  gpt2-zero-3-4   gpt2-tiny     8 2 4   4 gpipe 3:0 none batch
+  gpt2-pinned-2   gpt2-tiny     4 2 2   4 1f1b  2   -    -
   # The same bits: equal cut and micro-batch; only depth, schedule and recompute differ.
   depth-1         gpt2-tiny     2 1 2   2 1f1b  -  none batch
   depth-1-full    gpt2-tiny     2 1 2   2 1f1b  -  full batch
@@ -43,11 +48,15 @@ plans=$(read_plans <<'END'
   llama-change    llama-tiny    4 2 2   4 gpipe -  none sequence/batch
   llama-found     llama-tiny    8 1 2x2x2 - -  -  -    -
   llama-free      llama-tiny    4 1 4   -  -    -  -    -
+  llama-zero-2    llama-tiny    4 2 2   4 1f1b  2:0 none sequence
+  llama-zero-3    llama-tiny    4 1 2x2 8 1f1b  3:1 full tensor,batch
+  llama-pinned-3  llama-tiny    4 1 4   4 -     3   -    -
   odd             gpt2-tiny-25h 1 1 1   8 1f1b  -  none -
   odd-tensor      gpt2-tiny-25h 2 1 2   8 1f1b  -  none tensor
   odd-tensor-3    gpt2-tiny-25h 3 1 3   4 1f1b  -  none tensor
   odd-mixed       gpt2-tiny-25h 8 2 4   4 1f1b  -  full mixed
   odd-pipeline    gpt2-tiny-25h 3 3 1   2 1f1b  -  none -
+  odd-zero-3      gpt2-tiny-25h 6 2 3   4 1f1b  3:0 none sequence
 END
 )
 
@@ -69,6 +78,8 @@ check_covered 'a plan cuts samples and heads' '"op": "attention".*"split": "bk"'
 check_covered 'a plan saves'                 '"value": "activated".*"saved": true'
 check_covered 'dropout is on'                '"op": "dropout"'
 check_covered 'a plan splits optimizer states' '"zero_axes": \[0\]'
+check_covered 'a plan splits gradients'      '"dims": \[null, 0\], "gradient": \[1, 0\]'
+check_covered 'a plan splits weights'        '"value": "wpe", "dims": \[0\]'
 check_covered 'a plan runs GPipe'            '"schedule": "gpipe"'
 check_covered 'a plan has four stages'       '"stages": 4'
 check_covered 'a plan changes forms'         '"strategy": "block.1"'
