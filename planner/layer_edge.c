@@ -1,4 +1,5 @@
 #include "planner/layer_edge.h"
+#include "planner/layer_sum.h"
 #include <string.h>
 
 // Which values of a cluster the tape keeps under an option.
@@ -74,7 +75,8 @@ enum { AGAIN = 4 }; // backward reads of one value by the ops of one group
 typedef struct needs {
   bool possible;
   bd_sharding wanted, gradient;
-  int again; // backward reads it as well
+  double sum_seconds; // its share of adding up the gradients that the value's readers hand back
+  int again;          // backward reads it as well
   bd_sharding again_wanted[AGAIN];
 } needs;
 
@@ -86,6 +88,7 @@ static needs needs_of(const bd_layer_space *space, const bd_cluster_ops *to,
   if (!out.possible) return out;
   out.wanted = bd_split_operand(map, &space->request->cost.mesh, split, r->operand);
   out.gradient = operand_gradient(space, map, split, r->operand);
+  if (r->differentiable) out.sum_seconds = bd_layer_sum_seconds(space, r->value, &out.gradient);
   out.again = bd_layer_backward_needs(space, r->op, split, r->value, AGAIN, out.again_wanted);
   return out;
 }
@@ -98,7 +101,7 @@ static double carry(bd_layer_space *space, const reading *r, const needs *n,
   double seconds = bd_layer_reshard_seconds(space, r->value, form, &n->wanted);
   if (r->differentiable && (!bd_sharding_has_partial(&n->gradient) || !r->may_stay_partial))
     seconds += bd_layer_reshard_seconds(space, r->value, &n->gradient, form);
-  seconds /= space->consumers[r->value];
+  seconds = seconds / space->consumers[r->value] + n->sum_seconds;
   for (int i = 0; i < n->again; i++)
     seconds += bd_layer_reshard_seconds(space, r->value, form, &n->again_wanted[i]) /
                space->backward_reads[r->value];

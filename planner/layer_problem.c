@@ -160,13 +160,12 @@ static void add_node(bd_ctx *ctx, bd_layer_space *space, bd_cluster_ops *c, bd_c
   node->options = c->option_count = kept;
 }
 
-// Ops of backward that belong to no forward op: sums of gradients that reach a value on several
-// ways.
-static double sum_seconds(const bd_layer_space *space) {
+// Ops of backward that belong to no forward op, and are not among the sums of a value's gradients.
+static double free_seconds(const bd_layer_space *space) {
   const bd_function *f = space->backward;
   double seconds = 0;
   for (int i = 0; i < f->op_count; i++)
-    if (f->ops[i].group < 0)
+    if (f->ops[i].group < 0 && !space->is_sum[i])
       seconds += bd_layer_even_seconds(&space->request->cost, f, i, &space->backward_map[i]);
   return seconds;
 }
@@ -184,7 +183,7 @@ bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem
                                       BD_NEW_ARRAY(ctx->arena, double, forms)};
   (*out_tape)[count] = BD_NEW_ARRAY(ctx->arena, double, forms);
   for (int form = 0; form < forms; form++)
-    out->node[count].cost[form] = sum_seconds(space);
+    out->node[count].cost[form] = free_seconds(space);
   for (int to = 0; to < count; to++) {
     for (int from = 0; from < to; from++)
       if (bd_layer_reads(space, from, to))

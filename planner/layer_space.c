@@ -1,6 +1,7 @@
 #include "planner/layer_space.h"
 #include "planner/constraints_option.h"
 #include "planner/layer_op.h"
+#include "planner/layer_sum.h"
 #include "planner/layer_weight.h"
 #include <string.h>
 
@@ -226,6 +227,7 @@ bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request, bd_
   build_clusters(ctx, out);
   count_uses(ctx, out);
   count_backward_reads(ctx, out);
+  bd_layer_find_sums(ctx, out);
   out->work = BD_NEW_ARRAY(ctx->arena, bd_op_work *, out->forward->op_count);
   for (int i = 0; i < out->forward->op_count; i++)
     out->work[i] = BD_NEW_ARRAY(ctx->arena, bd_op_work, split_count(out, i));

@@ -45,6 +45,12 @@ typedef struct bd_op_work {
   double forward, backward, clone; // backward: of its group; clone: running it again there
 } bd_op_work;
 
+// Of one forward value: how many gradients may reach it, and the backward ops that add them up.
+typedef struct bd_layer_sums {
+  int summands, count;
+  int *ops;
+} bd_layer_sums;
+
 typedef struct bd_layer_space {
   bd_ctx *ctx;
   const bd_layer_request *request;
@@ -62,6 +68,8 @@ typedef struct bd_layer_space {
   int *backward_reads; // per forward value: reads by backward ops
   bd_id *restores;     // per backward value: the forward value that it is, or BD_NO_ID
   int *type_of;        // per forward value: the first value of the same type
+  bd_layer_sums *sums; // per forward value
+  bool *is_sum;        // per backward op: it is among them
   bd_op_work **work;   // per forward op, per split
   struct bd_reshard_table *reshards;
 } bd_layer_space;
