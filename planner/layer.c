@@ -92,7 +92,7 @@ static void add_weight_bytes(const bd_layer_request *request, const bd_function 
   }
 }
 
-static bd_status evaluate(bd_ctx *ctx, const bd_layer_request *request, bd_layer_candidate *out) {
+bd_status bd_layer_measure(bd_ctx *ctx, const bd_layer_request *request, bd_layer_candidate *out) {
   bd_module module;
   bd_function *forward, *backward;
   int64_t forward_bytes, backward_bytes;
@@ -280,7 +280,7 @@ static bd_status add_candidate(front *f, int form, const int *option, bd_layer_c
       .strategy = bd_layer_strategy(f->ctx, &f->layer->space, option),
       .proven_seconds = f->least_seconds,
   };
-  BD_TRY(evaluate(f->ctx, f->layer->request, &candidate));
+  BD_TRY(bd_layer_measure(f->ctx, f->layer->request, &candidate));
   keep(f->layer->request, list, count, &candidate);
   return BD_OK;
 }

@@ -67,6 +67,10 @@ double bd_layer_least_bytes(const bd_layer *layer);
 BD_NODISCARD bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_flight,
                                            bd_layer_candidate **out_candidates, int *out_count);
 
+// Lowers the candidate's strategy and fills in what its functions take and hold.
+BD_NODISCARD bd_status bd_layer_measure(bd_ctx *ctx, const bd_layer_request *request,
+                                        bd_layer_candidate *candidate);
+
 // The backward function of a forward one; empty where the loss depends on nothing that it computes
 // from (it holds no weights and reads inputs alone). Lives as long as the module, or always.
 const bd_function *bd_layer_backward(const bd_module *train, const bd_function *forward);

@@ -1,5 +1,5 @@
 #include "planner/layer_edge.h"
-#include "planner/layer_sum.h"
+#include "planner/layer_gradient.h"
 #include <string.h>
 
 // Which values of a cluster the tape keeps under an option.
@@ -47,17 +47,8 @@ static bool may_stay_partial(const bd_layer_space *space, bd_id v) {
 typedef struct reading {
   int op, operand;
   bd_id value;
-  bool differentiable, may_stay_partial;
+  bool flows, may_stay_partial;
 } reading;
-
-// Whether a gradient comes back along the reading.
-static bool has_gradient(const bd_layer_space *space, const bd_op *reader, bd_id v) {
-  const bd_value *value = &space->forward->values[v];
-  unsigned traits = bd_op_get_info(reader->kind)->traits;
-  if (value->producer >= 0)
-    traits |= bd_op_get_info(space->forward->ops[value->producer].kind)->traits;
-  return bd_dtype_is_float(value->type.dtype) && !(traits & BD_NO_GRADIENT);
-}
 
 static reading reading_of(const bd_layer_space *space, int op, int operand) {
   const bd_op *reader = &space->forward->ops[op];
@@ -65,7 +56,7 @@ static reading reading_of(const bd_layer_space *space, int op, int operand) {
   return (reading){.op = op,
                    .operand = operand,
                    .value = v,
-                   .differentiable = has_gradient(space, reader, v),
+                   .flows = space->flows[v] && space->flows[reader->out[0]],
                    .may_stay_partial = may_stay_partial(space, v)};
 }
 
@@ -88,19 +79,19 @@ static needs needs_of(const bd_layer_space *space, const bd_cluster_ops *to,
   if (!out.possible) return out;
   out.wanted = bd_split_operand(map, &space->request->cost.mesh, split, r->operand);
   out.gradient = operand_gradient(space, map, split, r->operand);
-  if (r->differentiable) out.sum_seconds = bd_layer_sum_seconds(space, r->value, &out.gradient);
+  out.sum_seconds = bd_layer_sum_seconds(space, r->op, r->operand, &out.gradient);
   out.again = bd_layer_backward_needs(space, r->op, split, r->value, AGAIN, out.again_wanted);
   return out;
 }
 
-// Seconds to carry a value from its form to an op, its gradient back, and the value again to
-// backward. What several readers want is shared among them.
+// Seconds to carry a value from its form to an op, its gradient back to where it is wanted, and the
+// value again to backward. What several readers want is shared among them.
 static double carry(bd_layer_space *space, const reading *r, const needs *n,
-                    const bd_sharding *form) {
+                    const bd_sharding *form, const bd_sharding *home) {
   if (!n->possible) return 0;
   double seconds = bd_layer_reshard_seconds(space, r->value, form, &n->wanted);
-  if (r->differentiable && (!bd_sharding_has_partial(&n->gradient) || !r->may_stay_partial))
-    seconds += bd_layer_reshard_seconds(space, r->value, &n->gradient, form);
+  if (r->flows && (!bd_sharding_has_partial(&n->gradient) || !r->may_stay_partial))
+    seconds += bd_layer_reshard_seconds(space, r->value, &n->gradient, home);
   seconds = seconds / space->consumers[r->value] + n->sum_seconds;
   for (int i = 0; i < n->again; i++)
     seconds += bd_layer_reshard_seconds(space, r->value, form, &n->again_wanted[i]) /
@@ -111,7 +102,7 @@ static double carry(bd_layer_space *space, const reading *r, const needs *n,
 // What tells options apart on an edge.
 typedef struct key {
   bd_layer_option option;
-  int64_t form; // of a value
+  int64_t form, home; // of a value, and of its gradient
 } key;
 
 static size_t hash_of(const key *k) {
@@ -151,8 +142,8 @@ static int64_t pack(const bd_sharding *sharding) {
   return packed;
 }
 
-// Producers differ by the form of the value; by more when several values cross, or when running
-// the producer again depends on how it is split.
+// Producers differ by the form of the value and that of its gradient; by more when several values
+// cross, or when running the producer again depends on how it is split.
 static classes producer_classes(bd_ctx *ctx, const bd_layer_space *space, int from,
                                 const reading *readings, int count) {
   const bd_cluster_ops *c = &space->clusters[from];
@@ -164,7 +155,9 @@ static classes producer_classes(bd_ctx *ctx, const bd_layer_space *space, int fr
     memset(&keys[o], 0, sizeof keys[o]);
     if (one) {
       bd_sharding form = bd_layer_form(space, c, &c->options[o], readings[0].value);
+      bd_sharding home = bd_layer_gradient_home(space, c, &c->options[o], readings[0].value);
       keys[o].form = pack(&form);
+      keys[o].home = pack(&home);
     } else {
       memcpy(keys[o].option.split, c->options[o].split, sizeof keys[o].option.split);
       memcpy(keys[o].option.scatter, c->options[o].scatter, sizeof keys[o].option.scatter);
@@ -260,9 +253,10 @@ void bd_layer_add_edge(bd_ctx *ctx, bd_layer_space *space, int from, int to, bd_
     for (int x = 0; x < a.count; x++) {
       const bd_layer_option *own = &producer->options[a.first[x]];
       bd_sharding form = bd_layer_form(space, producer, own, readings[i].value);
+      bd_sharding home = bd_layer_gradient_home(space, producer, own, readings[i].value);
       for (int y = 0; y < b.count; y++)
         edge->cost[(size_t)x * (size_t)b.count + (size_t)y] +=
-            carry(space, &readings[i], &wanted[y], &form);
+            carry(space, &readings[i], &wanted[y], &form, &home);
     }
   }
   for (int x = 0; again && x < a.count; x++) {
@@ -295,12 +289,12 @@ bool bd_layer_meets_boundary(const bd_layer_space *space, int to) {
 // A result settles in the boundary's form, and its gradient comes back from there.
 static double settle(bd_layer_space *space, const bd_cluster_ops *c, const bd_layer_option *option,
                      bd_id v, const bd_sharding *form) {
-  bd_sharding produced = bd_layer_produced(space, c, option, v), gradient = produced;
-  for (int axis = 0; axis < BD_MAX_AXES; axis++)
-    if (gradient.at[axis] < BD_REPLICATED) gradient.at[axis] = BD_REPLICATED;
+  bd_sharding produced = bd_layer_produced(space, c, option, v);
   double seconds = bd_layer_reshard_seconds(space, v, &produced, form);
-  if (space->forward->values[v].result == 0)
-    seconds += bd_layer_reshard_seconds(space, v, form, &gradient);
+  if (space->flows[v] && bd_layer_reads_gradient(space, space->forward->values[v].producer)) {
+    bd_sharding home = bd_layer_gradient_home(space, c, option, v);
+    seconds += bd_layer_reshard_seconds(space, v, form, &home);
+  }
   return seconds;
 }
 
@@ -315,7 +309,7 @@ static double boundary_seconds(bd_layer_space *space, int to, const bd_layer_opt
       reading r = reading_of(space, c->ops[i], k);
       needs wanted = needs_of(space, c, option, &r);
       bd_sharding at = bd_layer_boundary(space, form, op->in[k]);
-      seconds += carry(space, &r, &wanted, &at);
+      seconds += carry(space, &r, &wanted, &at, &at);
     }
     for (int r = 0; r < op->out_count; r++) {
       if (!space->is_result[op->out[r]]) continue;

@@ -1,5 +1,6 @@
 #include "planner/layer_problem.h"
 #include "planner/layer_edge.h"
+#include "planner/layer_gradient.h"
 #include "planner/layer_op.h"
 #include "planner/layer_weight.h"
 #include <math.h>
@@ -33,19 +34,19 @@ static double again_seconds(bd_layer_space *space, const bd_cluster_ops *c,
   return seconds;
 }
 
-// Results that stay inside the function settle here, and their gradients come back; those that
-// leave it are the boundary's.
+// Results that stay inside the function settle here; those that leave it are the boundary's. Their
+// gradients come back over edges, but for those that no other cluster reads.
 static void add_values(bd_layer_space *space, const bd_cluster_ops *c,
                        const bd_layer_option *option, const bd_op *op, option_cost *out) {
   for (int r = 0; r < op->out_count; r++) {
     bd_id v = op->out[r];
     if (space->is_result[v]) continue;
     bd_sharding produced = bd_layer_produced(space, c, option, v);
-    bd_sharding form = bd_layer_form(space, c, option, v), gradient = produced;
-    for (int axis = 0; axis < BD_MAX_AXES; axis++)
-      if (gradient.at[axis] < BD_REPLICATED) gradient.at[axis] = BD_REPLICATED;
+    bd_sharding form = bd_layer_form(space, c, option, v);
+    bd_sharding home = bd_layer_gradient_home(space, c, option, v);
     out->seconds += bd_layer_reshard_seconds(space, v, &produced, &form);
-    if (r == 0) out->seconds += bd_layer_reshard_seconds(space, v, &form, &gradient);
+    if (space->flows[v] && !space->consumers[v])
+      out->seconds += bd_layer_reshard_seconds(space, v, &form, &home);
     out->seconds += again_seconds(space, c, option, v, &form);
   }
 }

@@ -1,7 +1,7 @@
 #include "planner/layer_space.h"
 #include "planner/constraints_option.h"
+#include "planner/layer_gradient.h"
 #include "planner/layer_op.h"
-#include "planner/layer_sum.h"
 #include "planner/layer_weight.h"
 #include <string.h>
 
@@ -191,7 +191,7 @@ static void enumerate_axis(bd_ctx *ctx, enumeration *e, int axis) {
   }
   bd_id result = space->forward->ops[op].out[0];
   int rank = space->forward->values[result].type.rank;
-  for (int loop = -1; loop < map->loops; loop++) {
+  for (int loop = -1; loop < (request->cost.mesh.size[axis] > 1 ? map->loops : 0); loop++) {
     if (loop >= 0 &&
         !bd_split_allowed(map, &request->cost.mesh, request->cost.micro_batch, axis, loop))
       continue;
@@ -227,7 +227,7 @@ bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request, bd_
   build_clusters(ctx, out);
   count_uses(ctx, out);
   count_backward_reads(ctx, out);
-  bd_layer_find_sums(ctx, out);
+  bd_layer_find_gradients(ctx, out);
   out->work = BD_NEW_ARRAY(ctx->arena, bd_op_work *, out->forward->op_count);
   for (int i = 0; i < out->forward->op_count; i++)
     out->work[i] = BD_NEW_ARRAY(ctx->arena, bd_op_work, split_count(out, i));

@@ -2,6 +2,7 @@
 // and never promising more than the lowered functions keep.
 #include "frontend/frontend.h"
 #include "ir/pass.h"
+#include "planner/eliminate.h"
 #include "planner/layer_problem.h"
 #include "planner/space.h"
 #include <math.h>
@@ -172,10 +173,79 @@ static void test_bounds_hold(void **unused) {
   }
 }
 
+enum { DRAWS = 20 };
+static int drawn, worst_permille;
+static uint64_t random_state = 1;
+
+// xorshift64 (Marsaglia 2003).
+static int draw(int count) {
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  random_state ^= random_state << 17;
+  return (int)(random_state % (uint64_t)count);
+}
+
+static void hold_choice(bd_ctx *ctx, const bd_layer_request *request, const bd_layer_space *space,
+                        const bd_choice_problem *problem, double *const *tape, const int *option) {
+  double seconds, bytes;
+  bd_choice_evaluate(problem, option, &seconds, &bytes);
+  if (!isfinite(seconds)) return;
+  bd_layer_candidate c = {.form = option[space->cluster_count],
+                          .strategy = bd_layer_strategy(ctx, space, option)};
+  bd_status status = bd_layer_measure(ctx, request, &c);
+  bd_diags_print(ctx, stderr, false);
+  assert_int_equal(status, BD_OK);
+  for (int i = 0; i < problem->nodes; i++)
+    bytes += tape[i][option[i]];
+  double exact = c.forward_seconds + c.backward_seconds + c.sync_seconds / request->passes;
+  drawn++;
+  if (1000 * seconds / exact > worst_permille) worst_permille = (int)(1000 * seconds / exact);
+  if (seconds > exact * (1 + 1e-9))
+    fail_msg("%s on %d devices: %g seconds, the problem says %g", request->function->name,
+             bd_mesh_devices(&request->cost.mesh), exact, seconds);
+  assert_true(bytes <= (double)held_bytes(&c) * (1 + 1e-9));
+}
+
+// The best choice when the costs of options are up to twice as high, and the bytes have some price:
+// what it is said to take is no more than what its lowered functions take.
+static void hold_near(bd_ctx *ctx, const bd_layer_request *request) {
+  bd_layer_space space;
+  bd_choice_problem problem;
+  double **tape;
+  assert_int_equal(bd_layer_space_build(ctx, request, &space), BD_OK);
+  assert_int_equal(bd_layer_problem(ctx, &space, &problem, &tape), BD_OK);
+  int *option = BD_NEW_ARRAY(ctx->arena, int, problem.nodes);
+  bd_choice_problem noisy = problem;
+  noisy.node = BD_NEW_ARRAY(ctx->arena, bd_choice_node, problem.nodes);
+  for (int i = 0; i < problem.nodes; i++) {
+    noisy.node[i] = problem.node[i];
+    noisy.node[i].cost = BD_NEW_ARRAY(ctx->arena, double, problem.node[i].options);
+  }
+  bd_elimination *e = bd_elimination_create(ctx, &noisy, NULL, -1);
+  for (int k = 0; e && k < DRAWS; k++) {
+    for (int i = 0; i < problem.nodes; i++)
+      for (int o = 0; o < problem.node[i].options; o++)
+        noisy.node[i].cost[o] = problem.node[i].cost[o] * (1 + draw(1000) / 1000.0);
+    if (bd_elimination_run(e, 1, k % 3 * 1e-12, option))
+      hold_choice(ctx, request, &space, &problem, tape, option);
+  }
+}
+
+static void test_near_choices_are_bounded(void **unused) {
+  (void)unused;
+  visit_model("examples/mlp.json", "cpu:1x4", -1, hold_near);
+  visit_model("gpt2-tiny", "h100:4x1", -1, hold_near);
+  visit_model("gpt2-tiny", "cpu:1x4", -1, hold_near);
+  visit_model("llama-tiny", "h100:1x4", -1, hold_near);
+  assert_true(drawn > 1000);
+  assert_true(worst_permille > 900);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_equals_brute_force),
       cmocka_unit_test(test_bounds_hold),
+      cmocka_unit_test(test_near_choices_are_bounded),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
