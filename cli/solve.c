@@ -14,6 +14,7 @@ static const bd_bare_format *const formats[] = {
     &bd_bare_chain,
     &bd_bare_graph,
     &bd_bare_sharding,
+    &bd_bare_layers,
 };
 enum { FORMAT_COUNT = sizeof formats / sizeof *formats };
 
