@@ -9,6 +9,7 @@ enum { STATE_LIMIT = 1 << 14, CELL_LIMIT = 1 << 22 };
 // The stages so far, and how the next one begins.
 typedef struct label {
   double fill, rest, sync; // of the stages so far: sum, maxima
+  double weight;           // of the stages so far
   double receive;          // seconds of the next stage for what it is sent
   double bound;            // no plan that goes on from here takes less
   int trail;
@@ -25,7 +26,8 @@ typedef struct chain_trail {
 
 // The least that stages from here on add: see lower_bound.
 typedef struct rest_of_chain {
-  double fill, rest, both;
+  double fill, rest;
+  double mean, share; // of fill, and of rest a part: see lower_bound
 } rest_of_chain;
 
 typedef struct chain {
@@ -66,13 +68,18 @@ static int hand_index(const chain *c, int mode, int form, int next_mode, int nex
   return ((mode * c->modes + next_mode) * c->forms + form) * c->forms + next_form;
 }
 
-static void least(rest_of_chain *out, const chain *c, const bd_layers_criteria *criteria,
+static void least(rest_of_chain *out, const chain *c, int mode, const bd_layers_criteria *criteria,
                   const rest_of_chain *then) {
-  double fill = bd_layers_fill(c->setting, criteria), rest = bd_layers_rest(c->setting, criteria);
+  const bd_layers_setting *setting = c->setting;
+  double fill = bd_layers_fill(setting, criteria), rest = bd_layers_rest(setting, criteria);
+  double weight = setting->mode_weight[mode] / setting->capacity;
   out->fill = fmin(out->fill, fill + then->fill);
   out->rest = fmin(out->rest, fmax(rest, then->rest));
-  out->both = fmin(out->both, fill + rest / c->setting->stages + then->both);
+  out->mean = fmin(out->mean, fill + rest / setting->stages + then->mean);
+  out->share = fmin(out->share, fill + rest * weight + then->share);
 }
+
+static const rest_of_chain impossible = {INFINITY, INFINITY, INFINITY, INFINITY};
 
 // What the stages after a hand-over add at least, what they receive included.
 static rest_of_chain after_hand_over(const chain *c, int stage, int layer, int mode, int form,
@@ -81,22 +88,23 @@ static rest_of_chain after_hand_over(const chain *c, int stage, int layer, int m
   bd_layers_criteria criteria = bd_layers_criteria_both(c->setting, receive);
   double fill = bd_layers_fill(c->setting, &criteria);
   out.fill += fill;
-  out.both += fill;
+  out.mean += fill;
+  out.share += fill;
   return out;
 }
 
 // A stage that begins so: the least over its ends. With one criterion the fastest way is best in
 // all that counts here.
 static rest_of_chain look_ahead(const chain *c, int stage, int first, int mode, int form) {
-  rest_of_chain out = {INFINITY, INFINITY, INFINITY};
-  const rest_of_chain nothing = {0, 0, 0};
+  rest_of_chain out = impossible;
+  const rest_of_chain nothing = {0, 0, 0, 0};
   bool last = stage == c->setting->stages - 1;
   for (int end = first_end(c, stage, first); end <= last_end(c, stage); end++)
     for (int leave = 0; leave < c->forms; leave++) {
       const bd_front *front = bd_fronts_get(&c->fronts, stage, mode, first, end, form, leave);
       int ways = c->setting->criteria == 1 && front->count ? 1 : front->count;
       for (int i = 0; last && i < ways; i++)
-        least(&out, c, &front->items[i].criteria, &nothing);
+        least(&out, c, mode, &front->items[i].criteria, &nothing);
       for (int next = 0; !last && ways && next < c->modes * c->forms; next++) {
         const bd_layers_cut *cut = &c->problem->cuts[end];
         int at = hand_index(c, mode, leave, next / c->forms, next % c->forms);
@@ -107,7 +115,7 @@ static rest_of_chain look_ahead(const chain *c, int stage, int first, int mode, 
         for (int i = 0; i < ways && isfinite(then.fill); i++) {
           bd_layers_criteria sum = front->items[i].criteria;
           bd_layers_criteria_add(c->setting, &sum, &send);
-          least(&out, c, &sum, &then);
+          least(&out, c, mode, &sum, &then);
         }
       }
     }
@@ -122,20 +130,21 @@ static void look_all_ahead(chain *c) {
       bool begins = s ? l >= s && l < last_end(c, s) : l == 0;
       for (int n = 0; n < c->modes; n++)
         for (int f = 0; f < c->forms; f++)
-          c->ahead[ahead_index(c, s, l, n, f)] =
-              begins ? look_ahead(c, s, l, n, f) : (rest_of_chain){INFINITY, INFINITY, INFINITY};
+          c->ahead[ahead_index(c, s, l, n, f)] = begins ? look_ahead(c, s, l, n, f) : impossible;
       if (bd_layers_now_seconds() > c->effort->deadline) c->stopped = true;
     }
 }
 
-// A plan takes the sum of all fill, and of rest at least the largest so far, the largest ahead, and
-// the mean over all stages.
+// A plan takes the sum of all fill, and of rest at least the largest so far, the largest ahead, the
+// mean over all stages, and the mean over their weights.
 static double lower_bound(const chain *c, const label *l, int stage, const rest_of_chain *ahead) {
-  bd_layers_criteria receive = bd_layers_criteria_both(c->setting, l->receive);
-  double fill = l->fill + bd_layers_fill(c->setting, &receive);
+  const bd_layers_setting *setting = c->setting;
+  bd_layers_criteria receive = bd_layers_criteria_both(setting, l->receive);
+  double fill = l->fill + bd_layers_fill(setting, &receive);
   double largest = fill + ahead->fill + fmax(l->rest, ahead->rest);
-  double mean = fill + l->rest * stage / c->setting->stages + ahead->both;
-  return fmax(largest, mean) + l->sync;
+  double mean = fill + l->rest * stage / setting->stages + ahead->mean;
+  double share = fill + l->rest * l->weight / setting->capacity + ahead->share;
+  return fmax(largest, fmax(mean, share)) + l->sync;
 }
 
 static int by_bound(const void *left, const void *right) {
@@ -191,13 +200,14 @@ typedef struct place {
   int stage, first, state, mode, form;
 } place;
 
-static label close_stage(const chain *c, const label *from, const bd_front_item *way,
+static label close_stage(const chain *c, int mode, const label *from, const bd_front_item *way,
                          double hand_seconds) {
   bd_layers_criteria sum = bd_layers_criteria_both(c->setting, hand_seconds);
   bd_layers_criteria_add(c->setting, &sum, &way->criteria);
   return (label){.fill = from->fill + bd_layers_fill(c->setting, &sum),
                  .rest = fmax(from->rest, bd_layers_rest(c->setting, &sum)),
-                 .sync = fmax(from->sync, way->sync)};
+                 .sync = fmax(from->sync, way->sync),
+                 .weight = from->weight + c->setting->mode_weight[mode]};
 }
 
 static void finish(chain *c, const place *at, const label *from, int leave) {
@@ -205,7 +215,7 @@ static void finish(chain *c, const place *at, const label *from, int leave) {
   const bd_front *front =
       bd_fronts_get(&c->fronts, at->stage, at->mode, at->first, layers, at->form, leave);
   for (int i = 0; i < front->count; i++) {
-    label whole = close_stage(c, from, &front->items[i], from->receive);
+    label whole = close_stage(c, at->mode, from, &front->items[i], from->receive);
     double seconds = whole.fill + whole.rest + whole.sync;
     if (seconds >= c->cutoff) continue;
     c->cutoff = seconds;
@@ -225,7 +235,8 @@ static void hand_over(chain *c, const place *at, const label *from, int end, int
       continue;
     label_list *list = &c->next[list_index(c, end, state, next_mode, form)];
     for (int i = 0; i < front->count; i++) {
-      label next = close_stage(c, from, &front->items[i], from->receive + cut->send[hand]);
+      label next =
+          close_stage(c, at->mode, from, &front->items[i], from->receive + cut->send[hand]);
       next.receive = cut->receive[hand];
       next.bound = lower_bound(c, &next, at->stage + 1, ahead);
       if (next.bound >= c->cutoff) continue;

@@ -3,8 +3,6 @@
 #define BD_PLANNER_LAYERS_DEVICES_H
 #include "planner/layers/layers.h"
 
-#define BD_LAYERS_MAX_GROUPS 64
-
 typedef enum bd_devices_kind {
   BD_DEVICES_EXACT,   // how many of each group are taken
   BD_DEVICES_ORDERED, // stages take the groups in their order: fewer plans

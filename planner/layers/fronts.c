@@ -1,4 +1,5 @@
 #include "planner/layers/fronts.h"
+#include "planner/layers/weights.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,15 +124,18 @@ static void keep(building *b, ways *set, const way *added) {
 // be wanted.
 static bool may_serve(const building *b, const way *w, int first, int last) {
   const bd_layers_setting *setting = b->setting;
-  const double *fill = setting->fill_before, *rest = setting->rest_before;
+  const double *fill = setting->fill_before, *rest = setting->rest_before,
+               *work = setting->work_before;
   int layers = setting->problem->layer_count;
   if (w->bytes + w->workspace > b->cap_bytes) return false;
   double others = fill[layers] - fill[last] + fill[first];
   double slowest = bd_layers_rest(setting, &w->criteria);
-  // Of the maxima in `rest`, one alone is a sum over layers.
-  double sum = setting->criteria > 1 ? w->criteria.at[1] : slowest;
-  double mean = (sum + rest[layers] - rest[last] + rest[first]) / setting->stages;
-  return others + bd_layers_fill(setting, &w->criteria) + fmax(slowest, mean) + w->sync <
+  double own = bd_layers_linear_rest(setting, &w->criteria);
+  double mean = (own + rest[layers] - rest[last] + rest[first]) / setting->stages;
+  double share = (setting->mode_weight[b->mode] * own + work[layers] - work[last] + work[first]) /
+                 setting->capacity;
+  return others + bd_layers_fill(setting, &w->criteria) + fmax(slowest, fmax(mean, share)) +
+             w->sync <
          b->fronts->cutoff;
 }
 

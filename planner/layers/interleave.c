@@ -112,6 +112,7 @@ static double seconds_of(const weaving *w, const stage_sum *stage, int layers) {
   int all = w->problem->layer_count;
   double fill = setting->fill_before[all] - setting->fill_before[layers];
   double mean = setting->rest_before[all] - setting->rest_before[layers], largest = 0, sync = 0;
+  double share = setting->work_before[all] - setting->work_before[layers], weight = 0;
   for (int s = 0; s < setting->stages; s++) {
     bd_layers_criteria sum = {{stage[s].seconds}};
     double rest = bd_layers_rest(setting, &sum);
@@ -119,8 +120,11 @@ static double seconds_of(const weaving *w, const stage_sum *stage, int layers) {
     mean += rest;
     largest = fmax(largest, rest);
     sync = fmax(sync, stage[s].sync);
+    if (stage[s].mode >= 0) share += rest * setting->mode_weight[stage[s].mode];
+    weight += stage[s].mode >= 0 ? setting->mode_weight[stage[s].mode] : setting->capacity;
   }
-  return fill + fmax(largest, mean / setting->stages) + sync;
+  mean = fmax(mean / setting->stages, share / fmin(weight, setting->capacity));
+  return fill + fmax(largest, mean) + sync;
 }
 
 static bool devices_suffice(const weaving *w, const stage_sum *stage) {

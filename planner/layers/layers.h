@@ -6,6 +6,8 @@
 #include "planner/step.h"
 
 #define BD_LAYERS_MAX_STAGES 256
+#define BD_LAYERS_MAX_GROUPS 64
+#define BD_LAYERS_MAX_MODES 256
 
 // Devices that are alike, with equal links among them.
 typedef struct bd_layers_group {

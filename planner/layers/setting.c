@@ -1,4 +1,5 @@
 #include "planner/layers/setting.h"
+#include "planner/layers/weights.h"
 #include <math.h>
 
 bd_layers_criteria bd_layers_criteria_of(const bd_layers_setting *setting, double forward,
@@ -87,8 +88,7 @@ static bool open_layer(bd_ctx *ctx, bd_layers_setting *setting, int layer) {
     bd_layers_usable *of = &usable[at->options[k].mode];
     of->option[of->count++] = k;
     fill = fmin(fill, bd_layers_fill(setting, c));
-    // Of the maxima in `rest`, one alone is a sum over layers.
-    rest = fmin(rest, setting->criteria > 1 ? c->at[1] : bd_layers_rest(setting, c));
+    rest = fmin(rest, bd_layers_linear_rest(setting, c));
   }
   setting->fill_before[layer + 1] = setting->fill_before[layer] + fill;
   setting->rest_before[layer + 1] = setting->rest_before[layer] + rest;
@@ -135,11 +135,14 @@ void bd_layers_setting_open(bd_ctx *ctx, const bd_layers_problem *problem, bd_sc
     else if (!open_layer(ctx, out, i))
       return;
   }
+  bd_layers_weigh(ctx, out);
   out->tolerance = 1e-14 * out->fill_before[layers];
   *out_possible = true;
 }
 
 double bd_layers_setting_bound(const bd_layers_setting *setting) {
   int layers = setting->problem->layer_count;
-  return setting->fill_before[layers] + setting->rest_before[layers] / setting->stages;
+  double mean = setting->rest_before[layers] / setting->stages;
+  return setting->fill_before[layers] +
+         fmax(mean, setting->work_before[layers] / setting->capacity);
 }

@@ -29,7 +29,13 @@ typedef struct bd_layers_setting {
   bd_layers_criteria *of_option;     // per layer and option: see bd_layers_option_criteria
   int *first_option;                 // per layer: where its options begin in of_option
   double *fill_before, *rest_before; // per layer 0..layer_count: the least sums of those before it
-  double tolerance;                  // of criteria[0] and sync: differences below are rounding
+  // Stages weigh as their devices do, each by its group, and together at most `capacity`; the work
+  // of a layer is the least product of weight and rest over its options. So the largest rest of a
+  // plan is at least all work over the capacity.
+  double mode_weight[BD_LAYERS_MAX_MODES];
+  double capacity;
+  double *work_before; // per layer 0..layer_count: the sum of those before it
+  double tolerance;    // of criteria[0] and sync: differences below are rounding
 } bd_layers_setting;
 
 // `*out_possible` false: some layer has no option, or the schedule does not allow it.
@@ -50,6 +56,7 @@ void bd_layers_criteria_add(const bd_layers_setting *setting, bd_layers_criteria
 double bd_layers_fill(const bd_layers_setting *setting, const bd_layers_criteria *criteria);
 double bd_layers_rest(const bd_layers_setting *setting, const bd_layers_criteria *criteria);
 
-// No plan of the setting takes less: every layer as fast as its fastest option, all stages equal.
+// No plan of the setting takes less: every layer as fast as its fastest option, all work shared by
+// all devices or all stages equal.
 double bd_layers_setting_bound(const bd_layers_setting *setting);
 #endif
