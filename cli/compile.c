@@ -10,7 +10,6 @@
 #include "ir/base/file.h"
 #include "ir/pass.h"
 #include "ir/plan_notes.h"
-#include "planner/planner.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,7 +80,8 @@ static bd_status read_pins(bd_ctx *ctx, const bd_arguments *arguments, bd_plan_r
   BD_TRY(bd_argument_int(ctx, arguments, "--micro-batch", 1, 1 << 20, &request->micro_batch));
   BD_TRY(bd_argument_int(ctx, arguments, "--zero", 0, 3, &zero));
   BD_TRY(bd_argument_choice(ctx, arguments, "--schedule", schedules, &request->schedule));
-  if (request->schedule >= 0 && !bd_schedule_emitted((bd_schedule)request->schedule))
+  if (request->schedule >= 0 && !request->full &&
+      !bd_schedule_emitted((bd_schedule)request->schedule))
     return bd_usage_fail(ctx, arguments,
                          "--schedule %s is only planned and simulated; programs run gpipe and 1f1b",
                          bd_argument(arguments, "--schedule"));
@@ -96,8 +96,9 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   static const char *const targets[] = {"cpu", "cuda", NULL};
   static const char *const precisions[] = {"fp32", "bf16", NULL};
   static const char *const optimizers[] = {"adamw", "sgd", NULL};
+  static const char *const spaces[] = {"default", "full", NULL};
   const bd_arguments *arguments = job->arguments;
-  int target = -1, precision = 0, optimizer = 0, emit = EMIT_EXE;
+  int target = -1, precision = 0, optimizer = 0, emit = EMIT_EXE, space = 0;
   BD_TRY(bd_argument_choice(ctx, arguments, "--emit", emit_names, &emit));
   job->emit = (emit_kind)emit;
   job->out = bd_argument(arguments, "-o");
@@ -115,6 +116,8 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   BD_TRY(bd_argument_bytes(ctx, arguments, "--memory-cap", &request->cap_bytes));
   BD_TRY(bd_argument_real(ctx, arguments, "--time-limit", 0.1, 86400, &request->limit_seconds));
   BD_TRY(bd_argument_int(ctx, arguments, "--global-batch", 1, 1 << 24, &request->global_batch));
+  BD_TRY(bd_argument_choice(ctx, arguments, "--space", spaces, &space));
+  request->full = space == 1;
   BD_TRY(read_pins(ctx, arguments, request));
   BD_TRY(read_cluster(ctx, arguments, &job->cluster));
   if (!request->global_batch && !bd_argument(arguments, "--plan"))
@@ -240,13 +243,14 @@ static const bd_option options[] = {
     {"--precision", "fp32|bf16", "of weights and activations (default fp32)"},
     {"--optimizer", "adamw|sgd", "default adamw"},
     {"--plan", "FILE", "use this plan instead of searching"},
+    {"--space", "default|full", "full: also what programs do not do yet; see docs/planner.md"},
     {"--time-limit", "SECONDS", "of the search (default 30)"},
     {"--threads", "N", "of the search, which gives the same plan with any (default: one a core)"},
     {"--verbose", NULL, "tell where the search stands, also where stderr is no terminal"},
     {"--stages", "N", "pin the number of pipeline stages"},
     {"--mesh", "AxB", "pin the mesh of a stage"},
     {"--micro-batch", "N", "pin the samples of one micro-batch"},
-    {"--schedule", "gpipe|1f1b", "pin the pipeline schedule"},
+    {"--schedule", "NAME", "pin gpipe or 1f1b; with --space full interleaved or zero-bubble, too"},
     {"--zero", "0|1|2|3", "pin what is split over replicas: nothing, states, gradients, weights"},
     {"--recompute", "none|full", "pin what is recomputed"},
     {"--emit", "KIND", "graph, train, plan, sharded, spmd, exec, c or exe (default)"},

@@ -1,5 +1,6 @@
 #include "cli/planning.h"
 #include "cli/machine.h"
+#include "planner/full.h"
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -57,7 +58,8 @@ static bd_status search(bd_ctx *ctx, const bd_module *train, const bd_cluster *c
   // Where interrupts are ignored, as in the background of a shell, they stay so.
   bool watches = sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN &&
                  sigaction(SIGINT, &action, NULL) == 0;
-  bd_status status = bd_plan_search(ctx, train, cluster, request, out_plan);
+  bd_status status = (request->full ? bd_plan_search_full : bd_plan_search)(ctx, train, cluster,
+                                                                            request, out_plan);
   if (watches) sigaction(SIGINT, &old, NULL);
   return status;
 }

@@ -84,7 +84,7 @@ typedef struct bd_plan {
   bd_stage_prediction *predicted; // `stages` of them
   int alternative_count;
   bd_alternative *alternatives;
-  const char *cluster; // as it was asked for, "h100:1x8"; NULL: not known
+  const char *cluster;             // as it was asked for, "h100:1x8"; NULL: not known
   struct bd_plan_details *details; // for readers (ir/plan_details.h); NULL: none
 } bd_plan;
 

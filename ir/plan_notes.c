@@ -39,8 +39,8 @@ static bd_status note_op(bd_ctx *ctx, const bd_function *function, const bd_op *
   BD_TRY(bd_op_infer(ctx, function, op, &map, types));
   for (int axis = 0; axis < BD_MAX_AXES; axis++) {
     int loop = letters[axis] == '-' ? -1 : bd_index_find(&map, letters[axis]);
-    out_cut[axis] = (unsigned char)(loop < 0 ? BD_CUT_NONE
-                                             : bd_loop_cut(function, op, &map, loop, sequence));
+    out_cut[axis] =
+        (unsigned char)(loop < 0 ? BD_CUT_NONE : bd_loop_cut(function, op, &map, loop, sequence));
   }
   return BD_OK;
 }

@@ -24,6 +24,11 @@ static bool same_size(const bd_mesh *a, const bd_mesh *b) {
 bd_status bd_plan_emitted(bd_ctx *ctx, const bd_plan *plan) {
   const char *what = NULL;
   int ranks = 0;
+  if (!bd_schedule_emitted(plan->schedule))
+    return bd_fail(ctx, BD_UNSUPPORTED, BD_NOWHERE,
+                   "plan for '%s': schedule %s is only planned and simulated; programs run gpipe "
+                   "and 1f1b",
+                   plan->model, bd_schedule_name(plan->schedule));
   if (bd_plan_chunks(plan) > 1) what = "several chunks of the model on a stage";
   for (int s = 0; s < plan->stages && !what; s++) {
     if (!same_size(bd_plan_mesh(plan, s), &plan->mesh)) what = "stages of unequal meshes";

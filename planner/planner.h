@@ -24,6 +24,7 @@ typedef struct bd_plan_request {
   // Called now and then, on the calling thread; NULL: not.
   void (*progress)(void *user, const bd_plan_progress *progress);
   void *progress_user;
+  bool full; // also look beyond what codegen emits (planner/full.h)
   // Pins; 0 or NULL leave the choice open.
   int stages;
   int64_t micro_batch;

@@ -1,6 +1,6 @@
 // What a plan will take: seconds and bytes, read off the program that it describes.
 #include "ir/layout.h"
-#include "planner/planner.h"
+#include "planner/full.h"
 #include "planner/sync.h"
 #include <string.h>
 
@@ -63,6 +63,7 @@ static void add_sync(const timing *t, int stage, bd_stage_prediction *out) {
 bd_status bd_plan_predict(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                           bd_plan *plan) {
   bd_module *sharded, *spmd;
+  if (bd_plan_is_full(plan)) return bd_plan_predict_full(ctx, train, cluster, plan);
   BD_TRY(bd_apply_plan(ctx, train, plan, &sharded));
   BD_TRY(bd_partition(ctx, sharded, &spmd));
   timing t = {.ctx = ctx, .spmd = spmd, .plan = plan};

@@ -1,0 +1,245 @@
+#include "planner/full.h"
+#include "planner/full_stage.h"
+#include "planner/full_weight.h"
+#include "planner/step.h"
+#include <string.h>
+
+typedef struct predicting {
+  bd_ctx *ctx;
+  const bd_module *train;
+  const bd_cluster *cluster;
+  const bd_plan *plan;
+  int group_count, parts;
+  bd_full_group *groups;
+  bd_stage_prediction *once, *twice; // per part, of one and of two micro-batches held
+} predicting;
+
+bool bd_plan_is_full(const bd_plan *plan) {
+  bool full = bd_plan_chunks(plan) > 1 || !bd_schedule_emitted(plan->schedule);
+  int ranks = 0;
+  for (int s = 0; s < plan->stages; s++) {
+    const bd_mesh *mesh = bd_plan_mesh(plan, s);
+    for (int axis = 0; axis < mesh->axes; axis++)
+      full = full || mesh->size[axis] != plan->mesh.size[axis];
+    full = full || bd_plan_first_device(plan, s) != ranks;
+    ranks += bd_mesh_devices(mesh);
+  }
+  return full;
+}
+
+// Runs a function on every rank alike: fits any mesh.
+static bd_strategy replicate(bd_ctx *ctx, const bd_function *f) {
+  bd_strategy out = {.name = bd_intern_f(ctx, "%s.alike", f->name), .function = f->name};
+  out.op_count = f->op_count;
+  out.split = bd_arena_array(ctx->arena, (size_t)f->op_count, sizeof *out.split);
+  memset(out.split, '-', (size_t)f->op_count * sizeof *out.split);
+  out.value_count = f->value_count;
+  out.form = BD_NEW_ARRAY(ctx->arena, bd_sharding, f->value_count);
+  out.saved = BD_NEW_ARRAY(ctx->arena, bool, f->value_count);
+  for (int i = 0; i < f->value_count; i++)
+    out.form[i] = bd_sharding_replicated();
+  for (int i = 0; i < f->save_count; i++)
+    out.saved[f->saves[i]] = true;
+  for (int i = 0; i < f->param_count; i++)
+    if (f->is_weight[i] || !bd_dtype_is_float(f->values[f->params[i]].type.dtype))
+      out.saved[f->params[i]] = false;
+  return out;
+}
+
+static bool same_mesh(const bd_mesh *a, const bd_mesh *b) {
+  for (int axis = 0; axis < a->axes; axis++)
+    if (a->size[axis] != b->size[axis]) return false;
+  return true;
+}
+
+// Whether two stages can be read off one program.
+static bool alike(const predicting *p, int a, int b) {
+  const bd_plan *plan = p->plan;
+  return same_mesh(bd_plan_mesh(plan, a), bd_plan_mesh(plan, b)) &&
+         bd_full_group_of(p->groups, p->group_count, bd_plan_first_device(plan, a)) ==
+             bd_full_group_of(p->groups, p->group_count, bd_plan_first_device(plan, b));
+}
+
+// The program in which every part is a stage with the mesh of stage `like`; layers of stages that
+// are not like it run on every rank alike.
+static bd_plan unfold(const predicting *p, int like) {
+  const bd_plan *plan = p->plan;
+  bd_ctx *ctx = p->ctx;
+  bd_plan out = *plan;
+  int functions = plan->strategy_count;
+  out.mesh = *bd_plan_mesh(plan, like);
+  out.stage_mesh = NULL;
+  out.stage_device = NULL;
+  out.schedule = BD_SCHEDULE_GPIPE;
+  out.stages = p->parts;
+  out.chunks = 1;
+  out.bound_seconds = 0;
+  out.strategies = BD_NEW_ARRAY(ctx->arena, bd_strategy, 2 * functions);
+  memcpy(out.strategies, plan->strategies, sizeof *out.strategies * (size_t)functions);
+  out.ranges = BD_NEW_ARRAY(ctx->arena, bd_layer_range, plan->range_count);
+  for (int i = 0; i < plan->range_count; i++) {
+    bd_layer_range range = plan->ranges[i];
+    const char *function = plan->strategies[range.strategy].function;
+    if (!alike(p, range.stage, like)) {
+      int at = functions;
+      while (at < out.strategy_count && strcmp(out.strategies[at].function, function))
+        at++;
+      if (at == out.strategy_count)
+        out.strategies[out.strategy_count++] = replicate(ctx, bd_module_find(p->train, function));
+      range.strategy = at;
+    }
+    range.stage += range.chunk * plan->stages;
+    range.chunk = 0;
+    out.ranges[i] = range;
+  }
+  return out;
+}
+
+// The cluster on which a stage is priced: its own devices; the slowest link to a neighbour stands
+// for those between nodes.
+static bd_cluster price_on(const predicting *p, int stage) {
+  const bd_plan *plan = p->plan;
+  int own = bd_full_group_of(p->groups, p->group_count, bd_plan_first_device(plan, stage));
+  bd_cluster out = p->groups[own].cluster;
+  for (int other = 0; other < plan->stages; other++) {
+    int distance = other > stage ? other - stage : stage - other;
+    bool wraps = bd_plan_chunks(plan) > 1 && distance == plan->stages - 1;
+    if (distance != 1 && !wraps) continue;
+    int group = bd_full_group_of(p->groups, p->group_count, bd_plan_first_device(plan, other));
+    if (group == own) continue;
+    bd_cluster pair = bd_full_pair_cluster(p->cluster, &p->groups[own], &p->groups[group]);
+    if (out.nodes == 1 || pair.inter.bytes_per_second < out.inter.bytes_per_second) out = pair;
+  }
+  return out;
+}
+
+static bd_status read_class(predicting *p, int like) {
+  bd_plan program = unfold(p, like);
+  bd_cluster cluster = price_on(p, like);
+  for (int held = 1; held <= 2; held++) {
+    program.global_batch = held * program.micro_batch;
+    BD_TRY(bd_plan_predict(p->ctx, p->train, &cluster, &program));
+    for (int part = 0; part < p->parts; part++)
+      if (alike(p, part % p->plan->stages, like))
+        (held == 1 ? p->once : p->twice)[part] = program.predicted[part];
+  }
+  return BD_OK;
+}
+
+static bool is_shared(int segment) {
+  return segment == BD_SEGMENT_WORKSPACE || segment == BD_SEGMENT_LIBRARY;
+}
+
+// What the parts of a stage hold together. What a delayed weight pass waits for is taken to be as
+// large as the tape.
+static void add_memory(const predicting *p, int stage, bd_memory *out) {
+  const bd_plan *plan = p->plan;
+  int chunks = bd_plan_chunks(plan);
+  bd_schedule_hold hold =
+      bd_schedule_held(plan->schedule, stage, plan->stages, chunks, bd_plan_micro_batches(plan));
+  int64_t slot[BD_SEGMENT_COUNT] = {0}, largest = -1;
+  for (int part = stage; part < p->parts; part += plan->stages) {
+    int64_t sum = 0, own[BD_SEGMENT_COUNT];
+    for (int s = 1; s < BD_SEGMENT_COUNT; s++) {
+      int64_t once = p->once[part].memory.bytes[s], twice = p->twice[part].memory.bytes[s];
+      own[s] = twice - once;
+      sum += own[s];
+      int64_t fixed = once - own[s];
+      if (!is_shared(s)) out->bytes[s] += fixed;
+      if (is_shared(s) && fixed > out->bytes[s]) out->bytes[s] = fixed;
+    }
+    if (sum <= largest) continue;
+    largest = sum;
+    memcpy(slot, own, sizeof slot);
+  }
+  slot[BD_SEGMENT_TAPE] *= hold.tapes + hold.weight_inputs;
+  slot[BD_SEGMENT_BOUNDARY] *= hold.tapes;
+  for (int s = 1; s < BD_SEGMENT_COUNT; s++) {
+    out->bytes[s] += slot[s];
+    out->total_bytes += out->bytes[s];
+  }
+}
+
+static bd_status add_seconds(const predicting *p, int stage, bd_stage_prediction *out) {
+  const bd_plan *plan = p->plan;
+  bd_pass_flops flops = {0};
+  for (int part = stage; part < p->parts; part += plan->stages) {
+    const bd_stage_prediction *from = &p->once[part];
+    out->forward_seconds += from->forward_seconds;
+    out->backward_seconds += from->backward_seconds;
+    out->send_seconds += from->send_seconds;
+    out->sync_seconds += from->sync_seconds;
+  }
+  if (plan->schedule != BD_SCHEDULE_ZERO_BUBBLE) return BD_OK;
+  for (int i = 0; i < plan->range_count; i++) {
+    const bd_layer_range *range = &plan->ranges[i];
+    bd_pass_flops one = {0};
+    if (range->stage != stage) continue;
+    BD_TRY(bd_add_pass_flops(p->ctx, p->train,
+                             bd_module_find(p->train, plan->strategies[range->strategy].function),
+                             plan->micro_batch, &one));
+    flops.forward += range->count * one.forward;
+    flops.backward += range->count * one.backward;
+    flops.weight += range->count * one.weight;
+  }
+  out->weight_seconds = bd_weight_pass_seconds(&flops, out->forward_seconds, out->backward_seconds);
+  return BD_OK;
+}
+
+static double step_seconds(bd_ctx *ctx, const bd_plan *plan) {
+  bd_stage_seconds *stages = BD_NEW_ARRAY(ctx->arena, bd_stage_seconds, plan->stages);
+  for (int s = 0; s < plan->stages; s++) {
+    const bd_stage_prediction *at = &plan->predicted[s];
+    stages[s] = (bd_stage_seconds){at->forward_seconds, at->backward_seconds, at->weight_seconds,
+                                   at->sync_seconds};
+  }
+  return bd_step_seconds(plan->schedule, plan->stages, bd_plan_chunks(plan),
+                         bd_plan_micro_batches(plan), stages);
+}
+
+static bd_status check_places(bd_ctx *ctx, const predicting *p) {
+  const bd_plan *plan = p->plan;
+  if (!bd_schedule_allows(plan->schedule, plan->stages, bd_plan_chunks(plan),
+                          bd_plan_micro_batches(plan)))
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                   "plan for '%s': schedule %s does not go with %d stages of %d chunks and %d "
+                   "micro-batches",
+                   plan->model, bd_schedule_name(plan->schedule), plan->stages,
+                   bd_plan_chunks(plan), bd_plan_micro_batches(plan));
+  for (int s = 0; s < plan->stages; s++) {
+    int first = bd_plan_first_device(plan, s);
+    int last = first + bd_mesh_devices(bd_plan_mesh(plan, s)) - 1;
+    int group = bd_full_group_of(p->groups, p->group_count, first);
+    if (group < 0 || group != bd_full_group_of(p->groups, p->group_count, last))
+      return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                     "plan for '%s': stage %d wants devices %d to %d, which are not of one group "
+                     "of the cluster",
+                     plan->model, s, first, last);
+  }
+  return BD_OK;
+}
+
+bd_status bd_plan_predict_full(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                               bd_plan *plan) {
+  predicting p = {.ctx = ctx, .train = train, .cluster = cluster, .plan = plan};
+  p.parts = plan->stages * bd_plan_chunks(plan);
+  p.once = BD_NEW_ARRAY(ctx->arena, bd_stage_prediction, p.parts);
+  p.twice = BD_NEW_ARRAY(ctx->arena, bd_stage_prediction, p.parts);
+  bd_full_groups(ctx, cluster, 0, &p.groups, &p.group_count);
+  BD_TRY(check_places(ctx, &p));
+  for (int s = 0; s < plan->stages; s++) {
+    bool seen = false;
+    for (int before = 0; before < s; before++)
+      seen = seen || alike(&p, before, s);
+    if (!seen) BD_TRY(read_class(&p, s));
+  }
+  bd_stage_prediction *predicted = BD_NEW_ARRAY(ctx->arena, bd_stage_prediction, plan->stages);
+  for (int s = 0; s < plan->stages; s++) {
+    BD_TRY(add_seconds(&p, s, &predicted[s]));
+    add_memory(&p, s, &predicted[s].memory);
+  }
+  plan->predicted = predicted;
+  plan->step_seconds = step_seconds(ctx, plan);
+  plan->gap = plan->bound_seconds > 0 ? plan->step_seconds / plan->bound_seconds - 1 : 0;
+  return BD_OK;
+}

@@ -1,0 +1,177 @@
+#include "planner/full.h"
+#include "planner/full_space.h"
+#include "planner/refuse.h"
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+  MICRO_BATCHES = 6, // tried
+  CAP_ROUNDS = 6,    // plans of one micro-batch, until the exact bytes of one fit
+};
+
+typedef struct searching {
+  bd_ctx *ctx;
+  bd_full_space space;
+  double deadline;
+  bool found;
+  bd_plan best;
+  int posed, solved;
+} searching;
+
+static double now_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// By how much the fullest stage exceeds its devices' cap.
+static int64_t lacking_bytes(const searching *s, const bd_plan *plan) {
+  int64_t most = INT64_MIN;
+  for (int stage = 0; stage < plan->stages; stage++) {
+    int group =
+        bd_full_group_of(s->space.groups, s->space.group_count, bd_plan_first_device(plan, stage));
+    int64_t over = plan->predicted[stage].memory.total_bytes - s->space.groups[group].cap_bytes;
+    if (over > most) most = over;
+  }
+  return most;
+}
+
+static int64_t largest_cap(const searching *s) {
+  int64_t cap = 0;
+  for (int g = 0; g < s->space.group_count; g++)
+    if (s->space.groups[g].cap_bytes > cap) cap = s->space.groups[g].cap_bytes;
+  return cap;
+}
+
+// Solves with less and less room until the exact bytes of a plan fit.
+static bd_status try_problem(searching *s, bd_full_problem *problem, double limit_seconds) {
+  bd_layers_group *groups = BD_NEW_ARRAY(s->ctx->arena, bd_layers_group, s->space.group_count);
+  memcpy(groups, problem->layers.groups, sizeof *groups * (size_t)s->space.group_count);
+  problem->layers.groups = groups;
+  for (int round = 0; round < CAP_ROUNDS; round++) {
+    bd_layers_answer answer;
+    bd_plan plan;
+    double cutoff = s->found ? s->best.step_seconds : 1e30;
+    BD_TRY(bd_layers_solve(s->ctx, &problem->layers, limit_seconds / CAP_ROUNDS, cutoff, &answer));
+    if (!answer.found) return BD_OK;
+    s->solved++;
+    bd_full_assemble(s->ctx, &s->space, problem, &answer.plan, &plan);
+    plan.cap_bytes = largest_cap(s);
+    BD_TRY(bd_plan_predict(s->ctx, s->space.train, s->space.cluster, &plan));
+    int64_t over = lacking_bytes(s, &plan);
+    if (over <= 0) {
+      if (!s->found || plan.step_seconds < s->best.step_seconds) s->best = plan;
+      s->found = true;
+      return BD_OK;
+    }
+    for (int g = 0; g < s->space.group_count; g++)
+      groups[g].cap_bytes -= over + groups[g].cap_bytes / 256;
+  }
+  return BD_OK;
+}
+
+// Sizes that divide the batch: the near plan's and those about it, or powers of two.
+static int list_micro_batches(const searching *s, const bd_plan *near, int64_t *out) {
+  const bd_plan_request *request = s->space.request;
+  int count = 0;
+  int64_t start = near ? near->micro_batch : 1;
+  static const int up[] = {1, 1, 2, 1, 4, 8}, down[] = {1, 2, 1, 4, 1, 1};
+  if (request->micro_batch) {
+    out[0] = request->micro_batch;
+    return request->global_batch % request->micro_batch == 0;
+  }
+  for (int i = 0; i < MICRO_BATCHES; i++) {
+    if (start % down[i]) continue;
+    int64_t size = near ? start / down[i] * up[i] : start << i;
+    if (size <= request->global_batch && request->global_batch % size == 0) out[count++] = size;
+  }
+  return count;
+}
+
+static bd_status look(searching *s, const bd_plan *near) {
+  int64_t sizes[MICRO_BATCHES];
+  int count = list_micro_batches(s, near, sizes);
+  for (int i = 0; i < count; i++) {
+    double left = s->deadline - now_seconds(), share = left / (count - i);
+    bd_full_problem problem;
+    bool possible;
+    if (left <= 0) break;
+    BD_TRY(
+        bd_full_pose(s->ctx, &s->space, sizes[i], now_seconds() + share / 2, &problem, &possible));
+    if (!possible) continue;
+    s->posed++;
+    BD_TRY(try_problem(s, &problem, now_seconds() + share / 2 - now_seconds()));
+  }
+  return BD_OK;
+}
+
+// A uniform cluster as fast as all devices together, without anything that stands in the way of
+// work: what a bound may be made of.
+static bd_cluster ideal_cluster(const bd_full_space *space) {
+  bd_cluster out = {.name = "ideal", .nodes = 1, .devices_per_node = 1};
+  for (int g = 0; g < space->group_count; g++) {
+    const bd_cluster *part = &space->groups[g].cluster;
+    out.flops_f32 += part->flops_f32 * space->groups[g].count;
+    out.flops_bf16 += part->flops_bf16 * space->groups[g].count;
+    out.memory_bytes_per_second += part->memory_bytes_per_second * space->groups[g].count;
+  }
+  out.intra = out.inter = (bd_link){.bytes_per_second = 1e18};
+  out.gpu = space->cluster->gpu;
+  out.threads_per_device = 1;
+  return out;
+}
+
+// No plan of any space takes less: all work, evenly over all devices. A step is no shorter under
+// any schedule, as long as weights' gradients are no more than half of the work.
+static bd_status work_bound(bd_ctx *ctx, const bd_full_space *space, double *out_seconds) {
+  bd_cluster ideal = ideal_cluster(space);
+  bd_scene scene = {.train = space->train,
+                    .cluster = &ideal,
+                    .request = space->request,
+                    .runs = &space->runs,
+                    .sequence = space->request->sequence};
+  return bd_bound_work(ctx, &scene, 1, space->request->global_batch, out_seconds);
+}
+
+static bd_status check_request(bd_ctx *ctx, const bd_plan_request *request) {
+  if (!request->stages && !request->mesh.axes && !request->constraints) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                 "--space full leaves stages, meshes, degrees and layers open; leave their pins "
+                 "out, or --space full");
+}
+
+bd_status bd_plan_search_full(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                              const bd_plan_request *request, bd_plan *out_plan) {
+  bd_module targeted = *train;
+  bd_search_outcome near;
+  bd_plan_request half = *request;
+  targeted.cuda = strcmp(request->target, "cuda") == 0;
+  searching s = {.ctx = ctx, .deadline = now_seconds() + request->limit_seconds};
+  BD_TRY(check_request(ctx, request));
+  half.limit_seconds = request->limit_seconds / 2;
+  if (half.schedule >= 0 && !bd_schedule_emitted((bd_schedule)half.schedule)) half.schedule = -1;
+  BD_TRY(bd_plan_look(ctx, train, cluster, &half, &near));
+  bool usable = near.found && half.schedule == request->schedule;
+  if (usable) s.best = near.plan;
+  s.found = usable;
+  bd_full_space_open(ctx, &targeted, cluster, request, near.found ? &near.plan : NULL, &s.space);
+  BD_TRY(look(&s, near.found ? &near.plan : NULL));
+  if (!s.found) return bd_plan_refuse(ctx, train, cluster, request, &near);
+  double bound;
+  BD_TRY(work_bound(ctx, &s.space, &bound));
+  *out_plan = s.best;
+  if (near.found) bound = fmin(bound, near.plan.bound_seconds);
+  out_plan->bound_seconds = fmin(bound, s.best.step_seconds);
+  out_plan->gap =
+      out_plan->bound_seconds > 0 ? s.best.step_seconds / out_plan->bound_seconds - 1 : INFINITY;
+  out_plan->search = bd_intern_f(ctx,
+                                 "full space, in part: %d layer graphs of %d meshes, %d plans; "
+                                 "the bound is that of all work",
+                                 s.posed, s.space.mode_count, s.solved);
+  if (near.found) {
+    out_plan->alternative_count = near.plan.alternative_count;
+    out_plan->alternatives = near.plan.alternatives;
+  }
+  return BD_OK;
+}

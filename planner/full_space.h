@@ -1,0 +1,53 @@
+// The space of full plans as layer graphs, one for each micro-batch.
+#ifndef BD_PLANNER_FULL_SPACE_H
+#define BD_PLANNER_FULL_SPACE_H
+#include "planner/bound.h"
+#include "planner/full_stage.h"
+#include "planner/layers/layers.h"
+
+enum { BD_FULL_MAX_MODES = 16 };
+
+// A mesh on devices of a group.
+typedef struct bd_full_mode {
+  int group;
+  bd_mesh mesh;   // of two axes, the first of which may have one rank
+  bd_mesh priced; // without axes of one rank
+  int first_axis; // of `mesh`: where those of `priced` begin
+} bd_full_mode;
+
+// What all layer graphs of a search share.
+typedef struct bd_full_space {
+  const bd_module *train;
+  const bd_cluster *cluster;
+  const bd_plan_request *request;
+  bd_model_runs runs;
+  int layer_count;
+  int *run_of_layer;
+  int group_count, mode_count;
+  bd_full_group *groups;
+  bd_full_mode modes[BD_FULL_MAX_MODES];
+  int stages; // about so many
+} bd_full_space;
+
+// A layer graph, and what its options stand for.
+typedef struct bd_full_problem {
+  bd_layers_problem layers;
+  const bd_layer_candidate **candidate; // per bd_layers_option.index
+  const int *candidate_mode;
+  int64_t micro_batch;
+} bd_full_problem;
+
+// `near` NULL, or a plan whose meshes and sizes of stages are looked at first.
+void bd_full_space_open(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                        const bd_plan_request *request, const bd_plan *near,
+                        bd_full_space *out_space);
+
+// `*out_possible` false when some layer has no candidate on any mode, or the time is up.
+BD_NODISCARD bd_status bd_full_pose(bd_ctx *ctx, const bd_full_space *space, int64_t micro_batch,
+                                    double deadline, bd_full_problem *out_problem,
+                                    bool *out_possible);
+
+// A solution as a plan, without predictions.
+void bd_full_assemble(bd_ctx *ctx, const bd_full_space *space, const bd_full_problem *problem,
+                      const bd_layers_plan *solution, bd_plan *out_plan);
+#endif
