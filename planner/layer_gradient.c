@@ -121,7 +121,7 @@ bool bd_layer_hands_back(const bd_layer_space *space, int index, int operand) {
 static double paid_share(const bd_cost_model *cost, int axis, double bytes) {
   int ranks = cost->mesh.size[axis];
   if (ranks == 1 || bytes <= 0) return 1;
-  double scatter = bd_cost_exchange(bd_cost_link(cost, axis), ranks, bytes);
+  double scatter = bd_cost_exchange(cost, axis, bytes);
   double moved = 3 * bytes * (1 - 1.0 / ranks) / cost->cluster->memory_bytes_per_second;
   return fmin(1, scatter / moved);
 }
