@@ -1,6 +1,7 @@
 // `braid compile`: model and cluster to plan, sources and executable.
 #include "cli/build.h"
 #include "cli/command.h"
+#include "cli/constraints.h"
 #include "cli/cuda_toolkit.h"
 #include "cli/given_plan.h"
 #include "cli/machine.h"
@@ -10,7 +11,9 @@
 #include "ir/base/file.h"
 #include "ir/pass.h"
 #include "ir/plan_notes.h"
-#include <stdlib.h>
+#include "planner/breakdown.h"
+#include "planner/familiar.h"
+#include "planner/planner.h"
 #include <string.h>
 
 #define PLAN_LIMIT_BYTES ((size_t)64 << 20)
@@ -36,24 +39,17 @@ typedef struct compilation {
   bd_model_options model;
   bd_cluster cluster;
   bd_plan_request request;
-  char *plan_data; // of --plan
+  bd_constraints constraints; // of the request
+  char *plan_data;            // of --plan
   size_t plan_bytes;
 } compilation;
 
 static bd_status read_mesh(bd_ctx *ctx, const bd_arguments *arguments, bd_mesh *out) {
   const char *text = bd_argument(arguments, "--mesh");
-  *out = (bd_mesh){0};
-  for (const char *at = text; at;) {
-    char *end;
-    long size = strtol(at, &end, 10);
-    if (end == at || size < 1 || size > 65536 || out->axes == BD_MAX_AXES || (*end && *end != 'x'))
-      return bd_usage_fail(ctx, arguments,
-                           "option '--mesh' wants sizes such as 2x4 (at most %d axes), not '%s'",
-                           BD_MAX_AXES, text);
-    out->size[out->axes++] = (int)size;
-    at = *end ? end + 1 : NULL;
-  }
-  return BD_OK;
+  if (bd_mesh_parse(text, out)) return BD_OK;
+  return bd_usage_fail(ctx, arguments,
+                       "option '--mesh' wants sizes such as 2x4 (at most %d axes), not '%s'",
+                       BD_MAX_AXES, text);
 }
 
 static bd_status read_cluster(bd_ctx *ctx, const bd_arguments *arguments, bd_cluster *out) {
@@ -120,7 +116,8 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   request->full = space == 1;
   BD_TRY(read_pins(ctx, arguments, request));
   BD_TRY(read_cluster(ctx, arguments, &job->cluster));
-  if (!request->global_batch && !bd_argument(arguments, "--plan"))
+  if (!request->global_batch && !bd_argument(arguments, "--plan") &&
+      !bd_argument(arguments, "--partial"))
     return bd_usage_fail(ctx, arguments, "--global-batch is missing; see 'braid compile --help'");
   job->target = target < 0 ? NULL : targets[target];
   request->target = job->target ? job->target : targets[job->cluster.gpu];
@@ -167,10 +164,22 @@ static bd_status read_plan(bd_ctx *ctx, compilation *job) {
   return BD_OK;
 }
 
+static bd_status search_plan(bd_ctx *ctx, compilation *job, const bd_module *train, bd_plan *out) {
+  BD_TRY(bd_constraints_options(ctx, job->arguments, train, &job->request, &job->constraints));
+  if (!job->request.global_batch)
+    return bd_usage_fail(ctx, job->arguments,
+                         "--global-batch is missing, and the partial plan does not say it");
+  if (job->request.schedule >= 0 && !job->request.full &&
+      !bd_schedule_emitted((bd_schedule)job->request.schedule))
+    return bd_fail(ctx, BD_UNSUPPORTED, BD_NOWHERE,
+                   "schedule %s is only planned and simulated; programs run gpipe and 1f1b",
+                   bd_schedule_name((bd_schedule)job->request.schedule));
+  return bd_planning_search(ctx, job->arguments, train, &job->cluster, &job->request, out);
+}
+
 static bd_status make_plan(bd_ctx *ctx, compilation *job, const bd_module *train, bd_plan *out) {
   const char *path = bd_argument(job->arguments, "--plan");
-  if (!path)
-    return bd_planning_search(ctx, job->arguments, train, &job->cluster, &job->request, out);
+  if (!path) return search_plan(ctx, job, train, out);
   BD_TRY(bd_plan_parse(ctx, path, job->plan_data, job->plan_bytes, train, out));
   if (job->target && strcmp(job->target, out->target) != 0)
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "the plan is for %s; leave --target %s out",
@@ -200,6 +209,18 @@ static bd_status lower(bd_ctx *ctx, const compilation *job, const bd_module *tra
   return bd_build_folder(ctx, train, exec, plan, job->emit == EMIT_EXE, job->out);
 }
 
+// What the plan file tells its readers beside the plan.
+static bd_status describe_plan(bd_ctx *ctx, const compilation *job, const bd_module *train,
+                               bd_plan *plan) {
+  const char *spec = bd_argument(job->arguments, "--cluster");
+  plan->cluster =
+      spec ? spec : bd_intern_f(ctx, "machine:%s", bd_argument(job->arguments, "--devices"));
+  BD_TRY(bd_plan_note(ctx, train, plan));
+  BD_TRY(bd_plan_break_down(ctx, train, &job->cluster, plan));
+  if (bd_argument(job->arguments, "--plan")) return BD_OK;
+  return bd_plan_compare_familiar(ctx, train, &job->cluster, &job->request, plan);
+}
+
 // What building will need is looked for before the search.
 static bd_status check_tools(bd_ctx *ctx, const compilation *job) {
   const char *folder;
@@ -224,7 +245,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   if (job.emit == EMIT_TRAIN) return write_module(ctx, train, job.out);
   job.request.sequence = bd_module_sequence(graph);
   BD_TRY(make_plan(ctx, &job, train, &plan));
-  BD_TRY(bd_plan_note(ctx, train, &plan));
+  if (job.emit == EMIT_PLAN || job.emit >= EMIT_C) BD_TRY(describe_plan(ctx, &job, train, &plan));
   if (job.emit == EMIT_PLAN) {
     bd_text text = bd_text_init(ctx->arena);
     bd_plan_print(&plan, train, &text);
@@ -253,6 +274,9 @@ static const bd_option options[] = {
     {"--schedule", "NAME", "pin gpipe or 1f1b; with --space full interleaved or zero-bubble, too"},
     {"--zero", "0|1|2|3", "pin what is split over replicas: nothing, states, gradients, weights"},
     {"--recompute", "none|full", "pin what is recomputed"},
+    {"--pin", "LIST", "pin more: dp=8,sp=1,tp=2,pp=4,mb=16,recompute=none,zero=1,schedule=1f1b"},
+    {"--forbid", "LIST", "forbid values of dp, sp, tp, pp, mb: tp=8,pp>4; recompute, zero"},
+    {"--partial", "FILE", "keep what a partial plan says (docs/plan.md); search the rest"},
     {"--emit", "KIND", "graph, train, plan, sharded, spmd, exec, c or exe (default)"},
     {"--print-after", "PASS|all", "print the module after a pass, to stderr"},
     {"-o", "OUT", "output folder (c, exe) or file (the others; default: standard output)"},

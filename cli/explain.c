@@ -2,30 +2,8 @@
 #include "cli/explain.h"
 #include "cli/command.h"
 #include "ir/base/file.h"
-#include <math.h>
 
 #define PLAN_LIMIT_BYTES ((size_t)64 << 20)
-
-bd_step_split bd_explain_split(const bd_plan *plan) {
-  bd_step_split split = {0};
-  double slowest = -1, sync = 0;
-  int micro_batches = bd_plan_micro_batches(plan);
-  for (int i = 0; i < plan->stages; i++) {
-    const bd_stage_prediction *stage = &plan->predicted[i];
-    if (stage->sync_seconds > sync) sync = stage->sync_seconds;
-    if (stage->forward_seconds + stage->backward_seconds <= slowest) continue;
-    slowest = stage->forward_seconds + stage->backward_seconds;
-    split.forward_seconds = micro_batches * stage->forward_seconds;
-    split.backward_seconds = micro_batches * stage->backward_seconds;
-  }
-  split.sync_seconds = sync;
-  split.bubble_seconds = fmax(0, plan->step_seconds - micro_batches * fmax(slowest, 0) - sync);
-  return split;
-}
-
-int64_t bd_explain_units(const bd_plan *plan) {
-  return plan->global_batch * (plan->sequence ? plan->sequence : 1);
-}
 
 static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   const char *path = arguments->operand;
@@ -45,9 +23,9 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
         "the plan holds no predictions; 'braid compile --plan FILE --emit plan' adds them");
   BD_TRY(bd_explain_read(ctx, &plan, root, &strategies));
   if (bd_argument_flag(arguments, "--json"))
-    bd_explain_json(&plan, strategies, &text);
+    bd_explain_json(ctx, &plan, strategies, &text);
   else
-    bd_explain_page(&plan, strategies, bd_argument_flag(arguments, "--ops"), &text);
+    bd_explain_page(ctx, &plan, strategies, bd_argument_flag(arguments, "--ops"), &text);
   fwrite(text.data, 1, text.length, stdout);
   return BD_OK;
 }

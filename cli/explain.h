@@ -2,6 +2,7 @@
 #ifndef BD_CLI_EXPLAIN_H
 #define BD_CLI_EXPLAIN_H
 #include "ir/base/json.h"
+#include "ir/plan_details.h"
 #include "ir/plan_notes.h"
 
 // Where a step's time goes on the slowest stage; the parts add up to the plan's step_seconds.
@@ -9,6 +10,19 @@ typedef struct bd_step_split {
   double forward_seconds, backward_seconds, sync_seconds, bubble_seconds;
 } bd_step_split;
 bd_step_split bd_explain_split(const bd_plan *plan);
+
+// The same, what of it is known in detail told apart; the seconds add up to the step.
+#define BD_MAX_TIME_PARTS 40
+typedef struct bd_time_part {
+  const char *name;    // "compute", "all-reduce", "gradient sync", "bubble"
+  int axis;            // of the mesh, or -1
+  bool between_stages; // sends and receives
+  double seconds;      // of a step
+} bd_time_part;
+int bd_explain_time_parts(const bd_plan *plan, bd_time_part out_parts[BD_MAX_TIME_PARTS]);
+
+// Flops of the model a second, over what the ranks' large matrix products reach; 0: not known.
+double bd_explain_mfu(const bd_plan *plan);
 // Tokens of a step, or samples for models without a sequence.
 int64_t bd_explain_units(const bd_plan *plan);
 
@@ -34,20 +48,52 @@ typedef struct bd_axis_use {
   int64_t ops[BD_CUT_COUNT], all;
 } bd_axis_use;
 bd_axis_use bd_explain_axis(const bd_plan *plan, const bd_told_strategy *strategies, int axis);
+// By what most of the matrix products and the like are cut, and how many ranks it makes in all.
+bd_cut bd_explain_axis_cut(const bd_plan *plan, const bd_told_strategy *strategies, int axis);
+typedef struct bd_degrees {
+  int64_t data, sequence, tensor, idle; // of a stage; idle: ranks that do the same
+} bd_degrees;
+bd_degrees bd_explain_degrees(const bd_plan *plan, const bd_told_strategy *strategies);
 // What cutting it is called: "data", "sequence", "tensor".
 const char *bd_parallelism_name(bd_cut cut);
 
 // One page for a person.
-void bd_explain_page(const bd_plan *plan, const bd_told_strategy *strategies, bool with_ops,
-                     bd_text *text);
+void bd_explain_page(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy *strategies,
+                     bool with_ops, bd_text *text);
 // What each mesh axis does.
 void bd_explain_mesh(const bd_plan *plan, const bd_told_strategy *strategies, bd_text *text);
 // Per strategy what is saved, what is recomputed, and how the mesh cuts it; then, when wanted, a
 // table of its ops.
 void bd_explain_strategies(const bd_plan *plan, const bd_told_strategy *strategies, bool with_ops,
                            bd_text *text);
+// Where the seconds of a step go, and the model flops utilization.
+void bd_explain_times(const bd_plan *plan, bd_text *text);
+
+// What keeps the plan from being faster.
+typedef struct bd_binding {
+  const char *kind; // "memory", "slowest stage", "batch", "link", "compute"
+  int stage, axis;  // -1: none
+  double share;     // of the cap, for memory; else of the step
+  const char *words;
+} bd_binding;
+#define BD_MAX_BINDINGS 8
+int bd_explain_bindings(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy *strategies,
+                        bd_binding out_bindings[BD_MAX_BINDINGS]);
+
+// Search, bound, what binds, and what was considered beside the plan.
+void bd_explain_search(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy *strategies,
+                       bd_text *text);
+
+// Names and numbers for people.
+void bd_explain_add_name(bd_text *text, const char *name);
+void bd_explain_add_seconds(bd_text *text, double seconds);
+
 // Bytes of a rank by segment.
 void bd_explain_memory(const bd_plan *plan, bd_text *text);
-// The same facts as JSON (docs/plan.md).
-void bd_explain_json(const bd_plan *plan, const bd_told_strategy *strategies, bd_text *text);
+// The members of that JSON that follow from what seconds and bytes are made of.
+void bd_explain_json_costs(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy *strategies,
+                           bd_text *text);
+// The same facts as JSON (docs/explain-json.md).
+void bd_explain_json(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy *strategies,
+                     bd_text *text);
 #endif

@@ -64,11 +64,15 @@ static void add_strategies(bd_text *text, const bd_plan *plan, const bd_told_str
   bd_text_add(text, "\n  ],\n");
 }
 
-void bd_explain_json(const bd_plan *plan, const bd_told_strategy *strategies, bd_text *text) {
+void bd_explain_json(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy *strategies,
+                     bd_text *text) {
   bd_step_split split = bd_explain_split(plan);
   bd_text_add(text, "{\n  \"braid_explain\": 1,\n");
   add_string(text, "model", plan->model);
   add_string(text, "target", plan->target);
+  add_string(text, "cluster", plan->cluster ? plan->cluster : "");
+  add_string(text, "optimizer", plan->optimizer);
+  add_string(text, "precision", bd_dtype_name(plan->precision));
   add_string(text, "schedule", bd_schedule_name(plan->schedule));
   add_whole(text, "ranks", bd_plan_ranks(plan));
   add_whole(text, "micro_batches", bd_plan_micro_batches(plan));
@@ -83,6 +87,7 @@ void bd_explain_json(const bd_plan *plan, const bd_told_strategy *strategies, bd
   add_real(text, "gap", plan->gap);
   add_string(text, "search", plan->search ? plan->search : "");
   add_whole(text, "cap_bytes", plan->cap_bytes);
+  bd_explain_json_costs(ctx, plan, strategies, text);
   add_mesh(text, plan, strategies);
   add_strategies(text, plan, strategies);
   bd_text_add(text, "  \"stages\": [\n");

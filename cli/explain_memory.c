@@ -70,6 +70,45 @@ static void add_columns(const bd_plan *plan, const column *columns, int count, b
   bd_text_add(text, "\n");
 }
 
+static const char *kind_of(bd_segment segment) {
+  return segment == BD_SEGMENT_WEIGHTS ? "weight, gradient, optimizer" : bd_segment_name(segment);
+}
+
+// What the fullest stage holds when most of its workspace is in use.
+static void add_live(const bd_plan_details *details, bd_text *text) {
+  bd_text_addf(text, "live at the peak, stage %d\n", details->fullest_stage);
+  for (int i = 0; i < details->live_count; i++) {
+    const bd_tenant *tenant = &details->live[i];
+    bd_text_add(text, "  ");
+    bd_text_add_bytes(text, tenant->bytes);
+    bd_text_add(text, "  ");
+    bd_explain_add_name(text, tenant->name);
+    if (tenant->count > 1) bd_text_addf(text, " and %d alike", tenant->count - 1);
+    bd_text_addf(text, " (%s)\n", kind_of(tenant->segment));
+  }
+}
+
+// What recomputation saves and costs on the stage that it saves most on.
+static void add_recompute(const bd_plan *plan, bd_text *text) {
+  int most = 0;
+  for (int s = 1; s < plan->stages; s++)
+    if (plan->details->stages[s].recompute_bytes > plan->details->stages[most].recompute_bytes)
+      most = s;
+  const bd_stage_details *stage = &plan->details->stages[most];
+  bd_text_add(text, "recompute   ");
+  if (stage->recompute_bytes <= 0) {
+    bd_text_add(text, "nothing\n");
+    return;
+  }
+  double flops = stage->recompute_flops * bd_plan_micro_batches(plan);
+  bd_text_addf(text, "on stage %d saves ", most);
+  bd_text_add_bytes(text, stage->recompute_bytes);
+  bd_text_addf(text, " a rank for %.4g GFLOP more a step", flops * 1e-9);
+  if (flops > 0)
+    bd_text_addf(text, ": %.3g bytes per flop", (double)stage->recompute_bytes / flops);
+  bd_text_add(text, "\n");
+}
+
 void bd_explain_memory(const bd_plan *plan, bd_text *text) {
   bd_text_add(text, "\nbytes per rank");
   if (plan->cap_bytes > 0) {
@@ -83,4 +122,7 @@ void bd_explain_memory(const bd_plan *plan, bd_text *text) {
     add_columns(plan, columns, count, text);
     first = columns[count - 1].last + 1;
   }
+  if (!plan->details) return;
+  add_recompute(plan, text);
+  add_live(plan->details, text);
 }

@@ -1,5 +1,6 @@
 // The insides of a plan's strategies, read for display: the model is not at hand.
 #include "cli/explain.h"
+#include "ir/op.h"
 #include <string.h>
 
 static bd_status read_cuts(bd_ctx *ctx, const bd_plan *plan, const bd_json *item, bd_told_op *out) {
@@ -95,4 +96,32 @@ bd_axis_use bd_explain_axis(const bd_plan *plan, const bd_told_strategy *strateg
 const char *bd_parallelism_name(bd_cut cut) {
   static const char *const names[BD_CUT_COUNT] = {"idle", "data", "sequence", "tensor"};
   return names[cut];
+}
+
+bd_cut bd_explain_axis_cut(const bd_plan *plan, const bd_told_strategy *strategies, int axis) {
+  int64_t large[BD_CUT_COUNT] = {0}, all[BD_CUT_COUNT] = {0};
+  for (int s = 0; s < plan->strategy_count; s++)
+    for (int i = 0; i < strategies[s].op_count; i++) {
+      const bd_told_op *op = &strategies[s].ops[i];
+      bd_op_kind kind;
+      bool library = bd_op_find(op->op, &kind) && (bd_op_get_info(kind)->traits & BD_LIBRARY);
+      all[op->cut[axis]] += strategies[s].calls;
+      if (library) large[op->cut[axis]] += strategies[s].calls;
+    }
+  bool any = false;
+  for (int cut = 0; cut < BD_CUT_COUNT; cut++)
+    any = any || large[cut];
+  const int64_t *counts = any ? large : all;
+  bd_cut most = BD_CUT_NONE;
+  for (int cut = BD_CUT_NONE + 1; cut < BD_CUT_COUNT; cut++)
+    if (counts[cut] > counts[most]) most = (bd_cut)cut;
+  return most;
+}
+
+bd_degrees bd_explain_degrees(const bd_plan *plan, const bd_told_strategy *strategies) {
+  int64_t degree[BD_CUT_COUNT] = {1, 1, 1, 1};
+  for (int axis = 0; axis < plan->mesh.axes; axis++)
+    degree[bd_explain_axis_cut(plan, strategies, axis)] *= plan->mesh.size[axis];
+  return (bd_degrees){degree[BD_CUT_SAMPLES], degree[BD_CUT_TOKENS], degree[BD_CUT_FEATURES],
+                      degree[BD_CUT_NONE]};
 }

@@ -31,6 +31,11 @@ static bd_status check_pins(bd_ctx *ctx, const char *path, const bd_arguments *a
       return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "the plan says otherwise; leave %s %s out",
                      pins[i].option, value);
   }
+  static const char *const open[] = {"--pin", "--forbid", "--partial"};
+  for (size_t i = 0; i < sizeof open / sizeof *open; i++)
+    if (bd_argument(arguments, open[i]))
+      return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
+                     "a plan that is given is not searched for; leave %s out", open[i]);
   if (bd_argument(arguments, "--recompute"))
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
                    "the plan says of each value whether it is saved; leave --recompute out");
@@ -42,8 +47,9 @@ static bd_status check_cap(bd_ctx *ctx, const char *path, int64_t cap_bytes, con
     int64_t bytes = plan->predicted[s].memory.total_bytes;
     if (bytes > cap_bytes)
       return bd_fail(ctx, BD_INFEASIBLE, bd_loc_file(path),
-                     "stage %d needs %lld bytes a rank, the cap is %lld: %lld bytes are lacking", s,
-                     (long long)bytes, (long long)cap_bytes, (long long)(bytes - cap_bytes));
+                     "stage %d needs %lld bytes a rank, the cap is %lld: %lld byte%s lacking", s,
+                     (long long)bytes, (long long)cap_bytes, (long long)(bytes - cap_bytes),
+                     bytes - cap_bytes == 1 ? " is" : "s are");
   }
   return BD_OK;
 }

@@ -1,5 +1,6 @@
 #include "ir/mesh.h"
 #include <assert.h>
+#include <stdlib.h>
 
 int bd_mesh_devices(const bd_mesh *mesh) {
   int devices = 1;
@@ -68,4 +69,19 @@ bd_type bd_local_type(const bd_mesh *mesh, const bd_sharding *sharding, const bd
   for (int i = 0; i < type->rank; ++i)
     local.dims[i] = bd_local_extent(mesh, sharding, i, bd_extent(type->dims[i], batch));
   return local;
+}
+
+bool bd_mesh_parse(const char *text, bd_mesh *out) {
+  long devices = 1;
+  *out = (bd_mesh){0};
+  for (const char *at = text; at;) {
+    char *end;
+    long size = strtol(at, &end, 10);
+    if (end == at || *at < '0' || *at > '9' || size < 1 || size > 65536 ||
+        out->axes == BD_MAX_AXES || (*end && *end != 'x') || (devices *= size) > 65536)
+      return false;
+    out->size[out->axes++] = (int)size;
+    at = *end ? end + 1 : NULL;
+  }
+  return true;
 }

@@ -95,7 +95,12 @@ static void print_familiar(const bd_plan_details *details, const char *indent, b
     bd_text_add_json_string(text, one->pins);
     bd_text_add(text, ", ");
     add_real(text, "step_seconds", one->step_seconds);
-    bd_text_addf(text, ", \"lacking_bytes\": %lld}", (long long)one->lacking_bytes);
+    bd_text_addf(text, ", \"lacking_bytes\": %lld", (long long)one->lacking_bytes);
+    if (one->reason) {
+      bd_text_add(text, ", \"reason\": ");
+      bd_text_add_json_string(text, one->reason);
+    }
+    bd_text_add(text, "}");
   }
   bd_text_add(text, "]\n");
 }
@@ -234,6 +239,7 @@ static bd_status read_familiar(const details_reader *r, const bd_json *json) {
     BD_TRY(bd_json_string(r->ctx, item, "pins", true, &out->pins));
     BD_TRY(bd_json_real(r->ctx, item, "step_seconds", false, 0, 1e300, &out->step_seconds));
     BD_TRY(bd_json_int(r->ctx, item, "lacking_bytes", true, 0, INT64_MAX, &out->lacking_bytes));
+    BD_TRY(bd_json_string(r->ctx, item, "reason", false, &out->reason));
   }
   return BD_OK;
 }

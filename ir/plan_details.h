@@ -42,6 +42,7 @@ typedef struct bd_familiar {
   const char *name, *pins; // "pure data parallel", "dp=8,pp=1"
   double step_seconds;     // of its best plan looked at; infinity when none fits
   int64_t lacking_bytes;   // > 0 when it does not fit
+  const char *reason;      // why there is none, where that is arithmetic; else NULL
 } bd_familiar;
 
 // The link of collectives along a mesh axis.

@@ -16,10 +16,11 @@ typedef enum key {
   KEY_RECOMPUTE,
   KEY_ZERO,
   KEY_SCHEDULE,
+  KEY_MESH,
   KEY_COUNT
 } key;
-static const char *const key_names[KEY_COUNT + 1] = {"dp",        "sp",   "tp",       "pp", "mb",
-                                                     "recompute", "zero", "schedule", NULL};
+static const char *const key_names[KEY_COUNT + 1] = {"dp",        "sp",   "tp",       "pp",   "mb",
+                                                     "recompute", "zero", "schedule", "mesh", NULL};
 
 typedef struct item {
   key key;
@@ -93,6 +94,15 @@ static bd_status pin_number(bd_ctx *ctx, const item *from, bd_plan_request *requ
   return BD_OK;
 }
 
+static bd_status pin_mesh(bd_ctx *ctx, const item *from, bd_plan_request *request,
+                          const bd_constraints *constraints) {
+  if (request->mesh.axes || bd_constraints_have_degrees(constraints)) return taken(ctx, from);
+  if (!bd_mesh_parse(from->value, &request->mesh))
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' wants sizes such as 2x4 (at most %d axes)",
+                   from->words, BD_MAX_AXES);
+  return BD_OK;
+}
+
 static bd_status add_pin(bd_ctx *ctx, const item *from, bd_plan_request *request,
                          bd_constraints *constraints) {
   static const char *const recompute[] = {"none", "full", NULL};
@@ -112,6 +122,8 @@ static bd_status add_pin(bd_ctx *ctx, const item *from, bd_plan_request *request
     if (request->zero >= 0) return taken(ctx, from);
     request->zero = (int)zero;
     return BD_OK;
+  case KEY_MESH:
+    return pin_mesh(ctx, from, request, constraints);
   default:
     return pin_number(ctx, from, request, constraints);
   }
@@ -124,7 +136,7 @@ static bd_status add_forbid(bd_ctx *ctx, const item *from, bd_plan_request *requ
   int64_t value;
   if (from->key > KEY_MICRO_BATCH) {
     int *pin = from->key == KEY_RECOMPUTE ? &request->recompute : &request->zero;
-    if (from->relation || from->key == KEY_SCHEDULE)
+    if (from->relation || from->key >= KEY_SCHEDULE)
       return bd_fail(
           ctx, BD_INVALID, BD_NOWHERE,
           "'%s' cannot be forbidden; 'recompute' and 'zero' alone can, and schedules are "

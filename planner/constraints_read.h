@@ -4,12 +4,12 @@
 #include "planner/planner.h"
 
 // What may be pinned, for the help and for diagnostics.
-#define BD_PIN_WORDS "dp, sp, tp, pp, mb, recompute, zero, schedule"
+#define BD_PIN_WORDS "dp, sp, tp, pp, mesh, mb, recompute, zero, schedule"
 
 // Adds a list of pins to a request: degrees of data (dp), sequence (sp) and tensor (tp)
-// parallelism, stages (pp), samples of a micro-batch (mb), recompute=none|full, zero, schedule.
-// `constraints` is what the request refers to from then on. Errors: BD_INVALID naming the pin, also
-// when it is pinned already.
+// parallelism, stages (pp), mesh=AxB, samples of a micro-batch (mb), recompute=none|full, zero,
+// schedule. `constraints` is what the request refers to from then on. Errors: BD_INVALID naming the
+// pin, also when it is pinned already.
 BD_NODISCARD bd_status bd_pins_read(bd_ctx *ctx, const char *text, bd_plan_request *request,
                                     bd_constraints *constraints);
 

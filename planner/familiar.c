@@ -1,7 +1,8 @@
 #include "planner/familiar.h"
+#include "planner/blame.h"
 #include <math.h>
 
-enum { MOST = 8, MICRO_BATCHES = 3 };
+enum { MOST = 8 };
 #define LIMIT_SECONDS 5.0
 
 typedef struct comparing {
@@ -12,39 +13,32 @@ typedef struct comparing {
   bd_plan *plan;
 } comparing;
 
-static void take(bd_familiar *out, const bd_search_outcome *outcome) {
-  if (outcome->found && outcome->plan.step_seconds < out->step_seconds) {
-    out->step_seconds = outcome->plan.step_seconds;
-    out->lacking_bytes = 0;
-  } else if (!outcome->found && isinf(out->step_seconds) && outcome->lacking_bytes > 0 &&
-             (!out->lacking_bytes || outcome->lacking_bytes < out->lacking_bytes)) {
-    out->lacking_bytes = outcome->lacking_bytes;
+// Why no plan keeps the pins of a request; NULL where only a search could tell.
+static const char *impossible(const comparing *c, const bd_plan_request *request) {
+  bd_pin pins[BD_MAX_PINS];
+  int count = bd_pins_of(c->ctx, request, pins);
+  const char *reason = NULL;
+  for (int i = 0; i < count && !reason; i++) {
+    reason = bd_pin_impossible(c->ctx, c->train, c->cluster, request, &pins[i]);
+    if (reason) reason = bd_intern_f(c->ctx, "%s: %s", pins[i].words, reason);
   }
+  return reason;
 }
 
-// Solves under a request's pins for micro-batches of `least` samples, then of four times as many
-// and so on while plans fit.
-static bd_status try_sizes(const comparing *c, bd_plan_request request, int64_t least,
-                           bd_familiar *out) {
-  int64_t batch = request.global_batch, size = least;
-  for (int tried = 0; tried < MICRO_BATCHES && size <= batch; tried++, size *= 4) {
-    while (size <= batch && (batch % size || size % least))
-      size++;
-    if (size > batch) break;
-    bd_search_outcome outcome;
-    request.micro_batch = size;
-    BD_TRY(bd_plan_look(c->ctx, c->train, c->cluster, &request, &outcome));
-    take(out, &outcome);
-    if (!outcome.found) break;
-  }
-  return BD_OK;
-}
-
-static bd_familiar *add(const comparing *c, const char *name, const char *pins) {
+static bd_status solve(const comparing *c, const char *name, const char *pins,
+                       const bd_plan_request *request) {
   bd_plan_details *details = c->plan->details;
   bd_familiar *out = &details->familiar[details->familiar_count++];
   *out = (bd_familiar){.name = name, .pins = pins, .step_seconds = INFINITY};
-  return out;
+  out->reason = impossible(c, request);
+  if (out->reason) return BD_OK;
+  bd_search_outcome outcome;
+  BD_TRY(bd_plan_look(c->ctx, c->train, c->cluster, request, &outcome));
+  if (outcome.found)
+    out->step_seconds = outcome.plan.step_seconds;
+  else
+    out->lacking_bytes = outcome.lacking_bytes;
+  return BD_OK;
 }
 
 static bd_plan_request open_request(const comparing *c) {
@@ -57,24 +51,44 @@ static bd_plan_request open_request(const comparing *c) {
   return out;
 }
 
-static bd_status compare_degree(const comparing *c, const char *name, bd_cut kind) {
+// A batch that does not divide among the devices is raised until it does: what matters is whether
+// the model fits at all.
+static bd_status compare_data(const comparing *c, const char *name, int zero) {
   int devices = bd_cluster_devices(c->cluster);
-  bd_constraints constraints = {.degree[BD_CUT_FEATURES] = 1};
-  constraints.degree[kind] = devices;
+  bd_constraints constraints = {.degree[BD_CUT_SAMPLES] = devices};
+  bd_plan_request request = open_request(c);
+  if (c->request->zero >= 0 && c->request->zero != zero) return BD_OK;
+  int64_t batch = (request.global_batch + devices - 1) / devices * devices;
+  if (batch != request.global_batch)
+    name = bd_intern_f(c->ctx, "%s, of a batch of %lld", name, (long long)batch);
+  request.global_batch = batch;
+  request.stages = 1;
+  request.zero = zero;
+  request.constraints = &constraints;
+  return solve(c, name, bd_intern_f(c->ctx, "dp=%d,pp=1,zero=%d", devices, zero), &request);
+}
+
+static bd_status compare_tensor(const comparing *c) {
+  int devices = bd_cluster_devices(c->cluster);
+  bd_constraints constraints = {.degree[BD_CUT_FEATURES] = devices};
   bd_plan_request request = open_request(c);
   request.stages = 1;
   request.constraints = &constraints;
-  const char *word = kind == BD_CUT_SAMPLES ? "dp" : "tp";
-  bd_familiar *out = add(c, name, bd_intern_f(c->ctx, "%s=%d,pp=1", word, devices));
-  return try_sizes(c, request, kind == BD_CUT_SAMPLES ? devices : 1, out);
+  return solve(c, "tensor parallel over all", bd_intern_f(c->ctx, "tp=%d,pp=1", devices), &request);
 }
 
 static bd_status compare_pipeline(const comparing *c) {
   int devices = bd_cluster_devices(c->cluster);
   bd_plan_request request = open_request(c);
-  bd_familiar *out = add(c, "pipeline only", bd_intern_f(c->ctx, "pp=%d", devices));
   request.stages = devices;
-  return devices <= BD_MAX_STAGES ? try_sizes(c, request, 1, out) : BD_OK;
+  return solve(c, "pipeline only", bd_intern_f(c->ctx, "pp=%d", devices), &request);
+}
+
+static const char *mesh_words(const comparing *c) {
+  const char *sizes = "";
+  for (int axis = 0; axis < c->plan->mesh.axes; axis++)
+    sizes = bd_intern_f(c->ctx, "%s%s%d", sizes, axis ? "x" : "", c->plan->mesh.size[axis]);
+  return sizes;
 }
 
 // The plan's own degrees, with another choice of what is recomputed.
@@ -85,13 +99,10 @@ static bd_status compare_recompute(const comparing *c, const char *name, int rec
   request.mesh = plan->mesh;
   request.micro_batch = plan->micro_batch;
   request.recompute = recompute;
-  const char *pins = bd_intern_f(c->ctx, "pp=%d,mb=%lld,recompute=%s", plan->stages,
-                                 (long long)plan->micro_batch, recompute ? "full" : "none");
-  bd_search_outcome outcome;
-  bd_familiar *out = add(c, name, pins);
-  BD_TRY(bd_plan_look(c->ctx, c->train, c->cluster, &request, &outcome));
-  take(out, &outcome);
-  return BD_OK;
+  const char *pins =
+      bd_intern_f(c->ctx, "pp=%d,mesh=%s,mb=%lld,recompute=%s", plan->stages, mesh_words(c),
+                  (long long)plan->micro_batch, recompute ? "full" : "none");
+  return solve(c, name, pins, &request);
 }
 
 bd_status bd_plan_compare_familiar(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
@@ -100,8 +111,10 @@ bd_status bd_plan_compare_familiar(bd_ctx *ctx, const bd_module *train, const bd
   plan->details->familiar = BD_NEW_ARRAY(ctx->arena, bd_familiar, MOST);
   plan->details->familiar_count = 0;
   if (bd_cluster_devices(cluster) > 1) {
-    BD_TRY(compare_degree(&c, "pure data parallel", BD_CUT_SAMPLES));
-    BD_TRY(compare_degree(&c, "tensor parallel over all", BD_CUT_FEATURES));
+    BD_TRY(compare_data(&c, "pure data parallel", 0));
+    for (int zero = 1; zero <= BD_MAX_ZERO; zero += 2)
+      BD_TRY(compare_data(&c, bd_intern_f(ctx, "ZeRO-%d data parallel", zero), zero));
+    BD_TRY(compare_tensor(&c));
     BD_TRY(compare_pipeline(&c));
   }
   if (request->recompute < 0) {

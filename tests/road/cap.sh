@@ -30,7 +30,7 @@ check_cap() {
   grep -q 'nearest plan has' diagnostic || fail "$*: the nearest plan is not named"
   status=$(plan_under "$1" "$2" "$((least - 1))" "${@:3}")
   [ "$status" = 3 ] || fail "$*: one byte under the least ends with $status"
-  grep -q ': 1 bytes are lacking' diagnostic || fail "$*: the one byte is not named"
+  grep -q ': 1 byte is lacking' diagnostic || fail "$*: the one byte is not named"
   status=$(plan_under "$1" "$2" "$least" "${@:3}")
   [ "$status" = 0 ] || { fail "$*: the least cap ends with $status"; return; }
   [ "$(largest_arena capped.json)" = "$least" ] || fail "$*: the plan has another size than the cap"
