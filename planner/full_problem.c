@@ -32,6 +32,35 @@ static double now_seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static double seconds_of(const bd_layer_candidate *c, const posing *p) {
+  double passes = (double)p->space->request->global_batch / (double)p->micro_batch;
+  return c->forward_seconds + c->backward_seconds + c->sync_seconds / passes;
+}
+
+static int64_t bytes_of(const bd_layer_candidate *c) {
+  return c->weight_bytes + c->gradient_bytes + c->optimizer_bytes[1] + c->tape_bytes;
+}
+
+// The forms that are kept: of every run that of its fastest candidate, and the leanest of the run
+// with the most calls. Few forms keep the layer graph small.
+static void choose_forms(const posing *p, const priced_mode *mode, bool *out_kept) {
+  int longest = 0, leanest = -1;
+  for (int r = 0; r < p->space->runs.count; r++) {
+    int fastest = -1;
+    for (int k = 0; k < mode->count[r]; k++)
+      if (fastest < 0 ||
+          seconds_of(&mode->candidates[r][k], p) < seconds_of(&mode->candidates[r][fastest], p))
+        fastest = k;
+    if (fastest >= 0) out_kept[mode->candidates[r][fastest].form] = true;
+    if (p->space->runs.runs[r].calls > p->space->runs.runs[longest].calls) longest = r;
+  }
+  for (int k = 0; k < mode->count[longest]; k++)
+    if (leanest < 0 ||
+        bytes_of(&mode->candidates[longest][k]) < bytes_of(&mode->candidates[longest][leanest]))
+      leanest = k;
+  if (leanest >= 0) out_kept[mode->candidates[longest][leanest].form] = true;
+}
+
 static int number_form(priced_mode *mode, const bd_sharding *form) {
   for (int f = 0; f < mode->form_count; f++)
     if (bd_sharding_equal(&mode->forms[f], form)) return f;
@@ -60,13 +89,20 @@ static bd_status price_mode(posing *p, int n, priced_mode *out) {
   out->count = BD_NEW_ARRAY(p->ctx->arena, int, runs);
   out->candidates = BD_NEW_ARRAY(p->ctx->arena, bd_layer_candidate *, runs);
   out->forms = BD_NEW_ARRAY(p->ctx->arena, bd_sharding, out->layers.form_count + 1);
-  for (int r = 0; r < runs; r++) {
+  for (int r = 0; r < runs; r++)
     BD_TRY(bd_layer_candidates(p->ctx, out->layers.layers[r], space->stages, &out->candidates[r],
                                &out->count[r]));
+  bool *kept = BD_NEW_ARRAY(p->ctx->arena, bool, out->layers.form_count);
+  choose_forms(p, out, kept);
+  for (int r = 0; r < runs; r++) {
+    int count = 0;
     for (int k = 0; k < out->count[r]; k++) {
-      bd_layer_candidate *candidate = &out->candidates[r][k];
-      candidate->form = number_form(out, &out->layers.forms[candidate->form]);
+      bd_layer_candidate candidate = out->candidates[r][k];
+      if (!kept[candidate.form]) continue;
+      candidate.form = number_form(out, &out->layers.forms[candidate.form]);
+      out->candidates[r][count++] = candidate;
     }
+    out->count[r] = count;
   }
   // Room for one more, which hand-overs to other meshes use.
   out->forms[out->form_count] = bd_sharding_replicated();

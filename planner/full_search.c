@@ -45,15 +45,15 @@ static int64_t largest_cap(const searching *s) {
 }
 
 // Solves with less and less room until the exact bytes of a plan fit.
-static bd_status try_problem(searching *s, bd_full_problem *problem, double limit_seconds) {
+static bd_status try_problem(searching *s, bd_full_problem *problem, double deadline) {
   bd_layers_group *groups = BD_NEW_ARRAY(s->ctx->arena, bd_layers_group, s->space.group_count);
   memcpy(groups, problem->layers.groups, sizeof *groups * (size_t)s->space.group_count);
   problem->layers.groups = groups;
-  for (int round = 0; round < CAP_ROUNDS; round++) {
+  for (int round = 0; round < CAP_ROUNDS && now_seconds() < deadline; round++) {
     bd_layers_answer answer;
     bd_plan plan;
     double cutoff = s->found ? s->best.step_seconds : 1e30;
-    BD_TRY(bd_layers_solve(s->ctx, &problem->layers, limit_seconds / CAP_ROUNDS, cutoff, &answer));
+    BD_TRY(bd_layers_solve(s->ctx, &problem->layers, deadline - now_seconds(), cutoff, &answer));
     if (!answer.found) return BD_OK;
     s->solved++;
     bd_full_assemble(s->ctx, &s->space, problem, &answer.plan, &plan);
@@ -76,7 +76,7 @@ static int list_micro_batches(const searching *s, const bd_plan *near, int64_t *
   const bd_plan_request *request = s->space.request;
   int count = 0;
   int64_t start = near ? near->micro_batch : 1;
-  static const int up[] = {1, 1, 2, 1, 4, 8}, down[] = {1, 2, 1, 4, 1, 1};
+  static const int up[] = {1, 1, 1, 2, 1, 1}, down[] = {1, 2, 4, 1, 8, 16};
   if (request->micro_batch) {
     out[0] = request->micro_batch;
     return request->global_batch % request->micro_batch == 0;
@@ -101,7 +101,7 @@ static bd_status look(searching *s, const bd_plan *near) {
         bd_full_pose(s->ctx, &s->space, sizes[i], now_seconds() + share / 2, &problem, &possible));
     if (!possible) continue;
     s->posed++;
-    BD_TRY(try_problem(s, &problem, now_seconds() + share / 2 - now_seconds()));
+    BD_TRY(try_problem(s, &problem, now_seconds() + share / 2));
   }
   return BD_OK;
 }

@@ -28,7 +28,8 @@ static void add_size(bd_full_space *space, int group, int devices, const bd_plan
 // Sizes that keep a stage within a node, or are whole nodes, the near plan's first.
 static void add_sizes(bd_full_space *space, int group, const bd_plan *near) {
   const bd_full_group *g = &space->groups[group];
-  int wanted = near ? bd_mesh_devices(&near->mesh) : g->node < g->count ? g->node : g->count;
+  int wanted = near ? bd_mesh_devices(&near->mesh) : g->node;
+  if (wanted > g->count) wanted = g->count;
   for (int factor = 1; factor <= LARGER; factor *= 2)
     for (int up = 0; up < (factor > 1 ? 2 : 1); up++) {
       int devices = up ? wanted * factor : wanted / factor;

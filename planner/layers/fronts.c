@@ -237,18 +237,22 @@ static void build_row(building *b, int first, int model, ways **kept) {
   int common = common_end(problem, first, model) - first;
   bd_front *out = bd_arena_array(b->ctx->arena, (size_t)most * cells, sizeof *out);
   int length = 0;
-  while (length < most) {
+  bool last = b->stage == b->setting->stages - 1;
+  while (length < most && !fronts->stopped) {
+    bool wanted = !last || first + length + 1 == problem->layer_count;
     if (length >= common)
       kept[length] = extend(b, length ? kept[length - 1] : NULL, first, first + length);
     bool any = false;
     for (size_t i = 0; kept[length] && i < cells; i++) {
       any = any || kept[length][i].count;
-      out[(size_t)length * cells + i] = length < common
+      if (!wanted) continue;
+      out[(size_t)length * cells + i] = length < common && !last
                                             ? fronts->rows[row - 1][(size_t)length * cells + i]
                                             : close_ways(b, &kept[length][i]);
     }
     if (!any) break;
     length++;
+    fronts->stopped = bd_layers_now_seconds() > fronts->deadline;
   }
   if (length < most) kept[length] = NULL;
   fronts->rows[row] = out;
@@ -268,7 +272,6 @@ static void build_rows(building *b) {
         problem->layers[first].class == problem->layers[first - 2].class)
       model = first - 1;
     build_row(b, first, model, kept);
-    b->fronts->stopped = bd_layers_now_seconds() > b->fronts->deadline;
   }
 }
 

@@ -24,14 +24,14 @@ typedef struct solving {
 typedef struct stage_of_effort {
   int ways, labels;
   double share;
-  bool bound_only;
+  bool bound_only, first;
 } stage_of_effort;
 
 static const stage_of_effort efforts[] = {
-    {6, 3, 0.3, false},
-    {48, 24, 0.4, false},
-    {768, 4096, 0.6, false},
-    {96, 512, 1, true},
+    {4, 2, 0.3, false, true},
+    {48, 24, 0.4, false, false},
+    {768, 4096, 0.6, false, false},
+    {96, 512, 1, true, false},
 };
 
 static void destroy_arena(void *arena) {
@@ -74,13 +74,24 @@ static bool is_allowed(const bd_layers_problem *problem, int schedule) {
   return problem->schedules >> schedule & 1u;
 }
 
+// Stages for which there are devices, each with the fewest that any mode takes.
+static int64_t device_stages(const bd_layers_problem *p) {
+  int64_t stages = 0;
+  for (int g = 0; g < p->group_count; g++) {
+    int fewest = 0;
+    for (int n = 0; n < p->mode_count; n++)
+      if (p->modes[n].group == g && (!fewest || p->modes[n].devices < fewest))
+        fewest = p->modes[n].devices;
+    if (fewest) stages += p->groups[g].count / fewest;
+  }
+  return stages;
+}
+
 static void add_items(solving *s) {
   const bd_layers_problem *p = s->problem;
-  int64_t devices = 0;
-  for (int g = 0; g < p->group_count; g++)
-    devices += p->groups[g].count;
   int most = p->max_stages < p->layer_count ? p->max_stages : p->layer_count;
-  if (most > devices) most = (int)devices;
+  int64_t possible = device_stages(p);
+  if (most > possible) most = (int)possible;
   for (int m = 0; m < p->micro_batch_count; m++)
     for (int schedule = 0; schedule < BD_SCHEDULE_COUNT; schedule++)
       for (int stages = 1; is_allowed(p, schedule) && stages <= most; stages++) {
@@ -100,6 +111,13 @@ static int by_bound(const void *left, const void *right) {
   if (a->schedule != b->schedule) return a->schedule < b->schedule ? -1 : 1;
   if (a->stages != b->stages) return a->stages < b->stages ? -1 : 1;
   return a->chunks < b->chunks ? -1 : a->chunks > b->chunks;
+}
+
+// For a first look: few stages cost little.
+static int by_stages(const void *left, const void *right) {
+  const item *a = left, *b = right;
+  return a->stages != b->stages ? (a->stages > b->stages) - (a->stages < b->stages)
+                                : by_bound(left, right);
 }
 
 static bd_status try_item(solving *s, item *at, const stage_of_effort *with, double deadline) {
@@ -132,7 +150,7 @@ static bd_status try_item(solving *s, item *at, const stage_of_effort *with, dou
 
 static bd_status try_all(solving *s, const stage_of_effort *with) {
   double now = bd_layers_now_seconds(), deadline = now + with->share * (s->deadline - now);
-  qsort(s->items, (size_t)s->count, sizeof *s->items, by_bound);
+  qsort(s->items, (size_t)s->count, sizeof *s->items, with->first ? by_stages : by_bound);
   for (int i = 0; i < s->count; i++) {
     item *at = &s->items[i];
     if (at->bound >= s->best->seconds || (s->any && s->best->found)) continue;
