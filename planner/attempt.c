@@ -135,6 +135,17 @@ static bd_pipeline_problem pose(bd_ctx *ctx, const bd_attempt *a) {
   return problem;
 }
 
+// A run's candidates for another run whose layers pose the same problem.
+static const bd_layer_candidate *named_after(bd_ctx *ctx, const bd_pipeline_run *run,
+                                             const bd_function *function) {
+  bd_layer_candidate *list = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, run->candidate_count);
+  for (int k = 0; k < run->candidate_count; k++) {
+    list[k] = run->candidates[k];
+    list[k].strategy.name = list[k].strategy.function = function->name;
+  }
+  return list;
+}
+
 static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
   bd_setting_layers layers;
   BD_TRY(bd_setting_open(ctx, a->scene, &a->setting, NULL, &layers));
@@ -142,8 +153,15 @@ static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
   int in_flight = bd_schedule_in_flight(problem.schedule, 0, problem.stages, problem.micro_batches);
   bd_pipeline_run *runs = BD_NEW_ARRAY(ctx->arena, bd_pipeline_run, problem.run_count);
   for (int r = 0; r < problem.run_count; r++) {
+    const bd_run *run = &a->scene->runs->runs[r];
     bd_layer_candidate *candidates;
-    runs[r].calls = a->scene->runs->runs[r].calls;
+    if (run->like < r) {
+      runs[r] = runs[run->like];
+      runs[r].candidates = named_after(ctx, &runs[r], run->function);
+      runs[r].calls = run->calls;
+      continue;
+    }
+    runs[r].calls = run->calls;
     BD_TRY(bd_layer_candidates(ctx, layers.layers[r], in_flight, &candidates,
                                &runs[r].candidate_count));
     if (!runs[r].candidate_count) return BD_OK;

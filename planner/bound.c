@@ -95,7 +95,9 @@ bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
   out->layers = BD_NEW_ARRAY(ctx->arena, bd_layer *, runs);
   for (int r = 0; r < runs; r++) {
     out->requests[r] = request_of(scene, setting, r, out);
-    if (share_tied && !has_tied(&scene->runs->runs[r]))
+    if (scene->runs->runs[r].like < r)
+      out->layers[r] = out->layers[scene->runs->runs[r].like];
+    else if (share_tied && !has_tied(&scene->runs->runs[r]))
       out->layers[r] = share_tied->layers[r];
     else
       BD_TRY(bd_layer_open(ctx, &out->requests[r], &out->layers[r]));
@@ -112,15 +114,17 @@ typedef struct priced {
 static bool price_all(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
                       double seconds_weight, double bytes_weight, double *run_seconds,
                       priced *out) {
+  bd_layer_point *points = BD_NEW_ARRAY(ctx->arena, bd_layer_point, scene->runs->count);
   *out = (priced){0, 0, 0};
   for (int r = 0; r < scene->runs->count; r++) {
-    bd_layer_point point;
-    int calls = scene->runs->runs[r].calls;
-    if (!bd_layer_price(ctx, layers->layers[r], seconds_weight, bytes_weight, 1, &point))
+    int calls = scene->runs->runs[r].calls, like = scene->runs->runs[r].like;
+    if (like == r &&
+        !bd_layer_price(ctx, layers->layers[r], seconds_weight, bytes_weight, 1, &points[r]))
       return false;
-    run_seconds[r] = point.seconds;
-    out->seconds += calls * point.seconds;
-    out->bytes += calls * point.bytes;
+    points[r] = points[like];
+    run_seconds[r] = points[r].seconds;
+    out->seconds += calls * points[r].seconds;
+    out->bytes += calls * points[r].bytes;
   }
   out->value = seconds_weight * out->seconds + bytes_weight * out->bytes;
   return true;

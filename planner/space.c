@@ -1,4 +1,5 @@
 #include "planner/space.h"
+#include "planner/layer_key.h"
 #include <string.h>
 
 static bool is_forward(const bd_module *train, const bd_op *op) {
@@ -20,6 +21,23 @@ static const bool *tied_parameters(bd_ctx *ctx, const bd_module *train, const bd
   return tied;
 }
 
+// Runs of one function, or of functions that differ in names only, share their layers' problems.
+static void find_like(bd_ctx *ctx, const bd_module *train, bd_model_runs *runs) {
+  const char **key = BD_NEW_ARRAY(ctx->arena, const char *, runs->count);
+  for (int r = 0; r < runs->count; r++) {
+    const bd_run *run = &runs->runs[r];
+    bd_layer_request request = {.train = train,
+                                .function = run->function,
+                                .tied = run->tied,
+                                .pin = run->pin,
+                                .optimizer = ""};
+    key[r] = bd_layer_key(ctx, &request);
+    runs->runs[r].like = 0;
+    while (key[runs->runs[r].like] != key[r])
+      runs->runs[r].like++;
+  }
+}
+
 bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
                                  const bd_constraints *constraints) {
   const bd_function *main = train->main;
@@ -37,9 +55,10 @@ bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
       last->calls++;
     } else {
       const bool *tied = tied_parameters(ctx, train, callee, uses, &out.any_tied);
-      out.runs[out.count++] = (bd_run){callee, 1, tied, pin};
+      out.runs[out.count++] = (bd_run){callee, 1, tied, pin, 0};
     }
   }
+  find_like(ctx, train, &out);
   return out;
 }
 

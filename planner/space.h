@@ -9,6 +9,7 @@ typedef struct bd_run {
   int calls;
   const bool *tied;           // per parameter: a weight that other calls use as well
   const bd_strategy_pin *pin; // what a person fixed of its layers; NULL: nothing
+  int like;                   // the first run whose layers pose the same problem in every setting
 } bd_run;
 
 typedef struct bd_model_runs {

@@ -3,6 +3,7 @@
 #include "frontend/frontend.h"
 #include "ir/pass.h"
 #include "planner/eliminate.h"
+#include "planner/layer_key.h"
 #include "planner/layer_problem.h"
 #include "planner/space.h"
 #include <math.h>
@@ -241,11 +242,44 @@ static void test_near_choices_are_bounded(void **unused) {
   assert_true(worst_permille > 900);
 }
 
+// Names do not count; types, attributes and how weights are shared do.
+static void test_keys_tell_problems_apart(void **unused) {
+  (void)unused;
+  bd_ctx *ctx = bd_ctx_create();
+  bd_module *train = load(ctx, "gpt2-tiny");
+  bd_model_runs runs = bd_model_runs_find(ctx, train, NULL);
+  bd_layer_request request = {.train = train, .optimizer = "adamw", .passes = 2};
+  request.function = runs.runs[1].function;
+  request.tied = runs.runs[1].tied;
+  const char *key = bd_layer_key(ctx, &request);
+  bd_function *other = bd_function_clone(ctx, request.function);
+  other->name = bd_intern_z(ctx, "other");
+  for (int v = 0; v < other->value_count; v++)
+    other->values[v].name = bd_intern_f(ctx, "v%d", v);
+  request.function = other;
+  assert_ptr_equal(key, bd_layer_key(ctx, &request));
+  request.cost.micro_batch = 2;
+  assert_ptr_not_equal(key, bd_layer_key(ctx, &request));
+  request.cost.micro_batch = 0;
+  bool *tied = BD_NEW_ARRAY(ctx->arena, bool, other->param_count);
+  tied[other->param_count - 1] = true;
+  request.tied = tied;
+  assert_ptr_not_equal(key, bd_layer_key(ctx, &request));
+  request.tied = runs.runs[1].tied;
+  other->values[0].type.dims[1]++;
+  assert_ptr_not_equal(key, bd_layer_key(ctx, &request));
+  request.function = runs.runs[0].function;
+  request.tied = runs.runs[0].tied;
+  assert_ptr_not_equal(key, bd_layer_key(ctx, &request));
+  bd_ctx_destroy(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_equals_brute_force),
       cmocka_unit_test(test_bounds_hold),
       cmocka_unit_test(test_near_choices_are_bounded),
+      cmocka_unit_test(test_keys_tell_problems_apart),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
