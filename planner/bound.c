@@ -125,8 +125,8 @@ static bool price_all(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layer
     run_seconds[r] = points[r].seconds;
     out->seconds += calls * points[r].seconds;
     out->bytes += calls * points[r].bytes;
+    out->value += calls * points[r].least;
   }
-  out->value = seconds_weight * out->seconds + bytes_weight * out->bytes;
   return true;
 }
 

@@ -4,6 +4,8 @@
 
 enum {
   PRICE_ROUNDS = 40,
+  DESCENTS = 20,
+  RELAXED_VISITS = 1 << 18,
   OPTION_LIMIT = 200,   // of a node, for looking for dominated ones
   PROGRAM_LIMIT = 1500, // pair variables that are still handed to the integer solver
 };
@@ -185,21 +187,66 @@ static bd_status solve_program(bd_ctx *ctx, const reduction *r, double limit_sec
   return BD_OK;
 }
 
+static double weighted(double weight, double value) {
+  return isinf(value) ? value : weight * value;
+}
+
+// A node's cheapest option when the others stay.
+static int best_alone(const bd_choice_problem *problem, double cost_weight, double usage_weight,
+                      const int *option, int node, double *sum) {
+  const bd_choice_node *n = &problem->node[node];
+  int best = option[node];
+  for (int o = 0; o < n->options; o++)
+    sum[o] = weighted(cost_weight, n->cost[o]) + usage_weight * n->usage[o];
+  for (int e = 0; e < problem->edges; e++) {
+    const bd_choice_edge *edge = &problem->edge[e];
+    if (edge->a != node && edge->b != node) continue;
+    int other = option[edge->a == node ? edge->b : edge->a];
+    for (int o = 0; o < n->options; o++)
+      sum[o] += weighted(cost_weight, edge_cost(edge, node, o, other));
+  }
+  for (int o = 0; o < n->options; o++)
+    if (sum[o] < sum[best]) best = o;
+  return best;
+}
+
+// Improves a choice until no other option of any node alone is better.
+static void descend(bd_ctx *ctx, const bd_choice_problem *problem, double cost_weight,
+                    double usage_weight, int *option) {
+  int most = 0;
+  for (int i = 0; i < problem->nodes; i++)
+    if (problem->node[i].options > most) most = problem->node[i].options;
+  double *sum = BD_NEW_ARRAY(ctx->arena, double, most);
+  bool changed = true;
+  for (int round = 0; round < DESCENTS && changed; round++) {
+    changed = false;
+    for (int i = 0; i < problem->nodes; i++) {
+      int best = best_alone(problem, cost_weight, usage_weight, option, i, sum);
+      changed |= best != option[i];
+      option[i] = best;
+    }
+  }
+}
+
 // A point of the trade between cost and usage.
 typedef struct point {
   int *option;
   double cost, usage;
+  double least; // no choice has a smaller weighted sum
 } point;
 
 static bool find_point(bd_ctx *ctx, const bd_choice_problem *problem, bd_elimination *e,
                        double cost_weight, double usage_weight, point *out) {
   out->option = BD_NEW_ARRAY(ctx->arena, int, problem->nodes);
   if (!bd_elimination_run(e, cost_weight, usage_weight, out->option)) return false;
+  descend(ctx, problem, cost_weight, usage_weight, out->option);
   bd_choice_evaluate(problem, out->option, &out->cost, &out->usage);
+  out->least = bd_elimination_bound(e);
   return true;
 }
 
-static void take_point(bd_choice *out, const point *p) {
+static void take_point(const bd_choice_problem *problem, bd_choice *out, const point *p) {
+  if (isinf(p->cost) || p->usage > problem->budget) return;
   if (out->feasible && p->cost >= out->cost) return;
   out->feasible = true;
   out->option = p->option;
@@ -217,9 +264,9 @@ static void price_usage(bd_ctx *ctx, const bd_choice_problem *problem, bd_elimin
     point next;
     if (price <= 0 || !find_point(ctx, problem, e, 1, price, &next)) return;
     double value = next.cost + price * next.usage, known = over.cost + price * over.usage;
-    out->bound = fmax(out->bound, value - price * budget);
-    if (next.usage <= budget) take_point(out, &next);
-    if (value >= known * (1 - 1e-12)) return;
+    out->bound = fmax(out->bound, next.least - price * budget);
+    take_point(problem, out, &next);
+    if (!(value < known * (1 - 1e-12))) return;
     *(next.usage <= budget ? &within : &over) = next;
   }
 }
@@ -230,29 +277,31 @@ bool bd_choice_is_small(const bd_choice_problem *problem) {
   return true;
 }
 
+// Choices and bounds from prices of usage. False when no choice meets the budget.
+static bool solve_prices(bd_ctx *ctx, const bd_choice_problem *problem, bd_elimination *e,
+                         bd_choice *out) {
+  point fastest, leanest;
+  if (!find_point(ctx, problem, e, 1, 0, &fastest)) return false;
+  out->bound = fastest.least;
+  take_point(problem, out, &fastest);
+  if (out->feasible) return true;
+  if (!find_point(ctx, problem, e, 0, 1, &leanest) || leanest.least > problem->budget) return false;
+  take_point(problem, out, &leanest);
+  if (out->feasible && fastest.usage > problem->budget)
+    price_usage(ctx, problem, e, fastest, leanest, out);
+  return true;
+}
+
 bd_status bd_choice_solve(bd_ctx *ctx, const bd_choice_problem *problem, double limit_seconds,
                           bd_choice *out) {
   *out = (bd_choice){.cost = INFINITY, .bound = -INFINITY};
   bd_elimination *e = bd_elimination_create(ctx, problem, NULL, -1);
-  if (!e) {
-    reduction all = reduce(ctx, problem);
-    return solve_program(ctx, &all, limit_seconds, INFINITY, out);
-  }
-  point fastest, leanest;
-  bool any = find_point(ctx, problem, e, 1, 0, &fastest);
-  if (any && fastest.usage > problem->budget) any = find_point(ctx, problem, e, 0, 1, &leanest);
-  if (!any || (fastest.usage > problem->budget && leanest.usage > problem->budget)) {
+  if (!e) e = bd_elimination_relax(ctx, problem, -1, RELAXED_VISITS);
+  if (e && !solve_prices(ctx, problem, e, out)) {
     out->bound = INFINITY;
     return BD_OK;
   }
-  out->bound = fastest.cost;
-  if (fastest.usage <= problem->budget) {
-    take_point(out, &fastest);
-  } else {
-    take_point(out, &leanest);
-    price_usage(ctx, problem, e, fastest, leanest, out);
-  }
-  out->optimal = out->bound >= out->cost * (1 - 1e-9);
+  out->optimal = out->feasible && out->bound >= out->cost * (1 - 1e-9);
   if (out->optimal || !bd_choice_is_small(problem)) return BD_OK;
   reduction r = reduce(ctx, problem);
   if (pair_count(&r) > PROGRAM_LIMIT) return BD_OK;

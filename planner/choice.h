@@ -38,11 +38,13 @@ typedef struct bd_choice {
   double bound; // no feasible choice costs less
 } bd_choice;
 
-// Without a budget, or where it does not bind, elimination solves it exactly. Under a budget, usage
-// gets a price (Lagrange), which yields a choice and a bound; when they differ and the problem is
-// small, options that others dominate are dropped, and an integer program with one binary per
-// option and product variables per pair (Zheng et al., OSDI 2022, section 4.2) closes the gap
-// within `limit_seconds` of wall time. `optimal` says whether it is closed.
+// Without a budget, or where it does not bind, elimination solves it exactly; where its tables
+// would be too large, a relaxed one gives a choice and a bound (planner/eliminate.h). Under a
+// budget, usage gets a price (Lagrange), which yields a choice and a bound; when they differ and
+// the problem is small, options that others dominate are dropped, and an integer program with one
+// binary per option and product variables per pair (Zheng et al., OSDI 2022, section 4.2) closes
+// the gap within `limit_seconds` of wall time. `optimal` says whether it is closed. A bound of
+// INFINITY: no choice is feasible; of -INFINITY: nothing is known.
 BD_NODISCARD bd_status bd_choice_solve(bd_ctx *ctx, const bd_choice_problem *problem,
                                        double limit_seconds, bd_choice *out_choice);
 

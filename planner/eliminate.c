@@ -4,7 +4,7 @@
 
 // Entries visited by one elimination, at most.
 #define TABLE_LIMIT ((int64_t)1 << 24)
-enum { MAX_SCOPE = 12, MAX_FACTORS = 24 };
+enum { MAX_SCOPE = 12 };
 
 // A node's live options as a factor sees them.
 typedef struct view {
@@ -22,8 +22,11 @@ typedef struct factor {
   bool used;
 } factor;
 
+// Of a node whose elimination would visit too many entries there are several steps, one after
+// another, each with a share of its factors; the first has the node's own costs.
 typedef struct step {
   int node, factor_count;
+  bool first;
   factor **factors;
   view own;             // of the node, as all its factors see it
   int64_t **own_offset; // per factor and own class: entries into the factor's table
@@ -33,6 +36,7 @@ typedef struct step {
   int *cheapest;        // per own class: that option's place among the live ones
   bool *last_sees;      // per factor: whether it sees the last neighbour
   double *sum, *more;   // per own class: with the factors that do not, and with more of them
+  double *total;        // per live option, of a node with several steps
 } step;
 
 struct bd_elimination {
@@ -41,8 +45,10 @@ struct bd_elimination {
   int factor_count, step_count;
   factor *factors;
   step *steps;
-  // Of the last run: its weights, and the sum of the messages without a scope.
-  double cost_weight, usage_weight, rest;
+  int64_t limit; // entries visited by one step
+  bool relaxed;
+  // Of the last run: its weights, the sum of the messages without a scope but the last, and of all.
+  double cost_weight, usage_weight, rest, bound;
 };
 
 static int64_t table_size(const factor *f) {
@@ -117,25 +123,85 @@ static bool find_neighbours(const bd_elimination *e, int node, factor *out) {
 
 static int64_t visits_of(const bd_elimination *e, int node, const factor *scope) {
   int64_t visits = classes_at_most(e, node, node);
-  for (int i = 0; i < scope->scope_count && visits <= TABLE_LIMIT; i++)
+  for (int i = 0; i < scope->scope_count && visits <= e->limit; i++)
     visits *= classes_at_most(e, scope->scope[i], node);
   return visits;
 }
 
-// The node whose elimination visits the fewest entries; -1 when all visit too many.
-static int cheapest_node(const bd_elimination *e, const bool *gone, int last, factor *out_scope) {
-  int found = -1;
-  int64_t least = TABLE_LIMIT;
+// The node whose elimination visits the fewest entries; among those that visit too many, the first
+// one, or -1 when that is not wanted.
+static int cheapest_node(const bd_elimination *e, const bool *gone, int last) {
+  int found = -1, first = -1;
+  int64_t least = e->limit;
   for (int i = 0; i < e->problem->nodes; i++) {
     factor scope;
-    if (gone[i] || i == last || !find_neighbours(e, i, &scope)) continue;
+    if (gone[i] || i == last) continue;
+    if (first < 0) first = i;
+    if (!find_neighbours(e, i, &scope)) continue;
     int64_t visits = visits_of(e, i, &scope);
     if (visits > least || (found >= 0 && visits == least)) continue;
     least = visits;
     found = i;
-    *out_scope = scope;
   }
-  return found;
+  return found < 0 && e->relaxed ? first : found;
+}
+
+// Some of the factors of a node, and the other nodes that they see, with the product of the classes
+// of each.
+typedef struct bucket {
+  int node, factor_count;
+  factor **factors;
+  factor scope;
+  int64_t own, seen[MAX_SCOPE];
+} bucket;
+
+static int64_t capped(int64_t classes, int view, int options) {
+  return classes * view < options ? classes * view : options;
+}
+
+// Puts a factor into the bucket unless it would then visit more entries than a step may.
+static bool add_to_bucket(const bd_elimination *e, bucket *b, factor *f) {
+  bucket more = *b;
+  for (int i = 0; i < f->scope_count; i++) {
+    int node = f->scope[i], at = position(&more.scope, node), options = e->live_count[node];
+    if (node == b->node) {
+      more.own = capped(more.own, f->views[i].classes, options);
+      continue;
+    }
+    if (at < 0 && more.scope.scope_count == MAX_SCOPE) return false;
+    if (at < 0) {
+      at = more.scope.scope_count++;
+      more.scope.scope[at] = node;
+      more.seen[at] = 1;
+    }
+    more.seen[at] = capped(more.seen[at], f->views[i].classes, options);
+  }
+  int64_t visits = more.own;
+  for (int i = 0; i < more.scope.scope_count && visits <= e->limit; i++)
+    visits *= more.seen[i];
+  if (visits > e->limit && b->factor_count > 0 && more.scope.scope_count > 0) return false;
+  *b = more;
+  b->factors[b->factor_count++] = f;
+  f->used = true;
+  return true;
+}
+
+// The next of the buckets that a node's factors are put into, in order, each factor where it fits
+// (mini-buckets: Dechter and Rish, Journal of the ACM 50, 2003, section 3). Exact: there is one.
+static bucket next_bucket(bd_ctx *ctx, bd_elimination *e, int node) {
+  bucket b = {.node = node, .own = 1};
+  b.factors = BD_NEW_ARRAY(ctx->arena, factor *, e->factor_count);
+  for (int i = 0; i < e->factor_count; i++) {
+    factor *f = &e->factors[i];
+    if (!f->used && position(f, node) >= 0) (void)add_to_bucket(e, &b, f);
+  }
+  return b;
+}
+
+static bool has_factors(const bd_elimination *e, int node) {
+  for (int i = 0; i < e->factor_count; i++)
+    if (!e->factors[i].used && position(&e->factors[i], node) >= 0) return true;
+  return false;
 }
 
 // Where the entries of each factor lie for the classes of the node and of the message's scope.
@@ -165,7 +231,7 @@ static view whole_view(bd_ctx *ctx, int count) {
 
 // The neighbour that the fewest factors see goes last: its entries take the least work.
 static void put_lonely_last(const step *s, factor *message) {
-  int lonely = 0, least = MAX_FACTORS + 1, last = message->scope_count - 1;
+  int lonely = 0, least = s->factor_count + 1, last = message->scope_count - 1;
   for (int k = 0; k <= last; k++) {
     int seeing = 0;
     for (int f = 0; f < s->factor_count; f++)
@@ -185,21 +251,17 @@ static void put_lonely_last(const step *s, factor *message) {
 }
 
 // False when the message would be too large.
-static bool add_step(bd_ctx *ctx, bd_elimination *e, step *s, int node, const factor *scope) {
-  s->node = node;
-  s->factors = BD_NEW_ARRAY(ctx->arena, factor *, e->factor_count);
+static bool add_step(bd_ctx *ctx, bd_elimination *e, step *s, const bucket *b) {
+  int node = s->node = b->node;
+  s->factors = b->factors;
+  s->factor_count = b->factor_count;
   s->own = whole_view(ctx, e->live_count[node]);
-  factor message = *scope;
+  factor message = b->scope;
   for (int k = 0; k < message.scope_count; k++)
     message.views[k] = whole_view(ctx, e->live_count[message.scope[k]]);
-  for (int i = 0; i < e->factor_count; i++) {
-    factor *f = &e->factors[i];
-    int at = position(f, node);
-    if (f->used || at < 0) continue;
-    if (s->factor_count == MAX_FACTORS) return false;
-    f->used = true;
-    s->factors[s->factor_count++] = f;
-    s->own = join(ctx, e->live_count[node], s->own, f->views[at]);
+  for (int i = 0; i < s->factor_count; i++) {
+    const factor *f = s->factors[i];
+    s->own = join(ctx, e->live_count[node], s->own, f->views[position(f, node)]);
     for (int k = 0; k < message.scope_count; k++) {
       int there = position(f, message.scope[k]);
       if (there >= 0)
@@ -219,6 +281,7 @@ static bool add_step(bd_ctx *ctx, bd_elimination *e, step *s, int node, const fa
   s->value = BD_NEW_ARRAY(ctx->arena, double, s->own.classes);
   s->sum = BD_NEW_ARRAY(ctx->arena, double, s->own.classes);
   s->more = BD_NEW_ARRAY(ctx->arena, double, s->own.classes);
+  s->total = BD_NEW_ARRAY(ctx->arena, double, e->live_count[node]);
   s->last_sees = BD_NEW_ARRAY(ctx->arena, bool, s->factor_count);
   for (int f = 0; f < s->factor_count && message.scope_count; f++)
     s->last_sees[f] = position(s->factors[f], message.scope[message.scope_count - 1]) >= 0;
@@ -262,24 +325,53 @@ static bool add_edges(bd_ctx *ctx, bd_elimination *e) {
   return true;
 }
 
-bd_elimination *bd_elimination_create(bd_ctx *ctx, const bd_choice_problem *problem,
-                                      bool *const *live, int last) {
+// Steps for a node, each with as many of its factors as a step may have. False when there must be
+// one and it would be too large.
+static bool add_node(bd_ctx *ctx, bd_elimination *e, int node) {
+  for (bool first = true; first || has_factors(e, node); first = false) {
+    bucket b = next_bucket(ctx, e, node);
+    step *s = &e->steps[e->step_count++];
+    s->first = first;
+    if (!first && !e->relaxed) return false;
+    if (!add_step(ctx, e, s, &b)) return false;
+  }
+  return true;
+}
+
+static bd_elimination *create(bd_ctx *ctx, const bd_choice_problem *problem, bool *const *live,
+                              int last, int64_t limit, bool relaxed) {
   bd_elimination *e = BD_NEW(ctx->arena, bd_elimination);
   e->problem = problem;
+  e->limit = limit;
+  e->relaxed = relaxed;
   find_live(ctx, e, live);
-  e->factors = BD_NEW_ARRAY(ctx->arena, factor, problem->edges + problem->nodes);
+  // Every step leaves fewer nodes in the scopes of all factors together.
+  int most = 2 * problem->edges + problem->nodes;
+  e->factors = BD_NEW_ARRAY(ctx->arena, factor, problem->edges + most);
   if (!add_edges(ctx, e)) return NULL;
-  e->steps = BD_NEW_ARRAY(ctx->arena, step, problem->nodes);
+  e->steps = BD_NEW_ARRAY(ctx->arena, step, most);
   bool *gone = BD_NEW_ARRAY(ctx->arena, bool, problem->nodes);
   for (int i = 0; i < problem->nodes; i++) {
-    factor scope = {0};
     bool ends = last >= 0 && i + 1 == problem->nodes;
-    int node = ends ? last : cheapest_node(e, gone, last, &scope);
-    if (node < 0 || !add_step(ctx, e, &e->steps[i], node, &scope)) return NULL;
-    e->step_count++;
+    int node = ends ? last : cheapest_node(e, gone, last);
+    if (node < 0 || !add_node(ctx, e, node)) return NULL;
     gone[node] = true;
   }
   return e;
+}
+
+bd_elimination *bd_elimination_create(bd_ctx *ctx, const bd_choice_problem *problem,
+                                      bool *const *live, int last) {
+  return create(ctx, problem, live, last, TABLE_LIMIT, false);
+}
+
+bd_elimination *bd_elimination_relax(bd_ctx *ctx, const bd_choice_problem *problem, int last,
+                                     int64_t most_visits) {
+  return create(ctx, problem, NULL, last, most_visits, true);
+}
+
+double bd_elimination_bound(const bd_elimination *e) {
+  return e->bound;
 }
 
 // Weighted, and INFINITY where it is not allowed, whatever the weight.
@@ -320,7 +412,7 @@ static void find_cheapest(const bd_elimination *e, step *s) {
   memset(s->cheapest, 0, sizeof *s->cheapest * (size_t)s->own.classes);
   for (int x = 0; x < e->live_count[s->node]; x++) {
     int c = s->own.class_of[x];
-    double value = option_value(e, s->node, e->live[s->node][x]);
+    double value = s->first ? option_value(e, s->node, e->live[s->node][x]) : 0;
     if (value >= s->value[c]) continue;
     s->value[c] = value;
     s->cheapest[c] = x;
@@ -410,13 +502,48 @@ static void run_step(const bd_elimination *e, step *s) {
   }
 }
 
+// The option, as a place among the live ones, that is best for the neighbours chosen so far with
+// all the factors of a node's steps.
+static int best_option(const bd_elimination *e, const step *steps, int count, const int *option) {
+  const step *s = &steps[0];
+  int best = 0, assigned[MAX_SCOPE];
+  double least = INFINITY;
+  double *total = s->total;
+  for (int x = 0; x < e->live_count[s->node]; x++)
+    total[x] = option_value(e, s->node, e->live[s->node][x]);
+  for (int i = 0; i < count; i++) {
+    s = &steps[i];
+    for (int k = 0; k < s->message->scope_count; k++)
+      assigned[k] = s->message->views[k].class_of[option[s->message->scope[k]]];
+    for (int f = 0; f < s->factor_count; f++) {
+      const double *row = row_of(s, f, assigned, s->message->scope_count);
+      for (int x = 0; x < e->live_count[s->node]; x++)
+        total[x] += row[s->own_offset[f][s->own.class_of[x]]];
+    }
+  }
+  for (int x = 0; x < e->live_count[s->node]; x++) {
+    if (total[x] >= least) continue;
+    least = total[x];
+    best = x;
+  }
+  return best;
+}
+
 // Chosen options from the last step back; those after step `from` are known as places among the
 // live ones.
 static void trace(const bd_elimination *e, int from, int *option) {
   for (int i = from; i >= 0; i--) {
     const step *s = &e->steps[i];
-    int assigned[MAX_SCOPE];
+    int assigned[MAX_SCOPE], count = 1;
     double least;
+    while (!s->first) {
+      s = &e->steps[--i];
+      count++;
+    }
+    if (count > 1) {
+      option[s->node] = best_option(e, s, count, option);
+      continue;
+    }
     for (int k = 0; k < s->message->scope_count; k++)
       assigned[k] = s->message->views[k].class_of[option[s->message->scope[k]]];
     option[s->node] = s->cheapest[best_class(s, assigned, &least)];
@@ -429,15 +556,16 @@ bool bd_elimination_run(bd_elimination *e, double cost_weight, double usage_weig
                         int *out_option) {
   e->cost_weight = cost_weight;
   e->usage_weight = usage_weight;
-  e->rest = 0;
+  e->rest = e->bound = 0;
   for (int i = 0; i < e->problem->nodes; i++)
-    if (!e->live_count[i]) e->rest = INFINITY;
+    if (!e->live_count[i]) e->rest = e->bound = INFINITY;
   if (isinf(e->rest)) return false;
   fill_edges(e);
   for (int i = 0; i < e->step_count; i++) {
     run_step(e, &e->steps[i]);
     const factor *message = e->steps[i].message;
     if (!message->scope_count && i + 1 < e->step_count) e->rest += message->table[0];
+    if (!message->scope_count) e->bound += message->table[0];
     if (!message->scope_count && isinf(message->table[0])) return false;
   }
   trace(e, e->step_count - 1, out_option);

@@ -9,6 +9,7 @@ enum {
   PRICES = 7,     // of a byte: the free one, the highest, and slopes between
   FORM_LIMIT = 5, // forms with candidates: the fastest, and the leanest
   BUDGETS = 3,    // between the fastest and the leanest, for integer programs
+  RELAXED_VISITS = 1 << 18,
 };
 #define PROGRAM_SECONDS 10.0
 // A price or time so small that it only decides between equals.
@@ -146,6 +147,9 @@ bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, bd_layer *
   const bd_choice_problem *problem = &layer->problem;
   layer->elimination = bd_elimination_create(ctx, problem, NULL, problem->nodes - 1);
   if (!layer->elimination)
+    layer->elimination =
+        bd_elimination_relax(ctx, problem, problem->nodes - 1, RELAXED_VISITS);
+  if (!layer->elimination)
     return bd_fail(ctx, BD_UNSUPPORTED, request->function->loc,
                    "function %s: too many values are in use at once for the planner; smaller "
                    "functions or a mesh of fewer axes would help",
@@ -173,6 +177,9 @@ bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double 
   if (!bd_elimination_run(layer->elimination, seconds_weight, bytes_weight, out->option))
     return false;
   bd_choice_evaluate(&layer->problem, out->option, &out->seconds, &out->bytes);
+  out->least = bd_elimination_bound(layer->elimination);
+  if (bytes_weight == 0) out->seconds = out->least / seconds_weight;
+  if (seconds_weight == 0) out->bytes = out->least / bytes_weight;
   return true;
 }
 

@@ -1,5 +1,5 @@
 // The layer ILP against exhaustive search on random small problems.
-#include "planner/choice.h"
+#include "planner/eliminate.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -93,7 +93,97 @@ static void test_equals_exhaustive(void **unused) {
   assert_in_range(infeasible, 10, 200);
 }
 
+// A relaxed elimination's bound holds, its choice costs what it says, and without need it is exact.
+static void test_relaxed_bounds_hold(void **unused) {
+  (void)unused;
+  int loose = 0;
+  for (int trial = 0; trial < 1200; trial++) {
+    state = 1234u + (uint64_t)trial;
+    bd_ctx *ctx = bd_ctx_create();
+    bd_choice_problem p = random_problem(ctx);
+    p.budget = INFINITY;
+    int option[8], most = 4 << trial % 4 * 2;
+    double best = exhaustive(&p), cost, usage;
+    bd_elimination *e = bd_elimination_relax(ctx, &p, trial % 2 ? p.nodes - 1 : -1, most);
+    assert_non_null(e);
+    bool any = bd_elimination_run(e, 1, 0, option);
+    assert_true(any || isinf(best));
+    double bound = any ? bd_elimination_bound(e) : INFINITY;
+    assert_true(bound <= best + 1e-9);
+    if (any) {
+      bd_choice_evaluate(&p, option, &cost, &usage);
+      assert_true(cost >= best - 1e-9);
+    }
+    loose += bound < best - 1e-9;
+    for (int o = 0; any && trial % 2 && o < p.node[p.nodes - 1].options; o++) {
+      double least = bd_elimination_choose(e, o, option);
+      if (!isfinite(least)) continue;
+      bd_choice_evaluate(&p, option, &cost, &usage);
+      assert_int_equal(option[p.nodes - 1], o);
+      assert_true(least <= cost + 1e-9);
+    }
+    e = bd_elimination_relax(ctx, &p, -1, 1 << 20);
+    any = bd_elimination_run(e, 1, 0, option);
+    assert_int_equal(any, isfinite(best));
+    if (any) assert_true(fabs(bd_elimination_bound(e) - best) < 1e-9);
+    bd_ctx_destroy(ctx);
+  }
+  assert_in_range(loose, 20, 1100);
+}
+
+// Every pair of many nodes: no elimination order has tables of a reasonable size.
+static bd_choice_problem dense_problem(bd_ctx *ctx, int nodes, int options) {
+  bd_choice_problem p = {.nodes = nodes, .budget = INFINITY};
+  p.node = BD_NEW_ARRAY(ctx->arena, bd_choice_node, nodes);
+  p.edge = BD_NEW_ARRAY(ctx->arena, bd_choice_edge, nodes * nodes);
+  for (int i = 0; i < nodes; i++) {
+    p.node[i].options = options;
+    p.node[i].cost = BD_NEW_ARRAY(ctx->arena, double, options);
+    p.node[i].usage = BD_NEW_ARRAY(ctx->arena, double, options);
+    for (int o = 0; o < options; o++) {
+      p.node[i].cost[o] = random_below(200);
+      p.node[i].usage[o] = random_below(10);
+    }
+    for (int j = 0; j < i; j++) {
+      bd_choice_edge *edge = &p.edge[p.edges++];
+      *edge = (bd_choice_edge){.a = i, .b = j, .classes_a = options, .classes_b = options};
+      edge->class_a = edge->class_b = BD_NEW_ARRAY(ctx->arena, int, options);
+      for (int o = 0; o < options; o++)
+        edge->class_a[o] = o;
+      edge->cost = BD_NEW_ARRAY(ctx->arena, double, options *options);
+      for (int k = 0; k < options * options; k++)
+        edge->cost[k] = random_below(20);
+    }
+  }
+  return p;
+}
+
+static void test_dense_has_bound(void **unused) {
+  (void)unused;
+  bd_ctx *ctx = bd_ctx_create();
+  bd_choice free_choice, choice;
+  state = 5;
+  bd_choice_problem p = dense_problem(ctx, 14, 12);
+  assert_null(bd_elimination_create(ctx, &p, NULL, -1));
+  assert_int_equal(bd_choice_solve(ctx, &p, 1, &free_choice), BD_OK);
+  assert_true(free_choice.feasible);
+  assert_true(free_choice.bound > 0 && free_choice.bound <= free_choice.cost);
+  p.budget = free_choice.usage * 0.7;
+  assert_int_equal(bd_choice_solve(ctx, &p, 1, &choice), BD_OK);
+  assert_true(choice.feasible && choice.usage <= p.budget);
+  assert_true(choice.bound >= free_choice.bound * (1 - 1e-9) && choice.bound <= choice.cost);
+  p.budget = -1;
+  assert_int_equal(bd_choice_solve(ctx, &p, 1, &choice), BD_OK);
+  assert_false(choice.feasible);
+  assert_true(isinf(choice.bound));
+  bd_ctx_destroy(ctx);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_exhaustive)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_equals_exhaustive),
+      cmocka_unit_test(test_relaxed_bounds_hold),
+      cmocka_unit_test(test_dense_has_bound),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
