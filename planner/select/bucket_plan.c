@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WORDS = BD_SELECT_MOST_FREE / 64 };
+enum { WORDS = BD_SELECT_MOST_FREE / 64, OVERHEAD = 2000 };
 
 // A node that is still to be eliminated, and which others would be in its table.
 typedef struct vertex {
@@ -158,7 +158,7 @@ double bd_select_bucket_order_plan(bd_select_bucket_order *order, const bd_selec
     order->position[order->step[k].node] = -1;
   order->count = 0;
   collect(order);
-  double work = 0;
+  double work = OVERHEAD;
   while (p->waiting > 0) {
     int place = cheapest(p), v = p->wait[place];
     work += p->waiting + WORDS * 4;

@@ -22,7 +22,7 @@ bd_select_domain bd_select_domain_create(bd_ctx *ctx, const bd_select_problem *p
 // Drops strategies until nothing changes: those that cost `forbid` or more, that have no partner on
 // some edge for less than `forbid`, or that do not fit in memory even when all other nodes use
 // their least. Returns false when some node keeps none: then there is no solution whose every cost
-// is below `forbid`. Scratch is in ctx->arena.
+// is below `forbid`. The problem is a merged one (see merge.h). Scratch is in ctx->arena.
 bool bd_select_domain_prune(bd_ctx *ctx, const bd_select_problem *problem,
                             const bd_select_times *times, double forbid, bd_select_domain *domain);
 #endif

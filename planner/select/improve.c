@@ -1,6 +1,6 @@
 #include "planner/select/improve.h"
 #include "planner/select/bucket.h"
-#include "planner/select/island.h"
+#include "planner/select/clock.h"
 #include "planner/select/random.h"
 
 #include <math.h>
@@ -23,13 +23,22 @@ struct bd_select_improver {
   double price[MOST_PRICED], low[MOST_PRICED], high[MOST_PRICED];
 };
 
+// Entries of all tables of one elimination.
+static size_t table_room(const bd_select_model *m) {
+  enum { LEAST = 1 << 16, MOST = 1 << 22, PER_ENTRY = 16 };
+  double entries = 0;
+  for (int e = 0; e < m->edges; e++)
+    entries += (double)bd_select_choices(m, m->low[e]) * bd_select_choices(m, m->high[e]);
+  return (size_t)fmin(MOST, LEAST + PER_ENTRY * entries);
+}
+
 bd_select_improver *bd_select_improver_create(bd_ctx *ctx, bd_select_state *state,
                                               const double *hint, uint64_t seed) {
   bd_select_improver *v = BD_NEW(ctx->arena, bd_select_improver);
   v->state = state;
   v->hint = hint;
   v->random = bd_select_seed(seed);
-  v->bucket = bd_select_bucket_create(ctx, state->model, 4 << 20);
+  v->bucket = bd_select_bucket_create(ctx, state->model, table_room(state->model));
   v->set.allowed = BD_NEW_ARRAY(ctx->arena, int, state->model->start[state->model->nodes]);
   v->in = BD_NEW_ARRAY(ctx->arena, bool, state->model->nodes);
   return v;

@@ -5,12 +5,14 @@
 // best choice known.
 #ifndef BD_PLANNER_SELECT_ISLAND_H
 #define BD_PLANNER_SELECT_ISLAND_H
-#include "planner/select/state.h"
+#include "planner/select/ascent.h"
 
 typedef struct bd_select_island bd_select_island;
 
-// Lives in ctx->arena. The node's least usages must fit in memory together.
-bd_select_island *bd_select_island_create(bd_ctx *ctx, const bd_select_model *model, uint64_t seed);
+// Lives in ctx->arena. The nodes' least usages must fit in memory together. `price`: of each point,
+// where to begin, or NULL.
+bd_select_island *bd_select_island_create(bd_ctx *ctx, const bd_select_model *model,
+                                          const double *price, uint64_t seed);
 
 // A fixed amount of work, less when `deadline` (seconds of CLOCK_MONOTONIC) passes. `guest`: a
 // choice to be fused with the present one, or NULL. Allocates nothing.
@@ -21,9 +23,6 @@ void bd_select_island_restart(bd_select_island *island);
 
 // The best choice found, which fits in memory; its cost as the model counts.
 const int *bd_select_island_best(const bd_select_island *island, double *out_cost);
-// No choice costs less than this.
-double bd_select_island_bound(const bd_select_island *island);
-
-// Seconds of CLOCK_MONOTONIC.
-double bd_select_now(void);
+// Its prices and messages, and the bound they prove.
+bd_select_ascent *bd_select_island_ascent(bd_select_island *island);
 #endif

@@ -1,7 +1,6 @@
 #include "planner/select/model.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct builder {
@@ -69,52 +68,37 @@ static void absorb(builder *b, const bd_select_edge *edge) {
   }
 }
 
-// An edge between two nodes that have a choice, as the model orients it.
-typedef struct joint {
-  int low, high, edge;
-} joint;
-
-static int by_nodes(const void *a, const void *b) {
-  const joint *x = a, *y = b;
-  if (x->low != y->low) return x->low - y->low;
-  if (x->high != y->high) return x->high - y->high;
-  return x->edge - y->edge;
-}
-
-// Sums the matrices of parallel edges, live strategies only.
-static void add_matrices(const builder *b, const joint *joints, size_t count, double *out) {
+// The costs between live strategies.
+static const double *live_matrix(const builder *b, const bd_select_edge *edge, int low, int high) {
   const bd_select_model *m = b->model;
-  int low = joints->low, high = joints->high;
   int rows = bd_select_choices(m, low), columns = bd_select_choices(m, high);
-  for (size_t k = 0; k < count; k++) {
-    const bd_select_edge *edge = &b->p->edge[joints[k].edge];
-    bool straight = edge->from == m->origin[low];
-    size_t width = (size_t)bd_select_strategies(b->p, edge->to);
-    for (int i = 0; i < rows; i++) {
-      size_t row = (size_t)m->strategy[m->start[low] + i];
-      for (int j = 0; j < columns; j++) {
-        size_t column = (size_t)m->strategy[m->start[high] + j];
-        size_t at = straight ? row * width + column : column * width + row;
-        out[(size_t)i * (size_t)columns + (size_t)j] += price(b, edge->matrix[at]);
-      }
-    }
+  size_t width = (size_t)bd_select_strategies(b->p, edge->to);
+  double *matrix = BD_NEW_ARRAY(b->ctx->arena, double, (size_t)rows *(size_t)columns);
+  double *next = matrix;
+  for (int i = 0; i < rows; i++) {
+    const int64_t *row = edge->matrix + (size_t)m->strategy[m->start[low] + i] * width;
+    for (int j = 0; j < columns; j++)
+      *next++ = price(b, row[m->strategy[m->start[high] + j]]);
   }
+  return matrix;
 }
 
 // Matrices are shared by edges of equal source and equal live strategies at both ends. An
 // open-addressed table of edges of the model plus one.
 typedef struct sharing {
-  const int64_t **source; // of each edge of the model; NULL: a sum
-  bool *straight;
+  const int64_t **source; // of each edge of the model
   int *domain_of; // of each node of the model: a number that is equal for equal live strategies
   uint32_t *slot;
   size_t slots;
 } sharing;
 
-static bool same_domain(const bd_select_model *m, int a, int b) {
+// Whether two nodes have the same live strategies of equally many: then an equal matrix stays one.
+static bool same_domain(const builder *b, int a, int c) {
+  const bd_select_model *m = b->model;
   int count = bd_select_choices(m, a);
-  return count == bd_select_choices(m, b) &&
-         memcmp(m->strategy + m->start[a], m->strategy + m->start[b],
+  return count == bd_select_choices(m, c) &&
+         bd_select_strategies(b->p, m->origin[a]) == bd_select_strategies(b->p, m->origin[c]) &&
+         memcmp(m->strategy + m->start[a], m->strategy + m->start[c],
                 (size_t)count * sizeof *m->strategy) == 0;
 }
 
@@ -131,7 +115,7 @@ static void number_domains(const builder *b, sharing *share) {
     for (int s = m->start[i]; s < m->start[i + 1]; s++)
       h = mix(h, (size_t)m->strategy[s] + 1);
     size_t at = h & (share->slots - 1);
-    while (share->slot[at] && !same_domain(m, (int)share->slot[at] - 1, i))
+    while (share->slot[at] && !same_domain(b, (int)share->slot[at] - 1, i))
       at = (at + 1) & (share->slots - 1);
     if (!share->slot[at]) share->slot[at] = (uint32_t)i + 1;
     share->domain_of[i] = (int)share->slot[at] - 1;
@@ -142,13 +126,11 @@ static void number_domains(const builder *b, sharing *share) {
 // The matrix of an equal earlier edge, or NULL, after which `edge` is the one to be found.
 static const double *find_matrix(const bd_select_model *m, sharing *share, int edge) {
   int low = share->domain_of[m->low[edge]], high = share->domain_of[m->high[edge]];
-  size_t h =
-      mix(mix((size_t)share->source[edge], (size_t)low * 2 + share->straight[edge]), (size_t)high);
+  size_t h = mix(mix((size_t)share->source[edge], (size_t)low), (size_t)high);
   size_t at = h & (share->slots - 1);
   for (; share->slot[at]; at = (at + 1) & (share->slots - 1)) {
     int other = (int)share->slot[at] - 1;
-    if (share->source[other] == share->source[edge] &&
-        share->straight[other] == share->straight[edge] && share->domain_of[m->low[other]] == low &&
+    if (share->source[other] == share->source[edge] && share->domain_of[m->low[other]] == low &&
         share->domain_of[m->high[other]] == high) {
       return m->matrix[other];
     }
@@ -157,36 +139,33 @@ static const double *find_matrix(const bd_select_model *m, sharing *share, int e
   return NULL;
 }
 
-static void add_edges(builder *b, joint *joints, size_t count) {
+static void add_edges(builder *b) {
   bd_select_model *m = b->model;
   bd_arena *arena = b->ctx->arena;
-  m->low = BD_NEW_ARRAY(arena, int, count);
-  m->high = BD_NEW_ARRAY(arena, int, count);
-  m->matrix = BD_NEW_ARRAY(arena, const double *, count);
-  sharing share = {.source = BD_NEW_ARRAY(arena, const int64_t *, count),
-                   .straight = BD_NEW_ARRAY(arena, bool, count),
+  size_t most = (size_t)b->p->edges;
+  m->low = BD_NEW_ARRAY(arena, int, most);
+  m->high = BD_NEW_ARRAY(arena, int, most);
+  m->matrix = BD_NEW_ARRAY(arena, const double *, most);
+  sharing share = {.source = BD_NEW_ARRAY(arena, const int64_t *, most),
                    .domain_of = BD_NEW_ARRAY(arena, int, m->nodes),
                    .slots = 16};
-  while (share.slots <= 2 * (count + (size_t)m->nodes))
+  while (share.slots <= 2 * (most + (size_t)m->nodes))
     share.slots *= 2;
   share.slot = BD_NEW_ARRAY(arena, uint32_t, share.slots);
   number_domains(b, &share);
-  for (size_t k = 0, next; k < count; k = next) {
-    int low = joints[k].low, high = joints[k].high, e = m->edges++;
-    for (next = k + 1; next < count && joints[next].low == low && joints[next].high == high;)
-      next++;
-    const bd_select_edge *edge = &b->p->edge[joints[k].edge];
+  for (int k = 0; k < b->p->edges; k++) {
+    const bd_select_edge *edge = &b->p->edge[k];
+    int low = b->node_of[edge->from], high = b->node_of[edge->to];
+    if (low < 0 || high < 0) {
+      absorb(b, edge);
+      continue;
+    }
+    int e = m->edges++;
     m->low[e] = low;
     m->high[e] = high;
     share.source[e] = edge->matrix;
-    share.straight[e] = edge->from == m->origin[low];
-    m->matrix[e] = next == k + 1 ? find_matrix(m, &share, e) : NULL;
-    if (next != k + 1) share.source[e] = NULL;
-    if (m->matrix[e]) continue;
-    double *matrix = BD_NEW_ARRAY(
-        arena, double, (size_t)bd_select_choices(m, low) * (size_t)bd_select_choices(m, high));
-    add_matrices(b, joints + k, next - k, matrix);
-    m->matrix[e] = matrix;
+    m->matrix[e] = find_matrix(m, &share, e);
+    if (!m->matrix[e]) m->matrix[e] = live_matrix(b, edge, low, high);
   }
 }
 
@@ -242,18 +221,7 @@ bd_select_model *bd_select_model_create(bd_ctx *ctx, const bd_select_problem *p,
                .model = model_alloc(ctx, p, times, domain),
                .node_of = BD_NEW_ARRAY(ctx->arena, int, p->nodes)};
   add_nodes(&b, times);
-  joint *joints = BD_NEW_ARRAY(ctx->arena, joint, p->edges);
-  size_t count = 0;
-  for (int e = 0; e < p->edges; e++) {
-    int from = b.node_of[p->edge[e].from], to = b.node_of[p->edge[e].to];
-    if (from < 0 || to < 0 || from == to) {
-      absorb(&b, &p->edge[e]);
-      continue;
-    }
-    joints[count++] = from < to ? (joint){from, to, e} : (joint){to, from, e};
-  }
-  qsort(joints, count, sizeof *joints, by_nodes);
-  add_edges(&b, joints, count);
+  add_edges(&b);
   list_links(ctx->arena, b.model);
   return b.model;
 }

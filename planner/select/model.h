@@ -35,8 +35,8 @@ static inline int bd_select_choices(const bd_select_model *model, int node) {
   return model->start[node + 1] - model->start[node];
 }
 
-// Builds it from the live strategies; costs of at least `forbid` become INFINITY. Every node has at
-// least one live strategy. Lives in ctx->arena.
+// Builds it from the live strategies of a merged problem (see merge.h); costs of at least `forbid`
+// become INFINITY. Every node has at least one live strategy. Lives in ctx->arena.
 bd_select_model *bd_select_model_create(bd_ctx *ctx, const bd_select_problem *problem,
                                         const bd_select_times *times,
                                         const bd_select_domain *domain, double forbid);

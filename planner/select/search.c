@@ -1,5 +1,8 @@
+#include "planner/select/branch.h"
+#include "planner/select/clock.h"
 #include "planner/select/dominate.h"
 #include "planner/select/island.h"
+#include "planner/select/merge.h"
 #include "planner/select/select.h"
 
 #include <assert.h>
@@ -9,21 +12,34 @@
 
 enum {
   ISLANDS = 2,
-  GUEST_EVERY = 4,     // rounds
-  LEAST_ROUNDS = 100,  // without progress until the search ends
-  RESTART_ROUNDS = 40, // without progress until the island that is behind starts over
+  GUEST_EVERY = 4,                // rounds
+  LEAST_ROUNDS = 100,             // without progress until the search ends
+  LEAST_ROUNDS_WITHOUT_HOPE = 20, // the same when every choice has a forbidden cost
+  RESTART_ROUNDS = 40,            // without progress until an island starts over
 };
+
+// Between two times that the model was built anew from what is left of the problem.
+typedef struct era {
+  const bd_select_model *model;
+  bd_select_island *island[ISLANDS];
+  double cost[ISLANDS];
+  int stale[ISLANDS]; // rounds since the island's choice was restarted or became better
+  int *guest;         // the incumbent in terms of the model
+  bool has_guest;     // not when it has strategies that were dropped
+} era;
 
 typedef struct search {
   const bd_select_problem *p;
-  const bd_select_model *model;
-  bd_select_island *island[ISLANDS];
+  bd_select_times times;
+  bd_select_domain domain; // what choices better than the incumbent are made of
+  double forbid;           // costs from here on are not in any such choice; INFINITY: all may be
   double deadline;
   int threads;
   int round, progress; // the round of the last improvement
-  int stale[ISLANDS];  // rounds since the island's choice was restarted or became better
-  double cost[ISLANDS], best_cost, bound;
-  const int *best;
+  bd_select_incumbent incumbent;
+  double bound;  // of what is left
+  double *price; // of each point: those of the best bound
+  bool finished; // nothing better is left
 } search;
 
 typedef struct task {
@@ -39,13 +55,13 @@ static void *run_task(void *argument) {
 }
 
 // A round of every island. Which thread runs one does not matter to it.
-static void run_round(search *s) {
+static void run_round(const search *s, const era *e) {
   task tasks[ISLANDS];
   pthread_t thread[ISLANDS];
   bool started[ISLANDS] = {false};
   for (int k = 0; k < ISLANDS; k++) {
-    bool visit = s->round % GUEST_EVERY == GUEST_EVERY - 1 && s->cost[k] > s->best_cost;
-    tasks[k] = (task){s->island[k], visit ? s->best : NULL, s->deadline};
+    bool visit = e->has_guest && s->round % GUEST_EVERY == GUEST_EVERY - 1;
+    tasks[k] = (task){e->island[k], visit ? e->guest : NULL, s->deadline};
   }
   for (int k = 1; k < ISLANDS && k < s->threads; k++)
     started[k] = pthread_create(&thread[k], NULL, run_task, &tasks[k]) == 0;
@@ -57,39 +73,143 @@ static void run_round(search *s) {
 
 // Costs are integers: so is the least of them.
 static bool proven(const search *s) {
-  return ceil(s->bound) >= s->best_cost;
+  return s->finished || ceil(s->bound) >= (double)s->incumbent.cost;
 }
 
-static void take_stock(search *s) {
+static void offer(bd_ctx *ctx, search *s, const era *e, const int *choice) {
+  int *full = BD_NEW_ARRAY(ctx->arena, int, s->p->nodes);
+  bd_select_model_expand(e->model, s->p->nodes, choice, full);
+  int64_t cost = bd_select_cost(s->p, full);
+  if (cost >= s->incumbent.cost) return;
+  s->incumbent.cost = cost;
+  memcpy(s->incumbent.choice, full, (size_t)s->p->nodes * sizeof *full);
+  s->progress = s->round;
+}
+
+// The incumbent in terms of the model, for islands that do not have it.
+static void make_guest(const search *s, era *e) {
+  const bd_select_model *m = e->model;
+  e->has_guest = true;
+  for (int i = 0; i < s->p->nodes; i++)
+    e->has_guest &= m->fixed[i] < 0 || m->fixed[i] == s->incumbent.choice[i];
+  for (int i = 0; i < m->nodes && e->has_guest; i++) {
+    int at = m->start[i];
+    while (at < m->start[i + 1] && m->strategy[at] != s->incumbent.choice[m->origin[i]])
+      at++;
+    e->guest[i] = at - m->start[i];
+    e->has_guest = at < m->start[i + 1];
+  }
+}
+
+static void take_stock(bd_ctx *ctx, search *s, era *e) {
+  int64_t before = s->incumbent.cost;
   for (int k = 0; k < ISLANDS; k++) {
     double cost;
-    const int *best = bd_select_island_best(s->island[k], &cost);
-    s->stale[k] = cost < s->cost[k] ? 0 : s->stale[k] + 1;
-    s->cost[k] = cost;
-    s->bound = fmax(s->bound, bd_select_island_bound(s->island[k]));
-    if (cost >= s->best_cost) continue;
-    s->best_cost = cost;
-    s->best = best;
-    s->progress = s->round;
+    const int *best = bd_select_island_best(e->island[k], &cost);
+    const bd_select_ascent *ascent = bd_select_island_ascent(e->island[k]);
+    bool better = cost < e->cost[k];
+    e->stale[k] = better ? 0 : e->stale[k] + 1;
+    e->cost[k] = cost;
+    if (better && cost < (double)s->incumbent.cost) offer(ctx, s, e, best);
+    if (ascent->bound <= s->bound) continue;
+    s->bound = ascent->bound;
+    memcpy(s->price, ascent->best_price, (size_t)s->times.points * sizeof *s->price);
   }
+  if (s->incumbent.cost < before) make_guest(s, e);
   for (int k = 0; k < ISLANDS; k++) {
-    if (s->stale[k] < RESTART_ROUNDS) continue;
-    s->stale[k] = 0;
-    bd_select_island_restart(s->island[k]);
+    if (e->stale[k] < RESTART_ROUNDS) continue;
+    e->stale[k] = 0;
+    bd_select_island_restart(e->island[k]);
   }
+}
+
+// Searches what is left exhaustively when it is small.
+static void exhaust(bd_ctx *ctx, search *s) {
+  enum { TINY = 600, SMALL = 4000, TINY_NODES = 2000, LEAST_NODES = 64 };
+  int left = 0;
+  for (int i = 0; i < s->p->nodes; i++)
+    left += s->domain.count[i] > 1 ? s->domain.count[i] : 0;
+  if (s->forbid == INFINITY || left > (s->round == 0 ? TINY : SMALL)) return;
+  int nodes = left <= TINY ? TINY_NODES : s->round > LEAST_NODES ? s->round : LEAST_NODES;
+  int64_t before = s->incumbent.cost;
+  s->finished = bd_select_branch(ctx, s->p, &s->times, &s->domain, s->price, nodes, s->deadline,
+                                 &s->incumbent);
+  if (s->incumbent.cost < before) s->progress = s->round;
+}
+
+// Drops what cannot be better than the incumbent. Returns whether so much was dropped that the
+// model should be built anew.
+static bool review(bd_ctx *ctx, search *s, era *e) {
+  int dropped = 0;
+  for (int k = 0; k < ISLANDS && s->incumbent.cost < BD_SELECT_FORBIDDEN; k++) {
+    bd_select_ascent *ascent = bd_select_island_ascent(e->island[k]);
+    bd_select_ascent_return(ascent);
+    dropped += bd_select_fix(ctx, s->p, ascent, s->incumbent.cost, &s->domain);
+  }
+  exhaust(ctx, s);
+  return dropped * 4 > e->model->start[e->model->nodes];
+}
+
+// The model of what is left; NULL when nothing is.
+static const bd_select_model *reduce(bd_ctx *ctx, search *s) {
+  enum { DOMINANCE_ROUNDS = 4 };
+  const double work = 1e9;
+  if (s->forbid < INFINITY) s->forbid = fmin(s->forbid, (double)s->incumbent.cost);
+  if (!bd_select_domain_prune(ctx, s->p, &s->times, s->forbid, &s->domain)) return NULL;
+  const bd_select_model *model =
+      bd_select_model_create(ctx, s->p, &s->times, &s->domain, s->forbid);
+  for (int k = 0; k < DOMINANCE_ROUNDS; k++) {
+    if (bd_select_dominate(ctx, s->p, model, work, &s->domain) == 0) break;
+    model = bd_select_model_create(ctx, s->p, &s->times, &s->domain, s->forbid);
+  }
+  return model;
+}
+
+// Rounds until the search ends or the model should be built anew; returns whether the latter.
+static bool run_era(bd_ctx *ctx, search *s) {
+  era e = {.model = reduce(ctx, s)};
+  s->finished = !e.model;
+  if (s->finished) return false;
+  e.guest = BD_NEW_ARRAY(ctx->arena, int, e.model->nodes);
+  if (e.model->nodes == 0) {
+    offer(ctx, s, &e, e.guest);
+    s->finished = true;
+    return false;
+  }
+  if (s->round == 0) exhaust(ctx, s);
+  if (s->finished) return false;
+  for (int k = 0; k < ISLANDS; k++) {
+    e.island[k] = bd_select_island_create(ctx, e.model, s->price, (uint64_t)k + 1);
+    e.cost[k] = INFINITY;
+  }
+  make_guest(s, &e);
+  int patience = s->forbid < INFINITY ? LEAST_ROUNDS : LEAST_ROUNDS_WITHOUT_HOPE;
+  while (bd_select_now() < s->deadline && s->round - s->progress < patience + s->progress) {
+    run_round(s, &e);
+    take_stock(ctx, s, &e);
+    s->round++;
+    if (proven(s)) return false;
+    bool power_of_two = (s->round & (s->round - 1)) == 0;
+    if (power_of_two && review(ctx, s, &e)) return !s->finished;
+    if (s->finished) return false;
+  }
+  return false;
+}
+
+static void release(void *arena) {
+  bd_arena_destroy(arena);
 }
 
 static void run_search(bd_ctx *ctx, search *s) {
-  for (int k = 0; k < ISLANDS; k++) {
-    s->island[k] = bd_select_island_create(ctx, s->model, (uint64_t)k + 1);
-    s->best = bd_select_island_best(s->island[k], &s->cost[k]);
-    s->best_cost = s->cost[k];
-  }
-  while (!proven(s) && bd_select_now() < s->deadline &&
-         s->round - s->progress < LEAST_ROUNDS + s->progress) {
-    run_round(s);
-    take_stock(s);
-    s->round++;
+  for (bool again = true; again;) {
+    bd_arena *outer = ctx->arena, *arena = bd_ctx_create_arena(ctx);
+    bd_owned held;
+    bd_own(ctx, &held, release, arena);
+    ctx->arena = arena;
+    again = run_era(ctx, s);
+    ctx->arena = outer;
+    bd_disown(ctx, &held);
+    bd_arena_destroy(arena);
   }
 }
 
@@ -109,27 +229,14 @@ static bd_status check_room(bd_ctx *ctx, const char *file, const bd_select_probl
                  (long long)time, (long long)peak, (long long)p->limit);
 }
 
-// The model after pruning. When some node keeps no strategy, every choice has a forbidden cost:
-// then nothing is forbidden, and such costs are merely high.
-static const bd_select_model *reduce(bd_ctx *ctx, const bd_select_problem *p) {
-  enum { DOMINANCE_ROUNDS = 4 };
-  const double work = 1e9;
-  bd_select_times times = bd_select_find_times(ctx, p);
-  bd_select_domain domain = bd_select_domain_create(ctx, p);
-  double forbid = (double)BD_SELECT_FORBIDDEN;
-  if (!bd_select_domain_prune(ctx, p, &times, forbid, &domain)) {
-    forbid = INFINITY;
-    domain = bd_select_domain_create(ctx, p);
-    bool some = bd_select_domain_prune(ctx, p, &times, forbid, &domain);
-    assert(some); // the least usages fit
-    (void)some;
-  }
-  const bd_select_model *model = bd_select_model_create(ctx, p, &times, &domain, forbid);
-  for (int k = 0; k < DOMINANCE_ROUNDS; k++) {
-    if (bd_select_dominate(ctx, p, model, work, &domain) == 0) break;
-    model = bd_select_model_create(ctx, p, &times, &domain, forbid);
-  }
-  return model;
+// Whether some choice has no forbidden cost, as far as looking at pairs can tell. If none has,
+// nothing is forbidden, and such costs are merely high.
+static void find_forbidden(bd_ctx *ctx, search *s) {
+  s->domain = bd_select_domain_create(ctx, s->p);
+  s->forbid = (double)BD_SELECT_FORBIDDEN;
+  if (bd_select_domain_prune(ctx, s->p, &s->times, s->forbid, &s->domain)) return;
+  s->forbid = INFINITY;
+  s->domain = bd_select_domain_create(ctx, s->p);
 }
 
 bd_status bd_select_solve(bd_ctx *ctx, const char *file, const bd_select_problem *p,
@@ -137,18 +244,22 @@ bd_status bd_select_solve(bd_ctx *ctx, const char *file, const bd_select_problem
   double begun = bd_select_now();
   *out = (bd_select_answer){.choice = BD_NEW_ARRAY(ctx->arena, int, p->nodes)};
   BD_TRY(check_room(ctx, file, p, out->choice));
-  search s = {.p = p,
-              .model = reduce(ctx, p),
+  bd_select_problem merged = bd_select_merge(ctx, p);
+  search s = {.p = &merged,
+              .times = bd_select_find_times(ctx, p),
               .deadline = begun + limit_seconds,
               .threads = threads,
-              .bound = -INFINITY};
+              .incumbent = {.choice = out->choice, .cost = bd_select_cost(p, out->choice)},
+              .bound = 0};
+  s.price = BD_NEW_ARRAY(ctx->arena, double, s.times.points);
+  find_forbidden(ctx, &s);
   run_search(ctx, &s);
-  bd_select_model_expand(s.model, p->nodes, s.best, out->choice);
-  out->cost = bd_select_cost(p, out->choice);
+  out->cost = s.incumbent.cost;
   out->peak = bd_select_peak(ctx, p, out->choice, NULL);
   out->seconds = bd_select_now() - begun;
   out->limited = !proven(&s) && out->seconds >= limit_seconds;
-  double bound = ceil(s.bound);
-  out->bound = bound < (double)out->cost ? (bound > 0 ? (int64_t)bound : 0) : out->cost;
+  // What was dropped costs at least as much as the incumbent, or is forbidden.
+  int64_t dropped = out->cost < BD_SELECT_FORBIDDEN ? out->cost : BD_SELECT_FORBIDDEN;
+  out->bound = s.finished || ceil(s.bound) >= (double)dropped ? dropped : (int64_t)ceil(s.bound);
   return BD_OK;
 }

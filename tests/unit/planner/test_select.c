@@ -1,0 +1,179 @@
+// Sharding problems: random small ones against exhaustive search, and the contest's example.
+#include "planner/select/random.h"
+#include "planner/select/select.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka needs the headers above.
+#include <cmocka.h>
+
+#include "ir/base/text.h"
+
+enum { MOST_NODES = 8, MOST_EDGES = 14, MOST_STRATEGIES = 4 };
+#define FORBIDDEN_TEXT "1000000000000000000"
+
+typedef struct sample {
+  int nodes, edges, count[MOST_NODES];
+  int from[MOST_EDGES], to[MOST_EDGES];
+} sample;
+
+// A row of `count` numbers below `most`; one in `forbid` is forbidden (0: none).
+static void add_row(bd_text *text, uint64_t *random, int count, int most, int forbid) {
+  bd_text_add(text, "[");
+  for (int k = 0; k < count; k++) {
+    if (k) bd_text_add(text, ",");
+    if (forbid && bd_select_below(random, forbid) == 0)
+      bd_text_add(text, FORBIDDEN_TEXT);
+    else
+      bd_text_addf(text, "%d", bd_select_below(random, most));
+  }
+  bd_text_add(text, "]");
+}
+
+static sample draw_sample(uint64_t *random) {
+  sample s = {.nodes = 1 + bd_select_below(random, MOST_NODES)};
+  s.edges = bd_select_below(random, MOST_EDGES + 1);
+  for (int i = 0; i < s.nodes; i++)
+    s.count[i] = 1 + bd_select_below(random, MOST_STRATEGIES);
+  for (int e = 0; e < s.edges; e++) {
+    s.from[e] = bd_select_below(random, s.nodes);
+    s.to[e] = bd_select_below(random, s.nodes);
+  }
+  return s;
+}
+
+static void add_intervals(bd_text *text, uint64_t *random, const sample *s) {
+  bd_text_add(text, "\"intervals\":[");
+  for (int i = 0; i < s->nodes; i++) {
+    int lower = bd_select_below(random, 8), upper = lower - 1 + bd_select_below(random, 6);
+    bd_text_addf(text, "%s[%d,%d]", i ? "," : "", lower, upper);
+  }
+  bd_text_add(text, "]");
+}
+
+// The text of a random problem; edges may repeat, point backwards, or be loops.
+static bd_text draw_text(bd_ctx *ctx, uint64_t *random, int forbid) {
+  sample s = draw_sample(random);
+  bd_text text = bd_text_init(ctx->arena);
+  bd_text_add(&text, "{\"problem\":{\"edges\":{\"nodes\":[");
+  for (int e = 0; e < s.edges; e++)
+    bd_text_addf(&text, "%s[%d,%d]", e ? "," : "", s.from[e], s.to[e]);
+  bd_text_add(&text, "],\"costs\":[");
+  for (int e = 0; e < s.edges; e++) {
+    if (e) bd_text_add(&text, ",");
+    add_row(&text, random, s.count[s.from[e]] * s.count[s.to[e]], 60, forbid);
+  }
+  bd_text_add(&text, "]},\"nodes\":{");
+  add_intervals(&text, random, &s);
+  bd_text_add(&text, ",\"costs\":[");
+  for (int i = 0; i < s.nodes; i++) {
+    if (i) bd_text_add(&text, ",");
+    add_row(&text, random, s.count[i], 40, 0);
+  }
+  bd_text_add(&text, "],\"usages\":[");
+  for (int i = 0; i < s.nodes; i++) {
+    if (i) bd_text_add(&text, ",");
+    add_row(&text, random, s.count[i], 20, 0);
+  }
+  bd_text_add(&text, "]}}}");
+  return text;
+}
+
+// Visits all choices; sets the least cost of those within the limit, and the least and largest
+// peak.
+typedef struct survey {
+  int64_t cost, least_peak, largest_peak;
+} survey;
+
+static survey exhaust(bd_ctx *ctx, const bd_select_problem *p) {
+  survey found = {INT64_MAX, INT64_MAX, 0};
+  int choice[MOST_NODES] = {0};
+  for (int at = 0; at >= 0;) {
+    int64_t peak = bd_select_peak(ctx, p, choice, NULL), cost = bd_select_cost(p, choice);
+    found.least_peak = peak < found.least_peak ? peak : found.least_peak;
+    found.largest_peak = peak > found.largest_peak ? peak : found.largest_peak;
+    if (peak <= p->limit && cost < found.cost) found.cost = cost;
+    for (at = p->nodes - 1; at >= 0; at--) {
+      if (++choice[at] < bd_select_strategies(p, at)) break;
+      choice[at] = 0;
+    }
+  }
+  return found;
+}
+
+static void check(bd_ctx *ctx, const bd_select_problem *p, int64_t optimum) {
+  bd_select_answer answer;
+  assert_int_equal(bd_select_solve(ctx, "random", p, 60, 2, &answer), BD_OK);
+  assert_int_equal(answer.cost, bd_select_cost(p, answer.choice));
+  assert_int_equal(answer.peak, bd_select_peak(ctx, p, answer.choice, NULL));
+  assert_true(answer.peak <= p->limit);
+  assert_true(answer.bound <= optimum);
+  if (optimum >= BD_SELECT_FORBIDDEN) return;
+  assert_int_equal(answer.cost, optimum);
+  assert_int_equal(answer.bound, optimum);
+}
+
+// One random problem with no limit, and with limits between the least and the largest peak.
+static void try_random(uint64_t seed, int forbid) {
+  bd_ctx *ctx = bd_ctx_create();
+  uint64_t random = bd_select_seed(seed);
+  bd_text text = draw_text(ctx, &random, forbid);
+  bd_select_problem p;
+  assert_int_equal(bd_select_read(ctx, "random", text.data, text.length, &p), BD_OK);
+  assert_true(bd_select_recognize(text.data, text.length));
+  assert_int_equal(p.limit, INT64_MAX);
+  survey all = exhaust(ctx, &p);
+  check(ctx, &p, all.cost);
+  for (int part = 0; part < 3; part++) {
+    p.limit = all.least_peak + (all.largest_peak - all.least_peak) * part / 4;
+    check(ctx, &p, exhaust(ctx, &p).cost);
+  }
+  if (all.least_peak > 0) {
+    bd_select_answer answer;
+    p.limit = all.least_peak - 1;
+    assert_int_equal(bd_select_solve(ctx, "random", &p, 60, 1, &answer), BD_INFEASIBLE);
+    assert_int_equal(ctx->error_count, 1);
+  }
+  bd_ctx_destroy(ctx);
+}
+
+static void equals_exhaustive_search(void **state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= 150; seed++)
+    try_random(seed, 0);
+}
+
+static void equals_exhaustive_search_with_forbidden_pairs(void **state) {
+  (void)state;
+  for (uint64_t seed = 1001; seed <= 1150; seed++)
+    try_random(seed, 4);
+}
+
+static const char example[] =
+    "{\"problem\": {\"name\": \"example\", \"nodes\": {\"intervals\": [[30, 70], [40, 70],\n"
+    "[50, 120], [110, 140], [110, 150]], \"costs\": [[15], [55, 65], [25, 45, 35], [85, 75],\n"
+    "[95]], \"usages\": [[10], [25, 25], [15, 20, 15], [10, 10], [15]]}, \"edges\": {\"nodes\":\n"
+    "[[0, 1], [0, 2], [1, 3], [2, 4], [3, 4]], \"costs\": [[30, 40], [50, 10, 40],\n"
+    "[90, 10, 20, 80], [60, 20, 30], [70, 60]]}, \"usage_limit\": 50}}";
+
+static void solves_the_example(void **state) {
+  (void)state;
+  bd_ctx *ctx = bd_ctx_create();
+  bd_select_problem p;
+  assert_int_equal(bd_select_read(ctx, "example", example, sizeof example - 1, &p), BD_OK);
+  assert_string_equal(p.name, "example");
+  assert_int_equal(p.limit, 50);
+  survey all = exhaust(ctx, &p);
+  check(ctx, &p, all.cost);
+  bd_ctx_destroy(ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(solves_the_example),
+      cmocka_unit_test(equals_exhaustive_search),
+      cmocka_unit_test(equals_exhaustive_search_with_forbidden_pairs),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
