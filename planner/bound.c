@@ -163,14 +163,25 @@ static double handed_bytes(const bd_function *f, const bd_setting *setting,
   return bytes;
 }
 
-// One send or receive between stages.
-static double transfer_seconds(const bd_scene *scene, const bd_setting *setting, double bytes) {
+// A message between the neighbours with the nearest (or the farthest) link: what the sender and the
+// receiver spend on it.
+typedef struct handing {
+  double send, receive;
+} handing;
+
+static handing hand_over(const bd_scene *scene, const bd_setting *setting, double bytes, bool far) {
   bd_cost_model cost = {scene->cluster, setting->mesh, setting->micro_batch};
-  return bytes > 0 ? bd_cost_send(&cost, bytes) : 0;
+  handing out = {0, far ? 0 : INFINITY};
+  for (int s = 0; s + 1 < setting->stages; s++) {
+    double seconds = bd_cost_receive(&cost, s, s + 1, bytes);
+    out.receive = far ? fmax(out.receive, seconds) : fmin(out.receive, seconds);
+  }
+  if (bytes > 0) out.send = bd_cost_copy(&cost, bytes);
+  return bytes > 0 ? out : (handing){0, 0};
 }
 
-// One transfer between neighbouring stages takes no less. Every two neighbours send and receive
-// forward and backward.
+// Sending and receiving a message between neighbouring stages takes no less. Every two neighbours
+// have one forward and one backward.
 static double least_transfer(const bd_scene *scene, const bd_setting *setting,
                              const bd_setting_layers *layers) {
   double least = INFINITY;
@@ -178,7 +189,8 @@ static double least_transfer(const bd_scene *scene, const bd_setting *setting,
     for (int f = 0; f < layers->form_count; f++) {
       if (r + 1 == scene->runs->count && scene->runs->runs[r].calls == 1) continue;
       double bytes = handed_bytes(scene->runs->runs[r].function, setting, &layers->forms[f]);
-      least = fmin(least, transfer_seconds(scene, setting, bytes));
+      handing over = hand_over(scene, setting, bytes, false);
+      least = fmin(least, over.send + over.receive);
     }
   return isfinite(least) ? least : 0;
 }
@@ -245,8 +257,8 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setti
   if (!price_all(ctx, scene, layers, 1, 0, run_seconds, &fastest)) return;
   *out_bytes = fmin(least_bytes(scene, layers), fastest.bytes) / stages;
   double moved = least_transfer(scene, setting, layers);
-  double sent = 4 * (stages - 1) * moved, total = fastest.seconds + sent;
-  double slowest = slowest_stage(scene, run_seconds, stages > 1 ? 2 * moved : 0, stages, total);
+  double sent = 2 * (stages - 1) * moved, total = fastest.seconds + sent;
+  double slowest = slowest_stage(scene, run_seconds, stages > 1 ? moved : 0, stages, total);
   double seconds = total + (passes - stages) * slowest;
   if (fastest.bytes > room && seconds < cutoff) {
     if (!price_all(ctx, scene, layers, 0, 1, run_seconds, &leanest)) return;
@@ -285,11 +297,11 @@ void bd_setting_hand_on(bd_ctx *ctx, const bd_scene *scene, const bd_setting *se
       int at = from * form_count + to;
       double there = conversion_seconds(scene, setting, f, &forms[from], &forms[to]);
       double back = conversion_seconds(scene, setting, f, &forms[to], &forms[from]);
-      double moved = transfer_seconds(scene, setting, handed_bytes(f, setting, &forms[from])) +
-                     transfer_seconds(scene, setting, handed_bytes(f, setting, &forms[to]));
+      handing value = hand_over(scene, setting, handed_bytes(f, setting, &forms[from]), true);
+      handing gradient = hand_over(scene, setting, handed_bytes(f, setting, &forms[to]), true);
       change[at] = there + back;
-      send[at] = moved + back;
-      receive[at] = moved + there;
+      send[at] = value.send + gradient.receive + back;
+      receive[at] = value.receive + gradient.send + there;
     }
   double *handed = BD_NEW_ARRAY(ctx->arena, double, form_count);
   for (int form = 0; form < form_count; form++)

@@ -1,5 +1,6 @@
 #include "planner/breakdown.h"
 #include "planner/cost.h"
+#include "planner/step_end.h"
 #include "planner/tenants.h"
 #include <string.h>
 
@@ -113,7 +114,7 @@ static void add_call(const splitting *s, const bd_op *call, int in_flight, bd_st
       out->traffic_seconds[kind][axis] += p->traffic_seconds[kind][axis];
 }
 
-static void split_passes(const splitting *s, int stage, bd_stage_details *out) {
+static bd_status split_passes(const splitting *s, int stage, bd_stage_details *out) {
   const bd_function *main = s->spmd->main;
   int in_flight = bd_schedule_in_flight(s->plan->schedule, stage, s->plan->stages,
                                         bd_plan_micro_batches(s->plan));
@@ -121,33 +122,37 @@ static void split_passes(const splitting *s, int stage, bd_stage_details *out) {
     const bd_op *op = &main->ops[i];
     bd_traffic kind;
     int axis;
+    double seconds;
     if (op->stage != stage) continue;
-    if (op->kind == BD_OP_CALL)
+    if (op->kind == BD_OP_CALL) {
       add_call(s, op, in_flight, out);
-    else if (is_traffic(op, &kind, &axis))
-      out->traffic_seconds[kind][axis] += bd_cost_collective(&s->cost, main, op);
-    else if (bd_op_get_info(op->kind)->level == BD_COLLECTIVE)
-      out->compute_seconds += bd_cost_collective(&s->cost, main, op);
+      continue;
+    }
+    BD_TRY(bd_cost_main_op(s->ctx, &s->cost, main, op, &seconds));
+    *(is_traffic(op, &kind, &axis) ? &out->traffic_seconds[kind][axis] : &out->compute_seconds) +=
+        seconds;
   }
+  return BD_OK;
 }
 
-// As the prediction counts it: gradients that are partial, and the memory traffic of the update.
-static void split_sync(const splitting *s, int stage, bd_stage_details *out) {
-  const bd_function *main = s->spmd->main;
-  for (int r = 1; r < main->result_count; r++) {
-    const bd_value *gradient = &main->values[main->results[r]];
-    if (gradient->producer < 0 || main->ops[gradient->producer].stage != stage) continue;
-    bd_type local =
-        bd_local_type(&s->cost.mesh, &gradient->sharding, &gradient->type, s->cost.micro_batch);
-    double elements = (double)bd_type_elements(&local, 1);
-    for (int axis = 0; axis < s->cost.mesh.axes; axis++)
-      if (gradient->sharding.at[axis] == BD_PARTIAL_SUM)
-        out->sync_seconds[axis] +=
-            bd_cost_all_reduce(&s->cost, axis, elements * (double)bd_dtype_bytes(local.dtype));
-    bd_dtype weight = s->spmd->weights[s->spmd->gradient_weight[r - 1]].type.dtype;
-    out->update_seconds += elements * (double)bd_memory_update_bytes(s->plan->optimizer, weight) /
-                           s->cost.cluster->memory_bytes_per_second;
+// As the prediction counts it: collectives by axis, and all the rest.
+static bd_status split_sync(const splitting *s, int stage, bd_stage_details *out) {
+  const bd_plan *plan = s->plan;
+  const bd_tie *ties;
+  int tie_count;
+  bd_layout layout;
+  BD_TRY(bd_layout_of_stage(s->ctx, s->spmd, stage, plan->schedule, bd_plan_micro_batches(plan),
+                            plan->optimizer, plan->zero_axes, &layout));
+  bd_step_end end =
+      bd_step_end_of_stage(&s->cost, s->spmd, &layout, plan->optimizer, plan->zero_axes);
+  bd_step_end_ties(s->ctx, &s->cost, s->spmd, &ties, &tie_count);
+  out->update_seconds =
+      end.reduce + end.update + bd_step_end_tie_seconds(&s->cost, stage, tie_count, ties);
+  for (int axis = 0; axis < s->cost.mesh.axes; axis++) {
+    out->sync_seconds[axis] = end.collective[axis];
+    out->update_seconds -= end.collective[axis];
   }
+  return BD_OK;
 }
 
 // Of one micro-batch: library calls of the model, each once, whatever the plan.
@@ -183,7 +188,7 @@ static void note_links(splitting *s) {
     s->out->link[axis] =
         (bd_axis_link){link.latency_seconds, link.bytes_per_second, stays_inside(&s->cost, link)};
   }
-  bd_link link = *bd_cost_stage_link(&s->cost);
+  bd_link link = bd_cost_stage_link(&s->cost, 0, s->plan->stages > 1);
   s->out->stage_link =
       (bd_axis_link){link.latency_seconds, link.bytes_per_second, stays_inside(&s->cost, link)};
 }
@@ -212,8 +217,8 @@ bd_status bd_plan_break_down(bd_ctx *ctx, const bd_module *train, const bd_clust
   s.out->flops_per_second = plan->precision == BD_BF16 ? cluster->flops_bf16 : cluster->flops_f32;
   BD_TRY(split_functions(&s));
   for (int stage = 0; stage < plan->stages; stage++) {
-    split_passes(&s, stage, &s.out->stages[stage]);
-    split_sync(&s, stage, &s.out->stages[stage]);
+    BD_TRY(split_passes(&s, stage, &s.out->stages[stage]));
+    BD_TRY(split_sync(&s, stage, &s.out->stages[stage]));
   }
   BD_TRY(count_model(&s, &s.out->model_flops));
   s.out->model_flops *= bd_plan_micro_batches(plan);

@@ -50,10 +50,11 @@ double bd_cost_reshard(const bd_cost_model *model, const bd_type *type, const bd
 
 double bd_cost_collective(const bd_cost_model *model, const bd_function *function,
                           const bd_op *op) {
-  if (op->kind == BD_OP_SEND || op->kind == BD_OP_RECV) {
-    const bd_value *moved = &function->values[op->kind == BD_OP_SEND ? op->in[0] : op->out[0]];
-    return bd_cost_send(model, value_bytes(model, moved));
-  }
+  if (op->kind == BD_OP_SEND)
+    return bd_cost_copy(model, value_bytes(model, &function->values[op->in[0]]));
+  if (op->kind == BD_OP_RECV)
+    return bd_cost_receive(model, (int)bd_op_int(op, "from", 0), op->stage,
+                           value_bytes(model, &function->values[op->out[0]]));
   return collective_seconds(model, op->kind, (int)bd_op_int(op, "axis", 0),
                             value_bytes(model, &function->values[op->in[0]]),
                             value_bytes(model, &function->values[op->out[0]]));
@@ -81,6 +82,19 @@ bd_status bd_cost_step(bd_ctx *ctx, const bd_cost_model *model, const bd_functio
       if (!fusion->inner[op->out[o]]) bytes += value_bytes(model, &function->values[op->out[o]]);
   }
   *out_seconds = roofline(model, arithmetic, bytes);
+  return BD_OK;
+}
+
+bd_status bd_cost_main_op(bd_ctx *ctx, const bd_cost_model *model, const bd_function *main,
+                          const bd_op *op, double *out_seconds) {
+  if (bd_op_get_info(op->kind)->level == BD_COLLECTIVE) {
+    *out_seconds = bd_cost_collective(model, main, op);
+    return BD_OK;
+  }
+  bd_index_map map;
+  bd_type types[BD_MAX_RESULTS];
+  BD_TRY(bd_op_infer(ctx, main, op, &map, types));
+  *out_seconds = bd_cost_op(model, main, op, &map, op->split);
   return BD_OK;
 }
 

@@ -20,10 +20,16 @@ double bd_cost_message(const bd_link *link, double bytes);
 // its steps. A ring over nodes with several ranks in each enters and leaves a node through the
 // links of all of them.
 bd_link bd_cost_link(const bd_cost_model *model, int axis);
-// The link between ranks of neighbouring stages.
-const bd_link *bd_cost_stage_link(const bd_cost_model *model);
-// One send or receive between neighbouring stages.
-double bd_cost_send(const bd_cost_model *model, double bytes);
+// The slowest link between the ranks of two stages and their counterparts.
+bd_link bd_cost_stage_link(const bd_cost_model *model, int from, int to);
+
+// A message of `bytes` per rank between two stages. The sender copies it and goes on
+// (bd_cost_copy); its bytes move while the receiver waits for them (runtime/cpu/pipe.c,
+// runtime/cuda/pipe.c).
+double bd_cost_receive(const bd_cost_model *model, int from, int to, double bytes);
+
+// Reading `bytes` of memory and writing them elsewhere, and its launch.
+double bd_cost_copy(const bd_cost_model *model, double bytes);
 
 // Collectives along a mesh axis; `bytes` are those of the whole value: what each rank has before
 // an all-reduce or a reduce-scatter, after an all-gather, and before as after an all-to-all. The
@@ -60,4 +66,9 @@ double bd_cost_reshard(const bd_cost_model *model, const bd_type *type, const bd
 
 // One collective op of an spmd function.
 double bd_cost_collective(const bd_cost_model *model, const bd_function *function, const bd_op *op);
+
+// One op of an spmd module's main that is no call: a collective, a message, or a sum of gradients.
+BD_NODISCARD bd_status bd_cost_main_op(bd_ctx *ctx, const bd_cost_model *model,
+                                       const bd_function *main, const bd_op *op,
+                                       double *out_seconds);
 #endif

@@ -108,12 +108,3 @@ double bd_cost_all_to_all(const bd_cost_model *model, int axis, double bytes) {
   }
   return longest;
 }
-
-const bd_link *bd_cost_stage_link(const bd_cost_model *model) {
-  const bd_cluster *cluster = model->cluster;
-  return cluster->nodes == 1 ? &cluster->intra : &cluster->inter;
-}
-
-double bd_cost_send(const bd_cost_model *model, double bytes) {
-  return bd_cost_message(bd_cost_stage_link(model), bytes);
-}

@@ -149,7 +149,8 @@ static void add_weight(const bd_layer_space *space, int op, bd_id weight,
   int uses = space->weight_uses[weight];
   add_gathers(space, op, weight, form, split, out);
   out->seconds += scatter_seconds(cost, type, &made, &accumulator) / uses;
-  double sync = bd_sync_seconds(cost, request->optimizer, type, &form->stored, &accumulator);
+  double sync = bd_sync_seconds(cost, request->optimizer, type, &form->stored, &accumulator,
+                                request->zero != 0);
   out->seconds += sync / request->passes / uses;
   double own = elements_of(cost, type, &form->gradient);
   double bytes = elements_of(cost, type, &form->stored) * (double)bd_dtype_bytes(type->dtype);

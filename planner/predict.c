@@ -1,7 +1,8 @@
 // What a plan will take: seconds and bytes, read off the program that it describes.
 #include "ir/layout.h"
 #include "planner/full.h"
-#include "planner/sync.h"
+#include "planner/step.h"
+#include "planner/step_end.h"
 #include <string.h>
 
 typedef struct timing {
@@ -10,6 +11,8 @@ typedef struct timing {
   const bd_plan *plan;
   bd_cost_model cost;
   double *function_seconds; // per function of the module
+  int tie_count;
+  const bd_tie *ties;
 } timing;
 
 static bd_status time_functions(timing *t) {
@@ -20,44 +23,52 @@ static bd_status time_functions(timing *t) {
   return BD_OK;
 }
 
-static double callee_seconds(const timing *t, const char *callee, bd_role *out_role) {
+static double callee_seconds(const timing *t, const char *callee) {
   for (int i = 0; i < t->spmd->function_count; i++)
-    if (strcmp(t->spmd->functions[i]->name, callee) == 0) {
-      *out_role = t->spmd->functions[i]->role;
-      return t->function_seconds[i];
-    }
+    if (strcmp(t->spmd->functions[i]->name, callee) == 0) return t->function_seconds[i];
   return 0;
 }
 
-// Collectives of main count where they stand: before the first backward call of their stage or
-// after.
-static void add_passes(const timing *t, int stage, bd_stage_prediction *out) {
+// Ops of main up to the last forward call are of the forward pass, the others of backward.
+static bd_status add_passes(const timing *t, const bd_layout *layout, bd_stage_prediction *out) {
   const bd_function *main = t->spmd->main;
-  bd_role role = BD_ROLE_FORWARD;
   for (int i = 0; i < main->op_count; i++) {
     const bd_op *op = &main->ops[i];
     double seconds = 0;
-    if (op->stage != stage) continue;
+    if (op->stage != layout->stage) continue;
     if (op->kind == BD_OP_CALL)
-      seconds = callee_seconds(t, op->callee, &role);
-    else if (bd_op_get_info(op->kind)->level == BD_COLLECTIVE)
-      seconds = bd_cost_collective(&t->cost, main, op);
-    *(role == BD_ROLE_FORWARD ? &out->forward_seconds : &out->backward_seconds) += seconds;
+      seconds = callee_seconds(t, op->callee);
+    else
+      BD_TRY(bd_cost_main_op(t->ctx, &t->cost, main, op, &seconds));
+    *(i < layout->forward_ops ? &out->forward_seconds : &out->backward_seconds) += seconds;
     if (op->kind == BD_OP_SEND || op->kind == BD_OP_RECV) out->send_seconds += seconds;
   }
+  return BD_OK;
 }
 
-// Gradients that are partial over mesh axes, reduced once a step, and the update's memory traffic.
-static void add_sync(const timing *t, int stage, bd_stage_prediction *out) {
-  const bd_function *main = t->spmd->main;
-  for (int r = 1; r < main->result_count; r++) {
-    const bd_value *gradient = &main->values[main->results[r]];
-    if (gradient->producer < 0 || main->ops[gradient->producer].stage != stage) continue;
-    int index = t->spmd->gradient_weight[r - 1];
-    const bd_value *weight = &main->values[main->params[t->spmd->input_count + index]];
-    out->sync_seconds += bd_sync_seconds(&t->cost, t->plan->optimizer, &weight->type,
-                                         &weight->sharding, &gradient->sharding);
+static bd_status predict_stage(const timing *t, int stage, bd_stage_prediction *out) {
+  const bd_plan *plan = t->plan;
+  bd_layout layout;
+  BD_TRY(bd_layout_of_stage(t->ctx, t->spmd, stage, plan->schedule, bd_plan_micro_batches(plan),
+                            plan->optimizer, plan->zero_axes, &layout));
+  out->memory = layout.memory;
+  BD_TRY(add_passes(t, &layout, out));
+  bd_step_end end =
+      bd_step_end_of_stage(&t->cost, t->spmd, &layout, plan->optimizer, plan->zero_axes);
+  out->sync_seconds =
+      end.reduce + end.update + bd_step_end_tie_seconds(&t->cost, stage, t->tie_count, t->ties);
+  return BD_OK;
+}
+
+static double step_seconds(bd_ctx *ctx, const bd_plan *plan) {
+  bd_stage_seconds *stage = BD_NEW_ARRAY(ctx->arena, bd_stage_seconds, plan->stages);
+  for (int s = 0; s < plan->stages; s++) {
+    const bd_stage_prediction *p = &plan->predicted[s];
+    stage[s] = (bd_stage_seconds){p->forward_seconds, p->backward_seconds, p->weight_seconds,
+                                  p->sync_seconds};
   }
+  return bd_step_seconds(plan->schedule, plan->stages, bd_plan_chunks(plan),
+                         bd_plan_micro_batches(plan), stage);
 }
 
 bd_status bd_plan_predict(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
@@ -69,21 +80,11 @@ bd_status bd_plan_predict(bd_ctx *ctx, const bd_module *train, const bd_cluster 
   timing t = {.ctx = ctx, .spmd = spmd, .plan = plan};
   t.cost = (bd_cost_model){cluster, plan->mesh, plan->micro_batch};
   BD_TRY(time_functions(&t));
+  bd_step_end_ties(ctx, &t.cost, spmd, &t.ties, &t.tie_count);
   plan->predicted = BD_NEW_ARRAY(ctx->arena, bd_stage_prediction, plan->stages);
-  double sum = 0, slowest = 0, sync = 0;
-  int micro_batches = bd_plan_micro_batches(plan);
-  for (int s = 0; s < plan->stages; s++) {
-    bd_stage_prediction *out = &plan->predicted[s];
-    add_passes(&t, s, out);
-    add_sync(&t, s, out);
-    BD_TRY(bd_memory_of_stage(ctx, spmd, s, plan->schedule, micro_batches, plan->optimizer,
-                              plan->zero_axes, &out->memory));
-    double seconds = out->forward_seconds + out->backward_seconds;
-    sum += seconds;
-    if (seconds > slowest) slowest = seconds;
-    if (out->sync_seconds > sync) sync = out->sync_seconds;
-  }
-  plan->step_seconds = sum + (micro_batches - 1) * slowest + sync;
+  for (int s = 0; s < plan->stages; s++)
+    BD_TRY(predict_stage(&t, s, &plan->predicted[s]));
+  plan->step_seconds = step_seconds(ctx, plan);
   plan->gap = plan->bound_seconds > 0 ? plan->step_seconds / plan->bound_seconds - 1 : 0;
   return BD_OK;
 }

@@ -23,17 +23,37 @@ static double busy_seconds(bd_schedule schedule, int stages, int micro_batches,
   return uncovered > 0 ? seconds + around * uncovered : seconds;
 }
 
-double bd_step_seconds(bd_schedule schedule, int stages, int chunks, int micro_batches,
-                       const bd_stage_seconds *stage) {
-  assert(bd_schedule_allows(schedule, stages, chunks, micro_batches));
-  double fill = 0, longest = 0, sync = 0;
+// All forwards, then all backwards: the slowest forward and the slowest backward may be on two
+// stages.
+static double gpipe_seconds(int stages, int micro_batches, const bd_stage_seconds *stage) {
+  double sum = 0, forward = 0, backward = 0;
+  for (int s = 0; s < stages; s++) {
+    sum += stage[s].forward + stage[s].backward;
+    if (stage[s].forward > forward) forward = stage[s].forward;
+    if (stage[s].backward > backward) backward = stage[s].backward;
+  }
+  return sum + (micro_batches - 1) * (forward + backward);
+}
+
+static double passes_seconds(bd_schedule schedule, int stages, int chunks, int micro_batches,
+                             const bd_stage_seconds *stage) {
+  double fill = 0, longest = 0;
+  if (schedule == BD_SCHEDULE_GPIPE) return gpipe_seconds(stages, micro_batches, stage);
   for (int s = 0; s < stages; s++)
     fill += fill_seconds(schedule, chunks, &stage[s]);
   for (int s = 0; s < stages; s++) {
     double seconds = fill - fill_seconds(schedule, chunks, &stage[s]) +
                      busy_seconds(schedule, stages, micro_batches, &stage[s]);
     if (seconds > longest) longest = seconds;
-    if (stage[s].sync > sync) sync = stage[s].sync;
   }
-  return longest + sync;
+  return longest;
+}
+
+double bd_step_seconds(bd_schedule schedule, int stages, int chunks, int micro_batches,
+                       const bd_stage_seconds *stage) {
+  assert(bd_schedule_allows(schedule, stages, chunks, micro_batches));
+  double sync = 0;
+  for (int s = 0; s < stages; s++)
+    if (stage[s].sync > sync) sync = stage[s].sync;
+  return passes_seconds(schedule, stages, chunks, micro_batches, stage) + sync;
 }

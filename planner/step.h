@@ -12,14 +12,16 @@ typedef struct bd_stage_seconds {
 
 // Seconds of a step: the stage that is busy longest, the time in which the others fill and drain
 // the pipeline around it, and the longest sync. With m micro-batches, p stages and v chunks:
-//  - gpipe and 1f1b: sum + (m - 1) slowest (Narayanan et al., SC 2021, section 2.2.1: a bubble of
-//    p - 1 micro-batches);
+//  - 1f1b: sum + (m - 1) slowest (Narayanan et al., SC 2021, section 2.2.1: a bubble of p - 1
+//    micro-batches). The bottleneck is taken to be the last stage; where it is stage s, its order
+//    may hide as much as (min(p - s, m) - 1) min(forward, backward) of this;
+//  - gpipe: the same, of forward and of backward apart, which are two pipelines one after another;
 //  - interleaved: the bubble is a v-th of that (the same, section 2.2.2);
 //  - zero-bubble, with F, B and W of the busiest stage, k = min(m, p): the others' F + B, then
 //    m (F + B) + (m - k + 1) W + (k - 1) max(0, W - min(F, B)). For W <= min(F, B) and m >= p this
 //    is the bubble (p - 1)(F + B - W) of ZB-H1 (Qi et al., ICLR 2024, table 1); longer W are not
 //    hidden whole.
-// For equal stages it is the time of the schedule's order run on stages that never wait for a
+// For equal stages this is the time of the schedule's order run on stages that never wait for a
 // transfer. `stage` has `stages` entries.
 double bd_step_seconds(bd_schedule schedule, int stages, int chunks, int micro_batches,
                        const bd_stage_seconds *stage);

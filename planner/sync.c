@@ -1,5 +1,6 @@
 #include "planner/sync.h"
 #include "ir/memory.h"
+#include <math.h>
 
 static double elements_of(const bd_cost_model *cost, const bd_type *type,
                           const bd_sharding *sharding) {
@@ -7,8 +8,16 @@ static double elements_of(const bd_cost_model *cost, const bd_type *type,
   return (double)bd_type_elements(&local, 1);
 }
 
-double bd_sync_seconds(const bd_cost_model *cost, const char *optimizer, const bd_type *weight,
-                       const bd_sharding *form, const bd_sharding *gradient) {
+static double update_seconds(const bd_cost_model *cost, const char *optimizer, bd_dtype weight,
+                             double elements) {
+  return elements * (double)bd_memory_update_bytes(optimizer, weight) /
+         cost->cluster->memory_bytes_per_second;
+}
+
+// Every rank sums all and updates what its accumulator has.
+static double replicated_seconds(const bd_cost_model *cost, const char *optimizer,
+                                 const bd_type *weight, const bd_sharding *form,
+                                 const bd_sharding *gradient) {
   double own = elements_of(cost, weight, gradient), whole = elements_of(cost, weight, form);
   double bytes = own * (double)bd_dtype_bytes(bd_dtype_wide(weight->dtype)), seconds = 0;
   for (int axis = 0; axis < cost->mesh.axes; axis++) {
@@ -17,6 +26,38 @@ double bd_sync_seconds(const bd_cost_model *cost, const char *optimizer, const b
     else if (gradient->at[axis] >= 0 && form->at[axis] == BD_REPLICATED)
       seconds += bd_cost_exchange(cost, axis, whole * (double)bd_dtype_bytes(weight->dtype));
   }
-  return seconds + own * (double)bd_memory_update_bytes(optimizer, weight->dtype) /
-                       cost->cluster->memory_bytes_per_second;
+  return seconds + update_seconds(cost, optimizer, weight->dtype, own);
+}
+
+// Every rank of `axes`, which have replicas, sums and updates a part. Sums over other axes as well
+// are made whole.
+static double split_seconds(const bd_cost_model *cost, const char *optimizer, const bd_type *weight,
+                            const bd_sharding *form, const bd_sharding *gradient, unsigned axes) {
+  double elements = elements_of(cost, weight, form), parts = 1, all = 0, scattered = 0,
+         gathered = 0;
+  double bytes = elements * (double)bd_dtype_bytes(bd_dtype_wide(weight->dtype));
+  unsigned summed = 0;
+  for (int axis = 0; axis < cost->mesh.axes; axis++) {
+    if (gradient->at[axis] == BD_PARTIAL_SUM && cost->mesh.size[axis] > 1) {
+      summed |= 1u << axis;
+      all += bd_cost_all_reduce(cost, axis, bytes);
+      scattered += bd_cost_exchange(cost, axis, bytes);
+    }
+    if (!(axes >> axis & 1)) continue;
+    parts *= cost->mesh.size[axis];
+    gathered += bd_cost_exchange(cost, axis, elements * (double)bd_dtype_bytes(weight->dtype));
+  }
+  return (summed == axes ? scattered : all) + gathered +
+         update_seconds(cost, optimizer, weight->dtype, elements / parts);
+}
+
+double bd_sync_seconds(const bd_cost_model *cost, const char *optimizer, const bd_type *weight,
+                       const bd_sharding *form, const bd_sharding *gradient, bool may_split) {
+  double seconds = replicated_seconds(cost, optimizer, weight, form, gradient);
+  bd_state_form states = bd_memory_state_form(&cost->mesh, form, gradient, may_split ? ~0u : 0);
+  if (states.parts == 1) return seconds;
+  unsigned axes = 0;
+  for (int axis = 0; axis < cost->mesh.axes; axis++)
+    if (form->at[axis] == BD_REPLICATED && cost->mesh.size[axis] > 1) axes |= 1u << axis;
+  return fmin(seconds, split_seconds(cost, optimizer, weight, form, gradient, axes));
 }

@@ -1,0 +1,170 @@
+#include "planner/step_end.h"
+
+typedef struct syncing {
+  const bd_cost_model *model;
+  const bd_module *spmd;
+  const bd_layout *layout;
+  const char *optimizer;
+  bd_step_end seconds;
+} syncing;
+
+static int stage_of_use(const bd_module *spmd, int use) {
+  int producer = spmd->main->values[spmd->main->results[use]].producer;
+  return producer < 0 ? -1 : spmd->main->ops[producer].stage;
+}
+
+static bool is_use(const bd_module *spmd, int weight, int use, int stage) {
+  return spmd->gradient_weight[use - 1] == weight && stage_of_use(spmd, use) == stage;
+}
+
+static bool is_tied(const bd_module *spmd, int weight, int stage) {
+  for (int use = 1; use < spmd->main->result_count; use++)
+    if (spmd->gradient_weight[use - 1] == weight && stage_of_use(spmd, use) >= 0 &&
+        stage_of_use(spmd, use) != stage)
+      return true;
+  return false;
+}
+
+static double local_elements(const bd_cost_model *model, const bd_value *value) {
+  bd_type local = bd_local_type(&model->mesh, &value->sharding, &value->type, model->micro_batch);
+  return (double)bd_type_elements(&local, 1);
+}
+
+static double memory_seconds(const syncing *s, double bytes) {
+  return bytes / s->model->cluster->memory_bytes_per_second + s->model->cluster->kernel_seconds;
+}
+
+// The accumulator of the first use of a weight on a stage, or NULL.
+static const bd_value *first_gradient(const bd_module *spmd, int weight, int stage) {
+  for (int use = 1; use < spmd->main->result_count; use++)
+    if (is_use(spmd, weight, use, stage)) return &spmd->main->values[spmd->main->results[use]];
+  return NULL;
+}
+
+// Mesh axes with several ranks over which a value lies as `at` says.
+static unsigned axes_with(const bd_mesh *mesh, const bd_sharding *sharding, int at) {
+  unsigned axes = 0;
+  for (int axis = 0; axis < mesh->axes; axis++)
+    if (sharding->at[axis] == at && mesh->size[axis] > 1) axes |= 1u << axis;
+  return axes;
+}
+
+// One use's summands become sums: all of them on every rank, or each rank's part.
+static void reduce_use(syncing *s, const bd_value *gradient, bool scatter) {
+  double bytes = local_elements(s->model, gradient) * (double)bd_dtype_bytes(gradient->type.dtype);
+  for (int axis = 0; axis < s->model->mesh.axes; axis++) {
+    if (gradient->sharding.at[axis] != BD_PARTIAL_SUM) continue;
+    double seconds = scatter ? bd_cost_exchange(s->model, axis, bytes)
+                             : bd_cost_all_reduce(s->model, axis, bytes);
+    s->seconds.reduce += seconds;
+    s->seconds.collective[axis] += seconds;
+  }
+}
+
+static void reduce_uses(syncing *s, int weight, unsigned split) {
+  const bd_function *main = s->spmd->main;
+  bool tied = is_tied(s->spmd, weight, s->layout->stage), first = true;
+  for (int use = 1; use < main->result_count; use++) {
+    if (!is_use(s->spmd, weight, use, s->layout->stage)) continue;
+    const bd_value *gradient = &main->values[main->results[use]];
+    unsigned summed = axes_with(&s->model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
+    reduce_use(s, gradient, split && !tied && summed == split);
+    double bytes =
+        local_elements(s->model, gradient) * (double)bd_dtype_bytes(gradient->type.dtype);
+    s->seconds.update += memory_seconds(s, bytes);
+    if (!first && !tied) s->seconds.reduce += memory_seconds(s, 3 * bytes);
+    first = false;
+  }
+}
+
+static void update(syncing *s, int weight, unsigned gathered) {
+  const bd_function *main = s->spmd->main;
+  const bd_value *value = &main->values[main->params[s->spmd->input_count + weight]];
+  bd_dtype dtype = value->type.dtype;
+  double elements = (double)s->layout->state_elements[weight];
+  double bytes = local_elements(s->model, value) * (double)bd_dtype_bytes(dtype);
+  s->seconds.reduce += memory_seconds(s, elements * (double)bd_dtype_bytes(bd_dtype_wide(dtype)));
+  s->seconds.update +=
+      memory_seconds(s, elements * (double)bd_memory_update_bytes(s->optimizer, dtype));
+  for (int axis = 0; axis < s->model->mesh.axes; axis++) {
+    if (!(gathered >> axis & 1)) continue;
+    double seconds = bd_cost_exchange(s->model, axis, bytes);
+    s->seconds.update += seconds;
+    s->seconds.collective[axis] += seconds;
+  }
+}
+
+bd_step_end bd_step_end_of_stage(const bd_cost_model *model, const bd_module *spmd,
+                                 const bd_layout *layout, const char *optimizer,
+                                 unsigned zero_axes) {
+  syncing s = {.model = model, .spmd = spmd, .layout = layout};
+  s.optimizer = optimizer;
+  for (int i = 0; i < layout->weight_count; i++) {
+    int weight = layout->weights[i];
+    const bd_value *gradient = first_gradient(spmd, weight, layout->stage);
+    if (!gradient) continue;
+    const bd_value *value = &spmd->main->values[spmd->main->params[spmd->input_count + weight]];
+    unsigned whole = axes_with(&model->mesh, &value->sharding, BD_REPLICATED), cut = 0;
+    bd_state_form states =
+        bd_memory_state_form(&model->mesh, &value->sharding, &gradient->sharding, zero_axes);
+    for (int axis = 0; axis < model->mesh.axes; axis++)
+      if (gradient->sharding.at[axis] >= 0) cut |= 1u << axis;
+    unsigned split = states.parts > 1 ? whole & zero_axes : 0;
+    reduce_uses(&s, weight, split);
+    update(&s, weight, split | (whole & cut));
+  }
+  return s.seconds;
+}
+
+// Per weight: whether its uses are on several stages.
+static const bool *find_tied(bd_ctx *ctx, const bd_module *spmd) {
+  bool *tied = BD_NEW_ARRAY(ctx->arena, bool, spmd->weight_count);
+  int *seen = BD_NEW_ARRAY(ctx->arena, int, spmd->weight_count); // stage + 1 of a use
+  for (int use = 1; use < spmd->main->result_count; use++) {
+    int weight = spmd->gradient_weight[use - 1], stage = stage_of_use(spmd, use);
+    if (stage < 0) continue;
+    tied[weight] |= seen[weight] && seen[weight] != stage + 1;
+    seen[weight] = stage + 1;
+  }
+  return tied;
+}
+
+void bd_step_end_ties(bd_ctx *ctx, const bd_cost_model *model, const bd_module *spmd,
+                      const bd_tie **out_ties, int *out_count) {
+  const bool *tied = find_tied(ctx, spmd);
+  bd_tie *ties = BD_NEW_ARRAY(ctx->arena, bd_tie, spmd->main->result_count);
+  int count = 0;
+  for (int weight = 0; weight < spmd->weight_count; weight++) {
+    int before = -1;
+    for (int stage = 0; tied[weight] && stage < spmd->stages; stage++) {
+      const bd_value *gradient = first_gradient(spmd, weight, stage);
+      if (!gradient) continue;
+      double bytes = local_elements(model, gradient) * (double)bd_dtype_bytes(gradient->type.dtype);
+      if (before >= 0) ties[count++] = (bd_tie){weight, before, stage, bytes};
+      before = stage;
+    }
+  }
+  *out_ties = ties;
+  *out_count = count;
+}
+
+// Whether `stage` holds the weight of tie `index`.
+static bool holds(int stage, int tie_count, const bd_tie *ties, int index) {
+  for (int i = 0; i < tie_count; i++)
+    if (ties[i].weight == ties[index].weight && (ties[i].from == stage || ties[i].to == stage))
+      return true;
+  return false;
+}
+
+double bd_step_end_tie_seconds(const bd_cost_model *model, int stage, int tie_count,
+                               const bd_tie *ties) {
+  double seconds = 0;
+  for (int i = 0; i < tie_count; i++) {
+    const bd_tie *tie = &ties[i];
+    if (!holds(stage, tie_count, ties, i)) continue;
+    seconds += bd_cost_receive(model, tie->from, tie->to, tie->bytes) +
+               bd_cost_receive(model, tie->to, tie->from, tie->bytes) +
+               4.5 * bd_cost_copy(model, tie->bytes);
+  }
+  return seconds;
+}
