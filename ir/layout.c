@@ -147,9 +147,11 @@ static void place_calls(laying *l) {
     place_gradients(l, backward);
   }
   // The slots of the tape follow each other.
+  l->layout->memory.slots = l->layout->in_flight;
   int64_t slot_bytes = l->layout->memory.bytes[BD_SEGMENT_TAPE];
   for (int i = 0; i < l->main->op_count; ++i)
     if (l->layout->tapes[i].segment == BD_SEGMENT_TAPE) l->layout->tapes[i].slot_bytes = slot_bytes;
+  l->layout->memory.slot_bytes[BD_SEGMENT_TAPE] = slot_bytes;
   l->layout->memory.bytes[BD_SEGMENT_TAPE] = slot_bytes * l->layout->in_flight;
 }
 
@@ -192,6 +194,7 @@ static void place_boundary(laying *l) {
   for (bd_id v = 0; v < l->main->value_count; ++v)
     if (l->layout->values[v].segment == BD_SEGMENT_BOUNDARY)
       l->layout->values[v].slot_bytes = slot_bytes;
+  l->layout->memory.slot_bytes[BD_SEGMENT_BOUNDARY] = slot_bytes;
   l->layout->memory.bytes[BD_SEGMENT_BOUNDARY] = slot_bytes * l->layout->in_flight;
   place_boundary_of_kind(l, false);
 }

@@ -13,6 +13,9 @@ static inline int64_t bd_align(int64_t bytes) {
 
 typedef struct bd_memory {
   int64_t bytes[BD_SEGMENT_COUNT]; // tape: all slots
+  // Of `bytes`, what each of `slots` micro-batches in flight has of its own.
+  int slots;
+  int64_t slot_bytes[BD_SEGMENT_COUNT];
   int64_t total_bytes;
 } bd_memory;
 

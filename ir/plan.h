@@ -40,6 +40,16 @@ typedef struct bd_layer_range {
   int chunk; // of the stage: 0 unless the schedule is interleaved
 } bd_layer_range;
 
+// What a stage hands on to another once per micro-batch. Seconds are of one rank: of the sender,
+// which copies the message and goes on; then of the receiver, before the bytes move and while they
+// do.
+typedef struct bd_message_prediction {
+  int to; // stage
+  bool backward, between_nodes;
+  double bytes; // of one rank
+  double copy_seconds, latency_seconds, move_seconds;
+} bd_message_prediction;
+
 typedef struct bd_stage_prediction {
   double forward_seconds, backward_seconds; // of one micro-batch, communication inside included
   double weight_seconds; // of backward_seconds: what only weights' gradients wait for, where the
@@ -47,6 +57,8 @@ typedef struct bd_stage_prediction {
   double send_seconds;   // of both: handing values on to other stages and taking them
   double sync_seconds;   // gradients and update, once a step
   bd_memory memory;
+  int message_count; // sent by the stage; 0 may also say that nobody told
+  const bd_message_prediction *messages;
 } bd_stage_prediction;
 
 typedef struct bd_alternative { // considered and not chosen

@@ -2,6 +2,7 @@
 #include "ir/name_map.h"
 #include "ir/plan.h"
 #include "ir/plan_details.h"
+#include "ir/plan_replay.h"
 #include <math.h>
 #include <string.h>
 
@@ -320,6 +321,7 @@ static bd_status read_predictions(plan_reader *r, const bd_json *root) {
     BD_TRY(bd_json_real(ctx, item, "send_seconds", false, 0, 1e300, &out->send_seconds));
     BD_TRY(bd_json_real(ctx, item, "sync_seconds", false, 0, 1e300, &out->sync_seconds));
     BD_TRY(read_segments(r, item, &out->memory));
+    BD_TRY(bd_plan_replay_parse(ctx, item, i, plan->stages, out));
   }
   BD_TRY(read_alternatives(r, predicted));
   const bd_json *details = NULL;

@@ -1,5 +1,6 @@
 #include "ir/plan_details.h"
 #include "ir/plan_notes.h"
+#include "ir/plan_replay.h"
 
 static void add_field(bd_text *text, const char *indent, const char *key, const char *value) {
   bd_text_addf(text, "%s\"%s\": ", indent, key);
@@ -112,6 +113,7 @@ void bd_stage_prediction_print(const bd_stage_prediction *stage, const char *ind
     bd_text_addf(text, "%s\"%s\": %lld", s > 1 ? ", " : "", bd_segment_name((bd_segment)s),
                  (long long)stage->memory.bytes[s]);
   bd_text_add(text, "}");
+  bd_plan_replay_print(stage, indent, text);
 }
 
 static void print_alternatives(const bd_plan *plan, bd_text *text) {

@@ -74,5 +74,9 @@ bd_plan bd_plan_copy(bd_ctx *ctx, const bd_plan *plan) {
   }
   out.ranges = copied(ctx, plan->ranges, plan->range_count, sizeof *plan->ranges);
   out.predicted = copied(ctx, plan->predicted, plan->stages, sizeof *plan->predicted);
+  for (int s = 0; s < out.stages; s++) {
+    bd_stage_prediction *p = &out.predicted[s];
+    p->messages = copied(ctx, p->messages, p->message_count, sizeof *p->messages);
+  }
   return out;
 }

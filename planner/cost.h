@@ -28,6 +28,13 @@ bd_link bd_cost_stage_link(const bd_cost_model *model, int from, int to);
 // runtime/cuda/pipe.c).
 double bd_cost_receive(const bd_cost_model *model, int from, int to, double bytes);
 
+// The parts of bd_cost_receive.
+typedef struct bd_transfer {
+  double latency_seconds, move_seconds; // before the bytes move, and while they do
+  bool between_nodes;                   // for some rank
+} bd_transfer;
+bd_transfer bd_cost_transfer(const bd_cost_model *model, int from, int to, double bytes);
+
 // Reading `bytes` of memory and writing them elsewhere, and its launch.
 double bd_cost_copy(const bd_cost_model *model, double bytes);
 

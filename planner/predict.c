@@ -46,6 +46,34 @@ static bd_status add_passes(const timing *t, const bd_layout *layout, bd_stage_p
   return BD_OK;
 }
 
+static double local_bytes(const timing *t, const bd_value *value) {
+  bd_type local = bd_local_type(&t->cost.mesh, &value->sharding, &value->type, t->cost.micro_batch);
+  return (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(local.dtype);
+}
+
+static void list_messages(const timing *t, const bd_layout *layout, bd_stage_prediction *out) {
+  const bd_function *main = t->spmd->main;
+  bd_message_prediction *messages =
+      BD_NEW_ARRAY(t->ctx->arena, bd_message_prediction, main->op_count);
+  out->messages = messages;
+  out->message_count = 0;
+  for (int i = 0; i < main->op_count; i++) {
+    const bd_op *op = &main->ops[i];
+    if (op->stage != layout->stage || op->kind != BD_OP_SEND) continue;
+    int to = (int)bd_op_int(op, "to", -1);
+    double bytes = local_bytes(t, &main->values[op->in[0]]);
+    bd_transfer cost = bd_cost_transfer(&t->cost, layout->stage, to, bytes);
+    messages[out->message_count++] =
+        (bd_message_prediction){.to = to,
+                                .backward = i >= layout->forward_ops,
+                                .between_nodes = cost.between_nodes,
+                                .bytes = bytes,
+                                .copy_seconds = bd_cost_copy(&t->cost, bytes),
+                                .latency_seconds = cost.latency_seconds,
+                                .move_seconds = cost.move_seconds};
+  }
+}
+
 static bd_status predict_stage(const timing *t, int stage, bd_stage_prediction *out) {
   const bd_plan *plan = t->plan;
   bd_layout layout;
@@ -53,6 +81,7 @@ static bd_status predict_stage(const timing *t, int stage, bd_stage_prediction *
                             plan->optimizer, plan->zero_axes, &layout));
   out->memory = layout.memory;
   BD_TRY(add_passes(t, &layout, out));
+  list_messages(t, &layout, out);
   bd_step_end end =
       bd_step_end_of_stage(&t->cost, t->spmd, &layout, plan->optimizer, plan->zero_axes);
   out->sync_seconds =

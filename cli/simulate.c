@@ -1,0 +1,138 @@
+// `braid simulate`: replays a step of a plan, event by event.
+#include "cli/simulate.h"
+#include "cli/command.h"
+#include "cli/machine.h"
+#include "frontend/frontend.h"
+#include "ir/base/file.h"
+#include "ir/pass.h"
+#include "planner/planner.h"
+#include "planner/simulate/source.h"
+#include "planner/simulate/trace.h"
+
+#define PLAN_LIMIT_BYTES ((size_t)64 << 20)
+
+typedef struct simulation {
+  const bd_arguments *arguments;
+  const char *path;
+  char *data;
+  size_t bytes;
+  bd_plan plan;
+  bd_sim_problem problem;
+  const char *cluster;
+} simulation;
+
+static bd_status read_plan(bd_ctx *ctx, simulation *s) {
+  s->path = s->arguments->operand;
+  if (bd_is_folder(s->path)) s->path = bd_path_join(ctx, s->path, "plan.json");
+  BD_TRY(bd_file_read(ctx, s->path, PLAN_LIMIT_BYTES, &s->data, &s->bytes));
+  BD_TRY(bd_plan_parse(ctx, s->path, s->data, s->bytes, NULL, &s->plan));
+  const bd_plan *plan = &s->plan;
+  if (plan->global_batch % plan->micro_batch)
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(s->path),
+                   "the micro-batch does not divide the global batch");
+  int64_t micro_batches = plan->global_batch / plan->micro_batch;
+  if (!bd_schedule_allows(plan->schedule, plan->stages, bd_plan_chunks(plan), micro_batches))
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(s->path),
+                   "schedule %s does not run %d chunks a stage on %d stages with %lld "
+                   "micro-batches: several chunks want interleaved, and micro-batches that are a "
+                   "multiple of the stages",
+                   bd_schedule_name(plan->schedule), bd_plan_chunks(plan), plan->stages,
+                   (long long)micro_batches);
+  return BD_OK;
+}
+
+static bd_status read_cluster(bd_ctx *ctx, simulation *s, bd_cluster *out) {
+  const char *spec = bd_argument(s->arguments, "--cluster");
+  int64_t devices = 0;
+  BD_TRY(bd_argument_int(ctx, s->arguments, "--devices", 1, 256, &devices));
+  if (spec && devices)
+    return bd_usage_fail(ctx, s->arguments,
+                         "give --cluster or --devices, not both; see 'braid simulate --help'");
+  if (!spec) spec = s->plan.cluster;
+  if (!spec && !devices)
+    return bd_usage_fail(ctx, s->arguments,
+                         "the plan does not say for which cluster it is; give --cluster or "
+                         "--devices, or leave --model out");
+  BD_TRY(devices ? bd_machine_probe(ctx, (int)devices, out) : bd_cluster_load(ctx, spec, out));
+  s->cluster = out->name;
+  if (bd_plan_ranks(&s->plan) > bd_cluster_devices(out))
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(s->path),
+                   "the plan is for %d ranks, the cluster has %d devices", bd_plan_ranks(&s->plan),
+                   bd_cluster_devices(out));
+  return BD_OK;
+}
+
+static bd_status load_train(bd_ctx *ctx, const simulation *s, bd_module **out) {
+  const char *spec = bd_argument(s->arguments, "--model");
+  bd_model_options options = {.sequence = s->plan.sequence};
+  bd_module *graph;
+  BD_TRY(bd_model_load(ctx, spec ? spec : s->plan.model, &options, &graph));
+  const char *passes = s->plan.precision == BD_BF16 ? "canonicalize,cse,dce,autodiff,precision"
+                                                    : "canonicalize,cse,dce,autodiff";
+  return bd_pass_run_list(ctx, passes, NULL, stderr, graph, out);
+}
+
+// The plan's program, on a cluster.
+static bd_status lower(bd_ctx *ctx, simulation *s) {
+  bd_cluster cluster;
+  bd_module *train;
+  BD_TRY(read_cluster(ctx, s, &cluster));
+  BD_TRY(load_train(ctx, s, &train));
+  BD_TRY(bd_plan_parse(ctx, s->path, s->data, s->bytes, train, &s->plan));
+  BD_TRY(bd_plan_check(ctx, train, &s->plan));
+  BD_TRY(bd_plan_emitted(ctx, &s->plan));
+  BD_TRY(bd_plan_predict(ctx, train, &cluster, &s->plan));
+  return bd_sim_lower(ctx, train, &cluster, &s->plan, &s->problem);
+}
+
+static bd_status tell(bd_ctx *ctx, simulation *s) {
+  if (s->plan.step_seconds <= 0)
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(s->path),
+                   "the plan holds no predictions; give --cluster to replay its program");
+  return bd_sim_tell(ctx, &s->plan, &s->problem);
+}
+
+static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
+  simulation s = {.arguments = arguments};
+  const char *trace = bd_argument(arguments, "--trace");
+  bd_sim_record record = {0};
+  bd_sim_result result;
+  bd_text text = bd_text_init(ctx->arena);
+  BD_TRY(read_plan(ctx, &s));
+  bool program = bd_argument(arguments, "--cluster") || bd_argument(arguments, "--devices") ||
+                 bd_argument(arguments, "--model");
+  BD_TRY(program ? lower(ctx, &s) : tell(ctx, &s));
+  BD_TRY(bd_sim_run(ctx, &s.problem, trace ? &record : NULL, &result));
+  if (trace) {
+    bd_text events = bd_text_init(ctx->arena);
+    BD_TRY(bd_sim_trace(ctx, &s.problem, &record, &events));
+    BD_TRY(bd_file_write(ctx, trace, events.data, events.length));
+  }
+  const bd_told_replay replay = {&s.plan, &s.problem, &result, s.cluster};
+  if (bd_argument_flag(arguments, "--json"))
+    bd_simulate_json(&replay, &text);
+  else
+    bd_simulate_page(&replay, &text);
+  fwrite(text.data, 1, text.length, stdout);
+  return BD_OK;
+}
+
+static const bd_option options[] = {
+    {"--cluster", "SPEC", "replay the plan's program on a cluster (as 'braid compile' takes it)"},
+    {"--devices", "N", "replay the plan's program on N ranks of this machine"},
+    {"--model", "MODEL", "of the program (default: the one that the plan names)"},
+    {"--trace", "FILE", "write a trace for Perfetto or chrome://tracing"},
+    {"--json", NULL, "as JSON, for programs (docs/simulate.md)"},
+    {0},
+};
+const bd_command bd_command_simulate = {
+    .name = "simulate",
+    .summary = "replay a step of a plan event by event",
+    .operand = "PLAN",
+    .options = options,
+    .details = "PLAN is a plan file, or the output folder of 'braid compile'. Without --cluster, "
+               "--devices\nor --model the seconds and bytes that the plan predicts are replayed; "
+               "with one of them, the\nprogram that it describes, op by op.\n\n"
+               "example: braid simulate out --trace step.json\n",
+    .run = run,
+};

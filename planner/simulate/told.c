@@ -1,0 +1,191 @@
+// A plan's own predictions as the replay sees them.
+#include "ir/plan_details.h"
+#include "planner/simulate/source.h"
+#include "planner/simulate/work.h"
+#include <math.h>
+
+typedef struct telling {
+  bd_ctx *ctx;
+  const bd_plan *plan;
+  int stages, chunks;
+  bd_sim_stage *stage;
+  bd_sim_message *messages;
+  double *copy_seconds; // per message
+  bool *backward;       // per message
+  int message_count;
+  int *chunk_from, *chunk_to; // per message: of the stage that sends it, and of the receiver
+} telling;
+
+static bool is_told(const bd_plan *plan) {
+  for (int s = 0; s < plan->stages; s++)
+    if (plan->predicted[s].message_count) return true;
+  return false;
+}
+
+static void take_messages(telling *t) {
+  for (int s = 0; s < t->stages; s++)
+    for (int i = 0; i < t->plan->predicted[s].message_count; i++) {
+      const bd_message_prediction *m = &t->plan->predicted[s].messages[i];
+      t->copy_seconds[t->message_count] = m->copy_seconds;
+      t->backward[t->message_count] = m->backward;
+      t->messages[t->message_count++] = (bd_sim_message){.from = s,
+                                                         .to = m->to,
+                                                         .between_nodes = m->between_nodes,
+                                                         .bytes = m->bytes,
+                                                         .latency_seconds = m->latency_seconds,
+                                                         .move_seconds = m->move_seconds};
+    }
+}
+
+// Where nobody told the messages: what a stage spends on them is spread over those that it
+// receives.
+static double received_seconds(const telling *t, int part) {
+  int stage = part % t->stages, received = 2 * t->chunks;
+  if (stage == 0) received--;
+  if (stage == t->stages - 1) received--;
+  return t->plan->predicted[stage].send_seconds / received;
+}
+
+static void add_between(telling *t, int from, int to) {
+  int m = t->message_count++;
+  t->backward[m] = from > to;
+  t->chunk_from[m] = from / t->stages;
+  t->chunk_to[m] = to / t->stages;
+  t->messages[m] = (bd_sim_message){.from = from % t->stages,
+                                    .to = to % t->stages,
+                                    .between_nodes = true,
+                                    .move_seconds = received_seconds(t, to)};
+}
+
+// One message each way between the parts of the pipeline that follow one another.
+static void make_messages(telling *t) {
+  for (int part = 0; t->stages > 1 && part + 1 < t->stages * t->chunks; part++) {
+    add_between(t, part, part + 1);
+    add_between(t, part + 1, part);
+  }
+}
+
+// A stage's messages of one pass: what is received in it, or what is sent.
+static void add_messages(const telling *t, int stage, int chunk, bool backward, bool sends,
+                         bd_sim_work *work) {
+  for (int m = 0; m < t->message_count; m++) {
+    const bd_sim_message *message = &t->messages[m];
+    if (t->backward[m] != backward || (sends ? message->from : message->to) != stage ||
+        (sends ? t->chunk_from : t->chunk_to)[m] != chunk)
+      continue;
+    if (sends)
+      bd_sim_add_send(t->ctx, work, m, t->copy_seconds[m]);
+    else
+      bd_sim_add_receive(t->ctx, work, m);
+  }
+}
+
+// What a pass spends on messages, over all chunks.
+static double message_seconds(const telling *t, int stage, bool backward) {
+  double seconds = 0;
+  for (int m = 0; m < t->message_count; m++) {
+    const bd_sim_message *message = &t->messages[m];
+    if (t->backward[m] != backward) continue;
+    if (message->from == stage) seconds += t->copy_seconds[m];
+    if (message->to == stage) seconds += message->latency_seconds + message->move_seconds;
+  }
+  return seconds;
+}
+
+// The part of a stage's passes that is collectives between its ranks.
+static double collective_part(const bd_plan *plan, int stage) {
+  if (!plan->details) return 0;
+  const bd_stage_details *details = &plan->details->stages[stage];
+  double collectives = 0;
+  for (int kind = 0; kind < BD_TRAFFIC_SEND; kind++)
+    for (int axis = 0; axis < BD_MAX_AXES; axis++)
+      collectives += details->traffic_seconds[kind][axis];
+  double whole = details->compute_seconds + collectives;
+  return whole > 0 ? collectives / whole : 0;
+}
+
+static void add_compute(const telling *t, double seconds, double part, bd_sim_work *work) {
+  double own = fmax(0, seconds) / t->chunks;
+  bd_sim_add_compute(t->ctx, work, own * (1 - part), own * part);
+}
+
+static void tell_passes(const telling *t, int s, bd_sim_stage *out) {
+  const bd_stage_prediction *told = &t->plan->predicted[s];
+  double weight = t->plan->schedule == BD_SCHEDULE_ZERO_BUBBLE ? told->weight_seconds : 0;
+  double part = collective_part(t->plan, s);
+  const double seconds[BD_SIM_PASS_KINDS] = {
+      told->forward_seconds - message_seconds(t, s, false),
+      told->backward_seconds - weight - message_seconds(t, s, true), weight};
+  for (int kind = 0; kind < BD_SIM_PASS_KINDS; kind++) {
+    bd_sim_work *works = BD_NEW_ARRAY(t->ctx->arena, bd_sim_work, t->chunks);
+    bool messages = kind != BD_PASS_WEIGHT, backward = kind == BD_PASS_BACKWARD;
+    for (int chunk = 0; chunk < t->chunks; chunk++) {
+      if (messages) add_messages(t, s, chunk, backward, false, &works[chunk]);
+      add_compute(t, seconds[kind], part, &works[chunk]);
+      if (messages) add_messages(t, s, chunk, backward, true, &works[chunk]);
+    }
+    out->pass[kind] = works;
+  }
+  bd_sim_add_compute(t->ctx, &out->reduce, told->sync_seconds, 0);
+}
+
+// Counts the tapes that a stage's order holds at once.
+static bd_status count_tapes(const telling *t, int s, int *out_most) {
+  const bd_stage_pass *passes;
+  int count, now = 0;
+  bool split = t->plan->schedule == BD_SCHEDULE_ZERO_BUBBLE;
+  BD_TRY(bd_schedule_order(t->ctx, t->plan->schedule, s, t->stages, t->chunks,
+                           bd_plan_micro_batches(t->plan), &passes, &count));
+  *out_most = 0;
+  for (int i = 0; i < count; i++) {
+    if (passes[i].kind == BD_PASS_FORWARD && ++now > *out_most) *out_most = now;
+    if (passes[i].kind == (split ? BD_PASS_WEIGHT : BD_PASS_BACKWARD)) now--;
+  }
+  return BD_OK;
+}
+
+// Where nobody told the bytes of a slot, the tape's are divided among those that are held.
+static bd_status tell_bytes(const telling *t, int s, bd_sim_stage *out) {
+  const bd_memory *memory = &t->plan->predicted[s].memory;
+  int slots = memory->slots;
+  if (!slots) BD_TRY(count_tapes(t, s, &slots));
+  for (int segment = 0; segment < BD_SEGMENT_COUNT; segment++) {
+    int64_t bytes = memory->bytes[segment];
+    out->slot_bytes[segment] = memory->slots                ? memory->slot_bytes[segment]
+                               : segment == BD_SEGMENT_TAPE ? bytes / slots
+                                                            : 0;
+    out->fixed_bytes[segment] = bytes - slots * out->slot_bytes[segment];
+  }
+  return BD_OK;
+}
+
+bd_status bd_sim_tell(bd_ctx *ctx, const bd_plan *plan, bd_sim_problem *out_problem) {
+  telling t = {.ctx = ctx, .plan = plan, .stages = plan->stages, .chunks = bd_plan_chunks(plan)};
+  int room = 2 * t.stages * t.chunks;
+  for (int s = 0; s < plan->stages; s++)
+    room += plan->predicted[s].message_count;
+  t.messages = BD_NEW_ARRAY(ctx->arena, bd_sim_message, room);
+  t.copy_seconds = BD_NEW_ARRAY(ctx->arena, double, room);
+  t.backward = BD_NEW_ARRAY(ctx->arena, bool, room);
+  t.chunk_from = BD_NEW_ARRAY(ctx->arena, int, room);
+  t.chunk_to = BD_NEW_ARRAY(ctx->arena, int, room);
+  if (t.chunks == 1 && is_told(plan))
+    take_messages(&t);
+  else
+    make_messages(&t);
+  t.stage = BD_NEW_ARRAY(ctx->arena, bd_sim_stage, plan->stages);
+  for (int s = 0; s < plan->stages; s++) {
+    t.stage[s].ranks = bd_mesh_devices(bd_plan_mesh(plan, s));
+    tell_passes(&t, s, &t.stage[s]);
+    BD_TRY(tell_bytes(&t, s, &t.stage[s]));
+  }
+  *out_problem = (bd_sim_problem){.schedule = plan->schedule,
+                                  .stages = plan->stages,
+                                  .chunks = t.chunks,
+                                  .micro_batches = bd_plan_micro_batches(plan),
+                                  .unreceived = bd_schedule_emitted(plan->schedule),
+                                  .message_count = t.message_count,
+                                  .messages = t.messages,
+                                  .stage = t.stage};
+  return BD_OK;
+}
