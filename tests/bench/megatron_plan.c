@@ -121,7 +121,9 @@ static bd_status block_seconds(bd_ctx *ctx, const bd_module *train, const bd_cos
 // Neighbouring stages exchange activations and gradients at once, each tensor rank its part, which
 // the others of its stage gather (Narayanan et al., SC 2021, section 4.1).
 static double transfer_seconds(const bd_cost_model *cost, const published_run *run, double bytes) {
-  double seconds = bd_cost_send(cost, bytes / run->tensor);
+  int devices = bd_mesh_devices(&cost->mesh);
+  bd_link link = bd_cluster_link_between(cost->cluster, 0, devices, devices);
+  double seconds = bd_cost_message(&link, bytes / run->tensor);
   if (run->tensor > 1) seconds += bd_cost_exchange(cost, 1, bytes) + cost->cluster->kernel_seconds;
   return seconds;
 }
