@@ -3,9 +3,16 @@
 #define BD_PLANNER_SOLVER_H
 #include "ir/base/context.h"
 
+typedef enum bd_solver_kind { BD_SOLVER_GLPK, BD_SOLVER_CBC } bd_solver_kind;
+// "glpk", "cbc", NULL.
+extern const char *const bd_solver_names[];
+// GLPK always is; CBC when it was found at configuration.
+bool bd_solver_built_in(bd_solver_kind kind);
+
 // minimize cost'x over lower <= x <= upper, row_lower <= A x <= row_upper, some x integral.
 // Build with the functions below; everything lives in ctx->arena.
 typedef struct bd_program {
+  bd_solver_kind solver;
   int columns, column_capacity, rows, row_capacity;
   double *cost, *lower, *upper;
   bool *integral;
@@ -36,7 +43,8 @@ void bd_program_add_entry(bd_ctx *ctx, bd_program *program, int row, int column,
 
 // Solves within `limit_seconds` of wall time and a fixed number of branches; solutions that cost
 // `cutoff` or more are not wanted (INFINITY: all are). Errors: BD_INVALID on numbers that no solver
-// takes, BD_EXTERNAL when the library fails. Several threads may solve at once.
+// takes, BD_EXTERNAL when the library fails, BD_UNSUPPORTED when the solver is not built in. Several
+// threads may solve at once.
 BD_NODISCARD bd_status bd_solver_run(bd_ctx *ctx, const bd_program *program, double limit_seconds,
                                      double cutoff, bd_solution *out_solution);
 

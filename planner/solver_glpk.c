@@ -1,34 +1,13 @@
-// GLPK behind planner/solver.h. GLPK prints and aborts on bad input or a failed assertion, so
-// numbers are validated first and its error hook jumps back here.
-#include "planner/solver.h"
+// GLPK behind planner/solver.h. GLPK prints and aborts on bad input or a failed assertion: its
+// error hook jumps back here. Its environment belongs to the thread: GLPK is built with
+// thread-local storage (its manual, section 1.4), as Debian's is.
+#include "planner/solver_backend.h"
 #include <glpk.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
 
 #define NODE_LIMIT 200
-
-static bool sane(double value) {
-  return isfinite(value) && fabs(value) < 1e15;
-}
-static bool sane_bound(double value) {
-  return !isnan(value) && (isinf(value) || sane(value));
-}
-
-static bd_status validate(bd_ctx *ctx, const bd_program *p) {
-  bool good = p->columns > 0 && p->entries < INT32_MAX;
-  for (int i = 0; good && i < p->columns; i++)
-    good = sane(p->cost[i]) && sane_bound(p->lower[i]) && sane_bound(p->upper[i]) &&
-           p->lower[i] <= p->upper[i];
-  for (int i = 0; good && i < p->rows; i++)
-    good = sane_bound(p->row_lower[i]) && sane_bound(p->row_upper[i]) &&
-           p->row_lower[i] <= p->row_upper[i];
-  for (int64_t i = 0; good && i < p->entries; i++)
-    good = sane(p->entry_value[i]);
-  if (good) return BD_OK;
-  return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
-                 "the planning problem has costs or sizes beyond what a solver takes");
-}
 
 static int bound_kind(double lower, double upper) {
   if (isinf(lower)) return isinf(upper) ? GLP_FR : GLP_UP;
@@ -45,14 +24,6 @@ static void load_matrix(glp_prob *problem, const bd_program *p, int *rows, int *
     values[i + 1] = p->entry_value[i];
   }
   glp_load_matrix(problem, (int)p->entries, rows, columns, values);
-}
-
-// GLPK compares costs with absolute tolerances of about 1e-7, so the largest becomes 1e4.
-static double cost_scale(const bd_program *p) {
-  double largest = 0;
-  for (int i = 0; i < p->columns; i++)
-    largest = fmax(largest, fabs(p->cost[i]));
-  return largest > 0 ? 1e4 / largest : 1;
 }
 
 static void load(bd_ctx *ctx, glp_prob *problem, const bd_program *p, double scale) {
@@ -156,10 +127,8 @@ static bd_status failed(bd_ctx *ctx) {
   return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "GLPK failed on a planning problem");
 }
 
-bd_status bd_solver_run(bd_ctx *ctx, const bd_program *program, double limit_seconds, double cutoff,
-                        bd_solution *out) {
-  *out = (bd_solution){.outcome = BD_SOLVER_UNKNOWN, .bound = -INFINITY};
-  BD_TRY(validate(ctx, program));
+bd_status bd_solver_run_glpk(bd_ctx *ctx, const bd_program *program, double limit_seconds,
+                             double cutoff, bd_solution *out) {
   jmp_buf back;
   bd_owned held, *const outer = ctx->owned;
   glp_term_out(GLP_OFF);
@@ -172,7 +141,7 @@ bd_status bd_solver_run(bd_ctx *ctx, const bd_program *program, double limit_sec
   glp_error_hook(on_glpk_error, &back);
   glp_prob *problem = glp_create_prob();
   bd_own(ctx, &held, delete_problem, problem);
-  double scale = cost_scale(program);
+  double scale = bd_solver_cost_scale(program);
   load(ctx, problem, program, scale);
   search state = {scale, cutoff * scale, -INFINITY};
   bool solved = isinf(cutoff) || relax(problem, &state.bound);
