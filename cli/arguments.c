@@ -96,6 +96,8 @@ bd_status bd_arguments_read(bd_ctx *ctx, const bd_command *command, int argc, ch
       only_operands = true;
     } else if (!only_operands && argv[i][0] == '-' && argv[i][1]) {
       BD_TRY(read_option(ctx, argc, argv, &i, out));
+    } else if (out->operand && command->second && !out->second) {
+      out->second = argv[i];
     } else if (!command->operand || out->operand) {
       return bd_usage_fail(ctx, out, "unexpected argument '%s'", argv[i]);
     } else {
@@ -105,13 +107,17 @@ bd_status bd_arguments_read(bd_ctx *ctx, const bd_command *command, int argc, ch
   if (command->operand && !out->operand)
     return bd_usage_fail(ctx, out, "%s is missing; usage: braid %s %s ...", command->operand,
                          command->name, command->operand);
+  if (command->second && !out->second)
+    return bd_usage_fail(ctx, out, "%s is missing; usage: braid %s %s %s ...", command->second,
+                         command->name, command->operand, command->second);
   return BD_OK;
 }
 
 void bd_command_help(const bd_command *command, FILE *stream) {
-  fprintf(stream, "braid %s: %s\n\nusage: braid %s%s%s [options]\n\noptions:\n", command->name,
+  fprintf(stream, "braid %s: %s\n\nusage: braid %s%s%s%s%s [options]\n\noptions:\n", command->name,
           command->summary, command->name, command->operand ? " " : "",
-          command->operand ? command->operand : "");
+          command->operand ? command->operand : "", command->second ? " " : "",
+          command->second ? command->second : "");
   for (const bd_option *option = command->options; option->name; option++) {
     int width = fprintf(stream, "  %s%s%s", option->name, option->value ? " " : "",
                         option->value ? option->value : "");

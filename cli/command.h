@@ -17,6 +17,7 @@ typedef struct bd_arguments bd_arguments;
 typedef struct bd_command {
   const char *name, *summary;
   const char *operand;      // what its one operand is called; NULL when it takes none
+  const char *second;       // the same of a second one
   const bd_option *options; // ends with a NULL name
   const char *details;      // printed after the options
   bool passes_on;           // unknown options are kept for a program that the command starts
@@ -25,7 +26,7 @@ typedef struct bd_command {
 
 struct bd_arguments {
   const bd_command *command;
-  const char *operand;
+  const char *operand, *second;
   const char **values; // per option of the command: its value, "" for a flag that is set, or NULL
   int rest_count;      // with passes_on
   const char **rest;
@@ -34,7 +35,7 @@ struct bd_arguments {
 };
 
 extern const bd_command bd_command_compile, bd_command_run, bd_command_explain, bd_command_opt,
-    bd_command_init, bd_command_presets, bd_command_solve, bd_command_simulate;
+    bd_command_init, bd_command_presets, bd_command_solve, bd_command_simulate, bd_command_diff;
 
 // Records a wrong usage: exit status 2. Returns BD_INVALID.
 bd_status bd_usage_fail(bd_ctx *ctx, const bd_arguments *arguments, const char *format, ...)

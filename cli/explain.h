@@ -39,6 +39,19 @@ typedef struct bd_told_strategy {
   bd_told_op *ops;
 } bd_told_strategy;
 
+// A plan file as it is shown.
+typedef struct bd_told_plan {
+  const char *path;
+  bd_plan plan;
+  bd_told_strategy *strategies;
+} bd_told_plan;
+
+// Reads a plan file, or the one in an output folder, or its text. Errors: BD_INVALID with place,
+// also when it holds no predictions or notes.
+BD_NODISCARD bd_status bd_told_load(bd_ctx *ctx, const char *path, bd_told_plan *out_plan);
+BD_NODISCARD bd_status bd_told_parse(bd_ctx *ctx, const char *path, const char *data, size_t bytes,
+                                     bd_told_plan *out_plan);
+
 // As many as the plan has. Errors: BD_INVALID at the place in the file.
 BD_NODISCARD bd_status bd_explain_read(bd_ctx *ctx, const bd_plan *plan, const bd_json *root,
                                        bd_told_strategy **out_strategies);

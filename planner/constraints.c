@@ -31,18 +31,22 @@ bool bd_constraints_mesh(const bd_constraints *c, int devices, bd_mesh *out) {
   return true;
 }
 
-unsigned bd_constraints_axis_cuts(const bd_constraints *c, const bd_mesh *mesh, int axis) {
+unsigned bd_constraints_kind_cuts(bd_cut kind) {
   static const unsigned cuts[BD_CUT_COUNT] = {
       [BD_CUT_SAMPLES] = 1u << BD_CUT_NONE | 1u << BD_CUT_SAMPLES,
       [BD_CUT_TOKENS] = 1u << BD_CUT_NONE | 1u << BD_CUT_TOKENS,
       [BD_CUT_FEATURES] = 1u << BD_CUT_NONE | 1u << BD_CUT_TOKENS | 1u << BD_CUT_FEATURES,
   };
+  return cuts[kind];
+}
+
+unsigned bd_constraints_axis_cuts(const bd_constraints *c, const bd_mesh *mesh, int axis) {
   int64_t degree[BD_CUT_COUNT];
   unsigned all = (1u << BD_CUT_COUNT) - 1;
   if (!bd_constraints_have_degrees(c) || !find_degrees(c, bd_mesh_devices(mesh), degree))
     return all;
   for (int i = 0, at = 0; i < AXIS_KINDS; i++)
-    if (degree[axis_order[i]] > 1 && at++ == axis) return cuts[axis_order[i]];
+    if (degree[axis_order[i]] > 1 && at++ == axis) return bd_constraints_kind_cuts(axis_order[i]);
   return all;
 }
 

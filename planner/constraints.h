@@ -31,7 +31,8 @@ typedef struct bd_layer_pin {
 
 typedef struct bd_constraints {
   // Degrees of a stage's mesh by what is cut; 0: open. When one is given, the mesh has an axis for
-  // each: data (samples), sequence (tokens), tensor (features, and tokens where that pays).
+  // each: data (samples, in every op that has them), sequence (tokens), tensor (features, in every
+  // matrix product, convolution and attention that has them; tokens in other ops where that pays).
   int degree[BD_CUT_COUNT];
   int forbid_count, forbid_capacity;
   bd_forbid *forbids;
@@ -56,6 +57,8 @@ static inline bool bd_constraints_have_degrees(const bd_constraints *c) {
 // the devices.
 bool bd_constraints_mesh(const bd_constraints *constraints, int devices, bd_mesh *out_mesh);
 
+// The kinds of cut, a bit per bd_cut, that an axis for one of samples, tokens or features may make.
+unsigned bd_constraints_kind_cuts(bd_cut kind);
 // The kinds of cut that an axis of the mesh may make, a bit per bd_cut; all where degrees are open.
 unsigned bd_constraints_axis_cuts(const bd_constraints *constraints, const bd_mesh *mesh, int axis);
 

@@ -6,15 +6,24 @@ static bd_cut cut_of(const bd_layer_space *space, int op, int loop) {
                      space->request->sequence);
 }
 
-// Whether an axis for samples leaves an op whole that it could split.
-static bool misses_samples(const bd_layer_space *space, int op, int axis) {
+// Whether the axis could make a cut of this kind in an op.
+static bool can_cut(const bd_layer_space *space, int op, int axis, bd_cut wanted) {
   const bd_cost_model *cost = &space->request->cost;
   const bd_index_map *map = &space->map[op];
   for (int loop = 0; loop < map->loops; loop++)
-    if (cut_of(space, op, loop) == BD_CUT_SAMPLES &&
+    if (cut_of(space, op, loop) == wanted &&
         bd_split_allowed(map, &cost->mesh, cost->micro_batch, axis, loop))
       return true;
   return false;
+}
+
+// What an axis of a pinned degree cuts in an op wherever it can: samples on a data axis, features
+// of matrix products and the like on a tensor axis. BD_CUT_NONE: nothing in particular.
+static bd_cut owed_cut(const bd_layer_space *space, int op, unsigned cuts) {
+  bool library = bd_op_get_info(space->forward->ops[op].kind)->traits & BD_LIBRARY;
+  if (cuts == bd_constraints_kind_cuts(BD_CUT_SAMPLES)) return BD_CUT_SAMPLES;
+  if (cuts == bd_constraints_kind_cuts(BD_CUT_FEATURES) && library) return BD_CUT_FEATURES;
+  return BD_CUT_NONE;
 }
 
 static bool allow_degrees(const bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]) {
@@ -24,9 +33,9 @@ static bool allow_degrees(const bd_layer_space *space, int op, const int8_t spli
   for (int axis = 0; axis < mesh->axes; axis++) {
     bd_cut cut = cut_of(space, op, split[axis]);
     unsigned cuts = bd_constraints_axis_cuts(c, mesh, axis);
-    bool of_samples = cuts == (1u << BD_CUT_NONE | 1u << BD_CUT_SAMPLES);
     if (!(cuts >> cut & 1u)) return false;
-    if (of_samples && cut == BD_CUT_NONE && misses_samples(space, op, axis)) return false;
+    bd_cut owed = owed_cut(space, op, cuts);
+    if (owed != BD_CUT_NONE && cut != owed && can_cut(space, op, axis, owed)) return false;
     degree[cut] *= mesh->size[axis];
   }
   for (int i = 0; i < c->forbid_count; i++) {

@@ -1,0 +1,172 @@
+#include "cli/difference.h"
+#include <string.h>
+
+enum { MOST_CHOICES = 256 }; // ops told apart; more are counted
+
+typedef struct finding {
+  bd_ctx *ctx;
+  bd_difference *out;
+  int untold;
+} finding;
+
+static void add_choice(finding *f, const char *name, const char *a, const char *b) {
+  if (strcmp(a, b) == 0) return;
+  if (f->out->choice_count == MOST_CHOICES)
+    f->untold++;
+  else
+    f->out->choices[f->out->choice_count++] = (bd_choice_row){name, a, b};
+}
+
+static void add_number(finding *f, const char *name, int64_t a, int64_t b) {
+  add_choice(f, name, bd_intern_f(f->ctx, "%lld", (long long)a),
+             bd_intern_f(f->ctx, "%lld", (long long)b));
+}
+
+static const char *mesh_words(bd_ctx *ctx, const bd_plan *plan) {
+  const char *sizes = "";
+  for (int a = 0; a < plan->mesh.axes; a++)
+    sizes = bd_intern_f(ctx, "%s%s%d", sizes, a ? "x" : "", plan->mesh.size[a]);
+  return plan->mesh.axes ? sizes : "1";
+}
+
+static const char *zero_words(bd_ctx *ctx, const bd_plan *plan) {
+  const char *axes = "";
+  for (int a = 0; a < plan->mesh.axes; a++)
+    if (plan->zero_axes >> a & 1u) axes = bd_intern_f(ctx, "%s%s%d", axes, *axes ? ", " : "", a);
+  return *axes ? bd_intern_f(ctx, "1, over axes %s", axes) : "0";
+}
+
+static void compare_heads(finding *f) {
+  const bd_plan *a = &f->out->a->plan, *b = &f->out->b->plan;
+  bd_degrees da = bd_explain_degrees(a, f->out->a->strategies);
+  bd_degrees db = bd_explain_degrees(b, f->out->b->strategies);
+  add_choice(f, "model", a->model, b->model);
+  add_choice(f, "cluster", a->cluster ? a->cluster : "", b->cluster ? b->cluster : "");
+  add_choice(f, "target", a->target, b->target);
+  add_choice(f, "optimizer", a->optimizer, b->optimizer);
+  add_choice(f, "precision", bd_dtype_name(a->precision), bd_dtype_name(b->precision));
+  add_number(f, "global batch", a->global_batch, b->global_batch);
+  add_number(f, "sequence", a->sequence, b->sequence);
+  add_number(f, "ranks", bd_plan_ranks(a), bd_plan_ranks(b));
+  add_number(f, "stages", a->stages, b->stages);
+  add_choice(f, "mesh", mesh_words(f->ctx, a), mesh_words(f->ctx, b));
+  add_number(f, "data parallel", da.data, db.data);
+  add_number(f, "tensor parallel", da.tensor, db.tensor);
+  add_number(f, "sequence parallel", da.sequence, db.sequence);
+  add_number(f, "micro-batch", a->micro_batch, b->micro_batch);
+  add_choice(f, "schedule", bd_schedule_name(a->schedule), bd_schedule_name(b->schedule));
+  add_choice(f, "ZeRO", zero_words(f->ctx, a), zero_words(f->ctx, b));
+}
+
+static const bd_layer_range *range_of(const bd_plan *plan, int layer) {
+  for (int i = 0; i < plan->range_count; i++)
+    if (layer >= plan->ranges[i].first && layer < plan->ranges[i].first + plan->ranges[i].count)
+      return &plan->ranges[i];
+  return NULL;
+}
+
+static int layers_of(const bd_plan *plan) {
+  int layers = 0;
+  for (int i = 0; i < plan->range_count; i++)
+    layers += plan->ranges[i].count;
+  return layers;
+}
+
+// How one op of a layer runs, in words: what each mesh axis cuts, and what becomes of its result.
+static const char *op_words(bd_ctx *ctx, const bd_plan *plan, const bd_told_op *op) {
+  const char *words = "";
+  for (int axis = 0; axis < plan->mesh.axes; axis++) {
+    const char *cut = bd_cut_name(op->cut[axis]);
+    words = bd_intern_f(ctx, "%s%s%s", words, axis ? " x " : "", cut ? cut : "nothing");
+  }
+  return bd_intern_f(ctx, "%s%s", words,
+                     op->saved        ? ", saved"
+                     : op->recomputed ? ", recomputed"
+                                      : "");
+}
+
+static void compare_ops(finding *f, const bd_told_strategy *a, const bd_told_strategy *b) {
+  for (int i = 0; i < a->op_count && i < b->op_count; i++)
+    add_choice(f, bd_intern_f(f->ctx, "%s: %s", a->function, a->ops[i].result),
+               op_words(f->ctx, &f->out->a->plan, &a->ops[i]),
+               op_words(f->ctx, &f->out->b->plan, &b->ops[i]));
+}
+
+// Layers by where and how they run; every pair of strategies is compared once.
+static void compare_layers(finding *f) {
+  const bd_told_plan *a = f->out->a, *b = f->out->b;
+  int layers = layers_of(&a->plan);
+  if (layers != layers_of(&b->plan)) {
+    add_number(f, "layers", layers, layers_of(&b->plan));
+    return;
+  }
+  bool *seen =
+      BD_NEW_ARRAY(f->ctx->arena, bool, a->plan.strategy_count * b->plan.strategy_count + 1);
+  for (int first = 0, last; first < layers; first = last + 1) {
+    const bd_layer_range *x = range_of(&a->plan, first), *y = range_of(&b->plan, first);
+    for (last = first; last + 1 < layers && range_of(&a->plan, last + 1) == x &&
+                       range_of(&b->plan, last + 1) == y;)
+      last++;
+    if (!x || !y) continue;
+    const char *name =
+        bd_intern_f(f->ctx, first == last ? "layer %d" : "layers %d-%d", first, last);
+    if (x->stage != y->stage)
+      add_choice(f, name, bd_intern_f(f->ctx, "stage %d", x->stage),
+                 bd_intern_f(f->ctx, "stage %d", y->stage));
+    bool *pair = &seen[x->strategy * b->plan.strategy_count + y->strategy];
+    if (!*pair) compare_ops(f, &a->strategies[x->strategy], &b->strategies[y->strategy]);
+    *pair = true;
+  }
+}
+
+static void compare_seconds(bd_ctx *ctx, bd_difference *out) {
+  bd_time_part a[BD_MAX_TIME_PARTS], b[BD_MAX_TIME_PARTS];
+  int a_count = bd_explain_time_parts(&out->a->plan, a);
+  int b_count = bd_explain_time_parts(&out->b->plan, b);
+  out->seconds = BD_NEW_ARRAY(ctx->arena, bd_seconds_row, a_count + b_count + 1);
+  out->seconds[out->seconds_count++] =
+      (bd_seconds_row){"step", -1, out->a->plan.step_seconds, out->b->plan.step_seconds};
+  for (int i = 0; i < a_count; i++)
+    out->seconds[out->seconds_count++] = (bd_seconds_row){a[i].name, a[i].axis, a[i].seconds, 0};
+  for (int i = 0; i < b_count; i++) {
+    int at = 1;
+    while (at < out->seconds_count &&
+           (strcmp(out->seconds[at].name, b[i].name) != 0 || out->seconds[at].axis != b[i].axis))
+      at++;
+    if (at == out->seconds_count)
+      out->seconds[out->seconds_count++] = (bd_seconds_row){b[i].name, b[i].axis, 0, 0};
+    out->seconds[at].b = b[i].seconds;
+  }
+}
+
+static const bd_memory *fullest(const bd_plan *plan) {
+  const bd_memory *most = &plan->predicted[0].memory;
+  for (int s = 1; s < plan->stages; s++)
+    if (plan->predicted[s].memory.total_bytes > most->total_bytes)
+      most = &plan->predicted[s].memory;
+  return most;
+}
+
+static void compare_bytes(bd_ctx *ctx, bd_difference *out) {
+  const bd_memory *a = fullest(&out->a->plan), *b = fullest(&out->b->plan);
+  out->bytes = BD_NEW_ARRAY(ctx->arena, bd_bytes_row, BD_SEGMENT_COUNT + 1);
+  out->bytes[out->bytes_count++] = (bd_bytes_row){"arena", a->total_bytes, b->total_bytes};
+  for (int s = 1; s < BD_SEGMENT_COUNT; s++)
+    if (a->bytes[s] || b->bytes[s])
+      out->bytes[out->bytes_count++] =
+          (bd_bytes_row){bd_segment_name((bd_segment)s), a->bytes[s], b->bytes[s]};
+}
+
+bd_difference bd_difference_find(bd_ctx *ctx, const bd_told_plan *a, const bd_told_plan *b) {
+  bd_difference out = {.a = a, .b = b};
+  out.choices = BD_NEW_ARRAY(ctx->arena, bd_choice_row, MOST_CHOICES + 1);
+  finding f = {.ctx = ctx, .out = &out};
+  compare_heads(&f);
+  compare_layers(&f);
+  if (f.untold)
+    out.choices[out.choice_count++] =
+        (bd_choice_row){"others", bd_intern_f(ctx, "%d more differ", f.untold), ""};
+  compare_seconds(ctx, &out);
+  compare_bytes(ctx, &out);
+  return out;
+}

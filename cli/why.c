@@ -1,0 +1,178 @@
+#include "cli/why.h"
+#include "cli/difference.h"
+#include "cli/machine.h"
+#include "frontend/frontend.h"
+#include "ir/base/file.h"
+#include "ir/pass.h"
+#include "planner/blame.h"
+#include "planner/breakdown.h"
+#include "planner/constraints_read.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct asking {
+  const bd_arguments *arguments;
+  const bd_told_plan *told;
+  bd_module *train;
+  bd_cluster cluster;
+  const char *spec; // of the cluster
+  bd_plan_request request;
+  bd_constraints constraints;
+} asking;
+
+static bd_status load_model(bd_ctx *ctx, asking *a) {
+  const bd_plan *plan = &a->told->plan;
+  const char *model = bd_argument(a->arguments, "--model");
+  bd_model_options options = {.sequence = plan->sequence};
+  bd_module *graph;
+  if (!model) model = plan->model;
+  if (bd_model_load(ctx, model, &options, &graph) != BD_OK) {
+    bd_note(ctx, bd_loc_file(a->told->path), "the plan names its model '%s'; --model gives it",
+            plan->model);
+    return BD_INVALID;
+  }
+  BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
+  const char *passes = plan->precision == BD_BF16 ? "autodiff,precision" : "autodiff";
+  return bd_pass_run_list(ctx, passes, NULL, stderr, graph, &a->train);
+}
+
+static bd_status load_cluster(bd_ctx *ctx, asking *a) {
+  static const char machine[] = "machine:";
+  const bd_plan *plan = &a->told->plan;
+  a->spec = bd_argument(a->arguments, "--cluster");
+  if (!a->spec) a->spec = plan->cluster;
+  if (!a->spec)
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(a->told->path),
+                   "the plan does not say which cluster it is for; --cluster gives it");
+  if (strncmp(a->spec, machine, strlen(machine)) == 0) {
+    long devices = strtol(a->spec + strlen(machine), NULL, 10);
+    if (devices < 1 || devices > 256)
+      return bd_fail(ctx, BD_INVALID, bd_loc_file(a->told->path),
+                     "'%s' is no cluster; --cluster gives one", a->spec);
+    return bd_machine_probe(ctx, (int)devices, &a->cluster);
+  }
+  if (bd_cluster_load(ctx, a->spec, &a->cluster) == BD_OK) return BD_OK;
+  bd_note(ctx, bd_loc_file(a->told->path), "the plan is for cluster '%s'; --cluster gives another",
+          a->spec);
+  return BD_INVALID;
+}
+
+static bd_status make_request(bd_ctx *ctx, asking *a) {
+  const bd_plan *plan = &a->told->plan;
+  a->request = (bd_plan_request){.model = plan->model,
+                                 .target = plan->target,
+                                 .optimizer = plan->optimizer,
+                                 .precision = plan->precision,
+                                 .global_batch = plan->global_batch,
+                                 .sequence = plan->sequence,
+                                 .cap_bytes = plan->cap_bytes,
+                                 .limit_seconds = 30,
+                                 .schedule = -1,
+                                 .zero = -1,
+                                 .recompute = -1};
+  // Another cluster has another cap.
+  if (bd_argument(a->arguments, "--cluster")) a->request.cap_bytes = 0;
+  BD_TRY(
+      bd_argument_real(ctx, a->arguments, "--time-limit", 0.1, 86400, &a->request.limit_seconds));
+  bd_status status =
+      bd_pins_read(ctx, bd_argument(a->arguments, "--why"), &a->request, &a->constraints);
+  if (status != BD_OK) *a->arguments->exit_code = BD_EXIT_USAGE;
+  return status;
+}
+
+// Why no plan keeps the pins, whatever the cap.
+static const char *find_reason(bd_ctx *ctx, const asking *a) {
+  bd_pin pins[BD_MAX_PINS];
+  int count = bd_pins_of(ctx, &a->request, pins);
+  for (int i = 0; i < count; i++) {
+    const char *reason = bd_pin_impossible(ctx, a->train, &a->cluster, &a->request, &pins[i]);
+    if (reason) return bd_intern_f(ctx, "%s: %s", pins[i].words, reason);
+  }
+  return "no plan of the search space keeps these pins";
+}
+
+// The forced plan as its file would tell it.
+static bd_status tell_forced(bd_ctx *ctx, const asking *a, bd_plan *plan, bd_told_plan *out) {
+  bd_text text = bd_text_init(ctx->arena);
+  plan->cluster = a->spec;
+  BD_TRY(bd_plan_note(ctx, a->train, plan));
+  BD_TRY(bd_plan_break_down(ctx, a->train, &a->cluster, plan));
+  bd_plan_print(plan, a->train, &text);
+  const char *path = bd_argument(a->arguments, "-o");
+  if (path) BD_TRY(bd_file_write(ctx, path, text.data, text.length));
+  return bd_told_parse(ctx, path ? path : "forced", text.data, text.length, out);
+}
+
+static void add_words(const asking *a, const bd_search_outcome *outcome, const char *reason,
+                      bd_text *text) {
+  const bd_plan *plan = &a->told->plan;
+  bd_text_add(text, "forced      ");
+  bd_explain_add_name(text, bd_argument(a->arguments, "--why"));
+  bd_text_add(text, "\n            ");
+  if (outcome->found) {
+    bd_explain_add_seconds(text, outcome->plan.step_seconds);
+    bd_text_addf(text, " a step, %+.1f %% to the plan's ",
+                 100 * (outcome->plan.step_seconds / plan->step_seconds - 1));
+    bd_explain_add_seconds(text, plan->step_seconds);
+    bd_text_add(text, outcome->cut ? "; the time limit stopped the search\n\n" : "\n\n");
+  } else if (outcome->lacking_bytes > 0) {
+    bd_text_add(text, "does not fit: the leanest plan lacks ");
+    bd_text_add_bytes(text, outcome->lacking_bytes);
+    bd_text_addf(text, " a rank (%lld bytes, of a cap of %lld)\n\n",
+                 (long long)(outcome->cap_bytes + outcome->lacking_bytes),
+                 (long long)outcome->cap_bytes);
+  } else {
+    bd_text_addf(text, "not possible: %s\n", reason);
+  }
+}
+
+static void add_json(const asking *a, const bd_search_outcome *outcome, const char *reason,
+                     const bd_difference *difference, bd_text *text) {
+  bd_text_add(text, "{\n\"braid_why\": 1,\n\"pins\": ");
+  bd_text_add_json_string(text, bd_argument(a->arguments, "--why"));
+  bd_text_addf(text, ",\n\"fits\": %s,\n\"step_seconds\": ", outcome->found ? "true" : "false");
+  if (outcome->found)
+    bd_text_add_json_number(text, outcome->plan.step_seconds);
+  else
+    bd_text_add(text, "null");
+  bd_text_add(text, ",\n\"plan_step_seconds\": ");
+  bd_text_add_json_number(text, a->told->plan.step_seconds);
+  bd_text_addf(text, ",\n\"lacking_bytes\": %lld,\n\"cap_bytes\": %lld,\n\"reason\": ",
+               (long long)(outcome->found ? 0 : outcome->lacking_bytes),
+               (long long)outcome->cap_bytes);
+  if (reason)
+    bd_text_add_json_string(text, reason);
+  else
+    bd_text_add(text, "null");
+  bd_text_add(text, ",\n\"diff\": ");
+  if (difference)
+    bd_difference_json(difference, text);
+  else
+    bd_text_add(text, "null");
+  bd_text_add(text, "\n}\n");
+}
+
+bd_status bd_why(bd_ctx *ctx, const bd_arguments *arguments, const bd_told_plan *told,
+                 bd_text *text) {
+  asking a = {.arguments = arguments, .told = told};
+  bd_search_outcome outcome;
+  bd_told_plan forced;
+  bd_difference difference;
+  BD_TRY(make_request(ctx, &a));
+  BD_TRY(load_model(ctx, &a));
+  BD_TRY(load_cluster(ctx, &a));
+  BD_TRY(bd_plan_look(ctx, a.train, &a.cluster, &a.request, &outcome));
+  bool any = outcome.found || outcome.lacking_bytes > 0;
+  const char *reason = any ? NULL : find_reason(ctx, &a);
+  if (any) {
+    BD_TRY(tell_forced(ctx, &a, &outcome.plan, &forced));
+    difference = bd_difference_find(ctx, told, &forced);
+  }
+  if (bd_argument_flag(arguments, "--json")) {
+    add_json(&a, &outcome, reason, any ? &difference : NULL, text);
+    return BD_OK;
+  }
+  add_words(&a, &outcome, reason, text);
+  if (any) bd_difference_page(&difference, text);
+  return BD_OK;
+}
