@@ -4,8 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { LISTED = 5, DOUBLINGS = 10 };
+enum { LISTED = 5, DOUBLINGS = 4, MOST_DEVICES = 1 << 16 };
 #define LIMIT_SECONDS 5.0
+#define SHRINKS 0.9
 
 typedef struct refusal {
   bd_ctx *ctx;
@@ -60,14 +61,14 @@ static bd_status list_tensors(const refusal *r) {
   return BD_OK;
 }
 
-// Whether a plan fits under other circumstances.
-static bd_status fits(const refusal *r, const bd_module *train, const bd_cluster *cluster,
-                      bd_plan_request request, bool *out_fits) {
+// The bytes that the leanest plan looked at lacks under other circumstances; 0: one fits.
+static bd_status look(const refusal *r, const bd_module *train, const bd_cluster *cluster,
+                      bd_plan_request request, int64_t *out_lacking) {
   bd_search_outcome outcome;
   request.any = true;
   request.limit_seconds = fmin(LIMIT_SECONDS, request.limit_seconds);
   BD_TRY(bd_plan_look(r->ctx, train, cluster, &request, &outcome));
-  *out_fits = outcome.found;
+  *out_lacking = outcome.found ? 0 : outcome.lacking_bytes > 0 ? outcome.lacking_bytes : INT64_MAX;
   return BD_OK;
 }
 
@@ -78,24 +79,43 @@ static bd_status try_without_pins(const refusal *r, const char **helps) {
   for (int i = 0; i < count; i++) {
     bd_plan_request open;
     bd_constraints constraints;
-    bool good;
+    int64_t lacking;
     bd_pin_drop(r->ctx, r->request, &pins[i], &open, &constraints);
-    BD_TRY(fits(r, r->train, r->cluster, open, &good));
-    if (good) *helps = bd_intern_f(r->ctx, "%s; leaving %s out", *helps, pins[i].words);
+    BD_TRY(look(r, r->train, r->cluster, open, &lacking));
+    if (!lacking) *helps = bd_intern_f(r->ctx, "%s; leaving %s out", *helps, pins[i].words);
   }
   return BD_OK;
 }
 
-// Twice as many devices, and again, until a plan fits.
+// No plan holds less on all ranks together than one copy of the weights and their gradients.
+static double least_total_bytes(const bd_module *train) {
+  double bytes = 0;
+  for (int i = 0; i < train->weight_count; i++) {
+    const bd_weight *weight = &train->weights[i];
+    bytes += (double)bd_type_elements(&weight->type, 1) *
+             (double)(bd_dtype_bytes(weight->type.dtype) + bd_dtype_bytes(weight->master));
+  }
+  return bytes;
+}
+
+// Twice as many devices, and again, until a plan fits; numbers that cannot do are not tried.
 static bd_status try_more_devices(const refusal *r, const char **helps) {
+  double least = least_total_bytes(r->train) / (double)r->outcome->cap_bytes;
   bd_cluster more = *r->cluster;
-  bool good = false;
-  for (int i = 0; i < DOUBLINGS && !good && bd_cluster_devices(&more) <= 1 << 18; i++) {
+  int64_t lacking = r->outcome->lacking_bytes, before = INT64_MAX;
+  // What does not shrink much with more devices will not fit with still more.
+  for (int tried = 0;
+       tried < DOUBLINGS && lacking > 0 && (double)lacking < SHRINKS * (double)before;) {
+    if (2 * bd_cluster_devices(&more) > MOST_DEVICES) break;
     more.nodes *= 2;
     if (more.nodes == 2) more.inter = more.intra;
-    BD_TRY(fits(r, r->train, &more, *r->request, &good));
+    if (bd_cluster_devices(&more) < least) continue;
+    tried++;
+    before = lacking;
+    BD_TRY(look(r, r->train, &more, *r->request, &lacking));
   }
-  if (good) *helps = bd_intern_f(r->ctx, "%s; %d such devices", *helps, bd_cluster_devices(&more));
+  if (!lacking)
+    *helps = bd_intern_f(r->ctx, "%s; %d such devices", *helps, bd_cluster_devices(&more));
   return BD_OK;
 }
 

@@ -19,6 +19,7 @@ enum {
   // A batch ends when it weighs this much; settings that are bounded weigh 1.
   BATCH_WEIGHT = 16,
   SOLVE_WEIGHT = 6,
+  ANY_TRIES = 4, // settings solved where any plan will do
 };
 
 typedef enum bound_kind { BOUND_WORK, BOUND_LAYERS, BOUND_DONE } bound_kind;
@@ -275,7 +276,7 @@ static bd_status run_batch(search *s) {
 }
 
 static bd_status search_fastest(search *s) {
-  while (!is_over(s) && !(s->found && s->scene.request->any)) {
+  while (!is_over(s)) {
     for (int weight = 0; weight < BATCH_WEIGHT;) {
       int next = turn(s);
       if (next < 0 || (s->found && s->items[next].seconds >= s->best.step_seconds)) break;
@@ -344,8 +345,25 @@ static const char *ending(const search *s) {
   return words[s->cut];
 }
 
+// Whether any plan fits: all settings are bounded, and the leanest few solved.
+static bd_status search_any(search *s) {
+  for (int i = 0; i < s->settings && !is_over(s);) {
+    for (int n = 0; n < BATCH_WEIGHT && i < s->settings; n++)
+      add_attempt(s, i++);
+    BD_TRY(run_batch(s));
+  }
+  for (int tried = 0; tried < ANY_TRIES && !s->found && !is_over(s); tried++) {
+    int next = leanest_item(s);
+    if (next < 0) break;
+    add_attempt(s, next);
+    BD_TRY(run_batch(s));
+  }
+  return BD_OK;
+}
+
 static bd_status search_all(search *s) {
   BD_TRY(add_all(s));
+  if (s->scene.request->any) return search_any(s);
   BD_TRY(search_fastest(s));
   BD_TRY(search_leanest(s));
   return confirm_leanest(s);

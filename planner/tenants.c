@@ -90,6 +90,14 @@ static void add_forward(listing *l, const bd_op *call, const bd_function *callee
 static int64_t alive(bd_ctx *ctx, const bd_module *spmd, const bd_function *f, int at, listing *l) {
   int64_t total = 0, *offsets = BD_NEW_ARRAY(ctx->arena, int64_t, f->value_count);
   int count = 0;
+  const bd_op *op = &f->ops[at];
+  int64_t scratch = bd_memory_scratch_bytes(spmd, f, op);
+  if (l && scratch > 0) {
+    const char *name =
+        bd_intern_f(ctx, "%s: scratch of %s", f->name, bd_op_get_info(op->kind)->name);
+    add(l, name, name, BD_SEGMENT_WORKSPACE, scratch, 1);
+  }
+  total += scratch;
   for (bd_id v = 0; v < f->value_count; v++) {
     const bd_value *value = &f->values[v];
     if (value->segment != BD_SEGMENT_WORKSPACE || value->producer < 0 || value->producer > at)
