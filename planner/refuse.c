@@ -127,7 +127,8 @@ static bd_status tell_helps(const refusal *r) {
     helps = bd_intern_f(r->ctx, "devices with room for %lld bytes a rank",
                         (long long)(r->outcome->cap_bytes + r->outcome->lacking_bytes));
   BD_TRY(try_without_pins(r, &helps));
-  if (!r->request->stages && !r->request->mesh.axes) BD_TRY(try_more_devices(r, &helps));
+  if (!r->request->stages && !r->request->mesh.axes && !bd_cluster_is_mixed(r->cluster))
+    BD_TRY(try_more_devices(r, &helps));
   bd_note(r->ctx, BD_NOWHERE, "a plan would fit with any of: %s", helps);
   return BD_OK;
 }
