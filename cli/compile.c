@@ -185,8 +185,9 @@ static bd_status make_plan(bd_ctx *ctx, compilation *job, const bd_module *train
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "the plan is for %s; leave --target %s out",
                    out->target, job->target);
   BD_TRY(bd_plan_check(ctx, train, out));
+  BD_TRY(bd_plan_check_ranks(ctx, &job->cluster, out));
   BD_TRY(bd_plan_predict(ctx, train, &job->cluster, out));
-  return bd_given_plan_accept(ctx, path, job->arguments, &job->request, out);
+  return bd_given_plan_accept(ctx, path, job->arguments, &job->cluster, &job->request, out);
 }
 
 // After the plan: sharded, spmd, exec, and the folder.

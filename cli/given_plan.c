@@ -42,25 +42,14 @@ static bd_status check_pins(bd_ctx *ctx, const char *path, const bd_arguments *a
   return BD_OK;
 }
 
-static bd_status check_cap(bd_ctx *ctx, const char *path, int64_t cap_bytes, const bd_plan *plan) {
-  for (int s = 0; s < plan->stages; s++) {
-    int64_t bytes = plan->predicted[s].memory.total_bytes;
-    if (bytes > cap_bytes)
-      return bd_fail(ctx, BD_INFEASIBLE, bd_loc_file(path),
-                     "stage %d needs %lld bytes a rank, the cap is %lld: %lld byte%s lacking", s,
-                     (long long)bytes, (long long)cap_bytes, (long long)(bytes - cap_bytes),
-                     bytes - cap_bytes == 1 ? " is" : "s are");
-  }
-  return BD_OK;
-}
-
 bd_status bd_given_plan_accept(bd_ctx *ctx, const char *path, const bd_arguments *arguments,
-                               const bd_plan_request *request, bd_plan *plan) {
+                               const bd_cluster *cluster, const bd_plan_request *request,
+                               bd_plan *plan) {
   BD_TRY(check_pins(ctx, path, arguments, request, plan));
-  if (request->cap_bytes) {
-    BD_TRY(check_cap(ctx, path, request->cap_bytes, plan));
+  BD_TRY(bd_plan_check_bytes(ctx, cluster, request->cap_bytes, plan));
+  plan->cap_bytes = bd_cluster_cap_bytes(cluster, 0, bd_cluster_devices(cluster));
+  if (request->cap_bytes && request->cap_bytes < plan->cap_bytes)
     plan->cap_bytes = request->cap_bytes;
-  }
   // Bounds and alternatives were another's: of the plan before it was edited, or of another
   // cluster.
   plan->bound_seconds = plan->gap = 0;

@@ -6,9 +6,10 @@
 
 // For a plan that is read, checked and predicted: holds it against the other options of the
 // command, and clears what only a search tells. `path` is its file. Errors: BD_INVALID when an
-// option asks for another plan, BD_INFEASIBLE when a rank needs more than
-// --memory-cap.
+// option asks for another plan, BD_INFEASIBLE when a rank needs more than the
+// cluster or --memory-cap has.
 BD_NODISCARD bd_status bd_given_plan_accept(bd_ctx *ctx, const char *path,
                                             const bd_arguments *arguments,
+                                            const bd_cluster *cluster,
                                             const bd_plan_request *request, bd_plan *plan);
 #endif

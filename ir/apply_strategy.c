@@ -272,6 +272,17 @@ const bool *bd_strategy_recomputed(bd_ctx *ctx, const bd_module *train,
   return a.cloned;
 }
 
+const bool *bd_strategy_kept(bd_ctx *ctx, const bd_module *train, const bd_strategy *strategy) {
+  applying a = {.ctx = ctx, .strategy = strategy};
+  a.source = bd_module_find(train, strategy->function);
+  if (a.source->peer) a.source_backward = bd_module_find(train, a.source->peer);
+  find_closure(&a);
+  bool *kept = BD_NEW_ARRAY(ctx->arena, bool, a.source->value_count);
+  for (bd_id v = 0; v < a.source->value_count; ++v)
+    kept[v] = a.needed[v] && strategy->saved[v] && a.source->values[v].producer >= 0;
+  return kept;
+}
+
 bd_status bd_apply_strategy(bd_ctx *ctx, const bd_module *train, const bd_mesh *mesh,
                             int64_t micro_batch, const bd_strategy *strategy,
                             bd_function **out_forward, bd_function **out_backward) {

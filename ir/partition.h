@@ -15,6 +15,10 @@ BD_NODISCARD bd_status bd_apply_strategy(bd_ctx *ctx, const bd_module *train, co
 BD_NODISCARD bd_status bd_apply_plan(bd_ctx *ctx, const bd_module *train, const bd_plan *plan,
                                      bd_module **out_sharded);
 
+// Per value of the strategy's forward function: whether it is made there, saved, and read by
+// backward or by what backward runs again.
+const bool *bd_strategy_kept(bd_ctx *ctx, const bd_module *train, const bd_strategy *strategy);
+
 // Per op of the strategy's forward function: whether backward runs it again, for results that it
 // needs and that are not saved.
 const bool *bd_strategy_recomputed(bd_ctx *ctx, const bd_module *train,

@@ -32,12 +32,14 @@ typedef struct bd_strategy {
   // Notes for the reader of the file (ir/plan_notes.h); NULL until they are made.
   unsigned char (*cut)[BD_MAX_AXES]; // per op and mesh axis: what the split cuts, a bd_cut
   const bool *recomputed;            // per op: runs again in backward
+  bd_loc loc;                        // in its file, if it was read
 } bd_strategy;
 
 typedef struct bd_layer_range {
   int first, count; // forward calls of main
   int strategy, stage;
-  int chunk; // of the stage: 0 unless the schedule is interleaved
+  int chunk;  // of the stage: 0 unless the schedule is interleaved
+  bd_loc loc; // in its file, if it was read
 } bd_layer_range;
 
 // What a stage hands on to another once per micro-batch. Seconds are of one rank: of the sender,
@@ -96,6 +98,7 @@ typedef struct bd_plan {
   bd_stage_prediction *predicted; // `stages` of them
   int alternative_count;
   bd_alternative *alternatives;
+  bd_loc loc;                      // in its file, if it was read
   const char *cluster;             // as it was asked for, "h100:1x8"; NULL: not known
   struct bd_plan_details *details; // for readers (ir/plan_details.h); NULL: none
 } bd_plan;
@@ -123,6 +126,13 @@ void bd_plan_print(const bd_plan *plan, const bd_module *train, bd_text *text); 
 // names. Errors: BD_INVALID with place.
 BD_NODISCARD bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t bytes,
                                      const bd_module *train, bd_plan *out_plan);
-// Everything a plan must satisfy before codegen; independent of the planner. Errors: BD_INVALID.
+// Everything that a plan must satisfy to be a program of the module, whoever wrote it: independent
+// of the planner. Errors: BD_INVALID, with place where the plan was read.
 BD_NODISCARD bd_status bd_plan_check(bd_ctx *ctx, const bd_module *train, const bd_plan *plan);
+// And of a cluster: its ranks are there, and, once it is predicted, what they hold fits;
+// `cap_bytes` > 0 is a lower cap. Errors: BD_INVALID, BD_INFEASIBLE.
+BD_NODISCARD bd_status bd_plan_check_ranks(bd_ctx *ctx, const bd_cluster *cluster,
+                                           const bd_plan *plan);
+BD_NODISCARD bd_status bd_plan_check_bytes(bd_ctx *ctx, const bd_cluster *cluster,
+                                           int64_t cap_bytes, const bd_plan *plan);
 #endif

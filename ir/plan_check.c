@@ -1,10 +1,10 @@
 // What a plan must satisfy, whoever wrote it.
 #include "ir/index.h"
-#include "ir/plan.h"
+#include "ir/partition.h"
 #include <string.h>
 
 static bd_status refuse(bd_ctx *ctx, const bd_plan *plan, const char *message) {
-  return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "plan for '%s': %s", plan->model, message);
+  return bd_fail(ctx, BD_INVALID, plan->loc, "plan for '%s': %s", plan->model, message);
 }
 
 static bd_status check_form(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *mesh,
@@ -18,13 +18,13 @@ static bd_status check_form(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *mes
     int64_t extent = bd_extent(value->type.dims[dim], plan->micro_batch);
     bool exact = axes > 1 || value->type.dims[dim] == BD_DIM_BATCH;
     if (exact && extent % parts)
-      return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+      return bd_fail(ctx, BD_INVALID, strategy->loc,
                      "strategy '%s': value '%s' has %lld along dimension %d, which %d parts do not "
                      "divide",
                      strategy->name, value->name, (long long)extent, dim, parts);
   }
   if (bd_sharding_has_partial(form))
-    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "strategy '%s': value '%s' settles partial",
+    return bd_fail(ctx, BD_INVALID, strategy->loc, "strategy '%s': value '%s' settles partial",
                    strategy->name, value->name);
   return BD_OK;
 }
@@ -43,7 +43,7 @@ static bd_status check_gradient(bd_ctx *ctx, const bd_mesh *mesh, const bd_strat
            bd_sharding_parts(mesh, form, dim) == 1 && value->type.dims[dim] % mesh->size[axis] == 0;
   }
   if (cuts > 0 && (!good || cuts > 1))
-    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+    return bd_fail(ctx, BD_INVALID, strategy->loc,
                    "strategy '%s': the gradient of '%s' cannot lie so: it lies as the weight does, "
                    "or is cut evenly along one more mesh axis and a dimension that no other cuts",
                    strategy->name, value->name);
@@ -72,18 +72,31 @@ static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *m
     if (letter == '-') continue;
     int loop = bd_index_find(&map, letter);
     if (loop < 0 || !bd_split_allowed(&map, mesh, plan->micro_batch, axis, loop))
-      return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+      return bd_fail(ctx, BD_INVALID, strategy->loc,
                      "strategy '%s': op %d (%s) cannot be split over '%c' by mesh axis %d",
                      strategy->name, op_index, bd_op_get_info(op->kind)->name, letter, axis);
     parts[loop] *= mesh->size[axis];
     axes[loop]++;
     int64_t extent = bd_extent(map.loop[loop].extent, plan->micro_batch);
     if ((axes[loop] > 1 || map.loop[loop].extent == BD_DIM_BATCH) && extent % parts[loop])
-      return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+      return bd_fail(ctx, BD_INVALID, strategy->loc,
                      "strategy '%s': op %d (%s): %lld along '%c' is not divided by %lld parts",
                      strategy->name, op_index, bd_op_get_info(op->kind)->name, (long long)extent,
                      letter, (long long)parts[loop]);
   }
+  return BD_OK;
+}
+
+// Only what backward reads, or runs again something to have, can be kept for it; parameters need
+// not be.
+static bd_status check_saved(bd_ctx *ctx, const bd_module *train, const bd_strategy *strategy,
+                             const bd_function *function) {
+  const bool *kept = bd_strategy_kept(ctx, train, strategy);
+  for (bd_id v = 0; v < function->value_count; v++)
+    if (strategy->saved[v] && !kept[v])
+      return bd_fail(ctx, BD_INVALID, strategy->loc,
+                     "strategy '%s': value '%s' is saved, but backward has no use for it",
+                     strategy->name, function->values[v].name);
   return BD_OK;
 }
 
@@ -92,7 +105,7 @@ static bd_status check_strategy(bd_ctx *ctx, const bd_module *train, const bd_pl
   const bd_function *function = bd_module_find(train, strategy->function);
   if (!function || strategy->op_count != function->op_count ||
       strategy->value_count != function->value_count)
-    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "strategy '%s' does not fit function '%s'",
+    return bd_fail(ctx, BD_INVALID, strategy->loc, "strategy '%s' does not fit function '%s'",
                    strategy->name, strategy->function);
   for (int i = 0; i < function->value_count; i++)
     BD_TRY(check_form(ctx, plan, mesh, strategy, &function->values[i], &strategy->form[i]));
@@ -101,7 +114,7 @@ static bd_status check_strategy(bd_ctx *ctx, const bd_module *train, const bd_pl
                           &strategy->gradient[i], is_weight_of(function, i)));
   for (int i = 0; i < function->op_count; i++)
     BD_TRY(check_splits(ctx, plan, mesh, strategy, function, i));
-  return BD_OK;
+  return check_saved(ctx, train, strategy, function);
 }
 
 // Uses of one weight agree on how it is stored.
@@ -124,7 +137,7 @@ static bd_status check_weights(bd_ctx *ctx, const bd_module *train, const bd_pla
           strategy->gradient ? &strategy->gradient[function->params[p]] : wanted;
       if (seen[weight] &&
           (!bd_sharding_equal(&form[weight], wanted) || !bd_sharding_equal(&gradient[weight], cut)))
-        return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+        return bd_fail(ctx, BD_INVALID, strategy->loc,
                        "strategy '%s': weight '%s' is stored in another form by an earlier layer",
                        strategy->name, main->values[weight].name);
       form[weight] = *wanted;
@@ -144,7 +157,7 @@ static bool is_forward_call(const bd_module *train, const bd_op *op) {
 static bd_status check_layers(bd_ctx *ctx, const bd_module *train, const bd_plan *plan,
                               int *strategy_of_call) {
   const bd_function *main = train->main;
-  int layer = 0, range = 0, part = 0;
+  int layer = 0, range = 0, part = -1;
   for (int i = 0; i < main->op_count; i++) {
     strategy_of_call[i] = -1;
     if (!is_forward_call(train, &main->ops[i])) continue;
@@ -155,7 +168,7 @@ static bd_status check_layers(bd_ctx *ctx, const bd_module *train, const bd_plan
       return refuse(ctx, plan, "the layers do not cover every call, in order and once");
     const bd_layer_range *at = &plan->ranges[range];
     if (strcmp(plan->strategies[at->strategy].function, main->ops[i].callee))
-      return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "layer %d calls '%s'; strategy '%s' is for '%s'",
+      return bd_fail(ctx, BD_INVALID, at->loc, "layer %d calls '%s'; strategy '%s' is for '%s'",
                      layer, main->ops[i].callee, plan->strategies[at->strategy].name,
                      plan->strategies[at->strategy].function);
     int here = at->chunk * plan->stages + at->stage;
@@ -196,7 +209,7 @@ bd_status bd_plan_check(bd_ctx *ctx, const bd_module *train, const bd_plan *plan
   if (has_masters(train) != (plan->precision == BD_BF16))
     return refuse(ctx, plan, "the precision is not that of the training module");
   if (bd_module_sequence(train) != plan->sequence)
-    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+    return bd_fail(ctx, BD_INVALID, plan->loc,
                    "plan for '%s': its samples have %lld tokens, the model's %lld; --seq gives the "
                    "model others",
                    plan->model, (long long)plan->sequence, (long long)bd_module_sequence(train));

@@ -222,6 +222,7 @@ static bd_status read_strategies(plan_reader *r, const bd_json *root) {
   for (size_t i = 0; i < list->count; i++) {
     const bd_json *item = &list->items[i];
     bd_strategy *out = &r->plan->strategies[i];
+    out->loc = item->loc;
     BD_TRY(bd_json_string(ctx, item, "name", true, &out->name));
     BD_TRY(bd_json_string(ctx, item, "function", true, &out->function));
     if (!bd_is_identifier(out->name))
@@ -262,7 +263,8 @@ static bd_status read_layers(plan_reader *r, const bd_json *root) {
       found--;
     if (found < 0)
       return bd_fail(ctx, BD_INVALID, item->loc, "no strategy is called '%s'", strategy);
-    r->plan->ranges[i] = (bd_layer_range){(int)first, (int)count, found, (int)stage, (int)chunk};
+    r->plan->ranges[i] =
+        (bd_layer_range){(int)first, (int)count, found, (int)stage, (int)chunk, item->loc};
   }
   return BD_OK;
 }
@@ -344,6 +346,7 @@ bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t 
   if (root->kind != BD_JSON_OBJECT)
     return bd_fail(ctx, BD_INVALID, root->loc, "a plan is a JSON object");
   BD_TRY(bd_json_only(ctx, root, keys));
+  out_plan->loc = root->loc;
   BD_TRY(read_head(&reader, root));
   BD_TRY(read_mesh(&reader, root));
   BD_TRY(read_strategies(&reader, root));

@@ -52,7 +52,7 @@ bd_status bd_plan_assemble(bd_ctx *ctx, const bd_plan_request *request, const bd
           if (!layers || enters != (part == 0)) continue;
           int index = use_strategy(ctx, out, &candidate->strategy,
                                    &slot[bd_pipeline_index(problem, 0, r, k)]);
-          out->ranges[out->range_count++] = (bd_layer_range){layer, layers, index, s, 0};
+          out->ranges[out->range_count++] = (bd_layer_range){layer, layers, index, s, 0, BD_NOWHERE};
           layer += layers;
         }
   return BD_OK;

@@ -136,7 +136,7 @@ static void deal_layers(maker *m, bd_plan *plan, const int *strategy_of) {
     if (last && last->stage == stage && last->strategy == strategy)
       last->count++;
     else
-      plan->ranges[plan->range_count++] = (bd_layer_range){call, 1, strategy, stage, 0};
+      plan->ranges[plan->range_count++] = (bd_layer_range){call, 1, strategy, stage, 0, BD_NOWHERE};
   }
 }
 

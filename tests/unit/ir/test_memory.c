@@ -86,7 +86,7 @@ static bd_plan plan_of(bd_ctx *ctx, const bd_module *train, int stages) {
     int strategy = 0;
     while (strcmp(plan.strategies[strategy].function, op->callee) != 0)
       ++strategy;
-    plan.ranges[plan.range_count++] = (bd_layer_range){call, 1, strategy, call * stages / calls, 0};
+    plan.ranges[plan.range_count++] = (bd_layer_range){call, 1, strategy, call * stages / calls, 0, BD_NOWHERE};
     ++call;
   }
   return plan;

@@ -1,0 +1,33 @@
+// What a plan must satisfy on a cluster, whoever wrote it.
+#include "ir/plan.h"
+
+bd_status bd_plan_check_ranks(bd_ctx *ctx, const bd_cluster *cluster, const bd_plan *plan) {
+  int devices = bd_cluster_devices(cluster);
+  int64_t ranks = bd_plan_ranks(plan), last = ranks;
+  for (int s = 0; s < plan->stages; s++) {
+    int64_t end = (int64_t)bd_plan_first_device(plan, s) + bd_mesh_devices(bd_plan_mesh(plan, s));
+    if (end > last) last = end;
+  }
+  if (last <= devices) return BD_OK;
+  return bd_fail(
+      ctx, BD_INVALID, plan->loc,
+      "the plan wants %lld rank%s, the cluster has %d device%s; give it more of them, or "
+      "make the plan for this one",
+      (long long)last, last == 1 ? "" : "s", devices, devices == 1 ? "" : "s");
+}
+
+bd_status bd_plan_check_bytes(bd_ctx *ctx, const bd_cluster *cluster, int64_t cap_bytes,
+                              const bd_plan *plan) {
+  for (int s = 0; s < plan->stages; s++) {
+    int64_t bytes = plan->predicted[s].memory.total_bytes;
+    int64_t cap = bd_cluster_cap_bytes(cluster, bd_plan_first_device(plan, s),
+                                       bd_mesh_devices(bd_plan_mesh(plan, s)));
+    if (cap_bytes > 0 && cap_bytes < cap) cap = cap_bytes;
+    if (bytes > cap)
+      return bd_fail(ctx, BD_INFEASIBLE, bd_loc_file(plan->loc.file),
+                     "stage %d needs %lld bytes a rank, the cap is %lld: %lld byte%s lacking", s,
+                     (long long)bytes, (long long)cap, (long long)(bytes - cap),
+                     bytes - cap == 1 ? " is" : "s are");
+  }
+  return BD_OK;
+}
