@@ -185,17 +185,20 @@ static void run_op(bd_ctx *ctx, const bd_module *module, const bd_function *func
   }
 }
 
+void spmd_run_one(bd_ctx *ctx, const bd_module *module, const bd_function *function,
+                  const bd_op *op, const bd_random_key *key, spmd_value *values) {
+  if (bd_op_get_info(op->kind)->level == BD_COLLECTIVE)
+    values[op->out[0]] = run_collective(ctx, module, function, op, &values[op->in[0]]);
+  else
+    run_op(ctx, module, function, op, key, values);
+}
+
 spmd_value *spmd_run(bd_ctx *ctx, const bd_module *module, const bd_function *function,
                      const spmd_value *in, const bd_random_key *key) {
   spmd_value *values = BD_NEW_ARRAY(ctx->arena, spmd_value, function->value_count);
   for (int i = 0; i < function->param_count; ++i)
     values[function->params[i]] = in[i];
-  for (int i = 0; i < function->op_count; ++i) {
-    const bd_op *op = &function->ops[i];
-    if (bd_op_get_info(op->kind)->level == BD_COLLECTIVE)
-      values[op->out[0]] = run_collective(ctx, module, function, op, &values[op->in[0]]);
-    else
-      run_op(ctx, module, function, op, key, values);
-  }
+  for (int i = 0; i < function->op_count; ++i)
+    spmd_run_one(ctx, module, function, &function->ops[i], key, values);
   return values;
 }

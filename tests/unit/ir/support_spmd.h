@@ -18,4 +18,7 @@ double spmd_difference(bd_ctx *ctx, const bd_module *module, const bd_sharding *
 // `in`: per parameter. Returns all values by id; fails when an op's operands are not what it needs.
 spmd_value *spmd_run(bd_ctx *ctx, const bd_module *module, const bd_function *function,
                      const spmd_value *in, const bd_random_key *key);
+// One op, on values by id.
+void spmd_run_one(bd_ctx *ctx, const bd_module *module, const bd_function *function,
+                  const bd_op *op, const bd_random_key *key, spmd_value *values);
 #endif
