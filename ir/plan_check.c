@@ -165,7 +165,10 @@ static bd_status check_layers(bd_ctx *ctx, const bd_module *train, const bd_plan
            layer >= plan->ranges[range].first + plan->ranges[range].count)
       range++;
     if (range == plan->range_count || layer < plan->ranges[range].first)
-      return refuse(ctx, plan, "the layers do not cover every call, in order and once");
+      return bd_fail(
+          ctx, BD_INVALID, plan->loc,
+          "plan for '%s': no range holds layer %d; ranges ascend and cover every call once",
+          plan->model, layer);
     const bd_layer_range *at = &plan->ranges[range];
     if (strcmp(plan->strategies[at->strategy].function, main->ops[i].callee))
       return bd_fail(ctx, BD_INVALID, at->loc, "layer %d calls '%s'; strategy '%s' is for '%s'",
@@ -173,10 +176,10 @@ static bd_status check_layers(bd_ctx *ctx, const bd_module *train, const bd_plan
                      plan->strategies[at->strategy].function);
     int here = at->chunk * plan->stages + at->stage;
     if (here < part || here > part + 1)
-      return refuse(ctx, plan,
-                    bd_plan_chunks(plan) > 1
-                        ? "layers must pass through the stages one by one, chunk after chunk"
-                        : "stages must ascend one by one along the layers");
+      return bd_fail(ctx, BD_INVALID, at->loc, "plan for '%s': layer %d: %s", plan->model, layer,
+                     bd_plan_chunks(plan) > 1
+                         ? "layers must pass through the stages one by one, chunk after chunk"
+                         : "stages must ascend one by one along the layers");
     part = here;
     strategy_of_call[i] = at->strategy;
     layer++;
@@ -184,7 +187,9 @@ static bd_status check_layers(bd_ctx *ctx, const bd_module *train, const bd_plan
   int covered = 0;
   for (int i = 0; i < plan->range_count; i++) {
     if (plan->ranges[i].first != covered)
-      return refuse(ctx, plan, "the layers do not cover every call, in order and once");
+      return bd_fail(ctx, BD_INVALID, plan->ranges[i].loc,
+                     "plan for '%s': the range begins at layer %d, the one before ends at %d",
+                     plan->model, plan->ranges[i].first, covered);
     covered += plan->ranges[i].count;
   }
   if (covered != layer) return refuse(ctx, plan, "the layers name more calls than the model makes");
