@@ -88,6 +88,29 @@ static bd_status read_pins(bd_ctx *ctx, const bd_arguments *arguments, bd_plan_r
   return BD_OK;
 }
 
+// Steps that need a plan, whose modules --print-after shows as well.
+static const char *const steps[] = {"apply-plan", "partition", "lower-exec", NULL};
+
+static bool is_step(const char *name) {
+  for (int i = 0; name && steps[i]; i++)
+    if (strcmp(steps[i], name) == 0) return true;
+  return false;
+}
+
+// What the passes are told of --print-after.
+static const char *printed_pass(const compilation *job) {
+  return is_step(job->print_after) ? NULL : job->print_after;
+}
+
+static bd_status check_print_after(bd_ctx *ctx, const compilation *job) {
+  const char *name = job->print_after;
+  if (!name || strcmp(name, "all") == 0 || is_step(name) || bd_pass_find(name)) return BD_OK;
+  return bd_usage_fail(
+      ctx, job->arguments,
+      "there is no pass '%s'; the passes are %s, and the steps after them %s, %s, %s", name,
+      bd_pass_names(ctx), steps[0], steps[1], steps[2]);
+}
+
 static bd_status read_request(bd_ctx *ctx, compilation *job) {
   static const char *const targets[] = {"cpu", "cuda", NULL};
   static const char *const precisions[] = {"fp32", "bf16", NULL};
@@ -99,6 +122,7 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   job->emit = (emit_kind)emit;
   job->out = bd_argument(arguments, "-o");
   job->print_after = bd_argument(arguments, "--print-after");
+  BD_TRY(check_print_after(ctx, job));
   BD_TRY(bd_argument_int(ctx, arguments, "--seq", 1, 1 << 24, &job->model.sequence));
   BD_TRY(bd_argument_choice(ctx, arguments, "--precision", precisions, &precision));
   job->request.precision = precision ? BD_BF16 : BD_F32;
@@ -239,10 +263,10 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   BD_TRY(check_tools(ctx, &job));
   BD_TRY(read_plan(ctx, &job));
   BD_TRY(bd_model_load(ctx, arguments->operand, &job.model, &graph));
-  BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", job.print_after, stderr, graph, &graph));
+  BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", printed_pass(&job), stderr, graph, &graph));
   if (job.emit == EMIT_GRAPH) return write_module(ctx, graph, job.out);
   const char *passes = job.request.precision == BD_BF16 ? "autodiff,precision" : "autodiff";
-  BD_TRY(bd_pass_run_list(ctx, passes, job.print_after, stderr, graph, &train));
+  BD_TRY(bd_pass_run_list(ctx, passes, printed_pass(&job), stderr, graph, &train));
   if (job.emit == EMIT_TRAIN) return write_module(ctx, train, job.out);
   job.request.sequence = bd_module_sequence(graph);
   BD_TRY(make_plan(ctx, &job, train, &plan));
@@ -279,7 +303,8 @@ static const bd_option options[] = {
     {"--forbid", "LIST", "forbid values of dp, sp, tp, pp, mb: tp=8,pp>4; recompute, zero"},
     {"--partial", "FILE", "keep what a partial plan says (docs/plan.md); search the rest"},
     {"--emit", "KIND", "graph, train, plan, sharded, spmd, exec, c or exe (default)"},
-    {"--print-after", "PASS|all", "print the module after a pass, to stderr"},
+    {"--print-after", "PASS|all",
+     "print the module after a pass or a step (apply-plan, ...), to stderr"},
     {"-o", "OUT", "output folder (c, exe) or file (the others; default: standard output)"},
     {0},
 };

@@ -17,13 +17,23 @@ const bd_pass *bd_pass_find(const char *name) {
   return NULL;
 }
 
+const char *bd_pass_names(bd_ctx *ctx) {
+  const char *list = passes[0].name;
+  for (int i = 1; i < PASS_COUNT; ++i)
+    list = bd_intern_f(ctx, "%s, %s", list, passes[i].name);
+  return list;
+}
+
 static bd_status unknown_pass(bd_ctx *ctx, const char *name) {
   const char *names[PASS_COUNT + 1] = {0};
   for (int i = 0; i < PASS_COUNT; ++i)
     names[i] = passes[i].name;
   const char *near = bd_suggest(name, names);
-  return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "there is no pass '%s'%s%s%s", name,
-                 near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+  if (near)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "there is no pass '%s'; did you mean '%s'?", name,
+                   near);
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "there is no pass '%s'; the passes are %s", name,
+                 bd_pass_names(ctx));
 }
 
 static void print_module(bd_ctx *ctx, const bd_pass *pass, const bd_module *module, FILE *stream) {

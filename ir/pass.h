@@ -20,6 +20,9 @@ typedef struct bd_pass {
 // NULL: there is none of that name.
 const bd_pass *bd_pass_find(const char *name);
 
+// All of them, for diagnostics: "canonicalize, cse, ...".
+const char *bd_pass_names(bd_ctx *ctx);
+
 // Runs a comma-separated list, verifying after each. `print_after`: a pass name, "all" or NULL; the
 // modules go to `stream`.
 BD_NODISCARD bd_status bd_pass_run_list(bd_ctx *ctx, const char *names, const char *print_after,
