@@ -75,6 +75,9 @@ void bd_explain_json(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy *s
   add_string(text, "precision", bd_dtype_name(plan->precision));
   add_string(text, "schedule", bd_schedule_name(plan->schedule));
   add_whole(text, "ranks", bd_plan_ranks(plan));
+  add_whole(text, "global_batch", plan->global_batch);
+  add_whole(text, "micro_batch", plan->micro_batch);
+  add_whole(text, "sequence", plan->sequence);
   add_whole(text, "micro_batches", bd_plan_micro_batches(plan));
   add_real(text, "step_seconds", plan->step_seconds);
   add_real(text, "forward_seconds", split.forward_seconds);

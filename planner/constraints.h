@@ -31,8 +31,9 @@ typedef struct bd_layer_pin {
 
 typedef struct bd_constraints {
   // Degrees of a stage's mesh by what is cut; 0: open. When one is given, the mesh has an axis for
-  // each: data (samples, in every op that has them), sequence (tokens), tensor (features, in every
-  // matrix product, convolution and attention that has them; tokens in other ops where that pays).
+  // each: data (samples, in every op that has them), sequence (tokens, the same), tensor (features,
+  // in every matrix product, convolution and attention that has them; tokens in other ops where
+  // that pays).
   int degree[BD_CUT_COUNT];
   int forbid_count, forbid_capacity;
   bd_forbid *forbids;

@@ -22,6 +22,7 @@ static bool can_cut(const bd_layer_space *space, int op, int axis, bd_cut wanted
 static bd_cut owed_cut(const bd_layer_space *space, int op, unsigned cuts) {
   bool library = bd_op_get_info(space->forward->ops[op].kind)->traits & BD_LIBRARY;
   if (cuts == bd_constraints_kind_cuts(BD_CUT_SAMPLES)) return BD_CUT_SAMPLES;
+  if (cuts == bd_constraints_kind_cuts(BD_CUT_TOKENS)) return BD_CUT_TOKENS;
   if (cuts == bd_constraints_kind_cuts(BD_CUT_FEATURES) && library) return BD_CUT_FEATURES;
   return BD_CUT_NONE;
 }
