@@ -45,9 +45,12 @@ static void add_ranges(bd_ctx *ctx, const bd_full_space *space, const bd_full_pr
   out->ranges = BD_NEW_ARRAY(ctx->arena, bd_layer_range, layers);
   for (int l = 0; l < layers; l++) {
     int candidate = problem->layers.layers[l].options[solution->option[l]].index;
-    bd_layer_range next = {l, 1, use_strategy(ctx, space, problem, candidate, slot, out),
+    bd_layer_range next = {l,
+                           1,
+                           use_strategy(ctx, space, problem, candidate, slot, out),
                            solution->part[l] % solution->stages,
-                           solution->part[l] / solution->stages};
+                           solution->part[l] / solution->stages,
+                           BD_NOWHERE};
     bd_layer_range *last = out->range_count ? &out->ranges[out->range_count - 1] : NULL;
     if (last && last->strategy == next.strategy && last->stage == next.stage &&
         last->chunk == next.chunk)

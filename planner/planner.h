@@ -35,7 +35,7 @@ typedef struct bd_plan_request {
   int zero;
   int recompute;                     // -1: open; 0: save all; 1: recompute all that can be
   const bd_constraints *constraints; // more of them; NULL: none
-  bool any;                          // the first plan that fits will do
+  bool any; // the first plan that fits will do; how lean plans get is not wanted
 } bd_plan_request;
 
 // The highest ZeRO stage that may be pinned.
