@@ -76,6 +76,7 @@ static const char *kind_of(bd_segment segment) {
 
 // What the fullest stage holds when most of its workspace is in use.
 static void add_live(const bd_plan_details *details, bd_text *text) {
+  if (!details->live_count) return;
   bd_text_addf(text, "live at the peak, stage %d\n", details->fullest_stage);
   for (int i = 0; i < details->live_count; i++) {
     const bd_tenant *tenant = &details->live[i];

@@ -67,6 +67,7 @@ static bd_status make_request(bd_ctx *ctx, asking *a) {
                                  .sequence = plan->sequence,
                                  .cap_bytes = plan->cap_bytes,
                                  .limit_seconds = 30,
+                                 .threads = bd_machine_cores(),
                                  .schedule = -1,
                                  .zero = -1,
                                  .recompute = -1};

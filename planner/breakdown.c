@@ -1,5 +1,6 @@
 #include "planner/breakdown.h"
 #include "planner/cost.h"
+#include "planner/full.h"
 #include "planner/step_end.h"
 #include "planner/tenants.h"
 #include <string.h>
@@ -208,6 +209,7 @@ static bd_status find_live(splitting *s) {
 bd_status bd_plan_break_down(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                              bd_plan *plan) {
   bd_module *sharded, *spmd;
+  if (bd_plan_is_full(plan)) return bd_plan_break_down_full(ctx, train, cluster, plan);
   BD_TRY(bd_apply_plan(ctx, train, plan, &sharded));
   BD_TRY(bd_partition(ctx, sharded, &spmd));
   splitting s = {.ctx = ctx, .train = train, .spmd = spmd, .plan = plan};

@@ -48,6 +48,9 @@ static bd_plan_request open_request(const comparing *c) {
   out.mesh = (bd_mesh){0};
   out.constraints = NULL;
   out.limit_seconds = fmin(LIMIT_SECONDS, out.limit_seconds);
+  out.progress = NULL;
+  out.full = false;
+  if (out.schedule >= 0 && !bd_schedule_emitted((bd_schedule)out.schedule)) out.schedule = -1;
   return out;
 }
 

@@ -1,3 +1,4 @@
+#include "planner/breakdown.h"
 #include "planner/full.h"
 #include "planner/full_stage.h"
 #include "planner/full_weight.h"
@@ -12,6 +13,7 @@ typedef struct predicting {
   int group_count, parts;
   bd_full_group *groups;
   bd_stage_prediction *once, *twice; // per part, of one and of two micro-batches held
+  bd_plan_details *details;          // NULL, or what parts are made of: a stage of it each
 } predicting;
 
 bool bd_plan_is_full(const bd_plan *plan) {
@@ -113,12 +115,24 @@ static bd_cluster price_on(const predicting *p, int stage) {
   return out;
 }
 
+static bd_status add_details(predicting *p, int like, const bd_cluster *cluster, bd_plan *program) {
+  BD_TRY(bd_plan_break_down(p->ctx, p->train, cluster, program));
+  for (int part = 0; part < p->parts; part++)
+    if (alike(p, part % p->plan->stages, like))
+      p->details->stages[part] = program->details->stages[part];
+  p->details->model_flops = program->details->model_flops * bd_plan_micro_batches(p->plan);
+  memcpy(p->details->link, program->details->link, sizeof p->details->link);
+  p->details->stage_link = program->details->stage_link;
+  return BD_OK;
+}
+
 static bd_status read_class(predicting *p, int like) {
   bd_plan program = unfold(p, like);
   bd_cluster cluster = price_on(p, like);
   for (int held = 1; held <= 2; held++) {
     program.global_batch = held * program.micro_batch;
     BD_TRY(bd_plan_predict(p->ctx, p->train, &cluster, &program));
+    if (p->details && held == 1) BD_TRY(add_details(p, like, &cluster, &program));
     for (int part = 0; part < p->parts; part++)
       if (alike(p, part % p->plan->stages, like))
         (held == 1 ? p->once : p->twice)[part] = program.predicted[part];
@@ -219,20 +233,27 @@ static bd_status check_places(bd_ctx *ctx, const predicting *p) {
   return BD_OK;
 }
 
-bd_status bd_plan_predict_full(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
-                               bd_plan *plan) {
-  predicting p = {.ctx = ctx, .train = train, .cluster = cluster, .plan = plan};
-  p.parts = plan->stages * bd_plan_chunks(plan);
-  p.once = BD_NEW_ARRAY(ctx->arena, bd_stage_prediction, p.parts);
-  p.twice = BD_NEW_ARRAY(ctx->arena, bd_stage_prediction, p.parts);
-  bd_full_groups(ctx, cluster, 0, &p.groups, &p.group_count);
-  BD_TRY(check_places(ctx, &p));
+static bd_status read_classes(predicting *p) {
+  bd_ctx *ctx = p->ctx;
+  const bd_plan *plan = p->plan;
+  p->parts = plan->stages * bd_plan_chunks(plan);
+  p->once = BD_NEW_ARRAY(ctx->arena, bd_stage_prediction, p->parts);
+  p->twice = BD_NEW_ARRAY(ctx->arena, bd_stage_prediction, p->parts);
+  bd_full_groups(ctx, p->cluster, 0, &p->groups, &p->group_count);
+  BD_TRY(check_places(ctx, p));
   for (int s = 0; s < plan->stages; s++) {
     bool seen = false;
     for (int before = 0; before < s; before++)
-      seen = seen || alike(&p, before, s);
-    if (!seen) BD_TRY(read_class(&p, s));
+      seen = seen || alike(p, before, s);
+    if (!seen) BD_TRY(read_class(p, s));
   }
+  return BD_OK;
+}
+
+bd_status bd_plan_predict_full(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                               bd_plan *plan) {
+  predicting p = {.ctx = ctx, .train = train, .cluster = cluster, .plan = plan};
+  BD_TRY(read_classes(&p));
   bd_stage_prediction *predicted = BD_NEW_ARRAY(ctx->arena, bd_stage_prediction, plan->stages);
   for (int s = 0; s < plan->stages; s++) {
     BD_TRY(add_seconds(&p, s, &predicted[s]));
@@ -241,5 +262,48 @@ bd_status bd_plan_predict_full(bd_ctx *ctx, const bd_module *train, const bd_clu
   plan->predicted = predicted;
   plan->step_seconds = step_seconds(ctx, plan);
   plan->gap = plan->bound_seconds > 0 ? plan->step_seconds / plan->bound_seconds - 1 : 0;
+  return BD_OK;
+}
+
+static void add_part(const bd_stage_details *from, bd_stage_details *out) {
+  out->compute_seconds += from->compute_seconds;
+  out->recompute_seconds += from->recompute_seconds;
+  out->update_seconds += from->update_seconds;
+  out->flops += from->flops;
+  out->recompute_flops += from->recompute_flops;
+  out->recompute_bytes += from->recompute_bytes;
+  for (int axis = 0; axis < BD_MAX_AXES; axis++) {
+    out->sync_seconds[axis] += from->sync_seconds[axis];
+    for (int kind = 0; kind < BD_TRAFFIC_COUNT; kind++)
+      out->traffic_seconds[kind][axis] += from->traffic_seconds[kind][axis];
+  }
+}
+
+// The mean rate of the plan's devices.
+static double mean_rate(const bd_cluster *cluster, const bd_plan *plan) {
+  double sum = 0;
+  for (int s = 0; s < plan->stages; s++) {
+    int devices = bd_mesh_devices(bd_plan_mesh(plan, s));
+    bd_device_kind kind = bd_cluster_device_kind(cluster, bd_plan_first_device(plan, s));
+    sum += devices * (plan->precision == BD_BF16 ? kind.flops_bf16 : kind.flops_f32);
+  }
+  return sum / bd_plan_ranks(plan);
+}
+
+bd_status bd_plan_break_down_full(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                                  bd_plan *plan) {
+  predicting p = {.ctx = ctx, .train = train, .cluster = cluster, .plan = plan};
+  bd_plan_details *out = BD_NEW(ctx->arena, bd_plan_details);
+  p.details = out;
+  out->stages = BD_NEW_ARRAY(ctx->arena, bd_stage_details, plan->stages * bd_plan_chunks(plan));
+  BD_TRY(read_classes(&p));
+  for (int part = plan->stages; part < p.parts; part++)
+    add_part(&out->stages[part], &out->stages[part % plan->stages]);
+  out->flops_per_second = mean_rate(cluster, plan);
+  for (int s = 1; s < plan->stages; s++)
+    if (plan->predicted[s].memory.total_bytes >
+        plan->predicted[out->fullest_stage].memory.total_bytes)
+      out->fullest_stage = s;
+  plan->details = out;
   return BD_OK;
 }

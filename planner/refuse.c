@@ -67,6 +67,7 @@ static bd_status look(const refusal *r, const bd_module *train, const bd_cluster
   bd_search_outcome outcome;
   request.any = true;
   request.limit_seconds = fmin(LIMIT_SECONDS, request.limit_seconds);
+  request.progress = NULL;
   BD_TRY(bd_plan_look(r->ctx, train, cluster, &request, &outcome));
   *out_lacking = outcome.found ? 0 : outcome.lacking_bytes > 0 ? outcome.lacking_bytes : INT64_MAX;
   return BD_OK;
@@ -169,6 +170,7 @@ static bd_status refuse_pins(const refusal *r) {
     bd_pin_drop(r->ctx, request, &pins[i], &open, &constraints);
     open.any = true;
     open.limit_seconds = fmin(LIMIT_SECONDS, open.limit_seconds);
+    open.progress = NULL;
     BD_TRY(bd_plan_look(r->ctx, r->train, r->cluster, &open, &outcome));
     if (outcome.found || outcome.lacking_bytes > 0) guilty = pins[i].words;
   }
