@@ -29,7 +29,8 @@ static bd_status bound(bd_ctx *ctx, bd_attempt *a) {
     BD_TRY(bd_setting_open(ctx, a->scene, &out->setting, opened ? &first : NULL, &layers));
     if (!opened) first = layers;
     opened = true;
-    bd_bound_layers(ctx, a->scene, &out->setting, &layers, a->cutoff, &out->seconds, &out->bytes);
+    bd_bound_layers(ctx, a->scene, &out->setting, &layers, a->cutoff, &out->seconds, &out->bytes,
+                    &out->price);
     if (isfinite(out->bytes)) a->bounded_count++;
   }
   return BD_OK;
@@ -162,7 +163,7 @@ static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
       continue;
     }
     runs[r].calls = run->calls;
-    BD_TRY(bd_layer_candidates(ctx, layers.layers[r], in_flight, &candidates,
+    BD_TRY(bd_layer_candidates(ctx, layers.layers[r], in_flight, a->price, &candidates,
                                &runs[r].candidate_count));
     if (!runs[r].candidate_count) return BD_OK;
     runs[r].candidates = candidates;

@@ -9,6 +9,7 @@ typedef struct bd_bounded {
   bd_setting setting;
   double seconds; // no plan of it is faster
   double bytes;   // of its fullest stage, at least
+  double price;   // of a byte, as bd_bound_layers says
 } bd_bounded;
 
 typedef struct bd_attempt {
@@ -16,6 +17,7 @@ typedef struct bd_attempt {
   bd_setting setting;
   double cutoff; // seconds of a plan that fits; INFINITY: none is known
   bool solve;    // else it is bounded, for every tied form
+  double price;  // of a byte, for solving
   // Of bounding; settings that no plan has are left out:
   int bounded_count;
   bd_bounded *bounded;

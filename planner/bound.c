@@ -2,7 +2,7 @@
 #include "planner/layer_op.h"
 #include <math.h>
 
-enum { PRICE_ROUNDS = 12, CUT_ROUNDS = 40 };
+enum { PRICE_ROUNDS = 12, CUT_ROUNDS = 40, FEW_LAYERS = 16 };
 
 // Micro-batches of a step and those that fill and drain the pipeline.
 static int passes_of(const bd_scene *scene, int stages, int64_t micro_batch) {
@@ -69,6 +69,7 @@ static bd_layer_request request_of(const bd_scene *scene, const bd_setting *sett
       .optimizer = request->optimizer,
       .zero = request->zero,
       .recompute = request->recompute,
+      .between = scene->runs->calls <= FEW_LAYERS,
       .constraints = request->constraints,
       .pin = scene->runs->runs[run].pin,
       .sequence = scene->sequence,
@@ -228,13 +229,15 @@ static double slowest_stage(const bd_scene *scene, const double *run_seconds, do
 // Prices a byte so that the layers' bytes come to the room (Lagrange); every price gives a bound,
 // and one of `enough` is not improved.
 static double price_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
-                          priced over, priced within, double room, double enough) {
+                          priced over, priced within, double room, double enough,
+                          double *out_price) {
   double best = over.seconds, *run_seconds = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
   for (int round = 0; round < PRICE_ROUNDS && best < enough; round++) {
     priced next;
     double price = (within.seconds - over.seconds) / (over.bytes - within.bytes);
     if (!(price > 0) || !price_all(ctx, scene, layers, 1, price, run_seconds, &next)) break;
     best = fmax(best, next.value - price * room);
+    *out_price = price;
     if (next.value >= (over.seconds + price * over.bytes) * (1 - 1e-6)) break;
     *(next.bytes <= room ? &within : &over) = next;
   }
@@ -248,12 +251,13 @@ static double price_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting_l
 // the chain.
 void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                      const bd_setting_layers *layers, double cutoff, double *out_seconds,
-                     double *out_bytes) {
+                     double *out_bytes, double *out_price) {
   priced fastest, leanest;
   int stages = setting->stages, passes = passes_of(scene, stages, setting->micro_batch);
   double room = (double)scene->layers_cap_bytes * stages;
   double *run_seconds = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
   *out_seconds = *out_bytes = INFINITY;
+  *out_price = 0;
   if (!price_all(ctx, scene, layers, 1, 0, run_seconds, &fastest)) return;
   *out_bytes = fmin(least_bytes(scene, layers), fastest.bytes) / stages;
   double moved = least_transfer(scene, setting, layers);
@@ -265,7 +269,8 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setti
     *out_bytes = leanest.bytes / stages;
     if (leanest.bytes > room) return;
     double enough = cutoff * stages / passes - sent;
-    double least = price_bytes(ctx, scene, layers, fastest, leanest, room, enough) + sent;
+    double least =
+        price_bytes(ctx, scene, layers, fastest, leanest, room, enough, out_price) + sent;
     seconds = fmax(seconds, least * passes / stages);
   }
   *out_seconds = seconds;

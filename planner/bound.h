@@ -38,10 +38,11 @@ BD_NODISCARD bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene,
 
 // From the layer problems. `*out_seconds` is INFINITY when no plan of the setting fits the cap or a
 // form cannot be met; `*out_bytes` is what the fullest stage holds at least, INFINITY in the latter
-// case. A bound of `cutoff` seconds or more is not looked for further.
+// case. A bound of `cutoff` seconds or more is not looked for further. `*out_price` is the price of
+// a byte, in seconds of a micro-batch, under which the layers come to the cap; 0: there is room.
 void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                      const bd_setting_layers *layers, double cutoff, double *out_seconds,
-                     double *out_bytes);
+                     double *out_bytes, double *out_price);
 
 // Seconds and bytes to hand on an activation that a run's layers make, forward and backward: tables
 // as in bd_pipeline_run, over `forms`.

@@ -90,7 +90,7 @@ static bd_status price_mode(posing *p, int n, priced_mode *out) {
   out->candidates = BD_NEW_ARRAY(p->ctx->arena, bd_layer_candidate *, runs);
   out->forms = BD_NEW_ARRAY(p->ctx->arena, bd_sharding, out->layers.form_count + 1);
   for (int r = 0; r < runs; r++)
-    BD_TRY(bd_layer_candidates(p->ctx, out->layers.layers[r], space->stages, &out->candidates[r],
+    BD_TRY(bd_layer_candidates(p->ctx, out->layers.layers[r], space->stages, 0, &out->candidates[r],
                                &out->count[r]));
   bool *kept = BD_NEW_ARRAY(p->ctx->arena, bool, out->layers.form_count);
   choose_forms(p, out, kept);

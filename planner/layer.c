@@ -14,6 +14,8 @@ enum {
 #define PROGRAM_SECONDS 10.0
 // A price or time so small that it only decides between equals.
 #define TIE 1e-7
+// How far beside a price that is thought to be right others are tried.
+#define BESIDE 1e-3
 
 struct bd_layer {
   const bd_layer_request *request;
@@ -200,8 +202,8 @@ typedef struct front {
   bd_ctx *ctx;
   bd_layer *layer;
   int in_flight, forms, prices;
-  bd_layer_point (*points)[PRICES]; // per form; no option: none
-  bd_layer_point best[PRICES];      // of all forms, by falling bytes
+  bd_layer_point (*points)[PRICES + 2]; // per form; no option: none
+  bd_layer_point best[PRICES];          // of all forms, by falling bytes
   double least_seconds;
 } front;
 
@@ -296,7 +298,8 @@ static bd_status add_candidate(front *f, int form, const int *option, bd_layer_c
 static bd_status add_between(front *f, int form, bd_layer_candidate *list, int *count) {
   const bd_layer_point *fast = &f->points[form][1], *lean = &f->points[form][2];
   bd_choice_problem problem = f->layer->problem;
-  if (!bd_choice_is_small(&problem) || fast->bytes <= lean->bytes) return BD_OK;
+  if (!f->layer->request->between || !bd_choice_is_small(&problem) || fast->bytes <= lean->bytes)
+    return BD_OK;
   problem.node = BD_NEW_ARRAY(f->ctx->arena, bd_choice_node, problem.nodes);
   memcpy(problem.node, f->layer->problem.node, sizeof *problem.node * (size_t)problem.nodes);
   bd_choice_node *boundary = &problem.node[problem.nodes - 1];
@@ -312,7 +315,7 @@ static bd_status add_between(front *f, int form, bd_layer_candidate *list, int *
   return BD_OK;
 }
 
-bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_flight,
+bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_flight, double price,
                               bd_layer_candidate **out_candidates, int *out_count) {
   front f = {.ctx = ctx, .layer = layer, .in_flight = in_flight};
   f.forms = layer->request->form_count;
@@ -320,10 +323,13 @@ bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_flight,
   *out_count = 0;
   *out_candidates = NULL;
   if (!find_corners(&f)) return BD_OK;
+  bd_layer_point beside;
+  for (int side = -1; side <= 1 && price > 0; side += 2)
+    add_price(&f, 1, price * (1 + side * BESIDE), &beside);
   int *forms = BD_NEW_ARRAY(ctx->arena, int, f.forms + FORM_LIMIT);
   int form_count = choose_forms(&f, forms);
   *out_candidates =
-      BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, form_count * (PRICES + BUDGETS) + 1);
+      BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, form_count * (PRICES + 2 + BUDGETS) + 1);
   for (int i = 0; i < form_count; i++) {
     const bd_layer_point *points = f.points[forms[i]];
     for (int k = 1; k < f.prices; k++) {

@@ -19,6 +19,9 @@ typedef struct bd_layer_request {
   const char *optimizer;
   int zero;      // as bd_plan_request; when it is open, states may be split over all ranks
   int recompute; // as bd_plan_request
+  // Candidates between the corners of the trade as well. Several layers can mix the corners, so
+  // that these pay where a model has few.
+  bool between;
   // What a person asks of the layer; NULL: nothing.
   const bd_constraints *constraints;
   const bd_strategy_pin *pin;
@@ -64,11 +67,14 @@ bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double 
 // No choice holds fewer bytes.
 double bd_layer_least_bytes(const bd_layer *layer);
 
-// Candidates of every form: the corners of the trade between seconds and bytes, and on small layers
-// what an integer program finds between them; what another of its form dominates is dropped. They
-// live in `ctx->session`; `in_flight` as above.
+// Candidates of every form: the corners of the trade between seconds and bytes, and where the
+// request wants it, on small layers, what an integer program finds between them; what another of
+// its form dominates is dropped. They live in `ctx->session`; `in_flight` as above. `price`:
+// seconds of a micro-batch that a byte is thought to be worth; what is best around it is among
+// them.
 BD_NODISCARD bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_flight,
-                                           bd_layer_candidate **out_candidates, int *out_count);
+                                           double price, bd_layer_candidate **out_candidates,
+                                           int *out_count);
 
 // Lowers the candidate's strategy and fills in what its functions take and hold.
 BD_NODISCARD bd_status bd_layer_measure(bd_ctx *ctx, const bd_layer_request *request,

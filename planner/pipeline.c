@@ -9,7 +9,10 @@ enum {
   // again with as much less room.
   CAP_ROUNDS = 6,
   COLUMN_LIMIT = 400, // of integer programs that are still tried
+  EXACT_LIMIT = 180,  // of those that are solved to the last digit
 };
+// By how much solutions of larger programs must be better than what was constructed.
+#define WORTH_WHILE 1e-3
 
 int bd_pipeline_candidates(const bd_pipeline_problem *problem) {
   int total = 0;
@@ -178,12 +181,14 @@ bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, dou
                             double cutoff, bd_pipeline *out) {
   bd_pipeline_construct(ctx, problem, false, out);
   if (out->seconds >= cutoff) *out = (bd_pipeline){.seconds = INFINITY, .bound = -INFINITY};
-  if (bd_pipeline_program_columns(problem) > COLUMN_LIMIT) return BD_OK;
-  double room = room_of(problem), slack = 1e-7;
+  int columns = bd_pipeline_program_columns(problem);
+  if (columns > COLUMN_LIMIT) return BD_OK;
+  double room = room_of(problem), slack = 1e-7,
+         better_by = columns > EXACT_LIMIT ? WORTH_WHILE : 1e-7;
   for (int round = 0; round < CAP_ROUNDS; round++) {
     bd_pipeline better;
     BD_TRY(bd_pipeline_program_solve(ctx, problem, false, room, limit_seconds,
-                                     fmin(cutoff, out->seconds * (1 - 1e-7)), &better));
+                                     fmin(cutoff, out->seconds * (1 - better_by)), &better));
     out->optimal = better.optimal;
     out->bound = fmin(better.bound, out->seconds);
     if (!better.count) break;

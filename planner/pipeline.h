@@ -45,7 +45,7 @@ int bd_pipeline_index(const bd_pipeline_problem *problem, int stage, int run, in
 // Minimizes the sum over stages + (micro-batches - 1) slowest stage + the longest synchronization,
 // every stage within the cap with its schedule's tapes in flight. Solutions of `cutoff` seconds or
 // more are not looked for. Large pipelines are only constructed (see bd_pipeline_construct); small
-// ones are solved as integer programs.
+// ones are solved as integer programs, those of some size to a thousandth.
 BD_NODISCARD bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem,
                                          double limit_seconds, double cutoff,
                                          bd_pipeline *out_pipeline);

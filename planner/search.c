@@ -28,7 +28,7 @@ typedef enum bound_kind { BOUND_WORK, BOUND_LAYERS, BOUND_DONE } bound_kind;
 typedef struct item {
   bd_setting setting;
   bound_kind kind;
-  double seconds, bytes;
+  double seconds, bytes, price; // as bd_bounded
 } item;
 
 // Why a search ended before its space was searched.
@@ -62,15 +62,14 @@ static double now_seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void add_item(search *s, const bd_setting *setting, bound_kind kind, double seconds,
-                     double bytes) {
+static void add_item(search *s, item added) {
   if (s->item_count == s->item_capacity) {
     int wanted = s->item_capacity ? 2 * s->item_capacity : 256;
     s->items = bd_arena_grow(s->ctx->arena, s->items, (size_t)s->item_count, (size_t)wanted,
                              sizeof *s->items);
     s->item_capacity = wanted;
   }
-  s->items[s->item_count++] = (item){*setting, kind, seconds, bytes};
+  s->items[s->item_count++] = added;
 }
 
 // Whether two meshes differ only in the order of axes whose rings run over equal links: whatever
@@ -130,7 +129,7 @@ static bd_status add_stages(search *s, int stages) {
     for (int m = 0; m < count; m++) {
       if (!bd_constraints_allow_setting(request->constraints, stages, &meshes[m], micro)) continue;
       bd_setting setting = {stages, meshes[m], micro, bd_sharding_replicated()};
-      add_item(s, &setting, BOUND_WORK, seconds, 0);
+      add_item(s, (item){setting, BOUND_WORK, seconds, 0, 0});
       s->settings++;
     }
   }
@@ -248,9 +247,10 @@ static void take_attempt(bd_ctx *ctx, void *arg, int index) {
   if (s->left_out[index]) return; // its bound stands
   *(a->solve ? &s->solved : &s->bounded) += 1;
   take_plans(s, a);
-  for (int i = 0; i < a->bounded_count; i++)
-    add_item(s, &a->bounded[i].setting, BOUND_LAYERS, fmax(before, a->bounded[i].seconds),
-             a->bounded[i].bytes);
+  for (int i = 0; i < a->bounded_count; i++) {
+    const bd_bounded *b = &a->bounded[i];
+    add_item(s, (item){b->setting, BOUND_LAYERS, fmax(before, b->seconds), b->bytes, b->price});
+  }
   // What an item has become carries its bound on.
   if (!a->solve) s->items[s->attempted[index]].seconds = INFINITY;
 }
@@ -263,7 +263,8 @@ static void add_attempt(search *s, int index) {
       (bd_attempt){.scene = &s->scene,
                    .setting = from->setting,
                    .cutoff = s->found ? s->best.step_seconds : INFINITY,
-                   .solve = solve};
+                   .solve = solve,
+                   .price = from->price};
   from->kind = BOUND_DONE;
 }
 

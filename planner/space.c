@@ -50,6 +50,7 @@ bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
     if (!is_forward(train, &main->ops[i])) continue;
     const bd_function *callee = bd_module_find(train, main->ops[i].callee);
     const bd_strategy_pin *pin = bd_constraints_pin_of(constraints, callee->name, layer++);
+    out.calls++;
     bd_run *last = out.count ? &out.runs[out.count - 1] : NULL;
     if (last && last->function == callee && last->pin == pin) {
       last->calls++;

@@ -13,7 +13,7 @@ typedef struct bd_run {
 } bd_run;
 
 typedef struct bd_model_runs {
-  int count;
+  int count, calls; // calls: of all runs
   bd_run *runs;
   bool any_tied;
 } bd_model_runs;

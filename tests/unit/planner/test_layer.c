@@ -146,7 +146,7 @@ static void hold_bounds(bd_ctx *ctx, const bd_layer_request *request) {
   assert_int_equal(bd_layer_open(ctx, request, &layer), BD_OK);
   bool any = bd_layer_price(ctx, layer, 1, 0, 1, &fastest);
   assert_int_equal(bd_layer_price(ctx, layer, 0, 1, 1, &leanest), any);
-  bd_status status = bd_layer_candidates(ctx, layer, 2, &candidates, &count);
+  bd_status status = bd_layer_candidates(ctx, layer, 2, 0, &candidates, &count);
   bd_diags_print(ctx, stderr, false);
   assert_int_equal(status, BD_OK);
   assert_int_equal(count > 0, any);
