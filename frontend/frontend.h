@@ -15,7 +15,7 @@ BD_NODISCARD bd_status bd_model_load(bd_ctx *ctx, const char *spec, const bd_mod
 
 typedef struct bd_preset {
   const char *name, *summary;
-  const char *family; // "gpt2" or "llama"
+  const char *family; // "gpt2", "llama", "resnet" or "unet3d"
 } bd_preset;
 const bd_preset *bd_presets(int *out_count);
 #endif
