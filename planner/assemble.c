@@ -2,12 +2,25 @@
 #include <math.h>
 #include <string.h>
 
+// Whether two strategies run a function alike: runs of it may have found the same one.
+static bool same_strategy(const bd_strategy *a, const bd_strategy *b) {
+  size_t ops = (size_t)a->op_count, values = (size_t)a->value_count;
+  return strcmp(a->function, b->function) == 0 &&
+         memcmp(a->split, b->split, ops * sizeof *a->split) == 0 &&
+         memcmp(a->form, b->form, values * sizeof *a->form) == 0 &&
+         memcmp(a->saved, b->saved, values * sizeof *a->saved) == 0 &&
+         !a->gradient == !b->gradient &&
+         (!a->gradient || memcmp(a->gradient, b->gradient, values * sizeof *a->gradient) == 0);
+}
+
 // The plan's index of a candidate's strategy, added on first use.
 static int use_strategy(bd_ctx *ctx, bd_plan *plan, const bd_strategy *strategy, int *slot) {
   if (*slot >= 0) return *slot;
   int same = 0;
-  for (int i = 0; i < plan->strategy_count; i++)
+  for (int i = 0; i < plan->strategy_count; i++) {
+    if (same_strategy(&plan->strategies[i], strategy)) return *slot = i;
     same += strcmp(plan->strategies[i].function, strategy->function) == 0;
+  }
   bd_strategy *out = &plan->strategies[plan->strategy_count];
   *out = *strategy;
   out->name = bd_intern_f(ctx, "%s.%d", strategy->function, same);
@@ -52,7 +65,8 @@ bd_status bd_plan_assemble(bd_ctx *ctx, const bd_plan_request *request, const bd
           if (!layers || enters != (part == 0)) continue;
           int index = use_strategy(ctx, out, &candidate->strategy,
                                    &slot[bd_pipeline_index(problem, 0, r, k)]);
-          out->ranges[out->range_count++] = (bd_layer_range){layer, layers, index, s, 0, BD_NOWHERE};
+          out->ranges[out->range_count++] =
+              (bd_layer_range){layer, layers, index, s, 0, BD_NOWHERE};
           layer += layers;
         }
   return BD_OK;
