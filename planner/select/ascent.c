@@ -12,6 +12,8 @@ enum {
 // Gains are parts of the bound; `memory` is what part of a direction is that of the step before.
 static const double first_gain = 0.1, least_gain = 1e-4, again_gain = 0.05;
 static const double memory = 0.7;
+// Of a group of passes: less is not worth waiting for.
+static const double settled_rise = 1e-5;
 
 bd_select_ascent *bd_select_ascent_create(bd_ctx *ctx, const bd_select_model *m,
                                           const double *price) {
@@ -41,6 +43,10 @@ double bd_select_ascent_step_work(const bd_select_model *m) {
   return 2 * PASSES * entries;
 }
 
+static double share(const bd_select_ascent *a, double part) {
+  return part * fabs(a->bound) + 1e-9;
+}
+
 // Returns how much the bound rose.
 static double note_bound(bd_select_ascent *a) {
   double bound = bd_select_dual_bound(a->dual, NULL);
@@ -51,19 +57,25 @@ static double note_bound(bd_select_ascent *a) {
   return rise;
 }
 
-static double share(const bd_select_ascent *a, double part) {
-  return part * fabs(a->bound) + 1e-9;
-}
-
 void bd_select_ascent_settle(bd_select_ascent *a, int passes, double deadline) {
   enum { GROUP = 10 };
   for (int pass = 0; pass < passes && bd_select_now() < deadline; pass += GROUP) {
     for (int k = 0; k < GROUP && bd_select_now() < deadline; k++)
       bd_select_dual_pass(a->dual);
-    if (note_bound(a) <= 1e-9 * fabs(a->bound)) break;
+    if (note_bound(a) <= share(a, settled_rise)) break;
   }
   if (a->bound == -INFINITY) note_bound(a);
   a->gain = share(a, first_gain);
+}
+
+void bd_select_ascent_copy(bd_select_ascent *a, const bd_select_ascent *from) {
+  size_t points = (size_t)a->model->points * sizeof *a->best_price;
+  memcpy(a->best_price, from->best_price, points);
+  memcpy(a->dual->price, from->dual->price, points);
+  bd_select_dual_reprice(a->dual);
+  bd_select_dual_copy(a->dual, from->dual);
+  a->bound = from->bound;
+  a->gain = from->gain;
 }
 
 // Usage less room, of the choice that disregards memory.

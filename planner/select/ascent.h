@@ -23,6 +23,9 @@ bd_select_ascent *bd_select_ascent_create(bd_ctx *ctx, const bd_select_model *mo
 // Passes messages at most `passes` times without moving prices, until the bound hardly rises.
 void bd_select_ascent_settle(bd_select_ascent *ascent, int passes, double deadline);
 
+// Takes over prices, messages and bound of another ascent on the same model.
+void bd_select_ascent_copy(bd_select_ascent *ascent, const bd_select_ascent *from);
+
 // Passes messages, proposes a choice in `free`, and moves the prices. Allocates nothing.
 void bd_select_ascent_step(bd_select_ascent *ascent, double deadline);
 

@@ -23,6 +23,7 @@ bd_select_dual *bd_select_dual_create(bd_ctx *ctx, const bd_select_model *m) {
   for (int i = 0; i < m->nodes; i++)
     widest = (size_t)bd_select_choices(m, i) > widest ? (size_t)bd_select_choices(m, i) : widest;
   d->message = BD_NEW_ARRAY(arena, double, messages);
+  d->messages = messages;
   d->scratch = BD_NEW_ARRAY(arena, double, 4 * widest);
   bd_select_dual_reprice(d);
   return d;
@@ -44,6 +45,10 @@ void bd_select_dual_reprice(bd_select_dual *d) {
     for (int s = m->start[i]; s < m->start[i + 1]; s++)
       d->unary[s] = m->cost[s] + (double)m->usage[s] * price;
   }
+}
+
+void bd_select_dual_copy(bd_select_dual *d, const bd_select_dual *from) {
+  memcpy(d->message, from->message, d->messages * sizeof *d->message);
 }
 
 // The unary costs of a node and all messages to it.

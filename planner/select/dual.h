@@ -15,6 +15,7 @@ typedef struct bd_select_dual {
   double *belief;     // of each strategy: unary and all messages
   size_t *low, *high; // of each edge: where the messages to its nodes begin
   double *message;
+  size_t messages;
   double *scratch; // four times the most strategies of a node
 } bd_select_dual;
 
@@ -24,6 +25,9 @@ bd_select_dual *bd_select_dual_create(bd_ctx *ctx, const bd_select_model *model)
 // To be called after `price` was changed: rounds the prices so that sums of them are exact, and
 // works them into `unary`.
 void bd_select_dual_reprice(bd_select_dual *dual);
+
+// Takes over the messages of another state of the same model.
+void bd_select_dual_copy(bd_select_dual *dual, const bd_select_dual *from);
 
 // Passes messages once up and once down the order.
 void bd_select_dual_pass(bd_select_dual *dual);

@@ -63,14 +63,32 @@ static void grow(bd_select_improver *v, int seed, int target) {
   }
 }
 
+// A node of an edge whose present strategies are a forbidden pair; -1: there is none.
+static int conflict(bd_select_improver *v) {
+  const bd_select_state *state = v->state;
+  const bd_select_model *m = state->model;
+  if (state->cost < (double)BD_SELECT_FORBIDDEN) return -1;
+  int begin = bd_select_below(&v->random, m->edges + 1);
+  for (int k = 0; k < m->edges; k++) {
+    int e = (begin + k) % m->edges, low = state->choice[m->low[e]];
+    double cost = bd_select_between(m, e, low, state->choice[m->high[e]]);
+    if (cost >= (double)BD_SELECT_FORBIDDEN) return m->low[e];
+  }
+  return -1;
+}
+
+// Every other time, nodes around a conflict, as long as there is one; else anywhere.
 static void free_some(bd_select_improver *v) {
   const bd_select_model *m = v->state->model;
   v->set.count = 0;
   int most = m->nodes < BD_SELECT_MOST_FREE ? m->nodes : BD_SELECT_MOST_FREE;
   int groups = 1 + bd_select_below(&v->random, 4);
   int target = 2 + bd_select_below(&v->random, most / groups + 1);
-  for (int g = 0; g < groups; g++)
-    grow(v, bd_select_below(&v->random, m->nodes), target);
+  int seed = bd_select_below(&v->random, 2) ? conflict(v) : -1;
+  for (int g = 0; g < groups; g++) {
+    grow(v, seed >= 0 ? seed : bd_select_below(&v->random, m->nodes), target);
+    seed = -1;
+  }
   for (int k = 0; k < v->set.count; k++) {
     int node = v->set.node[k], count = bd_select_choices(m, node);
     v->in[node] = false;

@@ -85,11 +85,17 @@ static void step(bd_select_island *island, const int *guest, double deadline) {
   note_best(island);
 }
 
-void bd_select_island_round(bd_select_island *island, const int *guest, double deadline) {
-  if (island->proposals == 0) {
+void bd_select_island_begin(bd_select_island *island, const bd_select_island *from,
+                            double deadline) {
+  if (from)
+    bd_select_ascent_copy(island->ascent, from->ascent);
+  else
     bd_select_ascent_settle(island->ascent, FIRST_PASSES, deadline);
-    propose(island);
-  }
+  bd_select_state_decode(island->ascent->free, island->ascent->dual);
+  propose(island);
+}
+
+void bd_select_island_round(bd_select_island *island, const int *guest, double deadline) {
   for (int k = 0; k < STEPS && bd_select_now() < deadline; k++)
     step(island, k == 0 ? guest : NULL, deadline);
   note_best(island);

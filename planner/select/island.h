@@ -14,6 +14,11 @@ typedef struct bd_select_island bd_select_island;
 bd_select_island *bd_select_island_create(bd_ctx *ctx, const bd_select_model *model,
                                           const double *price, uint64_t seed);
 
+// Passes messages before prices move, or takes them from an island of the same model that has
+// begun. To be called once, before the first round.
+void bd_select_island_begin(bd_select_island *island, const bd_select_island *from,
+                            double deadline);
+
 // A fixed amount of work, less when `deadline` (seconds of CLOCK_MONOTONIC) passes. `guest`: a
 // choice to be fused with the present one, or NULL. Allocates nothing.
 void bd_select_island_round(bd_select_island *island, const int *guest, double deadline);

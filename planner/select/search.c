@@ -181,6 +181,7 @@ static bool run_era(bd_ctx *ctx, search *s) {
   for (int k = 0; k < ISLANDS; k++) {
     e.island[k] = bd_select_island_create(ctx, e.model, s->price, (uint64_t)k + 1);
     e.cost[k] = INFINITY;
+    bd_select_island_begin(e.island[k], k > 0 ? e.island[0] : NULL, s->deadline);
   }
   make_guest(s, &e);
   int patience = s->forbid < INFINITY ? LEAST_ROUNDS : LEAST_ROUNDS_WITHOUT_HOPE;
