@@ -292,6 +292,7 @@ static const bd_option options[] = {
     {"--space", "default|full", "full: also what programs do not do yet; see docs/planner.md"},
     {"--time-limit", "SECONDS", "of the search (default 30)"},
     {"--threads", "N", "of the search, which gives the same plan with any (default: one a core)"},
+    {"--solver", "glpk|cbc", "of integer programs (default glpk; cbc where it is built in)"},
     {"--verbose", NULL, "tell where the search stands, also where stderr is no terminal"},
     {"--stages", "N", "pin the number of pipeline stages"},
     {"--mesh", "AxB", "pin the mesh of a stage"},

@@ -5,9 +5,9 @@
 #include "cli/command.h"
 #include "planner/planner.h"
 
-// As bd_plan_search, with the command's options `--threads` and `--verbose`. The first interrupt
-// ends the search, a second one ends braid. A plan that is not proven for the reason that the
-// search was cut short comes with a warning.
+// As bd_plan_search, with the command's options `--threads`, `--solver` and `--verbose`. The first
+// interrupt ends the search, a second one ends braid. A plan that is not proven for the reason that
+// the search was cut short comes with a warning.
 BD_NODISCARD bd_status bd_planning_search(bd_ctx *ctx, const bd_arguments *arguments,
                                           const bd_module *train, const bd_cluster *cluster,
                                           bd_plan_request *request, bd_plan *out_plan);

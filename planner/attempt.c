@@ -119,6 +119,7 @@ static bd_pipeline_problem pose(bd_ctx *ctx, const bd_attempt *a) {
   const bd_plan_request *request = a->scene->request;
   bool split = bd_mesh_devices(&a->setting.mesh) > 1 && request->zero != 0;
   bd_pipeline_problem problem = {
+      .solver = request->solver,
       .stages = a->setting.stages,
       .micro_batches = (int)(request->global_batch / a->setting.micro_batch),
       .schedule = request->schedule < 0 ? BD_SCHEDULE_1F1B : (bd_schedule)request->schedule,

@@ -58,6 +58,7 @@ static bd_layer_request request_of(const bd_scene *scene, const bd_setting *sett
                                    const bd_setting_layers *layers) {
   const bd_plan_request *request = scene->request;
   return (bd_layer_request){
+      .solver = request->solver,
       .train = scene->train,
       .cost = {scene->cluster, setting->mesh, setting->micro_batch},
       .function = scene->runs->runs[run].function,

@@ -172,7 +172,7 @@ static bd_status solve_program(bd_ctx *ctx, const reduction *r, double limit_sec
                                bd_choice *out) {
   const bd_choice_problem *problem = r->problem;
   int **column = BD_NEW_ARRAY(ctx->arena, int *, problem->nodes);
-  bd_program program = {0};
+  bd_program program = {.solver = problem->solver};
   add_nodes(ctx, r, &program, column);
   if (!program.columns) return BD_OK;
   for (int e = 0; e < problem->edges; e++)

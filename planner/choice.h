@@ -25,6 +25,7 @@ static inline double bd_choice_edge_cost(const bd_choice_edge *edge, int option_
 }
 
 typedef struct bd_choice_problem {
+  bd_solver_kind solver;
   int nodes, edges;
   bd_choice_node *node;
   bd_choice_edge *edge;

@@ -4,8 +4,10 @@
 #include "ir/partition.h"
 #include "planner/constraints.h"
 #include "planner/cost.h"
+#include "planner/solver.h"
 
 typedef struct bd_layer_request {
+  bd_solver_kind solver;
   const bd_module *train;
   bd_cost_model cost;
   const bd_function *function; // forward

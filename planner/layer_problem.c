@@ -174,7 +174,8 @@ static double free_seconds(const bd_layer_space *space) {
 bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out,
                            double ***out_tape) {
   int count = space->cluster_count, forms = space->request->form_count;
-  *out = (bd_choice_problem){.nodes = count + 1, .budget = INFINITY};
+  *out =
+      (bd_choice_problem){.solver = space->request->solver, .nodes = count + 1, .budget = INFINITY};
   out->node = BD_NEW_ARRAY(ctx->arena, bd_choice_node, count + 1);
   out->edge = BD_NEW_ARRAY(ctx->arena, bd_choice_edge, (int64_t)(count + 1) * count);
   *out_tape = BD_NEW_ARRAY(ctx->arena, double *, count + 1);

@@ -18,6 +18,7 @@ typedef struct bd_pipeline_run {
 } bd_pipeline_run;
 
 typedef struct bd_pipeline_problem {
+  bd_solver_kind solver;
   int stages, micro_batches;
   bd_schedule schedule;
   int zero; // 0 or 1

@@ -286,7 +286,7 @@ bd_status bd_pipeline_program_solve(bd_ctx *ctx, const bd_pipeline_problem *prob
                                     double cap_bytes, double limit_seconds, double cutoff,
                                     bd_pipeline *out) {
   *out = (bd_pipeline){.seconds = INFINITY, .bound = INFINITY};
-  building b = {.ctx = ctx, .problem = problem};
+  building b = {.ctx = ctx, .problem = problem, .program = {.solver = problem->solver}};
   add_columns(&b, leanest);
   add_rows(&b, cap_bytes);
   double unit = leanest ? b.unit.bytes : b.unit.seconds;

@@ -3,6 +3,7 @@
 #define BD_PLANNER_PLANNER_H
 #include "ir/partition.h"
 #include "planner/constraints.h"
+#include "planner/solver.h"
 #include <signal.h>
 
 // Where a search stands.
@@ -18,6 +19,7 @@ typedef struct bd_plan_request {
   int64_t global_batch, sequence;
   int64_t cap_bytes;    // arena bytes a rank may use; 0: the cluster's
   double limit_seconds; // of search
+  bd_solver_kind solver; // of its integer programs
   int threads;          // that search; the plan does not depend on it
   // Set by a signal handler, it ends the search with the plan in hand; NULL: nobody does.
   const volatile sig_atomic_t *stop;

@@ -6,8 +6,6 @@
 #include <float.h>
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
 
 #define NODE_LIMIT 2000
 // What Cbc_status and Cbc_secondaryStatus say.
@@ -98,15 +96,8 @@ static bool read_outcome(bd_ctx *ctx, Cbc_Model *model, const bd_program *p, dou
   return true;
 }
 
-typedef struct session {
-  Cbc_Model *model;
-  struct sigaction interrupt; // CBC takes SIGINT for itself
-} session;
-
-static void leave(void *object) {
-  session *s = object;
-  if (s->model) Cbc_deleteModel(s->model);
-  sigaction(SIGINT, &s->interrupt, NULL);
+static void leave(void *model) {
+  if (model) Cbc_deleteModel(model);
   pthread_mutex_unlock(&one_at_a_time);
 }
 
@@ -114,21 +105,19 @@ bd_status bd_solver_run_cbc(bd_ctx *ctx, const bd_program *program, double limit
                             double cutoff, bd_solution *out) {
   double scale = bd_solver_cost_scale(program);
   matrix m = by_column(ctx, program, scale);
-  session s = {0};
   bd_owned held;
   pthread_mutex_lock(&one_at_a_time);
-  sigaction(SIGINT, NULL, &s.interrupt);
-  bd_own(ctx, &held, leave, &s);
-  s.model = Cbc_newModel();
-  bool solved = s.model != NULL;
+  Cbc_Model *model = Cbc_newModel();
+  bd_own(ctx, &held, leave, model);
+  bool solved = model != NULL;
   if (solved) {
-    load(s.model, program, &m);
-    limit(s.model, limit_seconds, cutoff * scale);
-    Cbc_solve(s.model);
-    solved = read_outcome(ctx, s.model, program, scale, cutoff * scale, out);
+    load(model, program, &m);
+    limit(model, limit_seconds, cutoff * scale);
+    Cbc_solve(model);
+    solved = read_outcome(ctx, model, program, scale, cutoff * scale, out);
   }
   bd_disown(ctx, &held);
-  leave(&s);
+  leave(model);
   return solved ? BD_OK : bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "CBC failed on a planning problem");
 }
 #endif
