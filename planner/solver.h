@@ -43,8 +43,8 @@ void bd_program_add_entry(bd_ctx *ctx, bd_program *program, int row, int column,
 
 // Solves within `limit_seconds` of wall time and a fixed number of branches; solutions that cost
 // `cutoff` or more are not wanted (INFINITY: all are). Errors: BD_INVALID on numbers that no solver
-// takes, BD_EXTERNAL when the library fails, BD_UNSUPPORTED when the solver is not built in. Several
-// threads may solve at once.
+// takes, BD_EXTERNAL when the library fails, BD_UNSUPPORTED when the solver is not built in.
+// Several threads may solve at once.
 BD_NODISCARD bd_status bd_solver_run(bd_ctx *ctx, const bd_program *program, double limit_seconds,
                                      double cutoff, bd_solution *out_solution);
 
