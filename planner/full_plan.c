@@ -1,20 +1,26 @@
 #include "planner/full_space.h"
 #include <string.h>
 
+static bd_sharding *shift(bd_ctx *ctx, const bd_sharding *from, int count, int first_axis) {
+  bd_sharding *out = BD_NEW_ARRAY(ctx->arena, bd_sharding, count);
+  for (int v = 0; v < count; v++) {
+    out[v] = bd_sharding_replicated();
+    for (int axis = first_axis; axis < BD_MAX_AXES; axis++)
+      out[v].at[axis] = from[v].at[axis - first_axis];
+  }
+  return out;
+}
+
 // A candidate's strategy with the axes of the plan's meshes.
 static bd_strategy widen(bd_ctx *ctx, const bd_strategy *from, int first_axis) {
   bd_strategy out = *from;
   if (!first_axis) return out;
   out.split = bd_arena_array(ctx->arena, (size_t)from->op_count, sizeof *out.split);
-  out.form = BD_NEW_ARRAY(ctx->arena, bd_sharding, from->value_count);
+  out.form = shift(ctx, from->form, from->value_count, first_axis);
+  if (from->gradient) out.gradient = shift(ctx, from->gradient, from->value_count, first_axis);
   for (int i = 0; i < from->op_count; i++) {
     memset(out.split[i], '-', sizeof out.split[i]);
     memcpy(&out.split[i][first_axis], from->split[i], sizeof out.split[i] - (size_t)first_axis);
-  }
-  for (int v = 0; v < from->value_count; v++) {
-    out.form[v] = bd_sharding_replicated();
-    for (int axis = first_axis; axis < BD_MAX_AXES; axis++)
-      out.form[v].at[axis] = from->form[v].at[axis - first_axis];
   }
   return out;
 }

@@ -280,7 +280,8 @@ static bd_status make_options(posing *p, int run, bd_full_problem *out, int *ind
           .backward_seconds = c->backward_seconds,
           .weight_seconds = bd_weight_pass_seconds(&flops, c->forward_seconds, c->backward_seconds),
           .sync_seconds = c->sync_seconds,
-          .fixed_bytes = c->weight_bytes + c->gradient_bytes + c->optimizer_bytes[zero],
+          .fixed_bytes =
+              c->weight_bytes + c->gradient_bytes + c->passing_bytes + c->optimizer_bytes[zero],
           .micro_batch_bytes = c->tape_bytes + c->boundary_bytes,
           .weight_input_bytes = c->tape_bytes,
           .workspace_bytes = c->workspace_bytes};
