@@ -40,6 +40,9 @@ static void add_rates(const bd_plan *plan, bd_text *text) {
   bd_text_add(text, ",\n  ");
   add_named_real(text, "flops_per_second", details ? details->flops_per_second : 0);
   bd_text_add(text, ",\n");
+  bd_text_addf(text, "  \"weights\": {\"count\": %d, \"gradient_parts\": %d, \"gathered\": %d},\n",
+               details ? details->weights : 0, details ? details->gradient_parts : 0,
+               details ? details->gathered : 0);
 }
 
 static void add_recompute(const bd_plan *plan, bd_text *text) {

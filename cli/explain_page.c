@@ -39,6 +39,14 @@ static void add_head(const bd_plan *plan, const bd_told_strategy *strategies, bd
       first = 0;
     }
   if (plan->zero_axes) bd_text_add(text, " (ZeRO 1)\n");
+  const bd_plan_details *details = plan->details;
+  if (details && details->gradient_parts)
+    bd_text_addf(text, "            gradients of %d of %d weights in parts (ZeRO 2)\n",
+                 details->gradient_parts, details->weights);
+  if (details && details->gathered)
+    bd_text_addf(text,
+                 "            %d of %d weights in parts, gathered when they are used (ZeRO 3)\n",
+                 details->gathered, details->weights);
 }
 
 static void add_stages(const bd_plan *plan, bd_text *text) {

@@ -92,16 +92,28 @@ int64_t bd_explain_units(const bd_plan *plan) {
   return plan->global_batch * (plan->sequence ? plan->sequence : 1);
 }
 
+// "491 T" of flops.
+static void add_flops(bd_text *text, double flops) {
+  static const char units[] = " kMGTPEZ";
+  int unit = 0;
+  for (; flops >= 1000 && units[unit + 1]; unit++)
+    flops /= 1000;
+  bd_text_addf(text, "%.4g %.1sFLOP", flops, unit ? units + unit : "");
+}
+
 static void add_rate(const bd_plan *plan, bd_text *text) {
   double mfu = bd_explain_mfu(plan);
   if (mfu <= 0) return;
   const bd_plan_details *details = plan->details;
-  bd_text_addf(text, "  MFU %.1f %%: %.4g TFLOP a step (matrix products, convolutions and ",
-               100 * mfu, details->model_flops * 1e-12);
-  bd_text_addf(text,
-               "attention,\n    forward and backward, nothing twice) make %.4g TFLOP/s a rank, of "
-               "the %.4g that the cluster's\n    devices reach in large %s products\n",
-               mfu * details->flops_per_second * 1e-12, details->flops_per_second * 1e-12,
+  bd_text_addf(text, "  MFU %.1f %%: ", 100 * mfu);
+  add_flops(text, details->model_flops);
+  bd_text_add(text,
+              " a step (matrix products, convolutions and attention, forward and\n    backward, "
+              "nothing twice) make ");
+  add_flops(text, mfu * details->flops_per_second);
+  bd_text_add(text, "/s a rank, of the ");
+  add_flops(text, details->flops_per_second);
+  bd_text_addf(text, "/s that the cluster's devices\n    reach in large %s products\n",
                bd_dtype_name(plan->precision));
 }
 

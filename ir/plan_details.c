@@ -111,6 +111,8 @@ void bd_plan_details_print(const bd_plan_details *details, int stages, int axes,
   add_real(text, "model_flops", details->model_flops);
   bd_text_add(text, ", ");
   add_real(text, "flops_per_second", details->flops_per_second);
+  bd_text_addf(text, ",\n%s  \"weights\": %d, \"gradient_parts\": %d, \"gathered\": %d", indent,
+               details->weights, details->gradient_parts, details->gathered);
   bd_text_add(text, ",\n");
   print_links(details, axes, indent, text);
   bd_text_addf(text, "%s  \"stages\": [\n", indent);
@@ -250,6 +252,13 @@ bd_status bd_plan_details_parse(bd_ctx *ctx, const bd_json *json, int stages, in
   const bd_json *links, *stage_link;
   BD_TRY(bd_json_real(ctx, json, "model_flops", true, 0, 1e300, &r.out->model_flops));
   BD_TRY(bd_json_real(ctx, json, "flops_per_second", true, 0, 1e300, &r.out->flops_per_second));
+  int64_t weights = 0, gradient_parts = 0, gathered = 0;
+  BD_TRY(bd_json_int(ctx, json, "weights", false, 0, INT32_MAX, &weights));
+  BD_TRY(bd_json_int(ctx, json, "gradient_parts", false, 0, INT32_MAX, &gradient_parts));
+  BD_TRY(bd_json_int(ctx, json, "gathered", false, 0, INT32_MAX, &gathered));
+  r.out->weights = (int)weights;
+  r.out->gradient_parts = (int)gradient_parts;
+  r.out->gathered = (int)gathered;
   BD_TRY(bd_json_array(ctx, json, "links", true, &links));
   BD_TRY(bd_json_object(ctx, json, "stage_link", true, &stage_link));
   if (links->count != (size_t)axes)

@@ -56,6 +56,9 @@ typedef struct bd_plan_details {
   // backward; nothing that is run again.
   double model_flops;
   double flops_per_second; // of one device, large matrix products in the plan's precision
+  // Weights of all layers; those whose gradients lie in more parts than they do (ZeRO 2), and those
+  // that lie in parts and are gathered when they are used (ZeRO 3).
+  int weights, gradient_parts, gathered;
   bd_axis_link link[BD_MAX_AXES], stage_link;
   bd_stage_details *stages; // as many as the plan has
   int fullest_stage;

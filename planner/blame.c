@@ -23,12 +23,23 @@ static const char *place_words(bd_ctx *ctx, const char *what, bd_loc loc) {
   return bd_intern_f(ctx, "%s at %s:%d:%d", what, loc.file, loc.line, loc.column);
 }
 
-static void add_constraints(listing *l, const bd_constraints *c) {
-  static const char *const words[BD_CUT_COUNT] = {
-      [BD_CUT_SAMPLES] = "dp", [BD_CUT_TOKENS] = "sp", [BD_CUT_FEATURES] = "tp"};
+static const char *const degree_words[BD_CUT_COUNT] = {
+    [BD_CUT_SAMPLES] = "dp", [BD_CUT_TOKENS] = "sp", [BD_CUT_FEATURES] = "tp"};
+
+const char *bd_pin_degrees(bd_ctx *ctx, const bd_constraints *c) {
+  const char *all = "";
   for (int kind = BD_CUT_NONE + 1; kind < BD_CUT_COUNT; kind++)
     if (c->degree[kind])
-      add(l, BD_PIN_DEGREE, kind, bd_intern_f(l->ctx, "%s=%d", words[kind], c->degree[kind]));
+      all =
+          bd_intern_f(ctx, "%s%s%s=%d", all, *all ? "," : "", degree_words[kind], c->degree[kind]);
+  return all;
+}
+
+static void add_constraints(listing *l, const bd_constraints *c) {
+  for (int kind = BD_CUT_NONE + 1; kind < BD_CUT_COUNT; kind++)
+    if (c->degree[kind])
+      add(l, BD_PIN_DEGREE, kind,
+          bd_intern_f(l->ctx, "%s=%d", degree_words[kind], c->degree[kind]));
   for (int i = 0; i < c->forbid_count; i++)
     add(l, BD_PIN_FORBID, i, bd_intern_f(l->ctx, "--forbid %s", c->forbids[i].words));
   for (int i = 0; i < c->layer_count; i++)

@@ -27,6 +27,9 @@ typedef struct bd_pin {
 // Fills at most BD_MAX_PINS; returns how many.
 int bd_pins_of(bd_ctx *ctx, const bd_plan_request *request, bd_pin out_pins[BD_MAX_PINS]);
 
+// Pinned degrees as a person writes them: "dp=2,tp=4".
+const char *bd_pin_degrees(bd_ctx *ctx, const bd_constraints *constraints);
+
 // The request without one pin; `*out_constraints` is what it then refers to.
 void bd_pin_drop(bd_ctx *ctx, const bd_plan_request *request, const bd_pin *pin,
                  bd_plan_request *out_request, bd_constraints *out_constraints);

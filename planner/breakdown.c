@@ -178,6 +178,24 @@ static bd_status count_model(const splitting *s, double *out_flops) {
   return BD_OK;
 }
 
+// How the weights of a forward function lie: the gradient of one is that of the peer's results.
+static void count_weights(const splitting *s, const bd_function *f) {
+  const bd_function *backward = f->peer ? bd_module_find(s->spmd, f->peer) : NULL;
+  for (int p = 0; p < f->param_count; p++) {
+    if (!f->is_weight[p]) continue;
+    bool gathered = false;
+    for (int i = 0; i < f->op_count; i++)
+      gathered =
+          gathered || (f->ops[i].kind == BD_OP_ALL_GATHER && f->ops[i].in[0] == f->params[p]);
+    s->out->weights++;
+    s->out->gathered += gathered;
+    for (int r = 0; backward && r < backward->result_count; r++)
+      for (int axis = 0; backward->gradient_of[r] == p && axis < s->cost.mesh.axes; axis++)
+        s->out->gradient_parts += backward->values[backward->results[r]].sharding.at[axis] >= 0 &&
+                                  f->values[f->params[p]].sharding.at[axis] == BD_REPLICATED;
+  }
+}
+
 static bool stays_inside(const bd_cost_model *cost, bd_link link) {
   return link.latency_seconds == cost->cluster->intra.latency_seconds &&
          link.bytes_per_second == cost->cluster->intra.bytes_per_second;
@@ -221,6 +239,11 @@ bd_status bd_plan_break_down(bd_ctx *ctx, const bd_module *train, const bd_clust
   for (int stage = 0; stage < plan->stages; stage++) {
     BD_TRY(split_passes(&s, stage, &s.out->stages[stage]));
     BD_TRY(split_sync(&s, stage, &s.out->stages[stage]));
+  }
+  for (int i = 0; i < spmd->main->op_count; i++) {
+    const bd_op *op = &spmd->main->ops[i];
+    const bd_function *callee = op->kind == BD_OP_CALL ? bd_module_find(spmd, op->callee) : NULL;
+    if (callee && callee->role == BD_ROLE_FORWARD) count_weights(&s, callee);
   }
   BD_TRY(count_model(&s, &s.out->model_flops));
   s.out->model_flops *= bd_plan_micro_batches(plan);

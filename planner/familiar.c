@@ -87,11 +87,14 @@ static bd_status compare_pipeline(const comparing *c) {
   return solve(c, "pipeline only", bd_intern_f(c->ctx, "pp=%d", devices), &request);
 }
 
+// The plan's degrees or mesh as a pin.
 static const char *mesh_words(const comparing *c) {
+  const bd_constraints *constraints = c->request->constraints;
+  if (bd_constraints_have_degrees(constraints)) return bd_pin_degrees(c->ctx, constraints);
   const char *sizes = "";
   for (int axis = 0; axis < c->plan->mesh.axes; axis++)
     sizes = bd_intern_f(c->ctx, "%s%s%d", sizes, axis ? "x" : "", c->plan->mesh.size[axis]);
-  return sizes;
+  return bd_intern_f(c->ctx, "mesh=%s", sizes);
 }
 
 // The plan's own degrees, with another choice of what is recomputed.
@@ -99,11 +102,12 @@ static bd_status compare_recompute(const comparing *c, const char *name, int rec
   const bd_plan *plan = c->plan;
   bd_plan_request request = open_request(c);
   request.stages = plan->stages;
-  request.mesh = plan->mesh;
+  request.constraints = c->request->constraints;
+  if (!bd_constraints_have_degrees(request.constraints)) request.mesh = plan->mesh;
   request.micro_batch = plan->micro_batch;
   request.recompute = recompute;
   const char *pins =
-      bd_intern_f(c->ctx, "pp=%d,mesh=%s,mb=%lld,recompute=%s", plan->stages, mesh_words(c),
+      bd_intern_f(c->ctx, "pp=%d,%s,mb=%lld,recompute=%s", plan->stages, mesh_words(c),
                   (long long)plan->micro_batch, recompute ? "full" : "none");
   return solve(c, name, pins, &request);
 }

@@ -123,6 +123,9 @@ static bd_status add_details(predicting *p, int like, const bd_cluster *cluster,
   p->details->model_flops = program->details->model_flops * bd_plan_micro_batches(p->plan);
   memcpy(p->details->link, program->details->link, sizeof p->details->link);
   p->details->stage_link = program->details->stage_link;
+  p->details->weights = program->details->weights;
+  p->details->gradient_parts = program->details->gradient_parts;
+  p->details->gathered = program->details->gathered;
   return BD_OK;
 }
 

@@ -43,6 +43,15 @@ static int64_t local_elements(const listing *l, const bd_value *value) {
   return bd_type_elements(&local, l->spmd->micro_batch);
 }
 
+// Elements of the accumulator of a weight's gradient on a rank.
+static int64_t gradient_elements(const listing *l, int weight, const bd_value *own) {
+  const bd_function *main = l->spmd->main;
+  for (int r = 1; r < main->result_count; r++)
+    if (l->spmd->gradient_weight[r - 1] == weight)
+      return local_elements(l, &main->values[main->results[r]]);
+  return local_elements(l, own);
+}
+
 // A weight once, with its gradient's accumulator and the optimizer's state.
 static void add_weight(listing *l, const bd_function *callee, int param, bd_id id, bool *seen) {
   if (seen[id]) return;
@@ -54,9 +63,9 @@ static void add_weight(listing *l, const bd_function *callee, int param, bd_id i
     number++;
   if (number == l->layout.weight_count) return;
   const bd_weight *weight = &l->spmd->weights[l->layout.weights[number]];
-  int64_t elements = local_elements(l, value);
+  int64_t gradient = gradient_elements(l, l->layout.weights[number], value);
   int64_t bytes = bd_memory_value_bytes(l->spmd, value) +
-                  bd_align(elements * bd_dtype_bytes(weight->master)) +
+                  bd_align(gradient * bd_dtype_bytes(weight->master)) +
                   bd_align(l->layout.state_elements[l->layout.weights[number]] *
                            bd_optimizer_state_bytes(l->plan->optimizer, weight->type.dtype));
   const char *key = bd_intern_f(l->ctx, "%s %d", callee->name, param);
