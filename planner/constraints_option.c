@@ -73,8 +73,7 @@ static bool allow_pins(const bd_layer_space *space, const bd_cluster_ops *cluste
     char letter = split[axis] < 0 ? '-' : space->map[op].loop[split[axis]].letter;
     if (pin->split[op][axis] != '?' && pin->split[op][axis] != letter) return false;
   }
-  bool kept =
-      option->keep == BD_KEEP_ALL || (option->keep == BD_KEEP_ANCHOR && op == cluster->ops[0]);
+  bool kept = bd_layer_keeps(space, option, op);
   for (int r = 0; r < at->out_count; r++) {
     signed char saved = pin->saved[at->out[r]];
     if (saved >= 0 && (saved == 1) != (kept && space->needed[at->out[r]])) return false;

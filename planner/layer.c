@@ -149,8 +149,7 @@ bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, bd_layer *
   const bd_choice_problem *problem = &layer->problem;
   layer->elimination = bd_elimination_create(ctx, problem, NULL, problem->nodes - 1);
   if (!layer->elimination)
-    layer->elimination =
-        bd_elimination_relax(ctx, problem, problem->nodes - 1, RELAXED_VISITS);
+    layer->elimination = bd_elimination_relax(ctx, problem, problem->nodes - 1, RELAXED_VISITS);
   if (!layer->elimination)
     return bd_fail(ctx, BD_UNSUPPORTED, request->function->loc,
                    "function %s: too many values are in use at once for the planner; smaller "

@@ -52,9 +52,9 @@ typedef struct bd_layer_point {
   double seconds; // never more than what the lowered functions take: forward + backward +
                   // synchronization/passes
   double bytes;   // never more than what the arena holds: weights, gradients, optimizer, one tape
-  double least;   // no choice has a smaller weighted sum; that of this one, but for layers too large
-                  // to be solved exactly. There, `seconds` or `bytes`, where they alone have a
-                  // weight, are the least as well
+  double least; // no choice has a smaller weighted sum; that of this one, but for layers too large
+                // to be solved exactly. There, `seconds` or `bytes`, where they alone have a
+                // weight, are the least as well
 } bd_layer_point;
 
 // `request` outlives the layer, which lives in ctx->arena.

@@ -2,27 +2,6 @@
 #include "planner/layer_gradient.h"
 #include <string.h>
 
-// Which values of a cluster the tape keeps under an option.
-static bool keeps(const bd_layer_space *space, const bd_cluster_ops *c, bd_keep keep, bd_id value) {
-  if (!space->needed[value] || keep == BD_KEEP_NONE) return false;
-  return keep == BD_KEEP_ALL || space->forward->values[value].producer == c->ops[0];
-}
-
-bool bd_layer_runs_again(const bd_layer_space *space, const bd_cluster_ops *c, bd_keep keep,
-                         int position) {
-  const bd_function *f = space->forward;
-  const bd_op *op = &f->ops[c->ops[position]];
-  for (int r = 0; r < op->out_count; r++) {
-    bd_id v = op->out[r];
-    if (keeps(space, c, keep, v)) continue;
-    if (space->needed[v]) return true;
-    for (int i = position + 1; i < c->op_count; i++)
-      for (int k = 0; k < f->ops[c->ops[i]].in_count; k++)
-        if (f->ops[c->ops[i]].in[k] == v && bd_layer_runs_again(space, c, keep, i)) return true;
-  }
-  return false;
-}
-
 // What an operand's gradient looks like: partial over axes whose loop the operand lacks.
 static bd_sharding operand_gradient(const bd_layer_space *space, const bd_index_map *map,
                                     const int8_t split[BD_MAX_AXES], int operand) {
@@ -148,7 +127,7 @@ static classes producer_classes(bd_ctx *ctx, const bd_layer_space *space, int fr
                                 const reading *readings, int count) {
   const bd_cluster_ops *c = &space->clusters[from];
   key *keys = BD_NEW_ARRAY(ctx->arena, key, c->option_count);
-  bool one = c->needed;
+  bool one = c->needed_count > 0;
   for (int i = 1; i < count; i++)
     one = one && readings[i].value == readings[0].value;
   for (int o = 0; o < c->option_count; o++) {
@@ -166,16 +145,17 @@ static classes producer_classes(bd_ctx *ctx, const bd_layer_space *space, int fr
   return classify(ctx, keys, c->option_count);
 }
 
-// Readers differ by their split; followers also by where sums are scattered, and where it matters,
-// by whether they run again.
-static classes reader_classes(bd_ctx *ctx, const bd_cluster_ops *c, bool only_anchor, bool again) {
+// Readers differ by their split; followers also by where sums are scattered, and where it matters
+// (`again`, or NULL), by how many of them run again.
+static classes reader_classes(bd_ctx *ctx, const bd_cluster_ops *c, bool only_anchor,
+                              const int *again) {
   key *keys = BD_NEW_ARRAY(ctx->arena, key, c->option_count);
   for (int o = 0; o < c->option_count; o++) {
     memset(&keys[o], 0, sizeof keys[o]);
     memcpy(keys[o].option.split, c->options[o].split, sizeof keys[o].option.split);
     if (!only_anchor)
       memcpy(keys[o].option.scatter, c->options[o].scatter, sizeof keys[o].option.scatter);
-    keys[o].form = again && c->options[o].keep == BD_KEEP_NONE;
+    if (again) keys[o].form = again[o];
   }
   return classify(ctx, keys, c->option_count);
 }
@@ -218,13 +198,6 @@ static double rerun_seconds(bd_layer_space *space, const bd_cluster_ops *from,
   return bd_layer_work(space, from->ops[0], own->split)->clone / readers;
 }
 
-static int position_of(const bd_cluster_ops *c, int op) {
-  int position = 0;
-  while (c->ops[position] != op)
-    position++;
-  return position;
-}
-
 static void start_edge(bd_ctx *ctx, bd_choice_edge *edge, int a, int b, classes at_a,
                        classes at_b) {
   *edge = (bd_choice_edge){a, b, at_a.count, at_b.count, at_a.class_of, at_b.class_of, NULL};
@@ -232,19 +205,29 @@ static void start_edge(bd_ctx *ctx, bd_choice_edge *edge, int a, int b, classes 
       bd_arena_array(ctx->arena, (size_t)at_a.count * (size_t)at_b.count, sizeof *edge->cost);
 }
 
+// Per option of the reader, how many of its readings run again and rerun the producer; NULL when
+// the producer's values are known to backward, which alone decides about them.
+static const int *count_again(bd_ctx *ctx, const bd_layer_space *space,
+                              const bd_cluster_ops *producer, const bd_cluster_ops *reader,
+                              const reading *readings, int count) {
+  if (producer->needed_count) return NULL;
+  int *again = BD_NEW_ARRAY(ctx->arena, int, reader->option_count);
+  for (int o = 0; o < reader->option_count; o++)
+    for (int i = 0; i < count; i++)
+      again[o] += bd_layer_runs_again(space, &reader->options[o], readings[i].op);
+  return again;
+}
+
 void bd_layer_add_edge(bd_ctx *ctx, bd_layer_space *space, int from, int to, bd_choice_edge *edge) {
   const bd_cluster_ops *producer = &space->clusters[from], *reader = &space->clusters[to];
-  int count, again = 0;
+  int count;
   reading *readings = find_readings(ctx, space, from, to, &count);
+  const int *again = count_again(ctx, space, producer, reader, readings, count);
   bool only_anchor = true;
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < count; i++)
     only_anchor = only_anchor && readings[i].op == reader->ops[0];
-    if (!producer->needed)
-      again +=
-          bd_layer_runs_again(space, reader, BD_KEEP_NONE, position_of(reader, readings[i].op));
-  }
   classes a = producer_classes(ctx, space, from, readings, count);
-  classes b = reader_classes(ctx, reader, only_anchor, again > 0);
+  classes b = reader_classes(ctx, reader, only_anchor, again);
   start_edge(ctx, edge, from, to, a, b);
   needs *wanted = BD_NEW_ARRAY(ctx->arena, needs, b.count);
   for (int i = 0; i < count; i++) {
@@ -260,10 +243,9 @@ void bd_layer_add_edge(bd_ctx *ctx, bd_layer_space *space, int from, int to, bd_
     }
   }
   for (int x = 0; again && x < a.count; x++) {
-    double seconds = again * rerun_seconds(space, producer, &producer->options[a.first[x]]);
+    double seconds = rerun_seconds(space, producer, &producer->options[a.first[x]]);
     for (int y = 0; y < b.count; y++)
-      if (reader->options[b.first[y]].keep == BD_KEEP_NONE)
-        edge->cost[(size_t)x * (size_t)b.count + (size_t)y] += seconds;
+      edge->cost[(size_t)x * (size_t)b.count + (size_t)y] += again[b.first[y]] * seconds;
   }
 }
 
@@ -326,7 +308,7 @@ void bd_layer_add_boundary_edge(bd_ctx *ctx, bd_layer_space *space, int to, bd_c
   classes a = {forms, BD_NEW_ARRAY(ctx->arena, int, forms), NULL};
   for (int f = 0; f < forms; f++)
     a.class_of[f] = f;
-  classes b = reader_classes(ctx, c, false, false);
+  classes b = reader_classes(ctx, c, false, NULL);
   start_edge(ctx, edge, space->cluster_count, to, a, b);
   for (int f = 0; f < forms; f++)
     for (int y = 0; y < b.count; y++)

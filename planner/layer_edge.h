@@ -4,11 +4,6 @@
 #define BD_PLANNER_LAYER_EDGE_H
 #include "planner/layer_problem.h"
 
-// Whether backward surely runs an op of the cluster again: to have a value that is not kept, or to
-// run another one that it runs again.
-bool bd_layer_runs_again(const bd_layer_space *space, const bd_cluster_ops *cluster, bd_keep keep,
-                         int position);
-
 // Whether cluster `to` reads a value of cluster `from` that is no result of the function.
 bool bd_layer_reads(const bd_layer_space *space, int from, int to);
 // Whether cluster `to` reads an input or a result of the function, or makes a result.

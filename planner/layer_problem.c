@@ -90,9 +90,9 @@ static void add_keep(bd_layer_space *space, const bd_cluster_ops *c, const bd_la
     int8_t split[BD_MAX_AXES];
     int index = c->ops[i];
     const bd_op *op = &space->forward->ops[index];
-    bool kept = option->keep == BD_KEEP_ALL || (option->keep == BD_KEEP_ANCHOR && i == 0);
+    bool kept = bd_layer_keeps(space, option, index);
     bd_layer_split(space, c, option, index, split);
-    if (bd_layer_runs_again(space, c, option->keep, i))
+    if (bd_layer_runs_again(space, option, index))
       out->seconds += bd_layer_work(space, index, split)->clone + rerun_seconds[i];
     for (int r = 0; kept && r < op->out_count; r++) {
       bd_id v = op->out[r];
@@ -124,7 +124,7 @@ static void set_option(bd_choice_node *node, double *tape, int option, const opt
 static bool is_dominated(const bd_cluster_ops *c, const bd_choice_node *node, int first, int count,
                          const bd_layer_option *option, const option_cost *cost) {
   for (int o = first; o < count; o++)
-    if (c->options[o].keep == option->keep && node->cost[o] <= cost->seconds &&
+    if (c->options[o].kept == option->kept && node->cost[o] <= cost->seconds &&
         node->usage[o] <= cost->state_bytes)
       return true;
   return false;
@@ -215,8 +215,7 @@ static void fill_op(const bd_layer_space *space, const bd_cluster_ops *c,
     out->form[v] = space->is_result[v] ? bd_layer_boundary(space, form, v)
                                        : bd_layer_form(space, c, option, v);
     out->gradient[v] = out->form[v];
-    bool kept =
-        option->keep == BD_KEEP_ALL || (option->keep == BD_KEEP_ANCHOR && index == c->ops[0]);
+    bool kept = bd_layer_keeps(space, option, index);
     out->saved[v] = kept && space->needed[v];
   }
 }

@@ -67,6 +67,50 @@ static void find_roles(bd_ctx *ctx, bd_layer_space *space) {
     space->type_of[v] = first_of_type(f, v);
 }
 
+// Whether backward reads a result of the op.
+static bool is_needed(const bd_layer_space *space, int op) {
+  const bd_op *at = &space->forward->ops[op];
+  for (int r = 0; r < at->out_count; r++)
+    if (space->needed[at->out[r]]) return true;
+  return false;
+}
+
+bool bd_layer_keeps(const bd_layer_space *space, const bd_layer_option *option, int op) {
+  return option->kept > space->kept_above[op];
+}
+
+bool bd_layer_runs_again(const bd_layer_space *space, const bd_layer_option *option, int op) {
+  return option->kept <= space->again_to[op];
+}
+
+// The readers of an op's results within its cluster that are run again take the op along, unless
+// what they read is kept; of results that backward does not read, nothing is kept.
+static void take_along(bd_layer_space *space, int reader, int op) {
+  const bd_function *f = space->forward;
+  int8_t most = space->again_to[reader];
+  for (int k = 0; k < f->ops[reader].in_count; k++) {
+    bd_id v = f->ops[reader].in[k];
+    if (f->values[v].producer != op) continue;
+    int8_t own = space->needed[v] && space->kept_above[op] < most ? space->kept_above[op] : most;
+    if (own > space->again_to[op]) space->again_to[op] = own;
+  }
+}
+
+static void find_keeps(bd_ctx *ctx, bd_layer_space *space) {
+  const bd_function *f = space->forward;
+  space->kept_above = BD_NEW_ARRAY(ctx->arena, int8_t, f->op_count);
+  space->again_to = BD_NEW_ARRAY(ctx->arena, int8_t, f->op_count);
+  for (int i = 0; i < f->op_count; i++) {
+    bd_cluster_ops *c = &space->clusters[space->cluster_of_op[i]];
+    space->kept_above[i] = c->needed_count;
+    space->again_to[i] = is_needed(space, i) ? c->needed_count : -1;
+    c->needed_count = (int8_t)(c->needed_count + is_needed(space, i));
+  }
+  for (int i = f->op_count - 1; i >= 0; i--)
+    for (int reader = i + 1; reader < f->op_count; reader++)
+      if (space->cluster_of_op[reader] == space->cluster_of_op[i]) take_along(space, reader, i);
+}
+
 static void count_uses(bd_ctx *ctx, bd_layer_space *space) {
   const bd_function *f = space->forward;
   space->needed = BD_NEW_ARRAY(ctx->arena, bool, f->value_count);
@@ -85,9 +129,7 @@ static void count_uses(bd_ctx *ctx, bd_layer_space *space) {
         space->consumers[v]++;
       space->weight_uses[v]++;
     }
-  for (int i = 0; i < f->op_count; i++)
-    for (int r = 0; r < f->ops[i].out_count; r++)
-      if (space->needed[f->ops[i].out[r]]) space->clusters[space->cluster_of_op[i]].needed = true;
+  find_keeps(ctx, space);
 }
 
 static void count_backward_reads(bd_ctx *ctx, bd_layer_space *space) {
@@ -136,15 +178,10 @@ static void append_option(bd_ctx *ctx, enumeration *e) {
 static void add_keeps(bd_ctx *ctx, enumeration *e) {
   const bd_cluster_ops *c = e->cluster;
   const bd_layer_request *request = e->space->request;
-  const bd_op *anchor = &e->space->forward->ops[c->ops[0]];
-  bool anchor_needed = false;
-  for (int r = 0; r < anchor->out_count; r++)
-    anchor_needed = anchor_needed || e->space->needed[anchor->out[r]];
-  for (int keep = 0; keep < BD_KEEP_COUNT; keep++) {
-    if (request->recompute == 0 && keep != BD_KEEP_ALL) continue;
-    if (request->recompute == 1 && keep != BD_KEEP_NONE) continue;
-    if (keep == BD_KEEP_ANCHOR && (c->op_count == 1 || !anchor_needed)) continue;
-    e->current.keep = (bd_keep)keep;
+  for (int kept = c->needed_count; kept >= 0; kept--) {
+    if (request->recompute == 0 && kept < c->needed_count) continue;
+    if (request->recompute == 1 && kept > 0) continue;
+    e->current.kept = (int8_t)kept;
     if (!c->impossible && !bd_constraints_allow_option(e->space, c, &e->current)) continue;
     append_option(ctx, e);
   }

@@ -4,14 +4,6 @@
 #define BD_PLANNER_LAYER_SPACE_H
 #include "planner/layer.h"
 
-// How much of a cluster's values backward finds on the tape.
-typedef enum bd_keep {
-  BD_KEEP_ALL,    // every value that backward reads
-  BD_KEEP_ANCHOR, // the anchor's results; followers are computed again
-  BD_KEEP_NONE,   // everything is computed again
-  BD_KEEP_COUNT
-} bd_keep;
-
 // What lies in parts on the ranks of axes over which ops want the cluster's weights whole.
 typedef enum bd_spread {
   BD_SPREAD_STATES,    // at most the optimizer's states (ZeRO-1)
@@ -25,7 +17,9 @@ typedef struct bd_layer_option {
                                // scattered to, or -1 when they are summed everywhere
   bd_spread spread;
   uint8_t spread_axes; // mask; 0 for BD_SPREAD_STATES
-  bd_keep keep;
+  // How many of the cluster's ops that backward reads a result of, in order, have them on the tape;
+  // what the others make is computed again.
+  int8_t kept;
 } bd_layer_option;
 
 // An op that makes its own decision, and the pointwise ops after it that follow its form: those
@@ -35,7 +29,7 @@ typedef struct bd_cluster_ops {
   int *ops; // the anchor first, ascending
   int option_count;
   bd_layer_option *options; // by splits and scatters, then spreads, then what they keep
-  bool needed;              // backward reads a value of it
+  int8_t needed_count;      // ops that backward reads a result of
   bool impossible;          // constraints leave it no option; one stands for that
 } bd_cluster_ops;
 
@@ -60,6 +54,9 @@ typedef struct bd_layer_space {
   int cluster_count;
   bd_cluster_ops *clusters;
   int *cluster_of_op;
+  // Per forward op: it is kept when more than so many of its cluster's are, and run again when no
+  // more than so many are; -1: never.
+  int8_t *kept_above, *again_to;
   bool *needed;        // per forward value: read by backward
   bool *is_result;     // per forward value
   bool *is_weight;     // per forward value
@@ -81,6 +78,12 @@ BD_NODISCARD bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request 
 
 // What neighbours agree on, for a value of this rank.
 bd_sharding bd_layer_boundary(const bd_layer_space *space, int form, bd_id value);
+
+// Whether the tape keeps what backward reads of the results of an op of the cluster.
+bool bd_layer_keeps(const bd_layer_space *space, const bd_layer_option *option, int op);
+// Whether backward surely runs it again: to have a result that is not kept, or to run another op of
+// the cluster that it runs again.
+bool bd_layer_runs_again(const bd_layer_space *space, const bd_layer_option *option, int op);
 
 // The split of any op of a cluster under an option (followers: from the form they follow); false
 // when the op cannot be split so.
