@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Times the planner and prints tables: large models; more devices; more equal layers; larger spaces. CPU seconds
+# are user and system time of a whole `braid compile --emit plan`, wall seconds mean little on a busy machine.
+#   scripts/bench-planner.sh [large|devices|layers|spaces]...     BRAID names a built braid; needs GNU time.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+if [ -z "${BRAID:-}" ]; then
+  "$root/scripts/install.sh"
+  "$root/scripts/build.sh" "$root/build"
+  BRAID=$root/build/braid
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+head_row() {
+  echo
+  echo "| $1 | stages x mesh, micro-batch | step, s | gap | settings: all / bounded / solved | CPU s | wall s | MB |"
+  echo '|---|---|---|---|---|---|---|---|'
+}
+
+# NAME OPTIONS...: one row.
+row() {
+  local name=$1
+  shift
+  /usr/bin/time -f '%U %S %e %M' -o "$work/time" \
+    "$BRAID" compile "$@" --time-limit 600 --emit plan -o "$work/plan.json" 2>"$work/log" ||
+    { echo "| $name | $(head -1 "$work/log") |"; return; }
+  awk -v name="$name" '
+    FNR == NR { cpu = $1 + $2; wall = $3; mb = $4 / 1024; next }
+    /"micro_batch":/ { gsub(/[^0-9]/, ""); micro = $0 }
+    /"stages": [0-9]/ { gsub(/[^0-9]/, ""); stages = $0 }
+    /"mesh": \[/ && !mesh { gsub(/.*\[|\].*/, ""); mesh = $0 }
+    /"step_seconds":/ && !step { gsub(/[^0-9.e+-]/, ""); gsub(/^e+_*e*|^[^0-9]*/, ""); step = $0 }
+    /"gap":/ { gsub(/.*: |,.*/, ""); gap = 100 * $0 }
+    /"search":/ { gsub(/.*of /, ""); gsub(/[^0-9 ]/, ""); split($0, n, " +"); search = n[1] " / " n[2] " / " n[3] }
+    END {
+      printf "| %s | %s x (%s), %s | %.4g | %.2f %% | %s | %.2f | %.2f | %.0f |\n", name, stages, mesh, micro, step,
+        gap, search, cpu, wall, mb
+    }' "$work/time" "$work/plan.json"
+}
+
+large() {
+  head_row 'model, cluster, global batch'
+  row 'gpt3-175b, a100-80gb:128x8, 1536' gpt3-175b --cluster a100-80gb:128x8 --global-batch 1536
+  row 'gpt3-175b bf16, a100-80gb:128x8, 1536' gpt3-175b --cluster a100-80gb:128x8 --global-batch 1536 --precision bf16
+  row 'gpt-1t, a100-80gb:384x8, 3072' gpt-1t --cluster a100-80gb:384x8 --global-batch 3072
+  row 'gpt-1t bf16, a100-80gb:384x8, 3072' gpt-1t --cluster a100-80gb:384x8 --global-batch 3072 --precision bf16
+  for batch in 64 128 256 512; do
+    row "llama-3-8b bf16, h100:1x8, $batch" llama-3-8b --cluster h100:1x8 --global-batch "$batch" --precision bf16
+  done
+  row 'llama-3-8b bf16 seq 2048, h100:1x8, 256' llama-3-8b --seq 2048 --cluster h100:1x8 --global-batch 256 --precision bf16
+  row 'llama-3-8b, h100:1x8, 64' llama-3-8b --cluster h100:1x8 --global-batch 64
+  row 'llama-3-70b bf16 seq 4096, h100:16x8, 512' llama-3-70b --seq 4096 --cluster h100:16x8 --global-batch 512 --precision bf16
+  row 'gpt2-1558m bf16, h100:1x8, 512' gpt2-1558m --cluster h100:1x8 --global-batch 512 --precision bf16
+  row 'resnet-152, h100:1x8, 256' resnet-152 --cluster h100:1x8 --global-batch 256
+  row 'unet3d, h100:1x8, 16' unet3d --cluster h100:1x8 --global-batch 16
+  row 'gpt2-124m seq 256 in 600 MiB, cpu:1x4, 8' gpt2-124m --seq 256 --cluster cpu:1x4 --global-batch 8 --memory-cap 600MiB
+}
+
+# A micro-batch a device, the same for all.
+devices() {
+  head_row 'gpt3-175b bf16, devices, global batch'
+  for nodes in 16 32 64 128 256 512; do
+    row "$((nodes * 8)) devices, $((nodes * 12))" gpt3-175b --cluster "a100-80gb:${nodes}x8" --global-batch $((nodes * 12)) \
+      --precision bf16
+  done
+}
+
+# Blocks of the width of GPT-3 13B, more and more of them.
+layers() {
+  head_row 'blocks of width 5120 on a100-80gb:8x8, bf16'
+  for count in 24 48 96 192; do
+    mkdir -p "$work/deep$count"
+    cat >"$work/deep$count/config.json" <<END
+{"model_type": "gpt2", "vocab_size": 50257, "n_positions": 2048, "n_embd": 5120, "n_layer": $count, "n_head": 40}
+END
+    row "$count blocks, batch 256" "$work/deep$count" --cluster a100-80gb:8x8 --global-batch 256 --precision bf16
+  done
+}
+
+# Each space holds the one before.
+spaces() {
+  for model in 'llama-3-8b --cluster h100:1x8 --global-batch 256 --precision bf16' \
+    'gpt2-1558m --cluster h100:1x8 --global-batch 512 --precision bf16' \
+    'gpt3-175b --cluster a100-80gb:16x8 --global-batch 128 --precision bf16'; do
+    head_row "${model%% *}: what may be chosen"
+    local -a words
+    read -ra words <<<"$model"
+    local size=8
+    [[ $model != *16x8* ]] || size=8x16
+    [[ $model == *16x8* ]] || row 'one stage, one axis, everything saved' "${words[@]}" --stages 1 --mesh "$size" --recompute none
+    [[ $model == *16x8* ]] || row 'and recomputation' "${words[@]}" --stages 1 --mesh "$size"
+    row 'one stage, all meshes' "${words[@]}" --stages 1
+    row 'all stages and meshes' "${words[@]}"
+  done
+}
+
+[ $# -gt 0 ] || set -- large devices layers spaces
+for table in "$@"; do
+  case $table in
+  large | devices | layers | spaces) "$table" ;;
+  *) echo "bench-planner.sh: no table '$table'" >&2; exit 2 ;;
+  esac
+done
