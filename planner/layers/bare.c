@@ -157,6 +157,16 @@ static void print_words(telling *t, double seconds) {
   }
 }
 
+// The plan by its definition: it must cost what the search says, and keep to the caps.
+static bd_status check(bd_ctx *ctx, telling *t) {
+  double cost = bd_layers_measure(t->problem, &t->answer->plan, t->stages);
+  bool right = fabs(cost - t->answer->seconds) <= 1e-9 * cost;
+  for (int s = 0; s < t->answer->plan.stages; s++)
+    right = right && t->stages[s].bytes <= group_of(t, s)->cap_bytes;
+  if (right) return BD_OK;
+  return bd_fail(ctx, BD_INTERNAL, BD_NOWHERE, "the plan found does not cost what it should");
+}
+
 static bd_status refuse(bd_ctx *ctx, const bd_bare_request *request,
                         const bd_layers_answer *answer) {
   bd_loc file = bd_loc_file(request->file);
@@ -183,7 +193,7 @@ static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out
   BD_TRY(bd_layers_solve(ctx, &problem, request->limit_seconds, INFINITY, &answer));
   if (!answer.found) return refuse(ctx, request, &answer);
   telling t = {.problem = &problem, .names = &names, .answer = &answer, .text = out};
-  bd_layers_measure(&problem, &answer.plan, t.stages);
+  BD_TRY(check(ctx, &t));
   double seconds = bd_layers_now_seconds() - begun;
   if (request->json)
     print_json(&t, seconds);
