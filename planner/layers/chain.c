@@ -8,10 +8,10 @@ enum { STATE_LIMIT = 1 << 14, CELL_LIMIT = 1 << 22 };
 
 // The stages so far, and how the next one begins.
 typedef struct label {
-  double fill, rest, sync; // of the stages so far: sum, maxima
-  double weight;           // of the stages so far
-  double receive;          // seconds of the next stage for what it is sent
-  double bound;            // no plan that goes on from here takes less
+  double fill, rest, second, sync; // of the stages so far: sum, maxima
+  double weight;                   // of the stages so far
+  double receive;                  // seconds of the next stage for what it is sent
+  double bound;                    // no plan that goes on from here takes less
   int trail;
 } label;
 
@@ -26,7 +26,7 @@ typedef struct chain_trail {
 
 // The least that stages from here on add: see lower_bound.
 typedef struct rest_of_chain {
-  double fill, rest;
+  double fill, rest, second;
   double mean, share; // of fill, and of rest a part: see lower_bound
 } rest_of_chain;
 
@@ -40,7 +40,8 @@ typedef struct chain {
   int forms, modes;
   double cutoff, dropped; // dropped: the least bound of labels that were left out
   bool dropping, stopped;
-  rest_of_chain *ahead;    // [stage][layer][mode][form]; at `stages`: nothing
+  rest_of_chain *ahead;    // [stage][layer][mode][form]
+  rest_of_chain *nearest;  // [stage][layer]: the least of each over modes and forms
   label_list *here, *next; // [layer][state][mode][form]
   int trail_count, trail_capacity;
   chain_trail *trails;
@@ -72,14 +73,16 @@ static void least(rest_of_chain *out, const chain *c, int mode, const bd_layers_
                   const rest_of_chain *then) {
   const bd_layers_setting *setting = c->setting;
   double fill = bd_layers_fill(setting, criteria), rest = bd_layers_rest(setting, criteria);
+  double second = bd_layers_rest_second(setting, criteria), both = rest + second;
   double weight = setting->mode_weight[mode] / setting->capacity;
   out->fill = fmin(out->fill, fill + then->fill);
   out->rest = fmin(out->rest, fmax(rest, then->rest));
-  out->mean = fmin(out->mean, fill + rest / setting->stages + then->mean);
-  out->share = fmin(out->share, fill + rest * weight + then->share);
+  out->second = fmin(out->second, fmax(second, then->second));
+  out->mean = fmin(out->mean, fill + both / setting->stages + then->mean);
+  out->share = fmin(out->share, fill + both * weight + then->share);
 }
 
-static const rest_of_chain impossible = {INFINITY, INFINITY, INFINITY, INFINITY};
+static const rest_of_chain impossible = {INFINITY, INFINITY, INFINITY, INFINITY, INFINITY};
 
 // What the stages after a hand-over add at least, what they receive included.
 static rest_of_chain after_hand_over(const chain *c, int stage, int layer, int mode, int form,
@@ -97,7 +100,7 @@ static rest_of_chain after_hand_over(const chain *c, int stage, int layer, int m
 // all that counts here.
 static rest_of_chain look_ahead(const chain *c, int stage, int first, int mode, int form) {
   rest_of_chain out = impossible;
-  const rest_of_chain nothing = {0, 0, 0, 0};
+  const rest_of_chain nothing = {0};
   bool last = stage == c->setting->stages - 1;
   for (int end = first_end(c, stage, first); end <= last_end(c, stage); end++)
     for (int leave = 0; leave < c->forms; leave++) {
@@ -125,6 +128,7 @@ static rest_of_chain look_ahead(const chain *c, int stage, int first, int mode, 
 static void look_all_ahead(chain *c) {
   int stages = c->setting->stages, layers = c->problem->layer_count;
   c->ahead = bd_arena_array(c->ctx->arena, ahead_index(c, stages, 0, 0, 0), sizeof *c->ahead);
+  c->nearest = BD_NEW_ARRAY(c->ctx->arena, rest_of_chain, stages * (layers + 1));
   for (int s = stages - 1; s >= 0; s--)
     for (int l = 0; l <= layers; l++) {
       bool begins = s ? l >= s && l < last_end(c, s) : l == 0;
@@ -141,9 +145,10 @@ static double lower_bound(const chain *c, const label *l, int stage, const rest_
   const bd_layers_setting *setting = c->setting;
   bd_layers_criteria receive = bd_layers_criteria_both(setting, l->receive);
   double fill = l->fill + bd_layers_fill(setting, &receive);
-  double largest = fill + ahead->fill + fmax(l->rest, ahead->rest);
-  double mean = fill + l->rest * stage / setting->stages + ahead->mean;
-  double share = fill + l->rest * l->weight / setting->capacity + ahead->share;
+  double largest = fill + ahead->fill + fmax(l->rest, ahead->rest) + fmax(l->second, ahead->second);
+  double rest = l->rest + l->second;
+  double mean = fill + rest * stage / setting->stages + ahead->mean;
+  double share = fill + rest * l->weight / setting->capacity + ahead->share;
   return fmax(largest, fmax(mean, share)) + l->sync;
 }
 
@@ -155,7 +160,8 @@ static int by_bound(const void *left, const void *right) {
 
 static bool beats(const chain *c, const label *a, const label *b) {
   double slack = c->setting->tolerance;
-  return a->fill <= b->fill + slack && a->rest <= b->rest + slack && a->sync <= b->sync + slack &&
+  return a->fill <= b->fill + slack && a->rest <= b->rest + slack &&
+         a->second <= b->second + slack && a->sync <= b->sync + slack &&
          a->receive <= b->receive + slack;
 }
 
@@ -206,6 +212,7 @@ static label close_stage(const chain *c, int mode, const label *from, const bd_f
   bd_layers_criteria_add(c->setting, &sum, &way->criteria);
   return (label){.fill = from->fill + bd_layers_fill(c->setting, &sum),
                  .rest = fmax(from->rest, bd_layers_rest(c->setting, &sum)),
+                 .second = fmax(from->second, bd_layers_rest_second(c->setting, &sum)),
                  .sync = fmax(from->sync, way->sync),
                  .weight = from->weight + c->setting->mode_weight[mode]};
 }
@@ -216,7 +223,7 @@ static void finish(chain *c, const place *at, const label *from, int leave) {
       bd_fronts_get(&c->fronts, at->stage, at->mode, at->first, layers, at->form, leave);
   for (int i = 0; i < front->count; i++) {
     label whole = close_stage(c, at->mode, from, &front->items[i], from->receive);
-    double seconds = whole.fill + whole.rest + whole.sync;
+    double seconds = whole.fill + whole.rest + whole.second + whole.sync;
     if (seconds >= c->cutoff) continue;
     c->cutoff = seconds;
     c->best_trail =
@@ -246,6 +253,21 @@ static void hand_over(chain *c, const place *at, const label *from, int end, int
   }
 }
 
+// Whether no way of the interval leads to a wanted plan, whatever comes next.
+static bool is_hopeless(const chain *c, const place *at, const label *from, int end,
+                        const bd_front *front) {
+  const rest_of_chain *nearest = &c->nearest[(at->stage + 1) * (c->problem->layer_count + 1) + end];
+  if (!isfinite(nearest->fill)) return true;
+  label probe = close_stage(c, at->mode, from, &front->items[0], from->receive);
+  // Only with one criterion is the way of the least fill that of the least rest.
+  if (c->setting->criteria > 1) {
+    probe.rest = from->rest;
+    probe.second = from->second;
+  }
+  probe.sync = from->sync;
+  return lower_bound(c, &probe, at->stage + 1, nearest) >= c->cutoff;
+}
+
 static void expand(chain *c, const place *at, const label *from) {
   bool last = at->stage == c->setting->stages - 1;
   if (from->bound >= c->cutoff) return;
@@ -255,7 +277,8 @@ static void expand(chain *c, const place *at, const label *from) {
     for (int leave = 0; leave < c->forms; leave++) {
       const bd_front *front =
           bd_fronts_get(&c->fronts, at->stage, at->mode, at->first, end, at->form, leave);
-      for (int next = 0; front->count && next < c->modes; next++)
+      if (!front->count || is_hopeless(c, at, from, end, front)) continue;
+      for (int next = 0; next < c->modes; next++)
         hand_over(c, at, from, end, leave, front, next);
     }
 }

@@ -129,7 +129,8 @@ static bool may_serve(const building *b, const way *w, int first, int last) {
   int layers = setting->problem->layer_count;
   if (w->bytes + w->workspace > b->cap_bytes) return false;
   double others = fill[layers] - fill[last] + fill[first];
-  double slowest = bd_layers_rest(setting, &w->criteria);
+  double slowest =
+      bd_layers_rest(setting, &w->criteria) + bd_layers_rest_second(setting, &w->criteria);
   double own = bd_layers_linear_rest(setting, &w->criteria);
   double mean = (own + rest[layers] - rest[last] + rest[first]) / setting->stages;
   double share = (setting->mode_weight[b->mode] * own + work[layers] - work[last] + work[first]) /

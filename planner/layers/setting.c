@@ -5,8 +5,12 @@
 bd_layers_criteria bd_layers_criteria_of(const bd_layers_setting *setting, double forward,
                                          double backward, double weight) {
   bd_layers_criteria c = {{forward + backward}};
-  if (setting->schedule != BD_SCHEDULE_ZERO_BUBBLE) return c;
   int m = setting->micro_batches, around = (m < setting->stages ? m : setting->stages) - 1;
+  if (setting->schedule == BD_SCHEDULE_GPIPE) {
+    c.at[1] = (m - 1) * forward;
+    c.at[2] = (m - 1) * backward;
+  }
+  if (setting->schedule != BD_SCHEDULE_ZERO_BUBBLE) return c;
   double input = backward - weight;
   c.at[0] = forward + input;
   c.at[1] = (m - 1) * c.at[0] + (m - around) * weight;
@@ -30,8 +34,13 @@ double bd_layers_fill(const bd_layers_setting *setting, const bd_layers_criteria
 }
 
 double bd_layers_rest(const bd_layers_setting *setting, const bd_layers_criteria *c) {
+  if (setting->schedule == BD_SCHEDULE_GPIPE) return c->at[1];
   if (setting->schedule == BD_SCHEDULE_ZERO_BUBBLE) return fmax(c->at[1], fmax(c->at[2], c->at[3]));
   return setting->micro_batches * c->at[0] - c->at[0] / setting->chunks;
+}
+
+double bd_layers_rest_second(const bd_layers_setting *setting, const bd_layers_criteria *c) {
+  return setting->schedule == BD_SCHEDULE_GPIPE ? c->at[2] : 0;
 }
 
 // Whether `a` does in the place of `b` whatever the other layers do; of equals the first.
@@ -115,7 +124,7 @@ void bd_layers_setting_open(bd_ctx *ctx, const bd_layers_problem *problem, bd_sc
   *out = (bd_layers_setting){.problem = problem, .schedule = schedule, .stages = stages};
   out->chunks = chunks;
   out->micro_batches = micro_batches;
-  out->criteria = schedule == BD_SCHEDULE_ZERO_BUBBLE ? BD_LAYERS_CRITERIA : 1;
+  out->criteria = schedule == BD_SCHEDULE_ZERO_BUBBLE ? 4 : schedule == BD_SCHEDULE_GPIPE ? 3 : 1;
   out->usable =
       bd_arena_array(ctx->arena, (size_t)layers * (size_t)problem->mode_count, sizeof *out->usable);
   out->first_option = BD_NEW_ARRAY(ctx->arena, int, layers);

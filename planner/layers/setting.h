@@ -5,8 +5,9 @@
 
 #define BD_LAYERS_CRITERIA 4
 
-// With p stages and m micro-batches, bd_step_seconds is  sum of fill + max of rest + max of sync.
-// Both are sums over the layers of a stage, but for a maximum in `rest` under zero-bubble; the
+// With p stages and m micro-batches, bd_step_seconds is  sum of fill + max of rest + max of second
+// rest (of GPipe, whose slowest forward and slowest backward may be on two stages) + max of sync.
+// All are sums over the layers of a stage, but for a maximum in `rest` under zero-bubble; the
 // criteria are sums from which both follow, and which grow with all seconds. criteria[0] gives
 // fill.
 typedef struct bd_layers_criteria {
@@ -55,6 +56,7 @@ void bd_layers_criteria_add(const bd_layers_setting *setting, bd_layers_criteria
                             const bd_layers_criteria *add);
 double bd_layers_fill(const bd_layers_setting *setting, const bd_layers_criteria *criteria);
 double bd_layers_rest(const bd_layers_setting *setting, const bd_layers_criteria *criteria);
+double bd_layers_rest_second(const bd_layers_setting *setting, const bd_layers_criteria *criteria);
 
 // No plan of the setting takes less: every layer as fast as its fastest option, all work shared by
 // all devices or all stages equal.

@@ -28,10 +28,8 @@ typedef struct stage_of_effort {
 } stage_of_effort;
 
 static const stage_of_effort efforts[] = {
-    {4, 2, 0.3, false, true},
-    {48, 24, 0.4, false, false},
-    {768, 4096, 0.6, false, false},
-    {96, 512, 1, true, false},
+    {4, 2, 0.3, false, true},   {6, 4, 0.3, true, false},       {32, 16, 0.3, false, false},
+    {24, 12, 0.4, true, false}, {768, 4096, 0.6, false, false}, {96, 512, 1, true, false},
 };
 
 static void destroy_arena(void *arena) {
@@ -67,7 +65,7 @@ static void add_item(solving *s, item at) {
   s->items[s->count++] = at;
 }
 
-// GPipe takes as long as 1F1B and never holds less.
+// GPipe is no shorter than 1F1B and never holds less.
 static bool is_allowed(const bd_layers_problem *problem, int schedule) {
   bool either = problem->schedules >> BD_SCHEDULE_1F1B & 1u;
   if (schedule == BD_SCHEDULE_GPIPE && either) return false;

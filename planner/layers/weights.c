@@ -9,6 +9,7 @@ typedef struct weighing {
 } weighing;
 
 double bd_layers_linear_rest(const bd_layers_setting *setting, const bd_layers_criteria *c) {
+  if (setting->schedule == BD_SCHEDULE_GPIPE) return c->at[1] + c->at[2];
   return setting->criteria > 1 ? c->at[1] : bd_layers_rest(setting, c);
 }
 

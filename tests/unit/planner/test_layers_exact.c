@@ -232,7 +232,7 @@ static bool time_stage(const trial *t, int s, double out[4]) {
 }
 
 static double step_of(const trial *t) {
-  double at[4][4], sum = 0, longest = 0, sync = 0;
+  double at[4][4], sum = 0, longest = 0, sync = 0, forward = 0, backward = 0;
   for (int s = 0; s < t->p; s++) {
     if (!time_stage(t, s, at[s])) return INFINITY;
     sync = fmax(sync, at[s][3]);
@@ -240,6 +240,8 @@ static double step_of(const trial *t) {
   }
   for (int s = 0; s < t->p; s++) {
     double f = at[s][0], b = at[s][1], w = at[s][2];
+    forward = fmax(forward, f);
+    backward = fmax(backward, b + w);
     int k = t->m < t->p ? t->m : t->p;
     double seconds = (sum - f - b - w) / t->v + t->m * (f + b + w);
     if (t->schedule == BD_SCHEDULE_ZERO_BUBBLE)
@@ -247,6 +249,7 @@ static double step_of(const trial *t) {
           sum - f - b + t->m * (f + b) + (t->m - k + 1) * w + (k - 1) * fmax(0, w - fmin(f, b));
     longest = fmax(longest, seconds);
   }
+  if (t->schedule == BD_SCHEDULE_GPIPE) longest = sum + (t->m - 1) * (forward + backward);
   return longest + sync;
 }
 
