@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATE_LIMIT = 1 << 14, CELL_LIMIT = 1 << 22 };
+enum { STATE_LIMIT = 1 << 14, CELL_LIMIT = 1 << 22, CLOCK_TURNS = 64 };
 
 // The stages so far, and how the next one begins.
 typedef struct label {
@@ -43,6 +43,7 @@ typedef struct chain {
   rest_of_chain *ahead;    // [stage][layer][mode][form]
   rest_of_chain *nearest;  // [stage][layer]: the least of each over modes and forms
   label_list *here, *next; // [layer][state][mode][form]
+  int turns;               // labels expanded
   int trail_count, trail_capacity;
   chain_trail *trails;
   int best_trail;
@@ -270,7 +271,9 @@ static bool is_hopeless(const chain *c, const place *at, const label *from, int 
 
 static void expand(chain *c, const place *at, const label *from) {
   bool last = at->stage == c->setting->stages - 1;
-  if (from->bound >= c->cutoff) return;
+  if (c->turns++ % CLOCK_TURNS == 0 && bd_layers_now_seconds() > c->effort->deadline)
+    c->stopped = true;
+  if (from->bound >= c->cutoff || c->stopped) return;
   for (int leave = 0; last && leave < c->forms; leave++)
     finish(c, at, from, leave);
   for (int end = at->first + 1; !last && end <= last_end(c, at->stage); end++)
@@ -294,7 +297,6 @@ static void expand_stage(chain *c, int stage) {
           for (int i = 0; i < list->count; i++)
             expand(c, &at, &list->items[i]);
         }
-    if (bd_layers_now_seconds() > c->effort->deadline) c->stopped = true;
     if (c->stopped) return;
   }
 }

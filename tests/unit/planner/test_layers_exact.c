@@ -1,7 +1,7 @@
 // Layer graphs against enumeration of every plan: schedule, micro-batches, stages, chunks, cuts,
 // devices and options. What a plan costs is written here once more, from the schedules'
 // definitions.
-#include "planner/layers/layers.h"
+#include "planner/layers/interleave.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -346,7 +346,55 @@ static void test_equals_enumeration(void **unused) {
   assert_in_range(found, TRIALS / 4, TRIALS - TRIALS / 20);
 }
 
+// One setting with hardly any effort: what is found is a plan, and nothing is below the bound.
+static void check_setting(const instance *in, trial *t) {
+  bd_ctx *ctx = bd_ctx_create();
+  bd_layers_setting setting;
+  bd_layers_stage stages[BD_LAYERS_MAX_STAGES];
+  bool possible;
+  try_modes(t, 0);
+  bd_layers_setting_open(ctx, &in->problem, (bd_schedule)t->schedule, t->p, t->v, t->m, &setting,
+                         &possible);
+  if (!possible) assert_true(isinf(t->best));
+  for (int labels = 1; possible && labels <= 4; labels++) {
+    bd_layers_effort effort = {labels, labels, INFINITY};
+    double cutoff = labels % 2 || isinf(t->best) ? INFINITY : 1.1 * t->best;
+    for (int bound_only = 0; bound_only < 2; bound_only++) {
+      bd_layers_outcome outcome;
+      bd_status status =
+          t->v > 1 ? bd_layers_interleave(ctx, &setting, &effort, cutoff, &outcome)
+                   : bd_layers_chain(ctx, &setting, &effort, cutoff, bound_only, &outcome);
+      assert_int_equal(status, BD_OK);
+      if (isfinite(t->best)) assert_true(outcome.bound <= t->best * (1 + 1e-12));
+      if (!outcome.found) continue;
+      assert_true(outcome.seconds >= t->best * (1 - 1e-9));
+      double measured = bd_layers_measure(&in->problem, &outcome.plan, stages);
+      assert_true(fabs(measured - outcome.seconds) <= 1e-9 * measured);
+    }
+  }
+  bd_ctx_destroy(ctx);
+}
+
+static void test_bounds_hold_with_little_effort(void **unused) {
+  static instance in;
+  for (int i = 0; i < TRIALS; i++) {
+    state = (uint64_t)(i + TRIALS) * 0x9e3779b97f4a7c15u;
+    make_instance(&in);
+    trial t = {.in = &in, .best = INFINITY, .lacking = INT64_MAX};
+    t.schedule = i % BD_SCHEDULE_COUNT;
+    t.p = 1 + (int)random_below((unsigned)in.problem.max_stages);
+    t.m = in.micro_batches[0];
+    t.v = 1;
+    if (t.schedule == BD_SCHEDULE_INTERLEAVED && t.p > 1) {
+      t.v = 2;
+      t.m = t.p * (1 + (int)random_below(3));
+    }
+    check_setting(&in, &t);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_enumeration)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_enumeration),
+                                     cmocka_unit_test(test_bounds_hold_with_little_effort)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
