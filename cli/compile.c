@@ -1,4 +1,5 @@
 // `braid compile`: model and cluster to plan, sources and executable.
+#include "cli/advice.h"
 #include "cli/build.h"
 #include "cli/command.h"
 #include "cli/constraints.h"
@@ -198,7 +199,12 @@ static bd_status search_plan(bd_ctx *ctx, compilation *job, const bd_module *tra
     return bd_fail(ctx, BD_UNSUPPORTED, BD_NOWHERE,
                    "schedule %s is only planned and simulated; programs run gpipe and 1f1b",
                    bd_schedule_name((bd_schedule)job->request.schedule));
-  return bd_planning_search(ctx, job->arguments, train, &job->cluster, &job->request, out);
+  bd_status status =
+      bd_planning_search(ctx, job->arguments, train, &job->cluster, &job->request, out);
+  bool open = !job->constraints.strategy_count; // of another module's ops else
+  if (status == BD_INFEASIBLE && open)
+    bd_advise_sequence(ctx, job->arguments->operand, &job->model, &job->cluster, &job->request);
+  return status;
 }
 
 static bd_status make_plan(bd_ctx *ctx, compilation *job, const bd_module *train, bd_plan *out) {

@@ -38,6 +38,8 @@ static bd_status solve(const comparing *c, const char *name, const char *pins,
     out->step_seconds = outcome.plan.step_seconds;
   else
     out->lacking_bytes = outcome.lacking_bytes;
+  if (!outcome.found && outcome.lacking_bytes <= 0)
+    out->reason = "no plan of the search space keeps these pins";
   return BD_OK;
 }
 
