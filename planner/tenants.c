@@ -69,8 +69,10 @@ static void add_weight(listing *l, const bd_function *callee, int param, bd_id i
                   bd_align(l->layout.state_elements[l->layout.weights[number]] *
                            bd_optimizer_state_bytes(l->plan->optimizer, weight->type.dtype));
   const char *key = bd_intern_f(l->ctx, "%s %d", callee->name, param);
-  add(l, key, weight->storage.name && *weight->storage.name ? weight->storage.name : weight->name,
-      BD_SEGMENT_WEIGHTS, bytes, 1);
+  const bd_storage *storage = &weight->storage;
+  const char *name = storage->name && *storage->name ? storage->name : weight->name;
+  if (storage->slice_dim >= 0) name = bd_intern_f(l->ctx, "%s (%s)", name, weight->name);
+  add(l, key, name, BD_SEGMENT_WEIGHTS, bytes, 1);
 }
 
 static void add_forward(listing *l, const bd_op *call, const bd_function *callee, bool *seen) {

@@ -175,6 +175,16 @@ static bool every_stage_works(const bd_pipeline_problem *p, const int *count) {
   return true;
 }
 
+static bool keeps_cuts(const bd_pipeline_problem *p, const int *count) {
+  int width = bd_pipeline_candidates(p), before = 0;
+  for (int s = 0; p->cut_least && s < p->stages; s++) {
+    for (int i = 0; i < width; i++)
+      before += count[s * width + i];
+    if (before < p->cut_least[s] || before > p->cut_most[s]) return false;
+  }
+  return true;
+}
+
 typedef struct enumeration {
   const bd_pipeline_problem *problem;
   int count[LARGEST], entry[CELLS];
@@ -216,7 +226,7 @@ static void enumerate_entries(enumeration *e, int cell) {
 static void enumerate(enumeration *e, int r, int k, int s, int left) {
   const bd_pipeline_problem *p = e->problem;
   if (r == p->run_count) {
-    if (!every_stage_works(p, e->count)) return;
+    if (!every_stage_works(p, e->count) || !keeps_cuts(p, e->count)) return;
     enumerate_entries(e, 0);
     return;
   }
@@ -329,7 +339,39 @@ static void test_equals_enumeration(void **unused) {
   assert_true(close > feasible * 6 / 10);
 }
 
+// Layers whose stage is given.
+static void test_cuts(void **unused) {
+  (void)unused;
+  int possible = 0, binding = 0;
+  for (int trial = 0; trial < TRIALS / 2; trial++) {
+    state = 77u + 31u * (uint64_t)trial;
+    for (int i = 0; i < 4; i++)
+      random_below(2);
+    bd_ctx *ctx = bd_ctx_create();
+    bd_pipeline_problem p = random_problem(ctx);
+    double open = enumerate_all(&p).fastest_seconds;
+    int least[3], most[3], layers = 0;
+    for (int r = 0; r < p.run_count; r++)
+      layers += p.runs[r].calls;
+    int layer = (int)random_below((unsigned)layers), stage = (int)random_below((unsigned)p.stages);
+    for (int s = 0; s < p.stages; s++) {
+      least[s] = s >= stage ? layer + 1 : 0;
+      most[s] = s < stage ? layer : layers;
+    }
+    p.cut_least = least;
+    p.cut_most = most;
+    enumeration cut = enumerate_all(&p);
+    check_fastest(ctx, &p, cut.fastest_seconds);
+    check_leanest(ctx, &p, cut.leanest_bytes);
+    possible += isfinite(cut.fastest_seconds);
+    binding += isfinite(cut.fastest_seconds) && cut.fastest_seconds > open * (1 + 1e-9);
+    bd_ctx_destroy(ctx);
+  }
+  assert_true(possible > TRIALS / 4 && binding > TRIALS / 20);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_enumeration)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_enumeration),
+                                     cmocka_unit_test(test_cuts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
