@@ -86,10 +86,16 @@ static const char *op_words(bd_ctx *ctx, const bd_plan *plan, const bd_told_op *
 }
 
 static void compare_ops(finding *f, const bd_told_strategy *a, const bd_told_strategy *b) {
-  for (int i = 0; i < a->op_count && i < b->op_count; i++)
-    add_choice(f, bd_intern_f(f->ctx, "%s: %s", a->function, a->ops[i].result),
-               op_words(f->ctx, &f->out->a->plan, &a->ops[i]),
-               op_words(f->ctx, &f->out->b->plan, &b->ops[i]));
+  for (int i = 0; i < a->op_count && i < b->op_count; i++) {
+    const char *x = op_words(f->ctx, &f->out->a->plan, &a->ops[i]);
+    const char *y = op_words(f->ctx, &f->out->b->plan, &b->ops[i]);
+    // Cuts of one kind along different loops.
+    if (strcmp(x, y) == 0 && strcmp(a->ops[i].split, b->ops[i].split) != 0) {
+      x = bd_intern_f(f->ctx, "%s (%s)", x, a->ops[i].split);
+      y = bd_intern_f(f->ctx, "%s (%s)", y, b->ops[i].split);
+    }
+    add_choice(f, bd_intern_f(f->ctx, "%s: %s", a->function, a->ops[i].result), x, y);
+  }
 }
 
 // Layers by where and how they run; every pair of strategies is compared once.

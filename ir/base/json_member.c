@@ -66,17 +66,27 @@ static bd_status get_kind(bd_ctx *ctx, const bd_json *object, const char *key, b
   return BD_OK;
 }
 
+// "8e9" is an integer to people, where it is exact.
+static bool is_whole(double value) {
+  return value > -0x1p53 && value < 0x1p53 && value == (double)(int64_t)value;
+}
+
 bd_status bd_json_int(bd_ctx *ctx, const bd_json *object, const char *key, bool required,
                       int64_t min, int64_t max, int64_t *out) {
   const bd_json *member = NULL;
-  BD_TRY(get_kind(ctx, object, key, required, BD_JSON_INT, "an integer", &member));
+  BD_TRY(get(ctx, object, key, required, "an integer", &member));
   if (!member) return BD_OK;
-  if (member->integer < min || member->integer > max) {
+  int64_t value = member->integer;
+  if (member->kind == BD_JSON_REAL && is_whole(member->real))
+    value = (int64_t)member->real;
+  else if (member->kind != BD_JSON_INT)
+    return wrong(ctx, member, key, "an integer");
+  if (value < min || value > max) {
     return bd_fail(ctx, BD_INVALID, member->loc,
                    "\"%s\": expected an integer from %lld to %lld, found %lld", key, (long long)min,
-                   (long long)max, (long long)member->integer);
+                   (long long)max, (long long)value);
   }
-  *out = member->integer;
+  *out = value;
   return BD_OK;
 }
 

@@ -88,7 +88,8 @@ void bd_hostile_clusters(bd_hostile *test) {
 
 static void try_words(bd_hostile *test, const char *text) {
   static const char *const options[] = {"--mesh",       "--target", "--schedule", "--emit",
-                                        "--memory-cap", "--seq",    "--plan"};
+                                        "--memory-cap", "--seq",    "--plan",     "--pin",
+                                        "--forbid",     "--partial"};
   bd_ctx *ctx = test->ctx;
   test->place = "a model's path";
   BD_RUN(test, ANY, NULL, "compile", "--emit", "graph", BD_CLUSTER, "--", text);
@@ -106,6 +107,9 @@ static void try_words(bd_hostile *test, const char *text) {
   BD_RUN(test, BD_STATUS(2), NULL, "compile", "model.json", bd_intern_f(ctx, "--x%s", text));
   test->place = "a plan's path";
   BD_RUN(test, BD_STATUS(1), NULL, "explain", "--", text);
+  test->place = "pins of explain";
+  BD_RUN(test, ANY, NULL, "explain", "--why", text, "--", text);
+  BD_RUN(test, BD_STATUS(1), NULL, "diff", "--", text, text);
   test->place = "a pass";
   BD_RUN(test, REFUSED, NULL, "opt", bd_intern_f(ctx, "--passes=%s", text), "--", text);
   test->place = "a program's path";

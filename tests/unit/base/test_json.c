@@ -302,6 +302,12 @@ static void test_wrong_members(void **state) {
   expect_last(ctx, 1, 6, "\"i\": expected an integer from 6 to 8, found 5");
   assert_int_equal(bd_json_int(ctx, json, "r", true, 0, 8, &integer), BD_INVALID);
   expect_last(ctx, 2, 5, "\"r\": expected an integer, found 0.5");
+  json = parse(ctx, "{\"e\":8e9,\"h\":8.5e0,\"l\":1e300,\"i\":5,\n\"r\":0.5,\"s\":\"x\",\"n\":null}");
+  assert_int_equal(bd_json_int(ctx, json, "e", true, 0, INT64_MAX, &integer), BD_OK);
+  assert_true(integer == 8000000000);
+  assert_int_equal(bd_json_int(ctx, json, "h", true, 0, INT64_MAX, &integer), BD_INVALID);
+  assert_int_equal(bd_json_int(ctx, json, "l", true, 0, INT64_MAX, &integer), BD_INVALID);
+  json = parse(ctx, "{\"i\":5,\n\"r\":0.5,\"s\":\"x\",\"n\":null}");
   assert_int_equal(bd_json_int(ctx, json, "absent", true, 0, 8, &integer), BD_INVALID);
   expect_last(ctx, 1, 1, "\"absent\" (an integer) is missing");
   assert_int_equal(bd_json_int(ctx, json, "n", true, 0, 8, &integer), BD_INVALID);
