@@ -83,7 +83,7 @@ static void free_some(bd_select_improver *v) {
   v->set.count = 0;
   int most = m->nodes < BD_SELECT_MOST_FREE ? m->nodes : BD_SELECT_MOST_FREE;
   int groups = 1 + bd_select_below(&v->random, 4);
-  int target = 2 + bd_select_below(&v->random, most / groups + 1);
+  int target = (most / 4 + bd_select_below(&v->random, most)) / groups + 2;
   int seed = bd_select_below(&v->random, 2) ? conflict(v) : -1;
   for (int g = 0; g < groups; g++) {
     grow(v, seed >= 0 ? seed : bd_select_below(&v->random, m->nodes), target);

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-enum { LANES = 8 };
+enum { LANES = 4 };
 
 static inline double lesser(double a, double b) {
   return a < b ? a : b;
