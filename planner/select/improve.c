@@ -15,7 +15,7 @@ struct bd_select_improver {
   bd_select_bucket *bucket;
   bd_select_free_set set;
   bool *in;
-  double cap;
+  double cap, deadline;
   int frontier[MOST_FRONTIER];
   int old[BD_SELECT_MOST_FREE], trial[BD_SELECT_MOST_FREE], best[BD_SELECT_MOST_FREE];
   // Prices of points: known to be too low, known to be high enough (or INFINITY).
@@ -147,7 +147,7 @@ static bool search(bd_select_improver *v, double present) {
   bool found = false;
   double least = present;
   v->priced = 0;
-  for (int t = 0; t < MOST_TRIALS; t++) {
+  for (int t = 0; t < MOST_TRIALS && bd_select_now() < v->deadline; t++) {
     double value = bd_select_bucket_solve(v->bucket, v->point, v->price, v->priced, v->trial);
     // The load is that of the other nodes, less the room: what is left counts against the price.
     for (int q = 0; q < v->priced; q++)
@@ -195,6 +195,7 @@ static void try_once(bd_select_improver *v) {
 void bd_select_improve(bd_select_improver *v, double work, double cap, double deadline) {
   if (v->state->model->nodes == 0) return;
   v->cap = cap;
+  v->deadline = deadline;
   double end = bd_select_bucket_work(v->bucket) + work;
   while (bd_select_bucket_work(v->bucket) < end && bd_select_now() < deadline) {
     free_some(v);
@@ -224,6 +225,7 @@ void bd_select_fuse(bd_select_improver *v, const int *const *choices, int count,
   // Large models are fused window by window; where the windows begin changes every time.
   int begin = bd_select_below(&v->random, m->nodes);
   v->cap = cap;
+  v->deadline = deadline;
   v->set.count = 0;
   for (int i = 0; i < m->nodes && bd_select_now() < deadline; i++) {
     add_differing(v, (begin + i) % m->nodes, choices, count);

@@ -241,14 +241,14 @@ static void find_forbidden(bd_ctx *ctx, search *s) {
 }
 
 bd_status bd_select_solve(bd_ctx *ctx, const char *file, const bd_select_problem *p,
-                          double limit_seconds, int threads, bd_select_answer *out) {
+                          double deadline, int threads, bd_select_answer *out) {
   double begun = bd_select_now();
   *out = (bd_select_answer){.choice = BD_NEW_ARRAY(ctx->arena, int, p->nodes)};
   BD_TRY(check_room(ctx, file, p, out->choice));
   bd_select_problem merged = bd_select_merge(ctx, p);
   search s = {.p = &merged,
               .times = bd_select_find_times(ctx, p),
-              .deadline = begun + limit_seconds,
+              .deadline = deadline,
               .threads = threads,
               .incumbent = {.choice = out->choice, .cost = bd_select_cost(p, out->choice)},
               .bound = 0};
@@ -258,7 +258,7 @@ bd_status bd_select_solve(bd_ctx *ctx, const char *file, const bd_select_problem
   out->cost = s.incumbent.cost;
   out->peak = bd_select_peak(ctx, p, out->choice, NULL);
   out->seconds = bd_select_now() - begun;
-  out->limited = !proven(&s) && out->seconds >= limit_seconds;
+  out->limited = !proven(&s) && bd_select_now() >= deadline;
   // What was dropped costs at least as much as the incumbent, or is forbidden.
   int64_t dropped = out->cost < BD_SELECT_FORBIDDEN ? out->cost : BD_SELECT_FORBIDDEN;
   out->bound = s.finished || ceil(s.bound) >= (double)dropped ? dropped : (int64_t)ceil(s.bound);

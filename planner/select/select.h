@@ -6,16 +6,16 @@
 typedef struct bd_select_answer {
   int *choice; // a strategy per node
   int64_t cost, peak;
-  int64_t bound; // no choice costs less
-  double seconds;
-  bool limited; // the time limit ended the search: another run may give another answer
+  int64_t bound;  // no choice costs less
+  double seconds; // of wall time
+  bool limited;   // the deadline ended the search: another run may give another answer
 } bd_select_answer;
 
-// Searches until the bound is reached, nothing has improved for long, or `limit_seconds` of wall
-// time have passed. The answer does not depend on `threads`, nor on the machine unless it is
+// Searches until the bound is reached, nothing has improved for long, or `deadline` (see clock.h)
+// has passed. The answer does not depend on `threads`, nor on the machine unless it is
 // `limited`. Lives in ctx->arena. Errors: BD_INFEASIBLE when even the least usages exceed the
 // limit.
 BD_NODISCARD bd_status bd_select_solve(bd_ctx *ctx, const char *file,
-                                       const bd_select_problem *problem, double limit_seconds,
+                                       const bd_select_problem *problem, double deadline,
                                        int threads, bd_select_answer *out_answer);
 #endif
