@@ -7,7 +7,7 @@
 #include "planner/select/state.h"
 
 // At most so many free nodes, and so many in the scope of a table.
-enum { BD_SELECT_MOST_FREE = 1024, BD_SELECT_MOST_SCOPE = 12 };
+enum { BD_SELECT_MOST_FREE = 1024, BD_SELECT_MOST_SCOPE = 16 };
 
 typedef struct bd_select_bucket bd_select_bucket;
 

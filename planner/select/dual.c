@@ -1,6 +1,7 @@
 #include "planner/select/dual.h"
 #include "planner/select/message.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -187,7 +188,8 @@ double bd_select_dual_bound(bd_select_dual *d, double *slack) {
     for (int l = m->link_start[i]; l < m->link_start[i + 1]; l++)
       if (!m->link[l].first) bound_edge(d, m->link[l].edge, share, &t, slack);
   }
-  // Summation of n terms errs by at most n times the unit roundoff of the magnitudes.
+  // Each term errs by a few units of double's roundoff of its magnitude, the sum of n terms by at
+  // most n units of long double's.
   double terms = (double)m->nodes + m->edges + m->points + 16;
-  return t.sum - t.magnitude * terms * 0x1p-53;
+  return (double)(t.sum - t.magnitude * (16 * DBL_EPSILON + terms * LDBL_EPSILON));
 }

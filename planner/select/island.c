@@ -93,6 +93,7 @@ void bd_select_island_begin(bd_select_island *island, const bd_select_island *fr
     bd_select_ascent_settle(island->ascent, FIRST_PASSES, deadline);
   bd_select_state_decode(island->ascent->free, island->ascent->dual);
   propose(island);
+  note_best(island);
 }
 
 void bd_select_island_round(bd_select_island *island, const int *guest, double deadline) {

@@ -153,7 +153,7 @@ static bool review(bd_ctx *ctx, search *s, era *e) {
 // The model of what is left; NULL when nothing is.
 static const bd_select_model *reduce(bd_ctx *ctx, search *s) {
   enum { DOMINANCE_ROUNDS = 4 };
-  const double work = 1e9;
+  const double work = 2e8;
   if (s->forbid < INFINITY) s->forbid = fmin(s->forbid, (double)s->incumbent.cost);
   if (!bd_select_domain_prune(ctx, s->p, &s->times, s->forbid, &s->domain)) return NULL;
   const bd_select_model *model =
@@ -184,6 +184,7 @@ static bool run_era(bd_ctx *ctx, search *s) {
     bd_select_island_begin(e.island[k], k > 0 ? e.island[0] : NULL, s->deadline);
   }
   make_guest(s, &e);
+  take_stock(ctx, s, &e);
   int patience = s->forbid < INFINITY ? LEAST_ROUNDS : LEAST_ROUNDS_WITHOUT_HOPE;
   while (bd_select_now() < s->deadline && s->round - s->progress < patience + s->progress) {
     run_round(s, &e);
