@@ -9,7 +9,7 @@
 #define BD_PLANNER_REMAT_CHAIN_H
 #include "planner/remat/answer.h"
 
-enum { BD_CHAIN_MAX_LAYERS = 4096 };
+enum { BD_CHAIN_MAX_LAYERS = 1024 };
 #define BD_CHAIN_MAX_SLOTS INT64_C(1000000000000)
 
 // Sizes are in slots. Value i is the input of layer i, value 0 lies outside the budget. Gradients

@@ -1,4 +1,4 @@
-// Which units the slots are counted in, and the least budget.
+// Which units the slots are counted in, and what to do when they are not fine enough.
 #include "planner/remat/chain_table.h"
 #include <math.h>
 
@@ -7,33 +7,13 @@ const char *const bd_chain_words[] = {"forward", "save", "backward", "drop", "lo
 // What the dynamic program may take: numbers in its table, and operations a second, of which half
 // the limit's are spent on each of two runs.
 #define TABLE_NUMBERS 1.5e8
-#define OPERATIONS_PER_SECOND 5e8
+#define OPERATIONS_PER_SECOND 2e8
 
 double bd_chain_base(const bd_chain *chain) {
   double time = 0;
   for (int i = 0; i < chain->layers; i++)
     time += chain->forward[i] + chain->backward[i];
   return time;
-}
-
-// The recursion of the dynamic program with budgets in the place of times.
-int64_t bd_chain_smallest_budget(bd_ctx *ctx, const bd_chain *chain) {
-  int64_t *least = bd_chain_minimum(ctx, chain);
-  for (int t = 0; t < chain->layers; t++)
-    for (int s = t - 1; s >= 0; s--) {
-      int64_t own = least[bd_chain_cell(s, s)];
-      int64_t best = chain->tape[s] + least[bd_chain_cell(s + 1, t)];
-      best = best > own ? best : own;
-      for (int k = s + 1; k <= t; k++) {
-        int64_t right = chain->value[k] + least[bd_chain_cell(k, t)];
-        int64_t left = least[bd_chain_cell(s, k - 1)];
-        int64_t both = right > left ? right : left;
-        best = both < best ? both : best;
-      }
-      int64_t *cell = &least[bd_chain_cell(s, t)];
-      *cell = best > *cell ? best : *cell;
-    }
-  return least[bd_chain_cell(0, chain->layers - 1)];
 }
 
 static int64_t common_divisor(int64_t a, int64_t b) {
@@ -94,13 +74,27 @@ static int64_t useful_budget(const bd_chain *chain, int64_t budget) {
   return all;
 }
 
+// Takes steps that are sure to fit where larger units found none, or dearer ones.
+static bd_status improve(bd_ctx *ctx, const bd_chain *chain, int64_t budget, bd_remat_answer *out) {
+  bd_remat_steps lean;
+  double cost;
+  int64_t peak;
+  bd_chain_lean_steps(ctx, chain, budget, &lean);
+  BD_TRY(bd_chain_replay(ctx, chain, &lean, &cost, &peak));
+  if (cost >= out->cost) return BD_OK;
+  out->cost = cost;
+  out->steps = lean;
+  return BD_OK;
+}
+
 bd_status bd_chain_solve(bd_ctx *ctx, const bd_chain *chain, int64_t budget, double limit_seconds,
                          bd_remat_answer *out) {
   if (budget < bd_chain_smallest_budget(ctx, chain)) return BD_INFEASIBLE;
   budget = useful_budget(chain, budget);
   int64_t exact = exact_unit(chain), coarse = coarse_unit(chain, budget, limit_seconds);
   int64_t unit = exact > coarse ? exact : coarse;
-  out->cost = solve_in_units(ctx, chain, unit, true, budget, &out->steps);
-  out->bound = unit == exact ? out->cost : solve_in_units(ctx, chain, unit, false, budget, NULL);
-  return isfinite(out->cost) ? BD_OK : BD_INFEASIBLE;
+  out->cost = out->bound = solve_in_units(ctx, chain, unit, true, budget, &out->steps);
+  if (unit == exact) return BD_OK;
+  out->bound = solve_in_units(ctx, chain, unit, false, budget, NULL);
+  return improve(ctx, chain, budget, out);
 }

@@ -58,7 +58,8 @@ void bd_chain_table_fill(bd_ctx *ctx, const bd_chain *chain, int64_t budget, bd_
 
 // Which split gives the least time of s..t in m slots: k > s keeps the input of layer k, k = s the
 // tape of layer s.
-static int best_split(const bd_chain_table *table, int s, int t, int64_t m) {
+static int best_split(const void *user, int s, int t, int64_t m) {
+  const bd_chain_table *table = user;
   const bd_chain *chain = table->chain;
   double wanted = bd_chain_row(table, s, t)[m];
   for (int k = s + 1; k <= t; k++) {
@@ -70,29 +71,46 @@ static int best_split(const bd_chain_table *table, int s, int t, int64_t m) {
   return s;
 }
 
-static void add_steps(bd_ctx *ctx, const bd_chain_table *table, int s, int t, int64_t m,
-                      bd_remat_steps *out) {
+typedef struct writing {
+  bd_ctx *ctx;
+  const bd_chain *chain;
+  bd_chain_choice choose;
+  const void *user;
+  bd_remat_steps *out;
+} writing;
+
+static void add(const writing *w, bd_chain_step what, int at) {
+  bd_remat_steps_add(w->ctx, w->out, what, at);
+}
+
+static void add_steps(const writing *w, int s, int t, int64_t m) {
   while (s < t) {
-    int k = best_split(table, s, t, m);
+    int k = w->choose(w->user, s, t, m);
     if (k == s) break;
     for (int i = s; i < k; i++) {
-      bd_remat_steps_add(ctx, out, BD_CHAIN_FORWARD, i);
-      if (i > s) bd_remat_steps_add(ctx, out, BD_CHAIN_DROP, i);
+      add(w, BD_CHAIN_FORWARD, i);
+      if (i > s) add(w, BD_CHAIN_DROP, i);
     }
-    add_steps(ctx, table, k, t, m - table->chain->value[k], out);
-    bd_remat_steps_add(ctx, out, BD_CHAIN_DROP, k);
+    add_steps(w, k, t, m - w->chain->value[k]);
+    add(w, BD_CHAIN_DROP, k);
     t = k - 1;
   }
-  if (s == table->chain->layers - 1) {
-    bd_remat_steps_add(ctx, out, BD_CHAIN_LOSS, s);
+  if (s == w->chain->layers - 1) {
+    add(w, BD_CHAIN_LOSS, s);
     return;
   }
-  bd_remat_steps_add(ctx, out, BD_CHAIN_SAVE, s);
-  if (s < t) add_steps(ctx, table, s + 1, t, m - table->chain->tape[s], out);
-  bd_remat_steps_add(ctx, out, BD_CHAIN_BACKWARD, s);
+  add(w, BD_CHAIN_SAVE, s);
+  if (s < t) add_steps(w, s + 1, t, m - w->chain->tape[s]);
+  add(w, BD_CHAIN_BACKWARD, s);
+}
+
+void bd_chain_steps(bd_ctx *ctx, const bd_chain *chain, bd_chain_choice choose, const void *user,
+                    int64_t budget, bd_remat_steps *out) {
+  writing w = {ctx, chain, choose, user, out};
+  *out = (bd_remat_steps){0};
+  add_steps(&w, 0, chain->layers - 1, budget);
 }
 
 void bd_chain_table_steps(bd_ctx *ctx, const bd_chain_table *table, bd_remat_steps *out) {
-  *out = (bd_remat_steps){0};
-  add_steps(ctx, table, 0, table->chain->layers - 1, table->budget, out);
+  bd_chain_steps(ctx, table->chain, best_split, table, table->budget, out);
 }

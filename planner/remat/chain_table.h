@@ -25,4 +25,11 @@ int64_t *bd_chain_minimum(bd_ctx *ctx, const bd_chain *chain);
 void bd_chain_table_fill(bd_ctx *ctx, const bd_chain *chain, int64_t budget, bd_chain_table *out);
 // The steps of the least time, which must be finite.
 void bd_chain_table_steps(bd_ctx *ctx, const bd_chain_table *table, bd_remat_steps *out);
+// Where s..t, s < t, are split in m slots: k > s keeps the input of layer k and runs s..k-1 again,
+// s keeps the tape of layer s.
+typedef int (*bd_chain_choice)(const void *user, int s, int t, int64_t m);
+void bd_chain_steps(bd_ctx *ctx, const bd_chain *chain, bd_chain_choice choose, const void *user,
+                    int64_t budget, bd_remat_steps *out);
+// Steps that fit in `budget`, which is at least the smallest one, at no particular time.
+void bd_chain_lean_steps(bd_ctx *ctx, const bd_chain *chain, int64_t budget, bd_remat_steps *out);
 #endif

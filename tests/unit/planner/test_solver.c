@@ -146,6 +146,7 @@ static void *work(void *solver) {
   bd_ctx *ctx = bd_ctx_create();
   try_programs(ctx, *(bd_solver_kind *)solver, 11, 60);
   bd_ctx_destroy(ctx);
+  bd_solver_leave_thread();
   return NULL;
 }
 
