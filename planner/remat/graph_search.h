@@ -10,6 +10,7 @@ typedef struct bd_graph_state {
   int next;            // nodes before it have been computed
   int node;            // what was computed last
   int missing;         // nodes to compute again before `next` can be
+  double depth;        // how far what is missing lies from what is there, in costs, summed up
   bool popped;
 } bd_graph_state;
 

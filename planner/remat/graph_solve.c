@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STATE_BYTES ((size_t)768 << 20)
+#define STATE_BYTES ((size_t)384 << 20)
 // One in so many visits looks at the clock.
 #define CLOCK_VISITS 32
 // So many earlier visits of the layer are asked whether they dominate a state.
@@ -31,6 +31,7 @@ typedef struct search {
   // Scratch: sets of nodes, and what may be dropped for a computation.
   uint64_t *now, *wanted, *soon, *needed, *kept, *chosen, *child, *missing;
   int *candidate;
+  double *depth;   // of missing nodes
   int64_t *behind; // bytes of this candidate and those behind it
 } search;
 
@@ -86,6 +87,22 @@ static void record(search *s, int last) {
   }
 }
 
+// The costs of the longest paths to the missing values from what is there. With equal bounds, the
+// state with the smaller sum has its values spread more evenly.
+static double depth_of(search *s, const uint64_t *missing) {
+  double sum = 0;
+  int words = s->graph->words;
+  for (int x = bd_set_next(missing, words, 0); x >= 0; x = bd_set_next(missing, words, x + 1)) {
+    const uint64_t *inputs = bd_graph_inputs(s->graph, x);
+    double longest = 0;
+    for (int i = bd_set_next(inputs, words, 0); i >= 0; i = bd_set_next(inputs, words, i + 1))
+      if (bd_set_has(missing, i)) longest = fmax(longest, s->depth[i]);
+    s->depth[x] = longest + s->graph->cost[x];
+    sum += s->depth[x];
+  }
+  return sum;
+}
+
 // Adds the state after `node` is computed from state `from` with only `kept` left resident.
 static void add_child(search *s, int from, const uint64_t *kept, int node) {
   const bd_graph_state *parent = &s->states.state[from];
@@ -103,6 +120,7 @@ static void add_child(search *s, int from, const uint64_t *kept, int node) {
   double rest = bd_graph_bound_of(&s->bound, child.next, s->child, s->missing);
   child.least = fmax(parent->least, child.spent + rest);
   if (child.least >= s->best) return;
+  child.depth = depth_of(s, s->missing);
   child.missing = find_needed(s, child.next, s->child);
   int count = s->states.count;
   if (!bd_graph_states_add(&s->states, &child, s->child, layer)) pass_over(s, child.least);
@@ -290,6 +308,7 @@ static void init_search(bd_ctx *ctx, const bd_graph *graph, int64_t budget, doub
   for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
     *sets[i] = BD_NEW_ARRAY(ctx->arena, uint64_t, words);
   s->candidate = BD_NEW_ARRAY(ctx->arena, int, graph->nodes);
+  s->depth = BD_NEW_ARRAY(ctx->arena, double, graph->nodes);
   s->behind = BD_NEW_ARRAY(ctx->arena, int64_t, graph->nodes + 1);
 }
 

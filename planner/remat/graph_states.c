@@ -44,12 +44,13 @@ static void grow_states(bd_graph_states *states) {
           old[i];
 }
 
-// Ties go to the older one.
+// Ties go to what is missing less deeply, then to the older one.
 static bool before(const bd_graph_states *states, bool nearest, int a, int b) {
   const bd_graph_state *x = &states->state[a], *y = &states->state[b];
-  bool same = x->least == y->least;
-  if (x->missing != y->missing && (nearest || same)) return x->missing < y->missing;
-  return same ? a < b : x->least < y->least;
+  if (nearest && x->missing != y->missing) return x->missing < y->missing;
+  if (x->least != y->least) return x->least < y->least;
+  if (x->depth != y->depth) return x->depth < y->depth;
+  return x->missing != y->missing ? x->missing < y->missing : a < b;
 }
 
 static void push(bd_graph_states *states, int layer, bool nearest, int state) {
