@@ -190,7 +190,7 @@ static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out
   double begun = bd_layers_now_seconds();
   BD_TRY(bd_layers_read(ctx, request->file, request->data, request->bytes,
                         (int64_t)fmin(request->budget, 1e15), &problem, &names));
-  BD_TRY(bd_layers_solve(ctx, &problem, request->limit_seconds, INFINITY, &answer));
+  BD_TRY(bd_layers_solve(ctx, &problem, request->limit_seconds, INFINITY, false, &answer));
   if (!answer.found) return refuse(ctx, request, &answer);
   telling t = {.problem = &problem, .names = &names, .answer = &answer, .text = out};
   BD_TRY(check(ctx, &t));

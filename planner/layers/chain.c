@@ -286,12 +286,30 @@ static void expand(chain *c, const place *at, const label *from) {
     }
 }
 
+// Leaves out labels that one with at least as many devices left beats.
+static void drop_beaten(chain *c, int first, int state, int mode, int form, label_list *list) {
+  if (c->devices.kind != BD_DEVICES_EXACT) return;
+  for (int other = 0; other < state && list->count; other++) {
+    const label_list *by = &c->here[list_index(c, first, other, mode, form)];
+    if (!by->count || !bd_devices_spare(&c->devices, other, state)) continue;
+    int kept = 0;
+    for (int i = 0; i < list->count; i++) {
+      bool beaten = false;
+      for (int k = 0; k < by->count && !beaten; k++)
+        beaten = beats(c, &by->items[k], &list->items[i]);
+      if (!beaten) list->items[kept++] = list->items[i];
+    }
+    list->count = kept;
+  }
+}
+
 static void expand_stage(chain *c, int stage) {
   for (int first = 0; first < c->problem->layer_count; first++) {
     for (int state = 0; state < c->devices.states; state++)
       for (int mode = 0; mode < c->modes; mode++)
         for (int form = 0; form < c->forms; form++) {
           label_list *list = &c->here[list_index(c, first, state, mode, form)];
+          drop_beaten(c, first, state, mode, form, list);
           if (list->count > c->effort->labels) drop_worst(c, list);
           place at = {stage, first, state, mode, form};
           for (int i = 0; i < list->count; i++)

@@ -56,3 +56,13 @@ int bd_devices_take(const bd_devices *devices, int state, int mode) {
   int used = state / devices->stride[g] % (devices->span[g] + 1);
   return used + wanted <= devices->span[g] ? state + wanted * devices->stride[g] : -1;
 }
+
+bool bd_devices_spare(const bd_devices *devices, int a, int b) {
+  for (int g = 0; g < devices->problem->group_count; g++) {
+    int radix = devices->span[g] + 1;
+    if (a % radix > b % radix) return false;
+    a /= radix;
+    b /= radix;
+  }
+  return true;
+}

@@ -21,6 +21,8 @@ typedef struct bd_devices {
 // `*out_devices` is of the wanted kind, or where that takes more than `most` states, of `instead`.
 void bd_devices_open(const bd_layers_problem *problem, bd_devices_kind instead, int most,
                      bd_devices *out_devices);
+// Whether every group has as many devices left in state `a` as in state `b`. Exact ones only.
+bool bd_devices_spare(const bd_devices *devices, int a, int b);
 // The state after a stage of this mode, -1 where its devices do not suffice. The first is 0.
 int bd_devices_take(const bd_devices *devices, int state, int mode);
 #endif

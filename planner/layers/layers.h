@@ -101,8 +101,9 @@ typedef struct bd_layers_answer {
 } bd_layers_answer;
 
 // Searches all plans whose stages keep within the caps, in at most about `limit_seconds` of wall
-// time. Plans of `cutoff` seconds or more are not wanted. The answer lives in ctx->arena.
+// time. Plans of `cutoff` seconds or more are not wanted. `hurried`: a good plan will do, and
+// neither a bound nor what is lacking is looked for. The answer lives in ctx->arena.
 BD_NODISCARD bd_status bd_layers_solve(bd_ctx *ctx, const bd_layers_problem *problem,
-                                       double limit_seconds, double cutoff,
+                                       double limit_seconds, double cutoff, bool hurried,
                                        bd_layers_answer *out_answer);
 #endif

@@ -4,6 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+enum { HURRIED_WAYS = 32 };
+#define SLICES 4.0 // shares that one setting may take
+
 typedef struct item {
   bd_schedule schedule;
   int micro_batches, stages, chunks;
@@ -14,7 +17,8 @@ typedef struct solving {
   bd_ctx *ctx;
   const bd_layers_problem *problem;
   double deadline, limit_seconds;
-  bool any; // a plan is all that is wanted, not the best
+  bool any;     // a plan is all that is wanted, not the best
+  bool hurried; // a good plan will do, without a bound
   int count, capacity;
   item *items;
   bd_layers_answer *best;
@@ -28,8 +32,8 @@ typedef struct stage_of_effort {
 } stage_of_effort;
 
 static const stage_of_effort efforts[] = {
-    {4, 2, 0.3, false, true},   {6, 4, 0.3, true, false},       {32, 16, 0.3, false, false},
-    {24, 12, 0.4, true, false}, {768, 4096, 0.6, false, false}, {96, 512, 1, true, false},
+    {4, 2, 0.2, false, true},       {6, 4, 0.2, true, false},  {32, 16, 0.2, false, false},
+    {768, 4096, 0.5, false, false}, {96, 512, 1, true, false},
 };
 
 static void destroy_arena(void *arena) {
@@ -149,23 +153,29 @@ static bd_status try_item(solving *s, item *at, const stage_of_effort *with, dou
 static bd_status try_all(solving *s, const stage_of_effort *with) {
   double now = bd_layers_now_seconds(), deadline = now + with->share * (s->deadline - now);
   qsort(s->items, (size_t)s->count, sizeof *s->items, with->first ? by_stages : by_bound);
-  for (int i = 0; i < s->count; i++) {
+  int left = s->count;
+  for (int i = 0; i < s->count; i++, left--) {
     item *at = &s->items[i];
     if (at->bound >= s->best->seconds || (s->any && s->best->found)) continue;
     if (with->bound_only && at->chunks > 1) continue;
-    if (bd_layers_now_seconds() > deadline) break;
-    BD_TRY(try_item(s, at, with, deadline));
+    now = bd_layers_now_seconds();
+    if (now > deadline) break;
+    // No setting takes much more than its share.
+    BD_TRY(try_item(s, at, with, now + fmin(1, SLICES / (double)left) * (deadline - now)));
   }
   return BD_OK;
 }
 
 static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, double deadline,
-                        double cutoff, bool any, bd_layers_answer *out) {
+                        double cutoff, bool any, bool hurried, bd_layers_answer *out) {
   solving s = {.ctx = ctx, .problem = problem, .deadline = deadline, .any = any, .best = out};
+  s.hurried = hurried;
   *out = (bd_layers_answer){.seconds = cutoff};
   add_items(&s);
-  for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++)
+  for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++) {
+    if (hurried && (efforts[i].bound_only || efforts[i].ways > HURRIED_WAYS)) continue;
     BD_TRY(try_all(&s, &efforts[i]));
+  }
   out->bound = out->seconds;
   for (int i = 0; i < s.count; i++)
     out->bound = fmin(out->bound, s.items[i].bound);
@@ -185,7 +195,7 @@ static bd_status exists_with(bd_ctx *ctx, const bd_layers_problem *problem, doub
   }
   larger.groups = groups;
   bd_layers_answer answer;
-  BD_TRY(search(ctx, &larger, deadline, INFINITY, true, &answer));
+  BD_TRY(search(ctx, &larger, deadline, INFINITY, true, false, &answer));
   *out_exists = answer.found;
   *out_sure = answer.found || answer.proven;
   return BD_OK;
@@ -216,9 +226,9 @@ static bd_status find_lacking(bd_ctx *ctx, const bd_layers_problem *problem, dou
 }
 
 bd_status bd_layers_solve(bd_ctx *ctx, const bd_layers_problem *problem, double limit_seconds,
-                          double cutoff, bd_layers_answer *out) {
+                          double cutoff, bool hurried, bd_layers_answer *out) {
   double deadline = bd_layers_now_seconds() + limit_seconds;
-  BD_TRY(search(ctx, problem, deadline, cutoff, false, out));
-  if (out->found || isfinite(cutoff)) return BD_OK;
+  BD_TRY(search(ctx, problem, deadline, cutoff, false, hurried, out));
+  if (hurried || out->found || isfinite(cutoff)) return BD_OK;
   return find_lacking(ctx, problem, deadline, out);
 }

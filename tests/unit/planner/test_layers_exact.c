@@ -316,7 +316,7 @@ static void check_instance(const instance *in, int *out_found) {
   bd_layers_answer answer;
   bd_layers_stage stages[BD_LAYERS_MAX_STAGES];
   trial t = enumerate(in);
-  assert_int_equal(bd_layers_solve(ctx, &in->problem, 60, INFINITY, &answer), BD_OK);
+  assert_int_equal(bd_layers_solve(ctx, &in->problem, 60, INFINITY, false, &answer), BD_OK);
   assert_int_equal(answer.found, isfinite(t.best));
   assert_true(answer.proven);
   if (answer.found) {
