@@ -403,6 +403,7 @@ bd_status bd_layers_chain(bd_ctx *ctx, const bd_layers_setting *setting,
   if (!c.stopped) look_all_ahead(&c);
   if (!c.stopped) run(&c);
   out->bound = bound_of(&c, cutoff, bound_only);
+  out->cut = c.stopped;
   out->found = c.best_trail >= 0 && !bound_only;
   if (!out->found) return BD_OK;
   out->seconds = c.cutoff;

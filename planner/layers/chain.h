@@ -14,6 +14,7 @@ typedef struct bd_layers_outcome {
   bd_layers_plan plan; // in ctx->arena
   double seconds;
   double bound; // no plan of the setting takes less
+  bool cut;     // the deadline came before the end
 } bd_layers_outcome;
 
 // Plans of a setting below `cutoff` seconds. Nothing is left out that could be better unless there

@@ -371,6 +371,7 @@ bd_status bd_layers_interleave(bd_ctx *ctx, const bd_layers_setting *setting,
   run_tuples(&w);
   double least = w.stopped ? bd_layers_setting_bound(setting) : w.dropped;
   out->bound = fmin(fmin(cutoff, w.cutoff), least);
+  out->cut = w.stopped;
   out->found = w.best_trail >= 0;
   if (!out->found) return BD_OK;
   out->seconds = w.cutoff;

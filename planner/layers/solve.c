@@ -4,13 +4,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { HURRIED_WAYS = 32 };
+enum { HURRIED_WAYS = 32, LAST_ROUNDS = 3, LAST_EFFORT = 3 };
 #define SLICES 4.0 // shares that one setting may take
 
 typedef struct item {
   bd_schedule schedule;
   int micro_batches, stages, chunks;
   double bound; // no plan of the setting takes less
+  bool cut;     // the last effort had no time for more
 } item;
 
 typedef struct solving {
@@ -18,6 +19,7 @@ typedef struct solving {
   const bd_layers_problem *problem;
   double deadline, limit_seconds;
   bool any;     // a plan is all that is wanted, not the best
+  bool again;   // only settings that were cut short
   bool hurried; // a good plan will do, without a bound
   int count, capacity;
   item *items;
@@ -101,7 +103,7 @@ static void add_items(solving *s) {
         for (int v = 0; v < (several ? p->chunk_count : 1); v++) {
           int chunks = several ? p->chunks[v] : 1;
           if (chunks > 1 && stages == 1) continue;
-          add_item(s, (item){(bd_schedule)schedule, p->micro_batches[m], stages, chunks, 0});
+          add_item(s, (item){(bd_schedule)schedule, p->micro_batches[m], stages, chunks, 0, false});
         }
       }
 }
@@ -139,6 +141,7 @@ static bd_status try_item(solving *s, item *at, const stage_of_effort *with, dou
   s->ctx->arena = kept;
   if (status == BD_OK) {
     at->bound = fmax(at->bound, outcome.bound);
+    at->cut = outcome.cut;
     if (outcome.found) {
       s->best->found = true;
       s->best->seconds = outcome.seconds;
@@ -150,18 +153,31 @@ static bd_status try_item(solving *s, item *at, const stage_of_effort *with, dou
   return status;
 }
 
+// Whether the setting may still give a better plan, or a better bound.
+static bool is_open(const solving *s, const stage_of_effort *with, const item *at) {
+  if (at->bound >= s->best->seconds || (s->any && s->best->found)) return false;
+  return !(with->bound_only && at->chunks > 1) && (at->cut || !s->again);
+}
+
+static int count_open(const solving *s, const stage_of_effort *with) {
+  int count = 0;
+  for (int i = 0; i < s->count; i++)
+    count += is_open(s, with, &s->items[i]);
+  return count;
+}
+
 static bd_status try_all(solving *s, const stage_of_effort *with) {
   double now = bd_layers_now_seconds(), deadline = now + with->share * (s->deadline - now);
   qsort(s->items, (size_t)s->count, sizeof *s->items, with->first ? by_stages : by_bound);
-  int left = s->count;
-  for (int i = 0; i < s->count; i++, left--) {
+  int left = count_open(s, with);
+  for (int i = 0; i < s->count; i++) {
     item *at = &s->items[i];
-    if (at->bound >= s->best->seconds || (s->any && s->best->found)) continue;
-    if (with->bound_only && at->chunks > 1) continue;
+    if (!is_open(s, with, at)) continue;
     now = bd_layers_now_seconds();
     if (now > deadline) break;
-    // No setting takes much more than its share.
-    BD_TRY(try_item(s, at, with, now + fmin(1, SLICES / (double)left) * (deadline - now)));
+    // No setting takes much more than its share; settings that are done leave theirs.
+    BD_TRY(try_item(s, at, with, now + fmin(1, SLICES / fmax(left, 1)) * (deadline - now)));
+    left--;
   }
   return BD_OK;
 }
@@ -176,6 +192,12 @@ static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, double de
     if (hurried && (efforts[i].bound_only || efforts[i].ways > HURRIED_WAYS)) continue;
     BD_TRY(try_all(&s, &efforts[i]));
   }
+  // What was cut short has the time that others left.
+  s.again = true;
+  for (int round = 0; !hurried && round < LAST_ROUNDS; round++)
+    for (size_t i = LAST_EFFORT; i < sizeof efforts / sizeof *efforts; i++)
+      if (count_open(&s, &efforts[i]) && bd_layers_now_seconds() < deadline)
+        BD_TRY(try_all(&s, &efforts[i]));
   out->bound = out->seconds;
   for (int i = 0; i < s.count; i++)
     out->bound = fmin(out->bound, s.items[i].bound);
