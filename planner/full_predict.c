@@ -102,15 +102,20 @@ static bd_plan unfold(const predicting *p, int like) {
 static bd_cluster price_on(const predicting *p, int stage) {
   const bd_plan *plan = p->plan;
   int own = bd_full_group_of(p->groups, p->group_count, bd_plan_first_device(plan, stage));
-  bd_cluster out = p->groups[own].cluster;
+  int devices = bd_mesh_devices(bd_plan_mesh(plan, stage));
+  bd_cluster out =
+      bd_full_pair_cluster(p->cluster, &p->groups[own], &p->groups[own], devices, p->parts);
+  bool alone = true;
   for (int other = 0; other < plan->stages; other++) {
     int distance = other > stage ? other - stage : stage - other;
     bool wraps = bd_plan_chunks(plan) > 1 && distance == plan->stages - 1;
     if (distance != 1 && !wraps) continue;
     int group = bd_full_group_of(p->groups, p->group_count, bd_plan_first_device(plan, other));
     if (group == own) continue;
-    bd_cluster pair = bd_full_pair_cluster(p->cluster, &p->groups[own], &p->groups[group]);
-    if (out.nodes == 1 || pair.inter.bytes_per_second < out.inter.bytes_per_second) out = pair;
+    bd_cluster pair =
+        bd_full_pair_cluster(p->cluster, &p->groups[own], &p->groups[group], devices, p->parts);
+    if (alone || pair.inter.bytes_per_second < out.inter.bytes_per_second) out = pair;
+    alone = false;
   }
   return out;
 }

@@ -116,10 +116,16 @@ static void hand_on(const posing *p, int n, int other, int run, bd_pipeline_run 
   const bd_full_space *space = p->space;
   const priced_mode *mode = &p->modes[n];
   bd_scene scene = mode->scene;
-  bd_cluster cluster = bd_full_pair_cluster(space->cluster, &space->groups[space->modes[n].group],
-                                            &space->groups[other]);
+  const bd_full_group *group = &space->groups[space->modes[n].group];
+  int devices = bd_mesh_devices(&space->modes[n].mesh);
+  // Enough stages for two neighbours to be on two nodes, where there are several.
+  bd_setting setting = mode->setting;
+  setting.stages =
+      devices < group->node && group->node < group->count ? group->node / devices + 1 : 2;
+  bd_cluster cluster =
+      bd_full_pair_cluster(space->cluster, group, &space->groups[other], devices, setting.stages);
   scene.cluster = &cluster;
-  bd_setting_hand_on(p->ctx, &scene, &mode->setting, run, mode->form_count + 1, mode->forms, out);
+  bd_setting_hand_on(p->ctx, &scene, &setting, run, mode->form_count + 1, mode->forms, out);
 }
 
 // One mode: what it costs to stay on it, and to hand on to it or any other mode. Between meshes an
@@ -213,7 +219,7 @@ static bd_layers_cut add_skips(const posing *p, const bd_layers_cut *plain, int6
       int other = bd_mesh_devices(&space->modes[b].mesh), width = own < other ? own : other;
       bd_cluster cluster =
           bd_full_pair_cluster(space->cluster, &space->groups[space->modes[a].group],
-                               &space->groups[space->modes[b].group]);
+                               &space->groups[space->modes[b].group], own, 2);
       const bd_link *link = cluster.nodes > 1 ? &cluster.inter : &cluster.intra;
       double seconds =
           2 * (values * link->latency_seconds + (double)bytes / width / link->bytes_per_second);

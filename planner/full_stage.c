@@ -33,11 +33,25 @@ int bd_full_group_of(const bd_full_group *groups, int count, int device) {
 }
 
 bd_cluster bd_full_pair_cluster(const bd_cluster *cluster, const bd_full_group *own,
-                                const bd_full_group *other) {
+                                const bd_full_group *other, int devices, int stages) {
   bd_cluster out = own->cluster;
-  if (own == other) return out;
-  // Stages send over the links between nodes.
-  if (out.nodes == 1) out.nodes = 2;
-  out.inter = bd_cluster_link_between(cluster, own->first, other->first, 1);
+  int64_t wanted = (int64_t)devices * stages;
+  int island = out.node.island_devices;
+  if (own != other) {
+    bd_link between = bd_cluster_link_between(cluster, own->first, other->first, 1);
+    bool slower = between.bytes_per_second < out.inter.bytes_per_second;
+    if (out.nodes == 1 || devices <= out.devices_per_node || slower) out.inter = between;
+    // A node for each stage, so that all that is sent goes between nodes.
+    if (devices < out.devices_per_node) {
+      out.devices_per_node = devices;
+      if (island >= devices) out.intra = out.node.island;
+      if (island >= devices || (island && devices % island)) out.node.island_devices = 0;
+    }
+  } else if (out.nodes == 1) {
+    while (out.devices_per_node < wanted)
+      out.devices_per_node *= 2;
+  }
+  if ((int64_t)out.nodes * out.devices_per_node < wanted)
+    out.nodes = (int)((wanted + out.devices_per_node - 1) / out.devices_per_node);
   return out;
 }

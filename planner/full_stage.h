@@ -16,7 +16,8 @@ void bd_full_groups(bd_ctx *ctx, const bd_cluster *cluster, int64_t cap_bytes,
 // Which of them holds a device; -1: none.
 int bd_full_group_of(const bd_full_group *groups, int count, int device);
 
-// The cluster that a stage in group `own` is priced on when what it sends goes to group `other`.
+// The cluster that `stages` stages of so many devices in group `own` are priced on, one after
+// another, when what they send goes to group `other`. It may have more devices than there are.
 bd_cluster bd_full_pair_cluster(const bd_cluster *cluster, const bd_full_group *own,
-                                const bd_full_group *other);
+                                const bd_full_group *other, int devices, int stages);
 #endif
