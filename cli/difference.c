@@ -58,15 +58,8 @@ static void compare_heads(finding *f) {
   add_choice(f, "ZeRO", zero_words(f->ctx, a), zero_words(f->ctx, b));
 }
 
-static const bd_layer_range *range_of(const bd_plan *plan, int layer) {
-  for (int i = 0; i < plan->range_count; i++)
-    if (layer >= plan->ranges[i].first && layer < plan->ranges[i].first + plan->ranges[i].count)
-      return &plan->ranges[i];
-  return NULL;
-}
-
-static int layers_of(const bd_plan *plan) {
-  int layers = 0;
+static int64_t layers_of(const bd_plan *plan) {
+  int64_t layers = 0;
   for (int i = 0; i < plan->range_count; i++)
     layers += plan->ranges[i].count;
   return layers;
@@ -98,30 +91,29 @@ static void compare_ops(finding *f, const bd_told_strategy *a, const bd_told_str
   }
 }
 
-// Layers by where and how they run; every pair of strategies is compared once.
+// Layers by where and how they run; a pair of strategies is compared once in a row.
 static void compare_layers(finding *f) {
   const bd_told_plan *a = f->out->a, *b = f->out->b;
-  int layers = layers_of(&a->plan);
+  int64_t layers = layers_of(&a->plan), first = 0, a_end = 0, b_end = 0;
   if (layers != layers_of(&b->plan)) {
     add_number(f, "layers", layers, layers_of(&b->plan));
     return;
   }
-  bool *seen =
-      BD_NEW_ARRAY(f->ctx->arena, bool, a->plan.strategy_count * b->plan.strategy_count + 1);
-  for (int first = 0, last; first < layers; first = last + 1) {
-    const bd_layer_range *x = range_of(&a->plan, first), *y = range_of(&b->plan, first);
-    for (last = first; last + 1 < layers && range_of(&a->plan, last + 1) == x &&
-                       range_of(&b->plan, last + 1) == y;)
-      last++;
-    if (!x || !y) continue;
-    const char *name =
-        bd_intern_f(f->ctx, first == last ? "layer %d" : "layers %d-%d", first, last);
+  int *compared = BD_NEW_ARRAY(f->ctx->arena, int, a->plan.strategy_count); // with: 1 + its number
+  for (int i = -1, j = -1; first < layers;) {
+    if (first == a_end) a_end += a->plan.ranges[++i].count;
+    if (first == b_end) b_end += b->plan.ranges[++j].count;
+    const bd_layer_range *x = &a->plan.ranges[i], *y = &b->plan.ranges[j];
+    int64_t end = a_end < b_end ? a_end : b_end;
+    const char *name = bd_intern_f(f->ctx, end == first + 1 ? "layer %lld" : "layers %lld-%lld",
+                                   (long long)first, (long long)end - 1);
     if (x->stage != y->stage)
       add_choice(f, name, bd_intern_f(f->ctx, "stage %d", x->stage),
                  bd_intern_f(f->ctx, "stage %d", y->stage));
-    bool *pair = &seen[x->strategy * b->plan.strategy_count + y->strategy];
-    if (!*pair) compare_ops(f, &a->strategies[x->strategy], &b->strategies[y->strategy]);
-    *pair = true;
+    if (compared[x->strategy] != y->strategy + 1)
+      compare_ops(f, &a->strategies[x->strategy], &b->strategies[y->strategy]);
+    compared[x->strategy] = y->strategy + 1;
+    first = end;
   }
 }
 
