@@ -10,6 +10,16 @@
 #define BD_PLAN_VERSION 1
 #define BD_MAX_STAGES 256
 
+// How the tape keeps a value: on the device, there with one byte per element, or in the host's
+// memory.
+typedef enum bd_kept {
+  BD_KEPT_WHOLE,
+  BD_KEPT_COMPRESSED,
+  BD_KEPT_OFFLOADED,
+  BD_KEPT_COUNT
+} bd_kept;
+const char *bd_kept_name(bd_kept kept); // NULL for BD_KEPT_WHOLE
+
 // One way to run one function, forward and backward, on the mesh.
 typedef struct bd_strategy {
   const char *name;     // unique in the plan: the variant's function name, "block.0"
@@ -29,6 +39,7 @@ typedef struct bd_strategy {
   bd_sharding *gradient;
   bool
       *saved; // per value: kept on the tape (weights and integer inputs need no tape and are false)
+  unsigned char *kept; // per value that is saved: a bd_kept; NULL: all BD_KEPT_WHOLE
   // Notes for the reader of the file (ir/plan_notes.h); NULL until they are made.
   unsigned char (*cut)[BD_MAX_AXES]; // per op and mesh axis: what the split cuts, a bd_cut
   const bool *recomputed;            // per op: runs again in backward

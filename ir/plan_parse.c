@@ -187,6 +187,21 @@ static bd_status read_form(plan_reader *r, const bd_json *item, const char *key,
   return BD_OK;
 }
 
+static bd_status read_kept(plan_reader *r, const bd_json *item, int value, bd_strategy *out) {
+  const char *name = NULL;
+  BD_TRY(bd_json_string(r->ctx, item, "kept", false, &name));
+  if (!name) return BD_OK;
+  int kept = 1;
+  while (kept < BD_KEPT_COUNT && strcmp(bd_kept_name((bd_kept)kept), name))
+    kept++;
+  if (kept == BD_KEPT_COUNT || !out->saved[value])
+    return bd_fail(r->ctx, BD_INVALID, item->loc,
+                   "'kept' is compressed or offloaded, and for values that are saved");
+  if (!out->kept) out->kept = BD_NEW_ARRAY(r->ctx->arena, unsigned char, out->value_count);
+  out->kept[value] = (unsigned char)kept;
+  return BD_OK;
+}
+
 static bd_status read_values(plan_reader *r, const bd_json *values, const bd_function *function,
                              bd_strategy *out) {
   bd_ctx *ctx = r->ctx;
@@ -209,6 +224,7 @@ static bd_status read_values(plan_reader *r, const bd_json *values, const bd_fun
     out->gradient[i] = out->form[i];
     BD_TRY(read_form(r, item, "gradient", false, rank, &out->gradient[i]));
     BD_TRY(bd_json_bool(ctx, item, "saved", true, &out->saved[i]));
+    BD_TRY(read_kept(r, item, i, out));
   }
   return BD_OK;
 }

@@ -48,6 +48,11 @@ static void print_ops(const bd_plan *plan, const bd_strategy *strategy, const bd
   bd_text_add(text, "      ],\n");
 }
 
+const char *bd_kept_name(bd_kept kept) {
+  static const char *const names[BD_KEPT_COUNT] = {NULL, "compressed", "offloaded"};
+  return names[kept];
+}
+
 static void print_values(const bd_plan *plan, const bd_strategy *strategy,
                          const bd_function *function, bd_text *text) {
   bd_text_add(text, "      \"values\": [\n");
@@ -58,8 +63,10 @@ static void print_values(const bd_plan *plan, const bd_strategy *strategy,
       bd_text_add(text, ", \"gradient\": ");
       add_sharding(plan, &strategy->gradient[i], text);
     }
-    bd_text_addf(text, ", \"saved\": %s}%s\n", strategy->saved[i] ? "true" : "false",
-                 i + 1 < strategy->value_count ? "," : "");
+    bd_text_addf(text, ", \"saved\": %s", strategy->saved[i] ? "true" : "false");
+    if (strategy->kept && strategy->kept[i])
+      bd_text_addf(text, ", \"kept\": \"%s\"", bd_kept_name((bd_kept)strategy->kept[i]));
+    bd_text_add(text, i + 1 < strategy->value_count ? "},\n" : "}\n");
   }
   bd_text_add(text, "      ]\n");
 }

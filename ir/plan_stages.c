@@ -35,6 +35,9 @@ bd_status bd_plan_emitted(bd_ctx *ctx, const bd_plan *plan) {
     if (bd_plan_first_device(plan, s) != ranks) what = "stages out of the devices' order";
     ranks += bd_mesh_devices(bd_plan_mesh(plan, s));
   }
+  for (int i = 0; i < plan->strategy_count && !what; i++)
+    for (int v = 0; plan->strategies[i].kept && v < plan->strategies[i].value_count; v++)
+      if (plan->strategies[i].kept[v]) what = "values compressed or in the host's memory";
   if (!what) return BD_OK;
   return bd_fail(ctx, BD_UNSUPPORTED, BD_NOWHERE,
                  "plan for '%s': %s can be planned, explained and simulated, but no program is "

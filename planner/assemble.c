@@ -9,7 +9,8 @@ static bool same_strategy(const bd_strategy *a, const bd_strategy *b) {
          memcmp(a->split, b->split, ops * sizeof *a->split) == 0 &&
          memcmp(a->form, b->form, values * sizeof *a->form) == 0 &&
          memcmp(a->saved, b->saved, values * sizeof *a->saved) == 0 &&
-         !a->gradient == !b->gradient &&
+         !a->gradient == !b->gradient && !a->kept == !b->kept &&
+         (!a->kept || memcmp(a->kept, b->kept, values) == 0) &&
          (!a->gradient || memcmp(a->gradient, b->gradient, values * sizeof *a->gradient) == 0);
 }
 
@@ -84,6 +85,7 @@ bd_plan bd_plan_copy(bd_ctx *ctx, const bd_plan *plan) {
     s->split = copied(ctx, s->split, s->op_count, sizeof *s->split);
     s->form = copied(ctx, s->form, s->value_count, sizeof *s->form);
     if (s->gradient) s->gradient = copied(ctx, s->gradient, s->value_count, sizeof *s->gradient);
+    if (s->kept) s->kept = copied(ctx, s->kept, s->value_count, sizeof *s->kept);
     s->saved = copied(ctx, s->saved, s->value_count, sizeof *s->saved);
   }
   out.ranges = copied(ctx, plan->ranges, plan->range_count, sizeof *plan->ranges);

@@ -70,6 +70,7 @@ static bd_layer_request request_of(const bd_scene *scene, const bd_setting *sett
       .optimizer = request->optimizer,
       .zero = request->zero,
       .recompute = request->recompute,
+      .aside = request->full,
       .between = scene->runs->calls <= FEW_LAYERS,
       .constraints = request->constraints,
       .pin = scene->runs->runs[run].pin,

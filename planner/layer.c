@@ -1,4 +1,5 @@
 #include "planner/layer.h"
+#include "planner/aside.h"
 #include "planner/eliminate.h"
 #include "planner/layer_problem.h"
 #include "planner/sync.h"
@@ -112,6 +113,11 @@ bd_status bd_layer_measure(bd_ctx *ctx, const bd_layer_request *request, bd_laye
     if (!forward->is_weight[backward->gradient_of[r]])
       out->passing_bytes += bd_memory_value_bytes(&module, &backward->values[backward->results[r]]);
   add_weight_bytes(request, backward, forward, out);
+  bd_aside aside = bd_aside_of(&request->cost, request->function, &out->strategy);
+  out->forward_seconds += aside.forward_seconds;
+  out->backward_seconds += aside.backward_seconds;
+  out->tape_bytes -= aside.tape_bytes;
+  out->workspace_bytes += aside.room_bytes;
   return BD_OK;
 }
 

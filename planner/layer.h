@@ -21,6 +21,7 @@ typedef struct bd_layer_request {
   const char *optimizer;
   int zero;      // as bd_plan_request; when it is open, states may be split over all ranks
   int recompute; // as bd_plan_request
+  bool aside;    // kept values may lie in the host's memory, which no program does
   // Candidates between the corners of the trade as well. Several layers can mix the corners, so
   // that these pay where a model has few.
   bool between;

@@ -1,4 +1,5 @@
 #include "planner/layer_problem.h"
+#include "planner/aside.h"
 #include "planner/layer_edge.h"
 #include "planner/layer_gradient.h"
 #include "planner/layer_op.h"
@@ -98,7 +99,12 @@ static void add_keep(bd_layer_space *space, const bd_cluster_ops *c, const bd_la
       bd_id v = op->out[r];
       if (!space->needed[v] || space->is_result[v]) continue;
       bd_sharding form = bd_layer_form(space, c, option, v);
-      out->tape_bytes += local_bytes(space, v, &form);
+      bd_type local =
+          bd_local_type(&space->request->cost.mesh, &form, &space->forward->values[v].type,
+                        space->request->cost.micro_batch);
+      bd_aside aside = bd_aside_value(&space->request->cost, &local, option->how);
+      out->seconds += aside.forward_seconds + aside.backward_seconds;
+      out->tape_bytes += option->how ? 0 : local_bytes(space, v, &form);
       out->seconds += bd_layer_kept_seconds(&space->request->cost, space->forward, v, &form);
     }
   }
@@ -121,11 +127,12 @@ static void set_option(bd_choice_node *node, double *tape, int option, const opt
 
 // Whether an option before it with the same splits and the same on the tape, which neighbours
 // cannot tell from it, takes and holds no more.
-static bool is_dominated(const bd_cluster_ops *c, const bd_choice_node *node, int first, int count,
-                         const bd_layer_option *option, const option_cost *cost) {
+static bool is_dominated(const bd_cluster_ops *c, const bd_choice_node *node, const double *tape,
+                         int first, int count, const bd_layer_option *option,
+                         const option_cost *cost) {
   for (int o = first; o < count; o++)
     if (c->options[o].kept == option->kept && node->cost[o] <= cost->seconds &&
-        node->usage[o] <= cost->state_bytes)
+        node->usage[o] <= cost->state_bytes && tape[o] <= cost->tape_bytes)
       return true;
   return false;
 }
@@ -153,7 +160,8 @@ static void add_node(bd_ctx *ctx, bd_layer_space *space, bd_cluster_ops *c, bd_c
     option_cost cost = stored;
     add_keep(space, c, &option, rerun_seconds, &cost);
     bool last = o + 1 == c->option_count && !kept; // stands for none
-    if (!last && (isinf(cost.seconds) || is_dominated(c, node, first, kept, &option, &cost)))
+    if (!last &&
+        (isinf(cost.seconds) || is_dominated(c, node, *out_tape, first, kept, &option, &cost)))
       continue;
     c->options[kept] = option;
     set_option(node, *out_tape, kept++, &cost);
@@ -196,7 +204,7 @@ bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem
   return BD_OK;
 }
 
-static void fill_op(const bd_layer_space *space, const bd_cluster_ops *c,
+static void fill_op(bd_ctx *ctx, const bd_layer_space *space, const bd_cluster_ops *c,
                     const bd_layer_option *option, int form, int index, bd_strategy *out) {
   const bd_op *op = &space->forward->ops[index];
   const bd_index_map *map = &space->map[index];
@@ -217,6 +225,10 @@ static void fill_op(const bd_layer_space *space, const bd_cluster_ops *c,
     out->gradient[v] = out->form[v];
     bool kept = bd_layer_keeps(space, option, index);
     out->saved[v] = kept && space->needed[v];
+    if (out->saved[v] && !space->is_result[v] && option->how) {
+      if (!out->kept) out->kept = BD_NEW_ARRAY(ctx->arena, unsigned char, out->value_count);
+      out->kept[v] = (unsigned char)option->how;
+    }
   }
 }
 
@@ -236,7 +248,7 @@ bd_strategy bd_layer_strategy(bd_ctx *ctx, const bd_layer_space *space, const in
     out.gradient[f->params[p]] = out.form[f->params[p]];
   for (int c = 0; c < space->cluster_count; c++)
     for (int i = 0; i < space->clusters[c].op_count; i++)
-      fill_op(space, &space->clusters[c], &space->clusters[c].options[option[c]], form,
+      fill_op(ctx, space, &space->clusters[c], &space->clusters[c].options[option[c]], form,
               space->clusters[c].ops[i], &out);
   return out;
 }

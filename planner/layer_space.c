@@ -184,6 +184,11 @@ static void add_keeps(bd_ctx *ctx, enumeration *e) {
     e->current.kept = (int8_t)kept;
     if (!c->impossible && !bd_constraints_allow_option(e->space, c, &e->current)) continue;
     append_option(ctx, e);
+    if (!kept || !request->aside || request->cost.cluster->node.host_bytes_per_second <= 0)
+      continue;
+    e->current.how = BD_KEPT_OFFLOADED;
+    append_option(ctx, e);
+    e->current.how = BD_KEPT_WHOLE;
   }
 }
 

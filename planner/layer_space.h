@@ -20,6 +20,7 @@ typedef struct bd_layer_option {
   // How many of the cluster's ops that backward reads a result of, in order, have them on the tape;
   // what the others make is computed again.
   int8_t kept;
+  bd_kept how; // of all that is kept
 } bd_layer_option;
 
 // An op that makes its own decision, and the pointwise ops after it that follow its form: those

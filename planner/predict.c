@@ -1,13 +1,15 @@
 // What a plan will take: seconds and bytes, read off the program that it describes.
 #include "ir/layout.h"
+#include "planner/aside.h"
 #include "planner/full.h"
 #include "planner/step.h"
 #include "planner/step_end.h"
+#include <math.h>
 #include <string.h>
 
 typedef struct timing {
   bd_ctx *ctx;
-  const bd_module *spmd;
+  const bd_module *train, *spmd;
   const bd_plan *plan;
   bd_cost_model cost;
   double *function_seconds; // per function of the module
@@ -74,6 +76,30 @@ static void list_messages(const timing *t, const bd_layout *layout, bd_stage_pre
   }
 }
 
+// Values kept compressed or in the host's memory.
+static bd_status put_aside(const timing *t, const bd_layout *layout, bd_stage_prediction *out) {
+  int64_t room = 0, *bytes = out->memory.bytes;
+  for (int i = 0; i < t->plan->range_count; i++) {
+    const bd_layer_range *range = &t->plan->ranges[i];
+    const bd_strategy *strategy = &t->plan->strategies[range->strategy];
+    if (range->stage != layout->stage || !strategy->kept) continue;
+    bd_aside aside = bd_aside_of(&t->cost, bd_module_find(t->train, strategy->function), strategy);
+    if (isinf(aside.forward_seconds))
+      return bd_fail(t->ctx, BD_INVALID, strategy->loc,
+                     "strategy '%s': values are compressed or offloaded, which saves no bytes here "
+                     "or for which the cluster '%s' says nothing of links to the host",
+                     strategy->name, t->cost.cluster->name);
+    out->forward_seconds += range->count * aside.forward_seconds;
+    out->backward_seconds += range->count * aside.backward_seconds;
+    bytes[BD_SEGMENT_TAPE] -= range->count * layout->in_flight * aside.tape_bytes;
+    out->memory.total_bytes -= range->count * layout->in_flight * aside.tape_bytes;
+    if (aside.room_bytes > room) room = aside.room_bytes;
+  }
+  bytes[BD_SEGMENT_WORKSPACE] += room;
+  out->memory.total_bytes += room;
+  return BD_OK;
+}
+
 static bd_status predict_stage(const timing *t, int stage, bd_stage_prediction *out) {
   const bd_plan *plan = t->plan;
   bd_layout layout;
@@ -81,6 +107,7 @@ static bd_status predict_stage(const timing *t, int stage, bd_stage_prediction *
                             plan->optimizer, plan->zero_axes, &layout));
   out->memory = layout.memory;
   BD_TRY(add_passes(t, &layout, out));
+  BD_TRY(put_aside(t, &layout, out));
   list_messages(t, &layout, out);
   bd_step_end end =
       bd_step_end_of_stage(&t->cost, t->spmd, &layout, plan->optimizer, plan->zero_axes);
@@ -106,7 +133,7 @@ bd_status bd_plan_predict(bd_ctx *ctx, const bd_module *train, const bd_cluster 
   if (bd_plan_is_full(plan)) return bd_plan_predict_full(ctx, train, cluster, plan);
   BD_TRY(bd_apply_plan(ctx, train, plan, &sharded));
   BD_TRY(bd_partition(ctx, sharded, &spmd));
-  timing t = {.ctx = ctx, .spmd = spmd, .plan = plan};
+  timing t = {.ctx = ctx, .train = train, .spmd = spmd, .plan = plan};
   t.cost = (bd_cost_model){cluster, plan->mesh, plan->micro_batch};
   BD_TRY(time_functions(&t));
   bd_step_end_ties(ctx, &t.cost, spmd, &t.ties, &t.tie_count);

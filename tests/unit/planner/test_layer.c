@@ -175,7 +175,7 @@ static void test_bounds_hold(void **unused) {
 }
 
 enum { DRAWS = 20 };
-static int drawn, worst_permille;
+static int drawn, offloaded, worst_permille;
 static uint64_t random_state = 1;
 
 // xorshift64 (Marsaglia 2003).
@@ -200,6 +200,7 @@ static void hold_choice(bd_ctx *ctx, const bd_layer_request *request, const bd_l
     bytes += tape[i][option[i]];
   double exact = c.forward_seconds + c.backward_seconds + c.sync_seconds / request->passes;
   drawn++;
+  offloaded += c.strategy.kept != NULL;
   if (1000 * seconds / exact > worst_permille) worst_permille = (int)(1000 * seconds / exact);
   if (seconds > exact * (1 + 1e-9))
     fail_msg("%s on %d devices: %g seconds, the problem says %g", request->function->name,
@@ -209,8 +210,10 @@ static void hold_choice(bd_ctx *ctx, const bd_layer_request *request, const bd_l
 
 // The best choice when the costs of options are up to twice as high, and the bytes have some price:
 // what it is said to take is no more than what its lowered functions take.
-static void hold_near(bd_ctx *ctx, const bd_layer_request *request) {
+static void hold_near(bd_ctx *ctx, const bd_layer_request *base) {
   bd_layer_space space;
+  bd_layer_request wide = *base, *request = &wide;
+  wide.aside = true;
   bd_choice_problem problem;
   double **tape;
   assert_int_equal(bd_layer_space_build(ctx, request, &space), BD_OK);
@@ -239,6 +242,7 @@ static void test_near_choices_are_bounded(void **unused) {
   visit_model("gpt2-tiny", "cpu:1x4", -1, hold_near);
   visit_model("llama-tiny", "h100:1x4", -1, hold_near);
   assert_true(drawn > 1000);
+  assert_true(offloaded > 10);
   assert_true(worst_permille > 900);
 }
 
