@@ -26,6 +26,8 @@ plans_of() {
     pipe-gpipe   4 2 2   2 gpipe -  full tensor
     deep         4 4 1   1 1f1b  -  full -
     pipe         4 2 2   2 1f1b  -  none batch
+    zero-2       4 1 2x2 4 1f1b  2:0 none batch,tensor
+    zero-3       4 2 2   4 1f1b  3:0 full batch
     zero         2 1 2   4 1f1b  0  none batch
 END
   llama-tiny) cat <<'END' ;;
