@@ -52,7 +52,8 @@ typedef struct bd_layer_point {
   int *option;
   double seconds; // never more than what the lowered functions take: forward + backward +
                   // synchronization/passes
-  double bytes;   // never more than what the arena holds: weights, gradients, optimizer, one tape
+  double bytes;   // never more than what the arena holds: weights, gradients, optimizer, one tape,
+                  // results
   double least; // no choice has a smaller weighted sum; that of this one, but for layers too large
                 // to be solved exactly. There, `seconds` or `bytes`, where they alone have a
                 // weight, are the least as well

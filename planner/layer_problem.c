@@ -179,6 +179,17 @@ static double free_seconds(const bd_layer_space *space) {
   return seconds;
 }
 
+// What the layer hands on lies between the calls.
+static double handed_bytes(const bd_layer_space *space, int form) {
+  const bd_function *f = space->forward;
+  double bytes = 0;
+  for (int i = 0; i < f->result_count; i++) {
+    bd_sharding at = bd_layer_boundary(space, form, f->results[i]);
+    bytes += local_bytes(space, f->results[i], &at);
+  }
+  return bytes;
+}
+
 bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out,
                            double ***out_tape) {
   int count = space->cluster_count, forms = space->request->form_count;
@@ -192,6 +203,8 @@ bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem
   out->node[count] = (bd_choice_node){forms, BD_NEW_ARRAY(ctx->arena, double, forms),
                                       BD_NEW_ARRAY(ctx->arena, double, forms)};
   (*out_tape)[count] = BD_NEW_ARRAY(ctx->arena, double, forms);
+  for (int form = 0; form < forms; form++)
+    (*out_tape)[count][form] = handed_bytes(space, form);
   for (int form = 0; form < forms; form++)
     out->node[count].cost[form] = free_seconds(space);
   for (int to = 0; to < count; to++) {
