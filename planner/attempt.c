@@ -177,6 +177,27 @@ static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
   return solve_pipeline(ctx, a, &problem);
 }
 
+static void destroy_arena(void *arena) {
+  bd_arena_destroy(arena);
+}
+
+static void keep_results(bd_ctx *ctx, bd_attempt *a) {
+  a->bounded = bd_arena_grow(ctx->arena, a->bounded, (size_t)a->bounded_count,
+                             (size_t)a->bounded_count, sizeof *a->bounded);
+  if (a->fits) a->fastest = bd_plan_copy(ctx, &a->fastest);
+  if (a->lacks) a->leanest = bd_plan_copy(ctx, &a->leanest);
+}
+
+// What an attempt works on is large and not needed after it: it lives in an arena of its own.
 bd_status bd_attempt_run(bd_ctx *ctx, bd_attempt *attempt) {
-  return attempt->solve ? solve(ctx, attempt) : bound(ctx, attempt);
+  bd_arena *kept = ctx->arena, *own = bd_ctx_create_arena(ctx);
+  bd_owned held;
+  bd_own(ctx, &held, destroy_arena, own);
+  ctx->arena = own;
+  bd_status status = attempt->solve ? solve(ctx, attempt) : bound(ctx, attempt);
+  ctx->arena = kept;
+  if (status == BD_OK) keep_results(ctx, attempt);
+  bd_disown(ctx, &held);
+  bd_arena_destroy(own);
+  return status;
 }

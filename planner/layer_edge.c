@@ -63,6 +63,32 @@ static needs needs_of(const bd_layer_space *space, const bd_cluster_ops *to,
   return out;
 }
 
+static bool same_needs(const needs *a, const needs *b) {
+  bool same = a->possible == b->possible && bd_sharding_equal(&a->wanted, &b->wanted) &&
+              bd_sharding_equal(&a->gradient, &b->gradient) && a->sum_seconds == b->sum_seconds &&
+              a->again == b->again;
+  for (int i = 0; same && i < a->again; i++)
+    same = bd_sharding_equal(&a->again_wanted[i], &b->again_wanted[i]);
+  return same;
+}
+
+// Many options of a reader need the same of a value. Fills `which` with the place of each option's
+// needs among the different ones, and returns how many these are.
+static int tell_needs_apart(const bd_layer_space *space, const bd_cluster_ops *to,
+                            const int *options, int count, const reading *r, needs *different,
+                            int *which) {
+  int found = 0;
+  for (int y = 0; y < count; y++) {
+    needs own = needs_of(space, to, &to->options[options[y]], r);
+    int at = 0;
+    while (at < found && !same_needs(&different[at], &own))
+      at++;
+    if (at == found) different[found++] = own;
+    which[y] = at;
+  }
+  return found;
+}
+
 // Seconds to carry a value from its form to an op, its gradient back to where it is wanted, and the
 // value again to backward. What several readers want is shared among them.
 static double carry(bd_layer_space *space, const reading *r, const needs *n,
@@ -230,16 +256,18 @@ void bd_layer_add_edge(bd_ctx *ctx, bd_layer_space *space, int from, int to, bd_
   classes b = reader_classes(ctx, reader, only_anchor, again);
   start_edge(ctx, edge, from, to, a, b);
   needs *wanted = BD_NEW_ARRAY(ctx->arena, needs, b.count);
+  int *which = BD_NEW_ARRAY(ctx->arena, int, b.count);
+  double *carried = BD_NEW_ARRAY(ctx->arena, double, b.count);
   for (int i = 0; i < count; i++) {
-    for (int y = 0; y < b.count; y++)
-      wanted[y] = needs_of(space, reader, &reader->options[b.first[y]], &readings[i]);
+    int different = tell_needs_apart(space, reader, b.first, b.count, &readings[i], wanted, which);
     for (int x = 0; x < a.count; x++) {
       const bd_layer_option *own = &producer->options[a.first[x]];
       bd_sharding form = bd_layer_form(space, producer, own, readings[i].value);
       bd_sharding home = bd_layer_gradient_home(space, producer, own, readings[i].value);
+      for (int d = 0; d < different; d++)
+        carried[d] = carry(space, &readings[i], &wanted[d], &form, &home);
       for (int y = 0; y < b.count; y++)
-        edge->cost[(size_t)x * (size_t)b.count + (size_t)y] +=
-            carry(space, &readings[i], &wanted[y], &form, &home);
+        edge->cost[(size_t)x * (size_t)b.count + (size_t)y] += carried[which[y]];
     }
   }
   for (int x = 0; again && x < a.count; x++) {

@@ -18,6 +18,7 @@ enum {
   DIVE_MOST = 96,  // but not more than these
   // A batch ends when it weighs this much; settings that are bounded weigh 1.
   BATCH_WEIGHT = 16,
+  EARLY_WEIGHT = 6, // before there is a plan, which later attempts are cut off at
   SOLVE_WEIGHT = 6,
   ANY_TRIES = 4, // settings solved where any plan will do
 };
@@ -278,7 +279,8 @@ static bd_status run_batch(search *s) {
 
 static bd_status search_fastest(search *s) {
   while (!is_over(s)) {
-    for (int weight = 0; weight < BATCH_WEIGHT;) {
+    int most = s->found ? BATCH_WEIGHT : EARLY_WEIGHT;
+    for (int weight = 0; weight < most;) {
       int next = turn(s);
       if (next < 0 || (s->found && s->items[next].seconds >= s->best.step_seconds)) break;
       weight += s->items[next].kind == BOUND_LAYERS ? SOLVE_WEIGHT : 1;
