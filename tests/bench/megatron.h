@@ -4,6 +4,7 @@
 #ifndef BD_TESTS_BENCH_MEGATRON_H
 #define BD_TESTS_BENCH_MEGATRON_H
 #include "planner/planner.h"
+#include "planner/step.h"
 
 typedef struct published_run {
   const char *name;
@@ -15,8 +16,18 @@ typedef struct published_run {
   double tflops; // per GPU
 } published_run;
 
-// Seconds of a step. Errors: BD_INVALID for a model that is no GPT.
-BD_NODISCARD bd_status published_seconds(bd_ctx *ctx, const bd_module *train,
+// Of a step: by the formula of its schedule, and replayed event by event.
+typedef struct published_times {
+  double formula_seconds, replayed_seconds;
+} published_times;
+
+// Errors: BD_INVALID for a model that is no GPT.
+BD_NODISCARD bd_status published_predict(bd_ctx *ctx, const bd_module *train,
                                          const bd_cluster *cluster, const published_run *run,
-                                         double *out_seconds);
+                                         published_times *out_times);
+
+// The replay alone, from stages without their transfers and the seconds of one transfer.
+BD_NODISCARD bd_status published_replay(bd_ctx *ctx, const published_run *run, bd_schedule schedule,
+                                        const bd_stage_seconds *stage, double transfer_seconds,
+                                        double *out_seconds);
 #endif

@@ -93,7 +93,10 @@ static bd_status place_layers(bd_ctx *ctx, const bd_module *train, const publish
     if (!f || f->role != BD_ROLE_FORWARD) continue;
     if (strcmp(last, f->name) != 0) {
       if (plan->strategy_count == 3) break;
-      BD_TRY(cut_function(ctx, f, &plan->mesh, &plan->strategies[plan->strategy_count++]));
+      bd_strategy *strategy = &plan->strategies[plan->strategy_count++];
+      BD_TRY(cut_function(ctx, f, &plan->mesh, strategy));
+      memcpy(strategy->saved, bd_strategy_kept(ctx, train, strategy),
+             (size_t)f->value_count * sizeof *strategy->saved);
       last = f->name;
     }
     int stage = call == 0 ? 0 : block / (run->layers / run->pipeline);
@@ -128,8 +131,28 @@ static double transfer_seconds(const bd_cost_model *cost, const published_run *r
   return seconds;
 }
 
-bd_status published_seconds(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
-                            const published_run *run, double *out_seconds) {
+// Seconds of the stages without their transfers.
+static bd_status price_stages(bd_ctx *ctx, const bd_module *train, const bd_cost_model *cost,
+                              const published_run *run, bd_plan *plan, bd_stage_seconds **out) {
+  BD_TRY(place_layers(ctx, train, run, plan));
+  BD_TRY(bd_plan_check(ctx, train, plan));
+  BD_TRY(bd_plan_predict(ctx, train, cost->cluster, plan));
+  // A whole block runs again before its backward; the embedding and the head do not.
+  double again;
+  BD_TRY(block_seconds(ctx, train, cost, plan, &again));
+  again *= (double)run->layers / run->pipeline;
+  *out = BD_NEW_ARRAY(ctx->arena, bd_stage_seconds, run->pipeline);
+  for (int s = 0; s < run->pipeline; s++) {
+    const bd_stage_prediction *p = &plan->predicted[s];
+    (*out)[s] = (bd_stage_seconds){.forward = p->forward_seconds,
+                                   .backward = p->backward_seconds - p->send_seconds + again,
+                                   .sync = p->sync_seconds};
+  }
+  return BD_OK;
+}
+
+bd_status published_predict(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                            const published_run *run, published_times *out) {
   bd_plan plan = {.model = run->name,
                   .target = "cuda",
                   .optimizer = "adamw",
@@ -141,26 +164,18 @@ bd_status published_seconds(bd_ctx *ctx, const bd_module *train, const bd_cluste
                   .mesh = {2, {run->data, run->tensor}},
                   .stages = run->pipeline,
                   .threads_per_rank = 1};
-  BD_TRY(place_layers(ctx, train, run, &plan));
-  BD_TRY(bd_plan_check(ctx, train, &plan));
-  BD_TRY(bd_plan_predict(ctx, train, cluster, &plan));
   bd_cost_model cost = {cluster, plan.mesh, plan.micro_batch};
-  // A whole block runs again before its backward; the embedding and the head do not.
-  double again;
-  BD_TRY(block_seconds(ctx, train, &cost, &plan, &again));
-  again *= (double)run->layers / run->pipeline;
-  double bytes = 2.0 * run->micro_batch * (double)bd_module_sequence(train) * run->hidden;
-  double transfer = run->pipeline > 1 ? run->chunks * transfer_seconds(&cost, run, bytes) : 0;
-  bd_stage_seconds *stage = BD_NEW_ARRAY(ctx->arena, bd_stage_seconds, run->pipeline);
-  for (int s = 0; s < run->pipeline; s++) {
-    const bd_stage_prediction *p = &plan.predicted[s];
-    stage[s] =
-        (bd_stage_seconds){.forward = p->forward_seconds + transfer,
-                           .backward = p->backward_seconds - p->send_seconds + again + transfer,
-                           .sync = p->sync_seconds};
-  }
   bd_schedule schedule = run->chunks > 1 ? BD_SCHEDULE_INTERLEAVED : BD_SCHEDULE_1F1B;
-  *out_seconds =
+  bd_stage_seconds *stage;
+  BD_TRY(price_stages(ctx, train, &cost, run, &plan, &stage));
+  double bytes = 2.0 * run->micro_batch * (double)plan.sequence * run->hidden;
+  double transfer = run->pipeline > 1 ? transfer_seconds(&cost, run, bytes) : 0;
+  BD_TRY(published_replay(ctx, run, schedule, stage, transfer, &out->replayed_seconds));
+  for (int s = 0; s < run->pipeline; s++) {
+    stage[s].forward += run->chunks * transfer;
+    stage[s].backward += run->chunks * transfer;
+  }
+  out->formula_seconds =
       bd_step_seconds(schedule, run->pipeline, run->chunks, bd_plan_micro_batches(&plan), stage);
   return BD_OK;
 }
