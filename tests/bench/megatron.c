@@ -4,7 +4,7 @@
 //   megatron TABLE.csv CLUSTER FOLDER [plans]
 // FOLDER is for the models' configurations. Prints a table in Markdown. With `plans` it searches,
 // too, under the recomputation of all and freely. Exit status 1: a mean error above 8 %, one above
-// 15 %, or a plan of ours that is slower.
+// 15 %, a formula more than 3 % off its replay, or a plan of ours that is slower.
 #include "tests/bench/megatron.h"
 #include "frontend/frontend.h"
 #include "ir/base/file.h"
