@@ -35,6 +35,17 @@ static bool comes_from(const bd_sharding *wanted, const bd_sharding *stored) {
   return true;
 }
 
+// Several axes cut one dimension only when they divide it.
+static bool can_lie(const bd_mesh *mesh, const bd_type *type, const bd_sharding *form) {
+  for (int dim = 0; dim < type->rank; dim++) {
+    int axes = 0;
+    for (int axis = 0; axis < mesh->axes; axis++)
+      axes += form->at[axis] == dim;
+    if (axes > 1 && type->dims[dim] % bd_sharding_parts(mesh, form, dim)) return false;
+  }
+  return true;
+}
+
 bd_weight_form bd_layer_weight_form(const bd_layer_space *space, int op, int operand,
                                     const int8_t split[BD_MAX_AXES],
                                     const bd_layer_option *option) {
@@ -44,7 +55,8 @@ bd_weight_form bd_layer_weight_form(const bd_layer_space *space, int op, int ope
   bd_weight_form out = {.possible = true};
   out.wanted = out.stored = bd_split_operand(&space->map[op], mesh, split, operand);
   if (is_shared(space, weight)) {
-    out.possible = comes_from(&out.wanted, &request->tied_form);
+    out.possible = comes_from(&out.wanted, &request->tied_form) &&
+                   can_lie(mesh, &space->forward->values[weight].type, &request->tied_form);
     out.stored = out.gradient = request->tied_form;
     return out;
   }
