@@ -10,6 +10,7 @@
 #include "planner/simulate/trace.h"
 
 #define PLAN_LIMIT_BYTES ((size_t)64 << 20)
+#define MOST_SECONDS 1e12
 
 typedef struct simulation {
   const bd_arguments *arguments;
@@ -76,19 +77,35 @@ static bd_status load_train(bd_ctx *ctx, const simulation *s, bd_module **out) {
 static bd_status lower(bd_ctx *ctx, simulation *s) {
   bd_cluster cluster;
   bd_module *train;
+  BD_TRY(bd_plan_emitted(ctx, &s->plan));
   BD_TRY(read_cluster(ctx, s, &cluster));
   BD_TRY(load_train(ctx, s, &train));
   BD_TRY(bd_plan_parse(ctx, s->path, s->data, s->bytes, train, &s->plan));
   BD_TRY(bd_plan_check(ctx, train, &s->plan));
-  BD_TRY(bd_plan_emitted(ctx, &s->plan));
   BD_TRY(bd_plan_predict(ctx, train, &cluster, &s->plan));
   return bd_sim_lower(ctx, train, &cluster, &s->plan, &s->problem);
+}
+
+// Seconds of a plan that a person wrote may be any number.
+static bd_status check_seconds(bd_ctx *ctx, const simulation *s) {
+  for (int i = 0; i < s->plan.stages; i++) {
+    const bd_stage_prediction *p = &s->plan.predicted[i];
+    double most = p->forward_seconds + p->backward_seconds + p->sync_seconds + p->send_seconds;
+    for (int m = 0; m < p->message_count; m++)
+      most += p->messages[m].copy_seconds + p->messages[m].latency_seconds +
+              p->messages[m].move_seconds;
+    if (most > MOST_SECONDS)
+      return bd_fail(ctx, BD_INVALID, bd_loc_file(s->path),
+                     "the seconds of stage %d are too many to add up", i);
+  }
+  return BD_OK;
 }
 
 static bd_status tell(bd_ctx *ctx, simulation *s) {
   if (s->plan.step_seconds <= 0)
     return bd_fail(ctx, BD_INVALID, bd_loc_file(s->path),
                    "the plan holds no predictions; give --cluster to replay its program");
+  BD_TRY(check_seconds(ctx, s));
   return bd_sim_tell(ctx, &s->plan, &s->problem);
 }
 
