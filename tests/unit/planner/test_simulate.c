@@ -1,0 +1,137 @@
+// The replay against the planner's predictions on random plans: seconds to 3 %, bytes exactly.
+#include "frontend/frontend.h"
+#include "ir/pass.h"
+#include "planner/planner.h"
+#include "planner/simulate/source.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static uint64_t seed = 1;
+static unsigned below(unsigned limit) {
+  seed = seed * 6364136223846793005u + 1442695040888963407u;
+  return (unsigned)(seed >> 33) % limit;
+}
+
+static double between(double low, double high) { // evenly over the logarithm
+  return low * pow(high / low, below(1u << 20) / (double)(1u << 20));
+}
+
+static bd_cluster random_cluster(bd_ctx *ctx) {
+  static const char *const names[] = {"cpu:1x1", "a100-80gb:1x1", "v100:1x1", "h100:1x1"};
+  bd_cluster c;
+  assert_int_equal(bd_cluster_load(ctx, names[below(4)], &c), BD_OK);
+  c.nodes = 1 << below(3);
+  c.devices_per_node = 1 << below(4);
+  c.intra.latency_seconds = between(1e-7, 1e-5);
+  c.intra.bytes_per_second = between(1e9, 4e11);
+  c.inter.latency_seconds = c.intra.latency_seconds * between(1, 10);
+  c.inter.bytes_per_second = c.intra.bytes_per_second / between(1, 10);
+  c.kernel_seconds *= between(0.01, 1);
+  return c;
+}
+
+// One or two axes with as many ranks.
+static bd_mesh random_mesh(int devices) {
+  int far = 1 << below(3);
+  if (far == 1 || far >= devices) return (bd_mesh){1, {devices}};
+  return (bd_mesh){2, {far, devices / far}};
+}
+
+typedef struct model {
+  const char *spec;
+  int sequence;
+} model;
+
+static bool random_plan(bd_ctx *ctx, bd_module **out_train, bd_cluster *out_cluster, bd_plan *out) {
+  static const model models[] = {{"gpt2-tiny", 16},        {"gpt2-tiny", 32},
+                                 {"llama-tiny", 32},       {"gpt2-tiny-25h", 24},
+                                 {"examples/mlp.json", 0}, {"examples/cnn.json", 0}};
+  const model *m = &models[below(6)];
+  bd_model_options options = {.sequence = m->sequence};
+  bd_module *graph;
+  assert_int_equal(bd_model_load(ctx, m->spec, &options, &graph), BD_OK);
+  assert_int_equal(bd_pass_autodiff(ctx, graph, out_train), BD_OK);
+  *out_cluster = random_cluster(ctx);
+  int stages = 1 << below(3), devices = bd_cluster_devices(out_cluster);
+  if (devices % stages) return false;
+  bd_plan_request request = {.model = m->spec,
+                             .target = out_cluster->gpu ? "cuda" : "cpu",
+                             .optimizer = below(3) ? "adamw" : "sgd",
+                             .precision = BD_F32,
+                             .sequence = bd_module_sequence(*out_train),
+                             .limit_seconds = 5,
+                             .stages = stages,
+                             .mesh = random_mesh(devices / stages),
+                             .schedule = (int)below(2),
+                             .zero = (int)below(3) - 1,
+                             .recompute = (int)below(3) - 1};
+  request.micro_batch = 1 << below(5);
+  request.global_batch = request.micro_batch << (below(4) ? 3 + below(4) : below(3));
+  return bd_plan_search(ctx, *out_train, out_cluster, &request, out) == BD_OK;
+}
+
+static void check_bytes(const bd_plan *plan, const bd_sim_result *result) {
+  for (int s = 0; s < plan->stages; s++) {
+    const bd_memory *told = &plan->predicted[s].memory, *peak = &result->peak[s];
+    for (int segment = 0; segment < BD_SEGMENT_COUNT; segment++)
+      assert_true(told->bytes[segment] == peak->bytes[segment]);
+    assert_true(told->total_bytes == peak->total_bytes);
+  }
+}
+
+// Seconds of the step, from the program or from the plan alone.
+static double replay(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                     const bd_plan *plan, bool program) {
+  bd_sim_problem problem;
+  bd_sim_result result;
+  assert_int_equal(program ? bd_sim_lower(ctx, train, cluster, plan, &problem)
+                           : bd_sim_tell(ctx, plan, &problem),
+                   BD_OK);
+  assert_int_equal(bd_sim_run(ctx, &problem, NULL, &result), BD_OK);
+  check_bytes(plan, &result);
+  return result.step_seconds;
+}
+
+// With few micro-batches the formula may be high, see docs/simulate.md.
+static void check(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                  const bd_plan *plan) {
+  bool few = plan->stages > 1 && bd_plan_micro_batches(plan) < 16;
+  for (int program = 0; program < 2; program++) {
+    double error = replay(ctx, train, cluster, plan, program) / plan->step_seconds - 1;
+    if (error > (few ? 0.01 : 0.03) || error < (few ? -0.2 : -0.03)) {
+      bd_text text = bd_text_init(ctx->arena);
+      bd_plan_print(plan, train, &text);
+      fail_msg("the %s takes %+.2f %%:\n%s", program ? "program" : "plan", 100 * error, text.data);
+    }
+  }
+}
+
+// At least 100 plans with enough micro-batches.
+static void test_random_plans(void **state) {
+  (void)state;
+  int plans = 0;
+  for (int round = 0; plans < 100 && round < 1000; round++) {
+    bd_ctx *ctx = bd_ctx_create();
+    bd_cluster cluster;
+    bd_module *train;
+    bd_plan plan;
+    if (random_plan(ctx, &train, &cluster, &plan)) {
+      check(ctx, train, &cluster, &plan);
+      plans += plan.stages == 1 || bd_plan_micro_batches(&plan) >= 16;
+    }
+    bd_ctx_destroy(ctx);
+  }
+  assert_int_equal(plans, 100);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_random_plans),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
