@@ -8,6 +8,8 @@
 #include "planner/planner.h"
 #include "planner/simulate/source.h"
 #include "planner/simulate/trace.h"
+#include <stdlib.h>
+#include <string.h>
 
 #define PLAN_LIMIT_BYTES ((size_t)64 << 20)
 #define MOST_SECONDS 1e12
@@ -43,13 +45,20 @@ static bd_status read_plan(bd_ctx *ctx, simulation *s) {
 }
 
 static bd_status read_cluster(bd_ctx *ctx, simulation *s, bd_cluster *out) {
+  static const char machine[] = "machine:"; // as plans name it
   const char *spec = bd_argument(s->arguments, "--cluster");
   int64_t devices = 0;
   BD_TRY(bd_argument_int(ctx, s->arguments, "--devices", 1, 256, &devices));
   if (spec && devices)
     return bd_usage_fail(ctx, s->arguments,
                          "give --cluster or --devices, not both; see 'braid simulate --help'");
-  if (!spec) spec = s->plan.cluster;
+  if (!spec && !devices) spec = s->plan.cluster;
+  if (spec && strncmp(spec, machine, strlen(machine)) == 0) {
+    devices = strtol(spec + strlen(machine), NULL, 10);
+    if (devices < 1 || devices > 256)
+      return bd_fail(ctx, BD_INVALID, bd_loc_file(s->path),
+                     "'%s' is no cluster; --cluster gives one", spec);
+  }
   if (!spec && !devices)
     return bd_usage_fail(ctx, s->arguments,
                          "the plan does not say for which cluster it is; give --cluster or "
