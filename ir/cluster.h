@@ -2,6 +2,7 @@
 #ifndef BD_IR_CLUSTER_H
 #define BD_IR_CLUSTER_H
 #include "ir/base/text.h"
+#include "ir/op.h"
 #include "ir/type.h"
 
 // A short message starts after `latency_seconds` and moves at half the rate, a long one starts
@@ -28,6 +29,10 @@ typedef struct bd_work_rates {
   bool attention_materialized;
   // Seconds of one element through exp, log, tanh, erf and what is made of them.
   double transcendental_seconds;
+  // Bytes that the optimizer's update reads and writes, per second; 0: the memory's rate.
+  double update_bytes_per_second;
+  // Of ops that were measured: one point of their loops. Other ops than products and attention.
+  double point_seconds[BD_OP_KIND_COUNT];
 } bd_work_rates;
 
 typedef struct bd_device_kind {

@@ -61,6 +61,9 @@ static bd_work_rates slower_work(bd_work_rates a, bd_work_rates b) {
   a.attention_width = most(a.attention_width, b.attention_width);
   a.attention_materialized |= b.attention_materialized;
   a.transcendental_seconds = most(a.transcendental_seconds, b.transcendental_seconds);
+  for (int kind = 0; kind < BD_OP_KIND_COUNT; kind++)
+    a.point_seconds[kind] = most(a.point_seconds[kind], b.point_seconds[kind]);
+  a.update_bytes_per_second = least_part(a.update_bytes_per_second, b.update_bytes_per_second);
   return a;
 }
 

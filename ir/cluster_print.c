@@ -53,6 +53,19 @@ static void add_link(writer *w, const char *key, const bd_link *link) {
   bd_text_add(w->text, "}");
 }
 
+static void add_points(writer *w, const bd_work_rates *work) {
+  writer inner = {.text = w->text};
+  bool any = false;
+  for (int kind = 0; kind < BD_OP_KIND_COUNT; kind++)
+    any |= work->point_seconds[kind] > 0;
+  if (!any) return;
+  add_key(w, "point_seconds");
+  bd_text_add(w->text, "{");
+  for (int kind = 0; kind < BD_OP_KIND_COUNT; kind++)
+    add_known(&inner, bd_op_get_info((bd_op_kind)kind)->name, work->point_seconds[kind]);
+  bd_text_add(w->text, "}");
+}
+
 static void add_work(writer *w, const bd_work_rates *work) {
   writer inner = {.text = w->text};
   add_key(w, "work");
@@ -66,6 +79,8 @@ static void add_work(writer *w, const bd_work_rates *work) {
   add_known(&inner, "attention_width", work->attention_width);
   if (work->attention_materialized) add_bool(&inner, "attention_materialized", true);
   add_known(&inner, "transcendental_seconds", work->transcendental_seconds);
+  add_known(&inner, "update_bytes_per_second", work->update_bytes_per_second);
+  add_points(&inner, work);
   bd_text_add(w->text, "}");
 }
 

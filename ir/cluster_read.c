@@ -36,12 +36,26 @@ static bd_status read_link(bd_ctx *ctx, const bd_json *json, const char *key, bo
   return read_link_members(ctx, link, out_link);
 }
 
+static bd_status read_points(bd_ctx *ctx, const bd_json *work, bd_work_rates *out) {
+  const bd_json *points = NULL;
+  const char *names[BD_OP_KIND_COUNT + 1] = {0};
+  BD_TRY(bd_json_object(ctx, work, "point_seconds", false, &points));
+  if (!points) return BD_OK;
+  for (int kind = 0; kind < BD_OP_KIND_COUNT; kind++)
+    names[kind] = bd_op_get_info((bd_op_kind)kind)->name;
+  BD_TRY(bd_json_only(ctx, points, names));
+  for (int kind = 0; kind < BD_OP_KIND_COUNT; kind++)
+    BD_TRY(bd_json_real(ctx, points, names[kind], false, 0, 1, &out->point_seconds[kind]));
+  return BD_OK;
+}
+
 static bd_status read_work(bd_ctx *ctx, const bd_json *json, bd_work_rates *out) {
   static const char *const keys[] = {"product_edge",           "product_depth",
                                      "product_wave",           "attention_forward",
                                      "attention_backward",     "attention_tokens",
                                      "attention_width",        "attention_materialized",
-                                     "transcendental_seconds", NULL};
+                                     "transcendental_seconds", "update_bytes_per_second",
+                                     "point_seconds",          NULL};
   const struct {
     const char *key;
     double most, *value;
@@ -54,6 +68,7 @@ static bd_status read_work(bd_ctx *ctx, const bd_json *json, bd_work_rates *out)
       {"attention_tokens", 1e6, &out->attention_tokens},
       {"attention_width", 1e6, &out->attention_width},
       {"transcendental_seconds", 1, &out->transcendental_seconds},
+      {"update_bytes_per_second", BD_MOST_RATE, &out->update_bytes_per_second},
   };
   const bd_json *work = NULL;
   BD_TRY(bd_json_object(ctx, json, "work", false, &work));
@@ -61,6 +76,7 @@ static bd_status read_work(bd_ctx *ctx, const bd_json *json, bd_work_rates *out)
   BD_TRY(bd_json_only(ctx, work, keys));
   for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
     BD_TRY(bd_json_real(ctx, work, reals[i].key, false, 0, reals[i].most, reals[i].value));
+  BD_TRY(read_points(ctx, work, out));
   return bd_json_bool(ctx, work, "attention_materialized", false, &out->attention_materialized);
 }
 

@@ -24,11 +24,7 @@ bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages, int64_t 
                         double *out_seconds) {
   // One device as fast as all of a stage.
   int devices = bd_cluster_devices(scene->cluster) / stages;
-  bd_cluster whole = *scene->cluster;
-  whole.flops_f32 *= devices;
-  whole.flops_bf16 *= devices;
-  whole.memory_bytes_per_second *= devices;
-  whole.work.transcendental_seconds /= devices;
+  bd_cluster whole = bd_cost_unite(scene->cluster, devices);
   bd_cost_model cost = {&whole, {1, {1}}, micro_batch};
   double total = 0;
   for (int r = 0; r < scene->runs->count; r++) {

@@ -2,6 +2,17 @@
 #include "planner/cost.h"
 #include <math.h>
 
+bd_cluster bd_cost_unite(const bd_cluster *cluster, int devices) {
+  bd_cluster whole = *cluster;
+  whole.flops_f32 *= devices;
+  whole.flops_bf16 *= devices;
+  whole.memory_bytes_per_second *= devices;
+  whole.work.transcendental_seconds /= devices;
+  for (int kind = 0; kind < BD_OP_KIND_COUNT; kind++)
+    whole.work.point_seconds[kind] /= devices;
+  return whole;
+}
+
 static double roofline(const bd_cost_model *model, double arithmetic, double bytes) {
   const bd_cluster *cluster = model->cluster;
   return fmax(arithmetic, bytes / cluster->memory_bytes_per_second) + cluster->kernel_seconds;

@@ -13,6 +13,9 @@ typedef struct bd_cost_model {
   int64_t micro_batch;
 } bd_cost_model;
 
+// A device that works as fast as so many of the cluster's together: what no split beats.
+bd_cluster bd_cost_unite(const bd_cluster *cluster, int devices);
+
 // One message of `bytes` over a link: the faster of the way of short and of long messages.
 double bd_cost_message(const bd_link *link, double bytes);
 

@@ -92,6 +92,14 @@ static double attention_seconds(const part *p) {
   return flops_of(p) / (rate_of(p) * (fraction > 0 ? fraction : 1)) * ramp;
 }
 
+// Of loops that are not indexed by data: of those, a point touches one.
+static double loop_points(const part *p) {
+  double points = 1;
+  for (int loop = 0; loop < p->map->loops; loop++)
+    if (!p->map->loop[loop].gather) points *= extent(p, loop);
+  return points;
+}
+
 // Transcendental functions per point of the loops of an op.
 static const unsigned char transcendentals[BD_OP_KIND_COUNT] = {
     [BD_OP_EXP] = 1,  [BD_OP_LOG] = 1,       [BD_OP_TANH] = 1,     [BD_OP_SIGMOID] = 1,
@@ -100,9 +108,10 @@ static const unsigned char transcendentals[BD_OP_KIND_COUNT] = {
 };
 
 static double plain_seconds(const part *p) {
+  double measured = p->model->cluster->work.point_seconds[p->op->kind];
+  if (measured > 0) return measured * loop_points(p);
   double points = transcendentals[p->op->kind];
-  for (int loop = 0; points > 0 && loop < p->map->loops; loop++)
-    points *= extent(p, loop);
+  if (points > 0) points *= loop_points(p);
   return flops_of(p) / rate_of(p) + points * p->model->cluster->work.transcendental_seconds;
 }
 

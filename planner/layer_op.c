@@ -61,11 +61,7 @@ double bd_layer_even_seconds(const bd_cost_model *cost, const bd_function *f, in
                              const bd_index_map *map) {
   static const int8_t unsplit[BD_MAX_AXES] = {-1, -1, -1, -1};
   int ranks = bd_mesh_devices(&cost->mesh);
-  // One device as fast as all of them.
-  bd_cluster whole = *cost->cluster;
-  whole.flops_f32 *= ranks;
-  whole.flops_bf16 *= ranks;
-  whole.memory_bytes_per_second *= ranks;
+  bd_cluster whole = bd_cost_unite(cost->cluster, ranks);
   bd_cost_model even = {&whole, {1, {1}}, cost->micro_batch};
   return bd_layer_op_seconds(&even, f, index, map, unsplit);
 }
