@@ -29,7 +29,8 @@ typedef struct bd_work_rates {
   bool attention_materialized;
   // Seconds of one element through exp, log, tanh, erf and what is made of them.
   double transcendental_seconds;
-  // Bytes that the optimizer's update reads and writes, per second; 0: the memory's rate.
+  // Bytes that the end of a step reads and writes (norms, the update, clearing gradients), per
+  // second; 0: the memory's rate.
   double update_bytes_per_second;
   // Of ops that were measured: one point of their loops. Other ops than products and attention.
   double point_seconds[BD_OP_KIND_COUNT];

@@ -13,6 +13,11 @@ bd_cluster bd_cost_unite(const bd_cluster *cluster, int devices) {
   return whole;
 }
 
+double bd_cost_update_rate(const bd_cluster *cluster) {
+  double measured = cluster->work.update_bytes_per_second;
+  return measured > 0 ? measured : cluster->memory_bytes_per_second;
+}
+
 static double roofline(const bd_cost_model *model, double arithmetic, double bytes) {
   const bd_cluster *cluster = model->cluster;
   return fmax(arithmetic, bytes / cluster->memory_bytes_per_second) + cluster->kernel_seconds;

@@ -16,6 +16,9 @@ typedef struct bd_cost_model {
 // A device that works as fast as so many of the cluster's together: what no split beats.
 bd_cluster bd_cost_unite(const bd_cluster *cluster, int devices);
 
+// Bytes per second of what a step ends with: norms, the update, clearing gradients.
+double bd_cost_update_rate(const bd_cluster *cluster);
+
 // One message of `bytes` over a link: the faster of the way of short and of long messages.
 double bd_cost_message(const bd_link *link, double bytes);
 

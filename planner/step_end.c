@@ -31,7 +31,7 @@ static double local_elements(const bd_cost_model *model, const bd_value *value) 
 }
 
 static double memory_seconds(const syncing *s, double bytes) {
-  return bytes / s->model->cluster->memory_bytes_per_second + s->model->cluster->kernel_seconds;
+  return bytes / bd_cost_update_rate(s->model->cluster) + s->model->cluster->kernel_seconds;
 }
 
 // The accumulator of the first use of a weight on a stage, or NULL.

@@ -11,7 +11,7 @@ static double elements_of(const bd_cost_model *cost, const bd_type *type,
 static double update_seconds(const bd_cost_model *cost, const char *optimizer, bd_dtype weight,
                              double elements) {
   return elements * (double)bd_memory_update_bytes(optimizer, weight) /
-         cost->cluster->memory_bytes_per_second;
+         bd_cost_update_rate(cost->cluster);
 }
 
 // Every rank sums all and updates what its accumulator has.

@@ -1,0 +1,86 @@
+// `braid probe`: measures this machine and writes its cluster file.
+#include "cli/probe.h"
+#include "cli/command.h"
+#include "cli/folder.h"
+#include "cli/machine.h"
+#include "ir/base/file.h"
+#include <math.h>
+#include <stdlib.h>
+
+static const struct {
+  const char *name;
+  int64_t sequence;
+} models[] = {{"gpt2-mini", 64}, {"llama-mini", 64}, {"gpt2-tiny", 32}, {"llama-tiny", 32}};
+enum { MODEL_COUNT = sizeof models / sizeof *models };
+
+static void remove_folder(void *path) {
+  bd_folder_remove(path);
+}
+
+// Ranks of one stage tell of collectives and of parts of ops, stages of transfers and whole ones.
+static bd_status measure(bd_ctx *ctx, const bd_cluster *cluster, const char *folder,
+                         bd_probe *probe) {
+  int devices = bd_cluster_devices(cluster);
+  for (int m = 0; m < MODEL_COUNT; m++)
+    for (int stages = 1; stages <= devices; stages += devices > 1 ? devices - 1 : 1) {
+      const char *out =
+          bd_path_join(ctx, folder, bd_intern_f(ctx, "%s-%d", models[m].name, stages));
+      fprintf(stderr, "measuring %s, %d stage%s on %d rank%s\n", models[m].name, stages,
+              stages == 1 ? "" : "s", devices, devices == 1 ? "" : "s");
+      BD_TRY(
+          bd_probe_program(ctx, cluster, models[m].name, models[m].sequence, stages, out, probe));
+    }
+  return BD_OK;
+}
+
+static bd_status measure_in(bd_ctx *ctx, const bd_cluster *cluster, const char *folder,
+                            bd_cluster *out) {
+  bd_probe probe = {.least_seconds = INFINITY};
+  BD_TRY(measure(ctx, cluster, folder, &probe));
+  return bd_probe_fit(ctx, &probe, cluster, out);
+}
+
+static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
+  const char *path = bd_argument(arguments, "-o");
+  int64_t devices = 1, threads = 0;
+  bd_cluster nominal, measured;
+  BD_TRY(bd_argument_int(ctx, arguments, "--devices", 1, 4, &devices));
+  BD_TRY(bd_argument_int(ctx, arguments, "--threads", 1, 256, &threads));
+  BD_TRY(bd_machine_probe(ctx, (int)devices, &nominal));
+  if (threads) nominal.threads_per_device = (int)threads;
+  char folder[] = "/tmp/braid-probe-XXXXXX";
+  if (!mkdtemp(folder))
+    return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(folder), "cannot make a folder to measure in");
+  bd_owned held;
+  bd_own(ctx, &held, remove_folder, folder);
+  bd_status status = measure_in(ctx, &nominal, folder, &measured);
+  bd_disown(ctx, &held);
+  bd_folder_remove(folder);
+  BD_TRY(status);
+  bd_text text = bd_text_init(ctx->arena);
+  bd_cluster_print(&measured, &text);
+  if (path) return bd_file_write(ctx, path, text.data, text.length);
+  fwrite(text.data, 1, text.length, stdout);
+  return BD_OK;
+}
+
+static const bd_option options[] = {
+    {"--devices", "N", "ranks that will share this machine, 1 to 4 (default 1)"},
+    {"--threads", "N", "of each rank (default: an even share of the cores)"},
+    {"-o", "FILE", "the cluster file (default: standard output)"},
+    {0},
+};
+
+const bd_command bd_command_probe = {
+    .name = "probe",
+    .summary = "measure this machine and write its cluster file",
+    .options = options,
+    .details = "Builds small programs, trains them for a few steps, and fits the rates of "
+               "docs/costs.md to what "
+               "their\ninstructions took. Plans for the file predict what programs take here; "
+               "measure while the "
+               "machine\nis quiet.\n\nexample: braid probe --devices 2 -o here.json && braid "
+               "compile gpt2-mini "
+               "--cluster here.json --global-batch 8 -o out\n",
+    .run = run,
+};

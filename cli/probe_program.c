@@ -1,0 +1,185 @@
+// One program of a measurement: planned, built, trained, and its profile read.
+#include "cli/build.h"
+#include "cli/probe.h"
+#include "cli/process.h"
+#include "codegen/codegen.h"
+#include "frontend/frontend.h"
+#include "ir/base/file.h"
+#include "ir/base/json.h"
+#include "ir/fuse.h"
+#include "ir/layout.h"
+#include "ir/pass.h"
+#include "planner/step_end.h"
+#include "runtime/braid_rt_abi.h"
+#include <string.h>
+#include <unistd.h>
+
+enum { SAMPLES = 4, STEPS = 12, TEXT_BYTES = 1 << 16 };
+
+typedef struct program {
+  bd_plan plan;
+  bd_module *spmd, *exec;
+  const char *folder;
+} program;
+
+static bd_status build(bd_ctx *ctx, const bd_cluster *cluster, const char *model, int64_t sequence,
+                       int stages, program *p) {
+  bd_model_options options = {.sequence = sequence};
+  bd_module *graph, *train, *sharded;
+  BD_TRY(bd_model_load(ctx, model, &options, &graph));
+  BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce,autodiff", NULL, stderr, graph, &train));
+  bd_plan_request request = {
+      .model = model,
+      .target = "cpu",
+      .optimizer = "adamw",
+      .global_batch = SAMPLES,
+      .sequence = sequence,
+      .limit_seconds = 10,
+      .stages = stages,
+      .mesh = {1, {bd_cluster_devices(cluster) / stages}},
+      .schedule = -1,
+      .micro_batch = SAMPLES / stages,
+      .recompute = 0,
+  };
+  BD_TRY(bd_plan_search(ctx, train, cluster, &request, &p->plan));
+  BD_TRY(bd_apply_plan(ctx, train, &p->plan, &sharded));
+  BD_TRY(bd_partition(ctx, sharded, &p->spmd));
+  BD_TRY(bd_lower_exec(ctx, p->spmd, &p->plan, &p->exec));
+  return bd_build_folder(ctx, train, p->exec, &p->plan, true, p->folder);
+}
+
+// Any text trains: what is measured does not depend on it.
+static bd_status write_data(bd_ctx *ctx, const char *path) {
+  char *text = bd_arena_array(ctx->arena, TEXT_BYTES, 1);
+  for (uint32_t i = 0, state = 1; i < TEXT_BYTES; i++, state = state * 1664525 + 1013904223)
+    text[i] = (char)('a' + (state >> 24) % 26);
+  return bd_file_write(ctx, path, text, TEXT_BYTES);
+}
+
+static bd_status train_program(bd_ctx *ctx, const program *p, const char **out_profile) {
+  bd_process_end end;
+  const char *data = bd_path_join(ctx, p->folder, "data.txt");
+  const char *log = bd_path_join(ctx, p->folder, "log");
+  *out_profile = bd_path_join(ctx, p->folder, "profile.json");
+  BD_TRY(write_data(ctx, data));
+  const char *root = geteuid() == 0 ? "--allow-run-as-root" : "--quiet";
+  char *argv[] = {"mpirun",
+                  "-n",
+                  (char *)bd_intern_f(ctx, "%d", bd_plan_ranks(&p->plan)),
+                  "--quiet",
+                  "--oversubscribe",
+                  "--bind-to",
+                  "none",
+                  (char *)root,
+                  (char *)bd_path_join(ctx, p->folder, "train"),
+                  "--data",
+                  (char *)data,
+                  "--steps",
+                  (char *)bd_intern_f(ctx, "%d", STEPS),
+                  "--profile",
+                  (char *)*out_profile,
+                  NULL};
+  BD_TRY(bd_process_run(ctx, argv, log, &end));
+  if (end.exit_code == 0 && !end.stopped_by) return BD_OK;
+  return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "the program that measures this machine failed");
+}
+
+static void add_row(bd_ctx *ctx, bd_probe *probe, const bd_probe_row *row) {
+  if (probe->row_count == probe->row_capacity) {
+    int wanted = probe->row_capacity ? 2 * probe->row_capacity : 128;
+    probe->rows = bd_arena_grow(ctx->session, probe->rows, (size_t)probe->row_count, (size_t)wanted,
+                                sizeof *probe->rows);
+    probe->row_capacity = wanted;
+  }
+  probe->rows[probe->row_count++] = *row;
+}
+
+// Bytes that the step's end of stage 0 moves: its seconds at a rate of one byte, all else free.
+static bd_status update_bytes(bd_ctx *ctx, const program *p, const bd_cluster *cluster,
+                              double *out_bytes) {
+  bd_cluster slow = *cluster;
+  slow.work.update_bytes_per_second = 1;
+  slow.kernel_seconds = 0;
+  bd_layout layout;
+  BD_TRY(bd_layout_of_stage(ctx, p->spmd, 0, p->plan.schedule, bd_plan_micro_batches(&p->plan),
+                            p->plan.optimizer, p->plan.zero_axes, &layout));
+  bd_cost_model model = {&slow, p->plan.mesh, p->plan.micro_batch};
+  bd_step_end end =
+      bd_step_end_of_stage(&model, p->spmd, &layout, p->plan.optimizer, p->plan.zero_axes);
+  *out_bytes = end.reduce + end.update;
+  for (int axis = 0; axis < p->plan.mesh.axes; axis++)
+    *out_bytes -= end.collective[axis];
+  return BD_OK;
+}
+
+// The ops of an instruction; false for the runtime's own.
+static bool find_ops(bd_ctx *ctx, const program *p, int function, int step, bd_probe_row *row) {
+  bd_fusion fusion;
+  if (step < 0 || function >= p->exec->function_count) return false;
+  row->function = function < 0 ? p->exec->main : p->exec->functions[function];
+  row->first = step;
+  row->count = 1;
+  if (function < 0) return step < row->function->op_count;
+  bd_fuse(ctx, p->exec, row->function, &fusion);
+  if (step >= fusion.step_count) return false;
+  row->first = fusion.first_op[step];
+  row->count = fusion.step_ops[step];
+  return true;
+}
+
+typedef struct timing {
+  int64_t instruction, calls;
+  double seconds, least;
+} timing;
+
+static bd_status read_time(bd_ctx *ctx, const bd_json *row, timing *out) {
+  bool whole = row->kind == BD_JSON_ARRAY && row->count == 4;
+  for (size_t i = 0; whole && i < 4; i++)
+    whole = row->items[i].kind == BD_JSON_INT || (i > 1 && row->items[i].kind == BD_JSON_REAL);
+  if (!whole) return bd_fail(ctx, BD_EXTERNAL, row->loc, "is no time of an instruction");
+  *out = (timing){row->items[0].integer, row->items[1].integer, row->items[2].real,
+                  row->items[3].real};
+  return BD_OK;
+}
+
+static bd_status add_times(bd_ctx *ctx, const program *p, const bd_cluster *cluster,
+                           const bd_json *instructions, const bd_json *times, bd_probe *probe) {
+  double bytes, end_seconds = 0;
+  BD_TRY(update_bytes(ctx, p, cluster, &bytes));
+  for (size_t i = 0; i < times->count; i++) {
+    timing t = {0};
+    int64_t function, step;
+    bd_probe_row row = {.model = {cluster, p->plan.mesh, p->plan.micro_batch}};
+    BD_TRY(read_time(ctx, &times->items[i], &t));
+    if (t.instruction < 0 || t.instruction >= (int64_t)instructions->count || t.calls < 1) continue;
+    const bd_json *at = &instructions->items[t.instruction];
+    BD_TRY(bd_json_int(ctx, at, "function", true, -1, INT32_MAX, &function));
+    BD_TRY(bd_json_int(ctx, at, "step", true, -1, INT32_MAX, &step));
+    if (t.instruction == BD_RT_MARK_CLEAR || t.instruction == BD_RT_MARK_UPDATE)
+      end_seconds += t.seconds;
+    if (!find_ops(ctx, p, (int)function, (int)step, &row)) continue;
+    row.seconds = t.seconds / (double)t.calls;
+    row.weight = t.seconds;
+    add_row(ctx, probe, &row);
+    if (t.least < probe->least_seconds) probe->least_seconds = t.least;
+  }
+  if (bd_mesh_devices(&p->plan.mesh) > 1) return BD_OK;
+  probe->update_bytes += bytes * (STEPS - 1);
+  probe->update_seconds += end_seconds;
+  return BD_OK;
+}
+
+bd_status bd_probe_program(bd_ctx *ctx, const bd_cluster *cluster, const char *model,
+                           int64_t sequence, int stages, const char *folder, bd_probe *probe) {
+  program p = {.folder = folder};
+  const bd_json *profile, *instructions, *ranks, *times;
+  const char *path;
+  BD_TRY(build(ctx, cluster, model, sequence, stages, &p));
+  BD_TRY(train_program(ctx, &p, &path));
+  BD_TRY(bd_json_read(ctx, path, &profile));
+  BD_TRY(bd_json_array(ctx, profile, "instructions", true, &instructions));
+  BD_TRY(bd_json_array(ctx, profile, "ranks", true, &ranks));
+  if (ranks->count == 0) return bd_fail(ctx, BD_EXTERNAL, ranks->loc, "has no ranks");
+  BD_TRY(bd_json_array(ctx, &ranks->items[0], "times", true, &times));
+  return add_times(ctx, &p, cluster, instructions, times, probe);
+}
