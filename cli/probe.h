@@ -11,7 +11,7 @@ typedef struct bd_probe_row {
   const bd_function *function;
   int first, count;
   bd_cost_model model; // whose cluster is the nominal one
-  double seconds;      // of a call, on average
+  double seconds;      // of the shortest call: others also waited for ranks and other programs
   double weight;       // seconds of all calls
 } bd_probe_row;
 

@@ -185,7 +185,7 @@ static bd_status fit_memory(const fit *f) {
     bd_index_map map;
     bd_type types[BD_MAX_RESULTS];
     const bd_op *op = first_op(row);
-    if (!is_plain(row) || row->count > 1) continue;
+    if (!(bd_op_get_info(op->kind)->traits & BD_POINTWISE) || row->count > 1) continue;
     BD_TRY(bd_op_infer(f->ctx, row->function, op, &map, types));
     double bytes =
         bd_op_bytes(row->function, op, &map, &row->model.mesh, op->split, row->model.micro_batch);

@@ -158,8 +158,8 @@ static bd_status add_times(bd_ctx *ctx, const program *p, const bd_cluster *clus
     if (t.instruction == BD_RT_MARK_CLEAR || t.instruction == BD_RT_MARK_UPDATE)
       end_seconds += t.seconds;
     if (!find_ops(ctx, p, (int)function, (int)step, &row)) continue;
-    row.seconds = t.seconds / (double)t.calls;
-    row.weight = t.seconds;
+    row.seconds = t.least;
+    row.weight = t.least * (double)t.calls;
     add_row(ctx, probe, &row);
     if (t.least < probe->least_seconds) probe->least_seconds = t.least;
   }
