@@ -10,8 +10,8 @@ enum {
 };
 
 // Gains are parts of the bound; `memory` is what part of a direction is that of the step before.
-static const double first_gain = 0.1, least_gain = 1e-4, again_gain = 0.05;
-static const double memory = 0.7;
+static const double first_gain = 0.1, least_gain = 1e-6, again_gain = 0.01;
+static const double memory = 0.7, shorter = 0.6;
 // Of a group of passes: less is not worth waiting for.
 static const double settled_rise = 1e-5;
 
@@ -133,7 +133,7 @@ void bd_select_ascent_step(bd_select_ascent *a, double deadline) {
   if (a->since > PATIENCE) {
     // Shorter steps from the best prices; long ones again when they had become short.
     a->since = 0;
-    a->gain = a->gain * memory < share(a, least_gain) ? share(a, again_gain) : a->gain * memory;
+    a->gain = a->gain * shorter < share(a, least_gain) ? share(a, again_gain) : a->gain * shorter;
     bd_select_ascent_return(a);
   }
   move_prices(a);
