@@ -138,3 +138,8 @@ void bd_select_ascent_step(bd_select_ascent *a, double deadline) {
   }
   move_prices(a);
 }
+
+void bd_select_ascent_shake(bd_select_ascent *a) {
+  a->gain = share(a, first_gain);
+  a->since = 0;
+}

@@ -29,6 +29,9 @@ void bd_select_ascent_copy(bd_select_ascent *ascent, const bd_select_ascent *fro
 // Passes messages, proposes a choice in `free`, and moves the prices. Allocates nothing.
 void bd_select_ascent_step(bd_select_ascent *ascent, double deadline);
 
+// Lets the next steps be as long as the first ones.
+void bd_select_ascent_shake(bd_select_ascent *ascent);
+
 // Returns to the best prices and passes messages there.
 void bd_select_ascent_return(bd_select_ascent *ascent);
 

@@ -67,8 +67,12 @@ static void propose(bd_select_island *island) {
     bd_select_state_set(island->state, island->fitting->choice);
 }
 
-void bd_select_island_restart(bd_select_island *island) {
+void bd_select_island_restart(bd_select_island *island, bool shake) {
+  // Long steps of the prices make for other proposals than before.
+  if (shake) bd_select_ascent_shake(island->ascent);
+  bd_select_state_decode(island->fitting, island->ascent->dual);
   bd_select_state_set(island->state, island->fitting->choice);
+  island->proposals = 0;
 }
 
 static void step(bd_select_island *island, const int *guest, double deadline) {

@@ -23,8 +23,9 @@ void bd_select_island_begin(bd_select_island *island, const bd_select_island *fr
 // choice to be fused with the present one, or NULL. Allocates nothing.
 void bd_select_island_round(bd_select_island *island, const int *guest, double deadline);
 
-// Starts over from what the messages now propose.
-void bd_select_island_restart(bd_select_island *island);
+// Starts over from what the messages now propose. `shake`: also moves the prices by long steps
+// again, for other proposals at the expense of the bound.
+void bd_select_island_restart(bd_select_island *island, bool shake);
 
 // The best choice found, which fits in memory; its cost as the model counts.
 const int *bd_select_island_best(const bd_select_island *island, double *out_cost);

@@ -119,7 +119,8 @@ static void take_stock(bd_ctx *ctx, search *s, era *e) {
   for (int k = 0; k < ISLANDS; k++) {
     if (e->stale[k] < RESTART_ROUNDS) continue;
     e->stale[k] = 0;
-    bd_select_island_restart(e->island[k]);
+    // The first island goes on raising the bound.
+    bd_select_island_restart(e->island[k], k > 0);
   }
 }
 
