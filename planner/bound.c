@@ -171,7 +171,7 @@ typedef struct handing {
 static handing hand_over(const bd_scene *scene, const bd_setting *setting, double bytes, bool far) {
   bd_cost_model cost = {scene->cluster, setting->mesh, setting->micro_batch};
   handing out = {0, far ? 0 : INFINITY};
-  for (int s = 0; s + 1 < setting->stages; s++) {
+  for (int s = 0; s == 0 || s + 1 < setting->stages; s++) {
     double seconds = bd_cost_receive(&cost, s, s + 1, bytes);
     out.receive = far ? fmax(out.receive, seconds) : fmin(out.receive, seconds);
   }

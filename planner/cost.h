@@ -26,7 +26,8 @@ double bd_cost_message(const bd_link *link, double bytes);
 // its steps. A ring over nodes with several ranks in each enters and leaves a node through the
 // links of all of them.
 bd_link bd_cost_link(const bd_cost_model *model, int axis);
-// The slowest link between the ranks of two stages and their counterparts.
+// The slowest link between the ranks of two stages and their counterparts; that between nodes for
+// stages beyond the cluster's devices.
 bd_link bd_cost_stage_link(const bd_cost_model *model, int from, int to);
 
 // A message of `bytes` per rank between two stages. The sender copies it and goes on

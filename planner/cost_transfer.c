@@ -2,8 +2,17 @@
 #include "planner/cost.h"
 #include <math.h>
 
+// Whether both stages stand on devices of the cluster. Where they do not, the cluster is a part of
+// another, and their messages go between nodes, if there are several.
+static bool stand(const bd_cost_model *model, int from, int to) {
+  int last = from > to ? from : to;
+  return (last + 1) * bd_mesh_devices(&model->mesh) <= bd_cluster_devices(model->cluster);
+}
+
 bd_link bd_cost_stage_link(const bd_cost_model *model, int from, int to) {
   int devices = bd_mesh_devices(&model->mesh);
+  if (!stand(model, from, to))
+    return model->cluster->nodes > 1 ? model->cluster->inter : model->cluster->intra;
   return bd_cluster_link_between(model->cluster, from * devices, to * devices, devices);
 }
 
@@ -33,8 +42,9 @@ bd_transfer bd_cost_transfer(const bd_cost_model *model, int from, int to, doubl
   double seconds = bd_cost_receive(model, from, to, bytes);
   double move = bytes / bd_cost_stage_link(model, from, to).bytes_per_second;
   int devices = bd_mesh_devices(&model->mesh);
-  bd_transfer out = {fmax(0, seconds - move), move, false};
-  for (int rank = 0; rank < devices && !out.between_nodes; rank++)
+  bool known = stand(model, from, to);
+  bd_transfer out = {fmax(0, seconds - move), move, !known && model->cluster->nodes > 1};
+  for (int rank = 0; known && rank < devices && !out.between_nodes; rank++)
     out.between_nodes = node_of(model->cluster, from * devices + rank) !=
                         node_of(model->cluster, to * devices + rank);
   return out;
