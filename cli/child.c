@@ -80,9 +80,3 @@ int bd_stops_release(const sigset_t *mask) {
   sigprocmask(SIG_SETMASK, mask, NULL);
   return came > 0 ? came : 0;
 }
-
-double bd_child_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}

@@ -27,7 +27,6 @@ int bd_child_start(const bd_child *what, const sigset_t *mask, pid_t *out_child)
 
 // The signals that are to stop children: those that braid does not ignore; and a child's end.
 sigset_t bd_child_signals(void);
-double bd_child_now(void); // seconds
 
 // Holds back the signals that stop braid, and lets them come again; returns one that came meanwhile
 // and is thereby answered, or 0.

@@ -1,9 +1,9 @@
 #include "cli/planning.h"
 #include "cli/machine.h"
+#include "ir/base/clock.h"
 #include "planner/full.h"
 #include <math.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MOST_THREADS = 256 };
@@ -24,12 +24,6 @@ typedef struct view {
   bd_plan_progress last;
 } view;
 
-static double now_seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void print_line(const view *v) {
   const bd_plan_progress *p = &v->last;
   fprintf(stderr, "%splanning: %d settings, %d bounded, %d solved; ", v->terminal ? "\r\033[K" : "",
@@ -46,9 +40,9 @@ static void print_line(const view *v) {
 static void on_progress(void *user, const bd_plan_progress *progress) {
   view *v = user;
   v->last = *progress;
-  if (now_seconds() < v->next) return;
+  if (bd_clock_seconds() < v->next) return;
   print_line(v);
-  v->next = now_seconds() + SECONDS_BETWEEN_LINES;
+  v->next = bd_clock_seconds() + SECONDS_BETWEEN_LINES;
 }
 
 static bd_status search(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
@@ -86,7 +80,7 @@ bd_status bd_planning_search(bd_ctx *ctx, const bd_arguments *arguments, const b
     request->progress = on_progress;
     request->progress_user = &v;
   }
-  v.next = v.terminal ? now_seconds() + SECONDS_BETWEEN_LINES : 0;
+  v.next = v.terminal ? bd_clock_seconds() + SECONDS_BETWEEN_LINES : 0;
   bd_status status = search(ctx, train, cluster, request, out_plan);
   if (v.terminal)
     fprintf(stderr, "\r\033[K");

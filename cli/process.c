@@ -1,5 +1,6 @@
 #include "cli/process.h"
 #include "cli/child.h"
+#include "ir/base/clock.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -16,11 +17,11 @@ static bool wait_for(pid_t child, const sigset_t *watched, int *out_state, int *
     bool stop = signal > 0 && signal != SIGCHLD;
     if (stop && !*out_stopped_by) {
       *out_stopped_by = signal;
-      stopped_at = bd_child_now();
+      stopped_at = bd_clock_seconds();
       kill(-child, SIGTERM);
     } else if (*out_stopped_by) {
       // A second signal some time after the first, or patience at its end.
-      double since = bd_child_now() - stopped_at;
+      double since = bd_clock_seconds() - stopped_at;
       if (since > BD_GRACE_SECONDS || (stop && since > BD_SAME_STOP_SECONDS)) kill(-child, SIGKILL);
     }
   }

@@ -1,6 +1,7 @@
 // The ranks of a program that needs no launcher of its own.
 #include "cli/child.h"
 #include "cli/process.h"
+#include "ir/base/clock.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -71,14 +72,14 @@ static bool reap(team *t) {
     int code = WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state);
     if (code == 0 || t->first_failure) continue;
     t->first_failure = code;
-    t->failed_at = bd_child_now();
+    t->failed_at = bd_clock_seconds();
   }
   return true;
 }
 
 // Ranks of a failed or stopped team get SIGTERM, and SIGKILL when that does not help.
 static void press(team *t, int signal, int *out_stopped_by) {
-  double now = bd_child_now();
+  double now = bd_clock_seconds();
   bool stop = signal > 0 && signal != SIGCHLD;
   bool late = t->failed_at > 0 && now - t->failed_at > BD_GRACE_SECONDS;
   if (t->stopped_at > 0) {

@@ -1,10 +1,10 @@
 // `braid solve`: runs a search on numbers alone. A format is a row of the table below; who adds one
 // declares it in planner/bare.h.
 #include "cli/command.h"
+#include "cli/machine.h"
 #include "ir/base/file.h"
 #include "ir/base/gzip.h"
 #include "planner/bare.h"
-#include <unistd.h>
 
 #define FILE_LIMIT_BYTES ((size_t)1 << 30)
 #define TEXT_LIMIT_BYTES ((size_t)1 << 31) // of what a gzip file inflates to
@@ -34,13 +34,8 @@ static const bd_bare_format *find_format(const char *data, size_t bytes) {
   return NULL;
 }
 
-static int cores(void) {
-  long count = sysconf(_SC_NPROCESSORS_ONLN);
-  return count < 1 ? 1 : count > 64 ? 64 : (int)count;
-}
-
 static bd_status read_request(bd_ctx *ctx, const bd_arguments *arguments, bd_bare_request *out) {
-  int64_t budget = 0, threads = cores();
+  int64_t budget = 0, threads = bd_machine_cores();
   *out = (bd_bare_request){.file = arguments->operand, .limit_seconds = DEFAULT_SECONDS};
   BD_TRY(bd_argument_real(ctx, arguments, "--time-limit", 0.001, 1e6, &out->limit_seconds));
   BD_TRY(bd_argument_bytes(ctx, arguments, "--budget", &budget));

@@ -1,8 +1,8 @@
+#include "ir/base/clock.h"
 #include "planner/full_space.h"
 #include "planner/full_weight.h"
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 enum { MAX_STAGES = 64 };
 
@@ -25,12 +25,6 @@ typedef struct posing {
   int forms;                          // of any mode
   double **change, **send, **receive; // per run; see bd_layers_cut
 } posing;
-
-static double now_seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static double seconds_of(const bd_layer_candidate *c, const posing *p) {
   double passes = (double)p->space->request->global_batch / (double)p->micro_batch;
@@ -340,7 +334,7 @@ bd_status bd_full_pose(bd_ctx *ctx, const bd_full_space *space, int64_t micro_ba
   *out_possible = false;
   *out = (bd_full_problem){.micro_batch = micro_batch};
   for (int n = 0; n < space->mode_count; n++) {
-    if (now_seconds() > deadline) return BD_OK;
+    if (bd_clock_seconds() > deadline) return BD_OK;
     BD_TRY(price_mode(&p, n, &p.modes[n]));
   }
   make_tables(&p);

@@ -1,9 +1,9 @@
+#include "ir/base/clock.h"
 #include "planner/full.h"
 #include "planner/full_space.h"
 #include "planner/refuse.h"
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 enum {
   MICRO_BATCHES = 6, // tried
@@ -18,12 +18,6 @@ typedef struct searching {
   bd_plan best;
   int posed, solved;
 } searching;
-
-static double now_seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 // By how much the fullest stage exceeds its devices' cap.
 static int64_t lacking_bytes(const searching *s, const bd_plan *plan) {
@@ -49,12 +43,12 @@ static bd_status try_problem(searching *s, bd_full_problem *problem, double dead
   bd_layers_group *groups = BD_NEW_ARRAY(s->ctx->arena, bd_layers_group, s->space.group_count);
   memcpy(groups, problem->layers.groups, sizeof *groups * (size_t)s->space.group_count);
   problem->layers.groups = groups;
-  for (int round = 0; round < CAP_ROUNDS && now_seconds() < deadline; round++) {
+  for (int round = 0; round < CAP_ROUNDS && bd_clock_seconds() < deadline; round++) {
     bd_layers_answer answer;
     bd_plan plan;
     double cutoff = s->found ? s->best.step_seconds : 1e30;
-    BD_TRY(
-        bd_layers_solve(s->ctx, &problem->layers, deadline - now_seconds(), cutoff, true, &answer));
+    BD_TRY(bd_layers_solve(s->ctx, &problem->layers, deadline - bd_clock_seconds(), cutoff, true,
+                           &answer));
     if (!answer.found) return BD_OK;
     s->solved++;
     bd_full_assemble(s->ctx, &s->space, problem, &answer.plan, &plan);
@@ -94,15 +88,15 @@ static bd_status look(searching *s, const bd_plan *near) {
   int64_t sizes[MICRO_BATCHES];
   int count = list_micro_batches(s, near, sizes);
   for (int i = 0; i < count; i++) {
-    double left = s->deadline - now_seconds(), share = left / (count - i);
+    double left = s->deadline - bd_clock_seconds(), share = left / (count - i);
     bd_full_problem problem;
     bool possible;
     if (left <= 0) break;
-    BD_TRY(
-        bd_full_pose(s->ctx, &s->space, sizes[i], now_seconds() + share / 2, &problem, &possible));
+    BD_TRY(bd_full_pose(s->ctx, &s->space, sizes[i], bd_clock_seconds() + share / 2, &problem,
+                        &possible));
     if (!possible) continue;
     s->posed++;
-    BD_TRY(try_problem(s, &problem, now_seconds() + share / 2));
+    BD_TRY(try_problem(s, &problem, bd_clock_seconds() + share / 2));
   }
   return BD_OK;
 }
@@ -148,7 +142,7 @@ bd_status bd_plan_search_full(bd_ctx *ctx, const bd_module *train, const bd_clus
   bd_search_outcome near;
   bd_plan_request half = *request;
   targeted.cuda = strcmp(request->target, "cuda") == 0;
-  searching s = {.ctx = ctx, .deadline = now_seconds() + request->limit_seconds};
+  searching s = {.ctx = ctx, .deadline = bd_clock_seconds() + request->limit_seconds};
   BD_TRY(check_request(ctx, request));
   half.limit_seconds = request->limit_seconds / 2;
   if (half.schedule >= 0 && !bd_schedule_emitted((bd_schedule)half.schedule)) half.schedule = -1;

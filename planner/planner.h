@@ -17,10 +17,10 @@ typedef struct bd_plan_request {
   const char *model, *target, *optimizer;
   bd_dtype precision;
   int64_t global_batch, sequence;
-  int64_t cap_bytes;    // arena bytes a rank may use; 0: the cluster's
-  double limit_seconds; // of search
+  int64_t cap_bytes;     // arena bytes a rank may use; 0: the cluster's
+  double limit_seconds;  // of search
   bd_solver_kind solver; // of its integer programs
-  int threads;          // that search; the plan does not depend on it
+  int threads;           // that search; the plan does not depend on it
   // Set by a signal handler, it ends the search with the plan in hand; NULL: nobody does.
   const volatile sig_atomic_t *stop;
   // Called now and then, on the calling thread; NULL: not.

@@ -2,6 +2,7 @@
 // its layer problems, before it is solved; the least bound first, until none can beat the
 // incumbent. Settings are attempted in batches over threads; which ones a batch holds depends on
 // what was found before it and on nothing else, so that equal inputs give equal plans.
+#include "ir/base/clock.h"
 #include "ir/base/workers.h"
 #include "planner/alternatives.h"
 #include "planner/attempt.h"
@@ -10,7 +11,6 @@
 #include "planner/solver.h"
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 enum {
   FINER_DEVICES = 64,
@@ -56,12 +56,6 @@ typedef struct search {
   int usual, next_dive; // where the look for usual settings stands; settings bounded by then
   bd_alternatives alternatives;
 } search;
-
-static double now_seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void add_item(search *s, item added) {
   if (s->item_count == s->item_capacity) {
@@ -208,7 +202,7 @@ static void tell_progress(const search *s) {
 static cut cut_of(const search *s) {
   const volatile sig_atomic_t *stop = s->scene.request->stop;
   if (stop && *stop) return CUT_BY_USER;
-  return now_seconds() > s->deadline && (s->found || s->leanest_bytes) ? CUT_BY_TIME : NOT_CUT;
+  return bd_clock_seconds() > s->deadline && (s->found || s->leanest_bytes) ? CUT_BY_TIME : NOT_CUT;
 }
 
 static bool is_over(search *s) {
@@ -410,7 +404,7 @@ bd_status bd_plan_look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cl
                         request->sequence,
                         cap,
                         cap - (targeted.cuda ? BD_LIBRARY_BYTES : 0)};
-  s->deadline = now_seconds() + request->limit_seconds;
+  s->deadline = bd_clock_seconds() + request->limit_seconds;
   bd_owned held;
   s->workers = bd_workers_start(ctx, &held, request->threads, bd_solver_leave_thread);
   bd_status status = search_all(s);

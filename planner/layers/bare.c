@@ -1,5 +1,6 @@
 // `braid solve` on layer graphs: reads, solves, prints.
 #include "planner/bare.h"
+#include "ir/base/clock.h"
 #include "ir/base/json.h"
 #include "planner/layers/fronts.h"
 #include "planner/layers/read.h"
@@ -187,14 +188,14 @@ static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out
   bd_layers_problem problem;
   bd_layers_names names;
   bd_layers_answer answer;
-  double begun = bd_layers_now_seconds();
+  double begun = bd_clock_seconds();
   BD_TRY(bd_layers_read(ctx, request->file, request->data, request->bytes,
                         (int64_t)fmin(request->budget, 1e15), &problem, &names));
   BD_TRY(bd_layers_solve(ctx, &problem, request->limit_seconds, INFINITY, false, &answer));
   if (!answer.found) return refuse(ctx, request, &answer);
   telling t = {.problem = &problem, .names = &names, .answer = &answer, .text = out};
   BD_TRY(check(ctx, &t));
-  double seconds = bd_layers_now_seconds() - begun;
+  double seconds = bd_clock_seconds() - begun;
   if (request->json)
     print_json(&t, seconds);
   else

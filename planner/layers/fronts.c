@@ -1,9 +1,9 @@
 #include "planner/layers/fronts.h"
+#include "ir/base/clock.h"
 #include "planner/layers/weights.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct bd_front_trail {
   int before, option;
@@ -32,12 +32,6 @@ typedef struct building {
   int64_t cap_bytes;
   bd_layers_criteria *change; // [f][g]: of the cut at hand
 } building;
-
-double bd_layers_now_seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static bool beats(const bd_layers_setting *setting, const way *a, const way *b) {
   for (int i = 0; i < setting->criteria; i++)
@@ -253,7 +247,7 @@ static void build_row(building *b, int first, int model, ways **kept) {
     }
     if (!any) break;
     length++;
-    fronts->stopped = bd_layers_now_seconds() > fronts->deadline;
+    fronts->stopped = bd_clock_seconds() > fronts->deadline;
   }
   if (length < most) kept[length] = NULL;
   fronts->rows[row] = out;

@@ -47,5 +47,4 @@ const bd_front *bd_fronts_get(const bd_fronts *fronts, int stage, int mode, int 
 // The options of the interval's layers, from `first` on.
 void bd_fronts_trace(const bd_fronts *fronts, int trail, int length, int *out_options);
 
-double bd_layers_now_seconds(void);
 #endif

@@ -1,4 +1,5 @@
 #include "planner/layers/interleave.h"
+#include "ir/base/clock.h"
 #include "planner/layers/weights.h"
 #include <math.h>
 #include <stdlib.h>
@@ -222,7 +223,7 @@ static void run(weaving *w) {
         try_part(w, &w->here[part].items[i], layer, part + 1);
       }
     }
-    w->stopped = bd_layers_now_seconds() > w->effort->deadline;
+    w->stopped = bd_clock_seconds() > w->effort->deadline;
   }
 }
 

@@ -1,4 +1,5 @@
 // All settings of a layer graph: the least bound first, with ever more effort.
+#include "ir/base/clock.h"
 #include "planner/layers/devices.h"
 #include "planner/layers/interleave.h"
 #include <math.h>
@@ -167,13 +168,13 @@ static int count_open(const solving *s, const stage_of_effort *with) {
 }
 
 static bd_status try_all(solving *s, const stage_of_effort *with) {
-  double now = bd_layers_now_seconds(), deadline = now + with->share * (s->deadline - now);
+  double now = bd_clock_seconds(), deadline = now + with->share * (s->deadline - now);
   qsort(s->items, (size_t)s->count, sizeof *s->items, with->first ? by_stages : by_bound);
   int left = count_open(s, with);
   for (int i = 0; i < s->count; i++) {
     item *at = &s->items[i];
     if (!is_open(s, with, at)) continue;
-    now = bd_layers_now_seconds();
+    now = bd_clock_seconds();
     if (now > deadline) break;
     // No setting takes much more than its share; settings that are done leave theirs.
     BD_TRY(try_item(s, at, with, now + fmin(1, SLICES / fmax(left, 1)) * (deadline - now)));
@@ -196,7 +197,7 @@ static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, double de
   s.again = true;
   for (int round = 0; !hurried && round < LAST_ROUNDS; round++)
     for (size_t i = LAST_EFFORT; i < sizeof efforts / sizeof *efforts; i++)
-      if (count_open(&s, &efforts[i]) && bd_layers_now_seconds() < deadline)
+      if (count_open(&s, &efforts[i]) && bd_clock_seconds() < deadline)
         BD_TRY(try_all(&s, &efforts[i]));
   out->bound = out->seconds;
   for (int i = 0; i < s.count; i++)
@@ -249,7 +250,7 @@ static bd_status find_lacking(bd_ctx *ctx, const bd_layers_problem *problem, dou
 
 bd_status bd_layers_solve(bd_ctx *ctx, const bd_layers_problem *problem, double limit_seconds,
                           double cutoff, bool hurried, bd_layers_answer *out) {
-  double deadline = bd_layers_now_seconds() + limit_seconds;
+  double deadline = bd_clock_seconds() + limit_seconds;
   BD_TRY(search(ctx, problem, deadline, cutoff, false, hurried, out));
   if (hurried || out->found || isfinite(cutoff)) return BD_OK;
   return find_lacking(ctx, problem, deadline, out);

@@ -1,5 +1,4 @@
 #include "planner/remat/answer.h"
-#include <time.h>
 
 void bd_remat_steps_add(bd_ctx *ctx, bd_remat_steps *steps, int what, int at) {
   if (steps->count == steps->capacity) {
@@ -9,12 +8,6 @@ void bd_remat_steps_add(bd_ctx *ctx, bd_remat_steps *steps, int what, int at) {
     steps->capacity = capacity;
   }
   steps->step[steps->count++] = (bd_remat_step){what, at};
-}
-
-double bd_remat_clock(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 static void add_number(bd_text *out, const char *key, double value) {

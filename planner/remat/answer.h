@@ -29,7 +29,4 @@ void bd_remat_steps_add(bd_ctx *ctx, bd_remat_steps *steps, int what, int at);
 // {"sequence": [{"do", "at"}...], "cost", "base_cost", "bound", "peak", "budget", "seconds"}, or
 // the same in words.
 void bd_remat_answer_print(const bd_remat_answer *answer, bool json, bd_text *out);
-
-// Seconds of a clock that never goes back.
-double bd_remat_clock(void);
 #endif

@@ -1,4 +1,5 @@
 // Chains as a format of `braid solve`.
+#include "ir/base/clock.h"
 #include "planner/remat/chain.h"
 #include "planner/remat/lines.h"
 #include <math.h>
@@ -29,7 +30,7 @@ static bd_status check(bd_ctx *ctx, const bd_chain *chain, int64_t budget, bd_re
 }
 
 static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out) {
-  double start = bd_remat_clock();
+  double start = bd_clock_seconds();
   bd_chain chain;
   BD_TRY(bd_chain_read(ctx, request->file, request->data, request->bytes, &chain));
   if (request->budget < 1)
@@ -44,7 +45,7 @@ static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out
   answer.problem = bd_intern_f(ctx, "chain of %d layers", chain.layers - 1);
   answer.base_cost = bd_chain_base(&chain);
   answer.budget = (double)budget;
-  answer.seconds = bd_remat_clock() - start;
+  answer.seconds = bd_clock_seconds() - start;
   bd_remat_answer_print(&answer, request->json, out);
   return BD_OK;
 }

@@ -3,6 +3,7 @@
 // smallest sets of values that make room. Each round visits the most promising states of every
 // layer, and remembers the least cost that anything it passed over could have: with that, what is
 // found has a proven gap, and a round that passes over nothing proves the optimum.
+#include "ir/base/clock.h"
 #include "planner/remat/graph_search.h"
 #include <math.h>
 #include <stdlib.h>
@@ -258,7 +259,7 @@ static void visit_layer(search *s, int next) {
     if (s->states.state[state].least >= s->best) continue;
     if (bd_graph_states_stale(&s->states, state) || dominated(s, state, visited, count)) continue;
     if (count < DOMINATORS) visited[count++] = state;
-    if (++visits % CLOCK_VISITS == 0) s->late = bd_remat_clock() > s->until;
+    if (++visits % CLOCK_VISITS == 0) s->late = bd_clock_seconds() > s->until;
     expand(s, state);
   }
   leave_layer(s, layer);
@@ -340,7 +341,7 @@ bd_status bd_graph_solve(bd_ctx *ctx, const bd_graph *graph, int64_t budget, dou
                          bd_remat_answer *out) {
   if (budget < bd_graph_widest(graph)) return BD_INFEASIBLE;
   search s;
-  init_search(ctx, graph, budget, bd_remat_clock() + limit_seconds, &s);
+  init_search(ctx, graph, budget, bd_clock_seconds() + limit_seconds, &s);
   out->bound = widen(&s, false);
   out->cost = s.best;
   out->steps = s.best_steps;
@@ -350,11 +351,11 @@ bd_status bd_graph_solve(bd_ctx *ctx, const bd_graph *graph, int64_t budget, dou
 
 int64_t bd_graph_smallest_budget(bd_ctx *ctx, const bd_graph *graph, double limit_seconds) {
   int64_t low = bd_graph_widest(graph), high = bd_graph_full(graph);
-  double until = bd_remat_clock() + limit_seconds;
-  while (low < high && bd_remat_clock() < until) {
+  double until = bd_clock_seconds() + limit_seconds;
+  while (low < high && bd_clock_seconds() < until) {
     int64_t middle = low + (high - low) / 2;
     search s;
-    init_search(ctx, graph, middle, fmin(until, bd_remat_clock() + limit_seconds / 8), &s);
+    init_search(ctx, graph, middle, fmin(until, bd_clock_seconds() + limit_seconds / 8), &s);
     (void)widen(&s, true);
     if (isfinite(s.best))
       high = middle;

@@ -1,5 +1,5 @@
 #include "planner/select/ascent.h"
-#include "planner/select/clock.h"
+#include "ir/base/clock.h"
 
 #include <math.h>
 #include <string.h>
@@ -59,8 +59,8 @@ static double note_bound(bd_select_ascent *a) {
 
 void bd_select_ascent_settle(bd_select_ascent *a, int passes, double deadline) {
   enum { GROUP = 10 };
-  for (int pass = 0; pass < passes && bd_select_now() < deadline; pass += GROUP) {
-    for (int k = 0; k < GROUP && bd_select_now() < deadline; k++)
+  for (int pass = 0; pass < passes && bd_clock_seconds() < deadline; pass += GROUP) {
+    for (int k = 0; k < GROUP && bd_clock_seconds() < deadline; k++)
       bd_select_dual_pass(a->dual);
     if (note_bound(a) <= share(a, settled_rise)) break;
   }
@@ -121,7 +121,7 @@ void bd_select_ascent_return(bd_select_ascent *a) {
 }
 
 void bd_select_ascent_step(bd_select_ascent *a, double deadline) {
-  for (int k = 0; k < PASSES && bd_select_now() < deadline; k++)
+  for (int k = 0; k < PASSES && bd_clock_seconds() < deadline; k++)
     bd_select_dual_pass(a->dual);
   double rise = note_bound(a);
   bd_select_state_decode(a->free, a->dual);

@@ -1,6 +1,6 @@
 // The format `sharding` of `braid solve`.
 #include "planner/bare.h"
-#include "planner/select/clock.h"
+#include "ir/base/clock.h"
 #include "planner/select/select.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ static void add_words(bd_text *out, const bd_select_problem *p, const bd_select_
 }
 
 static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out) {
-  double begun = bd_select_now();
+  double begun = bd_clock_seconds();
   bd_select_problem problem;
   bd_select_answer answer;
   BD_TRY(bd_select_read(ctx, request->file, request->data, request->bytes, &problem));
@@ -46,7 +46,7 @@ static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out
     problem.limit = request->budget < 0x1p62 ? (int64_t)request->budget : INT64_MAX;
   BD_TRY(bd_select_solve(ctx, request->file, &problem, begun + request->limit_seconds,
                          request->threads, &answer));
-  answer.seconds = bd_select_now() - begun;
+  answer.seconds = bd_clock_seconds() - begun;
   if (request->json)
     add_json(out, &problem, &answer);
   else

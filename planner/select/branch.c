@@ -1,6 +1,6 @@
 #include "planner/select/branch.h"
+#include "ir/base/clock.h"
 #include "planner/select/ascent.h"
-#include "planner/select/clock.h"
 
 #include <math.h>
 #include <string.h>
@@ -138,7 +138,7 @@ static bool bound_out(bd_ctx *ctx, branching *b, bd_select_ascent *ascent) {
 
 static bool explore(bd_ctx *ctx, branching *b, const bd_select_domain *given, const double *price,
                     int depth) {
-  if (b->nodes_left-- <= 0 || depth > MOST_DEPTH || bd_select_now() > b->deadline) return false;
+  if (b->nodes_left-- <= 0 || depth > MOST_DEPTH || bd_clock_seconds() > b->deadline) return false;
   bd_select_domain domain = copy_domain(ctx, b->p, given);
   bd_select_ascent *ascent = NULL;
   do {

@@ -1,6 +1,6 @@
 #include "planner/select/improve.h"
+#include "ir/base/clock.h"
 #include "planner/select/bucket.h"
-#include "planner/select/clock.h"
 #include "planner/select/random.h"
 
 #include <math.h>
@@ -147,7 +147,7 @@ static bool search(bd_select_improver *v, double present) {
   bool found = false;
   double least = present;
   v->priced = 0;
-  for (int t = 0; t < MOST_TRIALS && bd_select_now() < v->deadline; t++) {
+  for (int t = 0; t < MOST_TRIALS && bd_clock_seconds() < v->deadline; t++) {
     double value = bd_select_bucket_solve(v->bucket, v->point, v->price, v->priced, v->trial);
     // The load is that of the other nodes, less the room: what is left counts against the price.
     for (int q = 0; q < v->priced; q++)
@@ -197,7 +197,7 @@ void bd_select_improve(bd_select_improver *v, double work, double cap, double de
   v->cap = cap;
   v->deadline = deadline;
   double end = bd_select_bucket_work(v->bucket) + work;
-  while (bd_select_bucket_work(v->bucket) < end && bd_select_now() < deadline) {
+  while (bd_select_bucket_work(v->bucket) < end && bd_clock_seconds() < deadline) {
     free_some(v);
     try_once(v);
   }
@@ -227,7 +227,7 @@ void bd_select_fuse(bd_select_improver *v, const int *const *choices, int count,
   v->cap = cap;
   v->deadline = deadline;
   v->set.count = 0;
-  for (int i = 0; i < m->nodes && bd_select_now() < deadline; i++) {
+  for (int i = 0; i < m->nodes && bd_clock_seconds() < deadline; i++) {
     add_differing(v, (begin + i) % m->nodes, choices, count);
     if (v->set.count < BD_SELECT_MOST_FREE && i + 1 < m->nodes) continue;
     if (v->set.count > 0) try_once(v);

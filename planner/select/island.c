@@ -1,5 +1,5 @@
 #include "planner/select/island.h"
-#include "planner/select/clock.h"
+#include "ir/base/clock.h"
 #include "planner/select/improve.h"
 
 #include <math.h>
@@ -101,7 +101,7 @@ void bd_select_island_begin(bd_select_island *island, const bd_select_island *fr
 }
 
 void bd_select_island_round(bd_select_island *island, const int *guest, double deadline) {
-  for (int k = 0; k < STEPS && bd_select_now() < deadline; k++)
+  for (int k = 0; k < STEPS && bd_clock_seconds() < deadline; k++)
     step(island, k == 0 ? guest : NULL, deadline);
   note_best(island);
 }

@@ -1,5 +1,5 @@
+#include "ir/base/clock.h"
 #include "planner/select/branch.h"
-#include "planner/select/clock.h"
 #include "planner/select/dominate.h"
 #include "planner/select/island.h"
 #include "planner/select/merge.h"
@@ -187,7 +187,7 @@ static bool run_era(bd_ctx *ctx, search *s) {
   make_guest(s, &e);
   take_stock(ctx, s, &e);
   int patience = s->forbid < INFINITY ? LEAST_ROUNDS : LEAST_ROUNDS_WITHOUT_HOPE;
-  while (bd_select_now() < s->deadline && s->round - s->progress < patience + s->progress) {
+  while (bd_clock_seconds() < s->deadline && s->round - s->progress < patience + s->progress) {
     run_round(s, &e);
     take_stock(ctx, s, &e);
     s->round++;
@@ -244,7 +244,7 @@ static void find_forbidden(bd_ctx *ctx, search *s) {
 
 bd_status bd_select_solve(bd_ctx *ctx, const char *file, const bd_select_problem *p,
                           double deadline, int threads, bd_select_answer *out) {
-  double begun = bd_select_now();
+  double begun = bd_clock_seconds();
   *out = (bd_select_answer){.choice = BD_NEW_ARRAY(ctx->arena, int, p->nodes)};
   BD_TRY(check_room(ctx, file, p, out->choice));
   bd_select_problem merged = bd_select_merge(ctx, p);
@@ -259,8 +259,8 @@ bd_status bd_select_solve(bd_ctx *ctx, const char *file, const bd_select_problem
   run_search(ctx, &s);
   out->cost = s.incumbent.cost;
   out->peak = bd_select_peak(ctx, p, out->choice, NULL);
-  out->seconds = bd_select_now() - begun;
-  out->limited = !proven(&s) && bd_select_now() >= deadline;
+  out->seconds = bd_clock_seconds() - begun;
+  out->limited = !proven(&s) && bd_clock_seconds() >= deadline;
   // What was dropped costs at least as much as the incumbent, or is forbidden.
   int64_t dropped = out->cost < BD_SELECT_FORBIDDEN ? out->cost : BD_SELECT_FORBIDDEN;
   out->bound = s.finished || ceil(s.bound) >= (double)dropped ? dropped : (int64_t)ceil(s.bound);
