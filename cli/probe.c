@@ -17,27 +17,28 @@ static void remove_folder(void *path) {
   bd_folder_remove(path);
 }
 
-// Ranks of one stage tell of collectives and of parts of ops, stages of transfers and whole ones.
 static bd_status measure(bd_ctx *ctx, const bd_cluster *cluster, const char *folder,
-                         bd_probe *probe) {
-  int devices = bd_cluster_devices(cluster);
+                         bd_fit_rows *rows) {
+  static const char *const cuts[] = {"parts of ops", "samples", "stages"};
+  int devices = bd_cluster_devices(cluster), last = devices > 1 ? BD_PROBE_STAGES : BD_PROBE_PARTS;
   for (int m = 0; m < MODEL_COUNT; m++)
-    for (int stages = 1; stages <= devices; stages += devices > 1 ? devices - 1 : 1) {
-      const char *out =
-          bd_path_join(ctx, folder, bd_intern_f(ctx, "%s-%d", models[m].name, stages));
-      fprintf(stderr, "measuring %s, %d stage%s on %d rank%s\n", models[m].name, stages,
-              stages == 1 ? "" : "s", devices, devices == 1 ? "" : "s");
-      BD_TRY(
-          bd_probe_program(ctx, cluster, models[m].name, models[m].sequence, stages, out, probe));
+    for (int cut = 0; cut <= last; cut++) {
+      bd_probe_case what = {models[m].name, models[m].sequence, (bd_probe_cut)cut};
+      const char *out = bd_path_join(ctx, folder, bd_intern_f(ctx, "%s-%d", what.model, cut));
+      if (devices > 1)
+        fprintf(stderr, "measuring %s, %s on %d ranks\n", what.model, cuts[cut], devices);
+      else
+        fprintf(stderr, "measuring %s\n", what.model);
+      BD_TRY(bd_probe_program(ctx, cluster, &what, out, rows));
     }
   return BD_OK;
 }
 
 static bd_status measure_in(bd_ctx *ctx, const bd_cluster *cluster, const char *folder,
                             bd_cluster *out) {
-  bd_probe probe = {.least_seconds = INFINITY};
-  BD_TRY(measure(ctx, cluster, folder, &probe));
-  return bd_probe_fit(ctx, &probe, cluster, out);
+  bd_fit_rows rows = {.least_seconds = INFINITY};
+  BD_TRY(measure(ctx, cluster, folder, &rows));
+  return bd_fit_rates(ctx, &rows, cluster, out);
 }
 
 static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {

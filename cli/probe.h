@@ -2,34 +2,20 @@
 // cluster are fitted to what their instructions took.
 #ifndef BD_CLI_PROBE_H
 #define BD_CLI_PROBE_H
-#include "planner/cost.h"
-#include "planner/planner.h"
+#include "planner/fit.h"
 
-// One instruction of a profiled program: ops [first, first + count) of a function of an spmd
-// module.
-typedef struct bd_probe_row {
-  const bd_function *function;
-  int first, count;
-  bd_cost_model model; // whose cluster is the nominal one
-  double seconds;      // of the shortest call: others also waited for ranks and other programs
-  double weight;       // seconds of all calls
-} bd_probe_row;
+// How the devices share a program: the parts of ops, the samples, or the layers.
+typedef enum bd_probe_cut { BD_PROBE_PARTS, BD_PROBE_DATA, BD_PROBE_STAGES } bd_probe_cut;
 
-typedef struct bd_probe {
-  int row_count, row_capacity;
-  bd_probe_row *rows;
-  double least_seconds;                // of any instruction
-  double update_bytes, update_seconds; // of the ends of steps without collectives
-} bd_probe;
+typedef struct bd_probe_case {
+  const char *model;
+  int64_t sequence; // tokens of a sample
+  bd_probe_cut cut;
+} bd_probe_case;
 
-// Plans `model`, with samples of `sequence` tokens, on `cluster` with `stages` stages on a mesh of
-// the rest, builds the program in `folder`, trains it, and adds its rows. All lives in
-// ctx->session.
-BD_NODISCARD bd_status bd_probe_program(bd_ctx *ctx, const bd_cluster *cluster, const char *model,
-                                        int64_t sequence, int stages, const char *folder,
-                                        bd_probe *probe);
-
-// The cluster with the rates that explain the rows best.
-BD_NODISCARD bd_status bd_probe_fit(bd_ctx *ctx, const bd_probe *probe, const bd_cluster *nominal,
-                                    bd_cluster *out_cluster);
+// Plans the model on all of `cluster`, builds the program in `folder`, trains it, and adds its
+// rows, which live in ctx->session. Errors: BD_EXTERNAL when building or training fails.
+BD_NODISCARD bd_status bd_probe_program(bd_ctx *ctx, const bd_cluster *cluster,
+                                        const bd_probe_case *what, const char *folder,
+                                        bd_fit_rows *rows);
 #endif

@@ -9,6 +9,8 @@
 #include "ir/fuse.h"
 #include "ir/layout.h"
 #include "ir/pass.h"
+#include "planner/constraints.h"
+#include "planner/planner.h"
 #include "planner/step_end.h"
 #include "runtime/braid_rt_abi.h"
 #include <string.h>
@@ -22,24 +24,27 @@ typedef struct program {
   const char *folder;
 } program;
 
-static bd_status build(bd_ctx *ctx, const bd_cluster *cluster, const char *model, int64_t sequence,
-                       int stages, program *p) {
-  bd_model_options options = {.sequence = sequence};
+static bd_status build(bd_ctx *ctx, const bd_cluster *cluster, const bd_probe_case *what,
+                       program *p) {
+  int devices = bd_cluster_devices(cluster), stages = what->cut == BD_PROBE_STAGES ? devices : 1;
+  bd_model_options options = {.sequence = what->sequence};
+  bd_constraints data = {.degree = {[BD_CUT_SAMPLES] = devices}};
   bd_module *graph, *train, *sharded;
-  BD_TRY(bd_model_load(ctx, model, &options, &graph));
+  BD_TRY(bd_model_load(ctx, what->model, &options, &graph));
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce,autodiff", NULL, stderr, graph, &train));
   bd_plan_request request = {
-      .model = model,
+      .model = what->model,
       .target = "cpu",
       .optimizer = "adamw",
       .global_batch = SAMPLES,
-      .sequence = sequence,
+      .sequence = what->sequence,
       .limit_seconds = 10,
       .stages = stages,
-      .mesh = {1, {bd_cluster_devices(cluster) / stages}},
+      .mesh = {what->cut != BD_PROBE_DATA, {devices / stages}},
       .schedule = -1,
       .micro_batch = SAMPLES / stages,
       .recompute = 0,
+      .constraints = what->cut == BD_PROBE_DATA ? &data : NULL,
   };
   BD_TRY(bd_plan_search(ctx, train, cluster, &request, &p->plan));
   BD_TRY(bd_apply_plan(ctx, train, &p->plan, &sharded));
@@ -84,36 +89,57 @@ static bd_status train_program(bd_ctx *ctx, const program *p, const char **out_p
   return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "the program that measures this machine failed");
 }
 
-static void add_row(bd_ctx *ctx, bd_probe *probe, const bd_probe_row *row) {
-  if (probe->row_count == probe->row_capacity) {
-    int wanted = probe->row_capacity ? 2 * probe->row_capacity : 128;
-    probe->rows = bd_arena_grow(ctx->session, probe->rows, (size_t)probe->row_count, (size_t)wanted,
-                                sizeof *probe->rows);
-    probe->row_capacity = wanted;
+static void add_row(bd_ctx *ctx, bd_fit_rows *rows, const bd_fit_row *row) {
+  if (rows->row_count == rows->row_capacity) {
+    int wanted = rows->row_capacity ? 2 * rows->row_capacity : 128;
+    rows->rows = bd_arena_grow(ctx->session, rows->rows, (size_t)rows->row_count, (size_t)wanted,
+                               sizeof *rows->rows);
+    rows->row_capacity = wanted;
   }
-  probe->rows[probe->row_count++] = *row;
+  rows->rows[rows->row_count++] = *row;
 }
 
-// Bytes that the step's end of stage 0 moves: its seconds at a rate of one byte, all else free.
-static bd_status update_bytes(bd_ctx *ctx, const program *p, const bd_cluster *cluster,
-                              double *out_bytes) {
-  bd_cluster slow = *cluster;
-  slow.work.update_bytes_per_second = 1;
-  slow.kernel_seconds = 0;
+// Seconds of the step's end of stage 0 when only one thing takes any.
+static bd_step_end end_on(const program *p, const bd_layout *layout, const bd_cluster *cluster) {
+  bd_cost_model model = {cluster, p->plan.mesh, p->plan.micro_batch};
+  return bd_step_end_of_stage(&model, p->spmd, layout, p->plan.optimizer, p->plan.zero_axes);
+}
+
+static bd_status add_end(bd_ctx *ctx, const program *p, const bd_cluster *cluster, double seconds,
+                         bd_fit_rows *rows) {
+  bd_cluster slow = *cluster, far = *cluster;
   bd_layout layout;
+  const bd_tie *ties;
+  int tie_count;
   BD_TRY(bd_layout_of_stage(ctx, p->spmd, 0, p->plan.schedule, bd_plan_micro_batches(&p->plan),
                             p->plan.optimizer, p->plan.zero_axes, &layout));
-  bd_cost_model model = {&slow, p->plan.mesh, p->plan.micro_batch};
-  bd_step_end end =
-      bd_step_end_of_stage(&model, p->spmd, &layout, p->plan.optimizer, p->plan.zero_axes);
-  *out_bytes = end.reduce + end.update;
-  for (int axis = 0; axis < p->plan.mesh.axes; axis++)
-    *out_bytes -= end.collective[axis];
+  slow.work.update_bytes_per_second = far.work.update_bytes_per_second = 1;
+  slow.kernel_seconds = far.kernel_seconds = 0;
+  slow.intra = slow.inter = (bd_link){.bytes_per_second = 1};
+  far.intra = far.inter = (bd_link){.latency_seconds = 1, .bytes_per_second = 1e21};
+  bd_step_end on_slow = end_on(p, &layout, &slow), on_far = end_on(p, &layout, &far);
+  bd_cost_model model = {cluster, p->plan.mesh, p->plan.micro_batch};
+  bd_step_end_ties(ctx, &model, p->spmd, &ties, &tie_count);
+  if (tie_count > 0 || rows->end_count == BD_FIT_MAX_ENDS) return BD_OK;
+  bd_fit_end end = {.update_bytes = on_slow.reduce + on_slow.update, .seconds = seconds};
+  for (int axis = 0; axis < p->plan.mesh.axes; axis++) {
+    end.link_bytes += on_slow.collective[axis];
+    end.latencies += on_far.collective[axis];
+  }
+  end.update_bytes -= end.link_bytes;
+  rows->ends[rows->end_count++] = end;
   return BD_OK;
 }
 
+// Most calls are as short as the shortest; longer ones waited for ranks or for other programs.
+#define LONGEST_OF_SHORTEST 1.25
+
+static double typical(double mean, double least) {
+  return mean < LONGEST_OF_SHORTEST * least ? mean : LONGEST_OF_SHORTEST * least;
+}
+
 // The ops of an instruction; false for the runtime's own.
-static bool find_ops(bd_ctx *ctx, const program *p, int function, int step, bd_probe_row *row) {
+static bool find_ops(bd_ctx *ctx, const program *p, int function, int step, bd_fit_row *row) {
   bd_fusion fusion;
   if (step < 0 || function >= p->exec->function_count) return false;
   row->function = function < 0 ? p->exec->main : p->exec->functions[function];
@@ -143,43 +169,40 @@ static bd_status read_time(bd_ctx *ctx, const bd_json *row, timing *out) {
 }
 
 static bd_status add_times(bd_ctx *ctx, const program *p, const bd_cluster *cluster,
-                           const bd_json *instructions, const bd_json *times, bd_probe *probe) {
-  double bytes, end_seconds = 0;
-  BD_TRY(update_bytes(ctx, p, cluster, &bytes));
+                           const bd_json *instructions, const bd_json *times, bd_fit_rows *rows) {
+  double end_seconds = 0;
   for (size_t i = 0; i < times->count; i++) {
     timing t = {0};
     int64_t function, step;
-    bd_probe_row row = {.model = {cluster, p->plan.mesh, p->plan.micro_batch}};
+    bd_fit_row row = {.model = {cluster, p->plan.mesh, p->plan.micro_batch}};
     BD_TRY(read_time(ctx, &times->items[i], &t));
     if (t.instruction < 0 || t.instruction >= (int64_t)instructions->count || t.calls < 1) continue;
+    double seconds = typical(t.seconds / (double)t.calls, t.least);
     const bd_json *at = &instructions->items[t.instruction];
     BD_TRY(bd_json_int(ctx, at, "function", true, -1, INT32_MAX, &function));
     BD_TRY(bd_json_int(ctx, at, "step", true, -1, INT32_MAX, &step));
     if (t.instruction == BD_RT_MARK_CLEAR || t.instruction == BD_RT_MARK_UPDATE)
-      end_seconds += t.seconds;
+      end_seconds += seconds;
     if (!find_ops(ctx, p, (int)function, (int)step, &row)) continue;
-    row.seconds = t.least;
-    row.weight = t.least * (double)t.calls;
-    add_row(ctx, probe, &row);
-    if (t.least < probe->least_seconds) probe->least_seconds = t.least;
+    row.seconds = seconds;
+    row.weight = seconds * (double)t.calls;
+    add_row(ctx, rows, &row);
+    if (t.least < rows->least_seconds) rows->least_seconds = t.least;
   }
-  if (bd_mesh_devices(&p->plan.mesh) > 1) return BD_OK;
-  probe->update_bytes += bytes * (STEPS - 1);
-  probe->update_seconds += end_seconds;
-  return BD_OK;
+  return add_end(ctx, p, cluster, end_seconds, rows);
 }
 
-bd_status bd_probe_program(bd_ctx *ctx, const bd_cluster *cluster, const char *model,
-                           int64_t sequence, int stages, const char *folder, bd_probe *probe) {
+bd_status bd_probe_program(bd_ctx *ctx, const bd_cluster *cluster, const bd_probe_case *what,
+                           const char *folder, bd_fit_rows *rows) {
   program p = {.folder = folder};
   const bd_json *profile, *instructions, *ranks, *times;
   const char *path;
-  BD_TRY(build(ctx, cluster, model, sequence, stages, &p));
+  BD_TRY(build(ctx, cluster, what, &p));
   BD_TRY(train_program(ctx, &p, &path));
   BD_TRY(bd_json_read(ctx, path, &profile));
   BD_TRY(bd_json_array(ctx, profile, "instructions", true, &instructions));
   BD_TRY(bd_json_array(ctx, profile, "ranks", true, &ranks));
   if (ranks->count == 0) return bd_fail(ctx, BD_EXTERNAL, ranks->loc, "has no ranks");
   BD_TRY(bd_json_array(ctx, &ranks->items[0], "times", true, &times));
-  return add_times(ctx, &p, cluster, instructions, times, probe);
+  return add_times(ctx, &p, cluster, instructions, times, rows);
 }

@@ -1,13 +1,12 @@
 // Rates that explain measured seconds best.
-#include "cli/probe.h"
+#include "planner/fit.h"
 #include <math.h>
 #include <string.h>
 
-// What a row would take on a cluster; -1 when it has an op that this is not about.
 typedef struct fit {
   bd_ctx *ctx;
-  const bd_probe *probe;
-  bd_cluster *cluster;
+  const bd_fit_rows *measured;
+  bd_cluster *cluster; // so far
 } fit;
 
 static bool is_product(bd_op_kind kind) {
@@ -22,13 +21,13 @@ static bool is_collective(bd_op_kind kind) {
   return bd_op_get_info(kind)->level == BD_COLLECTIVE && kind != BD_OP_SHARD;
 }
 
-static const bd_op *first_op(const bd_probe_row *row) {
+static const bd_op *first_op(const bd_fit_row *row) {
   return &row->function->ops[row->first];
 }
 
 // Seconds of the arithmetic of one op of a row on a cluster.
-static bd_status arithmetic(const fit *f, const bd_cluster *cluster, const bd_probe_row *row,
-                            int op, double *out) {
+static bd_status arithmetic(const fit *f, const bd_cluster *cluster, const bd_fit_row *row, int op,
+                            double *out) {
   bd_cost_model model = row->model;
   bd_index_map map;
   bd_type types[BD_MAX_RESULTS];
@@ -53,8 +52,8 @@ static bd_status fit_products_at(const fit *f, double edge, double depth, double
   unit.work.product_depth = depth;
   line sum = {0};
   for (int pass = 0; pass < 2; pass++)
-    for (int i = 0; i < f->probe->row_count; i++) {
-      const bd_probe_row *row = &f->probe->rows[i];
+    for (int i = 0; i < f->measured->row_count; i++) {
+      const bd_fit_row *row = &f->measured->rows[i];
       double x;
       if (!is_product(first_op(row)->kind)) continue;
       BD_TRY(arithmetic(f, &unit, row, row->first, &x));
@@ -94,8 +93,8 @@ static bd_status fit_attention(const fit *f, bd_op_kind kind, double *out_fracti
   bd_cluster full = *f->cluster;
   double ideal = 0, measured = 0;
   memset(&full.work, 0, sizeof full.work);
-  for (int i = 0; i < f->probe->row_count; i++) {
-    const bd_probe_row *row = &f->probe->rows[i];
+  for (int i = 0; i < f->measured->row_count; i++) {
+    const bd_fit_row *row = &f->measured->rows[i];
     double x;
     if (first_op(row)->kind != kind) continue;
     BD_TRY(arithmetic(f, &full, row, row->first, &x));
@@ -107,7 +106,7 @@ static bd_status fit_attention(const fit *f, bd_op_kind kind, double *out_fracti
 }
 
 // The ops of a row that have no measured seconds yet; *out_known is what the others take.
-static bd_status unknown_ops(const fit *f, const bd_probe_row *row, int *out_unknown,
+static bd_status unknown_ops(const fit *f, const bd_fit_row *row, int *out_unknown,
                              bd_op_kind *out_kind, double *out_known) {
   *out_unknown = 0;
   *out_known = 0;
@@ -125,7 +124,7 @@ static bd_status unknown_ops(const fit *f, const bd_probe_row *row, int *out_unk
   return BD_OK;
 }
 
-static bool is_plain(const bd_probe_row *row) {
+static bool is_plain(const bd_fit_row *row) {
   bd_op_kind kind = first_op(row)->kind;
   return !is_product(kind) && !is_attention(kind) && bd_op_get_info(kind)->level != BD_COLLECTIVE &&
          kind != BD_OP_CALL;
@@ -136,8 +135,8 @@ static bd_status fit_kind(const fit *f, bd_op_kind kind, bool alone, double *out
   bd_cluster unit = *f->cluster;
   double points = 0, seconds = 0;
   unit.work.point_seconds[kind] = 1;
-  for (int i = 0; i < f->probe->row_count; i++) {
-    const bd_probe_row *row = &f->probe->rows[i];
+  for (int i = 0; i < f->measured->row_count; i++) {
+    const bd_fit_row *row = &f->measured->rows[i];
     bd_op_kind which = kind;
     double known, x, most = 0;
     int unknown;
@@ -180,8 +179,8 @@ static bd_status fit_points(const fit *f) {
 // The fastest that any row moves its values: what is slower is not for the memory's sake.
 static bd_status fit_memory(const fit *f) {
   double rate = 0;
-  for (int i = 0; i < f->probe->row_count; i++) {
-    const bd_probe_row *row = &f->probe->rows[i];
+  for (int i = 0; i < f->measured->row_count; i++) {
+    const bd_fit_row *row = &f->measured->rows[i];
     bd_index_map map;
     bd_type types[BD_MAX_RESULTS];
     const bd_op *op = first_op(row);
@@ -195,51 +194,82 @@ static bd_status fit_memory(const fit *f) {
   return BD_OK;
 }
 
+static void fit_update(const fit *f) {
+  double bytes = 0, seconds = 0;
+  for (int i = 0; i < f->measured->end_count; i++) {
+    const bd_fit_end *end = &f->measured->ends[i];
+    if (end->link_bytes > 0) continue;
+    bytes += end->update_bytes;
+    seconds += end->seconds;
+  }
+  if (seconds > 0) f->cluster->work.update_bytes_per_second = bytes / seconds;
+}
+
 // t = a latency + b / rate over the collectives, least squares of relative errors.
-static void fit_link(const fit *f) {
-  double aa = 0, ab = 0, bb = 0, a1 = 0, b1 = 0;
+typedef struct squares {
+  double aa, ab, bb, a1, b1;
+} squares;
+
+static void add_collective(squares *sum, double a, double b, double seconds, double weight) {
+  a /= seconds;
+  b /= seconds;
+  sum->aa += weight * a * a;
+  sum->ab += weight * a * b;
+  sum->bb += weight * b * b;
+  sum->a1 += weight * a;
+  sum->b1 += weight * b;
+}
+
+static void add_rows(const fit *f, squares *sum) {
   bd_cluster slow = *f->cluster, far = *f->cluster;
   slow.kernel_seconds = far.kernel_seconds = 0;
   slow.intra = slow.inter = (bd_link){.bytes_per_second = 1};
   far.intra = far.inter = (bd_link){.latency_seconds = 1, .bytes_per_second = 1e21};
-  for (int i = 0; i < f->probe->row_count; i++) {
-    const bd_probe_row *row = &f->probe->rows[i];
+  for (int i = 0; i < f->measured->row_count; i++) {
+    const bd_fit_row *row = &f->measured->rows[i];
     bd_cost_model model = row->model;
     if (!is_collective(first_op(row)->kind)) continue;
     model.cluster = &far;
-    double a = bd_cost_collective(&model, row->function, first_op(row)) / row->seconds;
+    double a = bd_cost_collective(&model, row->function, first_op(row));
     model.cluster = &slow;
-    double b = bd_cost_collective(&model, row->function, first_op(row)) / row->seconds;
-    aa += row->weight * a * a;
-    ab += row->weight * a * b;
-    bb += row->weight * b * b;
-    a1 += row->weight * a;
-    b1 += row->weight * b;
+    double b = bd_cost_collective(&model, row->function, first_op(row));
+    add_collective(sum, a, b, row->seconds, row->weight);
   }
-  if (bb <= 0) return;
-  double determinant = aa * bb - ab * ab;
-  double latency = determinant > 1e-9 * aa * bb ? (a1 * bb - b1 * ab) / determinant : 0;
-  if (latency < 0) latency = 0;
-  double slowness = (b1 - latency * ab) / bb;
+}
+
+static void fit_link(const fit *f) {
+  squares sum = {0};
+  add_rows(f, &sum);
+  for (int i = 0; i < f->measured->end_count; i++) {
+    const bd_fit_end *end = &f->measured->ends[i];
+    double left = end->seconds - end->update_bytes / bd_cost_update_rate(f->cluster);
+    if (end->link_bytes <= 0 || left <= 0) continue;
+    add_collective(&sum, end->latencies, end->link_bytes, left, left);
+  }
+  if (sum.bb <= 0) return;
+  double determinant = sum.aa * sum.bb - sum.ab * sum.ab;
+  double latency = 0;
+  if (determinant > 1e-9 * sum.aa * sum.bb)
+    latency = fmax(0, (sum.a1 * sum.bb - sum.b1 * sum.ab) / determinant);
+  double slowness = (sum.b1 - latency * sum.ab) / sum.bb;
   bd_link link = {.latency_seconds = latency,
                   .bytes_per_second = f->cluster->intra.bytes_per_second};
   if (slowness > 0) link.bytes_per_second = 1 / slowness;
   f->cluster->intra = f->cluster->inter = link;
 }
 
-bd_status bd_probe_fit(bd_ctx *ctx, const bd_probe *probe, const bd_cluster *nominal,
+bd_status bd_fit_rates(bd_ctx *ctx, const bd_fit_rows *measured, const bd_cluster *nominal,
                        bd_cluster *out) {
   *out = *nominal;
   out->name = "measured";
-  out->kernel_seconds = probe->least_seconds;
-  fit f = {ctx, probe, out};
+  out->kernel_seconds = measured->least_seconds;
+  fit f = {ctx, measured, out};
   BD_TRY(fit_products(&f));
   BD_TRY(fit_attention(&f, BD_OP_ATTENTION, &out->work.attention_forward));
   BD_TRY(fit_attention(&f, BD_OP_ATTENTION_GRAD, &out->work.attention_backward));
   BD_TRY(fit_points(&f));
   BD_TRY(fit_memory(&f));
-  if (probe->update_seconds > 0)
-    out->work.update_bytes_per_second = probe->update_bytes / probe->update_seconds;
+  fit_update(&f);
   fit_link(&f);
   return bd_cluster_check(ctx, out, BD_NOWHERE);
 }
