@@ -174,6 +174,9 @@ static void add_memory(const predicting *p, int stage, bd_memory *out) {
     largest = sum;
     memcpy(slot, own, sizeof slot);
   }
+  out->slots = hold.tapes;
+  out->slot_bytes[BD_SEGMENT_TAPE] = slot[BD_SEGMENT_TAPE];
+  out->slot_bytes[BD_SEGMENT_BOUNDARY] = slot[BD_SEGMENT_BOUNDARY];
   slot[BD_SEGMENT_TAPE] *= hold.tapes + hold.weight_inputs;
   slot[BD_SEGMENT_BOUNDARY] *= hold.tapes;
   for (int s = 1; s < BD_SEGMENT_COUNT; s++) {
@@ -208,15 +211,15 @@ static bd_status add_seconds(const predicting *p, int stage, bd_stage_prediction
   return BD_OK;
 }
 
-static double step_seconds(bd_ctx *ctx, const bd_plan *plan) {
+static bd_status step_seconds(bd_ctx *ctx, const bd_plan *plan, double *out_seconds) {
   bd_stage_seconds *stages = BD_NEW_ARRAY(ctx->arena, bd_stage_seconds, plan->stages);
   for (int s = 0; s < plan->stages; s++) {
     const bd_stage_prediction *at = &plan->predicted[s];
     stages[s] = (bd_stage_seconds){at->forward_seconds, at->backward_seconds, at->weight_seconds,
                                    at->sync_seconds};
   }
-  return bd_step_seconds(plan->schedule, plan->stages, bd_plan_chunks(plan),
-                         bd_plan_micro_batches(plan), stages);
+  return bd_step_ordered_seconds(ctx, plan->schedule, plan->stages, bd_plan_chunks(plan),
+                                 bd_plan_micro_batches(plan), stages, out_seconds);
 }
 
 static bd_status check_places(bd_ctx *ctx, const predicting *p) {
@@ -268,7 +271,7 @@ bd_status bd_plan_predict_full(bd_ctx *ctx, const bd_module *train, const bd_clu
     add_memory(&p, s, &predicted[s].memory);
   }
   plan->predicted = predicted;
-  plan->step_seconds = step_seconds(ctx, plan);
+  BD_TRY(step_seconds(ctx, plan, &plan->step_seconds));
   plan->gap = plan->bound_seconds > 0 ? plan->step_seconds / plan->bound_seconds - 1 : 0;
   return BD_OK;
 }

@@ -25,4 +25,13 @@ typedef struct bd_stage_seconds {
 // transfer. `stage` has `stages` entries.
 double bd_step_seconds(bd_schedule schedule, int stages, int chunks, int micro_batches,
                        const bd_stage_seconds *stage);
+
+// The same pass by pass: a stage runs the order of its schedule, a pass starts as soon as the stage
+// is free and the pass before it in the pipeline is done. Where the formula takes one stage to be
+// the bottleneck from beginning to end, this is exact for stages of any seconds; for steps of more
+// than 2^20 passes it is the formula, of which the ends of the pipeline are then a small part.
+// Stages that run equally long take equally long by both.
+BD_NODISCARD bd_status bd_step_ordered_seconds(bd_ctx *ctx, bd_schedule schedule, int stages,
+                                               int chunks, int micro_batches,
+                                               const bd_stage_seconds *stage, double *out_seconds);
 #endif

@@ -46,6 +46,7 @@ typedef struct bd_sim_stage {
   bd_sim_work reduce, update;
   // Bytes of a rank: held throughout, and from a forward pass to its last backward pass.
   int64_t fixed_bytes[BD_SEGMENT_COUNT], slot_bytes[BD_SEGMENT_COUNT];
+  int64_t weight_input_bytes; // of the tape: zero-bubble, from a backward pass to its weight pass
 } bd_sim_stage;
 
 typedef struct bd_sim_problem {

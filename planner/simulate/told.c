@@ -129,33 +129,44 @@ static void tell_passes(const telling *t, int s, bd_sim_stage *out) {
   bd_sim_add_compute(t->ctx, &out->reduce, told->sync_seconds, 0);
 }
 
-// Counts the tapes that a stage's order holds at once.
-static bd_status count_tapes(const telling *t, int s, int *out_most) {
+// Counts the tapes that a stage's order holds at once, and what waits for delayed weight passes.
+static bd_status count_held(const telling *t, int s, int *out_tapes, int *out_inputs) {
   const bd_stage_pass *passes;
-  int count, now = 0;
+  int count, tapes = 0, inputs = 0;
   bool split = t->plan->schedule == BD_SCHEDULE_ZERO_BUBBLE;
   BD_TRY(bd_schedule_order(t->ctx, t->plan->schedule, s, t->stages, t->chunks,
                            bd_plan_micro_batches(t->plan), &passes, &count));
-  *out_most = 0;
+  *out_tapes = *out_inputs = 0;
   for (int i = 0; i < count; i++) {
-    if (passes[i].kind == BD_PASS_FORWARD && ++now > *out_most) *out_most = now;
-    if (passes[i].kind == (split ? BD_PASS_WEIGHT : BD_PASS_BACKWARD)) now--;
+    bd_stage_pass_kind kind = passes[i].kind;
+    if (kind == BD_PASS_FORWARD && ++tapes > *out_tapes) *out_tapes = tapes;
+    if (kind == BD_PASS_BACKWARD && split && ++inputs > *out_inputs) *out_inputs = inputs;
+    if (kind == BD_PASS_WEIGHT) inputs--;
+    if (kind == (split ? BD_PASS_WEIGHT : BD_PASS_BACKWARD)) tapes--;
   }
   return BD_OK;
 }
 
-// Where nobody told the bytes of a slot, the tape's are divided among those that are held.
+// Where nobody told the bytes of a slot, the tape's are divided among those that are held. What a
+// delayed weight pass waits for is as large as the tape (planner/full.h).
 static bd_status tell_bytes(const telling *t, int s, bd_sim_stage *out) {
   const bd_memory *memory = &t->plan->predicted[s].memory;
-  int slots = memory->slots;
-  if (!slots) BD_TRY(count_tapes(t, s, &slots));
+  int slots = memory->slots, tapes, inputs;
+  BD_TRY(count_held(t, s, &tapes, &inputs));
+  if (!slots) slots = tapes;
   for (int segment = 0; segment < BD_SEGMENT_COUNT; segment++) {
     int64_t bytes = memory->bytes[segment];
     out->slot_bytes[segment] = memory->slots                ? memory->slot_bytes[segment]
-                               : segment == BD_SEGMENT_TAPE ? bytes / slots
+                               : segment == BD_SEGMENT_TAPE ? bytes / (slots + inputs)
                                                             : 0;
     out->fixed_bytes[segment] = bytes - slots * out->slot_bytes[segment];
   }
+  if (inputs) {
+    int64_t rest = out->fixed_bytes[BD_SEGMENT_TAPE] / inputs; // hand-written plans say anything
+    out->weight_input_bytes = out->slot_bytes[BD_SEGMENT_TAPE];
+    if (out->weight_input_bytes > rest) out->weight_input_bytes = rest;
+  }
+  out->fixed_bytes[BD_SEGMENT_TAPE] -= inputs * out->weight_input_bytes;
   return BD_OK;
 }
 
