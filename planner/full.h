@@ -7,7 +7,7 @@
 
 // The better of bd_plan_search's plan and the best found beyond its space. Its bound holds for
 // both. Errors: as bd_plan_search, when neither space has a plan; BD_INVALID for pins that this
-// space does not know (stages, meshes, degrees, layers).
+// space does not know (degrees, layers, meshes of more than two axes).
 BD_NODISCARD bd_status bd_plan_search_full(bd_ctx *ctx, const bd_module *train,
                                            const bd_cluster *cluster,
                                            const bd_plan_request *request, bd_plan *out_plan);

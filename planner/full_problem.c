@@ -350,6 +350,8 @@ bd_status bd_full_pose(bd_ctx *ctx, const bd_full_space *space, int64_t micro_ba
                                     .chunk_count = sizeof chunks / sizeof *chunks,
                                     .chunks = chunks,
                                     .max_stages = MAX_STAGES};
+  if (space->request->stages)
+    out->layers.min_stages = out->layers.max_stages = space->request->stages;
   make_devices(&p, &out->layers);
   return make_layers(&p, out, out_possible);
 }

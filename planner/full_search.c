@@ -8,6 +8,7 @@
 enum {
   MICRO_BATCHES = 6, // tried
   CAP_ROUNDS = 6,    // plans of one micro-batch, until the exact bytes of one fit
+  LEAST_SHARE = 4,   // of the time limit that looking beyond the default space has in any case
 };
 
 typedef struct searching {
@@ -31,6 +32,12 @@ static int64_t lacking_bytes(const searching *s, const bd_plan *plan) {
   return most;
 }
 
+// Whether there is no more time, or the user wants no more.
+static bool is_over(const searching *s, double deadline) {
+  const volatile sig_atomic_t *stop = s->space.request->stop;
+  return (stop && *stop) || bd_clock_seconds() >= deadline;
+}
+
 static int64_t largest_cap(const searching *s) {
   int64_t cap = 0;
   for (int g = 0; g < s->space.group_count; g++)
@@ -43,7 +50,7 @@ static bd_status try_problem(searching *s, bd_full_problem *problem, double dead
   bd_layers_group *groups = BD_NEW_ARRAY(s->ctx->arena, bd_layers_group, s->space.group_count);
   memcpy(groups, problem->layers.groups, sizeof *groups * (size_t)s->space.group_count);
   problem->layers.groups = groups;
-  for (int round = 0; round < CAP_ROUNDS && bd_clock_seconds() < deadline; round++) {
+  for (int round = 0; round < CAP_ROUNDS && !is_over(s, deadline); round++) {
     bd_layers_answer answer;
     bd_plan plan;
     double cutoff = s->found ? s->best.step_seconds : 1e30;
@@ -91,7 +98,7 @@ static bd_status look(searching *s, const bd_plan *near) {
     double left = s->deadline - bd_clock_seconds(), share = left / (count - i);
     bd_full_problem problem;
     bool possible;
-    if (left <= 0) break;
+    if (is_over(s, s->deadline)) break;
     BD_TRY(bd_full_pose(s->ctx, &s->space, sizes[i], bd_clock_seconds() + share / 2, &problem,
                         &possible));
     if (!possible) continue;
@@ -130,43 +137,67 @@ static bd_status work_bound(bd_ctx *ctx, const bd_full_space *space, double *out
 }
 
 static bd_status check_request(bd_ctx *ctx, const bd_plan_request *request) {
-  if (!request->stages && !request->mesh.axes && !request->constraints) return BD_OK;
-  return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
-                 "--space full leaves stages, meshes, degrees and layers open; leave their pins "
-                 "out, or --space full");
+  if (request->constraints)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                   "--space full leaves degrees and layers open; leave --pin, --forbid and "
+                   "--partial out, or --space full");
+  if (request->mesh.axes > 2)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                   "--space full knows meshes of one and two axes; give --mesh fewer, or leave "
+                   "--space full out");
+  return BD_OK;
+}
+
+// Nothing was found, but perhaps another schedule or less haste would do.
+static bd_status refuse(const searching *s, const bd_search_outcome *near) {
+  const bd_plan_request *request = s->space.request;
+  if (request->stop && *request->stop)
+    return bd_fail(s->ctx, BD_EXTERNAL, BD_NOWHERE,
+                   "the search was interrupted before it found a plan; nothing is written");
+  if (!near->found) return bd_plan_refuse(s->ctx, s->space.train, s->space.cluster, request, near);
+  return bd_fail(s->ctx, BD_INFEASIBLE, BD_NOWHERE,
+                 "no plan with schedule %s was found within the cap%s; with schedule %s there is "
+                 "one: leave --schedule out, or raise --memory-cap or --time-limit",
+                 bd_schedule_name((bd_schedule)request->schedule),
+                 request->mesh.axes || request->stages ? " and the pins" : "",
+                 bd_schedule_name(near->plan.schedule));
+}
+
+static void finish(const searching *s, const bd_search_outcome *near, double bound, bd_plan *out) {
+  *out = s->best;
+  if (near->found) bound = fmin(bound, near->plan.bound_seconds);
+  out->bound_seconds = fmin(bound, out->step_seconds);
+  out->gap = out->bound_seconds > 0 ? out->step_seconds / out->bound_seconds - 1 : INFINITY;
+  out->search = bd_intern_f(s->ctx,
+                            "full space, in part: %d layer graphs of %d meshes, %d plans; "
+                            "the bound is that of all work",
+                            s->posed, s->space.mode_count, s->solved);
+  if (!near->found) return;
+  out->alternative_count = near->plan.alternative_count;
+  out->alternatives = near->plan.alternatives;
 }
 
 bd_status bd_plan_search_full(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                               const bd_plan_request *request, bd_plan *out_plan) {
   bd_module targeted = *train;
   bd_search_outcome near;
-  bd_plan_request half = *request;
+  bd_plan_request emitted = *request;
+  double bound, limit = request->limit_seconds;
   targeted.cuda = strcmp(request->target, "cuda") == 0;
-  searching s = {.ctx = ctx, .deadline = bd_clock_seconds() + request->limit_seconds};
+  searching s = {.ctx = ctx, .deadline = bd_clock_seconds() + limit};
   BD_TRY(check_request(ctx, request));
-  half.limit_seconds = request->limit_seconds / 2;
-  if (half.schedule >= 0 && !bd_schedule_emitted((bd_schedule)half.schedule)) half.schedule = -1;
-  BD_TRY(bd_plan_look(ctx, train, cluster, &half, &near));
-  bool usable = near.found && half.schedule == request->schedule;
-  if (usable) s.best = near.plan;
-  s.found = usable;
+  if (request->schedule >= 0 && !bd_schedule_emitted((bd_schedule)request->schedule)) {
+    emitted.schedule = -1;
+    emitted.limit_seconds /= 2; // its plan will not do, but tells where to look
+  }
+  BD_TRY(bd_plan_look(ctx, train, cluster, &emitted, &near));
+  s.deadline = fmax(s.deadline, bd_clock_seconds() + limit / LEAST_SHARE);
+  s.found = near.found && emitted.schedule == request->schedule;
+  if (s.found) s.best = near.plan;
   bd_full_space_open(ctx, &targeted, cluster, request, near.found ? &near.plan : NULL, &s.space);
   BD_TRY(look(&s, near.found ? &near.plan : NULL));
-  if (!s.found) return bd_plan_refuse(ctx, train, cluster, request, &near);
-  double bound;
+  if (!s.found) return refuse(&s, &near);
   BD_TRY(work_bound(ctx, &s.space, &bound));
-  *out_plan = s.best;
-  if (near.found) bound = fmin(bound, near.plan.bound_seconds);
-  out_plan->bound_seconds = fmin(bound, s.best.step_seconds);
-  out_plan->gap =
-      out_plan->bound_seconds > 0 ? s.best.step_seconds / out_plan->bound_seconds - 1 : INFINITY;
-  out_plan->search = bd_intern_f(ctx,
-                                 "full space, in part: %d layer graphs of %d meshes, %d plans; "
-                                 "the bound is that of all work",
-                                 s.posed, s.space.mode_count, s.solved);
-  if (near.found) {
-    out_plan->alternative_count = near.plan.alternative_count;
-    out_plan->alternatives = near.plan.alternatives;
-  }
+  finish(&s, &near, bound, out_plan);
   return BD_OK;
 }

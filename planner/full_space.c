@@ -29,6 +29,9 @@ static void add_size(bd_full_space *space, int group, int devices, const bd_plan
 static void add_sizes(bd_full_space *space, int group, const bd_plan *near) {
   const bd_full_group *g = &space->groups[group];
   int wanted = near ? bd_mesh_devices(&near->mesh) : g->node;
+  int share = bd_cluster_devices(space->cluster) / space->stages;
+  while (!near && wanted > 1 && wanted > share)
+    wanted /= 2;
   if (wanted > g->count) wanted = g->count;
   for (int factor = 1; factor <= LARGER; factor *= 2)
     for (int up = 0; up < (factor > 1 ? 2 : 1); up++) {
@@ -37,6 +40,12 @@ static void add_sizes(bd_full_space *space, int group, const bd_plan *near) {
       if (aligned && devices <= g->count && (up || wanted % factor == 0))
         add_size(space, group, devices, near);
     }
+}
+
+static void add_pinned(bd_full_space *space, int group, const bd_mesh *mesh) {
+  int far = mesh->axes > 1 ? mesh->size[0] : 1;
+  if (bd_mesh_devices(mesh) <= space->groups[group].count)
+    add_mode(space, group, far, mesh->size[mesh->axes - 1]);
 }
 
 void bd_full_space_open(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
@@ -50,7 +59,11 @@ void bd_full_space_open(bd_ctx *ctx, const bd_module *train, const bd_cluster *c
     for (int i = 0; i < out->runs.runs[r].calls; i++)
       out->run_of_layer[layer++] = r;
   bd_full_groups(ctx, cluster, request->cap_bytes, &out->groups, &out->group_count);
-  for (int g = 0; g < out->group_count; g++)
-    add_sizes(out, g, near);
-  out->stages = near ? near->stages : out->group_count;
+  out->stages = request->stages ? request->stages : near ? near->stages : out->group_count;
+  for (int g = 0; g < out->group_count; g++) {
+    if (request->mesh.axes)
+      add_pinned(out, g, &request->mesh);
+    else
+      add_sizes(out, g, near);
+  }
 }

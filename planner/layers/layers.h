@@ -64,7 +64,7 @@ typedef struct bd_layers_problem {
   int micro_batch_count, chunk_count;
   const int *micro_batches; // to choose from
   const int *chunks;        // per stage, for the interleaved schedule, to choose from
-  int max_stages;
+  int min_stages, max_stages; // min_stages 0: 1
 } bd_layers_problem;
 
 // A stage takes the next layers of the order (interleaved: once per chunk), on devices of one group

@@ -96,10 +96,11 @@ static void add_items(solving *s) {
   const bd_layers_problem *p = s->problem;
   int most = p->max_stages < p->layer_count ? p->max_stages : p->layer_count;
   int64_t possible = device_stages(p);
+  int least = p->min_stages > 1 ? p->min_stages : 1;
   if (most > possible) most = (int)possible;
   for (int m = 0; m < p->micro_batch_count; m++)
     for (int schedule = 0; schedule < BD_SCHEDULE_COUNT; schedule++)
-      for (int stages = 1; is_allowed(p, schedule) && stages <= most; stages++) {
+      for (int stages = least; is_allowed(p, schedule) && stages <= most; stages++) {
         bool several = schedule == BD_SCHEDULE_INTERLEAVED;
         for (int v = 0; v < (several ? p->chunk_count : 1); v++) {
           int chunks = several ? p->chunks[v] : 1;
