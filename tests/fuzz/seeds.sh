@@ -1,5 +1,5 @@
 #!/bin/bash
-# Gathers what the fuzzers start from: the models, configs, plans and modules of the tests, and small
+# Gathers what the fuzzers start from: the models, configs, plans, layer graphs and modules of the tests, and small
 # files of weights.
 #   seeds.sh BRAID FOLDER: fills FOLDER/TARGET for every target.
 set -euo pipefail
@@ -7,7 +7,7 @@ braid=$(realpath "$1")
 out=$2
 root=$(cd "$(dirname "$0")/../.." && pwd)
 rm -rf "$out"
-mkdir -p "$out"/{text,json,safetensors,rt_safetensors,plan,config}
+mkdir -p "$out"/{text,json,safetensors,rt_safetensors,plan,config,layers}
 out=$(realpath "$out")
 
 # The parts of the lit tests by the name that split-file gives them.
@@ -48,3 +48,10 @@ write_weights two '{"a.w":{"dtype":"F16","shape":[1,2],"data_offsets":[0,4]},"b"
 write_weights about '{"__metadata__":{"format":"pt"},"h.0":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}}    ' 'abcd'
 write_weights names '{"\u00e9\n\"":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"b":{"dtype":"F8_E4M3","shape":[3],"data_offsets":[0,3]}}' 'abc'
 cp "$out"/safetensors/* "$out/rt_safetensors/"
+
+# Layer graphs: one schedule, all of them, values out of range.
+graph=$root/tests/lit/layers/Inputs/small.txt
+cp "$graph" "$out/layers/small"
+sed 's/\["1f1b"\]/["gpipe", "interleaved", "zero-bubble"]/' "$graph" >"$out/layers/schedules"
+sed 's/"forward_seconds": [0-9.]*/"forward_seconds": 1e300/' "$graph" >"$out/layers/long"
+sed 's/"repeat": 2/"repeat": 4000/' "$graph" >"$out/layers/deep"
