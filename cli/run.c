@@ -111,6 +111,7 @@ const bd_command bd_command_run = {
         "  --save FILE                   write the weights at the end (safetensors)\n"
         "  --metrics FILE                write one JSON object per step\n"
         "  --report FILE                 write bytes per rank as JSON\n"
+        "  --profile FILE                write seconds per instruction and rank as JSON\n"
         "  --lr X                        learning rate (3e-4)\n"
         "  --warmup N                    steps of linear warmup (0)\n"
         "  --min-lr X                    where the cosine after the warmup ends (no decay)\n"

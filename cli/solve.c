@@ -69,7 +69,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
 static const bd_option options[] = {
     {"--budget", "N", "memory, in the file's unit (a size such as 1.5GiB counts bytes)"},
     {"--time-limit", "SECONDS", "of search (default 60)"},
-    {"--threads", "N", "at most (default: one per core)"},
+    {"--threads", "N", "at most (default: one a core)"},
     {"--json", NULL, "print for programs"},
     {"-o", "FILE", "where to write (default: standard output)"},
     {0},
@@ -79,7 +79,8 @@ const bd_command bd_command_solve = {
     .summary = "solve a bare problem: numbers alone, in one of several formats",
     .operand = "FILE",
     .options = options,
-    .details = "The format is recognized by the file's first words; docs/solve.md describes each.\n"
-               "example: braid solve chain.txt --budget 500 --json\n",
+    .details =
+        "The format is recognized by the file's first words; docs/solve.md describes each.\n\n"
+        "example: braid solve chain.txt --budget 500 --json\n",
     .run = run,
 };
