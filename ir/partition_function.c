@@ -6,8 +6,9 @@
 typedef struct partition {
   bd_versions versions;
   const bd_function *source;
-  const bd_function *forward; // of a backward function
-  bool *accumulated;          // per source value: a weight's gradient with a form of its own
+  const bd_function *forward;  // of a backward function
+  bool *accumulated;           // per source value: a weight's gradient with a form of its own
+  const bd_sharding **settled; // per source value: of its accumulators, for a weight's gradient
 } partition;
 
 static bd_id add_value(partition *p, const char *name, bd_type type, const bd_sharding *sharding) {
@@ -109,6 +110,26 @@ static bd_status add_result_versions(partition *p, bd_id source, bd_id made, bd_
   return BD_OK;
 }
 
+// Accumulators take the form of their weight, or their own, on the axes where the gradient is no
+// partial sum or they are cut.
+static bd_sharding gradient_sharding(const bd_sharding *form, const bd_sharding *made) {
+  bd_sharding sharding = *form;
+  for (int axis = 0; axis < BD_MAX_AXES; ++axis)
+    if (form->at[axis] == BD_REPLICATED && made->at[axis] == BD_PARTIAL_SUM)
+      sharding.at[axis] = BD_PARTIAL_SUM;
+  return sharding;
+}
+
+// A weight's gradient that is scattered to its accumulators goes there at once, so that the whole
+// one is not held until the function ends.
+static bd_status settle_gradient(partition *p, bd_id source, bd_id made, bd_loc loc) {
+  if (!p->settled[source]) return BD_OK;
+  bd_sharding form =
+      gradient_sharding(p->settled[source], &p->versions.function->values[made].sharding);
+  bd_id settled;
+  return bd_versions_get(&p->versions, source, 0, &form, loc, &settled);
+}
+
 static bd_status partition_op(partition *p, const bd_op *op) {
   bd_ctx *ctx = p->versions.ctx;
   bd_index_map map;
@@ -136,8 +157,10 @@ static bd_status partition_op(partition *p, const bd_op *op) {
   copy->has_split = true;
   for (int axis = 0; axis < BD_MAX_AXES; ++axis)
     copy->split[axis] = split[axis];
-  for (int i = 0; i < op->out_count; ++i)
+  for (int i = 0; i < op->out_count; ++i) {
     BD_TRY(add_result_versions(p, op->out[i], out[i], op->loc));
+    BD_TRY(settle_gradient(p, op->out[i], out[i], op->loc));
+  }
   return BD_OK;
 }
 
@@ -173,16 +196,6 @@ static bool is_result(const bd_function *function, bd_id id) {
   for (int i = 0; i < function->result_count; ++i)
     if (function->results[i] == id) return true;
   return false;
-}
-
-// Accumulators take the form of their weight, or their own, on the axes where the gradient is no
-// partial sum or they are cut.
-static bd_sharding gradient_sharding(const bd_sharding *form, const bd_sharding *made) {
-  bd_sharding sharding = *form;
-  for (int axis = 0; axis < BD_MAX_AXES; ++axis)
-    if (form->at[axis] == BD_REPLICATED && made->at[axis] == BD_PARTIAL_SUM)
-      sharding.at[axis] = BD_PARTIAL_SUM;
-  return sharding;
 }
 
 static bd_status add_backward_result(partition *p, int index, bool weight) {
@@ -251,15 +264,20 @@ static bd_status add_results(partition *p) {
   return BD_OK;
 }
 
-// Gradients of weights that have a form: that of their accumulators.
+// Gradients of weights, and the form of their accumulators: their own, or that of the weight.
 static void find_accumulated(partition *p) {
   const bd_function *f = p->source;
   p->accumulated = BD_NEW_ARRAY(p->versions.ctx->arena, bool, f->value_count);
+  p->settled = BD_NEW_ARRAY(p->versions.ctx->arena, const bd_sharding *, f->value_count);
   for (int i = 0; f->role == BD_ROLE_BACKWARD && i < f->result_count; ++i) {
     const bd_value *value = &f->values[f->results[i]];
     bool made = value->producer >= 0 && !f->ops[value->producer].recomputed;
-    p->accumulated[f->results[i]] =
-        made && value->has_sharding && p->forward->is_weight[f->gradient_of[i]];
+    bool weight = p->forward->is_weight[f->gradient_of[i]];
+    p->accumulated[f->results[i]] = made && value->has_sharding && weight;
+    if (made && weight)
+      p->settled[f->results[i]] =
+          value->has_sharding ? &value->sharding
+                              : &p->forward->values[p->forward->params[f->gradient_of[i]]].sharding;
   }
 }
 
