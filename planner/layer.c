@@ -320,6 +320,33 @@ static bd_status add_between(front *f, int form, bd_layer_candidate *list, int *
   return BD_OK;
 }
 
+// Whether layers of the form that is best beside a price mix two points there, which is to say that
+// it is the price of the cap: where those differ in one node alone, there are more candidates. They
+// cost as much a byte, but need not hold the workspace of the leaner one.
+static bd_status add_switched(front *f, double price, bd_layer_candidate *list, int *count) {
+  const bd_choice_problem *problem = &f->layer->problem;
+  const bd_layer_point *fast = NULL, *lean = NULL;
+  int best = -1;
+  for (int form = 0; form < f->forms; form++) {
+    const bd_layer_point *p = &f->points[form][f->prices - 2];
+    if (!p->option || !f->points[form][f->prices - 1].option) continue;
+    if (best >= 0 && p->seconds + price * p->bytes >= fast->seconds + price * fast->bytes) continue;
+    best = form;
+    fast = p;
+    lean = &f->points[form][f->prices - 1];
+  }
+  for (int node = 0; best >= 0 && node < problem->nodes; node++) {
+    if (fast->option[node] == lean->option[node]) continue;
+    double seconds, bytes;
+    int *option = BD_NEW_ARRAY(f->ctx->arena, int, problem->nodes);
+    memcpy(option, fast->option, sizeof *option * (size_t)problem->nodes);
+    option[node] = lean->option[node];
+    bd_choice_evaluate(problem, option, &seconds, &bytes);
+    if (isfinite(seconds)) BD_TRY(add_candidate(f, best, option, list, count));
+  }
+  return BD_OK;
+}
+
 bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_flight, double price,
                               bd_layer_candidate **out_candidates, int *out_count) {
   front f = {.ctx = ctx, .layer = layer, .in_flight = in_flight};
@@ -333,8 +360,8 @@ bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_flight, doubl
     add_price(&f, 1, price * (1 + side * BESIDE), &beside);
   int *forms = BD_NEW_ARRAY(ctx->arena, int, f.forms + FORM_LIMIT);
   int form_count = choose_forms(&f, forms);
-  *out_candidates =
-      BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, form_count * (PRICES + 2 + BUDGETS) + 1);
+  *out_candidates = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate,
+                                 form_count * (PRICES + 2 + BUDGETS) + layer->problem.nodes + 1);
   for (int i = 0; i < form_count; i++) {
     const bd_layer_point *points = f.points[forms[i]];
     for (int k = 1; k < f.prices; k++) {
@@ -346,5 +373,5 @@ bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_flight, doubl
     }
     BD_TRY(add_between(&f, forms[i], *out_candidates, out_count));
   }
-  return BD_OK;
+  return price > 0 ? add_switched(&f, price, *out_candidates, out_count) : BD_OK;
 }

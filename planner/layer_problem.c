@@ -190,6 +190,19 @@ static double handed_bytes(const bd_layer_space *space, int form) {
   return bytes;
 }
 
+// Gradients of activations, which backward hands back between the calls.
+static double passed_bytes(const bd_layer_space *space, int form) {
+  const bd_function *f = space->forward, *backward = space->backward;
+  double bytes = 0;
+  for (int i = 0; i < backward->result_count; i++) {
+    int param = backward->gradient_of[i];
+    if (f->is_weight[param]) continue;
+    bd_sharding at = bd_layer_boundary(space, form, f->params[param]);
+    bytes += local_bytes(space, f->params[param], &at);
+  }
+  return bytes;
+}
+
 bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out,
                            double ***out_tape) {
   int count = space->cluster_count, forms = space->request->form_count;
@@ -205,6 +218,8 @@ bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem
   (*out_tape)[count] = BD_NEW_ARRAY(ctx->arena, double, forms);
   for (int form = 0; form < forms; form++)
     (*out_tape)[count][form] = handed_bytes(space, form);
+  for (int form = 0; form < forms; form++)
+    out->node[count].usage[form] = passed_bytes(space, form);
   for (int form = 0; form < forms; form++)
     out->node[count].cost[form] = free_seconds(space);
   for (int to = 0; to < count; to++) {

@@ -135,7 +135,7 @@ static void test_equals_brute_force(void **unused) {
 
 static int64_t held_bytes(const bd_layer_candidate *c) {
   return c->weight_bytes + c->gradient_bytes + c->optimizer_bytes[1] + c->tape_bytes +
-         c->boundary_bytes;
+         c->boundary_bytes + c->passing_bytes;
 }
 
 // Lowering verifies what it makes; the exact seconds and bytes are those of the lowered functions.
