@@ -61,8 +61,7 @@ typedef struct bd_axis_use {
   int64_t ops[BD_CUT_COUNT], all;
 } bd_axis_use;
 bd_axis_use bd_explain_axis(const bd_plan *plan, const bd_told_strategy *strategies, int axis);
-// By what most of the matrix products and the like are cut, and how many ranks it makes in all.
-bd_cut bd_explain_axis_cut(const bd_plan *plan, const bd_told_strategy *strategies, int axis);
+// How many ranks each kind of cut makes in all.
 typedef struct bd_degrees {
   int64_t data, sequence, tensor, idle; // of a stage; idle: ranks that do the same
 } bd_degrees;

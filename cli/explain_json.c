@@ -7,8 +7,8 @@ static void add_string(bd_text *text, const char *key, const char *value) {
 }
 
 static void add_real(bd_text *text, const char *key, double value) {
-  bd_text_addf(text, "  \"%s\": ", key);
-  bd_text_add_json_number(text, value);
+  bd_text_add(text, "  ");
+  bd_text_add_json_member(text, key, value);
   bd_text_add(text, ",\n");
 }
 

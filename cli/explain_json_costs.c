@@ -1,11 +1,6 @@
 // The JSON of `braid explain`: what seconds and bytes are made of, what binds, what else there was.
 #include "cli/explain.h"
 
-static void add_named_real(bd_text *text, const char *key, double value) {
-  bd_text_addf(text, "\"%s\": ", key);
-  bd_text_add_json_number(text, value);
-}
-
 static void add_axis(bd_text *text, int axis) {
   if (axis < 0)
     bd_text_add(text, "\"axis\": null");
@@ -21,7 +16,7 @@ static void add_split(const bd_plan *plan, bd_text *text) {
     bd_text_addf(text, "%s\n    {\"name\": \"%s\", ", i ? "," : "", parts[i].name);
     add_axis(text, parts[i].axis);
     bd_text_add(text, ", ");
-    add_named_real(text, "seconds", parts[i].seconds);
+    bd_text_add_json_member(text, "seconds", parts[i].seconds);
     bd_text_add(text, "}");
   }
   bd_text_add(text, "\n  ],\n");
@@ -36,9 +31,9 @@ static void add_rates(const bd_plan *plan, bd_text *text) {
   else
     bd_text_add(text, "null");
   bd_text_add(text, ",\n  ");
-  add_named_real(text, "model_flops", details ? details->model_flops : 0);
+  bd_text_add_json_member(text, "model_flops", details ? details->model_flops : 0);
   bd_text_add(text, ",\n  ");
-  add_named_real(text, "flops_per_second", details ? details->flops_per_second : 0);
+  bd_text_add_json_member(text, "flops_per_second", details ? details->flops_per_second : 0);
   bd_text_add(text, ",\n");
   bd_text_addf(text, "  \"weights\": {\"count\": %d, \"gradient_parts\": %d, \"gathered\": %d},\n",
                details ? details->weights : 0, details ? details->gradient_parts : 0,
@@ -51,7 +46,8 @@ static void add_recompute(const bd_plan *plan, bd_text *text) {
     const bd_stage_details *stage = &plan->details->stages[s];
     bd_text_addf(text, "%s\n    {\"stage\": %d, \"saved_bytes\": %lld, ", s ? "," : "", s,
                  (long long)stage->recompute_bytes);
-    add_named_real(text, "step_flops", stage->recompute_flops * bd_plan_micro_batches(plan));
+    bd_text_add_json_member(text, "step_flops",
+                            stage->recompute_flops * bd_plan_micro_batches(plan));
     bd_text_add(text, "}");
   }
   bd_text_add(text, plan->details ? "\n  ],\n" : "],\n");
@@ -84,7 +80,7 @@ static void add_bindings(bd_ctx *ctx, const bd_plan *plan, const bd_told_strateg
       bd_text_addf(text, "%d, ", list[i].stage);
     add_axis(text, list[i].axis);
     bd_text_add(text, ", ");
-    add_named_real(text, "share", list[i].share);
+    bd_text_add_json_member(text, "share", list[i].share);
     bd_text_add(text, ", \"words\": ");
     bd_text_add_json_string(text, list[i].words);
     bd_text_add(text, "}");
@@ -99,9 +95,9 @@ static void add_alternatives(const bd_plan *plan, bd_text *text) {
     bd_text_add(text, i ? ",\n    {\"what\": " : "\n    {\"what\": ");
     bd_text_add_json_string(text, other->what);
     bd_text_add(text, ", ");
-    add_named_real(text, "step_seconds", other->step_seconds);
+    bd_text_add_json_member(text, "step_seconds", other->step_seconds);
     bd_text_addf(text, ", \"lacking_bytes\": %lld, ", (long long)other->lacking_bytes);
-    add_named_real(text, "bound_seconds", other->bound_seconds);
+    bd_text_add_json_member(text, "bound_seconds", other->bound_seconds);
     bd_text_add(text, "}");
   }
   bd_text_add(text, plan->alternative_count ? "\n  ],\n" : "],\n");
@@ -117,7 +113,7 @@ static void add_familiar(const bd_plan *plan, bd_text *text) {
     bd_text_add(text, ", \"pins\": ");
     bd_text_add_json_string(text, one->pins);
     bd_text_add(text, ", ");
-    add_named_real(text, "step_seconds", one->step_seconds);
+    bd_text_add_json_member(text, "step_seconds", one->step_seconds);
     bd_text_addf(text, ", \"lacking_bytes\": %lld, \"reason\": ", (long long)one->lacking_bytes);
     if (one->reason)
       bd_text_add_json_string(text, one->reason);

@@ -98,7 +98,8 @@ const char *bd_parallelism_name(bd_cut cut) {
   return names[cut];
 }
 
-bd_cut bd_explain_axis_cut(const bd_plan *plan, const bd_told_strategy *strategies, int axis) {
+// By what most of the matrix products and the like are cut.
+static bd_cut axis_cut(const bd_plan *plan, const bd_told_strategy *strategies, int axis) {
   int64_t large[BD_CUT_COUNT] = {0}, all[BD_CUT_COUNT] = {0};
   for (int s = 0; s < plan->strategy_count; s++)
     for (int i = 0; i < strategies[s].op_count; i++) {
@@ -121,7 +122,7 @@ bd_cut bd_explain_axis_cut(const bd_plan *plan, const bd_told_strategy *strategi
 bd_degrees bd_explain_degrees(const bd_plan *plan, const bd_told_strategy *strategies) {
   int64_t degree[BD_CUT_COUNT] = {1, 1, 1, 1};
   for (int axis = 0; axis < plan->mesh.axes; axis++)
-    degree[bd_explain_axis_cut(plan, strategies, axis)] *= plan->mesh.size[axis];
+    degree[axis_cut(plan, strategies, axis)] *= plan->mesh.size[axis];
   return (bd_degrees){degree[BD_CUT_SAMPLES], degree[BD_CUT_TOKENS], degree[BD_CUT_FEATURES],
                       degree[BD_CUT_NONE]};
 }

@@ -11,11 +11,6 @@ typedef struct bd_told_replay {
   const char *cluster; // of the program that was replayed; NULL: the plan's predictions were
 } bd_told_replay;
 
-// Whether all stages need the bytes that are predicted, segment by segment. Where a plan does not
-// tell the bytes of a micro-batch in flight there is nothing to compare.
-typedef enum bd_bytes_verdict { BD_BYTES_EQUAL, BD_BYTES_DIFFER, BD_BYTES_UNTOLD } bd_bytes_verdict;
-bd_bytes_verdict bd_told_bytes(const bd_told_replay *replay);
-
 void bd_simulate_page(const bd_told_replay *replay, bd_text *text);
 void bd_simulate_json(const bd_told_replay *replay, bd_text *text); // docs/simulate.md
 #endif

@@ -10,15 +10,18 @@ static void add_seconds(bd_text *text, double seconds) {
     bd_text_addf(text, "%.2f us", seconds * 1e6);
 }
 
-bd_bytes_verdict bd_told_bytes(const bd_told_replay *replay) {
+// Whether all stages need the bytes that are predicted, segment by segment. Where a plan does not
+// tell the bytes of a micro-batch in flight there is nothing to compare.
+typedef enum bytes_verdict { BYTES_EQUAL, BYTES_DIFFER, BYTES_UNTOLD } bytes_verdict;
+static bytes_verdict judge_bytes(const bd_told_replay *replay) {
   for (int s = 0; s < replay->plan->stages; s++) {
     const bd_memory *told = &replay->plan->predicted[s].memory, *peak = &replay->result->peak[s];
-    if (!told->slots) return BD_BYTES_UNTOLD;
-    if (told->total_bytes != peak->total_bytes) return BD_BYTES_DIFFER;
+    if (!told->slots) return BYTES_UNTOLD;
+    if (told->total_bytes != peak->total_bytes) return BYTES_DIFFER;
     for (int segment = 0; segment < BD_SEGMENT_COUNT; segment++)
-      if (told->bytes[segment] != peak->bytes[segment]) return BD_BYTES_DIFFER;
+      if (told->bytes[segment] != peak->bytes[segment]) return BYTES_DIFFER;
   }
-  return BD_BYTES_EQUAL;
+  return BYTES_EQUAL;
 }
 
 static void add_head(const bd_told_replay *replay, bd_text *text) {
@@ -55,7 +58,7 @@ static void add_verdict(const bd_told_replay *replay, bd_text *text) {
   if (predicted > 0)
     bd_text_addf(text, " by the formula; the replay takes %+.2f %%",
                  100 * (simulated / predicted - 1));
-  bd_text_addf(text, "\nbytes       %s\n", bytes[bd_told_bytes(replay)]);
+  bd_text_addf(text, "\nbytes       %s\n", bytes[judge_bytes(replay)]);
 }
 
 static void add_part(bd_text *text, double seconds, double whole) {
@@ -85,11 +88,6 @@ void bd_simulate_page(const bd_told_replay *replay, bd_text *text) {
   }
 }
 
-static void add_real(bd_text *text, const char *key, double value) {
-  bd_text_addf(text, "\"%s\": ", key);
-  bd_text_add_json_number(text, value);
-}
-
 static void add_stage(const bd_told_replay *replay, int s, bd_text *text) {
   const bd_sim_times *t = &replay->result->times[s];
   const bd_memory *peak = &replay->result->peak[s];
@@ -104,7 +102,7 @@ static void add_stage(const bd_told_replay *replay, int s, bd_text *text) {
   bd_text_addf(text, "    {\"stage\": %d, \"ranks\": %d", s, replay->problem->stage[s].ranks);
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     bd_text_add(text, ", ");
-    add_real(text, parts[i].key, parts[i].seconds);
+    bd_text_add_json_member(text, parts[i].key, parts[i].seconds);
   }
   bd_text_addf(text, ",\n     \"peak_bytes\": %lld, \"predicted_bytes\": %lld, \"segments\": {",
                (long long)peak->total_bytes,
@@ -124,12 +122,12 @@ void bd_simulate_json(const bd_told_replay *replay, bd_text *text) {
                replay->cluster ? "program" : "predictions", bd_schedule_name(plan->schedule));
   bd_text_addf(text, "  \"ranks\": %d, \"chunks\": %d, \"micro_batches\": %d,\n  ",
                bd_plan_ranks(plan), replay->problem->chunks, replay->problem->micro_batches);
-  add_real(text, "step_seconds", replay->result->step_seconds);
+  bd_text_add_json_member(text, "step_seconds", replay->result->step_seconds);
   bd_text_add(text, ", ");
-  add_real(text, "passes_seconds", replay->result->passes_seconds);
+  bd_text_add_json_member(text, "passes_seconds", replay->result->passes_seconds);
   bd_text_add(text, ",\n  ");
-  add_real(text, "predicted_seconds", plan->step_seconds);
-  bd_text_addf(text, ",\n  \"bytes\": \"%s\",\n  \"stages\": [\n", bytes[bd_told_bytes(replay)]);
+  bd_text_add_json_member(text, "predicted_seconds", plan->step_seconds);
+  bd_text_addf(text, ",\n  \"bytes\": \"%s\",\n  \"stages\": [\n", bytes[judge_bytes(replay)]);
   for (int s = 0; s < plan->stages; s++) {
     add_stage(replay, s, text);
     bd_text_add(text, s + 1 < plan->stages ? ",\n" : "\n");

@@ -8,16 +8,11 @@ const char *bd_traffic_name(bd_traffic traffic) {
   return names[traffic];
 }
 
-static void add_real(bd_text *text, const char *key, double value) {
-  bd_text_addf(text, "\"%s\": ", key);
-  bd_text_add_json_number(text, value);
-}
-
 static void print_link(const bd_axis_link *link, bd_text *text) {
   bd_text_add(text, "{");
-  add_real(text, "latency_seconds", link->latency_seconds);
+  bd_text_add_json_member(text, "latency_seconds", link->latency_seconds);
   bd_text_add(text, ", ");
-  add_real(text, "bytes_per_second", link->bytes_per_second);
+  bd_text_add_json_member(text, "bytes_per_second", link->bytes_per_second);
   bd_text_addf(text, ", \"inside_node\": %s}", link->inside_node ? "true" : "false");
 }
 
@@ -42,7 +37,7 @@ static void print_traffic(const bd_stage_details *stage, int axes, bd_text *text
       bd_text_addf(text, "%s{\"kind\": \"%s\", ", first ? "" : ", ",
                    bd_traffic_name((bd_traffic)kind));
       if (kind < BD_TRAFFIC_SEND) bd_text_addf(text, "\"axis\": %d, ", axis);
-      add_real(text, "seconds", stage->traffic_seconds[kind][axis]);
+      bd_text_add_json_member(text, "seconds", stage->traffic_seconds[kind][axis]);
       bd_text_add(text, "}");
       first = false;
     }
@@ -52,20 +47,20 @@ static void print_traffic(const bd_stage_details *stage, int axes, bd_text *text
 static void print_stage(const bd_stage_details *stage, int axes, const char *indent,
                         bd_text *text) {
   bd_text_addf(text, "%s    {", indent);
-  add_real(text, "compute_seconds", stage->compute_seconds);
+  bd_text_add_json_member(text, "compute_seconds", stage->compute_seconds);
   bd_text_add(text, ", ");
-  add_real(text, "recompute_seconds", stage->recompute_seconds);
+  bd_text_add_json_member(text, "recompute_seconds", stage->recompute_seconds);
   bd_text_add(text, ", ");
-  add_real(text, "update_seconds", stage->update_seconds);
+  bd_text_add_json_member(text, "update_seconds", stage->update_seconds);
   bd_text_add(text, ", \"sync_seconds\": [");
   for (int axis = 0; axis < axes; axis++) {
     bd_text_add(text, axis ? ", " : "");
     bd_text_add_json_number(text, stage->sync_seconds[axis]);
   }
   bd_text_addf(text, "],\n%s     ", indent);
-  add_real(text, "flops", stage->flops);
+  bd_text_add_json_member(text, "flops", stage->flops);
   bd_text_add(text, ", ");
-  add_real(text, "recompute_flops", stage->recompute_flops);
+  bd_text_add_json_member(text, "recompute_flops", stage->recompute_flops);
   bd_text_addf(text, ", \"recompute_bytes\": %lld,\n%s     ", (long long)stage->recompute_bytes,
                indent);
   print_traffic(stage, axes, text);
@@ -94,7 +89,7 @@ static void print_familiar(const bd_plan_details *details, const char *indent, b
     bd_text_add(text, ", \"pins\": ");
     bd_text_add_json_string(text, one->pins);
     bd_text_add(text, ", ");
-    add_real(text, "step_seconds", one->step_seconds);
+    bd_text_add_json_member(text, "step_seconds", one->step_seconds);
     bd_text_addf(text, ", \"lacking_bytes\": %lld", (long long)one->lacking_bytes);
     if (one->reason) {
       bd_text_add(text, ", \"reason\": ");
@@ -108,9 +103,9 @@ static void print_familiar(const bd_plan_details *details, const char *indent, b
 void bd_plan_details_print(const bd_plan_details *details, int stages, int axes, const char *indent,
                            bd_text *text) {
   bd_text_addf(text, "{\n%s  ", indent);
-  add_real(text, "model_flops", details->model_flops);
+  bd_text_add_json_member(text, "model_flops", details->model_flops);
   bd_text_add(text, ", ");
-  add_real(text, "flops_per_second", details->flops_per_second);
+  bd_text_add_json_member(text, "flops_per_second", details->flops_per_second);
   bd_text_addf(text, ",\n%s  \"weights\": %d, \"gradient_parts\": %d, \"gathered\": %d", indent,
                details->weights, details->gradient_parts, details->gathered);
   bd_text_add(text, ",\n");

@@ -29,13 +29,18 @@ double bd_cost_op(const bd_cost_model *model, const bd_function *function, const
   return roofline(model, bd_cost_arithmetic(model, function, op, map, split), bytes);
 }
 
-static double local_bytes(const bd_cost_model *model, const bd_type *type,
-                          const bd_sharding *sharding) {
+double bd_cost_local_elements(const bd_cost_model *model, const bd_type *type,
+                              const bd_sharding *sharding) {
   bd_type local = bd_local_type(&model->mesh, sharding, type, model->micro_batch);
-  return (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(local.dtype);
+  return (double)bd_type_elements(&local, 1);
 }
 
-static double value_bytes(const bd_cost_model *model, const bd_value *value) {
+static double local_bytes(const bd_cost_model *model, const bd_type *type,
+                          const bd_sharding *sharding) {
+  return bd_cost_local_elements(model, type, sharding) * (double)bd_dtype_bytes(type->dtype);
+}
+
+double bd_cost_value_bytes(const bd_cost_model *model, const bd_value *value) {
   return local_bytes(model, &value->type, &value->sharding);
 }
 
@@ -67,13 +72,13 @@ double bd_cost_reshard(const bd_cost_model *model, const bd_type *type, const bd
 double bd_cost_collective(const bd_cost_model *model, const bd_function *function,
                           const bd_op *op) {
   if (op->kind == BD_OP_SEND)
-    return bd_cost_copy(model, value_bytes(model, &function->values[op->in[0]]));
+    return bd_cost_copy(model, bd_cost_value_bytes(model, &function->values[op->in[0]]));
   if (op->kind == BD_OP_RECV)
     return bd_cost_receive(model, (int)bd_op_int(op, "from", 0), op->stage,
-                           value_bytes(model, &function->values[op->out[0]]));
+                           bd_cost_value_bytes(model, &function->values[op->out[0]]));
   return collective_seconds(model, op->kind, (int)bd_op_int(op, "axis", 0),
-                            value_bytes(model, &function->values[op->in[0]]),
-                            value_bytes(model, &function->values[op->out[0]]));
+                            bd_cost_value_bytes(model, &function->values[op->in[0]]),
+                            bd_cost_value_bytes(model, &function->values[op->out[0]]));
 }
 
 // A fused run: its arithmetic, and the traffic of what enters and leaves it.
@@ -93,9 +98,11 @@ bd_status bd_cost_step(bd_ctx *ctx, const bd_cost_model *model, const bd_functio
     if (fusion->step_ops[step] == 1)
       bytes += bd_op_bytes(function, op, &map, &model->mesh, op->split, model->micro_batch);
     for (int o = 0; fusion->step_ops[step] > 1 && o < op->in_count; o++)
-      if (!fusion->inner[op->in[o]]) bytes += value_bytes(model, &function->values[op->in[o]]);
+      if (!fusion->inner[op->in[o]])
+        bytes += bd_cost_value_bytes(model, &function->values[op->in[o]]);
     for (int o = 0; fusion->step_ops[step] > 1 && o < op->out_count; o++)
-      if (!fusion->inner[op->out[o]]) bytes += value_bytes(model, &function->values[op->out[o]]);
+      if (!fusion->inner[op->out[o]])
+        bytes += bd_cost_value_bytes(model, &function->values[op->out[o]]);
   }
   *out_seconds = roofline(model, arithmetic, bytes);
   return BD_OK;

@@ -103,7 +103,9 @@ bd_sharding bd_layer_gradient_home(const bd_layer_space *space, const bd_cluster
   return home;
 }
 
-bool bd_layer_hands_back(const bd_layer_space *space, int index, int operand) {
+// Whether backward makes a gradient of the operand for this op: it is wanted, and not just that of
+// the op's result, which an addition hands on as it is.
+static bool hands_back(const bd_layer_space *space, int index, int operand) {
   const bd_function *f = space->forward, *b = space->backward;
   const bd_op *op = &f->ops[index];
   const bd_type *type = &f->values[op->in[operand]].type;
@@ -143,7 +145,7 @@ double bd_layer_sum_seconds(const bd_layer_space *space, int op, int operand,
   const bd_type *type = &space->forward->values[value].type;
   double seconds = 0, paid = 1;
   if (!sums->count) return 0;
-  if (!bd_layer_hands_back(space, op, operand)) return even_seconds(space, sums);
+  if (!hands_back(space, op, operand)) return even_seconds(space, sums);
   for (int i = 0; i < sums->count; i++) {
     const bd_index_map *map = &space->backward_map[sums->ops[i]];
     int8_t split[BD_MAX_AXES];

@@ -8,10 +8,6 @@
 // up, that no forward op governs.
 void bd_layer_find_gradients(bd_ctx *ctx, bd_layer_space *space);
 
-// Whether backward makes a gradient of the operand for this op: it is wanted, and not just that of
-// the op's result, which an addition hands on as it is.
-bool bd_layer_hands_back(const bd_layer_space *space, int op, int operand);
-
 // Where the gradient of a value is wanted: as the op that makes the value is split, or where that
 // hands it on, in the value's form.
 bd_sharding bd_layer_gradient_home(const bd_layer_space *space, const bd_cluster_ops *cluster,

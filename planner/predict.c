@@ -48,11 +48,6 @@ static bd_status add_passes(const timing *t, const bd_layout *layout, bd_stage_p
   return BD_OK;
 }
 
-static double local_bytes(const timing *t, const bd_value *value) {
-  bd_type local = bd_local_type(&t->cost.mesh, &value->sharding, &value->type, t->cost.micro_batch);
-  return (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(local.dtype);
-}
-
 static void list_messages(const timing *t, const bd_layout *layout, bd_stage_prediction *out) {
   const bd_function *main = t->spmd->main;
   bd_message_prediction *messages =
@@ -63,7 +58,7 @@ static void list_messages(const timing *t, const bd_layout *layout, bd_stage_pre
     const bd_op *op = &main->ops[i];
     if (op->stage != layout->stage || op->kind != BD_OP_SEND) continue;
     int to = (int)bd_op_int(op, "to", -1);
-    double bytes = local_bytes(t, &main->values[op->in[0]]);
+    double bytes = bd_cost_value_bytes(&t->cost, &main->values[op->in[0]]);
     bd_transfer cost = bd_cost_transfer(&t->cost, layout->stage, to, bytes);
     messages[out->message_count++] =
         (bd_message_prediction){.to = to,
@@ -116,17 +111,6 @@ static bd_status predict_stage(const timing *t, int stage, bd_stage_prediction *
   return BD_OK;
 }
 
-static double step_seconds(bd_ctx *ctx, const bd_plan *plan) {
-  bd_stage_seconds *stage = BD_NEW_ARRAY(ctx->arena, bd_stage_seconds, plan->stages);
-  for (int s = 0; s < plan->stages; s++) {
-    const bd_stage_prediction *p = &plan->predicted[s];
-    stage[s] = (bd_stage_seconds){p->forward_seconds, p->backward_seconds, p->weight_seconds,
-                                  p->sync_seconds};
-  }
-  return bd_step_seconds(plan->schedule, plan->stages, bd_plan_chunks(plan),
-                         bd_plan_micro_batches(plan), stage);
-}
-
 bd_status bd_plan_predict(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                           bd_plan *plan) {
   bd_module *sharded, *spmd;
@@ -140,7 +124,7 @@ bd_status bd_plan_predict(bd_ctx *ctx, const bd_module *train, const bd_cluster 
   plan->predicted = BD_NEW_ARRAY(ctx->arena, bd_stage_prediction, plan->stages);
   for (int s = 0; s < plan->stages; s++)
     BD_TRY(predict_stage(&t, s, &plan->predicted[s]));
-  plan->step_seconds = step_seconds(ctx, plan);
+  plan->step_seconds = bd_step_plan_seconds(ctx, plan);
   plan->gap = plan->bound_seconds > 0 ? plan->step_seconds / plan->bound_seconds - 1 : 0;
   return BD_OK;
 }

@@ -1,7 +1,7 @@
 // Seconds of a training step from the seconds of its stages, by formulas.
 #ifndef BD_PLANNER_STEP_H
 #define BD_PLANNER_STEP_H
-#include "ir/schedule.h"
+#include "ir/plan.h"
 
 // Of one micro-batch on one stage, over all its chunks; what it sends and receives is included.
 typedef struct bd_stage_seconds {
@@ -34,4 +34,7 @@ double bd_step_seconds(bd_schedule schedule, int stages, int chunks, int micro_b
 BD_NODISCARD bd_status bd_step_ordered_seconds(bd_ctx *ctx, bd_schedule schedule, int stages,
                                                int chunks, int micro_batches,
                                                const bd_stage_seconds *stage, double *out_seconds);
+
+// Seconds of a step of `plan` whose stages are predicted. Uses ctx->arena.
+double bd_step_plan_seconds(bd_ctx *ctx, const bd_plan *plan);
 #endif

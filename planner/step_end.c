@@ -25,11 +25,6 @@ static bool is_tied(const bd_module *spmd, int weight, int stage) {
   return false;
 }
 
-static double local_elements(const bd_cost_model *model, const bd_value *value) {
-  bd_type local = bd_local_type(&model->mesh, &value->sharding, &value->type, model->micro_batch);
-  return (double)bd_type_elements(&local, 1);
-}
-
 static double memory_seconds(const syncing *s, double bytes) {
   return bytes / bd_cost_update_rate(s->model->cluster) + s->model->cluster->kernel_seconds;
 }
@@ -51,7 +46,7 @@ static unsigned axes_with(const bd_mesh *mesh, const bd_sharding *sharding, int 
 
 // One use's summands become sums: all of them on every rank, or each rank's part.
 static void reduce_use(syncing *s, const bd_value *gradient, bool scatter) {
-  double bytes = local_elements(s->model, gradient) * (double)bd_dtype_bytes(gradient->type.dtype);
+  double bytes = bd_cost_value_bytes(s->model, gradient);
   for (int axis = 0; axis < s->model->mesh.axes; axis++) {
     if (gradient->sharding.at[axis] != BD_PARTIAL_SUM) continue;
     double seconds = scatter ? bd_cost_exchange(s->model, axis, bytes)
@@ -69,8 +64,7 @@ static void reduce_uses(syncing *s, int weight, unsigned split) {
     const bd_value *gradient = &main->values[main->results[use]];
     unsigned summed = axes_with(&s->model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
     reduce_use(s, gradient, split && !tied && summed == split);
-    double bytes =
-        local_elements(s->model, gradient) * (double)bd_dtype_bytes(gradient->type.dtype);
+    double bytes = bd_cost_value_bytes(s->model, gradient);
     s->seconds.update += memory_seconds(s, bytes);
     if (!first && !tied) s->seconds.reduce += memory_seconds(s, 3 * bytes);
     first = false;
@@ -82,7 +76,7 @@ static void update(syncing *s, int weight, unsigned gathered) {
   const bd_value *value = &main->values[main->params[s->spmd->input_count + weight]];
   bd_dtype dtype = value->type.dtype;
   double elements = (double)s->layout->state_elements[weight];
-  double bytes = local_elements(s->model, value) * (double)bd_dtype_bytes(dtype);
+  double bytes = bd_cost_value_bytes(s->model, value);
   s->seconds.reduce += memory_seconds(s, elements * (double)bd_dtype_bytes(bd_dtype_wide(dtype)));
   s->seconds.update +=
       memory_seconds(s, elements * (double)bd_memory_update_bytes(s->optimizer, dtype));
@@ -139,7 +133,7 @@ void bd_step_end_ties(bd_ctx *ctx, const bd_cost_model *model, const bd_module *
     for (int stage = 0; tied[weight] && stage < spmd->stages; stage++) {
       const bd_value *gradient = first_gradient(spmd, weight, stage);
       if (!gradient) continue;
-      double bytes = local_elements(model, gradient) * (double)bd_dtype_bytes(gradient->type.dtype);
+      double bytes = bd_cost_value_bytes(model, gradient);
       if (before >= 0) ties[count++] = (bd_tie){weight, before, stage, bytes};
       before = stage;
     }

@@ -2,12 +2,6 @@
 #include "ir/memory.h"
 #include <math.h>
 
-static double elements_of(const bd_cost_model *cost, const bd_type *type,
-                          const bd_sharding *sharding) {
-  bd_type local = bd_local_type(&cost->mesh, sharding, type, cost->micro_batch);
-  return (double)bd_type_elements(&local, 1);
-}
-
 static double update_seconds(const bd_cost_model *cost, const char *optimizer, bd_dtype weight,
                              double elements) {
   return elements * (double)bd_memory_update_bytes(optimizer, weight) /
@@ -18,7 +12,8 @@ static double update_seconds(const bd_cost_model *cost, const char *optimizer, b
 static double replicated_seconds(const bd_cost_model *cost, const char *optimizer,
                                  const bd_type *weight, const bd_sharding *form,
                                  const bd_sharding *gradient) {
-  double own = elements_of(cost, weight, gradient), whole = elements_of(cost, weight, form);
+  double own = bd_cost_local_elements(cost, weight, gradient),
+         whole = bd_cost_local_elements(cost, weight, form);
   double bytes = own * (double)bd_dtype_bytes(bd_dtype_wide(weight->dtype)), seconds = 0;
   for (int axis = 0; axis < cost->mesh.axes; axis++) {
     if (gradient->at[axis] == BD_PARTIAL_SUM)
@@ -33,7 +28,7 @@ static double replicated_seconds(const bd_cost_model *cost, const char *optimize
 // are made whole.
 static double split_seconds(const bd_cost_model *cost, const char *optimizer, const bd_type *weight,
                             const bd_sharding *form, const bd_sharding *gradient, unsigned axes) {
-  double elements = elements_of(cost, weight, form), parts = 1, all = 0, scattered = 0,
+  double elements = bd_cost_local_elements(cost, weight, form), parts = 1, all = 0, scattered = 0,
          gathered = 0;
   double bytes = elements * (double)bd_dtype_bytes(bd_dtype_wide(weight->dtype));
   unsigned summed = 0;

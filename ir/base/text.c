@@ -178,6 +178,11 @@ void bd_text_add_json_number(bd_text *text, double value) {
     bd_text_add(text, "null");
 }
 
+void bd_text_add_json_member(bd_text *text, const char *key, double value) {
+  bd_text_addf(text, "\"%s\": ", key);
+  bd_text_add_json_number(text, value);
+}
+
 void bd_text_add_bytes(bd_text *text, int64_t bytes) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   if (bytes > -1024 && bytes < 1024) {

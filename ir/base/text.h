@@ -34,6 +34,8 @@ void bd_text_add_c_string(bd_text *text, const char *string);
 void bd_text_add_double(bd_text *text, double value);
 // The same as JSON, which has no infinities: null for them.
 void bd_text_add_json_number(bd_text *text, double value);
+// A member of a JSON object, `"key": value`; the key is printed as it is.
+void bd_text_add_json_member(bd_text *text, const char *key, double value);
 
 // "1.50 GiB": for people.
 void bd_text_add_bytes(bd_text *text, int64_t bytes);

@@ -55,24 +55,19 @@ static int equal_layers(const telling *t, int first, int *out_option) {
   return next - first;
 }
 
-static void add_number(telling *t, const char *key, double value) {
-  bd_text_addf(t->text, "\"%s\": ", key);
-  bd_text_add_json_number(t->text, value);
-}
-
 static void add_stage_json(telling *t, int s) {
   const bd_layers_stage *stage = &t->stages[s];
   bd_text_add(t->text, "    {\"group\": ");
   bd_text_add_json_string(t->text, group_of(t, s)->name);
   bd_text_addf(t->text, ", \"first_device\": %d, \"devices\": %d, ", first_device(t, s),
                t->problem->modes[t->answer->plan.mode[s]].devices);
-  add_number(t, "forward_seconds", stage->seconds.forward);
+  bd_text_add_json_member(t->text, "forward_seconds", stage->seconds.forward);
   bd_text_add(t->text, ", ");
-  add_number(t, "backward_seconds", stage->seconds.backward);
+  bd_text_add_json_member(t->text, "backward_seconds", stage->seconds.backward);
   bd_text_add(t->text, ", ");
-  add_number(t, "weight_seconds", stage->seconds.weight);
+  bd_text_add_json_member(t->text, "weight_seconds", stage->seconds.weight);
   bd_text_add(t->text, ", ");
-  add_number(t, "sync_seconds", stage->seconds.sync);
+  bd_text_add_json_member(t->text, "sync_seconds", stage->seconds.sync);
   bd_text_addf(t->text, ", \"bytes\": %lld, \"cap_bytes\": %lld}", (long long)stage->bytes,
                (long long)group_of(t, s)->cap_bytes);
 }
@@ -104,13 +99,13 @@ static double gap_of(const bd_layers_answer *answer) {
 static void print_json(telling *t, double seconds) {
   const bd_layers_plan *plan = &t->answer->plan;
   bd_text_add(t->text, "{\n  ");
-  add_number(t, "cost", t->answer->seconds);
+  bd_text_add_json_member(t->text, "cost", t->answer->seconds);
   bd_text_add(t->text, ",\n  ");
-  add_number(t, "bound", t->answer->bound);
+  bd_text_add_json_member(t->text, "bound", t->answer->bound);
   bd_text_add(t->text, ",\n  ");
-  add_number(t, "gap", gap_of(t->answer));
+  bd_text_add_json_member(t->text, "gap", gap_of(t->answer));
   bd_text_add(t->text, ",\n  ");
-  add_number(t, "seconds", seconds);
+  bd_text_add_json_member(t->text, "seconds", seconds);
   bd_text_addf(t->text, ",\n  \"schedule\": \"%s\",\n  \"micro_batches\": %d,\n  \"chunks\": %d,\n",
                bd_schedule_name(plan->schedule), plan->micro_batches, plan->chunks);
   bd_text_add(t->text, "  \"stages\": [\n");

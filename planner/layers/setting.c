@@ -2,8 +2,8 @@
 #include "planner/layers/weights.h"
 #include <math.h>
 
-bd_layers_criteria bd_layers_criteria_of(const bd_layers_setting *setting, double forward,
-                                         double backward, double weight) {
+static bd_layers_criteria criteria_of(const bd_layers_setting *setting, double forward,
+                                      double backward, double weight) {
   bd_layers_criteria c = {{forward + backward}};
   int m = setting->micro_batches, around = (m < setting->stages ? m : setting->stages) - 1;
   if (setting->schedule == BD_SCHEDULE_GPIPE) {
@@ -20,7 +20,7 @@ bd_layers_criteria bd_layers_criteria_of(const bd_layers_setting *setting, doubl
 }
 
 bd_layers_criteria bd_layers_criteria_both(const bd_layers_setting *setting, double seconds) {
-  return bd_layers_criteria_of(setting, seconds / 2, seconds / 2, 0);
+  return criteria_of(setting, seconds / 2, seconds / 2, 0);
 }
 
 void bd_layers_criteria_add(const bd_layers_setting *setting, bd_layers_criteria *sum,
@@ -88,7 +88,7 @@ static bool open_layer(bd_ctx *ctx, bd_layers_setting *setting, int layer) {
     usable[mode].option = BD_NEW_ARRAY(ctx->arena, int, at->option_count);
   for (int k = 0; k < at->option_count; k++) {
     const bd_layers_option *option = &at->options[k];
-    setting->of_option[setting->first_option[layer] + k] = bd_layers_criteria_of(
+    setting->of_option[setting->first_option[layer] + k] = criteria_of(
         setting, option->forward_seconds, option->backward_seconds, option->weight_seconds);
   }
   for (int k = 0; k < at->option_count; k++) {

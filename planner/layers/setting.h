@@ -44,8 +44,6 @@ void bd_layers_setting_open(bd_ctx *ctx, const bd_layers_problem *problem, bd_sc
                             int stages, int chunks, int micro_batches,
                             bd_layers_setting *out_setting, bool *out_possible);
 
-bd_layers_criteria bd_layers_criteria_of(const bd_layers_setting *setting, double forward,
-                                         double backward, double weight);
 // Of seconds that are spent half in forward and half in backward.
 bd_layers_criteria bd_layers_criteria_both(const bd_layers_setting *setting, double seconds);
 static inline const bd_layers_criteria *bd_layers_option_criteria(const bd_layers_setting *setting,

@@ -11,8 +11,8 @@ void bd_remat_steps_add(bd_ctx *ctx, bd_remat_steps *steps, int what, int at) {
 }
 
 static void add_number(bd_text *out, const char *key, double value) {
-  bd_text_addf(out, ",\n \"%s\": ", key);
-  bd_text_add_json_number(out, value);
+  bd_text_add(out, ",\n ");
+  bd_text_add_json_member(out, key, value);
 }
 
 static void print_json(const bd_remat_answer *answer, bd_text *out) {

@@ -18,7 +18,8 @@ const bd_sim_action *bd_sim_action_at(const bd_sim *sim, int stage) {
   return action < work->count ? &work->actions[action] : NULL;
 }
 
-void bd_sim_note(bd_sim *sim, int stage, bd_sim_thread thread, double start,
+// Adds an event that began at `start` and ends at the present.
+static void note(bd_sim *sim, int stage, bd_sim_thread thread, double start,
                  const bd_sim_action *action) {
   bd_sim_record *record = sim->record;
   const bd_sim_actor *actor = &sim->actor[stage];
@@ -125,7 +126,7 @@ static void end_send(bd_sim *sim, int stage, const bd_sim_action *action) {
       bd_sim_action_at(sim, message->to)->message == action->message)
     run_for(sim, message->to, BD_SIM_LATENCY, message->latency_seconds);
   sim->result->times[stage].send_seconds += sim->now - sim->actor[stage].since;
-  bd_sim_note(sim, stage, BD_SIM_THREAD_SEND, sim->actor[stage].since, action);
+  note(sim, stage, BD_SIM_THREAD_SEND, sim->actor[stage].since, action);
   end_action(sim, stage);
 }
 
@@ -136,7 +137,7 @@ static void end_receive(bd_sim *sim, int stage, const bd_sim_action *action) {
   sim->queue[action->message].received++;
   bd_sim_end_moving(sim, stage, message);
   sim->result->times[stage].receive_seconds += sim->now - sim->actor[stage].since;
-  bd_sim_note(sim, stage, BD_SIM_THREAD_RECEIVE, sim->actor[stage].since, action);
+  note(sim, stage, BD_SIM_THREAD_RECEIVE, sim->actor[stage].since, action);
   end_action(sim, stage);
   if (sender->state == BD_SIM_WAITS_ROOM &&
       bd_sim_action_at(sim, message->from)->message == action->message)
@@ -155,7 +156,7 @@ static void end_compute(bd_sim *sim, int stage, const bd_sim_action *action) {
     *(actor->phase == BD_SIM_REDUCE ? &times->reduce_seconds : &times->update_seconds) +=
         action->seconds;
   }
-  bd_sim_note(sim, stage, threads[actor->phase], actor->since, action);
+  note(sim, stage, threads[actor->phase], actor->since, action);
   end_action(sim, stage);
 }
 

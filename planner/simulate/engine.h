@@ -53,7 +53,4 @@ void bd_sim_release(bd_sim *sim, int stage, const bd_stage_pass *pass);
 
 // The action that an actor is at, or NULL at the end of its pass.
 const bd_sim_action *bd_sim_action_at(const bd_sim *sim, int stage);
-// Adds an event that began at `start` and ends now.
-void bd_sim_note(bd_sim *sim, int stage, bd_sim_thread thread, double start,
-                 const bd_sim_action *action);
 #endif

@@ -8,8 +8,8 @@ typedef struct tracing {
 } tracing;
 
 static void add_time(bd_text *text, const char *key, double seconds) {
-  bd_text_addf(text, ", \"%s\": ", key);
-  bd_text_add_json_number(text, seconds * 1e6);
+  bd_text_add(text, ", ");
+  bd_text_add_json_member(text, key, seconds * 1e6);
 }
 
 static void name_thread(bd_text *text, int stage, int thread, const char *name) {
