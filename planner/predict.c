@@ -87,6 +87,7 @@ static bd_status put_aside(const timing *t, const bd_layout *layout, bd_stage_pr
     out->forward_seconds += range->count * aside.forward_seconds;
     out->backward_seconds += range->count * aside.backward_seconds;
     bytes[BD_SEGMENT_TAPE] -= range->count * layout->in_flight * aside.tape_bytes;
+    out->memory.slot_bytes[BD_SEGMENT_TAPE] -= range->count * aside.tape_bytes;
     out->memory.total_bytes -= range->count * layout->in_flight * aside.tape_bytes;
     if (aside.room_bytes > room) room = aside.room_bytes;
   }

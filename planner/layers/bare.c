@@ -167,7 +167,7 @@ static bd_status refuse(bd_ctx *ctx, const bd_bare_request *request,
                         const bd_layers_answer *answer) {
   bd_loc file = bd_loc_file(request->file);
   if (isfinite(answer->bound))
-    return bd_fail(ctx, BD_EXHAUSTED, file,
+    return bd_fail(ctx, BD_EXTERNAL, file,
                    "no plan was found in time, nor that there is none; try a longer --time-limit");
   if (!answer->lacking_bytes)
     return bd_fail(ctx, BD_INFEASIBLE, file,
