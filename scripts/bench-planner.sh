@@ -32,7 +32,8 @@ row() {
     /"mesh": \[/ && !mesh { gsub(/.*\[|\].*/, ""); mesh = $0 }
     /"step_seconds":/ && !step { gsub(/[^0-9.e+-]/, ""); gsub(/^e+_*e*|^[^0-9]*/, ""); step = $0 }
     /"gap":/ { gsub(/.*: |,.*/, ""); gap = 100 * $0 }
-    /"search":/ { gsub(/.*of /, ""); gsub(/[^0-9 ]/, ""); split($0, n, " +"); search = n[1] " / " n[2] " / " n[3] }
+    /"search":/ { if (/full space/) { split($0, n, /[^0-9]+/); search = n[2] " graphs, " n[4] " plans"; next }
+      gsub(/.*of /, ""); gsub(/[^0-9 ]/, ""); split($0, n, " +"); search = n[1] " / " n[2] " / " n[3] }
     END {
       printf "| %s | %s x (%s), %s | %.4g | %.2f %% | %s | %.2f | %.2f | %.0f |\n", name, stages, mesh, micro, step,
         gap, search, cpu, wall, mb
@@ -92,6 +93,7 @@ spaces() {
     [[ $model == *16x8* ]] || row 'and recomputation' "${words[@]}" --stages 1 --mesh "$size"
     row 'one stage, all meshes' "${words[@]}" --stages 1
     row 'all stages and meshes' "${words[@]}"
+    row 'full: unequal stages, all schedules' "${words[@]}" --space full
   done
 }
 
