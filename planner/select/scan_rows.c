@@ -71,8 +71,9 @@ static bool share_row(pool *seen, bd_scan_table *table, size_t row) {
 static bd_status read_row(bd_scan *scan, int64_t least, block *store, bd_scan_table *table) {
   size_t row = table->rows, count = 0;
   bd_scan_peek(scan);
-  table->place[row] = scan->at;
+  const char *place = scan->at;
   BD_TRY(bd_scan_take(scan, '[', "`[`"));
+  table->place[row] = place; // there is room for as many rows as there are brackets
   int64_t *values = reserve(scan->ctx->arena, store, count_values(scan));
   if (bd_scan_peek(scan) == ']') {
     scan->at++;
@@ -82,7 +83,7 @@ static bd_status read_row(bd_scan *scan, int64_t least, block *store, bd_scan_ta
       BD_TRY(bd_scan_next(scan, ']', &more));
     }
   }
-  if (count > INT32_MAX) return bd_scan_fail(scan, table->place[row], "too many entries");
+  if (count > INT32_MAX) return bd_scan_fail(scan, place, "too many entries");
   table->row[row] = values;
   table->length[row] = count;
   return BD_OK;
