@@ -1,5 +1,6 @@
 // One program of a measurement: planned, built, trained, and its profile read.
 #include "cli/build.h"
+#include "cli/mpirun.h"
 #include "cli/probe.h"
 #include "cli/process.h"
 #include "codegen/codegen.h"
@@ -14,7 +15,6 @@
 #include "planner/step_end.h"
 #include "runtime/braid_rt_abi.h"
 #include <string.h>
-#include <unistd.h>
 
 enum { SAMPLES = 4, STEPS = 12, TEXT_BYTES = 1 << 16 };
 
@@ -67,23 +67,10 @@ static bd_status train_program(bd_ctx *ctx, const program *p, const char **out_p
   const char *log = bd_path_join(ctx, p->folder, "log");
   *out_profile = bd_path_join(ctx, p->folder, "profile.json");
   BD_TRY(write_data(ctx, data));
-  const char *root = geteuid() == 0 ? "--allow-run-as-root" : "--quiet";
-  char *argv[] = {"mpirun",
-                  "-n",
-                  (char *)bd_intern_f(ctx, "%d", bd_plan_ranks(&p->plan)),
-                  "--quiet",
-                  "--oversubscribe",
-                  "--bind-to",
-                  "none",
-                  (char *)root,
-                  (char *)bd_path_join(ctx, p->folder, "train"),
-                  "--data",
-                  (char *)data,
-                  "--steps",
-                  (char *)bd_intern_f(ctx, "%d", STEPS),
-                  "--profile",
-                  (char *)*out_profile,
-                  NULL};
+  const char *const arguments[] = {
+      "--data", data, "--steps", bd_intern_f(ctx, "%d", STEPS), "--profile", *out_profile};
+  char **argv = bd_mpirun_line(ctx, bd_plan_ranks(&p->plan), bd_path_join(ctx, p->folder, "train"),
+                               (int)(sizeof arguments / sizeof *arguments), arguments);
   BD_TRY(bd_process_run(ctx, argv, log, &end));
   if (end.exit_code == 0 && !end.stopped_by) return BD_OK;
   return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "the program that measures this machine failed");

@@ -1,5 +1,6 @@
 // `braid run`: starts the ranks of a compiled program.
 #include "cli/command.h"
+#include "cli/mpirun.h"
 #include "cli/process.h"
 #include "ir/base/file.h"
 #include "ir/plan.h"
@@ -37,18 +38,11 @@ static bd_status find_program(bd_ctx *ctx, const char *folder, const char **out_
 // The ranks of programs for GPUs are started by braid itself, others by mpirun.
 static char **command_line(bd_ctx *ctx, int ranks, bool by_mpirun, const char *program,
                            const bd_arguments *arguments) {
-  const char *const head[] = {
-      "mpirun", "-n",    bd_intern_f(ctx, "%d", ranks), "--quiet", "--oversubscribe", "--bind-to",
-      "none",   "--mca", "odls_base_sigkill_timeout",   "1"};
-  enum { HEAD = sizeof head / sizeof *head };
-  const char **argv = BD_NEW_ARRAY(ctx->arena, const char *, HEAD + 3 + arguments->rest_count);
-  int count = 0;
-  while (by_mpirun && count < HEAD)
-    argv[count] = head[count], count++;
-  if (by_mpirun && geteuid() == 0) argv[count++] = "--allow-run-as-root";
-  argv[count++] = program;
+  if (by_mpirun) return bd_mpirun_line(ctx, ranks, program, arguments->rest_count, arguments->rest);
+  const char **argv = BD_NEW_ARRAY(ctx->arena, const char *, arguments->rest_count + 2);
+  argv[0] = program;
   for (int i = 0; i < arguments->rest_count; i++)
-    argv[count++] = arguments->rest[i];
+    argv[i + 1] = arguments->rest[i];
   return (char **)argv;
 }
 

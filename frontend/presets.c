@@ -91,112 +91,23 @@ static bd_status fail_unknown(bd_ctx *ctx, const char *name) {
                  "\"%s\" is no preset, file or folder; `braid presets` lists the presets", name);
 }
 
-// The configuration of a preset of the family, or NULL.
-static const bd_gpt2_config *find_gpt2(bd_ctx *ctx, const char *name) {
-  const struct {
-    const char *name;
-    bd_gpt2_config config;
-  } known[] = {
-#define BD_PRESET_GPT2(name, summary, ...) {name, gpt2_config(__VA_ARGS__)},
-#define BD_PRESET_LLAMA(name, summary, ...)
-#define BD_PRESET_RESNET(name, summary, ...)
-#define BD_PRESET_UNET3D(name, summary, ...)
-#include "frontend/presets.def"
-#undef BD_PRESET_GPT2
-#undef BD_PRESET_LLAMA
-#undef BD_PRESET_RESNET
-#undef BD_PRESET_UNET3D
-  };
-  for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
-    if (strcmp(known[i].name, name) != 0) continue;
-    bd_gpt2_config *config = BD_NEW(ctx->arena, bd_gpt2_config);
-    *config = known[i].config;
-    return config;
-  }
-  return NULL;
-}
-
-static const bd_llama_config *find_llama(bd_ctx *ctx, const char *name) {
-  const struct {
-    const char *name;
-    bd_llama_config config;
-  } known[] = {
-#define BD_PRESET_GPT2(name, summary, ...)
-#define BD_PRESET_LLAMA(name, summary, ...) {name, llama_config(__VA_ARGS__)},
-#define BD_PRESET_RESNET(name, summary, ...)
-#define BD_PRESET_UNET3D(name, summary, ...)
-#include "frontend/presets.def"
-#undef BD_PRESET_GPT2
-#undef BD_PRESET_LLAMA
-#undef BD_PRESET_RESNET
-#undef BD_PRESET_UNET3D
-  };
-  for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
-    if (strcmp(known[i].name, name) != 0) continue;
-    bd_llama_config *config = BD_NEW(ctx->arena, bd_llama_config);
-    *config = known[i].config;
-    return config;
-  }
-  return NULL;
-}
-
-static const bd_resnet_config *find_resnet(bd_ctx *ctx, const char *name) {
-  const struct {
-    const char *name;
-    bd_resnet_config config;
-  } known[] = {
-#define BD_PRESET_GPT2(name, summary, ...)
-#define BD_PRESET_LLAMA(name, summary, ...)
-#define BD_PRESET_RESNET(name, summary, ...) {name, resnet_config(__VA_ARGS__)},
-#define BD_PRESET_UNET3D(name, summary, ...)
-#include "frontend/presets.def"
-#undef BD_PRESET_GPT2
-#undef BD_PRESET_LLAMA
-#undef BD_PRESET_RESNET
-#undef BD_PRESET_UNET3D
-  };
-  for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
-    if (strcmp(known[i].name, name) != 0) continue;
-    bd_resnet_config *config = BD_NEW(ctx->arena, bd_resnet_config);
-    *config = known[i].config;
-    return config;
-  }
-  return NULL;
-}
-
-static const bd_unet3d_config *find_unet3d(bd_ctx *ctx, const char *name) {
-  const struct {
-    const char *name;
-    bd_unet3d_config config;
-  } known[] = {
-#define BD_PRESET_GPT2(name, summary, ...)
-#define BD_PRESET_LLAMA(name, summary, ...)
-#define BD_PRESET_RESNET(name, summary, ...)
-#define BD_PRESET_UNET3D(name, summary, ...) {name, unet3d_config(__VA_ARGS__)},
-#include "frontend/presets.def"
-#undef BD_PRESET_GPT2
-#undef BD_PRESET_LLAMA
-#undef BD_PRESET_RESNET
-#undef BD_PRESET_UNET3D
-  };
-  for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
-    if (strcmp(known[i].name, name) != 0) continue;
-    bd_unet3d_config *config = BD_NEW(ctx->arena, bd_unet3d_config);
-    *config = known[i].config;
-    return config;
-  }
-  return NULL;
-}
-
 bd_status bd_preset_load(bd_ctx *ctx, const char *name, const bd_model_options *options,
                          bd_module **out_graph) {
-  const bd_gpt2_config *gpt2 = find_gpt2(ctx, name);
-  if (gpt2) return bd_gpt2_build(ctx, name, gpt2, options, BD_NOWHERE, out_graph);
-  const bd_llama_config *llama = find_llama(ctx, name);
-  if (llama) return bd_llama_build(ctx, name, llama, options, BD_NOWHERE, out_graph);
-  const bd_resnet_config *resnet = find_resnet(ctx, name);
-  if (resnet) return bd_resnet_build(ctx, name, resnet, options, BD_NOWHERE, out_graph);
-  const bd_unet3d_config *unet3d = find_unet3d(ctx, name);
-  if (unet3d) return bd_unet3d_build(ctx, name, unet3d, options, BD_NOWHERE, out_graph);
+#define LOAD(family, preset, ...)                                                                  \
+  if (strcmp(name, preset) == 0) {                                                                 \
+    bd_##family##_config *config = BD_NEW(ctx->arena, bd_##family##_config);                       \
+    *config = family##_config(__VA_ARGS__);                                                        \
+    return bd_##family##_build(ctx, name, config, options, BD_NOWHERE, out_graph);                 \
+  }
+#define BD_PRESET_GPT2(preset, summary, ...) LOAD(gpt2, preset, __VA_ARGS__)
+#define BD_PRESET_LLAMA(preset, summary, ...) LOAD(llama, preset, __VA_ARGS__)
+#define BD_PRESET_RESNET(preset, summary, ...) LOAD(resnet, preset, __VA_ARGS__)
+#define BD_PRESET_UNET3D(preset, summary, ...) LOAD(unet3d, preset, __VA_ARGS__)
+#include "frontend/presets.def"
+#undef BD_PRESET_GPT2
+#undef BD_PRESET_LLAMA
+#undef BD_PRESET_RESNET
+#undef BD_PRESET_UNET3D
+#undef LOAD
   return fail_unknown(ctx, name);
 }

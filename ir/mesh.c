@@ -9,6 +9,12 @@ int bd_mesh_devices(const bd_mesh *mesh) {
   return devices;
 }
 
+bool bd_mesh_same(const bd_mesh *a, const bd_mesh *b) {
+  for (int axis = 0; axis < a->axes; axis++)
+    if (a->size[axis] != b->size[axis]) return false;
+  return true;
+}
+
 void bd_mesh_coords(const bd_mesh *mesh, int rank, int out_coords[BD_MAX_AXES]) {
   for (int axis = mesh->axes; axis < BD_MAX_AXES; ++axis)
     out_coords[axis] = 0;

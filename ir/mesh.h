@@ -13,6 +13,8 @@ typedef struct bd_mesh {
 } bd_mesh;
 
 int bd_mesh_devices(const bd_mesh *mesh);
+// Whether two meshes of as many axes have the same sizes.
+bool bd_mesh_same(const bd_mesh *a, const bd_mesh *b);
 // "2x4": sizes of 1 to 65536, at most BD_MAX_AXES of them and 65536 devices. False: it is not that.
 bool bd_mesh_parse(const char *text, bd_mesh *out_mesh);
 void bd_mesh_coords(const bd_mesh *mesh, int rank, int out_coords[BD_MAX_AXES]);

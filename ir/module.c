@@ -55,6 +55,11 @@ bd_function *bd_module_find(const bd_module *module, const char *name) {
   return NULL;
 }
 
+bool bd_module_calls_forward(const bd_module *module, const bd_op *op) {
+  const bd_function *callee = op->kind == BD_OP_CALL ? bd_module_find(module, op->callee) : NULL;
+  return callee && callee->role == BD_ROLE_FORWARD;
+}
+
 int64_t bd_module_sequence(const bd_module *module) {
   if (module->input_count == 0 || module->inputs[0] != BD_INPUT_TOKENS) return 0;
   const bd_type *type = &module->main->values[module->main->params[0]].type;

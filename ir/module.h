@@ -157,6 +157,8 @@ bd_function *bd_function_create(bd_ctx *ctx, const char *name);
 void bd_module_add_function(bd_ctx *ctx, bd_module *module, bd_function *function);
 int bd_module_add_weight(bd_ctx *ctx, bd_module *module, bd_weight weight);
 bd_function *bd_module_find(const bd_module *module, const char *name);
+// Whether an op of main calls a forward function.
+bool bd_module_calls_forward(const bd_module *module, const bd_op *op);
 // Tokens of a sample, as the first input says; 0 for models whose input is no sequence.
 int64_t bd_module_sequence(const bd_module *module);
 // `name` NULL: the next free number.

@@ -126,6 +126,8 @@ static inline const bd_mesh *bd_plan_mesh(const bd_plan *plan, int stage) {
 int bd_plan_ranks(const bd_plan *plan);
 // The first device of a stage in the cluster's order.
 int bd_plan_first_device(const bd_plan *plan, int stage);
+// Whether its schedule, chunks or stages are beyond what codegen emits.
+bool bd_plan_is_full(const bd_plan *plan);
 // What plans say and codegen does not emit is refused. Errors: BD_UNSUPPORTED, one diagnostic.
 BD_NODISCARD bd_status bd_plan_emitted(bd_ctx *ctx, const bd_plan *plan);
 

@@ -148,19 +148,13 @@ static bd_status check_weights(bd_ctx *ctx, const bd_module *train, const bd_pla
   return BD_OK;
 }
 
-static bool is_forward_call(const bd_module *train, const bd_op *op) {
-  if (op->kind != BD_OP_CALL) return false;
-  const bd_function *callee = bd_module_find(train, op->callee);
-  return callee && callee->role == BD_ROLE_FORWARD;
-}
-
 static bd_status check_layers(bd_ctx *ctx, const bd_module *train, const bd_plan *plan,
                               int *strategy_of_call) {
   const bd_function *main = train->main;
   int layer = 0, range = 0, part = -1;
   for (int i = 0; i < main->op_count; i++) {
     strategy_of_call[i] = -1;
-    if (!is_forward_call(train, &main->ops[i])) continue;
+    if (!bd_module_calls_forward(train, &main->ops[i])) continue;
     while (range < plan->range_count &&
            layer >= plan->ranges[range].first + plan->ranges[range].count)
       range++;

@@ -15,26 +15,29 @@ int bd_plan_first_device(const bd_plan *plan, int stage) {
   return first;
 }
 
-static bool same_size(const bd_mesh *a, const bd_mesh *b) {
-  for (int axis = 0; axis < a->axes; axis++)
-    if (a->size[axis] != b->size[axis]) return false;
-  return true;
+// How the stages of a plan go beyond what codegen emits, or NULL.
+static const char *stages_beyond(const bd_plan *plan) {
+  int ranks = 0;
+  if (bd_plan_chunks(plan) > 1) return "several chunks of the model on a stage";
+  for (int s = 0; s < plan->stages; s++) {
+    if (bd_plan_first_device(plan, s) != ranks) return "stages out of the devices' order";
+    if (!bd_mesh_same(bd_plan_mesh(plan, s), &plan->mesh)) return "stages of unequal meshes";
+    ranks += bd_mesh_devices(bd_plan_mesh(plan, s));
+  }
+  return NULL;
+}
+
+bool bd_plan_is_full(const bd_plan *plan) {
+  return !bd_schedule_emitted(plan->schedule) || stages_beyond(plan);
 }
 
 bd_status bd_plan_emitted(bd_ctx *ctx, const bd_plan *plan) {
-  const char *what = NULL;
-  int ranks = 0;
   if (!bd_schedule_emitted(plan->schedule))
     return bd_fail(ctx, BD_UNSUPPORTED, BD_NOWHERE,
                    "plan for '%s': schedule %s is only planned and simulated; programs run gpipe "
                    "and 1f1b",
                    plan->model, bd_schedule_name(plan->schedule));
-  if (bd_plan_chunks(plan) > 1) what = "several chunks of the model on a stage";
-  for (int s = 0; s < plan->stages && !what; s++) {
-    if (!same_size(bd_plan_mesh(plan, s), &plan->mesh)) what = "stages of unequal meshes";
-    if (bd_plan_first_device(plan, s) != ranks) what = "stages out of the devices' order";
-    ranks += bd_mesh_devices(bd_plan_mesh(plan, s));
-  }
+  const char *what = stages_beyond(plan);
   for (int i = 0; i < plan->strategy_count && !what; i++)
     for (int v = 0; plan->strategies[i].kept && v < plan->strategies[i].value_count; v++)
       if (plan->strategies[i].kept[v]) what = "values compressed or in the host's memory";

@@ -73,26 +73,24 @@ bd_status bd_plan_assemble(bd_ctx *ctx, const bd_plan_request *request, const bd
   return BD_OK;
 }
 
-static void *copied(bd_ctx *ctx, const void *old, int count, size_t size) {
-  return bd_arena_grow(ctx->arena, old, (size_t)count, (size_t)count, size);
-}
-
 bd_plan bd_plan_copy(bd_ctx *ctx, const bd_plan *plan) {
   bd_plan out = *plan;
-  out.strategies = copied(ctx, plan->strategies, plan->strategy_count, sizeof *plan->strategies);
+  out.strategies =
+      bd_arena_copy(ctx->arena, plan->strategies, plan->strategy_count, sizeof *plan->strategies);
   for (int i = 0; i < out.strategy_count; i++) {
     bd_strategy *s = &out.strategies[i];
-    s->split = copied(ctx, s->split, s->op_count, sizeof *s->split);
-    s->form = copied(ctx, s->form, s->value_count, sizeof *s->form);
-    if (s->gradient) s->gradient = copied(ctx, s->gradient, s->value_count, sizeof *s->gradient);
-    if (s->kept) s->kept = copied(ctx, s->kept, s->value_count, sizeof *s->kept);
-    s->saved = copied(ctx, s->saved, s->value_count, sizeof *s->saved);
+    s->split = bd_arena_copy(ctx->arena, s->split, s->op_count, sizeof *s->split);
+    s->form = bd_arena_copy(ctx->arena, s->form, s->value_count, sizeof *s->form);
+    if (s->gradient)
+      s->gradient = bd_arena_copy(ctx->arena, s->gradient, s->value_count, sizeof *s->gradient);
+    if (s->kept) s->kept = bd_arena_copy(ctx->arena, s->kept, s->value_count, sizeof *s->kept);
+    s->saved = bd_arena_copy(ctx->arena, s->saved, s->value_count, sizeof *s->saved);
   }
-  out.ranges = copied(ctx, plan->ranges, plan->range_count, sizeof *plan->ranges);
-  out.predicted = copied(ctx, plan->predicted, plan->stages, sizeof *plan->predicted);
+  out.ranges = bd_arena_copy(ctx->arena, plan->ranges, plan->range_count, sizeof *plan->ranges);
+  out.predicted = bd_arena_copy(ctx->arena, plan->predicted, plan->stages, sizeof *plan->predicted);
   for (int s = 0; s < out.stages; s++) {
     bd_stage_prediction *p = &out.predicted[s];
-    p->messages = copied(ctx, p->messages, p->message_count, sizeof *p->messages);
+    p->messages = bd_arena_copy(ctx->arena, p->messages, p->message_count, sizeof *p->messages);
   }
   return out;
 }

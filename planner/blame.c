@@ -80,10 +80,6 @@ static bd_constraints without(const bd_constraints *from, const bd_pin *pin) {
   return out;
 }
 
-static void *copied(bd_ctx *ctx, const void *old, int count, size_t size) {
-  return bd_arena_grow(ctx->arena, old, (size_t)count, (size_t)count, size);
-}
-
 void bd_pin_drop(bd_ctx *ctx, const bd_plan_request *request, const bd_pin *pin,
                  bd_plan_request *out, bd_constraints *out_constraints) {
   *out = *request;
@@ -110,9 +106,10 @@ void bd_pin_drop(bd_ctx *ctx, const bd_plan_request *request, const bd_pin *pin,
     break;
   }
   bd_constraints own = *request->constraints;
-  own.forbids = copied(ctx, own.forbids, own.forbid_count, sizeof *own.forbids);
-  own.layers = copied(ctx, own.layers, own.layer_count, sizeof *own.layers);
-  own.strategies = copied(ctx, own.strategies, own.strategy_count, sizeof *own.strategies);
+  own.forbids = bd_arena_copy(ctx->arena, own.forbids, own.forbid_count, sizeof *own.forbids);
+  own.layers = bd_arena_copy(ctx->arena, own.layers, own.layer_count, sizeof *own.layers);
+  own.strategies =
+      bd_arena_copy(ctx->arena, own.strategies, own.strategy_count, sizeof *own.strategies);
   *out_constraints = without(&own, pin);
   out->constraints = out_constraints;
 }

@@ -35,13 +35,13 @@ double bd_cost_local_elements(const bd_cost_model *model, const bd_type *type,
   return (double)bd_type_elements(&local, 1);
 }
 
-static double local_bytes(const bd_cost_model *model, const bd_type *type,
-                          const bd_sharding *sharding) {
+double bd_cost_local_bytes(const bd_cost_model *model, const bd_type *type,
+                           const bd_sharding *sharding) {
   return bd_cost_local_elements(model, type, sharding) * (double)bd_dtype_bytes(type->dtype);
 }
 
 double bd_cost_value_bytes(const bd_cost_model *model, const bd_value *value) {
-  return local_bytes(model, &value->type, &value->sharding);
+  return bd_cost_local_bytes(model, &value->type, &value->sharding);
 }
 
 // `in` and `out` bytes lie on a rank before and after.
@@ -64,8 +64,8 @@ double bd_cost_reshard(const bd_cost_model *model, const bd_type *type, const bd
   double seconds = 0;
   for (int i = 0; i < count; i++)
     seconds += collective_seconds(model, steps[i].kind, steps[i].axis,
-                                  local_bytes(model, type, &steps[i].before),
-                                  local_bytes(model, type, &steps[i].after));
+                                  bd_cost_local_bytes(model, type, &steps[i].before),
+                                  bd_cost_local_bytes(model, type, &steps[i].after));
   return seconds;
 }
 

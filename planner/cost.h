@@ -45,6 +45,8 @@ bd_transfer bd_cost_transfer(const bd_cost_model *model, int from, int to, doubl
 // What a rank holds of a value.
 double bd_cost_local_elements(const bd_cost_model *model, const bd_type *type,
                               const bd_sharding *sharding);
+double bd_cost_local_bytes(const bd_cost_model *model, const bd_type *type,
+                           const bd_sharding *sharding);
 double bd_cost_value_bytes(const bd_cost_model *model, const bd_value *value);
 
 // Reading `bytes` of memory and writing them elsewhere, and its launch.

@@ -23,7 +23,4 @@ BD_NODISCARD bd_status bd_plan_predict_full(bd_ctx *ctx, const bd_module *train,
 // out, and links are those of the last kind of stage.
 BD_NODISCARD bd_status bd_plan_break_down_full(bd_ctx *ctx, const bd_module *train,
                                                const bd_cluster *cluster, bd_plan *plan);
-
-// Whether bd_plan_predict_full is the one to ask.
-bool bd_plan_is_full(const bd_plan *plan);
 #endif

@@ -16,19 +16,6 @@ typedef struct predicting {
   bd_plan_details *details;          // NULL, or what parts are made of: a stage of it each
 } predicting;
 
-bool bd_plan_is_full(const bd_plan *plan) {
-  bool full = bd_plan_chunks(plan) > 1 || !bd_schedule_emitted(plan->schedule);
-  int ranks = 0;
-  for (int s = 0; s < plan->stages; s++) {
-    const bd_mesh *mesh = bd_plan_mesh(plan, s);
-    for (int axis = 0; axis < mesh->axes; axis++)
-      full = full || mesh->size[axis] != plan->mesh.size[axis];
-    full = full || bd_plan_first_device(plan, s) != ranks;
-    ranks += bd_mesh_devices(mesh);
-  }
-  return full;
-}
-
 // Runs a function on every rank alike: fits any mesh.
 static bd_strategy replicate(bd_ctx *ctx, const bd_function *f) {
   bd_strategy out = {.name = bd_intern_f(ctx, "%s.alike", f->name), .function = f->name};
@@ -48,16 +35,10 @@ static bd_strategy replicate(bd_ctx *ctx, const bd_function *f) {
   return out;
 }
 
-static bool same_mesh(const bd_mesh *a, const bd_mesh *b) {
-  for (int axis = 0; axis < a->axes; axis++)
-    if (a->size[axis] != b->size[axis]) return false;
-  return true;
-}
-
 // Whether two stages can be read off one program.
 static bool alike(const predicting *p, int a, int b) {
   const bd_plan *plan = p->plan;
-  return same_mesh(bd_plan_mesh(plan, a), bd_plan_mesh(plan, b)) &&
+  return bd_mesh_same(bd_plan_mesh(plan, a), bd_plan_mesh(plan, b)) &&
          bd_full_group_of(p->groups, p->group_count, bd_plan_first_device(plan, a)) ==
              bd_full_group_of(p->groups, p->group_count, bd_plan_first_device(plan, b));
 }

@@ -21,12 +21,6 @@ static bool stays_inside(const bd_function *f, bd_id value, int first, int last)
   return true;
 }
 
-static double value_bytes(const bd_cost_model *cost, const bd_value *value,
-                          const bd_sharding *sharding) {
-  bd_type local = bd_local_type(&cost->mesh, sharding, &value->type, cost->micro_batch);
-  return (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(local.dtype);
-}
-
 // The ops that may be fused with this one.
 static void find_row(const bd_function *f, int op, int *first, int *last) {
   *first = *last = op;
@@ -46,12 +40,12 @@ double bd_layer_op_seconds(const bd_cost_model *cost, const bd_function *f, int 
   for (int k = 0; k < op->in_count; k++) {
     bd_sharding sharding = bd_split_operand(map, &cost->mesh, split, k);
     if (!stays_inside(f, op->in[k], first, last))
-      bytes += value_bytes(cost, &f->values[op->in[k]], &sharding);
+      bytes += bd_cost_local_bytes(cost, &f->values[op->in[k]].type, &sharding);
   }
   for (int k = 0; k < op->out_count; k++) {
     bd_sharding sharding = bd_split_result(map, &cost->mesh, split, k);
     if (!stays_inside(f, op->out[k], first, last))
-      bytes += value_bytes(cost, &f->values[op->out[k]], &sharding);
+      bytes += bd_cost_local_bytes(cost, &f->values[op->out[k]].type, &sharding);
   }
   double launch = index == first ? cost->cluster->kernel_seconds : 0;
   return bytes / cost->cluster->memory_bytes_per_second + launch;
@@ -74,7 +68,7 @@ double bd_layer_kept_seconds(const bd_cost_model *cost, const bd_function *f, bd
   for (int i = first; i <= last; i++)
     for (int k = 0; k < f->ops[i].in_count; k++)
       moves += f->ops[i].in[k] == value;
-  return moves * value_bytes(cost, &f->values[value], sharding) /
+  return moves * bd_cost_local_bytes(cost, &f->values[value].type, sharding) /
          cost->cluster->memory_bytes_per_second;
 }
 

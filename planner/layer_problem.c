@@ -13,10 +13,7 @@ typedef struct option_cost {
 } option_cost;
 
 static double local_bytes(const bd_layer_space *space, bd_id value, const bd_sharding *sharding) {
-  const bd_type *type = &space->forward->values[value].type;
-  const bd_cost_model *cost = &space->request->cost;
-  bd_type local = bd_local_type(&cost->mesh, sharding, type, cost->micro_batch);
-  return (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(type->dtype);
+  return bd_cost_local_bytes(&space->request->cost, &space->forward->values[value].type, sharding);
 }
 
 // Backward ops of the cluster's own groups bring a value of it to what they read; what several

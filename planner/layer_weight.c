@@ -102,12 +102,6 @@ static bd_sharding gradient_made(const bd_mesh *mesh, const bd_weight_form *form
   return made;
 }
 
-static double elements_of(const bd_cost_model *cost, const bd_type *type,
-                          const bd_sharding *sharding) {
-  bd_type local = bd_local_type(&cost->mesh, sharding, type, cost->micro_batch);
-  return (double)bd_type_elements(&local, 1);
-}
-
 // In every micro-batch: collectives from the form in which the gradient is made to the accumulator,
 // and what then adds it there. Sums that wait for the step's end cost nothing.
 static double scatter_seconds(const bd_cost_model *cost, const bd_type *weight,
@@ -116,8 +110,7 @@ static double scatter_seconds(const bd_cost_model *cost, const bd_type *weight,
   bd_type wide = *weight;
   wide.dtype = bd_dtype_wide(weight->dtype);
   return bd_cost_reshard(cost, &wide, made, accumulator) +
-         2 * elements_of(cost, &wide, accumulator) * (double)bd_dtype_bytes(wide.dtype) /
-             cost->cluster->memory_bytes_per_second;
+         2 * bd_cost_local_bytes(cost, &wide, accumulator) / cost->cluster->memory_bytes_per_second;
 }
 
 // Bringing the weight to the op, and to backward ops of the op's group that read it; several
@@ -164,8 +157,8 @@ static void add_weight(const bd_layer_space *space, int op, bd_id weight,
   double sync = bd_sync_seconds(cost, request->optimizer, type, &form->stored, &accumulator,
                                 request->zero != 0);
   out->seconds += sync / request->passes / uses;
-  double own = elements_of(cost, type, &form->gradient);
-  double bytes = elements_of(cost, type, &form->stored) * (double)bd_dtype_bytes(type->dtype);
+  double own = bd_cost_local_elements(cost, type, &form->gradient);
+  double bytes = bd_cost_local_bytes(cost, type, &form->stored);
   if (!request->tied[param_of(space->forward, weight)])
     bytes += own * (double)bd_dtype_bytes(bd_dtype_wide(type->dtype)) +
              own * optimizer_bytes(request, type->dtype, form);

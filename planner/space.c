@@ -2,19 +2,15 @@
 #include "planner/layer_key.h"
 #include <string.h>
 
-static bool is_forward(const bd_module *train, const bd_op *op) {
-  if (op->kind != BD_OP_CALL) return false;
-  const bd_function *callee = bd_module_find(train, op->callee);
-  return callee && callee->role == BD_ROLE_FORWARD;
-}
-
 // Marks, for every function, the parameters that some call fills with a weight used twice.
 static const bool *tied_parameters(bd_ctx *ctx, const bd_module *train, const bd_function *function,
                                    const int *uses, bool *any) {
   bool *tied = BD_NEW_ARRAY(ctx->arena, bool, function->param_count);
   const bd_function *main = train->main;
   for (int i = 0; i < main->op_count; i++) {
-    if (!is_forward(train, &main->ops[i]) || strcmp(main->ops[i].callee, function->name)) continue;
+    if (!bd_module_calls_forward(train, &main->ops[i]) ||
+        strcmp(main->ops[i].callee, function->name))
+      continue;
     for (int p = 0; p < function->param_count; p++)
       if (function->is_weight[p] && uses[main->ops[i].in[p]] > 1) *any = tied[p] = true;
   }
@@ -44,10 +40,10 @@ bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
   bd_model_runs out = {.runs = BD_NEW_ARRAY(ctx->arena, bd_run, main->op_count)};
   int *uses = BD_NEW_ARRAY(ctx->arena, int, main->value_count), layer = 0;
   for (int i = 0; i < main->op_count; i++)
-    for (int o = 0; is_forward(train, &main->ops[i]) && o < main->ops[i].in_count; o++)
+    for (int o = 0; bd_module_calls_forward(train, &main->ops[i]) && o < main->ops[i].in_count; o++)
       uses[main->ops[i].in[o]]++;
   for (int i = 0; i < main->op_count; i++) {
-    if (!is_forward(train, &main->ops[i])) continue;
+    if (!bd_module_calls_forward(train, &main->ops[i])) continue;
     const bd_function *callee = bd_module_find(train, main->ops[i].callee);
     const bd_strategy_pin *pin = bd_constraints_pin_of(constraints, callee->name, layer++);
     out.calls++;

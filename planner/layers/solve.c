@@ -170,7 +170,8 @@ static int count_open(const solving *s, const stage_of_effort *with) {
 
 static bd_status try_all(solving *s, const stage_of_effort *with) {
   double now = bd_clock_seconds(), deadline = now + with->share * (s->deadline - now);
-  qsort(s->items, (size_t)s->count, sizeof *s->items, with->first ? by_stages : by_bound);
+  if (s->count > 1)
+    qsort(s->items, (size_t)s->count, sizeof *s->items, with->first ? by_stages : by_bound);
   int left = count_open(s, with);
   for (int i = 0; i < s->count; i++) {
     item *at = &s->items[i];

@@ -1,4 +1,5 @@
 #include "planner/remat/answer.h"
+#include <math.h>
 
 void bd_remat_steps_add(bd_ctx *ctx, bd_remat_steps *steps, int what, int at) {
   if (steps->count == steps->capacity) {
@@ -8,6 +9,18 @@ void bd_remat_steps_add(bd_ctx *ctx, bd_remat_steps *steps, int what, int at) {
     steps->capacity = capacity;
   }
   steps->step[steps->count++] = (bd_remat_step){what, at};
+}
+
+bd_status bd_remat_answer_check(bd_ctx *ctx, const char *of, double replayed_cost, int64_t peak,
+                                int64_t budget, bd_remat_answer *answer) {
+  if (peak > budget || fabs(replayed_cost - answer->cost) > 1e-9 * replayed_cost)
+    return bd_fail(ctx, BD_INTERNAL, BD_NOWHERE,
+                   "the replay of the %s's sequence takes %lld of %lld %s and costs %.17g, not "
+                   "%.17g",
+                   of, (long long)peak, (long long)budget, answer->unit, replayed_cost,
+                   answer->cost);
+  answer->peak = (double)peak;
+  return BD_OK;
 }
 
 static void add_number(bd_text *out, const char *key, double value) {

@@ -26,6 +26,11 @@ typedef struct bd_remat_answer {
 
 void bd_remat_steps_add(bd_ctx *ctx, bd_remat_steps *steps, int what, int at);
 
+// Holds an answer to what the replay of its steps costs and takes, and notes the peak. `of` is what
+// the sequence is of: "chain". Errors: BD_INTERNAL when they differ.
+BD_NODISCARD bd_status bd_remat_answer_check(bd_ctx *ctx, const char *of, double replayed_cost,
+                                             int64_t peak, int64_t budget, bd_remat_answer *answer);
+
 // {"sequence": [{"do", "at"}...], "cost", "base_cost", "bound", "peak", "budget", "seconds"}, or
 // the same in words.
 void bd_remat_answer_print(const bd_remat_answer *answer, bool json, bd_text *out);

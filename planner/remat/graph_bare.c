@@ -22,13 +22,7 @@ static bd_status check(bd_ctx *ctx, const bd_graph *graph, int64_t budget, bd_re
   double cost;
   int64_t peak;
   BD_TRY(bd_graph_replay(ctx, graph, &out->steps, &cost, &peak));
-  if (peak > budget || fabs(cost - out->cost) > 1e-9 * cost)
-    return bd_fail(ctx, BD_INTERNAL, BD_NOWHERE,
-                   "the replay of the graph's sequence takes %lld of %lld bytes and costs %.17g, "
-                   "not %.17g",
-                   (long long)peak, (long long)budget, cost, out->cost);
-  out->peak = (double)peak;
-  return BD_OK;
+  return bd_remat_answer_check(ctx, "graph", cost, peak, budget, out);
 }
 
 static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out) {

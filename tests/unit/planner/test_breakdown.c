@@ -5,6 +5,7 @@
 #include "planner/breakdown.h"
 #include "planner/constraints_read.h"
 #include "planner/familiar.h"
+#include "tests/unit/planner/support_session.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,41 +14,13 @@
 
 #include <cmocka.h>
 
-typedef struct session {
-  bd_ctx *ctx;
-  bd_module *train;
-  bd_cluster cluster;
-  bd_plan_request request;
-  bd_constraints constraints;
-} session;
-
-static session open_session(const char *cluster) {
-  session s = {.ctx = bd_ctx_create()};
-  bd_model_options options = {.sequence = 16};
-  bd_module *graph;
-  assert_int_equal(bd_model_load(s.ctx, "gpt2-tiny", &options, &graph), BD_OK);
-  assert_int_equal(bd_pass_autodiff(s.ctx, graph, &s.train), BD_OK);
-  assert_int_equal(bd_cluster_load(s.ctx, cluster, &s.cluster), BD_OK);
-  s.request = (bd_plan_request){.model = "gpt2-tiny",
-                                .target = "cpu",
-                                .optimizer = "adamw",
-                                .precision = BD_F32,
-                                .global_batch = 8,
-                                .sequence = 16,
-                                .limit_seconds = 300,
-                                .schedule = -1,
-                                .zero = -1,
-                                .recompute = -1};
-  return s;
-}
-
 // Searches with pins and forbids; the former may be NULL.
 static bd_plan search(session *s, const char *pins, const char *forbids) {
   bd_plan plan;
   bd_plan_request request = s->request;
-  s->constraints = (bd_constraints){0};
-  if (pins) assert_int_equal(bd_pins_read(s->ctx, pins, &request, &s->constraints), BD_OK);
-  if (forbids) assert_int_equal(bd_forbids_read(s->ctx, forbids, &request, &s->constraints), BD_OK);
+  bd_constraints *constraints = BD_NEW(s->ctx->arena, bd_constraints);
+  if (pins) assert_int_equal(bd_pins_read(s->ctx, pins, &request, constraints), BD_OK);
+  if (forbids) assert_int_equal(bd_forbids_read(s->ctx, forbids, &request, constraints), BD_OK);
   assert_int_equal(bd_plan_search(s->ctx, s->train, &s->cluster, &request, &plan), BD_OK);
   assert_int_equal(bd_plan_check(s->ctx, s->train, &plan), BD_OK);
   assert_int_equal(bd_plan_note(s->ctx, s->train, &plan), BD_OK);
@@ -87,7 +60,7 @@ static void test_sums(void **unused) {
                                      "pp=4",
                                      "pp=2,recompute=full,schedule=gpipe",
                                      "sp=2,dp=2,zero=2"};
-  session s = open_session("cpu:1x4");
+  session s = open_session("cpu:1x4", 8);
   double flops = 0;
   for (size_t i = 0; i < sizeof pins / sizeof *pins; i++) {
     bd_plan plan = search(&s, pins[i], NULL);
@@ -103,7 +76,7 @@ static void test_sums(void **unused) {
 // Bytes under all names are those of the segments they lie in, for what is kept always.
 static void test_live(void **unused) {
   (void)unused;
-  session s = open_session("cpu:1x2");
+  session s = open_session("cpu:1x2", 8);
   bd_plan plan = search(&s, "pp=1,dp=2,recompute=none", NULL);
   check_sums(&s, &plan);
   int64_t largest = INT64_MAX;
@@ -131,7 +104,7 @@ static bool cuts_only(const bd_plan *plan, int axis, unsigned kinds, bd_cut want
 
 static void test_degrees(void **unused) {
   (void)unused;
-  session s = open_session("cpu:1x8");
+  session s = open_session("cpu:1x8", 8);
   bd_plan open = search(&s, NULL, NULL), plan = search(&s, "pp=1,dp=2,sp=2,tp=2", NULL);
   assert_int_equal(plan.mesh.axes, 3);
   assert_true(plan.step_seconds >= open.step_seconds && plan.micro_batch % 2 == 0);
@@ -151,7 +124,7 @@ static void test_degrees(void **unused) {
 // Familiar choices cost what a search with their pins finds.
 static void test_familiar(void **unused) {
   (void)unused;
-  session s = open_session("cpu:1x4");
+  session s = open_session("cpu:1x4", 8);
   bd_plan plan = search(&s, NULL, NULL);
   check_sums(&s, &plan);
   assert_int_equal(bd_plan_compare_familiar(s.ctx, s.train, &s.cluster, &s.request, &plan), BD_OK);

@@ -3,6 +3,7 @@
 #include "frontend/frontend.h"
 #include "ir/pass.h"
 #include "planner/planner.h"
+#include "tests/unit/planner/support_session.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,33 +14,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-typedef struct session {
-  bd_ctx *ctx;
-  bd_module *train;
-  bd_cluster cluster;
-  bd_plan_request request;
-} session;
-
-static session open_session(const char *cluster) {
-  session s = {.ctx = bd_ctx_create()};
-  bd_model_options options = {.sequence = 16};
-  bd_module *graph;
-  assert_int_equal(bd_model_load(s.ctx, "gpt2-tiny", &options, &graph), BD_OK);
-  assert_int_equal(bd_pass_autodiff(s.ctx, graph, &s.train), BD_OK);
-  assert_int_equal(bd_cluster_load(s.ctx, cluster, &s.cluster), BD_OK);
-  s.request = (bd_plan_request){.model = "gpt2-tiny",
-                                .target = "cpu",
-                                .optimizer = "adamw",
-                                .precision = BD_F32,
-                                .global_batch = 4,
-                                .sequence = 16,
-                                .limit_seconds = 300,
-                                .schedule = -1,
-                                .zero = -1,
-                                .recompute = -1};
-  return s;
-}
 
 static int64_t bytes_of(const bd_plan *plan) {
   int64_t most = 0;
@@ -79,7 +53,7 @@ static int64_t leanest_need(session *s) {
 
 static void test_room_never_hurts(void **unused) {
   (void)unused;
-  session s = open_session("cpu:1x2");
+  session s = open_session("cpu:1x2", 4);
   bd_plan plan;
   assert_int_equal(search(&s, 0, &plan), BD_OK);
   double fastest = plan.step_seconds, slower = INFINITY;
@@ -96,7 +70,7 @@ static void test_room_never_hurts(void **unused) {
 
 static void test_leanest_is_the_border(void **unused) {
   (void)unused;
-  session s = open_session("cpu:1x2");
+  session s = open_session("cpu:1x2", 4);
   int64_t least = leanest_need(&s);
   bd_plan plan;
   assert_int_equal(search(&s, least, &plan), BD_OK);
@@ -114,7 +88,7 @@ static const char *printed(session *s, const bd_plan *plan) {
 // Tight caps as well, where many attempts find plans.
 static void test_threads_change_nothing(void **unused) {
   (void)unused;
-  session s = open_session("cpu:1x2");
+  session s = open_session("cpu:1x2", 4);
   bd_plan plan;
   int64_t least = leanest_need(&s);
   static const double room[] = {0, 1, 1.2};
@@ -147,7 +121,7 @@ static void stop_at_plan(void *user, const bd_plan_progress *progress) {
 
 static void test_stops_when_told(void **unused) {
   (void)unused;
-  session s = open_session("cpu:1x4");
+  session s = open_session("cpu:1x4", 4);
   stopping state = {.stop = 1};
   s.request.stop = &state.stop;
   s.request.progress = stop_at_plan;
@@ -167,7 +141,7 @@ static void test_stops_when_told(void **unused) {
 // A pin narrows the space: never faster, and the pins hold.
 static void test_pins(void **unused) {
   (void)unused;
-  session s = open_session("cpu:1x2");
+  session s = open_session("cpu:1x2", 4);
   bd_plan open, plan;
   assert_int_equal(search(&s, 0, &open), BD_OK);
   s.request.stages = 2;

@@ -1,0 +1,29 @@
+#include "tests/unit/planner/support_session.h"
+#include "frontend/frontend.h"
+#include "ir/pass.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+session open_session(const char *cluster, int64_t global_batch) {
+  session s = {.ctx = bd_ctx_create()};
+  bd_model_options options = {.sequence = 16};
+  bd_module *graph;
+  assert_int_equal(bd_model_load(s.ctx, "gpt2-tiny", &options, &graph), BD_OK);
+  assert_int_equal(bd_pass_autodiff(s.ctx, graph, &s.train), BD_OK);
+  assert_int_equal(bd_cluster_load(s.ctx, cluster, &s.cluster), BD_OK);
+  s.request = (bd_plan_request){.model = "gpt2-tiny",
+                                .target = "cpu",
+                                .optimizer = "adamw",
+                                .precision = BD_F32,
+                                .global_batch = global_batch,
+                                .sequence = 16,
+                                .limit_seconds = 300,
+                                .schedule = -1,
+                                .zero = -1,
+                                .recompute = -1};
+  return s;
+}
