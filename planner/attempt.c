@@ -113,8 +113,6 @@ static int number_forms(bd_ctx *ctx, const bd_setting_layers *layers, int run_co
   return count;
 }
 
-// GPipe holds more than 1F1B and is no faster, so that it is used only when it is asked for or
-// comes to the same.
 static bd_pipeline_problem pose(bd_ctx *ctx, const bd_attempt *a) {
   const bd_plan_request *request = a->scene->request;
   bool split = bd_mesh_devices(&a->setting.mesh) > 1 && request->zero != 0;
@@ -122,7 +120,7 @@ static bd_pipeline_problem pose(bd_ctx *ctx, const bd_attempt *a) {
       .solver = request->solver,
       .stages = a->setting.stages,
       .micro_batches = (int)(request->global_batch / a->setting.micro_batch),
-      .schedule = request->schedule < 0 ? BD_SCHEDULE_1F1B : (bd_schedule)request->schedule,
+      .schedule = bd_scene_schedule(a->scene),
       .zero = split || request->zero >= 1,
       .run_count = a->scene->runs->count,
       .cap_bytes = a->scene->layers_cap_bytes,

@@ -1,12 +1,28 @@
 #include "planner/bound.h"
 #include "planner/layer_op.h"
+#include "planner/step_bound.h"
 #include <math.h>
 
 enum { PRICE_ROUNDS = 12, CUT_ROUNDS = 40, FEW_LAYERS = 16 };
 
+bd_schedule bd_scene_schedule(const bd_scene *scene) {
+  int asked = scene->request->schedule;
+  return asked < 0 ? BD_SCHEDULE_1F1B : (bd_schedule)asked;
+}
+
+static int micro_batches_of(const bd_scene *scene, int64_t micro_batch) {
+  return (int)(scene->request->global_batch / micro_batch);
+}
+
 // Micro-batches of a step and those that fill and drain the pipeline.
 static int passes_of(const bd_scene *scene, int stages, int64_t micro_batch) {
-  return (int)(scene->request->global_batch / micro_batch) + stages - 1;
+  return micro_batches_of(scene, micro_batch) + stages - 1;
+}
+
+// Least seconds of a step whose stages take `sum` together.
+static double least_step(const bd_scene *scene, int stages, int64_t micro_batch, double sum) {
+  return bd_step_least_seconds(bd_scene_schedule(scene), stages,
+                               micro_batches_of(scene, micro_batch), sum);
 }
 
 static bd_status add_work(bd_ctx *ctx, const bd_cost_model *cost, const bd_function *f,
@@ -34,7 +50,7 @@ bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages, int64_t 
     BD_TRY(add_work(ctx, &cost, bd_layer_backward(scene->train, forward), &seconds));
     total += scene->runs->runs[r].calls * seconds;
   }
-  *out_seconds = total * passes_of(scene, stages, micro_batch) / stages;
+  *out_seconds = least_step(scene, stages, micro_batch, total);
   return BD_OK;
 }
 
@@ -194,29 +210,38 @@ static double least_transfer(const bd_scene *scene, const bd_setting *setting,
   return isfinite(least) ? least : 0;
 }
 
-// Whether the chain of layers can be cut into the stages so that none takes more than `limit`.
-static bool can_cut(const bd_scene *scene, const double *run_seconds, double stage_seconds,
-                    int stages, double limit) {
-  double filled = stage_seconds;
-  for (int r = 0; r < scene->runs->count; r++)
-    for (int i = 0; i < scene->runs->runs[r].calls; i++) {
-      if (stage_seconds + run_seconds[r] > limit) return false;
-      if (filled + run_seconds[r] > limit) {
-        filled = stage_seconds;
-        if (--stages == 0) return false;
-      }
-      filled += run_seconds[r];
+// Whether the chain of layers can be cut into the setting's stages so that a step takes no more
+// than the sum of all stages and `rest`: the last stages take as many layers as they can.
+static bool can_cut(const bd_scene *scene, const bd_setting *setting, const double *run_seconds,
+                    double stage_seconds, double rest) {
+  int run = scene->runs->count - 1, left = scene->runs->runs[run].calls;
+  int micro_batches = micro_batches_of(scene, setting->micro_batch);
+  double after = 0;
+  for (int s = setting->stages - 1; s >= 0; s--) {
+    double filled = stage_seconds,
+           most = bd_step_most_seconds(bd_scene_schedule(scene), s, setting->stages, micro_batches,
+                                       after, rest);
+    while (filled + run_seconds[run] <= most) {
+      filled += run_seconds[run];
+      if (--left > 0) continue;
+      if (run == 0) return true;
+      left = scene->runs->runs[--run].calls;
     }
-  return true;
+    after += filled;
+  }
+  return false;
 }
 
-// The slowest of `stages` stages takes no less: a cut into contiguous stages, to a small fraction.
-static double slowest_stage(const bd_scene *scene, const double *run_seconds, double stage_seconds,
-                            int stages, double total) {
-  double low = total / stages, high = total + stage_seconds;
+// What a step takes beside the sum `total` of its stages, whatever the cut into contiguous stages,
+// to a small fraction; it is `least` at least.
+static double rest_seconds(const bd_scene *scene, const bd_setting *setting,
+                           const double *run_seconds, double stage_seconds, double total,
+                           double least) {
+  int others = micro_batches_of(scene, setting->micro_batch) - 1;
+  double low = least, high = others * (total + stage_seconds);
   for (int round = 0; round < CUT_ROUNDS; round++) {
     double middle = (low + high) / 2;
-    if (can_cut(scene, run_seconds, stage_seconds, stages, middle))
+    if (can_cut(scene, setting, run_seconds, stage_seconds, middle))
       high = middle;
     else
       low = middle;
@@ -243,15 +268,14 @@ static double price_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting_l
 }
 
 // With t the time of a micro-batch on a stage, y its synchronization, S stages and m micro-batches,
-// a step takes sum t + (m - 1) max t + max y. A layer's problem minimizes u = t + y/(S + m - 1),
-// and since (sum y + (m - 1) max y)/(S + m - 1) is at most max y, a step takes sum u + (m - 1) max
-// u or more. The layers are in order, so that the greatest u is at least that of the best cut of
-// the chain.
+// a step takes max y and one of several sums of t (planner/step_bound.h), in which t occurs at most
+// S + m - 1 times. A layer's problem minimizes u = t + y/(S + m - 1), so that a step takes that sum
+// of u or more. The layers are in order, so that it is at least that of the best cut of the chain.
 void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                      const bd_setting_layers *layers, double cutoff, double *out_seconds,
                      double *out_bytes, double *out_price) {
   priced fastest, leanest;
-  int stages = setting->stages, passes = passes_of(scene, stages, setting->micro_batch);
+  int stages = setting->stages;
   double room = (double)scene->layers_cap_bytes * stages;
   double *run_seconds = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
   *out_seconds = *out_bytes = INFINITY;
@@ -260,16 +284,17 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setti
   *out_bytes = fmin(least_bytes(scene, layers), fastest.bytes) / stages;
   double moved = least_transfer(scene, setting, layers);
   double sent = 2 * (stages - 1) * moved, total = fastest.seconds + sent;
-  double slowest = slowest_stage(scene, run_seconds, stages > 1 ? moved : 0, stages, total);
-  double seconds = total + (passes - stages) * slowest;
+  double stretch = least_step(scene, stages, setting->micro_batch, 1);
+  double seconds = total + rest_seconds(scene, setting, run_seconds, stages > 1 ? moved : 0, total,
+                                        total * (stretch - 1));
   if (fastest.bytes > room && seconds < cutoff) {
     if (!price_all(ctx, scene, layers, 0, 1, run_seconds, &leanest)) return;
     *out_bytes = leanest.bytes / stages;
     if (leanest.bytes > room) return;
-    double enough = cutoff * stages / passes - sent;
+    double enough = cutoff / stretch - sent;
     double least =
         price_bytes(ctx, scene, layers, fastest, leanest, room, enough, out_price) + sent;
-    seconds = fmax(seconds, least * passes / stages);
+    seconds = fmax(seconds, least * stretch);
   }
   *out_seconds = seconds;
 }

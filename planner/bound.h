@@ -16,6 +16,10 @@ typedef struct bd_scene {
   int64_t layers_cap_bytes;
 } bd_scene;
 
+// The schedule that plans of the search have: 1f1b where none is asked for. GPipe holds more and is
+// no faster.
+bd_schedule bd_scene_schedule(const bd_scene *scene);
+
 // From the op table alone: the work of every op divided evenly over all ranks, for every setting of
 // as many stages and micro-batches of this size.
 BD_NODISCARD bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages,

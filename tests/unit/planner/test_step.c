@@ -2,6 +2,7 @@
 // numbers alone, messages that take no time.
 #include "planner/simulate/simulate.h"
 #include "planner/step.h"
+#include "planner/step_bound.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -164,8 +165,40 @@ static void test_formula(void **state) {
   bd_ctx_destroy(ctx);
 }
 
+// What a step takes at least, from the sum of its stages and from each of them; equal stages that
+// share evenly take no more than that.
+static void test_bound(void **state) {
+  (void)state;
+  bd_ctx *ctx = bd_ctx_create();
+  int even = 0;
+  for (int i = 0; i < TRIALS; i++) {
+    trial t = make_trial(1 + i / 2 % 8);
+    t.schedule = i % 2 ? BD_SCHEDULE_1F1B : BD_SCHEDULE_GPIPE;
+    t.chunks = 1;
+    double sum = 0, after = 0, slack = 1 + 1e-9;
+    for (int s = 0; s < t.stages; s++) {
+      t.stage[s].sync = t.stage[s].weight = 0;
+      sum += t.stage[s].forward + t.stage[s].backward;
+    }
+    double seconds = seconds_of(ctx, &t).replayed;
+    double least = bd_step_least_seconds(t.schedule, t.stages, t.micro_batches, sum);
+    assert_true(least <= seconds * slack);
+    for (int s = t.stages - 1; s >= 0; s--) {
+      double own = t.stage[s].forward + t.stage[s].backward;
+      assert_true(own <= bd_step_most_seconds(t.schedule, s, t.stages, t.micro_batches, after,
+                                              seconds * slack - sum));
+      after += own;
+    }
+    bool tight = i / 2 % 8 == 0 && (t.micro_batches > t.stages || t.schedule == BD_SCHEDULE_GPIPE);
+    if (tight) assert_true(seconds <= least * slack);
+    even += tight;
+  }
+  assert_true(even > TRIALS / 20);
+  bd_ctx_destroy(ctx);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_ordered),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_ordered), cmocka_unit_test(test_bound),
                                      cmocka_unit_test(test_formula)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
