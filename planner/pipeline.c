@@ -60,6 +60,17 @@ double bd_pipeline_receive_bytes(const bd_pipeline_problem *problem, int stage, 
          (problem->sends_held ? handed[to] : 0);
 }
 
+double bd_pipeline_shared_bytes(const bd_pipeline_problem *problem, int first, int last) {
+  double bytes = 0;
+  for (int w = 0; w < problem->shared_count; w++) {
+    int r = first;
+    while (r <= last && !problem->shared[w].used[r])
+      r++;
+    if (r <= last) bytes += problem->shared[w].bytes;
+  }
+  return bytes;
+}
+
 double bd_pipeline_layer_seconds(const bd_layer_candidate *c) {
   return c->forward_seconds + c->backward_seconds;
 }
@@ -118,9 +129,12 @@ static void add_up(const bd_pipeline_problem *problem, const int *count, const i
   memset(sums, 0, sizeof *sums * (size_t)problem->stages);
   for (int s = 0; s < problem->stages; s++) {
     add_layers(problem, count, s, &sums[s]);
+    int first_run = -1, last_run = -1;
     for (int r = 0; r < problem->run_count; r++) {
       int first = entry[s * problem->run_count + r];
       if (first < 0) continue;
+      if (first_run < 0) first_run = r;
+      last_run = r;
       if (before >= 0) add_change(problem, before, before_stage, s, form, first, sums);
       int last = exit_form(problem, count, s, r, first);
       if (last != first) add_change(problem, r, s, s, first, last, sums);
@@ -128,6 +142,7 @@ static void add_up(const bd_pipeline_problem *problem, const int *count, const i
       before = r;
       before_stage = s;
     }
+    if (first_run >= 0) sums[s].bytes += bd_pipeline_shared_bytes(problem, first_run, last_run);
   }
 }
 

@@ -17,6 +17,13 @@ typedef struct bd_pipeline_run {
   const double *handed_bytes;   // [form]: of what a layer hands on, on a rank
 } bd_pipeline_run;
 
+// A weight that layers of several runs use, with its optimizer state: a stage with layers of any of
+// them holds it once, beside what the candidates say.
+typedef struct bd_pipeline_shared {
+  double bytes;
+  const bool *used; // per run
+} bd_pipeline_shared;
+
 typedef struct bd_pipeline_problem {
   bd_solver_kind solver;
   int stages, micro_batches;
@@ -25,6 +32,8 @@ typedef struct bd_pipeline_problem {
   int form_count;
   int run_count;
   const bd_pipeline_run *runs;
+  int shared_count;
+  const bd_pipeline_shared *shared;
   int64_t cap_bytes;
   // Per stage s, the least and the most layers that run on stages 0 to s; NULL: open.
   const int *cut_least, *cut_most;
@@ -73,4 +82,7 @@ double bd_pipeline_change_bytes(const bd_pipeline_problem *problem, int stage, i
 double bd_pipeline_send_bytes(const bd_pipeline_problem *problem, int run, int from, int to);
 double bd_pipeline_receive_bytes(const bd_pipeline_problem *problem, int stage, int run, int from,
                                  int to);
+
+// What a stage with layers of the runs from `first` to `last` holds of shared weights.
+double bd_pipeline_shared_bytes(const bd_pipeline_problem *problem, int first, int last);
 #endif

@@ -167,6 +167,24 @@ static void add_arcs(building *b, int time, int memory, int s) {
   }
 }
 
+// A shared weight is on a stage where a run that uses it has layers.
+static void add_shared(building *b, int memory, int s) {
+  const bd_pipeline_problem *p = b->problem;
+  int forms = forms_of(b);
+  for (int w = 0; w < p->shared_count; w++) {
+    int held = bd_program_add_column(b->ctx, &b->program, 0, 0, 1, false);
+    add_entry(b, memory, held, p->shared[w].bytes / b->unit.bytes);
+    for (int r = 0; r < p->run_count; r++) {
+      if (!p->shared[w].used[r]) continue;
+      int row = bd_program_add_row(b->ctx, &b->program, 0, INFINITY);
+      add_entry(b, row, held, 1);
+      for (int f = 0; f < forms; f++)
+        for (int g = 0; g < forms; g++)
+          add_entry(b, row, pass_at(b, s, r, f, g), -1);
+    }
+  }
+}
+
 // A stage's time, memory and workspace.
 static void add_stage(building *b, double cap_bytes, int s) {
   const bd_pipeline_problem *p = b->problem;
@@ -180,6 +198,7 @@ static void add_stage(building *b, double cap_bytes, int s) {
   add_entry(b, sync, b->sync, -1);
   add_entry(b, memory, b->workspace[s], 1);
   add_arcs(b, time, memory, s);
+  add_shared(b, memory, s);
   for (int r = 0; r < p->run_count; r++)
     for (int k = 0; k < p->runs[r].candidate_count; k++) {
       const bd_layer_candidate *c = &p->runs[r].candidates[k];
