@@ -57,15 +57,20 @@ static double collective_seconds(const bd_cost_model *model, bd_op_kind kind, in
   return seconds + model->cluster->kernel_seconds;
 }
 
+double bd_cost_reshard_step(const bd_cost_model *model, const bd_type *type,
+                            const bd_reshard_step *step) {
+  return collective_seconds(model, step->kind, step->axis,
+                            bd_cost_local_bytes(model, type, &step->before),
+                            bd_cost_local_bytes(model, type, &step->after));
+}
+
 double bd_cost_reshard(const bd_cost_model *model, const bd_type *type, const bd_sharding *from,
                        const bd_sharding *to) {
   bd_reshard_step steps[BD_MAX_RESHARD_STEPS];
   int count = bd_reshard_steps(&model->mesh, from, to, steps);
   double seconds = 0;
   for (int i = 0; i < count; i++)
-    seconds += collective_seconds(model, steps[i].kind, steps[i].axis,
-                                  bd_cost_local_bytes(model, type, &steps[i].before),
-                                  bd_cost_local_bytes(model, type, &steps[i].after));
+    seconds += bd_cost_reshard_step(model, type, &steps[i]);
   return seconds;
 }
 

@@ -84,6 +84,9 @@ BD_NODISCARD bd_status bd_cost_function(bd_ctx *ctx, const bd_cost_model *model,
 // The collectives that bring a value of this type from one sharding to another.
 double bd_cost_reshard(const bd_cost_model *model, const bd_type *type, const bd_sharding *from,
                        const bd_sharding *to);
+// One of them.
+double bd_cost_reshard_step(const bd_cost_model *model, const bd_type *type,
+                            const bd_reshard_step *step);
 
 // One collective op of an spmd function.
 double bd_cost_collective(const bd_cost_model *model, const bd_function *function, const bd_op *op);

@@ -9,6 +9,9 @@ bool bd_layer_reads(const bd_layer_space *space, int from, int to);
 // Whether cluster `to` reads an input or a result of the function, or makes a result.
 bool bd_layer_meets_boundary(const bd_layer_space *space, int to);
 
-void bd_layer_add_edge(bd_ctx *ctx, bd_layer_space *space, int from, int to, bd_choice_edge *edge);
-void bd_layer_add_boundary_edge(bd_ctx *ctx, bd_layer_space *space, int to, bd_choice_edge *edge);
+// The edge lives in ctx->arena; what is needed only to build it, in `scratch`.
+void bd_layer_add_edge(bd_ctx *ctx, bd_arena *scratch, bd_layer_space *space, int from, int to,
+                       bd_choice_edge *edge);
+void bd_layer_add_boundary_edge(bd_ctx *ctx, bd_arena *scratch, bd_layer_space *space, int to,
+                                bd_choice_edge *edge);
 #endif

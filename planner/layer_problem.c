@@ -3,6 +3,7 @@
 #include "planner/layer_edge.h"
 #include "planner/layer_gradient.h"
 #include "planner/layer_op.h"
+#include "planner/layer_reshard.h"
 #include "planner/layer_weight.h"
 #include <math.h>
 #include <string.h>
@@ -200,13 +201,37 @@ static double passed_bytes(const bd_layer_space *space, int form) {
   return bytes;
 }
 
+static void destroy_arena(void *arena) {
+  bd_arena_destroy(arena);
+}
+
+// Edges between clusters, and to the boundary.
+static void add_edges(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out) {
+  int count = space->cluster_count;
+  bd_arena *scratch = bd_ctx_create_arena(ctx);
+  bd_owned held;
+  bd_own(ctx, &held, destroy_arena, scratch);
+  out->edge = BD_NEW_ARRAY(ctx->arena, bd_choice_edge, (int64_t)(count + 1) * count);
+  for (int to = 0; to < count; to++) {
+    for (int from = 0; from < to; from++) {
+      if (!bd_layer_reads(space, from, to)) continue;
+      bd_layer_add_edge(ctx, scratch, space, from, to, &out->edge[out->edges++]);
+      bd_arena_reset(scratch);
+    }
+    if (!bd_layer_meets_boundary(space, to)) continue;
+    bd_layer_add_boundary_edge(ctx, scratch, space, to, &out->edge[out->edges++]);
+    bd_arena_reset(scratch);
+  }
+  bd_disown(ctx, &held);
+  bd_arena_destroy(scratch);
+}
+
 bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out,
                            double ***out_tape) {
   int count = space->cluster_count, forms = space->request->form_count;
   *out =
       (bd_choice_problem){.solver = space->request->solver, .nodes = count + 1, .budget = INFINITY};
   out->node = BD_NEW_ARRAY(ctx->arena, bd_choice_node, count + 1);
-  out->edge = BD_NEW_ARRAY(ctx->arena, bd_choice_edge, (int64_t)(count + 1) * count);
   *out_tape = BD_NEW_ARRAY(ctx->arena, double *, count + 1);
   for (int c = 0; c < count; c++)
     add_node(ctx, space, &space->clusters[c], &out->node[c], &(*out_tape)[c]);
@@ -219,13 +244,7 @@ bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem
     out->node[count].usage[form] = passed_bytes(space, form);
   for (int form = 0; form < forms; form++)
     out->node[count].cost[form] = free_seconds(space);
-  for (int to = 0; to < count; to++) {
-    for (int from = 0; from < to; from++)
-      if (bd_layer_reads(space, from, to))
-        bd_layer_add_edge(ctx, space, from, to, &out->edge[out->edges++]);
-    if (bd_layer_meets_boundary(space, to))
-      bd_layer_add_boundary_edge(ctx, space, to, &out->edge[out->edges++]);
-  }
+  add_edges(ctx, space, out);
   return BD_OK;
 }
 

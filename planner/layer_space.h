@@ -71,7 +71,7 @@ typedef struct bd_layer_space {
   bd_layer_sums *sums; // per forward value
   bool *is_sum;        // per backward op: it is among them
   bd_op_work **work;   // per forward op, per split
-  struct bd_reshard_table *reshards;
+  struct bd_reshard_table **reshards; // per forward value that is the first of its type
 } bd_layer_space;
 
 BD_NODISCARD bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request,
@@ -103,8 +103,4 @@ int bd_layer_backward_needs(const bd_layer_space *space, int group, const int8_t
 
 // What an op takes under a split.
 const bd_op_work *bd_layer_work(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]);
-
-// Seconds to bring forward value `value` from one form to another.
-double bd_layer_reshard_seconds(bd_layer_space *space, bd_id value, const bd_sharding *from,
-                                const bd_sharding *to);
 #endif

@@ -1,0 +1,28 @@
+// Private to the layer problem: what ops read of values from elsewhere, and what bringing it to
+// them takes.
+#ifndef BD_PLANNER_LAYER_READING_H
+#define BD_PLANNER_LAYER_READING_H
+#include "planner/layer_space.h"
+
+// One operand of one op that reads a value of another cluster or of the boundary.
+typedef struct bd_reading {
+  int op, operand;
+  bd_id value;
+  bool flows, may_stay_partial;
+} bd_reading;
+
+bd_reading bd_layer_reading(const bd_layer_space *space, int op, int operand);
+
+// Where a value may come from: its forms, and for each, where its gradient is wanted.
+typedef struct bd_sources {
+  int count;
+  bd_sharding *form, *home;
+} bd_sources;
+
+// Adds to cost[source][i] the seconds to carry a value from its form to a cluster under its option
+// number options[i], its gradient back to where it is wanted, and the value again to backward. What
+// several readers want is shared among them. What only this call needs lies in `scratch`.
+void bd_layer_add_carrying(bd_arena *scratch, bd_layer_space *space, const bd_reading *reading,
+                           const bd_sources *from, const bd_cluster_ops *to, const int *options,
+                           int count, double *cost);
+#endif
