@@ -50,19 +50,23 @@ unsigned bd_constraints_axis_cuts(const bd_constraints *c, const bd_mesh *mesh, 
   return all;
 }
 
-bool bd_constraints_allow_setting(const bd_constraints *c, int stages, const bd_mesh *mesh,
-                                  int64_t micro_batch) {
+static bool is_forbidden(const bd_constraints *c, int what, int64_t value) {
+  for (int i = 0; c && i < c->forbid_count; i++)
+    if (c->forbids[i].what == what && bd_forbid_hits(&c->forbids[i], value)) return true;
+  return false;
+}
+
+bool bd_constraints_allow_stages(const bd_constraints *c, int stages) {
+  return !is_forbidden(c, BD_FORBID_STAGES, stages);
+}
+
+bool bd_constraints_allow_micro_batch(const bd_constraints *c, const bd_mesh *mesh,
+                                      int64_t micro_batch) {
   int64_t degree[BD_CUT_COUNT];
-  if (!c) return true;
   if (bd_constraints_have_degrees(c) && find_degrees(c, bd_mesh_devices(mesh), degree) &&
       micro_batch % degree[BD_CUT_SAMPLES])
     return false;
-  for (int i = 0; i < c->forbid_count; i++) {
-    const bd_forbid *f = &c->forbids[i];
-    if (f->what == BD_FORBID_STAGES && bd_forbid_hits(f, stages)) return false;
-    if (f->what == BD_FORBID_MICRO_BATCH && bd_forbid_hits(f, micro_batch)) return false;
-  }
-  return true;
+  return !is_forbidden(c, BD_FORBID_MICRO_BATCH, micro_batch);
 }
 
 static bool allow_axes(const bd_constraints *c, const bd_mesh *mesh, const bd_sharding *form,

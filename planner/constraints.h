@@ -63,9 +63,11 @@ unsigned bd_constraints_kind_cuts(bd_cut kind);
 // The kinds of cut that an axis of the mesh may make, a bit per bd_cut; all where degrees are open.
 unsigned bd_constraints_axis_cuts(const bd_constraints *constraints, const bd_mesh *mesh, int axis);
 
-// Whether stages, mesh and micro-batch may go together. `constraints` may be NULL, here and below.
-bool bd_constraints_allow_setting(const bd_constraints *constraints, int stages,
-                                  const bd_mesh *mesh, int64_t micro_batch);
+// Whether there may be so many stages. `constraints` may be NULL, here and below.
+bool bd_constraints_allow_stages(const bd_constraints *constraints, int stages);
+// Whether mesh and micro-batch may go together.
+bool bd_constraints_allow_micro_batch(const bd_constraints *constraints, const bd_mesh *mesh,
+                                      int64_t micro_batch);
 
 // Whether an activation of samples and tokens, or a weight split along its first dimension, may
 // have this form.

@@ -65,15 +65,7 @@ static int number_form(priced_mode *mode, const bd_sharding *form) {
 static bd_status price_mode(posing *p, int n, priced_mode *out) {
   const bd_full_space *space = p->space;
   const bd_full_mode *mode = &space->modes[n];
-  const bd_full_group *group = &space->groups[mode->group];
-  int64_t library = space->train->cuda ? BD_LIBRARY_BYTES : 0;
-  out->scene = (bd_scene){.train = space->train,
-                          .cluster = &group->cluster,
-                          .request = space->request,
-                          .runs = &space->runs,
-                          .sequence = space->request->sequence,
-                          .cap_bytes = group->cap_bytes,
-                          .layers_cap_bytes = group->cap_bytes - library};
+  out->scene = bd_full_scene(space, mode->group);
   out->setting = (bd_setting){.stages = space->stages,
                               .mesh = mode->priced,
                               .micro_batch = p->micro_batch,
@@ -329,7 +321,7 @@ static void make_devices(const posing *p, bd_layers_problem *out) {
 
 bd_status bd_full_pose(bd_ctx *ctx, const bd_full_space *space, int64_t micro_batch,
                        double deadline, bd_full_problem *out, bool *out_possible) {
-  static const int chunks[] = {2, 3, 4, 6};
+  static const int chunks[] = {2, 3, 4, BD_FULL_MAX_CHUNKS};
   posing p = {.ctx = ctx, .space = space, .micro_batch = micro_batch, .forms = 1};
   *out_possible = false;
   *out = (bd_full_problem){.micro_batch = micro_batch};

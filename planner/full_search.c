@@ -1,5 +1,6 @@
 #include "ir/base/clock.h"
 #include "planner/full.h"
+#include "planner/full_bound.h"
 #include "planner/full_space.h"
 #include "planner/refuse.h"
 #include <math.h>
@@ -108,34 +109,6 @@ static bd_status look(searching *s, const bd_plan *near) {
   return BD_OK;
 }
 
-// A uniform cluster as fast as all devices together, without anything that stands in the way of
-// work: what a bound may be made of.
-static bd_cluster ideal_cluster(const bd_full_space *space) {
-  bd_cluster out = {.name = "ideal", .nodes = 1, .devices_per_node = 1};
-  for (int g = 0; g < space->group_count; g++) {
-    const bd_cluster *part = &space->groups[g].cluster;
-    out.flops_f32 += part->flops_f32 * space->groups[g].count;
-    out.flops_bf16 += part->flops_bf16 * space->groups[g].count;
-    out.memory_bytes_per_second += part->memory_bytes_per_second * space->groups[g].count;
-  }
-  out.intra = out.inter = (bd_link){.bytes_per_second = 1e18};
-  out.gpu = space->cluster->gpu;
-  out.threads_per_device = 1;
-  return out;
-}
-
-// No plan of any space takes less: all work, evenly over all devices. A step is no shorter under
-// any schedule, as long as weights' gradients are no more than half of the work.
-static bd_status work_bound(bd_ctx *ctx, const bd_full_space *space, double *out_seconds) {
-  bd_cluster ideal = ideal_cluster(space);
-  bd_scene scene = {.train = space->train,
-                    .cluster = &ideal,
-                    .request = space->request,
-                    .runs = &space->runs,
-                    .sequence = space->request->sequence};
-  return bd_bound_work(ctx, &scene, 1, space->request->global_batch, out_seconds);
-}
-
 static bd_status check_request(bd_ctx *ctx, const bd_plan_request *request) {
   if (request->constraints)
     return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
@@ -168,36 +141,58 @@ static void finish(const searching *s, const bd_search_outcome *near, double bou
   if (near->found) bound = fmin(bound, near->plan.bound_seconds);
   out->bound_seconds = fmin(bound, out->step_seconds);
   out->gap = out->bound_seconds > 0 ? out->step_seconds / out->bound_seconds - 1 : INFINITY;
-  out->search = bd_intern_f(s->ctx,
-                            "full space, in part: %d layer graphs of %d meshes, %d plans; "
-                            "the bound is that of all work",
+  out->search = bd_intern_f(s->ctx, "full space, in part: %d layer graphs of %d meshes, %d plans",
                             s->posed, s->space.mode_count, s->solved);
   if (!near->found) return;
   out->alternative_count = near->plan.alternative_count;
   out->alternatives = near->plan.alternatives;
 }
 
+static bool has_host_link(const bd_cluster *cluster) {
+  bool any = cluster->node.host_bytes_per_second > 0;
+  for (int g = 0; g < cluster->group_count; g++)
+    any = any || cluster->groups[g].node.host_bytes_per_second > 0;
+  return any;
+}
+
+// The default search, as it is alone, and where values may lie in the host's memory, once more with
+// that. The latter's space holds the former's, so that its bound holds for both.
+static bd_status look_near(searching *s, const bd_module *train, const bd_cluster *cluster,
+                           const bd_plan_request *request, bd_search_outcome *out) {
+  bd_plan_request emitted = *request;
+  bd_search_outcome aside;
+  emitted.full = false;
+  // A plan of another schedule will not do, but tells where to look.
+  if (request->schedule >= 0 && !bd_schedule_emitted((bd_schedule)request->schedule))
+    emitted.schedule = -1;
+  BD_TRY(bd_plan_look(s->ctx, train, cluster, &emitted, out));
+  if (!has_host_link(cluster)) return BD_OK;
+  emitted.full = true;
+  emitted.limit_seconds = fmax(0, s->deadline - bd_clock_seconds());
+  BD_TRY(bd_plan_look(s->ctx, train, cluster, &emitted, &aside));
+  if (!aside.found) return BD_OK;
+  double bound = aside.plan.bound_seconds;
+  if (!out->found || aside.plan.step_seconds < out->plan.step_seconds) *out = aside;
+  out->plan.bound_seconds = fmin(bound, out->plan.step_seconds);
+  return BD_OK;
+}
+
 bd_status bd_plan_search_full(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                               const bd_plan_request *request, bd_plan *out_plan) {
   bd_module targeted = *train;
   bd_search_outcome near;
-  bd_plan_request emitted = *request;
   double bound, limit = request->limit_seconds;
   targeted.cuda = strcmp(request->target, "cuda") == 0;
   searching s = {.ctx = ctx, .deadline = bd_clock_seconds() + limit};
   BD_TRY(check_request(ctx, request));
-  if (request->schedule >= 0 && !bd_schedule_emitted((bd_schedule)request->schedule)) {
-    emitted.schedule = -1;
-    emitted.limit_seconds /= 2; // its plan will not do, but tells where to look
-  }
-  BD_TRY(bd_plan_look(ctx, train, cluster, &emitted, &near));
+  BD_TRY(look_near(&s, train, cluster, request, &near));
   s.deadline = fmax(s.deadline, bd_clock_seconds() + limit / LEAST_SHARE);
-  s.found = near.found && emitted.schedule == request->schedule;
+  s.found = near.found && (request->schedule < 0 || (int)near.plan.schedule == request->schedule);
   if (s.found) s.best = near.plan;
   bd_full_space_open(ctx, &targeted, cluster, request, near.found ? &near.plan : NULL, &s.space);
   BD_TRY(look(&s, near.found ? &near.plan : NULL));
   if (!s.found) return refuse(&s, &near);
-  BD_TRY(work_bound(ctx, &s.space, &bound));
+  BD_TRY(bd_full_bound(ctx, &s.space, s.best.step_seconds, &bound));
   finish(&s, &near, bound, out_plan);
   return BD_OK;
 }

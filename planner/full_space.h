@@ -1,11 +1,16 @@
-// The space of full plans as layer graphs, one for each micro-batch.
+// The space of full plans, and parts of it as layer graphs, one for each micro-batch.
+//
+// A stage has devices of one group: a number that divides a node, or whole nodes, as many as divide
+// the group's or a power of two. Their mesh has one axis or two. The micro-batch divides the global
+// batch; the schedule is any, with so many chunks at most; weights that several calls share are
+// whole on every rank. Pins and other constraints leave out what they say.
 #ifndef BD_PLANNER_FULL_SPACE_H
 #define BD_PLANNER_FULL_SPACE_H
 #include "planner/bound.h"
 #include "planner/full_stage.h"
 #include "planner/layers/layers.h"
 
-enum { BD_FULL_MAX_MODES = 16 };
+enum { BD_FULL_MAX_MODES = 16, BD_FULL_MAX_CHUNKS = 6 };
 
 // A mesh on devices of a group.
 typedef struct bd_full_mode {
@@ -36,6 +41,16 @@ typedef struct bd_full_problem {
   const int *candidate_mode;
   int64_t micro_batch;
 } bd_full_problem;
+
+// Whether a stage may have so many devices of a group.
+bool bd_full_has_size(const bd_full_space *space, int group, int devices);
+// The meshes of a stage of so many devices; they live in ctx->arena.
+int bd_full_meshes(bd_ctx *ctx, const bd_full_space *space, int group, int devices,
+                   bd_mesh **out_meshes);
+// The sizes of micro-batches, ascending; they live in ctx->arena.
+int bd_full_micro_batches(bd_ctx *ctx, const bd_plan_request *request, int64_t **out_sizes);
+// What layers on devices of a group are priced by.
+bd_scene bd_full_scene(const bd_full_space *space, int group);
 
 // `near` NULL, or a plan whose meshes and sizes of stages are looked at first.
 void bd_full_space_open(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,

@@ -122,7 +122,7 @@ static bd_status add_stages(search *s, int stages) {
     double seconds;
     if (count) BD_TRY(bd_bound_work(s->ctx, &s->scene, stages, micro, &seconds));
     for (int m = 0; m < count; m++) {
-      if (!bd_constraints_allow_setting(request->constraints, stages, &meshes[m], micro)) continue;
+      if (!bd_constraints_allow_micro_batch(request->constraints, &meshes[m], micro)) continue;
       bd_setting setting = {stages, meshes[m], micro, bd_sharding_replicated()};
       add_item(s, (item){setting, BOUND_WORK, seconds, 0, 0});
       s->settings++;
@@ -136,7 +136,9 @@ static bd_status add_all(search *s) {
   for (int r = 0; r < s->runs.count; r++)
     layers += s->runs.runs[r].calls;
   for (int stages = 1; stages <= devices && stages <= layers && stages <= BD_MAX_STAGES; stages++)
-    if (devices % stages == 0 && (!s->scene.request->stages || stages == s->scene.request->stages))
+    if (devices % stages == 0 &&
+        (!s->scene.request->stages || stages == s->scene.request->stages) &&
+        bd_constraints_allow_stages(s->scene.request->constraints, stages))
       BD_TRY(add_stages(s, stages));
   return BD_OK;
 }

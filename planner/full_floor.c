@@ -1,0 +1,172 @@
+#include "planner/full_floor.h"
+#include <math.h>
+#include <string.h>
+
+enum { STATE_LIMIT = 1 << 16, ROUNDS = 2 };
+
+typedef struct flooring {
+  const bd_floor *floor;
+  int states;     // combinations of devices that are taken; 0: too many to tell apart
+  int *unit;      // per group: devices that are taken together
+  int *span;      // so many units
+  int *stride;    // of the group's digit
+  double *value;  // per run: of a layer
+  double *rate;   // per size: r / m
+  double *fading; // per size: k r / m, at most 1
+  double *most;   // per state: h
+  int *last;      // per state: the size that gives it; -1: a device is left idle
+} flooring;
+
+static int common_divisor(int a, int b) {
+  while (b) {
+    int rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+static void open_states(bd_ctx *ctx, flooring *s) {
+  const bd_floor *p = s->floor;
+  int64_t states = 1;
+  s->unit = BD_NEW_ARRAY(ctx->arena, int, p->group_count);
+  s->span = BD_NEW_ARRAY(ctx->arena, int, p->group_count);
+  s->stride = BD_NEW_ARRAY(ctx->arena, int, p->group_count);
+  for (int i = 0; i < p->size_count; i++)
+    s->unit[p->sizes[i].group] = common_divisor(p->sizes[i].devices, s->unit[p->sizes[i].group]);
+  for (int g = 0; g < p->group_count && states <= STATE_LIMIT; g++) {
+    s->span[g] = s->unit[g] ? p->group_devices[g] / s->unit[g] : 0;
+    s->stride[g] = (int)states;
+    states *= s->span[g] + 1;
+  }
+  s->states = states <= STATE_LIMIT ? (int)states : 0;
+  s->most = BD_NEW_ARRAY(ctx->arena, double, s->states + 1);
+  s->last = BD_NEW_ARRAY(ctx->arena, int, s->states + 1);
+}
+
+static double seconds_of(const bd_floor *p, int run, int size) {
+  return p->seconds[run * p->size_count + size];
+}
+
+// What a stage of each size can take up at most under these values.
+static void rate_sizes(flooring *s) {
+  const bd_floor *p = s->floor;
+  for (int i = 0; i < p->size_count; i++) {
+    double rate = 0, passing = INFINITY;
+    for (int r = 0; r < p->run_count; r++) {
+      if (!isfinite(seconds_of(p, r, i))) continue;
+      rate = fmax(rate, s->value[r] / seconds_of(p, r, i));
+      passing = fmin(passing, p->passing[r * p->size_count + i] / s->value[r]);
+    }
+    s->rate[i] = rate / p->micro_batches;
+    s->fading[i] = rate > 0 ? fmin(1, passing * s->rate[i]) : 0;
+  }
+}
+
+// Where states are too many, passing counts for nothing, and each group takes its best size.
+static double most_without_passing(const flooring *s) {
+  const bd_floor *p = s->floor;
+  double sum = 0;
+  for (int g = 0; g < p->group_count; g++) {
+    double best = 0;
+    for (int i = 0; i < p->size_count; i++)
+      if (p->sizes[i].group == g) best = fmax(best, s->rate[i] / p->sizes[i].devices);
+    sum += best * p->group_devices[g];
+  }
+  return sum;
+}
+
+static double most_of_all(flooring *s) {
+  const bd_floor *p = s->floor;
+  if (!s->states) return most_without_passing(s);
+  for (int n = 1; n < s->states; n++) {
+    s->most[n] = 0;
+    for (int g = 0; g < p->group_count; g++)
+      if (n / s->stride[g] % (s->span[g] + 1) && s->most[n - s->stride[g]] >= s->most[n]) {
+        s->most[n] = s->most[n - s->stride[g]];
+        s->last[n] = -1 - g;
+      }
+    for (int i = 0; i < p->size_count; i++) {
+      int g = p->sizes[i].group, units = p->sizes[i].devices / s->unit[g];
+      if (n / s->stride[g] % (s->span[g] + 1) < units) continue;
+      double most = s->rate[i] + (1 - s->fading[i]) * s->most[n - units * s->stride[g]];
+      if (most <= s->most[n]) continue;
+      s->most[n] = most;
+      s->last[n] = i;
+    }
+  }
+  return s->most[s->states - 1];
+}
+
+static void mark_used(const flooring *s, bool *used) {
+  const bd_floor *p = s->floor;
+  for (int i = 0; i < p->size_count; i++)
+    used[i] = !s->states && s->rate[i] > 0;
+  for (int n = s->states - 1; n > 0;) {
+    int i = s->last[n], g = i < 0 ? -1 - i : p->sizes[i].group;
+    if (i >= 0) used[i] = true;
+    n -= (i < 0 ? 1 : p->sizes[i].devices / s->unit[g]) * s->stride[g];
+  }
+}
+
+static double bound_of(flooring *s) {
+  const bd_floor *p = s->floor;
+  double sum = 0;
+  for (int r = 0; r < p->run_count; r++)
+    sum += p->calls[r] * s->value[r];
+  rate_sizes(s);
+  double most = most_of_all(s);
+  return most > 0 ? sum / most : INFINITY;
+}
+
+// Values under which a size takes up as much of each run as of the whole model, or less: what few
+// layers do well on a size must not speak for all.
+static void begin(flooring *s) {
+  const bd_floor *p = s->floor;
+  for (int r = 0; r < p->run_count; r++) {
+    double least = INFINITY;
+    for (int i = 0; i < p->size_count; i++) {
+      double all = 0;
+      for (int other = 0; other < p->run_count; other++)
+        all += p->calls[other] * seconds_of(p, other, i);
+      if (isfinite(all)) least = fmin(least, seconds_of(p, r, i) / all);
+    }
+    for (int i = 0; i < p->size_count && !isfinite(least); i++)
+      least = fmin(least, seconds_of(p, r, i));
+    s->value[r] = least;
+  }
+}
+
+// One value after another is moved for as long as that raises the bound.
+static double climb(flooring *s) {
+  static const double factors[] = {0.8, 0.95, 1.05, 1.25};
+  double best = bound_of(s);
+  for (int round = 0; round < ROUNDS; round++)
+    for (int r = 0; r < s->floor->run_count; r++)
+      for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
+        double kept = s->value[r];
+        s->value[r] *= factors[i];
+        double bound = bound_of(s);
+        if (bound > best)
+          best = bound;
+        else
+          s->value[r] = kept;
+      }
+  return best;
+}
+
+double bd_floor_seconds(bd_ctx *ctx, const bd_floor *floor, bool *out_used) {
+  flooring s = {.floor = floor};
+  memset(out_used, 0, sizeof *out_used * (size_t)floor->size_count);
+  s.value = BD_NEW_ARRAY(ctx->arena, double, floor->run_count);
+  s.rate = BD_NEW_ARRAY(ctx->arena, double, floor->size_count);
+  s.fading = BD_NEW_ARRAY(ctx->arena, double, floor->size_count);
+  open_states(ctx, &s);
+  begin(&s);
+  for (int r = 0; r < floor->run_count; r++)
+    if (!isfinite(s.value[r])) return INFINITY;
+  double bound = climb(&s);
+  bound_of(&s);
+  mark_used(&s, out_used);
+  return bound;
+}

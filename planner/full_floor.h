@@ -1,0 +1,39 @@
+// What no pipeline of unequal stages beats, whatever its schedule. Numbers alone.
+#ifndef BD_PLANNER_FULL_FLOOR_H
+#define BD_PLANNER_FULL_FLOOR_H
+#include "ir/base/context.h"
+
+// Devices that a stage may take, all of one group.
+typedef struct bd_floor_size {
+  int group, devices;
+} bd_floor_size;
+
+// Layers in runs of equal ones, to be spread over stages of these sizes.
+typedef struct bd_floor {
+  int run_count, group_count, size_count, micro_batches;
+  const int *calls;         // per run: its layers
+  const int *group_devices; // per group: how many there are
+  const bd_floor_size *sizes;
+  // [run][size]: the least that a layer adds to its stage's seconds of a micro-batch, forward,
+  // backward and sync / micro_batches together; INFINITY: no such stage can run it.
+  const double *seconds;
+  // [run][size]: the least that it adds to the time after which the first micro-batch has passed
+  // its stage, and, but under zero-bubble, to the time that the last one takes to come back
+  // through it.
+  const double *passing;
+} bd_floor;
+
+// A step takes at least so many seconds; INFINITY when a run has no size. `out_used`: per size,
+// whether the bound would rise if only that size's seconds did; all that are not used may be far
+// too low without harm.
+//
+// With u a stage's seconds of a micro-batch as above, q its passing and T the step, every stage has
+// m u + (q of the stages before it) <= T, since its work begins after the first micro-batch has
+// passed those and ends before the last one has come back through them. Let a layer have a value, a
+// stage of d devices take up at most r(d) of value in a second, and pass no faster than k(d) a
+// value. A stage that starts with slack a = T - (q before it) takes up v <= r a / m and leaves
+// a - k v. The most that n devices can take up is then a h(n), where h(n) is the largest of
+// r/m + (1 - k r/m) h(n - d): so T >= (value of all layers) / h(all devices), for any values (LP
+// duality).
+double bd_floor_seconds(bd_ctx *ctx, const bd_floor *floor, bool *out_used);
+#endif
