@@ -1,4 +1,5 @@
 #include "cli/planning.h"
+#include "cli/interrupt.h"
 #include "cli/machine.h"
 #include "ir/base/clock.h"
 #include "planner/full.h"
@@ -8,14 +9,6 @@
 
 enum { MOST_THREADS = 256 };
 #define SECONDS_BETWEEN_LINES 0.2
-
-// Set once and never cleared: a process searches for itself.
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signal) {
-  (void)signal;
-  interrupted = 1;
-}
 
 // What the user sees of the search.
 typedef struct view {
@@ -47,14 +40,10 @@ static void on_progress(void *user, const bd_plan_progress *progress) {
 
 static bd_status search(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                         const bd_plan_request *request, bd_plan *out_plan) {
-  struct sigaction old, action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-  sigemptyset(&action.sa_mask);
-  // Where interrupts are ignored, as in the background of a shell, they stay so.
-  bool watches = sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN &&
-                 sigaction(SIGINT, &action, NULL) == 0;
+  bd_interrupt_watch watch = bd_interrupt_begin();
   bd_status status = (request->full ? bd_plan_search_full : bd_plan_search)(ctx, train, cluster,
                                                                             request, out_plan);
-  if (watches) sigaction(SIGINT, &old, NULL);
+  bd_interrupt_end(&watch);
   return status;
 }
 
@@ -75,7 +64,7 @@ bd_status bd_planning_search(bd_ctx *ctx, const bd_arguments *arguments, const b
   BD_TRY(bd_argument_int(ctx, arguments, "--threads", 1, MOST_THREADS, &threads));
   BD_TRY(read_solver(ctx, arguments, &request->solver));
   request->threads = (int)threads;
-  request->stop = &interrupted;
+  request->stop = bd_interrupt_flag();
   if (v.terminal || bd_argument_flag(arguments, "--verbose")) {
     request->progress = on_progress;
     request->progress_user = &v;

@@ -1,6 +1,7 @@
 // `braid solve`: runs a search on numbers alone. A format is a row of the table below; who adds one
 // declares it in planner/bare.h.
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/machine.h"
 #include "ir/base/file.h"
 #include "ir/base/gzip.h"
@@ -42,6 +43,7 @@ static bd_status read_request(bd_ctx *ctx, const bd_arguments *arguments, bd_bar
   BD_TRY(bd_argument_int(ctx, arguments, "--threads", 1, 1024, &threads));
   out->budget = (double)budget;
   out->threads = (int)threads;
+  out->stop = bd_interrupt_flag();
   out->json = bd_argument_flag(arguments, "--json");
   return BD_OK;
 }
@@ -59,7 +61,10 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   const bd_bare_format *format = find_format(request.data, request.bytes);
   if (!format) return unknown_format(ctx, request.file);
   bd_text text = bd_text_init(ctx->arena);
-  BD_TRY(format->solve(ctx, &request, &text));
+  bd_interrupt_watch watch = bd_interrupt_begin();
+  bd_status status = format->solve(ctx, &request, &text);
+  bd_interrupt_end(&watch);
+  BD_TRY(status);
   const char *path = bd_argument(arguments, "-o");
   if (path) return bd_file_write(ctx, path, text.data, text.length);
   fwrite(text.data, 1, text.length, stdout);

@@ -55,8 +55,8 @@ static bd_status try_problem(searching *s, bd_full_problem *problem, double dead
     bd_layers_answer answer;
     bd_plan plan;
     double cutoff = s->found ? s->best.step_seconds : 1e30;
-    BD_TRY(bd_layers_solve(s->ctx, &problem->layers, deadline - bd_clock_seconds(), cutoff, true,
-                           &answer));
+    BD_TRY(bd_layers_solve(s->ctx, &problem->layers,
+                           (bd_deadline){deadline, s->space.request->stop}, cutoff, true, &answer));
     if (!answer.found) return BD_OK;
     s->solved++;
     bd_full_assemble(s->ctx, &s->space, problem, &answer.plan, &plan);

@@ -1,6 +1,5 @@
 // `braid solve` on layer graphs: reads, solves, prints.
 #include "planner/bare.h"
-#include "ir/base/clock.h"
 #include "ir/base/json.h"
 #include "planner/layers/fronts.h"
 #include "planner/layers/read.h"
@@ -92,10 +91,6 @@ static void add_layers_json(telling *t) {
   }
 }
 
-static double gap_of(const bd_layers_answer *answer) {
-  return answer->bound > 0 ? answer->seconds / answer->bound - 1 : answer->seconds > 0;
-}
-
 static void print_json(telling *t, double seconds) {
   const bd_layers_plan *plan = &t->answer->plan;
   bd_text_add(t->text, "{\n  ");
@@ -103,7 +98,7 @@ static void print_json(telling *t, double seconds) {
   bd_text_add(t->text, ",\n  ");
   bd_text_add_json_member(t->text, "bound", t->answer->bound);
   bd_text_add(t->text, ",\n  ");
-  bd_text_add_json_member(t->text, "gap", gap_of(t->answer));
+  bd_text_add_json_member(t->text, "gap", bd_bare_gap(t->answer->seconds, t->answer->bound));
   bd_text_add(t->text, ",\n  ");
   bd_text_add_json_member(t->text, "seconds", seconds);
   bd_text_addf(t->text, ",\n  \"schedule\": \"%s\",\n  \"micro_batches\": %d,\n  \"chunks\": %d,\n",
@@ -122,10 +117,12 @@ static void add_words(telling *t, const char *words) {
   bd_text_add_printable(t->text, words, strlen(words));
 }
 
-static void print_words(telling *t, double seconds) {
+static void print_words(telling *t, double seconds, const char *ending) {
   const bd_layers_plan *plan = &t->answer->plan;
-  bd_text_addf(t->text, "step %.6g s, bound %.6g s (gap %.3g %%), found in %.2f s\n",
-               t->answer->seconds, t->answer->bound, 100 * gap_of(t->answer), seconds);
+  bd_text_addf(t->text, "step %.6g s, bound %.6g s (", t->answer->seconds, t->answer->bound);
+  bd_bare_add_gap(t->text, t->answer->seconds, t->answer->bound);
+  bd_text_addf(t->text, "), found in %.2f s%s%s\n", seconds, ending ? ", " : "",
+               ending ? ending : "");
   bd_text_addf(t->text, "schedule %s, %d micro-batches, %d stages, %d chunk%s each\n",
                bd_schedule_name(plan->schedule), plan->micro_batches, plan->stages, plan->chunks,
                plan->chunks == 1 ? "" : "s");
@@ -166,6 +163,8 @@ static bd_status check(bd_ctx *ctx, telling *t) {
 static bd_status refuse(bd_ctx *ctx, const bd_bare_request *request,
                         const bd_layers_answer *answer) {
   bd_loc file = bd_loc_file(request->file);
+  if (isfinite(answer->bound) && request->stop && *request->stop)
+    return bd_bare_fail_interrupted(ctx, request);
   if (isfinite(answer->bound))
     return bd_fail(ctx, BD_EXTERNAL, file,
                    "no plan was found in time, nor that there is none; try a longer --time-limit");
@@ -184,17 +183,20 @@ static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out
   bd_layers_names names;
   bd_layers_answer answer;
   double begun = bd_clock_seconds();
+  bd_deadline deadline = bd_bare_deadline(request);
   BD_TRY(bd_layers_read(ctx, request->file, request->data, request->bytes,
                         (int64_t)fmin(request->budget, 1e15), &problem, &names));
-  BD_TRY(bd_layers_solve(ctx, &problem, request->limit_seconds, INFINITY, false, &answer));
+  BD_TRY(bd_layers_solve(ctx, &problem, deadline, INFINITY, false, &answer));
   if (!answer.found) return refuse(ctx, request, &answer);
   telling t = {.problem = &problem, .names = &names, .answer = &answer, .text = out};
   BD_TRY(check(ctx, &t));
   double seconds = bd_clock_seconds() - begun;
+  bool cut = !answer.proven && bd_deadline_passed(deadline);
+  if (cut) bd_bare_warn_cut(ctx, request, answer.seconds, answer.bound, " s");
   if (request->json)
     print_json(&t, seconds);
   else
-    print_words(&t, seconds);
+    print_words(&t, seconds, cut ? bd_bare_ending(request) : NULL);
   return BD_OK;
 }
 

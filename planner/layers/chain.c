@@ -1,5 +1,4 @@
 #include "planner/layers/chain.h"
-#include "ir/base/clock.h"
 #include "planner/layers/devices.h"
 #include <math.h>
 #include <stdlib.h>
@@ -137,7 +136,7 @@ static void look_all_ahead(chain *c) {
       for (int n = 0; n < c->modes; n++)
         for (int f = 0; f < c->forms; f++)
           c->ahead[ahead_index(c, s, l, n, f)] = begins ? look_ahead(c, s, l, n, f) : impossible;
-      if (bd_clock_seconds() > c->effort->deadline) c->stopped = true;
+      if (bd_deadline_passed(c->effort->deadline)) c->stopped = true;
     }
 }
 
@@ -272,7 +271,7 @@ static bool is_hopeless(const chain *c, const place *at, const label *from, int 
 
 static void expand(chain *c, const place *at, const label *from) {
   bool last = at->stage == c->setting->stages - 1;
-  if (c->turns++ % CLOCK_TURNS == 0 && bd_clock_seconds() > c->effort->deadline) c->stopped = true;
+  if (c->turns++ % CLOCK_TURNS == 0 && bd_deadline_passed(c->effort->deadline)) c->stopped = true;
   if (from->bound >= c->cutoff || c->stopped) return;
   for (int leave = 0; last && leave < c->forms; leave++)
     finish(c, at, from, leave);

@@ -6,7 +6,7 @@
 // How much is kept: ways per interval and form, partial plans per state.
 typedef struct bd_layers_effort {
   int ways, labels;
-  double deadline; // on the monotonic clock
+  bd_deadline deadline;
 } bd_layers_effort;
 
 typedef struct bd_layers_outcome {

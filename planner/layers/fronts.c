@@ -1,5 +1,4 @@
 #include "planner/layers/fronts.h"
-#include "ir/base/clock.h"
 #include "planner/layers/weights.h"
 #include <math.h>
 #include <stdlib.h>
@@ -247,7 +246,7 @@ static void build_row(building *b, int first, int model, ways **kept) {
     }
     if (!any) break;
     length++;
-    fronts->stopped = bd_clock_seconds() > fronts->deadline;
+    fronts->stopped = bd_deadline_passed(fronts->deadline);
   }
   if (length < most) kept[length] = NULL;
   fronts->rows[row] = out;

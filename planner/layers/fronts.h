@@ -25,8 +25,8 @@ typedef struct bd_fronts {
   const bd_layers_setting *setting;
   bd_front_thinning thinning;
   int limit;
-  double cutoff;   // ways that lead to plans of so many seconds or more are left out
-  double deadline; // on the monotonic clock
+  double cutoff; // ways that lead to plans of so many seconds or more are left out
+  bd_deadline deadline;
   bool thinned, stopped;
   bd_front **rows; // per stage, mode and first layer: see bd_fronts_get
   int *lengths;    // of each row

@@ -1,5 +1,4 @@
 #include "planner/layers/interleave.h"
-#include "ir/base/clock.h"
 #include "planner/layers/weights.h"
 #include <math.h>
 #include <stdlib.h>
@@ -223,7 +222,7 @@ static void run(weaving *w) {
         try_part(w, &w->here[part].items[i], layer, part + 1);
       }
     }
-    w->stopped = bd_clock_seconds() > w->effort->deadline;
+    w->stopped = bd_deadline_passed(w->effort->deadline);
   }
 }
 

@@ -3,6 +3,7 @@
 // --space full makes them of a model.
 #ifndef BD_PLANNER_LAYERS_LAYERS_H
 #define BD_PLANNER_LAYERS_LAYERS_H
+#include "ir/base/clock.h"
 #include "planner/step.h"
 
 #define BD_LAYERS_MAX_STAGES 256
@@ -62,8 +63,8 @@ typedef struct bd_layers_problem {
   const bd_layers_mode *modes;
   unsigned schedules; // a bit per bd_schedule
   int micro_batch_count, chunk_count;
-  const int *micro_batches; // to choose from
-  const int *chunks;        // per stage, for the interleaved schedule, to choose from
+  const int *micro_batches;   // to choose from
+  const int *chunks;          // per stage, for the interleaved schedule, to choose from
   int min_stages, max_stages; // min_stages 0: 1
 } bd_layers_problem;
 
@@ -100,10 +101,10 @@ typedef struct bd_layers_answer {
   bool least_lacking;
 } bd_layers_answer;
 
-// Searches all plans whose stages keep within the caps, in at most about `limit_seconds` of wall
-// time. Plans of `cutoff` seconds or more are not wanted. `hurried`: a good plan will do, and
-// neither a bound nor what is lacking is looked for. The answer lives in ctx->arena.
+// Searches all plans whose stages keep within the caps, until about `deadline`. Plans of `cutoff`
+// seconds or more are not wanted. `hurried`: a good plan will do, and neither a bound nor what is
+// lacking is looked for. The answer lives in ctx->arena.
 BD_NODISCARD bd_status bd_layers_solve(bd_ctx *ctx, const bd_layers_problem *problem,
-                                       double limit_seconds, double cutoff, bool hurried,
+                                       bd_deadline deadline, double cutoff, bool hurried,
                                        bd_layers_answer *out_answer);
 #endif

@@ -1,5 +1,4 @@
 // All settings of a layer graph: the least bound first, with ever more effort.
-#include "ir/base/clock.h"
 #include "planner/layers/devices.h"
 #include "planner/layers/interleave.h"
 #include <math.h>
@@ -18,7 +17,7 @@ typedef struct item {
 typedef struct solving {
   bd_ctx *ctx;
   const bd_layers_problem *problem;
-  double deadline, limit_seconds;
+  bd_deadline deadline;
   bool any;     // a plan is all that is wanted, not the best
   bool again;   // only settings that were cut short
   bool hurried; // a good plan will do, without a bound
@@ -126,7 +125,7 @@ static int by_stages(const void *left, const void *right) {
                                 : by_bound(left, right);
 }
 
-static bd_status try_item(solving *s, item *at, const stage_of_effort *with, double deadline) {
+static bd_status try_item(solving *s, item *at, const stage_of_effort *with, bd_deadline deadline) {
   bd_layers_setting setting;
   bd_layers_outcome outcome;
   bd_layers_effort effort = {with->ways, with->labels, deadline};
@@ -169,23 +168,26 @@ static int count_open(const solving *s, const stage_of_effort *with) {
 }
 
 static bd_status try_all(solving *s, const stage_of_effort *with) {
-  double now = bd_clock_seconds(), deadline = now + with->share * (s->deadline - now);
+  bd_deadline deadline = s->deadline;
+  double now = bd_clock_seconds();
+  deadline.seconds = now + with->share * (deadline.seconds - now);
   if (s->count > 1)
     qsort(s->items, (size_t)s->count, sizeof *s->items, with->first ? by_stages : by_bound);
   int left = count_open(s, with);
   for (int i = 0; i < s->count; i++) {
     item *at = &s->items[i];
     if (!is_open(s, with, at)) continue;
-    now = bd_clock_seconds();
-    if (now > deadline) break;
+    if (bd_deadline_passed(deadline)) break;
     // No setting takes much more than its share; settings that are done leave theirs.
-    BD_TRY(try_item(s, at, with, now + fmin(1, SLICES / fmax(left, 1)) * (deadline - now)));
+    double rest = deadline.seconds - bd_clock_seconds();
+    BD_TRY(try_item(s, at, with,
+                    bd_deadline_within(deadline, fmin(1, SLICES / fmax(left, 1)) * rest)));
     left--;
   }
   return BD_OK;
 }
 
-static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, double deadline,
+static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, bd_deadline deadline,
                         double cutoff, bool any, bool hurried, bd_layers_answer *out) {
   solving s = {.ctx = ctx, .problem = problem, .deadline = deadline, .any = any, .best = out};
   s.hurried = hurried;
@@ -199,7 +201,7 @@ static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, double de
   s.again = true;
   for (int round = 0; !hurried && round < LAST_ROUNDS; round++)
     for (size_t i = LAST_EFFORT; i < sizeof efforts / sizeof *efforts; i++)
-      if (count_open(&s, &efforts[i]) && bd_clock_seconds() < deadline)
+      if (count_open(&s, &efforts[i]) && !bd_deadline_passed(deadline))
         BD_TRY(try_all(&s, &efforts[i]));
   out->bound = out->seconds;
   for (int i = 0; i < s.count; i++)
@@ -210,7 +212,7 @@ static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, double de
 }
 
 // Whether plans exist when every cap is larger by `more`; `*out_sure` unless that was not settled.
-static bd_status exists_with(bd_ctx *ctx, const bd_layers_problem *problem, double deadline,
+static bd_status exists_with(bd_ctx *ctx, const bd_layers_problem *problem, bd_deadline deadline,
                              int64_t more, bool *out_exists, bool *out_sure) {
   bd_layers_problem larger = *problem;
   bd_layers_group *groups = BD_NEW_ARRAY(ctx->arena, bd_layers_group, problem->group_count);
@@ -227,7 +229,7 @@ static bd_status exists_with(bd_ctx *ctx, const bd_layers_problem *problem, doub
 }
 
 // The least growth of the caps with which a plan exists, by bisection.
-static bd_status find_lacking(bd_ctx *ctx, const bd_layers_problem *problem, double deadline,
+static bd_status find_lacking(bd_ctx *ctx, const bd_layers_problem *problem, bd_deadline deadline,
                               bd_layers_answer *out) {
   const int64_t most = (int64_t)1 << 61;
   int64_t low = 0, high = 1 << 10;
@@ -250,9 +252,8 @@ static bd_status find_lacking(bd_ctx *ctx, const bd_layers_problem *problem, dou
   return BD_OK;
 }
 
-bd_status bd_layers_solve(bd_ctx *ctx, const bd_layers_problem *problem, double limit_seconds,
+bd_status bd_layers_solve(bd_ctx *ctx, const bd_layers_problem *problem, bd_deadline deadline,
                           double cutoff, bool hurried, bd_layers_answer *out) {
-  double deadline = bd_clock_seconds() + limit_seconds;
   BD_TRY(search(ctx, problem, deadline, cutoff, false, hurried, out));
   if (hurried || out->found || isfinite(cutoff)) return BD_OK;
   return find_lacking(ctx, problem, deadline, out);

@@ -78,8 +78,10 @@ static double percent_over(double value, double base) {
   return base > 0 ? (value / base - 1) * 100 : 0;
 }
 
-void bd_remat_answer_print(const bd_remat_answer *answer, bool json, bd_text *out) {
-  if (json) {
+void bd_remat_answer_print(bd_ctx *ctx, const bd_bare_request *request,
+                           const bd_remat_answer *answer, bd_text *out) {
+  if (answer->cut) bd_bare_warn_cut(ctx, request, answer->cost, answer->bound, "");
+  if (request->json) {
     print_json(answer, out);
     return;
   }
@@ -89,13 +91,17 @@ void bd_remat_answer_print(const bd_remat_answer *answer, bool json, bd_text *ou
   bd_text_add_double(out, answer->base_cost);
   bd_text_add(out, "\n");
   add_line(out, "bound", answer->bound, answer->time_unit);
-  bd_text_addf(out, ": the cost is %s\n",
-               answer->bound >= answer->cost ? "optimal" : "within the gap below");
-  if (answer->bound < answer->cost)
-    bd_text_addf(out, "gap       %.3f %%\n", percent_over(answer->cost, answer->bound));
+  bd_text_add(out, ": ");
+  if (answer->bound >= answer->cost)
+    bd_text_add(out, "optimal");
+  else
+    bd_bare_add_gap(out, answer->cost, answer->bound);
+  bd_text_add(out, "\n");
   add_line(out, "peak", answer->peak, answer->unit);
   bd_text_add(out, " of a budget of ");
   bd_text_add_double(out, answer->budget);
-  bd_text_addf(out, "\nseconds   %.3f\n\nsequence\n", answer->seconds);
+  bd_text_addf(out, "\nseconds   %.3f", answer->seconds);
+  if (answer->cut) bd_text_addf(out, ", %s", bd_bare_ending(request));
+  bd_text_add(out, "\n\nsequence\n");
   print_steps(answer, out);
 }

@@ -20,6 +20,7 @@ typedef struct bd_remat_answer {
   bd_remat_steps steps;
   double cost, base_cost; // of the sequence, and with every value computed once
   double bound;           // no sequence costs less
+  bool cut;               // the deadline came before a proof
   double peak, budget;    // in the file's unit
   double seconds;         // of wall time spent
 } bd_remat_answer;
@@ -32,6 +33,8 @@ BD_NODISCARD bd_status bd_remat_answer_check(bd_ctx *ctx, const char *of, double
                                              int64_t peak, int64_t budget, bd_remat_answer *answer);
 
 // {"sequence": [{"do", "at"}...], "cost", "base_cost", "bound", "peak", "budget", "seconds"}, or
-// the same in words.
-void bd_remat_answer_print(const bd_remat_answer *answer, bool json, bd_text *out);
+// the same in words. An answer
+// that is not proven since the search was cut short comes with a warning.
+void bd_remat_answer_print(bd_ctx *ctx, const bd_bare_request *request,
+                           const bd_remat_answer *answer, bd_text *out);
 #endif

@@ -43,9 +43,11 @@ int64_t bd_chain_smallest_budget(bd_ctx *ctx, const bd_chain *chain);
 // The cheapest sequence within `budget` slots; steps, cost and bound of `*out` are set. The dynamic
 // program takes about layers^3 * slots / 6 operations; where that is more than `limit_seconds`
 // allow, slots are counted in larger units: sizes rounded up give the sequence, sizes rounded down
-// the bound. Errors: BD_INFEASIBLE without a diagnostic.
+// the bound. Ended by `stop` (NULL: nobody does), it gives some sequence that fits. Errors:
+// BD_INFEASIBLE without a diagnostic.
 BD_NODISCARD bd_status bd_chain_solve(bd_ctx *ctx, const bd_chain *chain, int64_t budget,
-                                      double limit_seconds, bd_remat_answer *out);
+                                      double limit_seconds, const volatile sig_atomic_t *stop,
+                                      bd_remat_answer *out);
 
 // Executes the steps, knowing nothing of how they were found: that every step has what it needs,
 // that nothing is left over, what it costs and how many slots are taken at most. A gradient takes

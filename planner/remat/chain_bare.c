@@ -1,5 +1,4 @@
 // Chains as a format of `braid solve`.
-#include "ir/base/clock.h"
 #include "planner/remat/chain.h"
 #include "planner/remat/lines.h"
 #include <math.h>
@@ -32,7 +31,8 @@ static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out
                    "a chain has no budget of its own; name the slots with --budget N");
   int64_t budget = (int64_t)fmin(request->budget, (double)BD_CHAIN_MAX_SLOTS * 1e4);
   bd_remat_answer answer = {.word = bd_chain_words, .time_unit = "time units", .unit = "slots"};
-  bd_status status = bd_chain_solve(ctx, &chain, budget, request->limit_seconds, &answer);
+  bd_status status =
+      bd_chain_solve(ctx, &chain, budget, request->limit_seconds, request->stop, &answer);
   if (status == BD_INFEASIBLE) return refuse(ctx, request, &chain, budget);
   BD_TRY(status);
   BD_TRY(check(ctx, &chain, budget, &answer));
@@ -40,7 +40,7 @@ static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out
   answer.base_cost = bd_chain_base(&chain);
   answer.budget = (double)budget;
   answer.seconds = bd_clock_seconds() - start;
-  bd_remat_answer_print(&answer, request->json, out);
+  bd_remat_answer_print(ctx, request, &answer, out);
   return BD_OK;
 }
 

@@ -53,12 +53,14 @@ static bd_chain in_units(bd_ctx *ctx, const bd_chain *chain, int64_t unit, bool 
   return out;
 }
 
-// The least time of the whole chain; the steps when there are any and they are wanted.
+// The least time of the whole chain, INFINITY also when `stop` came before it was known; the steps
+// when there are any and they are wanted.
 static double solve_in_units(bd_ctx *ctx, const bd_chain *chain, int64_t unit, bool up,
-                             int64_t budget, bd_remat_steps *out_steps) {
+                             int64_t budget, const volatile sig_atomic_t *stop,
+                             bd_remat_steps *out_steps) {
   bd_chain scaled = in_units(ctx, chain, unit, up);
   bd_chain_table table;
-  bd_chain_table_fill(ctx, &scaled, budget / unit, &table);
+  if (!bd_chain_table_fill(ctx, &scaled, budget / unit, stop, &table)) return INFINITY;
   double time = bd_chain_row(&table, 0, chain->layers - 1)[table.budget];
   if (isfinite(time) && out_steps) bd_chain_table_steps(ctx, &table, out_steps);
   return time;
@@ -88,13 +90,16 @@ static bd_status improve(bd_ctx *ctx, const bd_chain *chain, int64_t budget, bd_
 }
 
 bd_status bd_chain_solve(bd_ctx *ctx, const bd_chain *chain, int64_t budget, double limit_seconds,
-                         bd_remat_answer *out) {
+                         const volatile sig_atomic_t *stop, bd_remat_answer *out) {
   if (budget < bd_chain_smallest_budget(ctx, chain)) return BD_INFEASIBLE;
   budget = useful_budget(chain, budget);
   int64_t exact = exact_unit(chain), coarse = coarse_unit(chain, budget, limit_seconds);
   int64_t unit = exact > coarse ? exact : coarse;
-  out->cost = out->bound = solve_in_units(ctx, chain, unit, true, budget, &out->steps);
-  if (unit == exact) return BD_OK;
-  out->bound = solve_in_units(ctx, chain, unit, false, budget, NULL);
+  out->cost = out->bound = solve_in_units(ctx, chain, unit, true, budget, stop, &out->steps);
+  if (unit == exact && isfinite(out->cost)) return BD_OK;
+  out->bound = solve_in_units(ctx, chain, unit, false, budget, stop, NULL);
+  // Without one, that of everything computed once.
+  if (isinf(out->bound)) out->bound = bd_chain_base(chain);
+  out->cut = stop && *stop;
   return improve(ctx, chain, budget, out);
 }

@@ -43,7 +43,8 @@ static void fill_row(const bd_chain_table *table, int s, int t) {
              bd_chain_row(table, k, t), bd_chain_row(table, s, k - 1), best);
 }
 
-void bd_chain_table_fill(bd_ctx *ctx, const bd_chain *chain, int64_t budget, bd_chain_table *out) {
+bool bd_chain_table_fill(bd_ctx *ctx, const bd_chain *chain, int64_t budget,
+                         const volatile sig_atomic_t *stop, bd_chain_table *out) {
   *out = (bd_chain_table){.chain = chain, .budget = budget};
   size_t cells = bd_chain_cell(0, chain->layers);
   out->time = bd_arena_array(ctx->arena, cells, (size_t)(budget + 1) * sizeof *out->time);
@@ -52,8 +53,11 @@ void bd_chain_table_fill(bd_ctx *ctx, const bd_chain *chain, int64_t budget, bd_
   for (int i = 0; i < chain->layers; i++)
     out->work[i + 1] = out->work[i] + chain->forward[i];
   for (int t = 0; t < chain->layers; t++)
-    for (int s = t; s >= 0; s--)
+    for (int s = t; s >= 0; s--) {
+      if (stop && *stop) return false;
       fill_row(out, s, t);
+    }
+  return true;
 }
 
 // Which split gives the least time of s..t in m slots: k > s keeps the input of layer k, k = s the

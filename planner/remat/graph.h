@@ -54,14 +54,14 @@ int64_t bd_graph_widest(const bd_graph *graph);
 // The peak when nothing is computed twice and values are dropped after their last use.
 int64_t bd_graph_full(const bd_graph *graph);
 
-// Searches a sequence of least cost within `budget` bytes for about `limit_seconds` of wall time;
+// Searches a sequence of least cost within `budget` bytes until about `deadline`;
 // steps, cost and a valid bound of `*out` are set. Deterministic when the search ends before the
 // time does (cost == bound) . Errors, without a diagnostic: BD_INFEASIBLE when there is no
 // sequence, BD_EXHAUSTED when none was found in time.
 BD_NODISCARD bd_status bd_graph_solve(bd_ctx *ctx, const bd_graph *graph, int64_t budget,
-                                      double limit_seconds, bd_remat_answer *out);
+                                      bd_deadline deadline, bd_remat_answer *out);
 // The smallest budget known to work, by halving between the widest and the full one.
-int64_t bd_graph_smallest_budget(bd_ctx *ctx, const bd_graph *graph, double limit_seconds);
+int64_t bd_graph_smallest_budget(bd_ctx *ctx, const bd_graph *graph, bd_deadline deadline);
 
 // Executes the steps, knowing nothing of how they were found. Errors: BD_INTERNAL when a step lacks
 // an input, when a value is computed or dropped in vain, or when a node is left out.

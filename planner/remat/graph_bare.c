@@ -1,5 +1,4 @@
 // Graphs as a format of `braid solve`.
-#include "ir/base/clock.h"
 #include "planner/remat/graph.h"
 #include "planner/remat/lines.h"
 #include <math.h>
@@ -11,7 +10,7 @@ static bool recognize(const char *data, size_t bytes) {
 
 static bd_status refuse(bd_ctx *ctx, const bd_bare_request *request, const bd_graph *graph,
                         int64_t budget, bool proven) {
-  int64_t known = bd_graph_smallest_budget(ctx, graph, request->limit_seconds);
+  int64_t known = bd_graph_smallest_budget(ctx, graph, bd_bare_deadline(request));
   return bd_fail(ctx, BD_INFEASIBLE, bd_loc_file(request->file),
                  "%s %lld bytes%s; the smallest budget known to work is %lld",
                  proven ? "no sequence fits in" : "no sequence was found that fits in",
@@ -28,11 +27,14 @@ static bd_status check(bd_ctx *ctx, const bd_graph *graph, int64_t budget, bd_re
 static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out) {
   double start = bd_clock_seconds();
   bd_graph graph;
+  bd_deadline deadline = bd_bare_deadline(request);
   BD_TRY(bd_graph_read(ctx, request->file, request->data, request->bytes, &graph));
   int64_t full = bd_graph_full(&graph);
   int64_t budget = request->budget > 0 ? (int64_t)fmin(request->budget, 0x1p60) : full;
   bd_remat_answer answer = {.word = bd_graph_words, .time_unit = "flops", .unit = "bytes"};
-  bd_status status = bd_graph_solve(ctx, &graph, budget, request->limit_seconds, &answer);
+  bd_status status = bd_graph_solve(ctx, &graph, budget, deadline, &answer);
+  if (status == BD_EXHAUSTED && bd_deadline_stopped(deadline))
+    return bd_bare_fail_interrupted(ctx, request);
   if (status == BD_INFEASIBLE || status == BD_EXHAUSTED)
     return refuse(ctx, request, &graph, budget, status == BD_INFEASIBLE);
   BD_TRY(status);
@@ -41,7 +43,7 @@ static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out
   answer.base_cost = bd_graph_base(&graph);
   answer.budget = (double)budget;
   answer.seconds = bd_clock_seconds() - start;
-  bd_remat_answer_print(&answer, request->json, out);
+  bd_remat_answer_print(ctx, request, &answer, out);
   return BD_OK;
 }
 

@@ -3,7 +3,6 @@
 // smallest sets of values that make room. Each round visits the most promising states of every
 // layer, and remembers the least cost that anything it passed over could have: with that, what is
 // found has a proven gap, and a round that passes over nothing proves the optimum.
-#include "ir/base/clock.h"
 #include "planner/remat/graph_search.h"
 #include <math.h>
 #include <stdlib.h>
@@ -20,12 +19,12 @@ typedef struct search {
   const bd_graph *graph;
   bd_graph_bound bound;
   bd_graph_states states;
-  double until; // of the clock
-  int width;    // states visited per layer
-  int choices;  // sets of values dropped for one computation
-  bool any;     // values are computed again though the next node does not need them
-  bool late;    // the time is up
-  double best;  // cost of the cheapest sequence
+  bd_deadline until;
+  int width;   // states visited per layer
+  int choices; // sets of values dropped for one computation
+  bool any;    // values are computed again though the next node does not need them
+  bool late;   // the time is up
+  double best; // cost of the cheapest sequence
   bd_remat_steps best_steps;
   double passed_over; // the least that anything passed over costs
   int *order;         // nodes by cost per byte, ascending
@@ -259,7 +258,7 @@ static void visit_layer(search *s, int next) {
     if (s->states.state[state].least >= s->best) continue;
     if (bd_graph_states_stale(&s->states, state) || dominated(s, state, visited, count)) continue;
     if (count < DOMINATORS) visited[count++] = state;
-    if (++visits % CLOCK_VISITS == 0) s->late = bd_clock_seconds() > s->until;
+    if (++visits % CLOCK_VISITS == 0) s->late = bd_deadline_passed(s->until);
     expand(s, state);
   }
   leave_layer(s, layer);
@@ -298,7 +297,7 @@ static int *order_by_density(bd_ctx *ctx, const bd_graph *graph) {
   return order;
 }
 
-static void init_search(bd_ctx *ctx, const bd_graph *graph, int64_t budget, double until,
+static void init_search(bd_ctx *ctx, const bd_graph *graph, int64_t budget, bd_deadline until,
                         search *s) {
   size_t words = (size_t)graph->words;
   *s = (search){.ctx = ctx, .graph = graph, .until = until, .best = INFINITY};
@@ -337,25 +336,26 @@ static double widen(search *s, bool first) {
   return bound;
 }
 
-bd_status bd_graph_solve(bd_ctx *ctx, const bd_graph *graph, int64_t budget, double limit_seconds,
+bd_status bd_graph_solve(bd_ctx *ctx, const bd_graph *graph, int64_t budget, bd_deadline deadline,
                          bd_remat_answer *out) {
   if (budget < bd_graph_widest(graph)) return BD_INFEASIBLE;
   search s;
-  init_search(ctx, graph, budget, bd_clock_seconds() + limit_seconds, &s);
+  init_search(ctx, graph, budget, deadline, &s);
   out->bound = widen(&s, false);
   out->cost = s.best;
   out->steps = s.best_steps;
+  out->cut = s.late && out->bound < out->cost;
   if (isfinite(s.best)) return BD_OK;
   return isinf(out->bound) ? BD_INFEASIBLE : BD_EXHAUSTED;
 }
 
-int64_t bd_graph_smallest_budget(bd_ctx *ctx, const bd_graph *graph, double limit_seconds) {
+int64_t bd_graph_smallest_budget(bd_ctx *ctx, const bd_graph *graph, bd_deadline deadline) {
   int64_t low = bd_graph_widest(graph), high = bd_graph_full(graph);
-  double until = bd_clock_seconds() + limit_seconds;
-  while (low < high && bd_clock_seconds() < until) {
+  double part = (deadline.seconds - bd_clock_seconds()) / 8;
+  while (low < high && !bd_deadline_passed(deadline)) {
     int64_t middle = low + (high - low) / 2;
     search s;
-    init_search(ctx, graph, middle, fmin(until, bd_clock_seconds() + limit_seconds / 8), &s);
+    init_search(ctx, graph, middle, bd_deadline_within(deadline, part), &s);
     (void)widen(&s, true);
     if (isfinite(s.best))
       high = middle;

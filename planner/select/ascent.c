@@ -1,5 +1,4 @@
 #include "planner/select/ascent.h"
-#include "ir/base/clock.h"
 
 #include <math.h>
 #include <string.h>
@@ -57,10 +56,10 @@ static double note_bound(bd_select_ascent *a) {
   return rise;
 }
 
-void bd_select_ascent_settle(bd_select_ascent *a, int passes, double deadline) {
+void bd_select_ascent_settle(bd_select_ascent *a, int passes, bd_deadline deadline) {
   enum { GROUP = 10 };
-  for (int pass = 0; pass < passes && bd_clock_seconds() < deadline; pass += GROUP) {
-    for (int k = 0; k < GROUP && bd_clock_seconds() < deadline; k++)
+  for (int pass = 0; pass < passes && !bd_deadline_passed(deadline); pass += GROUP) {
+    for (int k = 0; k < GROUP && !bd_deadline_passed(deadline); k++)
       bd_select_dual_pass(a->dual);
     if (note_bound(a) <= share(a, settled_rise)) break;
   }
@@ -120,8 +119,8 @@ void bd_select_ascent_return(bd_select_ascent *a) {
     bd_select_dual_pass(a->dual);
 }
 
-void bd_select_ascent_step(bd_select_ascent *a, double deadline) {
-  for (int k = 0; k < PASSES && bd_clock_seconds() < deadline; k++)
+void bd_select_ascent_step(bd_select_ascent *a, bd_deadline deadline) {
+  for (int k = 0; k < PASSES && !bd_deadline_passed(deadline); k++)
     bd_select_dual_pass(a->dual);
   double rise = note_bound(a);
   bd_select_state_decode(a->free, a->dual);

@@ -2,6 +2,7 @@
 // subgradient optimization", Mathematical Programming 6, 1974), with passes of messages between.
 #ifndef BD_PLANNER_SELECT_ASCENT_H
 #define BD_PLANNER_SELECT_ASCENT_H
+#include "ir/base/clock.h"
 #include "planner/select/state.h"
 
 typedef struct bd_select_ascent {
@@ -21,13 +22,13 @@ bd_select_ascent *bd_select_ascent_create(bd_ctx *ctx, const bd_select_model *mo
                                           const double *price);
 
 // Passes messages at most `passes` times without moving prices, until the bound hardly rises.
-void bd_select_ascent_settle(bd_select_ascent *ascent, int passes, double deadline);
+void bd_select_ascent_settle(bd_select_ascent *ascent, int passes, bd_deadline deadline);
 
 // Takes over prices, messages and bound of another ascent on the same model.
 void bd_select_ascent_copy(bd_select_ascent *ascent, const bd_select_ascent *from);
 
 // Passes messages, proposes a choice in `free`, and moves the prices. Allocates nothing.
-void bd_select_ascent_step(bd_select_ascent *ascent, double deadline);
+void bd_select_ascent_step(bd_select_ascent *ascent, bd_deadline deadline);
 
 // Lets the next steps be as long as the first ones.
 void bd_select_ascent_shake(bd_select_ascent *ascent);

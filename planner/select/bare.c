@@ -1,6 +1,5 @@
 // The format `sharding` of `braid solve`.
 #include "planner/bare.h"
-#include "ir/base/clock.h"
 #include "planner/select/select.h"
 
 #include <string.h>
@@ -15,7 +14,8 @@ static void add_json(bd_text *out, const bd_select_problem *p, const bd_select_a
   bd_text_add(out, "}\n");
 }
 
-static void add_words(bd_text *out, const bd_select_problem *p, const bd_select_answer *answer) {
+static void add_words(bd_text *out, const bd_select_problem *p, const bd_select_answer *answer,
+                      const bd_bare_request *request) {
   if (p->name[0]) {
     bd_text_add(out, "problem  ");
     bd_text_add_printable(out, p->name, strlen(p->name));
@@ -23,34 +23,37 @@ static void add_words(bd_text *out, const bd_select_problem *p, const bd_select_
   }
   bd_text_addf(out, "nodes    %d, edges %d\n", p->nodes, p->edges);
   bd_text_addf(out, "cost     %lld", (long long)answer->cost);
-  if (answer->cost >= BD_SELECT_FORBIDDEN) bd_text_add(out, ", a forbidden choice among it");
+  if (answer->forbidden) bd_text_add(out, ", a forbidden choice among it");
   bd_text_addf(out, "\nbound    %lld", (long long)answer->bound);
+  bd_text_add(out, ": ");
   if (answer->bound >= answer->cost)
-    bd_text_add(out, ": optimal\n");
+    bd_text_add(out, "optimal");
   else
-    bd_text_addf(out, ": at most %.3f %% from the optimum\n",
-                 100 * (double)(answer->cost - answer->bound) / (double)answer->cost);
+    bd_bare_add_gap(out, (double)answer->cost, (double)answer->bound);
+  bd_text_add(out, "\n");
   bd_text_addf(out, "usage    %lld at most", (long long)answer->peak);
   if (p->limit < INT64_MAX) bd_text_addf(out, ", limit %lld", (long long)p->limit);
-  bd_text_addf(out, "\nseconds  %.2f%s\n", answer->seconds,
-               answer->limited ? ", ended by the time limit" : "");
+  bd_text_addf(out, "\nseconds  %.2f", answer->seconds);
+  if (answer->limited) bd_text_addf(out, ", %s", bd_bare_ending(request));
+  bd_text_add(out, "\n");
   bd_text_add(out, "`--json` prints the strategy of every node\n");
 }
 
 static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out) {
   double begun = bd_clock_seconds();
+  bd_deadline deadline = bd_bare_deadline(request);
   bd_select_problem problem;
   bd_select_answer answer;
   BD_TRY(bd_select_read(ctx, request->file, request->data, request->bytes, &problem));
   if (request->budget > 0)
     problem.limit = request->budget < 0x1p62 ? (int64_t)request->budget : INT64_MAX;
-  BD_TRY(bd_select_solve(ctx, request->file, &problem, begun + request->limit_seconds,
-                         request->threads, &answer));
+  BD_TRY(bd_select_solve(ctx, request->file, &problem, deadline, request->threads, &answer));
   answer.seconds = bd_clock_seconds() - begun;
+  if (answer.limited) bd_bare_warn_cut(ctx, request, (double)answer.cost, (double)answer.bound, "");
   if (request->json)
     add_json(out, &problem, &answer);
   else
-    add_words(out, &problem, &answer);
+    add_words(out, &problem, &answer, request);
   return BD_OK;
 }
 

@@ -1,5 +1,4 @@
 #include "planner/select/branch.h"
-#include "ir/base/clock.h"
 #include "planner/select/ascent.h"
 
 #include <math.h>
@@ -37,7 +36,7 @@ typedef struct branching {
   const bd_select_times *times;
   bd_select_incumbent *incumbent;
   int nodes_left;
-  double deadline;
+  bd_deadline deadline;
 } branching;
 
 static bool explore(bd_ctx *ctx, branching *b, const bd_select_domain *domain, const double *price,
@@ -138,11 +137,11 @@ static bool bound_out(bd_ctx *ctx, branching *b, bd_select_ascent *ascent) {
 
 static bool explore(bd_ctx *ctx, branching *b, const bd_select_domain *given, const double *price,
                     int depth) {
-  if (b->nodes_left-- <= 0 || depth > MOST_DEPTH || bd_clock_seconds() > b->deadline) return false;
+  if (b->nodes_left-- <= 0 || depth > MOST_DEPTH || bd_deadline_passed(b->deadline)) return false;
   bd_select_domain domain = copy_domain(ctx, b->p, given);
   bd_select_ascent *ascent = NULL;
   do {
-    double forbid = fmin((double)b->incumbent->cost, (double)BD_SELECT_FORBIDDEN);
+    double forbid = fmin((double)b->incumbent->cost, (double)b->p->forbidden);
     if (!bd_select_domain_prune(ctx, b->p, b->times, forbid, &domain)) return true;
     const bd_select_model *m = bd_select_model_create(ctx, b->p, b->times, &domain, forbid);
     if (m->nodes == 0) {
@@ -157,7 +156,7 @@ static bool explore(bd_ctx *ctx, branching *b, const bd_select_domain *given, co
 
 bool bd_select_branch(bd_ctx *ctx, const bd_select_problem *p, const bd_select_times *times,
                       const bd_select_domain *domain, const double *price, int most_nodes,
-                      double deadline, bd_select_incumbent *incumbent) {
+                      bd_deadline deadline, bd_select_incumbent *incumbent) {
   branching b = {.p = p,
                  .times = times,
                  .incumbent = incumbent,

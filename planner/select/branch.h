@@ -1,6 +1,7 @@
 // Branch and bound: the best choice among those left, when they are few enough.
 #ifndef BD_PLANNER_SELECT_BRANCH_H
 #define BD_PLANNER_SELECT_BRANCH_H
+#include "ir/base/clock.h"
 #include "planner/select/ascent.h"
 
 typedef struct bd_select_incumbent {
@@ -19,5 +20,5 @@ int bd_select_fix(bd_ctx *ctx, const bd_select_problem *problem, bd_select_ascen
 // needed.
 bool bd_select_branch(bd_ctx *ctx, const bd_select_problem *problem, const bd_select_times *times,
                       const bd_select_domain *domain, const double *price, int most_nodes,
-                      double deadline, bd_select_incumbent *incumbent);
+                      bd_deadline deadline, bd_select_incumbent *incumbent);
 #endif

@@ -2,6 +2,13 @@
 
 #include <stdlib.h>
 
+static int64_t largest_below(const int64_t *costs, size_t count, int64_t level) {
+  int64_t most = 0;
+  for (size_t i = 0; i < count; i++)
+    most = costs[i] > most && costs[i] < level ? costs[i] : most;
+  return most;
+}
+
 int64_t bd_select_cost(const bd_select_problem *p, const int *choice) {
   int64_t total = 0;
   bool large = false;
@@ -15,6 +22,27 @@ int64_t bd_select_cost(const bd_select_problem *p, const int *choice) {
     large |= __builtin_add_overflow(total, edge->matrix[entry], &total);
   }
   return large ? INT64_MAX : total;
+}
+
+// The largest sum of costs below `level`, one per node and edge.
+static double largest_sum(const bd_select_problem *p, int64_t level) {
+  double sum = 0;
+  for (int i = 0; i < p->nodes; i++)
+    sum += (double)largest_below(p->cost + p->start[i], (size_t)bd_select_strategies(p, i), level);
+  for (int e = 0; e < p->edges; e++) {
+    const bd_select_edge *edge = &p->edge[e];
+    size_t entries =
+        (size_t)bd_select_strategies(p, edge->from) * (size_t)bd_select_strategies(p, edge->to);
+    sum += (double)largest_below(edge->matrix, entries, level);
+  }
+  return sum;
+}
+
+int64_t bd_select_forbidden(const bd_select_problem *p) {
+  const int64_t least = 1000000000000000, most = 1000 * least;
+  for (int64_t level = least; level <= most; level *= 10)
+    if (largest_sum(p, level) < (double)level) return level;
+  return INT64_MAX;
 }
 
 typedef struct change {

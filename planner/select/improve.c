@@ -1,5 +1,4 @@
 #include "planner/select/improve.h"
-#include "ir/base/clock.h"
 #include "planner/select/bucket.h"
 #include "planner/select/random.h"
 
@@ -15,7 +14,8 @@ struct bd_select_improver {
   bd_select_bucket *bucket;
   bd_select_free_set set;
   bool *in;
-  double cap, deadline;
+  double cap;
+  bd_deadline deadline;
   int frontier[MOST_FRONTIER];
   int old[BD_SELECT_MOST_FREE], trial[BD_SELECT_MOST_FREE], best[BD_SELECT_MOST_FREE];
   // Prices of points: known to be too low, known to be high enough (or INFINITY).
@@ -67,12 +67,12 @@ static void grow(bd_select_improver *v, int seed, int target) {
 static int conflict(bd_select_improver *v) {
   const bd_select_state *state = v->state;
   const bd_select_model *m = state->model;
-  if (state->cost < (double)BD_SELECT_FORBIDDEN) return -1;
+  if (state->cost < m->forbidden) return -1;
   int begin = bd_select_below(&v->random, m->edges + 1);
   for (int k = 0; k < m->edges; k++) {
     int e = (begin + k) % m->edges, low = state->choice[m->low[e]];
     double cost = bd_select_between(m, e, low, state->choice[m->high[e]]);
-    if (cost >= (double)BD_SELECT_FORBIDDEN) return m->low[e];
+    if (cost >= m->forbidden) return m->low[e];
   }
   return -1;
 }
@@ -117,7 +117,7 @@ static int worst(bd_select_improver *v, const int *trial, int64_t *out_excess) {
 }
 
 // Raises the price of an exceeded point. `gain`: what the trial saves, which bounds the price.
-static bool raise(bd_select_improver *v, int point, double gain, double excess) {
+static bool raise_price(bd_select_improver *v, int point, double gain, double excess) {
   int q = 0;
   while (q < v->priced && v->point[q] != point)
     q++;
@@ -147,7 +147,7 @@ static bool search(bd_select_improver *v, double present) {
   bool found = false;
   double least = present;
   v->priced = 0;
-  for (int t = 0; t < MOST_TRIALS && bd_clock_seconds() < v->deadline; t++) {
+  for (int t = 0; t < MOST_TRIALS && !bd_deadline_passed(v->deadline); t++) {
     double value = bd_select_bucket_solve(v->bucket, v->point, v->price, v->priced, v->trial);
     // The load is that of the other nodes, less the room: what is left counts against the price.
     for (int q = 0; q < v->priced; q++)
@@ -157,7 +157,7 @@ static bool search(bd_select_improver *v, double present) {
     int64_t excess = 0;
     int point = worst(v, v->trial, &excess);
     if (point >= 0) {
-      if (!raise(v, point, present - cost, (double)excess)) break;
+      if (!raise_price(v, point, present - cost, (double)excess)) break;
       continue;
     }
     if (cost < least || (cost == least && !found)) {
@@ -184,7 +184,7 @@ static void try_once(bd_select_improver *v) {
     return;
   }
   load(v, v->best, 1);
-  bool forbidden = state->cost >= (double)BD_SELECT_FORBIDDEN;
+  bool forbidden = state->cost >= state->model->forbidden;
   state->cost += bd_select_bucket_cost(v->bucket, v->best) - before;
   for (int k = 0; k < bd_select_bucket_count(v->bucket); k++)
     state->choice[bd_select_bucket_node(v->bucket, k)] = v->best[k];
@@ -192,12 +192,12 @@ static void try_once(bd_select_improver *v) {
   if (forbidden) state->cost = bd_select_state_cost(state->model, state->choice);
 }
 
-void bd_select_improve(bd_select_improver *v, double work, double cap, double deadline) {
+void bd_select_improve(bd_select_improver *v, double work, double cap, bd_deadline deadline) {
   if (v->state->model->nodes == 0) return;
   v->cap = cap;
   v->deadline = deadline;
   double end = bd_select_bucket_work(v->bucket) + work;
-  while (bd_select_bucket_work(v->bucket) < end && bd_clock_seconds() < deadline) {
+  while (bd_select_bucket_work(v->bucket) < end && !bd_deadline_passed(deadline)) {
     free_some(v);
     try_once(v);
   }
@@ -219,7 +219,7 @@ static void add_differing(bd_select_improver *v, int node, const int *const *cho
 }
 
 void bd_select_fuse(bd_select_improver *v, const int *const *choices, int count, double cap,
-                    double deadline) {
+                    bd_deadline deadline) {
   const bd_select_model *m = v->state->model;
   if (m->nodes == 0) return;
   // Large models are fused window by window; where the windows begin changes every time.
@@ -227,7 +227,7 @@ void bd_select_fuse(bd_select_improver *v, const int *const *choices, int count,
   v->cap = cap;
   v->deadline = deadline;
   v->set.count = 0;
-  for (int i = 0; i < m->nodes && bd_clock_seconds() < deadline; i++) {
+  for (int i = 0; i < m->nodes && !bd_deadline_passed(deadline); i++) {
     add_differing(v, (begin + i) % m->nodes, choices, count);
     if (v->set.count < BD_SELECT_MOST_FREE && i + 1 < m->nodes) continue;
     if (v->set.count > 0) try_once(v);

@@ -1,5 +1,4 @@
 #include "planner/select/island.h"
-#include "ir/base/clock.h"
 #include "planner/select/improve.h"
 
 #include <math.h>
@@ -75,7 +74,7 @@ void bd_select_island_restart(bd_select_island *island, bool shake) {
   island->proposals = 0;
 }
 
-static void step(bd_select_island *island, const int *guest, double deadline) {
+static void step(bd_select_island *island, const int *guest, bd_deadline deadline) {
   enum { LEAST_WORK = 1000000, FUSE_CAP = 1000000, SEARCH_CAP = 100000 };
   bd_select_ascent_step(island->ascent, deadline);
   propose(island);
@@ -90,7 +89,7 @@ static void step(bd_select_island *island, const int *guest, double deadline) {
 }
 
 void bd_select_island_begin(bd_select_island *island, const bd_select_island *from,
-                            double deadline) {
+                            bd_deadline deadline) {
   if (from)
     bd_select_ascent_copy(island->ascent, from->ascent);
   else
@@ -100,8 +99,8 @@ void bd_select_island_begin(bd_select_island *island, const bd_select_island *fr
   note_best(island);
 }
 
-void bd_select_island_round(bd_select_island *island, const int *guest, double deadline) {
-  for (int k = 0; k < STEPS && bd_clock_seconds() < deadline; k++)
+void bd_select_island_round(bd_select_island *island, const int *guest, bd_deadline deadline) {
+  for (int k = 0; k < STEPS && !bd_deadline_passed(deadline); k++)
     step(island, k == 0 ? guest : NULL, deadline);
   note_best(island);
 }

@@ -5,6 +5,7 @@
 // best choice known.
 #ifndef BD_PLANNER_SELECT_ISLAND_H
 #define BD_PLANNER_SELECT_ISLAND_H
+#include "ir/base/clock.h"
 #include "planner/select/ascent.h"
 
 typedef struct bd_select_island bd_select_island;
@@ -17,11 +18,11 @@ bd_select_island *bd_select_island_create(bd_ctx *ctx, const bd_select_model *mo
 // Passes messages before prices move, or takes them from an island of the same model that has
 // begun. To be called once, before the first round.
 void bd_select_island_begin(bd_select_island *island, const bd_select_island *from,
-                            double deadline);
+                            bd_deadline deadline);
 
 // A fixed amount of work, less when `deadline` (seconds of CLOCK_MONOTONIC) passes. `guest`: a
 // choice to be fused with the present one, or NULL. Allocates nothing.
-void bd_select_island_round(bd_select_island *island, const int *guest, double deadline);
+void bd_select_island_round(bd_select_island *island, const int *guest, bd_deadline deadline);
 
 // Starts over from what the messages now propose. `shake`: also moves the prices by long steps
 // again, for other proposals at the expense of the bound.

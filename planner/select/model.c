@@ -14,7 +14,7 @@ typedef struct builder {
 
 // A forbidden cost that is not forbidden, since nothing else is left, is merely high.
 static double price(const builder *b, int64_t cost) {
-  return (double)cost >= b->forbid ? INFINITY : fmin((double)cost, (double)BD_SELECT_FORBIDDEN);
+  return (double)cost >= b->forbid ? INFINITY : fmin((double)cost, (double)b->p->forbidden);
 }
 
 static void add_nodes(builder *b, const bd_select_times *times) {
@@ -208,6 +208,7 @@ static bd_select_model *model_alloc(bd_ctx *ctx, const bd_select_problem *p,
   m->room = BD_NEW_ARRAY(arena, int64_t, times->points + 1);
   m->fixed = BD_NEW_ARRAY(arena, int, p->nodes);
   m->room[0] = p->limit;
+  m->forbidden = (double)p->forbidden;
   return m;
 }
 

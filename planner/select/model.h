@@ -23,6 +23,7 @@ typedef struct bd_select_model {
   int *link_start;       // nodes + 1
   bd_select_link *link;  // of each node, by ascending other node
   int64_t *room;         // of each point: the limit less the usages of nodes without a choice
+  double forbidden;      // what a forbidden pair counts where a finite number is wanted
   double constant;       // the costs of and between nodes without a choice
   int *fixed;            // of each node of the problem: its only strategy, or -1
 } bd_select_model;

@@ -6,9 +6,6 @@
 #define BD_PLANNER_SELECT_PROBLEM_H
 #include "ir/base/context.h"
 
-// A cost from here on forbids the strategy or the pair: the contest writes 10^18.
-#define BD_SELECT_FORBIDDEN ((int64_t)1000000000000000)
-
 typedef struct bd_select_edge {
   int from, to; // may be equal, and several edges may join the same nodes: their costs add up
   // Row-major, a row per strategy of `from`; nonnegative. Equal matrices are stored once.
@@ -23,6 +20,10 @@ typedef struct bd_select_problem {
   int64_t *cost, *usage;  // nonnegative; the largest usages of all nodes add up to below 2^62
   bd_select_edge *edge;
   int64_t limit; // INT64_MAX: none
+  // A cost from here on (the contest writes 10^18) forbids the strategy or the pair: all smaller
+  // costs together, one per node and edge, stay below. INT64_MAX: the costs are not so far apart,
+  // and none forbids.
+  int64_t forbidden;
 } bd_select_problem;
 
 static inline int bd_select_strategies(const bd_select_problem *problem, int node) {
@@ -37,6 +38,10 @@ BD_NODISCARD bd_status bd_select_read(bd_ctx *ctx, const char *file, const char 
 
 // Whether the text begins as such a problem does.
 bool bd_select_recognize(const char *data, size_t bytes);
+
+// What `forbidden` is for the costs of a problem: the first of 10^15, 10^16, 10^17 and 10^18 that
+// will do.
+int64_t bd_select_forbidden(const bd_select_problem *problem);
 
 // The cost of a choice (a strategy per node), INT64_MAX when it does not fit in 64 bits.
 int64_t bd_select_cost(const bd_select_problem *problem, const int *choice);

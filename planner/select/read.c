@@ -196,7 +196,9 @@ bd_status bd_select_read(bd_ctx *ctx, const char *file, const char *data, size_t
     return bd_scan_fail(&r.scan, r.scan.at, "text after the end of the problem");
   }
   BD_TRY(build_nodes(&r));
-  return build_edges(&r);
+  BD_TRY(build_edges(&r));
+  out_problem->forbidden = bd_select_forbidden(out_problem);
+  return BD_OK;
 }
 
 bool bd_select_recognize(const char *data, size_t bytes) {

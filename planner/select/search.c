@@ -32,8 +32,8 @@ typedef struct search {
   const bd_select_problem *p;
   bd_select_times times;
   bd_select_domain domain; // what choices better than the incumbent are made of
-  double forbid;           // costs from here on are not in any such choice; INFINITY: all may be
-  double deadline;
+  double forbid;           // costs from here on are not in any such choice
+  bd_deadline deadline;
   int threads;
   int round, progress; // the round of the last improvement
   bd_select_incumbent incumbent;
@@ -45,7 +45,7 @@ typedef struct search {
 typedef struct task {
   bd_select_island *island;
   const int *guest;
-  double deadline;
+  bd_deadline deadline;
 } task;
 
 static void *run_task(void *argument) {
@@ -72,8 +72,12 @@ static void run_round(const search *s, const era *e) {
 }
 
 // Costs are integers: so is the least of them.
+static int64_t whole(double bound) {
+  return bound < 0x1p63 ? (int64_t)ceil(bound) : INT64_MAX;
+}
+
 static bool proven(const search *s) {
-  return s->finished || ceil(s->bound) >= (double)s->incumbent.cost;
+  return s->finished || whole(s->bound) >= s->incumbent.cost;
 }
 
 static void offer(bd_ctx *ctx, search *s, const era *e, const int *choice) {
@@ -130,7 +134,7 @@ static void exhaust(bd_ctx *ctx, search *s) {
   int left = 0;
   for (int i = 0; i < s->p->nodes; i++)
     left += s->domain.count[i] > 1 ? s->domain.count[i] : 0;
-  if (s->forbid == INFINITY || left > (s->round == 0 ? TINY : SMALL)) return;
+  if (left > (s->round == 0 ? TINY : SMALL)) return;
   int nodes = left <= TINY ? TINY_NODES : s->round > LEAST_NODES ? s->round : LEAST_NODES;
   int64_t before = s->incumbent.cost;
   s->finished = bd_select_branch(ctx, s->p, &s->times, &s->domain, s->price, nodes, s->deadline,
@@ -142,7 +146,7 @@ static void exhaust(bd_ctx *ctx, search *s) {
 // model should be built anew.
 static bool review(bd_ctx *ctx, search *s, era *e) {
   int dropped = 0;
-  for (int k = 0; k < ISLANDS && s->incumbent.cost < BD_SELECT_FORBIDDEN; k++) {
+  for (int k = 0; k < ISLANDS && s->incumbent.cost < s->p->forbidden; k++) {
     bd_select_ascent *ascent = bd_select_island_ascent(e->island[k]);
     bd_select_ascent_return(ascent);
     dropped += bd_select_fix(ctx, s->p, ascent, s->incumbent.cost, &s->domain);
@@ -155,7 +159,7 @@ static bool review(bd_ctx *ctx, search *s, era *e) {
 static const bd_select_model *reduce(bd_ctx *ctx, search *s) {
   enum { DOMINANCE_ROUNDS = 4 };
   const double work = 2e8;
-  if (s->forbid < INFINITY) s->forbid = fmin(s->forbid, (double)s->incumbent.cost);
+  s->forbid = fmin(s->forbid, (double)s->incumbent.cost);
   if (!bd_select_domain_prune(ctx, s->p, &s->times, s->forbid, &s->domain)) return NULL;
   const bd_select_model *model =
       bd_select_model_create(ctx, s->p, &s->times, &s->domain, s->forbid);
@@ -186,8 +190,8 @@ static bool run_era(bd_ctx *ctx, search *s) {
   }
   make_guest(s, &e);
   take_stock(ctx, s, &e);
-  int patience = s->forbid < INFINITY ? LEAST_ROUNDS : LEAST_ROUNDS_WITHOUT_HOPE;
-  while (bd_clock_seconds() < s->deadline && s->round - s->progress < patience + s->progress) {
+  int patience = s->p->forbidden < INT64_MAX ? LEAST_ROUNDS : LEAST_ROUNDS_WITHOUT_HOPE;
+  while (!bd_deadline_passed(s->deadline) && s->round - s->progress < patience + s->progress) {
     run_round(s, &e);
     take_stock(ctx, s, &e);
     s->round++;
@@ -234,16 +238,17 @@ static bd_status check_room(bd_ctx *ctx, const char *file, const bd_select_probl
 
 // Whether some choice has no forbidden cost, as far as looking at pairs can tell. If none has,
 // nothing is forbidden, and such costs are merely high.
-static void find_forbidden(bd_ctx *ctx, search *s) {
-  s->domain = bd_select_domain_create(ctx, s->p);
-  s->forbid = (double)BD_SELECT_FORBIDDEN;
-  if (bd_select_domain_prune(ctx, s->p, &s->times, s->forbid, &s->domain)) return;
-  s->forbid = INFINITY;
-  s->domain = bd_select_domain_create(ctx, s->p);
+static void find_forbidden(bd_ctx *ctx, search *s, bd_select_problem *merged) {
+  s->domain = bd_select_domain_create(ctx, merged);
+  s->forbid = (double)merged->forbidden;
+  if (bd_select_domain_prune(ctx, merged, &s->times, s->forbid, &s->domain)) return;
+  merged->forbidden = INT64_MAX;
+  s->forbid = (double)merged->forbidden;
+  s->domain = bd_select_domain_create(ctx, merged);
 }
 
 bd_status bd_select_solve(bd_ctx *ctx, const char *file, const bd_select_problem *p,
-                          double deadline, int threads, bd_select_answer *out) {
+                          bd_deadline deadline, int threads, bd_select_answer *out) {
   double begun = bd_clock_seconds();
   *out = (bd_select_answer){.choice = BD_NEW_ARRAY(ctx->arena, int, p->nodes)};
   BD_TRY(check_room(ctx, file, p, out->choice));
@@ -255,14 +260,17 @@ bd_status bd_select_solve(bd_ctx *ctx, const char *file, const bd_select_problem
               .incumbent = {.choice = out->choice, .cost = bd_select_cost(p, out->choice)},
               .bound = 0};
   s.price = BD_NEW_ARRAY(ctx->arena, double, s.times.points);
-  find_forbidden(ctx, &s);
+  find_forbidden(ctx, &s, &merged);
   run_search(ctx, &s);
   out->cost = s.incumbent.cost;
   out->peak = bd_select_peak(ctx, p, out->choice, NULL);
   out->seconds = bd_clock_seconds() - begun;
-  out->limited = !proven(&s) && bd_clock_seconds() >= deadline;
-  // What was dropped costs at least as much as the incumbent, or is forbidden.
-  int64_t dropped = out->cost < BD_SELECT_FORBIDDEN ? out->cost : BD_SELECT_FORBIDDEN;
-  out->bound = s.finished || ceil(s.bound) >= (double)dropped ? dropped : (int64_t)ceil(s.bound);
+  out->limited = !proven(&s) && bd_deadline_passed(deadline);
+  // What was dropped costs at least as much as the incumbent, or is forbidden. It was compared as
+  // doubles.
+  int64_t dropped = out->cost < merged.forbidden ? out->cost : merged.forbidden;
+  dropped -= dropped >> 52;
+  out->bound = s.finished || whole(s.bound) > dropped ? dropped : whole(s.bound);
+  out->forbidden = out->cost >= p->forbidden;
   return BD_OK;
 }

@@ -7,19 +7,15 @@
 typedef struct bd_select_state {
   const bd_select_model *model;
   int *choice;
-  double cost;         // forbidden pairs count BD_SELECT_FORBIDDEN each
+  double cost;         // forbidden pairs count model->forbidden each
   bd_select_load load; // usage less room: at most zero everywhere
 } bd_select_state;
-
-// The cost of an entry of a matrix: finite.
-static inline double bd_select_finite(double cost) {
-  return cost < (double)BD_SELECT_FORBIDDEN ? cost : (double)BD_SELECT_FORBIDDEN;
-}
 
 // Between the chosen strategies of the two ends of an edge.
 static inline double bd_select_between(const bd_select_model *m, int edge, int row, int column) {
   size_t columns = (size_t)bd_select_choices(m, m->high[edge]);
-  return bd_select_finite(m->matrix[edge][(size_t)row * columns + (size_t)column]);
+  double cost = m->matrix[edge][(size_t)row * columns + (size_t)column];
+  return cost < m->forbidden ? cost : m->forbidden;
 }
 
 // Every node takes its least usage. Lives in ctx->arena.

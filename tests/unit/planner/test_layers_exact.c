@@ -316,7 +316,8 @@ static void check_instance(const instance *in, int *out_found) {
   bd_layers_answer answer;
   bd_layers_stage stages[BD_LAYERS_MAX_STAGES];
   trial t = enumerate(in);
-  assert_int_equal(bd_layers_solve(ctx, &in->problem, 60, INFINITY, false, &answer), BD_OK);
+  assert_int_equal(bd_layers_solve(ctx, &in->problem, BD_NO_DEADLINE, INFINITY, false, &answer),
+                   BD_OK);
   assert_int_equal(answer.found, isfinite(t.best));
   assert_true(answer.proven);
   if (answer.found) {
@@ -357,7 +358,7 @@ static void check_setting(const instance *in, trial *t) {
                          &possible);
   if (!possible) assert_true(isinf(t->best));
   for (int labels = 1; possible && labels <= 4; labels++) {
-    bd_layers_effort effort = {labels, labels, INFINITY};
+    bd_layers_effort effort = {labels, labels, BD_NO_DEADLINE};
     double cutoff = labels % 2 || isinf(t->best) ? INFINITY : 1.1 * t->best;
     for (int bound_only = 0; bound_only < 2; bound_only++) {
       bd_layers_outcome outcome;

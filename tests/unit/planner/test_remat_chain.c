@@ -93,7 +93,7 @@ static schedules all_of(bd_ctx *ctx, const bd_chain *c, int s, int t) {
 
 static void check_budget(bd_ctx *ctx, const bd_chain *c, int64_t budget, double best) {
   bd_remat_answer answer = {0};
-  bd_status status = bd_chain_solve(ctx, c, budget, 60, &answer);
+  bd_status status = bd_chain_solve(ctx, c, budget, 60, NULL, &answer);
   if (isinf(best)) {
     assert_int_equal(status, BD_INFEASIBLE);
     return;
@@ -146,10 +146,10 @@ static void test_coarse(void **unused) {
       c.tape[i] = c.value[i + 1] + random_below(800);
     int64_t budget = bd_chain_smallest_budget(ctx, &c) * 5 / 4 + 1;
     bd_remat_answer exact = {0}, coarse = {0};
-    assert_int_equal(bd_chain_solve(ctx, &c, budget, 60, &exact), BD_OK);
+    assert_int_equal(bd_chain_solve(ctx, &c, budget, 60, NULL, &exact), BD_OK);
     double cells = c.layers * (c.layers + 1) / 2.0;
     double seconds = 150 * cells * (c.layers + 2) / 3 / 2e8; // 150 units
-    bd_status status = bd_chain_solve(ctx, &c, budget, seconds, &coarse);
+    bd_status status = bd_chain_solve(ctx, &c, budget, seconds, NULL, &coarse);
     assert_int_equal(status, BD_OK);
     assert_true(coarse.bound <= exact.cost);
     double cost;
@@ -169,7 +169,8 @@ static void test_replay_refuses(void **unused) {
   bd_ctx *ctx = bd_ctx_create();
   bd_chain c = random_chain(ctx);
   bd_remat_answer answer = {0};
-  assert_int_equal(bd_chain_solve(ctx, &c, bd_chain_smallest_budget(ctx, &c), 60, &answer), BD_OK);
+  assert_int_equal(bd_chain_solve(ctx, &c, bd_chain_smallest_budget(ctx, &c), 60, NULL, &answer),
+                   BD_OK);
   double cost;
   int64_t peak;
   for (int skip = 0; skip < answer.steps.count; skip++) {

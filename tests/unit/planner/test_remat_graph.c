@@ -85,7 +85,7 @@ static double exhaustive(const bd_graph *g, int64_t budget) {
 
 static void check_budget(bd_ctx *ctx, const bd_graph *g, int64_t budget, double best) {
   bd_remat_answer answer = {0};
-  bd_status status = bd_graph_solve(ctx, g, budget, 60, &answer);
+  bd_status status = bd_graph_solve(ctx, g, budget, BD_NO_DEADLINE, &answer);
   assert_int_equal(status, isinf(best) ? BD_INFEASIBLE : BD_OK);
   if (status) return;
   double cost;
@@ -95,7 +95,7 @@ static void check_budget(bd_ctx *ctx, const bd_graph *g, int64_t budget, double 
   assert_true(fabs(cost - best) < 1e-9 && peak <= budget);
   // With no time the bound holds, and so does what there is.
   bd_remat_answer hurried = {0};
-  status = bd_graph_solve(ctx, g, budget, 0, &hurried);
+  status = bd_graph_solve(ctx, g, budget, (bd_deadline){0}, &hurried);
   assert_true(status == BD_OK || status == BD_EXHAUSTED);
   assert_true(hurried.bound <= best + 1e-9 && hurried.cost >= best - 1e-9);
 }
@@ -117,7 +117,7 @@ static void test_equals_exhaustive(void **unused) {
       if (isinf(best)) break;
       smallest = budget;
     }
-    assert_int_equal(bd_graph_smallest_budget(ctx, &g, 60), smallest);
+    assert_int_equal(bd_graph_smallest_budget(ctx, &g, BD_NO_DEADLINE), smallest);
     bd_ctx_destroy(ctx);
   }
   assert_true(recomputing > 200 && impossible > 100);
@@ -130,7 +130,8 @@ static void test_replay_refuses(void **unused) {
   bd_ctx *ctx = bd_ctx_create();
   bd_graph g = random_graph(ctx);
   bd_remat_answer answer = {0};
-  assert_int_equal(bd_graph_solve(ctx, &g, bd_graph_smallest_budget(ctx, &g, 60), 60, &answer),
+  assert_int_equal(bd_graph_solve(ctx, &g, bd_graph_smallest_budget(ctx, &g, BD_NO_DEADLINE),
+                                  BD_NO_DEADLINE, &answer),
                    BD_OK);
   double cost;
   int64_t peak;

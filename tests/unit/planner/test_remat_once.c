@@ -59,7 +59,7 @@ static double once(bd_ctx *ctx, const bd_chain *c, int64_t budget, int block) {
 
 static double optimum(bd_ctx *ctx, const bd_chain *c, int64_t budget) {
   bd_remat_answer answer = {0};
-  if (bd_chain_solve(ctx, c, budget, 1e4, &answer) != BD_OK) return INFINITY;
+  if (bd_chain_solve(ctx, c, budget, 1e4, NULL, &answer) != BD_OK) return INFINITY;
   assert_true(answer.bound == answer.cost);
   return answer.cost;
 }

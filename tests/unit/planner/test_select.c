@@ -107,12 +107,12 @@ static survey exhaust(bd_ctx *ctx, const bd_select_problem *p) {
 
 static void check(bd_ctx *ctx, const bd_select_problem *p, int64_t optimum) {
   bd_select_answer answer;
-  assert_int_equal(bd_select_solve(ctx, "random", p, INFINITY, 2, &answer), BD_OK);
+  assert_int_equal(bd_select_solve(ctx, "random", p, BD_NO_DEADLINE, 2, &answer), BD_OK);
   assert_int_equal(answer.cost, bd_select_cost(p, answer.choice));
   assert_int_equal(answer.peak, bd_select_peak(ctx, p, answer.choice, NULL));
   assert_true(answer.peak <= p->limit);
   assert_true(answer.bound <= optimum);
-  if (optimum >= BD_SELECT_FORBIDDEN) return;
+  if (optimum >= p->forbidden) return;
   assert_int_equal(answer.cost, optimum);
   assert_int_equal(answer.bound, optimum);
 }
@@ -135,7 +135,7 @@ static void try_random(uint64_t seed, int forbid) {
   if (all.least_peak > 0) {
     bd_select_answer answer;
     p.limit = all.least_peak - 1;
-    assert_int_equal(bd_select_solve(ctx, "random", &p, INFINITY, 1, &answer), BD_INFEASIBLE);
+    assert_int_equal(bd_select_solve(ctx, "random", &p, BD_NO_DEADLINE, 1, &answer), BD_INFEASIBLE);
     assert_int_equal(ctx->error_count, 1);
   }
   bd_ctx_destroy(ctx);
@@ -182,8 +182,8 @@ static void try_instance(const char *path, int64_t optimum) {
   assert_int_equal(bd_file_read(ctx, path, 1 << 20, &data, &bytes), BD_OK);
   assert_int_equal(bd_gzip_inflate(ctx, path, data, bytes, 1 << 24, &data, &bytes), BD_OK);
   assert_int_equal(bd_select_read(ctx, path, data, bytes, &p), BD_OK);
-  assert_int_equal(bd_select_solve(ctx, path, &p, INFINITY, 1, &one), BD_OK);
-  assert_int_equal(bd_select_solve(ctx, path, &p, INFINITY, 2, &two), BD_OK);
+  assert_int_equal(bd_select_solve(ctx, path, &p, BD_NO_DEADLINE, 1, &one), BD_OK);
+  assert_int_equal(bd_select_solve(ctx, path, &p, BD_NO_DEADLINE, 2, &two), BD_OK);
   assert_int_equal(one.cost, optimum);
   assert_int_equal(one.bound, optimum);
   assert_int_equal(bd_select_cost(&p, one.choice), optimum);
