@@ -192,17 +192,6 @@ static bd_status add_seconds(const predicting *p, int stage, bd_stage_prediction
   return BD_OK;
 }
 
-static bd_status step_seconds(bd_ctx *ctx, const bd_plan *plan, double *out_seconds) {
-  bd_stage_seconds *stages = BD_NEW_ARRAY(ctx->arena, bd_stage_seconds, plan->stages);
-  for (int s = 0; s < plan->stages; s++) {
-    const bd_stage_prediction *at = &plan->predicted[s];
-    stages[s] = (bd_stage_seconds){at->forward_seconds, at->backward_seconds, at->weight_seconds,
-                                   at->sync_seconds};
-  }
-  return bd_step_ordered_seconds(ctx, plan->schedule, plan->stages, bd_plan_chunks(plan),
-                                 bd_plan_micro_batches(plan), stages, out_seconds);
-}
-
 static bd_status check_places(bd_ctx *ctx, const predicting *p) {
   const bd_plan *plan = p->plan;
   if (!bd_schedule_allows(plan->schedule, plan->stages, bd_plan_chunks(plan),
@@ -252,7 +241,7 @@ bd_status bd_plan_predict_full(bd_ctx *ctx, const bd_module *train, const bd_clu
     add_memory(&p, s, &predicted[s].memory);
   }
   plan->predicted = predicted;
-  BD_TRY(step_seconds(ctx, plan, &plan->step_seconds));
+  BD_TRY(bd_step_plan_seconds(ctx, plan, &plan->step_seconds));
   plan->gap = plan->bound_seconds > 0 ? plan->step_seconds / plan->bound_seconds - 1 : 0;
   return BD_OK;
 }

@@ -125,7 +125,7 @@ bd_status bd_plan_predict(bd_ctx *ctx, const bd_module *train, const bd_cluster 
   plan->predicted = BD_NEW_ARRAY(ctx->arena, bd_stage_prediction, plan->stages);
   for (int s = 0; s < plan->stages; s++)
     BD_TRY(predict_stage(&t, s, &plan->predicted[s]));
-  plan->step_seconds = bd_step_plan_seconds(ctx, plan);
+  BD_TRY(bd_step_plan_seconds(ctx, plan, &plan->step_seconds));
   plan->gap = plan->bound_seconds > 0 ? plan->step_seconds / plan->bound_seconds - 1 : 0;
   return BD_OK;
 }

@@ -57,14 +57,3 @@ double bd_step_seconds(bd_schedule schedule, int stages, int chunks, int micro_b
     if (stage[s].sync > sync) sync = stage[s].sync;
   return passes_seconds(schedule, stages, chunks, micro_batches, stage) + sync;
 }
-
-double bd_step_plan_seconds(bd_ctx *ctx, const bd_plan *plan) {
-  bd_stage_seconds *stage = BD_NEW_ARRAY(ctx->arena, bd_stage_seconds, plan->stages);
-  for (int s = 0; s < plan->stages; s++) {
-    const bd_stage_prediction *p = &plan->predicted[s];
-    stage[s] = (bd_stage_seconds){p->forward_seconds, p->backward_seconds, p->weight_seconds,
-                                  p->sync_seconds};
-  }
-  return bd_step_seconds(plan->schedule, plan->stages, bd_plan_chunks(plan),
-                         bd_plan_micro_batches(plan), stage);
-}

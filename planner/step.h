@@ -1,4 +1,4 @@
-// Seconds of a training step from the seconds of its stages, by formulas.
+// Seconds of a training step from the seconds of its stages.
 #ifndef BD_PLANNER_STEP_H
 #define BD_PLANNER_STEP_H
 #include "ir/plan.h"
@@ -10,8 +10,9 @@ typedef struct bd_stage_seconds {
   double sync;   // gradients and update, once a step
 } bd_stage_seconds;
 
-// Seconds of a step: the stage that is busy longest, the time in which the others fill and drain
-// the pipeline around it, and the longest sync. With m micro-batches, p stages and v chunks:
+// Seconds of a step by a formula, which bare layer graphs are defined by (docs/layer-graphs.md):
+// the stage that is busy longest, the time in which the others fill and drain the pipeline around
+// it, and the longest sync. With m micro-batches, p stages and v chunks:
 //  - 1f1b: sum + (m - 1) slowest (Narayanan et al., SC 2021, section 2.2.1: a bubble of p - 1
 //    micro-batches). The bottleneck is taken to be the last stage; where it is stage s, its order
 //    may hide as much as (min(p - s, m) - 1) min(forward, backward) of this;
@@ -21,20 +22,24 @@ typedef struct bd_stage_seconds {
 //    m (F + B) + (m - k + 1) W + (k - 1) max(0, W - min(F, B)). For W <= min(F, B) and m >= p this
 //    is the bubble (p - 1)(F + B - W) of ZB-H1 (Qi et al., ICLR 2024, table 1); longer W are not
 //    hidden whole.
-// For equal stages this is the time of the schedule's order run on stages that never wait for a
-// transfer. `stage` has `stages` entries.
+// Equal stages take this long by the order of their passes as well. `stage` has `stages` entries.
 double bd_step_seconds(bd_schedule schedule, int stages, int chunks, int micro_batches,
                        const bd_stage_seconds *stage);
 
-// The same pass by pass: a stage runs the order of its schedule, a pass starts as soon as the stage
-// is free and the pass before it in the pipeline is done. Where the formula takes one stage to be
-// the bottleneck from beginning to end, this is exact for stages of any seconds; for steps of more
-// than 2^20 passes it is the formula, of which the ends of the pipeline are then a small part.
-// Stages that run equally long take equally long by both.
+// Seconds of a step pass by pass, which plans are predicted by: a stage runs the order of its
+// schedule, a pass starts as soon as the stage is free and the pass before it in the pipeline is
+// done; the longest sync follows. Exact for stages of any seconds that do not wait for transfers.
+// Steps of more than 2^20 passes under interleaved and zero-bubble are told by the formula, of
+// which the ends of the pipeline are then a small part.
 BD_NODISCARD bd_status bd_step_ordered_seconds(bd_ctx *ctx, bd_schedule schedule, int stages,
                                                int chunks, int micro_batches,
                                                const bd_stage_seconds *stage, double *out_seconds);
 
-// Seconds of a step of `plan` whose stages are predicted. Uses ctx->arena.
-double bd_step_plan_seconds(bd_ctx *ctx, const bd_plan *plan);
+// The same for gpipe and 1f1b alone, in few operations a stage and micro-batch, and none where all
+// turns are alike.
+double bd_step_emitted_seconds(bd_schedule schedule, int stages, int micro_batches,
+                               const bd_stage_seconds *stage);
+
+// Seconds of a step of `plan`, whose stages are predicted, pass by pass.
+BD_NODISCARD bd_status bd_step_plan_seconds(bd_ctx *ctx, const bd_plan *plan, double *out_seconds);
 #endif

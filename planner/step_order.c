@@ -1,5 +1,6 @@
 // A step pass by pass.
 #include "planner/step.h"
+#include <assert.h>
 #include <math.h>
 
 #define MAX_PASSES ((int64_t)1 << 20) // of all stages
@@ -81,6 +82,11 @@ bd_status bd_step_ordered_seconds(bd_ctx *ctx, bd_schedule schedule, int stages,
                                   int micro_batches, const bd_stage_seconds *stage,
                                   double *out_seconds) {
   int64_t passes = (schedule == BD_SCHEDULE_ZERO_BUBBLE ? 3 : 2) * (int64_t)stages * chunks;
+  assert(bd_schedule_allows(schedule, stages, chunks, micro_batches));
+  if (bd_schedule_emitted(schedule)) {
+    *out_seconds = bd_step_emitted_seconds(schedule, stages, micro_batches, stage);
+    return BD_OK;
+  }
   *out_seconds = bd_step_seconds(schedule, stages, chunks, micro_batches, stage);
   if (stages == 1 || passes > MAX_PASSES / micro_batches) return BD_OK;
   ordering o = {.schedule = schedule, .stages = stages, .chunks = chunks, .stage = stage};
@@ -95,4 +101,15 @@ bd_status bd_step_ordered_seconds(bd_ctx *ctx, bd_schedule schedule, int stages,
   bd_disown(ctx, &held);
   bd_arena_destroy(arena);
   return status;
+}
+
+bd_status bd_step_plan_seconds(bd_ctx *ctx, const bd_plan *plan, double *out_seconds) {
+  bd_stage_seconds *stage = BD_NEW_ARRAY(ctx->arena, bd_stage_seconds, plan->stages);
+  for (int s = 0; s < plan->stages; s++) {
+    const bd_stage_prediction *p = &plan->predicted[s];
+    stage[s] = (bd_stage_seconds){p->forward_seconds, p->backward_seconds, p->weight_seconds,
+                                  p->sync_seconds};
+  }
+  return bd_step_ordered_seconds(ctx, plan->schedule, plan->stages, bd_plan_chunks(plan),
+                                 bd_plan_micro_batches(plan), stage, out_seconds);
 }

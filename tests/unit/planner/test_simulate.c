@@ -97,13 +97,11 @@ static double replay(bd_ctx *ctx, const bd_module *train, const bd_cluster *clus
   return result.step_seconds;
 }
 
-// With few micro-batches the formula may be high, see docs/simulate.md.
 static void check(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                   const bd_plan *plan) {
-  bool few = plan->stages > 1 && bd_plan_micro_batches(plan) < 16;
   for (int program = 0; program < 2; program++) {
     double error = replay(ctx, train, cluster, plan, program) / plan->step_seconds - 1;
-    if (error > (few ? 0.01 : 0.03) || error < (few ? -0.2 : -0.03)) {
+    if (fabs(error) > 0.03) {
       bd_text text = bd_text_init(ctx->arena);
       bd_plan_print(plan, train, &text);
       fail_msg("the %s takes %+.2f %%:\n%s", program ? "program" : "plan", 100 * error, text.data);
@@ -111,7 +109,6 @@ static void check(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster
   }
 }
 
-// At least 100 plans with enough micro-batches.
 static void test_random_plans(void **state) {
   (void)state;
   int plans = 0;
@@ -122,7 +119,7 @@ static void test_random_plans(void **state) {
     bd_plan plan;
     if (random_plan(ctx, &train, &cluster, &plan)) {
       check(ctx, train, &cluster, &plan);
-      plans += plan.stages == 1 || bd_plan_micro_batches(&plan) >= 16;
+      plans++;
     }
     bd_ctx_destroy(ctx);
   }
