@@ -31,5 +31,5 @@ bool bd_elimination_run(bd_elimination *elimination, double cost_weight, double 
 
 // After a run, the best choice in which the node that went last takes `option`; its weighted sum.
 // INFINITY when none is allowed.
-double bd_elimination_choose(const bd_elimination *elimination, int option, int *out_option);
+double bd_elimination_choose(bd_elimination *elimination, int option, int *out_option);
 #endif
