@@ -1,8 +1,8 @@
 // Reading a command line against a command's table of options.
 #include "cli/command.h"
+#include "ir/base/number.h"
 #include "ir/base/suggest.h"
 #include "ir/base/text.h"
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -136,10 +136,8 @@ bd_status bd_argument_int(bd_ctx *ctx, const bd_arguments *arguments, const char
                           int64_t max, int64_t *out) {
   const char *text = bd_argument(arguments, name);
   if (!text) return BD_OK;
-  char *end;
-  errno = 0;
-  long long value = strtoll(text, &end, 10);
-  if (end == text || *end || errno || value < min || value > max)
+  int64_t value;
+  if (!bd_whole_read(text, &value) || value < min || value > max)
     return bd_usage_fail(ctx, arguments,
                          "option '%s' wants a whole number from %lld to %lld, not '%s'", name,
                          (long long)min, (long long)max, text);
@@ -147,38 +145,59 @@ bd_status bd_argument_int(bd_ctx *ctx, const bd_arguments *arguments, const char
   return BD_OK;
 }
 
+// A number and nothing else, in decimal: strtod also takes blanks, hexadecimal numbers and words.
+static bool read_number(const char *text, const char **out_end, double *out) {
+  size_t length = strspn(text, "0123456789.eE+-");
+  char *end;
+  *out = strtod(text, &end);
+  *out_end = end;
+  return end != text && (size_t)(end - text) <= length;
+}
+
 bd_status bd_argument_real(bd_ctx *ctx, const bd_arguments *arguments, const char *name, double min,
                            double max, double *out) {
-  const char *text = bd_argument(arguments, name);
+  const char *text = bd_argument(arguments, name), *end;
+  double value;
   if (!text) return BD_OK;
-  char *end;
-  double value = strtod(text, &end);
-  if (end == text || *end || !(value >= min && value <= max))
+  if (!read_number(text, &end, &value) || *end || !(value >= min && value <= max))
     return bd_usage_fail(ctx, arguments, "option '%s' wants a number from %g to %g, not '%s'", name,
                          min, max, text);
   *out = value;
   return BD_OK;
 }
 
-bd_status bd_argument_bytes(bd_ctx *ctx, const bd_arguments *arguments, const char *name,
-                            int64_t *out) {
+static bool read_bytes(const char *text, int64_t *out) {
   static const struct {
     const char *suffix;
     double factor;
-  } units[] = {{"", 1},      {"B", 1},        {"KB", 1e3},        {"MB", 1e6},     {"GB", 1e9},
-               {"TB", 1e12}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
-  const char *text = bd_argument(arguments, name);
-  if (!text) return BD_OK;
-  char *end;
-  double value = strtod(text, &end);
-  for (size_t i = 0; end != text && i < sizeof units / sizeof *units; i++) {
+  } units[] = {{"KB", 1e3},     {"MB", 1e6},        {"GB", 1e9},     {"TB", 1e12},
+               {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  const char *end;
+  double value;
+  if (!read_number(text, &end, &value)) return false;
+  if (!*end || strcmp(end, "B") == 0)
+    return *end ? bd_whole_of(value, out) : bd_whole_read(text, out);
+  for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
     double bytes = value * units[i].factor;
-    if (strcmp(end, units[i].suffix) || !(bytes >= 1 && bytes < 0x1p60)) continue;
+    if (strcmp(end, units[i].suffix) || !(bytes < 0x1p60)) continue;
     *out = (int64_t)bytes;
-    return BD_OK;
+    return true;
   }
-  return bd_usage_fail(ctx, arguments, "option '%s' wants a size such as 1.5GiB or 800MB, not '%s'",
-                       name, text);
+  return false;
+}
+
+bd_status bd_argument_bytes(bd_ctx *ctx, const bd_arguments *arguments, const char *name,
+                            int64_t *out) {
+  const char *text = bd_argument(arguments, name);
+  int64_t bytes;
+  if (!text) return BD_OK;
+  if (!read_bytes(text, &bytes) || bytes < 1 || bytes >= (int64_t)1 << 60)
+    return bd_usage_fail(ctx, arguments,
+                         "option '%s' wants a whole number of 1 or more, or a size such as 1.5GiB "
+                         "or 800MB, not '%s'",
+                         name, text);
+  *out = bytes;
+  return BD_OK;
 }
 
 bd_status bd_argument_choice(bd_ctx *ctx, const bd_arguments *arguments, const char *name,

@@ -51,9 +51,9 @@ static bd_status read_part(bd_ctx *ctx, const char *spec, const bd_cluster_prese
       read_count(&at, BD_MAX_NODE_DEVICES, out_devices) && *at == 0)
     return BD_OK;
   return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
-                 "cluster \"%s\": expected %s:NODESxDEVICES, as in %s:2x8 (at most %d nodes of %d "
-                 "devices)",
-                 spec, name, name, BD_MAX_NODES, BD_MAX_NODE_DEVICES);
+                 "cluster \"%s\": expected %s:NODESxDEVICES, as in %s:2x8 (at most %d devices, "
+                 "%d in a node)",
+                 spec, name, name, BD_MAX_DEVICES, BD_MAX_NODE_DEVICES);
 }
 
 // Kinds and groups as they are read from a spec.

@@ -2,9 +2,9 @@
 #ifndef BD_IR_CLUSTER_MIXED_H
 #define BD_IR_CLUSTER_MIXED_H
 #include "ir/cluster.h"
+#include "ir/mesh.h"
 
-enum { BD_MAX_GROUPS = 64, BD_MAX_NODES = 100000, BD_MAX_NODE_DEVICES = 1024 };
-enum { BD_MAX_DEVICES = 1 << 20 };
+enum { BD_MAX_GROUPS = 64, BD_MAX_NODES = BD_MAX_DEVICES, BD_MAX_NODE_DEVICES = 1024 };
 #define BD_MOST_MEMORY_BYTES ((int64_t)1 << 50)
 #define BD_MOST_RATE 1e21
 

@@ -188,8 +188,9 @@ static bd_status read_pair(bd_ctx *ctx, const bd_json *item, const bd_cluster *c
   bool good = groups->count == 2;
   for (size_t i = 0; good && i < 2; i++) {
     const bd_json *number = &groups->items[i];
-    good = number->kind == BD_JSON_INT && number->integer >= 0 && number->integer < c->group_count;
-    if (good) pair[i] = (int)number->integer;
+    int64_t value;
+    good = bd_json_whole(number, 0, c->group_count - 1, &value);
+    if (good) pair[i] = (int)value;
   }
   if (good && pair[0] != pair[1]) return BD_OK;
   return bd_fail(ctx, BD_INVALID, groups->loc,
@@ -201,6 +202,7 @@ static bd_status read_between(bd_ctx *ctx, const bd_json *json, bd_cluster *c) {
                                      "half_rate_bytes", NULL};
   const bd_json *list = NULL;
   bd_link *between = bd_cluster_slower_between(ctx, c);
+  bool *given = BD_NEW_ARRAY(ctx->arena, bool, c->group_count * c->group_count);
   c->between = between;
   BD_TRY(bd_json_array(ctx, json, "between", false, &list));
   for (size_t i = 0; list && i < list->count; i++) {
@@ -211,9 +213,13 @@ static bd_status read_between(bd_ctx *ctx, const bd_json *json, bd_cluster *c) {
       return bd_fail(ctx, BD_INVALID, item->loc, "a link between groups must be an object");
     BD_TRY(bd_json_only(ctx, item, keys));
     BD_TRY(read_pair(ctx, item, c, pair));
+    int forth = pair[0] * c->group_count + pair[1], back = pair[1] * c->group_count + pair[0];
+    if (given[forth])
+      return bd_fail(ctx, BD_INVALID, item->loc, "groups %d and %d have a link already", pair[0],
+                     pair[1]);
     BD_TRY(read_link_members(ctx, item, &link));
-    between[pair[0] * c->group_count + pair[1]] = link;
-    between[pair[1] * c->group_count + pair[0]] = link;
+    given[forth] = given[back] = true;
+    between[forth] = between[back] = link;
   }
   return BD_OK;
 }

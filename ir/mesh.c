@@ -83,8 +83,8 @@ bool bd_mesh_parse(const char *text, bd_mesh *out) {
   for (const char *at = text; at;) {
     char *end;
     long size = strtol(at, &end, 10);
-    if (end == at || *at < '0' || *at > '9' || size < 1 || size > 65536 ||
-        out->axes == BD_MAX_AXES || (*end && *end != 'x') || (devices *= size) > 65536)
+    if (end == at || *at < '0' || *at > '9' || size < 1 || size > BD_MAX_DEVICES ||
+        out->axes == BD_MAX_AXES || (*end && *end != 'x') || (devices *= size) > BD_MAX_DEVICES)
       return false;
     out->size[out->axes++] = (int)size;
     at = *end ? end + 1 : NULL;

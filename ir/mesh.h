@@ -4,6 +4,7 @@
 #include "ir/type.h"
 
 #define BD_MAX_AXES 4
+#define BD_MAX_DEVICES 65536 // of a mesh, and of a cluster
 
 // The devices of one stage as a grid; axis 0 varies slowest. Rank of coordinates c:
 // ((c[0]*size[1] + c[1])*size[2] + ...). The last axes are the nearest neighbours.
@@ -15,7 +16,7 @@ typedef struct bd_mesh {
 int bd_mesh_devices(const bd_mesh *mesh);
 // Whether two meshes of as many axes have the same sizes.
 bool bd_mesh_same(const bd_mesh *a, const bd_mesh *b);
-// "2x4": sizes of 1 to 65536, at most BD_MAX_AXES of them and 65536 devices. False: it is not that.
+// "2x4": at most BD_MAX_AXES sizes and BD_MAX_DEVICES devices. False: it is not that.
 bool bd_mesh_parse(const char *text, bd_mesh *out_mesh);
 void bd_mesh_coords(const bd_mesh *mesh, int rank, int out_coords[BD_MAX_AXES]);
 

@@ -52,18 +52,17 @@ static bd_status read_head(plan_reader *r, const bd_json *root) {
 }
 
 static bd_status read_sizes(plan_reader *r, const bd_json *mesh, bd_mesh *out) {
-  int64_t devices = 1;
+  int64_t devices = 1, parts;
   if (mesh->kind != BD_JSON_ARRAY)
     return bd_fail(r->ctx, BD_INVALID, mesh->loc, "a mesh is a list of sizes");
   if (mesh->count > BD_MAX_AXES)
     return bd_fail(r->ctx, BD_INVALID, mesh->loc, "a mesh has at most %d axes", BD_MAX_AXES);
   for (size_t i = 0; i < mesh->count; i++) {
     const bd_json *size = &mesh->items[i];
-    if (size->kind != BD_JSON_INT || size->integer < 1 || size->integer > 65536 ||
-        (devices *= size->integer) > 65536)
-      return bd_fail(r->ctx, BD_INVALID, size->loc,
-                     "mesh sizes are 1 or more, 65536 devices at most");
-    out->size[out->axes++] = (int)size->integer;
+    if (!bd_json_whole(size, 1, BD_MAX_DEVICES, &parts) || (devices *= parts) > BD_MAX_DEVICES)
+      return bd_fail(r->ctx, BD_INVALID, size->loc, "mesh sizes are 1 or more, %d devices at most",
+                     BD_MAX_DEVICES);
+    out->size[out->axes++] = (int)parts;
   }
   return BD_OK;
 }
@@ -111,10 +110,11 @@ static bd_status read_stage_devices(plan_reader *r, const bd_json *root) {
   int *first = BD_NEW_ARRAY(r->ctx->arena, int, list->count);
   for (size_t s = 0; s < list->count; s++) {
     const bd_json *item = &list->items[s];
-    if (item->kind != BD_JSON_INT || item->integer < 0 || item->integer > MAX_COUNT)
+    int64_t device;
+    if (!bd_json_whole(item, 0, MAX_COUNT, &device))
       return bd_fail(r->ctx, BD_INVALID, item->loc, "a device is a number from 0 to %lld",
                      (long long)MAX_COUNT);
-    first[s] = (int)item->integer;
+    first[s] = (int)device;
   }
   BD_TRY(check_devices(r, list, first));
   r->plan->stage_device = first;
@@ -124,7 +124,7 @@ static bd_status read_stage_devices(plan_reader *r, const bd_json *root) {
 static bd_status read_mesh(plan_reader *r, const bd_json *root) {
   bd_ctx *ctx = r->ctx;
   const bd_json *mesh, *zero;
-  int64_t stages, chunks = 1;
+  int64_t stages, chunks = 1, number;
   BD_TRY(bd_json_int(ctx, root, "stages", true, 1, BD_MAX_STAGES, &stages));
   BD_TRY(bd_json_int(ctx, root, "chunks", false, 1, MAX_CHUNKS, &chunks));
   BD_TRY(bd_json_array(ctx, root, "mesh", true, &mesh));
@@ -134,9 +134,12 @@ static bd_status read_mesh(plan_reader *r, const bd_json *root) {
   BD_TRY(read_sizes(r, mesh, &r->plan->mesh));
   for (size_t i = 0; i < zero->count; i++) {
     const bd_json *axis = &zero->items[i];
-    if (axis->kind != BD_JSON_INT || axis->integer < 0 || axis->integer >= r->plan->mesh.axes)
+    if (!bd_json_whole(axis, 0, r->plan->mesh.axes - 1, &number))
       return bd_fail(ctx, BD_INVALID, axis->loc, "not an axis of the mesh");
-    r->plan->zero_axes |= 1u << axis->integer;
+    if (r->plan->zero_axes >> number & 1u)
+      return bd_fail(ctx, BD_INVALID, axis->loc, "axis %d stands in \"zero_axes\" twice",
+                     (int)number);
+    r->plan->zero_axes |= 1u << number;
   }
   BD_TRY(read_stage_meshes(r, root));
   return read_stage_devices(r, root);
@@ -180,9 +183,10 @@ static bd_status read_form(plan_reader *r, const bd_json *item, const char *key,
   for (size_t axis = 0; axis < dims->count; axis++) {
     const bd_json *dim = &dims->items[axis];
     if (dim->kind == BD_JSON_NULL) continue;
-    if (dim->kind != BD_JSON_INT || dim->integer < 0 || dim->integer >= rank)
+    int64_t number;
+    if (!bd_json_whole(dim, 0, rank - 1, &number))
       return bd_fail(r->ctx, BD_INVALID, dim->loc, "not a dimension of the value (rank %d)", rank);
-    out->at[axis] = (int8_t)dim->integer;
+    out->at[axis] = (int8_t)number;
   }
   return BD_OK;
 }

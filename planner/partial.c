@@ -55,18 +55,17 @@ static bd_status check_given(const partial_reader *r, const bd_json *root) {
 static bd_status read_mesh(const partial_reader *r, const bd_json *root) {
   const bd_json *list = NULL;
   bd_mesh mesh = {0}, *pin = &r->request->mesh;
-  int64_t devices = 1;
+  int64_t devices = 1, parts;
   BD_TRY(bd_json_array(r->ctx, root, "mesh", false, &list));
   if (!list) return BD_OK;
   if (list->count > BD_MAX_AXES || !list->count)
     return bd_fail(r->ctx, BD_INVALID, list->loc, "a mesh has from 1 to %d axes", BD_MAX_AXES);
   for (size_t i = 0; i < list->count; i++) {
     const bd_json *size = &list->items[i];
-    if (size->kind != BD_JSON_INT || size->integer < 1 || size->integer > 65536 ||
-        (devices *= size->integer) > 65536)
-      return bd_fail(r->ctx, BD_INVALID, size->loc,
-                     "mesh sizes are 1 or more, 65536 devices at most");
-    mesh.size[mesh.axes++] = (int)size->integer;
+    if (!bd_json_whole(size, 1, BD_MAX_DEVICES, &parts) || (devices *= parts) > BD_MAX_DEVICES)
+      return bd_fail(r->ctx, BD_INVALID, size->loc, "mesh sizes are 1 or more, %d devices at most",
+                     BD_MAX_DEVICES);
+    mesh.size[mesh.axes++] = (int)parts;
   }
   bool same = pin->axes == mesh.axes && memcmp(pin->size, mesh.size, sizeof mesh.size) == 0;
   if (bd_constraints_have_degrees(r->constraints) || (pin->axes && !same))

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LISTED = 5, DOUBLINGS = 4, MOST_DEVICES = 1 << 16 };
+enum { LISTED = 5, DOUBLINGS = 4 };
 #define LIMIT_SECONDS 5.0
 #define SHRINKS 0.9
 
@@ -107,7 +107,7 @@ static bd_status try_more_devices(const refusal *r, const char **helps) {
   // What does not shrink much with more devices will not fit with still more.
   for (int tried = 0;
        tried < DOUBLINGS && lacking > 0 && (double)lacking < SHRINKS * (double)before;) {
-    if (2 * bd_cluster_devices(&more) > MOST_DEVICES) break;
+    if (2 * bd_cluster_devices(&more) > BD_MAX_DEVICES) break;
     more.nodes *= 2;
     if (more.nodes == 2) more.inter = more.intra;
     if (bd_cluster_devices(&more) < least) continue;

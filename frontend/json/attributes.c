@@ -109,14 +109,14 @@ bd_status bd_model_json_dims(bd_ctx *ctx, const bd_json *object, const char *key
   for (size_t d = 0; d < array->count; ++d) {
     const bd_json *extent = &array->items[d];
     bool is_batch = extent->kind == BD_JSON_STRING && strcmp(extent->string, "B") == 0;
-    bool is_extent =
-        extent->kind == BD_JSON_INT && extent->integer >= 1 && extent->integer <= BD_MAX_ELEMENTS;
+    int64_t size;
+    bool is_extent = bd_json_whole(extent, 1, BD_MAX_ELEMENTS, &size);
     if (is_batch && d > 0)
       return bd_fail(ctx, BD_INVALID, extent->loc, "\"%s\": \"B\" can only come first", key);
     if (!is_batch && !is_extent)
       return bd_fail(ctx, BD_INVALID, extent->loc,
                      "\"%s\": an extent is an integer from 1 to 2^46, or \"B\" for the batch", key);
-    dims[d] = is_batch ? BD_DIM_BATCH : extent->integer;
+    dims[d] = is_batch ? BD_DIM_BATCH : size;
   }
   *out_rank = (int)array->count;
   return BD_OK;

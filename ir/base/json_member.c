@@ -1,4 +1,5 @@
 #include "ir/base/json.h"
+#include "ir/base/number.h"
 #include "ir/base/suggest.h"
 #include "ir/base/text.h"
 #include <string.h>
@@ -66,9 +67,14 @@ static bd_status get_kind(bd_ctx *ctx, const bd_json *object, const char *key, b
   return BD_OK;
 }
 
-// "8e9" is an integer to people, where it is exact.
-static bool is_whole(double value) {
-  return value > -0x1p53 && value < 0x1p53 && value == (double)(int64_t)value;
+static bool whole(const bd_json *value, int64_t *out) {
+  *out = value->integer;
+  return value->kind == BD_JSON_INT ||
+         (value->kind == BD_JSON_REAL && bd_whole_of(value->real, out));
+}
+
+bool bd_json_whole(const bd_json *value, int64_t min, int64_t max, int64_t *out) {
+  return whole(value, out) && *out >= min && *out <= max;
 }
 
 bd_status bd_json_int(bd_ctx *ctx, const bd_json *object, const char *key, bool required,
@@ -76,11 +82,8 @@ bd_status bd_json_int(bd_ctx *ctx, const bd_json *object, const char *key, bool 
   const bd_json *member = NULL;
   BD_TRY(get(ctx, object, key, required, "an integer", &member));
   if (!member) return BD_OK;
-  int64_t value = member->integer;
-  if (member->kind == BD_JSON_REAL && is_whole(member->real))
-    value = (int64_t)member->real;
-  else if (member->kind != BD_JSON_INT)
-    return wrong(ctx, member, key, "an integer");
+  int64_t value;
+  if (!whole(member, &value)) return wrong(ctx, member, key, "an integer");
   if (value < min || value > max) {
     return bd_fail(ctx, BD_INVALID, member->loc,
                    "\"%s\": expected an integer from %lld to %lld, found %lld", key, (long long)min,

@@ -10,10 +10,11 @@ static bd_status read_numbers(bd_layers_reader *r, const char *key, int most, co
   if (!item) return BD_OK;
   for (size_t i = 0; i < count; i++) {
     const bd_json *number = list ? &item->items[i] : item;
-    if (number->kind != BD_JSON_INT || number->integer < 1 || number->integer > most)
+    int64_t value;
+    if (!bd_json_whole(number, 1, most, &value))
       return bd_fail(r->ctx, BD_INVALID, number->loc, "\"%s\": expected a number from 1 to %d", key,
                      most);
-    numbers[i] = (int)number->integer;
+    numbers[i] = (int)value;
     for (size_t k = 0; k < i; k++)
       if (numbers[k] == numbers[i])
         return bd_fail(r->ctx, BD_INVALID, number->loc, "\"%s\": %d stands there twice", key,

@@ -29,13 +29,21 @@ static bd_status read_node(reading *r) {
 static bd_status read_edge(reading *r) {
   int64_t producer, consumer;
   BD_TRY(bd_lines_count(&r->lines, 3, "edge PRODUCER CONSUMER"));
-  if (r->graph->nodes < 2)
+  if (r->graph->nodes < 1)
     return bd_fail(r->lines.ctx, BD_INVALID, bd_lines_loc(&r->lines, 0),
                    "an edge wants its nodes on lines before it");
-  BD_TRY(bd_lines_int(&r->lines, 2, "the consumer (a node on a line before)", 1,
-                      r->graph->nodes - 1, &consumer));
-  BD_TRY(bd_lines_int(&r->lines, 1, "the producer (a node before its consumer)", 0, consumer - 1,
-                      &producer));
+  int64_t last = r->graph->nodes - 1;
+  BD_TRY(bd_lines_int(&r->lines, 1, "the producer (a node on a line before)", 0, last, &producer));
+  BD_TRY(bd_lines_int(&r->lines, 2, "the consumer (a node on a line before)", 0, last, &consumer));
+  if (producer == consumer)
+    return bd_fail(r->lines.ctx, BD_INVALID, bd_lines_loc(&r->lines, 0),
+                   "the edge joins node %d to itself: no value is computed from itself",
+                   (int)producer);
+  if (producer > consumer)
+    return bd_fail(r->lines.ctx, BD_INVALID, bd_lines_loc(&r->lines, 0),
+                   "the edge goes from node %d back to %d; number nodes in an order in which they "
+                   "can be computed",
+                   (int)producer, (int)consumer);
   if (r->edges == r->edge_capacity) {
     int capacity = r->edge_capacity ? 2 * r->edge_capacity : 256;
     r->edge = bd_arena_grow(r->lines.ctx->arena, r->edge, (size_t)r->edges, (size_t)capacity,

@@ -1,5 +1,5 @@
 #include "planner/remat/lines.h"
-#include <errno.h>
+#include "ir/base/number.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,10 +89,9 @@ static bool copy(const bd_lines *lines, int index, char out[NUMBER_BYTES]) {
 
 bd_status bd_lines_int(const bd_lines *lines, int index, const char *what, int64_t min, int64_t max,
                        int64_t *out) {
-  char text[NUMBER_BYTES], *end = text;
-  errno = 0;
-  long long value = copy(lines, index, text) ? strtoll(text, &end, 10) : 0;
-  if (end == text || *end || errno || value < min || value > max)
+  char text[NUMBER_BYTES];
+  int64_t value;
+  if (!copy(lines, index, text) || !bd_whole_read(text, &value) || value < min || value > max)
     return wrong_number(lines, index, what, "whole number", (double)min, (double)max);
   *out = value;
   return BD_OK;
