@@ -168,6 +168,9 @@ static bd_status refuse(bd_ctx *ctx, const bd_bare_request *request,
   if (isfinite(answer->bound))
     return bd_fail(ctx, BD_EXTERNAL, file,
                    "no plan was found in time, nor that there is none; try a longer --time-limit");
+  if (!answer->lacking_bytes && !answer->least_lacking)
+    return bd_fail(ctx, BD_INFEASIBLE, file,
+                   "no plan fits; the time did not suffice to tell how many bytes are lacking");
   if (!answer->lacking_bytes)
     return bd_fail(ctx, BD_INFEASIBLE, file,
                    "no plan satisfies the file, whatever the caps: devices, forms, micro-batches "

@@ -217,7 +217,7 @@ static void run(weaving *w) {
     memset(w->next, 0, (size_t)w->parts * sizeof *w->next);
     for (int part = 0; part < w->parts; part++) {
       drop_worst(w, &w->here[part]);
-      for (int i = 0; i < w->here[part].count; i++) {
+      for (int i = 0; i < w->here[part].count && !bd_deadline_passed(w->effort->deadline); i++) {
         try_part(w, &w->here[part].items[i], layer, part);
         try_part(w, &w->here[part].items[i], layer, part + 1);
       }

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define STATE_BYTES ((size_t)384 << 20)
-// One in so many visits looks at the clock.
-#define CLOCK_VISITS 32
+// One in so many looks at the clock is taken.
+#define CLOCK_LOOKS 32
 // So many earlier visits of the layer are asked whether they dominate a state.
 #define DOMINATORS 4096
 
@@ -23,6 +23,7 @@ typedef struct search {
   int width;   // states visited per layer
   int choices; // sets of values dropped for one computation
   bool any;    // values are computed again though the next node does not need them
+  int looks;   // at the clock
   bool late;   // the time is up
   double best; // cost of the cheapest sequence
   bd_remat_steps best_steps;
@@ -37,6 +38,11 @@ typedef struct search {
 
 static void pass_over(search *s, double least) {
   s->passed_over = fmin(s->passed_over, least);
+}
+
+static bool is_late(search *s) {
+  if (!s->late && s->looks++ % CLOCK_LOOKS == 0) s->late = bd_deadline_passed(s->until);
+  return s->late;
 }
 
 static int64_t bytes_of(const search *s, const uint64_t *set) {
@@ -166,7 +172,7 @@ static void drop_from(search *s, dropping *d, int first, int64_t freed) {
     return;
   }
   if (first == d->candidates || freed + s->behind[first] < d->excess) return;
-  if (d->choices <= 0 || d->attempts-- <= 0) {
+  if (d->choices <= 0 || d->attempts-- <= 0 || is_late(s)) {
     pass_over(s, s->states.state[d->from].least);
     return;
   }
@@ -252,13 +258,13 @@ static void leave_layer(search *s, int layer) {
 static void visit_layer(search *s, int next) {
   int layer = next & 1, count = 0;
   int *visited = BD_NEW_ARRAY(s->states.arena, int, s->width < DOMINATORS ? s->width : DOMINATORS);
-  for (int visits = 0; visits < s->width && !s->late;) {
+  for (int visits = 0; visits < s->width && !is_late(s);) {
     int state = bd_graph_states_pop(&s->states, layer, visits & 1);
     if (state < 0) break;
     if (s->states.state[state].least >= s->best) continue;
     if (bd_graph_states_stale(&s->states, state) || dominated(s, state, visited, count)) continue;
     if (count < DOMINATORS) visited[count++] = state;
-    if (++visits % CLOCK_VISITS == 0) s->late = bd_deadline_passed(s->until);
+    visits++;
     expand(s, state);
   }
   leave_layer(s, layer);

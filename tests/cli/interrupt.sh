@@ -66,3 +66,76 @@ for try in 1 2 3 4 5 6 7 8; do
 done
 [ "$status" = 130 ] || fail "a second interrupt does not end braid: status $status: $(cat log)"
 [ ! -e plan.json ] || fail "a killed search leaves a plan"
+
+# Bare problems keep what they have: STATUS WORD FILE and options.
+solve() {
+  wanted=$1 word=$2
+  shift 2
+  : >log
+  env --default-signal=INT "$braid" solve --time-limit 3600 "$@" >page 2>log &
+  pid=$!
+  sleep 2
+  kill -INT "$pid" || fail "'solve $*' ended by itself: $(cat page log)"
+  finish
+  [ "$status" = "$wanted" ] || fail "'solve $*' ends in status $status: $(cat log)"
+  grep -q "$word" log || fail "no '$word' for 'solve $*' in: $(cat log)"
+}
+stopped='warning: the search was stopped by an interrupt: the answer costs .*(gap [0-9.e+-]* %)'
+
+awk 'function row(n, most) {
+    for (k = 0; k < n; k++) printf "%s%d", k ? "," : "[", rand() * most
+    return "]"
+  }
+  BEGIN {
+    srand(3); n = 2000
+    printf "{\"problem\":{\"usage_limit\":8000,\"nodes\":{\"intervals\":"
+    for (i = 0; i < n; i++) printf "%s[%d,%d]", i ? "," : "[", i, i + 20
+    printf "],\"costs\":"
+    for (i = 0; i < n; i++) { printf i ? "," : "["; printf row(8, 1000) }
+    printf "],\"usages\":"
+    for (i = 0; i < n; i++) { printf i ? "," : "["; printf row(8, 1000) }
+    printf "]},\"edges\":{\"nodes\":"
+    for (i = 0; i < 2 * n; i++) { printf i ? "," : "["; printf row(2, n) }
+    printf "],\"costs\":"
+    for (i = 0; i < 2 * n; i++) { printf i ? "," : "["; printf row(64, 1000) }
+    print "]}}}"
+  }' >sharding.json
+solve 0 "$stopped" sharding.json
+grep -q 'seconds .*, stopped by an interrupt' page || fail "the page does not tell: $(cat page)"
+
+awk 'BEGIN {
+    srand(5)
+    print "{\"braid_layers\": 1, \"devices\": [{\"kind\": \"d\", \"count\": 16, \"cap_bytes\": 60000}],"
+    print "\"link\": {\"bytes_per_second\": 800}, \"micro_batches\": [4, 8, 16], \"max_stages\": 16,"
+    print "\"schedules\": [\"1f1b\", \"zero-bubble\", \"interleaved\"], \"chunks\": [2, 4], \"layers\": ["
+    for (i = 0; i < 80; i++) {
+      printf "%s{\"name\": \"l%d\", \"options\": [", i ? ",\n" : "", i
+      for (k = 0; k < 4; k++) {
+        d = k < 2 ? 1 : 2
+        printf "%s{\"devices\": %d, \"forward_seconds\": %.3f, \"backward_seconds\": %.3f, ", k ? ", " : "", d, (1 + rand()) / d, (2 + rand()) / d
+        printf "\"fixed_bytes\": %d, \"micro_batch_bytes\": %d}", rand() * 1000 / d, rand() * 1000 / d
+      }
+      printf "]}"
+    }
+    print "]}"
+  }' >layers.json
+solve 0 "$stopped" layers.json --json
+grep -q '"gap": [0-9]' page || fail "no gap in: $(cat page)"
+
+# A chain has nothing before its end but a sequence that is sure to fit.
+awk 'BEGIN {
+    print "L 900"
+    for (i = 0; i < 900; i++) print i, i % 7 + 1, i % 5 + 2, 1000 + i % 13, 3001 + i % 17
+    print "a_last 1000"
+  }' >chain.txt
+solve 0 "$stopped" chain.txt --budget 900000
+
+# A graph, with a budget that is easily kept and with one that is not.
+awk 'BEGIN {
+    n = 300
+    for (i = 0; i <= 2 * n; i++) print "node", i, "v" i, (i >= n), 100 + i * 37 % 101, 1000 + i * 53 % 211
+    for (i = 1; i < n; i++) { print "edge", i - 1, i; print "edge", i, 2 * n - i }
+    for (i = n; i <= 2 * n; i++) print "edge", i - 1, i
+  }' >graph.txt
+solve 0 "$stopped" graph.txt --budget 250000
+solve 4 "error: the search was interrupted before it found an answer" graph.txt --budget 6000
