@@ -1,0 +1,35 @@
+// What the parts of the recording back end share.
+#ifndef BD_RECORD_BACK_END_H
+#define BD_RECORD_BACK_END_H
+#include "tests/record/recorder.h"
+
+enum { RECORD_MOST_SLOTS = 1024, RECORD_WORKSPACE_BYTES = 4 << 20 };
+
+// Where messages of one stage and tag lie on their way.
+typedef struct record_slot {
+  int stage, tag, used;
+  int64_t offset, bytes;
+} record_slot;
+
+struct bd_rt_device {
+  const record_sink *sink;
+  int instruction;
+  int slot_count;
+  record_slot slots[RECORD_MOST_SLOTS];
+  int64_t send_used;
+};
+
+record_operand record_reads(const bd_rt *rt, const void *data, int64_t bytes);
+record_operand record_writes(const bd_rt *rt, const void *data, int64_t bytes);
+record_operand record_updates(const bd_rt *rt, const void *data, int64_t bytes);
+// What products have of the library segment, and what everything else has, beside bd_rt_workspace.
+record_operand record_library(const bd_rt *rt);
+record_operand record_room(const bd_rt *rt);
+// Fills in the instruction and passes the event on.
+void record_tell(const bd_rt *rt, record_event event);
+// An event with these operands and nothing else.
+void record_work(const bd_rt *rt, record_kind kind, int count, record_operand *operands);
+#define RECORD_WORK(rt, kind, ...)                                                                 \
+  record_work(rt, kind, sizeof((record_operand[]){__VA_ARGS__}) / sizeof(record_operand),          \
+              (record_operand[]){__VA_ARGS__})
+#endif

@@ -1,0 +1,196 @@
+#include "tests/record/check.h"
+
+#include "runtime/braid_rt_abi.h"
+#include "runtime/master.h"
+#include "tests/record/match.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WHERE = 160 };
+
+struct record_check {
+  record_holding h;
+  const record_next *next;
+  int instruction;    // the last mark
+  int step, pass, at; // training step; place in the expectation
+  bool in_step;       // between clearing and update
+  bool lost;          // the record has left the expectation: values are followed no longer
+  record_group group;
+  int *applied; // per weight of the stage, in this step
+  char where[WHERE];
+};
+
+static const record_pass *pass_at(const record_check *c) {
+  const bd_stage_pass *const pass = &c->h.e->passes[c->pass];
+  return pass->kind == BD_PASS_FORWARD ? &c->h.e->forward : &c->h.e->backward;
+}
+
+static const record_instruction *expected(const record_check *c) {
+  return c->pass < c->h.e->pass_count ? &pass_at(c)->instructions[c->at] : NULL;
+}
+
+// Passes without instructions are none.
+static void enter_pass(record_check *c, int pass) {
+  c->pass = pass;
+  c->at = 0;
+  while (c->pass < c->h.e->pass_count && pass_at(c)->count == 0)
+    c->pass++;
+  c->next->phase(c->next->args, c->pass < c->h.e->pass_count ? c->pass : RECORD_END);
+}
+
+static void advance(record_check *c) {
+  if (++c->at == pass_at(c)->count) enter_pass(c, c->pass + 1);
+}
+
+static void set_where(record_check *c, const char *name) {
+  char pass[32] = "end";
+  if (c->in_step && c->pass < c->h.e->pass_count)
+    snprintf(pass, sizeof pass, "%c%d", c->h.e->passes[c->pass].kind == BD_PASS_FORWARD ? 'F' : 'B',
+             c->h.e->passes[c->pass].micro_batch);
+  snprintf(c->where, sizeof c->where, "rank %d, step %d, %s, instruction %d (%s)", c->h.rt->rank,
+           c->step, pass, c->instruction, name);
+  c->h.where = c->where;
+}
+
+record_check *record_check_begin(const record_expectation *e, const bd_rt *rt,
+                                 record_faults *faults, const record_next *next) {
+  record_check *const c = calloc(1, sizeof *c);
+  if (!c) return NULL;
+  c->next = next;
+  c->step = -1;
+  c->applied = calloc((size_t)rt->stage->weight_count + 1, sizeof *c->applied);
+  if (!c->applied || record_holding_init(&c->h, e, rt, faults)) return NULL;
+  return c;
+}
+
+// Whether the program's instruction is the expected one. A loop over ops of main names its first.
+static bool is_expected(const record_check *c, const record_instruction *in) {
+  if (c->instruction < BD_RT_MARKS) return in->function < 0;
+  const bd_rt_instruction *const row = &c->h.rt->program->instructions[c->instruction];
+  if (row->function != in->function) return false;
+  if (row->function >= 0) return row->step == in->step;
+  int same = 0;
+  while (in->name[same] && row->what[same] == in->name[same])
+    same++;
+  return !in->name[same] && !row->what[same];
+}
+
+// The events of one instruction are there.
+static void finish_group(record_check *c) {
+  const record_instruction *const in = expected(c);
+  if (c->group.count == 0) return;
+  record_group_close(&c->group);
+  if (!c->lost) {
+    set_where(c, in ? in->name : "after the last");
+    if (!in || !is_expected(c, in)) {
+      record_fault(c->h.faults, "%s: the program does %s here", c->where,
+                   record_kind_name(c->group.events[0].kind));
+      c->lost = true;
+    } else {
+      c->lost = !record_match(&c->h, in, c->h.e->passes[c->pass].micro_batch, &c->group);
+    }
+  }
+  for (int i = 0; i < c->group.count; i++)
+    c->next->take(c->next->args, &c->group.events[i]);
+  if (!c->lost) advance(c);
+  record_group_clear(&c->group);
+}
+
+static void begin_step(record_check *c) {
+  c->step++;
+  c->in_step = false;
+  record_holding_new_step(&c->h);
+  for (int i = 0; i < c->h.rt->stage->weight_count; i++)
+    c->applied[i] = 0;
+  c->next->phase(c->next->args, RECORD_CLEAR);
+}
+
+static void end_passes(record_check *c) {
+  if (!c->lost && c->in_step && c->pass < c->h.e->pass_count) {
+    set_where(c, expected(c)->name);
+    record_fault(c->h.faults, "%s: the step ends before it", c->where);
+  }
+  c->in_step = false;
+}
+
+// Every weight that has a gradient was updated once, in this rank's part.
+static void end_step(record_check *c) {
+  const bd_rt *const rt = c->h.rt;
+  for (int i = 0; i < rt->stage->weight_count && c->step >= 0; i++) {
+    const bd_rt_weight *const w = &rt->stage->weights[i];
+    const int wanted = w->gradient_count > 0 && bd_rt_share_of(rt, w).count > 0;
+    if (c->applied[i] != wanted)
+      record_fault(c->h.faults, "rank %d, step %d: weight @%s is updated %d times", rt->rank,
+                   c->step, c->h.e->module->weights[w->global_index].name, c->applied[i]);
+  }
+}
+
+static void take_mark(record_check *c, int instruction) {
+  finish_group(c);
+  const int before = c->instruction;
+  c->instruction = instruction;
+  if (instruction == BD_RT_MARK_CLEAR) {
+    begin_step(c);
+  } else if (instruction == BD_RT_MARK_UPDATE) {
+    end_passes(c);
+  } else if (instruction == BD_RT_MARK_OTHER && before == BD_RT_MARK_CLEAR) {
+    c->in_step = true;
+    enter_pass(c, 0);
+  } else if (instruction == BD_RT_MARK_OTHER && before == BD_RT_MARK_UPDATE) {
+    end_step(c);
+  }
+}
+
+static void lose_rest(record_check *c, const record_buffer *b) {
+  record_holding_write(&c->h, RECORD_NOBODY, b->start, b->bytes);
+}
+
+// Buffers that outlive a step, whole or in part: what is read is there, what is written is its own.
+static void follow_buffer(record_check *c, const record_event *event, const record_operand *o) {
+  const record_buffer *const b = record_holding_find(&c->h, o->start, o->bytes);
+  if (!b || (c->instruction == BD_RT_MARK_CLEAR && !b->gradient)) {
+    record_fault(c->h.faults, "%s: %s of %lld+%lld, which is in no buffer of this work", c->where,
+                 record_kind_name(event->kind), (long long)o->start, (long long)o->bytes);
+    return;
+  }
+  if (o->access == RECORD_READ || o->access == RECORD_UPDATE)
+    record_holding_read(&c->h, b->value, o->start, o->bytes);
+  // Of what each rank makes its part, the others' are stale until they are gathered.
+  const bool first_of_parts = event->kind == RECORD_REDUCE_SCATTER && o->access == RECORD_WRITE;
+  const bool weight = b->weight >= 0 && b->value < c->h.e->module->weight_count;
+  if ((first_of_parts && b->gradient) || (event->kind == RECORD_APPLY && weight)) lose_rest(c, b);
+  if (o->access == RECORD_SCRATCH)
+    record_holding_write(&c->h, RECORD_NOBODY, o->start, o->bytes);
+  else if (o->access != RECORD_READ || first_of_parts || (event->kind == RECORD_APPLY && weight))
+    record_holding_write(&c->h, b->value, o->start, o->bytes);
+  if (event->kind == RECORD_APPLY && b->gradient) c->applied[b->weight]++;
+}
+
+// Clearing, update and what is exchanged between them.
+static void take_outside(record_check *c, const record_event *event) {
+  set_where(c, record_kind_name(event->kind));
+  record_holding_touch(&c->h, event);
+  for (int i = 0; i < event->operand_count; i++)
+    if (event->operands[i].bytes > 0) follow_buffer(c, event, &event->operands[i]);
+  c->next->take(c->next->args, event);
+}
+
+void record_check_take(record_check *c, const record_event *event) {
+  if (event->kind == RECORD_MARK) {
+    take_mark(c, event->instruction);
+  } else if (!c->in_step || event->kind == RECORD_SUM_RANKS) {
+    take_outside(c, event);
+  } else {
+    record_group_add(&c->group, event);
+    if (c->instruction == BD_RT_MARK_OTHER) finish_group(c);
+  }
+}
+
+void record_check_end(record_check *c) {
+  finish_group(c);
+  record_group_deinit(&c->group);
+  record_holding_deinit(&c->h);
+  free(c->applied);
+  free(c);
+}

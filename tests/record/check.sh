@@ -1,0 +1,18 @@
+#!/bin/bash
+# All ranks of a case of cases.txt do what they must, and what they did when expected/NAME.txt was written.
+#   check.sh BRAID RECORD NAME [--renew]
+# With --renew that file is written anew, for a person to review.
+set -euo pipefail
+braid=$(realpath "$1") record=$(realpath "$2") name=$3
+root=$(realpath "$(dirname "$0")/../..")
+. "$root/tests/record/case.sh"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+build_case "$name" "$work"
+"$record" --steps 2 "${files[@]}" >"$work/summary" || { cat "$work/summary"; exit 1; }
+if [ "${4:-}" = --renew ]; then
+  cp "$work/summary" "$root/tests/record/expected/$name.txt"
+elif ! diff -u "$root/tests/record/expected/$name.txt" "$work/summary"; then
+  echo "FAIL: $name does other things than it did; see docs/testing.md, Records"
+  exit 1
+fi

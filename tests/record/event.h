@@ -1,0 +1,94 @@
+// What a rank asks of its back end, one event after another.
+#ifndef BD_RECORD_EVENT_H
+#define BD_RECORD_EVENT_H
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum record_kind {
+  // Another instruction of the program begins; no work.
+  RECORD_MARK,
+  // Work of a stage program.
+  RECORD_LAUNCH, // of a generated kernel
+  RECORD_MATMUL,
+  RECORD_EMBED_DW,
+  RECORD_CONV2D,
+  RECORD_CONV2D_DX,
+  RECORD_CONV2D_DW,
+  RECORD_MAXPOOL2D,
+  RECORD_MAXPOOL2D_GRAD,
+  RECORD_ZERO,
+  RECORD_COPY,
+  RECORD_TOKENS,
+  RECORD_TARGETS,
+  RECORD_REALS,
+  RECORD_LOSS_GRADIENT,
+  RECORD_ADD_LOSS,
+  RECORD_SHARD,
+  // Work of a step's end.
+  RECORD_ADD,
+  RECORD_SQUARE_SUM,
+  RECORD_APPLY,
+  RECORD_NARROW,
+  RECORD_WINDOW,
+  RECORD_CLEAR_PADDING,
+  // Between ranks.
+  RECORD_ALL_REDUCE,
+  RECORD_ALL_GATHER,
+  RECORD_REDUCE_SCATTER,
+  RECORD_ALL_TO_ALL,
+  RECORD_SUM_RANKS, // of host values, over all ranks
+  RECORD_SEND,      // begins; a wait ends it
+  RECORD_RECEIVE,   // begins and ends
+  RECORD_WAIT,      // for the message `handle`
+  RECORD_KINDS
+} record_kind;
+const char *record_kind_name(record_kind kind);
+
+typedef enum record_access {
+  RECORD_READ,
+  RECORD_WRITE,
+  RECORD_UPDATE,  // of what is there
+  RECORD_SCRATCH, // written and read by the event alone
+} record_access;
+
+enum { RECORD_SIZE_UNKNOWN = -1, RECORD_SHAPE = 5, RECORD_NO_HANDLE = -1 };
+
+typedef struct record_operand {
+  record_access access;
+  int64_t start, bytes; // in the arena; launches do not know how many bytes
+} record_operand;
+
+// What all members of a collective, or both ends of a message, must agree on.
+typedef struct record_terms {
+  record_kind kind; // of a message: RECORD_SEND at both ends
+  int32_t dtype, combiner, swapped, tag;
+  int64_t shape[RECORD_SHAPE]; // of a message: its bytes
+} record_terms;
+
+typedef struct record_event {
+  record_kind kind;
+  int instruction; // the mark that it follows
+  int number;      // of a launched kernel
+  int mask;        // collectives: mesh axes of the group
+  int stage;       // messages: the other end
+  int handle;      // messages that are waited for
+  record_terms terms;
+  int range_count; // launches: first index and count of each loop
+  const int64_t *ranges;
+  int operand_count;
+  record_operand *operands;
+} record_event;
+
+static inline bool record_is_collective(record_kind kind) {
+  return kind >= RECORD_ALL_REDUCE && kind <= RECORD_SUM_RANKS;
+}
+static inline bool record_is_message(record_kind kind) {
+  return kind == RECORD_SEND || kind == RECORD_RECEIVE;
+}
+
+// Continues a digest (FNV-1a, 64 bits) with an event, or with bytes.
+enum { RECORD_DIGEST_PRIME = 0x1b3 };
+#define RECORD_DIGEST_START UINT64_C(0xcbf29ce484222325)
+uint64_t record_digest_bytes(uint64_t digest, const void *data, int64_t bytes);
+uint64_t record_digest(uint64_t digest, const record_event *event);
+#endif

@@ -1,0 +1,288 @@
+#include "tests/record/expect.h"
+
+#include "codegen/kernel/kernel.h"
+#include "ir/layout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct builder {
+  bd_ctx *ctx;
+  const bd_module *module;
+  const bd_function *main;
+  record_expectation *e;
+  record_pass *pass; // that is being written
+  int capacity, use_count, use_capacity;
+} builder;
+
+static const record_kind kind_of_op[BD_OP_KIND_COUNT] = {
+    [BD_OP_CONTRACT] = RECORD_MATMUL,
+    [BD_OP_EMBED_DW] = RECORD_EMBED_DW,
+    [BD_OP_CONV2D] = RECORD_CONV2D,
+    [BD_OP_CONV2D_DX] = RECORD_CONV2D_DX,
+    [BD_OP_CONV2D_DW] = RECORD_CONV2D_DW,
+    [BD_OP_MAXPOOL2D] = RECORD_MAXPOOL2D,
+    [BD_OP_MAXPOOL2D_GRAD] = RECORD_MAXPOOL2D_GRAD,
+    [BD_OP_ALL_REDUCE] = RECORD_ALL_REDUCE,
+    [BD_OP_ALL_GATHER] = RECORD_ALL_GATHER,
+    [BD_OP_REDUCE_SCATTER] = RECORD_REDUCE_SCATTER,
+    [BD_OP_ALL_TO_ALL] = RECORD_ALL_TO_ALL,
+    [BD_OP_SHARD] = RECORD_SHARD,
+    [BD_OP_SEND] = RECORD_SEND,
+    [BD_OP_RECV] = RECORD_RECEIVE,
+};
+
+static int64_t bytes_of(const bd_module *module, const bd_value *value) {
+  bd_type local = bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
+  return bd_type_elements(&local, module->micro_batch) * bd_dtype_bytes(local.dtype);
+}
+
+static record_instruction *add(builder *b, record_kind kind, const char *name) {
+  record_pass *const pass = b->pass;
+  if (pass->count == b->capacity) {
+    const int wanted = b->capacity ? 2 * b->capacity : 64;
+    pass->instructions = bd_arena_grow(b->ctx->arena, pass->instructions, (size_t)b->capacity,
+                                       (size_t)wanted, sizeof *pass->instructions);
+    b->capacity = wanted;
+  }
+  record_instruction *const i = &pass->instructions[pass->count++];
+  *i = (record_instruction){.kind = kind,
+                            .function = -1,
+                            .step = -1,
+                            .name = name,
+                            .parts = 1,
+                            .first_use = b->use_count};
+  return i;
+}
+
+static void add_use(builder *b, record_access access, int value, int64_t bytes) {
+  if (b->use_count == b->use_capacity) {
+    const int wanted = b->use_capacity ? 2 * b->use_capacity : 256;
+    b->e->uses = bd_arena_grow(b->ctx->arena, b->e->uses, (size_t)b->use_capacity, (size_t)wanted,
+                               sizeof *b->e->uses);
+    b->use_capacity = wanted;
+  }
+  b->e->uses[b->use_count++] = (record_use){access, value, bytes};
+  b->pass->instructions[b->pass->count - 1].use_count++;
+}
+
+static int number_of_main(const builder *b, bd_id id) {
+  const int inputs = b->module->input_count;
+  for (int i = 0; i < b->module->weight_count; i++)
+    if (b->main->params[inputs + i] == id) return i;
+  for (int i = 1; i < b->main->result_count; i++)
+    if (b->main->results[i] == id) return record_gradient(b->e, i);
+  return b->e->persistent + id;
+}
+
+static int number_of_call(const builder *b, int call, bd_id id) {
+  return b->e->persistent + b->e->call_values[call] + id;
+}
+
+static int index_of(const bd_id *ids, int count, bd_id id) {
+  for (int i = 0; i < count; i++)
+    if (ids[i] == id) return i;
+  return -1;
+}
+
+// The number of a value inside a call. What backward restores is a value of its forward call.
+static int number_of(const builder *b, int call, const bd_function *f, bd_id id) {
+  const bd_op *const op = &b->main->ops[call];
+  const int restored = f->role == BD_ROLE_BACKWARD ? f->restore_count : 0;
+  const int param = index_of(f->params, f->param_count, id);
+  const int result = index_of(f->results, f->result_count, id);
+  if (param >= restored) return number_of_main(b, op->in[param - restored]);
+  if (param >= 0) {
+    const bd_id held = bd_layout_restored(b->module, call, param);
+    if (held != BD_NO_ID) return number_of_main(b, held);
+    const int of = (int)bd_op_int(op, "of", -1);
+    return number_of_call(b, of, bd_module_find(b->module, b->main->ops[of].callee)->saves[param]);
+  }
+  return result >= 0 ? number_of_main(b, op->out[result]) : number_of_call(b, call, id);
+}
+
+static void use_in_call(builder *b, int call, const bd_function *f, bd_id id,
+                        record_access access) {
+  add_use(b, access, number_of(b, call, f, id), bytes_of(b->module, &f->values[id]));
+}
+
+static void add_kernel(builder *b, int call, const bd_kernel *k) {
+  const bd_function *const f = k->function;
+  const bd_op *const first = &f->ops[k->first_op];
+  record_instruction *const i = add(b, RECORD_LAUNCH, bd_op_get_info(first->kind)->name);
+  i->parts = k->parts;
+  i->in_place = bd_op_get_info(first->kind)->traits & (BD_POINTWISE | BD_INPLACE_0);
+  for (int n = 0; n < k->in_count; n++)
+    use_in_call(b, call, f, k->in[n], RECORD_READ);
+  for (int n = 0; n < k->out_count; n++)
+    use_in_call(b, call, f, k->out[n], k->accumulate[n] ? RECORD_UPDATE : RECORD_WRITE);
+  // A place of its own behind the call's values.
+  if (k->scratch)
+    add_use(b, RECORD_SCRATCH, number_of_call(b, call, f->value_count),
+            bytes_of(b->module, &f->values[k->scratch_like]));
+}
+
+static void describe(record_instruction *i, const bd_op *op) {
+  i->in_place = bd_op_get_info(op->kind)->traits & BD_INPLACE_0;
+  i->mask = bd_op_find_attr(op, "axis") ? 1 << bd_op_int(op, "axis", 0) : 0;
+  i->stage = (int)bd_op_int(op, op->kind == BD_OP_SEND ? "to" : "from", -1);
+  i->tag = (int)bd_op_int(op, "tag", 0);
+}
+
+BD_NODISCARD static bd_status check_kind(bd_ctx *ctx, const bd_op *op) {
+  if (kind_of_op[op->kind] != RECORD_MARK) return BD_OK;
+  return bd_fail(ctx, BD_UNSUPPORTED, op->loc, "a record knows no call for '%s'",
+                 bd_op_get_info(op->kind)->name);
+}
+
+BD_NODISCARD static bd_status add_library(builder *b, int call, const bd_function *f,
+                                          const bd_op *op) {
+  BD_TRY(check_kind(b->ctx, op));
+  describe(add(b, kind_of_op[op->kind], bd_op_get_info(op->kind)->name), op);
+  for (int n = 0; n < op->in_count; n++)
+    use_in_call(b, call, f, op->in[n], RECORD_READ);
+  for (int n = 0; n < op->out_count; n++)
+    use_in_call(b, call, f, op->out[n],
+                bd_accumulates(f, op->out[n]) ? RECORD_UPDATE : RECORD_WRITE);
+  return BD_OK;
+}
+
+static int function_index(const bd_module *module, const bd_function *f) {
+  int index = 0;
+  while (module->functions[index] != f)
+    index++;
+  return index;
+}
+
+BD_NODISCARD static bd_status add_call(builder *b, int call) {
+  const bd_function *const f = bd_module_find(b->module, b->main->ops[call].callee);
+  bd_fusion fusion;
+  bd_kernel kernel;
+  bd_fuse(b->ctx, b->module, f, &fusion);
+  for (int step = 0; step < fusion.step_count; step++) {
+    if (bd_kernel_of_step(b->ctx, b->module, f, &fusion, step, b->module->cuda, 0, &kernel))
+      add_kernel(b, call, &kernel);
+    else
+      BD_TRY(add_library(b, call, f, &f->ops[fusion.first_op[step]]));
+    b->pass->instructions[b->pass->count - 1].function = function_index(b->module, f);
+    b->pass->instructions[b->pass->count - 1].step = step;
+  }
+  return BD_OK;
+}
+
+static void use_in_main(builder *b, bd_id id, record_access access) {
+  add_use(b, access, number_of_main(b, id), bytes_of(b->module, &b->main->values[id]));
+}
+
+BD_NODISCARD static bd_status add_main_op(builder *b, const bd_op *op) {
+  const bool sum = op->kind == BD_OP_ADD;
+  if (!sum) BD_TRY(check_kind(b->ctx, op));
+  describe(add(b, sum ? RECORD_LAUNCH : kind_of_op[op->kind], bd_op_get_info(op->kind)->name), op);
+  const bool twice = sum && op->in[0] == op->in[1];
+  for (int n = 0; n < op->in_count - twice; n++)
+    use_in_main(b, op->in[n], RECORD_READ);
+  for (int n = 0; n < op->out_count; n++)
+    use_in_main(b, op->out[n], RECORD_WRITE);
+  return BD_OK;
+}
+
+static bool is_used(const builder *b, bd_id id) {
+  for (int i = 0; i < b->main->op_count; i++)
+    if (b->main->ops[i].stage == b->e->stage &&
+        index_of(b->main->ops[i].in, b->main->ops[i].in_count, id) >= 0)
+      return true;
+  return false;
+}
+
+// What the runtime brings before a pass.
+static void add_inputs(builder *b, bool backward) {
+  static const record_kind kinds[] = {RECORD_TOKENS, RECORD_TARGETS, RECORD_REALS};
+  const int inputs = b->module->input_count, gradient = inputs + b->module->weight_count;
+  const int first = backward ? gradient : 0, end = backward ? b->main->param_count : inputs;
+  for (int i = first; i < end; i++) {
+    const record_kind kind = backward ? RECORD_LOSS_GRADIENT : kinds[b->module->inputs[i]];
+    if (!is_used(b, b->main->params[i])) continue;
+    add(b, kind, record_kind_name(kind));
+    use_in_main(b, b->main->params[i], RECORD_WRITE);
+  }
+}
+
+static void add_loss(builder *b) {
+  const bd_id loss = b->main->results[0];
+  if (b->main->ops[b->main->values[loss].producer].stage != b->e->stage) return;
+  add(b, RECORD_ADD_LOSS, record_kind_name(RECORD_ADD_LOSS));
+  use_in_main(b, loss, RECORD_READ);
+}
+
+BD_NODISCARD static bd_status add_pass(builder *b, int first, int end, bool backward) {
+  b->pass = backward ? &b->e->backward : &b->e->forward;
+  b->capacity = 0;
+  add_inputs(b, backward);
+  for (int i = first; i < end; i++) {
+    const bd_op *const op = &b->main->ops[i];
+    if (op->stage != b->e->stage) continue;
+    BD_TRY(op->kind == BD_OP_CALL ? add_call(b, i) : add_main_op(b, op));
+  }
+  if (!backward) add_loss(b);
+  return BD_OK;
+}
+
+// Values of a micro-batch: those of main, then those of each call and its scratch.
+static int number_calls(builder *b) {
+  int forward_end = 0, count = b->main->value_count;
+  for (int i = 0; i < b->main->op_count; i++) {
+    const bd_op *const op = &b->main->ops[i];
+    if (op->kind != BD_OP_CALL) continue;
+    const bd_function *const f = bd_module_find(b->module, op->callee);
+    if (f->role == BD_ROLE_FORWARD) forward_end = i + 1;
+    b->e->call_values[i] = count;
+    if (op->stage == b->e->stage) count += f->value_count + 1;
+  }
+  b->e->per_micro = count;
+  return forward_end;
+}
+
+bd_status record_expect(bd_ctx *ctx, const bd_module *exec, bd_schedule schedule, int micro_batches,
+                        int stage, record_expectation *out) {
+  *out = (record_expectation){.module = exec, .stage = stage, .micro_batches = micro_batches};
+  builder b = {.ctx = ctx, .module = exec, .main = exec->main, .e = out};
+  out->persistent = exec->weight_count + exec->main->result_count;
+  out->call_values = BD_NEW_ARRAY(ctx->arena, int, exec->main->op_count);
+  BD_TRY(bd_schedule_order(ctx, schedule, stage, exec->stages, 1, micro_batches, &out->passes,
+                           &out->pass_count));
+  const int forward_end = number_calls(&b);
+  BD_TRY(add_pass(&b, 0, forward_end, false));
+  return add_pass(&b, forward_end, exec->main->op_count, true);
+}
+
+int record_value_count(const record_expectation *e) {
+  return e->persistent + e->micro_batches * e->per_micro;
+}
+
+void record_value_name(const record_expectation *e, int value, char *out, int size) {
+  const bd_module *const m = e->module;
+  if (value < m->weight_count) {
+    snprintf(out, (size_t)size, "weight @%s", m->weights[value].name);
+    return;
+  }
+  if (value < e->persistent) {
+    const bd_id id = m->main->results[value - m->weight_count];
+    snprintf(out, (size_t)size, "gradient %%%s", m->main->values[id].name);
+    return;
+  }
+  const int micro_batch = (value - e->persistent) / e->per_micro;
+  const int local = (value - e->persistent) % e->per_micro;
+  if (local < m->main->value_count) {
+    snprintf(out, (size_t)size, "%%%s, micro-batch %d", m->main->values[local].name, micro_batch);
+    return;
+  }
+  int call = m->main->op_count - 1;
+  while (m->main->ops[call].kind != BD_OP_CALL || m->main->ops[call].stage != e->stage ||
+         e->call_values[call] > local)
+    call--;
+  const bd_function *const f = bd_module_find(m, m->main->ops[call].callee);
+  const int id = local - e->call_values[call];
+  snprintf(out, (size_t)size, "%s%s of @%s (op %d of main), micro-batch %d",
+           id < f->value_count ? "%" : "", id < f->value_count ? f->values[id].name : "scratch",
+           f->name, call, micro_batch);
+}

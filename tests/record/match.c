@@ -1,0 +1,245 @@
+#include "tests/record/match.h"
+
+enum { MOST_USES = 256, NAME = 256 };
+
+typedef struct matching {
+  record_holding *h;
+  const record_instruction *in;
+  const record_use *uses;
+  int micro_batch;
+  record_group *group;
+  int64_t start[MOST_USES], end[MOST_USES]; // what the events touch of each use; start -1: nothing
+} matching;
+
+static int value_of(const matching *m, int use) {
+  return record_value_of(m->h->e, m->uses[use].value, m->micro_batch);
+}
+
+// Whether events of this kind belong to the instruction, beside those of its own kind.
+static bool is_helper(const matching *m, record_kind kind) {
+  switch (m->in->kind) {
+  case RECORD_MATMUL:
+  case RECORD_EMBED_DW:
+    return kind == RECORD_ZERO;
+  case RECORD_SEND:
+    return kind == RECORD_COPY || kind == RECORD_WAIT;
+  case RECORD_ALL_REDUCE:
+  case RECORD_ALL_GATHER:
+  case RECORD_REDUCE_SCATTER:
+  case RECORD_ALL_TO_ALL:
+    return kind == RECORD_COPY && m->h->rt->group[m->in->mask].size == 1;
+  default:
+    return false;
+  }
+}
+
+static bool check_kinds(const matching *m) {
+  int own = 0, helpers = 0;
+  for (int i = 0; i < m->group->count; i++) {
+    const record_kind kind = m->group->events[i].kind;
+    if (kind == m->in->kind) {
+      own++;
+    } else if (is_helper(m, kind)) {
+      helpers++;
+    } else {
+      record_fault(m->h->faults, "%s: a %s where %s is expected", m->h->where,
+                   record_kind_name(kind), record_kind_name(m->in->kind));
+      return false;
+    }
+  }
+  const bool alone = record_is_collective(m->in->kind) && m->h->rt->group[m->in->mask].size == 1;
+  const bool many = m->in->kind == RECORD_MATMUL || m->in->kind == RECORD_EMBED_DW;
+  if (own == m->in->parts || (own > 0 && many) || (alone && own == 0 && helpers == 1)) return true;
+  record_fault(m->h->faults, "%s: %d times %s, expected %d", m->h->where, own,
+               record_kind_name(m->in->kind), m->in->parts);
+  return false;
+}
+
+static void stretch(matching *m, int use, const record_operand *o) {
+  if (m->start[use] < 0 || o->start < m->start[use]) m->start[use] = o->start;
+  if (o->start + o->bytes > m->end[use]) m->end[use] = o->start + o->bytes;
+}
+
+// Launches tell addresses; the operands come in the order of the uses.
+static bool fill_launch(matching *m, record_event *event) {
+  if (event->operand_count != m->in->use_count) {
+    record_fault(m->h->faults, "%s: %d buffers, expected %d", m->h->where, event->operand_count,
+                 m->in->use_count);
+    return false;
+  }
+  for (int i = 0; i < event->operand_count; i++) {
+    event->operands[i].access = m->uses[i].access;
+    event->operands[i].bytes = m->uses[i].bytes;
+    stretch(m, i, &event->operands[i]);
+  }
+  return true;
+}
+
+static bool is_runtimes(const matching *m, const record_operand *o) {
+  const record_buffer *const b = record_holding_find(m->h, o->start, o->bytes);
+  return b && b->weight < 0;
+}
+
+// Which use an operand is part of, or -1: a read lies within a value that is read, a write within
+// one that is written, which a value's first write places.
+static int use_of(const matching *m, const record_operand *o) {
+  for (int i = 0; i < m->in->use_count; i++) {
+    const bool reads = m->uses[i].access == RECORD_READ;
+    if (reads != (o->access == RECORD_READ)) continue;
+    const int64_t at = m->h->address[value_of(m, i)];
+    if (m->uses[i].access == RECORD_WRITE && at < 0) return i;
+    if (at <= o->start && o->start + o->bytes <= at + m->uses[i].bytes) return i;
+  }
+  return -1;
+}
+
+static bool place_operands(matching *m, const record_event *event) {
+  for (int i = 0; i < event->operand_count; i++) {
+    const record_operand *const o = &event->operands[i];
+    if (o->access == RECORD_SCRATCH || o->bytes == 0 || is_runtimes(m, o)) continue;
+    const int use = use_of(m, o);
+    if (use < 0) {
+      record_fault(m->h->faults, "%s: %s %s %lld+%lld, which is no value of the instruction",
+                   m->h->where, record_kind_name(event->kind),
+                   o->access == RECORD_READ ? "reads" : "writes", (long long)o->start,
+                   (long long)o->bytes);
+      return false;
+    }
+    const bool fresh = m->uses[use].access == RECORD_WRITE && m->start[use] < 0;
+    if ((fresh && o->access != RECORD_WRITE) ||
+        (m->uses[use].access == RECORD_UPDATE && o->access != RECORD_UPDATE)) {
+      record_fault(m->h->faults, "%s: %s %s", m->h->where, record_kind_name(event->kind),
+                   fresh ? "adds to what is not there yet" : "overwrites what it must add to");
+      return false;
+    }
+    stretch(m, use, o);
+  }
+  return true;
+}
+
+// The group and the other end are those of the module.
+static bool check_ends(const matching *m, const record_event *event) {
+  if (event->kind != m->in->kind) return true;
+  if (record_is_collective(event->kind) && event->mask != m->in->mask) {
+    record_fault(m->h->faults, "%s: over axes 0x%x, expected 0x%x", m->h->where,
+                 (unsigned)event->mask, (unsigned)m->in->mask);
+    return false;
+  }
+  if (!record_is_message(event->kind) ||
+      (event->stage == m->in->stage && event->terms.tag == m->in->tag))
+    return true;
+  record_fault(m->h->faults, "%s: stage %d, tag %d, expected stage %d, tag %d", m->h->where,
+               event->stage, event->terms.tag, m->in->stage, m->in->tag);
+  return false;
+}
+
+// What moves between ranks moves whole; a rank may hold less than its padded part of the rest.
+static bool check_extent(const matching *m, int use) {
+  char name[NAME];
+  const int64_t touched = m->end[use] - m->start[use], bytes = m->uses[use].bytes;
+  const bool whole = (record_is_collective(m->in->kind) || record_is_message(m->in->kind));
+  if (m->start[use] >= 0 && touched <= bytes && (!whole || touched == bytes)) return true;
+  record_fault(m->h->faults, "%s touches %lld bytes of %s, which has %lld", m->h->where,
+               (long long)(m->start[use] < 0 ? 0 : touched),
+               record_holding_name(m->h, value_of(m, use), name, sizeof name), (long long)bytes);
+  return false;
+}
+
+static bool find_places(matching *m) {
+  for (int i = 0; i < m->in->use_count; i++)
+    m->start[i] = m->end[i] = -1;
+  for (int i = 0; i < m->group->count; i++) {
+    record_event *const event = &m->group->events[i];
+    const bool launch = event->kind == RECORD_LAUNCH;
+    if (launch ? !fill_launch(m, event) : !place_operands(m, event)) return false;
+    if (!check_ends(m, event)) return false;
+  }
+  for (int i = 0; i < m->in->use_count; i++)
+    if (!check_extent(m, i)) return false;
+  return true;
+}
+
+// Where a value begins: a call of a library may take a part of what it reads.
+static int64_t begin_of(const matching *m, int use) {
+  const int64_t address = m->h->address[value_of(m, use)];
+  return m->uses[use].access == RECORD_READ && address >= 0 ? address : m->start[use];
+}
+
+static bool meet(const matching *m, int a, int b) {
+  return begin_of(m, a) < begin_of(m, b) + m->uses[b].bytes &&
+         begin_of(m, b) < begin_of(m, a) + m->uses[a].bytes;
+}
+
+// Results lie apart from each other and from the operands, save one that takes an operand's place.
+static void check_apart(const matching *m) {
+  char a[NAME], b[NAME];
+  for (int i = 0; i < m->in->use_count; i++)
+    for (int k = 0; m->uses[i].access != RECORD_READ && k < m->in->use_count; k++) {
+      const bool operand = m->uses[k].access == RECORD_READ;
+      if ((!operand && k >= i) || !meet(m, i, k)) continue;
+      if (operand && m->in->in_place && m->in->parts == 1 && begin_of(m, i) == begin_of(m, k) &&
+          m->uses[i].bytes == m->uses[k].bytes)
+        continue;
+      record_fault(m->h->faults, "%s: %s and %s overlap", m->h->where,
+                   record_holding_name(m->h, value_of(m, i), a, sizeof a),
+                   record_holding_name(m->h, value_of(m, k), b, sizeof b));
+    }
+}
+
+static void follow(const matching *m, int use) {
+  char name[NAME];
+  const int value = value_of(m, use);
+  int64_t *const address = &m->h->address[value];
+  const record_use *const u = &m->uses[use];
+  if (u->access == RECORD_READ || u->access == RECORD_UPDATE) {
+    // A launch tells where its operands begin, a call of a library may take a part.
+    if (*address >= 0 && *address != m->start[use] && m->in->kind == RECORD_LAUNCH)
+      record_fault(m->h->faults, "%s takes %s from %lld, it lies at %lld", m->h->where,
+                   record_holding_name(m->h, value, name, sizeof name), (long long)m->start[use],
+                   (long long)*address);
+    else
+      record_holding_read(m->h, value, *address >= 0 ? *address : m->start[use], u->bytes);
+    return;
+  }
+  *address = m->start[use];
+  record_holding_write(m->h, u->access == RECORD_SCRATCH ? RECORD_NOBODY : value, *address,
+                       u->bytes);
+}
+
+// What the runtime uses beside the values: scratch holds nothing afterwards, messages hold copies.
+static void follow_runtime(const matching *m, const record_event *event) {
+  for (int i = 0; event->kind != RECORD_LAUNCH && i < event->operand_count; i++) {
+    const record_operand *const o = &event->operands[i];
+    const record_buffer *const b = record_holding_find(m->h, o->start, o->bytes);
+    if (!b || b->weight >= 0) continue;
+    if (o->access == RECORD_SCRATCH)
+      record_holding_write(m->h, RECORD_NOBODY, o->start, o->bytes);
+    else if (o->access == RECORD_WRITE)
+      record_holding_write(m->h, b->value, o->start, o->bytes);
+    else
+      record_holding_read(m->h, b->value, o->start, o->bytes);
+  }
+}
+
+bool record_match(record_holding *h, const record_instruction *instruction, int micro_batch,
+                  record_group *group) {
+  matching m = {.h = h,
+                .in = instruction,
+                .uses = h->e->uses + instruction->first_use,
+                .micro_batch = micro_batch,
+                .group = group};
+  if (instruction->use_count > MOST_USES) {
+    record_fault(h->faults, "%s has %d operands", h->where, instruction->use_count);
+    return false;
+  }
+  if (!check_kinds(&m) || !find_places(&m)) return false;
+  for (int i = 0; i < group->count; i++)
+    record_holding_touch(h, &group->events[i]);
+  check_apart(&m);
+  // Scratch first: what it covers is lost before it is read.
+  for (int i = 0; i < group->count; i++)
+    follow_runtime(&m, &group->events[i]);
+  for (int use = 0; use < instruction->use_count; use++)
+    follow(&m, use);
+  return true;
+}

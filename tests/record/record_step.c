@@ -1,0 +1,111 @@
+// The work of a stage program.
+#include "runtime/backend.h"
+#include "tests/record/back_end.h"
+
+// Bytes from the first to the last of elements that lie at strides.
+static int64_t span(int dtype, int64_t a, int64_t stride_a, int64_t b, int64_t stride_b, int64_t c,
+                    int64_t stride_c) {
+  if (a <= 0 || b <= 0 || c <= 0) return 0;
+  return ((a - 1) * stride_a + (b - 1) * stride_b + (c - 1) * stride_c + 1) *
+         bd_rt_element_bytes(dtype);
+}
+
+void bd_rt_launch(bd_rt *rt, int number, int buffer_count, char *const *buffers, int range_count,
+                  const int64_t *range, const bd_rt_random *random) {
+  (void)random;
+  record_operand operands[buffer_count + 1];
+  for (int i = 0; i < buffer_count; i++)
+    operands[i] = record_reads(rt, buffers[i], RECORD_SIZE_UNKNOWN);
+  record_tell(rt, (record_event){.kind = RECORD_LAUNCH,
+                                 .number = number,
+                                 .handle = RECORD_NO_HANDLE,
+                                 .range_count = range_count,
+                                 .ranges = range,
+                                 .operand_count = buffer_count,
+                                 .operands = operands});
+}
+
+void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *s, const void *a, const void *b, void *out) {
+  const int64_t a_bytes = span(s->dtype, s->m, s->a_m, s->k, s->a_k, s->batch, s->a_batch),
+                b_bytes = span(s->dtype, s->k, s->b_k, s->n, s->b_n, s->batch, s->b_batch),
+                bytes = span(s->out_dtype, s->m, s->out_m, s->n, 1, s->batch, s->out_batch);
+  RECORD_WORK(rt, RECORD_MATMUL, record_reads(rt, a, a_bytes), record_reads(rt, b, b_bytes),
+              s->accumulate ? record_updates(rt, out, bytes) : record_writes(rt, out, bytes),
+              record_library(rt));
+}
+
+void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, int64_t count,
+                    int64_t c, int64_t row_start, int64_t rows, int32_t accumulate, float *dtable) {
+  (void)row_start;
+  const int64_t bytes = rows * c * (int64_t)sizeof *dtable;
+  if (!accumulate) bd_rt_zero(rt, dtable, bytes);
+  RECORD_WORK(rt, RECORD_EMBED_DW, record_reads(rt, ids, count * (int64_t)sizeof *ids),
+              record_reads(rt, dout, count * c * bd_rt_element_bytes(dtype)),
+              record_updates(rt, dtable, bytes), record_room(rt));
+}
+
+// Bytes of an image, of filters and of the result of a convolution.
+static int64_t x_bytes(const bd_rt_conv *s) {
+  return s->n * s->c * s->h * s->w * (int64_t)sizeof(float);
+}
+static int64_t w_bytes(const bd_rt_conv *s) {
+  return s->o * (s->c / s->groups) * s->kh * s->kw * (int64_t)sizeof(float);
+}
+static int64_t y_bytes(const bd_rt_conv *s) {
+  return s->n * s->o * s->oh * s->ow * (int64_t)sizeof(float);
+}
+
+void bd_rt_conv2d_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *w, float *y) {
+  RECORD_WORK(rt, RECORD_CONV2D, record_reads(rt, x, x_bytes(s)), record_reads(rt, w, w_bytes(s)),
+              record_writes(rt, y, y_bytes(s)));
+}
+void bd_rt_conv2d_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const float *w,
+                         float *dx) {
+  RECORD_WORK(rt, RECORD_CONV2D_DX, record_reads(rt, dy, y_bytes(s)),
+              record_reads(rt, w, w_bytes(s)), record_writes(rt, dx, x_bytes(s)));
+}
+void bd_rt_conv2d_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
+                         int32_t accumulate, float *dw) {
+  RECORD_WORK(rt, RECORD_CONV2D_DW, record_reads(rt, x, x_bytes(s)),
+              record_reads(rt, dy, y_bytes(s)),
+              accumulate ? record_updates(rt, dw, w_bytes(s)) : record_writes(rt, dw, w_bytes(s)));
+}
+void bd_rt_maxpool2d_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, float *y) {
+  RECORD_WORK(rt, RECORD_MAXPOOL2D, record_reads(rt, x, x_bytes(s)),
+              record_writes(rt, y, y_bytes(s)));
+}
+void bd_rt_maxpool2d_grad_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
+                              float *dx) {
+  RECORD_WORK(rt, RECORD_MAXPOOL2D_GRAD, record_reads(rt, x, x_bytes(s)),
+              record_reads(rt, dy, y_bytes(s)), record_writes(rt, dx, x_bytes(s)));
+}
+
+void bd_rt_zero(bd_rt *rt, void *data, int64_t bytes) {
+  if (bytes > 0) RECORD_WORK(rt, RECORD_ZERO, record_writes(rt, data, bytes));
+}
+
+void bd_rt_loss_gradient(bd_rt *rt, float *out) {
+  RECORD_WORK(rt, RECORD_LOSS_GRADIENT, record_writes(rt, out, sizeof *out));
+}
+// Every rank tells it, also one whose loss is a replica and does not count.
+void bd_rt_add_loss(bd_rt *rt, const float *loss, uint32_t partial) {
+  (void)partial;
+  RECORD_WORK(rt, RECORD_ADD_LOSS, record_reads(rt, loss, sizeof *loss));
+}
+
+void bd_rt_tokens(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int32_t *out) {
+  (void)micro_batch, (void)start;
+  RECORD_WORK(rt, RECORD_TOKENS,
+              record_writes(rt, out, rows * rt->program->sequence * (int64_t)sizeof *out));
+}
+void bd_rt_targets(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int32_t *out) {
+  (void)micro_batch, (void)start;
+  RECORD_WORK(rt, RECORD_TARGETS,
+              record_writes(rt, out, rows * rt->program->sequence * (int64_t)sizeof *out));
+}
+void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64_t rows,
+                 int64_t elements, void *out) {
+  (void)micro_batch, (void)start;
+  RECORD_WORK(rt, RECORD_REALS,
+              record_writes(rt, out, rows * elements * bd_rt_element_bytes(dtype)));
+}

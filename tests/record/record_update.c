@@ -1,0 +1,68 @@
+// The work of a step's end, and what only loading and saving ask for, which a record has none of.
+#include "runtime/backend.h"
+#include "tests/record/back_end.h"
+
+enum { FLOAT = sizeof(float) };
+
+void bd_rt_copy(bd_rt *rt, void *to, const void *from, int64_t bytes) {
+  if (bytes > 0)
+    RECORD_WORK(rt, RECORD_COPY, record_reads(rt, from, bytes), record_writes(rt, to, bytes));
+}
+
+float *bd_rt_workspace(bd_rt *rt, int64_t *out_floats) {
+  *out_floats = RECORD_WORKSPACE_BYTES / FLOAT;
+  return (float *)(void *)(rt->arena + rt->stage->library_offset);
+}
+
+void bd_rt_window(bd_rt *rt, const bd_rt_local *local, int64_t first, int64_t count, float *values,
+                  float *buffer, int store) {
+  (void)first;
+  const record_operand piece = {store ? RECORD_READ : RECORD_UPDATE,
+                                record_reads(rt, values, 0).start, count * FLOAT},
+                       whole = {store ? RECORD_UPDATE : RECORD_READ,
+                                record_reads(rt, buffer, 0).start, local->elements * FLOAT};
+  if (count > 0) RECORD_WORK(rt, RECORD_WINDOW, piece, whole);
+}
+
+void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, float *buffer) {
+  if (bd_rt_local_padded(local))
+    RECORD_WORK(rt, RECORD_CLEAR_PADDING, record_updates(rt, buffer, local->elements * FLOAT));
+}
+
+void bd_rt_narrow(bd_rt *rt, const float *wide, uint16_t *halves, int64_t count) {
+  RECORD_WORK(rt, RECORD_NARROW, record_reads(rt, wide, count * FLOAT),
+              record_writes(rt, halves, count * (int64_t)sizeof *halves));
+}
+
+void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count) {
+  RECORD_WORK(rt, RECORD_ADD, record_updates(rt, sum, count * FLOAT),
+              record_reads(rt, more, count * FLOAT));
+}
+
+void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out) {
+  (void)out;
+  RECORD_WORK(rt, RECORD_SQUARE_SUM, record_reads(rt, data, count * FLOAT), record_room(rt));
+}
+
+// Elements from the first to the last of a rule's that lie in rows.
+static int64_t extent_of(const bd_rt_rule *rule) {
+  if (rule->row == 0 || rule->count == 0) return rule->count;
+  return (rule->count / rule->row - 1) * rule->stride + rule->row;
+}
+
+void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule) {
+  record_operand operands[5];
+  int count = 0;
+  if (rule->count == 0) return;
+  operands[count++] = record_reads(rt, rule->gradient, rule->count * FLOAT);
+  operands[count++] =
+      record_updates(rt, rule->weight, (rule->halves ? rule->count : extent_of(rule)) * FLOAT);
+  if (rule->halves)
+    operands[count++] =
+        record_writes(rt, rule->halves, extent_of(rule) * (int64_t)sizeof *rule->halves);
+  if (rt->program->optimizer == 1) {
+    operands[count++] = record_updates(rt, rule->first, rule->count * FLOAT);
+    operands[count++] = record_updates(rt, rule->second, rule->count * FLOAT);
+  }
+  record_work(rt, RECORD_APPLY, count, operands);
+}

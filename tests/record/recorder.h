@@ -1,0 +1,20 @@
+// A back end of the runtime that does nothing and tells what it was asked to do: a program for GPUs
+// runs as any of its ranks, alone, with an arena that has addresses and no memory. It asks for what
+// runtime/cuda does: a message is copied to a slot of the send segment, from where it leaves
+// while the rank goes on; products and collectives use the library segment.
+#ifndef BD_RECORD_RECORDER_H
+#define BD_RECORD_RECORDER_H
+#include "runtime/rank.h"
+#include "tests/record/event.h"
+
+typedef struct record_sink {
+  void (*begin)(void *args, const bd_rt *rt); // the rank has found its place
+  void (*take)(void *args, record_event *event);
+  void (*end)(void *args); // it has done all
+  void *args;
+} record_sink;
+
+// Trains `steps` steps as rank `rank`; `program` is the emitted main. Returns its status.
+int record_rank(int (*program)(int argc, char **argv), int rank, int steps,
+                const record_sink *sink);
+#endif
