@@ -30,7 +30,7 @@ static own_part part_of(const bd_rt *rt, const bd_rt_weight *weight) {
 }
 
 // Uses become whole sums in the first accumulator; of a weight with a part of its own, only that
-// part.
+// part, the rest is left undefined.
 static void sum_uses(bd_rt *rt, const bd_rt_weight *weight) {
   const own_part part = part_of(rt, weight);
   const int axes = (1 << rt->program->axes) - 1, tied = bd_rt_tied(rt, weight);
@@ -42,7 +42,8 @@ static void sum_uses(bd_rt *rt, const bd_rt_weight *weight) {
       bd_rt_reduce_part(rt, part.group, part.elements, gradient);
     else
       bd_rt_reduce(rt, &rt->group[partial], BD_RT_SUM, part.elements, gradient, gradient);
-    if (use > 0 && !tied) bd_rt_add(rt, part.gradient, gradient, part.elements);
+    if (use > 0 && !tied)
+      bd_rt_add(rt, part.gradient + part.start, gradient + part.start, part.count);
   }
 }
 
