@@ -69,6 +69,7 @@ typedef struct bd_stage_prediction {
                          // schedule runs it as a pass of its own
   double send_seconds;   // of both: handing values on to other stages and taking them
   double sync_seconds;   // gradients and update, once a step
+  double apply_seconds;  // of sync_seconds: what waits for all stages' gradients to be summed
   bd_memory memory;
   int message_count; // sent by the stage; 0 may also say that nobody told
   const bd_message_prediction *messages;

@@ -342,6 +342,7 @@ static bd_status read_predictions(plan_reader *r, const bd_json *root) {
     BD_TRY(bd_json_real(ctx, item, "weight_seconds", false, 0, 1e300, &out->weight_seconds));
     BD_TRY(bd_json_real(ctx, item, "send_seconds", false, 0, 1e300, &out->send_seconds));
     BD_TRY(bd_json_real(ctx, item, "sync_seconds", false, 0, 1e300, &out->sync_seconds));
+    BD_TRY(bd_json_real(ctx, item, "apply_seconds", false, 0, 1e300, &out->apply_seconds));
     BD_TRY(read_segments(r, item, &out->memory));
     BD_TRY(bd_plan_replay_parse(ctx, item, i, plan->stages, out));
   }

@@ -114,6 +114,10 @@ void bd_stage_prediction_print(const bd_stage_prediction *stage, const char *ind
   bd_text_add_json_number(text, stage->send_seconds);
   bd_text_add(text, ", \"sync_seconds\": ");
   bd_text_add_json_number(text, stage->sync_seconds);
+  if (stage->apply_seconds > 0) {
+    bd_text_add(text, ", \"apply_seconds\": ");
+    bd_text_add_json_number(text, stage->apply_seconds);
+  }
   bd_text_addf(text, ",\n%s\"arena_bytes\": %lld, \"segments\": {", indent,
                (long long)stage->memory.total_bytes);
   for (int s = 1; s < BD_SEGMENT_COUNT; s++)

@@ -175,6 +175,7 @@ static bd_status add_seconds(const predicting *p, int stage, bd_stage_prediction
     out->backward_seconds += from->backward_seconds;
     out->send_seconds += from->send_seconds;
     out->sync_seconds += from->sync_seconds;
+    out->apply_seconds += from->apply_seconds;
   }
   if (plan->schedule != BD_SCHEDULE_ZERO_BUBBLE) return BD_OK;
   for (int i = 0; i < plan->range_count; i++) {

@@ -109,6 +109,7 @@ static bd_status predict_stage(const timing *t, int stage, bd_stage_prediction *
       bd_step_end_of_stage(&t->cost, t->spmd, &layout, plan->optimizer, plan->zero_axes);
   out->sync_seconds =
       end.reduce + end.update + bd_step_end_tie_seconds(&t->cost, stage, t->tie_count, t->ties);
+  out->apply_seconds = end.update;
   return BD_OK;
 }
 

@@ -49,11 +49,18 @@ static double passes_seconds(bd_schedule schedule, int stages, int chunks, int m
   return longest;
 }
 
+double bd_step_sync_seconds(int stages, const bd_stage_seconds *stage) {
+  double sum = 0, apply = 0;
+  for (int s = 0; s < stages; s++) {
+    if (stage[s].sync - stage[s].apply > sum) sum = stage[s].sync - stage[s].apply;
+    if (stage[s].apply > apply) apply = stage[s].apply;
+  }
+  return sum + apply;
+}
+
 double bd_step_seconds(bd_schedule schedule, int stages, int chunks, int micro_batches,
                        const bd_stage_seconds *stage) {
   assert(bd_schedule_allows(schedule, stages, chunks, micro_batches));
-  double sync = 0;
-  for (int s = 0; s < stages; s++)
-    if (stage[s].sync > sync) sync = stage[s].sync;
-  return passes_seconds(schedule, stages, chunks, micro_batches, stage) + sync;
+  return passes_seconds(schedule, stages, chunks, micro_batches, stage) +
+         bd_step_sync_seconds(stages, stage);
 }

@@ -63,11 +63,8 @@ static double alternating_seconds(int stages, int micro_batches, const bd_stage_
 
 double bd_step_emitted_seconds(bd_schedule schedule, int stages, int micro_batches,
                                const bd_stage_seconds *stage) {
-  double sync = 0;
   assert(bd_schedule_emitted(schedule) && stages <= BD_MAX_STAGES);
   if (schedule == BD_SCHEDULE_GPIPE)
     return bd_step_seconds(schedule, stages, 1, micro_batches, stage);
-  for (int s = 0; s < stages; s++)
-    sync = fmax(sync, stage[s].sync);
-  return alternating_seconds(stages, micro_batches, stage) + sync;
+  return alternating_seconds(stages, micro_batches, stage) + bd_step_sync_seconds(stages, stage);
 }

@@ -45,18 +45,16 @@ static bool run(ordering *o, int stage, bd_stage_pass pass) {
 }
 
 static double run_all(ordering *o) {
-  double end = 0, sync = 0;
+  double end = 0;
   for (bool moved = true; moved;) {
     moved = false;
     for (int s = 0; s < o->stages; s++)
       for (; o->at[s] < o->count[s] && run(o, s, o->passes[s][o->at[s]]); o->at[s]++)
         moved = true;
   }
-  for (int s = 0; s < o->stages; s++) {
+  for (int s = 0; s < o->stages; s++)
     end = fmax(end, o->clock[s]);
-    sync = fmax(sync, o->stage[s].sync);
-  }
-  return end + sync;
+  return end + bd_step_sync_seconds(o->stages, o->stage);
 }
 
 static bd_status open(bd_ctx *ctx, ordering *o) {
@@ -108,7 +106,7 @@ bd_status bd_step_plan_seconds(bd_ctx *ctx, const bd_plan *plan, double *out_sec
   for (int s = 0; s < plan->stages; s++) {
     const bd_stage_prediction *p = &plan->predicted[s];
     stage[s] = (bd_stage_seconds){p->forward_seconds, p->backward_seconds, p->weight_seconds,
-                                  p->sync_seconds};
+                                  p->sync_seconds, p->apply_seconds};
   }
   return bd_step_ordered_seconds(ctx, plan->schedule, plan->stages, bd_plan_chunks(plan),
                                  bd_plan_micro_batches(plan), stage, out_seconds);

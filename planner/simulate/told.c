@@ -113,6 +113,7 @@ static void tell_passes(const telling *t, int s, bd_sim_stage *out) {
   const bd_stage_prediction *told = &t->plan->predicted[s];
   double weight = t->plan->schedule == BD_SCHEDULE_ZERO_BUBBLE ? told->weight_seconds : 0;
   double part = collective_part(t->plan, s);
+  double apply = fmin(told->apply_seconds, told->sync_seconds); // hand-written plans say anything
   const double seconds[BD_SIM_PASS_KINDS] = {
       told->forward_seconds - message_seconds(t, s, false),
       told->backward_seconds - weight - message_seconds(t, s, true), weight};
@@ -126,7 +127,8 @@ static void tell_passes(const telling *t, int s, bd_sim_stage *out) {
     }
     out->pass[kind] = works;
   }
-  bd_sim_add_compute(t->ctx, &out->reduce, told->sync_seconds, 0);
+  bd_sim_add_compute(t->ctx, &out->reduce, told->sync_seconds - apply, 0);
+  bd_sim_add_compute(t->ctx, &out->update, apply, 0);
 }
 
 // Counts the tapes that a stage's order holds at once, and what waits for delayed weight passes.

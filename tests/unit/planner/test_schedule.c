@@ -127,7 +127,7 @@ static void test_orders(void **state) {
           if (!bd_schedule_allows((bd_schedule)schedule, p, v, m)) continue;
           replay r = new_replay(ctx, (bd_schedule)schedule, p, v, m);
           const double *of = seconds[combinations++ % 6];
-          r.seconds = (bd_stage_seconds){of[0], of[1], 0, 0};
+          r.seconds = (bd_stage_seconds){.forward = of[0], .backward = of[1]};
           if (schedule == BD_SCHEDULE_ZERO_BUBBLE) r.seconds.weight = of[2];
           check(ctx, &r);
         }
