@@ -3,6 +3,7 @@
 #include "planner/simulate/simulate.h"
 #include "planner/step.h"
 #include "planner/step_bound.h"
+#include "planner/step_path.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -134,6 +135,37 @@ static seconds seconds_of(bd_ctx *ctx, const trial *t) {
   return out;
 }
 
+// The passes on the longest path add up to the step, and to no more than another step of as many
+// stages and micro-batches.
+static void test_path(void **state) {
+  (void)state;
+  bd_ctx *ctx = bd_ctx_create();
+  for (int i = 0; i < TRIALS / 4; i++) {
+    trial t = make_trial(1 + i / 2 % 8), other = t;
+    t.schedule = other.schedule = i % 2 ? BD_SCHEDULE_1F1B : BD_SCHEDULE_GPIPE;
+    double seconds[2] = {0, 0};
+    bd_step_path path;
+    for (int s = 0; s < t.stages; s++) {
+      t.stage[s].sync = other.stage[s].sync = 0;
+      other.stage[s].forward *= 0.5 + unit();
+      other.stage[s].backward *= 0.5 + unit();
+    }
+    bd_step_find_path(ctx, t.schedule, t.stages, t.micro_batches, t.stage, &path);
+    for (int s = 0; s < t.stages; s++) {
+      seconds[0] += path.forwards[s] * t.stage[s].forward + path.backwards[s] * t.stage[s].backward;
+      seconds[1] +=
+          path.forwards[s] * other.stage[s].forward + path.backwards[s] * other.stage[s].backward;
+    }
+    double step = bd_step_emitted_seconds(t.schedule, t.stages, t.micro_batches, t.stage);
+    double least = bd_step_emitted_seconds(t.schedule, t.stages, t.micro_batches, other.stage);
+    assert_true(fabs(seconds[0] - step) <= 1e-9 * step);
+    assert_true(fabs(path.seconds - step) <= 1e-9 * step);
+    assert_true(seconds[1] <= least * (1 + 1e-9));
+    bd_arena_reset(ctx->arena);
+  }
+  bd_ctx_destroy(ctx);
+}
+
 // Whatever the stages, pass by pass is the replay.
 static void test_ordered(void **state) {
   (void)state;
@@ -199,6 +231,6 @@ static void test_bound(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_ordered), cmocka_unit_test(test_bound),
-                                     cmocka_unit_test(test_formula)};
+                                     cmocka_unit_test(test_path), cmocka_unit_test(test_formula)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
