@@ -1,5 +1,6 @@
 #include "planner/attempt.h"
 #include "planner/pipeline.h"
+#include "planner/shared.h"
 #include <math.h>
 #include <string.h>
 
@@ -168,6 +169,7 @@ static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
     runs[r].candidates = candidates;
   }
   bd_sharding *forms = BD_NEW_ARRAY(ctx->arena, bd_sharding, layers.form_count);
+  bd_shared_set_apart(ctx, a->scene, &a->setting, runs, &problem);
   problem.form_count = number_forms(ctx, &layers, problem.run_count, runs, forms);
   for (int r = 0; r < problem.run_count; r++)
     bd_setting_hand_on(ctx, a->scene, &a->setting, r, problem.form_count, forms, &runs[r]);

@@ -1,5 +1,6 @@
 #include "planner/bound.h"
 #include "planner/layer_op.h"
+#include "planner/shared.h"
 #include "planner/step_bound.h"
 #include <math.h>
 
@@ -276,12 +277,13 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setti
                      double *out_bytes, double *out_price) {
   priced fastest, leanest;
   int stages = setting->stages;
-  double room = (double)scene->layers_cap_bytes * stages;
+  double shared = bd_shared_least_bytes(ctx, scene, setting);
+  double room = (double)scene->layers_cap_bytes * stages - shared;
   double *run_seconds = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
   *out_seconds = *out_bytes = INFINITY;
   *out_price = 0;
   if (!price_all(ctx, scene, layers, 1, 0, run_seconds, &fastest)) return;
-  *out_bytes = fmin(least_bytes(scene, layers), fastest.bytes) / stages;
+  *out_bytes = (fmin(least_bytes(scene, layers), fastest.bytes) + shared) / stages;
   double moved = least_transfer(scene, setting, layers);
   double sent = 2 * (stages - 1) * moved, total = fastest.seconds + sent;
   double stretch = least_step(scene, stages, setting->micro_batch, 1);
@@ -289,7 +291,7 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setti
                                         total * (stretch - 1));
   if (fastest.bytes > room && seconds < cutoff) {
     if (!price_all(ctx, scene, layers, 0, 1, run_seconds, &leanest)) return;
-    *out_bytes = leanest.bytes / stages;
+    *out_bytes = (leanest.bytes + shared) / stages;
     if (leanest.bytes > room) return;
     double enough = cutoff / stretch - sent;
     double least =

@@ -1,0 +1,16 @@
+// Weights that several calls use: a rank holds one of each, and its optimizer's state, however many
+// of its layers use it; gradients have an accumulator for every use.
+#ifndef BD_PLANNER_SHARED_H
+#define BD_PLANNER_SHARED_H
+#include "planner/bound.h"
+#include "planner/pipeline.h"
+
+// Bytes that all stages of a setting together hold for shared weights at least, beside what the
+// layer problems charge: the weight alone, for every use.
+double bd_shared_least_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting);
+
+// Takes shared weights and their states out of the runs' candidates, which become copies, and into
+// `problem`: candidates were measured as if each had the weight to itself. Lives in ctx->arena.
+void bd_shared_set_apart(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                         bd_pipeline_run *runs, bd_pipeline_problem *problem);
+#endif
