@@ -1,10 +1,13 @@
 #include "planner/layer_op.h"
 
+static bool is_pointwise(const bd_op *op) {
+  return (bd_op_get_info(op->kind)->traits & BD_POINTWISE) != 0;
+}
+
 static bool joins(const bd_function *f, int op) {
   if (op <= 0 || op >= f->op_count) return false;
   const bd_op *a = &f->ops[op - 1], *b = &f->ops[op];
-  unsigned both = bd_op_get_info(a->kind)->traits & bd_op_get_info(b->kind)->traits;
-  return (both & BD_POINTWISE) &&
+  return is_pointwise(a) && is_pointwise(b) &&
          bd_type_equal(&f->values[a->out[0]].type, &f->values[b->out[0]].type);
 }
 
@@ -72,10 +75,40 @@ double bd_layer_kept_seconds(const bd_cost_model *cost, const bd_function *f, bd
          cost->cluster->memory_bytes_per_second;
 }
 
-double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *f, int index,
-                              const bd_index_map *map, const int8_t split[BD_MAX_AXES]) {
+// Whether backward reads a value that it computes again in a kernel apart from the one that makes
+// it: all but the first row of gradients, which the last of the copies may be fused with.
+static bool is_read_later(const bd_function *f, const bd_function *backward, bd_id value) {
+  int first = 0, last = -1;
+  if (backward->op_count && is_pointwise(&backward->ops[0])) find_row(backward, 0, &first, &last);
+  for (int r = 0; r < backward->restore_count; r++) {
+    if (f->saves[r] != value) continue;
+    for (int i = last + 1; i < backward->op_count; i++)
+      for (int k = 0; k < backward->ops[i].in_count; k++)
+        if (backward->ops[i].in[k] == backward->params[r]) return true;
+  }
+  return false;
+}
+
+// Whether backward has the value in memory where it computes on with it: it is there before, or
+// written in any case.
+static bool is_stored(const bd_function *f, const bd_function *backward, bd_id value) {
+  int producer = f->values[value].producer;
+  return producer < 0 || !is_pointwise(&f->ops[producer]) || is_read_later(f, backward, value);
+}
+
+double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *f,
+                              const bd_function *backward, int index, const bd_index_map *map,
+                              const int8_t split[BD_MAX_AXES]) {
   const bd_op *op = &f->ops[index];
-  if (!(bd_op_get_info(op->kind)->traits & BD_POINTWISE))
-    return bd_cost_op(cost, f, op, map, split);
-  return bd_op_flops(f, op, map, &cost->mesh, split, cost->micro_batch) / cost->cluster->flops_f32;
+  if (!is_pointwise(op)) return bd_cost_op(cost, f, op, map, split);
+  double bytes = 0;
+  if (!is_read_later(f, backward, op->out[0])) return 0;
+  for (int k = 0; k < op->in_count; k++) {
+    bd_sharding sharding = bd_split_operand(map, &cost->mesh, split, k);
+    if (is_stored(f, backward, op->in[k]))
+      bytes += bd_cost_local_bytes(cost, &f->values[op->in[k]].type, &sharding);
+  }
+  bd_sharding sharding = bd_split_result(map, &cost->mesh, split, 0);
+  bytes += bd_cost_local_bytes(cost, &f->values[op->out[0]].type, &sharding);
+  return bytes / cost->cluster->memory_bytes_per_second;
 }

@@ -17,7 +17,10 @@ double bd_layer_even_seconds(const bd_cost_model *cost, const bd_function *funct
 double bd_layer_kept_seconds(const bd_cost_model *cost, const bd_function *function, bd_id value,
                              const bd_sharding *sharding);
 
-// The least for a copy of the op in the backward function, where its neighbours are not known.
-double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *function, int op,
-                              const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
+// The least for a copy of the op in the backward function: copies come before the gradients, in the
+// order of forward, and pointwise ones move what is surely in memory, in a kernel that they may
+// share.
+double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *function,
+                              const bd_function *backward, int op, const bd_index_map *map,
+                              const int8_t split[BD_MAX_AXES]);
 #endif

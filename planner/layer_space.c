@@ -385,7 +385,7 @@ const bd_op_work *bd_layer_work(bd_layer_space *space, int op, const int8_t spli
   if (work->known) return work;
   work->known = true;
   work->forward = bd_layer_op_seconds(cost, space->forward, op, map, split);
-  work->clone = bd_layer_clone_seconds(cost, space->forward, op, map, split);
+  work->clone = bd_layer_clone_seconds(cost, space->forward, space->backward, op, map, split);
   work->backward = backward_seconds(space, op, split);
   return work;
 }
