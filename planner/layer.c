@@ -2,6 +2,7 @@
 #include "planner/aside.h"
 #include "planner/eliminate.h"
 #include "planner/layer_problem.h"
+#include "planner/layer_workspace.h"
 #include "planner/sync.h"
 #include <math.h>
 #include <string.h>
@@ -23,6 +24,8 @@ struct bd_layer {
   bd_layer_space space;
   bd_choice_problem problem;
   double **tape, **state; // per node and option: bytes of one tape; of weights and the like
+  bd_layer_workspace *workspace;
+  double **held; // per node and option: the share of the workspace that is charged; NULL: none
   bd_elimination *elimination;
 };
 
@@ -167,6 +170,7 @@ bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, bd_layer *
     memcpy(layer->state[i], problem->node[i].usage,
            sizeof(double) * (size_t)problem->node[i].options);
   }
+  layer->workspace = bd_layer_workspace_create(&layer->space);
   *out_layer = layer;
   return BD_OK;
 }
@@ -174,7 +178,8 @@ bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, bd_layer *
 static void hold_tapes(bd_layer *layer, int in_flight) {
   for (int i = 0; i < layer->problem.nodes; i++)
     for (int o = 0; o < layer->problem.node[i].options; o++)
-      layer->problem.node[i].usage[o] = layer->state[i][o] + in_flight * layer->tape[i][o];
+      layer->problem.node[i].usage[o] = layer->state[i][o] + in_flight * layer->tape[i][o] +
+                                        (layer->held ? layer->held[i][o] : 0);
 }
 
 bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,
@@ -188,6 +193,45 @@ bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double 
   if (bytes_weight == 0) out->seconds = out->least / seconds_weight;
   if (seconds_weight == 0) out->bytes = out->least / bytes_weight;
   return true;
+}
+
+// What a choice adds to the workspace at a moment, the last node, the boundary, standing for what
+// is there in any case.
+static double workspace_at(const bd_layer *layer, int moment, int node, int option) {
+  return node == layer->space.cluster_count
+             ? bd_layer_workspace_fixed(layer->workspace, moment)
+             : bd_layer_workspace_added(layer->workspace, moment, node,
+                                        &layer->space.clusters[node].options[option]);
+}
+
+double bd_layer_workspace_of(const bd_layer *layer, const int *option, int *out_moment) {
+  double most = -1;
+  for (int m = 0; m < bd_layer_workspace_moments(layer->workspace); m++) {
+    double bytes = 0;
+    for (int i = 0; i < layer->problem.nodes; i++)
+      bytes += workspace_at(layer, m, i, option[i]);
+    if (bytes > most) *out_moment = m;
+    most = fmax(most, bytes);
+  }
+  return most;
+}
+
+double bd_layer_fixed_workspace(const bd_layer *layer) {
+  double most = 0;
+  for (int m = 0; m < bd_layer_workspace_moments(layer->workspace); m++)
+    most = fmax(most, bd_layer_workspace_fixed(layer->workspace, m));
+  return most;
+}
+
+void bd_layer_hold_workspace(bd_ctx *ctx, bd_layer *layer, int moment, double share) {
+  layer->held = NULL;
+  if (share <= 0) return;
+  layer->held = BD_NEW_ARRAY(ctx->arena, double *, layer->problem.nodes);
+  for (int i = 0; i < layer->problem.nodes; i++) {
+    layer->held[i] = BD_NEW_ARRAY(ctx->arena, double, layer->problem.node[i].options);
+    for (int o = 0; o < layer->problem.node[i].options; o++)
+      layer->held[i][o] = share * workspace_at(layer, moment, i, o);
+  }
 }
 
 double bd_layer_least_bytes(const bd_layer *layer) {

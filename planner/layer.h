@@ -71,6 +71,14 @@ bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double 
 // No choice holds fewer bytes.
 double bd_layer_least_bytes(const bd_layer *layer);
 
+// The least that the workspace holds under a choice, and at which moment
+// (planner/layer_workspace.h); what it holds under every choice.
+double bd_layer_workspace_of(const bd_layer *layer, const int *option, int *out_moment);
+double bd_layer_fixed_workspace(const bd_layer *layer);
+
+// From now on, prices charge this share of the workspace at a moment as bytes; 0: none of it.
+void bd_layer_hold_workspace(bd_ctx *ctx, bd_layer *layer, int moment, double share);
+
 // Candidates of every form: the corners of the trade between seconds and bytes, and where the
 // request wants it, on small layers, what an integer program finds between them; what another of
 // its form dominates is dropped. They live in `ctx->session`; `in_flight` as above. `price`:
