@@ -1,9 +1,18 @@
 #include "planner/familiar.h"
+#include "ir/base/workers.h"
 #include "planner/blame.h"
+#include "planner/solver.h"
 #include <math.h>
 
 enum { MOST = 8 };
 #define LIMIT_SECONDS 5.0
+
+// A choice that only a search can evaluate.
+typedef struct question {
+  int familiar; // of the plan's details
+  bd_plan_request request;
+  bd_search_outcome outcome;
+} question;
 
 typedef struct comparing {
   bd_ctx *ctx;
@@ -11,6 +20,8 @@ typedef struct comparing {
   const bd_cluster *cluster;
   const bd_plan_request *request;
   bd_plan *plan;
+  int question_count;
+  question questions[MOST];
 } comparing;
 
 // Why no plan keeps the pins of a request; NULL where only a search could tell.
@@ -25,22 +36,47 @@ static const char *impossible(const comparing *c, const bd_plan_request *request
   return reason;
 }
 
-static bd_status solve(const comparing *c, const char *name, const char *pins,
-                       const bd_plan_request *request) {
+static void add(comparing *c, const char *name, const char *pins, const bd_plan_request *request) {
   bd_plan_details *details = c->plan->details;
-  bd_familiar *out = &details->familiar[details->familiar_count++];
+  bd_familiar *out = &details->familiar[details->familiar_count];
   *out = (bd_familiar){.name = name, .pins = pins, .step_seconds = INFINITY};
   out->reason = impossible(c, request);
-  if (out->reason) return BD_OK;
-  bd_search_outcome outcome;
-  BD_TRY(bd_plan_look(c->ctx, c->train, c->cluster, request, &outcome));
-  if (outcome.found)
-    out->step_seconds = outcome.plan.step_seconds;
+  if (!out->reason)
+    c->questions[c->question_count++] =
+        (question){.familiar = details->familiar_count, .request = *request};
+  details->familiar_count++;
+}
+
+static bd_status search(bd_ctx *ctx, void *arg, int index) {
+  comparing *c = arg;
+  question *q = &c->questions[index];
+  return bd_plan_look(ctx, c->train, c->cluster, &q->request, &q->outcome);
+}
+
+static void take(bd_ctx *ctx, void *arg, int index) {
+  comparing *c = arg;
+  (void)ctx;
+  const bd_search_outcome *outcome = &c->questions[index].outcome;
+  bd_familiar *out = &c->plan->details->familiar[c->questions[index].familiar];
+  if (outcome->found)
+    out->step_seconds = outcome->plan.step_seconds;
   else
-    out->lacking_bytes = outcome.lacking_bytes;
-  if (!outcome.found && outcome.lacking_bytes <= 0)
+    out->lacking_bytes = outcome->lacking_bytes;
+  if (!outcome->found && outcome->lacking_bytes <= 0)
     out->reason = "no plan of the search space keeps these pins";
-  return BD_OK;
+}
+
+// Side by side, as most of these searches have few settings. They share the threads.
+static bd_status search_all(comparing *c) {
+  bd_owned held;
+  int threads = c->request->threads, count = c->question_count;
+  for (int i = 0; i < count; i++)
+    c->questions[i].request.threads = (threads + count - 1) / count;
+  bd_workers *workers = bd_workers_start(c->ctx, &held, threads, bd_solver_leave_thread);
+  bd_work work = {count, search, take, c};
+  bd_status status = bd_workers_run(c->ctx, workers, &work);
+  bd_workers_stop(c->ctx, workers, &held);
+  return status;
 }
 
 static bd_plan_request open_request(const comparing *c) {
@@ -58,35 +94,37 @@ static bd_plan_request open_request(const comparing *c) {
 
 // A batch that does not divide among the devices is raised until it does: what matters is whether
 // the model fits at all.
-static bd_status compare_data(const comparing *c, const char *name, int zero) {
+static void compare_data(comparing *c, const char *name, int zero) {
   int devices = bd_cluster_devices(c->cluster);
-  bd_constraints constraints = {.degree[BD_CUT_SAMPLES] = devices};
+  bd_constraints *constraints = BD_NEW(c->ctx->arena, bd_constraints);
+  constraints->degree[BD_CUT_SAMPLES] = devices;
   bd_plan_request request = open_request(c);
-  if (c->request->zero >= 0 && c->request->zero != zero) return BD_OK;
+  if (c->request->zero >= 0 && c->request->zero != zero) return;
   int64_t batch = (request.global_batch + devices - 1) / devices * devices;
   if (batch != request.global_batch)
     name = bd_intern_f(c->ctx, "%s, of a batch of %lld", name, (long long)batch);
   request.global_batch = batch;
   request.stages = 1;
   request.zero = zero;
-  request.constraints = &constraints;
-  return solve(c, name, bd_intern_f(c->ctx, "dp=%d,pp=1,zero=%d", devices, zero), &request);
+  request.constraints = constraints;
+  add(c, name, bd_intern_f(c->ctx, "dp=%d,pp=1,zero=%d", devices, zero), &request);
 }
 
-static bd_status compare_tensor(const comparing *c) {
+static void compare_tensor(comparing *c) {
   int devices = bd_cluster_devices(c->cluster);
-  bd_constraints constraints = {.degree[BD_CUT_FEATURES] = devices};
+  bd_constraints *constraints = BD_NEW(c->ctx->arena, bd_constraints);
+  constraints->degree[BD_CUT_FEATURES] = devices;
   bd_plan_request request = open_request(c);
   request.stages = 1;
-  request.constraints = &constraints;
-  return solve(c, "tensor parallel over all", bd_intern_f(c->ctx, "tp=%d,pp=1", devices), &request);
+  request.constraints = constraints;
+  add(c, "tensor parallel over all", bd_intern_f(c->ctx, "tp=%d,pp=1", devices), &request);
 }
 
-static bd_status compare_pipeline(const comparing *c) {
+static void compare_pipeline(comparing *c) {
   int devices = bd_cluster_devices(c->cluster);
   bd_plan_request request = open_request(c);
   request.stages = devices;
-  return solve(c, "pipeline only", bd_intern_f(c->ctx, "pp=%d", devices), &request);
+  add(c, "pipeline only", bd_intern_f(c->ctx, "pp=%d", devices), &request);
 }
 
 // The plan's degrees or mesh as a pin.
@@ -100,7 +138,7 @@ static const char *mesh_words(const comparing *c) {
 }
 
 // The plan's own degrees, with another choice of what is recomputed.
-static bd_status compare_recompute(const comparing *c, const char *name, int recompute) {
+static void compare_recompute(comparing *c, const char *name, int recompute) {
   const bd_plan *plan = c->plan;
   bd_plan_request request = open_request(c);
   request.stages = plan->stages;
@@ -111,24 +149,26 @@ static bd_status compare_recompute(const comparing *c, const char *name, int rec
   const char *pins =
       bd_intern_f(c->ctx, "pp=%d,%s,mb=%lld,recompute=%s", plan->stages, mesh_words(c),
                   (long long)plan->micro_batch, recompute ? "full" : "none");
-  return solve(c, name, pins, &request);
+  add(c, name, pins, &request);
 }
 
 bd_status bd_plan_compare_familiar(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                                    const bd_plan_request *request, bd_plan *plan) {
-  comparing c = {ctx, train, cluster, request, plan};
+  comparing *c = BD_NEW(ctx->arena, comparing);
+  *c =
+      (comparing){.ctx = ctx, .train = train, .cluster = cluster, .request = request, .plan = plan};
   plan->details->familiar = BD_NEW_ARRAY(ctx->arena, bd_familiar, MOST);
   plan->details->familiar_count = 0;
   if (bd_cluster_devices(cluster) > 1) {
-    BD_TRY(compare_data(&c, "pure data parallel", 0));
+    compare_data(c, "pure data parallel", 0);
     for (int zero = 1; zero <= BD_MAX_ZERO; zero += 2)
-      BD_TRY(compare_data(&c, bd_intern_f(ctx, "ZeRO-%d data parallel", zero), zero));
-    BD_TRY(compare_tensor(&c));
-    BD_TRY(compare_pipeline(&c));
+      compare_data(c, bd_intern_f(ctx, "ZeRO-%d data parallel", zero), zero);
+    compare_tensor(c);
+    compare_pipeline(c);
   }
   if (request->recompute < 0) {
-    BD_TRY(compare_recompute(&c, "everything recomputed", 1));
-    BD_TRY(compare_recompute(&c, "nothing recomputed", 0));
+    compare_recompute(c, "everything recomputed", 1);
+    compare_recompute(c, "nothing recomputed", 0);
   }
-  return BD_OK;
+  return c->question_count ? search_all(c) : BD_OK;
 }
