@@ -8,12 +8,13 @@ struct bd_elimination {
   const bd_choice_problem *problem;
   int *live_count, **live; // per node
   bd_factor_pool pool;     // the problem's edges first
-  double **weighted;       // per edge: its table where costs are weighted, once that was so
+  double **copied;         // per edge: its table, where that is not the edge's own
   int step_count;
   bd_step *steps;
   double *value; // per live option of the node at hand
-  // Of the last run: its weights, the sum of the messages without a scope but the last, and of all.
-  double cost_weight, usage_weight, rest, bound;
+  // Of the last run: its weights by the scale, which makes that of costs 1 or 0; the sum of the
+  // messages without a scope but the last, and of all.
+  double scale, cost_weight, usage_weight, rest, bound;
 };
 
 static void find_live(bd_ctx *ctx, bd_elimination *e, bool *const *live) {
@@ -90,7 +91,7 @@ static bool build(bd_elimination *e, bd_arena *scratch, int last, bool relaxed) 
   // Every step leaves fewer nodes in the scopes of all factors together.
   int most = 2 * problem->edges + problem->nodes;
   e->pool.items = BD_NEW_ARRAY(e->arena, bd_factor, problem->edges + most);
-  e->weighted = BD_NEW_ARRAY(e->arena, double *, problem->edges);
+  e->copied = BD_NEW_ARRAY(e->arena, double *, problem->edges);
   if (!add_edges(e, scratch)) return false;
   e->steps = BD_NEW_ARRAY(e->arena, bd_step, most);
   bool *gone = BD_NEW_ARRAY(e->arena, bool, problem->nodes);
@@ -136,7 +137,7 @@ bd_elimination *bd_elimination_relax(bd_ctx *ctx, const bd_choice_problem *probl
 }
 
 double bd_elimination_bound(const bd_elimination *e) {
-  return e->bound;
+  return e->scale * e->bound;
 }
 
 // Weighted, and INFINITY where it is not allowed, whatever the weight.
@@ -144,7 +145,7 @@ static double weighted(double weight, double value) {
   return isinf(value) ? value : weight * value;
 }
 
-static void weigh_edge(bd_elimination *e, int index) {
+static void copy_edge(bd_elimination *e, int index) {
   const bd_choice_edge *edge = &e->problem->edge[index];
   const bd_factor *f = &e->pool.items[index];
   const int *live_a = e->live[edge->a], *live_b = e->live[edge->b];
@@ -159,7 +160,7 @@ static void weigh_edge(bd_elimination *e, int index) {
   }
 }
 
-// Costs of edges all of whose classes are live are read where they are, unless they are weighted.
+// Costs of edges all of whose classes are live are read where they are, unless they count nothing.
 static void fill_edges(bd_elimination *e) {
   for (int i = 0; i < e->problem->edges; i++) {
     const bd_choice_edge *edge = &e->problem->edge[i];
@@ -168,9 +169,9 @@ static void fill_edges(bd_elimination *e) {
                  f->views[1].classes == edge->classes_b;
     f->table = edge->cost;
     if (whole && e->cost_weight == 1) continue;
-    if (!e->weighted[i]) e->weighted[i] = BD_NEW_ARRAY(e->arena, double, bd_factor_size(f));
-    f->table = e->weighted[i];
-    weigh_edge(e, i);
+    if (!e->copied[i]) e->copied[i] = BD_NEW_ARRAY(e->arena, double, bd_factor_size(f));
+    f->table = e->copied[i];
+    copy_edge(e, i);
   }
 }
 
@@ -228,8 +229,9 @@ static void trace(bd_elimination *e, int from, int *option) {
 
 bool bd_elimination_run(bd_elimination *e, double cost_weight, double usage_weight,
                         int *out_option) {
-  e->cost_weight = cost_weight;
-  e->usage_weight = usage_weight;
+  e->scale = cost_weight > 0 ? cost_weight : 1;
+  e->cost_weight = cost_weight > 0 ? 1 : 0;
+  e->usage_weight = usage_weight / e->scale;
   e->rest = e->bound = 0;
   for (int i = 0; i < e->problem->nodes; i++)
     if (!e->live_count[i]) e->rest = e->bound = INFINITY;
@@ -259,5 +261,5 @@ double bd_elimination_choose(bd_elimination *e, int option, int *out_option) {
     out_option[s->node] = x;
   }
   if (isfinite(least)) trace(e, e->step_count - 2, out_option);
-  return least;
+  return e->scale * least;
 }

@@ -206,11 +206,9 @@ static void destroy_arena(void *arena) {
 }
 
 // Edges between clusters, and to the boundary.
-static void add_edges(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out) {
+static void add_edges(bd_ctx *ctx, bd_arena *scratch, bd_layer_space *space,
+                      bd_choice_problem *out) {
   int count = space->cluster_count;
-  bd_arena *scratch = bd_ctx_create_arena(ctx);
-  bd_owned held;
-  bd_own(ctx, &held, destroy_arena, scratch);
   out->edge = BD_NEW_ARRAY(ctx->arena, bd_choice_edge, (int64_t)(count + 1) * count);
   for (int to = 0; to < count; to++) {
     for (int from = 0; from < to; from++) {
@@ -222,29 +220,43 @@ static void add_edges(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out
     bd_layer_add_boundary_edge(ctx, scratch, space, to, &out->edge[out->edges++]);
     bd_arena_reset(scratch);
   }
-  bd_disown(ctx, &held);
-  bd_arena_destroy(scratch);
+}
+
+static void add_boundary_node(bd_ctx *ctx, const bd_layer_space *space, bd_choice_node *node,
+                              double **out_tape) {
+  int forms = space->request->form_count;
+  *node = (bd_choice_node){forms, BD_NEW_ARRAY(ctx->arena, double, forms),
+                           BD_NEW_ARRAY(ctx->arena, double, forms)};
+  *out_tape = BD_NEW_ARRAY(ctx->arena, double, forms);
+  for (int form = 0; form < forms; form++) {
+    (*out_tape)[form] = handed_bytes(space, form);
+    node->usage[form] = passed_bytes(space, form);
+    node->cost[form] = free_seconds(space);
+  }
 }
 
 bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out,
                            double ***out_tape) {
-  int count = space->cluster_count, forms = space->request->form_count;
+  int count = space->cluster_count;
   *out =
       (bd_choice_problem){.solver = space->request->solver, .nodes = count + 1, .budget = INFINITY};
   out->node = BD_NEW_ARRAY(ctx->arena, bd_choice_node, count + 1);
   *out_tape = BD_NEW_ARRAY(ctx->arena, double *, count + 1);
+  bd_owned held_tables, held_scratch;
+  bd_arena *tables = bd_ctx_create_arena(ctx);
+  bd_own(ctx, &held_tables, destroy_arena, tables);
+  bd_arena *scratch = bd_ctx_create_arena(ctx);
+  bd_own(ctx, &held_scratch, destroy_arena, scratch);
+  space->reshards = bd_reshards_create(tables, space->forward);
   for (int c = 0; c < count; c++)
     add_node(ctx, space, &space->clusters[c], &out->node[c], &(*out_tape)[c]);
-  out->node[count] = (bd_choice_node){forms, BD_NEW_ARRAY(ctx->arena, double, forms),
-                                      BD_NEW_ARRAY(ctx->arena, double, forms)};
-  (*out_tape)[count] = BD_NEW_ARRAY(ctx->arena, double, forms);
-  for (int form = 0; form < forms; form++)
-    (*out_tape)[count][form] = handed_bytes(space, form);
-  for (int form = 0; form < forms; form++)
-    out->node[count].usage[form] = passed_bytes(space, form);
-  for (int form = 0; form < forms; form++)
-    out->node[count].cost[form] = free_seconds(space);
-  add_edges(ctx, space, out);
+  add_boundary_node(ctx, space, &out->node[count], &(*out_tape)[count]);
+  add_edges(ctx, scratch, space, out);
+  space->reshards = NULL;
+  bd_disown(ctx, &held_scratch);
+  bd_arena_destroy(scratch);
+  bd_disown(ctx, &held_tables);
+  bd_arena_destroy(tables);
   return BD_OK;
 }
 

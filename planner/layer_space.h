@@ -58,20 +58,20 @@ typedef struct bd_layer_space {
   // Per forward op: it is kept when more than so many of its cluster's are, and run again when no
   // more than so many are; -1: never.
   int8_t *kept_above, *again_to;
-  bool *needed;        // per forward value: read by backward
-  bool *is_result;     // per forward value
-  bool *is_weight;     // per forward value
-  int *consumers;      // per forward value: reads from outside its own cluster
-  int *weight_uses;    // per forward value: ops that read it, for weights
-  int *backward_reads; // per forward value: reads by backward ops
-  bd_id *restores;     // per backward value: the forward value that it is, or BD_NO_ID
-  int *type_of;        // per forward value: the first value of the same type
-  bool *has_backward;  // per forward op: backward has ops of its group
-  bool *flows;         // per forward value: a gradient reaches it
-  bd_layer_sums *sums; // per forward value
-  bool *is_sum;        // per backward op: it is among them
-  bd_op_work **work;   // per forward op, per split
-  struct bd_reshard_table **reshards; // per forward value that is the first of its type
+  bool *needed;                 // per forward value: read by backward
+  bool *is_result;              // per forward value
+  bool *is_weight;              // per forward value
+  int *consumers;               // per forward value: reads from outside its own cluster
+  int *weight_uses;             // per forward value: ops that read it, for weights
+  int *backward_reads;          // per forward value: reads by backward ops
+  bd_id *restores;              // per backward value: the forward value that it is, or BD_NO_ID
+  int *type_of;                 // per forward value: the first value of the same type
+  bool *has_backward;           // per forward op: backward has ops of its group
+  bool *flows;                  // per forward value: a gradient reaches it
+  bd_layer_sums *sums;          // per forward value
+  bool *is_sum;                 // per backward op: it is among them
+  bd_op_work **work;            // per forward op, per split
+  struct bd_reshards *reshards; // while the layer's problem is made
 } bd_layer_space;
 
 BD_NODISCARD bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request,
