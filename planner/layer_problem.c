@@ -70,7 +70,7 @@ static option_cost shared_cost(bd_layer_space *space, const bd_cluster_ops *c,
 }
 
 // Weights as they are stored; `rerun_seconds[i]`: what running op i of the cluster again adds.
-static void add_weights(const bd_layer_space *space, const bd_cluster_ops *c,
+static void add_weights(bd_layer_space *space, const bd_cluster_ops *c,
                         const bd_layer_option *option, double *rerun_seconds, option_cost *out) {
   for (int i = 0; i < c->op_count && isfinite(out->seconds); i++) {
     int8_t split[BD_MAX_AXES];
@@ -243,20 +243,22 @@ bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem
   out->node = BD_NEW_ARRAY(ctx->arena, bd_choice_node, count + 1);
   *out_tape = BD_NEW_ARRAY(ctx->arena, double *, count + 1);
   bd_owned held_tables, held_scratch;
-  bd_arena *tables = bd_ctx_create_arena(ctx);
-  bd_own(ctx, &held_tables, destroy_arena, tables);
+  space->tables = bd_ctx_create_arena(ctx);
+  bd_own(ctx, &held_tables, destroy_arena, space->tables);
   bd_arena *scratch = bd_ctx_create_arena(ctx);
   bd_own(ctx, &held_scratch, destroy_arena, scratch);
-  space->reshards = bd_reshards_create(tables, space->forward);
+  space->reshards = bd_reshards_create(space->tables, space->forward);
   for (int c = 0; c < count; c++)
     add_node(ctx, space, &space->clusters[c], &out->node[c], &(*out_tape)[c]);
   add_boundary_node(ctx, space, &out->node[count], &(*out_tape)[count]);
   add_edges(ctx, scratch, space, out);
-  space->reshards = NULL;
   bd_disown(ctx, &held_scratch);
   bd_arena_destroy(scratch);
   bd_disown(ctx, &held_tables);
-  bd_arena_destroy(tables);
+  bd_arena_destroy(space->tables);
+  space->tables = NULL;
+  space->reshards = NULL;
+  space->weights = NULL;
   return BD_OK;
 }
 

@@ -252,11 +252,18 @@ static void enumerate_axis(bd_ctx *ctx, enumeration *e, int axis) {
 }
 
 // Combinations of loops and of no loop, over the axes of the mesh.
-static int split_count(const bd_layer_space *space, int op) {
+int bd_layer_split_count(const bd_layer_space *space, int op) {
   int count = 1;
   for (int axis = 0; axis < space->request->cost.mesh.axes; axis++)
     count *= space->map[op].loops + 1;
   return count;
+}
+
+int bd_layer_split_number(const bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]) {
+  int number = 0;
+  for (int axis = 0; axis < space->request->cost.mesh.axes; axis++)
+    number = number * (space->map[op].loops + 1) + split[axis] + 1;
+  return number;
 }
 
 bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request, bd_layer_space *out) {
@@ -272,7 +279,7 @@ bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request, bd_
   bd_layer_find_gradients(ctx, out);
   out->work = BD_NEW_ARRAY(ctx->arena, bd_op_work *, out->forward->op_count);
   for (int i = 0; i < out->forward->op_count; i++)
-    out->work[i] = BD_NEW_ARRAY(ctx->arena, bd_op_work, split_count(out, i));
+    out->work[i] = BD_NEW_ARRAY(ctx->arena, bd_op_work, bd_layer_split_count(out, i));
   for (int c = 0; c < out->cluster_count; c++) {
     enumeration e = {.space = out, .cluster = &out->clusters[c]};
     memset(e.current.split, -1, sizeof e.current.split);
@@ -378,10 +385,7 @@ int bd_layer_backward_needs(const bd_layer_space *space, int group,
 const bd_op_work *bd_layer_work(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]) {
   const bd_cost_model *cost = &space->request->cost;
   const bd_index_map *map = &space->map[op];
-  int index = 0;
-  for (int axis = 0; axis < cost->mesh.axes; axis++)
-    index = index * (map->loops + 1) + split[axis] + 1;
-  bd_op_work *work = &space->work[op][index];
+  bd_op_work *work = &space->work[op][bd_layer_split_number(space, op, split)];
   if (work->known) return work;
   work->known = true;
   work->forward = bd_layer_op_seconds(cost, space->forward, op, map, split);

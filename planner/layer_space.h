@@ -58,20 +58,24 @@ typedef struct bd_layer_space {
   // Per forward op: it is kept when more than so many of its cluster's are, and run again when no
   // more than so many are; -1: never.
   int8_t *kept_above, *again_to;
-  bool *needed;                 // per forward value: read by backward
-  bool *is_result;              // per forward value
-  bool *is_weight;              // per forward value
-  int *consumers;               // per forward value: reads from outside its own cluster
-  int *weight_uses;             // per forward value: ops that read it, for weights
-  int *backward_reads;          // per forward value: reads by backward ops
-  bd_id *restores;              // per backward value: the forward value that it is, or BD_NO_ID
-  int *type_of;                 // per forward value: the first value of the same type
-  bool *has_backward;           // per forward op: backward has ops of its group
-  bool *flows;                  // per forward value: a gradient reaches it
-  bd_layer_sums *sums;          // per forward value
-  bool *is_sum;                 // per backward op: it is among them
-  bd_op_work **work;            // per forward op, per split
-  struct bd_reshards *reshards; // while the layer's problem is made
+  bool *needed;        // per forward value: read by backward
+  bool *is_result;     // per forward value
+  bool *is_weight;     // per forward value
+  int *consumers;      // per forward value: reads from outside its own cluster
+  int *weight_uses;    // per forward value: ops that read it, for weights
+  int *backward_reads; // per forward value: reads by backward ops
+  bd_id *restores;     // per backward value: the forward value that it is, or BD_NO_ID
+  int *type_of;        // per forward value: the first value of the same type
+  bool *has_backward;  // per forward op: backward has ops of its group
+  bool *flows;         // per forward value: a gradient reaches it
+  bd_layer_sums *sums; // per forward value
+  bool *is_sum;        // per backward op: it is among them
+  bd_op_work **work;   // per forward op, per split
+  // While the layer's problem is made: what is known so far of ways between forms, and per forward
+  // op of its weights (layer_weight.c); `tables` is where these live.
+  bd_arena *tables;
+  struct bd_reshards *reshards;
+  struct bd_known_weight **weights;
 } bd_layer_space;
 
 BD_NODISCARD bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request,
@@ -100,6 +104,10 @@ bd_sharding bd_layer_form(const bd_layer_space *space, const bd_cluster_ops *clu
 // many of at most `most` shardings.
 int bd_layer_backward_needs(const bd_layer_space *space, int group, const int8_t split[BD_MAX_AXES],
                             bd_id value, int most, bd_sharding *out_needs);
+
+// Splits of an op's loops over the axes of the mesh, numbered from 0.
+int bd_layer_split_count(const bd_layer_space *space, int op);
+int bd_layer_split_number(const bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]);
 
 // What an op takes under a split.
 const bd_op_work *bd_layer_work(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]);

@@ -165,9 +165,8 @@ static void add_weight(const bd_layer_space *space, int op, bd_id weight,
   out->state_bytes += bytes / uses;
 }
 
-bd_weight_cost bd_layer_weight_cost(const bd_layer_space *space, int index,
-                                    const int8_t split[BD_MAX_AXES],
-                                    const bd_layer_option *option) {
+static bd_weight_cost reckon(const bd_layer_space *space, int index,
+                             const int8_t split[BD_MAX_AXES], const bd_layer_option *option) {
   const bd_op *op = &space->forward->ops[index];
   bd_weight_cost out = {0, 0, 0};
   for (int i = 0; i < op->in_count; i++) {
@@ -179,4 +178,33 @@ bd_weight_cost bd_layer_weight_cost(const bd_layer_space *space, int index,
       add_weight(space, index, op->in[i], &form, split, &out);
   }
   return out;
+}
+
+typedef struct bd_known_weight {
+  bool known;
+  bd_weight_cost cost;
+} bd_known_weight;
+
+static bool has_weight(const bd_layer_space *space, int index) {
+  const bd_op *op = &space->forward->ops[index];
+  for (int i = 0; i < op->in_count; i++)
+    if (space->is_weight[op->in[i]]) return true;
+  return false;
+}
+
+bd_weight_cost bd_layer_weight_cost(bd_layer_space *space, int index,
+                                    const int8_t split[BD_MAX_AXES],
+                                    const bd_layer_option *option) {
+  int masks = 1 << space->request->cost.mesh.axes, spreads = BD_SPREAD_WEIGHTS + 1;
+  if (!has_weight(space, index)) return (bd_weight_cost){0, 0, 0};
+  if (!space->weights)
+    space->weights = BD_NEW_ARRAY(space->tables, bd_known_weight *, space->forward->op_count);
+  bd_known_weight **table = &space->weights[index];
+  if (!*table)
+    *table = BD_NEW_ARRAY(space->tables, bd_known_weight,
+                          (int64_t)bd_layer_split_count(space, index) * spreads * masks);
+  int spread = bd_layer_split_number(space, index, split) * spreads + (int)option->spread;
+  bd_known_weight *at = &(*table)[spread * masks + option->spread_axes];
+  if (!at->known) *at = (bd_known_weight){true, reckon(space, index, split, option)};
+  return at->cost;
 }

@@ -24,7 +24,8 @@ typedef struct bd_weight_cost {
   double seconds, rerun_seconds, state_bytes;
 } bd_weight_cost;
 
-// Never more than what the lowered functions take. INFINITY seconds when it is not possible.
-bd_weight_cost bd_layer_weight_cost(const bd_layer_space *space, int op,
-                                    const int8_t split[BD_MAX_AXES], const bd_layer_option *option);
+// Never more than what the lowered functions take. INFINITY seconds when it is not possible. It
+// depends on the split and on how the weights are spread alone, and is reckoned once for these.
+bd_weight_cost bd_layer_weight_cost(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES],
+                                    const bd_layer_option *option);
 #endif
