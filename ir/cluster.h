@@ -43,6 +43,7 @@ typedef struct bd_device_kind {
   double flops_f32, flops_bf16; // rate of the largest matrix products, per second
   double memory_bytes_per_second;
   double kernel_seconds; // cost of starting one kernel or library call
+  unsigned lacks;        // a bit per bd_dtype that it cannot compute with
   bd_work_rates work;
   bool gpu;
   int threads_per_device; // CPU ranks: BLAS threads
@@ -76,6 +77,7 @@ typedef struct bd_cluster {
   double flops_f32, flops_bf16;
   double memory_bytes_per_second;
   double kernel_seconds;
+  unsigned lacks;       // what any device lacks
   bd_link intra, inter; // between devices of one node; between nodes
   bool gpu;
   int threads_per_device;
@@ -99,6 +101,9 @@ static inline bool bd_cluster_is_mixed(const bd_cluster *c) {
 // with a did-you-mean.
 BD_NODISCARD bd_status bd_cluster_load(bd_ctx *ctx, const char *spec, bd_cluster *out_cluster);
 BD_NODISCARD bd_status bd_cluster_check(bd_ctx *ctx, const bd_cluster *cluster, bd_loc loc);
+// Whether all devices compute with a precision. Errors: BD_INVALID, saying which do not.
+BD_NODISCARD bd_status bd_cluster_check_precision(bd_ctx *ctx, const bd_cluster *cluster,
+                                                  bd_dtype precision);
 void bd_cluster_print(const bd_cluster *cluster, bd_text *text); // JSON
 
 typedef struct bd_cluster_preset {

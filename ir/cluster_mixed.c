@@ -16,6 +16,7 @@ bd_device_kind bd_cluster_uniform_kind(const bd_cluster *c) {
                           .flops_bf16 = c->flops_bf16,
                           .memory_bytes_per_second = c->memory_bytes_per_second,
                           .kernel_seconds = c->kernel_seconds,
+                          .lacks = c->lacks,
                           .work = c->work,
                           .gpu = c->gpu,
                           .threads_per_device = c->threads_per_device};
@@ -74,6 +75,7 @@ static void set_kind(bd_cluster *c, const bd_device_kind *kind) {
   c->flops_bf16 = kind->flops_bf16;
   c->memory_bytes_per_second = kind->memory_bytes_per_second;
   c->kernel_seconds = kind->kernel_seconds;
+  c->lacks = kind->lacks;
   c->work = kind->work;
   c->gpu = kind->gpu;
   c->threads_per_device = kind->threads_per_device;
@@ -88,6 +90,7 @@ static void slow_to_kind(bd_cluster *c, const bd_device_kind *kind) {
   c->flops_bf16 = least(c->flops_bf16, kind->flops_bf16);
   c->memory_bytes_per_second = least(c->memory_bytes_per_second, kind->memory_bytes_per_second);
   c->kernel_seconds = most(c->kernel_seconds, kind->kernel_seconds);
+  c->lacks |= kind->lacks;
   c->work = slower_work(c->work, kind->work);
   if (kind->threads_per_device < c->threads_per_device)
     c->threads_per_device = kind->threads_per_device;

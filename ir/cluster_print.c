@@ -1,4 +1,5 @@
 #include "ir/cluster_mixed.h"
+#include "ir/cluster_precision.h"
 
 // Members of an object, one a line or, in a short object, all on one.
 typedef struct writer {
@@ -106,6 +107,8 @@ static void add_kind(writer *w, const bd_device_kind *kind) {
   add_real(w, "flops_bf16", kind->flops_bf16);
   add_real(w, "memory_bytes_per_second", kind->memory_bytes_per_second);
   add_real(w, "kernel_seconds", kind->kernel_seconds);
+  add_key(w, "precisions");
+  bd_cluster_precisions_print(kind->lacks, w->text);
   add_work(w, &kind->work);
   add_bool(w, "gpu", kind->gpu);
   add_int(w, "threads_per_device", kind->threads_per_device);

@@ -1,10 +1,11 @@
 #include "ir/cluster_read.h"
 #include "ir/cluster_mixed.h"
+#include "ir/cluster_precision.h"
 #include <string.h>
 
 #define KIND_KEYS                                                                                  \
   "memory_bytes", "reserved_bytes", "flops_f32", "flops_bf16", "memory_bytes_per_second",          \
-      "kernel_seconds", "work", "gpu", "threads_per_device"
+      "kernel_seconds", "precisions", "work", "gpu", "threads_per_device"
 #define GROUP_KEYS                                                                                 \
   "nodes", "devices_per_node", "intra", "inter", "island_devices", "island", "switch_sum",         \
       "host_memory_bytes", "host_bytes_per_second"
@@ -93,6 +94,7 @@ static bd_status read_kind(bd_ctx *ctx, const bd_json *json, bd_device_kind *out
   BD_TRY(bd_json_real(ctx, json, "memory_bytes_per_second", true, 1, BD_MOST_RATE,
                       &out->memory_bytes_per_second));
   BD_TRY(bd_json_real(ctx, json, "kernel_seconds", false, 0, 10, &out->kernel_seconds));
+  BD_TRY(bd_cluster_precisions_read(ctx, json, &out->lacks));
   return read_work(ctx, json, &out->work);
 }
 

@@ -2,6 +2,7 @@
 #include "ir/plan.h"
 
 bd_status bd_plan_check_ranks(bd_ctx *ctx, const bd_cluster *cluster, const bd_plan *plan) {
+  BD_TRY(bd_cluster_check_precision(ctx, cluster, plan->precision));
   int devices = bd_cluster_devices(cluster);
   int64_t ranks = bd_plan_ranks(plan), last = ranks;
   for (int s = 0; s < plan->stages; s++) {

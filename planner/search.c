@@ -394,6 +394,7 @@ static void report(search *s, bd_search_outcome *out) {
 bd_status bd_plan_look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                        const bd_plan_request *request, bd_search_outcome *out) {
   bd_module targeted = *train;
+  BD_TRY(bd_cluster_check_precision(ctx, cluster, request->precision));
   targeted.cuda = strcmp(request->target, "cuda") == 0;
   search *s = BD_NEW(ctx->arena, search);
   *s = (search){.ctx = ctx, .runs = bd_model_runs_find(ctx, &targeted, request->constraints)};

@@ -1,0 +1,58 @@
+#include "ir/cluster_precision.h"
+#include <string.h>
+
+// As on the command line.
+static const struct {
+  const char *name;
+  bd_dtype dtype;
+} precisions[] = {{"fp32", BD_F32}, {"bf16", BD_BF16}};
+enum { PRECISIONS = sizeof precisions / sizeof *precisions };
+
+static int find(const bd_json *item) {
+  int p = 0;
+  while (p < PRECISIONS &&
+         (item->kind != BD_JSON_STRING || strcmp(precisions[p].name, item->string) != 0))
+    p++;
+  return p;
+}
+
+bd_status bd_cluster_precisions_read(bd_ctx *ctx, const bd_json *json, unsigned *out_lacks) {
+  const bd_json *list = NULL;
+  unsigned has = 0;
+  BD_TRY(bd_json_array(ctx, json, "precisions", false, &list));
+  if (!list) return BD_OK;
+  for (size_t i = 0; i < list->count; i++) {
+    int p = find(&list->items[i]);
+    if (p == PRECISIONS)
+      return bd_fail(ctx, BD_INVALID, list->items[i].loc,
+                     "unknown precision; known are fp32 and bf16");
+    has |= 1u << precisions[p].dtype;
+  }
+  if (!(has >> BD_F32 & 1u))
+    return bd_fail(ctx, BD_INVALID, list->loc, "every device computes with fp32; name it");
+  for (int p = 0; p < PRECISIONS; p++)
+    if (!(has >> precisions[p].dtype & 1u)) *out_lacks |= 1u << precisions[p].dtype;
+  return BD_OK;
+}
+
+void bd_cluster_precisions_print(unsigned lacks, bd_text *text) {
+  const char *comma = "";
+  bd_text_add(text, "[");
+  for (int p = 0; p < PRECISIONS; p++) {
+    if (lacks >> precisions[p].dtype & 1u) continue;
+    bd_text_addf(text, "%s\"%s\"", comma, precisions[p].name);
+    comma = ", ";
+  }
+  bd_text_add(text, "]");
+}
+
+bd_status bd_cluster_check_precision(bd_ctx *ctx, const bd_cluster *cluster, bd_dtype precision) {
+  if (!(cluster->lacks >> precision & 1u)) return BD_OK;
+  const char *name = cluster->name;
+  for (int k = cluster->kind_count - 1; k >= 0; k--)
+    if (cluster->kinds[k].lacks >> precision & 1u) name = cluster->kinds[k].name;
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                 "devices of '%s' have no %s arithmetic; plan for --precision fp32, or on devices "
+                 "that have it",
+                 name, bd_dtype_name(precision));
+}
