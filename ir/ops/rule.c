@@ -32,13 +32,30 @@ static void add_tensor(nest *nest, int tensor, const char *letters, const bd_typ
   }
 }
 
+// The innermost loop: y += a * b. A sum that all goes to one element stays in a register.
+static void run_row(int64_t count, const double *a, int64_t a_stride, const double *b,
+                    int64_t b_stride, double *y, int64_t y_stride) {
+  if (y_stride == 0) {
+    double sum = *y;
+    for (int64_t i = 0; i < count; i++)
+      sum += a[i * a_stride] * b[i * b_stride];
+    *y = sum;
+    return;
+  }
+  for (int64_t i = 0; i < count; i++)
+    y[i * y_stride] += a[i * a_stride] * b[i * b_stride];
+}
+
 static void run(const nest *nest, int operands, const bd_tensor *in, bd_tensor *out) {
+  static const double one = 1;
+  const int64_t count = nest->loops ? nest->extent[0] : 1;
+  const int64_t b_stride = operands == 2 ? nest->stride[1][0] : 0;
   int64_t index[BD_MAX_LOOPS] = {0}, at[MAX_TENSORS] = {0};
   for (;;) {
-    double product = in[0].data[at[0]];
-    if (operands == 2) product *= in[1].data[at[1]];
-    out->data[at[operands]] += product;
-    int loop = 0;
+    run_row(count, in[0].data + at[0], nest->stride[0][0],
+            operands == 2 ? in[1].data + at[1] : &one, b_stride, out->data + at[operands],
+            nest->stride[operands][0]);
+    int loop = 1;
     for (; loop < nest->loops; loop++) {
       for (int t = 0; t <= operands; t++)
         at[t] += nest->stride[t][loop];
@@ -47,7 +64,7 @@ static void run(const nest *nest, int operands, const bd_tensor *in, bd_tensor *
         at[t] -= nest->stride[t][loop] * nest->extent[loop];
       index[loop] = 0;
     }
-    if (loop == nest->loops) return;
+    if (loop >= nest->loops) return;
   }
 }
 
