@@ -4,10 +4,7 @@
 #include "runtime/master.h"
 #include "tests/record/match.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-
-enum { WHERE = 160 };
 
 struct record_check {
   record_holding h;
@@ -18,7 +15,6 @@ struct record_check {
   bool lost;          // the record has left the expectation: values are followed no longer
   record_group group;
   int *applied; // per weight of the stage, in this step
-  char where[WHERE];
 };
 
 static const record_pass *pass_at(const record_check *c) {
@@ -43,14 +39,9 @@ static void advance(record_check *c) {
   if (++c->at == pass_at(c)->count) enter_pass(c, c->pass + 1);
 }
 
-static void set_where(record_check *c, const char *name) {
-  char pass[32] = "end";
-  if (c->in_step && c->pass < c->h.e->pass_count)
-    snprintf(pass, sizeof pass, "%c%d", c->h.e->passes[c->pass].kind == BD_PASS_FORWARD ? 'F' : 'B',
-             c->h.e->passes[c->pass].micro_batch);
-  snprintf(c->where, sizeof c->where, "rank %d, step %d, %s, instruction %d (%s)", c->h.rt->rank,
-           c->step, pass, c->instruction, name);
-  c->h.where = c->where;
+static void set_place(record_check *c, const char *name) {
+  const bool inside = c->in_step && c->pass < c->h.e->pass_count;
+  c->h.place = (record_place){c->step, inside ? c->pass : -1, c->instruction, name};
 }
 
 record_check *record_check_begin(const record_expectation *e, const bd_rt *rt,
@@ -82,9 +73,9 @@ static void finish_group(record_check *c) {
   if (c->group.count == 0) return;
   record_group_close(&c->group);
   if (!c->lost) {
-    set_where(c, in ? in->name : "after the last");
+    set_place(c, in ? in->name : "after the last");
     if (!in || !is_expected(c, in)) {
-      record_fault(c->h.faults, "%s: the program does %s here", c->where,
+      record_fault(c->h.faults, "%s: the program does %s here", record_where(&c->h),
                    record_kind_name(c->group.events[0].kind));
       c->lost = true;
     } else {
@@ -108,8 +99,8 @@ static void begin_step(record_check *c) {
 
 static void end_passes(record_check *c) {
   if (!c->lost && c->in_step && c->pass < c->h.e->pass_count) {
-    set_where(c, expected(c)->name);
-    record_fault(c->h.faults, "%s: the step ends before it", c->where);
+    set_place(c, expected(c)->name);
+    record_fault(c->h.faults, "%s: the step ends before it", record_where(&c->h));
   }
   c->in_step = false;
 }
@@ -150,8 +141,9 @@ static void lose_rest(record_check *c, const record_buffer *b) {
 static void follow_buffer(record_check *c, const record_event *event, const record_operand *o) {
   const record_buffer *const b = record_holding_find(&c->h, o->start, o->bytes);
   if (!b || (c->instruction == BD_RT_MARK_CLEAR && !b->gradient)) {
-    record_fault(c->h.faults, "%s: %s of %lld+%lld, which is in no buffer of this work", c->where,
-                 record_kind_name(event->kind), (long long)o->start, (long long)o->bytes);
+    record_fault(c->h.faults, "%s: %s of %lld+%lld, which is in no buffer of this work",
+                 record_where(&c->h), record_kind_name(event->kind), (long long)o->start,
+                 (long long)o->bytes);
     return;
   }
   if (o->access == RECORD_READ || o->access == RECORD_UPDATE)
@@ -161,7 +153,7 @@ static void follow_buffer(record_check *c, const record_event *event, const reco
   const bool weight = b->weight >= 0 && b->value < c->h.e->module->weight_count;
   if ((first_of_parts && b->gradient) || (event->kind == RECORD_APPLY && weight)) lose_rest(c, b);
   if (o->access == RECORD_SCRATCH)
-    record_holding_write(&c->h, RECORD_NOBODY, o->start, o->bytes);
+    record_holding_write(&c->h, c->h.scratch, o->start, o->bytes);
   else if (o->access != RECORD_READ || first_of_parts || (event->kind == RECORD_APPLY && weight))
     record_holding_write(&c->h, b->value, o->start, o->bytes);
   if (event->kind == RECORD_APPLY && b->gradient) c->applied[b->weight]++;
@@ -169,7 +161,7 @@ static void follow_buffer(record_check *c, const record_event *event, const reco
 
 // Clearing, update and what is exchanged between them.
 static void take_outside(record_check *c, const record_event *event) {
-  set_where(c, record_kind_name(event->kind));
+  set_place(c, record_kind_name(event->kind));
   record_holding_touch(&c->h, event);
   for (int i = 0; i < event->operand_count; i++)
     if (event->operands[i].bytes > 0) follow_buffer(c, event, &event->operands[i]);

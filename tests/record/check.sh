@@ -9,7 +9,7 @@ root=$(realpath "$(dirname "$0")/../..")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 build_case "$name" "$work"
-"$record" --steps 2 "${files[@]}" >"$work/summary" || { cat "$work/summary"; exit 1; }
+"$record" --steps "$steps" "${files[@]}" >"$work/summary" || { cat "$work/summary"; exit 1; }
 if [ "${4:-}" = --renew ]; then
   cp "$work/summary" "$root/tests/record/expected/$name.txt"
 elif ! diff -u "$root/tests/record/expected/$name.txt" "$work/summary"; then

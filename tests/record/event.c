@@ -1,5 +1,7 @@
 #include "tests/record/event.h"
 
+#include <string.h>
+
 static const char *const names[RECORD_KINDS] = {
     [RECORD_MARK] = "mark",
     [RECORD_LAUNCH] = "launch",
@@ -38,28 +40,33 @@ const char *record_kind_name(record_kind kind) {
   return names[kind];
 }
 
-uint64_t record_digest_bytes(uint64_t digest, const void *data, int64_t bytes) {
-  const unsigned char *const at = data;
-  const uint64_t prime = (UINT64_C(1) << 40) + RECORD_DIGEST_PRIME;
-  for (int64_t i = 0; i < bytes; i++)
-    digest = (digest ^ at[i]) * prime;
-  return digest;
+bool record_same_terms(const record_terms *a, const record_terms *b) {
+  return a->kind == b->kind && a->dtype == b->dtype && a->combiner == b->combiner &&
+         a->swapped == b->swapped && a->tag == b->tag &&
+         memcmp(a->shape, b->shape, sizeof a->shape) == 0;
 }
 
 static uint64_t digest_number(uint64_t digest, int64_t number) {
-  return record_digest_bytes(digest, &number, sizeof number);
+  digest = (digest ^ (uint64_t)number) * UINT64_C(0x9e3779b97f4a7c15);
+  return digest ^ digest >> 29;
+}
+
+uint64_t record_digest_terms(uint64_t digest, const record_terms *t) {
+  const int64_t numbers[] = {t->kind,     t->dtype,    t->combiner, t->swapped,  t->tag,
+                             t->shape[0], t->shape[1], t->shape[2], t->shape[3], t->shape[4]};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    digest = digest_number(digest, numbers[i]);
+  return digest;
 }
 
 uint64_t record_digest(uint64_t digest, const record_event *event) {
-  const record_terms *const t = &event->terms;
-  const int64_t numbers[] = {
-      event->kind,   event->instruction, event->number, event->mask, event->stage,
-      event->handle, t->dtype,           t->combiner,   t->swapped,  t->tag};
-  digest = record_digest_bytes(digest, numbers, sizeof numbers);
-  digest = record_digest_bytes(digest, t->shape, sizeof t->shape);
-  if (event->range_count)
-    digest = record_digest_bytes(digest, event->ranges,
-                                 event->range_count * (int64_t)sizeof *event->ranges);
+  const int64_t numbers[] = {event->kind, event->instruction, event->number,
+                             event->mask, event->stage,       event->handle};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    digest = digest_number(digest, numbers[i]);
+  digest = record_digest_terms(digest, &event->terms);
+  for (int i = 0; i < event->range_count; i++)
+    digest = digest_number(digest, event->ranges[i]);
   for (int i = 0; i < event->operand_count; i++) {
     const record_operand *const o = &event->operands[i];
     digest = digest_number(digest, o->access);

@@ -65,6 +65,8 @@ typedef struct record_terms {
   int64_t shape[RECORD_SHAPE]; // of a message: its bytes
 } record_terms;
 
+bool record_same_terms(const record_terms *a, const record_terms *b);
+
 typedef struct record_event {
   record_kind kind;
   int instruction; // the mark that it follows
@@ -86,9 +88,8 @@ static inline bool record_is_message(record_kind kind) {
   return kind == RECORD_SEND || kind == RECORD_RECEIVE;
 }
 
-// Continues a digest (FNV-1a, 64 bits) with an event, or with bytes.
-enum { RECORD_DIGEST_PRIME = 0x1b3 };
+// Continues a digest of 64 bits, which tells records apart that differ by accident.
 #define RECORD_DIGEST_START UINT64_C(0xcbf29ce484222325)
-uint64_t record_digest_bytes(uint64_t digest, const void *data, int64_t bytes);
+uint64_t record_digest_terms(uint64_t digest, const record_terms *terms);
 uint64_t record_digest(uint64_t digest, const record_event *event);
 #endif

@@ -2,6 +2,7 @@
 
 #include "codegen/kernel/kernel.h"
 #include "ir/layout.h"
+#include "runtime/braid_rt_abi.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -32,8 +33,12 @@ static const record_kind kind_of_op[BD_OP_KIND_COUNT] = {
     [BD_OP_RECV] = RECORD_RECEIVE,
 };
 
+static bd_type local_type(const bd_module *m, const bd_value *value) {
+  return bd_local_type(&m->mesh, &value->sharding, &value->type, m->micro_batch);
+}
+
 static int64_t bytes_of(const bd_module *module, const bd_value *value) {
-  bd_type local = bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
+  const bd_type local = local_type(module, value);
   return bd_type_elements(&local, module->micro_batch) * bd_dtype_bytes(local.dtype);
 }
 
@@ -122,11 +127,65 @@ static void add_kernel(builder *b, int call, const bd_kernel *k) {
             bytes_of(b->module, &f->values[k->scratch_like]));
 }
 
-static void describe(record_instruction *i, const bd_op *op) {
+static int64_t product(const bd_type *type, int from, int to) {
+  int64_t elements = 1;
+  for (int d = from; d < to; d++)
+    elements *= type->dims[d];
+  return elements;
+}
+
+static int combiner_of(const bd_op *op) {
+  const char *const name = bd_op_string(op, "combiner");
+  return strcmp(name, "sum") == 0 ? BD_RT_SUM : strcmp(name, "max") == 0 ? BD_RT_MAX : BD_RT_LSE;
+}
+
+// The tensor around the dimensions that are split: `in` and `out` are local, each whole where the
+// other is split.
+static void shape_of(const bd_op *op, const bd_type *in, const bd_type *out, record_terms *terms) {
+  const int from = (int)bd_op_int(op, "from", -1), to = (int)bd_op_int(op, "to", -1);
+  const int dim = (int)bd_op_int(op, "dim", -1), rank = in->rank;
+  const bd_type *const whole = op->kind == BD_OP_ALL_GATHER ? out : in;
+  bd_type both = *in;
+  if (op->kind != BD_OP_ALL_TO_ALL) {
+    const int64_t shape[] = {product(whole, 0, dim), whole->dims[dim],
+                             product(whole, dim + 1, rank)};
+    memcpy(terms->shape, shape, sizeof shape);
+    return;
+  }
+  both.dims[from] = out->dims[from];
+  const int first = from < to ? from : to, second = from < to ? to : from;
+  const int64_t shape[] = {product(&both, 0, first), both.dims[first],
+                           product(&both, first + 1, second), both.dims[second],
+                           product(&both, second + 1, rank)};
+  memcpy(terms->shape, shape, sizeof shape);
+  terms->swapped = to == second;
+}
+
+static record_terms terms_of(const bd_module *m, const bd_function *f, const bd_op *op) {
+  record_terms t = {.kind = kind_of_op[op->kind]};
+  const bd_value *const value = &f->values[op->in_count ? op->in[0] : op->out[0]];
+  const bd_type in = local_type(m, value);
+  if (op->kind == BD_OP_SEND || op->kind == BD_OP_RECV)
+    return (record_terms){
+        .kind = RECORD_SEND, .tag = (int)bd_op_int(op, "tag", 0), .shape = {bytes_of(m, value)}};
+  if (!record_is_collective(t.kind)) return t;
+  t.dtype = (int)in.dtype;
+  if (op->kind == BD_OP_ALL_REDUCE) {
+    t.combiner = combiner_of(op);
+    t.shape[0] = product(&in, 0, in.rank);
+    return t;
+  }
+  const bd_type out = local_type(m, &f->values[op->out[0]]);
+  shape_of(op, &in, &out, &t);
+  return t;
+}
+
+static void describe(const bd_module *m, const bd_function *f, const bd_op *op,
+                     record_instruction *i) {
   i->in_place = bd_op_get_info(op->kind)->traits & BD_INPLACE_0;
   i->mask = bd_op_find_attr(op, "axis") ? 1 << bd_op_int(op, "axis", 0) : 0;
   i->stage = (int)bd_op_int(op, op->kind == BD_OP_SEND ? "to" : "from", -1);
-  i->tag = (int)bd_op_int(op, "tag", 0);
+  i->terms = terms_of(m, f, op);
 }
 
 BD_NODISCARD static bd_status check_kind(bd_ctx *ctx, const bd_op *op) {
@@ -138,7 +197,7 @@ BD_NODISCARD static bd_status check_kind(bd_ctx *ctx, const bd_op *op) {
 BD_NODISCARD static bd_status add_library(builder *b, int call, const bd_function *f,
                                           const bd_op *op) {
   BD_TRY(check_kind(b->ctx, op));
-  describe(add(b, kind_of_op[op->kind], bd_op_get_info(op->kind)->name), op);
+  describe(b->module, f, op, add(b, kind_of_op[op->kind], bd_op_get_info(op->kind)->name));
   for (int n = 0; n < op->in_count; n++)
     use_in_call(b, call, f, op->in[n], RECORD_READ);
   for (int n = 0; n < op->out_count; n++)
@@ -177,7 +236,8 @@ static void use_in_main(builder *b, bd_id id, record_access access) {
 BD_NODISCARD static bd_status add_main_op(builder *b, const bd_op *op) {
   const bool sum = op->kind == BD_OP_ADD;
   if (!sum) BD_TRY(check_kind(b->ctx, op));
-  describe(add(b, sum ? RECORD_LAUNCH : kind_of_op[op->kind], bd_op_get_info(op->kind)->name), op);
+  describe(b->module, b->main, op,
+           add(b, sum ? RECORD_LAUNCH : kind_of_op[op->kind], bd_op_get_info(op->kind)->name));
   const bool twice = sum && op->in[0] == op->in[1];
   for (int n = 0; n < op->in_count - twice; n++)
     use_in_main(b, op->in[n], RECORD_READ);

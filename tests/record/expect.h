@@ -21,7 +21,8 @@ typedef struct record_instruction {
   bool in_place;            // a result may lie where an operand does
   int parts;                // launches
   int mask;                 // collectives
-  int stage, tag;           // messages
+  int stage;                // messages
+  record_terms terms;       // of both
   int first_use, use_count; // reads, then writes, then scratch
 } record_instruction;
 

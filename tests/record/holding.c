@@ -9,6 +9,17 @@
 
 enum { NAME = 256 };
 
+const char *record_where(record_holding *h) {
+  const record_place *const p = &h->place;
+  char pass[32] = "around";
+  if (p->pass >= 0)
+    snprintf(pass, sizeof pass, "%c%d", h->e->passes[p->pass].kind == BD_PASS_FORWARD ? 'F' : 'B',
+             h->e->passes[p->pass].micro_batch);
+  snprintf(h->where, sizeof h->where, "rank %d, step %d, %s, instruction %d (%s)", h->rt->rank,
+           p->step, pass, p->instruction, p->name);
+  return h->where;
+}
+
 static void add_buffer(record_holding *h, int64_t start, int64_t bytes, int value, int weight,
                        bool gradient) {
   h->buffers[h->buffer_count++] = (record_buffer){start, bytes, value, weight, gradient};
@@ -58,8 +69,8 @@ static void add_weight(record_holding *h, int index, int states) {
   for (int use = 0; use < w->gradient_count; use++) {
     const int result = result_of(h->e, w->global_index, use);
     if (!result) {
-      record_fault(h->faults, "%s: weight %d has %d accumulators, the module %d uses", h->where,
-                   w->global_index, w->gradient_count, use);
+      record_fault(h->faults, "%s: weight %d has %d accumulators, the module %d uses",
+                   record_where(h), w->global_index, w->gradient_count, use);
       return;
     }
     const int value = record_gradient(h->e, result);
@@ -71,15 +82,15 @@ static void add_weight(record_holding *h, int index, int states) {
   record_shadow_set(&h->shadow, w->state_offset, state_bytes(h, w), states);
 }
 
-static void check_buffers(const record_holding *h) {
+static void check_buffers(record_holding *h) {
   char a[NAME], b[NAME];
   for (int i = 0; i < h->buffer_count; i++) {
     const record_buffer *const own = &h->buffers[i], *const next = own + 1;
     if (own->start < 0 || own->start + own->bytes > h->rt->stage->arena_bytes)
-      record_fault(h->faults, "%s: %s is not within the arena", h->where,
+      record_fault(h->faults, "%s: %s is not within the arena", record_where(h),
                    record_holding_name(h, own->value, a, sizeof a));
     if (i + 1 < h->buffer_count && own->start + own->bytes > next->start)
-      record_fault(h->faults, "%s: %s and %s overlap", h->where,
+      record_fault(h->faults, "%s: %s and %s overlap", record_where(h),
                    record_holding_name(h, own->value, a, sizeof a),
                    record_holding_name(h, next->value, b, sizeof b));
   }
@@ -92,7 +103,7 @@ int record_holding_init(record_holding *h, const record_expectation *e, const bd
   int most = 2;
   for (int i = 0; i < stage->weight_count; i++)
     most += 2 + stage->weights[i].gradient_count;
-  *h = (record_holding){.e = e, .rt = rt, .faults = faults, .where = "start"};
+  *h = (record_holding){.e = e, .rt = rt, .faults = faults, .place = {0, -1, 0, "start"}};
   h->address = malloc((size_t)values * sizeof *h->address);
   h->buffers = malloc((size_t)most * sizeof *h->buffers);
   if (!h->address || !h->buffers) return -1;
@@ -100,11 +111,12 @@ int record_holding_init(record_holding *h, const record_expectation *e, const bd
     h->address[v] = -1;
   h->library = values;
   h->sends = values + 1;
+  h->scratch = values + 2;
   if (stage->library_bytes)
     add_buffer(h, stage->library_offset, stage->library_bytes, h->library, -1, false);
   if (stage->send_bytes) add_buffer(h, stage->send_offset, stage->send_bytes, h->sends, -1, false);
   for (int i = 0; i < stage->weight_count; i++)
-    add_weight(h, i, values + 2 + i);
+    add_weight(h, i, values + 3 + i);
   qsort(h->buffers, (size_t)h->buffer_count, sizeof *h->buffers, by_start);
   check_buffers(h);
   return 0;
@@ -139,9 +151,11 @@ const record_buffer *record_holding_find(const record_holding *h, int64_t start,
 }
 
 const char *record_holding_name(const record_holding *h, int value, char *out, int size) {
-  const int states = value - h->library - 2;
+  const int states = value - h->scratch - 1;
   if (value == RECORD_NOBODY)
     snprintf(out, (size_t)size, "nothing");
+  else if (value == h->scratch)
+    snprintf(out, (size_t)size, "scratch");
   else if (value == h->library || value == h->sends)
     snprintf(out, (size_t)size, "%s", value == h->library ? "the library segment" : "a message");
   else if (states >= 0)
@@ -160,10 +174,10 @@ bool record_holding_read(record_holding *h, int value, int64_t start, int64_t by
   record_holding_name(h, value, name, sizeof name);
   if (other == RECORD_NOBODY)
     record_fault(h->faults, "%s reads %s at %lld+%lld, where byte %lld is written by nobody",
-                 h->where, name, (long long)start, (long long)bytes, (long long)at);
+                 record_where(h), name, (long long)start, (long long)bytes, (long long)at);
   else
-    record_fault(h->faults, "%s reads %s at %lld+%lld, where byte %lld is now that of %s", h->where,
-                 name, (long long)start, (long long)bytes, (long long)at,
+    record_fault(h->faults, "%s reads %s at %lld+%lld, where byte %lld is now that of %s",
+                 record_where(h), name, (long long)start, (long long)bytes, (long long)at,
                  record_holding_name(h, other, other_name, sizeof other_name));
   return false;
 }
@@ -179,13 +193,13 @@ static bool clashes(const record_operand *a, const record_operand *b) {
 
 static void touch(record_holding *h, const record_event *event, const record_operand *o) {
   if (o->start < 0 || o->start + o->bytes > h->rt->stage->arena_bytes)
-    record_fault(h->faults, "%s: %s touches %lld+%lld, beyond the arena of %lld bytes", h->where,
-                 record_kind_name(event->kind), (long long)o->start, (long long)o->bytes,
-                 (long long)h->rt->stage->arena_bytes);
+    record_fault(h->faults, "%s: %s touches %lld+%lld, beyond the arena of %lld bytes",
+                 record_where(h), record_kind_name(event->kind), (long long)o->start,
+                 (long long)o->bytes, (long long)h->rt->stage->arena_bytes);
   for (int i = 0; i < h->under_way_count; i++)
     if (clashes(o, &h->under_way[i].operand))
       record_fault(h->faults, "%s: %s touches %lld+%lld of operation %d, which is under way",
-                   h->where, record_kind_name(event->kind), (long long)o->start,
+                   record_where(h), record_kind_name(event->kind), (long long)o->start,
                    (long long)o->bytes, h->under_way[i].handle);
 }
 
@@ -194,7 +208,8 @@ static void end_wait(record_holding *h, int handle) {
   for (int i = 0; i < h->under_way_count; i++)
     if (h->under_way[i].handle != handle) h->under_way[kept++] = h->under_way[i];
   if (kept == h->under_way_count)
-    record_fault(h->faults, "%s waits for operation %d, which is not under way", h->where, handle);
+    record_fault(h->faults, "%s waits for operation %d, which is not under way", record_where(h),
+                 handle);
   h->under_way_count = kept;
 }
 
@@ -207,7 +222,7 @@ void record_holding_touch(record_holding *h, const record_event *event) {
     touch(h, event, &event->operands[i]);
   for (int i = 0; i < event->operand_count && event->handle != RECORD_NO_HANDLE; i++) {
     if (h->under_way_count == RECORD_MOST_UNDER_WAY) {
-      record_fault(h->faults, "%s: too much is under way", h->where);
+      record_fault(h->faults, "%s: too much is under way", record_where(h));
       return;
     }
     h->under_way[h->under_way_count++] = (record_under_way){event->handle, event->operands[i]};

@@ -22,6 +22,12 @@ typedef struct record_under_way {
   record_operand operand;
 } record_under_way;
 
+// Where in the record something is found.
+typedef struct record_place {
+  int step, pass, instruction; // pass: of the expectation; -1 outside of the passes
+  const char *name;            // of the work
+} record_place;
+
 typedef struct record_holding {
   const record_expectation *e;
   const bd_rt *rt;
@@ -29,11 +35,12 @@ typedef struct record_holding {
   record_shadow shadow;
   int64_t *address; // per value, or -1
   int buffer_count;
-  record_buffer *buffers; // ascending
-  int library, sends;     // values of the runtime's
+  record_buffer *buffers;      // ascending
+  int library, sends, scratch; // values of the runtime's
   int under_way_count;
   record_under_way under_way[RECORD_MOST_UNDER_WAY];
-  const char *where; // of the record, for faults
+  record_place place;
+  char where[160]; // the place in words
 } record_holding;
 
 // 0, or -1 without memory. Weights and states are there, gradients are not.
@@ -42,6 +49,9 @@ int record_holding_init(record_holding *h, const record_expectation *e, const bd
 void record_holding_deinit(record_holding *h);
 // A step begins: values of micro-batches and gradients are gone.
 void record_holding_new_step(record_holding *h);
+
+// "rank 3, step 0, F2, instruction 9 (all_gather)"
+const char *record_where(record_holding *h);
 
 // The buffer around a range, or NULL.
 const record_buffer *record_holding_find(const record_holding *h, int64_t start, int64_t bytes);

@@ -42,7 +42,7 @@ static bool check_kinds(const matching *m) {
     } else if (is_helper(m, kind)) {
       helpers++;
     } else {
-      record_fault(m->h->faults, "%s: a %s where %s is expected", m->h->where,
+      record_fault(m->h->faults, "%s: a %s where %s is expected", record_where(m->h),
                    record_kind_name(kind), record_kind_name(m->in->kind));
       return false;
     }
@@ -50,7 +50,7 @@ static bool check_kinds(const matching *m) {
   const bool alone = record_is_collective(m->in->kind) && m->h->rt->group[m->in->mask].size == 1;
   const bool many = m->in->kind == RECORD_MATMUL || m->in->kind == RECORD_EMBED_DW;
   if (own == m->in->parts || (own > 0 && many) || (alone && own == 0 && helpers == 1)) return true;
-  record_fault(m->h->faults, "%s: %d times %s, expected %d", m->h->where, own,
+  record_fault(m->h->faults, "%s: %d times %s, expected %d", record_where(m->h), own,
                record_kind_name(m->in->kind), m->in->parts);
   return false;
 }
@@ -63,8 +63,8 @@ static void stretch(matching *m, int use, const record_operand *o) {
 // Launches tell addresses; the operands come in the order of the uses.
 static bool fill_launch(matching *m, record_event *event) {
   if (event->operand_count != m->in->use_count) {
-    record_fault(m->h->faults, "%s: %d buffers, expected %d", m->h->where, event->operand_count,
-                 m->in->use_count);
+    record_fault(m->h->faults, "%s: %d buffers, expected %d", record_where(m->h),
+                 event->operand_count, m->in->use_count);
     return false;
   }
   for (int i = 0; i < event->operand_count; i++) {
@@ -100,7 +100,7 @@ static bool place_operands(matching *m, const record_event *event) {
     const int use = use_of(m, o);
     if (use < 0) {
       record_fault(m->h->faults, "%s: %s %s %lld+%lld, which is no value of the instruction",
-                   m->h->where, record_kind_name(event->kind),
+                   record_where(m->h), record_kind_name(event->kind),
                    o->access == RECORD_READ ? "reads" : "writes", (long long)o->start,
                    (long long)o->bytes);
       return false;
@@ -108,7 +108,7 @@ static bool place_operands(matching *m, const record_event *event) {
     const bool fresh = m->uses[use].access == RECORD_WRITE && m->start[use] < 0;
     if ((fresh && o->access != RECORD_WRITE) ||
         (m->uses[use].access == RECORD_UPDATE && o->access != RECORD_UPDATE)) {
-      record_fault(m->h->faults, "%s: %s %s", m->h->where, record_kind_name(event->kind),
+      record_fault(m->h->faults, "%s: %s %s", record_where(m->h), record_kind_name(event->kind),
                    fresh ? "adds to what is not there yet" : "overwrites what it must add to");
       return false;
     }
@@ -117,19 +117,18 @@ static bool place_operands(matching *m, const record_event *event) {
   return true;
 }
 
-// The group and the other end are those of the module.
+// The group, the other end, and what moves are those of the module.
 static bool check_ends(const matching *m, const record_event *event) {
-  if (event->kind != m->in->kind) return true;
-  if (record_is_collective(event->kind) && event->mask != m->in->mask) {
-    record_fault(m->h->faults, "%s: over axes 0x%x, expected 0x%x", m->h->where,
-                 (unsigned)event->mask, (unsigned)m->in->mask);
+  const bool message = record_is_message(event->kind);
+  if (event->kind != m->in->kind || (!message && !record_is_collective(event->kind))) return true;
+  if (message ? event->stage != m->in->stage : event->mask != m->in->mask) {
+    record_fault(m->h->faults, "%s: with %s 0x%x, expected 0x%x", record_where(m->h),
+                 message ? "stage" : "axes", (unsigned)(message ? event->stage : event->mask),
+                 (unsigned)(message ? m->in->stage : m->in->mask));
     return false;
   }
-  if (!record_is_message(event->kind) ||
-      (event->stage == m->in->stage && event->terms.tag == m->in->tag))
-    return true;
-  record_fault(m->h->faults, "%s: stage %d, tag %d, expected stage %d, tag %d", m->h->where,
-               event->stage, event->terms.tag, m->in->stage, m->in->tag);
+  if (record_same_terms(&event->terms, &m->in->terms)) return true;
+  record_fault(m->h->faults, "%s: moves other elements, or in another form", record_where(m->h));
   return false;
 }
 
@@ -139,7 +138,7 @@ static bool check_extent(const matching *m, int use) {
   const int64_t touched = m->end[use] - m->start[use], bytes = m->uses[use].bytes;
   const bool whole = (record_is_collective(m->in->kind) || record_is_message(m->in->kind));
   if (m->start[use] >= 0 && touched <= bytes && (!whole || touched == bytes)) return true;
-  record_fault(m->h->faults, "%s touches %lld bytes of %s, which has %lld", m->h->where,
+  record_fault(m->h->faults, "%s touches %lld bytes of %s, which has %lld", record_where(m->h),
                (long long)(m->start[use] < 0 ? 0 : touched),
                record_holding_name(m->h, value_of(m, use), name, sizeof name), (long long)bytes);
   return false;
@@ -180,7 +179,7 @@ static void check_apart(const matching *m) {
       if (operand && m->in->in_place && m->in->parts == 1 && begin_of(m, i) == begin_of(m, k) &&
           m->uses[i].bytes == m->uses[k].bytes)
         continue;
-      record_fault(m->h->faults, "%s: %s and %s overlap", m->h->where,
+      record_fault(m->h->faults, "%s: %s and %s overlap", record_where(m->h),
                    record_holding_name(m->h, value_of(m, i), a, sizeof a),
                    record_holding_name(m->h, value_of(m, k), b, sizeof b));
     }
@@ -194,7 +193,7 @@ static void follow(const matching *m, int use) {
   if (u->access == RECORD_READ || u->access == RECORD_UPDATE) {
     // A launch tells where its operands begin, a call of a library may take a part.
     if (*address >= 0 && *address != m->start[use] && m->in->kind == RECORD_LAUNCH)
-      record_fault(m->h->faults, "%s takes %s from %lld, it lies at %lld", m->h->where,
+      record_fault(m->h->faults, "%s takes %s from %lld, it lies at %lld", record_where(m->h),
                    record_holding_name(m->h, value, name, sizeof name), (long long)m->start[use],
                    (long long)*address);
     else
@@ -202,7 +201,7 @@ static void follow(const matching *m, int use) {
     return;
   }
   *address = m->start[use];
-  record_holding_write(m->h, u->access == RECORD_SCRATCH ? RECORD_NOBODY : value, *address,
+  record_holding_write(m->h, u->access == RECORD_SCRATCH ? m->h->scratch : value, *address,
                        u->bytes);
 }
 
@@ -213,7 +212,7 @@ static void follow_runtime(const matching *m, const record_event *event) {
     const record_buffer *const b = record_holding_find(m->h, o->start, o->bytes);
     if (!b || b->weight >= 0) continue;
     if (o->access == RECORD_SCRATCH)
-      record_holding_write(m->h, RECORD_NOBODY, o->start, o->bytes);
+      record_holding_write(m->h, m->h->scratch, o->start, o->bytes);
     else if (o->access == RECORD_WRITE)
       record_holding_write(m->h, b->value, o->start, o->bytes);
     else
@@ -229,7 +228,7 @@ bool record_match(record_holding *h, const record_instruction *instruction, int 
                 .micro_batch = micro_batch,
                 .group = group};
   if (instruction->use_count > MOST_USES) {
-    record_fault(h->faults, "%s has %d operands", h->where, instruction->use_count);
+    record_fault(h->faults, "%s has %d operands", record_where(h), instruction->use_count);
     return false;
   }
   if (!check_kinds(&m) || !find_places(&m)) return false;

@@ -18,8 +18,8 @@ strip() {
     sed '/^"cluster": /d; s/\[ \]/[]/; $ { s/,$//; s/$/\n}/ }'
 }
 
-while read -r name model cluster stages mesh micro global schedule precision recompute cut zero; do
-  case $name in \#* | depends) continue ;; esac
+while read -r name _ model cluster stages mesh micro global schedule precision recompute cut zero; do
+  case $name in \#*) continue ;; esac
   if [ $# -gt 0 ]; then
     case " $* " in *" $name "*) ;; *) continue ;; esac
   fi

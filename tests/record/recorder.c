@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+enum { SCRATCH_BYTES = BD_RT_SCRATCH_FLOATS * sizeof(float) };
+
 static const record_sink *current_sink;
 static int current_rank;
 
@@ -84,9 +86,11 @@ int bd_rt_open(bd_rt *rt) {
   void *const arena = mmap(NULL, (size_t)rt->stage->arena_bytes, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   rt->sums = calloc((size_t)rt->program->tensors + 1, sizeof *rt->sums);
-  rt->scratch = calloc(BD_RT_SCRATCH_FLOATS, sizeof *rt->scratch);
-  if (arena == MAP_FAILED || !rt->sums || !rt->scratch) return BD_RT_EXIT_EXTERNAL;
+  void *const scratch =
+      mmap(NULL, SCRATCH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (arena == MAP_FAILED || scratch == MAP_FAILED || !rt->sums) return BD_RT_EXIT_EXTERNAL;
   rt->arena = arena;
+  rt->scratch = scratch;
   current_sink->begin(current_sink->args, rt);
   return 0;
 }
@@ -95,7 +99,7 @@ void bd_rt_close(bd_rt *rt) {
   current_sink->end(current_sink->args);
   munmap(rt->arena, (size_t)rt->stage->arena_bytes);
   free(rt->sums);
-  free(rt->scratch);
+  munmap(rt->scratch, SCRATCH_BYTES);
 }
 
 void bd_rt_abort(int status) {

@@ -18,12 +18,18 @@ struct record_spoil {
   const bd_rt *rt;
   bool done;
   record_group held; // an event that waits for another to overtake it
-  int64_t last;      // where the last launch wrote into the workspace; -1: nowhere
+  int64_t last;      // where a value was written into the workspace; -1: nowhere
+  bool read;         // somebody has read it
   place moved;       // to -1: nothing
 };
 
 // What becomes of an event.
-typedef enum verdict { PASSES, DROPPED, HELD } verdict;
+typedef enum verdict {
+  PASSES,
+  DROPPED,
+  HELD, // in the place of the one held before
+  HELD_TOO
+} verdict;
 
 typedef struct rule {
   const char *name;
@@ -78,8 +84,9 @@ static verdict collective_unawaited(record_spoil *s, record_event *e) {
   if (at_first_collective(s, e)) e->handle = SPOILED_HANDLE;
   return PASSES;
 }
+// Two of different groups change places.
 static verdict collective_order(record_spoil *s, record_event *e) {
-  if (s->done || !is_grouped(e)) return PASSES;
+  if (s->done || !is_grouped(e) || e->instruction != BD_RT_MARK_UPDATE) return PASSES;
   if (s->held.count == 0) return HELD;
   s->done = s->held.events[0].mask != e->mask;
   return s->done ? PASSES : HELD;
@@ -101,7 +108,7 @@ static verdict message_size(record_spoil *s, record_event *e) {
 // Receives before it sends what the other side waits for.
 static verdict send_late(record_spoil *s, record_event *e) {
   if (s->done || !record_is_message(e->kind)) return PASSES;
-  if (e->kind == RECORD_SEND) return HELD;
+  if (e->kind == RECORD_SEND) return HELD_TOO;
   s->done = s->held.count > 0;
   return PASSES;
 }
@@ -192,23 +199,48 @@ static bool in_workspace(const record_spoil *s, int64_t start) {
   return start >= first && start < first + s->rt->stage->segment_bytes[6];
 }
 
-// A value is placed where another one lies that nobody has read yet, until the function is over.
-static verdict overlap(record_spoil *s, record_event *e) {
-  if (e->instruction < BD_RT_MARKS) {
-    s->last = -1;
-    if (s->moved.to >= 0) s->done = true;
-    s->moved.to = -1;
-  }
-  if (s->done || e->kind == RECORD_MARK) return PASSES;
-  const int64_t written = written_by(e);
-  if (s->moved.to < 0) {
-    const bool other = s->last >= 0 && !reads(e, s->last) && in_workspace(s, written);
-    if (other) s->moved = (place){written, s->last};
-    if (s->last < 0 || reads(e, s->last))
-      s->last = e->kind == RECORD_LAUNCH && in_workspace(s, written) ? written : -1;
-  }
+// Until the function is over, what lies at `from` lies where another value does.
+static void move(record_spoil *s, record_event *e) {
   for (int i = 0; s->moved.to >= 0 && i < e->operand_count; i++)
     if (e->operands[i].start == s->moved.from) e->operands[i].start = s->moved.to;
+}
+
+// Between functions; what was moved stays so no longer.
+static bool between(record_spoil *s, const record_event *e) {
+  if (e->instruction >= BD_RT_MARKS) return e->kind == RECORD_MARK;
+  s->last = -1;
+  if (s->moved.to >= 0) s->done = true;
+  s->moved.to = -1;
+  return true;
+}
+
+// A value is placed where another one lies that nobody has read yet.
+static verdict overlap(record_spoil *s, record_event *e) {
+  if (between(s, e) || s->done) return PASSES;
+  const int64_t written = written_by(e);
+  const bool untouched = s->last >= 0 && !reads(e, s->last);
+  if (s->moved.to < 0 && untouched && in_workspace(s, written))
+    s->moved = (place){written, s->last};
+  if (s->moved.to < 0 && !untouched)
+    s->last = e->kind == RECORD_LAUNCH && in_workspace(s, written) ? written : -1;
+  move(s, e);
+  return PASSES;
+}
+
+// The same where the other one has been read once, in every function; some read it again.
+static verdict overlap_late(record_spoil *s, record_event *e) {
+  if (between(s, e)) return PASSES;
+  const int64_t written = written_by(e);
+  const bool reader = s->last >= 0 && reads(e, s->last);
+  if (e->kind == RECORD_ALL_GATHER && in_workspace(s, written)) {
+    s->last = written;
+    s->read = false;
+  } else if (s->moved.to < 0 && s->read && !reader && written != s->last &&
+             in_workspace(s, written)) {
+    s->moved = (place){written, s->last};
+  }
+  s->read |= reader;
+  move(s, e);
   return PASSES;
 }
 
@@ -237,6 +269,7 @@ static const rule rules[] = {
     {"apply-missing", apply_missing},
     {"gather-missing", gather_missing},
     {"overlap", overlap},
+    {"overlap-late", overlap_late},
 };
 enum { RULES = sizeof rules / sizeof *rules };
 
@@ -258,8 +291,8 @@ static void take(void *args, record_event *event) {
   record_spoil *const s = args;
   const bool was_done = s->done;
   const verdict verdict = s->rt->rank == 0 ? s->rule->apply(s, event) : PASSES;
-  if (verdict == HELD) {
-    release(s);
+  if (verdict == HELD || verdict == HELD_TOO) {
+    if (verdict == HELD) release(s);
     record_group_add(&s->held, event);
     return;
   }

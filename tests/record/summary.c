@@ -7,7 +7,7 @@ enum { MOST_ROWS = 64, ORDER = 4096 };
 
 typedef struct row {
   record_kind kind;
-  int among; // of collectives: the axes; of messages: the other stage
+  int among; // of collectives: the axes; of messages: how many stages further the other end is
   int64_t count, bytes;
 } row;
 
@@ -56,16 +56,19 @@ static class *current(record_summary *s) {
   return &s->classes[s->class_count];
 }
 
-static bool same_class(const class *a, const class *b) {
-  if (a->stage != b->stage || a->row_count != b->row_count || a->arena_bytes != b->arena_bytes ||
-      strcmp(a->order, b->order) != 0)
-    return false;
+static bool same_work(const class *a, const class *b) {
+  if (a->row_count != b->row_count) return false;
   for (int i = 0; i < a->row_count; i++) {
     const row *const x = &a->rows[i], *const y = &b->rows[i];
     if (x->kind != y->kind || x->among != y->among || x->count != y->count || x->bytes != y->bytes)
       return false;
   }
   return true;
+}
+
+static bool same_class(const class *a, const class *b) {
+  return a->stage == b->stage && a->arena_bytes == b->arena_bytes &&
+         strcmp(a->order, b->order) == 0 && same_work(a, b);
 }
 
 static int by_kind(const void *a, const void *b) {
@@ -99,7 +102,7 @@ void record_summary_begin(record_summary *s, int rank, int64_t arena_bytes) {
 void record_summary_take(record_summary *s, const record_event *event) {
   class *const own = current(s);
   const bool message = record_is_message(event->kind);
-  const int among = message ? event->stage : event->mask;
+  const int among = message ? event->stage - own->stage : event->mask;
   int i = 0;
   while (i < own->row_count && (own->rows[i].kind != event->kind || own->rows[i].among != among))
     i++;
@@ -130,31 +133,47 @@ static void print_axes(const record_summary *s, int mask, FILE *stream) {
 }
 
 static void print_row(const record_summary *s, const row *r, FILE *stream) {
-  fprintf(stream, "    %lld %s", (long long)r->count, record_kind_name(r->kind));
+  fprintf(stream, "  %lld %s", (long long)r->count, record_kind_name(r->kind));
   if (record_is_message(r->kind))
-    fprintf(stream, " %s stage %d", r->kind == RECORD_SEND ? "to" : "from", r->among);
+    fprintf(stream, " %s stage %+d", r->kind == RECORD_SEND ? "to" : "from", r->among);
   else
     print_axes(s, r->among, stream);
   if (r->bytes) fprintf(stream, ", %lld bytes", (long long)r->bytes);
   fprintf(stream, "\n");
 }
 
-static void print_class(const record_summary *s, const class *c, FILE *stream) {
-  fprintf(stream, "  ranks %d..%d, %d alike:%s\n", c->first_rank, c->last_rank, c->ranks, c->order);
-  for (int i = 0; i < c->row_count; i++)
-    print_row(s, &c->rows[i], stream);
+// The first class that does the same work: it gives the work its number.
+static int work_of(const record_summary *s, int index) {
+  int first = 0;
+  while (!same_work(&s->classes[first], &s->classes[index]))
+    first++;
+  return first;
+}
+
+static void print_stage(const record_summary *s, int stage, FILE *stream) {
+  const char *order = "";
+  for (int i = 0; i < s->class_count; i++) {
+    const class *const c = &s->classes[i];
+    if (c->stage != stage) continue;
+    if (!*order)
+      fprintf(stream, "stage %d: %d ranks, %lld bytes, digest %016llx\n", stage, s->devices,
+              (long long)c->arena_bytes, (unsigned long long)s->digests[stage]);
+    if (strcmp(order, c->order) != 0) fprintf(stream, " %s\n", c->order);
+    order = c->order;
+    fprintf(stream, "  ranks %d..%d, %d alike: work %d\n", c->first_rank, c->last_rank, c->ranks,
+            work_of(s, i));
+  }
 }
 
 void record_summary_print(const record_summary *summary, FILE *stream) {
-  record_summary last = *summary;
-  if (last.rank >= 0) end_rank(&last);
-  for (int stage = 0; stage < last.world.stages; stage++) {
-    int64_t arena_bytes = 0;
-    for (int i = 0; i < last.class_count; i++)
-      if (last.classes[i].stage == stage) arena_bytes = last.classes[i].arena_bytes;
-    fprintf(stream, "stage %d: %d ranks, %lld bytes, digest %016llx\n", stage, last.devices,
-            (long long)arena_bytes, (unsigned long long)last.digests[stage]);
-    for (int i = 0; i < last.class_count; i++)
-      if (last.classes[i].stage == stage) print_class(&last, &last.classes[i], stream);
+  record_summary whole = *summary;
+  if (whole.rank >= 0) end_rank(&whole);
+  for (int stage = 0; stage < whole.world.stages; stage++)
+    print_stage(&whole, stage, stream);
+  for (int i = 0; i < whole.class_count; i++) {
+    if (work_of(&whole, i) != i) continue;
+    fprintf(stream, "work %d:\n", i);
+    for (int k = 0; k < whole.classes[i].row_count; k++)
+      print_row(&whole, &whole.classes[i].rows[k], stream);
   }
 }

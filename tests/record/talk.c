@@ -8,7 +8,7 @@ enum {
   MASKS = 1 << RECORD_MOST_AXES,
   MOST_HANDLES = 4096,
   TERMS_SLOTS = 1 << 16, // of the hash table
-  MOST_BLOCKED = 6,      // that a fault names
+  MOST_BLOCKED = 12,     // that a fault names
   TEXT = 256,
 };
 
@@ -104,19 +104,11 @@ void record_talk_destroy(record_talk *t) {
   free(t);
 }
 
-static bool same_terms(const record_terms *a, const record_terms *b) {
-  return a->kind == b->kind && a->dtype == b->dtype && a->combiner == b->combiner &&
-         a->swapped == b->swapped && a->tag == b->tag &&
-         memcmp(a->shape, b->shape, sizeof a->shape) == 0;
-}
-
 // The number of these terms; equal terms have one.
 static int number_terms(record_talk *t, const record_terms *terms) {
-  const int64_t head[] = {terms->kind, terms->dtype, terms->combiner, terms->swapped, terms->tag};
-  uint64_t slot = record_digest_bytes(RECORD_DIGEST_START, head, sizeof head);
-  slot = record_digest_bytes(slot, terms->shape, sizeof terms->shape);
+  uint64_t slot = record_digest_terms(RECORD_DIGEST_START, terms);
   for (slot %= TERMS_SLOTS; t->slots[slot]; slot = (slot + 1) % TERMS_SLOTS)
-    if (same_terms(&t->terms[t->slots[slot] - 1], terms)) return t->slots[slot] - 1;
+    if (record_same_terms(&t->terms[t->slots[slot] - 1], terms)) return t->slots[slot] - 1;
   if (t->terms_count == t->terms_capacity) {
     t->terms_capacity = t->terms_capacity ? 2 * t->terms_capacity : 64;
     t->terms = allocate(t->terms, (size_t)t->terms_capacity, sizeof *t->terms);
