@@ -1,7 +1,7 @@
 #!/bin/bash
 # All ranks of a case of cases.txt do what they must, and what they did when expected/NAME.txt was written.
-#   check.sh BRAID RECORD NAME [--renew]
-# With --renew that file is written anew, for a person to review.
+#   check.sh BRAID RECORD NAME [--renew | --show RANK]
+# With --renew that file is written anew, for a person to review; --show prints what a rank does instead.
 set -euo pipefail
 braid=$(realpath "$1") record=$(realpath "$2") name=$3
 root=$(realpath "$(dirname "$0")/../..")
@@ -9,6 +9,10 @@ root=$(realpath "$(dirname "$0")/../..")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 build_case "$name" "$work"
+if [ "${4:-}" = --show ]; then
+  "$record" --print "$5" "${files[@]}"
+  exit
+fi
 "$record" --steps "$steps" "${files[@]}" >"$work/summary" || { cat "$work/summary"; exit 1; }
 if [ "${4:-}" = --renew ]; then
   cp "$work/summary" "$root/tests/record/expected/$name.txt"
