@@ -1,10 +1,10 @@
 #include "planner/bound.h"
+#include "planner/bound_room.h"
 #include "planner/layer_op.h"
-#include "planner/shared.h"
 #include "planner/step_bound.h"
 #include <math.h>
 
-enum { PRICE_ROUNDS = 12, CUT_ROUNDS = 40, FEW_LAYERS = 16 };
+enum { CUT_ROUNDS = 40, FEW_LAYERS = 16 };
 
 bd_schedule bd_scene_schedule(const bd_scene *scene) {
   int asked = scene->request->schedule;
@@ -121,39 +121,6 @@ bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
   return BD_OK;
 }
 
-// Sums over layers at one price of a byte; `run_seconds`: of one layer of each run. False when a
-// layer is not possible.
-typedef struct priced {
-  double seconds, bytes, value;
-} priced;
-
-static bool price_all(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
-                      double seconds_weight, double bytes_weight, double *run_seconds,
-                      priced *out) {
-  bd_layer_point *points = BD_NEW_ARRAY(ctx->arena, bd_layer_point, scene->runs->count);
-  *out = (priced){0, 0, 0};
-  for (int r = 0; r < scene->runs->count; r++) {
-    int calls = scene->runs->runs[r].calls, like = scene->runs->runs[r].like;
-    if (like == r &&
-        !bd_layer_price(ctx, layers->layers[r], seconds_weight, bytes_weight, 1, &points[r]))
-      return false;
-    points[r] = points[like];
-    run_seconds[r] = points[r].seconds;
-    out->seconds += calls * points[r].seconds;
-    out->bytes += calls * points[r].bytes;
-    out->value += calls * points[r].least;
-  }
-  return true;
-}
-
-// What the layers hold at least, whatever goes together.
-static double least_bytes(const bd_scene *scene, const bd_setting_layers *layers) {
-  double bytes = 0;
-  for (int r = 0; r < scene->runs->count; r++)
-    bytes += scene->runs->runs[r].calls * bd_layer_least_bytes(layers->layers[r]);
-  return bytes;
-}
-
 static bool is_activation(const bd_value *value) {
   return bd_dtype_is_float(value->type.dtype) && value->type.rank > 0;
 }
@@ -213,7 +180,7 @@ static double least_transfer(const bd_scene *scene, const bd_setting *setting,
 
 // Whether the chain of layers can be cut into the setting's stages so that a step takes no more
 // than the sum of all stages and `rest`: the last stages take as many layers as they can.
-static bool can_cut(const bd_scene *scene, const bd_setting *setting, const double *run_seconds,
+static bool can_cut(const bd_scene *scene, const bd_setting *setting, const bd_layer_point *points,
                     double stage_seconds, double rest) {
   int run = scene->runs->count - 1, left = scene->runs->runs[run].calls;
   int micro_batches = micro_batches_of(scene, setting->micro_batch);
@@ -222,8 +189,8 @@ static bool can_cut(const bd_scene *scene, const bd_setting *setting, const doub
     double filled = stage_seconds,
            most = bd_step_most_seconds(bd_scene_schedule(scene), s, setting->stages, micro_batches,
                                        after, rest);
-    while (filled + run_seconds[run] <= most) {
-      filled += run_seconds[run];
+    while (filled + points[run].seconds <= most) {
+      filled += points[run].seconds;
       if (--left > 0) continue;
       if (run == 0) return true;
       left = scene->runs->runs[--run].calls;
@@ -236,36 +203,18 @@ static bool can_cut(const bd_scene *scene, const bd_setting *setting, const doub
 // What a step takes beside the sum `total` of its stages, whatever the cut into contiguous stages,
 // to a small fraction; it is `least` at least.
 static double rest_seconds(const bd_scene *scene, const bd_setting *setting,
-                           const double *run_seconds, double stage_seconds, double total,
+                           const bd_layer_point *points, double stage_seconds, double total,
                            double least) {
   int others = micro_batches_of(scene, setting->micro_batch) - 1;
   double low = least, high = others * (total + stage_seconds);
   for (int round = 0; round < CUT_ROUNDS; round++) {
     double middle = (low + high) / 2;
-    if (can_cut(scene, setting, run_seconds, stage_seconds, middle))
+    if (can_cut(scene, setting, points, stage_seconds, middle))
       high = middle;
     else
       low = middle;
   }
   return low;
-}
-
-// Prices a byte so that the layers' bytes come to the room (Lagrange); every price gives a bound,
-// and one of `enough` is not improved.
-static double price_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
-                          priced over, priced within, double room, double enough,
-                          double *out_price) {
-  double best = over.seconds, *run_seconds = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
-  for (int round = 0; round < PRICE_ROUNDS && best < enough; round++) {
-    priced next;
-    double price = (within.seconds - over.seconds) / (over.bytes - within.bytes);
-    if (!(price > 0) || !price_all(ctx, scene, layers, 1, price, run_seconds, &next)) break;
-    best = fmax(best, next.value - price * room);
-    *out_price = price;
-    if (next.value >= (over.seconds + price * over.bytes) * (1 - 1e-6)) break;
-    *(next.bytes <= room ? &within : &over) = next;
-  }
-  return best;
 }
 
 // With t the time of a micro-batch on a stage, y its synchronization, S stages and m micro-batches,
@@ -275,30 +224,21 @@ static double price_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting_l
 void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                      const bd_setting_layers *layers, double cutoff, double *out_seconds,
                      double *out_bytes, double *out_price) {
-  priced fastest, leanest;
+  bd_priced fastest;
   int stages = setting->stages;
-  double shared = bd_shared_least_bytes(ctx, scene, setting);
-  double room = (double)scene->layers_cap_bytes * stages - shared;
-  double *run_seconds = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
   *out_seconds = *out_bytes = INFINITY;
   *out_price = 0;
-  if (!price_all(ctx, scene, layers, 1, 0, run_seconds, &fastest)) return;
-  *out_bytes = (fmin(least_bytes(scene, layers), fastest.bytes) + shared) / stages;
+  if (!bd_price_layers(ctx, scene, layers, 1, 0, &fastest)) return;
   double moved = least_transfer(scene, setting, layers);
   double sent = 2 * (stages - 1) * moved, total = fastest.seconds + sent;
   double stretch = least_step(scene, stages, setting->micro_batch, 1);
-  double seconds = total + rest_seconds(scene, setting, run_seconds, stages > 1 ? moved : 0, total,
-                                        total * (stretch - 1));
-  if (fastest.bytes > room && seconds < cutoff) {
-    if (!price_all(ctx, scene, layers, 0, 1, run_seconds, &leanest)) return;
-    *out_bytes = (leanest.bytes + shared) / stages;
-    if (leanest.bytes > room) return;
-    double enough = cutoff / stretch - sent;
-    double least =
-        price_bytes(ctx, scene, layers, fastest, leanest, room, enough, out_price) + sent;
-    seconds = fmax(seconds, least * stretch);
-  }
-  *out_seconds = seconds;
+  double seconds = total + rest_seconds(scene, setting, fastest.points, stages > 1 ? moved : 0,
+                                        total, total * (stretch - 1));
+  double enough = seconds < cutoff ? cutoff / stretch - sent : 0;
+  bd_room room = bd_bound_room(ctx, scene, setting, layers, &fastest, enough);
+  *out_bytes = room.bytes;
+  *out_price = room.price;
+  *out_seconds = fmax(seconds, (room.seconds + sent) * stretch);
 }
 
 // Bringing every activation from one form to another.

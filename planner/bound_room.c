@@ -1,0 +1,143 @@
+#include "planner/bound_room.h"
+#include "planner/shared.h"
+#include <math.h>
+
+enum {
+  PRICE_ROUNDS = 12,
+  MOMENT_ROUNDS = 3, // moments of workspaces that are charged, one after another
+};
+
+bool bd_price_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
+                     double seconds_weight, double bytes_weight, bd_priced *out) {
+  *out = (bd_priced){.points = BD_NEW_ARRAY(ctx->arena, bd_layer_point, scene->runs->count)};
+  for (int r = 0; r < scene->runs->count; r++) {
+    int calls = scene->runs->runs[r].calls, like = scene->runs->runs[r].like;
+    bd_layer_point *point = &out->points[r];
+    if (like < r)
+      *point = out->points[like];
+    else if (!bd_layer_price(ctx, layers->layers[r], seconds_weight, bytes_weight, 1, point))
+      return false;
+    out->seconds += calls * point->seconds;
+    out->bytes += calls * point->bytes;
+    out->value += calls * point->least;
+  }
+  return true;
+}
+
+// What the layers hold at least, whatever goes together.
+static double least_bytes(const bd_scene *scene, const bd_setting_layers *layers) {
+  double bytes = 0;
+  for (int r = 0; r < scene->runs->count; r++)
+    bytes += scene->runs->runs[r].calls * bd_layer_least_bytes(layers->layers[r]);
+  return bytes;
+}
+
+// A moment of the layers of a run and of those like them.
+typedef struct moment {
+  int run, at;
+  double bytes;
+} moment;
+
+static moment fullest_moment(const bd_scene *scene, const bd_setting_layers *layers,
+                             const bd_priced *chosen) {
+  moment out = {.bytes = -1};
+  for (int r = 0; r < scene->runs->count; r++) {
+    moment of = {.run = r};
+    if (scene->runs->runs[r].like < r) continue;
+    of.bytes = bd_layer_workspace_of(layers->layers[r], chosen->points[r].option, &of.at);
+    if (of.bytes > out.bytes) out = of;
+  }
+  return out;
+}
+
+// Charges the moment to the layers, an equal share to each: a stage holds what the mean of some of
+// its layers does, or more.
+static void charge(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
+                   const moment *held) {
+  int calls = 0;
+  for (int r = 0; r < scene->runs->count; r++)
+    if (scene->runs->runs[r].like == held->run) calls += scene->runs->runs[r].calls;
+  bd_layer_hold_workspace(ctx, layers->layers[held->run], held->at, 1.0 / calls);
+}
+
+// Of the workspaces of all stages, what some stage has beside that of every other.
+static double other_workspaces(const bd_scene *scene, const bd_setting_layers *layers, int stages) {
+  double least = INFINITY;
+  for (int r = 0; r < scene->runs->count && stages > 1; r++)
+    least = fmin(least, bd_layer_fixed_workspace(layers->layers[r]));
+  return stages > 1 ? (stages - 1) * least : 0;
+}
+
+static double largest_workspace(const bd_scene *scene, const bd_setting_layers *layers) {
+  double most = 0;
+  for (int r = 0; r < scene->runs->count; r++)
+    most = fmax(most, bd_layer_fixed_workspace(layers->layers[r]));
+  return most;
+}
+
+// Prices a byte so that the layers' bytes come to the room (Lagrange); every price gives a bound,
+// and one of `enough` is not improved. `*within` becomes the last choice that has room.
+static double price_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
+                          bd_priced over, bd_priced *within, double room, double enough,
+                          double *out_price) {
+  double best = over.seconds;
+  for (int round = 0; round < PRICE_ROUNDS && best < enough; round++) {
+    bd_priced next;
+    double price = (within->seconds - over.seconds) / (over.bytes - within->bytes);
+    if (!(price > 0) || !bd_price_layers(ctx, scene, layers, 1, price, &next)) break;
+    best = fmax(best, next.value - price * room);
+    *out_price = price;
+    if (next.value >= (over.seconds + price * over.bytes) * (1 - 1e-6)) break;
+    *(next.bytes <= room ? within : &over) = next;
+  }
+  return best;
+}
+
+// The bound under which `held` is charged; false when nothing has room.
+static bool price_moment(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
+                         double room, double enough, bd_priced *out_within, double *out_least,
+                         bd_room *out) {
+  bd_priced over;
+  if (!bd_price_layers(ctx, scene, layers, 0, 1, out_within) ||
+      !bd_price_layers(ctx, scene, layers, 1, 0, &over))
+    return false;
+  *out_least = out_within->bytes;
+  if (*out_least > room) return false;
+  if (over.bytes <= room) return true;
+  double price = 0;
+  double seconds = price_bytes(ctx, scene, layers, over, out_within, room, enough, &price);
+  if (seconds <= out->seconds) return true;
+  out->seconds = seconds;
+  out->price = price;
+  return true;
+}
+
+bd_room bd_bound_room(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                      const bd_setting_layers *layers, const bd_priced *fastest, double enough) {
+  int stages = setting->stages;
+  double fixed =
+      bd_shared_least_bytes(ctx, scene, setting) + other_workspaces(scene, layers, stages);
+  double room = (double)scene->layers_cap_bytes * stages - fixed;
+  bd_room out = {.seconds = fastest->seconds};
+  out.bytes = (fmin(least_bytes(scene, layers), fastest->bytes) + largest_workspace(scene, layers) +
+               fixed) /
+              stages;
+  moment held = fullest_moment(scene, layers, fastest);
+  if (fastest->bytes + held.bytes <= room || enough <= 0) return out;
+  for (int round = 0; round < MOMENT_ROUNDS && (round == 0 || out.seconds < enough); round++) {
+    bd_priced within;
+    double least = 0;
+    charge(ctx, scene, layers, &held);
+    bool fits = price_moment(ctx, scene, layers, room, enough, &within, &least, &out);
+    bd_layer_hold_workspace(ctx, layers->layers[held.run], 0, 0);
+    out.bytes = fmax(out.bytes, (least + fixed) / stages);
+    if (!fits) {
+      out.seconds = INFINITY;
+      break;
+    }
+    moment next = fullest_moment(scene, layers, &within);
+    if (next.run == held.run && next.at == held.at) break;
+    held = next;
+  }
+  return out;
+}

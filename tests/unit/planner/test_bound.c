@@ -1,0 +1,115 @@
+// Bounds of settings under memory caps, against the plans that are found there: from caps that
+// leave all room to those under which only the leanest plan fits.
+#include "frontend/frontend.h"
+#include "ir/pass.h"
+#include "planner/attempt.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum { GLOBAL_BATCH = 4, CAPS = 3 };
+
+typedef struct trial {
+  bd_ctx *ctx;
+  bd_module *train;
+  bd_cluster cluster;
+  bd_plan_request request;
+  bd_model_runs runs;
+  bd_scene scene;
+} trial;
+
+static void open_trial(trial *t, const char *model, const char *cluster, int64_t sequence) {
+  bd_model_options options = {.sequence = sequence, .vocabulary = sequence ? 256 : 0};
+  bd_module *graph;
+  *t = (trial){.ctx = bd_ctx_create()};
+  assert_int_equal(bd_model_load(t->ctx, model, &options, &graph), BD_OK);
+  assert_int_equal(bd_pass_autodiff(t->ctx, graph, &t->train), BD_OK);
+  assert_int_equal(bd_cluster_load(t->ctx, cluster, &t->cluster), BD_OK);
+  t->request = (bd_plan_request){.model = model,
+                                 .target = "cpu",
+                                 .optimizer = "adamw",
+                                 .precision = BD_F32,
+                                 .global_batch = GLOBAL_BATCH,
+                                 .sequence = sequence,
+                                 .schedule = -1,
+                                 .zero = -1,
+                                 .recompute = -1};
+  t->runs = bd_model_runs_find(t->ctx, t->train, NULL);
+  t->scene = (bd_scene){.train = t->train,
+                        .cluster = &t->cluster,
+                        .request = &t->request,
+                        .runs = &t->runs,
+                        .sequence = sequence};
+}
+
+static bd_attempt attempt(trial *t, const bd_setting *setting, bool solve, double price,
+                          int64_t cap_bytes) {
+  bd_attempt a = {
+      .scene = &t->scene, .setting = *setting, .cutoff = INFINITY, .solve = solve, .price = price};
+  t->scene.cap_bytes = t->scene.layers_cap_bytes = cap_bytes;
+  assert_int_equal(bd_attempt_run(t->ctx, &a), BD_OK);
+  return a;
+}
+
+static int held, capped;
+
+// A bound and the plan that is found under its price.
+static void hold_bound(trial *t, const bd_bounded *bound, int64_t cap_bytes) {
+  bd_attempt solved = attempt(t, &bound->setting, true, bound->price, cap_bytes);
+  if (solved.lacks) assert_true((double)solved.leanest_bytes >= bound->bytes * (1 - 1e-9));
+  if (!solved.fits) return;
+  assert_true((double)bd_attempt_plan_bytes(&solved.fastest) >= bound->bytes * (1 - 1e-9));
+  if (solved.fastest.step_seconds < bound->seconds * (1 - 1e-9))
+    fail_msg("%s, %d stages of %d devices, micro-batch %d, %lld bytes: %g seconds, below the bound "
+             "of %g",
+             t->request.model, bound->setting.stages, bd_mesh_devices(&bound->setting.mesh),
+             (int)bound->setting.micro_batch, (long long)cap_bytes, solved.fastest.step_seconds,
+             bound->seconds);
+  held++;
+  capped += bound->price > 0;
+}
+
+static void hold_setting(trial *t, const bd_setting *setting) {
+  bd_attempt open = attempt(t, setting, false, 0, INT64_MAX / 4);
+  for (int i = 0; i < open.bounded_count; i++) {
+    const bd_setting *tied = &open.bounded[i].setting;
+    bd_attempt fastest = attempt(t, tied, true, 0, INT64_MAX / 4),
+               leanest = attempt(t, tied, true, 0, 1);
+    assert_true(fastest.fits && leanest.lacks);
+    int64_t most = bd_attempt_plan_bytes(&fastest.fastest), least = leanest.leanest_bytes;
+    for (int c = 0; c < CAPS; c++) {
+      int64_t cap_bytes = least + (most - least) * c / CAPS;
+      bd_attempt bounded = attempt(t, setting, false, 0, cap_bytes);
+      hold_bound(t, &bounded.bounded[i], cap_bytes);
+    }
+  }
+}
+
+static void hold_model(const char *model, const char *cluster, int64_t sequence) {
+  trial t;
+  open_trial(&t, model, cluster, sequence);
+  int devices = bd_cluster_devices(&t.cluster);
+  for (int stages = 1; stages <= devices; stages *= 2)
+    for (int64_t micro_batch = 1; micro_batch <= GLOBAL_BATCH; micro_batch *= 4) {
+      bd_setting setting = {stages, {1, {devices / stages}}, micro_batch, bd_sharding_replicated()};
+      hold_setting(&t, &setting);
+    }
+  bd_ctx_destroy(t.ctx);
+}
+
+static void test_bounds_hold_under_caps(void **unused) {
+  (void)unused;
+  hold_model("gpt2-tiny", "cpu:1x2", 16);
+  hold_model("llama-tiny", "h100:1x2", 16);
+  hold_model("examples/mlp.json", "cpu:1x2", 0);
+  assert_true(held > 24 && capped > 8);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold_under_caps)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
