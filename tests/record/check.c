@@ -1,7 +1,7 @@
 #include "tests/record/check.h"
 
 #include "runtime/braid_rt_abi.h"
-#include "runtime/master.h"
+#include "tests/record/ends.h"
 #include "tests/record/match.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ struct record_check {
   bool in_step;       // between clearing and update
   bool lost;          // the record has left the expectation: values are followed no longer
   record_group group;
-  int *applied; // per weight of the stage, in this step
+  record_ends ends;
 };
 
 static const record_pass *pass_at(const record_check *c) {
@@ -50,8 +50,7 @@ record_check *record_check_begin(const record_expectation *e, const bd_rt *rt,
   if (!c) return NULL;
   c->next = next;
   c->step = -1;
-  c->applied = calloc((size_t)rt->stage->weight_count + 1, sizeof *c->applied);
-  if (!c->applied || record_holding_init(&c->h, e, rt, faults)) return NULL;
+  if (record_holding_init(&c->h, e, rt, faults) || record_ends_init(&c->ends, &c->h)) return NULL;
   return c;
 }
 
@@ -91,9 +90,7 @@ static void finish_group(record_check *c) {
 static void begin_step(record_check *c) {
   c->step++;
   c->in_step = false;
-  record_holding_new_step(&c->h);
-  for (int i = 0; i < c->h.rt->stage->weight_count; i++)
-    c->applied[i] = 0;
+  record_ends_new_step(&c->ends);
   c->next->phase(c->next->args, RECORD_CLEAR);
 }
 
@@ -103,18 +100,6 @@ static void end_passes(record_check *c) {
     record_fault(c->h.faults, "%s: the step ends before it", record_where(&c->h));
   }
   c->in_step = false;
-}
-
-// Every weight that has a gradient was updated once, in this rank's part.
-static void end_step(record_check *c) {
-  const bd_rt *const rt = c->h.rt;
-  for (int i = 0; i < rt->stage->weight_count && c->step >= 0; i++) {
-    const bd_rt_weight *const w = &rt->stage->weights[i];
-    const int wanted = w->gradient_count > 0 && bd_rt_share_of(rt, w).count > 0;
-    if (c->applied[i] != wanted)
-      record_fault(c->h.faults, "rank %d, step %d: weight @%s is updated %d times", rt->rank,
-                   c->step, c->h.e->module->weights[w->global_index].name, c->applied[i]);
-  }
 }
 
 static void take_mark(record_check *c, int instruction) {
@@ -129,42 +114,14 @@ static void take_mark(record_check *c, int instruction) {
     c->in_step = true;
     enter_pass(c, 0);
   } else if (instruction == BD_RT_MARK_OTHER && before == BD_RT_MARK_UPDATE) {
-    end_step(c);
+    record_ends_check(&c->ends);
   }
-}
-
-static void lose_rest(record_check *c, const record_buffer *b) {
-  record_holding_write(&c->h, RECORD_NOBODY, b->start, b->bytes);
-}
-
-// Buffers that outlive a step, whole or in part: what is read is there, what is written is its own.
-static void follow_buffer(record_check *c, const record_event *event, const record_operand *o) {
-  const record_buffer *const b = record_holding_find(&c->h, o->start, o->bytes);
-  if (!b || (c->instruction == BD_RT_MARK_CLEAR && !b->gradient)) {
-    record_fault(c->h.faults, "%s: %s of %lld+%lld, which is in no buffer of this work",
-                 record_where(&c->h), record_kind_name(event->kind), (long long)o->start,
-                 (long long)o->bytes);
-    return;
-  }
-  if (o->access == RECORD_READ || o->access == RECORD_UPDATE)
-    record_holding_read(&c->h, b->value, o->start, o->bytes);
-  // Of what each rank makes its part, the others' are stale until they are gathered.
-  const bool first_of_parts = event->kind == RECORD_REDUCE_SCATTER && o->access == RECORD_WRITE;
-  const bool weight = b->weight >= 0 && b->value < c->h.e->module->weight_count;
-  if ((first_of_parts && b->gradient) || (event->kind == RECORD_APPLY && weight)) lose_rest(c, b);
-  if (o->access == RECORD_SCRATCH)
-    record_holding_write(&c->h, c->h.scratch, o->start, o->bytes);
-  else if (o->access != RECORD_READ || first_of_parts || (event->kind == RECORD_APPLY && weight))
-    record_holding_write(&c->h, b->value, o->start, o->bytes);
-  if (event->kind == RECORD_APPLY && b->gradient) c->applied[b->weight]++;
 }
 
 // Clearing, update and what is exchanged between them.
 static void take_outside(record_check *c, const record_event *event) {
   set_place(c, record_kind_name(event->kind));
-  record_holding_touch(&c->h, event);
-  for (int i = 0; i < event->operand_count; i++)
-    if (event->operands[i].bytes > 0) follow_buffer(c, event, &event->operands[i]);
+  record_ends_take(&c->ends, event, c->instruction == BD_RT_MARK_CLEAR);
   c->next->take(c->next->args, event);
 }
 
@@ -182,7 +139,7 @@ void record_check_take(record_check *c, const record_event *event) {
 void record_check_end(record_check *c) {
   finish_group(c);
   record_group_deinit(&c->group);
+  record_ends_deinit(&c->ends);
   record_holding_deinit(&c->h);
-  free(c->applied);
   free(c);
 }
