@@ -2,10 +2,9 @@
 
 #include "codegen/kernel/kernel.h"
 #include "ir/layout.h"
-#include "runtime/braid_rt_abi.h"
+#include "tests/record/terms.h"
 
 #include <stdio.h>
-#include <string.h>
 
 typedef struct builder {
   bd_ctx *ctx;
@@ -15,32 +14,6 @@ typedef struct builder {
   record_pass *pass; // that is being written
   int capacity, use_count, use_capacity;
 } builder;
-
-static const record_kind kind_of_op[BD_OP_KIND_COUNT] = {
-    [BD_OP_CONTRACT] = RECORD_MATMUL,
-    [BD_OP_EMBED_DW] = RECORD_EMBED_DW,
-    [BD_OP_CONV2D] = RECORD_CONV2D,
-    [BD_OP_CONV2D_DX] = RECORD_CONV2D_DX,
-    [BD_OP_CONV2D_DW] = RECORD_CONV2D_DW,
-    [BD_OP_MAXPOOL2D] = RECORD_MAXPOOL2D,
-    [BD_OP_MAXPOOL2D_GRAD] = RECORD_MAXPOOL2D_GRAD,
-    [BD_OP_ALL_REDUCE] = RECORD_ALL_REDUCE,
-    [BD_OP_ALL_GATHER] = RECORD_ALL_GATHER,
-    [BD_OP_REDUCE_SCATTER] = RECORD_REDUCE_SCATTER,
-    [BD_OP_ALL_TO_ALL] = RECORD_ALL_TO_ALL,
-    [BD_OP_SHARD] = RECORD_SHARD,
-    [BD_OP_SEND] = RECORD_SEND,
-    [BD_OP_RECV] = RECORD_RECEIVE,
-};
-
-static bd_type local_type(const bd_module *m, const bd_value *value) {
-  return bd_local_type(&m->mesh, &value->sharding, &value->type, m->micro_batch);
-}
-
-static int64_t bytes_of(const bd_module *module, const bd_value *value) {
-  const bd_type local = local_type(module, value);
-  return bd_type_elements(&local, module->micro_batch) * bd_dtype_bytes(local.dtype);
-}
 
 static record_instruction *add(builder *b, record_kind kind, const char *name) {
   record_pass *const pass = b->pass;
@@ -108,7 +81,7 @@ static int number_of(const builder *b, int call, const bd_function *f, bd_id id)
 
 static void use_in_call(builder *b, int call, const bd_function *f, bd_id id,
                         record_access access) {
-  add_use(b, access, number_of(b, call, f, id), bytes_of(b->module, &f->values[id]));
+  add_use(b, access, number_of(b, call, f, id), record_value_bytes(b->module, &f->values[id]));
 }
 
 static void add_kernel(builder *b, int call, const bd_kernel *k) {
@@ -124,60 +97,7 @@ static void add_kernel(builder *b, int call, const bd_kernel *k) {
   // A place of its own behind the call's values.
   if (k->scratch)
     add_use(b, RECORD_SCRATCH, number_of_call(b, call, f->value_count),
-            bytes_of(b->module, &f->values[k->scratch_like]));
-}
-
-static int64_t product(const bd_type *type, int from, int to) {
-  int64_t elements = 1;
-  for (int d = from; d < to; d++)
-    elements *= type->dims[d];
-  return elements;
-}
-
-static int combiner_of(const bd_op *op) {
-  const char *const name = bd_op_string(op, "combiner");
-  return strcmp(name, "sum") == 0 ? BD_RT_SUM : strcmp(name, "max") == 0 ? BD_RT_MAX : BD_RT_LSE;
-}
-
-// The tensor around the dimensions that are split: `in` and `out` are local, each whole where the
-// other is split.
-static void shape_of(const bd_op *op, const bd_type *in, const bd_type *out, record_terms *terms) {
-  const int from = (int)bd_op_int(op, "from", -1), to = (int)bd_op_int(op, "to", -1);
-  const int dim = (int)bd_op_int(op, "dim", -1), rank = in->rank;
-  const bd_type *const whole = op->kind == BD_OP_ALL_GATHER ? out : in;
-  bd_type both = *in;
-  if (op->kind != BD_OP_ALL_TO_ALL) {
-    const int64_t shape[] = {product(whole, 0, dim), whole->dims[dim],
-                             product(whole, dim + 1, rank)};
-    memcpy(terms->shape, shape, sizeof shape);
-    return;
-  }
-  both.dims[from] = out->dims[from];
-  const int first = from < to ? from : to, second = from < to ? to : from;
-  const int64_t shape[] = {product(&both, 0, first), both.dims[first],
-                           product(&both, first + 1, second), both.dims[second],
-                           product(&both, second + 1, rank)};
-  memcpy(terms->shape, shape, sizeof shape);
-  terms->swapped = to == second;
-}
-
-static record_terms terms_of(const bd_module *m, const bd_function *f, const bd_op *op) {
-  record_terms t = {.kind = kind_of_op[op->kind]};
-  const bd_value *const value = &f->values[op->in_count ? op->in[0] : op->out[0]];
-  const bd_type in = local_type(m, value);
-  if (op->kind == BD_OP_SEND || op->kind == BD_OP_RECV)
-    return (record_terms){
-        .kind = RECORD_SEND, .tag = (int)bd_op_int(op, "tag", 0), .shape = {bytes_of(m, value)}};
-  if (!record_is_collective(t.kind)) return t;
-  t.dtype = (int)in.dtype;
-  if (op->kind == BD_OP_ALL_REDUCE) {
-    t.combiner = combiner_of(op);
-    t.shape[0] = product(&in, 0, in.rank);
-    return t;
-  }
-  const bd_type out = local_type(m, &f->values[op->out[0]]);
-  shape_of(op, &in, &out, &t);
-  return t;
+            record_value_bytes(b->module, &f->values[k->scratch_like]));
 }
 
 static void describe(const bd_module *m, const bd_function *f, const bd_op *op,
@@ -185,11 +105,11 @@ static void describe(const bd_module *m, const bd_function *f, const bd_op *op,
   i->in_place = bd_op_get_info(op->kind)->traits & BD_INPLACE_0;
   i->mask = bd_op_find_attr(op, "axis") ? 1 << bd_op_int(op, "axis", 0) : 0;
   i->stage = (int)bd_op_int(op, op->kind == BD_OP_SEND ? "to" : "from", -1);
-  i->terms = terms_of(m, f, op);
+  i->terms = record_terms_of(m, f, op);
 }
 
 BD_NODISCARD static bd_status check_kind(bd_ctx *ctx, const bd_op *op) {
-  if (kind_of_op[op->kind] != RECORD_MARK) return BD_OK;
+  if (record_kind_of(op->kind) != RECORD_MARK) return BD_OK;
   return bd_fail(ctx, BD_UNSUPPORTED, op->loc, "a record knows no call for '%s'",
                  bd_op_get_info(op->kind)->name);
 }
@@ -197,7 +117,7 @@ BD_NODISCARD static bd_status check_kind(bd_ctx *ctx, const bd_op *op) {
 BD_NODISCARD static bd_status add_library(builder *b, int call, const bd_function *f,
                                           const bd_op *op) {
   BD_TRY(check_kind(b->ctx, op));
-  describe(b->module, f, op, add(b, kind_of_op[op->kind], bd_op_get_info(op->kind)->name));
+  describe(b->module, f, op, add(b, record_kind_of(op->kind), bd_op_get_info(op->kind)->name));
   for (int n = 0; n < op->in_count; n++)
     use_in_call(b, call, f, op->in[n], RECORD_READ);
   for (int n = 0; n < op->out_count; n++)
@@ -230,14 +150,14 @@ BD_NODISCARD static bd_status add_call(builder *b, int call) {
 }
 
 static void use_in_main(builder *b, bd_id id, record_access access) {
-  add_use(b, access, number_of_main(b, id), bytes_of(b->module, &b->main->values[id]));
+  add_use(b, access, number_of_main(b, id), record_value_bytes(b->module, &b->main->values[id]));
 }
 
 BD_NODISCARD static bd_status add_main_op(builder *b, const bd_op *op) {
   const bool sum = op->kind == BD_OP_ADD;
   if (!sum) BD_TRY(check_kind(b->ctx, op));
   describe(b->module, b->main, op,
-           add(b, sum ? RECORD_LAUNCH : kind_of_op[op->kind], bd_op_get_info(op->kind)->name));
+           add(b, sum ? RECORD_LAUNCH : record_kind_of(op->kind), bd_op_get_info(op->kind)->name));
   const bool twice = sum && op->in[0] == op->in[1];
   for (int n = 0; n < op->in_count - twice; n++)
     use_in_main(b, op->in[n], RECORD_READ);

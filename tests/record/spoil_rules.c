@@ -1,0 +1,271 @@
+#include "tests/record/spoil_rules.h"
+
+#include <string.h>
+
+enum { SPOILED_HANDLE = 4000 };
+
+static record_verdict drop(record_spoil *s, bool here) {
+  if (!here || s->done) return PASSES;
+  s->done = true;
+  return DROPPED;
+}
+
+// Collectives of a group, which host sums are not.
+static bool is_grouped(const record_event *e) {
+  return record_is_collective(e->kind) && e->kind != RECORD_SUM_RANKS;
+}
+
+static bool at_first_collective(record_spoil *s, const record_event *e) {
+  if (s->done || !is_grouped(e)) return false;
+  s->done = true;
+  return true;
+}
+
+static record_verdict collective_missing(record_spoil *s, record_event *e) {
+  return drop(s, is_grouped(e));
+}
+static record_verdict collective_kind(record_spoil *s, record_event *e) {
+  const bool other = e->kind == RECORD_ALL_GATHER;
+  if (at_first_collective(s, e))
+    e->kind = e->terms.kind = other ? RECORD_REDUCE_SCATTER : RECORD_ALL_GATHER;
+  return PASSES;
+}
+static record_verdict collective_count(record_spoil *s, record_event *e) {
+  if (at_first_collective(s, e)) e->terms.shape[0]++;
+  return PASSES;
+}
+static record_verdict collective_type(record_spoil *s, record_event *e) {
+  if (at_first_collective(s, e))
+    e->terms.dtype = e->terms.dtype == BD_RT_F32 ? BD_RT_BF16 : BD_RT_F32;
+  return PASSES;
+}
+static record_verdict collective_group(record_spoil *s, record_event *e) {
+  if (at_first_collective(s, e)) e->mask ^= 3;
+  return PASSES;
+}
+// Begun and never waited for.
+static record_verdict collective_unawaited(record_spoil *s, record_event *e) {
+  if (at_first_collective(s, e)) e->handle = SPOILED_HANDLE;
+  return PASSES;
+}
+// Two of different groups change places.
+static record_verdict collective_order(record_spoil *s, record_event *e) {
+  if (s->done || !is_grouped(e) || e->instruction != BD_RT_MARK_UPDATE) return PASSES;
+  if (s->held.count == 0) return HELD;
+  s->done = s->held.events[0].mask != e->mask;
+  return s->done ? PASSES : HELD;
+}
+
+static record_verdict send_missing(record_spoil *s, record_event *e) {
+  return drop(s, e->kind == RECORD_SEND);
+}
+static record_verdict receive_missing(record_spoil *s, record_event *e) {
+  return drop(s, e->kind == RECORD_RECEIVE);
+}
+static record_verdict message_size(record_spoil *s, record_event *e) {
+  if (!s->done && e->kind == RECORD_RECEIVE) {
+    e->terms.shape[0] -= 4;
+    s->done = true;
+  }
+  return PASSES;
+}
+// Receives before it sends what the other side waits for.
+static record_verdict send_late(record_spoil *s, record_event *e) {
+  if (s->done || !record_is_message(e->kind)) return PASSES;
+  if (e->kind == RECORD_SEND) return HELD_TOO;
+  s->done = s->held.count > 0;
+  return PASSES;
+}
+static record_verdict wait_missing(record_spoil *s, record_event *e) {
+  return drop(s, e->kind == RECORD_WAIT);
+}
+static record_verdict wait_early(record_spoil *s, record_event *e) {
+  if (!s->done && e->kind == RECORD_COPY) {
+    record_event wait = {.kind = RECORD_WAIT, .handle = 0};
+    s->done = true;
+    record_spoil_pass(s, &wait);
+  }
+  return PASSES;
+}
+
+static record_verdict launch_missing(record_spoil *s, record_event *e) {
+  return drop(s, e->kind == RECORD_LAUNCH);
+}
+static record_verdict launch_order(record_spoil *s, record_event *e) {
+  if (s->done || e->kind != RECORD_LAUNCH) return PASSES;
+  if (s->held.count == 0) return HELD;
+  s->done = true;
+  return PASSES;
+}
+static record_verdict beyond_arena(record_spoil *s, record_event *e) {
+  if (!s->done && e->kind == RECORD_LAUNCH) {
+    e->operands[e->operand_count - 1].start = s->rt->stage->arena_bytes;
+    s->done = true;
+  }
+  return PASSES;
+}
+static record_verdict operand_place(record_spoil *s, record_event *e) {
+  if (!s->done && e->kind == RECORD_LAUNCH) {
+    e->operands[0].start += BD_RT_ALIGNMENT;
+    s->done = true;
+  }
+  return PASSES;
+}
+static record_verdict operand_size(record_spoil *s, record_event *e) {
+  if (!s->done && e->kind == RECORD_MATMUL) {
+    e->operands[2].bytes += 4;
+    s->done = true;
+  }
+  return PASSES;
+}
+static record_verdict sum_overwritten(record_spoil *s, record_event *e) {
+  if (!s->done && e->kind == RECORD_MATMUL && e->operands[2].access == RECORD_UPDATE) {
+    e->operands[2].access = RECORD_WRITE;
+    s->done = true;
+  }
+  return PASSES;
+}
+static record_verdict sum_not_begun(record_spoil *s, record_event *e) {
+  if (!s->done && e->kind == RECORD_MATMUL && e->operands[2].access == RECORD_WRITE) {
+    e->operands[2].access = RECORD_UPDATE;
+    s->done = true;
+  }
+  return PASSES;
+}
+static record_verdict clear_missing(record_spoil *s, record_event *e) {
+  return drop(s, e->kind == RECORD_ZERO && e->instruction == BD_RT_MARK_CLEAR);
+}
+static record_verdict apply_missing(record_spoil *s, record_event *e) {
+  return drop(s, e->kind == RECORD_APPLY);
+}
+static record_verdict gather_missing(record_spoil *s, record_event *e) {
+  return drop(s, e->kind == RECORD_ALL_GATHER && e->instruction == BD_RT_MARK_UPDATE);
+}
+
+static bool sums(const record_event *e) {
+  return e->instruction == BD_RT_MARK_UPDATE &&
+         (e->kind == RECORD_ALL_REDUCE || e->kind == RECORD_REDUCE_SCATTER);
+}
+static record_verdict sum_missing(record_spoil *s, record_event *e) {
+  return drop(s, sums(e));
+}
+static record_verdict sum_twice(record_spoil *s, record_event *e) {
+  if (!s->done && sums(e)) {
+    s->done = true;
+    record_spoil_pass(s, e);
+  }
+  return PASSES;
+}
+
+static int64_t written_by(const record_event *e) {
+  if (e->kind == RECORD_LAUNCH) return e->operands[e->operand_count - 1].start;
+  for (int i = 0; i < e->operand_count; i++)
+    if (e->operands[i].access == RECORD_WRITE) return e->operands[i].start;
+  return -1;
+}
+
+static bool reads(const record_event *e, int64_t start) {
+  for (int i = 0; i < e->operand_count; i++)
+    if (e->operands[i].start == start) return true;
+  return false;
+}
+
+static bool in_workspace(const record_spoil *s, int64_t start) {
+  int64_t first = 0;
+  for (int segment = 1; segment < 6;
+       segment++) // those before the workspace, as bd_segment has them
+    first += s->rt->stage->segment_bytes[segment];
+  return start >= first && start < first + s->rt->stage->segment_bytes[6];
+}
+
+// Until the function is over, what lies at `from` lies where another value does.
+static void move(record_spoil *s, record_event *e) {
+  for (int i = 0; s->moved.to >= 0 && i < e->operand_count; i++)
+    if (e->operands[i].start == s->moved.from) e->operands[i].start = s->moved.to;
+}
+
+// Between functions; what was moved stays so no longer.
+static bool between(record_spoil *s, const record_event *e) {
+  if (e->instruction >= BD_RT_MARKS) return e->kind == RECORD_MARK;
+  s->last = -1;
+  if (s->moved.to >= 0) s->done = true;
+  s->moved.to = -1;
+  return true;
+}
+
+// A value is placed where another one lies that nobody has read yet.
+static record_verdict overlap(record_spoil *s, record_event *e) {
+  if (between(s, e) || s->done) return PASSES;
+  const int64_t written = written_by(e);
+  const bool untouched = s->last >= 0 && !reads(e, s->last);
+  if (s->moved.to < 0 && untouched && in_workspace(s, written))
+    s->moved = (record_move){written, s->last};
+  if (s->moved.to < 0 && !untouched)
+    s->last = e->kind == RECORD_LAUNCH && in_workspace(s, written) ? written : -1;
+  move(s, e);
+  return PASSES;
+}
+
+// The same where the other one has been read once, in every function; some read it again.
+static record_verdict overlap_late(record_spoil *s, record_event *e) {
+  if (between(s, e)) return PASSES;
+  const int64_t written = written_by(e);
+  const bool reader = s->last >= 0 && reads(e, s->last);
+  if (e->kind == RECORD_ALL_GATHER && in_workspace(s, written)) {
+    s->last = written;
+    s->read = false;
+  } else if (s->moved.to < 0 && s->read && !reader && written != s->last &&
+             in_workspace(s, written)) {
+    s->moved = (record_move){written, s->last};
+  }
+  s->read |= reader;
+  move(s, e);
+  return PASSES;
+}
+
+static record_verdict nothing(record_spoil *s, record_event *e) {
+  (void)s, (void)e;
+  return PASSES;
+}
+// Two weights have one place; the program's tables are the run's own.
+static bool same_place(const bd_rt *rt) {
+  bd_rt_weight *const weights = (bd_rt_weight *)(uintptr_t)rt->stage->weights;
+  weights[1].weight_offset = weights[0].weight_offset;
+  return true;
+}
+
+static const record_rule rules[] = {
+    {"collective-missing", collective_missing, NULL},
+    {"collective-kind", collective_kind, NULL},
+    {"collective-count", collective_count, NULL},
+    {"collective-type", collective_type, NULL},
+    {"collective-group", collective_group, NULL},
+    {"collective-order", collective_order, NULL},
+    {"collective-unawaited", collective_unawaited, NULL},
+    {"send-missing", send_missing, NULL},
+    {"send-late", send_late, NULL},
+    {"receive-missing", receive_missing, NULL},
+    {"message-size", message_size, NULL},
+    {"wait-missing", wait_missing, NULL},
+    {"wait-early", wait_early, NULL},
+    {"launch-missing", launch_missing, NULL},
+    {"launch-order", launch_order, NULL},
+    {"beyond-arena", beyond_arena, NULL},
+    {"operand-place", operand_place, NULL},
+    {"operand-size", operand_size, NULL},
+    {"sum-overwritten", sum_overwritten, NULL},
+    {"sum-not-begun", sum_not_begun, NULL},
+    {"clear-missing", clear_missing, NULL},
+    {"apply-missing", apply_missing, NULL},
+    {"sum-missing", sum_missing, NULL},
+    {"sum-twice", sum_twice, NULL},
+    {"gather-missing", gather_missing, NULL},
+    {"buffers-overlap", nothing, same_place},
+    {"overlap", overlap, NULL},
+    {"overlap-late", overlap_late, NULL},
+};
+const record_rule *record_rule_find(const char *name) {
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+    if (strcmp(rules[i].name, name) == 0) return &rules[i];
+  return NULL;
+}
