@@ -85,7 +85,7 @@ static bd_status solve_pipeline(bd_ctx *ctx, bd_attempt *a, bd_pipeline_problem 
     if (over <= 0) return BD_OK;
     problem->cap_bytes = pipeline.bytes - (round < CAP_ROUNDS / 2 ? 1 : over);
   }
-  if (known) return BD_OK;
+  if (known && a->price <= 0) return BD_OK;
   BD_TRY(bd_pipeline_leanest(ctx, problem, PIPELINE_LIMIT_SECONDS, &pipeline));
   if (!pipeline.feasible) return BD_OK;
   BD_TRY(assemble(ctx, a, problem, &pipeline, &plan));

@@ -1,4 +1,5 @@
 #include "planner/bound_room.h"
+#include "planner/bound_cuts.h"
 #include "planner/shared.h"
 #include <math.h>
 
@@ -6,6 +7,7 @@ enum {
   PRICE_ROUNDS = 12,
   MOMENT_ROUNDS = 3, // moments of workspaces that are charged, one after another
 };
+#define CROWDED 1.5
 
 bool bd_price_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
                      double seconds_weight, double bytes_weight, bd_priced *out) {
@@ -112,6 +114,36 @@ static bool price_moment(bd_ctx *ctx, const bd_scene *scene, const bd_setting_la
   return true;
 }
 
+// Whether stages may be short of room though all of them together are not: when the fastest layers
+// with the first stage's tapes would nearly fill them.
+static bool is_crowded(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                       const bd_setting_layers *layers) {
+  int micro_batches = (int)(scene->request->global_batch / setting->micro_batch);
+  int tapes = bd_schedule_in_flight(bd_scene_schedule(scene), 0, setting->stages, micro_batches);
+  double bytes = largest_workspace(scene, layers) * setting->stages;
+  for (int r = 0; r < scene->runs->count; r++) {
+    bd_layer_point point;
+    if (!bd_layer_price(ctx, layers->layers[r], 1, 0, tapes, &point)) return false;
+    bytes += scene->runs->runs[r].calls * point.bytes;
+  }
+  return bytes * CROWDED > (double)scene->layers_cap_bytes * setting->stages;
+}
+
+// The same, stage by stage.
+static void cut_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                       const bd_setting_layers *layers, const bd_priced *fastest, bd_room *out) {
+  bd_priced leanest;
+  double price = out->price;
+  if (!is_crowded(ctx, scene, setting, layers)) return;
+  if (price <= 0) {
+    if (!bd_price_layers(ctx, scene, layers, 0, 1, &leanest)) return;
+    price = (leanest.seconds - fastest->seconds) / fmax(fastest->bytes - leanest.bytes, 1);
+  }
+  bd_cuts_bound cuts = bd_bound_cuts(ctx, scene, setting, layers, fmax(price, 0));
+  out->seconds = fmax(out->seconds, cuts.seconds);
+  out->bytes = fmax(out->bytes, cuts.bytes);
+}
+
 bd_room bd_bound_room(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                       const bd_setting_layers *layers, const bd_priced *fastest, double enough) {
   int stages = setting->stages;
@@ -123,8 +155,10 @@ bd_room bd_bound_room(bd_ctx *ctx, const bd_scene *scene, const bd_setting *sett
                fixed) /
               stages;
   moment held = fullest_moment(scene, layers, fastest);
-  if (fastest->bytes + held.bytes <= room || enough <= 0) return out;
-  for (int round = 0; round < MOMENT_ROUNDS && (round == 0 || out.seconds < enough); round++) {
+  if (enough <= 0) return out;
+  bool binds = fastest->bytes + held.bytes > room;
+  for (int round = 0; binds && round < MOMENT_ROUNDS && (round == 0 || out.seconds < enough);
+       round++) {
     bd_priced within;
     double least = 0;
     charge(ctx, scene, layers, &held);
@@ -139,5 +173,6 @@ bd_room bd_bound_room(bd_ctx *ctx, const bd_scene *scene, const bd_setting *sett
     if (next.run == held.run && next.at == held.at) break;
     held = next;
   }
+  if (stages > 1 && out.seconds < enough) cut_stages(ctx, scene, setting, layers, fastest, &out);
   return out;
 }

@@ -175,11 +175,14 @@ bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, bd_layer *
   return BD_OK;
 }
 
+// What the boundary, the last node, hands on is held once where no other layer of the stage reads
+// it in backward.
 static void hold_tapes(bd_layer *layer, int in_flight) {
   for (int i = 0; i < layer->problem.nodes; i++)
     for (int o = 0; o < layer->problem.node[i].options; o++)
-      layer->problem.node[i].usage[o] = layer->state[i][o] + in_flight * layer->tape[i][o] +
-                                        (layer->held ? layer->held[i][o] : 0);
+      layer->problem.node[i].usage[o] =
+          layer->state[i][o] + (i + 1 < layer->problem.nodes ? in_flight : 1) * layer->tape[i][o] +
+          (layer->held ? layer->held[i][o] : 0);
 }
 
 bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,

@@ -64,7 +64,8 @@ BD_NODISCARD bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *reques
                                      bd_layer **out_layer);
 
 // The choice that minimizes seconds_weight * seconds + bytes_weight * bytes over all forms. False
-// when no form can be met. Tapes weigh as if `in_flight` micro-batches were held.
+// when no form can be met. Tapes weigh as if `in_flight` micro-batches were held, what is handed on
+// as if one was.
 bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,
                     int in_flight, bd_layer_point *out_point);
 

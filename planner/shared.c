@@ -81,18 +81,39 @@ static int64_t state_bytes(const bd_scene *scene, const bd_setting *setting, con
                                    local_elements(setting, type), states.parts);
 }
 
+static double gradient_bytes(const bd_setting *setting, const bd_type *type) {
+  return (double)(local_elements(setting, type) * bd_dtype_bytes(bd_dtype_wide(type->dtype)));
+}
+
 double bd_shared_least_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting) {
   shared_list list = find_shared(ctx, scene);
   double bytes = 0;
   for (int w = 0; w < list.count; w++) {
     const shared_weight *shared = &list.items[w];
     double weight = (double)weight_bytes(setting, shared->type);
-    double gradient = (double)(local_elements(setting, shared->type) *
-                               bd_dtype_bytes(bd_dtype_wide(shared->type->dtype)));
     bytes += (double)state_bytes(scene, setting, shared->type, scene->request->zero != 0) +
-             shared->gradients * gradient - (shared->uses - 1) * weight;
+             shared->gradients * gradient_bytes(setting, shared->type) -
+             (shared->uses - 1) * weight;
   }
   return bytes;
+}
+
+int bd_shared_uses(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                   bd_shared_use **out_uses) {
+  shared_list list = find_shared(ctx, scene);
+  bd_shared_use *out = BD_NEW_ARRAY(ctx->arena, bd_shared_use, list.count);
+  for (int w = 0; w < list.count; w++) {
+    const shared_weight *shared = &list.items[w];
+    double weight = (double)weight_bytes(setting, shared->type);
+    double state = (double)state_bytes(scene, setting, shared->type, scene->request->zero != 0);
+    double own =
+        (double)(local_elements(setting, shared->type) * bd_dtype_bytes(shared->type->dtype));
+    if (shared->gradients < shared->uses) return -1;
+    out[w] =
+        (bd_shared_use){weight + state, gradient_bytes(setting, shared->type) - own, shared->each};
+  }
+  *out_uses = out;
+  return list.count;
 }
 
 static void take_out(bd_ctx *ctx, bd_pipeline_run *run, int uses, int64_t weight,

@@ -9,6 +9,17 @@
 // layer problems charge: the weight alone, for every use.
 double bd_shared_least_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting);
 
+// What a stage holds of a shared weight beside what the layer problems charge, with `n` uses of it,
+// one at least: `once` and n times `each`, which is not negative.
+typedef struct bd_shared_use {
+  double once, each;
+  const int *uses; // per run: by each of its calls, at least
+} bd_shared_use;
+
+// -1: some use of one has no gradient, so that they are not told so.
+int bd_shared_uses(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                   bd_shared_use **out_uses);
+
 // Takes shared weights and their states out of the runs' candidates, which become copies, and into
 // `problem`: candidates were measured as if each had the weight to itself. Lives in ctx->arena.
 void bd_shared_set_apart(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
