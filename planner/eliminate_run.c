@@ -114,6 +114,10 @@ static void rank_classes(bd_step *s, int first, double most) {
   }
 }
 
+static double lesser(double a, double b) {
+  return a < b ? a : b;
+}
+
 // The least entry over the classes for one of the last neighbour's, unless it is `best` or more.
 static double least_entry(const bd_step *s, const double *const *row, double best) {
   const bd_ranking *r = &s->ranking;
@@ -124,8 +128,10 @@ static double least_entry(const bd_step *s, const double *const *row, double bes
     for (int k = 1; k < s->seeing_count; k++)
       for (int lane = 0; lane < BD_LANES; lane++)
         entry[lane] += row[k][r->from[k][at + lane]];
-    for (int lane = 0; lane < BD_LANES; lane++)
-      best = entry[lane] < best ? entry[lane] : best;
+    for (int half = BD_LANES / 2; half; half /= 2)
+      for (int lane = 0; lane < half; lane++)
+        entry[lane] = lesser(entry[lane], entry[lane + half]);
+    best = lesser(entry[0], best);
   }
   return best;
 }

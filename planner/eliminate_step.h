@@ -42,7 +42,7 @@ typedef struct bd_ranking {
   double *floor;  // per BD_LANES of them: the least key from there on
   int64_t **from; // per factor that it does change, and of these: entries into its row
 } bd_ranking;
-enum { BD_LANES = 8 };
+enum { BD_LANES = 4 };
 
 static inline int bd_ranking_room(int classes) {
   return (classes + BD_LANES - 1) / BD_LANES * BD_LANES;

@@ -4,6 +4,7 @@
 #include "planner/layer_problem.h"
 #include "planner/layer_workspace.h"
 #include "planner/sync.h"
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -159,11 +160,7 @@ bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, bd_layer *
   layer->elimination = bd_elimination_create(ctx, problem, NULL, problem->nodes - 1);
   if (!layer->elimination)
     layer->elimination = bd_elimination_relax(ctx, problem, problem->nodes - 1, RELAXED_VISITS);
-  if (!layer->elimination)
-    return bd_fail(ctx, BD_UNSUPPORTED, request->function->loc,
-                   "function %s: too many values are in use at once for the planner; smaller "
-                   "functions or a mesh of fewer axes would help",
-                   request->function->name);
+  assert(layer->elimination); // no edge of a layer is too wide for that
   layer->state = BD_NEW_ARRAY(ctx->arena, double *, problem->nodes);
   for (int i = 0; i < problem->nodes; i++) {
     layer->state[i] = BD_NEW_ARRAY(ctx->arena, double, problem->node[i].options);

@@ -5,6 +5,10 @@
 #include "planner/layer_reshard.h"
 #include <string.h>
 
+// Costs of an edge, at most: 32 MiB of them. Edges come near where a mesh has four axes and values
+// have many dimensions.
+#define EDGE_LIMIT ((int64_t)1 << 22)
+
 // What tells options apart on an edge.
 typedef struct key {
   bd_layer_option option;
@@ -107,6 +111,23 @@ static double rerun_seconds(bd_layer_space *space, const bd_cluster_ops *from,
   return bd_layer_work(space, from->ops[0], own->split)->clone / readers;
 }
 
+// An edge that is too wide to be priced in full: where the costs to carry a value there, without
+// those of the way back, are few enough, it has these; else none. Costs left out are never below 0,
+// so that the problem's optimum stays a bound.
+static void add_wide_edge(bd_ctx *ctx, bd_arena *scratch, bd_layer_space *space, int from, int to,
+                          const bd_reading *reading, bd_choice_edge *edge) {
+  const bd_cluster_ops *producer = &space->clusters[from], *reader = &space->clusters[to];
+  bd_sources all =
+      sources_of(scratch, space, producer, NULL, producer->option_count, reading->value);
+  *edge = (bd_choice_edge){.a = from, .b = to};
+  if (bd_layer_carry_there(ctx->arena, scratch, space, reading, &all, reader, EDGE_LIMIT, edge))
+    return;
+  edge->classes_a = edge->classes_b = 1;
+  edge->class_a = BD_NEW_ARRAY(ctx->arena, int, producer->option_count);
+  edge->class_b = BD_NEW_ARRAY(ctx->arena, int, reader->option_count);
+  edge->cost = BD_NEW(ctx->arena, double);
+}
+
 static void start_edge(bd_ctx *ctx, bd_choice_edge *edge, int a, int b, bd_classes at_a,
                        bd_classes at_b) {
   *edge = (bd_choice_edge){a, b, at_a.count, at_b.count, at_a.class_of, at_b.class_of, NULL};
@@ -138,6 +159,10 @@ void bd_layer_add_edge(bd_ctx *ctx, bd_arena *scratch, bd_layer_space *space, in
     only_anchor = only_anchor && readings[i].op == reader->ops[0];
   bd_classes a = producer_classes(ctx, scratch, space, from, readings, count);
   bd_classes b = reader_classes(ctx, scratch, reader, only_anchor, again);
+  if ((int64_t)a.count * b.count > EDGE_LIMIT) {
+    add_wide_edge(ctx, scratch, space, from, to, &readings[0], edge);
+    return;
+  }
   start_edge(ctx, edge, from, to, a, b);
   for (int i = 0; i < count; i++) {
     bd_sources sources = sources_of(scratch, space, producer, a.first, a.count, readings[i].value);

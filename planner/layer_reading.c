@@ -97,16 +97,26 @@ typedef struct ways {
   double *seconds;
 } ways;
 
+static ways tell_ways_apart(bd_arena *arena, bd_arena *scratch, const bd_sharding *from,
+                            int from_count, const bd_sharding *to, int to_count) {
+  return (ways){bd_classify(arena, scratch, from, sizeof *from, from_count),
+                bd_classify(arena, scratch, to, sizeof *to, to_count), NULL};
+}
+
+static void price_ways(bd_arena *arena, bd_layer_space *space, bd_id value, const bd_sharding *from,
+                       const bd_sharding *to, ways *out) {
+  out->seconds = BD_NEW_ARRAY(arena, double, (int64_t)out->from.count * out->to.count);
+  for (int f = 0; f < out->from.count; f++)
+    for (int t = 0; t < out->to.count; t++)
+      out->seconds[(size_t)f * (size_t)out->to.count + (size_t)t] =
+          bd_layer_reshard_seconds(space, value, &from[out->from.first[f]], &to[out->to.first[t]]);
+}
+
 static ways find_ways(bd_arena *scratch, bd_layer_space *space, bd_id value,
                       const bd_sharding *from, int from_count, const bd_sharding *to,
                       int to_count) {
-  ways out = {bd_classify(scratch, scratch, from, sizeof *from, from_count),
-              bd_classify(scratch, scratch, to, sizeof *to, to_count), NULL};
-  out.seconds = BD_NEW_ARRAY(scratch, double, (int64_t)out.from.count *out.to.count);
-  for (int f = 0; f < out.from.count; f++)
-    for (int t = 0; t < out.to.count; t++)
-      out.seconds[(size_t)f * (size_t)out.to.count + (size_t)t] =
-          bd_layer_reshard_seconds(space, value, &from[out.from.first[f]], &to[out.to.first[t]]);
+  ways out = tell_ways_apart(scratch, scratch, from, from_count, to, to_count);
+  price_ways(scratch, space, value, from, to, &out);
   return out;
 }
 
@@ -169,4 +179,29 @@ void bd_layer_add_carrying(bd_arena *scratch, bd_layer_space *space, const bd_re
     for (int y = 0; y < count; y++)
       cost[(size_t)x * (size_t)count + (size_t)y] += carried[list.which[y]];
   }
+}
+
+bool bd_layer_carry_there(bd_arena *arena, bd_arena *scratch, bd_layer_space *space,
+                          const bd_reading *r, const bd_sources *from, const bd_cluster_ops *to,
+                          int64_t most, bd_choice_edge *edge) {
+  bd_sharding *wanted = bd_arena_array(scratch, (size_t)to->option_count, sizeof *wanted);
+  for (int o = 0; o < to->option_count; o++) {
+    int8_t split[BD_MAX_AXES];
+    wanted[o] = bd_sharding_replicated();
+    if (bd_layer_split(space, to, &to->options[o], r->op, split))
+      wanted[o] =
+          bd_split_operand(&space->map[r->op], &space->request->cost.mesh, split, r->operand);
+  }
+  ways w = tell_ways_apart(arena, scratch, from->form, from->count, wanted, to->option_count);
+  int64_t count = (int64_t)w.from.count * w.to.count;
+  if (count > most) return false;
+  price_ways(arena, space, r->value, from->form, wanted, &w);
+  for (int64_t i = 0; i < count; i++)
+    w.seconds[i] /= space->consumers[r->value];
+  edge->classes_a = w.from.count;
+  edge->classes_b = w.to.count;
+  edge->class_a = w.from.class_of;
+  edge->class_b = w.to.class_of;
+  edge->cost = w.seconds;
+  return true;
 }

@@ -2,6 +2,7 @@
 // them takes.
 #ifndef BD_PLANNER_LAYER_READING_H
 #define BD_PLANNER_LAYER_READING_H
+#include "planner/choice.h"
 #include "planner/layer_space.h"
 
 // One operand of one op that reads a value of another cluster or of the boundary.
@@ -25,4 +26,12 @@ typedef struct bd_sources {
 void bd_layer_add_carrying(bd_arena *scratch, bd_layer_space *space, const bd_reading *reading,
                            const bd_sources *from, const bd_cluster_ops *to, const int *options,
                            int count, double *cost);
+
+// Of the seconds of bd_layer_add_carrying, those to carry the value from `from`, a source per
+// option of its producer, to the cluster under each of its options: no more than all of them, and
+// few classes. They become the edge's, and live in `arena`. False where its costs would be more
+// than `most`.
+bool bd_layer_carry_there(bd_arena *arena, bd_arena *scratch, bd_layer_space *space,
+                          const bd_reading *reading, const bd_sources *from,
+                          const bd_cluster_ops *to, int64_t most, bd_choice_edge *edge);
 #endif
