@@ -31,6 +31,7 @@ typedef struct bd_told_op {
   const char *op, *result, *split;
   bd_cut cut[BD_MAX_AXES];
   bool recomputed, saved; // saved: its first result
+  const char *kept;       // "offloaded", "compressed": how it is; NULL: as it is
 } bd_told_op;
 
 typedef struct bd_told_strategy {

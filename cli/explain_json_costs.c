@@ -46,6 +46,8 @@ static void add_recompute(const bd_plan *plan, bd_text *text) {
     const bd_stage_details *stage = &plan->details->stages[s];
     bd_text_addf(text, "%s\n    {\"stage\": %d, \"saved_bytes\": %lld, ", s ? "," : "", s,
                  (long long)stage->recompute_bytes);
+    if (stage->host_bytes)
+      bd_text_addf(text, "\"host_bytes\": %lld, ", (long long)stage->host_bytes);
     bd_text_add_json_member(text, "step_flops",
                             stage->recompute_flops * bd_plan_micro_batches(plan));
     bd_text_add(text, "}");

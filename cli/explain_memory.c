@@ -110,6 +110,16 @@ static void add_recompute(const bd_plan *plan, bd_text *text) {
   bd_text_add(text, "\n");
 }
 
+// What lies beside the arena.
+static void add_host(const bd_plan *plan, bd_text *text) {
+  for (int s = 0; s < plan->stages; s++) {
+    if (!plan->details->stages[s].host_bytes) continue;
+    bd_text_addf(text, "offloaded   on stage %d ", s);
+    bd_text_add_bytes(text, plan->details->stages[s].host_bytes);
+    bd_text_add(text, " a rank, in its host's memory\n");
+  }
+}
+
 void bd_explain_memory(const bd_plan *plan, bd_text *text) {
   bd_text_add(text, "\nbytes per rank");
   if (plan->cap_bytes > 0) {
@@ -125,5 +135,6 @@ void bd_explain_memory(const bd_plan *plan, bd_text *text) {
   }
   if (!plan->details) return;
   add_recompute(plan, text);
+  add_host(plan, text);
   add_live(plan->details, text);
 }

@@ -58,10 +58,14 @@ static bd_status read_values(bd_ctx *ctx, const bd_json *strategy, bd_told_strat
   for (size_t i = 0; i < values->count; i++) {
     const char *name;
     bool saved;
+    const char *kept = NULL;
     BD_TRY(bd_json_string(ctx, &values->items[i], "value", true, &name));
     BD_TRY(bd_json_bool(ctx, &values->items[i], "saved", true, &saved));
+    BD_TRY(bd_json_string(ctx, &values->items[i], "kept", false, &kept));
     bd_told_op *op = find_op(out, name);
-    if (op) op->saved = saved;
+    if (!op) continue;
+    op->saved = saved;
+    op->kept = kept;
   }
   return BD_OK;
 }

@@ -76,6 +76,7 @@ static void add_results(const bd_told_strategy *strategy, bool saved, bd_text *t
     }
     bd_text_add(text, told > 1 ? " " : "");
     add_name(text, op->result, 0);
+    if (saved && op->kept) bd_text_addf(text, " (%s)", op->kept);
   }
   bd_text_add(text, "\n");
 }
@@ -95,7 +96,11 @@ static void add_ops(const bd_plan *plan, const bd_told_strategy *strategy, bd_te
       while (text->length < start + 12)
         bd_text_add(text, " ");
     }
-    bd_text_add(text, op->saved ? "saved\n" : op->recomputed ? "recomputed\n" : "\n");
+    bd_text_add(text, op->kept ? op->kept : "");
+    bd_text_add(text, op->kept         ? "\n"
+                      : op->saved      ? "saved\n"
+                      : op->recomputed ? "recomputed\n"
+                                       : "\n");
   }
 }
 

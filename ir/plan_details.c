@@ -61,8 +61,9 @@ static void print_stage(const bd_stage_details *stage, int axes, const char *ind
   bd_text_add_json_member(text, "flops", stage->flops);
   bd_text_add(text, ", ");
   bd_text_add_json_member(text, "recompute_flops", stage->recompute_flops);
-  bd_text_addf(text, ", \"recompute_bytes\": %lld,\n%s     ", (long long)stage->recompute_bytes,
-               indent);
+  bd_text_addf(text, ", \"recompute_bytes\": %lld,", (long long)stage->recompute_bytes);
+  if (stage->host_bytes) bd_text_addf(text, " \"host_bytes\": %lld,", (long long)stage->host_bytes);
+  bd_text_addf(text, "\n%s     ", indent);
   print_traffic(stage, axes, text);
   bd_text_add(text, "}");
 }
@@ -166,6 +167,7 @@ static bd_status read_stage(const details_reader *r, const bd_json *json, bd_sta
   BD_TRY(bd_json_real(ctx, json, "flops", true, 0, 1e300, &out->flops));
   BD_TRY(bd_json_real(ctx, json, "recompute_flops", true, 0, 1e300, &out->recompute_flops));
   BD_TRY(bd_json_int(ctx, json, "recompute_bytes", true, 0, INT64_MAX, &out->recompute_bytes));
+  BD_TRY(bd_json_int(ctx, json, "host_bytes", false, 0, INT64_MAX, &out->host_bytes));
   BD_TRY(bd_json_array(ctx, json, "sync_seconds", true, &sync));
   for (size_t axis = 0; axis < sync->count; axis++) {
     const bd_json *item = &sync->items[axis];

@@ -27,6 +27,7 @@ typedef struct bd_stage_details {
   double update_seconds;            // of a step
   double flops, recompute_flops;    // executed; the latter are part of the former
   int64_t recompute_bytes;          // that the tapes in flight would hold more without recompute
+  int64_t host_bytes; // that a rank keeps in its host's memory, of all tapes in flight
 } bd_stage_details;
 
 // Bytes of a rank under one name: `count` tensors alike, on as many layers and micro-batches.

@@ -4,16 +4,16 @@
 static bd_aside offloaded(const bd_cost_model *cost, int64_t bytes) {
   double rate = cost->cluster->node.host_bytes_per_second;
   double seconds = rate > 0 ? (double)bytes / rate : INFINITY;
-  return (bd_aside){seconds, seconds, bytes, bytes};
+  return (bd_aside){seconds, seconds, bytes, bytes, bytes};
 }
 
 static bd_aside compressed(const bd_cost_model *cost, int64_t bytes, int64_t elements) {
   const bd_cluster *cluster = cost->cluster;
   int64_t small = bd_align(elements);
-  if (small >= bytes) return (bd_aside){INFINITY, INFINITY, 0, 0};
+  if (small >= bytes) return (bd_aside){INFINITY, INFINITY, 0, 0, 0};
   double seconds =
       (double)(bytes + small) / cluster->memory_bytes_per_second + cluster->kernel_seconds;
-  return (bd_aside){seconds, seconds, bytes - small, bytes};
+  return (bd_aside){seconds, seconds, bytes - small, bytes, 0};
 }
 
 bd_aside bd_aside_value(const bd_cost_model *cost, const bd_type *local, bd_kept kept) {
@@ -21,12 +21,12 @@ bd_aside bd_aside_value(const bd_cost_model *cost, const bd_type *local, bd_kept
   int64_t bytes = bd_align(elements * bd_dtype_bytes(local->dtype));
   if (kept == BD_KEPT_OFFLOADED) return offloaded(cost, bytes);
   if (kept == BD_KEPT_COMPRESSED) return compressed(cost, bytes, elements);
-  return (bd_aside){0, 0, 0, 0};
+  return (bd_aside){0, 0, 0, 0, 0};
 }
 
 bd_aside bd_aside_of(const bd_cost_model *cost, const bd_function *forward,
                      const bd_strategy *strategy) {
-  bd_aside sum = {0, 0, 0, 0};
+  bd_aside sum = {0, 0, 0, 0, 0};
   for (int v = 0; strategy->kept && v < strategy->value_count; v++) {
     bd_type local =
         bd_local_type(&cost->mesh, &strategy->form[v], &forward->values[v].type, cost->micro_batch);
@@ -34,6 +34,7 @@ bd_aside bd_aside_of(const bd_cost_model *cost, const bd_function *forward,
     sum.forward_seconds += one.forward_seconds;
     sum.backward_seconds += one.backward_seconds;
     sum.tape_bytes += one.tape_bytes;
+    sum.host_bytes += one.host_bytes;
     if (one.room_bytes > sum.room_bytes) sum.room_bytes = one.room_bytes;
   }
   return sum;

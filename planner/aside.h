@@ -10,6 +10,7 @@ typedef struct bd_aside {
   double forward_seconds, backward_seconds; // putting values aside, and bringing them back
   int64_t tape_bytes;                       // that they do not take on the device
   int64_t room_bytes;                       // that the largest takes while it comes back
+  int64_t host_bytes;                       // that they take in the host's memory
 } bd_aside;
 
 // One value of `local` type. Offloading takes as long as the bytes need over the host's link:

@@ -1,4 +1,5 @@
 #include "planner/breakdown.h"
+#include "planner/aside.h"
 #include "planner/cost.h"
 #include "planner/full.h"
 #include "planner/step_end.h"
@@ -212,14 +213,27 @@ static void note_links(splitting *s) {
       (bd_axis_link){link.latency_seconds, link.bytes_per_second, stays_inside(&s->cost, link)};
 }
 
+// What calls of a stage keep in the host's memory.
+static void add_host(const splitting *s, int stage, bd_stage_details *out) {
+  int in_flight = bd_schedule_in_flight(s->plan->schedule, stage, s->plan->stages,
+                                        bd_plan_micro_batches(s->plan));
+  for (int i = 0; i < s->plan->range_count; i++) {
+    const bd_layer_range *range = &s->plan->ranges[i];
+    const bd_strategy *strategy = &s->plan->strategies[range->strategy];
+    if (range->stage != stage || !strategy->kept) continue;
+    bd_aside aside = bd_aside_of(&s->cost, bd_module_find(s->train, strategy->function), strategy);
+    out->host_bytes += range->count * in_flight * aside.host_bytes;
+  }
+}
+
 static bd_status find_live(splitting *s) {
   bd_plan_details *out = s->out;
   for (int stage = 0; stage < s->plan->stages; stage++)
     if (s->plan->predicted[stage].memory.total_bytes >
         s->plan->predicted[out->fullest_stage].memory.total_bytes)
       out->fullest_stage = stage;
-  BD_TRY(
-      bd_tenants_find(s->ctx, s->spmd, s->plan, out->fullest_stage, &out->live, &out->live_count));
+  BD_TRY(bd_tenants_find(s->ctx, s->train, s->spmd, s->plan, out->fullest_stage, &out->live,
+                         &out->live_count));
   if (out->live_count > LISTED_TENANTS) out->live_count = LISTED_TENANTS;
   return BD_OK;
 }
@@ -239,6 +253,7 @@ bd_status bd_plan_break_down(bd_ctx *ctx, const bd_module *train, const bd_clust
   for (int stage = 0; stage < plan->stages; stage++) {
     BD_TRY(split_passes(&s, stage, &s.out->stages[stage]));
     BD_TRY(split_sync(&s, stage, &s.out->stages[stage]));
+    add_host(&s, stage, &s.out->stages[stage]);
   }
   for (int i = 0; i < spmd->main->op_count; i++) {
     const bd_op *op = &spmd->main->ops[i];

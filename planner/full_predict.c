@@ -261,6 +261,18 @@ static void add_part(const bd_stage_details *from, bd_stage_details *out) {
   }
 }
 
+// Parts know what one micro-batch keeps; tapes in flight are as large as the largest.
+static void count_host(const predicting *p, int stage) {
+  const bd_plan *plan = p->plan;
+  bd_schedule_hold hold = bd_schedule_held(plan->schedule, stage, plan->stages,
+                                           bd_plan_chunks(plan), bd_plan_micro_batches(plan));
+  int64_t largest = 0;
+  for (int part = stage; part < p->parts; part += plan->stages)
+    if (p->details->stages[part].host_bytes > largest)
+      largest = p->details->stages[part].host_bytes;
+  p->details->stages[stage].host_bytes = largest * (hold.tapes + hold.weight_inputs);
+}
+
 // The mean rate of the plan's devices.
 static double mean_rate(const bd_cluster *cluster, const bd_plan *plan) {
   double sum = 0;
@@ -279,6 +291,8 @@ bd_status bd_plan_break_down_full(bd_ctx *ctx, const bd_module *train, const bd_
   p.details = out;
   out->stages = BD_NEW_ARRAY(ctx->arena, bd_stage_details, plan->stages * bd_plan_chunks(plan));
   BD_TRY(read_classes(&p));
+  for (int stage = 0; stage < plan->stages; stage++)
+    count_host(&p, stage);
   for (int part = plan->stages; part < p.parts; part++)
     add_part(&out->stages[part], &out->stages[part % plan->stages]);
   out->flops_per_second = mean_rate(cluster, plan);

@@ -48,7 +48,7 @@ static bd_status list_tensors(const refusal *r) {
   int count, stage = fullest_stage(plan);
   BD_TRY(bd_apply_plan(r->ctx, r->train, plan, &sharded));
   BD_TRY(bd_partition(r->ctx, sharded, &spmd));
-  BD_TRY(bd_tenants_find(r->ctx, spmd, plan, stage, &tenants, &count));
+  BD_TRY(bd_tenants_find(r->ctx, r->train, spmd, plan, stage, &tenants, &count));
   bd_text text = bd_text_init(r->ctx->arena);
   for (int i = 0; i < count && i < LISTED; i++) {
     bd_text_addf(&text, "%s%s ", i ? "; " : "", tenants[i].name);

@@ -5,12 +5,14 @@
 
 typedef struct listing {
   bd_ctx *ctx;
-  const bd_module *spmd;
+  const bd_module *train, *spmd;
   const bd_plan *plan;
   bd_layout layout;
   int count, capacity;
   bd_tenant *items;
   const char **keys; // per item: what its tensors have in common
+  const char *back;  // the largest value that comes back from where it was put aside
+  int64_t back_bytes;
 } listing;
 
 static void add(listing *l, const char *key, const char *name, bd_segment segment, int64_t bytes,
@@ -75,15 +77,38 @@ static void add_weight(listing *l, const bd_function *callee, int param, bd_id i
   add(l, key, name, BD_SEGMENT_WEIGHTS, bytes, 1);
 }
 
+// How a strategy keeps one of its function's values.
+static bd_kept kept_as(const listing *l, const bd_function *callee, const char *name) {
+  for (int i = 0; i < l->plan->strategy_count; i++) {
+    const bd_strategy *strategy = &l->plan->strategies[i];
+    if (!strategy->kept || strcmp(strategy->name, callee->name)) continue;
+    const bd_function *f = bd_module_find(l->train, strategy->function);
+    for (int v = 0; v < f->value_count; v++)
+      if (strcmp(f->values[v].name, name) == 0) return (bd_kept)strategy->kept[v];
+  }
+  return BD_KEPT_WHOLE;
+}
+
+// A value on the tapes in flight.
+static void add_saved(listing *l, const bd_function *callee, const bd_value *value) {
+  bd_kept kept = kept_as(l, callee, value->name);
+  int64_t bytes = bd_memory_value_bytes(l->spmd, value);
+  const char *name = bd_intern_f(l->ctx, "%s: %s", callee->name, value->name);
+  if (kept != BD_KEPT_WHOLE && bytes > l->back_bytes) {
+    l->back_bytes = bytes;
+    l->back = bd_intern_f(l->ctx, "%s, brought back", name);
+  }
+  if (kept == BD_KEPT_COMPRESSED) bytes = bd_align(local_elements(l, value));
+  if (kept != BD_KEPT_OFFLOADED)
+    add(l, name, name, BD_SEGMENT_TAPE, bytes * l->layout.in_flight, l->layout.in_flight);
+}
+
 static void add_forward(listing *l, const bd_op *call, const bd_function *callee, bool *seen) {
   for (int p = 0; p < callee->param_count; p++)
     if (callee->is_weight[p]) add_weight(l, callee, p, call->in[p], seen);
   for (int i = 0; i < callee->save_count; i++) {
     const bd_value *value = &callee->values[callee->saves[i]];
-    if (value->segment != BD_SEGMENT_TAPE) continue;
-    const char *name = bd_intern_f(l->ctx, "%s: %s", callee->name, value->name);
-    add(l, name, name, BD_SEGMENT_TAPE, bd_memory_value_bytes(l->spmd, value) * l->layout.in_flight,
-        l->layout.in_flight);
+    if (value->segment == BD_SEGMENT_TAPE) add_saved(l, callee, value);
   }
   for (int i = 0; i < call->out_count; i++) {
     const bd_place *place = &l->layout.values[call->out[i]];
@@ -157,9 +182,9 @@ static int by_bytes(const void *a, const void *b) {
   return strcmp(x->name, y->name);
 }
 
-bd_status bd_tenants_find(bd_ctx *ctx, const bd_module *spmd, const bd_plan *plan, int stage,
-                          bd_tenant **out_tenants, int *out_count) {
-  listing l = {.ctx = ctx, .spmd = spmd, .plan = plan};
+bd_status bd_tenants_find(bd_ctx *ctx, const bd_module *train, const bd_module *spmd,
+                          const bd_plan *plan, int stage, bd_tenant **out_tenants, int *out_count) {
+  listing l = {.ctx = ctx, .train = train, .spmd = spmd, .plan = plan};
   BD_TRY(bd_layout_of_stage(ctx, spmd, stage, plan->schedule, bd_plan_micro_batches(plan),
                             plan->optimizer, plan->zero_axes, &l.layout));
   bool *seen = BD_NEW_ARRAY(ctx->arena, bool, spmd->main->value_count);
@@ -169,6 +194,7 @@ bd_status bd_tenants_find(bd_ctx *ctx, const bd_module *spmd, const bd_plan *pla
       add_forward(&l, &spmd->main->ops[i], callee, seen);
   }
   add_workspace(&l);
+  if (l.back) add(&l, l.back, l.back, BD_SEGMENT_WORKSPACE, l.back_bytes, 1);
   if (l.count) qsort(l.items, (size_t)l.count, sizeof *l.items, by_bytes);
   *out_tenants = l.items;
   *out_count = l.count;
