@@ -14,6 +14,7 @@
 #include "ir/plan_notes.h"
 #include "planner/breakdown.h"
 #include "planner/familiar.h"
+#include "planner/full.h"
 #include "planner/planner.h"
 #include <string.h>
 
@@ -199,6 +200,10 @@ static bd_status search_plan(bd_ctx *ctx, compilation *job, const bd_module *tra
     return bd_fail(ctx, BD_UNSUPPORTED, BD_NOWHERE,
                    "schedule %s is only planned and simulated; programs run gpipe and 1f1b",
                    bd_schedule_name((bd_schedule)job->request.schedule));
+  if (job->request.full && bd_plan_check_full(ctx, &job->request) != BD_OK) {
+    *job->arguments->exit_code = BD_EXIT_USAGE;
+    return BD_INVALID;
+  }
   bd_status status =
       bd_planning_search(ctx, job->arguments, train, &job->cluster, &job->request, out);
   bool open = !job->constraints.strategy_count; // of another module's ops else

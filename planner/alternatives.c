@@ -11,8 +11,21 @@ static const char *describe(bd_ctx *ctx, int stages, const bd_mesh *mesh) {
   return bd_intern_f(ctx, "stages=%d mesh=%s", stages, sizes);
 }
 
-static bd_alternative *find(bd_ctx *ctx, bd_alternatives *list, int stages, const bd_mesh *mesh) {
-  const char *what = describe(ctx, stages, mesh);
+static const char *add_schedule(bd_ctx *ctx, const char *what, const bd_plan *plan) {
+  return bd_intern_f(ctx, "%s schedule=%s", what, bd_schedule_name(plan->schedule));
+}
+
+static const char *describe_plan(bd_ctx *ctx, const bd_alternatives *list, const bd_plan *plan) {
+  const char *what = describe(ctx, plan->stages, &plan->mesh);
+  for (int s = 1; plan->stage_mesh && s < plan->stages; s++) {
+    const bd_mesh *mesh = &plan->stage_mesh[s];
+    for (int a = 0; a < mesh->axes; a++)
+      what = bd_intern_f(ctx, "%s%s%d", what, a ? "x" : ",", mesh->size[a]);
+  }
+  return list->schedules ? add_schedule(ctx, what, plan) : what;
+}
+
+static bd_alternative *find(bd_ctx *ctx, bd_alternatives *list, const char *what) {
   for (int i = 0; i < list->count; i++)
     if (list->items[i].what == what) return &list->items[i];
   if (list->count == list->capacity) {
@@ -27,7 +40,7 @@ static bd_alternative *find(bd_ctx *ctx, bd_alternatives *list, int stages, cons
 
 void bd_alternatives_note_plan(bd_ctx *ctx, bd_alternatives *list, const bd_plan *plan,
                                int64_t lacking) {
-  bd_alternative *entry = find(ctx, list, plan->stages, &plan->mesh);
+  bd_alternative *entry = find(ctx, list, describe_plan(ctx, list, plan));
   if (lacking <= 0) {
     entry->step_seconds = fmin(entry->step_seconds, plan->step_seconds);
     entry->lacking_bytes = 0;
@@ -39,8 +52,17 @@ void bd_alternatives_note_plan(bd_ctx *ctx, bd_alternatives *list, const bd_plan
 
 void bd_alternatives_note_bound(bd_ctx *ctx, bd_alternatives *list, int stages, const bd_mesh *mesh,
                                 double seconds) {
-  bd_alternative *entry = find(ctx, list, stages, mesh);
+  bd_alternative *entry = find(ctx, list, describe(ctx, stages, mesh));
   entry->bound_seconds = fmin(entry->bound_seconds, seconds);
+}
+
+void bd_alternatives_take(bd_ctx *ctx, bd_alternatives *list, const bd_plan *from) {
+  for (int i = 0; i < from->alternative_count; i++) {
+    const bd_alternative *item = &from->alternatives[i];
+    *find(ctx, list, add_schedule(ctx, item->what, from)) =
+        (bd_alternative){add_schedule(ctx, item->what, from), item->step_seconds,
+                         item->lacking_bytes, item->bound_seconds};
+  }
 }
 
 // Plans by their seconds, what was not looked at by its bound, what does not fit last.
@@ -50,7 +72,7 @@ static double rank(const bd_alternative *item) {
 }
 
 void bd_alternatives_list(bd_ctx *ctx, const bd_alternatives *list, bd_plan *plan) {
-  const char *own = describe(ctx, plan->stages, &plan->mesh);
+  const char *own = describe_plan(ctx, list, plan);
   bd_alternative *out = BD_NEW_ARRAY(ctx->arena, bd_alternative, list->count);
   int count = 0;
   for (int i = 0; i < list->count; i++) {

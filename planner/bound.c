@@ -163,10 +163,8 @@ static handing hand_over(const bd_scene *scene, const bd_setting *setting, doubl
   return bytes > 0 ? out : (handing){0, 0};
 }
 
-// Sending and receiving a message between neighbouring stages takes no less. Every two neighbours
-// have one forward and one backward.
-static double least_transfer(const bd_scene *scene, const bd_setting *setting,
-                             const bd_setting_layers *layers) {
+double bd_bound_transfer(const bd_scene *scene, const bd_setting *setting,
+                         const bd_setting_layers *layers) {
   double least = INFINITY;
   for (int r = 0; r < scene->runs->count && setting->stages > 1; r++)
     for (int f = 0; f < layers->form_count; f++) {
@@ -229,7 +227,7 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setti
   *out_seconds = *out_bytes = INFINITY;
   *out_price = 0;
   if (!bd_price_layers(ctx, scene, layers, 1, 0, &fastest)) return;
-  double moved = least_transfer(scene, setting, layers);
+  double moved = bd_bound_transfer(scene, setting, layers);
   double sent = 2 * (stages - 1) * moved, total = fastest.seconds + sent;
   double stretch = least_step(scene, stages, setting->micro_batch, 1);
   double seconds = total + rest_seconds(scene, setting, fastest.points, stages > 1 ? moved : 0,

@@ -48,6 +48,11 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setti
                      const bd_setting_layers *layers, double cutoff, double *out_seconds,
                      double *out_bytes, double *out_price);
 
+// Sending and receiving a message between neighbouring stages takes no less, whichever form it has;
+// 0 for one stage. Every two neighbours have one forward and one backward.
+double bd_bound_transfer(const bd_scene *scene, const bd_setting *setting,
+                         const bd_setting_layers *layers);
+
 // Seconds and bytes to hand on an activation that a run's layers make, forward and backward: tables
 // as in bd_pipeline_run, over `forms`.
 void bd_setting_hand_on(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int run,

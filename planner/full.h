@@ -6,11 +6,13 @@
 #include "planner/planner.h"
 
 // The better of bd_plan_search's plan and the best found beyond its space. Its bound holds for
-// both. Errors: as bd_plan_search, when neither space has a plan; BD_INVALID for pins that this
-// space does not know (degrees, layers, meshes of more than two axes).
+// both. Errors: as bd_plan_search, when neither space has a plan, and as bd_plan_check_full.
 BD_NODISCARD bd_status bd_plan_search_full(bd_ctx *ctx, const bd_module *train,
                                            const bd_cluster *cluster,
                                            const bd_plan_request *request, bd_plan *out_plan);
+
+// Errors: BD_INVALID for pins that the full space does not know: meshes of more than two axes.
+BD_NODISCARD bd_status bd_plan_check_full(bd_ctx *ctx, const bd_plan_request *request);
 
 // As bd_plan_predict, for plans of unequal stages or several chunks or a schedule that is not
 // emitted. Each part of a stage is read off the program in which all other stages have its mesh;

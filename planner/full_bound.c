@@ -9,15 +9,18 @@ enum { MOST_PRICED = 512, ALONE_ROUNDS = 6 };
 // One size of micro-batch.
 typedef struct batch {
   int64_t micro_batch;
-  double *seconds, *passing; // [run][size]: see bd_floor
-  bool *priced;              // per size; else the seconds are those of its work alone
-  bool *used;                // per size
+  double *seconds;        // [run][size]: see bd_floor
+  double *forward, *both; // [run][size]: of the work, forward alone and with backward
+  double *transfer;       // per size: the least to send and receive a message
+  bool *priced;           // per size; else the seconds are those of its work alone
+  bool *used;             // per size
   double bound;
 } batch;
 
 typedef struct bounding {
   bd_ctx *ctx;
   const bd_full_space *space;
+  double enough;
   int size_count, batch_count, priced;
   bd_floor_size *sizes;
   int *calls, *group_devices;
@@ -64,7 +67,8 @@ static bd_status add_work(const bounding *b, batch *at) {
       both = forward;
       BD_TRY(add_even(b, i, at->micro_batch, bd_layer_backward(space->train, f), &both));
       at->seconds[r * b->size_count + i] = both;
-      at->passing[r * b->size_count + i] = fmin(forward, both / BD_FULL_MAX_CHUNKS);
+      at->forward[r * b->size_count + i] = forward;
+      at->both[r * b->size_count + i] = both;
     }
   return BD_OK;
 }
@@ -88,7 +92,7 @@ static double least_alone(bd_ctx *ctx, bd_layer *layer, double room) {
 
 // Lowers what is known of layers on stages of a size to the least of one more mesh.
 static bd_status price_mesh(bounding *b, const batch *at, int size, const bd_mesh *mesh,
-                            double *least) {
+                            double *least, double *transfer) {
   const bd_full_space *space = b->space;
   int group = b->sizes[size].group;
   bd_scene scene = bd_full_scene(space, group);
@@ -106,6 +110,11 @@ static bd_status price_mesh(bounding *b, const batch *at, int size, const bd_mes
                           : least_alone(b->ctx, layers.layers[r], (double)scene.layers_cap_bytes);
     least[r] = fmin(least[r], seconds[r]);
   }
+  // Groups may have faster links between them than inside.
+  setting.stages = 2;
+  bool apart = space->group_count == 1 && 2 * b->sizes[size].devices <= space->groups[group].count;
+  double one = status == BD_OK && apart ? bd_bound_transfer(&scene, &setting, &layers) : 0;
+  *transfer = fmin(*transfer, one);
   b->ctx->arena = kept;
   bd_disown(b->ctx, &held);
   bd_arena_destroy(arena);
@@ -118,31 +127,64 @@ static bd_status price_size(bounding *b, batch *at, int size) {
   const bd_full_space *space = b->space;
   int runs = space->runs.count, count;
   bd_mesh *meshes;
-  double *least = BD_NEW_ARRAY(b->ctx->arena, double, runs);
+  double *least = BD_NEW_ARRAY(b->ctx->arena, double, runs), transfer = INFINITY;
   for (int r = 0; r < runs; r++)
     least[r] = INFINITY;
   count = bd_full_meshes(b->ctx, space, b->sizes[size].group, b->sizes[size].devices, &meshes);
   for (int m = 0; m < count; m++)
-    BD_TRY(price_mesh(b, at, size, &meshes[m], least));
+    BD_TRY(price_mesh(b, at, size, &meshes[m], least, &transfer));
   for (int r = 0; r < runs; r++) {
     double *seconds = &at->seconds[r * b->size_count + size];
     *seconds = fmax(*seconds, least[r]);
   }
+  at->transfer[size] = count ? transfer : 0;
   at->priced[size] = true;
   return BD_OK;
 }
 
-static void set_floor(const bounding *b, batch *at) {
-  bd_floor numbers = {.run_count = b->space->runs.count,
+// The least under schedules that pass a stage's layers in so many chunks; `both`: the last
+// micro-batch comes back through every stage.
+static void lower(const bounding *b, const batch *at, bool both, int chunks, double *least,
+                  bool *used) {
+  int runs = b->space->runs.count, cells = runs * b->size_count;
+  int most = b->space->layer_count / chunks, wanted = b->space->request->stages;
+  double *passing = BD_NEW_ARRAY(b->ctx->arena, double, cells);
+  double *handing = BD_NEW_ARRAY(b->ctx->arena, double, b->size_count);
+  bool *own = BD_NEW_ARRAY(b->ctx->arena, bool, b->size_count);
+  // A stage sends and receives between any two of its chunks, forward and backward.
+  for (int i = 0; i < b->size_count; i++)
+    handing[i] = 2 * (chunks - 1) * at->transfer[i];
+  for (int i = 0; i < cells; i++)
+    passing[i] = both ? at->both[i] / chunks : at->forward[i];
+  if (most > BD_FULL_MAX_STAGES) most = BD_FULL_MAX_STAGES;
+  if (wanted) most = wanted;
+  bd_floor numbers = {.run_count = runs,
                       .group_count = b->space->group_count,
                       .size_count = b->size_count,
                       .micro_batches = (int)(b->space->request->global_batch / at->micro_batch),
+                      .most_stages = most,
                       .calls = b->calls,
                       .group_devices = b->group_devices,
                       .sizes = b->sizes,
                       .seconds = at->seconds,
-                      .passing = at->passing};
-  at->bound = fmax(at->bound, bd_floor_seconds(b->ctx, &numbers, at->used));
+                      .handing = handing,
+                      .limit = b->enough,
+                      .passing = passing};
+  double seconds = bd_floor_seconds(b->ctx, &numbers, own);
+  if (seconds >= *least) return;
+  *least = seconds;
+  memcpy(used, own, sizeof *used * (size_t)b->size_count);
+}
+
+static void set_floor(const bounding *b, batch *at) {
+  int wanted = b->space->request->schedule;
+  double least = INFINITY;
+  if (wanted < 0 || wanted == BD_SCHEDULE_ZERO_BUBBLE) lower(b, at, false, 1, &least, at->used);
+  if (wanted == BD_SCHEDULE_1F1B || wanted == BD_SCHEDULE_GPIPE)
+    lower(b, at, true, 1, &least, at->used);
+  for (int i = 0; i < BD_FULL_CHUNKS && (wanted < 0 || wanted == BD_SCHEDULE_INTERLEAVED); i++)
+    lower(b, at, true, bd_full_chunks[i], &least, at->used);
+  at->bound = fmax(at->bound, least);
 }
 
 static bd_status open(bounding *b) {
@@ -163,12 +205,13 @@ static bd_status open(bounding *b) {
   b->batches = BD_NEW_ARRAY(arena, batch, b->batch_count);
   for (int i = 0; i < b->batch_count; i++) {
     batch *at = &b->batches[i];
-    *at = (batch){sizes[i],
-                  BD_NEW_ARRAY(arena, double, cells),
-                  BD_NEW_ARRAY(arena, double, cells),
-                  BD_NEW_ARRAY(arena, bool, b->size_count),
-                  BD_NEW_ARRAY(arena, bool, b->size_count),
-                  0};
+    *at = (batch){.micro_batch = sizes[i],
+                  .seconds = BD_NEW_ARRAY(arena, double, cells),
+                  .forward = BD_NEW_ARRAY(arena, double, cells),
+                  .both = BD_NEW_ARRAY(arena, double, cells),
+                  .transfer = BD_NEW_ARRAY(arena, double, b->size_count),
+                  .priced = BD_NEW_ARRAY(arena, bool, b->size_count),
+                  .used = BD_NEW_ARRAY(arena, bool, b->size_count)};
     BD_TRY(add_work(b, at));
     set_floor(b, at);
   }
@@ -184,7 +227,7 @@ static batch *least_batch(const bounding *b) {
 
 bd_status bd_full_bound(bd_ctx *ctx, const bd_full_space *space, double enough,
                         double *out_seconds) {
-  bounding b = {.ctx = ctx, .space = space};
+  bounding b = {.ctx = ctx, .space = space, .enough = enough};
   BD_TRY(open(&b));
   batch *least;
   for (bool more = true; more && (least = least_batch(&b));) {

@@ -7,8 +7,8 @@
 // spread over the devices (planner/full_floor.h), and where those hold more than there is room
 // for, the least seconds under a price of a byte. At first layers are as fast as their work is
 // evenly divided; those that the bound is made of are priced until that changes no more, the bound
-// is no less than `enough`, or a fixed number was priced. The bound holds in any case. INFINITY:
-// no layer graph of the space has a plan.
+// comes to `enough`, above which it does not go, or a fixed number was priced. It holds in any
+// case.
 BD_NODISCARD bd_status bd_full_bound(bd_ctx *ctx, const bd_full_space *space, double enough,
                                      double *out_seconds);
 #endif

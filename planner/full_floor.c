@@ -2,19 +2,20 @@
 #include <math.h>
 #include <string.h>
 
-enum { STATE_LIMIT = 1 << 16, ROUNDS = 2 };
+enum { STATE_LIMIT = 1 << 16, CELL_LIMIT = 1 << 20, ROUNDS = 2, IDLE = -1 };
 
 typedef struct flooring {
   const bd_floor *floor;
-  int states;     // combinations of devices that are taken; 0: too many to tell apart
-  int *unit;      // per group: devices that are taken together
-  int *span;      // so many units
-  int *stride;    // of the group's digit
-  double *value;  // per run: of a layer
-  double *rate;   // per size: r / m
-  double *fading; // per size: k r / m, at most 1
-  double *most;   // per state: h
-  int *last;      // per state: the size that gives it; -1: a device is left idle
+  int states;              // combinations of devices that are taken; 0: too many to tell apart
+  int *unit;               // per group: devices that are taken together
+  int *span;               // so many units
+  int *stride;             // of the group's digit
+  double *value;           // per run: of a layer
+  double *rate;            // per size: r / m
+  double *fading;          // per size: k r / m, at most 1
+  int most_stages, stages; // that h counts; that it needs
+  double *most;            // [stages][state]: h of as many stages or fewer
+  int *last;               // the same: the size of the first of them; IDLE: none
 } flooring;
 
 static int common_divisor(int a, int b) {
@@ -28,7 +29,7 @@ static int common_divisor(int a, int b) {
 
 static void open_states(bd_ctx *ctx, flooring *s) {
   const bd_floor *p = s->floor;
-  int64_t states = 1;
+  int64_t states = 1, slots = 0;
   s->unit = BD_NEW_ARRAY(ctx->arena, int, p->group_count);
   s->span = BD_NEW_ARRAY(ctx->arena, int, p->group_count);
   s->stride = BD_NEW_ARRAY(ctx->arena, int, p->group_count);
@@ -38,10 +39,15 @@ static void open_states(bd_ctx *ctx, flooring *s) {
     s->span[g] = s->unit[g] ? p->group_devices[g] / s->unit[g] : 0;
     s->stride[g] = (int)states;
     states *= s->span[g] + 1;
+    slots += s->span[g];
   }
-  s->states = states <= STATE_LIMIT ? (int)states : 0;
-  s->most = BD_NEW_ARRAY(ctx->arena, double, s->states + 1);
-  s->last = BD_NEW_ARRAY(ctx->arena, int, s->states + 1);
+  s->most_stages = p->most_stages < slots ? p->most_stages : (int)slots;
+  if (states > STATE_LIMIT || states * (s->most_stages + 1) > CELL_LIMIT) return;
+  s->states = (int)states;
+  s->most =
+      bd_arena_array(ctx->arena, (size_t)states * (size_t)(s->most_stages + 1), sizeof *s->most);
+  s->last =
+      bd_arena_array(ctx->arena, (size_t)states * (size_t)(s->most_stages + 1), sizeof *s->last);
 }
 
 static double seconds_of(const bd_floor *p, int run, int size) {
@@ -58,7 +64,8 @@ static void rate_sizes(flooring *s) {
       rate = fmax(rate, s->value[r] / seconds_of(p, r, i));
       passing = fmin(passing, p->passing[r * p->size_count + i] / s->value[r]);
     }
-    s->rate[i] = rate / p->micro_batches;
+    double handing = p->micro_batches * p->handing[i] / p->limit;
+    s->rate[i] = rate * fmax(0, 1 - handing) / p->micro_batches;
     s->fading[i] = rate > 0 ? fmin(1, passing * s->rate[i]) : 0;
   }
 }
@@ -76,36 +83,50 @@ static double most_without_passing(const flooring *s) {
   return sum;
 }
 
+// The most that the devices of state `n` take up, the first stage being of size `i`.
+static double most_with(const flooring *s, const double *then, int n, int i) {
+  const bd_floor *p = s->floor;
+  int g = p->sizes[i].group, units = p->sizes[i].devices / s->unit[g];
+  if (n / s->stride[g] % (s->span[g] + 1) < units) return 0;
+  return s->rate[i] + (1 - s->fading[i]) * then[n - units * s->stride[g]];
+}
+
+// Stages are added one by one until there are as many as may be, or more take up no more.
 static double most_of_all(flooring *s) {
   const bd_floor *p = s->floor;
   if (!s->states) return most_without_passing(s);
-  for (int n = 1; n < s->states; n++) {
-    s->most[n] = 0;
-    for (int g = 0; g < p->group_count; g++)
-      if (n / s->stride[g] % (s->span[g] + 1) && s->most[n - s->stride[g]] >= s->most[n]) {
-        s->most[n] = s->most[n - s->stride[g]];
-        s->last[n] = -1 - g;
+  size_t width = (size_t)s->states;
+  for (s->stages = 1; s->stages <= s->most_stages; s->stages++) {
+    double *now = &s->most[(size_t)s->stages * width], *then = now - width;
+    int *last = &s->last[(size_t)s->stages * width];
+    bool more = false;
+    for (int n = 0; n < s->states; n++) {
+      now[n] = 0;
+      last[n] = IDLE;
+      for (int i = 0; i < p->size_count; i++) {
+        double most = most_with(s, then, n, i);
+        if (most <= now[n]) continue;
+        now[n] = most;
+        last[n] = i;
       }
-    for (int i = 0; i < p->size_count; i++) {
-      int g = p->sizes[i].group, units = p->sizes[i].devices / s->unit[g];
-      if (n / s->stride[g] % (s->span[g] + 1) < units) continue;
-      double most = s->rate[i] + (1 - s->fading[i]) * s->most[n - units * s->stride[g]];
-      if (most <= s->most[n]) continue;
-      s->most[n] = most;
-      s->last[n] = i;
+      more = more || now[n] > then[n];
     }
+    if (!more) break;
   }
-  return s->most[s->states - 1];
+  s->stages = s->stages > s->most_stages ? s->most_stages : s->stages;
+  return s->most[(size_t)s->stages * width + width - 1];
 }
 
 static void mark_used(const flooring *s, bool *used) {
   const bd_floor *p = s->floor;
   for (int i = 0; i < p->size_count; i++)
     used[i] = !s->states && s->rate[i] > 0;
-  for (int n = s->states - 1; n > 0;) {
-    int i = s->last[n], g = i < 0 ? -1 - i : p->sizes[i].group;
-    if (i >= 0) used[i] = true;
-    n -= (i < 0 ? 1 : p->sizes[i].devices / s->unit[g]) * s->stride[g];
+  int n = s->states - 1;
+  for (int left = s->stages; left > 0 && n >= 0; left--) {
+    int i = s->last[(size_t)left * (size_t)s->states + (size_t)n];
+    if (i == IDLE) break;
+    used[i] = true;
+    n -= p->sizes[i].devices / s->unit[p->sizes[i].group] * s->stride[p->sizes[i].group];
   }
 }
 
@@ -116,7 +137,7 @@ static double bound_of(flooring *s) {
     sum += p->calls[r] * s->value[r];
   rate_sizes(s);
   double most = most_of_all(s);
-  return most > 0 ? sum / most : INFINITY;
+  return most > 0 ? fmin(p->limit, sum / most) : p->limit;
 }
 
 // Values under which a size takes up as much of each run as of the whole model, or less: what few
@@ -155,9 +176,8 @@ static double climb(flooring *s) {
   return best;
 }
 
-double bd_floor_seconds(bd_ctx *ctx, const bd_floor *floor, bool *out_used) {
+static double run(bd_ctx *ctx, const bd_floor *floor, bool *out_used) {
   flooring s = {.floor = floor};
-  memset(out_used, 0, sizeof *out_used * (size_t)floor->size_count);
   s.value = BD_NEW_ARRAY(ctx->arena, double, floor->run_count);
   s.rate = BD_NEW_ARRAY(ctx->arena, double, floor->size_count);
   s.fading = BD_NEW_ARRAY(ctx->arena, double, floor->size_count);
@@ -168,5 +188,22 @@ double bd_floor_seconds(bd_ctx *ctx, const bd_floor *floor, bool *out_used) {
   double bound = climb(&s);
   bound_of(&s);
   mark_used(&s, out_used);
+  return bound;
+}
+
+static void destroy_arena(void *arena) {
+  bd_arena_destroy(arena);
+}
+
+double bd_floor_seconds(bd_ctx *ctx, const bd_floor *floor, bool *out_used) {
+  bd_arena *kept = ctx->arena, *arena = bd_ctx_create_arena(ctx);
+  bd_owned held;
+  bd_own(ctx, &held, destroy_arena, arena);
+  ctx->arena = arena;
+  memset(out_used, 0, sizeof *out_used * (size_t)floor->size_count);
+  double bound = run(ctx, floor, out_used);
+  ctx->arena = kept;
+  bd_disown(ctx, &held);
+  bd_arena_destroy(arena);
   return bound;
 }

@@ -1,10 +1,7 @@
-#include "ir/base/clock.h"
 #include "planner/full_space.h"
 #include "planner/full_weight.h"
 #include <math.h>
 #include <string.h>
-
-enum { MAX_STAGES = 64 };
 
 // One mode with the candidates of every run.
 typedef struct priced_mode {
@@ -75,7 +72,9 @@ static bd_status price_mode(posing *p, int n, priced_mode *out) {
   out->count = BD_NEW_ARRAY(p->ctx->arena, int, runs);
   out->candidates = BD_NEW_ARRAY(p->ctx->arena, bd_layer_candidate *, runs);
   out->forms = BD_NEW_ARRAY(p->ctx->arena, bd_sharding, out->layers.form_count + 1);
-  for (int r = 0; r < runs; r++)
+  bool allowed =
+      bd_constraints_allow_micro_batch(space->request->constraints, &mode->priced, p->micro_batch);
+  for (int r = 0; r < runs && allowed; r++)
     BD_TRY(bd_layer_candidates(p->ctx, out->layers.layers[r], space->stages, 0, &out->candidates[r],
                                &out->count[r]));
   bool *kept = BD_NEW_ARRAY(p->ctx->arena, bool, out->layers.form_count);
@@ -319,14 +318,32 @@ static void make_devices(const posing *p, bd_layers_problem *out) {
   out->modes = modes;
 }
 
+// What constraints say of numbers of stages, and of the stages of layers.
+static void fix_stages(bd_ctx *ctx, const bd_full_space *space, bd_layers_problem *out) {
+  const bd_constraints *c = space->request->constraints;
+  bool *forbidden = BD_NEW_ARRAY(ctx->arena, bool, BD_LAYERS_MAX_STAGES + 1);
+  int *stage = BD_NEW_ARRAY(ctx->arena, int, space->layer_count);
+  bool any = false;
+  for (int stages = 1; stages <= BD_LAYERS_MAX_STAGES; stages++)
+    forbidden[stages] = !bd_constraints_allow_stages(c, stages);
+  for (int l = 0; l < space->layer_count; l++)
+    stage[l] = -1;
+  for (int i = 0; c && i < c->layer_count; i++)
+    for (int l = 0; l < c->layers[i].count && c->layers[i].stage >= 0; l++) {
+      stage[c->layers[i].first + l] = c->layers[i].stage;
+      any = true;
+    }
+  out->forbidden_stages = forbidden;
+  out->stage = any ? stage : NULL;
+}
+
 bd_status bd_full_pose(bd_ctx *ctx, const bd_full_space *space, int64_t micro_batch,
-                       double deadline, bd_full_problem *out, bool *out_possible) {
-  static const int chunks[] = {2, 3, 4, BD_FULL_MAX_CHUNKS};
+                       bd_deadline deadline, bd_full_problem *out, bool *out_possible) {
   posing p = {.ctx = ctx, .space = space, .micro_batch = micro_batch, .forms = 1};
   *out_possible = false;
   *out = (bd_full_problem){.micro_batch = micro_batch};
   for (int n = 0; n < space->mode_count; n++) {
-    if (bd_clock_seconds() > deadline) return BD_OK;
+    if (bd_deadline_passed(deadline)) return BD_OK;
     BD_TRY(price_mode(&p, n, &p.modes[n]));
   }
   make_tables(&p);
@@ -339,9 +356,10 @@ bd_status bd_full_pose(bd_ctx *ctx, const bd_full_space *space, int64_t micro_ba
                                                               : 1u << schedule,
                                     .micro_batch_count = 1,
                                     .micro_batches = micro_batches,
-                                    .chunk_count = sizeof chunks / sizeof *chunks,
-                                    .chunks = chunks,
-                                    .max_stages = MAX_STAGES};
+                                    .chunk_count = BD_FULL_CHUNKS,
+                                    .chunks = bd_full_chunks,
+                                    .max_stages = BD_FULL_MAX_STAGES};
+  fix_stages(ctx, space, &out->layers);
   if (space->request->stages)
     out->layers.min_stages = out->layers.max_stages = space->request->stages;
   make_devices(&p, &out->layers);

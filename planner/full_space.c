@@ -2,6 +2,8 @@
 
 enum { LARGER = 4 }; // sizes of stages are tried up to so many times those of the near plan
 
+const int bd_full_chunks[BD_FULL_CHUNKS] = {2, 3, 4, 6};
+
 static bool has_degrees(const bd_full_space *space) {
   return bd_constraints_have_degrees(space->request->constraints);
 }
@@ -12,7 +14,8 @@ bool bd_full_has_size(const bd_full_space *space, int group, int devices) {
   bd_mesh mesh;
   if (devices > g->count) return false;
   if (pinned->axes) return devices == bd_mesh_devices(pinned);
-  if (has_degrees(space) && !bd_constraints_mesh(space->request->constraints, devices, &mesh))
+  if (has_degrees(space) && (!bd_constraints_mesh(space->request->constraints, devices, &mesh) ||
+                             mesh.axes > BD_FULL_MAX_AXES))
     return false;
   int nodes = devices / g->node;
   if (devices % g->node) return g->node % devices == 0;

@@ -2,15 +2,18 @@
 //
 // A stage has devices of one group: a number that divides a node, or whole nodes, as many as divide
 // the group's or a power of two. Their mesh has one axis or two. The micro-batch divides the global
-// batch; the schedule is any, with so many chunks at most; weights that several calls share are
-// whole on every rank. Pins and other constraints leave out what they say.
+// batch; the schedule is any, with at most BD_FULL_MAX_STAGES stages; weights that several calls
+// share are whole on every rank. Pins and other constraints leave out what they say.
 #ifndef BD_PLANNER_FULL_SPACE_H
 #define BD_PLANNER_FULL_SPACE_H
 #include "planner/bound.h"
 #include "planner/full_stage.h"
 #include "planner/layers/layers.h"
 
-enum { BD_FULL_MAX_MODES = 16, BD_FULL_MAX_CHUNKS = 6 };
+enum { BD_FULL_MAX_AXES = 2, BD_FULL_MAX_MODES = 16, BD_FULL_MAX_STAGES = 64, BD_FULL_CHUNKS = 4 };
+
+// To choose from under the interleaved schedule.
+extern const int bd_full_chunks[BD_FULL_CHUNKS];
 
 // A mesh on devices of a group.
 typedef struct bd_full_mode {
@@ -57,9 +60,9 @@ void bd_full_space_open(bd_ctx *ctx, const bd_module *train, const bd_cluster *c
                         const bd_plan_request *request, const bd_plan *near,
                         bd_full_space *out_space);
 
-// `*out_possible` false when some layer has no candidate on any mode, or the time is up.
+// `*out_possible` false when some layer has no candidate on any mode, or it is late.
 BD_NODISCARD bd_status bd_full_pose(bd_ctx *ctx, const bd_full_space *space, int64_t micro_batch,
-                                    double deadline, bd_full_problem *out_problem,
+                                    bd_deadline deadline, bd_full_problem *out_problem,
                                     bool *out_possible);
 
 // A solution as a plan, without predictions.

@@ -160,14 +160,16 @@ static bd_status check(bd_ctx *ctx, telling *t) {
   return bd_fail(ctx, BD_INTERNAL, BD_NOWHERE, "the plan found does not cost what it should");
 }
 
-static bd_status refuse(bd_ctx *ctx, const bd_bare_request *request,
-                        const bd_layers_answer *answer) {
+static bd_status refuse(bd_ctx *ctx, const bd_bare_request *request, const bd_layers_answer *answer,
+                        bool late) {
   bd_loc file = bd_loc_file(request->file);
   if (isfinite(answer->bound) && request->stop && *request->stop)
     return bd_bare_fail_interrupted(ctx, request);
   if (isfinite(answer->bound))
-    return bd_fail(ctx, BD_EXTERNAL, file,
-                   "no plan was found in time, nor that there is none; try a longer --time-limit");
+    return bd_fail(ctx, BD_EXTERNAL, file, "no plan was found%s, nor that there is none; %s",
+                   late ? " in time" : "",
+                   late ? "try a longer --time-limit"
+                        : "leave some micro-batches, schedules or options out");
   if (!answer->lacking_bytes && !answer->least_lacking)
     return bd_fail(ctx, BD_INFEASIBLE, file,
                    "no plan fits; the time did not suffice to tell how many bytes are lacking");
@@ -190,7 +192,7 @@ static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out
   BD_TRY(bd_layers_read(ctx, request->file, request->data, request->bytes,
                         (int64_t)fmin(request->budget, 1e15), &problem, &names));
   BD_TRY(bd_layers_solve(ctx, &problem, deadline, INFINITY, false, &answer));
-  if (!answer.found) return refuse(ctx, request, &answer);
+  if (!answer.found) return refuse(ctx, request, &answer, bd_deadline_passed(deadline));
   telling t = {.problem = &problem, .names = &names, .answer = &answer, .text = out};
   BD_TRY(check(ctx, &t));
   double seconds = bd_clock_seconds() - begun;

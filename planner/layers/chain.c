@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATE_LIMIT = 1 << 14, CELL_LIMIT = 1 << 22, CLOCK_TURNS = 64 };
+enum { STATE_LIMIT = 1 << 14, CELL_LIMIT = 1 << 22 };
 
 // The stages so far, and how the next one begins.
 typedef struct label {
@@ -43,7 +43,6 @@ typedef struct chain {
   rest_of_chain *ahead;    // [stage][layer][mode][form]
   rest_of_chain *nearest;  // [stage][layer]: the least of each over modes and forms
   label_list *here, *next; // [layer][state][mode][form]
-  int turns;               // labels expanded
   int trail_count, trail_capacity;
   chain_trail *trails;
   int best_trail;
@@ -60,10 +59,12 @@ static size_t list_index(const chain *c, int layer, int state, int mode, int for
 }
 
 static int last_end(const chain *c, int stage) {
-  return c->problem->layer_count - (c->setting->stages - 1 - stage);
+  int end = c->problem->layer_count - (c->setting->stages - 1 - stage);
+  return end < c->setting->most_end[stage] ? end : c->setting->most_end[stage];
 }
 static int first_end(const chain *c, int stage, int first) {
-  return stage == c->setting->stages - 1 ? c->problem->layer_count : first + 1;
+  if (stage == c->setting->stages - 1) return c->problem->layer_count;
+  return first + 1 > c->setting->least_end[stage] ? first + 1 : c->setting->least_end[stage];
 }
 
 static int hand_index(const chain *c, int mode, int form, int next_mode, int next_form) {
@@ -83,6 +84,10 @@ static void least(rest_of_chain *out, const chain *c, int mode, const bd_layers_
   out->share = fmin(out->share, fill + both * weight + then->share);
 }
 
+static void spend(chain *c, int64_t work) {
+  if (!bd_layers_spend(c->effort->meter, work + 1, c->effort->most_work)) c->stopped = true;
+}
+
 static const rest_of_chain impossible = {INFINITY, INFINITY, INFINITY, INFINITY, INFINITY};
 
 // What the stages after a hand-over add at least, what they receive included.
@@ -99,11 +104,11 @@ static rest_of_chain after_hand_over(const chain *c, int stage, int layer, int m
 
 // A stage that begins so: the least over its ends. With one criterion the fastest way is best in
 // all that counts here.
-static rest_of_chain look_ahead(const chain *c, int stage, int first, int mode, int form) {
+static rest_of_chain look_ahead(chain *c, int stage, int first, int mode, int form) {
   rest_of_chain out = impossible;
   const rest_of_chain nothing = {0};
   bool last = stage == c->setting->stages - 1;
-  for (int end = first_end(c, stage, first); end <= last_end(c, stage); end++)
+  for (int end = first_end(c, stage, first); end <= last_end(c, stage) && !c->stopped; end++)
     for (int leave = 0; leave < c->forms; leave++) {
       const bd_front *front = bd_fronts_get(&c->fronts, stage, mode, first, end, form, leave);
       int ways = c->setting->criteria == 1 && front->count ? 1 : front->count;
@@ -116,6 +121,7 @@ static rest_of_chain look_ahead(const chain *c, int stage, int first, int mode, 
         rest_of_chain then =
             after_hand_over(c, stage + 1, end, next / c->forms, next % c->forms, cut->receive[at]);
         bd_layers_criteria send = bd_layers_criteria_both(c->setting, cut->send[at]);
+        spend(c, ways);
         for (int i = 0; i < ways && isfinite(then.fill); i++) {
           bd_layers_criteria sum = front->items[i].criteria;
           bd_layers_criteria_add(c->setting, &sum, &send);
@@ -136,7 +142,6 @@ static void look_all_ahead(chain *c) {
       for (int n = 0; n < c->modes; n++)
         for (int f = 0; f < c->forms; f++)
           c->ahead[ahead_index(c, s, l, n, f)] = begins ? look_ahead(c, s, l, n, f) : impossible;
-      if (bd_deadline_passed(c->effort->deadline)) c->stopped = true;
     }
 }
 
@@ -185,6 +190,7 @@ static int add_trail(chain *c, chain_trail trail) {
 }
 
 static void keep(chain *c, label_list *list, const label *added, const chain_trail *trail) {
+  spend(c, list->count);
   for (int i = 0; i < list->count; i++)
     if (beats(c, &list->items[i], added)) return;
   int kept = 0;
@@ -236,12 +242,13 @@ static void hand_over(chain *c, const place *at, const label *from, int end, int
                       const bd_front *front, int next_mode) {
   int state = bd_devices_take(&c->devices, at->state, next_mode);
   const bd_layers_cut *cut = &c->problem->cuts[end];
-  for (int form = 0; state >= 0 && form < c->forms; form++) {
+  for (int form = 0; state >= 0 && form < c->forms && !c->stopped; form++) {
     int hand = hand_index(c, at->mode, leave, next_mode, form);
     const rest_of_chain *ahead = &c->ahead[ahead_index(c, at->stage + 1, end, next_mode, form)];
     if (!isfinite(cut->send[hand]) || !isfinite(cut->receive[hand]) || !isfinite(ahead->fill))
       continue;
     label_list *list = &c->next[list_index(c, end, state, next_mode, form)];
+    spend(c, front->count);
     for (int i = 0; i < front->count; i++) {
       label next =
           close_stage(c, at->mode, from, &front->items[i], from->receive + cut->send[hand]);
@@ -271,11 +278,10 @@ static bool is_hopeless(const chain *c, const place *at, const label *from, int 
 
 static void expand(chain *c, const place *at, const label *from) {
   bool last = at->stage == c->setting->stages - 1;
-  if (c->turns++ % CLOCK_TURNS == 0 && bd_deadline_passed(c->effort->deadline)) c->stopped = true;
   if (from->bound >= c->cutoff || c->stopped) return;
   for (int leave = 0; last && leave < c->forms; leave++)
     finish(c, at, from, leave);
-  for (int end = at->first + 1; !last && end <= last_end(c, at->stage); end++)
+  for (int end = first_end(c, at->stage, at->first); !last && end <= last_end(c, at->stage); end++)
     for (int leave = 0; leave < c->forms; leave++) {
       const bd_front *front =
           bd_fronts_get(&c->fronts, at->stage, at->mode, at->first, end, at->form, leave);
@@ -396,7 +402,8 @@ bd_status bd_layers_chain(bd_ctx *ctx, const bd_layers_setting *setting,
                          .thinning = bound_only ? BD_FRONT_MERGE : BD_FRONT_DROP,
                          .limit = effort->ways,
                          .cutoff = cutoff,
-                         .deadline = effort->deadline};
+                         .meter = effort->meter,
+                         .most_work = effort->most_work};
   bd_fronts_build(ctx, &c.fronts);
   c.stopped = c.fronts.stopped;
   if (!c.stopped) look_all_ahead(&c);

@@ -6,7 +6,8 @@
 // How much is kept: ways per interval and form, partial plans per state.
 typedef struct bd_layers_effort {
   int ways, labels;
-  bd_deadline deadline;
+  bd_layers_meter *meter;
+  int64_t most_work; // by the meter
 } bd_layers_effort;
 
 typedef struct bd_layers_outcome {
@@ -14,7 +15,7 @@ typedef struct bd_layers_outcome {
   bd_layers_plan plan; // in ctx->arena
   double seconds;
   double bound; // no plan of the setting takes less
-  bool cut;     // the deadline came before the end
+  bool cut;     // there was more work than the effort allows
 } bd_layers_outcome;
 
 // Plans of a setting below `cutoff` seconds. Nothing is left out that could be better unless there

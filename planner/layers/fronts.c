@@ -96,6 +96,8 @@ static int add_trail(building *b, const way *w) {
 }
 
 static void keep(building *b, ways *set, const way *added) {
+  if (!bd_layers_spend(b->fronts->meter, set->count + 1, b->fronts->most_work))
+    b->fronts->stopped = true;
   for (int i = 0; i < set->count; i++)
     if (beats(b->setting, &set->items[i], added)) return;
   int kept = 0;
@@ -176,7 +178,7 @@ static ways *extend(building *b, const ways *from, int first, int layer) {
     for (int at = 0; at < (from ? F * F : 1); at++)
       for (int i = 0; i < (from ? from[at].count : 1); i++) {
         const way *w = from ? &from[at].items[i] : &begin;
-        if (!follow(b, w, from ? at % F : -1, layer, option, &next)) break;
+        if (b->fronts->stopped || !follow(b, w, from ? at % F : -1, layer, option, &next)) break;
         if (!may_serve(b, &next, first, layer + 1)) continue;
         keep(b, &out[(from ? at / F : form) * F + form], &next);
       }
@@ -246,7 +248,6 @@ static void build_row(building *b, int first, int model, ways **kept) {
     }
     if (!any) break;
     length++;
-    fronts->stopped = bd_deadline_passed(fronts->deadline);
   }
   if (length < most) kept[length] = NULL;
   fronts->rows[row] = out;

@@ -1,6 +1,7 @@
 // What a stage can take for any interval of layers: the best ways to run each, by time.
 #ifndef BD_PLANNER_LAYERS_FRONTS_H
 #define BD_PLANNER_LAYERS_FRONTS_H
+#include "planner/layers/meter.h"
 #include "planner/layers/setting.h"
 
 // A way to run the layers of an interval within the cap.
@@ -26,7 +27,8 @@ typedef struct bd_fronts {
   bd_front_thinning thinning;
   int limit;
   double cutoff; // ways that lead to plans of so many seconds or more are left out
-  bd_deadline deadline;
+  bd_layers_meter *meter;
+  int64_t most_work; // by the meter
   bool thinned, stopped;
   bd_front **rows; // per stage, mode and first layer: see bd_fronts_get
   int *lengths;    // of each row
@@ -34,8 +36,8 @@ typedef struct bd_fronts {
   struct bd_front_trail *trails;
 } bd_fronts;
 
-// All intervals of all stages, with one chunk per stage. `out_fronts` has its first five members
-// set. Lives in ctx->arena. When the deadline passes, `stopped` is set and the fronts are not
+// All intervals of all stages, with one chunk per stage. `out_fronts` has its first six members
+// set. Lives in ctx->arena. When that is too much work, `stopped` is set and the fronts are not
 // whole.
 void bd_fronts_build(bd_ctx *ctx, bd_fronts *out_fronts);
 

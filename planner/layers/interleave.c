@@ -101,8 +101,13 @@ static int add_trail(weaving *w, step_trail trail) {
   return w->trail_count++;
 }
 
+static void spend(weaving *w, int64_t work) {
+  if (!bd_layers_spend(w->effort->meter, work, w->effort->most_work)) w->stopped = true;
+}
+
 static void keep(weaving *w, const label *added, step_trail trail) {
   label_list *list = &w->next[added->part];
+  spend(w, list->count);
   for (int i = 0; i < list->count; i++)
     if (beats(w, &list->items[i], added)) return;
   int kept = 0;
@@ -180,6 +185,7 @@ static bool add_layer(weaving *w, const label *from, int layer, int option, labe
 
 static void try_option(weaving *w, const label *from, int layer, int part, int option) {
   label next = *from;
+  spend(w, w->setting->stages);
   memcpy(w->trial, from->stage, (size_t)w->setting->stages * sizeof *w->trial);
   next.stage = w->trial;
   next.part = part;
@@ -198,7 +204,9 @@ static void try_option(weaving *w, const label *from, int layer, int part, int o
 
 static void try_part(weaving *w, const label *from, int layer, int part) {
   int layers = w->problem->layer_count;
+  const int *fixed = w->problem->stage;
   if (part >= w->parts || layers - 1 - layer < w->parts - 1 - part) return;
+  if (fixed && fixed[layer] >= 0 && fixed[layer] != part % w->setting->stages) return;
   int mode = w->mode[part % w->setting->stages];
   const bd_layers_usable *usable = &w->setting->usable[layer * w->problem->mode_count + mode];
   for (int k = 0; k < usable->count; k++)
@@ -215,14 +223,13 @@ static void run(weaving *w) {
     w->here = w->next;
     w->next = done;
     memset(w->next, 0, (size_t)w->parts * sizeof *w->next);
-    for (int part = 0; part < w->parts; part++) {
+    for (int part = 0; part < w->parts && !w->stopped; part++) {
       drop_worst(w, &w->here[part]);
-      for (int i = 0; i < w->here[part].count && !bd_deadline_passed(w->effort->deadline); i++) {
+      for (int i = 0; i < w->here[part].count && !w->stopped; i++) {
         try_part(w, &w->here[part].items[i], layer, part);
         try_part(w, &w->here[part].items[i], layer, part + 1);
       }
     }
-    w->stopped = bd_deadline_passed(w->effort->deadline);
   }
 }
 
@@ -275,6 +282,7 @@ static double open_tuple(weaving *w, const int *mode) {
 }
 
 static void add_tuple(weaving *w, const int *mode) {
+  spend(w, w->problem->layer_count);
   double bound = open_tuple(w, mode);
   size_t stages = (size_t)w->setting->stages;
   if (bound >= w->cutoff) return;
@@ -299,7 +307,7 @@ static void add_tuples(weaving *w, int *mode, int stage, int64_t *used) {
     add_tuple(w, mode);
     return;
   }
-  for (int n = 0; n < w->problem->mode_count && w->tuple_count < TUPLE_LIMIT; n++) {
+  for (int n = 0; n < w->problem->mode_count && w->tuple_count < TUPLE_LIMIT && !w->stopped; n++) {
     const bd_layers_mode *at = &w->problem->modes[n];
     mode[stage] = n;
     used[at->group] += at->devices;

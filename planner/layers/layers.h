@@ -63,9 +63,11 @@ typedef struct bd_layers_problem {
   const bd_layers_mode *modes;
   unsigned schedules; // a bit per bd_schedule
   int micro_batch_count, chunk_count;
-  const int *micro_batches;   // to choose from
-  const int *chunks;          // per stage, for the interleaved schedule, to choose from
-  int min_stages, max_stages; // min_stages 0: 1
+  const int *micro_batches;     // to choose from
+  const int *chunks;            // per stage, for the interleaved schedule, to choose from
+  int min_stages, max_stages;   // min_stages 0: 1
+  const bool *forbidden_stages; // per number of stages up to the most; NULL: none is
+  const int *stage;             // per layer: the only one that may run it, -1: any; NULL: all any
 } bd_layers_problem;
 
 // A stage takes the next layers of the order (interleaved: once per chunk), on devices of one group
@@ -84,10 +86,10 @@ typedef struct bd_layers_stage {
 } bd_layers_stage;
 
 // What a plan is defined to cost: bd_step_seconds of its stages; INFINITY when it breaks a rule
-// (options of another mode, forms that cannot change, more devices than there are). Bytes of a
-// stage: what is fixed, the schedule's tapes in flight (each as large as that of its largest
-// chunk), what delayed weight passes hold, and the largest workspace. They are not held against the
-// caps. `out_stages`: room for plan->stages.
+// (options of another mode, a layer on another stage than its own, forms that cannot change, more
+// devices than there are). Bytes of a stage: what is fixed, the schedule's tapes in flight (each as
+// large as that of its largest chunk), what delayed weight passes hold, and the largest workspace.
+// They are not held against the caps. `out_stages`: room for plan->stages.
 double bd_layers_measure(const bd_layers_problem *problem, const bd_layers_plan *plan,
                          bd_layers_stage *out_stages);
 
@@ -101,9 +103,10 @@ typedef struct bd_layers_answer {
   bool least_lacking;
 } bd_layers_answer;
 
-// Searches all plans whose stages keep within the caps, until about `deadline`. Plans of `cutoff`
-// seconds or more are not wanted. `hurried`: a good plan will do, and neither a bound nor what is
-// lacking is looked for. The answer lives in ctx->arena.
+// Searches all plans whose stages keep within the caps, with a fixed amount of work at most, or
+// until the deadline. Plans of `cutoff` seconds or more are not wanted.
+// `hurried`: a good plan will do, and neither a bound nor what is lacking is looked for. The answer
+// lives in ctx->arena.
 BD_NODISCARD bd_status bd_layers_solve(bd_ctx *ctx, const bd_layers_problem *problem,
                                        bd_deadline deadline, double cutoff, bool hurried,
                                        bd_layers_answer *out_answer);

@@ -69,6 +69,7 @@ double bd_layers_measure(const bd_layers_problem *problem, const bd_layers_plan 
     int stage = plan->part[i] % plan->stages;
     bd_stage_seconds *at = &out[stage].seconds;
     if (option->mode != plan->mode[stage] ||
+        (problem->stage && problem->stage[i] >= 0 && problem->stage[i] != stage) ||
         (option->micro_batches && option->micro_batches != plan->micro_batches))
       return INFINITY;
     at->forward += option->forward_seconds;

@@ -78,6 +78,20 @@ static bool is_replaced(const bd_layers_setting *setting, int layer, int option)
   return false;
 }
 
+// Whether a stage may hold the option: alone, and with as little in flight as any stage has.
+static bool fits_cap(const bd_layers_setting *setting, const bd_layers_option *option) {
+  bd_schedule_hold least = setting->hold[0];
+  for (int s = 1; s < setting->stages; s++) {
+    if (setting->hold[s].tapes < least.tapes) least.tapes = setting->hold[s].tapes;
+    if (setting->hold[s].weight_inputs < least.weight_inputs)
+      least.weight_inputs = setting->hold[s].weight_inputs;
+  }
+  const bd_layers_problem *problem = setting->problem;
+  return option->fixed_bytes + least.tapes * option->micro_batch_bytes +
+             least.weight_inputs * option->weight_input_bytes + option->workspace_bytes <=
+         problem->groups[problem->modes[option->mode].group].cap_bytes;
+}
+
 // Fills what is known of one layer; false when no option is for this setting.
 static bool open_layer(bd_ctx *ctx, bd_layers_setting *setting, int layer) {
   const bd_layers_problem *problem = setting->problem;
@@ -93,7 +107,9 @@ static bool open_layer(bd_ctx *ctx, bd_layers_setting *setting, int layer) {
   }
   for (int k = 0; k < at->option_count; k++) {
     const bd_layers_criteria *c = bd_layers_option_criteria(setting, layer, k);
-    if (!fits_setting(setting, &at->options[k]) || is_replaced(setting, layer, k)) continue;
+    if (!fits_setting(setting, &at->options[k]) || !fits_cap(setting, &at->options[k]) ||
+        is_replaced(setting, layer, k))
+      continue;
     bd_layers_usable *of = &usable[at->options[k].mode];
     of->option[of->count++] = k;
     fill = fmin(fill, bd_layers_fill(setting, c));
@@ -114,6 +130,23 @@ static void copy_layer(bd_layers_setting *setting, int layer) {
   rest[1] = rest[0] + (rest[0] - rest[-1]);
 }
 
+// False when a layer is fixed to a stage that there is not.
+static bool open_ends(bd_layers_setting *setting) {
+  const bd_layers_problem *problem = setting->problem;
+  for (int s = 0; s < setting->stages; s++) {
+    setting->least_end[s] = 0;
+    setting->most_end[s] = problem->layer_count;
+  }
+  for (int i = 0; problem->stage && i < problem->layer_count; i++) {
+    if (problem->stage[i] >= setting->stages) return false;
+    for (int s = 0; problem->stage[i] >= 0 && s < setting->stages; s++) {
+      if (s >= problem->stage[i]) setting->least_end[s] = i + 1;
+      if (s < problem->stage[i] && setting->most_end[s] > i) setting->most_end[s] = i;
+    }
+  }
+  return true;
+}
+
 void bd_layers_setting_open(bd_ctx *ctx, const bd_layers_problem *problem, bd_schedule schedule,
                             int stages, int chunks, int micro_batches, bd_layers_setting *out,
                             bool *out_possible) {
@@ -123,6 +156,7 @@ void bd_layers_setting_open(bd_ctx *ctx, const bd_layers_problem *problem, bd_sc
   if ((int64_t)stages * chunks > layers) return;
   *out = (bd_layers_setting){.problem = problem, .schedule = schedule, .stages = stages};
   out->chunks = chunks;
+  if (!open_ends(out)) return;
   out->micro_batches = micro_batches;
   out->criteria = schedule == BD_SCHEDULE_ZERO_BUBBLE ? 4 : schedule == BD_SCHEDULE_GPIPE ? 3 : 1;
   out->usable =
@@ -149,9 +183,32 @@ void bd_layers_setting_open(bd_ctx *ctx, const bd_layers_problem *problem, bd_sc
   *out_possible = true;
 }
 
+// The least that a layer adds to fill and to a mean of rest: over stages, and over what stages
+// weigh.
+static void joint_seconds(const bd_layers_setting *setting, int layer, double *out_mean,
+                          double *out_share) {
+  const bd_layers_problem *problem = setting->problem;
+  double of_capacity = setting->capacity > 0 ? 1 / setting->capacity : 0;
+  *out_mean = *out_share = INFINITY;
+  for (int mode = 0; mode < problem->mode_count; mode++) {
+    const bd_layers_usable *usable = &setting->usable[layer * problem->mode_count + mode];
+    for (int k = 0; k < usable->count; k++) {
+      const bd_layers_criteria *c = bd_layers_option_criteria(setting, layer, usable->option[k]);
+      double fill = bd_layers_fill(setting, c), rest = bd_layers_linear_rest(setting, c);
+      *out_mean = fmin(*out_mean, fill + rest / setting->stages);
+      *out_share = fmin(*out_share, fill + rest * setting->mode_weight[mode] * of_capacity);
+    }
+  }
+}
+
 double bd_layers_setting_bound(const bd_layers_setting *setting) {
-  int layers = setting->problem->layer_count;
-  double mean = setting->rest_before[layers] / setting->stages;
-  return setting->fill_before[layers] +
-         fmax(mean, setting->work_before[layers] / setting->capacity);
+  const bd_layers_problem *problem = setting->problem;
+  double mean = 0, share = 0, of_mean = 0, of_share = 0;
+  for (int i = 0; i < problem->layer_count; i++) {
+    if (!i || problem->layers[i].class != problem->layers[i - 1].class)
+      joint_seconds(setting, i, &of_mean, &of_share);
+    mean += of_mean;
+    share += of_share;
+  }
+  return fmax(mean, share);
 }

@@ -26,6 +26,8 @@ typedef struct bd_layers_setting {
   int stages, chunks, micro_batches;
   int criteria; // how many count
   bd_schedule_hold hold[BD_LAYERS_MAX_STAGES];
+  // Per stage, with one chunk: where its layers may end, as their stages are fixed.
+  int least_end[BD_LAYERS_MAX_STAGES], most_end[BD_LAYERS_MAX_STAGES];
   bd_layers_usable *usable;          // [layer][mode]
   bd_layers_criteria *of_option;     // per layer and option: see bd_layers_option_criteria
   int *first_option;                 // per layer: where its options begin in of_option
@@ -56,7 +58,7 @@ double bd_layers_fill(const bd_layers_setting *setting, const bd_layers_criteria
 double bd_layers_rest(const bd_layers_setting *setting, const bd_layers_criteria *criteria);
 double bd_layers_rest_second(const bd_layers_setting *setting, const bd_layers_criteria *criteria);
 
-// No plan of the setting takes less: every layer as fast as its fastest option, all work shared by
-// all devices or all stages equal.
+// No plan of the setting takes less: every layer under the option that is best for the sum of all
+// stages and the slowest together, with all work shared by all devices or all stages equal.
 double bd_layers_setting_bound(const bd_layers_setting *setting);
 #endif

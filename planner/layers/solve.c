@@ -1,9 +1,12 @@
 // All settings of a layer graph: the least bound first, with ever more effort.
+#include "planner/layers/construct.h"
 #include "planner/layers/devices.h"
 #include "planner/layers/interleave.h"
 #include <math.h>
 #include <stdlib.h>
 
+#define WORK ((int64_t)1 << 32)
+#define HURRIED_WORK ((int64_t)1 << 27)
 enum { HURRIED_WAYS = 32, LAST_ROUNDS = 3, LAST_EFFORT = 3 };
 #define SLICES 4.0 // shares that one setting may take
 
@@ -17,16 +20,16 @@ typedef struct item {
 typedef struct solving {
   bd_ctx *ctx;
   const bd_layers_problem *problem;
-  bd_deadline deadline;
-  bool any;     // a plan is all that is wanted, not the best
-  bool again;   // only settings that were cut short
-  bool hurried; // a good plan will do, without a bound
+  bd_layers_meter *meter;
+  int64_t most_work; // by the meter
+  bool any;          // a plan is all that is wanted, not the best
+  bool again;        // only settings that were cut short
   int count, capacity;
   item *items;
   bd_layers_answer *best;
 } solving;
 
-// What one effort takes of the time that is left when it begins.
+// What one effort takes of the work that is left when it begins.
 typedef struct stage_of_effort {
   int ways, labels;
   double share;
@@ -100,6 +103,7 @@ static void add_items(solving *s) {
   for (int m = 0; m < p->micro_batch_count; m++)
     for (int schedule = 0; schedule < BD_SCHEDULE_COUNT; schedule++)
       for (int stages = least; is_allowed(p, schedule) && stages <= most; stages++) {
+        if (p->forbidden_stages && p->forbidden_stages[stages]) continue;
         bool several = schedule == BD_SCHEDULE_INTERLEAVED;
         for (int v = 0; v < (several ? p->chunk_count : 1); v++) {
           int chunks = several ? p->chunks[v] : 1;
@@ -125,24 +129,35 @@ static int by_stages(const void *left, const void *right) {
                                 : by_bound(left, right);
 }
 
-static bd_status try_item(solving *s, item *at, const stage_of_effort *with, bd_deadline deadline) {
+// What one look at a setting takes; `with` NULL: a plan is constructed at once.
+static bd_status run_item(const solving *s, const item *at, const stage_of_effort *with,
+                          int64_t most_work, bd_layers_outcome *out) {
   bd_layers_setting setting;
+  double cutoff = s->best->seconds;
+  *out = (bd_layers_outcome){.bound = at->bound};
+  if (!open_item(s->ctx, s->problem, at, &setting)) return BD_OK;
+  if (!with) {
+    int64_t choices = (int64_t)s->problem->mode_count * s->problem->form_count;
+    bd_layers_spend(s->meter, s->problem->layer_count * choices, most_work);
+    bd_layers_construct(s->ctx, &setting, cutoff, out);
+    return BD_OK;
+  }
+  bd_layers_effort effort = {with->ways, with->labels, s->meter, most_work};
+  return at->chunks > 1 ? bd_layers_interleave(s->ctx, &setting, &effort, cutoff, out)
+                        : bd_layers_chain(s->ctx, &setting, &effort, cutoff, with->bound_only, out);
+}
+
+static bd_status try_item(solving *s, item *at, const stage_of_effort *with, int64_t most_work) {
   bd_layers_outcome outcome;
-  bd_layers_effort effort = {with->ways, with->labels, deadline};
   bd_arena *kept = s->ctx->arena, *arena = bd_ctx_create_arena(s->ctx);
   bd_owned held;
   bd_own(s->ctx, &held, destroy_arena, arena);
   s->ctx->arena = arena;
-  bd_status status = BD_OK;
-  if (open_item(s->ctx, s->problem, at, &setting))
-    status = at->chunks > 1
-                 ? bd_layers_interleave(s->ctx, &setting, &effort, s->best->seconds, &outcome)
-                 : bd_layers_chain(s->ctx, &setting, &effort, s->best->seconds, with->bound_only,
-                                   &outcome);
+  bd_status status = run_item(s, at, with, most_work, &outcome);
   s->ctx->arena = kept;
   if (status == BD_OK) {
     at->bound = fmax(at->bound, outcome.bound);
-    at->cut = outcome.cut;
+    at->cut = with && outcome.cut;
     if (outcome.found) {
       s->best->found = true;
       s->best->seconds = outcome.seconds;
@@ -160,6 +175,14 @@ static bool is_open(const solving *s, const stage_of_effort *with, const item *a
   return !(with->bound_only && at->chunks > 1) && (at->cut || !s->again);
 }
 
+static bd_status construct_all(solving *s) {
+  if (s->count > 1) qsort(s->items, (size_t)s->count, sizeof *s->items, by_bound);
+  for (int i = 0; i < s->count && !(s->any && s->best->found); i++)
+    if (s->items[i].bound < s->best->seconds && bd_layers_spend(s->meter, 0, s->most_work))
+      BD_TRY(try_item(s, &s->items[i], NULL, s->most_work));
+  return BD_OK;
+}
+
 static int count_open(const solving *s, const stage_of_effort *with) {
   int count = 0;
   for (int i = 0; i < s->count; i++)
@@ -168,40 +191,39 @@ static int count_open(const solving *s, const stage_of_effort *with) {
 }
 
 static bd_status try_all(solving *s, const stage_of_effort *with) {
-  bd_deadline deadline = s->deadline;
-  double now = bd_clock_seconds();
-  deadline.seconds = now + with->share * (deadline.seconds - now);
+  int64_t now = s->meter->used, most = now + (int64_t)(with->share * (double)(s->most_work - now));
   if (s->count > 1)
     qsort(s->items, (size_t)s->count, sizeof *s->items, with->first ? by_stages : by_bound);
   int left = count_open(s, with);
   for (int i = 0; i < s->count; i++) {
     item *at = &s->items[i];
     if (!is_open(s, with, at)) continue;
-    if (bd_deadline_passed(deadline)) break;
+    if (!bd_layers_spend(s->meter, 0, most)) break;
+    now = s->meter->used;
     // No setting takes much more than its share; settings that are done leave theirs.
-    double rest = deadline.seconds - bd_clock_seconds();
-    BD_TRY(try_item(s, at, with,
-                    bd_deadline_within(deadline, fmin(1, SLICES / fmax(left, 1)) * rest)));
+    double part = fmin(1, SLICES / fmax(left, 1)) * (double)(most - now);
+    BD_TRY(try_item(s, at, with, now + (int64_t)part));
     left--;
   }
   return BD_OK;
 }
 
-static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, bd_deadline deadline,
+static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, bd_layers_meter *meter,
                         double cutoff, bool any, bool hurried, bd_layers_answer *out) {
-  solving s = {.ctx = ctx, .problem = problem, .deadline = deadline, .any = any, .best = out};
-  s.hurried = hurried;
+  solving s = {.ctx = ctx, .problem = problem, .meter = meter, .any = any, .best = out};
+  s.most_work = hurried ? HURRIED_WORK : WORK;
   *out = (bd_layers_answer){.seconds = cutoff};
   add_items(&s);
+  BD_TRY(construct_all(&s));
   for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++) {
     if (hurried && (efforts[i].bound_only || efforts[i].ways > HURRIED_WAYS)) continue;
     BD_TRY(try_all(&s, &efforts[i]));
   }
-  // What was cut short has the time that others left.
+  // What was cut short has the work that others left.
   s.again = true;
   for (int round = 0; !hurried && round < LAST_ROUNDS; round++)
     for (size_t i = LAST_EFFORT; i < sizeof efforts / sizeof *efforts; i++)
-      if (count_open(&s, &efforts[i]) && !bd_deadline_passed(deadline))
+      if (count_open(&s, &efforts[i]) && bd_layers_spend(meter, 0, s.most_work))
         BD_TRY(try_all(&s, &efforts[i]));
   out->bound = out->seconds;
   for (int i = 0; i < s.count; i++)
@@ -212,7 +234,7 @@ static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, bd_deadli
 }
 
 // Whether plans exist when every cap is larger by `more`; `*out_sure` unless that was not settled.
-static bd_status exists_with(bd_ctx *ctx, const bd_layers_problem *problem, bd_deadline deadline,
+static bd_status exists_with(bd_ctx *ctx, const bd_layers_problem *problem, bd_layers_meter *meter,
                              int64_t more, bool *out_exists, bool *out_sure) {
   bd_layers_problem larger = *problem;
   bd_layers_group *groups = BD_NEW_ARRAY(ctx->arena, bd_layers_group, problem->group_count);
@@ -222,21 +244,21 @@ static bd_status exists_with(bd_ctx *ctx, const bd_layers_problem *problem, bd_d
   }
   larger.groups = groups;
   bd_layers_answer answer;
-  BD_TRY(search(ctx, &larger, deadline, INFINITY, true, false, &answer));
+  BD_TRY(search(ctx, &larger, meter, INFINITY, true, false, &answer));
   *out_exists = answer.found;
   *out_sure = answer.found || answer.proven;
   return BD_OK;
 }
 
 // The least growth of the caps with which a plan exists, by bisection.
-static bd_status find_lacking(bd_ctx *ctx, const bd_layers_problem *problem, bd_deadline deadline,
+static bd_status find_lacking(bd_ctx *ctx, const bd_layers_problem *problem, bd_layers_meter *meter,
                               bd_layers_answer *out) {
   const int64_t most = (int64_t)1 << 61;
   int64_t low = 0, high = 1 << 10;
   bool exists = false, sure = true;
   out->least_lacking = true;
   for (; !exists && high < most; high *= 4) {
-    BD_TRY(exists_with(ctx, problem, deadline, high, &exists, &sure));
+    BD_TRY(exists_with(ctx, problem, meter, high, &exists, &sure));
     if (!exists) low = high;
     if (exists) break;
     out->least_lacking = out->least_lacking && sure;
@@ -244,7 +266,7 @@ static bd_status find_lacking(bd_ctx *ctx, const bd_layers_problem *problem, bd_
   if (!exists) return BD_OK;
   while (high - low > 1) {
     int64_t middle = low + (high - low) / 2;
-    BD_TRY(exists_with(ctx, problem, deadline, middle, &exists, &sure));
+    BD_TRY(exists_with(ctx, problem, meter, middle, &exists, &sure));
     out->least_lacking = out->least_lacking && sure;
     *(exists ? &high : &low) = middle;
   }
@@ -254,7 +276,9 @@ static bd_status find_lacking(bd_ctx *ctx, const bd_layers_problem *problem, bd_
 
 bd_status bd_layers_solve(bd_ctx *ctx, const bd_layers_problem *problem, bd_deadline deadline,
                           double cutoff, bool hurried, bd_layers_answer *out) {
-  BD_TRY(search(ctx, problem, deadline, cutoff, false, hurried, out));
+  bd_layers_meter meter = {.deadline = deadline};
+  BD_TRY(search(ctx, problem, &meter, cutoff, false, hurried, out));
   if (hurried || out->found || isfinite(cutoff)) return BD_OK;
-  return find_lacking(ctx, problem, deadline, out);
+  meter = (bd_layers_meter){.deadline = deadline};
+  return find_lacking(ctx, problem, &meter, out);
 }

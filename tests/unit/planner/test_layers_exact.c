@@ -1,6 +1,7 @@
 // Layer graphs against enumeration of every plan: schedule, micro-batches, stages, chunks, cuts,
 // devices and options. What a plan costs is written here once more, from the schedules'
 // definitions.
+#include "planner/layers/construct.h"
 #include "planner/layers/interleave.h"
 #include <math.h>
 #include <setjmp.h>
@@ -46,6 +47,8 @@ typedef struct instance {
   double hand[MOST_LAYERS][MOST_MODES * MOST_MODES * MOST_FORMS * MOST_FORMS];
   int64_t held[MOST_LAYERS][MOST_MODES];
   int micro_batches[2], chunks[2];
+  int stage[MOST_LAYERS]; // that are fixed
+  bool forbidden_stages[5];
 } instance;
 
 // Bytes and messages that pass from layers before `layer` to it or later ones.
@@ -116,6 +119,16 @@ static void make_links(instance *in, int64_t bytes) {
   }
 }
 
+// Now and then a layer is fixed to a stage, or a number of stages is forbidden.
+static void make_pins(instance *in) {
+  for (int l = 0; l < in->layers; l++)
+    in->stage[l] = random_below(3) ? -1 : (int)random_below(3);
+  if (!random_below(6)) in->problem.stage = in->stage;
+  if (random_below(8)) return;
+  in->forbidden_stages[1 + random_below(4)] = true;
+  in->problem.forbidden_stages = in->forbidden_stages;
+}
+
 static void make_instance(instance *in) {
   static const double seconds_of[] = {1e-5, 1e-2, 3};
   static const int64_t bytes_of[] = {100, 1 << 20, (int64_t)1 << 33};
@@ -159,6 +172,7 @@ static void make_instance(instance *in) {
                                     .chunk_count = 1 + (int)random_below(2),
                                     .chunks = in->chunks,
                                     .max_stages = 1 + (int)random_below(4)};
+  make_pins(in);
 }
 
 // The enumeration: what is chosen so far.
@@ -272,6 +286,7 @@ static void try_layer(trial *t, int l) {
     for (int k = 0; part < t->p * t->v && k < in->layer[l].option_count; k++) {
       const bd_layers_option *o = &in->layer[l].options[k];
       if (o->mode != t->mode[part % t->p]) continue;
+      if (in->problem.stage && in->stage[l] >= 0 && in->stage[l] != part % t->p) continue;
       if (o->micro_batches && o->micro_batches != t->m) continue;
       t->part[l] = part;
       t->option[l] = k;
@@ -299,7 +314,7 @@ static trial enumerate(const instance *in) {
   for (t.schedule = 0; t.schedule < BD_SCHEDULE_COUNT; t.schedule++)
     for (int m = 0; m < in->problem.micro_batch_count; m++)
       for (t.p = 1; t.p <= in->problem.max_stages; t.p++)
-        for (t.v = 1; t.v <= 3; t.v++) {
+        for (t.v = 1; t.v <= 3 && !in->forbidden_stages[t.p]; t.v++) {
           t.m = in->micro_batches[m];
           bool listed = t.schedule != BD_SCHEDULE_INTERLEAVED && t.v == 1;
           for (int i = 0; t.schedule == BD_SCHEDULE_INTERLEAVED && i < in->problem.chunk_count; i++)
@@ -347,6 +362,22 @@ static void test_equals_enumeration(void **unused) {
   assert_in_range(found, TRIALS / 4, TRIALS - TRIALS / 20);
 }
 
+// What is constructed is a plan within the caps, and the setting's bound is one.
+static void check_construction(const instance *in, const trial *t, bd_ctx *ctx,
+                               const bd_layers_setting *setting) {
+  bd_layers_stage stages[BD_LAYERS_MAX_STAGES];
+  bd_layers_outcome outcome;
+  bd_layers_construct(ctx, setting, INFINITY, &outcome);
+  assert_true(outcome.bound <= t->best * (1 + 1e-12));
+  if (!outcome.found) return;
+  double measured = bd_layers_measure(&in->problem, &outcome.plan, stages);
+  assert_true(fabs(measured - outcome.seconds) <= 1e-9 * measured);
+  assert_true(measured >= t->best * (1 - 1e-9));
+  for (int s = 0; s < outcome.plan.stages; s++)
+    assert_true(stages[s].bytes <=
+                in->problem.groups[in->problem.modes[outcome.plan.mode[s]].group].cap_bytes);
+}
+
 // One setting with hardly any effort: what is found is a plan, and nothing is below the bound.
 static void check_setting(const instance *in, trial *t) {
   bd_ctx *ctx = bd_ctx_create();
@@ -357,11 +388,15 @@ static void check_setting(const instance *in, trial *t) {
   bd_layers_setting_open(ctx, &in->problem, (bd_schedule)t->schedule, t->p, t->v, t->m, &setting,
                          &possible);
   if (!possible) assert_true(isinf(t->best));
+  if (possible) check_construction(in, t, ctx, &setting);
   for (int labels = 1; possible && labels <= 4; labels++) {
-    bd_layers_effort effort = {labels, labels, BD_NO_DEADLINE};
+    bd_layers_meter meter = {.deadline = BD_NO_DEADLINE};
+    // Now and then the work runs out.
+    bd_layers_effort effort = {labels, labels, &meter, labels == 4 ? 50 : INT64_MAX};
     double cutoff = labels % 2 || isinf(t->best) ? INFINITY : 1.1 * t->best;
     for (int bound_only = 0; bound_only < 2; bound_only++) {
       bd_layers_outcome outcome;
+      meter.used = 0;
       bd_status status =
           t->v > 1 ? bd_layers_interleave(ctx, &setting, &effort, cutoff, &outcome)
                    : bd_layers_chain(ctx, &setting, &effort, cutoff, bound_only, &outcome);

@@ -1,0 +1,96 @@
+// The full space on small models: never slower than the default space, no plan below its bound,
+// the same plan whatever the clock says.
+#include "planner/full.h"
+#include "planner/full_bound.h"
+#include "tests/unit/planner/support_session.h"
+// cmocka.h wants these first.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+
+static const char *const clusters[] = {"cpu:1x2", "a100-80gb:1x1+v100:1x1"};
+enum { CLUSTERS = sizeof clusters / sizeof *clusters };
+
+static session open_on(int cluster) {
+  session s = open_session(clusters[cluster], 4);
+  if (s.cluster.gpu) s.request.target = "cuda";
+  return s;
+}
+
+static bd_plan search_full(session *s) {
+  bd_plan plan;
+  s->request.full = true;
+  assert_int_equal(bd_plan_search_full(s->ctx, s->train, &s->cluster, &s->request, &plan), BD_OK);
+  return plan;
+}
+
+static void test_never_slower_than_the_default_space(void **unused) {
+  for (int i = 0; i < CLUSTERS; i++) {
+    session s = open_on(i);
+    bd_plan plain;
+    assert_int_equal(bd_plan_search(s.ctx, s.train, &s.cluster, &s.request, &plain), BD_OK);
+    bd_plan full = search_full(&s);
+    assert_true(full.step_seconds <= plain.step_seconds);
+    bd_ctx_destroy(s.ctx);
+  }
+}
+
+// Plans under all kinds of pins against the bound of the whole space.
+static void test_no_plan_is_below_the_bound(void **unused) {
+  for (int i = 0; i < CLUSTERS; i++) {
+    session s = open_on(i);
+    bd_module targeted = *s.train;
+    bd_full_space space;
+    double bound;
+    int plans = 0;
+    targeted.cuda = s.cluster.gpu;
+    s.request.full = true;
+    bd_plan_request open = s.request;
+    bd_full_space_open(s.ctx, &targeted, &s.cluster, &open, NULL, &space);
+    assert_int_equal(bd_full_bound(s.ctx, &space, 1e9, &bound), BD_OK);
+    for (int schedule = 0; schedule < BD_SCHEDULE_COUNT; schedule++)
+      for (int stages = 1; stages <= 2; stages++) {
+        bd_plan plan;
+        s.request.schedule = schedule;
+        s.request.micro_batch = 2;
+        s.request.stages = stages;
+        if (bd_plan_search_full(s.ctx, s.train, &s.cluster, &s.request, &plan) != BD_OK) continue;
+        // A mesh over several kinds of devices is priced by the slowest.
+        assert_true(plan.step_seconds >= bound * (1 - 1e-9));
+        plans++;
+      }
+    assert_true(bound > 0 && plans > 3);
+    bd_ctx_destroy(s.ctx);
+  }
+}
+
+static void test_the_clock_changes_nothing(void **unused) {
+  bd_plan plans[2];
+  session s[2];
+  for (int i = 0; i < 2; i++) {
+    s[i] = open_on(1);
+    s[i].request.limit_seconds = i ? 1000 : 100;
+    s[i].request.threads = 1 + i;
+    plans[i] = search_full(&s[i]);
+  }
+  bd_text texts[2] = {bd_text_init(s[0].ctx->arena), bd_text_init(s[1].ctx->arena)};
+  for (int i = 0; i < 2; i++)
+    bd_plan_print(&plans[i], s[i].train, &texts[i]);
+  assert_string_equal(texts[0].data, texts[1].data);
+  for (int i = 0; i < 2; i++)
+    bd_ctx_destroy(s[i].ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_never_slower_than_the_default_space),
+      cmocka_unit_test(test_no_plan_is_below_the_bound),
+      cmocka_unit_test(test_the_clock_changes_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
