@@ -28,20 +28,7 @@ static bd_status read_plan(bd_ctx *ctx, simulation *s) {
   s->path = s->arguments->operand;
   if (bd_is_folder(s->path)) s->path = bd_path_join(ctx, s->path, "plan.json");
   BD_TRY(bd_file_read(ctx, s->path, PLAN_LIMIT_BYTES, &s->data, &s->bytes));
-  BD_TRY(bd_plan_parse(ctx, s->path, s->data, s->bytes, NULL, &s->plan));
-  const bd_plan *plan = &s->plan;
-  if (plan->global_batch % plan->micro_batch)
-    return bd_fail(ctx, BD_INVALID, bd_loc_file(s->path),
-                   "the micro-batch does not divide the global batch");
-  int64_t micro_batches = plan->global_batch / plan->micro_batch;
-  if (!bd_schedule_allows(plan->schedule, plan->stages, bd_plan_chunks(plan), micro_batches))
-    return bd_fail(ctx, BD_INVALID, bd_loc_file(s->path),
-                   "schedule %s does not run %d chunks a stage on %d stages with %lld "
-                   "micro-batches: several chunks want interleaved, and micro-batches that are a "
-                   "multiple of the stages",
-                   bd_schedule_name(plan->schedule), bd_plan_chunks(plan), plan->stages,
-                   (long long)micro_batches);
-  return BD_OK;
+  return bd_plan_parse(ctx, s->path, s->data, s->bytes, NULL, &s->plan);
 }
 
 static bd_status read_cluster(bd_ctx *ctx, simulation *s, bd_cluster *out) {
@@ -65,11 +52,7 @@ static bd_status read_cluster(bd_ctx *ctx, simulation *s, bd_cluster *out) {
                          "--devices, or leave --model out");
   BD_TRY(devices ? bd_machine_probe(ctx, (int)devices, out) : bd_cluster_load(ctx, spec, out));
   s->cluster = out->name;
-  if (bd_plan_ranks(&s->plan) > bd_cluster_devices(out))
-    return bd_fail(ctx, BD_INVALID, bd_loc_file(s->path),
-                   "the plan is for %d ranks, the cluster has %d devices", bd_plan_ranks(&s->plan),
-                   bd_cluster_devices(out));
-  return BD_OK;
+  return bd_plan_check_ranks(ctx, out, &s->plan);
 }
 
 static bd_status load_train(bd_ctx *ctx, const simulation *s, bd_module **out) {
@@ -92,6 +75,7 @@ static bd_status lower(bd_ctx *ctx, simulation *s) {
   BD_TRY(bd_plan_parse(ctx, s->path, s->data, s->bytes, train, &s->plan));
   BD_TRY(bd_plan_check(ctx, train, &s->plan));
   BD_TRY(bd_plan_predict(ctx, train, &cluster, &s->plan));
+  BD_TRY(bd_plan_check_bytes(ctx, &cluster, 0, &s->plan));
   return bd_sim_lower(ctx, train, &cluster, &s->plan, &s->problem);
 }
 

@@ -135,11 +135,14 @@ BD_NODISCARD bd_status bd_plan_emitted(bd_ctx *ctx, const bd_plan *plan);
 // The JSON members of one stage, without braces; their second line begins with `indent`.
 void bd_stage_prediction_print(const bd_stage_prediction *stage, const char *indent, bd_text *text);
 void bd_plan_print(const bd_plan *plan, const bd_module *train, bd_text *text); // JSON
-// Reads and checks against the module (names, lengths, meshes, divisibility). Strategies are given
-// in the file by op and value names. `train` NULL: read for display, strategies keep only their
-// names. Errors: BD_INVALID with place.
+// Reads, checks as bd_plan_check_shape, and against the module (names, lengths). Strategies are
+// given in the file by op and value names. `train` NULL: read for display, strategies keep only
+// their names. Errors: BD_INVALID with place.
 BD_NODISCARD bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t bytes,
                                      const bd_module *train, bd_plan *out_plan);
+// What a plan must satisfy whatever its model: micro-batches, schedule, ranges of layers and their
+// stages. Errors: BD_INVALID, with place where the plan was read.
+BD_NODISCARD bd_status bd_plan_check_shape(bd_ctx *ctx, const bd_plan *plan);
 // Everything that a plan must satisfy to be a program of the module, whoever wrote it: independent
 // of the planner. Errors: BD_INVALID, with place where the plan was read.
 BD_NODISCARD bd_status bd_plan_check(bd_ctx *ctx, const bd_module *train, const bd_plan *plan);

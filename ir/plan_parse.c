@@ -372,5 +372,6 @@ bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t 
   BD_TRY(read_mesh(&reader, root));
   BD_TRY(read_strategies(&reader, root));
   BD_TRY(read_layers(&reader, root));
-  return read_predictions(&reader, root);
+  BD_TRY(read_predictions(&reader, root));
+  return bd_plan_check_shape(ctx, out_plan);
 }
