@@ -83,13 +83,8 @@ static bd_status make_request(bd_ctx *ctx, asking *a) {
 
 // Why no plan keeps the pins, whatever the cap.
 static const char *find_reason(bd_ctx *ctx, const asking *a) {
-  bd_pin pins[BD_MAX_PINS];
-  int count = bd_pins_of(ctx, &a->request, pins);
-  for (int i = 0; i < count; i++) {
-    const char *reason = bd_pin_impossible(ctx, a->train, &a->cluster, &a->request, &pins[i]);
-    if (reason) return bd_intern_f(ctx, "%s: %s", pins[i].words, reason);
-  }
-  return "no plan of the search space keeps these pins";
+  const char *reason = bd_pins_impossible(ctx, a->train, &a->cluster, &a->request);
+  return reason ? reason : "no plan of the search space keeps these pins";
 }
 
 // The forced plan as its file would tell it.

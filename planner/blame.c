@@ -130,39 +130,70 @@ static const char *stages_impossible(bd_ctx *ctx, const bd_module *train, int de
   return NULL;
 }
 
-static const char *degrees_impossible(bd_ctx *ctx, const bd_plan_request *r, int devices) {
-  bd_mesh mesh;
-  int stages = r->stages ? r->stages : 1;
-  const int *degree = r->constraints->degree;
-  for (int s = stages; s <= (r->stages ? stages : devices); s++)
-    if (devices % s == 0 && bd_constraints_mesh(r->constraints, devices / s, &mesh)) {
-      if (degree[BD_CUT_SAMPLES] && r->global_batch % degree[BD_CUT_SAMPLES])
-        return bd_intern_f(ctx, "the global batch of %lld does not divide into %d parts",
-                           (long long)r->global_batch, degree[BD_CUT_SAMPLES]);
-      if (r->micro_batch && degree[BD_CUT_SAMPLES] && r->micro_batch % degree[BD_CUT_SAMPLES])
-        return bd_intern_f(ctx, "a micro-batch of %lld does not divide into %d parts",
-                           (long long)r->micro_batch, degree[BD_CUT_SAMPLES]);
-      return NULL;
-    }
-  return bd_intern_f(ctx, "the degrees%s do not make up %d device%s",
-                     r->stages ? " and the stages" : "", devices, devices == 1 ? "" : "s");
+static const char *degree_impossible(bd_ctx *ctx, const bd_plan_request *r, bd_cut kind,
+                                     int devices) {
+  int degree = r->constraints->degree[kind];
+  if (devices % degree)
+    return bd_intern_f(ctx, "it does not divide %d device%s", devices, devices == 1 ? "" : "s");
+  if (kind != BD_CUT_SAMPLES) return NULL;
+  if (r->global_batch % degree)
+    return bd_intern_f(ctx, "the global batch of %lld does not divide into %d parts",
+                       (long long)r->global_batch, degree);
+  if (r->micro_batch && r->micro_batch % degree)
+    return bd_intern_f(ctx, "a micro-batch of %lld does not divide into %d parts",
+                       (long long)r->micro_batch, degree);
+  return NULL;
 }
 
-const char *bd_pin_impossible(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
-                              const bd_plan_request *r, const bd_pin *pin) {
-  int devices = bd_cluster_devices(cluster);
-  if (pin->kind == BD_PIN_STAGES) return stages_impossible(ctx, train, devices, r->stages);
-  if (pin->kind == BD_PIN_MICRO_BATCH && r->global_batch % r->micro_batch)
+// Why no plan keeps this pin, whatever the others.
+static const char *pin_impossible(bd_ctx *ctx, const bd_module *train, int devices,
+                                  const bd_plan_request *r, const bd_pin *pin) {
+  int wanted = bd_mesh_devices(&r->mesh);
+  switch (pin->kind) {
+  case BD_PIN_STAGES:
+    return stages_impossible(ctx, train, devices, r->stages);
+  case BD_PIN_MICRO_BATCH:
+    if (r->global_batch % r->micro_batch == 0) return NULL;
     return bd_intern_f(ctx, "it does not divide the global batch of %lld",
                        (long long)r->global_batch);
-  if (pin->kind == BD_PIN_MESH) {
-    int wanted = bd_mesh_devices(&r->mesh);
+  case BD_PIN_MESH:
     if (r->stages && wanted * r->stages != devices)
       return bd_intern_f(ctx, "%d stage%s of it are %d devices, the cluster has %d", r->stages,
                          r->stages == 1 ? "" : "s", wanted * r->stages, devices);
-    if (wanted > devices || devices % wanted)
-      return bd_intern_f(ctx, "its %d devices do not divide the cluster's %d", wanted, devices);
+    if (devices % wanted == 0) return NULL;
+    return bd_intern_f(ctx, "its %d devices do not divide the cluster's %d", wanted, devices);
+  case BD_PIN_DEGREE:
+    return degree_impossible(ctx, r, (bd_cut)pin->index, devices);
+  default:
+    return NULL;
   }
-  if (pin->kind == BD_PIN_DEGREE) return degrees_impossible(ctx, r, devices);
-  return NULL;
+}
+
+// Degrees, and stages, that do not make up the devices together.
+static const char *clash(bd_ctx *ctx, const bd_plan_request *r, const bd_pin *pins, int count,
+                         int devices) {
+  bd_mesh mesh;
+  int64_t product = r->stages ? r->stages : 1;
+  const char *all = "";
+  if (!r->constraints || !bd_constraints_have_degrees(r->constraints)) return NULL;
+  for (int s = (int)product; s <= (r->stages ? r->stages : devices); s++)
+    if (devices % s == 0 && bd_constraints_mesh(r->constraints, devices / s, &mesh)) return NULL;
+  for (int i = 0; i < count; i++) {
+    if (pins[i].kind != BD_PIN_DEGREE && pins[i].kind != BD_PIN_STAGES) continue;
+    if (pins[i].kind == BD_PIN_DEGREE) product *= r->constraints->degree[pins[i].index];
+    all = bd_intern_f(ctx, "%s%s%s", all, *all ? ", " : "", pins[i].words);
+  }
+  return bd_intern_f(ctx, "%s: together they are %lld device%s, the cluster has %d", all,
+                     (long long)product, product == 1 ? "" : "s", devices);
+}
+
+const char *bd_pins_impossible(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                               const bd_plan_request *request) {
+  bd_pin pins[BD_MAX_PINS];
+  int count = bd_pins_of(ctx, request, pins), devices = bd_cluster_devices(cluster);
+  for (int i = 0; i < count; i++) {
+    const char *reason = pin_impossible(ctx, train, devices, request, &pins[i]);
+    if (reason) return bd_intern_f(ctx, "%s: %s", pins[i].words, reason);
+  }
+  return clash(ctx, request, pins, count, devices);
 }

@@ -34,7 +34,8 @@ const char *bd_pin_degrees(bd_ctx *ctx, const bd_constraints *constraints);
 void bd_pin_drop(bd_ctx *ctx, const bd_plan_request *request, const bd_pin *pin,
                  bd_plan_request *out_request, bd_constraints *out_constraints);
 
-// Why no plan keeps this pin, where arithmetic tells; else NULL.
-const char *bd_pin_impossible(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
-                              const bd_plan_request *request, const bd_pin *pin);
+// Why no plan keeps the pins, where arithmetic tells: "tp=3: it does not divide 4 devices"; else
+// NULL.
+const char *bd_pins_impossible(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                               const bd_plan_request *request);
 #endif

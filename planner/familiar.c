@@ -24,23 +24,11 @@ typedef struct comparing {
   question questions[MOST];
 } comparing;
 
-// Why no plan keeps the pins of a request; NULL where only a search could tell.
-static const char *impossible(const comparing *c, const bd_plan_request *request) {
-  bd_pin pins[BD_MAX_PINS];
-  int count = bd_pins_of(c->ctx, request, pins);
-  const char *reason = NULL;
-  for (int i = 0; i < count && !reason; i++) {
-    reason = bd_pin_impossible(c->ctx, c->train, c->cluster, request, &pins[i]);
-    if (reason) reason = bd_intern_f(c->ctx, "%s: %s", pins[i].words, reason);
-  }
-  return reason;
-}
-
 static void add(comparing *c, const char *name, const char *pins, const bd_plan_request *request) {
   bd_plan_details *details = c->plan->details;
   bd_familiar *out = &details->familiar[details->familiar_count];
   *out = (bd_familiar){.name = name, .pins = pins, .step_seconds = INFINITY};
-  out->reason = impossible(c, request);
+  out->reason = bd_pins_impossible(c->ctx, c->train, c->cluster, request);
   if (!out->reason)
     c->questions[c->question_count++] =
         (question){.familiar = details->familiar_count, .request = *request};

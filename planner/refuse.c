@@ -100,7 +100,8 @@ static double least_total_bytes(const bd_module *train) {
 }
 
 // Twice as many devices, and again, until a plan fits; numbers that cannot do are not tried.
-static bd_status try_more_devices(const refusal *r, const char **helps) {
+// `*out`: how many, or 0.
+static bd_status double_devices(const refusal *r, const bd_plan_request *request, int *out) {
   double least = least_total_bytes(r->train) / (double)r->outcome->cap_bytes;
   bd_cluster more = *r->cluster;
   int64_t lacking = r->outcome->lacking_bytes, before = INT64_MAX;
@@ -113,10 +114,46 @@ static bd_status try_more_devices(const refusal *r, const char **helps) {
     if (bd_cluster_devices(&more) < least) continue;
     tried++;
     before = lacking;
-    BD_TRY(look(r, r->train, &more, *r->request, &lacking));
+    BD_TRY(look(r, r->train, &more, *request, &lacking));
   }
-  if (!lacking)
-    *helps = bd_intern_f(r->ctx, "%s; %d such devices", *helps, bd_cluster_devices(&more));
+  *out = lacking ? 0 : bd_cluster_devices(&more);
+  return BD_OK;
+}
+
+// Pins that tell how many devices there are: dropped from `*open`, and listed.
+static const char *drop_places(const refusal *r, bd_plan_request *open, bd_constraints *own) {
+  bd_pin pins[BD_MAX_PINS];
+  int count = bd_pins_of(r->ctx, r->request, pins);
+  const char *dropped = "";
+  *open = *r->request;
+  open->stages = 0;
+  open->mesh = (bd_mesh){0};
+  if (open->constraints) {
+    *own = *open->constraints;
+    memset(own->degree, 0, sizeof own->degree);
+    open->constraints = own;
+  }
+  for (int i = 0; i < count; i++)
+    if (pins[i].kind == BD_PIN_STAGES || pins[i].kind == BD_PIN_MESH ||
+        pins[i].kind == BD_PIN_DEGREE)
+      dropped = bd_intern_f(r->ctx, "%s%s%s", dropped, *dropped ? ", " : "", pins[i].words);
+  return dropped;
+}
+
+static bd_status try_more_devices(const refusal *r, const char **helps) {
+  bd_plan_request open;
+  bd_constraints constraints;
+  int devices;
+  BD_TRY(double_devices(r, r->request, &devices));
+  if (devices) {
+    *helps = bd_intern_f(r->ctx, "%s; %d such devices", *helps, devices);
+    return BD_OK;
+  }
+  const char *dropped = drop_places(r, &open, &constraints);
+  if (!*dropped) return BD_OK;
+  BD_TRY(double_devices(r, &open, &devices));
+  if (devices)
+    *helps = bd_intern_f(r->ctx, "%s; %d such devices, leaving %s out", *helps, devices, dropped);
   return BD_OK;
 }
 
@@ -128,9 +165,9 @@ static bd_status tell_helps(const refusal *r) {
     helps = bd_intern_f(r->ctx, "devices with room for %lld bytes a rank",
                         (long long)(r->outcome->cap_bytes + r->outcome->lacking_bytes));
   BD_TRY(try_without_pins(r, &helps));
-  if (!r->request->stages && !r->request->mesh.axes && !bd_cluster_is_mixed(r->cluster))
-    BD_TRY(try_more_devices(r, &helps));
-  bd_note(r->ctx, BD_NOWHERE, "a plan would fit with any of: %s", helps);
+  if (!bd_cluster_is_mixed(r->cluster)) BD_TRY(try_more_devices(r, &helps));
+  bd_note(r->ctx, BD_NOWHERE, "a plan would fit with %s%s", strchr(helps, ';') ? "any of: " : "",
+          helps);
   return BD_OK;
 }
 
@@ -158,12 +195,9 @@ static bd_status refuse_pins(const refusal *r) {
   const bd_plan_request *request = r->request;
   bd_pin pins[BD_MAX_PINS];
   int count = bd_pins_of(r->ctx, request, pins), devices = bd_cluster_devices(r->cluster);
-  const char *guilty = NULL, *reason = NULL;
-  for (int i = 0; i < count && !reason; i++) {
-    reason = bd_pin_impossible(r->ctx, r->train, r->cluster, request, &pins[i]);
-    if (reason) guilty = pins[i].words;
-  }
-  for (int i = 0; i < count && !guilty; i++) {
+  const char *guilty = NULL;
+  const char *reason = bd_pins_impossible(r->ctx, r->train, r->cluster, request);
+  for (int i = 0; i < count && !guilty && !reason; i++) {
     bd_plan_request open;
     bd_constraints constraints;
     bd_search_outcome outcome;
@@ -175,8 +209,8 @@ static bd_status refuse_pins(const refusal *r) {
     if (outcome.found || outcome.lacking_bytes > 0) guilty = pins[i].words;
   }
   if (reason)
-    return bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE, "no plan runs '%s' with %s: %s",
-                   request->model, guilty, reason);
+    return bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE, "no plan runs '%s' with %s", request->model,
+                   reason);
   if (guilty)
     return bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE,
                    "no plan runs '%s' on %d device%s with %s; without it there is one",
