@@ -8,6 +8,10 @@ static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_gpt2_config *c)
   BD_TRY(bd_hf_extent(ctx, json, "n_head", &c->heads));
   c->inner = 4 * c->width;
   BD_TRY(bd_hf_extent(ctx, json, "n_inner", &c->inner));
+  const bd_hf_size sizes[] = {{"vocab_size", c->vocabulary}, {"n_positions", c->positions},
+                              {"n_embd", c->width},          {"n_layer", c->layers},
+                              {"n_head", c->heads},          {0}};
+  bd_hf_tell_defaults(ctx, json, sizes);
   if (c->width % c->heads == 0) return BD_OK;
   const bd_json *heads = bd_json_find(json, "n_head");
   return bd_fail(ctx, BD_INVALID, heads ? heads->loc : json->loc,

@@ -23,6 +23,14 @@ BD_NODISCARD bd_status bd_hf_probability(bd_ctx *ctx, const bd_json *json, const
                                          double *out);
 BD_NODISCARD bd_status bd_hf_activation(bd_ctx *ctx, const bd_json *json, const char *key,
                                         bd_op_kind *out);
+// Sizes that a configuration may leave out.
+typedef struct bd_hf_size {
+  const char *key;
+  int64_t taken;
+} bd_hf_size;
+// Warns of those that are absent, and says what is taken for them: a key with a typing error is one
+// that is absent. `sizes` ends with a NULL key.
+void bd_hf_tell_defaults(bd_ctx *ctx, const bd_json *json, const bd_hf_size *sizes);
 // Refuses `key` when it is there and true, which would change what the model computes.
 BD_NODISCARD bd_status bd_hf_refuse_true(bd_ctx *ctx, const bd_json *json, const char *key);
 

@@ -13,6 +13,14 @@ static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_llama_config *c
   BD_TRY(bd_hf_extent(ctx, json, "intermediate_size", &c->inner));
   BD_TRY(bd_json_int(ctx, json, "num_hidden_layers", false, 1, BD_MAX_CONFIG_LAYERS, &c->layers));
   BD_TRY(bd_hf_extent(ctx, json, "num_attention_heads", &c->heads));
+  const bd_hf_size sizes[] = {{"vocab_size", c->vocabulary},
+                              {"max_position_embeddings", c->positions},
+                              {"hidden_size", c->width},
+                              {"intermediate_size", c->inner},
+                              {"num_hidden_layers", c->layers},
+                              {"num_attention_heads", c->heads},
+                              {0}};
+  bd_hf_tell_defaults(ctx, json, sizes);
   c->kv_heads = c->heads;
   BD_TRY(bd_hf_extent(ctx, json, "num_key_value_heads", &c->kv_heads));
   if (c->heads % c->kv_heads != 0)

@@ -1,4 +1,5 @@
 #include "frontend/hf/hf.h"
+#include "ir/base/text.h"
 #include <string.h>
 
 bd_status bd_hf_extent(bd_ctx *ctx, const bd_json *json, const char *key, int64_t *out) {
@@ -40,4 +41,15 @@ bd_status bd_hf_refuse_true(bd_ctx *ctx, const bd_json *json, const char *key) {
   if (!set) return BD_OK;
   return bd_fail(ctx, BD_UNSUPPORTED, bd_json_find(json, key)->loc, "\"%s\": true is not supported",
                  key);
+}
+
+void bd_hf_tell_defaults(bd_ctx *ctx, const bd_json *json, const bd_hf_size *sizes) {
+  bd_text absent = bd_text_init(ctx->arena);
+  for (const bd_hf_size *size = sizes; size->key; size++)
+    if (!bd_json_find(json, size->key))
+      bd_text_addf(&absent, "%s\"%s\" (%lld)", absent.length ? ", " : "", size->key,
+                   (long long)size->taken);
+  if (absent.length)
+    bd_warn(ctx, json->loc, "sizes that are left out take the defaults of transformers: %s",
+            absent.data);
 }
