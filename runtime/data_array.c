@@ -32,6 +32,7 @@ static int check_targets(const bd_rt_program *program, const bd_rt_data *data, c
                          char *message, size_t message_bytes) {
   const int64_t most = program->classes ? program->classes : INT32_MAX;
   const int64_t elements = row_elements(data->targets) * data->count;
+  int any = 0;
   for (int64_t i = 0; i < elements; i++) {
     int64_t target;
     if (read_targets(data, i, 1, &target)) {
@@ -43,8 +44,12 @@ static int check_targets(const bd_rt_program *program, const bd_rt_data *data, c
                (long long)target, (long long)i, (long long)most);
       return BD_RT_EXIT_DATA;
     }
+    any |= target >= 0;
   }
-  return 0;
+  if (any) return 0;
+  snprintf(message, message_bytes, "%s: every one of `targets` is below zero: no sample has one",
+           path);
+  return BD_RT_EXIT_DATA;
 }
 
 static const char *find_fault(const bd_rt_program *program, const bd_rt_data *data) {
