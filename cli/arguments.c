@@ -114,10 +114,13 @@ bd_status bd_arguments_read(bd_ctx *ctx, const bd_command *command, int argc, ch
 }
 
 void bd_command_help(const bd_command *command, FILE *stream) {
-  fprintf(stream, "braid %s: %s\n\nusage: braid %s%s%s%s%s [options]\n\noptions:\n", command->name,
-          command->summary, command->name, command->operand ? " " : "",
-          command->operand ? command->operand : "", command->second ? " " : "",
-          command->second ? command->second : "");
+  fprintf(stream, "braid %s: %s\n\nusage: braid %s", command->name, command->summary,
+          command->name);
+  const char *const words[] = {command->operand, command->second, command->needs,
+                               command->options->name ? "[options]" : NULL};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (words[i]) fprintf(stream, " %s", words[i]);
+  fprintf(stream, "\n\noptions:\n");
   for (const bd_option *option = command->options; option->name; option++) {
     int width = fprintf(stream, "  %s%s%s", option->name, option->value ? " " : "",
                         option->value ? option->value : "");

@@ -18,6 +18,7 @@ typedef struct bd_command {
   const char *name, *summary;
   const char *operand;      // what its one operand is called; NULL when it takes none
   const char *second;       // the same of a second one
+  const char *needs;        // options that have to be given, for the usage line; NULL: none
   const bd_option *options; // ends with a NULL name
   const char *details;      // printed after the options
   bool passes_on;           // unknown options are kept for a program that the command starts

@@ -292,9 +292,9 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
 
 static const bd_option options[] = {
     {"--cluster", "SPEC", "a cluster file, or PRESET:NODESxDEVICES"},
-    {"--devices", "N", "N ranks of this machine"},
+    {"--devices", "N", "or: N ranks of this machine (one of the two is needed)"},
     {"--memory-cap", "SIZE", "arena bytes a rank may use (default: what the cluster has)"},
-    {"--global-batch", "N", "samples per step"},
+    {"--global-batch", "N", "samples per step (needed, unless --plan or --partial says it)"},
     {"--seq", "N", "tokens per sample (default: the model's maximum)"},
     {"--target", "cpu|cuda", "what the program runs on (default: what the cluster has)"},
     {"--precision", "fp32|bf16", "of weights and activations (default fp32)"},
@@ -317,7 +317,7 @@ static const bd_option options[] = {
     {"--emit", "KIND", "graph, train, plan, sharded, spmd, exec, c or exe (default)"},
     {"--print-after", "PASS|all",
      "print the module after a pass or a step (apply-plan, ...), to stderr"},
-    {"-o", "OUT", "output folder (c, exe) or file (the others; default: standard output)"},
+    {"-o", "OUT", "output folder (c, exe; needed) or file (the others; default: standard output)"},
     {0},
 };
 
@@ -325,6 +325,7 @@ const bd_command bd_command_compile = {
     .name = "compile",
     .summary = "plan a model on a cluster and build its training program",
     .operand = "MODEL",
+    .needs = "(--cluster SPEC | --devices N) --global-batch N -o OUT",
     .options = options,
     .details =
         "MODEL is a preset (see 'braid presets'), a Hugging Face folder, or a JSON graph.\n\n"

@@ -65,13 +65,14 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
 static const bd_option options[] = {
     {"--seed", "N", "of the random numbers (default 1, as of the programs)"},
     {"--seq", "N", "tokens per sample (default: the model's maximum)"},
-    {"-o", "FILE", "the safetensors file to write"},
+    {"-o", "FILE", "the safetensors file to write (needed)"},
     {0},
 };
 const bd_command bd_command_init = {
     .name = "init",
     .summary = "write a model's initial weights",
     .operand = "MODEL",
+    .needs = "-o FILE",
     .options = options,
     .details = "The weights are those that 'braid run --seed N' starts from.\n\n"
                "example: braid init gpt2-tiny --seed 1 -o start.safetensors\n",

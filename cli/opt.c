@@ -30,5 +30,11 @@ const bd_command bd_command_opt = {
     .summary = "run passes on a module's text and print the result",
     .operand = "FILE",
     .options = options,
+    .details = "FILE is a module as 'braid compile --emit graph' and its like print it "
+               "(docs/ir.md). The passes:\n"
+#define BD_PASS(NAME, spelling, before, after, summary) "  " spelling ": " summary "\n"
+#include "ir/passes.def"
+#undef BD_PASS
+               "\nexample: braid opt graph.txt --passes canonicalize,cse,dce\n",
     .run = run,
 };

@@ -73,9 +73,9 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
 
 static const bd_option options[] = {
     {"--budget", "N", "memory, in the file's unit (a size such as 1.5GiB counts bytes)"},
-    {"--time-limit", "SECONDS", "of search (default 60)"},
-    {"--threads", "N", "at most (default: one a core)"},
-    {"--json", NULL, "print for programs"},
+    {"--time-limit", "SECONDS", "of the search (default 60)"},
+    {"--threads", "N", "of the search, which gives the same answer with any (default: one a core)"},
+    {"--json", NULL, "as JSON, for programs (docs/solve.md)"},
     {"-o", "FILE", "where to write (default: standard output)"},
     {0},
 };
@@ -84,8 +84,12 @@ const bd_command bd_command_solve = {
     .summary = "solve a bare problem: numbers alone, in one of several formats",
     .operand = "FILE",
     .options = options,
-    .details =
-        "The format is recognized by the file's first words; docs/solve.md describes each.\n\n"
-        "example: braid solve chain.txt --budget 500 --json\n",
+    .details = "The format is recognized by the file's first words; docs/solve.md describes each:\n"
+               "  chain     recomputation of a chain of layers; needs --budget, in its slots\n"
+               "  graph     recomputation of a graph of values\n"
+               "  sharding  strategies of nodes and edges, usages over time (google/iopddl)\n"
+               "  layers    layers with options, on devices with links\n"
+               "Ctrl-C ends the search with the best answer so far; a second one ends braid.\n\n"
+               "example: braid solve chain.txt --budget 500 --json\n",
     .run = run,
 };
