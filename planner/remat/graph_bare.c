@@ -11,7 +11,7 @@ static bool recognize(const char *data, size_t bytes) {
 static bd_status refuse(bd_ctx *ctx, const bd_bare_request *request, const bd_graph *graph,
                         int64_t budget, bool proven) {
   int64_t known = bd_graph_smallest_budget(ctx, graph, bd_bare_deadline(request));
-  return bd_fail(ctx, BD_INFEASIBLE, bd_loc_file(request->file),
+  return bd_fail(ctx, proven ? BD_INFEASIBLE : BD_EXTERNAL, bd_loc_file(request->file),
                  "%s %lld bytes%s; the smallest budget known to work is %lld",
                  proven ? "no sequence fits in" : "no sequence was found that fits in",
                  (long long)budget, proven ? "" : " in time", (long long)known);
