@@ -1,6 +1,6 @@
 #include "planner/constraints_read.h"
+#include "ir/base/number.h"
 #include "ir/base/suggest.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +33,9 @@ static bd_status read_item(bd_ctx *ctx, const char *text, size_t length, item *o
   size_t name = strcspn(out->words, "=<>");
   out->relation = out->words[name];
   out->value = out->words + name + (out->relation != 0);
+  if (strchr("=<>", *out->value) && *out->value)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                   "'%s' has a relation that is not known; known are =, < and >", out->words);
   const char *word = bd_intern(ctx, out->words, name);
   for (out->key = 0; out->key < KEY_COUNT; out->key++)
     if (strcmp(word, key_names[out->key]) == 0) return BD_OK;
@@ -44,10 +47,8 @@ static bd_status read_item(bd_ctx *ctx, const char *text, size_t length, item *o
 
 static bd_status read_number(bd_ctx *ctx, const item *from, int64_t least, int64_t most,
                              int64_t *out) {
-  char *end;
-  errno = 0;
-  long long value = strtoll(from->value, &end, 10);
-  if (end == from->value || *end || errno || value < least || value > most)
+  int64_t value;
+  if (!bd_whole_read(from->value, &value) || value < least || value > most)
     return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' wants a whole number from %lld to %lld",
                    from->words, (long long)least, (long long)most);
   *out = value;
