@@ -7,5 +7,5 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 ctest --test-dir "$root/build" --output-on-failure -j "$(nproc)"
 
 # The compiler again under the address and undefined-behaviour sanitizers: units and diagnostics.
-"$root/scripts/build.sh" "$root/build-sanitize" -DBRAID_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug
+"$root/scripts/build.sh" "$root/build-sanitize" -DBRAID_SANITIZE=ON
 ASAN_OPTIONS=detect_leaks=1 ctest --test-dir "$root/build-sanitize" --output-on-failure -L quick -j "$(nproc)"

@@ -85,7 +85,7 @@ case $model in
 *cnn.json) data=samples; write_samples samples 1,28,28 ;;
 *) write_text text.txt ;;
 esac
-steps=20
+steps=8
 target=cpu
 plan_model cpu "$model" 1 1 1 8 1f1b - none -
 build cpu

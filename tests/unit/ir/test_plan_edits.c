@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-enum { EDITS = 130, BATCH = 4, VOCABULARY = 11, MOST_RANKS = 16 };
+enum { EDITS = 90, BATCH = 4, VOCABULARY = 11, MOST_RANKS = 16 };
 
 static uint64_t state;
 static unsigned below(size_t limit) {
