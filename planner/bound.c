@@ -257,9 +257,9 @@ static double conversion_seconds(const bd_scene *scene, const bd_setting *settin
 void bd_setting_hand_on(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int run,
                         int form_count, const bd_sharding *forms, bd_pipeline_run *out) {
   const bd_function *f = scene->runs->runs[run].function;
-  double *change = BD_NEW_ARRAY(ctx->arena, double, form_count *form_count);
-  double *send = BD_NEW_ARRAY(ctx->arena, double, form_count *form_count);
-  double *receive = BD_NEW_ARRAY(ctx->arena, double, form_count *form_count);
+  bd_both_ways *change = BD_NEW_ARRAY(ctx->arena, bd_both_ways, form_count * form_count);
+  bd_both_ways *send = BD_NEW_ARRAY(ctx->arena, bd_both_ways, form_count * form_count);
+  bd_both_ways *receive = BD_NEW_ARRAY(ctx->arena, bd_both_ways, form_count * form_count);
   for (int from = 0; from < form_count; from++)
     for (int to = 0; to < form_count; to++) {
       int at = from * form_count + to;
@@ -267,9 +267,9 @@ void bd_setting_hand_on(bd_ctx *ctx, const bd_scene *scene, const bd_setting *se
       double back = conversion_seconds(scene, setting, f, &forms[to], &forms[from]);
       handing value = hand_over(scene, setting, handed_bytes(f, setting, &forms[from]), true);
       handing gradient = hand_over(scene, setting, handed_bytes(f, setting, &forms[to]), true);
-      change[at] = there + back;
-      send[at] = value.send + gradient.receive + back;
-      receive[at] = value.receive + gradient.send + there;
+      change[at] = (bd_both_ways){there, back};
+      send[at] = (bd_both_ways){value.send, gradient.receive + back};
+      receive[at] = (bd_both_ways){value.receive + there, gradient.send};
     }
   double *handed = BD_NEW_ARRAY(ctx->arena, double, form_count);
   for (int form = 0; form < form_count; form++)

@@ -128,12 +128,12 @@ static void fill_tables(const posing *p, int n, int run) {
           int there = ((n * modes + m) * F + f) * F + g, back = ((m * modes + n) * F + g) * F + f;
           bool same = m == n;
           if (g >= p->modes[m].form_count) continue;
-          p->send[run][there] = table.send[f * width + (same ? g : own)];
-          p->receive[run][back] = table.receive[(same ? g : own) * width + f];
+          p->send[run][there] = bd_pipeline_sum(table.send[f * width + (same ? g : own)]);
+          p->receive[run][back] = bd_pipeline_sum(table.receive[(same ? g : own) * width + f]);
         }
       }
       for (int g = 0; g < own && other == space->modes[n].group; g++)
-        p->change[run][(n * F + f) * F + g] = table.change[f * width + g];
+        p->change[run][(n * F + f) * F + g] = bd_pipeline_sum(table.change[f * width + g]);
     }
   }
 }

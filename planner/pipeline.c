@@ -1,6 +1,7 @@
 #include "planner/pipeline.h"
 #include "planner/pipeline_construct.h"
 #include "planner/pipeline_program.h"
+#include "planner/step_path.h"
 #include <math.h>
 #include <string.h>
 
@@ -10,9 +11,13 @@ enum {
   CAP_ROUNDS = 6,
   COLUMN_LIMIT = 400, // of integer programs that are still tried
   EXACT_LIMIT = 180,  // of those that are solved to the last digit
+  PATH_ROUNDS = 24,
+  PATH_CELLS = 1 << 18, // stages times micro-batches, for paths to be looked for
 };
 // By how much solutions of larger programs must be better than what was constructed.
 #define WORTH_WHILE 1e-3
+#define PROVEN 1e-7    // by how much those of others must be
+#define TOLERANCE 1e-5 // solvers take numbers for integers that are so close
 
 int bd_pipeline_candidates(const bd_pipeline_problem *problem) {
   int total = 0;
@@ -71,6 +76,10 @@ double bd_pipeline_shared_bytes(const bd_pipeline_problem *problem, int first, i
   return bytes;
 }
 
+double bd_pipeline_sum(bd_both_ways seconds) {
+  return seconds.forward + seconds.backward;
+}
+
 double bd_pipeline_layer_seconds(const bd_layer_candidate *c) {
   return c->forward_seconds + c->backward_seconds;
 }
@@ -86,8 +95,14 @@ static int exit_form(const bd_pipeline_problem *problem, const int *count, int s
 }
 
 typedef struct stage_sums {
-  double seconds, sync, bytes;
+  bd_both_ways seconds;
+  double sync, bytes;
 } stage_sums;
+
+static void add_seconds(stage_sums *sums, bd_both_ways seconds) {
+  sums->seconds.forward += seconds.forward;
+  sums->seconds.backward += seconds.backward;
+}
 
 static void add_layers(const bd_pipeline_problem *problem, const int *count, int stage,
                        stage_sums *out) {
@@ -97,7 +112,7 @@ static void add_layers(const bd_pipeline_problem *problem, const int *count, int
       const bd_layer_candidate *c = &problem->runs[r].candidates[k];
       int n = count[bd_pipeline_index(problem, stage, r, k)];
       if (!n) continue;
-      out->seconds += n * bd_pipeline_layer_seconds(c);
+      add_seconds(out, (bd_both_ways){n * c->forward_seconds, n * c->backward_seconds});
       out->sync += n * c->sync_seconds;
       out->bytes += n * bd_pipeline_layer_bytes(problem, stage, c);
       workspace = fmax(workspace, (double)c->workspace_bytes);
@@ -112,13 +127,13 @@ static void add_change(const bd_pipeline_problem *problem, int run, int from_sta
   const bd_pipeline_run *own = &problem->runs[run];
   int at = from * problem->form_count + to;
   if (from_stage == to_stage) {
-    sums[to_stage].seconds += own->change[at];
+    add_seconds(&sums[to_stage], own->change[at]);
     sums[to_stage].bytes += bd_pipeline_change_bytes(problem, to_stage, run, from, to);
     return;
   }
-  sums[from_stage].seconds += own->send[at];
+  add_seconds(&sums[from_stage], own->send[at]);
   sums[from_stage].bytes += bd_pipeline_send_bytes(problem, run, from, to);
-  sums[to_stage].seconds += own->receive[at];
+  add_seconds(&sums[to_stage], own->receive[at]);
   sums[to_stage].bytes += bd_pipeline_receive_bytes(problem, to_stage, run, from, to);
 }
 
@@ -173,18 +188,33 @@ static bool keeps_cuts(const bd_pipeline_problem *problem, const int *count) {
   return true;
 }
 
+static void list_stages(const bd_pipeline_problem *problem, const stage_sums *sums,
+                        bd_stage_seconds *out) {
+  for (int s = 0; s < problem->stages; s++)
+    out[s] = (bd_stage_seconds){.forward = sums[s].seconds.forward,
+                                .backward = sums[s].seconds.backward,
+                                .sync = sums[s].sync};
+}
+
 double bd_pipeline_seconds(const bd_pipeline_problem *problem, const int *count, const int *entry) {
   stage_sums sums[BD_MAX_STAGES];
-  double sum = 0, slowest = 0, longest = 0;
+  bd_stage_seconds stages[BD_MAX_STAGES];
   add_up(problem, count, entry, sums);
   if (!keeps_cuts(problem, count)) return INFINITY;
-  for (int s = 0; s < problem->stages; s++) {
+  for (int s = 0; s < problem->stages; s++)
     if (is_empty(problem, count, s) || sums[s].bytes > (double)problem->cap_bytes) return INFINITY;
-    sum += sums[s].seconds;
-    slowest = fmax(slowest, sums[s].seconds);
-    longest = fmax(longest, sums[s].sync);
-  }
-  return sum + (problem->micro_batches - 1) * slowest + longest;
+  list_stages(problem, sums, stages);
+  return bd_step_emitted_seconds(problem->schedule, problem->stages, problem->micro_batches,
+                                 stages);
+}
+
+static void find_path(bd_ctx *ctx, const bd_pipeline_problem *problem, const bd_pipeline *pipeline,
+                      bd_step_path *out) {
+  stage_sums sums[BD_MAX_STAGES];
+  bd_stage_seconds stages[BD_MAX_STAGES];
+  add_up(problem, pipeline->count, pipeline->entry, sums);
+  list_stages(problem, sums, stages);
+  bd_step_find_path(ctx, problem->schedule, problem->stages, problem->micro_batches, stages, out);
 }
 
 // Placements are aligned, so that no sum of bytes lies near this cap.
@@ -192,29 +222,41 @@ static double room_of(const bd_pipeline_problem *problem) {
   return (double)(problem->cap_bytes / BD_ALIGNMENT * BD_ALIGNMENT) + BD_ALIGNMENT / 2.0;
 }
 
+// The program knows some paths through a step; where its solution takes longer by another one, it
+// is solved again with that one as well, until none is missing (Benders, Numerische Mathematik
+// 1962). Its solutions are bounds throughout.
 bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, double limit_seconds,
                             double cutoff, bd_pipeline *out) {
   bd_pipeline_construct(ctx, problem, false, out);
   if (out->seconds >= cutoff) *out = (bd_pipeline){.seconds = INFINITY, .bound = -INFINITY};
-  int columns = bd_pipeline_program_columns(problem);
+  int columns = bd_pipeline_program_columns(problem), over_cap = 0;
   if (columns > COLUMN_LIMIT) return BD_OK;
-  double room = room_of(problem), slack = 1e-7,
-         better_by = columns > EXACT_LIMIT ? WORTH_WHILE : 1e-7;
-  for (int round = 0; round < CAP_ROUNDS; round++) {
-    bd_pipeline better;
-    BD_TRY(bd_pipeline_program_solve(ctx, problem, false, room, limit_seconds,
-                                     fmin(cutoff, out->seconds * (1 - better_by)), &better));
-    out->optimal = better.optimal;
-    out->bound = fmin(better.bound, out->seconds);
-    if (!better.count) break;
-    double over = (double)(better.bytes - problem->cap_bytes);
-    if (over <= 0) {
-      *out = better;
-      break;
+  double better_by = columns > EXACT_LIMIT ? WORTH_WHILE : PROVEN, slack = 1e-7, bound = -INFINITY;
+  bd_step_path paths[PATH_ROUNDS];
+  bd_pipeline_limits limits = {room_of(problem), limit_seconds, 0, 0, paths};
+  while (over_cap < CAP_ROUNDS) {
+    bd_pipeline next;
+    limits.cutoff = fmin(cutoff, out->seconds * (1 - better_by));
+    BD_TRY(bd_pipeline_program_solve(ctx, problem, false, &limits, &next));
+    out->optimal = next.optimal;
+    bound = fmax(bound, next.bound);
+    double over = next.count ? (double)(next.bytes - problem->cap_bytes) : 0;
+    if (over > 0) {
+      limits.cap_bytes -= over + slack * limits.cap_bytes;
+      slack *= 4;
+      over_cap++;
+      continue;
     }
-    room -= over + slack * room;
-    slack *= 4;
+    if (next.count && next.seconds < fmin(cutoff, out->seconds)) *out = next;
+    if (!next.count || !next.optimal ||
+        next.seconds <= next.bound * (1 + fmax(better_by, TOLERANCE)))
+      break;
+    out->optimal = false;
+    if (limits.path_count == PATH_ROUNDS || problem->stages > PATH_CELLS / problem->micro_batches)
+      break;
+    find_path(ctx, problem, &next, &paths[limits.path_count++]);
   }
+  out->bound = fmin(bound, out->seconds);
   return BD_OK;
 }
 
@@ -223,7 +265,8 @@ bd_status bd_pipeline_leanest(bd_ctx *ctx, const bd_pipeline_problem *problem, d
   bd_pipeline_construct(ctx, problem, true, out);
   if (bd_pipeline_program_columns(problem) > COLUMN_LIMIT) return BD_OK;
   bd_pipeline better;
-  BD_TRY(bd_pipeline_program_solve(ctx, problem, true, 0, limit_seconds, INFINITY, &better));
+  bd_pipeline_limits limits = {0, limit_seconds, INFINITY, 0, NULL};
+  BD_TRY(bd_pipeline_program_solve(ctx, problem, true, &limits, &better));
   if (better.count && (!out->count || better.bytes < out->bytes)) *out = better;
   return BD_OK;
 }

@@ -5,16 +5,21 @@
 #include "planner/layer.h"
 #include "planner/solver.h"
 
+// Seconds of a micro-batch.
+typedef struct bd_both_ways {
+  double forward, backward;
+} bd_both_ways;
+
 // A run of consecutive calls of one function, and the ways to run each. The tables tell what it
-// costs a micro-batch, forward and backward, that a layer of this run hands on in form `f` what the
+// costs a micro-batch that a layer of this run hands on in form `f` what the
 // next layer takes in form `g`, at [f * form_count + g].
 typedef struct bd_pipeline_run {
   int calls; // layers
   int candidate_count;
   const bd_layer_candidate *candidates;
-  const double *change;         // both on one stage
-  const double *send, *receive; // on the earlier and on the later of two stages
-  const double *handed_bytes;   // [form]: of what a layer hands on, on a rank
+  const bd_both_ways *change;         // both on one stage
+  const bd_both_ways *send, *receive; // on the earlier and on the later of two stages
+  const double *handed_bytes;         // [form]: of what a layer hands on, on a rank
 } bd_pipeline_run;
 
 // A weight that layers of several runs use, with its optimizer state: a stage with layers of any of
@@ -52,10 +57,11 @@ typedef struct bd_pipeline {
 int bd_pipeline_candidates(const bd_pipeline_problem *problem); // over all runs
 int bd_pipeline_index(const bd_pipeline_problem *problem, int stage, int run, int candidate);
 
-// Minimizes the sum over stages + (micro-batches - 1) slowest stage + the longest synchronization,
-// every stage within the cap with its schedule's tapes in flight. Solutions of `cutoff` seconds or
+// Minimizes the seconds of the schedule's order (bd_step_emitted_seconds), every stage within the
+// cap with its schedule's tapes in flight. Solutions of `cutoff` seconds or
 // more are not looked for. Large pipelines are only constructed (see bd_pipeline_construct); small
-// ones are solved as integer programs, those of some size to a thousandth.
+// ones are solved as integer programs, those of some size to a thousandth. `optimal` says that it
+// was proven; `bound` holds in any case.
 BD_NODISCARD bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem,
                                          double limit_seconds, double cutoff,
                                          bd_pipeline *out_pipeline);
@@ -72,6 +78,7 @@ double bd_pipeline_bytes(const bd_pipeline_problem *problem, const int *count, c
 
 // What one layer takes of a stage: seconds of a micro-batch, and bytes, its workspace aside.
 double bd_pipeline_layer_seconds(const bd_layer_candidate *candidate);
+double bd_pipeline_sum(bd_both_ways seconds);
 double bd_pipeline_layer_bytes(const bd_pipeline_problem *problem, int stage,
                                const bd_layer_candidate *candidate);
 

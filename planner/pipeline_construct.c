@@ -81,7 +81,7 @@ static bool choose_forms(construction *c, int from, int to, int entry, int exit,
       next[g] = INFINITY;
       double own = layers_in(c, r, from, to) * weight[r * F + g];
       for (int f = 0; f < F; f++) {
-        double change = lean ? 0 : c->problem->runs[r - 1].change[f * F + g];
+        double change = lean ? 0 : bd_pipeline_sum(c->problem->runs[r - 1].change[f * F + g]);
         if (c->reach[f] + own + change >= next[g]) continue;
         next[g] = c->reach[f] + own + change;
         c->back[r * F + g] = f;
@@ -133,7 +133,8 @@ static double stage_seconds(const construction *c, int first, int last) {
       if (c->count[slot(c, r, k)])
         seconds += c->count[slot(c, r, k)] * bd_pipeline_layer_seconds(candidate_of(c, r, k));
     if (r < last)
-      seconds += c->problem->runs[r].change[c->forms[r] * forms_of(c) + c->forms[r + 1]];
+      seconds +=
+          bd_pipeline_sum(c->problem->runs[r].change[c->forms[r] * forms_of(c) + c->forms[r + 1]]);
   }
   return seconds;
 }
@@ -273,10 +274,11 @@ static double neighbour_cost(const construction *c, const arc *a, int before) {
   if (a->stage > 0) {
     const bd_pipeline_run *run = &c->problem->runs[c->run_of[a->from - 1]];
     int here = before * F + a->entry;
-    seconds += run->receive[here] + run->send[here] - run->send[before * F + before];
+    seconds += bd_pipeline_sum(run->receive[here]) + bd_pipeline_sum(run->send[here]) -
+               bd_pipeline_sum(run->send[before * F + before]);
   }
   if (a->stage + 1 < c->problem->stages)
-    seconds += c->problem->runs[c->run_of[a->to - 1]].send[a->exit * F + a->exit];
+    seconds += bd_pipeline_sum(c->problem->runs[c->run_of[a->to - 1]].send[a->exit * F + a->exit]);
   return seconds;
 }
 

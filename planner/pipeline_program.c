@@ -19,7 +19,8 @@ typedef struct building {
   int *count, *used; // per (stage, run, candidate)
   int *pass;         // per (stage, run, form, form): enters in one, leaves in the other; -1: none
   int *link;         // per (stage, run, way, form, form): leaves in one, goes on in the other
-  int slowest, sync, *workspace;
+  int *forward, *backward; // per stage: seconds of a micro-batch
+  int sync, *workspace;
   int height; // leanest: bytes of the fullest stage; else -1
 } building;
 
@@ -73,9 +74,14 @@ int bd_pipeline_program_columns(const bd_pipeline_problem *problem) {
   return columns;
 }
 
-static int add_column(building *b, double seconds, double upper) {
-  double cost = b->height >= 0 ? 0 : seconds / b->unit.seconds;
-  return bd_program_add_column(b->ctx, &b->program, cost, 0, upper, true);
+static int add_integer(building *b, double upper) {
+  return bd_program_add_column(b->ctx, &b->program, 0, 0, upper, true);
+}
+
+// Of as many seconds, which count so many times.
+static int add_seconds(building *b, double times) {
+  double cost = b->height >= 0 ? 0 : times;
+  return bd_program_add_column(b->ctx, &b->program, cost, 0, INFINITY, false);
 }
 
 static void add_passes(building *b, int s, int r) {
@@ -85,7 +91,7 @@ static void add_passes(building *b, int s, int r) {
     for (int g = 0; g < F; g++) {
       int *pass = &b->pass[((s * b->problem->run_count + r) * F + f) * F + g];
       bool can = has_form(run, f) && has_form(run, g) && (f == g || run->calls > 1);
-      *pass = can ? add_column(b, f == g ? 0 : run->change[f * F + g], 1) : -1;
+      *pass = can ? add_integer(b, 1) : -1;
     }
 }
 
@@ -100,9 +106,7 @@ static void add_links(building *b, int s, int r) {
         if (!goes_on(b, s, r, way, &stage, &next) || !has_form(run, f) ||
             !has_form(&b->problem->runs[next], g))
           continue;
-        double seconds = way == SAME_STAGE ? run->change[f * F + g]
-                                           : run->send[f * F + g] + run->receive[f * F + g];
-        *link = add_column(b, seconds, 1);
+        *link = add_integer(b, 1);
       }
 }
 
@@ -115,52 +119,64 @@ static void add_columns(building *b, bool leanest) {
   b->used = BD_NEW_ARRAY(b->ctx->arena, int, cells);
   b->pass = BD_NEW_ARRAY(b->ctx->arena, int, p->stages * p->run_count * F * F);
   b->link = BD_NEW_ARRAY(b->ctx->arena, int, p->stages * p->run_count * WAYS * F * F);
+  b->forward = BD_NEW_ARRAY(b->ctx->arena, int, p->stages);
+  b->backward = BD_NEW_ARRAY(b->ctx->arena, int, p->stages);
   b->workspace = BD_NEW_ARRAY(b->ctx->arena, int, p->stages);
   b->height = leanest ? bd_program_add_column(b->ctx, program, 1, 0, INFINITY, false) : -1;
+  b->sync = add_seconds(b, 1);
   for (int s = 0; s < p->stages; s++) {
+    b->forward[s] = add_seconds(b, 1);
+    b->backward[s] = add_seconds(b, 1);
     b->workspace[s] = bd_program_add_column(b->ctx, program, 0, 0, INFINITY, false);
     for (int r = 0; r < p->run_count; r++) {
       for (int k = 0; k < p->runs[r].candidate_count; k++) {
         int cell = bd_pipeline_index(p, s, r, k);
-        double seconds = bd_pipeline_layer_seconds(&p->runs[r].candidates[k]);
-        b->count[cell] = add_column(b, seconds, p->runs[r].calls);
-        b->used[cell] = add_column(b, 0, 1);
+        b->count[cell] = add_integer(b, p->runs[r].calls);
+        b->used[cell] = add_integer(b, 1);
       }
       add_passes(b, s, r);
       add_links(b, s, r);
     }
   }
-  double others = leanest ? 0 : p->micro_batches - 1;
-  b->slowest = bd_program_add_column(b->ctx, program, others, 0, INFINITY, false);
-  b->sync = bd_program_add_column(b->ctx, program, leanest ? 0 : 1, 0, INFINITY, false);
 }
 
 static void add_entry(building *b, int row, int column, double value) {
   if (column >= 0) bd_program_add_entry(b->ctx, &b->program, row, column, value);
 }
 
-// What an arc adds to a stage's time and bytes.
-static void add_arc(building *b, int time, int memory, int column, double seconds, double bytes) {
-  add_entry(b, time, column, seconds / b->unit.seconds);
-  if (bytes > 0) add_entry(b, memory, column, bytes / b->unit.bytes);
+// The rows of a stage that its layers and arcs add to.
+typedef struct stage_rows {
+  int forward, backward, memory;
+} stage_rows;
+
+static void add_time(building *b, stage_rows rows, int column, bd_both_ways seconds) {
+  add_entry(b, rows.forward, column, seconds.forward / b->unit.seconds);
+  add_entry(b, rows.backward, column, seconds.backward / b->unit.seconds);
 }
 
-static void add_arcs(building *b, int time, int memory, int s) {
+// What an arc adds to a stage's time and bytes.
+static void add_arc(building *b, stage_rows rows, int column, bd_both_ways seconds, double bytes) {
+  add_time(b, rows, column, seconds);
+  if (bytes > 0) add_entry(b, rows.memory, column, bytes / b->unit.bytes);
+}
+
+static void add_arcs(building *b, stage_rows rows, int s) {
   const bd_pipeline_problem *p = b->problem;
   int F = forms_of(b), stage, next;
   for (int r = 0; r < p->run_count; r++) {
     const bd_pipeline_run *run = &p->runs[r];
     for (int f = 0; f < F; f++)
       for (int g = 0; g < F; g++) {
-        double change = run->change[f * F + g], held = bd_pipeline_change_bytes(p, s, r, f, g);
-        if (f != g) add_arc(b, time, memory, pass_at(b, s, r, f, g), change, held);
-        add_arc(b, time, memory, *link_at(b, s, r, SAME_STAGE, f, g), change, held);
+        bd_both_ways change = run->change[f * F + g];
+        double held = bd_pipeline_change_bytes(p, s, r, f, g);
+        if (f != g) add_arc(b, rows, pass_at(b, s, r, f, g), change, held);
+        add_arc(b, rows, *link_at(b, s, r, SAME_STAGE, f, g), change, held);
         for (int way = 0; way < WAYS; way++) {
           if (way == SAME_STAGE) continue;
-          add_arc(b, time, memory, *link_at(b, s, r, way, f, g), run->send[f * F + g],
+          add_arc(b, rows, *link_at(b, s, r, way, f, g), run->send[f * F + g],
                   bd_pipeline_send_bytes(p, r, f, g));
           if (s > 0 && goes_on(b, s - 1, r, way, &stage, &next))
-            add_arc(b, time, memory, *link_at(b, s - 1, r, way, f, g), run->receive[f * F + g],
+            add_arc(b, rows, *link_at(b, s - 1, r, way, f, g), run->receive[f * F + g],
                     bd_pipeline_receive_bytes(p, s, r, f, g));
         }
       }
@@ -190,22 +206,24 @@ static void add_stage(building *b, double cap_bytes, int s) {
   const bd_pipeline_problem *p = b->problem;
   bd_program *program = &b->program;
   double room = b->height >= 0 ? 0 : cap_bytes / b->unit.bytes;
-  int time = bd_program_add_row(b->ctx, program, -INFINITY, 0);
+  stage_rows rows = {bd_program_add_row(b->ctx, program, -INFINITY, 0),
+                     bd_program_add_row(b->ctx, program, -INFINITY, 0),
+                     bd_program_add_row(b->ctx, program, -INFINITY, room)};
   int sync = bd_program_add_row(b->ctx, program, -INFINITY, 0);
-  int memory = bd_program_add_row(b->ctx, program, -INFINITY, room);
-  add_entry(b, memory, b->height, -1);
-  add_entry(b, time, b->slowest, -1);
+  add_entry(b, rows.memory, b->height, -1);
+  add_entry(b, rows.forward, b->forward[s], -1);
+  add_entry(b, rows.backward, b->backward[s], -1);
   add_entry(b, sync, b->sync, -1);
-  add_entry(b, memory, b->workspace[s], 1);
-  add_arcs(b, time, memory, s);
-  add_shared(b, memory, s);
+  add_entry(b, rows.memory, b->workspace[s], 1);
+  add_arcs(b, rows, s);
+  add_shared(b, rows.memory, s);
   for (int r = 0; r < p->run_count; r++)
     for (int k = 0; k < p->runs[r].candidate_count; k++) {
       const bd_layer_candidate *c = &p->runs[r].candidates[k];
       int cell = bd_pipeline_index(p, s, r, k);
-      add_entry(b, time, b->count[cell], bd_pipeline_layer_seconds(c) / b->unit.seconds);
+      add_time(b, rows, b->count[cell], (bd_both_ways){c->forward_seconds, c->backward_seconds});
       add_entry(b, sync, b->count[cell], c->sync_seconds / b->unit.seconds);
-      add_entry(b, memory, b->count[cell], bd_pipeline_layer_bytes(p, s, c) / b->unit.bytes);
+      add_entry(b, rows.memory, b->count[cell], bd_pipeline_layer_bytes(p, s, c) / b->unit.bytes);
       int uses = bd_program_add_row(b->ctx, program, -INFINITY, 0);
       add_entry(b, uses, b->count[cell], 1);
       add_entry(b, uses, b->used[cell], -p->runs[r].calls);
@@ -213,6 +231,54 @@ static void add_stage(building *b, double cap_bytes, int s) {
       add_entry(b, holds, b->workspace[s], 1);
       add_entry(b, holds, b->used[cell], -(double)c->workspace_bytes / b->unit.bytes);
     }
+}
+
+// GPipe: the slowest forward and the slowest backward pass.
+static void add_slowest(building *b) {
+  const bd_pipeline_problem *p = b->problem;
+  for (int way = 0; way < 2; way++) {
+    int slowest = add_seconds(b, p->micro_batches - 1);
+    for (int s = 0; s < p->stages; s++) {
+      int row = bd_program_add_row(b->ctx, &b->program, -INFINITY, 0);
+      add_entry(b, row, way ? b->backward[s] : b->forward[s], 1);
+      add_entry(b, row, slowest, -1);
+    }
+  }
+}
+
+static int new_path(building *b, int rest) {
+  int row = bd_program_add_row(b->ctx, &b->program, -INFINITY, 0);
+  add_entry(b, row, rest, -1);
+  return row;
+}
+
+// So many passes of a stage, beside the one of each kind that every step counts.
+static void add_passing(building *b, int row, int stage, int forwards, int backwards) {
+  if (forwards) add_entry(b, row, b->forward[stage], forwards);
+  if (backwards) add_entry(b, row, b->backward[stage], backwards);
+}
+
+// 1F1B: what paths take beside the sum of the stages (planner/step_bound.h).
+static void add_paths(building *b, int path_count, const bd_step_path *paths) {
+  const bd_pipeline_problem *p = b->problem;
+  int rest = add_seconds(b, 1), others = p->micro_batches - 1;
+  for (int s = 0; s < p->stages; s++) {
+    int ahead = bd_schedule_in_flight(p->schedule, s, p->stages, p->micro_batches) - 1;
+    if (others > ahead) {
+      int around = new_path(b, rest);
+      add_passing(b, around, s, others - ahead, others - ahead);
+      for (int after = s + 1; after < p->stages; after++)
+        add_passing(b, around, after, 1, 1);
+    }
+    if (ahead == 0) continue;
+    add_passing(b, new_path(b, rest), s, others - ahead, others);
+    add_passing(b, new_path(b, rest), s, others, others - ahead);
+  }
+  for (int i = 0; i < path_count; i++) {
+    int row = new_path(b, rest);
+    for (int s = 0; s < p->stages; s++)
+      add_passing(b, row, s, paths[i].forwards[s] - 1, paths[i].backwards[s] - 1);
+  }
 }
 
 // Layers of a form lie where a pass has that form, one at least.
@@ -302,15 +368,18 @@ static void read_solution(building *b, const double *values, bd_pipeline *out) {
 }
 
 bd_status bd_pipeline_program_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, bool leanest,
-                                    double cap_bytes, double limit_seconds, double cutoff,
-                                    bd_pipeline *out) {
+                                    const bd_pipeline_limits *limits, bd_pipeline *out) {
   *out = (bd_pipeline){.seconds = INFINITY, .bound = INFINITY};
   building b = {.ctx = ctx, .problem = problem, .program = {.solver = problem->solver}};
   add_columns(&b, leanest);
-  add_rows(&b, cap_bytes);
+  add_rows(&b, limits->cap_bytes);
+  if (problem->schedule == BD_SCHEDULE_GPIPE)
+    add_slowest(&b);
+  else
+    add_paths(&b, limits->path_count, limits->paths);
   double unit = leanest ? b.unit.bytes : b.unit.seconds;
   bd_solution solution;
-  BD_TRY(bd_solver_run(ctx, &b.program, limit_seconds, cutoff / unit, &solution));
+  BD_TRY(bd_solver_run(ctx, &b.program, limits->limit_seconds, limits->cutoff / unit, &solution));
   out->bound = solution.bound * unit;
   out->optimal = solution.outcome == BD_SOLVER_OPTIMAL || solution.outcome == BD_SOLVER_INFEASIBLE;
   if (!solution.values) return BD_OK;

@@ -2,6 +2,7 @@
 #ifndef BD_PLANNER_PIPELINE_PROGRAM_H
 #define BD_PLANNER_PIPELINE_PROGRAM_H
 #include "planner/pipeline.h"
+#include "planner/step_path.h"
 
 // The integers count layers; a unit of flow passes through the stages and runs that have any, from
 // the form in which a run enters a stage to that in which it leaves, and on to the next run, the
@@ -9,10 +10,19 @@
 // and changes of form are paid where they happen.
 int bd_pipeline_program_columns(const bd_pipeline_problem *problem);
 
-// As bd_pipeline_solve, which see; `cap_bytes` may differ from the problem's. With `leanest`, the
-// fullest stage is least instead.
+// What a solution keeps to.
+typedef struct bd_pipeline_limits {
+  double cap_bytes;     // may differ from the problem's
+  double limit_seconds; // of wall time
+  double cutoff;        // solutions of as many seconds are not looked for
+  int path_count;       // paths through the step that count beside those known of any pipeline
+  const bd_step_path *paths;
+} bd_pipeline_limits;
+
+// Minimizes what a few paths through the step take, and the longest sync: 1f1b takes no less, gpipe
+// takes just that. `bound` is of that; `seconds` are those of the step. With `leanest`, the fullest
+// stage is least instead, whatever the cap.
 BD_NODISCARD bd_status bd_pipeline_program_solve(bd_ctx *ctx, const bd_pipeline_problem *problem,
-                                                 bool leanest, double cap_bytes,
-                                                 double limit_seconds, double cutoff,
+                                                 bool leanest, const bd_pipeline_limits *limits,
                                                  bd_pipeline *out_pipeline);
 #endif

@@ -2,6 +2,7 @@
 // of every order of forms.
 #include "planner/pipeline.h"
 #include "planner/pipeline_construct.h"
+#include "planner/step.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,10 +43,13 @@ static bd_layer_candidate random_candidate(double seconds, int64_t bytes) {
   return c;
 }
 
-static const double *random_table(bd_ctx *ctx, int forms, double least, double seconds) {
-  double *table = BD_NEW_ARRAY(ctx->arena, double, forms *forms);
-  for (int i = 0; i < forms * forms; i++)
-    table[i] = least + (i % (forms + 1) ? random_seconds(seconds) : 0);
+static const bd_both_ways *random_table(bd_ctx *ctx, int forms, double least, double seconds) {
+  bd_both_ways *table = BD_NEW_ARRAY(ctx->arena, bd_both_ways, forms * forms);
+  for (int i = 0; i < forms * forms; i++) {
+    double all = least + (i % (forms + 1) ? random_seconds(seconds) : 0);
+    table[i].forward = all * random_below(1000) / 1000;
+    table[i].backward = all - table[i].forward;
+  }
   return table;
 }
 
@@ -111,10 +115,16 @@ static int slots_of(const bd_pipeline_problem *p, int stage) {
 // An assignment, told layer by layer.
 typedef struct walk {
   const bd_pipeline_problem *problem;
-  double seconds[3], sync[3], bytes[3], workspace[3];
+  bd_stage_seconds seconds[3];
+  double bytes[3], workspace[3];
   bool holds[3][SHARED]; // shared weights
   int stage, run, form;  // of the layer before; no layer: run -1
 } walk;
+
+static void add_seconds(walk *w, int stage, bd_both_ways seconds) {
+  w->seconds[stage].forward += seconds.forward;
+  w->seconds[stage].backward += seconds.backward;
+}
 
 static void change_form(walk *w, int stage, int form) {
   const bd_pipeline_run *before = &w->problem->runs[w->run];
@@ -122,12 +132,12 @@ static void change_form(walk *w, int stage, int form) {
   int at = w->form * w->problem->form_count + form;
   bool changes = form != w->form;
   if (w->stage == stage) {
-    w->seconds[stage] += before->change[at];
+    add_seconds(w, stage, before->change[at]);
     if (changes) w->bytes[stage] += slots_of(w->problem, stage) * fresh + old;
     return;
   }
-  w->seconds[w->stage] += before->send[at];
-  w->seconds[stage] += before->receive[at];
+  add_seconds(w, w->stage, before->send[at]);
+  add_seconds(w, stage, before->receive[at]);
   w->bytes[w->stage] += fresh + (changes ? old : 0) + (w->problem->sends_held ? old : 0);
   w->bytes[stage] += slots_of(w->problem, stage) * fresh + (changes ? old : 0) +
                      (w->problem->sends_held ? fresh : 0);
@@ -138,8 +148,8 @@ static void walk_to(walk *w, int stage, int run, const bd_layer_candidate *c) {
   w->stage = stage;
   w->run = run;
   w->form = c->form;
-  w->seconds[stage] += c->forward_seconds + c->backward_seconds;
-  w->sync[stage] += c->sync_seconds;
+  add_seconds(w, stage, (bd_both_ways){c->forward_seconds, c->backward_seconds});
+  w->seconds[stage].sync += c->sync_seconds;
   w->bytes[stage] += (double)(c->weight_bytes + c->gradient_bytes + c->passing_bytes +
                               c->optimizer_bytes[w->problem->zero] +
                               slots_of(w->problem, stage) * (c->tape_bytes + c->boundary_bytes));
@@ -176,13 +186,7 @@ static double peak_bytes(const bd_pipeline_problem *p, const int *count, const i
 
 static double step_seconds(const bd_pipeline_problem *p, const int *count, const int *entry) {
   walk w = walk_all(p, count, entry);
-  double sum = 0, slowest = 0, longest = 0;
-  for (int s = 0; s < p->stages; s++) {
-    sum += w.seconds[s];
-    slowest = fmax(slowest, w.seconds[s]);
-    longest = fmax(longest, w.sync[s]);
-  }
-  return sum + (p->micro_batches - 1) * slowest + longest;
+  return bd_step_emitted_seconds(p->schedule, p->stages, p->micro_batches, w.seconds);
 }
 
 static bool every_stage_works(const bd_pipeline_problem *p, const int *count) {
