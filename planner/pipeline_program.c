@@ -74,8 +74,10 @@ int bd_pipeline_program_columns(const bd_pipeline_problem *problem) {
   return columns;
 }
 
-static int add_integer(building *b, double upper) {
-  return bd_program_add_column(b->ctx, &b->program, 0, 0, upper, true);
+// What adds so many seconds to the sum of the stages.
+static int add_integer(building *b, double seconds, double upper) {
+  double cost = b->height >= 0 ? 0 : seconds / b->unit.seconds;
+  return bd_program_add_column(b->ctx, &b->program, cost, 0, upper, true);
 }
 
 // Of as many seconds, which count so many times.
@@ -91,7 +93,7 @@ static void add_passes(building *b, int s, int r) {
     for (int g = 0; g < F; g++) {
       int *pass = &b->pass[((s * b->problem->run_count + r) * F + f) * F + g];
       bool can = has_form(run, f) && has_form(run, g) && (f == g || run->calls > 1);
-      *pass = can ? add_integer(b, 1) : -1;
+      *pass = can ? add_integer(b, f == g ? 0 : bd_pipeline_sum(run->change[f * F + g]), 1) : -1;
     }
 }
 
@@ -106,7 +108,9 @@ static void add_links(building *b, int s, int r) {
         if (!goes_on(b, s, r, way, &stage, &next) || !has_form(run, f) ||
             !has_form(&b->problem->runs[next], g))
           continue;
-        *link = add_integer(b, 1);
+        int at = f * F + g;
+        double sent = bd_pipeline_sum(run->send[at]) + bd_pipeline_sum(run->receive[at]);
+        *link = add_integer(b, way == SAME_STAGE ? bd_pipeline_sum(run->change[at]) : sent, 1);
       }
 }
 
@@ -125,14 +129,15 @@ static void add_columns(building *b, bool leanest) {
   b->height = leanest ? bd_program_add_column(b->ctx, program, 1, 0, INFINITY, false) : -1;
   b->sync = add_seconds(b, 1);
   for (int s = 0; s < p->stages; s++) {
-    b->forward[s] = add_seconds(b, 1);
-    b->backward[s] = add_seconds(b, 1);
+    b->forward[s] = add_seconds(b, 0);
+    b->backward[s] = add_seconds(b, 0);
     b->workspace[s] = bd_program_add_column(b->ctx, program, 0, 0, INFINITY, false);
     for (int r = 0; r < p->run_count; r++) {
       for (int k = 0; k < p->runs[r].candidate_count; k++) {
         int cell = bd_pipeline_index(p, s, r, k);
-        b->count[cell] = add_integer(b, p->runs[r].calls);
-        b->used[cell] = add_integer(b, 1);
+        double seconds = bd_pipeline_layer_seconds(&p->runs[r].candidates[k]);
+        b->count[cell] = add_integer(b, seconds, p->runs[r].calls);
+        b->used[cell] = add_integer(b, 0, 1);
       }
       add_passes(b, s, r);
       add_links(b, s, r);
