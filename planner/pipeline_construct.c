@@ -1,9 +1,12 @@
 #include "planner/pipeline_construct.h"
+#include "planner/step_bound.h"
 #include <math.h>
 #include <string.h>
 
 // Stages are not looked at when their layers alone take this many times the average.
 #define WINDOW 2.5
+
+enum { SHARES = 3 }; // ways for stages to share, beside alike
 
 // How much slower than the least possible the slowest stage may be, for a shorter sum.
 static const double slack[] = {1, 1.002, 1.01, 1.03, 1.1, 1.3, INFINITY};
@@ -23,6 +26,7 @@ typedef struct construction {
   int *first_layer; // per run
   double *least;    // prefix sums of the fastest candidates' seconds
   double *seconds;  // [run][form]: of the fastest candidate; INFINITY: none
+  double *share;    // per stage: how much longer than the last it may take
   // Of the stage at hand:
   double *bytes; // [run][form]: of the leanest candidate
   double *reach; // [form]: the least cost so far, of this run and of the next
@@ -282,8 +286,8 @@ static double neighbour_cost(const construction *c, const arc *a, int before) {
   return seconds;
 }
 
-// The least sum of stages none of which takes more than `limit`; with `limit` NAN, the least
-// slowest stage. INFINITY when there is none.
+// The least sum of stages none of which takes more than `limit` for its share; with `limit` NAN,
+// the least slowest stage. INFINITY when there is none.
 static double cut_chain(construction *c, double limit) {
   int stages = c->problem->stages, F = forms_of(c);
   size_t states = state_of(c, stages, c->layers, F - 1) + 1;
@@ -298,8 +302,9 @@ static double cut_chain(construction *c, double limit) {
       double before = c->best[state_of(c, a->stage, a->from, f)];
       if (isinf(before)) continue;
       double own = a->cost + neighbour_cost(c, a, f);
-      double total = isnan(limit) ? fmax(before, own) : before + own;
-      if (own > limit || total >= c->best[to]) continue;
+      double shared = own / c->share[a->stage];
+      double total = isnan(limit) ? fmax(before, shared) : before + own;
+      if (shared > limit || total >= c->best[to]) continue;
       c->best[to] = total;
       c->best_arc[to] = i * F + f;
     }
@@ -343,6 +348,7 @@ static void start(construction *c) {
   c->run_of = BD_NEW_ARRAY(arena, int, c->layers + 1);
   c->first_layer = BD_NEW_ARRAY(arena, int, p->run_count);
   c->least = BD_NEW_ARRAY(arena, double, c->layers + 1);
+  c->share = BD_NEW_ARRAY(arena, double, p->stages);
   c->seconds = BD_NEW_ARRAY(arena, double, p->run_count * p->form_count);
   c->bytes = BD_NEW_ARRAY(arena, double, p->run_count * p->form_count);
   c->reach = BD_NEW_ARRAY(arena, double, 2 * p->form_count);
@@ -379,6 +385,21 @@ static void offer(construction *c, bd_pipeline *out) {
   out->feasible = c->leanest || isfinite(seconds);
 }
 
+// Stages share alike, or go the `part`-th part of the way to what the step's order lets them take:
+// where micro-batches are few, earlier stages more. False when that comes to the same.
+static bool find_shares(construction *c, int part) {
+  const bd_pipeline_problem *p = c->problem;
+  double after = 0, widest = 1;
+  for (int s = p->stages - 1; s >= 0; s--) {
+    double most = bd_step_most_seconds(p->schedule, s, p->stages, p->micro_batches, after, 1);
+    double share = p->micro_batches > 1 ? most * (p->micro_batches - 1) : 1;
+    after += most;
+    c->share[s] = 1 + (share - 1) * part / SHARES;
+    widest = fmax(widest, share);
+  }
+  return part == 0 || widest > 1 + 1e-9;
+}
+
 void bd_pipeline_construct(bd_ctx *ctx, const bd_pipeline_problem *problem, bool leanest,
                            bd_pipeline *out) {
   construction c = {.ctx = ctx, .problem = problem, .leanest = leanest};
@@ -386,12 +407,11 @@ void bd_pipeline_construct(bd_ctx *ctx, const bd_pipeline_problem *problem, bool
   start(&c);
   if (problem->stages > c.layers) return;
   find_arcs(&c);
-  double slowest = cut_chain(&c, NAN);
-  if (isinf(slowest)) return;
-  if (leanest) {
-    offer(&c, out);
-    return;
+  for (int part = 0; part <= SHARES && (part == 0 || !leanest) && find_shares(&c, part); part++) {
+    double slowest = cut_chain(&c, NAN);
+    if (isinf(slowest)) return;
+    if (leanest) offer(&c, out);
+    for (size_t i = 0; i < sizeof slack / sizeof *slack && !leanest; i++)
+      if (isfinite(cut_chain(&c, slowest * slack[i]))) offer(&c, out);
   }
-  for (size_t i = 0; i < sizeof slack / sizeof *slack; i++)
-    if (isfinite(cut_chain(&c, slowest * slack[i]))) offer(&c, out);
 }
