@@ -7,7 +7,9 @@
 #include <setjmp.h>
 #include <stdlib.h>
 
+// Of open and closed nodes; small programs may have more.
 #define NODE_LIMIT 200
+#define NODE_CELLS 60000 // nodes times columns
 
 static int bound_kind(double lower, double upper) {
   if (isinf(lower)) return isinf(upper) ? GLP_FR : GLP_UP;
@@ -47,6 +49,7 @@ static void load(bd_ctx *ctx, glp_prob *problem, const bd_program *p, double sca
 // In scaled costs.
 typedef struct search {
   double scale, cutoff, bound;
+  int nodes;
 } search;
 
 // Stops a branch and bound whose best open node cannot beat the cutoff, or that has grown too
@@ -55,7 +58,7 @@ static void watch(glp_tree *tree, void *info) {
   search *state = info;
   int best = glp_ios_best_node(tree), nodes;
   glp_ios_tree_size(tree, NULL, NULL, &nodes);
-  if (nodes > NODE_LIMIT) glp_ios_terminate(tree);
+  if (nodes > state->nodes) glp_ios_terminate(tree);
   if (!best) return;
   double bound = glp_ios_node_bound(tree, best);
   if (isfinite(bound) && bound > state->bound) state->bound = bound;
@@ -143,7 +146,8 @@ bd_status bd_solver_run_glpk(bd_ctx *ctx, const bd_program *program, double limi
   bd_own(ctx, &held, delete_problem, problem);
   double scale = bd_solver_cost_scale(program);
   load(ctx, problem, program, scale);
-  search state = {scale, cutoff * scale, -INFINITY};
+  int nodes = NODE_CELLS / (program->columns + 1);
+  search state = {scale, cutoff * scale, -INFINITY, nodes > NODE_LIMIT ? nodes : NODE_LIMIT};
   bool solved = isinf(cutoff) || relax(problem, &state.bound);
   if (solved && state.bound >= state.cutoff) {
     out->outcome = BD_SOLVER_INFEASIBLE;
