@@ -257,9 +257,10 @@ static bd_status describe_plan(bd_ctx *ctx, const compilation *job, const bd_mod
   return bd_plan_compare_familiar(ctx, train, &job->cluster, &job->request, plan);
 }
 
-// What building will need is looked for before the search.
+// What writing and building will need is looked for before the search.
 static bd_status check_tools(bd_ctx *ctx, const compilation *job) {
   const char *folder;
+  if (job->emit < EMIT_C && job->out) return bd_file_check_place(ctx, job->out);
   if (job->emit != EMIT_EXE || bd_argument(job->arguments, "--plan") ||
       strcmp(job->request.target, "cuda"))
     return BD_OK;

@@ -47,6 +47,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   bd_cluster nominal, measured;
   BD_TRY(bd_argument_int(ctx, arguments, "--devices", 1, 4, &devices));
   BD_TRY(bd_argument_int(ctx, arguments, "--threads", 1, 256, &threads));
+  if (path) BD_TRY(bd_file_check_place(ctx, path));
   BD_TRY(bd_machine_probe(ctx, (int)devices, &nominal));
   if (threads) nominal.threads_per_device = (int)threads;
   char folder[] = "/tmp/braid-probe-XXXXXX";

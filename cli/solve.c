@@ -61,11 +61,12 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   const bd_bare_format *format = find_format(request.data, request.bytes);
   if (!format) return unknown_format(ctx, request.file);
   bd_text text = bd_text_init(ctx->arena);
+  const char *path = bd_argument(arguments, "-o");
+  if (path) BD_TRY(bd_file_check_place(ctx, path));
   bd_interrupt_watch watch = bd_interrupt_begin();
   bd_status status = format->solve(ctx, &request, &text);
   bd_interrupt_end(&watch);
   BD_TRY(status);
-  const char *path = bd_argument(arguments, "-o");
   if (path) return bd_file_write(ctx, path, text.data, text.length);
   fwrite(text.data, 1, text.length, stdout);
   return BD_OK;

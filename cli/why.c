@@ -154,6 +154,8 @@ bd_status bd_why(bd_ctx *ctx, const bd_arguments *arguments, const bd_told_plan 
   bd_search_outcome outcome;
   bd_told_plan forced;
   bd_difference difference;
+  const char *path = bd_argument(arguments, "-o");
+  if (path) BD_TRY(bd_file_check_place(ctx, path));
   BD_TRY(make_request(ctx, &a));
   BD_TRY(load_model(ctx, &a));
   BD_TRY(load_cluster(ctx, &a));

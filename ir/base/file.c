@@ -128,7 +128,8 @@ static int open_beside(bd_ctx *ctx, const char *path, char **out_name) {
   }
 }
 
-bd_status bd_file_write(bd_ctx *ctx, const char *path, const void *data, size_t bytes) {
+// Opens the file that is renamed to `path` in the end.
+static bd_status open_new(bd_ctx *ctx, const char *path, char **out_name, int *out_file) {
   bd_loc loc = bd_loc_file(path);
   struct stat about;
   // Renaming over a device or a pipe would replace it.
@@ -138,6 +139,25 @@ bd_status bd_file_write(bd_ctx *ctx, const char *path, const void *data, size_t 
   char *name = NULL;
   int file = open_beside(ctx, path, &name);
   if (file < 0) return bd_fail(ctx, status_of(errno), loc, "cannot create: %s", strerror(errno));
+  *out_name = name;
+  *out_file = file;
+  return BD_OK;
+}
+
+bd_status bd_file_check_place(bd_ctx *ctx, const char *path) {
+  char *name;
+  int file;
+  BD_TRY(open_new(ctx, path, &name, &file));
+  close(file);
+  unlink(name);
+  return BD_OK;
+}
+
+bd_status bd_file_write(bd_ctx *ctx, const char *path, const void *data, size_t bytes) {
+  bd_loc loc = bd_loc_file(path);
+  char *name;
+  int file;
+  BD_TRY(open_new(ctx, path, &name, &file));
   int error = write_all(file, data, bytes);
   if (close(file) != 0 && !error) error = errno;
   if (!error && rename(name, path) != 0) error = errno;

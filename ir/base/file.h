@@ -19,6 +19,9 @@ void bd_map_close(bd_map *map);
 // Writes `path.tmp`, syncs, renames. On failure nothing is left behind.
 BD_NODISCARD bd_status bd_file_write(bd_ctx *ctx, const char *path, const void *data, size_t bytes);
 
+// Whether bd_file_write could write there, before work that takes long: fails as it would.
+BD_NODISCARD bd_status bd_file_check_place(bd_ctx *ctx, const char *path);
+
 // Makes a folder and its parents; fine if it stands already.
 BD_NODISCARD bd_status bd_folder_make(bd_ctx *ctx, const char *path);
 
