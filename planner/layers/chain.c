@@ -112,6 +112,7 @@ static rest_of_chain look_ahead(chain *c, int stage, int first, int mode, int fo
     for (int leave = 0; leave < c->forms; leave++) {
       const bd_front *front = bd_fronts_get(&c->fronts, stage, mode, first, end, form, leave);
       int ways = c->setting->criteria == 1 && front->count ? 1 : front->count;
+      spend(c, ways ? c->modes * c->forms : 1);
       for (int i = 0; last && i < ways; i++)
         least(&out, c, mode, &front->items[i].criteria, &nothing);
       for (int next = 0; !last && ways && next < c->modes * c->forms; next++) {
@@ -137,7 +138,8 @@ static void look_all_ahead(chain *c) {
   c->ahead = bd_arena_array(c->ctx->arena, ahead_index(c, stages, 0, 0, 0), sizeof *c->ahead);
   c->nearest = BD_NEW_ARRAY(c->ctx->arena, rest_of_chain, stages * (layers + 1));
   for (int s = stages - 1; s >= 0; s--)
-    for (int l = 0; l <= layers; l++) {
+    for (int l = 0; l <= layers && !c->stopped; l++) {
+      spend(c, c->modes * c->forms);
       bool begins = s ? l >= s && l < last_end(c, s) : l == 0;
       for (int n = 0; n < c->modes; n++)
         for (int f = 0; f < c->forms; f++)
@@ -367,6 +369,7 @@ static void run(chain *c) {
   c->next = bd_arena_array(c->ctx->arena, lists, sizeof *c->next);
   begin(c);
   for (int s = 0; s < c->setting->stages && !c->stopped; s++) {
+    spend(c, (int64_t)lists);
     expand_stage(c, s);
     label_list *done = c->here;
     c->here = c->next;

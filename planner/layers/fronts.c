@@ -248,6 +248,8 @@ static void build_row(building *b, int first, int model, ways **kept) {
     }
     if (!any) break;
     length++;
+    fronts->stopped =
+        fronts->stopped || !bd_layers_spend(fronts->meter, (int64_t)cells, fronts->most_work);
   }
   if (length < most) kept[length] = NULL;
   fronts->rows[row] = out;

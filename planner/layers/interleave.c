@@ -309,6 +309,7 @@ static void add_tuples(weaving *w, int *mode, int stage, int64_t *used) {
   }
   for (int n = 0; n < w->problem->mode_count && w->tuple_count < TUPLE_LIMIT && !w->stopped; n++) {
     const bd_layers_mode *at = &w->problem->modes[n];
+    spend(w, 1);
     mode[stage] = n;
     used[at->group] += at->devices;
     if (used[at->group] <= w->problem->groups[at->group].count)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #define WORK ((int64_t)1 << 32)
-#define HURRIED_WORK ((int64_t)1 << 27)
+#define HURRIED_WORK ((int64_t)1 << 25)
 enum { HURRIED_WAYS = 32, LAST_ROUNDS = 3, LAST_EFFORT = 3 };
 #define SLICES 4.0 // shares that one setting may take
 
