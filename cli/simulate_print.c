@@ -56,8 +56,7 @@ static void add_verdict(const bd_told_replay *replay, bd_text *text) {
   bd_text_add(text, "\npredicted   ");
   add_seconds(text, predicted);
   if (predicted > 0)
-    bd_text_addf(text, " by the formula; the replay takes %+.2f %%",
-                 100 * (simulated / predicted - 1));
+    bd_text_addf(text, "; the replay takes %+.2f %%", 100 * (simulated / predicted - 1));
   bd_text_addf(text, "\nbytes       %s\n", bytes[judge_bytes(replay)]);
 }
 
