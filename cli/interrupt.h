@@ -13,7 +13,8 @@ typedef struct bd_interrupt_watch {
   struct sigaction before;
 } bd_interrupt_watch;
 
-// Where interrupts are ignored, as in the background of a shell, they stay so.
+// Watches for interrupts until bd_interrupt_end, which puts back what was there before. Where they
+// are ignored, as in the background of a shell, they stay so. Never fails.
 bd_interrupt_watch bd_interrupt_begin(void);
 void bd_interrupt_end(const bd_interrupt_watch *watch);
 #endif

@@ -10,9 +10,11 @@ typedef struct bd_both_ways {
   double forward, backward;
 } bd_both_ways;
 
+double bd_pipeline_sum(bd_both_ways seconds); // of both
+
 // A run of consecutive calls of one function, and the ways to run each. The tables tell what it
-// costs a micro-batch that a layer of this run hands on in form `f` what the
-// next layer takes in form `g`, at [f * form_count + g].
+// costs a micro-batch that a layer of this run hands on in form `f` what the next layer takes in
+// form `g`, at [f * form_count + g].
 typedef struct bd_pipeline_run {
   int calls; // layers
   int candidate_count;
@@ -58,10 +60,10 @@ int bd_pipeline_candidates(const bd_pipeline_problem *problem); // over all runs
 int bd_pipeline_index(const bd_pipeline_problem *problem, int stage, int run, int candidate);
 
 // Minimizes the seconds of the schedule's order (bd_step_emitted_seconds), every stage within the
-// cap with its schedule's tapes in flight. Solutions of `cutoff` seconds or
-// more are not looked for. Large pipelines are only constructed (see bd_pipeline_construct); small
-// ones are solved as integer programs, those of some size to a thousandth. `optimal` says that it
-// was proven; `bound` holds in any case.
+// cap with its schedule's tapes in flight. Solutions of `cutoff` seconds or more are not looked
+// for. Large pipelines are only constructed (see bd_pipeline_construct); small ones are solved as
+// integer programs, those of some size to a thousandth. `optimal` says that it was proven; `bound`
+// holds in any case.
 BD_NODISCARD bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem,
                                          double limit_seconds, double cutoff,
                                          bd_pipeline *out_pipeline);
@@ -78,7 +80,6 @@ double bd_pipeline_bytes(const bd_pipeline_problem *problem, const int *count, c
 
 // What one layer takes of a stage: seconds of a micro-batch, and bytes, its workspace aside.
 double bd_pipeline_layer_seconds(const bd_layer_candidate *candidate);
-double bd_pipeline_sum(bd_both_ways seconds);
 double bd_pipeline_layer_bytes(const bd_pipeline_problem *problem, int stage,
                                const bd_layer_candidate *candidate);
 

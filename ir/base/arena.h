@@ -27,6 +27,7 @@ void *bd_arena_array(bd_arena *arena, size_t count, size_t size);
 void *bd_arena_grow(bd_arena *arena, const void *old, size_t old_count, size_t new_count,
                     size_t size);
 
+// A copy of `count` objects of `size` bytes.
 static inline void *bd_arena_copy(bd_arena *arena, const void *old, int count, size_t size) {
   return bd_arena_grow(arena, old, (size_t)count, (size_t)count, size);
 }

@@ -33,8 +33,8 @@ BD_NODISCARD bd_status bd_remat_answer_check(bd_ctx *ctx, const char *of, double
                                              int64_t peak, int64_t budget, bd_remat_answer *answer);
 
 // {"sequence": [{"do", "at"}...], "cost", "base_cost", "bound", "peak", "budget", "seconds"}, or
-// the same in words. An answer
-// that is not proven since the search was cut short comes with a warning.
+// the same in words. An answer that is not proven since the search was cut short comes with a
+// warning.
 void bd_remat_answer_print(bd_ctx *ctx, const bd_bare_request *request,
                            const bd_remat_answer *answer, bd_text *out);
 #endif

@@ -54,10 +54,10 @@ int64_t bd_graph_widest(const bd_graph *graph);
 // The peak when nothing is computed twice and values are dropped after their last use.
 int64_t bd_graph_full(const bd_graph *graph);
 
-// Searches a sequence of least cost within `budget` bytes until about `deadline`;
-// steps, cost and a valid bound of `*out` are set. Deterministic when the search ends before the
-// time does (cost == bound) . Errors, without a diagnostic: BD_INFEASIBLE when there is no
-// sequence, BD_EXHAUSTED when none was found in time.
+// Searches a sequence of least cost within `budget` bytes until about `deadline`; steps, cost
+// and a valid bound of `*out` are set. Deterministic when the search ends before the deadline does
+// (cost == bound). Errors, without a diagnostic: BD_INFEASIBLE when there is no sequence,
+// BD_EXHAUSTED when none was found in time.
 BD_NODISCARD bd_status bd_graph_solve(bd_ctx *ctx, const bd_graph *graph, int64_t budget,
                                       bd_deadline deadline, bd_remat_answer *out);
 // The smallest budget known to work, by halving between the widest and the full one.

@@ -13,7 +13,7 @@ bd_select_improver *bd_select_improver_create(bd_ctx *ctx, bd_select_state *stat
                                               const double *hint, uint64_t seed);
 
 // Tries neighbourhoods until about `work` matrix entries were looked at. No elimination looks at
-// more than `cap` combinations. Ends early once `deadline` (see clock.h) has passed.
+// more than `cap` combinations. Ends early once `deadline` has passed.
 void bd_select_improve(bd_select_improver *improver, double work, double cap, bd_deadline deadline);
 
 // Makes the best of the present choice and others: every node keeps its strategy or takes that of

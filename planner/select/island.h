@@ -20,8 +20,8 @@ bd_select_island *bd_select_island_create(bd_ctx *ctx, const bd_select_model *mo
 void bd_select_island_begin(bd_select_island *island, const bd_select_island *from,
                             bd_deadline deadline);
 
-// A fixed amount of work, less when `deadline` (seconds of CLOCK_MONOTONIC) passes. `guest`: a
-// choice to be fused with the present one, or NULL. Allocates nothing.
+// A fixed amount of work, less when `deadline` passes. `guest`: a choice to be fused with the
+// present one, or NULL. Allocates nothing.
 void bd_select_island_round(bd_select_island *island, const int *guest, bd_deadline deadline);
 
 // Starts over from what the messages now propose. `shake`: also moves the prices by long steps
