@@ -75,7 +75,7 @@ check_update() {
       if (gap < 0) gap = -gap
       if (n != 3 || !(gap <= 1e-4)) { print "step " NR ": gradient norms " a " and " b; bad = 1 } }
     END { exit bad || NR < 2 }' || fail "$2 departs from $1 in its gradients"
-  "$compare" "$1/weights.safetensors" "$2/weights.safetensors" 1e-4 0.02 >"$2/weights.log" ||
+  "$compare" "$1/weights.safetensors" "$2/weights.safetensors" 1e-4 0.005 >"$2/weights.log" ||
     { tail -3 "$2/weights.log"; fail "$2 departs from $1 in its weights"; }
 }
 
