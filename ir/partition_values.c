@@ -72,17 +72,33 @@ bd_sharding bd_sum_sharding(const bd_module *module, const bd_type *type, int co
   return sum;
 }
 
-static bool named_before(const bd_function *function, bd_id id, const char *interned) {
-  for (bd_id v = 0; v < id; ++v)
-    if (function->values[v].name == interned) return true;
-  return false;
+// A name that a value has, and the last number that was tried behind it.
+typedef struct name_slot {
+  const char *name;
+  int tries;
+} name_slot;
+
+// Interned names, hashed by address with open addressing: they are fewer than half the slots.
+typedef struct name_set {
+  size_t slots;
+  name_slot *slot;
+} name_set;
+
+static name_slot *find_name(const name_set *set, const char *interned) {
+  size_t at = (size_t)((uintptr_t)interned * UINT64_C(0x9e3779b97f4a7c15) >> 32) % set->slots;
+  while (set->slot[at].name && set->slot[at].name != interned)
+    at = (at + 1) % set->slots;
+  return &set->slot[at];
 }
 
 void bd_make_names_unique(bd_ctx *ctx, bd_function *function) {
+  name_set taken = {.slots = 4 * (size_t)function->value_count + 1};
+  taken.slot = bd_arena_array(ctx->arena, taken.slots, sizeof *taken.slot);
   for (bd_id v = 0; v < function->value_count; ++v) {
-    const char *name = bd_intern_z(ctx, function->values[v].name);
-    for (int try = 1; named_before(function, v, name); ++try)
-      name = bd_intern_f(ctx, "%s.%d", function->values[v].name, try);
-    function->values[v].name = name;
+    const char *base = bd_intern_z(ctx, function->values[v].name), *name = base;
+    name_slot *first = find_name(&taken, base);
+    while (find_name(&taken, name)->name)
+      name = bd_intern_f(ctx, "%s.%d", base, ++first->tries);
+    function->values[v].name = find_name(&taken, name)->name = name;
   }
 }
