@@ -28,6 +28,8 @@ struct bd_layer {
   bd_layer_workspace *workspace;
   double **held; // per node and option: the share of the workspace that is charged; NULL: none
   bd_elimination *elimination;
+  bd_layer_point free; // the choice at no price of bytes, of which only the bytes depend on what is
+                       // held; no option: not yet known
 };
 
 const bd_function *bd_layer_backward(const bd_module *train, const bd_function *forward) {
@@ -182,8 +184,8 @@ static void hold_tapes(bd_layer *layer, int in_flight) {
           (layer->held ? layer->held[i][o] : 0);
 }
 
-bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,
-                    int in_flight, bd_layer_point *out) {
+static bool eliminate(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,
+                      int in_flight, bd_layer_point *out) {
   hold_tapes(layer, in_flight);
   out->option = BD_NEW_ARRAY(ctx->arena, int, layer->problem.nodes);
   if (!bd_elimination_run(layer->elimination, seconds_weight, bytes_weight, out->option))
@@ -192,6 +194,21 @@ bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double 
   out->least = bd_elimination_bound(layer->elimination);
   if (bytes_weight == 0) out->seconds = out->least / seconds_weight;
   if (seconds_weight == 0) out->bytes = out->least / bytes_weight;
+  return true;
+}
+
+bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,
+                    int in_flight, bd_layer_point *out) {
+  bool unpriced = seconds_weight == 1 && bytes_weight == 0;
+  if (!unpriced || !layer->free.option) {
+    if (!eliminate(ctx, layer, seconds_weight, bytes_weight, in_flight, out)) return false;
+    if (unpriced) layer->free = *out;
+    return true;
+  }
+  double seconds;
+  *out = layer->free;
+  hold_tapes(layer, in_flight);
+  bd_choice_evaluate(&layer->problem, out->option, &seconds, &out->bytes);
   return true;
 }
 
@@ -258,8 +275,7 @@ typedef struct front {
 
 static bool add_price(front *f, double seconds_weight, double bytes_weight, bd_layer_point *out) {
   const bd_choice_problem *problem = &f->layer->problem;
-  if (!bd_layer_price(f->ctx, f->layer, seconds_weight, bytes_weight, f->in_flight, out))
-    return false;
+  if (!eliminate(f->ctx, f->layer, seconds_weight, bytes_weight, f->in_flight, out)) return false;
   for (int form = 0; form < f->forms; form++) {
     bd_layer_point *p = &f->points[form][f->prices];
     p->option = BD_NEW_ARRAY(f->ctx->arena, int, problem->nodes);
