@@ -78,18 +78,23 @@ static double largest_workspace(const bd_scene *scene, const bd_setting_layers *
 }
 
 // Prices a byte so that the layers' bytes come to the room (Lagrange); every price gives a bound,
-// and one of `enough` is not improved. `*within` becomes the last choice that has room.
+// and one of `enough` is not improved. `*within` becomes the last choice that has room. The first
+// price is `*price`, 0: that between the two choices; it becomes the last one.
 static double price_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
                           bd_priced over, bd_priced *within, double room, double enough,
-                          double *out_price) {
-  double best = over.seconds;
+                          double *price) {
+  double best = over.seconds, guess = *price;
   for (int round = 0; round < PRICE_ROUNDS && best < enough; round++) {
     bd_priced next;
-    double price = (within->seconds - over.seconds) / (over.bytes - within->bytes);
-    if (!(price > 0) || !bd_price_layers(ctx, scene, layers, 1, price, &next)) break;
-    best = fmax(best, next.value - price * room);
-    *out_price = price;
-    if (next.value >= (over.seconds + price * over.bytes) * (1 - 1e-6)) break;
+    bool guessed = round == 0 && guess > 0;
+    double between = (within->seconds - over.seconds) / (over.bytes - within->bytes);
+    double now = guessed ? guess : between;
+    if (!(between > 0) || (round > 0 && now == *price) ||
+        !bd_price_layers(ctx, scene, layers, 1, now, &next))
+      break;
+    best = fmax(best, next.value - now * room);
+    *price = now;
+    if (!guessed && next.value >= (over.seconds + now * over.bytes) * (1 - 1e-6)) break;
     *(next.bytes <= room ? within : &over) = next;
   }
   return best;
@@ -106,7 +111,7 @@ static bool price_moment(bd_ctx *ctx, const bd_scene *scene, const bd_setting_la
   *out_least = out_within->bytes;
   if (*out_least > room) return false;
   if (over.bytes <= room) return true;
-  double price = 0;
+  double price = out->price;
   double seconds = price_bytes(ctx, scene, layers, over, out_within, room, enough, &price);
   if (seconds <= out->seconds) return true;
   out->seconds = seconds;
