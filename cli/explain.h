@@ -106,6 +106,8 @@ void bd_explain_memory(const bd_plan *plan, bd_text *text);
 // The members of that JSON that follow from what seconds and bytes are made of.
 void bd_explain_json_costs(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy *strategies,
                            bd_text *text);
+// What a stage holds at its peak, and the bytes of its arena beside, as members of an object.
+void bd_explain_json_live(const bd_plan *plan, int stage, bd_text *text);
 // The same facts as JSON (docs/explain-json.md).
 void bd_explain_json(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy *strategies,
                      bd_text *text);

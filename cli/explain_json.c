@@ -22,6 +22,8 @@ static void add_stage(bd_text *text, const bd_plan *plan, int index) {
     if (plan->ranges[i].stage == index) layers += plan->ranges[i].count;
   bd_text_addf(text, "    {\"stage\": %d, \"layers\": %d, ", index, layers);
   bd_stage_prediction_print(&plan->predicted[index], "     ", text);
+  bd_text_add(text, ",\n     ");
+  bd_explain_json_live(plan, index, text);
   bd_text_addf(text, "}%s\n", index + 1 < plan->stages ? "," : "");
 }
 

@@ -55,18 +55,26 @@ static void add_recompute(const bd_plan *plan, bd_text *text) {
   bd_text_add(text, plan->details ? "\n  ],\n" : "],\n");
 }
 
-static void add_peak(const bd_plan *plan, bd_text *text) {
-  const bd_plan_details *details = plan->details;
-  bd_text_addf(text, "  \"peak\": {\"stage\": %d, \"live\": [",
-               details ? details->fullest_stage : 0);
-  for (int i = 0; details && i < details->live_count; i++) {
-    const bd_tenant *tenant = &details->live[i];
-    bd_text_add(text, i ? ",\n    {\"name\": " : "\n    {\"name\": ");
+void bd_explain_json_live(const bd_plan *plan, int stage, bd_text *text) {
+  const bd_stage_details *of = plan->details ? &plan->details->stages[stage] : NULL;
+  int64_t rest = plan->predicted[stage].memory.total_bytes;
+  bd_text_add(text, "\"live\": [");
+  for (int i = 0; of && i < of->live_count; i++) {
+    const bd_tenant *tenant = &of->live[i];
+    bd_text_add(text, i ? ",\n      {\"name\": " : "\n      {\"name\": ");
     bd_text_add_json_string(text, tenant->name);
     bd_text_addf(text, ", \"segment\": \"%s\", \"bytes\": %lld, \"count\": %d}",
                  bd_segment_name(tenant->segment), (long long)tenant->bytes, tenant->count);
+    rest -= tenant->bytes;
   }
-  bd_text_add(text, "]},\n");
+  bd_text_addf(text, "], \"rest_bytes\": %lld", (long long)(rest > 0 ? rest : 0));
+}
+
+static void add_peak(const bd_plan *plan, bd_text *text) {
+  int stage = plan->details ? plan->details->fullest_stage : 0;
+  bd_text_addf(text, "  \"peak\": {\"stage\": %d, ", stage);
+  bd_explain_json_live(plan, stage, text);
+  bd_text_add(text, "},\n");
 }
 
 static void add_bindings(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy *strategies,

@@ -4,6 +4,9 @@
 // Neighbouring stages of equal bytes share a column.
 enum { COLUMNS = 6 };
 
+// Of stages that are not the fullest, so many of what they hold are shown.
+enum { FEW = 3 };
+
 typedef struct column {
   int first, last; // stages
 } column;
@@ -74,11 +77,19 @@ static const char *kind_of(bd_segment segment) {
   return segment == BD_SEGMENT_WEIGHTS ? "weight, gradient, optimizer" : bd_segment_name(segment);
 }
 
-// What the fullest stage holds when most of its workspace is in use.
-static void add_live(const bd_plan_details *details, bd_text *text) {
+// What neighbouring stages of equal bytes hold when most of their workspace is in use: its largest
+// tensors, and what they leave of the arena.
+static void add_live(const bd_plan *plan, column stages, bool fullest, bd_text *text) {
+  const bd_stage_details *details = &plan->details->stages[stages.first];
+  const bd_memory *memory = &plan->predicted[stages.first].memory;
   if (!details->live_count) return;
-  bd_text_addf(text, "live at the peak, stage %d\n", details->fullest_stage);
-  for (int i = 0; i < details->live_count; i++) {
+  bd_text_addf(text, "live at the peak, stage%s %d", stages.last > stages.first ? "s" : "",
+               stages.first);
+  if (stages.last > stages.first) bd_text_addf(text, "-%d", stages.last);
+  if (memory->slots > 1) bd_text_addf(text, ": %d tapes held", memory->slots);
+  bd_text_add(text, "\n");
+  int64_t rest = memory->total_bytes;
+  for (int i = 0; i < details->live_count && (fullest || i < FEW); i++) {
     const bd_tenant *tenant = &details->live[i];
     bd_text_add(text, "  ");
     bd_text_add_bytes(text, tenant->bytes);
@@ -86,7 +97,11 @@ static void add_live(const bd_plan_details *details, bd_text *text) {
     bd_explain_add_name(text, tenant->name);
     if (tenant->count > 1) bd_text_addf(text, " and %d alike", tenant->count - 1);
     bd_text_addf(text, " (%s)\n", kind_of(tenant->segment));
+    rest -= tenant->bytes;
   }
+  bd_text_add(text, "  ");
+  bd_text_add_bytes(text, rest > 0 ? rest : 0);
+  bd_text_add(text, "  all else in the arena\n");
 }
 
 // What recomputation saves and costs on the stage that it saves most on.
@@ -136,5 +151,9 @@ void bd_explain_memory(const bd_plan *plan, bd_text *text) {
   if (!plan->details) return;
   add_recompute(plan, text);
   add_host(plan, text);
-  add_live(plan->details, text);
+  for (int first = 0; first < plan->stages; first = columns[0].last + 1) {
+    next_columns(plan, first, columns);
+    int fullest = plan->details->fullest_stage;
+    add_live(plan, columns[0], first <= fullest && fullest <= columns[0].last, text);
+  }
 }

@@ -2,6 +2,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { PRINTED_TENANTS = 12 }; // of a stage
+
 const char *bd_traffic_name(bd_traffic traffic) {
   static const char *const names[BD_TRAFFIC_COUNT] = {"all-reduce", "all-gather", "reduce-scatter",
                                                       "all-to-all", "send",       "receive"};
@@ -44,6 +46,19 @@ static void print_traffic(const bd_stage_details *stage, int axes, bd_text *text
   bd_text_add(text, "]");
 }
 
+// The largest few.
+static void print_live(const bd_stage_details *stage, const char *indent, bd_text *text) {
+  bd_text_add(text, "\"live\": [");
+  for (int i = 0; i < stage->live_count && i < PRINTED_TENANTS; i++) {
+    const bd_tenant *tenant = &stage->live[i];
+    bd_text_addf(text, "%s\n%s      {\"name\": ", i ? "," : "", indent);
+    bd_text_add_json_string(text, tenant->name);
+    bd_text_addf(text, ", \"segment\": \"%s\", \"bytes\": %lld, \"count\": %d}",
+                 bd_segment_name(tenant->segment), (long long)tenant->bytes, tenant->count);
+  }
+  bd_text_add(text, "]");
+}
+
 static void print_stage(const bd_stage_details *stage, int axes, const char *indent,
                         bd_text *text) {
   bd_text_addf(text, "%s    {", indent);
@@ -65,20 +80,9 @@ static void print_stage(const bd_stage_details *stage, int axes, const char *ind
   if (stage->host_bytes) bd_text_addf(text, " \"host_bytes\": %lld,", (long long)stage->host_bytes);
   bd_text_addf(text, "\n%s     ", indent);
   print_traffic(stage, axes, text);
+  bd_text_addf(text, ",\n%s     ", indent);
+  print_live(stage, indent, text);
   bd_text_add(text, "}");
-}
-
-static void print_live(const bd_plan_details *details, const char *indent, bd_text *text) {
-  bd_text_addf(text, "%s  \"fullest_stage\": %d,\n%s  \"live\": [", indent, details->fullest_stage,
-               indent);
-  for (int i = 0; i < details->live_count; i++) {
-    const bd_tenant *tenant = &details->live[i];
-    bd_text_addf(text, "%s\n%s    {\"name\": ", i ? "," : "", indent);
-    bd_text_add_json_string(text, tenant->name);
-    bd_text_addf(text, ", \"segment\": \"%s\", \"bytes\": %lld, \"count\": %d}",
-                 bd_segment_name(tenant->segment), (long long)tenant->bytes, tenant->count);
-  }
-  bd_text_add(text, "],\n");
 }
 
 static void print_familiar(const bd_plan_details *details, const char *indent, bd_text *text) {
@@ -117,7 +121,7 @@ void bd_plan_details_print(const bd_plan_details *details, int stages, int axes,
     bd_text_add(text, s + 1 < stages ? ",\n" : "\n");
   }
   bd_text_addf(text, "%s  ],\n", indent);
-  print_live(details, indent, text);
+  bd_text_addf(text, "%s  \"fullest_stage\": %d,\n", indent, details->fullest_stage);
   print_familiar(details, indent, text);
   bd_text_addf(text, "%s}", indent);
 }
@@ -158,6 +162,37 @@ static bd_status read_traffic(const details_reader *r, const bd_json *stage,
   return BD_OK;
 }
 
+static bool find_segment(const char *name, bd_segment *out) {
+  for (int s = 1; s < BD_SEGMENT_COUNT; s++)
+    if (strcmp(bd_segment_name((bd_segment)s), name) == 0) {
+      *out = (bd_segment)s;
+      return true;
+    }
+  return false;
+}
+
+static bd_status read_live(const details_reader *r, const bd_json *json, bd_stage_details *out) {
+  bd_ctx *ctx = r->ctx;
+  const bd_json *list;
+  BD_TRY(bd_json_array(ctx, json, "live", true, &list));
+  out->live_count = (int)list->count;
+  out->live = BD_NEW_ARRAY(ctx->arena, bd_tenant, list->count);
+  for (size_t i = 0; i < list->count; i++) {
+    const bd_json *item = &list->items[i];
+    bd_tenant *tenant = &out->live[i];
+    const char *segment;
+    int64_t count;
+    BD_TRY(bd_json_string(ctx, item, "name", true, &tenant->name));
+    BD_TRY(bd_json_string(ctx, item, "segment", true, &segment));
+    BD_TRY(bd_json_int(ctx, item, "bytes", true, 0, INT64_MAX, &tenant->bytes));
+    BD_TRY(bd_json_int(ctx, item, "count", true, 0, INT32_MAX, &count));
+    tenant->count = (int)count;
+    if (!find_segment(segment, &tenant->segment))
+      return bd_fail(ctx, BD_INVALID, item->loc, "unknown segment");
+  }
+  return BD_OK;
+}
+
 static bd_status read_stage(const details_reader *r, const bd_json *json, bd_stage_details *out) {
   bd_ctx *ctx = r->ctx;
   const bd_json *sync;
@@ -168,6 +203,7 @@ static bd_status read_stage(const details_reader *r, const bd_json *json, bd_sta
   BD_TRY(bd_json_real(ctx, json, "recompute_flops", true, 0, 1e300, &out->recompute_flops));
   BD_TRY(bd_json_int(ctx, json, "recompute_bytes", true, 0, INT64_MAX, &out->recompute_bytes));
   BD_TRY(bd_json_int(ctx, json, "host_bytes", false, 0, INT64_MAX, &out->host_bytes));
+  BD_TRY(read_live(r, json, out));
   BD_TRY(bd_json_array(ctx, json, "sync_seconds", true, &sync));
   for (size_t axis = 0; axis < sync->count; axis++) {
     const bd_json *item = &sync->items[axis];
@@ -188,40 +224,6 @@ static bd_status read_stages(const details_reader *r, const bd_json *json) {
   r->out->stages = BD_NEW_ARRAY(r->ctx->arena, bd_stage_details, r->stages);
   for (int s = 0; s < r->stages; s++)
     BD_TRY(read_stage(r, &list->items[s], &r->out->stages[s]));
-  return BD_OK;
-}
-
-static bool find_segment(const char *name, bd_segment *out) {
-  for (int s = 1; s < BD_SEGMENT_COUNT; s++)
-    if (strcmp(bd_segment_name((bd_segment)s), name) == 0) {
-      *out = (bd_segment)s;
-      return true;
-    }
-  return false;
-}
-
-static bd_status read_live(const details_reader *r, const bd_json *json) {
-  bd_ctx *ctx = r->ctx;
-  const bd_json *list;
-  int64_t stage;
-  BD_TRY(bd_json_int(ctx, json, "fullest_stage", true, 0, r->stages - 1, &stage));
-  BD_TRY(bd_json_array(ctx, json, "live", true, &list));
-  r->out->fullest_stage = (int)stage;
-  r->out->live_count = (int)list->count;
-  r->out->live = BD_NEW_ARRAY(ctx->arena, bd_tenant, list->count);
-  for (size_t i = 0; i < list->count; i++) {
-    const bd_json *item = &list->items[i];
-    bd_tenant *out = &r->out->live[i];
-    const char *segment;
-    int64_t count;
-    BD_TRY(bd_json_string(ctx, item, "name", true, &out->name));
-    BD_TRY(bd_json_string(ctx, item, "segment", true, &segment));
-    BD_TRY(bd_json_int(ctx, item, "bytes", true, 0, INT64_MAX, &out->bytes));
-    BD_TRY(bd_json_int(ctx, item, "count", true, 0, INT32_MAX, &count));
-    out->count = (int)count;
-    if (!find_segment(segment, &out->segment))
-      return bd_fail(ctx, BD_INVALID, item->loc, "unknown segment");
-  }
   return BD_OK;
 }
 
@@ -249,7 +251,7 @@ bd_status bd_plan_details_parse(bd_ctx *ctx, const bd_json *json, int stages, in
   const bd_json *links, *stage_link;
   BD_TRY(bd_json_real(ctx, json, "model_flops", true, 0, 1e300, &r.out->model_flops));
   BD_TRY(bd_json_real(ctx, json, "flops_per_second", true, 0, 1e300, &r.out->flops_per_second));
-  int64_t weights = 0, gradient_parts = 0, gathered = 0;
+  int64_t weights = 0, gradient_parts = 0, gathered = 0, fullest = 0;
   BD_TRY(bd_json_int(ctx, json, "weights", false, 0, INT32_MAX, &weights));
   BD_TRY(bd_json_int(ctx, json, "gradient_parts", false, 0, INT32_MAX, &gradient_parts));
   BD_TRY(bd_json_int(ctx, json, "gathered", false, 0, INT32_MAX, &gathered));
@@ -264,7 +266,8 @@ bd_status bd_plan_details_parse(bd_ctx *ctx, const bd_json *json, int stages, in
     BD_TRY(read_link(&r, &links->items[axis], &r.out->link[axis]));
   BD_TRY(read_link(&r, stage_link, &r.out->stage_link));
   BD_TRY(read_stages(&r, json));
-  BD_TRY(read_live(&r, json));
+  BD_TRY(bd_json_int(ctx, json, "fullest_stage", true, 0, stages - 1, &fullest));
+  r.out->fullest_stage = (int)fullest;
   BD_TRY(read_familiar(&r, json));
   *out_details = r.out;
   return BD_OK;

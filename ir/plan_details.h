@@ -17,6 +17,14 @@ typedef enum bd_traffic {
 } bd_traffic;
 const char *bd_traffic_name(bd_traffic traffic); // "all-reduce"
 
+// Bytes of a rank under one name: `count` tensors alike, on as many layers and micro-batches.
+typedef struct bd_tenant {
+  const char *name; // "h.0.mlp.c_fc.weight", "block.0: gelu"
+  bd_segment segment;
+  int64_t bytes; // of all of them
+  int count;
+} bd_tenant;
+
 // One stage. Seconds and flops are those of one rank and one micro-batch, forward and backward,
 // unless they are said to be of a step.
 typedef struct bd_stage_details {
@@ -28,15 +36,9 @@ typedef struct bd_stage_details {
   double flops, recompute_flops;    // executed; the latter are part of the former
   int64_t recompute_bytes;          // that the tapes in flight would hold more without recompute
   int64_t host_bytes; // that a rank keeps in its host's memory, of all tapes in flight
+  int live_count;     // largest first: what its ranks hold at their peak
+  bd_tenant *live;
 } bd_stage_details;
-
-// Bytes of a rank under one name: `count` tensors alike, on as many layers and micro-batches.
-typedef struct bd_tenant {
-  const char *name; // "h.0.mlp.c_fc.weight", "block.0: gelu"
-  bd_segment segment;
-  int64_t bytes; // of all of them
-  int count;
-} bd_tenant;
 
 // A choice that people know, evaluated beside the plan.
 typedef struct bd_familiar {
@@ -63,8 +65,6 @@ typedef struct bd_plan_details {
   bd_axis_link link[BD_MAX_AXES], stage_link;
   bd_stage_details *stages; // as many as the plan has
   int fullest_stage;
-  int live_count; // largest first: what the fullest stage's ranks hold at their peak
-  bd_tenant *live;
   int familiar_count;
   bd_familiar *familiar;
 } bd_plan_details;

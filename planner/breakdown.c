@@ -6,8 +6,6 @@
 #include "planner/tenants.h"
 #include <string.h>
 
-enum { LISTED_TENANTS = 12 };
-
 // What one execution of a function takes.
 typedef struct parts {
   double compute_seconds, recompute_seconds, flops, recompute_flops;
@@ -228,13 +226,13 @@ static void add_host(const splitting *s, int stage, bd_stage_details *out) {
 
 static bd_status find_live(splitting *s) {
   bd_plan_details *out = s->out;
-  for (int stage = 0; stage < s->plan->stages; stage++)
+  for (int stage = 0; stage < s->plan->stages; stage++) {
+    bd_stage_details *of = &out->stages[stage];
     if (s->plan->predicted[stage].memory.total_bytes >
         s->plan->predicted[out->fullest_stage].memory.total_bytes)
       out->fullest_stage = stage;
-  BD_TRY(bd_tenants_find(s->ctx, s->train, s->spmd, s->plan, out->fullest_stage, &out->live,
-                         &out->live_count));
-  if (out->live_count > LISTED_TENANTS) out->live_count = LISTED_TENANTS;
+    BD_TRY(bd_tenants_find(s->ctx, s->train, s->spmd, s->plan, stage, &of->live, &of->live_count));
+  }
   return BD_OK;
 }
 

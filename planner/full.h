@@ -21,8 +21,7 @@ BD_NODISCARD bd_status bd_plan_check_full(bd_ctx *ctx, const bd_plan_request *re
 BD_NODISCARD bd_status bd_plan_predict_full(bd_ctx *ctx, const bd_module *train,
                                             const bd_cluster *cluster, bd_plan *plan);
 
-// As bd_plan_break_down (planner/breakdown.h), for the same plans; what is live at the peak is left
-// out, and links are those of the last kind of stage.
+// As bd_plan_break_down (planner/breakdown.h), for the same plans; links are those of the last kind of stage.
 BD_NODISCARD bd_status bd_plan_break_down_full(bd_ctx *ctx, const bd_module *train,
                                                const bd_cluster *cluster, bd_plan *plan);
 #endif

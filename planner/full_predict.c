@@ -3,6 +3,7 @@
 #include "planner/full_stage.h"
 #include "planner/full_weight.h"
 #include "planner/step.h"
+#include "planner/tenants.h"
 #include <string.h>
 
 typedef struct predicting {
@@ -133,6 +134,20 @@ static bool is_shared(int segment) {
   return segment == BD_SEGMENT_WORKSPACE || segment == BD_SEGMENT_LIBRARY;
 }
 
+// The part of a stage whose tape and boundary are the largest, and the one with most workspace.
+static void find_largest(const predicting *p, int stage, int *out_slot, int *out_workspace) {
+  int64_t largest = -1;
+  *out_slot = *out_workspace = stage;
+  for (int part = stage; part < p->parts; part += p->plan->stages) {
+    const bd_memory *once = &p->once[part].memory, *most = &p->once[*out_workspace].memory;
+    int64_t sum = p->twice[part].memory.total_bytes - once->total_bytes;
+    if (sum > largest) *out_slot = part;
+    if (sum > largest) largest = sum;
+    if (once->bytes[BD_SEGMENT_WORKSPACE] > most->bytes[BD_SEGMENT_WORKSPACE])
+      *out_workspace = part;
+  }
+}
+
 // What the parts of a stage hold together. What a delayed weight pass waits for is taken to be as
 // large as the tape.
 static void add_memory(const predicting *p, int stage, bd_memory *out) {
@@ -140,20 +155,17 @@ static void add_memory(const predicting *p, int stage, bd_memory *out) {
   int chunks = bd_plan_chunks(plan);
   bd_schedule_hold hold =
       bd_schedule_held(plan->schedule, stage, plan->stages, chunks, bd_plan_micro_batches(plan));
-  int64_t slot[BD_SEGMENT_COUNT] = {0}, largest = -1;
+  int64_t slot[BD_SEGMENT_COUNT] = {0};
+  int largest, workspace;
+  find_largest(p, stage, &largest, &workspace);
   for (int part = stage; part < p->parts; part += plan->stages) {
-    int64_t sum = 0, own[BD_SEGMENT_COUNT];
     for (int s = 1; s < BD_SEGMENT_COUNT; s++) {
       int64_t once = p->once[part].memory.bytes[s], twice = p->twice[part].memory.bytes[s];
-      own[s] = twice - once;
-      sum += own[s];
-      int64_t fixed = once - own[s];
+      int64_t own = twice - once, fixed = once - own;
+      if (part == largest) slot[s] = own;
       if (!is_shared(s)) out->bytes[s] += fixed;
       if (is_shared(s) && fixed > out->bytes[s]) out->bytes[s] = fixed;
     }
-    if (sum <= largest) continue;
-    largest = sum;
-    memcpy(slot, own, sizeof slot);
   }
   out->slots = hold.tapes;
   out->slot_bytes[BD_SEGMENT_TAPE] = slot[BD_SEGMENT_TAPE];
@@ -215,6 +227,13 @@ static bd_status check_places(bd_ctx *ctx, const predicting *p) {
   return BD_OK;
 }
 
+// Whether no stage before it is like it.
+static bool is_first(const predicting *p, int stage) {
+  for (int before = 0; before < stage; before++)
+    if (alike(p, before, stage)) return false;
+  return true;
+}
+
 static bd_status read_classes(predicting *p) {
   bd_ctx *ctx = p->ctx;
   const bd_plan *plan = p->plan;
@@ -223,12 +242,8 @@ static bd_status read_classes(predicting *p) {
   p->twice = BD_NEW_ARRAY(ctx->arena, bd_stage_prediction, p->parts);
   bd_full_groups(ctx, p->cluster, 0, &p->groups, &p->group_count);
   BD_TRY(check_places(ctx, p));
-  for (int s = 0; s < plan->stages; s++) {
-    bool seen = false;
-    for (int before = 0; before < s; before++)
-      seen = seen || alike(p, before, s);
-    if (!seen) BD_TRY(read_class(p, s));
-  }
+  for (int s = 0; s < plan->stages; s++)
+    if (is_first(p, s)) BD_TRY(read_class(p, s));
   return BD_OK;
 }
 
@@ -273,6 +288,38 @@ static void count_host(const predicting *p, int stage) {
   p->details->stages[stage].host_bytes = largest * (hold.tapes + hold.weight_inputs);
 }
 
+// What the parts of a stage, of the program `spmd` that `program` describes, hold at its peak.
+static bd_status list_live(predicting *p, const bd_module *spmd, const bd_plan *program,
+                           int stage) {
+  const bd_plan *plan = p->plan;
+  bd_schedule_hold hold = bd_schedule_held(plan->schedule, stage, plan->stages,
+                                           bd_plan_chunks(plan), bd_plan_micro_batches(plan));
+  bd_tenants list = {0};
+  int slot, workspace;
+  find_largest(p, stage, &slot, &workspace);
+  for (int part = stage; part < p->parts; part += plan->stages)
+    BD_TRY(bd_tenants_add(p->ctx, p->train, spmd, program, part, part == slot ? hold.tapes : 0,
+                          part == workspace, &list));
+  int64_t tape = p->twice[slot].memory.bytes[BD_SEGMENT_TAPE];
+  tape -= p->once[slot].memory.bytes[BD_SEGMENT_TAPE];
+  bd_tenants_add_weight_inputs(p->ctx, tape, hold.weight_inputs, &list);
+  bd_tenants_sort(&list);
+  p->details->stages[stage].live = list.items;
+  p->details->stages[stage].live_count = list.count;
+  return BD_OK;
+}
+
+static bd_status find_live(predicting *p, int like) {
+  bd_plan program = unfold(p, like);
+  bd_module *sharded, *spmd;
+  program.global_batch = program.micro_batch;
+  BD_TRY(bd_apply_plan(p->ctx, p->train, &program, &sharded));
+  BD_TRY(bd_partition(p->ctx, sharded, &spmd));
+  for (int stage = like; stage < p->plan->stages; stage++)
+    if (alike(p, stage, like)) BD_TRY(list_live(p, spmd, &program, stage));
+  return BD_OK;
+}
+
 // The mean rate of the plan's devices.
 static double mean_rate(const bd_cluster *cluster, const bd_plan *plan) {
   double sum = 0;
@@ -295,6 +342,8 @@ bd_status bd_plan_break_down_full(bd_ctx *ctx, const bd_module *train, const bd_
     count_host(&p, stage);
   for (int part = plan->stages; part < p.parts; part++)
     add_part(&out->stages[part], &out->stages[part % plan->stages]);
+  for (int stage = 0; stage < plan->stages; stage++)
+    if (is_first(&p, stage)) BD_TRY(find_live(&p, stage));
   out->flops_per_second = mean_rate(cluster, plan);
   for (int s = 1; s < plan->stages; s++)
     if (plan->predicted[s].memory.total_bytes >

@@ -8,30 +8,31 @@ typedef struct listing {
   const bd_module *train, *spmd;
   const bd_plan *plan;
   bd_layout layout;
-  int count, capacity;
-  bd_tenant *items;
-  const char **keys; // per item: what its tensors have in common
-  const char *back;  // the largest value that comes back from where it was put aside
+  int slots; // tapes and boundary values held of each call
+  bd_tenants *out;
+  const char *back; // the largest value that comes back from where it was put aside
   int64_t back_bytes;
 } listing;
 
 static void add(listing *l, const char *key, const char *name, bd_segment segment, int64_t bytes,
                 int count) {
-  for (int i = 0; i < l->count; i++)
-    if (l->keys[i] == key && l->items[i].segment == segment) {
-      l->items[i].bytes += bytes;
-      l->items[i].count += count;
+  bd_tenants *out = l->out;
+  if (!count) return;
+  for (int i = 0; i < out->count; i++)
+    if (out->keys[i] == key && out->items[i].segment == segment) {
+      out->items[i].bytes += bytes;
+      out->items[i].count += count;
       return;
     }
-  if (l->count == l->capacity) {
-    int wanted = l->capacity ? 2 * l->capacity : 64;
-    bd_arena *arena = l->ctx->arena;
-    l->items = bd_arena_grow(arena, l->items, (size_t)l->count, (size_t)wanted, sizeof *l->items);
-    l->keys = bd_arena_grow(arena, l->keys, (size_t)l->count, (size_t)wanted, sizeof *l->keys);
-    l->capacity = wanted;
+  if (out->count == out->capacity) {
+    int wanted = out->capacity ? 2 * out->capacity : 64;
+    size_t kept = (size_t)out->count, room = (size_t)wanted;
+    out->items = bd_arena_grow(l->ctx->arena, out->items, kept, room, sizeof *out->items);
+    out->keys = bd_arena_grow(l->ctx->arena, out->keys, kept, room, sizeof *out->keys);
+    out->capacity = wanted;
   }
-  l->keys[l->count] = key;
-  l->items[l->count++] = (bd_tenant){name, segment, bytes, count};
+  out->keys[out->count] = key;
+  out->items[out->count++] = (bd_tenant){name, segment, bytes, count};
 }
 
 static const bd_function *callee_here(const listing *l, const bd_op *op) {
@@ -45,13 +46,15 @@ static int64_t local_elements(const listing *l, const bd_value *value) {
   return bd_type_elements(&local, l->spmd->micro_batch);
 }
 
-// Elements of the accumulator of a weight's gradient on a rank.
-static int64_t gradient_elements(const listing *l, int weight, const bd_value *own) {
+// Bytes of the accumulators of a weight's gradient on a rank: one per function that uses it.
+static int64_t gradient_bytes(const listing *l, int weight) {
   const bd_function *main = l->spmd->main;
+  int64_t bytes = 0, each = bd_dtype_bytes(l->spmd->weights[weight].master);
   for (int r = 1; r < main->result_count; r++)
-    if (l->spmd->gradient_weight[r - 1] == weight)
-      return local_elements(l, &main->values[main->results[r]]);
-  return local_elements(l, own);
+    if (l->spmd->gradient_weight[r - 1] == weight &&
+        l->layout.values[main->results[r]].segment == BD_SEGMENT_GRADIENTS)
+      bytes += bd_align(local_elements(l, &main->values[main->results[r]]) * each);
+  return bytes;
 }
 
 // A weight once, with its gradient's accumulator and the optimizer's state.
@@ -65,9 +68,8 @@ static void add_weight(listing *l, const bd_function *callee, int param, bd_id i
     number++;
   if (number == l->layout.weight_count) return;
   const bd_weight *weight = &l->spmd->weights[l->layout.weights[number]];
-  int64_t gradient = gradient_elements(l, l->layout.weights[number], value);
   int64_t bytes = bd_memory_value_bytes(l->spmd, value) +
-                  bd_align(gradient * bd_dtype_bytes(weight->master)) +
+                  gradient_bytes(l, l->layout.weights[number]) +
                   bd_align(l->layout.state_elements[l->layout.weights[number]] *
                            bd_optimizer_state_bytes(l->plan->optimizer, weight->type.dtype));
   const char *key = bd_intern_f(l->ctx, "%s %d", callee->name, param);
@@ -99,8 +101,7 @@ static void add_saved(listing *l, const bd_function *callee, const bd_value *val
     l->back = bd_intern_f(l->ctx, "%s, brought back", name);
   }
   if (kept == BD_KEPT_COMPRESSED) bytes = bd_align(local_elements(l, value));
-  if (kept != BD_KEPT_OFFLOADED)
-    add(l, name, name, BD_SEGMENT_TAPE, bytes * l->layout.in_flight, l->layout.in_flight);
+  if (kept != BD_KEPT_OFFLOADED) add(l, name, name, BD_SEGMENT_TAPE, bytes * l->slots, l->slots);
 }
 
 static void add_forward(listing *l, const bd_op *call, const bd_function *callee, bool *seen) {
@@ -115,20 +116,34 @@ static void add_forward(listing *l, const bd_op *call, const bd_function *callee
     if (place->segment != BD_SEGMENT_BOUNDARY) continue;
     const char *name =
         bd_intern_f(l->ctx, "%s: %s", callee->name, callee->values[callee->results[i]].name);
-    int slots = place->slot_bytes ? l->layout.in_flight : 1;
+    int slots = place->slot_bytes ? l->slots : 1;
     add(l, name, name, BD_SEGMENT_BOUNDARY,
         bd_memory_value_bytes(l->spmd, &l->spmd->main->values[call->out[i]]) * slots, slots);
   }
 }
 
+// The last op that reads each value of a function, or the one that makes it.
+static int *last_uses(bd_ctx *ctx, const bd_function *f) {
+  int *last = BD_NEW_ARRAY(ctx->arena, int, f->value_count);
+  for (bd_id v = 0; v < f->value_count; v++)
+    last[v] = f->values[v].producer;
+  for (int i = 0; i < f->op_count; i++)
+    for (int k = 0; k < f->ops[i].in_count; k++)
+      if (f->ops[i].in[k] >= 0) last[f->ops[i].in[k]] = i;
+  return last;
+}
+
 // Values of the workspace that are alive around op `at`; those that took the place of one that died
-// count once. Adds them when `l` is given; returns their bytes.
-static int64_t alive(bd_ctx *ctx, const bd_module *spmd, const bd_function *f, int at, listing *l) {
-  int64_t total = 0, *offsets = BD_NEW_ARRAY(ctx->arena, int64_t, f->value_count);
+// count once. Adds them when told to; returns their bytes.
+static int64_t alive(listing *l, const bd_function *f, const int *last, int64_t *offsets, int at,
+                     bool adds) {
+  bd_ctx *ctx = l->ctx;
+  const bd_module *spmd = l->spmd;
+  int64_t total = 0;
   int count = 0;
   const bd_op *op = &f->ops[at];
   int64_t scratch = bd_memory_scratch_bytes(spmd, f, op);
-  if (l && scratch > 0) {
+  if (adds && scratch > 0) {
     const char *name =
         bd_intern_f(ctx, "%s: scratch of %s", f->name, bd_op_get_info(op->kind)->name);
     add(l, name, name, BD_SEGMENT_WORKSPACE, scratch, 1);
@@ -138,17 +153,13 @@ static int64_t alive(bd_ctx *ctx, const bd_module *spmd, const bd_function *f, i
     const bd_value *value = &f->values[v];
     if (value->segment != BD_SEGMENT_WORKSPACE || value->producer < 0 || value->producer > at)
       continue;
-    int last = value->producer;
-    for (int i = last + 1; i < f->op_count; i++)
-      for (int k = 0; k < f->ops[i].in_count; k++)
-        if (f->ops[i].in[k] == v) last = i;
     bool again = false;
     for (int i = 0; i < count; i++)
       again = again || offsets[i] == value->offset_bytes;
-    if (last < at || again) continue;
+    if (last[v] < at || again) continue;
     offsets[count++] = value->offset_bytes;
     total += bd_memory_value_bytes(spmd, value);
-    if (!l) continue;
+    if (!adds) continue;
     const char *name = bd_intern_f(ctx, "%s: %s", f->name, value->name);
     add(l, name, name, BD_SEGMENT_WORKSPACE, bd_memory_value_bytes(spmd, value), 1);
   }
@@ -158,22 +169,28 @@ static int64_t alive(bd_ctx *ctx, const bd_module *spmd, const bd_function *f, i
 // The function of the stage whose workspace is the highest, at the op where most of it is in use.
 static void add_workspace(listing *l) {
   const bd_function *main = l->spmd->main, *highest = NULL;
-  int64_t most = 0;
+  const int *highest_last = NULL;
+  int64_t most = 0, *highest_offsets = NULL;
   int at = 0;
   for (int i = 0; i < l->spmd->function_count; i++) {
     const bd_function *f = l->spmd->functions[i];
     bool called = false;
     for (int c = 0; c < main->op_count && !called; c++)
       called = callee_here(l, &main->ops[c]) == f;
-    for (int op = 0; called && op < f->op_count; op++) {
-      int64_t bytes = alive(l->ctx, l->spmd, f, op, NULL);
+    if (!called) continue;
+    const int *last = last_uses(l->ctx, f);
+    int64_t *offsets = BD_NEW_ARRAY(l->ctx->arena, int64_t, f->value_count);
+    for (int op = 0; op < f->op_count; op++) {
+      int64_t bytes = alive(l, f, last, offsets, op, false);
       if (bytes <= most) continue;
       most = bytes;
       highest = f;
+      highest_last = last;
+      highest_offsets = offsets;
       at = op;
     }
   }
-  if (highest) alive(l->ctx, l->spmd, highest, at, l);
+  if (highest) alive(l, highest, highest_last, highest_offsets, at, true);
 }
 
 static int by_bytes(const void *a, const void *b) {
@@ -182,9 +199,10 @@ static int by_bytes(const void *a, const void *b) {
   return strcmp(x->name, y->name);
 }
 
-bd_status bd_tenants_find(bd_ctx *ctx, const bd_module *train, const bd_module *spmd,
-                          const bd_plan *plan, int stage, bd_tenant **out_tenants, int *out_count) {
-  listing l = {.ctx = ctx, .train = train, .spmd = spmd, .plan = plan};
+bd_status bd_tenants_add(bd_ctx *ctx, const bd_module *train, const bd_module *spmd,
+                         const bd_plan *plan, int stage, int slots, bool workspace,
+                         bd_tenants *list) {
+  listing l = {.ctx = ctx, .train = train, .spmd = spmd, .plan = plan, .slots = slots, .out = list};
   BD_TRY(bd_layout_of_stage(ctx, spmd, stage, plan->schedule, bd_plan_micro_batches(plan),
                             plan->optimizer, plan->zero_axes, &l.layout));
   bool *seen = BD_NEW_ARRAY(ctx->arena, bool, spmd->main->value_count);
@@ -193,10 +211,30 @@ bd_status bd_tenants_find(bd_ctx *ctx, const bd_module *train, const bd_module *
     if (callee && callee->role == BD_ROLE_FORWARD)
       add_forward(&l, &spmd->main->ops[i], callee, seen);
   }
+  if (!workspace) return BD_OK;
   add_workspace(&l);
   if (l.back) add(&l, l.back, l.back, BD_SEGMENT_WORKSPACE, l.back_bytes, 1);
-  if (l.count) qsort(l.items, (size_t)l.count, sizeof *l.items, by_bytes);
-  *out_tenants = l.items;
-  *out_count = l.count;
+  return BD_OK;
+}
+
+void bd_tenants_add_weight_inputs(bd_ctx *ctx, int64_t bytes, int count, bd_tenants *list) {
+  listing l = {.ctx = ctx, .out = list};
+  const char *name = bd_intern_f(ctx, "inputs of delayed weight passes");
+  add(&l, name, name, BD_SEGMENT_TAPE, bytes * count, count);
+}
+
+void bd_tenants_sort(bd_tenants *list) {
+  if (list->count) qsort(list->items, (size_t)list->count, sizeof *list->items, by_bytes);
+}
+
+bd_status bd_tenants_find(bd_ctx *ctx, const bd_module *train, const bd_module *spmd,
+                          const bd_plan *plan, int stage, bd_tenant **out_tenants, int *out_count) {
+  bd_tenants list = {0};
+  int slots =
+      bd_schedule_in_flight(plan->schedule, stage, plan->stages, bd_plan_micro_batches(plan));
+  BD_TRY(bd_tenants_add(ctx, train, spmd, plan, stage, slots, true, &list));
+  bd_tenants_sort(&list);
+  *out_tenants = list.items;
+  *out_count = list.count;
   return BD_OK;
 }

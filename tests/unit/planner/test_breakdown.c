@@ -5,6 +5,7 @@
 #include "planner/breakdown.h"
 #include "planner/constraints_read.h"
 #include "planner/familiar.h"
+#include "planner/full.h"
 #include "tests/unit/planner/support_session.h"
 #include <math.h>
 #include <setjmp.h>
@@ -73,16 +74,56 @@ static void test_sums(void **unused) {
   bd_ctx_destroy(s.ctx);
 }
 
-// Bytes under all names are those of the segments they lie in, for what is kept always.
+// Bytes under all names are those of the segments they lie in, for what is kept always; and no more
+// than those of the workspace.
+static void check_live(session *s, bd_plan *plan) {
+  assert_int_equal(bd_plan_break_down(s->ctx, s->train, &s->cluster, plan), BD_OK);
+  for (int stage = 0; stage < plan->stages; stage++) {
+    const bd_stage_details *d = &plan->details->stages[stage];
+    const int64_t *told = plan->predicted[stage].memory.bytes;
+    int64_t sum[BD_SEGMENT_COUNT] = {0};
+    for (int i = 0; i < d->live_count; i++)
+      sum[d->live[i].segment] += d->live[i].bytes;
+    assert_true(sum[BD_SEGMENT_TAPE] > 0);
+    assert_int_equal(sum[BD_SEGMENT_TAPE], told[BD_SEGMENT_TAPE]);
+    assert_int_equal(sum[BD_SEGMENT_WEIGHTS], told[BD_SEGMENT_WEIGHTS] +
+                                                  told[BD_SEGMENT_GRADIENTS] +
+                                                  told[BD_SEGMENT_OPTIMIZER]);
+    assert_true(sum[BD_SEGMENT_BOUNDARY] <= told[BD_SEGMENT_BOUNDARY]);
+    assert_true(sum[BD_SEGMENT_WORKSPACE] > 0);
+    assert_true(sum[BD_SEGMENT_WORKSPACE] <= told[BD_SEGMENT_WORKSPACE]);
+  }
+}
+
+// So they are for plans that are not emitted.
+static void test_live_full(void **unused) {
+  (void)unused;
+  static const char *const pins[] = {"pp=2,dp=2,mb=2,schedule=zero-bubble",
+                                     "pp=2,dp=2,mb=2,schedule=interleaved"};
+  for (size_t i = 0; i < sizeof pins / sizeof *pins; i++) {
+    session s = open_session("cpu:1x4", 8);
+    bd_plan plan;
+    bd_plan_request request = s.request;
+    bd_constraints *constraints = BD_NEW(s.ctx->arena, bd_constraints);
+    request.full = true;
+    assert_int_equal(bd_pins_read(s.ctx, pins[i], &request, constraints), BD_OK);
+    assert_int_equal(bd_plan_search_full(s.ctx, s.train, &s.cluster, &request, &plan), BD_OK);
+    assert_int_equal(plan.stages, 2);
+    check_live(&s, &plan);
+    bd_ctx_destroy(s.ctx);
+  }
+}
+
 static void test_live(void **unused) {
   (void)unused;
   session s = open_session("cpu:1x2", 8);
   bd_plan plan = search(&s, "pp=1,dp=2,recompute=none", NULL);
   check_sums(&s, &plan);
+  check_live(&s, &plan);
   int64_t largest = INT64_MAX;
-  assert_true(plan.details->live_count > 4);
-  for (int i = 0; i < plan.details->live_count; i++) {
-    const bd_tenant *tenant = &plan.details->live[i];
+  assert_true(plan.details->stages[0].live_count > 4);
+  for (int i = 0; i < plan.details->stages[0].live_count; i++) {
+    const bd_tenant *tenant = &plan.details->stages[0].live[i];
     assert_true(tenant->bytes > 0 && tenant->bytes <= largest && tenant->count > 0);
     assert_true(tenant->bytes <= plan.predicted[0].memory.total_bytes);
     largest = tenant->bytes;
@@ -141,9 +182,8 @@ static void test_familiar(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sums),
-      cmocka_unit_test(test_live),
-      cmocka_unit_test(test_degrees),
+      cmocka_unit_test(test_sums),      cmocka_unit_test(test_live),
+      cmocka_unit_test(test_live_full), cmocka_unit_test(test_degrees),
       cmocka_unit_test(test_familiar),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
