@@ -173,8 +173,9 @@ static bool find_segment(const char *name, bd_segment *out) {
 
 static bd_status read_live(const details_reader *r, const bd_json *json, bd_stage_details *out) {
   bd_ctx *ctx = r->ctx;
-  const bd_json *list;
-  BD_TRY(bd_json_array(ctx, json, "live", true, &list));
+  const bd_json *list = NULL;
+  BD_TRY(bd_json_array(ctx, json, "live", false, &list));
+  if (!list) return BD_OK;
   out->live_count = (int)list->count;
   out->live = BD_NEW_ARRAY(ctx->arena, bd_tenant, list->count);
   for (size_t i = 0; i < list->count; i++) {
