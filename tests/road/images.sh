@@ -19,7 +19,7 @@ plans=$(grep -vE '^ *(#|$)' <<'END'
   unet            unet3d-tiny   1 1 1   8 1f1b  -  none -
   unet-free       unet3d-tiny   4 - -   - -     -  -    -
   unet-wide       unet3d-tiny   4 1 4   8 1f1b  -  none -
-  unet-pipeline   unet3d-tiny   4 4 1   2 1f1b  -  none -
+  unet-pipeline   unet3d-tiny   4 4 1   1 1f1b  -  none -
   unet-deep       unet3d-tiny   8 4 2   2 gpipe -  full -
 END
 )
