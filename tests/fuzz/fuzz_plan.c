@@ -18,10 +18,14 @@ static bd_status make_model(bd_ctx *ctx, void *argument) {
   return bd_pass_run_list(ctx, "canonicalize,cse,dce,autodiff", NULL, stderr, graph, &train);
 }
 
+static void forget_model(void) {
+  bd_ctx_destroy(keeper);
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
   (void)argc, (void)argv;
   keeper = bd_ctx_create();
-  if (!keeper || bd_ctx_run(keeper, make_model, NULL) != BD_OK) abort();
+  if (!keeper || bd_ctx_run(keeper, make_model, NULL) != BD_OK || atexit(forget_model)) abort();
   return 0;
 }
 
