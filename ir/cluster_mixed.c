@@ -1,4 +1,5 @@
 #include "ir/cluster_mixed.h"
+#include "ir/base/number.h"
 
 bd_link bd_link_slower(bd_link a, bd_link b) {
   bd_link out = a.bytes_per_second <= b.bytes_per_second ? a : b;
@@ -28,15 +29,6 @@ bd_node_group bd_cluster_uniform_group(const bd_cluster *c) {
                          .intra = c->intra,
                          .inter = c->inter,
                          .node = c->node};
-}
-
-int bd_common_divisor(int a, int b) {
-  while (b) {
-    int rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
 }
 
 static double least(double a, double b) {
@@ -114,7 +106,7 @@ static void slow_to_group(bd_cluster *c, const bd_node_group *group) {
   if (node->island_devices || other->island_devices) {
     int mine = node->island_devices ? node->island_devices : c->devices_per_node;
     int its = other->island_devices ? other->island_devices : group->devices_per_node;
-    node->island_devices = bd_common_divisor(mine, its);
+    node->island_devices = (int)bd_common_divisor(mine, its);
     node->island = bd_link_slower(a, b);
   }
   if (node->switch_sum.bytes_per_second > 0 && other->switch_sum.bytes_per_second > 0)
@@ -124,7 +116,7 @@ static void slow_to_group(bd_cluster *c, const bd_node_group *group) {
   if (other->host_memory_bytes < node->host_memory_bytes)
     node->host_memory_bytes = other->host_memory_bytes;
   node->host_bytes_per_second = least(node->host_bytes_per_second, other->host_bytes_per_second);
-  c->devices_per_node = bd_common_divisor(c->devices_per_node, group->devices_per_node);
+  c->devices_per_node = (int)bd_common_divisor(c->devices_per_node, group->devices_per_node);
   c->intra = bd_link_slower(c->intra, group->intra);
   if (group->nodes > 1) c->inter = bd_link_slower(c->inter, group->inter);
 }

@@ -8,8 +8,6 @@ enum { BD_MAX_GROUPS = 64, BD_MAX_NODES = BD_MAX_DEVICES, BD_MAX_NODE_DEVICES = 
 #define BD_MOST_MEMORY_BYTES ((int64_t)1 << 50)
 #define BD_MOST_RATE 1e21
 
-int bd_common_divisor(int a, int b); // the greatest; b may be 0
-
 // The slower of two links, of latency and rate each.
 bd_link bd_link_slower(bd_link a, bd_link b);
 

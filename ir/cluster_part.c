@@ -1,4 +1,5 @@
 // Devices, ranges of devices, and rings over them.
+#include "ir/base/number.h"
 #include "ir/cluster_mixed.h"
 #include <assert.h>
 
@@ -171,7 +172,7 @@ static bd_link between_groups(const bd_cluster *c, int *out_devices) {
   bd_link slowest = c->between[1];
   *out_devices = 0;
   for (int a = 0; a < c->group_count; a++) {
-    *out_devices = bd_common_divisor(devices_of(&c->groups[a]), *out_devices);
+    *out_devices = (int)bd_common_divisor(devices_of(&c->groups[a]), *out_devices);
     for (int b = 0; b < a; b++)
       slowest = bd_link_slower(slowest, c->between[a * c->group_count + b]);
   }

@@ -10,6 +10,7 @@ int bd_mesh_devices(const bd_mesh *mesh) {
 }
 
 bool bd_mesh_same(const bd_mesh *a, const bd_mesh *b) {
+  if (a->axes != b->axes) return false;
   for (int axis = 0; axis < a->axes; axis++)
     if (a->size[axis] != b->size[axis]) return false;
   return true;

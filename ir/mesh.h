@@ -14,7 +14,7 @@ typedef struct bd_mesh {
 } bd_mesh;
 
 int bd_mesh_devices(const bd_mesh *mesh);
-// Whether two meshes of as many axes have the same sizes.
+// Whether two meshes have as many axes, of the same sizes.
 bool bd_mesh_same(const bd_mesh *a, const bd_mesh *b);
 // "2x4": at most BD_MAX_AXES sizes and BD_MAX_DEVICES devices. False: it is not that.
 bool bd_mesh_parse(const char *text, bd_mesh *out_mesh);

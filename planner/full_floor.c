@@ -1,4 +1,6 @@
 #include "planner/full_floor.h"
+#include "ir/base/number.h"
+#include "planner/climb.h"
 #include <math.h>
 #include <string.h>
 
@@ -18,15 +20,6 @@ typedef struct flooring {
   int *last;               // the same: the size of the first of them; IDLE: none
 } flooring;
 
-static int common_divisor(int a, int b) {
-  while (b) {
-    int rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
 static void open_states(bd_ctx *ctx, flooring *s) {
   const bd_floor *p = s->floor;
   int64_t states = 1, slots = 0;
@@ -34,7 +27,8 @@ static void open_states(bd_ctx *ctx, flooring *s) {
   s->span = BD_NEW_ARRAY(ctx->arena, int, p->group_count);
   s->stride = BD_NEW_ARRAY(ctx->arena, int, p->group_count);
   for (int i = 0; i < p->size_count; i++)
-    s->unit[p->sizes[i].group] = common_divisor(p->sizes[i].devices, s->unit[p->sizes[i].group]);
+    s->unit[p->sizes[i].group] =
+        (int)bd_common_divisor(p->sizes[i].devices, s->unit[p->sizes[i].group]);
   for (int g = 0; g < p->group_count && states <= STATE_LIMIT; g++) {
     s->span[g] = s->unit[g] ? p->group_devices[g] / s->unit[g] : 0;
     s->stride[g] = (int)states;
@@ -130,7 +124,8 @@ static void mark_used(const flooring *s, bool *used) {
   }
 }
 
-static double bound_of(flooring *s) {
+static double bound_of(void *user) {
+  flooring *s = user;
   const bd_floor *p = s->floor;
   double sum = 0;
   for (int r = 0; r < p->run_count; r++)
@@ -158,22 +153,16 @@ static void begin(flooring *s) {
   }
 }
 
-// One value after another is moved for as long as that raises the bound.
 static double climb(flooring *s) {
   static const double factors[] = {0.8, 0.95, 1.05, 1.25};
-  double best = bound_of(s);
-  for (int round = 0; round < ROUNDS; round++)
-    for (int r = 0; r < s->floor->run_count; r++)
-      for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
-        double kept = s->value[r];
-        s->value[r] *= factors[i];
-        double bound = bound_of(s);
-        if (bound > best)
-          best = bound;
-        else
-          s->value[r] = kept;
-      }
-  return best;
+  const bd_climb climb = {.value = s->value,
+                          .count = s->floor->run_count,
+                          .factors = factors,
+                          .factor_count = sizeof factors / sizeof *factors,
+                          .rounds = ROUNDS,
+                          .bound_of = bound_of,
+                          .user = s};
+  return bd_climb_run(&climb);
 }
 
 static double run(bd_ctx *ctx, const bd_floor *floor, bool *out_used) {

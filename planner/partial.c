@@ -67,7 +67,7 @@ static bd_status read_mesh(const partial_reader *r, const bd_json *root) {
                      BD_MAX_DEVICES);
     mesh.size[mesh.axes++] = (int)parts;
   }
-  bool same = pin->axes == mesh.axes && bd_mesh_same(pin, &mesh);
+  bool same = bd_mesh_same(pin, &mesh);
   if (bd_constraints_have_degrees(r->constraints) || (pin->axes && !same))
     return disagrees(r, root, "mesh");
   *pin = mesh;

@@ -4,11 +4,7 @@
 #   scripts/bench-planner.sh [large|devices|layers|spaces]...     BRAID names a built braid; needs GNU time.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-if [ -z "${BRAID:-}" ]; then
-  "$root/scripts/install.sh"
-  "$root/scripts/build.sh" "$root/build"
-  BRAID=$root/build/braid
-fi
+. "$root/scripts/built.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -5,11 +5,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 steps=${1:-12}
-if [ -z "${BRAID:-}" ]; then
-  "$root/scripts/install.sh"
-  "$root/scripts/build.sh" "$root/build"
-  BRAID=$root/build/braid
-fi
+. "$root/scripts/built.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cat "$root"/docs/*.md "$root/README.md" >"$work/text.txt"

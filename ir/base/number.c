@@ -22,3 +22,12 @@ bool bd_whole_read(const char *text, int64_t *out) {
   double value = strtod(text, &end);
   return !*end && bd_whole_of(value, out);
 }
+
+int64_t bd_common_divisor(int64_t a, int64_t b) {
+  while (b) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}

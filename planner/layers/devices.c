@@ -1,13 +1,5 @@
 #include "planner/layers/devices.h"
-
-static int common_divisor(int a, int b) {
-  while (b) {
-    int rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
+#include "ir/base/number.h"
 
 static void measure_groups(bd_devices *out) {
   const bd_layers_problem *problem = out->problem;
@@ -15,7 +7,7 @@ static void measure_groups(bd_devices *out) {
     out->unit[g] = 0;
     for (int n = 0; n < problem->mode_count; n++)
       if (problem->modes[n].group == g)
-        out->unit[g] = common_divisor(problem->modes[n].devices, out->unit[g]);
+        out->unit[g] = (int)bd_common_divisor(problem->modes[n].devices, out->unit[g]);
     out->span[g] = out->unit[g] ? problem->groups[g].count / out->unit[g] : 0;
   }
 }

@@ -1,4 +1,5 @@
 #include "planner/layers/weights.h"
+#include "planner/climb.h"
 #include <math.h>
 
 typedef struct weighing {
@@ -35,7 +36,8 @@ static double capacity_of(const weighing *w) {
   return fmin(all, w->setting->stages * heaviest);
 }
 
-static double bound_of(const weighing *w) {
+static double bound_of(void *user) {
+  const weighing *w = user;
   double sum = 0, work = 0;
   for (int i = 0; i < w->problem->layer_count; i++) {
     if (!is_copy(w->problem, i)) work = layer_work(w, i);
@@ -63,21 +65,16 @@ static void begin(weighing *w) {
   }
 }
 
-// One weight after another is moved for as long as that raises the bound.
 static void climb(weighing *w) {
   static const double factors[] = {0.5, 0.8, 0.95, 1.05, 1.25, 2};
-  double best = bound_of(w);
-  for (int round = 0; round < 4; round++)
-    for (int g = 0; g < w->problem->group_count; g++)
-      for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
-        double kept = w->weight[g];
-        w->weight[g] *= factors[i];
-        double bound = bound_of(w);
-        if (bound > best)
-          best = bound;
-        else
-          w->weight[g] = kept;
-      }
+  const bd_climb climb = {.value = w->weight,
+                          .count = w->problem->group_count,
+                          .factors = factors,
+                          .factor_count = sizeof factors / sizeof *factors,
+                          .rounds = 4,
+                          .bound_of = bound_of,
+                          .user = w};
+  (void)bd_climb_run(&climb);
 }
 
 // The least of a layer on each group.

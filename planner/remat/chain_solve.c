@@ -1,4 +1,5 @@
 // Which units the slots are counted in, and what to do when they are not fine enough.
+#include "ir/base/number.h"
 #include "planner/remat/chain_table.h"
 #include <math.h>
 
@@ -16,20 +17,11 @@ double bd_chain_base(const bd_chain *chain) {
   return time;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b) {
-  while (b) {
-    int64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
 // Slots that divide every size; 1 when all are 0.
 static int64_t exact_unit(const bd_chain *chain) {
   int64_t unit = chain->value[chain->layers];
   for (int i = 0; i < chain->layers; i++)
-    unit = common_divisor(common_divisor(unit, chain->value[i]), chain->tape[i]);
+    unit = bd_common_divisor(bd_common_divisor(unit, chain->value[i]), chain->tape[i]);
   return unit ? unit : 1;
 }
 
