@@ -15,7 +15,7 @@ int64_t bd_attempt_plan_bytes(const bd_plan *plan) {
   return most;
 }
 
-static bd_status bound(bd_ctx *ctx, bd_attempt *a) {
+static bd_status bound_layers(bd_ctx *ctx, bd_attempt *a) {
   bd_sharding *tied;
   int count = bd_space_tied_forms(ctx, &a->setting.mesh, a->scene->runs->any_tied, &tied);
   bd_setting_layers first, layers;
@@ -30,10 +30,19 @@ static bd_status bound(bd_ctx *ctx, bd_attempt *a) {
     BD_TRY(bd_setting_open(ctx, a->scene, &out->setting, opened ? &first : NULL, &layers));
     if (!opened) first = layers;
     opened = true;
-    bd_bound_layers(ctx, a->scene, &out->setting, &layers, a->cutoff, &out->seconds, &out->bytes,
-                    &out->price);
+    bd_bound_layers(ctx, a->scene, &layers, a->cutoff, out);
     if (isfinite(out->bytes)) a->bounded_count++;
   }
+  return BD_OK;
+}
+
+static bd_status bound_room(bd_ctx *ctx, bd_attempt *a) {
+  bd_setting_layers layers;
+  a->bounded = BD_NEW(ctx->arena, bd_bounded);
+  *a->bounded = (bd_bounded){.setting = a->setting, .price = a->price};
+  BD_TRY(bd_setting_open(ctx, a->scene, &a->setting, NULL, &layers));
+  bd_bound_room(ctx, a->scene, &layers, a->cutoff, a->bounded);
+  a->bounded_count = 1;
   return BD_OK;
 }
 
@@ -190,11 +199,12 @@ static void keep_results(bd_ctx *ctx, bd_attempt *a) {
 
 // What an attempt works on is large and not needed after it: it lives in an arena of its own.
 bd_status bd_attempt_run(bd_ctx *ctx, bd_attempt *attempt) {
+  static bd_status (*const run[])(bd_ctx *, bd_attempt *) = {bound_layers, bound_room, solve};
   bd_arena *kept = ctx->arena, *own = bd_ctx_create_arena(ctx);
   bd_owned held;
   bd_own(ctx, &held, destroy_arena, own);
   ctx->arena = own;
-  bd_status status = attempt->solve ? solve(ctx, attempt) : bound(ctx, attempt);
+  bd_status status = run[attempt->kind](ctx, attempt);
   ctx->arena = kept;
   if (status == BD_OK) keep_results(ctx, attempt);
   bd_disown(ctx, &held);

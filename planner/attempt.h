@@ -1,23 +1,22 @@
-// One step of the search: a setting is bounded by its layers, or its pipeline is solved. Attempts
+// One step of the search: a setting is bounded by its layers, or within its memory, or its pipeline
+// is solved. Attempts
 // share nothing, so that several run at once.
 #ifndef BD_PLANNER_ATTEMPT_H
 #define BD_PLANNER_ATTEMPT_H
 #include "planner/bound.h"
 
-// A setting with its tied form, bounded by its layers.
-typedef struct bd_bounded {
-  bd_setting setting;
-  double seconds; // no plan of it is faster
-  double bytes;   // of its fullest stage, at least
-  double price;   // of a byte, as bd_bound_layers says
-} bd_bounded;
+typedef enum bd_attempt_kind {
+  BD_ATTEMPT_LAYERS, // bounds it for every tied form, as bd_bound_layers
+  BD_ATTEMPT_ROOM,   // bounds it with its tied form, as bd_bound_room
+  BD_ATTEMPT_SOLVE,
+} bd_attempt_kind;
 
 typedef struct bd_attempt {
   const bd_scene *scene;
   bd_setting setting;
   double cutoff; // seconds of a plan that fits; INFINITY: none is known
-  bool solve;    // else it is bounded, for every tied form
-  double price;  // of a byte, for solving
+  bd_attempt_kind kind;
+  double price; // of a byte, where layers have been bounded
   // Of bounding; settings that no plan has are left out:
   int bounded_count;
   bd_bounded *bounded;

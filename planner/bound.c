@@ -219,24 +219,37 @@ static double rest_seconds(const bd_scene *scene, const bd_setting *setting,
 // a step takes max y and one of several sums of t (planner/step_bound.h), in which t occurs at most
 // S + m - 1 times. A layer's problem minimizes u = t + y/(S + m - 1), so that a step takes that sum
 // of u or more. The layers are in order, so that it is at least that of the best cut of the chain.
-void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                     const bd_setting_layers *layers, double cutoff, double *out_seconds,
-                     double *out_bytes, double *out_price) {
+void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
+                     double cutoff, bd_bounded *out) {
+  const bd_setting *setting = &out->setting;
   bd_priced fastest;
-  int stages = setting->stages;
-  *out_seconds = *out_bytes = INFINITY;
-  *out_price = 0;
+  out->seconds = out->bytes = INFINITY;
   if (!bd_price_layers(ctx, scene, layers, 1, 0, &fastest)) return;
   double moved = bd_bound_transfer(scene, setting, layers);
-  double sent = 2 * (stages - 1) * moved, total = fastest.seconds + sent;
-  double stretch = least_step(scene, stages, setting->micro_batch, 1);
-  double seconds = total + rest_seconds(scene, setting, fastest.points, stages > 1 ? moved : 0,
-                                        total, total * (stretch - 1));
+  double sent = 2 * (setting->stages - 1) * moved, total = fastest.seconds + sent;
+  double stretch = least_step(scene, setting->stages, setting->micro_batch, 1);
+  double seconds =
+      total + rest_seconds(scene, setting, fastest.points, setting->stages > 1 ? moved : 0, total,
+                           total * (stretch - 1));
   double enough = seconds < cutoff ? cutoff / stretch - sent : 0;
-  bd_room room = bd_bound_room(ctx, scene, setting, layers, &fastest, enough);
-  *out_bytes = room.bytes;
-  *out_price = room.price;
-  *out_seconds = fmax(seconds, (room.seconds + sent) * stretch);
+  bd_room room = bd_room_of_sums(ctx, scene, setting, layers, &fastest, enough, out->price);
+  out->seconds = fmax(seconds, (room.seconds + sent) * stretch);
+  out->bytes = room.bytes;
+  out->price = room.price;
+}
+
+void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
+                   double cutoff, bd_bounded *bounded) {
+  const bd_setting *setting = &bounded->setting;
+  bd_priced fastest;
+  if (!bd_price_layers(ctx, scene, layers, 1, 0, &fastest)) return;
+  double sent = 2 * (setting->stages - 1) * bd_bound_transfer(scene, setting, layers);
+  double stretch = least_step(scene, setting->stages, setting->micro_batch, 1);
+  bd_room room = bd_room_of_stages(ctx, scene, setting, layers, &fastest, cutoff / stretch - sent,
+                                   bounded->price);
+  bounded->seconds = fmax(bounded->seconds, (room.seconds + sent) * stretch);
+  bounded->bytes = fmax(bounded->bytes, room.bytes);
+  bounded->price = room.price;
 }
 
 // Bringing every activation from one form to another.

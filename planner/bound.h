@@ -40,13 +40,26 @@ BD_NODISCARD bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene,
                                        const bd_setting_layers *share_tied,
                                        bd_setting_layers *out_layers);
 
-// From the layer problems. `*out_seconds` is INFINITY when no plan of the setting fits the cap or a
-// form cannot be met; `*out_bytes` is what the fullest stage holds at least, INFINITY in the latter
-// case. A bound of `cutoff` seconds or more is not looked for further. `*out_price` is the price of
-// a byte, in seconds of a micro-batch, under which the layers come to the cap; 0: there is room.
-void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                     const bd_setting_layers *layers, double cutoff, double *out_seconds,
-                     double *out_bytes, double *out_price);
+// A setting with its tied form, and what no plan of it can beat.
+typedef struct bd_bounded {
+  bd_setting setting;
+  // INFINITY: no plan of it fits the cap, or a form cannot be met.
+  double seconds;
+  double bytes; // of its fullest stage, at least; INFINITY: a form cannot be met
+  // Of a byte, in seconds of a micro-batch, under which the layers come to the cap; 0: there is
+  // room.
+  double price;
+} bd_bounded;
+
+// From the layer problems and sums of their bytes. A bound of `cutoff` seconds or more is not
+// looked for further. `out->setting` is given, and `out->price` a first guess of it, or 0.
+void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
+                     double cutoff, bd_bounded *out);
+
+// Tighter and dearer: with workspaces, and within the cap of every stage. What bd_bound_layers
+// found is given.
+void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
+                   double cutoff, bd_bounded *bounded);
 
 // Sending and receiving a message between neighbouring stages takes no less, whichever form it has;
 // 0 for one stage. Every two neighbours have one forward and one backward.

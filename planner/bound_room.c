@@ -100,8 +100,8 @@ static double price_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting_l
   return best;
 }
 
-// The bound under which `held` is charged; false when nothing has room.
-static bool price_moment(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
+// The bound under what is charged; false when nothing has room.
+static bool price_within(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
                          double room, double enough, bd_priced *out_within, double *out_least,
                          bd_room *out) {
   bd_priced over;
@@ -149,35 +149,57 @@ static void cut_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *set
   out->bytes = fmax(out->bytes, cuts.bytes);
 }
 
-bd_room bd_bound_room(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                      const bd_setting_layers *layers, const bd_priced *fastest, double enough) {
-  int stages = setting->stages;
+bd_room bd_room_of_sums(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                        const bd_setting_layers *layers, const bd_priced *fastest, double enough,
+                        double price) {
+  double fixed = bd_shared_least_bytes(ctx, scene, setting) +
+                 other_workspaces(scene, layers, setting->stages) +
+                 largest_workspace(scene, layers);
+  double room = (double)scene->layers_cap_bytes * setting->stages - fixed;
+  double least = fmin(least_bytes(scene, layers), fastest->bytes);
+  bd_room out = {.seconds = fastest->seconds, .price = price};
+  bool binds = enough > 0 && fastest->bytes > room;
+  bd_priced within;
+  if (least > room ||
+      (binds && !price_within(ctx, scene, layers, room, enough, &within, &least, &out)))
+    out.seconds = INFINITY;
+  if (!binds) out.price = 0;
+  out.bytes = (least + fixed) / setting->stages;
+  return out;
+}
+
+// Charges the fullest moments, one after another.
+static void charge_moments(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                           const bd_setting_layers *layers, const bd_priced *fastest, double enough,
+                           bd_room *out) {
   double fixed =
-      bd_shared_least_bytes(ctx, scene, setting) + other_workspaces(scene, layers, stages);
-  double room = (double)scene->layers_cap_bytes * stages - fixed;
-  bd_room out = {.seconds = fastest->seconds};
-  out.bytes = (fmin(least_bytes(scene, layers), fastest->bytes) + largest_workspace(scene, layers) +
-               fixed) /
-              stages;
+      bd_shared_least_bytes(ctx, scene, setting) + other_workspaces(scene, layers, setting->stages);
+  double room = (double)scene->layers_cap_bytes * setting->stages - fixed;
   moment held = fullest_moment(scene, layers, fastest);
-  if (enough <= 0) return out;
-  bool binds = fastest->bytes + held.bytes > room;
-  for (int round = 0; binds && round < MOMENT_ROUNDS && (round == 0 || out.seconds < enough);
-       round++) {
+  if (fastest->bytes + held.bytes <= room) return;
+  for (int round = 0; round < MOMENT_ROUNDS && (round == 0 || out->seconds < enough); round++) {
     bd_priced within;
     double least = 0;
     charge(ctx, scene, layers, &held);
-    bool fits = price_moment(ctx, scene, layers, room, enough, &within, &least, &out);
+    bool fits = price_within(ctx, scene, layers, room, enough, &within, &least, out);
     bd_layer_hold_workspace(ctx, layers->layers[held.run], 0, 0);
-    out.bytes = fmax(out.bytes, (least + fixed) / stages);
+    out->bytes = fmax(out->bytes, (least + fixed) / setting->stages);
     if (!fits) {
-      out.seconds = INFINITY;
+      out->seconds = INFINITY;
       break;
     }
     moment next = fullest_moment(scene, layers, &within);
     if (next.run == held.run && next.at == held.at) break;
     held = next;
   }
-  if (stages > 1 && out.seconds < enough) cut_stages(ctx, scene, setting, layers, fastest, &out);
+}
+
+bd_room bd_room_of_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                          const bd_setting_layers *layers, const bd_priced *fastest, double enough,
+                          double price) {
+  bd_room out = {.seconds = fastest->seconds, .price = price};
+  charge_moments(ctx, scene, setting, layers, fastest, enough, &out);
+  if (setting->stages > 1 && out.seconds < enough)
+    cut_stages(ctx, scene, setting, layers, fastest, &out);
   return out;
 }

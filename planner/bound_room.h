@@ -19,9 +19,16 @@ typedef struct bd_room {
   double price;   // of a byte, in seconds of a micro-batch, as layers come to the cap; 0: none
 } bd_room;
 
-// `fastest`: at no price. With `enough` 0 nothing is priced; bounds of `enough` seconds or more are
-// not improved. The workspace of a stage is as large as at the fullest moment of any of its layers:
-// some moments are charged, which those are is found from what layers choose.
-bd_room bd_bound_room(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                      const bd_setting_layers *layers, const bd_priced *fastest, double enough);
+// From sums of bytes over all stages. `fastest`: at no price. With `enough` 0 nothing is priced;
+// bounds of `enough` seconds or more are not improved. `price`: a first guess of it, or 0.
+bd_room bd_room_of_sums(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                        const bd_setting_layers *layers, const bd_priced *fastest, double enough,
+                        double price);
+
+// With workspaces, and stage by stage. The workspace of a stage is as large as at the fullest
+// moment of any of its layers: some moments are charged, which those are is found from what layers
+// choose.
+bd_room bd_room_of_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                          const bd_setting_layers *layers, const bd_priced *fastest, double enough,
+                          double price);
 #endif

@@ -1,7 +1,8 @@
 // The pipeline search: every degree, mesh and micro-batch, each bounded by the op table, then by
-// its layer problems, before it is solved; the least bound first, until none can beat the
-// incumbent. Settings are attempted in batches over threads; which ones a batch holds depends on
-// what was found before it and on nothing else, so that equal inputs give equal plans.
+// its layer problems, then within its memory, before it is solved; the least bound first, until
+// none can beat the incumbent. Settings are attempted in batches over threads; which ones a batch
+// holds depends on what was found before it and on nothing else, so that equal inputs give equal
+// plans.
 #include "ir/base/clock.h"
 #include "ir/base/workers.h"
 #include "planner/alternatives.h"
@@ -19,11 +20,13 @@ enum {
   // A batch ends when it weighs this much; settings that are bounded weigh 1.
   BATCH_WEIGHT = 16,
   EARLY_WEIGHT = 6, // before there is a plan, which later attempts are cut off at
+  ROOM_WEIGHT = 3,
   SOLVE_WEIGHT = 6,
   ANY_TRIES = 4, // settings solved where any plan will do
 };
 
-typedef enum bound_kind { BOUND_WORK, BOUND_LAYERS, BOUND_DONE } bound_kind;
+// What an item has been bounded by; each is dearer than the one before.
+typedef enum bound_kind { BOUND_WORK, BOUND_LAYERS, BOUND_ROOM, BOUND_DONE } bound_kind;
 
 // A setting and what no plan of it can beat. By its work alone it stands for all tied forms.
 typedef struct item {
@@ -143,12 +146,16 @@ static bd_status add_all(search *s) {
   return BD_OK;
 }
 
+static bool is_bounded(const item *of) {
+  return of->kind == BOUND_LAYERS || of->kind == BOUND_ROOM;
+}
+
 // The item of the least bound, the earlier one of equals; `bounded`: of those whose layers are.
 static int next_item(const search *s, bool bounded) {
   int next = -1;
   for (int i = 0; i < s->item_count; i++)
     if (s->items[i].kind != BOUND_DONE && isfinite(s->items[i].seconds) &&
-        (!bounded || s->items[i].kind == BOUND_LAYERS) &&
+        (!bounded || is_bounded(&s->items[i])) &&
         (next < 0 || s->items[i].seconds < s->items[next].seconds))
       next = i;
   return next;
@@ -172,10 +179,11 @@ static int turn(search *s) {
     if (is_usual(s, &s->items[next].setting)) return next;
   }
   if (s->bounded >= s->next_dive) {
-    int more = s->bounded * DIVE_FACTOR;
-    s->next_dive = s->bounded + 1 + (more < DIVE_MOST ? more : DIVE_MOST);
-    int dive = next_item(s, true);
-    if (dive >= 0 && (!s->found || s->items[dive].seconds < s->best.step_seconds)) return dive;
+    int dive = next_item(s, true), more = s->bounded * DIVE_FACTOR;
+    bool hopeful = dive >= 0 && (!s->found || s->items[dive].seconds < s->best.step_seconds);
+    if (!hopeful || s->items[dive].kind == BOUND_ROOM)
+      s->next_dive = s->bounded + 1 + (more < DIVE_MOST ? more : DIVE_MOST);
+    if (hopeful) return dive;
   }
   return next_item(s, false);
 }
@@ -240,29 +248,40 @@ static void take_attempt(bd_ctx *ctx, void *arg, int index) {
   (void)ctx;
   search *s = arg;
   const bd_attempt *a = &s->attempts[index];
-  double before = s->items[s->attempted[index]].seconds;
+  item *from = &s->items[s->attempted[index]];
   if (s->left_out[index]) return; // its bound stands
-  *(a->solve ? &s->solved : &s->bounded) += 1;
+  s->bounded += a->kind == BD_ATTEMPT_LAYERS;
+  s->solved += a->kind == BD_ATTEMPT_SOLVE;
   take_plans(s, a);
+  item before = *from;
+  // What an item has become carries its bound on.
+  if (a->kind != BD_ATTEMPT_SOLVE) from->seconds = INFINITY;
   for (int i = 0; i < a->bounded_count; i++) {
     const bd_bounded *b = &a->bounded[i];
-    add_item(s, (item){b->setting, BOUND_LAYERS, fmax(before, b->seconds), b->bytes, b->price});
+    add_item(s, (item){b->setting, a->kind == BD_ATTEMPT_LAYERS ? BOUND_LAYERS : BOUND_ROOM,
+                       fmax(before.seconds, b->seconds), fmax(before.bytes, b->bytes), b->price});
   }
-  // What an item has become carries its bound on.
-  if (!a->solve) s->items[s->attempted[index]].seconds = INFINITY;
 }
 
-static void add_attempt(search *s, int index) {
+// Returns what it weighs.
+static int add_attempt(search *s, int index) {
+  static const struct {
+    bd_attempt_kind kind;
+    int weight;
+  } next[] = {[BOUND_WORK] = {BD_ATTEMPT_LAYERS, 1},
+              [BOUND_LAYERS] = {BD_ATTEMPT_ROOM, ROOM_WEIGHT},
+              [BOUND_ROOM] = {BD_ATTEMPT_SOLVE, SOLVE_WEIGHT}};
   item *from = &s->items[index];
-  bool solve = from->kind == BOUND_LAYERS;
+  int weight = next[from->kind].weight;
   s->attempted[s->attempt_count] = index;
   s->attempts[s->attempt_count++] =
       (bd_attempt){.scene = &s->scene,
                    .setting = from->setting,
                    .cutoff = s->found ? s->best.step_seconds : INFINITY,
-                   .solve = solve,
+                   .kind = next[from->kind].kind,
                    .price = from->price};
   from->kind = BOUND_DONE;
+  return weight;
 }
 
 static bd_status run_batch(search *s) {
@@ -279,8 +298,7 @@ static bd_status search_fastest(search *s) {
     for (int weight = 0; weight < most;) {
       int next = turn(s);
       if (next < 0 || (s->found && s->items[next].seconds >= s->best.step_seconds)) break;
-      weight += s->items[next].kind == BOUND_LAYERS ? SOLVE_WEIGHT : 1;
-      add_attempt(s, next);
+      weight += add_attempt(s, next);
     }
     if (!s->attempt_count) break;
     BD_TRY(run_batch(s));
@@ -292,7 +310,7 @@ static bd_status search_fastest(search *s) {
 static int leanest_item(const search *s) {
   int next = -1;
   for (int i = 0; i < s->item_count; i++)
-    if (s->items[i].kind == BOUND_LAYERS && (next < 0 || s->items[i].bytes < s->items[next].bytes))
+    if (is_bounded(&s->items[i]) && (next < 0 || s->items[i].bytes < s->items[next].bytes))
       next = i;
   if (next >= 0 && s->leanest_bytes && s->items[next].bytes >= (double)s->leanest_bytes) return -1;
   return next;
@@ -301,10 +319,10 @@ static int leanest_item(const search *s) {
 // When nothing fits, settings that cannot fit are looked at as well, the leanest first.
 static bd_status search_leanest(search *s) {
   while (!s->found && !is_over(s)) {
-    for (int weight = 0; weight < BATCH_WEIGHT; weight += SOLVE_WEIGHT) {
+    for (int weight = 0; weight < BATCH_WEIGHT;) {
       int next = leanest_item(s);
       if (next < 0) break;
-      add_attempt(s, next);
+      weight += add_attempt(s, next);
     }
     if (!s->attempt_count) break;
     BD_TRY(run_batch(s));
@@ -351,7 +369,7 @@ static bd_status search_any(search *s) {
       add_attempt(s, i++);
     BD_TRY(run_batch(s));
   }
-  for (int tried = 0; tried < ANY_TRIES && !s->found && !is_over(s); tried++) {
+  while (s->solved < ANY_TRIES && !s->found && !is_over(s)) {
     int next = leanest_item(s);
     if (next < 0) break;
     add_attempt(s, next);

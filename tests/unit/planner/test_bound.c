@@ -46,10 +46,10 @@ static void open_trial(trial *t, const char *model, const char *cluster, int64_t
                         .sequence = sequence};
 }
 
-static bd_attempt attempt(trial *t, const bd_setting *setting, bool solve, double price,
+static bd_attempt attempt(trial *t, const bd_setting *setting, bd_attempt_kind kind, double price,
                           int64_t cap_bytes) {
   bd_attempt a = {
-      .scene = &t->scene, .setting = *setting, .cutoff = INFINITY, .solve = solve, .price = price};
+      .scene = &t->scene, .setting = *setting, .cutoff = INFINITY, .kind = kind, .price = price};
   t->scene.cap_bytes = t->scene.layers_cap_bytes = cap_bytes;
   assert_int_equal(bd_attempt_run(t->ctx, &a), BD_OK);
   return a;
@@ -59,7 +59,7 @@ static int held, capped;
 
 // A bound and the plan that is found under its price.
 static void hold_bound(trial *t, const bd_bounded *bound, int64_t cap_bytes) {
-  bd_attempt solved = attempt(t, &bound->setting, true, bound->price, cap_bytes);
+  bd_attempt solved = attempt(t, &bound->setting, BD_ATTEMPT_SOLVE, bound->price, cap_bytes);
   if (solved.lacks) assert_true((double)solved.leanest_bytes >= bound->bytes * (1 - 1e-9));
   if (!solved.fits) return;
   assert_true((double)bd_attempt_plan_bytes(&solved.fastest) >= bound->bytes * (1 - 1e-9));
@@ -74,17 +74,20 @@ static void hold_bound(trial *t, const bd_bounded *bound, int64_t cap_bytes) {
 }
 
 static void hold_setting(trial *t, const bd_setting *setting) {
-  bd_attempt open = attempt(t, setting, false, 0, INT64_MAX / 4);
+  bd_attempt open = attempt(t, setting, BD_ATTEMPT_LAYERS, 0, INT64_MAX / 4);
   for (int i = 0; i < open.bounded_count; i++) {
     const bd_setting *tied = &open.bounded[i].setting;
-    bd_attempt fastest = attempt(t, tied, true, 0, INT64_MAX / 4),
-               leanest = attempt(t, tied, true, 0, 1);
+    bd_attempt fastest = attempt(t, tied, BD_ATTEMPT_SOLVE, 0, INT64_MAX / 4),
+               leanest = attempt(t, tied, BD_ATTEMPT_SOLVE, 0, 1);
     assert_true(fastest.fits && leanest.lacks);
     int64_t most = bd_attempt_plan_bytes(&fastest.fastest), least = leanest.leanest_bytes;
     for (int c = 0; c < CAPS; c++) {
       int64_t cap_bytes = least + (most - least) * c / CAPS;
-      bd_attempt bounded = attempt(t, setting, false, 0, cap_bytes);
-      hold_bound(t, &bounded.bounded[i], cap_bytes);
+      bd_attempt layers = attempt(t, setting, BD_ATTEMPT_LAYERS, 0, cap_bytes);
+      const bd_bounded *bounded = &layers.bounded[i];
+      bd_attempt room = attempt(t, tied, BD_ATTEMPT_ROOM, bounded->price, cap_bytes);
+      hold_bound(t, bounded, cap_bytes);
+      hold_bound(t, room.bounded, cap_bytes);
     }
   }
 }
