@@ -25,6 +25,7 @@ static bd_status bound_layers(bd_ctx *ctx, bd_attempt *a) {
     bd_bounded *out = &a->bounded[a->bounded_count];
     out->setting = a->setting;
     out->setting.tied_form = tied[t];
+    out->price = a->bounded_count ? out[-1].price : 0; // the tables of most layers are the same
     if (!bd_constraints_allow_tied(a->scene->request->constraints, &out->setting.mesh, &tied[t]))
       continue;
     BD_TRY(bd_setting_open(ctx, a->scene, &out->setting, opened ? &first : NULL, &layers));

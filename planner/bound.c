@@ -236,6 +236,7 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers
   out->seconds = fmax(seconds, (room.seconds + sent) * stretch);
   out->bytes = room.bytes;
   out->price = room.price;
+  out->tight = room.tight;
 }
 
 void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
@@ -250,6 +251,7 @@ void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *
   bounded->seconds = fmax(bounded->seconds, (room.seconds + sent) * stretch);
   bounded->bytes = fmax(bounded->bytes, room.bytes);
   bounded->price = room.price;
+  bounded->tight = true;
 }
 
 // Bringing every activation from one form to another.

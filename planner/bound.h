@@ -49,6 +49,7 @@ typedef struct bd_bounded {
   // Of a byte, in seconds of a micro-batch, under which the layers come to the cap; 0: there is
   // room.
   double price;
+  bool tight; // bd_bound_room would find no more
 } bd_bounded;
 
 // From the layer problems and sums of their bytes. A bound of `cutoff` seconds or more is not

@@ -8,6 +8,10 @@ enum {
   MOMENT_ROUNDS = 3, // moments of workspaces that are charged, one after another
 };
 #define CROWDED 1.5
+// Bounds that no price raises by more than this part are near enough: of sums, which are tightened
+// where they matter; of stages.
+#define NEAR_SUM 5e-3
+#define NEAR_STAGES 1e-9
 
 bool bd_price_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
                      double seconds_weight, double bytes_weight, bd_priced *out) {
@@ -77,42 +81,45 @@ static double largest_workspace(const bd_scene *scene, const bd_setting_layers *
   return most;
 }
 
+// What priced bytes have to come to. Bounds of `enough`, or that no price raises by more than the
+// part `near`, are not improved.
+typedef struct target {
+  double room, enough, near;
+} target;
+
 // Prices a byte so that the layers' bytes come to the room (Lagrange); every price gives a bound,
-// and one of `enough` is not improved. `*within` becomes the last choice that has room. The first
-// price is `*price`, 0: that between the two choices; it becomes the last one.
+// and none a larger one than the line between the two choices does. `*within` becomes the last
+// choice that has room. The first price is `*price`, 0: that of the line; it becomes the last one.
 static double price_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
-                          bd_priced over, bd_priced *within, double room, double enough,
-                          double *price) {
+                          bd_priced over, bd_priced *within, const target *to, double *price) {
   double best = over.seconds, guess = *price;
-  for (int round = 0; round < PRICE_ROUNDS && best < enough; round++) {
+  for (int round = 0; round < PRICE_ROUNDS && best < to->enough; round++) {
     bd_priced next;
-    bool guessed = round == 0 && guess > 0;
     double between = (within->seconds - over.seconds) / (over.bytes - within->bytes);
-    double now = guessed ? guess : between;
-    if (!(between > 0) || (round > 0 && now == *price) ||
+    double most = over.seconds + between * (over.bytes - to->room);
+    double now = round == 0 && guess > 0 ? guess : between;
+    if (!(between > 0) || (round > 0 && most <= best * (1 + to->near)) ||
         !bd_price_layers(ctx, scene, layers, 1, now, &next))
       break;
-    best = fmax(best, next.value - now * room);
+    best = fmax(best, next.value - now * to->room);
     *price = now;
-    if (!guessed && next.value >= (over.seconds + now * over.bytes) * (1 - 1e-6)) break;
-    *(next.bytes <= room ? within : &over) = next;
+    *(next.bytes <= to->room ? within : &over) = next;
   }
   return best;
 }
 
 // The bound under what is charged; false when nothing has room.
 static bool price_within(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
-                         double room, double enough, bd_priced *out_within, double *out_least,
-                         bd_room *out) {
+                         const target *to, bd_priced *out_within, double *out_least, bd_room *out) {
   bd_priced over;
   if (!bd_price_layers(ctx, scene, layers, 0, 1, out_within) ||
       !bd_price_layers(ctx, scene, layers, 1, 0, &over))
     return false;
   *out_least = out_within->bytes;
-  if (*out_least > room) return false;
-  if (over.bytes <= room) return true;
+  if (*out_least > to->room) return false;
+  if (over.bytes <= to->room) return true;
   double price = out->price;
-  double seconds = price_bytes(ctx, scene, layers, over, out_within, room, enough, &price);
+  double seconds = price_bytes(ctx, scene, layers, over, out_within, to, &price);
   if (seconds <= out->seconds) return true;
   out->seconds = seconds;
   out->price = price;
@@ -149,21 +156,35 @@ static void cut_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *set
   out->bytes = fmax(out->bytes, cuts.bytes);
 }
 
+// What all stages hold together for shared weights and the least workspaces, that of one left out.
+static double fixed_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                          const bd_setting_layers *layers) {
+  return bd_shared_least_bytes(ctx, scene, setting) +
+         other_workspaces(scene, layers, setting->stages);
+}
+
+// Whether some stage may be short of room for the fastest layers.
+static bool is_short(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                     const bd_setting_layers *layers, const bd_priced *fastest) {
+  double room =
+      (double)scene->layers_cap_bytes * setting->stages - fixed_bytes(ctx, scene, setting, layers);
+  return fastest->bytes + fullest_moment(scene, layers, fastest).bytes > room ||
+         (setting->stages > 1 && is_crowded(ctx, scene, setting, layers));
+}
+
 bd_room bd_room_of_sums(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                         const bd_setting_layers *layers, const bd_priced *fastest, double enough,
                         double price) {
-  double fixed = bd_shared_least_bytes(ctx, scene, setting) +
-                 other_workspaces(scene, layers, setting->stages) +
-                 largest_workspace(scene, layers);
-  double room = (double)scene->layers_cap_bytes * setting->stages - fixed;
+  double fixed = fixed_bytes(ctx, scene, setting, layers) + largest_workspace(scene, layers);
+  target to = {(double)scene->layers_cap_bytes * setting->stages - fixed, enough, NEAR_SUM};
   double least = fmin(least_bytes(scene, layers), fastest->bytes);
   bd_room out = {.seconds = fastest->seconds, .price = price};
-  bool binds = enough > 0 && fastest->bytes > room;
+  bool binds = enough > 0 && fastest->bytes > to.room;
   bd_priced within;
-  if (least > room ||
-      (binds && !price_within(ctx, scene, layers, room, enough, &within, &least, &out)))
+  if (least > to.room || (binds && !price_within(ctx, scene, layers, &to, &within, &least, &out)))
     out.seconds = INFINITY;
   if (!binds) out.price = 0;
+  out.tight = enough > 0 && !is_short(ctx, scene, setting, layers, fastest);
   out.bytes = (least + fixed) / setting->stages;
   return out;
 }
@@ -172,16 +193,15 @@ bd_room bd_room_of_sums(bd_ctx *ctx, const bd_scene *scene, const bd_setting *se
 static void charge_moments(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                            const bd_setting_layers *layers, const bd_priced *fastest, double enough,
                            bd_room *out) {
-  double fixed =
-      bd_shared_least_bytes(ctx, scene, setting) + other_workspaces(scene, layers, setting->stages);
-  double room = (double)scene->layers_cap_bytes * setting->stages - fixed;
+  double fixed = fixed_bytes(ctx, scene, setting, layers);
+  target to = {(double)scene->layers_cap_bytes * setting->stages - fixed, enough, NEAR_STAGES};
   moment held = fullest_moment(scene, layers, fastest);
-  if (fastest->bytes + held.bytes <= room) return;
+  if (fastest->bytes + held.bytes <= to.room) return;
   for (int round = 0; round < MOMENT_ROUNDS && (round == 0 || out->seconds < enough); round++) {
     bd_priced within;
     double least = 0;
     charge(ctx, scene, layers, &held);
-    bool fits = price_within(ctx, scene, layers, room, enough, &within, &least, out);
+    bool fits = price_within(ctx, scene, layers, &to, &within, &least, out);
     bd_layer_hold_workspace(ctx, layers->layers[held.run], 0, 0);
     out->bytes = fmax(out->bytes, (least + fixed) / setting->stages);
     if (!fits) {

@@ -17,6 +17,7 @@ typedef struct bd_room {
   double seconds; // the layers of a micro-batch take no less together; INFINITY: they do not fit
   double bytes;   // the fullest stage holds no less
   double price;   // of a byte, in seconds of a micro-batch, as layers come to the cap; 0: none
+  bool tight;     // nothing more can be found
 } bd_room;
 
 // From sums of bytes over all stages. `fastest`: at no price. With `enough` 0 nothing is priced;

@@ -10,6 +10,7 @@
 
 enum {
   PRICES = 7,     // of a byte: the free one, the highest, and slopes between
+  RECENT = 8,     // prices whose points a layer remembers
   FORM_LIMIT = 5, // forms with candidates: the fastest, and the leanest
   BUDGETS = 3,    // between the fastest and the leanest, for integer programs
   RELAXED_VISITS = 1 << 18,
@@ -19,6 +20,13 @@ enum {
 #define TIE 1e-7
 // How far beside a price that is thought to be right others are tried.
 #define BESIDE 1e-3
+
+// A point that nothing but these changes while no workspace is held.
+typedef struct priced_point {
+  double seconds_weight, bytes_weight;
+  int in_flight;
+  bd_layer_point point;
+} priced_point;
 
 struct bd_layer {
   const bd_layer_request *request;
@@ -30,6 +38,8 @@ struct bd_layer {
   bd_elimination *elimination;
   bd_layer_point free; // the choice at no price of bytes, of which only the bytes depend on what is
                        // held; no option: not yet known
+  int recent_count;    // of all that were, the last of which are remembered, in turn
+  priced_point recent[RECENT];
 };
 
 const bd_function *bd_layer_backward(const bd_module *train, const bd_function *forward) {
@@ -197,18 +207,38 @@ static bool eliminate(bd_ctx *ctx, bd_layer *layer, double seconds_weight, doubl
   return true;
 }
 
+// The point of a price that was asked for before; NULL: none is remembered.
+static const bd_layer_point *recall(const bd_layer *layer, const priced_point *asked) {
+  int count = layer->recent_count < RECENT ? layer->recent_count : RECENT;
+  for (int i = 0; i < count && !layer->held; i++) {
+    const priced_point *p = &layer->recent[i];
+    if (p->seconds_weight == asked->seconds_weight && p->bytes_weight == asked->bytes_weight &&
+        p->in_flight == asked->in_flight)
+      return &p->point;
+  }
+  return NULL;
+}
+
 bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,
                     int in_flight, bd_layer_point *out) {
+  priced_point asked = {seconds_weight, bytes_weight, in_flight, layer->free};
+  const bd_layer_point *known = recall(layer, &asked);
   bool unpriced = seconds_weight == 1 && bytes_weight == 0;
-  if (!unpriced || !layer->free.option) {
-    if (!eliminate(ctx, layer, seconds_weight, bytes_weight, in_flight, out)) return false;
-    if (unpriced) layer->free = *out;
+  if (known) {
+    *out = *known;
     return true;
   }
-  double seconds;
-  *out = layer->free;
-  hold_tapes(layer, in_flight);
-  bd_choice_evaluate(&layer->problem, out->option, &seconds, &out->bytes);
+  if (unpriced && layer->free.option) {
+    double seconds;
+    *out = layer->free;
+    hold_tapes(layer, in_flight);
+    bd_choice_evaluate(&layer->problem, out->option, &seconds, &out->bytes);
+    return true;
+  }
+  if (!eliminate(ctx, layer, seconds_weight, bytes_weight, in_flight, out)) return false;
+  if (unpriced) layer->free = *out;
+  asked.point = *out;
+  if (!layer->held) layer->recent[layer->recent_count++ % RECENT] = asked;
   return true;
 }
 

@@ -258,7 +258,7 @@ static void take_attempt(bd_ctx *ctx, void *arg, int index) {
   if (a->kind != BD_ATTEMPT_SOLVE) from->seconds = INFINITY;
   for (int i = 0; i < a->bounded_count; i++) {
     const bd_bounded *b = &a->bounded[i];
-    add_item(s, (item){b->setting, a->kind == BD_ATTEMPT_LAYERS ? BOUND_LAYERS : BOUND_ROOM,
+    add_item(s, (item){b->setting, b->tight ? BOUND_ROOM : BOUND_LAYERS,
                        fmax(before.seconds, b->seconds), fmax(before.bytes, b->bytes), b->price});
   }
 }

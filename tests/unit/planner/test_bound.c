@@ -57,7 +57,6 @@ static bd_attempt attempt(trial *t, const bd_setting *setting, bd_attempt_kind k
 
 static int held, capped;
 
-// A bound and the plan that is found under its price.
 static void hold_bound(trial *t, const bd_bounded *bound, int64_t cap_bytes) {
   bd_attempt solved = attempt(t, &bound->setting, BD_ATTEMPT_SOLVE, bound->price, cap_bytes);
   if (solved.lacks) assert_true((double)solved.leanest_bytes >= bound->bytes * (1 - 1e-9));
