@@ -4,14 +4,13 @@
 #include <math.h>
 
 enum {
-  PRICE_ROUNDS = 12,
+  SUM_ROUNDS = 2, // prices of sums, which are tightened where that matters
+  STAGE_ROUNDS = 12,
   MOMENT_ROUNDS = 3, // moments of workspaces that are charged, one after another
 };
 #define CROWDED 1.5
-// Bounds that no price raises by more than this part are near enough: of sums, which are tightened
-// where they matter; of stages.
-#define NEAR_SUM 5e-3
-#define NEAR_STAGES 1e-9
+// A bound that no price raises by more than this part is near enough.
+#define NEAR 1e-9
 
 bool bd_price_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
                      double seconds_weight, double bytes_weight, bd_priced *out) {
@@ -81,10 +80,10 @@ static double largest_workspace(const bd_scene *scene, const bd_setting_layers *
   return most;
 }
 
-// What priced bytes have to come to. Bounds of `enough`, or that no price raises by more than the
-// part `near`, are not improved.
+// What priced bytes have to come to, in so many rounds. Bounds of `enough` are not improved.
 typedef struct target {
-  double room, enough, near;
+  double room, enough;
+  int rounds;
 } target;
 
 // Prices a byte so that the layers' bytes come to the room (Lagrange); every price gives a bound,
@@ -93,12 +92,12 @@ typedef struct target {
 static double price_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
                           bd_priced over, bd_priced *within, const target *to, double *price) {
   double best = over.seconds, guess = *price;
-  for (int round = 0; round < PRICE_ROUNDS && best < to->enough; round++) {
+  for (int round = 0; round < to->rounds && best < to->enough; round++) {
     bd_priced next;
     double between = (within->seconds - over.seconds) / (over.bytes - within->bytes);
     double most = over.seconds + between * (over.bytes - to->room);
     double now = round == 0 && guess > 0 ? guess : between;
-    if (!(between > 0) || (round > 0 && most <= best * (1 + to->near)) ||
+    if (!(between > 0) || (round > 0 && most <= best * (1 + NEAR)) ||
         !bd_price_layers(ctx, scene, layers, 1, now, &next))
       break;
     best = fmax(best, next.value - now * to->room);
@@ -176,7 +175,7 @@ bd_room bd_room_of_sums(bd_ctx *ctx, const bd_scene *scene, const bd_setting *se
                         const bd_setting_layers *layers, const bd_priced *fastest, double enough,
                         double price) {
   double fixed = fixed_bytes(ctx, scene, setting, layers) + largest_workspace(scene, layers);
-  target to = {(double)scene->layers_cap_bytes * setting->stages - fixed, enough, NEAR_SUM};
+  target to = {(double)scene->layers_cap_bytes * setting->stages - fixed, enough, SUM_ROUNDS};
   double least = fmin(least_bytes(scene, layers), fastest->bytes);
   bd_room out = {.seconds = fastest->seconds, .price = price};
   bool binds = enough > 0 && fastest->bytes > to.room;
@@ -194,7 +193,7 @@ static void charge_moments(bd_ctx *ctx, const bd_scene *scene, const bd_setting 
                            const bd_setting_layers *layers, const bd_priced *fastest, double enough,
                            bd_room *out) {
   double fixed = fixed_bytes(ctx, scene, setting, layers);
-  target to = {(double)scene->layers_cap_bytes * setting->stages - fixed, enough, NEAR_STAGES};
+  target to = {(double)scene->layers_cap_bytes * setting->stages - fixed, enough, STAGE_ROUNDS};
   moment held = fullest_moment(scene, layers, fastest);
   if (fastest->bytes + held.bytes <= to.room) return;
   for (int round = 0; round < MOMENT_ROUNDS && (round == 0 || out->seconds < enough); round++) {

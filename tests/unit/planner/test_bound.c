@@ -57,16 +57,17 @@ static bd_attempt attempt(trial *t, const bd_setting *setting, bd_attempt_kind k
 
 static int held, capped;
 
-static void hold_bound(trial *t, const bd_bounded *bound, int64_t cap_bytes) {
-  bd_attempt solved = attempt(t, &bound->setting, BD_ATTEMPT_SOLVE, bound->price, cap_bytes);
-  if (solved.lacks) assert_true((double)solved.leanest_bytes >= bound->bytes * (1 - 1e-9));
-  if (!solved.fits) return;
-  assert_true((double)bd_attempt_plan_bytes(&solved.fastest) >= bound->bytes * (1 - 1e-9));
-  if (solved.fastest.step_seconds < bound->seconds * (1 - 1e-9))
+// A bound and the plan that is found.
+static void hold_bound(trial *t, const bd_bounded *bound, const bd_attempt *found,
+                       int64_t cap_bytes) {
+  if (found->lacks) assert_true((double)found->leanest_bytes >= bound->bytes * (1 - 1e-9));
+  if (!found->fits) return;
+  assert_true((double)bd_attempt_plan_bytes(&found->fastest) >= bound->bytes * (1 - 1e-9));
+  if (found->fastest.step_seconds < bound->seconds * (1 - 1e-9))
     fail_msg("%s, %d stages of %d devices, micro-batch %d, %lld bytes: %g seconds, below the bound "
              "of %g",
              t->request.model, bound->setting.stages, bd_mesh_devices(&bound->setting.mesh),
-             (int)bound->setting.micro_batch, (long long)cap_bytes, solved.fastest.step_seconds,
+             (int)bound->setting.micro_batch, (long long)cap_bytes, found->fastest.step_seconds,
              bound->seconds);
   held++;
   capped += bound->price > 0;
@@ -85,8 +86,11 @@ static void hold_setting(trial *t, const bd_setting *setting) {
       bd_attempt layers = attempt(t, setting, BD_ATTEMPT_LAYERS, 0, cap_bytes);
       const bd_bounded *bounded = &layers.bounded[i];
       bd_attempt room = attempt(t, tied, BD_ATTEMPT_ROOM, bounded->price, cap_bytes);
-      hold_bound(t, bounded, cap_bytes);
-      hold_bound(t, room.bounded, cap_bytes);
+      bd_attempt solved = attempt(t, tied, BD_ATTEMPT_SOLVE, room.bounded->price, cap_bytes);
+      assert_true(room.bounded->tight && room.bounded_count == 1);
+      hold_bound(t, bounded, &solved, cap_bytes);
+      hold_bound(t, room.bounded, &solved, cap_bytes);
+      if (bounded->tight) assert_true(room.bounded->seconds <= bounded->seconds * (1 + 1e-9));
     }
   }
 }
