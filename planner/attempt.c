@@ -4,8 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-// Plans looked at, from the fastest to ever leaner ones, until the exact bytes of one fit.
-enum { CAP_ROUNDS = 24 };
+enum {
+  // Plans looked at, from the fastest to ever leaner ones, until the exact bytes of one fit.
+  CAP_ROUNDS = 24,
+  PRICE_ROUNDS = 6, // of asking the layers for candidates at the price that the pipeline has
+};
 #define PIPELINE_LIMIT_SECONDS 10.0
 
 int64_t bd_attempt_plan_bytes(const bd_plan *plan) {
@@ -124,7 +127,7 @@ static int number_forms(bd_ctx *ctx, const bd_setting_layers *layers, int run_co
   return count;
 }
 
-static bd_pipeline_problem pose(bd_ctx *ctx, const bd_attempt *a) {
+static bd_pipeline_problem pose_empty(bd_ctx *ctx, const bd_attempt *a) {
   const bd_plan_request *request = a->scene->request;
   bool split = bd_mesh_devices(&a->setting.mesh) > 1 && request->zero != 0;
   bd_pipeline_problem problem = {
@@ -157,33 +160,86 @@ static const bd_layer_candidate *named_after(bd_ctx *ctx, const bd_pipeline_run 
   return list;
 }
 
-static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
+// The candidates of every run as they were measured, by run; runs that pose the problem of an
+// earlier one have none of their own.
+typedef struct measured {
   bd_setting_layers layers;
-  BD_TRY(bd_setting_open(ctx, a->scene, &a->setting, NULL, &layers));
-  bd_pipeline_problem problem = pose(ctx, a);
-  int in_flight = bd_schedule_in_flight(problem.schedule, 0, problem.stages, problem.micro_batches);
+  bd_layer_candidate **candidates;
+  int *count;
+} measured;
+
+// False when a run has no candidates.
+static bd_status measure(bd_ctx *ctx, const bd_attempt *a, int in_flight, measured *out,
+                         bool *out_possible) {
+  const bd_model_runs *runs = a->scene->runs;
+  *out_possible = false;
+  BD_TRY(bd_setting_open(ctx, a->scene, &a->setting, NULL, &out->layers));
+  out->candidates = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate *, runs->count);
+  out->count = BD_NEW_ARRAY(ctx->arena, int, runs->count);
+  for (int r = 0; r < runs->count; r++) {
+    if (runs->runs[r].like < r) continue;
+    BD_TRY(bd_layer_candidates(ctx, out->layers.layers[r], in_flight, a->price, &out->candidates[r],
+                               &out->count[r]));
+    if (!out->count[r]) return BD_OK;
+  }
+  *out_possible = true;
+  return BD_OK;
+}
+
+static bd_pipeline_problem pose(bd_ctx *ctx, const bd_attempt *a, const measured *m) {
+  bd_pipeline_problem problem = pose_empty(ctx, a);
   bd_pipeline_run *runs = BD_NEW_ARRAY(ctx->arena, bd_pipeline_run, problem.run_count);
   for (int r = 0; r < problem.run_count; r++) {
     const bd_run *run = &a->scene->runs->runs[r];
-    bd_layer_candidate *candidates;
-    if (run->like < r) {
-      runs[r] = runs[run->like];
-      runs[r].candidates = named_after(ctx, &runs[r], run->function);
-      runs[r].calls = run->calls;
-      continue;
-    }
-    runs[r].calls = run->calls;
-    BD_TRY(bd_layer_candidates(ctx, layers.layers[r], in_flight, a->price, &candidates,
-                               &runs[r].candidate_count));
-    if (!runs[r].candidate_count) return BD_OK;
-    runs[r].candidates = candidates;
+    runs[r] = (bd_pipeline_run){.calls = run->calls,
+                                .candidate_count = m->count[run->like],
+                                .candidates = m->candidates[run->like]};
+    if (run->like < r) runs[r].candidates = named_after(ctx, &runs[r], run->function);
   }
-  bd_sharding *forms = BD_NEW_ARRAY(ctx->arena, bd_sharding, layers.form_count);
+  bd_sharding *forms = BD_NEW_ARRAY(ctx->arena, bd_sharding, m->layers.form_count);
   bd_shared_set_apart(ctx, a->scene, &a->setting, runs, &problem);
-  problem.form_count = number_forms(ctx, &layers, problem.run_count, runs, forms);
+  problem.form_count = number_forms(ctx, &m->layers, problem.run_count, runs, forms);
   for (int r = 0; r < problem.run_count; r++)
     bd_setting_hand_on(ctx, a->scene, &a->setting, r, problem.form_count, forms, &runs[r]);
   problem.runs = runs;
+  return problem;
+}
+
+// Candidates at the price of a byte of one stage.
+static bd_status reprice(bd_ctx *ctx, const bd_attempt *a, const bd_pipeline_problem *problem,
+                         int stage, double price, measured *m, bool *any) {
+  const bd_model_runs *runs = a->scene->runs;
+  int in_flight =
+      bd_schedule_in_flight(problem->schedule, stage, problem->stages, problem->micro_batches);
+  for (int r = 0; r < runs->count; r++) {
+    bool added;
+    if (runs->runs[r].like < r) continue;
+    BD_TRY(bd_layer_reprice(ctx, m->layers.layers[r], in_flight, price, runs->runs[r].calls,
+                            &m->candidates[r], &m->count[r], &added));
+    *any |= added;
+  }
+  return BD_OK;
+}
+
+static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
+  measured m;
+  bool possible;
+  bd_pipeline_problem problem = pose_empty(ctx, a);
+  int in_flight = bd_schedule_in_flight(problem.schedule, 0, problem.stages, problem.micro_batches);
+  BD_TRY(measure(ctx, a, in_flight, &m, &possible));
+  if (!possible) return BD_OK;
+  problem = pose(ctx, a, &m);
+  // Where a model has many layers they mix the corners.
+  bool any = a->price > 0 && m.layers.requests[0].between;
+  for (int round = 0; round < PRICE_ROUNDS && any; round++) {
+    bd_pipeline pipeline;
+    any = false;
+    bd_pipeline_estimate(ctx, &problem, &pipeline);
+    for (int s = 0; pipeline.price && s < problem.stages; s++)
+      if (pipeline.price[s] > 0 && (s == 0 || pipeline.price[s] != pipeline.price[s - 1]))
+        BD_TRY(reprice(ctx, a, &problem, s, pipeline.price[s], &m, &any));
+    if (any) problem = pose(ctx, a, &m);
+  }
   return solve_pipeline(ctx, a, &problem);
 }
 

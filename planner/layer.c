@@ -40,6 +40,9 @@ struct bd_layer {
                        // held; no option: not yet known
   int recent_count;    // of all that were, the last of which are remembered, in turn
   priced_point recent[RECENT];
+  double least_seconds; // of any choice
+  int measured_count, measured_capacity;
+  const int **measured; // options that candidates were made of
 };
 
 const bd_function *bd_layer_backward(const bd_module *train, const bd_function *forward) {
@@ -300,7 +303,6 @@ typedef struct front {
   int in_flight, forms, prices;
   bd_layer_point (*points)[PRICES + 2]; // per form; no option: none
   bd_layer_point best[PRICES];          // of all forms, by falling bytes
-  double least_seconds;
 } front;
 
 static bool add_price(front *f, double seconds_weight, double bytes_weight, bd_layer_point *out) {
@@ -323,7 +325,7 @@ static bool add_price(front *f, double seconds_weight, double bytes_weight, bd_l
 static bool find_corners(front *f) {
   bd_layer_point *best = f->best, next;
   if (!add_price(f, 1, 0, &next)) return false;
-  f->least_seconds = next.seconds;
+  f->layer->least_seconds = next.seconds;
   double tie = TIE * next.seconds / fmax(next.bytes, 1);
   add_price(f, 1, tie, &best[0]);
   add_price(f, TIE / fmax(tie, 1e-300) * TIE, 1, &best[1]);
@@ -377,15 +379,31 @@ static int choose_forms(const front *f, int *out_forms) {
   return count;
 }
 
-static bd_status add_candidate(front *f, int form, const int *option, bd_layer_candidate *list,
-                               int *count) {
+// Whether a candidate was made of the choice before; from now on it was.
+static bool was_measured(bd_ctx *ctx, bd_layer *layer, const int *option) {
+  size_t bytes = sizeof *option * (size_t)layer->problem.nodes;
+  for (int i = 0; i < layer->measured_count; i++)
+    if (memcmp(layer->measured[i], option, bytes) == 0) return true;
+  if (layer->measured_count == layer->measured_capacity) {
+    int wanted = layer->measured_capacity ? 2 * layer->measured_capacity : 64;
+    layer->measured = bd_arena_grow(ctx->arena, layer->measured, (size_t)layer->measured_count,
+                                    (size_t)wanted, sizeof *layer->measured);
+    layer->measured_capacity = wanted;
+  }
+  layer->measured[layer->measured_count++] = option;
+  return false;
+}
+
+static bd_status add_candidate(bd_ctx *ctx, bd_layer *layer, int form, const int *option,
+                               bd_layer_candidate *list, int *count) {
+  if (was_measured(ctx, layer, option)) return BD_OK;
   bd_layer_candidate candidate = {
       .form = form,
-      .strategy = bd_layer_strategy(f->ctx, &f->layer->space, option),
-      .proven_seconds = f->least_seconds,
+      .strategy = bd_layer_strategy(ctx, &layer->space, option),
+      .proven_seconds = layer->least_seconds,
   };
-  BD_TRY(bd_layer_measure(f->ctx, f->layer->request, &candidate));
-  keep(f->layer->request, list, count, &candidate);
+  BD_TRY(bd_layer_measure(ctx, layer->request, &candidate));
+  keep(layer->request, list, count, &candidate);
   return BD_OK;
 }
 
@@ -405,7 +423,7 @@ static bd_status add_between(front *f, int form, bd_layer_candidate *list, int *
     bd_choice choice;
     problem.budget = lean->bytes + (fast->bytes - lean->bytes) * b / (BUDGETS + 1);
     BD_TRY(bd_choice_solve(f->ctx, &problem, PROGRAM_SECONDS, &choice));
-    if (choice.feasible) BD_TRY(add_candidate(f, form, choice.option, list, count));
+    if (choice.feasible) BD_TRY(add_candidate(f->ctx, f->layer, form, choice.option, list, count));
   }
   return BD_OK;
 }
@@ -432,7 +450,7 @@ static bd_status add_switched(front *f, double price, bd_layer_candidate *list, 
     memcpy(option, fast->option, sizeof *option * (size_t)problem->nodes);
     option[node] = lean->option[node];
     bd_choice_evaluate(problem, option, &seconds, &bytes);
-    if (isfinite(seconds)) BD_TRY(add_candidate(f, best, option, list, count));
+    if (isfinite(seconds)) BD_TRY(add_candidate(f->ctx, f->layer, best, option, list, count));
   }
   return BD_OK;
 }
@@ -459,9 +477,46 @@ bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_flight, doubl
       for (int before = 1; before < k && !again; before++)
         again = points[before].option && points[before].seconds == points[k].seconds &&
                 points[before].bytes == points[k].bytes;
-      if (!again) BD_TRY(add_candidate(&f, forms[i], points[k].option, *out_candidates, out_count));
+      if (!again)
+        BD_TRY(add_candidate(ctx, layer, forms[i], points[k].option, *out_candidates, out_count));
     }
     BD_TRY(add_between(&f, forms[i], *out_candidates, out_count));
   }
   return price > 0 ? add_switched(&f, price, *out_candidates, out_count) : BD_OK;
+}
+
+// What is best at a price, for every form that has candidates.
+static bd_status add_priced(bd_ctx *ctx, bd_layer *layer, int in_flight, double price,
+                            bd_layer_point *out, bd_layer_candidate *list, int *count) {
+  int forms = layer->request->form_count;
+  bool *wanted = BD_NEW_ARRAY(ctx->arena, bool, forms);
+  if (!eliminate(ctx, layer, 1, price, in_flight, out)) {
+    out->option = NULL;
+    return BD_OK;
+  }
+  for (int k = 0; k < *count; k++)
+    wanted[list[k].form] = true;
+  for (int form = 0; form < forms; form++) {
+    int *option = BD_NEW_ARRAY(ctx->arena, int, layer->problem.nodes);
+    if (wanted[form] && isfinite(bd_elimination_choose(layer->elimination, form, option)))
+      BD_TRY(add_candidate(ctx, layer, form, option, list, count));
+  }
+  return BD_OK;
+}
+
+bd_status bd_layer_reprice(bd_ctx *ctx, bd_layer *layer, int in_flight, double price, int layers,
+                           bd_layer_candidate **candidates, int *count, bool *out_new) {
+  bd_layer_point point;
+  int moment, before = layer->measured_count, room = *count + 2 * layer->request->form_count;
+  *out_new = false;
+  *candidates =
+      bd_arena_grow(ctx->arena, *candidates, (size_t)*count, (size_t)room, sizeof **candidates);
+  BD_TRY(add_priced(ctx, layer, in_flight, price, &point, *candidates, count));
+  if (!point.option) return BD_OK;
+  bd_layer_workspace_of(layer, point.option, &moment);
+  bd_layer_hold_workspace(ctx, layer, moment, 1.0 / layers);
+  bd_status status = add_priced(ctx, layer, in_flight, price, &point, *candidates, count);
+  bd_layer_hold_workspace(ctx, layer, moment, 0);
+  *out_new = layer->measured_count > before;
+  return status;
 }

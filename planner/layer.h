@@ -89,6 +89,13 @@ BD_NODISCARD bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_
                                            double price, bd_layer_candidate **out_candidates,
                                            int *out_count);
 
+// Adds to the candidates of bd_layer_candidates what is best at `price` in each of their forms,
+// with and without a share of the workspace, which so many `layers` have in common. `*out_new`:
+// some of it was not looked at before.
+BD_NODISCARD bd_status bd_layer_reprice(bd_ctx *ctx, bd_layer *layer, int in_flight, double price,
+                                        int layers, bd_layer_candidate **candidates, int *count,
+                                        bool *out_new);
+
 // Lowers the candidate's strategy and fills in what its functions take and hold.
 BD_NODISCARD bd_status bd_layer_measure(bd_ctx *ctx, const bd_layer_request *request,
                                         bd_layer_candidate *candidate);

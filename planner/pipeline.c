@@ -1,6 +1,7 @@
 #include "planner/pipeline.h"
 #include "planner/pipeline_construct.h"
 #include "planner/pipeline_program.h"
+#include "planner/pipeline_refill.h"
 #include "planner/step_path.h"
 #include <math.h>
 #include <string.h>
@@ -222,12 +223,17 @@ static double room_of(const bd_pipeline_problem *problem) {
   return (double)(problem->cap_bytes / BD_ALIGNMENT * BD_ALIGNMENT) + BD_ALIGNMENT / 2.0;
 }
 
+void bd_pipeline_estimate(bd_ctx *ctx, const bd_pipeline_problem *problem, bd_pipeline *out) {
+  bd_pipeline_construct(ctx, problem, false, out);
+  bd_pipeline_refill(ctx, problem, out);
+}
+
 // The program knows some paths through a step; where its solution takes longer by another one, it
 // is solved again with that one as well, until none is missing (Benders, Numerische Mathematik
 // 1962). Its solutions are bounds throughout.
 bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, double limit_seconds,
                             double cutoff, bd_pipeline *out) {
-  bd_pipeline_construct(ctx, problem, false, out);
+  bd_pipeline_estimate(ctx, problem, out);
   if (out->seconds >= cutoff) *out = (bd_pipeline){.seconds = INFINITY, .bound = -INFINITY};
   int columns = bd_pipeline_program_columns(problem), over_cap = 0;
   if (columns > COLUMN_LIMIT) return BD_OK;

@@ -54,6 +54,8 @@ typedef struct bd_pipeline {
   int *entry; // [stage][run]: a form, or -1 where the run has no layers
   double seconds, bound;
   int64_t bytes; // of the fullest stage
+  double *price; // per stage: of a byte, in seconds of a micro-batch, as it comes to the cap; 0: it
+                 // has room. NULL: not known
 } bd_pipeline;
 
 int bd_pipeline_candidates(const bd_pipeline_problem *problem); // over all runs
@@ -67,6 +69,11 @@ int bd_pipeline_index(const bd_pipeline_problem *problem, int stage, int run, in
 BD_NODISCARD bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem,
                                          double limit_seconds, double cutoff,
                                          bd_pipeline *out_pipeline);
+
+// Constructs one and refills its stages, which is quick: not the best, but with the price of a byte
+// on each stage.
+void bd_pipeline_estimate(bd_ctx *ctx, const bd_pipeline_problem *problem,
+                          bd_pipeline *out_pipeline);
 
 // The assignment whose fullest stage holds the fewest bytes, whatever the cap and the time.
 BD_NODISCARD bd_status bd_pipeline_leanest(bd_ctx *ctx, const bd_pipeline_problem *problem,
