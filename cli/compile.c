@@ -245,16 +245,25 @@ static bd_status lower(bd_ctx *ctx, const compilation *job, const bd_module *tra
   return bd_build_folder(ctx, train, exec, plan, job->emit == EMIT_EXE, job->out);
 }
 
-// What the plan file tells its readers beside the plan.
+// What the plan file tells its readers beside the plan; where one of the choices that people know
+// is faster, it is the plan.
 static bd_status describe_plan(bd_ctx *ctx, const compilation *job, const bd_module *train,
                                bd_plan *plan) {
   const char *spec = bd_argument(job->arguments, "--cluster");
   plan->cluster =
       spec ? spec : bd_intern_f(ctx, "machine:%s", bd_argument(job->arguments, "--devices"));
+  bool faster;
   BD_TRY(bd_plan_note(ctx, train, plan));
   BD_TRY(bd_plan_break_down(ctx, train, &job->cluster, plan));
   if (bd_argument(job->arguments, "--plan")) return BD_OK;
-  return bd_plan_compare_familiar(ctx, train, &job->cluster, &job->request, plan);
+  BD_TRY(bd_plan_compare_familiar(ctx, train, &job->cluster, &job->request, plan, &faster));
+  if (!faster) return BD_OK;
+  const bd_plan_details *compared = plan->details;
+  BD_TRY(bd_plan_note(ctx, train, plan));
+  BD_TRY(bd_plan_break_down(ctx, train, &job->cluster, plan));
+  plan->details->familiar_count = compared->familiar_count;
+  plan->details->familiar = compared->familiar;
+  return BD_OK;
 }
 
 // What writing and building will need is looked for before the search.
@@ -282,7 +291,9 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   if (job.emit == EMIT_TRAIN) return write_module(ctx, train, job.out);
   job.request.sequence = bd_module_sequence(graph);
   BD_TRY(make_plan(ctx, &job, train, &plan));
-  if (job.emit == EMIT_PLAN || job.emit >= EMIT_C) BD_TRY(describe_plan(ctx, &job, train, &plan));
+  bool searched = !bd_argument(arguments, "--plan");
+  if (searched || job.emit == EMIT_PLAN || job.emit >= EMIT_C)
+    BD_TRY(describe_plan(ctx, &job, train, &plan));
   if (job.emit == EMIT_PLAN) {
     bd_text text = bd_text_init(ctx->arena);
     bd_plan_print(&plan, train, &text);

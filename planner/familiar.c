@@ -1,5 +1,6 @@
 #include "planner/familiar.h"
 #include "ir/base/workers.h"
+#include "planner/assemble.h"
 #include "planner/blame.h"
 #include "planner/solver.h"
 #include <math.h>
@@ -43,13 +44,14 @@ static bd_status search(bd_ctx *ctx, void *arg, int index) {
 
 static void take(bd_ctx *ctx, void *arg, int index) {
   comparing *c = arg;
-  (void)ctx;
-  const bd_search_outcome *outcome = &c->questions[index].outcome;
+  bd_search_outcome *outcome = &c->questions[index].outcome;
   bd_familiar *out = &c->plan->details->familiar[c->questions[index].familiar];
-  if (outcome->found)
+  if (outcome->found) {
+    outcome->plan = bd_plan_copy(ctx, &outcome->plan);
     out->step_seconds = outcome->plan.step_seconds;
-  else
+  } else {
     out->lacking_bytes = outcome->lacking_bytes;
+  }
   if (!outcome->found && outcome->lacking_bytes <= 0)
     out->reason = "no plan of the search space keeps these pins";
 }
@@ -140,8 +142,47 @@ static void compare_recompute(comparing *c, const char *name, int recompute) {
   add(c, name, pins, &request);
 }
 
+// Whether a choice that was solved with pins of its own is one that the request allows.
+static bool is_allowed(const comparing *c, const question *q) {
+  const bd_plan_request *asked = c->request;
+  const bd_plan *plan = &q->outcome.plan;
+  const bd_mesh *mesh = &asked->mesh;
+  return plan->global_batch == asked->global_batch &&
+         (!asked->constraints || q->request.constraints == asked->constraints) &&
+         (asked->schedule < 0 || (int)plan->schedule == asked->schedule) &&
+         (!asked->stages || plan->stages == asked->stages) &&
+         (!asked->micro_batch || plan->micro_batch == asked->micro_batch) &&
+         (!mesh->axes || bd_mesh_same(mesh, &plan->mesh));
+}
+
+// The search keeps a few candidates of a layer; a narrower one may keep better ones. What it found
+// of the same space is as good a plan, and the bound of the whole space holds for it too. One that
+// the time limit stopped is left out.
+static bool take_faster(comparing *c) {
+  bd_plan *plan = c->plan;
+  double before = plan->step_seconds;
+  for (int i = 0; i < c->question_count; i++) {
+    const question *q = &c->questions[i];
+    const bd_plan *other = &q->outcome.plan;
+    if (!q->outcome.found || q->outcome.cut || other->step_seconds >= plan->step_seconds ||
+        !is_allowed(c, q))
+      continue;
+    bd_plan faster = *other;
+    faster.bound_seconds = plan->bound_seconds;
+    faster.gap = faster.step_seconds / faster.bound_seconds - 1;
+    faster.search = plan->search;
+    faster.alternative_count = plan->alternative_count;
+    faster.alternatives = plan->alternatives;
+    faster.cluster = plan->cluster;
+    faster.details = plan->details;
+    *plan = faster;
+  }
+  return plan->step_seconds < before;
+}
+
 bd_status bd_plan_compare_familiar(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
-                                   const bd_plan_request *request, bd_plan *plan) {
+                                   const bd_plan_request *request, bd_plan *plan,
+                                   bool *out_faster) {
   comparing *c = BD_NEW(ctx->arena, comparing);
   *c =
       (comparing){.ctx = ctx, .train = train, .cluster = cluster, .request = request, .plan = plan};
@@ -158,5 +199,9 @@ bd_status bd_plan_compare_familiar(bd_ctx *ctx, const bd_module *train, const bd
     compare_recompute(c, "everything recomputed", 1);
     compare_recompute(c, "nothing recomputed", 0);
   }
-  return c->question_count ? search_all(c) : BD_OK;
+  *out_faster = false;
+  if (!c->question_count) return BD_OK;
+  BD_TRY(search_all(c));
+  *out_faster = take_faster(c);
+  return BD_OK;
 }

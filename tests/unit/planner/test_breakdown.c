@@ -168,7 +168,9 @@ static void test_familiar(void **unused) {
   session s = open_session("cpu:1x4", 8);
   bd_plan plan = search(&s, NULL, NULL);
   check_sums(&s, &plan);
-  assert_int_equal(bd_plan_compare_familiar(s.ctx, s.train, &s.cluster, &s.request, &plan), BD_OK);
+  bool faster;
+  assert_int_equal(
+      bd_plan_compare_familiar(s.ctx, s.train, &s.cluster, &s.request, &plan, &faster), BD_OK);
   assert_true(plan.details->familiar_count >= 6);
   for (int i = 0; i < plan.details->familiar_count; i++) {
     const bd_familiar *one = &plan.details->familiar[i];
