@@ -176,9 +176,13 @@ static bool fill(refill *f) {
 static void offer(bd_ctx *ctx, const refill *f, bd_pipeline *pipeline) {
   const bd_pipeline_problem *p = f->problem;
   int cells = bd_pipeline_candidates(p), runs = p->run_count;
+  size_t bytes = sizeof *f->count * (size_t)cells;
+  if (isfinite(pipeline->seconds) &&
+      memcmp(&pipeline->count[f->stage * cells], f->count, bytes) == 0)
+    return;
   int *count = bd_arena_copy(ctx->arena, pipeline->count, p->stages * cells, sizeof *count);
   int *entry = bd_arena_copy(ctx->arena, pipeline->entry, p->stages * runs, sizeof *entry);
-  memcpy(&count[f->stage * cells], f->count, sizeof *count * (size_t)cells);
+  memcpy(&count[f->stage * cells], f->count, bytes);
   for (int r = f->first; r <= f->last; r++)
     entry[f->stage * runs + r] = f->form[r];
   double seconds = bd_pipeline_seconds(p, count, entry);
