@@ -70,27 +70,52 @@ static void on_glpk_error(void *info) {
   longjmp(*(jmp_buf *)info, 1);
 }
 
-static bool relax(glp_prob *problem, double *out_bound) {
+// A simplex method that goes round in circles is stopped: this many times the rows and columns is
+// far more than any takes that does not.
+#define SIMPLEX_ROUNDS 20
+#define SIMPLEX_LEAST 1000
+
+typedef enum relaxed {
+  RELAXED,           // the bound is known; INFINITY: nothing satisfies the rows
+  RELAXED_BY_OTHERS, // the same, and the primal simplex method circles
+  NOT_RELAXED,       // every method does
+  RELAX_FAILED,
+} relaxed;
+
+static relaxed relax_by(glp_prob *problem, int method, double *out_bound) {
   glp_smcp simplex;
   glp_init_smcp(&simplex);
   simplex.msg_lev = GLP_MSG_OFF;
-  simplex.presolve = GLP_ON;
+  simplex.presolve = method == GLP_PRIMAL ? GLP_ON : GLP_OFF;
+  simplex.meth = method;
+  simplex.it_lim =
+      SIMPLEX_LEAST + SIMPLEX_ROUNDS * (glp_get_num_rows(problem) + glp_get_num_cols(problem));
   int code = glp_simplex(problem, &simplex);
+  if (code == GLP_EITLIM) return NOT_RELAXED;
   if (code == GLP_ENOPFS || glp_get_status(problem) == GLP_NOFEAS) {
     *out_bound = INFINITY;
-    return true;
+    return RELAXED;
   }
-  if (code != 0 || glp_get_status(problem) != GLP_OPT) return false;
+  if (code != 0 || glp_get_status(problem) != GLP_OPT) return RELAX_FAILED;
   *out_bound = glp_get_obj_val(problem);
-  return true;
+  return RELAXED;
 }
 
+static relaxed relax(glp_prob *problem, double *out_bound) {
+  relaxed first = relax_by(problem, GLP_PRIMAL, out_bound);
+  if (first != NOT_RELAXED) return first;
+  glp_adv_basis(problem, 0);
+  relaxed second = relax_by(problem, GLP_DUALP, out_bound);
+  return second == RELAXED ? RELAXED_BY_OTHERS : second;
+}
+
+// Starts from the relaxation's basis unless it is to simplify the program itself.
 static bool branch(bd_ctx *ctx, glp_prob *problem, const bd_program *p, double limit_seconds,
-                   search *state, bd_solution *out) {
+                   bool simplify, search *state, bd_solution *out) {
   glp_iocp options;
   glp_init_iocp(&options);
   options.msg_lev = GLP_MSG_OFF;
-  options.presolve = GLP_ON;
+  options.presolve = simplify ? GLP_ON : GLP_OFF;
   options.br_tech = GLP_BR_PCH;
   options.bt_tech = GLP_BT_BLB;
   options.cb_func = watch;
@@ -148,12 +173,15 @@ bd_status bd_solver_run_glpk(bd_ctx *ctx, const bd_program *program, double limi
   load(ctx, problem, program, scale);
   int nodes = NODE_CELLS / (program->columns + 1);
   search state = {scale, cutoff * scale, -INFINITY, nodes > NODE_LIMIT ? nodes : NODE_LIMIT};
-  bool solved = isinf(cutoff) || relax(problem, &state.bound);
-  if (solved && state.bound >= state.cutoff) {
+  relaxed how = relax(problem, &state.bound);
+  bool solved = how != RELAX_FAILED;
+  if (how == NOT_RELAXED) {
+    *out = (bd_solution){.outcome = BD_SOLVER_UNKNOWN, .bound = -INFINITY};
+  } else if (solved && state.bound >= state.cutoff) {
     out->outcome = BD_SOLVER_INFEASIBLE;
     out->bound = state.bound / scale;
   } else if (solved) {
-    solved = branch(ctx, problem, program, limit_seconds, &state, out);
+    solved = branch(ctx, problem, program, limit_seconds, how == RELAXED, &state, out);
   }
   bd_disown(ctx, &held);
   delete_problem(problem);
