@@ -62,7 +62,7 @@ static bool has_tied(const bd_run *run) {
     for (int i = 0; f->is_weight[p] && i < f->op_count; i++)
       for (int o = 0; o < f->ops[i].in_count; o++)
         uses += f->ops[i].in[o] == f->params[p];
-    if (run->tied[p] || uses > 1) return true;
+    if (run->weight_uses[p] > 1 || uses > 1) return true;
   }
   return false;
 }
@@ -75,7 +75,7 @@ static bd_layer_request request_of(const bd_scene *scene, const bd_setting *sett
       .train = scene->train,
       .cost = {scene->cluster, setting->mesh, setting->micro_batch},
       .function = scene->runs->runs[run].function,
-      .tied = scene->runs->runs[run].tied,
+      .weight_uses = scene->runs->runs[run].weight_uses,
       .form_count = layers->form_count,
       .forms = layers->forms,
       .tied_form = setting->tied_form,

@@ -18,6 +18,10 @@ double bd_cost_update_rate(const bd_cluster *cluster) {
   return measured > 0 ? measured : cluster->memory_bytes_per_second;
 }
 
+double bd_cost_update_pass(const bd_cluster *cluster, double bytes) {
+  return bytes / bd_cost_update_rate(cluster) + cluster->kernel_seconds;
+}
+
 static double roofline(const bd_cost_model *model, double arithmetic, double bytes) {
   const bd_cluster *cluster = model->cluster;
   return fmax(arithmetic, bytes / cluster->memory_bytes_per_second) + cluster->kernel_seconds;

@@ -18,6 +18,8 @@ bd_cluster bd_cost_unite(const bd_cluster *cluster, int devices);
 
 // Bytes per second of what a step ends with: norms, the update, clearing gradients.
 double bd_cost_update_rate(const bd_cluster *cluster);
+// Seconds of one kernel of those, which moves so many bytes.
+double bd_cost_update_pass(const bd_cluster *cluster, double bytes);
 
 // One message of `bytes` over a link: the faster of the way of short and of long messages.
 double bd_cost_message(const bd_link *link, double bytes);

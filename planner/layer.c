@@ -109,9 +109,10 @@ static void add_weight_bytes(const bd_layer_request *request, const bd_function 
     }
     out->gradient_bytes += bd_align(local_elements(request, type, &states.form) *
                                     bd_dtype_bytes(bd_dtype_wide(type->dtype)));
-    const bd_sharding *accumulator = gradient ? &gradient->sharding : &weight->sharding;
-    out->sync_seconds += bd_sync_seconds(&request->cost, request->optimizer, type,
-                                         &weight->sharding, accumulator, request->zero != 0);
+    if (!gradient) continue;
+    out->sync_seconds +=
+        bd_sync_seconds(&request->cost, request->optimizer, type, &weight->sharding,
+                        &gradient->sharding, request->zero != 0, 1);
   }
 }
 

@@ -11,7 +11,8 @@ typedef struct bd_layer_request {
   const bd_module *train;
   bd_cost_model cost;
   const bd_function *function; // forward
-  const bool *tied;            // per parameter: a weight that other calls use as well
+  // Per parameter: how often calls use the weight that it stands for; more than once: it is tied.
+  const int *weight_uses;
   // Activations enter and leave a layer in one of these forms (dimensions a value lacks are
   // dropped); weights that several calls share are stored in `tied_form`.
   int form_count;

@@ -83,9 +83,9 @@ const char *bd_layer_key(bd_ctx *ctx, const bd_layer_request *request) {
   bd_text_addf(&text, " forms %d ", request->form_count);
   for (int i = 0; i < request->form_count; i++)
     add_sharding(&request->forms[i], &text);
-  bd_text_add(&text, " tied ");
+  bd_text_add(&text, " uses ");
   for (int p = 0; p < f->param_count; p++)
-    bd_text_addf(&text, "%d", request->tied[p]);
+    bd_text_addf(&text, "%d ", request->weight_uses[p]);
   add_sharding(&request->tied_form, &text);
   if (request->pin) add_pin(request->pin, f, &text);
   bd_text_add(&text, "\nforward ");

@@ -11,7 +11,7 @@ static int param_of(const bd_function *f, bd_id weight) {
 
 static bool is_shared(const bd_layer_space *space, bd_id weight) {
   int param = param_of(space->forward, weight);
-  return space->request->tied[param] || space->weight_uses[weight] > 1;
+  return space->request->weight_uses[param] > 1 || space->weight_uses[weight] > 1;
 }
 
 // The dimension that one more axis may cut: one that it divides, which no axis cuts yet; without
@@ -141,6 +141,13 @@ static double optimizer_bytes(const bd_layer_request *request, bd_dtype dtype,
   return bytes;
 }
 
+static bool has_gradient(const bd_layer_space *space, bd_id weight) {
+  int param = param_of(space->forward, weight);
+  for (int r = 0; r < space->backward->result_count; r++)
+    if (space->backward->gradient_of[r] == param) return true;
+  return false;
+}
+
 static void add_weight(const bd_layer_space *space, int op, bd_id weight,
                        const bd_weight_form *form, const int8_t split[BD_MAX_AXES],
                        bd_weight_cost *out) {
@@ -154,12 +161,14 @@ static void add_weight(const bd_layer_space *space, int op, bd_id weight,
   int uses = space->weight_uses[weight];
   add_gathers(space, op, weight, form, split, out);
   out->seconds += scatter_seconds(cost, type, &made, &accumulator) / uses;
-  double sync = bd_sync_seconds(cost, request->optimizer, type, &form->stored, &accumulator,
-                                request->zero != 0);
-  out->seconds += sync / request->passes / uses;
+  int calls = request->weight_uses[param_of(space->forward, weight)];
+  if (has_gradient(space, weight))
+    out->seconds += bd_sync_seconds(cost, request->optimizer, type, &form->stored, &accumulator,
+                                    request->zero != 0, calls) /
+                    request->passes / uses;
   double own = bd_cost_local_elements(cost, type, &form->gradient);
   double bytes = bd_cost_local_bytes(cost, type, &form->stored);
-  if (!request->tied[param_of(space->forward, weight)])
+  if (calls == 1)
     bytes += own * (double)bd_dtype_bytes(bd_dtype_wide(type->dtype)) +
              own * optimizer_bytes(request, type->dtype, form);
   out->state_bytes += bytes / uses;

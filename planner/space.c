@@ -2,19 +2,23 @@
 #include "planner/layer_key.h"
 #include <string.h>
 
-// Marks, for every function, the parameters that some call fills with a weight used twice.
-static const bool *tied_parameters(bd_ctx *ctx, const bd_module *train, const bd_function *function,
-                                   const int *uses, bool *any) {
-  bool *tied = BD_NEW_ARRAY(ctx->arena, bool, function->param_count);
+// Per parameter of a function, how often the weight that some call fills it with is used; the most.
+static const int *weight_uses(bd_ctx *ctx, const bd_module *train, const bd_function *function,
+                              const int *uses, bool *any_tied) {
+  int *most = BD_NEW_ARRAY(ctx->arena, int, function->param_count);
   const bd_function *main = train->main;
   for (int i = 0; i < main->op_count; i++) {
     if (!bd_module_calls_forward(train, &main->ops[i]) ||
         strcmp(main->ops[i].callee, function->name))
       continue;
-    for (int p = 0; p < function->param_count; p++)
-      if (function->is_weight[p] && uses[main->ops[i].in[p]] > 1) *any = tied[p] = true;
+    for (int p = 0; p < function->param_count; p++) {
+      int here = uses[main->ops[i].in[p]];
+      if (!function->is_weight[p]) continue;
+      if (here > most[p]) most[p] = here;
+      *any_tied |= here > 1;
+    }
   }
-  return tied;
+  return most;
 }
 
 // Runs of one function, or of functions that differ in names only, share their layers' problems.
@@ -24,7 +28,7 @@ static void find_like(bd_ctx *ctx, const bd_module *train, bd_model_runs *runs) 
     const bd_run *run = &runs->runs[r];
     bd_layer_request request = {.train = train,
                                 .function = run->function,
-                                .tied = run->tied,
+                                .weight_uses = run->weight_uses,
                                 .pin = run->pin,
                                 .optimizer = ""};
     key[r] = bd_layer_key(ctx, &request);
@@ -51,8 +55,8 @@ bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
     if (last && last->function == callee && last->pin == pin) {
       last->calls++;
     } else {
-      const bool *tied = tied_parameters(ctx, train, callee, uses, &out.any_tied);
-      out.runs[out.count++] = (bd_run){callee, 1, tied, pin, 0};
+      const int *most = weight_uses(ctx, train, callee, uses, &out.any_tied);
+      out.runs[out.count++] = (bd_run){callee, 1, most, pin, 0};
     }
   }
   find_like(ctx, train, &out);

@@ -7,7 +7,7 @@
 typedef struct bd_run {
   const bd_function *function;
   int calls;
-  const bool *tied;           // per parameter: a weight that other calls use as well
+  const int *weight_uses;     // per parameter: how often calls use its weight at most; 0: no weight
   const bd_strategy_pin *pin; // what a person fixed of its layers; NULL: nothing
   int like;                   // the first run whose layers pose the same problem in every setting
 } bd_run;

@@ -25,10 +25,6 @@ static bool is_tied(const bd_module *spmd, int weight, int stage) {
   return false;
 }
 
-static double memory_seconds(const syncing *s, double bytes) {
-  return bytes / bd_cost_update_rate(s->model->cluster) + s->model->cluster->kernel_seconds;
-}
-
 // The accumulator of the first use of a weight on a stage, or NULL.
 static const bd_value *first_gradient(const bd_module *spmd, int weight, int stage) {
   for (int use = 1; use < spmd->main->result_count; use++)
@@ -65,8 +61,8 @@ static void reduce_uses(syncing *s, int weight, unsigned split) {
     unsigned summed = axes_with(&s->model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
     reduce_use(s, gradient, split && !tied && summed == split);
     double bytes = bd_cost_value_bytes(s->model, gradient);
-    s->seconds.update += memory_seconds(s, bytes);
-    if (!first && !tied) s->seconds.reduce += memory_seconds(s, 3 * bytes);
+    s->seconds.update += bd_cost_update_pass(s->model->cluster, bytes);
+    if (!first && !tied) s->seconds.reduce += bd_cost_update_pass(s->model->cluster, 3 * bytes);
     first = false;
   }
 }
@@ -77,9 +73,10 @@ static void update(syncing *s, int weight, unsigned gathered) {
   bd_dtype dtype = value->type.dtype;
   double elements = (double)s->layout->state_elements[weight];
   double bytes = bd_cost_value_bytes(s->model, value);
-  s->seconds.reduce += memory_seconds(s, elements * (double)bd_dtype_bytes(bd_dtype_wide(dtype)));
-  s->seconds.update +=
-      memory_seconds(s, elements * (double)bd_memory_update_bytes(s->optimizer, dtype));
+  s->seconds.reduce += bd_cost_update_pass(s->model->cluster,
+                                           elements * (double)bd_dtype_bytes(bd_dtype_wide(dtype)));
+  s->seconds.update += bd_cost_update_pass(
+      s->model->cluster, elements * (double)bd_memory_update_bytes(s->optimizer, dtype));
   for (int axis = 0; axis < s->model->mesh.axes; axis++) {
     if (!(gathered >> axis & 1)) continue;
     double seconds = bd_cost_exchange(s->model, axis, bytes);

@@ -36,7 +36,7 @@ static bd_layer_request request_of(const bd_module *train, const bd_cluster *clu
   return (bd_layer_request){.train = train,
                             .cost = {cluster, *mesh, MICRO_BATCH},
                             .function = run->function,
-                            .tied = run->tied,
+                            .weight_uses = run->weight_uses,
                             .passes = 2,
                             .optimizer = "adamw",
                             .zero = -1,
@@ -281,7 +281,7 @@ static void test_keys_tell_problems_apart(void **unused) {
   bd_model_runs runs = bd_model_runs_find(ctx, train, NULL);
   bd_layer_request request = {.train = train, .optimizer = "adamw", .passes = 2};
   request.function = runs.runs[1].function;
-  request.tied = runs.runs[1].tied;
+  request.weight_uses = runs.runs[1].weight_uses;
   const char *key = bd_layer_key(ctx, &request);
   bd_function *other = bd_function_clone(ctx, request.function);
   other->name = bd_intern_z(ctx, "other");
@@ -292,15 +292,16 @@ static void test_keys_tell_problems_apart(void **unused) {
   request.cost.micro_batch = 2;
   assert_ptr_not_equal(key, bd_layer_key(ctx, &request));
   request.cost.micro_batch = 0;
-  bool *tied = BD_NEW_ARRAY(ctx->arena, bool, other->param_count);
-  tied[other->param_count - 1] = true;
-  request.tied = tied;
+  int *uses = BD_NEW_ARRAY(ctx->arena, int, other->param_count);
+  for (int p = 0; p < other->param_count; p++)
+    uses[p] = 2;
+  request.weight_uses = uses;
   assert_ptr_not_equal(key, bd_layer_key(ctx, &request));
-  request.tied = runs.runs[1].tied;
+  request.weight_uses = runs.runs[1].weight_uses;
   other->values[0].type.dims[1]++;
   assert_ptr_not_equal(key, bd_layer_key(ctx, &request));
   request.function = runs.runs[0].function;
-  request.tied = runs.runs[0].tied;
+  request.weight_uses = runs.runs[0].weight_uses;
   assert_ptr_not_equal(key, bd_layer_key(ctx, &request));
   bd_ctx_destroy(ctx);
 }
