@@ -82,6 +82,16 @@ static bd_status assemble(bd_ctx *ctx, const bd_attempt *a, const bd_pipeline_pr
   return BD_OK;
 }
 
+static bd_status solve_leanest(bd_ctx *ctx, bd_attempt *a, const bd_pipeline_problem *problem) {
+  bd_pipeline pipeline;
+  bd_plan plan;
+  BD_TRY(bd_pipeline_leanest(ctx, problem, PIPELINE_LIMIT_SECONDS, &pipeline));
+  if (!pipeline.feasible) return BD_OK;
+  BD_TRY(assemble(ctx, a, problem, &pipeline, &plan));
+  offer(a, &plan);
+  return BD_OK;
+}
+
 // The exact bytes are known only of a whole plan. The next plan is the fastest that the program
 // thinks leaner than the last; when many have been too large, the room shrinks by what they exceed
 // it.
@@ -89,6 +99,8 @@ static bd_status solve_pipeline(bd_ctx *ctx, bd_attempt *a, bd_pipeline_problem 
   bd_pipeline pipeline;
   bd_plan plan;
   bool known = isfinite(a->cutoff);
+  if (a->lean) BD_TRY(solve_leanest(ctx, a, problem));
+  if (a->lean && a->fits) return BD_OK;
   for (int round = 0; round < CAP_ROUNDS && problem->cap_bytes > 0; round++) {
     BD_TRY(bd_pipeline_solve(ctx, problem, PIPELINE_LIMIT_SECONDS, a->cutoff, &pipeline));
     if (!pipeline.feasible) break;
@@ -98,12 +110,7 @@ static bd_status solve_pipeline(bd_ctx *ctx, bd_attempt *a, bd_pipeline_problem 
     if (over <= 0) return BD_OK;
     problem->cap_bytes = pipeline.bytes - (round < CAP_ROUNDS / 2 ? 1 : over);
   }
-  if (known && a->price <= 0) return BD_OK;
-  BD_TRY(bd_pipeline_leanest(ctx, problem, PIPELINE_LIMIT_SECONDS, &pipeline));
-  if (!pipeline.feasible) return BD_OK;
-  BD_TRY(assemble(ctx, a, problem, &pipeline, &plan));
-  offer(a, &plan);
-  return BD_OK;
+  return a->lean || (known && a->price <= 0) ? BD_OK : solve_leanest(ctx, a, problem);
 }
 
 // Numbers the forms that candidates have from 0; returns how many.

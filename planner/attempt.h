@@ -17,6 +17,7 @@ typedef struct bd_attempt {
   double cutoff; // seconds of a plan that fits; INFINITY: none is known
   bd_attempt_kind kind;
   double price; // of a byte, where layers have been bounded
+  bool lean;    // of solving: how lean a plan of it gets is wanted, not how fast
   // Of bounding; settings that no plan has are left out:
   int bounded_count;
   bd_bounded *bounded;

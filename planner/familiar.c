@@ -6,7 +6,6 @@
 #include <math.h>
 
 enum { MOST = 8 };
-#define LIMIT_SECONDS 5.0
 
 // A choice that only a search can evaluate.
 typedef struct question {
@@ -75,7 +74,7 @@ static bd_plan_request open_request(const comparing *c) {
   out.micro_batch = 0;
   out.mesh = (bd_mesh){0};
   out.constraints = NULL;
-  out.limit_seconds = fmin(LIMIT_SECONDS, out.limit_seconds);
+  out.rough = true;
   out.progress = NULL;
   out.full = false;
   if (out.schedule >= 0 && !bd_schedule_emitted((bd_schedule)out.schedule)) out.schedule = -1;

@@ -37,7 +37,8 @@ typedef struct bd_plan_request {
   int zero;
   int recompute;                     // -1: open; 0: save all; 1: recompute all that can be
   const bd_constraints *constraints; // more of them; NULL: none
-  bool any; // the first plan that fits will do; how lean plans get is not wanted
+  bool any;   // the first plan that fits will do; how lean plans get is not wanted
+  bool rough; // where none fits, the leanest that the search comes by will do
 } bd_plan_request;
 
 // The highest ZeRO stage that may be pinned.

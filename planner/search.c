@@ -22,7 +22,9 @@ enum {
   EARLY_WEIGHT = 6, // before there is a plan, which later attempts are cut off at
   ROOM_WEIGHT = 3,
   SOLVE_WEIGHT = 6,
-  ANY_TRIES = 4, // settings solved where any plan will do
+  ANY_TRIES = 4,   // settings solved where any plan will do
+  STEP_FACTOR = 8, // longer or shorter steps towards leaner plans
+  NEAR_PART = 16,  // plans over the cap by less than this part of it may fit after all
 };
 
 // What an item has been bounded by; each is dearer than the one before.
@@ -53,6 +55,7 @@ typedef struct search {
   bool left_out[BATCH_WEIGHT]; // since the search is over
   bd_plan best;
   bool found;
+  bool lean;       // any plan that fits will do, the leanest of those that come together
   bd_plan leanest; // of all that do not fit
   int64_t leanest_bytes;
   int settings, bounded, solved;
@@ -226,6 +229,11 @@ static bd_status run_attempt(bd_ctx *ctx, void *arg, int index) {
   return s->left_out[index] ? BD_OK : bd_attempt_run(ctx, &s->attempts[index]);
 }
 
+static bool is_better(const search *s, const bd_plan *plan) {
+  return s->lean ? bd_attempt_plan_bytes(plan) < bd_attempt_plan_bytes(&s->best)
+                 : plan->step_seconds < s->best.step_seconds;
+}
+
 static void take_plans(search *s, const bd_attempt *a) {
   if (a->lacks) {
     bd_alternatives_note_plan(s->ctx, &s->alternatives, &a->leanest,
@@ -237,7 +245,7 @@ static void take_plans(search *s, const bd_attempt *a) {
   }
   if (a->fits) {
     bd_alternatives_note_plan(s->ctx, &s->alternatives, &a->fastest, 0);
-    if (!s->found || a->fastest.step_seconds < s->best.step_seconds) {
+    if (!s->found || is_better(s, &a->fastest)) {
       s->best = bd_plan_copy(s->ctx, &a->fastest);
       s->found = true;
     }
@@ -279,7 +287,8 @@ static int add_attempt(search *s, int index) {
                    .setting = from->setting,
                    .cutoff = s->found ? s->best.step_seconds : INFINITY,
                    .kind = next[from->kind].kind,
-                   .price = from->price};
+                   .price = from->price,
+                   .lean = s->lean};
   from->kind = BOUND_DONE;
   return weight;
 }
@@ -293,7 +302,7 @@ static bd_status run_batch(search *s) {
 }
 
 static bd_status search_fastest(search *s) {
-  while (!is_over(s)) {
+  while (!is_over(s) && !(s->lean && s->found)) {
     int most = s->found ? BATCH_WEIGHT : EARLY_WEIGHT;
     for (int weight = 0; weight < most;) {
       int next = turn(s);
@@ -330,28 +339,59 @@ static bd_status search_leanest(search *s) {
   return BD_OK;
 }
 
-// Whether anything holds less than the leanest plan: the same search under a cap one byte below it,
-// until it finds nothing. So what a refusal asks for is exact as far as this search can tell.
-static bd_status confirm_leanest(search *s) {
-  while (!s->found && s->leanest_bytes && !s->cut) {
-    search again = {.ctx = s->ctx,
+// The same search under another cap.
+static bd_status search_within(search *s, int64_t cap_bytes, bool lean, search *again) {
+  int64_t less = s->scene.cap_bytes - cap_bytes;
+  *again = (search){.ctx = s->ctx,
                     .runs = s->runs,
                     .scene = s->scene,
                     .workers = s->workers,
-                    .deadline = s->deadline};
-    int64_t less = s->scene.cap_bytes - (s->leanest_bytes - 1);
-    again.scene.runs = &again.runs;
-    again.scene.cap_bytes -= less;
-    again.scene.layers_cap_bytes -= less;
-    BD_TRY(add_all(&again));
-    BD_TRY(search_fastest(&again));
-    s->cut = again.cut;
-    if (!again.found) break;
-    s->leanest = again.best;
-    s->leanest_bytes = bd_attempt_plan_bytes(&again.best);
-    if (s->leanest_bytes > s->scene.cap_bytes) continue;
-    s->best = again.best;
-    s->found = true;
+                    .deadline = s->deadline,
+                    .lean = lean};
+  again->scene.runs = &again->runs;
+  again->scene.cap_bytes -= less;
+  again->scene.layers_cap_bytes -= less;
+  BD_TRY(add_all(again));
+  BD_TRY(search_fastest(again));
+  s->cut = again->cut;
+  return BD_OK;
+}
+
+// A leaner plan than the leanest one, by so many bytes at least. One that fits after all is looked
+// for once more, to be fast.
+static bd_status search_below(search *s, int64_t less, bool *out_found) {
+  search *lean = BD_NEW(s->ctx->arena, search), *fast = BD_NEW(s->ctx->arena, search);
+  int64_t cap = s->leanest_bytes - less;
+  *out_found = false;
+  if (cap <= 0) return BD_OK;
+  BD_TRY(search_within(s, cap, true, lean));
+  if (!lean->found) return BD_OK;
+  *out_found = true;
+  s->leanest = lean->best;
+  s->leanest_bytes = bd_attempt_plan_bytes(&lean->best);
+  if (s->leanest_bytes > s->scene.cap_bytes) return BD_OK;
+  s->best = lean->best;
+  s->found = true;
+  if (s->cut) return BD_OK;
+  BD_TRY(search_within(s, cap, false, fast));
+  if (fast->found && fast->best.step_seconds < s->best.step_seconds &&
+      bd_attempt_plan_bytes(&fast->best) <= s->scene.cap_bytes)
+    s->best = fast->best;
+  return BD_OK;
+}
+
+// Whether anything holds less than the leanest plan: leaner ones are looked for in longer steps as
+// long as there are any, and in shorter ones, down to a byte, until there is none. So what a
+// refusal asks for is exact as far as this search can tell. A rough search only makes sure that
+// nothing fits.
+static bd_status confirm_leanest(search *s) {
+  bool found = true, near = s->leanest_bytes - s->scene.cap_bytes <= s->scene.cap_bytes / NEAR_PART;
+  if (s->found || !s->leanest_bytes) return BD_OK;
+  if (s->scene.request->rough) return near ? search_below(s, 1, &found) : BD_OK;
+  for (int64_t step = 1; !s->found && !s->cut && (found || step > 1);) {
+    if (!found) step /= STEP_FACTOR;
+    BD_TRY(search_below(s, step, &found));
+    if (found) step *= STEP_FACTOR;
   }
   return BD_OK;
 }
