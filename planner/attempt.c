@@ -41,12 +41,12 @@ static bd_status bound_layers(bd_ctx *ctx, bd_attempt *a) {
 }
 
 static bd_status bound_room(bd_ctx *ctx, bd_attempt *a) {
-  bd_setting_layers layers;
-  a->bounded = BD_NEW(ctx->arena, bd_bounded);
-  *a->bounded = (bd_bounded){.setting = a->setting, .price = a->price};
-  BD_TRY(bd_setting_open(ctx, a->scene, &a->setting, NULL, &layers));
-  bd_bound_room(ctx, a->scene, &layers, a->cutoff, a->bounded);
-  a->bounded_count = 1;
+  bd_setting_layers *layers = BD_NEW_ARRAY(ctx->arena, bd_setting_layers, a->tied_count);
+  a->bounded = bd_arena_copy(ctx->arena, a->tied, a->tied_count, sizeof *a->bounded);
+  a->bounded_count = a->tied_count;
+  for (int t = 0; t < a->tied_count; t++)
+    BD_TRY(bd_setting_open(ctx, a->scene, &a->tied[t].setting, t ? &layers[0] : NULL, &layers[t]));
+  bd_bound_room(ctx, a->scene, a->tied_count, layers, a->cutoff, a->bounded);
   return BD_OK;
 }
 
@@ -175,18 +175,25 @@ typedef struct measured {
   int *count;
 } measured;
 
-// False when a run has no candidates.
-static bd_status measure(bd_ctx *ctx, const bd_attempt *a, int in_flight, measured *out,
-                         bool *out_possible) {
+// Layers that are the same as `before`, with another tied form, keep their candidates; NULL: there
+// are none. False when a run has no candidates.
+static bd_status measure(bd_ctx *ctx, const bd_attempt *a, int in_flight, const measured *before,
+                         measured *out, bool *out_possible) {
   const bd_model_runs *runs = a->scene->runs;
   *out_possible = false;
-  BD_TRY(bd_setting_open(ctx, a->scene, &a->setting, NULL, &out->layers));
+  BD_TRY(
+      bd_setting_open(ctx, a->scene, &a->setting, before ? &before->layers : NULL, &out->layers));
   out->candidates = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate *, runs->count);
   out->count = BD_NEW_ARRAY(ctx->arena, int, runs->count);
   for (int r = 0; r < runs->count; r++) {
     if (runs->runs[r].like < r) continue;
-    BD_TRY(bd_layer_candidates(ctx, out->layers.layers[r], in_flight, a->price, &out->candidates[r],
-                               &out->count[r]));
+    if (before && before->layers.layers[r] == out->layers.layers[r]) {
+      out->candidates[r] = before->candidates[r];
+      out->count[r] = before->count[r];
+    } else {
+      BD_TRY(bd_layer_candidates(ctx, out->layers.layers[r], in_flight, a->price,
+                                 &out->candidates[r], &out->count[r]));
+    }
     if (!out->count[r]) return BD_OK;
   }
   *out_possible = true;
@@ -228,12 +235,14 @@ static bd_status reprice(bd_ctx *ctx, const bd_attempt *a, const bd_pipeline_pro
   return BD_OK;
 }
 
-static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
+// With the tied form at hand. `*last`: what was measured with the one before, `*measured_any`, and
+// with this one.
+static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, measured *last, bool *measured_any) {
   measured m;
   bool possible;
   bd_pipeline_problem problem = pose_empty(ctx, a);
   int in_flight = bd_schedule_in_flight(problem.schedule, 0, problem.stages, problem.micro_batches);
-  BD_TRY(measure(ctx, a, in_flight, &m, &possible));
+  BD_TRY(measure(ctx, a, in_flight, *measured_any ? last : NULL, &m, &possible));
   if (!possible) return BD_OK;
   problem = pose(ctx, a, &m);
   // Where a model has many layers they mix the corners.
@@ -247,7 +256,22 @@ static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
         BD_TRY(reprice(ctx, a, &problem, s, pipeline.price[s], &m, &any));
     if (any) problem = pose(ctx, a, &m);
   }
+  *measured_any = true;
+  *last = m;
   return solve_pipeline(ctx, a, &problem);
+}
+
+static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
+  measured last;
+  bool measured_any = false;
+  for (int t = 0; t < a->tied_count; t++) {
+    if (a->tied[t].seconds >= a->cutoff && isfinite(a->cutoff)) continue;
+    a->setting = a->tied[t].setting;
+    a->price = a->tied[t].price;
+    a->solved++;
+    BD_TRY(solve_tied(ctx, a, &last, &measured_any));
+  }
+  return BD_OK;
 }
 
 static void destroy_arena(void *arena) {

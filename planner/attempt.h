@@ -1,5 +1,5 @@
 // One step of the search: a setting is bounded by its layers, or within its memory, or its pipeline
-// is solved. Attempts
+// is solved; for several tied forms at once, as most layers are the same for all of them. Attempts
 // share nothing, so that several run at once.
 #ifndef BD_PLANNER_ATTEMPT_H
 #define BD_PLANNER_ATTEMPT_H
@@ -7,21 +7,25 @@
 
 typedef enum bd_attempt_kind {
   BD_ATTEMPT_LAYERS, // bounds it for every tied form, as bd_bound_layers
-  BD_ATTEMPT_ROOM,   // bounds it with its tied form, as bd_bound_room
+  BD_ATTEMPT_ROOM,   // bounds it with each of `tied`, as bd_bound_room
   BD_ATTEMPT_SOLVE,
 } bd_attempt_kind;
 
 typedef struct bd_attempt {
   const bd_scene *scene;
-  bd_setting setting;
-  double cutoff; // seconds of a plan that fits; INFINITY: none is known
+  bd_setting setting; // its tied form stands for those that are attempted
+  double cutoff;      // seconds of a plan that fits; INFINITY: none is known
   bd_attempt_kind kind;
-  double price; // of a byte, where layers have been bounded
-  bool lean;    // of solving: how lean a plan of it gets is wanted, not how fast
+  bool lean; // of solving: how lean a plan of it gets is wanted, not how fast
+  // The setting with its tied forms, as they have been bounded; solved in this order.
+  int tied_count;
+  const bd_bounded *tied;
+  double price; // of the one at hand
   // Of bounding; settings that no plan has are left out:
   int bounded_count;
   bd_bounded *bounded;
   // Of solving:
+  int solved; // of `tied`; what cannot beat the plan at hand is not
   bool fits, lacks;
   bd_plan fastest;       // when `fits`: of the plans that fit, below the cutoff
   bd_plan leanest;       // when `lacks`: of the plans that do not

@@ -239,19 +239,26 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers
   out->tight = room.tight;
 }
 
-void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
+void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, int count, const bd_setting_layers *layers,
                    double cutoff, bd_bounded *bounded) {
-  const bd_setting *setting = &bounded->setting;
-  bd_priced fastest;
-  if (!bd_price_layers(ctx, scene, layers, 1, 0, &fastest)) return;
-  double sent = 2 * (setting->stages - 1) * bd_bound_transfer(scene, setting, layers);
-  double stretch = least_step(scene, setting->stages, setting->micro_batch, 1);
-  bd_room room = bd_room_of_stages(ctx, scene, setting, layers, &fastest, cutoff / stretch - sent,
-                                   bounded->price);
-  bounded->seconds = fmax(bounded->seconds, (room.seconds + sent) * stretch);
-  bounded->bytes = fmax(bounded->bytes, room.bytes);
-  bounded->price = room.price;
-  bounded->tight = true;
+  double least = cutoff;
+  bd_room_hint hint = {.price = 0};
+  for (int t = 0; t < count; t++) {
+    bd_bounded *out = &bounded[t];
+    const bd_setting *setting = &out->setting;
+    double stretch = least_step(scene, setting->stages, setting->micro_batch, 1);
+    bd_priced fastest;
+    if (!bd_price_layers(ctx, scene, &layers[t], 1, 0, &fastest)) continue;
+    double sent = 2 * (setting->stages - 1) * bd_bound_transfer(scene, setting, &layers[t]);
+    hint.price = hint.price > 0 ? hint.price : out->price;
+    bd_room room =
+        bd_room_of_stages(ctx, scene, setting, &layers[t], &fastest, least / stretch - sent, &hint);
+    out->seconds = fmax(out->seconds, (room.seconds + sent) * stretch);
+    out->bytes = fmax(out->bytes, room.bytes);
+    out->price = room.price;
+    out->tight = true;
+    least = fmin(least, out->seconds);
+  }
 }
 
 // Bringing every activation from one form to another.

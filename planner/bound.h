@@ -58,8 +58,9 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers
                      double cutoff, bd_bounded *out);
 
 // Tighter and dearer: with workspaces, and within the cap of every stage. What bd_bound_layers
-// found is given.
-void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
+// found is given, for settings that differ in their tied form alone, the least bound first. Once
+// one of them is bounded the others are only bounded as far.
+void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, int count, const bd_setting_layers *layers,
                    double cutoff, bd_bounded *bounded);
 
 // Sending and receiving a message between neighbouring stages takes no less, whichever form it has;

@@ -37,17 +37,11 @@ static double least_bytes(const bd_scene *scene, const bd_setting_layers *layers
   return bytes;
 }
 
-// A moment of the layers of a run and of those like them.
-typedef struct moment {
-  int run, at;
-  double bytes;
-} moment;
-
-static moment fullest_moment(const bd_scene *scene, const bd_setting_layers *layers,
-                             const bd_priced *chosen) {
-  moment out = {.bytes = -1};
+static bd_room_moment fullest_moment(const bd_scene *scene, const bd_setting_layers *layers,
+                                     const bd_priced *chosen) {
+  bd_room_moment out = {.bytes = -1};
   for (int r = 0; r < scene->runs->count; r++) {
-    moment of = {.run = r};
+    bd_room_moment of = {.run = r};
     if (scene->runs->runs[r].like < r) continue;
     of.bytes = bd_layer_workspace_of(layers->layers[r], chosen->points[r].option, &of.at);
     if (of.bytes > out.bytes) out = of;
@@ -58,7 +52,7 @@ static moment fullest_moment(const bd_scene *scene, const bd_setting_layers *lay
 // Charges the moment to the layers, an equal share to each: a stage holds what the mean of some of
 // its layers does, or more.
 static void charge(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
-                   const moment *held) {
+                   const bd_room_moment *held) {
   int calls = 0;
   for (int r = 0; r < scene->runs->count; r++)
     if (scene->runs->runs[r].like == held->run) calls += scene->runs->runs[r].calls;
@@ -142,15 +136,18 @@ static bool is_crowded(bd_ctx *ctx, const bd_scene *scene, const bd_setting *set
 
 // The same, stage by stage.
 static void cut_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                       const bd_setting_layers *layers, const bd_priced *fastest, bd_room *out) {
+                       const bd_setting_layers *layers, const bd_priced *fastest,
+                       bd_room_hint *hint, bd_room *out) {
   bd_priced leanest;
   double price = out->price;
   if (!is_crowded(ctx, scene, setting, layers)) return;
+  if (hint->cut_price > 0) price = hint->cut_price;
   if (price <= 0) {
     if (!bd_price_layers(ctx, scene, layers, 0, 1, &leanest)) return;
     price = (leanest.seconds - fastest->seconds) / fmax(fastest->bytes - leanest.bytes, 1);
   }
-  bd_cuts_bound cuts = bd_bound_cuts(ctx, scene, setting, layers, fmax(price, 0));
+  hint->cut_price = fmax(price, 0);
+  bd_cuts_bound cuts = bd_bound_cuts(ctx, scene, setting, layers, hint->cut_price);
   out->seconds = fmax(out->seconds, cuts.seconds);
   out->bytes = fmax(out->bytes, cuts.bytes);
 }
@@ -191,14 +188,15 @@ bd_room bd_room_of_sums(bd_ctx *ctx, const bd_scene *scene, const bd_setting *se
 // Charges the fullest moments, one after another.
 static void charge_moments(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                            const bd_setting_layers *layers, const bd_priced *fastest, double enough,
-                           bd_room *out) {
+                           bd_room_hint *hint, bd_room *out) {
   double fixed = fixed_bytes(ctx, scene, setting, layers);
   target to = {(double)scene->layers_cap_bytes * setting->stages - fixed, enough, STAGE_ROUNDS};
-  moment held = fullest_moment(scene, layers, fastest);
+  bd_room_moment held = fullest_moment(scene, layers, fastest);
   if (fastest->bytes + held.bytes <= to.room) return;
+  if (hint->charged) held = hint->moment;
   for (int round = 0; round < MOMENT_ROUNDS && (round == 0 || out->seconds < enough); round++) {
     bd_priced within;
-    double least = 0;
+    double least = 0, before = out->seconds;
     charge(ctx, scene, layers, &held);
     bool fits = price_within(ctx, scene, layers, &to, &within, &least, out);
     bd_layer_hold_workspace(ctx, layers->layers[held.run], 0, 0);
@@ -207,7 +205,9 @@ static void charge_moments(bd_ctx *ctx, const bd_scene *scene, const bd_setting 
       out->seconds = INFINITY;
       break;
     }
-    moment next = fullest_moment(scene, layers, &within);
+    if (out->seconds > before) hint->moment = held;
+    hint->charged |= out->seconds > before;
+    bd_room_moment next = fullest_moment(scene, layers, &within);
     if (next.run == held.run && next.at == held.at) break;
     held = next;
   }
@@ -215,10 +215,11 @@ static void charge_moments(bd_ctx *ctx, const bd_scene *scene, const bd_setting 
 
 bd_room bd_room_of_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                           const bd_setting_layers *layers, const bd_priced *fastest, double enough,
-                          double price) {
-  bd_room out = {.seconds = fastest->seconds, .price = price};
-  charge_moments(ctx, scene, setting, layers, fastest, enough, &out);
+                          bd_room_hint *hint) {
+  bd_room out = {.seconds = fastest->seconds, .price = hint->price};
+  charge_moments(ctx, scene, setting, layers, fastest, enough, hint, &out);
+  hint->price = out.price;
   if (setting->stages > 1 && out.seconds < enough)
-    cut_stages(ctx, scene, setting, layers, fastest, &out);
+    cut_stages(ctx, scene, setting, layers, fastest, hint, &out);
   return out;
 }

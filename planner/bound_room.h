@@ -26,10 +26,24 @@ bd_room bd_room_of_sums(bd_ctx *ctx, const bd_scene *scene, const bd_setting *se
                         const bd_setting_layers *layers, const bd_priced *fastest, double enough,
                         double price);
 
+// A moment of the layers of a run and of those like them.
+typedef struct bd_room_moment {
+  int run, at;
+  double bytes;
+} bd_room_moment;
+
+// What was found for layers that are nearly the same, to begin with; 0: nothing.
+typedef struct bd_room_hint {
+  double price;     // as of bd_room
+  double cut_price; // that prices of stages are multiples of
+  bool charged;     // a moment
+  bd_room_moment moment;
+} bd_room_hint;
+
 // With workspaces, and stage by stage. The workspace of a stage is as large as at the fullest
 // moment of any of its layers: some moments are charged, which those are is found from what layers
-// choose.
+// choose. `hint` becomes what was found.
 bd_room bd_room_of_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                           const bd_setting_layers *layers, const bd_priced *fastest, double enough,
-                          double price);
+                          bd_room_hint *hint);
 #endif

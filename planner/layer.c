@@ -10,7 +10,7 @@
 
 enum {
   PRICES = 7,     // of a byte: the free one, the highest, and slopes between
-  RECENT = 8,     // prices whose points a layer remembers
+  RECENT = 64,    // prices whose points a layer remembers
   FORM_LIMIT = 5, // forms with candidates: the fastest, and the leanest
   BUDGETS = 3,    // between the fastest and the leanest, for integer programs
   RELAXED_VISITS = 1 << 18,

@@ -32,9 +32,9 @@ typedef enum bound_kind { BOUND_WORK, BOUND_LAYERS, BOUND_ROOM, BOUND_DONE } bou
 
 // A setting and what no plan of it can beat. By its work alone it stands for all tied forms.
 typedef struct item {
-  bd_setting setting;
+  bd_bounded of;
   bound_kind kind;
-  double seconds, bytes, price; // as bd_bounded
+  int batched; // as an attempt of the batch at hand; -1: it is not
 } item;
 
 // Why a search ended before its space was searched.
@@ -50,7 +50,6 @@ typedef struct search {
   int item_count, item_capacity;
   item *items;
   int attempt_count; // of the batch at hand
-  int attempted[BATCH_WEIGHT];
   bd_attempt attempts[BATCH_WEIGHT];
   bool left_out[BATCH_WEIGHT]; // since the search is over
   bd_plan best;
@@ -130,7 +129,7 @@ static bd_status add_stages(search *s, int stages) {
     for (int m = 0; m < count; m++) {
       if (!bd_constraints_allow_micro_batch(request->constraints, &meshes[m], micro)) continue;
       bd_setting setting = {stages, meshes[m], micro, bd_sharding_replicated()};
-      add_item(s, (item){setting, BOUND_WORK, seconds, 0, 0});
+      add_item(s, (item){{setting, .seconds = seconds}, BOUND_WORK, -1});
       s->settings++;
     }
   }
@@ -157,9 +156,9 @@ static bool is_bounded(const item *of) {
 static int next_item(const search *s, bool bounded) {
   int next = -1;
   for (int i = 0; i < s->item_count; i++)
-    if (s->items[i].kind != BOUND_DONE && isfinite(s->items[i].seconds) &&
+    if (s->items[i].kind != BOUND_DONE && isfinite(s->items[i].of.seconds) &&
         (!bounded || is_bounded(&s->items[i])) &&
-        (next < 0 || s->items[i].seconds < s->items[next].seconds))
+        (next < 0 || s->items[i].of.seconds < s->items[next].of.seconds))
       next = i;
   return next;
 }
@@ -179,11 +178,11 @@ static bool is_usual(const search *s, const bd_setting *setting) {
 static int turn(search *s) {
   while (s->usual < s->settings) {
     int next = s->usual++;
-    if (is_usual(s, &s->items[next].setting)) return next;
+    if (is_usual(s, &s->items[next].of.setting)) return next;
   }
   if (s->bounded >= s->next_dive) {
     int dive = next_item(s, true), more = s->bounded * DIVE_FACTOR;
-    bool hopeful = dive >= 0 && (!s->found || s->items[dive].seconds < s->best.step_seconds);
+    bool hopeful = dive >= 0 && (!s->found || s->items[dive].of.seconds < s->best.step_seconds);
     if (!hopeful || s->items[dive].kind == BOUND_ROOM)
       s->next_dive = s->bounded + 1 + (more < DIVE_MOST ? more : DIVE_MOST);
     if (hopeful) return dive;
@@ -195,7 +194,7 @@ static int turn(search *s) {
 static double space_bound(const search *s) {
   double least = s->found ? s->best.step_seconds : INFINITY;
   for (int i = 0; i < s->item_count; i++)
-    least = fmin(least, s->items[i].seconds);
+    least = fmin(least, s->items[i].of.seconds);
   return least;
 }
 
@@ -256,19 +255,58 @@ static void take_attempt(bd_ctx *ctx, void *arg, int index) {
   (void)ctx;
   search *s = arg;
   const bd_attempt *a = &s->attempts[index];
-  item *from = &s->items[s->attempted[index]];
-  if (s->left_out[index]) return; // its bound stands
-  s->bounded += a->kind == BD_ATTEMPT_LAYERS;
-  s->solved += a->kind == BD_ATTEMPT_SOLVE;
-  take_plans(s, a);
-  item before = *from;
-  // What an item has become carries its bound on.
-  if (a->kind != BD_ATTEMPT_SOLVE) from->seconds = INFINITY;
-  for (int i = 0; i < a->bounded_count; i++) {
-    const bd_bounded *b = &a->bounded[i];
-    add_item(s, (item){b->setting, b->tight ? BOUND_ROOM : BOUND_LAYERS,
-                       fmax(before.seconds, b->seconds), fmax(before.bytes, b->bytes), b->price});
+  double least = 0;
+  for (int i = 0; i < s->item_count; i++) {
+    item *from = &s->items[i];
+    if (from->batched != index) continue;
+    from->batched = -1;
+    if (a->kind == BD_ATTEMPT_LAYERS) least = from->of.seconds;
+    // What an item has become carries its bound on.
+    if (a->kind != BD_ATTEMPT_SOLVE && !s->left_out[index]) from->of.seconds = INFINITY;
   }
+  if (s->left_out[index]) return; // bounds stand
+  s->bounded += a->kind == BD_ATTEMPT_LAYERS;
+  s->solved += a->solved;
+  take_plans(s, a);
+  for (int i = 0; i < a->bounded_count; i++) {
+    bd_bounded b = a->bounded[i];
+    b.seconds = fmax(b.seconds, least);
+    add_item(s, (item){b, b.tight ? BOUND_ROOM : BOUND_LAYERS, -1});
+  }
+}
+
+static bool is_alike_but_tied(const bd_setting *a, const bd_setting *b) {
+  return a->stages == b->stages && a->micro_batch == b->micro_batch &&
+         bd_mesh_same(&a->mesh, &b->mesh);
+}
+
+// Whether an item is attempted together with another: it differs in the tied form alone and may
+// still have a plan that is wanted.
+static bool goes_with(const search *s, const item *of, const item *other) {
+  if (other == of) return true;
+  if (other->kind != of->kind || !is_alike_but_tied(&of->of.setting, &other->of.setting))
+    return false;
+  if (isinf(of->of.seconds)) return !s->leanest_bytes || other->of.bytes < (double)s->leanest_bytes;
+  return isfinite(other->of.seconds) && (!s->found || other->of.seconds < s->best.step_seconds);
+}
+
+// The item and those that go with it, the least bound first.
+static void gather_tied(search *s, const item *of, bd_attempt *a) {
+  int count = 0;
+  for (int i = 0; i < s->item_count; i++)
+    count += goes_with(s, of, &s->items[i]);
+  bd_bounded *tied = BD_NEW_ARRAY(s->ctx->arena, bd_bounded, count);
+  for (int i = 0; i < s->item_count; i++) {
+    if (!goes_with(s, of, &s->items[i])) continue;
+    int at = a->tied_count++;
+    for (; at > 0 && tied[at - 1].seconds > s->items[i].of.seconds; at--)
+      tied[at] = tied[at - 1];
+    tied[at] = s->items[i].of;
+    s->items[i].batched = s->attempt_count;
+  }
+  for (int i = 0; i < s->item_count; i++)
+    if (s->items[i].batched == s->attempt_count) s->items[i].kind = BOUND_DONE;
+  a->tied = tied;
 }
 
 // Returns what it weighs.
@@ -281,15 +319,14 @@ static int add_attempt(search *s, int index) {
               [BOUND_ROOM] = {BD_ATTEMPT_SOLVE, SOLVE_WEIGHT}};
   item *from = &s->items[index];
   int weight = next[from->kind].weight;
-  s->attempted[s->attempt_count] = index;
-  s->attempts[s->attempt_count++] =
-      (bd_attempt){.scene = &s->scene,
-                   .setting = from->setting,
-                   .cutoff = s->found ? s->best.step_seconds : INFINITY,
-                   .kind = next[from->kind].kind,
-                   .price = from->price,
-                   .lean = s->lean};
-  from->kind = BOUND_DONE;
+  bd_attempt *a = &s->attempts[s->attempt_count];
+  *a = (bd_attempt){.scene = &s->scene,
+                    .setting = from->of.setting,
+                    .cutoff = s->found ? s->best.step_seconds : INFINITY,
+                    .kind = next[from->kind].kind,
+                    .lean = s->lean};
+  gather_tied(s, from, a);
+  s->attempt_count++;
   return weight;
 }
 
@@ -306,7 +343,7 @@ static bd_status search_fastest(search *s) {
     int most = s->found ? BATCH_WEIGHT : EARLY_WEIGHT;
     for (int weight = 0; weight < most;) {
       int next = turn(s);
-      if (next < 0 || (s->found && s->items[next].seconds >= s->best.step_seconds)) break;
+      if (next < 0 || (s->found && s->items[next].of.seconds >= s->best.step_seconds)) break;
       weight += add_attempt(s, next);
     }
     if (!s->attempt_count) break;
@@ -319,9 +356,10 @@ static bd_status search_fastest(search *s) {
 static int leanest_item(const search *s) {
   int next = -1;
   for (int i = 0; i < s->item_count; i++)
-    if (is_bounded(&s->items[i]) && (next < 0 || s->items[i].bytes < s->items[next].bytes))
+    if (is_bounded(&s->items[i]) && (next < 0 || s->items[i].of.bytes < s->items[next].of.bytes))
       next = i;
-  if (next >= 0 && s->leanest_bytes && s->items[next].bytes >= (double)s->leanest_bytes) return -1;
+  if (next >= 0 && s->leanest_bytes && s->items[next].of.bytes >= (double)s->leanest_bytes)
+    return -1;
   return next;
 }
 
@@ -444,8 +482,8 @@ static void report(search *s, bd_search_outcome *out) {
       bd_intern_f(s->ctx, "%s: of %d settings %d bounded by their layers, %d pipelines solved",
                   ending(s), s->settings, s->bounded, s->solved);
   for (int i = 0; i < s->item_count; i++)
-    bd_alternatives_note_bound(s->ctx, &s->alternatives, s->items[i].setting.stages,
-                               &s->items[i].setting.mesh, s->items[i].seconds);
+    bd_alternatives_note_bound(s->ctx, &s->alternatives, s->items[i].of.setting.stages,
+                               &s->items[i].of.setting.mesh, s->items[i].of.seconds);
   bd_alternatives_list(s->ctx, &s->alternatives, plan);
 }
 

@@ -46,10 +46,14 @@ static void open_trial(trial *t, const char *model, const char *cluster, int64_t
                         .sequence = sequence};
 }
 
-static bd_attempt attempt(trial *t, const bd_setting *setting, bd_attempt_kind kind, double price,
+static bd_attempt attempt(trial *t, const bd_bounded *tied, int count, bd_attempt_kind kind,
                           int64_t cap_bytes) {
-  bd_attempt a = {
-      .scene = &t->scene, .setting = *setting, .cutoff = INFINITY, .kind = kind, .price = price};
+  bd_attempt a = {.scene = &t->scene,
+                  .setting = tied->setting,
+                  .cutoff = INFINITY,
+                  .kind = kind,
+                  .tied_count = count,
+                  .tied = tied};
   t->scene.cap_bytes = t->scene.layers_cap_bytes = cap_bytes;
   assert_int_equal(bd_attempt_run(t->ctx, &a), BD_OK);
   return a;
@@ -74,23 +78,28 @@ static void hold_bound(trial *t, const bd_bounded *bound, const bd_attempt *foun
 }
 
 static void hold_setting(trial *t, const bd_setting *setting) {
-  bd_attempt open = attempt(t, setting, BD_ATTEMPT_LAYERS, 0, INT64_MAX / 4);
+  bd_bounded of = {.setting = *setting};
+  bd_attempt open = attempt(t, &of, 1, BD_ATTEMPT_LAYERS, INT64_MAX / 4);
   for (int i = 0; i < open.bounded_count; i++) {
-    const bd_setting *tied = &open.bounded[i].setting;
-    bd_attempt fastest = attempt(t, tied, BD_ATTEMPT_SOLVE, 0, INT64_MAX / 4),
-               leanest = attempt(t, tied, BD_ATTEMPT_SOLVE, 0, 1);
+    const bd_bounded *tied = &open.bounded[i];
+    bd_attempt fastest = attempt(t, tied, 1, BD_ATTEMPT_SOLVE, INT64_MAX / 4),
+               leanest = attempt(t, tied, 1, BD_ATTEMPT_SOLVE, 1);
     assert_true(fastest.fits && leanest.lacks);
     int64_t most = bd_attempt_plan_bytes(&fastest.fastest), least = leanest.leanest_bytes;
     for (int c = 0; c < CAPS; c++) {
       int64_t cap_bytes = least + (most - least) * c / CAPS;
-      bd_attempt layers = attempt(t, setting, BD_ATTEMPT_LAYERS, 0, cap_bytes);
-      const bd_bounded *bounded = &layers.bounded[i];
-      bd_attempt room = attempt(t, tied, BD_ATTEMPT_ROOM, bounded->price, cap_bytes);
-      bd_attempt solved = attempt(t, tied, BD_ATTEMPT_SOLVE, room.bounded->price, cap_bytes);
+      bd_attempt layers = attempt(t, &of, 1, BD_ATTEMPT_LAYERS, cap_bytes);
+      // All tied forms at once, as the search bounds them, and each alone.
+      bd_attempt all = attempt(t, layers.bounded, layers.bounded_count, BD_ATTEMPT_ROOM, cap_bytes);
+      bd_attempt room = attempt(t, &layers.bounded[i], 1, BD_ATTEMPT_ROOM, cap_bytes);
+      bd_attempt solved = attempt(t, room.bounded, 1, BD_ATTEMPT_SOLVE, cap_bytes);
+      assert_int_equal(all.bounded_count, layers.bounded_count);
       assert_true(room.bounded->tight && room.bounded_count == 1);
-      hold_bound(t, bounded, &solved, cap_bytes);
+      hold_bound(t, &layers.bounded[i], &solved, cap_bytes);
       hold_bound(t, room.bounded, &solved, cap_bytes);
-      if (bounded->tight) assert_true(room.bounded->seconds <= bounded->seconds * (1 + 1e-9));
+      hold_bound(t, &all.bounded[i], &solved, cap_bytes);
+      if (layers.bounded[i].tight)
+        assert_true(room.bounded->seconds <= layers.bounded[i].seconds * (1 + 1e-9));
     }
   }
 }
