@@ -9,7 +9,11 @@ typedef struct laying {
   const char *optimizer;
   unsigned zero_axes;
   bd_layout *layout;
-  bool *restored; // per main value: a backward call of the stage reads it from a slot
+  bool *restored;   // per main value: a backward call of the stage reads it from a slot
+  int *weight_of;   // per main value; -1: it is none
+  int *backward_of; // per op of main: the backward call of a forward one, or -1
+  const bd_sharding **gradient_form; // per weight: of the gradient of a use, as all uses lie alike;
+                                     // NULL: it has none
   int64_t *tape_bytes, *workspace_bytes; // per function; -1 until placed
 } laying;
 
@@ -79,18 +83,24 @@ static bd_status place_functions(laying *l) {
   return BD_OK;
 }
 
-static int weight_of(const laying *l, bd_id id) {
+// What is looked up for every call and weight.
+static void index_main(laying *l) {
+  const bd_function *main = l->main;
+  l->weight_of = BD_NEW_ARRAY(l->ctx->arena, int, main->value_count);
+  l->backward_of = BD_NEW_ARRAY(l->ctx->arena, int, main->op_count);
+  l->gradient_form = BD_NEW_ARRAY(l->ctx->arena, const bd_sharding *, l->module->weight_count);
+  for (bd_id v = 0; v < main->value_count; ++v)
+    l->weight_of[v] = -1;
   for (int i = 0; i < l->module->weight_count; ++i)
-    if (l->main->params[l->module->input_count + i] == id) return i;
-  return -1;
-}
-
-// The gradient of a use of the weight, or NULL: all uses lie alike.
-static const bd_sharding *gradient_form(const laying *l, int weight) {
-  for (int i = 1; i < l->main->result_count; ++i)
-    if (l->module->gradient_weight[i - 1] == weight)
-      return &l->main->values[l->main->results[i]].sharding;
-  return NULL;
+    l->weight_of[main->params[l->module->input_count + i]] = i;
+  for (int i = main->result_count - 1; i > 0; --i)
+    l->gradient_form[l->module->gradient_weight[i - 1]] = &main->values[main->results[i]].sharding;
+  for (int i = 0; i < main->op_count; ++i)
+    l->backward_of[i] = -1;
+  for (int i = main->op_count - 1; i >= 0; --i) {
+    int64_t of = is_backward_call(l, &main->ops[i]) ? bd_op_int(&main->ops[i], "of", -1) : -1;
+    if (of >= 0 && of < i) l->backward_of[of] = i;
+  }
 }
 
 static void place_weight(laying *l, bd_id id) {
@@ -99,11 +109,11 @@ static void place_weight(laying *l, bd_id id) {
   const bd_value *value = &l->main->values[id];
   int64_t bytes = bd_memory_value_bytes(l->module, value);
   layout->values[id] = (bd_place){BD_SEGMENT_WEIGHTS, take(l, BD_SEGMENT_WEIGHTS, bytes), 0};
-  int weight = weight_of(l, id);
+  int weight = l->weight_of[id];
   assert(weight >= 0);
   layout->weights[layout->weight_count++] = weight;
   bd_state_form states = bd_memory_state_form(&l->module->mesh, &value->sharding,
-                                              gradient_form(l, weight), l->zero_axes);
+                                              l->gradient_form[weight], l->zero_axes);
   bd_type local =
       bd_local_type(&l->module->mesh, &states.form, &value->type, l->module->micro_batch);
   int64_t elements = bd_type_elements(&local, l->module->micro_batch);
@@ -111,14 +121,6 @@ static void place_weight(laying *l, bd_id id) {
   int64_t state = bd_memory_optimizer_bytes(l->optimizer, local.dtype, elements, states.parts);
   layout->states[weight] =
       (bd_place){BD_SEGMENT_OPTIMIZER, take(l, BD_SEGMENT_OPTIMIZER, state), 0};
-}
-
-static const bd_op *backward_of(const laying *l, int forward_call) {
-  for (int i = forward_call + 1; i < l->main->op_count; ++i) {
-    const bd_op *op = &l->main->ops[i];
-    if (is_backward_call(l, op) && bd_op_int(op, "of", -1) == forward_call) return op;
-  }
-  return NULL;
 }
 
 static void place_gradients(laying *l, const bd_op *call) {
@@ -141,10 +143,9 @@ static void place_calls(laying *l) {
       if (callee->is_weight[k]) place_weight(l, op->in[k]);
     int64_t tape = l->tape_bytes[function_index(l, callee)];
     l->layout->tapes[i] = (bd_place){BD_SEGMENT_TAPE, take(l, BD_SEGMENT_TAPE, tape), 0};
-    const bd_op *backward = backward_of(l, i);
-    if (!backward) continue;
-    l->layout->tapes[backward - l->main->ops] = l->layout->tapes[i];
-    place_gradients(l, backward);
+    if (l->backward_of[i] < 0) continue;
+    l->layout->tapes[l->backward_of[i]] = l->layout->tapes[i];
+    place_gradients(l, &l->main->ops[l->backward_of[i]]);
   }
   // The slots of the tape follow each other.
   l->layout->memory.slots = l->layout->in_flight;
@@ -241,6 +242,7 @@ bd_status bd_layout_of_stage(bd_ctx *ctx, const bd_module *spmd, int stage, bd_s
   };
   for (int i = 0; i < main->op_count; ++i)
     if (is_forward_call(&l, &main->ops[i])) out_layout->forward_ops = i + 1;
+  index_main(&l);
   BD_TRY(place_functions(&l));
   place_calls(&l);
   place_boundary(&l);

@@ -72,11 +72,10 @@ static bd_status assemble(bd_ctx *ctx, const bd_attempt *a, const bd_pipeline_pr
   BD_TRY(
       bd_plan_assemble(ctx, scene->request, scene->cluster, problem, &a->setting, pipeline, out));
   out->cap_bytes = scene->cap_bytes;
-  BD_TRY(bd_plan_predict(ctx, scene->train, scene->cluster, out));
-  if (!out->zero_axes || scene->request->zero >= 0) return BD_OK;
-  bd_plan whole = *out;
-  whole.zero_axes = 0;
-  BD_TRY(bd_plan_predict(ctx, scene->train, scene->cluster, &whole));
+  if (!out->zero_axes || scene->request->zero >= 0)
+    return bd_plan_predict(ctx, scene->train, scene->cluster, out);
+  bd_plan whole;
+  BD_TRY(bd_plan_predict_whole(ctx, scene->train, scene->cluster, out, &whole));
   if (bd_attempt_plan_bytes(&whole) <= scene->cap_bytes && whole.step_seconds <= out->step_seconds)
     *out = whole;
   return BD_OK;
@@ -146,6 +145,7 @@ static bd_pipeline_problem pose_empty(bd_ctx *ctx, const bd_attempt *a) {
       .run_count = a->scene->runs->count,
       .cap_bytes = a->scene->layers_cap_bytes,
       .sends_held = a->scene->train->cuda,
+      .rough = request->rough,
   };
   int layers = 0, *least, *most;
   for (int r = 0; r < problem.run_count; r++)

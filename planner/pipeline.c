@@ -17,6 +17,7 @@ enum {
 };
 // By how much solutions of larger programs must be better than what was constructed.
 #define WORTH_WHILE 1e-3
+#define ROUGHLY 1e-2   // the same for rough problems of any size
 #define PROVEN 1e-7    // by how much those of others must be
 #define TOLERANCE 1e-5 // solvers take numbers for integers that are so close
 
@@ -237,7 +238,9 @@ bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, dou
   if (out->seconds >= cutoff) *out = (bd_pipeline){.seconds = INFINITY, .bound = -INFINITY};
   int columns = bd_pipeline_program_columns(problem), over_cap = 0;
   if (columns > COLUMN_LIMIT) return BD_OK;
-  double better_by = columns > EXACT_LIMIT ? WORTH_WHILE : PROVEN, slack = 1e-7, bound = -INFINITY;
+  double worth = problem->rough ? ROUGHLY : WORTH_WHILE;
+  double better_by = columns > EXACT_LIMIT || problem->rough ? worth : PROVEN, slack = 1e-7,
+         bound = -INFINITY;
   bd_step_path paths[PATH_ROUNDS];
   bd_pipeline_limits limits = {room_of(problem), limit_seconds, 0, 0, paths};
   while (over_cap < CAP_ROUNDS) {

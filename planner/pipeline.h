@@ -45,6 +45,7 @@ typedef struct bd_pipeline_problem {
   // Per stage s, the least and the most layers that run on stages 0 to s; NULL: open.
   const int *cut_least, *cut_most;
   bool sends_held; // what is on its way to another stage is held beside
+  bool rough;      // integer programs of any size are only solved to a hundredth
 } bd_pipeline_problem;
 
 // Layers of a run that share a stage have at most two forms; those of `entry` come first.

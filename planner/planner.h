@@ -38,7 +38,8 @@ typedef struct bd_plan_request {
   int recompute;                     // -1: open; 0: save all; 1: recompute all that can be
   const bd_constraints *constraints; // more of them; NULL: none
   bool any;   // the first plan that fits will do; how lean plans get is not wanted
-  bool rough; // where none fits, the leanest that the search comes by will do
+  bool rough; // to compare with: pipelines are solved to a hundredth, and where none fits, the
+              // leanest that the search comes by will do
 } bd_plan_request;
 
 // The highest ZeRO stage that may be pinned.
@@ -68,4 +69,10 @@ BD_NODISCARD bd_status bd_plan_search(bd_ctx *ctx, const bd_module *train,
 // Recomputes a plan's predictions (times, memory per stage) from the program it describes.
 BD_NODISCARD bd_status bd_plan_predict(bd_ctx *ctx, const bd_module *train,
                                        const bd_cluster *cluster, bd_plan *plan);
+
+// The same for a plan of the default space and for one that differs in that no rank has only a part
+// of the optimizer's states.
+BD_NODISCARD bd_status bd_plan_predict_whole(bd_ctx *ctx, const bd_module *train,
+                                             const bd_cluster *cluster, bd_plan *plan,
+                                             bd_plan *out_whole);
 #endif

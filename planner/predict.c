@@ -106,27 +106,49 @@ static bd_status predict_stage(const timing *t, int stage, bd_stage_prediction *
   BD_TRY(put_aside(t, &layout, out));
   list_messages(t, &layout, out);
   bd_step_end end =
-      bd_step_end_of_stage(&t->cost, t->spmd, &layout, plan->optimizer, plan->zero_axes);
+      bd_step_end_of_stage(t->ctx, &t->cost, t->spmd, &layout, plan->optimizer, plan->zero_axes);
   out->sync_seconds =
       end.reduce + end.update + bd_step_end_tie_seconds(&t->cost, stage, t->tie_count, t->ties);
   out->apply_seconds = end.update;
   return BD_OK;
 }
 
-bd_status bd_plan_predict(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
-                          bd_plan *plan) {
+static bd_status open_timing(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                             const bd_plan *plan, timing *out) {
   bd_module *sharded, *spmd;
-  if (bd_plan_is_full(plan)) return bd_plan_predict_full(ctx, train, cluster, plan);
   BD_TRY(bd_apply_plan(ctx, train, plan, &sharded));
   BD_TRY(bd_partition(ctx, sharded, &spmd));
-  timing t = {.ctx = ctx, .train = train, .spmd = spmd, .plan = plan};
-  t.cost = (bd_cost_model){cluster, plan->mesh, plan->micro_batch};
-  BD_TRY(time_functions(&t));
-  bd_step_end_ties(ctx, &t.cost, spmd, &t.ties, &t.tie_count);
-  plan->predicted = BD_NEW_ARRAY(ctx->arena, bd_stage_prediction, plan->stages);
+  *out = (timing){.ctx = ctx, .train = train, .spmd = spmd};
+  out->cost = (bd_cost_model){cluster, plan->mesh, plan->micro_batch};
+  BD_TRY(time_functions(out));
+  bd_step_end_ties(ctx, &out->cost, spmd, &out->ties, &out->tie_count);
+  return BD_OK;
+}
+
+static bd_status predict(timing *t, bd_plan *plan) {
+  t->plan = plan;
+  plan->predicted = BD_NEW_ARRAY(t->ctx->arena, bd_stage_prediction, plan->stages);
   for (int s = 0; s < plan->stages; s++)
-    BD_TRY(predict_stage(&t, s, &plan->predicted[s]));
-  BD_TRY(bd_step_plan_seconds(ctx, plan, &plan->step_seconds));
+    BD_TRY(predict_stage(t, s, &plan->predicted[s]));
+  BD_TRY(bd_step_plan_seconds(t->ctx, plan, &plan->step_seconds));
   plan->gap = plan->bound_seconds > 0 ? plan->step_seconds / plan->bound_seconds - 1 : 0;
   return BD_OK;
+}
+
+bd_status bd_plan_predict(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                          bd_plan *plan) {
+  timing t;
+  if (bd_plan_is_full(plan)) return bd_plan_predict_full(ctx, train, cluster, plan);
+  BD_TRY(open_timing(ctx, train, cluster, plan, &t));
+  return predict(&t, plan);
+}
+
+bd_status bd_plan_predict_whole(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                                bd_plan *plan, bd_plan *out_whole) {
+  timing t;
+  BD_TRY(open_timing(ctx, train, cluster, plan, &t));
+  BD_TRY(predict(&t, plan));
+  *out_whole = *plan;
+  out_whole->zero_axes = 0;
+  return predict(&t, out_whole);
 }

@@ -5,30 +5,38 @@ typedef struct syncing {
   const bd_module *spmd;
   const bd_layout *layout;
   const char *optimizer;
+  // The gradients of a weight: its first use, and the next one of the same weight; 0: none.
+  int *first_use, *next_use;
   bd_step_end seconds;
 } syncing;
+
+static void list_uses(bd_ctx *ctx, syncing *s) {
+  const bd_module *spmd = s->spmd;
+  s->first_use = BD_NEW_ARRAY(ctx->arena, int, spmd->weight_count);
+  s->next_use = BD_NEW_ARRAY(ctx->arena, int, spmd->main->result_count);
+  for (int use = spmd->main->result_count - 1; use > 0; use--) {
+    int weight = spmd->gradient_weight[use - 1];
+    s->next_use[use] = s->first_use[weight];
+    s->first_use[weight] = use;
+  }
+}
 
 static int stage_of_use(const bd_module *spmd, int use) {
   int producer = spmd->main->values[spmd->main->results[use]].producer;
   return producer < 0 ? -1 : spmd->main->ops[producer].stage;
 }
 
-static bool is_use(const bd_module *spmd, int weight, int use, int stage) {
-  return spmd->gradient_weight[use - 1] == weight && stage_of_use(spmd, use) == stage;
-}
-
-static bool is_tied(const bd_module *spmd, int weight, int stage) {
-  for (int use = 1; use < spmd->main->result_count; use++)
-    if (spmd->gradient_weight[use - 1] == weight && stage_of_use(spmd, use) >= 0 &&
-        stage_of_use(spmd, use) != stage)
-      return true;
+static bool is_tied(const syncing *s, int weight, int stage) {
+  for (int use = s->first_use[weight]; use; use = s->next_use[use])
+    if (stage_of_use(s->spmd, use) >= 0 && stage_of_use(s->spmd, use) != stage) return true;
   return false;
 }
 
 // The accumulator of the first use of a weight on a stage, or NULL.
-static const bd_value *first_gradient(const bd_module *spmd, int weight, int stage) {
-  for (int use = 1; use < spmd->main->result_count; use++)
-    if (is_use(spmd, weight, use, stage)) return &spmd->main->values[spmd->main->results[use]];
+static const bd_value *first_gradient(const syncing *s, int weight, int stage) {
+  const bd_function *main = s->spmd->main;
+  for (int use = s->first_use[weight]; use; use = s->next_use[use])
+    if (stage_of_use(s->spmd, use) == stage) return &main->values[main->results[use]];
   return NULL;
 }
 
@@ -54,9 +62,9 @@ static void reduce_use(syncing *s, const bd_value *gradient, bool scatter) {
 
 static void reduce_uses(syncing *s, int weight, unsigned split) {
   const bd_function *main = s->spmd->main;
-  bool tied = is_tied(s->spmd, weight, s->layout->stage), first = true;
-  for (int use = 1; use < main->result_count; use++) {
-    if (!is_use(s->spmd, weight, use, s->layout->stage)) continue;
+  bool tied = is_tied(s, weight, s->layout->stage), first = true;
+  for (int use = s->first_use[weight]; use; use = s->next_use[use]) {
+    if (stage_of_use(s->spmd, use) != s->layout->stage) continue;
     const bd_value *gradient = &main->values[main->results[use]];
     unsigned summed = axes_with(&s->model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
     reduce_use(s, gradient, split && !tied && summed == split);
@@ -85,14 +93,15 @@ static void update(syncing *s, int weight, unsigned gathered) {
   }
 }
 
-bd_step_end bd_step_end_of_stage(const bd_cost_model *model, const bd_module *spmd,
+bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const bd_module *spmd,
                                  const bd_layout *layout, const char *optimizer,
                                  unsigned zero_axes) {
   syncing s = {.model = model, .spmd = spmd, .layout = layout};
   s.optimizer = optimizer;
+  list_uses(ctx, &s);
   for (int i = 0; i < layout->weight_count; i++) {
     int weight = layout->weights[i];
-    const bd_value *gradient = first_gradient(spmd, weight, layout->stage);
+    const bd_value *gradient = first_gradient(&s, weight, layout->stage);
     if (!gradient) continue;
     const bd_value *value = &spmd->main->values[spmd->main->params[spmd->input_count + weight]];
     unsigned whole = axes_with(&model->mesh, &value->sharding, BD_REPLICATED), cut = 0;
@@ -124,11 +133,13 @@ void bd_step_end_ties(bd_ctx *ctx, const bd_cost_model *model, const bd_module *
                       const bd_tie **out_ties, int *out_count) {
   const bool *tied = find_tied(ctx, spmd);
   bd_tie *ties = BD_NEW_ARRAY(ctx->arena, bd_tie, spmd->main->result_count);
+  syncing s = {.spmd = spmd};
+  list_uses(ctx, &s);
   int count = 0;
   for (int weight = 0; weight < spmd->weight_count; weight++) {
     int before = -1;
     for (int stage = 0; tied[weight] && stage < spmd->stages; stage++) {
-      const bd_value *gradient = first_gradient(spmd, weight, stage);
+      const bd_value *gradient = first_gradient(&s, weight, stage);
       if (!gradient) continue;
       double bytes = bd_cost_value_bytes(model, gradient);
       if (before >= 0) ties[count++] = (bd_tie){weight, before, stage, bytes};

@@ -12,7 +12,7 @@ typedef struct bd_step_end {
 } bd_step_end;
 
 // Of one rank of the layout's stage; ties between stages are apart.
-bd_step_end bd_step_end_of_stage(const bd_cost_model *model, const bd_module *spmd,
+bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const bd_module *spmd,
                                  const bd_layout *layout, const char *optimizer,
                                  unsigned zero_axes);
 
