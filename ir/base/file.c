@@ -102,7 +102,7 @@ void bd_map_close(bd_map *map) {
   *map = (bd_map){0};
 }
 
-// Writes and syncs; returns 0 or an errno.
+// Returns 0 or an errno.
 static int write_all(int file, const char *data, size_t bytes) {
   for (size_t done = 0; done < bytes;) {
     ssize_t now = write(file, data + done, bytes - done);
@@ -110,7 +110,7 @@ static int write_all(int file, const char *data, size_t bytes) {
     if (now < 0) return errno;
     done += (size_t)now;
   }
-  return fsync(file) == 0 ? 0 : errno;
+  return 0;
 }
 
 // Opens a new file beside `path`: `path.tmp`, or with a number where that name is taken, so that
@@ -128,11 +128,23 @@ static int open_beside(bd_ctx *ctx, const char *path, char **out_name) {
   }
 }
 
+static bool names_descriptor(const char *path) {
+  static const char *const names[] = {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strncmp(path, names[i], strlen(names[i])) == 0) return true;
+  return false;
+}
+
+// Whether what stands at `path` is written in place: renaming over a device, a pipe, or what the
+// shell has opened would replace it.
+static bool is_written_in_place(const char *path, const struct stat *about) {
+  return S_ISCHR(about->st_mode) || S_ISFIFO(about->st_mode) || names_descriptor(path);
+}
+
 // Opens the file that is renamed to `path` in the end.
 static bd_status open_new(bd_ctx *ctx, const char *path, char **out_name, int *out_file) {
   bd_loc loc = bd_loc_file(path);
   struct stat about;
-  // Renaming over a device or a pipe would replace it.
   if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) {
     return bd_fail(ctx, BD_INVALID, loc, "cannot write: stands already and is not a regular file");
   }
@@ -144,9 +156,26 @@ static bd_status open_new(bd_ctx *ctx, const char *path, char **out_name, int *o
   return BD_OK;
 }
 
+// Appends, as a shell may have sent other output to the same place.
+static bd_status write_in_place(bd_ctx *ctx, const char *path, const void *data, size_t bytes) {
+  bd_loc loc = bd_loc_file(path);
+  int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
+  if (file < 0) return bd_fail(ctx, status_of(errno), loc, "cannot open: %s", strerror(errno));
+  int error = write_all(file, data, bytes);
+  if (close(file) != 0 && !error) error = errno;
+  if (!error) return BD_OK;
+  return bd_fail(ctx, status_of(error), loc, "cannot write: %s", strerror(error));
+}
+
 bd_status bd_file_check_place(bd_ctx *ctx, const char *path) {
+  struct stat about;
   char *name;
   int file;
+  // Opening a pipe would let its reader see the end when it is closed again.
+  if (stat(path, &about) == 0 && is_written_in_place(path, &about)) {
+    if (access(path, W_OK) == 0) return BD_OK;
+    return bd_fail(ctx, status_of(errno), bd_loc_file(path), "cannot open: %s", strerror(errno));
+  }
   BD_TRY(open_new(ctx, path, &name, &file));
   close(file);
   unlink(name);
@@ -155,10 +184,14 @@ bd_status bd_file_check_place(bd_ctx *ctx, const char *path) {
 
 bd_status bd_file_write(bd_ctx *ctx, const char *path, const void *data, size_t bytes) {
   bd_loc loc = bd_loc_file(path);
+  struct stat about;
   char *name;
   int file;
+  if (stat(path, &about) == 0 && is_written_in_place(path, &about))
+    return write_in_place(ctx, path, data, bytes);
   BD_TRY(open_new(ctx, path, &name, &file));
   int error = write_all(file, data, bytes);
+  if (!error && fsync(file) != 0) error = errno;
   if (close(file) != 0 && !error) error = errno;
   if (!error && rename(name, path) != 0) error = errno;
   if (!error) return BD_OK;

@@ -7,6 +7,7 @@
 
 #include "ir/base/file.h"
 #include "ir/base/intern.h"
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -279,7 +280,7 @@ static void test_files(void **state) {
   assert_int_equal(rmdir(folder), 0);
 }
 
-static void test_only_regular_files(void **state) {
+static void test_only_regular_files_are_read(void **state) {
   bd_ctx *ctx = *state;
   char folder[] = "/tmp/braid-test-XXXXXX";
   assert_non_null(mkdtemp(folder));
@@ -293,11 +294,43 @@ static void test_only_regular_files(void **state) {
     bd_map map;
     assert_int_equal(bd_file_read(ctx, paths[i], 100, &data, &bytes), BD_INVALID);
     assert_int_equal(bd_map_open(ctx, paths[i], &map), BD_INVALID);
-    assert_int_equal(bd_file_write(ctx, paths[i], "x", 1), BD_INVALID);
   }
-  assert_int_equal(ctx->error_count, 3 * count);
+  assert_int_equal(ctx->error_count, 2 * count);
+  assert_int_equal(unlink(pipe), 0);
+  assert_int_equal(rmdir(folder), 0);
+}
+
+// Devices and pipes stay what they are, and so does what the shell has opened.
+static void test_devices_and_pipes_are_written_in_place(void **state) {
+  bd_ctx *ctx = *state;
+  char folder[] = "/tmp/braid-test-XXXXXX", got[8] = "";
+  assert_non_null(mkdtemp(folder));
+  const char *pipe = bd_path_join(ctx, folder, "pipe"), *file = bd_path_join(ctx, folder, "f");
+  assert_int_equal(mkfifo(pipe, 0600), 0);
+  int reader = open(pipe, O_RDONLY | O_NONBLOCK);
+  assert_true(reader >= 0);
+  assert_int_equal(bd_file_check_place(ctx, pipe), BD_OK);
+  assert_int_equal(bd_file_write(ctx, pipe, "hello", 5), BD_OK);
+  assert_int_equal(read(reader, got, sizeof got), 5);
+  assert_string_equal(got, "hello");
+  close(reader);
+  assert_int_equal(bd_file_check_place(ctx, "/dev/null"), BD_OK);
+  assert_int_equal(bd_file_write(ctx, "/dev/null", "x", 1), BD_OK);
+  int own = open(file, O_RDWR | O_CREAT | O_EXCL, 0600);
+  assert_true(own >= 0);
+  const char *name = bd_intern_f(ctx, "/dev/fd/%d", own);
+  assert_int_equal(bd_file_write(ctx, name, "on", 2), BD_OK);
+  assert_int_equal(bd_file_write(ctx, name, "ce", 2), BD_OK);
+  memset(got, 0, sizeof got);
+  assert_int_equal(read(own, got, sizeof got), 4);
+  assert_string_equal(got, "once");
+  close(own);
+  assert_int_equal(ctx->error_count, 0);
+  assert_int_equal(bd_file_write(ctx, folder, "x", 1), BD_INVALID);
+  assert_int_equal(bd_file_check_place(ctx, folder), BD_INVALID);
   assert_int_equal(bd_file_write(ctx, bd_path_join(ctx, folder, "no/f"), "x", 1), BD_INVALID);
   assert_int_equal(unlink(pipe), 0);
+  assert_int_equal(unlink(file), 0);
   assert_int_equal(rmdir(folder), 0);
 }
 
@@ -319,7 +352,8 @@ int main(void) {
       TEST(test_children_share_strings_and_merge_in_order),
       cmocka_unit_test(test_status_words_and_exits),
       TEST(test_files),
-      TEST(test_only_regular_files),
+      TEST(test_only_regular_files_are_read),
+      TEST(test_devices_and_pipes_are_written_in_place),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
