@@ -68,6 +68,17 @@ static bd_status read_cluster(bd_ctx *ctx, const bd_arguments *arguments, bd_clu
   return bd_machine_probe(ctx, (int)devices, out);
 }
 
+static bd_status check_schedule(bd_ctx *ctx, const bd_arguments *arguments,
+                                const bd_plan_request *request) {
+  if (request->schedule < 0 || request->full ||
+      bd_schedule_emitted((bd_schedule)request->schedule))
+    return BD_OK;
+  return bd_usage_fail(ctx, arguments,
+                       "schedule %s is only planned and simulated, programs run gpipe and 1f1b; "
+                       "--space full --emit plan plans it",
+                       bd_schedule_name((bd_schedule)request->schedule));
+}
+
 static bd_status read_pins(bd_ctx *ctx, const bd_arguments *arguments, bd_plan_request *request) {
   static const char *const schedules[] = {"gpipe", "1f1b", "interleaved", "zero-bubble", NULL};
   static const char *const recompute[] = {"none", "full", NULL};
@@ -78,11 +89,7 @@ static bd_status read_pins(bd_ctx *ctx, const bd_arguments *arguments, bd_plan_r
   BD_TRY(bd_argument_int(ctx, arguments, "--micro-batch", 1, 1 << 20, &request->micro_batch));
   BD_TRY(bd_argument_int(ctx, arguments, "--zero", 0, 3, &zero));
   BD_TRY(bd_argument_choice(ctx, arguments, "--schedule", schedules, &request->schedule));
-  if (request->schedule >= 0 && !request->full &&
-      !bd_schedule_emitted((bd_schedule)request->schedule))
-    return bd_usage_fail(ctx, arguments,
-                         "--schedule %s is only planned and simulated; programs run gpipe and 1f1b",
-                         bd_argument(arguments, "--schedule"));
+  BD_TRY(check_schedule(ctx, arguments, request));
   BD_TRY(bd_argument_choice(ctx, arguments, "--recompute", recompute, &request->recompute));
   if (bd_argument(arguments, "--mesh")) BD_TRY(read_mesh(ctx, arguments, &request->mesh));
   request->stages = (int)stages;
@@ -195,11 +202,7 @@ static bd_status search_plan(bd_ctx *ctx, compilation *job, const bd_module *tra
   if (!job->request.global_batch)
     return bd_usage_fail(ctx, job->arguments,
                          "--global-batch is missing, and the partial plan does not say it");
-  if (job->request.schedule >= 0 && !job->request.full &&
-      !bd_schedule_emitted((bd_schedule)job->request.schedule))
-    return bd_fail(ctx, BD_UNSUPPORTED, BD_NOWHERE,
-                   "schedule %s is only planned and simulated; programs run gpipe and 1f1b",
-                   bd_schedule_name((bd_schedule)job->request.schedule));
+  BD_TRY(check_schedule(ctx, job->arguments, &job->request));
   if (job->request.full && bd_plan_check_full(ctx, &job->request) != BD_OK) {
     *job->arguments->exit_code = BD_EXIT_USAGE;
     return BD_INVALID;
