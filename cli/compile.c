@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/constraints.h"
 #include "cli/cuda_toolkit.h"
+#include "cli/folder.h"
 #include "cli/given_plan.h"
 #include "cli/machine.h"
 #include "cli/planning.h"
@@ -70,8 +71,7 @@ static bd_status read_cluster(bd_ctx *ctx, const bd_arguments *arguments, bd_clu
 
 static bd_status check_schedule(bd_ctx *ctx, const bd_arguments *arguments,
                                 const bd_plan_request *request) {
-  if (request->schedule < 0 || request->full ||
-      bd_schedule_emitted((bd_schedule)request->schedule))
+  if (request->schedule < 0 || request->full || bd_schedule_emitted((bd_schedule)request->schedule))
     return BD_OK;
   return bd_usage_fail(ctx, arguments,
                        "schedule %s is only planned and simulated, programs run gpipe and 1f1b; "
@@ -272,7 +272,10 @@ static bd_status describe_plan(bd_ctx *ctx, const compilation *job, const bd_mod
 // What writing and building will need is looked for before the search.
 static bd_status check_tools(bd_ctx *ctx, const compilation *job) {
   const char *folder;
-  if (job->emit < EMIT_C && job->out) return bd_file_check_place(ctx, job->out);
+  if (job->emit >= EMIT_C)
+    BD_TRY(bd_folder_check(ctx, job->out));
+  else if (job->out)
+    return bd_file_check_place(ctx, job->out);
   if (job->emit != EMIT_EXE || bd_argument(job->arguments, "--plan") ||
       strcmp(job->request.target, "cuda"))
     return BD_OK;

@@ -50,8 +50,30 @@ static const char *without_slashes(bd_ctx *ctx, const char *path) {
   return bd_intern(ctx, path, length);
 }
 
-bd_status bd_folder_begin(bd_ctx *ctx, const char *path, const char **out_partial) {
-  path = without_slashes(ctx, path);
+// The folder that holds `path`, and below the nearest such that stands.
+static const char *folder_of(bd_ctx *ctx, const char *path) {
+  const char *slash = strrchr(path, '/');
+  if (!slash) return ".";
+  return slash == path ? "/" : without_slashes(ctx, bd_intern(ctx, path, (size_t)(slash - path)));
+}
+
+static const char *standing_above(bd_ctx *ctx, const char *path) {
+  do
+    path = folder_of(ctx, path);
+  while (!bd_file_exists(path) && errno == ENOENT);
+  return path;
+}
+
+// Makes an empty folder of a new name; false with errno.
+static bool make_beside(bd_ctx *ctx, const char *path, const char **out_made) {
+  const char *pattern = bd_intern_f(ctx, "%s.partial-XXXXXX", path);
+  char *made = bd_arena_copy(ctx->arena, pattern, strlen(pattern) + 1, 1);
+  *out_made = made;
+  return mkdtemp(made) && chmod(made, 0755) == 0;
+}
+
+// Whether what stands at `path` may be replaced.
+static bd_status check_standing(bd_ctx *ctx, const char *path) {
   if (bd_file_exists(path) && !bd_is_folder(path))
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "stands already and is no folder");
   if (bd_is_folder(path) && !is_empty_folder(path) &&
@@ -63,18 +85,26 @@ bd_status bd_folder_begin(bd_ctx *ctx, const char *path, const char **out_partia
   if (foreign)
     return bd_fail(ctx, BD_INVALID, bd_loc_file(bd_path_join(ctx, path, foreign)),
                    "is not of braid and would be lost; move it, or name another folder with -o");
-  const char *slash = strrchr(path, '/');
-  if (slash && slash != path)
-    BD_TRY(bd_folder_make(ctx, bd_intern(ctx, path, (size_t)(slash - path))));
-  const char *pattern = bd_intern_f(ctx, "%s.partial-XXXXXX", path);
-  size_t bytes = strlen(pattern) + 1;
-  char *partial = bd_arena_alloc(ctx->arena, bytes);
-  memcpy(partial, pattern, bytes);
-  if (!mkdtemp(partial) || chmod(partial, 0755) != 0)
-    return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "cannot make the output folder: %s",
-                   strerror(errno));
-  *out_partial = partial;
   return BD_OK;
+}
+
+bd_status bd_folder_check(bd_ctx *ctx, const char *path) {
+  path = without_slashes(ctx, path);
+  BD_TRY(check_standing(ctx, path));
+  const char *above = standing_above(ctx, path), *trial;
+  if (make_beside(ctx, bd_path_join(ctx, above, "braid"), &trial) && rmdir(trial) == 0)
+    return BD_OK;
+  return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "cannot make the output folder in %s: %s",
+                 above, strerror(errno));
+}
+
+bd_status bd_folder_begin(bd_ctx *ctx, const char *path, const char **out_partial) {
+  path = without_slashes(ctx, path);
+  BD_TRY(bd_folder_check(ctx, path));
+  BD_TRY(bd_folder_make(ctx, folder_of(ctx, path)));
+  if (make_beside(ctx, path, out_partial)) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "cannot make the output folder: %s",
+                 strerror(errno));
 }
 
 static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *walk) {

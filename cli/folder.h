@@ -3,8 +3,12 @@
 #define BD_CLI_FOLDER_H
 #include "ir/base/context.h"
 
-// Makes an empty folder next to `path`. Refuses when `path` stands and is not an output folder of
-// braid (one with a plan.json and nothing that is not of braid) or empty. Errors: BD_INVALID.
+// Whether an output folder can be made at `path`, before work that takes long. Refuses when `path`
+// stands and is not an output folder of braid (one with a plan.json and nothing that is not of
+// braid) or empty, and when the folder above it, or the nearest that stands, cannot be written.
+// Errors: BD_INVALID.
+BD_NODISCARD bd_status bd_folder_check(bd_ctx *ctx, const char *path);
+// Makes an empty folder next to `path`. Errors: as above.
 BD_NODISCARD bd_status bd_folder_begin(bd_ctx *ctx, const char *path, const char **out_partial);
 // Moves it to `path`, replacing an earlier output folder.
 BD_NODISCARD bd_status bd_folder_commit(bd_ctx *ctx, const char *partial, const char *path);
