@@ -60,7 +60,7 @@ static const char *folder_of(bd_ctx *ctx, const char *path) {
 static const char *standing_above(bd_ctx *ctx, const char *path) {
   do
     path = folder_of(ctx, path);
-  while (!bd_file_exists(path) && errno == ENOENT);
+  while (!bd_file_exists(path) && (errno == ENOENT || errno == ENOTDIR));
   return path;
 }
 

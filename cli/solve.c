@@ -75,7 +75,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
 static const bd_option options[] = {
     {"--budget", "N", "memory, in the file's unit (a size such as 1.5GiB counts bytes)"},
     {"--time-limit", "SECONDS", "of the search (default 60)"},
-    {"--threads", "N", "of the search, which gives the same answer with any (default: one a core)"},
+    {"--threads", "N", "of sharding problems' search, at most two of use (default: one a core)"},
     {"--json", NULL, "as JSON, for programs (docs/solve.md)"},
     {"-o", "FILE", "where to write (default: standard output)"},
     {0},
@@ -90,7 +90,10 @@ const bd_command bd_command_solve = {
                "  graph     recomputation of a graph of values\n"
                "  sharding  strategies of nodes and edges, usages over time (google/iopddl)\n"
                "  layers    layers with options, on devices with links\n"
-               "Ctrl-C ends the search with the best answer so far; a second one ends braid.\n\n"
+               "Only the search of sharding problems runs on several threads; ended by no limit, "
+               "it gives the same\n"
+               "answer with any number. Ctrl-C ends the search with the best answer so far; a "
+               "second one ends braid.\n\n"
                "example: braid solve chain.txt --budget 500 --json\n",
     .run = run,
 };
