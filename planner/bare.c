@@ -22,13 +22,19 @@ const char *bd_bare_ending(const bd_bare_request *request) {
   return request->stop && *request->stop ? "stopped by an interrupt" : "stopped by the time limit";
 }
 
-void bd_bare_warn_cut(bd_ctx *ctx, const bd_bare_request *request, double cost, double bound,
-                      const char *unit) {
+void bd_bare_warn_gap(bd_ctx *ctx, const bd_bare_request *request, const char *why, double cost,
+                      double bound, const char *unit) {
   bd_text gap = bd_text_init(ctx->arena);
   bd_bare_add_gap(&gap, cost, bound);
   bd_warn(ctx, bd_loc_file(request->file),
-          "the search was %s: the answer costs %.16g%s, and none costs less than %.16g%s (%s)",
-          bd_bare_ending(request), cost, unit, bound, unit, gap.data);
+          "%s: the answer costs %.16g%s, and none costs less than %.16g%s (%s)", why, cost, unit,
+          bound, unit, gap.data);
+}
+
+void bd_bare_warn_cut(bd_ctx *ctx, const bd_bare_request *request, double cost, double bound,
+                      const char *unit) {
+  const char *why = bd_intern_f(ctx, "the search was %s", bd_bare_ending(request));
+  bd_bare_warn_gap(ctx, request, why, cost, bound, unit);
 }
 
 bd_status bd_bare_fail_interrupted(bd_ctx *ctx, const bd_bare_request *request) {

@@ -29,8 +29,10 @@ void bd_bare_add_gap(bd_text *text, double cost, double bound);
 
 // Of a search that was cut short: "stopped by the time limit" or "stopped by an interrupt".
 const char *bd_bare_ending(const bd_bare_request *request);
-// Warns of an answer that is not proven since the time limit or the user ended the search. `unit`
-// is that of costs: " s", or "".
+// Warns of an answer that is not proven, for the reason that is given or since the time limit or
+// the user ended the search. `unit` is that of costs: " s", or "".
+void bd_bare_warn_gap(bd_ctx *ctx, const bd_bare_request *request, const char *why, double cost,
+                      double bound, const char *unit);
 void bd_bare_warn_cut(bd_ctx *ctx, const bd_bare_request *request, double cost, double bound,
                       const char *unit);
 // Refuses when the user ended the search before anything was found. Returns BD_EXTERNAL.

@@ -78,9 +78,20 @@ static double percent_over(double value, double base) {
   return base > 0 ? (value / base - 1) * 100 : 0;
 }
 
+// Why the answer may not be the best.
+static void warn_gap(bd_ctx *ctx, const bd_bare_request *request, const bd_remat_answer *answer) {
+  const char *why = "a finer search takes too much memory";
+  if (answer->cut) why = bd_intern_f(ctx, "the search was %s", bd_bare_ending(request));
+  if (answer->grain > 1)
+    why = bd_intern_f(ctx, "%s; sizes are counted in units of %.0f %s", why, answer->grain,
+                      answer->unit);
+  bd_bare_warn_gap(ctx, request, why, answer->cost, answer->bound, "");
+}
+
 void bd_remat_answer_print(bd_ctx *ctx, const bd_bare_request *request,
                            const bd_remat_answer *answer, bd_text *out) {
-  if (answer->cut) bd_bare_warn_cut(ctx, request, answer->cost, answer->bound, "");
+  if (answer->cost > answer->bound && (answer->cut || answer->grain > 1))
+    warn_gap(ctx, request, answer);
   if (request->json) {
     print_json(answer, out);
     return;

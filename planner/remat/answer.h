@@ -21,6 +21,7 @@ typedef struct bd_remat_answer {
   double cost, base_cost; // of the sequence, and with every value computed once
   double bound;           // no sequence costs less
   bool cut;               // the deadline came before a proof
+  double grain;           // sizes were counted in units of so many; 0 or 1: as they are
   double peak, budget;    // in the file's unit
   double seconds;         // of wall time spent
 } bd_remat_answer;
@@ -33,8 +34,8 @@ BD_NODISCARD bd_status bd_remat_answer_check(bd_ctx *ctx, const char *of, double
                                              int64_t peak, int64_t budget, bd_remat_answer *answer);
 
 // {"sequence": [{"do", "at"}...], "cost", "base_cost", "bound", "peak", "budget", "seconds"}, or
-// the same in words. An answer that is not proven since the search was cut short comes with a
-// warning.
+// the same in words. An answer that is not proven, since the search was cut short or too coarse,
+// comes with a warning.
 void bd_remat_answer_print(bd_ctx *ctx, const bd_bare_request *request,
                            const bd_remat_answer *answer, bd_text *out);
 #endif

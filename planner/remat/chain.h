@@ -41,10 +41,11 @@ double bd_chain_base(const bd_chain *chain);
 int64_t bd_chain_smallest_budget(bd_ctx *ctx, const bd_chain *chain);
 
 // The cheapest sequence within `budget` slots; steps, cost and bound of `*out` are set. The dynamic
-// program takes about layers^3 * slots / 6 operations; where that is more than `limit_seconds`
-// allow, slots are counted in larger units: sizes rounded up give the sequence, sizes rounded down
-// the bound. Ended by `stop` (NULL: nobody does), it gives some sequence that fits. Errors:
-// BD_INFEASIBLE without a diagnostic.
+// program takes about layers^3 * slots / 6 operations; where that is more than `limit_seconds`, of
+// wall time, or the memory for its table allow, slots are counted in larger units, halved as long
+// as time is left: sizes rounded up give the sequence, sizes rounded down the bound. `cut` and
+// `grain` tell. Ended by `stop` (NULL: nobody does), it gives what it has. Errors: BD_INFEASIBLE
+// without a diagnostic.
 BD_NODISCARD bd_status bd_chain_solve(bd_ctx *ctx, const bd_chain *chain, int64_t budget,
                                       double limit_seconds, const volatile sig_atomic_t *stop,
                                       bd_remat_answer *out);

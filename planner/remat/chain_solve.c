@@ -5,10 +5,12 @@
 
 const char *const bd_chain_words[] = {"forward", "save", "backward", "drop", "loss"};
 
-// What the dynamic program may take: numbers in its table, and operations a second, of which half
-// the limit's are spent on each of two runs.
+// What the dynamic program may take: numbers in its table, and operations a second, of which the
+// first try gets a share of the limit. Each further one halves the unit.
 #define TABLE_NUMBERS 1.5e8
 #define OPERATIONS_PER_SECOND 2e8
+#define FIRST_SHARE 0.2
+enum { LEAST_SLOTS = 16 };
 
 double bd_chain_base(const bd_chain *chain) {
   double time = 0;
@@ -25,12 +27,24 @@ static int64_t exact_unit(const bd_chain *chain) {
   return unit ? unit : 1;
 }
 
-static int64_t coarse_unit(const bd_chain *chain, int64_t budget, double limit_seconds) {
+// The least unit whose table fits.
+static int64_t finest_unit(const bd_chain *chain, int64_t budget) {
+  double cells = (double)bd_chain_cell(0, chain->layers);
+  double unit = ceil((double)budget / fmax(TABLE_NUMBERS / cells, 1));
+  int64_t exact = exact_unit(chain);
+  return unit > (double)exact ? (int64_t)unit : exact;
+}
+
+// How often the finest unit is doubled for a first try that takes little of the limit. Fewer slots
+// than LEAST_SLOTS take no less time.
+static int first_doublings(const bd_chain *chain, int64_t budget, int64_t finest, double seconds) {
   double layers = chain->layers, cells = layers * (layers + 1) / 2;
-  double operations = cells * (layers + 2) / 3;
-  double slots = fmin(TABLE_NUMBERS / cells, OPERATIONS_PER_SECOND * limit_seconds / operations);
-  double unit = ceil((double)budget / fmax(slots, 1));
-  return unit > 1 ? (int64_t)unit : 1;
+  double slots = (double)budget / (double)finest;
+  double seconds_per_slot = 2 * cells * (layers + 2) / 3 / OPERATIONS_PER_SECOND;
+  int doublings = 0;
+  for (; slots >= 2 * LEAST_SLOTS && slots * seconds_per_slot > FIRST_SHARE * seconds; slots /= 2)
+    doublings++;
+  return doublings;
 }
 
 static bd_chain in_units(bd_ctx *ctx, const bd_chain *chain, int64_t unit, bool up) {
@@ -45,17 +59,28 @@ static bd_chain in_units(bd_ctx *ctx, const bd_chain *chain, int64_t unit, bool 
   return out;
 }
 
-// The least time of the whole chain, INFINITY also when `stop` came before it was known; the steps
-// when there are any and they are wanted.
-static double solve_in_units(bd_ctx *ctx, const bd_chain *chain, int64_t unit, bool up,
-                             int64_t budget, const volatile sig_atomic_t *stop,
-                             bd_remat_steps *out_steps) {
+static void release(void *arena) {
+  bd_arena_destroy(arena);
+}
+
+// The least time of the whole chain, INFINITY where there is none; the steps when there are any and
+// they are wanted. False when the deadline came before it was known.
+static bool solve_in_units(bd_ctx *ctx, const bd_chain *chain, int64_t unit, bool up,
+                           int64_t budget, bd_deadline deadline, double *out_time,
+                           bd_remat_steps *out_steps) {
+  bd_arena *outer = ctx->arena, *arena = bd_ctx_create_arena(ctx);
+  bd_owned held;
+  bd_own(ctx, &held, release, arena);
+  ctx->arena = arena;
   bd_chain scaled = in_units(ctx, chain, unit, up);
   bd_chain_table table;
-  if (!bd_chain_table_fill(ctx, &scaled, budget / unit, stop, &table)) return INFINITY;
-  double time = bd_chain_row(&table, 0, chain->layers - 1)[table.budget];
-  if (isfinite(time) && out_steps) bd_chain_table_steps(ctx, &table, out_steps);
-  return time;
+  bool done = bd_chain_table_fill(ctx, &scaled, budget / unit, deadline, &table);
+  ctx->arena = outer;
+  if (done) *out_time = bd_chain_row(&table, 0, chain->layers - 1)[table.budget];
+  if (done && isfinite(*out_time) && out_steps) bd_chain_table_steps(ctx, &table, out_steps);
+  bd_disown(ctx, &held);
+  bd_arena_destroy(arena);
+  return done;
 }
 
 // More than everything kept at once is never used.
@@ -68,30 +93,46 @@ static int64_t useful_budget(const bd_chain *chain, int64_t budget) {
   return all;
 }
 
-// Takes steps that are sure to fit where larger units found none, or dearer ones.
-static bd_status improve(bd_ctx *ctx, const bd_chain *chain, int64_t budget, bd_remat_answer *out) {
-  bd_remat_steps lean;
-  double cost;
+// Steps that are sure to fit, and the bound of everything computed once.
+static bd_status begin(bd_ctx *ctx, const bd_chain *chain, int64_t budget, bd_remat_answer *out) {
   int64_t peak;
-  bd_chain_lean_steps(ctx, chain, budget, &lean);
-  BD_TRY(bd_chain_replay(ctx, chain, &lean, &cost, &peak));
-  if (cost >= out->cost) return BD_OK;
-  out->cost = cost;
-  out->steps = lean;
-  return BD_OK;
+  if (!bd_chain_lean_steps(ctx, chain, budget, &out->steps)) return BD_INFEASIBLE;
+  out->bound = bd_chain_base(chain);
+  return bd_chain_replay(ctx, chain, &out->steps, &out->cost, &peak);
+}
+
+// Sizes rounded up give steps, sizes rounded down a bound. False when the deadline came before.
+static bool try_unit(bd_ctx *ctx, const bd_chain *chain, int64_t budget, int64_t unit,
+                     bd_deadline deadline, bd_remat_answer *out) {
+  bd_remat_steps steps;
+  double time;
+  bool exact = unit == exact_unit(chain);
+  if (!solve_in_units(ctx, chain, unit, true, budget, deadline, &time, &steps)) return false;
+  if (time < out->cost || (exact && isfinite(time))) {
+    out->cost = time;
+    out->steps = steps;
+  }
+  if (!exact && !solve_in_units(ctx, chain, unit, false, budget, deadline, &time, NULL))
+    return false;
+  if (isfinite(time)) out->bound = fmax(out->bound, time);
+  out->grain = exact ? 1 : (double)unit;
+  return true;
 }
 
 bd_status bd_chain_solve(bd_ctx *ctx, const bd_chain *chain, int64_t budget, double limit_seconds,
                          const volatile sig_atomic_t *stop, bd_remat_answer *out) {
-  if (budget < bd_chain_smallest_budget(ctx, chain)) return BD_INFEASIBLE;
+  double begun = bd_clock_seconds();
+  bd_deadline deadline = {begun + limit_seconds, stop};
   budget = useful_budget(chain, budget);
-  int64_t exact = exact_unit(chain), coarse = coarse_unit(chain, budget, limit_seconds);
-  int64_t unit = exact > coarse ? exact : coarse;
-  out->cost = out->bound = solve_in_units(ctx, chain, unit, true, budget, stop, &out->steps);
-  if (unit == exact && isfinite(out->cost)) return BD_OK;
-  out->bound = solve_in_units(ctx, chain, unit, false, budget, stop, NULL);
-  // Without one, that of everything computed once.
-  if (isinf(out->bound)) out->bound = bd_chain_base(chain);
-  out->cut = stop && *stop;
-  return improve(ctx, chain, budget, out);
+  int64_t finest = finest_unit(chain, budget);
+  BD_TRY(begin(ctx, chain, budget, out));
+  int k = first_doublings(chain, budget, finest, limit_seconds);
+  for (; k >= 0 && !out->cut && out->bound < out->cost; k--) {
+    begun = bd_clock_seconds();
+    bool done = try_unit(ctx, chain, budget, finest << k, deadline, out);
+    // The next try takes twice as long.
+    double next = bd_clock_seconds() + 2 * (bd_clock_seconds() - begun);
+    out->cut = !done || (k > 0 && (next > deadline.seconds || bd_deadline_stopped(deadline)));
+  }
+  return BD_OK;
 }

@@ -43,8 +43,8 @@ static void fill_row(const bd_chain_table *table, int s, int t) {
              bd_chain_row(table, k, t), bd_chain_row(table, s, k - 1), best);
 }
 
-bool bd_chain_table_fill(bd_ctx *ctx, const bd_chain *chain, int64_t budget,
-                         const volatile sig_atomic_t *stop, bd_chain_table *out) {
+bool bd_chain_table_fill(bd_ctx *ctx, const bd_chain *chain, int64_t budget, bd_deadline deadline,
+                         bd_chain_table *out) {
   *out = (bd_chain_table){.chain = chain, .budget = budget};
   size_t cells = bd_chain_cell(0, chain->layers);
   out->time = bd_arena_array(ctx->arena, cells, (size_t)(budget + 1) * sizeof *out->time);
@@ -54,7 +54,7 @@ bool bd_chain_table_fill(bd_ctx *ctx, const bd_chain *chain, int64_t budget,
     out->work[i + 1] = out->work[i] + chain->forward[i];
   for (int t = 0; t < chain->layers; t++)
     for (int s = t; s >= 0; s--) {
-      if (stop && *stop) return false;
+      if (bd_deadline_passed(deadline)) return false;
       fill_row(out, s, t);
     }
   return true;

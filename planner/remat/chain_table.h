@@ -22,9 +22,9 @@ static inline double *bd_chain_row(const bd_chain_table *table, int s, int t) {
 
 // Per (s, t) with s <= t: the slots of one layer's pass, or of a forward through more.
 int64_t *bd_chain_minimum(bd_ctx *ctx, const bd_chain *chain);
-// False when `stop` ended it before all rows were there.
-bool bd_chain_table_fill(bd_ctx *ctx, const bd_chain *chain, int64_t budget,
-                         const volatile sig_atomic_t *stop, bd_chain_table *out);
+// False when the deadline came before all rows were there.
+bool bd_chain_table_fill(bd_ctx *ctx, const bd_chain *chain, int64_t budget, bd_deadline deadline,
+                         bd_chain_table *out);
 // The steps of the least time, which must be finite.
 void bd_chain_table_steps(bd_ctx *ctx, const bd_chain_table *table, bd_remat_steps *out);
 // Where s..t, s < t, are split in m slots: k > s keeps the input of layer k and runs s..k-1 again,
@@ -32,6 +32,6 @@ void bd_chain_table_steps(bd_ctx *ctx, const bd_chain_table *table, bd_remat_ste
 typedef int (*bd_chain_choice)(const void *user, int s, int t, int64_t m);
 void bd_chain_steps(bd_ctx *ctx, const bd_chain *chain, bd_chain_choice choose, const void *user,
                     int64_t budget, bd_remat_steps *out);
-// Steps that fit in `budget`, which is at least the smallest one, at no particular time.
-void bd_chain_lean_steps(bd_ctx *ctx, const bd_chain *chain, int64_t budget, bd_remat_steps *out);
+// Steps that fit in `budget`, at no particular time. False when there are none.
+bool bd_chain_lean_steps(bd_ctx *ctx, const bd_chain *chain, int64_t budget, bd_remat_steps *out);
 #endif
