@@ -7,10 +7,10 @@
 enum { MOST_DEPTH = 400, SETTLE_PASSES = 30, MOVES = 12 };
 
 // Costs are integers, so a better choice costs at most one less. What rounding may have added to
-// `bound` is covered by the margin.
-static bool hopeless(double bound, int64_t cost) {
+// `bound`, which is above the model's constant, is covered by the margin.
+static bool hopeless(const bd_select_model *m, double bound, int64_t cost) {
   double margin = 1e-6 + 1e-9 * fabs(bound);
-  return cost < INT64_MAX && bound - margin > (double)cost - 1;
+  return cost < INT64_MAX && bound - margin > (double)(cost - 1 - m->constant);
 }
 
 int bd_select_fix(bd_ctx *ctx, const bd_select_problem *p, bd_select_ascent *ascent, int64_t cost,
@@ -22,7 +22,7 @@ int bd_select_fix(bd_ctx *ctx, const bd_select_problem *p, bd_select_ascent *asc
   for (int i = 0; i < m->nodes; i++) {
     for (int s = m->start[i]; s < m->start[i + 1]; s++) {
       size_t strategy = p->start[m->origin[i]] + (size_t)m->strategy[s];
-      if (!domain->live[strategy] || !hopeless(bound + slack[s], cost)) continue;
+      if (!domain->live[strategy] || !hopeless(m, bound + slack[s], cost)) continue;
       domain->live[strategy] = false;
       domain->count[m->origin[i]]--;
       dropped++;
@@ -128,7 +128,7 @@ static bool bound_out(bd_ctx *ctx, branching *b, bd_select_ascent *ascent) {
   for (int k = 0; k < MOVES; k++) {
     bd_select_state_decode(fitting, ascent->dual);
     offer(ctx, b, ascent->model, fitting->choice);
-    if (hopeless(ascent->bound, b->incumbent->cost)) return true;
+    if (hopeless(ascent->model, ascent->bound, b->incumbent->cost)) return true;
     if (k + 1 < MOVES) bd_select_ascent_step(ascent, b->deadline);
   }
   bd_select_ascent_return(ascent);
@@ -141,7 +141,8 @@ static bool explore(bd_ctx *ctx, branching *b, const bd_select_domain *given, co
   bd_select_domain domain = copy_domain(ctx, b->p, given);
   bd_select_ascent *ascent = NULL;
   do {
-    double forbid = fmin((double)b->incumbent->cost, (double)b->p->forbidden);
+    int64_t cost = b->incumbent->cost;
+    int64_t forbid = cost < b->p->forbidden ? cost : b->p->forbidden;
     if (!bd_select_domain_prune(ctx, b->p, b->times, forbid, &domain)) return true;
     const bd_select_model *m = bd_select_model_create(ctx, b->p, b->times, &domain, forbid);
     if (m->nodes == 0) {

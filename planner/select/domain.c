@@ -17,7 +17,7 @@ typedef struct pruning {
   const bd_select_problem *p;
   const bd_select_times *times;
   bd_select_domain *domain;
-  double forbid;
+  int64_t forbid;
   int *edge_start, *edge_of; // the edges of each node
   int *queue;                // nodes whose edges are to be looked at, a ring
   bool *queued;
@@ -49,8 +49,7 @@ static void support(pruning *r, const bd_select_edge *edge, bool *has_column) {
     const int64_t *row = edge->matrix + i * column_count;
     bool has = false;
     for (size_t j = 0; j < column_count; j++) {
-      bool fine =
-          (edge->from != edge->to || i == j) && live[columns + j] && (double)row[j] < r->forbid;
+      bool fine = (edge->from != edge->to || i == j) && live[columns + j] && row[j] < r->forbid;
       has |= fine;
       has_column[j] |= fine;
     }
@@ -119,7 +118,7 @@ static void list_edges(bd_arena *arena, pruning *r) {
 }
 
 bool bd_select_domain_prune(bd_ctx *ctx, const bd_select_problem *p, const bd_select_times *times,
-                            double forbid, bd_select_domain *domain) {
+                            int64_t forbid, bd_select_domain *domain) {
   bd_arena *arena = ctx->arena;
   pruning r = {.p = p, .times = times, .domain = domain, .forbid = forbid};
   list_edges(arena, &r);
@@ -130,7 +129,7 @@ bool bd_select_domain_prune(bd_ctx *ctx, const bd_select_problem *p, const bd_se
   for (int i = 0; i < p->nodes; i++) {
     widest = bd_select_strategies(p, i) > widest ? bd_select_strategies(p, i) : widest;
     for (size_t s = p->start[i]; s < p->start[i + 1]; s++)
-      if (domain->live[s] && (double)p->cost[s] >= forbid) drop(&r, i, s);
+      if (domain->live[s] && p->cost[s] >= forbid) drop(&r, i, s);
     enqueue(&r, i);
   }
   bool *has_column = BD_NEW_ARRAY(arena, bool, widest);

@@ -24,5 +24,5 @@ bd_select_domain bd_select_domain_create(bd_ctx *ctx, const bd_select_problem *p
 // their least. Returns false when some node keeps none: then there is no solution whose every cost
 // is below `forbid`. The problem is a merged one (see merge.h). Scratch is in ctx->arena.
 bool bd_select_domain_prune(bd_ctx *ctx, const bd_select_problem *problem,
-                            const bd_select_times *times, double forbid, bd_select_domain *domain);
+                            const bd_select_times *times, int64_t forbid, bd_select_domain *domain);
 #endif

@@ -1,5 +1,6 @@
 #include "planner/select/dominate.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -23,10 +24,11 @@ static bool replaces(comparison *c, int node, int a, int b) {
   const int start = m->start[node], count = bd_select_choices(m, node);
   if (m->first[node] < m->last[node] && m->usage[start + a] > m->usage[start + b]) return false;
   double more = m->cost[start + a] - m->cost[start + b];
+  double magnitude = m->cost[start + a] + m->cost[start + b];
   // What the edges can make up for at most is not known before they are looked at, so each is.
   for (int l = m->link_start[node]; l < m->link_start[node + 1]; l++) {
     const bd_select_link *link = &m->link[l];
-    double most = -INFINITY;
+    double most = -INFINITY, largest = 0;
     for (int x = 0; x < bd_select_choices(m, link->other); x++) {
       if (c->dropped[m->start[link->other] + x]) continue;
       double mine = at(m, link, count, a, x), other = at(m, link, count, b, x);
@@ -34,11 +36,14 @@ static bool replaces(comparison *c, int node, int a, int b) {
       if (other == INFINITY) continue;
       if (mine == INFINITY) return false;
       most = mine - other > most ? mine - other : most;
+      largest = fmax(largest, mine + other);
     }
     if (most == -INFINITY) return true;
     more += most;
+    magnitude += largest;
   }
-  return more <= 0;
+  // Differences of whole numbers below 2^53 are exact.
+  return more <= (magnitude < 0x1p53 ? 0 : -magnitude * DBL_EPSILON);
 }
 
 int bd_select_dominate(bd_ctx *ctx, const bd_select_problem *p, const bd_select_model *m,

@@ -165,7 +165,6 @@ static void bound_edge(bd_select_dual *d, int e, double share, tally *t, double 
 double bd_select_dual_bound(bd_select_dual *d, double *slack) {
   const bd_select_model *m = d->model;
   tally t = {0};
-  count_in(&t, m->constant, 0);
   for (int k = 0; k < m->points; k++) {
     double value = d->price[k] * (double)m->room[k];
     count_in(&t, -value, 0);

@@ -32,7 +32,8 @@ void bd_select_dual_copy(bd_select_dual *dual, const bd_select_dual *from);
 // Passes messages once up and once down the order.
 void bd_select_dual_pass(bd_select_dual *dual);
 
-// The bound that the state proves right after a pass, rounding errors deducted. `slack`, unless
+// The bound that the state proves right after a pass, above the model's constant, rounding errors
+// deducted. `slack`, unless
 // NULL, has room for a number per strategy: how much the bound rises at least when it is chosen.
 double bd_select_dual_bound(bd_select_dual *dual, double *slack);
 #endif

@@ -7,14 +7,28 @@ typedef struct builder {
   bd_ctx *ctx;
   const bd_select_problem *p;
   const bd_select_domain *domain;
-  double forbid;
+  int64_t forbid;
   bd_select_model *model;
-  int *node_of; // of each node of the problem: its number in the model, or -1
+  int64_t *cost;  // of each strategy of the model; INT64_MAX: more than fits
+  int64_t *least; // of each edge of the model: what was taken out of its matrix
+  int *node_of;   // of each node of the problem: its number in the model, or -1
 } builder;
 
+// Doubles hold sums of smaller costs exactly; the least of larger ones is told apart.
+#define LARGE (INT64_C(1) << 40)
+
+static int64_t sum(int64_t a, int64_t b) {
+  int64_t both;
+  return __builtin_add_overflow(a, b, &both) ? INT64_MAX : both;
+}
+
 // A forbidden cost that is not forbidden, since nothing else is left, is merely high.
-static double price(const builder *b, int64_t cost) {
-  return (double)cost >= b->forbid ? INFINITY : fmin((double)cost, (double)b->p->forbidden);
+static int64_t capped(const builder *b, int64_t cost) {
+  return cost < b->p->forbidden ? cost : b->p->forbidden;
+}
+
+static double price(const builder *b, int64_t cost, int64_t least) {
+  return cost >= b->forbid ? INFINITY : (double)(capped(b, cost) - least);
 }
 
 static void add_nodes(builder *b, const bd_select_times *times) {
@@ -28,13 +42,13 @@ static void add_nodes(builder *b, const bd_select_times *times) {
       if (!b->domain->live[s]) continue;
       if (!choice) {
         m->fixed[i] = (int)(s - p->start[i]);
-        m->constant += price(b, p->cost[s]);
+        m->constant = sum(m->constant, capped(b, p->cost[s]));
         m->room[times->first[i]] -= p->usage[s];
         m->room[times->last[i]] += p->usage[s];
         continue;
       }
       m->strategy[next] = (int)(s - p->start[i]);
-      m->cost[next] = price(b, p->cost[s]);
+      b->cost[next] = capped(b, p->cost[s]);
       m->usage[next++] = p->usage[s];
     }
     if (!choice) continue;
@@ -56,20 +70,36 @@ static void absorb(builder *b, const bd_select_edge *edge) {
   size_t columns = (size_t)bd_select_strategies(b->p, edge->to);
   int from = b->node_of[edge->from], to = b->node_of[edge->to];
   if (from < 0 && to < 0) {
-    m->constant +=
-        price(b, edge->matrix[(size_t)m->fixed[edge->from] * columns + (size_t)m->fixed[edge->to]]);
+    m->constant = sum(
+        m->constant,
+        capped(b,
+               edge->matrix[(size_t)m->fixed[edge->from] * columns + (size_t)m->fixed[edge->to]]));
     return;
   }
   int node = from >= 0 ? from : to;
   for (int s = m->start[node]; s < m->start[node + 1]; s++) {
     int row = from >= 0 ? m->strategy[s] : m->fixed[edge->from];
     int column = to >= 0 ? m->strategy[s] : m->fixed[edge->to];
-    m->cost[s] += price(b, edge->matrix[(size_t)row * columns + (size_t)column]);
+    b->cost[s] = sum(b->cost[s], capped(b, edge->matrix[(size_t)row * columns + (size_t)column]));
   }
 }
 
-// The costs between live strategies.
-static const double *live_matrix(const builder *b, const bd_select_edge *edge, int low, int high) {
+// The least cost between live strategies, where it is large.
+static int64_t least_between(const builder *b, const bd_select_edge *edge, int low, int high) {
+  const bd_select_model *m = b->model;
+  size_t width = (size_t)bd_select_strategies(b->p, edge->to);
+  int64_t least = b->p->forbidden;
+  for (int i = m->start[low]; i < m->start[low + 1]; i++) {
+    const int64_t *row = edge->matrix + (size_t)m->strategy[i] * width;
+    for (int j = m->start[high]; j < m->start[high + 1]; j++)
+      least = row[m->strategy[j]] < least ? row[m->strategy[j]] : least;
+  }
+  return least < LARGE ? 0 : least;
+}
+
+// The costs between live strategies, less the least.
+static const double *live_matrix(const builder *b, const bd_select_edge *edge, int low, int high,
+                                 int64_t least) {
   const bd_select_model *m = b->model;
   int rows = bd_select_choices(m, low), columns = bd_select_choices(m, high);
   size_t width = (size_t)bd_select_strategies(b->p, edge->to);
@@ -78,9 +108,23 @@ static const double *live_matrix(const builder *b, const bd_select_edge *edge, i
   for (int i = 0; i < rows; i++) {
     const int64_t *row = edge->matrix + (size_t)m->strategy[m->start[low] + i] * width;
     for (int j = 0; j < columns; j++)
-      *next++ = price(b, row[m->strategy[m->start[high] + j]]);
+      *next++ = price(b, row[m->strategy[m->start[high] + j]], least);
   }
   return matrix;
+}
+
+// The costs of nodes, the least of each taken out where it is large.
+static void set_costs(builder *b) {
+  bd_select_model *m = b->model;
+  for (int i = 0; i < m->nodes; i++) {
+    int64_t least = INT64_MAX;
+    for (int s = m->start[i]; s < m->start[i + 1]; s++)
+      least = b->cost[s] < least ? b->cost[s] : least;
+    if (least < LARGE) least = 0;
+    m->constant = sum(m->constant, least);
+    for (int s = m->start[i]; s < m->start[i + 1]; s++)
+      m->cost[s] = (double)(b->cost[s] - least);
+  }
 }
 
 // Matrices are shared by edges of equal source and equal live strategies at both ends. An
@@ -123,8 +167,8 @@ static void number_domains(const builder *b, sharing *share) {
   memset(share->slot, 0, share->slots * sizeof *share->slot);
 }
 
-// The matrix of an equal earlier edge, or NULL, after which `edge` is the one to be found.
-static const double *find_matrix(const bd_select_model *m, sharing *share, int edge) {
+// An equal earlier edge, or -1, after which `edge` is the one to be found.
+static int find_equal(const bd_select_model *m, sharing *share, int edge) {
   int low = share->domain_of[m->low[edge]], high = share->domain_of[m->high[edge]];
   size_t h = mix(mix((size_t)share->source[edge], (size_t)low), (size_t)high);
   size_t at = h & (share->slots - 1);
@@ -132,11 +176,11 @@ static const double *find_matrix(const bd_select_model *m, sharing *share, int e
     int other = (int)share->slot[at] - 1;
     if (share->source[other] == share->source[edge] && share->domain_of[m->low[other]] == low &&
         share->domain_of[m->high[other]] == high) {
-      return m->matrix[other];
+      return other;
     }
   }
   share->slot[at] = (uint32_t)edge + 1;
-  return NULL;
+  return -1;
 }
 
 static void add_edges(builder *b) {
@@ -145,6 +189,7 @@ static void add_edges(builder *b) {
   size_t most = (size_t)b->p->edges;
   m->low = BD_NEW_ARRAY(arena, int, most);
   m->high = BD_NEW_ARRAY(arena, int, most);
+  b->least = BD_NEW_ARRAY(arena, int64_t, most);
   m->matrix = BD_NEW_ARRAY(arena, const double *, most);
   sharing share = {.source = BD_NEW_ARRAY(arena, const int64_t *, most),
                    .domain_of = BD_NEW_ARRAY(arena, int, m->nodes),
@@ -164,8 +209,10 @@ static void add_edges(builder *b) {
     m->low[e] = low;
     m->high[e] = high;
     share.source[e] = edge->matrix;
-    m->matrix[e] = find_matrix(m, &share, e);
-    if (!m->matrix[e]) m->matrix[e] = live_matrix(b, edge, low, high);
+    int equal = find_equal(m, &share, e);
+    b->least[e] = equal < 0 ? least_between(b, edge, low, high) : b->least[equal];
+    m->matrix[e] = equal < 0 ? live_matrix(b, edge, low, high, b->least[e]) : m->matrix[equal];
+    m->constant = sum(m->constant, b->least[e]);
   }
 }
 
@@ -214,15 +261,17 @@ static bd_select_model *model_alloc(bd_ctx *ctx, const bd_select_problem *p,
 
 bd_select_model *bd_select_model_create(bd_ctx *ctx, const bd_select_problem *p,
                                         const bd_select_times *times,
-                                        const bd_select_domain *domain, double forbid) {
+                                        const bd_select_domain *domain, int64_t forbid) {
   builder b = {.ctx = ctx,
                .p = p,
                .domain = domain,
                .forbid = forbid,
                .model = model_alloc(ctx, p, times, domain),
                .node_of = BD_NEW_ARRAY(ctx->arena, int, p->nodes)};
+  b.cost = BD_NEW_ARRAY(ctx->arena, int64_t, p->start[p->nodes]);
   add_nodes(&b, times);
   add_edges(&b);
+  set_costs(&b);
   list_links(ctx->arena, b.model);
   return b.model;
 }
@@ -232,4 +281,10 @@ void bd_select_model_expand(const bd_select_model *m, int problem_nodes, const i
   memcpy(out_choice, m->fixed, (size_t)problem_nodes * sizeof *out_choice);
   for (int i = 0; i < m->nodes; i++)
     out_choice[m->origin[i]] = m->strategy[m->start[i] + choice[i]];
+}
+
+int64_t bd_select_model_total(const bd_select_model *m, double above) {
+  double whole = ceil(above);
+  if (whole >= 0x1p63) return INT64_MAX;
+  return whole > 0 ? sum(m->constant, (int64_t)whole) : m->constant;
 }

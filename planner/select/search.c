@@ -32,13 +32,14 @@ typedef struct search {
   const bd_select_problem *p;
   bd_select_times times;
   bd_select_domain domain; // what choices better than the incumbent are made of
-  double forbid;           // costs from here on are not in any such choice
+  int64_t forbid;          // costs from here on are not in any such choice
   bd_deadline deadline;
   int threads;
   int round, progress; // the round of the last improvement
   bd_select_incumbent incumbent;
-  double bound;  // of what is left
+  int64_t bound; // of what is left
   double *price; // of each point: those of the best bound
+  double raised; // that bound, not rounded up
   bool finished; // nothing better is left
 } search;
 
@@ -71,13 +72,8 @@ static void run_round(const search *s, const era *e) {
     if (started[k]) pthread_join(thread[k], NULL);
 }
 
-// Costs are integers: so is the least of them.
-static int64_t whole(double bound) {
-  return bound < 0x1p63 ? (int64_t)ceil(bound) : INT64_MAX;
-}
-
 static bool proven(const search *s) {
-  return s->finished || whole(s->bound) >= s->incumbent.cost;
+  return s->finished || s->bound >= s->incumbent.cost;
 }
 
 static void offer(bd_ctx *ctx, search *s, const era *e, const int *choice) {
@@ -114,9 +110,12 @@ static void take_stock(bd_ctx *ctx, search *s, era *e) {
     bool better = cost < e->cost[k];
     e->stale[k] = better ? 0 : e->stale[k] + 1;
     e->cost[k] = cost;
-    if (better && cost < (double)s->incumbent.cost) offer(ctx, s, e, best);
-    if (ascent->bound <= s->bound) continue;
-    s->bound = ascent->bound;
+    if (better && cost <= (double)(s->incumbent.cost - e->model->constant)) offer(ctx, s, e, best);
+    int64_t bound = bd_select_model_total(e->model, ascent->bound);
+    if (bound > s->bound) s->bound = bound;
+    double raised = (double)e->model->constant + ascent->bound;
+    if (raised <= s->raised) continue;
+    s->raised = raised;
     memcpy(s->price, ascent->best_price, (size_t)s->times.points * sizeof *s->price);
   }
   if (s->incumbent.cost < before) make_guest(s, e);
@@ -159,7 +158,7 @@ static bool review(bd_ctx *ctx, search *s, era *e) {
 static const bd_select_model *reduce(bd_ctx *ctx, search *s) {
   enum { DOMINANCE_ROUNDS = 4 };
   const double work = 2e8;
-  s->forbid = fmin(s->forbid, (double)s->incumbent.cost);
+  if (s->incumbent.cost < s->forbid) s->forbid = s->incumbent.cost;
   if (!bd_select_domain_prune(ctx, s->p, &s->times, s->forbid, &s->domain)) return NULL;
   const bd_select_model *model =
       bd_select_model_create(ctx, s->p, &s->times, &s->domain, s->forbid);
@@ -240,10 +239,10 @@ static bd_status check_room(bd_ctx *ctx, const char *file, const bd_select_probl
 // nothing is forbidden, and such costs are merely high.
 static void find_forbidden(bd_ctx *ctx, search *s, bd_select_problem *merged) {
   s->domain = bd_select_domain_create(ctx, merged);
-  s->forbid = (double)merged->forbidden;
+  s->forbid = merged->forbidden;
   if (bd_select_domain_prune(ctx, merged, &s->times, s->forbid, &s->domain)) return;
   merged->forbidden = INT64_MAX;
-  s->forbid = (double)merged->forbidden;
+  s->forbid = merged->forbidden;
   s->domain = bd_select_domain_create(ctx, merged);
 }
 
@@ -266,11 +265,9 @@ bd_status bd_select_solve(bd_ctx *ctx, const char *file, const bd_select_problem
   out->peak = bd_select_peak(ctx, p, out->choice, NULL);
   out->seconds = bd_clock_seconds() - begun;
   out->limited = !proven(&s) && bd_deadline_passed(deadline);
-  // What was dropped costs at least as much as the incumbent, or is forbidden. It was compared as
-  // doubles.
+  // What was dropped costs at least as much as the incumbent, or is forbidden.
   int64_t dropped = out->cost < merged.forbidden ? out->cost : merged.forbidden;
-  dropped -= dropped >> 52;
-  out->bound = s.finished || whole(s.bound) > dropped ? dropped : whole(s.bound);
+  out->bound = s.finished || s.bound > dropped ? dropped : s.bound;
   out->forbidden = out->cost >= p->forbidden;
   return BD_OK;
 }

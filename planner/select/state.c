@@ -18,7 +18,7 @@ bd_select_state *bd_select_state_create(bd_ctx *ctx, const bd_select_model *m) {
 }
 
 double bd_select_state_cost(const bd_select_model *m, const int *choice) {
-  double cost = m->constant;
+  double cost = 0;
   for (int i = 0; i < m->nodes; i++)
     cost += m->cost[m->start[i] + choice[i]];
   for (int e = 0; e < m->edges; e++)

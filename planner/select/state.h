@@ -7,7 +7,7 @@
 typedef struct bd_select_state {
   const bd_select_model *model;
   int *choice;
-  double cost;         // forbidden pairs count model->forbidden each
+  double cost;         // above the model's constant; forbidden pairs count model->forbidden each
   bd_select_load load; // usage less room: at most zero everywhere
 } bd_select_state;
 
@@ -24,7 +24,7 @@ bd_select_state *bd_select_state_create(bd_ctx *ctx, const bd_select_model *mode
 // Takes over a choice, which fits in memory; computes cost and load anew.
 void bd_select_state_set(bd_select_state *state, const int *choice);
 
-// The cost of a choice.
+// The cost of a choice, above the model's constant.
 double bd_select_state_cost(const bd_select_model *model, const int *choice);
 
 // Chooses node by node along the order what is least under the messages and prices of `dual`, among

@@ -153,6 +153,37 @@ static void equals_exhaustive_search_with_forbidden_pairs(void **state) {
     try_random(seed, 4);
 }
 
+// All costs of a node or an edge, raised by a large one: units are not lost beside it.
+static void raise_costs(bd_ctx *ctx, bd_select_problem *p) {
+  const int64_t large = 100000000000000003;
+  for (size_t s = 0; s < p->start[p->nodes]; s++)
+    p->cost[s] += large;
+  for (int e = 0; e < p->edges; e++) {
+    int entries = bd_select_strategies(p, p->edge[e].from) * bd_select_strategies(p, p->edge[e].to);
+    int64_t *raised = BD_NEW_ARRAY(ctx->arena, int64_t, entries);
+    for (int k = 0; k < entries; k++)
+      raised[k] = p->edge[e].matrix[k] + large;
+    p->edge[e].matrix = raised;
+  }
+  p->forbidden = bd_select_forbidden(p);
+}
+
+static void large_costs_are_exact(void **state) {
+  (void)state;
+  for (uint64_t seed = 2001; seed <= 2100; seed++) {
+    bd_ctx *ctx = bd_ctx_create();
+    uint64_t random = bd_select_seed(seed);
+    bd_text text = draw_text(ctx, &random, 0);
+    bd_select_problem p;
+    assert_int_equal(bd_select_read(ctx, "random", text.data, text.length, &p), BD_OK);
+    raise_costs(ctx, &p);
+    survey all = exhaust(ctx, &p);
+    p.limit = all.least_peak + (all.largest_peak - all.least_peak) / 3;
+    check(ctx, &p, exhaust(ctx, &p).cost);
+    bd_ctx_destroy(ctx);
+  }
+}
+
 static const char example[] =
     "{\"problem\": {\"name\": \"example\", \"nodes\": {\"intervals\": [[30, 70], [40, 70],\n"
     "[50, 120], [110, 140], [110, 150]], \"costs\": [[15], [55, 65], [25, 45, 35], [85, 75],\n"
@@ -204,6 +235,7 @@ int main(void) {
       cmocka_unit_test(proves_instances_of_the_contest),
       cmocka_unit_test(equals_exhaustive_search),
       cmocka_unit_test(equals_exhaustive_search_with_forbidden_pairs),
+      cmocka_unit_test(large_costs_are_exact),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
