@@ -1,6 +1,7 @@
 // `braid explain`: a plan in words, and its predictions as JSON.
 #include "cli/explain.h"
 #include "cli/command.h"
+#include "cli/told_check.h"
 #include "cli/why.h"
 #include "ir/base/file.h"
 
@@ -16,22 +17,29 @@ bd_status bd_told_parse(bd_ctx *ctx, const char *path, const char *data, size_t 
     return bd_fail(
         ctx, BD_INVALID, bd_loc_file(path),
         "the plan holds no predictions; 'braid compile --plan FILE --emit plan' adds them");
+  bd_told_check_self(ctx, root, &out->plan);
   return bd_explain_read(ctx, &out->plan, root, &out->strategies);
 }
 
-bd_status bd_told_load(bd_ctx *ctx, const char *path, bd_told_plan *out) {
+static bd_status load(bd_ctx *ctx, const char *path, bool with_planner, bd_told_plan *out) {
   char *data;
   size_t bytes;
   if (bd_is_folder(path)) path = bd_path_join(ctx, path, "plan.json");
   BD_TRY(bd_file_read(ctx, path, PLAN_LIMIT_BYTES, &data, &bytes));
-  return bd_told_parse(ctx, path, data, bytes, out);
+  BD_TRY(bd_told_parse(ctx, path, data, bytes, out));
+  if (with_planner) bd_told_check_planner(ctx, out, data, bytes);
+  return BD_OK;
+}
+
+bd_status bd_told_load(bd_ctx *ctx, const char *path, bd_told_plan *out) {
+  return load(ctx, path, false, out);
 }
 
 static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   static const char *const only_why[] = {"--model", "--cluster", "--time-limit", "-o"};
   bd_told_plan told;
   bd_text text = bd_text_init(ctx->arena);
-  BD_TRY(bd_told_load(ctx, arguments->operand, &told));
+  BD_TRY(load(ctx, arguments->operand, !bd_argument(arguments, "--why"), &told));
   if (bd_argument(arguments, "--why")) {
     BD_TRY(bd_why(ctx, arguments, &told, &text));
     fwrite(text.data, 1, text.length, stdout);

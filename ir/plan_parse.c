@@ -1,9 +1,7 @@
 #include "ir/base/json.h"
 #include "ir/name_map.h"
 #include "ir/plan.h"
-#include "ir/plan_details.h"
-#include "ir/plan_replay.h"
-#include <math.h>
+#include "ir/plan_predicted.h"
 #include <string.h>
 
 #define MAX_COUNT ((int64_t)1 << 24)
@@ -289,70 +287,6 @@ static bd_status read_layers(plan_reader *r, const bd_json *root) {
   return BD_OK;
 }
 
-static bd_status read_segments(plan_reader *r, const bd_json *stage, bd_memory *out) {
-  const bd_json *segments;
-  BD_TRY(bd_json_int(r->ctx, stage, "arena_bytes", true, 0, INT64_MAX, &out->total_bytes));
-  BD_TRY(bd_json_object(r->ctx, stage, "segments", true, &segments));
-  for (int s = 1; s < BD_SEGMENT_COUNT; s++)
-    BD_TRY(bd_json_int(r->ctx, segments, bd_segment_name((bd_segment)s), s <= BD_SEGMENT_WORKSPACE,
-                       0, INT64_MAX, &out->bytes[s]));
-  return BD_OK;
-}
-
-static bd_status read_alternatives(plan_reader *r, const bd_json *predicted) {
-  const bd_json *list = NULL;
-  BD_TRY(bd_json_array(r->ctx, predicted, "alternatives", false, &list));
-  if (!list) return BD_OK;
-  r->plan->alternative_count = (int)list->count;
-  r->plan->alternatives = BD_NEW_ARRAY(r->ctx->arena, bd_alternative, list->count);
-  for (size_t i = 0; i < list->count; i++) {
-    bd_alternative *out = &r->plan->alternatives[i];
-    const bd_json *item = &list->items[i];
-    out->step_seconds = out->bound_seconds = INFINITY;
-    BD_TRY(bd_json_string(r->ctx, item, "what", true, &out->what));
-    BD_TRY(bd_json_real(r->ctx, item, "step_seconds", false, 0, 1e300, &out->step_seconds));
-    BD_TRY(bd_json_int(r->ctx, item, "lacking_bytes", false, 0, INT64_MAX, &out->lacking_bytes));
-    BD_TRY(bd_json_real(r->ctx, item, "bound_seconds", false, 0, 1e300, &out->bound_seconds));
-  }
-  return BD_OK;
-}
-
-// Predictions may be missing from a plan that a person wrote; they are recomputed before use.
-static bd_status read_predictions(plan_reader *r, const bd_json *root) {
-  bd_ctx *ctx = r->ctx;
-  bd_plan *plan = r->plan;
-  plan->predicted = BD_NEW_ARRAY(ctx->arena, bd_stage_prediction, plan->stages);
-  const bd_json *predicted = NULL, *stages;
-  BD_TRY(bd_json_object(ctx, root, "predicted", false, &predicted));
-  if (!predicted) return BD_OK;
-  BD_TRY(bd_json_real(ctx, predicted, "step_seconds", false, 0, 1e300, &plan->step_seconds));
-  BD_TRY(bd_json_real(ctx, predicted, "bound_seconds", false, 0, 1e300, &plan->bound_seconds));
-  BD_TRY(bd_json_real(ctx, predicted, "gap", false, 0, 1e300, &plan->gap));
-  BD_TRY(bd_json_int(ctx, predicted, "cap_bytes", false, 0, INT64_MAX, &plan->cap_bytes));
-  BD_TRY(bd_json_string(ctx, predicted, "search", false, &plan->search));
-  BD_TRY(bd_json_array(ctx, predicted, "stages", true, &stages));
-  if ((int)stages->count != plan->stages)
-    return bd_fail(ctx, BD_INVALID, stages->loc, "predictions of %zu stages for a plan of %d",
-                   stages->count, plan->stages);
-  for (int i = 0; i < plan->stages; i++) {
-    bd_stage_prediction *out = &plan->predicted[i];
-    const bd_json *item = &stages->items[i];
-    BD_TRY(bd_json_real(ctx, item, "forward_seconds", false, 0, 1e300, &out->forward_seconds));
-    BD_TRY(bd_json_real(ctx, item, "backward_seconds", false, 0, 1e300, &out->backward_seconds));
-    BD_TRY(bd_json_real(ctx, item, "weight_seconds", false, 0, 1e300, &out->weight_seconds));
-    BD_TRY(bd_json_real(ctx, item, "send_seconds", false, 0, 1e300, &out->send_seconds));
-    BD_TRY(bd_json_real(ctx, item, "sync_seconds", false, 0, 1e300, &out->sync_seconds));
-    BD_TRY(bd_json_real(ctx, item, "apply_seconds", false, 0, 1e300, &out->apply_seconds));
-    BD_TRY(read_segments(r, item, &out->memory));
-    BD_TRY(bd_plan_replay_parse(ctx, item, i, plan->stages, out));
-  }
-  BD_TRY(read_alternatives(r, predicted));
-  const bd_json *details = NULL;
-  BD_TRY(bd_json_object(ctx, predicted, "details", false, &details));
-  if (!details) return BD_OK;
-  return bd_plan_details_parse(ctx, details, plan->stages, plan->mesh.axes, &plan->details);
-}
-
 bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t bytes,
                         const bd_module *train, bd_plan *out_plan) {
   static const char *const keys[] = {
@@ -372,6 +306,6 @@ bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t 
   BD_TRY(read_mesh(&reader, root));
   BD_TRY(read_strategies(&reader, root));
   BD_TRY(read_layers(&reader, root));
-  BD_TRY(read_predictions(&reader, root));
+  BD_TRY(bd_plan_predicted_parse(ctx, root, out_plan));
   return bd_plan_check_shape(ctx, out_plan);
 }

@@ -1,0 +1,121 @@
+#include "cli/told_check.h"
+#include "frontend/frontend.h"
+#include "ir/pass.h"
+#include "planner/planner.h"
+#include <math.h>
+#include <string.h>
+
+#define TOLERANCE 1e-6
+
+static bool differ(double a, double b) {
+  return fabs(a - b) > TOLERANCE * fmax(fabs(a), fabs(b));
+}
+
+// Bytes of the segments of a stage add up to its arena.
+static bool check_bytes(bd_ctx *ctx, const bd_json *predicted, const bd_plan *plan) {
+  const bd_json *stages = bd_json_find(predicted, "stages");
+  for (int s = 0; s < plan->stages; s++) {
+    const bd_memory *memory = &plan->predicted[s].memory;
+    int64_t sum = 0;
+    bool large = false;
+    for (int k = 1; k < BD_SEGMENT_COUNT; k++)
+      large |= __builtin_add_overflow(sum, memory->bytes[k], &sum);
+    if (!large && sum == memory->total_bytes) continue;
+    bd_warn(ctx, bd_json_find(&stages->items[s], "arena_bytes")->loc,
+            "the segments of stage %d do not add up to its \"arena_bytes\"", s);
+    return false;
+  }
+  return true;
+}
+
+void bd_told_check_self(bd_ctx *ctx, const bd_json *root, const bd_plan *plan) {
+  const bd_json *predicted = bd_json_find(root, "predicted");
+  const bd_json *gap = bd_json_find(predicted, "gap");
+  bd_loc step = bd_json_find(predicted, "step_seconds")->loc;
+  bd_step_split split = bd_explain_split(plan);
+  double passes = split.forward_seconds + split.backward_seconds;
+  if (plan->bound_seconds > plan->step_seconds * (1 + TOLERANCE))
+    bd_warn(ctx, step,
+            "\"step_seconds\" is less than \"bound_seconds\", below which no plan of the space is");
+  else if (gap && plan->bound_seconds > 0 &&
+           differ(1 + plan->gap, plan->step_seconds / plan->bound_seconds))
+    bd_warn(ctx, gap->loc, "\"gap\" is not step_seconds / bound_seconds - 1");
+  else if (plan->step_seconds < passes * (1 - TOLERANCE))
+    bd_warn(ctx, step, "\"step_seconds\" is less than the passes of the slowest stage take");
+  else
+    check_bytes(ctx, predicted, plan);
+}
+
+// Run in a context of its own: what goes wrong here is no news to the user.
+typedef struct recount {
+  const bd_told_plan *told;
+  const char *data;
+  size_t bytes;
+  bool loaded;    // the model and the cluster are at hand
+  bool fits;      // the plan is one for them
+  double seconds; // of a step
+  int stage;      // whose bytes differ, or -1
+  int64_t arena;  // its bytes
+} recount;
+
+static bd_status load(bd_ctx *ctx, const bd_plan *plan, bd_module **out_train,
+                      bd_cluster *out_cluster) {
+  bd_model_options options = {.sequence = plan->sequence};
+  bd_module *graph;
+  if (!plan->cluster || strncmp(plan->cluster, "machine:", 8) == 0) return BD_UNSUPPORTED;
+  BD_TRY(bd_cluster_load(ctx, plan->cluster, out_cluster));
+  BD_TRY(bd_model_load(ctx, plan->model, &options, &graph));
+  BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
+  const char *passes = plan->precision == BD_BF16 ? "autodiff,precision" : "autodiff";
+  return bd_pass_run_list(ctx, passes, NULL, stderr, graph, out_train);
+}
+
+static bd_status predict(bd_ctx *ctx, void *arg) {
+  recount *r = arg;
+  const bd_plan *told = &r->told->plan;
+  bd_module *train;
+  bd_cluster cluster;
+  bd_plan plan;
+  BD_TRY(load(ctx, told, &train, &cluster));
+  r->loaded = true;
+  BD_TRY(bd_plan_parse(ctx, r->told->path, r->data, r->bytes, train, &plan));
+  BD_TRY(bd_plan_check(ctx, train, &plan));
+  BD_TRY(bd_plan_check_ranks(ctx, &cluster, &plan));
+  BD_TRY(bd_plan_predict(ctx, train, &cluster, &plan));
+  r->fits = true;
+  r->seconds = plan.step_seconds;
+  for (int s = 0; s < plan.stages && r->stage < 0; s++) {
+    r->arena = plan.predicted[s].memory.total_bytes;
+    if (r->arena != told->predicted[s].memory.total_bytes) r->stage = s;
+  }
+  return BD_OK;
+}
+
+static const char *const remedy = "'braid compile --plan FILE --emit plan' writes it anew";
+
+void bd_told_check_planner(bd_ctx *ctx, const bd_told_plan *told, const char *data, size_t bytes) {
+  recount r = {.told = told, .data = data, .bytes = bytes, .stage = -1};
+  const bd_plan *plan = &told->plan;
+  bd_loc file = bd_loc_file(told->path);
+  bd_ctx *own = bd_ctx_create_child(ctx);
+  if (!own) return;
+  bd_status status = bd_ctx_run(own, predict, &r);
+  bd_ctx_destroy(own);
+  if (status == BD_EXHAUSTED || !r.loaded) return;
+  if (!r.fits)
+    bd_warn(ctx, file,
+            "the plan does not fit its model '%s' on its cluster '%s', as 'braid compile --plan' "
+            "tells; what follows is as the file says it",
+            plan->model, plan->cluster);
+  else if (differ(r.seconds, plan->step_seconds))
+    bd_warn(ctx, file,
+            "the planner predicts a step of %.6g s for this plan, not the %.6g s that the file "
+            "says; %s",
+            r.seconds, plan->step_seconds, remedy);
+  else if (r.stage >= 0)
+    bd_warn(ctx, file,
+            "the planner predicts an arena of %lld bytes on stage %d for this plan, not the %lld "
+            "that the file says; %s",
+            (long long)r.arena, r.stage, (long long)plan->predicted[r.stage].memory.total_bytes,
+            remedy);
+}
