@@ -53,10 +53,13 @@ double bd_pipeline_change_bytes(const bd_pipeline_problem *problem, int stage, i
   return from == to ? 0 : in_flight(problem, stage) * handed[to] + handed[from];
 }
 
-// The gradient that comes back, as it comes and as it is wanted, and the message.
-double bd_pipeline_send_bytes(const bd_pipeline_problem *problem, int run, int from, int to) {
+// The gradient that comes back, as it comes and as it is wanted, and the message. The value itself
+// is not held for every micro-batch in flight, as no layer of the stage reads it again.
+double bd_pipeline_send_bytes(const bd_pipeline_problem *problem, int stage, int run, int from,
+                              int to) {
   const double *handed = problem->runs[run].handed_bytes;
-  return handed[to] + (from == to ? 0 : handed[from]) + (problem->sends_held ? handed[from] : 0);
+  return handed[to] + (from == to ? 0 : handed[from]) + (problem->sends_held ? handed[from] : 0) -
+         (in_flight(problem, stage) - 1) * handed[from];
 }
 
 // The value as it is wanted, for every micro-batch in flight, and as it comes; and the message.
@@ -134,7 +137,7 @@ static void add_change(const bd_pipeline_problem *problem, int run, int from_sta
     return;
   }
   add_seconds(&sums[from_stage], own->send[at]);
-  sums[from_stage].bytes += bd_pipeline_send_bytes(problem, run, from, to);
+  sums[from_stage].bytes += bd_pipeline_send_bytes(problem, from_stage, run, from, to);
   add_seconds(&sums[to_stage], own->receive[at]);
   sums[to_stage].bytes += bd_pipeline_receive_bytes(problem, to_stage, run, from, to);
 }

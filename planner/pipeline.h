@@ -92,10 +92,13 @@ double bd_pipeline_layer_bytes(const bd_pipeline_problem *problem, int stage,
                                const bd_layer_candidate *candidate);
 
 // What a stage holds for layers of `run` that hand on in form `from` to layers that take in form
-// `to`: where both are on it, where it only has the former, and where it only has the latter.
+// `to`: where both are on it, where it only has the former, and where it only has the latter. The
+// former hold what they hand on for every micro-batch in flight where they are measured alone, so
+// that sending may add less than nothing.
 double bd_pipeline_change_bytes(const bd_pipeline_problem *problem, int stage, int run, int from,
                                 int to);
-double bd_pipeline_send_bytes(const bd_pipeline_problem *problem, int run, int from, int to);
+double bd_pipeline_send_bytes(const bd_pipeline_problem *problem, int stage, int run, int from,
+                              int to);
 double bd_pipeline_receive_bytes(const bd_pipeline_problem *problem, int stage, int run, int from,
                                  int to);
 

@@ -111,7 +111,7 @@ static double passed_bytes(const construction *c, int stage) {
   if (stage > 0)
     bytes += bd_pipeline_receive_bytes(c->problem, stage, c->run_of[c->from - 1], entry, entry);
   if (stage + 1 < c->problem->stages)
-    bytes += bd_pipeline_send_bytes(c->problem, last, c->forms[last], c->forms[last]);
+    bytes += bd_pipeline_send_bytes(c->problem, stage, last, c->forms[last], c->forms[last]);
   return bytes;
 }
 

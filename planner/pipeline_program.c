@@ -162,7 +162,7 @@ static void add_time(building *b, stage_rows rows, int column, bd_both_ways seco
 // What an arc adds to a stage's time and bytes.
 static void add_arc(building *b, stage_rows rows, int column, bd_both_ways seconds, double bytes) {
   add_time(b, rows, column, seconds);
-  if (bytes > 0) add_entry(b, rows.memory, column, bytes / b->unit.bytes);
+  if (bytes != 0) add_entry(b, rows.memory, column, bytes / b->unit.bytes);
 }
 
 static void add_arcs(building *b, stage_rows rows, int s) {
@@ -179,7 +179,7 @@ static void add_arcs(building *b, stage_rows rows, int s) {
         for (int way = 0; way < WAYS; way++) {
           if (way == SAME_STAGE) continue;
           add_arc(b, rows, *link_at(b, s, r, way, f, g), run->send[f * F + g],
-                  bd_pipeline_send_bytes(p, r, f, g));
+                  bd_pipeline_send_bytes(p, s, r, f, g));
           if (s > 0 && goes_on(b, s - 1, r, way, &stage, &next))
             add_arc(b, rows, *link_at(b, s - 1, r, way, f, g), run->receive[f * F + g],
                     bd_pipeline_receive_bytes(p, s, r, f, g));

@@ -237,7 +237,7 @@ static void read_stage(const bd_pipeline *pipeline, int stage, int *layers, refi
   if (stage + 1 < p->stages) {
     int next = entry[(stage + 1) * p->run_count + f->last];
     if (next < 0) next = entry[(stage + 1) * p->run_count + f->last + 1];
-    f->room -= bd_pipeline_send_bytes(p, f->last, f->exit, next);
+    f->room -= bd_pipeline_send_bytes(p, stage, f->last, f->exit, next);
   }
 }
 

@@ -138,7 +138,8 @@ static void change_form(walk *w, int stage, int form) {
   }
   add_seconds(w, w->stage, before->send[at]);
   add_seconds(w, stage, before->receive[at]);
-  w->bytes[w->stage] += fresh + (changes ? old : 0) + (w->problem->sends_held ? old : 0);
+  w->bytes[w->stage] += fresh + (changes ? old : 0) + (w->problem->sends_held ? old : 0) -
+                        (slots_of(w->problem, w->stage) - 1) * old;
   w->bytes[stage] += slots_of(w->problem, stage) * fresh + (changes ? old : 0) +
                      (w->problem->sends_held ? fresh : 0);
 }
