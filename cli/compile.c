@@ -330,7 +330,7 @@ static const bd_option options[] = {
     {"--zero", "0|1|2|3", "pin what is split over replicas: nothing, states, gradients, weights"},
     {"--recompute", "none|full", "pin what is recomputed"},
     {"--pin", "LIST", "pin more: dp=8,sp=1,tp=2,pp=4,mb=16,recompute=none,zero=1,schedule=1f1b"},
-    {"--forbid", "LIST", "forbid values of dp, sp, tp, pp, mb: tp=8,pp>4; recompute, zero"},
+    {"--forbid", "LIST", "forbid values of dp, sp, tp, pp, mb, zero: tp=8,zero>1; or recompute"},
     {"--partial", "FILE", "keep what a partial plan says (docs/plan.md); search the rest"},
     {"--emit", "KIND", "graph, train, plan, sharded, spmd, exec, c or exe (default)"},
     {"--print-after", "PASS|all",

@@ -72,7 +72,8 @@ static bd_status assemble(bd_ctx *ctx, const bd_attempt *a, const bd_pipeline_pr
   BD_TRY(
       bd_plan_assemble(ctx, scene->request, scene->cluster, problem, &a->setting, pipeline, out));
   out->cap_bytes = scene->cap_bytes;
-  if (!out->zero_axes || scene->request->zero >= 0)
+  if (!out->zero_axes ||
+      !bd_constraints_allow_zero(scene->request->constraints, scene->request->zero, 0))
     return bd_plan_predict(ctx, scene->train, scene->cluster, out);
   bd_plan whole;
   BD_TRY(bd_plan_predict_whole(ctx, scene->train, scene->cluster, out, &whole));
@@ -135,13 +136,14 @@ static int number_forms(bd_ctx *ctx, const bd_setting_layers *layers, int run_co
 
 static bd_pipeline_problem pose_empty(bd_ctx *ctx, const bd_attempt *a) {
   const bd_plan_request *request = a->scene->request;
-  bool split = bd_mesh_devices(&a->setting.mesh) > 1 && request->zero != 0;
+  bool several = bd_mesh_devices(&a->setting.mesh) > 1;
   bd_pipeline_problem problem = {
       .solver = request->solver,
       .stages = a->setting.stages,
       .micro_batches = (int)(request->global_batch / a->setting.micro_batch),
       .schedule = bd_scene_schedule(a->scene),
-      .zero = split || request->zero >= 1,
+      .zero = several ? bd_constraints_split_states(request->constraints, request->zero)
+                      : !bd_constraints_allow_zero(request->constraints, request->zero, 0),
       .run_count = a->scene->runs->count,
       .cap_bytes = a->scene->layers_cap_bytes,
       .sends_held = a->scene->train->cuda,

@@ -162,6 +162,8 @@ static const char *pin_impossible(bd_ctx *ctx, const bd_module *train, int devic
                          r->stages == 1 ? "" : "s", wanted * r->stages, devices);
     if (devices % wanted == 0) return NULL;
     return bd_intern_f(ctx, "its %d devices do not divide the cluster's %d", wanted, devices);
+  case BD_PIN_ZERO:
+    return bd_constraints_allow_zero(r->constraints, r->zero, r->zero) ? NULL : "it is forbidden";
   case BD_PIN_DEGREE:
     return degree_impossible(ctx, r, (bd_cut)pin->index, devices);
   default:

@@ -69,6 +69,14 @@ bool bd_constraints_allow_micro_batch(const bd_constraints *c, const bd_mesh *me
   return !is_forbidden(c, BD_FORBID_MICRO_BATCH, micro_batch);
 }
 
+bool bd_constraints_allow_zero(const bd_constraints *c, int pinned, int stage) {
+  return (pinned < 0 || pinned == stage) && !is_forbidden(c, BD_FORBID_ZERO, stage);
+}
+
+bool bd_constraints_split_states(const bd_constraints *c, int pinned) {
+  return bd_constraints_allow_zero(c, pinned, 1) || !bd_constraints_allow_zero(c, pinned, 0);
+}
+
 static bool allow_axes(const bd_constraints *c, const bd_mesh *mesh, const bd_sharding *form,
                        const bd_cut cut_of_dim[2]) {
   for (int axis = 0; bd_constraints_have_degrees(c) && axis < mesh->axes; axis++)

@@ -4,12 +4,15 @@
 #define BD_PLANNER_CONSTRAINTS_H
 #include "ir/plan_notes.h"
 
+// The highest ZeRO stage that may be pinned or forbidden.
+#define BD_MAX_ZERO 3
+
 // What may be forbidden: a degree (its bd_cut), or one of these.
-enum { BD_FORBID_STAGES = BD_CUT_COUNT, BD_FORBID_MICRO_BATCH, BD_FORBID_NOTHING };
+enum { BD_FORBID_STAGES = BD_CUT_COUNT, BD_FORBID_MICRO_BATCH, BD_FORBID_ZERO, BD_FORBID_NOTHING };
 
 typedef struct bd_forbid {
   const char *words; // as the person wrote it: "tp=8"
-  int what;          // a bd_cut, BD_FORBID_STAGES or BD_FORBID_MICRO_BATCH
+  int what;          // a bd_cut or one of the above
   char relation;     // '=', '<' or '>'
   int64_t value;
 } bd_forbid;
@@ -68,6 +71,12 @@ bool bd_constraints_allow_stages(const bd_constraints *constraints, int stages);
 // Whether mesh and micro-batch may go together.
 bool bd_constraints_allow_micro_batch(const bd_constraints *constraints, const bd_mesh *mesh,
                                       int64_t micro_batch);
+
+// Whether a weight may be spread over replicas as ZeRO stage `stage` says, 0 to 3, when `pinned` is
+// asked for (-1: none is).
+bool bd_constraints_allow_zero(const bd_constraints *constraints, int pinned, int stage);
+// Whether optimizer states of weights that are not spread further lie in parts where they can.
+bool bd_constraints_split_states(const bd_constraints *constraints, int pinned);
 
 // Whether an activation of samples and tokens, or a weight split along its first dimension, may
 // have this form.

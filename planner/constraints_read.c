@@ -13,14 +13,14 @@ typedef enum key {
   KEY_TENSOR,
   KEY_STAGES,
   KEY_MICRO_BATCH,
-  KEY_RECOMPUTE,
   KEY_ZERO,
+  KEY_RECOMPUTE,
   KEY_SCHEDULE,
   KEY_MESH,
   KEY_COUNT
 } key;
-static const char *const key_names[KEY_COUNT + 1] = {"dp",        "sp",   "tp",       "pp",   "mb",
-                                                     "recompute", "zero", "schedule", "mesh", NULL};
+static const char *const key_names[KEY_COUNT + 1] = {"dp",   "sp",        "tp",       "pp",   "mb",
+                                                     "zero", "recompute", "schedule", "mesh", NULL};
 
 typedef struct item {
   key key;
@@ -130,28 +130,35 @@ static bd_status add_pin(bd_ctx *ctx, const item *from, bd_plan_request *request
   }
 }
 
+// Of recompute and zero without a value: nothing of it.
+static bd_status forbid_all(bd_ctx *ctx, const item *from, int *pin) {
+  if (*pin >= 0) return taken(ctx, from);
+  *pin = 0;
+  return BD_OK;
+}
+
 static bd_status add_forbid(bd_ctx *ctx, const item *from, bd_plan_request *request,
                             bd_constraints *c) {
-  static const int what[] = {BD_CUT_SAMPLES, BD_CUT_TOKENS, BD_CUT_FEATURES, BD_FORBID_STAGES,
-                             BD_FORBID_MICRO_BATCH};
+  static const int what[] = {BD_CUT_SAMPLES,   BD_CUT_TOKENS,         BD_CUT_FEATURES,
+                             BD_FORBID_STAGES, BD_FORBID_MICRO_BATCH, BD_FORBID_ZERO};
   int64_t value;
-  if (from->key > KEY_MICRO_BATCH) {
-    int *pin = from->key == KEY_RECOMPUTE ? &request->recompute : &request->zero;
-    if (from->relation || from->key >= KEY_SCHEDULE)
-      return bd_fail(
-          ctx, BD_INVALID, BD_NOWHERE,
-          "'%s' cannot be forbidden; 'recompute' and 'zero' alone can, and schedules are "
-          "pinned",
-          from->words);
-    if (*pin >= 0) return taken(ctx, from);
-    *pin = 0;
-    return BD_OK;
-  }
+  if (!from->relation && from->key == KEY_RECOMPUTE)
+    return forbid_all(ctx, from, &request->recompute);
+  if (!from->relation && from->key == KEY_ZERO) return forbid_all(ctx, from, &request->zero);
+  if (from->key == KEY_RECOMPUTE)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                   "'%s' cannot be forbidden; 'recompute' alone forbids that anything runs again, "
+                   "and a partial plan keeps single values",
+                   from->words);
+  if (from->key > KEY_RECOMPUTE)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' cannot be forbidden, only pinned",
+                   from->words);
   if (!from->relation)
     return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' forbids nothing; write NAME=VALUE",
                    from->words);
   bool degree = from->key <= KEY_TENSOR;
-  BD_TRY(read_number(ctx, from, degree && from->relation == '=' ? 2 : 1, LARGEST, &value));
+  int least = degree && from->relation == '=' ? 2 : from->key != KEY_ZERO;
+  BD_TRY(read_number(ctx, from, least, from->key == KEY_ZERO ? BD_MAX_ZERO : LARGEST, &value));
   if (c->forbid_count == c->forbid_capacity) {
     int wanted = c->forbid_capacity ? 2 * c->forbid_capacity : 8;
     c->forbids = bd_arena_grow(ctx->arena, c->forbids, (size_t)c->forbid_count, (size_t)wanted,
@@ -186,5 +193,9 @@ bd_status bd_pins_read(bd_ctx *ctx, const char *text, bd_plan_request *request,
 
 bd_status bd_forbids_read(bd_ctx *ctx, const char *text, bd_plan_request *request,
                           bd_constraints *constraints) {
-  return read_list(ctx, text, request, constraints, add_forbid);
+  BD_TRY(read_list(ctx, text, request, constraints, add_forbid));
+  for (int stage = 0; stage <= BD_MAX_ZERO; stage++)
+    if (bd_constraints_allow_zero(constraints, request->zero, stage)) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' leaves no stage of ZeRO%s", text,
+                 request->zero < 0 ? "" : ", beside the one that is pinned");
 }

@@ -13,8 +13,9 @@
 BD_NODISCARD bd_status bd_pins_read(bd_ctx *ctx, const char *text, bd_plan_request *request,
                                     bd_constraints *constraints);
 
-// Adds a list of forbidden values of dp, sp, tp, pp and mb, each with =, < or >; `recompute` and
-// `zero` alone forbid those. Errors as above.
+// Adds a list of forbidden values of dp, sp, tp, pp, mb and zero, each with =, < or >; `recompute`
+// alone forbids that any op runs again, `zero` alone all stages but 0. Errors as above, and when
+// every stage of ZeRO is forbidden.
 BD_NODISCARD bd_status bd_forbids_read(bd_ctx *ctx, const char *text, bd_plan_request *request,
                                        bd_constraints *constraints);
 #endif

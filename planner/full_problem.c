@@ -254,7 +254,7 @@ static bd_status make_options(posing *p, int run, bd_full_problem *out, int *ind
   bd_layers_option *options =
       BD_NEW_ARRAY(p->ctx->arena, bd_layers_option, total_candidates(p, run));
   bd_pass_flops flops = {0};
-  int zero = space->request->zero != 0;
+  int zero = bd_constraints_split_states(space->request->constraints, space->request->zero);
   BD_TRY(bd_add_pass_flops(p->ctx, space->train, space->runs.runs[run].function, p->micro_batch,
                            &flops));
   *layer = (bd_layers_layer){.class = run, .options = options};

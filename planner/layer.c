@@ -110,9 +110,9 @@ static void add_weight_bytes(const bd_layer_request *request, const bd_function 
     out->gradient_bytes += bd_align(local_elements(request, type, &states.form) *
                                     bd_dtype_bytes(bd_dtype_wide(type->dtype)));
     if (!gradient) continue;
-    out->sync_seconds +=
-        bd_sync_seconds(&request->cost, request->optimizer, type, &weight->sharding,
-                        &gradient->sharding, request->zero != 0, 1);
+    out->sync_seconds += bd_sync_seconds(
+        &request->cost, request->optimizer, type, &weight->sharding, &gradient->sharding,
+        bd_constraints_split_states(request->constraints, request->zero), 1);
   }
 }
 

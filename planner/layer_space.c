@@ -193,15 +193,17 @@ static void add_keeps(bd_ctx *ctx, enumeration *e) {
 }
 
 // Whether a request leaves a spread over `axes`, some of the `possible` ones, open. Accumulators
-// are cut along one axis; where all are to be spread, that is as far as it goes.
+// are cut along one axis; where all weights are to be spread, that is as far as it goes.
 static bool spread_wanted(const bd_layer_request *request, bd_spread spread, unsigned axes,
                           unsigned possible) {
-  bool one = (axes & (axes - 1)) == 0, pinned = request->zero >= BD_SPREAD_GRADIENTS + 1;
-  if (spread == BD_SPREAD_STATES) return axes == 0 && (!pinned || !possible);
-  if (axes == 0 || (spread == BD_SPREAD_GRADIENTS && !one)) return false;
-  if (!pinned) return request->zero < 0;
-  if (request->zero != (int)spread + 1) return false;
-  return spread == BD_SPREAD_GRADIENTS || axes == possible;
+  bool allowed[BD_MAX_ZERO + 1], one = (axes & (axes - 1)) == 0;
+  for (int stage = 0; stage <= BD_MAX_ZERO; stage++)
+    allowed[stage] = bd_constraints_allow_zero(request->constraints, request->zero, stage);
+  bool states = allowed[0] || allowed[1];
+  if (spread == BD_SPREAD_STATES) return axes == 0 && (states || !possible);
+  if (axes == 0) return false;
+  if (spread == BD_SPREAD_GRADIENTS) return one && allowed[2];
+  return allowed[3] && (states || allowed[2] || axes == possible);
 }
 
 static void add_option(bd_ctx *ctx, enumeration *e) {

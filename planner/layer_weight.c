@@ -136,7 +136,8 @@ static double optimizer_bytes(const bd_layer_request *request, bd_dtype dtype,
                               const bd_weight_form *form) {
   double bytes = (double)bd_optimizer_state_bytes(request->optimizer, dtype);
   if (!bd_sharding_equal(&form->stored, &form->gradient)) return bytes;
-  for (int axis = 0; request->zero != 0 && axis < request->cost.mesh.axes; axis++)
+  bool split = bd_constraints_split_states(request->constraints, request->zero);
+  for (int axis = 0; split && axis < request->cost.mesh.axes; axis++)
     if (form->stored.at[axis] == BD_REPLICATED) bytes /= request->cost.mesh.size[axis];
   return bytes;
 }
@@ -162,9 +163,10 @@ static void add_weight(const bd_layer_space *space, int op, bd_id weight,
   add_gathers(space, op, weight, form, split, out);
   out->seconds += scatter_seconds(cost, type, &made, &accumulator) / uses;
   int calls = request->weight_uses[param_of(space->forward, weight)];
+  bool may_split = bd_constraints_split_states(request->constraints, request->zero);
   if (has_gradient(space, weight))
     out->seconds += bd_sync_seconds(cost, request->optimizer, type, &form->stored, &accumulator,
-                                    request->zero != 0, calls) /
+                                    may_split, calls) /
                     request->passes / uses;
   double own = bd_cost_local_elements(cost, type, &form->gradient);
   double bytes = bd_cost_local_bytes(cost, type, &form->stored);

@@ -42,9 +42,6 @@ typedef struct bd_plan_request {
               // leanest that the search comes by will do
 } bd_plan_request;
 
-// The highest ZeRO stage that may be pinned.
-#define BD_MAX_ZERO 3
-
 // What a search came to.
 typedef struct bd_search_outcome {
   bool found;            // `plan` fits, with bound and alternatives

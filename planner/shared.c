@@ -81,6 +81,10 @@ static int64_t state_bytes(const bd_scene *scene, const bd_setting *setting, con
                                    local_elements(setting, type), states.parts);
 }
 
+static bool split_states(const bd_scene *scene) {
+  return bd_constraints_split_states(scene->request->constraints, scene->request->zero);
+}
+
 static double gradient_bytes(const bd_setting *setting, const bd_type *type) {
   return (double)(local_elements(setting, type) * bd_dtype_bytes(bd_dtype_wide(type->dtype)));
 }
@@ -91,7 +95,7 @@ double bd_shared_least_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_settin
   for (int w = 0; w < list.count; w++) {
     const shared_weight *shared = &list.items[w];
     double weight = (double)weight_bytes(setting, shared->type);
-    bytes += (double)state_bytes(scene, setting, shared->type, scene->request->zero != 0) +
+    bytes += (double)state_bytes(scene, setting, shared->type, split_states(scene)) +
              shared->gradients * gradient_bytes(setting, shared->type) -
              (shared->uses - 1) * weight;
   }
@@ -105,7 +109,7 @@ int bd_shared_uses(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting
   for (int w = 0; w < list.count; w++) {
     const shared_weight *shared = &list.items[w];
     double weight = (double)weight_bytes(setting, shared->type);
-    double state = (double)state_bytes(scene, setting, shared->type, scene->request->zero != 0);
+    double state = (double)state_bytes(scene, setting, shared->type, split_states(scene));
     double own =
         (double)(local_elements(setting, shared->type) * bd_dtype_bytes(shared->type->dtype));
     if (shared->gradients < shared->uses) return -1;

@@ -53,6 +53,28 @@ static void check_sums(session *s, bd_plan *plan) {
   }
 }
 
+// A stage of ZeRO that is forbidden is in no plan, alone and together with others.
+static void test_forbidden_zero(void **unused) {
+  (void)unused;
+  static const struct {
+    const char *forbids;
+    bool states, gradients, weights; // whether any lie in parts
+  } cases[] = {{"zero=1,zero>1", false, false, false},
+               {"zero<1,zero>1", true, false, false},
+               {"zero<2,zero=3", true, true, false},
+               {"zero<3", true, false, true},
+               {"zero=1,zero=2,mb<4", false, false, false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    session s = open_session("cpu:1x4", 8);
+    bd_plan plan = search(&s, "dp=4,pp=1", cases[i].forbids);
+    check_sums(&s, &plan);
+    assert_int_equal(plan.zero_axes != 0, cases[i].states);
+    assert_int_equal(plan.details->gradient_parts > 0, cases[i].gradients);
+    assert_int_equal(plan.details->gathered > 0, cases[i].weights);
+    bd_ctx_destroy(s.ctx);
+  }
+}
+
 static void test_sums(void **unused) {
   (void)unused;
   static const char *const pins[] = {"pp=1,dp=4",
@@ -169,8 +191,8 @@ static void test_familiar(void **unused) {
   bd_plan plan = search(&s, NULL, NULL);
   check_sums(&s, &plan);
   bool faster;
-  assert_int_equal(
-      bd_plan_compare_familiar(s.ctx, s.train, &s.cluster, &s.request, &plan, &faster), BD_OK);
+  assert_int_equal(bd_plan_compare_familiar(s.ctx, s.train, &s.cluster, &s.request, &plan, &faster),
+                   BD_OK);
   assert_true(plan.details->familiar_count >= 6);
   for (int i = 0; i < plan.details->familiar_count; i++) {
     const bd_familiar *one = &plan.details->familiar[i];
@@ -184,9 +206,9 @@ static void test_familiar(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sums),      cmocka_unit_test(test_live),
-      cmocka_unit_test(test_live_full), cmocka_unit_test(test_degrees),
-      cmocka_unit_test(test_familiar),
+      cmocka_unit_test(test_sums),    cmocka_unit_test(test_forbidden_zero),
+      cmocka_unit_test(test_live),    cmocka_unit_test(test_live_full),
+      cmocka_unit_test(test_degrees), cmocka_unit_test(test_familiar),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
