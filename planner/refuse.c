@@ -1,11 +1,14 @@
 #include "planner/refuse.h"
+#include "ir/base/clock.h"
 #include "planner/blame.h"
 #include "planner/tenants.h"
 #include <math.h>
 #include <string.h>
 
 enum { LISTED = 5, DOUBLINGS = 4 };
-#define LIMIT_SECONDS 5.0
+// For all that is tried together, once it is known that nothing fits.
+#define LIMIT_SECONDS 4.0
+#define LEAST_SECONDS 0.1
 #define SHRINKS 0.9
 
 typedef struct refusal {
@@ -14,6 +17,7 @@ typedef struct refusal {
   const bd_cluster *cluster;
   const bd_plan_request *request;
   const bd_search_outcome *outcome;
+  bd_deadline deadline; // of what is tried
 } refusal;
 
 static const char *plural(int64_t count) {
@@ -61,13 +65,20 @@ static bd_status list_tensors(const refusal *r) {
   return BD_OK;
 }
 
-// The bytes that the leanest plan looked at lacks under other circumstances; 0: one fits.
+static double seconds_left(const refusal *r) {
+  return fmin(r->deadline.seconds - bd_clock_seconds(), r->request->limit_seconds);
+}
+
+// The bytes that the leanest plan looked at lacks under other circumstances; 0: one fits. Where the
+// time is up, none is known to.
 static bd_status look(const refusal *r, const bd_module *train, const bd_cluster *cluster,
                       bd_plan_request request, int64_t *out_lacking) {
   bd_search_outcome outcome;
   request.any = true;
-  request.limit_seconds = fmin(LIMIT_SECONDS, request.limit_seconds);
+  request.limit_seconds = seconds_left(r);
   request.progress = NULL;
+  *out_lacking = INT64_MAX;
+  if (request.limit_seconds <= 0) return BD_OK;
   BD_TRY(bd_plan_look(r->ctx, train, cluster, &request, &outcome));
   *out_lacking = outcome.found ? 0 : outcome.lacking_bytes > 0 ? outcome.lacking_bytes : INT64_MAX;
   return BD_OK;
@@ -166,8 +177,8 @@ static bd_status tell_helps(const refusal *r) {
                         (long long)(r->outcome->cap_bytes + r->outcome->lacking_bytes));
   BD_TRY(try_without_pins(r, &helps));
   if (!bd_cluster_is_mixed(r->cluster)) BD_TRY(try_more_devices(r, &helps));
-  bd_note(r->ctx, BD_NOWHERE, "a plan would fit with %s%s", strchr(helps, ';') ? "any of: " : "",
-          helps);
+  bd_note(r->ctx, BD_NOWHERE, "a plan would fit with %s%s%s", strchr(helps, ';') ? "any of: " : "",
+          helps, bd_deadline_passed(r->deadline) ? " (more was not tried: the time was up)" : "");
   return BD_OK;
 }
 
@@ -203,7 +214,7 @@ static bd_status refuse_pins(const refusal *r) {
     bd_search_outcome outcome;
     bd_pin_drop(r->ctx, request, &pins[i], &open, &constraints);
     open.any = true;
-    open.limit_seconds = fmin(LIMIT_SECONDS, open.limit_seconds);
+    open.limit_seconds = fmax(seconds_left(r), LEAST_SECONDS);
     open.progress = NULL;
     BD_TRY(bd_plan_look(r->ctx, r->train, r->cluster, &open, &outcome));
     if (outcome.found || outcome.lacking_bytes > 0) guilty = pins[i].words;
@@ -225,7 +236,8 @@ static bd_status refuse_pins(const refusal *r) {
 
 bd_status bd_plan_refuse(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                          const bd_plan_request *request, const bd_search_outcome *outcome) {
-  refusal r = {ctx, train, cluster, request, outcome};
+  bd_deadline deadline = {bd_clock_seconds() + LIMIT_SECONDS, request->stop};
+  refusal r = {ctx, train, cluster, request, outcome, deadline};
   if (outcome->lacking_bytes <= 0) return refuse_pins(&r);
   BD_TRY(refuse_bytes(&r));
   return BD_INFEASIBLE;
