@@ -4,6 +4,7 @@
 #include "planner/blame.h"
 #include "planner/solver.h"
 #include <math.h>
+#include <string.h>
 
 enum { MOST = 8 };
 
@@ -24,10 +25,41 @@ typedef struct comparing {
   question questions[MOST];
 } comparing;
 
+enum { TOLD_PINS = 4 };
+
+static const char *join_pins(bd_ctx *ctx, const char *list, const char *words, int count) {
+  if (count > TOLD_PINS) return list;
+  if (count == TOLD_PINS) return bd_intern_f(ctx, "%s and more", list);
+  return bd_intern_f(ctx, "%s%s%s", list, count ? ", " : "", words);
+}
+
+// The name of a choice, and which pins of the user's it keeps and which it drops.
+static const char *name_with_pins(const comparing *c, const char *name,
+                                  const bd_plan_request *request) {
+  bd_pin asked[BD_MAX_PINS], own[BD_MAX_PINS];
+  int asked_count = bd_pins_of(c->ctx, c->request, asked), kept_count = 0, dropped_count = 0;
+  int own_count = bd_pins_of(c->ctx, request, own);
+  const char *kept = "", *dropped = "";
+  for (int i = 0; i < asked_count; i++) {
+    bool is_kept = false;
+    for (int k = 0; k < own_count && !is_kept; k++)
+      is_kept = own[k].kind == asked[i].kind && strcmp(own[k].words, asked[i].words) == 0;
+    if (is_kept)
+      kept = join_pins(c->ctx, kept, asked[i].words, kept_count++);
+    else
+      dropped = join_pins(c->ctx, dropped, asked[i].words, dropped_count++);
+  }
+  if (!asked_count) return name;
+  return bd_intern_f(c->ctx, "%s (%s%s%s%s%s)", name, kept_count ? "keeps " : "", kept,
+                     kept_count && dropped_count ? "; " : "", dropped_count ? "without " : "",
+                     dropped);
+}
+
 static void add(comparing *c, const char *name, const char *pins, const bd_plan_request *request) {
   bd_plan_details *details = c->plan->details;
   bd_familiar *out = &details->familiar[details->familiar_count];
-  *out = (bd_familiar){.name = name, .pins = pins, .step_seconds = INFINITY};
+  *out = (bd_familiar){
+      .name = name_with_pins(c, name, request), .pins = pins, .step_seconds = INFINITY};
   out->reason = bd_pins_impossible(c->ctx, c->train, c->cluster, request);
   if (!out->reason)
     c->questions[c->question_count++] =
