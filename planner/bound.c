@@ -228,6 +228,7 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers
   double moved = bd_bound_transfer(scene, setting, layers);
   double sent = 2 * (setting->stages - 1) * moved, total = fastest.seconds + sent;
   double stretch = least_step(scene, setting->stages, setting->micro_batch, 1);
+  out->free_seconds = total;
   double seconds =
       total + rest_seconds(scene, setting, fastest.points, setting->stages > 1 ? moved : 0, total,
                            total * (stretch - 1));
@@ -237,6 +238,13 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers
   out->bytes = room.bytes;
   out->price = room.price;
   out->tight = room.tight;
+}
+
+// A layer's t + y/(p + m - 1) is at least its part of that of the whole micro-batch, as there are
+// no more than so many times as many passes.
+double bd_bound_part(const bd_scene *scene, const bd_bounded *whole, int64_t micro_batch) {
+  double part = (double)micro_batch / (double)whole->setting.micro_batch;
+  return least_step(scene, whole->setting.stages, micro_batch, part * whole->free_seconds);
 }
 
 void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, int count, const bd_setting_layers *layers,

@@ -50,12 +50,20 @@ typedef struct bd_bounded {
   // room.
   double price;
   bool tight; // bd_bound_room would find no more
+  // The layers and messages of a micro-batch take no less, whatever they hold; with the part of
+  // synchronization that falls to it.
+  double free_seconds;
 } bd_bounded;
 
 // From the layer problems and sums of their bytes. A bound of `cutoff` seconds or more is not
 // looked for further. `out->setting` is given, and `out->price` a first guess of it, or 0.
 void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
                      double cutoff, bd_bounded *out);
+
+// What no plan beats whose micro-batch is a part of that of a bounded setting, with its stages and
+// mesh: seconds of ops and messages grow no faster than the samples, and splits that a part allows
+// the whole allows as well.
+double bd_bound_part(const bd_scene *scene, const bd_bounded *whole, int64_t micro_batch);
 
 // Tighter and dearer: with workspaces, and within the cap of every stage. What bd_bound_layers
 // found is given, for settings that differ in their tied form alone, the least bound first. Once

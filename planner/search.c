@@ -163,6 +163,11 @@ static int next_item(const search *s, bool bounded) {
   return next;
 }
 
+// But for the micro-batch and the tied form.
+static bool is_alike_otherwise(const bd_setting *a, const bd_setting *b) {
+  return a->stages == b->stages && bd_mesh_same(&a->mesh, &b->mesh);
+}
+
 // Whether a setting looks like what people choose: the near axis of the mesh fills a node, and the
 // far one splits the batch down to a sample or two.
 static bool is_usual(const search *s, const bd_setting *setting) {
@@ -251,6 +256,22 @@ static void take_plans(search *s, const bd_attempt *a) {
   }
 }
 
+// What the layers of a micro-batch take bounds those of its parts, which then may not have to be
+// bounded themselves.
+static void bound_parts(search *s, const bd_attempt *a) {
+  int best = 0;
+  for (int i = 1; i < a->bounded_count; i++)
+    if (a->bounded[i].free_seconds < a->bounded[best].free_seconds) best = i;
+  for (int i = 0; i < s->item_count && a->bounded_count; i++) {
+    bd_bounded *of = &s->items[i].of;
+    if (s->items[i].kind != BOUND_WORK || !is_alike_otherwise(&a->setting, &of->setting) ||
+        a->setting.micro_batch % of->setting.micro_batch)
+      continue;
+    of->seconds =
+        fmax(of->seconds, bd_bound_part(&s->scene, &a->bounded[best], of->setting.micro_batch));
+  }
+}
+
 static void take_attempt(bd_ctx *ctx, void *arg, int index) {
   (void)ctx;
   search *s = arg;
@@ -268,6 +289,7 @@ static void take_attempt(bd_ctx *ctx, void *arg, int index) {
   s->bounded += a->kind == BD_ATTEMPT_LAYERS;
   s->solved += a->solved;
   take_plans(s, a);
+  if (a->kind == BD_ATTEMPT_LAYERS) bound_parts(s, a);
   for (int i = 0; i < a->bounded_count; i++) {
     bd_bounded b = a->bounded[i];
     b.seconds = fmax(b.seconds, least);
@@ -275,16 +297,12 @@ static void take_attempt(bd_ctx *ctx, void *arg, int index) {
   }
 }
 
-static bool is_alike_but_tied(const bd_setting *a, const bd_setting *b) {
-  return a->stages == b->stages && a->micro_batch == b->micro_batch &&
-         bd_mesh_same(&a->mesh, &b->mesh);
-}
-
 // Whether an item is attempted together with another: it differs in the tied form alone and may
 // still have a plan that is wanted.
 static bool goes_with(const search *s, const item *of, const item *other) {
   if (other == of) return true;
-  if (other->kind != of->kind || !is_alike_but_tied(&of->of.setting, &other->of.setting))
+  if (other->kind != of->kind || other->of.setting.micro_batch != of->of.setting.micro_batch ||
+      !is_alike_otherwise(&of->of.setting, &other->of.setting))
     return false;
   if (isinf(of->of.seconds)) return !s->leanest_bytes || other->of.bytes < (double)s->leanest_bytes;
   return isfinite(other->of.seconds) && (!s->found || other->of.seconds < s->best.step_seconds);

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { GLOBAL_BATCH = 4, CAPS = 3 };
+enum { GLOBAL_BATCH = 4, PARTED_BATCH = 16, CAPS = 3 };
 
 typedef struct trial {
   bd_ctx *ctx;
@@ -124,7 +124,50 @@ static void test_bounds_hold_under_caps(void **unused) {
   assert_true(held > 24 && capped > 8);
 }
 
+// The tied form that is bounded least, whatever it holds.
+static bd_bounded least_bounded(trial *t, int stages, const bd_mesh *mesh, int64_t micro_batch) {
+  bd_bounded of = {.setting = {stages, *mesh, micro_batch, bd_sharding_replicated()}};
+  bd_attempt a = attempt(t, &of, 1, BD_ATTEMPT_LAYERS, INT64_MAX / 4);
+  assert_true(a.bounded_count > 0);
+  bd_bounded least = a.bounded[0];
+  for (int i = 1; i < a.bounded_count; i++)
+    if (a.bounded[i].free_seconds < least.free_seconds) least = a.bounded[i];
+  for (int i = 0; i < a.bounded_count; i++)
+    least.seconds = fmin(least.seconds, a.bounded[i].seconds);
+  return least;
+}
+
+// What micro-batches say of their parts is no more than what is found for the parts.
+static void hold_parts(trial *t, int stages, const bd_mesh *mesh) {
+  for (int64_t whole = 2; whole <= PARTED_BATCH; whole *= 2) {
+    bd_bounded of_whole = least_bounded(t, stages, mesh, whole);
+    for (int64_t part = 1; part < whole; part *= 2) {
+      double found = least_bounded(t, stages, mesh, part).seconds;
+      assert_true(bd_bound_part(&t->scene, &of_whole, part) <= found * (1 + 1e-9));
+    }
+  }
+}
+
+static void test_bounds_of_parts(void **unused) {
+  (void)unused;
+  static const char *const models[] = {"gpt2-tiny", "llama-tiny", "examples/mlp.json",
+                                       "resnet-tiny"};
+  static const char *const clusters[] = {"cpu:1x8", "h100:2x4"};
+  for (int i = 0; i < 8; i++) {
+    trial t;
+    open_trial(&t, models[i / 2], clusters[i % 2], i < 4 ? 16 : 0);
+    t.request.global_batch = PARTED_BATCH;
+    for (int stages = 1; stages <= 2; stages++) {
+      bd_mesh line = {1, {8 / stages}}, square = {2, {2, 4 / stages}};
+      hold_parts(&t, stages, &line);
+      hold_parts(&t, stages, &square);
+    }
+    bd_ctx_destroy(t.ctx);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold_under_caps)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold_under_caps),
+                                     cmocka_unit_test(test_bounds_of_parts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
