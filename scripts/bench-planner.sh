@@ -63,16 +63,51 @@ devices() {
   done
 }
 
-# Blocks of the width of GPT-3 13B, more and more of them.
-layers() {
-  head_row 'blocks of width 5120 on a100-80gb:8x8, bf16'
-  for count in 24 48 96 192; do
-    mkdir -p "$work/deep$count"
-    cat >"$work/deep$count/config.json" <<END
-{"model_type": "gpt2", "vocab_size": 50257, "n_positions": 2048, "n_embd": 5120, "n_layer": $count, "n_head": 40}
+# BLOCKS WIDTH HEADS SEQUENCE CLUSTER BATCH PRECISION: CPU seconds, the fewer of two runs, and the gap.
+deep() {
+  local folder="$work/deep"
+  mkdir -p "$folder"
+  cat >"$folder/config.json" <<END
+{"model_type": "gpt2", "vocab_size": 50257, "n_positions": $4, "n_embd": $2, "n_layer": $1, "n_head": $3}
 END
-    row "$count blocks, batch 256" "$work/deep$count" --cluster a100-80gb:8x8 --global-batch 256 --precision bf16
-  done
+  for _ in 1 2; do
+    /usr/bin/time -f '%U %S' -o "$work/time" "$BRAID" compile "$folder" --seq "$4" --cluster "$5" --global-batch "$6" \
+      --precision "$7" --time-limit 600 --emit plan -o "$work/plan.json" 2>"$work/log" || { head -1 "$work/log" >&2; exit 1; }
+    awk '{ print $1 + $2 }' "$work/time"
+  done | sort -n | head -1
+  awk '/"gap":/ { gsub(/.*: |,.*/, ""); print 100 * $0 }' "$work/plan.json"
+}
+
+# More and more equal blocks, of several widths on several clusters.
+layers() {
+  echo
+  echo '| blocks, cluster, global batch | 24, CPU s | 48, CPU s | 96, CPU s | 96 to 24 | gaps, % |'
+  echo '|---|---|---|---|---|---|'
+  while read -r -a shape; do
+    local cells='' gaps='' first=''
+    for count in 24 48 96; do
+      local -a got
+      mapfile -t got < <(deep "$count" "${shape[@]}")
+      first=${first:-${got[0]}}
+      cells+=" $(printf '%.2f' "${got[0]}") |"
+      gaps+=" $(printf '%.2f' "${got[1]}")"
+    done
+    echo "| ${shape[0]} wide, sequence ${shape[2]}, ${shape[5]}, ${shape[3]}, ${shape[4]} |$cells" \
+      "$(awk -v a="$first" -v b="${got[0]}" 'BEGIN { printf "%.2f", b / a }') |$gaps |"
+  done <<'END'
+768 12 1024 h100:1x8 64 bf16
+768 12 1024 h100:1x8 512 bf16
+1024 16 1024 h100:1x8 64 fp32
+1600 25 1024 a100-80gb:1x8 64 bf16
+2048 16 1024 a100-80gb:1x8 256 bf16
+2048 16 2048 a100-40gb:2x8 256 bf16
+4096 32 2048 a100-80gb:4x8 256 bf16
+4096 32 2048 h100:8x8 512 fp32
+5120 40 2048 a100-80gb:8x8 256 bf16
+8192 64 2048 a100-80gb:32x8 1024 bf16
+12288 96 2048 a100-80gb:128x8 1536 bf16
+768 12 256 cpu:1x4 16 fp32
+END
 }
 
 # Each space holds the one before.
