@@ -238,6 +238,25 @@ static bd_status reprice(bd_ctx *ctx, const bd_attempt *a, const bd_pipeline_pro
   return BD_OK;
 }
 
+// Candidates near those that a stage uses.
+static bd_status polish(bd_ctx *ctx, const bd_attempt *a, const bd_pipeline_problem *problem,
+                        const bd_pipeline *pipeline, int stage, measured *m, bool *any) {
+  const bd_model_runs *runs = a->scene->runs;
+  int in_flight =
+      bd_schedule_in_flight(problem->schedule, stage, problem->stages, problem->micro_batches);
+  for (int r = 0; r < runs->count; r++)
+    for (int k = 0; k < problem->runs[r].candidate_count; k++) {
+      int like = runs->runs[r].like;
+      bool added;
+      if (!pipeline->count[bd_pipeline_index(problem, stage, r, k)]) continue;
+      BD_TRY(bd_layer_polish(ctx, m->layers.layers[like], in_flight, pipeline->price[stage],
+                             runs->runs[r].calls, &problem->runs[r].candidates[k],
+                             &m->candidates[like], &m->count[like], &added));
+      *any |= added;
+    }
+  return BD_OK;
+}
+
 // With the tied form at hand. `*last`: what was measured with the one before, `*measured_any`, and
 // with this one.
 static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, measured *last, bool *measured_any) {
@@ -249,14 +268,17 @@ static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, measured *last, bool *me
   if (!possible) return BD_OK;
   problem = pose(ctx, a, &m);
   // Where a model has many layers they mix the corners.
-  bool any = a->price > 0 && m.layers.requests[0].between;
+  bool any = true, between = m.layers.requests[0].between;
   for (int round = 0; round < PRICE_ROUNDS && any; round++) {
     bd_pipeline pipeline;
     any = false;
     bd_pipeline_estimate(ctx, &problem, &pipeline);
-    for (int s = 0; pipeline.price && s < problem.stages; s++)
-      if (pipeline.price[s] > 0 && (s == 0 || pipeline.price[s] != pipeline.price[s - 1]))
+    for (int s = 0; pipeline.price && s < problem.stages; s++) {
+      BD_TRY(polish(ctx, a, &problem, &pipeline, s, &m, &any));
+      if (between && pipeline.price[s] > 0 &&
+          (s == 0 || pipeline.price[s] != pipeline.price[s - 1]))
         BD_TRY(reprice(ctx, a, &problem, s, pipeline.price[s], &m, &any));
+    }
     if (any) problem = pose(ctx, a, &m);
   }
   *measured_any = true;

@@ -33,7 +33,8 @@ typedef struct bd_layer_request {
 } bd_layer_request;
 
 typedef struct bd_layer_candidate {
-  int form; // in which activations enter and leave
+  int form;          // in which activations enter and leave
+  const int *option; // per node of the layer's choice problem; NULL: not known
   bd_strategy strategy;
   // Read off the spmd functions of the strategy.
   double forward_seconds, backward_seconds, sync_seconds; // sync: gradients, once a step
@@ -96,6 +97,13 @@ BD_NODISCARD bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_
 BD_NODISCARD bd_status bd_layer_reprice(bd_ctx *ctx, bd_layer *layer, int in_flight, double price,
                                         int layers, bd_layer_candidate **candidates, int *count,
                                         bool *out_new);
+
+// Goes from a candidate to ones that are cheaper at `price` when they are measured, a cluster at a
+// time keeping more or fewer values for backward, which costs of options only bound; adds those it
+// comes by. `layers`, `*out_new`: as above.
+BD_NODISCARD bd_status bd_layer_polish(bd_ctx *ctx, bd_layer *layer, int in_flight, double price,
+                                       int layers, const bd_layer_candidate *from,
+                                       bd_layer_candidate **candidates, int *count, bool *out_new);
 
 // Lowers the candidate's strategy and fills in what its functions take and hold.
 BD_NODISCARD bd_status bd_layer_measure(bd_ctx *ctx, const bd_layer_request *request,
