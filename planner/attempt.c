@@ -65,22 +65,13 @@ static void offer(bd_attempt *a, const bd_plan *plan) {
   }
 }
 
-// Splitting the optimizer's state costs nothing and holds less, so plans are solved with it; where
-// it is not needed, the plan does without.
 static bd_status assemble(bd_ctx *ctx, const bd_attempt *a, const bd_pipeline_problem *problem,
                           const bd_pipeline *pipeline, bd_plan *out) {
   const bd_scene *scene = a->scene;
   BD_TRY(
       bd_plan_assemble(ctx, scene->request, scene->cluster, problem, &a->setting, pipeline, out));
   out->cap_bytes = scene->cap_bytes;
-  if (!out->zero_axes ||
-      !bd_constraints_allow_zero(scene->request->constraints, scene->request->zero, 0))
-    return bd_plan_predict(ctx, scene->train, scene->cluster, out);
-  bd_plan whole;
-  BD_TRY(bd_plan_predict_whole(ctx, scene->train, scene->cluster, out, &whole));
-  if (bd_attempt_plan_bytes(&whole) <= scene->cap_bytes && whole.step_seconds <= out->step_seconds)
-    *out = whole;
-  return BD_OK;
+  return bd_plan_predict(ctx, scene->train, scene->cluster, out);
 }
 
 static bd_status solve_leanest(bd_ctx *ctx, bd_attempt *a, const bd_pipeline_problem *problem) {
@@ -135,16 +126,27 @@ static int number_forms(bd_ctx *ctx, const bd_setting_layers *layers, int run_co
   return count;
 }
 
-static bd_pipeline_problem pose_empty(bd_ctx *ctx, const bd_attempt *a) {
+// Whether the optimizer's state may be split over replicas, and be whole.
+static bool may_split(const bd_attempt *a) {
+  const bd_plan_request *r = a->scene->request;
+  return bd_mesh_devices(&a->setting.mesh) > 1
+             ? bd_constraints_split_states(r->constraints, r->zero)
+             : !bd_constraints_allow_zero(r->constraints, r->zero, 0);
+}
+
+static bool may_be_whole(const bd_attempt *a) {
+  const bd_plan_request *r = a->scene->request;
+  return bd_constraints_allow_zero(r->constraints, r->zero, 0);
+}
+
+static bd_pipeline_problem pose_empty(bd_ctx *ctx, const bd_attempt *a, int zero) {
   const bd_plan_request *request = a->scene->request;
-  bool several = bd_mesh_devices(&a->setting.mesh) > 1;
   bd_pipeline_problem problem = {
       .solver = request->solver,
       .stages = a->setting.stages,
       .micro_batches = (int)(request->global_batch / a->setting.micro_batch),
       .schedule = bd_scene_schedule(a->scene),
-      .zero = several ? bd_constraints_split_states(request->constraints, request->zero)
-                      : !bd_constraints_allow_zero(request->constraints, request->zero, 0),
+      .zero = zero,
       .run_count = a->scene->runs->count,
       .cap_bytes = a->scene->layers_cap_bytes,
       .sends_held = a->scene->train->cuda,
@@ -203,8 +205,8 @@ static bd_status measure(bd_ctx *ctx, const bd_attempt *a, int in_flight, const 
   return BD_OK;
 }
 
-static bd_pipeline_problem pose(bd_ctx *ctx, const bd_attempt *a, const measured *m) {
-  bd_pipeline_problem problem = pose_empty(ctx, a);
+static bd_pipeline_problem pose(bd_ctx *ctx, const bd_attempt *a, int zero, const measured *m) {
+  bd_pipeline_problem problem = pose_empty(ctx, a, zero);
   bd_pipeline_run *runs = BD_NEW_ARRAY(ctx->arena, bd_pipeline_run, problem.run_count);
   for (int r = 0; r < problem.run_count; r++) {
     const bd_run *run = &a->scene->runs->runs[r];
@@ -257,33 +259,44 @@ static bd_status polish(bd_ctx *ctx, const bd_attempt *a, const bd_pipeline_prob
   return BD_OK;
 }
 
-// With the tied form at hand. `*last`: what was measured with the one before, `*measured_any`, and
-// with this one.
-static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, measured *last, bool *measured_any) {
-  measured m;
-  bool possible;
-  bd_pipeline_problem problem = pose_empty(ctx, a);
-  int in_flight = bd_schedule_in_flight(problem.schedule, 0, problem.stages, problem.micro_batches);
-  BD_TRY(measure(ctx, a, in_flight, *measured_any ? last : NULL, &m, &possible));
-  if (!possible) return BD_OK;
-  problem = pose(ctx, a, &m);
-  // Where a model has many layers they mix the corners.
-  bool any = true, between = m.layers.requests[0].between;
+// Asks for candidates about those that a quick solution uses, until there are no new ones. Where a
+// model has many layers, they mix what is best at several prices.
+static bd_status improve(bd_ctx *ctx, const bd_attempt *a, int zero, measured *m) {
+  bool any = true, between = m->layers.requests[0].between;
   for (int round = 0; round < PRICE_ROUNDS && any; round++) {
     bd_pipeline pipeline;
+    bd_pipeline_problem problem = pose(ctx, a, zero, m);
     any = false;
     bd_pipeline_estimate(ctx, &problem, &pipeline);
     for (int s = 0; pipeline.price && s < problem.stages; s++) {
-      BD_TRY(polish(ctx, a, &problem, &pipeline, s, &m, &any));
+      BD_TRY(polish(ctx, a, &problem, &pipeline, s, m, &any));
       if (between && pipeline.price[s] > 0 &&
           (s == 0 || pipeline.price[s] != pipeline.price[s - 1]))
-        BD_TRY(reprice(ctx, a, &problem, s, pipeline.price[s], &m, &any));
+        BD_TRY(reprice(ctx, a, &problem, s, pipeline.price[s], m, &any));
     }
-    if (any) problem = pose(ctx, a, &m);
+  }
+  return BD_OK;
+}
+
+// With the tied form at hand, with the optimizer's state split and without, where that is open.
+// `*last`: what was measured with the form before, `*measured_any`, and with this one.
+static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, measured *last, bool *measured_any) {
+  measured m;
+  bool possible;
+  int most = may_split(a), least = may_be_whole(a) ? 0 : most;
+  bd_pipeline_problem problem = pose_empty(ctx, a, most);
+  int in_flight = bd_schedule_in_flight(problem.schedule, 0, problem.stages, problem.micro_batches);
+  BD_TRY(measure(ctx, a, in_flight, *measured_any ? last : NULL, &m, &possible));
+  if (!possible) return BD_OK;
+  for (int zero = most; zero >= least; zero--)
+    BD_TRY(improve(ctx, a, zero, &m));
+  for (int zero = most; zero >= least; zero--) {
+    problem = pose(ctx, a, zero, &m);
+    BD_TRY(solve_pipeline(ctx, a, &problem));
   }
   *measured_any = true;
   *last = m;
-  return solve_pipeline(ctx, a, &problem);
+  return BD_OK;
 }
 
 static bd_status solve(bd_ctx *ctx, bd_attempt *a) {

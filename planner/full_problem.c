@@ -25,7 +25,7 @@ typedef struct posing {
 
 static double seconds_of(const bd_layer_candidate *c, const posing *p) {
   double passes = (double)p->space->request->global_batch / (double)p->micro_batch;
-  return c->forward_seconds + c->backward_seconds + c->sync_seconds / passes;
+  return c->forward_seconds + c->backward_seconds + c->sync_seconds[1] / passes;
 }
 
 static int64_t bytes_of(const bd_layer_candidate *c) {
@@ -270,7 +270,7 @@ static bd_status make_options(posing *p, int run, bd_full_problem *out, int *ind
           .forward_seconds = c->forward_seconds,
           .backward_seconds = c->backward_seconds,
           .weight_seconds = bd_weight_pass_seconds(&flops, c->forward_seconds, c->backward_seconds),
-          .sync_seconds = c->sync_seconds,
+          .sync_seconds = c->sync_seconds[zero],
           .fixed_bytes =
               c->weight_bytes + c->gradient_bytes + c->passing_bytes + c->optimizer_bytes[zero],
           .micro_batch_bytes = c->tape_bytes + c->boundary_bytes,

@@ -37,8 +37,9 @@ typedef struct bd_layer_candidate {
   const int *option; // per node of the layer's choice problem; NULL: not known
   bd_strategy strategy;
   // Read off the spmd functions of the strategy.
-  double forward_seconds, backward_seconds, sync_seconds; // sync: gradients, once a step
-  int64_t tape_bytes, boundary_bytes;                     // per micro-batch in flight
+  double forward_seconds, backward_seconds;
+  double sync_seconds[2];             // gradients and update, once a step, as optimizer_bytes
+  int64_t tape_bytes, boundary_bytes; // per micro-batch in flight
   int64_t weight_bytes, gradient_bytes;
   int64_t passing_bytes;      // gradients of activations that backward hands back, once
   int64_t optimizer_bytes[2]; // without and with ZeRO-1 over the axes that replicate each weight

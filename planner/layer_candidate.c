@@ -7,15 +7,17 @@ static int64_t persistent(const bd_layer_candidate *c) {
   return c->weight_bytes + c->gradient_bytes + c->optimizer_bytes[0];
 }
 
-double bd_layer_seconds(const bd_layer_request *request, const bd_layer_candidate *c) {
-  return c->forward_seconds + c->backward_seconds + c->sync_seconds / request->passes;
+double bd_layer_seconds(const bd_layer_request *request, const bd_layer_candidate *c, int zero) {
+  return c->forward_seconds + c->backward_seconds + c->sync_seconds[zero] / request->passes;
 }
 
 static bool dominates(const bd_layer_request *request, const bd_layer_candidate *a,
                       const bd_layer_candidate *b) {
-  return a->form == b->form && bd_layer_seconds(request, a) <= bd_layer_seconds(request, b) &&
-         persistent(a) <= persistent(b) && a->optimizer_bytes[1] <= b->optimizer_bytes[1] &&
-         a->tape_bytes <= b->tape_bytes && a->workspace_bytes <= b->workspace_bytes;
+  for (int zero = 0; zero < 2; zero++)
+    if (bd_layer_seconds(request, a, zero) > bd_layer_seconds(request, b, zero)) return false;
+  return a->form == b->form && persistent(a) <= persistent(b) &&
+         a->optimizer_bytes[1] <= b->optimizer_bytes[1] && a->tape_bytes <= b->tape_bytes &&
+         a->workspace_bytes <= b->workspace_bytes;
 }
 
 void bd_layer_keep(const bd_layer_request *request, bd_layer_candidate *list, int *count,

@@ -1,7 +1,7 @@
 // A layer's strategy, read off the functions that it is lowered to.
 #include "planner/aside.h"
 #include "planner/layer.h"
-#include "planner/sync.h"
+#include "planner/step_end.h"
 
 const bd_function *bd_layer_backward(const bd_module *train, const bd_function *forward) {
   static const bd_function none = {.name = "", .role = BD_ROLE_BACKWARD};
@@ -67,10 +67,9 @@ static void add_weight_bytes(const bd_layer_request *request, const bd_function 
     }
     out->gradient_bytes += bd_align(local_elements(request, type, &states.form) *
                                     bd_dtype_bytes(bd_dtype_wide(type->dtype)));
-    if (!gradient) continue;
-    out->sync_seconds += bd_sync_seconds(
-        &request->cost, request->optimizer, type, &weight->sharding, &gradient->sharding,
-        bd_constraints_split_states(request->constraints, request->zero), 1);
+    for (int zero = 0; gradient && zero < 2; zero++)
+      out->sync_seconds[zero] += bd_step_end_weight_seconds(&request->cost, request->optimizer,
+                                                            weight, gradient, zero ? ~0u : 0);
   }
 }
 

@@ -22,7 +22,7 @@ typedef struct polishing {
 static double value_of(const polishing *p, const bd_layer_candidate *c) {
   double bytes =
       p->in_flight * (double)c->tape_bytes + (double)c->workspace_bytes / (double)p->layers;
-  return bd_layer_seconds(p->layer->request, c) + p->price * bytes;
+  return bd_layer_seconds(p->layer->request, c, 1) + p->price * bytes;
 }
 
 static bool differs_in_tape_alone(const bd_layer_option *a, const bd_layer_option *b) {
@@ -51,12 +51,41 @@ static bd_status try_option(polishing *p, int node, int option) {
   return BD_OK;
 }
 
+// Where polishing began before, which would go the same way again.
+struct bd_polished {
+  const int *option;
+  double price;
+  int in_flight, layers;
+};
+
+static bool was_polished(const polishing *p) {
+  bd_layer *layer = p->layer;
+  size_t bytes = sizeof *p->at.option * (size_t)layer->problem.nodes;
+  for (int i = 0; i < layer->polished_count; i++) {
+    const struct bd_polished *known = &layer->polished[i];
+    bool same = known->price == p->price &&
+                (p->price == 0 || (known->in_flight == p->in_flight && known->layers == p->layers));
+    if (same && memcmp(known->option, p->at.option, bytes) == 0) return true;
+  }
+  if (layer->polished_count == layer->polished_capacity) {
+    int wanted = layer->polished_capacity ? 2 * layer->polished_capacity : 16;
+    layer->polished = bd_arena_grow(p->ctx->arena, layer->polished, (size_t)layer->polished_count,
+                                    (size_t)wanted, sizeof *layer->polished);
+    layer->polished_capacity = wanted;
+  }
+  layer->polished[layer->polished_count++] =
+      (struct bd_polished){p->at.option, p->price, p->in_flight, p->layers};
+  return false;
+}
+
 bd_status bd_layer_polish(bd_ctx *ctx, bd_layer *layer, int in_flight, double price, int layers,
                           const bd_layer_candidate *from, bd_layer_candidate **candidates,
                           int *count, bool *out_new) {
   polishing p = {ctx, layer, in_flight, layers, price, *from, candidates, count, true};
   p.at.form = from->option[layer->space.cluster_count];
   int before = layer->measured_count;
+  *out_new = false;
+  if (was_polished(&p)) return BD_OK;
   for (int sweep = 0; sweep < SWEEPS && p.moved; sweep++) {
     p.moved = false;
     for (int node = 0; node < layer->space.cluster_count; node++) {

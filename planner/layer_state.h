@@ -29,14 +29,17 @@ struct bd_layer {
   double least_seconds; // of any choice
   int measured_count, measured_capacity;
   const int **measured; // options that candidates were made of
+  int polished_count, polished_capacity;
+  struct bd_polished *polished; // where polishing began (layer_polish.c)
 };
 
 // As bd_layer_price, for every form at once (bd_elimination_choose), and never from memory.
 bool bd_layer_eliminate(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,
                         int in_flight, bd_layer_point *out_point);
 
-// Seconds of a micro-batch, with its share of synchronization.
-double bd_layer_seconds(const bd_layer_request *request, const bd_layer_candidate *candidate);
+// Seconds of a micro-batch, with its share of synchronization, without or with ZeRO-1.
+double bd_layer_seconds(const bd_layer_request *request, const bd_layer_candidate *candidate,
+                        int zero);
 
 // Whether a candidate was made of the choice before; from now on it was. `option` lives as long as
 // the layer.

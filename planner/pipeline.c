@@ -118,7 +118,7 @@ static void add_layers(const bd_pipeline_problem *problem, const int *count, int
       int n = count[bd_pipeline_index(problem, stage, r, k)];
       if (!n) continue;
       add_seconds(out, (bd_both_ways){n * c->forward_seconds, n * c->backward_seconds});
-      out->sync += n * c->sync_seconds;
+      out->sync += n * c->sync_seconds[problem->zero];
       out->bytes += n * bd_pipeline_layer_bytes(problem, stage, c);
       workspace = fmax(workspace, (double)c->workspace_bytes);
     }

@@ -227,7 +227,7 @@ static void add_stage(building *b, double cap_bytes, int s) {
       const bd_layer_candidate *c = &p->runs[r].candidates[k];
       int cell = bd_pipeline_index(p, s, r, k);
       add_time(b, rows, b->count[cell], (bd_both_ways){c->forward_seconds, c->backward_seconds});
-      add_entry(b, sync, b->count[cell], c->sync_seconds / b->unit.seconds);
+      add_entry(b, sync, b->count[cell], c->sync_seconds[p->zero] / b->unit.seconds);
       add_entry(b, rows.memory, b->count[cell], bd_pipeline_layer_bytes(p, s, c) / b->unit.bytes);
       int uses = bd_program_add_row(b->ctx, program, -INFINITY, 0);
       add_entry(b, uses, b->count[cell], 1);

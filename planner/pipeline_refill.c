@@ -32,7 +32,7 @@ static int *count_of(const refill *f, int run, int k) {
 
 static double seconds_of(const refill *f, int run, int k) {
   const bd_layer_candidate *c = candidate_of(f, run, k);
-  return bd_pipeline_layer_seconds(c) + c->sync_seconds / f->passes;
+  return bd_pipeline_layer_seconds(c) + c->sync_seconds[f->problem->zero] / f->passes;
 }
 
 static double bytes_of(const refill *f, int run, int k) {

@@ -66,10 +66,4 @@ BD_NODISCARD bd_status bd_plan_search(bd_ctx *ctx, const bd_module *train,
 // Recomputes a plan's predictions (times, memory per stage) from the program it describes.
 BD_NODISCARD bd_status bd_plan_predict(bd_ctx *ctx, const bd_module *train,
                                        const bd_cluster *cluster, bd_plan *plan);
-
-// The same for a plan of the default space and for one that differs in that no rank has only a part
-// of the optimizer's states.
-BD_NODISCARD bd_status bd_plan_predict_whole(bd_ctx *ctx, const bd_module *train,
-                                             const bd_cluster *cluster, bd_plan *plan,
-                                             bd_plan *out_whole);
 #endif

@@ -142,13 +142,3 @@ bd_status bd_plan_predict(bd_ctx *ctx, const bd_module *train, const bd_cluster 
   BD_TRY(open_timing(ctx, train, cluster, plan, &t));
   return predict(&t, plan);
 }
-
-bd_status bd_plan_predict_whole(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
-                                bd_plan *plan, bd_plan *out_whole) {
-  timing t;
-  BD_TRY(open_timing(ctx, train, cluster, plan, &t));
-  BD_TRY(predict(&t, plan));
-  *out_whole = *plan;
-  out_whole->zero_axes = 0;
-  return predict(&t, out_whole);
-}

@@ -75,22 +75,54 @@ static void reduce_uses(syncing *s, int weight, unsigned split) {
   }
 }
 
-static void update(syncing *s, int weight, unsigned gathered) {
-  const bd_function *main = s->spmd->main;
-  const bd_value *value = &main->values[main->params[s->spmd->input_count + weight]];
+// How a weight is updated.
+typedef struct updating {
+  unsigned split;    // axes over which its states are split flat
+  unsigned gathered; // axes over which what was updated in parts is made whole
+  double elements;   // of its states on a rank
+} updating;
+
+static updating way_to_update(const bd_cost_model *model, const bd_value *value,
+                              const bd_value *gradient, unsigned zero_axes) {
+  const bd_mesh *mesh = &model->mesh;
+  unsigned whole = axes_with(mesh, &value->sharding, BD_REPLICATED), cut = 0;
+  bd_state_form states =
+      bd_memory_state_form(mesh, &value->sharding, &gradient->sharding, zero_axes);
+  for (int axis = 0; axis < mesh->axes; axis++)
+    if (gradient->sharding.at[axis] >= 0) cut |= 1u << axis;
+  updating out = {.split = states.parts > 1 ? whole & zero_axes : 0};
+  out.gathered = out.split | (whole & cut);
+  bd_type local = bd_local_type(mesh, &states.form, &value->type, model->micro_batch);
+  int64_t elements = bd_type_elements(&local, model->micro_batch);
+  out.elements = (double)((elements + states.parts - 1) / states.parts);
+  return out;
+}
+
+static void update(syncing *s, const bd_value *value, const updating *way) {
   bd_dtype dtype = value->type.dtype;
-  double elements = (double)s->layout->state_elements[weight];
-  double bytes = bd_cost_value_bytes(s->model, value);
+  double bytes = bd_cost_value_bytes(s->model, value), elements = way->elements;
   s->seconds.reduce += bd_cost_update_pass(s->model->cluster,
                                            elements * (double)bd_dtype_bytes(bd_dtype_wide(dtype)));
   s->seconds.update += bd_cost_update_pass(
       s->model->cluster, elements * (double)bd_memory_update_bytes(s->optimizer, dtype));
   for (int axis = 0; axis < s->model->mesh.axes; axis++) {
-    if (!(gathered >> axis & 1)) continue;
+    if (!(way->gathered >> axis & 1)) continue;
     double seconds = bd_cost_exchange(s->model, axis, bytes);
     s->seconds.update += seconds;
     s->seconds.collective[axis] += seconds;
   }
+}
+
+double bd_step_end_weight_seconds(const bd_cost_model *model, const char *optimizer,
+                                  const bd_value *weight, const bd_value *gradient,
+                                  unsigned zero_axes) {
+  syncing s = {.model = model, .optimizer = optimizer};
+  updating way = way_to_update(model, weight, gradient, zero_axes);
+  unsigned summed = axes_with(&model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
+  reduce_use(&s, gradient, way.split && summed == way.split);
+  s.seconds.update += bd_cost_update_pass(model->cluster, bd_cost_value_bytes(model, gradient));
+  update(&s, weight, &way);
+  return s.seconds.reduce + s.seconds.update;
 }
 
 bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const bd_module *spmd,
@@ -104,14 +136,9 @@ bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const 
     const bd_value *gradient = first_gradient(&s, weight, layout->stage);
     if (!gradient) continue;
     const bd_value *value = &spmd->main->values[spmd->main->params[spmd->input_count + weight]];
-    unsigned whole = axes_with(&model->mesh, &value->sharding, BD_REPLICATED), cut = 0;
-    bd_state_form states =
-        bd_memory_state_form(&model->mesh, &value->sharding, &gradient->sharding, zero_axes);
-    for (int axis = 0; axis < model->mesh.axes; axis++)
-      if (gradient->sharding.at[axis] >= 0) cut |= 1u << axis;
-    unsigned split = states.parts > 1 ? whole & zero_axes : 0;
-    reduce_uses(&s, weight, split);
-    update(&s, weight, split | (whole & cut));
+    updating way = way_to_update(model, value, gradient, zero_axes);
+    reduce_uses(&s, weight, way.split);
+    update(&s, value, &way);
   }
   return s.seconds;
 }

@@ -16,6 +16,12 @@ bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const 
                                  const bd_layout *layout, const char *optimizer,
                                  unsigned zero_axes);
 
+// Of one weight that has one use: all of its part in bd_step_end_of_stage. `gradient` is what
+// backward adds to the accumulator.
+double bd_step_end_weight_seconds(const bd_cost_model *model, const char *optimizer,
+                                  const bd_value *weight, const bd_value *gradient,
+                                  unsigned zero_axes);
+
 // A weight used on several stages: the sums of its gradients go from each stage that holds it to
 // the next one, and back.
 typedef struct bd_tie {

@@ -32,7 +32,7 @@ static bd_layer_candidate random_candidate(double seconds, int64_t bytes) {
   bd_layer_candidate c = {0};
   c.forward_seconds = random_seconds(seconds);
   c.backward_seconds = random_seconds(2 * seconds);
-  c.sync_seconds = random_seconds(seconds / 2);
+  c.sync_seconds[0] = c.sync_seconds[1] = random_seconds(seconds / 2);
   c.tape_bytes = random_bytes(bytes);
   c.boundary_bytes = random_bytes(bytes / 8);
   c.weight_bytes = c.gradient_bytes = random_bytes(bytes);
@@ -150,7 +150,7 @@ static void walk_to(walk *w, int stage, int run, const bd_layer_candidate *c) {
   w->run = run;
   w->form = c->form;
   add_seconds(w, stage, (bd_both_ways){c->forward_seconds, c->backward_seconds});
-  w->seconds[stage].sync += c->sync_seconds;
+  w->seconds[stage].sync += c->sync_seconds[w->problem->zero];
   w->bytes[stage] += (double)(c->weight_bytes + c->gradient_bytes + c->passing_bytes +
                               c->optimizer_bytes[w->problem->zero] +
                               slots_of(w->problem, stage) * (c->tape_bytes + c->boundary_bytes));
