@@ -28,12 +28,11 @@ static void load_matrix(glp_prob *problem, const bd_program *p, int *rows, int *
   glp_load_matrix(problem, (int)p->entries, rows, columns, values);
 }
 
-static void load(bd_ctx *ctx, glp_prob *problem, const bd_program *p, double scale) {
+static void load(bd_ctx *ctx, glp_prob *problem, const bd_program *p) {
   glp_set_obj_dir(problem, GLP_MIN);
   glp_add_cols(problem, p->columns);
   if (p->rows) glp_add_rows(problem, p->rows);
   for (int i = 0; i < p->columns; i++) {
-    glp_set_obj_coef(problem, i + 1, p->cost[i] * scale);
     glp_set_col_bnds(problem, i + 1, bound_kind(p->lower[i], p->upper[i]), p->lower[i],
                      p->upper[i]);
     glp_set_col_kind(problem, i + 1, p->integral[i] ? GLP_IV : GLP_CV);
@@ -44,6 +43,11 @@ static void load(bd_ctx *ctx, glp_prob *problem, const bd_program *p, double sca
   size_t count = (size_t)p->entries + 1;
   load_matrix(problem, p, BD_NEW_ARRAY(ctx->arena, int, count),
               BD_NEW_ARRAY(ctx->arena, int, count), BD_NEW_ARRAY(ctx->arena, double, count));
+}
+
+static void load_costs(glp_prob *problem, const bd_program *p, double scale) {
+  for (int i = 0; i < p->columns; i++)
+    glp_set_obj_coef(problem, i + 1, p->cost[i] * scale);
 }
 
 // In scaled costs.
@@ -74,24 +78,24 @@ static void on_glpk_error(void *info) {
 // far more than any takes that does not.
 #define SIMPLEX_ROUNDS 20
 #define SIMPLEX_LEAST 1000
+// Circles depend on how numbers are rounded: other units end them.
+static const double other_scales[] = {1, 1.37, 0.61};
 
 typedef enum relaxed {
-  RELAXED,           // the bound is known; INFINITY: nothing satisfies the rows
-  RELAXED_BY_OTHERS, // the same, and the primal simplex method circles
-  NOT_RELAXED,       // every method does
+  RELAXED, // the bound is known; INFINITY: nothing satisfies the rows
+  CIRCLED,
   RELAX_FAILED,
 } relaxed;
 
-static relaxed relax_by(glp_prob *problem, int method, double *out_bound) {
+static relaxed relax(glp_prob *problem, double *out_bound) {
   glp_smcp simplex;
   glp_init_smcp(&simplex);
   simplex.msg_lev = GLP_MSG_OFF;
-  simplex.presolve = method == GLP_PRIMAL ? GLP_ON : GLP_OFF;
-  simplex.meth = method;
+  simplex.presolve = GLP_ON;
   simplex.it_lim =
       SIMPLEX_LEAST + SIMPLEX_ROUNDS * (glp_get_num_rows(problem) + glp_get_num_cols(problem));
   int code = glp_simplex(problem, &simplex);
-  if (code == GLP_EITLIM) return NOT_RELAXED;
+  if (code == GLP_EITLIM) return CIRCLED;
   if (code == GLP_ENOPFS || glp_get_status(problem) == GLP_NOFEAS) {
     *out_bound = INFINITY;
     return RELAXED;
@@ -101,21 +105,12 @@ static relaxed relax_by(glp_prob *problem, int method, double *out_bound) {
   return RELAXED;
 }
 
-static relaxed relax(glp_prob *problem, double *out_bound) {
-  relaxed first = relax_by(problem, GLP_PRIMAL, out_bound);
-  if (first != NOT_RELAXED) return first;
-  glp_adv_basis(problem, 0);
-  relaxed second = relax_by(problem, GLP_DUALP, out_bound);
-  return second == RELAXED ? RELAXED_BY_OTHERS : second;
-}
-
-// Starts from the relaxation's basis unless it is to simplify the program itself.
 static bool branch(bd_ctx *ctx, glp_prob *problem, const bd_program *p, double limit_seconds,
-                   bool simplify, search *state, bd_solution *out) {
+                   search *state, bd_solution *out) {
   glp_iocp options;
   glp_init_iocp(&options);
   options.msg_lev = GLP_MSG_OFF;
-  options.presolve = simplify ? GLP_ON : GLP_OFF;
+  options.presolve = GLP_ON;
   options.br_tech = GLP_BR_PCH;
   options.bt_tech = GLP_BT_BLB;
   options.cb_func = watch;
@@ -169,19 +164,24 @@ bd_status bd_solver_run_glpk(bd_ctx *ctx, const bd_program *program, double limi
   glp_error_hook(on_glpk_error, &back);
   glp_prob *problem = glp_create_prob();
   bd_own(ctx, &held, delete_problem, problem);
-  double scale = bd_solver_cost_scale(program);
-  load(ctx, problem, program, scale);
+  load(ctx, problem, program);
   int nodes = NODE_CELLS / (program->columns + 1);
-  search state = {scale, cutoff * scale, -INFINITY, nodes > NODE_LIMIT ? nodes : NODE_LIMIT};
-  relaxed how = relax(problem, &state.bound);
+  search state;
+  relaxed how = CIRCLED;
+  for (size_t i = 0; i < sizeof other_scales / sizeof *other_scales && how == CIRCLED; i++) {
+    double scale = bd_solver_cost_scale(program) * other_scales[i];
+    state = (search){scale, cutoff * scale, -INFINITY, nodes > NODE_LIMIT ? nodes : NODE_LIMIT};
+    load_costs(problem, program, scale);
+    how = relax(problem, &state.bound);
+  }
   bool solved = how != RELAX_FAILED;
-  if (how == NOT_RELAXED) {
+  if (how == CIRCLED) {
     *out = (bd_solution){.outcome = BD_SOLVER_UNKNOWN, .bound = -INFINITY};
   } else if (solved && state.bound >= state.cutoff) {
     out->outcome = BD_SOLVER_INFEASIBLE;
-    out->bound = state.bound / scale;
+    out->bound = state.bound / state.scale;
   } else if (solved) {
-    solved = branch(ctx, problem, program, limit_seconds, how == RELAXED, &state, out);
+    solved = branch(ctx, problem, program, limit_seconds, &state, out);
   }
   bd_disown(ctx, &held);
   delete_problem(problem);

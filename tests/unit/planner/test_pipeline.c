@@ -32,7 +32,8 @@ static bd_layer_candidate random_candidate(double seconds, int64_t bytes) {
   bd_layer_candidate c = {0};
   c.forward_seconds = random_seconds(seconds);
   c.backward_seconds = random_seconds(2 * seconds);
-  c.sync_seconds[0] = c.sync_seconds[1] = random_seconds(seconds / 2);
+  for (int zero = 0; zero < 2; zero++)
+    c.sync_seconds[zero] = random_seconds(seconds / 2);
   c.tape_bytes = random_bytes(bytes);
   c.boundary_bytes = random_bytes(bytes / 8);
   c.weight_bytes = c.gradient_bytes = random_bytes(bytes);
@@ -366,7 +367,7 @@ static void test_equals_enumeration(void **unused) {
   assert_int_equal(impossible, TRIALS);
   assert_in_range(empty, 1, TRIALS / 3);
   assert_true(close > feasible * 6 / 10);
-  assert_true(unproven * 500 <= proven);
+  assert_true(unproven * 300 <= proven);
 }
 
 // Layers whose stage is given.
