@@ -19,7 +19,7 @@ static bd_status try_sequence(bd_ctx *ctx, void *arg) {
   bd_search_outcome outcome;
   BD_TRY(bd_model_load(ctx, t->model, &t->options, &graph));
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
-  const char *passes = t->request.precision == BD_BF16 ? "autodiff,precision" : "autodiff";
+  const char *passes = bd_precision_passes(t->request.precision);
   BD_TRY(bd_pass_run_list(ctx, passes, NULL, stderr, graph, &train));
   t->request.sequence = bd_module_sequence(graph);
   BD_TRY(bd_plan_look(ctx, train, t->cluster, &t->request, &outcome));

@@ -122,7 +122,8 @@ static bd_status check_print_after(bd_ctx *ctx, const compilation *job) {
 
 static bd_status read_request(bd_ctx *ctx, compilation *job) {
   static const char *const targets[] = {"cpu", "cuda", NULL};
-  static const char *const precisions[] = {"fp32", "bf16", NULL};
+  static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL};
+  static const bd_dtype dtypes[] = {BD_F32, BD_BF16, BD_F16};
   static const char *const optimizers[] = {"adamw", "sgd", NULL};
   static const char *const spaces[] = {"default", "full", NULL};
   const bd_arguments *arguments = job->arguments;
@@ -134,7 +135,7 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   BD_TRY(check_print_after(ctx, job));
   BD_TRY(bd_argument_int(ctx, arguments, "--seq", 1, 1 << 24, &job->model.sequence));
   BD_TRY(bd_argument_choice(ctx, arguments, "--precision", precisions, &precision));
-  job->request.precision = precision ? BD_BF16 : BD_F32;
+  job->request.precision = dtypes[precision];
   if (job->emit <= EMIT_TRAIN) return BD_OK;
   if (job->emit >= EMIT_C && !job->out)
     return bd_usage_fail(ctx, arguments, "-o FOLDER is missing; see 'braid compile --help'");
@@ -292,7 +293,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   BD_TRY(bd_model_load(ctx, arguments->operand, &job.model, &graph));
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", printed_pass(&job), stderr, graph, &graph));
   if (job.emit == EMIT_GRAPH) return write_module(ctx, graph, job.out);
-  const char *passes = job.request.precision == BD_BF16 ? "autodiff,precision" : "autodiff";
+  const char *passes = bd_precision_passes(job.request.precision);
   BD_TRY(bd_pass_run_list(ctx, passes, printed_pass(&job), stderr, graph, &train));
   if (job.emit == EMIT_TRAIN) return write_module(ctx, train, job.out);
   job.request.sequence = bd_module_sequence(graph);
@@ -315,7 +316,7 @@ static const bd_option options[] = {
     {"--global-batch", "N", "samples per step (needed, unless --plan or --partial says it)"},
     {"--seq", "N", "tokens per sample (default: the model's maximum)"},
     {"--target", "cpu|cuda", "what the program runs on (default: what the cluster has)"},
-    {"--precision", "fp32|bf16", "of weights and activations (default fp32)"},
+    {"--precision", "fp32|bf16|fp16", "of weights and activations (default fp32)"},
     {"--optimizer", "adamw|sgd", "default adamw"},
     {"--plan", "FILE", "use this plan instead of searching"},
     {"--space", "default|full", "full: also what programs do not do yet; see docs/planner.md"},

@@ -110,15 +110,16 @@ static int64_t targets_per_sample(const bd_module *module) {
   return 1;
 }
 
-// The runtime updates f32: the weight itself, or the master of a bf16 weight.
+// The runtime updates f32: the weight itself, or the master of a half.
 BD_NODISCARD static bd_status check_weight_types(const bd_emitter *e) {
   for (int i = 0; i < e->module->weight_count; ++i) {
     const bd_weight *weight = &e->module->weights[i];
-    bool half = weight->type.dtype == BD_BF16 && bd_weight_has_master(weight);
+    bool half = bd_dtype_bytes(weight->type.dtype) == 2 && bd_weight_has_master(weight);
     if (weight->type.dtype != BD_F32 && !half)
-      return bd_fail(e->ctx, BD_UNSUPPORTED, e->module->main->loc,
-                     "weight @%s is %s; programs train weights in f32, or in bf16 with a master",
-                     weight->name, bd_dtype_name(weight->type.dtype));
+      return bd_fail(
+          e->ctx, BD_UNSUPPORTED, e->module->main->loc,
+          "weight @%s is %s; programs train weights in f32, or in bf16 or f16 with a master",
+          weight->name, bd_dtype_name(weight->type.dtype));
   }
   return BD_OK;
 }
@@ -150,11 +151,12 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
                (long long)targets_per_sample(module));
   int64_t vocabulary = indexed_extent(module, BD_OP_EMBED, BD_INPUT_TOKENS, false);
   int64_t classes = indexed_extent(module, BD_OP_XENT, BD_INPUT_TARGETS, true);
-  bd_text_addf(text, "    .optimizer = %d, .vocabulary = %lld, .classes = %lld, .tensors = %d,\n",
-               strcmp(plan->optimizer, "adamw") == 0, (long long)vocabulary, (long long)classes,
-               module->weight_count);
   bd_text_addf(text,
-               "    .stage = stages, .instruction_count = %d, .instructions = instructions,\n",
+               "    .optimizer = %d, .precision = %s, .vocabulary = %lld, .classes = %lld,\n    "
+               ".tensors = %d, .stage = stages,\n",
+               strcmp(plan->optimizer, "adamw") == 0, bd_emit_dtype(plan->precision),
+               (long long)vocabulary, (long long)classes, module->weight_count);
+  bd_text_addf(text, "    .instruction_count = %d, .instructions = instructions,\n",
                BD_RT_MARKS + emitter->instruction_count);
   if (module->cuda)
     bd_text_addf(text,

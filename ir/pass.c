@@ -17,6 +17,11 @@ const bd_pass *bd_pass_find(const char *name) {
   return NULL;
 }
 
+const char *bd_precision_passes(bd_dtype precision) {
+  if (precision == BD_F32) return "autodiff";
+  return precision == BD_BF16 ? "autodiff,precision" : "autodiff,precision-f16";
+}
+
 const char *bd_pass_names(bd_ctx *ctx) {
   const char *list = passes[0].name;
   for (int i = 1; i < PASS_COUNT; ++i)

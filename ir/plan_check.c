@@ -174,15 +174,15 @@ static bd_status check_layers(bd_ctx *ctx, const bd_module *train, const bd_plan
   return refuse(ctx, plan, "the layers name more calls than the model makes");
 }
 
-static bool has_masters(const bd_module *train) {
+static bd_dtype precision_of(const bd_module *train) {
   for (int i = 0; i < train->weight_count; i++)
-    if (bd_weight_has_master(&train->weights[i])) return true;
-  return false;
+    if (bd_weight_has_master(&train->weights[i])) return train->weights[i].type.dtype;
+  return BD_F32;
 }
 
 bd_status bd_plan_check(bd_ctx *ctx, const bd_module *train, const bd_plan *plan) {
   BD_TRY(bd_plan_check_shape(ctx, plan));
-  if (has_masters(train) != (plan->precision == BD_BF16))
+  if (precision_of(train) != plan->precision)
     return refuse(ctx, plan, "the precision is not that of the training module");
   if (bd_module_sequence(train) != plan->sequence)
     return bd_fail(ctx, BD_INVALID, plan->loc,

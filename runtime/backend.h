@@ -48,8 +48,8 @@ void bd_rt_window(bd_rt *rt, const bd_rt_local *local, int64_t first, int64_t co
 // Zeroes the elements of a buffer that are padding.
 void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, float *buffer);
 
-// Rounds to bf16.
-void bd_rt_narrow(bd_rt *rt, const float *wide, uint16_t *halves, int64_t count);
+// Rounds to bf16 or f16.
+void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int64_t count);
 
 // sum += more.
 void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count);
@@ -59,13 +59,14 @@ void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out);
 // One weight's update by program->optimizer.
 typedef struct bd_rt_rule {
   float *weight, *first, *second; // moments: AdamW's
-  uint16_t *halves;               // NULL, or where the weight goes as bf16 as well
-  const float *gradient;
+  uint16_t *halves;               // NULL, or where the weight goes as `half_dtype` as well
+  int32_t half_dtype;
+  const float *gradient; // times `factor`
   int64_t count;
   // In the model's buffer (`halves`, or without them `weight`) the elements lie in rows of `row`,
   // `stride` apart. 0: one after another.
   int64_t row, stride;
-  float clip, rate, shrink, decay, beta1, beta2, eps, correction2;
+  float factor, rate, shrink, decay, beta1, beta2, eps, correction2;
 } bd_rt_rule;
 void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule);
 

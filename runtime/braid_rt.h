@@ -21,7 +21,8 @@ void bd_rt_range(const bd_rt *rt, int64_t extent, uint32_t axes, int64_t *start,
 
 // Randomness of the current step for micro-batch `micro_batch` and forward call `call`.
 bd_rt_random bd_rt_random_of(const bd_rt *rt, int64_t micro_batch, int call);
-// Writes 1 / (valid targets of the whole step): the gradient of the loss sum.
+// Writes 1 / (valid targets of the whole step): the gradient of the loss sum; in f16 programs times
+// the loss scale.
 void bd_rt_loss_gradient(bd_rt *rt, float *out);
 // Adds a micro-batch's loss sum (this rank's partial over the mesh axes in `partial`; replicas over
 // the others count once).
@@ -31,7 +32,7 @@ void bd_rt_add_loss(bd_rt *rt, const float *loss, uint32_t partial);
 // `start`..`start+rows`.
 void bd_rt_tokens(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int32_t *out);
 void bd_rt_targets(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int32_t *out);
-// The real input of models without tokens, [rows, elements] of f32 or bf16.
+// The real input of models without tokens, [rows, elements] of f32, bf16 or f16.
 void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64_t rows,
                  int64_t elements, void *out);
 

@@ -46,7 +46,7 @@ typedef struct bd_rt_weight {
   int64_t slice_start, slice_size;
   int32_t transpose;
   bd_rt_layout layout;
-  int64_t weight_offset;  // bytes in the arena; f32 or bf16, as the layout says
+  int64_t weight_offset;  // bytes in the arena; f32, bf16 or f16, as the layout says
   int32_t gradient_count; // uses on this stage: accumulators, added in this order at step end
   const int64_t *gradient_offsets; // bytes in the arena, f32, local elements of `layout`, cut
   // 1 + the mesh axis, none of `layout`, that cuts the accumulators along dimension `cut_dim` into
@@ -54,7 +54,8 @@ typedef struct bd_rt_weight {
   int32_t cut_axis, cut_dim;
   const uint32_t
       *gradient_partial; // per use: mesh axes over which the accumulator is a partial sum
-  // Optimizer state, f32: the master of a weight in bf16, then the moments, each `state_elements`.
+  // Optimizer state, f32: the master of a weight in halves, then the moments, each
+  // `state_elements`.
   int64_t state_offset;
   // Of this rank's flat part: the padded local elements, cut over the zero axes that do not split
   // the weight, rounded up; at least that many. Of a weight with `cut_axis`: of its accumulator.
@@ -126,6 +127,7 @@ typedef struct bd_rt_program {
   uint32_t zero_axes;
   int64_t global_batch, micro_batch, sequence;
   int32_t optimizer;        // 0 sgd, 1 adamw
+  int32_t precision;        // dtype of activations; of f16 the loss is scaled
   int64_t vocabulary;       // tokens must be below it; 0: inputs are not tokens
   int32_t tensors;          // distinct weights of the model
   const bd_rt_stage *stage; // `stages` of them

@@ -5,6 +5,7 @@
 #include "runtime/profile.h"
 #include "runtime/program.h"
 #include "runtime/report.h"
+#include "runtime/scale.h"
 
 #include <errno.h>
 #include <math.h>
@@ -13,7 +14,7 @@
 #include <time.h>
 
 // Valid targets of the step: all tokens have one; arrays may mark some as absent.
-static float scale_of_step(bd_rt *rt) {
+static float target_share(bd_rt *rt) {
   const bd_rt_program *const program = rt->program;
   int64_t count = program->global_batch * program->sequence;
   if (!program->vocabulary) {
@@ -51,22 +52,25 @@ static int run_step(bd_rt *rt, bd_rt_measure *measure) {
   clear_gradients(rt);
   bd_rt_mark(rt, BD_RT_MARK_OTHER);
   rt->sums[0] = 0;
-  rt->loss_scale = scale_of_step(rt);
+  rt->target_share = target_share(rt);
   rt->stage->step(rt);
   bd_rt_settle(rt);
   bd_rt_sum_ranks(rt, rt->sums, 1);
-  measure->loss = rt->sums[0] * (double)rt->loss_scale;
-  const int finite = isfinite(measure->loss);
+  measure->loss = rt->sums[0] * (double)rt->target_share;
+  const int finite_loss = isfinite(measure->loss);
   bd_rt_mark(rt, BD_RT_MARK_UPDATE);
-  measure->norm = finite ? bd_rt_update(rt) : 0;
+  measure->norm = finite_loss ? bd_rt_update(rt) : NAN;
   bd_rt_settle(rt);
   bd_rt_profile_stop(rt);
   measure->step_seconds = seconds() - start;
-  if (finite && isfinite(measure->norm)) return 0;
-  if (rt->rank == 0)
-    bd_rt_say("the %s of step %lld is not finite", finite ? "gradient" : "loss",
+  measure->loss_scale = rt->loss_scale;
+  measure->skipped = !isfinite(measure->norm);
+  rt->updates += !measure->skipped;
+  const int status = bd_rt_scale_next(rt, !measure->skipped);
+  if (status && rt->rank == 0)
+    bd_rt_say("the %s of step %lld is not finite", finite_loss ? "gradient" : "loss",
               (long long)rt->step + 1);
-  return BD_RT_EXIT_NONFINITE;
+  return status;
 }
 
 static int train(bd_rt *rt, FILE *metrics) {
@@ -137,6 +141,11 @@ static int parse(bd_rt *rt, int argc, char **argv) {
   int status = bd_rt_options_parse(argc, argv, &rt->options, message, sizeof message);
   if (!status && !rt->options.help && !rt->options.data && rt->options.steps > 0) {
     snprintf(message, sizeof message, "--data FILE is needed to train");
+    status = BD_RT_EXIT_USAGE;
+  }
+  if (!status && !rt->options.help) status = bd_rt_scale_start(rt, message, sizeof message);
+  if (!status && rt->options.tf32 && !rt->program->device_code) {
+    snprintf(message, sizeof message, "--tf32 is for programs compiled with --target cuda");
     status = BD_RT_EXIT_USAGE;
   }
   if (status && rt->rank == 0) bd_rt_say("%s", message);

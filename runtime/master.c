@@ -67,7 +67,8 @@ void bd_rt_store_wide(bd_rt *rt, const bd_rt_weight *weight) {
   const bd_rt_rows rows = bd_rt_rows_of(rt, weight);
   uint16_t *const halves = (uint16_t *)(void *)(rt->arena + weight->weight_offset);
   for (int64_t o = 0; o < rows.outer; o++)
-    bd_rt_narrow(rt, wide + o * rows.row, halves + rows.start + o * rows.stride, rows.row);
+    bd_rt_narrow(rt, weight->layout.dtype, wide + o * rows.row,
+                 halves + rows.start + o * rows.stride, rows.row);
   if (share.count > 0)
     bd_rt_copy(rt, master, wide + share.start, share.count * (int64_t)sizeof *master);
   if (weight->cut_axis) bd_rt_gather_weight(rt, weight);

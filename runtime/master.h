@@ -1,4 +1,4 @@
-// Weights that functions read as bf16: the optimizer updates a copy in f32, the master, which is
+// Weights that functions read as halves: the optimizer updates a copy in f32, the master, which is
 // the first part of the weight's state; each rank holds the master of the elements that it updates.
 #ifndef BD_RT_MASTER_H
 #define BD_RT_MASTER_H

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum kind { TEXT, COUNT, SEED, REAL, TOKENIZER } kind;
+typedef enum kind { TEXT, COUNT, SEED, REAL, TOKENIZER, SWITCH } kind;
 
 typedef struct option {
   const char *name;
@@ -36,7 +36,12 @@ static const option options_table[] = {
     {"beta2", REAL, AT(beta2), 0, 1, 1},
     {"eps", REAL, AT(eps), 0, 1, 0},
     {"clip", REAL, AT(clip), 0, 1e30, 0},
+    {"loss-scale", REAL, AT(loss_scale), 1, 0x1p100, 0},
+    {"loss-scale-growth", REAL, AT(loss_scale_growth), 1, 0x1p20, 0},
+    {"loss-scale-backoff", REAL, AT(loss_scale_backoff), 0x1p-20, 1, 1},
+    {"loss-scale-interval", COUNT, AT(loss_scale_interval), 0, 0, 0},
     {"tokenizer", TOKENIZER, AT(tokenizer), 0, 0, 0},
+    {"tf32", SWITCH, AT(tf32), 0, 0, 0},
 };
 enum { OPTIONS = sizeof options_table / sizeof options_table[0] };
 
@@ -65,6 +70,12 @@ const char *bd_rt_options_help(void) {
          "  --weight-decay X    decoupled weight decay (0.1)\n"
          "  --beta1 X --beta2 X --eps X   AdamW (0.9, 0.95, 1e-8)\n"
          "  --clip X            bound of the global gradient norm, 0 for none (1)\n"
+         "  --loss-scale X      fp16 programs: the first factor of the loss (65536); "
+         "--loss-scale-backoff X\n"
+         "                      (0.5) at a step that overflows and is skipped, --loss-scale-growth "
+         "X (2)\n"
+         "                      after --loss-scale-interval N (2000, 0: never) steps without\n"
+         "  --tf32              GPUs: products of f32 in TF32, faster and less precise\n"
          "  --help              this text\n"
          "\n"
          "Exit status: 0 done, 2 usage, 4 MPI, a file or the device failed, 5 internal error, 10 "
@@ -121,6 +132,9 @@ static int parse_value(const option *option, const char *text, bd_rt_options *op
     return parse_real(option, text, field);
   case TOKENIZER:
     return parse_tokenizer(text, field);
+  case SWITCH:
+    *(int *)field = 1;
+    return 1;
   }
   return 0;
 }
@@ -142,7 +156,8 @@ int bd_rt_options_parse(int argc, char **argv, bd_rt_options *out_options, char 
                                  .beta1 = 0.9,
                                  .beta2 = 0.95,
                                  .eps = 1e-8,
-                                 .clip = 1};
+                                 .clip = 1,
+                                 .loss_scale_interval = -1};
   for (int i = 1; i < argc; i++) {
     if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
       out_options->help = 1;
@@ -156,7 +171,13 @@ int bd_rt_options_parse(int argc, char **argv, bd_rt_options *out_options, char 
       snprintf(message, message_bytes, "unknown argument '%s'; --help lists them", argv[i]);
       return BD_RT_EXIT_USAGE;
     }
-    const char *const value = name[length] == '=' ? name + length + 1 : argv[++i];
+    if (option->kind == SWITCH && name[length] == '=') {
+      snprintf(message, message_bytes, "--%s takes no value", option->name);
+      return BD_RT_EXIT_USAGE;
+    }
+    const char *const value = option->kind == SWITCH ? ""
+                              : name[length] == '='  ? name + length + 1
+                                                     : argv[++i];
     if (!value) {
       snprintf(message, message_bytes, "--%s needs a value", option->name);
       return BD_RT_EXIT_USAGE;

@@ -11,8 +11,11 @@ typedef struct bd_rt_options {
   uint64_t seed;
   const char *data, *init, *metrics, *save, *report, *profile; // NULL where not given
   double lr, min_lr, weight_decay, beta1, beta2, eps, clip;
+  // Below or at 0 (the interval: below) where not given.
+  double loss_scale, loss_scale_growth, loss_scale_backoff;
+  int64_t loss_scale_interval;
   int tokenizer;
-  int help;
+  int tf32, help;
 } bd_rt_options;
 
 // 0, or a usage error described in `message`. Strings point into argv.

@@ -21,9 +21,13 @@ static inline int64_t bd_rt_least(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
+static inline int bd_rt_is_half(int dtype) {
+  return dtype == BD_RT_BF16 || dtype == BD_RT_F16;
+}
+
 // Bytes of an element that a product, a collective or an activation may have.
 static inline int64_t bd_rt_element_bytes(int dtype) {
-  return dtype == BD_RT_BF16 ? 2 : 4;
+  return bd_rt_is_half(dtype) ? 2 : 4;
 }
 
 enum {
@@ -48,8 +52,10 @@ struct bd_rt {
   double *sums;
   bd_rt_data data;
   bd_rt_profile *profile; // NULL without --profile
-  uint64_t step;
-  float loss_scale;
+  uint64_t step, updates; // those done; a step of f16 that overflows is no update
+  float target_share;     // 1 / the valid targets of the step
+  float loss_scale;       // 1 but in f16 programs, see runtime/scale.h
+  int64_t finite_steps;   // since the scale was changed
 };
 
 // Ends the job: one line on stderr. For failures that one rank alone sees.
@@ -93,6 +99,6 @@ int bd_rt_weights_load(bd_rt *rt, const char *path);
 int bd_rt_weights_save(bd_rt *rt, const char *path);
 
 // End of step: adds and synchronizes gradients, clips, updates the weights. Returns the global
-// norm.
+// norm, the same on every rank; where it is not finite nothing has been updated on any.
 double bd_rt_update(bd_rt *rt);
 #endif

@@ -3,6 +3,7 @@
 #include "runtime/backend.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -18,20 +19,32 @@ static double tokens_per_second(const bd_rt *rt, double seconds) {
 void bd_rt_progress(const bd_rt *rt, const bd_rt_measure *measure) {
   const long left = (long)(measure->left_seconds + 0.5);
   const int tty = isatty(STDERR_FILENO), last = (int64_t)rt->step + 1 == rt->options.steps;
-  fprintf(stderr, "%sstep %lld/%lld  loss %.4f  %.0f %s/s  %ldm%02lds left%s",
+  fprintf(stderr, "%sstep %lld/%lld  loss %.4f  %.0f %s/s  %ldm%02lds left%s%s",
           tty ? "\r\033[K" : "", (long long)rt->step + 1, (long long)rt->options.steps,
           measure->loss, tokens_per_second(rt, measure->step_seconds),
           rt->program->vocabulary ? "tokens" : "targets", left / 60, left % 60,
-          tty && !last ? "" : "\n");
+          measure->skipped ? "  skipped: overflow" : "", tty && !last ? "" : "\n");
   fflush(stderr);
 }
 
+// JSON has no number for what is not finite.
+static void write_number(FILE *file, const char *name, double value) {
+  if (isfinite(value))
+    fprintf(file, "\"%s\": %.9g, ", name, value);
+  else
+    fprintf(file, "\"%s\": null, ", name);
+}
+
 int bd_rt_metrics_write(const bd_rt *rt, const bd_rt_measure *measure, FILE *metrics) {
-  fprintf(metrics,
-          "{\"step\": %lld, \"loss\": %.9g, \"grad_norm\": %.9g, \"tokens_per_second\": %.6g, "
-          "\"step_seconds\": %.6g}\n",
-          (long long)rt->step + 1, measure->loss, measure->norm,
+  fprintf(metrics, "{\"step\": %lld, ", (long long)rt->step + 1);
+  write_number(metrics, "loss", measure->loss);
+  write_number(metrics, "grad_norm", measure->norm);
+  fprintf(metrics, "\"tokens_per_second\": %.6g, \"step_seconds\": %.6g",
           tokens_per_second(rt, measure->step_seconds), measure->step_seconds);
+  if (rt->program->precision == BD_RT_F16)
+    fprintf(metrics, ", \"loss_scale\": %.9g, \"skipped\": %s", (double)measure->loss_scale,
+            measure->skipped ? "true" : "false");
+  fputs("}\n", metrics);
   return fflush(metrics) || ferror(metrics);
 }
 

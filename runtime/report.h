@@ -7,6 +7,8 @@
 
 typedef struct bd_rt_measure {
   double loss, norm, step_seconds, left_seconds;
+  float loss_scale;
+  int skipped; // the step overflowed: nothing was updated
 } bd_rt_measure;
 
 // One line on stderr, rewritten in place on a terminal.

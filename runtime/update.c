@@ -73,10 +73,11 @@ static double global_norm(bd_rt *rt) {
   return sqrt(total);
 }
 
-static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float clip) {
+static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float factor) {
   const own_part part = part_of(rt, weight);
   const bd_rt_options *const o = &rt->options;
-  const double rate = bd_rt_learning_rate(o, (int64_t)rt->step), steps = (double)rt->step + 1;
+  const double rate = bd_rt_learning_rate(o, (int64_t)rt->updates);
+  const double steps = (double)rt->updates + 1;
   const double decay = weight->decay ? o->weight_decay : 0;
   const bd_rt_rows rows = bd_rt_rows_of(rt, weight);
   void *const whole = rt->arena + weight->weight_offset;
@@ -84,11 +85,12 @@ static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float clip) {
   const int64_t first = rows.start + part.start;
   bd_rt_rule u = {.weight = master ? master : (float *)whole + first,
                   .halves = master ? (uint16_t *)whole + first : NULL,
+                  .half_dtype = weight->layout.dtype,
                   .gradient = part.gradient + part.start,
                   .count = part.count,
                   .row = rows.outer > 1 ? rows.row : 0,
                   .stride = rows.stride,
-                  .clip = clip,
+                  .factor = factor,
                   .rate = (float)rate,
                   .decay = (float)decay};
   if (rt->program->optimizer == 1) {
@@ -110,11 +112,12 @@ double bd_rt_update(bd_rt *rt) {
   for (int i = 0; i < rt->stage->weight_count; i++)
     if (rt->stage->weights[i].gradient_count) sum_uses(rt, &rt->stage->weights[i]);
   bd_rt_tie_gradients(rt);
-  const double norm = global_norm(rt);
+  const double norm = global_norm(rt) / (double)rt->loss_scale;
   if (!isfinite(norm)) return norm;
   const double bound = rt->options.clip;
-  const float clip = bound > 0 && norm + 1e-6 > bound ? (float)(bound / (norm + 1e-6)) : 1;
+  const double clip = bound > 0 && norm + 1e-6 > bound ? bound / (norm + 1e-6) : 1;
+  const float factor = (float)(clip / (double)rt->loss_scale);
   for (int i = 0; i < rt->stage->weight_count; i++)
-    if (rt->stage->weights[i].gradient_count) update_weight(rt, &rt->stage->weights[i], clip);
+    if (rt->stage->weights[i].gradient_count) update_weight(rt, &rt->stage->weights[i], factor);
   return norm;
 }

@@ -1,7 +1,7 @@
-// The pass `precision`: weights and activations become bf16, with a master copy in f32 for each
-// weight. What is a statistic, a loss, or a gradient of a weight stays f32. A value of main has one
-// width everywhere, and so have a parameter and a result of a function in all its calls: narrow
-// wherever one of them is.
+// The passes `precision` and `precision-f16`: weights and activations become bf16 or f16, with a
+// master copy in f32 for each weight. What is a statistic, a loss, or a gradient of a weight stays
+// f32. A value of main has one width everywhere, and so have a parameter and a result of a function
+// in all its calls: narrow wherever one of them is.
 #include "ir/passes/precision.h"
 
 #include "ir/pass.h"
@@ -10,6 +10,7 @@
 typedef struct precision {
   bd_ctx *ctx;
   const bd_module *in;
+  bd_dtype dtype;         // of what is narrow
   bd_narrowed *functions; // per function of the module
   bool *narrow;           // per value of main
 } precision;
@@ -68,7 +69,7 @@ static bd_status check_loss(const precision *p) {
   const bd_function *main = p->in->main;
   if (p->narrow[loss_of(p)])
     return bd_fail(p->ctx, BD_UNSUPPORTED, main->loc,
-                   "the loss is also an operand of a call on bf16 values");
+                   "the loss is also an operand of a call on %s values", bd_dtype_name(p->dtype));
   for (int i = 0; i < main->op_count; i++) {
     const bd_op *op = &main->ops[i];
     if (!is_forward_call(p, op)) continue;
@@ -111,8 +112,8 @@ static bd_status check_types(const precision *p, const bd_function *function) {
     bd_dtype dtype = function->values[v].type.dtype;
     if (bd_dtype_is_float(dtype) && dtype != BD_F32)
       return bd_fail(p->ctx, BD_UNSUPPORTED, function->loc,
-                     "only models in f32 are made bf16; %%%s is %s", function->values[v].name,
-                     bd_dtype_name(dtype));
+                     "only models in f32 are made %s; %%%s is %s", bd_dtype_name(p->dtype),
+                     function->values[v].name, bd_dtype_name(dtype));
   }
   return BD_OK;
 }
@@ -127,6 +128,7 @@ static bd_status start(precision *p) {
     BD_TRY(check_types(p, from));
     p->functions[i] = (bd_narrowed){
         .from = from,
+        .dtype = p->dtype,
         .narrow_param = BD_NEW_ARRAY(arena, bool, from->param_count),
         .narrow_result = BD_NEW_ARRAY(arena, bool, from->result_count),
     };
@@ -142,8 +144,8 @@ static bd_status start(precision *p) {
   return check_weights(p);
 }
 
-static bool is_narrow(const bd_function *function, bd_id value) {
-  return function->values[value].type.dtype == BD_NARROW;
+static bool is_narrow(const precision *p, const bd_function *function, bd_id value) {
+  return function->values[value].type.dtype == p->dtype;
 }
 
 // The gradient of what is narrow is narrow, a weight's excepted.
@@ -153,12 +155,12 @@ static bd_status rewrite_backward(const precision *p, bd_narrowed *backward) {
   for (int i = 0; i < from->param_count; i++) {
     int result = i - from->restore_count;
     bd_id id = result < 0 ? forward->to->saves[i] : forward->to->results[result];
-    backward->narrow_param[i] = is_narrow(forward->to, id);
+    backward->narrow_param[i] = is_narrow(p, forward->to, id);
   }
   for (int i = 0; i < from->result_count; i++) {
     int param = from->gradient_of[i];
     backward->narrow_result[i] =
-        !forward->from->is_weight[param] && is_narrow(forward->to, forward->to->params[param]);
+        !forward->from->is_weight[param] && is_narrow(p, forward->to, forward->to->params[param]);
   }
   return bd_precision_rewrite(p->ctx, backward, forward);
 }
@@ -177,8 +179,8 @@ static bd_status rewrite_functions(const precision *p, bd_module *out) {
   return BD_OK;
 }
 
-static void set_width(bd_function *main, bd_id value, bool narrow) {
-  if (narrow) main->values[value].type.dtype = BD_NARROW;
+static void set_width(const precision *p, bd_function *main, bd_id value, bool narrow) {
+  if (narrow) main->values[value].type.dtype = p->dtype;
 }
 
 // Values of main take the types of the functions' results; sums of gradients those of their
@@ -186,24 +188,33 @@ static void set_width(bd_function *main, bd_id value, bool narrow) {
 static void retype_main(const precision *p, bd_module *out) {
   bd_function *main = out->main;
   for (int i = 0; i < main->param_count; i++)
-    set_width(main, main->params[i], p->narrow[main->params[i]]);
+    set_width(p, main, main->params[i], p->narrow[main->params[i]]);
   for (int i = 0; i < main->op_count; i++) {
     const bd_op *op = &main->ops[i];
     const bd_function *callee = op->kind == BD_OP_CALL ? find(p, op->callee)->to : NULL;
     for (int k = 0; k < op->out_count; k++)
-      set_width(main, op->out[k],
-                callee ? is_narrow(callee, callee->results[k]) : is_narrow(main, op->in[0]));
+      set_width(p, main, op->out[k],
+                callee ? is_narrow(p, callee, callee->results[k]) : is_narrow(p, main, op->in[0]));
   }
   for (int i = 0; i < out->weight_count; i++) // masters stay f32
-    if (p->narrow[weight_value(p, i)]) out->weights[i].type.dtype = BD_NARROW;
+    if (p->narrow[weight_value(p, i)]) out->weights[i].type.dtype = p->dtype;
 }
 
-bd_status bd_pass_precision(bd_ctx *ctx, const bd_module *in, bd_module **out_module) {
-  precision p = {.ctx = ctx, .in = in};
+static bd_status make_narrow(bd_ctx *ctx, const bd_module *in, bd_dtype dtype,
+                             bd_module **out_module) {
+  precision p = {.ctx = ctx, .in = in, .dtype = dtype};
   BD_TRY(start(&p));
   bd_module *out = bd_module_clone(ctx, in);
   BD_TRY(rewrite_functions(&p, out));
   retype_main(&p, out);
   *out_module = out;
   return BD_OK;
+}
+
+bd_status bd_pass_precision(bd_ctx *ctx, const bd_module *in, bd_module **out_module) {
+  return make_narrow(ctx, in, BD_BF16, out_module);
+}
+
+bd_status bd_pass_precision_f16(bd_ctx *ctx, const bd_module *in, bd_module **out_module) {
+  return make_narrow(ctx, in, BD_F16, out_module);
 }

@@ -1,13 +1,13 @@
-// What the files of the pass `precision` share. A value is *narrow* when it becomes bf16.
+// What the files of the passes `precision` and `precision-f16` share. A value is *narrow* when it
+// becomes a half.
 #ifndef BD_IR_PASSES_PRECISION_H
 #define BD_IR_PASSES_PRECISION_H
 #include "ir/index.h"
 
-#define BD_NARROW BD_BF16
-
 // A function before and after the pass.
 typedef struct bd_narrowed {
   const bd_function *from;
+  bd_dtype dtype;      // of what is narrow
   bool *narrow_param;  // per parameter
   bool *narrow_result; // per result
   bd_function *to;     // made by bd_precision_rewrite

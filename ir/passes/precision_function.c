@@ -39,6 +39,7 @@ typedef struct rewriter {
   bd_id *moved; // per value of `from`
   bd_id *other; // per value of `from`: the cast of the moved one to the other width, or BD_NO_ID
   bool *wide;   // per value of `from`: wanted wide, not only as a cast of what is narrow
+  bd_dtype narrow;
 } rewriter;
 
 // An op that sums narrow operands into a wide result by itself.
@@ -90,6 +91,10 @@ static bd_dtype dtype_of(const rewriter *r, bd_id id) {
   return r->to->values[id].type.dtype;
 }
 
+static bool is_narrow(const rewriter *r, bd_id id) {
+  return dtype_of(r, id) == r->narrow;
+}
+
 // Appends `cast` of `id` under a name of its own or, when given, `name`.
 static bd_id add_cast(rewriter *r, bd_id id, bd_dtype dtype, const char *name, bd_loc loc) {
   bd_type type = r->to->values[id].type;
@@ -117,7 +122,7 @@ static operand_widths find_widths(const rewriter *r, const bd_op *op) {
   operand_widths widths = {false, false};
   for (int k = 0; k < op->in_count; k++) {
     if (!is_element(r->from, op, k)) continue;
-    bool narrow = dtype_of(r, r->moved[op->in[k]]) == BD_NARROW;
+    bool narrow = is_narrow(r, r->moved[op->in[k]]);
     widths.any_narrow |= narrow;
     widths.any_wide |= !narrow;
   }
@@ -132,7 +137,7 @@ static bd_status add_op(rewriter *r, const bd_op *op, bool compute_wide, bool su
     bool element = is_element(r->from, op, k);
     in[k] = !is_float(r->from, op->in[k])
                 ? r->moved[op->in[k]]
-                : as(r, op->in[k], element && !compute_wide ? BD_NARROW : BD_F32, op->loc);
+                : as(r, op->in[k], element && !compute_wide ? r->narrow : BD_F32, op->loc);
   }
   bd_op *made =
       bd_function_add_op(r->ctx, r->to, op->kind, op->in_count, in, op->out_count, NULL, op->loc);
@@ -176,7 +181,7 @@ static bd_status move_op(rewriter *r, const bd_op *op, int *out_index) {
     bd_id v = op->out[k], made = r->to->ops[*out_index].out[k];
     r->moved[v] = made;
     if (!narrow[k]) continue;
-    r->moved[v] = add_cast(r, made, BD_NARROW, r->from->values[v].name, op->loc);
+    r->moved[v] = add_cast(r, made, r->narrow, r->from->values[v].name, op->loc);
     r->other[v] = made;
   }
   return BD_OK;
@@ -186,7 +191,7 @@ static void move_params(rewriter *r, const bool *narrow_param) {
   for (int i = 0; i < r->from->param_count; i++) {
     const bd_value *value = &r->from->values[r->from->params[i]];
     bd_type type = value->type;
-    if (narrow_param[i]) type.dtype = BD_NARROW;
+    if (narrow_param[i]) type.dtype = r->narrow;
     r->moved[r->from->params[i]] = bd_function_add_param(r->ctx, r->to, value->name, type);
     r->to->is_weight[i] = r->from->is_weight[i];
   }
@@ -195,7 +200,7 @@ static void move_params(rewriter *r, const bool *narrow_param) {
 static void move_results(rewriter *r, const bool *narrow_result) {
   for (int i = 0; i < r->from->result_count; i++) {
     bd_id v = r->from->results[i];
-    bd_dtype dtype = narrow_result[i] ? BD_NARROW : r->from->values[v].type.dtype;
+    bd_dtype dtype = narrow_result[i] ? r->narrow : r->from->values[v].type.dtype;
     bd_function_add_result(r->ctx, r->to, as(r, v, dtype, r->from->loc));
     if (r->from->gradient_of) r->to->gradient_of[i] = r->from->gradient_of[i];
   }
@@ -209,7 +214,8 @@ bd_status bd_precision_rewrite(bd_ctx *ctx, bd_narrowed *narrowed, const bd_narr
                 .to = bd_function_create(ctx, from->name),
                 .moved = BD_NEW_ARRAY(arena, bd_id, from->value_count),
                 .other = BD_NEW_ARRAY(arena, bd_id, from->value_count),
-                .wide = BD_NEW_ARRAY(arena, bool, from->value_count)};
+                .wide = BD_NEW_ARRAY(arena, bool, from->value_count),
+                .narrow = narrowed->dtype};
   for (bd_id v = 0; v < from->value_count; v++)
     r.other[v] = BD_NO_ID;
   r.to->role = from->role;

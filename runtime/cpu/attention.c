@@ -105,7 +105,7 @@ static const float *key_rows(const forward *f, const place *at, const void *from
   const bd_rt_attention *const s = f->shape;
   const int64_t offset = at->k + key * s->k_row;
   if (!at->wide) return (const float *)from + offset;
-  bd_rt_widen_rows(from, offset, s->k_row, keys, s->d, wide);
+  bd_rt_widen_rows(s->dtype, from, offset, s->k_row, keys, s->d, wide);
   return wide;
 }
 
@@ -146,13 +146,13 @@ static void attend_halves(const forward *f, place at, int64_t q, bd_rt_tiles *ti
                           float *scratch) {
   const bd_rt_attention *const s = f->shape;
   float *const rows = scratch, *const out = rows + ROWS * s->d;
-  bd_rt_widen_rows(f->q, q, s->q_row, at.rows, s->d, rows);
+  bd_rt_widen_rows(s->dtype, f->q, q, s->q_row, at.rows, s->d, rows);
   at.q = rows;
   at.out = out;
   at.stride = s->d;
   at.wide = out + ROWS * s->d;
   attend(f, &at, tiles);
-  bd_rt_narrow_rows(out, at.rows, s->d, f->out, q, s->q_row);
+  bd_rt_narrow_rows(s->dtype, out, at.rows, s->d, f->out, q, s->q_row);
 }
 
 static void forward_worker(void *args, int64_t chunk, int worker) {
@@ -172,7 +172,7 @@ static void forward_worker(void *args, int64_t chunk, int worker) {
                       .row = row,
                       .rows = bd_rt_least(ROWS, s->tq - row),
                       .k = batch * s->k_batch + head / group * s->d};
-    if (s->dtype == BD_RT_BF16)
+    if (bd_rt_is_half(s->dtype))
       attend_halves(f, at, q, f->tiles + chunk, bd_rt_thread_scratch(f->rt, worker));
     else
       attend_floats(f, at, q, f->tiles + chunk);

@@ -1,7 +1,7 @@
 // What attention's two directions share.
 #ifndef BD_RT_CPU_ATTENTION_H
 #define BD_RT_CPU_ATTENTION_H
-#include "runtime/bf16.h"
+#include "runtime/cpu/halves.h"
 #include "runtime/cpu/rt.h"
 
 #include <stdatomic.h>
@@ -24,20 +24,18 @@ _Static_assert((4 * ROWS + 4 * KEYS) * BD_RT_ATTENTION_HALF_WIDTH <=
 
 // `rows` of `width` halves that lie `stride` apart from element `offset` on, without gaps; and
 // back.
-static inline void bd_rt_widen_rows(const void *halves, int64_t offset, int64_t stride,
+static inline void bd_rt_widen_rows(int dtype, const void *halves, int64_t offset, int64_t stride,
                                     int64_t rows, int64_t width, float *wide) {
   const uint16_t *const from = (const uint16_t *)halves + offset;
   for (int64_t i = 0; i < rows; i++)
-    for (int64_t j = 0; j < width; j++)
-      wide[i * width + j] = bd_rt_from_bf16(from[i * stride + j]);
+    bd_rt_widen_run(dtype, from + i * stride, wide + i * width, width);
 }
 
-static inline void bd_rt_narrow_rows(const float *wide, int64_t rows, int64_t width, void *halves,
-                                     int64_t offset, int64_t stride) {
+static inline void bd_rt_narrow_rows(int dtype, const float *wide, int64_t rows, int64_t width,
+                                     void *halves, int64_t offset, int64_t stride) {
   uint16_t *const to = (uint16_t *)halves + offset;
   for (int64_t i = 0; i < rows; i++)
-    for (int64_t j = 0; j < width; j++)
-      to[i * stride + j] = bd_rt_to_bf16(wide[i * width + j]);
+    bd_rt_narrow_run(dtype, wide + i * width, to + i * stride, width);
 }
 
 // How many of the keys from `key` on the query `row` sees.

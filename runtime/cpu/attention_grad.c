@@ -146,7 +146,7 @@ void bd_rt_attention_backward(bd_rt *rt, const bd_rt_attention *shape, const bd_
                               void *workspace) {
   work w = {.of = {.shape = shape, .random = random, .lse = lse, .tiles = workspace}};
   const bd_rt_halves halves = {dout, q, k, v, out, dq, dk, dv};
-  if (shape->dtype == BD_RT_BF16) {
+  if (bd_rt_is_half(shape->dtype)) {
     bd_rt_halves_backward(rt, &w.of, &halves);
     return;
   }

@@ -43,8 +43,8 @@ static int64_t keys_at(const halves *h, int64_t key) {
 
 static void load_keys(const halves *h, int64_t key, int64_t keys) {
   const bd_rt_attention *const s = h->of->like->shape;
-  bd_rt_widen_rows(h->of->tensors->k, keys_at(h, key), s->k_row, keys, s->d, h->k);
-  bd_rt_widen_rows(h->of->tensors->v, keys_at(h, key), s->k_row, keys, s->d, h->v);
+  bd_rt_widen_rows(s->dtype, h->of->tensors->k, keys_at(h, key), s->k_row, keys, s->d, h->k);
+  bd_rt_widen_rows(s->dtype, h->of->tensors->v, keys_at(h, key), s->k_row, keys, s->d, h->v);
 }
 
 static int64_t rows_at(const halves *h, int64_t head, int64_t row) {
@@ -55,9 +55,9 @@ static int64_t rows_at(const halves *h, int64_t head, int64_t row) {
 static void load_rows(const halves *h, int64_t head, int64_t row, int64_t rows) {
   const bd_rt_attention *const s = h->of->like->shape;
   const int64_t at = rows_at(h, head, row);
-  bd_rt_widen_rows(h->of->tensors->q, at, s->q_row, rows, s->d, h->q);
-  bd_rt_widen_rows(h->of->tensors->dout, at, s->q_row, rows, s->d, h->dout);
-  bd_rt_widen_rows(h->of->tensors->out, at, s->q_row, rows, s->d, h->out);
+  bd_rt_widen_rows(s->dtype, h->of->tensors->q, at, s->q_row, rows, s->d, h->q);
+  bd_rt_widen_rows(s->dtype, h->of->tensors->dout, at, s->q_row, rows, s->d, h->dout);
+  bd_rt_widen_rows(s->dtype, h->of->tensors->out, at, s->q_row, rows, s->d, h->out);
 }
 
 // Gradients of one tile of keys, over all its heads' queries.
@@ -76,8 +76,10 @@ static void keys_of_halves(const halves *h, int64_t key, bd_rt_tiles *tiles) {
       fresh = 0;
     }
   if (fresh) bd_rt_zero_keys(&h->tile, 0, keys);
-  bd_rt_narrow_rows(h->tile.dk, keys, s->d, h->of->tensors->dk, keys_at(h, key), s->k_row);
-  bd_rt_narrow_rows(h->tile.dv, keys, s->d, h->of->tensors->dv, keys_at(h, key), s->k_row);
+  bd_rt_narrow_rows(s->dtype, h->tile.dk, keys, s->d, h->of->tensors->dk, keys_at(h, key),
+                    s->k_row);
+  bd_rt_narrow_rows(s->dtype, h->tile.dv, keys, s->d, h->of->tensors->dv, keys_at(h, key),
+                    s->k_row);
 }
 
 // The gradient of one tile of queries, over all keys that they see.
@@ -92,7 +94,8 @@ static void queries_of_halves(const halves *h, int64_t head, int64_t row, bd_rt_
     load_keys(h, key, keys);
     bd_rt_tile_backward(&h->tile, &at, BD_RT_OF_QUERIES, 1, tiles);
   }
-  bd_rt_narrow_rows(h->tile.dq, rows, s->d, h->of->tensors->dq, rows_at(h, head, row), s->q_row);
+  bd_rt_narrow_rows(s->dtype, h->tile.dq, rows, s->d, h->of->tensors->dq, rows_at(h, head, row),
+                    s->q_row);
 }
 
 static void halves_worker(void *args, int64_t chunk, int worker) {

@@ -1,6 +1,6 @@
 // Collectives over point-to-point messages. Every sum runs in ascending rank order whatever its
 // size, and nothing but the fixed scratch buffer is needed.
-#include "runtime/bf16.h"
+#include "runtime/cpu/halves.h"
 #include "runtime/cpu/rt.h"
 
 #include <math.h>
@@ -19,6 +19,7 @@ static MPI_Datatype type_of(int dtype) {
   case BD_RT_I32:
     return MPI_INT32_T;
   case BD_RT_BF16:
+  case BD_RT_F16:
     return MPI_UINT16_T;
   default:
     bd_rt_fail(BD_RT_EXIT_INTERNAL, "a collective on elements of dtype %d", dtype);
@@ -50,26 +51,24 @@ static void combine(int combiner, float *restrict out, const float *restrict in,
 }
 
 // The same of halves: wide from the first piece to the last, rounded once.
-static void combine_halves(int combiner, int size, int64_t stride, int64_t count,
+static void combine_halves(int dtype, int combiner, int size, int64_t stride, int64_t count,
                            uint16_t *pieces) {
   float sum[WIDE], next[WIDE];
   for (int64_t from = 0; from < count; from += WIDE) {
     const int64_t length = count - from < WIDE ? count - from : WIDE;
     for (int r = 0; r < size; r++) {
-      for (int64_t i = 0; i < length; i++)
-        (r ? next : sum)[i] = bd_rt_from_bf16(pieces[r * stride + from + i]);
+      bd_rt_widen_run(dtype, pieces + r * stride + from, r ? next : sum, length);
       if (r) combine(combiner, sum, next, length);
     }
-    for (int64_t i = 0; i < length; i++)
-      pieces[from + i] = bd_rt_to_bf16(sum[i]);
+    bd_rt_narrow_run(dtype, sum, pieces + from, length);
   }
 }
 
 // Adds up `size` pieces that lie `stride` apart, into the first.
 static void combine_pieces(int dtype, int combiner, int size, int64_t stride, int64_t count,
                            void *pieces) {
-  if (dtype == BD_RT_BF16) {
-    combine_halves(combiner, size, stride, count, pieces);
+  if (bd_rt_is_half(dtype)) {
+    combine_halves(dtype, combiner, size, stride, count, pieces);
     return;
   }
   float *const floats = pieces;

@@ -1,4 +1,4 @@
-#include "runtime/bf16.h"
+#include "runtime/cpu/halves.h"
 #include "runtime/cpu/rt.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ enum { COLUMNS = 64 };
 typedef struct scatter {
   const int32_t *ids;
   const void *dout;
-  int halves;
+  int dtype;
   int64_t count, c, row_start, rows;
   int accumulate;
   float *dtable;
@@ -19,9 +19,10 @@ static void add_floats(float *restrict out, const float *restrict in, int64_t co
     out[i] += in[i];
 }
 
-static void add_halves(float *restrict out, const uint16_t *restrict in, int64_t count) {
-  for (int64_t i = 0; i < count; i++)
-    out[i] += bd_rt_from_bf16(in[i]);
+static void add_halves(int dtype, float *out, const uint16_t *in, int64_t count) {
+  float wide[COLUMNS];
+  bd_rt_widen_run(dtype, in, wide, count);
+  add_floats(out, wide, count);
 }
 
 // One block of columns: tokens in order, so that the sum's order never depends on threads.
@@ -37,8 +38,8 @@ static void add_columns(void *args, int64_t chunk) {
     if (row < 0 || row >= s->rows) continue;
     float *const out = s->dtable + row * s->c + column;
     const int64_t from = t * s->c + column;
-    if (s->halves)
-      add_halves(out, (const uint16_t *)s->dout + from, width);
+    if (bd_rt_is_half(s->dtype))
+      add_halves(s->dtype, out, (const uint16_t *)s->dout + from, width);
     else
       add_floats(out, (const float *)s->dout + from, width);
   }
@@ -46,6 +47,6 @@ static void add_columns(void *args, int64_t chunk) {
 
 void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, int64_t count,
                     int64_t c, int64_t row_start, int64_t rows, int32_t accumulate, float *dtable) {
-  scatter s = {ids, dout, dtype == BD_RT_BF16, count, c, row_start, rows, accumulate, dtable};
+  scatter s = {ids, dout, dtype, count, c, row_start, rows, accumulate, dtable};
   bd_rt_parallel(rt, add_columns, &s, (c + COLUMNS - 1) / COLUMNS);
 }

@@ -1,7 +1,7 @@
 // Matrix products over OpenBLAS. Its own threads stay off: the rank's pool cuts a product into
 // blocks and each thread multiplies one, which keeps packing buffers small and one set of threads
 // in the process. Halves become floats tile by tile; sums stay in f32 until a tile's last product.
-#include "runtime/bf16.h"
+#include "runtime/cpu/halves.h"
 #include "runtime/cpu/rt.h"
 
 #include <cblas.h>
@@ -103,9 +103,10 @@ static operand load(int dtype, int copy, const char *from, int64_t rows, int64_t
   const int64_t stride = by_row ? row_stride : column_stride;
   for (int64_t line = 0; line < lines; line++) {
     float *const to = tile + line * length;
-    if (dtype == BD_RT_F32) memcpy(to, floats + line * stride, (size_t)length * sizeof *to);
-    for (int64_t i = 0; dtype == BD_RT_BF16 && i < length; i++)
-      to[i] = bd_rt_from_bf16(halves[line * stride + i]);
+    if (dtype == BD_RT_F32)
+      memcpy(to, floats + line * stride, (size_t)length * sizeof *to);
+    else
+      bd_rt_widen_run(dtype, halves + line * stride, to, length);
   }
   return (operand){tile, by_row ? length : 1, by_row ? 1 : length};
 }
@@ -113,22 +114,23 @@ static operand load(int dtype, int copy, const char *from, int64_t rows, int64_t
 static void widen_sums(const bd_rt_gemm *s, const block *at, const char *out, float *sums) {
   const uint16_t *const halves = (const uint16_t *)(const void *)out;
   for (int64_t i = 0; i < at->rows; i++)
-    for (int64_t j = 0; j < at->columns; j++)
-      sums[i * TILE_COLUMNS + j] = s->accumulate ? bd_rt_from_bf16(halves[i * s->out_m + j]) : 0;
+    if (s->accumulate)
+      bd_rt_widen_run(s->out_dtype, halves + i * s->out_m, sums + i * TILE_COLUMNS, at->columns);
+    else
+      memset(sums + i * TILE_COLUMNS, 0, (size_t)at->columns * sizeof *sums);
 }
 
 static void round_sums(const bd_rt_gemm *s, const block *at, const float *sums, char *out) {
   uint16_t *const halves = (uint16_t *)(void *)out;
   for (int64_t i = 0; i < at->rows; i++)
-    for (int64_t j = 0; j < at->columns; j++)
-      halves[i * s->out_m + j] = bd_rt_to_bf16(sums[i * TILE_COLUMNS + j]);
+    bd_rt_narrow_run(s->out_dtype, sums + i * TILE_COLUMNS, halves + i * s->out_m, at->columns);
 }
 
 static void multiply_tile(const product *p, const block *at, float *scratch) {
   const bd_rt_gemm *const s = p->shape;
   float *const a_tile = scratch, *const b_tile = a_tile + TILE_ROWS * TILE_DEPTH;
   float *const tile = b_tile + TILE_DEPTH * TILE_COLUMNS;
-  const int rounds = s->out_dtype == BD_RT_BF16;
+  const int rounds = bd_rt_is_half(s->out_dtype);
   float *const sums = rounds ? tile : (float *)(void *)out_at(p, at);
   if (rounds) widen_sums(s, at, out_at(p, at), sums);
   for (int64_t k = 0; k < s->k; k += TILE_DEPTH) {
@@ -174,7 +176,7 @@ static void multiply_block(void *args, int64_t chunk, int worker) {
               .column = cut(s->n, p->column_blocks, j)};
   at.rows = cut(s->m, p->row_blocks, i + 1) - at.row;
   at.columns = cut(s->n, p->column_blocks, j + 1) - at.column;
-  if (s->dtype == BD_RT_BF16 || meets_itself(s))
+  if (bd_rt_is_half(s->dtype) || meets_itself(s))
     multiply_tiles(p, &at, worker);
   else
     multiply_floats(p, &at);
@@ -199,9 +201,9 @@ static void clear_rows(void *args, int64_t row) {
 }
 
 void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *shape, const void *a, const void *b, void *out) {
-  const int halves = shape->dtype == BD_RT_BF16;
+  const int halves = bd_rt_is_half(shape->dtype);
   if ((shape->dtype != BD_RT_F32 && !halves) ||
-      (shape->out_dtype != BD_RT_F32 && !(halves && shape->out_dtype == BD_RT_BF16)))
+      (shape->out_dtype != BD_RT_F32 && !(halves && shape->out_dtype == shape->dtype)))
     bd_rt_fail(BD_RT_EXIT_INTERNAL, "a matrix product of dtypes %d and %d", shape->dtype,
                shape->out_dtype);
   if (shape->m <= 0 || shape->n <= 0 || shape->batch <= 0) return;

@@ -11,7 +11,7 @@ void bd_rt_add_loss(bd_rt *rt, const float *loss, uint32_t partial) {
 }
 
 void bd_rt_loss_gradient(bd_rt *rt, float *out) {
-  *out = rt->loss_scale;
+  *out = rt->target_share * rt->loss_scale;
 }
 
 void bd_rt_tokens(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int32_t *out) {
@@ -25,12 +25,13 @@ void bd_rt_targets(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, 
 void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64_t rows,
                  int64_t elements, void *out) {
   if (dtype != BD_RT_F32 && elements > BD_RT_SCRATCH_FLOATS)
-    bd_rt_fail(BD_RT_EXIT_DATA, "%s: a sample in bf16 has at most %d elements, not %lld",
+    bd_rt_fail(BD_RT_EXIT_DATA, "%s: a sample in halves has at most %d elements, not %lld",
                rt->options.data, BD_RT_SCRATCH_FLOATS, (long long)elements);
   for (int64_t row = 0; row < rows; row++) {
     float *const wide = dtype == BD_RT_F32 ? (float *)out + row * elements : rt->scratch;
     bd_rt_read_reals(rt, micro_batch, start + row, elements, wide);
-    if (dtype != BD_RT_F32) bd_rt_narrow(rt, wide, (uint16_t *)out + row * elements, elements);
+    if (dtype != BD_RT_F32)
+      bd_rt_narrow(rt, dtype, wide, (uint16_t *)out + row * elements, elements);
   }
 }
 

@@ -1,5 +1,5 @@
 // The optimizer's arithmetic on a CPU rank, in grains of fixed size.
-#include "runtime/bf16.h"
+#include "runtime/cpu/halves.h"
 #include "runtime/cpu/rt.h"
 
 #include <math.h>
@@ -7,6 +7,7 @@
 enum { GRAIN = 1 << 16 };
 
 typedef struct narrowing {
+  int dtype;
   const float *wide;
   uint16_t *halves;
   int64_t count;
@@ -65,19 +66,15 @@ void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out) 
   *out = sum;
 }
 
-static void narrow(const float *restrict wide, uint16_t *restrict halves, int64_t count) {
-  for (int64_t i = 0; i < count; i++)
-    halves[i] = bd_rt_to_bf16(wide[i]);
-}
-
 static void narrow_grain(void *args, int64_t chunk) {
   const narrowing *const n = args;
   const int64_t start = chunk * GRAIN;
-  narrow(n->wide + start, n->halves + start, n->count - start < GRAIN ? n->count - start : GRAIN);
+  bd_rt_narrow_run(n->dtype, n->wide + start, n->halves + start,
+                   bd_rt_least(n->count - start, GRAIN));
 }
 
-void bd_rt_narrow(bd_rt *rt, const float *wide, uint16_t *halves, int64_t count) {
-  narrowing n = {wide, halves, count};
+void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int64_t count) {
+  narrowing n = {dtype, wide, halves, count};
   bd_rt_parallel(rt, narrow_grain, &n, (count + GRAIN - 1) / GRAIN);
 }
 
@@ -87,7 +84,7 @@ static void adamw(const bd_rt_rule *rule, int64_t count) {
   float *restrict const w = u.weight, *restrict const m = u.first, *restrict const v = u.second;
   const float *restrict const gradient = u.gradient;
   for (int64_t i = 0; i < count; i++) {
-    const float g = gradient[i] * u.clip;
+    const float g = gradient[i] * u.factor;
     m[i] = u.beta1 * m[i] + (1 - u.beta1) * g;
     v[i] = u.beta2 * v[i] + (1 - u.beta2) * g * g;
     w[i] = w[i] * u.shrink - u.rate * (m[i] / (sqrtf(v[i]) / u.correction2 + u.eps));
@@ -99,7 +96,7 @@ static void sgd(const bd_rt_rule *rule, int64_t count) {
   float *restrict const w = u.weight;
   const float *restrict const gradient = u.gradient;
   for (int64_t i = 0; i < count; i++)
-    w[i] -= u.rate * (gradient[i] * u.clip + u.decay * w[i]);
+    w[i] -= u.rate * (gradient[i] * u.factor + u.decay * w[i]);
 }
 
 static void run_grain(const bd_rt_rule *rule, int64_t chunk,
@@ -115,7 +112,7 @@ static void run_grain(const bd_rt_rule *rule, int64_t chunk,
     if (u.first) u.first += i;
     if (u.second) u.second += i;
     update(&u, next - i);
-    if (u.halves) narrow(u.weight, u.halves + at, next - i);
+    if (u.halves) bd_rt_narrow_run(u.half_dtype, u.weight, u.halves + at, next - i);
   }
 }
 

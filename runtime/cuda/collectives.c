@@ -8,6 +8,8 @@ static ncclDataType_t type_of(int dtype) {
     return ncclFloat32;
   case BD_RT_BF16:
     return ncclBfloat16;
+  case BD_RT_F16:
+    return ncclFloat16;
   case BD_RT_I32:
     return ncclInt32;
   default:

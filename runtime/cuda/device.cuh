@@ -1,7 +1,8 @@
-// What every .cu file needs: its items, its launches, and bf16 as bits.
+// What every .cu file needs: its items and its launches.
 #ifndef BD_RT_CUDA_DEVICE_CUH
 #define BD_RT_CUDA_DEVICE_CUH
 #include "runtime/cuda/kernels.h"
+#include "runtime/half.h"
 
 #include <math.h>
 
@@ -18,24 +19,5 @@
 static inline int blocks_of(const bd_cuda_queue *queue, int64_t items) {
   const int64_t blocks = (items + BD_CUDA_THREADS - 1) / BD_CUDA_THREADS;
   return (int)(blocks < queue->most_blocks ? blocks : queue->most_blocks);
-}
-
-static __device__ inline float of_bf16(uint16_t bits) {
-  union {
-    uint32_t bits;
-    float value;
-  } wide = {(uint32_t)bits << 16};
-  return wide.value;
-}
-
-// To nearest, ties to even; what is no number stays none.
-static __device__ inline uint16_t to_bf16(float value) {
-  union {
-    float value;
-    uint32_t bits;
-  } wide = {value};
-  const uint32_t up = wide.bits + 0x7FFF + (wide.bits >> 16 & 1);
-  const uint32_t quiet = wide.bits | 0x400000;
-  return (uint16_t)(((wide.bits & 0x7FFFFFFF) > 0x7F800000 ? quiet : up) >> 16);
 }
 #endif

@@ -16,24 +16,24 @@ static __global__ void link_tokens(const int32_t *ids, int64_t count, int64_t ro
   }
 }
 
-static __device__ float value_of(const float *data, int64_t i) {
+static __device__ float value_of(int, const float *data, int64_t i) {
   return data[i];
 }
-static __device__ float value_of(const uint16_t *data, int64_t i) {
-  return of_bf16(data[i]);
+static __device__ float value_of(int dtype, const uint16_t *data, int64_t i) {
+  return bd_rt_from_half(dtype, data[i]);
 }
 
 template <typename element>
-static __global__ void add_tokens(const int32_t *ids, const element *dout, int64_t count, int64_t c,
-                                  int64_t row_start, const int32_t *next, const int32_t *first,
-                                  float *dtable) {
+static __global__ void add_tokens(int dtype, const int32_t *ids, const element *dout, int64_t count,
+                                  int64_t c, int64_t row_start, const int32_t *next,
+                                  const int32_t *first, float *dtable) {
   BD_FOR_ITEMS(i, count * c) {
     const int64_t token = i / c, column = i % c;
     if (!first[token]) continue;
     float *const out = dtable + (ids[token] - row_start) * c + column;
     float sum = *out;
     for (int64_t t = token; t >= 0; t = next[t])
-      sum += value_of(dout, t * c + column);
+      sum += value_of(dtype, dout, t * c + column);
     *out = sum;
   }
 }
@@ -46,11 +46,12 @@ void bd_cuda_embed_dw(const bd_cuda_queue *queue, int dtype, const int32_t *ids,
   if (grid == 0) return;
   BD_LAUNCH(link_tokens, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, ids, count,
             row_start, rows, next, first);
-  if (dtype == BD_RT_BF16)
-    BD_LAUNCH(add_tokens<uint16_t>, grid, BD_CUDA_THREADS, queue->stream, ids,
+  if (bd_rt_is_half(dtype))
+    BD_LAUNCH(add_tokens<uint16_t>, grid, BD_CUDA_THREADS, queue->stream, dtype, ids,
               (const uint16_t *)dout, count, c, row_start, (const int32_t *)next,
               (const int32_t *)first, dtable);
   else
-    BD_LAUNCH(add_tokens<float>, grid, BD_CUDA_THREADS, queue->stream, ids, (const float *)dout,
-              count, c, row_start, (const int32_t *)next, (const int32_t *)first, dtable);
+    BD_LAUNCH(add_tokens<float>, grid, BD_CUDA_THREADS, queue->stream, dtype, ids,
+              (const float *)dout, count, c, row_start, (const int32_t *)next,
+              (const int32_t *)first, dtable);
 }

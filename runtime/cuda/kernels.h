@@ -25,7 +25,8 @@ enum {
 // host memory.
 void bd_cuda_adamw(const bd_cuda_queue *queue, const bd_rt_rule *rule);
 void bd_cuda_sgd(const bd_cuda_queue *queue, const bd_rt_rule *rule);
-void bd_cuda_narrow(const bd_cuda_queue *queue, const float *wide, uint16_t *halves, int64_t count);
+void bd_cuda_narrow(const bd_cuda_queue *queue, int dtype, const float *wide, uint16_t *halves,
+                    int64_t count);
 void bd_cuda_add(const bd_cuda_queue *queue, float *sum, const float *more, int64_t count);
 void bd_cuda_square_sum(const bd_cuda_queue *queue, const float *data, int64_t count,
                         double *partials, double *out);

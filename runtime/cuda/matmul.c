@@ -64,9 +64,16 @@ static key key_of(const bd_rt_gemm *s, const void *a, const void *b, const void 
 }
 
 static cudaDataType_t type_of(int32_t dtype) {
-  if (dtype != BD_RT_F32 && dtype != BD_RT_BF16)
+  switch (dtype) {
+  case BD_RT_F32:
+    return CUDA_R_32F;
+  case BD_RT_BF16:
+    return CUDA_R_16BF;
+  case BD_RT_F16:
+    return CUDA_R_16F;
+  default:
     bd_rt_fail(BD_RT_EXIT_INTERNAL, "a matrix product of elements of dtype %d", dtype);
-  return dtype == BD_RT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+  }
 }
 
 static cublasLtMatrixLayout_t layout_of(const operand *o, int64_t batch) {
@@ -81,11 +88,14 @@ static cublasLtMatrixLayout_t layout_of(const operand *o, int64_t batch) {
   return layout;
 }
 
-static cublasLtMatmulDesc_t operation_of(const key *k) {
+// TF32 rounds the operands of a product of f32 to 10 binary digits; sums stay f32.
+static cublasLtMatmulDesc_t operation_of(const bd_rt *rt, const key *k) {
   cublasLtMatmulDesc_t operation;
   const int32_t left = k->left.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   const int32_t right = k->right.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-  BD_CUDA_BLAS(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  const int tf32 = rt->options.tf32 && k->left.dtype == BD_RT_F32;
+  BD_CUDA_BLAS(cublasLtMatmulDescCreate(
+      &operation, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
   BD_CUDA_BLAS(
       cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSA, &left, sizeof left));
   BD_CUDA_BLAS(
@@ -131,7 +141,7 @@ static bd_cuda_product *create(bd_rt *rt, const key *k) {
   bd_cuda_product *const p = calloc(1, sizeof *p);
   if (!p) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
   p->key = *k;
-  p->operation = operation_of(k);
+  p->operation = operation_of(rt, k);
   p->left = layout_of(&k->left, k->batch);
   p->right = layout_of(&k->right, k->batch);
   p->out = layout_of(&k->out, k->batch);

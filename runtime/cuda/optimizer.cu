@@ -9,27 +9,27 @@ static __device__ int64_t place_of(const bd_rt_rule &u, int64_t i) {
 // AdamW (Loshchilov and Hutter 2019) with PyTorch's order of operations.
 static __global__ void adamw(bd_rt_rule u) {
   BD_FOR_ITEMS(i, u.count) {
-    const float g = u.gradient[i] * u.clip;
+    const float g = u.gradient[i] * u.factor;
     const float m = u.beta1 * u.first[i] + (1 - u.beta1) * g;
     const float v = u.beta2 * u.second[i] + (1 - u.beta2) * g * g;
     u.first[i] = m;
     u.second[i] = v;
     const int64_t at = place_of(u, i), w = u.halves ? i : at;
     u.weight[w] = u.weight[w] * u.shrink - u.rate * (m / (sqrtf(v) / u.correction2 + u.eps));
-    if (u.halves) u.halves[at] = to_bf16(u.weight[w]);
+    if (u.halves) u.halves[at] = bd_rt_to_half(u.half_dtype, u.weight[w]);
   }
 }
 
 static __global__ void sgd(bd_rt_rule u) {
   BD_FOR_ITEMS(i, u.count) {
     const int64_t at = place_of(u, i), w = u.halves ? i : at;
-    u.weight[w] -= u.rate * (u.gradient[i] * u.clip + u.decay * u.weight[w]);
-    if (u.halves) u.halves[at] = to_bf16(u.weight[w]);
+    u.weight[w] -= u.rate * (u.gradient[i] * u.factor + u.decay * u.weight[w]);
+    if (u.halves) u.halves[at] = bd_rt_to_half(u.half_dtype, u.weight[w]);
   }
 }
 
-static __global__ void narrow(const float *wide, uint16_t *halves, int64_t count) {
-  BD_FOR_ITEMS(i, count) halves[i] = to_bf16(wide[i]);
+static __global__ void narrow(int dtype, const float *wide, uint16_t *halves, int64_t count) {
+  BD_FOR_ITEMS(i, count) halves[i] = bd_rt_to_half(dtype, wide[i]);
 }
 
 static __global__ void add(float *sum, const float *more, int64_t count) {
@@ -75,10 +75,11 @@ void bd_cuda_sgd(const bd_cuda_queue *queue, const bd_rt_rule *rule) {
     BD_LAUNCH(sgd, blocks_of(queue, rule->count), BD_CUDA_THREADS, queue->stream, *rule);
 }
 
-void bd_cuda_narrow(const bd_cuda_queue *queue, const float *wide, uint16_t *halves,
+void bd_cuda_narrow(const bd_cuda_queue *queue, int dtype, const float *wide, uint16_t *halves,
                     int64_t count) {
   if (count > 0)
-    BD_LAUNCH(narrow, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, wide, halves, count);
+    BD_LAUNCH(narrow, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, dtype, wide, halves,
+              count);
 }
 
 void bd_cuda_add(const bd_cuda_queue *queue, float *sum, const float *more, int64_t count) {

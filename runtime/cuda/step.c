@@ -1,6 +1,6 @@
 // What a step asks for besides collectives and messages.
-#include "runtime/bf16.h"
 #include "runtime/cuda/rt.h"
+#include "runtime/half.h"
 
 #include <string.h>
 
@@ -21,7 +21,7 @@ void bd_rt_launch(bd_rt *rt, int number, int buffer_count, char *const *buffers,
 
 void bd_rt_loss_gradient(bd_rt *rt, float *out) {
   if (rt->device->rehearsing) return;
-  bd_cuda_set(&rt->device->queue, out, rt->loss_scale);
+  bd_cuda_set(&rt->device->queue, out, rt->target_share * rt->loss_scale);
   bd_cuda_check_launch();
 }
 
@@ -80,11 +80,11 @@ void bd_rt_targets(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, 
 }
 
 // In place: halves lie before the floats that are still to be read.
-static void narrow(char *data, int64_t count) {
+static void narrow(int dtype, char *data, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
     float value;
     memcpy(&value, data + i * (int64_t)sizeof value, sizeof value);
-    const uint16_t half = bd_rt_to_bf16(value);
+    const uint16_t half = bd_rt_to_half(dtype, value);
     memcpy(data + i * (int64_t)sizeof half, &half, sizeof half);
   }
 }
@@ -100,7 +100,7 @@ void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64
     float *const values = (float *)(void *)s->data;
     for (int64_t i = 0; i < count; i++)
       bd_rt_read_reals(rt, micro_batch, start + row + i, elements, values + i * elements);
-    if (dtype == BD_RT_BF16) narrow(s->data, count * elements);
+    if (bd_rt_is_half(dtype)) narrow(dtype, s->data, count * elements);
     hand_over(rt, s, (char *)out + row * elements * size, count * elements * size);
   }
 }
@@ -153,9 +153,9 @@ void bd_rt_maxpool2d_grad_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, co
   bd_cuda_check_launch();
 }
 
-void bd_rt_narrow(bd_rt *rt, const float *wide, uint16_t *halves, int64_t count) {
+void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int64_t count) {
   if (rt->device->rehearsing) return;
-  bd_cuda_narrow(&rt->device->queue, wide, halves, count);
+  bd_cuda_narrow(&rt->device->queue, dtype, wide, halves, count);
   bd_cuda_check_launch();
 }
 

@@ -1,7 +1,7 @@
 // The fake NCCL among processes: what collectives and messages compute, and which disagreements are
 // found.
 #include "tests/device/children.h"
-#include "tests/device/fake/bf16.h"
+#include "tests/device/fake/half.h"
 
 #include <dirent.h>
 #include <nccl.h>
@@ -102,17 +102,23 @@ static void gathers(int rank) {
   leave(comm);
 }
 
-// bf16 is summed in f32 and rounded once: 256 + 1 + 1 + 1 would stay 256 otherwise.
-static void rounds_once(int rank) {
-  const ncclComm_t comm = join(rank);
-  uint16_t value = bd_fake_to_bf16(rank ? 1 : 256);
+// Halves are summed in f32 and rounded once: the large one would stay what it is otherwise.
+static void rounds_once(const ncclComm_t comm, int rank, ncclDataType_t type, bd_fake_half kind,
+                        float large) {
+  uint16_t value = bd_fake_to_half(kind, rank ? 1 : large);
   void *at;
   cudaMalloc(&at, sizeof value);
   cudaMemcpy(at, &value, sizeof value, cudaMemcpyHostToDevice);
-  settle(comm, ncclAllReduce(at, at, 1, ncclBfloat16, ncclSum, comm, stream));
+  settle(comm, ncclAllReduce(at, at, 1, type, ncclSum, comm, stream));
   cudaStreamSynchronize(stream);
   cudaMemcpy(&value, at, sizeof value, cudaMemcpyDeviceToHost);
-  check_true("one rounding", bd_fake_of_bf16(value) == 260);
+  check_true("one rounding", bd_fake_of_half(kind, value) == large + 4);
+}
+
+static void halves(int rank) {
+  const ncclComm_t comm = join(rank);
+  rounds_once(comm, rank, ncclBfloat16, bd_fake_bf16, 256);
+  rounds_once(comm, rank, ncclFloat16, bd_fake_f16, 2048);
 }
 
 // A ring where all send first: legal only as a group.
@@ -285,7 +291,7 @@ int main(void) {
     pass("ring", seed, ring);
     pass("work in progress", seed, too_early);
   }
-  pass("rounds once", 1, rounds_once);
+  pass("rounds once", 1, halves);
   fault("another call is still in progress", hasty);
   fault("calls it with count", other_count);
   fault("operation", other_operation);

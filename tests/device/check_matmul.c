@@ -1,6 +1,6 @@
 // The fake cublasLt against a plain product, over layouts; and what it must refuse.
 #include "tests/device/children.h"
-#include "tests/device/fake/bf16.h"
+#include "tests/device/fake/half.h"
 
 #include <cublasLt.h>
 
@@ -8,7 +8,8 @@ enum { WORKSPACE = 1 << 16, ALIGNMENT = 2 };
 
 typedef struct shape {
   int m, n, k, batch;
-  int transpose_a, transpose_b, row_order, bf16, bf16_out, pad, broadcast_b;
+  int transpose_a, transpose_b, row_order, pad, broadcast_b, tf32;
+  cudaDataType type, out_type; // CUDA_R_32F is 0
   float alpha, beta;
 } shape;
 
@@ -20,43 +21,65 @@ static const shape shapes[] = {
     {.m = 8, .n = 3, .k = 5, .batch = 2, .row_order = 1, .pad = 3, .alpha = 0.5f, .beta = 2},
     {.m = 8, .n = 3, .k = 5, .batch = 2, .row_order = 1, .transpose_a = 1, .alpha = 1},
     {.m = 6, .n = 6, .k = 6, .batch = 4, .row_order = 1, .broadcast_b = 1, .alpha = 1},
-    {.m = 6, .n = 6, .k = 64, .batch = 2, .bf16 = 1, .alpha = 1, .beta = 1},
-    {.m = 6, .n = 5, .k = 64, .batch = 2, .bf16 = 1, .bf16_out = 1, .transpose_b = 1, .alpha = 1},
+    {.m = 6, .n = 6, .k = 64, .batch = 2, .type = CUDA_R_16BF, .alpha = 1, .beta = 1},
+    {.m = 6,
+     .n = 5,
+     .k = 64,
+     .batch = 2,
+     .type = CUDA_R_16BF,
+     .out_type = CUDA_R_16BF,
+     .transpose_b = 1,
+     .alpha = 1},
+    {.m = 6, .n = 6, .k = 64, .batch = 2, .type = CUDA_R_16F, .alpha = 1, .beta = 1},
+    {.m = 6,
+     .n = 5,
+     .k = 64,
+     .batch = 2,
+     .type = CUDA_R_16F,
+     .out_type = CUDA_R_16F,
+     .transpose_b = 1,
+     .alpha = 1},
+    {.m = 6, .n = 5, .k = 64, .batch = 2, .transpose_a = 1, .tf32 = 1, .alpha = 1},
 };
 
 typedef struct operand {
-  int rows, cols, ld, order, bf16, broadcast;
+  int rows, cols, ld, order;
+  cudaDataType type;
   int64_t stride;
   size_t bytes;
   void *host, *device;
   cublasLtMatrixLayout_t layout;
 } operand;
 
-static float get(const operand *o, int batch, int row, int col) {
-  const int64_t at = batch * o->stride + (o->order ? row * o->ld + col : col * o->ld + row);
-  return o->bf16 ? bd_fake_of_bf16(((uint16_t *)o->host)[at]) : ((float *)o->host)[at];
+static bd_fake_half half_of(cudaDataType type) {
+  return type == CUDA_R_16BF ? bd_fake_bf16 : bd_fake_f16;
 }
 
-static operand make(const shape *s, int rows, int cols, int bf16, int broadcast) {
-  operand o = {.rows = rows, .cols = cols, .order = s->row_order, .bf16 = bf16};
+static float get(const operand *o, int batch, int row, int col) {
+  const int64_t at = batch * o->stride + (o->order ? row * o->ld + col : col * o->ld + row);
+  return o->type ? bd_fake_of_half(half_of(o->type), ((uint16_t *)o->host)[at])
+                 : ((float *)o->host)[at];
+}
+
+static operand make(const shape *s, int rows, int cols, cudaDataType type, int broadcast) {
+  operand o = {.rows = rows, .cols = cols, .order = s->row_order, .type = type};
   o.ld = (o.order ? cols : rows) + s->pad;
   const int64_t each = (int64_t)o.ld * (o.order ? rows : cols);
   o.stride = broadcast ? 0 : each;
   const int64_t count = each * s->batch;
-  o.bytes = (size_t)count * (bf16 ? 2 : 4);
+  o.bytes = (size_t)count * (type ? 2 : 4);
   o.host = malloc(o.bytes);
   for (int64_t i = 0; i < count; i++) {
     const float value = sinf((float)i * 0.7f + (float)rows);
-    if (bf16)
-      ((uint16_t *)o.host)[i] = bd_fake_to_bf16(value);
+    if (type)
+      ((uint16_t *)o.host)[i] = bd_fake_to_half(half_of(type), value);
     else
       ((float *)o.host)[i] = value;
   }
   if (cudaMalloc(&o.device, o.bytes)) abort();
   cudaMemcpy(o.device, o.host, o.bytes, cudaMemcpyHostToDevice);
   const cublasLtOrder_t order = o.order ? CUBLASLT_ORDER_ROW : CUBLASLT_ORDER_COL;
-  cublasLtMatrixLayoutCreate(&o.layout, bf16 ? CUDA_R_16BF : CUDA_R_32F, (uint64_t)rows,
-                             (uint64_t)cols, o.ld);
+  cublasLtMatrixLayoutCreate(&o.layout, type, (uint64_t)rows, (uint64_t)cols, o.ld);
   cublasLtMatrixLayoutSetAttribute(o.layout, CUBLASLT_MATRIX_LAYOUT_ORDER, &order, sizeof order);
   cublasLtMatrixLayoutSetAttribute(o.layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &s->batch,
                                    sizeof s->batch);
@@ -77,17 +100,18 @@ static product prepare(const shape *s) {
   product p;
   const cublasOperation_t transpose = CUBLAS_OP_T;
   cublasLtCreate(&p.handle);
-  cublasLtMatmulDescCreate(&p.desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  cublasLtMatmulDescCreate(&p.desc, s->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                           CUDA_R_32F);
   if (s->transpose_a)
     cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_TRANSA, &transpose,
                                    sizeof transpose);
   if (s->transpose_b)
     cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_TRANSB, &transpose,
                                    sizeof transpose);
-  p.a = make(s, s->transpose_a ? s->k : s->m, s->transpose_a ? s->m : s->k, s->bf16, 0);
+  p.a = make(s, s->transpose_a ? s->k : s->m, s->transpose_a ? s->m : s->k, s->type, 0);
   p.b =
-      make(s, s->transpose_b ? s->n : s->k, s->transpose_b ? s->k : s->n, s->bf16, s->broadcast_b);
-  p.d = make(s, s->m, s->n, s->bf16_out, 0);
+      make(s, s->transpose_b ? s->n : s->k, s->transpose_b ? s->k : s->n, s->type, s->broadcast_b);
+  p.d = make(s, s->m, s->n, s->out_type, 0);
   cublasLtMatmulPreference_t preference;
   const uint64_t workspace = WORKSPACE;
   const uint32_t alignment = ALIGNMENT;
@@ -122,6 +146,12 @@ static double expected(const shape *s, const product *p, int batch, int row, int
   return s->alpha * sum + s->beta * get(&p->d, batch, row, col);
 }
 
+// One rounding of the result; of the operands of each product in TF32.
+static double tolerance_of(const shape *s) {
+  if (s->tf32) return 1e-3;
+  return s->out_type == CUDA_R_16BF ? 5e-3 : s->out_type == CUDA_R_16F ? 6e-4 : 1e-6;
+}
+
 static void products(int rank) {
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     const shape *const s = &shapes[i];
@@ -135,7 +165,7 @@ static void products(int rank) {
         for (int col = 0; col < s->n; col++) {
           const float got = get(&result, b, row, col);
           const double want = expected(s, &p, b, row, col);
-          check_near_double("a product", &got, &want, 1, s->bf16_out ? 5e-3 : 1e-6);
+          check_near_double("a product", &got, &want, 1, tolerance_of(s));
         }
   }
 }

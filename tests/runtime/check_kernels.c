@@ -1,10 +1,10 @@
 // Kernels of the CPU runtime against naive double loops, from inside a program of the form that the
 // compiler emits. Run: mpirun --allow-run-as-root --oversubscribe -n 1 check_kernels. Exit 0: all
 // agree. Link: every source of runtime/cpu.mk, with its flags.
-#include "runtime/bf16.h"
 #include "runtime/braid_rt.h"
 #include "runtime/cpu/dropout.h"
 #include "runtime/cpu/exp.h"
+#include "runtime/cpu/halves.h"
 #include "tests/runtime/check.h"
 
 #include <math.h>
@@ -53,35 +53,41 @@ static void check_gemm(bd_rt *rt, bd_rt_gemm s) {
   free(a), free(b), free(out), free(expected);
 }
 
-static uint16_t *to_halves(const float *x, int64_t count) {
+static uint16_t *to_halves(int dtype, const float *x, int64_t count) {
   uint16_t *const halves = malloc((size_t)count * sizeof *halves + 1);
   if (!halves) abort();
   for (int64_t i = 0; i < count; i++)
-    halves[i] = bd_rt_to_bf16(x[i]);
+    halves[i] = bd_rt_to_half(dtype, x[i]);
   return halves;
 }
 
-static void from_halves(const uint16_t *halves, int64_t count, float *x) {
+static void from_halves(int dtype, const uint16_t *halves, int64_t count, float *x) {
   for (int64_t i = 0; i < count; i++)
-    x[i] = bd_rt_from_bf16(halves[i]);
+    x[i] = bd_rt_from_half(dtype, halves[i]);
+}
+
+// The most that one rounding changes, relatively.
+static double rounding_of(int dtype) {
+  return dtype == BD_RT_BF16 ? 1.0 / 256 : 1.0 / 2048;
 }
 
 // The product of halves is the product of the floats they stand for, rounded at most once.
-static void check_half_gemm(bd_rt *rt, bd_rt_gemm s, int out_dtype) {
+static void check_half_gemm(bd_rt *rt, bd_rt_gemm s, int dtype, int out_dtype) {
   const int64_t a_size = (s.m + 1) * (s.k + 3) * (s.batch + 1);
   const int64_t b_size = (s.k + 1) * (s.n + 3) * (s.batch + 1),
                 size = s.m * (s.n + 3) * (s.batch + 1);
   float *const a = numbers(a_size, 1), *const b = numbers(b_size, 2), *const out = numbers(size, 3);
-  uint16_t *const half_a = to_halves(a, a_size), *const half_b = to_halves(b, b_size);
-  uint16_t *const half_out = to_halves(out, size);
-  from_halves(half_a, a_size, a), from_halves(half_b, b_size, b);
-  if (out_dtype == BD_RT_BF16) from_halves(half_out, size, out);
+  uint16_t *const half_a = to_halves(dtype, a, a_size), *const half_b = to_halves(dtype, b, b_size);
+  uint16_t *const half_out = to_halves(dtype, out, size);
+  from_halves(dtype, half_a, a_size, a), from_halves(dtype, half_b, b_size, b);
+  const int rounds = out_dtype == dtype;
+  if (rounds) from_halves(dtype, half_out, size, out);
   float *const got = numbers(size, 3);
   bd_rt_matmul(rt, &s, a, b, out);
-  s.dtype = BD_RT_BF16, s.out_dtype = out_dtype;
-  bd_rt_matmul(rt, &s, half_a, half_b, out_dtype == BD_RT_BF16 ? (void *)half_out : (void *)got);
-  if (out_dtype == BD_RT_BF16) from_halves(half_out, size, got);
-  check_near("gemm of halves", got, out, size, out_dtype == BD_RT_BF16 ? 1.0 / 256 : 1e-5);
+  s.dtype = dtype, s.out_dtype = out_dtype;
+  bd_rt_matmul(rt, &s, half_a, half_b, rounds ? (void *)half_out : (void *)got);
+  if (rounds) from_halves(dtype, half_out, size, got);
+  check_near("gemm of halves", got, out, size, rounds ? rounding_of(dtype) : 1e-5);
   free(a), free(b), free(out), free(half_a), free(half_b), free(half_out), free(got);
 }
 
@@ -102,32 +108,59 @@ static void check_gemms(bd_rt *rt) {
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
     for (int how = 0; how < 8; how++) {
       check_gemm(rt, gemm_of(sizes[i], how));
-      check_half_gemm(rt, gemm_of(sizes[i], how), BD_RT_F32);
-      check_half_gemm(rt, gemm_of(sizes[i], how), BD_RT_BF16);
+      for (int dtype = BD_RT_BF16; dtype <= BD_RT_F16; dtype++) {
+        check_half_gemm(rt, gemm_of(sizes[i], how), dtype, BD_RT_F32);
+        check_half_gemm(rt, gemm_of(sizes[i], how), dtype, dtype);
+      }
     }
   for (size_t i = 0; i < sizeof cut / sizeof cut[0]; i++)
     for (int how = 0; how < 8; how += 3)
       check_gemm(rt, gemm_of(cut[i], how));
   for (int how = 2; how < 8; how += 2) {
-    check_half_gemm(rt, gemm_of(tiled, how), BD_RT_F32);
-    check_half_gemm(rt, gemm_of(tiled, how), BD_RT_BF16);
+    check_half_gemm(rt, gemm_of(tiled, how), BD_RT_BF16, BD_RT_F32);
+    check_half_gemm(rt, gemm_of(tiled, how), BD_RT_BF16, BD_RT_BF16);
+    check_half_gemm(rt, gemm_of(tiled, how), BD_RT_F16, BD_RT_F16);
   }
 }
 
 // Nearest, ties to even; NaN and infinity stay what they are.
-static void check_halves(void) {
+static void check_bf16(void) {
   static const uint32_t bits[][2] = {{0x3F808000, 0x3F80}, {0x3F818000, 0x3F82},
                                      {0x3F808001, 0x3F81}, {0x7F7FFFFF, 0x7F80},
                                      {0xFF800000, 0xFF80}, {0x80000001, 0x8000}};
-  for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++) {
-    float value;
-    memcpy(&value, &bits[i][0], sizeof value);
-    check_true("rounding to bf16", bd_rt_to_bf16(value) == bits[i][1]);
-  }
-  const uint32_t nan_bits = 0x7F800001;
-  float nan;
-  memcpy(&nan, &nan_bits, sizeof nan);
+  for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++)
+    check_true("rounding to bf16", bd_rt_to_bf16(bd_rt_of_bits(bits[i][0])) == bits[i][1]);
+  const float nan = bd_rt_of_bits(0x7F800001);
   check_true("NaN to bf16", isnan(bd_rt_from_bf16(bd_rt_to_bf16(nan))));
+}
+
+// What the processor converts by itself has the bits of what is computed here.
+static void check_f16(void) {
+  static const uint32_t bits[][2] = {
+      {0x3F801000, 0x3C00}, {0x3F803000, 0x3C02}, {0x3F801001, 0x3C01}, // ties, and over one
+      {0x477FEFFF, 0x7BFF}, {0x477FF000, 0x7C00},                       // below 65520, and 65520
+      {0xFF800000, 0xFC00}, {0x80000001, 0x8000}, {0x33000000, 0x0000},
+      {0x33000001, 0x0001},                       // half of the least
+      {0x387FC000, 0x03FF}, {0x387FF000, 0x0400}, // the largest subnormal; carries over it
+      {0x7F800001, 0x7E00}, {0xFFC12345, 0xFE09}, // no numbers
+  };
+  for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++) {
+    const float value = bd_rt_of_bits(bits[i][0]), run[8] = {value, value};
+    uint16_t halves[8];
+    bd_rt_narrow_run(BD_RT_F16, run, halves, 8);
+    check_true("rounding to f16", bd_rt_to_f16(value) == bits[i][1] && halves[1] == bits[i][1]);
+  }
+  uint16_t halves[1 << 16];
+  static float wide[1 << 16];
+  for (int i = 0; i < 1 << 16; i++)
+    halves[i] = (uint16_t)i;
+  bd_rt_widen_run(BD_RT_F16, halves, wide, 1 << 16);
+  int wrong = 0;
+  for (int i = 0; i < 1 << 16; i++) {
+    wrong += bd_rt_bits_of(wide[i]) != bd_rt_bits_of(bd_rt_from_f16(halves[i]));
+    wrong += !isnan(wide[i]) && bd_rt_to_f16(wide[i]) != i;
+  }
+  check_true("every f16", wrong == 0 && wide[1] == 0x1p-24f && wide[0xFBFF] == -65504);
 }
 
 // Philox and the mask, written down once more.
@@ -220,14 +253,14 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
 }
 
 // Halves of the same numbers, and what comes of them, against attention on floats.
-static void check_half_attention(bd_rt *rt, const attention_case *c, void *workspace) {
+static void check_half_attention(bd_rt *rt, int dtype, const attention_case *c, void *workspace) {
   bd_rt_attention s = c->s;
   const int64_t sizes[4] = {c->q_size, c->k_size, c->k_size, c->q_size};
   float *const values[4] = {c->q, c->k, c->v, c->dout};
   uint16_t *halves[4];
   for (int i = 0; i < 4; i++) {
-    halves[i] = to_halves(values[i], sizes[i]);
-    from_halves(halves[i], sizes[i], values[i]);
+    halves[i] = to_halves(dtype, values[i], sizes[i]);
+    from_halves(dtype, halves[i], sizes[i], values[i]);
   }
   float *const lse = cleared(c->lse_size), *const half_lse = cleared(c->lse_size);
   float *wide[4], *got[4]; // out, dq, dk, dv
@@ -235,24 +268,25 @@ static void check_half_attention(bd_rt *rt, const attention_case *c, void *works
   const int64_t results[4] = {c->q_size, c->q_size, c->k_size, c->k_size};
   for (int i = 0; i < 4; i++) {
     wide[i] = cleared(results[i]), got[i] = cleared(results[i]);
-    half[i] = to_halves(got[i], results[i]);
+    half[i] = to_halves(dtype, got[i], results[i]);
   }
   bd_rt_attention_forward(rt, &s, &c->random, c->q, c->k, c->v, wide[0], lse, workspace);
-  s.dtype = BD_RT_BF16;
+  s.dtype = dtype;
   bd_rt_attention_forward(rt, &s, &c->random, halves[0], halves[1], halves[2], half[0], half_lse,
                           workspace);
   check_near("lse of halves", half_lse, lse, c->lse_size, 1e-5);
-  from_halves(half[0], results[0], got[0]);
-  check_near("attention of halves", got[0], wide[0], results[0], 1.0 / 256);
+  from_halves(dtype, half[0], results[0], got[0]);
+  check_near("attention of halves", got[0], wide[0], results[0], rounding_of(dtype));
   s.dtype = BD_RT_F32; // from the rounded output, as the halves' gradient
   bd_rt_attention_backward(rt, &s, &c->random, c->dout, c->q, c->k, c->v, got[0], lse, wide[1],
                            wide[2], wide[3], workspace);
-  s.dtype = BD_RT_BF16;
+  s.dtype = dtype;
   bd_rt_attention_backward(rt, &s, &c->random, halves[3], halves[0], halves[1], halves[2], half[0],
                            half_lse, half[1], half[2], half[3], workspace);
   for (int i = 1; i < 4; i++) {
-    from_halves(half[i], results[i], got[i]);
-    check_near("attention's gradient of halves", got[i], wide[i], results[i], 1.0 / 240);
+    from_halves(dtype, half[i], results[i], got[i]);
+    check_near("attention's gradient of halves", got[i], wide[i], results[i],
+               1.1 * rounding_of(dtype));
   }
   for (int i = 0; i < 4; i++)
     free(halves[i]), free(half[i]), free(wide[i]), free(got[i]);
@@ -284,7 +318,8 @@ static void check_attention(bd_rt *rt, bd_rt_attention s, int64_t pad_heads) {
   check_near_double("attention dq", got_dq, dq, c.q_size, 1e-4);
   check_near_double("attention dk", got_dk, dk, c.k_size, 1e-4);
   check_near_double("attention dv", got_dv, dv, c.k_size, 1e-4);
-  check_half_attention(rt, &c, workspace);
+  check_half_attention(rt, BD_RT_F16, &c, workspace);
+  check_half_attention(rt, BD_RT_BF16, &c, workspace);
   free(out), free(lse), free(dq), free(dk), free(dv), free(got), free(got_lse), free(got_dq);
   free(got_dk), free(got_dv), free(workspace), free(c.q), free(c.k), free(c.v), free(c.dout);
 }
@@ -328,15 +363,15 @@ static void check_exp(void) {
   check_true("exp(-inf)", bd_rt_exp(-INFINITY) == 0);
 }
 
-static void check_embed(bd_rt *rt) {
+static void check_embed(bd_rt *rt, int dtype) {
   enum { COUNT = 300, C = 70, ROWS = 20, START = 5 };
   int32_t ids[COUNT];
   float *const dout = numbers(COUNT * C, 8), *const out = numbers(ROWS * C, 9);
   float *const expected = numbers(ROWS * C, 9);
-  uint16_t *const halves = to_halves(dout, COUNT * C);
+  uint16_t *const halves = to_halves(dtype, dout, COUNT * C);
   float before[ROWS * C];
   memcpy(before, out, sizeof before);
-  from_halves(halves, COUNT * C, dout);
+  from_halves(dtype, halves, COUNT * C, dout);
   for (int i = 0; i < COUNT; i++)
     ids[i] = i * 7 % 31;
   for (int accumulate = 1; accumulate >= 0; accumulate--) {
@@ -347,7 +382,7 @@ static void check_embed(bd_rt *rt) {
     bd_rt_embed_dw(rt, BD_RT_F32, ids, dout, COUNT, C, START, ROWS, accumulate, out);
     check_near("embed_dw", out, expected, ROWS * C, 0);
     memcpy(out, before, sizeof before);
-    bd_rt_embed_dw(rt, BD_RT_BF16, ids, halves, COUNT, C, START, ROWS, accumulate, out);
+    bd_rt_embed_dw(rt, dtype, ids, halves, COUNT, C, START, ROWS, accumulate, out);
     check_near("embed_dw of halves", out, expected, ROWS * C, 0);
     memcpy(before, out, sizeof before);
   }
@@ -428,11 +463,13 @@ static void check_pool(bd_rt *rt) {
 
 static void step(bd_rt *rt) {
   check_exp();
-  check_halves();
+  check_bf16();
+  check_f16();
   check_masks();
   check_gemms(rt);
   check_attentions(rt);
-  check_embed(rt);
+  check_embed(rt, BD_RT_BF16);
+  check_embed(rt, BD_RT_F16);
   check_conv(rt, (bd_rt_conv){.n = 2,
                               .c = 4,
                               .h = 9,

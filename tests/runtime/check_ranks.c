@@ -5,8 +5,8 @@
 //   --save S
 // Cuts and ranks: see `cuts`. Gradients are exact binary fractions, so with --clip 0 all cuts must
 // save the same bytes; tests/runtime/check_ranks.sh runs them all and compares.
-#include "runtime/bf16.h"
 #include "runtime/braid_rt.h"
+#include "runtime/half.h"
 #include "runtime/layout.h"
 #include "runtime/master.h"
 #include "tests/runtime/check.h"
@@ -87,20 +87,21 @@ static float value(int rank, int64_t i) {
   return (float)((rank * 31 + i * 7) % 101) / 8 - 3;
 }
 
-// The same numbers in a buffer of `dtype`, and back; all of them are numbers that bf16 has.
+// The same numbers in a buffer of `dtype`, and back; all of them are numbers that bf16 and f16
+// have.
 static void *packed(int dtype, const float *values, int64_t count) {
   uint16_t *const halves = malloc((size_t)count * 2 + 1);
   if (!halves) abort();
   for (int64_t i = 0; i < count; i++)
-    halves[i] = bd_rt_to_bf16(values[i]);
-  void *const held = dtype == BD_RT_BF16 ? check_hold(halves, (size_t)count * 2)
-                                         : check_hold(values, (size_t)count * 4);
+    halves[i] = bd_rt_to_half(dtype, values[i]);
+  void *const held = bd_rt_is_half(dtype) ? check_hold(halves, (size_t)count * 2)
+                                          : check_hold(values, (size_t)count * 4);
   free(halves);
   return held;
 }
 
 static void unpack(int dtype, void *held, int64_t count, float *values) {
-  if (dtype != BD_RT_BF16) {
+  if (!bd_rt_is_half(dtype)) {
     check_fetch(held, values, (size_t)count * 4);
     return;
   }
@@ -108,27 +109,28 @@ static void unpack(int dtype, void *held, int64_t count, float *values) {
   if (!halves) abort();
   check_fetch(held, halves, (size_t)count * 2);
   for (int64_t i = 0; i < count; i++)
-    values[i] = bd_rt_from_bf16(halves[i]);
+    values[i] = bd_rt_from_half(dtype, halves[i]);
   free(halves);
 }
 
 // Small terms count: halves are added wide and rounded once.
-static void check_halves(bd_rt *rt, int axis, int size, int64_t count) {
+static void check_halves(bd_rt *rt, int dtype, int axis, int size, int64_t count) {
   const size_t bytes = (size_t)count * 2;
   uint16_t *const in = malloc(bytes), *const out = malloc(bytes);
-  const uint16_t expected = bd_rt_to_bf16(1 + (float)(size - 1) * 0x1p-8f);
+  const float small = dtype == BD_RT_BF16 ? 0x1p-8f : 0x1p-11f; // half of what 1 can be changed by
+  const uint16_t expected = bd_rt_to_half(dtype, 1 + (float)(size - 1) * small);
   for (int64_t i = 0; i < count; i++)
-    in[i] = bd_rt_to_bf16(bd_rt_coord(rt, axis) ? 0x1p-8f : 1);
+    in[i] = bd_rt_to_half(dtype, bd_rt_coord(rt, axis) ? small : 1);
   void *const held = check_hold(in, bytes), *const sums = check_hold(in, bytes);
-  bd_rt_all_reduce(rt, axis, BD_RT_BF16, BD_RT_SUM, count, held, sums);
+  bd_rt_all_reduce(rt, axis, dtype, BD_RT_SUM, count, held, sums);
   check_fetch(sums, out, bytes);
   int64_t wrong = 0;
   for (int64_t i = 0; i < count; i++)
     wrong += out[i] != expected;
   check_true("all_reduce of halves", wrong == 0);
-  bd_rt_all_reduce(rt, axis, BD_RT_BF16, BD_RT_MAX, count, held, held);
+  bd_rt_all_reduce(rt, axis, dtype, BD_RT_MAX, count, held, held);
   check_fetch(held, in, bytes);
-  check_true("max of halves", in[0] == bd_rt_to_bf16(1) && in[count - 1] == in[0]);
+  check_true("max of halves", in[0] == bd_rt_to_half(dtype, 1) && in[count - 1] == in[0]);
   free(in), free(out);
 }
 
@@ -259,10 +261,12 @@ static void check_messages(bd_rt *rt) {
   for (int axis = 0; axis < 2; axis++) {
     check_reduce(rt, axis, sizes[axis], 5);
     check_reduce(rt, axis, sizes[axis], 2500001);
-    check_halves(rt, axis, sizes[axis], 5);
-    check_halves(rt, axis, sizes[axis], 9001);
+    for (int dtype = BD_RT_BF16; dtype <= BD_RT_F16; dtype++) {
+      check_halves(rt, dtype, axis, sizes[axis], 5);
+      check_halves(rt, dtype, axis, sizes[axis], 9001);
+    }
     check_views(rt, axis, BD_RT_F32, sizes[axis], 2, 3, 350001);
-    for (int dtype = BD_RT_F32; dtype <= BD_RT_BF16; dtype++) {
+    for (int dtype = BD_RT_F32; dtype <= BD_RT_F16; dtype++) {
       check_views(rt, axis, dtype, sizes[axis], 3, 7, 5);
       check_views(rt, axis, dtype, sizes[axis], 1, 2, 3);
       check_views(rt, axis, dtype, sizes[axis], 2, 1, 1);
@@ -287,7 +291,7 @@ static void check_masters(bd_rt *rt) {
       check_copy(halves, here + share.start, (size_t)share.count * 2);
     }
     for (int64_t e = 0; e < share.count; e++)
-      wrong += halves[e] != bd_rt_to_bf16(master[e]);
+      wrong += halves[e] != bd_rt_to_half(w->layout.dtype, master[e]);
     check_true("halves are rounded masters", wrong == 0);
     free(master), free(halves);
   }
@@ -360,7 +364,7 @@ static void build(void) {
                                .stored_dims = {5, 7},
                                .slice_dim = -1,
                                .transpose = 1,
-                               .layout = {BD_RT_BF16, 2, {7, 5}, {-1, 0}},
+                               .layout = {BD_RT_F16, 2, {7, 5}, {-1, 0}},
                                .init = BD_RT_INIT_NORMAL,
                                .init_scale = 1};
   add_weight(0, table, 0, last ? 1 : 2);

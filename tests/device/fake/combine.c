@@ -1,7 +1,7 @@
 #include "tests/device/fake/combine.h"
 
-#include "tests/device/fake/bf16.h"
 #include "tests/device/fake/device.h"
+#include "tests/device/fake/half.h"
 
 #include <stdlib.h>
 
@@ -11,6 +11,7 @@ size_t bd_fake_dtype_bytes(const char *call, ncclDataType_t dtype) {
   case ncclUint8:
     return 1;
   case ncclBfloat16:
+  case ncclFloat16:
     return 2;
   case ncclInt32:
   case ncclFloat32:
@@ -56,20 +57,20 @@ static void *data_of(const bd_fake_wire *wire, int rank, size_t offset, size_t b
   return data;
 }
 
-static void combine_bf16(const char *call, const bd_fake_wire *wire, ncclRedOp_t op, int64_t first,
-                         int64_t count, uint16_t *out) {
+static void combine_halves(const char *call, bd_fake_half kind, const bd_fake_wire *wire,
+                           ncclRedOp_t op, int64_t first, int64_t count, uint16_t *out) {
   float *const sum = malloc((size_t)count * sizeof *sum + 1);
   float *const more = malloc((size_t)count * sizeof *more + 1);
   if (!sum || !more) abort();
   for (int r = 0; r < wire->ranks; r++) {
     uint16_t *const data = data_of(wire, r, (size_t)first * 2, (size_t)count * 2);
     for (int64_t i = 0; i < count; i++)
-      (r ? more : sum)[i] = bd_fake_of_bf16(data[i]);
+      (r ? more : sum)[i] = bd_fake_of_half(kind, data[i]);
     if (r) combine_two(call, ncclFloat32, op, count, sum, more);
     free(data);
   }
   for (int64_t i = 0; i < count; i++)
-    out[i] = bd_fake_to_bf16(sum[i]);
+    out[i] = bd_fake_to_half(kind, sum[i]);
   free(sum);
   free(more);
 }
@@ -78,8 +79,9 @@ void bd_fake_combine(const char *call, const bd_fake_wire *wire, ncclDataType_t 
                      ncclRedOp_t op, int64_t first, int64_t count, void *out) {
   const size_t unit = bd_fake_dtype_bytes(call, dtype);
   if (op != ncclSum && op != ncclMax && op != ncclMin) bd_fake_fault(call, "operation %d", (int)op);
-  if (dtype == ncclBfloat16) {
-    combine_bf16(call, wire, op, first, count, out);
+  if (dtype == ncclBfloat16 || dtype == ncclFloat16) {
+    const bd_fake_half kind = dtype == ncclBfloat16 ? bd_fake_bf16 : bd_fake_f16;
+    combine_halves(call, kind, wire, op, first, count, out);
     return;
   }
   bd_fake_wire_read(wire, 0, -1, (size_t)first * unit, out, (size_t)count * unit);

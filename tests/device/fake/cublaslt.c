@@ -86,13 +86,16 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
-  if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F)
+  if ((compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_FAST_TF32) ||
+      scale != CUDA_R_32F)
     bd_fake_fault(__func__, "compute type %d, scale type %d", (int)compute, (int)scale);
   bd_fake_desc *const made = calloc(1, sizeof(cublasLtMatmulDescOpaque_t));
   if (!made) abort();
   bd_fake_count.handles++;
-  *made =
-      (bd_fake_desc){.magic = BD_FAKE_DESC, .transpose_a = CUBLAS_OP_N, .transpose_b = CUBLAS_OP_N};
+  *made = (bd_fake_desc){.magic = BD_FAKE_DESC,
+                         .transpose_a = CUBLAS_OP_N,
+                         .transpose_b = CUBLAS_OP_N,
+                         .compute = (int32_t)compute};
   *desc = (cublasLtMatmulDesc_t)(void *)made;
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -1,8 +1,9 @@
 #include "tests/device/fake/matmul.h"
 
-#include "tests/device/fake/bf16.h"
+#include "tests/device/fake/half.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { SPOILED_BYTES = 4096 };
 
@@ -19,23 +20,27 @@ static size_t extent_bytes(const bd_fake_layout *l) {
   return unit_of(l) * (size_t)(place(l, l->batch - 1, l->rows - 1, l->cols - 1) + 1);
 }
 
+static bd_fake_half half_of(const bd_fake_layout *l) {
+  return l->type == CUDA_R_16BF ? bd_fake_bf16 : bd_fake_f16;
+}
+
 static float get(const bd_fake_layout *l, const void *at, int64_t index) {
   return l->type == CUDA_R_32F ? ((const float *)at)[index]
-                               : bd_fake_of_bf16(((const uint16_t *)at)[index]);
+                               : bd_fake_of_half(half_of(l), ((const uint16_t *)at)[index]);
 }
 
 static void put(const bd_fake_layout *l, void *at, int64_t index, float value) {
   if (l->type == CUDA_R_32F)
     ((float *)at)[index] = value;
   else
-    ((uint16_t *)at)[index] = bd_fake_to_bf16(value);
+    ((uint16_t *)at)[index] = bd_fake_to_half(half_of(l), value);
 }
 
 static void check_layout(const char *call, char name, const bd_fake_layout *l, int32_t batch) {
   const int64_t fast = l->order == CUBLASLT_ORDER_ROW ? l->cols : l->rows;
   if (l->order != CUBLASLT_ORDER_ROW && l->order != CUBLASLT_ORDER_COL)
     bd_fake_fault(call, "%c: order %d", name, l->order);
-  if (l->type != CUDA_R_32F && l->type != CUDA_R_16BF)
+  if (l->type != CUDA_R_32F && l->type != CUDA_R_16BF && l->type != CUDA_R_16F)
     bd_fake_fault(call, "%c: type %d", name, l->type);
   if (l->rows < 1 || l->cols < 1 || l->ld < fast)
     bd_fake_fault(call, "%c: %lld x %lld with stride %lld", name, (long long)l->rows,
@@ -60,8 +65,10 @@ void bd_fake_matmul_check(const char *call, const bd_fake_matmul *m) {
                   (long long)inner, (long long)other, (long long)cols, (long long)m->d.rows,
                   (long long)m->d.cols);
   if (m->a.type != m->b.type || m->c.type != m->d.type ||
-      (m->a.type == CUDA_R_32F && m->d.type != CUDA_R_32F))
+      (m->d.type != CUDA_R_32F && m->d.type != m->a.type))
     bd_fake_fault(call, "types %d times %d, %d to %d", m->a.type, m->b.type, m->c.type, m->d.type);
+  if (m->desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && m->a.type != CUDA_R_32F)
+    bd_fake_fault(call, "type %d is not multiplied in TF32", m->a.type);
   if (m->d.batch > 1 && !m->d.stride) bd_fake_fault(call, "all products go to one place");
 }
 
@@ -109,13 +116,23 @@ static void spoil_workspace(const bd_fake_matmul *m) {
   memset(bytes + m->workspace_bytes - count, 0xFF, count);
 }
 
-static float *unpack(const bd_fake_layout *l, const void *at, int64_t batch, int transpose) {
+// To the 10 digits of TF32, to nearest, ties to even.
+static float tf32(float value) {
+  int exponent;
+  const float fraction = frexpf(value, &exponent);
+  return isfinite(value) ? ldexpf(nearbyintf(fraction * 2048), exponent - 11) : value;
+}
+
+static float *unpack(const bd_fake_matmul *m, const bd_fake_layout *l, const void *at,
+                     int64_t batch, int transpose) {
+  const int rounds = m->desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   float *const out = malloc((size_t)(l->rows * l->cols) * sizeof *out);
   if (!out) abort();
   for (int64_t row = 0; row < l->rows; row++)
-    for (int64_t col = 0; col < l->cols; col++)
-      out[transpose ? col * l->rows + row : row * l->cols + col] =
-          get(l, at, place(l, batch, row, col));
+    for (int64_t col = 0; col < l->cols; col++) {
+      const float value = get(l, at, place(l, batch, row, col));
+      out[transpose ? col * l->rows + row : row * l->cols + col] = rounds ? tf32(value) : value;
+    }
   return out;
 }
 
@@ -130,7 +147,8 @@ static void add_row(const float *a, const float *b, int64_t inner, int64_t cols,
 static void run_batch(const bd_fake_matmul *m, int64_t batch, float *sums) {
   const int ta = m->desc.transpose_a == CUBLAS_OP_T, tb = m->desc.transpose_b == CUBLAS_OP_T;
   const int64_t inner = ta ? m->a.rows : m->a.cols;
-  float *const a = unpack(&m->a, m->a_at, batch, ta), *const b = unpack(&m->b, m->b_at, batch, tb);
+  float *const a = unpack(m, &m->a, m->a_at, batch, ta), *const b =
+                                                             unpack(m, &m->b, m->b_at, batch, tb);
   for (int64_t row = 0; row < m->d.rows; row++) {
     add_row(a + row * inner, b, inner, m->d.cols, sums);
     for (int64_t col = 0; col < m->d.cols; col++) {

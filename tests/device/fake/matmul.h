@@ -14,7 +14,7 @@ typedef struct bd_fake_layout {
 } bd_fake_layout;
 
 typedef struct bd_fake_desc {
-  int32_t magic, transpose_a, transpose_b;
+  int32_t magic, transpose_a, transpose_b, compute;
 } bd_fake_desc;
 
 typedef struct bd_fake_preference {
