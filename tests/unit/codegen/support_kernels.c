@@ -1,5 +1,6 @@
 #include "tests/unit/codegen/support_kernels.h"
 
+#include "runtime/half.h"
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
@@ -249,18 +250,9 @@ static void fix_operands(const kernel_run *r, bd_tensor *in, bd_arena *arena,
   }
 }
 
-uint16_t kernel_half_of(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return (uint16_t)(bits >> 16);
-}
-
 double kernel_read_real(bd_dtype dtype, const char *buffer, int64_t i) {
-  if (dtype != BD_BF16) return ((const float *)(const void *)buffer)[i];
-  uint32_t bits = (uint32_t)((const uint16_t *)(const void *)buffer)[i] << 16;
-  float x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
+  if (dtype == BD_F32) return ((const float *)(const void *)buffer)[i];
+  return bd_rt_from_half(dtype, ((const uint16_t *)(const void *)buffer)[i]);
 }
 
 static char *local_buffer(bd_ctx *ctx, const kernel_run *r, bd_id id, int rank,
@@ -274,8 +266,8 @@ static char *local_buffer(bd_ctx *ctx, const kernel_run *r, bd_id id, int rank,
     int64_t element = whole ? logical_element(&p, &whole->type, i) : -1;
     if (p.local.dtype == BD_I32)
       ints[i] = element < 0 ? 1 << 30 : (int32_t)whole->data[element];
-    else if (p.local.dtype == BD_BF16)
-      halves[i] = kernel_half_of(element < 0 ? NAN : (float)whole->data[element]);
+    else if (bd_dtype_bytes(p.local.dtype) == 2)
+      halves[i] = bd_rt_to_half(p.local.dtype, element < 0 ? NAN : (float)whole->data[element]);
     else
       reals[i] = element < 0 ? NAN : (float)whole->data[element];
   }
@@ -322,8 +314,9 @@ static void compare(const kernel_run *r, const bd_tensor *want, const bd_tensor 
   for (int64_t i = 0; i < count; i++) {
     double difference = fabs(want->data[i] - got->data[i]);
     double bound = (3e-6 * fabs(want->data[i]) + 3e-7 * scale) * slack;
-    if (want->type.dtype == BD_BF16) // half a unit, and as much for each partial sum
-      bound += 0x1p-8 * (r->loop < 0 ? fabs(want->data[i]) : KERNEL_RANKS * scale);
+    if (bd_dtype_bytes(want->type.dtype) == 2) // half a unit, and as much for each partial sum
+      bound += (want->type.dtype == BD_BF16 ? 0x1p-8 : 0x1p-11) *
+               (r->loop < 0 ? fabs(want->data[i]) : KERNEL_RANKS * scale);
     if (difference <= bound) continue;
     fail_msg("%s (%s; %s) split at loop %d: result %d element %ld is %.9g, not %.9g",
              bd_op_get_info(r->from->kind)->name, r->from->shapes, r->from->attributes, r->loop,

@@ -1,4 +1,5 @@
 // Generated kernels of the host against the reference evaluation of each op.
+#include "runtime/half.h"
 #include "tests/unit/codegen/support_kernels.h"
 
 #include <dlfcn.h>
@@ -10,7 +11,9 @@
 
 #include <cmocka.h>
 
-enum { MAX_RUNS = 320 };
+enum { MAX_RUNS = 384, HALF_TYPES = 2 };
+
+static const bd_dtype half_types[HALF_TYPES] = {BD_BF16, BD_F16};
 
 typedef void (*kernel_function)(char *const *buffers, const int64_t *range,
                                 const bd_rt_random *random, const float *scalars, int64_t chunk);
@@ -20,7 +23,7 @@ typedef struct fixture {
   bd_ctx *ctx;
   int count;
   kernel_run runs[MAX_RUNS];
-  kernel_run fused, halves;
+  kernel_run fused, halves[HALF_TYPES];
   void *library;
 } fixture;
 
@@ -59,19 +62,20 @@ static void add_fused(fixture *f) {
 }
 
 // A run of ops on halves: each value is rounded, in registers too.
-static void add_halves(fixture *f) {
+static void add_halves(fixture *f, int which) {
   bd_ctx *ctx = f->ctx;
-  kernel_run *r = &f->halves;
+  kernel_run *r = &f->halves[which];
   open_fused(ctx, r);
   bd_id in[2], square, sum, product;
-  assert_int_equal(kernel_parse_params(ctx, r->function, BD_OP_ADD, "7,5 5", BD_BF16, in), 2);
+  assert_int_equal(kernel_parse_params(ctx, r->function, BD_OP_ADD, "7,5 5", half_types[which], in),
+                   2);
   assert_false(bd_build(ctx, r->function, BD_OP_MUL, 2, (bd_id[]){in[0], in[0]}, 0, NULL,
                         BD_NOWHERE, &square));
   assert_false(bd_build(ctx, r->function, BD_OP_ADD, 2, (bd_id[]){square, in[1]}, 0, NULL,
                         BD_NOWHERE, &sum));
   assert_false(bd_build(ctx, r->function, BD_OP_MUL, 2, (bd_id[]){sum, in[0]}, 0, NULL, BD_NOWHERE,
                         &product));
-  close_fused(ctx, r, product, MAX_RUNS + 1);
+  close_fused(ctx, r, product, MAX_RUNS + 1 + which);
 }
 
 static void add_run(fixture *f, const kernel_case *from, bd_dtype real, char letter) {
@@ -85,6 +89,7 @@ static void add_runs(fixture *f, const kernel_case *from) {
   for (const char *letter = from->letters; *letter; letter++)
     add_run(f, from, BD_F32, *letter);
   add_run(f, from, BD_BF16, from->letters[0]);
+  add_run(f, from, BD_F16, from->letters[0]);
 }
 
 static int set_up(void **state) {
@@ -94,13 +99,15 @@ static int set_up(void **state) {
   for (int i = 0; i < kernel_case_count; i++)
     add_runs(f, &kernel_cases[i]);
   add_fused(f);
-  add_halves(f);
+  for (int i = 0; i < HALF_TYPES; i++)
+    add_halves(f, i);
   bd_kernel_set *set;
   assert_int_equal(bd_kernel_set_create(f->ctx, false, "", &set), BD_OK);
   for (int i = 0; i < f->count; i++)
     assert_int_equal(bd_kernel_set_add(f->ctx, set, &f->runs[i].kernel), BD_OK);
   assert_int_equal(bd_kernel_set_add(f->ctx, set, &f->fused.kernel), BD_OK);
-  assert_int_equal(bd_kernel_set_add(f->ctx, set, &f->halves.kernel), BD_OK);
+  for (int i = 0; i < HALF_TYPES; i++)
+    assert_int_equal(bd_kernel_set_add(f->ctx, set, &f->halves[i].kernel), BD_OK);
   char folder[] = "/tmp/bd_kernels_XXXXXX";
   assert_non_null(mkdtemp(folder));
   const char *stem = bd_intern_f(f->ctx, "%s/k", folder);
@@ -173,28 +180,33 @@ static void a_run_of_ops_is_one_kernel_in_place(void **state) {
 
 // ((x x) + bias) x on numbers of few bits, so that f32 computes each op exactly and only rounding
 // differs.
-static void halves_are_rounded_in_registers(void **state) {
-  fixture *f = *state;
+static void check_rounding(const fixture *f, const kernel_run *r, bd_dtype dtype) {
   uint16_t x[35], bias[5], y[35];
   for (int i = 0; i < 35; i++)
-    x[i] = kernel_half_of((float)(128 + 3 * i) / 64);
+    x[i] = bd_rt_to_half(dtype, (float)(128 + 3 * i) / 64);
   for (int i = 0; i < 5; i++)
-    bias[i] = kernel_half_of((float)(i + 1) / 128);
+    bias[i] = bd_rt_to_half(dtype, (float)(i + 1) / 128);
   char *buffers[] = {(char *)x, (char *)bias, (char *)y};
   int64_t range[] = {0, 7, 0, 5};
   kernel_function body;
-  *(void **)&body = dlsym(f->library, bd_intern_f(f->ctx, "bdk_%d", f->halves.kernel.number));
+  *(void **)&body = dlsym(f->library, bd_intern_f(f->ctx, "bdk_%d", r->kernel.number));
   assert_non_null(body);
   body(buffers, range, NULL, NULL, 0);
   int differ = 0;
   for (int i = 0; i < 35; i++) {
-    double a = kernel_read_real(BD_BF16, (char *)x, i);
-    double b = kernel_read_real(BD_BF16, (char *)bias, i % 5);
-    double square = bd_dtype_round(BD_BF16, a * a), sum = bd_dtype_round(BD_BF16, square + b);
-    assert_true(kernel_read_real(BD_BF16, (char *)y, i) == bd_dtype_round(BD_BF16, sum * a));
-    differ += bd_dtype_round(BD_BF16, (a * a + b) * a) != bd_dtype_round(BD_BF16, sum * a);
+    double a = kernel_read_real(dtype, (char *)x, i);
+    double b = kernel_read_real(dtype, (char *)bias, i % 5);
+    double square = bd_dtype_round(dtype, a * a), sum = bd_dtype_round(dtype, square + b);
+    assert_true(kernel_read_real(dtype, (char *)y, i) == bd_dtype_round(dtype, sum * a));
+    differ += bd_dtype_round(dtype, (a * a + b) * a) != bd_dtype_round(dtype, sum * a);
   }
   assert_true(differ > 0); // rounding at the end alone would give other numbers
+}
+
+static void halves_are_rounded_in_registers(void **state) {
+  const fixture *f = *state;
+  for (int i = 0; i < HALF_TYPES; i++)
+    check_rounding(f, &f->halves[i], half_types[i]);
 }
 
 int main(void) {
