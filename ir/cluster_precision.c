@@ -5,7 +5,7 @@
 static const struct {
   const char *name;
   bd_dtype dtype;
-} precisions[] = {{"fp32", BD_F32}, {"bf16", BD_BF16}};
+} precisions[] = {{"fp32", BD_F32}, {"bf16", BD_BF16}, {"fp16", BD_F16}};
 enum { PRECISIONS = sizeof precisions / sizeof *precisions };
 
 static int find(const bd_json *item) {
@@ -25,7 +25,7 @@ bd_status bd_cluster_precisions_read(bd_ctx *ctx, const bd_json *json, unsigned 
     int p = find(&list->items[i]);
     if (p == PRECISIONS)
       return bd_fail(ctx, BD_INVALID, list->items[i].loc,
-                     "unknown precision; known are fp32 and bf16");
+                     "unknown precision; known are fp32, bf16 and fp16");
     has |= 1u << precisions[p].dtype;
   }
   if (!(has >> BD_F32 & 1u))

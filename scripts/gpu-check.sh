@@ -5,7 +5,7 @@
 # An OUT made by scripts/gpu-folders.sh has in OUT/check: `options`, an argument of the program per line, read in the
 # folder OUT/check; `data.*`, what they name; and `expected.jsonl`, what `braid run --metrics` wrote on CPU ranks.
 # --expect names another such file for all folders. A loss may differ from the expected one by 2e-5 of it (fp32) or
-# 2e-3 (bf16), or by --tolerance. The bytes that every rank's arena has must be those that plan.json predicts. A run
+# 2e-3 (bf16), 5e-4 (fp16), or by --tolerance. The bytes that every rank's arena has must be those that plan.json predicts. A run
 # may take --seconds (600). More ranks than GPUs share them.
 # Prints a table, leaves its rows in gpu-check.json or --json FILE. Exit status: 0 all agree, 1 something failed,
 # 2 wrong usage, 77 no GPU, CUDA toolkit or NCCL is here, so nothing was checked.
@@ -151,6 +151,7 @@ check() {
   if [ -z "$limit" ]; then
     limit=2e-5
     grep -q '"precision": "bf16"' "$out/plan.json" && limit=2e-3
+    grep -q '"precision": "f16"' "$out/plan.json" && limit=5e-4
   fi
   # The runtime's objects are the same in every folder with the same runtime.
   if [ -n "$built" ] && [ ! -e "$out/build" ] && diff -r "$built/runtime" "$out/runtime" >/dev/null 2>&1; then

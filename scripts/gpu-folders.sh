@@ -84,6 +84,8 @@ for model in gpt2-tiny llama-tiny; do
   folder $model-bf16 $model 1 - bf16
   folder $model-bf16-both4 $model 4 batch,tensor bf16 --stages 1 --mesh 2x2
   folder $model-bf16-pipe4 $model 4 batch bf16 --stages 2 --mesh 2 --micro-batch 2 --zero 1
+  folder $model-fp16 $model 1 - fp16
+  folder $model-fp16-pipe4 $model 4 batch fp16 --stages 2 --mesh 2 --micro-batch 2 --zero 1
 done
 for model in mlp cnn; do
   folder $model-1 "$root/examples/$model.json" 1 - fp32

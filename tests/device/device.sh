@@ -62,11 +62,11 @@ await_fake() {
   done
 }
 
-# NAME RANKS STEPS SEED
+# NAME RANKS STEPS SEED OPTION...
 train_fake() {
   local rank
   start_fake "$1" "$2" "$4" --steps "$3" --metrics "$1/metrics.jsonl" --report "$1/report.json" \
-    --save "$1/weights.safetensors"
+    --save "$1/weights.safetensors" "${5}"
   await_fake
   for ((rank = 0; rank < $2; rank++)); do
     [ "${statuses[rank]}" = 0 ] && continue

@@ -29,7 +29,8 @@ void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, float *buffer) {
     RECORD_WORK(rt, RECORD_CLEAR_PADDING, record_updates(rt, buffer, local->elements * FLOAT));
 }
 
-void bd_rt_narrow(bd_rt *rt, const float *wide, uint16_t *halves, int64_t count) {
+void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int64_t count) {
+  (void)dtype;
   RECORD_WORK(rt, RECORD_NARROW, record_reads(rt, wide, count * FLOAT),
               record_writes(rt, halves, count * (int64_t)sizeof *halves));
 }

@@ -1,7 +1,10 @@
 #include "tests/record/show.h"
 
 static const char *type_name(int dtype) {
-  return dtype == BD_RT_BF16 ? "bf16" : dtype == BD_RT_I32 ? "i32" : "f32";
+  static const char *const names[] = {
+      [BD_RT_F32] = "f32", [BD_RT_BF16] = "bf16", [BD_RT_F16] = "f16",
+      [BD_RT_F64] = "f64", [BD_RT_I32] = "i32",   [BD_RT_I64] = "i64"};
+  return names[dtype];
 }
 
 // Ranks of the collective's group: those that differ from this one along the axes.

@@ -36,6 +36,7 @@ static void rounds_to_nearest_even(void **state) {
   expect_round(BD_BF16, 0x1p-134, 0.0);      // half of it: to even
   expect_round(BD_BF16, 0x3p-134, 0x1p-132);
   assert_true(isnan(bd_dtype_round(BD_BF16, NAN)));
+  expect_round(BD_F16, 1 + 0x1p-11, 1.0); // tie, down to even
   expect_round(BD_F16, 65519.0, 65504.0);
   expect_round(BD_F16, 65520.0, INFINITY);
   expect_round(BD_F16, 0x1p-24, 0x1p-24);
@@ -98,12 +99,11 @@ static bd_tensor *run(bd_ctx *ctx, const char *passes, bd_module **out_module) {
   return results;
 }
 
-static void stays_close_to_f32(void **state) {
-  (void)state;
+static void check_closeness(const char *passes, double bound) {
   bd_ctx *ctx = bd_ctx_create();
   bd_module *wide_module, *module;
   bd_tensor *wide = run(ctx, "autodiff", &wide_module);
-  bd_tensor *narrow = run(ctx, "autodiff,precision", &module);
+  bd_tensor *narrow = run(ctx, passes, &module);
   assert_int_equal(module->main->result_count, wide_module->main->result_count);
   for (int i = 0; i < module->main->result_count; i++) {
     assert_int_equal(narrow[i].type.dtype, BD_F32); // the loss, and gradients of weights
@@ -112,17 +112,22 @@ static void stays_close_to_f32(void **state) {
       error += pow(narrow[i].data[e] - wide[i].data[e], 2);
       norm += pow(wide[i].data[e], 2);
     }
-    assert_true(sqrt(error) <= 0.01 * sqrt(norm));
+    assert_true(sqrt(error) <= bound * sqrt(norm));
     assert_true(error > 0); // the activations were rounded
   }
   bd_ctx_destroy(ctx);
 }
 
-static void values_are_rounded(void **state) {
+static void stays_close_to_f32(void **state) {
   (void)state;
+  check_closeness(bd_precision_passes(BD_BF16), 0.01);
+  check_closeness(bd_precision_passes(BD_F16), 0.00125);
+}
+
+static void check_rounded(bd_dtype half) {
   bd_ctx *ctx = bd_ctx_create();
   bd_module *module;
-  (void)run(ctx, "autodiff,precision", &module);
+  (void)run(ctx, bd_precision_passes(half), &module);
   const bd_function *f = bd_module_find(module, "f");
   bd_tensor *results, *values;
   static const bd_random_key key = {.seed = 1};
@@ -131,13 +136,19 @@ static void values_are_rounded(void **state) {
       BD_OK);
   int narrow = 0;
   for (bd_id v = 0; v < f->value_count; v++) {
-    if (f->values[v].type.dtype != BD_BF16) continue;
+    if (f->values[v].type.dtype != half) continue;
     narrow++;
     for (int64_t e = 0; e < bd_type_elements(&values[v].type, 1); e++)
-      assert_true(values[v].data[e] == bd_dtype_round(BD_BF16, values[v].data[e]));
+      assert_true(values[v].data[e] == bd_dtype_round(half, values[v].data[e]));
   }
   assert_int_equal(narrow, 4 + 4); // x, a, b, c; p, q, h, l
   bd_ctx_destroy(ctx);
+}
+
+static void values_are_rounded(void **state) {
+  (void)state;
+  check_rounded(BD_BF16);
+  check_rounded(BD_F16);
 }
 
 int main(void) {
