@@ -66,7 +66,7 @@ await_fake() {
 train_fake() {
   local rank
   start_fake "$1" "$2" "$4" --steps "$3" --metrics "$1/metrics.jsonl" --report "$1/report.json" \
-    --save "$1/weights.safetensors" "${5}"
+    --save "$1/weights.safetensors" "${@:5}"
   await_fake
   for ((rank = 0; rank < $2; rank++)); do
     [ "${statuses[rank]}" = 0 ] && continue

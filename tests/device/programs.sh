@@ -135,6 +135,10 @@ check_halves() {
   done
 }
 check_halves bf16 1e-2 5e-3
-check_halves fp16 1e-3 5e-4
+# In the two small networks of ReLUs sums cancel to nothing or nearly so, and AdamW makes a whole step of it.
+case $model in
+*.json) check_halves fp16 3e-3 3e-3 ;;
+*) check_halves fp16 2e-4 2e-4 ;;
+esac
 [ -z "$(ls shared)" ] || fail "communicators were left behind: $(ls shared)"
 finish
