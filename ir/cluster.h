@@ -36,11 +36,19 @@ typedef struct bd_work_rates {
   double point_seconds[BD_OP_KIND_COUNT];
 } bd_work_rates;
 
+// Rates of the largest matrix products by the type of their operands, per second.
+typedef struct bd_flops {
+  double f32, bf16, f16;
+} bd_flops;
+static inline double bd_flops_of(const bd_flops *flops, bd_dtype dtype) {
+  return dtype == BD_BF16 ? flops->bf16 : dtype == BD_F16 ? flops->f16 : flops->f32;
+}
+
 typedef struct bd_device_kind {
   const char *name;
   int64_t memory_bytes;
-  int64_t reserved_bytes;       // of it, outside the arena: driver context, libraries
-  double flops_f32, flops_bf16; // rate of the largest matrix products, per second
+  int64_t reserved_bytes; // of it, outside the arena: driver context, libraries
+  bd_flops flops;
   double memory_bytes_per_second;
   double kernel_seconds; // cost of starting one kernel or library call
   unsigned lacks;        // a bit per bd_dtype that it cannot compute with
@@ -74,7 +82,7 @@ typedef struct bd_cluster {
   const char *name;
   int nodes, devices_per_node;
   int64_t memory_bytes, reserved_bytes; // of one device; these and the next as in bd_device_kind
-  double flops_f32, flops_bf16;
+  bd_flops flops;
   double memory_bytes_per_second;
   double kernel_seconds;
   unsigned lacks;       // what any device lacks

@@ -52,8 +52,9 @@ static bd_status check_kind(const place *at, const bd_device_kind *kind) {
   if (kind->threads_per_device < 1 || kind->threads_per_device > MOST_THREADS)
     return bd_fail(at->ctx, BD_INVALID, at->loc, "a device has 1 to %d threads, not %d",
                    MOST_THREADS, kind->threads_per_device);
-  BD_TRY(check_rate(at, "flops_f32", kind->flops_f32));
-  BD_TRY(check_rate(at, "flops_bf16", kind->flops_bf16));
+  BD_TRY(check_rate(at, "flops_f32", kind->flops.f32));
+  BD_TRY(check_rate(at, "flops_bf16", kind->flops.bf16));
+  BD_TRY(check_rate(at, "flops_f16", kind->flops.f16));
   BD_TRY(check_rate(at, "memory_bytes_per_second", kind->memory_bytes_per_second));
   BD_TRY(check_range(at, "kernel_seconds", kind->kernel_seconds, 10));
   return check_work(at, &kind->work);

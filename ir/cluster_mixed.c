@@ -13,8 +13,7 @@ bd_device_kind bd_cluster_uniform_kind(const bd_cluster *c) {
   return (bd_device_kind){.name = c->name,
                           .memory_bytes = c->memory_bytes,
                           .reserved_bytes = c->reserved_bytes,
-                          .flops_f32 = c->flops_f32,
-                          .flops_bf16 = c->flops_bf16,
+                          .flops = c->flops,
                           .memory_bytes_per_second = c->memory_bytes_per_second,
                           .kernel_seconds = c->kernel_seconds,
                           .lacks = c->lacks,
@@ -63,8 +62,7 @@ static bd_work_rates slower_work(bd_work_rates a, bd_work_rates b) {
 static void set_kind(bd_cluster *c, const bd_device_kind *kind) {
   c->memory_bytes = kind->memory_bytes;
   c->reserved_bytes = kind->reserved_bytes;
-  c->flops_f32 = kind->flops_f32;
-  c->flops_bf16 = kind->flops_bf16;
+  c->flops = kind->flops;
   c->memory_bytes_per_second = kind->memory_bytes_per_second;
   c->kernel_seconds = kind->kernel_seconds;
   c->lacks = kind->lacks;
@@ -78,8 +76,9 @@ static void slow_to_kind(bd_cluster *c, const bd_device_kind *kind) {
     c->memory_bytes = kind->memory_bytes;
     c->reserved_bytes = kind->reserved_bytes;
   }
-  c->flops_f32 = least(c->flops_f32, kind->flops_f32);
-  c->flops_bf16 = least(c->flops_bf16, kind->flops_bf16);
+  c->flops.f32 = least(c->flops.f32, kind->flops.f32);
+  c->flops.bf16 = least(c->flops.bf16, kind->flops.bf16);
+  c->flops.f16 = least(c->flops.f16, kind->flops.f16);
   c->memory_bytes_per_second = least(c->memory_bytes_per_second, kind->memory_bytes_per_second);
   c->kernel_seconds = most(c->kernel_seconds, kind->kernel_seconds);
   c->lacks |= kind->lacks;

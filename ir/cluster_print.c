@@ -103,8 +103,9 @@ static void add_group(writer *w, const bd_node_group *group) {
 static void add_kind(writer *w, const bd_device_kind *kind) {
   add_int(w, "memory_bytes", kind->memory_bytes);
   add_int(w, "reserved_bytes", kind->reserved_bytes);
-  add_real(w, "flops_f32", kind->flops_f32);
-  add_real(w, "flops_bf16", kind->flops_bf16);
+  add_real(w, "flops_f32", kind->flops.f32);
+  add_real(w, "flops_bf16", kind->flops.bf16);
+  add_real(w, "flops_f16", kind->flops.f16);
   add_real(w, "memory_bytes_per_second", kind->memory_bytes_per_second);
   add_real(w, "kernel_seconds", kind->kernel_seconds);
   add_key(w, "precisions");

@@ -4,8 +4,9 @@
 #include <string.h>
 
 #define KIND_KEYS                                                                                  \
-  "memory_bytes", "reserved_bytes", "flops_f32", "flops_bf16", "memory_bytes_per_second",          \
-      "kernel_seconds", "precisions", "work", "gpu", "threads_per_device"
+  "memory_bytes", "reserved_bytes", "flops_f32", "flops_bf16", "flops_f16",                        \
+      "memory_bytes_per_second", "kernel_seconds", "precisions", "work", "gpu",                    \
+      "threads_per_device"
 #define GROUP_KEYS                                                                                 \
   "nodes", "devices_per_node", "intra", "inter", "island_devices", "island", "switch_sum",         \
       "host_memory_bytes", "host_bytes_per_second"
@@ -88,9 +89,11 @@ static bd_status read_kind(bd_ctx *ctx, const bd_json *json, bd_device_kind *out
   BD_TRY(bd_json_int(ctx, json, "memory_bytes", true, 1, BD_MOST_MEMORY_BYTES, &out->memory_bytes));
   BD_TRY(bd_json_int(ctx, json, "reserved_bytes", false, 0, BD_MOST_MEMORY_BYTES,
                      &out->reserved_bytes));
-  BD_TRY(bd_json_real(ctx, json, "flops_f32", true, 1, BD_MOST_RATE, &out->flops_f32));
-  out->flops_bf16 = out->flops_f32;
-  BD_TRY(bd_json_real(ctx, json, "flops_bf16", false, 1, BD_MOST_RATE, &out->flops_bf16));
+  BD_TRY(bd_json_real(ctx, json, "flops_f32", true, 1, BD_MOST_RATE, &out->flops.f32));
+  out->flops.bf16 = out->flops.f32;
+  BD_TRY(bd_json_real(ctx, json, "flops_bf16", false, 1, BD_MOST_RATE, &out->flops.bf16));
+  out->flops.f16 = out->flops.bf16;
+  BD_TRY(bd_json_real(ctx, json, "flops_f16", false, 1, BD_MOST_RATE, &out->flops.f16));
   BD_TRY(bd_json_real(ctx, json, "memory_bytes_per_second", true, 1, BD_MOST_RATE,
                       &out->memory_bytes_per_second));
   BD_TRY(bd_json_real(ctx, json, "kernel_seconds", false, 0, 10, &out->kernel_seconds));

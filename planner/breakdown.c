@@ -246,7 +246,7 @@ bd_status bd_plan_break_down(bd_ctx *ctx, const bd_module *train, const bd_clust
   s.cost = (bd_cost_model){cluster, plan->mesh, plan->micro_batch};
   s.out = BD_NEW(ctx->arena, bd_plan_details);
   s.out->stages = BD_NEW_ARRAY(ctx->arena, bd_stage_details, plan->stages);
-  s.out->flops_per_second = plan->precision == BD_F32 ? cluster->flops_f32 : cluster->flops_bf16;
+  s.out->flops_per_second = bd_flops_of(&cluster->flops, plan->precision);
   BD_TRY(split_functions(&s));
   for (int stage = 0; stage < plan->stages; stage++) {
     BD_TRY(split_passes(&s, stage, &s.out->stages[stage]));

@@ -4,8 +4,9 @@
 
 bd_cluster bd_cost_unite(const bd_cluster *cluster, int devices) {
   bd_cluster whole = *cluster;
-  whole.flops_f32 *= devices;
-  whole.flops_bf16 *= devices;
+  whole.flops.f32 *= devices;
+  whole.flops.bf16 *= devices;
+  whole.flops.f16 *= devices;
   whole.memory_bytes_per_second *= devices;
   whole.work.transcendental_seconds /= devices;
   for (int kind = 0; kind < BD_OP_KIND_COUNT; kind++)

@@ -62,11 +62,9 @@ static bd_product conv_product(const part *p) {
 
 // Library calls on halves run on the units for them, everything else in f32.
 static double rate_of(const part *p) {
-  const bd_cluster *cluster = p->model->cluster;
   bool library = bd_op_get_info(p->op->kind)->traits & BD_LIBRARY;
-  bool half =
-      p->op->in_count > 0 && bd_dtype_bytes(p->function->values[p->op->in[0]].type.dtype) == 2;
-  return library && half ? cluster->flops_bf16 : cluster->flops_f32;
+  bd_dtype operands = p->op->in_count ? p->function->values[p->op->in[0]].type.dtype : BD_F32;
+  return bd_flops_of(&p->model->cluster->flops, library ? operands : BD_F32);
 }
 
 static double flops_of(const part *p) {

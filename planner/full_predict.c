@@ -326,7 +326,7 @@ static double mean_rate(const bd_cluster *cluster, const bd_plan *plan) {
   for (int s = 0; s < plan->stages; s++) {
     int devices = bd_mesh_devices(bd_plan_mesh(plan, s));
     bd_device_kind kind = bd_cluster_device_kind(cluster, bd_plan_first_device(plan, s));
-    sum += devices * (plan->precision == BD_F32 ? kind.flops_f32 : kind.flops_bf16);
+    sum += devices * bd_flops_of(&kind.flops, plan->precision);
   }
   return sum / bd_plan_ranks(plan);
 }

@@ -1,13 +1,12 @@
 #!/bin/bash
-# Training in bf16 or fp16: close to f32 over 100 steps, alike under every plan, the same bits where depth and recompute are all that
+# Training in bf16: close to f32, alike under every plan, the same bits where depth and recompute are all that
 # differs, memory as planned, and weights that come back from a file as they went.
-#   halves.sh BRAID PRECISION F32_BOUND PLANS_BOUND [FOLDER]
-# The bounds are those of losses, relatively: from f32's, and of the plans from each other's.
+#   halves.sh BRAID [FOLDER]
 set -euo pipefail
-braid=$(realpath "$1") precision=$2 f32_bound=$3 plans_bound=$4
+braid=$(realpath "$1")
 here=$(dirname "$(realpath "$0")")
 . "$here/road.sh"
-open_folder "${5:-}"
+open_folder "${2:-}"
 write_text text.txt
 
 # NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT; see same_model.sh.
@@ -32,20 +31,20 @@ for model in gpt2 llama odd; do
   precision=fp32 plan_model "$model-f32" "$(awk -v name=$model '$1 == name { print $2 }' <<<"$plans")" \
     1 1 1 8 1f1b - none -
   build "$model-f32"
-  train "$model-f32" 1 100
+  train "$model-f32" 1 20
 done
 while read -r name model ranks stages mesh micro schedule zero recompute cut; do
-  plan_model "$name" "$model" "$ranks" "$stages" "$mesh" "$micro" "$schedule" "$zero" \
+  precision=bf16 plan_model "$name" "$model" "$ranks" "$stages" "$mesh" "$micro" "$schedule" "$zero" \
     "$recompute" "$cut"
   build "$name"
-  case $model in gpt2-tiny) like=gpt2 ;; llama-tiny) like=llama ;; *) like=odd ;; esac
-  if [ "$name" = "$like" ]; then
-    train "$name" "$ranks" 100
-    check_losses "$like-f32" "$name" "$f32_bound"
-  fi
   train "$name" "$ranks" 20
   check_memory "$name"
-  [ "$name" = "$like" ] || check_losses "$like" "$name" "$plans_bound"
+  case $model in gpt2-tiny) like=gpt2 ;; llama-tiny) like=llama ;; *) like=odd ;; esac
+  if [ "$name" = "$like" ]; then
+    check_losses "$like-f32" "$name" 2e-3
+  else
+    check_losses "$like" "$name" 1e-3
+  fi
 done <<<"$plans"
 
 check_bits depth-1 depth-2 depth-4

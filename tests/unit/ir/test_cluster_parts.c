@@ -36,7 +36,7 @@ static void test_fields_are_the_slowest(void **unused) {
   assert_int_equal(bd_cluster_devices(&both), 28);
   assert_int_equal(both.devices_per_node, 4);
   assert_int_equal(both.nodes, 7);
-  assert_true(both.flops_bf16 == v.flops_bf16 &&
+  assert_true(both.flops.bf16 == v.flops.bf16 &&
               both.inter.bytes_per_second == v.inter.bytes_per_second);
   assert_true(both.memory_bytes - both.reserved_bytes == v.memory_bytes - v.reserved_bytes);
   assert_true(both.kernel_seconds == v.kernel_seconds);
@@ -65,7 +65,7 @@ static void test_parts(void **unused) {
   assert_false(bd_cluster_is_mixed(&part));
   assert_int_equal(part.nodes, 2);
   assert_int_equal(part.devices_per_node, 8);
-  assert_true(part.flops_bf16 == both.kinds[0].flops_bf16);
+  assert_true(part.flops.bf16 == both.kinds[0].flops.bf16);
   assert_int_equal(bd_cluster_check(ctx, &part, BD_NOWHERE), BD_OK);
   bd_cluster_part(ctx, &both, 4, 8, &part); // half a node and half a node
   assert_false(bd_cluster_is_mixed(&part));
@@ -77,7 +77,7 @@ static void test_parts(void **unused) {
   assert_int_equal(part.group_count, 2);
   assert_int_equal(part.groups[1].nodes, 2);
   assert_int_equal(bd_cluster_devices(&part), 12);
-  assert_true(part.flops_bf16 == both.kinds[1].flops_bf16);
+  assert_true(part.flops.bf16 == both.kinds[1].flops.bf16);
   assert_int_equal(bd_cluster_check(ctx, &part, BD_NOWHERE), BD_OK);
   bd_cluster uniform = load("h100:4x8");
   bd_cluster_part(ctx, &uniform, 8, 16, &part);

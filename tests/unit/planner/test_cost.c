@@ -128,13 +128,38 @@ static void test_measured_products(void **unused) {
     double n = measured[i][0];
     bd_product product = {1, n, n, n};
     double seconds =
-        bd_cost_product(&cluster, cluster.flops_bf16, &product) + cluster.kernel_seconds;
+        bd_cost_product(&cluster, cluster.flops.bf16, &product) + cluster.kernel_seconds;
     ratio[i] = 2 * n * n * n / seconds / (measured[i][1] * 1e12);
     sum += ratio[i];
   }
   assert_true(sum / COUNT < 1 && sum / COUNT > 0.88);
   for (int i = 0; i < COUNT; i++)
     assert_true(fabs(ratio[i] / (sum / COUNT) - 1) < 0.25);
+}
+
+// Products run at the rate of their operands: a V100 has units for f16, none for bf16.
+static void test_rates_by_operands(void **unused) {
+  (void)unused;
+  static const bd_dtype dtypes[] = {BD_F32, BD_F16};
+  static const int8_t split[BD_MAX_AXES] = {-1, -1, -1, -1};
+  bd_cluster v100 = load("v100:1x1");
+  bd_cost_model model = model_of(&v100, 1, 1);
+  double seconds[2];
+  for (int d = 0; d < 2; d++) {
+    bd_function *f = bd_function_create(ctx, "f");
+    bd_index_map map;
+    bd_type types[BD_MAX_RESULTS], type = {dtypes[d], 2, {4096, 4096}};
+    bd_id product,
+        in[] = {bd_function_add_param(ctx, f, "x", type), bd_function_add_param(ctx, f, "y", type)};
+    bd_attr rule = bd_attr_string(ctx, "rule", "ab,bc->ac");
+    assert_int_equal(bd_build(ctx, f, BD_OP_CONTRACT, 2, in, 1, &rule, BD_NOWHERE, &product),
+                     BD_OK);
+    assert_int_equal(bd_op_infer(ctx, f, &f->ops[0], &map, types), BD_OK);
+    seconds[d] = bd_cost_op(&model, f, &f->ops[0], &map, split) - v100.kernel_seconds;
+  }
+  double ratio = v100.flops.f16 / v100.flops.f32;
+  assert_true(ratio > 4 && fabs(seconds[0] / seconds[1] / ratio - 1) < 1e-12);
+  assert_true(load("mixed:2x1").flops.f16 == v100.flops.f16);
 }
 
 // Whatever is cut of a product, a part takes its share or more.
@@ -193,11 +218,11 @@ static void test_materialized_attention(void **unused) {
   for (double keys = 512; keys <= 8192; keys *= 2)
     for (int forward = 0; forward < 2; forward++) {
       bd_attention a = {forward, 64, keys, keys, 128, false, 2};
-      double seconds = bd_cost_attention_materialized(&cluster, cluster.flops_bf16, &a);
+      double seconds = bd_cost_attention_materialized(&cluster, cluster.flops.bf16, &a);
       double flops = (forward ? 4 : 8) * a.heads * keys * keys * a.width;
-      assert_true(seconds > 2 * flops / cluster.flops_bf16);
+      assert_true(seconds > 2 * flops / cluster.flops.bf16);
       a.dropout = true;
-      assert_true(bd_cost_attention_materialized(&cluster, cluster.flops_bf16, &a) > seconds);
+      assert_true(bd_cost_attention_materialized(&cluster, cluster.flops.bf16, &a) > seconds);
     }
 }
 
@@ -207,6 +232,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_where_rings_lie, open, drop),
       cmocka_unit_test_setup_teardown(test_measured_all_reduce, open, drop),
       cmocka_unit_test_setup_teardown(test_measured_products, open, drop),
+      cmocka_unit_test_setup_teardown(test_rates_by_operands, open, drop),
       cmocka_unit_test_setup_teardown(test_parts_of_products, open, drop),
       cmocka_unit_test_setup_teardown(test_parts_of_ops, open, drop),
       cmocka_unit_test_setup_teardown(test_materialized_attention, open, drop),

@@ -37,7 +37,7 @@ static bd_cluster nominal(void) {
 // Every kind of op takes seconds of its own; traffic never counts.
 static bd_cluster truth(void) {
   bd_cluster out = nominal();
-  out.flops_f32 = out.flops_bf16 = 31e9;
+  out.flops = (bd_flops){31e9, 31e9, 31e9};
   out.memory_bytes_per_second = 1e18;
   out.kernel_seconds = 0;
   out.work.product_edge = 4;
@@ -113,7 +113,7 @@ static void test_finds_what_it_was(void **unused) {
     add_rows(spmd[m], &real, &plan[m], &measured);
   }
   assert_int_equal(bd_fit_rates(ctx, &measured, &start, &found), BD_OK);
-  near(found.flops_f32, real.flops_f32, 0.01);
+  near(found.flops.f32, real.flops.f32, 0.01);
   near(found.work.attention_forward, real.work.attention_forward, 0.02);
   near(found.work.attention_backward, real.work.attention_backward, 0.02);
   near(found.work.update_bytes_per_second, real.work.update_bytes_per_second, 1e-9);
