@@ -107,14 +107,6 @@ cp -r "$last" "$last-again"
 train_fake "$last-again" "$(ranks_of "$last")" $steps $((seed + 1))
 check_bits "$last" "$last-again"
 
-# In TF32 the losses are others, and close.
-cp one/metrics.jsonl one-f32.jsonl
-train_fake one 1 $steps $((seed++)) --tf32
-check_losses cpu one 2e-3
-if [ "$model" = gpt2-tiny ] && cut -d, -f2 one/metrics.jsonl | cmp -s - <(cut -d, -f2 one-f32.jsonl); then
-  fail "--tf32 changes nothing"
-fi
-
 # In halves as well, on one rank and under the last plan above; those that round the other way part losses.
 # PRECISION BOUND LIKE: the bound from the CPU's f32; of the devices' losses from the CPU's in halves.
 check_halves() {
@@ -135,10 +127,14 @@ check_halves() {
   done
 }
 check_halves bf16 1e-2 5e-3
-# In the two small networks of ReLUs sums cancel to nothing or nearly so, and AdamW makes a whole step of it.
-case $model in
-*.json) check_halves fp16 3e-3 3e-3 ;;
-*) check_halves fp16 2e-4 2e-4 ;;
-esac
+
+# One model says enough of fp16; and of TF32, whose losses are others, and close.
+if [ "$model" = llama-tiny ]; then
+  check_halves fp16 2e-4 2e-4
+  cut -d, -f2 one/metrics.jsonl >f32.losses
+  train_fake one 1 $steps $((seed++)) --tf32
+  check_losses cpu one 2e-3
+  cut -d, -f2 one/metrics.jsonl | cmp -s - f32.losses && fail "--tf32 changes nothing"
+fi
 [ -z "$(ls shared)" ] || fail "communicators were left behind: $(ls shared)"
 finish
