@@ -122,8 +122,8 @@ static bd_status check_print_after(bd_ctx *ctx, const compilation *job) {
 
 static bd_status read_request(bd_ctx *ctx, compilation *job) {
   static const char *const targets[] = {"cpu", "cuda", NULL};
-  static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL};
-  static const bd_dtype dtypes[] = {BD_F32, BD_BF16, BD_F16};
+  static const char *const precisions[] = {"fp32", "bf16", "fp16", "fp8", NULL};
+  static const bd_dtype dtypes[] = {BD_F32, BD_BF16, BD_F16, BD_F8};
   static const char *const optimizers[] = {"adamw", "sgd", NULL};
   static const char *const spaces[] = {"default", "full", NULL};
   const bd_arguments *arguments = job->arguments;
@@ -316,7 +316,8 @@ static const bd_option options[] = {
     {"--global-batch", "N", "samples per step (needed, unless --plan or --partial says it)"},
     {"--seq", "N", "tokens per sample (default: the model's maximum)"},
     {"--target", "cpu|cuda", "what the program runs on (default: what the cluster has)"},
-    {"--precision", "fp32|bf16|fp16", "of weights and activations (default fp32)"},
+    {"--precision", "fp32|bf16|fp16|fp8",
+     "of weights and activations; fp8: bf16 with products in 8 bits (default fp32)"},
     {"--optimizer", "adamw|sgd", "default adamw"},
     {"--plan", "FILE", "use this plan instead of searching"},
     {"--space", "default|full", "full: also what programs do not do yet; see docs/planner.md"},

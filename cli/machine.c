@@ -36,7 +36,7 @@ bd_status bd_machine_probe(bd_ctx *ctx, int devices, bd_cluster *out) {
       .devices_per_node = devices,
       .memory_bytes = (int64_t)pages * page_bytes / devices,
       .reserved_bytes = RESERVED_BYTES,
-      .flops = {CORE_FLOPS * share, CORE_FLOPS * share, CORE_FLOPS * share},
+      .flops = {CORE_FLOPS * share, CORE_FLOPS * share, CORE_FLOPS * share, CORE_FLOPS * share},
       .memory_bytes_per_second = memory,
       .kernel_seconds = KERNEL_SECONDS,
       .intra = link,

@@ -1,6 +1,7 @@
 // Contractions as calls of bd_rt_matmul, in loops over the letters that no product can take.
 #include "codegen/contract.h"
 #include "codegen/emit.h"
+#include "ir/float8.h"
 #include <assert.h>
 #include <string.h>
 
@@ -109,6 +110,19 @@ static void add_accumulate(const writer *w, bool accumulates) {
   if (accumulates) bd_text_add(text, ", .accumulate = 1");
 }
 
+static void add_float8(const writer *w) {
+  static const char *const names[BD_FLOAT8_COUNT] = {
+      [BD_E4M3] = "BD_RT_E4M3", [BD_E5M2] = "BD_RT_E5M2"};
+  const char *formats = bd_op_string(w->op, "fp8");
+  bd_float8 format[2];
+  if (!formats || !bd_float8_parse(formats, format)) return;
+  bd_text_addf(w->body->text, ",\n      .f8 = {%s, %s}", names[format[w->contract.swapped]],
+               names[format[!w->contract.swapped]]);
+  if (bd_op_find_attr(w->op, "scratch"))
+    bd_text_addf(w->body->text, ", .f8_room = work + %lld",
+                 (long long)bd_op_int(w->op, "scratch", 0));
+}
+
 static void add_product(const writer *w, bool accumulates) {
   static const char *const names[BD_CONTRACT_GROUPS] = {".batch", ".m", ".n", ".k"};
   bd_text *text = w->body->text;
@@ -124,8 +138,10 @@ static void add_product(const writer *w, bool accumulates) {
                (long long)s.a_m, (long long)s.a_k, (long long)s.a_batch, (long long)s.b_k,
                (long long)s.b_n, (long long)s.b_batch, (long long)s.out_m, (long long)s.out_batch);
   add_accumulate(w, accumulates);
-  bd_text_addf(text, ",\n      .dtype = %s, .out_dtype = %s}, ", bd_emit_dtype(dtype_of(w, 0)),
+  bd_text_addf(text, ",\n      .dtype = %s, .out_dtype = %s", bd_emit_dtype(dtype_of(w, 0)),
                bd_emit_dtype(dtype_of(w, 2)));
+  add_float8(w);
+  bd_text_add(text, "}, ");
   add_address(w, w->contract.swapped ? 1 : 0);
   bd_text_add(text, ", ");
   add_address(w, w->contract.swapped ? 0 : 1);

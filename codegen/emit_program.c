@@ -154,7 +154,8 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
   bd_text_addf(text,
                "    .optimizer = %d, .precision = %s, .vocabulary = %lld, .classes = %lld,\n    "
                ".tensors = %d, .stage = stages,\n",
-               strcmp(plan->optimizer, "adamw") == 0, bd_emit_dtype(plan->precision),
+               strcmp(plan->optimizer, "adamw") == 0,
+               bd_emit_dtype(plan->precision == BD_F8 ? BD_BF16 : plan->precision),
                (long long)vocabulary, (long long)classes, module->weight_count);
   bd_text_addf(text, "    .instruction_count = %d, .instructions = instructions,\n",
                BD_RT_MARKS + emitter->instruction_count);

@@ -39,9 +39,19 @@ typedef struct bd_work_rates {
 // Rates of the largest matrix products by the type of their operands, per second.
 typedef struct bd_flops {
   double f32, bf16, f16;
+  double f8; // 0: the device does not multiply in 8 bits
 } bd_flops;
 static inline double bd_flops_of(const bd_flops *flops, bd_dtype dtype) {
-  return dtype == BD_BF16 ? flops->bf16 : dtype == BD_F16 ? flops->f16 : flops->f32;
+  switch (dtype) {
+  case BD_BF16:
+    return flops->bf16;
+  case BD_F16:
+    return flops->f16;
+  case BD_F8:
+    return flops->f8;
+  default:
+    return flops->f32;
+  }
 }
 
 typedef struct bd_device_kind {

@@ -55,6 +55,7 @@ static bd_status check_kind(const place *at, const bd_device_kind *kind) {
   BD_TRY(check_rate(at, "flops_f32", kind->flops.f32));
   BD_TRY(check_rate(at, "flops_bf16", kind->flops.bf16));
   BD_TRY(check_rate(at, "flops_f16", kind->flops.f16));
+  BD_TRY(check_range(at, "flops_f8", kind->flops.f8, BD_MOST_RATE));
   BD_TRY(check_rate(at, "memory_bytes_per_second", kind->memory_bytes_per_second));
   BD_TRY(check_range(at, "kernel_seconds", kind->kernel_seconds, 10));
   return check_work(at, &kind->work);

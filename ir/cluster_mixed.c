@@ -79,6 +79,7 @@ static void slow_to_kind(bd_cluster *c, const bd_device_kind *kind) {
   c->flops.f32 = least(c->flops.f32, kind->flops.f32);
   c->flops.bf16 = least(c->flops.bf16, kind->flops.bf16);
   c->flops.f16 = least(c->flops.f16, kind->flops.f16);
+  c->flops.f8 = least(c->flops.f8, kind->flops.f8);
   c->memory_bytes_per_second = least(c->memory_bytes_per_second, kind->memory_bytes_per_second);
   c->kernel_seconds = most(c->kernel_seconds, kind->kernel_seconds);
   c->lacks |= kind->lacks;

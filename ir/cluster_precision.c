@@ -46,11 +46,24 @@ void bd_cluster_precisions_print(unsigned lacks, bd_text *text) {
   bd_text_add(text, "]");
 }
 
+// fp8 is bf16 with other products.
+static bool lacks(const bd_flops *flops, unsigned lacks, bd_dtype precision) {
+  if (precision == BD_F8) return flops->f8 == 0 || lacks >> BD_BF16 & 1u;
+  return lacks >> precision & 1u;
+}
+
 bd_status bd_cluster_check_precision(bd_ctx *ctx, const bd_cluster *cluster, bd_dtype precision) {
-  if (!(cluster->lacks >> precision & 1u)) return BD_OK;
+  if (!lacks(&cluster->flops, cluster->lacks, precision)) return BD_OK;
   const char *name = cluster->name;
   for (int k = cluster->kind_count - 1; k >= 0; k--)
-    if (cluster->kinds[k].lacks >> precision & 1u) name = cluster->kinds[k].name;
+    if (lacks(&cluster->kinds[k].flops, cluster->kinds[k].lacks, precision))
+      name = cluster->kinds[k].name;
+  if (precision == BD_F8)
+    return bd_fail(
+        ctx, BD_INVALID, BD_NOWHERE,
+        "devices of '%s' do not multiply in fp8 (their cluster has no \"flops_f8\"); plan "
+        "for --precision bf16 or fp16, or on devices that do",
+        name);
   return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
                  "devices of '%s' have no %s arithmetic; plan for --precision fp32, or on devices "
                  "that have it",

@@ -106,6 +106,7 @@ static void add_kind(writer *w, const bd_device_kind *kind) {
   add_real(w, "flops_f32", kind->flops.f32);
   add_real(w, "flops_bf16", kind->flops.bf16);
   add_real(w, "flops_f16", kind->flops.f16);
+  add_known(w, "flops_f8", kind->flops.f8);
   add_real(w, "memory_bytes_per_second", kind->memory_bytes_per_second);
   add_real(w, "kernel_seconds", kind->kernel_seconds);
   add_key(w, "precisions");

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define KIND_KEYS                                                                                  \
-  "memory_bytes", "reserved_bytes", "flops_f32", "flops_bf16", "flops_f16",                        \
+  "memory_bytes", "reserved_bytes", "flops_f32", "flops_bf16", "flops_f16", "flops_f8",            \
       "memory_bytes_per_second", "kernel_seconds", "precisions", "work", "gpu",                    \
       "threads_per_device"
 #define GROUP_KEYS                                                                                 \
@@ -94,6 +94,7 @@ static bd_status read_kind(bd_ctx *ctx, const bd_json *json, bd_device_kind *out
   BD_TRY(bd_json_real(ctx, json, "flops_bf16", false, 1, BD_MOST_RATE, &out->flops.bf16));
   out->flops.f16 = out->flops.bf16;
   BD_TRY(bd_json_real(ctx, json, "flops_f16", false, 1, BD_MOST_RATE, &out->flops.f16));
+  BD_TRY(bd_json_real(ctx, json, "flops_f8", false, 1, BD_MOST_RATE, &out->flops.f8));
   BD_TRY(bd_json_real(ctx, json, "memory_bytes_per_second", true, 1, BD_MOST_RATE,
                       &out->memory_bytes_per_second));
   BD_TRY(bd_json_real(ctx, json, "kernel_seconds", false, 0, 10, &out->kernel_seconds));

@@ -1,3 +1,4 @@
+#include "ir/float8.h"
 #include "ir/index_rule.h"
 #include <string.h>
 
@@ -52,6 +53,7 @@ static const attr_rule attr_rules[] = {
     {BD_OP_PAD, "size", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
     {BD_OP_CONTRACT, "rule", BD_ATTR_STRING, true, 0, 0},
     {BD_OP_CONTRACT, "dtype", BD_ATTR_STRING, false, 0, 0},
+    {BD_OP_CONTRACT, "fp8", BD_ATTR_STRING, false, 0, 0},
     {BD_OP_LAYERNORM, "eps", BD_ATTR_REAL, true, 0, 1},
     {BD_OP_RMSNORM, "eps", BD_ATTR_REAL, true, 0, 1},
     {BD_OP_EMBED_DW, "rows", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
@@ -108,6 +110,13 @@ bd_status bd_inference_check_attrs(const bd_inference *inference) {
   if (reads && name && !bd_dtype_parse(name, &dtype))
     return bd_inference_fail(inference,
                              "dtype \"%s\" is unknown: use f32, bf16, f16, f64, i32 or i64", name);
+  const char *formats = op->kind == BD_OP_CONTRACT ? bd_op_string(op, "fp8") : NULL;
+  bd_float8 format[2];
+  if (formats && (inference->in[0]->dtype != BD_BF16 || !bd_float8_parse(formats, format)))
+    return bd_inference_fail(inference,
+                             "fp8=\"%s\" on %s: products of bf16 take \"e4m3,e4m3\", "
+                             "\"e4m3,e5m2\" or \"e5m2,e4m3\"",
+                             formats, bd_dtype_name(inference->in[0]->dtype));
   if (op->kind == BD_OP_ROPE && inference->in[0]->rank == 4 && inference->in[0]->dims[3] % 2 != 0)
     return bd_inference_fail(inference, "the last dimension must be even, not %s",
                              bd_type_describe(inference->ctx, inference->in[0]));

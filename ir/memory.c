@@ -8,9 +8,17 @@ int64_t bd_memory_value_bytes(const bd_module *module, const bd_value *value) {
   return bd_align(bd_type_elements(&local, module->micro_batch) * bd_dtype_bytes(local.dtype));
 }
 
+// Of a factor of bf16 in 8 bits.
+static int64_t float8_bytes(const bd_module *module, const bd_value *value) {
+  return bd_align(bd_memory_value_bytes(module, value) / 2);
+}
+
 int64_t bd_memory_scratch_bytes(const bd_module *module, const bd_function *function,
                                 const bd_op *op) {
   bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
+  if (module->cuda && bd_op_find_attr(op, "fp8"))
+    return float8_bytes(module, &function->values[op->in[0]]) +
+           float8_bytes(module, &function->values[op->in[1]]) + bd_align(1);
   // GPUs: the products of each row of out and its gradient, one number per query as lse has.
   if (module->cuda)
     return gradient ? bd_memory_value_bytes(module, &function->values[op->in[5]]) : 0;

@@ -18,8 +18,16 @@ const bd_pass *bd_pass_find(const char *name) {
 }
 
 const char *bd_precision_passes(bd_dtype precision) {
-  if (precision == BD_F32) return "autodiff";
-  return precision == BD_BF16 ? "autodiff,precision" : "autodiff,precision-f16";
+  switch (precision) {
+  case BD_BF16:
+    return "autodiff,precision";
+  case BD_F16:
+    return "autodiff,precision-f16";
+  case BD_F8:
+    return "autodiff,precision,fp8";
+  default:
+    return "autodiff";
+  }
 }
 
 const char *bd_pass_names(bd_ctx *ctx) {

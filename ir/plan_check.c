@@ -174,7 +174,15 @@ static bd_status check_layers(bd_ctx *ctx, const bd_module *train, const bd_plan
   return refuse(ctx, plan, "the layers name more calls than the model makes");
 }
 
+static bool has_fp8(const bd_module *train) {
+  for (int k = 0; k < train->function_count; k++)
+    for (int i = 0; i < train->functions[k]->op_count; i++)
+      if (bd_op_find_attr(&train->functions[k]->ops[i], "fp8")) return true;
+  return false;
+}
+
 static bd_dtype precision_of(const bd_module *train) {
+  if (has_fp8(train)) return BD_F8;
   for (int i = 0; i < train->weight_count; i++)
     if (bd_weight_has_master(&train->weights[i])) return train->weights[i].type.dtype;
   return BD_F32;

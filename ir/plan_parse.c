@@ -33,10 +33,9 @@ static bd_status read_head(plan_reader *r, const bd_json *root) {
   BD_TRY(bd_json_int(ctx, root, "sequence", true, 0, MAX_COUNT, &plan->sequence));
   BD_TRY(bd_json_int(ctx, root, "threads_per_rank", true, 1, 4096, &threads));
   plan->threads_per_rank = (int)threads;
-  if (!bd_dtype_parse(precision, &plan->precision) ||
-      (plan->precision != BD_F32 && plan->precision != BD_BF16 && plan->precision != BD_F16))
+  if (!bd_precision_parse(precision, &plan->precision))
     return bd_fail(ctx, BD_INVALID, bd_json_find(root, "precision")->loc,
-                   "unknown precision; known are f32, bf16 and f16");
+                   "unknown precision; known are f32, bf16, f16 and f8");
   if (!bd_schedule_parse(schedule, &plan->schedule))
     return bd_fail(ctx, BD_INVALID, bd_json_find(root, "schedule")->loc,
                    "unknown schedule; known are gpipe, 1f1b, interleaved and zero-bubble");

@@ -9,13 +9,14 @@ typedef struct dtype_info {
   bool is_float;
 } dtype_info;
 
-static const dtype_info dtypes[BD_DTYPE_COUNT] = {
+static const dtype_info dtypes[BD_F8 + 1] = {
     [BD_F32] = {"f32", 4, true}, [BD_BF16] = {"bf16", 2, true}, [BD_F16] = {"f16", 2, true},
     [BD_F64] = {"f64", 8, true}, [BD_I32] = {"i32", 4, false},  [BD_I64] = {"i64", 8, false},
+    [BD_F8] = {"f8", 1, true},
 };
 
 const char *bd_dtype_name(bd_dtype dtype) {
-  assert(dtype < BD_DTYPE_COUNT);
+  assert(dtype <= BD_F8);
   return dtypes[dtype].name;
 }
 
@@ -26,6 +27,16 @@ bool bd_dtype_parse(const char *name, bd_dtype *out_dtype) {
       return true;
     }
   }
+  return false;
+}
+
+bool bd_precision_parse(const char *name, bd_dtype *out_precision) {
+  static const bd_dtype precisions[] = {BD_F32, BD_BF16, BD_F16, BD_F8};
+  for (int i = 0; i < 4; ++i)
+    if (strcmp(dtypes[precisions[i]].name, name) == 0) {
+      *out_precision = precisions[i];
+      return true;
+    }
   return false;
 }
 

@@ -6,7 +6,17 @@
 #define BD_MAX_RANK 8
 #define BD_MAX_ELEMENTS ((int64_t)1 << 46)
 
-typedef enum bd_dtype { BD_F32, BD_BF16, BD_F16, BD_F64, BD_I32, BD_I64, BD_DTYPE_COUNT } bd_dtype;
+// BD_F8 is a precision only and the type of no value: bf16 whose products are computed in 8 bits.
+typedef enum bd_dtype {
+  BD_F32,
+  BD_BF16,
+  BD_F16,
+  BD_F64,
+  BD_I32,
+  BD_I64,
+  BD_DTYPE_COUNT,
+  BD_F8 = BD_DTYPE_COUNT
+} bd_dtype;
 
 // The symbolic extent `B`: samples of one micro-batch, over all ranks. Bound by the plan.
 #define BD_DIM_BATCH ((int64_t)-1)
@@ -19,6 +29,8 @@ typedef struct bd_type {
 
 const char *bd_dtype_name(bd_dtype dtype); // "f32"
 bool bd_dtype_parse(const char *name, bd_dtype *out_dtype);
+// f32, bf16, f16 or f8.
+bool bd_precision_parse(const char *name, bd_dtype *out_precision);
 int64_t bd_dtype_bytes(bd_dtype dtype);
 bool bd_dtype_is_float(bd_dtype dtype);
 

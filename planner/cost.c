@@ -7,6 +7,7 @@ bd_cluster bd_cost_unite(const bd_cluster *cluster, int devices) {
   whole.flops.f32 *= devices;
   whole.flops.bf16 *= devices;
   whole.flops.f16 *= devices;
+  whole.flops.f8 *= devices;
   whole.memory_bytes_per_second *= devices;
   whole.work.transcendental_seconds /= devices;
   for (int kind = 0; kind < BD_OP_KIND_COUNT; kind++)

@@ -1,6 +1,10 @@
 // Arithmetic of one op on one rank.
+#include "ir/float8.h"
 #include "planner/cost.h"
 #include "planner/cost_kernel.h"
+#include <math.h>
+
+enum { FLOAT8_KERNELS = 10 }; // that scale and round the factors of a product in 8 bits
 
 // An op on a rank: its loops are as long as the rank's part of them, padding included.
 typedef struct part {
@@ -113,8 +117,25 @@ static double plain_seconds(const part *p) {
   return flops_of(p) / rate_of(p) + points * p->model->cluster->work.transcendental_seconds;
 }
 
+// A product in 8 bits of so many rows, columns and terms: twice its factors are read, to be scaled
+// and to be rounded, and once they are written and read in 8 bits.
+static double float8_seconds(const part *p, const bd_product *product) {
+  const bd_cluster *cluster = p->model->cluster;
+  double factors = product->count * (product->rows + product->columns) * product->terms;
+  return bd_cost_product(cluster, cluster->flops.f8, product) +
+         factors * (2 * 2 + 2 * 1) / cluster->memory_bytes_per_second +
+         FLOAT8_KERNELS * cluster->kernel_seconds;
+}
+
+static bool is_grained(double extent) {
+  return fmod(extent, BD_FLOAT8_GRAIN) == 0;
+}
+
 static double product_seconds(const part *p) {
   bd_product product = p->op->kind == BD_OP_CONTRACT ? contract_product(p) : conv_product(p);
+  if (p->model->cluster->gpu && bd_op_find_attr(p->op, "fp8") && is_grained(product.rows) &&
+      is_grained(product.columns) && is_grained(product.terms))
+    return float8_seconds(p, &product);
   return bd_cost_product(p->model->cluster, rate_of(p), &product);
 }
 

@@ -47,7 +47,7 @@ typedef struct line {
 static bd_status fit_products_at(const fit *f, double edge, double depth, double *out_rate,
                                  double *out_error) {
   bd_cluster unit = *f->cluster;
-  unit.flops = (bd_flops){1, 1, 1};
+  unit.flops = (bd_flops){1, 1, 1, 1};
   unit.work.product_edge = edge;
   unit.work.product_depth = depth;
   line sum = {0};
@@ -81,7 +81,7 @@ static bd_status fit_products(const fit *f) {
       BD_TRY(fit_products_at(f, edges[e], depths[d], &rate, &error));
       if (rate <= 0 || error >= best) continue;
       best = error;
-      f->cluster->flops = (bd_flops){rate, rate, rate};
+      f->cluster->flops = (bd_flops){rate, rate, rate, rate};
       f->cluster->work.product_edge = edges[e];
       f->cluster->work.product_depth = depths[d];
     }

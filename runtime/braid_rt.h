@@ -61,6 +61,11 @@ typedef struct bd_rt_gemm {
   int64_t a_m, a_k, a_batch, b_k, b_n, b_batch, out_m, out_batch;
   int32_t accumulate;
   int32_t dtype, out_dtype; // of a and b, and of out
+  // Formats that a and b, in bf16, are rounded to, each under the scale of its largest number, where
+  // m, n, k and out_m are multiples of BD_RT_F8_GRAIN; and on GPUs BD_RT_ALIGNMENT + m k + n k
+  // bytes for them, m k rounded up to that alignment. 0: as they are.
+  int32_t f8[2];
+  void *f8_room;
 } bd_rt_gemm;
 void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *shape, const void *a, const void *b, void *out);
 

@@ -23,6 +23,9 @@ enum {
 // Same numbers as the compiler's bd_dtype; a test holds them together.
 enum { BD_RT_F32, BD_RT_BF16, BD_RT_F16, BD_RT_F64, BD_RT_I32, BD_RT_I64 };
 
+// Formats of factors of products in 8 bits, and what their dimensions are multiples of.
+enum { BD_RT_NO_F8, BD_RT_E4M3, BD_RT_E5M2, BD_RT_F8_GRAIN = 16 };
+
 enum { BD_RT_SUM, BD_RT_MAX, BD_RT_LSE };
 
 // Segments of an arena, as the compiler's bd_segment numbers them; a test holds them together.

@@ -1,5 +1,6 @@
 // Ops whose loops are spelled out in their `rule` attribute: contract, reduce_sum, broadcast,
 // permute. All are sums of products, and so are their gradients, by rules of the same letters.
+#include "ir/float8.h"
 #include "ir/ops/ops.h"
 #include <assert.h>
 #include <string.h>
@@ -85,7 +86,19 @@ void bd_eval_rule(const char *rule, int operands, const bd_tensor *in, bd_tensor
     bd_eval_rule(bd_op_string(op, "rule"), operands, in, out);                                     \
   }
 
-RULE_EVAL(contract, 2)
+// Factors are rounded to 8 bits where the attribute `fp8` says so, but not in products that have a
+// dimension that is no multiple of the grain.
+BD_EVAL(contract) {
+  const char *rule = bd_op_string(op, "rule"), *formats = bd_op_string(op, "fp8");
+  bd_tensor factor[2] = {in[0], in[1]};
+  bd_float8 format[2];
+  (void)key;
+  if (formats && bd_float8_parse(formats, format) && bd_float8_fits(rule, &in[0].type, &in[1].type))
+    for (int i = 0; i < 2; i++)
+      factor[i] = bd_float8_round(scratch, format[i], &in[i]);
+  bd_eval_rule(rule, 2, factor, out);
+}
+
 RULE_EVAL(reduce_sum, 1)
 RULE_EVAL(broadcast, 1)
 RULE_EVAL(permute, 1)

@@ -3,6 +3,7 @@
 // in the process. Halves become floats tile by tile; sums stay in f32 until a tile's last product.
 #include "runtime/cpu/halves.h"
 #include "runtime/cpu/rt.h"
+#include "runtime/float8.h"
 
 #include <cblas.h>
 #include <string.h>
@@ -55,6 +56,7 @@ typedef struct product {
   const char *a, *b;
   char *out;
   int64_t row_blocks, column_blocks;
+  float scale[2]; // in 8 bits: of a and b; else 0
 } product;
 
 // Rows and columns of the whole product; of one batch entry.
@@ -111,6 +113,25 @@ static operand load(int dtype, int copy, const char *from, int64_t rows, int64_t
   return (operand){tile, by_row ? length : 1, by_row ? 1 : length};
 }
 
+// A tile of `count` floats as 8 bits hold it under a scale.
+static void round_tile(int format, float scale, float *tile, int64_t count) {
+  const float inverse = bd_rt_f8_inverse(scale);
+  for (int64_t i = 0; i < count; i++)
+    tile[i] = bd_rt_from_f8(format, bd_rt_to_f8(format, tile[i] * scale)) * inverse;
+}
+
+// The bits of the largest |x| of a matrix of bf16.
+static uint32_t size_bits(const uint16_t *from, int64_t rows, int64_t columns, int64_t row_stride,
+                          int64_t column_stride) {
+  uint32_t most = 0;
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < columns; j++) {
+      const uint32_t size = from[i * row_stride + j * column_stride] & 0x7FFF;
+      if (size > most) most = size;
+    }
+  return most << 16;
+}
+
 static void widen_sums(const bd_rt_gemm *s, const block *at, const char *out, float *sums) {
   const uint16_t *const halves = (const uint16_t *)(const void *)out;
   for (int64_t i = 0; i < at->rows; i++)
@@ -137,6 +158,10 @@ static void multiply_tile(const product *p, const block *at, float *scratch) {
     const int64_t depth = bd_rt_least(TILE_DEPTH, s->k - k);
     const operand a = load(s->dtype, 0, a_at(p, at, k), at->rows, depth, s->a_m, s->a_k, a_tile);
     const operand b = load(s->dtype, 1, b_at(p, at, k), depth, at->columns, s->b_k, s->b_n, b_tile);
+    if (p->scale[0] > 0) {
+      round_tile(s->f8[0], p->scale[0], a_tile, at->rows * depth);
+      round_tile(s->f8[1], p->scale[1], b_tile, depth * at->columns);
+    }
     bd_rt_gemm_block(at->rows, at->columns, depth, 1, a.data, a.row, a.column, b.data, b.row,
                      b.column, k > 0 || s->accumulate || rounds ? 1 : 0, sums,
                      rounds ? TILE_COLUMNS : s->out_m);
@@ -211,6 +236,12 @@ void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *shape, const void *a, const void 
   if (shape->k == 0) {
     if (!shape->accumulate) bd_rt_parallel(rt, clear_rows, &p, shape->batch * shape->m);
     return;
+  }
+  if (bd_rt_is_f8(shape)) {
+    p.scale[0] =
+        bd_rt_f8_scale(shape->f8[0], size_bits(a, shape->m, shape->k, shape->a_m, shape->a_k));
+    p.scale[1] =
+        bd_rt_f8_scale(shape->f8[1], size_bits(b, shape->k, shape->n, shape->b_k, shape->b_n));
   }
   const int by_column = shape->n >= shape->m;
   p.row_blocks = by_column ? 1 : blocks(shape, shape->m, MOST_ROWS, rt->threads);

@@ -19,6 +19,8 @@ enum {
   BD_CUDA_THREADS = 256,   // of a block
   BD_CUDA_LANES = 1 << 17, // most partial sums of bd_cuda_square_sum
   BD_CUDA_SQUARE_GROUPS = 256,
+  BD_CUDA_F8_LANES = 1 << 16, // most partial maxima of bd_cuda_round_f8
+  BD_CUDA_F8_ROOM = BD_CUDA_F8_LANES + 512,
 };
 
 // optimizer.cu. `partials` holds BD_CUDA_LANES + BD_CUDA_SQUARE_GROUPS doubles; `out` may be pinned
@@ -61,6 +63,18 @@ void bd_cuda_pick(const bd_cuda_queue *queue, const bd_rt_weight *weight, const 
 void bd_cuda_window(const bd_cuda_queue *queue, const bd_rt_local *local, int64_t first,
                     int64_t count, float *values, float *buffer, int store);
 void bd_cuda_clear_padding(const bd_cuda_queue *queue, const bd_rt_local *local, float *buffer);
+
+// float8.cu. A factor in bf16 of `rows` sums of `terms`, one of whose strides is 1; `terms` is a
+// multiple of 16.
+typedef struct bd_cuda_factor {
+  const uint16_t *data;
+  int64_t rows, terms, row_stride, term_stride;
+  int format;
+} bd_cuda_factor;
+// Row by row in 8 bits, times scales[0]; scales[1] becomes 1 / scales[0]. `room` holds
+// BD_CUDA_F8_ROOM numbers.
+void bd_cuda_round_f8(const bd_cuda_queue *queue, const bd_cuda_factor *factor, uint32_t *room,
+                      float *scales, void *out);
 
 // embed.cu: `links` holds 2 * count numbers.
 void bd_cuda_embed_dw(const bd_cuda_queue *queue, int dtype, const int32_t *ids, const void *dout,

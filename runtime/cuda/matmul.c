@@ -1,11 +1,13 @@
 // Matrix products by cublasLt. It counts columns first: a row-major product is the product of the
 // transposes in reverse order. The algorithm is chosen once for each shape and kept.
 #include "runtime/cuda/rt.h"
+#include "runtime/float8.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_SLOTS = 256, MOST_ALIGNMENT = 256 };
+// Operands in 8 bits have the dtype F8 + their format.
+enum { FIRST_SLOTS = 256, MOST_ALIGNMENT = 256, F8 = 256 };
 
 // One operand as cublasLt stores it: `rows` consecutive elements per column.
 typedef struct operand {
@@ -71,6 +73,10 @@ static cudaDataType_t type_of(int32_t dtype) {
     return CUDA_R_16BF;
   case BD_RT_F16:
     return CUDA_R_16F;
+  case F8 + BD_RT_E4M3:
+    return CUDA_R_8F_E4M3;
+  case F8 + BD_RT_E5M2:
+    return CUDA_R_8F_E5M2;
   default:
     bd_rt_fail(BD_RT_EXIT_INTERNAL, "a matrix product of elements of dtype %d", dtype);
   }
@@ -137,6 +143,14 @@ static void choose(bd_rt *rt, bd_cuda_product *p) {
   p->workspace_bytes = result.workspaceSize;
 }
 
+// What results are multiplied by, on the device: 1 / the scale of each operand in 8 bits.
+static void set_scales(const bd_cuda_product *p, const float *left, const float *right) {
+  BD_CUDA_BLAS(cublasLtMatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER,
+                                              &left, sizeof left));
+  BD_CUDA_BLAS(cublasLtMatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
+                                              &right, sizeof right));
+}
+
 static bd_cuda_product *create(bd_rt *rt, const key *k) {
   bd_cuda_product *const p = calloc(1, sizeof *p);
   if (!p) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
@@ -145,6 +159,8 @@ static bd_cuda_product *create(bd_rt *rt, const key *k) {
   p->left = layout_of(&k->left, k->batch);
   p->right = layout_of(&k->right, k->batch);
   p->out = layout_of(&k->out, k->batch);
+  const float *const scale = (const float *)(const void *)rt->device->room; // any: none is read
+  if (k->left.dtype >= F8) set_scales(p, scale, scale);
   choose(rt, p);
   return p;
 }
@@ -203,17 +219,62 @@ static void clear(bd_rt *rt, const bd_rt_gemm *s, char *out) {
                               (size_t)(s->n * size), (size_t)s->m, rt->device->stream));
 }
 
-void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *s, const void *a, const void *b, void *out) {
+static void multiply(bd_rt *rt, const bd_rt_gemm *s, const bd_cuda_product *p, const void *a,
+                     const void *b, void *out) {
   bd_rt_device *const device = rt->device;
   const float alpha = 1, beta = s->accumulate ? 1 : 0;
-  if (device->rehearsing || s->m <= 0 || s->n <= 0 || s->batch <= 0) return;
+  BD_CUDA_BLAS(cublasLtMatmul(device->blas, p->operation, &alpha, b, p->left, a, p->right, &beta,
+                              out, p->out, out, p->out, &p->algorithm, device->library,
+                              p->workspace_bytes, device->stream));
+}
+
+// Both operands lie with the terms of a sum one after another, as the library wants them.
+static key f8_key_of(const bd_rt_gemm *s, const void *a, const void *b, const void *out) {
+  const bd_rt_gemm rounded = {.m = s->m,
+                              .n = s->n,
+                              .k = s->k,
+                              .batch = 1,
+                              .a_m = s->k,
+                              .a_k = 1,
+                              .b_k = 1,
+                              .b_n = s->k,
+                              .out_m = s->out_m,
+                              .accumulate = s->accumulate,
+                              .dtype = BD_RT_BF16,
+                              .out_dtype = s->out_dtype};
+  key k = key_of(&rounded, a, b, out);
+  k.left.dtype = F8 + s->f8[1];
+  k.right.dtype = F8 + s->f8[0];
+  return k;
+}
+
+static void multiply_f8(bd_rt *rt, const bd_rt_gemm *s, const void *a, const void *b, void *out) {
+  bd_rt_device *const device = rt->device;
+  char *const rounded_a = (char *)s->f8_room + BD_RT_ALIGNMENT;
+  char *const rounded_b =
+      rounded_a + (s->m * s->k + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
+  float *const scales = s->f8_room;
+  uint32_t *const room = (uint32_t *)(void *)device->room;
+  bd_cuda_round_f8(&device->queue, &(bd_cuda_factor){a, s->m, s->k, s->a_m, s->a_k, s->f8[0]}, room,
+                   scales, rounded_a);
+  bd_cuda_round_f8(&device->queue, &(bd_cuda_factor){b, s->n, s->k, s->b_n, s->b_k, s->f8[1]}, room,
+                   scales + 2, rounded_b);
+  const key k = f8_key_of(s, rounded_a, rounded_b, out);
+  const bd_cuda_product *const p = product_of(rt, &k);
+  set_scales(p, scales + 3, scales + 1);
+  multiply(rt, s, p, rounded_a, rounded_b, out);
+}
+
+void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *s, const void *a, const void *b, void *out) {
+  if (rt->device->rehearsing || s->m <= 0 || s->n <= 0 || s->batch <= 0) return;
   if (s->k <= 0) {
     if (!s->accumulate) clear(rt, s, out);
     return;
   }
+  if (bd_rt_is_f8(s)) {
+    multiply_f8(rt, s, a, b, out);
+    return;
+  }
   const key k = key_of(s, a, b, out);
-  const bd_cuda_product *const p = product_of(rt, &k);
-  BD_CUDA_BLAS(cublasLtMatmul(device->blas, p->operation, &alpha, b, p->left, a, p->right, &beta,
-                              out, p->out, out, p->out, &p->algorithm, device->library,
-                              p->workspace_bytes, device->stream));
+  multiply(rt, s, product_of(rt, &k), a, b, out);
 }

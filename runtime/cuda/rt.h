@@ -11,7 +11,8 @@
 //   cudaLibraryLoadData cudaLibraryGetKernel cudaLaunchKernel cudaLibraryUnload
 // of cuBLASLt:
 //   cublasLtCreate cublasLtDestroy cublasLtMatmul cublasLtMatmulAlgoGetHeuristic
-//   cublasLtMatmulDescCreate/SetAttribute (TRANSA, TRANSB)/Destroy
+//   cublasLtMatmulDescCreate/SetAttribute (TRANSA, TRANSB, A_SCALE_POINTER,
+//   B_SCALE_POINTER)/Destroy
 //   cublasLtMatrixLayoutCreate/SetAttribute (BATCH_COUNT, STRIDED_BATCH_OFFSET)/Destroy
 //   cublasLtMatmulPreferenceCreate/SetAttribute (MAX_WORKSPACE_BYTES, REDUCTION_SCHEME_MASK,
 //   MIN_ALIGNMENT_{A,B,C,D}_BYTES)/Destroy

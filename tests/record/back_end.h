@@ -23,6 +23,8 @@ record_operand record_reads(const bd_rt *rt, const void *data, int64_t bytes);
 record_operand record_writes(const bd_rt *rt, const void *data, int64_t bytes);
 record_operand record_updates(const bd_rt *rt, const void *data, int64_t bytes);
 // What products have of the library segment, and what everything else has, beside bd_rt_workspace.
+// Memory that the event alone uses.
+record_operand record_uses(const bd_rt *rt, const void *data, int64_t bytes);
 record_operand record_library(const bd_rt *rt);
 record_operand record_room(const bd_rt *rt);
 // Fills in the instruction and passes the event on.

@@ -209,11 +209,13 @@ static void follow(const matching *m, int use) {
 static void follow_runtime(const matching *m, const record_event *event) {
   for (int i = 0; event->kind != RECORD_LAUNCH && i < event->operand_count; i++) {
     const record_operand *const o = &event->operands[i];
+    if (o->access == RECORD_SCRATCH) {
+      record_holding_write(m->h, m->h->scratch, o->start, o->bytes);
+      continue;
+    }
     const record_buffer *const b = record_holding_find(m->h, o->start, o->bytes);
     if (!b || b->weight >= 0) continue;
-    if (o->access == RECORD_SCRATCH)
-      record_holding_write(m->h, m->h->scratch, o->start, o->bytes);
-    else if (o->access == RECORD_WRITE)
+    if (o->access == RECORD_WRITE)
       record_holding_write(m->h, b->value, o->start, o->bytes);
     else
       record_holding_read(m->h, b->value, o->start, o->bytes);

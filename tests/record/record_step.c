@@ -1,5 +1,6 @@
 // The work of a stage program.
 #include "runtime/backend.h"
+#include "runtime/float8.h"
 #include "tests/record/back_end.h"
 
 // Bytes from the first to the last of elements that lie at strides.
@@ -29,9 +30,12 @@ void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *s, const void *a, const void *b, 
   const int64_t a_bytes = span(s->dtype, s->m, s->a_m, s->k, s->a_k, s->batch, s->a_batch),
                 b_bytes = span(s->dtype, s->k, s->b_k, s->n, s->b_n, s->batch, s->b_batch),
                 bytes = span(s->out_dtype, s->m, s->out_m, s->n, 1, s->batch, s->out_batch);
-  RECORD_WORK(rt, RECORD_MATMUL, record_reads(rt, a, a_bytes), record_reads(rt, b, b_bytes),
-              s->accumulate ? record_updates(rt, out, bytes) : record_writes(rt, out, bytes),
-              record_library(rt));
+  const int64_t rounded = (s->m * s->k + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
+  record_operand operands[] = {
+      record_reads(rt, a, a_bytes), record_reads(rt, b, b_bytes),
+      s->accumulate ? record_updates(rt, out, bytes) : record_writes(rt, out, bytes),
+      record_library(rt), record_uses(rt, s->f8_room, BD_RT_ALIGNMENT + rounded + s->n * s->k)};
+  record_work(rt, RECORD_MATMUL, bd_rt_is_f8(s) ? 5 : 4, operands);
 }
 
 void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, int64_t count,

@@ -40,6 +40,9 @@ record_operand record_writes(const bd_rt *rt, const void *data, int64_t bytes) {
 record_operand record_updates(const bd_rt *rt, const void *data, int64_t bytes) {
   return operand(rt, RECORD_UPDATE, data, bytes);
 }
+record_operand record_uses(const bd_rt *rt, const void *data, int64_t bytes) {
+  return operand(rt, RECORD_SCRATCH, data, bytes);
+}
 record_operand record_library(const bd_rt *rt) {
   return (record_operand){RECORD_SCRATCH, rt->stage->library_offset, rt->stage->library_bytes};
 }

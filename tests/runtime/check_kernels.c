@@ -5,6 +5,7 @@
 #include "runtime/cpu/dropout.h"
 #include "runtime/cpu/exp.h"
 #include "runtime/cpu/halves.h"
+#include "runtime/float8.h"
 #include "tests/runtime/check.h"
 
 #include <math.h>
@@ -91,6 +92,52 @@ static void check_half_gemm(bd_rt *rt, bd_rt_gemm s, int dtype, int out_dtype) {
   free(a), free(b), free(out), free(half_a), free(half_b), free(half_out), free(got);
 }
 
+static void round_all(int format, float *x, int64_t count) {
+  uint32_t most = 0;
+  for (int64_t i = 0; i < count; i++)
+    if ((bd_rt_bits_of(x[i]) & 0x7FFFFFFF) > most) most = bd_rt_bits_of(x[i]) & 0x7FFFFFFF;
+  const float scale = bd_rt_f8_scale(format, most);
+  for (int64_t i = 0; i < count; i++)
+    x[i] = bd_rt_from_f8(format, bd_rt_to_f8(format, x[i] * scale)) / scale;
+}
+
+// The product in 8 bits is that of the rounded factors, to the bit; what is no grain is not
+// rounded.
+static void check_f8_gemm(bd_rt *rt, int64_t k, int transposed, int accumulate) {
+  enum { M = 48, N = 80 };
+  static const int32_t formats[] = {BD_RT_E5M2, BD_RT_E4M3};
+  bd_rt_gemm s = {.m = M,
+                  .n = N,
+                  .k = k,
+                  .batch = 1,
+                  .a_m = k,
+                  .a_k = 1,
+                  .b_k = N,
+                  .b_n = 1,
+                  .out_m = N,
+                  .accumulate = accumulate,
+                  .dtype = BD_RT_BF16,
+                  .out_dtype = BD_RT_F32};
+  if (transposed) s.a_m = 1, s.a_k = M, s.b_k = 1, s.b_n = k;
+  float *const a = numbers(M * k, 1), *const b = numbers(N * k, 2);
+  float *const out = numbers(M * N, 3), *const expected = numbers(M * N, 3);
+  uint16_t *const half_a = to_halves(BD_RT_BF16, a, M * k);
+  uint16_t *const half_b = to_halves(BD_RT_BF16, b, N * k);
+  for (int pass = 0; pass < 2; pass++) {
+    memcpy(s.f8, pass ? (int32_t[2]){0} : formats, sizeof s.f8);
+    bd_rt_matmul(rt, &s, half_a, half_b, pass ? expected : out);
+    from_halves(BD_RT_BF16, half_a, M * k, a), from_halves(BD_RT_BF16, half_b, N * k, b);
+    if (k % BD_RT_F8_GRAIN == 0) round_all(formats[0], a, M * k), round_all(formats[1], b, N * k);
+    uint16_t *const rounded_a = to_halves(BD_RT_BF16, a, M * k);
+    uint16_t *const rounded_b = to_halves(BD_RT_BF16, b, N * k);
+    memcpy(half_a, rounded_a, (size_t)(M * k) * sizeof *half_a);
+    memcpy(half_b, rounded_b, (size_t)(N * k) * sizeof *half_b);
+    free(rounded_a), free(rounded_b);
+  }
+  check_true("a product in 8 bits", memcmp(out, expected, M * N * sizeof *out) == 0);
+  free(a), free(b), free(out), free(expected), free(half_a), free(half_b);
+}
+
 static bd_rt_gemm gemm_of(const int64_t size[3], int how) {
   const int64_t m = size[0], n = size[1], k = size[2], batch = how & 1 ? 3 : 1;
   bd_rt_gemm s = {.m = m, .n = n, .k = k, .batch = batch, .accumulate = how >> 2 & 1};
@@ -120,6 +167,14 @@ static void check_gemms(bd_rt *rt) {
     check_half_gemm(rt, gemm_of(tiled, how), BD_RT_BF16, BD_RT_F32);
     check_half_gemm(rt, gemm_of(tiled, how), BD_RT_BF16, BD_RT_BF16);
     check_half_gemm(rt, gemm_of(tiled, how), BD_RT_F16, BD_RT_F16);
+  }
+}
+
+static void check_f8(bd_rt *rt) {
+  for (int how = 0; how < 4; how++) {
+    check_f8_gemm(rt, 64, how & 1, how >> 1);
+    check_f8_gemm(rt, 528, how & 1, how >> 1);
+    check_f8_gemm(rt, 40, how & 1, how >> 1);
   }
 }
 
@@ -467,6 +522,7 @@ static void step(bd_rt *rt) {
   check_f16();
   check_masks();
   check_gemms(rt);
+  check_f8(rt);
   check_attentions(rt);
   check_embed(rt, BD_RT_BF16);
   check_embed(rt, BD_RT_F16);

@@ -114,6 +114,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
     take(__func__, (int)attribute, value, bytes, &d->transpose_a, sizeof d->transpose_a);
   else if (attribute == CUBLASLT_MATMUL_DESC_TRANSB)
     take(__func__, (int)attribute, value, bytes, &d->transpose_b, sizeof d->transpose_b);
+  else if (attribute == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER)
+    take(__func__, (int)attribute, value, bytes, &d->scale_a, sizeof d->scale_a);
+  else if (attribute == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER)
+    take(__func__, (int)attribute, value, bytes, &d->scale_b, sizeof d->scale_b);
   else
     bd_fake_fault(__func__, "attribute %d", (int)attribute);
   return CUBLAS_STATUS_SUCCESS;
@@ -197,7 +201,9 @@ static bd_fake_matmul problem_of(const char *call, cublasLtMatmulDesc_t desc,
 }
 
 static uint64_t key_of(const bd_fake_matmul *problem) {
-  return bd_fake_sum_of(&problem->desc, sizeof problem->desc) * 3 +
+  bd_fake_desc desc = problem->desc;
+  desc.scale_a = desc.scale_b = NULL;
+  return bd_fake_sum_of(&desc, sizeof desc) * 3 +
          bd_fake_sum_of(&problem->a, sizeof problem->a) * 5 +
          bd_fake_sum_of(&problem->b, sizeof problem->b) * 7 +
          bd_fake_sum_of(&problem->c, sizeof problem->c) * 11 +

@@ -19,6 +19,19 @@ static inline float bd_fake_of_half(bd_fake_half kind, uint16_t bits) {
   return sign * ldexpf((float)(exponent ? fraction + (1 << kind.digits) : fraction), unit);
 }
 
+// 8 bits: E5M2 as halves are; E4M3 without infinities, all ones being no number.
+static inline float bd_fake_of_e5m2(uint8_t bits) {
+  return bd_fake_of_half(bd_fake_f16, (uint16_t)(bits << 8));
+}
+
+static inline float bd_fake_of_e4m3(uint8_t bits) {
+  const int exponent = bits >> 3 & 15, fraction = bits & 7;
+  const float size =
+      ldexpf((float)(exponent ? 8 + fraction : fraction), (exponent ? exponent : 1) - 10);
+  if (exponent == 15 && fraction == 7) return NAN;
+  return bits >> 7 ? -size : size;
+}
+
 static inline uint16_t bd_fake_to_half(bd_fake_half kind, float value) {
   const int infinite = (2 * kind.greatest + 1) << kind.digits;
   const uint16_t sign = signbit(value) ? 0x8000 : 0;

@@ -7,8 +7,12 @@
 
 enum { SPOILED_BYTES = 4096 };
 
+static int is_f8(const bd_fake_layout *l) {
+  return l->type == CUDA_R_8F_E4M3 || l->type == CUDA_R_8F_E5M2;
+}
+
 static size_t unit_of(const bd_fake_layout *l) {
-  return l->type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
+  return is_f8(l) ? 1 : l->type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
 }
 
 static int64_t place(const bd_fake_layout *l, int64_t batch, int64_t row, int64_t col) {
@@ -25,6 +29,8 @@ static bd_fake_half half_of(const bd_fake_layout *l) {
 }
 
 static float get(const bd_fake_layout *l, const void *at, int64_t index) {
+  if (l->type == CUDA_R_8F_E4M3) return bd_fake_of_e4m3(((const uint8_t *)at)[index]);
+  if (l->type == CUDA_R_8F_E5M2) return bd_fake_of_e5m2(((const uint8_t *)at)[index]);
   return l->type == CUDA_R_32F ? ((const float *)at)[index]
                                : bd_fake_of_half(half_of(l), ((const uint16_t *)at)[index]);
 }
@@ -40,13 +46,30 @@ static void check_layout(const char *call, char name, const bd_fake_layout *l, i
   const int64_t fast = l->order == CUBLASLT_ORDER_ROW ? l->cols : l->rows;
   if (l->order != CUBLASLT_ORDER_ROW && l->order != CUBLASLT_ORDER_COL)
     bd_fake_fault(call, "%c: order %d", name, l->order);
-  if (l->type != CUDA_R_32F && l->type != CUDA_R_16BF && l->type != CUDA_R_16F)
+  if (l->type != CUDA_R_32F && l->type != CUDA_R_16BF && l->type != CUDA_R_16F && !is_f8(l))
     bd_fake_fault(call, "%c: type %d", name, l->type);
   if (l->rows < 1 || l->cols < 1 || l->ld < fast)
     bd_fake_fault(call, "%c: %lld x %lld with stride %lld", name, (long long)l->rows,
                   (long long)l->cols, (long long)l->ld);
   if (l->batch != batch || l->batch < 1 || l->stride < 0)
     bd_fake_fault(call, "%c: %d products, D has %d", name, l->batch, batch);
+}
+
+// What the library asks of products in 8 bits on sm_90: sums along the columns of both factors,
+// extents and strides in 16 bytes, not two E5M2, a scale of each factor, results in f32 or bf16.
+static void check_f8(const char *call, const bd_fake_matmul *m) {
+  const bd_fake_layout *const all[] = {&m->a, &m->b, &m->d};
+  if (!is_f8(&m->a) || !is_f8(&m->b) ||
+      (m->a.type == CUDA_R_8F_E5M2 && m->b.type == CUDA_R_8F_E5M2) ||
+      (m->d.type != CUDA_R_32F && m->d.type != CUDA_R_16BF))
+    bd_fake_fault(call, "types %d times %d to %d", m->a.type, m->b.type, m->d.type);
+  if (m->desc.transpose_a != CUBLAS_OP_T || m->desc.transpose_b != CUBLAS_OP_N)
+    bd_fake_fault(call, "factors in 8 bits lie otherwise than TN");
+  for (int i = 0; i < 3; i++)
+    if (all[i]->rows % 16 || all[i]->cols % 16 || all[i]->ld * (int64_t)unit_of(all[i]) % 16)
+      bd_fake_fault(call, "%c: %lld x %lld with stride %lld in 8 bits", "ABD"[i],
+                    (long long)all[i] -> rows, (long long)all[i] -> cols, (long long)all[i] -> ld);
+  if (!m->desc.scale_a || !m->desc.scale_b) bd_fake_fault(call, "a factor has no scale");
 }
 
 void bd_fake_matmul_check(const char *call, const bd_fake_matmul *m) {
@@ -64,8 +87,10 @@ void bd_fake_matmul_check(const char *call, const bd_fake_matmul *m) {
     bd_fake_fault(call, "%lld x %lld times %lld x %lld is not %lld x %lld", (long long)rows,
                   (long long)inner, (long long)other, (long long)cols, (long long)m->d.rows,
                   (long long)m->d.cols);
-  if (m->a.type != m->b.type || m->c.type != m->d.type ||
-      (m->d.type != CUDA_R_32F && m->d.type != m->a.type))
+  const int f8 = is_f8(&m->a) || is_f8(&m->b);
+  if (f8) check_f8(call, m);
+  if (m->c.type != m->d.type ||
+      (!f8 && (m->a.type != m->b.type || (m->d.type != CUDA_R_32F && m->d.type != m->a.type))))
     bd_fake_fault(call, "types %d times %d, %d to %d", m->a.type, m->b.type, m->c.type, m->d.type);
   if (m->desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && m->a.type != CUDA_R_32F)
     bd_fake_fault(call, "type %d is not multiplied in TF32", m->a.type);
@@ -99,6 +124,10 @@ void bd_fake_matmul_check_memory(const char *call, const bd_fake_matmul *m) {
   bd_fake_check(call, "B", m->b_at, extent_bytes(&m->b), unit_of(&m->b));
   bd_fake_check(call, "C", m->c_at, extent_bytes(&m->c), unit_of(&m->c));
   bd_fake_check(call, "D", m->d_at, extent_bytes(&m->d), unit_of(&m->d));
+  if (is_f8(&m->a)) {
+    bd_fake_check(call, "the scale of A", m->desc.scale_a, sizeof(float), sizeof(float));
+    bd_fake_check(call, "the scale of B", m->desc.scale_b, sizeof(float), sizeof(float));
+  }
   if (m->workspace_bytes)
     bd_fake_check(call, "the workspace", m->workspace, m->workspace_bytes, 16);
   if (meets_result(m, &m->a, m->a_at) || meets_result(m, &m->b, m->b_at))
@@ -147,12 +176,13 @@ static void add_row(const float *a, const float *b, int64_t inner, int64_t cols,
 static void run_batch(const bd_fake_matmul *m, int64_t batch, float *sums) {
   const int ta = m->desc.transpose_a == CUBLAS_OP_T, tb = m->desc.transpose_b == CUBLAS_OP_T;
   const int64_t inner = ta ? m->a.rows : m->a.cols;
+  const float scale = is_f8(&m->a) ? *m->desc.scale_a * *m->desc.scale_b : 1;
   float *const a = unpack(m, &m->a, m->a_at, batch, ta), *const b =
                                                              unpack(m, &m->b, m->b_at, batch, tb);
   for (int64_t row = 0; row < m->d.rows; row++) {
     add_row(a + row * inner, b, inner, m->d.cols, sums);
     for (int64_t col = 0; col < m->d.cols; col++) {
-      float value = m->alpha * sums[col];
+      float value = m->alpha * scale * sums[col];
       if (m->beta != 0) value += m->beta * get(&m->c, m->c_at, place(&m->c, batch, row, col));
       put(&m->d, m->d_at, place(&m->d, batch, row, col), value);
     }

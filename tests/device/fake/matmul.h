@@ -15,6 +15,7 @@ typedef struct bd_fake_layout {
 
 typedef struct bd_fake_desc {
   int32_t magic, transpose_a, transpose_b, compute;
+  const float *scale_a, *scale_b; // of factors in 8 bits
 } bd_fake_desc;
 
 typedef struct bd_fake_preference {

@@ -37,7 +37,7 @@ static bd_cluster nominal(void) {
 // Every kind of op takes seconds of its own; traffic never counts.
 static bd_cluster truth(void) {
   bd_cluster out = nominal();
-  out.flops = (bd_flops){31e9, 31e9, 31e9};
+  out.flops = (bd_flops){31e9, 31e9, 31e9, 31e9};
   out.memory_bytes_per_second = 1e18;
   out.kernel_seconds = 0;
   out.work.product_edge = 4;

@@ -1,0 +1,82 @@
+#include "ir/float8.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct format_info {
+  const char *name;
+  int digits;         // binary, the leading one included
+  int least_exponent; // of the subnormals' step
+  double most;
+} format_info;
+
+static const format_info formats[BD_FLOAT8_COUNT] = {
+    [BD_E4M3] = {"e4m3", 4, -9, 448},
+    [BD_E5M2] = {"e5m2", 3, -16, 57344},
+};
+
+const char *bd_float8_name(bd_float8 format) {
+  return formats[format].name;
+}
+
+bool bd_float8_parse(const char *text, bd_float8 out_formats[2]) {
+  static const bd_float8 pairs[][2] = {{BD_E4M3, BD_E4M3}, {BD_E4M3, BD_E5M2}, {BD_E5M2, BD_E4M3}};
+  for (int i = 0; i < 3; i++) {
+    const char *first = formats[pairs[i][0]].name, *second = formats[pairs[i][1]].name;
+    size_t length = strlen(first);
+    if (strncmp(text, first, length) != 0 || text[length] != ',' ||
+        strcmp(text + length + 1, second) != 0)
+      continue;
+    memcpy(out_formats, pairs[i], sizeof pairs[i]);
+    return true;
+  }
+  return false;
+}
+
+bool bd_float8_fits(const char *rule, const bd_type *a, const bd_type *b) {
+  const char *first = rule, *second = rule + a->rank + 1, *result = second + b->rank + 2;
+  int64_t rows = 1, columns = 1, terms = 1;
+  for (int d = 0; d < a->rank + b->rank; d++) {
+    bool left = d < a->rank;
+    char letter = left ? first[d] : second[d - a->rank];
+    bool in_both = memchr(left ? second : first, letter, (size_t)(left ? b->rank : a->rank));
+    bool kept = strchr(result, letter) != NULL;
+    int64_t extent = left ? a->dims[d] : b->dims[d - a->rank];
+    int64_t *at = in_both ? &terms : left ? &rows : &columns;
+    if (in_both && kept) return false;
+    if (in_both && !left) continue; // counted with the first factor
+    *at = *at * (extent == BD_DIM_BATCH ? BD_FLOAT8_GRAIN : extent) % BD_FLOAT8_GRAIN;
+  }
+  return rows == 0 && columns == 0 && terms == 0;
+}
+
+// The largest power of two that leaves `size` within the format; at most 2^126, as floats have it.
+static int scale_of(const format_info *format, double size) {
+  int of_most, of_size;
+  if (!(size > 0) || !isfinite(size)) return 0;
+  double most = frexp(format->most, &of_most);
+  int scale = of_most - (frexp(size, &of_size) > most) - of_size;
+  return scale < 126 ? scale : 126;
+}
+
+static double round_scaled(const format_info *format, int scale, double value) {
+  int exponent;
+  if (!isfinite(value)) return NAN;
+  double scaled = ldexp(value, scale);
+  (void)frexp(scaled, &exponent);
+  int step = exponent - format->digits;
+  if (scaled == 0 || step < format->least_exponent) step = format->least_exponent;
+  return ldexp(nearbyint(ldexp(scaled, -step)), step - scale);
+}
+
+bd_tensor bd_float8_round(bd_arena *arena, bd_float8 format, const bd_tensor *tensor) {
+  int64_t count = bd_type_elements(&tensor->type, 1);
+  bd_tensor out = {tensor->type, BD_NEW_ARRAY(arena, double, count)};
+  double size = 0;
+  for (int64_t i = 0; i < count; i++)
+    if (!(fabs(tensor->data[i]) <= size)) size = fabs(tensor->data[i]);
+  int scale = scale_of(&formats[format], size);
+  for (int64_t i = 0; i < count; i++)
+    out.data[i] = round_scaled(&formats[format], scale, tensor->data[i]);
+  return out;
+}

@@ -1,0 +1,81 @@
+// Factors of products in 8 bits: the scale of the largest number, and the rounded copy that
+// cublasLt's products in 8 bits take, with the terms of a sum one after another.
+#include "runtime/cuda/device.cuh"
+#include "runtime/float8.h"
+
+enum { GROUPS = 256, RUN = BD_RT_F8_GRAIN };
+
+// Element of row `row` and term `term`.
+static __device__ int64_t place_of(const bd_cuda_factor &f, int64_t row, int64_t term) {
+  return row * f.row_stride + term * f.term_stride;
+}
+
+// Lane l takes elements l, l + lanes, ... in the order in which they lie in memory.
+static __global__ void find_most(bd_cuda_factor f, int64_t lanes, uint32_t *most) {
+  const int64_t count = f.rows * f.terms;
+  BD_FOR_ITEMS(lane, lanes) {
+    uint32_t largest = 0;
+    for (int64_t i = lane; i < count; i += lanes) {
+      const int64_t at = f.term_stride == 1 ? place_of(f, i / f.terms, i % f.terms)
+                                            : place_of(f, i % f.rows, i / f.rows);
+      const uint32_t size = f.data[at] & 0x7FFF;
+      largest = size > largest ? size : largest;
+    }
+    most[lane] = largest;
+  }
+}
+
+// The largest of `each` numbers, for each group.
+static __global__ void find_most_of_groups(const uint32_t *in, int64_t each, int64_t groups,
+                                           uint32_t *most) {
+  BD_FOR_ITEMS(group, groups) {
+    uint32_t largest = 0;
+    for (int64_t i = 0; i < each; i++) {
+      const uint32_t size = in[group * each + i];
+      largest = size > largest ? size : largest;
+    }
+    most[group] = largest;
+  }
+}
+
+static __global__ void set_scale(int format, const uint32_t *most, float *scale, float *inverse) {
+  BD_FOR_ITEMS(i, 1) {
+    scale[i] = bd_rt_f8_scale(format, most[i] << 16);
+    inverse[i] = bd_rt_f8_inverse(scale[i]);
+  }
+}
+
+struct alignas(RUN) run {
+  uint8_t codes[RUN];
+};
+
+// Runs of terms; those of neighbouring threads are read from neighbouring places.
+static __global__ void round_runs(bd_cuda_factor f, const float *scale, run *out) {
+  const int64_t runs = f.terms / RUN;
+  BD_FOR_ITEMS(i, f.rows * runs) {
+    const int64_t row = f.term_stride == 1 ? i / runs : i % f.rows;
+    const int64_t first = f.term_stride == 1 ? i % runs : i / f.rows;
+    run made;
+    for (int j = 0; j < RUN; j++) {
+      const float value = bd_rt_from_bf16(f.data[place_of(f, row, first * RUN + j)]);
+      made.codes[j] = bd_rt_to_f8(f.format, value * *scale);
+    }
+    out[row * runs + first] = made;
+  }
+}
+
+void bd_cuda_round_f8(const bd_cuda_queue *queue, const bd_cuda_factor *factor, uint32_t *room,
+                      float *scales, void *out) {
+  const int64_t count = factor->rows * factor->terms;
+  const int64_t most_lanes = BD_CUDA_F8_LANES, wanted = (count + GROUPS - 1) / GROUPS;
+  const int64_t each = wanted < most_lanes / GROUPS ? wanted : most_lanes / GROUPS;
+  uint32_t *const lanes = room, *const groups = lanes + BD_CUDA_F8_LANES;
+  uint32_t *const most = groups + GROUPS;
+  BD_LAUNCH(find_most, blocks_of(queue, each * GROUPS), BD_CUDA_THREADS, queue->stream, *factor,
+            each * GROUPS, lanes);
+  BD_LAUNCH(find_most_of_groups, 1, GROUPS, queue->stream, lanes, each, (int64_t)GROUPS, groups);
+  BD_LAUNCH(find_most_of_groups, 1, 1, queue->stream, groups, (int64_t)GROUPS, (int64_t)1, most);
+  BD_LAUNCH(set_scale, 1, 1, queue->stream, factor->format, most, scales, scales + 1);
+  BD_LAUNCH(round_runs, blocks_of(queue, count / RUN), BD_CUDA_THREADS, queue->stream, *factor,
+            scales, (run *)out);
+}

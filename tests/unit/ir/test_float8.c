@@ -1,0 +1,116 @@
+// Numbers of 8 bits: the interpreter's arithmetic beside the codes of the runtime, and products.
+#include "ir/float8.h"
+#include "runtime/float8.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct {
+  bd_float8 format;
+  int code;
+  double least, most; // the smallest and the largest number above 0
+  int numbers;        // finite codes of one sign
+} formats[] = {{BD_E4M3, BD_RT_E4M3, 0x1p-9, 448, 127}, {BD_E5M2, BD_RT_E5M2, 0x1p-16, 57344, 124}};
+
+static double rounded(bd_ctx *ctx, bd_float8 format, double value, double most) {
+  double data[2] = {value, most}; // the second sets the scale
+  bd_tensor tensor = {{BD_F32, 1, {2}}, data};
+  return bd_float8_round(ctx->arena, format, &tensor).data[0];
+}
+
+// Every number stays what it is; between two of them the nearer one is taken, or the even one.
+static void codes_are_rounded_alike(void **state) {
+  (void)state;
+  bd_ctx *ctx = bd_ctx_create();
+  for (int f = 0; f < 2; f++) {
+    int code = formats[f].code;
+    float last = 0;
+    assert_true(bd_rt_from_f8(code, 1) == (float)formats[f].least);
+    for (int i = 0; i < formats[f].numbers; i++) {
+      float value = bd_rt_from_f8(code, (uint8_t)i), middle = (value + last) / 2;
+      int even = i % 2 ? i - 1 : i;
+      assert_true(i == 0 || value > last);
+      assert_int_equal(bd_rt_to_f8(code, value), i);
+      assert_int_equal(bd_rt_to_f8(code, -value), i | 0x80);
+      assert_true(bd_rt_from_f8(code, (uint8_t)(i | 0x80)) == -value);
+      if (i > 0) {
+        assert_int_equal(bd_rt_to_f8(code, middle), even);
+        assert_int_equal(bd_rt_to_f8(code, nextafterf(middle, 0)), i - 1);
+        assert_int_equal(bd_rt_to_f8(code, nextafterf(middle, value)), i);
+        assert_true(rounded(ctx, formats[f].format, middle, formats[f].most) ==
+                    bd_rt_from_f8(code, (uint8_t)even));
+      }
+      assert_true(rounded(ctx, formats[f].format, value, formats[f].most) == value);
+      last = value;
+    }
+    assert_true(last == (float)formats[f].most);
+    assert_int_equal(bd_rt_to_f8(code, 2 * last), formats[f].numbers - 1); // saturates
+    assert_true(isnan(bd_rt_from_f8(code, bd_rt_to_f8(code, INFINITY))));
+    assert_true(isnan(bd_rt_from_f8(code, bd_rt_to_f8(code, NAN))));
+  }
+  bd_ctx_destroy(ctx);
+}
+
+// The scale is the largest power of two that leaves the largest number within the format.
+static void scales_are_alike(void **state) {
+  (void)state;
+  static const float sizes[] = {448, 449, 1, 57344, 57345, 3e38f, 1e-30f, 0x1p-133, 0x1.9p7f, 0.1f};
+  bd_ctx *ctx = bd_ctx_create();
+  for (int f = 0; f < 2; f++)
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+      float scale = bd_rt_f8_scale(formats[f].code, bd_rt_bits_of(sizes[i]));
+      float inverse = bd_rt_f8_inverse(scale), value = sizes[i] / 3;
+      assert_true(scale * inverse == 1);
+      assert_true((double)sizes[i] * scale <= formats[f].most);
+      assert_true((double)sizes[i] * scale * 2 > formats[f].most || scale == 0x1p126f);
+      uint8_t code = bd_rt_to_f8(formats[f].code, value * scale);
+      assert_true(rounded(ctx, formats[f].format, value, sizes[i]) ==
+                  (double)bd_rt_from_f8(formats[f].code, code) * inverse);
+    }
+  assert_true(bd_rt_f8_scale(BD_RT_E4M3, 0) == 1);
+  assert_true(bd_rt_f8_scale(BD_RT_E4M3, 0x7F800000) == 1);
+  assert_true(isnan(rounded(ctx, BD_E4M3, 1, INFINITY)) == 0);
+  assert_true(isnan(rounded(ctx, BD_E4M3, NAN, 1)));
+  bd_ctx_destroy(ctx);
+}
+
+static void attributes_are_read(void **state) {
+  (void)state;
+  bd_float8 format[2];
+  assert_true(bd_float8_parse("e5m2,e4m3", format));
+  assert_true(format[0] == BD_E5M2 && format[1] == BD_E4M3);
+  for (const char *const *text =
+           (const char *const[]){"", "e4m3", "e4m3,", "e5m2,e5m2", "e4m3,e4m3 ", NULL};
+       *text; text++)
+    assert_false(bd_float8_parse(*text, format));
+}
+
+static bool fits(const char *rule, int64_t a, int64_t b, int64_t c) {
+  bd_type x = {BD_BF16, 3, {BD_DIM_BATCH, a, b}}, w = {BD_BF16, 2, {b, c}};
+  return bd_float8_fits(rule, &x, &w);
+}
+
+static void grains_are_counted(void **state) {
+  (void)state;
+  assert_true(fits("btc,cn->btn", 3, 32, 48));
+  assert_false(fits("btc,cn->btn", 16, 24, 48));
+  assert_false(fits("btc,cn->btn", 16, 32, 40));
+  bd_type x = {BD_BF16, 3, {16, 32, 16}}, y = {BD_BF16, 3, {16, 16, 32}};
+  assert_false(bd_float8_fits("bij,bjk->bik", &x, &y)); // many products
+  bd_type head = {BD_BF16, 3, {32, 4, 4}}, flat = {BD_BF16, 2, {16, 32}};
+  assert_true(bd_float8_fits("tc,chd->thd", &flat, &head)); // letters together
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(codes_are_rounded_alike),
+      cmocka_unit_test(scales_are_alike),
+      cmocka_unit_test(attributes_are_read),
+      cmocka_unit_test(grains_are_counted),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
