@@ -9,7 +9,7 @@ enum { WORKSPACE = 1 << 16, ALIGNMENT = 2 };
 typedef struct shape {
   int m, n, k, batch;
   int transpose_a, transpose_b, row_order, pad, broadcast_b, tf32;
-  cudaDataType type, out_type; // CUDA_R_32F is 0
+  cudaDataType type, other, out_type; // of A, of B where it is another, and of D; CUDA_R_32F is 0
   float alpha, beta;
 } shape;
 
@@ -40,6 +40,24 @@ static const shape shapes[] = {
      .transpose_b = 1,
      .alpha = 1},
     {.m = 6, .n = 5, .k = 64, .batch = 2, .transpose_a = 1, .tf32 = 1, .alpha = 1},
+    {.m = 32,
+     .n = 16,
+     .k = 48,
+     .batch = 1,
+     .transpose_a = 1,
+     .pad = 16,
+     .type = CUDA_R_8F_E4M3,
+     .other = CUDA_R_8F_E5M2,
+     .alpha = 1,
+     .beta = 1},
+    {.m = 16,
+     .n = 32,
+     .k = 32,
+     .batch = 1,
+     .transpose_a = 1,
+     .type = CUDA_R_8F_E4M3,
+     .out_type = CUDA_R_16BF,
+     .alpha = 1},
 };
 
 typedef struct operand {
@@ -55,8 +73,14 @@ static bd_fake_half half_of(cudaDataType type) {
   return type == CUDA_R_16BF ? bd_fake_bf16 : bd_fake_f16;
 }
 
+static int is_f8(cudaDataType type) {
+  return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
+
 static float get(const operand *o, int batch, int row, int col) {
   const int64_t at = batch * o->stride + (o->order ? row * o->ld + col : col * o->ld + row);
+  if (o->type == CUDA_R_8F_E4M3) return bd_fake_of_e4m3(((uint8_t *)o->host)[at]);
+  if (o->type == CUDA_R_8F_E5M2) return bd_fake_of_e5m2(((uint8_t *)o->host)[at]);
   return o->type ? bd_fake_of_half(half_of(o->type), ((uint16_t *)o->host)[at])
                  : ((float *)o->host)[at];
 }
@@ -67,11 +91,13 @@ static operand make(const shape *s, int rows, int cols, cudaDataType type, int b
   const int64_t each = (int64_t)o.ld * (o.order ? rows : cols);
   o.stride = broadcast ? 0 : each;
   const int64_t count = each * s->batch;
-  o.bytes = (size_t)count * (type ? 2 : 4);
+  o.bytes = (size_t)count * (is_f8(type) ? 1 : type ? 2 : 4);
   o.host = malloc(o.bytes);
   for (int64_t i = 0; i < count; i++) {
     const float value = sinf((float)i * 0.7f + (float)rows);
-    if (type)
+    if (is_f8(type))
+      ((uint8_t *)o.host)[i] = (uint8_t)(i * 37 % 0x78 | i % 2 << 7);
+    else if (type)
       ((uint16_t *)o.host)[i] = bd_fake_to_half(half_of(type), value);
     else
       ((float *)o.host)[i] = value;
@@ -96,6 +122,18 @@ typedef struct product {
   void *workspace;
 } product;
 
+static const float scales[] = {0.5f, 0x1p-10f};
+
+// The factors' on the device, as the library wants them.
+static void add_scales(cublasLtMatmulDesc_t desc) {
+  float *at, *other;
+  if (cudaMalloc((void **)&at, sizeof scales)) abort();
+  cudaMemcpy(at, scales, sizeof scales, cudaMemcpyHostToDevice);
+  other = at + 1;
+  cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &at, sizeof at);
+  cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &other, sizeof other);
+}
+
 static product prepare(const shape *s) {
   product p;
   const cublasOperation_t transpose = CUBLAS_OP_T;
@@ -108,9 +146,10 @@ static product prepare(const shape *s) {
   if (s->transpose_b)
     cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_TRANSB, &transpose,
                                    sizeof transpose);
+  if (is_f8(s->type)) add_scales(p.desc);
   p.a = make(s, s->transpose_a ? s->k : s->m, s->transpose_a ? s->m : s->k, s->type, 0);
-  p.b =
-      make(s, s->transpose_b ? s->n : s->k, s->transpose_b ? s->k : s->n, s->type, s->broadcast_b);
+  p.b = make(s, s->transpose_b ? s->n : s->k, s->transpose_b ? s->k : s->n,
+             s->other ? s->other : s->type, s->broadcast_b);
   p.d = make(s, s->m, s->n, s->out_type, 0);
   cublasLtMatmulPreference_t preference;
   const uint64_t workspace = WORKSPACE;
@@ -143,6 +182,7 @@ static double expected(const shape *s, const product *p, int batch, int row, int
   for (int k = 0; k < s->k; k++)
     sum += (double)(s->transpose_a ? get(&p->a, batch, k, row) : get(&p->a, batch, row, k)) *
            (double)(s->transpose_b ? get(&p->b, batch, col, k) : get(&p->b, batch, k, col));
+  if (is_f8(s->type)) sum *= (double)scales[0] * (double)scales[1];
   return s->alpha * sum + s->beta * get(&p->d, batch, row, col);
 }
 
@@ -175,6 +215,18 @@ static void small_workspace(int rank) {
   multiply(&p, 1, 0, p.d.device, WORKSPACE - 1);
 }
 
+static void transposed_f8(int rank) {
+  shape s = shapes[sizeof shapes / sizeof *shapes - 1];
+  s.transpose_b = 1;
+  (void)prepare(&s);
+}
+
+static void no_grain(int rank) {
+  shape s = shapes[sizeof shapes / sizeof *shapes - 1];
+  s.k = 24;
+  (void)prepare(&s);
+}
+
 static void into_operand(int rank) {
   const product p = prepare(&shapes[6]);
   multiply(&p, 1, 0, p.a.device, WORKSPACE);
@@ -200,6 +252,8 @@ static void unaligned(int rank) {
 int main(void) {
   children_pass("products", 1, 1, products);
   children_fault("needs 65536 bytes of workspace, 65535 are given", 1, small_workspace);
+  children_fault("factors in 8 bits lie otherwise than TN", 1, transposed_f8);
+  children_fault("A: 24 x 16 with stride 24 in 8 bits", 1, no_grain);
   children_fault("D overlaps an operand", 1, into_operand);
   children_fault("C: bytes 4 to 144 of an allocation of 140", 1, past_the_end);
   children_fault("the algorithm is another product's", 1, others_algorithm);
