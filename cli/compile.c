@@ -13,10 +13,10 @@
 #include "ir/base/file.h"
 #include "ir/pass.h"
 #include "ir/plan_notes.h"
-#include "planner/breakdown.h"
-#include "planner/familiar.h"
-#include "planner/full.h"
+#include "planner/full/full.h"
 #include "planner/planner.h"
+#include "planner/told/breakdown.h"
+#include "planner/told/familiar.h"
 #include <string.h>
 
 #define PLAN_LIMIT_BYTES ((size_t)64 << 20)

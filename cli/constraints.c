@@ -1,7 +1,7 @@
 #include "cli/constraints.h"
 #include "ir/base/file.h"
-#include "planner/constraints_read.h"
-#include "planner/partial.h"
+#include "planner/constraints/partial.h"
+#include "planner/constraints/read.h"
 
 #define PARTIAL_LIMIT_BYTES ((size_t)64 << 20)
 

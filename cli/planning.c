@@ -2,7 +2,7 @@
 #include "cli/interrupt.h"
 #include "cli/machine.h"
 #include "ir/base/clock.h"
-#include "planner/full.h"
+#include "planner/full/full.h"
 #include <math.h>
 #include <string.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 // cluster are fitted to what their instructions took.
 #ifndef BD_CLI_PROBE_H
 #define BD_CLI_PROBE_H
-#include "planner/fit.h"
+#include "planner/cost/fit.h"
 
 // How the devices share a program: the parts of ops, the samples, or the layers.
 typedef enum bd_probe_cut { BD_PROBE_PARTS, BD_PROBE_DATA, BD_PROBE_STAGES } bd_probe_cut;

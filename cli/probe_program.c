@@ -10,9 +10,9 @@
 #include "ir/fuse.h"
 #include "ir/layout.h"
 #include "ir/pass.h"
-#include "planner/constraints.h"
+#include "planner/constraints/constraints.h"
 #include "planner/planner.h"
-#include "planner/step_end.h"
+#include "planner/step/end.h"
 #include "runtime/braid_rt_abi.h"
 #include <string.h>
 

@@ -4,9 +4,9 @@
 #include "frontend/frontend.h"
 #include "ir/base/file.h"
 #include "ir/pass.h"
-#include "planner/blame.h"
-#include "planner/breakdown.h"
-#include "planner/constraints_read.h"
+#include "planner/constraints/read.h"
+#include "planner/told/blame.h"
+#include "planner/told/breakdown.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // A solved pipeline becomes a plan.
 #ifndef BD_PLANNER_ASSEMBLE_H
 #define BD_PLANNER_ASSEMBLE_H
-#include "planner/pipeline.h"
+#include "planner/pipeline/pipeline.h"
 #include "planner/planner.h"
 
 // What one pipeline problem holds fixed.

@@ -1,6 +1,6 @@
 #include "planner/attempt.h"
-#include "planner/pipeline.h"
-#include "planner/shared.h"
+#include "planner/pipeline/pipeline.h"
+#include "planner/pipeline/shared.h"
 #include <math.h>
 #include <string.h>
 

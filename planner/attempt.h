@@ -3,7 +3,7 @@
 // share nothing, so that several run at once.
 #ifndef BD_PLANNER_ATTEMPT_H
 #define BD_PLANNER_ATTEMPT_H
-#include "planner/bound.h"
+#include "planner/bound/bound.h"
 
 typedef enum bd_attempt_kind {
   BD_ATTEMPT_LAYERS, // bounds it for every tied form, as bd_bound_layers

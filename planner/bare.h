@@ -54,6 +54,6 @@ typedef struct bd_bare_format {
 extern const bd_bare_format bd_bare_sharding;
 // Recomputation of chains and of graphs (planner/remat).
 extern const bd_bare_format bd_bare_chain, bd_bare_graph;
-// Layers with options on devices with links (planner/layers).
+// Layers with options on devices with links (planner/graph).
 extern const bd_bare_format bd_bare_layers;
 #endif

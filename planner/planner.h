@@ -2,7 +2,7 @@
 #ifndef BD_PLANNER_PLANNER_H
 #define BD_PLANNER_PLANNER_H
 #include "ir/partition.h"
-#include "planner/constraints.h"
+#include "planner/constraints/constraints.h"
 #include "planner/solver.h"
 #include <signal.h>
 
@@ -26,7 +26,7 @@ typedef struct bd_plan_request {
   // Called now and then, on the calling thread; NULL: not.
   void (*progress)(void *user, const bd_plan_progress *progress);
   void *progress_user;
-  bool full; // also look beyond what codegen emits (planner/full.h)
+  bool full; // also look beyond what codegen emits (planner/full/full.h)
   // Pins; 0 or NULL leave the choice open.
   int stages;
   int64_t micro_batch;

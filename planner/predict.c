@@ -1,9 +1,9 @@
 // What a plan will take: seconds and bytes, read off the program that it describes.
 #include "ir/layout.h"
-#include "planner/aside.h"
-#include "planner/full.h"
-#include "planner/step.h"
-#include "planner/step_end.h"
+#include "planner/full/full.h"
+#include "planner/layer/aside.h"
+#include "planner/step/end.h"
+#include "planner/step/step.h"
 #include <math.h>
 #include <string.h>
 

@@ -5,11 +5,11 @@
 // plans.
 #include "ir/base/clock.h"
 #include "ir/base/workers.h"
-#include "planner/alternatives.h"
 #include "planner/attempt.h"
 #include "planner/planner.h"
-#include "planner/refuse.h"
 #include "planner/solver.h"
+#include "planner/told/alternatives.h"
+#include "planner/told/refuse.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // The door to the solvers: checks the numbers, then hands the program to the one that it names.
-#include "planner/solver_backend.h"
+#include "planner/solver/backend.h"
 #include <math.h>
 
 const char *const bd_solver_names[] = {"glpk", "cbc", NULL};

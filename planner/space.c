@@ -1,5 +1,5 @@
 #include "planner/space.h"
-#include "planner/layer_key.h"
+#include "planner/layer/key.h"
 #include <string.h>
 
 // Per parameter of a function, how often the weight that some call fills it with is used; the most.

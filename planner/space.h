@@ -1,7 +1,7 @@
 // What the pipeline search enumerates: the model's runs, meshes, boundaries.
 #ifndef BD_PLANNER_SPACE_H
 #define BD_PLANNER_SPACE_H
-#include "planner/layer.h"
+#include "planner/layer/layer.h"
 
 // A run of consecutive forward calls of one function.
 typedef struct bd_run {

@@ -2,7 +2,7 @@
 #include "ir/fuse.h"
 #include "ir/layout.h"
 #include "ir/partition.h"
-#include "planner/cost.h"
+#include "planner/cost/cost.h"
 #include "planner/simulate/source.h"
 #include "planner/simulate/sync.h"
 #include "planner/simulate/work.h"

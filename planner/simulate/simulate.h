@@ -1,7 +1,7 @@
 // An independent replay of a training step: discrete events instead of formulas. Every stage runs
 // its order of passes; messages between stages move over links that they share; what the step's end
-// does follows; memory is counted. Nothing here comes from planner/step.h or from formulas of what
-// is in flight.
+// does follows; memory is counted. Nothing here comes from planner/step/step.h or from formulas of
+// what is in flight.
 #ifndef BD_PLANNER_SIMULATE_H
 #define BD_PLANNER_SIMULATE_H
 #include "ir/memory.h"

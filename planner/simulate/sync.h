@@ -2,7 +2,7 @@
 #ifndef BD_PLANNER_SIMULATE_SYNC_H
 #define BD_PLANNER_SIMULATE_SYNC_H
 #include "planner/simulate/work.h"
-#include "planner/step_end.h"
+#include "planner/step/end.h"
 
 // Adds what the stage of `layout` does at the step's end, without ties.
 void bd_sim_lower_sync(bd_ctx *ctx, const bd_cost_model *cost, const bd_module *spmd,

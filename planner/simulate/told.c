@@ -150,7 +150,7 @@ static bd_status count_held(const telling *t, int s, int *out_tapes, int *out_in
 }
 
 // Where nobody told the bytes of a slot, the tape's are divided among those that are held. What a
-// delayed weight pass waits for is as large as the tape (planner/full.h).
+// delayed weight pass waits for is as large as the tape (planner/full/full.h).
 static bd_status tell_bytes(const telling *t, int s, bd_sim_stage *out) {
   const bd_memory *memory = &t->plan->predicted[s].memory;
   int slots = memory->slots, tapes, inputs;

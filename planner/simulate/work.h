@@ -1,7 +1,7 @@
 // Lists of what a stage does, as they are built.
 #ifndef BD_PLANNER_SIMULATE_WORK_H
 #define BD_PLANNER_SIMULATE_WORK_H
-#include "planner/cost.h"
+#include "planner/cost/cost.h"
 #include "planner/simulate/simulate.h"
 
 // Compute that follows compute becomes one action. Nothing is added for no time.

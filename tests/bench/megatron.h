@@ -4,7 +4,7 @@
 #ifndef BD_TESTS_BENCH_MEGATRON_H
 #define BD_TESTS_BENCH_MEGATRON_H
 #include "planner/planner.h"
-#include "planner/step.h"
+#include "planner/step/step.h"
 
 typedef struct published_run {
   const char *name;

@@ -1,5 +1,5 @@
-#include "planner/cost.h"
-#include "planner/step.h"
+#include "planner/cost/cost.h"
+#include "planner/step/step.h"
 #include "tests/bench/megatron.h"
 #include <string.h>
 

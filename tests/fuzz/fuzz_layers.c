@@ -1,7 +1,7 @@
 // Any bytes as a layer graph: refused with one diagnostic, or solved, in little time, to a plan
 // that measures as it says.
 #include "ir/base/file.h"
-#include "planner/layers/read.h"
+#include "planner/graph/read.h"
 #include <math.h>
 #include <stdlib.h>
 

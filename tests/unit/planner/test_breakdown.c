@@ -2,10 +2,10 @@
 // person asks of a search is kept and never makes a plan faster.
 #include "frontend/frontend.h"
 #include "ir/pass.h"
-#include "planner/breakdown.h"
-#include "planner/constraints_read.h"
-#include "planner/familiar.h"
-#include "planner/full.h"
+#include "planner/constraints/read.h"
+#include "planner/full/full.h"
+#include "planner/told/breakdown.h"
+#include "planner/told/familiar.h"
 #include "tests/unit/planner/support_session.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 // The layer ILP against exhaustive search on random small problems.
-#include "planner/eliminate.h"
+#include "planner/choice/eliminate.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

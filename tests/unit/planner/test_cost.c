@@ -2,8 +2,8 @@
 // published measurements that no constant is fitted to one by one are met within bounds.
 #include "frontend/frontend.h"
 #include "ir/pass.h"
-#include "planner/cost.h"
-#include "planner/cost_kernel.h"
+#include "planner/cost/cost.h"
+#include "planner/cost/kernel.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 #include "frontend/frontend.h"
 #include "ir/fuse.h"
 #include "ir/pass.h"
-#include "planner/fit.h"
+#include "planner/cost/fit.h"
 #include "planner/planner.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 // The full space on small models: never slower than the default space, no plan below its bound,
 // the same plan whatever the clock says.
-#include "planner/full.h"
-#include "planner/full_bound.h"
+#include "planner/full/bound.h"
+#include "planner/full/full.h"
 #include "tests/unit/planner/support_session.h"
 // cmocka.h wants these first.
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // What no pipeline beats, against every pipeline of small instances, run pass by pass.
-#include "planner/full_floor.h"
-#include "planner/step.h"
+#include "planner/full/floor.h"
+#include "planner/step/step.h"
 // cmocka.h wants these first.
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,10 +2,10 @@
 // and never promising more than the lowered functions keep.
 #include "frontend/frontend.h"
 #include "ir/pass.h"
-#include "planner/eliminate.h"
-#include "planner/layer_key.h"
-#include "planner/layer_problem.h"
-#include "planner/layer_workspace.h"
+#include "planner/choice/eliminate.h"
+#include "planner/layer/key.h"
+#include "planner/layer/problem.h"
+#include "planner/layer/workspace.h"
 #include "planner/space.h"
 #include <math.h>
 #include <setjmp.h>
@@ -156,7 +156,8 @@ static void hold_bounds(bd_ctx *ctx, const bd_layer_request *request) {
   if (any) assert_true(bd_layer_least_bytes(layer) <= leanest.bytes * (1 + 1e-9));
   for (int k = 0; k < count; k++) {
     const bd_layer_candidate *c = &candidates[k];
-    double exact = c->forward_seconds + c->backward_seconds + fmin(c->sync_seconds[0], c->sync_seconds[1]) / 2;
+    double exact =
+        c->forward_seconds + c->backward_seconds + fmin(c->sync_seconds[0], c->sync_seconds[1]) / 2;
     assert_true(c->proven_seconds > 0);
     assert_true(fabs(c->proven_seconds - fastest.seconds) <= 1e-9 * fastest.seconds);
     if (exact < fastest.seconds * (1 - 1e-9))
@@ -220,7 +221,8 @@ static void hold_choice(bd_ctx *ctx, const bd_layer_request *request, const bd_l
   assert_int_equal(status, BD_OK);
   for (int i = 0; i < problem->nodes; i++)
     bytes += tape[i][option[i]];
-  double exact = c.forward_seconds + c.backward_seconds + fmin(c.sync_seconds[0], c.sync_seconds[1]) / request->passes;
+  double exact = c.forward_seconds + c.backward_seconds +
+                 fmin(c.sync_seconds[0], c.sync_seconds[1]) / request->passes;
   drawn++;
   offloaded += c.strategy.kept != NULL;
   if (1000 * seconds / exact > worst_permille) worst_permille = (int)(1000 * seconds / exact);

@@ -1,8 +1,8 @@
 // Layer graphs against enumeration of every plan: schedule, micro-batches, stages, chunks, cuts,
 // devices and options. What a plan costs is written here once more, from the schedules'
 // definitions.
-#include "planner/layers/construct.h"
-#include "planner/layers/interleave.h"
+#include "planner/graph/construct.h"
+#include "planner/graph/interleave.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

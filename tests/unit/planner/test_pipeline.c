@@ -1,8 +1,8 @@
 // Pipelines by counts against enumeration of every assignment that keeps the order of layers, and
 // of every order of forms.
-#include "planner/pipeline.h"
-#include "planner/pipeline_construct.h"
-#include "planner/step.h"
+#include "planner/pipeline/construct.h"
+#include "planner/pipeline/pipeline.h"
+#include "planner/step/step.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

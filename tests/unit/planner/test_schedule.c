@@ -1,6 +1,6 @@
 // Every schedule's order replayed over its stages: it is whole, ends, holds what it says, and takes
 // what the formula of a step says when the stages are equal.
-#include "planner/step.h"
+#include "planner/step/step.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 // The formula of a step against the replay, on random stages that are not alike: stage by stage
 // numbers alone, messages that take no time.
 #include "planner/simulate/simulate.h"
-#include "planner/step.h"
-#include "planner/step_bound.h"
-#include "planner/step_path.h"
+#include "planner/step/bound.h"
+#include "planner/step/path.h"
+#include "planner/step/step.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

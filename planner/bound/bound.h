@@ -1,0 +1,83 @@
+// What no plan of a setting can beat.
+#ifndef BD_PLANNER_BOUND_BOUND_H
+#define BD_PLANNER_BOUND_BOUND_H
+#include "planner/assemble.h"
+#include "planner/space.h"
+
+// What all settings of a search share.
+typedef struct bd_scene {
+  const bd_module *train;
+  const bd_cluster *cluster;
+  const bd_plan_request *request;
+  const bd_model_runs *runs;
+  int64_t sequence;
+  int64_t cap_bytes; // of a rank
+  // The cap less what every rank of a GPU program holds.
+  int64_t layers_cap_bytes;
+} bd_scene;
+
+// The schedule that plans of the search have: 1f1b where none is asked for. GPipe holds more and is
+// no faster.
+bd_schedule bd_scene_schedule(const bd_scene *scene);
+
+// From the op table alone: the work of every op divided evenly over all ranks, for every setting of
+// as many stages and micro-batches of this size.
+BD_NODISCARD bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages,
+                                     int64_t micro_batch, double *out_seconds);
+
+// The layers of a setting, each ready to be priced.
+typedef struct bd_setting_layers {
+  int form_count;
+  bd_sharding *forms;
+  bd_layer_request *requests; // per run
+  bd_layer **layers;          // per run
+} bd_setting_layers;
+
+// `share_tied` NULL, or the layers of a setting that differs only in its tied form: runs without
+// tied weights are taken from there. Lives in ctx->arena.
+BD_NODISCARD bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene,
+                                       const bd_setting *setting,
+                                       const bd_setting_layers *share_tied,
+                                       bd_setting_layers *out_layers);
+
+// A setting with its tied form, and what no plan of it can beat.
+typedef struct bd_bounded {
+  bd_setting setting;
+  // INFINITY: no plan of it fits the cap, or a form cannot be met.
+  double seconds;
+  double bytes; // of its fullest stage, at least; INFINITY: a form cannot be met
+  // Of a byte, in seconds of a micro-batch, under which the layers come to the cap; 0: there is
+  // room.
+  double price;
+  bool tight; // bd_bound_room would find no more
+  // The layers and messages of a micro-batch take no less, whatever they hold; with the part of
+  // synchronization that falls to it.
+  double free_seconds;
+} bd_bounded;
+
+// From the layer problems and sums of their bytes. A bound of `cutoff` seconds or more is not
+// looked for further. `out->setting` is given, and `out->price` a first guess of it, or 0.
+void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
+                     double cutoff, bd_bounded *out);
+
+// What no plan beats whose micro-batch is a part of that of a bounded setting, with its stages and
+// mesh: seconds of ops and messages grow no faster than the samples, and splits that a part allows
+// the whole allows as well.
+double bd_bound_part(const bd_scene *scene, const bd_bounded *whole, int64_t micro_batch);
+
+// Tighter and dearer: with workspaces, and within the cap of every stage. What bd_bound_layers
+// found is given, for settings that differ in their tied form alone, the least bound first. Once
+// one of them is bounded the others are only bounded as far.
+void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, int count, const bd_setting_layers *layers,
+                   double cutoff, bd_bounded *bounded);
+
+// Sending and receiving a message between neighbouring stages takes no less, whichever form it has;
+// 0 for one stage. Every two neighbours have one forward and one backward.
+double bd_bound_transfer(const bd_scene *scene, const bd_setting *setting,
+                         const bd_setting_layers *layers);
+
+// Seconds and bytes to hand on an activation that a run's layers make, forward and backward: tables
+// as in bd_pipeline_run, over `forms`.
+void bd_setting_hand_on(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int run,
+                        int form_count, const bd_sharding *forms, bd_pipeline_run *out);
+#endif

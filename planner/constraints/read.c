@@ -1,0 +1,201 @@
+#include "planner/constraints/read.h"
+#include "ir/base/number.h"
+#include "ir/base/suggest.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define LARGEST ((int64_t)1 << 24)
+
+// What is pinned or forbidden, by its name.
+typedef enum key {
+  KEY_DATA,
+  KEY_SEQUENCE,
+  KEY_TENSOR,
+  KEY_STAGES,
+  KEY_MICRO_BATCH,
+  KEY_ZERO,
+  KEY_RECOMPUTE,
+  KEY_SCHEDULE,
+  KEY_MESH,
+  KEY_COUNT
+} key;
+static const char *const key_names[KEY_COUNT + 1] = {"dp",   "sp",        "tp",       "pp",   "mb",
+                                                     "zero", "recompute", "schedule", "mesh", NULL};
+
+typedef struct item {
+  key key;
+  char relation; // '=', '<', '>', or 0 when nothing follows the name
+  const char *words, *value;
+} item;
+
+static bd_status read_item(bd_ctx *ctx, const char *text, size_t length, item *out) {
+  out->words = bd_intern(ctx, text, length);
+  size_t name = strcspn(out->words, "=<>");
+  out->relation = out->words[name];
+  out->value = out->words + name + (out->relation != 0);
+  if (strchr("=<>", *out->value) && *out->value)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                   "'%s' has a relation that is not known; known are =, < and >", out->words);
+  const char *word = bd_intern(ctx, out->words, name);
+  for (out->key = 0; out->key < KEY_COUNT; out->key++)
+    if (strcmp(word, key_names[out->key]) == 0) return BD_OK;
+  const char *near = bd_suggest(word, key_names);
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' names nothing of a plan%s%s%s; known are %s",
+                 out->words, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "",
+                 BD_PIN_WORDS);
+}
+
+static bd_status read_number(bd_ctx *ctx, const item *from, int64_t least, int64_t most,
+                             int64_t *out) {
+  int64_t value;
+  if (!bd_whole_read(from->value, &value) || value < least || value > most)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' wants a whole number from %lld to %lld",
+                   from->words, (long long)least, (long long)most);
+  *out = value;
+  return BD_OK;
+}
+
+static bd_status taken(bd_ctx *ctx, const item *from) {
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' is pinned twice; leave one out", from->words);
+}
+
+static bd_status read_word(bd_ctx *ctx, const item *from, const char *const *words, int *out) {
+  if (*out >= 0) return taken(ctx, from);
+  const char *list = words[0];
+  for (int i = 0; words[i]; i++) {
+    if (i) list = bd_intern_f(ctx, "%s, %s", list, words[i]);
+    if (strcmp(from->value, words[i]) == 0) {
+      *out = i;
+      return BD_OK;
+    }
+  }
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' wants one of %s", from->words, list);
+}
+
+static bd_status pin_number(bd_ctx *ctx, const item *from, bd_plan_request *request,
+                            bd_constraints *constraints) {
+  static const bd_cut cuts[] = {BD_CUT_SAMPLES, BD_CUT_TOKENS, BD_CUT_FEATURES};
+  int64_t value;
+  if (from->key == KEY_STAGES) {
+    BD_TRY(read_number(ctx, from, 1, BD_MAX_STAGES, &value));
+    if (request->stages) return taken(ctx, from);
+    request->stages = (int)value;
+  } else if (from->key == KEY_MICRO_BATCH) {
+    BD_TRY(read_number(ctx, from, 1, LARGEST, &value));
+    if (request->micro_batch) return taken(ctx, from);
+    request->micro_batch = value;
+  } else {
+    BD_TRY(read_number(ctx, from, 1, 1 << 20, &value));
+    if (constraints->degree[cuts[from->key]]) return taken(ctx, from);
+    if (request->mesh.axes)
+      return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                     "'%s' makes up the mesh, which is pinned as well; leave one out", from->words);
+    constraints->degree[cuts[from->key]] = (int)value;
+  }
+  return BD_OK;
+}
+
+static bd_status pin_mesh(bd_ctx *ctx, const item *from, bd_plan_request *request,
+                          const bd_constraints *constraints) {
+  if (request->mesh.axes || bd_constraints_have_degrees(constraints)) return taken(ctx, from);
+  if (!bd_mesh_parse(from->value, &request->mesh))
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' wants sizes such as 2x4 (at most %d axes)",
+                   from->words, BD_MAX_AXES);
+  return BD_OK;
+}
+
+static bd_status add_pin(bd_ctx *ctx, const item *from, bd_plan_request *request,
+                         bd_constraints *constraints) {
+  static const char *const recompute[] = {"none", "full", NULL};
+  const char *schedules[BD_SCHEDULE_COUNT + 1] = {0};
+  int64_t zero;
+  if (from->relation != '=')
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' pins nothing; write NAME=VALUE", from->words);
+  switch (from->key) {
+  case KEY_RECOMPUTE:
+    return read_word(ctx, from, recompute, &request->recompute);
+  case KEY_SCHEDULE:
+    for (int i = 0; i < BD_SCHEDULE_COUNT; i++)
+      schedules[i] = bd_schedule_name((bd_schedule)i);
+    return read_word(ctx, from, schedules, &request->schedule);
+  case KEY_ZERO:
+    BD_TRY(read_number(ctx, from, 0, BD_MAX_ZERO, &zero));
+    if (request->zero >= 0) return taken(ctx, from);
+    request->zero = (int)zero;
+    return BD_OK;
+  case KEY_MESH:
+    return pin_mesh(ctx, from, request, constraints);
+  default:
+    return pin_number(ctx, from, request, constraints);
+  }
+}
+
+// Of recompute and zero without a value: nothing of it.
+static bd_status forbid_all(bd_ctx *ctx, const item *from, int *pin) {
+  if (*pin >= 0) return taken(ctx, from);
+  *pin = 0;
+  return BD_OK;
+}
+
+static bd_status add_forbid(bd_ctx *ctx, const item *from, bd_plan_request *request,
+                            bd_constraints *c) {
+  static const int what[] = {BD_CUT_SAMPLES,   BD_CUT_TOKENS,         BD_CUT_FEATURES,
+                             BD_FORBID_STAGES, BD_FORBID_MICRO_BATCH, BD_FORBID_ZERO};
+  int64_t value;
+  if (!from->relation && from->key == KEY_RECOMPUTE)
+    return forbid_all(ctx, from, &request->recompute);
+  if (!from->relation && from->key == KEY_ZERO) return forbid_all(ctx, from, &request->zero);
+  if (from->key == KEY_RECOMPUTE)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                   "'%s' cannot be forbidden; 'recompute' alone forbids that anything runs again, "
+                   "and a partial plan keeps single values",
+                   from->words);
+  if (from->key > KEY_RECOMPUTE)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' cannot be forbidden, only pinned",
+                   from->words);
+  if (!from->relation)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' forbids nothing; write NAME=VALUE",
+                   from->words);
+  bool degree = from->key <= KEY_TENSOR;
+  int least = degree && from->relation == '=' ? 2 : from->key != KEY_ZERO;
+  BD_TRY(read_number(ctx, from, least, from->key == KEY_ZERO ? BD_MAX_ZERO : LARGEST, &value));
+  if (c->forbid_count == c->forbid_capacity) {
+    int wanted = c->forbid_capacity ? 2 * c->forbid_capacity : 8;
+    c->forbids = bd_arena_grow(ctx->arena, c->forbids, (size_t)c->forbid_count, (size_t)wanted,
+                               sizeof *c->forbids);
+    c->forbid_capacity = wanted;
+  }
+  c->forbids[c->forbid_count++] = (bd_forbid){from->words, what[from->key], from->relation, value};
+  return BD_OK;
+}
+
+typedef bd_status (*add_item)(bd_ctx *ctx, const item *from, bd_plan_request *request,
+                              bd_constraints *constraints);
+
+static bd_status read_list(bd_ctx *ctx, const char *text, bd_plan_request *request,
+                           bd_constraints *constraints, add_item add) {
+  for (const char *at = text; *at || at == text;) {
+    size_t length = strcspn(at, ",");
+    item next;
+    BD_TRY(read_item(ctx, at, length, &next));
+    BD_TRY(add(ctx, &next, request, constraints));
+    at += length;
+    if (*at == ',' && !*++at) at = ","; // an empty name at the end is an error as well
+  }
+  request->constraints = constraints;
+  return BD_OK;
+}
+
+bd_status bd_pins_read(bd_ctx *ctx, const char *text, bd_plan_request *request,
+                       bd_constraints *constraints) {
+  return read_list(ctx, text, request, constraints, add_pin);
+}
+
+bd_status bd_forbids_read(bd_ctx *ctx, const char *text, bd_plan_request *request,
+                          bd_constraints *constraints) {
+  BD_TRY(read_list(ctx, text, request, constraints, add_forbid));
+  for (int stage = 0; stage <= BD_MAX_ZERO; stage++)
+    if (bd_constraints_allow_zero(constraints, request->zero, stage)) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' leaves no stage of ZeRO%s", text,
+                 request->zero < 0 ? "" : ", beside the one that is pinned");
+}

@@ -1,0 +1,100 @@
+// Seconds of ops, collectives and functions on a mesh of a cluster. docs/costs.md has the formulas
+// and where their constants come from.
+#ifndef BD_PLANNER_COST_COST_H
+#define BD_PLANNER_COST_COST_H
+#include "ir/cluster.h"
+#include "ir/fuse.h"
+#include "ir/index.h"
+#include "ir/reshard.h"
+
+typedef struct bd_cost_model {
+  const bd_cluster *cluster;
+  bd_mesh mesh; // of a stage; stages are laid out one after another over the cluster's devices
+  int64_t micro_batch;
+} bd_cost_model;
+
+// A device that works as fast as so many of the cluster's together: what no split beats.
+bd_cluster bd_cost_unite(const bd_cluster *cluster, int devices);
+
+// Bytes per second of what a step ends with: norms, the update, clearing gradients.
+double bd_cost_update_rate(const bd_cluster *cluster);
+// Seconds of one kernel of those, which moves so many bytes.
+double bd_cost_update_pass(const bd_cluster *cluster, double bytes);
+
+// One message of `bytes` over a link: the faster of the way of short and of long messages.
+double bd_cost_message(const bd_link *link, double bytes);
+
+// A ring along `axis` as one link, for showing: the rate of large messages, and the mean latency of
+// its steps. A ring over nodes with several ranks in each enters and leaves a node through the
+// links of all of them.
+bd_link bd_cost_link(const bd_cost_model *model, int axis);
+// The slowest link between the ranks of two stages and their counterparts; that between nodes for
+// stages beyond the cluster's devices.
+bd_link bd_cost_stage_link(const bd_cost_model *model, int from, int to);
+
+// A message of `bytes` per rank between two stages. The sender copies it and goes on
+// (bd_cost_copy); its bytes move while the receiver waits for them (runtime/cpu/pipe.c,
+// runtime/cuda/pipe.c).
+double bd_cost_receive(const bd_cost_model *model, int from, int to, double bytes);
+
+// The parts of bd_cost_receive.
+typedef struct bd_transfer {
+  double latency_seconds, move_seconds; // before the bytes move, and while they do
+  bool between_nodes;                   // for some rank
+} bd_transfer;
+bd_transfer bd_cost_transfer(const bd_cost_model *model, int from, int to, double bytes);
+
+// What a rank holds of a value.
+double bd_cost_local_elements(const bd_cost_model *model, const bd_type *type,
+                              const bd_sharding *sharding);
+double bd_cost_local_bytes(const bd_cost_model *model, const bd_type *type,
+                           const bd_sharding *sharding);
+double bd_cost_value_bytes(const bd_cost_model *model, const bd_value *value);
+
+// Reading `bytes` of memory and writing them elsewhere, and its launch.
+double bd_cost_copy(const bd_cost_model *model, double bytes);
+
+// Collectives along a mesh axis; `bytes` are those of the whole value: what each rank has before
+// an all-reduce or a reduce-scatter, after an all-gather, and before as after an all-to-all. The
+// least over the algorithms: ring over all ranks; rings within a node and then between nodes; for
+// all-reduce also a tree between nodes and the sum inside the switch. Rings: Thakur, Rabenseifner
+// and Gropp 2005, sections 4.1 to 4.5; trees: Sanders, Speck and Traff 2009.
+double bd_cost_all_reduce(const bd_cost_model *model, int axis, double bytes);
+double bd_cost_exchange(const bd_cost_model *model, int axis, double bytes); // gather or scatter
+double bd_cost_all_to_all(const bd_cost_model *model, int axis, double bytes);
+
+// One logical op under a split: the slower of arithmetic and memory traffic, and its launch. A
+// part of an op never takes less than its share of the whole.
+double bd_cost_op(const bd_cost_model *model, const bd_function *function, const bd_op *op,
+                  const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
+
+// Its arithmetic alone.
+double bd_cost_arithmetic(const bd_cost_model *model, const bd_function *function, const bd_op *op,
+                          const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
+
+// One step of an spmd function under its fusion: a collective, or the slower of arithmetic and
+// memory traffic.
+BD_NODISCARD bd_status bd_cost_step(bd_ctx *ctx, const bd_cost_model *model,
+                                    const bd_function *function, const bd_fusion *fusion, int step,
+                                    double *out_seconds);
+
+// One execution of an spmd function on one rank, step by step.
+BD_NODISCARD bd_status bd_cost_function(bd_ctx *ctx, const bd_cost_model *model,
+                                        const bd_module *module, const bd_function *function,
+                                        double *out_seconds);
+
+// The collectives that bring a value of this type from one sharding to another.
+double bd_cost_reshard(const bd_cost_model *model, const bd_type *type, const bd_sharding *from,
+                       const bd_sharding *to);
+// One of them.
+double bd_cost_reshard_step(const bd_cost_model *model, const bd_type *type,
+                            const bd_reshard_step *step);
+
+// One collective op of an spmd function.
+double bd_cost_collective(const bd_cost_model *model, const bd_function *function, const bd_op *op);
+
+// One op of an spmd module's main that is no call: a collective, a message, or a sum of gradients.
+BD_NODISCARD bd_status bd_cost_main_op(bd_ctx *ctx, const bd_cost_model *model,
+                                       const bd_function *main, const bd_op *op,
+                                       double *out_seconds);
+#endif

@@ -1,0 +1,36 @@
+// Rates of a cluster from measured seconds of instructions: the formulas of docs/costs.md, read the
+// other way.
+#ifndef BD_PLANNER_COST_FIT_H
+#define BD_PLANNER_COST_FIT_H
+#include "planner/cost/cost.h"
+
+// One instruction that was timed: ops [first, first + count) of a function of an spmd module.
+typedef struct bd_fit_row {
+  const bd_function *function;
+  int first, count;
+  bd_cost_model model; // on a cluster of as many devices; its rates are not used
+  double seconds;      // of a call that neither waited for ranks nor for other programs
+  double weight;       // seconds of all calls
+} bd_fit_row;
+
+// The end of a program's step: what it takes is update_bytes at the rate of the update, and its
+// collectives, `latencies` and `link_bytes` of a link.
+typedef struct bd_fit_end {
+  double update_bytes, latencies, link_bytes, seconds;
+} bd_fit_end;
+
+enum { BD_FIT_MAX_ENDS = 64 };
+typedef struct bd_fit_rows {
+  int row_count, row_capacity, end_count;
+  bd_fit_row *rows;
+  bd_fit_end ends[BD_FIT_MAX_ENDS];
+  double least_seconds; // of any instruction
+} bd_fit_rows;
+
+// `nominal` with the rates that explain the rows best, in relative terms, each row weighing as long
+// as it took: of products, attention, every other op that stands alone somewhere or among ops that
+// are known, memory, the update, and links. What no row tells of keeps its nominal rate. Errors:
+// BD_INVALID when the rates are none that a cluster may have.
+BD_NODISCARD bd_status bd_fit_rates(bd_ctx *ctx, const bd_fit_rows *measured,
+                                    const bd_cluster *nominal, bd_cluster *out_cluster);
+#endif

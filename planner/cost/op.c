@@ -1,0 +1,152 @@
+// Arithmetic of one op on one rank.
+#include "ir/float8.h"
+#include "planner/cost/cost.h"
+#include "planner/cost/kernel.h"
+#include <math.h>
+
+enum { FLOAT8_KERNELS = 10 }; // that scale and round the factors of a product in 8 bits
+
+// An op on a rank: its loops are as long as the rank's part of them, padding included.
+typedef struct part {
+  const bd_cost_model *model;
+  const bd_function *function;
+  const bd_op *op;
+  const bd_index_map *map;
+  const int8_t *split;
+} part;
+
+static double extent(const part *p, int loop) {
+  int64_t parts = 1, whole = bd_extent(p->map->loop[loop].extent, p->model->micro_batch);
+  for (int axis = 0; axis < p->model->mesh.axes; axis++)
+    if (p->split[axis] == loop) parts *= p->model->mesh.size[axis];
+  return (double)(whole / parts + (whole % parts != 0));
+}
+
+// The product of the extents of loops by letter.
+static double extents(const part *p, const char *letters) {
+  double product = 1;
+  for (; *letters; letters++) {
+    int loop = bd_index_find(p->map, *letters);
+    if (loop >= 0) product *= extent(p, loop);
+  }
+  return product;
+}
+
+static bool carries(const int8_t dims[BD_MAX_RANK], int loop) {
+  for (int d = 0; d < BD_MAX_RANK; d++)
+    if (dims[d] == loop) return true;
+  return false;
+}
+
+// Loops that the result lacks are summed; those that both operands and the result have number
+// separate products.
+static bd_product contract_product(const part *p) {
+  bd_product out = {1, 1, 1, 1};
+  for (int loop = 0; loop < p->map->loops; loop++) {
+    bool left = carries(p->map->in[0], loop), right = carries(p->map->in[1], loop);
+    bool result = carries(p->map->out[0], loop);
+    double *at = !result         ? &out.terms
+                 : left && right ? &out.count
+                 : right         ? &out.columns
+                                 : &out.rows;
+    *at *= extent(p, loop);
+  }
+  return out;
+}
+
+// Convolutions as the products that they are lowered to (Chetlur et al. 2014, section 3): image
+// points by filters, windows summed.
+static bd_product conv_product(const part *p) {
+  if (p->op->kind == BD_OP_CONV2D)
+    return (bd_product){1, extents(p, "nyx"), extents(p, "o"), extents(p, "cij")};
+  if (p->op->kind == BD_OP_CONV2D_DX)
+    return (bd_product){1, extents(p, "nyx"), extents(p, "cij"), extents(p, "o")};
+  return (bd_product){1, extents(p, "o"), extents(p, "cij"), extents(p, "nyx")};
+}
+
+// Library calls on halves run on the units for them, everything else in f32.
+static double rate_of(const part *p) {
+  bool library = bd_op_get_info(p->op->kind)->traits & BD_LIBRARY;
+  bd_dtype operands = p->op->in_count ? p->function->values[p->op->in[0]].type.dtype : BD_F32;
+  return bd_flops_of(&p->model->cluster->flops, library ? operands : BD_F32);
+}
+
+static double flops_of(const part *p) {
+  return bd_op_flops(p->function, p->op, p->map, &p->model->mesh, p->split, p->model->micro_batch);
+}
+
+static double attention_seconds(const part *p) {
+  const bd_work_rates *work = &p->model->cluster->work;
+  bool forward = p->op->kind == BD_OP_ATTENTION;
+  bd_attention attention = {.forward = forward,
+                            .heads = extents(p, "bkg"),
+                            .queries = extents(p, "t"),
+                            .keys = extents(p, "s"),
+                            .width = extents(p, "d"),
+                            .dropout = bd_op_real(p->op, "dropout", 0) > 0};
+  bd_dtype dtype = p->function->values[p->op->in[0]].type.dtype;
+  attention.element_bytes = (double)bd_dtype_bytes(dtype);
+  if (work->attention_materialized)
+    return bd_cost_attention_materialized(p->model->cluster, rate_of(p), &attention);
+  double fraction = forward ? work->attention_forward : work->attention_backward;
+  double ramp =
+      (1 + work->attention_tokens / attention.keys) * (1 + work->attention_width / attention.width);
+  return flops_of(p) / (rate_of(p) * (fraction > 0 ? fraction : 1)) * ramp;
+}
+
+// Of loops that are not indexed by data: of those, a point touches one.
+static double loop_points(const part *p) {
+  double points = 1;
+  for (int loop = 0; loop < p->map->loops; loop++)
+    if (!p->map->loop[loop].gather) points *= extent(p, loop);
+  return points;
+}
+
+// Transcendental functions per point of the loops of an op.
+static const unsigned char transcendentals[BD_OP_KIND_COUNT] = {
+    [BD_OP_EXP] = 1,  [BD_OP_LOG] = 1,       [BD_OP_TANH] = 1,     [BD_OP_SIGMOID] = 1,
+    [BD_OP_GELU] = 1, [BD_OP_GELU_GRAD] = 1, [BD_OP_GELU_ERF] = 1, [BD_OP_GELU_ERF_GRAD] = 2,
+    [BD_OP_SILU] = 1, [BD_OP_SILU_GRAD] = 1, [BD_OP_LSE] = 1,      [BD_OP_XENT_GRAD] = 1,
+};
+
+static double plain_seconds(const part *p) {
+  double measured = p->model->cluster->work.point_seconds[p->op->kind];
+  if (measured > 0) return measured * loop_points(p);
+  double points = transcendentals[p->op->kind];
+  if (points > 0) points *= loop_points(p);
+  return flops_of(p) / rate_of(p) + points * p->model->cluster->work.transcendental_seconds;
+}
+
+// A product in 8 bits of so many rows, columns and terms: twice its factors are read, to be scaled
+// and to be rounded, and once they are written and read in 8 bits.
+static double float8_seconds(const part *p, const bd_product *product) {
+  const bd_cluster *cluster = p->model->cluster;
+  double factors = product->count * (product->rows + product->columns) * product->terms;
+  return bd_cost_product(cluster, cluster->flops.f8, product) +
+         factors * (2 * 2 + 2 * 1) / cluster->memory_bytes_per_second +
+         FLOAT8_KERNELS * cluster->kernel_seconds;
+}
+
+static bool is_grained(double extent) {
+  return fmod(extent, BD_FLOAT8_GRAIN) == 0;
+}
+
+static double product_seconds(const part *p) {
+  bd_product product = p->op->kind == BD_OP_CONTRACT ? contract_product(p) : conv_product(p);
+  if (p->model->cluster->gpu && bd_op_find_attr(p->op, "fp8") && is_grained(product.rows) &&
+      is_grained(product.columns) && is_grained(product.terms))
+    return float8_seconds(p, &product);
+  return bd_cost_product(p->model->cluster, rate_of(p), &product);
+}
+
+static double (*const arithmetic[BD_OP_KIND_COUNT])(const part *) = {
+    [BD_OP_CONTRACT] = product_seconds,    [BD_OP_CONV2D] = product_seconds,
+    [BD_OP_CONV2D_DX] = product_seconds,   [BD_OP_CONV2D_DW] = product_seconds,
+    [BD_OP_ATTENTION] = attention_seconds, [BD_OP_ATTENTION_GRAD] = attention_seconds,
+};
+
+double bd_cost_arithmetic(const bd_cost_model *model, const bd_function *function, const bd_op *op,
+                          const bd_index_map *map, const int8_t split[BD_MAX_AXES]) {
+  part p = {model, function, op, map, split};
+  return arithmetic[op->kind] ? arithmetic[op->kind](&p) : plain_seconds(&p);
+}

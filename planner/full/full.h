@@ -1,0 +1,28 @@
+// Plans beyond what codegen emits (--space full): stages of unequal meshes on several kinds of
+// devices, interleaved and zero-bubble schedules. The model's layers become a layer graph
+// (planner/graph), a candidate of planner/layer/layer.h on some mesh becomes an option.
+#ifndef BD_PLANNER_FULL_FULL_H
+#define BD_PLANNER_FULL_FULL_H
+#include "planner/planner.h"
+
+// The better of bd_plan_search's plan and the best found beyond its space. Its bound holds for
+// both. Errors: as bd_plan_search, when neither space has a plan, and as bd_plan_check_full.
+BD_NODISCARD bd_status bd_plan_search_full(bd_ctx *ctx, const bd_module *train,
+                                           const bd_cluster *cluster,
+                                           const bd_plan_request *request, bd_plan *out_plan);
+
+// Errors: BD_INVALID for pins that the full space does not know: meshes of more than two axes.
+BD_NODISCARD bd_status bd_plan_check_full(bd_ctx *ctx, const bd_plan_request *request);
+
+// As bd_plan_predict, for plans of unequal stages or several chunks or a schedule that is not
+// emitted. Each part of a stage is read off the program in which all other stages have its mesh;
+// between stages of different meshes an activation passes whole, to every rank. Tapes of chunks are
+// as large as the largest.
+BD_NODISCARD bd_status bd_plan_predict_full(bd_ctx *ctx, const bd_module *train,
+                                            const bd_cluster *cluster, bd_plan *plan);
+
+// As bd_plan_break_down (planner/told/breakdown.h), for the same plans; links are those of the last
+// kind of stage.
+BD_NODISCARD bd_status bd_plan_break_down_full(bd_ctx *ctx, const bd_module *train,
+                                               const bd_cluster *cluster, bd_plan *plan);
+#endif

@@ -1,0 +1,210 @@
+#include "ir/base/clock.h"
+#include "planner/full/bound.h"
+#include "planner/full/full.h"
+#include "planner/full/space.h"
+#include "planner/told/alternatives.h"
+#include "planner/told/refuse.h"
+#include <math.h>
+#include <string.h>
+
+enum {
+  MICRO_BATCHES = 6, // tried
+  CAP_ROUNDS = 6,    // plans of one micro-batch, until the exact bytes of one fit
+  LEAST_SHARE = 4,   // of the time limit that looking beyond the default space has in any case
+};
+
+typedef struct searching {
+  bd_ctx *ctx;
+  bd_full_space space;
+  bd_deadline deadline;
+  bool cut; // the clock, or the user, ended a part of the search
+  bool found;
+  bd_plan best;
+  int posed, solved;
+  bd_alternatives alternatives;
+} searching;
+
+// By how much the fullest stage exceeds its devices' cap.
+static int64_t lacking_bytes(const searching *s, const bd_plan *plan) {
+  int64_t most = INT64_MIN;
+  for (int stage = 0; stage < plan->stages; stage++) {
+    int group =
+        bd_full_group_of(s->space.groups, s->space.group_count, bd_plan_first_device(plan, stage));
+    int64_t over = plan->predicted[stage].memory.total_bytes - s->space.groups[group].cap_bytes;
+    if (over > most) most = over;
+  }
+  return most;
+}
+
+// Whether there is no more time, or the user wants no more.
+static bool is_late(searching *s) {
+  s->cut = s->cut || bd_deadline_passed(s->deadline);
+  return bd_deadline_passed(s->deadline);
+}
+
+static int64_t largest_cap(const searching *s) {
+  int64_t cap = 0;
+  for (int g = 0; g < s->space.group_count; g++)
+    if (s->space.groups[g].cap_bytes > cap) cap = s->space.groups[g].cap_bytes;
+  return cap;
+}
+
+// Solves with less and less room until the exact bytes of a plan fit.
+static bd_status try_problem(searching *s, bd_full_problem *problem) {
+  bd_layers_group *groups = BD_NEW_ARRAY(s->ctx->arena, bd_layers_group, s->space.group_count);
+  memcpy(groups, problem->layers.groups, sizeof *groups * (size_t)s->space.group_count);
+  problem->layers.groups = groups;
+  for (int round = 0; round < CAP_ROUNDS && !is_late(s); round++) {
+    bd_layers_answer answer;
+    bd_plan plan;
+    double cutoff = s->found ? s->best.step_seconds : 1e30;
+    BD_TRY(bd_layers_solve(s->ctx, &problem->layers, s->deadline, cutoff, true, &answer));
+    if (!answer.found) return BD_OK;
+    s->solved++;
+    bd_full_assemble(s->ctx, &s->space, problem, &answer.plan, &plan);
+    plan.cap_bytes = largest_cap(s);
+    BD_TRY(bd_plan_predict(s->ctx, s->space.train, s->space.cluster, &plan));
+    int64_t over = lacking_bytes(s, &plan);
+    bd_alternatives_note_plan(s->ctx, &s->alternatives, &plan, over);
+    if (over <= 0) {
+      if (!s->found || plan.step_seconds < s->best.step_seconds) s->best = plan;
+      s->found = true;
+      return BD_OK;
+    }
+    for (int g = 0; g < s->space.group_count; g++)
+      groups[g].cap_bytes -= over + groups[g].cap_bytes / 256;
+  }
+  return BD_OK;
+}
+
+// Sizes that divide the batch: the near plan's and those about it, or powers of two.
+static int list_micro_batches(const searching *s, const bd_plan *near, int64_t *out) {
+  const bd_plan_request *request = s->space.request;
+  int count = 0;
+  int64_t start = near ? near->micro_batch : 1;
+  static const int up[] = {1, 1, 1, 2, 1, 1}, down[] = {1, 2, 4, 1, 8, 16};
+  static const bd_mesh one = {1, {1}};
+  for (int i = 0; i < MICRO_BATCHES; i++) {
+    int64_t size = near ? start / down[i] * up[i] : start << i;
+    if (request->micro_batch && i == 0) size = request->micro_batch;
+    if (request->micro_batch ? i > 0 : start % down[i] != 0) continue;
+    if (size <= request->global_batch && request->global_batch % size == 0 &&
+        bd_constraints_allow_micro_batch(request->constraints, &one, size))
+      out[count++] = size;
+  }
+  return count;
+}
+
+static bd_status look(searching *s, const bd_plan *near) {
+  int64_t sizes[MICRO_BATCHES];
+  int count = list_micro_batches(s, near, sizes);
+  for (int i = 0; i < count && !is_late(s); i++) {
+    bd_full_problem problem;
+    bool possible;
+    BD_TRY(bd_full_pose(s->ctx, &s->space, sizes[i], s->deadline, &problem, &possible));
+    if (!possible) continue;
+    s->posed++;
+    BD_TRY(try_problem(s, &problem));
+  }
+  return BD_OK;
+}
+
+bd_status bd_plan_check_full(bd_ctx *ctx, const bd_plan_request *request) {
+  static const bd_cut cuts[] = {BD_CUT_SAMPLES, BD_CUT_TOKENS, BD_CUT_FEATURES};
+  const bd_constraints *c = request->constraints;
+  int axes = request->mesh.axes;
+  for (size_t i = 0; c && i < sizeof cuts / sizeof *cuts; i++)
+    axes += c->degree[cuts[i]] > 1;
+  if (axes <= BD_FULL_MAX_AXES) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                 "--space full knows meshes of one and two axes; pin fewer of dp, sp and tp, give "
+                 "--mesh fewer axes, or leave --space full out");
+}
+
+// Nothing was found, but perhaps another schedule or less haste would do.
+static bd_status refuse(const searching *s, const bd_search_outcome *near) {
+  const bd_plan_request *request = s->space.request;
+  if (request->stop && *request->stop)
+    return bd_fail(s->ctx, BD_EXTERNAL, BD_NOWHERE,
+                   "the search was interrupted before it found a plan; nothing is written");
+  if (!near->found) return bd_plan_refuse(s->ctx, s->space.train, s->space.cluster, request, near);
+  return bd_fail(s->ctx, BD_INFEASIBLE, BD_NOWHERE,
+                 "no plan with schedule %s was found within the cap%s; with schedule %s there is "
+                 "one: leave --schedule out, or raise --memory-cap or --time-limit",
+                 bd_schedule_name((bd_schedule)request->schedule),
+                 request->mesh.axes || request->stages ? " and the pins" : "",
+                 bd_schedule_name(near->plan.schedule));
+}
+
+static void finish(searching *s, const bd_search_outcome *near, double bound, bd_plan *out) {
+  *out = s->best;
+  if (near->found) bound = fmin(bound, near->plan.bound_seconds);
+  out->bound_seconds = fmin(bound, out->step_seconds);
+  out->gap = out->bound_seconds > 0 ? out->step_seconds / out->bound_seconds - 1 : INFINITY;
+  out->search = bd_intern_f(s->ctx, "full space, in part%s: %d layer graphs of %d meshes, %d plans",
+                            s->cut ? ", stopped by the time limit" : "", s->posed,
+                            s->space.mode_count, s->solved);
+  bd_alternatives_list(s->ctx, &s->alternatives, out);
+}
+
+static bool has_host_link(const bd_cluster *cluster) {
+  bool any = cluster->node.host_bytes_per_second > 0;
+  for (int g = 0; g < cluster->group_count; g++)
+    any = any || cluster->groups[g].node.host_bytes_per_second > 0;
+  return any;
+}
+
+// The default search, as it is alone, and where values may lie in the host's memory, once more with
+// that. The latter's space holds the former's, so that its bound holds for both.
+static bd_status look_near(searching *s, const bd_module *train, const bd_cluster *cluster,
+                           const bd_plan_request *request, bd_search_outcome *out) {
+  bd_plan_request emitted = *request;
+  bd_search_outcome aside;
+  emitted.full = false;
+  // A plan of another schedule will not do, but tells where to look.
+  if (request->schedule >= 0 && !bd_schedule_emitted((bd_schedule)request->schedule))
+    emitted.schedule = -1;
+  BD_TRY(bd_plan_look(s->ctx, train, cluster, &emitted, out));
+  s->cut = out->cut;
+  if (!has_host_link(cluster)) return BD_OK;
+  emitted.full = true;
+  emitted.limit_seconds = fmax(0, s->deadline.seconds - bd_clock_seconds());
+  BD_TRY(bd_plan_look(s->ctx, train, cluster, &emitted, &aside));
+  s->cut = s->cut || aside.cut;
+  if (!aside.found) return BD_OK;
+  double bound = aside.plan.bound_seconds;
+  if (!out->found || aside.plan.step_seconds < out->plan.step_seconds) *out = aside;
+  out->plan.bound_seconds = fmin(bound, out->plan.step_seconds);
+  return BD_OK;
+}
+
+bd_status bd_plan_search_full(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                              const bd_plan_request *request, bd_plan *out_plan) {
+  bd_module targeted = *train;
+  bd_search_outcome near;
+  double bound, limit = request->limit_seconds;
+  targeted.cuda = strcmp(request->target, "cuda") == 0;
+  searching s = {.ctx = ctx, .deadline = {bd_clock_seconds() + limit, request->stop}};
+  s.alternatives.schedules = true;
+  BD_TRY(bd_plan_check_full(ctx, request));
+  BD_TRY(look_near(&s, train, cluster, request, &near));
+  s.deadline.seconds = fmax(s.deadline.seconds, bd_clock_seconds() + limit / LEAST_SHARE);
+  s.found = near.found && (request->schedule < 0 || (int)near.plan.schedule == request->schedule);
+  if (s.found) s.best = near.plan;
+  if (near.found) {
+    bd_alternatives_take(ctx, &s.alternatives, &near.plan);
+    bd_alternatives_note_plan(ctx, &s.alternatives, &near.plan, 0);
+  }
+  bd_full_space_open(ctx, &targeted, cluster, request, near.found ? &near.plan : NULL, &s.space);
+  BD_TRY(look(&s, near.found ? &near.plan : NULL));
+  s.cut = s.cut || bd_deadline_passed(s.deadline);
+  if (!s.found) return refuse(&s, &near);
+  BD_TRY(bd_full_bound(ctx, &s.space, s.best.step_seconds, &bound));
+  finish(&s, &near, bound, out_plan);
+  if (s.cut)
+    bd_warn(ctx, BD_NOWHERE,
+            "the search was stopped: the plan takes %.4g s a step, and none takes less than %.4g s "
+            "(a gap of %.1f %%)",
+            out_plan->step_seconds, out_plan->bound_seconds, 100 * out_plan->gap);
+  return BD_OK;
+}

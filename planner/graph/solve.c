@@ -1,0 +1,284 @@
+// All settings of a layer graph: the least bound first, with ever more effort.
+#include "planner/graph/construct.h"
+#include "planner/graph/devices.h"
+#include "planner/graph/interleave.h"
+#include <math.h>
+#include <stdlib.h>
+
+#define WORK ((int64_t)1 << 32)
+#define HURRIED_WORK ((int64_t)1 << 25)
+enum { HURRIED_WAYS = 32, LAST_ROUNDS = 3, LAST_EFFORT = 3 };
+#define SLICES 4.0 // shares that one setting may take
+
+typedef struct item {
+  bd_schedule schedule;
+  int micro_batches, stages, chunks;
+  double bound; // no plan of the setting takes less
+  bool cut;     // the last effort had no time for more
+} item;
+
+typedef struct solving {
+  bd_ctx *ctx;
+  const bd_layers_problem *problem;
+  bd_layers_meter *meter;
+  int64_t most_work; // by the meter
+  bool any;          // a plan is all that is wanted, not the best
+  bool again;        // only settings that were cut short
+  int count, capacity;
+  item *items;
+  bd_layers_answer *best;
+} solving;
+
+// What one effort takes of the work that is left when it begins.
+typedef struct stage_of_effort {
+  int ways, labels;
+  double share;
+  bool bound_only, first;
+} stage_of_effort;
+
+static const stage_of_effort efforts[] = {
+    {4, 2, 0.2, false, true},       {6, 4, 0.2, true, false},  {32, 16, 0.2, false, false},
+    {768, 4096, 0.5, false, false}, {96, 512, 1, true, false},
+};
+
+static void destroy_arena(void *arena) {
+  bd_arena_destroy(arena);
+}
+
+static void copy_plan(bd_ctx *ctx, int layers, const bd_layers_plan *from, bd_layers_plan *out) {
+  size_t stages = (size_t)from->stages, count = (size_t)layers;
+  *out = *from;
+  out->mode = bd_arena_grow(ctx->arena, from->mode, stages, stages, sizeof *from->mode);
+  out->part = bd_arena_grow(ctx->arena, from->part, count, count, sizeof *from->part);
+  out->option = bd_arena_grow(ctx->arena, from->option, count, count, sizeof *from->option);
+}
+
+static bool open_item(bd_ctx *ctx, const bd_layers_problem *problem, const item *at,
+                      bd_layers_setting *out) {
+  bool possible;
+  bd_layers_setting_open(ctx, problem, at->schedule, at->stages, at->chunks, at->micro_batches, out,
+                         &possible);
+  return possible;
+}
+
+static void add_item(solving *s, item at) {
+  bd_layers_setting setting;
+  if (!open_item(s->ctx, s->problem, &at, &setting)) return;
+  if (s->count == s->capacity) {
+    int wanted = s->capacity ? 2 * s->capacity : 64;
+    s->items =
+        bd_arena_grow(s->ctx->arena, s->items, (size_t)s->count, (size_t)wanted, sizeof *s->items);
+    s->capacity = wanted;
+  }
+  at.bound = bd_layers_setting_bound(&setting);
+  s->items[s->count++] = at;
+}
+
+// GPipe is no shorter than 1F1B and never holds less.
+static bool is_allowed(const bd_layers_problem *problem, int schedule) {
+  bool either = problem->schedules >> BD_SCHEDULE_1F1B & 1u;
+  if (schedule == BD_SCHEDULE_GPIPE && either) return false;
+  return problem->schedules >> schedule & 1u;
+}
+
+// Stages for which there are devices, each with the fewest that any mode takes.
+static int64_t device_stages(const bd_layers_problem *p) {
+  int64_t stages = 0;
+  for (int g = 0; g < p->group_count; g++) {
+    int fewest = 0;
+    for (int n = 0; n < p->mode_count; n++)
+      if (p->modes[n].group == g && (!fewest || p->modes[n].devices < fewest))
+        fewest = p->modes[n].devices;
+    if (fewest) stages += p->groups[g].count / fewest;
+  }
+  return stages;
+}
+
+static void add_items(solving *s) {
+  const bd_layers_problem *p = s->problem;
+  int most = p->max_stages < p->layer_count ? p->max_stages : p->layer_count;
+  int64_t possible = device_stages(p);
+  int least = p->min_stages > 1 ? p->min_stages : 1;
+  if (most > possible) most = (int)possible;
+  for (int m = 0; m < p->micro_batch_count; m++)
+    for (int schedule = 0; schedule < BD_SCHEDULE_COUNT; schedule++)
+      for (int stages = least; is_allowed(p, schedule) && stages <= most; stages++) {
+        if (p->forbidden_stages && p->forbidden_stages[stages]) continue;
+        bool several = schedule == BD_SCHEDULE_INTERLEAVED;
+        for (int v = 0; v < (several ? p->chunk_count : 1); v++) {
+          int chunks = several ? p->chunks[v] : 1;
+          if (chunks > 1 && stages == 1) continue;
+          add_item(s, (item){(bd_schedule)schedule, p->micro_batches[m], stages, chunks, 0, false});
+        }
+      }
+}
+
+static int by_bound(const void *left, const void *right) {
+  const item *a = left, *b = right;
+  if (a->bound != b->bound) return a->bound < b->bound ? -1 : 1;
+  if (a->micro_batches != b->micro_batches) return a->micro_batches < b->micro_batches ? -1 : 1;
+  if (a->schedule != b->schedule) return a->schedule < b->schedule ? -1 : 1;
+  if (a->stages != b->stages) return a->stages < b->stages ? -1 : 1;
+  return a->chunks < b->chunks ? -1 : a->chunks > b->chunks;
+}
+
+// For a first look: few stages cost little.
+static int by_stages(const void *left, const void *right) {
+  const item *a = left, *b = right;
+  return a->stages != b->stages ? (a->stages > b->stages) - (a->stages < b->stages)
+                                : by_bound(left, right);
+}
+
+// What one look at a setting takes; `with` NULL: a plan is constructed at once.
+static bd_status run_item(const solving *s, const item *at, const stage_of_effort *with,
+                          int64_t most_work, bd_layers_outcome *out) {
+  bd_layers_setting setting;
+  double cutoff = s->best->seconds;
+  *out = (bd_layers_outcome){.bound = at->bound};
+  if (!open_item(s->ctx, s->problem, at, &setting)) return BD_OK;
+  if (!with) {
+    int64_t choices = (int64_t)s->problem->mode_count * s->problem->form_count;
+    bd_layers_spend(s->meter, s->problem->layer_count * choices, most_work);
+    bd_layers_construct(s->ctx, &setting, cutoff, out);
+    return BD_OK;
+  }
+  bd_layers_effort effort = {with->ways, with->labels, s->meter, most_work};
+  return at->chunks > 1 ? bd_layers_interleave(s->ctx, &setting, &effort, cutoff, out)
+                        : bd_layers_chain(s->ctx, &setting, &effort, cutoff, with->bound_only, out);
+}
+
+static bd_status try_item(solving *s, item *at, const stage_of_effort *with, int64_t most_work) {
+  bd_layers_outcome outcome;
+  bd_arena *kept = s->ctx->arena, *arena = bd_ctx_create_arena(s->ctx);
+  bd_owned held;
+  bd_own(s->ctx, &held, destroy_arena, arena);
+  s->ctx->arena = arena;
+  bd_status status = run_item(s, at, with, most_work, &outcome);
+  s->ctx->arena = kept;
+  if (status == BD_OK) {
+    at->bound = fmax(at->bound, outcome.bound);
+    at->cut = with && outcome.cut;
+    if (outcome.found) {
+      s->best->found = true;
+      s->best->seconds = outcome.seconds;
+      copy_plan(s->ctx, s->problem->layer_count, &outcome.plan, &s->best->plan);
+    }
+  }
+  bd_disown(s->ctx, &held);
+  bd_arena_destroy(arena);
+  return status;
+}
+
+// Whether the setting may still give a better plan, or a better bound.
+static bool is_open(const solving *s, const stage_of_effort *with, const item *at) {
+  if (at->bound >= s->best->seconds || (s->any && s->best->found)) return false;
+  return !(with->bound_only && at->chunks > 1) && (at->cut || !s->again);
+}
+
+static bd_status construct_all(solving *s) {
+  if (s->count > 1) qsort(s->items, (size_t)s->count, sizeof *s->items, by_bound);
+  for (int i = 0; i < s->count && !(s->any && s->best->found); i++)
+    if (s->items[i].bound < s->best->seconds && bd_layers_spend(s->meter, 0, s->most_work))
+      BD_TRY(try_item(s, &s->items[i], NULL, s->most_work));
+  return BD_OK;
+}
+
+static int count_open(const solving *s, const stage_of_effort *with) {
+  int count = 0;
+  for (int i = 0; i < s->count; i++)
+    count += is_open(s, with, &s->items[i]);
+  return count;
+}
+
+static bd_status try_all(solving *s, const stage_of_effort *with) {
+  int64_t now = s->meter->used, most = now + (int64_t)(with->share * (double)(s->most_work - now));
+  if (s->count > 1)
+    qsort(s->items, (size_t)s->count, sizeof *s->items, with->first ? by_stages : by_bound);
+  int left = count_open(s, with);
+  for (int i = 0; i < s->count; i++) {
+    item *at = &s->items[i];
+    if (!is_open(s, with, at)) continue;
+    if (!bd_layers_spend(s->meter, 0, most)) break;
+    now = s->meter->used;
+    // No setting takes much more than its share; settings that are done leave theirs.
+    double part = fmin(1, SLICES / fmax(left, 1)) * (double)(most - now);
+    BD_TRY(try_item(s, at, with, now + (int64_t)part));
+    left--;
+  }
+  return BD_OK;
+}
+
+static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, bd_layers_meter *meter,
+                        double cutoff, bool any, bool hurried, bd_layers_answer *out) {
+  solving s = {.ctx = ctx, .problem = problem, .meter = meter, .any = any, .best = out};
+  s.most_work = hurried ? HURRIED_WORK : WORK;
+  *out = (bd_layers_answer){.seconds = cutoff};
+  add_items(&s);
+  BD_TRY(construct_all(&s));
+  for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++) {
+    if (hurried && (efforts[i].bound_only || efforts[i].ways > HURRIED_WAYS)) continue;
+    BD_TRY(try_all(&s, &efforts[i]));
+  }
+  // What was cut short has the work that others left.
+  s.again = true;
+  for (int round = 0; !hurried && round < LAST_ROUNDS; round++)
+    for (size_t i = LAST_EFFORT; i < sizeof efforts / sizeof *efforts; i++)
+      if (count_open(&s, &efforts[i]) && bd_layers_spend(meter, 0, s.most_work))
+        BD_TRY(try_all(&s, &efforts[i]));
+  out->bound = out->seconds;
+  for (int i = 0; i < s.count; i++)
+    out->bound = fmin(out->bound, s.items[i].bound);
+  out->proven = out->bound >= out->seconds;
+  if (!out->found) out->seconds = INFINITY;
+  return BD_OK;
+}
+
+// Whether plans exist when every cap is larger by `more`; `*out_sure` unless that was not settled.
+static bd_status exists_with(bd_ctx *ctx, const bd_layers_problem *problem, bd_layers_meter *meter,
+                             int64_t more, bool *out_exists, bool *out_sure) {
+  bd_layers_problem larger = *problem;
+  bd_layers_group *groups = BD_NEW_ARRAY(ctx->arena, bd_layers_group, problem->group_count);
+  for (int g = 0; g < problem->group_count; g++) {
+    groups[g] = problem->groups[g];
+    groups[g].cap_bytes += more;
+  }
+  larger.groups = groups;
+  bd_layers_answer answer;
+  BD_TRY(search(ctx, &larger, meter, INFINITY, true, false, &answer));
+  *out_exists = answer.found;
+  *out_sure = answer.found || answer.proven;
+  return BD_OK;
+}
+
+// The least growth of the caps with which a plan exists, by bisection.
+static bd_status find_lacking(bd_ctx *ctx, const bd_layers_problem *problem, bd_layers_meter *meter,
+                              bd_layers_answer *out) {
+  const int64_t most = (int64_t)1 << 61;
+  int64_t low = 0, high = 1 << 10;
+  bool exists = false, sure = true;
+  out->least_lacking = true;
+  for (; !exists && high < most; high *= 4) {
+    BD_TRY(exists_with(ctx, problem, meter, high, &exists, &sure));
+    if (!exists) low = high;
+    if (exists) break;
+    out->least_lacking = out->least_lacking && sure;
+  }
+  if (!exists) return BD_OK;
+  while (high - low > 1) {
+    int64_t middle = low + (high - low) / 2;
+    BD_TRY(exists_with(ctx, problem, meter, middle, &exists, &sure));
+    out->least_lacking = out->least_lacking && sure;
+    *(exists ? &high : &low) = middle;
+  }
+  out->lacking_bytes = high;
+  return BD_OK;
+}
+
+bd_status bd_layers_solve(bd_ctx *ctx, const bd_layers_problem *problem, bd_deadline deadline,
+                          double cutoff, bool hurried, bd_layers_answer *out) {
+  bd_layers_meter meter = {.deadline = deadline};
+  BD_TRY(search(ctx, problem, &meter, cutoff, false, hurried, out));
+  if (hurried || out->found || isfinite(cutoff)) return BD_OK;
+  meter = (bd_layers_meter){.deadline = deadline};
+  return find_lacking(ctx, problem, &meter, out);
+}

@@ -1,0 +1,25 @@
+// Private to the layer problem: which way gradients take through a layer, and what adding up those
+// that reach a value from several readers costs.
+#ifndef BD_PLANNER_LAYER_GRADIENT_H
+#define BD_PLANNER_LAYER_GRADIENT_H
+#include "planner/layer/space.h"
+
+// Fills in what the space knows of gradients: where they flow, and which ops of backward add them
+// up, that no forward op governs.
+void bd_layer_find_gradients(bd_ctx *ctx, bd_layer_space *space);
+
+// Where the gradient of a value is wanted: as the op that makes the value is split, or where that
+// hands it on, in the value's form.
+bd_sharding bd_layer_gradient_home(const bd_layer_space *space, const bd_cluster_ops *cluster,
+                                   const bd_layer_option *option, bd_id value);
+
+// Whether backward reads the gradient of the op's first result, split as the op is.
+bool bd_layer_reads_gradient(const bd_layer_space *space, int op);
+
+// The reader's share of the seconds of the sums of an operand's gradients, when its summand is
+// sharded like `gradient`. Summands that agree are added as they are. Where some are partial and
+// others cut along an axis, the partial ones are scattered first; their share is no more than that
+// takes.
+double bd_layer_sum_seconds(const bd_layer_space *space, int op, int operand,
+                            const bd_sharding *gradient);
+#endif

@@ -1,0 +1,137 @@
+#include "planner/layer/layer.h"
+#include "planner/layer/state.h"
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+enum { RELAXED_VISITS = 1 << 18 };
+
+bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, bd_layer **out_layer) {
+  bd_layer *layer = BD_NEW(ctx->arena, bd_layer);
+  layer->request = request;
+  BD_TRY(bd_layer_space_build(ctx, request, &layer->space));
+  BD_TRY(bd_layer_problem(ctx, &layer->space, &layer->problem, &layer->tape));
+  const bd_choice_problem *problem = &layer->problem;
+  layer->elimination = bd_elimination_create(ctx, problem, NULL, problem->nodes - 1);
+  if (!layer->elimination)
+    layer->elimination = bd_elimination_relax(ctx, problem, problem->nodes - 1, RELAXED_VISITS);
+  assert(layer->elimination); // no edge of a layer is too wide for that
+  layer->state = BD_NEW_ARRAY(ctx->arena, double *, problem->nodes);
+  for (int i = 0; i < problem->nodes; i++) {
+    layer->state[i] = BD_NEW_ARRAY(ctx->arena, double, problem->node[i].options);
+    memcpy(layer->state[i], problem->node[i].usage,
+           sizeof(double) * (size_t)problem->node[i].options);
+  }
+  layer->workspace = bd_layer_workspace_create(&layer->space);
+  *out_layer = layer;
+  return BD_OK;
+}
+
+// What the boundary, the last node, hands on is held once where no other layer of the stage reads
+// it in backward.
+static void hold_tapes(bd_layer *layer, int in_flight) {
+  for (int i = 0; i < layer->problem.nodes; i++)
+    for (int o = 0; o < layer->problem.node[i].options; o++)
+      layer->problem.node[i].usage[o] =
+          layer->state[i][o] + (i + 1 < layer->problem.nodes ? in_flight : 1) * layer->tape[i][o] +
+          (layer->held ? layer->held[i][o] : 0);
+}
+
+bool bd_layer_eliminate(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,
+                        int in_flight, bd_layer_point *out) {
+  hold_tapes(layer, in_flight);
+  out->option = BD_NEW_ARRAY(ctx->arena, int, layer->problem.nodes);
+  if (!bd_elimination_run(layer->elimination, seconds_weight, bytes_weight, out->option))
+    return false;
+  bd_choice_evaluate(&layer->problem, out->option, &out->seconds, &out->bytes);
+  out->least = bd_elimination_bound(layer->elimination);
+  if (bytes_weight == 0) out->seconds = out->least / seconds_weight;
+  if (seconds_weight == 0) out->bytes = out->least / bytes_weight;
+  return true;
+}
+
+// The point of a price that was asked for before; NULL: none is remembered.
+static const bd_layer_point *recall(const bd_layer *layer, const bd_priced_point *asked) {
+  int count = layer->recent_count < BD_LAYER_RECENT ? layer->recent_count : BD_LAYER_RECENT;
+  for (int i = 0; i < count && !layer->held; i++) {
+    const bd_priced_point *p = &layer->recent[i];
+    if (p->seconds_weight == asked->seconds_weight && p->bytes_weight == asked->bytes_weight &&
+        p->in_flight == asked->in_flight)
+      return &p->point;
+  }
+  return NULL;
+}
+
+bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,
+                    int in_flight, bd_layer_point *out) {
+  bd_priced_point asked = {seconds_weight, bytes_weight, in_flight, layer->free};
+  const bd_layer_point *known = recall(layer, &asked);
+  bool unpriced = seconds_weight == 1 && bytes_weight == 0;
+  if (known) {
+    *out = *known;
+    return true;
+  }
+  if (unpriced && layer->free.option) {
+    double seconds;
+    *out = layer->free;
+    hold_tapes(layer, in_flight);
+    bd_choice_evaluate(&layer->problem, out->option, &seconds, &out->bytes);
+    return true;
+  }
+  if (!bd_layer_eliminate(ctx, layer, seconds_weight, bytes_weight, in_flight, out)) return false;
+  if (unpriced) layer->free = *out;
+  asked.point = *out;
+  if (!layer->held) layer->recent[layer->recent_count++ % BD_LAYER_RECENT] = asked;
+  return true;
+}
+
+// What a choice adds to the workspace at a moment, the last node, the boundary, standing for what
+// is there in any case.
+static double workspace_at(const bd_layer *layer, int moment, int node, int option) {
+  return node == layer->space.cluster_count
+             ? bd_layer_workspace_fixed(layer->workspace, moment)
+             : bd_layer_workspace_added(layer->workspace, moment, node,
+                                        &layer->space.clusters[node].options[option]);
+}
+
+double bd_layer_workspace_of(const bd_layer *layer, const int *option, int *out_moment) {
+  double most = -1;
+  for (int m = 0; m < bd_layer_workspace_moments(layer->workspace); m++) {
+    double bytes = 0;
+    for (int i = 0; i < layer->problem.nodes; i++)
+      bytes += workspace_at(layer, m, i, option[i]);
+    if (bytes > most) *out_moment = m;
+    most = fmax(most, bytes);
+  }
+  return most;
+}
+
+double bd_layer_fixed_workspace(const bd_layer *layer) {
+  double most = 0;
+  for (int m = 0; m < bd_layer_workspace_moments(layer->workspace); m++)
+    most = fmax(most, bd_layer_workspace_fixed(layer->workspace, m));
+  return most;
+}
+
+void bd_layer_hold_workspace(bd_ctx *ctx, bd_layer *layer, int moment, double share) {
+  layer->held = NULL;
+  if (share <= 0) return;
+  layer->held = BD_NEW_ARRAY(ctx->arena, double *, layer->problem.nodes);
+  for (int i = 0; i < layer->problem.nodes; i++) {
+    layer->held[i] = BD_NEW_ARRAY(ctx->arena, double, layer->problem.node[i].options);
+    for (int o = 0; o < layer->problem.node[i].options; o++)
+      layer->held[i][o] = share * workspace_at(layer, moment, i, o);
+  }
+}
+
+double bd_layer_least_bytes(const bd_layer *layer) {
+  double total = 0;
+  for (int i = 0; i < layer->problem.nodes; i++) {
+    double least = INFINITY;
+    for (int o = 0; o < layer->problem.node[i].options; o++)
+      if (isfinite(layer->problem.node[i].cost[o]))
+        least = fmin(least, layer->state[i][o] + layer->tape[i][o]);
+    total += least;
+  }
+  return total;
+}

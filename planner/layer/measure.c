@@ -1,0 +1,99 @@
+// A layer's strategy, read off the functions that it is lowered to.
+#include "planner/layer/aside.h"
+#include "planner/layer/layer.h"
+#include "planner/step/end.h"
+
+const bd_function *bd_layer_backward(const bd_module *train, const bd_function *forward) {
+  static const bd_function none = {.name = "", .role = BD_ROLE_BACKWARD};
+  return forward->peer ? bd_module_find(train, forward->peer) : &none;
+}
+
+static bd_status lower(bd_ctx *ctx, const bd_layer_request *request, const bd_strategy *strategy,
+                       bd_module *module, bd_function **out_forward, bd_function **out_backward) {
+  const bd_mesh *mesh = &request->cost.mesh;
+  bd_function *forward, *backward;
+  BD_TRY(bd_apply_strategy(ctx, request->train, mesh, request->cost.micro_batch, strategy, &forward,
+                           &backward));
+  *module = *request->train;
+  module->stage = BD_STAGE_SHARDED;
+  module->mesh = *mesh;
+  module->stages = 1;
+  module->micro_batch = request->cost.micro_batch;
+  module->function_count = module->function_capacity = backward ? 2 : 1;
+  module->functions = BD_NEW_ARRAY(ctx->arena, bd_function *, 2);
+  module->functions[0] = forward;
+  module->functions[1] = backward;
+  BD_TRY(bd_partition_function(ctx, module, forward, out_forward));
+  if (backward)
+    BD_TRY(bd_partition_function(ctx, module, backward, out_backward));
+  else
+    *out_backward = BD_NEW(ctx->arena, bd_function);
+  module->stage = BD_STAGE_SPMD;
+  module->functions[0] = *out_forward;
+  module->functions[1] = *out_backward;
+  return BD_OK;
+}
+
+static int64_t local_elements(const bd_layer_request *request, const bd_type *type,
+                              const bd_sharding *sharding) {
+  bd_type local = bd_local_type(&request->cost.mesh, sharding, type, request->cost.micro_batch);
+  return bd_type_elements(&local, 1);
+}
+
+// The gradient of a parameter, or NULL.
+static const bd_value *gradient_of(const bd_function *backward, int param) {
+  for (int r = 0; r < backward->result_count; r++)
+    if (backward->gradient_of[r] == param) return &backward->values[backward->results[r]];
+  return NULL;
+}
+
+// Weights, gradients, optimizer state and the step's synchronization.
+static void add_weight_bytes(const bd_layer_request *request, const bd_function *backward,
+                             const bd_function *f, bd_layer_candidate *out) {
+  const bd_mesh *mesh = &request->cost.mesh;
+  for (int p = 0; p < f->param_count; p++) {
+    if (!f->is_weight[p]) continue;
+    const bd_value *weight = &f->values[f->params[p]], *gradient = gradient_of(backward, p);
+    const bd_type *type = &weight->type;
+    int64_t elements = local_elements(request, type, &weight->sharding);
+    out->weight_bytes += bd_align(elements * bd_dtype_bytes(type->dtype));
+    bd_state_form states = {weight->sharding, 1};
+    for (int zero = 0; zero < 2; zero++) {
+      states = bd_memory_state_form(mesh, &weight->sharding, gradient ? &gradient->sharding : NULL,
+                                    zero ? ~0u : 0);
+      out->optimizer_bytes[zero] +=
+          bd_memory_optimizer_bytes(request->optimizer, type->dtype,
+                                    local_elements(request, type, &states.form), states.parts);
+    }
+    out->gradient_bytes += bd_align(local_elements(request, type, &states.form) *
+                                    bd_dtype_bytes(bd_dtype_wide(type->dtype)));
+    for (int zero = 0; gradient && zero < 2; zero++)
+      out->sync_seconds[zero] += bd_step_end_weight_seconds(&request->cost, request->optimizer,
+                                                            weight, gradient, zero ? ~0u : 0);
+  }
+}
+
+bd_status bd_layer_measure(bd_ctx *ctx, const bd_layer_request *request, bd_layer_candidate *out) {
+  bd_module module;
+  bd_function *forward, *backward;
+  int64_t forward_bytes, backward_bytes;
+  BD_TRY(lower(ctx, request, &out->strategy, &module, &forward, &backward));
+  BD_TRY(bd_cost_function(ctx, &request->cost, &module, forward, &out->forward_seconds));
+  BD_TRY(bd_cost_function(ctx, &request->cost, &module, backward, &out->backward_seconds));
+  BD_TRY(bd_memory_place_tape(ctx, &module, forward, &out->tape_bytes));
+  BD_TRY(bd_memory_place_workspace(ctx, &module, forward, &forward_bytes));
+  BD_TRY(bd_memory_place_workspace(ctx, &module, backward, &backward_bytes));
+  out->workspace_bytes = forward_bytes > backward_bytes ? forward_bytes : backward_bytes;
+  for (int r = 0; r < forward->result_count; r++)
+    out->boundary_bytes += bd_memory_value_bytes(&module, &forward->values[forward->results[r]]);
+  for (int r = 0; r < backward->result_count; r++)
+    if (!forward->is_weight[backward->gradient_of[r]])
+      out->passing_bytes += bd_memory_value_bytes(&module, &backward->values[backward->results[r]]);
+  add_weight_bytes(request, backward, forward, out);
+  bd_aside aside = bd_aside_of(&request->cost, request->function, &out->strategy);
+  out->forward_seconds += aside.forward_seconds;
+  out->backward_seconds += aside.backward_seconds;
+  out->tape_bytes -= aside.tape_bytes;
+  out->workspace_bytes += aside.room_bytes;
+  return BD_OK;
+}

@@ -1,0 +1,26 @@
+// The least that an op of a layer costs once neighbours are fused with it.
+#ifndef BD_PLANNER_LAYER_OP_H
+#define BD_PLANNER_LAYER_OP_H
+#include "planner/layer/space.h"
+
+// Pointwise ops in a row that ir/fuse.h may join run as one kernel, which only moves what enters
+// and leaves the row: each op answers for its share of that, the first one for the launch.
+double bd_layer_op_seconds(const bd_cost_model *cost, const bd_function *function, int op,
+                           const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
+
+// The same, divided evenly over all ranks of the mesh: no split makes it less.
+double bd_layer_even_seconds(const bd_cost_model *cost, const bd_function *function, int op,
+                             const bd_index_map *map);
+
+// What it takes more that the tape keeps a value which else would live and die inside a row: it is
+// written, and read again by every op of the row that wants it.
+double bd_layer_kept_seconds(const bd_cost_model *cost, const bd_function *function, bd_id value,
+                             const bd_sharding *sharding);
+
+// The least for a copy of the op in the backward function: copies come before the gradients, in the
+// order of forward, and pointwise ones move what is surely in memory, in a kernel that they may
+// share.
+double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *function,
+                              const bd_function *backward, int op, const bd_index_map *map,
+                              const int8_t split[BD_MAX_AXES]);
+#endif

@@ -1,0 +1,17 @@
+// The layer space as a choice problem.
+#ifndef BD_PLANNER_LAYER_PROBLEM_H
+#define BD_PLANNER_LAYER_PROBLEM_H
+#include "planner/choice/choice.h"
+#include "planner/layer/space.h"
+
+// A node per cluster, and a last one for the form of the boundary. Costs are seconds per
+// micro-batch and never more than what the lowered functions take, so that a bound here is a bound
+// on them: conversions and recomputation that several readers share are divided among them. A
+// node's usage is what one rank holds of its weights with gradients and optimizer;
+// `out_tape[node][option]` are the bytes of one tape.
+BD_NODISCARD bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space,
+                                        bd_choice_problem *out_problem, double ***out_tape);
+
+// The strategy that a choice stands for.
+bd_strategy bd_layer_strategy(bd_ctx *ctx, const bd_layer_space *space, const int *option);
+#endif

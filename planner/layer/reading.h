@@ -1,0 +1,37 @@
+// Private to the layer problem: what ops read of values from elsewhere, and what bringing it to
+// them takes.
+#ifndef BD_PLANNER_LAYER_READING_H
+#define BD_PLANNER_LAYER_READING_H
+#include "planner/choice/choice.h"
+#include "planner/layer/space.h"
+
+// One operand of one op that reads a value of another cluster or of the boundary.
+typedef struct bd_reading {
+  int op, operand;
+  bd_id value;
+  bool flows, may_stay_partial;
+} bd_reading;
+
+bd_reading bd_layer_reading(const bd_layer_space *space, int op, int operand);
+
+// Where a value may come from: its forms, and for each, where its gradient is wanted.
+typedef struct bd_sources {
+  int count;
+  bd_sharding *form, *home;
+} bd_sources;
+
+// Adds to cost[source][i] the seconds to carry a value from its form to a cluster under its option
+// number options[i], its gradient back to where it is wanted, and the value again to backward. What
+// several readers want is shared among them. What only this call needs lies in `scratch`.
+void bd_layer_add_carrying(bd_arena *scratch, bd_layer_space *space, const bd_reading *reading,
+                           const bd_sources *from, const bd_cluster_ops *to, const int *options,
+                           int count, double *cost);
+
+// Of the seconds of bd_layer_add_carrying, those to carry the value from `from`, a source per
+// option of its producer, to the cluster under each of its options: no more than all of them, and
+// few classes. They become the edge's, and live in `arena`. False where its costs would be more
+// than `most`.
+bool bd_layer_carry_there(bd_arena *arena, bd_arena *scratch, bd_layer_space *space,
+                          const bd_reading *reading, const bd_sources *from,
+                          const bd_cluster_ops *to, int64_t most, bd_choice_edge *edge);
+#endif

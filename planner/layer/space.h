@@ -1,0 +1,114 @@
+// The search space of one layer: clusters of ops that share a decision, their options, and what
+// values cost to bring from one form to another.
+#ifndef BD_PLANNER_LAYER_SPACE_H
+#define BD_PLANNER_LAYER_SPACE_H
+#include "planner/layer/layer.h"
+
+// What lies in parts on the ranks of axes over which ops want the cluster's weights whole.
+typedef enum bd_spread {
+  BD_SPREAD_STATES,    // at most the optimizer's states (ZeRO-1)
+  BD_SPREAD_GRADIENTS, // the gradients' accumulators as well (ZeRO-2)
+  BD_SPREAD_WEIGHTS,   // the weights as well (ZeRO-3)
+} bd_spread;
+
+typedef struct bd_layer_option {
+  int8_t split[BD_MAX_AXES];   // loops of the anchor
+  int8_t scatter[BD_MAX_AXES]; // where the split leaves partial sums: the dimension they are
+                               // scattered to, or -1 when they are summed everywhere
+  bd_spread spread;
+  uint8_t spread_axes; // mask; 0 for BD_SPREAD_STATES
+  // How many of the cluster's ops that backward reads a result of, in order, have them on the tape;
+  // what the others make is computed again.
+  int8_t kept;
+  bd_kept how; // of all that is kept
+} bd_layer_option;
+
+// An op that makes its own decision, and the pointwise ops after it that follow its form: those
+// with one operand that is not a weight.
+typedef struct bd_cluster_ops {
+  int op_count;
+  int *ops; // the anchor first, ascending
+  int option_count;
+  bd_layer_option *options; // by splits and scatters, then spreads, then what they keep
+  int8_t needed_count;      // ops that backward reads a result of
+  bool impossible;          // constraints leave it no option; one stands for that
+} bd_cluster_ops;
+
+// Seconds of one op under one split.
+typedef struct bd_op_work {
+  bool known;
+  double forward, backward, clone; // backward: of its group; clone: running it again there
+} bd_op_work;
+
+// Of one forward value: how many gradients may reach it, and the backward ops that add them up.
+typedef struct bd_layer_sums {
+  int summands, count;
+  int *ops;
+} bd_layer_sums;
+
+typedef struct bd_layer_space {
+  bd_ctx *ctx;
+  const bd_layer_request *request;
+  const bd_function *forward, *backward;
+  bd_index_map *map;          // per forward op
+  bd_index_map *backward_map; // per backward op
+  int cluster_count;
+  bd_cluster_ops *clusters;
+  int *cluster_of_op;
+  // Per forward op: it is kept when more than so many of its cluster's are, and run again when no
+  // more than so many are; -1: never.
+  int8_t *kept_above, *again_to;
+  bool *needed;        // per forward value: read by backward
+  bool *is_result;     // per forward value
+  bool *is_weight;     // per forward value
+  int *consumers;      // per forward value: reads from outside its own cluster
+  int *weight_uses;    // per forward value: ops that read it, for weights
+  int *backward_reads; // per forward value: reads by backward ops
+  bd_id *restores;     // per backward value: the forward value that it is, or BD_NO_ID
+  int *type_of;        // per forward value: the first value of the same type
+  bool *has_backward;  // per forward op: backward has ops of its group
+  bool *flows;         // per forward value: a gradient reaches it
+  bd_layer_sums *sums; // per forward value
+  bool *is_sum;        // per backward op: it is among them
+  bd_op_work **work;   // per forward op, per split
+  // While the layer's problem is made: what is known so far of ways between forms, and per forward
+  // op of its weights (layer_weight.c); `tables` is where these live.
+  bd_arena *tables;
+  struct bd_reshards *reshards;
+  struct bd_known_weight **weights;
+} bd_layer_space;
+
+BD_NODISCARD bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request,
+                                            bd_layer_space *out_space);
+
+// What neighbours agree on, for a value of this rank.
+bd_sharding bd_layer_boundary(const bd_layer_space *space, int form, bd_id value);
+
+// Whether the tape keeps what backward reads of the results of an op of the cluster.
+bool bd_layer_keeps(const bd_layer_space *space, const bd_layer_option *option, int op);
+// Whether backward surely runs it again: to have a result that is not kept, or to run another op of
+// the cluster that it runs again.
+bool bd_layer_runs_again(const bd_layer_space *space, const bd_layer_option *option, int op);
+
+// The split of any op of a cluster under an option (followers: from the form they follow); false
+// when the op cannot be split so.
+bool bd_layer_split(const bd_layer_space *space, const bd_cluster_ops *cluster,
+                    const bd_layer_option *option, int op, int8_t out_split[BD_MAX_AXES]);
+// How a value leaves its op, and how it settles; results of the function settle in the boundary.
+bd_sharding bd_layer_produced(const bd_layer_space *space, const bd_cluster_ops *cluster,
+                              const bd_layer_option *option, bd_id value);
+bd_sharding bd_layer_form(const bd_layer_space *space, const bd_cluster_ops *cluster,
+                          const bd_layer_option *option, bd_id value);
+
+// What the backward ops of a group read of a forward value when the group is split so; returns how
+// many of at most `most` shardings.
+int bd_layer_backward_needs(const bd_layer_space *space, int group, const int8_t split[BD_MAX_AXES],
+                            bd_id value, int most, bd_sharding *out_needs);
+
+// Splits of an op's loops over the axes of the mesh, numbered from 0.
+int bd_layer_split_count(const bd_layer_space *space, int op);
+int bd_layer_split_number(const bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]);
+
+// What an op takes under a split.
+const bd_op_work *bd_layer_work(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]);
+#endif

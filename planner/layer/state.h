@@ -1,0 +1,62 @@
+// What a layer keeps between its prices and its candidates: for the files of layers alone.
+#ifndef BD_PLANNER_LAYER_STATE_H
+#define BD_PLANNER_LAYER_STATE_H
+#include "planner/choice/eliminate.h"
+#include "planner/layer/problem.h"
+#include "planner/layer/workspace.h"
+
+enum { BD_LAYER_RECENT = 64 }; // prices whose points a layer remembers
+
+// A point that nothing but these changes while no workspace is held.
+typedef struct bd_priced_point {
+  double seconds_weight, bytes_weight;
+  int in_flight;
+  bd_layer_point point;
+} bd_priced_point;
+
+struct bd_layer {
+  const bd_layer_request *request;
+  bd_layer_space space;
+  bd_choice_problem problem;
+  double **tape, **state; // per node and option: bytes of one tape; of weights and the like
+  bd_layer_workspace *workspace;
+  double **held; // per node and option: the share of the workspace that is charged; NULL: none
+  bd_elimination *elimination;
+  bd_layer_point free; // the choice at no price of bytes, of which only the bytes depend on what is
+                       // held; no option: not yet known
+  int recent_count;    // of all that were, the last of which are remembered, in turn
+  bd_priced_point recent[BD_LAYER_RECENT];
+  double least_seconds; // of any choice
+  int measured_count, measured_capacity;
+  const int **measured; // options that candidates were made of
+  int polished_count, polished_capacity;
+  struct bd_polished *polished; // where polishing began (layer_polish.c)
+};
+
+// As bd_layer_price, for every form at once (bd_elimination_choose), and never from memory.
+bool bd_layer_eliminate(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,
+                        int in_flight, bd_layer_point *out_point);
+
+// Seconds of a micro-batch, with its share of synchronization, without or with ZeRO-1.
+double bd_layer_seconds(const bd_layer_request *request, const bd_layer_candidate *candidate,
+                        int zero);
+
+// Whether a candidate was made of the choice before; from now on it was. `option` lives as long as
+// the layer.
+bool bd_layer_was_measured(bd_ctx *ctx, bd_layer *layer, const int *option);
+
+// A choice as a candidate, measured; `option` lives as long as that.
+BD_NODISCARD bd_status bd_layer_make_candidate(bd_ctx *ctx, const bd_layer *layer, int form,
+                                               const int *option,
+                                               bd_layer_candidate *out_candidate);
+
+// Puts a candidate on the list, which has room for one more, and drops what another of its form
+// dominates.
+void bd_layer_keep(const bd_layer_request *request, bd_layer_candidate *list, int *count,
+                   const bd_layer_candidate *candidate);
+
+// All of that, unless the choice was measured before.
+BD_NODISCARD bd_status bd_layer_add_candidate(bd_ctx *ctx, bd_layer *layer, int form,
+                                              const int *option, bd_layer_candidate *list,
+                                              int *count);
+#endif

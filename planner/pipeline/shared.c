@@ -1,0 +1,153 @@
+#include "planner/pipeline/shared.h"
+
+// A weight of main that several calls use.
+typedef struct shared_weight {
+  const bd_type *type;
+  int uses, gradients; // by all calls; those that have a gradient
+  int *each;           // per run: how often each of its calls uses it
+} shared_weight;
+
+typedef struct shared_list {
+  int count;
+  shared_weight *items;
+} shared_list;
+
+static bool has_gradient(const bd_module *train, const bd_function *forward, int param) {
+  const bd_function *backward = bd_layer_backward(train, forward);
+  for (int r = 0; r < backward->result_count; r++)
+    if (backward->gradient_of[r] == param) return true;
+  return false;
+}
+
+static int count_uses(const bd_op *call, const bd_function *callee, bd_id weight) {
+  int uses = 0;
+  for (int p = 0; p < callee->param_count; p++)
+    uses += callee->is_weight[p] && call->in[p] == weight;
+  return uses;
+}
+
+static shared_weight describe(bd_ctx *ctx, const bd_scene *scene, bd_id weight) {
+  const bd_module *train = scene->train;
+  const bd_function *main = train->main;
+  shared_weight out = {.type = &main->values[weight].type};
+  out.each = BD_NEW_ARRAY(ctx->arena, int, scene->runs->count);
+  int run = 0, call = 0;
+  for (int i = 0; i < main->op_count; i++) {
+    if (!bd_module_calls_forward(train, &main->ops[i])) continue;
+    const bd_function *callee = scene->runs->runs[run].function;
+    int uses = count_uses(&main->ops[i], callee, weight);
+    for (int p = 0; p < callee->param_count && uses; p++)
+      out.gradients += main->ops[i].in[p] == weight && has_gradient(train, callee, p);
+    out.uses += uses;
+    if (call == 0 || uses < out.each[run]) out.each[run] = uses;
+    if (++call < scene->runs->runs[run].calls) continue;
+    run++;
+    call = 0;
+  }
+  return out;
+}
+
+static shared_list find_shared(bd_ctx *ctx, const bd_scene *scene) {
+  const bd_function *main = scene->train->main;
+  shared_list out = {0, NULL};
+  if (!scene->runs->any_tied) return out;
+  int *uses = BD_NEW_ARRAY(ctx->arena, int, main->value_count);
+  for (int i = 0; i < main->op_count; i++)
+    for (int o = 0;
+         bd_module_calls_forward(scene->train, &main->ops[i]) && o < main->ops[i].in_count; o++)
+      uses[main->ops[i].in[o]]++;
+  out.items = BD_NEW_ARRAY(ctx->arena, shared_weight, scene->train->weight_count);
+  for (int w = 0; w < scene->train->weight_count; w++) {
+    bd_id weight = main->params[scene->train->input_count + w];
+    if (uses[weight] > 1) out.items[out.count++] = describe(ctx, scene, weight);
+  }
+  return out;
+}
+
+static int64_t local_elements(const bd_setting *setting, const bd_type *type) {
+  bd_type local = bd_local_type(&setting->mesh, &setting->tied_form, type, setting->micro_batch);
+  return bd_type_elements(&local, 1);
+}
+
+static int64_t weight_bytes(const bd_setting *setting, const bd_type *type) {
+  return bd_align(local_elements(setting, type) * bd_dtype_bytes(type->dtype));
+}
+
+static int64_t state_bytes(const bd_scene *scene, const bd_setting *setting, const bd_type *type,
+                           bool zero) {
+  bd_state_form states =
+      bd_memory_state_form(&setting->mesh, &setting->tied_form, NULL, zero ? ~0u : 0);
+  return bd_memory_optimizer_bytes(scene->request->optimizer, type->dtype,
+                                   local_elements(setting, type), states.parts);
+}
+
+static bool split_states(const bd_scene *scene) {
+  return bd_constraints_split_states(scene->request->constraints, scene->request->zero);
+}
+
+static double gradient_bytes(const bd_setting *setting, const bd_type *type) {
+  return (double)(local_elements(setting, type) * bd_dtype_bytes(bd_dtype_wide(type->dtype)));
+}
+
+double bd_shared_least_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting) {
+  shared_list list = find_shared(ctx, scene);
+  double bytes = 0;
+  for (int w = 0; w < list.count; w++) {
+    const shared_weight *shared = &list.items[w];
+    double weight = (double)weight_bytes(setting, shared->type);
+    bytes += (double)state_bytes(scene, setting, shared->type, split_states(scene)) +
+             shared->gradients * gradient_bytes(setting, shared->type) -
+             (shared->uses - 1) * weight;
+  }
+  return bytes;
+}
+
+int bd_shared_uses(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                   bd_shared_use **out_uses) {
+  shared_list list = find_shared(ctx, scene);
+  bd_shared_use *out = BD_NEW_ARRAY(ctx->arena, bd_shared_use, list.count);
+  for (int w = 0; w < list.count; w++) {
+    const shared_weight *shared = &list.items[w];
+    double weight = (double)weight_bytes(setting, shared->type);
+    double state = (double)state_bytes(scene, setting, shared->type, split_states(scene));
+    double own =
+        (double)(local_elements(setting, shared->type) * bd_dtype_bytes(shared->type->dtype));
+    if (shared->gradients < shared->uses) return -1;
+    out[w] =
+        (bd_shared_use){weight + state, gradient_bytes(setting, shared->type) - own, shared->each};
+  }
+  *out_uses = out;
+  return list.count;
+}
+
+static void take_out(bd_ctx *ctx, bd_pipeline_run *run, int uses, int64_t weight,
+                     const int64_t state[2]) {
+  bd_layer_candidate *list = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, run->candidate_count);
+  for (int k = 0; k < run->candidate_count; k++) {
+    list[k] = run->candidates[k];
+    list[k].weight_bytes -= uses * weight;
+    for (int zero = 0; zero < 2; zero++)
+      list[k].optimizer_bytes[zero] -= uses * state[zero];
+  }
+  run->candidates = list;
+}
+
+void bd_shared_set_apart(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                         bd_pipeline_run *runs, bd_pipeline_problem *problem) {
+  shared_list list = find_shared(ctx, scene);
+  bd_pipeline_shared *out = bd_arena_array(ctx->arena, (size_t)list.count, sizeof *out);
+  for (int w = 0; w < list.count; w++) {
+    const shared_weight *shared = &list.items[w];
+    int64_t weight = weight_bytes(setting, shared->type);
+    int64_t state[2] = {state_bytes(scene, setting, shared->type, false),
+                        state_bytes(scene, setting, shared->type, true)};
+    bool *used = BD_NEW_ARRAY(ctx->arena, bool, problem->run_count);
+    for (int r = 0; r < problem->run_count; r++) {
+      used[r] = shared->each[r] > 0;
+      if (used[r]) take_out(ctx, &runs[r], shared->each[r], weight, state);
+    }
+    out[w] = (bd_pipeline_shared){(double)(weight + state[problem->zero]), used};
+  }
+  problem->shared_count = list.count;
+  problem->shared = out;
+}

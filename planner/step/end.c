@@ -1,0 +1,199 @@
+#include "planner/step/end.h"
+
+typedef struct syncing {
+  const bd_cost_model *model;
+  const bd_module *spmd;
+  const bd_layout *layout;
+  const char *optimizer;
+  // The gradients of a weight: its first use, and the next one of the same weight; 0: none.
+  int *first_use, *next_use;
+  bd_step_end seconds;
+} syncing;
+
+static void list_uses(bd_ctx *ctx, syncing *s) {
+  const bd_module *spmd = s->spmd;
+  s->first_use = BD_NEW_ARRAY(ctx->arena, int, spmd->weight_count);
+  s->next_use = BD_NEW_ARRAY(ctx->arena, int, spmd->main->result_count);
+  for (int use = spmd->main->result_count - 1; use > 0; use--) {
+    int weight = spmd->gradient_weight[use - 1];
+    s->next_use[use] = s->first_use[weight];
+    s->first_use[weight] = use;
+  }
+}
+
+static int stage_of_use(const bd_module *spmd, int use) {
+  int producer = spmd->main->values[spmd->main->results[use]].producer;
+  return producer < 0 ? -1 : spmd->main->ops[producer].stage;
+}
+
+static bool is_tied(const syncing *s, int weight, int stage) {
+  for (int use = s->first_use[weight]; use; use = s->next_use[use])
+    if (stage_of_use(s->spmd, use) >= 0 && stage_of_use(s->spmd, use) != stage) return true;
+  return false;
+}
+
+// The accumulator of the first use of a weight on a stage, or NULL.
+static const bd_value *first_gradient(const syncing *s, int weight, int stage) {
+  const bd_function *main = s->spmd->main;
+  for (int use = s->first_use[weight]; use; use = s->next_use[use])
+    if (stage_of_use(s->spmd, use) == stage) return &main->values[main->results[use]];
+  return NULL;
+}
+
+// Mesh axes with several ranks over which a value lies as `at` says.
+static unsigned axes_with(const bd_mesh *mesh, const bd_sharding *sharding, int at) {
+  unsigned axes = 0;
+  for (int axis = 0; axis < mesh->axes; axis++)
+    if (sharding->at[axis] == at && mesh->size[axis] > 1) axes |= 1u << axis;
+  return axes;
+}
+
+// One use's summands become sums: all of them on every rank, or each rank's part.
+static void reduce_use(syncing *s, const bd_value *gradient, bool scatter) {
+  double bytes = bd_cost_value_bytes(s->model, gradient);
+  for (int axis = 0; axis < s->model->mesh.axes; axis++) {
+    if (gradient->sharding.at[axis] != BD_PARTIAL_SUM) continue;
+    double seconds = scatter ? bd_cost_exchange(s->model, axis, bytes)
+                             : bd_cost_all_reduce(s->model, axis, bytes);
+    s->seconds.reduce += seconds;
+    s->seconds.collective[axis] += seconds;
+  }
+}
+
+static void reduce_uses(syncing *s, int weight, unsigned split) {
+  const bd_function *main = s->spmd->main;
+  bool tied = is_tied(s, weight, s->layout->stage), first = true;
+  for (int use = s->first_use[weight]; use; use = s->next_use[use]) {
+    if (stage_of_use(s->spmd, use) != s->layout->stage) continue;
+    const bd_value *gradient = &main->values[main->results[use]];
+    unsigned summed = axes_with(&s->model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
+    reduce_use(s, gradient, split && !tied && summed == split);
+    double bytes = bd_cost_value_bytes(s->model, gradient);
+    s->seconds.update += bd_cost_update_pass(s->model->cluster, bytes);
+    if (!first && !tied) s->seconds.reduce += bd_cost_update_pass(s->model->cluster, 3 * bytes);
+    first = false;
+  }
+}
+
+// How a weight is updated.
+typedef struct updating {
+  unsigned split;    // axes over which its states are split flat
+  unsigned gathered; // axes over which what was updated in parts is made whole
+  double elements;   // of its states on a rank
+} updating;
+
+static updating way_to_update(const bd_cost_model *model, const bd_value *value,
+                              const bd_value *gradient, unsigned zero_axes) {
+  const bd_mesh *mesh = &model->mesh;
+  unsigned whole = axes_with(mesh, &value->sharding, BD_REPLICATED), cut = 0;
+  bd_state_form states =
+      bd_memory_state_form(mesh, &value->sharding, &gradient->sharding, zero_axes);
+  for (int axis = 0; axis < mesh->axes; axis++)
+    if (gradient->sharding.at[axis] >= 0) cut |= 1u << axis;
+  updating out = {.split = states.parts > 1 ? whole & zero_axes : 0};
+  out.gathered = out.split | (whole & cut);
+  bd_type local = bd_local_type(mesh, &states.form, &value->type, model->micro_batch);
+  int64_t elements = bd_type_elements(&local, model->micro_batch);
+  out.elements = (double)((elements + states.parts - 1) / states.parts);
+  return out;
+}
+
+static void update(syncing *s, const bd_value *value, const updating *way) {
+  bd_dtype dtype = value->type.dtype;
+  double bytes = bd_cost_value_bytes(s->model, value), elements = way->elements;
+  s->seconds.reduce += bd_cost_update_pass(s->model->cluster,
+                                           elements * (double)bd_dtype_bytes(bd_dtype_wide(dtype)));
+  s->seconds.update += bd_cost_update_pass(
+      s->model->cluster, elements * (double)bd_memory_update_bytes(s->optimizer, dtype));
+  for (int axis = 0; axis < s->model->mesh.axes; axis++) {
+    if (!(way->gathered >> axis & 1)) continue;
+    double seconds = bd_cost_exchange(s->model, axis, bytes);
+    s->seconds.update += seconds;
+    s->seconds.collective[axis] += seconds;
+  }
+}
+
+double bd_step_end_weight_seconds(const bd_cost_model *model, const char *optimizer,
+                                  const bd_value *weight, const bd_value *gradient,
+                                  unsigned zero_axes) {
+  syncing s = {.model = model, .optimizer = optimizer};
+  updating way = way_to_update(model, weight, gradient, zero_axes);
+  unsigned summed = axes_with(&model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
+  reduce_use(&s, gradient, way.split && summed == way.split);
+  s.seconds.update += bd_cost_update_pass(model->cluster, bd_cost_value_bytes(model, gradient));
+  update(&s, weight, &way);
+  return s.seconds.reduce + s.seconds.update;
+}
+
+bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const bd_module *spmd,
+                                 const bd_layout *layout, const char *optimizer,
+                                 unsigned zero_axes) {
+  syncing s = {.model = model, .spmd = spmd, .layout = layout};
+  s.optimizer = optimizer;
+  list_uses(ctx, &s);
+  for (int i = 0; i < layout->weight_count; i++) {
+    int weight = layout->weights[i];
+    const bd_value *gradient = first_gradient(&s, weight, layout->stage);
+    if (!gradient) continue;
+    const bd_value *value = &spmd->main->values[spmd->main->params[spmd->input_count + weight]];
+    updating way = way_to_update(model, value, gradient, zero_axes);
+    reduce_uses(&s, weight, way.split);
+    update(&s, value, &way);
+  }
+  return s.seconds;
+}
+
+// Per weight: whether its uses are on several stages.
+static const bool *find_tied(bd_ctx *ctx, const bd_module *spmd) {
+  bool *tied = BD_NEW_ARRAY(ctx->arena, bool, spmd->weight_count);
+  int *seen = BD_NEW_ARRAY(ctx->arena, int, spmd->weight_count); // stage + 1 of a use
+  for (int use = 1; use < spmd->main->result_count; use++) {
+    int weight = spmd->gradient_weight[use - 1], stage = stage_of_use(spmd, use);
+    if (stage < 0) continue;
+    tied[weight] |= seen[weight] && seen[weight] != stage + 1;
+    seen[weight] = stage + 1;
+  }
+  return tied;
+}
+
+void bd_step_end_ties(bd_ctx *ctx, const bd_cost_model *model, const bd_module *spmd,
+                      const bd_tie **out_ties, int *out_count) {
+  const bool *tied = find_tied(ctx, spmd);
+  bd_tie *ties = BD_NEW_ARRAY(ctx->arena, bd_tie, spmd->main->result_count);
+  syncing s = {.spmd = spmd};
+  list_uses(ctx, &s);
+  int count = 0;
+  for (int weight = 0; weight < spmd->weight_count; weight++) {
+    int before = -1;
+    for (int stage = 0; tied[weight] && stage < spmd->stages; stage++) {
+      const bd_value *gradient = first_gradient(&s, weight, stage);
+      if (!gradient) continue;
+      double bytes = bd_cost_value_bytes(model, gradient);
+      if (before >= 0) ties[count++] = (bd_tie){weight, before, stage, bytes};
+      before = stage;
+    }
+  }
+  *out_ties = ties;
+  *out_count = count;
+}
+
+// Whether `stage` holds the weight of tie `index`.
+static bool holds(int stage, int tie_count, const bd_tie *ties, int index) {
+  for (int i = 0; i < tie_count; i++)
+    if (ties[i].weight == ties[index].weight && (ties[i].from == stage || ties[i].to == stage))
+      return true;
+  return false;
+}
+
+double bd_step_end_tie_seconds(const bd_cost_model *model, int stage, int tie_count,
+                               const bd_tie *ties) {
+  double seconds = 0;
+  for (int i = 0; i < tie_count; i++) {
+    const bd_tie *tie = &ties[i];
+    if (!holds(stage, tie_count, ties, i)) continue;
+    seconds += bd_cost_receive(model, tie->from, tie->to, tie->bytes) +
+               bd_cost_receive(model, tie->to, tie->from, tie->bytes) +
+               4.5 * bd_cost_copy(model, tie->bytes);
+  }
+  return seconds;
+}

@@ -1,0 +1,39 @@
+// Seconds of what runtime/update.c does once a step, read off the program.
+#ifndef BD_PLANNER_STEP_END_H
+#define BD_PLANNER_STEP_END_H
+#include "ir/layout.h"
+#include "planner/cost/cost.h"
+
+typedef struct bd_step_end {
+  double reduce; // gradients become whole sums, and their norm is taken
+  double update; // weights change, and whole copies of those updated in parts are made;
+                 // accumulators are cleared
+  double collective[BD_MAX_AXES]; // of both, by mesh axis
+} bd_step_end;
+
+// Of one rank of the layout's stage; ties between stages are apart.
+bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const bd_module *spmd,
+                                 const bd_layout *layout, const char *optimizer,
+                                 unsigned zero_axes);
+
+// Of one weight that has one use: all of its part in bd_step_end_of_stage. `gradient` is what
+// backward adds to the accumulator.
+double bd_step_end_weight_seconds(const bd_cost_model *model, const char *optimizer,
+                                  const bd_value *weight, const bd_value *gradient,
+                                  unsigned zero_axes);
+
+// A weight used on several stages: the sums of its gradients go from each stage that holds it to
+// the next one, and back.
+typedef struct bd_tie {
+  int weight, from, to; // stages; from < to
+  double bytes;         // of a rank's gradient
+} bd_tie;
+// In the order of the weights, then of the stages. Lives in ctx->arena.
+void bd_step_end_ties(bd_ctx *ctx, const bd_cost_model *model, const bd_module *spmd,
+                      const bd_tie **out_ties, int *out_count);
+
+// Seconds in which a stage is busy with the weights that it shares with others, or waits for them:
+// there and back, and at each end what is loaded, added and stored.
+double bd_step_end_tie_seconds(const bd_cost_model *model, int stage, int tie_count,
+                               const bd_tie *ties);
+#endif

@@ -1,0 +1,23 @@
+// What was considered beside the chosen plan: degrees and meshes, each with its best plan.
+#ifndef BD_PLANNER_TOLD_ALTERNATIVES_H
+#define BD_PLANNER_TOLD_ALTERNATIVES_H
+#include "ir/plan.h"
+
+typedef struct bd_alternatives {
+  int count, capacity;
+  bd_alternative *items;
+  bool schedules; // they differ in their schedules as well
+} bd_alternatives;
+
+// `lacking` bytes over the cap, or none when it is not positive.
+void bd_alternatives_note_plan(bd_ctx *ctx, bd_alternatives *alternatives, const bd_plan *plan,
+                               int64_t lacking);
+// No plan of some micro-batches on this mesh takes less; INFINITY: there is none.
+void bd_alternatives_note_bound(bd_ctx *ctx, bd_alternatives *alternatives, int stages,
+                                const bd_mesh *mesh, double seconds);
+// Adds those of a plan whose schedule they have, its own not among them, to alternatives that
+// differ in their schedules.
+void bd_alternatives_take(bd_ctx *ctx, bd_alternatives *alternatives, const bd_plan *from);
+// Fills the plan's alternatives: the most promising first, a few, its own degree and mesh left out.
+void bd_alternatives_list(bd_ctx *ctx, const bd_alternatives *alternatives, bd_plan *plan);
+#endif

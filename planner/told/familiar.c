@@ -1,0 +1,238 @@
+#include "planner/told/familiar.h"
+#include "ir/base/workers.h"
+#include "planner/assemble.h"
+#include "planner/solver.h"
+#include "planner/told/blame.h"
+#include <math.h>
+#include <string.h>
+
+enum { MOST = 8 };
+
+// A choice that only a search can evaluate.
+typedef struct question {
+  int familiar; // of the plan's details
+  bd_plan_request request;
+  bd_search_outcome outcome;
+} question;
+
+typedef struct comparing {
+  bd_ctx *ctx;
+  const bd_module *train;
+  const bd_cluster *cluster;
+  const bd_plan_request *request;
+  bd_plan *plan;
+  int question_count;
+  question questions[MOST];
+} comparing;
+
+enum { TOLD_PINS = 4 };
+
+static const char *join_pins(bd_ctx *ctx, const char *list, const char *words, int count) {
+  if (count > TOLD_PINS) return list;
+  if (count == TOLD_PINS) return bd_intern_f(ctx, "%s and more", list);
+  return bd_intern_f(ctx, "%s%s%s", list, count ? ", " : "", words);
+}
+
+// The name of a choice, and which pins of the user's it keeps and which it drops.
+static const char *name_with_pins(const comparing *c, const char *name,
+                                  const bd_plan_request *request) {
+  bd_pin asked[BD_MAX_PINS], own[BD_MAX_PINS];
+  int asked_count = bd_pins_of(c->ctx, c->request, asked), kept_count = 0, dropped_count = 0;
+  int own_count = bd_pins_of(c->ctx, request, own);
+  const char *kept = "", *dropped = "";
+  for (int i = 0; i < asked_count; i++) {
+    bool is_kept = false;
+    for (int k = 0; k < own_count && !is_kept; k++)
+      is_kept = own[k].kind == asked[i].kind && strcmp(own[k].words, asked[i].words) == 0;
+    if (is_kept)
+      kept = join_pins(c->ctx, kept, asked[i].words, kept_count++);
+    else
+      dropped = join_pins(c->ctx, dropped, asked[i].words, dropped_count++);
+  }
+  if (!asked_count) return name;
+  return bd_intern_f(c->ctx, "%s (%s%s%s%s%s)", name, kept_count ? "keeps " : "", kept,
+                     kept_count && dropped_count ? "; " : "", dropped_count ? "without " : "",
+                     dropped);
+}
+
+static void add(comparing *c, const char *name, const char *pins, const bd_plan_request *request) {
+  bd_plan_details *details = c->plan->details;
+  bd_familiar *out = &details->familiar[details->familiar_count];
+  *out = (bd_familiar){
+      .name = name_with_pins(c, name, request), .pins = pins, .step_seconds = INFINITY};
+  out->reason = bd_pins_impossible(c->ctx, c->train, c->cluster, request);
+  if (!out->reason)
+    c->questions[c->question_count++] =
+        (question){.familiar = details->familiar_count, .request = *request};
+  details->familiar_count++;
+}
+
+static bd_status search(bd_ctx *ctx, void *arg, int index) {
+  comparing *c = arg;
+  question *q = &c->questions[index];
+  return bd_plan_look(ctx, c->train, c->cluster, &q->request, &q->outcome);
+}
+
+static void take(bd_ctx *ctx, void *arg, int index) {
+  comparing *c = arg;
+  bd_search_outcome *outcome = &c->questions[index].outcome;
+  bd_familiar *out = &c->plan->details->familiar[c->questions[index].familiar];
+  if (outcome->found) {
+    outcome->plan = bd_plan_copy(ctx, &outcome->plan);
+    out->step_seconds = outcome->plan.step_seconds;
+  } else {
+    out->lacking_bytes = outcome->lacking_bytes;
+  }
+  if (!outcome->found && outcome->lacking_bytes <= 0)
+    out->reason = "no plan of the search space keeps these pins";
+}
+
+// Side by side, as most of these searches have few settings. They share the threads.
+static bd_status search_all(comparing *c) {
+  bd_owned held;
+  int threads = c->request->threads, count = c->question_count;
+  for (int i = 0; i < count; i++)
+    c->questions[i].request.threads = (threads + count - 1) / count;
+  bd_workers *workers = bd_workers_start(c->ctx, &held, threads, bd_solver_leave_thread);
+  bd_work work = {count, search, take, c};
+  bd_status status = bd_workers_run(c->ctx, workers, &work);
+  bd_workers_stop(c->ctx, workers, &held);
+  return status;
+}
+
+static bd_plan_request open_request(const comparing *c) {
+  bd_plan_request out = *c->request;
+  out.stages = 0;
+  out.micro_batch = 0;
+  out.mesh = (bd_mesh){0};
+  out.constraints = NULL;
+  out.rough = true;
+  out.progress = NULL;
+  out.full = false;
+  if (out.schedule >= 0 && !bd_schedule_emitted((bd_schedule)out.schedule)) out.schedule = -1;
+  return out;
+}
+
+// A batch that does not divide among the devices is raised until it does: what matters is whether
+// the model fits at all.
+static void compare_data(comparing *c, const char *name, int zero) {
+  int devices = bd_cluster_devices(c->cluster);
+  bd_constraints *constraints = BD_NEW(c->ctx->arena, bd_constraints);
+  constraints->degree[BD_CUT_SAMPLES] = devices;
+  bd_plan_request request = open_request(c);
+  if (c->request->zero >= 0 && c->request->zero != zero) return;
+  int64_t batch = (request.global_batch + devices - 1) / devices * devices;
+  if (batch != request.global_batch)
+    name = bd_intern_f(c->ctx, "%s, of a batch of %lld", name, (long long)batch);
+  request.global_batch = batch;
+  request.stages = 1;
+  request.zero = zero;
+  request.constraints = constraints;
+  add(c, name, bd_intern_f(c->ctx, "dp=%d,pp=1,zero=%d", devices, zero), &request);
+}
+
+static void compare_tensor(comparing *c) {
+  int devices = bd_cluster_devices(c->cluster);
+  bd_constraints *constraints = BD_NEW(c->ctx->arena, bd_constraints);
+  constraints->degree[BD_CUT_FEATURES] = devices;
+  bd_plan_request request = open_request(c);
+  request.stages = 1;
+  request.constraints = constraints;
+  add(c, "tensor parallel over all", bd_intern_f(c->ctx, "tp=%d,pp=1", devices), &request);
+}
+
+static void compare_pipeline(comparing *c) {
+  int devices = bd_cluster_devices(c->cluster);
+  bd_plan_request request = open_request(c);
+  request.stages = devices;
+  add(c, "pipeline only", bd_intern_f(c->ctx, "pp=%d", devices), &request);
+}
+
+// The plan's degrees or mesh as a pin.
+static const char *mesh_words(const comparing *c) {
+  const bd_constraints *constraints = c->request->constraints;
+  if (bd_constraints_have_degrees(constraints)) return bd_pin_degrees(c->ctx, constraints);
+  const char *sizes = "";
+  for (int axis = 0; axis < c->plan->mesh.axes; axis++)
+    sizes = bd_intern_f(c->ctx, "%s%s%d", sizes, axis ? "x" : "", c->plan->mesh.size[axis]);
+  return bd_intern_f(c->ctx, "mesh=%s", sizes);
+}
+
+// The plan's own degrees, with another choice of what is recomputed.
+static void compare_recompute(comparing *c, const char *name, int recompute) {
+  const bd_plan *plan = c->plan;
+  bd_plan_request request = open_request(c);
+  request.stages = plan->stages;
+  request.constraints = c->request->constraints;
+  if (!bd_constraints_have_degrees(request.constraints)) request.mesh = plan->mesh;
+  request.micro_batch = plan->micro_batch;
+  request.recompute = recompute;
+  const char *pins =
+      bd_intern_f(c->ctx, "pp=%d,%s,mb=%lld,recompute=%s", plan->stages, mesh_words(c),
+                  (long long)plan->micro_batch, recompute ? "full" : "none");
+  add(c, name, pins, &request);
+}
+
+// Whether a choice that was solved with pins of its own is one that the request allows.
+static bool is_allowed(const comparing *c, const question *q) {
+  const bd_plan_request *asked = c->request;
+  const bd_plan *plan = &q->outcome.plan;
+  const bd_mesh *mesh = &asked->mesh;
+  return plan->global_batch == asked->global_batch &&
+         (!asked->constraints || q->request.constraints == asked->constraints) &&
+         (asked->schedule < 0 || (int)plan->schedule == asked->schedule) &&
+         (!asked->stages || plan->stages == asked->stages) &&
+         (!asked->micro_batch || plan->micro_batch == asked->micro_batch) &&
+         (!mesh->axes || bd_mesh_same(mesh, &plan->mesh));
+}
+
+// The search keeps a few candidates of a layer; a narrower one may keep better ones. What it found
+// of the same space is as good a plan, and the bound of the whole space holds for it too. One that
+// the time limit stopped is left out.
+static bool take_faster(comparing *c) {
+  bd_plan *plan = c->plan;
+  double before = plan->step_seconds;
+  for (int i = 0; i < c->question_count; i++) {
+    const question *q = &c->questions[i];
+    const bd_plan *other = &q->outcome.plan;
+    if (!q->outcome.found || q->outcome.cut || other->step_seconds >= plan->step_seconds ||
+        !is_allowed(c, q))
+      continue;
+    bd_plan faster = *other;
+    faster.bound_seconds = plan->bound_seconds;
+    faster.gap = faster.step_seconds / faster.bound_seconds - 1;
+    faster.search = plan->search;
+    faster.alternative_count = plan->alternative_count;
+    faster.alternatives = plan->alternatives;
+    faster.cluster = plan->cluster;
+    faster.details = plan->details;
+    *plan = faster;
+  }
+  return plan->step_seconds < before;
+}
+
+bd_status bd_plan_compare_familiar(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                                   const bd_plan_request *request, bd_plan *plan,
+                                   bool *out_faster) {
+  comparing *c = BD_NEW(ctx->arena, comparing);
+  *c =
+      (comparing){.ctx = ctx, .train = train, .cluster = cluster, .request = request, .plan = plan};
+  plan->details->familiar = BD_NEW_ARRAY(ctx->arena, bd_familiar, MOST);
+  plan->details->familiar_count = 0;
+  if (bd_cluster_devices(cluster) > 1) {
+    compare_data(c, "pure data parallel", 0);
+    for (int zero = 1; zero <= BD_MAX_ZERO; zero += 2)
+      compare_data(c, bd_intern_f(ctx, "ZeRO-%d data parallel", zero), zero);
+    compare_tensor(c);
+    compare_pipeline(c);
+  }
+  if (request->recompute < 0) {
+    compare_recompute(c, "everything recomputed", 1);
+    compare_recompute(c, "nothing recomputed", 0);
+  }
+  *out_faster = false;
+  if (!c->question_count) return BD_OK;
+  BD_TRY(search_all(c));
+  *out_faster = take_faster(c);
+  return BD_OK;
+}

@@ -1,0 +1,244 @@
+#include "planner/told/refuse.h"
+#include "ir/base/clock.h"
+#include "planner/told/blame.h"
+#include "planner/told/tenants.h"
+#include <math.h>
+#include <string.h>
+
+enum { LISTED = 5, DOUBLINGS = 4 };
+// For all that is tried together, once it is known that nothing fits.
+#define LIMIT_SECONDS 4.0
+#define LEAST_SECONDS 0.1
+#define SHRINKS 0.9
+
+typedef struct refusal {
+  bd_ctx *ctx;
+  const bd_module *train;
+  const bd_cluster *cluster;
+  const bd_plan_request *request;
+  const bd_search_outcome *outcome;
+  bd_deadline deadline; // of what is tried
+} refusal;
+
+static const char *plural(int64_t count) {
+  return count == 1 ? "" : "s";
+}
+
+static int fullest_stage(const bd_plan *plan) {
+  int fullest = 0;
+  for (int s = 1; s < plan->stages; s++)
+    if (plan->predicted[s].memory.total_bytes > plan->predicted[fullest].memory.total_bytes)
+      fullest = s;
+  return fullest;
+}
+
+static const char *kind_of(bd_segment segment) {
+  switch (segment) {
+  case BD_SEGMENT_WEIGHTS:
+    return "weight, gradient and optimizer state";
+  case BD_SEGMENT_TAPE:
+    return "kept for backward";
+  case BD_SEGMENT_BOUNDARY:
+    return "between layers";
+  default:
+    return "workspace";
+  }
+}
+
+static bd_status list_tensors(const refusal *r) {
+  const bd_plan *plan = &r->outcome->plan;
+  bd_module *sharded, *spmd;
+  bd_tenant *tenants;
+  int count, stage = fullest_stage(plan);
+  BD_TRY(bd_apply_plan(r->ctx, r->train, plan, &sharded));
+  BD_TRY(bd_partition(r->ctx, sharded, &spmd));
+  BD_TRY(bd_tenants_find(r->ctx, r->train, spmd, plan, stage, &tenants, &count));
+  bd_text text = bd_text_init(r->ctx->arena);
+  for (int i = 0; i < count && i < LISTED; i++) {
+    bd_text_addf(&text, "%s%s ", i ? "; " : "", tenants[i].name);
+    if (tenants[i].count > 1) bd_text_addf(&text, "and %d alike ", tenants[i].count - 1);
+    bd_text_addf(&text, "(%s, ", kind_of(tenants[i].segment));
+    bd_text_add_bytes(&text, tenants[i].bytes);
+    bd_text_add(&text, ")");
+  }
+  bd_note(r->ctx, BD_NOWHERE, "the largest tensors of a rank, on stage %d: %s", stage, text.data);
+  return BD_OK;
+}
+
+static double seconds_left(const refusal *r) {
+  return fmin(r->deadline.seconds - bd_clock_seconds(), r->request->limit_seconds);
+}
+
+// The bytes that the leanest plan looked at lacks under other circumstances; 0: one fits. Where the
+// time is up, none is known to.
+static bd_status look(const refusal *r, const bd_module *train, const bd_cluster *cluster,
+                      bd_plan_request request, int64_t *out_lacking) {
+  bd_search_outcome outcome;
+  request.any = true;
+  request.limit_seconds = seconds_left(r);
+  request.progress = NULL;
+  *out_lacking = INT64_MAX;
+  if (request.limit_seconds <= 0) return BD_OK;
+  BD_TRY(bd_plan_look(r->ctx, train, cluster, &request, &outcome));
+  *out_lacking = outcome.found ? 0 : outcome.lacking_bytes > 0 ? outcome.lacking_bytes : INT64_MAX;
+  return BD_OK;
+}
+
+// Pins of which each alone is in the way.
+static bd_status try_without_pins(const refusal *r, const char **helps) {
+  bd_pin pins[BD_MAX_PINS];
+  int count = bd_pins_of(r->ctx, r->request, pins);
+  for (int i = 0; i < count; i++) {
+    bd_plan_request open;
+    bd_constraints constraints;
+    int64_t lacking;
+    bd_pin_drop(r->ctx, r->request, &pins[i], &open, &constraints);
+    BD_TRY(look(r, r->train, r->cluster, open, &lacking));
+    if (!lacking) *helps = bd_intern_f(r->ctx, "%s; leaving %s out", *helps, pins[i].words);
+  }
+  return BD_OK;
+}
+
+// No plan holds less on all ranks together than one copy of the weights and their gradients.
+static double least_total_bytes(const bd_module *train) {
+  double bytes = 0;
+  for (int i = 0; i < train->weight_count; i++) {
+    const bd_weight *weight = &train->weights[i];
+    bytes += (double)bd_type_elements(&weight->type, 1) *
+             (double)(bd_dtype_bytes(weight->type.dtype) + bd_dtype_bytes(weight->master));
+  }
+  return bytes;
+}
+
+// Twice as many devices, and again, until a plan fits; numbers that cannot do are not tried.
+// `*out`: how many, or 0.
+static bd_status double_devices(const refusal *r, const bd_plan_request *request, int *out) {
+  double least = least_total_bytes(r->train) / (double)r->outcome->cap_bytes;
+  bd_cluster more = *r->cluster;
+  int64_t lacking = r->outcome->lacking_bytes, before = INT64_MAX;
+  // What does not shrink much with more devices will not fit with still more.
+  for (int tried = 0;
+       tried < DOUBLINGS && lacking > 0 && (double)lacking < SHRINKS * (double)before;) {
+    if (2 * bd_cluster_devices(&more) > BD_MAX_DEVICES) break;
+    more.nodes *= 2;
+    if (more.nodes == 2) more.inter = more.intra;
+    if (bd_cluster_devices(&more) < least) continue;
+    tried++;
+    before = lacking;
+    BD_TRY(look(r, r->train, &more, *request, &lacking));
+  }
+  *out = lacking ? 0 : bd_cluster_devices(&more);
+  return BD_OK;
+}
+
+// Pins that tell how many devices there are: dropped from `*open`, and listed.
+static const char *drop_places(const refusal *r, bd_plan_request *open, bd_constraints *own) {
+  bd_pin pins[BD_MAX_PINS];
+  int count = bd_pins_of(r->ctx, r->request, pins);
+  const char *dropped = "";
+  *open = *r->request;
+  open->stages = 0;
+  open->mesh = (bd_mesh){0};
+  if (open->constraints) {
+    *own = *open->constraints;
+    memset(own->degree, 0, sizeof own->degree);
+    open->constraints = own;
+  }
+  for (int i = 0; i < count; i++)
+    if (pins[i].kind == BD_PIN_STAGES || pins[i].kind == BD_PIN_MESH ||
+        pins[i].kind == BD_PIN_DEGREE)
+      dropped = bd_intern_f(r->ctx, "%s%s%s", dropped, *dropped ? ", " : "", pins[i].words);
+  return dropped;
+}
+
+static bd_status try_more_devices(const refusal *r, const char **helps) {
+  bd_plan_request open;
+  bd_constraints constraints;
+  int devices;
+  BD_TRY(double_devices(r, r->request, &devices));
+  if (devices) {
+    *helps = bd_intern_f(r->ctx, "%s; %d such devices", *helps, devices);
+    return BD_OK;
+  }
+  const char *dropped = drop_places(r, &open, &constraints);
+  if (!*dropped) return BD_OK;
+  BD_TRY(double_devices(r, &open, &devices));
+  if (devices)
+    *helps = bd_intern_f(r->ctx, "%s; %d such devices, leaving %s out", *helps, devices, dropped);
+  return BD_OK;
+}
+
+static bd_status tell_helps(const refusal *r) {
+  const char *helps = bd_intern_f(r->ctx, "--memory-cap %lld",
+                                  (long long)(r->outcome->cap_bytes + r->outcome->lacking_bytes));
+  int64_t own = r->cluster->memory_bytes - r->cluster->reserved_bytes;
+  if (r->outcome->cap_bytes + r->outcome->lacking_bytes > own)
+    helps = bd_intern_f(r->ctx, "devices with room for %lld bytes a rank",
+                        (long long)(r->outcome->cap_bytes + r->outcome->lacking_bytes));
+  BD_TRY(try_without_pins(r, &helps));
+  if (!bd_cluster_is_mixed(r->cluster)) BD_TRY(try_more_devices(r, &helps));
+  bd_note(r->ctx, BD_NOWHERE, "a plan would fit with %s%s%s", strchr(helps, ';') ? "any of: " : "",
+          helps, bd_deadline_passed(r->deadline) ? " (more was not tried: the time was up)" : "");
+  return BD_OK;
+}
+
+static bd_status refuse_bytes(const refusal *r) {
+  const bd_plan *nearest = &r->outcome->plan;
+  int64_t lacking = r->outcome->lacking_bytes, cap = r->outcome->cap_bytes;
+  int devices = bd_mesh_devices(&nearest->mesh);
+  bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE,
+          "no plan fits: the leanest needs %lld bytes a rank, the cap is %lld: %lld byte%s lacking",
+          (long long)(cap + lacking), (long long)cap, (long long)lacking,
+          lacking == 1 ? " is" : "s are");
+  bd_note(r->ctx, BD_NOWHERE,
+          "the nearest plan has %d stage%s of %d device%s each, a micro-batch of %lld, schedule %s",
+          nearest->stages, plural(nearest->stages), devices, plural(devices),
+          (long long)nearest->micro_batch, bd_schedule_name(nearest->schedule));
+  BD_TRY(list_tensors(r));
+  if (r->outcome->cut)
+    bd_note(r->ctx, BD_NOWHERE,
+            "the time limit stopped the search; a longer --time-limit may find a leaner plan");
+  return tell_helps(r);
+}
+
+// Nothing that the request allows is a plan, whatever the cap.
+static bd_status refuse_pins(const refusal *r) {
+  const bd_plan_request *request = r->request;
+  bd_pin pins[BD_MAX_PINS];
+  int count = bd_pins_of(r->ctx, request, pins), devices = bd_cluster_devices(r->cluster);
+  const char *guilty = NULL;
+  const char *reason = bd_pins_impossible(r->ctx, r->train, r->cluster, request);
+  for (int i = 0; i < count && !guilty && !reason; i++) {
+    bd_plan_request open;
+    bd_constraints constraints;
+    bd_search_outcome outcome;
+    bd_pin_drop(r->ctx, request, &pins[i], &open, &constraints);
+    open.any = true;
+    open.limit_seconds = fmax(seconds_left(r), LEAST_SECONDS);
+    open.progress = NULL;
+    BD_TRY(bd_plan_look(r->ctx, r->train, r->cluster, &open, &outcome));
+    if (outcome.found || outcome.lacking_bytes > 0) guilty = pins[i].words;
+  }
+  if (reason)
+    return bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE, "no plan runs '%s' with %s", request->model,
+                   reason);
+  if (guilty)
+    return bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE,
+                   "no plan runs '%s' on %d device%s with %s; without it there is one",
+                   request->model, devices, plural(devices), guilty);
+  const char *all = count ? pins[0].words : "these options";
+  for (int i = 1; i < count; i++)
+    all = bd_intern_f(r->ctx, "%s, %s", all, pins[i].words);
+  return bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE,
+                 "no plan runs '%s' on %d device%s with %s and a global batch of %lld",
+                 request->model, devices, plural(devices), all, (long long)request->global_batch);
+}
+
+bd_status bd_plan_refuse(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                         const bd_plan_request *request, const bd_search_outcome *outcome) {
+  bd_deadline deadline = {bd_clock_seconds() + LIMIT_SECONDS, request->stop};
+  refusal r = {ctx, train, cluster, request, outcome, deadline};
+  if (outcome->lacking_bytes <= 0) return refuse_pins(&r);
+  BD_TRY(refuse_bytes(&r));
+  return BD_INFEASIBLE;
+}
