@@ -66,7 +66,7 @@ static bd_status load(bd_ctx *ctx, const bd_plan *plan, bd_module **out_train,
   BD_TRY(bd_cluster_load(ctx, plan->cluster, out_cluster));
   BD_TRY(bd_model_load(ctx, plan->model, &options, &graph));
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
-  const char *passes = plan->precision == BD_BF16 ? "autodiff,precision" : "autodiff";
+  const char *passes = bd_precision_passes(plan->precision);
   return bd_pass_run_list(ctx, passes, NULL, stderr, graph, out_train);
 }
 

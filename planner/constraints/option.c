@@ -65,8 +65,8 @@ static bool allow_scatter(const bd_layer_space *space, int op, const bd_layer_op
   return true;
 }
 
-static bool allow_pins(const bd_layer_space *space, const bd_cluster_ops *cluster,
-                       const bd_layer_option *option, int op, const int8_t split[BD_MAX_AXES]) {
+static bool allow_pins(const bd_layer_space *space, const bd_layer_option *option, int op,
+                       const int8_t split[BD_MAX_AXES]) {
   const bd_strategy_pin *pin = space->request->pin;
   const bd_op *at = &space->forward->ops[op];
   for (int axis = 0; axis < space->request->cost.mesh.axes; axis++) {
@@ -89,7 +89,7 @@ bool bd_constraints_allow_option(const bd_layer_space *space, const bd_cluster_o
     int8_t split[BD_MAX_AXES];
     if (!bd_layer_split(space, cluster, option, cluster->ops[i], split)) continue;
     if (request->constraints && !allow_degrees(space, cluster->ops[i], split)) return false;
-    if (request->pin && !allow_pins(space, cluster, option, cluster->ops[i], split)) return false;
+    if (request->pin && !allow_pins(space, option, cluster->ops[i], split)) return false;
   }
   return true;
 }

@@ -157,8 +157,13 @@ static bd_status add_forbid(bd_ctx *ctx, const item *from, bd_plan_request *requ
     return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' forbids nothing; write NAME=VALUE",
                    from->words);
   bool degree = from->key <= KEY_TENSOR;
-  int least = degree && from->relation == '=' ? 2 : from->key != KEY_ZERO;
+  int least = degree && from->relation == '=' ? 2 : from->key == KEY_ZERO ? 0 : 1;
   BD_TRY(read_number(ctx, from, least, from->key == KEY_ZERO ? BD_MAX_ZERO : LARGEST, &value));
+  bool beyond =
+      (from->relation == '>' && value == BD_MAX_ZERO) || (from->relation == '<' && !value);
+  if (from->key == KEY_ZERO && beyond)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' forbids nothing: stages of ZeRO are 0 to %d",
+                   from->words, BD_MAX_ZERO);
   if (c->forbid_count == c->forbid_capacity) {
     int wanted = c->forbid_capacity ? 2 * c->forbid_capacity : 8;
     c->forbids = bd_arena_grow(ctx->arena, c->forbids, (size_t)c->forbid_count, (size_t)wanted,

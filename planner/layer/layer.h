@@ -106,7 +106,8 @@ BD_NODISCARD bd_status bd_layer_polish(bd_ctx *ctx, bd_layer *layer, int in_flig
                                        int layers, const bd_layer_candidate *from,
                                        bd_layer_candidate **candidates, int *count, bool *out_new);
 
-// Lowers the candidate's strategy and fills in what its functions take and hold.
+// Lowers the candidate's strategy and fills in what its functions take and hold; the numbers of
+// `candidate` are 0.
 BD_NODISCARD bd_status bd_layer_measure(bd_ctx *ctx, const bd_layer_request *request,
                                         bd_layer_candidate *candidate);
 

@@ -72,7 +72,7 @@ typedef struct bd_layer_space {
   bool *is_sum;        // per backward op: it is among them
   bd_op_work **work;   // per forward op, per split
   // While the layer's problem is made: what is known so far of ways between forms, and per forward
-  // op of its weights (layer_weight.c); `tables` is where these live.
+  // op of its weights (layer/weight.c); `tables` is where these live.
   bd_arena *tables;
   struct bd_reshards *reshards;
   struct bd_known_weight **weights;

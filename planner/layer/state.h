@@ -30,7 +30,7 @@ struct bd_layer {
   int measured_count, measured_capacity;
   const int **measured; // options that candidates were made of
   int polished_count, polished_capacity;
-  struct bd_polished *polished; // where polishing began (layer_polish.c)
+  struct bd_polished *polished; // where polishing began (layer/polish.c)
 };
 
 // As bd_layer_price, for every form at once (bd_elimination_choose), and never from memory.

@@ -11,8 +11,8 @@ static bd_status refuse(bd_ctx *ctx, const bd_bare_request *request, const bd_ch
                         int64_t budget) {
   int64_t smallest = bd_chain_smallest_budget(ctx, chain);
   return bd_fail(ctx, BD_INFEASIBLE, bd_loc_file(request->file),
-                 "no sequence fits in %lld slots; the smallest budget that works is %lld",
-                 (long long)budget, (long long)smallest);
+                 "no sequence fits in %lld slot%s; the smallest budget that works is %lld",
+                 (long long)budget, budget == 1 ? "" : "s", (long long)smallest);
 }
 
 static bd_status check(bd_ctx *ctx, const bd_chain *chain, int64_t budget, bd_remat_answer *out) {

@@ -12,9 +12,10 @@ static bd_status refuse(bd_ctx *ctx, const bd_bare_request *request, const bd_gr
                         int64_t budget, bool proven) {
   int64_t known = bd_graph_smallest_budget(ctx, graph, bd_bare_deadline(request));
   return bd_fail(ctx, proven ? BD_INFEASIBLE : BD_EXTERNAL, bd_loc_file(request->file),
-                 "%s %lld bytes%s; the smallest budget known to work is %lld",
+                 "%s %lld byte%s%s; the smallest budget known to work is %lld",
                  proven ? "no sequence fits in" : "no sequence was found that fits in",
-                 (long long)budget, proven ? "" : " in time", (long long)known);
+                 (long long)budget, budget == 1 ? "" : "s", proven ? "" : " in time",
+                 (long long)known);
 }
 
 static bd_status check(bd_ctx *ctx, const bd_graph *graph, int64_t budget, bd_remat_answer *out) {

@@ -2,8 +2,8 @@
 // its order of passes; messages between stages move over links that they share; what the step's end
 // does follows; memory is counted. Nothing here comes from planner/step/step.h or from formulas of
 // what is in flight.
-#ifndef BD_PLANNER_SIMULATE_H
-#define BD_PLANNER_SIMULATE_H
+#ifndef BD_PLANNER_SIMULATE_SIMULATE_H
+#define BD_PLANNER_SIMULATE_SIMULATE_H
 #include "ir/memory.h"
 #include "ir/plan.h"
 

@@ -79,7 +79,7 @@ static void on_glpk_error(void *info) {
 #define SIMPLEX_ROUNDS 20
 #define SIMPLEX_LEAST 1000
 // Circles depend on how numbers are rounded: other units end them.
-static const double other_scales[] = {1, 1.37, 0.61};
+static const double scales[] = {1, 1.37, 0.61};
 
 typedef enum relaxed {
   RELAXED, // the bound is known; INFINITY: nothing satisfies the rows
@@ -168,8 +168,8 @@ bd_status bd_solver_run_glpk(bd_ctx *ctx, const bd_program *program, double limi
   int nodes = NODE_CELLS / (program->columns + 1);
   search state;
   relaxed how = CIRCLED;
-  for (size_t i = 0; i < sizeof other_scales / sizeof *other_scales && how == CIRCLED; i++) {
-    double scale = bd_solver_cost_scale(program) * other_scales[i];
+  for (size_t i = 0; i < sizeof scales / sizeof *scales && how == CIRCLED; i++) {
+    double scale = bd_solver_cost_scale(program) * scales[i];
     state = (search){scale, cutoff * scale, -INFINITY, nodes > NODE_LIMIT ? nodes : NODE_LIMIT};
     load_costs(problem, program, scale);
     how = relax(problem, &state.bound);

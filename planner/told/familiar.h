@@ -5,9 +5,10 @@
 #include "ir/plan_details.h"
 #include "planner/planner.h"
 
-// Fills the familiar choices of `plan->details`, which is there: each is solved with its pins, for
-// a few micro-batches from the smallest on. `request` is what the plan was searched for. Where one
-// that it allows is faster, the plan becomes that one, with its details yet to be told:
+// Fills the familiar choices of `plan->details`, which is there: each is solved with its pins,
+// roughly (bd_plan_request.rough), over all micro-batches. `request` is what the plan was searched
+// for. Where one that it allows is faster, the plan becomes that one, with its details yet to be
+// told:
 // `*out_faster`.
 BD_NODISCARD bd_status bd_plan_compare_familiar(bd_ctx *ctx, const bd_module *train,
                                                 const bd_cluster *cluster,

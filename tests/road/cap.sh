@@ -33,7 +33,9 @@ check_cap() {
   grep -q ': 1 byte is lacking' diagnostic || fail "$*: the one byte is not named"
   status=$(plan_under "$1" "$2" "$least" "${@:3}")
   [ "$status" = 0 ] || { fail "$*: the least cap ends with $status"; return; }
-  [ "$(largest_arena capped.json)" = "$least" ] || fail "$*: the plan has another size than the cap"
+  # The fastest plan within these bytes may need a little less.
+  [ "$(largest_arena capped.json)" -le "$least" ] || fail "$*: the plan exceeds the cap"
+  [ "$(largest_arena capped.json)" -gt "$((least - least / 1000))" ] || fail "$*: far less would do"
   echo "$*: least cap $least bytes"
 }
 
