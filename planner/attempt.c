@@ -279,14 +279,14 @@ static bd_status improve(bd_ctx *ctx, const bd_attempt *a, int zero, measured *m
 }
 
 // With the tied form at hand, with the optimizer's state split and without, where that is open.
-// `*last`: what was measured with the form before, `*measured_any`, and with this one.
-static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, measured *last, bool *measured_any) {
+// `*last`: what was measured with the form before, nothing at first, and with this one.
+static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, measured *last) {
   measured m;
   bool possible;
   int most = may_split(a), least = may_be_whole(a) ? 0 : most;
   bd_pipeline_problem problem = pose_empty(ctx, a, most);
   int in_flight = bd_schedule_in_flight(problem.schedule, 0, problem.stages, problem.micro_batches);
-  BD_TRY(measure(ctx, a, in_flight, *measured_any ? last : NULL, &m, &possible));
+  BD_TRY(measure(ctx, a, in_flight, last->count ? last : NULL, &m, &possible));
   if (!possible) return BD_OK;
   for (int zero = most; zero >= least; zero--)
     BD_TRY(improve(ctx, a, zero, &m));
@@ -294,20 +294,18 @@ static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, measured *last, bool *me
     problem = pose(ctx, a, zero, &m);
     BD_TRY(solve_pipeline(ctx, a, &problem));
   }
-  *measured_any = true;
   *last = m;
   return BD_OK;
 }
 
 static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
-  measured last;
-  bool measured_any = false;
+  measured last = {0};
   for (int t = 0; t < a->tied_count; t++) {
     if (a->tied[t].seconds >= a->cutoff && isfinite(a->cutoff)) continue;
     a->setting = a->tied[t].setting;
     a->price = a->tied[t].price;
     a->solved++;
-    BD_TRY(solve_tied(ctx, a, &last, &measured_any));
+    BD_TRY(solve_tied(ctx, a, &last));
   }
   return BD_OK;
 }

@@ -67,9 +67,11 @@ static void add_weight_bytes(const bd_layer_request *request, const bd_function 
     }
     out->gradient_bytes += bd_align(local_elements(request, type, &states.form) *
                                     bd_dtype_bytes(bd_dtype_wide(type->dtype)));
-    for (int zero = 0; gradient && zero < 2; zero++)
-      out->sync_seconds[zero] += bd_step_end_weight_seconds(&request->cost, request->optimizer,
-                                                            weight, gradient, zero ? ~0u : 0);
+    for (int zero = 0; gradient && zero < 2; zero++) {
+      bd_weight_end end = bd_step_end_of_weight(&request->cost, request->optimizer, weight,
+                                                gradient, zero ? ~0u : 0);
+      out->sync_seconds[zero] += end.each + end.once;
+    }
   }
 }
 

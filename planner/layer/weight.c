@@ -1,5 +1,5 @@
 #include "planner/layer/weight.h"
-#include "planner/cost/sync.h"
+#include "planner/step/end.h"
 #include <math.h>
 
 static int param_of(const bd_function *f, bd_id weight) {
@@ -149,6 +149,22 @@ static bool has_gradient(const bd_layer_space *space, bd_id weight) {
   return false;
 }
 
+// The least that the end of a step takes for one of `calls` uses of a weight that a stage may have.
+static double end_seconds(const bd_layer_request *request, const bd_type *type,
+                          const bd_sharding *stored, const bd_sharding *accumulator, int calls) {
+  bool may_split = bd_constraints_split_states(request->constraints, request->zero);
+  bd_value weight = {.type = *type, .sharding = *stored};
+  bd_value gradient = {.type = *type, .sharding = *accumulator};
+  gradient.type.dtype = bd_dtype_wide(type->dtype);
+  double least = INFINITY;
+  for (int zero = 0; zero <= may_split; zero++) {
+    bd_weight_end end = bd_step_end_of_weight(&request->cost, request->optimizer, &weight,
+                                              &gradient, zero ? ~0u : 0);
+    least = fmin(least, end.each + end.once / calls);
+  }
+  return least;
+}
+
 static void add_weight(const bd_layer_space *space, int op, bd_id weight,
                        const bd_weight_form *form, const int8_t split[BD_MAX_AXES],
                        bd_weight_cost *out) {
@@ -163,11 +179,9 @@ static void add_weight(const bd_layer_space *space, int op, bd_id weight,
   add_gathers(space, op, weight, form, split, out);
   out->seconds += scatter_seconds(cost, type, &made, &accumulator) / uses;
   int calls = request->weight_uses[param_of(space->forward, weight)];
-  bool may_split = bd_constraints_split_states(request->constraints, request->zero);
   if (has_gradient(space, weight))
-    out->seconds += bd_sync_seconds(cost, request->optimizer, type, &form->stored, &accumulator,
-                                    may_split, calls) /
-                    request->passes / uses;
+    out->seconds +=
+        end_seconds(request, type, &form->stored, &accumulator, calls) / request->passes / uses;
   double own = bd_cost_local_elements(cost, type, &form->gradient);
   double bytes = bd_cost_local_bytes(cost, type, &form->stored);
   if (calls == 1)

@@ -89,9 +89,8 @@ double bd_pipeline_layer_seconds(const bd_layer_candidate *c) {
   return c->forward_seconds + c->backward_seconds;
 }
 
-// The form after the entry form where a run changes it within a stage, else the entry form.
-static int exit_form(const bd_pipeline_problem *problem, const int *count, int stage, int run,
-                     int entry) {
+int bd_pipeline_exit_form(const bd_pipeline_problem *problem, const int *count, int stage, int run,
+                          int entry) {
   for (int k = 0; k < problem->runs[run].candidate_count; k++) {
     int form = problem->runs[run].candidates[k].form;
     if (form != entry && count[bd_pipeline_index(problem, stage, run, k)]) return form;
@@ -156,7 +155,7 @@ static void add_up(const bd_pipeline_problem *problem, const int *count, const i
       if (first_run < 0) first_run = r;
       last_run = r;
       if (before >= 0) add_change(problem, before, before_stage, s, form, first, sums);
-      int last = exit_form(problem, count, s, r, first);
+      int last = bd_pipeline_exit_form(problem, count, s, r, first);
       if (last != first) add_change(problem, r, s, s, first, last, sums);
       form = last;
       before = r;

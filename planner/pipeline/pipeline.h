@@ -61,6 +61,10 @@ typedef struct bd_pipeline {
 
 int bd_pipeline_candidates(const bd_pipeline_problem *problem); // over all runs
 int bd_pipeline_index(const bd_pipeline_problem *problem, int stage, int run, int candidate);
+// Of a run that enters a stage in the form `entry`: the other form that layers of it have there,
+// since a run changes its form at most once within a stage; else `entry`.
+int bd_pipeline_exit_form(const bd_pipeline_problem *problem, const int *count, int stage, int run,
+                          int entry);
 
 // Minimizes the seconds of the schedule's order (bd_step_emitted_seconds), every stage within the
 // cap with its schedule's tapes in flight. Solutions of `cutoff` seconds or more are not looked

@@ -195,15 +195,10 @@ static void offer(bd_ctx *ctx, const refill *f, bd_pipeline *pipeline) {
   pipeline->optimal = false;
 }
 
-// The form after the entry form where a run changes it within a stage, else the entry form.
 static int exit_form(const bd_pipeline_problem *p, const bd_pipeline *pipeline, int stage,
                      int run) {
-  int entry = pipeline->entry[stage * p->run_count + run];
-  for (int k = 0; k < p->runs[run].candidate_count; k++)
-    if (p->runs[run].candidates[k].form != entry &&
-        pipeline->count[bd_pipeline_index(p, stage, run, k)])
-      return p->runs[run].candidates[k].form;
-  return entry;
+  return bd_pipeline_exit_form(p, pipeline->count, stage, run,
+                               pipeline->entry[stage * p->run_count + run]);
 }
 
 static int layers_of(const bd_pipeline_problem *p, const bd_pipeline *pipeline, int stage,

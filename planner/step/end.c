@@ -113,16 +113,18 @@ static void update(syncing *s, const bd_value *value, const updating *way) {
   }
 }
 
-double bd_step_end_weight_seconds(const bd_cost_model *model, const char *optimizer,
-                                  const bd_value *weight, const bd_value *gradient,
-                                  unsigned zero_axes) {
-  syncing s = {.model = model, .optimizer = optimizer};
+bd_weight_end bd_step_end_of_weight(const bd_cost_model *model, const char *optimizer,
+                                    const bd_value *weight, const bd_value *gradient,
+                                    unsigned zero_axes) {
+  syncing each = {.model = model, .optimizer = optimizer}, once = each;
   updating way = way_to_update(model, weight, gradient, zero_axes);
   unsigned summed = axes_with(&model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
-  reduce_use(&s, gradient, way.split && summed == way.split);
-  s.seconds.update += bd_cost_update_pass(model->cluster, bd_cost_value_bytes(model, gradient));
-  update(&s, weight, &way);
-  return s.seconds.reduce + s.seconds.update;
+  reduce_use(&each, gradient, way.split && summed == way.split);
+  update(&once, weight, &way);
+  return (bd_weight_end){
+      each.seconds.reduce +
+          bd_cost_update_pass(model->cluster, bd_cost_value_bytes(model, gradient)),
+      once.seconds.reduce + once.seconds.update};
 }
 
 bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const bd_module *spmd,

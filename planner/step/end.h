@@ -16,11 +16,18 @@ bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const 
                                  const bd_layout *layout, const char *optimizer,
                                  unsigned zero_axes);
 
-// Of one weight that has one use: all of its part in bd_step_end_of_stage. `gradient` is what
-// backward adds to the accumulator.
-double bd_step_end_weight_seconds(const bd_cost_model *model, const char *optimizer,
-                                  const bd_value *weight, const bd_value *gradient,
-                                  unsigned zero_axes);
+// What one use of a weight has of bd_step_end_of_stage, in seconds. Of several uses on a stage each
+// has an accumulator of its own; the rest is done once for all of them.
+typedef struct bd_weight_end {
+  double each; // the accumulator is cleared and summed over ranks
+  double once; // the norm, the update, and what makes whole copies of what was updated in parts
+} bd_weight_end;
+
+// `gradient` is what backward adds to the accumulator; of it and of `weight` only the types and
+// shardings count.
+bd_weight_end bd_step_end_of_weight(const bd_cost_model *model, const char *optimizer,
+                                    const bd_value *weight, const bd_value *gradient,
+                                    unsigned zero_axes);
 
 // A weight used on several stages: the sums of its gradients go from each stage that holds it to
 // the next one, and back.
