@@ -100,7 +100,7 @@ bd_status bd_folder_check(bd_ctx *ctx, const char *path) {
 
 bd_status bd_folder_begin(bd_ctx *ctx, const char *path, const char **out_partial) {
   path = without_slashes(ctx, path);
-  BD_TRY(bd_folder_check(ctx, path));
+  BD_TRY(check_standing(ctx, path));
   BD_TRY(bd_folder_make(ctx, folder_of(ctx, path)));
   if (make_beside(ctx, path, out_partial)) return BD_OK;
   return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "cannot make the output folder: %s",
