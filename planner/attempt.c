@@ -310,10 +310,6 @@ static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
   return BD_OK;
 }
 
-static void destroy_arena(void *arena) {
-  bd_arena_destroy(arena);
-}
-
 static void keep_results(bd_ctx *ctx, bd_attempt *a) {
   a->bounded = bd_arena_grow(ctx->arena, a->bounded, (size_t)a->bounded_count,
                              (size_t)a->bounded_count, sizeof *a->bounded);
@@ -324,14 +320,12 @@ static void keep_results(bd_ctx *ctx, bd_attempt *a) {
 // What an attempt works on is large and not needed after it: it lives in an arena of its own.
 bd_status bd_attempt_run(bd_ctx *ctx, bd_attempt *attempt) {
   static bd_status (*const run[])(bd_ctx *, bd_attempt *) = {bound_layers, bound_room, solve};
-  bd_arena *kept = ctx->arena, *own = bd_ctx_create_arena(ctx);
   bd_owned held;
-  bd_own(ctx, &held, destroy_arena, own);
+  bd_arena *kept = ctx->arena, *own = bd_ctx_open_arena(ctx, &held);
   ctx->arena = own;
   bd_status status = run[attempt->kind](ctx, attempt);
   ctx->arena = kept;
   if (status == BD_OK) keep_results(ctx, attempt);
-  bd_disown(ctx, &held);
-  bd_arena_destroy(own);
+  bd_ctx_close_arena(ctx, &held);
   return status;
 }

@@ -124,6 +124,21 @@ void bd_disown(bd_ctx *ctx, const bd_owned *slot) {
   ctx->owned = slot->outer;
 }
 
+static void destroy_arena(void *arena) {
+  bd_arena_destroy(arena);
+}
+
+bd_arena *bd_ctx_open_arena(bd_ctx *ctx, bd_owned *slot) {
+  bd_arena *arena = bd_ctx_create_arena(ctx);
+  bd_own(ctx, slot, destroy_arena, arena);
+  return arena;
+}
+
+void bd_ctx_close_arena(bd_ctx *ctx, const bd_owned *slot) {
+  bd_disown(ctx, slot);
+  bd_arena_destroy(slot->object);
+}
+
 // The file's name in the session, printable, so that it outlives the stage that named it.
 static const char *keep_file(bd_ctx *ctx, const char *file) {
   if (!file) return NULL;

@@ -63,6 +63,10 @@ bd_status bd_ctx_run(bd_ctx *ctx, bd_status (*body)(bd_ctx *ctx, void *arg), voi
 void bd_own(bd_ctx *ctx, bd_owned *slot, void (*release)(void *object), void *object);
 void bd_disown(bd_ctx *ctx, const bd_owned *slot);
 
+// An arena as of bd_ctx_create_arena that is owned until bd_ctx_close_arena destroys it.
+bd_arena *bd_ctx_open_arena(bd_ctx *ctx, bd_owned *slot);
+void bd_ctx_close_arena(bd_ctx *ctx, const bd_owned *slot);
+
 // Records an error at `loc` and returns `status`, so that `return bd_fail(...)` reads well.
 bd_status bd_fail(bd_ctx *ctx, bd_status status, bd_loc loc, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -105,10 +105,6 @@ static bool build(bd_elimination *e, bd_arena *scratch, int last, bool relaxed) 
   return true;
 }
 
-static void destroy_arena(void *arena) {
-  bd_arena_destroy(arena);
-}
-
 static bd_elimination *create(bd_ctx *ctx, const bd_choice_problem *problem, bool *const *live,
                               int last, int64_t limit, bool relaxed) {
   bd_elimination *e = BD_NEW(ctx->arena, bd_elimination);
@@ -117,12 +113,10 @@ static bd_elimination *create(bd_ctx *ctx, const bd_choice_problem *problem, boo
   find_live(ctx, e, live);
   e->pool.live_count = e->live_count;
   e->pool.limit = limit;
-  bd_arena *scratch = bd_ctx_create_arena(ctx);
   bd_owned held;
-  bd_own(ctx, &held, destroy_arena, scratch);
+  bd_arena *scratch = bd_ctx_open_arena(ctx, &held);
   bool fits = build(e, scratch, last, relaxed);
-  bd_disown(ctx, &held);
-  bd_arena_destroy(scratch);
+  bd_ctx_close_arena(ctx, &held);
   return fits ? e : NULL;
 }
 

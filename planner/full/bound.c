@@ -27,10 +27,6 @@ typedef struct bounding {
   batch *batches;
 } bounding;
 
-static void destroy_arena(void *arena) {
-  bd_arena_destroy(arena);
-}
-
 static int list_sizes(bounding *b) {
   const bd_full_space *space = b->space;
   int count = 0, most = 0;
@@ -98,9 +94,8 @@ static bd_status price_mesh(bounding *b, const batch *at, int size, const bd_mes
   bd_scene scene = bd_full_scene(space, group);
   bd_setting setting = {1, *mesh, at->micro_batch, bd_sharding_replicated()};
   bd_setting_layers layers;
-  bd_arena *kept = b->ctx->arena, *arena = bd_ctx_create_arena(b->ctx);
   bd_owned held;
-  bd_own(b->ctx, &held, destroy_arena, arena);
+  bd_arena *kept = b->ctx->arena, *arena = bd_ctx_open_arena(b->ctx, &held);
   b->ctx->arena = arena;
   bd_status status = bd_setting_open(b->ctx, &scene, &setting, NULL, &layers);
   double *seconds = BD_NEW_ARRAY(arena, double, space->runs.count);
@@ -116,8 +111,7 @@ static bd_status price_mesh(bounding *b, const batch *at, int size, const bd_mes
   double one = status == BD_OK && apart ? bd_bound_transfer(&scene, &setting, &layers) : 0;
   *transfer = fmin(*transfer, one);
   b->ctx->arena = kept;
-  bd_disown(b->ctx, &held);
-  bd_arena_destroy(arena);
+  bd_ctx_close_arena(b->ctx, &held);
   b->priced++;
   return status;
 }

@@ -180,19 +180,13 @@ static double run(bd_ctx *ctx, const bd_floor *floor, bool *out_used) {
   return bound;
 }
 
-static void destroy_arena(void *arena) {
-  bd_arena_destroy(arena);
-}
-
 double bd_floor_seconds(bd_ctx *ctx, const bd_floor *floor, bool *out_used) {
-  bd_arena *kept = ctx->arena, *arena = bd_ctx_create_arena(ctx);
   bd_owned held;
-  bd_own(ctx, &held, destroy_arena, arena);
+  bd_arena *kept = ctx->arena, *arena = bd_ctx_open_arena(ctx, &held);
   ctx->arena = arena;
   memset(out_used, 0, sizeof *out_used * (size_t)floor->size_count);
   double bound = run(ctx, floor, out_used);
   ctx->arena = kept;
-  bd_disown(ctx, &held);
-  bd_arena_destroy(arena);
+  bd_ctx_close_arena(ctx, &held);
   return bound;
 }

@@ -41,10 +41,6 @@ static const stage_of_effort efforts[] = {
     {768, 4096, 0.5, false, false}, {96, 512, 1, true, false},
 };
 
-static void destroy_arena(void *arena) {
-  bd_arena_destroy(arena);
-}
-
 static void copy_plan(bd_ctx *ctx, int layers, const bd_layers_plan *from, bd_layers_plan *out) {
   size_t stages = (size_t)from->stages, count = (size_t)layers;
   *out = *from;
@@ -149,9 +145,8 @@ static bd_status run_item(const solving *s, const item *at, const stage_of_effor
 
 static bd_status try_item(solving *s, item *at, const stage_of_effort *with, int64_t most_work) {
   bd_layers_outcome outcome;
-  bd_arena *kept = s->ctx->arena, *arena = bd_ctx_create_arena(s->ctx);
   bd_owned held;
-  bd_own(s->ctx, &held, destroy_arena, arena);
+  bd_arena *kept = s->ctx->arena, *arena = bd_ctx_open_arena(s->ctx, &held);
   s->ctx->arena = arena;
   bd_status status = run_item(s, at, with, most_work, &outcome);
   s->ctx->arena = kept;
@@ -164,8 +159,7 @@ static bd_status try_item(solving *s, item *at, const stage_of_effort *with, int
       copy_plan(s->ctx, s->problem->layer_count, &outcome.plan, &s->best->plan);
     }
   }
-  bd_disown(s->ctx, &held);
-  bd_arena_destroy(arena);
+  bd_ctx_close_arena(s->ctx, &held);
   return status;
 }
 

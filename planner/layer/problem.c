@@ -201,10 +201,6 @@ static double passed_bytes(const bd_layer_space *space, int form) {
   return bytes;
 }
 
-static void destroy_arena(void *arena) {
-  bd_arena_destroy(arena);
-}
-
 // Edges between clusters, and to the boundary.
 static void add_edges(bd_ctx *ctx, bd_arena *scratch, bd_layer_space *space,
                       bd_choice_problem *out) {
@@ -243,19 +239,15 @@ bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem
   out->node = BD_NEW_ARRAY(ctx->arena, bd_choice_node, count + 1);
   *out_tape = BD_NEW_ARRAY(ctx->arena, double *, count + 1);
   bd_owned held_tables, held_scratch;
-  space->tables = bd_ctx_create_arena(ctx);
-  bd_own(ctx, &held_tables, destroy_arena, space->tables);
-  bd_arena *scratch = bd_ctx_create_arena(ctx);
-  bd_own(ctx, &held_scratch, destroy_arena, scratch);
+  space->tables = bd_ctx_open_arena(ctx, &held_tables);
+  bd_arena *scratch = bd_ctx_open_arena(ctx, &held_scratch);
   space->reshards = bd_reshards_create(space->tables, space->forward);
   for (int c = 0; c < count; c++)
     add_node(ctx, space, &space->clusters[c], &out->node[c], &(*out_tape)[c]);
   add_boundary_node(ctx, space, &out->node[count], &(*out_tape)[count]);
   add_edges(ctx, scratch, space, out);
-  bd_disown(ctx, &held_scratch);
-  bd_arena_destroy(scratch);
-  bd_disown(ctx, &held_tables);
-  bd_arena_destroy(space->tables);
+  bd_ctx_close_arena(ctx, &held_scratch);
+  bd_ctx_close_arena(ctx, &held_tables);
   space->tables = NULL;
   space->reshards = NULL;
   space->weights = NULL;

@@ -59,18 +59,13 @@ static bd_chain in_units(bd_ctx *ctx, const bd_chain *chain, int64_t unit, bool 
   return out;
 }
 
-static void release(void *arena) {
-  bd_arena_destroy(arena);
-}
-
 // The least time of the whole chain, INFINITY where there is none; the steps when there are any and
 // they are wanted. False when the deadline came before it was known.
 static bool solve_in_units(bd_ctx *ctx, const bd_chain *chain, int64_t unit, bool up,
                            int64_t budget, bd_deadline deadline, double *out_time,
                            bd_remat_steps *out_steps) {
-  bd_arena *outer = ctx->arena, *arena = bd_ctx_create_arena(ctx);
   bd_owned held;
-  bd_own(ctx, &held, release, arena);
+  bd_arena *outer = ctx->arena, *arena = bd_ctx_open_arena(ctx, &held);
   ctx->arena = arena;
   bd_chain scaled = in_units(ctx, chain, unit, up);
   bd_chain_table table;
@@ -78,8 +73,7 @@ static bool solve_in_units(bd_ctx *ctx, const bd_chain *chain, int64_t unit, boo
   ctx->arena = outer;
   if (done) *out_time = bd_chain_row(&table, 0, chain->layers - 1)[table.budget];
   if (done && isfinite(*out_time) && out_steps) bd_chain_table_steps(ctx, &table, out_steps);
-  bd_disown(ctx, &held);
-  bd_arena_destroy(arena);
+  bd_ctx_close_arena(ctx, &held);
   return done;
 }
 

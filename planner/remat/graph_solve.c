@@ -318,17 +318,12 @@ static void init_search(bd_ctx *ctx, const bd_graph *graph, int64_t budget, bd_d
   s->behind = BD_NEW_ARRAY(ctx->arena, int64_t, graph->nodes + 1);
 }
 
-static void destroy_arena(void *arena) {
-  bd_arena_destroy(arena);
-}
-
 // Rounds of growing width until one proves the optimum, the time is up, or, with `first`, something
 // is found. Returns the bound.
 static double widen(search *s, bool first) {
   double bound = 0;
   bd_owned held;
-  bd_arena *arena = bd_ctx_create_arena(s->ctx);
-  bd_own(s->ctx, &held, destroy_arena, arena);
+  bd_arena *arena = bd_ctx_open_arena(s->ctx, &held);
   for (int round = 0; !s->late; round++) {
     s->width = 16 << (2 * (round < 10 ? round : 10));
     s->choices = 4 << (2 * (round < 10 ? round : 10));
@@ -337,8 +332,7 @@ static double widen(search *s, bool first) {
     bound = fmax(bound, run_round(s, arena));
     if (bound >= s->best * (1 - 1e-12) || (first && isfinite(s->best))) break;
   }
-  bd_disown(s->ctx, &held);
-  bd_arena_destroy(arena);
+  bd_ctx_close_arena(s->ctx, &held);
   return bound;
 }
 

@@ -42,21 +42,15 @@ typedef struct branching {
 static bool explore(bd_ctx *ctx, branching *b, const bd_select_domain *domain, const double *price,
                     int depth);
 
-static void release(void *arena) {
-  bd_arena_destroy(arena);
-}
-
 // Explores with an arena of its own.
 static bool descend(bd_ctx *ctx, branching *b, const bd_select_domain *domain, const double *price,
                     int depth) {
-  bd_arena *outer = ctx->arena, *arena = bd_ctx_create_arena(ctx);
   bd_owned held;
-  bd_own(ctx, &held, release, arena);
+  bd_arena *outer = ctx->arena, *arena = bd_ctx_open_arena(ctx, &held);
   ctx->arena = arena;
   bool done = explore(ctx, b, domain, price, depth);
   ctx->arena = outer;
-  bd_disown(ctx, &held);
-  bd_arena_destroy(arena);
+  bd_ctx_close_arena(ctx, &held);
   return done;
 }
 

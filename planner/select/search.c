@@ -202,20 +202,14 @@ static bool run_era(bd_ctx *ctx, search *s) {
   return false;
 }
 
-static void release(void *arena) {
-  bd_arena_destroy(arena);
-}
-
 static void run_search(bd_ctx *ctx, search *s) {
   for (bool again = true; again;) {
-    bd_arena *outer = ctx->arena, *arena = bd_ctx_create_arena(ctx);
     bd_owned held;
-    bd_own(ctx, &held, release, arena);
+    bd_arena *outer = ctx->arena, *arena = bd_ctx_open_arena(ctx, &held);
     ctx->arena = arena;
     again = run_era(ctx, s);
     ctx->arena = outer;
-    bd_disown(ctx, &held);
-    bd_arena_destroy(arena);
+    bd_ctx_close_arena(ctx, &held);
   }
 }
 

@@ -72,10 +72,6 @@ static bd_status open(bd_ctx *ctx, ordering *o) {
   return BD_OK;
 }
 
-static void destroy_arena(void *arena) {
-  bd_arena_destroy(arena);
-}
-
 bd_status bd_step_ordered_seconds(bd_ctx *ctx, bd_schedule schedule, int stages, int chunks,
                                   int micro_batches, const bd_stage_seconds *stage,
                                   double *out_seconds) {
@@ -89,15 +85,13 @@ bd_status bd_step_ordered_seconds(bd_ctx *ctx, bd_schedule schedule, int stages,
   if (stages == 1 || passes > MAX_PASSES / micro_batches) return BD_OK;
   ordering o = {.schedule = schedule, .stages = stages, .chunks = chunks, .stage = stage};
   o.micro_batches = micro_batches;
-  bd_arena *kept = ctx->arena, *arena = bd_ctx_create_arena(ctx);
   bd_owned held;
-  bd_own(ctx, &held, destroy_arena, arena);
+  bd_arena *kept = ctx->arena, *arena = bd_ctx_open_arena(ctx, &held);
   ctx->arena = arena;
   bd_status status = open(ctx, &o);
   if (status == BD_OK) *out_seconds = run_all(&o);
   ctx->arena = kept;
-  bd_disown(ctx, &held);
-  bd_arena_destroy(arena);
+  bd_ctx_close_arena(ctx, &held);
   return status;
 }
 
