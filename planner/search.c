@@ -15,7 +15,7 @@
 
 enum {
   FINER_DEVICES = 64,
-  DIVE_FACTOR = 2, // more settings bounded before one is solved out of turn again,
+  DIVE_FACTOR = 3, // more settings bounded before one is solved out of turn again,
   DIVE_MOST = 96,  // but not more than these
   // A batch ends when it weighs this much; settings that are bounded weigh 1.
   BATCH_WEIGHT = 16,
@@ -26,6 +26,8 @@ enum {
   STEP_FACTOR = 8, // longer or shorter steps towards leaner plans
   NEAR_PART = 16,  // plans over the cap by less than this part of it may fit after all
 };
+
+#define WHOLE_FACTOR 1.1 // wholes are bounded before parts whose bound is lower by this factor
 
 // What an item has been bounded by; each is dearer than the one before.
 typedef enum bound_kind { BOUND_WORK, BOUND_LAYERS, BOUND_ROOM, BOUND_DONE } bound_kind;
@@ -152,20 +154,51 @@ static bool is_bounded(const item *of) {
   return of->kind == BOUND_LAYERS || of->kind == BOUND_ROOM;
 }
 
+// But for the micro-batch and the tied form.
+static bool is_alike_otherwise(const bd_setting *a, const bd_setting *b) {
+  return a->stages == b->stages && bd_mesh_same(&a->mesh, &b->mesh);
+}
+
+// Whether a setting has parts of another's micro-batch and is alike otherwise.
+static bool is_part(const bd_setting *part, const bd_setting *whole) {
+  return is_alike_otherwise(part, whole) && part->micro_batch < whole->micro_batch &&
+         whole->micro_batch % part->micro_batch == 0;
+}
+
+// Whether the batch at hand bounds the layers of a whole, which bounds this part of it as well.
+static bool awaits_whole(const search *s, const item *part) {
+  if (part->kind != BOUND_WORK) return false;
+  for (int i = 0; i < s->attempt_count; i++)
+    if (s->attempts[i].kind == BD_ATTEMPT_LAYERS &&
+        is_part(&part->of.setting, &s->attempts[i].setting))
+      return true;
+  return false;
+}
+
 // The item of the least bound, the earlier one of equals; `bounded`: of those whose layers are.
 static int next_item(const search *s, bool bounded) {
   int next = -1;
   for (int i = 0; i < s->item_count; i++)
     if (s->items[i].kind != BOUND_DONE && isfinite(s->items[i].of.seconds) &&
         (!bounded || is_bounded(&s->items[i])) &&
-        (next < 0 || s->items[i].of.seconds < s->items[next].of.seconds))
+        (next < 0 || s->items[i].of.seconds < s->items[next].of.seconds) &&
+        !awaits_whole(s, &s->items[i]))
       next = i;
   return next;
 }
 
-// But for the micro-batch and the tied form.
-static bool is_alike_otherwise(const bd_setting *a, const bd_setting *b) {
-  return a->stages == b->stages && bd_mesh_same(&a->mesh, &b->mesh);
+// In place of a part, the largest whole of it whose bound is little more: it has to be bounded as
+// well, and may spare the part that.
+static int whole_first(const search *s, int part) {
+  int whole = part;
+  if (part < 0 || s->items[part].kind != BOUND_WORK) return part;
+  double most = s->items[part].of.seconds * WHOLE_FACTOR;
+  if (s->found) most = fmin(most, s->best.step_seconds);
+  for (int i = 0; i < s->item_count; i++)
+    if (s->items[i].kind == BOUND_WORK && s->items[i].of.seconds <= most &&
+        is_part(&s->items[whole].of.setting, &s->items[i].of.setting))
+      whole = i;
+  return whole;
 }
 
 // Whether a setting looks like what people choose: the near axis of the mesh fills a node, and the
@@ -192,7 +225,7 @@ static int turn(search *s) {
       s->next_dive = s->bounded + 1 + (more < DIVE_MOST ? more : DIVE_MOST);
     if (hopeful) return dive;
   }
-  return next_item(s, false);
+  return whole_first(s, next_item(s, false));
 }
 
 // What no plan of the space beats, searched or not.
