@@ -63,51 +63,63 @@ devices() {
   done
 }
 
-# BLOCKS WIDTH HEADS SEQUENCE CLUSTER BATCH PRECISION: CPU seconds, the fewer of two runs, and the gap.
+# BLOCKS WIDTH HEADS SEQUENCE CLUSTER BATCH PRECISION CAP: CPU seconds, the fewer of two runs, and the gap. CAP: MiB, or 0.
 deep() {
   local folder="$work/deep"
+  local -a cap=()
+  [ "$8" = 0 ] || cap=(--memory-cap "${8}MiB")
   mkdir -p "$folder"
   cat >"$folder/config.json" <<END
 {"model_type": "gpt2", "vocab_size": 50257, "n_positions": $4, "n_embd": $2, "n_layer": $1, "n_head": $3}
 END
   for _ in 1 2; do
     /usr/bin/time -f '%U %S' -o "$work/time" "$BRAID" compile "$folder" --seq "$4" --cluster "$5" --global-batch "$6" \
-      --precision "$7" --time-limit 600 --emit plan -o "$work/plan.json" 2>"$work/log" || { head -1 "$work/log" >&2; exit 1; }
+      --precision "$7" "${cap[@]}" --time-limit 600 --emit plan -o "$work/plan.json" 2>"$work/log" ||
+      { head -1 "$work/log" >&2; exit 1; }
     awk '{ print $1 + $2 }' "$work/time"
   done | sort -n | head -1
   awk '/"gap":/ { gsub(/.*: |,.*/, ""); print 100 * $0 }' "$work/plan.json"
 }
 
-# More and more equal blocks, of several widths on several clusters.
-layers() {
+# MEMORY: `all`, the same for any number of blocks, or `share`, in proportion to it.
+deep_table() {
   echo
   echo '| blocks, cluster, global batch | 24, CPU s | 48, CPU s | 96, CPU s | 96 to 24 | gaps, % |'
   echo '|---|---|---|---|---|---|'
-  while read -r -a shape; do
+  while read -r width heads sequence cluster batch precision mib; do
     local cells='' gaps='' first=''
     for count in 24 48 96; do
+      local cap=0
+      [ "$1" = all ] || cap=$((mib * count / 96))
       local -a got
-      mapfile -t got < <(deep "$count" "${shape[@]}")
+      mapfile -t got < <(deep "$count" "$width" "$heads" "$sequence" "$cluster" "$batch" "$precision" "$cap")
       first=${first:-${got[0]}}
       cells+=" $(printf '%.2f' "${got[0]}") |"
       gaps+=" $(printf '%.2f' "${got[1]}")"
     done
-    echo "| ${shape[0]} wide, sequence ${shape[2]}, ${shape[5]}, ${shape[3]}, ${shape[4]} |$cells" \
+    echo "| $width wide, sequence $sequence, $precision, $cluster, $batch |$cells" \
       "$(awk -v a="$first" -v b="${got[0]}" 'BEGIN { printf "%.2f", b / a }') |$gaps |"
   done <<'END'
-768 12 1024 h100:1x8 64 bf16
-768 12 1024 h100:1x8 512 bf16
-1024 16 1024 h100:1x8 64 fp32
-1600 25 1024 a100-80gb:1x8 64 bf16
-2048 16 1024 a100-80gb:1x8 256 bf16
-2048 16 2048 a100-40gb:2x8 256 bf16
-4096 32 2048 a100-80gb:4x8 256 bf16
-4096 32 2048 h100:8x8 512 fp32
-5120 40 2048 a100-80gb:8x8 256 bf16
-8192 64 2048 a100-80gb:32x8 1024 bf16
-12288 96 2048 a100-80gb:128x8 1536 bf16
-768 12 256 cpu:1x4 16 fp32
+768 12 1024 h100:1x8 64 bf16 75000
+768 12 1024 h100:1x8 512 bf16 75000
+1024 16 1024 h100:1x8 64 fp32 75000
+1600 25 1024 a100-80gb:1x8 64 bf16 75000
+2048 16 1024 a100-80gb:1x8 256 bf16 75000
+2048 16 2048 a100-40gb:2x8 256 bf16 37000
+4096 32 2048 a100-80gb:4x8 256 bf16 75000
+4096 32 2048 h100:8x8 512 fp32 75000
+5120 40 2048 a100-80gb:8x8 256 bf16 75000
+8192 64 2048 a100-80gb:32x8 1024 bf16 75000
+12288 96 2048 a100-80gb:128x8 1536 bf16 75000
+768 12 256 cpu:1x4 16 fp32 12000
 END
+}
+
+# More and more equal blocks, of several widths on several clusters: with as much memory for each of them, and with
+# the same for all.
+layers() {
+  deep_table share
+  deep_table all
 }
 
 # Each space holds the one before.
