@@ -28,6 +28,7 @@ enum {
 };
 
 #define WHOLE_FACTOR 1.1 // wholes are bounded before parts whose bound is lower by this factor
+#define FINE_FACTOR 1.3  // in the order of turns, the bounds of fine meshes are this much higher
 
 // What an item has been bounded by; each is dearer than the one before.
 typedef enum bound_kind { BOUND_WORK, BOUND_LAYERS, BOUND_ROOM, BOUND_DONE } bound_kind;
@@ -175,13 +176,24 @@ static bool awaits_whole(const search *s, const item *part) {
   return false;
 }
 
-// The item of the least bound, the earlier one of equals; `bounded`: of those whose layers are.
+// Meshes of three axes are dear to bound and seldom much better: they wait for plans of others.
+static double order_of(const item *of) {
+  return of->of.setting.mesh.axes > 2 ? of->of.seconds * FINE_FACTOR : of->of.seconds;
+}
+
+// Whether the search may need the item: it may have a plan that is better than the best.
+static bool is_open(const search *s, const item *of) {
+  return of->kind != BOUND_DONE && isfinite(of->of.seconds) &&
+         (!s->found || of->of.seconds < s->best.step_seconds);
+}
+
+// Of open items the one of the least bound, nearly, and the earlier one of equals; -1: there is
+// none. `bounded`: of those whose layers are.
 static int next_item(const search *s, bool bounded) {
   int next = -1;
   for (int i = 0; i < s->item_count; i++)
-    if (s->items[i].kind != BOUND_DONE && isfinite(s->items[i].of.seconds) &&
-        (!bounded || is_bounded(&s->items[i])) &&
-        (next < 0 || s->items[i].of.seconds < s->items[next].of.seconds) &&
+    if (is_open(s, &s->items[i]) && (!bounded || is_bounded(&s->items[i])) &&
+        (next < 0 || order_of(&s->items[i]) < order_of(&s->items[next])) &&
         !awaits_whole(s, &s->items[i]))
       next = i;
   return next;
@@ -193,9 +205,9 @@ static int whole_first(const search *s, int part) {
   int whole = part;
   if (part < 0 || s->items[part].kind != BOUND_WORK) return part;
   double most = s->items[part].of.seconds * WHOLE_FACTOR;
-  if (s->found) most = fmin(most, s->best.step_seconds);
   for (int i = 0; i < s->item_count; i++)
-    if (s->items[i].kind == BOUND_WORK && s->items[i].of.seconds <= most &&
+    if (s->items[i].kind == BOUND_WORK && is_open(s, &s->items[i]) &&
+        s->items[i].of.seconds <= most &&
         is_part(&s->items[whole].of.setting, &s->items[i].of.setting))
       whole = i;
   return whole;
@@ -216,14 +228,13 @@ static bool is_usual(const search *s, const bd_setting *setting) {
 static int turn(search *s) {
   while (s->usual < s->settings) {
     int next = s->usual++;
-    if (is_usual(s, &s->items[next].of.setting)) return next;
+    if (is_open(s, &s->items[next]) && is_usual(s, &s->items[next].of.setting)) return next;
   }
   if (s->bounded >= s->next_dive) {
     int dive = next_item(s, true), more = s->bounded * DIVE_FACTOR;
-    bool hopeful = dive >= 0 && (!s->found || s->items[dive].of.seconds < s->best.step_seconds);
-    if (!hopeful || s->items[dive].kind == BOUND_ROOM)
+    if (dive < 0 || s->items[dive].kind == BOUND_ROOM)
       s->next_dive = s->bounded + 1 + (more < DIVE_MOST ? more : DIVE_MOST);
-    if (hopeful) return dive;
+    if (dive >= 0) return dive;
   }
   return whole_first(s, next_item(s, false));
 }
@@ -394,7 +405,7 @@ static bd_status search_fastest(search *s) {
     int most = s->found ? BATCH_WEIGHT : EARLY_WEIGHT;
     for (int weight = 0; weight < most;) {
       int next = turn(s);
-      if (next < 0 || (s->found && s->items[next].of.seconds >= s->best.step_seconds)) break;
+      if (next < 0) break;
       weight += add_attempt(s, next);
     }
     if (!s->attempt_count) break;
