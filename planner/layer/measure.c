@@ -75,7 +75,7 @@ static void add_weight_bytes(const bd_layer_request *request, const bd_function 
   }
 }
 
-bd_status bd_layer_measure(bd_ctx *ctx, const bd_layer_request *request, bd_layer_candidate *out) {
+static bd_status measure(bd_ctx *ctx, const bd_layer_request *request, bd_layer_candidate *out) {
   bd_module module;
   bd_function *forward, *backward;
   int64_t forward_bytes, backward_bytes;
@@ -98,4 +98,15 @@ bd_status bd_layer_measure(bd_ctx *ctx, const bd_layer_request *request, bd_laye
   out->tape_bytes -= aside.tape_bytes;
   out->workspace_bytes += aside.room_bytes;
   return BD_OK;
+}
+
+// What it is lowered to is large and read once: it lives in an arena of its own.
+bd_status bd_layer_measure(bd_ctx *ctx, const bd_layer_request *request, bd_layer_candidate *out) {
+  bd_owned held;
+  bd_arena *kept = ctx->arena;
+  ctx->arena = bd_ctx_open_arena(ctx, &held);
+  bd_status status = measure(ctx, request, out);
+  ctx->arena = kept;
+  bd_ctx_close_arena(ctx, &held);
+  return status;
 }
