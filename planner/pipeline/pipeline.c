@@ -1,5 +1,6 @@
 #include "planner/pipeline/pipeline.h"
 #include "planner/pipeline/construct.h"
+#include "planner/pipeline/core.h"
 #include "planner/pipeline/program.h"
 #include "planner/pipeline/refill.h"
 #include "planner/step/path.h"
@@ -233,19 +234,15 @@ void bd_pipeline_estimate(bd_ctx *ctx, const bd_pipeline_problem *problem, bd_pi
 
 // The program knows some paths through a step; where its solution takes longer by another one, it
 // is solved again with that one as well, until none is missing (Benders, Numerische Mathematik
-// 1962). Its solutions are bounds throughout.
-bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, double limit_seconds,
-                            double cutoff, bd_pipeline *out) {
-  bd_pipeline_estimate(ctx, problem, out);
-  if (out->seconds >= cutoff) *out = (bd_pipeline){.seconds = INFINITY, .bound = -INFINITY};
-  int columns = bd_pipeline_program_columns(problem), over_cap = 0;
-  if (columns > COLUMN_LIMIT) return BD_OK;
-  double worth = problem->rough ? ROUGHLY : WORTH_WHILE;
-  double better_by = columns > EXACT_LIMIT || problem->rough ? worth : PROVEN, slack = 1e-7,
-         bound = -INFINITY;
+// 1962). Its solutions are bounds throughout. `out` becomes what is faster by such a part, and
+// below the cutoff.
+static bd_status solve_program(bd_ctx *ctx, const bd_pipeline_problem *problem,
+                               double limit_seconds, double cutoff, double better_by,
+                               bd_pipeline *out) {
+  double slack = 1e-7, bound = -INFINITY;
   bd_step_path paths[PATH_ROUNDS];
   bd_pipeline_limits limits = {room_of(problem), limit_seconds, 0, 0, paths};
-  while (over_cap < CAP_ROUNDS) {
+  for (int over_cap = 0; over_cap < CAP_ROUNDS;) {
     bd_pipeline next;
     limits.cutoff = fmin(cutoff, out->seconds * (1 - better_by));
     BD_TRY(bd_pipeline_program_solve(ctx, problem, false, &limits, &next));
@@ -269,6 +266,36 @@ bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, dou
   }
   out->bound = fmin(bound, out->seconds);
   return BD_OK;
+}
+
+// What is faster among the candidates that are likely to be used. Of programs that are not solved
+// to the last digit.
+static bd_status solve_core(bd_ctx *ctx, const bd_pipeline_problem *problem, double limit_seconds,
+                            double cutoff, const double *price, bd_pipeline *out) {
+  bd_pipeline_core core;
+  bd_pipeline better = {.seconds = out->seconds};
+  if (problem->rough || !bd_pipeline_find_core(ctx, problem, out, price, EXACT_LIMIT, &core))
+    return BD_OK;
+  BD_TRY(solve_program(ctx, &core.problem, limit_seconds, cutoff, PROVEN, &better));
+  if (!better.count) return BD_OK;
+  bd_pipeline_leave_core(ctx, problem, &core, &better);
+  better.optimal = false;
+  better.bound = fmin(out->bound, better.seconds);
+  *out = better;
+  return BD_OK;
+}
+
+bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, double limit_seconds,
+                            double cutoff, bd_pipeline *out) {
+  bd_pipeline_estimate(ctx, problem, out);
+  const double *price = out->price;
+  if (out->seconds >= cutoff) *out = (bd_pipeline){.seconds = INFINITY, .bound = -INFINITY};
+  int columns = bd_pipeline_program_columns(problem);
+  double worth = problem->rough ? ROUGHLY : WORTH_WHILE;
+  double better_by = columns > EXACT_LIMIT || problem->rough ? worth : PROVEN;
+  if (columns <= COLUMN_LIMIT)
+    BD_TRY(solve_program(ctx, problem, limit_seconds, cutoff, better_by, out));
+  return solve_core(ctx, problem, limit_seconds, cutoff, price, out);
 }
 
 bd_status bd_pipeline_leanest(bd_ctx *ctx, const bd_pipeline_problem *problem, double limit_seconds,

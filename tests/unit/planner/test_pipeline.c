@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { TRIALS = 240, LARGEST = 3 * 3 * 3, CELLS = 3 * 3, SHARED = 2 };
+enum { TRIALS = 240, LARGEST = 3 * 3 * 3, CELLS = 3 * 3, SHARED = 2, PADDING = 80 };
 
 static uint64_t state;
 static unsigned random_below(unsigned limit) {
@@ -401,8 +401,60 @@ static void test_cuts(void **unused) {
   assert_true(possible > TRIALS / 4 && binding > TRIALS / 20);
 }
 
+// The problem among so many candidates that are of no use that only its core is solved.
+static bd_pipeline_problem padded(bd_ctx *ctx, const bd_pipeline_problem *problem) {
+  bd_pipeline_problem p = *problem;
+  bd_pipeline_run *runs = bd_arena_copy(ctx->arena, p.runs, p.run_count, sizeof *runs);
+  for (int r = 0; r < p.run_count; r++) {
+    int own = runs[r].candidate_count, count = own + PADDING;
+    bd_layer_candidate *list = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, count);
+    for (int k = 0; k < count; k++) {
+      list[k] = runs[r].candidates[k < PADDING ? k % own : k - PADDING];
+      if (k >= PADDING) continue;
+      list[k].forward_seconds *= 11 + k;
+      list[k].backward_seconds *= 11 + k;
+      list[k].tape_bytes += BD_ALIGNMENT;
+    }
+    runs[r].candidates = list;
+    runs[r].candidate_count = count;
+  }
+  p.runs = runs;
+  return p;
+}
+
+static void test_core(void **unused) {
+  (void)unused;
+  int solved = 0, tight = 0;
+  for (int trial = 0; trial < TRIALS / 8; trial++) {
+    state = 5u + 31u * (uint64_t)trial;
+    for (int i = 0; i < 4; i++)
+      random_below(2);
+    bd_ctx *ctx = bd_ctx_create();
+    bd_pipeline_problem p = random_problem(ctx);
+    enumeration open = enumerate_all(&p);
+    if (random_below(2) && isfinite(open.leanest_bytes))
+      p.cap_bytes = (int64_t)(1.02 * open.leanest_bytes);
+    double best = enumerate_all(&p).fastest_seconds;
+    bd_pipeline_problem wide = padded(ctx, &p);
+    bd_pipeline got;
+    assert_int_equal(bd_pipeline_solve(ctx, &wide, 20, INFINITY, &got), BD_OK);
+    assert_int_equal(got.feasible, isfinite(best));
+    if (got.feasible) {
+      check_order(&wide, got.count);
+      assert_true(fabs(got.seconds - best) <= 1e-6 * best);
+      assert_true(fabs(step_seconds(&wide, got.count, got.entry) - got.seconds) <= 1e-9 * best);
+      assert_true(peak_bytes(&wide, got.count, got.entry) <= (double)wide.cap_bytes);
+      assert_true(got.bound <= best * (1 + 1e-6));
+      solved++;
+      tight += best > open.fastest_seconds;
+    }
+    bd_ctx_destroy(ctx);
+  }
+  assert_true(solved > TRIALS / 12 && tight > TRIALS / 80);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_enumeration),
-                                     cmocka_unit_test(test_cuts)};
+                                     cmocka_unit_test(test_cuts), cmocka_unit_test(test_core)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
