@@ -249,24 +249,19 @@ static bd_status lower(bd_ctx *ctx, const compilation *job, const bd_module *tra
   return bd_build_folder(ctx, train, exec, plan, job->emit == EMIT_EXE, job->out);
 }
 
-// What the plan file tells its readers beside the plan; where one of the choices that people know
-// is faster, it is the plan.
+// What the plan file tells its readers beside the plan.
 static bd_status describe_plan(bd_ctx *ctx, const compilation *job, const bd_module *train,
                                bd_plan *plan) {
   const char *spec = bd_argument(job->arguments, "--cluster");
+  bd_familiar_list familiar = {0};
+  if (!bd_argument(job->arguments, "--plan"))
+    BD_TRY(bd_plan_compare_familiar(ctx, train, &job->cluster, &job->request, plan, &familiar));
   plan->cluster =
       spec ? spec : bd_intern_f(ctx, "machine:%s", bd_argument(job->arguments, "--devices"));
-  bool faster;
   BD_TRY(bd_plan_note(ctx, train, plan));
   BD_TRY(bd_plan_break_down(ctx, train, &job->cluster, plan));
-  if (bd_argument(job->arguments, "--plan")) return BD_OK;
-  BD_TRY(bd_plan_compare_familiar(ctx, train, &job->cluster, &job->request, plan, &faster));
-  if (!faster) return BD_OK;
-  const bd_plan_details *compared = plan->details;
-  BD_TRY(bd_plan_note(ctx, train, plan));
-  BD_TRY(bd_plan_break_down(ctx, train, &job->cluster, plan));
-  plan->details->familiar_count = compared->familiar_count;
-  plan->details->familiar = compared->familiar;
+  plan->details->familiar_count = familiar.count;
+  plan->details->familiar = familiar.items;
   return BD_OK;
 }
 

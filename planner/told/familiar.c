@@ -10,7 +10,7 @@ enum { MOST = 8 };
 
 // A choice that only a search can evaluate.
 typedef struct question {
-  int familiar; // of the plan's details
+  int familiar; // of the list
   bd_plan_request request;
   bd_search_outcome outcome;
 } question;
@@ -21,6 +21,7 @@ typedef struct comparing {
   const bd_cluster *cluster;
   const bd_plan_request *request;
   bd_plan *plan;
+  bd_familiar_list *list;
   int question_count;
   question questions[MOST];
 } comparing;
@@ -56,15 +57,13 @@ static const char *name_with_pins(const comparing *c, const char *name,
 }
 
 static void add(comparing *c, const char *name, const char *pins, const bd_plan_request *request) {
-  bd_plan_details *details = c->plan->details;
-  bd_familiar *out = &details->familiar[details->familiar_count];
+  bd_familiar *out = &c->list->items[c->list->count];
   *out = (bd_familiar){
       .name = name_with_pins(c, name, request), .pins = pins, .step_seconds = INFINITY};
   out->reason = bd_pins_impossible(c->ctx, c->train, c->cluster, request);
   if (!out->reason)
-    c->questions[c->question_count++] =
-        (question){.familiar = details->familiar_count, .request = *request};
-  details->familiar_count++;
+    c->questions[c->question_count++] = (question){.familiar = c->list->count, .request = *request};
+  c->list->count++;
 }
 
 static bd_status search(bd_ctx *ctx, void *arg, int index) {
@@ -76,7 +75,7 @@ static bd_status search(bd_ctx *ctx, void *arg, int index) {
 static void take(bd_ctx *ctx, void *arg, int index) {
   comparing *c = arg;
   bd_search_outcome *outcome = &c->questions[index].outcome;
-  bd_familiar *out = &c->plan->details->familiar[c->questions[index].familiar];
+  bd_familiar *out = &c->list->items[c->questions[index].familiar];
   if (outcome->found) {
     outcome->plan = bd_plan_copy(ctx, &outcome->plan);
     out->step_seconds = outcome->plan.step_seconds;
@@ -84,7 +83,8 @@ static void take(bd_ctx *ctx, void *arg, int index) {
     out->lacking_bytes = outcome->lacking_bytes;
   }
   if (!outcome->found && outcome->lacking_bytes <= 0)
-    out->reason = "no plan of the search space keeps these pins";
+    out->reason = outcome->interrupted ? "the search was interrupted"
+                                       : "no plan of the search space keeps these pins";
 }
 
 // Side by side, as most of these searches have few settings. They share the threads.
@@ -189,9 +189,8 @@ static bool is_allowed(const comparing *c, const question *q) {
 // The search keeps a few candidates of a layer; a narrower one may keep better ones. What it found
 // of the same space is as good a plan, and the bound of the whole space holds for it too. One that
 // the time limit stopped is left out.
-static bool take_faster(comparing *c) {
+static void take_faster(comparing *c) {
   bd_plan *plan = c->plan;
-  double before = plan->step_seconds;
   for (int i = 0; i < c->question_count; i++) {
     const question *q = &c->questions[i];
     const bd_plan *other = &q->outcome.plan;
@@ -205,20 +204,21 @@ static bool take_faster(comparing *c) {
     faster.alternative_count = plan->alternative_count;
     faster.alternatives = plan->alternatives;
     faster.cluster = plan->cluster;
-    faster.details = plan->details;
     *plan = faster;
   }
-  return plan->step_seconds < before;
 }
 
 bd_status bd_plan_compare_familiar(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                                    const bd_plan_request *request, bd_plan *plan,
-                                   bool *out_faster) {
+                                   bd_familiar_list *out) {
   comparing *c = BD_NEW(ctx->arena, comparing);
-  *c =
-      (comparing){.ctx = ctx, .train = train, .cluster = cluster, .request = request, .plan = plan};
-  plan->details->familiar = BD_NEW_ARRAY(ctx->arena, bd_familiar, MOST);
-  plan->details->familiar_count = 0;
+  *c = (comparing){.ctx = ctx,
+                   .train = train,
+                   .cluster = cluster,
+                   .request = request,
+                   .plan = plan,
+                   .list = out};
+  *out = (bd_familiar_list){0, BD_NEW_ARRAY(ctx->arena, bd_familiar, MOST)};
   if (bd_cluster_devices(cluster) > 1) {
     compare_data(c, "pure data parallel", 0);
     for (int zero = 1; zero <= BD_MAX_ZERO; zero += 2)
@@ -230,9 +230,8 @@ bd_status bd_plan_compare_familiar(bd_ctx *ctx, const bd_module *train, const bd
     compare_recompute(c, "everything recomputed", 1);
     compare_recompute(c, "nothing recomputed", 0);
   }
-  *out_faster = false;
   if (!c->question_count) return BD_OK;
   BD_TRY(search_all(c));
-  *out_faster = take_faster(c);
+  take_faster(c);
   return BD_OK;
 }

@@ -5,13 +5,16 @@
 #include "ir/plan_details.h"
 #include "planner/planner.h"
 
-// Fills the familiar choices of `plan->details`, which is there: each is solved with its pins,
-// roughly (bd_plan_request.rough), over all micro-batches. `request` is what the plan was searched
-// for. Where one that it allows is faster, the plan becomes that one, with its details yet to be
-// told:
-// `*out_faster`.
+typedef struct bd_familiar_list {
+  int count;
+  bd_familiar *items;
+} bd_familiar_list;
+
+// Each choice is solved with its pins, roughly (bd_plan_request.rough), over all micro-batches.
+// `request` is what the plan was searched for. Where a choice that it allows is faster, the plan
+// becomes that one, under the bound and with the alternatives of the search.
 BD_NODISCARD bd_status bd_plan_compare_familiar(bd_ctx *ctx, const bd_module *train,
                                                 const bd_cluster *cluster,
                                                 const bd_plan_request *request, bd_plan *plan,
-                                                bool *out_faster);
+                                                bd_familiar_list *out_list);
 #endif

@@ -190,12 +190,12 @@ static void test_familiar(void **unused) {
   session s = open_session("cpu:1x4", 8);
   bd_plan plan = search(&s, NULL, NULL);
   check_sums(&s, &plan);
-  bool faster;
-  assert_int_equal(bd_plan_compare_familiar(s.ctx, s.train, &s.cluster, &s.request, &plan, &faster),
+  bd_familiar_list list;
+  assert_int_equal(bd_plan_compare_familiar(s.ctx, s.train, &s.cluster, &s.request, &plan, &list),
                    BD_OK);
-  assert_true(plan.details->familiar_count >= 6);
-  for (int i = 0; i < plan.details->familiar_count; i++) {
-    const bd_familiar *one = &plan.details->familiar[i];
+  assert_true(list.count >= 6);
+  for (int i = 0; i < list.count; i++) {
+    const bd_familiar *one = &list.items[i];
     assert_null(one->reason);
     bd_plan forced = search(&s, one->pins, NULL);
     assert_near(one->step_seconds, forced.step_seconds);
