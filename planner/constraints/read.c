@@ -137,6 +137,18 @@ static bd_status forbid_all(bd_ctx *ctx, const item *from, int *pin) {
   return BD_OK;
 }
 
+// All kept and nothing kept are the ends of a choice that is made for every value: a plan that only
+// keeps away from an end differs from it by the smallest value that there is.
+static bd_status refuse_part(bd_ctx *ctx, const item *from) {
+  bool none = from->relation == '=' && strcmp(from->value, "none") == 0;
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                 "'%s' cannot be forbidden, as one small value more or less would do; %s, and a "
+                 "partial plan says it of single values",
+                 from->words,
+                 none ? "pin recompute=full for nothing to be kept"
+                      : "'recompute' alone forbids that anything runs again");
+}
+
 static bd_status add_forbid(bd_ctx *ctx, const item *from, bd_plan_request *request,
                             bd_constraints *c) {
   static const int what[] = {BD_CUT_SAMPLES,   BD_CUT_TOKENS,         BD_CUT_FEATURES,
@@ -145,11 +157,7 @@ static bd_status add_forbid(bd_ctx *ctx, const item *from, bd_plan_request *requ
   if (!from->relation && from->key == KEY_RECOMPUTE)
     return forbid_all(ctx, from, &request->recompute);
   if (!from->relation && from->key == KEY_ZERO) return forbid_all(ctx, from, &request->zero);
-  if (from->key == KEY_RECOMPUTE)
-    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
-                   "'%s' cannot be forbidden; 'recompute' alone forbids that anything runs again, "
-                   "and a partial plan keeps single values",
-                   from->words);
+  if (from->key == KEY_RECOMPUTE) return refuse_part(ctx, from);
   if (from->key > KEY_RECOMPUTE)
     return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' cannot be forbidden, only pinned",
                    from->words);
