@@ -17,7 +17,7 @@ static void pad(bd_text *text, size_t start, int width) {
 }
 
 static void add_change(bd_text *text, double a, double b) {
-  if (a > 0 && b != a) bd_text_addf(text, "%+.1f %%", 100 * (b / a - 1));
+  if (a > 0 && b != a) bd_text_add_change(text, a, b, 1);
   bd_text_add(text, "\n");
 }
 

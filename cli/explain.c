@@ -17,7 +17,7 @@ bd_status bd_told_parse(bd_ctx *ctx, const char *path, const char *data, size_t 
     return bd_fail(
         ctx, BD_INVALID, bd_loc_file(path),
         "the plan holds no predictions; 'braid compile --plan FILE --emit plan' adds them");
-  bd_told_check_self(ctx, root, &out->plan);
+  out->contradicts = bd_told_check_self(ctx, root, &out->plan);
   return bd_explain_read(ctx, &out->plan, root, &out->strategies);
 }
 

@@ -43,6 +43,7 @@ typedef struct bd_told_strategy {
 // A plan file as it is shown.
 typedef struct bd_told_plan {
   const char *path;
+  bool contradicts; // itself, of which there is a warning
   bd_plan plan;
   bd_told_strategy *strategies;
 } bd_told_plan;

@@ -112,20 +112,24 @@ int bd_explain_bindings(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy
   return count;
 }
 
+static void add_change(const bd_plan *plan, double seconds, bd_text *text) {
+  bd_explain_add_seconds(text, seconds);
+  if (plan->step_seconds <= 0) return;
+  bd_text_add(text, " (");
+  bd_text_add_change(text, plan->step_seconds, seconds, 1);
+  bd_text_add(text, ")");
+}
+
 static void add_cost(const bd_plan *plan, double step_seconds, int64_t lacking_bytes,
                      double bound_seconds, const char *reason, bd_text *text) {
   if (lacking_bytes > 0) {
     bd_text_add(text, "does not fit, lacks ");
     bd_text_add_bytes(text, lacking_bytes);
   } else if (isfinite(step_seconds)) {
-    bd_explain_add_seconds(text, step_seconds);
-    if (plan->step_seconds > 0)
-      bd_text_addf(text, " (%+.1f %%)", 100 * (step_seconds / plan->step_seconds - 1));
+    add_change(plan, step_seconds, text);
   } else if (isfinite(bound_seconds)) {
     bd_text_add(text, "at least ");
-    bd_explain_add_seconds(text, bound_seconds);
-    if (plan->step_seconds > 0)
-      bd_text_addf(text, " (%+.1f %%)", 100 * (bound_seconds / plan->step_seconds - 1));
+    add_change(plan, bound_seconds, text);
   } else {
     bd_text_add(text, "not possible");
     if (reason) bd_text_add(text, ": ");

@@ -4,6 +4,7 @@
 #include "cli/machine.h"
 #include "frontend/frontend.h"
 #include "ir/base/file.h"
+#include "ir/base/json.h"
 #include "ir/pass.h"
 #include "planner/planner.h"
 #include "planner/simulate/source.h"
@@ -20,6 +21,7 @@ typedef struct simulation {
   char *data;
   size_t bytes;
   bd_plan plan;
+  bool predicted; // the plan says what it takes
   bd_sim_problem problem;
   const char *cluster;
 } simulation;
@@ -28,7 +30,11 @@ static bd_status read_plan(bd_ctx *ctx, simulation *s) {
   s->path = s->arguments->operand;
   if (bd_is_folder(s->path)) s->path = bd_path_join(ctx, s->path, "plan.json");
   BD_TRY(bd_file_read(ctx, s->path, PLAN_LIMIT_BYTES, &s->data, &s->bytes));
-  return bd_plan_parse(ctx, s->path, s->data, s->bytes, NULL, &s->plan);
+  const bd_json *root;
+  BD_TRY(bd_plan_parse(ctx, s->path, s->data, s->bytes, NULL, &s->plan));
+  BD_TRY(bd_json_parse(ctx, s->path, s->data, s->bytes, &root));
+  s->predicted = bd_json_find(root, "predicted") != NULL;
+  return BD_OK;
 }
 
 static bd_status read_cluster(bd_ctx *ctx, simulation *s, bd_cluster *out) {
@@ -95,7 +101,7 @@ static bd_status check_seconds(bd_ctx *ctx, const simulation *s) {
 }
 
 static bd_status tell(bd_ctx *ctx, simulation *s) {
-  if (s->plan.step_seconds <= 0)
+  if (!s->predicted)
     return bd_fail(ctx, BD_INVALID, bd_loc_file(s->path),
                    "the plan holds no predictions; give --cluster to replay its program");
   BD_TRY(check_seconds(ctx, s));

@@ -55,8 +55,10 @@ static void add_verdict(const bd_told_replay *replay, bd_text *text) {
   add_seconds(text, replay->result->passes_seconds);
   bd_text_add(text, "\npredicted   ");
   add_seconds(text, predicted);
-  if (predicted > 0)
-    bd_text_addf(text, "; the replay takes %+.2f %%", 100 * (simulated / predicted - 1));
+  if (predicted > 0) {
+    bd_text_add(text, "; the replay takes ");
+    bd_text_add_change(text, predicted, simulated, 2);
+  }
   bd_text_addf(text, "\nbytes       %s\n", bytes[judge_bytes(replay)]);
 }
 

@@ -28,7 +28,7 @@ static bool check_bytes(bd_ctx *ctx, const bd_json *predicted, const bd_plan *pl
   return true;
 }
 
-void bd_told_check_self(bd_ctx *ctx, const bd_json *root, const bd_plan *plan) {
+bool bd_told_check_self(bd_ctx *ctx, const bd_json *root, const bd_plan *plan) {
   const bd_json *predicted = bd_json_find(root, "predicted");
   const bd_json *gap = bd_json_find(predicted, "gap");
   bd_loc step = bd_json_find(predicted, "step_seconds")->loc;
@@ -43,7 +43,8 @@ void bd_told_check_self(bd_ctx *ctx, const bd_json *root, const bd_plan *plan) {
   else if (plan->step_seconds < passes * (1 - TOLERANCE))
     bd_warn(ctx, step, "\"step_seconds\" is less than the passes of the slowest stage take");
   else
-    check_bytes(ctx, predicted, plan);
+    return !check_bytes(ctx, predicted, plan);
+  return true;
 }
 
 // Run in a context of its own: what goes wrong here is no news to the user.
@@ -97,25 +98,26 @@ void bd_told_check_planner(bd_ctx *ctx, const bd_told_plan *told, const char *da
   recount r = {.told = told, .data = data, .bytes = bytes, .stage = -1};
   const bd_plan *plan = &told->plan;
   bd_loc file = bd_loc_file(told->path);
+  void (*say)(bd_ctx *, bd_loc, const char *, ...) = told->contradicts ? bd_note : bd_warn;
   bd_ctx *own = bd_ctx_create_child(ctx);
   if (!own) return;
   bd_status status = bd_ctx_run(own, predict, &r);
   bd_ctx_destroy(own);
   if (status == BD_EXHAUSTED || !r.loaded) return;
   if (!r.fits)
-    bd_warn(ctx, file,
-            "the plan does not fit its model '%s' on its cluster '%s', as 'braid compile --plan' "
-            "tells; what follows is as the file says it",
-            plan->model, plan->cluster);
+    say(ctx, file,
+        "the plan does not fit its model '%s' on its cluster '%s', as 'braid compile --plan' "
+        "tells; what follows is as the file says it",
+        plan->model, plan->cluster);
   else if (differ(r.seconds, plan->step_seconds))
-    bd_warn(ctx, file,
-            "the planner predicts a step of %.6g s for this plan, not the %.6g s that the file "
-            "says; %s",
-            r.seconds, plan->step_seconds, remedy);
+    say(ctx, file,
+        "the planner predicts a step of %.6g s for this plan, not the %.6g s that the file "
+        "says; %s",
+        r.seconds, plan->step_seconds, remedy);
   else if (r.stage >= 0)
-    bd_warn(ctx, file,
-            "the planner predicts an arena of %lld bytes on stage %d for this plan, not the %lld "
-            "that the file says; %s",
-            (long long)r.arena, r.stage, (long long)plan->predicted[r.stage].memory.total_bytes,
-            remedy);
+    say(ctx, file,
+        "the planner predicts an arena of %lld bytes on stage %d for this plan, not the %lld "
+        "that the file says; %s",
+        (long long)r.arena, r.stage, (long long)plan->predicted[r.stage].memory.total_bytes,
+        remedy);
 }

@@ -107,8 +107,9 @@ static void add_words(const asking *a, const bd_search_outcome *outcome, const c
   bd_text_add(text, "\n            ");
   if (outcome->found) {
     bd_explain_add_seconds(text, outcome->plan.step_seconds);
-    bd_text_addf(text, " a step, %+.1f %% to the plan's ",
-                 100 * (outcome->plan.step_seconds / plan->step_seconds - 1));
+    bd_text_add(text, " a step, ");
+    bd_text_add_change(text, plan->step_seconds, outcome->plan.step_seconds, 1);
+    bd_text_add(text, " to the plan's ");
     bd_explain_add_seconds(text, plan->step_seconds);
     bd_text_add(text, outcome->cut ? "; the time limit stopped the search\n\n" : "\n\n");
   } else if (outcome->lacking_bytes > 0) {

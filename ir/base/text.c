@@ -183,6 +183,15 @@ void bd_text_add_json_member(bd_text *text, const char *key, double value) {
   bd_text_add_json_number(text, value);
 }
 
+void bd_text_add_change(bd_text *text, double from, double to, int decimals) {
+  double percent = 100 * (to / from - 1);
+  double least = 0.5;
+  for (int i = 0; i < decimals; i++)
+    least /= 10;
+  bool none = fabs(percent) < least;
+  bd_text_addf(text, "%+.*f %%", decimals, none ? 0 : percent);
+}
+
 void bd_text_add_bytes(bd_text *text, int64_t bytes) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   if (bytes > -1024 && bytes < 1024) {

@@ -37,6 +37,10 @@ void bd_text_add_json_number(bd_text *text, double value);
 // A member of a JSON object, `"key": value`; the key is printed as it is.
 void bd_text_add_json_member(bd_text *text, const char *key, double value);
 
+// "+1.5 %": by how much `to` is more than `from`, which is positive, for people; "+0.0 %"
+// where that rounds to nothing.
+void bd_text_add_change(bd_text *text, double from, double to, int decimals);
+
 // "1.50 GiB": for people.
 void bd_text_add_bytes(bd_text *text, int64_t bytes);
 #endif

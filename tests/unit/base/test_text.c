@@ -133,6 +133,21 @@ static void test_bytes(void **state) {
   expect_bytes(state, INT64_MIN, "-8.00 EiB");
 }
 
+static void expect_change(void **state, double from, double to, const char *wanted) {
+  bd_text text = fresh(state);
+  bd_text_add_change(&text, from, to, 2);
+  assert_string_equal(text.data, wanted);
+}
+
+static void test_changes(void **state) {
+  expect_change(state, 2, 3, "+50.00 %");
+  expect_change(state, 3, 0, "-100.00 %");
+  expect_change(state, 1, 1 - 1e-5, "+0.00 %");
+  expect_change(state, 1, 1 + 1e-5, "+0.00 %");
+  expect_change(state, 1, 1 - 6e-5, "-0.01 %");
+  expect_change(state, 1, 1, "+0.00 %");
+}
+
 static void expect_printable(void **state, const char *string, const char *wanted) {
   bd_text text = fresh(state);
   bd_text_add_printable(&text, string, strlen(string));
@@ -161,8 +176,8 @@ int main(void) {
       cmocka_unit_test(test_text_grows),   cmocka_unit_test(test_format_at_every_fill),
       cmocka_unit_test(test_json_strings), cmocka_unit_test(test_c_strings),
       cmocka_unit_test(test_doubles),      cmocka_unit_test(test_doubles_read_back),
-      cmocka_unit_test(test_bytes),        cmocka_unit_test(test_printable),
-      cmocka_unit_test(test_suggestions),
+      cmocka_unit_test(test_bytes),        cmocka_unit_test(test_changes),
+      cmocka_unit_test(test_printable),    cmocka_unit_test(test_suggestions),
   };
   return cmocka_run_group_tests(tests, make_arena, drop_arena);
 }
