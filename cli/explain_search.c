@@ -3,7 +3,8 @@
 #include <math.h>
 
 #define FULL 0.95          // of the cap: memory binds
-#define WORTH_TELLING 0.05 // of the step
+#define WORTH_TELLING 0.05 // of the step, and of a gap
+#define BOUND_TOLERANCE 1e-9
 
 static void add_binding(bd_binding *list, int *count, bd_binding binding) {
   if (*count < BD_MAX_BINDINGS) list[(*count)++] = binding;
@@ -161,6 +162,26 @@ static void add_others(const bd_plan *plan, bd_text *text) {
   }
 }
 
+// Whose bound is that of the whole space, and what is known of it.
+static void add_gap(const bd_plan *plan, bd_text *text) {
+  const bd_alternative *least = NULL;
+  for (int i = 0; i < plan->alternative_count; i++)
+    if (!least || plan->alternatives[i].bound_seconds < least->bound_seconds)
+      least = &plan->alternatives[i];
+  bd_text_add(text, "            the bound is that of ");
+  if (!least || least->bound_seconds > plan->bound_seconds * (1 + BOUND_TOLERANCE)) {
+    bd_text_add(text, "plans with the stages and the mesh of this one\n");
+    return;
+  }
+  bd_explain_add_name(text, least->what);
+  if (least->lacking_bytes > 0)
+    bd_text_add(text, ", of which no plan fits as far as is known, though that is not proven\n");
+  else if (isfinite(least->step_seconds))
+    bd_text_add(text, ", of which a faster plan may exist than the one that was found\n");
+  else
+    bd_text_add(text, ", of which no plan was looked for\n");
+}
+
 void bd_explain_search(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy *strategies,
                        bd_text *text) {
   bd_text_add(text, "\nsearch      ");
@@ -170,6 +191,7 @@ void bd_explain_search(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy 
     bd_text_add(text, "bound       ");
     bd_explain_add_seconds(text, plan->bound_seconds);
     bd_text_addf(text, "; the plan is within %.2f %% of the best in this space\n", 100 * plan->gap);
+    if (plan->gap >= WORTH_TELLING) add_gap(plan, text);
   }
   bd_binding bindings[BD_MAX_BINDINGS];
   int count = bd_explain_bindings(ctx, plan, strategies, bindings);

@@ -83,6 +83,10 @@ void bd_alternatives_list(bd_ctx *ctx, const bd_alternatives *list, bd_plan *pla
       out[at] = out[at - 1];
     out[at] = *item;
   }
+  int least = 0;
+  for (int i = 1; i < count; i++)
+    if (out[i].bound_seconds < out[least].bound_seconds) least = i;
+  if (least >= LISTED) out[LISTED - 1] = out[least];
   plan->alternatives = out;
   plan->alternative_count = count < LISTED ? count : LISTED;
 }
