@@ -1,92 +1,43 @@
+#include "frontend/hf/folder.h"
 #include "frontend/hf/hf.h"
-#include "frontend/safetensors.h"
+#include "ir/base/text.h"
+#include <stdlib.h>
 #include <string.h>
 
-// The safetensors files of a folder: one, or the shards that an index names.
-typedef struct shards {
-  int count;
-  const char **paths;
-  bd_safetensors *files; // `open` of them are open
-  int open;
-} shards;
+// Tensors that folders have beside the model's weights: buffers that transformers computes itself
+// and heads that the loss does not read. Names end so, after a dot or whole.
+static const char *const passed_over[] = {"attn.bias",
+                                          "attn.masked_bias",
+                                          "rotary_emb.inv_freq",
+                                          "embeddings.position_ids",
+                                          "pooler.dense.weight",
+                                          "pooler.dense.bias",
+                                          "cls.seq_relationship.weight",
+                                          "cls.seq_relationship.bias"};
 
-static void close_all(void *opened) {
-  shards *s = opened;
-  for (int i = 0; i < s->open; ++i)
-    bd_map_close(&s->files[i].map);
-  s->open = 0;
-}
-
-static bd_status open_all(bd_ctx *ctx, shards *s) {
-  s->files = BD_NEW_ARRAY(ctx->arena, bd_safetensors, s->count);
-  for (; s->open < s->count; ++s->open) {
-    bd_status status = bd_safetensors_open(ctx, s->paths[s->open], &s->files[s->open]);
-    if (status != BD_OK) return status;
-  }
-  return BD_OK;
-}
-
-// A shard's name must stay inside the folder.
-static bool is_plain_name(const char *name) {
-  return name[0] != 0 && strchr(name, '/') == NULL && strcmp(name, ".") != 0 &&
-         strcmp(name, "..") != 0;
-}
-
-static bool is_listed(const shards *s, const char *path) {
-  for (int i = 0; i < s->count; ++i) {
-    if (strcmp(s->paths[i], path) == 0) return true;
-  }
-  return false;
-}
-
-static bd_status list_shards(bd_ctx *ctx, const char *folder, const char *index, shards *s) {
-  const bd_json *json = NULL, *map = NULL;
-  BD_TRY(bd_json_read(ctx, index, &json));
-  BD_TRY(bd_json_object(ctx, json, "weight_map", true, &map));
-  s->paths = BD_NEW_ARRAY(ctx->arena, const char *, map->count);
-  for (size_t i = 0; i < map->count; ++i) {
-    const bd_json *file = &map->items[i];
-    if (file->kind != BD_JSON_STRING || !is_plain_name(file->string))
-      return bd_fail(ctx, BD_INVALID, file->loc,
-                     "\"weight_map\": the file of \"%s\" must be a plain file name", map->keys[i]);
-    const char *path = bd_path_join(ctx, folder, file->string);
-    if (!is_listed(s, path)) s->paths[s->count++] = path;
-  }
-  return BD_OK;
-}
-
-// The caller closes `s`, whatever comes of it.
-static bd_status open_folder(bd_ctx *ctx, const char *folder, shards *s) {
-  const char *single = bd_path_join(ctx, folder, "model.safetensors");
-  const char *index = bd_path_join(ctx, folder, "model.safetensors.index.json");
-  if (bd_file_exists(single)) {
-    s->paths = BD_NEW_ARRAY(ctx->arena, const char *, 1);
-    s->paths[s->count++] = single;
-  } else if (bd_file_exists(index)) {
-    BD_TRY(list_shards(ctx, folder, index, s));
-  }
-  return open_all(ctx, s);
-}
-
-static const bd_stored_tensor *find(const shards *s, const char *name) {
-  for (int i = 0; i < s->count; ++i) {
-    const bd_stored_tensor *tensor = bd_safetensors_find(&s->files[i], name);
-    if (tensor) return tensor;
-  }
-  return NULL;
-}
+// Tied weights that are stored once more: transformers trains one of them, so both must be one.
+static const struct {
+  const char *name, *same_as;
+} twins[] = {{"lm_head.weight", "wte.weight"},
+             {"lm_head.weight", "transformer.wte.weight"},
+             {"lm_head.weight", "model.embed_tokens.weight"},
+             {"lm_head.weight", "shared.weight"},
+             {"encoder.embed_tokens.weight", "shared.weight"},
+             {"decoder.embed_tokens.weight", "shared.weight"},
+             {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+             {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
 
 bd_status bd_hf_stored_prefix(bd_ctx *ctx, const char *folder, const char *probe,
                               const char *prefix, const char **out_prefix) {
-  shards s = {0};
+  bd_hf_folder f = {0};
   bd_owned held;
-  bd_own(ctx, &held, close_all, &s);
-  bd_status status = open_folder(ctx, folder, &s);
-  bool prefixed =
-      status == BD_OK && !find(&s, probe) && find(&s, bd_intern_f(ctx, "%s%s", prefix, probe));
+  bd_own(ctx, &held, bd_hf_folder_close, &f);
+  bd_status status = bd_hf_folder_open(ctx, folder, &f);
+  bool prefixed = status == BD_OK && !bd_hf_folder_find(&f, probe, NULL) &&
+                  bd_hf_folder_find(&f, bd_intern_f(ctx, "%s%s", prefix, probe), NULL);
   *out_prefix = prefixed ? prefix : "";
   bd_disown(ctx, &held);
-  close_all(&s);
+  bd_hf_folder_close(&f);
   return status;
 }
 
@@ -97,22 +48,20 @@ static void add_shape(bd_text *text, int rank, const int64_t *dims) {
   bd_text_add(text, "]");
 }
 
-static bool is_float_name(const char *dtype) {
-  static const char *const names[] = {"F32", "BF16", "F16", "F64"};
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
-    if (strcmp(names[i], dtype) == 0) return true;
-  }
-  return false;
+static bool is_loadable(const char *dtype) {
+  return strcmp(dtype, "F32") == 0 || strcmp(dtype, "BF16") == 0 || strcmp(dtype, "F16") == 0;
 }
 
-static bd_status check_weight(bd_ctx *ctx, const shards *s, const bd_storage *storage) {
-  bd_loc loc = bd_loc_file(s->paths[0]);
-  const bd_stored_tensor *tensor = find(s, storage->name);
+static bd_status check_weight(bd_ctx *ctx, const bd_hf_folder *f, const bd_storage *storage) {
+  const bd_safetensors *file = NULL;
+  const bd_stored_tensor *tensor = bd_hf_folder_find(f, storage->name, &file);
   if (!tensor)
-    return bd_fail(ctx, BD_INVALID, loc, "tensor \"%s\" of the model is missing", storage->name);
-  if (!is_float_name(tensor->dtype))
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(f->paths[0]),
+                   "tensor \"%s\" of the model is missing", storage->name);
+  bd_loc loc = bd_loc_file(f->paths[file - f->files]);
+  if (!is_loadable(tensor->dtype))
     return bd_fail(ctx, BD_UNSUPPORTED, loc,
-                   "tensor \"%s\": weights of dtype %s are not supported (F32, BF16, F16, F64)",
+                   "tensor \"%s\": weights of dtype %s are not supported (F32, BF16, F16)",
                    storage->name, tensor->dtype);
   bool same = tensor->rank == storage->rank;
   for (int d = 0; same && d < tensor->rank; ++d)
@@ -125,14 +74,71 @@ static bd_status check_weight(bd_ctx *ctx, const shards *s, const bd_storage *st
   return bd_fail(ctx, BD_INVALID, loc, "tensor \"%s\" has shape %s", storage->name, shapes.data);
 }
 
+static bool ends_so(const char *name, const char *ending) {
+  size_t length = strlen(name), tail = strlen(ending);
+  if (length < tail || strcmp(name + length - tail, ending) != 0) return false;
+  return length == tail || name[length - tail - 1] == '.';
+}
+
+static bool same_data(const bd_safetensors *a, const bd_stored_tensor *x, const bd_safetensors *b,
+                      const bd_stored_tensor *y) {
+  size_t bytes = x->end_bytes - x->begin_bytes;
+  return bytes == y->end_bytes - y->begin_bytes && x->rank == y->rank &&
+         memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims) == 0 &&
+         strcmp(x->dtype, y->dtype) == 0 &&
+         (bytes == 0 || memcmp(a->data + x->begin_bytes, b->data + y->begin_bytes, bytes) == 0);
+}
+
+// A tensor that the graph has no weight for.
+static bd_status check_other(bd_ctx *ctx, const bd_hf_folder *f, int number,
+                             const bd_stored_tensor *tensor) {
+  const bd_safetensors *file = &f->files[number], *other = NULL;
+  bd_loc loc = bd_loc_file(f->paths[number]);
+  for (size_t i = 0; i < sizeof passed_over / sizeof passed_over[0]; ++i) {
+    if (ends_so(tensor->name, passed_over[i])) return BD_OK;
+  }
+  for (size_t i = 0; i < sizeof twins / sizeof twins[0]; ++i) {
+    if (strcmp(tensor->name, twins[i].name) != 0) continue;
+    const bd_stored_tensor *twin = bd_hf_folder_find(f, twins[i].same_as, &other);
+    if (!twin) continue;
+    if (same_data(file, tensor, other, twin)) return BD_OK;
+    return bd_fail(ctx, BD_INVALID, loc,
+                   "tensor \"%s\" differs from \"%s\", to which config.json ties it; if the model "
+                   "has both, set \"tie_word_embeddings\" to false",
+                   tensor->name, twin->name);
+  }
+  return bd_fail(ctx, BD_INVALID, loc, "tensor \"%s\" is none of the model that config.json makes",
+                 tensor->name);
+}
+
+static int compare_names(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bd_status check_all(bd_ctx *ctx, const bd_hf_folder *f, const bd_module *graph) {
+  size_t count = (size_t)graph->weight_count;
+  const char **names = BD_NEW_ARRAY(ctx->arena, const char *, graph->weight_count);
+  for (int i = 0; i < graph->weight_count; ++i) {
+    names[i] = graph->weights[i].storage.name;
+    BD_TRY(check_weight(ctx, f, &graph->weights[i].storage));
+  }
+  qsort(names, count, sizeof *names, compare_names);
+  for (int file = 0; file < f->count; ++file)
+    for (int i = 0; i < f->files[file].count; ++i) {
+      const bd_stored_tensor *tensor = &f->files[file].tensors[i];
+      if (bsearch(&tensor->name, names, count, sizeof *names, compare_names)) continue;
+      BD_TRY(check_other(ctx, f, file, tensor));
+    }
+  return BD_OK;
+}
+
 bd_status bd_hf_check_weights(bd_ctx *ctx, const char *folder, const bd_module *graph) {
-  shards s = {0};
+  bd_hf_folder f = {0};
   bd_owned held;
-  bd_own(ctx, &held, close_all, &s);
-  bd_status status = open_folder(ctx, folder, &s);
-  for (int i = 0; s.count > 0 && status == BD_OK && i < graph->weight_count; ++i)
-    status = check_weight(ctx, &s, &graph->weights[i].storage);
+  bd_own(ctx, &held, bd_hf_folder_close, &f);
+  bd_status status = bd_hf_folder_open(ctx, folder, &f);
+  if (status == BD_OK && f.count > 0) status = check_all(ctx, &f, graph);
   bd_disown(ctx, &held);
-  close_all(&s);
+  bd_hf_folder_close(&f);
   return status;
 }

@@ -5,94 +5,215 @@
 
 #include <cmocka.h>
 
-#include "frontend/frontend.h"
 #include "ir/base/file.h"
-#include <stdlib.h>
+#include "support_folder.h"
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-// Writes a folder with a GPT-2 of one layer, whose tensors' names start with `prefix` and whose
-// token embedding has `rows` rows, and loads it.
-static bd_status load_folder(bd_ctx *ctx, const char *prefix, int rows, bd_module **out_graph) {
-  static const char config[] = "{\"model_type\": \"gpt2\", \"vocab_size\": 3, \"n_positions\": 2, "
-                               "\"n_embd\": 2, \"n_layer\": 1, \"n_head\": 1, \"n_inner\": 1}";
-  static const struct {
-    const char *name, *shape;
-    int elements;
-  } tensors[] = {{"wpe.weight", "[2,2]", 4},
-                 {"h.0.ln_1.weight", "[2]", 2},
-                 {"h.0.ln_1.bias", "[2]", 2},
-                 {"h.0.attn.c_attn.weight", "[2,6]", 12},
-                 {"h.0.attn.c_attn.bias", "[6]", 6},
-                 {"h.0.attn.c_proj.weight", "[2,2]", 4},
-                 {"h.0.attn.c_proj.bias", "[2]", 2},
-                 {"h.0.ln_2.weight", "[2]", 2},
-                 {"h.0.ln_2.bias", "[2]", 2},
-                 {"h.0.mlp.c_fc.weight", "[2,1]", 2},
-                 {"h.0.mlp.c_fc.bias", "[1]", 1},
-                 {"h.0.mlp.c_proj.weight", "[1,2]", 2},
-                 {"h.0.mlp.c_proj.bias", "[2]", 2},
-                 {"ln_f.weight", "[2]", 2},
-                 {"ln_f.bias", "[2]", 2}};
-  bd_text header = bd_text_init(ctx->arena);
-  int end = 8 * rows;
-  bd_text_addf(&header,
-               "{\"%swte.weight\":{\"dtype\":\"F32\",\"shape\":[%d,2],\"data_offsets\":"
-               "[0,%d]}",
-               prefix, rows, end);
-  for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; ++i) {
-    int begin = end;
-    end += 4 * tensors[i].elements;
-    bd_text_addf(&header, ",\"%s%s\":{\"dtype\":\"F32\",\"shape\":%s,\"data_offsets\":[%d,%d]}",
-                 prefix, tensors[i].name, tensors[i].shape, begin, end);
-  }
-  bd_text_add(&header, "}");
-  size_t bytes = 8 + header.length + (size_t)end;
-  unsigned char *file = bd_arena_alloc(ctx->arena, bytes);
-  for (int i = 0; i < 8; ++i)
-    file[i] = (unsigned char)(header.length >> (8 * i));
-  memcpy(file + 8, header.data, header.length);
+static const char single[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
 
-  char folder[] = "/tmp/braid_hf_XXXXXX";
-  assert_non_null(mkdtemp(folder));
-  const char *config_path = bd_path_join(ctx, folder, "config.json");
-  const char *weights_path = bd_path_join(ctx, folder, "model.safetensors");
-  assert_int_equal(bd_file_write(ctx, config_path, config, sizeof config - 1), BD_OK);
-  assert_int_equal(bd_file_write(ctx, weights_path, file, bytes), BD_OK);
-  bd_model_options options = {0};
-  bd_status status = bd_model_load(ctx, folder, &options, out_graph);
-  unlink(config_path);
-  unlink(weights_path);
-  rmdir(folder);
-  return status;
+typedef struct bench {
+  bd_ctx *ctx;
+  const char *folder;
+  test_tensor tensors[TEST_GPT2_TENSORS + 2]; // a GPT-2's, and room for more
+} bench;
+
+static bench start(void) {
+  bench b = {.ctx = bd_ctx_create()};
+  b.folder = test_folder_make(b.ctx);
+  memcpy(b.tensors, test_gpt2_tensors, sizeof test_gpt2_tensors);
+  test_folder_write(b.ctx, b.folder, "config.json", test_gpt2_config);
+  return b;
+}
+
+static void end(bench *b) {
+  test_folder_remove(b->ctx, b->folder);
+  bd_ctx_destroy(b->ctx);
+}
+
+static void write_single(bench *b, const char *prefix, int count) {
+  test_folder_write_tensors(b->ctx, b->folder, single, prefix, count, b->tensors);
+}
+
+// The first `cut` tensors in a.safetensors, the others in b.safetensors, and `index` (NULL: one
+// that says so, with `last` as the file of the last tensor).
+static void write_shards(bench *b, int cut, int count, const char *index, const char *last) {
+  bd_ctx *ctx = b->ctx;
+  test_folder_write_tensors(ctx, b->folder, "a.safetensors", "", cut, b->tensors);
+  test_folder_write_tensors(ctx, b->folder, "b.safetensors", "", count - cut, b->tensors + cut);
+  bd_text text = bd_text_init(ctx->arena);
+  bd_text_add(&text, "{\"metadata\": {\"total_size\": 1e3}, \"weight_map\": {");
+  for (int i = 0; i < TEST_GPT2_TENSORS; ++i)
+    bd_text_addf(&text, "%s\"%s\": \"%s\"", i > 0 ? "," : "", b->tensors[i].name,
+                 i < cut                     ? "a.safetensors"
+                 : i + 1 < TEST_GPT2_TENSORS ? "b.safetensors"
+                                             : last);
+  bd_text_add(&text, "}}");
+  test_folder_write(ctx, b->folder, index_name, index ? index : text.data);
+}
+
+static void expect(bench *b, const char *message) {
+  bd_module *graph = NULL;
+  bd_status status = test_folder_load(b->ctx, b->folder, &graph);
+  if (!message) {
+    assert_int_equal(status, BD_OK);
+    return;
+  }
+  assert_int_equal(status, BD_INVALID);
+  assert_non_null(strstr(b->ctx->last_diag->message, message));
+  assert_int_equal(b->ctx->error_count, 1);
 }
 
 static void test_prefixes(void **state) {
   (void)state;
-  bd_ctx *ctx = bd_ctx_create();
+  bench b = start();
   bd_module *graph = NULL;
-  assert_int_equal(load_folder(ctx, "", 3, &graph), BD_OK);
+  write_single(&b, "", TEST_GPT2_TENSORS);
+  assert_int_equal(test_folder_load(b.ctx, b.folder, &graph), BD_OK);
   assert_string_equal(graph->weights[0].storage.name, "wte.weight");
-  assert_int_equal(load_folder(ctx, "transformer.", 3, &graph), BD_OK);
+  write_single(&b, "transformer.", TEST_GPT2_TENSORS);
+  assert_int_equal(test_folder_load(b.ctx, b.folder, &graph), BD_OK);
   assert_string_equal(graph->weights[0].storage.name, "transformer.wte.weight");
-  bd_ctx_destroy(ctx);
+  end(&b);
 }
 
 static void test_weights_must_agree(void **state) {
   (void)state;
-  bd_ctx *ctx = bd_ctx_create();
+  bench b = start();
+  b.tensors[0] = (test_tensor){"wte.weight", "[4,2]", 8, 0};
+  write_single(&b, "", TEST_GPT2_TENSORS);
+  expect(&b, "[4, 2], but config.json makes it [3, 2]");
+  end(&b);
+  b = start();
+  write_single(&b, "other.", TEST_GPT2_TENSORS);
+  expect(&b, "is missing");
+  end(&b);
+}
+
+// What lies beside the model's weights: buffers may, a second copy of a tied weight too when it is
+// one, and nothing else.
+static void test_other_tensors(void **state) {
+  (void)state;
+  static const struct {
+    test_tensor tensor;
+    const char *message;
+  } cases[] = {{{"h.0.attn.bias", "[1,1,2,2]", 4, 0}, NULL},
+               {{"h.0.attn.rotary_emb.inv_freq", "[1]", 1, 0}, NULL},
+               {{"lm_head.weight", "[3,2]", 6, 1}, NULL},
+               {{"lm_head.weight", "[3,2]", 6, 2}, "differs from \"wte.weight\""},
+               {{"lm_head.weight", "[2,3]", 6, 1}, "differs from \"wte.weight\""},
+               {{"v_head.weight", "[1,2]", 2, 1}, "\"v_head.weight\" is none of the model"}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+    bench b = start();
+    b.tensors[TEST_GPT2_TENSORS] = cases[i].tensor;
+    write_single(&b, "", TEST_GPT2_TENSORS + 1);
+    expect(&b, cases[i].message);
+    end(&b);
+  }
+}
+
+static void test_untied(void **state) {
+  (void)state;
+  static const char untied[] =
+      "{\"model_type\": \"gpt2\", \"vocab_size\": 3, \"n_positions\": 2, \"n_embd\": 2, "
+      "\"n_layer\": 1, \"n_head\": 1, \"n_inner\": 1, \"tie_word_embeddings\": false}";
+  bench b = start();
+  test_folder_write(b.ctx, b.folder, "config.json", untied);
+  b.tensors[TEST_GPT2_TENSORS] = (test_tensor){"lm_head.weight", "[3,2]", 6, 77};
+  write_single(&b, "", TEST_GPT2_TENSORS + 1);
+  expect(&b, NULL);
+  write_single(&b, "", TEST_GPT2_TENSORS);
+  expect(&b, "tensor \"lm_head.weight\" of the model is missing");
+  end(&b);
+}
+
+static void test_shards(void **state) {
+  (void)state;
+  static const struct {
+    int count;
+    const char *index, *last, *message;
+  } cases[] = {
+      {TEST_GPT2_TENSORS, NULL, "b.safetensors", NULL},
+      {TEST_GPT2_TENSORS, NULL, "a.safetensors", "is not in the file it is said to be in"},
+      {TEST_GPT2_TENSORS, NULL, "c.safetensors", "cannot open"},
+      {TEST_GPT2_TENSORS, NULL, "../b.safetensors", "must be a plain file name"},
+      {TEST_GPT2_TENSORS, NULL, "..", "must be a plain file name"},
+      {TEST_GPT2_TENSORS, NULL, "", "must be a plain file name"},
+      {TEST_GPT2_TENSORS + 1, NULL, "b.safetensors", "\"more\" is not in the index's"},
+      {TEST_GPT2_TENSORS, "{\"weight_map\": {}}", "", "names no tensor"},
+      {TEST_GPT2_TENSORS, "{\"weight_map\": {\"x\": 1}}", "", "must be a plain file name"},
+      {TEST_GPT2_TENSORS, "{\"weightmap\": {}}", "", "\"weight_map\""},
+      {TEST_GPT2_TENSORS, "{\"weight_map\": {\"x\": \"a\"}, \"map\": 1}", "", "\"map\""},
+      {TEST_GPT2_TENSORS, "{\"weight_map\": {\"x\": \"a.safetensors\", \"x\": \"a.safetensors\"}}",
+       "", "\"x\""},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+    bench b = start();
+    b.tensors[TEST_GPT2_TENSORS] = (test_tensor){"more", "[1]", 1, 0};
+    write_shards(&b, 5, cases[i].count, cases[i].index, cases[i].last);
+    expect(&b, cases[i].message);
+    end(&b);
+  }
+}
+
+static void test_tensor_in_two_shards(void **state) {
+  (void)state;
+  bench b = start();
+  b.tensors[TEST_GPT2_TENSORS] = b.tensors[0];
+  write_shards(&b, 5, TEST_GPT2_TENSORS + 1, NULL, "b.safetensors");
+  expect(&b, "tensor \"wte.weight\" is also in");
+  end(&b);
+}
+
+// A link may lead to a file beside it, or to the blobs of a cache's snapshot.
+static void test_links(void **state) {
+  (void)state;
+  static const struct {
+    const char *target, *message;
+  } cases[] = {{"real.safetensors", NULL},
+               {"/etc/passwd", "is a link to no file of its folder"},
+               {"../../../../etc/passwd", "is a link to no file of its folder"},
+               {"../../blobs/../passwd", "is a link to no file of its folder"},
+               {"second", "is a link to no file of its folder"}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+    bench b = start();
+    test_folder_write_tensors(b.ctx, b.folder, "real.safetensors", "", TEST_GPT2_TENSORS,
+                              b.tensors);
+    assert_int_equal(symlink(cases[i].target, bd_path_join(b.ctx, b.folder, single)), 0);
+    assert_int_equal(symlink("/etc/passwd", bd_path_join(b.ctx, b.folder, "second")), 0);
+    expect(&b, cases[i].message);
+    end(&b);
+  }
+}
+
+static void test_cache(void **state) {
+  (void)state;
+  bench b = start();
+  bd_ctx *ctx = b.ctx;
+  const char *blobs = bd_path_join(ctx, b.folder, "blobs");
+  const char *snapshots = bd_path_join(ctx, b.folder, "snapshots");
+  const char *snapshot = bd_path_join(ctx, snapshots, "1");
+  assert_int_equal(mkdir(blobs, 0755), 0);
+  assert_int_equal(mkdir(snapshots, 0755), 0);
+  assert_int_equal(mkdir(snapshot, 0755), 0);
+  test_folder_write_tensors(ctx, blobs, "abc", "", TEST_GPT2_TENSORS, b.tensors);
+  test_folder_write(ctx, snapshot, "config.json", test_gpt2_config);
+  assert_int_equal(symlink("../../blobs/abc", bd_path_join(ctx, snapshot, single)), 0);
   bd_module *graph = NULL;
-  assert_int_equal(load_folder(ctx, "", 4, &graph), BD_INVALID);
-  assert_non_null(strstr(ctx->last_diag->message, "[4, 2], but config.json makes it [3, 2]"));
-  assert_int_equal(load_folder(ctx, "other.", 3, &graph), BD_INVALID);
-  assert_non_null(strstr(ctx->last_diag->message, "is missing"));
-  bd_ctx_destroy(ctx);
+  assert_int_equal(test_folder_load(ctx, snapshot, &graph), BD_OK);
+  test_folder_remove(ctx, snapshot);
+  test_folder_remove(ctx, snapshots);
+  test_folder_remove(ctx, blobs);
+  end(&b);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_prefixes),
-      cmocka_unit_test(test_weights_must_agree),
+      cmocka_unit_test(test_prefixes),      cmocka_unit_test(test_weights_must_agree),
+      cmocka_unit_test(test_other_tensors), cmocka_unit_test(test_untied),
+      cmocka_unit_test(test_shards),        cmocka_unit_test(test_tensor_in_two_shards),
+      cmocka_unit_test(test_links),         cmocka_unit_test(test_cache),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
