@@ -111,3 +111,31 @@ int bd_rt_json_whole(bd_rt_json *json, int64_t *out_value) {
   *out_value = value;
   return 1;
 }
+
+// A number, true, false or null; their spelling is not looked at.
+static int skip_word(bd_rt_json *json) {
+  const char *const start = json->at;
+  while (json->at < json->end &&
+         ((*json->at >= '0' && *json->at <= '9') || (*json->at >= 'a' && *json->at <= 'z') ||
+          *json->at == '-' || *json->at == '+' || *json->at == '.' || *json->at == 'E'))
+    json->at++;
+  return json->at > start;
+}
+
+int bd_rt_json_skip(bd_rt_json *json, char *scratch, int depth) {
+  size_t length;
+  skip_space(json);
+  if (json->at == json->end || depth == 0) return 0;
+  const char first = *json->at;
+  if (first == '"') return bd_rt_json_string(json, scratch, &length);
+  if (first != '{' && first != '[') return skip_word(json);
+  const char last = first == '{' ? '}' : ']';
+  json->at++;
+  if (bd_rt_json_take(json, last)) return 1;
+  do {
+    if (first == '{' && !(bd_rt_json_string(json, scratch, &length) && bd_rt_json_take(json, ':')))
+      return 0;
+    if (!bd_rt_json_skip(json, scratch, depth - 1)) return 0;
+  } while (bd_rt_json_take(json, ','));
+  return bd_rt_json_take(json, last);
+}

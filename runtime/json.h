@@ -1,4 +1,4 @@
-// The little JSON that safetensors headers need: a cursor over text.
+// The little JSON that safetensors headers and indexes of shards need: a cursor over text.
 #ifndef BD_RT_JSON_H
 #define BD_RT_JSON_H
 #include <stddef.h>
@@ -15,4 +15,6 @@ int bd_rt_json_take(bd_rt_json *json, char c);
 int bd_rt_json_string(bd_rt_json *json, char *out, size_t *out_length);
 // A whole number >= 0 below 2^62, without sign, fraction or exponent.
 int bd_rt_json_whole(bd_rt_json *json, int64_t *out_value);
+// Passes over a value of any kind, nested at most `depth` deep. `scratch` holds `end - at` bytes.
+int bd_rt_json_skip(bd_rt_json *json, char *scratch, int depth);
 #endif

@@ -122,17 +122,18 @@ static int run(bd_rt *rt) {
   FILE *metrics = NULL;
   int status = check_outputs(rt);
   if (!status) status = open_data(rt);
-  if (!status)
-    status = rt->options.init ? bd_rt_weights_load(rt, rt->options.init) : bd_rt_weights_init(rt);
+  if (!status) status = rt->options.init ? bd_rt_weights_load(rt) : bd_rt_weights_init(rt);
+  if (!status) status = bd_rt_weights_save_check(rt);
   if (!status) status = open_metrics(rt, &metrics);
   if (!status) status = bd_rt_profile_open(rt);
   if (!status) status = train(rt, metrics);
-  if (!status && rt->options.save) status = bd_rt_weights_save(rt, rt->options.save);
+  if (!status && rt->options.save) status = bd_rt_weights_save(rt);
   if (!status && rt->options.report) status = bd_rt_report_write(rt, rt->options.report);
   if (!status && rt->profile) status = bd_rt_profile_write(rt, rt->options.profile);
   bd_rt_profile_close(rt);
   if (metrics) fclose(metrics);
   bd_rt_data_close(&rt->data);
+  bd_rt_source_close(&rt->source);
   return status;
 }
 

@@ -58,8 +58,11 @@ const char *bd_rt_options_help(void) {
          "  --tokenizer KIND    read --data as `bytes`, `u16` or `u32` whatever its name\n"
          "  --steps N           steps to train (10)\n"
          "  --seed N            seed of initialization, sampling and dropout (1)\n"
-         "  --init FILE         start from these weights (safetensors)\n"
-         "  --save FILE         write the weights at the end (safetensors)\n"
+         "  --init FILE         start from these weights: safetensors, or a Hugging Face folder\n"
+         "  --save FILE         write the weights at the end (safetensors); FOLDER/ writes a "
+         "folder "
+         "like that\n"
+         "                      of --init: same files and names\n"
          "  --metrics FILE      write one JSON object per step\n"
          "  --report FILE       write bytes per rank as JSON\n"
          "  --profile FILE      write seconds per instruction and rank as JSON\n"
@@ -190,6 +193,10 @@ int bd_rt_options_parse(int argc, char **argv, bd_rt_options *out_options, char 
   }
   if (out_options->min_lr < 0) out_options->min_lr = out_options->lr;
   return 0;
+}
+
+int bd_rt_options_name_folder(const char *save) {
+  return save[strlen(save) - 1] == '/';
 }
 
 double bd_rt_learning_rate(const bd_rt_options *options, int64_t step) {

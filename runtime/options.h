@@ -21,6 +21,8 @@ typedef struct bd_rt_options {
 // 0, or a usage error described in `message`. Strings point into argv.
 int bd_rt_options_parse(int argc, char **argv, bd_rt_options *out_options, char *message,
                         size_t message_bytes);
+// Whether --save names a folder: by a slash at its end, so that all ranks say the same.
+int bd_rt_options_name_folder(const char *save);
 // The text of --help.
 const char *bd_rt_options_help(void);
 // Learning rate of step `step` (from 0): linear warmup, then a cosine from lr to min_lr at the last

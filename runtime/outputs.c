@@ -33,6 +33,13 @@ static int writable(const char *path, char *message, size_t size) {
   return 0;
 }
 
+// Makes the folder where it is not there; its parents are.
+static int folder_writable(const char *path, char *message, size_t size) {
+  if ((mkdir(path, 0777) == 0 || errno == EEXIST) && access(path, W_OK | X_OK) == 0) return 1;
+  snprintf(message, size, "%s: cannot be written: %s", path, strerror(errno));
+  return 0;
+}
+
 int bd_rt_outputs_check(const bd_rt_options *options, char *message, size_t size) {
   const char *const path[] = {options->metrics, options->save, options->report, options->profile,
                               options->data};
@@ -44,7 +51,10 @@ int bd_rt_outputs_check(const bd_rt_options *options, char *message, size_t size
         snprintf(message, size, "%s and %s name the same file, %s", name[i], name[k], path[i]);
         return BD_RT_EXIT_USAGE;
       }
-  for (int i = 0; i < WRITTEN; i++)
-    if (path[i] && !writable(path[i], message, size)) return BD_RT_EXIT_EXTERNAL;
+  for (int i = 0; i < WRITTEN; i++) {
+    if (!path[i]) continue;
+    const int folder = path[i] == options->save && bd_rt_options_name_folder(path[i]);
+    if (!(folder ? folder_writable : writable)(path[i], message, size)) return BD_RT_EXIT_EXTERNAL;
+  }
   return 0;
 }

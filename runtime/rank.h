@@ -4,6 +4,7 @@
 #include "runtime/braid_rt.h"
 #include "runtime/data.h"
 #include "runtime/options.h"
+#include "runtime/source.h"
 
 #include <stddef.h>
 
@@ -51,6 +52,7 @@ struct bd_rt {
   // tensor of the model.
   double *sums;
   bd_rt_data data;
+  bd_rt_source source;    // of --init, open until the run ends
   bd_rt_profile *profile; // NULL without --profile
   uint64_t step, updates; // those done; a step of f16 that overflows is no update
   float target_share;     // 1 / the valid targets of the step
@@ -92,11 +94,15 @@ void bd_rt_read_samples(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t r
 // The real inputs of one sample.
 void bd_rt_read_reals(bd_rt *rt, int64_t micro_batch, int64_t sample, int64_t elements, float *out);
 
-// Weights: values from the seed or from a safetensors file; returns 0 or a status after rank 0 has
-// spoken. Padding becomes zero.
+// Weights: values from the seed or from --init; returns 0 or a status after rank 0 has spoken.
+// Padding becomes zero.
 int bd_rt_weights_init(bd_rt *rt);
-int bd_rt_weights_load(bd_rt *rt, const char *path);
-int bd_rt_weights_save(bd_rt *rt, const char *path);
+int bd_rt_weights_load(bd_rt *rt);
+// To --save: a file, or, where it ends in a slash, a folder: with the files, names and index that
+// the folder of --init has, and its configuration beside them; else with model.safetensors.
+int bd_rt_weights_save(bd_rt *rt);
+// What would spoil the folder, asked before training.
+int bd_rt_weights_save_check(bd_rt *rt);
 
 // End of step: adds and synchronizes gradients, clips, updates the weights. Returns the global
 // norm, the same on every rank; where it is not finite nothing has been updated on any.

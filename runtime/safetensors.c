@@ -244,31 +244,51 @@ void bd_rt_file_close(bd_rt_file *file) {
   *file = (bd_rt_file){.fd = -1};
 }
 
+const bd_rt_tensor *bd_rt_file_named(const bd_rt_file *file, const char *name) {
+  const bd_rt_tensor wanted = {.name = (char *)name};
+  return file->count ? bsearch(&wanted, file->tensors, (size_t)file->count, sizeof wanted, by_name)
+                     : NULL;
+}
+
 // The tensor called `name`, or the only one whose name ends in `.name`.
-static const bd_rt_tensor *find_tensor(const bd_rt_file *file, const char *name) {
+static const bd_rt_tensor *find_tensor(const bd_rt_file *files, int count, const char *name,
+                                       int *out_file) {
   const size_t length = strlen(name);
   const bd_rt_tensor *found = NULL;
   int endings = 0;
-  for (int i = 0; i < file->count; i++) {
-    const bd_rt_tensor *const tensor = &file->tensors[i];
-    if (!strcmp(tensor->name, name)) return tensor;
-    if (tensor->length > length && tensor->name[tensor->length - length - 1] == '.' &&
-        !strcmp(tensor->name + tensor->length - length, name)) {
+  for (int f = 0; f < count; f++) {
+    const bd_rt_tensor *const tensor = bd_rt_file_named(&files[f], name);
+    *out_file = f;
+    if (tensor) return tensor;
+  }
+  for (int f = 0; f < count; f++)
+    for (int i = 0; i < files[f].count; i++) {
+      const bd_rt_tensor *const tensor = &files[f].tensors[i];
+      if (tensor->length <= length || tensor->name[tensor->length - length - 1] != '.' ||
+          strcmp(tensor->name + tensor->length - length, name))
+        continue;
       found = tensor;
+      *out_file = f;
       endings++;
     }
-  }
   return endings == 1 ? found : NULL;
 }
 
-const bd_rt_tensor *bd_rt_file_find(const bd_rt_file *file, const char *name) {
+const bd_rt_tensor *bd_rt_files_find(const bd_rt_file *files, int count, const char *name,
+                                     int *out_file) {
   static const char *const prefixes[] = {"transformer.", "model."};
-  const bd_rt_tensor *found = find_tensor(file, name);
+  const bd_rt_tensor *found = find_tensor(files, count, name, out_file);
   for (size_t i = 0; !found && i < sizeof prefixes / sizeof prefixes[0]; i++) {
     const size_t length = strlen(prefixes[i]);
-    if (!strncmp(name, prefixes[i], length)) found = find_tensor(file, name + length);
+    if (!strncmp(name, prefixes[i], length))
+      found = find_tensor(files, count, name + length, out_file);
   }
   return found;
+}
+
+const bd_rt_tensor *bd_rt_file_find(const bd_rt_file *file, const char *name) {
+  int number;
+  return bd_rt_files_find(file, 1, name, &number);
 }
 
 int64_t bd_rt_dtype_bytes(int dtype) {

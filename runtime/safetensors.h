@@ -27,9 +27,14 @@ typedef struct bd_rt_file {
 // Checks all that the format promises. 0, or a BD_RT_EXIT status with the reason in `message`.
 int bd_rt_file_open(const char *path, bd_rt_file *out_file, char *message, size_t message_bytes);
 void bd_rt_file_close(bd_rt_file *file);
-// The tensor called `name`, or the only one whose name ends in `.name`; where there is none, the
-// same without the `transformer.` or `model.` that a model's body may have before its names. NULL:
-// none.
+// The tensor called `name`, or NULL.
+const bd_rt_tensor *bd_rt_file_named(const bd_rt_file *file, const char *name);
+// The tensor of `count` files that is called `name`, or the only one whose name ends in `.name`;
+// where there is none, the same without the `transformer.` or `model.` that a model's body may have
+// before its names. NULL: none. `*out_file`: the number of its file.
+const bd_rt_tensor *bd_rt_files_find(const bd_rt_file *files, int count, const char *name,
+                                     int *out_file);
+// The same in one file.
 const bd_rt_tensor *bd_rt_file_find(const bd_rt_file *file, const char *name);
 // Reads `count` elements from element `first` as f32. `raw` holds 4 * count bytes. 0 on success.
 int bd_rt_file_read(const bd_rt_file *file, const bd_rt_tensor *tensor, int64_t first,

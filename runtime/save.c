@@ -1,5 +1,7 @@
-// Weights to one safetensors file: stored tensors are assembled from the ranks piece by piece,
+// Weights to a safetensors file: stored tensors are assembled from the ranks piece by piece,
 // written to a temporary file, and renamed when they are safe on disk.
+#include "runtime/save.h"
+
 #include "runtime/backend.h"
 #include "runtime/master.h"
 
@@ -12,34 +14,7 @@
 
 enum { PIECE = BD_RT_SCRATCH_FLOATS / 4 };
 
-typedef struct listing {
-  const bd_rt_weight **weights; // one per stored tensor, by name
-  int count;
-} listing;
-
-static int by_stored_name(const void *a, const void *b) {
-  return strcmp((*(const bd_rt_weight *const *)a)->stored_name,
-                (*(const bd_rt_weight *const *)b)->stored_name);
-}
-
-static listing list_stored(const bd_rt *rt) {
-  listing list = {0};
-  int all = 0;
-  for (int s = 0; s < rt->program->stages; s++)
-    all += rt->program->stage[s].weight_count;
-  list.weights = malloc((size_t)(all + 1) * sizeof(bd_rt_weight *));
-  if (!list.weights) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
-  for (int s = 0, at = 0; s < rt->program->stages; s++)
-    for (int i = 0; i < rt->program->stage[s].weight_count; i++)
-      list.weights[at++] = &rt->program->stage[s].weights[i];
-  qsort(list.weights, (size_t)all, sizeof(bd_rt_weight *), by_stored_name);
-  for (int i = 0; i < all; i++)
-    if (i == 0 || strcmp(list.weights[i]->stored_name, list.weights[list.count - 1]->stored_name))
-      list.weights[list.count++] = list.weights[i];
-  return list;
-}
-
-static void write_name(FILE *header, const char *name) {
+void bd_rt_write_name(FILE *header, const char *name) {
   fputc('"', header);
   for (; *name; name++) {
     const unsigned char c = (unsigned char)*name;
@@ -55,18 +30,18 @@ static void write_name(FILE *header, const char *name) {
 
 // The length word and the header, padded so that data starts at a multiple of 8. NULL without
 // memory.
-static char *make_header(const listing *list, size_t *out_bytes) {
+static char *make_header(int count, const bd_rt_stored *stored, size_t *out_bytes) {
   char *text = NULL;
   size_t length = 0;
   FILE *const header = open_memstream(&text, &length);
   if (!header) return NULL;
   fputs("........{\"__metadata__\":{\"format\":\"pt\"}", header);
   int64_t at = 0;
-  for (int i = 0; i < list->count; i++) {
-    const bd_rt_weight *const weight = list->weights[i];
+  for (int i = 0; i < count; i++) {
+    const bd_rt_weight *const weight = stored[i].weight;
     const int64_t bytes = bd_rt_stored_elements(weight) * 4;
     fputc(',', header);
-    write_name(header, weight->stored_name);
+    bd_rt_write_name(header, stored[i].name);
     fputs(":{\"dtype\":\"F32\",\"shape\":[", header);
     for (int d = 0; d < weight->stored_rank; d++)
       fprintf(header, "%s%lld", d ? "," : "", (long long)weight->stored_dims[d]);
@@ -117,15 +92,13 @@ static void collect_piece(bd_rt *rt, const char *name, int64_t first, int64_t co
 }
 
 // All ranks go through all pieces; rank 0 writes while it can. Returns whether it could.
-static int write_tensors(bd_rt *rt, const listing *list, int fd) {
+static int write_tensors(bd_rt *rt, int tensors, const bd_rt_stored *stored, int fd) {
   int good = 1;
-  for (int i = 0; i < rt->stage->weight_count; i++)
-    bd_rt_load_wide(rt, &rt->stage->weights[i]);
-  for (int i = 0; i < list->count; i++) {
-    const int64_t elements = bd_rt_stored_elements(list->weights[i]);
+  for (int i = 0; i < tensors; i++) {
+    const int64_t elements = bd_rt_stored_elements(stored[i].weight);
     for (int64_t first = 0; first < elements; first += PIECE) {
       const int64_t count = elements - first < PIECE ? elements - first : PIECE;
-      collect_piece(rt, list->weights[i]->stored_name, first, count);
+      collect_piece(rt, stored[i].weight->stored_name, first, count);
       if (rt->rank == 0 && good) good = write_all(fd, rt->scratch, (size_t)count * sizeof(float));
     }
   }
@@ -144,10 +117,9 @@ static int finish(int fd, int good, const char *temporary, const char *path) {
   return good;
 }
 
-int bd_rt_weights_save(bd_rt *rt, const char *path) {
+int bd_rt_save_file(bd_rt *rt, const char *path, int count, const bd_rt_stored *stored) {
   char message[1024] = "", temporary[4096];
   int fd = -1, status = 0;
-  listing list = list_stored(rt);
   snprintf(temporary, sizeof temporary, "%s.partial", path);
   if (rt->rank == 0) {
     fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -157,18 +129,15 @@ int bd_rt_weights_save(bd_rt *rt, const char *path) {
     }
   }
   status = bd_rt_agree(rt, status, message);
-  if (!status) {
-    size_t bytes = 0;
-    char *const header = rt->rank == 0 ? make_header(&list, &bytes) : NULL;
-    int good = rt->rank != 0 || (header && write_all(fd, header, bytes));
-    good = write_tensors(rt, &list, fd) && good;
-    if (rt->rank == 0 && !finish(fd, good, temporary, path)) {
-      snprintf(message, sizeof message, "%s: cannot be written: %s", path, strerror(errno));
-      status = BD_RT_EXIT_EXTERNAL;
-    }
-    free(header);
-    status = bd_rt_agree(rt, status, message);
+  if (status) return status;
+  size_t bytes = 0;
+  char *const header = rt->rank == 0 ? make_header(count, stored, &bytes) : NULL;
+  int good = rt->rank != 0 || (header && write_all(fd, header, bytes));
+  good = write_tensors(rt, count, stored, fd) && good;
+  if (rt->rank == 0 && !finish(fd, good, temporary, path)) {
+    snprintf(message, sizeof message, "%s: cannot be written: %s", path, strerror(errno));
+    status = BD_RT_EXIT_EXTERNAL;
   }
-  free(list.weights);
-  return status;
+  free(header);
+  return bd_rt_agree(rt, status, message);
 }

@@ -1,4 +1,4 @@
-// Weights from the seed or from a file. Both are defined per logical element, so every sharding
+// Weights from the seed or from files. Both are defined per logical element, so every sharding
 // holds the same model.
 #include "runtime/backend.h"
 #include "runtime/master.h"
@@ -91,34 +91,32 @@ static int fits(const bd_rt_tensor *tensor, const bd_rt_weight *weight) {
          !memcmp(tensor->dims, weight->stored_dims, (size_t)tensor->rank * sizeof tensor->dims[0]);
 }
 
-static int load_all(bd_rt *rt, const bd_rt_file *file, const char *path, char *message,
-                    size_t bytes) {
+static int load_all(bd_rt *rt, const bd_rt_source *source, char *message, size_t bytes) {
   for (int i = 0; i < rt->stage->weight_count; i++) {
     const bd_rt_weight *const weight = &rt->stage->weights[i];
-    const bd_rt_tensor *const tensor = bd_rt_file_find(file, weight->stored_name);
+    int file = 0;
+    const bd_rt_tensor *const tensor = bd_rt_source_find(source, weight->stored_name, &file);
     const char *const fault = !tensor                             ? "is missing"
                               : !bd_rt_dtype_bytes(tensor->dtype) ? "is not F32, BF16 or F16"
                               : !fits(tensor, weight)             ? "has another shape"
                                                                   : NULL;
     if (fault) {
-      snprintf(message, bytes, "%s: tensor \"%s\" %s", path, weight->stored_name, fault);
+      snprintf(message, bytes, "%s: tensor \"%s\" %s", rt->options.init, weight->stored_name,
+               fault);
       return BD_RT_EXIT_DATA;
     }
-    if (load_weight(rt, file, tensor, weight)) {
-      snprintf(message, bytes, "%s: tensor \"%s\" cannot be read", path, weight->stored_name);
+    if (load_weight(rt, &source->files[file], tensor, weight)) {
+      snprintf(message, bytes, "%s: tensor \"%s\" cannot be read", rt->options.init,
+               weight->stored_name);
       return BD_RT_EXIT_EXTERNAL;
     }
   }
   return 0;
 }
 
-int bd_rt_weights_load(bd_rt *rt, const char *path) {
+int bd_rt_weights_load(bd_rt *rt) {
   char message[1024] = "";
-  bd_rt_file file;
-  int status = bd_rt_file_open(path, &file, message, sizeof message);
-  if (!status) {
-    status = load_all(rt, &file, path, message, sizeof message);
-    bd_rt_file_close(&file);
-  }
+  int status = bd_rt_source_open(rt->options.init, &rt->source, message, sizeof message);
+  if (!status) status = load_all(rt, &rt->source, message, sizeof message);
   return bd_rt_agree(rt, status, message);
 }

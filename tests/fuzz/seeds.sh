@@ -7,7 +7,7 @@ braid=$(realpath "$1")
 out=$2
 root=$(cd "$(dirname "$0")/../.." && pwd)
 rm -rf "$out"
-mkdir -p "$out"/{text,json,safetensors,rt_safetensors,plan,config,layers}
+mkdir -p "$out"/{text,json,safetensors,rt_safetensors,plan,config,index,layers}
 out=$(realpath "$out")
 
 # The parts of the lit tests by the name that split-file gives them.
@@ -20,8 +20,9 @@ find "$root/tests/lit" -name '*.test' | sort | xargs awk -v out="$out" '
   }
   file { print > file }'
 cp "$root"/examples/*.json "$out/json/"
-cp "$root/tests/oracle/gpt2/config.json" "$out/config/oracle-gpt2"
-cp "$root/tests/oracle/llama/config.json" "$out/config/oracle-llama"
+for config in "$root"/tests/oracle/*/config.json; do
+  cp "$config" "$out/config/oracle-$(basename "$(dirname "$config")")"
+done
 
 find "$root/tests/lit" -name '*.braid' -exec cp {} "$out/text/" \;
 for stage in graph train sharded spmd exec; do
@@ -55,3 +56,17 @@ cp "$graph" "$out/layers/small"
 sed 's/\["1f1b"\]/["gpipe", "interleaved", "zero-bubble"]/' "$graph" >"$out/layers/schedules"
 sed 's/"forward_seconds": [0-9.]*/"forward_seconds": 1e300/' "$graph" >"$out/layers/long"
 sed 's/"repeat": 2/"repeat": 4000/' "$graph" >"$out/layers/deep"
+
+# Indexes of the two shards that the fuzzer has: whole, with metadata, wrong in one way each.
+write_index() {
+  printf '%s' "$2" >"$out/index/$1"
+}
+write_index whole '{"weight_map": {"x": "a.safetensors", "y": "b.safetensors"}}'
+write_index about '{"metadata": {"total_size": 8, "n": [1.5e3, null, {"a": true}]}, "weight_map": {"x": "a.safetensors", "y": "b.safetensors"}}'
+write_index moved '{"weight_map": {"x": "b.safetensors", "y": "b.safetensors"}}'
+write_index part '{"weight_map": {"x": "a.safetensors"}}'
+write_index twice '{"weight_map": {"x": "a.safetensors", "y": "b.safetensors", "x": "a.safetensors"}}'
+write_index outside '{"weight_map": {"x": "../a.safetensors", "y": "b.safetensors"}}'
+write_index escaped '{"weight_map": {"\u0078": "a.safetensors", "y": "b\u002esafetensors"}}'
+write_index nul '{"weight_map": {"x": "a.safetensors\u0000", "y": "b.safetensors"}}'
+write_index none '{"weight_map": {}}'

@@ -1,8 +1,8 @@
-// Compares the weights of two safetensors files of float32: same tensors, and each within a
-// relative L2 distance. GPT-2's key bias has a zero gradient, so that what moves it is rounding,
-// normalized by AdamW to at most the learning rate per step: it is held to a bound of its own, per
-// element.
-#include "frontend/safetensors.h"
+// Compares the weights of a safetensors file with those of another or of a Hugging Face folder, all
+// of float32: same tensors, and each within a relative L2 distance. A key bias has a zero gradient,
+// or a very small one where rotary positions turn it, so that what moves it is rounding, normalized
+// by AdamW to at most the learning rate per step: it is held to a bound of its own, per element.
+#include "frontend/hf/folder.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,22 +30,36 @@ static bool same_shape(const bd_stored_tensor *a, const bd_stored_tensor *b) {
   return memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0;
 }
 
-// The key bias is the middle third of the fused one.
-static bool is_fused_bias(const char *name) {
-  static const char end[] = ".attn.c_attn.bias";
-  const size_t length = strlen(name);
-  return length >= sizeof end - 1 && strcmp(name + length - (sizeof end - 1), end) == 0;
+static bool ends_so(const char *name, const char *end) {
+  const size_t length = strlen(name), tail = strlen(end);
+  return length >= tail && strcmp(name + length - tail, end) == 0;
+}
+
+// Which elements are a key bias: of GPT-2's fused bias the middle third.
+static void find_key_bias(const bd_stored_tensor *tensor, int64_t *out_first, int64_t *out_end) {
+  const int64_t count = count_of(tensor);
+  *out_first = *out_end = 0;
+  if (ends_so(tensor->name, ".attn.c_attn.bias")) {
+    *out_first = count / 3;
+    *out_end = 2 * (count / 3);
+  } else if (ends_so(tensor->name, ".self_attn.k_proj.bias") ||
+             ends_so(tensor->name, ".attention.self.key.bias") ||
+             ends_so(tensor->name, ".attention.attention.key.bias")) {
+    *out_end = count;
+  }
 }
 
 static bool compare(const bd_safetensors *expected, const bd_stored_tensor *tensor,
-                    const bd_safetensors *actual, bounds most) {
-  const bd_stored_tensor *other = bd_safetensors_find(actual, tensor->name);
+                    const bd_hf_folder *found, bounds most) {
+  const bd_safetensors *actual = NULL;
+  const bd_stored_tensor *other = bd_hf_folder_find(found, tensor->name, &actual);
   if (!other || !same_shape(tensor, other)) {
     printf("%s: missing, or of another shape or dtype\n", tensor->name);
     return false;
   }
   const int64_t count = count_of(tensor);
-  const bool fused = is_fused_bias(tensor->name);
+  int64_t key_first, key_end;
+  find_key_bias(tensor, &key_first, &key_end);
   double distance = 0, size = 0, key = 0;
   for (int64_t i = 0; i < count; i++) {
     const double a = element(expected, tensor, i), difference = element(actual, other, i) - a;
@@ -53,7 +67,7 @@ static bool compare(const bd_safetensors *expected, const bd_stored_tensor *tens
       printf("%s: element %lld is not finite\n", tensor->name, (long long)i);
       return false;
     }
-    if (fused && i >= count / 3 && i < 2 * (count / 3)) {
+    if (i >= key_first && i < key_end) {
       key = fmax(key, fabs(difference));
       continue;
     }
@@ -63,23 +77,34 @@ static bool compare(const bd_safetensors *expected, const bd_stored_tensor *tens
   const double relative = size > 0 ? sqrt(distance / size) : sqrt(distance);
   const bool good = relative <= most.relative && key <= most.key_bias;
   printf("%s: relative distance %.2e", tensor->name, relative);
-  if (fused) printf(", key bias within %.2e", key);
+  if (key_end) printf(", key bias within %.2e", key);
   printf("%s\n", good ? "" : "  TOO FAR");
   return good;
 }
 
+static bd_status open_actual(bd_ctx *ctx, const char *path, bd_hf_folder *out_found) {
+  if (bd_is_folder(path)) return bd_hf_folder_open(ctx, path, out_found);
+  *out_found = (bd_hf_folder){.count = 1, .files = BD_NEW(ctx->arena, bd_safetensors)};
+  BD_TRY(bd_safetensors_open(ctx, path, out_found->files));
+  out_found->open = 1;
+  return BD_OK;
+}
+
 static int compare_files(bd_ctx *ctx, char **paths, bounds most) {
-  bd_safetensors files[2] = {0};
-  int bad = 2;
-  if (bd_safetensors_open(ctx, paths[0], &files[0]) != BD_OK) return bad;
-  if (bd_safetensors_open(ctx, paths[1], &files[1]) != BD_OK) goto cleanup;
-  bad = files[0].count != files[1].count || files[0].count == 0;
-  if (bad) printf("%d tensors are expected, not %d\n", files[0].count, files[1].count);
-  for (int i = 0; i < files[0].count; i++)
-    if (!compare(&files[0], &files[0].tensors[i], &files[1], most)) bad = 1;
-  bd_map_close(&files[1].map);
+  bd_safetensors expected = {0};
+  bd_hf_folder found = {0};
+  int bad = 2, count = 0;
+  if (bd_safetensors_open(ctx, paths[0], &expected) != BD_OK) return bad;
+  if (open_actual(ctx, paths[1], &found) != BD_OK) goto cleanup;
+  for (int i = 0; i < found.count; i++)
+    count += found.files[i].count;
+  bad = expected.count != count || count == 0;
+  if (bad) printf("%d tensors are expected, not %d\n", expected.count, count);
+  for (int i = 0; i < expected.count; i++)
+    if (!compare(&expected, &expected.tensors[i], &found, most)) bad = 1;
 cleanup:
-  bd_map_close(&files[0].map);
+  bd_hf_folder_close(&found);
+  bd_map_close(&expected.map);
   return bad;
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Trains as PyTorch did and compares losses and final weights:
-#   run.sh BRAID COMPARE_WEIGHTS gpt2|llama WORK [option of braid compile ...]
+#   run.sh BRAID COMPARE_WEIGHTS FAMILY WORK [option of braid compile ...]
+# What is trained starts from the family's folder and is saved as a folder with the same files.
 # expected.txt and expected.safetensors come from scripts/expected-losses.py, whose constants stand here too.
 set -euo pipefail
 braid=$1 compare=$2 work=$4
@@ -12,9 +13,11 @@ steps=10 rate=1e-3 key_bias=0.01
 rm -rf "$work"
 mkdir -p "$work"
 "$braid" compile "$model" --global-batch 8 "$@" -o "$work/out"
-"$braid" run "$work/out" --init "$model/model.safetensors" --data "$here/text.txt" --seed 1 \
+data=$model/samples.safetensors
+[ -e "$data" ] || data=$here/text.txt
+"$braid" run "$work/out" --init "$model" --data "$data" --seed 1 \
   --steps $steps --lr $rate --beta1 0.9 --beta2 0.95 --eps 1e-8 --weight-decay 0.1 --clip 1 \
-  --metrics "$work/metrics.jsonl" --save "$work/final.safetensors"
+  --metrics "$work/metrics.jsonl" --save "$work/final/"
 
 # Expected lines are `step loss norm`; a line of metrics has them as members.
 awk '
@@ -35,4 +38,9 @@ awk '
   }
   END { if (seen != expected || seen == 0) { print seen + 0 " steps of " expected; bad = 1 } exit bad }
 ' "$model/expected.txt" "$work/metrics.jsonl"
-"$compare" "$model/expected.safetensors" "$work/final.safetensors" 1e-4 $key_bias
+"$compare" "$model/expected.safetensors" "$work/final" 1e-4 $key_bias
+cd "$model"
+diff <(ls config.json model*) <(ls "$work/final")
+if [ -e model.safetensors.index.json ]; then
+  diff <(grep model- model.safetensors.index.json) <(grep model- "$work/final/model.safetensors.index.json")
+fi

@@ -132,12 +132,16 @@ int bd_rt_weights_init(bd_rt *rt) {
   (void)rt;
   return 0;
 }
-int bd_rt_weights_load(bd_rt *rt, const char *path) {
-  (void)rt, (void)path;
+int bd_rt_weights_load(bd_rt *rt) {
+  (void)rt;
   return 0;
 }
-int bd_rt_weights_save(bd_rt *rt, const char *path) {
-  (void)rt, (void)path;
+int bd_rt_weights_save_check(bd_rt *rt) {
+  (void)rt;
+  return 0;
+}
+int bd_rt_weights_save(bd_rt *rt) {
+  (void)rt;
   return 0;
 }
 int bd_rt_data_open(const bd_rt_program *program, const char *path, int tokenizer, int check,
@@ -145,6 +149,9 @@ int bd_rt_data_open(const bd_rt_program *program, const char *path, int tokenize
   (void)program, (void)path, (void)tokenizer, (void)check, (void)out_data, (void)message,
       (void)message_bytes;
   return 0;
+}
+void bd_rt_source_close(bd_rt_source *source) {
+  (void)source;
 }
 void bd_rt_data_close(bd_rt_data *data) {
   (void)data;

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "support_folder.h"
+#include "tests/unit/frontend/support_folder.h"
 
 #include "ir/base/file.h"
 #include "ir/base/text.h"

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "ir/base/file.h"
-#include "support_folder.h"
+#include "tests/unit/frontend/support_folder.h"
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
