@@ -70,7 +70,7 @@ static bd_id project(builder *b, bd_layer *layer, bd_id x, char letter, int64_t 
   pattern.type = f32(3, (int64_t[]){c->width, heads, c->head_width});
   bd_id w = bd_graph_layer_weight(g, layer, pattern);
   bd_id y = bd_graph_contract(g, bd_intern_f(g->ctx, "%c", letter), "btc,chd->bthd", x, w);
-  if (!c->attention_bias) return y;
+  if (!c->query_bias) return y;
   pattern = bd_transformer_vector(bd_intern_f(g->ctx, "b%c", letter),
                                   bd_intern_f(g->ctx, "self_attn.%c_proj.bias", letter),
                                   BD_INIT_ZEROS, width);
@@ -96,7 +96,7 @@ static bd_id build_attention(builder *b, bd_layer *layer, bd_id x) {
   bd_id attended = bd_transformer_attention(g, q, k, v, 1 / sqrt((double)c->head_width),
                                             c->dropout_attention, SITE_ATTENTION);
   bd_id y = bd_graph_contract(g, "o", "bthd,hdc->btc", attended, wo);
-  if (c->attention_bias) {
+  if (c->output_bias) {
     bd_id bias = bd_graph_layer_weight(
         g, layer, bd_transformer_vector("bo", "self_attn.o_proj.bias", BD_INIT_ZEROS, c->width));
     y = bd_graph_binary(g, "o_biased", BD_OP_ADD, y, bias);
@@ -175,6 +175,11 @@ bd_status bd_llama_build(bd_ctx *ctx, const char *name, const bd_llama_config *c
   if (options->vocabulary > 0) chosen.vocabulary = options->vocabulary;
   builder b = {.graph = bd_graph_begin(ctx, name, loc), .config = &chosen};
   BD_TRY(bd_choose_sequence(ctx, options, chosen.positions, loc, &b.sequence));
+  if (chosen.window > 0 && b.sequence > chosen.window)
+    return bd_fail(ctx, BD_UNSUPPORTED, loc,
+                   "a sequence of %lld is longer than the sliding window of %lld, which is not "
+                   "supported; choose at most %lld with --seq",
+                   (long long)b.sequence, (long long)chosen.window, (long long)chosen.window);
   bd_layer embed = {0}, block = {0}, head = {0};
   build_embed(&b, &embed);
   build_block(&b, &block);

@@ -1,4 +1,4 @@
-// The two transformer families: what describes a member, and the graph it becomes.
+// The transformer families: what describes a member, and the graph it becomes.
 #ifndef BD_FRONTEND_TRANSFORMER_H
 #define BD_FRONTEND_TRANSFORMER_H
 #include "frontend/frontend.h"
@@ -27,11 +27,15 @@ typedef struct bd_llama_config {
   double epsilon, rope_theta;
   bd_rope_stretch stretch;
   double dropout_attention, init_scale;
-  bool tied, attention_bias, mlp_bias;
+  bool tied, mlp_bias;
+  bool query_bias;  // of queries, keys and values
+  bool output_bias; // of what attention gives
+  int64_t window;   // positions that attention looks back; 0: all
 } bd_llama_config;
 
 // `loc` places diagnostics about the configuration. Options as in frontend.h.
-// Errors: BD_INVALID when the sizes do not agree or the sequence is longer than the model's.
+// Errors: BD_INVALID when the sizes do not agree or the sequence is longer than the model's,
+// BD_UNSUPPORTED when it is longer than the window.
 BD_NODISCARD bd_status bd_gpt2_build(bd_ctx *ctx, const char *name, const bd_gpt2_config *config,
                                      const bd_model_options *options, bd_loc loc,
                                      bd_module **out_graph);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes the expected numbers of tests/oracle: what PyTorch trains from the same weights and tokens.
 
-Writes, for each folder, model.safetensors (initial weights, by formula), expected.txt (loss and
-gradient norm per step) and expected.safetensors (weights after the last step). The models are written
+Writes, for each folder, model.safetensors or shards (initial weights, by formula), expected.txt (loss
+and gradient norm per step) and expected.safetensors (weights after the last step). The models are written
 out here with the semantics of Hugging Face transformers and computed in float64; --transformers trains
 the models of that package instead, in float32, to check the ones written here.
 
@@ -65,8 +65,9 @@ def gpt2_shapes(c):
 def llama_shapes(c):
     width, inner, head = c["hidden_size"], c["intermediate_size"], llama_head_width(c)
     queries, keys = c["num_attention_heads"] * head, c["num_key_value_heads"] * head
-    shapes = {"model.embed_tokens.weight": [c["vocab_size"], width], "model.norm.weight": [width],
-              "lm_head.weight": [c["vocab_size"], width]}
+    shapes = {"model.embed_tokens.weight": [c["vocab_size"], width], "model.norm.weight": [width]}
+    if not c["tie_word_embeddings"]:
+        shapes["lm_head.weight"] = [c["vocab_size"], width]
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
         shapes[h + "input_layernorm.weight"] = shapes[h + "post_attention_layernorm.weight"] = [width]
@@ -75,18 +76,20 @@ def llama_shapes(c):
                                     ("mlp.gate_proj", inner, width), ("mlp.up_proj", inner, width),
                                     ("mlp.down_proj", width, inner)):
             shapes[f"{h}{name}.weight"] = [rows, columns]
+            if c["model_type"] == "qwen2" and name[-6:] in ("q_proj", "k_proj", "v_proj"):
+                shapes[f"{h}{name}.bias"] = [rows]
     return shapes
 
 
-def initial_weights(shapes):
-    """Uniform in float32: matrices around 0, gains around 1, biases around 0, none of them constant."""
+def initial_weights(shapes, dtype):
+    """Uniform: matrices around 0, gains around 1, biases around 0, none of them constant."""
     weights = {}
     for number, (name, shape) in enumerate(sorted(shapes.items())):
         gain = len(shape) == 1 and name.endswith("weight")
         scale, middle = (0.15, 0.0) if len(shape) == 2 else (0.1, 1.0 if gain else 0.0)
         draws = [philox((e, 0, number, 0), (SEED, 0))[0] >> 8 for e in range(math.prod(shape))]
         values = torch.tensor([middle + scale * (2 * u / 2**24 - 1) for u in draws], dtype=torch.float32)
-        weights[name] = values.reshape(shape)
+        weights[name] = values.reshape(shape).to(dtype)
     return weights
 
 
@@ -150,7 +153,8 @@ def llama_logits(c, w, tokens):
         return x * torch.rsqrt((x * x).mean(2, keepdim=True) + c["rms_norm_eps"]) * w[name + ".weight"]
 
     def project(x, name):
-        return x @ w[name + ".weight"].T
+        y = x @ w[name + ".weight"].T
+        return y + w[name + ".bias"] if name + ".bias" in w else y
 
     x = w["model.embed_tokens.weight"][tokens]
     for layer in range(c["num_hidden_layers"]):
@@ -164,11 +168,16 @@ def llama_logits(c, w, tokens):
         n = norm(x, h + "post_attention_layernorm")
         gated = functional.silu(project(n, h + "mlp.gate_proj")) * project(n, h + "mlp.up_proj")
         x = x + project(gated, h + "mlp.down_proj")
-    return project(norm(x, "model.norm"), "lm_head")
+    return project(norm(x, "model.norm"), "model.embed_tokens" if c["tie_word_embeddings"] else "lm_head")
 
 
 FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, "n_positions"),
-            "llama": (llama_shapes, llama_logits, "max_position_embeddings")}
+            "llama": (llama_shapes, llama_logits, "max_position_embeddings"),
+            "mistral": (llama_shapes, llama_logits, "max_position_embeddings"),
+            "qwen2": (llama_shapes, llama_logits, "max_position_embeddings")}
+# How the folder's weights are stored where it is not as one file of float32: dtype and shards.
+STORED = {"mistral": (torch.float16, 1), "qwen2": (torch.bfloat16, 3)}
+DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
 
 def plain_model(config, weights):
@@ -181,10 +190,10 @@ def plain_model(config, weights):
 def packaged_model(config, weights):
     """The same from transformers, whose GPT-2 keeps its weights under a prefix."""
     import transformers
-    if config["model_type"] == "gpt2":
-        model, prefix = transformers.GPT2LMHeadModel(transformers.GPT2Config(**config)), "transformer."
-    else:
-        model, prefix = transformers.LlamaForCausalLM(transformers.LlamaConfig(**config)), ""
+    kind = config["model_type"]
+    prefix = "transformer." if kind == "gpt2" else ""
+    model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(**config),
+                                                          torch_dtype=torch.float32)
     leaves = {name[len(prefix):]: value for name, value in model.named_parameters()}
     assert leaves.keys() == weights.keys()
     with torch.no_grad():
@@ -213,15 +222,32 @@ def train(leaves, logits, text, length):
 def write_safetensors(path, weights):
     header, data = {"__metadata__": {"format": "pt"}}, b""
     for name, value in sorted(weights.items()):
-        flat = value.detach().float().flatten().tolist()
-        raw = struct.pack(f"<{len(flat)}f", *flat)
-        header[name] = {"dtype": "F32", "shape": list(value.shape),
+        flat = value.detach().flatten()
+        raw = bytes(flat.view(torch.int16 if flat.element_size() == 2 else torch.int32).numpy().tobytes())
+        header[name] = {"dtype": DTYPES[value.dtype], "shape": list(value.shape),
                         "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def write_model(folder, weights, shards):
+    """One file, or shards of as many tensors each, with their index."""
+    if shards == 1:
+        write_safetensors(os.path.join(folder, "model.safetensors"), weights)
+        return
+    names, index = sorted(weights), {}
+    for shard in range(shards):
+        file = f"model-{shard + 1:05}-of-{shards:05}.safetensors"
+        part = names[len(names) * shard // shards:len(names) * (shard + 1) // shards]
+        write_safetensors(os.path.join(folder, file), {name: weights[name] for name in part})
+        index.update({name: file for name in part})
+    size = sum(value.numel() * value.element_size() for value in weights.values())
+    with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="ascii") as file:
+        json.dump({"metadata": {"total_size": size}, "weight_map": index}, file, indent=2)
+        file.write("\n")
 
 
 def make(family, packaged):
@@ -231,7 +257,8 @@ def make(family, packaged):
     with open(os.path.join(ROOT, "text.txt"), "rb") as file:
         text = file.read()
     shapes, _, positions = FAMILIES[family]
-    weights = initial_weights(shapes(config))
+    dtype, shards = STORED.get(family, (torch.float32, 1))
+    weights = initial_weights(shapes(config), dtype)
     leaves, logits = (packaged_model if packaged else plain_model)(config, weights)
     lines = []
     for step, (loss, norm) in enumerate(train(leaves, logits, text, config[positions])):
@@ -239,15 +266,17 @@ def make(family, packaged):
         print(family, lines[-1], end="")
     if packaged:
         return
-    write_safetensors(os.path.join(folder, "model.safetensors"), weights)
-    write_safetensors(os.path.join(folder, "expected.safetensors"), leaves)
+    write_model(folder, weights, shards)
+    write_safetensors(os.path.join(folder, "expected.safetensors"),
+                      {name: value.float() for name, value in leaves.items()})
     with open(os.path.join(folder, "expected.txt"), "w", encoding="ascii") as file:
         file.write("".join(lines))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("family", nargs="*", choices=[[], *FAMILIES], metavar="gpt2|llama", help="default: all")
+    parser.add_argument("family", nargs="*", choices=[[], *FAMILIES], metavar="|".join(FAMILIES),
+                        help="default: all")
     parser.add_argument("--transformers", action="store_true",
                         help="print what that package's models give, write nothing")
     arguments = parser.parse_args()

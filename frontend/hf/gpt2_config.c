@@ -1,5 +1,27 @@
 #include "frontend/hf/hf.h"
 
+static const char *const keys[] = {"vocab_size",
+                                   "n_positions",
+                                   "n_ctx",
+                                   "n_embd",
+                                   "n_layer",
+                                   "n_head",
+                                   "n_inner",
+                                   "activation_function",
+                                   "layer_norm_epsilon",
+                                   "embd_pdrop",
+                                   "attn_pdrop",
+                                   "resid_pdrop",
+                                   "scale_attn_weights",
+                                   "scale_attn_by_inverse_layer_idx",
+                                   "reorder_and_upcast_attn",
+                                   "summary_type",
+                                   "summary_use_proj",
+                                   "summary_activation",
+                                   "summary_proj_to_labels",
+                                   "summary_first_dropout",
+                                   NULL};
+
 static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_gpt2_config *c) {
   BD_TRY(bd_hf_extent(ctx, json, "vocab_size", &c->vocabulary));
   BD_TRY(bd_hf_extent(ctx, json, "n_positions", &c->positions));
@@ -22,7 +44,6 @@ static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_gpt2_config *c)
 // Options that change what the model computes.
 static bd_status read_variants(bd_ctx *ctx, const bd_json *json, bd_gpt2_config *c) {
   BD_TRY(bd_hf_refuse_true(ctx, json, "scale_attn_by_inverse_layer_idx"));
-  BD_TRY(bd_hf_refuse_true(ctx, json, "add_cross_attention"));
   bool scaled = true;
   BD_TRY(bd_json_bool(ctx, json, "scale_attn_weights", false, &scaled));
   c->attention_scale = scaled ? 0 : 1;
@@ -44,6 +65,7 @@ bd_status bd_hf_gpt2_config(bd_ctx *ctx, const bd_json *json, bd_gpt2_config *ou
                       .init_scale = 0.02,
                       .tied = true,
                       .stored_prefix = ""};
+  BD_TRY(bd_hf_only_known(ctx, json, keys));
   BD_TRY(read_sizes(ctx, json, &c));
   BD_TRY(read_variants(ctx, json, &c));
   BD_TRY(bd_json_real(ctx, json, "layer_norm_epsilon", false, 1e-12, 1, &c.epsilon));

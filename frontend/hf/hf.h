@@ -12,8 +12,13 @@ BD_NODISCARD bd_status bd_hf_load(bd_ctx *ctx, const char *folder, const bd_mode
 
 BD_NODISCARD bd_status bd_hf_gpt2_config(bd_ctx *ctx, const bd_json *json,
                                          bd_gpt2_config *out_config);
-BD_NODISCARD bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json,
+// `model_type`: "llama", "mistral" or "qwen2".
+BD_NODISCARD bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model_type,
                                           bd_llama_config *out_config);
+
+// Refuses members that neither the family has (`own`, which ends with NULL) nor every
+// configuration, and those that would change what the model computes.
+BD_NODISCARD bd_status bd_hf_only_known(bd_ctx *ctx, const bd_json *json, const char *const *own);
 
 // Members that every family shares. Absent members take the value that is in `*out` already, as
 // transformers writes only what differs from its defaults.

@@ -1,6 +1,31 @@
 #include "frontend/hf/hf.h"
 #include <string.h>
 
+// Members of the three families that are built alike; each family lacks some.
+static const char *const keys[] = {"vocab_size",
+                                   "max_position_embeddings",
+                                   "hidden_size",
+                                   "intermediate_size",
+                                   "num_hidden_layers",
+                                   "num_attention_heads",
+                                   "num_key_value_heads",
+                                   "head_dim",
+                                   "hidden_act",
+                                   "rms_norm_eps",
+                                   "rope_theta",
+                                   "rope_scaling",
+                                   "rope_parameters",
+                                   "partial_rotary_factor",
+                                   "attention_dropout",
+                                   "attention_bias",
+                                   "mlp_bias",
+                                   "pretraining_tp",
+                                   "sliding_window",
+                                   "use_sliding_window",
+                                   "max_window_layers",
+                                   "layer_types",
+                                   NULL};
+
 static bd_loc place(const bd_json *json, const char *key) {
   const bd_json *member = bd_json_find(json, key);
   return member ? member->loc : json->loc;
@@ -21,7 +46,8 @@ static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_llama_config *c
                               {"num_attention_heads", c->heads},
                               {0}};
   bd_hf_tell_defaults(ctx, json, sizes);
-  c->kv_heads = c->heads;
+  const bd_json *kv_heads = bd_json_find(json, "num_key_value_heads");
+  if (c->kv_heads == 0 || (kv_heads && kv_heads->kind == BD_JSON_NULL)) c->kv_heads = c->heads;
   BD_TRY(bd_hf_extent(ctx, json, "num_key_value_heads", &c->kv_heads));
   if (c->heads % c->kv_heads != 0)
     return bd_fail(ctx, BD_INVALID, place(json, "num_key_value_heads"),
@@ -83,28 +109,104 @@ static bd_status read_variants(bd_ctx *ctx, const bd_json *json, bd_llama_config
   if (share != 1)
     return bd_fail(ctx, BD_UNSUPPORTED, place(json, "partial_rotary_factor"),
                    "\"partial_rotary_factor\": only 1 is supported");
-  const bd_json *window = bd_json_find(json, "sliding_window");
-  if (window && window->kind != BD_JSON_NULL)
-    return bd_fail(ctx, BD_UNSUPPORTED, window->loc, "\"sliding_window\" is not supported");
   BD_TRY(bd_hf_activation(ctx, json, "hidden_act", &c->activation));
-  BD_TRY(bd_json_bool(ctx, json, "attention_bias", false, &c->attention_bias));
-  BD_TRY(bd_json_bool(ctx, json, "mlp_bias", false, &c->mlp_bias));
   return bd_json_bool(ctx, json, "tie_word_embeddings", false, &c->tied);
 }
 
-bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, bd_llama_config *out_config) {
-  bd_llama_config c = {.vocabulary = 32000,
-                       .positions = 2048,
-                       .width = 4096,
-                       .layers = 32,
-                       .heads = 32,
-                       .inner = 11008,
-                       .activation = BD_OP_SILU,
-                       .epsilon = 1e-6,
-                       .rope_theta = 10000,
-                       .init_scale = 0.02};
+static bd_status refuse(bd_ctx *ctx, const bd_json *json, const char *key, const char *family) {
+  const bd_json *member = bd_json_find(json, key);
+  if (!member || member->kind == BD_JSON_NULL) return BD_OK;
+  return bd_fail(ctx, BD_UNSUPPORTED, member->loc, "\"%s\" is not supported of a %s model", key,
+                 family);
+}
+
+// The same bias for queries, keys, values and outputs, or none.
+static bd_status read_llama(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
+  BD_TRY(refuse(ctx, json, "sliding_window", "llama"));
+  BD_TRY(refuse(ctx, json, "use_sliding_window", "llama"));
+  BD_TRY(refuse(ctx, json, "layer_types", "llama"));
+  BD_TRY(bd_json_bool(ctx, json, "attention_bias", false, &c->query_bias));
+  c->output_bias = c->query_bias;
+  return bd_json_bool(ctx, json, "mlp_bias", false, &c->mlp_bias);
+}
+
+// Every layer looks back `sliding_window` positions; null: as far as there are any.
+static bd_status read_mistral(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
+  BD_TRY(bd_hf_refuse_true(ctx, json, "attention_bias"));
+  BD_TRY(bd_hf_refuse_true(ctx, json, "mlp_bias"));
+  BD_TRY(refuse(ctx, json, "use_sliding_window", "mistral"));
+  BD_TRY(refuse(ctx, json, "layer_types", "mistral"));
+  const bd_json *window = bd_json_find(json, "sliding_window");
+  c->window = window && window->kind == BD_JSON_NULL ? 0 : 4096;
+  return bd_hf_extent(ctx, json, "sliding_window", &c->window);
+}
+
+// Whether a layer has the window: what `layer_types` says of each, else what `use_sliding_window`
+// says of some.
+static bd_status read_qwen2_layers(bd_ctx *ctx, const bd_json *json, int64_t layers,
+                                   bool *out_window) {
+  const bd_json *types = NULL;
+  BD_TRY(bd_json_array(ctx, json, "layer_types", false, &types));
+  BD_TRY(bd_json_bool(ctx, json, "use_sliding_window", false, out_window));
+  if (!types) return BD_OK;
+  *out_window = false;
+  if ((int64_t)types->count != layers)
+    return bd_fail(ctx, BD_INVALID, types->loc, "\"layer_types\" names %zu layers of %lld",
+                   types->count, (long long)layers);
+  for (size_t i = 0; i < types->count; ++i) {
+    const bd_json *type = &types->items[i];
+    bool sliding = type->kind == BD_JSON_STRING && strcmp(type->string, "sliding_attention") == 0;
+    *out_window |= sliding;
+    if (sliding || (type->kind == BD_JSON_STRING && strcmp(type->string, "full_attention") == 0))
+      continue;
+    return bd_fail(ctx, BD_UNSUPPORTED, type->loc,
+                   "\"layer_types\": a layer is \"full_attention\" or \"sliding_attention\"");
+  }
+  return BD_OK;
+}
+
+// Queries, keys and values have a bias, outputs have none; no member says so.
+static bd_status read_qwen2(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
+  bool slides = false;
+  BD_TRY(refuse(ctx, json, "attention_bias", "qwen2"));
+  BD_TRY(bd_hf_refuse_true(ctx, json, "mlp_bias"));
+  BD_TRY(read_qwen2_layers(ctx, json, c->layers, &slides));
+  c->query_bias = true;
+  int64_t window = 4096;
+  const bd_json *given = bd_json_find(json, "sliding_window");
+  BD_TRY(bd_hf_extent(ctx, json, "sliding_window", &window));
+  if (slides && !(given && given->kind == BD_JSON_NULL)) c->window = window;
+  return BD_OK;
+}
+
+static const struct {
+  const char *model_type;
+  bd_llama_config defaults;
+  bd_status (*read)(bd_ctx *ctx, const bd_json *json, bd_llama_config *c);
+} families[] = {{"llama", {.vocabulary = 32000, .positions = 2048, .inner = 11008}, read_llama},
+                {"mistral",
+                 {.vocabulary = 32000, .positions = 131072, .inner = 14336, .kv_heads = 8},
+                 read_mistral},
+                {"qwen2",
+                 {.vocabulary = 151936, .positions = 32768, .inner = 22016, .kv_heads = 32},
+                 read_qwen2}};
+
+bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model_type,
+                             bd_llama_config *out_config) {
+  size_t family = 0;
+  while (strcmp(families[family].model_type, model_type) != 0)
+    ++family;
+  bd_llama_config c = families[family].defaults;
+  c.width = 4096;
+  c.layers = c.heads = 32;
+  c.activation = BD_OP_SILU;
+  c.epsilon = 1e-6;
+  c.rope_theta = 10000;
+  c.init_scale = 0.02;
+  BD_TRY(bd_hf_only_known(ctx, json, keys));
   BD_TRY(read_sizes(ctx, json, &c));
   BD_TRY(read_variants(ctx, json, &c));
+  BD_TRY(families[family].read(ctx, json, &c));
   BD_TRY(bd_json_real(ctx, json, "rms_norm_eps", false, 1e-12, 1, &c.epsilon));
   BD_TRY(bd_json_real(ctx, json, "initializer_range", false, 0, 10, &c.init_scale));
   BD_TRY(bd_hf_probability(ctx, json, "attention_dropout", &c.dropout_attention));

@@ -16,14 +16,15 @@ static bd_status load_gpt2(bd_ctx *ctx, const char *folder, const bd_json *json,
 static bd_status load_llama(bd_ctx *ctx, const char *folder, const bd_json *json,
                             const bd_model_options *options, bd_module **out_graph) {
   bd_llama_config config;
-  BD_TRY(bd_hf_llama_config(ctx, json, &config));
+  BD_TRY(bd_hf_llama_config(ctx, json, bd_json_find(json, "model_type")->string, &config));
   return bd_llama_build(ctx, folder, &config, options, json->loc, out_graph);
 }
 
 static const struct {
   const char *model_type;
   family_load load;
-} families[] = {{"gpt2", load_gpt2}, {"llama", load_llama}};
+} families[] = {
+    {"gpt2", load_gpt2}, {"llama", load_llama}, {"mistral", load_llama}, {"qwen2", load_llama}};
 
 // The folder's own name, without the path to it.
 static const char *folder_name(bd_ctx *ctx, const char *folder) {
@@ -56,5 +57,5 @@ bd_status bd_hf_load(bd_ctx *ctx, const char *folder, const bd_model_options *op
     return BD_OK;
   }
   return bd_fail(ctx, BD_UNSUPPORTED, bd_json_find(json, "model_type")->loc,
-                 "model type \"%s\" is not supported (gpt2, llama)", model_type);
+                 "model type \"%s\" is not supported (gpt2, llama, mistral, qwen2)", model_type);
 }

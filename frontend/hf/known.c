@@ -1,0 +1,109 @@
+// Members of config.json that are none of a family's own: those of every transformers
+// configuration, which describe how a model is used but not what it computes.
+#include "frontend/hf/hf.h"
+#include "ir/base/suggest.h"
+#include <string.h>
+
+// Of the base class, and what tools leave behind. Members that begin with "_" are private to
+// transformers and none of the model.
+static const char *const common[] = {"model_type",
+                                     "architectures",
+                                     "transformers_version",
+                                     "torch_dtype",
+                                     "dtype",
+                                     "use_bfloat16",
+                                     "name_or_path",
+                                     "tokenizer_class",
+                                     "tokenizer_name",
+                                     "auto_map",
+                                     "torchscript",
+                                     "return_dict",
+                                     "output_hidden_states",
+                                     "output_attentions",
+                                     "output_router_logits",
+                                     "use_cache",
+                                     "gradient_checkpointing",
+                                     "chunk_size_feed_forward",
+                                     "attn_implementation",
+                                     "quantization_config",
+                                     "tie_word_embeddings",
+                                     "tie_encoder_decoder",
+                                     "add_cross_attention",
+                                     "cross_attention_hidden_size",
+                                     "is_decoder",
+                                     "is_encoder_decoder",
+                                     "pruned_heads",
+                                     "initializer_range",
+                                     "finetuning_task",
+                                     "task_specific_params",
+                                     "problem_type",
+                                     "id2label",
+                                     "label2id",
+                                     "num_labels",
+                                     "classifier_dropout",
+                                     "tf_legacy_loss",
+                                     "bos_token_id",
+                                     "eos_token_id",
+                                     "pad_token_id",
+                                     "sep_token_id",
+                                     "mask_token_id",
+                                     "decoder_start_token_id",
+                                     "forced_bos_token_id",
+                                     "forced_eos_token_id",
+                                     "prefix",
+                                     "max_length",
+                                     "min_length",
+                                     "do_sample",
+                                     "early_stopping",
+                                     "num_beams",
+                                     "num_beam_groups",
+                                     "diversity_penalty",
+                                     "temperature",
+                                     "top_k",
+                                     "top_p",
+                                     "typical_p",
+                                     "repetition_penalty",
+                                     "length_penalty",
+                                     "no_repeat_ngram_size",
+                                     "encoder_no_repeat_ngram_size",
+                                     "bad_words_ids",
+                                     "num_return_sequences",
+                                     "output_scores",
+                                     "return_dict_in_generate",
+                                     "remove_invalid_values",
+                                     "exponential_decay_length_penalty",
+                                     "suppress_tokens",
+                                     "begin_suppress_tokens",
+                                     NULL};
+
+static bool is_listed(const char *key, const char *const *keys) {
+  for (int i = 0; keys[i]; ++i) {
+    if (strcmp(keys[i], key) == 0) return true;
+  }
+  return false;
+}
+
+static bd_status refuse_heads_pruned(bd_ctx *ctx, const bd_json *json) {
+  const bd_json *heads = bd_json_find(json, "pruned_heads");
+  if (!heads || heads->kind == BD_JSON_NULL || heads->count == 0) return BD_OK;
+  return bd_fail(ctx, BD_UNSUPPORTED, heads->loc, "\"pruned_heads\" are not supported");
+}
+
+bd_status bd_hf_only_known(bd_ctx *ctx, const bd_json *json, const char *const *own) {
+  static const char *const refused[] = {"add_cross_attention", "tie_encoder_decoder", "is_decoder"};
+  for (size_t i = 0; i < json->count; ++i) {
+    const char *key = json->keys[i];
+    if (key[0] == '_' || is_listed(key, common) || is_listed(key, own)) continue;
+    const char *meant = bd_suggest(key, own);
+    if (meant)
+      return bd_fail(ctx, BD_INVALID, json->items[i].loc,
+                     "\"%s\" is not known; did you mean \"%s\"?", key, meant);
+    return bd_fail(ctx, BD_UNSUPPORTED, json->items[i].loc,
+                   "\"%s\" is not known and may change what the model computes; remove it if it "
+                   "does not",
+                   key);
+  }
+  for (size_t i = 0; i < sizeof refused / sizeof refused[0]; ++i)
+    BD_TRY(bd_hf_refuse_true(ctx, json, refused[i]));
+  return refuse_heads_pruned(ctx, json);
+}
