@@ -300,19 +300,20 @@ BD_NODISCARD static bd_status add_ops(const writer *w, int first, int end) {
 }
 
 static void add_inputs(const writer *w) {
-  static const char *const names[] = {"tokens", "targets", "reals"};
   const bd_module *module = w->e->module;
-  for (int i = 0; i < module->input_count; ++i) {
+  for (int i = 0, ids = 0; i < module->input_count; ++i) {
+    bd_input_kind kind = module->inputs[i];
+    int number = kind == BD_INPUT_IDS ? ids++ : 0;
     bd_id id = w->main->params[i];
     const bd_value *value = &w->main->values[id];
     const bd_place *place = &w->e->layout.values[id];
     if (place->segment == BD_SEGMENT_NONE) continue;
-    bd_text_addf(w->text, "  bd_rt_%s(rt, ", names[module->inputs[i]]);
-    if (module->inputs[i] == BD_INPUT_REALS)
-      bd_text_addf(w->text, "%s, ", bd_emit_dtype(value->type.dtype));
+    bd_text_addf(w->text, "  bd_rt_%s(rt, ", bd_input_kind_name(kind));
+    if (kind == BD_INPUT_IDS) bd_text_addf(w->text, "%d, ", number);
+    if (kind == BD_INPUT_REALS) bd_text_addf(w->text, "%s, ", bd_emit_dtype(value->type.dtype));
     bd_text_addf(w->text, "micro_batch, %s, %s, ", bd_emit_dim_start(w->e, value, 0),
                  bd_emit_dim_count(w->e, value, 0));
-    if (module->inputs[i] == BD_INPUT_REALS) {
+    if (kind == BD_INPUT_REALS) {
       bd_type local = bd_emit_local(module, value);
       bd_text_addf(w->text, "%lld, ", (long long)(bd_emit_elements(module, value) / local.dims[0]));
     }

@@ -48,25 +48,19 @@ static bd_id origin(const bd_function *function, bd_id id) {
   return id;
 }
 
-static bool is_input(const bd_module *module, bd_id id, bd_input_kind kind) {
-  for (int i = 0; i < module->input_count; ++i)
-    if (module->main->params[i] == origin(module->main, id)) return module->inputs[i] == kind;
-  return false;
-}
-
-// Whether the operand of an op inside the callee is an input of main.
+// Whether the operand of an op inside the callee is main's input number `input`.
 static bool reads_input(const bd_module *module, const bd_op *call, const bd_function *callee,
-                        bd_id operand, bd_input_kind kind) {
+                        bd_id operand, int input) {
   bd_id id = origin(callee, operand);
   for (int i = 0; i < call->in_count; ++i)
-    if (callee->params[i] == id) return is_input(module, call->in[i], kind);
+    if (callee->params[i] == id)
+      return origin(module->main, call->in[i]) == module->main->params[input];
   return false;
 }
 
-// The extent of a dimension of operand 0 of the op of `kind` whose operand 1 is an input of main,
-// or 0: rows of the token table, classes of the loss.
-static int64_t indexed_extent(const bd_module *module, bd_op_kind kind, bd_input_kind input,
-                              bool last) {
+// The extent of a dimension of operand 0 of the op of `kind` whose operand 1 is main's input number
+// `input`, or 0: rows of a table, classes of the loss.
+static int64_t indexed_extent(const bd_module *module, bd_op_kind kind, int input, bool last) {
   for (int c = 0; c < module->main->op_count; ++c) {
     const bd_op *call = &module->main->ops[c];
     if (call->kind != BD_OP_CALL || bd_op_find_attr(call, "of")) continue;
@@ -102,12 +96,34 @@ static void add_instructions(const writer *w) {
   bd_text_add(w->text, "};\n");
 }
 
-// Targets of one sample.
-static int64_t targets_per_sample(const bd_module *module) {
+// The number of the first input of a kind, or -1.
+static int find_input(const bd_module *module, bd_input_kind kind) {
   for (int i = 0; i < module->input_count; ++i)
-    if (module->inputs[i] == BD_INPUT_TARGETS)
-      return bd_type_elements(&module->main->values[module->main->params[i]].type, 1);
-  return 1;
+    if (module->inputs[i] == kind) return i;
+  return -1;
+}
+
+// Of one sample.
+static int64_t input_elements(const bd_module *module, int input) {
+  return bd_type_elements(&module->main->values[module->main->params[input]].type, 1);
+}
+
+BD_NODISCARD static bd_status add_ids(const writer *w) {
+  const bd_module *module = w->e->module;
+  int count = 0;
+  for (int i = 0; i < module->input_count; ++i) {
+    if (module->inputs[i] != BD_INPUT_IDS) continue;
+    bd_text_add(w->text,
+                count++ == 0 ? "\nstatic const bd_rt_ids_input ids[] = {\n    {" : "    {");
+    bd_text_add_c_string(w->text, module->main->values[module->main->params[i]].name);
+    bd_text_addf(w->text, ", .elements = %lld, .bound = %lld},\n",
+                 (long long)input_elements(module, i),
+                 (long long)indexed_extent(module, BD_OP_EMBED, i, false));
+  }
+  if (count > 0) bd_text_add(w->text, "};\n");
+  if (count <= BD_RT_MAX_IDS) return BD_OK;
+  return bd_fail(w->e->ctx, BD_UNSUPPORTED, module->main->loc,
+                 "programs have at most %d inputs of kind ids, not %d", BD_RT_MAX_IDS, count);
 }
 
 // The runtime updates f32: the weight itself, or the master of a half.
@@ -136,6 +152,8 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
   add_stages(&w);
   if (module->cuda) add_kernels(&w);
   add_instructions(&w);
+  BD_TRY(add_ids(&w));
+  int tokens = find_input(module, BD_INPUT_TOKENS), targets = find_input(module, BD_INPUT_TARGETS);
   bd_text_addf(text, "\nstatic %sbd_rt_program program = {\n", module->cuda ? "" : "const ");
   bd_text_add(text, "    .version = BD_RT_VERSION,\n    .model = ");
   bd_text_add_c_string(text, module->name);
@@ -148,9 +166,9 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
                plan->threads_per_rank, plan->zero_axes);
   bd_text_addf(text, "    .global_batch = %lld, .micro_batch = %lld, .sequence = %lld,\n",
                (long long)plan->global_batch, (long long)plan->micro_batch,
-               (long long)targets_per_sample(module));
-  int64_t vocabulary = indexed_extent(module, BD_OP_EMBED, BD_INPUT_TOKENS, false);
-  int64_t classes = indexed_extent(module, BD_OP_XENT, BD_INPUT_TARGETS, true);
+               (long long)(targets < 0 ? 1 : input_elements(module, targets)));
+  int64_t vocabulary = tokens < 0 ? 0 : indexed_extent(module, BD_OP_EMBED, tokens, false);
+  int64_t classes = targets < 0 ? 0 : indexed_extent(module, BD_OP_XENT, targets, true);
   bd_text_addf(text,
                "    .optimizer = %d, .precision = %s, .vocabulary = %lld, .classes = %lld,\n    "
                ".tensors = %d, .stage = stages,\n",
@@ -159,6 +177,8 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
                (long long)vocabulary, (long long)classes, module->weight_count);
   bd_text_addf(text, "    .instruction_count = %d, .instructions = instructions,\n",
                BD_RT_MARKS + emitter->instruction_count);
+  if (find_input(module, BD_INPUT_IDS) >= 0)
+    bd_text_add(text, "    .ids_count = sizeof ids / sizeof *ids, .ids = ids,\n");
   if (module->cuda)
     bd_text_addf(text,
                  "    .kernel_count = %d, .kernels = kernels, .device_code = braid_device_code,\n",

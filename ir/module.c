@@ -60,8 +60,14 @@ bool bd_module_calls_forward(const bd_module *module, const bd_op *op) {
   return callee && callee->role == BD_ROLE_FORWARD;
 }
 
+const char *bd_input_kind_name(bd_input_kind kind) {
+  static const char *const names[] = {"tokens", "targets", "reals", "ids"};
+  return names[kind];
+}
+
 int64_t bd_module_sequence(const bd_module *module) {
-  if (module->input_count == 0 || module->inputs[0] != BD_INPUT_TOKENS) return 0;
+  if (module->input_count == 0) return 0;
+  if (module->inputs[0] != BD_INPUT_TOKENS && module->inputs[0] != BD_INPUT_IDS) return 0;
   const bd_type *type = &module->main->values[module->main->params[0]].type;
   return type->rank > 1 ? type->dims[1] : 0;
 }

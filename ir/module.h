@@ -120,7 +120,14 @@ typedef struct bd_weight {
   bool decay;        // weight decay applies
 } bd_weight;
 
-typedef enum bd_input_kind { BD_INPUT_TOKENS, BD_INPUT_TARGETS, BD_INPUT_REALS } bd_input_kind;
+typedef enum bd_input_kind {
+  BD_INPUT_TOKENS,  // a window of a stream of tokens; the targets are those that follow
+  BD_INPUT_TARGETS, // below zero: none
+  BD_INPUT_REALS,
+  BD_INPUT_IDS, // integers of a sample, in the data under the input's name
+  BD_INPUT_KIND_COUNT
+} bd_input_kind;
+const char *bd_input_kind_name(bd_input_kind kind);
 
 typedef struct bd_module {
   bd_stage stage;

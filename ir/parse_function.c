@@ -1,11 +1,10 @@
 #include "ir/parse_internal.h"
 
 static bd_status parse_input_kind(bd_parser *p) {
-  static const char *const kinds[] = {"tokens", "targets", "reals"};
   bd_module *module = p->module;
-  for (int kind = 0; kind < 3; ++kind) {
+  for (int kind = 0; kind < BD_INPUT_KIND_COUNT; ++kind) {
     bd_loc loc = bd_parser_loc(p);
-    if (!bd_parser_accept_word(p, kinds[kind])) continue;
+    if (!bd_parser_accept_word(p, bd_input_kind_name((bd_input_kind)kind))) continue;
     if (module->input_count + 1 != p->function->param_count)
       return bd_fail(p->ctx, BD_INVALID, loc, "inputs stand before all other parameters of main");
     size_t count = (size_t)module->input_count;

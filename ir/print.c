@@ -141,7 +141,6 @@ static void add_op(const printer *p, int index) {
 }
 
 static void add_params(const printer *p) {
-  static const char *const kinds[] = {"tokens", "targets", "reals"};
   const bd_function *function = p->function;
   bool is_main = function == p->module->main;
   bd_text_add(p->text, "(");
@@ -151,7 +150,7 @@ static void add_params(const printer *p) {
     bd_text_add(p->text, ": ");
     add_value_type(p, function->params[i]);
     if (is_main && i < p->module->input_count)
-      bd_text_addf(p->text, " %s", kinds[p->module->inputs[i]]);
+      bd_text_addf(p->text, " %s", bd_input_kind_name(p->module->inputs[i]));
     else if (function->is_weight && function->is_weight[i])
       bd_text_add(p->text, " weight");
   }

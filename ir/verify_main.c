@@ -60,6 +60,16 @@ static bd_status verify_results(bd_verifier *v) {
   return BD_OK;
 }
 
+// Data is a stream of tokens, or samples one by one.
+static bd_status verify_inputs(bd_verifier *v) {
+  bool has[BD_INPUT_KIND_COUNT] = {0};
+  for (int i = 0; i < v->module->input_count; ++i)
+    has[v->module->inputs[i]] = true;
+  if (!has[BD_INPUT_TOKENS] || !has[BD_INPUT_IDS]) return BD_OK;
+  return bd_fail(v->ctx, BD_INVALID, v->module->main->loc,
+                 "a model has inputs of kind tokens or of kind ids, not both");
+}
+
 // `first`: of the callee's parameters, those before it come from the tape.
 static bd_status verify_signature(bd_verifier *v, const bd_op *op, const bd_function *callee,
                                   int first, const bool *weights) {
@@ -115,6 +125,7 @@ static bd_status verify_call(bd_verifier *v, int index, const bool *weights) {
 bd_status bd_verify_main(bd_verifier *v) {
   const bd_function *main = v->module->main;
   BD_TRY(verify_params(v));
+  BD_TRY(verify_inputs(v));
   bool *weights = BD_NEW_ARRAY(v->ctx->arena, bool, main->value_count);
   for (int i = 0; i < v->module->weight_count; ++i)
     weights[main->params[v->module->input_count + i]] = true;

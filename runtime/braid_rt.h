@@ -32,6 +32,9 @@ void bd_rt_add_loss(bd_rt *rt, const float *loss, uint32_t partial);
 // `start`..`start+rows`.
 void bd_rt_tokens(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int32_t *out);
 void bd_rt_targets(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int32_t *out);
+// The integers of program->ids[input].
+void bd_rt_ids(bd_rt *rt, int input, int64_t micro_batch, int64_t start, int64_t rows,
+               int32_t *out);
 // The real input of models without tokens, [rows, elements] of f32, bf16 or f16.
 void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64_t rows,
                  int64_t elements, void *out);
@@ -61,9 +64,9 @@ typedef struct bd_rt_gemm {
   int64_t a_m, a_k, a_batch, b_k, b_n, b_batch, out_m, out_batch;
   int32_t accumulate;
   int32_t dtype, out_dtype; // of a and b, and of out
-  // Formats that a and b, in bf16, are rounded to, each under the scale of its largest number, where
-  // m, n, k and out_m are multiples of BD_RT_F8_GRAIN; and on GPUs BD_RT_ALIGNMENT + m k + n k
-  // bytes for them, m k rounded up to that alignment. 0: as they are.
+  // Formats that a and b, in bf16, are rounded to, each under the scale of its largest number,
+  // where m, n, k and out_m are multiples of BD_RT_F8_GRAIN; and on GPUs BD_RT_ALIGNMENT + m k + n
+  // k bytes for them, m k rounded up to that alignment. 0: as they are.
   int32_t f8[2];
   void *f8_room;
 } bd_rt_gemm;

@@ -121,6 +121,14 @@ typedef struct bd_rt_instruction {
 // The first instructions of every program.
 enum { BD_RT_MARK_OTHER, BD_RT_MARK_CLEAR, BD_RT_MARK_UPDATE, BD_RT_MARKS };
 
+// Integers that each sample of the data has, in a tensor called `name`.
+typedef struct bd_rt_ids_input {
+  const char *name;
+  int64_t elements; // of a sample
+  int64_t bound;    // all are below it; 0: any
+} bd_rt_ids_input;
+enum { BD_RT_MAX_IDS = 8 };
+
 typedef struct bd_rt_program {
   int32_t version;
   const char *model;
@@ -140,6 +148,8 @@ typedef struct bd_rt_program {
   const bd_rt_kernel *kernels;
   const void *device_code;
   int64_t device_code_bytes;
+  int32_t ids_count;
+  const bd_rt_ids_input *ids;
   int32_t instruction_count;
   const bd_rt_instruction *instructions;
 } bd_rt_program;

@@ -11,6 +11,7 @@ typedef struct bd_rt_data {
   int64_t count;     // tokens, or samples
   bd_rt_file arrays; // of sample data
   const bd_rt_tensor *inputs, *targets;
+  const bd_rt_tensor *ids[BD_RT_MAX_IDS];
 } bd_rt_data;
 
 // Opens --data for a program. `check`: read every token or target and compare it with the bound
@@ -26,9 +27,10 @@ int64_t bd_rt_data_position(const bd_rt_program *program, const bd_rt_data *data
 // Reads `count` tokens from position `at`. 0 on success.
 int bd_rt_data_tokens(const bd_rt_data *data, int64_t at, int64_t count, int32_t *out);
 
-// Arrays: the real inputs or the targets of one sample. 0 on success.
+// Arrays: the real inputs, the targets or the integers `input` of one sample. 0 on success.
 int bd_rt_data_open_arrays(const bd_rt_program *program, const char *path, int check,
                            bd_rt_data *out_data, char *message, size_t message_bytes);
 int bd_rt_data_inputs(const bd_rt_data *data, int64_t at, int64_t elements, float *out);
+int bd_rt_data_ids(const bd_rt_data *data, int input, int64_t at, int64_t elements, int32_t *out);
 int bd_rt_data_targets(const bd_rt_data *data, int64_t at, int64_t elements, int32_t *out);
 #endif

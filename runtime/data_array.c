@@ -1,5 +1,6 @@
 // Samples of models without tokens: a safetensors file with `inputs` (F32, BF16 or F16, [samples,
-// ...]) and `targets` (I32 or I64, [samples, ...]; below zero: no target).
+// ...]), `targets` (I32 or I64, [samples, ...]; below zero: no target) and the model's ids (as
+// targets, none below zero).
 #include "runtime/data.h"
 
 #include <limits.h>
@@ -14,11 +15,12 @@ static int64_t row_elements(const bd_rt_tensor *tensor) {
   return elements;
 }
 
-static int read_targets(const bd_rt_data *data, int64_t first, int64_t count, int64_t *out) {
-  const int bytes = data->targets->dtype == BD_RT_I64 ? 8 : 4;
+static int read_integers(const bd_rt_data *data, const bd_rt_tensor *tensor, int64_t first,
+                         int64_t count, int64_t *out) {
+  const int bytes = tensor->dtype == BD_RT_I64 ? 8 : 4;
   for (int64_t i = 0; i < count; i++) {
     char raw[8];
-    const int64_t offset = data->targets->begin + (first + i) * bytes;
+    const int64_t offset = tensor->begin + (first + i) * bytes;
     if (pread(data->arrays.fd, raw, (size_t)bytes, offset) != bytes) return BD_RT_EXIT_EXTERNAL;
     int32_t narrow;
     memcpy(&narrow, raw, sizeof narrow);
@@ -28,42 +30,83 @@ static int read_targets(const bd_rt_data *data, int64_t first, int64_t count, in
   return 0;
 }
 
-static int check_targets(const bd_rt_program *program, const bd_rt_data *data, const char *path,
-                         char *message, size_t message_bytes) {
-  const int64_t most = program->classes ? program->classes : INT32_MAX;
-  const int64_t elements = row_elements(data->targets) * data->count;
-  int any = 0;
+// Those of `tensor`: from `least` to below `most`. Counts those that are not below zero.
+static int check_integers(const bd_rt_data *data, const bd_rt_tensor *tensor, int64_t least,
+                          int64_t most, int64_t *out_counted, const char *path, char *message,
+                          size_t message_bytes) {
+  const int64_t elements = row_elements(tensor) * data->count;
+  *out_counted = 0;
   for (int64_t i = 0; i < elements; i++) {
-    int64_t target;
-    if (read_targets(data, i, 1, &target)) {
-      snprintf(message, message_bytes, "%s: cannot be read at target %lld", path, (long long)i);
+    int64_t value;
+    if (read_integers(data, tensor, i, 1, &value)) {
+      snprintf(message, message_bytes, "%s: `%s` cannot be read at %lld", path, tensor->name,
+               (long long)i);
       return BD_RT_EXIT_EXTERNAL;
     }
-    if (target >= most || target < INT32_MIN) {
-      snprintf(message, message_bytes, "%s: target %lld at position %lld is not below %lld", path,
-               (long long)target, (long long)i, (long long)most);
+    if (value >= most || value < least) {
+      snprintf(message, message_bytes, "%s: %lld at position %lld of `%s` is not %s %lld", path,
+               (long long)value, (long long)i, tensor->name, value < least ? "at least" : "below",
+               (long long)(value < least ? least : most));
       return BD_RT_EXIT_DATA;
     }
-    any |= target >= 0;
+    *out_counted += value >= 0;
   }
-  if (any) return 0;
-  snprintf(message, message_bytes, "%s: every one of `targets` is below zero: no sample has one",
-           path);
-  return BD_RT_EXIT_DATA;
+  return 0;
+}
+
+static int check_values(const bd_rt_program *program, const bd_rt_data *data, const char *path,
+                        char *message, size_t message_bytes) {
+  int64_t counted;
+  int status = check_integers(data, data->targets, INT32_MIN,
+                              program->classes ? program->classes : INT32_MAX, &counted, path,
+                              message, message_bytes);
+  if (status) return status;
+  if (!counted) {
+    snprintf(message, message_bytes, "%s: every one of `targets` is below zero: no sample has one",
+             path);
+    return BD_RT_EXIT_DATA;
+  }
+  for (int i = 0; i < program->ids_count && !status; i++) {
+    const int64_t bound = program->ids[i].bound;
+    status = check_integers(data, data->ids[i], bound ? 0 : INT32_MIN, bound ? bound : INT32_MAX,
+                            &counted, path, message, message_bytes);
+  }
+  return status;
+}
+
+static int is_integer(const bd_rt_tensor *tensor) {
+  return (tensor->dtype == BD_RT_I32 || tensor->dtype == BD_RT_I64) && tensor->rank >= 1;
 }
 
 static const char *find_fault(const bd_rt_program *program, const bd_rt_data *data) {
-  if (!data->inputs || !data->targets) return "needs the tensors `inputs` and `targets`";
-  if (!bd_rt_dtype_bytes(data->inputs->dtype) || data->inputs->rank < 1)
+  if (!data->targets || (!data->inputs && !program->ids_count))
+    return "needs the tensors `inputs` and `targets`";
+  if (data->inputs && (!bd_rt_dtype_bytes(data->inputs->dtype) || data->inputs->rank < 1))
     return "`inputs` must be F32, BF16 or F16, [samples, ...]";
-  if ((data->targets->dtype != BD_RT_I32 && data->targets->dtype != BD_RT_I64) ||
-      data->targets->rank < 1)
-    return "`targets` must be I32 or I64, [samples, ...]";
-  if (data->inputs->dims[0] != data->targets->dims[0] || data->inputs->dims[0] < 1)
+  if (!is_integer(data->targets)) return "`targets` must be I32 or I64, [samples, ...]";
+  if (data->targets->dims[0] < 1 ||
+      (data->inputs && data->inputs->dims[0] != data->targets->dims[0]))
     return "`inputs` and `targets` must have the same number of samples, at least one";
   if (row_elements(data->targets) != program->sequence)
     return "`targets` has another number of targets per sample than the model";
   return NULL;
+}
+
+static int find_ids(const bd_rt_program *program, bd_rt_data *data, const char *path, char *message,
+                    size_t message_bytes) {
+  for (int i = 0; i < program->ids_count; i++) {
+    const bd_rt_ids_input *const ids = &program->ids[i];
+    const bd_rt_tensor *const tensor = data->ids[i] = bd_rt_file_named(&data->arrays, ids->name);
+    if (tensor && is_integer(tensor) && tensor->dims[0] == data->targets->dims[0] &&
+        row_elements(tensor) == ids->elements)
+      continue;
+    snprintf(message, message_bytes,
+             "%s: needs the tensor `%s`, I32 or I64, of as many samples as `targets` and %lld per "
+             "sample",
+             path, ids->name, (long long)ids->elements);
+    return BD_RT_EXIT_DATA;
+  }
+  return 0;
 }
 
 int bd_rt_data_open_arrays(const bd_rt_program *program, const char *path, int check,
@@ -79,8 +122,9 @@ int bd_rt_data_open_arrays(const bd_rt_program *program, const char *path, int c
     snprintf(message, message_bytes, "%s: %s", path, fault);
     bad = BD_RT_EXIT_DATA;
   } else {
-    out_data->count = out_data->inputs->dims[0];
-    if (check) bad = check_targets(program, out_data, path, message, message_bytes);
+    out_data->count = out_data->targets->dims[0];
+    bad = find_ids(program, out_data, path, message, message_bytes);
+    if (check && !bad) bad = check_values(program, out_data, path, message, message_bytes);
   }
   if (bad) bd_rt_data_close(out_data);
   return bad;
@@ -89,7 +133,7 @@ int bd_rt_data_open_arrays(const bd_rt_program *program, const char *path, int c
 int bd_rt_data_inputs(const bd_rt_data *data, int64_t at, int64_t elements, float *out) {
   enum { PIECE = 4096 };
   float raw[PIECE];
-  if (row_elements(data->inputs) != elements) return BD_RT_EXIT_DATA;
+  if (!data->inputs || row_elements(data->inputs) != elements) return BD_RT_EXIT_DATA;
   for (int64_t done = 0; done < elements; done += PIECE) {
     const int64_t piece = elements - done < PIECE ? elements - done : PIECE;
     if (bd_rt_file_read(&data->arrays, data->inputs, at * elements + done, piece, raw, out + done))
@@ -98,12 +142,21 @@ int bd_rt_data_inputs(const bd_rt_data *data, int64_t at, int64_t elements, floa
   return 0;
 }
 
-int bd_rt_data_targets(const bd_rt_data *data, int64_t at, int64_t elements, int32_t *out) {
-  if (row_elements(data->targets) != elements) return BD_RT_EXIT_DATA;
+static int read_row(const bd_rt_data *data, const bd_rt_tensor *tensor, int64_t at,
+                    int64_t elements, int32_t *out) {
   for (int64_t i = 0; i < elements; i++) {
-    int64_t target;
-    if (read_targets(data, at * elements + i, 1, &target)) return BD_RT_EXIT_EXTERNAL;
-    out[i] = (int32_t)target;
+    int64_t value;
+    if (read_integers(data, tensor, at * elements + i, 1, &value)) return BD_RT_EXIT_EXTERNAL;
+    out[i] = (int32_t)value;
   }
   return 0;
+}
+
+int bd_rt_data_ids(const bd_rt_data *data, int input, int64_t at, int64_t elements, int32_t *out) {
+  return read_row(data, data->ids[input], at, elements, out);
+}
+
+int bd_rt_data_targets(const bd_rt_data *data, int64_t at, int64_t elements, int32_t *out) {
+  if (row_elements(data->targets) != elements) return BD_RT_EXIT_DATA;
+  return read_row(data, data->targets, at, elements, out);
 }

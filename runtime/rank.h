@@ -91,6 +91,9 @@ int bd_rt_loss_counts(const bd_rt *rt, uint32_t partial);
 // The current step's samples in host memory: tokens shifted by `shift`, or targets of arrays.
 void bd_rt_read_samples(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int shift,
                         int32_t *out);
+// The same of the integers number `input`.
+void bd_rt_read_ids(bd_rt *rt, int input, int64_t micro_batch, int64_t start, int64_t rows,
+                    int32_t *out);
 // The real inputs of one sample.
 void bd_rt_read_reals(bd_rt *rt, int64_t micro_batch, int64_t sample, int64_t elements, float *out);
 

@@ -20,6 +20,17 @@ void bd_rt_read_samples(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t r
   }
 }
 
+void bd_rt_read_ids(bd_rt *rt, int input, int64_t micro_batch, int64_t start, int64_t rows,
+                    int32_t *out) {
+  const int64_t elements = rt->program->ids[input].elements;
+  for (int64_t row = 0; row < rows; row++) {
+    const int64_t at = position_of(rt, micro_batch, start + row);
+    if (bd_rt_data_ids(&rt->data, input, at, elements, out + row * elements))
+      bd_rt_fail(BD_RT_EXIT_DATA, "%s: cannot be read at position %lld", rt->options.data,
+                 (long long)at);
+  }
+}
+
 void bd_rt_read_reals(bd_rt *rt, int64_t micro_batch, int64_t sample, int64_t elements,
                       float *out) {
   const int64_t at = position_of(rt, micro_batch, sample);

@@ -33,7 +33,8 @@ static bd_status read_input(bd_json_reader *reader, const bd_json *json) {
     bd_dtype dtype;
   } known[] = {{"tokens", BD_INPUT_TOKENS, BD_I32},
                {"targets", BD_INPUT_TARGETS, BD_I32},
-               {"reals", BD_INPUT_REALS, BD_F32}};
+               {"reals", BD_INPUT_REALS, BD_F32},
+               {"ids", BD_INPUT_IDS, BD_I32}};
   bd_ctx *ctx = reader->graph.ctx;
   const char *name = NULL, *kind = NULL;
   BD_TRY(bd_json_only(ctx, json, keys));
@@ -56,7 +57,7 @@ static bd_status read_input(bd_json_reader *reader, const bd_json *json) {
     return define(reader, name, id, json->loc);
   }
   return bd_fail(ctx, BD_INVALID, bd_json_find(json, "kind")->loc,
-                 "\"kind\": \"%s\" is not one of tokens, targets, reals", kind);
+                 "\"kind\": \"%s\" is not one of tokens, targets, reals, ids", kind);
 }
 
 static bd_status read_weight(bd_json_reader *reader, const bd_json *json) {

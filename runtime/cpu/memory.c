@@ -22,6 +22,11 @@ void bd_rt_targets(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, 
   bd_rt_read_samples(rt, micro_batch, start, rows, 1, out);
 }
 
+void bd_rt_ids(bd_rt *rt, int input, int64_t micro_batch, int64_t start, int64_t rows,
+               int32_t *out) {
+  bd_rt_read_ids(rt, input, micro_batch, start, rows, out);
+}
+
 void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64_t rows,
                  int64_t elements, void *out) {
   if (dtype != BD_RT_F32 && elements > BD_RT_SCRATCH_FLOATS)

@@ -79,6 +79,20 @@ void bd_rt_targets(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, 
   bring_samples(rt, micro_batch, start, rows, 1, out);
 }
 
+void bd_rt_ids(bd_rt *rt, int input, int64_t micro_batch, int64_t start, int64_t rows,
+               int32_t *out) {
+  const int64_t elements = rt->program->ids[input].elements;
+  const int64_t row_bytes = elements * (int64_t)sizeof *out;
+  const int64_t most = rows_at_once(rt->device, row_bytes);
+  if (rt->device->rehearsing) return;
+  for (int64_t row = 0; row < rows; row += most) {
+    const int64_t count = rows - row < most ? rows - row : most;
+    bd_cuda_staging *const s = next_staging(rt);
+    bd_rt_read_ids(rt, input, micro_batch, start + row, count, (int32_t *)(void *)s->data);
+    hand_over(rt, s, out + row * elements, count * row_bytes);
+  }
+}
+
 // In place: halves lie before the floats that are still to be read.
 static void narrow(int dtype, char *data, int64_t count) {
   for (int64_t i = 0; i < count; i++) {

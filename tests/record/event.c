@@ -34,6 +34,7 @@ static const char *const names[RECORD_KINDS] = {
     [RECORD_SEND] = "send",
     [RECORD_RECEIVE] = "receive",
     [RECORD_WAIT] = "wait",
+    [RECORD_IDS] = "ids",
 };
 
 const char *record_kind_name(record_kind kind) {

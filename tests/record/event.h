@@ -40,6 +40,8 @@ typedef enum record_kind {
   RECORD_SEND,      // begins; a wait ends it
   RECORD_RECEIVE,   // begins and ends
   RECORD_WAIT,      // for the message `handle`
+  // Samples' integers; behind the others, whose numbers are part of the digests.
+  RECORD_IDS,
   RECORD_KINDS
 } record_kind;
 const char *record_kind_name(record_kind kind);

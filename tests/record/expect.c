@@ -176,7 +176,7 @@ static bool is_used(const builder *b, bd_id id) {
 
 // What the runtime brings before a pass.
 static void add_inputs(builder *b, bool backward) {
-  static const record_kind kinds[] = {RECORD_TOKENS, RECORD_TARGETS, RECORD_REALS};
+  static const record_kind kinds[] = {RECORD_TOKENS, RECORD_TARGETS, RECORD_REALS, RECORD_IDS};
   const int inputs = b->module->input_count, gradient = inputs + b->module->weight_count;
   const int first = backward ? gradient : 0, end = backward ? b->main->param_count : inputs;
   for (int i = first; i < end; i++) {

@@ -107,6 +107,13 @@ void bd_rt_targets(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, 
   RECORD_WORK(rt, RECORD_TARGETS,
               record_writes(rt, out, rows * rt->program->sequence * (int64_t)sizeof *out));
 }
+void bd_rt_ids(bd_rt *rt, int input, int64_t micro_batch, int64_t start, int64_t rows,
+               int32_t *out) {
+  (void)micro_batch, (void)start;
+  RECORD_WORK(
+      rt, RECORD_IDS,
+      record_writes(rt, out, rows * rt->program->ids[input].elements * (int64_t)sizeof *out));
+}
 void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64_t rows,
                  int64_t elements, void *out) {
   (void)micro_batch, (void)start;

@@ -166,6 +166,10 @@ int bd_rt_data_tokens(const bd_rt_data *data, int64_t at, int64_t count, int32_t
   memset(out, 0, (size_t)count * sizeof *out);
   return 0;
 }
+int bd_rt_data_ids(const bd_rt_data *data, int input, int64_t at, int64_t elements, int32_t *out) {
+  (void)data, (void)input, (void)at, (void)elements, (void)out;
+  return 0;
+}
 int bd_rt_data_targets(const bd_rt_data *data, int64_t at, int64_t elements, int32_t *out) {
   return bd_rt_data_tokens(data, at, elements, out);
 }
