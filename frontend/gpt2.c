@@ -64,11 +64,7 @@ static void build_embed(builder *b, bd_layer *layer) {
   bd_id wpe = bd_graph_layer_weight(
       g, layer, bd_transformer_matrix("wpe", "wpe.weight", c->positions, c->width, c->init_scale));
   bd_id rows = bd_graph_binary(g, "rows", BD_OP_EMBED, wte, tokens);
-  if (b->sequence < c->positions) {
-    bd_attr attrs[] = {bd_attr_int(g->ctx, "dim", 0), bd_attr_int(g->ctx, "start", 0),
-                       bd_attr_int(g->ctx, "size", b->sequence)};
-    wpe = bd_graph_op(g, "positions", BD_OP_SLICE, 1, &wpe, 3, attrs);
-  }
+  wpe = bd_transformer_slice(g, "positions", wpe, 0, 0, b->sequence);
   bd_id sum = bd_graph_binary(g, "sum", BD_OP_ADD, rows, wpe);
   bd_graph_result(g, bd_graph_dropout(g, "dropped", sum, c->dropout_embedding, SITE_EMBEDDING));
 }
@@ -101,8 +97,8 @@ static bd_id build_attention(builder *b, bd_layer *layer, bd_id x) {
   bd_id k = project(b, "k_product", "k", n, wk, bk);
   bd_id v = project(b, "v_product", "v", n, wv, bv);
   double scale = c->attention_scale != 0 ? c->attention_scale : 1 / sqrt((double)b->head_width);
-  bd_id attended =
-      bd_transformer_attention(g, q, k, v, scale, c->dropout_attention, SITE_ATTENTION);
+  bd_transformer_attending how = {scale, c->dropout_attention, true, SITE_ATTENTION};
+  bd_id attended = bd_transformer_attention(g, q, k, v, &how);
   bd_id product = bd_graph_contract(g, "c_proj_product", "bthd,hdc->btc", attended, wo);
   bd_id y = bd_graph_binary(g, "c_proj", BD_OP_ADD, product, bo);
   y = bd_graph_dropout(g, "c_proj_dropped", y, c->dropout_residual, SITE_PROJECTION);
@@ -158,7 +154,7 @@ static void build_head(builder *b, bd_layer *layer) {
       g, layer, bd_transformer_vector("ln_f.b", "ln_f.bias", BD_INIT_ZEROS, c->width));
   bd_id lm = bd_graph_param(g, "lm", f32(2, (int64_t[]){c->vocabulary, c->width}), true);
   bd_id n = normalize(b, "ln_f", x, gain, bias);
-  bd_transformer_loss(g, n, lm, targets);
+  bd_transformer_loss(g, bd_transformer_logits(g, n, lm), targets);
 }
 
 static bd_status check(bd_ctx *ctx, const bd_gpt2_config *c, bd_loc loc) {
@@ -182,11 +178,14 @@ bd_status bd_gpt2_build(bd_ctx *ctx, const char *name, const bd_gpt2_config *con
   build_embed(&b, &embed);
   build_block(&b, &block);
   build_head(&b, &head);
+  bd_type ids = bd_transformer_ids(b.sequence);
   bd_transformer_chain chain = {.embed = &embed,
                                 .block = &block,
                                 .head = &head,
                                 .layers = chosen.layers,
-                                .sequence = b.sequence,
+                                .input_count = 1,
+                                .inputs = {{"tokens", BD_INPUT_TOKENS, ids}},
+                                .targets = ids,
                                 .block_name = "h",
                                 .stored_prefix = chosen.stored_prefix,
                                 .stored_block = bd_intern_f(ctx, "%sh.", chosen.stored_prefix),

@@ -17,17 +17,6 @@ static bd_type f32(int rank, const int64_t *dims) {
   return bd_type_make(BD_F32, rank, dims);
 }
 
-// A matrix used as [in, out], stored [out, in].
-static bd_weight_pattern linear(const builder *b, const char *name, const char *stored, int64_t in,
-                                int64_t out) {
-  return (bd_weight_pattern){
-      .name = name,
-      .type = f32(2, (int64_t[]){in, out}),
-      .storage = {.name = stored, .rank = 2, .dims = {out, in}, .slice_dim = -1, .transpose = true},
-      .init = BD_INIT_NORMAL,
-      .init_scale = b->config->init_scale};
-}
-
 // A matrix used as it is stored, a row per token of the vocabulary.
 static bd_weight_pattern table(const bd_llama_config *c, const char *name, const char *stored) {
   return bd_transformer_matrix(name, stored, c->vocabulary, c->width, c->init_scale);
@@ -64,9 +53,9 @@ static bd_id project(builder *b, bd_layer *layer, bd_id x, char letter, int64_t 
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
   int64_t width = heads * c->head_width;
-  bd_weight_pattern pattern =
-      linear(b, bd_intern_f(g->ctx, "w%c", letter),
-             bd_intern_f(g->ctx, "self_attn.%c_proj.weight", letter), c->width, width);
+  bd_weight_pattern pattern = bd_transformer_linear(
+      bd_intern_f(g->ctx, "w%c", letter), bd_intern_f(g->ctx, "self_attn.%c_proj.weight", letter),
+      c->width, width, c->init_scale);
   pattern.type = f32(3, (int64_t[]){c->width, heads, c->head_width});
   bd_id w = bd_graph_layer_weight(g, layer, pattern);
   bd_id y = bd_graph_contract(g, bd_intern_f(g->ctx, "%c", letter), "btc,chd->bthd", x, w);
@@ -89,12 +78,13 @@ static bd_id build_attention(builder *b, bd_layer *layer, bd_id x) {
   bd_id q = rotate(b, "q_rotated", project(b, layer, n, 'q', c->heads));
   bd_id k = rotate(b, "k_rotated", project(b, layer, n, 'k', c->kv_heads));
   bd_id v = project(b, layer, n, 'v', c->kv_heads);
-  bd_weight_pattern out =
-      linear(b, "wo", "self_attn.o_proj.weight", c->heads * c->head_width, c->width);
+  bd_weight_pattern out = bd_transformer_linear("wo", "self_attn.o_proj.weight",
+                                                c->heads * c->head_width, c->width, c->init_scale);
   out.type = f32(3, (int64_t[]){c->heads, c->head_width, c->width});
   bd_id wo = bd_graph_layer_weight(g, layer, out);
-  bd_id attended = bd_transformer_attention(g, q, k, v, 1 / sqrt((double)c->head_width),
-                                            c->dropout_attention, SITE_ATTENTION);
+  bd_transformer_attending how = {1 / sqrt((double)c->head_width), c->dropout_attention, true,
+                                  SITE_ATTENTION};
+  bd_id attended = bd_transformer_attention(g, q, k, v, &how);
   bd_id y = bd_graph_contract(g, "o", "bthd,hdc->btc", attended, wo);
   if (c->output_bias) {
     bd_id bias = bd_graph_layer_weight(
@@ -108,9 +98,11 @@ static bd_id build_attention(builder *b, bd_layer *layer, bd_id x) {
 static bd_id apply_linear(builder *b, bd_layer *layer, const char *name, const char *rule, bd_id x,
                           int64_t in, int64_t out) {
   bd_graph_build *g = &b->graph;
-  bd_id w = bd_graph_layer_weight(g, layer,
-                                  linear(b, bd_intern_f(g->ctx, "%s.w", name),
-                                         bd_intern_f(g->ctx, "mlp.%s_proj.weight", name), in, out));
+  bd_id w =
+      bd_graph_layer_weight(g, layer,
+                            bd_transformer_linear(bd_intern_f(g->ctx, "%s.w", name),
+                                                  bd_intern_f(g->ctx, "mlp.%s_proj.weight", name),
+                                                  in, out, b->config->init_scale));
   bd_id y = bd_graph_contract(g, name, rule, x, w);
   if (!b->config->mlp_bias) return y;
   bd_id bias = bd_graph_layer_weight(
@@ -155,7 +147,7 @@ static void build_head(builder *b, bd_layer *layer) {
       g, layer, bd_transformer_vector("norm.g", "model.norm.weight", BD_INIT_ONES, c->width));
   bd_id lm = bd_graph_param(g, "lm", f32(2, (int64_t[]){c->vocabulary, c->width}), true);
   bd_id n = normalize(b, "norm", x, gain);
-  bd_transformer_loss(g, n, lm, targets);
+  bd_transformer_loss(g, bd_transformer_logits(g, n, lm), targets);
 }
 
 static bd_status check(bd_ctx *ctx, const bd_llama_config *c, bd_loc loc) {
@@ -184,11 +176,14 @@ bd_status bd_llama_build(bd_ctx *ctx, const char *name, const bd_llama_config *c
   build_embed(&b, &embed);
   build_block(&b, &block);
   build_head(&b, &head);
+  bd_type ids = bd_transformer_ids(b.sequence);
   bd_transformer_chain chain = {.embed = &embed,
                                 .block = &block,
                                 .head = &head,
                                 .layers = chosen.layers,
-                                .sequence = b.sequence,
+                                .input_count = 1,
+                                .inputs = {{"tokens", BD_INPUT_TOKENS, ids}},
+                                .targets = ids,
                                 .block_name = "layers",
                                 .stored_prefix = "",
                                 .stored_block = "model.layers.",

@@ -33,6 +33,26 @@ typedef struct bd_llama_config {
   int64_t window;   // positions that attention looks back; 0: all
 } bd_llama_config;
 
+typedef struct bd_bert_config {
+  int64_t vocabulary, positions, types, width, layers, heads, inner;
+  bd_op_kind activation;
+  double epsilon;
+  double dropout_hidden, dropout_attention;
+  double init_scale;
+  bool tied;
+  const char *stored_gain, *stored_shift; // of layer norms: "weight" and "bias", or older names
+} bd_bert_config;
+
+typedef struct bd_vit_config {
+  int64_t size, patch, channels, classes; // of square images
+  int64_t width, layers, heads, inner;
+  bd_op_kind activation;
+  double epsilon;
+  double dropout_hidden, dropout_attention;
+  double init_scale;
+  bool query_bias;
+} bd_vit_config;
+
 // `loc` places diagnostics about the configuration. Options as in frontend.h.
 // Errors: BD_INVALID when the sizes do not agree or the sequence is longer than the model's,
 // BD_UNSUPPORTED when it is longer than the window.
@@ -42,6 +62,14 @@ BD_NODISCARD bd_status bd_gpt2_build(bd_ctx *ctx, const char *name, const bd_gpt
 BD_NODISCARD bd_status bd_llama_build(bd_ctx *ctx, const char *name, const bd_llama_config *config,
                                       const bd_model_options *options, bd_loc loc,
                                       bd_module **out_graph);
+
+// The heads divide the width; the patches divide the image.
+BD_NODISCARD bd_status bd_bert_build(bd_ctx *ctx, const char *name, const bd_bert_config *config,
+                                     const bd_model_options *options, bd_loc loc,
+                                     bd_module **out_graph);
+BD_NODISCARD bd_status bd_vit_build(bd_ctx *ctx, const char *name, const bd_vit_config *config,
+                                    const bd_model_options *options, bd_loc loc,
+                                    bd_module **out_graph);
 
 // The length to build for: the option, or the model's own. Errors: BD_INVALID past `positions`.
 BD_NODISCARD bd_status bd_choose_sequence(bd_ctx *ctx, const bd_model_options *options,

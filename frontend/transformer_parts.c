@@ -27,17 +27,83 @@ bd_weight_pattern bd_transformer_matrix(const char *name, const char *stored, in
       .init_scale = scale};
 }
 
-bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v, double scale,
-                               double dropout, int site) {
+bd_weight_pattern bd_transformer_linear(const char *name, const char *stored, int64_t in,
+                                        int64_t out, double scale) {
+  bd_weight_pattern pattern = bd_transformer_matrix(name, stored, out, in, scale);
+  pattern.type = bd_type_make(BD_F32, 2, (int64_t[]){in, out});
+  pattern.storage.transpose = true;
+  return pattern;
+}
+
+bd_transformer_dense bd_transformer_plain(const char *name, const char *stored, int64_t in,
+                                          int64_t out, double scale) {
+  return (bd_transformer_dense){.name = name,
+                                .stored = stored,
+                                .rule = "btc,cf->btf",
+                                .in = in,
+                                .out = out,
+                                .matrix = bd_type_make(BD_F32, 2, (int64_t[]){in, out}),
+                                .bias = bd_type_make(BD_F32, 1, &out),
+                                .biased = true,
+                                .scale = scale};
+}
+
+bd_id bd_transformer_apply(bd_graph_build *g, bd_layer *layer, const bd_transformer_dense *d,
+                           bd_id x) {
+  bd_weight_pattern matrix =
+      bd_transformer_linear(bd_intern_f(g->ctx, "%s.w", d->name),
+                            bd_intern_f(g->ctx, "%s.weight", d->stored), d->in, d->out, d->scale);
+  matrix.type = d->matrix;
+  bd_id w = bd_graph_layer_weight(g, layer, matrix);
+  if (!d->biased) return bd_graph_contract(g, d->name, d->rule, x, w);
+  bd_weight_pattern vector =
+      bd_transformer_vector(bd_intern_f(g->ctx, "%s.b", d->name),
+                            bd_intern_f(g->ctx, "%s.bias", d->stored), BD_INIT_ZEROS, d->out);
+  vector.type = d->bias;
+  bd_id bias = bd_graph_layer_weight(g, layer, vector);
+  bd_id y = bd_graph_contract(g, bd_intern_f(g->ctx, "%s_product", d->name), d->rule, x, w);
+  return bd_graph_binary(g, d->name, BD_OP_ADD, y, bias);
+}
+
+bd_id bd_transformer_normalize(bd_graph_build *g, bd_layer *layer, const bd_transformer_norm *norm,
+                               const char *name, const char *stored, bd_id x) {
+  bd_id gain =
+      bd_graph_layer_weight(g, layer,
+                            bd_transformer_vector(bd_intern_f(g->ctx, "%s.g", name),
+                                                  bd_intern_f(g->ctx, "%s.%s", stored, norm->gain),
+                                                  BD_INIT_ONES, norm->width));
+  bd_id shift =
+      bd_graph_layer_weight(g, layer,
+                            bd_transformer_vector(bd_intern_f(g->ctx, "%s.b", name),
+                                                  bd_intern_f(g->ctx, "%s.%s", stored, norm->shift),
+                                                  BD_INIT_ZEROS, norm->width));
+  bd_attr eps = bd_attr_real(g->ctx, "eps", norm->epsilon);
+  return bd_graph_op(g, name, BD_OP_LAYERNORM, 3, (bd_id[]){x, gain, shift}, 1, &eps);
+}
+
+bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v,
+                               const bd_transformer_attending *how) {
   bd_ctx *ctx = build->ctx;
-  bd_attr attrs[] = {bd_attr_real(ctx, "scale", scale), bd_attr_int(ctx, "causal", 1),
-                     bd_attr_real(ctx, "dropout", dropout), bd_attr_int(ctx, "site", site)};
-  int count = dropout > 0 ? 4 : 2;
+  bd_attr attrs[] = {
+      bd_attr_real(ctx, "scale", how->scale), bd_attr_int(ctx, "causal", how->causal),
+      bd_attr_real(ctx, "dropout", how->dropout), bd_attr_int(ctx, "site", how->site)};
+  int count = how->dropout > 0 ? 4 : 2;
   return bd_graph_op(build, "attended", BD_OP_ATTENTION, 3, (bd_id[]){q, k, v}, count, attrs);
 }
 
-void bd_transformer_loss(bd_graph_build *build, bd_id x, bd_id output_matrix, bd_id targets) {
-  bd_id logits = bd_graph_contract(build, "logits", "btc,vc->btv", x, output_matrix);
+bd_id bd_transformer_slice(bd_graph_build *g, const char *name, bd_id x, int dim, int64_t start,
+                           int64_t size) {
+  if (g->status != BD_OK || g->function->values[x].type.dims[dim] == size) return x;
+  bd_attr attrs[] = {bd_attr_int(g->ctx, "dim", dim), bd_attr_int(g->ctx, "start", start),
+                     bd_attr_int(g->ctx, "size", size)};
+  return bd_graph_op(g, name, BD_OP_SLICE, 1, &x, 3, attrs);
+}
+
+bd_id bd_transformer_logits(bd_graph_build *build, bd_id x, bd_id output_matrix) {
+  return bd_graph_contract(build, "logits", "btc,vc->btv", x, output_matrix);
+}
+
+void bd_transformer_loss(bd_graph_build *build, bd_id logits, bd_id targets) {
   bd_id lse = bd_graph_unary(build, "lse", BD_OP_LSE, logits);
   bd_id operands[] = {logits, targets, lse};
   bd_graph_result(build, bd_graph_op(build, "loss", BD_OP_XENT, 3, operands, 0, NULL));
@@ -57,28 +123,32 @@ static bd_id output_matrix(bd_graph_build *build, const bd_transformer_chain *ch
 
 bd_id bd_transformer_main(bd_graph_build *g, const bd_transformer_chain *chain) {
   enum { OTHERS = 3 }; // operands of the head beside its weights
-  int layers = (int)chain->layers;
-  bd_type ids = bd_transformer_ids(chain->sequence);
-  bd_id first[1 + BD_MAX_LAYER_WEIGHTS], last[OTHERS + BD_MAX_LAYER_WEIGHTS];
-  first[0] = bd_graph_input(g, "tokens", BD_INPUT_TOKENS, ids);
-  last[1] = bd_graph_input(g, "targets", BD_INPUT_TARGETS, ids);
+  int layers = (int)chain->layers, inputs = chain->input_count;
+  bd_id first[BD_MAX_TRANSFORMER_INPUTS + BD_MAX_LAYER_WEIGHTS];
+  bd_id last[OTHERS + BD_MAX_LAYER_WEIGHTS];
+  for (int i = 0; i < inputs; ++i)
+    first[i] =
+        bd_graph_input(g, chain->inputs[i].name, chain->inputs[i].kind, chain->inputs[i].type);
+  last[1] = bd_graph_input(g, "targets", BD_INPUT_TARGETS, chain->targets);
 
   int stride = 1 + chain->block->weight_count; // the operands of one call: x, then weights
   bd_id *blocks = BD_NEW_ARRAY(g->ctx->arena, bd_id, (int64_t)layers * stride);
-  bd_graph_instantiate(g, chain->embed, "", chain->stored_prefix, first + 1);
+  bd_graph_instantiate(g, chain->embed, "", chain->stored_prefix, first + inputs);
   for (int i = 0; i < layers; ++i)
     bd_graph_instantiate(g, chain->block, bd_intern_f(g->ctx, "%s%d.", chain->block_name, i),
                          bd_intern_f(g->ctx, "%s%d.", chain->stored_block, i),
                          blocks + i * stride + 1);
   bd_graph_instantiate(g, chain->head, "", chain->stored_prefix, last + 2);
-  last[2 + chain->head->weight_count] = output_matrix(g, chain, first[1]);
+  int operands = 2 + chain->head->weight_count;
+  if (chain->tied || chain->output.name) last[operands++] = output_matrix(g, chain, first[inputs]);
 
-  bd_id x = bd_graph_call(g, chain->embed->function, 1 + chain->embed->weight_count, first, "x0");
+  bd_id x =
+      bd_graph_call(g, chain->embed->function, inputs + chain->embed->weight_count, first, "x0");
   for (int i = 0; i < layers; ++i) {
     blocks[i * stride] = x;
     x = bd_graph_call(g, chain->block->function, stride, blocks + i * stride,
                       bd_intern_f(g->ctx, "x%d", i + 1));
   }
   last[0] = x;
-  return bd_graph_call(g, chain->head->function, OTHERS + chain->head->weight_count, last, "loss");
+  return bd_graph_call(g, chain->head->function, operands, last, "loss");
 }

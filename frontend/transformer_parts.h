@@ -14,22 +14,76 @@ bd_weight_pattern bd_transformer_vector(const char *name, const char *stored, bd
 bd_weight_pattern bd_transformer_matrix(const char *name, const char *stored, int64_t rows,
                                         int64_t columns, double scale);
 
-// Causal attention over [batch, sequence, heads, width]; `site` numbers its dropout.
-bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v, double scale,
-                               double dropout, int site);
+// A matrix used as [in, out], stored [out, in].
+bd_weight_pattern bd_transformer_linear(const char *name, const char *stored, int64_t in,
+                                        int64_t out, double scale);
 
-// Makes the sum of the losses of normalized activations `x` the result of the current function.
-void bd_transformer_loss(bd_graph_build *build, bd_id x, bd_id output_matrix, bd_id targets);
+// A linear layer: x times the matrix stored as `stored`.weight, [out, in], plus `stored`.bias where
+// it is biased. Functions see the matrix as `matrix` and the bias as `bias`, whose elements they
+// are.
+typedef struct bd_transformer_dense {
+  const char *name, *stored;
+  const char *rule; // of the product of x and the matrix
+  int64_t in, out;
+  bd_type matrix, bias;
+  bool biased;
+  double scale; // of the matrix's first values
+} bd_transformer_dense;
+// One over the last dimension of [batch, sequence, in].
+bd_transformer_dense bd_transformer_plain(const char *name, const char *stored, int64_t in,
+                                          int64_t out, double scale);
+bd_id bd_transformer_apply(bd_graph_build *build, bd_layer *layer,
+                           const bd_transformer_dense *dense, bd_id x);
+
+// Layer normalization of x, `width` wide, by the weights `stored`.gain and `stored`.shift.
+typedef struct bd_transformer_norm {
+  int64_t width;
+  double epsilon;
+  const char *gain, *shift;
+} bd_transformer_norm;
+bd_id bd_transformer_normalize(bd_graph_build *build, bd_layer *layer,
+                               const bd_transformer_norm *norm, const char *name,
+                               const char *stored, bd_id x);
+
+// Attention over [batch, sequence, heads, width]; `site` numbers its dropout.
+typedef struct bd_transformer_attending {
+  double scale, dropout;
+  bool causal;
+  int site;
+} bd_transformer_attending;
+bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v,
+                               const bd_transformer_attending *how);
+
+// Rows `start` .. `start` + `size` of dimension `dim` of x; x itself where they are all.
+bd_id bd_transformer_slice(bd_graph_build *build, const char *name, bd_id x, int dim, int64_t start,
+                           int64_t size);
+
+// Makes the sum of the losses of `logits`, whose last dimension is the classes, the result of the
+// current function.
+void bd_transformer_loss(bd_graph_build *build, bd_id logits, bd_id targets);
+// Activations [batch, sequence, width] times the output matrix [vocabulary, width].
+bd_id bd_transformer_logits(bd_graph_build *build, bd_id x, bd_id output_matrix);
+
+typedef struct bd_transformer_input {
+  const char *name;
+  bd_input_kind kind;
+  bd_type type;
+} bd_transformer_input;
+
+#define BD_MAX_TRANSFORMER_INPUTS 2
 
 typedef struct bd_transformer_chain {
-  // embed(tokens, weights); block(x, weights); head(x, targets, weights, output matrix).
+  // embed(inputs, weights); block(x, weights); head(x, targets, weights, output matrix).
   const bd_layer *embed, *block, *head;
-  int64_t layers, sequence;
+  int input_count;
+  bd_transformer_input inputs[BD_MAX_TRANSFORMER_INPUTS];
+  bd_type targets;
+  int64_t layers;
   const char *block_name;    // of weights: "h" makes "h0.", "h1.", ..
   const char *stored_prefix; // of the embedding's and the head's stored names
   const char *stored_block;  // of the blocks': "h." makes "h.0.", "h.1.", ..
   bool tied;                 // the output matrix is the embedding's first weight
-  bd_weight_pattern output;  // else this one
+  bd_weight_pattern output;  // else this one; without a name: the head takes none
 } bd_transformer_chain;
 
 // Builds main; returns its loss.

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Makes the expected numbers of tests/oracle: what PyTorch trains from the same weights and tokens.
+"""Makes the expected numbers of tests/oracle: what PyTorch trains from the same weights and data.
 
 Writes, for each folder, model.safetensors or shards (initial weights, by formula), expected.txt (loss
-and gradient norm per step) and expected.safetensors (weights after the last step). The models are written
+and gradient norm per step), expected.safetensors (weights after the last step) and, of models that do
+not read text.txt, samples.safetensors (by formula). The models are written
 out here with the semantics of Hugging Face transformers and computed in float64; --transformers trains
 the models of that package instead, in float32, to check the ones written here.
 
@@ -18,6 +19,7 @@ import torch
 from torch.nn import functional
 
 STEPS, BATCH, SEED = 10, 8, 1
+SAMPLES = 20 # of data that is no text
 RATE, BETAS, EPSILON, DECAY, CLIP = 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "oracle")
 WINDOW = 0x80000002  # the domain of the windows' draws, docs/numerics.md
@@ -40,11 +42,47 @@ def window(step, sample, positions):
     return ((words[1] << 32 | words[0]) * positions) >> 64
 
 
-def read_batch(text, step, length):
-    starts = [window(step, sample, len(text) - length) for sample in range(BATCH)]
-    rows = [list(text[at:at + length + 1]) for at in starts]
-    tokens = torch.tensor(rows)
-    return tokens[:, :-1], tokens[:, 1:]
+def text_batches(config):
+    """A function from a step to the inputs and targets that the text has for it."""
+    with open(os.path.join(ROOT, "text.txt"), "rb") as file:
+        text = file.read()
+    length = config.get("n_positions") or config["max_position_embeddings"]
+
+    def read(step):
+        starts = [window(step, sample, len(text) - length) for sample in range(BATCH)]
+        tokens = torch.tensor([list(text[at:at + length + 1]) for at in starts])
+        return {"tokens": tokens[:, :-1]}, tokens[:, 1:]
+    return read
+
+
+def sample_batches(samples):
+    """The same of samples that each stand for themselves."""
+    def read(step):
+        rows = [window(step, sample, len(samples["targets"])) for sample in range(BATCH)]
+        batch = {name: value[rows] for name, value in samples.items()}
+        return batch, batch.pop("targets").long()
+    return read
+
+
+def draw(number, shape, most=0):
+    """Integers below `most`, or reals from -1 to 1."""
+    words = [philox((e, 0, number, 1), (SEED, 0))[0] >> 8 for e in range(math.prod(shape))]
+    if most:
+        return torch.tensor([word % most for word in words], dtype=torch.int32).reshape(shape)
+    return torch.tensor([2 * word / 2**24 - 1 for word in words], dtype=torch.float32).reshape(shape)
+
+
+def bert_samples(c):
+    """A third of the tokens is masked by token 1, and asked for. Token 0 would be padding."""
+    shape = [SAMPLES, c["max_position_embeddings"]]
+    tokens, masked = 2 + draw(0, shape, c["vocab_size"] - 2), draw(1, shape, 3) == 0
+    return {"tokens": tokens.masked_fill(masked, 1), "token_types": draw(2, shape, c["type_vocab_size"]),
+            "targets": tokens.masked_fill(~masked, -100)}
+
+
+def vit_samples(c):
+    return {"inputs": draw(0, [SAMPLES, c["num_channels"], c["image_size"], c["image_size"]]),
+            "targets": draw(1, [SAMPLES], len(c["id2label"]))}
 
 
 def gpt2_shapes(c):
@@ -81,23 +119,66 @@ def llama_shapes(c):
     return shapes
 
 
+def dense_shapes(name, rows, columns):
+    return {name + ".weight": [rows, columns], name + ".bias": [rows]}
+
+
+def norm_shapes(name, width):
+    return {name + ".weight": [width], name + ".bias": [width]}
+
+
+def encoder_shapes(c, block, attention, norms):
+    width, inner, shapes = c["hidden_size"], c["intermediate_size"], {}
+    for layer in range(c["num_hidden_layers"]):
+        h = f"{block}.{layer}."
+        for name in "query", "key", "value":
+            shapes |= dense_shapes(f"{h}{attention}.{name}", width, width)
+        shapes |= dense_shapes(h + "attention.output.dense", width, width)
+        shapes |= dense_shapes(h + "intermediate.dense", inner, width)
+        shapes |= dense_shapes(h + "output.dense", width, inner)
+        for name in norms:
+            shapes |= norm_shapes(h + name, width)
+    return shapes
+
+
+def bert_shapes(c):
+    width, e, cls = c["hidden_size"], "bert.embeddings.", "cls.predictions."
+    shapes = encoder_shapes(c, "bert.encoder.layer", "attention.self",
+                            ("attention.output.LayerNorm", "output.LayerNorm"))
+    shapes |= {e + "word_embeddings.weight": [c["vocab_size"], width],
+               e + "position_embeddings.weight": [c["max_position_embeddings"], width],
+               e + "token_type_embeddings.weight": [c["type_vocab_size"], width],
+               cls + "bias": [c["vocab_size"]]}
+    return (shapes | norm_shapes(e + "LayerNorm", width) | norm_shapes(cls + "transform.LayerNorm", width) |
+            dense_shapes(cls + "transform.dense", width, width))
+
+
+def vit_shapes(c):
+    width, e, side = c["hidden_size"], "vit.embeddings.", c["image_size"] // c["patch_size"]
+    shapes = encoder_shapes(c, "vit.encoder.layer", "attention.attention", ("layernorm_before", "layernorm_after"))
+    shapes |= {e + "cls_token": [1, 1, width], e + "position_embeddings": [1, side * side + 1, width],
+               e + "patch_embeddings.projection.weight": [width, c["num_channels"], c["patch_size"], c["patch_size"]],
+               e + "patch_embeddings.projection.bias": [width]}
+    return shapes | norm_shapes("vit.layernorm", width) | dense_shapes("classifier", len(c["id2label"]), width)
+
+
 def initial_weights(shapes, dtype):
     """Uniform: matrices around 0, gains around 1, biases around 0, none of them constant."""
     weights = {}
     for number, (name, shape) in enumerate(sorted(shapes.items())):
         gain = len(shape) == 1 and name.endswith("weight")
-        scale, middle = (0.15, 0.0) if len(shape) == 2 else (0.1, 1.0 if gain else 0.0)
+        scale, middle = (0.15, 0.0) if len(shape) >= 2 else (0.1, 1.0 if gain else 0.0)
         draws = [philox((e, 0, number, 0), (SEED, 0))[0] >> 8 for e in range(math.prod(shape))]
         values = torch.tensor([middle + scale * (2 * u / 2**24 - 1) for u in draws], dtype=torch.float32)
         weights[name] = values.reshape(shape).to(dtype)
     return weights
 
 
-def attend(q, k, v):
-    """Causal attention of [batch, head, token, channel]."""
+def attend(q, k, v, causal=True):
+    """Attention of [batch, head, token, channel]."""
     length = q.shape[2]
     scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
-    later = torch.ones(length, length, dtype=torch.bool).triu(1)
+    later = torch.ones(length, length, dtype=torch.bool).triu(1) & causal
     return torch.softmax(scores.masked_fill(later, -math.inf), 3) @ v
 
 
@@ -171,38 +252,89 @@ def llama_logits(c, w, tokens):
     return project(norm(x, "model.norm"), "model.embed_tokens" if c["tie_word_embeddings"] else "lm_head")
 
 
-FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, "n_positions"),
-            "llama": (llama_shapes, llama_logits, "max_position_embeddings"),
-            "mistral": (llama_shapes, llama_logits, "max_position_embeddings"),
-            "qwen2": (llama_shapes, llama_logits, "max_position_embeddings")}
+class Encoder:
+    """Layers of BERT and ViT, with the same names."""
+    def __init__(self, c, w, attention):
+        self.c, self.w, self.attention = c, w, attention
+
+    def dense(self, x, name):
+        return x @ self.w[name + ".weight"].T + self.w[name + ".bias"]
+
+    def norm(self, x, name):
+        return functional.layer_norm(x, (self.c["hidden_size"],), self.w[name + ".weight"],
+                                     self.w[name + ".bias"], self.c["layer_norm_eps"])
+
+    def attend(self, x, h):
+        q, k, v = (split_heads(self.dense(x, f"{h}{self.attention}.{name}"), self.c["num_attention_heads"])
+                   for name in ("query", "key", "value"))
+        return self.dense(join_heads(attend(q, k, v, False)), h + "attention.output.dense")
+
+    def perceive(self, x, h):
+        return self.dense(functional.gelu(self.dense(x, h + "intermediate.dense")), h + "output.dense")
+
+
+def bert_logits(c, w, tokens, token_types):
+    net, e, cls = Encoder(c, w, "attention.self"), "bert.embeddings.", "cls.predictions."
+    x = (w[e + "word_embeddings.weight"][tokens.long()] + w[e + "token_type_embeddings.weight"][token_types.long()] +
+         w[e + "position_embeddings.weight"][:tokens.shape[1]])
+    x = net.norm(x, e + "LayerNorm")
+    for layer in range(c["num_hidden_layers"]):
+        h = f"bert.encoder.layer.{layer}."
+        x = net.norm(x + net.attend(x, h), h + "attention.output.LayerNorm")
+        x = net.norm(x + net.perceive(x, h), h + "output.LayerNorm")
+    x = net.norm(functional.gelu(net.dense(x, cls + "transform.dense")), cls + "transform.LayerNorm")
+    return x @ w[e + "word_embeddings.weight"].T + w[cls + "bias"]
+
+
+def vit_logits(c, w, inputs):
+    net, e = Encoder(c, w, "attention.attention"), "vit.embeddings."
+    x = functional.conv2d(inputs.to(w[e + "cls_token"].dtype), w[e + "patch_embeddings.projection.weight"],
+                          w[e + "patch_embeddings.projection.bias"], stride=c["patch_size"])
+    x = x.flatten(2).transpose(1, 2)
+    x = torch.cat((w[e + "cls_token"].expand(len(x), -1, -1), x), 1) + w[e + "position_embeddings"]
+    for layer in range(c["num_hidden_layers"]):
+        h = f"vit.encoder.layer.{layer}."
+        x = x + net.attend(net.norm(x, h + "layernorm_before"), h)
+        x = x + net.perceive(net.norm(x, h + "layernorm_after"), h)
+    return net.dense(net.norm(x, "vit.layernorm")[:, 0], "classifier")
+
+
+# Of each family: shapes, the model, what makes its samples (None: it reads the text), and the package's class.
+FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
+            "llama": (llama_shapes, llama_logits, None, "LlamaForCausalLM"),
+            "mistral": (llama_shapes, llama_logits, None, "MistralForCausalLM"),
+            "qwen2": (llama_shapes, llama_logits, None, "Qwen2ForCausalLM"),
+            "bert": (bert_shapes, bert_logits, bert_samples, "BertForMaskedLM"),
+            "vit": (vit_shapes, vit_logits, vit_samples, "ViTForImageClassification")}
 # How the folder's weights are stored where it is not as one file of float32: dtype and shards.
 STORED = {"mistral": (torch.float16, 1), "qwen2": (torch.bfloat16, 3)}
-DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int32: "I32"}
+# What the package calls the inputs.
+PACKAGED = {"tokens": "input_ids", "token_types": "token_type_ids", "inputs": "pixel_values"}
 
 
 def plain_model(config, weights):
-    """The weights to train by their stored names, and the function from tokens to logits."""
+    """The weights to train by their stored names, and the function from inputs to logits."""
     logits = FAMILIES[config["model_type"]][1]
     leaves = {name: value.double().requires_grad_() for name, value in weights.items()}
-    return leaves, lambda tokens: logits(config, leaves, tokens)
+    return leaves, lambda inputs: logits(config, leaves, **inputs)
 
 
 def packaged_model(config, weights):
     """The same from transformers, whose GPT-2 keeps its weights under a prefix."""
     import transformers
-    kind = config["model_type"]
-    prefix = "transformer." if kind == "gpt2" else ""
-    model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(**config),
-                                                          torch_dtype=torch.float32)
-    leaves = {name[len(prefix):]: value for name, value in model.named_parameters()}
-    assert leaves.keys() == weights.keys()
+    prefix = "transformer." if config["model_type"] == "gpt2" else ""
+    model = getattr(transformers, FAMILIES[config["model_type"]][3])(
+        transformers.AutoConfig.for_model(**config)).eval()
+    leaves = {name[len(prefix) * name.startswith(prefix):]: value for name, value in model.named_parameters()}
+    assert leaves.keys() == weights.keys(), leaves.keys() ^ weights.keys()
     with torch.no_grad():
         for name, value in leaves.items():
             value.copy_(weights[name])
-    return leaves, lambda tokens: model(tokens).logits
+    return leaves, lambda inputs: model(**{PACKAGED[name]: value for name, value in inputs.items()}).logits
 
 
-def train(leaves, logits, text, length):
+def train(leaves, logits, read):
     """Trains in place; yields loss and gradient norm of each step."""
     matrices = [w for w in leaves.values() if w.dim() >= 2]
     vectors = [w for w in leaves.values() if w.dim() < 2]
@@ -210,8 +342,8 @@ def train(leaves, logits, text, length):
                                    {"params": vectors, "weight_decay": 0.0}],
                                   lr=RATE, betas=BETAS, eps=EPSILON)
     for step in range(STEPS):
-        tokens, targets = read_batch(text, step, length)
-        loss = functional.cross_entropy(logits(tokens).flatten(0, 1), targets.flatten())
+        inputs, targets = read(step)
+        loss = functional.cross_entropy(logits(inputs).flatten(0, -2), targets.flatten())
         optimizer.zero_grad()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(list(leaves.values()), CLIP)
@@ -254,19 +386,21 @@ def make(family, packaged):
     folder = os.path.join(ROOT, family)
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         config = json.load(file)
-    with open(os.path.join(ROOT, "text.txt"), "rb") as file:
-        text = file.read()
-    shapes, _, positions = FAMILIES[family]
+    shapes, _, make_samples, _ = FAMILIES[family]
+    samples = make_samples(config) if make_samples else None
+    read = sample_batches(samples) if samples else text_batches(config)
     dtype, shards = STORED.get(family, (torch.float32, 1))
     weights = initial_weights(shapes(config), dtype)
     leaves, logits = (packaged_model if packaged else plain_model)(config, weights)
     lines = []
-    for step, (loss, norm) in enumerate(train(leaves, logits, text, config[positions])):
+    for step, (loss, norm) in enumerate(train(leaves, logits, read)):
         lines.append(f"{step + 1} {loss:.9f} {norm:.9f}\n")
         print(family, lines[-1], end="")
     if packaged:
         return
     write_model(folder, weights, shards)
+    if samples:
+        write_safetensors(os.path.join(folder, "samples.safetensors"), samples)
     write_safetensors(os.path.join(folder, "expected.safetensors"),
                       {name: value.float() for name, value in leaves.items()})
     with open(os.path.join(folder, "expected.txt"), "w", encoding="ascii") as file:

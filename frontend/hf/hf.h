@@ -15,6 +15,10 @@ BD_NODISCARD bd_status bd_hf_gpt2_config(bd_ctx *ctx, const bd_json *json,
 // `model_type`: "llama", "mistral" or "qwen2".
 BD_NODISCARD bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model_type,
                                           bd_llama_config *out_config);
+BD_NODISCARD bd_status bd_hf_bert_config(bd_ctx *ctx, const bd_json *json,
+                                         bd_bert_config *out_config);
+BD_NODISCARD bd_status bd_hf_vit_config(bd_ctx *ctx, const bd_json *json,
+                                        bd_vit_config *out_config);
 
 // Refuses members that neither the family has (`own`, which ends with NULL) nor every
 // configuration, and those that would change what the model computes.
@@ -39,9 +43,9 @@ void bd_hf_tell_defaults(bd_ctx *ctx, const bd_json *json, const bd_hf_size *siz
 // Refuses `key` when it is there and true, which would change what the model computes.
 BD_NODISCARD bd_status bd_hf_refuse_true(bd_ctx *ctx, const bd_json *json, const char *key);
 
-// What the folder's weights say: the prefix before every name, and that each weight of the graph is
-// there with its stored shape. A folder without safetensors has nothing to say.
-BD_NODISCARD bd_status bd_hf_stored_prefix(bd_ctx *ctx, const char *folder, const char *probe,
-                                           const char *prefix, const char **out_prefix);
+// What the folder's weights say: whether one is called `name`, and that each weight of the graph is
+// there with its stored shape and no other. A folder without safetensors has nothing to say.
+BD_NODISCARD bd_status bd_hf_is_stored(bd_ctx *ctx, const char *folder, const char *name,
+                                       bool *out_stored);
 BD_NODISCARD bd_status bd_hf_check_weights(bd_ctx *ctx, const char *folder, const bd_module *graph);
 #endif

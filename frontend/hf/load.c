@@ -9,7 +9,9 @@ static bd_status load_gpt2(bd_ctx *ctx, const char *folder, const bd_json *json,
                            const bd_model_options *options, bd_module **out_graph) {
   bd_gpt2_config config;
   BD_TRY(bd_hf_gpt2_config(ctx, json, &config));
-  BD_TRY(bd_hf_stored_prefix(ctx, folder, "wte.weight", "transformer.", &config.stored_prefix));
+  bool prefixed = false;
+  BD_TRY(bd_hf_is_stored(ctx, folder, "transformer.wte.weight", &prefixed));
+  if (prefixed) config.stored_prefix = "transformer.";
   return bd_gpt2_build(ctx, folder, &config, options, json->loc, out_graph);
 }
 
@@ -20,11 +22,32 @@ static bd_status load_llama(bd_ctx *ctx, const char *folder, const bd_json *json
   return bd_llama_build(ctx, folder, &config, options, json->loc, out_graph);
 }
 
+// Older files call the gains and shifts of layer norms gamma and beta.
+static bd_status load_bert(bd_ctx *ctx, const char *folder, const bd_json *json,
+                           const bd_model_options *options, bd_module **out_graph) {
+  bd_bert_config config;
+  bool older = false;
+  BD_TRY(bd_hf_bert_config(ctx, json, &config));
+  BD_TRY(bd_hf_is_stored(ctx, folder, "bert.embeddings.LayerNorm.gamma", &older));
+  if (older) {
+    config.stored_gain = "gamma";
+    config.stored_shift = "beta";
+  }
+  return bd_bert_build(ctx, folder, &config, options, json->loc, out_graph);
+}
+
+static bd_status load_vit(bd_ctx *ctx, const char *folder, const bd_json *json,
+                          const bd_model_options *options, bd_module **out_graph) {
+  bd_vit_config config;
+  BD_TRY(bd_hf_vit_config(ctx, json, &config));
+  return bd_vit_build(ctx, folder, &config, options, json->loc, out_graph);
+}
+
 static const struct {
   const char *model_type;
   family_load load;
-} families[] = {
-    {"gpt2", load_gpt2}, {"llama", load_llama}, {"mistral", load_llama}, {"qwen2", load_llama}};
+} families[] = {{"gpt2", load_gpt2},   {"llama", load_llama}, {"mistral", load_llama},
+                {"qwen2", load_llama}, {"bert", load_bert},   {"vit", load_vit}};
 
 // The folder's own name, without the path to it.
 static const char *folder_name(bd_ctx *ctx, const char *folder) {
@@ -57,5 +80,6 @@ bd_status bd_hf_load(bd_ctx *ctx, const char *folder, const bd_model_options *op
     return BD_OK;
   }
   return bd_fail(ctx, BD_UNSUPPORTED, bd_json_find(json, "model_type")->loc,
-                 "model type \"%s\" is not supported (gpt2, llama, mistral, qwen2)", model_type);
+                 "model type \"%s\" is not supported (gpt2, llama, mistral, qwen2, bert, vit)",
+                 model_type);
 }

@@ -27,15 +27,12 @@ static const struct {
              {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
              {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
 
-bd_status bd_hf_stored_prefix(bd_ctx *ctx, const char *folder, const char *probe,
-                              const char *prefix, const char **out_prefix) {
+bd_status bd_hf_is_stored(bd_ctx *ctx, const char *folder, const char *name, bool *out_stored) {
   bd_hf_folder f = {0};
   bd_owned held;
   bd_own(ctx, &held, bd_hf_folder_close, &f);
   bd_status status = bd_hf_folder_open(ctx, folder, &f);
-  bool prefixed = status == BD_OK && !bd_hf_folder_find(&f, probe, NULL) &&
-                  bd_hf_folder_find(&f, bd_intern_f(ctx, "%s%s", prefix, probe), NULL);
-  *out_prefix = prefixed ? prefix : "";
+  *out_stored = status == BD_OK && bd_hf_folder_find(&f, name, NULL) != NULL;
   bd_disown(ctx, &held);
   bd_hf_folder_close(&f);
   return status;

@@ -1,0 +1,113 @@
+// BERT with its masked-language head: embeddings of tokens, positions and token types, layer norm
+// after each half of a block, and a head that transforms before it compares with the embedding.
+#include "frontend/encoder.h"
+#include "frontend/transformer.h"
+
+typedef struct builder {
+  bd_graph_build graph;
+  const bd_bert_config *config;
+  bd_encoder encoder;
+  bd_transformer_norm norm;
+} builder;
+
+static bd_id table(builder *b, bd_layer *layer, const char *name, const char *stored,
+                   int64_t rows) {
+  const bd_bert_config *c = b->config;
+  return bd_graph_layer_weight(
+      &b->graph, layer,
+      bd_transformer_matrix(name, bd_intern_f(b->graph.ctx, "bert.embeddings.%s.weight", stored),
+                            rows, c->width, c->init_scale));
+}
+
+static void build_embed(builder *b, bd_layer *layer) {
+  bd_graph_build *g = &b->graph;
+  const bd_bert_config *c = b->config;
+  bd_type ids = bd_transformer_ids(b->encoder.sequence);
+  layer->function = bd_graph_function(g, "embed");
+  bd_id tokens = bd_graph_param(g, "tokens", ids, false);
+  bd_id types = bd_graph_param(g, "token_types", ids, false);
+  bd_id words = table(b, layer, "words", "word_embeddings", c->vocabulary);
+  bd_id positions = table(b, layer, "positions", "position_embeddings", c->positions);
+  bd_id kinds = table(b, layer, "kinds", "token_type_embeddings", c->types);
+  positions = bd_transformer_slice(g, "places", positions, 0, 0, b->encoder.sequence);
+  bd_id x = bd_graph_binary(g, "rows", BD_OP_EMBED, words, tokens);
+  x = bd_graph_binary(g, "typed", BD_OP_ADD, x,
+                      bd_graph_binary(g, "type_rows", BD_OP_EMBED, kinds, types));
+  x = bd_graph_binary(g, "sum", BD_OP_ADD, x, positions);
+  x = bd_transformer_normalize(g, layer, &b->norm, "embedding_norm", "bert.embeddings.LayerNorm",
+                               x);
+  bd_graph_result(g, bd_graph_dropout(g, "dropped", x, c->dropout_hidden, BD_SITE_EMBEDDING));
+}
+
+static void build_block(builder *b, bd_layer *layer) {
+  bd_graph_build *g = &b->graph;
+  layer->function = bd_graph_function(g, "block");
+  bd_id x = bd_graph_param(
+      g, "x", bd_transformer_activations(b->encoder.sequence, b->config->width), false);
+  bd_id y = bd_encoder_attend(g, layer, &b->encoder, x);
+  y = bd_graph_binary(g, "attended_sum", BD_OP_ADD, x, y);
+  x = bd_transformer_normalize(g, layer, &b->norm, "norm_1", "attention.output.LayerNorm", y);
+  y = bd_encoder_perceive(g, layer, &b->encoder, x);
+  y = bd_graph_binary(g, "sum", BD_OP_ADD, x, y);
+  bd_graph_result(g, bd_transformer_normalize(g, layer, &b->norm, "norm_2", "output.LayerNorm", y));
+}
+
+static void build_head(builder *b, bd_layer *layer) {
+  bd_graph_build *g = &b->graph;
+  const bd_bert_config *c = b->config;
+  layer->function = bd_graph_function(g, "head");
+  bd_id x =
+      bd_graph_param(g, "x", bd_transformer_activations(b->encoder.sequence, c->width), false);
+  bd_id targets = bd_graph_param(g, "targets", bd_transformer_ids(b->encoder.sequence), false);
+  bd_transformer_dense dense = bd_transformer_plain("transform", "cls.predictions.transform.dense",
+                                                    c->width, c->width, c->init_scale);
+  x = bd_graph_unary(g, "activated", c->activation, bd_transformer_apply(g, layer, &dense, x));
+  x = bd_transformer_normalize(g, layer, &b->norm, "transform_norm",
+                               "cls.predictions.transform.LayerNorm", x);
+  bd_id bias = bd_graph_layer_weight(
+      g, layer,
+      bd_transformer_vector("bias", "cls.predictions.bias", BD_INIT_ZEROS, c->vocabulary));
+  bd_id decoder = bd_graph_param(
+      g, "decoder", bd_type_make(BD_F32, 2, (int64_t[]){c->vocabulary, c->width}), true);
+  bd_id logits = bd_transformer_logits(g, x, decoder);
+  bd_transformer_loss(g, bd_graph_binary(g, "logits_biased", BD_OP_ADD, logits, bias), targets);
+}
+
+bd_status bd_bert_build(bd_ctx *ctx, const char *name, const bd_bert_config *config,
+                        const bd_model_options *options, bd_loc loc, bd_module **out_graph) {
+  bd_bert_config c = *config;
+  if (options->vocabulary > 0) c.vocabulary = options->vocabulary;
+  builder b = {.graph = bd_graph_begin(ctx, name, loc),
+               .config = &c,
+               .encoder = {.width = c.width,
+                           .heads = c.heads,
+                           .inner = c.inner,
+                           .activation = c.activation,
+                           .dropout_attention = c.dropout_attention,
+                           .dropout_hidden = c.dropout_hidden,
+                           .init_scale = c.init_scale,
+                           .stored_attention = "attention.self",
+                           .query_bias = true},
+               .norm = {c.width, c.epsilon, c.stored_gain, c.stored_shift}};
+  BD_TRY(bd_choose_sequence(ctx, options, c.positions, loc, &b.encoder.sequence));
+  bd_layer embed = {0}, block = {0}, head = {0};
+  build_embed(&b, &embed);
+  build_block(&b, &block);
+  build_head(&b, &head);
+  bd_type ids = bd_transformer_ids(b.encoder.sequence);
+  bd_transformer_chain chain = {
+      .embed = &embed,
+      .block = &block,
+      .head = &head,
+      .input_count = 2,
+      .inputs = {{"tokens", BD_INPUT_IDS, ids}, {"token_types", BD_INPUT_IDS, ids}},
+      .targets = ids,
+      .layers = c.layers,
+      .block_name = "layer",
+      .stored_prefix = "",
+      .stored_block = "bert.encoder.layer.",
+      .tied = c.tied,
+      .output = bd_transformer_matrix("decoder", "cls.predictions.decoder.weight", c.vocabulary,
+                                      c.width, c.init_scale)};
+  return bd_graph_finish(&b.graph, bd_transformer_main(&b.graph, &chain), out_graph);
+}

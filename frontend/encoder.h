@@ -1,0 +1,21 @@
+// Blocks of encoders as BERT and ViT have them, with the same stored names: attention to all
+// positions, and a perceptron.
+#ifndef BD_FRONTEND_ENCODER_H
+#define BD_FRONTEND_ENCODER_H
+#include "frontend/transformer_parts.h"
+
+typedef struct bd_encoder {
+  int64_t width, heads, inner, sequence;
+  bd_op_kind activation;
+  double dropout_attention, dropout_hidden, init_scale;
+  const char *stored_attention; // of queries, keys and values: "attention.self"
+  bool query_bias;              // of queries, keys and values
+} bd_encoder;
+
+enum { BD_SITE_EMBEDDING, BD_SITE_ATTENTION, BD_SITE_PROJECTION, BD_SITE_PERCEPTRON };
+
+// What attention, and the perceptron, add to the stream, given what they read.
+bd_id bd_encoder_attend(bd_graph_build *build, bd_layer *layer, const bd_encoder *encoder, bd_id x);
+bd_id bd_encoder_perceive(bd_graph_build *build, bd_layer *layer, const bd_encoder *encoder,
+                          bd_id x);
+#endif

@@ -1,0 +1,163 @@
+// BERT and ViT name what they have in common alike.
+#include "frontend/hf/hf.h"
+#include <string.h>
+
+// What an encoder is made of, in both configurations.
+typedef struct encoder_members {
+  int64_t *width, *layers, *heads, *inner;
+  bd_op_kind *activation;
+  double *epsilon, *dropout_hidden, *dropout_attention, *init_scale;
+} encoder_members;
+
+static const char *const bert_keys[] = {"vocab_size",
+                                        "hidden_size",
+                                        "num_hidden_layers",
+                                        "num_attention_heads",
+                                        "intermediate_size",
+                                        "hidden_act",
+                                        "hidden_dropout_prob",
+                                        "attention_probs_dropout_prob",
+                                        "layer_norm_eps",
+                                        "max_position_embeddings",
+                                        "type_vocab_size",
+                                        "position_embedding_type",
+                                        "directionality",
+                                        "pooler_fc_size",
+                                        "pooler_type",
+                                        "pooler_num_attention_heads",
+                                        "pooler_num_fc_layers",
+                                        "pooler_size_per_head",
+                                        NULL};
+static const char *const vit_keys[] = {"hidden_size",
+                                       "num_hidden_layers",
+                                       "num_attention_heads",
+                                       "intermediate_size",
+                                       "hidden_act",
+                                       "hidden_dropout_prob",
+                                       "attention_probs_dropout_prob",
+                                       "layer_norm_eps",
+                                       "image_size",
+                                       "patch_size",
+                                       "num_channels",
+                                       "qkv_bias",
+                                       "encoder_stride",
+                                       "pooler_output_size",
+                                       "pooler_act",
+                                       NULL};
+
+static bd_loc place(const bd_json *json, const char *key) {
+  const bd_json *member = bd_json_find(json, key);
+  return member ? member->loc : json->loc;
+}
+
+static bd_status read_encoder(bd_ctx *ctx, const bd_json *json, const encoder_members *m) {
+  BD_TRY(bd_hf_extent(ctx, json, "hidden_size", m->width));
+  BD_TRY(bd_json_int(ctx, json, "num_hidden_layers", false, 1, BD_MAX_CONFIG_LAYERS, m->layers));
+  BD_TRY(bd_hf_extent(ctx, json, "num_attention_heads", m->heads));
+  BD_TRY(bd_hf_extent(ctx, json, "intermediate_size", m->inner));
+  BD_TRY(bd_hf_activation(ctx, json, "hidden_act", m->activation));
+  BD_TRY(bd_json_real(ctx, json, "layer_norm_eps", false, 1e-12, 1, m->epsilon));
+  BD_TRY(bd_json_real(ctx, json, "initializer_range", false, 0, 10, m->init_scale));
+  BD_TRY(bd_hf_probability(ctx, json, "hidden_dropout_prob", m->dropout_hidden));
+  BD_TRY(bd_hf_probability(ctx, json, "attention_probs_dropout_prob", m->dropout_attention));
+  BD_TRY(bd_hf_refuse_true(ctx, json, "is_encoder_decoder"));
+  if (*m->width % *m->heads == 0) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, place(json, "num_attention_heads"),
+                 "\"num_attention_heads\": %lld does not divide \"hidden_size\" %lld",
+                 (long long)*m->heads, (long long)*m->width);
+}
+
+// Relative positions would change the scores.
+static bd_status refuse_relative(bd_ctx *ctx, const bd_json *json) {
+  const char *kind = "absolute";
+  BD_TRY(bd_json_string(ctx, json, "position_embedding_type", false, &kind));
+  if (strcmp(kind, "absolute") == 0) return BD_OK;
+  return bd_fail(ctx, BD_UNSUPPORTED, place(json, "position_embedding_type"),
+                 "\"position_embedding_type\": \"%s\" is not supported (absolute)", kind);
+}
+
+bd_status bd_hf_bert_config(bd_ctx *ctx, const bd_json *json, bd_bert_config *out_config) {
+  bd_bert_config c = {.vocabulary = 30522,
+                      .positions = 512,
+                      .types = 2,
+                      .width = 768,
+                      .layers = 12,
+                      .heads = 12,
+                      .inner = 3072,
+                      .activation = BD_OP_GELU_ERF,
+                      .epsilon = 1e-12,
+                      .dropout_hidden = 0.1,
+                      .dropout_attention = 0.1,
+                      .init_scale = 0.02,
+                      .tied = true,
+                      .stored_gain = "weight",
+                      .stored_shift = "bias"};
+  const encoder_members members = {
+      &c.width,      &c.layers,  &c.heads,          &c.inner,
+      &c.activation, &c.epsilon, &c.dropout_hidden, &c.dropout_attention,
+      &c.init_scale};
+  BD_TRY(bd_hf_only_known(ctx, json, bert_keys));
+  BD_TRY(bd_hf_extent(ctx, json, "vocab_size", &c.vocabulary));
+  BD_TRY(bd_hf_extent(ctx, json, "max_position_embeddings", &c.positions));
+  BD_TRY(bd_hf_extent(ctx, json, "type_vocab_size", &c.types));
+  BD_TRY(read_encoder(ctx, json, &members));
+  BD_TRY(refuse_relative(ctx, json));
+  BD_TRY(bd_json_bool(ctx, json, "tie_word_embeddings", false, &c.tied));
+  const bd_hf_size sizes[] = {
+      {"vocab_size", c.vocabulary},     {"max_position_embeddings", c.positions},
+      {"type_vocab_size", c.types},     {"hidden_size", c.width},
+      {"intermediate_size", c.inner},   {"num_hidden_layers", c.layers},
+      {"num_attention_heads", c.heads}, {0}};
+  bd_hf_tell_defaults(ctx, json, sizes);
+  *out_config = c;
+  return BD_OK;
+}
+
+// Transformers writes a label per class; two where nothing is said.
+static bd_status read_classes(bd_ctx *ctx, const bd_json *json, int64_t *out_classes) {
+  const bd_json *labels = NULL;
+  BD_TRY(bd_hf_extent(ctx, json, "num_labels", out_classes));
+  BD_TRY(bd_json_object(ctx, json, "id2label", false, &labels));
+  if (!labels) return BD_OK;
+  if (labels->count == 0)
+    return bd_fail(ctx, BD_INVALID, labels->loc, "\"id2label\" names no class");
+  *out_classes = (int64_t)labels->count;
+  return BD_OK;
+}
+
+bd_status bd_hf_vit_config(bd_ctx *ctx, const bd_json *json, bd_vit_config *out_config) {
+  bd_vit_config c = {.size = 224,
+                     .patch = 16,
+                     .channels = 3,
+                     .classes = 2,
+                     .width = 768,
+                     .layers = 12,
+                     .heads = 12,
+                     .inner = 3072,
+                     .activation = BD_OP_GELU_ERF,
+                     .epsilon = 1e-12,
+                     .init_scale = 0.02,
+                     .query_bias = true};
+  const encoder_members members = {
+      &c.width,      &c.layers,  &c.heads,          &c.inner,
+      &c.activation, &c.epsilon, &c.dropout_hidden, &c.dropout_attention,
+      &c.init_scale};
+  BD_TRY(bd_hf_only_known(ctx, json, vit_keys));
+  BD_TRY(bd_hf_extent(ctx, json, "image_size", &c.size));
+  BD_TRY(bd_hf_extent(ctx, json, "patch_size", &c.patch));
+  BD_TRY(bd_hf_extent(ctx, json, "num_channels", &c.channels));
+  BD_TRY(bd_json_bool(ctx, json, "qkv_bias", false, &c.query_bias));
+  BD_TRY(read_classes(ctx, json, &c.classes));
+  BD_TRY(read_encoder(ctx, json, &members));
+  if (c.size % c.patch != 0)
+    return bd_fail(ctx, BD_INVALID, place(json, "patch_size"),
+                   "\"patch_size\": %lld does not divide \"image_size\" %lld", (long long)c.patch,
+                   (long long)c.size);
+  const bd_hf_size sizes[] = {{"image_size", c.size},           {"patch_size", c.patch},
+                              {"num_channels", c.channels},     {"hidden_size", c.width},
+                              {"intermediate_size", c.inner},   {"num_hidden_layers", c.layers},
+                              {"num_attention_heads", c.heads}, {0}};
+  bd_hf_tell_defaults(ctx, json, sizes);
+  *out_config = c;
+  return BD_OK;
+}
