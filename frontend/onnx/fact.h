@@ -1,0 +1,71 @@
+// What is known of a value before the model runs: its type, its extents, and, where they follow
+// from the model alone, its elements. Extents and integers are c or c * B, B being the batch (at
+// least 1), exactly: what is neither is not known.
+#ifndef BD_FRONTEND_ONNX_FACT_H
+#define BD_FRONTEND_ONNX_FACT_H
+#include "frontend/onnx/model.h"
+
+typedef struct bd_onnx_number {
+  union {
+    int64_t integer; // extents, integers and bools (0, 1)
+    double real;     // elements of floating-point types
+  };
+  bool batch; // times B; never of a real
+} bd_onnx_number;
+
+// Elements are followed through tensors of at most so many; uniform ones of any size.
+#define BD_ONNX_MOST_KNOWN 4096
+
+typedef struct bd_onnx_fact {
+  bd_onnx_dtype dtype; // BD_ONNX_UNDEFINED: the value has not been reached
+  int rank;
+  bool weight;  // a trained tensor: its elements are there, but nothing is folded from them
+  bool uniform; // `known` is one number, which every element is
+  const bd_onnx_number *dims;
+  const bd_onnx_tensor *tensor; // where the model stores it, else NULL
+  const bd_onnx_number *known;  // elements in row-major order; NULL: not known, or not read yet
+} bd_onnx_fact;
+
+static inline bd_onnx_number bd_onnx_whole(int64_t integer) {
+  return (bd_onnx_number){.integer = integer};
+}
+static inline bool bd_onnx_is(bd_onnx_number number, int64_t integer) {
+  return !number.batch && number.integer == integer;
+}
+static inline bool bd_onnx_same(bd_onnx_number a, bd_onnx_number b) {
+  return a.integer == b.integer && (a.batch == b.batch || a.integer == 0);
+}
+
+// Arithmetic on extents and integers. False: the result is not of the form c or c * B, does not fit
+// in 64 bits, or is a division by zero.
+bool bd_onnx_add(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out);
+bool bd_onnx_subtract(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out);
+bool bd_onnx_multiply(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out);
+// The quotient truncated toward zero, and the remainder with the sign of `a`.
+bool bd_onnx_divide(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out);
+bool bd_onnx_remainder(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out);
+// The order of a and b, where it is the same for every B >= 1: -1, 0 or 1.
+bool bd_onnx_compare(bd_onnx_number a, bd_onnx_number b, int *out_sign);
+
+// The product of `count` extents. False: not of the form, or more than 2^46 (of c).
+bool bd_onnx_product(const bd_onnx_number *dims, int count, bd_onnx_number *out);
+
+// The nearest value of a floating-point type; an integer wrapped to the bits of its type (false: it
+// does not fit in an int64, or is a multiple of B that might wrap).
+double bd_onnx_round(bd_onnx_dtype dtype, double value);
+bool bd_onnx_wrap(bd_onnx_dtype dtype, bd_onnx_number *number);
+
+// Element i of a fact whose elements are known.
+static inline bd_onnx_number bd_onnx_at(const bd_onnx_fact *fact, int64_t i) {
+  return fact->known[fact->uniform ? 0 : i];
+}
+
+// Reads `count` elements of a stored tensor from `first`, wherever they lie. A number of an
+// unsigned 64-bit type past 2^63 wraps. Errors: BD_EXTERNAL when another file cannot be read.
+BD_NODISCARD bd_status bd_onnx_tensor_elements(bd_ctx *ctx, const bd_onnx_model *model,
+                                               const bd_onnx_tensor *tensor, int64_t first,
+                                               int64_t count, bd_onnx_number *out);
+
+// `[2, 3*B, 768]`, in ctx->arena.
+const char *bd_onnx_dims_text(bd_ctx *ctx, int rank, const bd_onnx_number *dims);
+#endif

@@ -1,0 +1,110 @@
+#include "frontend/onnx/fact.h"
+#include "ir/base/text.h"
+
+// Zero times B is zero.
+static bool settle(int64_t integer, bool batch, bd_onnx_number *out) {
+  *out = (bd_onnx_number){.integer = integer, .batch = batch && integer != 0};
+  return true;
+}
+
+bool bd_onnx_add(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out) {
+  int64_t sum;
+  if (a.batch != b.batch && a.integer != 0 && b.integer != 0) return false;
+  if (__builtin_add_overflow(a.integer, b.integer, &sum)) return false;
+  return settle(sum, a.batch || b.batch, out);
+}
+
+bool bd_onnx_subtract(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out) {
+  int64_t difference;
+  if (a.batch != b.batch && a.integer != 0 && b.integer != 0) return false;
+  if (__builtin_sub_overflow(a.integer, b.integer, &difference)) return false;
+  return settle(difference, a.batch || b.batch, out);
+}
+
+bool bd_onnx_multiply(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out) {
+  int64_t product;
+  if (a.batch && b.batch) return false;
+  if (__builtin_mul_overflow(a.integer, b.integer, &product)) return false;
+  return settle(product, a.batch || b.batch, out);
+}
+
+bool bd_onnx_divide(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out) {
+  if (b.integer == 0 || (b.integer == -1 && a.integer == INT64_MIN)) return false;
+  if (a.integer == 0) return settle(0, false, out);
+  if (a.batch == b.batch) return settle(a.integer / b.integer, false, out);
+  if (b.batch || a.integer % b.integer != 0) return false;
+  return settle(a.integer / b.integer, true, out);
+}
+
+bool bd_onnx_remainder(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out) {
+  if (b.integer == 0) return false;
+  if (b.integer == -1 || a.integer == 0) return settle(0, false, out);
+  if (a.batch == b.batch) return settle(a.integer % b.integer, a.batch, out);
+  return !b.batch && a.integer % b.integer == 0 && settle(0, false, out);
+}
+
+bool bd_onnx_compare(bd_onnx_number a, bd_onnx_number b, int *out_sign) {
+  if (a.batch == b.batch || a.integer == 0 || b.integer == 0) {
+    *out_sign = (a.integer > b.integer) - (a.integer < b.integer);
+    return true;
+  }
+  if (b.batch) {
+    bool known = bd_onnx_compare(b, a, out_sign);
+    *out_sign = -*out_sign;
+    return known;
+  }
+  // c * B goes from c away from zero: c > 0 past b is always past it, c < 0 below b likewise.
+  *out_sign = a.integer > 0 ? 1 : -1;
+  return a.integer > 0 ? a.integer > b.integer : a.integer < b.integer;
+}
+
+bool bd_onnx_product(const bd_onnx_number *dims, int count, bd_onnx_number *out) {
+  bd_onnx_number product = bd_onnx_whole(1);
+  for (int i = 0; i < count; i++)
+    if (!bd_onnx_multiply(product, dims[i], &product) || product.integer > BD_MAX_ELEMENTS)
+      return false;
+  *out = product;
+  return true;
+}
+
+double bd_onnx_round(bd_onnx_dtype dtype, double value) {
+  switch (dtype) {
+  case BD_ONNX_FLOAT:
+    return bd_dtype_round(BD_F32, value);
+  case BD_ONNX_FLOAT16:
+    return bd_dtype_round(BD_F16, value);
+  case BD_ONNX_BFLOAT16:
+    return bd_dtype_round(BD_BF16, value);
+  default:
+    return value;
+  }
+}
+
+bool bd_onnx_wrap(bd_onnx_dtype dtype, bd_onnx_number *number) {
+  int64_t value = number->integer;
+  int64_t wrapped = value;
+  if (dtype == BD_ONNX_INT64) return true;
+  if (dtype == BD_ONNX_UINT64) return value >= 0;
+  if (dtype == BD_ONNX_INT32) wrapped = (int32_t)value;
+  if (dtype == BD_ONNX_UINT32) wrapped = (uint32_t)value;
+  if (dtype == BD_ONNX_INT16) wrapped = (int16_t)value;
+  if (dtype == BD_ONNX_UINT16) wrapped = (uint16_t)value;
+  if (dtype == BD_ONNX_INT8) wrapped = (int8_t)value;
+  if (dtype == BD_ONNX_UINT8) wrapped = (uint8_t)value;
+  if (dtype == BD_ONNX_BOOL) wrapped = value != 0;
+  number->integer = wrapped;
+  return !number->batch || wrapped == value;
+}
+
+const char *bd_onnx_dims_text(bd_ctx *ctx, int rank, const bd_onnx_number *dims) {
+  bd_text text = bd_text_init(ctx->arena);
+  bd_text_add(&text, "[");
+  for (int i = 0; i < rank; i++) {
+    bd_text_add(&text, i > 0 ? ", " : "");
+    if (!dims[i].batch || dims[i].integer != 1)
+      bd_text_addf(&text, "%lld%s", (long long)dims[i].integer, dims[i].batch ? "*" : "");
+    if (dims[i].batch) bd_text_add(&text, "B");
+  }
+  bd_text_add(&text, "]");
+  return text.data;
+}
