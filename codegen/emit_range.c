@@ -11,16 +11,21 @@ uint32_t bd_emit_axes(const bd_module *module, const bd_sharding *sharding, int 
 
 const char *bd_emit_dtype(bd_dtype dtype) {
   static const char *const names[BD_DTYPE_COUNT] = {
-      [BD_F32] = "BD_RT_F32", [BD_BF16] = "BD_RT_BF16", [BD_F16] = "BD_RT_F16",
-      [BD_F64] = "BD_RT_F64", [BD_I32] = "BD_RT_I32",   [BD_I64] = "BD_RT_I64",
+      [BD_F32] = "BD_RT_F32",   [BD_BF16] = "BD_RT_BF16", [BD_F16] = "BD_RT_F16",
+      [BD_F64] = "BD_RT_F64",   [BD_I32] = "BD_RT_I32",   [BD_I64] = "BD_RT_I64",
+      [BD_BOOL] = "BD_RT_BOOL", [BD_U8] = "BD_RT_U8",     [BD_I8] = "BD_RT_I8",
+      [BD_I16] = "BD_RT_I16",   [BD_U16] = "BD_RT_U16",   [BD_U32] = "BD_RT_U32",
+      [BD_U64] = "BD_RT_U64",
   };
   return names[dtype];
 }
 
 const char *bd_emit_c_type(bd_dtype dtype) {
   static const char *const names[BD_DTYPE_COUNT] = {
-      [BD_F32] = "float",  [BD_BF16] = "uint16_t", [BD_F16] = "uint16_t",
-      [BD_F64] = "double", [BD_I32] = "int32_t",   [BD_I64] = "int64_t",
+      [BD_F32] = "float",    [BD_BF16] = "uint16_t", [BD_F16] = "uint16_t", [BD_F64] = "double",
+      [BD_I32] = "int32_t",  [BD_I64] = "int64_t",   [BD_BOOL] = "uint8_t", [BD_U8] = "uint8_t",
+      [BD_I8] = "int8_t",    [BD_I16] = "int16_t",   [BD_U16] = "uint16_t", [BD_U32] = "uint32_t",
+      [BD_U64] = "uint64_t",
   };
   return names[dtype];
 }

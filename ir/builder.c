@@ -118,6 +118,7 @@ static bd_attr copy_attr(bd_ctx *ctx, const bd_attr *attr) {
   copy.name = bd_intern_z(ctx, attr->name);
   if (attr->kind == BD_ATTR_STRING) copy.string = bd_intern_z(ctx, attr->string);
   if (attr->kind == BD_ATTR_INTS) copy = bd_attr_ints(ctx, attr->name, attr->count, attr->ints);
+  if (attr->kind == BD_ATTR_REALS) copy = bd_attr_reals(ctx, attr->name, attr->count, attr->reals);
   return copy;
 }
 

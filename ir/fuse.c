@@ -4,9 +4,15 @@ static bool is_pointwise(const bd_op *op) {
   return (bd_op_get_info(op->kind)->traits & BD_POINTWISE) != 0;
 }
 
+bool bd_fuse_types(const bd_type *a, const bd_type *b) {
+  bd_type like = *b;
+  if (!bd_dtype_is_float(a->dtype) || !bd_dtype_is_float(b->dtype)) like.dtype = a->dtype;
+  return bd_type_equal(a, &like);
+}
+
 static bool same_points(const bd_function *function, const bd_op *a, const bd_op *b) {
   const bd_value *x = &function->values[a->out[0]], *y = &function->values[b->out[0]];
-  return bd_type_equal(&x->type, &y->type) && bd_sharding_equal(&x->sharding, &y->sharding);
+  return bd_fuse_types(&x->type, &y->type) && bd_sharding_equal(&x->sharding, &y->sharding);
 }
 
 static void mark_inner(bd_ctx *ctx, const bd_function *function, bd_fusion *fusion) {

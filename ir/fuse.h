@@ -11,8 +11,12 @@ typedef struct bd_fusion {
   bool *inner;    // per value: made and consumed inside one step, never in memory
 } bd_fusion;
 
+// Whether results of two pointwise ops have the same points, and types that one kernel holds:
+// floats of one width, and whatever integers and bools.
+bool bd_fuse_types(const bd_type *a, const bd_type *b);
+
 // Greedy over op order: a pointwise op joins the step before it when that is pointwise as well and
-// their results have the same type and sharding.
+// their results have such types and the same sharding.
 void bd_fuse(bd_ctx *ctx, const bd_module *module, const bd_function *function,
              bd_fusion *out_fusion);
 

@@ -73,20 +73,39 @@ bd_sharding bd_split_result(const bd_index_map *map, const bd_mesh *mesh,
 // two. Transcendental functions count as the polynomials that compute them; attention is two
 // products forward and five backward; normalizations read their dimension twice.
 static const double point_flops[BD_OP_KIND_COUNT] = {
-    [BD_OP_EXP] = 10,           [BD_OP_LOG] = 10,
-    [BD_OP_SQRT] = 4,           [BD_OP_TANH] = 12,
-    [BD_OP_SIGMOID] = 12,       [BD_OP_GELU] = 18,
-    [BD_OP_GELU_GRAD] = 24,     [BD_OP_GELU_ERF] = 20,
-    [BD_OP_GELU_ERF_GRAD] = 30, [BD_OP_SILU] = 13,
-    [BD_OP_SILU_GRAD] = 17,     [BD_OP_DROPOUT] = 20,
-    [BD_OP_CONTRACT] = 2,       [BD_OP_LAYERNORM] = 8,
-    [BD_OP_LAYERNORM_DX] = 11,  [BD_OP_LAYERNORM_DW] = 5,
-    [BD_OP_RMSNORM] = 5,        [BD_OP_RMSNORM_DX] = 9,
-    [BD_OP_RMSNORM_DW] = 3,     [BD_OP_ROPE] = 6,
-    [BD_OP_ATTENTION] = 4,      [BD_OP_ATTENTION_GRAD] = 10,
-    [BD_OP_LSE] = 12,           [BD_OP_XENT] = 2,
-    [BD_OP_XENT_GRAD] = 13,     [BD_OP_CONV2D] = 2,
-    [BD_OP_CONV2D_DX] = 2,      [BD_OP_CONV2D_DW] = 2,
+    [BD_OP_EXP] = 10,
+    [BD_OP_LOG] = 10,
+    [BD_OP_SQRT] = 4,
+    [BD_OP_TANH] = 12,
+    [BD_OP_SIGMOID] = 12,
+    [BD_OP_GELU] = 18,
+    [BD_OP_GELU_GRAD] = 24,
+    [BD_OP_GELU_ERF] = 20,
+    [BD_OP_GELU_ERF_GRAD] = 30,
+    [BD_OP_SILU] = 13,
+    [BD_OP_SILU_GRAD] = 17,
+    [BD_OP_DROPOUT] = 20,
+    [BD_OP_CONTRACT] = 2,
+    [BD_OP_LAYERNORM] = 8,
+    [BD_OP_LAYERNORM_DX] = 11,
+    [BD_OP_LAYERNORM_DW] = 5,
+    [BD_OP_RMSNORM] = 5,
+    [BD_OP_RMSNORM_DX] = 9,
+    [BD_OP_RMSNORM_DW] = 3,
+    [BD_OP_ROPE] = 6,
+    [BD_OP_ATTENTION] = 4,
+    [BD_OP_ATTENTION_GRAD] = 10,
+    [BD_OP_LSE] = 12,
+    [BD_OP_XENT] = 2,
+    [BD_OP_XENT_GRAD] = 13,
+    [BD_OP_CONV2D] = 2,
+    [BD_OP_CONV2D_DX] = 2,
+    [BD_OP_CONV2D_DW] = 2,
+    [BD_OP_SIN] = 16,
+    [BD_OP_COS] = 16,
+    [BD_OP_ERF] = 18,
+    [BD_OP_POW] = 40,
+    [BD_OP_MOD] = 8,
 };
 
 // Points of the loop nest on one rank, over loops that are not indexed by data: of those, a point
@@ -109,7 +128,8 @@ static double loop_points(const bd_index_map *map, const bd_mesh *mesh,
 // other ops of no computation.
 static bool only_moves(bd_op_kind kind) {
   return kind == BD_OP_RESHAPE || kind == BD_OP_PERMUTE || kind == BD_OP_SLICE ||
-         kind == BD_OP_PAD || kind == BD_OP_BROADCAST || kind == BD_OP_EMBED;
+         kind == BD_OP_PAD || kind == BD_OP_BROADCAST || kind == BD_OP_EMBED ||
+         kind == BD_OP_CONSTANT || kind == BD_OP_IOTA;
 }
 
 double bd_op_flops(const bd_function *function, const bd_op *op, const bd_index_map *map,

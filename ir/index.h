@@ -32,12 +32,14 @@ typedef struct bd_index_map {
 } bd_index_map;
 
 // Which element types the operands and results of an op have. Bits number operands or results.
-// Statistics are held in at least f32; all other floating-point operands share a type, which the
-// results get.
+// Statistics are held in at least f32, indices in i32 or i64; all other operands share a type,
+// which the results get.
 typedef struct bd_dtype_rule {
-  bool any;    // moves elements without computing
-  bool widens; // the result may be f32 where the operands are halves: the attribute `dtype`
-  unsigned index_in, statistic_in, statistic_out;
+  unsigned elements; // the classes that this type may be of; 0: floats only
+  bool widens;       // the result may be f32 where the operands are halves: the attribute `dtype`
+  bool names;        // the attribute `dtype` is the result's type
+  unsigned index_in, bool_in, statistic_in;
+  unsigned index_out, bool_out, statistic_out; // indices in results are i64
 } bd_dtype_rule;
 const bd_dtype_rule *bd_op_dtypes(bd_op_kind kind);
 

@@ -315,6 +315,8 @@ bd_named_rule bd_named_rule_find(const char *name) {
   } rules[] = {
       {"reshape", infer_reshape},
       {"slice", infer_slice},
+      {"constant", bd_infer_constant},
+      {"iota", bd_infer_iota},
       {"embed_dw", infer_embed_dw},
       {"attention", infer_attention},
       {"attention_grad", infer_attention_grad},

@@ -29,6 +29,10 @@ typedef bd_status (*bd_named_rule)(bd_inference *inference);
 // The function behind "#name"; never NULL for a rule of ir/ops.def.
 bd_named_rule bd_named_rule_find(const char *name);
 
+// Rules of ir/index_data.c.
+bd_status bd_infer_constant(bd_inference *inference);
+bd_status bd_infer_iota(bd_inference *inference);
+
 // Attributes that ops need or bound, and operand dtypes; before shapes are matched.
 BD_NODISCARD bd_status bd_inference_check_attrs(const bd_inference *inference);
 BD_NODISCARD bd_status bd_inference_check_dtypes(const bd_inference *inference);

@@ -50,8 +50,9 @@ static bd_status check_arguments(bd_ctx *ctx, const bd_function *function, const
 static bd_random_key key_of(const bd_function *function, const bd_op *op,
                             const bd_random_key *key) {
   bd_random_key own = *key;
-  const bd_type *type = &function->values[op->in[0]].type;
-  if (type->rank == 0 || type->dims[0] != BD_DIM_BATCH) own.first_sample = 0;
+  const bd_type *type = &function->values[op->out[0]].type;
+  bool counts = bd_op_get_info(op->kind)->traits & BD_RANDOM;
+  if (counts && (type->rank == 0 || type->dims[0] != BD_DIM_BATCH)) own.first_sample = 0;
   return own;
 }
 

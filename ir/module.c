@@ -82,9 +82,11 @@ static void clone_op(bd_ctx *ctx, bd_op *op) {
   op->in = copy_list(ctx, op->in, op->in_count, sizeof *op->in);
   op->out = copy_list(ctx, op->out, op->out_count, sizeof *op->out);
   op->attrs = copy_list(ctx, op->attrs, op->attr_count, sizeof *op->attrs);
-  for (int i = 0; i < op->attr_count; ++i)
-    op->attrs[i].ints =
-        copy_list(ctx, op->attrs[i].ints, op->attrs[i].count, sizeof *op->attrs[i].ints);
+  for (int i = 0; i < op->attr_count; ++i) {
+    bd_attr *attr = &op->attrs[i];
+    attr->ints = copy_list(ctx, attr->ints, attr->count, sizeof *attr->ints);
+    attr->reals = copy_list(ctx, attr->reals, attr->count, sizeof *attr->reals);
+  }
 }
 
 bd_function *bd_function_clone(bd_ctx *ctx, const bd_function *function) {

@@ -191,6 +191,7 @@ bd_attr bd_attr_int(bd_ctx *ctx, const char *name, int64_t value);
 bd_attr bd_attr_real(bd_ctx *ctx, const char *name, double value);
 bd_attr bd_attr_string(bd_ctx *ctx, const char *name, const char *value);
 bd_attr bd_attr_ints(bd_ctx *ctx, const char *name, int count, const int64_t *values);
+bd_attr bd_attr_reals(bd_ctx *ctx, const char *name, int count, const double *values);
 const bd_attr *bd_op_find_attr(const bd_op *op, const char *name);
 int64_t bd_op_int(const bd_op *op, const char *name, int64_t absent);
 double bd_op_real(const bd_op *op, const char *name, double absent);

@@ -45,6 +45,13 @@ bd_attr bd_attr_ints(bd_ctx *ctx, const char *name, int count, const int64_t *va
       .name = bd_intern_z(ctx, name), .kind = BD_ATTR_INTS, .ints = ints, .count = count};
 }
 
+bd_attr bd_attr_reals(bd_ctx *ctx, const char *name, int count, const double *values) {
+  double *reals = BD_NEW_ARRAY(ctx->arena, double, count);
+  if (count > 0) memcpy(reals, values, (size_t)count * sizeof *reals);
+  return (bd_attr){
+      .name = bd_intern_z(ctx, name), .kind = BD_ATTR_REALS, .reals = reals, .count = count};
+}
+
 const bd_attr *bd_op_find_attr(const bd_op *op, const char *name) {
   for (int i = 0; i < op->attr_count; ++i)
     if (strcmp(op->attrs[i].name, name) == 0) return &op->attrs[i];

@@ -26,6 +26,7 @@ enum {
   BD_CHEAP = 32,      // little arithmetic per byte: a candidate for recomputation
   BD_LIBRARY = 64,    // runs as one call of the runtime, not a generated kernel
   BD_NO_HALF = 128,   // takes f32 (or f64) only
+  BD_DERIVED = 256,   // what gradients are made of; models do not have it
 };
 
 #define BD_VARIADIC (-1)
@@ -41,7 +42,13 @@ typedef struct bd_op_info {
 const bd_op_info *bd_op_get_info(bd_op_kind kind);
 bool bd_op_find(const char *name, bd_op_kind *out_kind);
 
-typedef enum bd_attr_kind { BD_ATTR_INT, BD_ATTR_REAL, BD_ATTR_STRING, BD_ATTR_INTS } bd_attr_kind;
+typedef enum bd_attr_kind {
+  BD_ATTR_INT,
+  BD_ATTR_REAL,
+  BD_ATTR_STRING,
+  BD_ATTR_INTS,
+  BD_ATTR_REALS
+} bd_attr_kind;
 
 typedef struct bd_attr {
   const char *name; // interned
@@ -50,6 +57,7 @@ typedef struct bd_attr {
   double real;
   const char *string;
   const int64_t *ints;
-  int count; // of ints
+  const double *reals;
+  int count; // of ints or reals
 } bd_attr;
 #endif

@@ -65,6 +65,31 @@ static bd_status parse_operands(bd_parser *p, bd_id **out_in, int *out_count) {
   return bd_parser_expect(p, ')');
 }
 
+// A list of integers or, where one of them is a real, of reals.
+static bd_status parse_list(bd_parser *p, bd_attr *attr) {
+  int capacity = 0;
+  int64_t *ints = NULL;
+  double *reals = NULL;
+  attr->kind = BD_ATTR_INTS;
+  BD_TRY(bd_parser_expect(p, '['));
+  while (!bd_parser_peek(p, ']')) {
+    if (attr->count > 0) BD_TRY(bd_parser_expect(p, ','));
+    if (attr->count == capacity) {
+      size_t count = (size_t)attr->count;
+      capacity = 2 * capacity + 8;
+      ints = bd_arena_grow(p->ctx->arena, ints, count, (size_t)capacity, sizeof *ints);
+      reals = bd_arena_grow(p->ctx->arena, reals, count, (size_t)capacity, sizeof *reals);
+    }
+    bool is_real = false;
+    BD_TRY(bd_parser_number(p, "a number", &is_real, &ints[attr->count], &reals[attr->count]));
+    if (is_real) attr->kind = BD_ATTR_REALS;
+    ++attr->count;
+  }
+  attr->ints = attr->kind == BD_ATTR_INTS ? ints : NULL;
+  attr->reals = attr->kind == BD_ATTR_REALS ? reals : NULL;
+  return bd_parser_expect(p, ']');
+}
+
 static bd_status parse_attr(bd_parser *p, bd_op *op) {
   bd_loc loc = bd_parser_loc(p);
   bd_attr attr = {0};
@@ -76,10 +101,7 @@ static bd_status parse_attr(bd_parser *p, bd_op *op) {
     attr.kind = BD_ATTR_STRING;
     BD_TRY(bd_parser_string(p, "a string", &attr.string));
   } else if (bd_parser_peek(p, '[')) {
-    attr.kind = BD_ATTR_INTS;
-    int64_t *ints = NULL;
-    BD_TRY(bd_parser_ints(p, "an integer", INT64_MIN, INT64_MAX, &ints, &attr.count));
-    attr.ints = ints;
+    BD_TRY(parse_list(p, &attr));
   } else {
     bool is_real = false;
     BD_TRY(

@@ -45,6 +45,15 @@ static void add_real(bd_text *text, double value) {
   if (isfinite(value) && !strpbrk(text->data + start, ".e")) bd_text_add(text, ".0");
 }
 
+static void add_reals(bd_text *text, const double *values, int count) {
+  bd_text_add(text, "[");
+  for (int i = 0; i < count; ++i) {
+    if (i > 0) bd_text_add(text, ",");
+    add_real(text, values[i]);
+  }
+  bd_text_add(text, "]");
+}
+
 static void add_sharding(const printer *p, const bd_sharding *sharding) {
   static const char *const partials[] = {"-", "sum", "max", "lse"};
   bd_text_add(p->text, " sharded [");
@@ -97,6 +106,9 @@ static void add_attrs(bd_text *text, const bd_op *op) {
       break;
     case BD_ATTR_INTS:
       add_ints(text, attr->ints, attr->count);
+      break;
+    case BD_ATTR_REALS:
+      add_reals(text, attr->reals, attr->count);
       break;
     }
   }

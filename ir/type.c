@@ -6,13 +6,18 @@
 typedef struct dtype_info {
   const char *name;
   int64_t bytes;
-  bool is_float;
+  bd_dtype_class class;
+  bool is_unsigned;
 } dtype_info;
 
 static const dtype_info dtypes[BD_F8 + 1] = {
-    [BD_F32] = {"f32", 4, true}, [BD_BF16] = {"bf16", 2, true}, [BD_F16] = {"f16", 2, true},
-    [BD_F64] = {"f64", 8, true}, [BD_I32] = {"i32", 4, false},  [BD_I64] = {"i64", 8, false},
-    [BD_F8] = {"f8", 1, true},
+    [BD_F32] = {"f32", 4, BD_FLOATS, false},   [BD_BF16] = {"bf16", 2, BD_FLOATS, false},
+    [BD_F16] = {"f16", 2, BD_FLOATS, false},   [BD_F64] = {"f64", 8, BD_FLOATS, false},
+    [BD_I32] = {"i32", 4, BD_INTEGERS, false}, [BD_I64] = {"i64", 8, BD_INTEGERS, false},
+    [BD_BOOL] = {"bool", 1, BD_BOOLS, false},  [BD_U8] = {"u8", 1, BD_INTEGERS, true},
+    [BD_I8] = {"i8", 1, BD_INTEGERS, false},   [BD_I16] = {"i16", 2, BD_INTEGERS, false},
+    [BD_U16] = {"u16", 2, BD_INTEGERS, true},  [BD_U32] = {"u32", 4, BD_INTEGERS, true},
+    [BD_U64] = {"u64", 8, BD_INTEGERS, true},  [BD_F8] = {"f8", 1, BD_FLOATS, false},
 };
 
 const char *bd_dtype_name(bd_dtype dtype) {
@@ -45,9 +50,18 @@ int64_t bd_dtype_bytes(bd_dtype dtype) {
   return dtypes[dtype].bytes;
 }
 
-bool bd_dtype_is_float(bd_dtype dtype) {
+bd_dtype_class bd_dtype_class_of(bd_dtype dtype) {
   assert(dtype < BD_DTYPE_COUNT);
-  return dtypes[dtype].is_float;
+  return dtypes[dtype].class;
+}
+
+bool bd_dtype_is_float(bd_dtype dtype) {
+  return bd_dtype_class_of(dtype) == BD_FLOATS;
+}
+
+bool bd_dtype_is_unsigned(bd_dtype dtype) {
+  assert(dtype < BD_DTYPE_COUNT);
+  return dtypes[dtype].is_unsigned;
 }
 
 bd_dtype bd_dtype_wide(bd_dtype dtype) {
@@ -64,19 +78,49 @@ static double round_digits(double value, int digits, int least_exponent, double 
   return fabs(rounded) > most ? copysign(INFINITY, value) : rounded;
 }
 
+double bd_dtype_wrap(bd_dtype dtype, double whole) {
+  if (dtype == BD_BOOL) return whole != 0;
+  int bits = 8 * (int)dtypes[dtype].bytes;
+  double numbers = ldexp(1, bits), low = fmod(whole, numbers);
+  if (low < 0) low += numbers;
+  return dtypes[dtype].is_unsigned || low < numbers / 2 ? low : low - numbers;
+}
+
+static double clamp(double value, double least, double most) {
+  return value < least ? least : value > most ? most : value;
+}
+
+// 2^63 - 1 and 2^64 - 1 are no doubles; 2^63 and 2^64 stand for them.
+static double truncate(bd_dtype dtype, double value) {
+  if (isnan(value)) return 0;
+  value = trunc(value);
+  switch (dtype) {
+  case BD_I64:
+    return clamp(value, -0x1p63, 0x1p63);
+  case BD_U64:
+    return clamp(value, 0, 0x1p64);
+  case BD_U32:
+    value = clamp(value, -0x1p63, 0x1p63);
+    return bd_dtype_wrap(BD_U32, value == 0x1p63 ? -1 : value);
+  default:
+    return bd_dtype_wrap(dtype, clamp(value, INT32_MIN, INT32_MAX));
+  }
+}
+
 double bd_dtype_round(bd_dtype dtype, double value) {
   switch (dtype) {
+  case BD_F64:
+    return value;
   case BD_F32:
     return (float)value;
   case BD_BF16:
     return round_digits(value, 8, -133, 0x1.fep127);
   case BD_F16:
     return round_digits(value, 11, -24, 65504);
-  case BD_I32:
-  case BD_I64:
-    return trunc(value);
+  case BD_BOOL:
+    return value != 0;
   default:
-    return value;
+    return truncate(dtype, value);
   }
 }
 

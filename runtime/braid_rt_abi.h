@@ -21,7 +21,21 @@ enum {
 };
 
 // Same numbers as the compiler's bd_dtype; a test holds them together.
-enum { BD_RT_F32, BD_RT_BF16, BD_RT_F16, BD_RT_F64, BD_RT_I32, BD_RT_I64 };
+enum {
+  BD_RT_F32,
+  BD_RT_BF16,
+  BD_RT_F16,
+  BD_RT_F64,
+  BD_RT_I32,
+  BD_RT_I64,
+  BD_RT_BOOL, // a byte: 0 or 1
+  BD_RT_U8,
+  BD_RT_I8,
+  BD_RT_I16,
+  BD_RT_U16,
+  BD_RT_U32,
+  BD_RT_U64
+};
 
 // Formats of factors of products in 8 bits, and what their dimensions are multiples of.
 enum { BD_RT_NO_F8, BD_RT_E4M3, BD_RT_E5M2, BD_RT_F8_GRAIN = 16 };

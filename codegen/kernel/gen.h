@@ -168,18 +168,36 @@ LLVMValueRef bd_gen_widen(bd_gen *g, bd_dtype dtype, LLVMValueRef value);
 LLVMValueRef bd_gen_narrow(bd_gen *g, bd_dtype dtype, LLVMValueRef value);
 bd_access bd_gen_shifted(bd_gen *g, const bd_access *access, int64_t elements);
 
+// A scalar type that values of a dtype have in registers: f32 for halves, a bit for bools.
+LLVMTypeRef bd_gen_register(bd_gen *g, bd_dtype dtype);
+// Number i of an attribute, which is a number or a list of them: a scalar, rounded.
+LLVMValueRef bd_gen_constant(bd_gen *g, const bd_attr *attr, int i, bd_dtype dtype);
+// From one dtype to another as docs/ops.md says of `cast`; not rounded to halves.
+LLVMValueRef bd_gen_cast(bd_gen *g, bd_dtype from, bd_dtype to, LLVMValueRef x);
+// An index that an operand holds, i64.
+LLVMValueRef bd_gen_index(bd_gen *g, LLVMValueRef x);
+
 // What a stored value would be loaded as.
 LLVMValueRef bd_gen_rounded(bd_gen *g, bd_dtype dtype, LLVMValueRef value);
 
-// Mathematics (math.c, random.c), f32 in any number of lanes.
+// Mathematics (math.c, random.c), f32 in any number of lanes; where they are given f64, exp, log,
+// sigmoid and sqrt are good to its last places, tanh and erf to 1e-7.
 LLVMValueRef bd_gen_exp(bd_gen *g, LLVMValueRef x);
 LLVMValueRef bd_gen_log(bd_gen *g, LLVMValueRef x);
 LLVMValueRef bd_gen_tanh(bd_gen *g, LLVMValueRef x);
 LLVMValueRef bd_gen_erf(bd_gen *g, LLVMValueRef x);
 LLVMValueRef bd_gen_sigmoid(bd_gen *g, LLVMValueRef x);
 LLVMValueRef bd_gen_sqrt(bd_gen *g, LLVMValueRef x); // f32 or f64
-void bd_gen_sincos(bd_gen *g, LLVMValueRef angle /* f64 */, LLVMValueRef *out_sin,
+void bd_gen_sincos(bd_gen *g, LLVMValueRef x /* or f64 */, LLVMValueRef *out_sin,
                    LLVMValueRef *out_cos);
+void bd_gen_turn(bd_gen *g, LLVMValueRef angle /* f64 */, LLVMValueRef *out_sin /* f32 */,
+                 LLVMValueRef *out_cos);
+// The same of f64, and the power that f32 has as well (wide.c).
+LLVMValueRef bd_gen_exp_wide(bd_gen *g, LLVMValueRef x);
+LLVMValueRef bd_gen_log_wide(bd_gen *g, LLVMValueRef x);
+LLVMValueRef bd_gen_pow(bd_gen *g, LLVMValueRef a, LLVMValueRef b);
+// The remainder of a / b; `divisor`: of the sign of b, else of a.
+LLVMValueRef bd_gen_remainder(bd_gen *g, LLVMValueRef a, LLVMValueRef b, bool divisor);
 // The uniform of ir/interpret.h; sample and element are i64.
 LLVMValueRef bd_gen_uniform(bd_gen *g, uint32_t site, LLVMValueRef sample, LLVMValueRef element);
 LLVMValueRef bd_gen_first_sample(bd_gen *g);
@@ -218,6 +236,9 @@ typedef struct bd_gen_points {
 } bd_gen_points;
 void bd_gen_elementwise(bd_gen *g, bd_gen_points *points);
 
-// The arithmetic of one pointwise op on values in lanes; NULL when `op` has none here.
-LLVMValueRef bd_gen_arithmetic(bd_gen *g, const bd_op *op, const LLVMValueRef *in);
+// The arithmetic of one pointwise op on elements of type `dtype` in lanes, of f32 and f64
+// (reals.c) or integers (whole.c); NULL when `op` has none there.
+LLVMValueRef bd_gen_arithmetic(bd_gen *g, const bd_op *op, bd_dtype dtype, const LLVMValueRef *in);
+LLVMValueRef bd_gen_reals(bd_gen *g, const bd_op *op, const LLVMValueRef *in);
+LLVMValueRef bd_gen_whole(bd_gen *g, const bd_op *op, bool is_unsigned, const LLVMValueRef *in);
 #endif

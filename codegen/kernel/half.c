@@ -1,5 +1,6 @@
-// Halves in memory and registers: bf16 moves as 16-bit integers, the upper half of an f32, so that
-// no target needs a type for it; f16 by the target's conversions. Arithmetic is in f32.
+// What memory holds and what registers hold. Bools are bytes and single bits. bf16 moves as 16-bit
+// integers, the upper half of an f32, so that no target needs a type for it; f16 by the target's
+// conversions. Arithmetic of both is in f32.
 #include "codegen/kernel/gen.h"
 
 static LLVMValueRef shifted(bd_gen *g, LLVMValueRef bits, LLVMOpcode shift) {
@@ -9,6 +10,7 @@ static LLVMValueRef shifted(bd_gen *g, LLVMValueRef bits, LLVMOpcode shift) {
 LLVMValueRef bd_gen_widen(bd_gen *g, bd_dtype dtype, LLVMValueRef value) {
   LLVMTypeRef wide = bd_gen_type_like(value, bd_gen_f32(g));
   if (dtype == BD_F16) return LLVMBuildFPExt(g->b, value, wide, "");
+  if (dtype == BD_BOOL) return LLVMBuildICmp(g->b, LLVMIntNE, value, bd_gen_int_like(value, 0), "");
   if (dtype != BD_BF16) return value;
   value = LLVMBuildZExt(g->b, value, bd_gen_type_like(value, bd_gen_i32(g)), "");
   return LLVMBuildBitCast(g->b, shifted(g, value, LLVMShl), wide, "");
@@ -30,6 +32,7 @@ static LLVMValueRef nearest(bd_gen *g, LLVMValueRef x) {
 
 LLVMValueRef bd_gen_narrow(bd_gen *g, bd_dtype dtype, LLVMValueRef value) {
   LLVMTypeRef stored = bd_gen_type_like(value, bd_gen_dtype(g, dtype));
+  if (dtype == BD_BOOL) return LLVMBuildZExt(g->b, value, stored, "");
   if (!bd_dtype_is_float(dtype) || LLVMTypeOf(value) == stored) return value;
   if (dtype != BD_BF16) return LLVMBuildFPTrunc(g->b, value, stored, "");
   return LLVMBuildTrunc(g->b, shifted(g, nearest(g, value), LLVMLShr), stored, "");

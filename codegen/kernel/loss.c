@@ -47,7 +47,7 @@ bd_status bd_gen_lse(bd_gen *g) {
 static void add_losses(bd_gen *g, void *user) {
   loss *l = user;
   LLVMValueRef target = bd_gen_load(g, &l->targets);
-  target = LLVMBuildSExt(g->b, target, bd_gen_type_like(target, bd_gen_i64(g)), "");
+  target = bd_gen_index(g, target);
   LLVMValueRef valid = LLVMBuildICmp(g->b, LLVMIntSGE, target, bd_gen_int_like(target, 0), "");
   LLVMValueRef local = LLVMBuildSub(g->b, target, bd_gen_splat(g, g->loop[l->v].start), "");
   LLVMValueRef held =
@@ -111,7 +111,7 @@ static void gradient_lanes(bd_gen *g, void *user) {
 
 static void gradient_row(bd_gen *g, void *user) {
   loss *l = user;
-  l->row_target = LLVMBuildSExt(g->b, bd_gen_load(g, &l->targets), bd_gen_i64(g), "");
+  l->row_target = bd_gen_index(g, bd_gen_load(g, &l->targets));
   l->row_lse = bd_gen_load(g, &l->lse);
   l->row_scale = bd_gen_load(g, &l->dloss);
   bd_gen_lanes(g, l->v, BD_GEN_POINT_LANES, gradient_lanes, l);

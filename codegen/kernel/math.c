@@ -26,6 +26,7 @@ static LLVMValueRef power_of_two(bd_gen *g, LLVMValueRef n) {
 // x = n ln2 + r with |r| <= ln2/2; exp(x) = 2^n exp(r). The scale is applied in two factors so that
 // results near overflow and below the smallest normal number come out right.
 LLVMValueRef bd_gen_exp(bd_gen *g, LLVMValueRef x) {
+  if (bd_gen_scalar_of(x) == bd_gen_f64(g)) return bd_gen_exp_wide(g, x);
   static const double taylor[] = {1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5};
   LLVMValueRef low = bd_gen_real_like(x, -105.0), high = bd_gen_real_like(x, 90.0);
   x = select_real(g, LLVMRealOLT, x, low, low, x);
@@ -47,6 +48,7 @@ LLVMValueRef bd_gen_exp(bd_gen *g, LLVMValueRef x) {
 // x = 2^e m with m in [sqrt(1/2), sqrt(2)); log(m) is the series of 2 artanh(s), s = f / (2 + f), f
 // = m - 1.
 LLVMValueRef bd_gen_log(bd_gen *g, LLVMValueRef x) {
+  if (bd_gen_scalar_of(x) == bd_gen_f64(g)) return bd_gen_log_wide(g, x);
   static const double series[] = {2.0 / 11, 2.0 / 9, 2.0 / 7, 2.0 / 5, 2.0 / 3};
   LLVMValueRef zero = bd_gen_real_like(x, 0.0), one = bd_gen_real_like(x, 1.0);
   LLVMValueRef smallest = bd_gen_real_like(x, 1.17549435082228751e-38);
@@ -140,21 +142,36 @@ LLVMValueRef bd_gen_sqrt(bd_gen *g, LLVMValueRef x) {
   return bd_gen_intrinsic(g, "llvm.sqrt", 1, &type, 1, &x);
 }
 
-// angle = n pi/2 + r in double, then f32 series of r in [-pi/4, pi/4].
-void bd_gen_sincos(bd_gen *g, LLVMValueRef angle, LLVMValueRef *out_sin, LLVMValueRef *out_cos) {
-  static const double sine[] = {-1.0 / 39916800, 1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6};
-  static const double cosine[] = {-1.0 / 3628800, 1.0 / 40320, -1.0 / 720, 1.0 / 24, -0.5};
+// Coefficients of z^n in sin(x)/x (first: 1) or cos(x) (first: 0), z = x^2, from the last down to
+// z^1.
+static void turn_series(int terms, int first, double *out) {
+  double term = 1;
+  for (int n = 1; n <= terms; n++) {
+    term /= -(double)((2 * n - 1 + first) * (2 * n + first));
+    out[terms - n] = term;
+  }
+}
+
+// angle = n pi/2 + r in double, then series of r in [-pi/4, pi/4], in f32 for results in f32.
+static void turn(bd_gen *g, LLVMValueRef angle, bool wide, LLVMValueRef *out_sin,
+                 LLVMValueRef *out_cos) {
+  enum { TERMS = 5, WIDE_TERMS = 9 };
+  double sine[WIDE_TERMS], cosine[WIDE_TERMS];
+  int terms = wide ? WIDE_TERMS : TERMS;
+  turn_series(terms, 1, sine);
+  turn_series(terms, 0, cosine);
   LLVMTypeRef ints = bd_gen_type_like(angle, bd_gen_i64(g));
   LLVMValueRef magic = bd_gen_real_like(angle, 6755399441055744.0); // 1.5 * 2^52
   LLVMValueRef t = bd_gen_fma(g, angle, bd_gen_real_like(angle, 0.63661977236758134), magic);
   LLVMValueRef n = LLVMBuildFSub(g->b, t, magic, "");
   LLVMValueRef r = bd_gen_fma(g, n, bd_gen_real_like(angle, -1.57079632679489656), angle);
   r = bd_gen_fma(g, n, bd_gen_real_like(angle, -6.12323399573676604e-17), r);
-  LLVMValueRef x = LLVMBuildFPTrunc(g->b, r, bd_gen_type_like(angle, bd_gen_f32(g)), "");
+  LLVMTypeRef type = bd_gen_type_like(angle, wide ? bd_gen_f64(g) : bd_gen_f32(g));
+  LLVMValueRef x = LLVMBuildFPCast(g->b, r, type, "");
   LLVMValueRef z = LLVMBuildFMul(g->b, x, x, ""), one = bd_gen_real_like(x, 1.0);
-  LLVMValueRef s = LLVMBuildFMul(g->b, bd_gen_poly(g, z, COUNT(sine), sine), z, "");
+  LLVMValueRef s = LLVMBuildFMul(g->b, bd_gen_poly(g, z, terms, sine), z, "");
   s = bd_gen_fma(g, s, x, x);
-  LLVMValueRef c = bd_gen_fma(g, bd_gen_poly(g, z, COUNT(cosine), cosine), z, one);
+  LLVMValueRef c = bd_gen_fma(g, bd_gen_poly(g, z, terms, cosine), z, one);
   LLVMValueRef quadrant = LLVMBuildBitCast(g->b, t, ints, "");
   LLVMValueRef zero = bd_gen_int_like(quadrant, 0), bit0 = bd_gen_int_like(quadrant, 1);
   LLVMValueRef bit1 = bd_gen_int_like(quadrant, 2);
@@ -169,4 +186,14 @@ void bd_gen_sincos(bd_gen *g, LLVMValueRef angle, LLVMValueRef *out_sin, LLVMVal
   LLVMValueRef cos_value = LLVMBuildSelect(g->b, odd, s, c, "");
   *out_sin = LLVMBuildSelect(g->b, flip_sin, LLVMBuildFNeg(g->b, sin_value, ""), sin_value, "");
   *out_cos = LLVMBuildSelect(g->b, flip_cos, LLVMBuildFNeg(g->b, cos_value, ""), cos_value, "");
+}
+
+void bd_gen_turn(bd_gen *g, LLVMValueRef angle, LLVMValueRef *out_sin, LLVMValueRef *out_cos) {
+  turn(g, angle, false, out_sin, out_cos);
+}
+
+void bd_gen_sincos(bd_gen *g, LLVMValueRef x, LLVMValueRef *out_sin, LLVMValueRef *out_cos) {
+  bool wide = bd_gen_scalar_of(x) == bd_gen_f64(g);
+  LLVMValueRef angle = LLVMBuildFPCast(g->b, x, bd_gen_type_like(x, bd_gen_f64(g)), "");
+  turn(g, angle, wide, out_sin, out_cos);
 }

@@ -27,7 +27,17 @@ LLVMTypeRef bd_gen_dtype(bd_gen *g, bd_dtype dtype) {
   case BD_I32:
     return bd_gen_i32(g);
   case BD_I64:
+  case BD_U64:
     return bd_gen_i64(g);
+  case BD_U32:
+    return bd_gen_i32(g);
+  case BD_I16:
+  case BD_U16:
+    return LLVMInt16TypeInContext(g->llvm);
+  case BD_BOOL:
+  case BD_U8:
+  case BD_I8:
+    return LLVMInt8TypeInContext(g->llvm);
   default:
     return bd_gen_f32(g);
   }

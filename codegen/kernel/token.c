@@ -19,7 +19,7 @@ static void copy_lanes(bd_gen *g, void *user) {
 static void lookup_row(bd_gen *g, void *user) {
   lookup *l = user;
   const bd_gen_loop *rows = &g->loop[l->rows];
-  LLVMValueRef id = LLVMBuildSExt(g->b, bd_gen_load(g, &l->ids), bd_gen_i64(g), "");
+  LLVMValueRef id = bd_gen_index(g, bd_gen_load(g, &l->ids));
   LLVMValueRef local = LLVMBuildSub(g->b, id, rows->start, "");
   l->held = LLVMBuildICmp(g->b, LLVMIntULT, local, rows->count, "");
   local = LLVMBuildSelect(g->b, l->held, local, bd_gen_long(g, 0), "");
@@ -81,7 +81,7 @@ static void turn_lanes(bd_gen *g, void *user) {
   LLVMValueRef position = bd_gen_logical(g, r->t);
   position = LLVMBuildSIToFP(g->b, position, bd_gen_type(g, bd_gen_f64(g)), "");
   LLVMValueRef angle = LLVMBuildFMul(g->b, position, bd_gen_load(g, &r->frequency), "");
-  bd_gen_sincos(g, angle, &r->sine, &r->cosine);
+  bd_gen_turn(g, angle, &r->sine, &r->cosine);
   bd_gen_serial(g, 1, &r->h, turn_head, r);
 }
 

@@ -16,6 +16,8 @@ static const known_attr known[] = {
     {"dtype", BD_ATTR_STRING, 0, 0},
     {"dims", BD_ATTR_INTS, 0, 0},
     {"value", BD_ATTR_REAL, -1e38, 1e38},
+    {"values", BD_ATTR_REALS, 0, 0},
+    {"fmod", BD_ATTR_INT, 0, 1},
     {"p", BD_ATTR_REAL, 0, 0.9999},
     {"dropout", BD_ATTR_REAL, 0, 0.9999},
     {"eps", BD_ATTR_REAL, 1e-12, 1},
@@ -59,6 +61,27 @@ static bd_status fail_unknown(bd_ctx *ctx, const char *name, bd_loc loc) {
   return bd_fail(ctx, BD_INVALID, loc, "unknown attribute \"%s\"", name);
 }
 
+// A list of integers or, where one of them is a real, of reals.
+static bd_status read_list(bd_ctx *ctx, const bd_json *object, const char *name,
+                           bd_attr *out_attr) {
+  const bd_json *array = NULL;
+  BD_TRY(bd_json_array(ctx, object, name, true, &array));
+  int64_t *ints = BD_NEW_ARRAY(ctx->arena, int64_t, array->count);
+  double *reals = BD_NEW_ARRAY(ctx->arena, double, array->count);
+  bool whole = true;
+  for (size_t i = 0; i < array->count; ++i) {
+    const bd_json *item = &array->items[i];
+    if (item->kind != BD_JSON_INT && item->kind != BD_JSON_REAL)
+      return bd_fail(ctx, BD_INVALID, item->loc, "\"%s\": a value is a number", name);
+    whole &= item->kind == BD_JSON_INT;
+    ints[i] = item->integer;
+    reals[i] = item->real;
+  }
+  *out_attr = whole ? bd_attr_ints(ctx, name, (int)array->count, ints)
+                    : bd_attr_reals(ctx, name, (int)array->count, reals);
+  return BD_OK;
+}
+
 static bd_status read_attr(bd_ctx *ctx, const bd_json *object, const known_attr *k,
                            bd_attr *out_attr) {
   int64_t integer = 0, dims[BD_MAX_RANK];
@@ -82,6 +105,8 @@ static bd_status read_attr(bd_ctx *ctx, const bd_json *object, const known_attr 
     BD_TRY(bd_model_json_dims(ctx, object, k->name, &rank, dims));
     *out_attr = bd_attr_ints(ctx, k->name, rank, dims);
     return BD_OK;
+  case BD_ATTR_REALS:
+    return read_list(ctx, object, k->name, out_attr);
   }
   return BD_OK;
 }

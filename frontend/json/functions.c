@@ -33,7 +33,7 @@ static bd_status read_param(bd_json_reader *reader, const bd_json *json, bd_name
 // Ops that a graph can hold: those that compute, and not those that only gradients are made of.
 static bool is_graph_op(bd_op_kind kind) {
   const bd_op_info *info = bd_op_get_info(kind);
-  return info->level == BD_LOGICAL && (kind == BD_OP_LSE || !(info->traits & BD_NO_GRADIENT));
+  return info->level == BD_LOGICAL && !(info->traits & BD_DERIVED);
 }
 
 static bd_status find_op(bd_ctx *ctx, const bd_json *json, bd_op_kind *out_kind) {

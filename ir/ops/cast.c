@@ -1,11 +1,13 @@
-// cast: to another dtype; reals become integers by truncation.
+// cast: to another dtype. Integers keep their low bits; bools are 0 and 1.
 #include "ir/ops/ops.h"
 
 BD_EVAL(cast) {
   BD_IGNORE(op, key, scratch);
+  bd_dtype to = out->type.dtype;
+  bool whole = !bd_dtype_is_float(in[0].type.dtype) && !bd_dtype_is_float(to);
   int64_t count = bd_tensor_elements(out);
   for (int64_t i = 0; i < count; i++)
-    out->data[i] = bd_dtype_round(out->type.dtype, in[0].data[i]);
+    out->data[i] = whole ? bd_dtype_wrap(to, in[0].data[i]) : bd_dtype_round(to, in[0].data[i]);
 }
 
 BD_GRADIENT(cast) {

@@ -59,6 +59,16 @@ BD_NODISCARD bd_status bd_gradient_binary(bd_ctx *ctx, bd_gradient *g, bd_op_kin
 // `a` in the element type of operand `i`: itself, or a cast of it.
 BD_NODISCARD bd_status bd_gradient_as_operand(bd_ctx *ctx, bd_gradient *g, int i, bd_id a,
                                               bd_id *out);
+// `value`, of the result's shape, summed over the leading dimensions that operand i of a pointwise
+// op lacks. The rule's letters are those of the forward op's loops.
+BD_NODISCARD bd_status bd_gradient_sum_to_operand(bd_ctx *ctx, bd_gradient *g, int i, bd_id value,
+                                                  bd_id *out);
+// A float of the type, `value` everywhere.
+BD_NODISCARD bd_status bd_gradient_fill(bd_ctx *ctx, bd_gradient *g, const bd_type *type,
+                                        double value, bd_id *out);
+// `value` where the bools of `where` are true (`otherwise`: false), 0 elsewhere.
+BD_NODISCARD bd_status bd_gradient_where(bd_ctx *ctx, bd_gradient *g, bd_id where, bd_id value,
+                                         bool otherwise, bd_id *out);
 // Appends an op that carries the forward op's attributes and, unless NULL, one or two more.
 BD_NODISCARD bd_status bd_gradient_like(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, int in_count,
                                         const bd_id *in, int more, const bd_attr *attrs,

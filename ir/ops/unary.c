@@ -1,25 +1,23 @@
 // Arithmetic of one operand whose gradient is made of other arithmetic.
-#include "ir/ops/ops.h"
+#include "ir/ops/pointwise.h"
 #include <math.h>
 
-#define UNARY_EVAL(spelling, expression)                                                           \
-  BD_EVAL(spelling) {                                                                              \
-    BD_IGNORE(op, key, scratch);                                                                   \
-    int64_t count = bd_tensor_elements(out);                                                       \
-    for (int64_t i = 0; i < count; i++) {                                                          \
-      double x = in[0].data[i];                                                                    \
-      out->data[i] = (expression);                                                                 \
-    }                                                                                              \
-  }
+static uint64_t neg_whole(const bd_op *op, bd_dtype dtype, uint64_t x, uint64_t y) {
+  (void)op, (void)dtype, (void)y;
+  return 0 - x;
+}
 
-UNARY_EVAL(neg, -x)
-UNARY_EVAL(exp, exp(x))
-UNARY_EVAL(log, log(x))
-UNARY_EVAL(sqrt, sqrt(x))
-UNARY_EVAL(tanh, tanh(x))
-UNARY_EVAL(sigmoid, 1 / (1 + exp(-x)))
-UNARY_EVAL(scale, x *bd_op_real(op, "value", 1))
-UNARY_EVAL(offset, x + bd_op_real(op, "value", 0))
+BD_NUMBER_EVAL(BD_UNARY_EVAL, neg, -x, neg_whole)
+BD_UNARY_EVAL(exp, exp(x))
+BD_UNARY_EVAL(log, log(x))
+BD_UNARY_EVAL(sqrt, sqrt(x))
+BD_UNARY_EVAL(sin, sin(x))
+BD_UNARY_EVAL(cos, cos(x))
+BD_UNARY_EVAL(erf, erf(x))
+BD_UNARY_EVAL(tanh, tanh(x))
+BD_UNARY_EVAL(sigmoid, 1 / (1 + exp(-x)))
+BD_UNARY_EVAL(scale, x *bd_op_real(op, "value", 1))
+BD_UNARY_EVAL(offset, x + bd_op_real(op, "value", 0))
 
 BD_GRADIENT(neg) {
   return bd_gradient_unary(ctx, g, BD_OP_NEG, g->dout[0], &g->din[0]);
@@ -39,6 +37,30 @@ BD_GRADIENT(sqrt) {
   BD_TRY(bd_gradient_binary(ctx, g, BD_OP_DIV, g->dout[0], bd_gradient_result(g, 0), &quotient));
   bd_attr half = bd_attr_real(ctx, "value", 0.5);
   return bd_build(ctx, g->backward, BD_OP_SCALE, 1, &quotient, 1, &half, g->op->loc, &g->din[0]);
+}
+
+BD_GRADIENT(sin) {
+  bd_id slope;
+  BD_TRY(bd_gradient_unary(ctx, g, BD_OP_COS, bd_gradient_operand(g, 0), &slope));
+  return bd_gradient_binary(ctx, g, BD_OP_MUL, g->dout[0], slope, &g->din[0]);
+}
+
+BD_GRADIENT(cos) {
+  bd_id slope, product;
+  BD_TRY(bd_gradient_unary(ctx, g, BD_OP_SIN, bd_gradient_operand(g, 0), &slope));
+  BD_TRY(bd_gradient_binary(ctx, g, BD_OP_MUL, g->dout[0], slope, &product));
+  return bd_gradient_unary(ctx, g, BD_OP_NEG, product, &g->din[0]);
+}
+
+// d erf(x) = dy 2/sqrt(pi) exp(-x x)
+BD_GRADIENT(erf) {
+  bd_id x = bd_gradient_operand(g, 0), square, negated, bell, product;
+  BD_TRY(bd_gradient_binary(ctx, g, BD_OP_MUL, x, x, &square));
+  BD_TRY(bd_gradient_unary(ctx, g, BD_OP_NEG, square, &negated));
+  BD_TRY(bd_gradient_unary(ctx, g, BD_OP_EXP, negated, &bell));
+  BD_TRY(bd_gradient_binary(ctx, g, BD_OP_MUL, g->dout[0], bell, &product));
+  bd_attr factor = bd_attr_real(ctx, "value", M_2_SQRTPI);
+  return bd_build(ctx, g->backward, BD_OP_SCALE, 1, &product, 1, &factor, g->op->loc, &g->din[0]);
 }
 
 // d tanh(x) = dy - dy y y

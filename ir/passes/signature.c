@@ -21,6 +21,8 @@ static uint64_t hash_attr(const bd_attr *attr) {
     return bd_hash_bytes(hash, attr->string, strlen(attr->string));
   case BD_ATTR_INTS:
     return bd_hash_bytes(hash, attr->ints, (size_t)attr->count * sizeof *attr->ints);
+  case BD_ATTR_REALS:
+    return bd_hash_bytes(hash, attr->reals, (size_t)attr->count * sizeof *attr->reals);
   }
   return hash;
 }
@@ -37,6 +39,9 @@ static bool attr_equal(const bd_attr *a, const bd_attr *b) {
   case BD_ATTR_INTS:
     return a->count == b->count &&
            (a->count == 0 || memcmp(a->ints, b->ints, (size_t)a->count * sizeof *a->ints) == 0);
+  case BD_ATTR_REALS:
+    return a->count == b->count &&
+           memcmp(a->reals, b->reals, (size_t)a->count * sizeof *a->reals) == 0;
   }
   return false;
 }

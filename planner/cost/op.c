@@ -107,6 +107,7 @@ static const unsigned char transcendentals[BD_OP_KIND_COUNT] = {
     [BD_OP_EXP] = 1,  [BD_OP_LOG] = 1,       [BD_OP_TANH] = 1,     [BD_OP_SIGMOID] = 1,
     [BD_OP_GELU] = 1, [BD_OP_GELU_GRAD] = 1, [BD_OP_GELU_ERF] = 1, [BD_OP_GELU_ERF_GRAD] = 2,
     [BD_OP_SILU] = 1, [BD_OP_SILU_GRAD] = 1, [BD_OP_LSE] = 1,      [BD_OP_XENT_GRAD] = 1,
+    [BD_OP_SIN] = 1,  [BD_OP_COS] = 1,       [BD_OP_ERF] = 1,      [BD_OP_POW] = 3,
 };
 
 static double plain_seconds(const part *p) {

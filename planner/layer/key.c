@@ -19,8 +19,10 @@ static void add_attr(const bd_attr *attr, bd_text *text) {
   add_string(attr->name, text);
   bd_text_addf(text, "%d=%lld,%a,%d(", (int)attr->kind, (long long)attr->integer, attr->real,
                attr->count);
-  for (int i = 0; i < attr->count; i++)
+  for (int i = 0; attr->kind == BD_ATTR_INTS && i < attr->count; i++)
     bd_text_addf(text, "%lld,", (long long)attr->ints[i]);
+  for (int i = 0; attr->kind == BD_ATTR_REALS && i < attr->count; i++)
+    bd_text_addf(text, "%a,", attr->reals[i]);
   bd_text_add(text, ")");
   if (attr->string) add_string(attr->string, text);
 }

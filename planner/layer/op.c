@@ -1,4 +1,5 @@
 #include "planner/layer/op.h"
+#include "ir/fuse.h"
 
 static bool is_pointwise(const bd_op *op) {
   return (bd_op_get_info(op->kind)->traits & BD_POINTWISE) != 0;
@@ -8,7 +9,7 @@ static bool joins(const bd_function *f, int op) {
   if (op <= 0 || op >= f->op_count) return false;
   const bd_op *a = &f->ops[op - 1], *b = &f->ops[op];
   return is_pointwise(a) && is_pointwise(b) &&
-         bd_type_equal(&f->values[a->out[0]].type, &f->values[b->out[0]].type);
+         bd_fuse_types(&f->values[a->out[0]].type, &f->values[b->out[0]].type);
 }
 
 // Whether a value may live and die inside the row from `first` to `last`. Whether the tape keeps it

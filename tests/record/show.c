@@ -2,8 +2,10 @@
 
 static const char *type_name(int dtype) {
   static const char *const names[] = {
-      [BD_RT_F32] = "f32", [BD_RT_BF16] = "bf16", [BD_RT_F16] = "f16",
-      [BD_RT_F64] = "f64", [BD_RT_I32] = "i32",   [BD_RT_I64] = "i64"};
+      [BD_RT_F32] = "f32", [BD_RT_BF16] = "bf16", [BD_RT_F16] = "f16",   [BD_RT_F64] = "f64",
+      [BD_RT_I32] = "i32", [BD_RT_I64] = "i64",   [BD_RT_BOOL] = "bool", [BD_RT_U8] = "u8",
+      [BD_RT_I8] = "i8",   [BD_RT_I16] = "i16",   [BD_RT_U16] = "u16",   [BD_RT_U32] = "u32",
+      [BD_RT_U64] = "u64"};
   return names[dtype];
 }
 

@@ -3,7 +3,7 @@
 #define SUPPORT_GPU_H
 #include "tests/unit/codegen/support_kernels.h"
 
-enum { GPU_MAX_RUNS = 448 };
+enum { GPU_MAX_RUNS = 768 };
 
 typedef struct gpu_set {
   bd_ctx *ctx;

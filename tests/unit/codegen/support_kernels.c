@@ -38,6 +38,90 @@ const kernel_case kernel_cases[] = {
     {BD_OP_GELU_ERF_GRAD, "3,700 3,700", "", ""},
     {BD_OP_SILU, "3,700", "", ""},
     {BD_OP_SILU_GRAD, "3,700 3,700", "", ""},
+    {BD_OP_ADD, "i16:7,33 i16:33", "", "A"},
+    {BD_OP_ADD, "f64:7,33 f64:7,33", "", "B"},
+    {BD_OP_SUB, "u8:7,33 u8:7,33", "", ""},
+    {BD_OP_MUL, "u32:7,33 u32:7,33", "", ""},
+    {BD_OP_MUL, "i64:7,33 i64:33", "", "A"},
+    {BD_OP_DIV, "i32:7,33 i32:7,33", "", ""},
+    {BD_OP_DIV, "u16:7,33 u16:7,33", "", ""},
+    {BD_OP_NEG, "i8:99", "", ""},
+    {BD_OP_EXP, "f64:7,33", "", ""},
+    {BD_OP_LOG, "pf64:7,33", "", ""},
+    {BD_OP_TANH, "f64:7,33", "", ""},
+    {BD_OP_GELU_ERF, "f64:7,33", "", ""},
+    {BD_OP_ABS, "7,33", "", "A"},
+    {BD_OP_ABS, "i32:7,33", "", ""},
+    {BD_OP_SIGN, "7,33", "", ""},
+    {BD_OP_SIGN, "i64:7,33", "", ""},
+    {BD_OP_SIGN, "u64:7,33", "", ""},
+    {BD_OP_FLOOR, "7,33", "", ""},
+    {BD_OP_CEIL, "7,33", "", ""},
+    {BD_OP_ROUND, "7,33", "", ""},
+    {BD_OP_ROUND, "f64:7,33", "", ""},
+    {BD_OP_SIN, "7,33", "", ""},
+    {BD_OP_SIN, "f64:7,33", "", ""},
+    {BD_OP_COS, "7,33", "", "B"},
+    {BD_OP_ERF, "7,33", "", ""},
+    {BD_OP_MIN, "7,33 33", "", "A"},
+    {BD_OP_MIN, "u8:7,33 u8:7,33", "", ""},
+    {BD_OP_MAX, "7,33 7,33", "", ""},
+    {BD_OP_MAX, "i8:7,33 i8:7,33", "", ""},
+    {BD_OP_POW, "p7,33 7,33", "", "A"},
+    {BD_OP_POW, "f64:7,33 f64:7,33", "", ""},
+    {BD_OP_POW, "i64:7,33 i64:7,33", "", ""},
+    {BD_OP_POW, "u8:7,33 u8:7,33", "", ""},
+    {BD_OP_MOD, "7,33 7,33", "", "B"},
+    {BD_OP_MOD, "7,33 7,33", "fmod=1", ""},
+    {BD_OP_MOD, "f64:7,33 f64:7,33", "", ""},
+    {BD_OP_MOD, "i16:7,33 i16:7,33", "", ""},
+    {BD_OP_MOD, "i64:7,33 i64:7,33", "fmod=1", ""},
+    {BD_OP_MOD, "u32:7,33 u32:7,33", "", ""},
+    {BD_OP_LT, "7,33 7,33", "", "B"},
+    {BD_OP_LT, "u8:7,33 u8:33", "", ""},
+    {BD_OP_LE, "i32:7,33 i32:7,33", "", "A"},
+    {BD_OP_LE, "f64:7,33 f64:7,33", "", ""},
+    {BD_OP_EQ, "i16:7,33 i16:7,33", "", ""},
+    {BD_OP_EQ, "bool:7,33 bool:7,33", "", ""},
+    {BD_OP_AND, "bool:7,33 bool:33", "", "AB"},
+    {BD_OP_OR, "bool:7,33 bool:7,33", "", ""},
+    {BD_OP_XOR, "bool:7,33 bool:7,33", "", ""},
+    {BD_OP_NOT, "bool:7,33", "", "B"},
+    {BD_OP_SELECT, "bool:7,33 7,33 33", "", "AB"},
+    {BD_OP_SELECT, "bool:33 i64:7,33 i64:7,33", "", ""},
+    {BD_OP_SELECT, "bool:7,33 bool:7,33 bool:7,33", "", ""},
+    {BD_OP_CAST, "7,33", "dtype=i8", "A"},
+    {BD_OP_CAST, "7,33", "dtype=u8", ""},
+    {BD_OP_CAST, "7,33", "dtype=u32", ""},
+    {BD_OP_CAST, "7,33", "dtype=i64", ""},
+    {BD_OP_CAST, "7,33", "dtype=u64", ""},
+    {BD_OP_CAST, "7,33", "dtype=bool", ""},
+    {BD_OP_CAST, "7,33", "dtype=f64", ""},
+    {BD_OP_CAST, "f64:7,33", "dtype=f32", ""},
+    {BD_OP_CAST, "f64:7,33", "dtype=bf16", ""},
+    {BD_OP_CAST, "f64:7,33", "dtype=i32", ""},
+    {BD_OP_CAST, "i32:7,33", "dtype=u16", "B"},
+    {BD_OP_CAST, "i8:7,33", "dtype=u64", ""},
+    {BD_OP_CAST, "i64:7,33", "dtype=f32", ""},
+    {BD_OP_CAST, "u16:7,33", "dtype=f16", ""},
+    {BD_OP_CAST, "u64:7,33", "dtype=f64", ""},
+    {BD_OP_CAST, "i16:7,33", "dtype=bool", ""},
+    {BD_OP_CAST, "bool:7,33", "dtype=f32", ""},
+    {BD_OP_CAST, "bool:7,33", "dtype=i32", ""},
+    {BD_OP_CONSTANT, "", "dtype=f32 dims=7,33 value=-0.3", "A"},
+    {BD_OP_CONSTANT, "", "dtype=bf16 dims=7,33 value=inf", ""},
+    {BD_OP_CONSTANT, "", "dtype=f32 dims=3,4 values=0.5,1,-2,nan,4,5,6.25,7,8,9,-inf,11", "AB"},
+    {BD_OP_CONSTANT, "", "dtype=i64 dims=7,2 values=0,1,2,3,4,5,6,7,-8,9,10,11,12,1099511627776",
+     "A"},
+    {BD_OP_CONSTANT, "", "dtype=bool dims=5 values=0,1,1,0,1", "A"},
+    {BD_OP_IOTA, "", "dtype=i32 dims=7,33 dim=1", "AB"},
+    {BD_OP_IOTA, "", "dtype=f32 dims=7,5,4 dim=1", "ABC"},
+    {BD_OP_IOTA, "", "dtype=u8 dims=300 dim=0", ""},
+    {BD_OP_PERMUTE, "bool:7,5,40", "rule=abc->cab", "b"},
+    {BD_OP_BROADCAST, "i64:40", "rule=B->AB dims=7,40", "AB"},
+    {BD_OP_RESHAPE, "u8:7,5,40", "dims=7,200", "A"},
+    {BD_OP_SLICE, "i16:7,5,40", "dim=1 start=1 size=3", "AC"},
+    {BD_OP_PAD, "bool:7,3,40", "dim=1 start=1 size=5", "AC"},
     {BD_OP_DROPOUT, "7,5,40", "p=0.3 site=5", "ABC"},
     {BD_OP_DROPOUT, "50", "p=0.3 site=6", "A"},
     {BD_OP_REDUCE_SUM, "7,5,40", "rule=ABC->C", "ABC"},
@@ -97,6 +181,8 @@ const int gpu_kernel_case_count = sizeof gpu_kernel_cases / sizeof *gpu_kernel_c
 
 const int kernel_case_count = sizeof kernel_cases / sizeof *kernel_cases;
 
+enum { MAX_LIST = 64 };
+
 double kernel_next_real(uint64_t *state) {
   *state = *state * 6364136223846793005u + 1442695040888963407u;
   return (double)(*state >> 40) / 16777216.0;
@@ -104,13 +190,19 @@ double kernel_next_real(uint64_t *state) {
 
 static bd_attr parse_attr(bd_ctx *ctx, const char *name, const char *value) {
   char *end;
-  if (strchr(value, '>')) return bd_attr_string(ctx, name, bd_intern_z(ctx, value));
-  if (!strcmp(name, "dims")) {
-    int64_t *dims = BD_NEW_ARRAY(ctx->arena, int64_t, BD_MAX_RANK);
+  if (strchr(value, '>') || !strcmp(name, "dtype"))
+    return bd_attr_string(ctx, name, bd_intern_z(ctx, value));
+  if (!strcmp(name, "dims") || !strcmp(name, "values")) {
+    int64_t *ints = BD_NEW_ARRAY(ctx->arena, int64_t, MAX_LIST);
+    double *reals = BD_NEW_ARRAY(ctx->arena, double, MAX_LIST);
     int count = 0;
-    for (end = (char *)(uintptr_t)value; *end; end += *end == ',')
-      dims[count++] = strtoll(end, &end, 10);
-    return bd_attr_ints(ctx, name, count, dims);
+    for (const char *at = value; *at; at = end + (*end == ',')) {
+      ints[count] = strtoll(at, &end, 10);
+      reals[count++] = strtod(at, &end);
+      assert_true(count < MAX_LIST);
+    }
+    if (strpbrk(value, ".n")) return bd_attr_reals(ctx, name, count, reals);
+    return bd_attr_ints(ctx, name, count, ints);
   }
   if (strpbrk(value, ".e")) return bd_attr_real(ctx, name, strtod(value, &end));
   return bd_attr_int(ctx, name, strtoll(value, &end, 10));
@@ -134,8 +226,17 @@ int kernel_parse_params(bd_ctx *ctx, bd_function *function, bd_op_kind kind, con
   int count = 0;
   for (const char *at = shapes; *at; at += *at == ' ') {
     bool statistic = bd_op_dtypes(kind)->statistic_in >> count & 1;
-    bd_type type = {.dtype = *at == 'i' ? BD_I32 : statistic ? BD_F32 : real};
-    if (*at == 'i' || *at == 'p' || *at == '.') at++;
+    bd_type type = {.dtype = statistic ? BD_F32 : real};
+    const char *colon = at + strcspn(at, ": ");
+    if (*at == 'p' || *at == '.') at++;
+    if (*colon == ':') {
+      const char *name = bd_intern(ctx, at, (size_t)(colon - at));
+      assert_true(bd_dtype_parse(name, &type.dtype));
+      at = colon + 1;
+    } else if (*at == 'i') {
+      type.dtype = BD_I32;
+      at++;
+    }
     while (*at && *at != ' ') {
       char *end;
       type.dims[type.rank++] = strtoll(at, &end, 10);
@@ -144,6 +245,16 @@ int kernel_parse_params(bd_ctx *ctx, bd_function *function, bd_op_kind kind, con
     out[count++] = bd_function_add_param(ctx, function, NULL, type);
   }
   return count;
+}
+
+bool kernel_case_has_halves(const kernel_case *from) {
+  bool any = false;
+  for (const char *at = from->shapes; *at;) {
+    size_t length = strcspn(at, " ");
+    any |= *at != 'i' && !memchr(at, ':', length);
+    at += length + (at[length] == ' ');
+  }
+  return any;
 }
 
 void kernel_run_make(bd_ctx *ctx, const kernel_case *from, bd_dtype real, char letter, bool cuda,
@@ -215,12 +326,17 @@ static bd_tensor make_operand(bd_ctx *ctx, const kernel_run *r, int operand, uin
   const char *shape = r->from->shapes;
   for (int i = 0; i < operand; i++)
     shape = strchr(shape, ' ') + 1;
+  bool index = bd_op_dtypes(r->from->kind)->index_in >> operand & 1;
   for (int64_t i = 0; i < count; i++) {
-    double u = kernel_next_real(state);
-    double x = t.type.dtype == BD_I32
-                   ? floor(u * 50) - (r->from->kind != BD_OP_EMBED && u > 0.9 ? 99 : 0)
-               : *shape == 'p' ? 0.05 + 3 * u
-                               : 8 * u - 4;
+    double u = kernel_next_real(state), x = 8 * u - 4;
+    if (index)
+      x = floor(u * 50) - (r->from->kind != BD_OP_EMBED && u > 0.9 ? 99 : 0);
+    else if (t.type.dtype == BD_BOOL)
+      x = u < 0.5;
+    else if (!bd_dtype_is_float(t.type.dtype))
+      x = floor(u * 24) - (*shape == 'p' || bd_dtype_is_unsigned(t.type.dtype) ? 0 : 12);
+    else if (*shape == 'p')
+      x = 0.05 + 3 * u;
     t.data[i] = bd_dtype_round(t.type.dtype, x);
   }
   return t;
@@ -250,28 +366,59 @@ static void fix_operands(const kernel_run *r, bd_tensor *in, bd_arena *arena,
   }
 }
 
-double kernel_read_real(bd_dtype dtype, const char *buffer, int64_t i) {
-  if (dtype == BD_F32) return ((const float *)(const void *)buffer)[i];
-  return bd_rt_from_half(dtype, ((const uint16_t *)(const void *)buffer)[i]);
+double kernel_read(bd_dtype dtype, const char *buffer, int64_t i) {
+  const void *at = buffer + i * bd_dtype_bytes(dtype);
+  uint64_t bits = 0;
+  memcpy(&bits, at, (size_t)bd_dtype_bytes(dtype));
+  int above = 64 - 8 * (int)bd_dtype_bytes(dtype);
+  switch (dtype) {
+  case BD_F32:
+    return *(const float *)at;
+  case BD_F64:
+    return *(const double *)at;
+  case BD_BF16:
+  case BD_F16:
+    return bd_rt_from_half(dtype, *(const uint16_t *)at);
+  default:
+    return dtype == BD_BOOL || bd_dtype_is_unsigned(dtype)
+               ? (double)bits
+               : (double)((int64_t)(bits << above) >> above);
+  }
+}
+
+static void write_element(bd_dtype dtype, char *buffer, int64_t i, double value) {
+  void *at = buffer + i * bd_dtype_bytes(dtype);
+  float single = (float)value;
+  uint16_t half =
+      bd_dtype_bytes(dtype) == 2 && bd_dtype_is_float(dtype) ? bd_rt_to_half(dtype, single) : 0;
+  const void *from = dtype == BD_F32   ? (void *)&single
+                     : dtype == BD_F64 ? (void *)&value
+                                       : (void *)&half;
+  uint64_t bits = 0;
+  if (!bd_dtype_is_float(dtype)) {
+    bits = value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value;
+    from = &bits;
+  }
+  memcpy(at, from, (size_t)bd_dtype_bytes(dtype));
+}
+
+// In padding: what shows that it was read.
+static double poison_of(bd_dtype dtype) {
+  if (bd_dtype_is_float(dtype)) return NAN;
+  return dtype == BD_BOOL ? 1 : dtype == BD_I32 ? 1 << 30 : 99;
 }
 
 static char *local_buffer(bd_ctx *ctx, const kernel_run *r, bd_id id, int rank,
                           const bd_tensor *whole) {
   part p = part_of(r, id, rank);
   int64_t count = bd_type_elements(&p.local, 1);
-  float *reals = BD_NEW_ARRAY(ctx->arena, float, count);
-  int32_t *ints = (int32_t *)reals;
-  uint16_t *halves = (uint16_t *)reals;
+  char *buffer = bd_arena_alloc(ctx->arena, (size_t)(count * bd_dtype_bytes(p.local.dtype)));
   for (int64_t i = 0; i < count; i++) {
     int64_t element = whole ? logical_element(&p, &whole->type, i) : -1;
-    if (p.local.dtype == BD_I32)
-      ints[i] = element < 0 ? 1 << 30 : (int32_t)whole->data[element];
-    else if (bd_dtype_bytes(p.local.dtype) == 2)
-      halves[i] = bd_rt_to_half(p.local.dtype, element < 0 ? NAN : (float)whole->data[element]);
-    else
-      reals[i] = element < 0 ? NAN : (float)whole->data[element];
+    write_element(p.local.dtype, buffer, i,
+                  element < 0 ? poison_of(p.local.dtype) : whole->data[element]);
   }
-  return (char *)reals;
+  return buffer;
 }
 
 static void fill_range(const kernel_run *r, int rank, int64_t *range) {
@@ -298,7 +445,7 @@ static void take_result(const kernel_run *r, bd_id id, int rank, const char *buf
   for (int64_t i = 0; i < count; i++) {
     int64_t e = logical_element(&p, &whole->type, i);
     if (e < 0) continue;
-    double x = kernel_read_real(p.local.dtype, buffer, i);
+    double x = kernel_read(p.local.dtype, buffer, i);
     whole->data[e] = seen[e] ? combined(how, whole->data[e], x) : x;
     seen[e] = true;
   }
@@ -310,11 +457,14 @@ static void compare(const kernel_run *r, const bd_tensor *want, const bd_tensor 
   bool attention = r->from->kind == BD_OP_ATTENTION || r->from->kind == BD_OP_ATTENTION_GRAD;
   double scale = 1, slack = attention ? 8 : 1;
   for (int64_t i = 0; i < count; i++)
-    scale = fmax(scale, fabs(want->data[i]));
+    if (isfinite(want->data[i])) scale = fmax(scale, fabs(want->data[i]));
   for (int64_t i = 0; i < count; i++) {
     double difference = fabs(want->data[i] - got->data[i]);
     double bound = (3e-6 * fabs(want->data[i]) + 3e-7 * scale) * slack;
-    if (bd_dtype_bytes(want->type.dtype) == 2) // half a unit, and as much for each partial sum
+    if (want->data[i] == got->data[i] || (isnan(want->data[i]) && isnan(got->data[i]))) continue;
+    if (!bd_dtype_is_float(want->type.dtype))
+      bound = 0;
+    else if (bd_dtype_bytes(want->type.dtype) == 2) // half a unit, and as much for each partial sum
       bound += (want->type.dtype == BD_BF16 ? 0x1p-8 : 0x1p-11) *
                (r->loop < 0 ? fabs(want->data[i]) : KERNEL_RANKS * scale);
     if (difference <= bound) continue;

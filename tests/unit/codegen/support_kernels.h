@@ -11,7 +11,8 @@ enum { KERNEL_RANKS = 3 };
 typedef struct kernel_case {
   bd_op_kind kind;
   const char
-      *shapes; // operands separated by spaces; 'i' before integers; 'p' before positive reals
+      *shapes; // operands separated by spaces; 'i' before indices; 'p' before what is positive; a
+               // type and a colon before elements that are not reals of the run's type
   const char *attributes; // "name=value ..."; the value's form gives the kind
   const char *letters;    // loops to split in turn
 } kernel_case;
@@ -34,6 +35,8 @@ typedef struct kernel_run {
 // `real`, statistics in f32.
 void kernel_run_make(bd_ctx *ctx, const kernel_case *from, bd_dtype real, char letter, bool cuda,
                      int number, kernel_run *out);
+// Whether an operand is of the run's type.
+bool kernel_case_has_halves(const kernel_case *from);
 // Appends parameters of the given shapes, for an op of `kind`; returns how many.
 int kernel_parse_params(bd_ctx *ctx, bd_function *function, bd_op_kind kind, const char *shapes,
                         bd_dtype real, bd_id *out);
@@ -44,8 +47,8 @@ typedef void (*kernel_executor)(void *user, const kernel_run *run, char *const *
 // Runs all ranks on random operands and compares with the reference; fails the test on difference.
 void kernel_run_check(bd_ctx *ctx, const kernel_run *run, uint64_t seed, kernel_executor execute,
                       void *user);
-// Element i of a buffer of reals.
-double kernel_read_real(bd_dtype dtype, const char *buffer, int64_t i);
+// Element i of a buffer.
+double kernel_read(bd_dtype dtype, const char *buffer, int64_t i);
 // Local bytes of a value on every rank.
 int64_t kernel_value_bytes(const kernel_run *run, bd_id value);
 

@@ -31,6 +31,12 @@ typedef struct gradient_case {
       __VA_ARGS__                                                                                  \
     }                                                                                              \
   }
+#define T(...)                                                                                     \
+  {                                                                                                \
+    BD_BOOL, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), {                                  \
+      __VA_ARGS__                                                                                  \
+    }                                                                                              \
+  }
 #define SCALAR                                                                                     \
   {                                                                                                \
     BD_F32, 0, {                                                                                   \
@@ -77,6 +83,19 @@ static const gradient_case cases[] = {
     {.kind = BD_OP_GELU, .in = {F(4, 5)}},
     {.kind = BD_OP_GELU_ERF, .in = {F(4, 5)}},
     {.kind = BD_OP_SILU, .in = {F(4, 5)}},
+    {.kind = BD_OP_ABS, .in = {F(2, 3)}},
+    {.kind = BD_OP_SIN, .in = {F(2, 3)}},
+    {.kind = BD_OP_COS, .in = {F(2, 3)}},
+    {.kind = BD_OP_ERF, .in = {F(2, 3)}},
+    {.kind = BD_OP_MIN, .in = {F(2, 3), F(3)}},
+    {.kind = BD_OP_MAX, .in = {F(3), F(2, 3)}},
+    {.kind = BD_OP_POW, .in = {F(2, 3), F(2, 3)}, .positive = true},
+    {.kind = BD_OP_POW, .in = {F(3), F(2, 3)}, .positive = true},
+    {.kind = BD_OP_POW, .in = {F(2, 3), SCALAR}, .positive = true},
+    {.kind = BD_OP_MOD, .in = {F(2, 3), F(3)}},
+    {.kind = BD_OP_MOD, .in = {F(3), F(2, 3)}, {INT("fmod", 1)}},
+    {.kind = BD_OP_SELECT, .in = {T(2, 3), F(2, 3), F(3)}},
+    {.kind = BD_OP_SELECT, .in = {T(3), F(3), F(2, 3)}},
     {.kind = BD_OP_DROPOUT, .in = {F(3, 4, 5)}, {REAL("p", 0.3), INT("site", 7)}},
     {.kind = BD_OP_DROPOUT, .in = {F(9)}, {REAL("p", 0.5), INT("site", 8)}},
     {.kind = BD_OP_CAST, .in = {F(2, 3)}, {TEXT("dtype", "f64")}},
@@ -148,8 +167,9 @@ static bd_tensor random_tensor(bd_ctx *ctx, const gradient_case *c, bd_type type
   double low = c->positive ? 0.5 : -1.5;
   double first_index = c->kind == BD_OP_XENT ? -1 : 0;
   for (int64_t i = 0; i < count; i++)
-    tensor.data[i] = bd_dtype_is_float(type.dtype)
-                         ? random_real(position, low, 1.5)
+    tensor.data[i] = bd_dtype_is_float(type.dtype) ? random_real(position, low, 1.5)
+                     : type.dtype == BD_BOOL
+                         ? random_real(position, 0, 1) < 0.5
                          : floor(random_real(position, first_index, (double)c->indices));
   return tensor;
 }

@@ -134,7 +134,61 @@ static void test_pointwise_aligns_at_the_end(void **state) {
   fresh(b);
   operand(b, BD_F32, DIMS(B, 64));
   operand(b, BD_I32, DIMS(B, 64));
-  expect_fail(b, BD_OP_ADD, "operand 2 must hold floating-point numbers, not i32");
+  expect_fail(b, BD_OP_ADD, "operand 2 must be f32 to go with operand 1, not i32");
+}
+
+static void test_element_types(void **state) {
+  bench *b = *state;
+  operand(b, BD_U8, DIMS(B, 64));
+  operand(b, BD_U8, DIMS(64));
+  expect_type(b, make(b, BD_OP_ADD), BD_U8, DIMS(B, 64));
+  expect_type(b, make(b, BD_OP_LT), BD_BOOL, DIMS(B, 64));
+  expect_fail(b, BD_OP_AND, "operand 1 must hold bools, not u8");
+  b->in_count = 1;
+  expect_fail(b, BD_OP_EXP, "operand 1 must hold floating-point numbers, not u8");
+  fresh(b);
+  operand(b, BD_BOOL, DIMS(B, 64));
+  operand(b, BD_I64, DIMS(64));
+  operand(b, BD_I64, DIMS(B, 64));
+  expect_type(b, make(b, BD_OP_SELECT), BD_I64, DIMS(B, 64));
+  b->in[2] = b->in[0];
+  expect_fail(b, BD_OP_SELECT, "operand 3 must be i64 to go with operand 2, not bool");
+  b->in[0] = b->in[1];
+  expect_fail(b, BD_OP_SELECT, "operand 1 must hold bools, not i64");
+}
+
+static void name_dtype(bench *b, const char *dtype) {
+  b->attrs[b->attr_count++] = bd_attr_string(b->ctx, "dtype", dtype);
+}
+
+static void test_constants(void **state) {
+  bench *b = *state;
+  name_dtype(b, "i32");
+  b->attrs[b->attr_count++] = bd_attr_ints(b->ctx, "dims", DIMS(2, 3));
+  expect_fail(b, BD_OP_CONSTANT, "needs either value or values");
+  b->attrs[b->attr_count++] = bd_attr_ints(b->ctx, "values", DIMS(1, 2, 3, 4, 5, -6));
+  expect_type(b, make(b, BD_OP_CONSTANT), BD_I32, DIMS(2, 3));
+  assert_int_equal(at_result(b, 'B', 0), 1);
+  b->attrs[0] = bd_attr_string(b->ctx, "dtype", "u8");
+  expect_fail(b, BD_OP_CONSTANT, "-6 is no u8");
+  b->attrs[0] = bd_attr_string(b->ctx, "dtype", "f32");
+  b->attrs[1] = bd_attr_ints(b->ctx, "dims", DIMS(2, 2));
+  expect_fail(b, BD_OP_CONSTANT, "6 values are given for 4 elements");
+  b->attrs[1] = bd_attr_ints(b->ctx, "dims", DIMS(B, 2));
+  expect_fail(b, BD_OP_CONSTANT, "has no batch");
+  b->attrs[2] = bd_attr_real(b->ctx, "value", 0.5);
+  expect_type(b, make(b, BD_OP_CONSTANT), BD_F32, DIMS(B, 2));
+  b->attrs[0] = bd_attr_string(b->ctx, "dtype", "i64");
+  expect_fail(b, BD_OP_CONSTANT, "a value of i64 must be an integer that it has, not 0.5");
+  b->attr_count = 2;
+  set_int(b, "dim", 1);
+  expect_type(b, make(b, BD_OP_IOTA), BD_I64, DIMS(B, 2));
+  b->attrs[2] = bd_attr_int(b->ctx, "dim", 0);
+  expect_fail(b, BD_OP_IOTA, "dim is 0, which is not a dimension of fixed extent");
+  static const int64_t many[129] = {0};
+  b->attrs[1] = bd_attr_ints(b->ctx, "dims", DIMS(129));
+  b->attrs[2] = bd_attr_ints(b->ctx, "values", 129, many);
+  expect_fail(b, BD_OP_CONSTANT, "129 values of i64 are more than 1024 bytes");
 }
 
 static void test_contract(void **state) {
@@ -510,6 +564,8 @@ static void test_clone_is_deep(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_pointwise_aligns_at_the_end),
+      TEST(test_element_types),
+      TEST(test_constants),
       TEST(test_contract),
       TEST(test_hostile_rules),
       TEST(test_sum_broadcast_permute),

@@ -4,6 +4,8 @@
 #include "ir/index.h"
 #include "ir/partition.h"
 #include "ir/pass.h"
+#include "ir/print.h"
+#include "tests/unit/ir/primitives.h"
 #include "tests/unit/ir/support_spmd.h"
 
 #include <setjmp.h>
@@ -182,6 +184,37 @@ static void try_function(bd_ctx *ctx, dice *d, const bd_module *train, const bd_
   run_backward(&t, saved);
 }
 
+static bd_module *parse(bd_ctx *ctx, const char *text) {
+  bd_module *graph = NULL, *train = NULL;
+  bd_status status = bd_module_parse(ctx, "text", text, strlen(text), &graph);
+  if (status == BD_OK) status = bd_module_verify(ctx, graph);
+  if (status == BD_OK) status = bd_pass_autodiff(ctx, graph, &train);
+  bd_diags_print(ctx, stderr, false);
+  assert_int_equal(status, BD_OK);
+  return train;
+}
+
+static void try_graph(const char *text) {
+  static const bd_mesh meshes[] = {{1, {2}}, {1, {3}}, {1, {4}}, {2, {2, 2}}, {3, {2, 1, 2}}};
+  dice d = {11};
+  bd_ctx *ctx = bd_ctx_create();
+  bd_module *train = parse(ctx, text);
+  bd_arena *home = ctx->arena, *scratch = bd_ctx_create_arena(ctx);
+  for (int i = 0; i < 20; ++i) {
+    ctx->arena = scratch;
+    try_function(ctx, &d, train, train->functions[0], meshes[roll(&d, 5)]);
+    bd_arena_reset(scratch);
+    ctx->arena = home;
+  }
+  bd_arena_destroy(scratch);
+  bd_ctx_destroy(ctx);
+}
+
+static void test_primitives(void **state) {
+  (void)state;
+  try_graph(pointwise_graph);
+}
+
 static void test_random_strategies(void **state) {
   (void)state;
   static const bd_mesh meshes[] = {{1, {2}}, {1, {3}}, {1, {4}}, {2, {2, 2}}, {3, {2, 1, 2}}};
@@ -205,6 +238,7 @@ static void test_random_strategies(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_strategies)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_primitives),
+                                     cmocka_unit_test(test_random_strategies)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
+// The attributes of ops: which they need, and what these may hold.
 #include "ir/float8.h"
 #include "ir/index_rule.h"
-#include <string.h>
 
 typedef struct attr_rule {
   bd_op_kind op;
@@ -39,6 +39,12 @@ static const attr_rule attr_rules[] = {
     {BD_OP_DROPOUT, "p", BD_ATTR_REAL, true, 0, MAX_DROP},
     {BD_OP_DROPOUT, "site", BD_ATTR_INT, true, 0, MAX_SITE},
     {BD_OP_CAST, "dtype", BD_ATTR_STRING, true, 0, 0},
+    {BD_OP_MOD, "fmod", BD_ATTR_INT, false, 0, 1},
+    {BD_OP_CONSTANT, "dtype", BD_ATTR_STRING, true, 0, 0},
+    {BD_OP_CONSTANT, "dims", BD_ATTR_INTS, true, 0, 0},
+    {BD_OP_IOTA, "dtype", BD_ATTR_STRING, true, 0, 0},
+    {BD_OP_IOTA, "dims", BD_ATTR_INTS, true, 0, 0},
+    {BD_OP_IOTA, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
     {BD_OP_REDUCE_SUM, "rule", BD_ATTR_STRING, true, 0, 0},
     {BD_OP_REDUCE_SUM, "dtype", BD_ATTR_STRING, false, 0, 0},
     {BD_OP_BROADCAST, "rule", BD_ATTR_STRING, true, 0, 0},
@@ -105,11 +111,13 @@ bd_status bd_inference_check_attrs(const bd_inference *inference) {
   for (size_t i = 0; i < sizeof attr_rules / sizeof attr_rules[0]; ++i)
     if (attr_rules[i].op == op->kind) BD_TRY(check_attr(inference, &attr_rules[i]));
   const char *name = bd_op_string(op, "dtype");
-  bool reads = op->kind == BD_OP_CAST || bd_op_dtypes(op->kind)->widens;
+  bool reads = bd_op_dtypes(op->kind)->names || bd_op_dtypes(op->kind)->widens;
   bd_dtype dtype;
   if (reads && name && !bd_dtype_parse(name, &dtype))
     return bd_inference_fail(inference,
-                             "dtype \"%s\" is unknown: use f32, bf16, f16, f64, i32 or i64", name);
+                             "dtype \"%s\" is unknown: use f32, bf16, f16, f64, i8, i16, i32, i64, "
+                             "u8, u16, u32, u64 or bool",
+                             name);
   const char *formats = op->kind == BD_OP_CONTRACT ? bd_op_string(op, "fp8") : NULL;
   bd_float8 format[2];
   if (formats && (inference->in[0]->dtype != BD_BF16 || !bd_float8_parse(formats, format)))
@@ -121,77 +129,4 @@ bd_status bd_inference_check_attrs(const bd_inference *inference) {
     return bd_inference_fail(inference, "the last dimension must be even, not %s",
                              bd_type_describe(inference->ctx, inference->in[0]));
   return BD_OK;
-}
-
-static const bd_dtype_rule dtype_rules[BD_OP_KIND_COUNT] = {
-    [BD_OP_CAST] = {.any = true},
-    [BD_OP_BROADCAST] = {.any = true},
-    [BD_OP_PERMUTE] = {.any = true},
-    [BD_OP_RESHAPE] = {.any = true},
-    [BD_OP_REDUCE_SUM] = {.widens = true},
-    [BD_OP_CONTRACT] = {.widens = true},
-    [BD_OP_SLICE] = {.any = true},
-    [BD_OP_PAD] = {.any = true},
-    [BD_OP_LAYERNORM] = {.statistic_out = 1 << 1 | 1 << 2},
-    [BD_OP_LAYERNORM_DX] = {.statistic_in = 1 << 3 | 1 << 4},
-    [BD_OP_LAYERNORM_DW] = {.statistic_in = 1 << 2 | 1 << 3, .statistic_out = 1 << 0 | 1 << 1},
-    [BD_OP_RMSNORM] = {.statistic_out = 1 << 1},
-    [BD_OP_RMSNORM_DX] = {.statistic_in = 1 << 3},
-    [BD_OP_RMSNORM_DW] = {.statistic_in = 1 << 2, .statistic_out = 1 << 0},
-    [BD_OP_EMBED] = {.index_in = 1 << 1},
-    [BD_OP_EMBED_DW] = {.index_in = 1 << 1, .statistic_out = 1 << 0},
-    [BD_OP_ATTENTION] = {.statistic_out = 1 << 1},
-    [BD_OP_ATTENTION_GRAD] = {.statistic_in = 1 << 5},
-    [BD_OP_LSE] = {.statistic_out = 1 << 0},
-    [BD_OP_XENT] = {.index_in = 1 << 1, .statistic_in = 1 << 2, .statistic_out = 1 << 0},
-    [BD_OP_XENT_GRAD] = {.index_in = 1 << 1, .statistic_in = 1 << 2 | 1 << 3},
-};
-
-const bd_dtype_rule *bd_op_dtypes(bd_op_kind kind) {
-  return &dtype_rules[kind];
-}
-
-// A wider result than the operands have: f32 of halves.
-static bd_status check_widened(const bd_inference *inference) {
-  const char *name = bd_op_string(inference->op, "dtype");
-  bd_dtype element = inference->in[0]->dtype, dtype = element;
-  if (name) (void)bd_dtype_parse(name, &dtype);
-  if (dtype == element || dtype == bd_dtype_wide(element)) return BD_OK;
-  return bd_inference_fail(inference, "a result of %s cannot be %s", bd_dtype_name(element), name);
-}
-
-bd_status bd_inference_check_dtypes(const bd_inference *inference) {
-  const bd_dtype_rule *rule = &dtype_rules[inference->op->kind];
-  if (rule->any) return BD_OK;
-  bd_dtype element = inference->in[0]->dtype;
-  for (int i = 0; i < inference->op->in_count; ++i) {
-    bd_dtype dtype = inference->in[i]->dtype;
-    if (rule->index_in >> i & 1) {
-      if (bd_dtype_is_float(dtype))
-        return bd_inference_fail(inference, "operand %d must hold integers, not %s", i + 1,
-                                 bd_dtype_name(dtype));
-      continue;
-    }
-    if (!bd_dtype_is_float(dtype))
-      return bd_inference_fail(inference, "operand %d must hold floating-point numbers, not %s",
-                               i + 1, bd_dtype_name(dtype));
-    bd_dtype wanted = rule->statistic_in >> i & 1 ? bd_dtype_wide(element) : element;
-    if (dtype != wanted)
-      return bd_inference_fail(inference, "operand %d must be %s to go with operand 1, not %s",
-                               i + 1, bd_dtype_name(wanted), bd_dtype_name(dtype));
-  }
-  if (rule->widens) return check_widened(inference);
-  if ((bd_op_get_info(inference->op->kind)->traits & BD_NO_HALF) && bd_dtype_bytes(element) < 4)
-    return bd_inference_fail(inference, "the operands must be f32, not %s", bd_dtype_name(element));
-  return BD_OK;
-}
-
-void bd_inference_set_dtypes(bd_inference *inference) {
-  const bd_dtype_rule *rule = &dtype_rules[inference->op->kind];
-  bd_dtype element = inference->in[0]->dtype;
-  for (int i = 0; i < inference->op->out_count; ++i)
-    inference->out[i].dtype = rule->statistic_out >> i & 1 ? bd_dtype_wide(element) : element;
-  const char *name = bd_op_string(inference->op, "dtype");
-  if (name && (rule->widens || inference->op->kind == BD_OP_CAST))
-    (void)bd_dtype_parse(name, &inference->out[0].dtype);
 }
