@@ -19,8 +19,8 @@ folder=$root/build-fuzz
 "$root/scripts/install.sh" clang-14 libclang-rt-14-dev
 [ -n "${BRAID:-}" ] || { TARGET=braid "$root/scripts/build.sh" "$root/build"; BRAID=$root/build/braid; }
 cmake -S "$root" -B "$folder" -G Ninja -DCMAKE_C_COMPILER=clang-14 -DBRAID_FUZZ=ON >/dev/null
-cmake --build "$folder" --target fuzzers >&2
-bash "$root/tests/fuzz/seeds.sh" "$BRAID" "$folder/seeds"
+cmake --build "$folder" --target fuzzers make_onnx >&2
+bash "$root/tests/fuzz/seeds.sh" "$BRAID" "$folder/seeds" "$folder/tests/make_onnx"
 
 failed=0
 mkdir -p "$folder/found"

@@ -1,13 +1,14 @@
 #!/bin/bash
 # Gathers what the fuzzers start from: the models, configs, plans, layer graphs and modules of the tests, and small
 # files of weights.
-#   seeds.sh BRAID FOLDER: fills FOLDER/TARGET for every target.
+#   seeds.sh BRAID FOLDER MAKE_ONNX: fills FOLDER/TARGET for every target.
 set -euo pipefail
 braid=$(realpath "$1")
 out=$2
+make_onnx=$(realpath "$3")
 root=$(cd "$(dirname "$0")/../.." && pwd)
 rm -rf "$out"
-mkdir -p "$out"/{text,json,safetensors,rt_safetensors,plan,config,index,layers}
+mkdir -p "$out"/{text,json,safetensors,rt_safetensors,plan,config,index,layers,onnx}
 out=$(realpath "$out")
 
 # The parts of the lit tests by the name that split-file gives them.
@@ -70,3 +71,20 @@ write_index outside '{"weight_map": {"x": "../a.safetensors", "y": "b.safetensor
 write_index escaped '{"weight_map": {"\u0078": "a.safetensors", "y": "b\u002esafetensors"}}'
 write_index nul '{"weight_map": {"x": "a.safetensors\u0000", "y": "b.safetensors"}}'
 write_index none '{"weight_map": {}}'
+
+# ONNX models: the parts of the lit tests, and some of the ONNX test suite's.
+awk -v out="$out/onnx" '
+  FNR == 1 { n = split(FILENAME, path, "/"); test = path[n]; sub(/\.test$/, "", test) }
+  /^#--- / { close(file); name = $2; gsub("/", "-", name); file = out "/" test "-" name ".text"; next }
+  FNR == 1 { file = "" }
+  file { print > file }' "$root"/tests/lit/onnx/*.test
+for text in "$out"/onnx/*.text; do
+  grep -q ir_version "$text" || echo 'ir_version: 8 opset_import { version: 17 }' >>"$text"
+  "$make_onnx" "$text" "${text%.text}" && rm "$text"
+done
+for kind in node simple pytorch-converted pytorch-operator; do
+  for model in /usr/share/libonnx-testdata/data/$kind/*/model.onnx; do
+    test=$(basename "$(dirname "$model")")
+    if [ "$(stat -c %s "$model")" -lt 4096 ]; then cp "$model" "$out/onnx/$test"; fi
+  done
+done

@@ -1,0 +1,68 @@
+// `braid import`: reads an ONNX model and prints what was recognised.
+#include "cli/command.h"
+#include "frontend/onnx/infer.h"
+#include "frontend/onnx/summary.h"
+#include "ir/base/number.h"
+#include <string.h>
+
+// "batch=8,seq=128": a number per symbol.
+static bd_status read_dims(bd_ctx *ctx, const bd_arguments *arguments, bd_onnx_options *options) {
+  const char *text = bd_argument(arguments, "--dim");
+  if (!text) return BD_OK;
+  bd_onnx_dim *dims = BD_NEW_ARRAY(ctx->arena, bd_onnx_dim, strlen(text) + 1);
+  options->dims = dims;
+  for (const char *at = text;;) {
+    size_t length = strcspn(at, ","), name = strcspn(at, "=");
+    bd_onnx_dim *dim = &dims[options->dim_count++];
+    dim->symbol = bd_intern(ctx, at, name < length ? name : 0);
+    const char *number = name < length ? bd_intern(ctx, at + name + 1, length - name - 1) : "";
+    if (!dim->symbol[0] || !bd_whole_read(number, &dim->extent) || dim->extent < 1 ||
+        dim->extent > BD_MAX_ELEMENTS)
+      return bd_usage_fail(ctx, arguments, "--dim: '%s' is not NAME=N[,NAME=N], N from 1 to 2^46",
+                           text);
+    if (!at[length]) return BD_OK;
+    at += length + 1;
+  }
+}
+
+static bd_status describe(bd_ctx *ctx, const bd_onnx_model *model, const bd_onnx_options *options) {
+  bd_onnx_fact *facts;
+  BD_TRY(bd_onnx_infer(ctx, model, options, &facts));
+  bd_text text = bd_text_init(ctx->arena);
+  bd_onnx_summarize(ctx, model, facts, &text);
+  fwrite(text.data, 1, text.length, stdout);
+  return BD_OK;
+}
+
+static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
+  bd_onnx_options options = {.batch = bd_argument(arguments, "--batch-dim")};
+  BD_TRY(bd_argument_int(ctx, arguments, "--seq", 1, 1 << 24, &options.sequence));
+  BD_TRY(read_dims(ctx, arguments, &options));
+  bd_onnx_model model = {0};
+  bd_owned held;
+  bd_own(ctx, &held, bd_onnx_close, &model);
+  bd_status status = bd_onnx_open(ctx, arguments->operand, &model);
+  if (status == BD_OK) status = describe(ctx, &model, &options);
+  bd_disown(ctx, &held);
+  bd_onnx_close(&model);
+  return status;
+}
+
+static const bd_option options[] = {
+    {"--seq", "N", "tokens per sample, for symbols named as a sequence's length"},
+    {"--dim", "NAME=N,..", "numbers for other symbolic extents"},
+    {"--batch-dim", "NAME",
+     "the symbol that is the batch (default: of the inputs' first dimension)"},
+    {0},
+};
+const bd_command bd_command_import = {
+    .name = "import",
+    .summary = "read an ONNX model and print what it is made of",
+    .operand = "MODEL",
+    .options = options,
+    .details =
+        "MODEL is an .onnx file of operator sets 6 to 20; its external data lies beside it.\n"
+        "docs/onnx.md says what is read, followed and refused.\n\n"
+        "example: braid import gpt2.onnx --seq 128\n",
+    .run = run,
+};

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Every part of a folder is the text of a model that must be refused: exit status 1, and one diagnostic with the words
+# after `# expect:` in it. Words after `# options:` go to the command. A part without an ir_version is given a head.
+#   refused.sh MAKE_ONNX FOLDER
+set -eu
+make_onnx=$1
+cd "$2"
+bad=0
+for part in *; do
+  [ -f "$part" ] || continue
+  case $part in *.bin | *.onnx) continue ;; esac
+  expected=$(sed -n 's/^# expect: //p' "$part")
+  options=$(sed -n 's/^# options: //p' "$part")
+  [ -n "$expected" ] || { echo "$part: expects nothing"; exit 1; }
+  if ! grep -q ir_version "$part"; then
+    echo 'ir_version: 8 opset_import { domain: "" version: 17 }' >>"$part"
+  fi
+  "$make_onnx" "$part" model.onnx
+  status=0
+  # shellcheck disable=SC2086
+  braid import model.onnx $options >out.bin 2>&1 || status=$?
+  if [ $status != 1 ] || [ "$(wc -l <out.bin)" != 1 ] || ! grep -qF "$expected" out.bin; then
+    echo "$part: status $status, wants: $expected"
+    cat out.bin
+    bad=1
+  fi
+done
+exit $bad
