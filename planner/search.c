@@ -5,7 +5,7 @@
 // plans.
 #include "ir/base/clock.h"
 #include "ir/base/workers.h"
-#include "planner/attempt.h"
+#include "planner/agenda.h"
 #include "planner/planner.h"
 #include "planner/solver.h"
 #include "planner/told/alternatives.h"
@@ -14,9 +14,6 @@
 #include <string.h>
 
 enum {
-  FINER_DEVICES = 64,
-  DIVE_FACTOR = 3, // more settings bounded before one is solved out of turn again,
-  DIVE_MOST = 96,  // but not more than these
   // A batch ends when it weighs this much; settings that are bounded weigh 1.
   BATCH_WEIGHT = 16,
   EARLY_WEIGHT = 6, // before there is a plan, which later attempts are cut off at
@@ -26,19 +23,6 @@ enum {
   STEP_FACTOR = 8, // longer or shorter steps towards leaner plans
   NEAR_PART = 16,  // plans over the cap by less than this part of it may fit after all
 };
-
-#define WHOLE_FACTOR 1.1 // wholes are bounded before parts whose bound is lower by this factor
-#define FINE_FACTOR 1.3  // in the order of turns, the bounds of fine meshes are this much higher
-
-// What an item has been bounded by; each is dearer than the one before.
-typedef enum bound_kind { BOUND_WORK, BOUND_LAYERS, BOUND_ROOM, BOUND_DONE } bound_kind;
-
-// A setting and what no plan of it can beat. By its work alone it stands for all tied forms.
-typedef struct item {
-  bd_bounded of;
-  bound_kind kind;
-  int batched; // as an attempt of the batch at hand; -1: it is not
-} item;
 
 // Why a search ended before its space was searched.
 typedef enum cut { NOT_CUT, CUT_BY_TIME, CUT_BY_USER } cut;
@@ -50,8 +34,7 @@ typedef struct search {
   bd_workers *workers;
   double deadline;
   cut cut;
-  int item_count, item_capacity;
-  item *items;
+  bd_agenda agenda;
   int attempt_count; // of the batch at hand
   bd_attempt attempts[BATCH_WEIGHT];
   bool left_out[BATCH_WEIGHT]; // since the search is over
@@ -60,201 +43,18 @@ typedef struct search {
   bool lean;       // any plan that fits will do, the leanest of those that come together
   bd_plan leanest; // of all that do not fit
   int64_t leanest_bytes;
-  int settings, bounded, solved;
-  int usual, next_dive; // where the look for usual settings stands; settings bounded by then
+  int solved;
   bd_alternatives alternatives;
 } search;
-
-static void add_item(search *s, item added) {
-  if (s->item_count == s->item_capacity) {
-    int wanted = s->item_capacity ? 2 * s->item_capacity : 256;
-    s->items = bd_arena_grow(s->ctx->arena, s->items, (size_t)s->item_count, (size_t)wanted,
-                             sizeof *s->items);
-    s->item_capacity = wanted;
-  }
-  s->items[s->item_count++] = added;
-}
-
-// Whether two meshes differ only in the order of axes whose rings run over equal links: whatever
-// one can do the other can as well.
-static bool is_alike(const bd_cluster *cluster, const bd_mesh *a, const bd_mesh *b) {
-  bd_cost_model model_a = {cluster, *a, 1}, model_b = {cluster, *b, 1};
-  unsigned taken = 0;
-  for (int i = 0; i < a->axes; i++) {
-    bd_link link = bd_cost_link(&model_a, i);
-    int twin = 0;
-    for (; twin < b->axes; twin++) {
-      bd_link other = bd_cost_link(&model_b, twin);
-      if (!(taken >> twin & 1u) && a->size[i] == b->size[twin] &&
-          link.latency_seconds == other.latency_seconds &&
-          link.bytes_per_second == other.bytes_per_second)
-        break;
-    }
-    if (twin == b->axes) return false;
-    taken |= 1u << twin;
-  }
-  return a->axes == b->axes;
-}
-
-// Three axes are tried on clusters where that leaves the space small. A pinned mesh may have axes
-// that the space does not.
-static int stage_meshes(search *s, int devices, bd_mesh **out_meshes) {
-  const bd_plan_request *request = s->scene.request;
-  const bd_cluster *cluster = s->scene.cluster;
-  bd_mesh *all = *out_meshes = BD_NEW(s->ctx->arena, bd_mesh);
-  *all = request->mesh;
-  if (request->mesh.axes) return bd_mesh_devices(all) == devices;
-  if (bd_constraints_have_degrees(request->constraints))
-    return bd_constraints_mesh(request->constraints, devices, all);
-  bool finer = bd_cluster_devices(cluster) <= FINER_DEVICES;
-  int kept = 0;
-  int count = bd_space_meshes(s->ctx, devices, finer ? cluster->devices_per_node : 0, &all);
-  for (int m = 0; m < count; m++) {
-    bool again = false;
-    // Constraints may name axes.
-    for (int other = 0; !request->constraints && other < kept && !again; other++)
-      again = is_alike(cluster, &all[m], &all[other]);
-    if (!again) all[kept++] = all[m];
-  }
-  *out_meshes = all;
-  return kept;
-}
-
-static bd_status add_stages(search *s, int stages) {
-  const bd_plan_request *request = s->scene.request;
-  bd_mesh *meshes;
-  int count = stage_meshes(s, bd_cluster_devices(s->scene.cluster) / stages, &meshes);
-  for (int64_t micro = 1; micro <= request->global_batch; micro++) {
-    if (request->global_batch % micro) continue;
-    if (request->micro_batch && micro != request->micro_batch) continue;
-    double seconds;
-    if (count) BD_TRY(bd_bound_work(s->ctx, &s->scene, stages, micro, &seconds));
-    for (int m = 0; m < count; m++) {
-      if (!bd_constraints_allow_micro_batch(request->constraints, &meshes[m], micro)) continue;
-      bd_setting setting = {stages, meshes[m], micro, bd_sharding_replicated()};
-      add_item(s, (item){{setting, .seconds = seconds}, BOUND_WORK, -1});
-      s->settings++;
-    }
-  }
-  return BD_OK;
-}
-
-static bd_status add_all(search *s) {
-  int devices = bd_cluster_devices(s->scene.cluster), layers = 0;
-  for (int r = 0; r < s->runs.count; r++)
-    layers += s->runs.runs[r].calls;
-  for (int stages = 1; stages <= devices && stages <= layers && stages <= BD_MAX_STAGES; stages++)
-    if (devices % stages == 0 &&
-        (!s->scene.request->stages || stages == s->scene.request->stages) &&
-        bd_constraints_allow_stages(s->scene.request->constraints, stages))
-      BD_TRY(add_stages(s, stages));
-  return BD_OK;
-}
-
-static bool is_bounded(const item *of) {
-  return of->kind == BOUND_LAYERS || of->kind == BOUND_ROOM;
-}
-
-// But for the micro-batch and the tied form.
-static bool is_alike_otherwise(const bd_setting *a, const bd_setting *b) {
-  return a->stages == b->stages && bd_mesh_same(&a->mesh, &b->mesh);
-}
-
-// Whether a setting has parts of another's micro-batch and is alike otherwise.
-static bool is_part(const bd_setting *part, const bd_setting *whole) {
-  return is_alike_otherwise(part, whole) && part->micro_batch < whole->micro_batch &&
-         whole->micro_batch % part->micro_batch == 0;
-}
-
-// Whether the batch at hand bounds the layers of a whole, which bounds this part of it as well.
-static bool awaits_whole(const search *s, const item *part) {
-  if (part->kind != BOUND_WORK) return false;
-  for (int i = 0; i < s->attempt_count; i++)
-    if (s->attempts[i].kind == BD_ATTEMPT_LAYERS &&
-        is_part(&part->of.setting, &s->attempts[i].setting))
-      return true;
-  return false;
-}
-
-// Meshes of three axes are dear to bound and seldom much better: they wait for plans of others.
-static double order_of(const item *of) {
-  return of->of.setting.mesh.axes > 2 ? of->of.seconds * FINE_FACTOR : of->of.seconds;
-}
-
-// Whether the search may need the item: it may have a plan that is better than the best.
-static bool is_open(const search *s, const item *of) {
-  return of->kind != BOUND_DONE && isfinite(of->of.seconds) &&
-         (!s->found || of->of.seconds < s->best.step_seconds);
-}
-
-// Of open items the one of the least bound, nearly, and the earlier one of equals; -1: there is
-// none. `bounded`: of those whose layers are.
-static int next_item(const search *s, bool bounded) {
-  int next = -1;
-  for (int i = 0; i < s->item_count; i++)
-    if (is_open(s, &s->items[i]) && (!bounded || is_bounded(&s->items[i])) &&
-        (next < 0 || order_of(&s->items[i]) < order_of(&s->items[next])) &&
-        !awaits_whole(s, &s->items[i]))
-      next = i;
-  return next;
-}
-
-// In place of a part, the largest whole of it whose bound is little more: it has to be bounded as
-// well, and may spare the part that.
-static int whole_first(const search *s, int part) {
-  int whole = part;
-  if (part < 0 || s->items[part].kind != BOUND_WORK) return part;
-  double most = s->items[part].of.seconds * WHOLE_FACTOR;
-  for (int i = 0; i < s->item_count; i++)
-    if (s->items[i].kind == BOUND_WORK && is_open(s, &s->items[i]) &&
-        s->items[i].of.seconds <= most &&
-        is_part(&s->items[whole].of.setting, &s->items[i].of.setting))
-      whole = i;
-  return whole;
-}
-
-// Whether a setting looks like what people choose: the near axis of the mesh fills a node, and the
-// far one splits the batch down to a sample or two.
-static bool is_usual(const search *s, const bd_setting *setting) {
-  int devices = bd_mesh_devices(&setting->mesh), node = s->scene.cluster->devices_per_node;
-  int near = setting->mesh.size[setting->mesh.axes - 1];
-  if (setting->mesh.axes > 2 || near != (devices < node ? devices : node)) return false;
-  int64_t samples = setting->micro_batch / (devices / near);
-  return setting->micro_batch % (devices / near) == 0 && samples >= 1 && samples <= 2;
-}
-
-// The least bound first would bound many settings before it solved one. So the usual ones come
-// first, and now and then, the best of those that are bounded has its turn: there is a plan early.
-static int turn(search *s) {
-  while (s->usual < s->settings) {
-    int next = s->usual++;
-    if (is_open(s, &s->items[next]) && is_usual(s, &s->items[next].of.setting)) return next;
-  }
-  if (s->bounded >= s->next_dive) {
-    int dive = next_item(s, true), more = s->bounded * DIVE_FACTOR;
-    if (dive < 0 || s->items[dive].kind == BOUND_ROOM)
-      s->next_dive = s->bounded + 1 + (more < DIVE_MOST ? more : DIVE_MOST);
-    if (dive >= 0) return dive;
-  }
-  return whole_first(s, next_item(s, false));
-}
-
-// What no plan of the space beats, searched or not.
-static double space_bound(const search *s) {
-  double least = s->found ? s->best.step_seconds : INFINITY;
-  for (int i = 0; i < s->item_count; i++)
-    least = fmin(least, s->items[i].of.seconds);
-  return least;
-}
 
 static void tell_progress(const search *s) {
   const bd_plan_request *request = s->scene.request;
   if (!request->progress) return;
-  bd_plan_progress now = {.settings = s->settings,
-                          .bounded = s->bounded,
+  bd_plan_progress now = {.settings = s->agenda.settings,
+                          .bounded = s->agenda.bounded,
                           .solved = s->solved,
-                          .step_seconds = s->found ? s->best.step_seconds : INFINITY,
-                          .bound_seconds = space_bound(s)};
+                          .step_seconds = s->agenda.best_seconds,
+                          .bound_seconds = bd_agenda_bound(&s->agenda)};
   request->progress(request->progress_user, &now);
 }
 
@@ -282,6 +82,12 @@ static bool is_better(const search *s, const bd_plan *plan) {
                  : plan->step_seconds < s->best.step_seconds;
 }
 
+static void take_best(search *s, const bd_plan *plan) {
+  s->best = *plan;
+  s->found = true;
+  s->agenda.best_seconds = plan->step_seconds;
+}
+
 static void take_plans(search *s, const bd_attempt *a) {
   if (a->lacks) {
     bd_alternatives_note_plan(s->ctx, &s->alternatives, &a->leanest,
@@ -293,26 +99,8 @@ static void take_plans(search *s, const bd_attempt *a) {
   }
   if (a->fits) {
     bd_alternatives_note_plan(s->ctx, &s->alternatives, &a->fastest, 0);
-    if (!s->found || is_better(s, &a->fastest)) {
-      s->best = bd_plan_copy(s->ctx, &a->fastest);
-      s->found = true;
-    }
-  }
-}
-
-// What the layers of a micro-batch take bounds those of its parts, which then may not have to be
-// bounded themselves.
-static void bound_parts(search *s, const bd_attempt *a) {
-  int best = 0;
-  for (int i = 1; i < a->bounded_count; i++)
-    if (a->bounded[i].free_seconds < a->bounded[best].free_seconds) best = i;
-  for (int i = 0; i < s->item_count && a->bounded_count; i++) {
-    bd_bounded *of = &s->items[i].of;
-    if (s->items[i].kind != BOUND_WORK || !is_alike_otherwise(&a->setting, &of->setting) ||
-        a->setting.micro_batch % of->setting.micro_batch)
-      continue;
-    of->seconds =
-        fmax(of->seconds, bd_bound_part(&s->scene, &a->bounded[best], of->setting.micro_batch));
+    bd_plan copy = bd_plan_copy(s->ctx, &a->fastest);
+    if (!s->found || is_better(s, &a->fastest)) take_best(s, &copy);
   }
 }
 
@@ -320,55 +108,10 @@ static void take_attempt(bd_ctx *ctx, void *arg, int index) {
   (void)ctx;
   search *s = arg;
   const bd_attempt *a = &s->attempts[index];
-  double least = 0;
-  for (int i = 0; i < s->item_count; i++) {
-    item *from = &s->items[i];
-    if (from->batched != index) continue;
-    from->batched = -1;
-    if (a->kind == BD_ATTEMPT_LAYERS) least = from->of.seconds;
-    // What an item has become carries its bound on.
-    if (a->kind != BD_ATTEMPT_SOLVE && !s->left_out[index]) from->of.seconds = INFINITY;
-  }
-  if (s->left_out[index]) return; // bounds stand
-  s->bounded += a->kind == BD_ATTEMPT_LAYERS;
+  bd_agenda_take(&s->agenda, a, index, s->left_out[index]);
+  if (s->left_out[index]) return;
   s->solved += a->solved;
   take_plans(s, a);
-  if (a->kind == BD_ATTEMPT_LAYERS) bound_parts(s, a);
-  for (int i = 0; i < a->bounded_count; i++) {
-    bd_bounded b = a->bounded[i];
-    b.seconds = fmax(b.seconds, least);
-    add_item(s, (item){b, b.tight ? BOUND_ROOM : BOUND_LAYERS, -1});
-  }
-}
-
-// Whether an item is attempted together with another: it differs in the tied form alone and may
-// still have a plan that is wanted.
-static bool goes_with(const search *s, const item *of, const item *other) {
-  if (other == of) return true;
-  if (other->kind != of->kind || other->of.setting.micro_batch != of->of.setting.micro_batch ||
-      !is_alike_otherwise(&of->of.setting, &other->of.setting))
-    return false;
-  if (isinf(of->of.seconds)) return !s->leanest_bytes || other->of.bytes < (double)s->leanest_bytes;
-  return isfinite(other->of.seconds) && (!s->found || other->of.seconds < s->best.step_seconds);
-}
-
-// The item and those that go with it, the least bound first.
-static void gather_tied(search *s, const item *of, bd_attempt *a) {
-  int count = 0;
-  for (int i = 0; i < s->item_count; i++)
-    count += goes_with(s, of, &s->items[i]);
-  bd_bounded *tied = BD_NEW_ARRAY(s->ctx->arena, bd_bounded, count);
-  for (int i = 0; i < s->item_count; i++) {
-    if (!goes_with(s, of, &s->items[i])) continue;
-    int at = a->tied_count++;
-    for (; at > 0 && tied[at - 1].seconds > s->items[i].of.seconds; at--)
-      tied[at] = tied[at - 1];
-    tied[at] = s->items[i].of;
-    s->items[i].batched = s->attempt_count;
-  }
-  for (int i = 0; i < s->item_count; i++)
-    if (s->items[i].batched == s->attempt_count) s->items[i].kind = BOUND_DONE;
-  a->tied = tied;
 }
 
 // Returns what it weighs.
@@ -376,19 +119,19 @@ static int add_attempt(search *s, int index) {
   static const struct {
     bd_attempt_kind kind;
     int weight;
-  } next[] = {[BOUND_WORK] = {BD_ATTEMPT_LAYERS, 1},
-              [BOUND_LAYERS] = {BD_ATTEMPT_ROOM, ROOM_WEIGHT},
-              [BOUND_ROOM] = {BD_ATTEMPT_SOLVE, SOLVE_WEIGHT}};
-  item *from = &s->items[index];
+  } next[] = {[BD_BOUND_WORK] = {BD_ATTEMPT_LAYERS, 1},
+              [BD_BOUND_LAYERS] = {BD_ATTEMPT_ROOM, ROOM_WEIGHT},
+              [BD_BOUND_ROOM] = {BD_ATTEMPT_SOLVE, SOLVE_WEIGHT}};
+  const bd_item *from = &s->agenda.items[index];
   int weight = next[from->kind].weight;
   bd_attempt *a = &s->attempts[s->attempt_count];
   *a = (bd_attempt){.scene = &s->scene,
                     .setting = from->of.setting,
-                    .cutoff = s->found ? s->best.step_seconds : INFINITY,
+                    .cutoff = s->agenda.best_seconds,
                     .kind = next[from->kind].kind,
                     .lean = s->lean};
-  gather_tied(s, from, a);
-  s->attempt_count++;
+  a->tied_count =
+      bd_agenda_batch(&s->agenda, index, s->attempt_count++, s->leanest_bytes, &a->tied);
   return weight;
 }
 
@@ -404,7 +147,7 @@ static bd_status search_fastest(search *s) {
   while (!is_over(s) && !(s->lean && s->found)) {
     int most = s->found ? BATCH_WEIGHT : EARLY_WEIGHT;
     for (int weight = 0; weight < most;) {
-      int next = turn(s);
+      int next = bd_agenda_turn(&s->agenda);
       if (next < 0) break;
       weight += add_attempt(s, next);
     }
@@ -414,15 +157,12 @@ static bd_status search_fastest(search *s) {
   return BD_OK;
 }
 
-// The bounded item of the least bytes, or -1.
+// The bounded item of the least bytes, if these are less than the leanest plan's; else -1.
 static int leanest_item(const search *s) {
-  int next = -1;
-  for (int i = 0; i < s->item_count; i++)
-    if (is_bounded(&s->items[i]) && (next < 0 || s->items[i].of.bytes < s->items[next].of.bytes))
-      next = i;
-  if (next >= 0 && s->leanest_bytes && s->items[next].of.bytes >= (double)s->leanest_bytes)
-    return -1;
-  return next;
+  int next = bd_agenda_leanest(&s->agenda);
+  bool leaner =
+      next >= 0 && (!s->leanest_bytes || s->agenda.items[next].of.bytes < (double)s->leanest_bytes);
+  return leaner ? next : -1;
 }
 
 // When nothing fits, settings that cannot fit are looked at as well, the leanest first.
@@ -451,7 +191,7 @@ static bd_status search_within(search *s, int64_t cap_bytes, bool lean, search *
   again->scene.runs = &again->runs;
   again->scene.cap_bytes -= less;
   again->scene.layers_cap_bytes -= less;
-  BD_TRY(add_all(again));
+  BD_TRY(bd_agenda_open(again->ctx, &again->scene, &again->agenda));
   BD_TRY(search_fastest(again));
   s->cut = again->cut;
   return BD_OK;
@@ -470,13 +210,12 @@ static bd_status search_below(search *s, int64_t less, bool *out_found) {
   s->leanest = lean->best;
   s->leanest_bytes = bd_attempt_plan_bytes(&lean->best);
   if (s->leanest_bytes > s->scene.cap_bytes) return BD_OK;
-  s->best = lean->best;
-  s->found = true;
+  take_best(s, &lean->best);
   if (s->cut) return BD_OK;
   BD_TRY(search_within(s, cap, false, fast));
   if (fast->found && fast->best.step_seconds < s->best.step_seconds &&
       bd_attempt_plan_bytes(&fast->best) <= s->scene.cap_bytes)
-    s->best = fast->best;
+    take_best(s, &fast->best);
   return BD_OK;
 }
 
@@ -504,8 +243,8 @@ static const char *ending(const search *s) {
 
 // Whether any plan fits: all settings are bounded, and the leanest few solved.
 static bd_status search_any(search *s) {
-  for (int i = 0; i < s->settings && !is_over(s);) {
-    for (int n = 0; n < BATCH_WEIGHT && i < s->settings; n++)
+  for (int i = 0; i < s->agenda.settings && !is_over(s);) {
+    for (int n = 0; n < BATCH_WEIGHT && i < s->agenda.settings; n++)
       add_attempt(s, i++);
     BD_TRY(run_batch(s));
   }
@@ -519,7 +258,7 @@ static bd_status search_any(search *s) {
 }
 
 static bd_status search_all(search *s) {
-  BD_TRY(add_all(s));
+  BD_TRY(bd_agenda_open(s->ctx, &s->scene, &s->agenda));
   if (s->scene.request->any) return search_any(s);
   BD_TRY(search_fastest(s));
   BD_TRY(search_leanest(s));
@@ -538,14 +277,14 @@ static void report(search *s, bd_search_outcome *out) {
     return;
   }
   bd_plan *plan = &out->plan;
-  plan->bound_seconds = space_bound(s);
+  plan->bound_seconds = bd_agenda_bound(&s->agenda);
   plan->gap = plan->bound_seconds > 0 ? plan->step_seconds / plan->bound_seconds - 1 : INFINITY;
   plan->search =
       bd_intern_f(s->ctx, "%s: of %d settings %d bounded by their layers, %d pipelines solved",
-                  ending(s), s->settings, s->bounded, s->solved);
-  for (int i = 0; i < s->item_count; i++)
-    bd_alternatives_note_bound(s->ctx, &s->alternatives, s->items[i].of.setting.stages,
-                               &s->items[i].of.setting.mesh, s->items[i].of.seconds);
+                  ending(s), s->agenda.settings, s->agenda.bounded, s->solved);
+  for (int i = 0; i < s->agenda.item_count; i++)
+    bd_alternatives_note_bound(s->ctx, &s->alternatives, s->agenda.items[i].of.setting.stages,
+                               &s->agenda.items[i].of.setting.mesh, s->agenda.items[i].of.seconds);
   bd_alternatives_list(s->ctx, &s->alternatives, plan);
 }
 

@@ -1,0 +1,224 @@
+#include "planner/agenda.h"
+#include "planner/meshes.h"
+#include <math.h>
+
+enum {
+  DIVE_FACTOR = 3, // more settings bounded before one is solved out of turn again,
+  DIVE_MOST = 96,  // but not more than these
+};
+#define WHOLE_FACTOR 1.1 // wholes are bounded before parts whose bound is lower by this factor
+#define FINE_FACTOR 1.3  // in the order of turns, the bounds of fine meshes are this much higher
+
+static void add_item(bd_agenda *a, bd_item added) {
+  if (a->item_count == a->item_capacity) {
+    int wanted = a->item_capacity ? 2 * a->item_capacity : 256;
+    a->items = bd_arena_grow(a->ctx->arena, a->items, (size_t)a->item_count, (size_t)wanted,
+                             sizeof *a->items);
+    a->item_capacity = wanted;
+  }
+  a->items[a->item_count++] = added;
+}
+
+static bd_status add_stages(bd_agenda *a, int stages) {
+  const bd_plan_request *request = a->scene->request;
+  bd_mesh *meshes;
+  int devices = bd_cluster_devices(a->scene->cluster) / stages;
+  int count = bd_meshes_of_stage(a->ctx, a->scene, devices, &meshes);
+  for (int64_t micro = 1; micro <= request->global_batch; micro++) {
+    if (request->global_batch % micro) continue;
+    if (request->micro_batch && micro != request->micro_batch) continue;
+    double seconds;
+    if (count) BD_TRY(bd_bound_work(a->ctx, a->scene, stages, micro, &seconds));
+    for (int m = 0; m < count; m++) {
+      if (!bd_constraints_allow_micro_batch(request->constraints, &meshes[m], micro)) continue;
+      bd_setting setting = {stages, meshes[m], micro, bd_sharding_replicated()};
+      add_item(a, (bd_item){{setting, .seconds = seconds}, BD_BOUND_WORK, -1});
+      a->settings++;
+    }
+  }
+  return BD_OK;
+}
+
+bd_status bd_agenda_open(bd_ctx *ctx, const bd_scene *scene, bd_agenda *a) {
+  const bd_plan_request *request = scene->request;
+  int devices = bd_cluster_devices(scene->cluster), layers = scene->runs->calls;
+  *a = (bd_agenda){.ctx = ctx, .scene = scene, .best_seconds = INFINITY};
+  for (int stages = 1; stages <= devices && stages <= layers && stages <= BD_MAX_STAGES; stages++)
+    if (devices % stages == 0 && (!request->stages || stages == request->stages) &&
+        bd_constraints_allow_stages(request->constraints, stages))
+      BD_TRY(add_stages(a, stages));
+  return BD_OK;
+}
+
+// But for the micro-batch and the tied form.
+static bool is_alike_otherwise(const bd_setting *a, const bd_setting *b) {
+  return a->stages == b->stages && bd_mesh_same(&a->mesh, &b->mesh);
+}
+
+// Whether a setting has parts of another's micro-batch and is alike otherwise.
+static bool is_part(const bd_setting *part, const bd_setting *whole) {
+  return is_alike_otherwise(part, whole) && part->micro_batch < whole->micro_batch &&
+         whole->micro_batch % part->micro_batch == 0;
+}
+
+// Whether the batch at hand bounds the layers of a whole, which bounds this part of it as well.
+static bool awaits_whole(const bd_agenda *a, const bd_item *part) {
+  for (int i = 0; part->kind == BD_BOUND_WORK && i < a->settings; i++)
+    if (a->items[i].batched >= 0 && is_part(&part->of.setting, &a->items[i].of.setting))
+      return true;
+  return false;
+}
+
+// Meshes of three axes are dear to bound and seldom much better: they wait for plans of others.
+static double order_of(const bd_item *of) {
+  return of->of.setting.mesh.axes > 2 ? of->of.seconds * FINE_FACTOR : of->of.seconds;
+}
+
+static bool is_waiting(const bd_item *of) {
+  return of->kind != BD_BOUND_DONE && of->batched < 0;
+}
+
+static bool is_bounded(const bd_item *of) {
+  return is_waiting(of) && of->kind != BD_BOUND_WORK;
+}
+
+// Whether the item may have a plan that is better than the best.
+static bool is_open(const bd_agenda *a, const bd_item *of) {
+  return is_waiting(of) && of->of.seconds < a->best_seconds;
+}
+
+// Of open items the one of the least bound, nearly, and the earlier one of equals; -1: there is
+// none. `bounded`: of those whose layers are.
+static int next_item(const bd_agenda *a, bool bounded) {
+  int next = -1;
+  for (int i = 0; i < a->item_count; i++)
+    if (is_open(a, &a->items[i]) && (!bounded || is_bounded(&a->items[i])) &&
+        (next < 0 || order_of(&a->items[i]) < order_of(&a->items[next])) &&
+        !awaits_whole(a, &a->items[i]))
+      next = i;
+  return next;
+}
+
+// In place of a part, the largest whole of it whose bound is little more: it has to be bounded as
+// well, and may spare the part that.
+static int whole_first(const bd_agenda *a, int part) {
+  int whole = part;
+  if (part < 0 || a->items[part].kind != BD_BOUND_WORK) return part;
+  double most = a->items[part].of.seconds * WHOLE_FACTOR;
+  for (int i = 0; i < a->settings; i++)
+    if (a->items[i].kind == BD_BOUND_WORK && is_open(a, &a->items[i]) &&
+        a->items[i].of.seconds <= most &&
+        is_part(&a->items[whole].of.setting, &a->items[i].of.setting))
+      whole = i;
+  return whole;
+}
+
+// Whether a setting looks like what people choose: the near axis of the mesh fills a node, and the
+// far one splits the batch down to a sample or two.
+static bool is_usual(const bd_agenda *a, const bd_setting *setting) {
+  int devices = bd_mesh_devices(&setting->mesh), node = a->scene->cluster->devices_per_node;
+  int near = setting->mesh.size[setting->mesh.axes - 1];
+  if (setting->mesh.axes > 2 || near != (devices < node ? devices : node)) return false;
+  int64_t samples = setting->micro_batch / (devices / near);
+  return setting->micro_batch % (devices / near) == 0 && samples >= 1 && samples <= 2;
+}
+
+// The least bound first would bound many settings before it solved one. So the usual ones come
+// first, and now and then, the best of those that are bounded has its turn: there is a plan early.
+int bd_agenda_turn(bd_agenda *a) {
+  while (a->usual < a->settings) {
+    int next = a->usual++;
+    if (is_open(a, &a->items[next]) && is_usual(a, &a->items[next].of.setting)) return next;
+  }
+  if (a->bounded >= a->next_dive) {
+    int dive = next_item(a, true), more = a->bounded * DIVE_FACTOR;
+    if (dive < 0 || a->items[dive].kind == BD_BOUND_ROOM)
+      a->next_dive = a->bounded + 1 + (more < DIVE_MOST ? more : DIVE_MOST);
+    if (dive >= 0) return dive;
+  }
+  return whole_first(a, next_item(a, false));
+}
+
+int bd_agenda_leanest(const bd_agenda *a) {
+  int next = -1;
+  for (int i = 0; i < a->item_count; i++)
+    if (is_bounded(&a->items[i]) && (next < 0 || a->items[i].of.bytes < a->items[next].of.bytes))
+      next = i;
+  return next;
+}
+
+// Whether an item is attempted together with another: it differs in the tied form alone and may
+// still have a plan that is wanted.
+static bool goes_with(const bd_agenda *a, const bd_item *of, const bd_item *other,
+                      int64_t most_bytes) {
+  if (other == of) return true;
+  if (!is_waiting(other) || other->kind != of->kind ||
+      other->of.setting.micro_batch != of->of.setting.micro_batch ||
+      !is_alike_otherwise(&of->of.setting, &other->of.setting))
+    return false;
+  if (isinf(of->of.seconds)) return !most_bytes || other->of.bytes < (double)most_bytes;
+  return other->of.seconds < a->best_seconds;
+}
+
+int bd_agenda_batch(bd_agenda *a, int item, int attempt, int64_t most_bytes,
+                    const bd_bounded **out_tied) {
+  const bd_item *of = &a->items[item];
+  int room = 0, count = 0;
+  for (int i = 0; i < a->item_count; i++)
+    room += goes_with(a, of, &a->items[i], most_bytes);
+  bd_bounded *tied = BD_NEW_ARRAY(a->ctx->arena, bd_bounded, room);
+  for (int i = 0; i < a->item_count; i++) {
+    if (!goes_with(a, of, &a->items[i], most_bytes)) continue;
+    int at = count++;
+    for (; at > 0 && tied[at - 1].seconds > a->items[i].of.seconds; at--)
+      tied[at] = tied[at - 1];
+    tied[at] = a->items[i].of;
+    a->items[i].batched = attempt;
+  }
+  *out_tied = tied;
+  return count;
+}
+
+// What the layers of a micro-batch take bounds those of its parts, which then may not have to be
+// bounded themselves.
+static void bound_parts(bd_agenda *a, const bd_attempt *found) {
+  int best = 0;
+  for (int i = 1; i < found->bounded_count; i++)
+    if (found->bounded[i].free_seconds < found->bounded[best].free_seconds) best = i;
+  for (int i = 0; i < a->settings && found->bounded_count; i++) {
+    bd_bounded *of = &a->items[i].of;
+    if (is_waiting(&a->items[i]) && is_part(&of->setting, &found->setting))
+      of->seconds = fmax(of->seconds,
+                         bd_bound_part(a->scene, &found->bounded[best], of->setting.micro_batch));
+  }
+}
+
+void bd_agenda_take(bd_agenda *a, const bd_attempt *found, int attempt, bool left_out) {
+  double least = 0;
+  for (int i = 0; i < a->item_count; i++) {
+    bd_item *from = &a->items[i];
+    if (from->batched != attempt) continue;
+    if (found->kind == BD_ATTEMPT_LAYERS) least = from->of.seconds;
+    // What an item has become carries its bound on.
+    if (found->kind != BD_ATTEMPT_SOLVE && !left_out) from->of.seconds = INFINITY;
+    from->batched = -1;
+    from->kind = BD_BOUND_DONE;
+  }
+  if (left_out) return;
+  if (found->kind == BD_ATTEMPT_LAYERS) {
+    a->bounded++;
+    bound_parts(a, found);
+  }
+  for (int i = 0; i < found->bounded_count; i++) {
+    bd_bounded b = found->bounded[i];
+    b.seconds = fmax(b.seconds, least);
+    add_item(a, (bd_item){b, b.tight ? BD_BOUND_ROOM : BD_BOUND_LAYERS, -1});
+  }
+}
+
+double bd_agenda_bound(const bd_agenda *a) {
+  double least = a->best_seconds;
+  for (int i = 0; i < a->item_count; i++)
+    least = fmin(least, a->items[i].of.seconds);
+  return least;
+}

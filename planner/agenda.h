@@ -1,0 +1,55 @@
+// The settings of a search with what they are bounded by so far, and whose turn it is.
+#ifndef BD_PLANNER_AGENDA_H
+#define BD_PLANNER_AGENDA_H
+#include "planner/attempt.h"
+
+// What an item has been bounded by; each is dearer than the one before.
+typedef enum bd_bound_kind {
+  BD_BOUND_WORK,
+  BD_BOUND_LAYERS,
+  BD_BOUND_ROOM,
+  BD_BOUND_DONE
+} bd_bound_kind;
+
+// A setting and what no plan of it can beat. By its work alone it stands for all tied forms.
+typedef struct bd_item {
+  bd_bounded of;
+  bd_bound_kind kind;
+  int batched; // as an attempt of the batch at hand; -1: it is not
+} bd_item;
+
+typedef struct bd_agenda {
+  bd_ctx *ctx; // items live in its arena
+  const bd_scene *scene;
+  int item_count, item_capacity;
+  bd_item *items;      // the first `settings` of them by their work
+  int settings;        // of the space
+  int bounded;         // of these, by their layers
+  double best_seconds; // of the plan in hand; INFINITY: there is none
+  int usual;           // where the look for usual settings stands
+  int next_dive;       // settings bounded when the next one is solved out of turn
+} bd_agenda;
+
+// Every degree, mesh and micro-batch that the request allows, bounded by its work.
+BD_NODISCARD bd_status bd_agenda_open(bd_ctx *ctx, const bd_scene *scene, bd_agenda *out_agenda);
+
+// The item to attempt next, which is not in the batch at hand; -1: there is none that may have a
+// better plan than the best, or all of those wait for what the batch finds.
+int bd_agenda_turn(bd_agenda *agenda);
+
+// The item of the least bytes whose layers are bounded; -1: there is none.
+int bd_agenda_leanest(const bd_agenda *agenda);
+
+// Puts an item into the batch at hand as its attempt number `attempt`, with those that differ from
+// it in the tied form alone and may still have a plan that is wanted: the least bound first, in
+// ctx->arena. Of settings that cannot fit, these hold less than `most_bytes`; 0: no matter what.
+// Returns how many there are.
+int bd_agenda_batch(bd_agenda *agenda, int item, int attempt, int64_t most_bytes,
+                    const bd_bounded **out_tied);
+
+// Takes what an attempt of the batch found. `left_out`: it was not run, and bounds stand.
+void bd_agenda_take(bd_agenda *agenda, const bd_attempt *found, int attempt, bool left_out);
+
+// What no plan of the space beats, searched or not.
+double bd_agenda_bound(const bd_agenda *agenda);
+#endif
