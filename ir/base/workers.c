@@ -130,7 +130,7 @@ bd_status bd_workers_run(bd_ctx *ctx, bd_workers *workers, const bd_work *work) 
   for (int i = 0; i < work->count && status == BD_OK; i++) {
     bd_ctx_merge(ctx, b.tasks[i].ctx);
     status = b.tasks[i].status;
-    if (status == BD_OK) work->take(ctx, work->arg, i);
+    if (status == BD_OK && work->take) work->take(ctx, work->arg, i);
   }
   bd_disown(ctx, &held);
   destroy_contexts(&b);

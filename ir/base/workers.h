@@ -17,7 +17,7 @@ typedef struct bd_work {
   int count; // of tasks
   // Runs task `index` on some thread; `ctx` is the task's own, and lives until `take` has returned.
   bd_status (*run)(bd_ctx *ctx, void *arg, int index);
-  // Takes what task `index` made, on the calling thread, in order.
+  // Takes what task `index` made, on the calling thread, in order; NULL: there is nothing to take.
   void (*take)(bd_ctx *ctx, void *arg, int index);
   void *arg;
 } bd_work;

@@ -1,4 +1,5 @@
 #include "ir/base/clock.h"
+#include "ir/base/workers.h"
 #include "planner/select/branch.h"
 #include "planner/select/dominate.h"
 #include "planner/select/island.h"
@@ -7,7 +8,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 
 enum {
@@ -34,7 +34,7 @@ typedef struct search {
   bd_select_domain domain; // what choices better than the incumbent are made of
   int64_t forbid;          // costs from here on are not in any such choice
   bd_deadline deadline;
-  int threads;
+  bd_workers *workers;
   int round, progress; // the round of the last improvement
   bd_select_incumbent incumbent;
   int64_t bound; // of what is left
@@ -43,33 +43,26 @@ typedef struct search {
   bool finished; // nothing better is left
 } search;
 
-typedef struct task {
-  bd_select_island *island;
-  const int *guest;
-  bd_deadline deadline;
-} task;
+typedef struct islands_round {
+  const search *search;
+  const era *era;
+} islands_round;
 
-static void *run_task(void *argument) {
-  task *t = argument;
-  bd_select_island_round(t->island, t->guest, t->deadline);
-  return NULL;
+static bd_status run_island(bd_ctx *ctx, void *arg, int index) {
+  (void)ctx;
+  const islands_round *r = arg;
+  bool visit = r->era->has_guest && r->search->round % GUEST_EVERY == GUEST_EVERY - 1;
+  bd_select_island_round(r->era->island[index], visit ? r->era->guest : NULL, r->search->deadline);
+  return BD_OK;
 }
 
 // A round of every island. Which thread runs one does not matter to it.
-static void run_round(const search *s, const era *e) {
-  task tasks[ISLANDS];
-  pthread_t thread[ISLANDS];
-  bool started[ISLANDS] = {false};
-  for (int k = 0; k < ISLANDS; k++) {
-    bool visit = e->has_guest && s->round % GUEST_EVERY == GUEST_EVERY - 1;
-    tasks[k] = (task){e->island[k], visit ? e->guest : NULL, s->deadline};
-  }
-  for (int k = 1; k < ISLANDS && k < s->threads; k++)
-    started[k] = pthread_create(&thread[k], NULL, run_task, &tasks[k]) == 0;
-  for (int k = 0; k < ISLANDS; k++)
-    if (!started[k]) run_task(&tasks[k]);
-  for (int k = 0; k < ISLANDS; k++)
-    if (started[k]) pthread_join(thread[k], NULL);
+static void run_round(bd_ctx *ctx, const search *s, const era *e) {
+  islands_round round = {s, e};
+  bd_work work = {.count = ISLANDS, .run = run_island, .arg = &round};
+  bd_status status = bd_workers_run(ctx, s->workers, &work);
+  assert(status == BD_OK); // islands allocate nothing
+  (void)status;
 }
 
 static bool proven(const search *s) {
@@ -191,7 +184,7 @@ static bool run_era(bd_ctx *ctx, search *s) {
   take_stock(ctx, s, &e);
   int patience = s->p->forbidden < INT64_MAX ? LEAST_ROUNDS : LEAST_ROUNDS_WITHOUT_HOPE;
   while (!bd_deadline_passed(s->deadline) && s->round - s->progress < patience + s->progress) {
-    run_round(s, &e);
+    run_round(ctx, s, &e);
     take_stock(ctx, s, &e);
     s->round++;
     if (proven(s)) return false;
@@ -249,12 +242,14 @@ bd_status bd_select_solve(bd_ctx *ctx, const char *file, const bd_select_problem
   search s = {.p = &merged,
               .times = bd_select_find_times(ctx, p),
               .deadline = deadline,
-              .threads = threads,
               .incumbent = {.choice = out->choice, .cost = bd_select_cost(p, out->choice)},
               .bound = 0};
   s.price = BD_NEW_ARRAY(ctx->arena, double, s.times.points);
   find_forbidden(ctx, &s, &merged);
+  bd_owned held;
+  s.workers = bd_workers_start(ctx, &held, threads < ISLANDS ? threads : ISLANDS, NULL);
   run_search(ctx, &s);
+  bd_workers_stop(ctx, s.workers, &held);
   out->cost = s.incumbent.cost;
   out->peak = bd_select_peak(ctx, p, out->choice, NULL);
   out->seconds = bd_clock_seconds() - begun;
