@@ -2,6 +2,7 @@
 // of every order of forms.
 #include "planner/pipeline/construct.h"
 #include "planner/pipeline/pipeline.h"
+#include "planner/pipeline/refill.h"
 #include "planner/step/step.h"
 #include <math.h>
 #include <setjmp.h>
@@ -453,8 +454,70 @@ static void test_core(void **unused) {
   assert_true(solved > TRIALS / 12 && tight > TRIALS / 80);
 }
 
+static void check_same_layers(const bd_pipeline_problem *p, const int *before, const int *after) {
+  for (int s = 0; s < p->stages; s++)
+    for (int r = 0; r < p->run_count; r++) {
+      int more = 0;
+      for (int k = 0; k < p->runs[r].candidate_count; k++) {
+        int index = bd_pipeline_index(p, s, r, k);
+        more += after[index] - before[index];
+      }
+      assert_int_equal(more, 0);
+    }
+}
+
+// Refilled stages keep their layers, and never take longer. Returns whether they take less.
+static bool check_refill(bd_ctx *ctx, const bd_pipeline_problem *p, double best) {
+  bd_pipeline before, after;
+  bd_pipeline_construct(ctx, p, false, &before);
+  if (!before.feasible) before.count = NULL;
+  after = before;
+  bd_pipeline_refill(ctx, p, &after);
+  assert_true(after.seconds <= before.seconds);
+  if (!isfinite(after.seconds)) return false;
+  assert_true(after.seconds >= best * (1 - 1e-9));
+  check_order(p, after.count);
+  if (before.count) check_same_layers(p, before.count, after.count);
+  assert_true(fabs(step_seconds(p, after.count, after.entry) - after.seconds) <= 1e-9 * best);
+  assert_true(peak_bytes(p, after.count, after.entry) <= (double)p->cap_bytes);
+  assert_int_equal(after.bytes, (int64_t)peak_bytes(p, after.count, after.entry));
+  for (int s = 0; s < p->stages; s++)
+    assert_true(after.price[s] >= 0);
+  return after.seconds < before.seconds;
+}
+
+// From constructions, and of one stage from nothing: what fits is found, and mostly the best of it.
+static void test_refill(void **unused) {
+  (void)unused;
+  int better = 0, alone = 0, exact = 0;
+  for (int trial = 0; trial < TRIALS / 2; trial++) {
+    state = 901u + 31u * (uint64_t)trial;
+    for (int i = 0; i < 4; i++)
+      random_below(2);
+    bd_ctx *ctx = bd_ctx_create();
+    bd_pipeline_problem p = random_problem(ctx);
+    enumeration open = enumerate_all(&p);
+    static const double room[] = {1.02, 1.1, 1.3};
+    for (int i = 0; i < 3 && isfinite(open.leanest_bytes); i++) {
+      p.cap_bytes = (int64_t)(room[i] * open.leanest_bytes);
+      double best = enumerate_all(&p).fastest_seconds;
+      better += check_refill(ctx, &p, best);
+      if (p.stages > 1) continue;
+      bd_pipeline own = {.seconds = INFINITY};
+      bd_pipeline_refill(ctx, &p, &own);
+      alone++;
+      exact += own.seconds <= best * (1 + 1e-9);
+    }
+    bd_ctx_destroy(ctx);
+  }
+  assert_true(better > TRIALS / 40);
+  assert_true(alone > TRIALS / 10);
+  assert_true(exact * 10 > alone * 9);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_enumeration),
-                                     cmocka_unit_test(test_cuts), cmocka_unit_test(test_core)};
+                                     cmocka_unit_test(test_cuts), cmocka_unit_test(test_core),
+                                     cmocka_unit_test(test_refill)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
