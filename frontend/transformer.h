@@ -53,6 +53,16 @@ typedef struct bd_vit_config {
   bool query_bias;
 } bd_vit_config;
 
+typedef struct bd_t5_config {
+  int64_t vocabulary, width, heads, head_width, inner, encoder_layers, decoder_layers;
+  int64_t positions;         // the sequence where none is chosen; there is no longest
+  int64_t buckets, distance; // of relative positions, see frontend/relative.h
+  bd_op_kind activation;
+  bool gated; // the activation is of one of two matrices
+  double epsilon, dropout, init_scale;
+  bool tied;
+} bd_t5_config;
+
 // `loc` places diagnostics about the configuration. Options as in frontend.h.
 // Errors: BD_INVALID when the sizes do not agree or the sequence is longer than the model's,
 // BD_UNSUPPORTED when it is longer than the window.
@@ -70,6 +80,11 @@ BD_NODISCARD bd_status bd_bert_build(bd_ctx *ctx, const char *name, const bd_ber
 BD_NODISCARD bd_status bd_vit_build(bd_ctx *ctx, const char *name, const bd_vit_config *config,
                                     const bd_model_options *options, bd_loc loc,
                                     bd_module **out_graph);
+
+// Encoder and decoder have the same sequence.
+BD_NODISCARD bd_status bd_t5_build(bd_ctx *ctx, const char *name, const bd_t5_config *config,
+                                   const bd_model_options *options, bd_loc loc,
+                                   bd_module **out_graph);
 
 // The length to build for: the option, or the model's own. Errors: BD_INVALID past `positions`.
 BD_NODISCARD bd_status bd_choose_sequence(bd_ctx *ctx, const bd_model_options *options,

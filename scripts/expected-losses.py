@@ -80,6 +80,16 @@ def bert_samples(c):
             "targets": tokens.masked_fill(~masked, -100)}
 
 
+def t5_samples(c):
+    """The decoder reads the targets one place later, behind token 0; the last of them are none."""
+    shape = [SAMPLES, c["n_positions"]]
+    targets = 1 + draw(1, shape, c["vocab_size"] - 1)
+    behind = torch.cat((torch.zeros(SAMPLES, 1, dtype=torch.int32), targets[:, :-1]), 1)
+    none = torch.arange(shape[1]) >= shape[1] - draw(2, [SAMPLES, 1], 4)
+    return {"tokens": 1 + draw(0, shape, c["vocab_size"] - 1), "decoder_tokens": behind,
+            "targets": targets.masked_fill(none, -100)}
+
+
 def vit_samples(c):
     return {"inputs": draw(0, [SAMPLES, c["num_channels"], c["image_size"], c["image_size"]]),
             "targets": draw(1, [SAMPLES], len(c["id2label"]))}
@@ -160,6 +170,33 @@ def vit_shapes(c):
                e + "patch_embeddings.projection.weight": [width, c["num_channels"], c["patch_size"], c["patch_size"]],
                e + "patch_embeddings.projection.bias": [width]}
     return shapes | norm_shapes("vit.layernorm", width) | dense_shapes("classifier", len(c["id2label"]), width)
+
+
+def t5_shapes(c):
+    width, inner, heads = c["d_model"], c["d_ff"], c["num_heads"] * c["d_kv"]
+    shapes = {"shared.weight": [c["vocab_size"], width]}
+    for side, layers, parts in (("encoder", c["num_layers"], ["SelfAttention"]),
+                                ("decoder", c["num_decoder_layers"], ["SelfAttention", "EncDecAttention"])):
+        shapes[f"{side}.final_layer_norm.weight"] = [width]
+        shapes[f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"] = [
+            c["relative_attention_num_buckets"], c["num_heads"]]
+        for layer in range(layers):
+            h = f"{side}.block.{layer}.layer."
+            for number, part in enumerate(parts + ["DenseReluDense"]):
+                shapes[f"{h}{number}.layer_norm.weight"] = [width]
+                if part == "DenseReluDense":
+                    shapes |= {f"{h}{number}.{part}.{name}.weight": [inner, width] for name in t5_inner(c)}
+                    shapes[f"{h}{number}.{part}.wo.weight"] = [width, inner]
+                else:
+                    shapes |= {f"{h}{number}.{part}.{name}.weight": [heads, width] for name in "qkv"}
+                    shapes[f"{h}{number}.{part}.o.weight"] = [width, heads]
+    if not c["tie_word_embeddings"]:
+        shapes["lm_head.weight"] = [c["vocab_size"], width]
+    return shapes
+
+
+def t5_inner(c):
+    return ["wi_0", "wi_1"] if c["feed_forward_proj"].startswith("gated-") else ["wi"]
 
 
 def initial_weights(shapes, dtype):
@@ -299,18 +336,78 @@ def vit_logits(c, w, inputs):
     return net.dense(net.norm(x, "vit.layernorm")[:, 0], "classifier")
 
 
+def t5_bucket(c, distance, both):
+    """Of a tensor of distances, how far a key stands behind its query: buckets of the table."""
+    count, most = c["relative_attention_num_buckets"], c["relative_attention_max_distance"]
+    ahead = 0
+    if both:
+        count //= 2
+        ahead, distance = (distance < 0) * count, distance.abs()
+    exact, distance = count // 2, distance.clamp(min=0)
+    far = torch.log(distance.clamp(min=1).float() / exact) / math.log(most / exact) * (count - exact)
+    far = (exact + far.to(torch.long)).clamp(max=count - 1)
+    return ahead + torch.where(distance < exact, distance, far)
+
+
+class T5:
+    def __init__(self, c, w):
+        self.c, self.w = c, w
+
+    def norm(self, x, name):
+        return x * torch.rsqrt((x * x).mean(2, keepdim=True) + self.c["layer_norm_epsilon"]) * self.w[name + ".weight"]
+
+    def dense(self, x, name):
+        return x @ self.w[name + ".weight"].T
+
+    def attend(self, x, memory, name, bias):
+        q = split_heads(self.dense(x, name + ".q"), self.c["num_heads"])
+        k, v = (split_heads(self.dense(memory, f"{name}.{part}"), self.c["num_heads"]) for part in "kv")
+        return self.dense(join_heads(torch.softmax(q @ k.transpose(2, 3) + bias, 3) @ v), name + ".o")
+
+    def perceive(self, x, name):
+        activation = {"relu": functional.relu, "gated-gelu": gelu_new}[self.c["feed_forward_proj"]]
+        inner = [self.dense(x, f"{name}.{part}") for part in t5_inner(self.c)]
+        return self.dense(math.prod([activation(inner[0]), *inner[1:]]), name + ".wo")
+
+    def side(self, x, side, layers, memory=None):
+        places = torch.arange(x.shape[1])
+        distance = places[:, None] - places
+        table = self.w[side + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight"]
+        bias = table[t5_bucket(self.c, distance, memory is None)].permute(2, 0, 1)
+        if memory is not None:
+            bias = bias.masked_fill(distance < 0, -math.inf)
+        for layer in range(layers):
+            h = f"{side}.block.{layer}.layer."
+            n = self.norm(x, h + "0.layer_norm")
+            x = x + self.attend(n, n, h + "0.SelfAttention", bias)
+            if memory is not None:
+                x = x + self.attend(self.norm(x, h + "1.layer_norm"), memory, h + "1.EncDecAttention", 0)
+            last = f"{h}{1 if memory is None else 2}."
+            x = x + self.perceive(self.norm(x, last + "layer_norm"), last + "DenseReluDense")
+        return self.norm(x, side + ".final_layer_norm")
+
+
+def t5_logits(c, w, tokens, decoder_tokens):
+    net, shared = T5(c, w), w["shared.weight"]
+    memory = net.side(shared[tokens.long()], "encoder", c["num_layers"])
+    x = net.side(shared[decoder_tokens.long()], "decoder", c["num_decoder_layers"], memory)
+    return x * c["d_model"] ** -0.5 @ shared.T if c["tie_word_embeddings"] else net.dense(x, "lm_head")
+
+
 # Of each family: shapes, the model, what makes its samples (None: it reads the text), and the package's class.
 FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "llama": (llama_shapes, llama_logits, None, "LlamaForCausalLM"),
             "mistral": (llama_shapes, llama_logits, None, "MistralForCausalLM"),
             "qwen2": (llama_shapes, llama_logits, None, "Qwen2ForCausalLM"),
             "bert": (bert_shapes, bert_logits, bert_samples, "BertForMaskedLM"),
+            "t5": (t5_shapes, t5_logits, t5_samples, "T5ForConditionalGeneration"),
             "vit": (vit_shapes, vit_logits, vit_samples, "ViTForImageClassification")}
 # How the folder's weights are stored where it is not as one file of float32: dtype and shards.
 STORED = {"mistral": (torch.float16, 1), "qwen2": (torch.bfloat16, 3)}
 DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int32: "I32"}
 # What the package calls the inputs.
-PACKAGED = {"tokens": "input_ids", "token_types": "token_type_ids", "inputs": "pixel_values"}
+PACKAGED = {"tokens": "input_ids", "token_types": "token_type_ids", "decoder_tokens": "decoder_input_ids",
+            "inputs": "pixel_values"}
 
 
 def plain_model(config, weights):

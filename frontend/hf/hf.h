@@ -19,6 +19,7 @@ BD_NODISCARD bd_status bd_hf_bert_config(bd_ctx *ctx, const bd_json *json,
                                          bd_bert_config *out_config);
 BD_NODISCARD bd_status bd_hf_vit_config(bd_ctx *ctx, const bd_json *json,
                                         bd_vit_config *out_config);
+BD_NODISCARD bd_status bd_hf_t5_config(bd_ctx *ctx, const bd_json *json, bd_t5_config *out_config);
 
 // Refuses members that neither the family has (`own`, which ends with NULL) nor every
 // configuration, and those that would change what the model computes.
@@ -32,6 +33,8 @@ BD_NODISCARD bd_status bd_hf_probability(bd_ctx *ctx, const bd_json *json, const
                                          double *out);
 BD_NODISCARD bd_status bd_hf_activation(bd_ctx *ctx, const bd_json *json, const char *key,
                                         bd_op_kind *out);
+// Whether transformers' `name` is that of an activation that is known.
+bool bd_hf_find_activation(const char *name, bd_op_kind *out);
 // Sizes that a configuration may leave out.
 typedef struct bd_hf_size {
   const char *key;

@@ -43,11 +43,19 @@ static bd_status load_vit(bd_ctx *ctx, const char *folder, const bd_json *json,
   return bd_vit_build(ctx, folder, &config, options, json->loc, out_graph);
 }
 
+static bd_status load_t5(bd_ctx *ctx, const char *folder, const bd_json *json,
+                         const bd_model_options *options, bd_module **out_graph) {
+  bd_t5_config config;
+  BD_TRY(bd_hf_t5_config(ctx, json, &config));
+  return bd_t5_build(ctx, folder, &config, options, json->loc, out_graph);
+}
+
 static const struct {
   const char *model_type;
   family_load load;
 } families[] = {{"gpt2", load_gpt2},   {"llama", load_llama}, {"mistral", load_llama},
-                {"qwen2", load_llama}, {"bert", load_bert},   {"vit", load_vit}};
+                {"qwen2", load_llama}, {"bert", load_bert},   {"t5", load_t5},
+                {"vit", load_vit}};
 
 // The folder's own name, without the path to it.
 static const char *folder_name(bd_ctx *ctx, const char *folder) {
@@ -80,6 +88,6 @@ bd_status bd_hf_load(bd_ctx *ctx, const char *folder, const bd_model_options *op
     return BD_OK;
   }
   return bd_fail(ctx, BD_UNSUPPORTED, bd_json_find(json, "model_type")->loc,
-                 "model type \"%s\" is not supported (gpt2, llama, mistral, qwen2, bert, vit)",
+                 "model type \"%s\" is not supported (gpt2, llama, mistral, qwen2, bert, t5, vit)",
                  model_type);
 }

@@ -13,7 +13,7 @@ bd_status bd_hf_probability(bd_ctx *ctx, const bd_json *json, const char *key, d
                  "\"%s\": a dropout of 1 leaves nothing", key);
 }
 
-bd_status bd_hf_activation(bd_ctx *ctx, const bd_json *json, const char *key, bd_op_kind *out) {
+bool bd_hf_find_activation(const char *name, bd_op_kind *out) {
   static const struct {
     const char *name;
     bd_op_kind kind;
@@ -21,14 +21,18 @@ bd_status bd_hf_activation(bd_ctx *ctx, const bd_json *json, const char *key, bd
                {"gelu_fast", BD_OP_GELU}, {"gelu", BD_OP_GELU_ERF},
                {"relu", BD_OP_RELU},      {"silu", BD_OP_SILU},
                {"swish", BD_OP_SILU}};
-  const char *name = NULL;
-  BD_TRY(bd_json_string(ctx, json, key, false, &name));
-  if (!name) return BD_OK;
   for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
     if (strcmp(known[i].name, name) != 0) continue;
     *out = known[i].kind;
-    return BD_OK;
+    return true;
   }
+  return false;
+}
+
+bd_status bd_hf_activation(bd_ctx *ctx, const bd_json *json, const char *key, bd_op_kind *out) {
+  const char *name = NULL;
+  BD_TRY(bd_json_string(ctx, json, key, false, &name));
+  if (!name || bd_hf_find_activation(name, out)) return BD_OK;
   return bd_fail(ctx, BD_UNSUPPORTED, bd_json_find(json, key)->loc,
                  "\"%s\": activation \"%s\" is not supported (gelu_new, gelu_pytorch_tanh, "
                  "gelu_fast, gelu, relu, silu, swish)",

@@ -13,7 +13,8 @@ static const char *const passed_over[] = {"attn.bias",
                                           "pooler.dense.weight",
                                           "pooler.dense.bias",
                                           "cls.seq_relationship.weight",
-                                          "cls.seq_relationship.bias"};
+                                          "cls.seq_relationship.bias",
+                                          "EncDecAttention.relative_attention_bias.weight"};
 
 // Tied weights that are stored once more: transformers trains one of them, so both must be one.
 static const struct {

@@ -1,0 +1,19 @@
+// Biases by relative position, as T5 learns them: a row of a table per range of distances.
+#ifndef BD_FRONTEND_RELATIVE_H
+#define BD_FRONTEND_RELATIVE_H
+#include "frontend/graph_build.h"
+
+typedef struct bd_relative {
+  int64_t buckets;  // rows of the table, at least 2; of both directions at least 4
+  int64_t distance; // from which on all share a bucket; more than half the buckets of a direction
+  int64_t heads, sequence;
+  bool causal; // later positions have no bucket, and a bias that hides them
+} bd_relative;
+
+// The bias [heads, sequence, sequence] of a query's and a key's position from `table`, [buckets,
+// heads].
+bd_id bd_relative_bias(bd_graph_build *build, const bd_relative *relative, bd_id table);
+
+// Whether the members lie where bd_relative says.
+bool bd_relative_is_sound(const bd_relative *relative);
+#endif
