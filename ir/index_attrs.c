@@ -1,6 +1,7 @@
 // The attributes of ops: which they need, and what these may hold.
 #include "ir/float8.h"
 #include "ir/index_rule.h"
+#include <math.h>
 
 typedef struct attr_rule {
   bd_op_kind op;
@@ -26,6 +27,10 @@ typedef struct attr_rule {
   {op, first, BD_ATTR_INT, true, 1, MAX_WINDOW}, {                                                 \
     op, second, BD_ATTR_INT, true, 1, MAX_WINDOW                                                   \
   }
+#define INDEXED_ATTRS(op)                                                                          \
+  {op, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1}, {                                            \
+    op, "batch", BD_ATTR_INT, false, 0, BD_MAX_RANK - 1                                            \
+  }
 #define ATTENTION_ATTRS(op)                                                                        \
   {op, "scale", BD_ATTR_REAL, true, -HUGE_REAL, HUGE_REAL},                                        \
       {op, "causal", BD_ATTR_INT, false, 0, 1}, {op, "dropout", BD_ATTR_REAL, false, 0, MAX_DROP}, \
@@ -47,6 +52,12 @@ static const attr_rule attr_rules[] = {
     {BD_OP_IOTA, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
     {BD_OP_REDUCE_SUM, "rule", BD_ATTR_STRING, true, 0, 0},
     {BD_OP_REDUCE_SUM, "dtype", BD_ATTR_STRING, false, 0, 0},
+    {BD_OP_REDUCE_MAX, "rule", BD_ATTR_STRING, true, 0, 0},
+    {BD_OP_REDUCE_MIN, "rule", BD_ATTR_STRING, true, 0, 0},
+    {BD_OP_REDUCE_PROD, "rule", BD_ATTR_STRING, true, 0, 0},
+    {BD_OP_CUMSUM, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
+    {BD_OP_CUMSUM, "exclusive", BD_ATTR_INT, false, 0, 1},
+    {BD_OP_CUMSUM, "reverse", BD_ATTR_INT, false, 0, 1},
     {BD_OP_BROADCAST, "rule", BD_ATTR_STRING, true, 0, 0},
     {BD_OP_BROADCAST, "dims", BD_ATTR_INTS, true, 0, 0},
     {BD_OP_PERMUTE, "rule", BD_ATTR_STRING, true, 0, 0},
@@ -54,9 +65,20 @@ static const attr_rule attr_rules[] = {
     {BD_OP_SLICE, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
     {BD_OP_SLICE, "start", BD_ATTR_INT, true, 0, (double)BD_MAX_ELEMENTS},
     {BD_OP_SLICE, "size", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
+    {BD_OP_SLICE, "step", BD_ATTR_INT, false, -(double)BD_MAX_ELEMENTS, (double)BD_MAX_ELEMENTS},
     {BD_OP_PAD, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
     {BD_OP_PAD, "start", BD_ATTR_INT, true, 0, (double)BD_MAX_ELEMENTS},
     {BD_OP_PAD, "size", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
+    {BD_OP_PAD, "step", BD_ATTR_INT, false, -(double)BD_MAX_ELEMENTS, (double)BD_MAX_ELEMENTS},
+    {BD_OP_PAD, "value", BD_ATTR_REAL, false, -INFINITY, INFINITY},
+    {BD_OP_CONCAT, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
+    INDEXED_ATTRS(BD_OP_GATHER),
+    INDEXED_ATTRS(BD_OP_GATHER_DX),
+    {BD_OP_GATHER_DX, "rows", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
+    INDEXED_ATTRS(BD_OP_SCATTER),
+    {BD_OP_SCATTER, "reduction", BD_ATTR_STRING, false, 0, 0},
+    {BD_OP_TOPK, "k", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
+    {BD_OP_TOPK, "largest", BD_ATTR_INT, false, 0, 1},
     {BD_OP_CONTRACT, "rule", BD_ATTR_STRING, true, 0, 0},
     {BD_OP_CONTRACT, "dtype", BD_ATTR_STRING, false, 0, 0},
     {BD_OP_CONTRACT, "fp8", BD_ATTR_STRING, false, 0, 0},

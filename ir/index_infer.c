@@ -95,7 +95,11 @@ static bd_status bind_operand_types(bd_inference *inference, const bd_function *
   const bd_op *op = inference->op;
   if (inference->info->level != BD_LOGICAL)
     return bd_inference_fail(inference, "has no result shapes of its own");
-  if (op->in_count != inference->info->in)
+  bool any = inference->info->in == BD_VARIADIC;
+  if (any && (op->in_count < 1 || op->in_count > BD_MAX_OPERANDS))
+    return bd_inference_fail(inference, "takes 1 to %d operands, not %d", BD_MAX_OPERANDS,
+                             op->in_count);
+  if (!any && op->in_count != inference->info->in)
     return bd_inference_fail(inference, "takes %d operands, not %d", inference->info->in,
                              op->in_count);
   if (op->out_count != inference->info->out)

@@ -74,32 +74,6 @@ static bd_status infer_reshape(bd_inference *inference) {
   return BD_OK;
 }
 
-// slice takes [start, start + size) of dimension `dim`; pad puts its operand at `start` of `size`
-// zeros.
-static bd_status infer_slice(bd_inference *inference) {
-  const bd_op *op = inference->op;
-  const bd_type *in = inference->in[0];
-  int dim = (int)bd_op_int(op, "dim", 0);
-  int64_t start = bd_op_int(op, "start", 0), size = bd_op_int(op, "size", 0);
-  if (dim >= in->rank || in->dims[dim] == BD_DIM_BATCH)
-    return bd_inference_fail(inference, "dim is %d, which is not a dimension of fixed extent of %s",
-                             dim, bd_type_describe(inference->ctx, in));
-  bool pad = op->kind == BD_OP_PAD;
-  int64_t part = pad ? in->dims[dim] : size, whole = pad ? size : in->dims[dim];
-  if (start + part > whole)
-    return bd_inference_fail(inference, "elements %lld to %lld are outside an extent of %lld",
-                             (long long)start, (long long)(start + part - 1), (long long)whole);
-  inference->out[0] = *in;
-  inference->out[0].dims[dim] = size;
-  for (int d = 0; d < in->rank; ++d) {
-    bd_inference_add_loop(inference, (char)('A' + d), d == dim ? BD_LOOP_WHOLE : BD_LOOP_PARALLEL,
-                          inference->out[0].dims[d]);
-    inference->map->in[0][d] = (int8_t)(d == dim ? -1 : d);
-    inference->map->out[0][d] = (int8_t)d;
-  }
-  return BD_OK;
-}
-
 // A split of v gives each part the rows it owns: parallel, although indexed by data.
 static bd_status infer_embed_dw(bd_inference *inference) {
   const bd_type *dout = inference->in[0];
@@ -314,7 +288,13 @@ bd_named_rule bd_named_rule_find(const char *name) {
     bd_named_rule rule;
   } rules[] = {
       {"reshape", infer_reshape},
-      {"slice", infer_slice},
+      {"slice", bd_infer_slice},
+      {"concat", bd_infer_concat},
+      {"cumsum", bd_infer_cumsum},
+      {"gather", bd_infer_gather},
+      {"gather_dx", bd_infer_gather_dx},
+      {"scatter", bd_infer_scatter},
+      {"topk", bd_infer_topk},
       {"constant", bd_infer_constant},
       {"iota", bd_infer_iota},
       {"embed_dw", infer_embed_dw},

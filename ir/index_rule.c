@@ -214,6 +214,24 @@ bd_status bd_inference_apply(bd_inference *inference, const char *text, int resu
   return BD_OK;
 }
 
+bool bd_dtype_combines(bd_dtype dtype) {
+  return bd_dtype_is_float(dtype) && bd_dtype_wide(dtype) == BD_F32;
+}
+
+// How parts of what an op with a `rule` reduces are joined.
+static bd_loop_kind combiner_of(const bd_inference *inference) {
+  bool combines = bd_dtype_combines(inference->in[0]->dtype);
+  switch (inference->op->kind) {
+  case BD_OP_REDUCE_MAX:
+    return combines ? BD_LOOP_MAX : BD_LOOP_WHOLE;
+  case BD_OP_REDUCE_MIN:
+  case BD_OP_REDUCE_PROD:
+    return BD_LOOP_WHOLE;
+  default:
+    return combines ? BD_LOOP_SUM : BD_LOOP_WHOLE;
+  }
+}
+
 bd_status bd_inference_apply_attribute(bd_inference *inference) {
   const bd_op *op = inference->op;
   const char *text = bd_op_string(op, "rule");
@@ -226,6 +244,7 @@ bd_status bd_inference_apply_attribute(bd_inference *inference) {
   const bd_index_map *map = inference->map;
   for (int loop = 0; loop < map->loops; ++loop) {
     bool sum = map->loop[loop].kind == BD_LOOP_SUM;
+    if (sum) inference->map->loop[loop].kind = combiner_of(inference);
     char letter = map->loop[loop].letter;
     if (sum && (op->kind == BD_OP_PERMUTE || op->kind == BD_OP_BROADCAST))
       return bd_inference_fail(inference, "letter '%c' of rule \"%s\" is missing in the result",

@@ -32,6 +32,17 @@ bd_named_rule bd_named_rule_find(const char *name);
 // Rules of ir/index_data.c.
 bd_status bd_infer_constant(bd_inference *inference);
 bd_status bd_infer_iota(bd_inference *inference);
+// Rules of ir/index_move.c.
+bd_status bd_infer_slice(bd_inference *inference);
+bd_status bd_infer_concat(bd_inference *inference);
+bd_status bd_infer_cumsum(bd_inference *inference);
+bd_status bd_infer_gather(bd_inference *inference);
+bd_status bd_infer_gather_dx(bd_inference *inference);
+bd_status bd_infer_scatter(bd_inference *inference);
+bd_status bd_infer_topk(bd_inference *inference);
+
+// Whether partial sums and maxima of the type can be combined between ranks.
+bool bd_dtype_combines(bd_dtype dtype);
 
 // Attributes that ops need or bound, and operand dtypes; before shapes are matched.
 BD_NODISCARD bd_status bd_inference_check_attrs(const bd_inference *inference);

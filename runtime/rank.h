@@ -26,9 +26,24 @@ static inline int bd_rt_is_half(int dtype) {
   return dtype == BD_RT_BF16 || dtype == BD_RT_F16;
 }
 
-// Bytes of an element that a product, a collective or an activation may have.
 static inline int64_t bd_rt_element_bytes(int dtype) {
-  return bd_rt_is_half(dtype) ? 2 : 4;
+  switch (dtype) {
+  case BD_RT_BOOL:
+  case BD_RT_U8:
+  case BD_RT_I8:
+    return 1;
+  case BD_RT_BF16:
+  case BD_RT_F16:
+  case BD_RT_I16:
+  case BD_RT_U16:
+    return 2;
+  case BD_RT_F64:
+  case BD_RT_I64:
+  case BD_RT_U64:
+    return 8;
+  default:
+    return 4;
+  }
 }
 
 enum {

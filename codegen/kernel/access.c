@@ -160,6 +160,24 @@ LLVMValueRef bd_gen_load_at(bd_gen *g, const bd_access *access, LLVMValueRef off
   return bd_gen_widen(g, access->dtype, value);
 }
 
+void bd_gen_store_at(bd_gen *g, const bd_access *access, LLVMValueRef offset, LLVMValueRef where,
+                     LLVMValueRef value) {
+  value = bd_gen_narrow(g, access->dtype, value);
+  if (g->lanes == 1) {
+    bd_gen_if branch = bd_gen_if_begin(g, where);
+    LLVMValueRef pointer = offset_pointer(g, access->dtype, pointer_of(g, access), offset);
+    LLVMSetAlignment(LLVMBuildStore(g->b, value, pointer), (unsigned)bd_dtype_bytes(access->dtype));
+    bd_gen_if_end(g, &branch);
+    return;
+  }
+  LLVMValueRef pointers =
+      offset_pointer(g, access->dtype, lane_pointers(g, access), bd_gen_splat(g, offset));
+  LLVMTypeRef types[] = {LLVMTypeOf(value), LLVMTypeOf(pointers)};
+  LLVMValueRef arguments[] = {value, pointers, alignment(g, access),
+                              both(g, g->mask, bd_gen_splat(g, where))};
+  bd_gen_intrinsic(g, "llvm.masked.scatter", 2, types, 4, arguments);
+}
+
 static LLVMValueRef accumulated(bd_gen *g, const bd_access *access, LLVMValueRef value) {
   if (!access->accumulate) return value;
   LLVMValueRef before = bd_gen_load(g, access);

@@ -74,6 +74,7 @@ typedef struct bd_gen {
   int width;                        // lanes of a host vector inside lanes
   LLVMValueRef mask;                // of the lanes in range, NULL: all
   LLVMValueRef lane_from, lane_to;  // this item's part of the lane loop
+  bool rolled; // loops that end now are not unrolled: their body works on one point of many
 } bd_gen;
 
 typedef void (*bd_gen_body)(bd_gen *g, void *user);
@@ -162,6 +163,9 @@ LLVMValueRef
 bd_gen_load_at(bd_gen *g, const bd_access *access, LLVMValueRef offset,
                LLVMValueRef where); // `offset` in lanes, elements, added to the indices'
 void bd_gen_store(bd_gen *g, const bd_access *access, LLVMValueRef value);
+// Inside lanes, where `where` is true; nothing is added to.
+void bd_gen_store_at(bd_gen *g, const bd_access *access, LLVMValueRef offset, LLVMValueRef where,
+                     LLVMValueRef value);
 // Between what memory holds and what is computed with (half.c): floats narrower than f32 widen to
 // it.
 LLVMValueRef bd_gen_widen(bd_gen *g, bd_dtype dtype, LLVMValueRef value);
@@ -210,6 +214,13 @@ bd_status bd_gen_move(bd_gen *g); // broadcast, permute
 bd_status bd_gen_reshape(bd_gen *g);
 bd_status bd_gen_slice(bd_gen *g);
 bd_status bd_gen_pad(bd_gen *g);
+bd_status bd_gen_concat(bd_gen *g);
+bd_status bd_gen_reduce(bd_gen *g); // what bd_gen_reduce_sum does not
+bd_status bd_gen_cumsum(bd_gen *g);
+bd_status bd_gen_topk(bd_gen *g);
+bd_status bd_gen_gather(bd_gen *g);
+bd_status bd_gen_gather_dx(bd_gen *g);
+bd_status bd_gen_scatter(bd_gen *g);
 bd_status bd_gen_layernorm(bd_gen *g);
 bd_status bd_gen_layernorm_dx(bd_gen *g);
 bd_status bd_gen_layernorm_dw(bd_gen *g);
@@ -231,10 +242,13 @@ typedef struct bd_gen_points {
   int order[BD_MAX_LOOPS];
   int access_count;
   bd_access **accesses;
+  int64_t work; // of the body, elements; 0: one
   bd_gen_body body;
   void *user;
 } bd_gen_points;
 void bd_gen_elementwise(bd_gen *g, bd_gen_points *points);
+// A loop of the kernel's own, whole on every rank.
+int bd_gen_own_loop(bd_gen *g, int64_t extent);
 
 // The arithmetic of one pointwise op on elements of type `dtype` in lanes, of f32 and f64
 // (reals.c) or integers (whole.c); NULL when `op` has none there.

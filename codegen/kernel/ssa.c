@@ -1,6 +1,7 @@
 // Types, constants, loops and branches.
 #include "codegen/kernel/gen.h"
 #include <assert.h>
+#include <llvm-c/DebugInfo.h>
 #include <string.h>
 
 LLVMTypeRef bd_gen_f32(bd_gen *g) {
@@ -152,10 +153,23 @@ bd_gen_for bd_gen_for_begin(bd_gen *g, LLVMValueRef from, LLVMValueRef to, LLVMV
   return loop;
 }
 
+// The loop's name is its own first operand.
+static void keep_rolled(bd_gen *g, LLVMValueRef branch) {
+  static const char word[] = "llvm.loop.unroll.disable";
+  LLVMMetadataRef text = LLVMMDStringInContext2(g->llvm, word, sizeof word - 1);
+  LLVMMetadataRef self = LLVMTemporaryMDNode(g->llvm, NULL, 0);
+  LLVMMetadataRef operands[] = {self, LLVMMDNodeInContext2(g->llvm, &text, 1)};
+  LLVMMetadataRef node = LLVMMDNodeInContext2(g->llvm, operands, 2);
+  LLVMMetadataReplaceAllUsesWith(self, node);
+  LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(g->llvm, "llvm.loop", 9),
+                  LLVMMetadataAsValue(g->llvm, node));
+}
+
 void bd_gen_for_end(bd_gen *g, bd_gen_for *loop) {
   LLVMValueRef next = LLVMBuildNSWAdd(g->b, loop->index, loop->step, "");
   LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->b);
-  LLVMBuildBr(g->b, loop->head);
+  LLVMValueRef back = LLVMBuildBr(g->b, loop->head);
+  if (g->rolled) keep_rolled(g, back);
   LLVMAddIncoming(loop->index, &next, &latch, 1);
   LLVMPositionBuilderAtEnd(g->b, loop->exit);
 }

@@ -1,5 +1,5 @@
-// reduce_sum, any rule. Where the operand's last dimension stays, lanes run along columns; else
-// along the summed row.
+// reduce_sum of f32 and halves, any rule. Where the operand's last dimension stays, lanes run along
+// columns; else along the summed row.
 #include "codegen/kernel/rows.h"
 
 typedef struct reduction {
@@ -37,6 +37,7 @@ static bool in_result(const bd_gen *g, int rank, int loop) {
 
 bd_status bd_gen_reduce_sum(bd_gen *g) {
   const bd_value *values = g->kernel->function->values;
+  if (bd_dtype_wide(values[g->op->in[0]].type.dtype) != BD_F32) return bd_gen_reduce(g);
   int rank = values[g->op->in[0]].type.rank, out_rank = values[g->op->out[0]].type.rank;
   reduction r = {.in = bd_gen_in(g, 0), .out = bd_gen_out(g, 0)};
   r.lane_loop = g->map.in[0][rank - 1];

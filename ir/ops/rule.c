@@ -1,7 +1,7 @@
 // Ops whose loops are spelled out in their `rule` attribute: contract, reduce_sum, broadcast,
 // permute. All are sums of products, and so are their gradients, by rules of the same letters.
 #include "ir/float8.h"
-#include "ir/ops/ops.h"
+#include "ir/ops/reduce.h"
 #include <assert.h>
 #include <string.h>
 
@@ -99,12 +99,18 @@ BD_EVAL(contract) {
   bd_eval_rule(rule, 2, factor, out);
 }
 
-RULE_EVAL(reduce_sum, 1)
+BD_EVAL(reduce_sum) {
+  (void)key;
+  if (bd_dtype_is_float(out->type.dtype))
+    bd_eval_rule(bd_op_string(op, "rule"), 1, in, out);
+  else
+    bd_eval_reduce(op, in, out, scratch);
+}
+
 RULE_EVAL(broadcast, 1)
 RULE_EVAL(permute, 1)
 
-// "abc->cab" turned round: "cab->abc".
-static bd_attr reversed_rule(bd_ctx *ctx, const bd_op *op) {
+bd_attr bd_gradient_reversed_rule(bd_ctx *ctx, const bd_op *op) {
   const char *rule = bd_op_string(op, "rule");
   const char *arrow = strstr(rule, "->");
   return bd_attr_string(ctx, "rule",
@@ -113,7 +119,7 @@ static bd_attr reversed_rule(bd_ctx *ctx, const bd_op *op) {
 
 BD_GRADIENT(reduce_sum) {
   const bd_type *type = bd_gradient_operand_type(g, 0);
-  const bd_attr attrs[2] = {reversed_rule(ctx, g->op),
+  const bd_attr attrs[2] = {bd_gradient_reversed_rule(ctx, g->op),
                             bd_attr_ints(ctx, "dims", type->rank, type->dims)};
   bd_id dy;
   BD_TRY(bd_gradient_as_operand(ctx, g, 0, g->dout[0], &dy));
@@ -121,13 +127,13 @@ BD_GRADIENT(reduce_sum) {
 }
 
 BD_GRADIENT(broadcast) {
-  bd_attr rule = reversed_rule(ctx, g->op);
+  bd_attr rule = bd_gradient_reversed_rule(ctx, g->op);
   return bd_build(ctx, g->backward, BD_OP_REDUCE_SUM, 1, &g->dout[0], 1, &rule, g->op->loc,
                   &g->din[0]);
 }
 
 BD_GRADIENT(permute) {
-  bd_attr rule = reversed_rule(ctx, g->op);
+  bd_attr rule = bd_gradient_reversed_rule(ctx, g->op);
   return bd_build(ctx, g->backward, BD_OP_PERMUTE, 1, &g->dout[0], 1, &rule, g->op->loc,
                   &g->din[0]);
 }

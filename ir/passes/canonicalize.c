@@ -27,9 +27,11 @@ static bool is_identity(const bd_function *function, const bd_op *op) {
   case BD_OP_BROADCAST:
   case BD_OP_PERMUTE:
     return keeps_letters(bd_op_string(op, "rule"));
+  case BD_OP_SLICE:
+  case BD_OP_PAD:
+    return bd_op_int(op, "step", 1) == 1;
   default:
-    return op->kind == BD_OP_CAST || op->kind == BD_OP_RESHAPE || op->kind == BD_OP_SLICE ||
-           op->kind == BD_OP_PAD;
+    return op->kind == BD_OP_CAST || op->kind == BD_OP_RESHAPE || op->kind == BD_OP_CONCAT;
   }
 }
 

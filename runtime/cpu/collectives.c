@@ -12,17 +12,17 @@ static MPI_Comm comm_of(const bd_rt *rt, const bd_rt_group *group) {
   return rt->device->comm[group->mask];
 }
 
+// What elements are moved as.
 static MPI_Datatype type_of(int dtype) {
-  switch (dtype) {
-  case BD_RT_F32:
-    return MPI_FLOAT;
-  case BD_RT_I32:
-    return MPI_INT32_T;
-  case BD_RT_BF16:
-  case BD_RT_F16:
+  switch (bd_rt_element_bytes(dtype)) {
+  case 1:
+    return MPI_UINT8_T;
+  case 2:
     return MPI_UINT16_T;
+  case 4:
+    return dtype == BD_RT_F32 ? MPI_FLOAT : MPI_UINT32_T;
   default:
-    bd_rt_fail(BD_RT_EXIT_INTERNAL, "a collective on elements of dtype %d", dtype);
+    return MPI_UINT64_T;
   }
 }
 

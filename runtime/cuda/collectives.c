@@ -10,10 +10,18 @@ static ncclDataType_t type_of(int dtype) {
     return ncclBfloat16;
   case BD_RT_F16:
     return ncclFloat16;
-  case BD_RT_I32:
+  default:
+    break;
+  }
+  switch (bd_rt_element_bytes(dtype)) { // only moved
+  case 1:
+    return ncclUint8;
+  case 2:
+    return ncclFloat16;
+  case 4:
     return ncclInt32;
   default:
-    bd_rt_fail(BD_RT_EXIT_INTERNAL, "a collective on elements of dtype %d", dtype);
+    return ncclInt64;
   }
 }
 

@@ -51,28 +51,32 @@ static __global__ void combine_lse(int parts, int64_t count, const float *in, fl
   }
 }
 
+// A kernel for elements of `size` bytes, between `in` and `out`.
+#define LAUNCH_OF_SIZE(kernel, type)                                                               \
+  BD_LAUNCH(kernel<type>, grid, BD_CUDA_THREADS, queue->stream, *cut, first, peers, from, count,   \
+            (const type *)in, (type *)out)
+#define LAUNCH(kernel)                                                                             \
+  if (size == 1)                                                                                   \
+    LAUNCH_OF_SIZE(kernel, uint8_t);                                                               \
+  else if (size == 2)                                                                              \
+    LAUNCH_OF_SIZE(kernel, uint16_t);                                                              \
+  else if (size == 4)                                                                              \
+    LAUNCH_OF_SIZE(kernel, uint32_t);                                                              \
+  else                                                                                             \
+    LAUNCH_OF_SIZE(kernel, uint64_t)
+
 void bd_cuda_pack(const bd_cuda_queue *queue, const bd_cuda_cut *cut, int size, int first,
-                  int peers, int64_t from, int64_t count, const void *buffer, void *blocks) {
+                  int peers, int64_t from, int64_t count, const void *in, void *out) {
   const int grid = blocks_of(queue, peers * count);
   if (grid == 0) return;
-  if (size == 2)
-    BD_LAUNCH(pack<uint16_t>, grid, BD_CUDA_THREADS, queue->stream, *cut, first, peers, from, count,
-              (const uint16_t *)buffer, (uint16_t *)blocks);
-  else
-    BD_LAUNCH(pack<uint32_t>, grid, BD_CUDA_THREADS, queue->stream, *cut, first, peers, from, count,
-              (const uint32_t *)buffer, (uint32_t *)blocks);
+  LAUNCH(pack);
 }
 
 void bd_cuda_unpack(const bd_cuda_queue *queue, const bd_cuda_cut *cut, int size, int first,
-                    int peers, int64_t from, int64_t count, const void *blocks, void *buffer) {
+                    int peers, int64_t from, int64_t count, const void *in, void *out) {
   const int grid = blocks_of(queue, peers * count);
   if (grid == 0) return;
-  if (size == 2)
-    BD_LAUNCH(unpack<uint16_t>, grid, BD_CUDA_THREADS, queue->stream, *cut, first, peers, from,
-              count, (const uint16_t *)blocks, (uint16_t *)buffer);
-  else
-    BD_LAUNCH(unpack<uint32_t>, grid, BD_CUDA_THREADS, queue->stream, *cut, first, peers, from,
-              count, (const uint32_t *)blocks, (uint32_t *)buffer);
+  LAUNCH(unpack);
 }
 
 void bd_cuda_combine_lse(const bd_cuda_queue *queue, int parts, int64_t count, const float *in,

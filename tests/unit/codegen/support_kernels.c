@@ -130,6 +130,20 @@ const kernel_case kernel_cases[] = {
     {BD_OP_REDUCE_SUM, "7,5,40", "rule=ABC->B", "ABC"},
     {BD_OP_REDUCE_SUM, "3,70,40", "rule=ABC->C", "B"},
     {BD_OP_REDUCE_SUM, "3,2500", "rule=AB->A", "B"},
+    {BD_OP_REDUCE_SUM, "f64:7,5,40", "rule=ABC->B", "B"},
+    {BD_OP_REDUCE_SUM, "i32:7,5,40", "rule=ABC->C", "C"},
+    {BD_OP_REDUCE_MAX, "7,5,40", "rule=ABC->C", "ABC"},
+    {BD_OP_REDUCE_MAX, "7,5,40", "rule=ABC->AB", "ABC"},
+    {BD_OP_REDUCE_MAX, "i8:7,5,40", "rule=ABC->", ""},
+    {BD_OP_REDUCE_MIN, "7,5,40", "rule=ABC->CA", "AC"},
+    {BD_OP_REDUCE_MIN, "u16:7,5,40", "rule=ABC->A", "A"},
+    {BD_OP_REDUCE_MIN, "bool:7,40", "rule=AB->A", ""},
+    {BD_OP_REDUCE_PROD, "p7,5,40", "rule=ABC->AC", "AC"},
+    {BD_OP_REDUCE_PROD, "i64:7,5,40", "rule=ABC->AC", ""},
+    {BD_OP_CUMSUM, "7,5,40", "dim=1", "AC"},
+    {BD_OP_CUMSUM, "7,40", "dim=1 exclusive=1", "A"},
+    {BD_OP_CUMSUM, "f64:7,40", "dim=0 reverse=1", "B"},
+    {BD_OP_CUMSUM, "i32:7,40", "dim=1 reverse=1 exclusive=1", ""},
     {BD_OP_BROADCAST, "40", "rule=B->AB dims=7,40", "AB"},
     {BD_OP_BROADCAST, "7", "rule=A->AB dims=7,40", "AB"},
     {BD_OP_PERMUTE, "7,5,40", "rule=abc->cab", "abc"},
@@ -140,6 +154,34 @@ const kernel_case kernel_cases[] = {
     {BD_OP_SLICE, "7,5,40", "dim=2 start=3 size=20", "AB"},
     {BD_OP_PAD, "7,3,40", "dim=1 start=1 size=5", "AC"},
     {BD_OP_PAD, "7,5,20", "dim=2 start=3 size=40", "AB"},
+    {BD_OP_SLICE, "7,9,40", "dim=1 start=8 size=5 step=-2", "AC"},
+    {BD_OP_SLICE, "7,5,40", "dim=2 start=1 size=13 step=3", "AB"},
+    {BD_OP_PAD, "7,3,40", "dim=1 start=1 size=8 step=2 value=0.5", "AC"},
+    {BD_OP_PAD, "7,5,20", "dim=2 start=38 size=40 step=-2", "AB"},
+    {BD_OP_PAD, "i32:7,20", "dim=1 start=3 size=40 value=-7", "A"},
+    {BD_OP_CONCAT, "7,3,40 7,1,40 7,4,40", "dim=1", "AC"},
+    {BD_OP_CONCAT, "u8:7,20 u8:7,21", "dim=1", "A"},
+    {BD_OP_CONCAT, "7,5", "dim=0", "B"},
+    {BD_OP_GATHER, "50,24 i7,5", "dim=0", "vBij"},
+    {BD_OP_GATHER, "7,50,6 i9", "dim=1", "AvCi"},
+    {BD_OP_GATHER, "7,50 i7,9", "dim=1 batch=1", "Avi"},
+    {BD_OP_GATHER, "5,7,50,6 i5,9", "dim=2 batch=1", "ABvDi"},
+    {BD_OP_GATHER, "bool:50 i7,5", "dim=0", "i"},
+    {BD_OP_GATHER, "i64:50,4 i", "dim=0", ""},
+    {BD_OP_GATHER_DX, "7,5,24 i7,5", "dim=0 rows=50", "vBij"},
+    {BD_OP_GATHER_DX, "7,9,6 i9", "dim=1 rows=50", "AvCi"},
+    {BD_OP_GATHER_DX, "7,9 i7,9", "dim=1 batch=1 rows=50", "Avi"},
+    {BD_OP_SCATTER, "50,24 i9 9,24", "dim=0 reduction=add", "vB"},
+    {BD_OP_SCATTER, "7,50 i7,9 7,9", "dim=1 batch=1", "Av"},
+    {BD_OP_SCATTER, "7,50,6 i9 7,9,6", "dim=1 reduction=max", "AC"},
+    {BD_OP_SCATTER, "i32:7,50 i7,9 i32:7,9", "dim=1 batch=1 reduction=mul", ""},
+    {BD_OP_SCATTER, "u8:50 i9 u8:9", "dim=0 reduction=min", "v"},
+    {BD_OP_SCATTER, "bool:50,3 i9 bool:9,3", "dim=0", ""},
+    {BD_OP_TOPK, "7,5,40", "k=7", "AB"},
+    {BD_OP_TOPK, "7,40", "k=40 largest=0", "A"},
+    {BD_OP_TOPK, "i32:7,40", "k=5", ""},
+    {BD_OP_TOPK, "u8:40", "k=5 largest=0", ""},
+    {BD_OP_TOPK, "f64:7,40", "k=3", ""},
     {BD_OP_LAYERNORM, "7,5,72 72 72", "eps=1e-5", "AB"},
     {BD_OP_LAYERNORM_DX, "7,5,72 7,5,72 72 7,5 p7,5", "", "AB"},
     {BD_OP_LAYERNORM_DW, "7,5,72 7,5,72 7,5 p7,5", "", "ABc"},
@@ -190,7 +232,7 @@ double kernel_next_real(uint64_t *state) {
 
 static bd_attr parse_attr(bd_ctx *ctx, const char *name, const char *value) {
   char *end;
-  if (strchr(value, '>') || !strcmp(name, "dtype"))
+  if (strchr(value, '>') || !strcmp(name, "dtype") || !strcmp(name, "reduction"))
     return bd_attr_string(ctx, name, bd_intern_z(ctx, value));
   if (!strcmp(name, "dims") || !strcmp(name, "values")) {
     int64_t *ints = BD_NEW_ARRAY(ctx->arena, int64_t, MAX_LIST);
@@ -434,6 +476,7 @@ static void fill_range(const kernel_run *r, int rank, int64_t *range) {
 
 static double combined(int how, double a, double b) {
   if (how == BD_PARTIAL_LSE) return fmax(a, b) + log1p(exp(-fabs(a - b)));
+  if (how == BD_PARTIAL_MAX) return fmax(a, b);
   return how == BD_PARTIAL_SUM ? a + b : b;
 }
 

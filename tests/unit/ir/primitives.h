@@ -37,4 +37,37 @@ static const char pointwise_graph[] =
     "    return %loss\n"
     "  }\n"
     "}\n";
+
+// Reductions, scans, and elements found by indices, along dimensions that may be cut and others.
+static const char lookup_graph[] =
+    "braid graph \"lookup\" {\n"
+    "  weight @t : f32[12,6] stored \"t\" [12,6] init ones\n"
+    "  weight @v : f32[6] stored \"v\" [6] init ones\n"
+    "  func @f(%x: f32[B,8,6], %t: f32[12,6] weight, %v: f32[6] weight) {\n"
+    "    %best, %at = topk(%x) {k=2} : f32[B,8,2], i64[B,8,2]\n"
+    "    %rows = gather(%t, %at) {dim=0} : f32[B,8,2,6]\n"
+    "    %most = reduce_max(%rows) {rule=\"ABCD->ABD\"} : f32[B,8,6]\n"
+    "    %least = reduce_min(%rows) {rule=\"ABCD->ABC\"} : f32[B,8,2]\n"
+    "    %sums = cumsum(%most) {dim=1, exclusive=1} : f32[B,8,6]\n"
+    "    %turned = slice(%sums) {dim=2, start=5, size=3, step=-2} : f32[B,8,3]\n"
+    "    %apart = pad(%turned) {dim=2, start=0, size=6, step=2, value=0.5} : f32[B,8,6]\n"
+    "    %both = concat(%apart, %least, %x) {dim=2} : f32[B,8,14]\n"
+    "    %some = slice(%both) {dim=2, start=1, size=6} : f32[B,8,6]\n"
+    "    %own = gather(%some, %at) {dim=2, batch=2} : f32[B,8,2]\n"
+    "    %put = scatter(%some, %at, %own) {dim=2, batch=2, reduction=\"add\"} : f32[B,8,6]\n"
+    "    %ids = constant() {dtype=\"i32\", dims=[4], values=[5,0,7,2]} : i32[4]\n"
+    "    %four = gather(%put, %ids) {dim=1} : f32[B,4,6]\n"
+    "    %set = scatter(%put, %ids, %four) {dim=1} : f32[B,8,6]\n"
+    "    %scaled = mul(%set, %v) : f32[B,8,6]\n"
+    "    %wide = reduce_max(%scaled) {rule=\"ABC->AC\"} : f32[B,6]\n"
+    "    %one = sigmoid(%wide) : f32[B,6]\n"
+    "    %product = reduce_prod(%one) {rule=\"AB->A\"} : f32[B]\n"
+    "    %l = reduce_sum(%product) {rule=\"A->\"} : f32[]\n"
+    "    return %l\n"
+    "  }\n"
+    "  main(%x: f32[B,8,6] reals, %t: f32[12,6] weight, %v: f32[6] weight) {\n"
+    "    %loss = call @f(%x, %t, %v) : f32[]\n"
+    "    return %loss\n"
+    "  }\n"
+    "}\n";
 #endif

@@ -124,7 +124,7 @@ static spmd_value run_collective(bd_ctx *ctx, const bd_module *module, const bd_
 static void prepare(const bd_module *module, const bd_function *function, const bd_op *op, int rank,
                     bd_ctx *ctx, bd_tensor *in) {
   const bd_sharding *sharding = &function->values[op->in[0]].sharding;
-  if (op->kind == BD_OP_LSE) {
+  if (op->kind == BD_OP_LSE || op->kind == BD_OP_REDUCE_MAX) {
     in[0] = copy_tensor(ctx, &in[0]);
     mask(module, sharding, rank, -INFINITY, &in[0]);
   }

@@ -17,6 +17,7 @@ typedef struct gradient_case {
   bd_attr attrs[MAX_ATTRS]; // up to the first without a name
   bool positive;            // operands in 0.5 to 1.5, else in -1.5 to 1.5
   int64_t indices;          // integer operands run from -1 or 0 to below this
+  int zeros;                // at every so manieth element, 0: at none
 } gradient_case;
 
 #define F(...)                                                                                     \
@@ -102,6 +103,13 @@ static const gradient_case cases[] = {
     {.kind = BD_OP_REDUCE_SUM, .in = {F(2, 3, 4)}, {TEXT("rule", "ABC->C")}},
     {.kind = BD_OP_REDUCE_SUM, .in = {F(2, 3, 4)}, {TEXT("rule", "ABC->BA")}},
     {.kind = BD_OP_REDUCE_SUM, .in = {F(2, 3)}, {TEXT("rule", "AB->")}},
+    {.kind = BD_OP_REDUCE_MAX, .in = {F(2, 3, 4)}, {TEXT("rule", "ABC->C")}},
+    {.kind = BD_OP_REDUCE_MIN, .in = {F(2, 3, 4)}, {TEXT("rule", "ABC->BA")}},
+    {.kind = BD_OP_REDUCE_PROD, .in = {F(2, 3)}, {TEXT("rule", "AB->A")}},
+    {.kind = BD_OP_REDUCE_PROD, .in = {F(3, 4)}, {TEXT("rule", "AB->B")}, .zeros = 3},
+    {.kind = BD_OP_REDUCE_PROD, .in = {F(3, 4)}, {TEXT("rule", "AB->")}, .zeros = 2},
+    {.kind = BD_OP_CUMSUM, .in = {F(2, 4, 3)}, {INT("dim", 1)}},
+    {.kind = BD_OP_CUMSUM, .in = {F(4)}, {INT("dim", 0), INT("exclusive", 1), INT("reverse", 1)}},
     {.kind = BD_OP_BROADCAST, .in = {F(3)}, {TEXT("rule", "B->ABC"), INTS("dims", 2, 3, 4)}},
     {.kind = BD_OP_BROADCAST, .in = {F(2, 3)}, {TEXT("rule", "ab->bca"), INTS("dims", 3, 2, 2)}},
     {.kind = BD_OP_PERMUTE, .in = {F(2, 3, 4)}, {TEXT("rule", "abc->cab")}},
@@ -110,6 +118,25 @@ static const gradient_case cases[] = {
     {.kind = BD_OP_SLICE, .in = {F(2, 5, 3)}, {INT("dim", 1), INT("start", 2), INT("size", 2)}},
     {.kind = BD_OP_SLICE, .in = {F(4)}, {INT("dim", 0), INT("start", 0), INT("size", 3)}},
     {.kind = BD_OP_PAD, .in = {F(2, 2, 3)}, {INT("dim", 1), INT("start", 2), INT("size", 5)}},
+    {.kind = BD_OP_SLICE,
+     .in = {F(2, 5, 3)},
+     {INT("dim", 1), INT("start", 4), INT("size", 3), INT("step", -2)}},
+    {.kind = BD_OP_PAD,
+     .in = {F(2, 3)},
+     {INT("dim", 1), INT("start", 1), INT("size", 6), INT("step", 2), REAL("value", 0.5)}},
+    {.kind = BD_OP_CONCAT, .in = {F(2, 3), F(2, 1), F(2, 2)}, {INT("dim", 1)}},
+    {.kind = BD_OP_GATHER, .in = {F(2, 5, 3), I(2, 2)}, {INT("dim", 1)}, .indices = 6},
+    {.kind = BD_OP_GATHER,
+     .in = {F(2, 5), I(2, 3)},
+     {INT("dim", 1), INT("batch", 1)},
+     .indices = 5},
+    {.kind = BD_OP_SCATTER,
+     .in = {F(5, 3), I(4), F(4, 3)},
+     {INT("dim", 0), TEXT("reduction", "add")},
+     .indices = 5},
+    {.kind = BD_OP_SCATTER, .in = {F(5, 3), I(1), F(1, 3)}, {INT("dim", 0)}, .indices = 5},
+    {.kind = BD_OP_TOPK, .in = {F(3, 5)}, {INT("k", 2)}},
+    {.kind = BD_OP_TOPK, .in = {F(4)}, {INT("k", 3), INT("largest", 0)}},
     {.kind = BD_OP_CONTRACT, .in = {F(2, 3, 4), F(4, 5)}, {TEXT("rule", "btc,cn->btn")}},
     {.kind = BD_OP_CONTRACT, .in = {F(2, 3, 4), F(5, 4)}, {TEXT("rule", "btc,nc->btn")}},
     {.kind = BD_OP_CONTRACT, .in = {F(2, 3, 4), F(4, 3, 2, 2)}, {TEXT("rule", "btc,cshd->btshd")}},
@@ -167,7 +194,8 @@ static bd_tensor random_tensor(bd_ctx *ctx, const gradient_case *c, bd_type type
   double low = c->positive ? 0.5 : -1.5;
   double first_index = c->kind == BD_OP_XENT ? -1 : 0;
   for (int64_t i = 0; i < count; i++)
-    tensor.data[i] = bd_dtype_is_float(type.dtype) ? random_real(position, low, 1.5)
+    tensor.data[i] = c->zeros && i % c->zeros == 0   ? 0
+                     : bd_dtype_is_float(type.dtype) ? random_real(position, low, 1.5)
                      : type.dtype == BD_BOOL
                          ? random_real(position, 0, 1) < 0.5
                          : floor(random_real(position, first_index, (double)c->indices));
@@ -179,6 +207,7 @@ static bd_function *build(bd_ctx *ctx, const gradient_case *c) {
   bd_function *f = bd_function_create(ctx, "f");
   bd_id in[3], out[BD_MAX_RESULTS];
   int operands = bd_op_get_info(c->kind)->in, attrs = 0;
+  if (operands == BD_VARIADIC) operands = 3;
   while (attrs < MAX_ATTRS && c->attrs[attrs].name)
     attrs++;
   int given = c->kind == BD_OP_XENT ? 2 : operands;

@@ -322,6 +322,102 @@ static void test_slice_and_pad(void **state) {
   expect_fail(b, BD_OP_PAD, "attribute dim is -1");
 }
 
+static void test_steps(void **state) {
+  bench *b = *state;
+  operand(b, BD_BOOL, DIMS(B, 9));
+  set_int(b, "dim", 1);
+  set_int(b, "start", 8);
+  set_int(b, "size", 5);
+  set_int(b, "step", -2);
+  expect_type(b, make(b, BD_OP_SLICE), BD_BOOL, DIMS(B, 5));
+  b->attrs[3] = bd_attr_int(b->ctx, "step", -3);
+  expect_fail(b, BD_OP_SLICE, "elements 8 to -4 are outside an extent of 9");
+  b->attrs[3] = bd_attr_int(b->ctx, "step", 0);
+  expect_fail(b, BD_OP_SLICE, "step must not be 0");
+  b->attrs[3] = bd_attr_int(b->ctx, "step", (int64_t)1 << 46);
+  expect_fail(b, BD_OP_SLICE, "are outside an extent of 9");
+  b->attrs[1] = bd_attr_int(b->ctx, "start", 0);
+  b->attrs[2] = bd_attr_int(b->ctx, "size", 17);
+  b->attrs[3] = bd_attr_int(b->ctx, "step", 2);
+  expect_type(b, make(b, BD_OP_PAD), BD_BOOL, DIMS(B, 17));
+}
+
+static void test_concat(void **state) {
+  bench *b = *state;
+  set_int(b, "dim", 1);
+  expect_fail(b, BD_OP_CONCAT, "takes 1 to 8 operands, not 0");
+  operand(b, BD_I64, DIMS(B, 3, 4));
+  operand(b, BD_I64, DIMS(B, 2, 4));
+  operand(b, BD_I64, DIMS(B, 1, 4));
+  expect_type(b, make(b, BD_OP_CONCAT), BD_I64, DIMS(B, 6, 4));
+  assert_int_equal(loop_of(b, 'B')->kind, BD_LOOP_WHOLE);
+  assert_int_equal(at_operand(b, 'C', 2), 2);
+  operand(b, BD_I64, DIMS(B, 1, 5));
+  expect_fail(b, BD_OP_CONCAT, "operand 4 is i64[B,1,5], which does not go with i64[B,3,4]");
+  b->attrs[0] = bd_attr_int(b->ctx, "dim", 0);
+  expect_fail(b, BD_OP_CONCAT, "dim is 0, which is not a dimension of fixed extent");
+}
+
+static void test_reductions(void **state) {
+  bench *b = *state;
+  operand(b, BD_F32, DIMS(B, 64));
+  set_rule(b, "AB->A");
+  expect_type(b, make(b, BD_OP_REDUCE_MAX), BD_F32, DIMS(B));
+  assert_int_equal(at_result(b, 'B', 0), BD_PARTIAL_MAX);
+  expect_type(b, make(b, BD_OP_REDUCE_PROD), BD_F32, DIMS(B));
+  assert_false(allowed(b, 'B', 2, 8));
+  fresh(b);
+  operand(b, BD_I32, DIMS(B, 64));
+  set_rule(b, "AB->A");
+  expect_type(b, make(b, BD_OP_REDUCE_SUM), BD_I32, DIMS(B));
+  assert_false(allowed(b, 'B', 2, 8));
+}
+
+static void test_lookups(void **state) {
+  bench *b = *state;
+  operand(b, BD_F32, DIMS(B, 50, 6));
+  operand(b, BD_I64, DIMS(B, 7));
+  set_int(b, "dim", 1);
+  set_int(b, "batch", 1);
+  bd_id found = make(b, BD_OP_GATHER);
+  expect_type(b, found, BD_F32, DIMS(B, 7, 6));
+  assert_true(loop_of(b, 'v')->gather);
+  assert_int_equal(at_result(b, 'v', 0), BD_PARTIAL_SUM);
+  assert_int_equal(at_operand(b, 'A', 1), 0);
+  assert_int_equal(at_result(b, 'i', 0), 1);
+  b->in[2] = found;
+  b->in_count = 3;
+  expect_type(b, make(b, BD_OP_SCATTER), BD_F32, DIMS(B, 50, 6));
+  assert_int_equal(loop_of(b, 'i')->kind, BD_LOOP_WHOLE);
+  assert_int_equal(at_result(b, 'v', 0), 1);
+  b->in[2] = b->in[0];
+  expect_fail(b, BD_OP_SCATTER, "operand 3 is f32[B,50,6], which operand 2 does not look up");
+  b->attrs[2] = bd_attr_string(b->ctx, "reduction", "avg");
+  b->attr_count = 3;
+  expect_fail(b, BD_OP_SCATTER, "reduction \"avg\" is unknown");
+  b->in[0] = found;
+  b->in_count = 2;
+  b->attr_count = 2;
+  set_int(b, "rows", 50);
+  expect_type(b, make(b, BD_OP_GATHER_DX), BD_F32, DIMS(B, 50, 6));
+  assert_int_equal(at_result(b, 'i', 0), BD_PARTIAL_SUM);
+  b->attrs[1] = bd_attr_int(b->ctx, "batch", 2);
+  expect_fail(b, BD_OP_GATHER, "batch is 2: more than dim");
+  b->attrs[1] = bd_attr_int(b->ctx, "batch", 0);
+  expect_type(b, make(b, BD_OP_GATHER), BD_F32, DIMS(B, B, 7, 6));
+}
+
+static void test_topk(void **state) {
+  bench *b = *state;
+  operand(b, BD_F32, DIMS(B, 9));
+  set_int(b, "k", 4);
+  bd_id values = make(b, BD_OP_TOPK);
+  expect_type(b, values, BD_F32, DIMS(B, 4));
+  expect_type(b, values + 1, BD_I64, DIMS(B, 4));
+  b->attrs[0] = bd_attr_int(b->ctx, "k", 10);
+  expect_fail(b, BD_OP_TOPK, "f32[B,9] has no last dimension of at least 10");
+}
+
 static void test_normalizations(void **state) {
   bench *b = *state;
   operand(b, BD_F32, DIMS(B, 64, 768));
@@ -571,6 +667,11 @@ int main(void) {
       TEST(test_sum_broadcast_permute),
       TEST(test_reshape),
       TEST(test_slice_and_pad),
+      TEST(test_steps),
+      TEST(test_concat),
+      TEST(test_reductions),
+      TEST(test_lookups),
+      TEST(test_topk),
       TEST(test_normalizations),
       TEST(test_embedding),
       TEST(test_losses),

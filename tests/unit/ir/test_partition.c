@@ -213,6 +213,7 @@ static void try_graph(const char *text) {
 static void test_primitives(void **state) {
   (void)state;
   try_graph(pointwise_graph);
+  try_graph(lookup_graph);
 }
 
 static void test_random_strategies(void **state) {
