@@ -27,6 +27,11 @@ typedef struct attr_rule {
   {op, first, BD_ATTR_INT, true, 1, MAX_WINDOW}, {                                                 \
     op, second, BD_ATTR_INT, true, 1, MAX_WINDOW                                                   \
   }
+#define WINDOWS_ATTRS(op)                                                                          \
+  {op, "kernel", BD_ATTR_INTS, true, 0, 0}, {op, "strides", BD_ATTR_INTS, false, 0, 0},            \
+      {op, "dilations", BD_ATTR_INTS, false, 0, 0}, {                                              \
+    op, "pads", BD_ATTR_INTS, false, 0, 0                                                          \
+  }
 #define INDEXED_ATTRS(op)                                                                          \
   {op, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1}, {                                            \
     op, "batch", BD_ATTR_INT, false, 0, BD_MAX_RANK - 1                                            \
@@ -72,6 +77,10 @@ static const attr_rule attr_rules[] = {
     {BD_OP_PAD, "step", BD_ATTR_INT, false, -(double)BD_MAX_ELEMENTS, (double)BD_MAX_ELEMENTS},
     {BD_OP_PAD, "value", BD_ATTR_REAL, false, -INFINITY, INFINITY},
     {BD_OP_CONCAT, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
+    WINDOWS_ATTRS(BD_OP_UNFOLD),
+    {BD_OP_UNFOLD, "value", BD_ATTR_REAL, false, -INFINITY, INFINITY},
+    WINDOWS_ATTRS(BD_OP_FOLD),
+    {BD_OP_FOLD, "dims", BD_ATTR_INTS, true, 0, 0},
     INDEXED_ATTRS(BD_OP_GATHER),
     INDEXED_ATTRS(BD_OP_GATHER_DX),
     {BD_OP_GATHER_DX, "rows", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},

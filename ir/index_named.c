@@ -295,6 +295,8 @@ bd_named_rule bd_named_rule_find(const char *name) {
       {"gather_dx", bd_infer_gather_dx},
       {"scatter", bd_infer_scatter},
       {"topk", bd_infer_topk},
+      {"unfold", bd_infer_unfold},
+      {"fold", bd_infer_fold},
       {"constant", bd_infer_constant},
       {"iota", bd_infer_iota},
       {"embed_dw", infer_embed_dw},

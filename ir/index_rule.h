@@ -41,6 +41,10 @@ bd_status bd_infer_gather_dx(bd_inference *inference);
 bd_status bd_infer_scatter(bd_inference *inference);
 bd_status bd_infer_topk(bd_inference *inference);
 
+// Rules of ir/index_windows.c.
+bd_status bd_infer_unfold(bd_inference *inference);
+bd_status bd_infer_fold(bd_inference *inference);
+
 // Whether partial sums and maxima of the type can be combined between ranks.
 bool bd_dtype_combines(bd_dtype dtype);
 

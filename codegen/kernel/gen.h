@@ -74,7 +74,7 @@ typedef struct bd_gen {
   int width;                        // lanes of a host vector inside lanes
   LLVMValueRef mask;                // of the lanes in range, NULL: all
   LLVMValueRef lane_from, lane_to;  // this item's part of the lane loop
-  bool rolled; // loops that end now are not unrolled: their body works on one point of many
+  bool rolled; // loops that end now are not to be unrolled
 } bd_gen;
 
 typedef void (*bd_gen_body)(bd_gen *g, void *user);
@@ -218,6 +218,8 @@ bd_status bd_gen_concat(bd_gen *g);
 bd_status bd_gen_reduce(bd_gen *g); // what bd_gen_reduce_sum does not
 bd_status bd_gen_cumsum(bd_gen *g);
 bd_status bd_gen_topk(bd_gen *g);
+bd_status bd_gen_unfold(bd_gen *g);
+bd_status bd_gen_fold(bd_gen *g);
 bd_status bd_gen_gather(bd_gen *g);
 bd_status bd_gen_gather_dx(bd_gen *g);
 bd_status bd_gen_scatter(bd_gen *g);

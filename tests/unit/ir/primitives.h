@@ -38,6 +38,28 @@ static const char pointwise_graph[] =
     "  }\n"
     "}\n";
 
+// A convolution, pools, and a transposed convolution by windows.
+static const char windows_graph[] =
+    "braid graph \"windows\" {\n"
+    "  weight @w : f32[4,3,6] stored \"w\" [4,3,3,2] init ones\n"
+    "  weight @u : f32[4,2,4] stored \"u\" [4,2,2,2] init ones\n"
+    "  func @f(%x: f32[B,3,7,6], %w: f32[4,3,6] weight, %u: f32[4,2,4] weight) {\n"
+    "    %p = unfold(%x) {kernel=[3,2], dilations=[1,2], pads=[1,0,1,2]} : f32[B,3,6,7,6]\n"
+    "    %y = contract(%p, %w) {rule=\"nckyx,ock->noyx\"} : f32[B,4,7,6]\n"
+    "    %q = unfold(%y) {kernel=[2,2], strides=[2,2], pads=[0,0,1,0], value=-inf} : f32[B,4,4,4,3]\n"
+    "    %m = reduce_max(%q) {rule=\"ABCDE->ABDE\"} : f32[B,4,4,3]\n"
+    "    %c = contract(%m, %u) {rule=\"ncyx,cok->nokyx\"} : f32[B,2,4,4,3]\n"
+    "    %t = fold(%c) {kernel=[2,2], dims=[8,6], strides=[2,2]} : f32[B,2,8,6]\n"
+    "    %s = sigmoid(%t) : f32[B,2,8,6]\n"
+    "    %l = reduce_sum(%s) {rule=\"ABCD->\"} : f32[]\n"
+    "    return %l\n"
+    "  }\n"
+    "  main(%x: f32[B,3,7,6] reals, %w: f32[4,3,6] weight, %u: f32[4,2,4] weight) {\n"
+    "    %loss = call @f(%x, %w, %u) : f32[]\n"
+    "    return %loss\n"
+    "  }\n"
+    "}\n";
+
 // Reductions, scans, and elements found by indices, along dimensions that may be cut and others.
 static const char lookup_graph[] =
     "braid graph \"lookup\" {\n"

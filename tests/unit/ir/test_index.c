@@ -5,110 +5,8 @@
 
 #include <cmocka.h>
 
-#include "ir/index.h"
+#include "tests/unit/ir/support_index.h"
 #include <string.h>
-
-#define B BD_DIM_BATCH
-#define DIMS(...)                                                                                  \
-  ((int)(sizeof((int64_t[]){__VA_ARGS__}) / 8)), (const int64_t[]) {                               \
-    __VA_ARGS__                                                                                    \
-  }
-
-// One op under test: a function, its operands and what inference gave.
-typedef struct bench {
-  bd_ctx *ctx;
-  bd_function *function;
-  int in_count, attr_count;
-  bd_id in[BD_MAX_OPERANDS];
-  bd_attr attrs[8];
-  bd_index_map map;
-  bd_op *op;
-} bench;
-
-static int start(void **state) {
-  static bench b;
-  b = (bench){.ctx = bd_ctx_create()};
-  b.function = bd_function_create(b.ctx, "f");
-  *state = &b;
-  return 0;
-}
-
-static int stop(void **state) {
-  bench *b = *state;
-  bd_ctx_destroy(b->ctx);
-  return 0;
-}
-
-static void fresh(bench *b) {
-  b->in_count = b->attr_count = 0;
-}
-
-static void operand(bench *b, bd_dtype dtype, int rank, const int64_t *dims) {
-  b->in[b->in_count++] =
-      bd_function_add_param(b->ctx, b->function, NULL, bd_type_make(dtype, rank, dims));
-}
-
-static void set_int(bench *b, const char *name, int64_t value) {
-  b->attrs[b->attr_count++] = bd_attr_int(b->ctx, name, value);
-}
-
-static void set_rule(bench *b, const char *rule) {
-  b->attrs[b->attr_count++] = bd_attr_string(b->ctx, "rule", rule);
-}
-
-static bd_status build(bench *b, bd_op_kind kind, bd_id *out) {
-  return bd_build(b->ctx, b->function, kind, b->in_count, b->in, b->attr_count, b->attrs,
-                  BD_NOWHERE, out);
-}
-
-// Builds the op, then infers its map again from the finished op.
-static bd_id make(bench *b, bd_op_kind kind) {
-  bd_id out[BD_MAX_RESULTS];
-  assert_int_equal(build(b, kind, out), BD_OK);
-  b->op = &b->function->ops[b->function->op_count - 1];
-  bd_type types[BD_MAX_RESULTS];
-  assert_int_equal(bd_op_infer(b->ctx, b->function, b->op, &b->map, types), BD_OK);
-  return out[0];
-}
-
-static void expect_fail(bench *b, bd_op_kind kind, const char *part) {
-  int ops = b->function->op_count, errors = b->ctx->error_count;
-  bd_id out[BD_MAX_RESULTS];
-  assert_int_equal(build(b, kind, out), BD_INVALID);
-  assert_int_equal(b->ctx->error_count, errors + 1);
-  assert_int_equal(b->function->op_count, ops);
-  if (!strstr(b->ctx->last_diag->message, part))
-    fail_msg("\"%s\" is not in: %s", part, b->ctx->last_diag->message);
-}
-
-static void expect_type(bench *b, bd_id id, bd_dtype dtype, int rank, const int64_t *dims) {
-  bd_type wanted = bd_type_make(dtype, rank, dims);
-  assert_true(bd_type_equal(&b->function->values[id].type, &wanted));
-}
-
-static const bd_loop *loop_of(bench *b, char letter) {
-  int loop = bd_index_find(&b->map, letter);
-  assert_true(loop >= 0);
-  return &b->map.loop[loop];
-}
-
-// Axis 0 split at `letter`: what operand or result i is over that axis.
-static int at_operand(bench *b, char letter, int i) {
-  bd_mesh mesh = {.axes = 1, .size = {2}};
-  int8_t split[BD_MAX_AXES] = {(int8_t)bd_index_find(&b->map, letter), -1, -1, -1};
-  return bd_split_operand(&b->map, &mesh, split, i).at[0];
-}
-
-static int at_result(bench *b, char letter, int i) {
-  bd_mesh mesh = {.axes = 1, .size = {2}};
-  int8_t split[BD_MAX_AXES] = {(int8_t)bd_index_find(&b->map, letter), -1, -1, -1};
-  return bd_split_result(&b->map, &mesh, split, i).at[0];
-}
-
-static bool allowed(bench *b, char letter, int parts, int64_t batch) {
-  bd_mesh mesh = {.axes = 1, .size = {parts}};
-  return bd_split_allowed(&b->map, &mesh, batch, 0, bd_index_find(&b->map, letter));
-}
 
 static void test_pointwise_aligns_at_the_end(void **state) {
   bench *b = *state;
@@ -135,60 +33,6 @@ static void test_pointwise_aligns_at_the_end(void **state) {
   operand(b, BD_F32, DIMS(B, 64));
   operand(b, BD_I32, DIMS(B, 64));
   expect_fail(b, BD_OP_ADD, "operand 2 must be f32 to go with operand 1, not i32");
-}
-
-static void test_element_types(void **state) {
-  bench *b = *state;
-  operand(b, BD_U8, DIMS(B, 64));
-  operand(b, BD_U8, DIMS(64));
-  expect_type(b, make(b, BD_OP_ADD), BD_U8, DIMS(B, 64));
-  expect_type(b, make(b, BD_OP_LT), BD_BOOL, DIMS(B, 64));
-  expect_fail(b, BD_OP_AND, "operand 1 must hold bools, not u8");
-  b->in_count = 1;
-  expect_fail(b, BD_OP_EXP, "operand 1 must hold floating-point numbers, not u8");
-  fresh(b);
-  operand(b, BD_BOOL, DIMS(B, 64));
-  operand(b, BD_I64, DIMS(64));
-  operand(b, BD_I64, DIMS(B, 64));
-  expect_type(b, make(b, BD_OP_SELECT), BD_I64, DIMS(B, 64));
-  b->in[2] = b->in[0];
-  expect_fail(b, BD_OP_SELECT, "operand 3 must be i64 to go with operand 2, not bool");
-  b->in[0] = b->in[1];
-  expect_fail(b, BD_OP_SELECT, "operand 1 must hold bools, not i64");
-}
-
-static void name_dtype(bench *b, const char *dtype) {
-  b->attrs[b->attr_count++] = bd_attr_string(b->ctx, "dtype", dtype);
-}
-
-static void test_constants(void **state) {
-  bench *b = *state;
-  name_dtype(b, "i32");
-  b->attrs[b->attr_count++] = bd_attr_ints(b->ctx, "dims", DIMS(2, 3));
-  expect_fail(b, BD_OP_CONSTANT, "needs either value or values");
-  b->attrs[b->attr_count++] = bd_attr_ints(b->ctx, "values", DIMS(1, 2, 3, 4, 5, -6));
-  expect_type(b, make(b, BD_OP_CONSTANT), BD_I32, DIMS(2, 3));
-  assert_int_equal(at_result(b, 'B', 0), 1);
-  b->attrs[0] = bd_attr_string(b->ctx, "dtype", "u8");
-  expect_fail(b, BD_OP_CONSTANT, "-6 is no u8");
-  b->attrs[0] = bd_attr_string(b->ctx, "dtype", "f32");
-  b->attrs[1] = bd_attr_ints(b->ctx, "dims", DIMS(2, 2));
-  expect_fail(b, BD_OP_CONSTANT, "6 values are given for 4 elements");
-  b->attrs[1] = bd_attr_ints(b->ctx, "dims", DIMS(B, 2));
-  expect_fail(b, BD_OP_CONSTANT, "has no batch");
-  b->attrs[2] = bd_attr_real(b->ctx, "value", 0.5);
-  expect_type(b, make(b, BD_OP_CONSTANT), BD_F32, DIMS(B, 2));
-  b->attrs[0] = bd_attr_string(b->ctx, "dtype", "i64");
-  expect_fail(b, BD_OP_CONSTANT, "a value of i64 must be an integer that it has, not 0.5");
-  b->attr_count = 2;
-  set_int(b, "dim", 1);
-  expect_type(b, make(b, BD_OP_IOTA), BD_I64, DIMS(B, 2));
-  b->attrs[2] = bd_attr_int(b->ctx, "dim", 0);
-  expect_fail(b, BD_OP_IOTA, "dim is 0, which is not a dimension of fixed extent");
-  static const int64_t many[129] = {0};
-  b->attrs[1] = bd_attr_ints(b->ctx, "dims", DIMS(129));
-  b->attrs[2] = bd_attr_ints(b->ctx, "values", 129, many);
-  expect_fail(b, BD_OP_CONSTANT, "129 values of i64 are more than 1024 bytes");
 }
 
 static void test_contract(void **state) {
@@ -320,102 +164,6 @@ static void test_slice_and_pad(void **state) {
   expect_fail(b, BD_OP_PAD, "not a dimension of fixed extent");
   b->attrs[0] = bd_attr_int(b->ctx, "dim", -1);
   expect_fail(b, BD_OP_PAD, "attribute dim is -1");
-}
-
-static void test_steps(void **state) {
-  bench *b = *state;
-  operand(b, BD_BOOL, DIMS(B, 9));
-  set_int(b, "dim", 1);
-  set_int(b, "start", 8);
-  set_int(b, "size", 5);
-  set_int(b, "step", -2);
-  expect_type(b, make(b, BD_OP_SLICE), BD_BOOL, DIMS(B, 5));
-  b->attrs[3] = bd_attr_int(b->ctx, "step", -3);
-  expect_fail(b, BD_OP_SLICE, "elements 8 to -4 are outside an extent of 9");
-  b->attrs[3] = bd_attr_int(b->ctx, "step", 0);
-  expect_fail(b, BD_OP_SLICE, "step must not be 0");
-  b->attrs[3] = bd_attr_int(b->ctx, "step", (int64_t)1 << 46);
-  expect_fail(b, BD_OP_SLICE, "are outside an extent of 9");
-  b->attrs[1] = bd_attr_int(b->ctx, "start", 0);
-  b->attrs[2] = bd_attr_int(b->ctx, "size", 17);
-  b->attrs[3] = bd_attr_int(b->ctx, "step", 2);
-  expect_type(b, make(b, BD_OP_PAD), BD_BOOL, DIMS(B, 17));
-}
-
-static void test_concat(void **state) {
-  bench *b = *state;
-  set_int(b, "dim", 1);
-  expect_fail(b, BD_OP_CONCAT, "takes 1 to 8 operands, not 0");
-  operand(b, BD_I64, DIMS(B, 3, 4));
-  operand(b, BD_I64, DIMS(B, 2, 4));
-  operand(b, BD_I64, DIMS(B, 1, 4));
-  expect_type(b, make(b, BD_OP_CONCAT), BD_I64, DIMS(B, 6, 4));
-  assert_int_equal(loop_of(b, 'B')->kind, BD_LOOP_WHOLE);
-  assert_int_equal(at_operand(b, 'C', 2), 2);
-  operand(b, BD_I64, DIMS(B, 1, 5));
-  expect_fail(b, BD_OP_CONCAT, "operand 4 is i64[B,1,5], which does not go with i64[B,3,4]");
-  b->attrs[0] = bd_attr_int(b->ctx, "dim", 0);
-  expect_fail(b, BD_OP_CONCAT, "dim is 0, which is not a dimension of fixed extent");
-}
-
-static void test_reductions(void **state) {
-  bench *b = *state;
-  operand(b, BD_F32, DIMS(B, 64));
-  set_rule(b, "AB->A");
-  expect_type(b, make(b, BD_OP_REDUCE_MAX), BD_F32, DIMS(B));
-  assert_int_equal(at_result(b, 'B', 0), BD_PARTIAL_MAX);
-  expect_type(b, make(b, BD_OP_REDUCE_PROD), BD_F32, DIMS(B));
-  assert_false(allowed(b, 'B', 2, 8));
-  fresh(b);
-  operand(b, BD_I32, DIMS(B, 64));
-  set_rule(b, "AB->A");
-  expect_type(b, make(b, BD_OP_REDUCE_SUM), BD_I32, DIMS(B));
-  assert_false(allowed(b, 'B', 2, 8));
-}
-
-static void test_lookups(void **state) {
-  bench *b = *state;
-  operand(b, BD_F32, DIMS(B, 50, 6));
-  operand(b, BD_I64, DIMS(B, 7));
-  set_int(b, "dim", 1);
-  set_int(b, "batch", 1);
-  bd_id found = make(b, BD_OP_GATHER);
-  expect_type(b, found, BD_F32, DIMS(B, 7, 6));
-  assert_true(loop_of(b, 'v')->gather);
-  assert_int_equal(at_result(b, 'v', 0), BD_PARTIAL_SUM);
-  assert_int_equal(at_operand(b, 'A', 1), 0);
-  assert_int_equal(at_result(b, 'i', 0), 1);
-  b->in[2] = found;
-  b->in_count = 3;
-  expect_type(b, make(b, BD_OP_SCATTER), BD_F32, DIMS(B, 50, 6));
-  assert_int_equal(loop_of(b, 'i')->kind, BD_LOOP_WHOLE);
-  assert_int_equal(at_result(b, 'v', 0), 1);
-  b->in[2] = b->in[0];
-  expect_fail(b, BD_OP_SCATTER, "operand 3 is f32[B,50,6], which operand 2 does not look up");
-  b->attrs[2] = bd_attr_string(b->ctx, "reduction", "avg");
-  b->attr_count = 3;
-  expect_fail(b, BD_OP_SCATTER, "reduction \"avg\" is unknown");
-  b->in[0] = found;
-  b->in_count = 2;
-  b->attr_count = 2;
-  set_int(b, "rows", 50);
-  expect_type(b, make(b, BD_OP_GATHER_DX), BD_F32, DIMS(B, 50, 6));
-  assert_int_equal(at_result(b, 'i', 0), BD_PARTIAL_SUM);
-  b->attrs[1] = bd_attr_int(b->ctx, "batch", 2);
-  expect_fail(b, BD_OP_GATHER, "batch is 2: more than dim");
-  b->attrs[1] = bd_attr_int(b->ctx, "batch", 0);
-  expect_type(b, make(b, BD_OP_GATHER), BD_F32, DIMS(B, B, 7, 6));
-}
-
-static void test_topk(void **state) {
-  bench *b = *state;
-  operand(b, BD_F32, DIMS(B, 9));
-  set_int(b, "k", 4);
-  bd_id values = make(b, BD_OP_TOPK);
-  expect_type(b, values, BD_F32, DIMS(B, 4));
-  expect_type(b, values + 1, BD_I64, DIMS(B, 4));
-  b->attrs[0] = bd_attr_int(b->ctx, "k", 10);
-  expect_fail(b, BD_OP_TOPK, "f32[B,9] has no last dimension of at least 10");
 }
 
 static void test_normalizations(void **state) {
@@ -655,23 +403,14 @@ static void test_clone_is_deep(void **state) {
   assert_null(bd_module_find(copy, "g"));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_pointwise_aligns_at_the_end),
-      TEST(test_element_types),
-      TEST(test_constants),
       TEST(test_contract),
       TEST(test_hostile_rules),
       TEST(test_sum_broadcast_permute),
       TEST(test_reshape),
       TEST(test_slice_and_pad),
-      TEST(test_steps),
-      TEST(test_concat),
-      TEST(test_reductions),
-      TEST(test_lookups),
-      TEST(test_topk),
       TEST(test_normalizations),
       TEST(test_embedding),
       TEST(test_losses),

@@ -1,0 +1,31 @@
+#include "ir/windows.h"
+
+static int64_t entry_of(const bd_op *op, const char *name, int i, int64_t absent) {
+  const bd_attr *attr = bd_op_find_attr(op, name);
+  return attr ? attr->ints[i] : absent;
+}
+
+bd_windows bd_windows_of(const bd_op *op) {
+  bd_windows w = {.count = bd_op_find_attr(op, "kernel")->count};
+  for (int d = 0; d < w.count; ++d) {
+    w.kernel[d] = entry_of(op, "kernel", d, 1);
+    w.stride[d] = entry_of(op, "strides", d, 1);
+    w.dilation[d] = entry_of(op, "dilations", d, 1);
+    w.before[d] = entry_of(op, "pads", d, 0);
+    w.after[d] = entry_of(op, "pads", d + w.count, 0);
+  }
+  return w;
+}
+
+int64_t bd_windows_elements(const bd_windows *windows) {
+  int64_t elements = 1;
+  for (int d = 0; d < windows->count; ++d)
+    elements *= windows->kernel[d];
+  return elements;
+}
+
+int64_t bd_windows_along(const bd_windows *windows, int d, int64_t extent) {
+  int64_t reach = (windows->kernel[d] - 1) * windows->dilation[d] + 1;
+  int64_t room = extent + windows->before[d] + windows->after[d] - reach;
+  return room < 0 ? 0 : room / windows->stride[d] + 1;
+}
