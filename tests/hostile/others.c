@@ -186,7 +186,7 @@ void bd_hostile_programs(bd_hostile *test) {
              bd_intern_f(test->ctx, "%s=%s", inputs[i], text));
       test->place = outputs[i];
       BD_RUN(test, refused, NULL, "run", "program", "--steps", "0",
-             bd_intern_f(test->ctx, "%s=none/%s", outputs[i], text));
+             bd_intern_f(test->ctx, "%s=none/none/%s", outputs[i], text));
     }
   }
   setenv("PATH", outside, 1);
