@@ -170,16 +170,16 @@ static void add_gap(const bd_plan *plan, bd_text *text) {
       least = &plan->alternatives[i];
   bd_text_add(text, "            the bound is that of ");
   if (!least || least->bound_seconds > plan->bound_seconds * (1 + BOUND_TOLERANCE)) {
-    bd_text_add(text, "plans with the stages and the mesh of this one\n");
+    bd_text_add(text, "no other stages and mesh\n");
     return;
   }
   bd_explain_add_name(text, least->what);
   if (least->lacking_bytes > 0)
-    bd_text_add(text, ", of which no plan fits as far as is known, though that is not proven\n");
+    bd_text_add(text, ", of which no faster plan was found that fits, though that is not proven\n");
   else if (isfinite(least->step_seconds))
     bd_text_add(text, ", of which a faster plan may exist than the one that was found\n");
   else
-    bd_text_add(text, ", of which no plan was looked for\n");
+    bd_text_add(text, ", of which no faster plan was found, though that is not proven\n");
 }
 
 void bd_explain_search(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy *strategies,

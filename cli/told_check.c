@@ -98,7 +98,8 @@ void bd_told_check_planner(bd_ctx *ctx, const bd_told_plan *told, const char *da
   recount r = {.told = told, .data = data, .bytes = bytes, .stage = -1};
   const bd_plan *plan = &told->plan;
   bd_loc file = bd_loc_file(told->path);
-  void (*say)(bd_ctx *, bd_loc, const char *, ...) = told->contradicts ? bd_note : bd_warn;
+  void (*say)(bd_ctx *, bd_loc, const char *, ...) __attribute__((format(printf, 3, 4))) =
+      told->contradicts ? bd_note : bd_warn;
   bd_ctx *own = bd_ctx_create_child(ctx);
   if (!own) return;
   bd_status status = bd_ctx_run(own, predict, &r);

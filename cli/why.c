@@ -108,8 +108,9 @@ static void add_words(const asking *a, const bd_search_outcome *outcome, const c
   if (outcome->found) {
     bd_explain_add_seconds(text, outcome->plan.step_seconds);
     bd_text_add(text, " a step, ");
-    bd_text_add_change(text, plan->step_seconds, outcome->plan.step_seconds, 1);
-    bd_text_add(text, " to the plan's ");
+    if (plan->step_seconds > 0)
+      bd_text_add_change(text, plan->step_seconds, outcome->plan.step_seconds, 1);
+    bd_text_add(text, plan->step_seconds > 0 ? " to the plan's " : "to the plan's ");
     bd_explain_add_seconds(text, plan->step_seconds);
     bd_text_add(text, outcome->cut ? "; the time limit stopped the search\n\n" : "\n\n");
   } else if (outcome->lacking_bytes > 0) {

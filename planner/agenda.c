@@ -69,7 +69,8 @@ static bool awaits_whole(const bd_agenda *a, const bd_item *part) {
   return false;
 }
 
-// Meshes of three axes are dear to bound and seldom much better: they wait for plans of others.
+// Meshes of three axes are dear to bound and seldom much better: cheaper ones of nearly the same
+// bound come first.
 static double order_of(const bd_item *of) {
   return of->of.setting.mesh.axes > 2 ? of->of.seconds * FINE_FACTOR : of->of.seconds;
 }
@@ -87,8 +88,8 @@ static bool is_open(const bd_agenda *a, const bd_item *of) {
   return is_waiting(of) && of->of.seconds < a->best_seconds;
 }
 
-// Of open items the one of the least bound, nearly, and the earlier one of equals; -1: there is
-// none. `bounded`: of those whose layers are.
+// Of open items that wait for no whole the first by their order, the earlier one of equals; -1:
+// there is none. `bounded`: only those whose layers are bounded.
 static int next_item(const bd_agenda *a, bool bounded) {
   int next = -1;
   for (int i = 0; i < a->item_count; i++)
@@ -108,8 +109,8 @@ static int whole_first(const bd_agenda *a, int part) {
   for (int i = 0; i < a->settings; i++)
     if (a->items[i].kind == BD_BOUND_WORK && is_open(a, &a->items[i]) &&
         a->items[i].of.seconds <= most &&
-        is_part(&a->items[whole].of.setting, &a->items[i].of.setting))
-      whole = i;
+        is_part(&a->items[part].of.setting, &a->items[i].of.setting))
+      whole = i; // settings of as many stages are in the order of their micro-batches
   return whole;
 }
 

@@ -30,7 +30,8 @@ typedef struct bd_agenda {
   int next_dive;       // settings bounded when the next one is solved out of turn
 } bd_agenda;
 
-// Every degree, mesh and micro-batch that the request allows, bounded by its work.
+// Fills the agenda with every degree, mesh and micro-batch that the request allows, bounded by its
+// work. `scene` outlives it; items live in ctx->arena. Errors: those of bd_bound_work.
 BD_NODISCARD bd_status bd_agenda_open(bd_ctx *ctx, const bd_scene *scene, bd_agenda *out_agenda);
 
 // The item to attempt next, which is not in the batch at hand; -1: there is none that may have a
@@ -41,9 +42,9 @@ int bd_agenda_turn(bd_agenda *agenda);
 int bd_agenda_leanest(const bd_agenda *agenda);
 
 // Puts an item into the batch at hand as its attempt number `attempt`, with those that differ from
-// it in the tied form alone and may still have a plan that is wanted: the least bound first, in
-// ctx->arena. Of settings that cannot fit, these hold less than `most_bytes`; 0: no matter what.
-// Returns how many there are.
+// it in the tied form alone and may still have a plan that is wanted, the least bound first: they
+// are `*out_tied`, in ctx->arena. Where the item cannot fit (its bound is INFINITY), those go with
+// it whose bytes are below `most_bytes`; 0: all do. Returns how many there are.
 int bd_agenda_batch(bd_agenda *agenda, int item, int attempt, int64_t most_bytes,
                     const bd_bounded **out_tied);
 

@@ -152,10 +152,9 @@ static bd_pipeline_problem pose_empty(bd_ctx *ctx, const bd_attempt *a, int zero
       .sends_held = a->scene->train->cuda,
       .rough = request->rough,
   };
-  int layers = 0, *least, *most;
-  for (int r = 0; r < problem.run_count; r++)
-    layers += a->scene->runs->runs[r].calls;
-  bd_constraints_cuts(ctx, request->constraints, problem.stages, layers, &least, &most);
+  int *least, *most;
+  bd_constraints_cuts(ctx, request->constraints, problem.stages, a->scene->runs->calls, &least,
+                      &most);
   problem.cut_least = least;
   problem.cut_most = most;
   return problem;

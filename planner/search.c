@@ -40,6 +40,7 @@ typedef struct search {
   bool left_out[BATCH_WEIGHT]; // since the search is over
   bd_plan best;
   bool found;
+  bool shown;      // there is something to show when the time is up
   bool lean;       // any plan that fits will do, the leanest of those that come together
   bd_plan leanest; // of all that do not fit
   int64_t leanest_bytes;
@@ -63,7 +64,7 @@ static void tell_progress(const search *s) {
 static cut cut_of(const search *s) {
   const volatile sig_atomic_t *stop = s->scene.request->stop;
   if (stop && *stop) return CUT_BY_USER;
-  return bd_clock_seconds() > s->deadline && (s->found || s->leanest_bytes) ? CUT_BY_TIME : NOT_CUT;
+  return s->shown && bd_clock_seconds() > s->deadline ? CUT_BY_TIME : NOT_CUT;
 }
 
 static bool is_over(search *s) {
@@ -89,6 +90,7 @@ static void take_best(search *s, const bd_plan *plan) {
 }
 
 static void take_plans(search *s, const bd_attempt *a) {
+  s->shown = s->shown || a->lacks || a->fits;
   if (a->lacks) {
     bd_alternatives_note_plan(s->ctx, &s->alternatives, &a->leanest,
                               a->leanest_bytes - s->scene.cap_bytes);
@@ -99,8 +101,10 @@ static void take_plans(search *s, const bd_attempt *a) {
   }
   if (a->fits) {
     bd_alternatives_note_plan(s->ctx, &s->alternatives, &a->fastest, 0);
-    bd_plan copy = bd_plan_copy(s->ctx, &a->fastest);
-    if (!s->found || is_better(s, &a->fastest)) take_best(s, &copy);
+    if (!s->found || is_better(s, &a->fastest)) {
+      bd_plan best = bd_plan_copy(s->ctx, &a->fastest);
+      take_best(s, &best);
+    }
   }
 }
 
@@ -187,6 +191,7 @@ static bd_status search_within(search *s, int64_t cap_bytes, bool lean, search *
                     .scene = s->scene,
                     .workers = s->workers,
                     .deadline = s->deadline,
+                    .shown = true,
                     .lean = lean};
   again->scene.runs = &again->runs;
   again->scene.cap_bytes -= less;

@@ -66,27 +66,38 @@ static void narrow(bd_ctx *ctx, const bd_pipeline_problem *problem, const bool *
   out->problem.runs = runs;
 }
 
+// The core of the first `taken` candidates by their rank. Returns its columns.
+static int take_first(bd_ctx *ctx, const bd_pipeline_problem *problem, const ranked *all, int taken,
+                      bd_pipeline_core *out) {
+  bool *wanted = BD_NEW_ARRAY(ctx->arena, bool, bd_pipeline_candidates(problem));
+  for (int i = 0; i < taken; i++)
+    wanted[all[i].index] = true;
+  out->index = BD_NEW_ARRAY(ctx->arena, int, taken);
+  narrow(ctx, problem, wanted, out);
+  return bd_pipeline_program_columns(&out->problem);
+}
+
+// The more are taken the more columns there are, and all candidates have too many.
 bool bd_pipeline_find_core(bd_ctx *ctx, const bd_pipeline_problem *problem,
                            const bd_pipeline *known, const double *price, int columns,
                            bd_pipeline_core *out) {
-  int count = bd_pipeline_candidates(problem), at = 0, taken = 0;
-  ranked *all = BD_NEW_ARRAY(ctx->arena, ranked, count);
-  bool *wanted = BD_NEW_ARRAY(ctx->arena, bool, count);
   if (bd_pipeline_program_columns(problem) <= columns) return false;
-  for (int r = 0; r < problem->run_count; at += problem->runs[r++].candidate_count)
-    rank_run(problem, known, price, r, &all[at]);
+  int count = bd_pipeline_candidates(problem), low = 0, high = count;
+  ranked *all = BD_NEW_ARRAY(ctx->arena, ranked, count);
+  for (int r = 0; r < problem->run_count; r++)
+    rank_run(problem, known, price, r, &all[bd_pipeline_index(problem, 0, r, 0)]);
   qsort(all, (size_t)count, sizeof *all, compare_ranked);
-  out->index = BD_NEW_ARRAY(ctx->arena, int, count);
-  for (; taken < count && all[taken].slower <= 0; taken++)
-    wanted[all[taken].index] = true;
-  for (narrow(ctx, problem, wanted, out); taken < count; taken++) {
-    bd_pipeline_core wider = {.index = BD_NEW_ARRAY(ctx->arena, int, count)};
-    wanted[all[taken].index] = true;
-    narrow(ctx, problem, wanted, &wider);
-    if (bd_pipeline_program_columns(&wider.problem) > columns) break;
-    *out = wider;
+  while (low < count && all[low].slower <= 0)
+    low++;
+  if (take_first(ctx, problem, all, low, out) > columns) return false;
+  while (low + 1 < high) {
+    bd_pipeline_core wider;
+    int middle = low + (high - low) / 2;
+    bool small = take_first(ctx, problem, all, middle, &wider) <= columns;
+    if (small) *out = wider;
+    *(small ? &low : &high) = middle;
   }
-  return bd_pipeline_program_columns(&out->problem) <= columns;
+  return true;
 }
 
 void bd_pipeline_leave_core(bd_ctx *ctx, const bd_pipeline_problem *problem,

@@ -3,8 +3,8 @@
 #define BD_PLANNER_PIPELINE_CORE_H
 #include "planner/pipeline/pipeline.h"
 
-// The same problem with fewer candidates, of which `index` tells, per candidate over all runs,
-// which of the whole problem it was.
+// The same problem with fewer candidates: number k of them, over all runs, is number index[k] of
+// the whole problem.
 typedef struct bd_pipeline_core {
   bd_pipeline_problem problem;
   int *index;
@@ -15,12 +15,13 @@ typedef struct bd_pipeline_core {
 // many columns. Such a core is what knapsack problems are solved by (Balas and Zemel, Operations
 // Research 28, 1980). `known` may be without an assignment, `price` is per stage, or NULL: nothing.
 // False when there are no more columns in the first place, or when even a core of those that are
-// used has more.
+// used has more; then `*out_core` is not to be used. The core lives in ctx->arena.
 bool bd_pipeline_find_core(bd_ctx *ctx, const bd_pipeline_problem *problem,
                            const bd_pipeline *known, const double *price, int columns,
                            bd_pipeline_core *out_core);
 
-// An assignment of the core as one of the whole problem.
+// Turns an assignment of the core into the same one of the whole problem; its counts live in
+// ctx->arena.
 void bd_pipeline_leave_core(bd_ctx *ctx, const bd_pipeline_problem *problem,
                             const bd_pipeline_core *core, bd_pipeline *pipeline);
 #endif

@@ -234,8 +234,8 @@ void bd_pipeline_estimate(bd_ctx *ctx, const bd_pipeline_problem *problem, bd_pi
 
 // The program knows some paths through a step; where its solution takes longer by another one, it
 // is solved again with that one as well, until none is missing (Benders, Numerische Mathematik
-// 1962). Its solutions are bounds throughout. `out` becomes what is faster by such a part, and
-// below the cutoff.
+// 1962). Its solutions are bounds throughout. `out` is replaced by what takes less than the
+// cutoff and is faster than it by such a part at least; its bound is set in any case.
 static bd_status solve_program(bd_ctx *ctx, const bd_pipeline_problem *problem,
                                double limit_seconds, double cutoff, double better_by,
                                bd_pipeline *out) {
@@ -268,8 +268,8 @@ static bd_status solve_program(bd_ctx *ctx, const bd_pipeline_problem *problem,
   return BD_OK;
 }
 
-// What is faster among the candidates that are likely to be used. Of programs that are not solved
-// to the last digit.
+// Looks for something faster among the candidates that are likely to be used, where the whole
+// program was not solved to the last digit.
 static bd_status solve_core(bd_ctx *ctx, const bd_pipeline_problem *problem, double limit_seconds,
                             double cutoff, const double *price, bd_pipeline *out) {
   bd_pipeline_core core;

@@ -68,9 +68,10 @@ int bd_pipeline_exit_form(const bd_pipeline_problem *problem, const int *count, 
 
 // Minimizes the seconds of the schedule's order (bd_step_emitted_seconds), every stage within the
 // cap with its schedule's tapes in flight. Solutions of `cutoff` seconds or more are not looked
-// for. Large pipelines are only constructed (see bd_pipeline_construct); small ones are solved as
-// integer programs, those of some size to a thousandth. `optimal` says that it was proven; `bound`
-// holds in any case.
+// for. Small pipelines are solved as integer programs, those of some size to a thousandth, larger
+// ones are constructed (see bd_pipeline_construct); of both of the latter, unless they are rough,
+// the core is solved to the end (planner/pipeline/core.h). `optimal` says that it was proven;
+// `bound` holds in any case.
 BD_NODISCARD bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem,
                                          double limit_seconds, double cutoff,
                                          bd_pipeline *out_pipeline);

@@ -65,6 +65,15 @@ void bd_alternatives_take(bd_ctx *ctx, bd_alternatives *list, const bd_plan *fro
   }
 }
 
+void bd_alternatives_replace(bd_ctx *ctx, const bd_plan *before, bool schedules, bd_plan *plan) {
+  bd_alternatives list = {.schedules = schedules};
+  for (int i = 0; i < before->alternative_count; i++)
+    *find(ctx, &list, before->alternatives[i].what) = before->alternatives[i];
+  const char *what = describe_plan(ctx, &list, before);
+  *find(ctx, &list, what) = (bd_alternative){what, before->step_seconds, 0, before->bound_seconds};
+  bd_alternatives_list(ctx, &list, plan);
+}
+
 // Plans by their seconds, what was not looked at by its bound, what does not fit last.
 static double rank(const bd_alternative *item) {
   if (isfinite(item->step_seconds)) return item->step_seconds;

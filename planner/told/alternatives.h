@@ -18,6 +18,9 @@ void bd_alternatives_note_bound(bd_ctx *ctx, bd_alternatives *alternatives, int 
 // Adds those of a plan whose schedule they have, its own not among them, to alternatives that
 // differ in their schedules.
 void bd_alternatives_take(bd_ctx *ctx, bd_alternatives *alternatives, const bd_plan *from);
+// Makes of the alternatives of the plan `before`, and of that itself, those of the plan that takes
+// its place, in ctx->arena. `schedules` as of bd_alternatives.
+void bd_alternatives_replace(bd_ctx *ctx, const bd_plan *before, bool schedules, bd_plan *plan);
 // Fills the plan's alternatives: the most promising first, a few, that of the least bound among
 // them, its own degree and mesh left out.
 void bd_alternatives_list(bd_ctx *ctx, const bd_alternatives *alternatives, bd_plan *plan);

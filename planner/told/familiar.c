@@ -2,6 +2,7 @@
 #include "ir/base/workers.h"
 #include "planner/assemble.h"
 #include "planner/solver.h"
+#include "planner/told/alternatives.h"
 #include "planner/told/blame.h"
 #include <math.h>
 #include <string.h>
@@ -201,9 +202,7 @@ static void take_faster(comparing *c) {
     faster.bound_seconds = plan->bound_seconds;
     faster.gap = faster.step_seconds / faster.bound_seconds - 1;
     faster.search = plan->search;
-    faster.alternative_count = plan->alternative_count;
-    faster.alternatives = plan->alternatives;
-    faster.cluster = plan->cluster;
+    bd_alternatives_replace(c->ctx, plan, c->request->full, &faster);
     *plan = faster;
   }
 }

@@ -204,11 +204,43 @@ static void test_familiar(void **unused) {
   bd_ctx_destroy(s.ctx);
 }
 
+// A plan that a familiar choice beats becomes that choice, under the same bound.
+static void test_familiar_is_faster(void **unused) {
+  (void)unused;
+  session s = open_session("cpu:1x4", 8);
+  bd_plan plan = search(&s, NULL, NULL), found = plan;
+  found.step_seconds *= 10;
+  bd_familiar_list list;
+  plan = found;
+  assert_int_equal(bd_plan_compare_familiar(s.ctx, s.train, &s.cluster, &s.request, &plan, &list),
+                   BD_OK);
+  double least = INFINITY;
+  for (int i = 0; i < list.count; i++)
+    least = fmin(least, list.items[i].step_seconds);
+  assert_near(plan.step_seconds, least);
+  assert_near(plan.bound_seconds, found.bound_seconds);
+  assert_near(plan.gap, plan.step_seconds / found.bound_seconds - 1);
+  bool moved = plan.stages != found.stages || !bd_mesh_same(&plan.mesh, &found.mesh);
+  int replaced = 0;
+  for (int i = 0; i < plan.alternative_count; i++)
+    replaced += plan.alternatives[i].step_seconds == found.step_seconds;
+  assert_int_equal(replaced, moved);
+  // Pinned to other stages, it stays.
+  s.request.stages = 4;
+  bd_plan pinned = search(&s, NULL, NULL);
+  pinned.step_seconds *= 10;
+  assert_int_equal(bd_plan_compare_familiar(s.ctx, s.train, &s.cluster, &s.request, &pinned, &list),
+                   BD_OK);
+  assert_int_equal(pinned.stages, 4);
+  bd_ctx_destroy(s.ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sums),    cmocka_unit_test(test_forbidden_zero),
-      cmocka_unit_test(test_live),    cmocka_unit_test(test_live_full),
-      cmocka_unit_test(test_degrees), cmocka_unit_test(test_familiar),
+      cmocka_unit_test(test_familiar_is_faster), cmocka_unit_test(test_sums),
+      cmocka_unit_test(test_forbidden_zero),     cmocka_unit_test(test_live),
+      cmocka_unit_test(test_live_full),          cmocka_unit_test(test_degrees),
+      cmocka_unit_test(test_familiar),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

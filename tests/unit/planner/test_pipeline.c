@@ -1,6 +1,7 @@
 // Pipelines by counts against enumeration of every assignment that keeps the order of layers, and
 // of every order of forms.
 #include "planner/pipeline/construct.h"
+#include "planner/pipeline/core.h"
 #include "planner/pipeline/pipeline.h"
 #include "planner/pipeline/refill.h"
 #include "planner/step/step.h"
@@ -425,7 +426,7 @@ static bd_pipeline_problem padded(bd_ctx *ctx, const bd_pipeline_problem *proble
 
 static void test_core(void **unused) {
   (void)unused;
-  int solved = 0, tight = 0;
+  int solved = 0, tight = 0, cores = 0, gained = 0;
   for (int trial = 0; trial < TRIALS / 8; trial++) {
     state = 5u + 31u * (uint64_t)trial;
     for (int i = 0; i < 4; i++)
@@ -446,12 +447,18 @@ static void test_core(void **unused) {
       assert_true(fabs(step_seconds(&wide, got.count, got.entry) - got.seconds) <= 1e-9 * best);
       assert_true(peak_bytes(&wide, got.count, got.entry) <= (double)wide.cap_bytes);
       assert_true(got.bound <= best * (1 + 1e-6));
+      bd_pipeline rough;
+      bd_pipeline_core core;
+      bd_pipeline_estimate(ctx, &wide, &rough);
+      cores += bd_pipeline_find_core(ctx, &wide, &rough, rough.price, 180, &core);
+      gained += got.seconds < rough.seconds * (1 - 1e-9);
       solved++;
       tight += best > open.fastest_seconds;
     }
     bd_ctx_destroy(ctx);
   }
   assert_true(solved > TRIALS / 12 && tight > TRIALS / 80);
+  assert_true(cores > TRIALS / 80 && gained > 0);
 }
 
 static void check_same_layers(const bd_pipeline_problem *p, const int *before, const int *after) {

@@ -1,0 +1,125 @@
+// Whose turn it is in a search, by numbers alone.
+#include "planner/agenda.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum { ITEMS = 4 };
+
+typedef struct agenda_case {
+  bd_ctx *ctx;
+  bd_cluster cluster;
+  bd_plan_request request;
+  bd_scene scene;
+  bd_item items[ITEMS];
+  bd_agenda agenda;
+} agenda_case;
+
+static bd_item item_of(int axes, int64_t micro_batch, double seconds) {
+  bd_setting setting = {1, {axes, {8, 1, 1}}, micro_batch, bd_sharding_replicated()};
+  return (bd_item){{setting, .seconds = seconds}, BD_BOUND_WORK, -1};
+}
+
+// Settings bounded by their work, of which none is taken for being usual.
+static void open_case(agenda_case *c, int count) {
+  c->ctx = bd_ctx_create();
+  c->request = (bd_plan_request){.global_batch = 16, .schedule = -1};
+  c->cluster = (bd_cluster){.devices_per_node = 8, .nodes = 1};
+  c->scene = (bd_scene){.cluster = &c->cluster, .request = &c->request};
+  c->agenda = (bd_agenda){.ctx = c->ctx,
+                          .scene = &c->scene,
+                          .item_count = count,
+                          .item_capacity = ITEMS,
+                          .items = c->items,
+                          .settings = count,
+                          .best_seconds = INFINITY,
+                          .usual = count,
+                          .next_dive = 1};
+}
+
+static int batch_of(agenda_case *c, int item, int attempt) {
+  const bd_bounded *tied;
+  return bd_agenda_batch(&c->agenda, item, attempt, 0, &tied);
+}
+
+// A setting bounded by its layers to so many seconds.
+static bd_attempt bounded_to(const agenda_case *c, int item, bd_bounded *own, double seconds) {
+  *own = c->items[item].of;
+  own->seconds = own->free_seconds = seconds;
+  return (bd_attempt){
+      .kind = BD_ATTEMPT_LAYERS, .setting = own->setting, .bounded_count = 1, .bounded = own};
+}
+
+static void test_least_bound_first(void **unused) {
+  (void)unused;
+  agenda_case c = {.items = {item_of(1, 16, 3), item_of(2, 16, 2), item_of(3, 16, 1.8)}};
+  open_case(&c, 3);
+  // Three axes wait for two of nearly the same bound.
+  assert_int_equal(bd_agenda_turn(&c.agenda), 1);
+  assert_int_equal(batch_of(&c, 1, 0), 1);
+  assert_int_equal(bd_agenda_turn(&c.agenda), 2);
+  assert_int_equal(batch_of(&c, 2, 1), 1);
+  assert_int_equal(bd_agenda_turn(&c.agenda), 0);
+  // What cannot beat the plan in hand has no turn.
+  c.agenda.best_seconds = 3;
+  assert_int_equal(bd_agenda_turn(&c.agenda), -1);
+  bd_ctx_destroy(c.ctx);
+}
+
+static void test_whole_before_parts(void **unused) {
+  (void)unused;
+  agenda_case c = {
+      .items = {item_of(1, 2, 1), item_of(1, 4, 1.02), item_of(1, 8, 1.05), item_of(1, 16, 1.2)}};
+  open_case(&c, 4);
+  // The largest whole within a tenth, and no part of it in the same batch.
+  assert_int_equal(bd_agenda_turn(&c.agenda), 2);
+  assert_int_equal(batch_of(&c, 2, 0), 1);
+  assert_int_equal(bd_agenda_turn(&c.agenda), 3);
+  assert_int_equal(batch_of(&c, 3, 1), 1);
+  assert_int_equal(bd_agenda_turn(&c.agenda), -1);
+  // The whole of 8 takes 1 s a micro-batch, of which there are 2: so do its parts at least.
+  bd_bounded own;
+  bd_attempt found = bounded_to(&c, 2, &own, 1);
+  own.seconds = 2;
+  bd_agenda_take(&c.agenda, &found, 0, false);
+  assert_int_equal(c.agenda.bounded, 1);
+  assert_true(fabs(c.agenda.items[0].of.seconds - 2) < 1e-12);
+  assert_true(fabs(c.agenda.items[1].of.seconds - 2) < 1e-12);
+  assert_true(fabs(c.agenda.items[3].of.seconds - 1.2) < 1e-12);
+  bd_ctx_destroy(c.ctx);
+}
+
+static void test_bounds_stand(void **unused) {
+  (void)unused;
+  agenda_case c = {.items = {item_of(1, 16, 2), item_of(2, 16, 3)}};
+  open_case(&c, 2);
+  assert_true(bd_agenda_bound(&c.agenda) == 2);
+  // Of an attempt that was not run.
+  bd_bounded own;
+  bd_attempt found = bounded_to(&c, 0, &own, 1);
+  batch_of(&c, 0, 0);
+  bd_agenda_take(&c.agenda, &found, 0, true);
+  assert_true(bd_agenda_bound(&c.agenda) == 2 && c.agenda.bounded == 0);
+  assert_int_equal(bd_agenda_turn(&c.agenda), 1);
+  // Of one that found a lower bound.
+  found = bounded_to(&c, 1, &own, 1);
+  batch_of(&c, 1, 0);
+  bd_agenda_take(&c.agenda, &found, 0, false);
+  assert_int_equal(c.agenda.item_count, 3);
+  assert_true(c.agenda.items[2].of.seconds == 3 && c.agenda.items[2].kind == BD_BOUND_LAYERS);
+  // Of the plan in hand.
+  c.agenda.best_seconds = 1;
+  assert_true(bd_agenda_bound(&c.agenda) == 1);
+  bd_ctx_destroy(c.ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_least_bound_first),
+                                     cmocka_unit_test(test_whole_before_parts),
+                                     cmocka_unit_test(test_bounds_stand)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
