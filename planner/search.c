@@ -20,7 +20,8 @@ enum {
   ROOM_WEIGHT = 3,
   SOLVE_WEIGHT = 6,
   ANY_TRIES = 4,   // settings solved where any plan will do
-  STEP_FACTOR = 8, // longer or shorter steps towards leaner plans
+  SHORT_STEPS = 3, // of a byte towards leaner plans, before they become longer
+  STEP_FACTOR = 8, // by so much
   NEAR_PART = 16,  // plans over the cap by less than this part of it may fit after all
 };
 
@@ -224,18 +225,20 @@ static bd_status search_below(search *s, int64_t less, bool *out_found) {
   return BD_OK;
 }
 
-// Whether anything holds less than the leanest plan: leaner ones are looked for in longer steps as
-// long as there are any, and in shorter ones, down to a byte, until there is none. So what a
-// refusal asks for is exact as far as this search can tell. A rough search only makes sure that
+// Whether anything holds less than the leanest plan: leaner ones are looked for a byte below the
+// last, and in ever longer steps once several were found, until there is none a byte below. So what
+// a refusal asks for is exact as far as this search can tell. A rough search only makes sure that
 // nothing fits.
 static bd_status confirm_leanest(search *s) {
   bool found = true, near = s->leanest_bytes - s->scene.cap_bytes <= s->scene.cap_bytes / NEAR_PART;
   if (s->found || !s->leanest_bytes) return BD_OK;
   if (s->scene.request->rough) return near ? search_below(s, 1, &found) : BD_OK;
-  for (int64_t step = 1; !s->found && !s->cut && (found || step > 1);) {
-    if (!found) step /= STEP_FACTOR;
+  int64_t step = 1;
+  for (int in_row = 0; !s->found && !s->cut;) {
     BD_TRY(search_below(s, step, &found));
-    if (found) step *= STEP_FACTOR;
+    if (!found && step == 1) break;
+    in_row = found ? in_row + 1 : 0;
+    step = in_row < SHORT_STEPS ? 1 : step * STEP_FACTOR;
   }
   return BD_OK;
 }
