@@ -102,7 +102,7 @@ static bd_status solve_pipeline(bd_ctx *ctx, bd_attempt *a, bd_pipeline_problem 
     if (over <= 0) return BD_OK;
     problem->cap_bytes = pipeline.bytes - (round < CAP_ROUNDS / 2 ? 1 : over);
   }
-  return a->lean || (known && a->price <= 0) ? BD_OK : solve_leanest(ctx, a, problem);
+  return a->lean || a->fits || (known && a->price <= 0) ? BD_OK : solve_leanest(ctx, a, problem);
 }
 
 // Numbers the forms that candidates have from 0; returns how many.
@@ -241,40 +241,63 @@ static bd_status reprice(bd_ctx *ctx, const bd_attempt *a, const bd_pipeline_pro
 
 // Candidates near those that a stage uses.
 static bd_status polish(bd_ctx *ctx, const bd_attempt *a, const bd_pipeline_problem *problem,
-                        const bd_pipeline *pipeline, int stage, measured *m, bool *any) {
+                        const bd_pipeline *pipeline, int stage, bool others, measured *m,
+                        bool *any) {
   const bd_model_runs *runs = a->scene->runs;
-  int in_flight =
-      bd_schedule_in_flight(problem->schedule, stage, problem->stages, problem->micro_batches);
+  bd_layer_stage at = {.in_flight = bd_schedule_in_flight(problem->schedule, stage, problem->stages,
+                                                          problem->micro_batches),
+                       .zero = problem->zero,
+                       .price = pipeline->price[stage]};
   for (int r = 0; r < runs->count; r++)
     for (int k = 0; k < problem->runs[r].candidate_count; k++) {
       int like = runs->runs[r].like;
       bool added;
       if (!pipeline->count[bd_pipeline_index(problem, stage, r, k)]) continue;
-      BD_TRY(bd_layer_polish(ctx, m->layers.layers[like], in_flight, pipeline->price[stage],
-                             runs->runs[r].calls, &problem->runs[r].candidates[k],
-                             &m->candidates[like], &m->count[like], &added));
+      at.layers = runs->runs[r].calls;
+      BD_TRY(bd_layer_polish(ctx, m->layers.layers[like], &at, others,
+                             &problem->runs[r].candidates[k], &m->candidates[like], &m->count[like],
+                             &added));
       *any |= added;
     }
   return BD_OK;
 }
 
-// Asks for candidates about those that a quick solution uses, until there are no new ones. Where a
-// model has many layers, they mix what is best at several prices.
-static bd_status improve(bd_ctx *ctx, const bd_attempt *a, int zero, measured *m) {
-  bool any = true, between = m->layers.requests[0].between;
-  for (int round = 0; round < PRICE_ROUNDS && any; round++) {
-    bd_pipeline pipeline;
-    bd_pipeline_problem problem = pose(ctx, a, zero, m);
-    any = false;
-    bd_pipeline_estimate(ctx, &problem, &pipeline);
-    for (int s = 0; pipeline.price && s < problem.stages; s++) {
-      BD_TRY(polish(ctx, a, &problem, &pipeline, s, m, &any));
-      if (between && pipeline.price[s] > 0 &&
-          (s == 0 || pipeline.price[s] != pipeline.price[s - 1]))
-        BD_TRY(reprice(ctx, a, &problem, s, pipeline.price[s], m, &any));
-    }
+// Asks for candidates about those that a quick solution uses. Where a model has many layers, they
+// mix what is best at several prices.
+static bd_status ask(bd_ctx *ctx, const bd_attempt *a, int zero, bool others, measured *m,
+                     bool *out_any) {
+  bool between = m->layers.requests[0].between;
+  bd_pipeline pipeline;
+  bd_pipeline_problem problem = pose(ctx, a, zero, m);
+  *out_any = false;
+  bd_pipeline_estimate(ctx, &problem, &pipeline);
+  for (int s = 0; pipeline.price && s < problem.stages; s++) {
+    BD_TRY(polish(ctx, a, &problem, &pipeline, s, others, m, out_any));
+    if (between && pipeline.price[s] > 0 && (s == 0 || pipeline.price[s] != pipeline.price[s - 1]))
+      BD_TRY(reprice(ctx, a, &problem, s, pipeline.price[s], m, out_any));
   }
   return BD_OK;
+}
+
+// Until there are no new ones.
+static bd_status improve(bd_ctx *ctx, const bd_attempt *a, int zero, measured *m) {
+  bool any = true;
+  for (int round = 0; round < PRICE_ROUNDS && any; round++)
+    BD_TRY(ask(ctx, a, zero, false, m, &any));
+  return BD_OK;
+}
+
+// Where that beats the plan at hand, candidates are looked for farther off.
+static bd_status solve_states(bd_ctx *ctx, bd_attempt *a, int zero, measured *m) {
+  double before = a->cutoff;
+  bd_pipeline_problem problem = pose(ctx, a, zero, m);
+  bool any;
+  BD_TRY(solve_pipeline(ctx, a, &problem));
+  if (a->cutoff >= before || a->lean) return BD_OK;
+  BD_TRY(ask(ctx, a, zero, true, m, &any));
+  if (!any) return BD_OK;
+  problem = pose(ctx, a, zero, m);
+  return solve_pipeline(ctx, a, &problem);
 }
 
 // With the tied form at hand, with the optimizer's state split and without, where that is open.
@@ -289,10 +312,8 @@ static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, measured *last) {
   if (!possible) return BD_OK;
   for (int zero = most; zero >= least; zero--)
     BD_TRY(improve(ctx, a, zero, &m));
-  for (int zero = most; zero >= least; zero--) {
-    problem = pose(ctx, a, zero, &m);
-    BD_TRY(solve_pipeline(ctx, a, &problem));
-  }
+  for (int zero = most; zero >= least; zero--)
+    BD_TRY(solve_states(ctx, a, zero, &m));
   *last = m;
   return BD_OK;
 }

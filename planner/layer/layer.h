@@ -99,11 +99,19 @@ BD_NODISCARD bd_status bd_layer_reprice(bd_ctx *ctx, bd_layer *layer, int in_fli
                                         int layers, bd_layer_candidate **candidates, int *count,
                                         bool *out_new);
 
-// Goes from a candidate to ones that are cheaper at `price` when they are measured, a cluster at a
-// time keeping more or fewer values for backward, which costs of options only bound; adds those it
-// comes by. `layers`, `*out_new`: as above.
-BD_NODISCARD bd_status bd_layer_polish(bd_ctx *ctx, bd_layer *layer, int in_flight, double price,
-                                       int layers, const bd_layer_candidate *from,
+// The stage that a layer is for.
+typedef struct bd_layer_stage {
+  int in_flight; // micro-batches
+  int layers;    // that share its workspace
+  int zero;      // 1: optimizer states lie in parts
+  double price;  // of a byte, in seconds of a micro-batch
+} bd_layer_stage;
+
+// Goes from a candidate to ones that are better for the stage when they are measured, which costs
+// of options only bound, and adds those it comes by. At a time, a cluster keeps more or fewer
+// values for backward, or with `others`, becomes what looks best of all else. `*out_new`: as above.
+BD_NODISCARD bd_status bd_layer_polish(bd_ctx *ctx, bd_layer *layer, const bd_layer_stage *stage,
+                                       bool others, const bd_layer_candidate *from,
                                        bd_layer_candidate **candidates, int *count, bool *out_new);
 
 // Lowers the candidate's strategy and fills in what its functions take and hold; the numbers of

@@ -10,19 +10,29 @@ enum { SWEEPS = 3 };
 typedef struct polishing {
   bd_ctx *ctx;
   bd_layer *layer;
-  int in_flight, layers;
-  double price;
+  bd_layer_stage stage;
+  bool others;
   bd_layer_candidate at; // where it stands
   bd_layer_candidate **list;
   int *count;
   bool moved;
 } polishing;
 
-// All layers of a stage have one workspace.
+// All layers of a stage have one workspace. What a form hands on is the same for all candidates.
 static double value_of(const polishing *p, const bd_layer_candidate *c) {
-  double bytes =
-      p->in_flight * (double)c->tape_bytes + (double)c->workspace_bytes / (double)p->layers;
-  return bd_layer_seconds(p->layer->request, c, 1) + p->price * bytes;
+  double bytes = (double)(c->weight_bytes + c->gradient_bytes + c->optimizer_bytes[p->stage.zero]) +
+                 p->stage.in_flight * (double)c->tape_bytes +
+                 (double)c->workspace_bytes / (double)p->stage.layers;
+  return bd_layer_seconds(p->layer->request, c, p->stage.zero) + p->stage.price * bytes;
+}
+
+// No candidate of these options is worth less, as costs of options are bounds.
+static double least_value(const polishing *p, const int *options) {
+  double seconds, usage, bytes = 0;
+  bd_choice_evaluate(&p->layer->problem, options, &seconds, &usage);
+  for (int i = 0; i < p->layer->space.cluster_count; i++)
+    bytes += p->layer->state[i][options[i]] + p->stage.in_flight * p->layer->tape[i][options[i]];
+  return seconds + p->stage.price * bytes;
 }
 
 static bool differs_in_tape_alone(const bd_layer_option *a, const bd_layer_option *b) {
@@ -32,14 +42,10 @@ static bool differs_in_tape_alone(const bd_layer_option *a, const bd_layer_optio
 }
 
 static bd_status try_option(polishing *p, int node, int option) {
-  const bd_choice_problem *problem = &p->layer->problem;
   bd_ctx *ctx = p->ctx;
-  double seconds, bytes;
-  int *options = bd_arena_copy(ctx->arena, p->at.option, problem->nodes, sizeof *options);
-  options[node] = option;
-  bd_choice_evaluate(problem, options, &seconds, &bytes);
-  if (!isfinite(seconds)) return BD_OK;
   bd_layer_candidate next;
+  int *options = bd_arena_copy(ctx->arena, p->at.option, p->layer->problem.nodes, sizeof *options);
+  options[node] = option;
   BD_TRY(bd_layer_make_candidate(ctx, p->layer, p->at.form, options, &next));
   if (value_of(p, &next) >= value_of(p, &p->at) * (1 - BETTER)) return BD_OK;
   p->at = next;
@@ -51,20 +57,50 @@ static bd_status try_option(polishing *p, int node, int option) {
   return BD_OK;
 }
 
+// Options of a cluster that may be better: those that keep other values, or, of all others, the
+// most promising.
+static bd_status try_cluster(polishing *p, int node, int *options) {
+  const bd_cluster_ops *cluster = &p->layer->space.clusters[node];
+  double least = INFINITY;
+  int best = -1;
+  for (int o = 0; o < cluster->option_count; o++) {
+    int now = p->at.option[node];
+    if (o == now ||
+        differs_in_tape_alone(&cluster->options[now], &cluster->options[o]) == p->others)
+      continue;
+    memcpy(options, p->at.option, sizeof *options * (size_t)p->layer->problem.nodes);
+    options[node] = o;
+    double value = least_value(p, options);
+    if (value >= fmin(least, value_of(p, &p->at) * (1 - BETTER))) continue;
+    if (p->others) {
+      least = value;
+      best = o;
+    } else {
+      BD_TRY(try_option(p, node, o));
+    }
+  }
+  return best < 0 ? BD_OK : try_option(p, node, best);
+}
+
 // Where polishing began before, which would go the same way again.
 struct bd_polished {
   const int *option;
-  double price;
-  int in_flight, layers;
+  bd_layer_stage stage;
+  bool others;
 };
+
+// What tapes and workspaces are shared by means nothing where bytes are worth nothing.
+static bool same_stage(const bd_layer_stage *a, const bd_layer_stage *b) {
+  return a->price == b->price && a->zero == b->zero &&
+         (a->price == 0 || (a->in_flight == b->in_flight && a->layers == b->layers));
+}
 
 static bool was_polished(const polishing *p) {
   bd_layer *layer = p->layer;
   size_t bytes = sizeof *p->at.option * (size_t)layer->problem.nodes;
   for (int i = 0; i < layer->polished_count; i++) {
     const struct bd_polished *known = &layer->polished[i];
-    bool same = known->price == p->price &&
-                (p->price == 0 || (known->in_flight == p->in_flight && known->layers == p->layers));
+    bool same = known->others == p->others && same_stage(&known->stage, &p->stage);
     if (same && memcmp(known->option, p->at.option, bytes) == 0) return true;
   }
   if (layer->polished_count == layer->polished_capacity) {
@@ -74,26 +110,23 @@ static bool was_polished(const polishing *p) {
     layer->polished_capacity = wanted;
   }
   layer->polished[layer->polished_count++] =
-      (struct bd_polished){p->at.option, p->price, p->in_flight, p->layers};
+      (struct bd_polished){p->at.option, p->stage, p->others};
   return false;
 }
 
-bd_status bd_layer_polish(bd_ctx *ctx, bd_layer *layer, int in_flight, double price, int layers,
+bd_status bd_layer_polish(bd_ctx *ctx, bd_layer *layer, const bd_layer_stage *stage, bool others,
                           const bd_layer_candidate *from, bd_layer_candidate **candidates,
                           int *count, bool *out_new) {
-  polishing p = {ctx, layer, in_flight, layers, price, *from, candidates, count, true};
+  polishing p = {ctx, layer, *stage, others, *from, candidates, count, true};
+  int *options = BD_NEW_ARRAY(ctx->arena, int, layer->problem.nodes);
   p.at.form = from->option[layer->space.cluster_count];
   int before = layer->measured_count;
   *out_new = false;
   if (was_polished(&p)) return BD_OK;
   for (int sweep = 0; sweep < SWEEPS && p.moved; sweep++) {
     p.moved = false;
-    for (int node = 0; node < layer->space.cluster_count; node++) {
-      const bd_cluster_ops *cluster = &layer->space.clusters[node];
-      for (int o = 0; o < cluster->option_count; o++)
-        if (differs_in_tape_alone(&cluster->options[p.at.option[node]], &cluster->options[o]))
-          BD_TRY(try_option(&p, node, o));
-    }
+    for (int node = 0; node < layer->space.cluster_count; node++)
+      BD_TRY(try_cluster(&p, node, options));
   }
   *out_new = layer->measured_count > before;
   return BD_OK;
