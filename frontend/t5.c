@@ -197,7 +197,8 @@ static void build_decoder(builder *b) {
   bd_graph_result(g, bd_graph_binary(g, "out", BD_OP_ADD, x, perceive(b, &b->decoder, 2, x)));
 }
 
-// A tied output matrix is the embedding, whose elements are larger: activations are scaled down.
+// The embedding's elements are larger than those of an output matrix of its own: for it,
+// activations are scaled down.
 static void build_head(builder *b) {
   bd_graph_build *g = &b->graph;
   const bd_t5_config *c = b->config;
@@ -208,7 +209,7 @@ static void build_head(builder *b) {
   x = drop(b, "dropped", x, SITE_END);
   bd_id lm = bd_graph_param(g, "lm", f32(2, (int64_t[]){c->vocabulary, c->width}), true);
   bd_attr value = bd_attr_real(g->ctx, "value", 1 / sqrt((double)c->width));
-  if (c->tied) x = bd_graph_op(g, "scaled", BD_OP_SCALE, 1, &x, 1, &value);
+  if (c->scaled) x = bd_graph_op(g, "scaled", BD_OP_SCALE, 1, &x, 1, &value);
   bd_transformer_loss(g, bd_transformer_logits(g, x, lm), targets);
 }
 

@@ -61,6 +61,7 @@ typedef struct bd_t5_config {
   bool gated; // the activation is of one of two matrices
   double epsilon, dropout, init_scale;
   bool tied;
+  bool scaled; // what the output matrix is multiplied with, by 1 / sqrt(width)
 } bd_t5_config;
 
 // `loc` places diagnostics about the configuration. Options as in frontend.h.

@@ -45,11 +45,6 @@ static const char *const vit_keys[] = {"hidden_size",
                                        "pooler_act",
                                        NULL};
 
-static bd_loc place(const bd_json *json, const char *key) {
-  const bd_json *member = bd_json_find(json, key);
-  return member ? member->loc : json->loc;
-}
-
 static bd_status read_encoder(bd_ctx *ctx, const bd_json *json, const encoder_members *m) {
   BD_TRY(bd_hf_extent(ctx, json, "hidden_size", m->width));
   BD_TRY(bd_json_int(ctx, json, "num_hidden_layers", false, 1, BD_MAX_CONFIG_LAYERS, m->layers));
@@ -62,7 +57,7 @@ static bd_status read_encoder(bd_ctx *ctx, const bd_json *json, const encoder_me
   BD_TRY(bd_hf_probability(ctx, json, "attention_probs_dropout_prob", m->dropout_attention));
   BD_TRY(bd_hf_refuse_true(ctx, json, "is_encoder_decoder"));
   if (*m->width % *m->heads == 0) return BD_OK;
-  return bd_fail(ctx, BD_INVALID, place(json, "num_attention_heads"),
+  return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "num_attention_heads"),
                  "\"num_attention_heads\": %lld does not divide \"hidden_size\" %lld",
                  (long long)*m->heads, (long long)*m->width);
 }
@@ -72,7 +67,7 @@ static bd_status refuse_relative(bd_ctx *ctx, const bd_json *json) {
   const char *kind = "absolute";
   BD_TRY(bd_json_string(ctx, json, "position_embedding_type", false, &kind));
   if (strcmp(kind, "absolute") == 0) return BD_OK;
-  return bd_fail(ctx, BD_UNSUPPORTED, place(json, "position_embedding_type"),
+  return bd_fail(ctx, BD_UNSUPPORTED, bd_hf_place(json, "position_embedding_type"),
                  "\"position_embedding_type\": \"%s\" is not supported (absolute)", kind);
 }
 
@@ -150,7 +145,7 @@ bd_status bd_hf_vit_config(bd_ctx *ctx, const bd_json *json, bd_vit_config *out_
   BD_TRY(read_classes(ctx, json, &c.classes));
   BD_TRY(read_encoder(ctx, json, &members));
   if (c.size % c.patch != 0)
-    return bd_fail(ctx, BD_INVALID, place(json, "patch_size"),
+    return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "patch_size"),
                    "\"patch_size\": %lld does not divide \"image_size\" %lld", (long long)c.patch,
                    (long long)c.size);
   const bd_hf_size sizes[] = {{"image_size", c.size},           {"patch_size", c.patch},

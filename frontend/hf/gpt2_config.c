@@ -35,8 +35,7 @@ static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_gpt2_config *c)
                               {"n_head", c->heads},          {0}};
   bd_hf_tell_defaults(ctx, json, sizes);
   if (c->width % c->heads == 0) return BD_OK;
-  const bd_json *heads = bd_json_find(json, "n_head");
-  return bd_fail(ctx, BD_INVALID, heads ? heads->loc : json->loc,
+  return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "n_head"),
                  "\"n_head\": %lld heads do not divide \"n_embd\" %lld", (long long)c->heads,
                  (long long)c->width);
 }

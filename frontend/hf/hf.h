@@ -25,6 +25,9 @@ BD_NODISCARD bd_status bd_hf_t5_config(bd_ctx *ctx, const bd_json *json, bd_t5_c
 // configuration, and those that would change what the model computes.
 BD_NODISCARD bd_status bd_hf_only_known(bd_ctx *ctx, const bd_json *json, const char *const *own);
 
+// Of the member, or of the whole where it is absent.
+bd_loc bd_hf_place(const bd_json *json, const char *key);
+
 // Members that every family shares. Absent members take the value that is in `*out` already, as
 // transformers writes only what differs from its defaults.
 BD_NODISCARD bd_status bd_hf_extent(bd_ctx *ctx, const bd_json *json, const char *key,

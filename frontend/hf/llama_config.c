@@ -26,11 +26,6 @@ static const char *const keys[] = {"vocab_size",
                                    "layer_types",
                                    NULL};
 
-static bd_loc place(const bd_json *json, const char *key) {
-  const bd_json *member = bd_json_find(json, key);
-  return member ? member->loc : json->loc;
-}
-
 static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   BD_TRY(bd_hf_extent(ctx, json, "vocab_size", &c->vocabulary));
   BD_TRY(bd_hf_extent(ctx, json, "max_position_embeddings", &c->positions));
@@ -50,18 +45,18 @@ static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_llama_config *c
   if (c->kv_heads == 0 || (kv_heads && kv_heads->kind == BD_JSON_NULL)) c->kv_heads = c->heads;
   BD_TRY(bd_hf_extent(ctx, json, "num_key_value_heads", &c->kv_heads));
   if (c->heads % c->kv_heads != 0)
-    return bd_fail(ctx, BD_INVALID, place(json, "num_key_value_heads"),
+    return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "num_key_value_heads"),
                    "\"num_key_value_heads\": %lld does not divide \"num_attention_heads\" %lld",
                    (long long)c->kv_heads, (long long)c->heads);
   c->head_width = 0;
   BD_TRY(bd_hf_extent(ctx, json, "head_dim", &c->head_width));
   if (c->head_width == 0 && c->width % c->heads != 0)
-    return bd_fail(ctx, BD_INVALID, place(json, "num_attention_heads"),
+    return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "num_attention_heads"),
                    "\"num_attention_heads\": %lld does not divide \"hidden_size\" %lld",
                    (long long)c->heads, (long long)c->width);
   if (c->head_width == 0) c->head_width = c->width / c->heads;
   if (c->head_width % 2 == 0) return BD_OK;
-  return bd_fail(ctx, BD_INVALID, place(json, "head_dim"),
+  return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "head_dim"),
                  "the head width %lld is odd; rotary positions need pairs",
                  (long long)c->head_width);
 }
@@ -92,7 +87,7 @@ static bd_status read_rope(bd_ctx *ctx, const bd_json *json, const char *key, bd
   double share = 1;
   BD_TRY(bd_json_real(ctx, rope, "partial_rotary_factor", false, 0, 1, &share));
   if (share != 1)
-    return bd_fail(ctx, BD_UNSUPPORTED, place(rope, "partial_rotary_factor"),
+    return bd_fail(ctx, BD_UNSUPPORTED, bd_hf_place(rope, "partial_rotary_factor"),
                    "\"partial_rotary_factor\": only 1 is supported");
   if (strcmp(kind, "default") == 0) return BD_OK;
   if (strcmp(kind, "llama3") == 0) return read_stretch(ctx, rope, &c->stretch);
@@ -107,7 +102,7 @@ static bd_status read_variants(bd_ctx *ctx, const bd_json *json, bd_llama_config
   double share = 1;
   BD_TRY(bd_json_real(ctx, json, "partial_rotary_factor", false, 0, 1, &share));
   if (share != 1)
-    return bd_fail(ctx, BD_UNSUPPORTED, place(json, "partial_rotary_factor"),
+    return bd_fail(ctx, BD_UNSUPPORTED, bd_hf_place(json, "partial_rotary_factor"),
                    "\"partial_rotary_factor\": only 1 is supported");
   BD_TRY(bd_hf_activation(ctx, json, "hidden_act", &c->activation));
   return bd_json_bool(ctx, json, "tie_word_embeddings", false, &c->tied);

@@ -2,6 +2,11 @@
 #include "ir/base/text.h"
 #include <string.h>
 
+bd_loc bd_hf_place(const bd_json *json, const char *key) {
+  const bd_json *member = bd_json_find(json, key);
+  return member ? member->loc : json->loc;
+}
+
 bd_status bd_hf_extent(bd_ctx *ctx, const bd_json *json, const char *key, int64_t *out) {
   return bd_json_int(ctx, json, key, false, 1, BD_MAX_CONFIG_EXTENT, out);
 }

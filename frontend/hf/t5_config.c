@@ -17,6 +17,7 @@ static const char *const keys[] = {"vocab_size",
                                    "feed_forward_proj",
                                    "dense_act_fn",
                                    "is_gated_act",
+                                   "scale_decoder_outputs",
                                    "n_positions",
                                    NULL};
 
@@ -48,8 +49,7 @@ static bd_status read_positions(bd_ctx *ctx, const bd_json *json, bd_t5_config *
                      &c->distance));
   bd_relative causal = {.buckets = c->buckets, .distance = c->distance, .causal = true};
   if (c->buckets % 2 == 0 && bd_relative_is_sound(&causal)) return BD_OK;
-  const bd_json *member = bd_json_find(json, "relative_attention_num_buckets");
-  return bd_fail(ctx, BD_INVALID, member ? member->loc : json->loc,
+  return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "relative_attention_num_buckets"),
                  "\"relative_attention_num_buckets\": %lld must be even and less than twice "
                  "\"relative_attention_max_distance\" %lld",
                  (long long)c->buckets, (long long)c->distance);
@@ -94,6 +94,8 @@ bd_status bd_hf_t5_config(bd_ctx *ctx, const bd_json *json, bd_t5_config *out_co
   BD_TRY(bd_json_real(ctx, json, "initializer_factor", false, 0, 10, &c.init_scale));
   BD_TRY(bd_hf_probability(ctx, json, "dropout_rate", &c.dropout));
   BD_TRY(bd_json_bool(ctx, json, "tie_word_embeddings", false, &c.tied));
+  c.scaled = c.tied; // unless it is said, as transformers 5 does
+  BD_TRY(bd_json_bool(ctx, json, "scale_decoder_outputs", false, &c.scaled));
   BD_TRY(bd_json_bool(ctx, json, "is_encoder_decoder", false, &both));
   if (!both)
     return bd_fail(ctx, BD_UNSUPPORTED, bd_json_find(json, "is_encoder_decoder")->loc,
