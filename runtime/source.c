@@ -140,7 +140,8 @@ static int parse_index(reader *r, int fd) {
   if (!text || !r->text || !bd_rt_read_at(fd, text, about.st_size, 0)) {
     status = wrong(r, index_name, "cannot be read");
   } else {
-    r->json = (bd_rt_json){text, text + about.st_size};
+    const int marked = about.st_size >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3); // as UTF-8
+    r->json = (bd_rt_json){text + 3 * marked, text + about.st_size};
     status = read_members(r);
   }
   free(text);

@@ -70,6 +70,7 @@ write_index twice '{"weight_map": {"x": "a.safetensors", "y": "b.safetensors", "
 write_index outside '{"weight_map": {"x": "../a.safetensors", "y": "b.safetensors"}}'
 write_index escaped '{"weight_map": {"\u0078": "a.safetensors", "y": "b\u002esafetensors"}}'
 write_index nul '{"weight_map": {"x": "a.safetensors\u0000", "y": "b.safetensors"}}'
+write_index marked "$(printf '\357\273\277')"'{"weight_map": {"x": "a.safetensors", "y": "b.safetensors"}}'
 write_index none '{"weight_map": {}}'
 
 # ONNX models: the parts of the lit tests, and some of the ONNX test suite's.
