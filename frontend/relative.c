@@ -4,13 +4,10 @@
 // What hides a later position: exp of it and any score is 0, and an f16 holds it.
 #define HIDDEN (-60000.0)
 
+enum { MOST_ROWS = 256 }; // as many i32 as a constant has
+
 static int64_t buckets_of_direction(const bd_relative *r) {
   return r->causal ? r->buckets : r->buckets / 2;
-}
-
-bool bd_relative_is_sound(const bd_relative *r) {
-  int64_t exact = buckets_of_direction(r) / 2;
-  return exact >= 1 && r->distance > exact;
 }
 
 // The bucket of a distance (Raffel et al. 2020, section 2.1): half of them are exact, the others
@@ -25,68 +22,67 @@ static int64_t bucket_of(const bd_relative *r, int64_t distance) {
   return bucket < count - 1 ? bucket : count - 1;
 }
 
-static bd_type grid_type(const bd_relative *r) {
-  return bd_type_make(BD_I32, 2, (int64_t[]){r->sequence, r->sequence});
+// The distance from which on all have one bucket, or the longest there is.
+static int64_t farthest(const bd_relative *r) {
+  int64_t most = r->sequence - 1 < r->distance ? r->sequence - 1 : r->distance;
+  int64_t last = bucket_of(r, most), found = most < MOST_ROWS ? most : MOST_ROWS;
+  while (found > 0 && bucket_of(r, found - 1) == last)
+    --found;
+  return found;
+}
+
+static int64_t rows_of(const bd_relative *r) {
+  return r->causal ? farthest(r) + 1 : 2 * farthest(r) + 1;
+}
+
+bool bd_relative_is_sound(const bd_relative *r) {
+  int64_t exact = buckets_of_direction(r) / 2;
+  return exact >= 1 && r->distance > exact;
+}
+
+bool bd_relative_is_supported(const bd_relative *r) {
+  return rows_of(r) <= MOST_ROWS;
+}
+
+static bd_attr dtype_of(bd_graph_build *g, bd_dtype dtype) {
+  return bd_attr_string(g->ctx, "dtype", bd_dtype_name(dtype));
 }
 
 static bd_id fill(bd_graph_build *g, const char *name, const bd_type *type, double value) {
-  bd_attr attrs[] = {bd_attr_string(g->ctx, "dtype", bd_dtype_name(type->dtype)),
-                     bd_attr_ints(g->ctx, "dims", type->rank, type->dims),
+  bd_attr attrs[] = {dtype_of(g, type->dtype), bd_attr_ints(g->ctx, "dims", type->rank, type->dims),
                      bd_attr_real(g->ctx, "value", value)};
   return bd_graph_op(g, name, BD_OP_CONSTANT, 0, NULL, 3, attrs);
 }
 
-static bd_id positions(bd_graph_build *g, const char *name, const bd_relative *r, int dim) {
-  bd_type type = grid_type(r);
-  bd_attr attrs[] = {bd_attr_string(g->ctx, "dtype", bd_dtype_name(type.dtype)),
-                     bd_attr_ints(g->ctx, "dims", type.rank, type.dims),
+static bd_id positions(bd_graph_build *g, const char *name, const bd_type *type, int dim) {
+  bd_attr attrs[] = {dtype_of(g, type->dtype), bd_attr_ints(g->ctx, "dims", type->rank, type->dims),
                      bd_attr_int(g->ctx, "dim", dim)};
   return bd_graph_op(g, name, BD_OP_IOTA, 0, NULL, 3, attrs);
 }
 
-static bd_id to_integer(bd_graph_build *g, const char *name, bd_id x) {
-  bd_attr dtype = bd_attr_string(g->ctx, "dtype", bd_dtype_name(BD_I32));
-  return bd_graph_op(g, name, BD_OP_CAST, 1, &x, 1, &dtype);
-}
-
-// sum + (x >= least ? step : 0)
-static bd_id add_from(bd_graph_build *g, const bd_relative *r, bd_id sum, bd_id x, int64_t least,
-                      int64_t step) {
-  bd_type type = grid_type(r);
-  const char *name = bd_intern_f(g->ctx, "from%lld", (long long)least);
-  bd_id border = fill(g, bd_intern_f(g->ctx, "%s.border", name), &type, (double)least);
-  bd_id height = fill(g, bd_intern_f(g->ctx, "%s.step", name), &type, (double)step);
-  bd_id past = bd_graph_binary(g, bd_intern_f(g->ctx, "%s.past", name), BD_OP_LE, border, x);
-  past = to_integer(g, bd_intern_f(g->ctx, "%s.one", name), past);
-  past = bd_graph_binary(g, bd_intern_f(g->ctx, "%s.more", name), BD_OP_MUL, past, height);
-  return bd_graph_binary(g, name, BD_OP_ADD, sum, past);
-}
-
-// The bucket of every pair of positions, the steps of bucket_of added up.
-static bd_id find_buckets(bd_graph_build *g, const bd_relative *r, bd_id query, bd_id key) {
-  if (g->status != BD_OK) return BD_NO_ID; // the grid may be too large to count over
-  bd_type type = grid_type(r);
-  int64_t exact = buckets_of_direction(r) / 2;
-  bd_id ahead = bd_graph_binary(g, "back", BD_OP_SUB, query, key);
-  bd_id distance = r->causal
-                       ? bd_graph_binary(g, "distance", BD_OP_MAX, ahead, fill(g, "none", &type, 0))
-                       : bd_graph_unary(g, "distance", BD_OP_ABS, ahead);
-  bd_id bucket =
-      bd_graph_binary(g, "exact", BD_OP_MIN, distance, fill(g, "most", &type, (double)exact));
-  for (int64_t n = exact + 1; n < r->sequence && n <= r->distance; ++n) {
-    int64_t step = bucket_of(r, n) - bucket_of(r, n - 1);
-    if (step > 0) bucket = add_from(g, r, bucket, distance, n, step);
-  }
-  if (r->causal) return bucket;
-  bd_id later = to_integer(g, "later.one", bd_graph_binary(g, "later", BD_OP_LT, query, key));
-  bd_id half = fill(g, "half", &type, (double)buckets_of_direction(r));
-  return bd_graph_binary(g, "bucket", BD_OP_ADD, bucket,
-                         bd_graph_binary(g, "later.half", BD_OP_MUL, later, half));
+// The table with a row for each place of a key before and behind its query, the farthest before
+// first.
+static bd_id spread(bd_graph_build *g, const bd_relative *r, bd_id table) {
+  int64_t buckets[MOST_ROWS], rows = rows_of(r), far = farthest(r);
+  for (int64_t i = 0; i < rows; ++i)
+    buckets[i] = i <= far ? bucket_of(r, far - i) : buckets_of_direction(r) + bucket_of(r, i - far);
+  bd_attr attrs[] = {dtype_of(g, BD_I32), bd_attr_ints(g->ctx, "dims", 1, &rows),
+                     bd_attr_ints(g->ctx, "values", (int)rows, buckets)};
+  bd_id ids = bd_graph_op(g, "buckets", BD_OP_CONSTANT, 0, NULL, 3, attrs);
+  return bd_graph_binary(g, "spread", BD_OP_EMBED, table, ids);
 }
 
 bd_id bd_relative_bias(bd_graph_build *g, const bd_relative *r, bd_id table) {
-  bd_id query = positions(g, "query_position", r, 0), key = positions(g, "key_position", r, 1);
-  bd_id rows = bd_graph_binary(g, "bias_rows", BD_OP_EMBED, table, find_buckets(g, r, query, key));
+  bd_type grid = bd_type_make(BD_I32, 2, (int64_t[]){r->sequence, r->sequence});
+  double far = (double)farthest(r);
+  bd_id query = positions(g, "query_position", &grid, 0);
+  bd_id key = positions(g, "key_position", &grid, 1);
+  bd_id place = bd_graph_binary(g, "behind", BD_OP_SUB, key, query);
+  place = bd_graph_binary(g, "bounded", BD_OP_MAX, place, fill(g, "before_all", &grid, -far));
+  place = bd_graph_binary(g, "bounded_twice", BD_OP_MIN, place,
+                          fill(g, "behind_all", &grid, r->causal ? 0 : far));
+  place = bd_graph_binary(g, "place", BD_OP_ADD, place, fill(g, "far", &grid, far));
+  bd_id rows = bd_graph_binary(g, "bias_rows", BD_OP_EMBED, spread(g, r, table), place);
   bd_attr rule = bd_attr_string(g->ctx, "rule", "abc->cab");
   bd_id bias = bd_graph_op(g, "bias", BD_OP_PERMUTE, 1, &rows, 1, &rule);
   if (!r->causal) return bias;

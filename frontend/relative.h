@@ -14,6 +14,8 @@ typedef struct bd_relative {
 // heads].
 bd_id bd_relative_bias(bd_graph_build *build, const bd_relative *relative, bd_id table);
 
-// Whether the members lie where bd_relative says.
+// Whether the members lie where bd_relative says, and then whether few enough distances (256, of
+// both directions together) are told apart.
 bool bd_relative_is_sound(const bd_relative *relative);
+bool bd_relative_is_supported(const bd_relative *relative);
 #endif

@@ -281,6 +281,13 @@ bd_status bd_t5_build(bd_ctx *ctx, const char *name, const bd_t5_config *config,
   if (options->vocabulary > 0) c.vocabulary = options->vocabulary;
   builder b = {.graph = bd_graph_begin(ctx, name, loc), .config = &c};
   b.sequence = options->sequence > 0 ? options->sequence : c.positions;
+  for (int causal = 0; causal < 2; ++causal) {
+    bd_relative relative = {c.buckets, c.distance, c.heads, b.sequence, causal};
+    if (!bd_relative_is_supported(&relative))
+      return bd_fail(ctx, BD_UNSUPPORTED, loc,
+                     "relative positions that tell more than 256 distances apart are not "
+                     "supported");
+  }
   build_embed(&b);
   build_encoder(&b);
   build_memory(&b);
