@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "ir/base/file.h"
+#include "ir/base/text.h"
 #include "tests/unit/frontend/support_folder.h"
 #include <string.h>
 #include <sys/stat.h>
@@ -208,12 +209,60 @@ static void test_cache(void **state) {
   end(&b);
 }
 
+static const char *shape_of(bd_ctx *ctx, const bd_storage *storage, int *out_elements) {
+  bd_text text = bd_text_init(ctx->arena);
+  *out_elements = 1;
+  for (int d = 0; d < storage->rank; ++d) {
+    bd_text_addf(&text, "%s%lld", d > 0 ? "," : "[", (long long)storage->dims[d]);
+    *out_elements *= (int)storage->dims[d];
+  }
+  bd_text_add(&text, "]");
+  return text.data;
+}
+
+// Of a layer norm's weight as files before 2020 have it; other names stay.
+static const char *older_name(bd_ctx *ctx, const char *name) {
+  const char *norm = strstr(name, "LayerNorm.");
+  if (!norm) return name;
+  const char *last = norm + strlen("LayerNorm.");
+  return bd_intern_f(ctx, "%.*s%s", (int)(last - name), name,
+                     strcmp(last, "weight") == 0 ? "gamma" : "beta");
+}
+
+// A BERT with the older names, and with the heads that its pretraining had.
+static void test_older_bert(void **state) {
+  (void)state;
+  static const char config[] =
+      "{\"model_type\": \"bert\", \"vocab_size\": 5, \"max_position_embeddings\": 3, "
+      "\"type_vocab_size\": 2, \"hidden_size\": 2, \"intermediate_size\": 3, "
+      "\"num_hidden_layers\": 1, \"num_attention_heads\": 1}";
+  bench b = start();
+  bd_module *graph = NULL;
+  test_folder_write(b.ctx, b.folder, "config.json", config);
+  assert_int_equal(test_folder_load(b.ctx, b.folder, &graph), BD_OK);
+  int count = graph->weight_count;
+  test_tensor *tensors = BD_NEW_ARRAY(b.ctx->arena, test_tensor, count + 2);
+  for (int i = 0; i < count; ++i) {
+    const bd_storage *storage = &graph->weights[i].storage;
+    tensors[i].name = older_name(b.ctx, storage->name);
+    tensors[i].shape = shape_of(b.ctx, storage, &tensors[i].elements);
+  }
+  tensors[count] = (test_tensor){"bert.pooler.dense.weight", "[2,2]", 4, 0};
+  tensors[count + 1] = (test_tensor){"cls.seq_relationship.bias", "[2]", 2, 0};
+  test_folder_write_tensors(b.ctx, b.folder, single, "", count + 2, tensors);
+  assert_int_equal(test_folder_load(b.ctx, b.folder, &graph), BD_OK);
+  for (int i = 0; i < count; ++i)
+    assert_string_equal(graph->weights[i].storage.name, tensors[i].name);
+  end(&b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_prefixes),      cmocka_unit_test(test_weights_must_agree),
       cmocka_unit_test(test_other_tensors), cmocka_unit_test(test_untied),
       cmocka_unit_test(test_shards),        cmocka_unit_test(test_tensor_in_two_shards),
       cmocka_unit_test(test_links),         cmocka_unit_test(test_cache),
+      cmocka_unit_test(test_older_bert),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
