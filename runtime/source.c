@@ -202,7 +202,13 @@ static int open_folder(reader *r) {
   int status = path_of(r, single_name, path);
   if (status) return status;
   if (!lstat(path, &about))
-    return list_file(source, single_name) ? BD_RT_EXIT_EXTERNAL : open_files(r);
+    return list_file(source, single_name) ? wrong(r, single_name, "out of memory") : open_files(r);
+  status = path_of(r, index_name, path);
+  if (status) return status;
+  if (lstat(path, &about))
+    return wrong(r, single_name,
+                 "is not there, nor an index of shards; weights of other formats "
+                 "must be converted");
   source->indexed = 1;
   status = read_index(r);
   if (!status) status = open_files(r);

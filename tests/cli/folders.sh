@@ -53,7 +53,7 @@ expect 12 'is no plain file name' --data "$data" --init outside
 expect 4 "lacking/$second: No such file" --data "$data" --init lacking
 expect 12 "linked/$second: is a link to no file of its folder" --data "$data" --init linked
 expect 12 "part/$index" --data "$data" --init part
-expect 12 "none/$index" --data "$data" --init none
+expect 12 'none/model.safetensors: is not there, nor an index of shards' --data "$data" --init none
 mkdir -p taken && cp "$oracle/gpt2/model.safetensors" taken/
 expect 4 'taken/: its model.safetensors would be read in place of the shards to save' --data "$data" --init "$oracle/qwen2" \
   --save taken/
