@@ -36,6 +36,7 @@ typedef struct bd_index_map {
 // which the results get.
 typedef struct bd_dtype_rule {
   unsigned elements; // the classes that this type may be of; 0: floats only
+  bool no_f64;       // floats of at most 32 bits
   bool widens;       // the result may be f32 where the operands are halves: the attribute `dtype`
   bool names;        // the attribute `dtype` is the result's type
   unsigned index_in, bool_in, statistic_in;

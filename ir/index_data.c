@@ -46,6 +46,14 @@ static bd_status check_integers(const bd_inference *inference, bd_dtype dtype, i
   return BD_OK;
 }
 
+bd_status bd_inference_check_fill(const bd_inference *inference) {
+  const bd_attr *value = bd_op_find_attr(inference->op, "value");
+  if (!value) return BD_OK;
+  bd_dtype dtype = inference->in[0]->dtype;
+  if (value->kind == BD_ATTR_REAL) return check_real(inference, dtype, value->real);
+  return check_integers(inference, dtype, 1, &value->integer);
+}
+
 static bd_status check_values(const bd_inference *inference, bd_dtype dtype,
                               const bd_attr *values) {
   const bd_type *type = &inference->out[0];

@@ -34,7 +34,7 @@ static const bd_dtype_rule dtype_rules[BD_OP_KIND_COUNT] = {
     [BD_OP_REDUCE_MIN] = {.elements = ANY},
     [BD_OP_REDUCE_PROD] = {.elements = NUMBERS},
     [BD_OP_CUMSUM] = {.elements = NUMBERS},
-    [BD_OP_CONTRACT] = {.widens = true},
+    [BD_OP_CONTRACT] = {.elements = NUMBERS, .widens = true},
     [BD_OP_SLICE] = {.elements = ANY},
     [BD_OP_PAD] = {.elements = ANY},
     [BD_OP_CONCAT] = {.elements = ANY},
@@ -43,19 +43,31 @@ static const bd_dtype_rule dtype_rules[BD_OP_KIND_COUNT] = {
     [BD_OP_GATHER_DX] = {.index_in = 1 << 1, .statistic_out = 1 << 0},
     [BD_OP_SCATTER] = {.elements = ANY, .index_in = 1 << 1},
     [BD_OP_TOPK] = {.elements = NUMBERS, .index_out = 1 << 1},
-    [BD_OP_LAYERNORM] = {.statistic_out = 1 << 1 | 1 << 2},
-    [BD_OP_LAYERNORM_DX] = {.statistic_in = 1 << 3 | 1 << 4},
-    [BD_OP_LAYERNORM_DW] = {.statistic_in = 1 << 2 | 1 << 3, .statistic_out = 1 << 0 | 1 << 1},
-    [BD_OP_RMSNORM] = {.statistic_out = 1 << 1},
-    [BD_OP_RMSNORM_DX] = {.statistic_in = 1 << 3},
-    [BD_OP_RMSNORM_DW] = {.statistic_in = 1 << 2, .statistic_out = 1 << 0},
-    [BD_OP_EMBED] = {.index_in = 1 << 1},
-    [BD_OP_EMBED_DW] = {.index_in = 1 << 1, .statistic_out = 1 << 0},
-    [BD_OP_ATTENTION] = {.statistic_out = 1 << 1},
-    [BD_OP_ATTENTION_GRAD] = {.statistic_in = 1 << 5},
-    [BD_OP_LSE] = {.statistic_out = 1 << 0},
-    [BD_OP_XENT] = {.index_in = 1 << 1, .statistic_in = 1 << 2, .statistic_out = 1 << 0},
-    [BD_OP_XENT_GRAD] = {.index_in = 1 << 1, .statistic_in = 1 << 2 | 1 << 3},
+    [BD_OP_LAYERNORM] = {.no_f64 = true, .statistic_out = 1 << 1 | 1 << 2},
+    [BD_OP_LAYERNORM_DX] = {.no_f64 = true, .statistic_in = 1 << 3 | 1 << 4},
+    [BD_OP_LAYERNORM_DW] = {.no_f64 = true,
+                            .statistic_in = 1 << 2 | 1 << 3,
+                            .statistic_out = 1 << 0 | 1 << 1},
+    [BD_OP_RMSNORM] = {.no_f64 = true, .statistic_out = 1 << 1},
+    [BD_OP_RMSNORM_DX] = {.no_f64 = true, .statistic_in = 1 << 3},
+    [BD_OP_RMSNORM_DW] = {.no_f64 = true, .statistic_in = 1 << 2, .statistic_out = 1 << 0},
+    [BD_OP_ROPE] = {.no_f64 = true},
+    [BD_OP_DROPOUT] = {.no_f64 = true},
+    [BD_OP_CONV2D] = {.no_f64 = true},
+    [BD_OP_CONV2D_DX] = {.no_f64 = true},
+    [BD_OP_CONV2D_DW] = {.no_f64 = true},
+    [BD_OP_MAXPOOL2D] = {.no_f64 = true},
+    [BD_OP_MAXPOOL2D_GRAD] = {.no_f64 = true},
+    [BD_OP_EMBED] = {.no_f64 = true, .index_in = 1 << 1},
+    [BD_OP_EMBED_DW] = {.no_f64 = true, .index_in = 1 << 1, .statistic_out = 1 << 0},
+    [BD_OP_ATTENTION] = {.no_f64 = true, .statistic_out = 1 << 1},
+    [BD_OP_ATTENTION_GRAD] = {.no_f64 = true, .statistic_in = 1 << 5},
+    [BD_OP_LSE] = {.no_f64 = true, .statistic_out = 1 << 0},
+    [BD_OP_XENT] = {.no_f64 = true,
+                    .index_in = 1 << 1,
+                    .statistic_in = 1 << 2,
+                    .statistic_out = 1 << 0},
+    [BD_OP_XENT_GRAD] = {.no_f64 = true, .index_in = 1 << 1, .statistic_in = 1 << 2 | 1 << 3},
 };
 
 const bd_dtype_rule *bd_op_dtypes(bd_op_kind kind) {
@@ -118,6 +130,8 @@ bd_status bd_inference_check_dtypes(const bd_inference *inference) {
     if (!(bd_dtype_class_of(dtype) & classes))
       return bd_inference_fail(inference, "operand %d must hold %s, not %s", i + 1,
                                words_of(classes), bd_dtype_name(dtype));
+    if (rule->no_f64 && dtype == BD_F64)
+      return bd_inference_fail(inference, "operand %d must not be f64", i + 1);
     bd_dtype wanted = rule->statistic_in >> i & 1 ? bd_dtype_wide(element) : element;
     if (dtype != wanted)
       return bd_inference_fail(inference, "operand %d must be %s to go with operand %d, not %s",

@@ -36,11 +36,12 @@ bd_status bd_infer_slice(bd_inference *inference) {
   bool pad = op->kind == BD_OP_PAD;
   int64_t part = pad ? in->dims[dim] : size, whole = pad ? size : in->dims[dim];
   if (step == 0) return bd_inference_fail(inference, "step must not be 0");
-  if (__builtin_mul_overflow(part - 1, step, &last) || __builtin_add_overflow(start, last, &last) ||
-      start >= whole || last < 0 || last >= whole)
+  if (__builtin_mul_overflow(part - 1, step, &last) || __builtin_add_overflow(start, last, &last))
+    last = step > 0 ? INT64_MAX : INT64_MIN;
+  if (start >= whole || last < 0 || last >= whole)
     return bd_inference_fail(inference, "elements %lld to %lld are outside an extent of %lld",
-                             (long long)start, (long long)(start + (part - 1) * step),
-                             (long long)whole);
+                             (long long)start, (long long)last, (long long)whole);
+  if (pad) BD_TRY(bd_inference_check_fill(inference));
   inference->out[0] = *in;
   inference->out[0].dims[dim] = size;
   add_loops_but(inference, dim);

@@ -29,6 +29,9 @@ typedef bd_status (*bd_named_rule)(bd_inference *inference);
 // The function behind "#name"; never NULL for a rule of ir/ops.def.
 bd_named_rule bd_named_rule_find(const char *name);
 
+// Whether the attribute `value`, if there is one, is a number that operand 0's type has.
+BD_NODISCARD bd_status bd_inference_check_fill(const bd_inference *inference);
+
 // Rules of ir/index_data.c.
 bd_status bd_infer_constant(bd_inference *inference);
 bd_status bd_infer_iota(bd_inference *inference);

@@ -58,6 +58,7 @@ bd_status bd_infer_unfold(bd_inference *inference) {
   const bd_type *x = inference->in[0];
   bd_windows w;
   BD_TRY(read_windows(inference, &w));
+  BD_TRY(bd_inference_check_fill(inference));
   int lead = x->rank - w.count;
   if (lead < 0 || x->rank + 1 > BD_MAX_RANK)
     return bd_inference_fail(inference, "operand 1 must have %d to %d dimensions, not %s", w.count,

@@ -1,9 +1,10 @@
 // Kernels of one point per lane that walks along dimensions: reductions by other than sums of f32,
-// cumsum, topk.
+// products of f64 and integers, cumsum, topk.
 #include "codegen/kernel/gen.h"
 
 typedef struct walk {
   bd_access in, out, index; // index: topk's second result
+  bd_access factor;         // contract: the other operand
   int count, loops[BD_MAX_LOOPS];
   bd_dtype held;      // the type that is summed or multiplied in
   bd_op join;         // how, of two values
@@ -49,7 +50,12 @@ static LLVMValueRef state_of(bd_gen *g, const walk *w) {
 
 static void take(bd_gen *g, void *user) {
   walk *w = user;
+  static const bd_op times = {.kind = BD_OP_MUL};
   LLVMValueRef x = bd_gen_cast(g, w->in.dtype, w->held, bd_gen_load(g, &w->in));
+  if (w->factor.base) {
+    const LLVMValueRef factors[2] = {x, bd_gen_load(g, &w->factor)};
+    x = bd_gen_arithmetic(g, &times, w->held, factors);
+  }
   const LLVMValueRef both[2] = {x, state_of(g, w)};
   LLVMBuildStore(g->b, bd_gen_arithmetic(g, &w->join, w->held, both), w->state);
 }
@@ -94,9 +100,10 @@ bd_status bd_gen_reduce(bd_gen *g) {
   w.held = held_in(g, w.join.kind);
   for (int d = 0; d < rank; d++)
     if (!contains(g->map.out[0], out_rank, g->map.in[0][d])) w.loops[w.count++] = g->map.in[0][d];
-  bd_access *accesses[] = {&w.in, &w.out};
+  if (g->op->in_count == 2) w.factor = bd_gen_in(g, 1);
+  bd_access *accesses[] = {&w.in, &w.out, &w.factor};
   bd_gen_points points = {.loops = out_rank,
-                          .access_count = 2,
+                          .access_count = 3,
                           .accesses = accesses,
                           .work = bd_gen_work(g, w.count, w.loops),
                           .body = reduce_point,

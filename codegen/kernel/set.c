@@ -15,6 +15,7 @@ static const bd_gen_emitter emitters[BD_OP_KIND_COUNT] = {
     [BD_OP_SLICE] = bd_gen_slice,
     [BD_OP_PAD] = bd_gen_pad,
     [BD_OP_CONCAT] = bd_gen_concat,
+    [BD_OP_CONTRACT] = bd_gen_reduce,
     [BD_OP_REDUCE_MAX] = bd_gen_reduce,
     [BD_OP_REDUCE_MIN] = bd_gen_reduce,
     [BD_OP_REDUCE_PROD] = bd_gen_reduce,

@@ -18,6 +18,13 @@ static bool is_attention(const bd_op *op) {
   return op->kind == BD_OP_ATTENTION || op->kind == BD_OP_ATTENTION_GRAD;
 }
 
+// The runtime has no products of f64 and of integers.
+static bool is_generated(const bd_function *function, const bd_op *op, bool cuda) {
+  if (op->kind == BD_OP_CONTRACT)
+    return bd_dtype_wide(function->values[op->in[0]].type.dtype) != BD_F32;
+  return !(bd_op_get_info(op->kind)->traits & BD_LIBRARY) || (cuda && is_attention(op));
+}
+
 bool bd_kernel_of_step(bd_ctx *ctx, const bd_module *module, const bd_function *function,
                        const bd_fusion *fusion, int step, bool cuda, int number,
                        bd_kernel *out_kernel) {
@@ -28,8 +35,7 @@ bool bd_kernel_of_step(bd_ctx *ctx, const bd_module *module, const bd_function *
                  .op_count = fusion->step_ops[step],
                  .parts = 1};
   const bd_op *ops = &function->ops[k.first_op];
-  if (bd_op_get_info(ops[0].kind)->traits & BD_LIBRARY && !(cuda && is_attention(&ops[0])))
-    return false;
+  if (!is_generated(function, &ops[0], cuda)) return false;
   if (ops[0].kind == BD_OP_ATTENTION_GRAD) {
     k.parts = BD_ATTENTION_GRAD_PARTS;
     k.scratch = true;

@@ -97,6 +97,9 @@ BD_EVAL(contract) {
     for (int i = 0; i < 2; i++)
       factor[i] = bd_float8_round(scratch, format[i], &in[i]);
   bd_eval_rule(rule, 2, factor, out);
+  if (bd_dtype_is_float(out->type.dtype)) return;
+  for (int64_t i = 0; i < bd_tensor_elements(out); i++)
+    out->data[i] = bd_dtype_wrap(out->type.dtype, out->data[i]);
 }
 
 BD_EVAL(reduce_sum) {

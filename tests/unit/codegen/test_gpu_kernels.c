@@ -41,6 +41,7 @@ static const bd_type *operand_type(const kernel_run *r) {
 
 // Whether a GPU adds as the host does: not along rows from 2048 elements on, nor down columns.
 static bool adds_as_host(const kernel_run *r) {
+  if (!r->function->ops[0].in_count) return true;
   const bd_type *type = operand_type(r);
   const char *rule = strstr(r->from->attributes, "rule=");
   switch (r->from->kind) {

@@ -80,6 +80,10 @@ static void test_steps(void **state) {
   b->attrs[2] = bd_attr_int(b->ctx, "size", 17);
   b->attrs[3] = bd_attr_int(b->ctx, "step", 2);
   expect_type(b, make(b, BD_OP_PAD), BD_BOOL, DIMS(B, 17));
+  set_int(b, "value", 2);
+  expect_fail(b, BD_OP_PAD, "2 is no bool");
+  b->attrs[4] = bd_attr_real(b->ctx, "value", 0.5);
+  expect_fail(b, BD_OP_PAD, "a value of bool must be an integer that it has, not 0.5");
 }
 
 static void test_concat(void **state) {
