@@ -32,7 +32,8 @@ static void merge(bd_gen *g, bd_gen_points *points, int outer, int inner) {
 
 static void lanes(bd_gen *g, void *user) {
   bd_gen_points *points = user;
-  bd_gen_lanes(g, points->order[points->loops - 1], BD_GEN_POINT_LANES, points->body, points->user);
+  int width = points->work > 1 ? BD_GEN_WALK_LANES : BD_GEN_POINT_LANES;
+  bd_gen_lanes(g, points->order[points->loops - 1], width, points->body, points->user);
 }
 
 void bd_gen_elementwise(bd_gen *g, bd_gen_points *points) {

@@ -14,6 +14,7 @@
 
 #define BD_GEN_LANES 32       // of a row, and of a warp
 #define BD_GEN_POINT_LANES 16 // of elementwise kernels on the host
+#define BD_GEN_WALK_LANES 8   // of those whose points walk along a dimension
 #define BD_GEN_CHUNK 16384    // elements in a host chunk, about
 #define BD_GEN_THREADS 256    // of a GPU block
 #define BD_GEN_LONG_ROW 2048  // elements from which a GPU takes a row by a whole block
@@ -74,7 +75,7 @@ typedef struct bd_gen {
   int width;                        // lanes of a host vector inside lanes
   LLVMValueRef mask;                // of the lanes in range, NULL: all
   LLVMValueRef lane_from, lane_to;  // this item's part of the lane loop
-  bool rolled; // loops that end now are not to be unrolled
+  bool rolled;                      // loops that end now are not to be unrolled
 } bd_gen;
 
 typedef void (*bd_gen_body)(bd_gen *g, void *user);

@@ -20,7 +20,8 @@ static void add_runs(gpu_set *s, const kernel_case *cases, int count) {
     add_run(s, &cases[i], BD_F32, 0);
     for (const char *letter = cases[i].letters; *letter; letter++)
       add_run(s, &cases[i], BD_F32, *letter);
-    if (!kernel_case_has_halves(&cases[i])) continue;
+    bool again = i > 0 && cases[i].kind == cases[i - 1].kind && cases != gpu_kernel_cases;
+    if (again || !kernel_case_has_halves(&cases[i])) continue;
     add_run(s, &cases[i], BD_BF16, cases[i].letters[0]);
     add_run(s, &cases[i], BD_F16, 0);
   }
