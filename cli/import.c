@@ -1,8 +1,9 @@
-// `braid import`: reads an ONNX model and prints what was recognised.
+// `braid import`: reads an ONNX model, prints what was recognised, and writes it as a graph.
 #include "cli/command.h"
-#include "frontend/onnx/infer.h"
+#include "frontend/onnx/lower.h"
 #include "frontend/onnx/summary.h"
 #include "ir/base/number.h"
+#include "ir/pass.h"
 #include <string.h>
 
 // "batch=8,seq=128": a number per symbol.
@@ -25,13 +26,30 @@ static bd_status read_dims(bd_ctx *ctx, const bd_arguments *arguments, bd_onnx_o
   }
 }
 
-static bd_status describe(bd_ctx *ctx, const bd_onnx_model *model, const bd_onnx_options *options) {
+static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const bd_onnx_model *model,
+                             bd_onnx_fact *facts) {
+  static const char *const losses[] = {"own", "cross-entropy", NULL};
+  int loss = BD_ONNX_LOSS_OWN;
+  bd_module *graph;
+  BD_TRY(bd_argument_choice(ctx, arguments, "--loss", losses, &loss));
+  BD_TRY(bd_file_check_place(ctx, bd_argument(arguments, "-o")));
+  BD_TRY(bd_onnx_lower(ctx, model, facts, (bd_onnx_loss)loss, &graph));
+  BD_TRY(bd_module_verify(ctx, graph));
+  BD_TRY(bd_pass_run_list(ctx, "canonicalize,dce,outline-repeats,cse,dce", NULL, stderr, graph,
+                          &graph));
+  bd_text text = bd_text_init(ctx->arena);
+  bd_module_print(graph, &text);
+  return bd_file_write(ctx, bd_argument(arguments, "-o"), text.data, text.length);
+}
+
+static bd_status import(bd_ctx *ctx, const bd_arguments *arguments, const bd_onnx_model *model,
+                        const bd_onnx_options *options) {
   bd_onnx_fact *facts;
   BD_TRY(bd_onnx_infer(ctx, model, options, &facts));
   bd_text text = bd_text_init(ctx->arena);
   bd_onnx_summarize(ctx, model, facts, &text);
   fwrite(text.data, 1, text.length, stdout);
-  return BD_OK;
+  return bd_argument(arguments, "-o") ? write_graph(ctx, arguments, model, facts) : BD_OK;
 }
 
 static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
@@ -42,7 +60,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   bd_owned held;
   bd_own(ctx, &held, bd_onnx_close, &model);
   bd_status status = bd_onnx_open(ctx, arguments->operand, &model);
-  if (status == BD_OK) status = describe(ctx, &model, &options);
+  if (status == BD_OK) status = import(ctx, arguments, &model, &options);
   bd_disown(ctx, &held);
   bd_onnx_close(&model);
   return status;
@@ -53,6 +71,9 @@ static const bd_option options[] = {
     {"--dim", "NAME=N,..", "numbers for other symbolic extents"},
     {"--batch-dim", "NAME",
      "the symbol that is the batch (default: of the inputs' first dimension)"},
+    {"--loss", "own|cross-entropy",
+     "the model's own loss (default), or one of its first output's last dimension"},
+    {"-o", "FILE", "write the model as a graph (.braid), which 'braid compile' takes"},
     {0},
 };
 const bd_command bd_command_import = {

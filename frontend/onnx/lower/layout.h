@@ -1,0 +1,39 @@
+// Dimensions of the model as products of dimensions of the graph.
+#ifndef BD_FRONTEND_ONNX_LOWER_LAYOUT_H
+#define BD_FRONTEND_ONNX_LOWER_LAYOUT_H
+#include "frontend/onnx/lower/lowering.h"
+
+// Extents whose product one dimension of the model is; BD_DIM_BATCH among them for a multiple of B.
+typedef struct bd_onnx_factors {
+  int count;
+  int64_t list[BD_MAX_RANK];
+} bd_onnx_factors;
+
+bd_onnx_factors bd_onnx_factors_of(const bd_onnx_lowering *l, const bd_onnx_part *part, int d);
+
+// The coarsest factors that both lists can be parted or joined to. False: the batch stands in
+// different places, or there are more than 8.
+bool bd_onnx_factors_meet(const bd_onnx_factors *a, const bd_onnx_factors *b, bd_onnx_factors *out);
+
+// The same elements with `rank` dimensions of these factors; a reshape where they are others.
+BD_NODISCARD bd_status bd_onnx_refit(bd_onnx_lowering *l, const bd_onnx_step *step, int rank,
+                                     const bd_onnx_factors *factors, bd_onnx_part *part);
+// Makes each dimension in the bits of `axes` one dimension of the graph.
+BD_NODISCARD bd_status bd_onnx_join(bd_onnx_lowering *l, const bd_onnx_step *step, int rank,
+                                    unsigned axes, bd_onnx_part *part);
+// The same elements in another shape of the model.
+BD_NODISCARD bd_status bd_onnx_regroup(bd_onnx_lowering *l, const bd_onnx_step *step, int rank,
+                                       const bd_onnx_number *dims, bd_onnx_part *part);
+
+// Makes operands of ranks `ranks` fit a pointwise op whose result has `rank` dimensions: equal
+// factors, and dimensions that are the result's last ones. *out: the result's layout, without an
+// id.
+BD_NODISCARD bd_status bd_onnx_align(bd_onnx_lowering *l, const bd_onnx_step *step, int count,
+                                     const int *ranks, bd_onnx_part *parts, int rank,
+                                     bd_onnx_part *out);
+// Repeats `part`, of `rank` dimensions, over those of `dims` where it has 1.
+BD_NODISCARD bd_status bd_onnx_spread(bd_onnx_lowering *l, const bd_onnx_step *step, int from_rank,
+                                      bd_onnx_part *part, int rank, const bd_onnx_number *dims);
+// A dimension of the model as factors: none for 1, c and B for c * B.
+bd_onnx_factors bd_onnx_factors_plain(bd_onnx_number extent);
+#endif

@@ -1,0 +1,185 @@
+#include "frontend/onnx/lower/layout.h"
+#include "frontend/onnx/summary.h"
+#include <string.h>
+
+// Whether any node that runs takes the value.
+static const bool *find_used(bd_onnx_lowering *l, const bool *running) {
+  bool *used = BD_NEW_ARRAY(l->ctx->arena, bool, l->model->value_count);
+  for (int n = 0; n < l->model->node_count; n++)
+    for (int i = 0; running[n] && i < l->model->nodes[n].in_count; i++)
+      if (l->model->nodes[n].in[i] != BD_ONNX_ABSENT) used[l->model->nodes[n].in[i]] = true;
+  return used;
+}
+
+static bool keeps_elements(const char *op) {
+  static const char *const ops[] = {"Reshape",   "Cast",    "Squeeze",
+                                    "Unsqueeze", "Flatten", "Identity"};
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+    if (strcmp(op, ops[i]) == 0) return true;
+  return false;
+}
+
+// The input that a value is, in another shape or type; -1 when it is none.
+static int whole_input(const bd_onnx_model *model, int value) {
+  while (model->values[value].producer >= 0) {
+    const bd_onnx_node *node = &model->nodes[model->values[value].producer];
+    if (!keeps_elements(node->op) || node->in_count < 1) return -1;
+    value = node->in[0];
+  }
+  return model->values[value].initializer ? -1 : value;
+}
+
+static int find_target(const bd_onnx_model *model, const bool *running) {
+  for (int n = 0; n < model->node_count; n++)
+    if (running[n] && strcmp(model->nodes[n].op, "SoftmaxCrossEntropyLoss") == 0)
+      return whole_input(model, model->nodes[n].in[1]);
+  return -1;
+}
+
+// The graph's type of an input: every extent, also 1.
+static bd_status input_type(bd_onnx_lowering *l, int value, bd_type *out) {
+  const bd_onnx_fact *fact = &l->facts[value];
+  bool real = bd_onnx_is_float(fact->dtype);
+  bool good = fact->rank >= 1 && fact->dims[0].batch &&
+              (real || fact->dtype == BD_ONNX_INT64 || fact->dtype == BD_ONNX_INT32);
+  *out = (bd_type){.dtype = BD_I32, .rank = fact->rank};
+  if (real) good = good && bd_onnx_element_type(fact->dtype, &out->dtype);
+  for (int d = 0; d < fact->rank; d++) {
+    good = good && fact->dims[d].integer >= (fact->dims[d].batch ? 1 : 0) &&
+           fact->dims[d].batch == (d == 0) && fact->dims[d].integer != 0 &&
+           (d > 0 || fact->dims[d].integer == 1);
+    out->dims[d] = fact->dims[d].batch ? BD_DIM_BATCH : fact->dims[d].integer;
+  }
+  if (good) return BD_OK;
+  return bd_fail(
+      l->ctx, BD_UNSUPPORTED, l->graph.loc,
+      "input \"%s\" is %s %s; an input has reals, int32 or int64, and the batch, a symbol, "
+      "as its first dimension and no other",
+      l->model->values[value].name, bd_onnx_dtype_name(fact->dtype),
+      bd_onnx_dims_text(l->ctx, fact->rank, fact->dims));
+}
+
+// An input of main and the parameter of the function for it; in the model's layout it has no
+// extents of 1.
+static bd_status add_input(bd_onnx_lowering *l, int value) {
+  bd_type type;
+  BD_TRY(input_type(l, value, &type));
+  const char *name = bd_onnx_graph_name(l, l->model->values[value].name);
+  bd_input_kind kind = bd_dtype_is_float(type.dtype) ? BD_INPUT_REALS
+                       : value == l->target          ? BD_INPUT_TARGETS
+                                                     : BD_INPUT_TOKENS;
+  bd_graph_input(&l->graph, name, kind, type);
+  l->parts[value].id = bd_graph_param(&l->graph, name, type, false);
+  return l->graph.status;
+}
+
+static bd_status strip_input(bd_onnx_lowering *l, int value) {
+  const bd_onnx_fact *fact = &l->facts[value];
+  bd_onnx_factors factors[BD_MAX_RANK] = {{0}};
+  for (int d = 0; d < fact->rank; d++)
+    factors[d] = bd_onnx_factors_plain(fact->dims[d]);
+  return bd_onnx_refit(l, NULL, fact->rank, factors, &l->parts[value]);
+}
+
+// Targets for the last dimension of the first output.
+static bd_status add_targets(bd_onnx_lowering *l, bd_id *out_param) {
+  const bd_onnx_fact *fact = &l->facts[l->model->outputs[0]];
+  bd_type type = {.dtype = BD_I32, .rank = fact->rank - 1};
+  bool good = fact->rank >= 2 && bd_onnx_is_float(fact->dtype);
+  for (int d = 0; good && d < fact->rank - 1; d++) {
+    good = fact->dims[d].batch == (d == 0) && fact->dims[d].integer > 0;
+    type.dims[d] = d == 0 ? BD_DIM_BATCH : fact->dims[d].integer;
+  }
+  if (!good || fact->dims[0].integer != 1)
+    return bd_fail(
+        l->ctx, BD_INVALID, l->graph.loc,
+        "--loss cross-entropy needs scores [B, .., classes] as the first output; \"%s\" is "
+        "%s %s",
+        l->model->values[l->model->outputs[0]].name, bd_onnx_dtype_name(fact->dtype),
+        bd_onnx_dims_text(l->ctx, fact->rank, fact->dims));
+  const char *name = bd_onnx_graph_name(l, "targets");
+  bd_graph_input(&l->graph, name, BD_INPUT_TARGETS, type);
+  *out_param = bd_graph_param(&l->graph, name, type, false);
+  return l->graph.status;
+}
+
+static bd_status lower_nodes(bd_onnx_lowering *l, const bool *running) {
+  for (int n = 0; n < l->model->node_count; n++) {
+    const bd_onnx_node *node = &l->model->nodes[n];
+    if (!running[n]) continue;
+    int room = node->in_count + 8;
+    bd_onnx_step step = {.ctx = l->ctx,
+                         .model = l->model,
+                         .node = node,
+                         .rule = bd_onnx_rule_of(node),
+                         .in_count = node->in_count,
+                         .out_count = node->out_count};
+    step.in = BD_NEW_ARRAY(l->ctx->arena, bd_onnx_fact *, room);
+    step.out = BD_NEW_ARRAY(l->ctx->arena, bd_onnx_fact, node->out_count);
+    for (int i = 0; i < node->in_count; i++)
+      if (node->in[i] != BD_ONNX_ABSENT) step.in[i] = &l->facts[node->in[i]];
+    for (int i = 0; i < node->out_count; i++)
+      if (node->out[i] != BD_ONNX_ABSENT) step.out[i] = l->facts[node->out[i]];
+    BD_TRY(bd_onnx_lower_node(l, &step));
+  }
+  return BD_OK;
+}
+
+// The loss that an output of the model is.
+static bd_status own_loss(bd_onnx_lowering *l, bd_id *out) {
+  for (int i = 0; i < l->model->output_count; i++) {
+    int value = l->model->outputs[i], producer = l->model->values[value].producer;
+    bool is_loss = producer >= 0 && l->parts[value].id != BD_NO_ID &&
+                   strcmp(l->model->nodes[producer].op, "SoftmaxCrossEntropyLoss") == 0;
+    if (!is_loss) continue;
+    *out = l->parts[value].id;
+    return BD_OK;
+  }
+  return bd_fail(
+      l->ctx, BD_INVALID, l->graph.loc,
+      "no output of the model is a loss that braid knows (SoftmaxCrossEntropyLoss); give it "
+      "one with --loss cross-entropy");
+}
+
+// Scores as the graph has them are [.., classes]: targets get the structure before it.
+static bd_status added_loss(bd_onnx_lowering *l, bd_id targets, bd_id *out) {
+  int value = l->model->outputs[0], rank = l->facts[value].rank;
+  bd_onnx_part part = l->parts[value];
+  if (part.id == BD_NO_ID || part.first[rank] - part.first[rank - 1] != 1)
+    return bd_fail(l->ctx, BD_UNSUPPORTED, l->graph.loc,
+                   "the first output is known beforehand, or its classes are no single dimension");
+  bd_type type = *bd_onnx_type(l, part.id);
+  BD_TRY(bd_onnx_emit_reshape(l, targets, type.rank - 1, type.dims, &targets));
+  return bd_onnx_cross_entropy(l, part.id, targets, out);
+}
+
+static bd_status call_function(bd_onnx_lowering *l, bd_id loss, bd_module **out_graph) {
+  bd_function *main = l->graph.module->main;
+  bd_graph_result(&l->graph, loss);
+  bd_id out = bd_graph_call(&l->graph, l->graph.function, main->param_count, main->params, "loss");
+  return bd_graph_finish(&l->graph, out, out_graph);
+}
+
+bd_status bd_onnx_lower(bd_ctx *ctx, const bd_onnx_model *model, bd_onnx_fact *facts,
+                        bd_onnx_loss loss, bd_module **out_graph) {
+  bd_loc loc = bd_loc_file(model->path);
+  bd_onnx_lowering l = {
+      .ctx = ctx, .model = model, .facts = facts, .names = bd_name_map_init(ctx->arena)};
+  const bool *running = bd_onnx_running(ctx, model, facts), *used = find_used(&l, running);
+  bd_id targets = BD_NO_ID, made = BD_NO_ID;
+  l.graph = bd_graph_begin(ctx, model->name[0] ? model->name : "model", loc);
+  bd_graph_function(&l.graph, "model");
+  l.parts = BD_NEW_ARRAY(ctx->arena, bd_onnx_part, model->value_count);
+  for (int i = 0; i < model->value_count; i++)
+    l.parts[i].id = BD_NO_ID;
+  l.target = find_target(model, running);
+  if (model->output_count == 0) return bd_fail(ctx, BD_INVALID, loc, "the model has no outputs");
+  for (int i = 0; i < model->input_count; i++)
+    if (used[model->inputs[i]]) BD_TRY(add_input(&l, model->inputs[i]));
+  if (loss == BD_ONNX_LOSS_CROSS_ENTROPY) BD_TRY(add_targets(&l, &targets));
+  for (int i = 0; i < model->input_count; i++)
+    if (used[model->inputs[i]]) BD_TRY(strip_input(&l, model->inputs[i]));
+  BD_TRY(lower_nodes(&l, running));
+  BD_TRY(targets == BD_NO_ID ? own_loss(&l, &made) : added_loss(&l, targets, &made));
+  return call_function(&l, made, out_graph);
+}
