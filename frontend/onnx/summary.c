@@ -1,9 +1,18 @@
 #include "frontend/onnx/summary.h"
+#include "frontend/onnx/infer/step.h"
 #include <stdlib.h>
 #include <string.h>
 
 static bool is_folded(const bd_onnx_fact *fact) {
-  return !fact->weight && (fact->known || fact->tensor);
+  bool empty = bd_onnx_plain(fact) && bd_onnx_count(fact) == 0;
+  return empty || (!fact->weight && (fact->known || fact->tensor));
+}
+
+bool bd_onnx_takes(const bd_onnx_node *node, int i) {
+  const bd_onnx_rule *rule = bd_onnx_rule_of(node);
+  if (node->in[i] == BD_ONNX_ABSENT || (rule && i < 32 && (rule->known >> i & 1))) return false;
+  if (strcmp(node->op, "CastLike") == 0) return i == 0;
+  return strcmp(node->op, "EyeLike") != 0;
 }
 
 const bool *bd_onnx_running(bd_ctx *ctx, const bd_onnx_model *model, const bd_onnx_fact *facts) {
@@ -18,7 +27,7 @@ const bool *bd_onnx_running(bd_ctx *ctx, const bd_onnx_model *model, const bd_on
       if (value != BD_ONNX_ABSENT && wanted[value] && !is_folded(&facts[value])) running[n] = true;
     }
     for (int i = 0; running[n] && i < node->in_count; i++)
-      if (node->in[i] != BD_ONNX_ABSENT) wanted[node->in[i]] = true;
+      if (bd_onnx_takes(node, i)) wanted[node->in[i]] = true;
   }
   return running;
 }

@@ -216,6 +216,6 @@ static const bd_onnx_rule rules[] = {
     {"Slice", 10, "tiii?i?=t", "", 1U << 1 | 1U << 2 | 1U << 3 | 1U << 4, infer_slice, NULL},
     {"Tile", 6, "tl=t", "", 1U << 1, infer_tile, NULL},
     {"Transpose", 1, "t=t", "perm:I", 0, infer_transpose, NULL},
-    {"Trilu", 14, "tl?=t", "upper:i", 0, infer_trilu, NULL},
+    {"Trilu", 14, "tl?=t", "upper:i", 1U << 1, infer_trilu, NULL},
 };
 const bd_onnx_rules bd_onnx_move_rules = {sizeof rules / sizeof *rules, rules};

@@ -107,7 +107,7 @@ static const bd_onnx_rule rules[] = {
     {"ArgMax", 12, "n=l", "axis:i keepdims:i select_last_index:i", 0, infer_arg, NULL},
     {"ArgMin", 1, "n=l", "axis:i keepdims:i", 0, infer_arg, NULL},
     {"ArgMin", 12, "n=l", "axis:i keepdims:i select_last_index:i", 0, infer_arg, NULL},
-    {"CumSum", 11, "ni=n", "exclusive:i reverse:i", 0, bd_onnx_infer_same, NULL},
+    {"CumSum", 11, "ni=n", "exclusive:i reverse:i", 1U << 1, bd_onnx_infer_same, NULL},
     REDUCE("ReduceL1"),
     REDUCE("ReduceL2"),
     REDUCE("ReduceLogSum"),

@@ -109,7 +109,11 @@ static bd_status lower_max_pool(bd_onnx_lowering *l, const bd_onnx_step *step) {
   int count = window_attrs(l, &window, attrs), last = window.rank - 1;
   attrs[count++] = bd_attr_int(l->ctx, "kh", window.rank == 2 ? window.size[0] : 1);
   attrs[count++] = bd_attr_int(l->ctx, "kw", window.size[last]);
+  // Small integers are compared as reals, which have them all.
+  bd_dtype dtype = bd_onnx_type(l, image)->dtype;
+  if (!bd_dtype_is_float(dtype)) BD_TRY(bd_onnx_emit_cast(l, image, BD_F32, &image));
   BD_TRY(bd_onnx_emit(l, BD_OP_MAXPOOL2D, 1, &image, count, attrs, &image));
+  BD_TRY(bd_onnx_emit_cast(l, image, dtype, &image));
   BD_TRY(from_image(l, step, image, &out));
   bd_onnx_made(l, step, 0, out);
   return BD_OK;

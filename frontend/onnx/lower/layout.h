@@ -21,6 +21,17 @@ BD_NODISCARD bd_status bd_onnx_refit(bd_onnx_lowering *l, const bd_onnx_step *st
 // Makes each dimension in the bits of `axes` one dimension of the graph.
 BD_NODISCARD bd_status bd_onnx_join(bd_onnx_lowering *l, const bd_onnx_step *step, int rank,
                                     unsigned axes, bd_onnx_part *part);
+// Makes dimension `axis`, of this extent, one dimension of the graph, also where it is 1. *out_dim:
+// which.
+BD_NODISCARD bd_status bd_onnx_one_dim(bd_onnx_lowering *l, const bd_onnx_step *step, int rank,
+                                       int axis, bd_onnx_number extent, bd_onnx_part *part,
+                                       int *out_dim);
+// Elements `start`, `start + by`, .. of dimension `axis`, which becomes one of `size`.
+BD_NODISCARD bd_status bd_onnx_cut(bd_onnx_lowering *l, const bd_onnx_step *step, int rank,
+                                   int axis, int64_t start, int64_t by, int64_t size,
+                                   bd_onnx_part *part);
+// Moves dimension `from` of a value of the graph to the end, or (`back`) the last one there.
+BD_NODISCARD bd_status bd_onnx_turn(bd_onnx_lowering *l, int from, bool back, bd_id x, bd_id *out);
 // The same elements in another shape of the model.
 BD_NODISCARD bd_status bd_onnx_regroup(bd_onnx_lowering *l, const bd_onnx_step *step, int rank,
                                        const bd_onnx_number *dims, bd_onnx_part *part);
@@ -34,6 +45,10 @@ BD_NODISCARD bd_status bd_onnx_align(bd_onnx_lowering *l, const bd_onnx_step *st
 // Repeats `part`, of `rank` dimensions, over those of `dims` where it has 1.
 BD_NODISCARD bd_status bd_onnx_spread(bd_onnx_lowering *l, const bd_onnx_step *step, int from_rank,
                                       bd_onnx_part *part, int rank, const bd_onnx_number *dims);
+// Reduces the dimensions in `axes`; the model's stay, with extent 1, so that `rank` is the
+// operand's.
+BD_NODISCARD bd_status bd_onnx_reduce(bd_onnx_lowering *l, bd_op_kind kind, int rank, unsigned axes,
+                                      bd_onnx_part *part);
 // A dimension of the model as factors: none for 1, c and B for c * B.
 bd_onnx_factors bd_onnx_factors_plain(bd_onnx_number extent);
 #endif

@@ -22,6 +22,7 @@ typedef struct bd_onnx_lowering {
   const bd_onnx_model *model;
   bd_onnx_fact *facts; // elements are read when they are wanted
   bd_graph_build graph;
+  int *sources;                // per parameter of the function, the model's value
   bd_onnx_part *parts;         // per value of the model
   int target;                  // the input that holds targets, or -1
   bd_name_map names;           // of inputs and weights
@@ -40,7 +41,9 @@ typedef struct bd_onnx_lower_rules {
   const bd_onnx_lower_rule *rules;
 } bd_onnx_lower_rules;
 extern const bd_onnx_lower_rules bd_onnx_lower_pointwise, bd_onnx_lower_activations,
-    bd_onnx_lower_shapes, bd_onnx_lower_products, bd_onnx_lower_images, bd_onnx_lower_losses;
+    bd_onnx_lower_shapes, bd_onnx_lower_products, bd_onnx_lower_images, bd_onnx_lower_losses,
+    bd_onnx_lower_extremes, bd_onnx_lower_masks, bd_onnx_lower_indexing, bd_onnx_lower_norms,
+    bd_onnx_lower_repeats;
 
 // Lowers the node of `step`. Errors: BD_UNSUPPORTED where there is no rule for it.
 BD_NODISCARD bd_status bd_onnx_lower_node(bd_onnx_lowering *l, const bd_onnx_step *step);

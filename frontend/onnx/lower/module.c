@@ -7,7 +7,7 @@ static const bool *find_used(bd_onnx_lowering *l, const bool *running) {
   bool *used = BD_NEW_ARRAY(l->ctx->arena, bool, l->model->value_count);
   for (int n = 0; n < l->model->node_count; n++)
     for (int i = 0; running[n] && i < l->model->nodes[n].in_count; i++)
-      if (l->model->nodes[n].in[i] != BD_ONNX_ABSENT) used[l->model->nodes[n].in[i]] = true;
+      if (bd_onnx_takes(&l->model->nodes[n], i)) used[l->model->nodes[n].in[i]] = true;
   return used;
 }
 
@@ -69,6 +69,28 @@ static bd_status add_input(bd_onnx_lowering *l, int value) {
                        : value == l->target          ? BD_INPUT_TARGETS
                                                      : BD_INPUT_TOKENS;
   bd_graph_input(&l->graph, name, kind, type);
+  l->sources[l->graph.function->param_count] = value;
+  l->parts[value].id = bd_graph_param(&l->graph, name, type, false);
+  return l->graph.status;
+}
+
+// The same without main, of any type and shape that has elements.
+static bd_status add_plain_input(bd_onnx_lowering *l, int value) {
+  const bd_onnx_fact *fact = &l->facts[value];
+  bd_type type = {.rank = fact->rank};
+  bool good = bd_onnx_element_type(fact->dtype, &type.dtype);
+  for (int d = 0; d < fact->rank; d++) {
+    good =
+        good && fact->dims[d].integer > 0 && (!fact->dims[d].batch || fact->dims[d].integer == 1);
+    type.dims[d] = fact->dims[d].batch ? BD_DIM_BATCH : fact->dims[d].integer;
+  }
+  if (!good)
+    return bd_fail(l->ctx, BD_UNSUPPORTED, l->graph.loc,
+                   "input \"%s\" is %s %s, of which the graph has no value",
+                   l->model->values[value].name, bd_onnx_dtype_name(fact->dtype),
+                   bd_onnx_dims_text(l->ctx, fact->rank, fact->dims));
+  l->sources[l->graph.function->param_count] = value;
+  const char *name = bd_onnx_graph_name(l, l->model->values[value].name);
   l->parts[value].id = bd_graph_param(&l->graph, name, type, false);
   return l->graph.status;
 }
@@ -133,7 +155,12 @@ static bd_status own_loss(bd_onnx_lowering *l, bd_id *out) {
                    strcmp(l->model->nodes[producer].op, "SoftmaxCrossEntropyLoss") == 0;
     if (!is_loss) continue;
     *out = l->parts[value].id;
-    return BD_OK;
+    if (l->target >= 0) return BD_OK;
+    return bd_onnx_node_fail(
+        l->ctx, l->model, &l->model->nodes[producer], BD_UNSUPPORTED,
+        "its targets are not a whole input of the model, in any shape, so that "
+        "their number is not known; export the model without its loss, and "
+        "import it with --loss cross-entropy");
   }
   return bd_fail(
       l->ctx, BD_INVALID, l->graph.loc,
@@ -160,20 +187,29 @@ static bd_status call_function(bd_onnx_lowering *l, bd_id loss, bd_module **out_
   return bd_graph_finish(&l->graph, out, out_graph);
 }
 
-bd_status bd_onnx_lower(bd_ctx *ctx, const bd_onnx_model *model, bd_onnx_fact *facts,
-                        bd_onnx_loss loss, bd_module **out_graph) {
-  bd_loc loc = bd_loc_file(model->path);
+static bd_onnx_lowering begin(bd_ctx *ctx, const bd_onnx_model *model, bd_onnx_fact *facts) {
   bd_onnx_lowering l = {
       .ctx = ctx, .model = model, .facts = facts, .names = bd_name_map_init(ctx->arena)};
+  l.graph = bd_graph_begin(ctx, model->name[0] ? model->name : "model", bd_loc_file(model->path));
+  bd_graph_function(&l.graph, "model");
+  l.sources = BD_NEW_ARRAY(ctx->arena, int, model->value_count + 1);
+  l.parts = BD_NEW_ARRAY(ctx->arena, bd_onnx_part, model->value_count);
+  for (int i = 0; i < model->value_count; i++) {
+    l.parts[i].id = BD_NO_ID;
+    for (int d = 0; d <= BD_MAX_RANK; d++)
+      l.parts[i].first[d] = (int8_t)d; // of inputs, until they are stripped
+  }
+  return l;
+}
+
+bd_status bd_onnx_lower(bd_ctx *ctx, const bd_onnx_model *model, bd_onnx_fact *facts,
+                        bd_onnx_loss loss, bd_module **out_graph) {
+  bd_onnx_lowering l = begin(ctx, model, facts);
   const bool *running = bd_onnx_running(ctx, model, facts), *used = find_used(&l, running);
   bd_id targets = BD_NO_ID, made = BD_NO_ID;
-  l.graph = bd_graph_begin(ctx, model->name[0] ? model->name : "model", loc);
-  bd_graph_function(&l.graph, "model");
-  l.parts = BD_NEW_ARRAY(ctx->arena, bd_onnx_part, model->value_count);
-  for (int i = 0; i < model->value_count; i++)
-    l.parts[i].id = BD_NO_ID;
   l.target = find_target(model, running);
-  if (model->output_count == 0) return bd_fail(ctx, BD_INVALID, loc, "the model has no outputs");
+  if (model->output_count == 0)
+    return bd_fail(ctx, BD_INVALID, l.graph.loc, "the model has no outputs");
   for (int i = 0; i < model->input_count; i++)
     if (used[model->inputs[i]]) BD_TRY(add_input(&l, model->inputs[i]));
   if (loss == BD_ONNX_LOSS_CROSS_ENTROPY) BD_TRY(add_targets(&l, &targets));
@@ -182,4 +218,25 @@ bd_status bd_onnx_lower(bd_ctx *ctx, const bd_onnx_model *model, bd_onnx_fact *f
   BD_TRY(lower_nodes(&l, running));
   BD_TRY(targets == BD_NO_ID ? own_loss(&l, &made) : added_loss(&l, targets, &made));
   return call_function(&l, made, out_graph);
+}
+
+bd_status bd_onnx_lower_function(bd_ctx *ctx, const bd_onnx_model *model, bd_onnx_fact *facts,
+                                 bd_onnx_program *out_program) {
+  bd_onnx_lowering l = begin(ctx, model, facts);
+  const bool *running = bd_onnx_running(ctx, model, facts), *used = find_used(&l, running);
+  int *results = BD_NEW_ARRAY(ctx->arena, int, model->output_count), count = 0;
+  l.target = -1;
+  for (int i = 0; i < model->input_count; i++)
+    if (used[model->inputs[i]]) BD_TRY(add_plain_input(&l, model->inputs[i]));
+  for (int i = 0; i < model->input_count; i++)
+    if (used[model->inputs[i]]) BD_TRY(strip_input(&l, model->inputs[i]));
+  BD_TRY(lower_nodes(&l, running));
+  for (int i = 0; i < model->output_count; i++) {
+    bd_id made = l.parts[model->outputs[i]].id;
+    if (made == BD_NO_ID) continue;
+    bd_graph_result(&l.graph, made);
+    results[count++] = i;
+  }
+  *out_program = (bd_onnx_program){l.graph.module, l.graph.function, l.sources, results};
+  return l.graph.status;
 }

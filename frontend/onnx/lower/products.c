@@ -128,10 +128,8 @@ static bd_status lower_gemm(bd_onnx_lowering *l, const bd_onnx_step *step) {
   return BD_OK;
 }
 
-// The reduction of the dimensions in `axes`, which go from the graph's value; the model's keep
-// their number with extent 1 (`rank` is that of the operand).
-static bd_status reduce(bd_onnx_lowering *l, bd_op_kind kind, int rank, unsigned axes,
-                        bd_onnx_part *part) {
+bd_status bd_onnx_reduce(bd_onnx_lowering *l, bd_op_kind kind, int rank, unsigned axes,
+                         bd_onnx_part *part) {
   letters all = {{0}, 0}, kept = {{0}, 0};
   bd_onnx_part out = *part;
   for (int d = 0; d < rank; d++) {
@@ -164,7 +162,7 @@ static bd_status lower_reduce(bd_onnx_lowering *l, const bd_onnx_step *step) {
   if (strcmp(op, "ReduceSumSquare") == 0 || strcmp(op, "ReduceL2") == 0)
     BD_TRY(bd_onnx_emit2(l, BD_OP_MUL, part.id, part.id, &part.id));
   if (strcmp(op, "ReduceL1") == 0) BD_TRY(bd_onnx_emit1(l, BD_OP_ABS, part.id, &part.id));
-  BD_TRY(reduce(l, kind, in->rank, axes, &part));
+  BD_TRY(bd_onnx_reduce(l, kind, in->rank, axes, &part));
   for (int d = 0; d < in->rank; d++)
     if ((axes >> d & 1) && !bd_onnx_multiply(size, in->dims[d], &size))
       return bd_onnx_step_fail(step, BD_UNSUPPORTED, "reduces more than 2^46 elements");
@@ -200,7 +198,7 @@ static bd_status centre(bd_onnx_lowering *l, const bd_onnx_step *step, unsigned 
                         bd_onnx_part *x, bd_id *out_powers, bd_onnx_part *out_sum) {
   const bd_onnx_fact *in = step->in[0];
   bd_onnx_part greatest = *x;
-  BD_TRY(reduce(l, BD_OP_REDUCE_MAX, in->rank, axes, &greatest));
+  BD_TRY(bd_onnx_reduce(l, BD_OP_REDUCE_MAX, in->rank, axes, &greatest));
   bd_onnx_part pair[] = {*x, greatest};
   int ranks[] = {in->rank, in->rank};
   BD_TRY(bd_onnx_align(l, step, 2, ranks, pair, in->rank, x));
@@ -208,7 +206,28 @@ static bd_status centre(bd_onnx_lowering *l, const bd_onnx_step *step, unsigned 
   BD_TRY(bd_onnx_emit1(l, BD_OP_EXP, x->id, out_powers));
   *out_sum = *x;
   out_sum->id = *out_powers;
-  return reduce(l, BD_OP_REDUCE_SUM, in->rank, axes, out_sum);
+  return bd_onnx_reduce(l, BD_OP_REDUCE_SUM, in->rank, axes, out_sum);
+}
+
+// The logarithm of the sum of the powers of e, safe from overflow: greatest + log(sum(exp(x -
+// greatest))).
+static bd_status lower_log_sum_exp(bd_onnx_lowering *l, const bd_onnx_step *step) {
+  const bd_onnx_fact *in = step->in[0];
+  int count = 0;
+  unsigned axes = 0;
+  bd_onnx_part x, greatest, sum;
+  bd_id powers;
+  BD_TRY(bd_onnx_axes(step, 1, in->rank, &count, &axes));
+  if (count == 0) axes = (1U << in->rank) - 1;
+  BD_TRY(bd_onnx_operand(l, step, 0, &x));
+  greatest = x;
+  BD_TRY(bd_onnx_reduce(l, BD_OP_REDUCE_MAX, in->rank, axes, &greatest));
+  BD_TRY(centre(l, step, axes, &x, &powers, &sum));
+  BD_TRY(bd_onnx_emit1(l, BD_OP_LOG, sum.id, &sum.id));
+  BD_TRY(bd_onnx_emit2(l, BD_OP_ADD, greatest.id, sum.id, &sum.id));
+  BD_TRY(bd_onnx_regroup(l, step, step->out[0].rank, step->out[0].dims, &sum));
+  bd_onnx_made(l, step, 0, sum);
+  return BD_OK;
 }
 
 static bd_status lower_softmax(bd_onnx_lowering *l, const bd_onnx_step *step) {
@@ -285,6 +304,7 @@ static const bd_onnx_lower_rule rules[] = {
     {"ReduceL1", lower_reduce, BD_OP_REDUCE_SUM},
     {"ReduceL2", lower_reduce, BD_OP_REDUCE_SUM},
     {"ReduceLogSum", lower_reduce, BD_OP_REDUCE_SUM},
+    {"ReduceLogSumExp", lower_log_sum_exp, BD_OP_LOG},
     {"ReduceMax", lower_reduce, BD_OP_REDUCE_MAX},
     {"ReduceMean", lower_reduce, BD_OP_REDUCE_SUM},
     {"ReduceMin", lower_reduce, BD_OP_REDUCE_MIN},

@@ -76,25 +76,6 @@ static bd_status lower_expand(bd_onnx_lowering *l, const bd_onnx_step *step) {
   return BD_OK;
 }
 
-// Elements `start`, `start + by`, .. of dimension `axis`, which becomes one of `size`.
-static bd_status cut(bd_onnx_lowering *l, const bd_onnx_step *step, int rank, int axis,
-                     int64_t start, int64_t by, int64_t size, bd_onnx_part *part) {
-  bd_onnx_factors factors[BD_MAX_RANK] = {{0}}, whole = bd_onnx_factors_of(l, part, axis);
-  if (whole.count == 0) return BD_OK; // one element, which is taken
-  BD_TRY(bd_onnx_join(l, step, rank, 1U << axis, part));
-  int dim = part->first[axis];
-  if (start == 0 && by == 1 && bd_onnx_type(l, part->id)->dims[dim] == size) return BD_OK;
-  bd_attr attrs[] = {bd_attr_int(l->ctx, "dim", dim), bd_attr_int(l->ctx, "start", start),
-                     bd_attr_int(l->ctx, "size", size), bd_attr_int(l->ctx, "step", by)};
-  bool steps = by != 1 && size > 1;
-  BD_TRY(bd_onnx_emit(l, BD_OP_SLICE, 1, &part->id, steps ? 4 : 3, attrs, &part->id));
-  if (size > 1) return BD_OK;
-  for (int d = 0; d < rank; d++)
-    factors[d] = bd_onnx_factors_of(l, part, d);
-  factors[axis].count = 0;
-  return bd_onnx_refit(l, step, rank, factors, part);
-}
-
 static bd_status lower_slice(bd_onnx_lowering *l, const bd_onnx_step *step) {
   int counts[4], axis, rank = step->in[0]->rank;
   const bd_onnx_number *starts, *ends, *axes, *steps;
@@ -111,7 +92,7 @@ static bd_status lower_slice(bd_onnx_lowering *l, const bd_onnx_step *step) {
     int64_t by = steps ? steps[i].integer : 1, start = starts[i].integer;
     start = start < 0 ? start + extent.integer : start;
     start = start < 0 ? 0 : start >= extent.integer ? extent.integer - 1 : start;
-    BD_TRY(cut(l, step, rank, axis, start, by, size.integer, &part));
+    BD_TRY(bd_onnx_cut(l, step, rank, axis, start, by, size.integer, &part));
   }
   bd_onnx_made(l, step, 0, part);
   return BD_OK;
@@ -130,7 +111,8 @@ static bd_status lower_split(bd_onnx_lowering *l, const bd_onnx_step *step) {
     bd_onnx_part part = whole;
     int64_t size = step->out[i].dims[axis].integer;
     bool used = step->node->out[i] != BD_ONNX_ABSENT && size > 0;
-    if (used && step->out_count > 1) BD_TRY(cut(l, step, rank, axis, start, 1, size, &part));
+    if (used && step->out_count > 1)
+      BD_TRY(bd_onnx_cut(l, step, rank, axis, start, 1, size, &part));
     if (used) bd_onnx_made(l, step, i, part);
     start += size;
   }
@@ -181,65 +163,12 @@ static bd_status lower_concat(bd_onnx_lowering *l, const bd_onnx_step *step) {
   return BD_OK;
 }
 
-// Indices that are known: one of them is a slice, a run of them too. *done false: not of the kind.
-static bd_status gather_known(bd_onnx_lowering *l, const bd_onnx_step *step, int axis, bool *done) {
-  bd_onnx_fact *ids = step->in[1];
-  *done = false;
-  if (ids->weight || !bd_onnx_is_known(ids) || !bd_onnx_plain(ids)) return BD_OK;
-  BD_TRY(bd_onnx_load(step, ids));
-  int64_t count = bd_onnx_count(ids), extent = step->in[0]->dims[axis].integer;
-  int64_t start = count > 0 ? bd_onnx_at(ids, 0).integer : -1;
-  for (int64_t i = 0; i < count; i++)
-    if (bd_onnx_at(ids, i).integer != start + i) return BD_OK;
-  if (start < 0) start += extent;
-  if (start < 0 || count < 1 || start + count > extent || step->in[0]->dims[axis].batch)
-    return BD_OK;
-  bd_onnx_part part;
-  BD_TRY(bd_onnx_indices(l, step, 0, &part));
-  BD_TRY(cut(l, step, step->in[0]->rank, axis, start, 1, count, &part));
-  BD_TRY(bd_onnx_regroup(l, step, step->out[0].rank, step->out[0].dims, &part));
-  bd_onnx_made(l, step, 0, part);
-  *done = true;
-  return BD_OK;
-}
-
-// A table of rows by indices is an embedding, along another dimension a gather; negative indices
-// count from the end only where they are known, as exporters write none otherwise.
-static bd_status lower_gather(bd_onnx_lowering *l, const bd_onnx_step *step) {
-  int axis, rank = step->in[0]->rank, at = 0;
-  bool done;
-  bd_onnx_part data, ids, out;
-  BD_TRY(bd_onnx_axis(step, bd_onnx_int(step, "axis", 0), rank, &axis));
-  BD_TRY(gather_known(l, step, axis, &done));
-  if (done) return BD_OK;
-  BD_TRY(bd_onnx_indices(l, step, 0, &data));
-  BD_TRY(bd_onnx_indices(l, step, 1, &ids));
-  BD_TRY(bd_onnx_join(l, step, rank, 1U << axis, &data));
-  if (data.first[axis + 1] == data.first[axis])
-    return bd_onnx_step_fail(step, BD_UNSUPPORTED, "picks of a dimension with one element");
-  bd_attr dim = bd_attr_int(l->ctx, "dim", data.first[axis]);
-  int picks = bd_onnx_type(l, ids.id)->rank;
-  for (int d = 0; d < axis; d++)
-    out.first[at++] = data.first[d];
-  for (int d = 0; d < step->in[1]->rank; d++)
-    out.first[at++] = (int8_t)(data.first[axis] + ids.first[d]);
-  for (int d = axis + 1; d <= rank; d++)
-    out.first[at++] = (int8_t)(data.first[d] - 1 + picks);
-  bd_id in[] = {data.id, ids.id};
-  bool is_table = data.first[axis] == 0 && bd_onnx_type(l, data.id)->rank == 2 &&
-                  bd_onnx_is_float(step->in[0]->dtype);
-  BD_TRY(is_table ? bd_onnx_emit(l, BD_OP_EMBED, 2, in, 0, NULL, &out.id)
-                  : bd_onnx_emit(l, BD_OP_GATHER, 2, in, 1, &dim, &out.id));
-  bd_onnx_made(l, step, 0, out);
-  return BD_OK;
-}
-
 static const bd_onnx_lower_rule rules[] = {
-    {"Concat", lower_concat, BD_OP_CONCAT},        {"Dropout", lower_dropout, BD_OP_DROPOUT},
-    {"Expand", lower_expand, BD_OP_BROADCAST},     {"Flatten", lower_regroup, BD_OP_RESHAPE},
-    {"Gather", lower_gather, BD_OP_GATHER},        {"Identity", lower_same, BD_OP_RESHAPE},
-    {"Reshape", lower_regroup, BD_OP_RESHAPE},     {"Slice", lower_slice, BD_OP_SLICE},
-    {"Split", lower_split, BD_OP_SLICE},           {"Squeeze", lower_regroup, BD_OP_RESHAPE},
-    {"Transpose", lower_transpose, BD_OP_PERMUTE}, {"Unsqueeze", lower_regroup, BD_OP_RESHAPE},
+    {"Concat", lower_concat, BD_OP_CONCAT},      {"Dropout", lower_dropout, BD_OP_DROPOUT},
+    {"Expand", lower_expand, BD_OP_BROADCAST},   {"Flatten", lower_regroup, BD_OP_RESHAPE},
+    {"Identity", lower_same, BD_OP_RESHAPE},     {"Reshape", lower_regroup, BD_OP_RESHAPE},
+    {"Slice", lower_slice, BD_OP_SLICE},         {"Split", lower_split, BD_OP_SLICE},
+    {"Squeeze", lower_regroup, BD_OP_RESHAPE},   {"Transpose", lower_transpose, BD_OP_PERMUTE},
+    {"Unsqueeze", lower_regroup, BD_OP_RESHAPE},
 };
 const bd_onnx_lower_rules bd_onnx_lower_shapes = {sizeof rules / sizeof *rules, rules};

@@ -60,6 +60,7 @@ bd_status bd_onnx_weight(bd_onnx_lowering *l, const bd_onnx_tensor *tensor, int 
   weight.name = bd_onnx_graph_name(l, l->model->values[value].name);
   BD_TRY(describe_values(l, tensor, &weight));
   bd_graph_weight(&l->graph, weight);
+  l->sources[l->graph.function->param_count] = value;
   out->id = bd_graph_param(&l->graph, weight.name, weight.type, true);
   return l->graph.status;
 }
