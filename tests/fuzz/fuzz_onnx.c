@@ -1,7 +1,8 @@
-// Any bytes as an ONNX model: refused with one diagnostic, or read, inferred and described, within
-// stated memory. Its external data lies in a folder with one file.
-#include "frontend/onnx/infer.h"
+// Any bytes as an ONNX model: refused with one diagnostic, or a graph that verifies, within stated
+// memory. Its external data lies in a folder with one file.
+#include "frontend/onnx/lower.h"
 #include "frontend/onnx/summary.h"
+#include "ir/print.h"
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -41,6 +42,9 @@ static bd_status import(bd_ctx *ctx, void *argument) {
   BD_TRY(bd_onnx_read(ctx, "fuzz.onnx", folder, (bd_onnx_bytes){in->data, in->size}, &model));
   BD_TRY(bd_onnx_infer(ctx, &model, &options, &facts));
   bd_onnx_summarize(ctx, &model, facts, &text);
+  bd_module *graph;
+  BD_TRY(bd_onnx_lower(ctx, &model, facts, BD_ONNX_LOSS_CROSS_ENTROPY, &graph));
+  if (bd_module_verify(ctx, graph) != BD_OK) abort();
   return BD_OK;
 }
 

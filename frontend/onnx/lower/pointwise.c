@@ -5,6 +5,17 @@
 
 enum { MOST_OPERANDS = 3 };
 
+// Before version 7, the second operand stands at dimension `axis`: it has extents of 1 after it.
+static bd_status stretch_from_axis(const bd_onnx_step *step, int *rank, bd_onnx_part *part) {
+  int axis;
+  BD_TRY(bd_onnx_axis(step, bd_onnx_int(step, "axis", 0), step->in[0]->rank, &axis));
+  int wanted = step->in[0]->rank - axis;
+  for (int d = *rank; d < wanted; d++)
+    part->first[d + 1] = part->first[d];
+  *rank = wanted;
+  return BD_OK;
+}
+
 // All operands of the step, aligned for its result; `out` has the result's layout.
 static bd_status take_aligned(bd_onnx_lowering *l, const bd_onnx_step *step, int count,
                               bd_onnx_part *parts, bd_onnx_part *out) {
@@ -13,6 +24,7 @@ static bd_status take_aligned(bd_onnx_lowering *l, const bd_onnx_step *step, int
     BD_TRY(bd_onnx_operand(l, step, i, &parts[i]));
     ranks[i] = step->in[i]->rank;
   }
+  if (bd_onnx_find(step, "axis")) BD_TRY(stretch_from_axis(step, &ranks[1], &parts[1]));
   return bd_onnx_align(l, step, count, ranks, parts, step->out[0].rank, out);
 }
 
@@ -60,9 +72,6 @@ static bd_status lower_by_number(bd_onnx_lowering *l, const bd_onnx_step *step, 
 
 static bd_status lower_binary(bd_onnx_lowering *l, const bd_onnx_step *step) {
   bd_onnx_part parts[2], out;
-  if (bd_onnx_find(step, "broadcast"))
-    return bd_onnx_step_fail(step, BD_UNSUPPORTED,
-                             "broadcasts by attribute, as before version 7; export the model anew");
   BD_TRY(take_aligned(l, step, 2, parts, &out));
   BD_TRY(bd_onnx_emit2(l, bd_onnx_lower_kind(step), parts[0].id, parts[1].id, &out.id));
   bd_onnx_made(l, step, 0, out);

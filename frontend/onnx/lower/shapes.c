@@ -17,6 +17,20 @@ static bd_status lower_same(bd_onnx_lowering *l, const bd_onnx_step *step) {
   return BD_OK;
 }
 
+// Where nothing is dropped, the mask is of ones.
+static bd_status keep_all(bd_onnx_lowering *l, const bd_onnx_step *step) {
+  const bd_onnx_fact *mask = &step->out[1];
+  bd_onnx_part part = {0};
+  if (step->out_count > 1 && step->node->out[1] != BD_ONNX_ABSENT) {
+    bd_dtype dtype = BD_BOOL;
+    (void)bd_onnx_element_type(mask->dtype, &dtype);
+    BD_TRY(bd_onnx_number_op(l, dtype, 1, &part.id));
+    BD_TRY(bd_onnx_spread(l, step, 0, &part, mask->rank, mask->dims));
+    bd_onnx_made(l, step, 1, part);
+  }
+  return lower_same(l, step);
+}
+
 // In training, a random site of the graph; the mask cannot be had.
 static bd_status lower_dropout(bd_onnx_lowering *l, const bd_onnx_step *step) {
   bool same = true;
@@ -26,19 +40,18 @@ static bd_status lower_dropout(bd_onnx_lowering *l, const bd_onnx_step *step) {
     training.integer = !bd_onnx_int(step, "is_test", 0);
   if (!same)
     return bd_onnx_step_fail(step, BD_UNSUPPORTED, "does not know beforehand whether it trains");
-  if (!training.integer) return lower_same(l, step);
+  if (!training.integer) return keep_all(l, step);
   if (step->in[1]) BD_TRY(bd_onnx_same_number(l, step, 1, &same, &ratio));
   if (!same || !(ratio.real >= 0 && ratio.real < 1))
     return bd_onnx_step_fail(step, BD_UNSUPPORTED, "has a ratio that is no known probability");
+  if (ratio.real == 0) return keep_all(l, step);
   if (step->out_count > 1 && step->node->out[1] != BD_ONNX_ABSENT)
     return bd_onnx_step_fail(step, BD_UNSUPPORTED, "gives out its mask");
   bd_onnx_part part;
   BD_TRY(bd_onnx_operand(l, step, 0, &part));
-  if (ratio.real > 0) {
-    bd_attr attrs[] = {bd_attr_real(l->ctx, "p", ratio.real),
-                       bd_attr_int(l->ctx, "site", l->sites++)};
-    BD_TRY(bd_onnx_emit(l, BD_OP_DROPOUT, 1, &part.id, 2, attrs, &part.id));
-  }
+  bd_attr attrs[] = {bd_attr_real(l->ctx, "p", ratio.real),
+                     bd_attr_int(l->ctx, "site", l->sites++)};
+  BD_TRY(bd_onnx_emit(l, BD_OP_DROPOUT, 1, &part.id, 2, attrs, &part.id));
   bd_onnx_made(l, step, 0, part);
   return BD_OK;
 }
