@@ -1,6 +1,7 @@
 // `braid import`: reads an ONNX model, prints what was recognised, and writes it as a graph.
 #include "cli/command.h"
 #include "frontend/onnx/lower.h"
+#include "frontend/onnx/save.h"
 #include "frontend/onnx/summary.h"
 #include "ir/base/number.h"
 #include "ir/pass.h"
@@ -39,7 +40,9 @@ static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const b
                           &graph));
   bd_text text = bd_text_init(ctx->arena);
   bd_module_print(graph, &text);
-  return bd_file_write(ctx, bd_argument(arguments, "-o"), text.data, text.length);
+  BD_TRY(bd_file_write(ctx, bd_argument(arguments, "-o"), text.data, text.length));
+  const char *weights = bd_argument(arguments, "--weights");
+  return weights ? bd_onnx_save_weights(ctx, model, graph, weights) : BD_OK;
 }
 
 static bd_status import(bd_ctx *ctx, const bd_arguments *arguments, const bd_onnx_model *model,
@@ -49,6 +52,8 @@ static bd_status import(bd_ctx *ctx, const bd_arguments *arguments, const bd_onn
   bd_text text = bd_text_init(ctx->arena);
   bd_onnx_summarize(ctx, model, facts, &text);
   fwrite(text.data, 1, text.length, stdout);
+  if (bd_argument(arguments, "--weights") && !bd_argument(arguments, "-o"))
+    return bd_usage_fail(ctx, arguments, "--weights needs -o: the graph that the weights are of");
   return bd_argument(arguments, "-o") ? write_graph(ctx, arguments, model, facts) : BD_OK;
 }
 
@@ -74,6 +79,7 @@ static const bd_option options[] = {
     {"--loss", "own|cross-entropy",
      "the model's own loss (default), or one of its first output's last dimension"},
     {"-o", "FILE", "write the model as a graph (.braid), which 'braid compile' takes"},
+    {"--weights", "FILE", "write its weights to a safetensors file, for 'braid run --init'"},
     {0},
 };
 const bd_command bd_command_import = {

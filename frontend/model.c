@@ -51,6 +51,11 @@ static bd_status load(bd_ctx *ctx, const char *spec, const bd_model_options *opt
     BD_TRY(refuse_options(ctx, spec, options));
     return load_text(ctx, spec, out_graph);
   }
+  if (ends_with(spec, ".onnx"))
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(spec),
+                   "an ONNX model is imported first: 'braid import %s -o MODEL.braid', which tells "
+                   "its symbolic extents and its loss",
+                   spec);
   if (bd_file_exists(spec))
     return bd_fail(ctx, BD_INVALID, bd_loc_file(spec),
                    "not a model: expected a Hugging Face folder, a .json graph or a .braid text");

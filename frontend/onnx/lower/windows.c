@@ -68,7 +68,7 @@ static bd_status reshape(bd_onnx_lowering *l, bd_id x, int from, int gone, int c
 // The product of elements under windows u [n, c, k, windows..] and a filter [o, c / groups, k..].
 static bd_status multiply(bd_onnx_lowering *l, int spatial, int64_t groups, bd_id u, bd_id filter,
                           bd_id *out) {
-  const char *windows = "pqr" + (LETTERS - spatial);
+  const char *windows = &"pqr"[LETTERS - spatial];
   int64_t channels = bd_onnx_type(l, u)->dims[1], made = bd_onnx_type(l, filter)->dims[0];
   int64_t size = bd_onnx_type(l, u)->dims[2];
   BD_TRY(reshape(l, filter, 2, spatial, 1, &size, &filter));
@@ -154,7 +154,7 @@ static bd_status lower_conv_transpose(bd_onnx_lowering *l, const bd_onnx_step *s
   }
   int64_t channels = bd_onnx_type(l, x)->dims[1], made = bd_onnx_type(l, filter)->dims[1] * groups;
   const int64_t split[] = {groups, channels / groups};
-  const char *windows = "pqr" + (LETTERS - w.rank);
+  const char *windows = &"pqr"[LETTERS - w.rank];
   BD_TRY(reshape(l, filter, 2, w.rank, 1, &size, &filter));
   BD_TRY(reshape(l, filter, 0, 1, 2, split, &filter));
   BD_TRY(reshape(l, x, 1, 1, 2, split, &x));

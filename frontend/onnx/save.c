@@ -1,0 +1,62 @@
+#include "frontend/onnx/save.h"
+#include "frontend/onnx/fact.h"
+#include "frontend/safetensors_write.h"
+#include "ir/name_map.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE = 4096 };
+
+typedef struct saver {
+  bd_ctx *ctx;
+  const bd_onnx_model *model;
+  int count;
+  bd_stored_tensor *tensors; // by name
+  const bd_onnx_tensor **sources;
+  bd_status status; // of reading
+} saver;
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const bd_stored_tensor *)a)->name, ((const bd_stored_tensor *)b)->name);
+}
+
+// Elements that cannot be read become zeros, and the first reason is kept.
+static void fill(void *user, int index, int64_t first, int64_t count, float *out) {
+  saver *s = user;
+  bd_onnx_number piece[PIECE];
+  memset(out, 0, (size_t)count * sizeof *out);
+  for (int64_t done = 0; done < count && s->status == BD_OK; done += PIECE) {
+    int64_t now = count - done < PIECE ? count - done : PIECE;
+    s->status =
+        bd_onnx_tensor_elements(s->ctx, s->model, s->sources[index], first + done, now, piece);
+    for (int64_t i = 0; i < now && s->status == BD_OK; i++)
+      out[done + i] = (float)piece[i].real;
+  }
+}
+
+// The initializers by name, as the graph's weights name where they are stored.
+static void list_tensors(saver *s, const bd_module *graph) {
+  bd_name_map names = bd_name_map_init(s->ctx->arena);
+  for (int i = 0; i < s->model->value_count; i++)
+    if (s->model->values[i].initializer)
+      bd_name_map_add(&names, s->model->values[i].initializer->name, i);
+  s->tensors = BD_NEW_ARRAY(s->ctx->arena, bd_stored_tensor, graph->weight_count + 1);
+  s->sources = BD_NEW_ARRAY(s->ctx->arena, const bd_onnx_tensor *, graph->weight_count + 1);
+  for (int i = 0; i < graph->weight_count; i++) {
+    const bd_storage *storage = &graph->weights[i].storage;
+    bd_stored_tensor *tensor = &s->tensors[s->count++];
+    *tensor = (bd_stored_tensor){.name = storage->name, .dtype = "F32", .rank = storage->rank};
+    memcpy(tensor->dims, storage->dims, sizeof tensor->dims);
+  }
+  if (s->count > 0) qsort(s->tensors, (size_t)s->count, sizeof *s->tensors, by_name);
+  for (int i = 0; i < s->count; i++)
+    s->sources[i] = s->model->values[bd_name_map_find(&names, s->tensors[i].name)].initializer;
+}
+
+bd_status bd_onnx_save_weights(bd_ctx *ctx, const bd_onnx_model *model, const bd_module *graph,
+                               const char *path) {
+  saver s = {.ctx = ctx, .model = model, .status = BD_OK};
+  list_tensors(&s, graph);
+  BD_TRY(bd_safetensors_write(ctx, path, s.count, s.tensors, fill, &s));
+  return s.status;
+}

@@ -1,0 +1,39 @@
+#!/bin/bash
+# A GPT as PyTorch exports it to ONNX, from the file to training: under several plans the losses agree with one
+# rank's, from the exported weights too, and memory is what the plan says.
+#   onnx.sh BRAID MAKE_GPT_ONNX [FOLDER]
+set -euo pipefail
+braid=$(realpath "$1")
+make_gpt_onnx=$(realpath "$2")
+here=$(dirname "$(realpath "$0")")
+. "$here/road.sh"
+open_folder "${3:-}"
+write_text text.txt
+"$make_gpt_onnx" 4 32 2 256 16 logits model.onnx model.bin
+"$braid" import model.onnx --seq 16 --loss cross-entropy -o model.braid --weights model.safetensors >summary
+[ "$(grep -c 'call @model.1(' model.braid)" = 4 ] || fail 'the layers are no calls of one function'
+
+# NAME RANKS STAGES MESH MICRO-BATCH RECOMPUTE
+plans=$(grep -vE '^ *(#|$)' <<'END'
+  one       1 1 1   8 none
+  free      4 - -   - -
+  wide      4 1 4   8 none
+  crossed   4 1 2x2 4 full
+  pipeline  4 2 2   2 full
+END
+)
+while read -r name ranks stages mesh micro recompute; do
+  plan_model "$name" model.braid "$ranks" "$stages" "$mesh" "$micro" - - "$recompute" -
+  build "$name"
+  train "$name" "$ranks" 5
+  check_memory "$name"
+  [ "$name" = one ] || check_losses one "$name"
+done <<<"$plans"
+
+# The weights of the file, which the first loss shows: scores near zero make the logarithm of 256.
+for name in one pipeline; do
+  mpirun --allow-run-as-root --oversubscribe -n "$(ranks_of $name)" $name/train --steps 3 --data text.txt --seed 2 \
+    --init model.safetensors --metrics $name/metrics.jsonl --report $name/report.json 2>$name/log </dev/null
+done
+check_losses one pipeline
+finish
