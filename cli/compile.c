@@ -16,7 +16,6 @@
 #include "planner/full/full.h"
 #include "planner/planner.h"
 #include "planner/told/breakdown.h"
-#include "planner/told/familiar.h"
 #include <string.h>
 
 #define PLAN_LIMIT_BYTES ((size_t)64 << 20)
@@ -255,7 +254,7 @@ static bd_status describe_plan(bd_ctx *ctx, const compilation *job, const bd_mod
   const char *spec = bd_argument(job->arguments, "--cluster");
   bd_familiar_list familiar = {0};
   if (!bd_argument(job->arguments, "--plan"))
-    BD_TRY(bd_plan_compare_familiar(ctx, train, &job->cluster, &job->request, plan, &familiar));
+    BD_TRY(bd_planning_compare(ctx, train, &job->cluster, &job->request, plan, &familiar));
   plan->cluster =
       spec ? spec : bd_intern_f(ctx, "machine:%s", bd_argument(job->arguments, "--devices"));
   BD_TRY(bd_plan_note(ctx, train, plan));

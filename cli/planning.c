@@ -77,3 +77,21 @@ bd_status bd_planning_search(bd_ctx *ctx, const bd_arguments *arguments, const b
     print_line(&v);
   return status;
 }
+
+bd_status bd_planning_compare(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                              const bd_plan_request *request, bd_plan *plan,
+                              bd_familiar_list *out_list) {
+  bd_interrupt_watch watch = bd_interrupt_begin();
+  bd_status status = bd_plan_compare_familiar(ctx, train, cluster, request, plan, out_list);
+  bd_interrupt_end(&watch);
+  return status;
+}
+
+bd_status bd_planning_look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                           bd_plan_request *request, bd_search_outcome *out_outcome) {
+  bd_interrupt_watch watch = bd_interrupt_begin();
+  request->stop = bd_interrupt_flag();
+  bd_status status = bd_plan_look(ctx, train, cluster, request, out_outcome);
+  bd_interrupt_end(&watch);
+  return status;
+}

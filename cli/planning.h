@@ -4,6 +4,7 @@
 #define BD_CLI_PLANNING_H
 #include "cli/command.h"
 #include "planner/planner.h"
+#include "planner/told/familiar.h"
 
 // As bd_plan_search, with the command's options `--threads`, `--solver` and `--verbose`. The first
 // interrupt ends the search, a second one ends braid. A plan that is not proven for the reason that
@@ -11,4 +12,16 @@
 BD_NODISCARD bd_status bd_planning_search(bd_ctx *ctx, const bd_arguments *arguments,
                                           const bd_module *train, const bd_cluster *cluster,
                                           bd_plan_request *request, bd_plan *out_plan);
+
+// As bd_plan_compare_familiar; the first interrupt ends the searches that are under way, so that
+// the plan in hand is kept.
+BD_NODISCARD bd_status bd_planning_compare(bd_ctx *ctx, const bd_module *train,
+                                           const bd_cluster *cluster,
+                                           const bd_plan_request *request, bd_plan *plan,
+                                           bd_familiar_list *out_list);
+
+// As bd_plan_look; the first interrupt ends it with what it has.
+BD_NODISCARD bd_status bd_planning_look(bd_ctx *ctx, const bd_module *train,
+                                        const bd_cluster *cluster, bd_plan_request *request,
+                                        bd_search_outcome *out_outcome);
 #endif

@@ -1,6 +1,7 @@
 #include "cli/why.h"
 #include "cli/difference.h"
 #include "cli/machine.h"
+#include "cli/planning.h"
 #include "frontend/frontend.h"
 #include "ir/base/file.h"
 #include "ir/pass.h"
@@ -112,7 +113,9 @@ static void add_words(const asking *a, const bd_search_outcome *outcome, const c
       bd_text_add_change(text, plan->step_seconds, outcome->plan.step_seconds, 1);
     bd_text_add(text, plan->step_seconds > 0 ? " to the plan's " : "to the plan's ");
     bd_explain_add_seconds(text, plan->step_seconds);
-    bd_text_add(text, outcome->cut ? "; the time limit stopped the search\n\n" : "\n\n");
+    bd_text_add(text, !outcome->cut          ? "\n\n"
+                      : outcome->interrupted ? "; an interrupt stopped the search\n\n"
+                                             : "; the time limit stopped the search\n\n");
   } else if (outcome->lacking_bytes > 0) {
     bd_text_add(text, "does not fit: the leanest plan lacks ");
     bd_text_add_bytes(text, outcome->lacking_bytes);
@@ -161,8 +164,11 @@ bd_status bd_why(bd_ctx *ctx, const bd_arguments *arguments, const bd_told_plan 
   BD_TRY(make_request(ctx, &a));
   BD_TRY(load_model(ctx, &a));
   BD_TRY(load_cluster(ctx, &a));
-  BD_TRY(bd_plan_look(ctx, a.train, &a.cluster, &a.request, &outcome));
+  BD_TRY(bd_planning_look(ctx, a.train, &a.cluster, &a.request, &outcome));
   bool any = outcome.found || outcome.lacking_bytes > 0;
+  if (!any && outcome.interrupted)
+    return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE,
+                   "the search was interrupted before it found a plan");
   const char *reason = any ? NULL : find_reason(ctx, &a);
   if (any) {
     BD_TRY(tell_forced(ctx, &a, &outcome.plan, &forced));

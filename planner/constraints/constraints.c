@@ -120,7 +120,7 @@ void bd_constraints_cuts(bd_ctx *ctx, const bd_constraints *c, int stages, int l
   }
 }
 
-static bool is_named(const bd_constraints *c, int strategy) {
+bool bd_constraints_name(const bd_constraints *c, int strategy) {
   for (int i = 0; i < c->layer_count; i++)
     if (c->layers[i].strategy == strategy) return true;
   return false;
@@ -134,7 +134,7 @@ const bd_strategy_pin *bd_constraints_pin_of(const bd_constraints *c, const char
       return &c->strategies[pin->strategy];
   }
   for (int i = 0; c && i < c->strategy_count; i++)
-    if (strcmp(c->strategies[i].function, function) == 0 && !is_named(c, i))
+    if (strcmp(c->strategies[i].function, function) == 0 && !bd_constraints_name(c, i))
       return &c->strategies[i];
   return NULL;
 }

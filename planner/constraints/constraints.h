@@ -89,6 +89,9 @@ bool bd_constraints_allow_tied(const bd_constraints *constraints, const bd_mesh 
 void bd_constraints_cuts(bd_ctx *ctx, const bd_constraints *constraints, int stages, int layers,
                          int **out_least, int **out_most);
 
+// Whether a range of layers names the strategy.
+bool bd_constraints_name(const bd_constraints *constraints, int strategy);
+
 // The strategy that layer `layer` of function `function` must follow, or NULL: that of the range
 // that holds it, else the first of the function that no range names.
 const bd_strategy_pin *bd_constraints_pin_of(const bd_constraints *constraints,

@@ -133,6 +133,7 @@ static bd_status read_ops(const partial_reader *r, const bd_json *strategy, cons
                           bd_strategy_pin *out) {
   static const char *const keys[] = {"op", "result", "split", "cuts", "recomputed", NULL};
   const bd_json *list = NULL;
+  bool *seen = BD_NEW_ARRAY(r->ctx->arena, bool, f->op_count);
   BD_TRY(bd_json_array(r->ctx, strategy, "ops", false, &list));
   for (size_t i = 0; list && i < list->count; i++) {
     const bd_json *item = &list->items[i];
@@ -144,6 +145,9 @@ static bd_status read_ops(const partial_reader *r, const bd_json *strategy, cons
       op++;
     if (op == f->op_count)
       return bd_fail(r->ctx, BD_INVALID, item->loc, "no op of '%s' makes '%s'", f->name, result);
+    if (seen[op])
+      return bd_fail(r->ctx, BD_INVALID, item->loc, "'%s' stands twice among the ops", result);
+    seen[op] = true;
     BD_TRY(read_split(r, item, f, op, out));
   }
   return BD_OK;
@@ -159,6 +163,7 @@ static bd_status read_values(const partial_reader *r, const bd_json *strategy, c
                              bd_strategy_pin *out) {
   static const char *const keys[] = {"value", "saved", "dims", NULL};
   const bd_json *list = NULL;
+  bool *seen = BD_NEW_ARRAY(r->ctx->arena, bool, f->value_count);
   BD_TRY(bd_json_array(r->ctx, strategy, "values", false, &list));
   for (size_t i = 0; list && i < list->count; i++) {
     const bd_json *item = &list->items[i];
@@ -171,6 +176,9 @@ static bd_status read_values(const partial_reader *r, const bd_json *strategy, c
       value++;
     if (value == f->value_count)
       return bd_fail(r->ctx, BD_INVALID, item->loc, "'%s' has no value '%s'", f->name, name);
+    if (seen[value])
+      return bd_fail(r->ctx, BD_INVALID, item->loc, "'%s' stands twice among the values", name);
+    seen[value] = true;
     if (bd_json_find(item, "dims"))
       return bd_fail(r->ctx, BD_INVALID, bd_json_find(item, "dims")->loc,
                      "how values settle follows from the splits of ops; leave 'dims' out");
@@ -256,6 +264,20 @@ static bd_status read_range(const partial_reader *r, const bd_json *item, bd_lay
   return strategy ? find_strategy(r, item, strategy, out) : BD_OK;
 }
 
+// A strategy that no range names holds for every layer of its function: there is one at most.
+static bd_status check_general(const partial_reader *r) {
+  const bd_constraints *c = r->constraints;
+  for (int i = 0; i < c->strategy_count; i++)
+    for (int other = 0; other < i && !bd_constraints_name(c, i); other++)
+      if (!bd_constraints_name(c, other) &&
+          strcmp(c->strategies[i].function, c->strategies[other].function) == 0)
+        return bd_fail(
+            r->ctx, BD_INVALID, c->strategies[i].loc,
+            "'%s' and '%s' would both hold for every layer of '%s'; name them in 'layers'",
+            c->strategies[other].name, c->strategies[i].name, c->strategies[i].function);
+  return BD_OK;
+}
+
 // Every stage up to the last has a layer, and layers keep their order.
 static bd_status check_stages(const partial_reader *r) {
   const bd_constraints *c = r->constraints;
@@ -314,5 +336,6 @@ bd_status bd_partial_read(bd_ctx *ctx, const char *file, const char *data, size_
   BD_TRY(read_mesh(&r, root));
   BD_TRY(read_strategies(&r, root));
   request->constraints = constraints;
-  return read_layers(&r, root);
+  BD_TRY(read_layers(&r, root));
+  return check_general(&r);
 }
