@@ -110,7 +110,9 @@ static bool branch(bd_ctx *ctx, glp_prob *problem, const bd_program *p, double l
   glp_iocp options;
   glp_init_iocp(&options);
   options.msg_lev = GLP_MSG_OFF;
-  options.presolve = GLP_ON;
+  // The root's relaxation is at hand. That of a preprocessed program could go round in circles: it
+  // is for relaxations alone that cannot be begun from.
+  options.presolve = GLP_OFF;
   options.br_tech = GLP_BR_PCH;
   options.bt_tech = GLP_BT_BLB;
   options.cb_func = watch;
@@ -118,6 +120,10 @@ static bool branch(bd_ctx *ctx, glp_prob *problem, const bd_program *p, double l
   options.mip_gap = 1e-9;
   options.tm_lim = limit_seconds > 2e6 ? INT32_MAX : (int)ceil(limit_seconds * 1000);
   int code = glp_intopt(problem, &options);
+  if (code == GLP_EROOT || code == GLP_EFAIL) {
+    options.presolve = GLP_ON;
+    code = glp_intopt(problem, &options);
+  }
   if (code == GLP_ENOPFS || code == GLP_ENODFS) {
     out->outcome = BD_SOLVER_INFEASIBLE;
     out->bound = INFINITY;

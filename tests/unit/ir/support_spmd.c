@@ -123,6 +123,7 @@ static spmd_value run_collective(bd_ctx *ctx, const bd_module *module, const bd_
 // skips targets whose logit another rank holds.
 static void prepare(const bd_module *module, const bd_function *function, const bd_op *op, int rank,
                     bd_ctx *ctx, bd_tensor *in) {
+  if (!op->in_count) return;
   const bd_sharding *sharding = &function->values[op->in[0]].sharding;
   if (op->kind == BD_OP_LSE || op->kind == BD_OP_REDUCE_MAX) {
     in[0] = copy_tensor(ctx, &in[0]);
