@@ -16,7 +16,7 @@ static bd_id table(builder *b, bd_layer *layer, const char *name, const char *st
   return bd_graph_layer_weight(
       &b->graph, layer,
       bd_transformer_matrix(name, bd_intern_f(b->graph.ctx, "bert.embeddings.%s.weight", stored),
-                            rows, c->width, c->init_scale));
+                            rows, c->encoder.width, c->encoder.init_scale));
 }
 
 static void build_embed(builder *b, bd_layer *layer) {
@@ -36,14 +36,15 @@ static void build_embed(builder *b, bd_layer *layer) {
   x = bd_graph_binary(g, "sum", BD_OP_ADD, x, positions);
   x = bd_transformer_normalize(g, layer, &b->norm, "embedding_norm", "bert.embeddings.LayerNorm",
                                x);
-  bd_graph_result(g, bd_graph_dropout(g, "dropped", x, c->dropout_hidden, BD_SITE_EMBEDDING));
+  bd_graph_result(g,
+                  bd_graph_dropout(g, "dropped", x, c->encoder.dropout_hidden, BD_SITE_EMBEDDING));
 }
 
 static void build_block(builder *b, bd_layer *layer) {
   bd_graph_build *g = &b->graph;
   layer->function = bd_graph_function(g, "block");
   bd_id x = bd_graph_param(
-      g, "x", bd_transformer_activations(b->encoder.sequence, b->config->width), false);
+      g, "x", bd_transformer_activations(b->encoder.sequence, b->config->encoder.width), false);
   bd_id y = bd_encoder_attend(g, layer, &b->encoder, x);
   y = bd_graph_binary(g, "attended_sum", BD_OP_ADD, x, y);
   x = bd_transformer_normalize(g, layer, &b->norm, "norm_1", "attention.output.LayerNorm", y);
@@ -56,19 +57,21 @@ static void build_head(builder *b, bd_layer *layer) {
   bd_graph_build *g = &b->graph;
   const bd_bert_config *c = b->config;
   layer->function = bd_graph_function(g, "head");
-  bd_id x =
-      bd_graph_param(g, "x", bd_transformer_activations(b->encoder.sequence, c->width), false);
+  bd_id x = bd_graph_param(
+      g, "x", bd_transformer_activations(b->encoder.sequence, c->encoder.width), false);
   bd_id targets = bd_graph_param(g, "targets", bd_transformer_ids(b->encoder.sequence), false);
-  bd_transformer_dense dense = bd_transformer_plain("transform", "cls.predictions.transform.dense",
-                                                    c->width, c->width, c->init_scale);
-  x = bd_graph_unary(g, "activated", c->activation, bd_transformer_apply(g, layer, &dense, x));
+  bd_transformer_dense dense =
+      bd_transformer_plain("transform", "cls.predictions.transform.dense", c->encoder.width,
+                           c->encoder.width, c->encoder.init_scale);
+  x = bd_graph_unary(g, "activated", c->encoder.activation,
+                     bd_transformer_apply(g, layer, &dense, x));
   x = bd_transformer_normalize(g, layer, &b->norm, "transform_norm",
                                "cls.predictions.transform.LayerNorm", x);
   bd_id bias = bd_graph_layer_weight(
       g, layer,
       bd_transformer_vector("bias", "cls.predictions.bias", BD_INIT_ZEROS, c->vocabulary));
   bd_id decoder = bd_graph_param(
-      g, "decoder", bd_type_make(BD_F32, 2, (int64_t[]){c->vocabulary, c->width}), true);
+      g, "decoder", bd_type_make(BD_F32, 2, (int64_t[]){c->vocabulary, c->encoder.width}), true);
   bd_id logits = bd_transformer_logits(g, x, decoder);
   bd_transformer_loss(g, bd_graph_binary(g, "logits_biased", BD_OP_ADD, logits, bias), targets);
 }
@@ -79,16 +82,8 @@ bd_status bd_bert_build(bd_ctx *ctx, const char *name, const bd_bert_config *con
   if (options->vocabulary > 0) c.vocabulary = options->vocabulary;
   builder b = {.graph = bd_graph_begin(ctx, name, loc),
                .config = &c,
-               .encoder = {.width = c.width,
-                           .heads = c.heads,
-                           .inner = c.inner,
-                           .activation = c.activation,
-                           .dropout_attention = c.dropout_attention,
-                           .dropout_hidden = c.dropout_hidden,
-                           .init_scale = c.init_scale,
-                           .stored_attention = "attention.self",
-                           .query_bias = true},
-               .norm = {c.width, c.epsilon, c.stored_gain, c.stored_shift}};
+               .encoder = {.config = &c.encoder, .stored_attention = "attention.self"},
+               .norm = {c.encoder.width, c.encoder.epsilon, c.stored_gain, c.stored_shift}};
   BD_TRY(bd_choose_sequence(ctx, options, c.positions, loc, &b.encoder.sequence));
   bd_layer embed = {0}, block = {0}, head = {0};
   build_embed(&b, &embed);
@@ -102,12 +97,12 @@ bd_status bd_bert_build(bd_ctx *ctx, const char *name, const bd_bert_config *con
       .input_count = 2,
       .inputs = {{"tokens", BD_INPUT_IDS, ids}, {"token_types", BD_INPUT_IDS, ids}},
       .targets = ids,
-      .layers = c.layers,
+      .layers = c.encoder.layers,
       .block_name = "layer",
       .stored_prefix = "",
       .stored_block = "bert.encoder.layer.",
       .tied = c.tied,
       .output = bd_transformer_matrix("decoder", "cls.predictions.decoder.weight", c.vocabulary,
-                                      c.width, c.init_scale)};
+                                      c.encoder.width, c.encoder.init_scale)};
   return bd_graph_finish(&b.graph, bd_transformer_main(&b.graph, &chain), out_graph);
 }

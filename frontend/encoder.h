@@ -2,14 +2,13 @@
 // positions, and a perceptron.
 #ifndef BD_FRONTEND_ENCODER_H
 #define BD_FRONTEND_ENCODER_H
+#include "frontend/transformer.h"
 #include "frontend/transformer_parts.h"
 
 typedef struct bd_encoder {
-  int64_t width, heads, inner, sequence;
-  bd_op_kind activation;
-  double dropout_attention, dropout_hidden, init_scale;
+  const bd_encoder_config *config;
+  int64_t sequence;
   const char *stored_attention; // of queries, keys and values: "attention.self"
-  bool query_bias;              // of queries, keys and values
 } bd_encoder;
 
 enum { BD_SITE_EMBEDDING, BD_SITE_ATTENTION, BD_SITE_PROJECTION, BD_SITE_PERCEPTRON };

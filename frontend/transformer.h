@@ -33,24 +33,26 @@ typedef struct bd_llama_config {
   int64_t window;   // positions that attention looks back; 0: all
 } bd_llama_config;
 
-typedef struct bd_bert_config {
-  int64_t vocabulary, positions, types, width, layers, heads, inner;
+// The blocks of encoders as BERT and ViT have them.
+typedef struct bd_encoder_config {
+  int64_t width, layers, heads, inner;
   bd_op_kind activation;
   double epsilon;
   double dropout_hidden, dropout_attention;
   double init_scale;
+  bool query_bias; // of queries, keys and values
+} bd_encoder_config;
+
+typedef struct bd_bert_config {
+  int64_t vocabulary, positions, types;
+  bd_encoder_config encoder;
   bool tied;
   const char *stored_gain, *stored_shift; // of layer norms: "weight" and "bias", or older names
 } bd_bert_config;
 
 typedef struct bd_vit_config {
   int64_t size, patch, channels, classes; // of square images
-  int64_t width, layers, heads, inner;
-  bd_op_kind activation;
-  double epsilon;
-  double dropout_hidden, dropout_attention;
-  double init_scale;
-  bool query_bias;
+  bd_encoder_config encoder;
 } bd_vit_config;
 
 typedef struct bd_t5_config {

@@ -44,11 +44,12 @@ static bd_id pad_first(bd_graph_build *g, const char *name, bd_id x, int dim, in
 static bd_id rows_of_one(builder *b, bd_layer *layer, const char *name, const char *stored,
                          int64_t rows) {
   const bd_vit_config *c = b->config;
-  bd_weight_pattern pattern = bd_transformer_matrix(name, stored, rows, c->width, c->init_scale);
+  bd_weight_pattern pattern =
+      bd_transformer_matrix(name, stored, rows, c->encoder.width, c->encoder.init_scale);
   pattern.storage.rank = 3;
   pattern.storage.dims[0] = 1;
   pattern.storage.dims[1] = rows;
-  pattern.storage.dims[2] = c->width;
+  pattern.storage.dims[2] = c->encoder.width;
   return bd_graph_layer_weight(&b->graph, layer, pattern);
 }
 
@@ -63,7 +64,7 @@ static void build_embed(builder *b, bd_layer *layer) {
       rows_of_one(b, layer, "positions", "vit.embeddings.position_embeddings", sequence);
   bd_weight_pattern kernel =
       bd_transformer_matrix("patch.w", "vit.embeddings.patch_embeddings.projection.weight",
-                            c->width, pixels, c->init_scale);
+                            c->encoder.width, pixels, c->encoder.init_scale);
   kernel.storage.rank = 4;
   kernel.storage.dims[1] = c->channels;
   kernel.storage.dims[2] = kernel.storage.dims[3] = c->patch;
@@ -71,20 +72,21 @@ static void build_embed(builder *b, bd_layer *layer) {
   bd_id bias = bd_graph_layer_weight(
       g, layer,
       bd_transformer_vector("patch.b", "vit.embeddings.patch_embeddings.projection.bias",
-                            BD_INIT_ZEROS, c->width));
+                            BD_INIT_ZEROS, c->encoder.width));
   bd_id x = bd_graph_contract(g, "patch_product", "btk,ck->btc", cut_patches(b, image), w);
   x = pad_first(g, "behind", bd_graph_binary(g, "patch", BD_OP_ADD, x, bias), 1, 1, sequence);
   bd_id first = pad_first(g, "class_row", class, 0, 0, sequence);
   x = bd_graph_binary(g, "sum", BD_OP_ADD, x,
                       bd_graph_binary(g, "constant_rows", BD_OP_ADD, positions, first));
-  bd_graph_result(g, bd_graph_dropout(g, "dropped", x, c->dropout_hidden, BD_SITE_EMBEDDING));
+  bd_graph_result(g,
+                  bd_graph_dropout(g, "dropped", x, c->encoder.dropout_hidden, BD_SITE_EMBEDDING));
 }
 
 static void build_block(builder *b, bd_layer *layer) {
   bd_graph_build *g = &b->graph;
   layer->function = bd_graph_function(g, "block");
   bd_id x = bd_graph_param(
-      g, "x", bd_transformer_activations(b->encoder.sequence, b->config->width), false);
+      g, "x", bd_transformer_activations(b->encoder.sequence, b->config->encoder.width), false);
   bd_id n = bd_transformer_normalize(g, layer, &b->norm, "norm_1", "layernorm_before", x);
   x = bd_graph_binary(g, "middle", BD_OP_ADD, x, bd_encoder_attend(g, layer, &b->encoder, n));
   n = bd_transformer_normalize(g, layer, &b->norm, "norm_2", "layernorm_after", x);
@@ -96,16 +98,16 @@ static void build_head(builder *b, bd_layer *layer) {
   bd_graph_build *g = &b->graph;
   const bd_vit_config *c = b->config;
   layer->function = bd_graph_function(g, "head");
-  bd_id x =
-      bd_graph_param(g, "x", bd_transformer_activations(b->encoder.sequence, c->width), false);
+  bd_id x = bd_graph_param(
+      g, "x", bd_transformer_activations(b->encoder.sequence, c->encoder.width), false);
   bd_id targets =
       bd_graph_param(g, "targets", bd_type_make(BD_I32, 1, (int64_t[]){BD_DIM_BATCH}), false);
   x = bd_transformer_slice(g, "class", x, 1, 0, 1);
   bd_attr rule = bd_attr_string(g->ctx, "rule", "abc->ac");
   x = bd_graph_op(g, "first", BD_OP_REDUCE_SUM, 1, &x, 1, &rule);
   x = bd_transformer_normalize(g, layer, &b->norm, "norm", "vit.layernorm", x);
-  bd_transformer_dense dense =
-      bd_transformer_plain("logits", "classifier", c->width, c->classes, c->init_scale);
+  bd_transformer_dense dense = bd_transformer_plain("logits", "classifier", c->encoder.width,
+                                                    c->classes, c->encoder.init_scale);
   dense.rule = "bc,cv->bv";
   bd_transformer_loss(g, bd_transformer_apply(g, layer, &dense, x), targets);
 }
@@ -117,17 +119,10 @@ bd_status bd_vit_build(bd_ctx *ctx, const char *name, const bd_vit_config *confi
   BD_TRY(bd_image_refuse_options(ctx, options, loc));
   builder b = {.graph = bd_graph_begin(ctx, name, loc),
                .config = c,
-               .encoder = {.width = c->width,
-                           .heads = c->heads,
-                           .inner = c->inner,
+               .encoder = {.config = &c->encoder,
                            .sequence = side * side + 1,
-                           .activation = c->activation,
-                           .dropout_attention = c->dropout_attention,
-                           .dropout_hidden = c->dropout_hidden,
-                           .init_scale = c->init_scale,
-                           .stored_attention = "attention.attention",
-                           .query_bias = c->query_bias},
-               .norm = {c->width, c->epsilon, "weight", "bias"}};
+                           .stored_attention = "attention.attention"},
+               .norm = {c->encoder.width, c->encoder.epsilon, "weight", "bias"}};
   bd_layer embed = {0}, block = {0}, head = {0};
   build_embed(&b, &embed);
   build_block(&b, &block);
@@ -138,7 +133,7 @@ bd_status bd_vit_build(bd_ctx *ctx, const char *name, const bd_vit_config *confi
                                 .input_count = 1,
                                 .inputs = {{"image", BD_INPUT_REALS, image_type(c)}},
                                 .targets = bd_type_make(BD_I32, 1, (int64_t[]){BD_DIM_BATCH}),
-                                .layers = c->layers,
+                                .layers = c->encoder.layers,
                                 .block_name = "layer",
                                 .stored_prefix = "",
                                 .stored_block = "vit.encoder.layer."};

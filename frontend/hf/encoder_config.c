@@ -2,12 +2,15 @@
 #include "frontend/hf/hf.h"
 #include <string.h>
 
-// What an encoder is made of, in both configurations.
-typedef struct encoder_members {
-  int64_t *width, *layers, *heads, *inner;
-  bd_op_kind *activation;
-  double *epsilon, *dropout_hidden, *dropout_attention, *init_scale;
-} encoder_members;
+// What both configurations have where nothing is said, but for dropout.
+static const bd_encoder_config usual = {.width = 768,
+                                        .layers = 12,
+                                        .heads = 12,
+                                        .inner = 3072,
+                                        .activation = BD_OP_GELU_ERF,
+                                        .epsilon = 1e-12,
+                                        .init_scale = 0.02,
+                                        .query_bias = true};
 
 static const char *const bert_keys[] = {"vocab_size",
                                         "hidden_size",
@@ -45,21 +48,21 @@ static const char *const vit_keys[] = {"hidden_size",
                                        "pooler_act",
                                        NULL};
 
-static bd_status read_encoder(bd_ctx *ctx, const bd_json *json, const encoder_members *m) {
-  BD_TRY(bd_hf_extent(ctx, json, "hidden_size", m->width));
-  BD_TRY(bd_json_int(ctx, json, "num_hidden_layers", false, 1, BD_MAX_CONFIG_LAYERS, m->layers));
-  BD_TRY(bd_hf_extent(ctx, json, "num_attention_heads", m->heads));
-  BD_TRY(bd_hf_extent(ctx, json, "intermediate_size", m->inner));
-  BD_TRY(bd_hf_activation(ctx, json, "hidden_act", m->activation));
-  BD_TRY(bd_json_real(ctx, json, "layer_norm_eps", false, 1e-12, 1, m->epsilon));
-  BD_TRY(bd_json_real(ctx, json, "initializer_range", false, 0, 10, m->init_scale));
-  BD_TRY(bd_hf_probability(ctx, json, "hidden_dropout_prob", m->dropout_hidden));
-  BD_TRY(bd_hf_probability(ctx, json, "attention_probs_dropout_prob", m->dropout_attention));
+static bd_status read_encoder(bd_ctx *ctx, const bd_json *json, bd_encoder_config *c) {
+  BD_TRY(bd_hf_extent(ctx, json, "hidden_size", &c->width));
+  BD_TRY(bd_json_int(ctx, json, "num_hidden_layers", false, 1, BD_MAX_CONFIG_LAYERS, &c->layers));
+  BD_TRY(bd_hf_extent(ctx, json, "num_attention_heads", &c->heads));
+  BD_TRY(bd_hf_extent(ctx, json, "intermediate_size", &c->inner));
+  BD_TRY(bd_hf_activation(ctx, json, "hidden_act", &c->activation));
+  BD_TRY(bd_json_real(ctx, json, "layer_norm_eps", false, 1e-12, 1, &c->epsilon));
+  BD_TRY(bd_json_real(ctx, json, "initializer_range", false, 0, 10, &c->init_scale));
+  BD_TRY(bd_hf_probability(ctx, json, "hidden_dropout_prob", &c->dropout_hidden));
+  BD_TRY(bd_hf_probability(ctx, json, "attention_probs_dropout_prob", &c->dropout_attention));
   BD_TRY(bd_hf_refuse_true(ctx, json, "is_encoder_decoder"));
-  if (*m->width % *m->heads == 0) return BD_OK;
+  if (c->width % c->heads == 0) return BD_OK;
   return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "num_attention_heads"),
                  "\"num_attention_heads\": %lld does not divide \"hidden_size\" %lld",
-                 (long long)*m->heads, (long long)*m->width);
+                 (long long)c->heads, (long long)c->width);
 }
 
 // Relative positions would change the scores.
@@ -75,34 +78,26 @@ bd_status bd_hf_bert_config(bd_ctx *ctx, const bd_json *json, bd_bert_config *ou
   bd_bert_config c = {.vocabulary = 30522,
                       .positions = 512,
                       .types = 2,
-                      .width = 768,
-                      .layers = 12,
-                      .heads = 12,
-                      .inner = 3072,
-                      .activation = BD_OP_GELU_ERF,
-                      .epsilon = 1e-12,
-                      .dropout_hidden = 0.1,
-                      .dropout_attention = 0.1,
-                      .init_scale = 0.02,
+                      .encoder = usual,
                       .tied = true,
                       .stored_gain = "weight",
                       .stored_shift = "bias"};
-  const encoder_members members = {
-      &c.width,      &c.layers,  &c.heads,          &c.inner,
-      &c.activation, &c.epsilon, &c.dropout_hidden, &c.dropout_attention,
-      &c.init_scale};
+  c.encoder.dropout_hidden = c.encoder.dropout_attention = 0.1;
   BD_TRY(bd_hf_only_known(ctx, json, bert_keys));
   BD_TRY(bd_hf_extent(ctx, json, "vocab_size", &c.vocabulary));
   BD_TRY(bd_hf_extent(ctx, json, "max_position_embeddings", &c.positions));
   BD_TRY(bd_hf_extent(ctx, json, "type_vocab_size", &c.types));
-  BD_TRY(read_encoder(ctx, json, &members));
+  BD_TRY(read_encoder(ctx, json, &c.encoder));
   BD_TRY(refuse_relative(ctx, json));
   BD_TRY(bd_json_bool(ctx, json, "tie_word_embeddings", false, &c.tied));
-  const bd_hf_size sizes[] = {
-      {"vocab_size", c.vocabulary},     {"max_position_embeddings", c.positions},
-      {"type_vocab_size", c.types},     {"hidden_size", c.width},
-      {"intermediate_size", c.inner},   {"num_hidden_layers", c.layers},
-      {"num_attention_heads", c.heads}, {0}};
+  const bd_hf_size sizes[] = {{"vocab_size", c.vocabulary},
+                              {"max_position_embeddings", c.positions},
+                              {"type_vocab_size", c.types},
+                              {"hidden_size", c.encoder.width},
+                              {"intermediate_size", c.encoder.inner},
+                              {"num_hidden_layers", c.encoder.layers},
+                              {"num_attention_heads", c.encoder.heads},
+                              {0}};
   bd_hf_tell_defaults(ctx, json, sizes);
   *out_config = c;
   return BD_OK;
@@ -121,37 +116,26 @@ static bd_status read_classes(bd_ctx *ctx, const bd_json *json, int64_t *out_cla
 }
 
 bd_status bd_hf_vit_config(bd_ctx *ctx, const bd_json *json, bd_vit_config *out_config) {
-  bd_vit_config c = {.size = 224,
-                     .patch = 16,
-                     .channels = 3,
-                     .classes = 2,
-                     .width = 768,
-                     .layers = 12,
-                     .heads = 12,
-                     .inner = 3072,
-                     .activation = BD_OP_GELU_ERF,
-                     .epsilon = 1e-12,
-                     .init_scale = 0.02,
-                     .query_bias = true};
-  const encoder_members members = {
-      &c.width,      &c.layers,  &c.heads,          &c.inner,
-      &c.activation, &c.epsilon, &c.dropout_hidden, &c.dropout_attention,
-      &c.init_scale};
+  bd_vit_config c = {.size = 224, .patch = 16, .channels = 3, .classes = 2, .encoder = usual};
   BD_TRY(bd_hf_only_known(ctx, json, vit_keys));
   BD_TRY(bd_hf_extent(ctx, json, "image_size", &c.size));
   BD_TRY(bd_hf_extent(ctx, json, "patch_size", &c.patch));
   BD_TRY(bd_hf_extent(ctx, json, "num_channels", &c.channels));
-  BD_TRY(bd_json_bool(ctx, json, "qkv_bias", false, &c.query_bias));
+  BD_TRY(bd_json_bool(ctx, json, "qkv_bias", false, &c.encoder.query_bias));
   BD_TRY(read_classes(ctx, json, &c.classes));
-  BD_TRY(read_encoder(ctx, json, &members));
+  BD_TRY(read_encoder(ctx, json, &c.encoder));
   if (c.size % c.patch != 0)
     return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "patch_size"),
                    "\"patch_size\": %lld does not divide \"image_size\" %lld", (long long)c.patch,
                    (long long)c.size);
-  const bd_hf_size sizes[] = {{"image_size", c.size},           {"patch_size", c.patch},
-                              {"num_channels", c.channels},     {"hidden_size", c.width},
-                              {"intermediate_size", c.inner},   {"num_hidden_layers", c.layers},
-                              {"num_attention_heads", c.heads}, {0}};
+  const bd_hf_size sizes[] = {{"image_size", c.size},
+                              {"patch_size", c.patch},
+                              {"num_channels", c.channels},
+                              {"hidden_size", c.encoder.width},
+                              {"intermediate_size", c.encoder.inner},
+                              {"num_hidden_layers", c.encoder.layers},
+                              {"num_attention_heads", c.encoder.heads},
+                              {0}};
   bd_hf_tell_defaults(ctx, json, sizes);
   *out_config = c;
   return BD_OK;

@@ -23,35 +23,45 @@ static bd_status add_initializer(bd_onnx_reader *reader, bd_onnx_scope *scope,
   return BD_OK;
 }
 
+// An input's or output's name, what is declared of it, and the value that has the name; -1: none.
+typedef struct port {
+  const char *name;
+  const bd_onnx_declared *declared;
+  int value;
+} port;
+
+static bd_status read_port(bd_onnx_reader *reader, const bd_onnx_scope *scope,
+                           bd_onnx_bytes message, port *out) {
+  BD_TRY(bd_onnx_read_value_info(reader, message, &out->name, &out->declared));
+  out->value = bd_name_map_find(&scope->names, out->name);
+  return BD_OK;
+}
+
 // Old files list initializers as inputs too: those are no inputs.
 static bd_status add_input(bd_onnx_reader *reader, bd_onnx_scope *scope, bd_onnx_bytes message,
                            bd_onnx_bytes graph) {
   bd_onnx_model *model = reader->model;
-  const char *name;
-  const bd_onnx_declared *declared;
-  BD_TRY(bd_onnx_read_value_info(reader, message, &name, &declared));
-  int value = bd_name_map_find(&scope->names, name);
-  if (value >= 0 && model->values[value].initializer) return BD_OK;
-  if (name[0] == '\0')
+  port in;
+  BD_TRY(read_port(reader, scope, message, &in));
+  if (in.value >= 0 && model->values[in.value].initializer) return BD_OK;
+  if (in.name[0] == '\0')
     return bd_fail(reader->ctx, BD_INVALID, reader->loc, "an input of the model has no name");
-  BD_TRY(bd_onnx_define(reader, scope, name, -1, &value));
-  model->values[value].declared = declared;
-  model->inputs[model->input_count++] = value;
+  BD_TRY(bd_onnx_define(reader, scope, in.name, -1, &in.value));
+  model->values[in.value].declared = in.declared;
+  model->inputs[model->input_count++] = in.value;
   return BD_OK;
 }
 
 static bd_status add_output(bd_onnx_reader *reader, bd_onnx_scope *scope, bd_onnx_bytes message,
                             bd_onnx_bytes graph) {
   bd_onnx_model *model = reader->model;
-  const char *name;
-  const bd_onnx_declared *declared;
-  BD_TRY(bd_onnx_read_value_info(reader, message, &name, &declared));
-  int value = bd_name_map_find(&scope->names, name);
-  if (value < 0)
+  port out;
+  BD_TRY(read_port(reader, scope, message, &out));
+  if (out.value < 0)
     return bd_fail(reader->ctx, BD_INVALID, reader->loc,
-                   "no node makes \"%s\", an output of the model", name);
-  if (!model->values[value].declared) model->values[value].declared = declared;
-  model->outputs[model->output_count++] = value;
+                   "no node makes \"%s\", an output of the model", out.name);
+  if (!model->values[out.value].declared) model->values[out.value].declared = out.declared;
+  model->outputs[model->output_count++] = out.value;
   return BD_OK;
 }
 

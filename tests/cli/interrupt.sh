@@ -12,14 +12,16 @@ fail() {
   echo "interrupt.sh: $*" >&2
   exit 1
 }
-# A search of a minute and more, in batches of a second. A shell starts background jobs with interrupts
-# ignored; env gives them back.
-start() { # options
+# MODEL OPTIONS. A shell starts background jobs with interrupts ignored; env gives them back.
+compile() {
   rm -f plan.json
   : >log
-  env --default-signal=INT "$braid" compile llama-3-8b --cluster h100:8x8 --global-batch 5040 --time-limit 3600 \
-    --threads 1 --verbose --emit plan -o plan.json "$@" 2>log &
+  env --default-signal=INT "$braid" compile "$@" --threads 1 --verbose --emit plan -o plan.json 2>log &
   pid=$!
+}
+# A search of a minute and more, in batches of a second.
+start() { # options
+  compile llama-3-8b --cluster h100:8x8 --global-batch 5040 --time-limit 3600 "$@"
 }
 # PATTERN: waits until a line of the log has it.
 wait_for() {
@@ -49,11 +51,7 @@ grep -q '"search": "stopped by an interrupt' plan.json || fail "the plan does no
 # end lie moments in which an interrupt still ends braid.
 kept=0
 for pause in 0.1 0.3 0.5 0.7; do
-  rm -f plan.json
-  : >log
-  env --default-signal=INT "$braid" compile gpt2-124m --cluster cpu:1x4 --global-batch 8 --seq 64 --memory-cap 600MiB \
-    --threads 1 --verbose --emit plan -o plan.json 2>log &
-  pid=$!
+  compile gpt2-124m --cluster cpu:1x4 --global-batch 8 --seq 64 --memory-cap 600MiB
   wait_for 'gap [0-9.]* %'
   sleep "$pause"
   kill -INT "$pid" 2>/dev/null || true

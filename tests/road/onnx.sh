@@ -22,13 +22,7 @@ plans=$(grep -vE '^ *(#|$)' <<'END'
   pipeline  4 2 2   2 full
 END
 )
-while read -r name ranks stages mesh micro recompute; do
-  plan_model "$name" model.braid "$ranks" "$stages" "$mesh" "$micro" - - "$recompute" -
-  build "$name"
-  train "$name" "$ranks" 5
-  check_memory "$name"
-  [ "$name" = one ] || check_losses one "$name"
-done <<<"$plans"
+train_plans model.braid 5 <<<"$plans"
 
 # The weights of the file, which the first loss shows: scores near zero make the logarithm of 256.
 for name in one pipeline; do

@@ -23,11 +23,5 @@ END
 )
 
 data=samples
-while read -r name ranks stages mesh micro recompute; do
-  plan_model "$name" model.json "$ranks" "$stages" "$mesh" "$micro" - - "$recompute" -
-  build "$name"
-  train "$name" "$ranks" 10
-  check_memory "$name"
-  [ "$name" = one ] || check_losses one "$name"
-done <<<"$plans"
+train_plans model.json 10 <<<"$plans"
 finish

@@ -140,3 +140,16 @@ check_change() {
 check_covered() {
   grep -q -- "$2" ./*/plan.json || fail "the set does not show that $1"
 }
+
+# MODEL STEPS; standard input: NAME RANKS STAGES MESH MICRO-BATCH RECOMPUTE a line, `one` first. Every plan trains within
+# its memory, with the losses of `one`.
+train_plans() {
+  local name ranks stages mesh micro recompute
+  while read -r name ranks stages mesh micro recompute; do
+    plan_model "$name" "$1" "$ranks" "$stages" "$mesh" "$micro" - - "$recompute" -
+    build "$name"
+    train "$name" "$ranks" "$2"
+    check_memory "$name"
+    [ "$name" = one ] || check_losses one "$name"
+  done
+}

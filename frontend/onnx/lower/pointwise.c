@@ -70,12 +70,17 @@ static bd_status lower_by_number(bd_onnx_lowering *l, const bd_onnx_step *step, 
   return BD_OK;
 }
 
-static bd_status lower_binary(bd_onnx_lowering *l, const bd_onnx_step *step) {
+// `first`: the operand that the op takes first.
+static bd_status lower_pair(bd_onnx_lowering *l, const bd_onnx_step *step, int first) {
   bd_onnx_part parts[2], out;
   BD_TRY(take_aligned(l, step, 2, parts, &out));
-  BD_TRY(bd_onnx_emit2(l, bd_onnx_lower_kind(step), parts[0].id, parts[1].id, &out.id));
+  BD_TRY(bd_onnx_emit2(l, bd_onnx_lower_kind(step), parts[first].id, parts[1 - first].id, &out.id));
   bd_onnx_made(l, step, 0, out);
   return BD_OK;
+}
+
+static bd_status lower_binary(bd_onnx_lowering *l, const bd_onnx_step *step) {
+  return lower_pair(l, step, 0);
 }
 
 static bd_status lower_arithmetic(bd_onnx_lowering *l, const bd_onnx_step *step) {
@@ -86,11 +91,7 @@ static bd_status lower_arithmetic(bd_onnx_lowering *l, const bd_onnx_step *step)
 
 // a > b is b < a.
 static bd_status lower_turned(bd_onnx_lowering *l, const bd_onnx_step *step) {
-  bd_onnx_part parts[2], out;
-  BD_TRY(take_aligned(l, step, 2, parts, &out));
-  BD_TRY(bd_onnx_emit2(l, bd_onnx_lower_kind(step), parts[1].id, parts[0].id, &out.id));
-  bd_onnx_made(l, step, 0, out);
-  return BD_OK;
+  return lower_pair(l, step, 1);
 }
 
 // Small whole exponents are products: their gradient holds for negative bases too.

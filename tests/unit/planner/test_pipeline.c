@@ -22,6 +22,13 @@ static unsigned random_below(unsigned limit) {
   return (unsigned)(state >> 33) % limit;
 }
 
+// The first numbers of neighbouring trials are much alike.
+static void begin_trial(uint64_t seed, int trial) {
+  state = seed + 31u * (uint64_t)trial;
+  for (int i = 0; i < 4; i++)
+    random_below(2);
+}
+
 static double random_seconds(double base) {
   return base * (1 + random_below(4000) / 1000.0);
 }
@@ -341,9 +348,7 @@ static void test_equals_enumeration(void **unused) {
   (void)unused;
   int tight = 0, impossible = 0, empty = 0, close = 0, feasible = 0;
   for (int trial = 0; trial < TRIALS; trial++) {
-    state = 1009u + 31u * (uint64_t)trial;
-    for (int i = 0; i < 4; i++)
-      random_below(2);
+    begin_trial(1009u, trial);
     bd_ctx *ctx = bd_ctx_create();
     bd_pipeline_problem p = random_problem(ctx);
     enumeration loose = enumerate_all(&p);
@@ -377,9 +382,7 @@ static void test_cuts(void **unused) {
   (void)unused;
   int possible = 0, binding = 0;
   for (int trial = 0; trial < TRIALS / 2; trial++) {
-    state = 77u + 31u * (uint64_t)trial;
-    for (int i = 0; i < 4; i++)
-      random_below(2);
+    begin_trial(77u, trial);
     bd_ctx *ctx = bd_ctx_create();
     bd_pipeline_problem p = random_problem(ctx);
     double open = enumerate_all(&p).fastest_seconds;
@@ -428,9 +431,7 @@ static void test_core(void **unused) {
   (void)unused;
   int solved = 0, tight = 0, cores = 0, gained = 0;
   for (int trial = 0; trial < TRIALS / 8; trial++) {
-    state = 5u + 31u * (uint64_t)trial;
-    for (int i = 0; i < 4; i++)
-      random_below(2);
+    begin_trial(5u, trial);
     bd_ctx *ctx = bd_ctx_create();
     bd_pipeline_problem p = random_problem(ctx);
     enumeration open = enumerate_all(&p);
@@ -498,9 +499,7 @@ static void test_refill(void **unused) {
   (void)unused;
   int better = 0, alone = 0, exact = 0;
   for (int trial = 0; trial < TRIALS / 2; trial++) {
-    state = 901u + 31u * (uint64_t)trial;
-    for (int i = 0; i < 4; i++)
-      random_below(2);
+    begin_trial(901u, trial);
     bd_ctx *ctx = bd_ctx_create();
     bd_pipeline_problem p = random_problem(ctx);
     enumeration open = enumerate_all(&p);
