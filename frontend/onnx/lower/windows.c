@@ -28,8 +28,8 @@ static int window_attrs(bd_onnx_lowering *l, const bd_onnx_window *w, bd_attr at
   return 4;
 }
 
-static bd_status unfold(bd_onnx_lowering *l, const bd_onnx_window *w, double outside, bd_id x,
-                        bd_id *out) {
+bd_status bd_onnx_unfold(bd_onnx_lowering *l, const bd_onnx_window *w, double outside, bd_id x,
+                         bd_id *out) {
   bd_attr attrs[5];
   int count = window_attrs(l, w, attrs);
   if (outside != 0) attrs[count++] = bd_attr_real(l->ctx, "value", outside);
@@ -112,7 +112,7 @@ static bd_status lower_conv(bd_onnx_lowering *l, const bd_onnx_step *step) {
   BD_TRY(check_window(step, &w));
   BD_TRY(bd_onnx_exact(l, step, 0, false, &x));
   BD_TRY(bd_onnx_exact(l, step, 1, false, &filter));
-  BD_TRY(unfold(l, &w, 0, x, &x));
+  BD_TRY(bd_onnx_unfold(l, &w, 0, x, &x));
   BD_TRY(multiply(l, w.rank, bd_onnx_int(step, "group", 1), x, filter, &x));
   BD_TRY(bd_onnx_from_exact(l, step, x, &out));
   return finish(l, step, out);
@@ -183,20 +183,20 @@ static bd_status lower_max_pool(bd_onnx_lowering *l, const bd_onnx_step *step) {
   bd_onnx_window w;
   bd_onnx_part out;
   bd_id x;
-  if (step->out_count > 1 && step->node->out[1] != BD_ONNX_ABSENT)
-    return bd_onnx_step_fail(step, BD_UNSUPPORTED, "gives out where its maxima are");
+  bool places = step->out_count > 1 && step->node->out[1] != BD_ONNX_ABSENT;
   BD_TRY(bd_onnx_window_read(step, NULL, &w));
-  if (bd_onnx_is_native(step, &w)) {
+  if (!places && bd_onnx_is_native(step, &w)) {
     BD_TRY(bd_onnx_native_pool(l, step, &w, &out));
     bd_onnx_made(l, step, 0, out);
     return BD_OK;
   }
   BD_TRY(check_window(step, &w));
   widen(step, &w);
+  if (places) return bd_onnx_argmax_pool(l, step, &w, -INFINITY);
   BD_TRY(bd_onnx_exact(l, step, 0, false, &x));
   bd_dtype dtype = bd_onnx_type(l, x)->dtype;
   if (!bd_dtype_is_float(dtype)) BD_TRY(bd_onnx_emit_cast(l, x, BD_F32, &x));
-  BD_TRY(unfold(l, &w, -INFINITY, x, &x));
+  BD_TRY(bd_onnx_unfold(l, &w, -INFINITY, x, &x));
   BD_TRY(reduce_windows(l, BD_OP_REDUCE_MAX, 2, x, &x));
   BD_TRY(bd_onnx_emit_cast(l, x, dtype, &x));
   BD_TRY(bd_onnx_from_exact(l, step, x, &out));
@@ -222,7 +222,7 @@ static bd_status count_elements(bd_onnx_lowering *l, const bd_onnx_step *step,
                      bd_attr_ints(l->ctx, "dims", wide.rank, dims),
                      bd_attr_real(l->ctx, "value", 1)};
   BD_TRY(bd_onnx_emit(l, BD_OP_CONSTANT, 0, NULL, 3, attrs, out));
-  BD_TRY(unfold(l, &wide, 0, *out, out));
+  BD_TRY(bd_onnx_unfold(l, &wide, 0, *out, out));
   return reduce_windows(l, BD_OP_REDUCE_SUM, 0, *out, out);
 }
 
@@ -236,7 +236,7 @@ static bd_status lower_average_pool(bd_onnx_lowering *l, const bd_onnx_step *ste
   widen(step, &wide);
   BD_TRY(bd_onnx_exact(l, step, 0, false, &x));
   BD_TRY(count_elements(l, step, &given, wide, bd_onnx_type(l, x)->dtype, &counts));
-  BD_TRY(unfold(l, &wide, 0, x, &x));
+  BD_TRY(bd_onnx_unfold(l, &wide, 0, x, &x));
   BD_TRY(reduce_windows(l, BD_OP_REDUCE_SUM, 2, x, &x));
   BD_TRY(bd_onnx_emit2(l, BD_OP_DIV, x, counts, &x));
   BD_TRY(bd_onnx_from_exact(l, step, x, &out));

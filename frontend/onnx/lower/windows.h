@@ -19,4 +19,11 @@ BD_NODISCARD bd_status bd_onnx_native_conv(bd_onnx_lowering *l, const bd_onnx_st
                                            const bd_onnx_window *window, bd_onnx_part *out);
 BD_NODISCARD bd_status bd_onnx_native_pool(bd_onnx_lowering *l, const bd_onnx_step *step,
                                            const bd_onnx_window *window, bd_onnx_part *out);
+
+// x [.., s..] as [.., k, windows..]; `outside` stands for what is not in x.
+BD_NODISCARD bd_status bd_onnx_unfold(bd_onnx_lowering *l, const bd_onnx_window *window,
+                                      double outside, bd_id x, bd_id *out);
+// A pool that gives out both its maxima and their places in the operand. `lowest`: nothing is less.
+BD_NODISCARD bd_status bd_onnx_argmax_pool(bd_onnx_lowering *l, const bd_onnx_step *step,
+                                           const bd_onnx_window *window, double lowest);
 #endif
