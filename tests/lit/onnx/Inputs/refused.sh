@@ -19,7 +19,8 @@ for part in *; do
   status=0
   # shellcheck disable=SC2086
   braid import model.onnx $options >out.bin 2>&1 || status=$?
-  if [ $status != 1 ] || [ "$(wc -l <out.bin)" != 1 ] || ! grep -qF "$expected" out.bin; then
+  grep -v "^\(ONNX\|input\|output\|parameters\|nodes\)" out.bin >said.bin || true
+  if [ $status != 1 ] || [ "$(wc -l <said.bin)" != 1 ] || ! grep -qF -e "$expected" said.bin; then
     echo "$part: status $status, wants: $expected"
     cat out.bin
     bad=1
