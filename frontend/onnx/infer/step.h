@@ -21,7 +21,8 @@ typedef struct bd_onnx_rule {
   // `name:kind` separated by blanks: i f s t integers, reals, strings, tensors; I F S lists of
   // them.
   const char *attributes;
-  unsigned known; // operands (bits) whose elements must be known beforehand: shapes, axes and the like
+  unsigned
+      known; // operands (bits) whose elements must be known beforehand: shapes, axes and the like
   bd_status (*infer)(bd_onnx_step *step);
   bd_onnx_scalar scalar; // pointwise ops whose elements are folded; else NULL
 } bd_onnx_rule;
