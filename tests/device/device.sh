@@ -1,10 +1,10 @@
 # Steps shared by the tests of programs on the fake device. Sourced after tests/road/road.sh, with $lower, $device,
 # $root, $libraries and $data set.
 
-# FILE DIMS: samples for models without tokens.
+# FILE DIMS [TARGETS]: samples for models without tokens.
 write_samples() {
   cc -std=c11 -O1 -Wall -Wextra -Werror -o samples_tool "$root/tests/support/samples.c" -lm
-  ./samples_tool "$1" "$2"
+  ./samples_tool "$@"
 }
 
 # What the program embeds stands in for device code: the fake device takes the lowered kernels instead.

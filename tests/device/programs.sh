@@ -45,6 +45,11 @@ END
     data         2 1 2   4 1f1b  0  -    -
     pipe         4 2 2   2 1f1b  -  -    -
 END
+  *primitives.json) cat <<'END' ;;
+    one          1 1 1   8 1f1b  -  -    -
+    wide         4 1 4   8 1f1b  -  none -
+    pipe         4 2 2   2 1f1b  -  full -
+END
   esac
 }
 
@@ -83,6 +88,7 @@ data=text.txt
 case $model in
 *mlp.json) data=samples; write_samples samples 64 ;;
 *cnn.json) data=samples; write_samples samples 1,28,28 ;;
+*primitives.json) data=samples; write_samples samples 8,6 8 ;;
 *) write_text text.txt ;;
 esac
 steps=8
