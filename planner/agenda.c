@@ -61,18 +61,32 @@ static bool is_part(const bd_setting *part, const bd_setting *whole) {
          whole->micro_batch % part->micro_batch == 0;
 }
 
-// Whether the batch at hand bounds the layers of a whole, which bounds this part of it as well.
+static bool is_unopened(const bd_item *of) {
+  return of->kind < BD_BOUND_LAYERS;
+}
+
+// Whether the batch at hand bounds a whole, which bounds this part of it as well.
 static bool awaits_whole(const bd_agenda *a, const bd_item *part) {
-  for (int i = 0; part->kind == BD_BOUND_WORK && i < a->settings; i++)
+  for (int i = 0; is_unopened(part) && i < a->settings; i++)
     if (a->items[i].batched >= 0 && is_part(&part->of.setting, &a->items[i].of.setting))
       return true;
   return false;
 }
 
-// Meshes of three axes are dear to bound and seldom much better: cheaper ones of nearly the same
-// bound come first.
+// Meshes of three axes are dear and seldom much better: cheaper ones of nearly the same bound come
+// first, and what they find is waited for.
+static bool is_fine(const bd_item *of) {
+  return of->of.setting.mesh.axes > 2;
+}
+
 static double order_of(const bd_item *of) {
-  return of->of.setting.mesh.axes > 2 ? of->of.seconds * FINE_FACTOR : of->of.seconds;
+  return is_fine(of) ? of->of.seconds * FINE_FACTOR : of->of.seconds;
+}
+
+static bool awaits_coarser(const bd_agenda *a, const bd_item *of) {
+  for (int i = 0; is_fine(of) && i < a->item_count; i++)
+    if (a->items[i].batched >= 0 && !is_fine(&a->items[i])) return true;
+  return false;
 }
 
 static bool is_waiting(const bd_item *of) {
@@ -80,7 +94,7 @@ static bool is_waiting(const bd_item *of) {
 }
 
 static bool is_bounded(const bd_item *of) {
-  return is_waiting(of) && of->kind != BD_BOUND_WORK;
+  return is_waiting(of) && !is_unopened(of);
 }
 
 // Whether the item may have a plan that is better than the best.
@@ -88,14 +102,14 @@ static bool is_open(const bd_agenda *a, const bd_item *of) {
   return is_waiting(of) && of->of.seconds < a->best_seconds;
 }
 
-// Of open items that wait for no whole the first by their order, the earlier one of equals; -1:
+// Of open items that wait for nothing the first by their order, the earlier one of equals; -1:
 // there is none. `bounded`: only those whose layers are bounded.
 static int next_item(const bd_agenda *a, bool bounded) {
   int next = -1;
   for (int i = 0; i < a->item_count; i++)
     if (is_open(a, &a->items[i]) && (!bounded || is_bounded(&a->items[i])) &&
         (next < 0 || order_of(&a->items[i]) < order_of(&a->items[next])) &&
-        !awaits_whole(a, &a->items[i]))
+        !awaits_whole(a, &a->items[i]) && !awaits_coarser(a, &a->items[i]))
       next = i;
   return next;
 }
@@ -104,11 +118,10 @@ static int next_item(const bd_agenda *a, bool bounded) {
 // well, and may spare the part that.
 static int whole_first(const bd_agenda *a, int part) {
   int whole = part;
-  if (part < 0 || a->items[part].kind != BD_BOUND_WORK) return part;
+  if (part < 0 || !is_unopened(&a->items[part])) return part;
   double most = a->items[part].of.seconds * WHOLE_FACTOR;
   for (int i = 0; i < a->settings; i++)
-    if (a->items[i].kind == BD_BOUND_WORK && is_open(a, &a->items[i]) &&
-        a->items[i].of.seconds <= most &&
+    if (is_unopened(&a->items[i]) && is_open(a, &a->items[i]) && a->items[i].of.seconds <= most &&
         is_part(&a->items[part].of.setting, &a->items[i].of.setting))
       whole = i; // settings of as many stages are in the order of their micro-batches
   return whole;
@@ -194,11 +207,22 @@ static void bound_parts(bd_agenda *a, const bd_attempt *found) {
   }
 }
 
+static void take_apart(bd_item *of, const bd_attempt *found) {
+  of->of.seconds = fmax(of->of.seconds, found->bounded[0].seconds);
+  of->kind = BD_BOUND_APART;
+  of->batched = -1;
+}
+
 void bd_agenda_take(bd_agenda *a, const bd_attempt *found, int attempt, bool left_out) {
   double least = 0;
   for (int i = 0; i < a->item_count; i++) {
     bd_item *from = &a->items[i];
     if (from->batched != attempt) continue;
+    if (found->kind == BD_ATTEMPT_APART && !left_out) {
+      take_apart(from, found);
+      bound_parts(a, found);
+      return;
+    }
     if (found->kind == BD_ATTEMPT_LAYERS) least = from->of.seconds;
     // What an item has become carries its bound on.
     if (found->kind != BD_ATTEMPT_SOLVE && !left_out) from->of.seconds = INFINITY;

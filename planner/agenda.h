@@ -6,12 +6,14 @@
 // What an item has been bounded by; each is dearer than the one before.
 typedef enum bd_bound_kind {
   BD_BOUND_WORK,
+  BD_BOUND_APART,
   BD_BOUND_LAYERS,
   BD_BOUND_ROOM,
   BD_BOUND_DONE
 } bd_bound_kind;
 
-// A setting and what no plan of it can beat. By its work alone it stands for all tied forms.
+// A setting and what no plan of it can beat. Until its layers are bounded it stands for all tied
+// forms.
 typedef struct bd_item {
   bd_bounded of;
   bd_bound_kind kind;

@@ -6,6 +6,7 @@
 #include "planner/bound/bound.h"
 
 typedef enum bd_attempt_kind {
+  BD_ATTEMPT_APART,  // bounds it for all tied forms at once, as bd_bound_apart
   BD_ATTEMPT_LAYERS, // bounds it for every tied form, as bd_bound_layers
   BD_ATTEMPT_ROOM,   // bounds it with each of `tied`, as bd_bound_room
   BD_ATTEMPT_SOLVE,
@@ -22,7 +23,7 @@ typedef struct bd_attempt {
   const bd_bounded *tied;
   double price; // of the one at hand
   // Of bounding; settings that no plan has are left out:
-  int bounded_count;
+  int bounded_count; // of BD_ATTEMPT_APART, one for all
   bd_bounded *bounded;
   // Of solving:
   int solved; // of `tied`; what cannot beat the plan at hand is not

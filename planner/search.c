@@ -1,8 +1,8 @@
 // The pipeline search: every degree, mesh and micro-batch, each bounded by the op table, then by
-// its layer problems, then within its memory, before it is solved; the least bound first, until
-// none can beat the incumbent. Settings are attempted in batches over threads; which ones a batch
-// holds depends on what was found before it and on nothing else, so that equal inputs give equal
-// plans.
+// ops apart, then by its layer problems, then within its memory, before it is solved; the least
+// bound first, until none can beat the incumbent. Settings are attempted in batches over threads;
+// which ones a batch holds depends on what was found before it and on nothing else, so that equal
+// inputs give equal plans.
 #include "ir/base/clock.h"
 #include "ir/base/workers.h"
 #include "planner/agenda.h"
@@ -124,16 +124,19 @@ static int add_attempt(search *s, int index) {
   static const struct {
     bd_attempt_kind kind;
     int weight;
-  } next[] = {[BD_BOUND_WORK] = {BD_ATTEMPT_LAYERS, 1},
+  } next[] = {[BD_BOUND_WORK] = {BD_ATTEMPT_APART, 1},
+              [BD_BOUND_APART] = {BD_ATTEMPT_LAYERS, 1},
               [BD_BOUND_LAYERS] = {BD_ATTEMPT_ROOM, ROOM_WEIGHT},
               [BD_BOUND_ROOM] = {BD_ATTEMPT_SOLVE, SOLVE_WEIGHT}};
   const bd_item *from = &s->agenda.items[index];
-  int weight = next[from->kind].weight;
+  // Ops apart only tell what cannot beat the plan in hand.
+  bd_bound_kind kind = from->kind == BD_BOUND_WORK && !s->found ? BD_BOUND_APART : from->kind;
+  int weight = next[kind].weight;
   bd_attempt *a = &s->attempts[s->attempt_count];
   *a = (bd_attempt){.scene = &s->scene,
                     .setting = from->of.setting,
                     .cutoff = s->agenda.best_seconds,
-                    .kind = next[from->kind].kind,
+                    .kind = next[kind].kind,
                     .lean = s->lean};
   a->tied_count =
       bd_agenda_batch(&s->agenda, index, s->attempt_count++, s->leanest_bytes, &a->tied);

@@ -4,7 +4,7 @@
 #include "planner/step/bound.h"
 #include <math.h>
 
-enum { CUT_ROUNDS = 40, FEW_LAYERS = 16 };
+enum { CUT_ROUNDS = 40 };
 
 bd_schedule bd_scene_schedule(const bd_scene *scene) {
   int asked = scene->request->schedule;
@@ -13,11 +13,6 @@ bd_schedule bd_scene_schedule(const bd_scene *scene) {
 
 static int micro_batches_of(const bd_scene *scene, int64_t micro_batch) {
   return (int)(scene->request->global_batch / micro_batch);
-}
-
-// Micro-batches of a step and those that fill and drain the pipeline.
-static int passes_of(const bd_scene *scene, int stages, int64_t micro_batch) {
-  return micro_batches_of(scene, micro_batch) + stages - 1;
 }
 
 // Least seconds of a step whose stages take `sum` together.
@@ -52,72 +47,6 @@ bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages, int64_t 
     total += scene->runs->runs[r].calls * seconds;
   }
   *out_seconds = least_step(scene, stages, micro_batch, total);
-  return BD_OK;
-}
-
-static bool has_tied(const bd_run *run) {
-  const bd_function *f = run->function;
-  for (int p = 0; p < f->param_count; p++) {
-    int uses = 0;
-    for (int i = 0; f->is_weight[p] && i < f->op_count; i++)
-      for (int o = 0; o < f->ops[i].in_count; o++)
-        uses += f->ops[i].in[o] == f->params[p];
-    if (run->weight_uses[p] > 1 || uses > 1) return true;
-  }
-  return false;
-}
-
-static bd_layer_request request_of(const bd_scene *scene, const bd_setting *setting, int run,
-                                   const bd_setting_layers *layers) {
-  const bd_plan_request *request = scene->request;
-  return (bd_layer_request){
-      .solver = request->solver,
-      .train = scene->train,
-      .cost = {scene->cluster, setting->mesh, setting->micro_batch},
-      .function = scene->runs->runs[run].function,
-      .weight_uses = scene->runs->runs[run].weight_uses,
-      .form_count = layers->form_count,
-      .forms = layers->forms,
-      .tied_form = setting->tied_form,
-      .passes = passes_of(scene, setting->stages, setting->micro_batch),
-      .optimizer = request->optimizer,
-      .zero = request->zero,
-      .recompute = request->recompute,
-      .aside = request->full,
-      .between = scene->runs->calls <= FEW_LAYERS,
-      .constraints = request->constraints,
-      .pin = scene->runs->runs[run].pin,
-      .sequence = scene->sequence,
-  };
-}
-
-// Keeps the forms that constraints allow, the one that splits nothing among them.
-static int allowed_forms(const bd_scene *scene, const bd_setting *setting, int count,
-                         bd_sharding *forms) {
-  int kept = 0;
-  for (int f = 0; f < count; f++)
-    if (bd_constraints_allow_form(scene->request->constraints, &setting->mesh, &forms[f]))
-      forms[kept++] = forms[f];
-  return kept;
-}
-
-bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                          const bd_setting_layers *share_tied, bd_setting_layers *out) {
-  int runs = scene->runs->count;
-  out->form_count =
-      bd_space_forms(ctx, &setting->mesh, setting->micro_batch, scene->sequence, &out->forms);
-  out->form_count = allowed_forms(scene, setting, out->form_count, out->forms);
-  out->requests = BD_NEW_ARRAY(ctx->arena, bd_layer_request, runs);
-  out->layers = BD_NEW_ARRAY(ctx->arena, bd_layer *, runs);
-  for (int r = 0; r < runs; r++) {
-    out->requests[r] = request_of(scene, setting, r, out);
-    if (scene->runs->runs[r].like < r)
-      out->layers[r] = out->layers[scene->runs->runs[r].like];
-    else if (share_tied && !has_tied(&scene->runs->runs[r]))
-      out->layers[r] = share_tied->layers[r];
-    else
-      BD_TRY(bd_layer_open(ctx, &out->requests[r], &out->layers[r]));
-  }
   return BD_OK;
 }
 
@@ -176,9 +105,10 @@ double bd_bound_transfer(const bd_scene *scene, const bd_setting *setting,
   return isfinite(least) ? least : 0;
 }
 
-// Whether the chain of layers can be cut into the setting's stages so that a step takes no more
-// than the sum of all stages and `rest`: the last stages take as many layers as they can.
-static bool can_cut(const bd_scene *scene, const bd_setting *setting, const bd_layer_point *points,
+// Whether the chain of layers, of so many seconds each by run, can be cut into the setting's stages
+// so that a step takes no more than the sum of all stages and `rest`: the last stages take as many
+// layers as they can.
+static bool can_cut(const bd_scene *scene, const bd_setting *setting, const double *points,
                     double stage_seconds, double rest) {
   int run = scene->runs->count - 1, left = scene->runs->runs[run].calls;
   int micro_batches = micro_batches_of(scene, setting->micro_batch);
@@ -187,8 +117,8 @@ static bool can_cut(const bd_scene *scene, const bd_setting *setting, const bd_l
     double filled = stage_seconds,
            most = bd_step_most_seconds(bd_scene_schedule(scene), s, setting->stages, micro_batches,
                                        after, rest);
-    while (filled + points[run].seconds <= most) {
-      filled += points[run].seconds;
+    while (filled + points[run] <= most) {
+      filled += points[run];
       if (--left > 0) continue;
       if (run == 0) return true;
       left = scene->runs->runs[--run].calls;
@@ -200,9 +130,8 @@ static bool can_cut(const bd_scene *scene, const bd_setting *setting, const bd_l
 
 // What a step takes beside the sum `total` of its stages, whatever the cut into contiguous stages,
 // to a small fraction; it is `least` at least.
-static double rest_seconds(const bd_scene *scene, const bd_setting *setting,
-                           const bd_layer_point *points, double stage_seconds, double total,
-                           double least) {
+static double rest_seconds(const bd_scene *scene, const bd_setting *setting, const double *points,
+                           double stage_seconds, double total, double least) {
   int others = micro_batches_of(scene, setting->micro_batch) - 1;
   double low = least, high = others * (total + stage_seconds);
   for (int round = 0; round < CUT_ROUNDS; round++) {
@@ -215,6 +144,27 @@ static double rest_seconds(const bd_scene *scene, const bd_setting *setting,
   return low;
 }
 
+bd_status bd_bound_apart(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                         bd_bounded *out) {
+  bd_sharding *tied;
+  int count = bd_space_tied_forms(ctx, &setting->mesh, scene->runs->any_tied, &tied);
+  double *points = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
+  double stretch = least_step(scene, setting->stages, setting->micro_batch, 1);
+  *out = (bd_bounded){.setting = *setting, .seconds = INFINITY, .free_seconds = INFINITY};
+  for (int t = 0; t < count; t++) {
+    bd_setting with = *setting;
+    double total = 0;
+    with.tied_form = tied[t];
+    BD_TRY(bd_setting_apart(ctx, scene, &with, t > 0, points));
+    for (int r = 0; r < scene->runs->count; r++)
+      total += scene->runs->runs[r].calls * points[r];
+    double rest = rest_seconds(scene, setting, points, 0, total, total * (stretch - 1));
+    out->seconds = fmin(out->seconds, total + rest);
+    out->free_seconds = fmin(out->free_seconds, total);
+  }
+  return BD_OK;
+}
+
 // With t the time of a micro-batch on a stage, y its synchronization, S stages and m micro-batches,
 // a step takes max y and one of several sums of t (planner/step/bound.h), in which t occurs at most
 // S + m - 1 times. A layer's problem minimizes u = t + y/(S + m - 1), so that a step takes that sum
@@ -225,13 +175,15 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers
   bd_priced fastest;
   out->seconds = out->bytes = INFINITY;
   if (!bd_price_layers(ctx, scene, layers, 1, 0, &fastest)) return;
+  double *points = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
+  for (int r = 0; r < scene->runs->count; r++)
+    points[r] = fastest.points[r].seconds;
   double moved = bd_bound_transfer(scene, setting, layers);
   double sent = 2 * (setting->stages - 1) * moved, total = fastest.seconds + sent;
   double stretch = least_step(scene, setting->stages, setting->micro_batch, 1);
   out->free_seconds = total;
-  double seconds =
-      total + rest_seconds(scene, setting, fastest.points, setting->stages > 1 ? moved : 0, total,
-                           total * (stretch - 1));
+  double seconds = total + rest_seconds(scene, setting, points, setting->stages > 1 ? moved : 0,
+                                        total, total * (stretch - 1));
   double enough = seconds < cutoff ? cutoff / stretch - sent : 0;
   bd_room room = bd_room_of_sums(ctx, scene, setting, layers, &fastest, enough, out->price);
   out->seconds = fmax(seconds, (room.seconds + sent) * stretch);

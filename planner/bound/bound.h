@@ -40,6 +40,11 @@ BD_NODISCARD bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene,
                                        const bd_setting_layers *share_tied,
                                        bd_setting_layers *out_layers);
 
+// Per run what no choice for one of its layers beats (bd_layer_least_apart). `only_tied`: runs
+// without tied weights have theirs in `points` already.
+BD_NODISCARD bd_status bd_setting_apart(bd_ctx *ctx, const bd_scene *scene,
+                                        const bd_setting *setting, bool only_tied, double *points);
+
 // A setting with its tied form, and what no plan of it can beat.
 typedef struct bd_bounded {
   bd_setting setting;
@@ -54,6 +59,12 @@ typedef struct bd_bounded {
   // synchronization that falls to it.
   double free_seconds;
 } bd_bounded;
+
+// From ops on the setting's mesh, each split as suits it best: nearly what its layers give where
+// gradients and partial sums are most of what is communicated, and much cheaper. For every tied
+// form; `out->seconds` and `out->free_seconds` alone are filled in.
+BD_NODISCARD bd_status bd_bound_apart(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                                      bd_bounded *out);
 
 // From the layer problems and sums of their bytes. A bound of `cutoff` seconds or more is not
 // looked for further. `out->setting` is given, and `out->price` a first guess of it, or 0.

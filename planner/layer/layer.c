@@ -9,7 +9,8 @@ enum { RELAXED_VISITS = 1 << 18 };
 bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, bd_layer **out_layer) {
   bd_layer *layer = BD_NEW(ctx->arena, bd_layer);
   layer->request = request;
-  BD_TRY(bd_layer_space_build(ctx, request, &layer->space));
+  BD_TRY(bd_layer_space_read(ctx, request, &layer->space));
+  bd_layer_space_enumerate(ctx, &layer->space);
   BD_TRY(bd_layer_problem(ctx, &layer->space, &layer->problem, &layer->tape));
   const bd_choice_problem *problem = &layer->problem;
   layer->elimination = bd_elimination_create(ctx, problem, NULL, problem->nodes - 1);

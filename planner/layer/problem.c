@@ -251,6 +251,7 @@ bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem
   space->tables = NULL;
   space->reshards = NULL;
   space->weights = NULL;
+  space->stored = NULL;
   return BD_OK;
 }
 

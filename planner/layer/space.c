@@ -268,7 +268,7 @@ int bd_layer_split_number(const bd_layer_space *space, int op, const int8_t spli
   return number;
 }
 
-bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request, bd_layer_space *out) {
+bd_status bd_layer_space_read(bd_ctx *ctx, const bd_layer_request *request, bd_layer_space *out) {
   const bd_function *backward = bd_layer_backward(request->train, request->function);
   *out = (bd_layer_space){
       .ctx = ctx, .request = request, .forward = request->function, .backward = backward};
@@ -279,11 +279,16 @@ bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request, bd_
   count_uses(ctx, out);
   count_backward_reads(ctx, out);
   bd_layer_find_gradients(ctx, out);
+  bd_layer_find_weights(ctx, out);
   out->work = BD_NEW_ARRAY(ctx->arena, bd_op_work *, out->forward->op_count);
   for (int i = 0; i < out->forward->op_count; i++)
     out->work[i] = BD_NEW_ARRAY(ctx->arena, bd_op_work, bd_layer_split_count(out, i));
-  for (int c = 0; c < out->cluster_count; c++) {
-    enumeration e = {.space = out, .cluster = &out->clusters[c]};
+  return BD_OK;
+}
+
+void bd_layer_space_enumerate(bd_ctx *ctx, bd_layer_space *space) {
+  for (int c = 0; c < space->cluster_count; c++) {
+    enumeration e = {.space = space, .cluster = &space->clusters[c]};
     memset(e.current.split, -1, sizeof e.current.split);
     memset(e.current.scatter, -1, sizeof e.current.scatter);
     enumerate_axis(ctx, &e, 0);
@@ -291,7 +296,6 @@ bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request, bd_
     e.cluster->impossible = true;
     add_option(ctx, &e);
   }
-  return BD_OK;
 }
 
 // The form that the anchor's first result settles in.

@@ -46,6 +46,14 @@ typedef struct bd_layer_sums {
   int *ops;
 } bd_layer_sums;
 
+// Of one forward value that is a weight.
+typedef struct bd_layer_weight {
+  int calls;   // in the model that read it
+  bool shared; // by several ops or calls
+  bool learns; // backward makes a gradient of it
+  bd_id like;  // the first weight that costs the same wherever it lies
+} bd_layer_weight;
+
 typedef struct bd_layer_space {
   bd_ctx *ctx;
   const bd_layer_request *request;
@@ -58,28 +66,33 @@ typedef struct bd_layer_space {
   // Per forward op: it is kept when more than so many of its cluster's are, and run again when no
   // more than so many are; -1: never.
   int8_t *kept_above, *again_to;
-  bool *needed;        // per forward value: read by backward
-  bool *is_result;     // per forward value
-  bool *is_weight;     // per forward value
-  int *consumers;      // per forward value: reads from outside its own cluster
-  int *weight_uses;    // per forward value: ops that read it, for weights
-  int *backward_reads; // per forward value: reads by backward ops
-  bd_id *restores;     // per backward value: the forward value that it is, or BD_NO_ID
-  int *type_of;        // per forward value: the first value of the same type
-  bool *has_backward;  // per forward op: backward has ops of its group
-  bool *flows;         // per forward value: a gradient reaches it
-  bd_layer_sums *sums; // per forward value
-  bool *is_sum;        // per backward op: it is among them
-  bd_op_work **work;   // per forward op, per split
-  // While the layer's problem is made: what is known so far of ways between forms, and per forward
-  // op of its weights (layer/weight.c); `tables` is where these live.
+  bool *needed;            // per forward value: read by backward
+  bool *is_result;         // per forward value
+  bool *is_weight;         // per forward value
+  int *consumers;          // per forward value: reads from outside its own cluster
+  int *weight_uses;        // per forward value: ops that read it, for weights
+  bd_layer_weight *weight; // per forward value
+  int *backward_reads;     // per forward value: reads by backward ops
+  bd_id *restores;         // per backward value: the forward value that it is, or BD_NO_ID
+  int *type_of;            // per forward value: the first value of the same type
+  bool *has_backward;      // per forward op: backward has ops of its group
+  bool *flows;             // per forward value: a gradient reaches it
+  bd_layer_sums *sums;     // per forward value
+  bool *is_sum;            // per backward op: it is among them
+  bd_op_work **work;       // per forward op, per split
+  // While the layer's problem is made: what is known so far of ways between forms, per forward op
+  // of its weights (layer/weight.c), and of weights; `tables` is where these live.
   bd_arena *tables;
   struct bd_reshards *reshards;
   struct bd_known_weight **weights;
+  struct bd_stored_table **stored; // per forward value (layer/stored.c)
 } bd_layer_space;
 
-BD_NODISCARD bd_status bd_layer_space_build(bd_ctx *ctx, const bd_layer_request *request,
-                                            bd_layer_space *out_space);
+// What the functions tell: all but the options.
+BD_NODISCARD bd_status bd_layer_space_read(bd_ctx *ctx, const bd_layer_request *request,
+                                           bd_layer_space *out_space);
+// The options of every cluster.
+void bd_layer_space_enumerate(bd_ctx *ctx, bd_layer_space *space);
 
 // What neighbours agree on, for a value of this rank.
 bd_sharding bd_layer_boundary(const bd_layer_space *space, int form, bd_id value);

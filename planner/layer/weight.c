@@ -1,5 +1,6 @@
 #include "planner/layer/weight.h"
-#include "planner/step/end.h"
+#include "planner/layer/reshard.h"
+#include "planner/layer/stored.h"
 #include <math.h>
 
 static int param_of(const bd_function *f, bd_id weight) {
@@ -9,9 +10,33 @@ static int param_of(const bd_function *f, bd_id weight) {
   return param;
 }
 
-static bool is_shared(const bd_layer_space *space, bd_id weight) {
-  int param = param_of(space->forward, weight);
-  return space->request->weight_uses[param] > 1 || space->weight_uses[weight] > 1;
+static bool has_gradient(const bd_layer_space *space, int param) {
+  for (int r = 0; r < space->backward->result_count; r++)
+    if (space->backward->gradient_of[r] == param) return true;
+  return false;
+}
+
+// Whether two weights cost the same wherever they lie.
+static bool is_alike(const bd_layer_space *space, bd_id a, bd_id b) {
+  const bd_layer_weight *of_a = &space->weight[a], *of_b = &space->weight[b];
+  return space->is_weight[a] && space->type_of[a] == space->type_of[b] &&
+         space->weight_uses[a] == space->weight_uses[b] && of_a->calls == of_b->calls &&
+         of_a->learns == of_b->learns;
+}
+
+void bd_layer_find_weights(bd_ctx *ctx, bd_layer_space *space) {
+  const bd_function *f = space->forward;
+  space->weight = BD_NEW_ARRAY(ctx->arena, bd_layer_weight, f->value_count);
+  for (bd_id v = 0; v < f->value_count; v++) {
+    if (!space->is_weight[v]) continue;
+    int param = param_of(f, v), calls = space->request->weight_uses[param];
+    space->weight[v] = (bd_layer_weight){.calls = calls,
+                                         .shared = calls > 1 || space->weight_uses[v] > 1,
+                                         .learns = has_gradient(space, param),
+                                         .like = v};
+    for (bd_id other = 0; other < v && space->weight[v].like == v; other++)
+      if (is_alike(space, other, v)) space->weight[v].like = other;
+  }
 }
 
 // The dimension that one more axis may cut: one that it divides, which no axis cuts yet; without
@@ -54,7 +79,7 @@ bd_weight_form bd_layer_weight_form(const bd_layer_space *space, int op, int ope
   bd_id weight = space->forward->ops[op].in[operand];
   bd_weight_form out = {.possible = true};
   out.wanted = out.stored = bd_split_operand(&space->map[op], mesh, split, operand);
-  if (is_shared(space, weight)) {
+  if (space->weight[weight].shared) {
     out.possible = comes_from(&out.wanted, &request->tied_form) &&
                    can_lie(mesh, &space->forward->values[weight].type, &request->tied_form);
     out.stored = out.gradient = request->tied_form;
@@ -82,7 +107,7 @@ unsigned bd_layer_spread_axes(const bd_layer_space *space, const bd_cluster_ops 
     if (!bd_layer_split(space, cluster, option, op, split)) continue;
     for (int k = 0; k < f->ops[op].in_count; k++) {
       bd_id weight = f->ops[op].in[k];
-      if (!space->is_weight[weight] || is_shared(space, weight)) continue;
+      if (!space->is_weight[weight] || space->weight[weight].shared) continue;
       bd_sharding wanted = bd_split_operand(&space->map[op], mesh, split, k);
       for (int axis = 0; axis < mesh->axes; axis++)
         if (mesh->size[axis] > 1 && wanted.at[axis] == BD_REPLICATED &&
@@ -93,105 +118,31 @@ unsigned bd_layer_spread_axes(const bd_layer_space *space, const bd_cluster_ops 
   return mask;
 }
 
-// The gradient as it is made: partial over axes whose loop the weight lacks.
-static bd_sharding gradient_made(const bd_mesh *mesh, const bd_weight_form *form,
-                                 const int8_t split[BD_MAX_AXES]) {
-  bd_sharding made = form->wanted;
-  for (int axis = 0; axis < mesh->axes; axis++)
-    if (split[axis] >= 0 && made.at[axis] == BD_REPLICATED) made.at[axis] = BD_PARTIAL_SUM;
-  return made;
-}
-
-// In every micro-batch: collectives from the form in which the gradient is made to the accumulator,
-// and what then adds it there. Sums that wait for the step's end cost nothing.
-static double scatter_seconds(const bd_cost_model *cost, const bd_type *weight,
-                              const bd_sharding *made, const bd_sharding *accumulator) {
-  if (bd_sharding_equal(made, accumulator)) return 0;
-  bd_type wide = *weight;
-  wide.dtype = bd_dtype_wide(weight->dtype);
-  return bd_cost_reshard(cost, &wide, made, accumulator) +
-         2 * bd_cost_local_bytes(cost, &wide, accumulator) / cost->cluster->memory_bytes_per_second;
-}
-
 // Bringing the weight to the op, and to backward ops of the op's group that read it; several
 // readers share that.
-static void add_gathers(const bd_layer_space *space, int op, bd_id weight,
-                        const bd_weight_form *form, const int8_t split[BD_MAX_AXES],
-                        bd_weight_cost *out) {
-  const bd_cost_model *cost = &space->request->cost;
-  const bd_type *type = &space->forward->values[weight].type;
+static void add_gathers(bd_layer_space *space, int op, bd_id weight, const bd_weight_form *form,
+                        const int8_t split[BD_MAX_AXES], bd_weight_cost *out) {
   bd_sharding needs[BD_MAX_OPERANDS];
   if (bd_sharding_equal(&form->stored, &form->wanted)) return;
-  double gather = bd_cost_reshard(cost, type, &form->stored, &form->wanted);
+  double gather = bd_layer_reshard_seconds(space, weight, &form->stored, &form->wanted);
   out->seconds += gather / space->weight_uses[weight];
   int count = bd_layer_backward_needs(space, op, split, weight, BD_MAX_OPERANDS, needs);
   for (int i = 0; i < count; i++)
-    out->seconds +=
-        bd_cost_reshard(cost, type, &form->stored, &needs[i]) / space->backward_reads[weight];
+    out->seconds += bd_layer_reshard_seconds(space, weight, &form->stored, &needs[i]) /
+                    space->backward_reads[weight];
   if (!space->backward_reads[weight]) out->rerun_seconds += gather / space->weight_uses[weight];
 }
 
-// What the optimizer holds of one element on a rank.
-static double optimizer_bytes(const bd_layer_request *request, bd_dtype dtype,
-                              const bd_weight_form *form) {
-  double bytes = (double)bd_optimizer_state_bytes(request->optimizer, dtype);
-  if (!bd_sharding_equal(&form->stored, &form->gradient)) return bytes;
-  bool split = bd_constraints_split_states(request->constraints, request->zero);
-  for (int axis = 0; split && axis < request->cost.mesh.axes; axis++)
-    if (form->stored.at[axis] == BD_REPLICATED) bytes /= request->cost.mesh.size[axis];
-  return bytes;
-}
-
-static bool has_gradient(const bd_layer_space *space, bd_id weight) {
-  int param = param_of(space->forward, weight);
-  for (int r = 0; r < space->backward->result_count; r++)
-    if (space->backward->gradient_of[r] == param) return true;
-  return false;
-}
-
-// The least that the end of a step takes for one of `calls` uses of a weight that a stage may have.
-static double end_seconds(const bd_layer_request *request, const bd_type *type,
-                          const bd_sharding *stored, const bd_sharding *accumulator, int calls) {
-  bool may_split = bd_constraints_split_states(request->constraints, request->zero);
-  bd_value weight = {.type = *type, .sharding = *stored};
-  bd_value gradient = {.type = *type, .sharding = *accumulator};
-  gradient.type.dtype = bd_dtype_wide(type->dtype);
-  double least = INFINITY;
-  for (int zero = 0; zero <= may_split; zero++) {
-    bd_weight_end end = bd_step_end_of_weight(&request->cost, request->optimizer, &weight,
-                                              &gradient, zero ? ~0u : 0);
-    least = fmin(least, end.each + end.once / calls);
-  }
-  return least;
-}
-
-static void add_weight(const bd_layer_space *space, int op, bd_id weight,
-                       const bd_weight_form *form, const int8_t split[BD_MAX_AXES],
-                       bd_weight_cost *out) {
-  const bd_layer_request *request = space->request;
-  const bd_cost_model *cost = &request->cost;
-  const bd_type *type = &space->forward->values[weight].type;
-  bd_sharding made = gradient_made(&cost->mesh, form, split), accumulator = form->gradient;
-  for (int axis = 0; axis < BD_MAX_AXES; axis++)
-    if (made.at[axis] == BD_PARTIAL_SUM && accumulator.at[axis] == BD_REPLICATED)
-      accumulator.at[axis] = BD_PARTIAL_SUM;
-  int uses = space->weight_uses[weight];
+static void add_weight(bd_layer_space *space, int op, bd_id weight, const bd_weight_form *form,
+                       const int8_t split[BD_MAX_AXES], bd_weight_cost *out) {
+  bd_stored_cost stored = bd_layer_stored_cost(space, weight, form, split);
   add_gathers(space, op, weight, form, split, out);
-  out->seconds += scatter_seconds(cost, type, &made, &accumulator) / uses;
-  int calls = request->weight_uses[param_of(space->forward, weight)];
-  if (has_gradient(space, weight))
-    out->seconds +=
-        end_seconds(request, type, &form->stored, &accumulator, calls) / request->passes / uses;
-  double own = bd_cost_local_elements(cost, type, &form->gradient);
-  double bytes = bd_cost_local_bytes(cost, type, &form->stored);
-  if (calls == 1)
-    bytes += own * (double)bd_dtype_bytes(bd_dtype_wide(type->dtype)) +
-             own * optimizer_bytes(request, type->dtype, form);
-  out->state_bytes += bytes / uses;
+  out->seconds += stored.seconds;
+  out->state_bytes += stored.state_bytes;
 }
 
-static bd_weight_cost reckon(const bd_layer_space *space, int index,
-                             const int8_t split[BD_MAX_AXES], const bd_layer_option *option) {
+static bd_weight_cost reckon(bd_layer_space *space, int index, const int8_t split[BD_MAX_AXES],
+                             const bd_layer_option *option) {
   const bd_op *op = &space->forward->ops[index];
   bd_weight_cost out = {0, 0, 0};
   for (int i = 0; i < op->in_count; i++) {

@@ -3,6 +3,9 @@
 #define BD_PLANNER_LAYER_WEIGHT_H
 #include "planner/layer/space.h"
 
+// Fills space->weight.
+void bd_layer_find_weights(bd_ctx *ctx, bd_layer_space *space);
+
 // One weight that an op reads: the form that its split wants, the one it is stored in, and that of
 // its gradient's accumulators. Stored in another form, it is gathered before every op that reads
 // it, into the workspace, and its gradient is scattered to the accumulators in every micro-batch.

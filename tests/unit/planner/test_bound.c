@@ -137,10 +137,29 @@ static bd_bounded least_bounded(trial *t, int stages, const bd_mesh *mesh, int64
   return least;
 }
 
+static int near, apart;
+
+// Ops apart take no more than layers, and mostly not much less.
+static void hold_apart(trial *t, const bd_bounded *layers) {
+  bd_bounded of = {.setting = layers->setting};
+  bd_attempt a = attempt(t, &of, 1, BD_ATTEMPT_APART, INT64_MAX / 4);
+  double work;
+  assert_int_equal(
+      bd_bound_work(t->ctx, &t->scene, layers->setting.stages, layers->setting.micro_batch, &work),
+      BD_OK);
+  assert_int_equal(a.bounded_count, 1);
+  assert_true(a.bounded->seconds <= layers->seconds * (1 + 1e-9));
+  assert_true(a.bounded->free_seconds <= layers->free_seconds * (1 + 1e-9));
+  assert_true(a.bounded->seconds >= work * (1 - 1e-9));
+  near += a.bounded->seconds - work > (layers->seconds - work) / 2;
+  apart++;
+}
+
 // What micro-batches say of their parts is no more than what is found for the parts.
 static void hold_parts(trial *t, int stages, const bd_mesh *mesh) {
   for (int64_t whole = 2; whole <= PARTED_BATCH; whole *= 2) {
     bd_bounded of_whole = least_bounded(t, stages, mesh, whole);
+    hold_apart(t, &of_whole);
     for (int64_t part = 1; part < whole; part *= 2) {
       double found = least_bounded(t, stages, mesh, part).seconds;
       assert_true(bd_bound_part(&t->scene, &of_whole, part) <= found * (1 + 1e-9));
@@ -148,7 +167,7 @@ static void hold_parts(trial *t, int stages, const bd_mesh *mesh) {
   }
 }
 
-static void test_bounds_of_parts(void **unused) {
+static void test_bounds_of_parts_and_apart(void **unused) {
   (void)unused;
   static const char *const models[] = {"gpt2-tiny", "llama-tiny", "examples/mlp.json",
                                        "resnet-tiny"};
@@ -164,10 +183,11 @@ static void test_bounds_of_parts(void **unused) {
     }
     bd_ctx_destroy(t.ctx);
   }
+  assert_true(near > apart / 2);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold_under_caps),
-                                     cmocka_unit_test(test_bounds_of_parts)};
+                                     cmocka_unit_test(test_bounds_of_parts_and_apart)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

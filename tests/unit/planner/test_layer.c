@@ -101,7 +101,8 @@ static void compare(bd_ctx *ctx, const bd_layer_request *request) {
   bd_choice_problem problem;
   bd_choice choice;
   double **tape;
-  assert_int_equal(bd_layer_space_build(ctx, request, &space), BD_OK);
+  assert_int_equal(bd_layer_space_read(ctx, request, &space), BD_OK);
+  bd_layer_space_enumerate(ctx, &space);
   assert_int_equal(bd_layer_problem(ctx, &space, &problem, &tape), BD_OK);
   for (int i = 0; i < problem.nodes; i++)
     for (int o = 0; o < problem.node[i].options; o++)
@@ -241,7 +242,8 @@ static void hold_near(bd_ctx *ctx, const bd_layer_request *base) {
   wide.aside = true;
   bd_choice_problem problem;
   double **tape;
-  assert_int_equal(bd_layer_space_build(ctx, request, &space), BD_OK);
+  assert_int_equal(bd_layer_space_read(ctx, request, &space), BD_OK);
+  bd_layer_space_enumerate(ctx, &space);
   assert_int_equal(bd_layer_problem(ctx, &space, &problem, &tape), BD_OK);
   int *option = BD_NEW_ARRAY(ctx->arena, int, problem.nodes);
   bd_choice_problem noisy = problem;

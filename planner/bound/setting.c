@@ -1,0 +1,89 @@
+// The layers of a setting: opened, or bounded without that.
+#include "planner/bound/bound.h"
+
+enum { FEW_LAYERS = 16 };
+
+// Micro-batches of a step and those that fill and drain the pipeline.
+static int passes_of(const bd_scene *scene, int stages, int64_t micro_batch) {
+  return (int)(scene->request->global_batch / micro_batch) + stages - 1;
+}
+
+static bool has_tied(const bd_run *run) {
+  const bd_function *f = run->function;
+  for (int p = 0; p < f->param_count; p++) {
+    int uses = 0;
+    for (int i = 0; f->is_weight[p] && i < f->op_count; i++)
+      for (int o = 0; o < f->ops[i].in_count; o++)
+        uses += f->ops[i].in[o] == f->params[p];
+    if (run->weight_uses[p] > 1 || uses > 1) return true;
+  }
+  return false;
+}
+
+static bd_layer_request request_of(const bd_scene *scene, const bd_setting *setting, int run,
+                                   const bd_setting_layers *layers) {
+  const bd_plan_request *request = scene->request;
+  return (bd_layer_request){
+      .solver = request->solver,
+      .train = scene->train,
+      .cost = {scene->cluster, setting->mesh, setting->micro_batch},
+      .function = scene->runs->runs[run].function,
+      .weight_uses = scene->runs->runs[run].weight_uses,
+      .form_count = layers->form_count,
+      .forms = layers->forms,
+      .tied_form = setting->tied_form,
+      .passes = passes_of(scene, setting->stages, setting->micro_batch),
+      .optimizer = request->optimizer,
+      .zero = request->zero,
+      .recompute = request->recompute,
+      .aside = request->full,
+      .between = scene->runs->calls <= FEW_LAYERS,
+      .constraints = request->constraints,
+      .pin = scene->runs->runs[run].pin,
+      .sequence = scene->sequence,
+  };
+}
+
+// Keeps the forms that constraints allow, the one that splits nothing among them.
+static int allowed_forms(const bd_scene *scene, const bd_setting *setting, int count,
+                         bd_sharding *forms) {
+  int kept = 0;
+  for (int f = 0; f < count; f++)
+    if (bd_constraints_allow_form(scene->request->constraints, &setting->mesh, &forms[f]))
+      forms[kept++] = forms[f];
+  return kept;
+}
+
+bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                          const bd_setting_layers *share_tied, bd_setting_layers *out) {
+  int runs = scene->runs->count;
+  out->form_count =
+      bd_space_forms(ctx, &setting->mesh, setting->micro_batch, scene->sequence, &out->forms);
+  out->form_count = allowed_forms(scene, setting, out->form_count, out->forms);
+  out->requests = BD_NEW_ARRAY(ctx->arena, bd_layer_request, runs);
+  out->layers = BD_NEW_ARRAY(ctx->arena, bd_layer *, runs);
+  for (int r = 0; r < runs; r++) {
+    out->requests[r] = request_of(scene, setting, r, out);
+    if (scene->runs->runs[r].like < r)
+      out->layers[r] = out->layers[scene->runs->runs[r].like];
+    else if (share_tied && !has_tied(&scene->runs->runs[r]))
+      out->layers[r] = share_tied->layers[r];
+    else
+      BD_TRY(bd_layer_open(ctx, &out->requests[r], &out->layers[r]));
+  }
+  return BD_OK;
+}
+
+bd_status bd_setting_apart(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                           bool only_tied, double *points) {
+  const bd_setting_layers none = {0};
+  for (int r = 0; r < scene->runs->count; r++) {
+    const bd_run *run = &scene->runs->runs[r];
+    bd_layer_request request = request_of(scene, setting, r, &none);
+    if (run->like < r)
+      points[r] = points[run->like];
+    else if (!only_tied || has_tied(run))
+      BD_TRY(bd_layer_least_apart(ctx, &request, &points[r]));
+  }
+  return BD_OK;
+}
