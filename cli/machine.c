@@ -1,5 +1,7 @@
 #include "cli/machine.h"
+#include "ir/base/number.h"
 #include <sched.h>
+#include <string.h>
 #include <unistd.h>
 
 // Nominal rates of one core of a server CPU of the x86-64-v3 level; measured figures are in
@@ -12,6 +14,9 @@
 #define RANK_LINK_LATENCY_SECONDS 10e-6
 #define KERNEL_SECONDS 2e-6
 #define RESERVED_BYTES ((int64_t)128 << 20)
+#define MOST_DEVICES 256
+
+static const char machine[] = "machine:";
 
 int bd_machine_cores(void) {
   cpu_set_t set;
@@ -49,4 +54,18 @@ bd_status bd_machine_probe(bd_ctx *ctx, int devices, bd_cluster *out) {
                    "for each",
                    devices, (long long)(RESERVED_BYTES >> 20));
   return BD_OK;
+}
+
+bool bd_machine_is_named(const char *cluster) {
+  return strncmp(cluster, machine, strlen(machine)) == 0;
+}
+
+bd_status bd_machine_load(bd_ctx *ctx, const char *cluster, bd_loc file, bd_cluster *out) {
+  int64_t devices;
+  if (!bd_machine_is_named(cluster)) return bd_cluster_load(ctx, cluster, out);
+  if (!bd_whole_read(cluster + strlen(machine), &devices) || devices < 1 || devices > MOST_DEVICES)
+    return bd_fail(ctx, BD_INVALID, file,
+                   "'%s' is no cluster: a machine has 1 to %d devices; --cluster gives one",
+                   cluster, MOST_DEVICES);
+  return bd_machine_probe(ctx, (int)devices, out);
 }

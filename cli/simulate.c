@@ -38,7 +38,6 @@ static bd_status read_plan(bd_ctx *ctx, simulation *s) {
 }
 
 static bd_status read_cluster(bd_ctx *ctx, simulation *s, bd_cluster *out) {
-  static const char machine[] = "machine:"; // as plans name it
   const char *spec = bd_argument(s->arguments, "--cluster");
   int64_t devices = 0;
   BD_TRY(bd_argument_int(ctx, s->arguments, "--devices", 1, 256, &devices));
@@ -46,17 +45,12 @@ static bd_status read_cluster(bd_ctx *ctx, simulation *s, bd_cluster *out) {
     return bd_usage_fail(ctx, s->arguments,
                          "give --cluster or --devices, not both; see 'braid simulate --help'");
   if (!spec && !devices) spec = s->plan.cluster;
-  if (spec && strncmp(spec, machine, strlen(machine)) == 0) {
-    devices = strtol(spec + strlen(machine), NULL, 10);
-    if (devices < 1 || devices > 256)
-      return bd_fail(ctx, BD_INVALID, bd_loc_file(s->path),
-                     "'%s' is no cluster; --cluster gives one", spec);
-  }
   if (!spec && !devices)
     return bd_usage_fail(ctx, s->arguments,
                          "the plan does not say for which cluster it is; give --cluster or "
                          "--devices, or leave --model out");
-  BD_TRY(devices ? bd_machine_probe(ctx, (int)devices, out) : bd_cluster_load(ctx, spec, out));
+  BD_TRY(devices ? bd_machine_probe(ctx, (int)devices, out)
+                 : bd_machine_load(ctx, spec, bd_loc_file(s->path), out));
   s->cluster = out->name;
   return bd_plan_check_ranks(ctx, out, &s->plan);
 }

@@ -1,9 +1,9 @@
 #include "cli/told_check.h"
+#include "cli/machine.h"
 #include "frontend/frontend.h"
 #include "ir/pass.h"
 #include "planner/planner.h"
 #include <math.h>
-#include <string.h>
 
 #define TOLERANCE 1e-6
 
@@ -28,6 +28,24 @@ static bool check_bytes(bd_ctx *ctx, const bd_json *predicted, const bd_plan *pl
   return true;
 }
 
+// What a stage's passes are made of adds up to them.
+static bool check_parts(bd_ctx *ctx, const bd_json *predicted, const bd_plan *plan) {
+  const bd_json *details = bd_json_find(predicted, "details");
+  for (int s = 0; details && plan->details && s < plan->stages; s++) {
+    const bd_stage_details *stage = &plan->details->stages[s];
+    double seconds = stage->compute_seconds;
+    for (int kind = 0; kind < BD_TRAFFIC_COUNT; kind++)
+      for (int axis = 0; axis < BD_MAX_AXES; axis++)
+        seconds += stage->traffic_seconds[kind][axis];
+    if (!differ(seconds, plan->predicted[s].forward_seconds + plan->predicted[s].backward_seconds))
+      continue;
+    bd_warn(ctx, bd_json_find(details, "stages")->items[s].loc,
+            "compute and traffic of stage %d do not add up to its forward and backward seconds", s);
+    return false;
+  }
+  return true;
+}
+
 bool bd_told_check_self(bd_ctx *ctx, const bd_json *root, const bd_plan *plan) {
   const bd_json *predicted = bd_json_find(root, "predicted");
   const bd_json *gap = bd_json_find(predicted, "gap");
@@ -43,7 +61,7 @@ bool bd_told_check_self(bd_ctx *ctx, const bd_json *root, const bd_plan *plan) {
   else if (plan->step_seconds < passes * (1 - TOLERANCE))
     bd_warn(ctx, step, "\"step_seconds\" is less than the passes of the slowest stage take");
   else
-    return !check_bytes(ctx, predicted, plan);
+    return !check_bytes(ctx, predicted, plan) || !check_parts(ctx, predicted, plan);
   return true;
 }
 
@@ -54,6 +72,7 @@ typedef struct recount {
   size_t bytes;
   bool loaded;    // the model and the cluster are at hand
   bool fits;      // the plan is one for them
+  bool timed;     // the cluster has the rates that it was planned with
   double seconds; // of a step
   int stage;      // whose bytes differ, or -1
   int64_t arena;  // its bytes
@@ -63,8 +82,8 @@ static bd_status load(bd_ctx *ctx, const bd_plan *plan, bd_module **out_train,
                       bd_cluster *out_cluster) {
   bd_model_options options = {.sequence = plan->sequence};
   bd_module *graph;
-  if (!plan->cluster || strncmp(plan->cluster, "machine:", 8) == 0) return BD_UNSUPPORTED;
-  BD_TRY(bd_cluster_load(ctx, plan->cluster, out_cluster));
+  if (!plan->cluster) return BD_UNSUPPORTED;
+  BD_TRY(bd_machine_load(ctx, plan->cluster, BD_NOWHERE, out_cluster));
   BD_TRY(bd_model_load(ctx, plan->model, &options, &graph));
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
   const char *passes = bd_precision_passes(plan->precision);
@@ -79,6 +98,7 @@ static bd_status predict(bd_ctx *ctx, void *arg) {
   bd_plan plan;
   BD_TRY(load(ctx, told, &train, &cluster));
   r->loaded = true;
+  r->timed = !bd_machine_is_named(told->cluster);
   BD_TRY(bd_plan_parse(ctx, r->told->path, r->data, r->bytes, train, &plan));
   BD_TRY(bd_plan_check(ctx, train, &plan));
   BD_TRY(bd_plan_check_ranks(ctx, &cluster, &plan));
@@ -110,7 +130,7 @@ void bd_told_check_planner(bd_ctx *ctx, const bd_told_plan *told, const char *da
         "the plan does not fit its model '%s' on its cluster '%s', as 'braid compile --plan' "
         "tells; what follows is as the file says it",
         plan->model, plan->cluster);
-  else if (differ(r.seconds, plan->step_seconds))
+  else if (r.timed && differ(r.seconds, plan->step_seconds))
     say(ctx, file,
         "the planner predicts a step of %.6g s for this plan, not the %.6g s that the file "
         "says; %s",

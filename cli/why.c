@@ -38,23 +38,16 @@ static bd_status load_model(bd_ctx *ctx, asking *a) {
 }
 
 static bd_status load_cluster(bd_ctx *ctx, asking *a) {
-  static const char machine[] = "machine:";
   const bd_plan *plan = &a->told->plan;
+  bd_loc file = bd_loc_file(a->told->path);
   a->spec = bd_argument(a->arguments, "--cluster");
   if (!a->spec) a->spec = plan->cluster;
   if (!a->spec)
-    return bd_fail(ctx, BD_INVALID, bd_loc_file(a->told->path),
+    return bd_fail(ctx, BD_INVALID, file,
                    "the plan does not say which cluster it is for; --cluster gives it");
-  if (strncmp(a->spec, machine, strlen(machine)) == 0) {
-    long devices = strtol(a->spec + strlen(machine), NULL, 10);
-    if (devices < 1 || devices > 256)
-      return bd_fail(ctx, BD_INVALID, bd_loc_file(a->told->path),
-                     "'%s' is no cluster; --cluster gives one", a->spec);
-    return bd_machine_probe(ctx, (int)devices, &a->cluster);
-  }
-  if (bd_cluster_load(ctx, a->spec, &a->cluster) == BD_OK) return BD_OK;
-  bd_note(ctx, bd_loc_file(a->told->path), "the plan is for cluster '%s'; --cluster gives another",
-          a->spec);
+  if (bd_machine_load(ctx, a->spec, file, &a->cluster) == BD_OK) return BD_OK;
+  if (!bd_machine_is_named(a->spec))
+    bd_note(ctx, file, "the plan is for cluster '%s'; --cluster gives another", a->spec);
   return BD_INVALID;
 }
 

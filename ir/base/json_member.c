@@ -83,12 +83,9 @@ bd_status bd_json_int(bd_ctx *ctx, const bd_json *object, const char *key, bool 
   BD_TRY(get(ctx, object, key, required, "an integer", &member));
   if (!member) return BD_OK;
   int64_t value;
-  if (!whole(member, &value)) return wrong(ctx, member, key, "an integer");
-  if (value < min || value > max) {
-    return bd_fail(ctx, BD_INVALID, member->loc,
-                   "\"%s\": expected an integer from %lld to %lld, found %lld", key, (long long)min,
-                   (long long)max, (long long)value);
-  }
+  if (!whole(member, &value) || value < min || value > max)
+    return wrong(ctx, member, key,
+                 bd_intern_f(ctx, "an integer from %lld to %lld", (long long)min, (long long)max));
   *out = value;
   return BD_OK;
 }

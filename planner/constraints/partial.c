@@ -14,9 +14,13 @@ typedef struct partial_reader {
   int layers; // forward calls of main
 } partial_reader;
 
-static bd_status disagrees(const partial_reader *r, const bd_json *root, const char *key) {
+// `asked`: by an option, or where there is none, by default.
+static bd_status disagrees(const partial_reader *r, const bd_json *root, const char *key,
+                           const char *asked) {
   return bd_fail(r->ctx, BD_INVALID, bd_json_find(root, key)->loc,
-                 "the options say otherwise of '%s'; leave one of them out", key);
+                 "'%s' is %s by the options or what they leave open; make them agree, or leave it "
+                 "out here",
+                 key, asked);
 }
 
 // A count that the options may pin as well.
@@ -25,7 +29,8 @@ static bd_status read_count(const partial_reader *r, const bd_json *root, const 
   int64_t value = open;
   BD_TRY(bd_json_int(r->ctx, root, key, false, least, most, &value));
   if (value == open) return BD_OK;
-  if (*pin != open && *pin != value) return disagrees(r, root, key);
+  if (*pin != open && *pin != value)
+    return disagrees(r, root, key, bd_intern_f(r->ctx, "%lld", (long long)*pin));
   *pin = value;
   return BD_OK;
 }
@@ -34,7 +39,8 @@ static bd_status read_text(const partial_reader *r, const bd_json *root, const c
                            const char *given) {
   const char *value = NULL;
   BD_TRY(bd_json_string(r->ctx, root, key, false, &value));
-  return value && strcmp(value, given) ? disagrees(r, root, key) : BD_OK;
+  return value && strcmp(value, given) ? disagrees(r, root, key, bd_intern_f(r->ctx, "'%s'", given))
+                                       : BD_OK;
 }
 
 // What a plan file says and the search does not choose: it must be what the options say.
@@ -68,8 +74,9 @@ static bd_status read_mesh(const partial_reader *r, const bd_json *root) {
     mesh.size[mesh.axes++] = (int)parts;
   }
   bool same = bd_mesh_same(pin, &mesh);
-  if (bd_constraints_have_degrees(r->constraints) || (pin->axes && !same))
-    return disagrees(r, root, "mesh");
+  if (bd_constraints_have_degrees(r->constraints))
+    return disagrees(r, root, "mesh", "made up of pinned degrees");
+  if (pin->axes && !same) return disagrees(r, root, "mesh", "another one");
   *pin = mesh;
   return BD_OK;
 }
@@ -90,7 +97,7 @@ static bd_status read_choices(const partial_reader *r, const bd_json *root) {
     if (!bd_schedule_parse(schedule, &chosen))
       return bd_fail(r->ctx, BD_INVALID, bd_json_find(root, "schedule")->loc, "unknown schedule");
     if (request->schedule >= 0 && request->schedule != (int)chosen)
-      return disagrees(r, root, "schedule");
+      return disagrees(r, root, "schedule", bd_schedule_name((bd_schedule)request->schedule));
     request->schedule = (int)chosen;
   }
   if (!recompute) return BD_OK;
@@ -99,7 +106,7 @@ static bd_status read_choices(const partial_reader *r, const bd_json *root) {
     return bd_fail(r->ctx, BD_INVALID, bd_json_find(root, "recompute")->loc,
                    "'recompute' is none or full");
   if (request->recompute >= 0 && request->recompute != wanted)
-    return disagrees(r, root, "recompute");
+    return disagrees(r, root, "recompute", request->recompute ? "full" : "none");
   request->recompute = wanted;
   return BD_OK;
 }

@@ -199,6 +199,25 @@ static bd_status read_list(bd_ctx *ctx, const char *text, bd_plan_request *reque
   return BD_OK;
 }
 
+// What is pinned of the kind that is forbidden; 0: nothing.
+static int64_t pinned_of(const bd_plan_request *request, const bd_constraints *c, int what) {
+  if (what < BD_CUT_COUNT) return c->degree[what];
+  return what == BD_FORBID_STAGES        ? request->stages
+         : what == BD_FORBID_MICRO_BATCH ? request->micro_batch
+                                         : 0;
+}
+
+static bd_status check_pins(bd_ctx *ctx, const bd_plan_request *request, const bd_constraints *c) {
+  for (int i = 0; i < c->forbid_count; i++) {
+    int64_t pinned = pinned_of(request, c, c->forbids[i].what);
+    if (pinned && bd_forbid_hits(&c->forbids[i], pinned))
+      return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                     "'%s' forbids %lld, which is pinned as well; leave one of them out",
+                     c->forbids[i].words, (long long)pinned);
+  }
+  return BD_OK;
+}
+
 bd_status bd_pins_read(bd_ctx *ctx, const char *text, bd_plan_request *request,
                        bd_constraints *constraints) {
   return read_list(ctx, text, request, constraints, add_pin);
@@ -207,6 +226,7 @@ bd_status bd_pins_read(bd_ctx *ctx, const char *text, bd_plan_request *request,
 bd_status bd_forbids_read(bd_ctx *ctx, const char *text, bd_plan_request *request,
                           bd_constraints *constraints) {
   BD_TRY(read_list(ctx, text, request, constraints, add_forbid));
+  BD_TRY(check_pins(ctx, request, constraints));
   for (int stage = 0; stage <= BD_MAX_ZERO; stage++)
     if (bd_constraints_allow_zero(constraints, request->zero, stage)) return BD_OK;
   return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' leaves no stage of ZeRO%s", text,

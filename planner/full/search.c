@@ -136,14 +136,20 @@ static bd_status refuse(const searching *s, const bd_search_outcome *near) {
                  bd_schedule_name(near->plan.schedule));
 }
 
+// Which of them it was: an interrupt ends all searches, the clock each at its time.
+static const char *cut_by(const searching *s) {
+  const volatile sig_atomic_t *stop = s->deadline.stop;
+  return stop && *stop ? "stopped by an interrupt" : "stopped by the time limit";
+}
+
 static void finish(searching *s, const bd_search_outcome *near, double bound, bd_plan *out) {
   *out = s->best;
   if (near->found) bound = fmin(bound, near->plan.bound_seconds);
   out->bound_seconds = fmin(bound, out->step_seconds);
   out->gap = out->bound_seconds > 0 ? out->step_seconds / out->bound_seconds - 1 : INFINITY;
-  out->search = bd_intern_f(s->ctx, "full space, in part%s: %d layer graphs of %d meshes, %d plans",
-                            s->cut ? ", stopped by the time limit" : "", s->posed,
-                            s->space.mode_count, s->solved);
+  out->search = bd_intern_f(
+      s->ctx, "full space, in part%s%s: %d layer graphs of %d meshes, %d plans", s->cut ? ", " : "",
+      s->cut ? cut_by(s) : "", s->posed, s->space.mode_count, s->solved);
   bd_alternatives_list(s->ctx, &s->alternatives, out);
 }
 
@@ -203,8 +209,8 @@ bd_status bd_plan_search_full(bd_ctx *ctx, const bd_module *train, const bd_clus
   finish(&s, &near, bound, out_plan);
   if (s.cut)
     bd_warn(ctx, BD_NOWHERE,
-            "the search was stopped: the plan takes %.4g s a step, and none takes less than %.4g s "
-            "(a gap of %.1f %%)",
-            out_plan->step_seconds, out_plan->bound_seconds, 100 * out_plan->gap);
+            "the search was %s: the plan takes %.4g s a step, and none takes less than %.4g s (a "
+            "gap of %.1f %%)",
+            cut_by(&s), out_plan->step_seconds, out_plan->bound_seconds, 100 * out_plan->gap);
   return BD_OK;
 }

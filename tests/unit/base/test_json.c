@@ -301,7 +301,7 @@ static void test_wrong_members(void **state) {
   assert_int_equal(bd_json_int(ctx, json, "i", true, 6, 8, &integer), BD_INVALID);
   expect_last(ctx, 1, 6, "\"i\": expected an integer from 6 to 8, found 5");
   assert_int_equal(bd_json_int(ctx, json, "r", true, 0, 8, &integer), BD_INVALID);
-  expect_last(ctx, 2, 5, "\"r\": expected an integer, found 0.5");
+  expect_last(ctx, 2, 5, "\"r\": expected an integer from 0 to 8, found 0.5");
   json = parse(ctx, "{\"e\":8e9,\"h\":8.5e0,\"l\":1e300,\"i\":5,\n\"r\":0.5,\"s\":\"x\",\"n\":null}");
   assert_int_equal(bd_json_int(ctx, json, "e", true, 0, INT64_MAX, &integer), BD_OK);
   assert_true(integer == 8000000000);
