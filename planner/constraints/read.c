@@ -165,6 +165,11 @@ static bd_status add_forbid(bd_ctx *ctx, const item *from, bd_plan_request *requ
     return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' forbids nothing; write NAME=VALUE",
                    from->words);
   bool degree = from->key <= KEY_TENSOR;
+  if (degree && from->relation == '<')
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                   "'%s' cannot be forbidden, as some ops are not cut so in any plan; pin %s, or "
+                   "forbid single degrees",
+                   from->words, key_names[from->key]);
   int least = degree && from->relation == '=' ? 2 : from->key == KEY_ZERO ? 0 : 1;
   BD_TRY(read_number(ctx, from, least, from->key == KEY_ZERO ? BD_MAX_ZERO : LARGEST, &value));
   bool beyond =
