@@ -55,10 +55,17 @@ static void add_sources(const bd_emitter *emitter, bd_text *text) {
   bd_text_add(text, " $(BRAID_RT_SOURCES)\n");
 }
 
-static void add_rules(bd_text *text) {
-  bd_text_add(text, "\ntrain: $(OBJECTS)\n\t$(BRAID_RT_CC) -o $@ $(OBJECTS) $(BRAID_RT_LIBS)\n\n"
-                    "build/%.o: %.c kernels.h\n\t@mkdir -p $(@D)\n"
-                    "\t$(BRAID_RT_CC) $(BRAID_RT_CFLAGS) -c -o $@ $<\n\n");
+static void add_rules(bd_text *text, const char *program) {
+  bd_text_addf(text,
+               "\n%s: $(OBJECTS)\n\t$(BRAID_RT_CC) -o $@ $(OBJECTS) $(BRAID_RT_LIBS)\n\n"
+               "build/%%.o: %%.c kernels.h\n\t@mkdir -p $(@D)\n"
+               "\t$(BRAID_RT_CC) $(BRAID_RT_CFLAGS) -c -o $@ $<\n\n",
+               program);
+}
+
+static void add_host_kernels_rule(bd_text *text) {
+  bd_text_add(text, "build/kernels.o: kernels.s\n\t@mkdir -p $(@D)\n"
+                    "\t$(BRAID_RT_CC) -c -o $@ $<\n\n");
 }
 
 static void add_device_rules(bd_text *text) {
@@ -89,7 +96,7 @@ static void add_device_makefile(const bd_emitter *emitter, bd_text *text) {
   for (int i = 0; i < ARCHITECTURES; ++i)
     bd_text_addf(text, " %d", architectures[i]);
   bd_text_add(text, "\n");
-  add_rules(text);
+  add_rules(text, "train");
   add_device_rules(text);
 }
 
@@ -98,9 +105,8 @@ static void add_host_makefile(const bd_emitter *emitter, bd_text *text) {
                     "include runtime/cpu.mk\n\n");
   add_sources(emitter, text);
   bd_text_add(text, "OBJECTS = $(SOURCES:%.c=build/%.o) build/kernels.o\n");
-  add_rules(text);
-  bd_text_add(text, "build/kernels.o: kernels.s\n\t@mkdir -p $(@D)\n"
-                    "\t$(BRAID_RT_CC) -c -o $@ $<\n\n");
+  add_rules(text, "train");
+  add_host_kernels_rule(text);
 }
 
 void bd_emit_makefile(const bd_emitter *emitter, bd_text *text) {
@@ -109,6 +115,15 @@ void bd_emit_makefile(const bd_emitter *emitter, bd_text *text) {
   else
     add_host_makefile(emitter, text);
   bd_text_add(text, "clean:\n\trm -rf build train\n.PHONY: clean\n");
+}
+
+void bd_emit_evaluation_makefile(bd_text *text) {
+  bd_text_add(text, "# Builds the program: make, then ./evaluate IN OUT\n"
+                    "include runtime/cpu.mk\n\n"
+                    "SOURCES = main.c $(BRAID_RT_SOURCES)\n"
+                    "OBJECTS = $(SOURCES:%.c=build/%.o) build/kernels.o\n");
+  add_rules(text, "evaluate");
+  add_host_kernels_rule(text);
 }
 
 void bd_emit_device_code(bd_text *text) {

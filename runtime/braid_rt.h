@@ -11,6 +11,10 @@
 // status. Ranks are stage-major: rank = stage * devices + rank in the mesh.
 int bd_rt_main(int argc, char **argv, const bd_rt_program *program);
 
+// CPU programs: runs functions, in their order and in this process alone, with the arguments IN
+// OUT. The file IN holds their parameters, OUT gets their results. Returns the exit status.
+int bd_rt_evaluate_main(int argc, char **argv, int count, const bd_rt_evaluation *evaluations);
+
 char *bd_rt_arena(bd_rt *rt);
 int bd_rt_rank(const bd_rt *rt);
 int bd_rt_coord(const bd_rt *rt, int axis); // of this rank in its stage's mesh

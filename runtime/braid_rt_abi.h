@@ -168,6 +168,13 @@ typedef struct bd_rt_program {
   const bd_rt_instruction *instructions;
 } bd_rt_program;
 
+// A function that runs once: its parameters lie at `in` one after another, each rounded up to
+// BD_RT_ALIGNMENT, and its results at `out` in the same way.
+typedef struct bd_rt_evaluation {
+  int64_t in_bytes, work_bytes, out_bytes;
+  void (*run)(bd_rt *rt, char *in, char *work, char *out);
+} bd_rt_evaluation;
+
 // Coordinates of the counter-based generator (Philox4x32-10; see docs/numerics.md).
 typedef struct bd_rt_random {
   uint64_t seed, step;

@@ -1,7 +1,6 @@
 #include "frontend/onnx/external.h"
 #include "frontend/onnx/fact.h"
-#include <math.h>
-#include <string.h>
+#include "ir/element.h"
 
 static uint64_t little_endian(const unsigned char *bytes, int count) {
   uint64_t bits = 0;
@@ -10,38 +9,21 @@ static uint64_t little_endian(const unsigned char *bytes, int count) {
   return bits;
 }
 
-// IEEE 754 binary16.
-static double half_of(uint64_t bits) {
-  int exponent = (int)(bits >> 10) & 31;
-  double fraction = (double)(bits & 1023);
-  double size = exponent == 0    ? ldexp(fraction, -24)
-                : exponent == 31 ? (fraction > 0 ? (double)NAN : (double)INFINITY)
-                                 : ldexp(1024 + fraction, exponent - 25);
-  return bits & 0x8000 ? -size : size;
-}
-
-static double float_of(uint64_t bits) {
-  uint32_t word = (uint32_t)bits;
-  float value;
-  memcpy(&value, &word, sizeof value);
-  return value;
-}
-
 // The element whose little-endian bits are `bits`; a varint may carry the sign further up.
 static bd_onnx_number number_of(bd_onnx_dtype dtype, uint64_t bits) {
   bd_onnx_number number = {0};
   switch (dtype) {
   case BD_ONNX_FLOAT:
-    number.real = float_of(bits);
+    number.real = bd_element_read(BD_F32, &bits, 0);
     break;
   case BD_ONNX_BFLOAT16:
-    number.real = float_of(bits << 16);
+    number.real = bd_element_read(BD_BF16, &bits, 0);
     break;
   case BD_ONNX_FLOAT16:
-    number.real = half_of(bits & 0xffff);
+    number.real = bd_element_read(BD_F16, &bits, 0);
     break;
   case BD_ONNX_DOUBLE:
-    memcpy(&number.real, &bits, sizeof number.real);
+    number.real = bd_element_read(BD_F64, &bits, 0);
     break;
   case BD_ONNX_BOOL:
     number.integer = (bits & 0xff) != 0;

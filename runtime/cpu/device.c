@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 void bd_rt_abort(int status) {
-  MPI_Abort(MPI_COMM_WORLD, status);
+  int started = 0;
+  MPI_Initialized(&started);
+  if (started) MPI_Abort(MPI_COMM_WORLD, status);
   _exit(status);
 }
 

@@ -1,6 +1,6 @@
 #include "tests/unit/codegen/support_kernels.h"
 
-#include "runtime/half.h"
+#include "ir/element.h"
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
@@ -205,42 +205,6 @@ static void fix_operands(const kernel_run *r, bd_tensor *in, bd_arena *arena,
   }
 }
 
-double kernel_read(bd_dtype dtype, const char *buffer, int64_t i) {
-  const void *at = buffer + i * bd_dtype_bytes(dtype);
-  uint64_t bits = 0;
-  memcpy(&bits, at, (size_t)bd_dtype_bytes(dtype));
-  int above = 64 - 8 * (int)bd_dtype_bytes(dtype);
-  switch (dtype) {
-  case BD_F32:
-    return *(const float *)at;
-  case BD_F64:
-    return *(const double *)at;
-  case BD_BF16:
-  case BD_F16:
-    return bd_rt_from_half(dtype, *(const uint16_t *)at);
-  default:
-    return dtype == BD_BOOL || bd_dtype_is_unsigned(dtype)
-               ? (double)bits
-               : (double)((int64_t)(bits << above) >> above);
-  }
-}
-
-static void write_element(bd_dtype dtype, char *buffer, int64_t i, double value) {
-  void *at = buffer + i * bd_dtype_bytes(dtype);
-  float single = (float)value;
-  uint16_t half =
-      bd_dtype_bytes(dtype) == 2 && bd_dtype_is_float(dtype) ? bd_rt_to_half(dtype, single) : 0;
-  const void *from = dtype == BD_F32   ? (void *)&single
-                     : dtype == BD_F64 ? (void *)&value
-                                       : (void *)&half;
-  uint64_t bits = 0;
-  if (!bd_dtype_is_float(dtype)) {
-    bits = value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value;
-    from = &bits;
-  }
-  memcpy(at, from, (size_t)bd_dtype_bytes(dtype));
-}
-
 // In padding: what shows that it was read.
 static double poison_of(bd_dtype dtype) {
   if (bd_dtype_is_float(dtype)) return NAN;
@@ -254,8 +218,8 @@ static char *local_buffer(bd_ctx *ctx, const kernel_run *r, bd_id id, int rank,
   char *buffer = bd_arena_alloc(ctx->arena, (size_t)(count * bd_dtype_bytes(p.local.dtype)));
   for (int64_t i = 0; i < count; i++) {
     int64_t element = whole ? logical_element(&p, &whole->type, i) : -1;
-    write_element(p.local.dtype, buffer, i,
-                  element < 0 ? poison_of(p.local.dtype) : whole->data[element]);
+    bd_element_write(p.local.dtype, buffer, i,
+                     element < 0 ? poison_of(p.local.dtype) : whole->data[element]);
   }
   return buffer;
 }
@@ -285,7 +249,7 @@ static void take_result(const kernel_run *r, bd_id id, int rank, const char *buf
   for (int64_t i = 0; i < count; i++) {
     int64_t e = logical_element(&p, &whole->type, i);
     if (e < 0) continue;
-    double x = kernel_read(p.local.dtype, buffer, i);
+    double x = bd_element_read(p.local.dtype, buffer, i);
     whole->data[e] = seen[e] ? combined(how, whole->data[e], x) : x;
     seen[e] = true;
   }

@@ -47,8 +47,6 @@ typedef void (*kernel_executor)(void *user, const kernel_run *run, char *const *
 // Runs all ranks on random operands and compares with the reference; fails the test on difference.
 void kernel_run_check(bd_ctx *ctx, const kernel_run *run, uint64_t seed, kernel_executor execute,
                       void *user);
-// Element i of a buffer.
-double kernel_read(bd_dtype dtype, const char *buffer, int64_t i);
 // Local bytes of a value on every rank.
 int64_t kernel_value_bytes(const kernel_run *run, bd_id value);
 

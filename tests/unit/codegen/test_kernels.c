@@ -1,4 +1,5 @@
 // Generated kernels of the host against the reference evaluation of each op.
+#include "ir/element.h"
 #include "runtime/half.h"
 #include "tests/unit/codegen/support_kernels.h"
 
@@ -195,10 +196,10 @@ static void check_rounding(const fixture *f, const kernel_run *r, bd_dtype dtype
   body(buffers, range, NULL, NULL, 0);
   int differ = 0;
   for (int i = 0; i < 35; i++) {
-    double a = kernel_read(dtype, (char *)x, i);
-    double b = kernel_read(dtype, (char *)bias, i % 5);
+    double a = bd_element_read(dtype, (char *)x, i);
+    double b = bd_element_read(dtype, (char *)bias, i % 5);
     double square = bd_dtype_round(dtype, a * a), sum = bd_dtype_round(dtype, square + b);
-    assert_true(kernel_read(dtype, (char *)y, i) == bd_dtype_round(dtype, sum * a));
+    assert_true(bd_element_read(dtype, (char *)y, i) == bd_dtype_round(dtype, sum * a));
     differ += bd_dtype_round(dtype, (a * a + b) * a) != bd_dtype_round(dtype, sum * a);
   }
   assert_true(differ > 0); // rounding at the end alone would give other numbers
