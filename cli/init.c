@@ -7,41 +7,70 @@
 #include <stdlib.h>
 #include <string.h>
 
+// A stored tensor as one of the weights sees it.
+typedef struct part {
+  const char *name;
+  int weight;
+  int64_t start; // the tensor's first element in the numbering of the weight's stored elements
+} part;
+
 typedef struct initial {
   const bd_module *module;
   uint64_t seed;
-  int count;
-  bd_stored_tensor *tensors; // by name
+  int part_count, count;
+  part *parts;               // by name, then weight
+  bd_stored_tensor *tensors; // by name, each once
+  int *first;                // of a tensor: its first part
 } initial;
 
 static int by_name(const void *a, const void *b) {
-  return strcmp(((const bd_stored_tensor *)a)->name, ((const bd_stored_tensor *)b)->name);
+  const part *x = a, *y = b;
+  int order = strcmp(x->name, y->name);
+  return order != 0 ? order : (x->weight > y->weight) - (x->weight < y->weight);
 }
 
-// The stored tensors that the weights are cut from, each once.
-static void list_tensors(bd_ctx *ctx, initial *out) {
+static void list_parts(bd_ctx *ctx, initial *out) {
   const bd_module *module = out->module;
-  bd_stored_tensor *all = BD_NEW_ARRAY(ctx->arena, bd_stored_tensor, module->weight_count + 1);
+  int64_t count = 0;
+  for (int i = 0; i < module->weight_count; i++)
+    count += bd_storage_count(&module->weights[i].storage);
+  out->parts = BD_NEW_ARRAY(ctx->arena, part, count + 1);
   for (int i = 0; i < module->weight_count; i++) {
     const bd_storage *storage = &module->weights[i].storage;
-    all[i] = (bd_stored_tensor){.name = storage->name, .dtype = "F32", .rank = storage->rank};
-    memcpy(all[i].dims, storage->dims, sizeof all[i].dims);
+    bd_type stored = bd_type_make(BD_F32, storage->rank, storage->dims);
+    for (int64_t number = 0; number < bd_storage_count(storage); number++)
+      out->parts[out->part_count++] =
+          (part){bd_storage_name(ctx, storage, number), i, number * bd_type_elements(&stored, 1)};
   }
-  qsort(all, (size_t)module->weight_count, sizeof *all, by_name);
-  out->tensors = all;
-  for (int i = 0; i < module->weight_count; i++)
-    if (i == 0 || by_name(&all[i], &all[out->count - 1])) all[out->count++] = all[i];
+  qsort(out->parts, (size_t)out->part_count, sizeof *out->parts, by_name);
+}
+
+// The stored tensors that the weights are cut from or stacked of, each once.
+static void list_tensors(bd_ctx *ctx, initial *out) {
+  list_parts(ctx, out);
+  out->tensors = BD_NEW_ARRAY(ctx->arena, bd_stored_tensor, out->part_count + 1);
+  out->first = BD_NEW_ARRAY(ctx->arena, int, out->part_count + 1);
+  for (int i = 0; i < out->part_count; i++) {
+    const part *p = &out->parts[i];
+    if (i > 0 && strcmp(p->name, p[-1].name) == 0) continue;
+    const bd_storage *storage = &out->module->weights[p->weight].storage;
+    bd_stored_tensor *tensor = &out->tensors[out->count];
+    *tensor = (bd_stored_tensor){.name = p->name, .dtype = "F32", .rank = storage->rank};
+    memcpy(tensor->dims, storage->dims, sizeof tensor->dims);
+    out->first[out->count++] = i;
+  }
 }
 
 static void fill(void *user, int index, int64_t first, int64_t count, float *out) {
   const initial *job = user;
+  int end = index + 1 < job->count ? job->first[index + 1] : job->part_count;
   memset(out, 0, (size_t)count * sizeof *out);
-  for (int w = 0; w < job->module->weight_count; w++) {
-    const bd_weight *weight = &job->module->weights[w];
-    if (strcmp(weight->storage.name, job->tensors[index].name)) continue;
+  for (int k = job->first[index]; k < end; k++) {
+    const part *p = &job->parts[k];
+    const bd_weight *weight = &job->module->weights[p->weight];
     for (int64_t i = 0; i < count; i++) {
-      int64_t element = bd_storage_to_logical(&weight->storage, first + i);
-      if (element >= 0) out[i] = bd_init_element(weight, w, job->seed, element);
+      int64_t element = bd_storage_to_logical(&weight->storage, p->start + first + i);
+      if (element >= 0) out[i] = bd_init_element(weight, p->weight, job->seed, element);
     }
   }
 }

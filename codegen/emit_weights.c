@@ -90,7 +90,8 @@ static void find_addresses(writer *w) {
 
 static bool same_storage(const bd_storage *a, const bd_storage *b) {
   if (a->rank != b->rank || a->transpose != b->transpose || a->slice_dim != b->slice_dim ||
-      a->slice_start != b->slice_start || a->slice_size != b->slice_size)
+      a->slice_start != b->slice_start || a->slice_size != b->slice_size || a->stack != b->stack ||
+      (a->stack > 0 && strcmp(a->stack_rest, b->stack_rest) != 0))
     return false;
   for (int d = 0; d < a->rank; ++d)
     if (a->dims[d] != b->dims[d]) return false;
@@ -181,6 +182,10 @@ static void add_storage(const writer *w, const bd_storage *storage, const bd_num
   bd_text *text = w->text;
   bd_text_add(text, ".stored_name = ");
   bd_text_add_c_string(text, bd_intern(w->e->ctx, storage->name, name->prefix_bytes));
+  if (storage->stack > 0) {
+    bd_text_addf(text, ", .stack = %lld, .stack_rest = ", (long long)storage->stack);
+    bd_text_add_c_string(text, storage->stack_rest);
+  }
   bd_text_addf(text, ", .stored_rank = %d, .stored_dims = ", storage->rank);
   add_dims(text, storage->dims, storage->rank, 0);
   bd_text_addf(

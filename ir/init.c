@@ -38,8 +38,8 @@ int64_t bd_storage_to_logical(const bd_storage *storage, int64_t flat) {
     dims[sliced] = storage->slice_size;
     if (at[sliced] < 0 || at[sliced] >= dims[sliced]) return -1;
   }
-  if (storage->transpose && storage->rank == 2) return at[1] * dims[0] + at[0];
-  int64_t logical = 0;
+  if (storage->transpose && storage->rank == 2) return (flat * dims[1] + at[1]) * dims[0] + at[0];
+  int64_t logical = flat; // what is left of it: the number of the tensor in its stack
   for (int d = 0; d < storage->rank; d++)
     logical = logical * dims[d] + at[d];
   return logical;

@@ -8,6 +8,6 @@
 float bd_init_element(const bd_weight *weight, int index, uint64_t seed, int64_t element);
 
 // The logical element that stored element `at` holds, or -1 when it lies outside the weight's
-// slice.
+// slice. Elements of a stack's tensors are numbered one tensor after another.
 int64_t bd_storage_to_logical(const bd_storage *storage, int64_t at);
 #endif

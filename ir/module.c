@@ -36,6 +36,15 @@ void bd_module_add_function(bd_ctx *ctx, bd_module *module, bd_function *functio
   module->functions[module->function_count++] = function;
 }
 
+int64_t bd_storage_count(const bd_storage *storage) {
+  return storage->stack > 0 ? storage->stack : 1;
+}
+
+const char *bd_storage_name(bd_ctx *ctx, const bd_storage *storage, int64_t number) {
+  if (storage->stack == 0) return storage->name;
+  return bd_intern_f(ctx, "%s%lld%s", storage->name, (long long)number, storage->stack_rest);
+}
+
 int bd_module_add_weight(bd_ctx *ctx, bd_module *module, bd_weight weight) {
   if (module->weight_count >= module->weight_capacity) {
     int capacity = 2 * module->weight_count + 8;
@@ -45,6 +54,8 @@ int bd_module_add_weight(bd_ctx *ctx, bd_module *module, bd_weight weight) {
   }
   weight.name = bd_intern_z(ctx, weight.name);
   if (weight.storage.name) weight.storage.name = bd_intern_z(ctx, weight.storage.name);
+  if (weight.storage.stack_rest)
+    weight.storage.stack_rest = bd_intern_z(ctx, weight.storage.stack_rest);
   module->weights[module->weight_count] = weight;
   return module->weight_count++;
 }

@@ -97,10 +97,16 @@ typedef enum bd_init_kind {
   BD_INIT_UNIFORM
 } bd_init_kind;
 
+#define BD_MAX_STACK 4096
+
 // Where a logical weight is stored: the stored tensor is sliced along `slice_dim` (-1: whole),
 // transposed where it is asked for, and reshaped in row-major order to the logical shape.
 typedef struct bd_storage {
   const char *name; // as in the model's files; any bytes
+  // Above 0: as many tensors, one for each index of the weight's first dimension, in order. Their
+  // names are `name`, the index in decimal, and `stack_rest`; what follows here is said of each.
+  int64_t stack;
+  const char *stack_rest;
   int rank;
   int64_t dims[BD_MAX_RANK];
   int slice_dim;
@@ -163,6 +169,9 @@ bd_module *bd_module_create(bd_ctx *ctx, bd_stage stage, const char *name);
 bd_function *bd_function_create(bd_ctx *ctx, const char *name);
 void bd_module_add_function(bd_ctx *ctx, bd_module *module, bd_function *function);
 int bd_module_add_weight(bd_ctx *ctx, bd_module *module, bd_weight weight);
+// The stored tensors of a weight, at least one, and the name of each, which lives in ctx->arena.
+int64_t bd_storage_count(const bd_storage *storage);
+const char *bd_storage_name(bd_ctx *ctx, const bd_storage *storage, int64_t number);
 bd_function *bd_module_find(const bd_module *module, const char *name);
 // Whether an op of main calls a forward function.
 bool bd_module_calls_forward(const bd_module *module, const bd_op *op);

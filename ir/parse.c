@@ -24,6 +24,10 @@ static bd_status parse_mesh(bd_parser *p) {
 static bd_status parse_storage(bd_parser *p, bd_storage *storage) {
   BD_TRY(bd_parser_expect_word(p, "stored"));
   BD_TRY(bd_parser_string(p, "the stored name (a string)", &storage->name));
+  if (bd_parser_accept_word(p, "stack")) {
+    BD_TRY(bd_parser_int(p, "the number of stored tensors", 1, BD_MAX_STACK, &storage->stack));
+    BD_TRY(bd_parser_string(p, "the rest of their names (a string)", &storage->stack_rest));
+  }
   bd_loc loc = bd_parser_loc(p);
   int64_t *dims = NULL;
   BD_TRY(bd_parser_ints(p, "an extent", 1, BD_MAX_ELEMENTS, &dims, &storage->rank));

@@ -223,6 +223,10 @@ static void add_weight(bd_text *text, const bd_weight *weight) {
   if (bd_weight_has_master(weight)) bd_text_addf(text, " master %s", bd_dtype_name(weight->master));
   bd_text_add(text, " stored ");
   bd_text_add_json_string(text, storage->name);
+  if (storage->stack > 0) {
+    bd_text_addf(text, " stack %lld ", (long long)storage->stack);
+    bd_text_add_json_string(text, storage->stack_rest);
+  }
   bd_text_add(text, " ");
   add_ints(text, storage->dims, storage->rank);
   if (storage->slice_dim >= 0)

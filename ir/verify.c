@@ -43,10 +43,15 @@ static bd_status verify_storage(bd_verifier *v, const bd_weight *weight, bd_loc 
   if (storage->transpose && storage->rank != 2)
     return bd_fail(v->ctx, BD_INVALID, loc, "@%s: only a stored matrix can be transposed",
                    weight->name);
-  if (bd_type_elements(&stored, 1) != bd_type_elements(&weight->type, 1))
+  if (storage->stack > 0 &&
+      (weight->type.rank < 1 || weight->type.dims[0] != storage->stack || !storage->stack_rest))
+    return bd_fail(v->ctx, BD_INVALID, loc, "@%s is no stack of %lld stored tensors", weight->name,
+                   (long long)storage->stack);
+  int64_t elements = bd_type_elements(&stored, 1) * (storage->stack > 0 ? storage->stack : 1);
+  if (elements != bd_type_elements(&weight->type, 1))
     return bd_fail(v->ctx, BD_INVALID, loc, "@%s has %lld elements, its stored form has %lld",
                    weight->name, (long long)bd_type_elements(&weight->type, 1),
-                   (long long)bd_type_elements(&stored, 1));
+                   (long long)elements);
   return BD_OK;
 }
 

@@ -57,6 +57,11 @@ enum { BD_RT_INIT_ZEROS, BD_RT_INIT_ONES, BD_RT_INIT_NORMAL, BD_RT_INIT_UNIFORM 
 // One weight that a stage holds.
 typedef struct bd_rt_weight {
   const char *stored_name; // safetensors name, any bytes
+  // Above 0: as many tensors, whose parts follow one another in the weight. Their names are
+  // stored_name, the tensor's number in decimal, and stack_rest.
+  int32_t stack;
+  const char *stack_rest;
+  const char *const *stack_names; // written out by the runtime; NULL in the program's tables
   int32_t stored_rank;
   int64_t stored_dims[BD_RT_MAX_RANK];
   int32_t slice_dim; // -1: whole. Slicing comes first, then the transpose, then the reshape

@@ -62,3 +62,11 @@ int64_t bd_rt_stored_elements(const bd_rt_weight *weight) {
     elements *= weight->stored_dims[d];
   return elements;
 }
+
+int bd_rt_stored_count(const bd_rt_weight *weight) {
+  return weight->stack > 0 ? weight->stack : 1;
+}
+
+const char *bd_rt_stored_name(const bd_rt_weight *weight, int number) {
+  return weight->stack > 0 ? weight->stack_names[number] : weight->stored_name;
+}

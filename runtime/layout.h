@@ -45,8 +45,12 @@ void bd_rt_local_rows(const bd_rt_local *local, bd_rt_row_body body, void *args)
 void bd_rt_local_window(const bd_rt_local *local, int64_t first, int64_t count, bd_rt_row_body body,
                         void *args);
 
-// Elements of the stored tensor, and the logical element of stored element `flat`, or -1 outside
-// the slice.
+// The stored tensors that the weight is a stack of, at least one, and the name of each.
+int bd_rt_stored_count(const bd_rt_weight *weight);
+const char *bd_rt_stored_name(const bd_rt_weight *weight, int number);
+
+// Elements of one stored tensor, and the logical element of stored element `flat`, or -1 outside
+// the slice. Elements of a stack's tensors are numbered one tensor after another.
 int64_t bd_rt_stored_elements(const bd_rt_weight *weight);
 BD_RT_ANYWHERE int64_t bd_rt_stored_to_logical(const bd_rt_weight *weight, int64_t flat) {
   int64_t dims[BD_RT_MAX_RANK], at[BD_RT_MAX_RANK];
@@ -62,8 +66,8 @@ BD_RT_ANYWHERE int64_t bd_rt_stored_to_logical(const bd_rt_weight *weight, int64
     dims[d] = weight->slice_size;
     if (at[d] < 0 || at[d] >= dims[d]) return -1;
   }
-  if (weight->transpose && rank == 2) return at[1] * dims[0] + at[0];
-  int64_t logical = 0;
+  if (weight->transpose && rank == 2) return (flat * dims[1] + at[1]) * dims[0] + at[0];
+  int64_t logical = flat; // what is left of it: the number of the tensor in its stack
   for (int d = 0; d < rank; d++)
     logical = logical * dims[d] + at[d];
   return logical;

@@ -79,13 +79,17 @@ static int speaks(const bd_rt *rt, const bd_rt_weight *weight) {
   return 1;
 }
 
-static void collect_piece(bd_rt *rt, const char *name, int64_t first, int64_t count) {
+static void collect_piece(bd_rt *rt, const bd_rt_stored *stored, int64_t first, int64_t count) {
+  const char *const name = bd_rt_stored_name(stored->weight, stored->number);
   memset(rt->scratch, 0, (size_t)count * sizeof(float));
   for (int i = 0; i < rt->stage->weight_count; i++) {
     const bd_rt_weight *const weight = &rt->stage->weights[i];
-    if (strcmp(weight->stored_name, name) || !speaks(rt, weight)) continue;
+    if (stored->number >= bd_rt_stored_count(weight) ||
+        strcmp(bd_rt_stored_name(weight, stored->number), name) || !speaks(rt, weight))
+      continue;
     const bd_rt_local local = bd_rt_wide_local(rt, weight);
-    bd_rt_pick(rt, weight, &local, first, count, bd_rt_wide(rt, weight), rt->scratch);
+    const int64_t start = stored->number * bd_rt_stored_elements(weight);
+    bd_rt_pick(rt, weight, &local, start + first, count, bd_rt_wide(rt, weight), rt->scratch);
   }
   // Every element has one speaker: or-ing bits moves it unchanged.
   bd_rt_merge_words(rt, (uint32_t *)(void *)rt->scratch, (int)count);
@@ -98,7 +102,7 @@ static int write_tensors(bd_rt *rt, int tensors, const bd_rt_stored *stored, int
     const int64_t elements = bd_rt_stored_elements(stored[i].weight);
     for (int64_t first = 0; first < elements; first += PIECE) {
       const int64_t count = elements - first < PIECE ? elements - first : PIECE;
-      collect_piece(rt, stored[i].weight->stored_name, first, count);
+      collect_piece(rt, &stored[i], first, count);
       if (rt->rank == 0 && good) good = write_all(fd, rt->scratch, (size_t)count * sizeof(float));
     }
   }

@@ -6,9 +6,10 @@
 #include <stdio.h>
 
 // A stored tensor: the name it is written under, the file it goes to, and one of the weights that
-// are parts of it.
+// are parts of it, or that it is a part of, with its number there.
 typedef struct bd_rt_stored {
   const bd_rt_weight *weight;
+  int number;
   const char *name;
   int file;
 } bd_rt_stored;

@@ -31,13 +31,15 @@ static listing list_stored(const bd_rt *rt) {
   listing list = {0};
   int all = 0;
   for (int s = 0; s < rt->program->stages; s++)
-    all += rt->program->stage[s].weight_count;
+    for (int i = 0; i < rt->program->stage[s].weight_count; i++)
+      all += bd_rt_stored_count(&rt->program->stage[s].weights[i]);
   list.tensors = malloc((size_t)(all + 1) * sizeof *list.tensors);
   if (!list.tensors) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
   for (int s = 0, at = 0; s < rt->program->stages; s++)
     for (int i = 0; i < rt->program->stage[s].weight_count; i++) {
       const bd_rt_weight *const weight = &rt->program->stage[s].weights[i];
-      list.tensors[at++] = (bd_rt_stored){weight, weight->stored_name, 0};
+      for (int number = 0; number < bd_rt_stored_count(weight); number++)
+        list.tensors[at++] = (bd_rt_stored){weight, number, bd_rt_stored_name(weight, number), 0};
     }
   qsort(list.tensors, (size_t)all, sizeof *list.tensors, by_stored_name);
   for (int i = 0; i < all; i++)

@@ -64,25 +64,26 @@ int bd_rt_weights_init(bd_rt *rt) {
   return 0;
 }
 
-static int load_weight(bd_rt *rt, const bd_rt_file *file, const bd_rt_tensor *tensor,
-                       const bd_rt_weight *weight) {
+// Tensor `number` of those that the weight is a stack of.
+static int load_tensor(bd_rt *rt, const bd_rt_file *file, const bd_rt_tensor *tensor,
+                       const bd_rt_weight *weight, int number) {
   const bd_rt_local local = bd_rt_wide_local(rt, weight);
-  const int64_t elements = bd_rt_stored_elements(weight);
+  const int64_t elements = bd_rt_stored_elements(weight), start = number * elements;
   float *const raw = rt->scratch, *const values = rt->scratch + PIECE,
                *const out = bd_rt_wide(rt, weight);
-  const int whole = weight->slice_dim < 0 && !weight->transpose && local.elements == elements;
+  const int whole = weight->slice_dim < 0 && !weight->transpose &&
+                    local.elements == elements * bd_rt_stored_count(weight);
   for (int64_t first = 0; first < elements; first += PIECE) {
     const int64_t count = elements - first < PIECE ? elements - first : PIECE;
     const int64_t bytes = count * (int64_t)sizeof *out;
-    float *const to = whole ? bd_rt_map(rt, out + first, bytes) : values;
+    float *const to = whole ? bd_rt_map(rt, out + start + first, bytes) : values;
     const int bad = bd_rt_file_read(file, tensor, first, count, raw, to);
     if (bad) return bad;
     if (whole)
-      bd_rt_unmap(rt, out + first, bytes);
+      bd_rt_unmap(rt, out + start + first, bytes);
     else
-      bd_rt_place(rt, weight, &local, first, count, values, out);
+      bd_rt_place(rt, weight, &local, start + first, count, values, out);
   }
-  bd_rt_store_wide(rt, weight);
   return 0;
 }
 
@@ -91,27 +92,34 @@ static int fits(const bd_rt_tensor *tensor, const bd_rt_weight *weight) {
          !memcmp(tensor->dims, weight->stored_dims, (size_t)tensor->rank * sizeof tensor->dims[0]);
 }
 
-static int load_all(bd_rt *rt, const bd_rt_source *source, char *message, size_t bytes) {
-  for (int i = 0; i < rt->stage->weight_count; i++) {
-    const bd_rt_weight *const weight = &rt->stage->weights[i];
+static int load_weight(bd_rt *rt, const bd_rt_source *source, const bd_rt_weight *weight,
+                       char *message, size_t bytes) {
+  for (int number = 0; number < bd_rt_stored_count(weight); number++) {
     int file = 0;
-    const bd_rt_tensor *const tensor = bd_rt_source_find(source, weight->stored_name, &file);
+    const char *const name = bd_rt_stored_name(weight, number);
+    const bd_rt_tensor *const tensor = bd_rt_source_find(source, name, &file);
     const char *const fault = !tensor                             ? "is missing"
                               : !bd_rt_dtype_bytes(tensor->dtype) ? "is not F32, BF16 or F16"
                               : !fits(tensor, weight)             ? "has another shape"
                                                                   : NULL;
     if (fault) {
-      snprintf(message, bytes, "%s: tensor \"%s\" %s", rt->options.init, weight->stored_name,
-               fault);
+      snprintf(message, bytes, "%s: tensor \"%s\" %s", rt->options.init, name, fault);
       return BD_RT_EXIT_DATA;
     }
-    if (load_weight(rt, &source->files[file], tensor, weight)) {
-      snprintf(message, bytes, "%s: tensor \"%s\" cannot be read", rt->options.init,
-               weight->stored_name);
+    if (load_tensor(rt, &source->files[file], tensor, weight, number)) {
+      snprintf(message, bytes, "%s: tensor \"%s\" cannot be read", rt->options.init, name);
       return BD_RT_EXIT_EXTERNAL;
     }
   }
+  bd_rt_store_wide(rt, weight);
   return 0;
+}
+
+static int load_all(bd_rt *rt, const bd_rt_source *source, char *message, size_t bytes) {
+  int status = 0;
+  for (int i = 0; i < rt->stage->weight_count && !status; i++)
+    status = load_weight(rt, source, &rt->stage->weights[i], message, bytes);
+  return status;
 }
 
 int bd_rt_weights_load(bd_rt *rt) {

@@ -50,17 +50,18 @@ static bool is_loadable(const char *dtype) {
   return strcmp(dtype, "F32") == 0 || strcmp(dtype, "BF16") == 0 || strcmp(dtype, "F16") == 0;
 }
 
-static bd_status check_weight(bd_ctx *ctx, const bd_hf_folder *f, const bd_storage *storage) {
+static bd_status check_tensor(bd_ctx *ctx, const bd_hf_folder *f, const bd_storage *storage,
+                              const char *name) {
   const bd_safetensors *file = NULL;
-  const bd_stored_tensor *tensor = bd_hf_folder_find(f, storage->name, &file);
+  const bd_stored_tensor *tensor = bd_hf_folder_find(f, name, &file);
   if (!tensor)
     return bd_fail(ctx, BD_INVALID, bd_loc_file(f->paths[0]),
-                   "tensor \"%s\" of the model is missing", storage->name);
+                   "tensor \"%s\" of the model is missing", name);
   bd_loc loc = bd_loc_file(f->paths[file - f->files]);
   if (!is_loadable(tensor->dtype))
     return bd_fail(ctx, BD_UNSUPPORTED, loc,
-                   "tensor \"%s\": weights of dtype %s are not supported (F32, BF16, F16)",
-                   storage->name, tensor->dtype);
+                   "tensor \"%s\": weights of dtype %s are not supported (F32, BF16, F16)", name,
+                   tensor->dtype);
   bool same = tensor->rank == storage->rank;
   for (int d = 0; same && d < tensor->rank; ++d)
     same = tensor->dims[d] == storage->dims[d];
@@ -69,7 +70,7 @@ static bd_status check_weight(bd_ctx *ctx, const bd_hf_folder *f, const bd_stora
   add_shape(&shapes, tensor->rank, tensor->dims);
   bd_text_add(&shapes, ", but config.json makes it ");
   add_shape(&shapes, storage->rank, storage->dims);
-  return bd_fail(ctx, BD_INVALID, loc, "tensor \"%s\" has shape %s", storage->name, shapes.data);
+  return bd_fail(ctx, BD_INVALID, loc, "tensor \"%s\" has shape %s", name, shapes.data);
 }
 
 static bool ends_so(const char *name, const char *ending) {
@@ -114,11 +115,16 @@ static int compare_names(const void *a, const void *b) {
 }
 
 static bd_status check_all(bd_ctx *ctx, const bd_hf_folder *f, const bd_module *graph) {
-  size_t count = (size_t)graph->weight_count;
-  const char **names = BD_NEW_ARRAY(ctx->arena, const char *, graph->weight_count);
+  size_t count = 0, at = 0;
+  for (int i = 0; i < graph->weight_count; ++i)
+    count += (size_t)bd_storage_count(&graph->weights[i].storage);
+  const char **names = BD_NEW_ARRAY(ctx->arena, const char *, (int64_t)count);
   for (int i = 0; i < graph->weight_count; ++i) {
-    names[i] = graph->weights[i].storage.name;
-    BD_TRY(check_weight(ctx, f, &graph->weights[i].storage));
+    const bd_storage *storage = &graph->weights[i].storage;
+    for (int64_t number = 0; number < bd_storage_count(storage); ++number) {
+      names[at] = bd_storage_name(ctx, storage, number);
+      BD_TRY(check_tensor(ctx, f, storage, names[at++]));
+    }
   }
   qsort(names, count, sizeof *names, compare_names);
   for (int file = 0; file < f->count; ++file)
