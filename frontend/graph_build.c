@@ -111,6 +111,51 @@ bd_id bd_graph_contract(bd_graph_build *build, const char *name, const char *rul
   return bd_graph_op(build, name, BD_OP_CONTRACT, 2, (bd_id[]){x, y}, 1, &attr);
 }
 
+static bd_id apply_rule(bd_graph_build *build, const char *name, bd_op_kind kind, bd_id x,
+                        const char *rule) {
+  bd_attr attr = bd_attr_string(build->ctx, "rule", rule);
+  return bd_graph_op(build, name, kind, 1, &x, 1, &attr);
+}
+
+bd_id bd_graph_sum(bd_graph_build *build, const char *name, bd_id x, const char *rule) {
+  return apply_rule(build, name, BD_OP_REDUCE_SUM, x, rule);
+}
+
+bd_id bd_graph_permute(bd_graph_build *build, const char *name, bd_id x, const char *rule) {
+  return apply_rule(build, name, BD_OP_PERMUTE, x, rule);
+}
+
+bd_id bd_graph_repeat(bd_graph_build *build, const char *name, bd_id x, const char *rule,
+                      const bd_type *type) {
+  bd_attr attrs[] = {bd_attr_string(build->ctx, "rule", rule),
+                     bd_attr_ints(build->ctx, "dims", type->rank, type->dims)};
+  return bd_graph_op(build, name, BD_OP_BROADCAST, 1, &x, 2, attrs);
+}
+
+static bd_id make(bd_graph_build *build, const char *name, bd_op_kind kind, const bd_type *type,
+                  bd_attr attr) {
+  bd_attr attrs[] = {bd_attr_string(build->ctx, "dtype", bd_dtype_name(type->dtype)),
+                     bd_attr_ints(build->ctx, "dims", type->rank, type->dims), attr};
+  return bd_graph_op(build, name, kind, 0, NULL, 3, attrs);
+}
+
+bd_id bd_graph_fill(bd_graph_build *build, const char *name, const bd_type *type, double value) {
+  return make(build, name, BD_OP_CONSTANT, type, bd_attr_real(build->ctx, "value", value));
+}
+
+bd_id bd_graph_positions(bd_graph_build *build, const char *name, const bd_type *type, int dim) {
+  return make(build, name, BD_OP_IOTA, type, bd_attr_int(build->ctx, "dim", dim));
+}
+
+bd_id bd_graph_cast(bd_graph_build *build, const char *name, bd_id x, bd_dtype dtype) {
+  bd_attr attr = bd_attr_string(build->ctx, "dtype", bd_dtype_name(dtype));
+  return bd_graph_op(build, name, BD_OP_CAST, 1, &x, 1, &attr);
+}
+
+bd_id bd_graph_select(bd_graph_build *build, const char *name, bd_id condition, bd_id x, bd_id y) {
+  return bd_graph_op(build, name, BD_OP_SELECT, 3, (bd_id[]){condition, x, y}, 0, NULL);
+}
+
 bd_id bd_graph_dropout(bd_graph_build *build, const char *name, bd_id x, double p, int site) {
   if (p == 0) return x;
   bd_attr attrs[] = {bd_attr_real(build->ctx, "p", p), bd_attr_int(build->ctx, "site", site)};
@@ -136,12 +181,16 @@ bd_id bd_graph_call(bd_graph_build *build, const bd_function *callee, int in_cou
                     const char *out_name) {
   if (build->status != BD_OK) return BD_NO_ID;
   bd_function *main = build->module->main;
-  bd_type type = callee->values[callee->results[0]].type;
-  bd_id out = bd_function_add_value(build->ctx, main, out_name, type);
-  bd_op *op = bd_function_add_op(build->ctx, main, BD_OP_CALL, in_count, in, 1, &out, build->loc);
+  bd_id *out = BD_NEW_ARRAY(build->ctx->arena, bd_id, callee->result_count);
+  for (int i = 0; i < callee->result_count; ++i)
+    out[i] = bd_function_add_value(
+        build->ctx, main, i == 0 ? out_name : bd_intern_f(build->ctx, "%s.%d", out_name, i),
+        callee->values[callee->results[i]].type);
+  bd_op *op = bd_function_add_op(build->ctx, main, BD_OP_CALL, in_count, in, callee->result_count,
+                                 out, build->loc);
   op->callee = callee->name;
   op->stage = -1;
-  return out;
+  return out[0];
 }
 
 bd_status bd_graph_finish(bd_graph_build *build, bd_id loss, bd_module **out_module) {

@@ -53,6 +53,17 @@ bd_id bd_graph_unary(bd_graph_build *build, const char *name, bd_op_kind kind, b
 bd_id bd_graph_binary(bd_graph_build *build, const char *name, bd_op_kind kind, bd_id x, bd_id y);
 bd_id bd_graph_contract(bd_graph_build *build, const char *name, const char *rule, bd_id x,
                         bd_id y);
+// x repeated to `type`, whose new dimensions are the letters that `rule`, "AB->ABC", adds.
+bd_id bd_graph_repeat(bd_graph_build *build, const char *name, bd_id x, const char *rule,
+                      const bd_type *type);
+// The sum over the letters that are missing on the right of `rule`.
+bd_id bd_graph_sum(bd_graph_build *build, const char *name, bd_id x, const char *rule);
+bd_id bd_graph_permute(bd_graph_build *build, const char *name, bd_id x, const char *rule);
+// Tensors of `type`: of one value, and of each element's index along dimension `dim`.
+bd_id bd_graph_fill(bd_graph_build *build, const char *name, const bd_type *type, double value);
+bd_id bd_graph_positions(bd_graph_build *build, const char *name, const bd_type *type, int dim);
+bd_id bd_graph_cast(bd_graph_build *build, const char *name, bd_id x, bd_dtype dtype);
+bd_id bd_graph_select(bd_graph_build *build, const char *name, bd_id condition, bd_id x, bd_id y);
 // `x` itself when p is 0.
 bd_id bd_graph_dropout(bd_graph_build *build, const char *name, bd_id x, double p, int site);
 
@@ -60,7 +71,8 @@ bd_id bd_graph_dropout(bd_graph_build *build, const char *name, bd_id x, double 
 void bd_graph_instantiate(bd_graph_build *build, const bd_layer *layer, const char *prefix,
                           const char *stored_prefix, bd_id *out);
 
-// A call in main; `out_name` names its one result.
+// A call in main; `out_name` names its first result, which is returned; further results, whose ids
+// follow, are called `out_name`.1, `out_name`.2.
 bd_id bd_graph_call(bd_graph_build *build, const bd_function *callee, int in_count, const bd_id *in,
                     const char *out_name);
 

@@ -1,8 +1,7 @@
-// Llama: rotary positions, RMS norm, gated perceptron, grouped queries. Stored matrices are [out,
-// in] and read as their transposes; the query matrix [heads * head width, C] becomes [C, heads,
-// head width].
-#include "frontend/transformer.h"
-#include "frontend/transformer_parts.h"
+// Llama: rotary positions, RMS norm, gated perceptron or experts, grouped queries. Stored matrices
+// are [out, in] and read as their transposes; the query matrix [heads * head width, C] becomes [C,
+// heads, head width].
+#include "frontend/experts.h"
 #include <math.h>
 
 enum { SITE_ATTENTION = 1 };
@@ -20,6 +19,10 @@ static bd_type f32(int rank, const int64_t *dims) {
 // A matrix used as it is stored, a row per token of the vocabulary.
 static bd_weight_pattern table(const bd_llama_config *c, const char *name, const char *stored) {
   return bd_transformer_matrix(name, stored, c->vocabulary, c->width, c->init_scale);
+}
+
+static bd_id add_routed_param(builder *b) {
+  return bd_graph_param(&b->graph, "routed_before", bd_experts_routed(b->config), false);
 }
 
 static bd_id normalize(builder *b, const char *name, bd_id x, bd_id gain) {
@@ -112,27 +115,42 @@ static bd_id apply_linear(builder *b, bd_layer *layer, const char *name, const c
   return bd_graph_binary(g, bd_intern_f(g->ctx, "%s_biased", name), BD_OP_ADD, y, bias);
 }
 
-static bd_id build_perceptron(builder *b, bd_layer *layer, bd_id x) {
+// What the perceptron gives for the normalized x.
+static bd_id build_perceptron(builder *b, bd_layer *layer, bd_id n) {
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
-  bd_id gain = bd_graph_layer_weight(
-      g, layer,
-      bd_transformer_vector("norm_2.g", "post_attention_layernorm.weight", BD_INIT_ONES, c->width));
-  bd_id n = normalize(b, "norm_2", x, gain);
   bd_id gate = apply_linear(b, layer, "gate", "btc,cf->btf", n, c->width, c->inner);
   bd_id up = apply_linear(b, layer, "up", "btc,cf->btf", n, c->width, c->inner);
   bd_id h = bd_graph_unary(g, "activated", c->activation, gate);
   h = bd_graph_binary(g, "gated", BD_OP_MUL, h, up);
-  bd_id y = apply_linear(b, layer, "down", "btf,fc->btc", h, c->inner, c->width);
-  return bd_graph_binary(g, "out", BD_OP_ADD, x, y);
+  return apply_linear(b, layer, "down", "btf,fc->btc", h, c->inner, c->width);
 }
 
 static void build_block(builder *b, bd_layer *layer) {
-  layer->function = bd_graph_function(&b->graph, "block");
-  bd_id x = bd_graph_param(&b->graph, "x",
-                           bd_transformer_activations(b->sequence, b->config->width), false);
+  bd_graph_build *g = &b->graph;
+  const bd_llama_config *c = b->config;
+  bd_id routed = BD_NO_ID, before = BD_NO_ID;
+  layer->function = bd_graph_function(g, "block");
+  bd_id x = bd_graph_param(g, "x", bd_transformer_activations(b->sequence, c->width), false);
+  if (c->balance > 0) before = add_routed_param(b);
   x = build_attention(b, layer, x);
-  bd_graph_result(&b->graph, build_perceptron(b, layer, x));
+  bd_id gain = bd_graph_layer_weight(
+      g, layer,
+      bd_transformer_vector("norm_2.g", "post_attention_layernorm.weight", BD_INIT_ONES, c->width));
+  bd_id n = normalize(b, "norm_2", x, gain);
+  bd_id y = c->experts > 0
+                ? bd_experts_perceive(g, layer, c, b->sequence, n, c->balance > 0 ? &routed : NULL)
+                : build_perceptron(b, layer, n);
+  bd_graph_result(g, bd_graph_binary(g, "out", BD_OP_ADD, x, y));
+  if (c->balance > 0)
+    bd_graph_result(g, bd_graph_binary(g, "routed_sum", BD_OP_ADD, before, routed));
+}
+
+// Before the first layer, nothing was routed.
+static void build_start(builder *b, bd_layer *layer) {
+  bd_type type = bd_experts_routed(b->config);
+  layer->function = bd_graph_function(&b->graph, "start");
+  bd_graph_result(&b->graph, bd_graph_fill(&b->graph, "routed", &type, 0));
 }
 
 // The output matrix is main's to choose: the embedding when tied.
@@ -142,12 +160,17 @@ static void build_head(builder *b, bd_layer *layer) {
   layer->function = bd_graph_function(g, "head");
   bd_id x =
       bd_graph_param(g, "x", bd_transformer_activations(b->sequence, b->config->width), false);
+  bd_id routed = c->balance > 0 ? add_routed_param(b) : BD_NO_ID;
   bd_id targets = bd_graph_param(g, "targets", bd_transformer_ids(b->sequence), false);
   bd_id gain = bd_graph_layer_weight(
       g, layer, bd_transformer_vector("norm.g", "model.norm.weight", BD_INIT_ONES, c->width));
   bd_id lm = bd_graph_param(g, "lm", f32(2, (int64_t[]){c->vocabulary, c->width}), true);
   bd_id n = normalize(b, "norm", x, gain);
-  bd_transformer_loss(g, bd_transformer_logits(g, n, lm), targets);
+  bd_id loss = bd_transformer_cross_entropy(g, bd_transformer_logits(g, n, lm), targets);
+  if (c->balance > 0)
+    loss = bd_graph_binary(g, "balanced_loss", BD_OP_ADD, loss,
+                           bd_experts_balance(g, c, b->sequence, routed));
+  bd_graph_result(g, loss);
 }
 
 static bd_status check(bd_ctx *ctx, const bd_llama_config *c, bd_loc loc) {
@@ -157,6 +180,9 @@ static bd_status check(bd_ctx *ctx, const bd_llama_config *c, bd_loc loc) {
   if (c->head_width % 2 != 0)
     return bd_fail(ctx, BD_INVALID, loc, "head width %lld is odd; rotary positions need pairs",
                    (long long)c->head_width);
+  if (c->experts > 0 && c->choices > c->experts)
+    return bd_fail(ctx, BD_INVALID, loc, "a token cannot have %lld of %lld experts",
+                   (long long)c->choices, (long long)c->experts);
   return BD_OK;
 }
 
@@ -172,12 +198,14 @@ bd_status bd_llama_build(bd_ctx *ctx, const char *name, const bd_llama_config *c
                    "a sequence of %lld is longer than the sliding window of %lld, which is not "
                    "supported; choose at most %lld with --seq",
                    (long long)b.sequence, (long long)chosen.window, (long long)chosen.window);
-  bd_layer embed = {0}, block = {0}, head = {0};
+  bd_layer start = {0}, embed = {0}, block = {0}, head = {0};
+  if (chosen.balance > 0) build_start(&b, &start);
   build_embed(&b, &embed);
   build_block(&b, &block);
   build_head(&b, &head);
   bd_type ids = bd_transformer_ids(b.sequence);
-  bd_transformer_chain chain = {.embed = &embed,
+  bd_transformer_chain chain = {.start = chosen.balance > 0 ? &start : NULL,
+                                .embed = &embed,
                                 .block = &block,
                                 .head = &head,
                                 .layers = chosen.layers,

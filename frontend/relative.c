@@ -48,18 +48,6 @@ static bd_attr dtype_of(bd_graph_build *g, bd_dtype dtype) {
   return bd_attr_string(g->ctx, "dtype", bd_dtype_name(dtype));
 }
 
-static bd_id fill(bd_graph_build *g, const char *name, const bd_type *type, double value) {
-  bd_attr attrs[] = {dtype_of(g, type->dtype), bd_attr_ints(g->ctx, "dims", type->rank, type->dims),
-                     bd_attr_real(g->ctx, "value", value)};
-  return bd_graph_op(g, name, BD_OP_CONSTANT, 0, NULL, 3, attrs);
-}
-
-static bd_id positions(bd_graph_build *g, const char *name, const bd_type *type, int dim) {
-  bd_attr attrs[] = {dtype_of(g, type->dtype), bd_attr_ints(g->ctx, "dims", type->rank, type->dims),
-                     bd_attr_int(g->ctx, "dim", dim)};
-  return bd_graph_op(g, name, BD_OP_IOTA, 0, NULL, 3, attrs);
-}
-
 // The table with a row for each place of a key before and behind its query, the farthest before
 // first.
 static bd_id spread(bd_graph_build *g, const bd_relative *r, bd_id table) {
@@ -75,19 +63,18 @@ static bd_id spread(bd_graph_build *g, const bd_relative *r, bd_id table) {
 bd_id bd_relative_bias(bd_graph_build *g, const bd_relative *r, bd_id table) {
   bd_type grid = bd_type_make(BD_I32, 2, (int64_t[]){r->sequence, r->sequence});
   double far = (double)farthest(r);
-  bd_id query = positions(g, "query_position", &grid, 0);
-  bd_id key = positions(g, "key_position", &grid, 1);
+  bd_id query = bd_graph_positions(g, "query_position", &grid, 0);
+  bd_id key = bd_graph_positions(g, "key_position", &grid, 1);
   bd_id place = bd_graph_binary(g, "behind", BD_OP_SUB, key, query);
-  place = bd_graph_binary(g, "bounded", BD_OP_MAX, place, fill(g, "before_all", &grid, -far));
+  place =
+      bd_graph_binary(g, "bounded", BD_OP_MAX, place, bd_graph_fill(g, "before_all", &grid, -far));
   place = bd_graph_binary(g, "bounded_twice", BD_OP_MIN, place,
-                          fill(g, "behind_all", &grid, r->causal ? 0 : far));
-  place = bd_graph_binary(g, "place", BD_OP_ADD, place, fill(g, "far", &grid, far));
+                          bd_graph_fill(g, "behind_all", &grid, r->causal ? 0 : far));
+  place = bd_graph_binary(g, "place", BD_OP_ADD, place, bd_graph_fill(g, "far", &grid, far));
   bd_id rows = bd_graph_binary(g, "bias_rows", BD_OP_EMBED, spread(g, r, table), place);
-  bd_attr rule = bd_attr_string(g->ctx, "rule", "abc->cab");
-  bd_id bias = bd_graph_op(g, "bias", BD_OP_PERMUTE, 1, &rows, 1, &rule);
+  bd_id bias = bd_graph_permute(g, "bias", rows, "abc->cab");
   if (!r->causal) return bias;
   bd_type type = bd_type_make(BD_F32, 3, (int64_t[]){r->heads, r->sequence, r->sequence});
   bd_id seen = bd_graph_binary(g, "seen", BD_OP_LE, key, query);
-  bd_id operands[] = {seen, bias, fill(g, "hidden", &type, HIDDEN)};
-  return bd_graph_op(g, "causal_bias", BD_OP_SELECT, 3, operands, 0, NULL);
+  return bd_graph_select(g, "causal_bias", seen, bias, bd_graph_fill(g, "hidden", &type, HIDDEN));
 }

@@ -75,27 +75,6 @@ static bd_id join(builder *b, bd_layer *layer, const char *part, bd_id attended)
   return bd_transformer_apply(g, layer, &dense, attended);
 }
 
-// A sum over the last dimension, or a value per row, repeated along it.
-static bd_id repeat(bd_graph_build *g, const char *name, bd_id x, const bd_type *type) {
-  bd_attr attrs[] = {bd_attr_string(g->ctx, "rule", "abc->abcd"),
-                     bd_attr_ints(g->ctx, "dims", type->rank, type->dims)};
-  return bd_graph_op(g, name, BD_OP_BROADCAST, 1, &x, 2, attrs);
-}
-
-// Softmax of scores [batch, heads, query, key]. It is the same whatever is taken from all scores of
-// a row; their lse is, as a constant without gradient, so that the sum of the powers is 1 and no
-// power overflows.
-static bd_id softmax(builder *b, bd_id scores) {
-  bd_graph_build *g = &b->graph;
-  bd_type type = f32(4, (int64_t[]){BD_DIM_BATCH, b->config->heads, b->sequence, b->sequence});
-  bd_attr rule = bd_attr_string(g->ctx, "rule", "abcd->abc");
-  bd_id level = repeat(g, "level", bd_graph_unary(g, "lse", BD_OP_LSE, scores), &type);
-  bd_id power = bd_graph_unary(g, "power", BD_OP_EXP,
-                               bd_graph_binary(g, "lowered", BD_OP_SUB, scores, level));
-  bd_id sum = bd_graph_op(g, "sum", BD_OP_REDUCE_SUM, 1, &power, 1, &rule);
-  return bd_graph_binary(g, "share", BD_OP_DIV, power, repeat(g, "sums", sum, &type));
-}
-
 // What self-attention adds to the stream x.
 static bd_id attend_self(builder *b, bd_layer *layer, bd_id table, bool causal, bd_id x) {
   static const char part[] = "layer.0.SelfAttention";
@@ -107,7 +86,7 @@ static bd_id attend_self(builder *b, bd_layer *layer, bd_id table, bool causal, 
   bd_id v = project(b, layer, part, 'v', n);
   bd_id scores = bd_graph_contract(g, "scores", "bthd,bshd->bhts", q, k);
   bd_id bias = bd_relative_bias(g, &relative, table);
-  bd_id share = softmax(b, bd_graph_binary(g, "biased", BD_OP_ADD, scores, bias));
+  bd_id share = bd_transformer_softmax(g, bd_graph_binary(g, "biased", BD_OP_ADD, scores, bias));
   share = drop(b, "share_dropped", share, SITE_SELF_SCORES);
   bd_id attended = bd_graph_contract(g, "attended_self", "bhts,bshd->bthd", share, v);
   return drop(b, "self_dropped", join(b, layer, part, attended), SITE_SELF);

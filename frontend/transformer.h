@@ -31,6 +31,11 @@ typedef struct bd_llama_config {
   bool query_bias;  // of queries, keys and values
   bool output_bias; // of what attention gives
   int64_t window;   // positions that attention looks back; 0: all
+  // Of a mixture of experts, each a perceptron of width `inner`; 0: one perceptron for all tokens.
+  int64_t experts;
+  int64_t choices;  // experts of a token
+  int64_t capacity; // tokens of a sample that an expert takes at most; 0: all that choose it
+  double balance;   // times the loss of uneven load; 0: none
 } bd_llama_config;
 
 // The blocks of encoders as BERT and ViT have them.

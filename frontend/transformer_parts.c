@@ -91,6 +91,22 @@ bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v,
   return bd_graph_op(build, "attended", BD_OP_ATTENTION, 3, (bd_id[]){q, k, v}, count, attrs);
 }
 
+// The softmax is the same whatever is taken from all elements of a row; their lse is, as a constant
+// without gradient, so that the sum of the powers is 1 and no power overflows.
+bd_id bd_transformer_softmax(bd_graph_build *g, bd_id x) {
+  if (g->status != BD_OK) return BD_NO_ID;
+  bd_type type = g->function->values[x].type;
+  bool wide = type.rank == 4;
+  const char *rule = wide ? "abc->abcd" : "ab->abc";
+  bd_id lse = bd_graph_unary(g, "lse", BD_OP_LSE, x);
+  bd_id level = bd_graph_repeat(g, "level", lse, rule, &type);
+  bd_id power =
+      bd_graph_unary(g, "power", BD_OP_EXP, bd_graph_binary(g, "lowered", BD_OP_SUB, x, level));
+  bd_id sum = bd_graph_sum(g, "sum", power, wide ? "abcd->abc" : "abc->ab");
+  return bd_graph_binary(g, "share", BD_OP_DIV, power,
+                         bd_graph_repeat(g, "sums", sum, rule, &type));
+}
+
 bd_id bd_transformer_slice(bd_graph_build *g, const char *name, bd_id x, int dim, int64_t start,
                            int64_t size) {
   if (g->status != BD_OK || g->function->values[x].type.dims[dim] == size) return x;
@@ -103,10 +119,14 @@ bd_id bd_transformer_logits(bd_graph_build *build, bd_id x, bd_id output_matrix)
   return bd_graph_contract(build, "logits", "btc,vc->btv", x, output_matrix);
 }
 
-void bd_transformer_loss(bd_graph_build *build, bd_id logits, bd_id targets) {
+bd_id bd_transformer_cross_entropy(bd_graph_build *build, bd_id logits, bd_id targets) {
   bd_id lse = bd_graph_unary(build, "lse", BD_OP_LSE, logits);
   bd_id operands[] = {logits, targets, lse};
-  bd_graph_result(build, bd_graph_op(build, "loss", BD_OP_XENT, 3, operands, 0, NULL));
+  return bd_graph_op(build, "loss", BD_OP_XENT, 3, operands, 0, NULL);
+}
+
+void bd_transformer_loss(bd_graph_build *build, bd_id logits, bd_id targets) {
+  bd_graph_result(build, bd_transformer_cross_entropy(build, logits, targets));
 }
 
 static bd_id output_matrix(bd_graph_build *build, const bd_transformer_chain *chain,
@@ -122,33 +142,38 @@ static bd_id output_matrix(bd_graph_build *build, const bd_transformer_chain *ch
 }
 
 bd_id bd_transformer_main(bd_graph_build *g, const bd_transformer_chain *chain) {
-  enum { OTHERS = 3 }; // operands of the head beside its weights
+  enum { OTHERS = 4 }; // operands of the head beside its weights
   int layers = (int)chain->layers, inputs = chain->input_count;
+  int streams = chain->start ? 2 : 1; // x, and what goes with it
   bd_id first[BD_MAX_TRANSFORMER_INPUTS + BD_MAX_LAYER_WEIGHTS];
   bd_id last[OTHERS + BD_MAX_LAYER_WEIGHTS];
   for (int i = 0; i < inputs; ++i)
     first[i] =
         bd_graph_input(g, chain->inputs[i].name, chain->inputs[i].kind, chain->inputs[i].type);
-  last[1] = bd_graph_input(g, "targets", BD_INPUT_TARGETS, chain->targets);
+  last[streams] = bd_graph_input(g, "targets", BD_INPUT_TARGETS, chain->targets);
 
-  int stride = 1 + chain->block->weight_count; // the operands of one call: x, then weights
+  int stride = streams + chain->block->weight_count; // the operands of one call
   bd_id *blocks = BD_NEW_ARRAY(g->ctx->arena, bd_id, (int64_t)layers * stride);
   bd_graph_instantiate(g, chain->embed, "", chain->stored_prefix, first + inputs);
   for (int i = 0; i < layers; ++i)
     bd_graph_instantiate(g, chain->block, bd_intern_f(g->ctx, "%s%d.", chain->block_name, i),
                          bd_intern_f(g->ctx, "%s%d.", chain->stored_block, i),
-                         blocks + i * stride + 1);
-  bd_graph_instantiate(g, chain->head, "", chain->stored_prefix, last + 2);
-  int operands = 2 + chain->head->weight_count;
+                         blocks + i * stride + streams);
+  bd_graph_instantiate(g, chain->head, "", chain->stored_prefix, last + streams + 1);
+  int operands = streams + 1 + chain->head->weight_count;
   if (chain->tied || chain->output.name) last[operands++] = output_matrix(g, chain, first[inputs]);
 
-  bd_id x =
-      bd_graph_call(g, chain->embed->function, inputs + chain->embed->weight_count, first, "x0");
+  bd_id x[2];
+  if (chain->start) x[1] = bd_graph_call(g, chain->start->function, 0, NULL, "start");
+  x[0] = bd_graph_call(g, chain->embed->function, inputs + chain->embed->weight_count, first, "x0");
   for (int i = 0; i < layers; ++i) {
-    blocks[i * stride] = x;
-    x = bd_graph_call(g, chain->block->function, stride, blocks + i * stride,
-                      bd_intern_f(g->ctx, "x%d", i + 1));
+    for (int k = 0; k < streams; ++k)
+      blocks[i * stride + k] = x[k];
+    x[0] = bd_graph_call(g, chain->block->function, stride, blocks + i * stride,
+                         bd_intern_f(g->ctx, "x%d", i + 1));
+    x[1] = x[0] + 1;
   }
-  last[0] = x;
+  for (int k = 0; k < streams; ++k)
+    last[k] = x[k];
   return bd_graph_call(g, chain->head->function, operands, last, "loss");
 }

@@ -54,12 +54,16 @@ typedef struct bd_transformer_attending {
 bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v,
                                const bd_transformer_attending *how);
 
+// Softmax over the last dimension of x, which has three or four.
+bd_id bd_transformer_softmax(bd_graph_build *build, bd_id x);
+
 // Rows `start` .. `start` + `size` of dimension `dim` of x; x itself where they are all.
 bd_id bd_transformer_slice(bd_graph_build *build, const char *name, bd_id x, int dim, int64_t start,
                            int64_t size);
 
-// Makes the sum of the losses of `logits`, whose last dimension is the classes, the result of the
-// current function.
+// The sum of the losses of `logits`, whose last dimension is the classes; the second function makes
+// it the result of the current one.
+bd_id bd_transformer_cross_entropy(bd_graph_build *build, bd_id logits, bd_id targets);
 void bd_transformer_loss(bd_graph_build *build, bd_id logits, bd_id targets);
 // Activations [batch, sequence, width] times the output matrix [vocabulary, width].
 bd_id bd_transformer_logits(bd_graph_build *build, bd_id x, bd_id output_matrix);
@@ -73,7 +77,10 @@ typedef struct bd_transformer_input {
 #define BD_MAX_TRANSFORMER_INPUTS 2
 
 typedef struct bd_transformer_chain {
-  // embed(inputs, weights); block(x, weights); head(x, targets, weights, output matrix).
+  // embed(inputs, weights); block(x, weights); head(x, targets, weights, output matrix). Where
+  // there is a `start`, of no weights, its result follows x as operand of blocks and head, and
+  // blocks have a result for it.
+  const bd_layer *start;
   const bd_layer *embed, *block, *head;
   int input_count;
   bd_transformer_input inputs[BD_MAX_TRANSFORMER_INPUTS];

@@ -119,10 +119,18 @@ def llama_shapes(c):
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
         shapes[h + "input_layernorm.weight"] = shapes[h + "post_attention_layernorm.weight"] = [width]
-        for name, rows, columns in (("self_attn.q_proj", queries, width), ("self_attn.k_proj", keys, width),
-                                    ("self_attn.v_proj", keys, width), ("self_attn.o_proj", width, queries),
-                                    ("mlp.gate_proj", inner, width), ("mlp.up_proj", inner, width),
-                                    ("mlp.down_proj", width, inner)):
+        matrices = [("self_attn.q_proj", queries, width), ("self_attn.k_proj", keys, width),
+                    ("self_attn.v_proj", keys, width), ("self_attn.o_proj", width, queries)]
+        if c["model_type"] == "mixtral":
+            moe = "block_sparse_moe."
+            matrices.append((moe + "gate", c["num_local_experts"], width))
+            for expert in range(c["num_local_experts"]):
+                matrices += [(f"{moe}experts.{expert}.w1", inner, width), (f"{moe}experts.{expert}.w2", width, inner),
+                             (f"{moe}experts.{expert}.w3", inner, width)]
+        else:
+            matrices += [("mlp.gate_proj", inner, width), ("mlp.up_proj", inner, width),
+                         ("mlp.down_proj", width, inner)]
+        for name, rows, columns in matrices:
             shapes[f"{h}{name}.weight"] = [rows, columns]
             if c["model_type"] == "qwen2" and name[-6:] in ("q_proj", "k_proj", "v_proj"):
                 shapes[f"{h}{name}.bias"] = [rows]
@@ -264,6 +272,33 @@ def rotate(x, theta):
     return torch.cat((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), 3)
 
 
+class Experts:
+    """The perceptrons of Mixtral and the load of each, over all layers."""
+    def __init__(self, c, w):
+        self.c, self.w, self.shares, self.chosen = c, w, [], []
+
+    def perceive(self, x, h):
+        count, width = self.c["num_local_experts"], self.c["hidden_size"]
+        flat = x.reshape(-1, width)
+        share = torch.softmax(flat @ self.w[h + "gate.weight"].T, 1)
+        best, which = torch.topk(share, self.c["num_experts_per_tok"], 1)
+        mark = functional.one_hot(which, count)
+        weight = (mark * (best / best.sum(1, keepdim=True))[:, :, None]).sum(1)
+        self.shares.append(share)
+        self.chosen.append(mark)
+        y = 0
+        for expert in range(count):
+            w1, w2, w3 = (self.w[f"{h}experts.{expert}.w{number}.weight"].T for number in (1, 2, 3))
+            y = y + weight[:, expert, None] * ((functional.silu(flat @ w1) * (flat @ w3)) @ w2)
+        return y.reshape(x.shape)
+
+    def balance(self):
+        if not self.c["output_router_logits"]:
+            return 0
+        chosen, share = torch.cat(self.chosen).double().mean(0), torch.cat(self.shares).mean(0)
+        return self.c["router_aux_loss_coef"] * self.c["num_local_experts"] * (chosen * share).sum()
+
+
 def llama_logits(c, w, tokens):
     heads, groups = c["num_attention_heads"], c["num_key_value_heads"]
 
@@ -274,6 +309,7 @@ def llama_logits(c, w, tokens):
         y = x @ w[name + ".weight"].T
         return y + w[name + ".bias"] if name + ".bias" in w else y
 
+    experts = Experts(c, w) if c["model_type"] == "mixtral" else None
     x = w["model.embed_tokens.weight"][tokens]
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
@@ -284,9 +320,13 @@ def llama_logits(c, w, tokens):
         k, v = (part.repeat_interleave(heads // groups, 1) for part in (k, v))
         x = x + project(join_heads(attend(q, k, v)), h + "self_attn.o_proj")
         n = norm(x, h + "post_attention_layernorm")
+        if experts:
+            x = x + experts.perceive(n, h + "block_sparse_moe.")
+            continue
         gated = functional.silu(project(n, h + "mlp.gate_proj")) * project(n, h + "mlp.up_proj")
         x = x + project(gated, h + "mlp.down_proj")
-    return project(norm(x, "model.norm"), "model.embed_tokens" if c["tie_word_embeddings"] else "lm_head")
+    logits = project(norm(x, "model.norm"), "model.embed_tokens" if c["tie_word_embeddings"] else "lm_head")
+    return (logits, experts.balance()) if experts else logits
 
 
 class Encoder:
@@ -398,12 +438,13 @@ def t5_logits(c, w, tokens, decoder_tokens):
 FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "llama": (llama_shapes, llama_logits, None, "LlamaForCausalLM"),
             "mistral": (llama_shapes, llama_logits, None, "MistralForCausalLM"),
+            "mixtral": (llama_shapes, llama_logits, None, "MixtralForCausalLM"),
             "qwen2": (llama_shapes, llama_logits, None, "Qwen2ForCausalLM"),
             "bert": (bert_shapes, bert_logits, bert_samples, "BertForMaskedLM"),
             "t5": (t5_shapes, t5_logits, t5_samples, "T5ForConditionalGeneration"),
             "vit": (vit_shapes, vit_logits, vit_samples, "ViTForImageClassification")}
 # How the folder's weights are stored where it is not as one file of float32: dtype and shards.
-STORED = {"mistral": (torch.float16, 1), "qwen2": (torch.bfloat16, 3)}
+STORED = {"mistral": (torch.float16, 1), "mixtral": (torch.bfloat16, 3), "qwen2": (torch.bfloat16, 3)}
 DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int32: "I32"}
 # What the package calls the inputs.
 PACKAGED = {"tokens": "input_ids", "token_types": "token_type_ids", "decoder_tokens": "decoder_input_ids",
@@ -411,7 +452,8 @@ PACKAGED = {"tokens": "input_ids", "token_types": "token_type_ids", "decoder_tok
 
 
 def plain_model(config, weights):
-    """The weights to train by their stored names, and the function from inputs to logits."""
+    """The weights to train by their stored names, and the function from inputs to logits, or to a
+    pair of them and what is added to their loss."""
     logits = FAMILIES[config["model_type"]][1]
     leaves = {name: value.double().requires_grad_() for name, value in weights.items()}
     return leaves, lambda inputs: logits(config, leaves, **inputs)
@@ -428,7 +470,12 @@ def packaged_model(config, weights):
     with torch.no_grad():
         for name, value in leaves.items():
             value.copy_(weights[name])
-    return leaves, lambda inputs: model(**{PACKAGED[name]: value for name, value in inputs.items()}).logits
+
+    def logits(inputs):
+        result = model(**{PACKAGED[name]: value for name, value in inputs.items()})
+        balance = getattr(result, "aux_loss", None)
+        return result.logits if balance is None else (result.logits, config["router_aux_loss_coef"] * balance)
+    return leaves, logits
 
 
 def train(leaves, logits, read):
@@ -440,7 +487,9 @@ def train(leaves, logits, read):
                                   lr=RATE, betas=BETAS, eps=EPSILON)
     for step in range(STEPS):
         inputs, targets = read(step)
-        loss = functional.cross_entropy(logits(inputs).flatten(0, -2), targets.flatten())
+        scores = logits(inputs)
+        scores, more = scores if isinstance(scores, tuple) else (scores, 0)
+        loss = functional.cross_entropy(scores.flatten(0, -2), targets.flatten()) + more
         optimizer.zero_grad()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(list(leaves.values()), CLIP)

@@ -1,7 +1,7 @@
 #include "frontend/hf/hf.h"
 #include <string.h>
 
-// Members of the three families that are built alike; each family lacks some.
+// Members of the families that are built alike; each family lacks some.
 static const char *const keys[] = {"vocab_size",
                                    "max_position_embeddings",
                                    "hidden_size",
@@ -25,6 +25,27 @@ static const char *const keys[] = {"vocab_size",
                                    "max_window_layers",
                                    "layer_types",
                                    NULL};
+static const char *const mixtral_keys[] = {"vocab_size",
+                                           "max_position_embeddings",
+                                           "hidden_size",
+                                           "intermediate_size",
+                                           "num_hidden_layers",
+                                           "num_attention_heads",
+                                           "num_key_value_heads",
+                                           "head_dim",
+                                           "hidden_act",
+                                           "rms_norm_eps",
+                                           "rope_theta",
+                                           "rope_scaling",
+                                           "rope_parameters",
+                                           "attention_dropout",
+                                           "sliding_window",
+                                           "num_local_experts",
+                                           "num_experts_per_tok",
+                                           "router_aux_loss_coef",
+                                           "router_jitter_noise",
+                                           "expert_capacity",
+                                           NULL};
 
 static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   BD_TRY(bd_hf_extent(ctx, json, "vocab_size", &c->vocabulary));
@@ -174,17 +195,57 @@ static bd_status read_qwen2(bd_ctx *ctx, const bd_json *json, bd_llama_config *c
   return BD_OK;
 }
 
+// The loss of uneven load is part of the loss where the router's outputs are asked for.
+static bd_status read_mixtral(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
+  bool balanced = false;
+  double noise = 0;
+  BD_TRY(bd_hf_extent(ctx, json, "sliding_window", &c->window));
+  BD_TRY(bd_json_int(ctx, json, "num_local_experts", false, 1, BD_MAX_STACK, &c->experts));
+  BD_TRY(bd_json_int(ctx, json, "num_experts_per_tok", false, 1, BD_MAX_STACK, &c->choices));
+  BD_TRY(bd_hf_extent(ctx, json, "expert_capacity", &c->capacity));
+  BD_TRY(bd_json_bool(ctx, json, "output_router_logits", false, &balanced));
+  BD_TRY(bd_json_real(ctx, json, "router_aux_loss_coef", false, 0, 1e6, &c->balance));
+  BD_TRY(bd_json_real(ctx, json, "router_jitter_noise", false, 0, 1, &noise));
+  const bd_hf_size sizes[] = {
+      {"num_local_experts", c->experts}, {"num_experts_per_tok", c->choices}, {0}};
+  bd_hf_tell_defaults(ctx, json, sizes);
+  if (!balanced) c->balance = 0;
+  if (noise > 0)
+    return bd_fail(ctx, BD_UNSUPPORTED, bd_hf_place(json, "router_jitter_noise"),
+                   "\"router_jitter_noise\" is not supported");
+  if (c->choices <= c->experts) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "num_experts_per_tok"),
+                 "\"num_experts_per_tok\": a token cannot have %lld of %lld experts",
+                 (long long)c->choices, (long long)c->experts);
+}
+
 static const struct {
   const char *model_type;
+  const char *const *keys;
   bd_llama_config defaults;
   bd_status (*read)(bd_ctx *ctx, const bd_json *json, bd_llama_config *c);
-} families[] = {{"llama", {.vocabulary = 32000, .positions = 2048, .inner = 11008}, read_llama},
-                {"mistral",
-                 {.vocabulary = 32000, .positions = 131072, .inner = 14336, .kv_heads = 8},
-                 read_mistral},
-                {"qwen2",
-                 {.vocabulary = 151936, .positions = 32768, .inner = 22016, .kv_heads = 32},
-                 read_qwen2}};
+} families[] = {
+    {"llama", keys, {.vocabulary = 32000, .positions = 2048, .inner = 11008}, read_llama},
+    {"mistral",
+     keys,
+     {.vocabulary = 32000, .positions = 131072, .inner = 14336, .kv_heads = 8},
+     read_mistral},
+    {"mixtral",
+     mixtral_keys,
+     {.vocabulary = 32000,
+      .positions = 131072,
+      .inner = 14336,
+      .kv_heads = 8,
+      .epsilon = 1e-5,
+      .rope_theta = 1e6,
+      .experts = 8,
+      .choices = 2,
+      .balance = 0.001},
+     read_mixtral},
+    {"qwen2",
+     keys,
+     {.vocabulary = 151936, .positions = 32768, .inner = 22016, .kv_heads = 32},
+     read_qwen2}};
 
 bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model_type,
                              bd_llama_config *out_config) {
@@ -195,10 +256,10 @@ bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model
   c.width = 4096;
   c.layers = c.heads = 32;
   c.activation = BD_OP_SILU;
-  c.epsilon = 1e-6;
-  c.rope_theta = 10000;
+  if (c.epsilon == 0) c.epsilon = 1e-6;
+  if (c.rope_theta == 0) c.rope_theta = 10000;
   c.init_scale = 0.02;
-  BD_TRY(bd_hf_only_known(ctx, json, keys));
+  BD_TRY(bd_hf_only_known(ctx, json, families[family].keys));
   BD_TRY(read_sizes(ctx, json, &c));
   BD_TRY(read_variants(ctx, json, &c));
   BD_TRY(families[family].read(ctx, json, &c));

@@ -53,9 +53,9 @@ static bd_status load_t5(bd_ctx *ctx, const char *folder, const bd_json *json,
 static const struct {
   const char *model_type;
   family_load load;
-} families[] = {{"gpt2", load_gpt2},   {"llama", load_llama}, {"mistral", load_llama},
-                {"qwen2", load_llama}, {"bert", load_bert},   {"t5", load_t5},
-                {"vit", load_vit}};
+} families[] = {{"gpt2", load_gpt2},     {"llama", load_llama}, {"mistral", load_llama},
+                {"mixtral", load_llama}, {"qwen2", load_llama}, {"bert", load_bert},
+                {"t5", load_t5},         {"vit", load_vit}};
 
 // The folder's own name, without the path to it.
 static const char *folder_name(bd_ctx *ctx, const char *folder) {
@@ -87,7 +87,8 @@ bd_status bd_hf_load(bd_ctx *ctx, const char *folder, const bd_model_options *op
     *out_graph = graph;
     return BD_OK;
   }
-  return bd_fail(ctx, BD_UNSUPPORTED, bd_json_find(json, "model_type")->loc,
-                 "model type \"%s\" is not supported (gpt2, llama, mistral, qwen2, bert, t5, vit)",
-                 model_type);
+  return bd_fail(
+      ctx, BD_UNSUPPORTED, bd_json_find(json, "model_type")->loc,
+      "model type \"%s\" is not supported (gpt2, llama, mistral, mixtral, qwen2, bert, t5, vit)",
+      model_type);
 }

@@ -1,0 +1,149 @@
+#include "frontend/experts.h"
+
+typedef struct mixture {
+  bd_graph_build *g;
+  const bd_llama_config *config;
+  int64_t sequence, capacity;
+} mixture;
+
+// The batch, then as many of the extents as the rank asks for.
+static bd_type typed(bd_dtype dtype, int rank, int64_t b, int64_t c, int64_t d) {
+  return bd_type_make(dtype, rank, (int64_t[]){BD_DIM_BATCH, b, c, d});
+}
+
+// Whether a token's choice is an expert: [batch, choice, token, expert].
+static bd_id mark_choices(const mixture *m, bd_id experts) {
+  bd_graph_build *g = m->g;
+  bd_type type = typed(BD_I64, 4, m->config->choices, m->sequence, m->config->experts);
+  bd_id by_choice = bd_graph_permute(g, "by_choice", experts, "abc->acb");
+  return bd_graph_binary(g, "is_chosen", BD_OP_EQ,
+                         bd_graph_repeat(g, "choice", by_choice, "abc->abcd", &type),
+                         bd_graph_positions(g, "expert", &type, 3));
+}
+
+// The place of each token at each expert, from 0, or -1 where it did not choose it: [batch, token,
+// expert]. Integers count exactly, whatever halves stand for reals.
+static bd_id find_places(const mixture *m, bd_id mark) {
+  bd_graph_build *g = m->g;
+  int64_t choices = m->config->choices, experts = m->config->experts;
+  bd_attr flat[] = {
+      bd_attr_ints(g->ctx, "dims", 3, (int64_t[]){BD_DIM_BATCH, choices * m->sequence, experts})};
+  bd_attr split[] = {
+      bd_attr_ints(g->ctx, "dims", 4, (int64_t[]){BD_DIM_BATCH, choices, m->sequence, experts})};
+  bd_attr along = bd_attr_int(g->ctx, "dim", 1);
+  bd_id queue = bd_graph_op(g, "queue", BD_OP_RESHAPE, 1, &mark, 1, flat);
+  bd_id arrived = bd_graph_op(g, "arrived", BD_OP_CUMSUM, 1, &queue, 1, &along);
+  arrived = bd_graph_op(g, "arrived_by_choice", BD_OP_RESHAPE, 1, &arrived, 1, split);
+  bd_id own = bd_graph_binary(g, "own_rank", BD_OP_MUL, mark, arrived);
+  bd_id rank = bd_graph_sum(g, "rank", own, "abcd->acd");
+  bd_type type = typed(BD_I32, 3, m->sequence, experts, 0);
+  return bd_graph_binary(g, "place", BD_OP_ADD, rank, bd_graph_fill(g, "before", &type, -1));
+}
+
+// The weight of each expert for each token, 0 where it did not choose it: the shares of the chosen
+// ones, which sum to 1.
+static bd_id weigh(const mixture *m, bd_id is_chosen, bd_id shares) {
+  bd_graph_build *g = m->g;
+  bd_type type = typed(BD_F32, 3, m->sequence, m->config->choices, 0);
+  bd_id sum = bd_graph_sum(g, "chosen_sum", shares, "abc->ab");
+  bd_id weights = bd_graph_binary(g, "weights", BD_OP_DIV, shares,
+                                  bd_graph_repeat(g, "chosen_sums", sum, "ab->abc", &type));
+  weights = bd_graph_permute(g, "weights_by_choice", weights, "abc->acb");
+  type = typed(BD_F32, 4, m->config->choices, m->sequence, m->config->experts);
+  weights = bd_graph_select(g, "own_weight", is_chosen,
+                            bd_graph_repeat(g, "weight", weights, "abc->abcd", &type),
+                            bd_graph_fill(g, "none", &type, 0));
+  return bd_graph_sum(g, "expert_weight", weights, "abcd->acd");
+}
+
+// See bd_experts_routed.
+static bd_id tell_routed(const mixture *m, bd_id mark, bd_id share) {
+  bd_graph_build *g = m->g;
+  bd_type type = bd_type_make(BD_F32, 3, (int64_t[]){BD_DIM_BATCH, 1, m->config->experts});
+  bd_attr dims = bd_attr_ints(g->ctx, "dims", type.rank, type.dims);
+  bd_attr along = bd_attr_int(g->ctx, "dim", 1);
+  bd_id load =
+      bd_graph_sum(g, "load", bd_graph_sum(g, "load_by_choice", mark, "abcd->abd"), "abc->ac");
+  load = bd_graph_cast(g, "load_real", load, BD_F32);
+  bd_id shares = bd_graph_sum(g, "share_sum", share, "abc->ac");
+  bd_id both[] = {bd_graph_op(g, "load_row", BD_OP_RESHAPE, 1, &load, 1, &dims),
+                  bd_graph_op(g, "share_row", BD_OP_RESHAPE, 1, &shares, 1, &dims)};
+  return bd_graph_op(g, "routed", BD_OP_CONCAT, 2, both, 1, &along);
+}
+
+// A matrix [in, out] of every expert.
+static bd_id add_matrices(const mixture *m, bd_layer *layer, const char *name, int64_t in,
+                          int64_t out) {
+  bd_weight_pattern pattern =
+      bd_transformer_linear(name, BD_STORED_EXPERTS, in, out, m->config->init_scale);
+  pattern.type = bd_type_make(BD_F32, 3, (int64_t[]){m->config->experts, in, out});
+  pattern.storage.stack = m->config->experts;
+  pattern.storage.stack_rest = bd_intern_f(m->g->ctx, ".%s.weight", name);
+  return bd_graph_layer_weight(m->g, layer, pattern);
+}
+
+// The gated perceptrons, each of the tokens in its places: [batch, expert, place, width].
+static bd_id run_experts(const mixture *m, bd_layer *layer, bd_id placed) {
+  bd_graph_build *g = m->g;
+  const bd_llama_config *c = m->config;
+  bd_id w1 = add_matrices(m, layer, "w1", c->width, c->inner);
+  bd_id w2 = add_matrices(m, layer, "w2", c->inner, c->width);
+  bd_id w3 = add_matrices(m, layer, "w3", c->width, c->inner);
+  bd_id gate = bd_graph_contract(g, "gate", "bepc,ecf->bepf", placed, w1);
+  bd_id up = bd_graph_contract(g, "up", "bepc,ecf->bepf", placed, w3);
+  bd_id h = bd_graph_unary(g, "activated", c->activation, gate);
+  h = bd_graph_binary(g, "gated", BD_OP_MUL, h, up);
+  return bd_graph_contract(g, "down", "bepf,efc->bepc", h, w2);
+}
+
+bd_type bd_experts_routed(const bd_llama_config *c) {
+  return bd_type_make(BD_F32, 3, (int64_t[]){BD_DIM_BATCH, 2, c->experts});
+}
+
+bd_id bd_experts_perceive(bd_graph_build *g, bd_layer *layer, const bd_llama_config *c,
+                          int64_t sequence, bd_id x, bd_id *out_routed) {
+  // No more tokens of a sample can choose an expert than it has.
+  bool all = c->capacity == 0 || c->capacity > sequence;
+  mixture m = {g, c, sequence, all ? sequence : c->capacity};
+  bd_id router = bd_graph_layer_weight(
+      g, layer,
+      bd_transformer_linear("router", BD_STORED_ROUTER, c->width, c->experts, c->init_scale));
+  bd_id share =
+      bd_transformer_softmax(g, bd_graph_contract(g, "routing", "btc,ce->bte", x, router));
+  bd_attr k = bd_attr_int(g->ctx, "k", c->choices);
+  bd_id best = bd_graph_op(g, "best", BD_OP_TOPK, 1, &share, 1, &k);
+  bd_id is_chosen = mark_choices(&m, best + 1);
+  bd_id mark = bd_graph_cast(g, "mark", is_chosen, BD_I32);
+  bd_id place = find_places(&m, mark);
+  if (out_routed) *out_routed = tell_routed(&m, mark, share);
+
+  bd_type places = typed(BD_I32, 4, sequence, c->experts, m.capacity);
+  bd_type rooms = typed(BD_F32, 4, sequence, c->experts, m.capacity);
+  bd_id sits = bd_graph_binary(g, "sits", BD_OP_EQ,
+                               bd_graph_repeat(g, "place_sought", place, "abc->abcd", &places),
+                               bd_graph_positions(g, "place_there", &places, 3));
+  bd_id dispatch = bd_graph_cast(g, "dispatch", sits, BD_F32);
+  bd_id weight =
+      bd_graph_repeat(g, "place_weight", weigh(&m, is_chosen, best), "abc->abcd", &rooms);
+  bd_id combine =
+      bd_graph_select(g, "combine", sits, weight, bd_graph_fill(g, "nothing", &rooms, 0));
+  bd_id placed = bd_graph_contract(g, "placed", "btep,btc->bepc", dispatch, x);
+  return bd_graph_contract(g, "combined", "btep,bepc->btc", combine,
+                           run_experts(&m, layer, placed));
+}
+
+bd_id bd_experts_balance(bd_graph_build *g, const bd_llama_config *c, int64_t sequence,
+                         bd_id routed) {
+  bd_type one = bd_type_make(BD_F32, 1, (int64_t[]){BD_DIM_BATCH});
+  bd_id all = bd_graph_sum(g, "routed_all", routed, "abc->bc");
+  bd_id product = bd_graph_binary(g, "balance_product", BD_OP_MUL,
+                                  bd_transformer_slice(g, "chosen_all", all, 0, 0, 1),
+                                  bd_transformer_slice(g, "share_all", all, 0, 1, 1));
+  bd_id sum = bd_graph_sum(g, "balance_sum", product, "ab->");
+  bd_id samples = bd_graph_sum(g, "samples", bd_graph_fill(g, "each", &one, 1), "a->");
+  double layers = (double)c->layers;
+  bd_attr value = bd_attr_real(
+      g->ctx, "value", c->balance * (double)c->experts / (layers * layers * (double)sequence));
+  bd_id mean = bd_graph_binary(g, "balance_mean", BD_OP_DIV, sum, samples);
+  return bd_graph_op(g, "balance", BD_OP_SCALE, 1, &mean, 1, &value);
+}

@@ -1,0 +1,28 @@
+// A mixture of experts: every token goes to the few perceptrons that a router finds best for it
+// (GShard, Lepikhin et al. 2020, sections 2.2 and 3.2). A sample is a group: its tokens fill the
+// places of each expert, first all tokens' first choices, in order, then their second ones; who
+// finds no place passes the expert by. Tokens move to their places and back by products with
+// one-hot tensors, so how experts and tokens are cut over ranks follows from the index rules.
+#ifndef BD_FRONTEND_EXPERTS_H
+#define BD_FRONTEND_EXPERTS_H
+#include "frontend/transformer.h"
+#include "frontend/transformer_parts.h"
+
+// The weights of a mixture have these stored names, behind the layer's prefix.
+#define BD_STORED_EXPERTS "block_sparse_moe.experts."
+#define BD_STORED_ROUTER "block_sparse_moe.gate.weight"
+
+// What the router did for the tokens of each sample, [batch, 2, experts]: how many chose an expert,
+// and the sum of the tokens' shares of it.
+bd_type bd_experts_routed(const bd_llama_config *config);
+
+// What the experts give for x [batch, sequence, width]. `out_routed` may be NULL.
+bd_id bd_experts_perceive(bd_graph_build *build, bd_layer *layer, const bd_llama_config *config,
+                          int64_t sequence, bd_id x, bd_id *out_routed);
+
+// The loss that grows as the experts' load differs, of what was routed in all layers, times its
+// coefficient and the number of tokens (Switch Transformers, Fedus et al. 2021, equation 4, as
+// transformers computes it: over the tokens of all layers together).
+bd_id bd_experts_balance(bd_graph_build *build, const bd_llama_config *config, int64_t sequence,
+                         bd_id routed);
+#endif
