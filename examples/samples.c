@@ -1,6 +1,6 @@
 // Data for the examples that do not read plain text, as a safetensors file of 256 samples:
-//   samples masked FILE TEXT LENGTH   windows of bytes, a sixth of them hidden, to be told again
-//   samples copied FILE TEXT LENGTH   windows of bytes, to be written down by a decoder
+//   samples masked FILE TEXT LENGTH   pieces of bytes, a sixth of them hidden, to be told again
+//   samples copied FILE TEXT LENGTH   pieces of bytes, to be written down by a decoder
 //   samples images FILE SIZE          stripes of one of ten slopes, to be told apart
 #include <math.h>
 #include <stdint.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { SAMPLES = 256, MOST_TENSORS = 3, MOST_TEXT = 1 << 22, MOST_LENGTH = 1 << 12 };
-enum { START = 0, HIDDEN = 1, NONE = -100, CLASSES = 10 };
+enum { PADDING = 0, START = 0, HIDDEN = 1, NONE = -100, CLASSES = 10 };
 
 // Numbers are written as this machine keeps them: little-endian, as the format wants.
 typedef struct tensor {
@@ -41,16 +41,21 @@ static uint32_t draw(void) {
   return (uint32_t)(state >> 33);
 }
 
+// Where a piece of text ends and padding begins.
+static long draw_end(long length) {
+  return length - (long)draw() % (length / 2);
+}
+
 static int mask(const unsigned char *text, long bytes, long length, tensor *out) {
   static const char *const names[] = {"tokens", "token_types", "targets"};
   for (int i = 0; i < 3; i++)
     out[i] = make_ids(names[i], length);
   int32_t *const tokens = out[0].data, *const types = out[1].data, *const targets = out[2].data;
   for (long s = 0; s < SAMPLES; s++) {
-    const long start = draw() % (bytes - length);
+    const long start = draw() % (bytes - length), end = draw_end(length);
     for (long i = 0, at = s * length; i < length; i++, at++) {
-      const int hidden = draw() % 6 == 0;
-      tokens[at] = hidden ? HIDDEN : text[start + i];
+      const int hidden = i < end && draw() % 6 == 0;
+      tokens[at] = hidden ? HIDDEN : i < end ? text[start + i] : PADDING;
       types[at] = i >= length / 2;
       targets[at] = hidden ? text[start + i] : NONE;
     }
@@ -64,9 +69,9 @@ static int copy(const unsigned char *text, long bytes, long length, tensor *out)
     out[i] = make_ids(names[i], length);
   int32_t *const tokens = out[0].data, *const behind = out[1].data, *const targets = out[2].data;
   for (long s = 0; s < SAMPLES; s++) {
-    const long start = draw() % (bytes - length), end = length - draw() % 4;
+    const long start = draw() % (bytes - length), end = draw_end(length);
     for (long i = 0, at = s * length; i < length; i++, at++) {
-      tokens[at] = text[start + i];
+      tokens[at] = i < end ? text[start + i] : PADDING;
       behind[at] = i == 0 ? START : text[start + i - 1];
       targets[at] = i < end ? text[start + i] : NONE;
     }

@@ -45,6 +45,10 @@ static void build_block(builder *b, bd_layer *layer) {
   layer->function = bd_graph_function(g, "block");
   bd_id x = bd_graph_param(
       g, "x", bd_transformer_activations(b->encoder.sequence, b->config->encoder.width), false);
+  if (b->config->padding >= 0) {
+    bd_id tokens = bd_graph_param(g, "tokens", bd_transformer_ids(b->encoder.sequence), false);
+    b->encoder.hidden = bd_transformer_hide(g, tokens, b->encoder.sequence, b->config->padding);
+  }
   bd_id y = bd_encoder_attend(g, layer, &b->encoder, x);
   y = bd_graph_binary(g, "attended_sum", BD_OP_ADD, x, y);
   x = bd_transformer_normalize(g, layer, &b->norm, "norm_1", "attention.output.LayerNorm", y);
@@ -80,10 +84,11 @@ bd_status bd_bert_build(bd_ctx *ctx, const char *name, const bd_bert_config *con
                         const bd_model_options *options, bd_loc loc, bd_module **out_graph) {
   bd_bert_config c = *config;
   if (options->vocabulary > 0) c.vocabulary = options->vocabulary;
-  builder b = {.graph = bd_graph_begin(ctx, name, loc),
-               .config = &c,
-               .encoder = {.config = &c.encoder, .stored_attention = "attention.self"},
-               .norm = {c.encoder.width, c.encoder.epsilon, c.stored_gain, c.stored_shift}};
+  builder b = {
+      .graph = bd_graph_begin(ctx, name, loc),
+      .config = &c,
+      .encoder = {.config = &c.encoder, .stored_attention = "attention.self", .hidden = BD_NO_ID},
+      .norm = {c.encoder.width, c.encoder.epsilon, c.stored_gain, c.stored_shift}};
   BD_TRY(bd_choose_sequence(ctx, options, c.positions, loc, &b.encoder.sequence));
   bd_layer embed = {0}, block = {0}, head = {0};
   build_embed(&b, &embed);
@@ -92,6 +97,7 @@ bd_status bd_bert_build(bd_ctx *ctx, const char *name, const bd_bert_config *con
   bd_type ids = bd_transformer_ids(b.encoder.sequence);
   bd_transformer_chain chain = {
       .embed = &embed,
+      .blocks_read = c.padding >= 0,
       .block = &block,
       .head = &head,
       .input_count = 2,

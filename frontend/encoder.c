@@ -26,7 +26,7 @@ bd_id bd_encoder_attend(bd_graph_build *g, bd_layer *layer, const bd_encoder *e,
   bd_id k = project(g, layer, e, "k", "key", x);
   bd_id v = project(g, layer, e, "v", "value", x);
   bd_transformer_attending how = {1 / sqrt((double)head_width), c->dropout_attention, false,
-                                  BD_SITE_ATTENTION};
+                                  BD_SITE_ATTENTION, e->hidden};
   bd_transformer_dense out = {
       .name = "o",
       .stored = "attention.output.dense",

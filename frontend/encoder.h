@@ -9,6 +9,7 @@ typedef struct bd_encoder {
   const bd_encoder_config *config;
   int64_t sequence;
   const char *stored_attention; // of queries, keys and values: "attention.self"
+  bd_id hidden;                 // of the keys, see bd_transformer_hide; BD_NO_ID: none is
 } bd_encoder;
 
 enum { BD_SITE_EMBEDDING, BD_SITE_ATTENTION, BD_SITE_PROJECTION, BD_SITE_PERCEPTRON };

@@ -1,8 +1,6 @@
 #include "frontend/relative.h"
+#include "frontend/transformer_parts.h"
 #include <math.h>
-
-// What hides a later position: exp of it and any score is 0, and an f16 holds it.
-#define HIDDEN (-60000.0)
 
 enum { MOST_ROWS = 256 }; // as many i32 as a constant has
 
@@ -76,5 +74,6 @@ bd_id bd_relative_bias(bd_graph_build *g, const bd_relative *r, bd_id table) {
   if (!r->causal) return bias;
   bd_type type = bd_type_make(BD_F32, 3, (int64_t[]){r->heads, r->sequence, r->sequence});
   bd_id seen = bd_graph_binary(g, "seen", BD_OP_LE, key, query);
-  return bd_graph_select(g, "causal_bias", seen, bias, bd_graph_fill(g, "hidden", &type, HIDDEN));
+  return bd_graph_select(g, "causal_bias", seen, bias,
+                         bd_graph_fill(g, "hidden", &type, BD_TRANSFORMER_HIDDEN));
 }

@@ -76,7 +76,8 @@ static bd_id join(builder *b, bd_layer *layer, const char *part, bd_id attended)
 }
 
 // What self-attention adds to the stream x.
-static bd_id attend_self(builder *b, bd_layer *layer, bd_id table, bool causal, bd_id x) {
+static bd_id attend_self(builder *b, bd_layer *layer, bd_id table, bool causal, bd_id hidden,
+                         bd_id x) {
   static const char part[] = "layer.0.SelfAttention";
   bd_graph_build *g = &b->graph;
   const bd_t5_config *c = b->config;
@@ -86,6 +87,11 @@ static bd_id attend_self(builder *b, bd_layer *layer, bd_id table, bool causal, 
   bd_id v = project(b, layer, part, 'v', n);
   bd_id scores = bd_graph_contract(g, "scores", "bthd,bshd->bhts", q, k);
   bd_id bias = bd_relative_bias(g, &relative, table);
+  if (hidden != BD_NO_ID) {
+    bd_type type = f32(4, (int64_t[]){BD_DIM_BATCH, c->heads, b->sequence, b->sequence});
+    scores = bd_graph_binary(g, "seen_scores", BD_OP_ADD, scores,
+                             bd_graph_repeat(g, "hiding", hidden, "ad->abcd", &type));
+  }
   bd_id share = bd_transformer_softmax(g, bd_graph_binary(g, "biased", BD_OP_ADD, scores, bias));
   share = drop(b, "share_dropped", share, SITE_SELF_SCORES);
   bd_id attended = bd_graph_contract(g, "attended_self", "bhts,bshd->bthd", share, v);
@@ -93,12 +99,12 @@ static bd_id attend_self(builder *b, bd_layer *layer, bd_id table, bool causal, 
 }
 
 // What the decoder's attention to the encoder adds to the stream x.
-static bd_id attend_memory(builder *b, bd_layer *layer, bd_id memory, bd_id x) {
+static bd_id attend_memory(builder *b, bd_layer *layer, bd_id memory, bd_id hidden, bd_id x) {
   static const char part[] = "layer.1.EncDecAttention";
   bd_id n = normalize(b, layer, "norm_2", "layer.1.layer_norm", x);
   bd_id q = project(b, layer, part, 'q', n), k = project(b, layer, part, 'k', memory);
   bd_id v = project(b, layer, part, 'v', memory);
-  bd_transformer_attending how = {1, b->config->dropout, false, SITE_CROSS_SCORES};
+  bd_transformer_attending how = {1, b->config->dropout, false, SITE_CROSS_SCORES, hidden};
   bd_id attended = bd_transformer_attention(&b->graph, q, k, v, &how);
   return drop(b, "memory_dropped", join(b, layer, part, attended), SITE_CROSS);
 }
@@ -142,13 +148,21 @@ static void build_embed(builder *b) {
   bd_graph_result(g, drop(b, "dropped", rows, SITE_EMBEDDING));
 }
 
+// What hides the encoder's padding, from its tokens, another operand of a block that attends to it.
+static bd_id hide_padding(builder *b) {
+  bd_graph_build *g = &b->graph;
+  if (b->config->padding < 0) return BD_NO_ID;
+  bd_id tokens = bd_graph_param(g, "tokens", bd_transformer_ids(b->sequence), false);
+  return bd_transformer_hide(g, tokens, b->sequence, b->config->padding);
+}
+
 static void build_encoder(builder *b) {
   bd_graph_build *g = &b->graph;
   b->encoder.function = bd_graph_function(g, "encoder");
   bd_id x = bd_graph_param(g, "x", stream_type(b), false);
   bd_id table =
       bd_graph_param(g, "table", f32(2, (int64_t[]){b->config->buckets, b->config->heads}), true);
-  bd_id y = attend_self(b, &b->encoder, table, false, x);
+  bd_id y = attend_self(b, &b->encoder, table, false, hide_padding(b), x);
   x = bd_graph_binary(g, "middle", BD_OP_ADD, x, y);
   bd_graph_result(g, bd_graph_binary(g, "out", BD_OP_ADD, x, perceive(b, &b->encoder, 1, x)));
 }
@@ -169,9 +183,10 @@ static void build_decoder(builder *b) {
   bd_id memory = bd_graph_param(g, "memory", stream_type(b), false);
   bd_id table =
       bd_graph_param(g, "table", f32(2, (int64_t[]){b->config->buckets, b->config->heads}), true);
-  bd_id y = attend_self(b, &b->decoder, table, true, x);
+  bd_id hidden = hide_padding(b);
+  bd_id y = attend_self(b, &b->decoder, table, true, BD_NO_ID, x);
   x = bd_graph_binary(g, "middle", BD_OP_ADD, x, y);
-  y = attend_memory(b, &b->decoder, memory, x);
+  y = attend_memory(b, &b->decoder, memory, hidden, x);
   x = bd_graph_binary(g, "informed", BD_OP_ADD, x, y);
   bd_graph_result(g, bd_graph_binary(g, "out", BD_OP_ADD, x, perceive(b, &b->decoder, 2, x)));
 }
@@ -212,17 +227,18 @@ static bd_id add_table(builder *b, const char *side) {
              c->buckets, c->heads, c->init_scale / sqrt((double)c->width)));
 }
 
-// Calls of a side's blocks, one after another: x, the memory where there is one, the table,
-// weights.
+// Calls of a side's blocks, one after another: x, the memory where there is one, the table, the
+// encoder's tokens where padding is among them, weights.
 static bd_id call_blocks(builder *b, const char *side, const bd_layer *layer, int64_t layers,
-                         bd_id x, bd_id memory, bd_id table) {
+                         bd_id x, bd_id memory, bd_id table, bd_id tokens) {
   bd_graph_build *g = &b->graph;
   for (int64_t i = 0; i < layers; ++i) {
-    bd_id in[3 + BD_MAX_LAYER_WEIGHTS];
+    bd_id in[4 + BD_MAX_LAYER_WEIGHTS];
     int count = 0;
     in[count++] = x;
     if (memory != BD_NO_ID) in[count++] = memory;
     in[count++] = table;
+    if (b->config->padding >= 0) in[count++] = tokens;
     bd_graph_instantiate(g, layer, bd_intern_f(g->ctx, "%s%lld.", side, (long long)i),
                          bd_intern_f(g->ctx, "%s.block.%lld.", side, (long long)i), in + count);
     x = bd_graph_call(g, layer->function, count + layer->weight_count, in,
@@ -242,11 +258,11 @@ static bd_id build_main(builder *b) {
   bd_graph_instantiate(g, &b->embed, "", "", &shared);
   bd_id encoder_table = add_table(b, "encoder"), decoder_table = add_table(b, "decoder");
   bd_id x = bd_graph_call(g, b->embed.function, 2, (bd_id[]){tokens, shared}, "encoder.x0");
-  x = call_blocks(b, "encoder", &b->encoder, c->encoder_layers, x, BD_NO_ID, encoder_table);
+  x = call_blocks(b, "encoder", &b->encoder, c->encoder_layers, x, BD_NO_ID, encoder_table, tokens);
   bd_graph_instantiate(g, &b->memory, "", "", &norm);
   bd_id memory = bd_graph_call(g, b->memory.function, 2, (bd_id[]){x, norm}, "memory");
   x = bd_graph_call(g, b->embed.function, 2, (bd_id[]){decoder_tokens, shared}, "decoder.x0");
-  x = call_blocks(b, "decoder", &b->decoder, c->decoder_layers, x, memory, decoder_table);
+  x = call_blocks(b, "decoder", &b->decoder, c->decoder_layers, x, memory, decoder_table, tokens);
   bd_graph_instantiate(g, &b->head, "", "", &norm);
   bd_id lm = c->tied ? shared
                      : add_weight(g, bd_transformer_matrix("lm_head", "lm_head.weight",

@@ -51,6 +51,7 @@ typedef struct bd_encoder_config {
 typedef struct bd_bert_config {
   int64_t vocabulary, positions, types;
   bd_encoder_config encoder;
+  int64_t padding; // the token that no position attends to; -1: none
   bool tied;
   const char *stored_gain, *stored_shift; // of layer norms: "weight" and "bias", or older names
 } bd_bert_config;
@@ -63,6 +64,7 @@ typedef struct bd_vit_config {
 typedef struct bd_t5_config {
   int64_t vocabulary, width, heads, head_width, inner, encoder_layers, decoder_layers;
   int64_t positions;         // the sequence where none is chosen; there is no longest
+  int64_t padding;           // the encoder's token that no position attends to; -1: none
   int64_t buckets, distance; // of relative positions, see frontend/relative.h
   bd_op_kind activation;
   bool gated; // the activation is of one of two matrices

@@ -81,9 +81,47 @@ bd_id bd_transformer_normalize(bd_graph_build *g, bd_layer *layer, const bd_tran
   return bd_graph_op(g, name, BD_OP_LAYERNORM, 3, (bd_id[]){x, gain, shift}, 1, &eps);
 }
 
+bd_id bd_transformer_hide(bd_graph_build *g, bd_id ids, int64_t sequence, int64_t padding) {
+  bd_type type = bd_transformer_ids(sequence);
+  bd_id is_padding = bd_graph_binary(g, "is_padding", BD_OP_EQ, ids,
+                                     bd_graph_fill(g, "padding", &type, (double)padding));
+  type.dtype = BD_F32;
+  return bd_graph_select(g, "hidden_keys", is_padding,
+                         bd_graph_fill(g, "out_of_sight", &type, BD_TRANSFORMER_HIDDEN),
+                         bd_graph_fill(g, "in_sight", &type, 0));
+}
+
+// x with `size` elements in its last dimension, those that are new being `value`.
+static bd_id widen(bd_graph_build *g, const char *name, bd_id x, int64_t size, double value) {
+  bd_attr attrs[] = {bd_attr_int(g->ctx, "dim", 3), bd_attr_int(g->ctx, "start", 0),
+                     bd_attr_int(g->ctx, "size", size), bd_attr_real(g->ctx, "value", value)};
+  return bd_graph_op(g, name, BD_OP_PAD, 1, &x, 4, attrs);
+}
+
+// Keys are hidden by elements that they and the queries have more: ones times what hides. As many
+// as keep rows whole vectors.
+static bd_id attend_to_seen(bd_graph_build *g, bd_id q, bd_id k, bd_id v,
+                            const bd_transformer_attending *how) {
+  enum { MORE = 8 };
+  if (g->status != BD_OK) return BD_NO_ID;
+  bd_type type = g->function->values[k].type;
+  int64_t width = type.dims[3];
+  bd_transformer_attending seen = *how;
+  bd_attr dim = bd_attr_int(g->ctx, "dim", 3);
+  type.dims[3] = MORE;
+  seen.hidden = BD_NO_ID;
+  bd_id keys[] = {k, bd_graph_repeat(g, "hiding", how->hidden, "ab->abcd", &type)};
+  q = widen(g, "q_wide", q, width + MORE, 1);
+  k = bd_graph_op(g, "k_wide", BD_OP_CONCAT, 2, keys, 1, &dim);
+  v = widen(g, "v_wide", v, width + MORE, 0);
+  return bd_transformer_slice(g, "attended_seen", bd_transformer_attention(g, q, k, v, &seen), 3, 0,
+                              width);
+}
+
 bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v,
                                const bd_transformer_attending *how) {
   bd_ctx *ctx = build->ctx;
+  if (how->hidden != BD_NO_ID) return attend_to_seen(build, q, k, v, how);
   bd_attr attrs[] = {
       bd_attr_real(ctx, "scale", how->scale), bd_attr_int(ctx, "causal", how->causal),
       bd_attr_real(ctx, "dropout", how->dropout), bd_attr_int(ctx, "site", how->site)};
@@ -144,13 +182,14 @@ static bd_id output_matrix(bd_graph_build *build, const bd_transformer_chain *ch
 bd_id bd_transformer_main(bd_graph_build *g, const bd_transformer_chain *chain) {
   enum { OTHERS = 4 }; // operands of the head beside its weights
   int layers = (int)chain->layers, inputs = chain->input_count;
-  int streams = chain->start ? 2 : 1; // x, and what goes with it
+  int streams = chain->start || chain->blocks_read ? 2 : 1; // x, and what goes with it
+  int ends = chain->start ? 2 : 1;                          // of them, what the head takes
   bd_id first[BD_MAX_TRANSFORMER_INPUTS + BD_MAX_LAYER_WEIGHTS];
   bd_id last[OTHERS + BD_MAX_LAYER_WEIGHTS];
   for (int i = 0; i < inputs; ++i)
     first[i] =
         bd_graph_input(g, chain->inputs[i].name, chain->inputs[i].kind, chain->inputs[i].type);
-  last[streams] = bd_graph_input(g, "targets", BD_INPUT_TARGETS, chain->targets);
+  last[ends] = bd_graph_input(g, "targets", BD_INPUT_TARGETS, chain->targets);
 
   int stride = streams + chain->block->weight_count; // the operands of one call
   bd_id *blocks = BD_NEW_ARRAY(g->ctx->arena, bd_id, (int64_t)layers * stride);
@@ -159,11 +198,11 @@ bd_id bd_transformer_main(bd_graph_build *g, const bd_transformer_chain *chain) 
     bd_graph_instantiate(g, chain->block, bd_intern_f(g->ctx, "%s%d.", chain->block_name, i),
                          bd_intern_f(g->ctx, "%s%d.", chain->stored_block, i),
                          blocks + i * stride + streams);
-  bd_graph_instantiate(g, chain->head, "", chain->stored_prefix, last + streams + 1);
-  int operands = streams + 1 + chain->head->weight_count;
+  bd_graph_instantiate(g, chain->head, "", chain->stored_prefix, last + ends + 1);
+  int operands = ends + 1 + chain->head->weight_count;
   if (chain->tied || chain->output.name) last[operands++] = output_matrix(g, chain, first[inputs]);
 
-  bd_id x[2];
+  bd_id x[2] = {BD_NO_ID, first[0]};
   if (chain->start) x[1] = bd_graph_call(g, chain->start->function, 0, NULL, "start");
   x[0] = bd_graph_call(g, chain->embed->function, inputs + chain->embed->weight_count, first, "x0");
   for (int i = 0; i < layers; ++i) {
@@ -171,9 +210,9 @@ bd_id bd_transformer_main(bd_graph_build *g, const bd_transformer_chain *chain) 
       blocks[i * stride + k] = x[k];
     x[0] = bd_graph_call(g, chain->block->function, stride, blocks + i * stride,
                          bd_intern_f(g->ctx, "x%d", i + 1));
-    x[1] = x[0] + 1;
+    if (chain->start) x[1] = x[0] + 1;
   }
-  for (int k = 0; k < streams; ++k)
+  for (int k = 0; k < ends; ++k)
     last[k] = x[k];
   return bd_graph_call(g, chain->head->function, operands, last, "loss");
 }

@@ -45,11 +45,18 @@ bd_id bd_transformer_normalize(bd_graph_build *build, bd_layer *layer,
                                const bd_transformer_norm *norm, const char *name,
                                const char *stored, bd_id x);
 
+// What hides a position: exp of it and any score is 0, and an f16 holds it.
+#define BD_TRANSFORMER_HIDDEN (-60000.0)
+
+// Where ids, [batch, sequence], are `padding`: BD_TRANSFORMER_HIDDEN, elsewhere 0.
+bd_id bd_transformer_hide(bd_graph_build *build, bd_id ids, int64_t sequence, int64_t padding);
+
 // Attention over [batch, sequence, heads, width]; `site` numbers its dropout.
 typedef struct bd_transformer_attending {
   double scale, dropout;
   bool causal;
   int site;
+  bd_id hidden; // of the keys, see bd_transformer_hide; BD_NO_ID: none is
 } bd_transformer_attending;
 bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v,
                                const bd_transformer_attending *how);
@@ -81,6 +88,7 @@ typedef struct bd_transformer_chain {
   // there is a `start`, of no weights, its result follows x as operand of blocks and head, and
   // blocks have a result for it.
   const bd_layer *start;
+  bool blocks_read; // else the first input is the second operand of every block
   const bd_layer *embed, *block, *head;
   int input_count;
   bd_transformer_input inputs[BD_MAX_TRANSFORMER_INPUTS];

@@ -121,7 +121,8 @@ bd_status bd_vit_build(bd_ctx *ctx, const char *name, const bd_vit_config *confi
                .config = c,
                .encoder = {.config = &c->encoder,
                            .sequence = side * side + 1,
-                           .stored_attention = "attention.attention"},
+                           .stored_attention = "attention.attention",
+                           .hidden = BD_NO_ID},
                .norm = {c->encoder.width, c->encoder.epsilon, "weight", "bias"}};
   bd_layer embed = {0}, block = {0}, head = {0};
   build_embed(&b, &embed);

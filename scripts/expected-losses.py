@@ -73,11 +73,19 @@ def draw(number, shape, most=0):
 
 
 def bert_samples(c):
-    """A third of the tokens is masked by token 1, and asked for. Token 0 would be padding."""
+    """A third of the tokens is masked by token 1, and asked for. Half of the samples end in padding, token 0."""
     shape = [SAMPLES, c["max_position_embeddings"]]
     tokens, masked = 2 + draw(0, shape, c["vocab_size"] - 2), draw(1, shape, 3) == 0
-    return {"tokens": tokens.masked_fill(masked, 1), "token_types": draw(2, shape, c["type_vocab_size"]),
-            "targets": tokens.masked_fill(~masked, -100)}
+    padding = pad(shape, 3)
+    return {"tokens": tokens.masked_fill(masked, 1).masked_fill(padding, 0),
+            "token_types": draw(2, shape, c["type_vocab_size"]),
+            "targets": tokens.masked_fill(~masked | padding, -100)}
+
+
+def pad(shape, number):
+    """Where samples are padding: up to half of every second one."""
+    length = draw(number, [shape[0], 1], shape[1] // 2) * (torch.arange(shape[0])[:, None] % 2)
+    return torch.arange(shape[1]) >= shape[1] - length
 
 
 def t5_samples(c):
@@ -86,7 +94,8 @@ def t5_samples(c):
     targets = 1 + draw(1, shape, c["vocab_size"] - 1)
     behind = torch.cat((torch.zeros(SAMPLES, 1, dtype=torch.int32), targets[:, :-1]), 1)
     none = torch.arange(shape[1]) >= shape[1] - draw(2, [SAMPLES, 1], 4)
-    return {"tokens": 1 + draw(0, shape, c["vocab_size"] - 1), "decoder_tokens": behind,
+    tokens = (1 + draw(0, shape, c["vocab_size"] - 1)).masked_fill(pad(shape, 3), 0)
+    return {"tokens": tokens, "decoder_tokens": behind,
             "targets": targets.masked_fill(none, -100)}
 
 
@@ -219,12 +228,14 @@ def initial_weights(shapes, dtype):
     return weights
 
 
-def attend(q, k, v, causal=True):
-    """Attention of [batch, head, token, channel]."""
+def attend(q, k, v, causal=True, padding=None):
+    """Attention of [batch, head, token, channel]; no one reads tokens that are padding."""
     length = q.shape[2]
     scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
-    later = torch.ones(length, length, dtype=torch.bool).triu(1) & causal
-    return torch.softmax(scores.masked_fill(later, -math.inf), 3) @ v
+    hidden = torch.ones(length, length, dtype=torch.bool).triu(1) & causal
+    if padding is not None:
+        hidden = hidden | padding[:, None, None]
+    return torch.softmax(scores.masked_fill(hidden, -math.inf), 3) @ v
 
 
 def split_heads(x, heads):
@@ -341,10 +352,10 @@ class Encoder:
         return functional.layer_norm(x, (self.c["hidden_size"],), self.w[name + ".weight"],
                                      self.w[name + ".bias"], self.c["layer_norm_eps"])
 
-    def attend(self, x, h):
+    def attend(self, x, h, padding=None):
         q, k, v = (split_heads(self.dense(x, f"{h}{self.attention}.{name}"), self.c["num_attention_heads"])
                    for name in ("query", "key", "value"))
-        return self.dense(join_heads(attend(q, k, v, False)), h + "attention.output.dense")
+        return self.dense(join_heads(attend(q, k, v, False, padding)), h + "attention.output.dense")
 
     def perceive(self, x, h):
         return self.dense(functional.gelu(self.dense(x, h + "intermediate.dense")), h + "output.dense")
@@ -357,7 +368,7 @@ def bert_logits(c, w, tokens, token_types):
     x = net.norm(x, e + "LayerNorm")
     for layer in range(c["num_hidden_layers"]):
         h = f"bert.encoder.layer.{layer}."
-        x = net.norm(x + net.attend(x, h), h + "attention.output.LayerNorm")
+        x = net.norm(x + net.attend(x, h, tokens == c["pad_token_id"]), h + "attention.output.LayerNorm")
         x = net.norm(x + net.perceive(x, h), h + "output.LayerNorm")
     x = net.norm(functional.gelu(net.dense(x, cls + "transform.dense")), cls + "transform.LayerNorm")
     return x @ w[e + "word_embeddings.weight"].T + w[cls + "bias"]
@@ -399,17 +410,20 @@ class T5:
     def dense(self, x, name):
         return x @ self.w[name + ".weight"].T
 
-    def attend(self, x, memory, name, bias):
+    def attend(self, x, memory, name, bias, padding):
         q = split_heads(self.dense(x, name + ".q"), self.c["num_heads"])
         k, v = (split_heads(self.dense(memory, f"{name}.{part}"), self.c["num_heads"]) for part in "kv")
-        return self.dense(join_heads(torch.softmax(q @ k.transpose(2, 3) + bias, 3) @ v), name + ".o")
+        scores = q @ k.transpose(2, 3) + bias
+        if padding is not None:
+            scores = scores.masked_fill(padding[:, None, None], -math.inf)
+        return self.dense(join_heads(torch.softmax(scores, 3) @ v), name + ".o")
 
     def perceive(self, x, name):
         activation = {"relu": functional.relu, "gated-gelu": gelu_new}[self.c["feed_forward_proj"]]
         inner = [self.dense(x, f"{name}.{part}") for part in t5_inner(self.c)]
         return self.dense(math.prod([activation(inner[0]), *inner[1:]]), name + ".wo")
 
-    def side(self, x, side, layers, memory=None):
+    def side(self, x, side, layers, padding, memory=None):
         places = torch.arange(x.shape[1])
         distance = places[:, None] - places
         table = self.w[side + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight"]
@@ -419,9 +433,10 @@ class T5:
         for layer in range(layers):
             h = f"{side}.block.{layer}.layer."
             n = self.norm(x, h + "0.layer_norm")
-            x = x + self.attend(n, n, h + "0.SelfAttention", bias)
+            x = x + self.attend(n, n, h + "0.SelfAttention", bias, padding if memory is None else None)
             if memory is not None:
-                x = x + self.attend(self.norm(x, h + "1.layer_norm"), memory, h + "1.EncDecAttention", 0)
+                x = x + self.attend(self.norm(x, h + "1.layer_norm"), memory, h + "1.EncDecAttention", 0,
+                                    padding)
             last = f"{h}{1 if memory is None else 2}."
             x = x + self.perceive(self.norm(x, last + "layer_norm"), last + "DenseReluDense")
         return self.norm(x, side + ".final_layer_norm")
@@ -429,8 +444,9 @@ class T5:
 
 def t5_logits(c, w, tokens, decoder_tokens):
     net, shared = T5(c, w), w["shared.weight"]
-    memory = net.side(shared[tokens.long()], "encoder", c["num_layers"])
-    x = net.side(shared[decoder_tokens.long()], "decoder", c["num_decoder_layers"], memory)
+    padding = tokens == c["pad_token_id"]
+    memory = net.side(shared[tokens.long()], "encoder", c["num_layers"], padding)
+    x = net.side(shared[decoder_tokens.long()], "decoder", c["num_decoder_layers"], padding, memory)
     return x * c["d_model"] ** -0.5 @ shared.T if c["tie_word_embeddings"] else net.dense(x, "lm_head")
 
 
@@ -472,7 +488,10 @@ def packaged_model(config, weights):
             value.copy_(weights[name])
 
     def logits(inputs):
-        result = model(**{PACKAGED[name]: value for name, value in inputs.items()})
+        given = {PACKAGED[name]: value for name, value in inputs.items()}
+        if "tokens" in inputs and config.get("pad_token_id") is not None:
+            given["attention_mask"] = inputs["tokens"] != config["pad_token_id"]
+        result = model(**given)
         balance = getattr(result, "aux_loss", None)
         return result.logits if balance is None else (result.logits, config["router_aux_loss_coef"] * balance)
     return leaves, logits

@@ -85,6 +85,7 @@ bd_status bd_hf_bert_config(bd_ctx *ctx, const bd_json *json, bd_bert_config *ou
   c.encoder.dropout_hidden = c.encoder.dropout_attention = 0.1;
   BD_TRY(bd_hf_only_known(ctx, json, bert_keys));
   BD_TRY(bd_hf_extent(ctx, json, "vocab_size", &c.vocabulary));
+  BD_TRY(bd_hf_padding(ctx, json, c.vocabulary, &c.padding));
   BD_TRY(bd_hf_extent(ctx, json, "max_position_embeddings", &c.positions));
   BD_TRY(bd_hf_extent(ctx, json, "type_vocab_size", &c.types));
   BD_TRY(read_encoder(ctx, json, &c.encoder));

@@ -46,6 +46,10 @@ typedef struct bd_hf_size {
 // Warns of those that are absent, and says what is taken for them: a key with a typing error is one
 // that is absent. `sizes` ends with a NULL key.
 void bd_hf_tell_defaults(bd_ctx *ctx, const bd_json *json, const bd_hf_size *sizes);
+// The member pad_token_id, below `vocabulary`: 0 where it is absent, as of the families that ask,
+// -1 where it is null.
+BD_NODISCARD bd_status bd_hf_padding(bd_ctx *ctx, const bd_json *json, int64_t vocabulary,
+                                     int64_t *out);
 // Refuses `key` when it is there and true, which would change what the model computes.
 BD_NODISCARD bd_status bd_hf_refuse_true(bd_ctx *ctx, const bd_json *json, const char *key);
 

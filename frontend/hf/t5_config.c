@@ -88,6 +88,7 @@ bd_status bd_hf_t5_config(bd_ctx *ctx, const bd_json *json, bd_t5_config *out_co
   bool both = true;
   BD_TRY(bd_hf_only_known(ctx, json, keys));
   BD_TRY(read_sizes(ctx, json, &c));
+  BD_TRY(bd_hf_padding(ctx, json, c.vocabulary, &c.padding));
   BD_TRY(read_positions(ctx, json, &c));
   BD_TRY(read_perceptron(ctx, json, &c));
   BD_TRY(bd_json_real(ctx, json, "layer_norm_epsilon", false, 1e-12, 1, &c.epsilon));
