@@ -6,6 +6,7 @@
 #include "cli/process.h"
 #include "cli/runtime_folder.h"
 #include "codegen/codegen.h"
+#include "codegen/evaluation.h"
 #include "ir/base/file.h"
 #include <string.h>
 
@@ -20,11 +21,14 @@ static bd_status copy_runtime(bd_ctx *ctx, const char *backend, const char *fold
                         endings);
 }
 
-static bd_status run_make(bd_ctx *ctx, const bd_plan *plan, const char *folder) {
+static bd_status run_make(bd_ctx *ctx, const char *backend, const char *program,
+                          const char *folder) {
   const char *log = bd_path_join(ctx, folder, "build.log"), *toolkit = NULL;
-  if (strcmp(plan->target, "cuda") == 0) BD_TRY(bd_cuda_toolkit_find(ctx, &toolkit));
+  if (strcmp(backend, "cuda") == 0) BD_TRY(bd_cuda_toolkit_find(ctx, &toolkit));
   const char *setting = toolkit ? bd_intern_f(ctx, "CUDA_HOME=%s", toolkit) : NULL;
-  char *argv[] = {"make", "-s", "-j2", "-C", (char *)folder, "train", (char *)setting, NULL}, *data;
+  char *argv[] = {"make",          "-s", "-j2", "-C", (char *)folder, (char *)program,
+                  (char *)setting, NULL};
+  char *data;
   size_t bytes;
   bd_process_end end;
   BD_TRY(bd_process_run(ctx, argv, log, &end));
@@ -71,9 +75,15 @@ bd_status bd_build_folder(bd_ctx *ctx, const bd_module *train, const bd_module *
   bd_owned held;
   bd_own(ctx, &held, remove_folder, (char *)partial);
   bd_status status = fill_unstopped(ctx, train, exec, plan, partial);
-  if (status == BD_OK && executable) status = run_make(ctx, plan, partial);
+  if (status == BD_OK && executable) status = run_make(ctx, plan->target, "train", partial);
   if (status == BD_OK) status = bd_folder_commit(ctx, partial, out);
   bd_disown(ctx, &held);
   if (status != BD_OK) bd_folder_remove(partial);
   return status;
+}
+
+bd_status bd_build_evaluation(bd_ctx *ctx, const bd_module *evaluation, const char *folder) {
+  BD_TRY(bd_emit_evaluation(ctx, evaluation, folder));
+  BD_TRY(copy_runtime(ctx, "cpu", folder));
+  return run_make(ctx, "cpu", "evaluate", folder);
 }

@@ -7,4 +7,7 @@
 // also runs make in it. Errors: BD_EXTERNAL with the compiler's log named.
 BD_NODISCARD bd_status bd_build_folder(bd_ctx *ctx, const bd_module *train, const bd_module *exec,
                                        const bd_plan *plan, bool executable, const char *out);
+// Fills a folder that stands with the program `evaluate` of functions (codegen/evaluation.h).
+BD_NODISCARD bd_status bd_build_evaluation(bd_ctx *ctx, const bd_module *evaluation,
+                                           const char *folder);
 #endif

@@ -1,5 +1,6 @@
 // `braid import`: reads an ONNX model, prints what was recognised, and writes it as a graph.
 #include "cli/command.h"
+#include "cli/import_check.h"
 #include "frontend/onnx/lower.h"
 #include "frontend/onnx/save.h"
 #include "frontend/onnx/summary.h"
@@ -54,7 +55,8 @@ static bd_status import(bd_ctx *ctx, const bd_arguments *arguments, const bd_onn
   fwrite(text.data, 1, text.length, stdout);
   if (bd_argument(arguments, "--weights") && !bd_argument(arguments, "-o"))
     return bd_usage_fail(ctx, arguments, "--weights needs -o: the graph that the weights are of");
-  return bd_argument(arguments, "-o") ? write_graph(ctx, arguments, model, facts) : BD_OK;
+  if (bd_argument(arguments, "-o")) BD_TRY(write_graph(ctx, arguments, model, facts));
+  return bd_argument_flag(arguments, "--check") ? bd_import_check(ctx, model, facts) : BD_OK;
 }
 
 static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
@@ -79,6 +81,7 @@ static const bd_option options[] = {
     {"--loss", "own|cross-entropy",
      "the model's own loss (default), or one of its first output's last dimension"},
     {"-o", "FILE", "write the model as a graph (.braid), which 'braid compile' takes"},
+    {"--check", NULL, "run it once on the interpreter and as generated code, and compare"},
     {"--weights", "FILE", "write its weights to a safetensors file, for 'braid run --init'"},
     {0},
 };

@@ -50,11 +50,10 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   if (path) BD_TRY(bd_file_check_place(ctx, path));
   BD_TRY(bd_machine_probe(ctx, (int)devices, &nominal));
   if (threads) nominal.threads_per_device = (int)threads;
-  char folder[] = "/tmp/braid-probe-XXXXXX";
-  if (!mkdtemp(folder))
-    return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(folder), "cannot make a folder to measure in");
+  const char *folder;
+  BD_TRY(bd_folder_temporary(ctx, "probe", &folder));
   bd_owned held;
-  bd_own(ctx, &held, remove_folder, folder);
+  bd_own(ctx, &held, remove_folder, (char *)folder);
   bd_status status = measure_in(ctx, &nominal, folder, &measured);
   bd_disown(ctx, &held);
   bd_folder_remove(folder);
