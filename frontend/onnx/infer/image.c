@@ -122,19 +122,24 @@ static bd_status infer_blocks(bd_onnx_step *step) {
   return bd_onnx_shape(step, 0, 4, dims);
 }
 
-#define RESIZE_11                                                                                  \
-  "coordinate_transformation_mode:s cubic_coeff_a:f exclude_outside:i extrapolation_value:f "      \
-  "mode:s nearest_mode:s"
+#define COORDINATES "half_pixel,pytorch_half_pixel,align_corners,asymmetric,tf_crop_and_resize"
+#define RESIZE_11(coordinates)                                                                     \
+  "coordinate_transformation_mode:s{" coordinates "} cubic_coeff_a:f exclude_outside:i "           \
+  "extrapolation_value:f mode:s{nearest,linear,cubic} "                                            \
+  "nearest_mode:s{round_prefer_floor,round_prefer_ceil,floor,ceil}"
+#define RESIZE_18 " antialias:i axes:I keep_aspect_ratio_policy:s{stretch,not_larger,not_smaller}"
 #define RESIZE_KNOWN (1U << 1 | 1U << 2 | 1U << 3)
 static const bd_onnx_rule rules[] = {
     {"DepthToSpace", 1, "t=t", "blocksize:i", 0, infer_blocks, NULL},
-    {"DepthToSpace", 11, "t=t", "blocksize:i mode:s", 0, infer_blocks, NULL},
-    {"Resize", 10, "tf=t", "mode:s", 1U << 1, infer_resize, NULL},
-    {"Resize", 11, "tg?f?l?=t", RESIZE_11, RESIZE_KNOWN, infer_resize, NULL},
-    {"Resize", 18, "tg?f?l?=t", RESIZE_11 " antialias:i axes:I keep_aspect_ratio_policy:s",
+    {"DepthToSpace", 11, "t=t", "blocksize:i mode:s{DCR,CRD}", 0, infer_blocks, NULL},
+    {"Resize", 10, "tf=t", "mode:s{nearest,linear}", 1U << 1, infer_resize, NULL},
+    {"Resize", 11, "tg?f?l?=t", RESIZE_11(COORDINATES ",tf_half_pixel_for_nn"), RESIZE_KNOWN,
+     infer_resize, NULL},
+    {"Resize", 18, "tg?f?l?=t", RESIZE_11(COORDINATES) RESIZE_18, RESIZE_KNOWN, infer_resize, NULL},
+    {"Resize", 19, "tg?f?l?=t", RESIZE_11(COORDINATES ",half_pixel_symmetric") RESIZE_18,
      RESIZE_KNOWN, infer_resize, NULL},
     {"SpaceToDepth", 1, "t=t", "blocksize:i", 0, infer_blocks, NULL},
-    {"Upsample", 7, "t=t", "mode:s scales:F", 0, infer_upsample, NULL},
-    {"Upsample", 9, "tf=t", "mode:s", 1U << 1, infer_resize, NULL},
+    {"Upsample", 7, "t=t", "mode:s{nearest,linear} scales:F", 0, infer_upsample, NULL},
+    {"Upsample", 9, "tf=t", "mode:s{nearest,linear}", 1U << 1, infer_resize, NULL},
 };
 const bd_onnx_rules bd_onnx_image_rules = {sizeof rules / sizeof *rules, rules};

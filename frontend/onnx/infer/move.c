@@ -206,12 +206,15 @@ static bd_status infer_trilu(bd_onnx_step *step) {
   return bd_onnx_shape_of(step, 0, 0);
 }
 
+#define PAD "mode:s{constant,reflect,edge}"
 static const bd_onnx_rule rules[] = {
     {"Expand", 8, "tl=t", "", 1U << 1, infer_expand, NULL},
-    {"Pad", 1, "f=f", "mode:s paddings:I value:f", 0, infer_pad, NULL},
-    {"Pad", 2, "f=f", "mode:s pads:I value:f", 0, infer_pad, NULL},
-    {"Pad", 11, "tlt?=t", "mode:s", 1U << 1 | 1U << 2, infer_pad, NULL},
-    {"Pad", 18, "tlt?i?=t", "mode:s", 1U << 1 | 1U << 2 | 1U << 3, infer_pad, NULL},
+    {"Pad", 1, "f=f", PAD " paddings:I value:f", 0, infer_pad, NULL},
+    {"Pad", 2, "f=f", PAD " pads:I value:f", 0, infer_pad, NULL},
+    {"Pad", 11, "tlt?=t", PAD, 1U << 1 | 1U << 2, infer_pad, NULL},
+    {"Pad", 18, "tlt?i?=t", PAD, 1U << 1 | 1U << 2 | 1U << 3, infer_pad, NULL},
+    {"Pad", 19, "tlt?i?=t", "mode:s{constant,reflect,edge,wrap}", 1U << 1 | 1U << 2 | 1U << 3,
+     infer_pad, NULL},
     {"Slice", 1, "t=t", "axes:I ends:I starts:I", 0, infer_slice, NULL},
     {"Slice", 10, "tiii?i?=t", "", 1U << 1 | 1U << 2 | 1U << 3 | 1U << 4, infer_slice, NULL},
     {"Tile", 6, "tl=t", "", 1U << 1, infer_tile, NULL},

@@ -97,7 +97,7 @@ static bd_status infer_loss(bd_onnx_step *step) {
   return step->out_count < 2 ? BD_OK : bd_onnx_shape_of(step, 1, 0);
 }
 
-#define LOSS "ignore_index:i reduction:s"
+#define LOSS "ignore_index:i reduction:s{none,mean,sum}"
 static const bd_onnx_rule rules[] = {
     {"BatchNormalization", 6, "fffff=ff?f?f?f?", "epsilon:f momentum:f is_test:i spatial:i", 0,
      infer_batch_norm, NULL},

@@ -1,5 +1,6 @@
 // Ops along dimensions: sums and their like, places of extremes, running sums, the greatest k.
 #include "frontend/onnx/infer/step.h"
+#include <math.h>
 #include <string.h>
 
 typedef bool (*combine)(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out);
@@ -47,6 +48,29 @@ static bd_status fold(bd_onnx_step *step, unsigned axes) {
   return BD_OK;
 }
 
+// A sum of no terms, and its like: reductions of reals over no elements.
+static void fold_empty(bd_onnx_step *step) {
+  static const struct {
+    const char *op;
+    double value;
+  } neutral[] = {{"ReduceSum", 0},
+                 {"ReduceL1", 0},
+                 {"ReduceL2", 0},
+                 {"ReduceSumSquare", 0},
+                 {"ReduceProd", 1},
+                 {"ReduceMax", -INFINITY},
+                 {"ReduceMin", INFINITY},
+                 {"ReduceLogSum", -INFINITY},
+                 {"ReduceLogSumExp", -INFINITY}};
+  for (size_t i = 0; i < sizeof neutral / sizeof *neutral; i++) {
+    if (strcmp(step->node->op, neutral[i].op) != 0) continue;
+    bd_onnx_number *known = BD_NEW(step->ctx->arena, bd_onnx_number);
+    known->real = neutral[i].value;
+    step->out[0].known = known;
+    step->out[0].uniform = true;
+  }
+}
+
 static bd_status shape_without(bd_onnx_step *step, unsigned axes, bool keeps) {
   const bd_onnx_fact *in = step->in[0];
   bd_onnx_number dims[BD_MAX_RANK];
@@ -69,6 +93,11 @@ static bd_status infer_reduce(bd_onnx_step *step) {
     axes = (1U << step->in[0]->rank) - 1;
   }
   BD_TRY(shape_without(step, axes, bd_onnx_int(step, "keepdims", 1) != 0));
+  const bd_onnx_fact *in = step->in[0];
+  if (bd_onnx_plain(in) && bd_onnx_count(in) == 0 && bd_onnx_is_float(in->dtype)) {
+    fold_empty(step);
+    return BD_OK;
+  }
   return fold(step, axes);
 }
 

@@ -173,16 +173,30 @@ static bd_onnx_attribute_kind kind_of(char letter) {
   }
 }
 
+// `words`: "{..}", or what follows where there are none.
+static bd_status check_word(const bd_onnx_step *step, const bd_onnx_attribute *attribute,
+                            const char *words) {
+  if (*words != '{') return BD_OK;
+  size_t all = strcspn(words, "}"), length = strlen(attribute->string);
+  for (const char *at = words; *at != '}'; at += 1 + strcspn(at + 1, ",}"))
+    if (strncmp(at + 1, attribute->string, length) == 0 && strcspn(at + 1, ",}") == length)
+      return BD_OK;
+  return bd_onnx_step_fail(
+      step, BD_INVALID, "its attribute \"%s\" is \"%s\", which is none of %.*s in version %d",
+      attribute->name, attribute->string, (int)all - 1, words + 1, step->rule->since);
+}
+
 static bd_status check_attribute(const bd_onnx_step *step, const bd_onnx_attribute *attribute) {
   size_t length = strlen(attribute->name);
   for (const char *at = step->rule->attributes; *at;) {
     size_t name = strcspn(at, ":");
     if (name == length && strncmp(at, attribute->name, length) == 0) {
-      if (attribute->kind == kind_of(at[name + 1])) return BD_OK;
+      if (attribute->kind == kind_of(at[name + 1]))
+        return check_word(step, attribute, at + name + 2);
       return bd_onnx_step_fail(step, BD_INVALID, "its attribute \"%s\" is of the wrong kind",
                                attribute->name);
     }
-    at += name + 2;
+    at += strcspn(at, " ");
     at += *at == ' ';
   }
   return bd_onnx_step_fail(step, BD_INVALID,

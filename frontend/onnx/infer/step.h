@@ -19,7 +19,7 @@ typedef struct bd_onnx_rule {
   // bool; l: int64; i j: int32 or int64; x: a result whose type the function sets.
   const char *signature;
   // `name:kind` separated by blanks: i f s t integers, reals, strings, tensors; I F S lists of
-  // them.
+  // them. The words that a string may be follow in braces, separated by commas.
   const char *attributes;
   unsigned
       known; // operands (bits) whose elements must be known beforehand: shapes, axes and the like

@@ -153,7 +153,7 @@ static bd_status infer_global_pool(bd_onnx_step *step) {
   return bd_onnx_shape(step, 0, x->rank, dims);
 }
 
-#define WINDOW "auto_pad:s kernel_shape:I pads:I strides:I"
+#define WINDOW "auto_pad:s{NOTSET,SAME_UPPER,SAME_LOWER,VALID} kernel_shape:I pads:I strides:I"
 static const bd_onnx_rule rules[] = {
     {"AveragePool", 1, "f=f", WINDOW, 0, infer_pool, NULL},
     {"AveragePool", 7, "f=f", WINDOW " count_include_pad:i", 0, infer_pool, NULL},

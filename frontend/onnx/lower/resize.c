@@ -4,12 +4,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_ELEMENTS = 1 << 16, PIECE = 256, TAPS = 4 }; // of a matrix; of a constant; of a cubic
+enum { MOST_ELEMENTS = 1 << 16, PIECE = 256 }; // of a matrix; of a constant
 
 typedef struct resize {
   const char *mode, *coordinates, *nearest;
   double cubic, outside; // the cubic's coefficient; what stands outside of a cropped image
   bool excludes;         // taps outside of the image have no weight
+  bool spreads;          // antialias: where it shrinks, over all that an element stands for
 } resize;
 
 // One dimension: from `in` elements to `out`, `scale` being what was asked for.
@@ -51,41 +52,29 @@ static double cubic_weight(double a, double x) {
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-// The weights of the elements that lie around `place`, from *out_first on; how many.
-static int take_taps(const resize *r, double place, double *out_first, double weights[TAPS]) {
-  double floor_of = floor(place), part = place - floor_of;
-  *out_first = floor_of;
-  if (is(r->mode, "nearest")) {
-    *out_first = nearest_of(r, place);
-    weights[0] = 1;
-    return 1;
-  }
-  if (!is(r->mode, "cubic")) {
-    weights[0] = 1 - part;
-    weights[1] = part;
-    return 2;
-  }
-  *out_first = floor_of - 1;
-  for (int i = 0; i < TAPS; i++)
-    weights[i] = cubic_weight(r->cubic, part + 1 - i);
-  return TAPS;
+// What an element at the distance x of a place weighs there.
+static double weight_of(const resize *r, double x) {
+  return is(r->mode, "cubic") ? cubic_weight(r->cubic, x) : fmax(1 - fabs(x), 0);
 }
 
 // The row of the matrix for element x of the result; taps past an end fall on the last element.
 static void fill_row(const resize *r, const axis *a, int64_t x, double *row) {
-  double first, weights[TAPS], place = place_of(r, a, (double)x), total = 0;
-  double last = (double)(a->in - 1);
+  double place = place_of(r, a, (double)x), last = (double)(a->in - 1), total = 0;
   if (is(r->coordinates, "tf_crop_and_resize") && (place < 0 || place > last)) return;
-  int count = take_taps(r, place, &first, weights);
-  for (int i = 0; i < count; i++) {
-    bool outside = first + i < 0 || first + i > last;
-    if (outside && r->excludes) weights[i] = 0;
-    total += weights[i];
+  if (is(r->mode, "nearest")) {
+    row[(int64_t)fmin(fmax(nearest_of(r, place), 0), last)] = 1;
+    return;
   }
-  for (int i = 0; i < count; i++) {
-    double at = fmin(fmax(first + i, 0), last);
-    row[(int64_t)at] += r->excludes && total != 0 ? weights[i] / total : weights[i];
+  double shrinks = r->spreads ? fmin(a->scale, 1) : 1;
+  double reach = (is(r->mode, "cubic") ? 2 : 1) / shrinks;
+  for (double at = floor(place - reach); at <= place + reach; at++) {
+    if (r->excludes && (at < 0 || at > last)) continue;
+    double weight = weight_of(r, (at - place) * shrinks);
+    row[(int64_t)fmin(fmax(at, 0), last)] += weight;
+    total += weight;
   }
+  for (int64_t i = 0; i < a->in && (r->excludes || r->spreads) && total != 0; i++)
+    row[i] /= total;
 }
 
 // A matrix as constants of some rows each, one after another.
@@ -164,30 +153,61 @@ static bd_status resize_dim(bd_onnx_lowering *l, const bd_onnx_step *step, const
   return crops ? fill_outside(l, r, a, values, dim, &part->id) : BD_OK;
 }
 
+// The place of dimension d in what is asked for, and for how many dimensions that is; -1: not.
+static int asked_at(const bd_onnx_step *step, int d, int *out_count) {
+  const bd_onnx_attribute *axes = bd_onnx_find(step, "axes");
+  int rank = step->in[0]->rank;
+  *out_count = axes ? axes->count : rank;
+  for (int i = 0; axes && i < axes->count; i++)
+    if ((axes->integers[i] + rank) % rank == d) return i;
+  return axes ? -1 : d;
+}
+
+// The scale that sizes make of dimension d: under a policy the least or greatest of all that are
+// asked for.
+static bd_status read_sizes(const bd_onnx_step *step, int d, double *out_scale) {
+  const char *policy = bd_onnx_text(step, "keep_aspect_ratio_policy", "stretch");
+  const bd_onnx_fact *in = step->in[0];
+  bool keeps = !is(policy, "stretch") && step->in[3];
+  int count = 0, at;
+  *out_scale = (double)step->out[0].dims[d].integer / (double)in->dims[d].integer;
+  if (keeps) BD_TRY(bd_onnx_elements(step, 3, &count));
+  for (int i = 0, first = 1; keeps && i < in->rank; i++) {
+    if ((at = asked_at(step, i, &count)) < 0) continue;
+    double scale = (double)bd_onnx_at(step->in[3], at).integer / (double)in->dims[i].integer;
+    *out_scale = first                      ? scale
+                 : is(policy, "not_larger") ? fmin(*out_scale, scale)
+                                            : fmax(*out_scale, scale);
+    first = 0;
+  }
+  return BD_OK;
+}
+
 // What was asked for dimension d: a scale, or what the sizes make. Cropping has a region.
-static bd_status read_axis(bd_onnx_lowering *l, const bd_onnx_step *step, int d, int scales,
-                           axis *out) {
+static bd_status read_axis(const bd_onnx_step *step, int d, int scales, axis *out) {
   const bd_onnx_fact *in = step->in[0];
   const bd_onnx_attribute *attribute = bd_onnx_find(step, "scales");
   bd_onnx_fact *given = scales < step->in_count ? step->in[scales] : NULL;
-  int count = 0;
-  *out = (axis){.in = in->dims[d].integer, .out = step->out[0].dims[d].integer, .end = 1};
-  out->scale = (double)out->out / (double)out->in;
-  if (bd_onnx_find(step, "axes") || bd_onnx_int(step, "antialias", 0))
-    return bd_onnx_step_fail(step, BD_UNSUPPORTED, "resizes along axes, or with antialias");
-  if (attribute) out->scale = attribute->reals[d];
-  if (given && !(given->rank == 1 && bd_onnx_is(given->dims[0], 0))) {
+  int asked, count = 0, at = asked_at(step, d, &asked);
+  *out = (axis){.in = in->dims[d].integer, .out = step->out[0].dims[d].integer, .scale = 1};
+  out->end = 1;
+  if (at < 0) return BD_OK;
+  if (attribute) {
+    out->scale = attribute->reals[d];
+  } else if (given && !(given->rank == 1 && bd_onnx_is(given->dims[0], 0))) {
     BD_TRY(bd_onnx_elements(step, scales, &count));
-    out->scale = bd_onnx_at(given, d).real;
+    out->scale = bd_onnx_at(given, at).real;
+  } else {
+    BD_TRY(read_sizes(step, d, &out->scale));
   }
   if (scales != 2 || !step->in[1] ||
       !is(bd_onnx_text(step, "coordinate_transformation_mode", "half_pixel"), "tf_crop_and_resize"))
     return BD_OK;
   BD_TRY(bd_onnx_elements(step, 1, &count));
-  if (count != 2 * in->rank)
+  if (count != 2 * asked)
     return bd_onnx_step_fail(step, BD_INVALID, "has a region of %d numbers", count);
-  out->start = bd_onnx_at(step->in[1], d).real;
-  out->end = bd_onnx_at(step->in[1], in->rank + d).real;
+  out->start = bd_onnx_at(step->in[1], at).real;
+  out->end = bd_onnx_at(step->in[1], asked + at).real;
   return BD_OK;
 }
 
@@ -200,7 +220,8 @@ static bd_status lower_resize(bd_onnx_lowering *l, const bd_onnx_step *step) {
       .nearest = bd_onnx_text(step, "nearest_mode", old ? "floor" : "round_prefer_floor"),
       .cubic = bd_onnx_real(step, "cubic_coeff_a", -0.75),
       .outside = bd_onnx_real(step, "extrapolation_value", 0),
-      .excludes = bd_onnx_int(step, "exclude_outside", 0) != 0};
+      .excludes = bd_onnx_int(step, "exclude_outside", 0) != 0,
+      .spreads = bd_onnx_int(step, "antialias", 0) != 0};
   bool crops = is(r.coordinates, "tf_crop_and_resize");
   bd_onnx_part part;
   BD_TRY(bd_onnx_operand(l, step, 0, &part));
@@ -209,7 +230,7 @@ static bd_status lower_resize(bd_onnx_lowering *l, const bd_onnx_step *step) {
   for (int d = 0; d < step->in[0]->rank; d++) {
     axis a;
     if (step->in[0]->dims[d].batch) continue; // inferred to stay as it is
-    BD_TRY(read_axis(l, step, d, old ? 1 : 2, &a));
+    BD_TRY(read_axis(step, d, old ? 1 : 2, &a));
     if (a.in == a.out && a.scale == 1 && (!crops || (a.start == 0 && a.end == 1))) continue;
     BD_TRY(resize_dim(l, step, &r, d, &a, step->in[0]->dims[d], &part));
   }
