@@ -143,8 +143,11 @@ static bd_status generate_all(suite *s) {
 static bd_status run(bd_ctx *ctx, void *argument) {
   suite *s = argument;
   s->ctx = ctx;
-  for (char **list = s->lists; *list; list += 2)
+  for (char **list = s->lists; *list; list += 2) {
+    int before = s->count;
     BD_TRY(interpret_list(s, list[0], list[1]));
+    printf("%d tests of %s\n", s->count - before, list[0]);
+  }
   return s->work ? generate_all(s) : BD_OK;
 }
 

@@ -1,5 +1,6 @@
 // Makes ONNX files of their text, in the text format of protocol buffers:
-//   make_onnx TEXT OUT
+//   make_onnx [--tensor] TEXT OUT
+// The text is that of a model, or of a tensor alone.
 // A value is a number, a name of an element or attribute type, a string with C's escapes, a message
 // in braces, or a list in brackets (packed). Bytes of elements are written f32 [..] and i64 [..].
 // For files that are damaged, a field may be a number, and `bytes: "..."` stands for itself.
@@ -144,6 +145,10 @@ static bool read_number(double *real, int64_t *integer) {
   if (isalpha((unsigned char)*at)) {
     char word[64];
     read_word(word, sizeof word);
+    if (strcmp(word, "nan") == 0 || strcmp(word, "inf") == 0) {
+      *real = strtod(word, NULL);
+      return true;
+    }
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
       if (strcmp(words[i].name, word) == 0) {
         *integer = words[i].value;
@@ -239,11 +244,13 @@ static char *read_file(const char *path) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3) return 2;
+  bool tensor = argc > 1 && strcmp(argv[1], "--tensor") == 0;
+  if (argc != 3 + tensor) return 2;
+  argv += tensor;
   char *text = read_file(argv[1]);
   wire_writer out = {NULL, 0, 0};
   begin = at = text;
-  read_message(&out, "Model");
+  read_message(&out, tensor ? "Tensor" : "Model");
   if (*at) fail("a brace too many");
   FILE *file = fopen(argv[2], "wb");
   if (!file || fwrite(out.data, 1, out.bytes, file) != out.bytes || fclose(file) != 0) {

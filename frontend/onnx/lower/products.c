@@ -218,7 +218,7 @@ static bd_status lower_log_sum_exp(bd_onnx_lowering *l, const bd_onnx_step *step
   bd_onnx_part x, greatest, sum;
   bd_id powers;
   BD_TRY(bd_onnx_axes(step, 1, in->rank, &count, &axes));
-  if (count == 0) axes = (1U << in->rank) - 1;
+  if (count == 0 && !bd_onnx_int(step, "noop_with_empty_axes", 0)) axes = (1U << in->rank) - 1;
   BD_TRY(bd_onnx_operand(l, step, 0, &x));
   greatest = x;
   BD_TRY(bd_onnx_reduce(l, BD_OP_REDUCE_MAX, in->rank, axes, &greatest));
