@@ -11,6 +11,7 @@
 #include "codegen/codegen.h"
 #include "frontend/frontend.h"
 #include "ir/base/file.h"
+#include "ir/optimizer.h"
 #include "ir/pass.h"
 #include "ir/plan_notes.h"
 #include "planner/full/full.h"
@@ -123,10 +124,9 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   static const char *const targets[] = {"cpu", "cuda", NULL};
   static const char *const precisions[] = {"fp32", "bf16", "fp16", "fp8", NULL};
   static const bd_dtype dtypes[] = {BD_F32, BD_BF16, BD_F16, BD_F8};
-  static const char *const optimizers[] = {"adamw", "sgd", NULL};
   static const char *const spaces[] = {"default", "full", NULL};
   const bd_arguments *arguments = job->arguments;
-  int target = -1, precision = 0, optimizer = 0, emit = EMIT_EXE, space = 0;
+  int target = -1, precision = 0, optimizer = BD_OPTIMIZER_ADAMW, emit = EMIT_EXE, space = 0;
   BD_TRY(bd_argument_choice(ctx, arguments, "--emit", emit_names, &emit));
   job->emit = (emit_kind)emit;
   job->out = bd_argument(arguments, "-o");
@@ -141,7 +141,7 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   bd_plan_request *request = &job->request;
   request->limit_seconds = 30;
   BD_TRY(bd_argument_choice(ctx, arguments, "--target", targets, &target));
-  BD_TRY(bd_argument_choice(ctx, arguments, "--optimizer", optimizers, &optimizer));
+  BD_TRY(bd_argument_choice(ctx, arguments, "--optimizer", bd_optimizer_names(), &optimizer));
   BD_TRY(bd_argument_bytes(ctx, arguments, "--memory-cap", &request->cap_bytes));
   BD_TRY(bd_argument_real(ctx, arguments, "--time-limit", 0.1, 86400, &request->limit_seconds));
   BD_TRY(bd_argument_int(ctx, arguments, "--global-batch", 1, 1 << 24, &request->global_batch));
@@ -154,7 +154,7 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
     return bd_usage_fail(ctx, arguments, "--global-batch is missing; see 'braid compile --help'");
   job->target = target < 0 ? NULL : targets[target];
   request->target = job->target ? job->target : targets[job->cluster.gpu];
-  request->optimizer = optimizers[optimizer];
+  request->optimizer = bd_optimizer_names()[optimizer];
   request->model = arguments->operand;
   return BD_OK;
 }
@@ -312,7 +312,7 @@ static const bd_option options[] = {
     {"--target", "cpu|cuda", "what the program runs on (default: what the cluster has)"},
     {"--precision", "fp32|bf16|fp16|fp8",
      "of weights and activations; fp8: bf16 with products in 8 bits (default fp32)"},
-    {"--optimizer", "adamw|sgd", "default adamw"},
+    {"--optimizer", "NAME", "adamw (default), adam, sgd, momentum or adafactor"},
     {"--plan", "FILE", "use this plan instead of searching"},
     {"--space", "default|full", "full: also what programs do not do yet; see docs/planner.md"},
     {"--time-limit", "SECONDS", "of the search (default 30)"},

@@ -1,7 +1,14 @@
 // main.c: what the runtime has to know about memory, stages and the step.
 #include "codegen/emit.h"
+#include "ir/optimizer.h"
 #include "runtime/braid_rt_abi.h"
 #include <string.h>
+
+_Static_assert((int)BD_OPTIMIZER_SGD == BD_RT_SGD && (int)BD_OPTIMIZER_ADAMW == BD_RT_ADAMW &&
+                   (int)BD_OPTIMIZER_MOMENTUM == BD_RT_MOMENTUM &&
+                   (int)BD_OPTIMIZER_ADAM == BD_RT_ADAM &&
+                   (int)BD_OPTIMIZER_ADAFACTOR == BD_RT_ADAFACTOR,
+               "optimizers have the same numbers in the compiler and the runtime");
 
 typedef struct writer {
   bd_emitter *e;
@@ -172,7 +179,7 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
   bd_text_addf(text,
                "    .optimizer = %d, .precision = %s, .vocabulary = %lld, .classes = %lld,\n    "
                ".tensors = %d, .stage = stages,\n",
-               strcmp(plan->optimizer, "adamw") == 0,
+               (int)bd_optimizer_find(plan->optimizer)->kind,
                bd_emit_dtype(plan->precision == BD_F8 ? BD_BF16 : plan->precision),
                (long long)vocabulary, (long long)classes, module->weight_count);
   bd_text_addf(text, "    .instruction_count = %d, .instructions = instructions,\n",

@@ -1,6 +1,7 @@
 // The weights of a stage. Layers that are alike share entries, whose names and addresses advance.
 #include "codegen/emit.h"
 #include "codegen/numbered_name.h"
+#include "ir/optimizer.h"
 #include <string.h>
 
 #define LONGEST_PERIOD 64
@@ -241,8 +242,8 @@ static void add_weight(const writer *w, int k, const bd_numbered_name *name) {
                (long long)w->layout->state_elements[w->weights[k]], w->weights[k]);
   bd_text_addf(text, ".init = %d, .init_scale = (float)", weight->init);
   bd_text_add_double(text, weight->init_scale);
-  bd_text_addf(text, ",\n      .decay = %d, .tied_stage = %d}", weight->decay,
-               w->addresses[k].tied_stage);
+  bd_text_addf(text, ",\n      .decay = %d, .factor_dim = %d, .tied_stage = %d}", weight->decay,
+               bd_optimizer_factor_dim(&weight->type), w->addresses[k].tied_stage);
 }
 
 static void add_steps(const writer *w, const run *r, int k, const bd_numbered_name *name) {

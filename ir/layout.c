@@ -114,11 +114,10 @@ static void place_weight(laying *l, bd_id id) {
   layout->weights[layout->weight_count++] = weight;
   bd_state_form states = bd_memory_state_form(&l->module->mesh, &value->sharding,
                                               l->gradient_form[weight], l->zero_axes);
-  bd_type local =
-      bd_local_type(&l->module->mesh, &states.form, &value->type, l->module->micro_batch);
-  int64_t elements = bd_type_elements(&local, l->module->micro_batch);
-  layout->state_elements[weight] = (elements + states.parts - 1) / states.parts;
-  int64_t state = bd_memory_optimizer_bytes(l->optimizer, local.dtype, elements, states.parts);
+  const bd_mesh *mesh = &l->module->mesh;
+  int64_t state = bd_memory_optimizer_bytes(l->optimizer, mesh, &value->type, &states);
+  layout->state_elements[weight] = bd_memory_state_elements(mesh, &value->type, &states);
+  layout->state_bytes[weight] = state;
   layout->states[weight] =
       (bd_place){BD_SEGMENT_OPTIMIZER, take(l, BD_SEGMENT_OPTIMIZER, state), 0};
 }
@@ -238,6 +237,7 @@ bd_status bd_layout_of_stage(bd_ctx *ctx, const bd_module *spmd, int stage, bd_s
       .tapes = BD_NEW_ARRAY(ctx->arena, bd_place, main->op_count),
       .states = BD_NEW_ARRAY(ctx->arena, bd_place, spmd->weight_count),
       .state_elements = BD_NEW_ARRAY(ctx->arena, int64_t, spmd->weight_count),
+      .state_bytes = BD_NEW_ARRAY(ctx->arena, int64_t, spmd->weight_count),
       .weights = BD_NEW_ARRAY(ctx->arena, int, spmd->weight_count),
   };
   for (int i = 0; i < main->op_count; ++i)

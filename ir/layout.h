@@ -23,9 +23,9 @@ typedef struct bd_layout {
   // offset_bytes.
   bd_place *tapes;
   // Per weight of the module: optimizer state: the master of a half, then moments one after
-  // another, `state_elements` each.
+  // another, `state_elements` each, or what Adafactor keeps; `state_bytes` in all.
   bd_place *states;
-  int64_t *state_elements;
+  int64_t *state_elements, *state_bytes;
   // Weights of this stage in the order of their first use: indices into module->weights.
   int weight_count;
   int *weights;

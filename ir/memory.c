@@ -1,7 +1,7 @@
 #include "ir/memory.h"
 
 #include "ir/layout.h"
-#include <string.h>
+#include "ir/optimizer.h"
 
 int64_t bd_memory_value_bytes(const bd_module *module, const bd_value *value) {
   bd_type local = bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
@@ -28,18 +28,13 @@ int64_t bd_memory_scratch_bytes(const bd_module *module, const bd_function *func
 int64_t bd_optimizer_state_bytes(const char *optimizer, bd_dtype weight) {
   bd_dtype master = bd_dtype_wide(weight);
   int64_t bytes = master == weight ? 0 : bd_dtype_bytes(master);
-  return strcmp(optimizer, "adamw") == 0 ? bytes + 8 : bytes;
-}
-
-int64_t bd_memory_optimizer_bytes(const char *optimizer, bd_dtype weight, int64_t local_elements,
-                                  int zero_parts) {
-  int64_t part = (local_elements + zero_parts - 1) / zero_parts;
-  return bd_align(part * bd_optimizer_state_bytes(optimizer, weight));
+  return bytes + 4 * bd_optimizer_find(optimizer)->moments;
 }
 
 int64_t bd_memory_update_bytes(const char *optimizer, bd_dtype weight) {
   return 2 * (bd_dtype_bytes(weight) + bd_dtype_bytes(bd_dtype_wide(weight)) +
-              bd_optimizer_state_bytes(optimizer, weight));
+              bd_optimizer_state_bytes(optimizer, weight)) +
+         bd_optimizer_find(optimizer)->extra_passes * bd_dtype_bytes(bd_dtype_wide(weight));
 }
 
 bd_state_form bd_memory_state_form(const bd_mesh *mesh, const bd_sharding *weight,
@@ -51,6 +46,20 @@ bd_state_form bd_memory_state_form(const bd_mesh *mesh, const bd_sharding *weigh
   for (int axis = 0; axis < mesh->axes; ++axis)
     if ((zero_axes >> axis & 1) && weight->at[axis] == BD_REPLICATED) out.parts *= mesh->size[axis];
   return out;
+}
+
+int64_t bd_memory_state_elements(const bd_mesh *mesh, const bd_type *weight,
+                                 const bd_state_form *states) {
+  bd_type local = bd_local_type(mesh, &states->form, weight, 1);
+  return (bd_type_elements(&local, 1) + states->parts - 1) / states->parts;
+}
+
+int64_t bd_memory_optimizer_bytes(const char *optimizer, const bd_mesh *mesh, const bd_type *weight,
+                                  const bd_state_form *states) {
+  int64_t elements = bd_memory_state_elements(mesh, weight, states);
+  return bd_align(
+      elements * bd_optimizer_state_bytes(optimizer, weight->dtype) +
+      bd_optimizer_factor_bytes(bd_optimizer_find(optimizer), mesh, weight, &states->form));
 }
 
 bd_status bd_memory_of_stage(bd_ctx *ctx, const bd_module *spmd, int stage, bd_schedule schedule,

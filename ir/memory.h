@@ -50,13 +50,11 @@ BD_NODISCARD bd_status bd_memory_place_workspace(bd_ctx *ctx, const bd_module *m
 BD_NODISCARD bd_status bd_memory_place_tape(bd_ctx *ctx, const bd_module *module,
                                             bd_function *forward, int64_t *out_bytes);
 
-// Bytes of the optimizer's state per element of a weight (adamw 8, sgd 0; 4 more for the master of
-// a half), and of one weight's state on a rank: split flat over `zero_parts` ranks, each part
-// padded.
+// Bytes of the optimizer's state per element of a weight: its moments; 4 more for the master of a
+// half.
 int64_t bd_optimizer_state_bytes(const char *optimizer, bd_dtype weight);
-int64_t bd_memory_optimizer_bytes(const char *optimizer, bd_dtype weight, int64_t local_elements,
-                                  int zero_parts);
-// Bytes that the update of one element reads and writes: weight, gradient and state, each twice.
+// Bytes that the update of one element reads and writes: weight, gradient and state, each twice,
+// and what an optimizer reads again.
 int64_t bd_memory_update_bytes(const char *optimizer, bd_dtype weight);
 
 // How the states of a weight lie on its ranks: in the form of its accumulators, split flat over
@@ -69,6 +67,12 @@ typedef struct bd_state_form {
 } bd_state_form;
 bd_state_form bd_memory_state_form(const bd_mesh *mesh, const bd_sharding *weight,
                                    const bd_sharding *gradient, unsigned zero_axes);
+// Elements of one weight whose states a rank has, the last part's padding included; and their bytes
+// with what the optimizer keeps of rows and columns.
+int64_t bd_memory_state_elements(const bd_mesh *mesh, const bd_type *weight,
+                                 const bd_state_form *states);
+int64_t bd_memory_optimizer_bytes(const char *optimizer, const bd_mesh *mesh, const bd_type *weight,
+                                  const bd_state_form *states);
 
 // The whole arena of `stage`.
 BD_NODISCARD bd_status bd_memory_of_stage(bd_ctx *ctx, const bd_module *spmd, int stage,

@@ -1,5 +1,6 @@
 #include "ir/base/json.h"
 #include "ir/name_map.h"
+#include "ir/optimizer.h"
 #include "ir/plan.h"
 #include "ir/plan_predicted.h"
 #include <string.h>
@@ -42,9 +43,9 @@ static bd_status read_head(plan_reader *r, const bd_json *root) {
   if (strcmp(plan->target, "cpu") && strcmp(plan->target, "cuda"))
     return bd_fail(ctx, BD_INVALID, bd_json_find(root, "target")->loc,
                    "unknown target; known are cpu and cuda");
-  if (strcmp(plan->optimizer, "adamw") && strcmp(plan->optimizer, "sgd"))
+  if (!bd_optimizer_find(plan->optimizer))
     return bd_fail(ctx, BD_INVALID, bd_json_find(root, "optimizer")->loc,
-                   "unknown optimizer; known are adamw and sgd");
+                   "unknown optimizer; known are adamw, adam, sgd, momentum and adafactor");
   return BD_OK;
 }
 

@@ -2,6 +2,7 @@
 // back end's workspace; work on it runs in the order in which it was asked for.
 #ifndef BD_RT_BACKEND_H
 #define BD_RT_BACKEND_H
+#include "runtime/factors.h"
 #include "runtime/layout.h"
 #include "runtime/rank.h"
 
@@ -58,7 +59,7 @@ void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out);
 
 // One weight's update by program->optimizer.
 typedef struct bd_rt_rule {
-  float *weight, *first, *second; // moments: AdamW's
+  float *weight, *first, *second; // moments, as many as the optimizer has
   uint16_t *halves;               // NULL, or where the weight goes as `half_dtype` as well
   int32_t half_dtype;
   const float *gradient; // times `factor`
@@ -67,8 +68,14 @@ typedef struct bd_rt_rule {
   // `stride` apart. 0: one after another.
   int64_t row, stride;
   float factor, rate, shrink, decay, beta1, beta2, eps, correction2;
+  bd_rt_factors factors; // Adafactor's
 } bd_rt_rule;
 void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule);
+// Squares of a rule's gradients are mixed into the averages of its rows, of its columns; squares of
+// its gradients, weights or updates, as `which` says, into that mean.
+void bd_rt_add_rows(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing);
+void bd_rt_add_columns(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing);
+void bd_rt_add_squares(bd_rt *rt, const bd_rt_rule *rule, int which, bd_rt_mixing mixing);
 
 // out = combination of all `in` of the group; `in` may be `out`.
 void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t count, const float *in,

@@ -42,6 +42,8 @@ enum { BD_RT_NO_F8, BD_RT_E4M3, BD_RT_E5M2, BD_RT_F8_GRAIN = 16 };
 
 enum { BD_RT_SUM, BD_RT_MAX, BD_RT_LSE };
 
+enum { BD_RT_SGD, BD_RT_ADAMW, BD_RT_MOMENTUM, BD_RT_ADAM, BD_RT_ADAFACTOR };
+
 // Segments of an arena, as the compiler's bd_segment numbers them; a test holds them together.
 enum { BD_RT_SEGMENTS = 9 };
 
@@ -77,7 +79,7 @@ typedef struct bd_rt_weight {
   const uint32_t
       *gradient_partial; // per use: mesh axes over which the accumulator is a partial sum
   // Optimizer state, f32: the master of a weight in halves, then the moments, each
-  // `state_elements`.
+  // `state_elements`, or what runtime/factors.h says.
   int64_t state_offset;
   // Of this rank's flat part: the padded local elements, cut over the zero axes that do not split
   // the weight, rounded up; at least that many. Of a weight with `cut_axis`: of its accumulator.
@@ -87,6 +89,7 @@ typedef struct bd_rt_weight {
   int32_t init;
   float init_scale;
   int32_t decay;
+  int32_t factor_dim; // Adafactor: the first dimension of the columns, or the rank
   // Another stage that holds it as well, or -1. Gradients of all uses are added in stage order,
   // then in the order of `gradient_offsets`; the runtime finds the holders by `global_index`.
   int32_t tied_stage;
@@ -156,7 +159,7 @@ typedef struct bd_rt_program {
   int32_t threads_per_rank;
   uint32_t zero_axes;
   int64_t global_batch, micro_batch, sequence;
-  int32_t optimizer;        // 0 sgd, 1 adamw
+  int32_t optimizer;        // BD_RT_SGD, ...
   int32_t precision;        // dtype of activations; of f16 the loss is scaled
   int64_t vocabulary;       // tokens must be below it; 0: inputs are not tokens
   int32_t tensors;          // distinct weights of the model

@@ -35,6 +35,7 @@ static const option options_table[] = {
     {"beta1", REAL, AT(beta1), 0, 1, 1},
     {"beta2", REAL, AT(beta2), 0, 1, 1},
     {"eps", REAL, AT(eps), 0, 1, 0},
+    {"momentum", REAL, AT(momentum), 0, 1, 1},
     {"clip", REAL, AT(clip), 0, 1e30, 0},
     {"loss-scale", REAL, AT(loss_scale), 1, 0x1p100, 0},
     {"loss-scale-growth", REAL, AT(loss_scale_growth), 1, 0x1p20, 0},
@@ -70,8 +71,11 @@ const char *bd_rt_options_help(void) {
          "  --warmup N          steps of linear warmup (0)\n"
          "  --min-lr X          where the cosine after the warmup ends (the learning rate: no "
          "decay)\n"
-         "  --weight-decay X    decoupled weight decay (0.1)\n"
-         "  --beta1 X --beta2 X --eps X   AdamW (0.9, 0.95, 1e-8)\n"
+         "  --weight-decay X    weight decay (0.1): decoupled with AdamW and Adafactor, else added "
+         "to the\n"
+         "                      gradient\n"
+         "  --beta1 X --beta2 X --eps X   AdamW and Adam (0.9, 0.95, 1e-8)\n"
+         "  --momentum X        SGD with momentum (0.9)\n"
          "  --clip X            bound of the global gradient norm, 0 for none (1)\n"
          "  --loss-scale X      fp16 programs: the first factor of the loss (65536); "
          "--loss-scale-backoff X\n"
@@ -159,6 +163,7 @@ int bd_rt_options_parse(int argc, char **argv, bd_rt_options *out_options, char 
                                  .beta1 = 0.9,
                                  .beta2 = 0.95,
                                  .eps = 1e-8,
+                                 .momentum = 0.9,
                                  .clip = 1,
                                  .loss_scale_interval = -1};
   for (int i = 1; i < argc; i++) {

@@ -1,6 +1,7 @@
 // The end of a step: gradients are added, synchronized, measured and clipped, weights updated.
 // Every sum has one order: uses of a weight by stage and place, ranks ascending, tensors by their
 // number in the model.
+#include "runtime/adafactor.h"
 #include "runtime/backend.h"
 #include "runtime/master.h"
 #include "runtime/tie.h"
@@ -73,37 +74,54 @@ static double global_norm(bd_rt *rt) {
   return sqrt(total);
 }
 
-static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float factor) {
-  const own_part part = part_of(rt, weight);
+// What the optimizer does with a weight in this update, before the rule knows where it lies.
+static bd_rt_rule rule_of(const bd_rt *rt, const bd_rt_weight *weight, float *state) {
   const bd_rt_options *const o = &rt->options;
   const double rate = bd_rt_learning_rate(o, (int64_t)rt->updates);
   const double steps = (double)rt->updates + 1;
   const double decay = weight->decay ? o->weight_decay : 0;
-  const bd_rt_rows rows = bd_rt_rows_of(rt, weight);
-  void *const whole = rt->arena + weight->weight_offset;
-  float *const master = bd_rt_master(rt, weight);
-  const int64_t first = rows.start + part.start;
-  bd_rt_rule u = {.weight = master ? master : (float *)whole + first,
-                  .halves = master ? (uint16_t *)whole + first : NULL,
-                  .half_dtype = weight->layout.dtype,
-                  .gradient = part.gradient + part.start,
-                  .count = part.count,
-                  .row = rows.outer > 1 ? rows.row : 0,
-                  .stride = rows.stride,
-                  .factor = factor,
-                  .rate = (float)rate,
-                  .decay = (float)decay};
-  if (rt->program->optimizer == 1) {
-    u.first = (float *)(void *)(rt->arena + weight->state_offset);
-    if (master) u.first += weight->state_elements;
-    u.second = u.first + weight->state_elements;
+  const int kind = rt->program->optimizer;
+  bd_rt_rule u = {.rate = (float)rate, .decay = (float)decay, .shrink = 1};
+  if (kind == BD_RT_ADAMW || kind == BD_RT_ADAFACTOR) { // decoupled from the gradient
+    u.shrink = (float)(1 - rate * decay);
+    u.decay = 0;
+  }
+  if (kind == BD_RT_ADAFACTOR) u.rate = (float)fmin(rate, 1 / sqrt(steps));
+  if (kind == BD_RT_MOMENTUM) {
+    u.first = state;
+    u.beta1 = (float)o->momentum;
+  }
+  if (kind == BD_RT_ADAMW || kind == BD_RT_ADAM) {
+    u.first = state;
+    u.second = state + weight->state_elements;
     u.rate = (float)(rate / (1 - pow(o->beta1, steps)));
     u.correction2 = (float)sqrt(1 - pow(o->beta2, steps));
-    u.shrink = (float)(1 - rate * decay);
     u.beta1 = (float)o->beta1;
     u.beta2 = (float)o->beta2;
     u.eps = (float)o->eps;
   }
+  return u;
+}
+
+static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float factor) {
+  const own_part part = part_of(rt, weight);
+  const bd_rt_rows rows = bd_rt_rows_of(rt, weight);
+  void *const whole = rt->arena + weight->weight_offset;
+  float *const master = bd_rt_master(rt, weight);
+  float *const state =
+      (float *)(void *)(rt->arena + weight->state_offset) + (master ? weight->state_elements : 0);
+  const int64_t first = rows.start + part.start;
+  bd_rt_rule u = rule_of(rt, weight, state);
+  u.weight = master ? master : (float *)whole + first;
+  u.halves = master ? (uint16_t *)whole + first : NULL;
+  u.half_dtype = weight->layout.dtype;
+  u.gradient = part.gradient + part.start;
+  u.count = part.count;
+  u.row = rows.outer > 1 ? rows.row : 0;
+  u.stride = rows.stride;
+  u.factor = factor;
+  if (rt->program->optimizer == BD_RT_ADAFACTOR)
+    bd_rt_adafactor(rt, weight, part.zero, part.start, state, (double)rt->updates + 1, &u);
   bd_rt_apply(rt, &u);
   bd_rt_gather_weight(rt, weight);
 }

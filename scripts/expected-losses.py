@@ -3,8 +3,8 @@
 
 Writes, for each folder, model.safetensors or shards (initial weights, by formula), expected.txt (loss
 and gradient norm per step), expected.safetensors (weights after the last step) and, of models that do
-not read text.txt, samples.safetensors (by formula). The models are written
-out here with the semantics of Hugging Face transformers and computed in float64; --transformers trains
+not read text.txt, samples.safetensors (by formula); for one family also the
+losses under other optimizers, expected-NAME.txt. The models are written out here with the semantics of Hugging Face transformers and computed in float64; --transformers trains
 the models of that package instead, in float32, to check the ones written here.
 
 Needs PyTorch (Debian: python3-torch); tests need only the committed results.
@@ -497,13 +497,55 @@ def packaged_model(config, weights):
     return leaves, logits
 
 
-def train(leaves, logits, read):
+class Adafactor(torch.optim.Optimizer):
+    """As torch.optim.Adafactor of PyTorch 2.5 and later computes, with its defaults for float32."""
+    EPSILON = 2**-23
+
+    def __init__(self, groups, lr):
+        super().__init__(groups, {"lr": lr})
+
+    def step(self):
+        for group in self.param_groups:
+            for weight in group["params"]:
+                self.change(weight, weight.grad, self.state[weight], group["lr"], group["weight_decay"])
+
+    def change(self, weight, grad, state, rate, decay):
+        state["step"] = state.get("step", 0) + 1
+        fresh, square = state["step"] ** -0.8, grad * grad
+
+        def average(name, value):
+            state[name] = (1 - fresh) * state.get(name, 0) + fresh * value
+            return state[name]
+
+        with torch.no_grad():
+            size = max(1e-3, weight.square().mean().sqrt().item())
+            if grad.dim() > 1:
+                row = average("row", square.mean(-1, keepdim=True))
+                column = average("column", square.mean(-2, keepdim=True))
+                variance = row @ column / row.mean(-2, keepdim=True).clamp(min=self.EPSILON)
+            else:
+                variance = average("variance", square)
+            update = grad / variance.clamp(min=self.EPSILON**2).sqrt()
+            clip = max(1.0, update.square().mean().sqrt().item())
+            weight.mul_(1 - rate * decay)
+            weight.sub_(update * (size * min(rate, state["step"] ** -0.5) / clip))
+
+
+# By the names of `braid compile --optimizer`.
+OPTIMIZERS = {"adamw": lambda groups: torch.optim.AdamW(groups, lr=RATE, betas=BETAS, eps=EPSILON),
+              "adam": lambda groups: torch.optim.Adam(groups, lr=RATE, betas=BETAS, eps=EPSILON),
+              "momentum": lambda groups: torch.optim.SGD(groups, lr=30 * RATE, momentum=0.9),
+              "adafactor": lambda groups: Adafactor(groups, lr=10 * RATE)}
+# The family that is trained with all of them: no weight of it is a part of a stored one.
+EVERY_OPTIMIZER = "llama"
+
+
+def train(leaves, logits, read, optimizer):
     """Trains in place; yields loss and gradient norm of each step."""
     matrices = [w for w in leaves.values() if w.dim() >= 2]
     vectors = [w for w in leaves.values() if w.dim() < 2]
-    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": DECAY},
-                                   {"params": vectors, "weight_decay": 0.0}],
-                                  lr=RATE, betas=BETAS, eps=EPSILON)
+    optimizer = OPTIMIZERS[optimizer]([{"params": matrices, "weight_decay": DECAY},
+                                       {"params": vectors, "weight_decay": 0.0}])
     for step in range(STEPS):
         inputs, targets = read(step)
         scores = logits(inputs)
@@ -556,20 +598,24 @@ def make(family, packaged):
     read = sample_batches(samples) if samples else text_batches(config)
     dtype, shards = STORED.get(family, (torch.float32, 1))
     weights = initial_weights(shapes(config), dtype)
-    leaves, logits = (packaged_model if packaged else plain_model)(config, weights)
-    lines = []
-    for step, (loss, norm) in enumerate(train(leaves, logits, read)):
-        lines.append(f"{step + 1} {loss:.9f} {norm:.9f}\n")
-        print(family, lines[-1], end="")
-    if packaged:
-        return
-    write_model(folder, weights, shards)
-    if samples:
-        write_safetensors(os.path.join(folder, "samples.safetensors"), samples)
-    write_safetensors(os.path.join(folder, "expected.safetensors"),
-                      {name: value.float() for name, value in leaves.items()})
-    with open(os.path.join(folder, "expected.txt"), "w", encoding="ascii") as file:
-        file.write("".join(lines))
+    if not packaged:
+        write_model(folder, weights, shards)
+        if samples:
+            write_safetensors(os.path.join(folder, "samples.safetensors"), samples)
+    for optimizer in OPTIMIZERS if family == EVERY_OPTIMIZER else ["adamw"]:
+        leaves, logits = (packaged_model if packaged else plain_model)(config, weights)
+        lines = []
+        for step, (loss, norm) in enumerate(train(leaves, logits, read, optimizer)):
+            lines.append(f"{step + 1} {loss:.9f} {norm:.9f}\n")
+            print(family, optimizer, lines[-1], end="")
+        if packaged:
+            continue
+        if optimizer == "adamw":
+            write_safetensors(os.path.join(folder, "expected.safetensors"),
+                              {name: value.float() for name, value in leaves.items()})
+        name = "expected" + f"-{optimizer}" * (optimizer != "adamw") + ".txt"
+        with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+            file.write("".join(lines))
 
 
 def main():

@@ -62,8 +62,7 @@ static void add_weight_bytes(const bd_layer_request *request, const bd_function 
       states = bd_memory_state_form(mesh, &weight->sharding, gradient ? &gradient->sharding : NULL,
                                     zero ? ~0u : 0);
       out->optimizer_bytes[zero] +=
-          bd_memory_optimizer_bytes(request->optimizer, type->dtype,
-                                    local_elements(request, type, &states.form), states.parts);
+          bd_memory_optimizer_bytes(request->optimizer, mesh, type, &states);
     }
     out->gradient_bytes += bd_align(local_elements(request, type, &states.form) *
                                     bd_dtype_bytes(bd_dtype_wide(type->dtype)));

@@ -1,4 +1,5 @@
 #include "planner/layer/stored.h"
+#include "ir/optimizer.h"
 #include "planner/step/end.h"
 #include <math.h>
 
@@ -78,7 +79,9 @@ static bd_stored_cost reckon(const bd_layer_space *space, bd_id weight, const bd
   double bytes = bd_cost_local_bytes(cost, type, &form->stored);
   if (of->calls == 1)
     bytes += own * (double)bd_dtype_bytes(bd_dtype_wide(type->dtype)) +
-             own * optimizer_bytes(request, type->dtype, form);
+             own * optimizer_bytes(request, type->dtype, form) +
+             (double)bd_optimizer_factor_bytes(bd_optimizer_find(request->optimizer), &cost->mesh,
+                                               type, &form->gradient);
   int uses = space->weight_uses[weight];
   return (bd_stored_cost){seconds / uses, bytes / uses};
 }

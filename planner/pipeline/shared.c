@@ -77,8 +77,7 @@ static int64_t state_bytes(const bd_scene *scene, const bd_setting *setting, con
                            bool zero) {
   bd_state_form states =
       bd_memory_state_form(&setting->mesh, &setting->tied_form, NULL, zero ? ~0u : 0);
-  return bd_memory_optimizer_bytes(scene->request->optimizer, type->dtype,
-                                   local_elements(setting, type), states.parts);
+  return bd_memory_optimizer_bytes(scene->request->optimizer, &setting->mesh, type, &states);
 }
 
 static bool split_states(const bd_scene *scene) {

@@ -1,4 +1,5 @@
 #include "planner/step/end.h"
+#include "ir/optimizer.h"
 
 typedef struct syncing {
   const bd_cost_model *model;
@@ -80,6 +81,7 @@ typedef struct updating {
   unsigned split;    // axes over which its states are split flat
   unsigned gathered; // axes over which what was updated in parts is made whole
   double elements;   // of its states on a rank
+  bd_sharding form;  // in which they lie
 } updating;
 
 static updating way_to_update(const bd_cost_model *model, const bd_value *value,
@@ -92,10 +94,22 @@ static updating way_to_update(const bd_cost_model *model, const bd_value *value,
     if (gradient->sharding.at[axis] >= 0) cut |= 1u << axis;
   updating out = {.split = states.parts > 1 ? whole & zero_axes : 0};
   out.gathered = out.split | (whole & cut);
-  bd_type local = bd_local_type(mesh, &states.form, &value->type, model->micro_batch);
-  int64_t elements = bd_type_elements(&local, model->micro_batch);
-  out.elements = (double)((elements + states.parts - 1) / states.parts);
+  out.elements = (double)bd_memory_state_elements(mesh, &value->type, &states);
+  out.form = states.form;
   return out;
+}
+
+// What a factored optimizer has of rows and columns goes to all ranks that hold parts of them.
+static void reduce_factors(syncing *s, const bd_value *value, const updating *way) {
+  const bd_mesh *mesh = &s->model->mesh;
+  int64_t bytes =
+      bd_optimizer_factor_bytes(bd_optimizer_find(s->optimizer), mesh, &value->type, &way->form);
+  for (int axis = 0; bytes > 0 && axis < mesh->axes; axis++) {
+    if (way->form.at[axis] < 0 && !(way->split >> axis & 1)) continue;
+    double seconds = bd_cost_all_reduce(s->model, axis, (double)bytes);
+    s->seconds.update += seconds;
+    s->seconds.collective[axis] += seconds;
+  }
 }
 
 static void update(syncing *s, const bd_value *value, const updating *way) {
@@ -105,6 +119,7 @@ static void update(syncing *s, const bd_value *value, const updating *way) {
                                            elements * (double)bd_dtype_bytes(bd_dtype_wide(dtype)));
   s->seconds.update += bd_cost_update_pass(
       s->model->cluster, elements * (double)bd_memory_update_bytes(s->optimizer, dtype));
+  reduce_factors(s, value, way);
   for (int axis = 0; axis < s->model->mesh.axes; axis++) {
     if (!(way->gathered >> axis & 1)) continue;
     double seconds = bd_cost_exchange(s->model, axis, bytes);

@@ -70,8 +70,7 @@ static void add_weight(listing *l, const bd_function *callee, int param, bd_id i
   const bd_weight *weight = &l->spmd->weights[l->layout.weights[number]];
   int64_t bytes = bd_memory_value_bytes(l->spmd, value) +
                   gradient_bytes(l, l->layout.weights[number]) +
-                  bd_align(l->layout.state_elements[l->layout.weights[number]] *
-                           bd_optimizer_state_bytes(l->plan->optimizer, weight->type.dtype));
+                  l->layout.state_bytes[l->layout.weights[number]];
   const char *key = bd_intern_f(l->ctx, "%s %d", callee->name, param);
   const bd_storage *storage = &weight->storage;
   const char *name = storage->name && *storage->name ? storage->name : weight->name;

@@ -25,8 +25,7 @@ enum {
 
 // optimizer.cu. `partials` holds BD_CUDA_LANES + BD_CUDA_SQUARE_GROUPS doubles; `out` may be pinned
 // host memory.
-void bd_cuda_adamw(const bd_cuda_queue *queue, const bd_rt_rule *rule);
-void bd_cuda_sgd(const bd_cuda_queue *queue, const bd_rt_rule *rule);
+void bd_cuda_apply(const bd_cuda_queue *queue, int optimizer, const bd_rt_rule *rule);
 void bd_cuda_narrow(const bd_cuda_queue *queue, int dtype, const float *wide, uint16_t *halves,
                     int64_t count);
 void bd_cuda_add(const bd_cuda_queue *queue, float *sum, const float *more, int64_t count);
@@ -34,6 +33,14 @@ void bd_cuda_square_sum(const bd_cuda_queue *queue, const float *data, int64_t c
                         double *partials, double *out);
 void bd_cuda_add_loss(const bd_cuda_queue *queue, double *sum, const float *loss);
 void bd_cuda_set(const bd_cuda_queue *queue, float *out, float value);
+
+// adafactor.cu, `partials` as above.
+void bd_cuda_add_rows(const bd_cuda_queue *queue, const bd_rt_rule *rule, bd_rt_mixing mixing,
+                      double *partials);
+void bd_cuda_add_columns(const bd_cuda_queue *queue, const bd_rt_rule *rule, bd_rt_mixing mixing,
+                         double *partials);
+void bd_cuda_add_squares(const bd_cuda_queue *queue, const bd_rt_rule *rule, int which,
+                         bd_rt_mixing mixing, double *partials);
 
 // parts.cu. A tensor of five dimensions of which a group of ranks cut one or two. A block is what
 // one rank gives another, in row-major order and padded to the same size for all peers; the buffer

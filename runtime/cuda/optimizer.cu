@@ -6,16 +6,36 @@ static __device__ int64_t place_of(const bd_rt_rule &u, int64_t i) {
   return u.row ? i / u.row * u.stride + i % u.row : i;
 }
 
-// AdamW (Loshchilov and Hutter 2019) with PyTorch's order of operations.
-static __global__ void adamw(bd_rt_rule u) {
+// AdamW (Loshchilov and Hutter 2019) and Adam with PyTorch's order of operations.
+static __global__ void adam(bd_rt_rule u) {
   BD_FOR_ITEMS(i, u.count) {
-    const float g = u.gradient[i] * u.factor;
+    const int64_t at = place_of(u, i), w = u.halves ? i : at;
+    const float g = u.gradient[i] * u.factor + u.decay * u.weight[w];
     const float m = u.beta1 * u.first[i] + (1 - u.beta1) * g;
     const float v = u.beta2 * u.second[i] + (1 - u.beta2) * g * g;
     u.first[i] = m;
     u.second[i] = v;
-    const int64_t at = place_of(u, i), w = u.halves ? i : at;
     u.weight[w] = u.weight[w] * u.shrink - u.rate * (m / (sqrtf(v) / u.correction2 + u.eps));
+    if (u.halves) u.halves[at] = bd_rt_to_half(u.half_dtype, u.weight[w]);
+  }
+}
+
+static __global__ void momentum(bd_rt_rule u) {
+  BD_FOR_ITEMS(i, u.count) {
+    const int64_t at = place_of(u, i), w = u.halves ? i : at;
+    u.first[i] = u.beta1 * u.first[i] + (u.gradient[i] * u.factor + u.decay * u.weight[w]);
+    u.weight[w] -= u.rate * u.first[i];
+    if (u.halves) u.halves[at] = bd_rt_to_half(u.half_dtype, u.weight[w]);
+  }
+}
+
+static __global__ void adafactor(bd_rt_rule u) {
+  const bd_rt_factors f = u.factors;
+  BD_FOR_ITEMS(i, u.count) {
+    const int64_t at = place_of(u, i), w = u.halves ? i : at;
+    const float update = bd_rt_factored(&f, u.gradient[i] * u.factor, (f.first + i) / f.columns,
+                                        (f.first + i) % f.columns);
+    u.weight[w] = u.weight[w] * u.shrink - bd_rt_factored_rate(&f, u.rate) * update;
     if (u.halves) u.halves[at] = bd_rt_to_half(u.half_dtype, u.weight[w]);
   }
 }
@@ -65,14 +85,24 @@ static __global__ void set(float *out, float value) {
   BD_FOR_ITEMS(i, 1) out[i] = value;
 }
 
-void bd_cuda_adamw(const bd_cuda_queue *queue, const bd_rt_rule *rule) {
-  if (rule->count > 0)
-    BD_LAUNCH(adamw, blocks_of(queue, rule->count), BD_CUDA_THREADS, queue->stream, *rule);
-}
-
-void bd_cuda_sgd(const bd_cuda_queue *queue, const bd_rt_rule *rule) {
-  if (rule->count > 0)
-    BD_LAUNCH(sgd, blocks_of(queue, rule->count), BD_CUDA_THREADS, queue->stream, *rule);
+void bd_cuda_apply(const bd_cuda_queue *queue, int optimizer, const bd_rt_rule *rule) {
+  const int blocks = blocks_of(queue, rule->count);
+  if (rule->count == 0) return;
+  switch (optimizer) {
+  case BD_RT_ADAMW:
+  case BD_RT_ADAM:
+    BD_LAUNCH(adam, blocks, BD_CUDA_THREADS, queue->stream, *rule);
+    break;
+  case BD_RT_MOMENTUM:
+    BD_LAUNCH(momentum, blocks, BD_CUDA_THREADS, queue->stream, *rule);
+    break;
+  case BD_RT_ADAFACTOR:
+    BD_LAUNCH(adafactor, blocks, BD_CUDA_THREADS, queue->stream, *rule);
+    break;
+  default:
+    BD_LAUNCH(sgd, blocks, BD_CUDA_THREADS, queue->stream, *rule);
+    break;
+  }
 }
 
 void bd_cuda_narrow(const bd_cuda_queue *queue, int dtype, const float *wide, uint16_t *halves,

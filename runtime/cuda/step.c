@@ -187,9 +187,24 @@ void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out) 
 
 void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule) {
   if (rt->device->rehearsing) return;
-  if (rt->program->optimizer == 1)
-    bd_cuda_adamw(&rt->device->queue, rule);
-  else
-    bd_cuda_sgd(&rt->device->queue, rule);
+  bd_cuda_apply(&rt->device->queue, rt->program->optimizer, rule);
+  bd_cuda_check_launch();
+}
+
+void bd_rt_add_rows(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
+  if (rt->device->rehearsing) return;
+  bd_cuda_add_rows(&rt->device->queue, rule, mixing, (double *)(void *)rt->device->room);
+  bd_cuda_check_launch();
+}
+
+void bd_rt_add_columns(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
+  if (rt->device->rehearsing) return;
+  bd_cuda_add_columns(&rt->device->queue, rule, mixing, (double *)(void *)rt->device->room);
+  bd_cuda_check_launch();
+}
+
+void bd_rt_add_squares(bd_rt *rt, const bd_rt_rule *rule, int which, bd_rt_mixing mixing) {
+  if (rt->device->rehearsing) return;
+  bd_cuda_add_squares(&rt->device->queue, rule, which, mixing, (double *)(void *)rt->device->room);
   bd_cuda_check_launch();
 }

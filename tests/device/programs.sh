@@ -113,6 +113,22 @@ cp -r "$last" "$last-again"
 train_fake "$last-again" "$(ranks_of "$last")" $steps $((seed + 1))
 check_bits "$last" "$last-again"
 
+# Another optimizer: sums over the rows and columns of weights in parts.
+if [ "$model" = gpt2-tiny-25h ]; then
+  optimizer=adafactor target=cpu
+  plan_model cpu-factors "$model" 1 1 1 8 1f1b - none -
+  build cpu-factors
+  train cpu-factors 1 $steps
+  target=cuda
+  plan_model factors "$model" 3 1 3 4 1f1b - none mixed
+  build_fake factors
+  train_fake factors 3 $steps $((seed++))
+  check_device factors
+  check_losses cpu-factors factors
+  check_update cpu-factors factors
+  optimizer=adamw
+fi
+
 # In halves as well, on one rank and under the last plan above; those that round the other way part losses.
 # PRECISION BOUND LIKE: the bound from the CPU's f32; of the devices' losses from the CPU's in halves.
 check_halves() {

@@ -61,9 +61,30 @@ void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule) {
   if (rule->halves)
     operands[count++] =
         record_writes(rt, rule->halves, extent_of(rule) * (int64_t)sizeof *rule->halves);
-  if (rt->program->optimizer == 1) {
-    operands[count++] = record_updates(rt, rule->first, rule->count * FLOAT);
-    operands[count++] = record_updates(rt, rule->second, rule->count * FLOAT);
-  }
+  if (rule->first) operands[count++] = record_updates(rt, rule->first, rule->count * FLOAT);
+  if (rule->second) operands[count++] = record_updates(rt, rule->second, rule->count * FLOAT);
   record_work(rt, RECORD_APPLY, count, operands);
+}
+
+// Adafactor's averages, all of which lie one after another.
+static void average(bd_rt *rt, const bd_rt_rule *rule, const float *read, float *kept,
+                    int64_t count) {
+  RECORD_WORK(rt, RECORD_SQUARE_SUM, record_reads(rt, read, rule->count * FLOAT),
+              record_updates(rt, kept, count * FLOAT), record_room(rt));
+}
+
+void bd_rt_add_rows(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
+  (void)mixing;
+  average(rt, rule, rule->gradient, rule->factors.row, rule->factors.rows);
+}
+
+void bd_rt_add_columns(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
+  (void)mixing;
+  average(rt, rule, rule->gradient, rule->factors.column, rule->factors.columns);
+}
+
+void bd_rt_add_squares(bd_rt *rt, const bd_rt_rule *rule, int which, bd_rt_mixing mixing) {
+  (void)mixing;
+  average(rt, rule, which == BD_RT_MEAN_WEIGHT && !rule->row ? rule->weight : rule->gradient,
+          &rule->factors.mean[which], 1);
 }

@@ -4,6 +4,7 @@
 #include "ir/index.h"
 #include "ir/layout.h"
 #include "ir/memory_fit.h"
+#include "ir/optimizer.h"
 #include "ir/partition.h"
 #include "ir/pass.h"
 #include "runtime/braid_rt_abi.h"
@@ -246,7 +247,20 @@ static void test_optimizer_bytes(void **state) {
   assert_int_equal(bd_optimizer_state_bytes("adamw", BD_BF16), 12);
   assert_int_equal(bd_optimizer_state_bytes("sgd", BD_F32), 0);
   assert_int_equal(bd_optimizer_state_bytes("sgd", BD_BF16), 4);
-  assert_int_equal(bd_memory_optimizer_bytes("adamw", BD_BF16, 1000, 3), bd_align(334 * 12));
+  assert_int_equal(bd_optimizer_state_bytes("momentum", BD_F32), 4);
+  bd_mesh mesh = {2, {3, 2}};
+  bd_type matrix = bd_type_make(BD_BF16, 3, (int64_t[]){10, 25, 4}), vector = {BD_F32, 1, {7}};
+  bd_state_form flat = {bd_sharding_replicated(), 3}, cut = flat;
+  cut.form.at[0] = 1, cut.form.at[1] = 0, cut.parts = 1;
+  assert_int_equal(bd_memory_optimizer_bytes("adamw", &mesh, &matrix, &flat), bd_align(334 * 12));
+  // Rows and columns as alike as dimensions allow, [10 x 100] here; the part is [5 x 9 x 4].
+  assert_int_equal(bd_optimizer_factor_dim(&matrix), 1);
+  assert_int_equal(bd_memory_optimizer_bytes("adafactor", &mesh, &matrix, &flat),
+                   bd_align(334 * 4 + (10 + 100 + 4) * 4));
+  assert_int_equal(bd_memory_optimizer_bytes("adafactor", &mesh, &matrix, &cut),
+                   bd_align(5 * 9 * 4 * 4 + (5 + 36 + 4) * 4));
+  assert_int_equal(bd_memory_optimizer_bytes("adafactor", &mesh, &vector, &flat),
+                   bd_align((7 + 4) * 4));
   assert_int_equal(bd_memory_update_bytes("adamw", BD_F32), 2 * (4 + 4 + 8));
   assert_int_equal(bd_memory_update_bytes("adamw", BD_BF16), 2 * (2 + 4 + 12));
 }

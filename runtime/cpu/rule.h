@@ -1,0 +1,15 @@
+// The elements of an optimizer's rule in grains of fixed size, each the work of one thread.
+#ifndef BD_RT_CPU_RULE_H
+#define BD_RT_CPU_RULE_H
+#include "runtime/cpu/rt.h"
+
+enum { BD_RT_GRAIN = 1 << 16 };
+
+// `count` elements that lie one after another everywhere; changes weights and states where `sum` is
+// NULL, else adds to it.
+typedef void (*bd_rt_rule_body)(const bd_rt_rule *rule, int64_t count, double *sum);
+// The rule's elements from grain * BD_RT_GRAIN on; weights that were changed are rounded to halves.
+void bd_rt_run_grain(const bd_rt_rule *rule, int64_t grain, bd_rt_rule_body body, double *sum);
+
+void bd_rt_apply_factored(const bd_rt_rule *rule, int64_t count, double *sum);
+#endif
