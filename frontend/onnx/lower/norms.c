@@ -29,20 +29,31 @@ static bd_status channels(const norm *n, int i, bd_onnx_part *out) {
   return BD_OK;
 }
 
+// Elements of all samples, `each` per sample: how many samples there are a plan decides.
+static bd_status count_all(const norm *n, bd_dtype dtype, double each, bd_id *out) {
+  bd_attr attrs[] = {bd_attr_string(n->l->ctx, "dtype", bd_dtype_name(dtype)),
+                     bd_attr_ints(n->l->ctx, "dims", 1, (int64_t[]){BD_DIM_BATCH}),
+                     bd_attr_real(n->l->ctx, "value", each)};
+  BD_TRY(bd_onnx_emit(n->l, BD_OP_CONSTANT, 0, NULL, 3, attrs, out));
+  return bd_onnx_emit_rule(n->l, BD_OP_REDUCE_SUM, 1, out, "A->", out);
+}
+
 // The mean of x over `axes`, which stay with extent 1.
 static bd_status mean(const norm *n, unsigned axes, const bd_onnx_part *x,
                       const bd_onnx_number *dims, bd_onnx_part *out) {
   double size = 1;
+  bool batch = false;
+  bd_id count;
   for (int d = 0; d < n->rank; d++) {
     if (!(axes >> d & 1)) continue;
-    if (dims[d].batch)
-      return bd_onnx_step_fail(n->step, BD_UNSUPPORTED,
-                               "takes statistics over the batch; samples must be apart");
+    batch = batch || dims[d].batch;
     size *= (double)dims[d].integer;
   }
   *out = *x;
   BD_TRY(bd_onnx_reduce(n->l, BD_OP_REDUCE_SUM, n->rank, axes, out));
-  return bd_onnx_emit_real(n->l, BD_OP_SCALE, out->id, 1 / size, &out->id);
+  if (!batch) return bd_onnx_emit_real(n->l, BD_OP_SCALE, out->id, 1 / size, &out->id);
+  BD_TRY(count_all(n, bd_onnx_type(n->l, x->id)->dtype, size, &count));
+  return bd_onnx_emit2(n->l, BD_OP_DIV, out->id, count, &out->id);
 }
 
 // (x - centre) / sqrt(variance + epsilon).
