@@ -24,10 +24,13 @@ typedef struct construction {
   int layers, cells;
   int *run_of;      // per layer
   int *first_layer; // per run
+  int *first_slot;  // per run: of its candidates among those of all runs
+  double *takes;    // per candidate: seconds of one layer
   double *least;    // prefix sums of the fastest candidates' seconds
   double *seconds;  // [run][form]: of the fastest candidate; INFINITY: none
   double *share;    // per stage: how much longer than the last it may take
   // Of the stage at hand:
+  double *holds; // per candidate: bytes of one layer
   double *bytes; // [run][form]: of the leanest candidate
   double *reach; // [form]: the least cost so far, of this run and of the next
   int *back;     // [run][form]: the form before
@@ -48,8 +51,8 @@ static const bd_layer_candidate *candidate_of(const construction *c, int run, in
   return &c->problem->runs[run].candidates[k];
 }
 
-static double held(const construction *c, int stage, int run, int k) {
-  return bd_pipeline_layer_bytes(c->problem, stage, candidate_of(c, run, k));
+static int slot(const construction *c, int run, int k) {
+  return c->first_slot[run] + k;
 }
 
 static void find_extremes(construction *c, int stage) {
@@ -60,8 +63,9 @@ static void find_extremes(construction *c, int stage) {
       const bd_layer_candidate *x = candidate_of(c, r, k);
       double *seconds = &c->seconds[r * forms_of(c) + x->form];
       double *bytes = &c->bytes[r * forms_of(c) + x->form];
-      *seconds = fmin(*seconds, bd_pipeline_layer_seconds(x));
-      *bytes = fmin(*bytes, held(c, stage, r, k));
+      c->holds[slot(c, r, k)] = bd_pipeline_layer_bytes(c->problem, stage, x);
+      *seconds = fmin(*seconds, c->takes[slot(c, r, k)]);
+      *bytes = fmin(*bytes, c->holds[slot(c, r, k)]);
     }
   }
 }
@@ -100,10 +104,6 @@ static bool choose_forms(construction *c, int from, int to, int entry, int exit,
   return true;
 }
 
-static int slot(const construction *c, int run, int k) {
-  return bd_pipeline_index(c->problem, 0, run, k);
-}
-
 // What the stage holds for its neighbours, as if no form changed on the way.
 static double passed_bytes(const construction *c, int stage) {
   int entry = c->forms[c->run_of[c->from]], last = c->run_of[c->to - 1];
@@ -121,7 +121,7 @@ static double stage_bytes(const construction *c, int stage, int first, int last)
     for (int k = 0; k < c->problem->runs[r].candidate_count; k++) {
       int n = c->count[slot(c, r, k)];
       if (!n) continue;
-      bytes += n * held(c, stage, r, k);
+      bytes += n * c->holds[slot(c, r, k)];
       workspace = fmax(workspace, (double)candidate_of(c, r, k)->workspace_bytes);
     }
   for (int r = first; r < last; r++)
@@ -134,8 +134,7 @@ static double stage_seconds(const construction *c, int first, int last) {
   double seconds = 0;
   for (int r = first; r <= last; r++) {
     for (int k = 0; k < c->problem->runs[r].candidate_count; k++)
-      if (c->count[slot(c, r, k)])
-        seconds += c->count[slot(c, r, k)] * bd_pipeline_layer_seconds(candidate_of(c, r, k));
+      if (c->count[slot(c, r, k)]) seconds += c->count[slot(c, r, k)] * c->takes[slot(c, r, k)];
     if (r < last)
       seconds +=
           bd_pipeline_sum(c->problem->runs[r].change[c->forms[r] * forms_of(c) + c->forms[r + 1]]);
@@ -144,7 +143,7 @@ static double stage_seconds(const construction *c, int first, int last) {
 }
 
 // All layers of every run with the fastest, or leanest, candidate of its form.
-static void fill(construction *c, int stage, int from, int to, bool lean) {
+static void fill(construction *c, int from, int to, bool lean) {
   memset(c->count, 0, sizeof *c->count * (size_t)c->cells);
   for (int r = c->run_of[from]; r <= c->run_of[to - 1]; r++) {
     int best = -1;
@@ -152,7 +151,7 @@ static void fill(construction *c, int stage, int from, int to, bool lean) {
     for (int k = 0; k < c->problem->runs[r].candidate_count; k++) {
       const bd_layer_candidate *x = candidate_of(c, r, k);
       double value =
-          lean ? held(c, stage, r, k) + (double)x->workspace_bytes : bd_pipeline_layer_seconds(x);
+          lean ? c->holds[slot(c, r, k)] + (double)x->workspace_bytes : c->takes[slot(c, r, k)];
       if (x->form != c->forms[r] || value >= least) continue;
       least = value;
       best = k;
@@ -167,7 +166,7 @@ typedef struct swap {
 } swap;
 
 // The exchange of one layer's candidate that saves bytes at the least price a byte.
-static swap cheapest_swap(const construction *c, int stage, int first, int last) {
+static swap cheapest_swap(const construction *c, int first, int last) {
   swap best = {.run = -1, .price = INFINITY};
   for (int r = first; r <= last; r++)
     for (int k = 0; k < c->problem->runs[r].candidate_count; k++) {
@@ -175,9 +174,9 @@ static swap cheapest_swap(const construction *c, int stage, int first, int last)
       if (!c->count[slot(c, r, k)]) continue;
       for (int j = 0; j < c->problem->runs[r].candidate_count; j++) {
         const bd_layer_candidate *y = candidate_of(c, r, j);
-        double saved = held(c, stage, r, k) - held(c, stage, r, j);
+        double saved = c->holds[slot(c, r, k)] - c->holds[slot(c, r, j)];
         if (y->form != x->form || saved <= 0) continue;
-        double price = (bd_pipeline_layer_seconds(y) - bd_pipeline_layer_seconds(x)) / saved;
+        double price = (c->takes[slot(c, r, j)] - c->takes[slot(c, r, k)]) / saved;
         if (price < best.price) best = (swap){r, k, j, price, saved};
       }
     }
@@ -188,7 +187,7 @@ static swap cheapest_swap(const construction *c, int stage, int first, int last)
 static bool fit(construction *c, int stage, int first, int last) {
   double over;
   while ((over = stage_bytes(c, stage, first, last) - (double)c->problem->cap_bytes) > 0) {
-    swap s = cheapest_swap(c, stage, first, last);
+    swap s = cheapest_swap(c, first, last);
     if (s.run < 0) return false;
     int *from = &c->count[slot(c, s.run, s.from)];
     int moved = (int)ceil(over / s.saved);
@@ -207,7 +206,7 @@ static bool build_stage(construction *c, int stage, int from, int to, int entry,
   c->to = to;
   for (int lean = c->leanest; lean < 2; lean++) {
     if (!choose_forms(c, from, to, entry, exit, lean)) return false;
-    fill(c, stage, from, to, lean);
+    fill(c, from, to, lean);
     if (c->leanest) {
       *out_cost = stage_bytes(c, stage, first, last);
       return true;
@@ -347,6 +346,9 @@ static void start(construction *c) {
   c->cells = bd_pipeline_candidates(p);
   c->run_of = BD_NEW_ARRAY(arena, int, c->layers + 1);
   c->first_layer = BD_NEW_ARRAY(arena, int, p->run_count);
+  c->first_slot = BD_NEW_ARRAY(arena, int, p->run_count);
+  c->takes = BD_NEW_ARRAY(arena, double, c->cells);
+  c->holds = BD_NEW_ARRAY(arena, double, c->cells);
   c->least = BD_NEW_ARRAY(arena, double, c->layers + 1);
   c->share = BD_NEW_ARRAY(arena, double, p->stages);
   c->seconds = BD_NEW_ARRAY(arena, double, p->run_count * p->form_count);
@@ -358,6 +360,11 @@ static void start(construction *c) {
   size_t states = state_of(c, p->stages, c->layers, p->form_count - 1) + 1;
   c->best = BD_NEW_ARRAY(arena, double, states);
   c->best_arc = BD_NEW_ARRAY(arena, int, states);
+  for (int r = 0, cell = 0; r < p->run_count; r++) {
+    c->first_slot[r] = cell;
+    for (int k = 0; k < p->runs[r].candidate_count; k++)
+      c->takes[cell++] = bd_pipeline_layer_seconds(candidate_of(c, r, k));
+  }
   find_extremes(c, 0);
   for (int r = 0, layer = 0; r < p->run_count; r++) {
     double fastest = INFINITY;
