@@ -3,11 +3,12 @@
 #include <math.h>
 
 enum {
-  DIVE_FACTOR = 3, // more settings bounded before one is solved out of turn again,
+  DIVE_FACTOR = 3, // more settings bounded before one is tried out of turn again,
   DIVE_MOST = 96,  // but not more than these
 };
-#define WHOLE_FACTOR 1.1 // wholes are bounded before parts whose bound is lower by this factor
-#define FINE_FACTOR 1.3  // in the order of turns, the bounds of fine meshes are this much higher
+#define WHOLE_FACTOR 1.1  // wholes are bounded before parts whose bound is lower by this factor
+#define TRIED_FACTOR 1.01 // ... and of settings that were tried
+#define FINE_FACTOR 1.3   // in the order of turns, the bounds of fine meshes are this much higher
 
 static void add_item(bd_agenda *a, bd_item added) {
   if (a->item_count == a->item_capacity) {
@@ -79,13 +80,20 @@ static bool is_fine(const bd_item *of) {
   return of->of.setting.mesh.axes > 2;
 }
 
+// What was tried waits until others of nearly the same bound were.
 static double order_of(const bd_item *of) {
-  return is_fine(of) ? of->of.seconds * FINE_FACTOR : of->of.seconds;
+  double order = is_fine(of) ? of->of.seconds * FINE_FACTOR : of->of.seconds;
+  return of->kind == BD_BOUND_TRIED ? order * TRIED_FACTOR : order;
 }
 
-static bool awaits_coarser(const bd_agenda *a, const bd_item *of) {
-  for (int i = 0; is_fine(of) && i < a->item_count; i++)
-    if (a->items[i].batched >= 0 && !is_fine(&a->items[i])) return true;
+// Nor is anything solved before it is its turn among all.
+static bool awaits_cheaper(const bd_agenda *a, const bd_item *of) {
+  bool tried = of->kind == BD_BOUND_TRIED;
+  for (int i = 0; (is_fine(of) || tried) && i < a->item_count; i++) {
+    const bd_item *other = &a->items[i];
+    if (other->batched < 0) continue;
+    if ((is_fine(of) && !is_fine(other)) || (tried && other->kind != BD_BOUND_TRIED)) return true;
+  }
   return false;
 }
 
@@ -97,19 +105,24 @@ static bool is_bounded(const bd_item *of) {
   return is_waiting(of) && !is_unopened(of);
 }
 
+// Whether a plan of it may be found soon.
+static bool is_untried(const bd_item *of) {
+  return is_bounded(of) && of->kind < BD_BOUND_TRIED;
+}
+
 // Whether the item may have a plan that is better than the best.
 static bool is_open(const bd_agenda *a, const bd_item *of) {
   return is_waiting(of) && of->of.seconds < a->best_seconds;
 }
 
 // Of open items that wait for nothing the first by their order, the earlier one of equals; -1:
-// there is none. `bounded`: only those whose layers are bounded.
-static int next_item(const bd_agenda *a, bool bounded) {
+// there is none. `untried`: only those whose layers are bounded and that were not tried.
+static int next_item(const bd_agenda *a, bool untried) {
   int next = -1;
   for (int i = 0; i < a->item_count; i++)
-    if (is_open(a, &a->items[i]) && (!bounded || is_bounded(&a->items[i])) &&
+    if (is_open(a, &a->items[i]) && (!untried || is_untried(&a->items[i])) &&
         (next < 0 || order_of(&a->items[i]) < order_of(&a->items[next])) &&
-        !awaits_whole(a, &a->items[i]) && !awaits_coarser(a, &a->items[i]))
+        !awaits_whole(a, &a->items[i]) && !awaits_cheaper(a, &a->items[i]))
       next = i;
   return next;
 }
@@ -138,7 +151,7 @@ static bool is_usual(const bd_agenda *a, const bd_setting *setting) {
 }
 
 // The least bound first would bound many settings before it solved one. So the usual ones come
-// first, and now and then, the best of those that are bounded has its turn: there is a plan early.
+// first, and now and then, the best of those that are bounded is tried: there is a plan early.
 int bd_agenda_turn(bd_agenda *a) {
   while (a->usual < a->settings) {
     int next = a->usual++;
@@ -224,6 +237,11 @@ void bd_agenda_take(bd_agenda *a, const bd_attempt *found, int attempt, bool lef
       return;
     }
     if (found->kind == BD_ATTEMPT_LAYERS) least = from->of.seconds;
+    if (found->kind == BD_ATTEMPT_TRY && !left_out) {
+      from->kind = BD_BOUND_TRIED;
+      from->batched = -1;
+      continue;
+    }
     // What an item has become carries its bound on.
     if (found->kind != BD_ATTEMPT_SOLVE && !left_out) from->of.seconds = INFINITY;
     from->batched = -1;

@@ -3,12 +3,13 @@
 #define BD_PLANNER_AGENDA_H
 #include "planner/attempt.h"
 
-// What an item has been bounded by; each is dearer than the one before.
+// What an item has been bounded by, and whether it was tried; each is dearer than the one before.
 typedef enum bd_bound_kind {
   BD_BOUND_WORK,
   BD_BOUND_APART,
   BD_BOUND_LAYERS,
   BD_BOUND_ROOM,
+  BD_BOUND_TRIED, // as before, and there is a plan of it, or none was found at once
   BD_BOUND_DONE
 } bd_bound_kind;
 
@@ -29,7 +30,7 @@ typedef struct bd_agenda {
   int bounded;         // of these, by their layers
   double best_seconds; // of the plan in hand; INFINITY: there is none
   int usual;           // where the look for usual settings stands
-  int next_dive;       // settings bounded when the next one is solved out of turn
+  int next_dive;       // settings bounded when the next one is tried out of turn
 } bd_agenda;
 
 // Fills the agenda with every degree, mesh and micro-batch that the request allows, bounded by its

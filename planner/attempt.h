@@ -9,6 +9,7 @@ typedef enum bd_attempt_kind {
   BD_ATTEMPT_APART,  // bounds it for all tied forms at once, as bd_bound_apart
   BD_ATTEMPT_LAYERS, // bounds it for every tied form, as bd_bound_layers
   BD_ATTEMPT_ROOM,   // bounds it with each of `tied`, as bd_bound_room
+  BD_ATTEMPT_TRY,    // looks for a plan of it that is near the best, in a part of the time
   BD_ATTEMPT_SOLVE,
 } bd_attempt_kind;
 
@@ -25,7 +26,7 @@ typedef struct bd_attempt {
   // Of bounding; settings that no plan has are left out:
   int bounded_count; // of BD_ATTEMPT_APART, one for all
   bd_bounded *bounded;
-  // Of solving:
+  // Of trying and solving:
   int solved; // of `tied`; what cannot beat the plan at hand is not
   bool fits, lacks;
   bd_plan fastest;       // when `fits`: of the plans that fit, below the cutoff

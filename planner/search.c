@@ -18,12 +18,18 @@ enum {
   BATCH_WEIGHT = 16,
   EARLY_WEIGHT = 6, // before there is a plan, which later attempts are cut off at
   ROOM_WEIGHT = 3,
+  TRY_WEIGHT = 3,
   SOLVE_WEIGHT = 6,
   ANY_TRIES = 4,   // settings solved where any plan will do
   SHORT_STEPS = 3, // of a byte towards leaner plans, before they become longer
   STEP_FACTOR = 8, // by so much
   NEAR_PART = 16,  // plans over the cap by less than this part of it may fit after all
 };
+
+// Small steps beyond a setting's own plan, which was only tried out, are looked for from above it.
+#define OWN_FACTOR 1.002
+// Settings are tried that may have plans faster by such a factor.
+#define TRY_WORTH 0.985
 
 // Why a search ended before its space was searched.
 typedef enum cut { NOT_CUT, CUT_BY_TIME, CUT_BY_USER } cut;
@@ -119,6 +125,12 @@ static void take_attempt(bd_ctx *ctx, void *arg, int index) {
   take_plans(s, a);
 }
 
+// Whether the plan in hand is one of the setting.
+static bool is_of_best(const search *s, const bd_setting *setting) {
+  return s->found && s->best.stages == setting->stages &&
+         s->best.micro_batch == setting->micro_batch && bd_mesh_same(&s->best.mesh, &setting->mesh);
+}
+
 // Returns what it weighs.
 static int add_attempt(search *s, int index) {
   static const struct {
@@ -127,7 +139,8 @@ static int add_attempt(search *s, int index) {
   } next[] = {[BD_BOUND_WORK] = {BD_ATTEMPT_APART, 1},
               [BD_BOUND_APART] = {BD_ATTEMPT_LAYERS, 1},
               [BD_BOUND_LAYERS] = {BD_ATTEMPT_ROOM, ROOM_WEIGHT},
-              [BD_BOUND_ROOM] = {BD_ATTEMPT_SOLVE, SOLVE_WEIGHT}};
+              [BD_BOUND_ROOM] = {BD_ATTEMPT_TRY, TRY_WEIGHT},
+              [BD_BOUND_TRIED] = {BD_ATTEMPT_SOLVE, SOLVE_WEIGHT}};
   const bd_item *from = &s->agenda.items[index];
   // Ops apart only tell what cannot beat the plan in hand.
   bd_bound_kind kind = from->kind == BD_BOUND_WORK && !s->found ? BD_BOUND_APART : from->kind;
@@ -138,6 +151,7 @@ static int add_attempt(search *s, int index) {
                     .cutoff = s->agenda.best_seconds,
                     .kind = next[kind].kind,
                     .lean = s->lean};
+  if (is_of_best(s, &from->of.setting)) a->cutoff *= OWN_FACTOR;
   a->tied_count =
       bd_agenda_batch(&s->agenda, index, s->attempt_count++, s->leanest_bytes, &a->tied);
   return weight;

@@ -1,0 +1,33 @@
+// The candidates of a setting's layers, and the pipelines that they pose.
+#ifndef BD_PLANNER_CANDIDATES_H
+#define BD_PLANNER_CANDIDATES_H
+#include "planner/bound/bound.h"
+#include "planner/pipeline/pipeline.h"
+
+// As they were measured, by run; runs that pose the problem of an earlier one have none of their
+// own.
+typedef struct bd_candidates {
+  const bd_scene *scene;
+  bd_setting setting;
+  bd_setting_layers layers;
+  bd_layer_candidate **list;
+  int *count;
+} bd_candidates;
+
+// The first ones, at `price` of a byte (bd_layer_candidates). Layers that are the same as those of
+// `before`, with another tied form, keep theirs; NULL: there are none. `*out_possible` is false
+// when a run has none. Lives in ctx->arena, as what is added later.
+BD_NODISCARD bd_status bd_candidates_measure(bd_ctx *ctx, const bd_scene *scene,
+                                             const bd_setting *setting, double price,
+                                             const bd_candidates *before,
+                                             bd_candidates *out_candidates, bool *out_possible);
+
+// The pipeline of them, with the optimizer's states split (`zero` 1) or whole.
+bd_pipeline_problem bd_candidates_pose(bd_ctx *ctx, const bd_candidates *candidates, int zero);
+
+// Asks for candidates about those that a quick solution uses, with `others` farther off
+// (bd_layer_polish); where a model has few layers, also for those that are best at its prices.
+// `*out_any`: there are new ones.
+BD_NODISCARD bd_status bd_candidates_ask(bd_ctx *ctx, bd_candidates *candidates, int zero,
+                                         bool others, bool *out_any);
+#endif
