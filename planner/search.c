@@ -131,6 +131,13 @@ static bool is_of_best(const search *s, const bd_setting *setting) {
          s->best.micro_batch == setting->micro_batch && bd_mesh_same(&s->best.mesh, &setting->mesh);
 }
 
+// A plan that is only near the best is of no use where the leanest is wanted, or where it would
+// hardly beat the one in hand; of few layers it takes nearly as long as the best.
+static bool is_worth_trying(const search *s, const bd_item *of) {
+  return !s->lean && !bd_scene_has_few_layers(&s->scene) && isfinite(of->of.seconds) &&
+         of->of.seconds <= s->agenda.best_seconds * TRY_WORTH;
+}
+
 // Returns what it weighs.
 static int add_attempt(search *s, int index) {
   static const struct {
@@ -144,6 +151,7 @@ static int add_attempt(search *s, int index) {
   const bd_item *from = &s->agenda.items[index];
   // Ops apart only tell what cannot beat the plan in hand.
   bd_bound_kind kind = from->kind == BD_BOUND_WORK && !s->found ? BD_BOUND_APART : from->kind;
+  if (kind == BD_BOUND_ROOM && !is_worth_trying(s, from)) kind = BD_BOUND_TRIED;
   int weight = next[kind].weight;
   bd_attempt *a = &s->attempts[s->attempt_count];
   *a = (bd_attempt){.scene = &s->scene,

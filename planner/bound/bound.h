@@ -20,6 +20,10 @@ typedef struct bd_scene {
 // no faster.
 bd_schedule bd_scene_schedule(const bd_scene *scene);
 
+// Whether candidates between the corners of a layer's trade are worth their time: every layer has a
+// large part in the step.
+bool bd_scene_has_few_layers(const bd_scene *scene);
+
 // From the op table alone: the work of every op divided evenly over all ranks, for every setting of
 // as many stages and micro-batches of this size.
 BD_NODISCARD bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages,

@@ -3,6 +3,10 @@
 
 enum { FEW_LAYERS = 16 };
 
+bool bd_scene_has_few_layers(const bd_scene *scene) {
+  return scene->runs->calls <= FEW_LAYERS;
+}
+
 // Micro-batches of a step and those that fill and drain the pipeline.
 static int passes_of(const bd_scene *scene, int stages, int64_t micro_batch) {
   return (int)(scene->request->global_batch / micro_batch) + stages - 1;
@@ -37,7 +41,7 @@ static bd_layer_request request_of(const bd_scene *scene, const bd_setting *sett
       .zero = request->zero,
       .recompute = request->recompute,
       .aside = request->full,
-      .between = scene->runs->calls <= FEW_LAYERS,
+      .between = bd_scene_has_few_layers(scene),
       .constraints = request->constraints,
       .pin = scene->runs->runs[run].pin,
       .sequence = scene->sequence,

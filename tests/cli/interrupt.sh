@@ -86,6 +86,11 @@ done
 [ "$status" = 130 ] || fail "a second interrupt does not end braid: status $status: $(cat log)"
 [ ! -e plan.json ] || fail "a killed search leaves a plan"
 
+# Whether the process at hand catches interrupts, signal 2, by now.
+catches() {
+  mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$pid/status")
+  case $mask in *[2367abef]) return 0 ;; *) return 1 ;; esac
+}
 # Bare problems keep what they have: STATUS WORD FILE and options.
 solve() {
   wanted=$1 word=$2
@@ -93,7 +98,11 @@ solve() {
   : >log
   env --default-signal=INT "$braid" solve --time-limit 3600 "$@" >page 2>log &
   pid=$!
-  sleep 2
+  until catches; do
+    kill -0 "$pid" 2>/dev/null || fail "'solve $*' ended by itself: $(cat page log)"
+    sleep 0.05
+  done
+  sleep 1
   kill -INT "$pid" || fail "'solve $*' ended by itself: $(cat page log)"
   finish
   [ "$status" = "$wanted" ] || fail "'solve $*' ends in status $status: $(cat log)"
