@@ -1,5 +1,6 @@
 #include "ir/index.h"
 #include <assert.h>
+#include <limits.h>
 #include <string.h>
 
 bd_function *bd_function_create(bd_ctx *ctx, const char *name) {
@@ -18,8 +19,17 @@ static bool name_taken(const bd_function *function, const char *interned) {
 static const char *next_number(bd_ctx *ctx, const bd_function *function) {
   for (int number = function->value_count;; ++number) {
     const char *name = bd_intern_f(ctx, "%d", number);
-    if (!name_taken(function, name)) return name;
+    if (number >= function->number_end || !name_taken(function, name)) return name;
   }
+}
+
+// Numbers past an int are none that next_number comes to.
+static void note_number(bd_function *function, const char *name) {
+  int64_t number = 0;
+  for (; *name >= '0' && *name <= '9' && number < INT_MAX; ++name)
+    number = 10 * number + (*name - '0');
+  if (*name == '\0' && number < INT_MAX && number >= function->number_end)
+    function->number_end = (int)number + 1;
 }
 
 bd_id bd_function_add_value(bd_ctx *ctx, bd_function *function, const char *name, bd_type type) {
@@ -30,6 +40,7 @@ bd_id bd_function_add_value(bd_ctx *ctx, bd_function *function, const char *name
     function->value_capacity = capacity;
   }
   name = name ? bd_intern_z(ctx, name) : next_number(ctx, function);
+  note_number(function, name);
   function->values[function->value_count] =
       (bd_value){.name = name, .type = type, .sharding = bd_sharding_replicated(), .producer = -1};
   return function->value_count++;
@@ -38,6 +49,11 @@ bd_id bd_function_add_value(bd_ctx *ctx, bd_function *function, const char *name
 // The list with room for one more id.
 static bd_id *grow_ids(bd_ctx *ctx, bd_id *ids, int count, int capacity) {
   return bd_arena_grow(ctx->arena, ids, (size_t)count, (size_t)capacity, sizeof *ids);
+}
+
+void bd_function_rename(bd_ctx *ctx, bd_function *function, bd_id value, const char *name) {
+  function->values[value].name = bd_intern_z(ctx, name);
+  note_number(function, name);
 }
 
 bd_id bd_function_add_param(bd_ctx *ctx, bd_function *function, const char *name, bd_type type) {

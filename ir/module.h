@@ -80,6 +80,7 @@ typedef struct bd_function {
   const char *peer; // the other of a forward/backward pair, or NULL
   int value_count, value_capacity;
   bd_value *values;
+  int number_end; // values' names that are numbers are below it
   int op_count, op_capacity;
   bd_op *ops;
   int param_count, result_count, save_count, restore_count;
@@ -179,6 +180,8 @@ bool bd_module_calls_forward(const bd_module *module, const bd_op *op);
 int64_t bd_module_sequence(const bd_module *module);
 // `name` NULL: the next free number.
 bd_id bd_function_add_value(bd_ctx *ctx, bd_function *function, const char *name, bd_type type);
+// Another name, which no value of the function has.
+void bd_function_rename(bd_ctx *ctx, bd_function *function, bd_id value, const char *name);
 bd_id bd_function_add_param(bd_ctx *ctx, bd_function *function, const char *name, bd_type type);
 void bd_function_add_result(bd_ctx *ctx, bd_function *function, bd_id value);
 void bd_function_add_save(bd_ctx *ctx, bd_function *function, bd_id value);

@@ -105,7 +105,7 @@ static bd_status add_result_versions(partition *p, bd_id source, bd_id made, bd_
   bd_id settled;
   BD_TRY(
       bd_reshard(p->versions.ctx, p->versions.module, to, made, &value->sharding, loc, &settled));
-  to->values[settled].name = value->name;
+  bd_function_rename(p->versions.ctx, to, settled, value->name);
   bd_versions_add(&p->versions, source, 0, settled);
   return BD_OK;
 }
