@@ -7,6 +7,7 @@
 #include "frontend/onnx/wire.h"
 #include "ir/base/file.h"
 #include "ir/type.h"
+#include <string.h>
 
 // As the file numbers them (TensorProto.DataType).
 typedef enum bd_onnx_dtype {
@@ -72,12 +73,13 @@ typedef enum bd_onnx_attribute_kind {
 
 typedef struct bd_onnx_attribute {
   const char *name;            // interned
-  bd_onnx_attribute_kind kind; // graphs and lists of tensors are told by it and not read
+  bd_onnx_attribute_kind kind; // lists of tensors and of graphs are told by it and not read
   const char *reference;       // in a function: the name of the caller's attribute; else NULL
   int64_t integer;
   double real;
   const char *string;           // interned
   const bd_onnx_tensor *tensor; // TENSOR
+  bd_onnx_bytes graph;          // GRAPH, not read
   int count;                    // of the list
   const int64_t *integers;
   const float *reals;
@@ -86,8 +88,18 @@ typedef struct bd_onnx_attribute {
 
 #define BD_ONNX_ABSENT (-1) // an operand or result that is left out
 
+// Where nodes of a branch of an If stand: they run when all conditions are as they say.
+typedef struct bd_onnx_guard {
+  int condition; // a value, one bool
+  bool taken_if; // what it must be
+  const struct bd_onnx_guard *outer;
+} bd_onnx_guard;
+
+// An If comes after the nodes of its branches, and its operands are the condition, the results of
+// its then_branch, and those of its else_branch.
 typedef struct bd_onnx_node {
   const char *name, *op, *domain; // interned; domain "" is ai.onnx
+  const bd_onnx_guard *guard;     // or NULL
   int64_t version;                // of the domain's operator set, where the node stands
   int number;                     // in the model's list
   int in_count, out_count, attribute_count;
@@ -141,6 +153,11 @@ BD_NODISCARD bd_status bd_onnx_read_tensor(bd_ctx *ctx, const char *path, bd_onn
 
 // `node 12 "name" (Conv)`, printable, in ctx->arena.
 const char *bd_onnx_node_text(bd_ctx *ctx, const bd_onnx_model *model, const bd_onnx_node *node);
+
+// Whether a node is an If, which takes one of two branches.
+static inline bool bd_onnx_is_if(const bd_onnx_node *node) {
+  return node->domain[0] == '\0' && strcmp(node->op, "If") == 0;
+}
 
 // Reports an error of a node and returns `status`.
 bd_status bd_onnx_node_fail(bd_ctx *ctx, const bd_onnx_model *model, const bd_onnx_node *node,

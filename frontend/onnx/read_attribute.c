@@ -131,6 +131,8 @@ static bd_status read_single(bd_onnx_reader *reader, const bd_wire_field *field,
     return bd_onnx_take_int(reader, field, "an attribute's integer", &attribute->integer);
   case FIELD_S:
     return bd_onnx_take_name(reader, field, "an attribute's string", &attribute->string);
+  case FIELD_G:
+    return bd_onnx_take_bytes(reader, field, "an attribute's graph", &attribute->graph);
   default:
     return read_tensor(reader, field, attribute);
   }
@@ -153,6 +155,7 @@ static bd_status read_contents(bd_onnx_reader *reader, bd_onnx_bytes message,
   case BD_ONNX_ATTRIBUTE_FLOAT:
   case BD_ONNX_ATTRIBUTE_INT:
   case BD_ONNX_ATTRIBUTE_STRING:
+  case BD_ONNX_ATTRIBUTE_GRAPH:
   case BD_ONNX_ATTRIBUTE_TENSOR: {
     bd_wire wire = bd_wire_begin(message);
     bd_wire_field field;

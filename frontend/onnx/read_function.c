@@ -126,7 +126,7 @@ bd_status bd_onnx_expand(bd_onnx_reader *reader, const bd_onnx_scope *caller, bd
                                    : bd_intern_f(reader->ctx, "%s%s%d", caller->prefix, call->op,
                                                  reader->model->value_count);
   bd_onnx_scope *scope = BD_NEW(reader->ctx->arena, bd_onnx_scope);
-  *scope = (bd_onnx_scope){.call = call, .depth = caller->depth + 1};
+  *scope = (bd_onnx_scope){.call = call, .depth = caller->depth + 1, .guard = caller->guard};
   scope->prefix = bd_intern_f(reader->ctx, "%s/", name);
   scope->names = bd_name_map_init(reader->ctx->arena);
   BD_TRY(read_head(reader, function, scope, call));

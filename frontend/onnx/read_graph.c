@@ -95,14 +95,44 @@ static bd_status read_name(bd_onnx_reader *reader, bd_onnx_bytes message) {
   return BD_OK;
 }
 
+static bd_status count_parts(bd_onnx_reader *reader, bd_onnx_bytes message, int64_t counts[32]) {
+  BD_TRY(bd_onnx_count_fields(reader, message, "GraphProto", counts));
+  if (counts[FIELD_SPARSE] == 0) return BD_OK;
+  return bd_fail(reader->ctx, BD_UNSUPPORTED, reader->loc,
+                 "the model has sparse initializers, which braid does not read; store them dense");
+}
+
+bd_status bd_onnx_read_branch(bd_onnx_reader *reader, bd_onnx_bytes message, bd_onnx_scope *scope,
+                              int count, int *values) {
+  int64_t counts[32];
+  BD_TRY(count_parts(reader, message, counts));
+  if (counts[FIELD_INPUT] > 0 || counts[FIELD_OUTPUT] != count)
+    return bd_fail(reader->ctx, BD_INVALID, reader->loc,
+                   "a branch of an If has %lld inputs and %lld outputs, not 0 and %d",
+                   (long long)counts[FIELD_INPUT], (long long)counts[FIELD_OUTPUT], count);
+  BD_TRY(read_all(reader, message, scope, FIELD_INITIALIZER, "an initializer", add_initializer));
+  BD_TRY(read_all(reader, message, scope, FIELD_NODE, "a node", add_node));
+  bd_wire wire = bd_wire_begin(message);
+  bd_wire_field field;
+  while (bd_wire_next(&wire, &field)) {
+    bd_onnx_bytes part = {NULL, 0};
+    const char *name;
+    const bd_onnx_declared *declared;
+    if (field.number != FIELD_OUTPUT) continue;
+    BD_TRY(bd_onnx_take_bytes(reader, &field, "an output", &part));
+    BD_TRY(bd_onnx_read_value_info(reader, part, &name, &declared));
+    *values = bd_onnx_find_value(scope, name);
+    if (*values++ < 0)
+      return bd_fail(reader->ctx, BD_INVALID, reader->loc,
+                     "no node makes \"%s\", an output of a branch of an If", name);
+  }
+  return BD_OK;
+}
+
 bd_status bd_onnx_read_graph(bd_onnx_reader *reader, bd_onnx_bytes message, bd_onnx_scope *scope) {
   bd_onnx_model *model = reader->model;
   int64_t counts[32];
-  BD_TRY(bd_onnx_count_fields(reader, message, "GraphProto", counts));
-  if (counts[FIELD_SPARSE] > 0)
-    return bd_fail(
-        reader->ctx, BD_UNSUPPORTED, reader->loc,
-        "the model has sparse initializers, which braid does not read; store them dense");
+  BD_TRY(count_parts(reader, message, counts));
   if (counts[FIELD_INPUT] > BD_ONNX_MOST_OPERANDS || counts[FIELD_OUTPUT] > BD_ONNX_MOST_OPERANDS)
     return bd_fail(reader->ctx, BD_INVALID, reader->loc,
                    "the model has more than %d inputs or outputs", BD_ONNX_MOST_OPERANDS);

@@ -39,7 +39,7 @@ typedef struct context {
 static bd_status use(const context *c, const bd_onnx_node *node, const char *name, int *out) {
   *out = BD_ONNX_ABSENT;
   if (name[0] == '\0') return BD_OK;
-  *out = bd_name_map_find(&c->scope->names, name);
+  *out = bd_onnx_find_value(c->scope, name);
   if (*out >= 0) return BD_OK;
   bool later = is_made_later(c->reader, c->owner, c->node_field, name);
   return bd_onnx_node_fail(c->reader->ctx, c->reader->model, node, BD_INVALID,
@@ -155,7 +155,9 @@ static bd_status append(const context *c, const bd_onnx_node *node) {
                                  (size_t)room, sizeof *model->nodes);
     reader->node_capacity = room;
   }
-  model->nodes[model->node_count++] = *node;
+  model->nodes[model->node_count] = *node;
+  model->nodes[model->node_count].number = model->node_count;
+  model->node_count++;
   return BD_OK;
 }
 
@@ -173,7 +175,8 @@ bd_status bd_onnx_read_node(bd_onnx_reader *reader, bd_onnx_scope *scope, bd_onn
     return bd_fail(reader->ctx, BD_INVALID, reader->loc,
                    "the model's nodes, with its functions expanded, take more than %d MiB",
                    BD_ONNX_MOST_BYTES >> 20);
-  bd_onnx_node node = {.name = "", .op = "", .domain = "", .number = reader->model->node_count};
+  bd_onnx_node node = {.name = "", .op = "", .domain = "", .guard = scope->guard};
+  node.number = reader->model->node_count;
   const char **names = NULL;
   BD_TRY(read_head(&c, message, &node));
   BD_TRY(make_room(&c, message, &node, &names));
@@ -181,6 +184,7 @@ bd_status bd_onnx_read_node(bd_onnx_reader *reader, bd_onnx_scope *scope, bd_onn
   if (scope->prefix[0]) node.name = bd_intern_f(reader->ctx, "%s%s", scope->prefix, node.name);
   const bd_onnx_function *function = find_function(reader, &node);
   if (function) BD_TRY(bd_onnx_expand(reader, scope, &node, function));
+  if (bd_onnx_is_if(&node)) BD_TRY(bd_onnx_read_branches(reader, scope, &node));
   for (int i = 0; i < node.out_count; i++) {
     int *value = &node.out[i];
     if (!names[i][0])
@@ -188,7 +192,7 @@ bd_status bd_onnx_read_node(bd_onnx_reader *reader, bd_onnx_scope *scope, bd_onn
     else if (function)
       BD_TRY(bd_onnx_name(reader, scope, names[i], *value));
     else
-      BD_TRY(bd_onnx_define(reader, scope, names[i], node.number, value));
+      BD_TRY(bd_onnx_define(reader, scope, names[i], reader->model->node_count, value));
   }
   return function ? BD_OK : append(&c, &node);
 }

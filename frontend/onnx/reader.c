@@ -76,6 +76,13 @@ bd_status bd_onnx_read_opset(bd_onnx_reader *reader, const bd_wire_field *holder
   return BD_OK;
 }
 
+int bd_onnx_find_value(const bd_onnx_scope *scope, const char *name) {
+  int found = -1;
+  for (; scope && found < 0; scope = scope->outer)
+    found = bd_name_map_find(&scope->names, name);
+  return found;
+}
+
 bd_status bd_onnx_name(bd_onnx_reader *reader, bd_onnx_scope *scope, const char *name, int value) {
   if (bd_name_map_add(&scope->names, name, value)) return BD_OK;
   return bd_fail(reader->ctx, BD_INVALID, reader->loc, "the value \"%s\" is defined twice", name);

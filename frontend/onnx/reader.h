@@ -14,7 +14,7 @@ enum {
   BD_ONNX_MOST_NAME_BYTES = 4096,  // of any name
   BD_ONNX_MOST_DOMAINS = 64,       // operator sets, of a model or function
   BD_ONNX_MOST_FUNCTIONS = 1 << 14,
-  BD_ONNX_MOST_DEPTH = 64,           // functions that call functions
+  BD_ONNX_MOST_DEPTH = 64,           // functions that call functions, branches in branches
   BD_ONNX_MOST_EXPANSIONS = 1 << 16, // of functions
   BD_ONNX_MOST_BYTES = 512 << 20,    // of everything that is made of nodes
 };
@@ -49,14 +49,19 @@ typedef struct bd_onnx_reader {
   int64_t external_bytes;
 } bd_onnx_reader;
 
-// Where names have a meaning: the graph, or one expansion of a function.
+// Where names have a meaning: the graph, one expansion of a function, or a branch of an If.
 typedef struct bd_onnx_scope {
-  const bd_onnx_node *call; // of a function: the node that it stands for; NULL: the graph
+  const bd_onnx_node *call; // in a function: the node that it stands for; NULL: the graph
   const char *prefix;       // before the names of inner values: "" or "call/"
   bd_name_map names;        // values
   bd_onnx_opsets opsets;
   int depth;
+  const struct bd_onnx_scope *outer; // of a branch: whose names have a meaning as well
+  const bd_onnx_guard *guard;        // of what is read
 } bd_onnx_scope;
+
+// The value of a name; -1: it has none.
+int bd_onnx_find_value(const bd_onnx_scope *scope, const char *name);
 
 // Reports damage of the wire format at its byte.
 bd_status bd_onnx_damaged(bd_onnx_reader *reader, const bd_wire *wire, const char *message);
@@ -86,6 +91,13 @@ BD_NODISCARD bd_status bd_onnx_read_value_info(bd_onnx_reader *reader, bd_onnx_b
                                                const bd_onnx_declared **out_declared);
 BD_NODISCARD bd_status bd_onnx_read_graph(bd_onnx_reader *reader, bd_onnx_bytes message,
                                           bd_onnx_scope *scope);
+// The graph of a branch, whose `count` outputs become `values`.
+BD_NODISCARD bd_status bd_onnx_read_branch(bd_onnx_reader *reader, bd_onnx_bytes message,
+                                           bd_onnx_scope *scope, int count, int *values);
+
+// Appends the nodes of an If's branches, and makes their results its operands.
+BD_NODISCARD bd_status bd_onnx_read_branches(bd_onnx_reader *reader, const bd_onnx_scope *outer,
+                                             bd_onnx_node *node);
 
 // Reads the node and appends it, or the nodes of the function that it calls. `owner`: the message
 // that holds the node, for telling what is defined later.

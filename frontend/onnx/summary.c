@@ -8,7 +8,11 @@ static bool is_folded(const bd_onnx_fact *fact) {
   return empty || (!fact->weight && (fact->known || fact->tensor));
 }
 
-bool bd_onnx_takes(const bd_onnx_node *node, int i) {
+bool bd_onnx_takes(const bd_onnx_fact *facts, const bd_onnx_node *node, int i) {
+  if (bd_onnx_is_if(node)) {
+    bool then = bd_onnx_at(&facts[node->in[0]], 0).integer != 0;
+    return i > 0 && (i <= node->out_count) == then;
+  }
   const bd_onnx_rule *rule = bd_onnx_rule_of(node);
   if (node->in[i] == BD_ONNX_ABSENT || (rule && i < 32 && (rule->known >> i & 1))) return false;
   if (strcmp(node->op, "CastLike") == 0) return i == 0;
@@ -27,7 +31,7 @@ const bool *bd_onnx_running(bd_ctx *ctx, const bd_onnx_model *model, const bd_on
       if (value != BD_ONNX_ABSENT && wanted[value] && !is_folded(&facts[value])) running[n] = true;
     }
     for (int i = 0; running[n] && i < node->in_count; i++)
-      if (bd_onnx_takes(node, i)) wanted[node->in[i]] = true;
+      if (bd_onnx_takes(facts, node, i)) wanted[node->in[i]] = true;
   }
   return running;
 }

@@ -9,8 +9,8 @@ void bd_onnx_summarize(bd_ctx *ctx, const bd_onnx_model *model, const bd_onnx_fa
                        bd_text *text);
 
 // Whether a node takes the elements of operand `i`, and not its type or shape alone, or elements
-// that are known beforehand.
-bool bd_onnx_takes(const bd_onnx_node *node, int i);
+// that are known beforehand. An If takes the results of one branch.
+bool bd_onnx_takes(const bd_onnx_fact *facts, const bd_onnx_node *node, int i);
 
 // Per node, whether it runs: an output of the model needs it, and its results are not known
 // beforehand. In ctx->arena.

@@ -27,6 +27,43 @@ static void make_room(walk *w, const bd_onnx_node *node) {
   }
 }
 
+// The bool that an If asks for.
+static bd_status read_condition(const bd_onnx_step *step, bd_onnx_fact *fact, bool *out) {
+  bool one = bd_onnx_plain(fact) && bd_onnx_count(fact) == 1;
+  if (fact->dtype != BD_ONNX_BOOL || !one)
+    return bd_onnx_step_fail(step, BD_INVALID, "the condition of an If is not one bool");
+  if (!bd_onnx_is_known(fact))
+    return bd_onnx_step_fail(step, BD_UNSUPPORTED,
+                             "the condition of an If depends on the model's inputs; export the "
+                             "model with one of its branches only");
+  BD_TRY(bd_onnx_load(step, fact));
+  *out = bd_onnx_at(fact, 0).integer != 0;
+  return BD_OK;
+}
+
+// Whether the node stands in branches that are taken.
+static bd_status is_reached(walk *w, const bd_onnx_step *step, const bd_onnx_guard *guard,
+                            bool *out) {
+  bool value;
+  *out = true;
+  if (guard) BD_TRY(is_reached(w, step, guard->outer, out));
+  if (!guard || !*out) return BD_OK;
+  BD_TRY(read_condition(step, &w->facts[guard->condition], &value));
+  *out = value == guard->taken_if;
+  return BD_OK;
+}
+
+// An If's results are those of the branch that is taken.
+static bd_status choose(walk *w, const bd_onnx_step *step) {
+  const bd_onnx_node *node = step->node;
+  bool value;
+  BD_TRY(read_condition(step, step->in[0], &value));
+  for (int i = 0; i < node->out_count; i++)
+    if (node->out[i] != BD_ONNX_ABSENT)
+      w->facts[node->out[i]] = *step->in[1 + (value ? 0 : node->out_count) + i];
+  return BD_OK;
+}
+
 static bd_status infer_node(walk *w, const bd_onnx_node *node) {
   make_room(w, node);
   bd_onnx_step step = {.ctx = w->ctx,
@@ -36,6 +73,10 @@ static bd_status infer_node(walk *w, const bd_onnx_node *node) {
                        .out_count = node->out_count,
                        .in = w->in,
                        .out = w->out};
+  bool reached;
+  BD_TRY(is_reached(w, &step, node->guard, &reached));
+  if (!reached) return BD_OK;
+  if (bd_onnx_is_if(node)) return choose(w, &step);
   BD_TRY(bd_onnx_find_rule(w->ctx, w->model, node, &step.rule));
   BD_TRY(bd_onnx_check_signature(&step));
   BD_TRY(step.rule->infer(&step));
@@ -109,7 +150,7 @@ const bool *bd_onnx_wanted(bd_ctx *ctx, const bd_onnx_model *model) {
     bool all = false;
     for (int i = 0; i < node->out_count; i++)
       all = all || (node->out[i] != BD_ONNX_ABSENT && wanted[node->out[i]]);
-    all = all && !looks_at_shape_alone(node);
+    all = (all && !looks_at_shape_alone(node)) || bd_onnx_is_if(node);
     for (int i = 0; i < node->in_count; i++)
       if (node->in[i] != BD_ONNX_ABSENT && (all || (rule && i < 32 && (rule->known >> i & 1))))
         wanted[node->in[i]] = true;

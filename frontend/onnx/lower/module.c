@@ -7,7 +7,7 @@ static const bool *find_used(bd_onnx_lowering *l, const bool *running) {
   bool *used = BD_NEW_ARRAY(l->ctx->arena, bool, l->model->value_count);
   for (int n = 0; n < l->model->node_count; n++)
     for (int i = 0; running[n] && i < l->model->nodes[n].in_count; i++)
-      if (bd_onnx_takes(&l->model->nodes[n], i)) used[l->model->nodes[n].in[i]] = true;
+      if (bd_onnx_takes(l->facts, &l->model->nodes[n], i)) used[l->model->nodes[n].in[i]] = true;
   return used;
 }
 

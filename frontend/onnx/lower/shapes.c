@@ -17,6 +17,20 @@ static bd_status lower_same(bd_onnx_lowering *l, const bd_onnx_step *step) {
   return BD_OK;
 }
 
+// The results of the branch that is taken; those that are known are made where they are used.
+static bd_status lower_if(bd_onnx_lowering *l, const bd_onnx_step *step) {
+  bool then = bd_onnx_at(step->in[0], 0).integer != 0;
+  for (int i = 0; i < step->out_count; i++) {
+    int from = 1 + (then ? 0 : step->out_count) + i;
+    const bd_onnx_fact *fact = step->in[from];
+    bd_onnx_part part;
+    if (!fact->weight && bd_onnx_is_known(fact)) continue;
+    BD_TRY(bd_onnx_indices(l, step, from, &part));
+    bd_onnx_made(l, step, i, part);
+  }
+  return BD_OK;
+}
+
 // Where nothing is dropped, the mask is of ones.
 static bd_status keep_all(bd_onnx_lowering *l, const bd_onnx_step *step) {
   const bd_onnx_fact *mask = &step->out[1];
@@ -177,11 +191,11 @@ static bd_status lower_concat(bd_onnx_lowering *l, const bd_onnx_step *step) {
 }
 
 static const bd_onnx_lower_rule rules[] = {
-    {"Concat", lower_concat, BD_OP_CONCAT},      {"Dropout", lower_dropout, BD_OP_DROPOUT},
-    {"Expand", lower_expand, BD_OP_BROADCAST},   {"Flatten", lower_regroup, BD_OP_RESHAPE},
-    {"Identity", lower_same, BD_OP_RESHAPE},     {"Reshape", lower_regroup, BD_OP_RESHAPE},
-    {"Slice", lower_slice, BD_OP_SLICE},         {"Split", lower_split, BD_OP_SLICE},
-    {"Squeeze", lower_regroup, BD_OP_RESHAPE},   {"Transpose", lower_transpose, BD_OP_PERMUTE},
-    {"Unsqueeze", lower_regroup, BD_OP_RESHAPE},
+    {"Concat", lower_concat, BD_OP_CONCAT},        {"Dropout", lower_dropout, BD_OP_DROPOUT},
+    {"Expand", lower_expand, BD_OP_BROADCAST},     {"Flatten", lower_regroup, BD_OP_RESHAPE},
+    {"Identity", lower_same, BD_OP_RESHAPE},       {"If", lower_if, BD_OP_RESHAPE},
+    {"Reshape", lower_regroup, BD_OP_RESHAPE},     {"Slice", lower_slice, BD_OP_SLICE},
+    {"Split", lower_split, BD_OP_SLICE},           {"Squeeze", lower_regroup, BD_OP_RESHAPE},
+    {"Transpose", lower_transpose, BD_OP_PERMUTE}, {"Unsqueeze", lower_regroup, BD_OP_RESHAPE},
 };
 const bd_onnx_lower_rules bd_onnx_lower_shapes = {sizeof rules / sizeof *rules, rules};
