@@ -1,6 +1,7 @@
 // `braid import`: reads an ONNX model, prints what was recognised, and writes it as a graph.
 #include "cli/command.h"
 #include "cli/import_check.h"
+#include "cli/import_graph.h"
 #include "frontend/onnx/lower.h"
 #include "frontend/onnx/save.h"
 #include "frontend/onnx/summary.h"
@@ -42,6 +43,7 @@ static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const b
   bd_text text = bd_text_init(ctx->arena);
   bd_module_print(graph, &text);
   BD_TRY(bd_file_write(ctx, bd_argument(arguments, "-o"), text.data, text.length));
+  BD_TRY(bd_import_describe(ctx, graph));
   const char *weights = bd_argument(arguments, "--weights");
   return weights ? bd_onnx_save_weights(ctx, model, graph, weights) : BD_OK;
 }

@@ -1,0 +1,73 @@
+#include "cli/import_graph.h"
+#include "ir/base/text.h"
+#include "ir/index.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct tally {
+  const char *what;
+  int count;
+} tally;
+
+static int by_count(const void *a, const void *b) {
+  const tally *x = a, *y = b;
+  return x->count != y->count ? y->count - x->count : strcmp(x->what, y->what);
+}
+
+// `97 (model.1 96, model.0 1)`: most first.
+static void add_tallies(bd_text *text, int count, tally *tallies) {
+  int total = 0, shown = 0;
+  qsort(tallies, (size_t)count, sizeof *tallies, by_count);
+  for (int i = 0; i < count; i++)
+    total += tallies[i].count;
+  bd_text_addf(text, "%d", total);
+  for (int i = 0; i < count && tallies[i].count > 0; i++, shown++)
+    bd_text_addf(text, "%s%s %d", i ? ", " : " (", tallies[i].what, tallies[i].count);
+  bd_text_add(text, shown ? ")\n" : "\n");
+}
+
+// Adds the ops of one call, and their arithmetic for one sample.
+static bd_status add_ops(bd_ctx *ctx, const bd_function *function, int calls, tally *kinds,
+                         double *flops) {
+  static const bd_mesh one = {.axes = 1, .size = {1}};
+  static const int8_t whole[BD_MAX_AXES] = {-1, -1, -1, -1};
+  for (int i = 0; i < function->op_count; i++) {
+    const bd_op *op = &function->ops[i];
+    bd_index_map map;
+    bd_type types[BD_MAX_RESULTS];
+    BD_TRY(bd_op_infer(ctx, function, op, &map, types));
+    kinds[op->kind].count += calls;
+    *flops += calls * bd_op_flops(function, op, &map, &one, whole, 1);
+  }
+  return BD_OK;
+}
+
+static int count_calls(const bd_module *graph, const bd_function *function) {
+  int calls = 0;
+  for (int i = 0; i < graph->main->op_count; i++) {
+    const bd_op *op = &graph->main->ops[i];
+    calls += op->kind == BD_OP_CALL && strcmp(op->callee, function->name) == 0;
+  }
+  return calls;
+}
+
+bd_status bd_import_describe(bd_ctx *ctx, const bd_module *graph) {
+  tally kinds[BD_OP_KIND_COUNT];
+  tally *functions = BD_NEW_ARRAY(ctx->arena, tally, graph->function_count);
+  double flops = 0;
+  for (int i = 0; i < BD_OP_KIND_COUNT; i++)
+    kinds[i] = (tally){bd_op_get_info((bd_op_kind)i)->name, 0};
+  for (int i = 0; i < graph->function_count; i++) {
+    const bd_function *function = graph->functions[i];
+    functions[i] = (tally){function->name, count_calls(graph, function)};
+    BD_TRY(add_ops(ctx, function, functions[i].count, kinds, &flops));
+  }
+  bd_text text = bd_text_init(ctx->arena);
+  bd_text_add(&text, "layers of the graph: ");
+  add_tallies(&text, graph->function_count, functions);
+  bd_text_add(&text, "ops of the graph: ");
+  add_tallies(&text, BD_OP_KIND_COUNT, kinds);
+  bd_text_addf(&text, "arithmetic of a sample, forward: %.4g GFLOP\n", flops * 1e-9);
+  fwrite(text.data, 1, text.length, stdout);
+  return BD_OK;
+}
