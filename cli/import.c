@@ -30,7 +30,7 @@ static bd_status read_dims(bd_ctx *ctx, const bd_arguments *arguments, bd_onnx_o
 }
 
 static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const bd_onnx_model *model,
-                             bd_onnx_fact *facts) {
+                             bd_onnx_fact *facts, bd_import_graphs *out_graphs) {
   static const char *const losses[] = {"own", "cross-entropy", NULL};
   int loss = BD_ONNX_LOSS_OWN;
   bd_module *graph;
@@ -38,11 +38,13 @@ static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const b
   BD_TRY(bd_file_check_place(ctx, bd_argument(arguments, "-o")));
   BD_TRY(bd_onnx_lower(ctx, model, facts, (bd_onnx_loss)loss, &graph));
   BD_TRY(bd_module_verify(ctx, graph));
+  out_graphs->lowered = graph;
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,dce,outline-repeats,cse,dce", NULL, stderr, graph,
                           &graph));
   bd_text text = bd_text_init(ctx->arena);
   bd_module_print(graph, &text);
   BD_TRY(bd_file_write(ctx, bd_argument(arguments, "-o"), text.data, text.length));
+  out_graphs->written = graph;
   BD_TRY(bd_import_describe(ctx, graph));
   const char *weights = bd_argument(arguments, "--weights");
   return weights ? bd_onnx_save_weights(ctx, model, graph, weights) : BD_OK;
@@ -51,14 +53,16 @@ static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const b
 static bd_status import(bd_ctx *ctx, const bd_arguments *arguments, const bd_onnx_model *model,
                         const bd_onnx_options *options) {
   bd_onnx_fact *facts;
+  bd_import_graphs graphs = {NULL, NULL};
   BD_TRY(bd_onnx_infer(ctx, model, options, &facts));
   bd_text text = bd_text_init(ctx->arena);
   bd_onnx_summarize(ctx, model, facts, &text);
   fwrite(text.data, 1, text.length, stdout);
   if (bd_argument(arguments, "--weights") && !bd_argument(arguments, "-o"))
     return bd_usage_fail(ctx, arguments, "--weights needs -o: the graph that the weights are of");
-  if (bd_argument(arguments, "-o")) BD_TRY(write_graph(ctx, arguments, model, facts));
-  return bd_argument_flag(arguments, "--check") ? bd_import_check(ctx, model, facts) : BD_OK;
+  if (bd_argument(arguments, "-o")) BD_TRY(write_graph(ctx, arguments, model, facts, &graphs));
+  if (!bd_argument_flag(arguments, "--check")) return BD_OK;
+  return bd_import_check(ctx, model, facts, &graphs);
 }
 
 static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {

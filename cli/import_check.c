@@ -7,6 +7,7 @@
 #include "ir/base/file.h"
 #include "ir/base/text.h"
 #include "ir/element.h"
+#include "ir/flatten.h"
 #include "ir/memory.h"
 #include <errno.h>
 #include <math.h>
@@ -17,18 +18,26 @@ enum { SAMPLES = 2, PIECE_BYTES = 1 << 16 };
 // Of the largest value of an output: what sums of rounded products may be off by.
 #define TOLERANCE 1e-4
 
+// A function that is run as generated code, on parameters, and the results that it should have.
+typedef struct part {
+  const bd_function *function;
+  bd_tensor *in, *wanted;
+  const char **names; // of the results, for people
+} part;
+
+enum { MOST_PARTS = 2 }; // the model's outputs, and the loss
+
 typedef struct check {
   bd_ctx *ctx;
   const bd_onnx_model *model;
-  bd_onnx_program program;
+  int count;
+  part parts[MOST_PARTS];
   bd_module *evaluation;
-  bd_tensor *in, *wanted;
   const char *folder;
 } check;
 
 // The interpreter holds every value as doubles.
-static bd_status check_memory(const check *c) {
-  const bd_function *function = c->program.function;
+static bd_status check_memory(const check *c, const bd_function *function) {
   double bytes = 0, room = 0.5 * (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
   for (bd_id v = 0; v < function->value_count; v++)
     bytes += 8 * (double)bd_type_elements(&function->values[v].type, SAMPLES);
@@ -40,7 +49,59 @@ static bd_status check_memory(const check *c) {
                  SAMPLES, bytes / 0x1p30);
 }
 
-static bool write_tensor(FILE *file, const bd_module *module, const bd_tensor *tensor) {
+static bd_status interpret(const check *c, const bd_module *module, const bd_function *function,
+                           const bd_tensor *in, bd_tensor **out) {
+  const bd_random_key key = {.seed = 1};
+  return bd_interpret_function(c->ctx, module, function, in, &key, out, NULL);
+}
+
+// The model's outputs, of the function that it is before anything is done to it.
+static bd_status add_outputs(check *c, bd_onnx_fact *facts) {
+  bd_onnx_program program;
+  BD_TRY(bd_onnx_lower_function(c->ctx, c->model, facts, &program));
+  int count = program.function->result_count;
+  printf("check: %d of %d outputs on the interpreter and as generated code, the others are known "
+         "beforehand\n",
+         count, c->model->output_count);
+  if (count == 0) return BD_OK;
+  part *p = &c->parts[c->count++];
+  *p = (part){.function = program.function,
+              .names = BD_NEW_ARRAY(c->ctx->arena, const char *, count)};
+  for (int i = 0; i < count; i++)
+    p->names[i] = bd_intern_f(c->ctx, "output %s",
+                              c->model->values[c->model->outputs[program.results[i]]].name);
+  BD_TRY(check_memory(c, p->function));
+  BD_TRY(bd_import_values(c->ctx, c->model, &program, SAMPLES, &p->in));
+  return interpret(c, program.module, p->function, p->in, &p->wanted);
+}
+
+static bool draws_numbers(const bd_function *function) {
+  for (int i = 0; i < function->op_count; i++)
+    if (function->ops[i].kind == BD_OP_DROPOUT) return true;
+  return false;
+}
+
+// The loss: of the lowered graph on the interpreter, of the written one as generated code.
+static bd_status add_loss(check *c, const bd_import_graphs *graphs) {
+  static const char *const name = "the loss of the graph";
+  if (!graphs->written) return BD_OK;
+  const bd_function *lowered = bd_module_flatten(c->ctx, graphs->lowered);
+  const bd_function *written = bd_module_flatten(c->ctx, graphs->written);
+  if (draws_numbers(lowered)) {
+    printf("check: the loss is not compared: it draws random numbers\n");
+    return BD_OK;
+  }
+  bd_tensor *in;
+  part *p = &c->parts[c->count++];
+  *p = (part){.function = written, .names = BD_NEW_ARRAY(c->ctx->arena, const char *, 1)};
+  p->names[0] = name;
+  BD_TRY(check_memory(c, lowered));
+  BD_TRY(bd_import_graph_values(c->ctx, c->model, graphs->lowered, lowered, SAMPLES, NULL, &in));
+  BD_TRY(bd_import_graph_values(c->ctx, c->model, graphs->written, written, SAMPLES, in, &p->in));
+  return interpret(c, graphs->lowered, lowered, in, &p->wanted);
+}
+
+static bool write_tensor(FILE *file, const bd_tensor *tensor) {
   char piece[PIECE_BYTES] = {0};
   int64_t size = bd_dtype_bytes(tensor->type.dtype), most = PIECE_BYTES / size;
   int64_t count = bd_type_elements(&tensor->type, 1);
@@ -58,8 +119,9 @@ static bool write_tensor(FILE *file, const bd_module *module, const bd_tensor *t
 static bd_status write_parameters(const check *c, const char *path) {
   FILE *file = fopen(path, "wb");
   bool good = file != NULL;
-  for (int i = 0; good && i < c->program.function->param_count; i++)
-    good = write_tensor(file, c->evaluation, &c->in[i]);
+  for (int i = 0; i < c->count; i++)
+    for (int k = 0; good && k < c->parts[i].function->param_count; k++)
+      good = write_tensor(file, &c->parts[i].in[k]);
   if (file && fclose(file) != 0) good = false;
   if (good) return BD_OK;
   return bd_fail(c->ctx, BD_EXTERNAL, bd_loc_file(path), "cannot be written: %s", strerror(errno));
@@ -94,13 +156,12 @@ static difference compare(const bd_tensor *wanted, const char *data) {
   return d;
 }
 
-static bd_status report(const check *c, int index, const difference *d) {
-  const bd_type *type = &c->wanted[index].type;
-  const char *name = c->model->values[c->model->outputs[c->program.results[index]]].name;
-  bool is_real = bd_dtype_is_float(type->dtype);
+static bd_status report(const check *c, const part *p, int index, const difference *d) {
+  bool is_real = bd_dtype_is_float(p->wanted[index].type.dtype);
   bool good = is_real ? d->largest <= TOLERANCE * d->size : d->differ == 0;
+  const char *name = p->names[index];
   bd_text text = bd_text_init(c->ctx->arena);
-  bd_text_add(&text, "check: output ");
+  bd_text_add(&text, "check: ");
   bd_text_add_printable(&text, name, strlen(name));
   if (is_real)
     bd_text_addf(&text, ": the largest difference is %.3g, of values up to %.3g\n", d->largest,
@@ -112,8 +173,8 @@ static bd_status report(const check *c, int index, const difference *d) {
   if (good) return BD_OK;
   return bd_fail(
       c->ctx, BD_UNSUPPORTED, bd_loc_file(c->model->path),
-      "output \"%s\" of generated code is another than the interpreter's, which computes in "
-      "doubles: either the model magnifies what f32 rounds, or braid is wrong",
+      "%s of generated code is another than the interpreter's, which computes in doubles: either "
+      "the model magnifies what f32 rounds, or braid is wrong",
       name);
 }
 
@@ -122,10 +183,13 @@ static bd_status compare_results(const check *c, const char *path) {
   BD_TRY(bd_map_open(c->ctx, path, &map));
   const char *data = (const char *)map.data;
   bd_status status = BD_OK;
-  for (int i = 0; status == BD_OK && i < c->program.function->result_count; i++) {
-    difference d = compare(&c->wanted[i], data);
-    data += bd_align(d.elements * bd_dtype_bytes(c->wanted[i].type.dtype));
-    status = report(c, i, &d);
+  for (int i = 0; i < c->count; i++) {
+    const part *p = &c->parts[i];
+    for (int k = 0; status == BD_OK && k < p->function->result_count; k++) {
+      difference d = compare(&p->wanted[k], data);
+      data += bd_align(d.elements * bd_dtype_bytes(p->wanted[k].type.dtype));
+      status = report(c, p, k, &d);
+    }
   }
   bd_map_close(&map);
   return status;
@@ -144,20 +208,15 @@ static void remove_folder(void *path) {
   bd_folder_remove(path);
 }
 
-bd_status bd_import_check(bd_ctx *ctx, const bd_onnx_model *model, bd_onnx_fact *facts) {
+bd_status bd_import_check(bd_ctx *ctx, const bd_onnx_model *model, bd_onnx_fact *facts,
+                          const bd_import_graphs *graphs) {
   check c = {.ctx = ctx, .model = model};
-  const bd_random_key key = {.seed = 1};
-  BD_TRY(bd_onnx_lower_function(ctx, model, facts, &c.program));
-  printf("check: %d of %d outputs on the interpreter and as generated code, the others are known "
-         "beforehand\n",
-         c.program.function->result_count, model->output_count);
-  if (c.program.function->result_count == 0) return BD_OK;
-  BD_TRY(check_memory(&c));
-  BD_TRY(bd_import_values(ctx, model, &c.program, SAMPLES, &c.in));
-  BD_TRY(bd_interpret_function(ctx, c.program.module, c.program.function, c.in, &key, &c.wanted,
-                               NULL));
+  BD_TRY(add_outputs(&c, facts));
+  BD_TRY(add_loss(&c, graphs));
+  if (c.count == 0) return BD_OK;
   c.evaluation = bd_evaluation_create(ctx, SAMPLES);
-  BD_TRY(bd_evaluation_add(ctx, c.evaluation, c.program.function));
+  for (int i = 0; i < c.count; i++)
+    BD_TRY(bd_evaluation_add(ctx, c.evaluation, c.parts[i].function));
   BD_TRY(bd_folder_temporary(ctx, "check", &c.folder));
   bd_owned held;
   bd_own(ctx, &held, remove_folder, (char *)c.folder);

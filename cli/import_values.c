@@ -1,4 +1,6 @@
 #include "cli/import_values.h"
+#include "ir/init.h"
+#include "ir/name_map.h"
 
 enum { PIECE = 4096 };
 
@@ -68,20 +70,59 @@ static void draw(bd_ctx *ctx, const bd_function *function, int index, bd_tensor 
   }
 }
 
+static bd_tensor make_tensor(bd_ctx *ctx, const bd_function *function, int index, int64_t batch) {
+  bd_type type = function->values[function->params[index]].type;
+  for (int d = 0; d < type.rank; d++)
+    type.dims[d] = bd_extent(type.dims[d], batch);
+  return (bd_tensor){type, BD_NEW_ARRAY(ctx->arena, double, bd_type_elements(&type, 1))};
+}
+
 bd_status bd_import_values(bd_ctx *ctx, const bd_onnx_model *model, const bd_onnx_program *program,
                            int64_t batch, bd_tensor **out_values) {
   const bd_function *function = program->function;
   bd_tensor *values = BD_NEW_ARRAY(ctx->arena, bd_tensor, function->param_count);
   for (int i = 0; i < function->param_count; i++) {
     const bd_onnx_tensor *weight = model->values[program->params[i]].initializer;
-    bd_type type = function->values[function->params[i]].type;
-    for (int d = 0; d < type.rank; d++)
-      type.dims[d] = bd_extent(type.dims[d], batch);
-    values[i] = (bd_tensor){type, BD_NEW_ARRAY(ctx->arena, double, bd_type_elements(&type, 1))};
+    values[i] = make_tensor(ctx, function, i, batch);
     if (weight)
       BD_TRY(read_weight(ctx, model, weight, values[i].data));
     else
       draw(ctx, function, i, &values[i]);
+  }
+  *out_values = values;
+  return BD_OK;
+}
+
+// The part of a stored tensor that a weight is, in the weight's order.
+static bd_status read_stored(bd_ctx *ctx, const bd_onnx_model *model, const bd_onnx_tensor *tensor,
+                             const bd_storage *storage, double *out) {
+  double *stored = BD_NEW_ARRAY(ctx->arena, double, tensor->elements);
+  BD_TRY(read_weight(ctx, model, tensor, stored));
+  for (int64_t i = 0; i < tensor->elements; i++) {
+    int64_t at = bd_storage_to_logical(storage, i);
+    if (at >= 0) out[at] = stored[i];
+  }
+  return BD_OK;
+}
+
+bd_status bd_import_graph_values(bd_ctx *ctx, const bd_onnx_model *model, const bd_module *graph,
+                                 const bd_function *flat, int64_t batch, const bd_tensor *inputs,
+                                 bd_tensor **out_values) {
+  bd_tensor *values = BD_NEW_ARRAY(ctx->arena, bd_tensor, flat->param_count);
+  bd_name_map names = bd_name_map_init(ctx->arena);
+  for (int i = 0; i < model->value_count; i++)
+    if (model->values[i].initializer)
+      bd_name_map_add(&names, model->values[i].initializer->name, i);
+  for (int i = 0; i < graph->input_count; i++) {
+    values[i] = inputs ? inputs[i] : make_tensor(ctx, flat, i, batch);
+    if (!inputs) draw(ctx, flat, i, &values[i]);
+  }
+  for (int i = 0; i < graph->weight_count; i++) {
+    const bd_storage *storage = &graph->weights[i].storage;
+    bd_tensor *value = &values[graph->input_count + i];
+    *value = make_tensor(ctx, flat, graph->input_count + i, batch);
+    const bd_onnx_value *source = &model->values[bd_name_map_find(&names, storage->name)];
+    BD_TRY(read_stored(ctx, model, source->initializer, storage, value->data));
   }
   *out_values = values;
   return BD_OK;

@@ -9,4 +9,10 @@
 BD_NODISCARD bd_status bd_import_values(bd_ctx *ctx, const bd_onnx_model *model,
                                         const bd_onnx_program *program, int64_t batch,
                                         bd_tensor **out_values);
+// The parameters of a graph's main: `inputs`, as many as it has, or where that is NULL made-up ones
+// for `flat`, which is that main; then its weights, of the model's initializers.
+BD_NODISCARD bd_status bd_import_graph_values(bd_ctx *ctx, const bd_onnx_model *model,
+                                              const bd_module *graph, const bd_function *flat,
+                                              int64_t batch, const bd_tensor *inputs,
+                                              bd_tensor **out_values);
 #endif
