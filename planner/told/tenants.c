@@ -74,6 +74,7 @@ static void add_weight(listing *l, const bd_function *callee, int param, bd_id i
   const char *key = bd_intern_f(l->ctx, "%s %d", callee->name, param);
   const bd_storage *storage = &weight->storage;
   const char *name = storage->name && *storage->name ? storage->name : weight->name;
+  if (storage->stack > 0) name = bd_intern_f(l->ctx, "%s*%s", name, storage->stack_rest);
   if (storage->slice_dim >= 0) name = bd_intern_f(l->ctx, "%s (%s)", name, weight->name);
   add(l, key, name, BD_SEGMENT_WEIGHTS, bytes, 1);
 }
