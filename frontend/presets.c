@@ -37,7 +37,8 @@ static bd_gpt2_config gpt2_config(int64_t vocabulary, int64_t positions, int64_t
 static bd_llama_config llama_config(int64_t vocabulary, int64_t positions, int64_t width,
                                     int64_t layers, int64_t heads, int64_t kv_heads,
                                     int64_t head_width, int64_t inner, double rope_theta,
-                                    double dropout) {
+                                    double dropout, int64_t experts, int64_t choices,
+                                    int64_t capacity) {
   return (bd_llama_config){.vocabulary = vocabulary,
                            .positions = positions,
                            .width = width,
@@ -50,7 +51,10 @@ static bd_llama_config llama_config(int64_t vocabulary, int64_t positions, int64
                            .epsilon = 1e-5,
                            .rope_theta = rope_theta,
                            .dropout_attention = dropout,
-                           .init_scale = 0.02};
+                           .init_scale = 0.02,
+                           .experts = experts,
+                           .choices = choices,
+                           .capacity = capacity};
 }
 
 static bd_resnet_config resnet_config(int64_t size, int64_t width, int64_t classes, int a, int b,

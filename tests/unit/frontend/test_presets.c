@@ -38,10 +38,10 @@ static void test_parameter_counts(void **state) {
   static const struct {
     const char *name;
     int64_t parameters;
-  } known[] = {{"gpt2-124m", 124439808},    {"gpt2-355m", 354823168},
-               {"gpt2-774m", 774030080},    {"gpt2-1558m", 1557611200},
-               {"llama-3-8b", 8030261248},  {"llama-3-70b", 70553706496},
-               {"gpt3-175b", 174604259328}, {"gpt2-tiny", 218560}};
+  } known[] = {
+      {"gpt2-124m", 124439808},    {"gpt2-355m", 354823168},      {"gpt2-774m", 774030080},
+      {"gpt2-1558m", 1557611200},  {"llama-3-8b", 8030261248},    {"llama-3-70b", 70553706496},
+      {"gpt3-175b", 174604259328}, {"mixtral-8x7b", 46702792704}, {"gpt2-tiny", 218560}};
   for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i)
     assert_int_equal(count_parameters(load(*state, known[i].name, 0)), known[i].parameters);
 }
