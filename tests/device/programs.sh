@@ -45,6 +45,10 @@ END
     data         2 1 2   4 1f1b  0  -    -
     pipe         4 2 2   2 1f1b  -  -    -
 END
+  */mixtral) cat <<'END' ;;
+    one          1 1 1   8 1f1b  -  -    -
+    wide         4 1 2x2 8 1f1b  -  none -
+END
   *primitives.json) cat <<'END' ;;
     one          1 1 1   8 1f1b  -  -    -
     wide         4 1 4   8 1f1b  -  none -
