@@ -133,6 +133,7 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   job->print_after = bd_argument(arguments, "--print-after");
   BD_TRY(check_print_after(ctx, job));
   BD_TRY(bd_argument_int(ctx, arguments, "--seq", 1, 1 << 24, &job->model.sequence));
+  job->model.samples = bd_argument_flag(arguments, "--samples");
   BD_TRY(bd_argument_choice(ctx, arguments, "--precision", precisions, &precision));
   job->request.precision = dtypes[precision];
   if (job->emit <= EMIT_TRAIN) return BD_OK;
@@ -309,6 +310,7 @@ static const bd_option options[] = {
     {"--memory-cap", "SIZE", "arena bytes a rank may use (default: what the cluster has)"},
     {"--global-batch", "N", "samples per step (needed, unless --plan or --partial says it)"},
     {"--seq", "N", "tokens per sample (default: the model's maximum)"},
+    {"--samples", NULL, "train a model of token streams on samples with targets of their own"},
     {"--target", "cpu|cuda", "what the program runs on (default: what the cluster has)"},
     {"--precision", "fp32|bf16|fp16|fp8",
      "of weights and activations; fp8: bf16 with products in 8 bits (default fp32)"},

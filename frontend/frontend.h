@@ -6,6 +6,7 @@
 typedef struct bd_model_options {
   int64_t sequence;   // 0: the model's own
   int64_t vocabulary; // 0: the model's own; smaller sets are refused at load time, not here
+  bool samples; // of models of token streams: each sample has targets of its own, some below 0
 } bd_model_options;
 
 // `spec`: a preset's name, a Hugging Face folder, a .json graph, or a .braid text of stage graph.

@@ -179,19 +179,19 @@ bd_status bd_gpt2_build(bd_ctx *ctx, const char *name, const bd_gpt2_config *con
   build_block(&b, &block);
   build_head(&b, &head);
   bd_type ids = bd_transformer_ids(b.sequence);
-  bd_transformer_chain chain = {.embed = &embed,
-                                .block = &block,
-                                .head = &head,
-                                .layers = chosen.layers,
-                                .input_count = 1,
-                                .inputs = {{"tokens", BD_INPUT_TOKENS, ids}},
-                                .targets = ids,
-                                .block_name = "h",
-                                .stored_prefix = chosen.stored_prefix,
-                                .stored_block = bd_intern_f(ctx, "%sh.", chosen.stored_prefix),
-                                .tied = chosen.tied,
-                                .output = bd_transformer_matrix("lm_head", "lm_head.weight",
-                                                                chosen.vocabulary, chosen.width,
-                                                                chosen.init_scale)};
+  bd_transformer_chain chain = {
+      .embed = &embed,
+      .block = &block,
+      .head = &head,
+      .layers = chosen.layers,
+      .input_count = 1,
+      .inputs = {{"tokens", options->samples ? BD_INPUT_IDS : BD_INPUT_TOKENS, ids}},
+      .targets = ids,
+      .block_name = "h",
+      .stored_prefix = chosen.stored_prefix,
+      .stored_block = bd_intern_f(ctx, "%sh.", chosen.stored_prefix),
+      .tied = chosen.tied,
+      .output = bd_transformer_matrix("lm_head", "lm_head.weight", chosen.vocabulary, chosen.width,
+                                      chosen.init_scale)};
   return bd_graph_finish(&b.graph, bd_transformer_main(&b.graph, &chain), out_graph);
 }

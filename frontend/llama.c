@@ -204,18 +204,19 @@ bd_status bd_llama_build(bd_ctx *ctx, const char *name, const bd_llama_config *c
   build_block(&b, &block);
   build_head(&b, &head);
   bd_type ids = bd_transformer_ids(b.sequence);
-  bd_transformer_chain chain = {.start = chosen.balance > 0 ? &start : NULL,
-                                .embed = &embed,
-                                .block = &block,
-                                .head = &head,
-                                .layers = chosen.layers,
-                                .input_count = 1,
-                                .inputs = {{"tokens", BD_INPUT_TOKENS, ids}},
-                                .targets = ids,
-                                .block_name = "layers",
-                                .stored_prefix = "",
-                                .stored_block = "model.layers.",
-                                .tied = chosen.tied,
-                                .output = table(&chosen, "lm_head", "lm_head.weight")};
+  bd_transformer_chain chain = {
+      .start = chosen.balance > 0 ? &start : NULL,
+      .embed = &embed,
+      .block = &block,
+      .head = &head,
+      .layers = chosen.layers,
+      .input_count = 1,
+      .inputs = {{"tokens", options->samples ? BD_INPUT_IDS : BD_INPUT_TOKENS, ids}},
+      .targets = ids,
+      .block_name = "layers",
+      .stored_prefix = "",
+      .stored_block = "model.layers.",
+      .tied = chosen.tied,
+      .output = table(&chosen, "lm_head", "lm_head.weight")};
   return bd_graph_finish(&b.graph, bd_transformer_main(&b.graph, &chain), out_graph);
 }

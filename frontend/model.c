@@ -22,6 +22,9 @@ static bool ends_with(const char *text, const char *tail) {
 }
 
 static bd_status refuse_options(bd_ctx *ctx, const char *spec, const bd_model_options *options) {
+  if (options->samples)
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(spec),
+                   "the inputs of a graph file are fixed: a stream of tokens is no samples");
   if (options->sequence == 0 && options->vocabulary == 0) return BD_OK;
   return bd_fail(ctx, BD_INVALID, bd_loc_file(spec),
                  "the shapes of a graph file are fixed: its %s cannot be changed",

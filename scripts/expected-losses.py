@@ -99,6 +99,15 @@ def t5_samples(c):
             "targets": targets.masked_fill(none, -100)}
 
 
+def causal_samples(c):
+    """Only what follows the first third is asked for, up to the padding of every second sample."""
+    shape = [SAMPLES, c["max_position_embeddings"] + 1]
+    padding = pad(shape, 3)
+    tokens = (1 + draw(0, shape, c["vocab_size"] - 1)).masked_fill(padding, 0)
+    none = (torch.arange(shape[1]) < shape[1] // 3) | padding
+    return {"tokens": tokens[:, :-1].contiguous(), "targets": tokens.masked_fill(none, -100)[:, 1:].contiguous()}
+
+
 def vit_samples(c):
     return {"inputs": draw(0, [SAMPLES, c["num_channels"], c["image_size"], c["image_size"]]),
             "targets": draw(1, [SAMPLES], len(c["id2label"]))}
@@ -321,7 +330,7 @@ def llama_logits(c, w, tokens):
         return y + w[name + ".bias"] if name + ".bias" in w else y
 
     experts = Experts(c, w) if c["model_type"] == "mixtral" else None
-    x = w["model.embed_tokens.weight"][tokens]
+    x = w["model.embed_tokens.weight"][tokens.long()]
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
         n = norm(x, h + "input_layernorm")
@@ -453,7 +462,7 @@ def t5_logits(c, w, tokens, decoder_tokens):
 # Of each family: shapes, the model, what makes its samples (None: it reads the text), and the package's class.
 FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "llama": (llama_shapes, llama_logits, None, "LlamaForCausalLM"),
-            "mistral": (llama_shapes, llama_logits, None, "MistralForCausalLM"),
+            "mistral": (llama_shapes, llama_logits, causal_samples, "MistralForCausalLM"),
             "mixtral": (llama_shapes, llama_logits, None, "MixtralForCausalLM"),
             "qwen2": (llama_shapes, llama_logits, None, "Qwen2ForCausalLM"),
             "bert": (bert_shapes, bert_logits, bert_samples, "BertForMaskedLM"),
