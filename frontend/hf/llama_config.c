@@ -96,6 +96,16 @@ static bd_status read_stretch(bd_ctx *ctx, const bd_json *rope, bd_rope_stretch 
   return BD_OK;
 }
 
+// Every frequency is divided by the factor: those whose wavelength is above 1 are, and all are at
+// least 2 pi.
+static bd_status read_linear(bd_ctx *ctx, const bd_json *rope, bd_rope_stretch *out) {
+  bd_rope_stretch s = {
+      .low_frequency_factor = 1, .high_frequency_factor = 2, .original_positions = 1};
+  BD_TRY(bd_json_real(ctx, rope, "factor", true, 1, 1e6, &s.factor));
+  *out = s;
+  return BD_OK;
+}
+
 // `rope_scaling` of transformers 4 (kind under `rope_type`, older `type`), `rope_parameters` of 5.
 static bd_status read_rope(bd_ctx *ctx, const bd_json *json, const char *key, bd_llama_config *c) {
   const bd_json *rope = NULL;
@@ -110,10 +120,14 @@ static bd_status read_rope(bd_ctx *ctx, const bd_json *json, const char *key, bd
   if (share != 1)
     return bd_fail(ctx, BD_UNSUPPORTED, bd_hf_place(rope, "partial_rotary_factor"),
                    "\"partial_rotary_factor\": only 1 is supported");
-  if (strcmp(kind, "default") == 0) return BD_OK;
+  // What is dynamic stretches with sequences longer than the model's positions, which are refused.
+  if (strcmp(kind, "default") == 0 || strcmp(kind, "dynamic") == 0) return BD_OK;
+  if (strcmp(kind, "linear") == 0) return read_linear(ctx, rope, &c->stretch);
   if (strcmp(kind, "llama3") == 0) return read_stretch(ctx, rope, &c->stretch);
-  return bd_fail(ctx, BD_UNSUPPORTED, rope->loc,
-                 "\"%s\": rotary scaling \"%s\" is not supported (default, llama3)", key, kind);
+  return bd_fail(
+      ctx, BD_UNSUPPORTED, rope->loc,
+      "\"%s\": rotary scaling \"%s\" is not supported (default, linear, dynamic, llama3)", key,
+      kind);
 }
 
 static bd_status read_variants(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
