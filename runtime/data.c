@@ -108,7 +108,8 @@ int bd_rt_data_open(const bd_rt_program *program, const char *path, int tokenize
                     bd_rt_data *out_data, char *message, size_t message_bytes) {
   if (program->vocabulary == 0)
     return bd_rt_data_open_arrays(program, path, check, out_data, message, message_bytes);
-  *out_data = (bd_rt_data){.fd = open(path, O_RDONLY | O_CLOEXEC), .arrays = {.fd = -1}};
+  *out_data = BD_RT_NO_DATA;
+  out_data->fd = open(path, O_RDONLY | O_CLOEXEC);
   if (out_data->fd < 0) {
     snprintf(message, message_bytes, "%s: %s", path, strerror(errno));
     return BD_RT_EXIT_DATA;
@@ -120,8 +121,8 @@ int bd_rt_data_open(const bd_rt_program *program, const char *path, int tokenize
 
 void bd_rt_data_close(bd_rt_data *data) {
   if (data->fd >= 0) close(data->fd);
-  if (data->arrays.fd >= 0) bd_rt_file_close(&data->arrays);
-  *data = (bd_rt_data){.fd = -1, .arrays = {.fd = -1}};
+  bd_rt_data_close_arrays(data);
+  *data = BD_RT_NO_DATA;
 }
 
 int64_t bd_rt_data_position(const bd_rt_program *program, const bd_rt_data *data, uint64_t seed,

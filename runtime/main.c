@@ -93,7 +93,7 @@ static int train(bd_rt *rt, FILE *metrics) {
 static int open_data(bd_rt *rt) {
   char message[1024] = "";
   const bd_rt_options *const o = &rt->options;
-  rt->data = (bd_rt_data){.fd = -1, .arrays = {.fd = -1}};
+  rt->data = BD_RT_NO_DATA;
   if (o->steps == 0) return 0;
   const int status = bd_rt_data_open(rt->program, o->data, o->tokenizer, rt->rank == 0, &rt->data,
                                      message, sizeof message);

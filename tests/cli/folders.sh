@@ -29,9 +29,9 @@ sed 's/"token_types"/"token_kinds"/' good >unnamed
 sed 's/"targets"/"answers"/' good >aimless
 sed 's/"tokens":{"dtype":"I32"/"tokens":{"dtype":"F32"/' good >real
 expect 12 'is not below 60' --data good
-expect 12 'needs the tensor `token_types`, I32 or I64, of as many samples as `targets` and 24 per sample' --data unnamed
+expect 12 'needs the tensor `token_types`, integers, of as many samples as `targets` and 24 per sample' --data unnamed
 expect 12 'needs the tensors `inputs` and `targets`' --data aimless
-expect 12 'needs the tensor `tokens`, I32 or I64' --data real
+expect 12 'needs the tensor `tokens`, integers' --data real
 "$braid" compile "$oracle/bert" --seq 8 --devices 1 --global-batch 8 -o out
 expect 12 '`targets` has another number of targets per sample than the model' --data good
 

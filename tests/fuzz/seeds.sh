@@ -8,7 +8,7 @@ out=$2
 make_onnx=$(realpath "$3")
 root=$(cd "$(dirname "$0")/../.." && pwd)
 rm -rf "$out"
-mkdir -p "$out"/{text,json,safetensors,rt_safetensors,plan,config,index,layers,onnx}
+mkdir -p "$out"/{text,json,safetensors,rt_safetensors,plan,config,index,layers,onnx,npy}
 out=$(realpath "$out")
 
 # The parts of the lit tests by the name that split-file gives them.
@@ -89,3 +89,13 @@ for model in /usr/share/libonnx-testdata/data/{simple,pytorch-converted,pytorch-
   test=${model%/model.onnx}
   cp "$model" "$out/onnx/${test##*/}"
 done
+
+# Arrays of NumPy.
+write_array() {
+  local header="{'descr': '$2', 'fortran_order': False, 'shape': $3, }"
+  printf "\\x93NUMPY\\x1\\x0\\x$(printf %02x ${#header})\\x0%s" "$header" >"$out/npy/$1"
+  head -c "$4" /dev/zero >>"$out/npy/$1"
+}
+write_array images '|u1' '(2, 3, 4)' 24
+write_array classes '<i8' '(2,)' 16
+write_array one '<f4' '()' 4
