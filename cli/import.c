@@ -39,8 +39,9 @@ static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const b
   BD_TRY(bd_onnx_lower(ctx, model, facts, (bd_onnx_loss)loss, &graph));
   BD_TRY(bd_module_verify(ctx, graph));
   out_graphs->lowered = graph;
-  BD_TRY(bd_pass_run_list(ctx, "canonicalize,dce,outline-repeats,cse,dce", NULL, stderr, graph,
-                          &graph));
+  BD_TRY(bd_pass_run_list(ctx,
+                          "canonicalize,cse,dce,recover,canonicalize,cse,outline-repeats,cse,dce",
+                          NULL, stderr, graph, &graph));
   bd_text text = bd_text_init(ctx->arena);
   bd_module_print(graph, &text);
   BD_TRY(bd_file_write(ctx, bd_argument(arguments, "-o"), text.data, text.length));

@@ -1,6 +1,7 @@
 #include "ir/pass.h"
 
 #include "ir/base/suggest.h"
+#include "ir/passes/stages.h"
 #include <string.h>
 
 static const bd_pass passes[] = {
@@ -71,19 +72,30 @@ static bd_status run_pass(bd_ctx *ctx, const bd_pass *pass, const char *print_af
   return BD_OK;
 }
 
-bd_status bd_pass_run_list(bd_ctx *ctx, const char *names, const char *print_after, FILE *stream,
-                           const bd_module *in, bd_module **out_module) {
-  if (print_after && strcmp(print_after, "all") != 0 && !bd_pass_find(print_after))
-    return unknown_pass(ctx, print_after);
-  bd_module *module = NULL;
+// Runs the passes that `names` lists, one after another.
+static bd_status run_names(bd_ctx *ctx, const char *names, const char *print_after, FILE *stream,
+                           bd_stages *stages, const bd_module **module) {
   while (*names) {
     size_t length = strcspn(names, ",");
     const char *name = bd_intern(ctx, names, length);
     const bd_pass *pass = bd_pass_find(name);
     if (!pass) return unknown_pass(ctx, name);
-    BD_TRY(run_pass(ctx, pass, print_after, stream, module ? module : in, &module));
+    bd_module *made;
+    BD_TRY(run_pass(ctx, pass, print_after, stream, *module, &made));
+    *module = bd_stages_keep(stages, made);
     names += length + (names[length] == ',');
   }
-  *out_module = module ? module : bd_module_clone(ctx, in);
   return BD_OK;
+}
+
+bd_status bd_pass_run_list(bd_ctx *ctx, const char *names, const char *print_after, FILE *stream,
+                           const bd_module *in, bd_module **out_module) {
+  if (print_after && strcmp(print_after, "all") != 0 && !bd_pass_find(print_after))
+    return unknown_pass(ctx, print_after);
+  bd_stages stages;
+  bd_stages_begin(ctx, &stages);
+  bd_status status = run_names(ctx, names, print_after, stream, &stages, &in);
+  bd_module *made = bd_stages_end(&stages, status == BD_OK ? in : NULL);
+  if (status == BD_OK) *out_module = made;
+  return status;
 }

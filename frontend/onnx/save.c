@@ -49,6 +49,11 @@ static void list_tensors(saver *s, const bd_module *graph) {
     memcpy(tensor->dims, storage->dims, sizeof tensor->dims);
   }
   if (s->count > 0) qsort(s->tensors, (size_t)s->count, sizeof *s->tensors, by_name);
+  int kept = 0; // weights may be slices of one tensor
+  for (int i = 0; i < s->count; i++)
+    if (i == 0 || strcmp(s->tensors[i].name, s->tensors[kept - 1].name) != 0)
+      s->tensors[kept++] = s->tensors[i];
+  s->count = kept;
   for (int i = 0; i < s->count; i++)
     s->sources[i] = s->model->values[bd_name_map_find(&names, s->tensors[i].name)].initializer;
 }

@@ -30,7 +30,7 @@
 
 #define ALIGNMENT alignof(max_align_t)
 #define FIRST_CHUNK_BYTES ((size_t)64 << 10)
-#define LARGEST_CHUNK_BYTES ((size_t)8 << 20)
+#define LARGEST_CHUNK_BYTES ((size_t)2 << 20)
 
 typedef struct chunk {
   struct chunk *next;

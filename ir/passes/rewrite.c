@@ -69,3 +69,18 @@ bd_function *bd_rewrite_end(bd_ctx *ctx, const bd_rewrite *rewrite) {
     bd_function_add_result(ctx, to, moved[from->results[i]]);
   return to;
 }
+
+bd_function *bd_rewrite_drop_unused(bd_ctx *ctx, const bd_function *function) {
+  bd_rewrite rewrite = bd_rewrite_begin(ctx, function);
+  bool *used = rewrite.is_result;
+  for (int i = function->op_count; i-- > 0;) {
+    const bd_op *op = &function->ops[i];
+    bool needed = false;
+    for (int r = 0; r < op->out_count; ++r)
+      needed = needed || used[op->out[r]];
+    rewrite.drop[i] = !needed;
+    for (int k = 0; needed && k < op->in_count; ++k)
+      used[op->in[k]] = true;
+  }
+  return bd_rewrite_end(ctx, &rewrite);
+}

@@ -17,4 +17,7 @@ bd_rewrite bd_rewrite_begin(bd_ctx *ctx, const bd_function *function);
 bool bd_rewrite_replace(bd_rewrite *rewrite, int index, bd_id by);
 // The function without the dropped ops and their values. Values keep their names.
 bd_function *bd_rewrite_end(bd_ctx *ctx, const bd_rewrite *rewrite);
+// The function without ops none of whose results is used: every op of a graph is a function of its
+// operands.
+bd_function *bd_rewrite_drop_unused(bd_ctx *ctx, const bd_function *function);
 #endif
