@@ -1,5 +1,6 @@
 // What is known before the model runs, as ops that make it.
 #include "frontend/onnx/lower/layout.h"
+#include "frontend/onnx/lower/tables.h"
 #include <math.h>
 
 enum { PIECE = 1024, MOST_CONSTANT_BYTES = 1024, MOST_LIST = 1024, MOST_VARINTS = 1 << 20 };
@@ -105,9 +106,9 @@ static bd_status emit_triangle(bd_onnx_lowering *l, const content *c, bd_id *out
 static bd_status fail_large(const bd_onnx_step *step, int value, const bd_onnx_fact *fact) {
   return bd_onnx_step_fail(
       step, BD_UNSUPPORTED,
-      "uses the constant \"%s\", %s %s, which is larger than 1 KiB and neither uniform, a count "
-      "nor "
-      "a lower triangle; make it an initializer of floating-point type, or compute it",
+      "uses the constant \"%s\", %s %s, which is larger than 1 KiB and neither uniform, a count, "
+      "a lower triangle nor a table of rotary positions; make it an initializer of floating-point "
+      "type, or compute it",
       step->model->values[value].name, bd_onnx_dtype_name(fact->dtype),
       bd_onnx_dims_text(step->ctx, fact->rank, fact->dims));
 }
@@ -128,7 +129,11 @@ static bd_status emit_content(bd_onnx_lowering *l, const bd_onnx_step *step, int
   for (int d = 0; d < c->rank; d++)
     if (sketch.counts >> d & 1)
       return emit_data(l, BD_OP_IOTA, c->dtype, c, bd_attr_int(l->ctx, "dim", d), out);
-  return sketch.triangle ? emit_triangle(l, c, out) : fail_large(step, value, c->fact);
+  if (sketch.triangle) return emit_triangle(l, c, out);
+  bool found = false;
+  bd_onnx_angles angles;
+  if (c->rank == 2) BD_TRY(bd_onnx_find_angles(l, c->fact, c->dims, &found, &angles));
+  return found ? bd_onnx_emit_angles(l, &angles, c->dims, out) : fail_large(step, value, c->fact);
 }
 
 static bd_status measure(const bd_onnx_step *step, int value, content *c, bd_onnx_part *out) {

@@ -209,29 +209,6 @@ static bool has_right_types(const attending *a) {
          extent_of(a, &a->q, a->inner) == extent_of(a, &a->v, '*');
 }
 
-// Permutes a value whose dimensions have `letters` to the order `wanted`.
-static bd_status turn(bd_edit *e, const char *letters, const char *wanted, bd_id *id) {
-  if (strcmp(letters, wanted) == 0) return BD_OK;
-  char rule[2 * BD_MAX_RANK + 3], *at = rule;
-  for (size_t i = 0; letters[i]; ++i)
-    *at++ = (char)('a' + i);
-  *at++ = '-';
-  *at++ = '>';
-  for (; *wanted; ++wanted)
-    *at++ = (char)('a' + (strchr(letters, *wanted) - letters));
-  *at = '\0';
-  bd_attr attr = bd_attr_string(e->ctx, "rule", rule);
-  return bd_edit_emit(e, BD_OP_PERMUTE, 1, id, 1, &attr, id);
-}
-
-static bd_status reshape(bd_edit *e, int rank, const int64_t *dims, bd_id *id) {
-  const bd_type *type = bd_edit_type(e, *id);
-  if (type->rank == rank && memcmp(type->dims, dims, (size_t)rank * sizeof *dims) == 0)
-    return BD_OK;
-  bd_attr attr = bd_attr_ints(e->ctx, "dims", rank, dims);
-  return bd_edit_emit(e, BD_OP_RESHAPE, 1, id, 1, &attr, id);
-}
-
 // One operand as [b, place, heads, width].
 static bd_status arrange(attending *a, const bd_lettered *value, char place, char width,
                          bd_id *out) {
@@ -241,14 +218,14 @@ static bd_status arrange(attending *a, const bd_lettered *value, char place, cha
     if (has(value->letters, *head)) *at++ = *head;
   *at = width;
   *out = bd_edit_value(a->e, value->id);
-  BD_TRY(turn(a->e, value->letters, wanted, out));
+  BD_TRY(bd_emit_turned(a->e, value->letters, wanted, out));
   bd_type type = *bd_edit_type(a->e, *out);
   dims[0] = type.dims[0];
   dims[1] = type.dims[1];
   dims[3] = type.dims[type.rank - 1];
   for (int d = 2; d < type.rank - 1; ++d)
     dims[2] *= type.dims[d];
-  return reshape(a->e, 4, dims, out);
+  return bd_emit_reshaped(a->e, 4, dims, out);
 }
 
 static bd_status emit(attending *a, bd_id result) {
@@ -273,8 +250,8 @@ static bd_status emit(attending *a, bd_id result) {
   const bd_type *type = &e->from->values[result].type;
   for (size_t i = 0; i < rank; ++i)
     dims[i] = type->dims[strchr(a->result, made[i]) - a->result];
-  BD_TRY(reshape(e, (int)rank, dims, &out));
-  BD_TRY(turn(e, made, a->result, &out));
+  BD_TRY(bd_emit_reshaped(e, (int)rank, dims, &out));
+  BD_TRY(bd_emit_turned(e, made, a->result, &out));
   bd_edit_stand(e, result, out);
   return BD_OK;
 }

@@ -83,11 +83,6 @@ static bd_status emit_slice(bd_edit *e, const bd_op *like, int64_t dim, bd_id *i
   return bd_edit_emit(e, BD_OP_SLICE, 1, id, 3, attrs, id);
 }
 
-static bd_status emit_reshape(bd_edit *e, int rank, const int64_t *dims, bd_id *id) {
-  bd_attr attr = bd_attr_ints(e->ctx, "dims", rank, dims);
-  return bd_edit_emit(e, BD_OP_RESHAPE, 1, id, 1, &attr, id);
-}
-
 // The product again, of operands that are made, by the letters that `d` now has; then the bias.
 static bd_status emit_dense(bd_edit *e, const dense *d, const bd_id in[2], bd_id bias) {
   bd_id made;
@@ -211,13 +206,13 @@ static bd_status push_reshape(bd_edit *e, const bd_op *reshape) {
   bd_id in[2], bias = BD_NO_ID;
   for (int i = 0; i < 2; ++i)
     in[i] = bd_edit_value(e, d.in[i].id);
-  BD_TRY(emit_reshape(e, weight.rank, weight.dims, &in[d.weight]));
+  BD_TRY(bd_emit_reshaped(e, weight.rank, weight.dims, &in[d.weight]));
   memcpy(d.in[d.weight].letters, weight.letters, sizeof weight.letters);
   memcpy(d.result, p.letters, sizeof p.letters);
   if (d.bias != BD_NO_ID) {
     bias = bd_edit_value(e, d.bias);
     int first = p.first[from->rank - bd_edit_type(e, bias)->rank];
-    BD_TRY(emit_reshape(e, to.rank - first, to.dims + first, &bias));
+    BD_TRY(bd_emit_reshaped(e, to.rank - first, to.dims + first, &bias));
   }
   return emit_dense(e, &d, in, bias);
 }
@@ -290,7 +285,7 @@ bd_status bd_join_with_weights(bd_edit *e, const void *user) {
   bd_id in[2];
   in[1 - d.weight] = bd_edit_value(e, reshape->in[0]);
   in[d.weight] = bd_edit_value(e, op->in[d.weight]);
-  BD_TRY(emit_reshape(e, w.rank, w.dims, &in[d.weight]));
+  BD_TRY(bd_emit_reshaped(e, w.rank, w.dims, &in[d.weight]));
   memcpy(d.in[1 - d.weight].letters, x.letters, sizeof x.letters);
   memcpy(d.in[d.weight].letters, w.letters, sizeof w.letters);
   return emit_dense(e, &d, in, BD_NO_ID);

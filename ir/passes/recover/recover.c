@@ -4,6 +4,7 @@
 #include "ir/passes/recover/attention.h"
 #include "ir/passes/recover/matched.h"
 #include "ir/passes/recover/push.h"
+#include "ir/passes/recover/rope.h"
 #include "ir/passes/recover/views.h"
 #include "ir/passes/rewrite.h"
 #include "ir/passes/stages.h"
@@ -38,11 +39,11 @@ static bd_status run_rules(recovery *r, int count, const bd_edit_rule *rules) {
 }
 
 static bd_status recover(recovery *r) {
-  static const bd_edit_rule found[] = {bd_absorb_views, bd_recover_attention};
+  static const bd_edit_rule found[] = {bd_recover_rope, bd_absorb_views, bd_recover_attention};
   static const bd_edit_rule tidied[] = {bd_shorten_views, bd_absorb_views, bd_push_to_weights,
                                         bd_join_with_weights};
   BD_TRY(run_patterns(r));
-  BD_TRY(run_rules(r, 2, found));
+  BD_TRY(run_rules(r, 3, found));
   r->changes = 1;
   for (int round = 0; r->changes > 0 && round < MAX_ROUNDS; ++round) {
     r->changes = 0;

@@ -37,6 +37,28 @@ bool bd_strip_view(const bd_edit *e, const char *keeps, bd_lettered *value) {
   return true;
 }
 
+bd_status bd_emit_turned(bd_edit *e, const char *letters, const char *wanted, bd_id *id) {
+  if (strcmp(letters, wanted) == 0) return BD_OK;
+  char rule[2 * BD_MAX_RANK + 3], *at = rule;
+  for (size_t i = 0; letters[i]; ++i)
+    *at++ = (char)('a' + i);
+  *at++ = '-';
+  *at++ = '>';
+  for (; *wanted; ++wanted)
+    *at++ = (char)('a' + (strchr(letters, *wanted) - letters));
+  *at = '\0';
+  bd_attr attr = bd_attr_string(e->ctx, "rule", rule);
+  return bd_edit_emit(e, BD_OP_PERMUTE, 1, id, 1, &attr, id);
+}
+
+bd_status bd_emit_reshaped(bd_edit *e, int rank, const int64_t *dims, bd_id *id) {
+  const bd_type *type = bd_edit_type(e, *id);
+  if (type->rank == rank && memcmp(type->dims, dims, (size_t)rank * sizeof *dims) == 0)
+    return BD_OK;
+  bd_attr attr = bd_attr_ints(e->ctx, "dims", rank, dims);
+  return bd_edit_emit(e, BD_OP_RESHAPE, 1, id, 1, &attr, id);
+}
+
 // A rule of what both operands have and the result: letters that an operand may lack.
 static void find_kept(const char *other, const char *result, char *out) {
   for (; *other; ++other)
@@ -203,12 +225,13 @@ static bool has_dims(const bd_type *type, int rank, const int64_t *dims) {
 // The ops that make the view of a value of type `from`.
 typedef struct steps {
   bool part, permute, join;
+  int rank; // of the parts
   int64_t parts[BD_MAX_RANK];
   char rule[2 * BD_MAX_RANK + 3];
 } steps;
 
 static steps plan_steps(const view *v, const bd_type *from, const bd_type *to) {
-  steps s = {0};
+  steps s = {.rank = v->factors};
   int64_t turned[BD_MAX_RANK];
   char *at = s.rule;
   memcpy(s.parts, v->extent, sizeof s.parts);
@@ -226,9 +249,18 @@ static steps plan_steps(const view *v, const bd_type *from, const bd_type *to) {
   return s;
 }
 
-static bd_status emit_reshape(bd_edit *e, int rank, const int64_t *dims, bd_id *id) {
-  bd_attr attr = bd_attr_ints(e->ctx, "dims", rank, dims);
-  return bd_edit_emit(e, BD_OP_RESHAPE, 1, id, 1, &attr, id);
+static int count_steps(const steps *s) {
+  return s->part + s->permute + s->join;
+}
+
+// The fewest steps; of as many those that begin with a reshape, which what makes the value may
+// take.
+static steps choose_steps(view *v, const bd_type *from, const bd_type *to) {
+  steps apart = plan_steps(v, from, to);
+  join_factors(v);
+  steps joined = plan_steps(v, from, to);
+  int less = count_steps(&joined) - count_steps(&apart);
+  return less < 0 || (less == 0 && apart.join) ? joined : apart;
 }
 
 bd_status bd_shorten_views(bd_edit *e, const void *user) {
@@ -238,19 +270,17 @@ bd_status bd_shorten_views(bd_edit *e, const void *user) {
   view v;
   int length;
   if (!is_view(op) || !follow(e, op, 0, &source, &v, &length)) return BD_OK;
-  join_factors(&v);
   const bd_type *to = &e->from->values[op->out[0]].type;
-  steps s = plan_steps(&v, &e->from->values[source].type, to);
-  int wanted = s.part + s.permute + s.join;
-  // Of as many, reshapes come first: what makes the value may take them.
-  bool earlier = wanted == length && !s.join && s.part && op->kind == BD_OP_RESHAPE;
+  steps s = choose_steps(&v, &e->from->values[source].type, to);
+  int wanted = count_steps(&s);
+  bool earlier = wanted == length && s.part && !s.join && op->kind == BD_OP_RESHAPE;
   if ((wanted >= length && !earlier) || (wanted == 0 && e->readers.is_result[op->out[0]]))
     return BD_OK;
   bd_id made = bd_edit_value(e, source);
   bd_attr rule = bd_attr_string(e->ctx, "rule", s.rule);
-  if (s.part) BD_TRY(emit_reshape(e, v.factors, s.parts, &made));
+  if (s.part) BD_TRY(bd_emit_reshaped(e, s.rank, s.parts, &made));
   if (s.permute) BD_TRY(bd_edit_emit(e, BD_OP_PERMUTE, 1, &made, 1, &rule, &made));
-  if (s.join) BD_TRY(emit_reshape(e, to->rank, to->dims, &made));
+  if (s.join) BD_TRY(bd_emit_reshaped(e, to->rank, to->dims, &made));
   bd_edit_stand(e, op->out[0], made);
   return BD_OK;
 }

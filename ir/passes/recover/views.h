@@ -16,6 +16,12 @@ bool bd_split_rule(const char *rule, bd_lettered in[2], char result[BD_MAX_RANK 
 // none.
 bool bd_strip_view(const bd_edit *e, const char *keeps, bd_lettered *value);
 
+// Permutes a value of e->to whose dimensions have `letters` to the order `wanted`.
+BD_NODISCARD bd_status bd_emit_turned(bd_edit *e, const char *letters, const char *wanted,
+                                      bd_id *id);
+// The same elements in another shape; no op where it is the same.
+BD_NODISCARD bd_status bd_emit_reshaped(bd_edit *e, int rank, const int64_t *dims, bd_id *id);
+
 // Contractions of permuted and repeated operands become contractions of what these are made of.
 bd_status bd_absorb_views(bd_edit *e, const void *user);
 // Permutations and reshapes of each other become at most a reshape, a permutation and a reshape.
