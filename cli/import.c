@@ -32,6 +32,9 @@ static bd_status read_dims(bd_ctx *ctx, const bd_arguments *arguments, bd_onnx_o
 static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const bd_onnx_model *model,
                              bd_onnx_fact *facts, bd_import_graphs *out_graphs) {
   static const char *const losses[] = {"own", "cross-entropy", NULL};
+  static const char *const passes[] = {
+      "canonicalize,cse,dce,recover,canonicalize,localize,outline-repeats,cse,dce",
+      "canonicalize,cse,dce,localize,outline-repeats,cse,dce"};
   int loss = BD_ONNX_LOSS_OWN;
   bd_module *graph;
   BD_TRY(bd_argument_choice(ctx, arguments, "--loss", losses, &loss));
@@ -39,9 +42,8 @@ static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const b
   BD_TRY(bd_onnx_lower(ctx, model, facts, (bd_onnx_loss)loss, &graph));
   BD_TRY(bd_module_verify(ctx, graph));
   out_graphs->lowered = graph;
-  BD_TRY(bd_pass_run_list(ctx,
-                          "canonicalize,cse,dce,recover,canonicalize,cse,outline-repeats,cse,dce",
-                          NULL, stderr, graph, &graph));
+  const char *list = passes[bd_argument_flag(arguments, "--no-recover")];
+  BD_TRY(bd_pass_run_list(ctx, list, NULL, stderr, graph, &graph));
   bd_text text = bd_text_init(ctx->arena);
   bd_module_print(graph, &text);
   BD_TRY(bd_file_write(ctx, bd_argument(arguments, "-o"), text.data, text.length));
@@ -89,6 +91,7 @@ static const bd_option options[] = {
      "the model's own loss (default), or one of its first output's last dimension"},
     {"-o", "FILE", "write the model as a graph (.braid), which 'braid compile' takes"},
     {"--check", NULL, "run it once on the interpreter and as generated code, and compare"},
+    {"--no-recover", NULL, "keep the primitives that layers are written out in"},
     {"--weights", "FILE", "write its weights to a safetensors file, for 'braid run --init'"},
     {0},
 };

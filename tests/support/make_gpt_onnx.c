@@ -326,7 +326,10 @@ static void make_graph(int layers, bool with_loss) {
   snprintf(scope, NAME, "/transformer");
   name normal = layer_norm(x, "ln_f.weight", "ln_f.bias");
   snprintf(scope, NAME, "/lm_head");
-  name logits = two("MatMul", normal, weight("weight", width, vocabulary));
+  name matrix = weight("weight", vocabulary, width);
+  begin("Transpose");
+  attribute_ints("perm", 2, (int64_t[]){1, 0});
+  name logits = two("MatMul", normal, finish("Transpose", 1, &matrix));
   if (with_loss) logits = loss(logits);
   add_value(12, logits.text, FLOAT, with_loss ? 0 : 3, vocabulary);
   wire_string(&graph, 2, "main_graph");
