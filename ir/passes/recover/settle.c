@@ -45,8 +45,9 @@ static void find_weights(settler *s, const bd_function *function) {
   for (int i = 0; i < s->main->op_count; ++i)
     for (int k = 0; k < s->main->ops[i].in_count; ++k)
       ++reads[s->main->ops[i].in[k]];
-  for (int i = 0; i < s->weight_count; ++i)
-    weight[s->main->params[s->module->input_count + i]] = i + 1;
+  for (int i = 0; i < s->weight_count; ++i) // what is stored as several tensors stays
+    if (s->weights[i].storage.stack == 0)
+      weight[s->main->params[s->module->input_count + i]] = i + 1;
   s->param_weight = BD_NEW_ARRAY(s->ctx->arena, int, function->param_count);
   for (int i = 0; i < function->param_count; ++i)
     s->param_weight[i] = reads[s->call->in[i]] == 1 ? weight[s->call->in[i]] - 1 : -1;
