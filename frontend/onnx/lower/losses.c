@@ -143,10 +143,26 @@ static bd_status lower_parts(bd_onnx_lowering *l, const bd_onnx_step *step) {
   return BD_OK;
 }
 
+// Whether `value` is made by a LogSoftmax along dimension 1, as the classes of a loss.
+static bool has_log_softmax(const bd_onnx_lowering *l, int value) {
+  int producer = l->model->values[value].producer, rank = l->facts[value].rank;
+  const bd_onnx_node *node = producer < 0 ? NULL : &l->model->nodes[producer];
+  if (!node || strcmp(node->op, "LogSoftmax") != 0) return false;
+  bool old = bd_onnx_rule_of(node)->since < 13; // along all dimensions from the axis on
+  const bd_onnx_step step = {.ctx = l->ctx, .model = l->model, .node = node};
+  int64_t axis = bd_onnx_int(&step, "axis", old ? 1 : -1);
+  return (axis == 1 || axis == 1 - rank) && (!old || rank == 2);
+}
+
+bool bd_onnx_trains(const bd_onnx_lowering *l, const bd_onnx_node *node) {
+  if (strcmp(node->op, "SoftmaxCrossEntropyLoss") == 0) return true;
+  return strcmp(node->op, "NegativeLogLikelihoodLoss") == 0 && has_log_softmax(l, node->in[0]);
+}
+
 // The loss that trains is the mean of a softmax's over targets that are an input as a whole, whose
-// number the program counts.
+// number the program counts. Logarithms of a softmax have the same as what they are of.
 static bd_status lower_loss(bd_onnx_lowering *l, const bd_onnx_step *step) {
-  bool plain = !step->in[2] && step->node->op[0] == 'S' &&
+  bool plain = !step->in[2] && bd_onnx_trains(l, step->node) &&
                strcmp(bd_onnx_text(step, "reduction", "mean"), "mean") == 0 &&
                (step->out_count < 2 || step->node->out[1] == BD_ONNX_ABSENT);
   return plain && l->target >= 0 ? lower_trained(l, step) : lower_parts(l, step);

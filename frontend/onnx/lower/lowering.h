@@ -64,6 +64,8 @@ const char *bd_onnx_graph_name(bd_onnx_lowering *l, const char *name);
 // The sum over positions of the loss of logits [.., classes] against targets [..].
 BD_NODISCARD bd_status bd_onnx_cross_entropy(bd_onnx_lowering *l, bd_id logits, bd_id targets,
                                              bd_id *out);
+// Whether a node is a loss that may train: a softmax's, by one op or by two.
+bool bd_onnx_trains(const bd_onnx_lowering *l, const bd_onnx_node *node);
 // A weight of the graph for an initializer.
 BD_NODISCARD bd_status bd_onnx_weight(bd_onnx_lowering *l, const bd_onnx_tensor *tensor, int value,
                                       bd_onnx_part *out);

@@ -29,10 +29,10 @@ static int whole_input(const bd_onnx_model *model, int value) {
   return model->values[value].initializer ? -1 : value;
 }
 
-static int find_target(const bd_onnx_model *model, const bool *running) {
-  for (int n = 0; n < model->node_count; n++)
-    if (running[n] && strcmp(model->nodes[n].op, "SoftmaxCrossEntropyLoss") == 0)
-      return whole_input(model, model->nodes[n].in[1]);
+static int find_target(const bd_onnx_lowering *l, const bool *running) {
+  for (int n = 0; n < l->model->node_count; n++)
+    if (running[n] && bd_onnx_trains(l, &l->model->nodes[n]))
+      return whole_input(l->model, l->model->nodes[n].in[1]);
   return -1;
 }
 
@@ -152,7 +152,7 @@ static bd_status own_loss(bd_onnx_lowering *l, bd_id *out) {
   for (int i = 0; i < l->model->output_count; i++) {
     int value = l->model->outputs[i], producer = l->model->values[value].producer;
     bool is_loss = producer >= 0 && l->parts[value].id != BD_NO_ID &&
-                   strcmp(l->model->nodes[producer].op, "SoftmaxCrossEntropyLoss") == 0;
+                   bd_onnx_trains(l, &l->model->nodes[producer]);
     if (!is_loss) continue;
     *out = l->parts[value].id;
     if (l->target >= 0) return BD_OK;
@@ -207,7 +207,7 @@ bd_status bd_onnx_lower(bd_ctx *ctx, const bd_onnx_model *model, bd_onnx_fact *f
   bd_onnx_lowering l = begin(ctx, model, facts);
   const bool *running = bd_onnx_running(ctx, model, facts), *used = find_used(&l, running);
   bd_id targets = BD_NO_ID, made = BD_NO_ID;
-  l.target = find_target(model, running);
+  l.target = find_target(&l, running);
   if (model->output_count == 0)
     return bd_fail(ctx, BD_INVALID, l.graph.loc, "the model has no outputs");
   for (int i = 0; i < model->input_count; i++)

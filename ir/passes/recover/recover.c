@@ -2,6 +2,7 @@
 // plans, kernels and memory know, and weights get the dimensions that the model computes with.
 #include "ir/pass.h"
 #include "ir/passes/recover/attention.h"
+#include "ir/passes/recover/loss.h"
 #include "ir/passes/recover/matched.h"
 #include "ir/passes/recover/push.h"
 #include "ir/passes/recover/rope.h"
@@ -39,11 +40,12 @@ static bd_status run_rules(recovery *r, int count, const bd_edit_rule *rules) {
 }
 
 static bd_status recover(recovery *r) {
-  static const bd_edit_rule found[] = {bd_recover_rope, bd_absorb_views, bd_recover_attention};
+  static const bd_edit_rule found[] = {bd_recover_loss, bd_recover_rope, bd_absorb_views,
+                                       bd_recover_attention};
   static const bd_edit_rule tidied[] = {bd_shorten_views, bd_absorb_views, bd_push_to_weights,
                                         bd_join_with_weights};
   BD_TRY(run_patterns(r));
-  BD_TRY(run_rules(r, 3, found));
+  BD_TRY(run_rules(r, 4, found));
   r->changes = 1;
   for (int round = 0; r->changes > 0 && round < MAX_ROUNDS; ++round) {
     r->changes = 0;
