@@ -6,6 +6,10 @@
 
 // What is masked gets at most this: no score brings its probability above 0 in f32.
 static const double masked_score = -1e4;
+// The most that one of the terms takes from a score; of f16, too.
+static const double hidden_term = -3e4;
+
+enum { MAX_MASKS = 16, MORE = 8 };
 
 static const char softmax[] = "div(?e:exp(sub(?s,rows(most(?s)))),rows(sum(?e)))";
 // Rows without any score give no number, which exporters replace; a triangle has no such row.
@@ -14,8 +18,12 @@ static const char guarded[] = "select(not(eq(?p,?p)),0,?p)";
 typedef struct attending {
   bd_edit *e;
   bd_id scores; // then what they are made of
+  int rank;     // of the scores
   double scale; // of the product of queries and keys
   bool causal;
+  bd_lettered hidden;           // what is added to the scores of keys, or BD_NO_ID
+  double hidden_scale;          // of that
+  bool hides_where;             // it is a condition, for what is hidden
   const bd_op *dropout;         // of the probabilities, or NULL
   bd_lettered q, k, v;          // letters are those of the scores' dimensions, and two more
   char score[BD_MAX_RANK + 1];  // letters of the scores: b, heads, t, s
@@ -48,6 +56,7 @@ static bool find_softmax(attending *a, bd_id p) {
       !bd_match_is_closed(a->e, &match, p))
     return false;
   a->scores = match.value['s' - 'a'];
+  a->rank = a->e->from->values[a->scores].type.rank;
   return bd_edit_reads(a->e, a->scores) == 2;
 }
 
@@ -69,17 +78,103 @@ static bool take_select(attending *a, const bd_op *op) {
   return true;
 }
 
-// A mask that adds 0 to what is allowed, and next to -inf to the rest.
+// Letters of a mask are its places among the dimensions of the scores, from 'A'.
+static char column_of(const attending *a) {
+  return (char)('A' + a->rank - 1);
+}
+
+// Operand `id` of a pointwise op whose result has `letters` stands at the last of them.
+static bd_lettered operand_of(const attending *a, const char *letters, bd_id id) {
+  bd_lettered made = {.id = id};
+  size_t rank = (size_t)a->e->from->values[id].type.rank, all = strlen(letters);
+  if (rank <= all) memcpy(made.letters, letters + (all - rank), rank);
+  return made;
+}
+
+// Off its repetitions, whether the value has the samples and the keys as its two dimensions.
+static bool is_by_key(const attending *a, bd_lettered *value) {
+  const char wanted[] = {'A', column_of(a), 0};
+  while (strcmp(value->letters, wanted) != 0)
+    if (!bd_strip_view(a->e, "ABCDEFGH", value)) return false;
+  return true;
+}
+
+static bool hide(attending *a, const bd_lettered *hidden, bool where) {
+  if (a->hidden.id != BD_NO_ID) return false;
+  a->hidden = *hidden;
+  a->hidden_scale = a->scale;
+  a->hides_where = where;
+  return true;
+}
+
+// What is next to -inf for every element.
+static bool is_least(const attending *a, bd_id id) {
+  bd_known known;
+  double least;
+  return bd_known_of(a->e->from, id, &known) && bd_known_uniform(&known, &least) &&
+         least * a->scale <= masked_score;
+}
+
+// A mask known beforehand: 0 for what is allowed, next to -inf for the rest.
+static bool take_known(attending *a, const bd_lettered *mask, const bd_known *known) {
+  double below, above;
+  int rank = (int)strlen(mask->letters);
+  if (bd_known_uniform(known, &below)) return below == 0;
+  if (!bd_known_triangle(known, rank, &below, &above) || below != 0 ||
+      above * a->scale > masked_score || mask->letters[rank - 1] != column_of(a) ||
+      mask->letters[rank - 2] != column_of(a) - 1)
+    return false;
+  a->causal = true;
+  return true;
+}
+
+static bool take_mask(attending *a, bd_lettered mask, int depth);
+
+// select(condition, -inf, mask), with a condition that is a triangle, or one for each key.
+static bool take_chosen(attending *a, const bd_lettered *mask, const bd_op *op, int depth) {
+  bd_lettered condition = operand_of(a, mask->letters, op->in[0]);
+  int rest = is_least(a, op->in[1]) ? 2 : 1;
+  bd_known known;
+  double below, above;
+  if (!is_least(a, op->in[3 - rest])) return false;
+  if (!bd_known_of(a->e->from, condition.id, &known)) {
+    if (rest == 1 || !is_by_key(a, &condition) || !hide(a, &condition, true)) return false;
+  } else if (!bd_known_uniform(&known, &below)) {
+    int rank = (int)strlen(condition.letters);
+    if (!bd_known_triangle(&known, rank, &below, &above) || (below != 0) != (rest == 1) ||
+        (above != 0) == (below != 0) || condition.letters[rank - 1] != column_of(a) ||
+        condition.letters[rank - 2] != column_of(a) - 1)
+      return false;
+    a->causal = true;
+  } else if ((below != 0) != (rest == 1)) {
+    return false;
+  }
+  return take_mask(a, operand_of(a, mask->letters, op->in[rest]), depth + 1);
+}
+
+// A mask that is added to the scores.
+static bool take_mask(attending *a, bd_lettered mask, int depth) {
+  bd_known known;
+  if (depth == MAX_MASKS) return false;
+  if (bd_known_of(a->e->from, mask.id, &known)) return take_known(a, &mask, &known);
+  const bd_op *op = bd_edit_producer(a->e, mask.id);
+  if (op && op->kind == BD_OP_ADD)
+    return take_mask(a, operand_of(a, mask.letters, op->in[0]), depth + 1) &&
+           take_mask(a, operand_of(a, mask.letters, op->in[1]), depth + 1);
+  if (op && op->kind == BD_OP_SELECT) return take_chosen(a, &mask, op, depth);
+  bd_lettered hidden = mask;
+  if (is_by_key(a, &hidden)) return hide(a, &hidden, false);
+  return bd_strip_view(a->e, "ABCDEFGH", &mask) && take_mask(a, mask, depth + 1);
+}
+
 static bool take_sum(attending *a, const bd_op *op) {
+  char letters[BD_MAX_RANK + 1] = {0};
+  for (int d = 0; d < a->rank; ++d)
+    letters[d] = (char)('A' + d);
   for (int mask = 1; mask >= 0; --mask) {
-    bd_known known;
-    double below, above;
-    int rank = a->e->from->values[op->in[mask]].type.rank;
-    if (!bd_known_of(a->e->from, op->in[mask], &known)) continue;
-    bool uniform = bd_known_uniform(&known, &below);
-    if (!uniform && !bd_known_triangle(&known, rank, &below, &above)) return false;
-    if (below != 0 || (!uniform && above * a->scale > masked_score)) return false;
-    a->causal = a->causal || !uniform;
+    attending tried = *a;
+    if (!take_mask(&tried, operand_of(a, letters, op->in[mask]), 0)) continue;
+    *a = tried;
     a->scores = op->in[1 - mask];
     return true;
   }
@@ -228,6 +323,66 @@ static bd_status arrange(attending *a, const bd_lettered *value, char place, cha
   return bd_emit_reshaped(a->e, 4, dims, out);
 }
 
+// What is added to the scores of keys, as a part of the product's terms: f32[b, s].
+static bd_status emit_hidden(attending *a, bd_id *out) {
+  bd_edit *e = a->e;
+  bd_id in[] = {bd_edit_value(e, a->hidden.id), BD_NO_ID, BD_NO_ID};
+  bd_dtype dtype = e->from->values[a->q.id].type.dtype;
+  bd_attr attrs[] = {bd_attr_string(e->ctx, "dtype", bd_dtype_name(dtype)),
+                     bd_attr_ints(e->ctx, "dims", 0, NULL),
+                     bd_attr_real(e->ctx, "value", hidden_term)};
+  BD_TRY(bd_edit_emit(e, BD_OP_CONSTANT, 0, NULL, 3, attrs, &in[1]));
+  if (a->hides_where) {
+    attrs[2] = bd_attr_real(e->ctx, "value", 0);
+    BD_TRY(bd_edit_emit(e, BD_OP_CONSTANT, 0, NULL, 3, attrs, &in[2]));
+    return bd_edit_emit(e, BD_OP_SELECT, 3, in, 0, NULL, out);
+  }
+  bd_attr share = bd_attr_real(e->ctx, "value", a->hidden_scale / (MORE * a->scale));
+  BD_TRY(bd_edit_emit(e, BD_OP_SCALE, 1, in, 1, &share, &in[0]));
+  return bd_edit_emit(e, BD_OP_MAX, 2, in, 0, NULL, out);
+}
+
+// x with MORE elements in its last dimension, which are `value`.
+static bd_status widen(bd_edit *e, double value, bd_id *x) {
+  bd_attr attrs[] = {bd_attr_int(e->ctx, "dim", 3), bd_attr_int(e->ctx, "start", 0),
+                     bd_attr_int(e->ctx, "size", bd_edit_type(e, *x)->dims[3] + MORE),
+                     bd_attr_real(e->ctx, "value", value)};
+  return bd_edit_emit(e, BD_OP_PAD, 1, x, 4, attrs, x);
+}
+
+// Terms that the product of queries and keys has more, ones times what hides keys; as many as keep
+// rows whole vectors.
+static bd_status hide_keys(attending *a, bd_id in[3]) {
+  bd_edit *e = a->e;
+  bd_type type = *bd_edit_type(e, in[1]);
+  bd_id hidden;
+  type.dims[3] = MORE;
+  BD_TRY(emit_hidden(a, &hidden));
+  bd_attr repeat[] = {bd_attr_string(e->ctx, "rule", "AB->ABCD"),
+                      bd_attr_ints(e->ctx, "dims", 4, type.dims)};
+  BD_TRY(bd_edit_emit(e, BD_OP_BROADCAST, 1, &hidden, 2, repeat, &hidden));
+  bd_attr dim = bd_attr_int(e->ctx, "dim", 3);
+  BD_TRY(bd_edit_emit(e, BD_OP_CONCAT, 2, (bd_id[]){in[1], hidden}, 1, &dim, &in[1]));
+  BD_TRY(widen(e, 1, &in[0]));
+  return widen(e, 0, &in[2]);
+}
+
+static bd_status emit_attention(attending *a, bd_id in[3], bd_id *out) {
+  bd_edit *e = a->e;
+  int64_t width = bd_edit_type(e, in[0])->dims[3];
+  bd_attr attrs[4] = {bd_attr_real(e->ctx, "scale", a->scale),
+                      bd_attr_int(e->ctx, "causal", a->causal)};
+  if (a->dropout) {
+    attrs[2] = bd_attr_real(e->ctx, "dropout", bd_op_real(a->dropout, "p", 0));
+    attrs[3] = bd_attr_int(e->ctx, "site", bd_op_int(a->dropout, "site", 0));
+  }
+  if (a->hidden.id != BD_NO_ID) BD_TRY(hide_keys(a, in));
+  BD_TRY(bd_edit_emit(e, BD_OP_ATTENTION, 3, in, a->dropout ? 4 : 2, attrs, out));
+  bd_attr slice[] = {bd_attr_int(e->ctx, "dim", 3), bd_attr_int(e->ctx, "start", 0),
+                     bd_attr_int(e->ctx, "size", width)};
+  return a->hidden.id == BD_NO_ID ? BD_OK : bd_edit_emit(e, BD_OP_SLICE, 1, out, 3, slice, out);
+}
+
 static bd_status emit(attending *a, bd_id result) {
   bd_edit *e = a->e;
   size_t rank = strlen(a->score);
@@ -236,13 +391,7 @@ static bd_status emit(attending *a, bd_id result) {
   BD_TRY(arrange(a, &a->q, row, a->inner, &in[0]));
   BD_TRY(arrange(a, &a->k, column, a->inner, &in[1]));
   BD_TRY(arrange(a, &a->v, column, '*', &in[2]));
-  bd_attr attrs[4] = {bd_attr_real(e->ctx, "scale", a->scale),
-                      bd_attr_int(e->ctx, "causal", a->causal)};
-  if (a->dropout) {
-    attrs[2] = bd_attr_real(e->ctx, "dropout", bd_op_real(a->dropout, "p", 0));
-    attrs[3] = bd_attr_int(e->ctx, "site", bd_op_int(a->dropout, "site", 0));
-  }
-  BD_TRY(bd_edit_emit(e, BD_OP_ATTENTION, 3, in, a->dropout ? 4 : 2, attrs, &out));
+  BD_TRY(emit_attention(a, in, &out));
   char made[BD_MAX_RANK + 1] = {a->score[0], row};
   int64_t dims[BD_MAX_RANK];
   memcpy(made + 2, a->score + 1, rank - 3);
@@ -261,7 +410,7 @@ bd_status bd_recover_attention(bd_edit *e, const void *user) {
   const bd_op *op = &e->from->ops[e->at];
   if (op->kind != BD_OP_CONTRACT) return BD_OK;
   for (int probabilities = 0; probabilities < 2; ++probabilities) {
-    attending a = {.e = e, .scale = 1};
+    attending a = {.e = e, .scale = 1, .hidden = {.id = BD_NO_ID}};
     if (!find_softmax(&a, op->in[probabilities])) continue;
     const bd_op *product = find_product(&a);
     if (product && find_queries(&a, product) && find_values(&a, op, probabilities) &&
