@@ -31,7 +31,7 @@ static bd_status read_dims(bd_ctx *ctx, const bd_arguments *arguments, bd_onnx_o
 
 static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const bd_onnx_model *model,
                              bd_onnx_fact *facts, bd_import_graphs *out_graphs) {
-  static const char *const losses[] = {"own", "cross-entropy", NULL};
+  static const char *const losses[] = {"own", "cross-entropy", "dice", NULL};
   static const char *const passes[] = {
       "canonicalize,cse,dce,recover,canonicalize,localize,outline-repeats,cse,dce",
       "canonicalize,cse,dce,localize,outline-repeats,cse,dce"};
@@ -87,8 +87,8 @@ static const bd_option options[] = {
     {"--dim", "NAME=N,..", "numbers for other symbolic extents"},
     {"--batch-dim", "NAME",
      "the symbol that is the batch (default: of the inputs' first dimension)"},
-    {"--loss", "own|cross-entropy",
-     "the model's own loss (default), or one of its first output's last dimension"},
+    {"--loss", "own|cross-entropy|dice",
+     "the model's own loss (default), or one of its first output's last dimension, or second"},
     {"-o", "FILE", "write the model as a graph (.braid), which 'braid compile' takes"},
     {"--check", NULL, "run it once on the interpreter and as generated code, and compare"},
     {"--no-recover", NULL, "keep the primitives that layers are written out in"},

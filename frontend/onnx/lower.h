@@ -8,6 +8,7 @@
 typedef enum bd_onnx_loss {
   BD_ONNX_LOSS_OWN,           // an output of the model
   BD_ONNX_LOSS_CROSS_ENTROPY, // of the first output's last dimension, with targets as another input
+  BD_ONNX_LOSS_DICE,          // of the first output's second dimension, likewise
 } bd_onnx_loss;
 
 // The module lives in ctx->arena and needs nothing of the model. What is known beforehand is

@@ -66,6 +66,9 @@ BD_NODISCARD bd_status bd_onnx_cross_entropy(bd_onnx_lowering *l, bd_id logits, 
                                              bd_id *out);
 // Whether a node is a loss that may train: a softmax's, by one op or by two.
 bool bd_onnx_trains(const bd_onnx_lowering *l, const bd_onnx_node *node);
+// Dice losses of scores [B, classes, places..] against targets [B, places..], averaged over the
+// classes; the sum over samples, each as many times as it has targets.
+BD_NODISCARD bd_status bd_onnx_dice(bd_onnx_lowering *l, bd_id scores, bd_id targets, bd_id *out);
 // A weight of the graph for an initializer.
 BD_NODISCARD bd_status bd_onnx_weight(bd_onnx_lowering *l, const bd_onnx_tensor *tensor, int value,
                                       bd_onnx_part *out);

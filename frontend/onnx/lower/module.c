@@ -103,22 +103,28 @@ static bd_status strip_input(bd_onnx_lowering *l, int value) {
   return bd_onnx_refit(l, NULL, fact->rank, factors, &l->parts[value]);
 }
 
-// Targets for the last dimension of the first output.
-static bd_status add_targets(bd_onnx_lowering *l, bd_id *out_param) {
+// The dimension of the first output that is the classes.
+static int classes_of(const bd_onnx_lowering *l, bd_onnx_loss loss) {
+  return loss == BD_ONNX_LOSS_DICE ? 1 : l->facts[l->model->outputs[0]].rank - 1;
+}
+
+// Targets for the classes of the first output.
+static bd_status add_targets(bd_onnx_lowering *l, bd_onnx_loss loss, bd_id *out_param) {
   const bd_onnx_fact *fact = &l->facts[l->model->outputs[0]];
-  bd_type type = {.dtype = BD_I32, .rank = fact->rank - 1};
-  bool good = fact->rank >= 2 && bd_onnx_is_float(fact->dtype);
-  for (int d = 0; good && d < fact->rank - 1; d++) {
+  bd_type type = {.dtype = BD_I32};
+  bool dice = loss == BD_ONNX_LOSS_DICE;
+  bool good = fact->rank >= (dice ? 3 : 2) && bd_onnx_is_float(fact->dtype);
+  for (int d = 0; good && d < fact->rank; d++) {
     good = fact->dims[d].batch == (d == 0) && fact->dims[d].integer > 0;
-    type.dims[d] = d == 0 ? BD_DIM_BATCH : fact->dims[d].integer;
+    if (d != classes_of(l, loss))
+      type.dims[type.rank++] = d == 0 ? BD_DIM_BATCH : fact->dims[d].integer;
   }
   if (!good || fact->dims[0].integer != 1)
-    return bd_fail(
-        l->ctx, BD_INVALID, l->graph.loc,
-        "--loss cross-entropy needs scores [B, .., classes] as the first output; \"%s\" is "
-        "%s %s",
-        l->model->values[l->model->outputs[0]].name, bd_onnx_dtype_name(fact->dtype),
-        bd_onnx_dims_text(l->ctx, fact->rank, fact->dims));
+    return bd_fail(l->ctx, BD_INVALID, l->graph.loc,
+                   "--loss %s needs scores [B, %s] as the first output; \"%s\" is %s %s",
+                   dice ? "dice" : "cross-entropy", dice ? "classes, places.." : ".., classes",
+                   l->model->values[l->model->outputs[0]].name, bd_onnx_dtype_name(fact->dtype),
+                   bd_onnx_dims_text(l->ctx, fact->rank, fact->dims));
   const char *name = bd_onnx_graph_name(l, "targets");
   bd_graph_input(&l->graph, name, BD_INPUT_TARGETS, type);
   *out_param = bd_graph_param(&l->graph, name, type, false);
@@ -165,19 +171,25 @@ static bd_status own_loss(bd_onnx_lowering *l, bd_id *out) {
   return bd_fail(
       l->ctx, BD_INVALID, l->graph.loc,
       "no output of the model is a loss that braid knows (SoftmaxCrossEntropyLoss); give it "
-      "one with --loss cross-entropy");
+      "one with --loss cross-entropy or dice");
 }
 
-// Scores as the graph has them are [.., classes]: targets get the structure before it.
-static bd_status added_loss(bd_onnx_lowering *l, bd_id targets, bd_id *out) {
-  int value = l->model->outputs[0], rank = l->facts[value].rank;
+// Scores as the graph has them: targets get the structure of all but their classes.
+static bd_status added_loss(bd_onnx_lowering *l, bd_onnx_loss loss, bd_id targets, bd_id *out) {
+  int value = l->model->outputs[0], classes = classes_of(l, loss);
   bd_onnx_part part = l->parts[value];
-  if (part.id == BD_NO_ID || part.first[rank] - part.first[rank - 1] != 1)
+  if (part.id == BD_NO_ID || part.first[classes + 1] - part.first[classes] != 1 ||
+      part.first[1] != 1)
     return bd_fail(l->ctx, BD_UNSUPPORTED, l->graph.loc,
                    "the first output is known beforehand, or its classes are no single dimension");
   bd_type type = *bd_onnx_type(l, part.id);
-  BD_TRY(bd_onnx_emit_reshape(l, targets, type.rank - 1, type.dims, &targets));
-  return bd_onnx_cross_entropy(l, part.id, targets, out);
+  int64_t dims[BD_MAX_RANK];
+  int rank = 0;
+  for (int d = 0; d < type.rank; d++)
+    if (d != part.first[classes]) dims[rank++] = type.dims[d];
+  BD_TRY(bd_onnx_emit_reshape(l, targets, rank, dims, &targets));
+  return (loss == BD_ONNX_LOSS_DICE ? bd_onnx_dice : bd_onnx_cross_entropy)(l, part.id, targets,
+                                                                            out);
 }
 
 static bd_status call_function(bd_onnx_lowering *l, bd_id loss, bd_module **out_graph) {
@@ -212,11 +224,11 @@ bd_status bd_onnx_lower(bd_ctx *ctx, const bd_onnx_model *model, bd_onnx_fact *f
     return bd_fail(ctx, BD_INVALID, l.graph.loc, "the model has no outputs");
   for (int i = 0; i < model->input_count; i++)
     if (used[model->inputs[i]]) BD_TRY(add_input(&l, model->inputs[i]));
-  if (loss == BD_ONNX_LOSS_CROSS_ENTROPY) BD_TRY(add_targets(&l, &targets));
+  if (loss != BD_ONNX_LOSS_OWN) BD_TRY(add_targets(&l, loss, &targets));
   for (int i = 0; i < model->input_count; i++)
     if (used[model->inputs[i]]) BD_TRY(strip_input(&l, model->inputs[i]));
   BD_TRY(lower_nodes(&l, running));
-  BD_TRY(targets == BD_NO_ID ? own_loss(&l, &made) : added_loss(&l, targets, &made));
+  BD_TRY(targets == BD_NO_ID ? own_loss(&l, &made) : added_loss(&l, loss, targets, &made));
   return call_function(&l, made, out_graph);
 }
 
