@@ -627,16 +627,205 @@ def make(family, packaged):
             file.write("".join(lines))
 
 
+class Sequence:
+    """The numbers that the examples' makers draw."""
+    def __init__(self):
+        self.state = 1
+
+    def next(self):
+        self.state = (self.state * 6364136223846793005 + 1442695040888963407) & 2**64 - 1
+        return self.state
+
+    def below(self, bound):
+        return (self.next() >> 33) % bound
+
+    def weight(self, shape, bound):
+        values = [((self.next() >> 40) / 8388608 - 1) * bound for _ in range(math.prod(shape))]
+        return torch.tensor(values, dtype=torch.float32).double().reshape(shape).requires_grad_()
+
+
+def example_images(count=64, size=32, classes=10):
+    """What examples/arrays.c makes."""
+    sequence, images, targets = Sequence(), [], []
+    for _ in range(count):
+        kind, phase = sequence.below(classes), sequence.below(32)
+        targets.append(kind)
+        images.append([[[((kind + 1) * x + (classes - kind) * y + phase + 8 * colour) % 32 * 7 + sequence.below(32)
+                         for x in range(size)] for y in range(size)] for colour in range(3)])
+    return {"images": torch.tensor(images).double() / 255, "targets": torch.tensor(targets)}
+
+
+class ResNet:
+    """What examples/resnet50/model.c makes."""
+    def __init__(self, width=8, classes=10, blocks=(3, 4, 6, 3)):
+        self.blocks, self.w, sequence = blocks, {}, Sequence()
+
+        def conv(name, inner, out, size):
+            self.w[name + ".weight"] = sequence.weight([out, inner, size, size], math.sqrt(6 / (inner * size * size)))
+
+        def norm(name, channels, gain):
+            self.w[name + ".weight"] = torch.full([channels], gain, dtype=torch.float64, requires_grad=True)
+            self.w[name + ".bias"] = torch.zeros(channels, dtype=torch.float64, requires_grad=True)
+
+        def unit(block, number, inner, out, size):
+            conv(f"{block}conv{number}", inner, out, size)
+            norm(f"{block}bn{number}", out, float(number < 3))
+
+        unit("", 1, 3, width, 7)
+        features = width
+        for layer, count in enumerate(blocks):
+            for block in range(count):
+                name, inner = f"layer{layer + 1}.{block}.", width << layer
+                unit(name, 1, features, inner, 1)
+                unit(name, 2, inner, inner, 3)
+                unit(name, 3, inner, 4 * inner, 1)
+                if block == 0:
+                    conv(name + "downsample.0", features, 4 * inner, 1)
+                    norm(name + "downsample.1", 4 * inner, 1.0)
+                features = 4 * inner
+        self.w["fc.weight"] = sequence.weight([classes, features], math.sqrt(1 / features))
+        self.w["fc.bias"] = torch.zeros(classes, dtype=torch.float64, requires_grad=True)
+
+    def unit(self, x, block, number, **options):
+        return self.norm(functional.conv2d(x, self.w[f"{block}conv{number}.weight"], **options), f"{block}bn{number}")
+
+    def norm(self, x, name):
+        return functional.batch_norm(x, None, None, self.w[name + ".weight"], self.w[name + ".bias"], True)
+
+    def logits(self, images):
+        x = functional.relu(self.unit(images, "", 1, stride=2, padding=3))
+        x = functional.max_pool2d(x, 3, 2, 1)
+        for layer, count in enumerate(self.blocks):
+            for block in range(count):
+                name, stride = f"layer{layer + 1}.{block}.", 2 if block == 0 and layer > 0 else 1
+                y = functional.relu(self.unit(x, name, 1))
+                y = functional.relu(self.unit(y, name, 2, stride=stride, padding=1))
+                y = self.unit(y, name, 3)
+                if block == 0:
+                    down = functional.conv2d(x, self.w[name + "downsample.0.weight"], stride=stride)
+                    x = self.norm(down, name + "downsample.1")
+                x = functional.relu(x + y)
+        return functional.linear(x.mean((2, 3)), self.w["fc.weight"], self.w["fc.bias"])
+
+
+def example_volumes(count=64, size=16):
+    """The same of volumes."""
+    sequence, volumes, targets = Sequence(), [], []
+    places = [(z, y, x) for z in range(size) for y in range(size) for x in range(size)]
+    for _ in range(count):
+        balls = [([sequence.below(size) for _ in range(3)], radius) for radius in (size // 3, size // 4)]
+        for place in places:
+            inside = [sum((a - b) ** 2 for a, b in zip(place, at)) <= radius**2 for at, radius in balls]
+            targets.append(2 if inside[1] else int(inside[0]))
+            volumes.append(60 * targets[-1] + sequence.below(64))
+    shape = [count, size, size, size]
+    return {"images": torch.tensor(volumes).double().reshape(count, 1, *shape[1:]) / 255,
+            "targets": torch.tensor(targets).reshape(shape)}
+
+
+class UNet:
+    """What examples/unet3d/model.c makes."""
+    def __init__(self, width=4, classes=3, levels=3):
+        self.levels, self.w, sequence = levels, {}, Sequence()
+
+        def conv(name, dims, inner, channels):
+            bound = math.sqrt(6 / (inner * math.prod(dims[2:]))) if inner == dims[1] else math.sqrt(6 / inner)
+            self.w[name + ".weight"] = sequence.weight(dims, bound)
+            self.w[name + ".bias"] = torch.zeros(channels, dtype=torch.float64, requires_grad=True)
+
+        def level(name, inner, out):
+            for unit, channels in enumerate((inner, out)):
+                conv(f"{name}.{unit}.conv", [out, channels, 3, 3, 3], channels, out)
+                self.w[f"{name}.{unit}.norm.weight"] = torch.ones(out, dtype=torch.float64, requires_grad=True)
+                self.w[f"{name}.{unit}.norm.bias"] = torch.zeros(out, dtype=torch.float64, requires_grad=True)
+
+        for i in range(levels):
+            level(f"down.{i}", width << i - 1 if i else 1, width << i)
+        for i in reversed(range(levels - 1)):
+            channels = width << i
+            conv(f"up.{i}.widen", [2 * channels, channels, 2, 2, 2], 2 * channels, channels)
+            level(f"up.{i}", 2 * channels, channels)
+        conv("head", [classes, width, 1, 1, 1], width, classes)
+
+    def conv(self, x, name, **options):
+        return functional.conv3d(x, self.w[name + ".weight"], self.w[name + ".bias"], **options)
+
+    def level(self, x, name, stride):
+        for unit in range(2):
+            x = self.conv(x, f"{name}.{unit}.conv", stride=1 if unit else stride, padding=1)
+            gain, bias = (self.w[f"{name}.{unit}.norm.{part}"] for part in ("weight", "bias"))
+            x = functional.leaky_relu(functional.instance_norm(x, None, None, gain, bias))
+        return x
+
+    def logits(self, x):
+        skips = []
+        for i in range(self.levels):
+            x = self.level(x, f"down.{i}", 2 if i else 1)
+            skips.append(x)
+        for i in reversed(range(self.levels - 1)):
+            widen = f"up.{i}.widen"
+            x = functional.conv_transpose3d(x, self.w[widen + ".weight"], self.w[widen + ".bias"], stride=2)
+            x = self.level(torch.cat((x, skips[i]), 1), f"up.{i}", 1)
+        return self.conv(x, "head")
+
+
+def dice(logits, targets):
+    """A mean over samples and classes, as MONAI's DiceLoss with softmax and to_onehot_y."""
+    shares = logits.softmax(1)
+    truth = functional.one_hot(targets, shares.shape[1]).movedim(-1, 1)
+    both, sums = (part.flatten(2).sum(2) for part in (shares * truth, shares + truth))
+    return (1 - (2 * both + 1e-5) / (sums + 1e-5)).mean()
+
+
+def split_decay(net, decay):
+    """A group of weights that decay, and one of those that do not."""
+    return [{"params": [w for w in net.w.values() if (w.dim() > 1) == matrices], "weight_decay": decay * matrices}
+            for matrices in (True, False)]
+
+
+def resnet_example():
+    net = ResNet()
+    return (net, example_images(), 16, functional.cross_entropy, math.inf,
+            torch.optim.SGD(split_decay(net, 1e-4), lr=0.05, momentum=0.9))
+
+
+def unet_example():
+    net = UNet()
+    return (net, example_volumes(), 8, dice, 1.0,
+            torch.optim.AdamW(split_decay(net, 0.1), lr=3e-3, betas=BETAS, eps=EPSILON))
+
+
+EXAMPLES = {"resnet50": resnet_example, "unet3d": unet_example}
+
+
+def make_example(name, steps=5):
+    """The losses of examples/NAME/run.sh."""
+    net, samples, batch, criterion, clip, optimizer = EXAMPLES[name]()
+    with open(os.path.join(ROOT, name, "expected.txt"), "w", encoding="ascii") as file:
+        for step in range(steps):
+            rows = [window(step, sample, len(samples["targets"])) for sample in range(batch)]
+            loss = criterion(net.logits(samples["images"][rows]), samples["targets"][rows])
+            optimizer.zero_grad()
+            loss.backward()
+            norm = torch.nn.utils.clip_grad_norm_(list(net.w.values()), clip).item()
+            optimizer.step()
+            file.write(f"{step + 1} {loss.item():.9f} {norm:.9f}\n")
+            print(name, step + 1, loss.item(), norm)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("family", nargs="*", choices=[[], *FAMILIES], metavar="|".join(FAMILIES),
-                        help="default: all")
+    parser.add_argument("family", nargs="*", choices=[[], *FAMILIES, *EXAMPLES],
+                        metavar="|".join([*FAMILIES, *EXAMPLES]), help="default: all")
     parser.add_argument("--transformers", action="store_true",
                         help="print what that package's models give, write nothing")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    for family in arguments.family or FAMILIES:
-        make(family, arguments.transformers)
+    for family in arguments.family or [*FAMILIES, *EXAMPLES]:
+        if family in EXAMPLES:
+            make_example(family)
+        else:
+            make(family, arguments.transformers)
 
 
 if __name__ == "__main__":
