@@ -734,7 +734,7 @@ class UNet:
             self.w[name + ".bias"] = torch.zeros(channels, dtype=torch.float64, requires_grad=True)
 
         def level(name, inner, out):
-            for unit, channels in enumerate((inner, out)):
+            for unit, channels in enumerate((inner, out, out)):
                 conv(f"{name}.{unit}.conv", [out, channels, 3, 3, 3], channels, out)
                 self.w[f"{name}.{unit}.norm.weight"] = torch.ones(out, dtype=torch.float64, requires_grad=True)
                 self.w[f"{name}.{unit}.norm.bias"] = torch.zeros(out, dtype=torch.float64, requires_grad=True)
@@ -751,7 +751,7 @@ class UNet:
         return functional.conv3d(x, self.w[name + ".weight"], self.w[name + ".bias"], **options)
 
     def level(self, x, name, stride):
-        for unit in range(2):
+        for unit in range(3):
             x = self.conv(x, f"{name}.{unit}.conv", stride=1 if unit else stride, padding=1)
             gain, bias = (self.w[f"{name}.{unit}.norm.{part}"] for part in ("weight", "bias"))
             x = functional.leaky_relu(functional.instance_norm(x, None, None, gain, bias))

@@ -43,8 +43,9 @@ static onnx_value unit(onnx_value x, const char *name, int64_t in, int64_t out, 
 }
 
 static onnx_value level(onnx_value x, const char *name, int64_t in, int64_t out, int64_t stride) {
-  x = unit(x, onnx_named("%s.0", name).name, in, out, stride);
-  return unit(x, onnx_named("%s.1", name).name, out, out, 1);
+  for (int i = 0; i < 3; i++)
+    x = unit(x, onnx_named("%s.%d", name, i).name, i ? out : in, out, i ? 1 : stride);
+  return x;
 }
 
 int main(int argc, char **argv) {
