@@ -106,8 +106,8 @@ static bool are_alike(const writer *w, int a, int b) {
   const bd_value *v = &module->main->values[value_of(w, a)],
                  *u = &module->main->values[value_of(w, b)];
   if (!same_storage(&x->storage, &y->storage) || x->init != y->init || x->decay != y->decay ||
-      x->init_scale != y->init_scale || !bd_type_equal(&v->type, &u->type) ||
-      !bd_sharding_equal(&v->sharding, &u->sharding) ||
+      x->average != y->average || x->init_scale != y->init_scale ||
+      !bd_type_equal(&v->type, &u->type) || !bd_sharding_equal(&v->sharding, &u->sharding) ||
       w->layout->state_elements[w->weights[a]] != w->layout->state_elements[w->weights[b]] ||
       w->addresses[a].gradient_count != w->addresses[b].gradient_count ||
       w->addresses[a].tied_stage != w->addresses[b].tied_stage)
@@ -242,7 +242,9 @@ static void add_weight(const writer *w, int k, const bd_numbered_name *name) {
                (long long)w->layout->state_elements[w->weights[k]], w->weights[k]);
   bd_text_addf(text, ".init = %d, .init_scale = (float)", weight->init);
   bd_text_add_double(text, weight->init_scale);
-  bd_text_addf(text, ",\n      .decay = %d, .factor_dim = %d, .tied_stage = %d}", weight->decay,
+  bd_text_addf(text, ",\n      .decay = %d, .average = (float)", weight->decay);
+  bd_text_add_double(text, weight->average);
+  bd_text_addf(text, ", .factor_dim = %d, .tied_stage = %d}",
                bd_optimizer_factor_dim(&weight->type), w->addresses[k].tied_stage);
 }
 

@@ -125,6 +125,9 @@ typedef struct bd_weight {
   bd_init_kind init;
   double init_scale; // standard deviation, or half-width
   bool decay;        // weight decay applies
+  // Of a running average, which no optimizer changes: how much of it a step replaces by what the op
+  // `track` has seen, a mean over the step's micro-batches. 0: the weight is trained.
+  double average;
 } bd_weight;
 
 typedef enum bd_input_kind {

@@ -69,6 +69,11 @@ static bd_status parse_weight(bd_parser *p) {
                             &weight.init_scale));
   }
   weight.decay = bd_parser_accept_word(p, "decay");
+  if (bd_parser_accept_word(p, "average")) {
+    bool is_real = false;
+    int64_t integer = 0;
+    BD_TRY(bd_parser_number(p, "the share of a new value", &is_real, &integer, &weight.average));
+  }
   bd_module_add_weight(p->ctx, p->module, weight);
   return BD_OK;
 }

@@ -239,6 +239,10 @@ static void add_weight(bd_text *text, const bd_weight *weight) {
     add_real(text, weight->init_scale);
   }
   if (weight->decay) bd_text_add(text, " decay");
+  if (weight->average > 0) {
+    bd_text_add(text, " average ");
+    add_real(text, weight->average);
+  }
   bd_text_add(text, "\n");
 }
 

@@ -47,6 +47,9 @@ static bd_status verify_storage(bd_verifier *v, const bd_weight *weight, bd_loc 
       (weight->type.rank < 1 || weight->type.dims[0] != storage->stack || !storage->stack_rest))
     return bd_fail(v->ctx, BD_INVALID, loc, "@%s is no stack of %lld stored tensors", weight->name,
                    (long long)storage->stack);
+  if (!(weight->average >= 0 && weight->average <= 1))
+    return bd_fail(v->ctx, BD_INVALID, loc, "@%s: an average's share of new values is from 0 to 1",
+                   weight->name);
   int64_t elements = bd_type_elements(&stored, 1) * (storage->stack > 0 ? storage->stack : 1);
   if (elements != bd_type_elements(&weight->type, 1))
     return bd_fail(v->ctx, BD_INVALID, loc, "@%s has %lld elements, its stored form has %lld",

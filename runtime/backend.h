@@ -57,8 +57,9 @@ void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count);
 // The sum of squares in fixed chunks goes to `out`, in rt->sums; it is there after bd_rt_settle.
 void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out);
 
-// One weight's update by program->optimizer.
+// One weight's update.
 typedef struct bd_rt_rule {
+  int kind;                       // BD_RT_SGD, ...
   float *weight, *first, *second; // moments, as many as the optimizer has
   uint16_t *halves;               // NULL, or where the weight goes as `half_dtype` as well
   int32_t half_dtype;

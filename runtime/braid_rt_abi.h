@@ -89,6 +89,8 @@ typedef struct bd_rt_weight {
   int32_t init;
   float init_scale;
   int32_t decay;
+  float average; // above 0: the gradient is what a running average has too much; this share of it
+                 // is taken away
   int32_t factor_dim; // Adafactor: the first dimension of the columns, or the rank
   // Another stage that holds it as well, or -1. Gradients of all uses are added in stage order,
   // then in the order of `gradient_offsets`; the runtime finds the holders by `global_index`.

@@ -61,7 +61,7 @@ static double global_norm(bd_rt *rt) {
   double *const own = rt->sums + 1;
   memset(own, 0, (size_t)tensors * sizeof *own);
   for (int i = 0; i < rt->stage->weight_count; i++) {
-    if (!rt->stage->weights[i].gradient_count) continue;
+    if (!rt->stage->weights[i].gradient_count || rt->stage->weights[i].average > 0) continue;
     const own_part part = part_of(rt, &rt->stage->weights[i]);
     if (part.count > 0 && counts(rt, &part))
       bd_rt_square_sum(rt, part.gradient + part.start, part.count, &own[part.weight->global_index]);
@@ -81,7 +81,7 @@ static bd_rt_rule rule_of(const bd_rt *rt, const bd_rt_weight *weight, float *st
   const double steps = (double)rt->updates + 1;
   const double decay = weight->decay ? o->weight_decay : 0;
   const int kind = rt->program->optimizer;
-  bd_rt_rule u = {.rate = (float)rate, .decay = (float)decay, .shrink = 1};
+  bd_rt_rule u = {.kind = kind, .rate = (float)rate, .decay = (float)decay, .shrink = 1};
   if (kind == BD_RT_ADAMW || kind == BD_RT_ADAFACTOR) { // decoupled from the gradient
     u.shrink = (float)(1 - rate * decay);
     u.decay = 0;
@@ -103,6 +103,12 @@ static bd_rt_rule rule_of(const bd_rt *rt, const bd_rt_weight *weight, float *st
   return u;
 }
 
+// What the micro-batches have seen is averaged.
+static bd_rt_rule averaging(const bd_rt *rt, const bd_rt_weight *weight) {
+  const int64_t micro_batches = rt->program->global_batch / rt->program->micro_batch;
+  return (bd_rt_rule){.kind = BD_RT_SGD, .rate = weight->average / (float)micro_batches};
+}
+
 static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float factor) {
   const own_part part = part_of(rt, weight);
   const bd_rt_rows rows = bd_rt_rows_of(rt, weight);
@@ -111,7 +117,8 @@ static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float factor) {
   float *const state =
       (float *)(void *)(rt->arena + weight->state_offset) + (master ? weight->state_elements : 0);
   const int64_t first = rows.start + part.start;
-  bd_rt_rule u = rule_of(rt, weight, state);
+  const int averages = weight->average > 0;
+  bd_rt_rule u = averages ? averaging(rt, weight) : rule_of(rt, weight, state);
   u.weight = master ? master : (float *)whole + first;
   u.halves = master ? (uint16_t *)whole + first : NULL;
   u.half_dtype = weight->layout.dtype;
@@ -119,8 +126,8 @@ static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float factor) {
   u.count = part.count;
   u.row = rows.outer > 1 ? rows.row : 0;
   u.stride = rows.stride;
-  u.factor = factor;
-  if (rt->program->optimizer == BD_RT_ADAFACTOR)
+  u.factor = averages ? 1 : factor;
+  if (u.kind == BD_RT_ADAFACTOR)
     bd_rt_adafactor(rt, weight, part.zero, part.start, state, (double)rt->updates + 1, &u);
   bd_rt_apply(rt, &u);
   bd_rt_gather_weight(rt, weight);

@@ -89,6 +89,8 @@ LLVMValueRef bd_gen_reals(bd_gen *g, const bd_op *op, const LLVMValueRef *in) {
     return mul(g, x, in[1]);
   case BD_OP_DIV:
     return LLVMBuildFDiv(g->b, x, in[1], "");
+  case BD_OP_TRACK:
+    return in[1];
   case BD_OP_NEG:
     return LLVMBuildFNeg(g->b, x, "");
   case BD_OP_SCALE:

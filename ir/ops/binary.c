@@ -1,4 +1,5 @@
-// add, sub, mul, div. The operand of lower rank repeats over the leading dimensions of the other.
+// add, sub, mul, div, track. The operand of lower rank repeats over the leading dimensions of the
+// other.
 #include "ir/ops/pointwise.h"
 
 static uint64_t add_whole(const bd_op *op, bd_dtype dtype, uint64_t x, uint64_t y) {
@@ -25,6 +26,8 @@ BD_NUMBER_EVAL(BD_BINARY_EVAL, add, a + b, add_whole)
 BD_NUMBER_EVAL(BD_BINARY_EVAL, sub, a - b, sub_whole)
 BD_NUMBER_EVAL(BD_BINARY_EVAL, mul, a *b, mul_whole)
 BD_NUMBER_EVAL(BD_BINARY_EVAL, div, a / b, div_whole)
+
+BD_BINARY_EVAL(track, ((void)a, b))
 
 BD_GRADIENT(add) {
   for (int i = 0; i < 2; i++)
@@ -64,4 +67,14 @@ BD_GRADIENT(div) {
     BD_TRY(bd_gradient_sum_to_operand(ctx, g, 1, negated, &g->din[1]));
   }
   return BD_OK;
+}
+
+// What the average has too much: the step's end takes a share of it away.
+BD_GRADIENT(track) {
+  if (g->need[1]) BD_TRY(bd_gradient_sum_to_operand(ctx, g, 1, g->dout[0], &g->din[1]));
+  if (!g->need[0]) return BD_OK;
+  bd_id beyond;
+  BD_TRY(bd_gradient_binary(ctx, g, BD_OP_SUB, bd_gradient_operand(g, 0), bd_gradient_operand(g, 1),
+                            &beyond));
+  return bd_gradient_sum_to_operand(ctx, g, 0, beyond, &g->din[0]);
 }

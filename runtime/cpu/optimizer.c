@@ -143,6 +143,6 @@ void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule) {
                                            [BD_RT_MOMENTUM] = momentum,
                                            [BD_RT_ADAM] = adam,
                                            [BD_RT_ADAFACTOR] = bd_rt_apply_factored};
-  application a = {rule, bodies[rt->program->optimizer]};
+  application a = {rule, bodies[rule->kind]};
   bd_rt_parallel(rt, apply_grain, &a, (rule->count + BD_RT_GRAIN - 1) / BD_RT_GRAIN);
 }

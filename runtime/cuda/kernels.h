@@ -25,7 +25,7 @@ enum {
 
 // optimizer.cu. `partials` holds BD_CUDA_LANES + BD_CUDA_SQUARE_GROUPS doubles; `out` may be pinned
 // host memory.
-void bd_cuda_apply(const bd_cuda_queue *queue, int optimizer, const bd_rt_rule *rule);
+void bd_cuda_apply(const bd_cuda_queue *queue, const bd_rt_rule *rule);
 void bd_cuda_narrow(const bd_cuda_queue *queue, int dtype, const float *wide, uint16_t *halves,
                     int64_t count);
 void bd_cuda_add(const bd_cuda_queue *queue, float *sum, const float *more, int64_t count);

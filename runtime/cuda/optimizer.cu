@@ -85,10 +85,10 @@ static __global__ void set(float *out, float value) {
   BD_FOR_ITEMS(i, 1) out[i] = value;
 }
 
-void bd_cuda_apply(const bd_cuda_queue *queue, int optimizer, const bd_rt_rule *rule) {
+void bd_cuda_apply(const bd_cuda_queue *queue, const bd_rt_rule *rule) {
   const int blocks = blocks_of(queue, rule->count);
   if (rule->count == 0) return;
-  switch (optimizer) {
+  switch (rule->kind) {
   case BD_RT_ADAMW:
   case BD_RT_ADAM:
     BD_LAUNCH(adam, blocks, BD_CUDA_THREADS, queue->stream, *rule);

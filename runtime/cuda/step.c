@@ -187,7 +187,7 @@ void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out) 
 
 void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule) {
   if (rt->device->rehearsing) return;
-  bd_cuda_apply(&rt->device->queue, rt->program->optimizer, rule);
+  bd_cuda_apply(&rt->device->queue, rule);
   bd_cuda_check_launch();
 }
 

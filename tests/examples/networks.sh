@@ -1,14 +1,16 @@
 #!/bin/bash
 # An example of images as its README tells it, in 5 steps; its losses are PyTorch's where those are known. Those of
 # one rank are those of 3 plans more at the same micro-batch, and of the example's plan.
-#   networks.sh BRAID EXAMPLE [FOLDER]
+# Running averages, too, are those of one rank.
+#   networks.sh BRAID COMPARE_WEIGHTS EXAMPLE [FOLDER]
 set -euo pipefail
 braid=$(realpath "$1")
-example=$2
+compare=$(realpath "$2")
+example=$3
 tests=$(dirname "$(dirname "$(realpath "$0")")")
 here=$tests/road
 . "$here/road.sh"
-open_folder "${3:-}"
+open_folder "${4:-}"
 BRAID=$braid sh "$tests/../examples/$example/run.sh" 5
 [ -e trained.safetensors ] || fail 'nothing was saved'
 expected=$tests/oracle/$example/expected.txt
@@ -33,4 +35,10 @@ train_plans model.braid 5 <<END
   pipeline  4 2 2   $micro none
 END
 check_losses one example
+if grep -q ' average ' model.braid; then
+  for name in wide pipeline example; do
+    "$compare" one/weights.safetensors $name/weights.safetensors 1e-4 0 >$name/weights.log ||
+      { grep FAR $name/weights.log; fail "$name departs from one in its weights"; }
+  done
+fi
 finish

@@ -105,6 +105,19 @@ static bd_status mix(const norm *n, int i, bd_onnx_part now) {
   return BD_OK;
 }
 
+// Statistics of a model that trains are averaged in operand `i`, where that is a weight.
+static bd_status track(const norm *n, int i, bd_onnx_part *now) {
+  bd_onnx_part kept;
+  if (!n->step->in[i]->weight) return BD_OK;
+  BD_TRY(channels(n, i, &kept));
+  bd_module *module = n->l->graph.module;
+  const char *name = n->l->graph.function->values[kept.id].name;
+  for (int w = 0; w < module->weight_count; w++)
+    if (strcmp(module->weights[w].name, name) == 0)
+      module->weights[w].average = 1 - bd_onnx_real(n->step, "momentum", 0.9);
+  return bd_onnx_emit2(n->l, BD_OP_TRACK, kept.id, now->id, &now->id);
+}
+
 static bd_status lower_batch_norm(bd_onnx_lowering *l, const bd_onnx_step *step) {
   const norm n = begin(l, step);
   bd_onnx_part x, centre, variance;
@@ -114,6 +127,8 @@ static bd_status lower_batch_norm(bd_onnx_lowering *l, const bd_onnx_step *step)
   if (trains) {
     unsigned axes = ((1U << n.rank) - 1) & ~2U;
     BD_TRY(statistics(&n, axes, &x, step->in[0]->dims, &centre, &variance));
+    BD_TRY(track(&n, 3, &centre));
+    BD_TRY(track(&n, 4, &variance));
     if (step->out_count > 1 && step->node->out[1] != BD_ONNX_ABSENT) BD_TRY(mix(&n, 1, centre));
     if (step->out_count > 2 && step->node->out[2] != BD_ONNX_ABSENT) BD_TRY(mix(&n, 2, variance));
   } else {

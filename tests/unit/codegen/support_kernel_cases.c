@@ -7,6 +7,7 @@ const kernel_case kernel_cases[] = {
     {BD_OP_SUB, "7,33 7,33", "", "B"},
     {BD_OP_MUL, "7,1300 1300", "", "A"},
     {BD_OP_DIV, "7,33 p7,33", "", "A"},
+    {BD_OP_TRACK, "33 33", "", "A"},
     {BD_OP_NEG, "9001", "", "A"},
     {BD_OP_SCALE, "7,33", "value=0.37", "A"},
     {BD_OP_OFFSET, "7,33", "value=-1.5", "A"},
