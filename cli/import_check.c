@@ -15,14 +15,16 @@
 #include <unistd.h>
 
 enum { SAMPLES = 2, PIECE_BYTES = 1 << 16 };
-// Of the largest value of an output: what sums of rounded products may be off by.
+// Of the largest value of an output: what sums of rounded products may be off by; and of a loss.
 #define TOLERANCE 1e-4
+#define LOSS_TOLERANCE 5e-5
 
 // A function that is run as generated code, on parameters, and the results that it should have.
 typedef struct part {
   const bd_function *function;
   bd_tensor *in, *wanted;
   const char **names; // of the results, for people
+  double tolerance;
 } part;
 
 enum { MOST_PARTS = 2 }; // the model's outputs, and the loss
@@ -66,7 +68,8 @@ static bd_status add_outputs(check *c, bd_onnx_fact *facts) {
   if (count == 0) return BD_OK;
   part *p = &c->parts[c->count++];
   *p = (part){.function = program.function,
-              .names = BD_NEW_ARRAY(c->ctx->arena, const char *, count)};
+              .names = BD_NEW_ARRAY(c->ctx->arena, const char *, count),
+              .tolerance = TOLERANCE};
   for (int i = 0; i < count; i++)
     p->names[i] = bd_intern_f(c->ctx, "output %s",
                               c->model->values[c->model->outputs[program.results[i]]].name);
@@ -93,7 +96,9 @@ static bd_status add_loss(check *c, const bd_import_graphs *graphs) {
   }
   bd_tensor *in;
   part *p = &c->parts[c->count++];
-  *p = (part){.function = written, .names = BD_NEW_ARRAY(c->ctx->arena, const char *, 1)};
+  *p = (part){.function = written,
+              .names = BD_NEW_ARRAY(c->ctx->arena, const char *, 1),
+              .tolerance = LOSS_TOLERANCE};
   p->names[0] = name;
   BD_TRY(check_memory(c, lowered));
   BD_TRY(bd_import_graph_values(c->ctx, c->model, graphs->lowered, lowered, SAMPLES, NULL, &in));
@@ -158,7 +163,7 @@ static difference compare(const bd_tensor *wanted, const char *data) {
 
 static bd_status report(const check *c, const part *p, int index, const difference *d) {
   bool is_real = bd_dtype_is_float(p->wanted[index].type.dtype);
-  bool good = is_real ? d->largest <= TOLERANCE * d->size : d->differ == 0;
+  bool good = is_real ? d->largest <= p->tolerance * d->size : d->differ == 0;
   const char *name = p->names[index];
   bd_text text = bd_text_init(c->ctx->arena);
   bd_text_add(&text, "check: ");
