@@ -13,9 +13,12 @@ typedef struct localizer {
   bd_id *made;
 } localizer;
 
-static bool is_plain_op(const bd_op *op) {
+// Sums along one dimension, such as of samples, are as cheap as their operands.
+static bool is_plain_op(const bd_function *function, const bd_op *op) {
   unsigned traits = bd_op_get_info(op->kind)->traits;
-  return (traits & BD_CHEAP) && (traits & BD_PURE) && !(traits & BD_RANDOM) && op->out_count == 1;
+  bool counts = op->kind == BD_OP_REDUCE_SUM && function->values[op->in[0]].type.rank == 1;
+  return ((traits & BD_CHEAP) || counts) && (traits & BD_PURE) && !(traits & BD_RANDOM) &&
+         op->out_count == 1;
 }
 
 static const bool *find_plain(bd_ctx *ctx, const bd_function *function) {
@@ -26,7 +29,7 @@ static const bool *find_plain(bd_ctx *ctx, const bd_function *function) {
   }
   for (int i = 0; i < function->op_count; ++i) {
     const bd_op *op = &function->ops[i];
-    bool all = is_plain_op(op);
+    bool all = is_plain_op(function, op);
     for (int k = 0; k < op->in_count; ++k)
       all = all && plain[op->in[k]];
     if (all) plain[op->out[0]] = true;
