@@ -792,7 +792,7 @@ def resnet_example():
 def unet_example():
     net = UNet()
     return (net, example_volumes(), 8, dice, 1.0,
-            torch.optim.AdamW(split_decay(net, 0.1), lr=3e-3, betas=BETAS, eps=EPSILON))
+            torch.optim.SGD(split_decay(net, 3e-5), lr=0.03, momentum=0.9))
 
 
 EXAMPLES = {"resnet50": resnet_example, "unet3d": unet_example}

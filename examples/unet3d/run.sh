@@ -13,6 +13,6 @@ mkdir -p data
 ./make_arrays volumes data 16
 
 "$braid" import model.onnx --loss dice -o model.braid --weights model.safetensors
-"$braid" compile model.braid --devices 4 --global-batch 8 --micro-batch 4 -o out
-"$braid" run out --init model.safetensors --data data --steps "$steps" --lr 3e-3 \
+"$braid" compile model.braid --devices 4 --global-batch 8 --micro-batch 4 --optimizer momentum -o out
+"$braid" run out --init model.safetensors --data data --steps "$steps" --lr 0.03 --weight-decay 3e-5 \
   --metrics metrics.jsonl --save trained.safetensors
