@@ -1,4 +1,5 @@
 #include "planner/pipeline/shared.h"
+#include "planner/step/end.h"
 
 // A weight of main that several calls use.
 typedef struct shared_weight {
@@ -119,14 +120,33 @@ int bd_shared_uses(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting
   return list.count;
 }
 
-static void take_out(bd_ctx *ctx, bd_pipeline_run *run, int uses, int64_t weight,
-                     const int64_t state[2]) {
+// Of a step's end, what a use of a weight takes less where the stage has another one already.
+static double spared_seconds(const bd_scene *scene, const bd_setting *setting, const bd_type *type,
+                             bool zero) {
+  bd_cost_model model = {scene->cluster, setting->mesh, setting->micro_batch};
+  bd_value weight = {.type = *type, .sharding = setting->tied_form}, gradient = weight;
+  gradient.type.dtype = bd_dtype_wide(type->dtype);
+  bd_weight_end end =
+      bd_step_end_of_weight(&model, scene->request->optimizer, &weight, &gradient, zero ? ~0u : 0);
+  return end.once - end.join;
+}
+
+// What candidates that use a shared weight hold of it, and take more than their share of its
+// update.
+typedef struct taken {
+  int64_t weight, state[2];
+  double seconds[2]; // of every use
+} taken;
+
+static void take_out(bd_ctx *ctx, bd_pipeline_run *run, int uses, const taken *own) {
   bd_layer_candidate *list = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, run->candidate_count);
   for (int k = 0; k < run->candidate_count; k++) {
     list[k] = run->candidates[k];
-    list[k].weight_bytes -= uses * weight;
-    for (int zero = 0; zero < 2; zero++)
-      list[k].optimizer_bytes[zero] -= uses * state[zero];
+    list[k].weight_bytes -= uses * own->weight;
+    for (int zero = 0; zero < 2; zero++) {
+      list[k].optimizer_bytes[zero] -= uses * own->state[zero];
+      list[k].sync_seconds[zero] -= uses * own->seconds[zero];
+    }
   }
   run->candidates = list;
 }
@@ -137,15 +157,20 @@ void bd_shared_set_apart(bd_ctx *ctx, const bd_scene *scene, const bd_setting *s
   bd_pipeline_shared *out = bd_arena_array(ctx->arena, (size_t)list.count, sizeof *out);
   for (int w = 0; w < list.count; w++) {
     const shared_weight *shared = &list.items[w];
-    int64_t weight = weight_bytes(setting, shared->type);
-    int64_t state[2] = {state_bytes(scene, setting, shared->type, false),
-                        state_bytes(scene, setting, shared->type, true)};
+    taken own = {.weight = weight_bytes(setting, shared->type)};
+    for (int zero = 0; zero < 2; zero++) {
+      own.state[zero] = state_bytes(scene, setting, shared->type, zero);
+      // One stage has all uses; of several, each is taken to have one.
+      if (setting->stages == 1)
+        own.seconds[zero] =
+            spared_seconds(scene, setting, shared->type, zero) * (1 - 1.0 / shared->uses);
+    }
     bool *used = BD_NEW_ARRAY(ctx->arena, bool, problem->run_count);
     for (int r = 0; r < problem->run_count; r++) {
       used[r] = shared->each[r] > 0;
-      if (used[r]) take_out(ctx, &runs[r], shared->each[r], weight, state);
+      if (used[r]) take_out(ctx, &runs[r], shared->each[r], &own);
     }
-    out[w] = (bd_pipeline_shared){(double)(weight + state[problem->zero]), used};
+    out[w] = (bd_pipeline_shared){(double)(own.weight + own.state[problem->zero]), used};
   }
   problem->shared_count = list.count;
   problem->shared = out;

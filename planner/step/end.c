@@ -136,10 +136,10 @@ bd_weight_end bd_step_end_of_weight(const bd_cost_model *model, const char *opti
   unsigned summed = axes_with(&model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
   reduce_use(&each, gradient, way.split && summed == way.split);
   update(&once, weight, &way);
-  return (bd_weight_end){
-      each.seconds.reduce +
-          bd_cost_update_pass(model->cluster, bd_cost_value_bytes(model, gradient)),
-      once.seconds.reduce + once.seconds.update};
+  double bytes = bd_cost_value_bytes(model, gradient);
+  return (bd_weight_end){each.seconds.reduce + bd_cost_update_pass(model->cluster, bytes),
+                         once.seconds.reduce + once.seconds.update,
+                         bd_cost_update_pass(model->cluster, 3 * bytes)};
 }
 
 bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const bd_module *spmd,

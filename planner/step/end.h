@@ -21,6 +21,7 @@ bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const 
 typedef struct bd_weight_end {
   double each; // the accumulator is cleared and summed over ranks
   double once; // the norm, the update, and what makes whole copies of what was updated in parts
+  double join; // of each further use on the stage: its sum is added to that of the first
 } bd_weight_end;
 
 // `gradient` is what backward adds to the accumulator; of it and of `weight` only the types and

@@ -1,0 +1,82 @@
+// A pipeline of one stage takes as long as the plan that it becomes: what its layers share is paid
+// once.
+#include "frontend/frontend.h"
+#include "ir/pass.h"
+#include "planner/candidates.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static int compared;
+
+static void compare(bd_ctx *ctx, const bd_scene *scene, const bd_candidates *candidates, int zero) {
+  bd_pipeline_problem problem = bd_candidates_pose(ctx, candidates, zero);
+  bd_pipeline pipeline;
+  bd_plan plan;
+  bd_pipeline_estimate(ctx, &problem, &pipeline);
+  assert_true(pipeline.feasible);
+  assert_int_equal(bd_plan_assemble(ctx, scene->request, scene->cluster, &problem,
+                                    &candidates->setting, &pipeline, &plan),
+                   BD_OK);
+  assert_int_equal(bd_plan_predict(ctx, scene->train, scene->cluster, &plan), BD_OK);
+  if (fabs(pipeline.seconds - plan.step_seconds) > 1e-6 * plan.step_seconds)
+    fail_msg("%s, %d devices, zero %d: a pipeline of %.9g s becomes a plan of %.9g s",
+             scene->request->model, bd_mesh_devices(&candidates->setting.mesh), zero,
+             pipeline.seconds, plan.step_seconds);
+  compared++;
+}
+
+static void compare_model(const char *model, int64_t sequence, int devices) {
+  bd_ctx *ctx = bd_ctx_create();
+  bd_model_options options = {.sequence = sequence};
+  bd_cluster cluster;
+  bd_module *graph, *train;
+  assert_int_equal(bd_model_load(ctx, model, &options, &graph), BD_OK);
+  assert_int_equal(bd_pass_autodiff(ctx, graph, &train), BD_OK);
+  assert_int_equal(bd_cluster_load(ctx, "cpu:1x4", &cluster), BD_OK);
+  bd_plan_request request = {.model = model,
+                             .target = "cpu",
+                             .optimizer = "adamw",
+                             .precision = BD_F32,
+                             .global_batch = 8,
+                             .sequence = sequence,
+                             .schedule = -1,
+                             .zero = -1,
+                             .recompute = -1};
+  bd_model_runs runs = bd_model_runs_find(ctx, train, NULL);
+  bd_scene scene = {.train = train,
+                    .cluster = &cluster,
+                    .request = &request,
+                    .runs = &runs,
+                    .sequence = sequence,
+                    .cap_bytes = INT64_MAX / 4,
+                    .layers_cap_bytes = INT64_MAX / 4};
+  bd_setting setting = {1, {1, {devices}}, 4, bd_sharding_replicated()};
+  bd_candidates candidates;
+  bool possible;
+  assert_int_equal(bd_candidates_measure(ctx, &scene, &setting, 0, NULL, &candidates, &possible),
+                   BD_OK);
+  assert_true(possible);
+  for (int zero = 0; zero < 2; zero++)
+    compare(ctx, &scene, &candidates, zero);
+  bd_ctx_destroy(ctx);
+}
+
+static void test_one_stage(void **unused) {
+  (void)unused;
+  for (int devices = 1; devices <= 4; devices *= 2) {
+    compare_model("gpt2-tiny", 16, devices);
+    compare_model("llama-tiny", 16, devices);
+    compare_model("examples/mlp.json", 0, devices);
+  }
+  assert_int_equal(compared, 18);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_stage)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
