@@ -1,7 +1,6 @@
 #include "planner/attempt.h"
 #include "planner/candidates.h"
 #include <math.h>
-#include <string.h>
 
 enum {
   // Plans looked at, from the fastest to ever leaner ones, until the exact bytes of one fit.

@@ -1,21 +1,12 @@
 // A relaxation of the layer's problem: every op is split as suits it best, whatever its neighbours
 // do.
+#include "planner/layer/gradient.h"
 #include "planner/layer/layer.h"
 #include "planner/layer/op.h"
 #include "planner/layer/reshard.h"
 #include "planner/layer/weight.h"
 #include <math.h>
 #include <string.h>
-
-// Ops of one group, or of none, divided evenly over all ranks.
-static double even_backward_seconds(const bd_layer_space *space, int group) {
-  const bd_function *f = space->backward;
-  double seconds = 0;
-  for (int i = 0; i < f->op_count; i++)
-    if (f->ops[i].group == group && !space->is_sum[i])
-      seconds += bd_layer_even_seconds(&space->request->cost, f, i, &space->backward_map[i]);
-  return seconds;
-}
 
 // Partial sums are summed before anything reads them: along every axis no less moves than is left
 // once all other axes have scattered them.
@@ -88,10 +79,10 @@ bd_status bd_layer_least_apart(bd_ctx *ctx, const bd_layer_request *request, dou
   BD_TRY(bd_layer_space_read(ctx, request, &space));
   space.tables = ctx->arena;
   space.reshards = bd_reshards_create(space.tables, space.forward);
-  *out_seconds = even_backward_seconds(&space, -1);
+  *out_seconds = bd_layer_even_backward_seconds(&space, -1);
   for (int i = 0; i < space.forward->op_count; i++) {
     double even = bd_layer_even_seconds(&request->cost, space.forward, i, &space.map[i]) +
-                  even_backward_seconds(&space, i);
+                  bd_layer_even_backward_seconds(&space, i);
     int8_t split[BD_MAX_AXES];
     double least = INFINITY;
     memset(split, -1, sizeof split);

@@ -161,3 +161,12 @@ double bd_layer_sum_seconds(const bd_layer_space *space, int op, int operand,
   }
   return seconds * paid / sums->summands;
 }
+
+double bd_layer_even_backward_seconds(const bd_layer_space *space, int group) {
+  const bd_function *f = space->backward;
+  double seconds = 0;
+  for (int i = 0; i < f->op_count; i++)
+    if (f->ops[i].group == group && !space->is_sum[i])
+      seconds += bd_layer_even_seconds(&space->request->cost, f, i, &space->backward_map[i]);
+  return seconds;
+}

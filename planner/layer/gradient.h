@@ -22,4 +22,8 @@ bool bd_layer_reads_gradient(const bd_layer_space *space, int op);
 // takes.
 double bd_layer_sum_seconds(const bd_layer_space *space, int op, int operand,
                             const bd_sharding *gradient);
+
+// Backward ops of a forward op, or with -1 those of none, divided evenly over all ranks; the sums
+// of a value's gradients aside.
+double bd_layer_even_backward_seconds(const bd_layer_space *space, int group);
 #endif

@@ -167,16 +167,6 @@ static void add_node(bd_ctx *ctx, bd_layer_space *space, bd_cluster_ops *c, bd_c
   node->options = c->option_count = kept;
 }
 
-// Ops of backward that belong to no forward op, and are not among the sums of a value's gradients.
-static double free_seconds(const bd_layer_space *space) {
-  const bd_function *f = space->backward;
-  double seconds = 0;
-  for (int i = 0; i < f->op_count; i++)
-    if (f->ops[i].group < 0 && !space->is_sum[i])
-      seconds += bd_layer_even_seconds(&space->request->cost, f, i, &space->backward_map[i]);
-  return seconds;
-}
-
 // What the layer hands on lies between the calls.
 static double handed_bytes(const bd_layer_space *space, int form) {
   const bd_function *f = space->forward;
@@ -221,13 +211,14 @@ static void add_edges(bd_ctx *ctx, bd_arena *scratch, bd_layer_space *space,
 static void add_boundary_node(bd_ctx *ctx, const bd_layer_space *space, bd_choice_node *node,
                               double **out_tape) {
   int forms = space->request->form_count;
+  double seconds = bd_layer_even_backward_seconds(space, -1);
   *node = (bd_choice_node){forms, BD_NEW_ARRAY(ctx->arena, double, forms),
                            BD_NEW_ARRAY(ctx->arena, double, forms)};
   *out_tape = BD_NEW_ARRAY(ctx->arena, double, forms);
   for (int form = 0; form < forms; form++) {
     (*out_tape)[form] = handed_bytes(space, form);
     node->usage[form] = passed_bytes(space, form);
-    node->cost[form] = free_seconds(space);
+    node->cost[form] = seconds;
   }
 }
 
