@@ -1,6 +1,7 @@
 // The `braid` command: picks the subcommand, prints its diagnostics, gives the exit status.
 #include "cli/command.h"
 #include "ir/base/suggest.h"
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -67,7 +68,15 @@ static bool wants_color(void) {
   return !(no_color && *no_color) && term && strcmp(term, "dumb") && isatty(STDERR_FILENO);
 }
 
+// A search opens and closes arenas all the time. What they free stays with the process, which would
+// else give it back and clear it anew for the next one.
+static void keep_freed_memory(void) {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
 int main(int argc, char **argv) {
+  keep_freed_memory();
   if (argc < 2) {
     print_help(stderr);
     return BD_EXIT_USAGE;

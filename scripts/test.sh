@@ -4,7 +4,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 
 # FOLDER OPTION...: runs tests. The sources of the runtime are the same in every emitted program: with ccache they are
-# compiled once. OpenBLAS comes with CBC into every process, where it would start threads that nobody uses.
+# compiled once. OpenBLAS comes with CBC, where it would start threads that nobody uses.
 run_tests() {
   local folder=$1 settings=(OPENBLAS_NUM_THREADS=1)
   shift

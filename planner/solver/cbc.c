@@ -1,8 +1,7 @@
 // CBC behind planner/solver.h, when it was found at configuration. Its solve keeps state in
 // variables of the library, so that one thread at a time is let in.
 #ifdef BRAID_CBC
-#include "planner/solver/backend.h"
-#include <coin/Cbc_C_Interface.h>
+#include "planner/solver/cbc_library.h"
 #include <float.h>
 #include <math.h>
 #include <pthread.h>
@@ -54,37 +53,45 @@ static matrix by_column(bd_ctx *ctx, const bd_program *p, double scale) {
   return m;
 }
 
-static void load(Cbc_Model *model, const bd_program *p, const matrix *m) {
-  Cbc_setLogLevel(model, 0);
-  Cbc_loadProblem(model, p->columns, p->rows, m->start, m->row, m->value, m->lower, m->upper,
-                  m->cost, m->row_lower, m->row_upper);
-  Cbc_setObjSense(model, 1);
+// A program that CBC works on.
+typedef struct session {
+  const bd_cbc *cbc;
+  Cbc_Model *model;
+} session;
+
+static void load(const session *s, const bd_program *p, const matrix *m) {
+  s->cbc->setLogLevel(s->model, 0);
+  s->cbc->loadProblem(s->model, p->columns, p->rows, m->start, m->row, m->value, m->lower, m->upper,
+                      m->cost, m->row_lower, m->row_upper);
+  s->cbc->setObjSense(s->model, 1);
   for (int i = 0; i < p->columns; i++)
-    if (p->integral[i]) Cbc_setInteger(model, i);
+    if (p->integral[i]) s->cbc->setInteger(s->model, i);
 }
 
-static void limit(Cbc_Model *model, double limit_seconds, double cutoff) {
-  Cbc_setParameter(model, "timeMode", "elapsed");
-  Cbc_setParameter(model, "preprocess", "off"); // it gives wrong optima (2.10.8)
-  Cbc_setMaximumSeconds(model, limit_seconds);
-  Cbc_setMaximumNodes(model, NODE_LIMIT);
-  Cbc_setAllowableGap(model, 0);
-  Cbc_setAllowableFractionGap(model, 1e-9);
-  if (!isinf(cutoff)) Cbc_setCutoff(model, cutoff);
+static void limit(const session *s, double limit_seconds, double cutoff) {
+  s->cbc->setParameter(s->model, "timeMode", "elapsed");
+  s->cbc->setParameter(s->model, "preprocess", "off"); // it gives wrong optima (2.10.8)
+  s->cbc->setMaximumSeconds(s->model, limit_seconds);
+  s->cbc->setMaximumNodes(s->model, NODE_LIMIT);
+  s->cbc->setAllowableGap(s->model, 0);
+  s->cbc->setAllowableFractionGap(s->model, 1e-9);
+  if (!isinf(cutoff)) s->cbc->setCutoff(s->model, cutoff);
 }
 
-static bool read_outcome(bd_ctx *ctx, Cbc_Model *model, const bd_program *p, double scale,
+static bool read_outcome(bd_ctx *ctx, const session *s, const bd_program *p, double scale,
                          double cutoff, bd_solution *out) {
-  if (Cbc_status(model) == ABANDONED || Cbc_secondaryStatus(model) == UNBOUNDED) return false;
+  if (s->cbc->status(s->model) == ABANDONED || s->cbc->secondaryStatus(s->model) == UNBOUNDED)
+    return false;
   // A program without integral columns is solved without regard to the cutoff.
-  bool optimal = Cbc_isProvenOptimal(model), beaten = optimal && Cbc_getObjValue(model) >= cutoff;
-  if (Cbc_isProvenInfeasible(model) || beaten) {
+  bool optimal = s->cbc->isProvenOptimal(s->model),
+       beaten = optimal && s->cbc->getObjValue(s->model) >= cutoff;
+  if (s->cbc->isProvenInfeasible(s->model) || beaten) {
     out->outcome = BD_SOLVER_INFEASIBLE;
     out->bound = isinf(cutoff) ? INFINITY : cutoff / scale;
     return true;
   }
-  double cost = Cbc_getObjValue(model), bound = Cbc_getBestPossibleObjValue(model);
-  const double *values = Cbc_getColSolution(model);
+  double cost = s->cbc->getObjValue(s->model), bound = s->cbc->getBestPossibleObjValue(s->model);
+  const double *values = s->cbc->getColSolution(s->model);
   bool found = values && fabs(cost) < 1e30 && cost < cutoff;
   if (optimal || fabs(bound) < 1e30) out->bound = (optimal ? cost : bound) / scale;
   if (!found) return true;
@@ -96,8 +103,9 @@ static bool read_outcome(bd_ctx *ctx, Cbc_Model *model, const bd_program *p, dou
   return true;
 }
 
-static void leave(void *model) {
-  if (model) Cbc_deleteModel(model);
+static void leave(void *of) {
+  const session *s = of;
+  if (s->model) s->cbc->deleteModel(s->model);
   pthread_mutex_unlock(&one_at_a_time);
 }
 
@@ -105,19 +113,21 @@ bd_status bd_solver_run_cbc(bd_ctx *ctx, const bd_program *program, double limit
                             double cutoff, bd_solution *out) {
   double scale = bd_solver_cost_scale(program);
   matrix m = by_column(ctx, program, scale);
+  session *s = BD_NEW(ctx->arena, session);
   bd_owned held;
+  BD_TRY(bd_cbc_load(ctx, &s->cbc));
   pthread_mutex_lock(&one_at_a_time);
-  Cbc_Model *model = Cbc_newModel();
-  bd_own(ctx, &held, leave, model);
-  bool solved = model != NULL;
+  s->model = s->cbc->newModel();
+  bd_own(ctx, &held, leave, s);
+  bool solved = s->model != NULL;
   if (solved) {
-    load(model, program, &m);
-    limit(model, limit_seconds, cutoff * scale);
-    Cbc_solve(model);
-    solved = read_outcome(ctx, model, program, scale, cutoff * scale, out);
+    load(s, program, &m);
+    limit(s, limit_seconds, cutoff * scale);
+    s->cbc->solve(s->model);
+    solved = read_outcome(ctx, s, program, scale, cutoff * scale, out);
   }
   bd_disown(ctx, &held);
-  leave(model);
+  leave(s);
   return solved ? BD_OK : bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "CBC failed on a planning problem");
 }
 #endif

@@ -44,7 +44,7 @@ find ir frontend planner codegen runtime cli tests \( -name '*.c' -o -name '*.h'
     confined["cpuid.h"] = "runtime/"
     confined["sanitizer/"] = "ir/base/"
     confined["cmocka"] = "tests/"
-    split("assert ctype dirent dlfcn errno fcntl fenv float ftw glob inttypes limits locale math netdb poll pthread" \
+    split("assert ctype dirent dlfcn errno fcntl fenv float ftw glob inttypes limits locale malloc math netdb poll pthread" \
           " sched semaphore setjmp signal spawn stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib" \
           " stdnoreturn string strings termios time unistd wchar", names, " ")
     for (i in names) library[names[i] ".h"] = 1
