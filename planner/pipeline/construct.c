@@ -9,12 +9,13 @@
 enum { SHARES = 3 }; // ways for stages to share, beside alike
 
 // How much slower than the least possible the slowest stage may be, for a shorter sum.
-static const double slack[] = {1, 1.002, 1.01, 1.03, 1.1, 1.3, INFINITY};
+static const double slack[] = {INFINITY, 1.3, 1.1, 1.03, 1.01, 1.002, 1};
 
 // A way to run some layers on one stage: from `from` to before `to`.
 typedef struct arc {
   int stage, from, to, entry, exit;
-  double cost; // seconds of a micro-batch, or bytes when the leanest is wanted
+  double cost; // seconds of a micro-batch, what it hands on included, or bytes when the leanest is
+               // wanted
 } arc;
 
 typedef struct construction {
@@ -29,6 +30,7 @@ typedef struct construction {
   double *least;    // prefix sums of the fastest candidates' seconds
   double *seconds;  // [run][form]: of the fastest candidate; INFINITY: none
   double *share;    // per stage: how much longer than the last it may take
+  double *taken;    // [run before][form before][entry]: of a stage, to take what another hands on
   // Of the stage at hand:
   double *holds; // per candidate: bytes of one layer
   double *bytes; // [run][form]: of the leanest candidate
@@ -228,6 +230,12 @@ static void add_arc(construction *c, arc added) {
   c->arcs[c->arc_count++] = added;
 }
 
+// What it takes to hand on what the layer makes in a form.
+static double sent(const construction *c, int layer, int form) {
+  const bd_pipeline_run *run = &c->problem->runs[c->run_of[layer]];
+  return c->leanest ? 0 : bd_pipeline_sum(run->send[form * forms_of(c) + form]);
+}
+
 // Inside one run, stages that start at different layers are alike.
 static void add_arcs(construction *c, int stage, int from_least, int from_most) {
   int last_stage = c->problem->stages - 1, F = forms_of(c);
@@ -249,7 +257,9 @@ static void add_arcs(construction *c, int stage, int from_least, int from_most) 
       for (int f = 0; f < F && !alike; f++)
         for (int g = 0; g < F; g++) {
           arc a = {stage, from, to, f, g, 0};
-          if (build_stage(c, stage, from, to, f, g, &a.cost)) add_arc(c, a);
+          if (!build_stage(c, stage, from, to, f, g, &a.cost)) continue;
+          if (stage < last_stage) a.cost += sent(c, to - 1, g);
+          add_arc(c, a);
         }
     }
 }
@@ -268,21 +278,18 @@ static size_t state_of(const construction *c, int stage, int layer, int form) {
          (size_t)form;
 }
 
-// What a stage takes more for what it gets and hands on. The sender is charged as if the form
-// stayed; the receiver pays the difference.
-static double neighbour_cost(const construction *c, const arc *a, int before) {
+// What stages take for what they get. The sender is charged as if the form stayed; the receiver
+// pays the difference.
+static void find_taken(construction *c) {
   int F = forms_of(c);
-  double seconds = 0;
-  if (c->leanest) return 0;
-  if (a->stage > 0) {
-    const bd_pipeline_run *run = &c->problem->runs[c->run_of[a->from - 1]];
-    int here = before * F + a->entry;
-    seconds += bd_pipeline_sum(run->receive[here]) + bd_pipeline_sum(run->send[here]) -
-               bd_pipeline_sum(run->send[before * F + before]);
-  }
-  if (a->stage + 1 < c->problem->stages)
-    seconds += bd_pipeline_sum(c->problem->runs[c->run_of[a->to - 1]].send[a->exit * F + a->exit]);
-  return seconds;
+  for (int r = 0; r < c->problem->run_count && !c->leanest; r++)
+    for (int before = 0; before < F; before++)
+      for (int entry = 0; entry < F; entry++) {
+        const bd_pipeline_run *run = &c->problem->runs[r];
+        c->taken[(r * F + before) * F + entry] = bd_pipeline_sum(run->receive[before * F + entry]) +
+                                                 bd_pipeline_sum(run->send[before * F + entry]) -
+                                                 bd_pipeline_sum(run->send[before * F + before]);
+      }
 }
 
 // The least sum of stages none of which takes more than `limit` for its share; with `limit` NAN,
@@ -296,13 +303,13 @@ static double cut_chain(construction *c, double limit) {
     c->best[state_of(c, 0, 0, f)] = 0;
   for (int i = 0; i < c->arc_count; i++) {
     const arc *a = &c->arcs[i];
+    const double *before = &c->best[state_of(c, a->stage, a->from, 0)];
+    const double *taken = a->stage ? &c->taken[c->run_of[a->from - 1] * F * F + a->entry] : NULL;
     size_t to = state_of(c, a->stage + 1, a->to, a->exit);
     for (int f = 0; f < (a->stage ? F : 1); f++) {
-      double before = c->best[state_of(c, a->stage, a->from, f)];
-      if (isinf(before)) continue;
-      double own = a->cost + neighbour_cost(c, a, f);
-      double shared = own / c->share[a->stage];
-      double total = isnan(limit) ? fmax(before, shared) : before + own;
+      if (isinf(before[f])) continue;
+      double own = a->cost + (taken ? taken[f * F] : 0), shared = own / c->share[a->stage];
+      double total = isnan(limit) ? fmax(before[f], shared) : before[f] + own;
       if (shared > limit || total >= c->best[to]) continue;
       c->best[to] = total;
       c->best_arc[to] = i * F + f;
@@ -314,16 +321,37 @@ static double cut_chain(construction *c, double limit) {
   return least;
 }
 
+// The form in which the last cut ends.
+static int last_form(const construction *c) {
+  const double *last = &c->best[state_of(c, c->problem->stages, c->layers, 0)];
+  int form = 0;
+  for (int f = 1; f < forms_of(c); f++)
+    if (last[f] < last[form]) form = f;
+  return form;
+}
+
+// What the slowest stage of the last cut takes for its share.
+static double slowest_share(const construction *c) {
+  int layer = c->layers, form = last_form(c), F = forms_of(c);
+  double slowest = 0;
+  for (int s = c->problem->stages; s > 0; s--) {
+    int code = c->best_arc[state_of(c, s, layer, form)];
+    const arc *a = &c->arcs[code / F];
+    layer = a->from;
+    form = code % F;
+    double taken = s > 1 ? c->taken[(c->run_of[layer - 1] * F + form) * F + a->entry] : 0;
+    slowest = fmax(slowest, (a->cost + taken) / c->share[a->stage]);
+  }
+  return slowest;
+}
+
 // The assignment of the last cut.
 static void read_chain(construction *c, int *count, int *entry) {
   const bd_pipeline_problem *p = c->problem;
-  int layer = c->layers, form = 0, F = forms_of(c);
+  int layer = c->layers, form = last_form(c), F = forms_of(c);
   memset(count, 0, sizeof *count * (size_t)(p->stages * c->cells));
   for (int i = 0; i < p->stages * p->run_count; i++)
     entry[i] = -1;
-  for (int f = 0; f < F; f++)
-    if (c->best[state_of(c, p->stages, layer, f)] < c->best[state_of(c, p->stages, layer, form)])
-      form = f;
   for (int s = p->stages; s > 0; s--) {
     int code = c->best_arc[state_of(c, s, layer, form)];
     const arc *a = &c->arcs[code / F];
@@ -351,6 +379,7 @@ static void start(construction *c) {
   c->holds = BD_NEW_ARRAY(arena, double, c->cells);
   c->least = BD_NEW_ARRAY(arena, double, c->layers + 1);
   c->share = BD_NEW_ARRAY(arena, double, p->stages);
+  c->taken = BD_NEW_ARRAY(arena, double, p->run_count * p->form_count * p->form_count);
   c->seconds = BD_NEW_ARRAY(arena, double, p->run_count * p->form_count);
   c->bytes = BD_NEW_ARRAY(arena, double, p->run_count * p->form_count);
   c->reach = BD_NEW_ARRAY(arena, double, 2 * p->form_count);
@@ -365,6 +394,7 @@ static void start(construction *c) {
     for (int k = 0; k < p->runs[r].candidate_count; k++)
       c->takes[cell++] = bd_pipeline_layer_seconds(candidate_of(c, r, k));
   }
+  find_taken(c);
   find_extremes(c, 0);
   for (int r = 0, layer = 0; r < p->run_count; r++) {
     double fastest = INFINITY;
@@ -415,10 +445,15 @@ void bd_pipeline_construct(bd_ctx *ctx, const bd_pipeline_problem *problem, bool
   if (problem->stages > c.layers) return;
   find_arcs(&c);
   for (int part = 0; part <= SHARES && (part == 0 || !leanest) && find_shares(&c, part); part++) {
-    double slowest = cut_chain(&c, NAN);
+    double slowest = cut_chain(&c, NAN), reached = INFINITY;
     if (isinf(slowest)) return;
     if (leanest) offer(&c, out);
-    for (size_t i = 0; i < sizeof slack / sizeof *slack && !leanest; i++)
-      if (isfinite(cut_chain(&c, slowest * slack[i]))) offer(&c, out);
+    // A limit that the last cut keeps would give it again.
+    for (size_t i = 0; i < sizeof slack / sizeof *slack && !leanest; i++) {
+      if (i && reached <= slowest * slack[i]) continue;
+      if (isinf(cut_chain(&c, slowest * slack[i]))) break;
+      reached = slowest_share(&c);
+      offer(&c, out);
+    }
   }
 }
