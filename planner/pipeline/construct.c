@@ -11,9 +11,10 @@ enum { SHARES = 3 }; // ways for stages to share, beside alike
 // How much slower than the least possible the slowest stage may be, for a shorter sum.
 static const double slack[] = {INFINITY, 1.3, 1.1, 1.03, 1.01, 1.002, 1};
 
-// A way to run some layers on one stage: from `from` to before `to`.
+// A way to run some layers on one stage: from `from` to before `to`, and as many layers of the same
+// run after them, up to `shifts` layers later.
 typedef struct arc {
-  int stage, from, to, entry, exit;
+  int stage, from, to, shifts, entry, exit;
   double cost; // seconds of a micro-batch, what it hands on included, or bytes when the leanest is
                // wanted
 } arc;
@@ -41,7 +42,8 @@ typedef struct construction {
   int *count;    // [candidate over all runs]
   int arc_count, arc_capacity;
   arc *arcs;
-  double *best; // [stage + 1][layers + 1][form]
+  int *first_arc, *end_arc; // per number of layers: the last arcs of the stage at hand
+  double *best;             // [stage + 1][layers + 1][form]
   int *best_arc;
 } construction;
 
@@ -246,21 +248,22 @@ static void add_arcs(construction *c, int stage, int from_least, int from_most) 
       if (stage == last_stage ? to < c->layers : c->layers - to < last_stage - stage) continue;
       if (cuts && (to < c->problem->cut_least[stage] || to > c->problem->cut_most[stage])) continue;
       if (!cuts && !c->leanest && to > from + 1 && c->least[to] - c->least[from] > widest) break;
-      bool alike = !cuts && from > from_least && stage < last_stage &&
-                   c->run_of[from - 1] == c->run_of[to - 1];
-      int twin = c->arc_count - 1;
-      while (alike && twin >= 0 && c->arcs[twin].stage == stage && c->arcs[twin].from >= from - 1) {
-        arc t = c->arcs[twin--];
-        if (t.from == from - 1 && t.to == to - 1)
-          add_arc(c, (arc){stage, from, to, t.entry, t.exit, t.cost});
+      int layers = to - from;
+      if (!cuts && from > from_least && stage < last_stage &&
+          c->run_of[from - 1] == c->run_of[to - 1]) {
+        for (int i = c->first_arc[layers]; i < c->end_arc[layers]; i++)
+          c->arcs[i].shifts++;
+        continue;
       }
-      for (int f = 0; f < F && !alike; f++)
+      c->first_arc[layers] = c->arc_count;
+      for (int f = 0; f < F; f++)
         for (int g = 0; g < F; g++) {
-          arc a = {stage, from, to, f, g, 0};
+          arc a = {stage, from, to, 0, f, g, 0};
           if (!build_stage(c, stage, from, to, f, g, &a.cost)) continue;
           if (stage < last_stage) a.cost += sent(c, to - 1, g);
           add_arc(c, a);
         }
+      c->end_arc[layers] = c->arc_count;
     }
 }
 
@@ -292,6 +295,23 @@ static void find_taken(construction *c) {
       }
 }
 
+// Goes on with an arc, so many layers later, from what comes before it.
+static void extend(construction *c, int index, int shift, double limit) {
+  const arc *a = &c->arcs[index];
+  int F = forms_of(c), from = a->from + shift;
+  const double *before = &c->best[state_of(c, a->stage, from, 0)];
+  const double *taken = a->stage ? &c->taken[c->run_of[from - 1] * F * F + a->entry] : NULL;
+  size_t to = state_of(c, a->stage + 1, a->to + shift, a->exit);
+  for (int f = 0; f < (a->stage ? F : 1); f++) {
+    if (isinf(before[f])) continue;
+    double own = a->cost + (taken ? taken[f * F] : 0), shared = own / c->share[a->stage];
+    double total = isnan(limit) ? fmax(before[f], shared) : before[f] + own;
+    if (shared > limit || total >= c->best[to]) continue;
+    c->best[to] = total;
+    c->best_arc[to] = index * F + f;
+  }
+}
+
 // The least sum of stages none of which takes more than `limit` for its share; with `limit` NAN,
 // the least slowest stage. INFINITY when there is none.
 static double cut_chain(construction *c, double limit) {
@@ -301,20 +321,9 @@ static double cut_chain(construction *c, double limit) {
     c->best[i] = INFINITY;
   for (int f = 0; f < F; f++)
     c->best[state_of(c, 0, 0, f)] = 0;
-  for (int i = 0; i < c->arc_count; i++) {
-    const arc *a = &c->arcs[i];
-    const double *before = &c->best[state_of(c, a->stage, a->from, 0)];
-    const double *taken = a->stage ? &c->taken[c->run_of[a->from - 1] * F * F + a->entry] : NULL;
-    size_t to = state_of(c, a->stage + 1, a->to, a->exit);
-    for (int f = 0; f < (a->stage ? F : 1); f++) {
-      if (isinf(before[f])) continue;
-      double own = a->cost + (taken ? taken[f * F] : 0), shared = own / c->share[a->stage];
-      double total = isnan(limit) ? fmax(before[f], shared) : before[f] + own;
-      if (shared > limit || total >= c->best[to]) continue;
-      c->best[to] = total;
-      c->best_arc[to] = i * F + f;
-    }
-  }
+  for (int i = 0; i < c->arc_count; i++)
+    for (int shift = 0; shift <= c->arcs[i].shifts; shift++)
+      extend(c, i, shift, limit);
   double least = INFINITY;
   for (int f = 0; f < F; f++)
     least = fmin(least, c->best[state_of(c, stages, c->layers, f)]);
@@ -337,7 +346,7 @@ static double slowest_share(const construction *c) {
   for (int s = c->problem->stages; s > 0; s--) {
     int code = c->best_arc[state_of(c, s, layer, form)];
     const arc *a = &c->arcs[code / F];
-    layer = a->from;
+    layer -= a->to - a->from;
     form = code % F;
     double taken = s > 1 ? c->taken[(c->run_of[layer - 1] * F + form) * F + a->entry] : 0;
     slowest = fmax(slowest, (a->cost + taken) / c->share[a->stage]);
@@ -357,11 +366,12 @@ static void read_chain(construction *c, int *count, int *entry) {
     const arc *a = &c->arcs[code / F];
     double cost;
     find_extremes(c, a->stage);
-    if (!build_stage(c, a->stage, a->from, a->to, a->entry, a->exit, &cost)) return;
+    int from = layer - (a->to - a->from);
+    if (!build_stage(c, a->stage, from, layer, a->entry, a->exit, &cost)) return;
     memcpy(&count[a->stage * c->cells], c->count, sizeof *count * (size_t)c->cells);
-    for (int r = c->run_of[a->from]; r <= c->run_of[a->to - 1]; r++)
+    for (int r = c->run_of[from]; r <= c->run_of[layer - 1]; r++)
       entry[a->stage * p->run_count + r] = c->forms[r];
-    layer = a->from;
+    layer = from;
     form = code % F;
   }
 }
@@ -386,6 +396,8 @@ static void start(construction *c) {
   c->back = BD_NEW_ARRAY(arena, int, p->run_count * p->form_count);
   c->forms = BD_NEW_ARRAY(arena, int, p->run_count);
   c->count = BD_NEW_ARRAY(arena, int, c->cells);
+  c->first_arc = BD_NEW_ARRAY(arena, int, c->layers + 1);
+  c->end_arc = BD_NEW_ARRAY(arena, int, c->layers + 1);
   size_t states = state_of(c, p->stages, c->layers, p->form_count - 1) + 1;
   c->best = BD_NEW_ARRAY(arena, double, states);
   c->best_arc = BD_NEW_ARRAY(arena, int, states);
