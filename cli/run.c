@@ -93,8 +93,8 @@ const bd_command bd_command_run = {
     .passes_on = true,
     .details =
         "OUT is the output folder of 'braid compile'. Options of the program:\n"
-        "  --data FILE                   tokens (nanoGPT or llm.c files), text read by bytes "
-        "(.txt),\n"
+        "  --data FILE                   tokens (of nanoGPT, llm.c or Megatron), text read by "
+        "bytes (.txt),\n"
         "                                or, for models without tokens, a safetensors file or a "
         "folder of\n"
         "                                .npy files: docs/data.md\n"

@@ -3,7 +3,7 @@
 CUDA_HOME ?= /usr/local/cuda
 BRAID_RT_SOURCES = \
   runtime/main.c runtime/place.c runtime/samples.c runtime/say.c runtime/report.c runtime/profile.c runtime/outputs.c runtime/pool.c \
-  runtime/options.c runtime/data.c runtime/data_array.c runtime/npy.c runtime/layout.c runtime/safetensors.c \
+  runtime/options.c runtime/data.c runtime/data_array.c runtime/npy.c runtime/megatron.c runtime/layout.c runtime/safetensors.c \
   runtime/json.c runtime/program.c runtime/weights.c runtime/save.c runtime/update.c runtime/adafactor.c \
   runtime/scale.c \
   runtime/tie.c runtime/master.c runtime/source.c runtime/save_folder.c \

@@ -1,5 +1,6 @@
 #include "runtime/data.h"
 
+#include "runtime/megatron.h"
 #include "runtime/options.h"
 #include "runtime/philox.h"
 #include "runtime/read_at.h"
@@ -22,10 +23,10 @@ int bd_rt_data_tokens(const bd_rt_data *data, int64_t at, int64_t count, int32_t
                        data->offset + (at + done) * data->token_bytes))
       return BD_RT_EXIT_EXTERNAL;
     for (int64_t i = 0; i < piece; i++) {
-      uint32_t token = 0;
+      uint64_t token = 0;
       for (int b = data->token_bytes - 1; b >= 0; b--)
         token = token << 8 | raw[i * data->token_bytes + b];
-      out[done + i] = (int32_t)token;
+      out[done + i] = (int32_t)(token < UINT32_MAX ? token : UINT32_MAX);
     }
   }
   return 0;
@@ -76,8 +77,10 @@ static int check_tokens(const bd_rt_data *data, int64_t vocabulary, const char *
   return 0;
 }
 
-static int open_tokens(const bd_rt_program *program, const char *path, int tokenizer, int check,
-                       bd_rt_data *data, char *message, size_t message_bytes) {
+// `index`: Megatron's, NULL where there is none.
+static int open_tokens(const bd_rt_program *program, const char *path, const char *index,
+                       int tokenizer, int check, bd_rt_data *data, char *message,
+                       size_t message_bytes) {
   struct stat status;
   if (fstat(data->fd, &status) || !S_ISREG(status.st_mode)) {
     snprintf(message, message_bytes, "%s: not a regular file", path);
@@ -86,7 +89,9 @@ static int open_tokens(const bd_rt_program *program, const char *path, int token
   if (tokenizer == BD_RT_TOKENS_BY_NAME && ends_with(path, ".txt")) tokenizer = BD_RT_TOKENS_BYTES;
   data->token_bytes = tokenizer == BD_RT_TOKENS_BYTES ? 1 : tokenizer == BD_RT_TOKENS_U32 ? 4 : 2;
   if (tokenizer == BD_RT_TOKENS_BY_NAME) {
-    const int bad = read_llmc_header(data, status.st_size, path, message, message_bytes);
+    const int bad = index ? bd_rt_megatron_read(index, status.st_size, check, &data->token_bytes,
+                                                message, message_bytes)
+                          : read_llmc_header(data, status.st_size, path, message, message_bytes);
     if (bad) return bad;
   }
   if (data->offset == 0 && status.st_size % data->token_bytes) {
@@ -108,13 +113,17 @@ int bd_rt_data_open(const bd_rt_program *program, const char *path, int tokenize
                     bd_rt_data *out_data, char *message, size_t message_bytes) {
   if (program->vocabulary == 0)
     return bd_rt_data_open_arrays(program, path, check, out_data, message, message_bytes);
+  char index[BD_RT_MEGATRON_PATH], tokens[BD_RT_MEGATRON_PATH];
+  const int indexed = tokenizer == BD_RT_TOKENS_BY_NAME && bd_rt_megatron_find(path, index, tokens);
+  if (indexed) path = tokens;
   *out_data = BD_RT_NO_DATA;
   out_data->fd = open(path, O_RDONLY | O_CLOEXEC);
   if (out_data->fd < 0) {
     snprintf(message, message_bytes, "%s: %s", path, strerror(errno));
     return BD_RT_EXIT_DATA;
   }
-  const int status = open_tokens(program, path, tokenizer, check, out_data, message, message_bytes);
+  const int status = open_tokens(program, path, indexed ? index : NULL, tokenizer, check, out_data,
+                                 message, message_bytes);
   if (status) bd_rt_data_close(out_data);
   return status;
 }

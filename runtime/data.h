@@ -14,7 +14,7 @@ typedef struct bd_rt_array {
 
 typedef struct bd_rt_data {
   int fd;          // of a token file, -1 otherwise
-  int token_bytes; // 1, 2 or 4
+  int token_bytes; // 1, 2, 4 or 8
   int64_t offset;  // of the first token, bytes
   int64_t count;   // tokens, or samples
   // Of sample data: one file of all arrays, or a folder with a file for each.

@@ -87,6 +87,7 @@ static bd_status take_external(bd_ctx *ctx, const bd_onnx_model *model,
 bd_status bd_onnx_tensor_elements(bd_ctx *ctx, const bd_onnx_model *model,
                                   const bd_onnx_tensor *tensor, int64_t first, int64_t count,
                                   bd_onnx_number *out) {
+  if (count == 0) return BD_OK; // perhaps of no data at all
   switch (tensor->encoding) {
   case BD_ONNX_VARINTS:
     take_varints(tensor, first, count, out);

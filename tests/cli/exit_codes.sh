@@ -72,6 +72,20 @@ printf '\377\377\377\377%.0s' $(seq 100) >wild.bin
 expect 12 'wild.bin' "$braid" run out --steps 1 --data wild.bin
 expect 12 'none.bin' "$braid" run out --steps 1 --data none.bin
 
+# So is an index of Megatron's that says more than there is; a sound one gives the same losses as its bytes as text.
+index='MMIDIDX\0\0\1\0\0\0\0\0\0\0\1\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0%b\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0'
+cp text.txt tokens.bin
+# shellcheck disable=SC2059
+printf "$index" '\0017' >tokens.idx
+expect 12 'tokens.idx: not a sound index' "$braid" run out --steps 1 --data tokens.bin
+# shellcheck disable=SC2059
+printf "$index" '\0016' >tokens.idx
+for data in text.txt tokens.idx; do
+  "$braid" run out --steps 1 --data "$data" --metrics "$data.jsonl" >log 2>&1 || fail "$(cat log)"
+  sed -n 's/.*"loss": \([0-9.]*\).*/\1/p' "$data.jsonl" >"$data.loss"
+done
+{ [ -s text.txt.loss ] && cmp text.txt.loss tokens.idx.loss; } || fail "other losses of the same tokens"
+
 # 13: the wrong number of ranks.
 root=
 [ "$(id -u)" != 0 ] || root=--allow-run-as-root

@@ -8,7 +8,7 @@ out=$2
 make_onnx=$(realpath "$3")
 root=$(cd "$(dirname "$0")/../.." && pwd)
 rm -rf "$out"
-mkdir -p "$out"/{text,json,safetensors,rt_safetensors,plan,config,index,layers,onnx,npy}
+mkdir -p "$out"/{text,json,safetensors,rt_safetensors,plan,config,index,layers,onnx,external,npy,megatron}
 out=$(realpath "$out")
 
 # The parts of the lit tests by the name that split-file gives them.
@@ -90,6 +90,13 @@ for model in /usr/share/libonnx-testdata/data/{simple,pytorch-converted,pytorch-
   cp "$model" "$out/onnx/${test##*/}"
 done
 
+# Tensors of those tests, in the model's file and in others.
+sed -n 's/^graph { initializer { \(.*\) } }$/\1/p' "$root"/tests/lit/onnx/{external,tensors}.test |
+  split -l 1 - "$out/external/text-"
+for text in "$out"/external/text-*; do
+  "$make_onnx" --tensor "$text" "${text/text-/}" && rm "$text"
+done
+
 # Arrays of NumPy.
 write_array() {
   local header="{'descr': '$2', 'fortran_order': False, 'shape': $3, }"
@@ -99,3 +106,20 @@ write_array() {
 write_array images '|u1' '(2, 3, 4)' 24
 write_array classes '<i8' '(2,)' 16
 write_array one '<f4' '()' 4
+
+# Megatron's indexes of 64 bytes: numbers are given by their first bytes.
+write_megatron() {
+  local text='MMIDIDX\0\0' number zeros
+  for number in 1:8 "$2:1" "$3:8" "$4:8" "${@:5}"; do
+    printf -v zeros '%*s' $((${number#*:} - 1)) ''
+    printf -v text '%s\\x%02x%s' "$text" "${number%:*}" "${zeros// /\\0}"
+  done
+  # shellcheck disable=SC2059
+  printf "$text" >"$out/megatron/$1"
+}
+write_megatron words 8 2 3 20:4 12:4 0:8 40:8 0:8 1:8 2:8
+write_megatron integers 4 1 2 16:4 0:8 0:8 1:8
+write_megatron longs 5 3 1 4:4 0:4 4:4 0:8 32:8 32:8 0:8
+write_megatron bytes 1 1 2 64:4 0:8 0:8 1:8
+write_megatron short 8 1 2 31:4 0:8 0:8 1:8
+write_megatron none 8 0 0
