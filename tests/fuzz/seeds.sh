@@ -21,6 +21,7 @@ find "$root/tests/lit" -name '*.test' | sort | xargs awk -v out="$out" '
   }
   file { print > file }'
 cp "$root"/examples/*.json "$out/json/"
+sed -n 's/ => .*//p' "$root/tests/lit/frontend/hf-refused.test" | split -l 1 - "$out/config/refused-"
 for config in "$root"/tests/oracle/*/config.json; do
   cp "$config" "$out/config/oracle-$(basename "$(dirname "$config")")"
 done
