@@ -34,8 +34,7 @@ typedef struct input {
 
 static bd_status import(bd_ctx *ctx, void *argument) {
   const input *in = argument;
-  const bd_onnx_dim dims[] = {{"width", 3}};
-  const bd_onnx_options options = {.sequence = 5, .dim_count = 1, .dims = dims};
+  const bd_onnx_options options = {.sequence = 5};
   bd_onnx_model model;
   bd_onnx_fact *facts;
   bd_text text = bd_text_init(ctx->arena);
