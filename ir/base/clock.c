@@ -1,8 +1,16 @@
 #include "ir/base/clock.h"
 #include <time.h>
 
-double bd_clock_seconds(void) {
+static double seconds_of(clockid_t clock) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double bd_clock_seconds(void) {
+  return seconds_of(CLOCK_MONOTONIC);
+}
+
+double bd_clock_worked_seconds(void) {
+  return seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 }

@@ -8,6 +8,8 @@
 
 // Seconds of the monotonic clock, whose zero means nothing: only differences do. Never fails.
 double bd_clock_seconds(void);
+// Seconds of processor time that all threads of the process have had. Never fails.
+double bd_clock_worked_seconds(void);
 
 // When a search has to end with what it has: at a time, or as soon as its user wants no more.
 typedef struct bd_deadline {

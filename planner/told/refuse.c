@@ -6,7 +6,8 @@
 #include <string.h>
 
 enum { LISTED = 5, DOUBLINGS = 4 };
-// For all that is tried together, once it is known that nothing fits.
+// For all that is tried together, once it is known that nothing fits; time that others have of the
+// processors does not count.
 #define LIMIT_SECONDS 4.0
 #define LEAST_SECONDS 0.1
 #define SHRINKS 0.9
@@ -17,7 +18,7 @@ typedef struct refusal {
   const bd_cluster *cluster;
   const bd_plan_request *request;
   const bd_search_outcome *outcome;
-  bd_deadline deadline; // of what is tried
+  double begun_seconds, worked_seconds; // clocks when trying begins
 } refusal;
 
 static const char *plural(int64_t count) {
@@ -66,7 +67,10 @@ static bd_status list_tensors(const refusal *r) {
 }
 
 static double seconds_left(const refusal *r) {
-  return fmin(r->deadline.seconds - bd_clock_seconds(), r->request->limit_seconds);
+  double passed = bd_clock_seconds() - r->begun_seconds;
+  double worked = bd_clock_worked_seconds() - r->worked_seconds;
+  if (r->request->stop && *r->request->stop) return 0;
+  return fmin(LIMIT_SECONDS - fmin(passed, worked), r->request->limit_seconds);
 }
 
 // The bytes that the leanest plan looked at lacks under other circumstances; 0: one fits. Where the
@@ -178,7 +182,7 @@ static bd_status tell_helps(const refusal *r) {
   BD_TRY(try_without_pins(r, &helps));
   if (!bd_cluster_is_mixed(r->cluster)) BD_TRY(try_more_devices(r, &helps));
   bd_note(r->ctx, BD_NOWHERE, "a plan would fit with %s%s%s", strchr(helps, ';') ? "any of: " : "",
-          helps, bd_deadline_passed(r->deadline) ? " (more was not tried: the time was up)" : "");
+          helps, seconds_left(r) <= 0 ? " (more was not tried: the time was up)" : "");
   return BD_OK;
 }
 
@@ -236,8 +240,8 @@ static bd_status refuse_pins(const refusal *r) {
 
 bd_status bd_plan_refuse(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                          const bd_plan_request *request, const bd_search_outcome *outcome) {
-  bd_deadline deadline = {bd_clock_seconds() + LIMIT_SECONDS, request->stop};
-  refusal r = {ctx, train, cluster, request, outcome, deadline};
+  refusal r = {
+      ctx, train, cluster, request, outcome, bd_clock_seconds(), bd_clock_worked_seconds()};
   if (outcome->lacking_bytes <= 0) return refuse_pins(&r);
   BD_TRY(refuse_bytes(&r));
   return BD_INFEASIBLE;
