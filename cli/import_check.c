@@ -62,9 +62,11 @@ static bd_status add_outputs(check *c, bd_onnx_fact *facts) {
   bd_onnx_program program;
   BD_TRY(bd_onnx_lower_function(c->ctx, c->model, facts, &program));
   int count = program.function->result_count;
-  printf("check: %d of %d outputs on the interpreter and as generated code, the others are known "
-         "beforehand\n",
-         count, c->model->output_count);
+  int known = c->model->output_count - count;
+  printf("check: %d output%s on the interpreter and as generated code", count,
+         count == 1 ? "" : "s");
+  if (known > 0) printf("; %d %s known beforehand", known, known == 1 ? "is" : "are");
+  printf("\n");
   if (count == 0) return BD_OK;
   part *p = &c->parts[c->count++];
   *p = (part){.function = program.function,

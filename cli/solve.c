@@ -60,6 +60,11 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   request.data = data;
   const bd_bare_format *format = find_format(request.data, request.bytes);
   if (!format) return unknown_format(ctx, request.file);
+  if (format->wants_budget && request.budget < 1)
+    return bd_usage_fail(
+        ctx, arguments,
+        "option '--budget' is missing: '%s' is a %s, which has no budget of its own", request.file,
+        format->name);
   bd_text text = bd_text_init(ctx->arena);
   const char *path = bd_argument(arguments, "-o");
   if (path) BD_TRY(bd_file_check_place(ctx, path));

@@ -120,16 +120,19 @@ void bd_told_check_planner(bd_ctx *ctx, const bd_told_plan *told, const char *da
   bd_loc file = bd_loc_file(told->path);
   void (*say)(bd_ctx *, bd_loc, const char *, ...) __attribute__((format(printf, 3, 4))) =
       told->contradicts ? bd_note : bd_warn;
+  const char *misfit = ""; // why the plan is none for them
   bd_ctx *own = bd_ctx_create_child(ctx);
   if (!own) return;
   bd_status status = bd_ctx_run(own, predict, &r);
+  for (const bd_diag *diag = own->first_diag; diag; diag = diag->next)
+    if (diag->severity == BD_ERROR) misfit = bd_intern_z(ctx, diag->message);
   bd_ctx_destroy(own);
   if (status == BD_EXHAUSTED || !r.loaded) return;
   if (!r.fits)
     say(ctx, file,
-        "the plan does not fit its model '%s' on its cluster '%s', as 'braid compile --plan' "
-        "tells; what follows is as the file says it",
-        plan->model, plan->cluster);
+        "the plan does not fit its model '%s' on its cluster '%s': %s; what follows is as the file "
+        "says it",
+        plan->model, plan->cluster, misfit);
   else if (r.timed && differ(r.seconds, plan->step_seconds))
     say(ctx, file,
         "the planner predicts a step of %.6g s for this plan, not the %.6g s that the file "

@@ -262,7 +262,10 @@ bd_status bd_plan_details_parse(bd_ctx *ctx, const bd_json *json, int stages, in
   BD_TRY(bd_json_array(ctx, json, "links", true, &links));
   BD_TRY(bd_json_object(ctx, json, "stage_link", true, &stage_link));
   if (links->count != (size_t)axes)
-    return bd_fail(ctx, BD_INVALID, links->loc, "'links' wants one per mesh axis");
+    return bd_fail(
+        ctx, BD_INVALID, links->loc,
+        "'links' wants one per mesh axis; where \"mesh\" was edited, take \"predicted\" out, and "
+        "'braid compile --plan' predicts anew");
   for (int axis = 0; axis < axes; axis++)
     BD_TRY(read_link(&r, &links->items[axis], &r.out->link[axis]));
   BD_TRY(read_link(&r, stage_link, &r.out->stage_link));

@@ -49,8 +49,10 @@ static bd_status read_stages(bd_ctx *ctx, const bd_json *predicted, bd_plan *pla
   const bd_json *stages;
   BD_TRY(bd_json_array(ctx, predicted, "stages", true, &stages));
   if (stages->count != (size_t)plan->stages)
-    return bd_fail(ctx, BD_INVALID, stages->loc, "predictions of %zu stages for a plan of %d",
-                   stages->count, plan->stages);
+    return bd_fail(ctx, BD_INVALID, stages->loc,
+                   "predictions of %zu stage%s for a plan of %d; where \"stages\" was edited, take "
+                   "\"predicted\" out, and 'braid compile --plan' predicts anew",
+                   stages->count, stages->count == 1 ? "" : "s", plan->stages);
   for (int i = 0; i < plan->stages; i++)
     BD_TRY(read_stage(ctx, &stages->items[i], i, plan->stages, &plan->predicted[i]));
   return BD_OK;

@@ -43,6 +43,7 @@ typedef struct bd_bare_format {
   const char *summary; // for the help
   // Whether the text looks like this format: from its first words, without reading it whole.
   bool (*recognize)(const char *data, size_t bytes);
+  bool wants_budget; // the file has none of its own, so the request must
   // Reads, solves and prints the answer to `out`: JSON when `json` is set, else words. An answer
   // that is not proven since the search was cut short comes with a warning. Errors: BD_INVALID with
   // place, BD_INFEASIBLE when nothing satisfies the limits, BD_EXTERNAL when nothing was found

@@ -68,9 +68,12 @@ static int check_tokens(const bd_rt_data *data, int64_t vocabulary, const char *
     }
     for (int64_t i = 0; i < piece; i++)
       if ((uint32_t)tokens[i] >= (uint64_t)vocabulary) {
-        snprintf(message, message_bytes,
-                 "%s: token %u at position %lld is not below the model's vocabulary of %lld", path,
-                 (unsigned)tokens[i], (long long)(done + i), (long long)vocabulary);
+        snprintf(
+            message, message_bytes,
+            "%s: token %u at position %lld is not below the model's vocabulary of %lld; the file "
+            "is read as tokens of %d byte%s (--tokenizer)",
+            path, (unsigned)tokens[i], (long long)(done + i), (long long)vocabulary,
+            data->token_bytes, data->token_bytes == 1 ? "" : "s");
         return BD_RT_EXIT_DATA;
       }
   }

@@ -44,7 +44,7 @@ static const option options_table[] = {
     {"tokenizer", TOKENIZER, AT(tokenizer), 0, 0, 0},
     {"tf32", SWITCH, AT(tf32), 0, 0, 0},
 };
-enum { OPTIONS = sizeof options_table / sizeof options_table[0] };
+enum { OPTIONS = sizeof options_table / sizeof options_table[0], MOST_NAME = 32 };
 
 const char *bd_rt_options_help(void) {
   return "Trains the model that this program was compiled for.\n"
@@ -155,6 +155,40 @@ static const option *find_option(const char *name, size_t length) {
   return NULL;
 }
 
+// Edits (insert, delete, replace) from one word to the other; `a` is at most MOST_NAME long.
+static int edits(const char *a, size_t a_length, const char *b) {
+  int row[MOST_NAME + 1];
+  for (size_t i = 0; i <= a_length; i++)
+    row[i] = (int)i;
+  for (; *b; b++)
+    for (size_t i = 1, diagonal = (size_t)row[0]++; i <= a_length; i++) {
+      const int replaced = (int)diagonal + (a[i - 1] != *b);
+      const int other = 1 + (row[i] < row[i - 1] ? row[i] : row[i - 1]);
+      diagonal = (size_t)row[i];
+      row[i] = replaced < other ? replaced : other;
+    }
+  return row[a_length];
+}
+
+// Says which option may be meant, where a third of its letters at most are wrong.
+static int fail_unknown(const char *argument, const char *name, size_t length, char *message,
+                        size_t message_bytes) {
+  const option *nearest = NULL;
+  int least = (int)(length + 2) / 3 + 1;
+  for (int i = 0; i < OPTIONS && length <= MOST_NAME; i++) {
+    const int now = edits(name, length, options_table[i].name);
+    if (now >= least) continue;
+    least = now;
+    nearest = &options_table[i];
+  }
+  if (nearest)
+    snprintf(message, message_bytes, "unknown argument '%s'; is --%s meant? --help lists them",
+             argument, nearest->name);
+  else
+    snprintf(message, message_bytes, "unknown argument '%s'; --help lists them", argument);
+  return BD_RT_EXIT_USAGE;
+}
+
 int bd_rt_options_parse(int argc, char **argv, bd_rt_options *out_options, char *message,
                         size_t message_bytes) {
   *out_options = (bd_rt_options){.steps = 10,
@@ -177,10 +211,7 @@ int bd_rt_options_parse(int argc, char **argv, bd_rt_options *out_options, char 
     const char *const name = argv[i] + (dashes ? 2 : 0);
     const size_t length = strcspn(name, "=");
     const option *const option = dashes ? find_option(name, length) : NULL;
-    if (!option) {
-      snprintf(message, message_bytes, "unknown argument '%s'; --help lists them", argv[i]);
-      return BD_RT_EXIT_USAGE;
-    }
+    if (!option) return fail_unknown(argv[i], name, length, message, message_bytes);
     if (option->kind == SWITCH && name[length] == '=') {
       snprintf(message, message_bytes, "--%s takes no value", option->name);
       return BD_RT_EXIT_USAGE;

@@ -25,8 +25,9 @@ static int check_world(const bd_rt *rt) {
   }
   if (rt->ranks != program->stages * rt->devices) {
     if (rt->rank == 0)
-      bd_rt_say("this program needs %d ranks (%d stages of %d), but was started with %d",
-                program->stages * rt->devices, program->stages, rt->devices, rt->ranks);
+      bd_rt_say("this program needs %d rank%s (%d stage%s of %d), but was started with %d",
+                program->stages * rt->devices, program->stages * rt->devices == 1 ? "" : "s",
+                program->stages, program->stages == 1 ? "" : "s", rt->devices, rt->ranks);
     return BD_RT_EXIT_WORLD;
   }
   return 0;

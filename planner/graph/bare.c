@@ -123,9 +123,10 @@ static void print_words(telling *t, double seconds, const char *ending) {
   bd_bare_add_gap(t->text, t->answer->seconds, t->answer->bound);
   bd_text_addf(t->text, "), found in %.2f s%s%s\n", seconds, ending ? ", " : "",
                ending ? ending : "");
-  bd_text_addf(t->text, "schedule %s, %d micro-batches, %d stages, %d chunk%s each\n",
-               bd_schedule_name(plan->schedule), plan->micro_batches, plan->stages, plan->chunks,
-               plan->chunks == 1 ? "" : "s");
+  bd_text_addf(t->text, "schedule %s, %d micro-batch%s, %d stage%s, %d chunk%s each\n",
+               bd_schedule_name(plan->schedule), plan->micro_batches,
+               plan->micro_batches == 1 ? "" : "es", plan->stages, plan->stages == 1 ? "" : "s",
+               plan->chunks, plan->chunks == 1 ? "" : "s");
   for (int s = 0; s < plan->stages; s++) {
     int first = first_device(t, s), count = t->problem->modes[plan->mode[s]].devices;
     bd_text_addf(t->text, "stage %d on ", s);

@@ -26,9 +26,6 @@ static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out
   double start = bd_clock_seconds();
   bd_chain chain;
   BD_TRY(bd_chain_read(ctx, request->file, request->data, request->bytes, &chain));
-  if (request->budget < 1)
-    return bd_fail(ctx, BD_INVALID, bd_loc_file(request->file),
-                   "a chain has no budget of its own; name the slots with --budget N");
   int64_t budget = (int64_t)fmin(request->budget, (double)BD_CHAIN_MAX_SLOTS * 1e4);
   bd_remat_answer answer = {.word = bd_chain_words, .time_unit = "time units", .unit = "slots"};
   bd_status status =
@@ -36,7 +33,8 @@ static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out
   if (status == BD_INFEASIBLE) return refuse(ctx, request, &chain, budget);
   BD_TRY(status);
   BD_TRY(check(ctx, &chain, budget, &answer));
-  answer.problem = bd_intern_f(ctx, "chain of %d layers", chain.layers - 1);
+  answer.problem =
+      bd_intern_f(ctx, "chain of %d layer%s", chain.layers - 1, chain.layers == 2 ? "" : "s");
   answer.base_cost = bd_chain_base(&chain);
   answer.budget = (double)budget;
   answer.seconds = bd_clock_seconds() - start;
@@ -48,5 +46,6 @@ const bd_bare_format bd_bare_chain = {
     .name = "chain",
     .summary = "recomputation of a chain of layers: times, sizes and tapes in slots",
     .recognize = recognize,
+    .wants_budget = true,
     .solve = solve,
 };

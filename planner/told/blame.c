@@ -126,7 +126,8 @@ static const char *stages_impossible(bd_ctx *ctx, const bd_module *train, int de
   int layers = layers_of(ctx, train);
   if (devices % stages)
     return bd_intern_f(ctx, "they do not divide %d device%s", devices, devices == 1 ? "" : "s");
-  if (stages > layers) return bd_intern_f(ctx, "the model has %d layers to place", layers);
+  if (stages > layers)
+    return bd_intern_f(ctx, "the model has %d layer%s to place", layers, layers == 1 ? "" : "s");
   return NULL;
 }
 

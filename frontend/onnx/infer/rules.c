@@ -36,10 +36,11 @@ static bd_status fail_unknown(bd_ctx *ctx, const bd_onnx_model *model, const bd_
   bd_text_addf(&text, "the op %s of domain \"%s\", version %lld, is not known", node->op,
                node->domain[0] ? node->domain : "ai.onnx", (long long)node->version);
   if (meant && strcmp(meant, node->op) != 0)
-    bd_text_addf(&text, "; is %s meant?", meant);
+    bd_text_addf(&text, "; is %s meant? Else", meant);
   else
-    bd_text_add(&text, "; export without it, or add a row for it to a table of frontend/onnx/infer "
-                       "and one of frontend/onnx/lower (docs/onnx.md)");
+    bd_text_add(&text, ";");
+  bd_text_add(&text, " export without it, or add a row for it to a table of frontend/onnx/infer "
+                     "and one of frontend/onnx/lower (docs/onnx.md)");
   return bd_onnx_node_fail(ctx, model, node, BD_UNSUPPORTED, "%s", text.data);
 }
 
