@@ -39,7 +39,7 @@ for name in "${targets[@]}"; do
   most_mb=64
   most_total_mb=512
   [ "$name" != onnx ] || { most_mb=600 && most_total_mb=1536; }
-  if "$folder/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=20 -max_len=65536 \
+  if "$folder/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=100 -max_len=65536 \
     -malloc_limit_mb=$most_mb -rss_limit_mb=$most_total_mb -dict="$words" -artifact_prefix="$folder/found/$name-" -print_final_stats=1 \
     "$corpus" "$folder/seeds/$name" "${past[@]}" 2>"$folder/$name.log"; then
     awk -v name="$name" '/^stat::number_of_executed_units/ { units = $2 } / cov: / { for (i = 1; i < NF; i++) if ($i == "cov:") cov = $(i + 1) }
