@@ -24,6 +24,7 @@ typedef struct bd_onnx_lowering {
   bd_graph_build graph;
   int *sources;                // per parameter of the function, the model's value
   bd_onnx_part *parts;         // per value of the model
+  const bool *used;            // per value of the model: a node that runs takes it
   int target;                  // the input that holds targets, or -1
   bd_name_map names;           // of inputs and weights
   int sites;                   // of random ops

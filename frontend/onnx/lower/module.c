@@ -54,9 +54,9 @@ static bd_status input_type(bd_onnx_lowering *l, int value, bd_type *out) {
   return bd_fail(
       l->ctx, BD_UNSUPPORTED, l->graph.loc,
       "input \"%s\" is %s %s; an input has reals, int32 or int64, and the batch, a symbol, "
-      "as its first dimension and no other",
+      "as its first dimension and no other (PyTorch: dynamic_axes={\"%s\": {0: \"batch\"}})",
       l->model->values[value].name, bd_onnx_dtype_name(fact->dtype),
-      bd_onnx_dims_text(l->ctx, fact->rank, fact->dims));
+      bd_onnx_dims_text(l->ctx, fact->rank, fact->dims), l->model->values[value].name);
 }
 
 // An input of main and the parameter of the function for it; in the model's layout it has no
@@ -214,19 +214,40 @@ static bd_onnx_lowering begin(bd_ctx *ctx, const bd_onnx_model *model, bd_onnx_f
   return l;
 }
 
+// PyTorch, in evaluation mode, stores parameters of equal values once, such as all zero biases of a
+// fresh model, with an Identity for each of the others.
+static void warn_of_merged(const bd_onnx_lowering *l, const bool *running) {
+  const char *first = NULL;
+  int count = 0;
+  for (int n = 0; n < l->model->node_count; n++) {
+    const bd_onnx_node *node = &l->model->nodes[n];
+    bool merged = running[n] && strcmp(node->op, "Identity") == 0 && node->domain[0] == '\0' &&
+                  l->model->values[node->in[0]].initializer && l->facts[node->in[0]].weight;
+    if (merged && count++ == 0) first = l->model->values[node->in[0]].name;
+  }
+  if (count > 0)
+    bd_warn(l->ctx, l->graph.loc,
+            "%d parameter%s the same as %s (\"%s\"), as exporters in evaluation mode make "
+            "parameters of equal values one, which then train as one; export in training mode "
+            "(docs/onnx.md)",
+            count, count == 1 ? " is" : "s are", count == 1 ? "another" : "others", first);
+}
+
 bd_status bd_onnx_lower(bd_ctx *ctx, const bd_onnx_model *model, bd_onnx_fact *facts,
                         bd_onnx_loss loss, bd_module **out_graph) {
   bd_onnx_lowering l = begin(ctx, model, facts);
-  const bool *running = bd_onnx_running(ctx, model, facts), *used = find_used(&l, running);
+  const bool *running = bd_onnx_running(ctx, model, facts);
   bd_id targets = BD_NO_ID, made = BD_NO_ID;
+  l.used = find_used(&l, running);
   l.target = find_target(&l, running);
+  warn_of_merged(&l, running);
   if (model->output_count == 0)
     return bd_fail(ctx, BD_INVALID, l.graph.loc, "the model has no outputs");
   for (int i = 0; i < model->input_count; i++)
-    if (used[model->inputs[i]]) BD_TRY(add_input(&l, model->inputs[i]));
+    if (l.used[model->inputs[i]]) BD_TRY(add_input(&l, model->inputs[i]));
   if (loss != BD_ONNX_LOSS_OWN) BD_TRY(add_targets(&l, loss, &targets));
   for (int i = 0; i < model->input_count; i++)
-    if (used[model->inputs[i]]) BD_TRY(strip_input(&l, model->inputs[i]));
+    if (l.used[model->inputs[i]]) BD_TRY(strip_input(&l, model->inputs[i]));
   BD_TRY(lower_nodes(&l, running));
   BD_TRY(targets == BD_NO_ID ? own_loss(&l, &made) : added_loss(&l, loss, targets, &made));
   return call_function(&l, made, out_graph);
@@ -235,13 +256,14 @@ bd_status bd_onnx_lower(bd_ctx *ctx, const bd_onnx_model *model, bd_onnx_fact *f
 bd_status bd_onnx_lower_function(bd_ctx *ctx, const bd_onnx_model *model, bd_onnx_fact *facts,
                                  bd_onnx_program *out_program) {
   bd_onnx_lowering l = begin(ctx, model, facts);
-  const bool *running = bd_onnx_running(ctx, model, facts), *used = find_used(&l, running);
+  const bool *running = bd_onnx_running(ctx, model, facts);
   int *results = BD_NEW_ARRAY(ctx->arena, int, model->output_count), count = 0;
+  l.used = find_used(&l, running);
   l.target = -1;
   for (int i = 0; i < model->input_count; i++)
-    if (used[model->inputs[i]]) BD_TRY(add_plain_input(&l, model->inputs[i]));
+    if (l.used[model->inputs[i]]) BD_TRY(add_plain_input(&l, model->inputs[i]));
   for (int i = 0; i < model->input_count; i++)
-    if (used[model->inputs[i]]) BD_TRY(strip_input(&l, model->inputs[i]));
+    if (l.used[model->inputs[i]]) BD_TRY(strip_input(&l, model->inputs[i]));
   BD_TRY(lower_nodes(&l, running));
   for (int i = 0; i < model->output_count; i++) {
     bd_id made = l.parts[model->outputs[i]].id;

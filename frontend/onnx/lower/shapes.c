@@ -45,6 +45,14 @@ static bd_status keep_all(bd_onnx_lowering *l, const bd_onnx_step *step) {
   return lower_same(l, step);
 }
 
+static bool gives_mask(const bd_onnx_lowering *l, const bd_onnx_step *step) {
+  int mask = step->out_count > 1 ? step->node->out[1] : BD_ONNX_ABSENT;
+  if (mask == BD_ONNX_ABSENT) return false;
+  for (int i = 0; i < l->model->output_count; i++)
+    if (l->model->outputs[i] == mask) return true;
+  return l->used[mask];
+}
+
 // In training, a random site of the graph; the mask cannot be had.
 static bd_status lower_dropout(bd_onnx_lowering *l, const bd_onnx_step *step) {
   bool same = true;
@@ -59,8 +67,8 @@ static bd_status lower_dropout(bd_onnx_lowering *l, const bd_onnx_step *step) {
   if (!same || !(ratio.real >= 0 && ratio.real < 1))
     return bd_onnx_step_fail(step, BD_UNSUPPORTED, "has a ratio that is no known probability");
   if (ratio.real == 0) return keep_all(l, step);
-  if (step->out_count > 1 && step->node->out[1] != BD_ONNX_ABSENT)
-    return bd_onnx_step_fail(step, BD_UNSUPPORTED, "gives out its mask");
+  if (gives_mask(l, step))
+    return bd_onnx_step_fail(step, BD_UNSUPPORTED, "trains, and its mask is used");
   bd_onnx_part part;
   BD_TRY(bd_onnx_operand(l, step, 0, &part));
   bd_attr attrs[] = {bd_attr_real(l->ctx, "p", ratio.real),
