@@ -124,6 +124,10 @@ static bd_status lower_batch_norm(bd_onnx_lowering *l, const bd_onnx_step *step)
   if (n.rank < 2) return bd_onnx_step_fail(step, BD_UNSUPPORTED, "normalizes a list");
   BD_TRY(bd_onnx_operand(l, step, 0, &x));
   bool trains = step->rule->since >= 14 && bd_onnx_int(step, "training_mode", 0) != 0;
+  double momentum = bd_onnx_real(step, "momentum", 0.9);
+  if (trains && !(momentum >= 0 && momentum <= 1))
+    return bd_onnx_step_fail(step, BD_INVALID, "has a momentum of %g, which is not from 0 to 1",
+                             momentum);
   if (trains) {
     unsigned axes = ((1U << n.rank) - 1) & ~2U;
     BD_TRY(statistics(&n, axes, &x, step->in[0]->dims, &centre, &variance));
