@@ -1,6 +1,7 @@
 // What is known of a value before the model runs: its type, its extents, and, where they follow
 // from the model alone, its elements. Extents and integers are c or c * B, B being the batch (at
-// least 1), exactly: what is neither is not known.
+// least 1), exactly, or c * the number of places that a mask selects: what is none of these is not
+// known.
 #ifndef BD_FRONTEND_ONNX_FACT_H
 #define BD_FRONTEND_ONNX_FACT_H
 #include "frontend/onnx/model.h"
@@ -11,6 +12,9 @@ typedef struct bd_onnx_number {
     double real;     // elements of floating-point types
   };
   bool batch; // times B; never of a real
+  // With `batch`, above 0: not times B but times the number of elements of value `selection` - 1 of
+  // the model that are not zero.
+  int selection;
 } bd_onnx_number;
 
 // Elements are followed through tensors of at most so many; uniform ones of any size.
@@ -33,18 +37,19 @@ static inline bool bd_onnx_is(bd_onnx_number number, int64_t integer) {
   return !number.batch && number.integer == integer;
 }
 static inline bool bd_onnx_same(bd_onnx_number a, bd_onnx_number b) {
-  return a.integer == b.integer && (a.batch == b.batch || a.integer == 0);
+  return a.integer == b.integer &&
+         ((a.batch == b.batch && a.selection == b.selection) || a.integer == 0);
 }
 
-// Arithmetic on extents and integers. False: the result is not of the form c or c * B, does not fit
-// in 64 bits, or is a division by zero.
+// Arithmetic on extents and integers. False: the result is of none of their forms, does not fit in
+// 64 bits, or is a division by zero.
 bool bd_onnx_add(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out);
 bool bd_onnx_subtract(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out);
 bool bd_onnx_multiply(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out);
 // The quotient truncated toward zero, and the remainder with the sign of `a`.
 bool bd_onnx_divide(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out);
 bool bd_onnx_remainder(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out);
-// The order of a and b, where it is the same for every B >= 1: -1, 0 or 1.
+// The order of a and b, where it is the same for every B >= 1, and every selection: -1, 0 or 1.
 bool bd_onnx_compare(bd_onnx_number a, bd_onnx_number b, int *out_sign);
 
 // The product of `count` extents. False: not of the form, or more than 2^46 (of c).
@@ -66,6 +71,13 @@ BD_NODISCARD bd_status bd_onnx_tensor_elements(bd_ctx *ctx, const bd_onnx_model 
                                                const bd_onnx_tensor *tensor, int64_t first,
                                                int64_t count, bd_onnx_number *out);
 
-// `[2, 3*B, 768]`, in ctx->arena.
+// The dimension that is as long as a mask selects places, the first of them, or -1.
+static inline int bd_onnx_selected_dim(const bd_onnx_fact *fact) {
+  for (int d = 0; d < fact->rank; d++)
+    if (fact->dims[d].selection > 0) return d;
+  return -1;
+}
+
+// `[2, 3*B, 768]`, a selected extent being S; in ctx->arena.
 const char *bd_onnx_dims_text(bd_ctx *ctx, int rank, const bd_onnx_number *dims);
 #endif

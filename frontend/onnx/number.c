@@ -2,52 +2,66 @@
 #include "ir/base/text.h"
 
 // Zero times B is zero.
-static bool settle(int64_t integer, bool batch, bd_onnx_number *out) {
-  *out = (bd_onnx_number){.integer = integer, .batch = batch && integer != 0};
+static bool settle(int64_t integer, bd_onnx_number unit, bd_onnx_number *out) {
+  bool some = integer != 0;
+  *out = (bd_onnx_number){
+      .integer = integer, .batch = unit.batch && some, .selection = some ? unit.selection : 0};
   return true;
+}
+
+static bool same_unit(bd_onnx_number a, bd_onnx_number b) {
+  return a.batch == b.batch && a.selection == b.selection;
+}
+
+// Whether the sum has a unit; zero has that of the other.
+static bool share_unit(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out) {
+  *out = a.batch ? a : b;
+  return same_unit(a, b) || a.integer == 0 || b.integer == 0;
 }
 
 bool bd_onnx_add(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out) {
   int64_t sum;
-  if (a.batch != b.batch && a.integer != 0 && b.integer != 0) return false;
-  if (__builtin_add_overflow(a.integer, b.integer, &sum)) return false;
-  return settle(sum, a.batch || b.batch, out);
+  bd_onnx_number unit;
+  if (!share_unit(a, b, &unit) || __builtin_add_overflow(a.integer, b.integer, &sum)) return false;
+  return settle(sum, unit, out);
 }
 
 bool bd_onnx_subtract(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out) {
   int64_t difference;
-  if (a.batch != b.batch && a.integer != 0 && b.integer != 0) return false;
-  if (__builtin_sub_overflow(a.integer, b.integer, &difference)) return false;
-  return settle(difference, a.batch || b.batch, out);
+  bd_onnx_number unit;
+  if (!share_unit(a, b, &unit) || __builtin_sub_overflow(a.integer, b.integer, &difference))
+    return false;
+  return settle(difference, unit, out);
 }
 
 bool bd_onnx_multiply(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out) {
   int64_t product;
   if (a.batch && b.batch) return false;
   if (__builtin_mul_overflow(a.integer, b.integer, &product)) return false;
-  return settle(product, a.batch || b.batch, out);
+  return settle(product, a.batch ? a : b, out);
 }
 
 bool bd_onnx_divide(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out) {
   if (b.integer == 0 || (b.integer == -1 && a.integer == INT64_MIN)) return false;
-  if (a.integer == 0) return settle(0, false, out);
-  if (a.batch == b.batch) return settle(a.integer / b.integer, false, out);
+  if (a.integer == 0 || same_unit(a, b))
+    return settle(a.integer / b.integer, bd_onnx_whole(0), out);
   if (b.batch || a.integer % b.integer != 0) return false;
-  return settle(a.integer / b.integer, true, out);
+  return settle(a.integer / b.integer, a, out);
 }
 
 bool bd_onnx_remainder(bd_onnx_number a, bd_onnx_number b, bd_onnx_number *out) {
   if (b.integer == 0) return false;
-  if (b.integer == -1 || a.integer == 0) return settle(0, false, out);
-  if (a.batch == b.batch) return settle(a.integer % b.integer, a.batch, out);
-  return !b.batch && a.integer % b.integer == 0 && settle(0, false, out);
+  if (b.integer == -1 || a.integer == 0) return settle(0, a, out);
+  if (same_unit(a, b)) return settle(a.integer % b.integer, a, out);
+  return !b.batch && a.integer % b.integer == 0 && settle(0, a, out);
 }
 
 bool bd_onnx_compare(bd_onnx_number a, bd_onnx_number b, int *out_sign) {
-  if (a.batch == b.batch || a.integer == 0 || b.integer == 0) {
+  if (same_unit(a, b) || a.integer == 0 || b.integer == 0) {
     *out_sign = (a.integer > b.integer) - (a.integer < b.integer);
-    return true;
+    return a.selection == 0 && b.selection == 0;
   }
+  if (a.selection > 0 || b.selection > 0) return false; // a mask may select nothing
   if (b.batch) {
     bool known = bd_onnx_compare(b, a, out_sign);
     *out_sign = -*out_sign;
@@ -103,7 +117,7 @@ const char *bd_onnx_dims_text(bd_ctx *ctx, int rank, const bd_onnx_number *dims)
     bd_text_add(&text, i > 0 ? ", " : "");
     if (!dims[i].batch || dims[i].integer != 1)
       bd_text_addf(&text, "%lld%s", (long long)dims[i].integer, dims[i].batch ? "*" : "");
-    if (dims[i].batch) bd_text_add(&text, "B");
+    if (dims[i].batch) bd_text_add(&text, dims[i].selection > 0 ? "S" : "B");
   }
   bd_text_add(&text, "]");
   return text.data;

@@ -136,16 +136,14 @@ static bool is_zero(const bd_onnx_fact *fact, int64_t i) {
   return bd_onnx_is_float(fact->dtype) ? number.real == 0 : number.integer == 0;
 }
 
-// How many elements differ from zero is data: known only where the elements are.
+// How many elements differ from zero is data, unless the elements are known.
 static bd_status infer_non_zero(bd_onnx_step *step) {
   bd_onnx_fact *in = step->in[0];
   if (in->weight || !bd_onnx_is_known(in) || !bd_onnx_plain(in) ||
-      bd_onnx_count(in) > BD_ONNX_MOST_KNOWN)
-    return bd_onnx_step_fail(
-        step, BD_UNSUPPORTED,
-        "the shape of its result depends on the contents of \"%s\"; export the "
-        "model so that shapes follow from shapes (a mask instead of indices)",
-        step->model->values[step->node->in[0]].name);
+      bd_onnx_count(in) > BD_ONNX_MOST_KNOWN) {
+    bd_onnx_number selected = {.integer = 1, .batch = true, .selection = step->node->in[0] + 1};
+    return bd_onnx_shape(step, 0, 2, (bd_onnx_number[]){bd_onnx_whole(in->rank), selected});
+  }
   BD_TRY(bd_onnx_load(step, in));
   int64_t count = bd_onnx_count(in), found = 0, strides = 1;
   for (int64_t i = 0; i < count; i++)

@@ -80,6 +80,7 @@ static bd_status infer_node(walk *w, const bd_onnx_node *node) {
   BD_TRY(bd_onnx_find_rule(w->ctx, w->model, node, &step.rule));
   BD_TRY(bd_onnx_check_signature(&step));
   BD_TRY(step.rule->infer(&step));
+  BD_TRY(bd_onnx_check_selected(&step));
   for (int i = 0; i < node->out_count; i++)
     if (node->out[i] != BD_ONNX_ABSENT) w->facts[node->out[i]] = step.out[i];
   return BD_OK;
@@ -89,6 +90,11 @@ static bd_status infer_node(walk *w, const bd_onnx_node *node) {
 static bd_status check_output(walk *w, int value) {
   const bd_onnx_declared *declared = w->model->values[value].declared;
   const bd_onnx_fact *fact = &w->facts[value];
+  if (bd_onnx_selected_dim(fact) >= 0)
+    return bd_fail(w->ctx, BD_UNSUPPORTED, bd_loc_file(w->model->path),
+                   "the shape of the output \"%s\" depends on the contents of the model's inputs; "
+                   "export the model so that shapes follow from shapes",
+                   w->model->values[value].name);
   bool same = declared->dtype == fact->dtype || declared->dtype == BD_ONNX_UNDEFINED;
   bool ranked = declared->rank >= 0;
   same = same && (!ranked || declared->rank == fact->rank);

@@ -50,6 +50,13 @@ static bd_status settle_range(const bd_onnx_step *step, int axis, bd_onnx_number
   if (extent.batch) {
     bool to_end = bd_onnx_same(end, extent) || (!end.batch && end.integer > BD_MAX_ELEMENTS);
     if (bd_onnx_is(start, 0) && to_end && by.integer == 1) return BD_OK;
+    // A few of the first rows have a shape, which may be all that is asked for.
+    bool first = extent.selection == 0 && !start.batch && !end.batch && start.integer >= 0;
+    if (first && start.integer < end.integer && end.integer <= extent.integer && by.integer == 1) {
+      out->start = start.integer;
+      out->count = bd_onnx_whole(end.integer - start.integer);
+      return BD_OK;
+    }
     return bd_onnx_step_fail(
         step, BD_UNSUPPORTED,
         "takes a part of dimension %d, which is the batch; samples must be apart", axis);

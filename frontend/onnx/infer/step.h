@@ -53,6 +53,10 @@ const bd_onnx_rule *bd_onnx_rule_of(const bd_onnx_node *node);
 // Holds operands, results and attributes against the rule, and sets the results' types.
 BD_NODISCARD bd_status bd_onnx_check_signature(bd_onnx_step *step);
 
+// Whether the node keeps rows apart of which there are as many as a mask selects places. Errors:
+// BD_UNSUPPORTED where it does not.
+BD_NODISCARD bd_status bd_onnx_check_selected(const bd_onnx_step *step);
+
 // Types and extents of the model's inputs, into `facts`.
 BD_NODISCARD bd_status bd_onnx_bind_inputs(bd_ctx *ctx, const bd_onnx_model *model,
                                            const bd_onnx_options *options, bd_onnx_fact *facts);

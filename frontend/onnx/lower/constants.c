@@ -136,11 +136,12 @@ static bd_status emit_content(bd_onnx_lowering *l, const bd_onnx_step *step, int
   return found ? bd_onnx_emit_angles(l, &angles, c->dims, out) : fail_large(step, value, c->fact);
 }
 
-static bd_status measure(const bd_onnx_step *step, int value, content *c, bd_onnx_part *out) {
+static bd_status measure(const bd_onnx_lowering *l, const bd_onnx_step *step, int value, content *c,
+                         bd_onnx_part *out) {
   const bd_onnx_fact *fact = c->fact;
   int64_t stride = 1;
   for (int d = 0; d < fact->rank; d++) {
-    bd_onnx_factors factors = bd_onnx_factors_plain(fact->dims[d]);
+    bd_onnx_factors factors = bd_onnx_factors_plain(l, fact->dims[d]);
     out->first[d] = (int8_t)c->rank;
     if (fact->dims[d].integer == 0 || c->rank + factors.count > BD_MAX_RANK)
       return bd_onnx_step_fail(step, BD_UNSUPPORTED,
@@ -166,6 +167,6 @@ bd_status bd_onnx_constant(bd_onnx_lowering *l, const bd_onnx_step *step, int va
   if (!bd_onnx_element_type(fact->dtype, &c.dtype))
     return bd_onnx_step_fail(step, BD_UNSUPPORTED, "uses elements of %s",
                              bd_onnx_dtype_name(fact->dtype));
-  BD_TRY(measure(step, value, &c, out));
+  BD_TRY(measure(l, step, value, &c, out));
   return emit_content(l, step, value, &c, &out->id);
 }

@@ -22,7 +22,7 @@ bd_status bd_onnx_from_exact(bd_onnx_lowering *l, const bd_onnx_step *step, bd_i
                              bd_onnx_part *out) {
   bd_onnx_factors factors[BD_MAX_RANK] = {{0}};
   for (int d = 0; d < step->out[0].rank; d++)
-    factors[d] = bd_onnx_factors_plain(step->out[0].dims[d]);
+    factors[d] = bd_onnx_factors_plain(l, step->out[0].dims[d]);
   out->id = made;
   return bd_onnx_refit(l, step, step->out[0].rank, factors, out);
 }

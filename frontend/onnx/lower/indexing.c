@@ -1,5 +1,5 @@
 // Elements found by indices, and elements put where indices say.
-#include "frontend/onnx/lower/layout.h"
+#include "frontend/onnx/lower/places.h"
 #include <string.h>
 
 // Indices that are known: one of them is a slice, a run of them too. *done false: not of the kind.
@@ -46,6 +46,7 @@ static bd_status lower_gather(bd_onnx_lowering *l, const bd_onnx_step *step) {
   bd_onnx_part data, ids, out;
   BD_TRY(bd_onnx_axis(step, bd_onnx_int(step, "axis", 0), rank, &axis));
   BD_TRY(gather_known(l, step, axis, &done));
+  if (!done) BD_TRY(bd_onnx_pick_rows(l, step, axis, &done));
   if (done) return BD_OK;
   BD_TRY(bd_onnx_indices(l, step, 0, &data));
   BD_TRY(bd_onnx_indices(l, step, 1, &ids));
@@ -120,6 +121,9 @@ static bd_status lower_scatter_elements(bd_onnx_lowering *l, const bd_onnx_step 
   int axis;
   bd_onnx_part parts[3];
   BD_TRY(bd_onnx_axis(step, bd_onnx_int(step, "axis", 0), step->in[0]->rank, &axis));
+  bool done;
+  BD_TRY(bd_onnx_return_rows(l, step, axis, &done));
+  if (done) return BD_OK;
   BD_TRY(take_by_element(l, step, axis, 3, false, parts));
   int last = bd_onnx_type(l, parts[0].id)->rank - 1;
   bd_attr attrs[] = {bd_attr_int(l->ctx, "dim", last), bd_attr_int(l->ctx, "batch", last),
@@ -175,6 +179,9 @@ static bd_status lower_gather_nd(bd_onnx_lowering *l, const bd_onnx_step *step) 
   int shared = (int)bd_onnx_int(step, "batch_dims", 0), dim;
   int named = (int)step->in[1]->dims[step->in[1]->rank - 1].integer;
   bd_onnx_part data, ids, out = {0};
+  bool done;
+  BD_TRY(bd_onnx_pick_rows(l, step, 0, &done));
+  if (done) return BD_OK;
   BD_TRY(fold_data(l, step, shared, named, &data, &dim));
   BD_TRY(fold_indices(l, step, shared, named, &ids));
   bd_attr attrs[] = {bd_attr_int(l->ctx, "dim", dim), bd_attr_int(l->ctx, "batch", dim)};
@@ -188,6 +195,9 @@ static bd_status lower_gather_nd(bd_onnx_lowering *l, const bd_onnx_step *step) 
 static bd_status lower_scatter_nd(bd_onnx_lowering *l, const bd_onnx_step *step) {
   int named = (int)step->in[1]->dims[step->in[1]->rank - 1].integer, dim;
   bd_onnx_part data, ids, rows;
+  bool done;
+  BD_TRY(bd_onnx_return_rows(l, step, 0, &done));
+  if (done) return BD_OK;
   BD_TRY(fold_data(l, step, 0, named, &data, &dim));
   BD_TRY(fold_indices(l, step, 0, named, &ids));
   BD_TRY(bd_onnx_operand(l, step, 2, &rows));

@@ -9,8 +9,14 @@ bd_onnx_factors bd_onnx_factors_of(const bd_onnx_lowering *l, const bd_onnx_part
   return factors;
 }
 
-bd_onnx_factors bd_onnx_factors_plain(bd_onnx_number extent) {
+bd_onnx_factors bd_onnx_factors_plain(const bd_onnx_lowering *l, bd_onnx_number extent) {
   bd_onnx_factors factors = {0};
+  if (extent.selection > 0 && l->parts[extent.selection - 1].id != BD_NO_ID) {
+    const bd_type *mask = bd_onnx_type(l, l->parts[extent.selection - 1].id);
+    factors.count = mask->rank;
+    memcpy(factors.list, mask->dims, sizeof factors.list);
+    return factors;
+  }
   if (extent.batch) factors.list[factors.count++] = BD_DIM_BATCH;
   if (extent.integer != 1) factors.list[factors.count++] = extent.integer;
   return factors;
@@ -107,9 +113,22 @@ bd_status bd_onnx_join(bd_onnx_lowering *l, const bd_onnx_step *step, int rank, 
   return bd_onnx_refit(l, step, rank, factors, part);
 }
 
+// Takes the dimensions of a mask from those that are left.
+static bool take_selected(cursor *rest, const bd_onnx_factors *mask, bd_onnx_factors *out) {
+  *out = *mask;
+  for (int i = 0; i < mask->count; i++) {
+    if (rest->at != mask->list[i]) return false;
+    step_on(rest);
+  }
+  return true;
+}
+
 // Takes from the graph's dimensions, of which `rest` are left, those that make `wanted`. False:
 // they would have to be joined across.
-static bool take(cursor *rest, bd_onnx_number wanted, bd_onnx_factors *out) {
+static bool take(const bd_onnx_lowering *l, cursor *rest, bd_onnx_number wanted,
+                 bd_onnx_factors *out) {
+  bd_onnx_factors mask = bd_onnx_factors_plain(l, wanted);
+  if (wanted.selection > 0) return take_selected(rest, &mask, out);
   int64_t left = wanted.integer;
   bool batch = wanted.batch;
   *out = (bd_onnx_factors){0};
@@ -142,11 +161,11 @@ bd_status bd_onnx_regroup(bd_onnx_lowering *l, const bd_onnx_step *step, int ran
   step_on(&rest);
   bool good = true;
   for (int d = 0; d < rank && good; d++)
-    good = take(&rest, dims[d], &factors[d]);
+    good = take(l, &rest, dims[d], &factors[d]);
   // Where dimensions do not nest, those of the model become the graph's.
   for (int d = 0; d < rank && !good; d++) {
     if (dims[d].batch && dims[d].integer != 1) return fail_layout(step);
-    factors[d] = bd_onnx_factors_plain(dims[d]);
+    factors[d] = bd_onnx_factors_plain(l, dims[d]);
   }
   return bd_onnx_refit(l, step, rank, factors, part);
 }
@@ -171,9 +190,8 @@ static bd_status meet_all(bd_onnx_lowering *l, const bd_onnx_step *step, int cou
   return BD_OK;
 }
 
-// Repeats x, which has the dimensions of `dims` in the bits of `has`, over the others.
-static bd_status broadcast(bd_onnx_lowering *l, bd_id x, int rank, const int64_t *dims,
-                           unsigned has, bd_id *out) {
+bd_status bd_onnx_repeat(bd_onnx_lowering *l, bd_id x, int rank, const int64_t *dims, unsigned has,
+                         bd_id *out) {
   char rule[2 * BD_MAX_RANK + 4], *at = rule;
   for (int d = 0; d < rank; d++)
     if (has >> d & 1) *at++ = (char)('A' + d);
@@ -231,7 +249,7 @@ bd_status bd_onnx_align(bd_onnx_lowering *l, const bd_onnx_step *step, int count
     bool is_tail = ((has[i] + (has[i] & -has[i])) & all) == 0;
     bool spreads = !is_tail || (!whole && i == 0);
     if (!spreads) continue;
-    BD_TRY(broadcast(l, parts[i].id, total, dims, has[i], &parts[i].id));
+    BD_TRY(bd_onnx_repeat(l, parts[i].id, total, dims, has[i], &parts[i].id));
     whole = true;
   }
   int at = 0;
@@ -251,7 +269,7 @@ bd_status bd_onnx_spread(bd_onnx_lowering *l, const bd_onnx_step *step, int from
   for (int d = 0; d < rank; d++) {
     int own = d - (rank - from_rank);
     factors[d] = own >= 0 ? bd_onnx_factors_of(l, part, own) : (bd_onnx_factors){0};
-    if (factors[d].count == 0) factors[d] = bd_onnx_factors_plain(dims[d]);
+    if (factors[d].count == 0) factors[d] = bd_onnx_factors_plain(l, dims[d]);
   }
   int total = list_dims(factors, rank, list);
   if (total > BD_MAX_RANK) return fail_layout(step);
@@ -263,5 +281,5 @@ bd_status bd_onnx_spread(bd_onnx_lowering *l, const bd_onnx_step *step, int from
   }
   part->first[rank] = (int8_t)at;
   if (has == (1U << total) - 1) return BD_OK;
-  return broadcast(l, part->id, total, list, has, &part->id);
+  return bd_onnx_repeat(l, part->id, total, list, has, &part->id);
 }

@@ -49,6 +49,10 @@ BD_NODISCARD bd_status bd_onnx_spread(bd_onnx_lowering *l, const bd_onnx_step *s
 // operand's.
 BD_NODISCARD bd_status bd_onnx_reduce(bd_onnx_lowering *l, bd_op_kind kind, int rank, unsigned axes,
                                       bd_onnx_part *part);
-// A dimension of the model as factors: none for 1, c and B for c * B.
-bd_onnx_factors bd_onnx_factors_plain(bd_onnx_number extent);
+// A dimension of the model as factors: none for 1, c and B for c * B; of selected places, all that
+// the mask has.
+bd_onnx_factors bd_onnx_factors_plain(const bd_onnx_lowering *l, bd_onnx_number extent);
+// Repeats x, which has the dimensions of `dims` in the bits of `has`, over the others.
+BD_NODISCARD bd_status bd_onnx_repeat(bd_onnx_lowering *l, bd_id x, int rank, const int64_t *dims,
+                                      unsigned has, bd_id *out);
 #endif

@@ -22,13 +22,14 @@ typedef struct bd_onnx_lowering {
   const bd_onnx_model *model;
   bd_onnx_fact *facts; // elements are read when they are wanted
   bd_graph_build graph;
-  int *sources;                // per parameter of the function, the model's value
-  bd_onnx_part *parts;         // per value of the model
-  const bool *used;            // per value of the model: a node that runs takes it
-  int target;                  // the input that holds targets, or -1
-  bd_name_map names;           // of inputs and weights
-  int sites;                   // of random ops
-  bd_onnx_sketch *last_sketch; // of the constant that was looked at last
+  int *sources;                         // per parameter of the function, the model's value
+  bd_onnx_part *parts;                  // per value of the model
+  const bool *used;                     // per value of the model: a node that runs takes it
+  int target;                           // the input that holds targets, or -1
+  bd_name_map names;                    // of inputs and weights
+  int sites;                            // of random ops
+  bd_onnx_sketch *last_sketch;          // of the constant that was looked at last
+  const struct bd_onnx_places **places; // per value of the model, or NULL
 } bd_onnx_lowering;
 
 typedef struct bd_onnx_lower_rule {
@@ -46,6 +47,8 @@ extern const bd_onnx_lower_rules bd_onnx_lower_pointwise, bd_onnx_lower_activati
     bd_onnx_lower_extremes, bd_onnx_lower_masks, bd_onnx_lower_indexing, bd_onnx_lower_norms,
     bd_onnx_lower_repeats, bd_onnx_lower_resizes, bd_onnx_lower_einsums;
 
+// A node with what is known of its operands and results.
+bd_onnx_step bd_onnx_lower_step(const bd_onnx_lowering *l, const bd_onnx_node *node);
 // Lowers the node of `step`. Errors: BD_UNSUPPORTED where there is no rule for it.
 BD_NODISCARD bd_status bd_onnx_lower_node(bd_onnx_lowering *l, const bd_onnx_step *step);
 // The op that the rule of the step's node names.

@@ -1,4 +1,4 @@
-#include "frontend/onnx/lower/layout.h"
+#include "frontend/onnx/lower/places.h"
 #include "frontend/onnx/summary.h"
 #include <string.h>
 
@@ -99,7 +99,7 @@ static bd_status strip_input(bd_onnx_lowering *l, int value) {
   const bd_onnx_fact *fact = &l->facts[value];
   bd_onnx_factors factors[BD_MAX_RANK] = {{0}};
   for (int d = 0; d < fact->rank; d++)
-    factors[d] = bd_onnx_factors_plain(fact->dims[d]);
+    factors[d] = bd_onnx_factors_plain(l, fact->dims[d]);
   return bd_onnx_refit(l, NULL, fact->rank, factors, &l->parts[value]);
 }
 
@@ -131,23 +131,34 @@ static bd_status add_targets(bd_onnx_lowering *l, bd_onnx_loss loss, bd_id *out_
   return l->graph.status;
 }
 
+bd_onnx_step bd_onnx_lower_step(const bd_onnx_lowering *l, const bd_onnx_node *node) {
+  bd_onnx_step step = {.ctx = l->ctx,
+                       .model = l->model,
+                       .node = node,
+                       .rule = bd_onnx_rule_of(node),
+                       .in_count = node->in_count,
+                       .out_count = node->out_count};
+  step.in = BD_NEW_ARRAY(l->ctx->arena, bd_onnx_fact *, node->in_count + 8);
+  step.out = BD_NEW_ARRAY(l->ctx->arena, bd_onnx_fact, node->out_count);
+  for (int i = 0; i < node->in_count; i++)
+    if (node->in[i] != BD_ONNX_ABSENT) step.in[i] = &l->facts[node->in[i]];
+  for (int i = 0; i < node->out_count; i++)
+    if (node->out[i] != BD_ONNX_ABSENT) step.out[i] = l->facts[node->out[i]];
+  return step;
+}
+
+// Whether a node makes indices of places, which are followed instead of computed.
+static bool makes_places(const bd_onnx_lowering *l, const bd_onnx_node *node) {
+  for (int i = 0; i < node->out_count; i++)
+    if (node->out[i] != BD_ONNX_ABSENT && l->places[node->out[i]]) return true;
+  return false;
+}
+
 static bd_status lower_nodes(bd_onnx_lowering *l, const bool *running) {
+  l->places = bd_onnx_find_places(l, running);
   for (int n = 0; n < l->model->node_count; n++) {
-    const bd_onnx_node *node = &l->model->nodes[n];
-    if (!running[n]) continue;
-    int room = node->in_count + 8;
-    bd_onnx_step step = {.ctx = l->ctx,
-                         .model = l->model,
-                         .node = node,
-                         .rule = bd_onnx_rule_of(node),
-                         .in_count = node->in_count,
-                         .out_count = node->out_count};
-    step.in = BD_NEW_ARRAY(l->ctx->arena, bd_onnx_fact *, room);
-    step.out = BD_NEW_ARRAY(l->ctx->arena, bd_onnx_fact, node->out_count);
-    for (int i = 0; i < node->in_count; i++)
-      if (node->in[i] != BD_ONNX_ABSENT) step.in[i] = &l->facts[node->in[i]];
-    for (int i = 0; i < node->out_count; i++)
-      if (node->out[i] != BD_ONNX_ABSENT) step.out[i] = l->facts[node->out[i]];
+    if (!running[n] || makes_places(l, &l->model->nodes[n])) continue;
+    bd_onnx_step step = bd_onnx_lower_step(l, &l->model->nodes[n]);
     BD_TRY(bd_onnx_lower_node(l, &step));
   }
   return BD_OK;

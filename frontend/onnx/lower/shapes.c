@@ -123,7 +123,11 @@ static bd_status lower_slice(bd_onnx_lowering *l, const bd_onnx_step *step) {
   for (int i = 0; i < counts[0]; i++) {
     BD_TRY(bd_onnx_axis(step, axes ? axes[i].integer : i, rank, &axis));
     bd_onnx_number extent = step->in[0]->dims[axis], size = step->out[0].dims[axis];
-    if (extent.batch) continue; // the whole of it: nothing else is inferred
+    if (extent.batch && bd_onnx_same(extent, size)) continue;
+    if (extent.batch)
+      return bd_onnx_step_fail(
+          step, BD_UNSUPPORTED,
+          "takes a part of dimension %d, which is the batch; samples must be apart", axis);
     int64_t by = steps ? steps[i].integer : 1, start = starts[i].integer;
     start = start < 0 ? start + extent.integer : start;
     start = start < 0 ? 0 : start >= extent.integer ? extent.integer - 1 : start;
