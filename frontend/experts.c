@@ -1,59 +1,31 @@
 #include "frontend/experts.h"
+#include "ir/routing.h"
 
 typedef struct mixture {
   bd_graph_build *g;
   const bd_llama_config *config;
-  int64_t sequence, capacity;
+  int64_t sequence;
 } mixture;
+
+static bd_status emit(void *user, const char *name, bd_op_kind kind, int in_count, const bd_id *in,
+                      int attr_count, const bd_attr *attrs, bd_id *out) {
+  bd_graph_build *g = user;
+  *out = bd_graph_op(g, name, kind, in_count, in, attr_count, attrs);
+  return g->status;
+}
 
 // The batch, then as many of the extents as the rank asks for.
 static bd_type typed(bd_dtype dtype, int rank, int64_t b, int64_t c, int64_t d) {
   return bd_type_make(dtype, rank, (int64_t[]){BD_DIM_BATCH, b, c, d});
 }
 
-// Whether a token's choice is an expert: [batch, choice, token, expert].
-static bd_id mark_choices(const mixture *m, bd_id experts) {
-  bd_graph_build *g = m->g;
-  bd_type type = typed(BD_I64, 4, m->config->choices, m->sequence, m->config->experts);
-  bd_id by_choice = bd_graph_permute(g, "by_choice", experts, "abc->acb");
-  return bd_graph_binary(g, "is_chosen", BD_OP_EQ,
-                         bd_graph_repeat(g, "choice", by_choice, "abc->abcd", &type),
-                         bd_graph_positions(g, "expert", &type, 3));
-}
-
-// The place of each token at each expert, from 0, or -1 where it did not choose it: [batch, token,
-// expert]. Integers count exactly, whatever halves stand for reals.
-static bd_id find_places(const mixture *m, bd_id mark) {
-  bd_graph_build *g = m->g;
-  int64_t choices = m->config->choices, experts = m->config->experts;
-  bd_attr flat[] = {
-      bd_attr_ints(g->ctx, "dims", 3, (int64_t[]){BD_DIM_BATCH, choices * m->sequence, experts})};
-  bd_attr split[] = {
-      bd_attr_ints(g->ctx, "dims", 4, (int64_t[]){BD_DIM_BATCH, choices, m->sequence, experts})};
-  bd_attr along = bd_attr_int(g->ctx, "dim", 1);
-  bd_id queue = bd_graph_op(g, "queue", BD_OP_RESHAPE, 1, &mark, 1, flat);
-  bd_id arrived = bd_graph_op(g, "arrived", BD_OP_CUMSUM, 1, &queue, 1, &along);
-  arrived = bd_graph_op(g, "arrived_by_choice", BD_OP_RESHAPE, 1, &arrived, 1, split);
-  bd_id own = bd_graph_binary(g, "own_rank", BD_OP_MUL, mark, arrived);
-  bd_id rank = bd_graph_sum(g, "rank", own, "abcd->acd");
-  bd_type type = typed(BD_I32, 3, m->sequence, experts, 0);
-  return bd_graph_binary(g, "place", BD_OP_ADD, rank, bd_graph_fill(g, "before", &type, -1));
-}
-
-// The weight of each expert for each token, 0 where it did not choose it: the shares of the chosen
-// ones, which sum to 1.
-static bd_id weigh(const mixture *m, bd_id is_chosen, bd_id shares) {
+// The weights of a token's choices: their shares, which sum to 1.
+static bd_id weigh(const mixture *m, bd_id shares) {
   bd_graph_build *g = m->g;
   bd_type type = typed(BD_F32, 3, m->sequence, m->config->choices, 0);
   bd_id sum = bd_graph_sum(g, "chosen_sum", shares, "abc->ab");
-  bd_id weights = bd_graph_binary(g, "weights", BD_OP_DIV, shares,
-                                  bd_graph_repeat(g, "chosen_sums", sum, "ab->abc", &type));
-  weights = bd_graph_permute(g, "weights_by_choice", weights, "abc->acb");
-  type = typed(BD_F32, 4, m->config->choices, m->sequence, m->config->experts);
-  weights = bd_graph_select(g, "own_weight", is_chosen,
-                            bd_graph_repeat(g, "weight", weights, "abc->abcd", &type),
-                            bd_graph_fill(g, "none", &type, 0));
-  return bd_graph_sum(g, "expert_weight", weights, "abcd->acd");
+  return bd_graph_binary(g, "weights", BD_OP_DIV, shares,
+                         bd_graph_repeat(g, "chosen_sums", sum, "ab->abc", &type));
 }
 
 // See bd_experts_routed.
@@ -104,7 +76,7 @@ bd_id bd_experts_perceive(bd_graph_build *g, bd_layer *layer, const bd_llama_con
                           int64_t sequence, bd_id x, bd_id *out_routed) {
   // No more tokens of a sample can choose an expert than it has.
   bool all = c->capacity == 0 || c->capacity > sequence;
-  mixture m = {g, c, sequence, all ? sequence : c->capacity};
+  mixture m = {g, c, sequence};
   bd_id router = bd_graph_layer_weight(
       g, layer,
       bd_transformer_linear("router", BD_STORED_ROUTER, c->width, c->experts, c->init_scale));
@@ -112,23 +84,18 @@ bd_id bd_experts_perceive(bd_graph_build *g, bd_layer *layer, const bd_llama_con
       bd_transformer_softmax(g, bd_graph_contract(g, "routing", "btc,ce->bte", x, router));
   bd_attr k = bd_attr_int(g->ctx, "k", c->choices);
   bd_id best = bd_graph_op(g, "best", BD_OP_TOPK, 1, &share, 1, &k);
-  bd_id is_chosen = mark_choices(&m, best + 1);
-  bd_id mark = bd_graph_cast(g, "mark", is_chosen, BD_I32);
-  bd_id place = find_places(&m, mark);
-  if (out_routed) *out_routed = tell_routed(&m, mark, share);
-
-  bd_type places = typed(BD_I32, 4, sequence, c->experts, m.capacity);
-  bd_type rooms = typed(BD_F32, 4, sequence, c->experts, m.capacity);
-  bd_id sits = bd_graph_binary(g, "sits", BD_OP_EQ,
-                               bd_graph_repeat(g, "place_sought", place, "abc->abcd", &places),
-                               bd_graph_positions(g, "place_there", &places, 3));
-  bd_id dispatch = bd_graph_cast(g, "dispatch", sits, BD_F32);
-  bd_id weight =
-      bd_graph_repeat(g, "place_weight", weigh(&m, is_chosen, best), "abc->abcd", &rooms);
-  bd_id combine =
-      bd_graph_select(g, "combine", sits, weight, bd_graph_fill(g, "nothing", &rooms, 0));
-  bd_id placed = bd_graph_contract(g, "placed", "btep,btc->bepc", dispatch, x);
-  return bd_graph_contract(g, "combined", "btep,bepc->btc", combine,
+  bd_routing routing = {.ctx = g->ctx,
+                        .emit = emit,
+                        .user = g,
+                        .sequence = sequence,
+                        .experts = c->experts,
+                        .choices = c->choices,
+                        .capacity = all ? sequence : c->capacity};
+  bd_routed routed;
+  if (bd_routing_emit(&routing, best + 1, weigh(&m, best), &routed) != BD_OK) return BD_NO_ID;
+  if (out_routed) *out_routed = tell_routed(&m, routed.mark, share);
+  bd_id placed = bd_graph_contract(g, "placed", "btep,btc->bepc", routed.dispatch, x);
+  return bd_graph_contract(g, "combined", "btep,bepc->btc", routed.combine,
                            run_experts(&m, layer, placed));
 }
 

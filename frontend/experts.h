@@ -1,8 +1,5 @@
 // A mixture of experts: every token goes to the few perceptrons that a router finds best for it
-// (GShard, Lepikhin et al. 2020, sections 2.2 and 3.2). A sample is a group: its tokens fill the
-// places of each expert, first all tokens' first choices, in order, then their second ones; who
-// finds no place passes the expert by. Tokens move to their places and back by products with
-// one-hot tensors, so how experts and tokens are cut over ranks follows from the index rules.
+// (ir/routing.h has how).
 #ifndef BD_FRONTEND_EXPERTS_H
 #define BD_FRONTEND_EXPERTS_H
 #include "frontend/transformer.h"

@@ -1,0 +1,30 @@
+// How tokens reach their experts and come back (GShard, Lepikhin et al. 2020, sections 2.2 and
+// 3.2). A sample is a group: its tokens fill the places of each expert, first all tokens' first
+// choices, in order, then their second ones; who finds no place passes the expert by. Tokens move
+// by products with one-hot tensors, so how experts and tokens are cut over ranks follows from the
+// index rules.
+#ifndef BD_IR_ROUTING_H
+#define BD_IR_ROUTING_H
+#include "ir/module.h"
+
+typedef struct bd_routing {
+  bd_ctx *ctx;
+  // Makes an op in the function that is built, which may call it `name`; *out: its first result.
+  bd_status (*emit)(void *user, const char *name, bd_op_kind kind, int in_count, const bd_id *in,
+                    int attr_count, const bd_attr *attrs, bd_id *out);
+  void *user;
+  int64_t sequence, experts, choices; // tokens of a sample, experts, experts of a token
+  int64_t capacity;                   // places of an expert for each sample, at most `sequence`
+} bd_routing;
+
+typedef struct bd_routed {
+  bd_id mark;     // i32 [batch, choice, token, expert]: 1 where a token's choice is the expert
+  bd_id dispatch; // f32 [batch, token, expert, place]: 1 where the token sits
+  bd_id combine;  // the same, times the token's weight for the expert
+} bd_routed;
+
+// Of the experts that tokens have chosen, i64 [batch, token, choice], all of a token different, and
+// the tokens' weights for them, f32 of the same shape.
+BD_NODISCARD bd_status bd_routing_emit(const bd_routing *routing, bd_id chosen, bd_id weights,
+                                       bd_routed *out);
+#endif
