@@ -6,6 +6,7 @@
 #include "ir/passes/recover/matched.h"
 #include "ir/passes/recover/push.h"
 #include "ir/passes/recover/rope.h"
+#include "ir/passes/recover/route.h"
 #include "ir/passes/recover/views.h"
 #include "ir/passes/rewrite.h"
 #include "ir/passes/stages.h"
@@ -39,19 +40,33 @@ static bd_status run_rules(recovery *r, int count, const bd_edit_rule *rules) {
   return BD_OK;
 }
 
-static bd_status recover(recovery *r) {
-  static const bd_edit_rule found[] = {bd_recover_loss, bd_recover_rope, bd_absorb_views,
-                                       bd_recover_attention};
+// Short views, and those of weights in the weights.
+static bd_status tidy(recovery *r) {
   static const bd_edit_rule tidied[] = {bd_shorten_views, bd_absorb_views, bd_push_to_weights,
                                         bd_join_with_weights};
-  BD_TRY(run_patterns(r));
-  BD_TRY(run_rules(r, 4, found));
   r->changes = 1;
   for (int round = 0; r->changes > 0 && round < MAX_ROUNDS; ++round) {
     r->changes = 0;
     BD_TRY(run_rules(r, 4, tidied));
     bd_settle_weights(r->ctx, r->module, &r->changes);
     r->module = bd_stages_keep(&r->stages, r->module);
+  }
+  return BD_OK;
+}
+
+static bd_status recover(recovery *r) {
+  static const bd_edit_rule found[] = {bd_recover_loss, bd_recover_rope, bd_absorb_views,
+                                       bd_recover_attention};
+  static const bd_edit_rule routed[] = {bd_recover_routing};
+  BD_TRY(run_patterns(r));
+  BD_TRY(run_rules(r, 4, found));
+  BD_TRY(tidy(r));
+  r->changes = 0;
+  BD_TRY(run_rules(r, 1, routed));
+  if (r->changes > 0) {
+    bd_stack_weights(r->ctx, r->module, &r->changes);
+    r->module = bd_stages_keep(&r->stages, r->module);
+    BD_TRY(tidy(r));
   }
   for (int i = 0; i < r->module->function_count; ++i)
     r->module->functions[i] = bd_rewrite_drop_unused(r->ctx, r->module->functions[i]);

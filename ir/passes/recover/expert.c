@@ -1,0 +1,357 @@
+#include "ir/passes/recover/expert.h"
+#include "ir/passes/recover/pattern.h"
+#include "ir/passes/recover/views.h"
+#include <string.h>
+
+typedef enum node_kind { PLACED, NUMBER, WEIGHT, APPLIED } node_kind;
+
+struct bd_expert_node {
+  node_kind kind;
+  bd_id id; // in the first lane
+  bd_expert_role roles[BD_MAX_RANK];
+  const bd_op *op;                                           // APPLIED
+  int in[2];                                                 // its operands
+  char letters[2][BD_MAX_RANK + 1], result[BD_MAX_RANK + 1]; // of a contraction
+  double number;                                             // NUMBER
+  const bd_id *weights; // WEIGHT: one per lane; a looked-up one has all experts'
+  int leading;          // of a looked-up weight, dimensions that are tokens'
+  bd_id made;           // what it was emitted as, or BD_NO_ID
+};
+
+bd_expert_node *bd_experts_room(bd_edit *e) {
+  return BD_NEW_ARRAY(e->ctx->arena, bd_expert_node, BD_EXPERT_MOST_NODES);
+}
+
+static const bd_type *type_of(const bd_experts *x, bd_id id) {
+  return &x->e->from->values[id].type;
+}
+
+static bool is_param_weight(const bd_experts *x, bd_id id) {
+  const bd_function *f = x->e->from;
+  for (int i = 0; i < f->param_count; ++i)
+    if (f->params[i] == id) return f->is_weight[i];
+  return false;
+}
+
+// Whether the values are weights of the experts: one each, or looked up by the tokens' choices.
+static bool are_weights(const bd_experts *x, const bd_id *ids, bd_expert_node *node) {
+  if (x->lanes == 1) {
+    const bd_op *op = bd_edit_producer(x->e, ids[0]);
+    if (!op || op->kind != BD_OP_GATHER || bd_op_int(op, "dim", 0) != 0 ||
+        bd_op_int(op, "batch", 0) != 0 || x->follows[op->in[0]] ||
+        type_of(x, op->in[0])->dims[0] != x->count)
+      return false;
+    bd_traced chosen = bd_trace_begin(x->e, op->in[1]);
+    node->leading = chosen.rank;
+    node->weights = op->in;
+    for (int d = 0; d < chosen.rank; ++d)
+      node->roles[d] = BD_EXPERT_FEATURE;
+    if (!bd_trace_chosen(x->e, &chosen) || chosen.id != x->chosen) return false;
+    for (int d = 0; d < chosen.rank; ++d)
+      if (chosen.dim[d] >= 0) node->roles[chosen.dim[d]] = (bd_expert_role)d;
+    return true;
+  }
+  node->leading = 0;
+  node->weights = ids;
+  for (int i = 0; i < x->lanes; ++i) {
+    if (!is_param_weight(x, ids[i]) || !bd_type_equal(type_of(x, ids[i]), type_of(x, ids[0])))
+      return false;
+    for (int k = 0; k < i; ++k)
+      if (ids[k] == ids[i]) return false;
+  }
+  return true;
+}
+
+static bool is_given(const bd_experts *x, const bd_id *ids) {
+  if (x->lanes == 1) return !x->follows[ids[0]];
+  for (int i = 1; i < x->lanes; ++i)
+    if (ids[i] != ids[0]) return false;
+  return true;
+}
+
+// What all experts are given is the tokens, for each choice the same.
+static bool read_given(bd_experts *x, bd_id id, bd_expert_node *node) {
+  bd_traced value = bd_trace_begin(x->e, id);
+  bd_trace_views(x->e, &value);
+  if (value.rank < 3) return false;
+  for (int d = 0; d < value.rank; ++d) {
+    bd_expert_role role = d < 2 ? (bd_expert_role)d : BD_EXPERT_FEATURE;
+    if (value.dim[d] < 0 || node->roles[value.dim[d]] != role) return false;
+    if (d > 2 && value.dim[d] < value.dim[d - 1]) return false;
+  }
+  if (x->x != BD_NO_ID && x->x != value.id) return false;
+  if (type_of(x, value.id)->dtype != BD_F32) return false;
+  x->x = value.id;
+  node->kind = PLACED;
+  return true;
+}
+
+static bool same_attrs(const bd_op *a, const bd_op *b) {
+  if (a->attr_count != b->attr_count) return false;
+  for (int i = 0; i < a->attr_count; ++i) {
+    const bd_attr *x = &a->attrs[i], *y = bd_op_find_attr(b, x->name);
+    if (!y || y->kind != x->kind || y->integer != x->integer || y->count != x->count ||
+        !(y->real == x->real) || y->string != x->string || x->count > 0)
+      return false;
+  }
+  return true;
+}
+
+// The op that makes the values in all lanes.
+static const bd_op *read_op(const bd_experts *x, const bd_id *ids) {
+  const bd_op *first = bd_edit_producer(x->e, ids[0]);
+  if (!first || first->out[0] != ids[0]) return NULL;
+  for (int i = 1; i < x->lanes; ++i) {
+    const bd_op *op = bd_edit_producer(x->e, ids[i]);
+    if (!op || op->kind != first->kind || op->out[0] != ids[i] || op->in_count != first->in_count ||
+        !same_attrs(first, op) || !bd_type_equal(type_of(x, ids[i]), type_of(x, ids[0])))
+      return NULL;
+  }
+  return first;
+}
+
+static bd_id *operands(const bd_experts *x, const bd_id *ids, int k) {
+  bd_id *in = BD_NEW_ARRAY(x->e->ctx->arena, bd_id, x->lanes);
+  for (int i = 0; i < x->lanes; ++i)
+    in[i] = bd_edit_producer(x->e, ids[i])->in[k];
+  return in;
+}
+
+// Weights, which have the last of the features that the result has.
+static bool read_weights(bd_experts *x, const bd_id *ids, bd_expert_node *node, int *out) {
+  if (!are_weights(x, ids, node) || x->node_count == BD_EXPERT_MOST_NODES) return false;
+  node->kind = WEIGHT;
+  node->id = ids[0];
+  node->made = BD_NO_ID;
+  *out = x->node_count;
+  x->nodes[x->node_count++] = *node;
+  return true;
+}
+
+static bool features_last(const bd_expert_node *node, int rank, int features) {
+  for (int d = 0; d < rank; ++d)
+    if ((node->roles[d] == BD_EXPERT_FEATURE) != (d >= rank - features)) return false;
+  return true;
+}
+
+// A pointwise op of values, numbers and biases.
+static bool read_pointwise(bd_experts *x, const bd_id *ids, bd_expert_node *node) {
+  int rank = type_of(x, ids[0])->rank;
+  for (int k = 0; k < node->op->in_count; ++k) {
+    const bd_id *in = operands(x, ids, k);
+    bd_expert_node bias = {.kind = WEIGHT};
+    bool whole = type_of(x, in[0])->rank == rank;
+    if (are_weights(x, in, &bias)) {
+      int features = type_of(x, in[0])->rank - bias.leading;
+      bool fits = bias.leading == 0 ||
+                  memcmp(bias.roles, node->roles, (size_t)bias.leading * sizeof *bias.roles) == 0;
+      if (!fits || !features_last(node, rank, features) ||
+          !read_weights(x, in, &bias, &node->in[k]))
+        return false;
+      continue;
+    }
+    double number;
+    if (is_given(x, in) && bd_uniform_number(x->e->from, in[0], &number)) {
+      if (x->node_count == BD_EXPERT_MOST_NODES) return false;
+      x->nodes[x->node_count] =
+          (bd_expert_node){.kind = NUMBER, .id = in[0], .number = number, .made = BD_NO_ID};
+      node->in[k] = x->node_count++;
+      continue;
+    }
+    if (!whole || !bd_experts_read(x, in, node->roles, &node->in[k])) return false;
+  }
+  return true;
+}
+
+static int place_of(const char *letters, char letter) {
+  const char *at = strchr(letters, letter);
+  return at ? (int)(at - letters) : -1;
+}
+
+// A product of values and weights, whose letters are roles by the result's.
+static bool read_contract(bd_experts *x, const bd_id *ids, bd_expert_node *node) {
+  bd_lettered in[2];
+  if (!bd_split_rule(bd_op_string(node->op, "rule"), in, node->result)) return false;
+  for (int w = 0; w < 2; ++w) {
+    const bd_id *weights = operands(x, ids, w), *values = operands(x, ids, 1 - w);
+    bd_expert_node weight = {.kind = WEIGHT};
+    bd_expert_role roles[BD_MAX_RANK];
+    if (!are_weights(x, weights, &weight)) continue;
+    for (int d = 0; in[1 - w].letters[d]; ++d) {
+      int at = place_of(node->result, in[1 - w].letters[d]);
+      roles[d] = at >= 0 ? node->roles[at] : BD_EXPERT_FEATURE;
+    }
+    for (int d = 0; in[w].letters[d]; ++d) {
+      int at = place_of(node->result, in[w].letters[d]);
+      bd_expert_role wanted = d < weight.leading ? weight.roles[d] : BD_EXPERT_FEATURE;
+      if ((at >= 0 ? node->roles[at] : BD_EXPERT_FEATURE) != wanted) return false;
+    }
+    for (int i = 0; i < 2; ++i)
+      memcpy(node->letters[i], in[i].letters, sizeof in[i].letters);
+    return read_weights(x, weights, &weight, &node->in[w]) &&
+           bd_experts_read(x, values, roles, &node->in[1 - w]);
+  }
+  return false;
+}
+
+static bool read_applied(bd_experts *x, const bd_id *ids, bd_expert_node *node) {
+  node->op = read_op(x, ids);
+  if (!node->op) return false;
+  unsigned traits = bd_op_get_info(node->op->kind)->traits;
+  node->kind = APPLIED;
+  if (node->op->kind == BD_OP_CONTRACT) return read_contract(x, ids, node);
+  if (node->op->kind == BD_OP_SLICE)
+    return node->roles[bd_op_int(node->op, "dim", 0)] == BD_EXPERT_FEATURE &&
+           bd_experts_read(x, operands(x, ids, 0), node->roles, &node->in[0]);
+  return (traits & BD_POINTWISE) && !(traits & BD_RANDOM) && node->op->in_count > 0 &&
+         node->op->in_count <= 2 && read_pointwise(x, ids, node);
+}
+
+bool bd_experts_read(bd_experts *x, const bd_id *ids, const bd_expert_role *roles, int *out) {
+  int rank = type_of(x, ids[0])->rank;
+  bd_expert_node node = {.kind = APPLIED, .id = ids[0], .made = BD_NO_ID};
+  for (int i = 0; i < x->node_count; ++i)
+    if (x->nodes[i].id == ids[0] && x->nodes[i].kind != WEIGHT) {
+      *out = i;
+      return memcmp(x->nodes[i].roles, roles, (size_t)rank * sizeof *roles) == 0;
+    }
+  memcpy(node.roles, roles, (size_t)rank * sizeof *roles);
+  if (++x->depth > BD_EXPERT_MOST_NODES) return false;
+  if (is_given(x, ids) ? !read_given(x, ids[0], &node) : !read_applied(x, ids, &node)) return false;
+  --x->depth;
+  if (x->node_count == BD_EXPERT_MOST_NODES) return false;
+  *out = x->node_count;
+  x->nodes[x->node_count++] = node;
+  return true;
+}
+
+void bd_experts_letters(const char *head, int features, char *out) {
+  while (*head)
+    *out++ = *head++;
+  for (int i = 0; i < features; ++i)
+    *out++ = (char)('f' + i);
+  *out = '\0';
+}
+
+// Several matrices as one, joined a few at a time.
+static bd_status join(bd_edit *e, int count, bd_id *ids, bd_id *out) {
+  bd_attr dim = bd_attr_int(e->ctx, "dim", 0);
+  while (count > 1) {
+    int joined = 0;
+    for (int i = 0; i < count; i += BD_MAX_OPERANDS) {
+      int some = count - i < BD_MAX_OPERANDS ? count - i : BD_MAX_OPERANDS;
+      if (some == 1)
+        ids[joined] = ids[i];
+      else
+        BD_TRY(bd_edit_emit(e, BD_OP_CONCAT, some, ids + i, 1, &dim, &ids[joined]));
+      ++joined;
+    }
+    count = joined;
+  }
+  *out = ids[0];
+  return BD_OK;
+}
+
+// The weights of all experts, which are the first dimension.
+static bd_status emit_weights(bd_experts *x, bd_expert_node *node) {
+  bd_edit *e = x->e;
+  const bd_type *type = type_of(x, node->weights[0]);
+  int64_t dims[BD_MAX_RANK + 1] = {1};
+  if (x->lanes == 1) {
+    node->made = bd_edit_value(e, node->weights[0]);
+    return BD_OK;
+  }
+  bd_id *ids = BD_NEW_ARRAY(e->ctx->arena, bd_id, x->lanes);
+  memcpy(dims + 1, type->dims, (size_t)type->rank * sizeof *dims);
+  for (int i = 0; i < x->lanes; ++i) {
+    ids[i] = bd_edit_value(e, node->weights[i]);
+    BD_TRY(bd_emit_reshaped(e, type->rank + 1, dims, &ids[i]));
+  }
+  return join(e, x->lanes, ids, &node->made);
+}
+
+// A bias for every place of every expert.
+static bd_status emit_bias(bd_experts *x, const bd_type *placed, bd_id *id) {
+  bd_edit *e = x->e;
+  const bd_type type = *bd_edit_type(e, *id);
+  char from[BD_MAX_RANK + 1], to[BD_MAX_RANK + 1];
+  int64_t dims[BD_MAX_RANK];
+  bd_experts_letters("e", type.rank - 1, from);
+  bd_experts_letters("bep", type.rank - 1, to);
+  memcpy(dims, placed->dims, 3 * sizeof *dims);
+  memcpy(dims + 3, type.dims + 1, (size_t)(type.rank - 1) * sizeof *dims);
+  bd_attr attrs[] = {bd_attr_string(e->ctx, "rule", bd_intern_f(e->ctx, "%s->%s", from, to)),
+                     bd_attr_ints(e->ctx, "dims", type.rank + 2, dims)};
+  return bd_edit_emit(e, BD_OP_BROADCAST, 1, id, 2, attrs, id);
+}
+
+// Letters with those of tokens replaced by `head`, and features named anew.
+static void rename_letters(const bd_expert_node *node, const char *letters, const char *head,
+                           char *names, char *out) {
+  while (*head)
+    *out++ = *head++;
+  for (; *letters; ++letters) {
+    int at = place_of(node->result, *letters);
+    if (at >= 0 && node->roles[at] != BD_EXPERT_FEATURE) continue;
+    if (!strchr(names, *letters)) strncat(names, letters, 1);
+    *out++ = (char)('f' + place_of(names, *letters));
+  }
+  *out = '\0';
+}
+
+static bd_status emit_contract(bd_experts *x, const bd_expert_node *node, bd_id in[2], bd_id *out) {
+  char rule[3][2 * BD_MAX_RANK], names[2 * BD_MAX_RANK + 1] = "";
+  for (int i = 0; i < 2; ++i)
+    rename_letters(node, node->letters[i], x->nodes[node->in[i]].kind == WEIGHT ? "e" : "bep",
+                   names, rule[i]);
+  rename_letters(node, node->result, "bep", names, rule[2]);
+  bd_attr attr = bd_attr_string(x->e->ctx, "rule",
+                                bd_intern_f(x->e->ctx, "%s,%s->%s", rule[0], rule[1], rule[2]));
+  return bd_edit_emit(x->e, BD_OP_CONTRACT, 2, in, 1, &attr, out);
+}
+
+static bd_status emit_slice(bd_experts *x, const bd_expert_node *node, bd_id in, bd_id *out) {
+  int64_t dim = 3;
+  for (int d = 0; d < bd_op_int(node->op, "dim", 0); ++d)
+    dim += node->roles[d] == BD_EXPERT_FEATURE;
+  bd_ctx *ctx = x->e->ctx;
+  bd_attr attrs[] = {bd_attr_int(ctx, "dim", dim),
+                     bd_attr_int(ctx, "start", bd_op_int(node->op, "start", 0)),
+                     bd_attr_int(ctx, "size", bd_op_int(node->op, "size", 0)),
+                     bd_attr_int(ctx, "step", bd_op_int(node->op, "step", 1))};
+  return bd_edit_emit(x->e, BD_OP_SLICE, 1, &in, bd_op_int(node->op, "step", 1) == 1 ? 3 : 4, attrs,
+                      out);
+}
+
+static bd_status emit_applied(bd_experts *x, bd_expert_node *node, bd_id placed) {
+  bd_id in[2] = {BD_NO_ID, BD_NO_ID};
+  bool contracts = node->op->kind == BD_OP_CONTRACT;
+  for (int k = 0; k < node->op->in_count; ++k) {
+    BD_TRY(bd_experts_emit(x, node->in[k], placed, &in[k]));
+    bool bias = !contracts && x->nodes[node->in[k]].kind == WEIGHT;
+    if (bias) BD_TRY(emit_bias(x, bd_edit_type(x->e, placed), &in[k]));
+  }
+  if (contracts) return emit_contract(x, node, in, &node->made);
+  if (node->op->kind == BD_OP_SLICE) return emit_slice(x, node, in[0], &node->made);
+  return bd_edit_emit(x->e, node->op->kind, node->op->in_count, in, node->op->attr_count,
+                      node->op->attrs, &node->made);
+}
+
+static bd_status emit_number(bd_experts *x, bd_expert_node *node) {
+  bd_ctx *ctx = x->e->ctx;
+  bd_attr attrs[] = {bd_attr_string(ctx, "dtype", bd_dtype_name(type_of(x, node->id)->dtype)),
+                     bd_attr_ints(ctx, "dims", 0, NULL), bd_attr_real(ctx, "value", node->number)};
+  return bd_edit_emit(x->e, BD_OP_CONSTANT, 0, NULL, 3, attrs, &node->made);
+}
+
+bd_status bd_experts_emit(bd_experts *x, int index, bd_id placed, bd_id *out) {
+  bd_expert_node *node = &x->nodes[index];
+  if (node->made == BD_NO_ID) {
+    if (node->kind == PLACED) node->made = placed;
+    if (node->kind == NUMBER) BD_TRY(emit_number(x, node));
+    if (node->kind == WEIGHT) BD_TRY(emit_weights(x, node));
+    if (node->kind == APPLIED) BD_TRY(emit_applied(x, node, placed));
+  }
+  *out = node->made;
+  return BD_OK;
+}
