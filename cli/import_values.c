@@ -121,8 +121,13 @@ bd_status bd_import_graph_values(bd_ctx *ctx, const bd_onnx_model *model, const 
     const bd_storage *storage = &graph->weights[i].storage;
     bd_tensor *value = &values[graph->input_count + i];
     *value = make_tensor(ctx, flat, graph->input_count + i, batch);
-    const bd_onnx_value *source = &model->values[bd_name_map_find(&names, storage->name)];
-    BD_TRY(read_stored(ctx, model, source->initializer, storage, value->data));
+    int64_t count = bd_storage_count(storage);
+    int64_t each = bd_type_elements(&graph->weights[i].type, 1) / count;
+    for (int64_t number = 0; number < count; number++) {
+      const char *name = bd_storage_name(ctx, storage, number);
+      const bd_onnx_value *source = &model->values[bd_name_map_find(&names, name)];
+      BD_TRY(read_stored(ctx, model, source->initializer, storage, value->data + number * each));
+    }
   }
   *out_values = values;
   return BD_OK;

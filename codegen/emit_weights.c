@@ -92,6 +92,7 @@ static void find_addresses(writer *w) {
 static bool same_storage(const bd_storage *a, const bd_storage *b) {
   if (a->rank != b->rank || a->transpose != b->transpose || a->slice_dim != b->slice_dim ||
       a->slice_start != b->slice_start || a->slice_size != b->slice_size || a->stack != b->stack ||
+      a->stack_first != b->stack_first || a->stack_gap != b->stack_gap ||
       (a->stack > 0 && strcmp(a->stack_rest, b->stack_rest) != 0))
     return false;
   for (int d = 0; d < a->rank; ++d)
@@ -186,6 +187,9 @@ static void add_storage(const writer *w, const bd_storage *storage, const bd_num
   if (storage->stack > 0) {
     bd_text_addf(text, ", .stack = %lld, .stack_rest = ", (long long)storage->stack);
     bd_text_add_c_string(text, storage->stack_rest);
+    if (storage->stack_first > 0 || storage->stack_gap > 0)
+      bd_text_addf(text, ", .stack_first = %lld, .stack_gap = %lld",
+                   (long long)storage->stack_first, (long long)storage->stack_gap);
   }
   bd_text_addf(text, ", .stored_rank = %d, .stored_dims = ", storage->rank);
   add_dims(text, storage->dims, storage->rank, 0);

@@ -42,7 +42,8 @@ int64_t bd_storage_count(const bd_storage *storage) {
 
 const char *bd_storage_name(bd_ctx *ctx, const bd_storage *storage, int64_t number) {
   if (storage->stack == 0) return storage->name;
-  return bd_intern_f(ctx, "%s%lld%s", storage->name, (long long)number, storage->stack_rest);
+  int64_t named = storage->stack_first + number * (storage->stack_gap + 1);
+  return bd_intern_f(ctx, "%s%lld%s", storage->name, (long long)named, storage->stack_rest);
 }
 
 int bd_module_add_weight(bd_ctx *ctx, bd_module *module, bd_weight weight) {

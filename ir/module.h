@@ -105,8 +105,9 @@ typedef enum bd_init_kind {
 typedef struct bd_storage {
   const char *name; // as in the model's files; any bytes
   // Above 0: as many tensors, one for each index of the weight's first dimension, in order. Their
-  // names are `name`, the index in decimal, and `stack_rest`; what follows here is said of each.
-  int64_t stack;
+  // names are `name`, a number in decimal, and `stack_rest`; what follows here is said of each. The
+  // numbers start at `stack_first` and leave `stack_gap` out from one to the next.
+  int64_t stack, stack_first, stack_gap;
   const char *stack_rest;
   int rank;
   int64_t dims[BD_MAX_RANK];

@@ -27,6 +27,13 @@ static bd_status parse_storage(bd_parser *p, bd_storage *storage) {
   if (bd_parser_accept_word(p, "stack")) {
     BD_TRY(bd_parser_int(p, "the number of stored tensors", 1, BD_MAX_STACK, &storage->stack));
     BD_TRY(bd_parser_string(p, "the rest of their names (a string)", &storage->stack_rest));
+    if (bd_parser_accept_word(p, "from")) {
+      int64_t by = 1;
+      BD_TRY(bd_parser_int(p, "the first one's number", 0, BD_MAX_ELEMENTS, &storage->stack_first));
+      BD_TRY(bd_parser_expect_word(p, "by"));
+      BD_TRY(bd_parser_int(p, "the step of their numbers", 1, BD_MAX_ELEMENTS, &by));
+      storage->stack_gap = by - 1;
+    }
   }
   bd_loc loc = bd_parser_loc(p);
   int64_t *dims = NULL;

@@ -226,6 +226,9 @@ static void add_weight(bd_text *text, const bd_weight *weight) {
   if (storage->stack > 0) {
     bd_text_addf(text, " stack %lld ", (long long)storage->stack);
     bd_text_add_json_string(text, storage->stack_rest);
+    if (storage->stack_first > 0 || storage->stack_gap > 0)
+      bd_text_addf(text, " from %lld by %lld", (long long)storage->stack_first,
+                   (long long)storage->stack_gap + 1);
   }
   bd_text_add(text, " ");
   add_ints(text, storage->dims, storage->rank);

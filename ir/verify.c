@@ -44,7 +44,9 @@ static bd_status verify_storage(bd_verifier *v, const bd_weight *weight, bd_loc 
     return bd_fail(v->ctx, BD_INVALID, loc, "@%s: only a stored matrix can be transposed",
                    weight->name);
   if (storage->stack > 0 &&
-      (weight->type.rank < 1 || weight->type.dims[0] != storage->stack || !storage->stack_rest))
+      (weight->type.rank < 1 || weight->type.dims[0] != storage->stack || !storage->stack_rest ||
+       storage->stack_first < 0 || storage->stack_first > BD_MAX_ELEMENTS ||
+       storage->stack_gap < 0 || storage->stack_gap > BD_MAX_ELEMENTS))
     return bd_fail(v->ctx, BD_INVALID, loc, "@%s is no stack of %lld stored tensors", weight->name,
                    (long long)storage->stack);
   if (!(weight->average >= 0 && weight->average <= 1))

@@ -60,8 +60,10 @@ enum { BD_RT_INIT_ZEROS, BD_RT_INIT_ONES, BD_RT_INIT_NORMAL, BD_RT_INIT_UNIFORM 
 typedef struct bd_rt_weight {
   const char *stored_name; // safetensors name, any bytes
   // Above 0: as many tensors, whose parts follow one another in the weight. Their names are
-  // stored_name, the tensor's number in decimal, and stack_rest.
+  // stored_name, a number in decimal, and stack_rest. The numbers start at stack_first and leave
+  // stack_gap out from one to the next.
   int32_t stack;
+  int64_t stack_first, stack_gap;
   const char *stack_rest;
   const char *const *stack_names; // written out by the runtime; NULL in the program's tables
   int32_t stored_rank;

@@ -59,9 +59,10 @@ static const char *const *stack_names_of(const bd_rt_weight_series *series, cons
                                          block *free_part) {
   const char **const names = free_part->stacks;
   for (int i = 0; i < series->first.stack; i++) {
+    const int64_t number = series->first.stack_first + i * (series->first.stack_gap + 1);
     names[i] = free_part->names;
-    free_part->names += 1 + snprintf(free_part->names, stacked_bytes(series), "%s%d%s", name, i,
-                                     series->first.stack_rest);
+    free_part->names += 1 + snprintf(free_part->names, stacked_bytes(series), "%s%" PRId64 "%s",
+                                     name, number, series->first.stack_rest);
   }
   free_part->stacks += series->first.stack;
   return names;

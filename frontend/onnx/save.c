@@ -40,13 +40,19 @@ static void list_tensors(saver *s, const bd_module *graph) {
   for (int i = 0; i < s->model->value_count; i++)
     if (s->model->values[i].initializer)
       bd_name_map_add(&names, s->model->values[i].initializer->name, i);
-  s->tensors = BD_NEW_ARRAY(s->ctx->arena, bd_stored_tensor, graph->weight_count + 1);
-  s->sources = BD_NEW_ARRAY(s->ctx->arena, const bd_onnx_tensor *, graph->weight_count + 1);
+  int64_t count = 1;
+  for (int i = 0; i < graph->weight_count; i++)
+    count += bd_storage_count(&graph->weights[i].storage);
+  s->tensors = BD_NEW_ARRAY(s->ctx->arena, bd_stored_tensor, count);
+  s->sources = BD_NEW_ARRAY(s->ctx->arena, const bd_onnx_tensor *, count);
   for (int i = 0; i < graph->weight_count; i++) {
     const bd_storage *storage = &graph->weights[i].storage;
-    bd_stored_tensor *tensor = &s->tensors[s->count++];
-    *tensor = (bd_stored_tensor){.name = storage->name, .dtype = "F32", .rank = storage->rank};
-    memcpy(tensor->dims, storage->dims, sizeof tensor->dims);
+    for (int64_t number = 0; number < bd_storage_count(storage); number++) {
+      bd_stored_tensor *tensor = &s->tensors[s->count++];
+      *tensor = (bd_stored_tensor){
+          .name = bd_storage_name(s->ctx, storage, number), .dtype = "F32", .rank = storage->rank};
+      memcpy(tensor->dims, storage->dims, sizeof tensor->dims);
+    }
   }
   if (s->count > 0) qsort(s->tensors, (size_t)s->count, sizeof *s->tensors, by_name);
   int kept = 0; // weights may be slices of one tensor

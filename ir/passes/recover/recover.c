@@ -64,9 +64,9 @@ static bd_status recover(recovery *r) {
   r->changes = 0;
   BD_TRY(run_rules(r, 1, routed));
   if (r->changes > 0) {
+    BD_TRY(tidy(r));
     bd_stack_weights(r->ctx, r->module, &r->changes);
     r->module = bd_stages_keep(&r->stages, r->module);
-    BD_TRY(tidy(r));
   }
   for (int i = 0; i < r->module->function_count; ++i)
     r->module->functions[i] = bd_rewrite_drop_unused(r->ctx, r->module->functions[i]);
