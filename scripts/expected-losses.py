@@ -4,7 +4,7 @@
 Writes, for each folder, model.safetensors or shards (initial weights, by formula), expected.txt (loss
 and gradient norm per step), expected.safetensors (weights after the last step) and, of models that do
 not read text.txt, samples.safetensors (by formula); for one family also the
-losses under other optimizers, expected-NAME.txt. The models are written out here with the semantics of Hugging Face transformers and computed in float64; --transformers trains
+losses under other optimizers, expected-NAME.txt. For `experts`, tests/data/experts.txt. The models are written out here with the semantics of Hugging Face transformers and computed in float64; --transformers trains
 the models of that package instead, in float32, to check the ones written here.
 
 Needs PyTorch (Debian: python3-torch); tests need only the committed results.
@@ -795,6 +795,48 @@ def unet_example():
             torch.optim.SGD(split_decay(net, 3e-5), lr=0.03, momentum=0.9))
 
 
+def experts_weights():
+    """What tests/support/experts.awk makes."""
+    weights = {}
+
+    def tensor(name, number, shape, scale, base=0):
+        values = [base + scale * math.sin(1.7 * i + number) for i in range(math.prod(shape))]
+        rounded = torch.tensor([float(f"{value:.12f}") for value in values], dtype=torch.float32)
+        weights[name] = rounded.double().reshape(shape).requires_grad_()
+
+    tensor("embed.weight", 0, [256, 16], 1)
+    for layer in range(2):
+        tensor(f"norms.{layer}.weight", 1 + 20 * layer, [16], 0.1, 1)
+        tensor(f"moes.{layer}.gate.weight", 2 + 20 * layer, [4, 16], 0.5)
+        for expert in range(4):
+            for number, shape in enumerate(([24, 16], [16, 24], [24, 16])):
+                tensor(f"moes.{layer}.experts.{expert}.w{number + 1}.weight", 3 + 20 * layer + 4 * expert + number,
+                       shape, 0.4)
+    tensor("norm.weight", 90, [16], 0.1, 1)
+    tensor("head.weight", 91, [256, 16], 0.5)
+    return weights
+
+
+def make_experts():
+    """The losses of tests/road/experts.sh."""
+    config = {"num_local_experts": 4, "hidden_size": 16, "num_experts_per_tok": 2, "n_positions": 16}
+    w = experts_weights()
+
+    def norm(x, name):
+        return x * torch.rsqrt((x * x).mean(2, keepdim=True) + 1e-5) * w[name + ".weight"]
+
+    def logits(inputs):
+        x = w["embed.weight"][inputs["tokens"].long()]
+        for layer in range(2):
+            x = x + Experts(config, w).perceive(norm(x, f"norms.{layer}"), f"moes.{layer}.")
+        return norm(x, "norm") @ w["head.weight"].T
+
+    with open(os.path.join(ROOT, "..", "data", "experts.txt"), "w", encoding="ascii") as file:
+        for step, (loss, size) in enumerate(train(w, logits, text_batches(config), "adamw")):
+            file.write(f"{step + 1} {loss:.9f} {size:.9f}\n")
+            print("experts", step + 1, loss, size)
+
+
 EXAMPLES = {"resnet50": resnet_example, "unet3d": unet_example}
 
 
@@ -815,14 +857,16 @@ def make_example(name, steps=5):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("family", nargs="*", choices=[[], *FAMILIES, *EXAMPLES],
-                        metavar="|".join([*FAMILIES, *EXAMPLES]), help="default: all")
+    parser.add_argument("family", nargs="*", choices=[[], *FAMILIES, *EXAMPLES, "experts"],
+                        metavar="|".join([*FAMILIES, *EXAMPLES, "experts"]), help="default: all")
     parser.add_argument("--transformers", action="store_true",
                         help="print what that package's models give, write nothing")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    for family in arguments.family or [*FAMILIES, *EXAMPLES]:
-        if family in EXAMPLES:
+    for family in arguments.family or [*FAMILIES, *EXAMPLES, "experts"]:
+        if family == "experts":
+            make_experts()
+        elif family in EXAMPLES:
             make_example(family)
         else:
             make(family, arguments.transformers)
