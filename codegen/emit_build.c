@@ -2,10 +2,6 @@
 // assembler file that embeds the device code.
 #include "codegen/emit.h"
 
-// Device code is made for these, and for later ones from the PTX that goes along.
-static const int architectures[] = {80, 90};
-enum { ARCHITECTURES = sizeof architectures / sizeof architectures[0] };
-
 static void add_host_kernels(const bd_emitter *emitter, bd_text *text) {
   bd_text_add(text, "// Generated kernels (kernels.s; to read: kernels.ll) and how they run.\n"
                     "#ifndef KERNELS_H\n#define KERNELS_H\n"
@@ -74,6 +70,7 @@ static void add_device_rules(bd_text *text) {
                     "build/kernels.sm_%.cubin: kernels.ptx\n\t@mkdir -p $(@D)\n"
                     "\t$(BRAID_RT_PTXAS) -arch=sm_$* -o $@ $<\n\n"
                     "build/kernels.fatbin: $(ARCHITECTURES:%=build/kernels.sm_%.cubin)\n"
+                    "\t@echo $(ARCHITECTURES) >build/architectures\n"
                     "\t$(BRAID_RT_FATBINARY) -64 --create=$@ \\\n"
                     "\t  $(foreach a,$(ARCHITECTURES),"
                     "--image3=kind=elf,sm=$(a),file=build/kernels.sm_$(a).cubin) \\\n"
@@ -88,14 +85,8 @@ static void add_device_makefile(const bd_emitter *emitter, bd_text *text) {
               "# torchrun --no-python, srun or mpirun. CUDA_HOME names the CUDA toolkit.\n"
               "include runtime/cuda.mk\n\n");
   add_sources(emitter, text);
-  bd_text_add(
-      text, "OBJECTS = $(SOURCES:%.c=build/%.o) $(BRAID_RT_CUDA_SOURCES:%.cu=build/%.o) "
-            "build/device_code.o\n"
-            "# Device code is made for these, and for later ones from the PTX when it is loaded.\n"
-            "ARCHITECTURES =");
-  for (int i = 0; i < ARCHITECTURES; ++i)
-    bd_text_addf(text, " %d", architectures[i]);
-  bd_text_add(text, "\n");
+  bd_text_add(text, "OBJECTS = $(SOURCES:%.c=build/%.o) $(BRAID_RT_CUDA_SOURCES:%.cu=build/%.o) "
+                    "build/device_code.o\n");
   add_rules(text, "train");
   add_device_rules(text);
 }
@@ -127,10 +118,13 @@ void bd_emit_evaluation_makefile(bd_text *text) {
 }
 
 void bd_emit_device_code(bd_text *text) {
-  bd_text_add(text, "# The kernels' machine code and PTX, made by the Makefile from kernels.ptx.\n"
-                    "    .section .rodata\n    .balign 64\n"
-                    "    .globl braid_device_code, braid_device_code_end\n"
-                    "braid_device_code:\n    .incbin \"build/kernels.fatbin\"\n"
-                    "braid_device_code_end:\n    .byte 0\n"
-                    "    .section .note.GNU-stack,\"\",@progbits\n");
+  bd_text_add(text,
+              "# The kernels' machine code and PTX, made by the Makefile from kernels.ptx, and\n"
+              "# the names of their architectures.\n"
+              "    .section .rodata\n    .balign 64\n"
+              "    .globl braid_device_code, braid_device_code_end, braid_architectures\n"
+              "braid_device_code:\n    .incbin \"build/kernels.fatbin\"\n"
+              "braid_device_code_end:\n"
+              "braid_architectures:\n    .incbin \"build/architectures\"\n    .byte 0\n"
+              "    .section .note.GNU-stack,\"\",@progbits\n");
 }

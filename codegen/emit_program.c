@@ -91,7 +91,8 @@ static void add_kernels(const writer *w) {
   if (w->e->kernel_count == 0) bd_text_add(w->text, "    {0},\n");
   bd_text_add(w->text, "};\n\n"
                        "// Of device_code.s.\n"
-                       "extern const char braid_device_code[], braid_device_code_end[];\n");
+                       "extern const char braid_device_code[], braid_device_code_end[];\n"
+                       "extern const char braid_architectures[];\n");
 }
 
 // What a profile tells apart; the first rows are the runtime's own.
@@ -188,7 +189,8 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
     bd_text_add(text, "    .ids_count = sizeof ids / sizeof *ids, .ids = ids,\n");
   if (module->cuda)
     bd_text_addf(text,
-                 "    .kernel_count = %d, .kernels = kernels, .device_code = braid_device_code,\n",
+                 "    .kernel_count = %d, .kernels = kernels, .device_code = braid_device_code,\n"
+                 "    .architectures = braid_architectures,\n",
                  emitter->kernel_count);
   bd_text_add(text, "};\n\nint main(int argc, char **argv) {\n");
   if (module->cuda)

@@ -174,6 +174,8 @@ typedef struct bd_rt_program {
   const bd_rt_kernel *kernels;
   const void *device_code;
   int64_t device_code_bytes;
+  // What the fat binary has machine code for, as "80 90"; of the first also PTX. NULL: not told.
+  const char *architectures;
   int32_t ids_count;
   const bd_rt_ids_input *ids;
   int32_t instruction_count;

@@ -1,13 +1,15 @@
 # Sources and flags of the CUDA runtime, relative to the folder that holds runtime/. CUDA_HOME names
 # the toolkit (12.8 or newer), NCCL_HOME NCCL where it is not among the system's libraries.
 CUDA_HOME ?= /usr/local/cuda
+# Machine code is made for these, and PTX of the first, of which the driver makes code for later ones.
+ARCHITECTURES ?= 80 90
 BRAID_RT_SOURCES = \
   runtime/main.c runtime/place.c runtime/samples.c runtime/say.c runtime/report.c runtime/profile.c runtime/outputs.c runtime/pool.c \
   runtime/options.c runtime/data.c runtime/data_array.c runtime/npy.c runtime/megatron.c runtime/layout.c runtime/safetensors.c \
   runtime/json.c runtime/program.c runtime/weights.c runtime/save.c runtime/update.c runtime/adafactor.c \
   runtime/scale.c \
   runtime/tie.c runtime/master.c runtime/source.c runtime/save_folder.c \
-  runtime/cuda/rank.c runtime/cuda/device.c runtime/cuda/launcher.c runtime/cuda/meet.c \
+  runtime/cuda/rank.c runtime/cuda/choose.c runtime/cuda/device.c runtime/cuda/launcher.c runtime/cuda/meet.c \
   runtime/cuda/meet_join.c runtime/cuda/meet_wire.c runtime/cuda/host.c runtime/cuda/memory.c \
   runtime/cuda/step.c runtime/cuda/matmul.c runtime/cuda/comm.c runtime/cuda/collectives.c \
   runtime/cuda/pipe.c
@@ -21,7 +23,8 @@ BRAID_RT_CFLAGS = -std=c11 -D_GNU_SOURCE -O2 -ffp-contract=off -Wall -Wextra -pt
   -isystem $(CUDA_HOME)/include $(if $(NCCL_HOME),-isystem $(NCCL_HOME)/include)
 # A multiplication and an addition stay two operations, as on the CPU.
 BRAID_RT_NVCCFLAGS = -std=c++17 -O3 -fmad=false -I. -Xcompiler -Wall,-Wextra \
-  -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
+  $(foreach a,$(ARCHITECTURES),-gencode arch=compute_$(a),code=sm_$(a)) \
+  -gencode arch=compute_$(firstword $(ARCHITECTURES)),code=compute_$(firstword $(ARCHITECTURES))
 BRAID_RT_LIBS = $(if $(NCCL_HOME),-L$(NCCL_HOME)/lib -Wl$(comma)-rpath$(comma)$(NCCL_HOME)/lib) \
   -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublasLt -lnccl -lcudart -lstdc++ -lm -pthread
 comma := ,

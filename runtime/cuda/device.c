@@ -9,8 +9,6 @@
 #include <unistd.h>
 
 enum {
-  LEAST_CAPABILITY = 80,
-  LEAST_NCCL = 21800,
   MOST_HOST_THREADS = 16,
   MOST_KERNEL_NAME = 32,
   THREADS_OF_AN_SM = 2048,
@@ -30,41 +28,16 @@ void bd_cuda_check_launch(void) {
   bd_cuda_check(cudaGetLastError(), "a kernel's start");
 }
 
-int bd_cuda_choose(bd_rt *rt, char *message, size_t message_bytes) {
-  bd_rt_device *const device = rt->device;
-  int count = 0, major = 0, minor = 0, nccl = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error != cudaSuccess || count == 0) {
-    snprintf(message, message_bytes, "rank %d has no GPU that it can use: %s", rt->rank,
-             error == cudaSuccess ? "none is visible" : cudaGetErrorString(error));
-    return BD_RT_EXIT_MACHINE;
-  }
-  device->index = device->launcher.local_rank % count;
-  BD_CUDA(cudaSetDevice(device->index));
-  BD_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device->index));
-  BD_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device->index));
-  if (major * 10 + minor < LEAST_CAPABILITY) {
-    snprintf(message, message_bytes,
-             "the GPU of rank %d has compute capability %d.%d; the program needs 8.0 or newer",
-             rt->rank, major, minor);
-    return BD_RT_EXIT_MACHINE;
-  }
-  if (ncclGetVersion(&nccl) != ncclSuccess || nccl < LEAST_NCCL) {
-    snprintf(message, message_bytes, "NCCL %d.%d is too old; the program needs 2.18 or newer",
-             nccl / 10000, nccl / 100 % 100);
-    return BD_RT_EXIT_MACHINE;
-  }
-  return 0;
-}
-
 typedef struct identity { // of a rank's machine and GPU
   uint64_t machine, gpu;
+  int64_t nccl; // version
 } identity;
 
 static identity identity_of(const bd_rt *rt) {
   char text[256] = "", bus[64] = "";
   gethostname(text, sizeof text - 1);
-  identity id = {.machine = bd_launcher_hash(BD_LAUNCHER_HASH, text, strlen(text))};
+  identity id = {.machine = bd_launcher_hash(BD_LAUNCHER_HASH, text, strlen(text)),
+                 .nccl = rt->device->nccl_version};
   const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
   const ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof text);
   if (got > 0) id.machine = bd_launcher_hash(id.machine, text, (size_t)got);
@@ -74,8 +47,15 @@ static identity identity_of(const bd_rt *rt) {
   return id;
 }
 
-typedef struct neighbourhood {                // of one rank
-  int32_t ranks_here, sharing, first, second; // the first two that share a GPU, if any do
+typedef struct pair {
+  int32_t exists, first, second; // ranks
+} pair;
+
+typedef struct neighbourhood { // of one rank
+  int32_t ranks_here;
+  pair sharing; // the first two that share a GPU
+  pair unlike;  // the first that has another NCCL than rank 0
+  int64_t nccl[2];
 } neighbourhood;
 
 static void compare(const bd_rt *rt, const identity *ids, neighbourhood *out) {
@@ -84,9 +64,13 @@ static void compare(const bd_rt *rt, const identity *ids, neighbourhood *out) {
     out[r] = (neighbourhood){0};
     for (int other = 0; other < rt->ranks; other++) {
       out[r].ranks_here += ids[other].machine == ids[r].machine;
-      if (other < r && ids[other].gpu == ids[r].gpu && !all.sharing)
-        all = (neighbourhood){0, 1, other, r};
+      if (other < r && ids[other].gpu == ids[r].gpu && !all.sharing.exists)
+        all.sharing = (pair){1, other, r};
     }
+    if (ids[r].nccl == ids[0].nccl || all.unlike.exists) continue;
+    all.unlike = (pair){1, 0, r};
+    all.nccl[0] = ids[0].nccl;
+    all.nccl[1] = ids[r].nccl;
   }
   for (int r = 0; r < rt->ranks; r++) {
     const int32_t here = out[r].ranks_here;
@@ -108,6 +92,16 @@ static void let_nccl_share(const bd_rt *rt) {
   if (rt->device->ranks_here == rt->ranks) setenv("NCCL_SOCKET_IFNAME", "lo", 0);
 }
 
+// Ranks with different versions of NCCL cannot talk to each other.
+static int refuse_unlike(const bd_rt *rt, const neighbourhood *mine) {
+  const int64_t *const v = mine->nccl;
+  if (rt->rank == 0)
+    bd_rt_say("rank 0 has NCCL %d.%d.%d, rank %d has %d.%d.%d: install the same on every machine",
+              (int)(v[0] / 10000), (int)(v[0] / 100 % 100), (int)(v[0] % 100), mine->unlike.second,
+              (int)(v[1] / 10000), (int)(v[1] / 100 % 100), (int)(v[1] % 100));
+  return BD_RT_EXIT_MACHINE;
+}
+
 int bd_cuda_compare(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
   const identity own = identity_of(rt);
@@ -121,7 +115,8 @@ int bd_cuda_compare(bd_rt *rt) {
   free(ids);
   free(all);
   device->ranks_here = mine.ranks_here;
-  if (!mine.sharing) return 0;
+  if (mine.unlike.exists) return refuse_unlike(rt, &mine);
+  if (!mine.sharing.exists) return 0;
   if (device->launcher.may_share_gpu) {
     let_nccl_share(rt);
     return 0;
@@ -129,7 +124,7 @@ int bd_cuda_compare(bd_rt *rt) {
   if (rt->rank == 0)
     bd_rt_say("ranks %d and %d would use the same GPU: start at most one rank per GPU, or set "
               "BRAID_SHARE_GPU=1 to try the program out",
-              mine.first, mine.second);
+              mine.sharing.first, mine.sharing.second);
   return BD_RT_EXIT_MACHINE;
 }
 
@@ -146,12 +141,18 @@ static int allocate_arena(bd_rt *rt, char *message, size_t message_bytes) {
   size_t available = 0, total = 0;
   BD_CUDA(cudaMemGetInfo(&available, &total));
   void *arena = NULL;
-  const cudaError_t error =
-      (int64_t)available < bytes ? cudaErrorMemoryAllocation : cudaMalloc(&arena, (size_t)bytes);
-  if (error != cudaSuccess) {
+  const char *remedy = NULL;
+  if ((int64_t)total < bytes)
+    remedy = "compile for such GPUs (--cluster, or --memory-cap with less than is free)";
+  else if ((int64_t)available < bytes)
+    remedy = "end what holds the rest (nvidia-smi lists it), or compile with a --memory-cap below "
+             "what is free";
+  else if (cudaMalloc(&arena, (size_t)bytes) != cudaSuccess)
+    remedy = "they do not lie in one piece; end other programs on this GPU";
+  if (remedy) {
     snprintf(message, message_bytes,
              "the GPU of rank %d has %zu of %zu bytes free; the program needs %lld: %s", rt->rank,
-             available, total, (long long)bytes, cudaGetErrorString(error));
+             available, total, (long long)bytes, remedy);
     return BD_RT_EXIT_MACHINE;
   }
   rt->arena = arena;

@@ -2,7 +2,7 @@
 //
 // All that is used of CUDA, besides kernel launches:
 //   cudaGetDeviceCount cudaSetDevice cudaDeviceGetAttribute cudaDeviceGetPCIBusId cudaMemGetInfo
-//   cudaGetErrorString cudaGetLastError
+//   cudaDriverGetVersion cudaRuntimeGetVersion cudaGetErrorString cudaGetLastError
 //   cudaMalloc cudaFree cudaMallocHost cudaFreeHost (pinned memory is also the device's: the loss
 //   and the sums of squares are written there by kernels)
 //   cudaMemcpyAsync cudaMemsetAsync cudaMemset2DAsync
@@ -70,6 +70,7 @@ struct bd_rt_device {
   bd_meeting *meeting;
   int index, processors; // the GPU's number on this machine, and its multiprocessors
   int ranks_here;        // on this machine
+  int nccl_version;      // 10000 * major + 100 * minor + patch
   cudaStream_t stream;   // of all but messages between stages
   bd_cuda_queue queue;
   // The arena's library segment, for matrix products. Its first BD_CUDA_WORKSPACE_BYTES are what
@@ -109,10 +110,11 @@ void bd_cuda_leave_early(bd_rt *rt) __attribute__((noreturn));
 // Ends this rank when another has ended or a communicator has failed.
 void bd_cuda_watch(bd_rt *rt);
 
-// Chooses and checks the GPU: 0, or a status with the reason in `message`.
+// Chooses the GPU; checks it, its driver, the device code and NCCL: 0, or a status with the reason
+// and the remedy in `message`.
 int bd_cuda_choose(bd_rt *rt, char *message, size_t message_bytes);
-// Collective, after bd_cuda_choose: who shares a GPU or a machine. Returns 0 or a status that has
-// been said.
+// Collective, after bd_cuda_choose: who shares a GPU or a machine, and whether all have one NCCL.
+// Returns 0 or a status that has been said.
 int bd_cuda_compare(bd_rt *rt);
 // The arena, host memory, streams and code. 0, or a status with the reason in `message`.
 int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes);

@@ -49,9 +49,24 @@ run trains 1 0 '' -- --steps 3
 run together 2 '0 0' '' -- --steps 3
 run sharing-allowed 2 '0 0' '' BD_FAKE_DEVICES=1 BRAID_SHARE_GPU=1 -- --steps 1
 run sharing 2 '14 14' 'ranks 0 and 1 would use the same GPU' BD_FAKE_DEVICES=1 -- --steps 1
-run no-gpu 2 '14 14' 'rank 0 has no GPU that it can use: ' BD_FAKE_DEVICES=0 -- --steps 1
+run no-gpu 2 '14 14' 'rank 0 has no GPU that it can use: none is visible; ' BD_FAKE_DEVICES=0 -- --steps 1
+run no-driver 1 14 'rank 0 has no GPU that it can use: no NVIDIA driver is loaded; ' BD_FAKE_DRIVER=0 -- --steps 1
+run old-driver 2 '14 14' 'driver of rank 0 serves CUDA up to 12.4, the program was built with 13.0: install' \
+  BD_FAKE_DRIVER=12040 BD_FAKE_TOOLKIT=13000 -- --steps 1
+run minor-driver 1 0 '' BD_FAKE_DRIVER=12040 BD_FAKE_TOOLKIT=12080 TINY_ARCHITECTURES='80 90' -- --steps 1
 run old-gpu 1 14 'compute capability 7.5; the program needs 8.0' BD_FAKE_CAPABILITY=75 -- --steps 1
-run small-gpu 2 '14 14' 'has 1000000 of 1000000 bytes free; the program needs 33555968' BD_FAKE_DEVICE_BYTES=1000000 -- --steps 1
+run no-code 1 14 'capability 8.6, the program was built for 90 100: .* ARCHITECTURES="86 90 100"' \
+  BD_FAKE_CAPABILITY=86 TINY_ARCHITECTURES='90 100' -- --steps 1
+run ptx 1 0 '' BD_FAKE_CAPABILITY=120 TINY_ARCHITECTURES='80 90' -- --steps 1
+run old-ptx 1 14 'has PTX alone (its machine code: 80 90), and a driver for CUDA 12.4 does not take that of 12.8' \
+  BD_FAKE_CAPABILITY=120 BD_FAKE_DRIVER=12040 BD_FAKE_TOOLKIT=12080 TINY_ARCHITECTURES='80 90' -- --steps 1
+run old-nccl 2 '14 14' 'NCCL 2.17 of rank 0 is too old; ' BD_FAKE_NCCL=21701 -- --steps 1
+run other-nccl 2 '14 14' 'rank 0 has NCCL 2.28.9, rank 1 has 2.27.3: install the same' \
+  BD_FAKE_NCCL=22809 BD_FAKE_NCCL_OTHER=22703 -- --steps 1
+run small-gpu 2 '14 14' 'has 1000000 of 1000000 bytes free; the program needs 33555968: compile for' \
+  BD_FAKE_DEVICE_BYTES=1000000 -- --steps 1
+run held-gpu 1 14 'has 10000000 of 40000000 bytes free; the program needs 33555968: end what holds' \
+  BD_FAKE_DEVICE_BYTES=40000000 BD_FAKE_HELD_BYTES=30000000 -- --steps 1
 run world 1 13 'needs 2 ranks (1 stages of 2), but was started with 1' TINY_RANKS=2 -- --steps 1
 run option 2 '2 2' "unknown argument '--stepz'" -- --stepz 1
 run launcher 1 2 'RANK=one' RANK=one -- --steps 1

@@ -7,12 +7,16 @@ static int64_t bytes_of_device(void) {
   return bd_fake_setting("BD_FAKE_DEVICE_BYTES", 4LL << 30);
 }
 
+// What neither this process nor another holds.
+static int64_t free_bytes(void) {
+  return bytes_of_device() - bd_fake_setting("BD_FAKE_HELD_BYTES", 0) - bd_fake_count.device_bytes;
+}
+
 cudaError_t cudaMalloc(void **at, size_t bytes) {
   bd_fake_check_started(__func__);
   if (!bytes) bd_fake_fault(__func__, "no bytes are asked for");
   *at = NULL;
-  if ((int64_t)bytes > bytes_of_device() - bd_fake_count.device_bytes)
-    return cudaErrorMemoryAllocation;
+  if ((int64_t)bytes > free_bytes()) return cudaErrorMemoryAllocation;
   *at = bd_fake_allocate(BD_FAKE_DEVICE, bytes);
   return *at ? cudaSuccess : cudaErrorMemoryAllocation;
 }
@@ -40,7 +44,7 @@ cudaError_t cudaFreeHost(void *at) {
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
   bd_fake_check_started(__func__);
   *total = (size_t)bytes_of_device();
-  *free = *total - (size_t)bd_fake_count.device_bytes;
+  *free = (size_t)free_bytes();
   return cudaSuccess;
 }
 

@@ -9,7 +9,23 @@ void bd_fake_check_started(const char *call) {
   if (chosen < 0) bd_fake_fault(call, "called before cudaSetDevice");
 }
 
+// What the driver serves; 0: there is none.
+cudaError_t cudaDriverGetVersion(int *version) {
+  *version = (int)bd_fake_setting("BD_FAKE_DRIVER", CUDART_VERSION);
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version) {
+  *version = (int)bd_fake_setting("BD_FAKE_TOOLKIT", CUDART_VERSION);
+  return cudaSuccess;
+}
+
 cudaError_t cudaGetDeviceCount(int *count) {
+  int driver, toolkit;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&toolkit);
+  *count = 0;
+  if (driver / 1000 < toolkit / 1000) return cudaErrorInsufficientDriver;
   *count = (int)bd_fake_setting("BD_FAKE_DEVICES", 8);
   return *count ? cudaSuccess : cudaErrorNoDevice;
 }
@@ -59,6 +75,8 @@ const char *cudaGetErrorString(cudaError_t error) {
     return "out of memory";
   case cudaErrorInvalidDevice:
     return "invalid device ordinal";
+  case cudaErrorInsufficientDriver:
+    return "CUDA driver version is insufficient for CUDA runtime version";
   case cudaErrorNoDevice:
     return "no CUDA-capable device is detected";
   case cudaErrorNotReady:
