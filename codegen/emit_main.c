@@ -169,14 +169,19 @@ static void add_tape(const writer *w, const repeat *r, int position) {
   add_places(w, places, r->count);
 }
 
-// Declares the generator's coordinates for a call.
-static void add_random(const writer *w, const repeat *r, int position) {
+// The number of the forward call that a call is or derives, over the iterations: the layer's.
+static void add_call_number(const writer *w, const repeat *r, int position) {
   int64_t *calls = BD_NEW_ARRAY(w->e->ctx->arena, int64_t, r->count);
   for (int i = 0; i < r->count; ++i)
     calls[i] = w->forward_call[r->ops[i * r->period + position]];
+  bd_emit_series(w->e, w->text, calls, r->count);
+}
+
+// Declares the generator's coordinates for a call.
+static void add_random(const writer *w, const repeat *r, int position) {
   bd_text_addf(w->text, "const bd_rt_random random%d = bd_rt_random_of(rt, micro_batch, (int)(",
                r->ops[position]);
-  bd_emit_series(w->e, w->text, calls, r->count);
+  add_call_number(w, r, position);
   bd_text_addf(w->text, "));\n%s", r->count > 1 ? "    " : "  ");
 }
 
@@ -190,7 +195,10 @@ static void add_call(const writer *w, const repeat *r, int position) {
   int restored = restore_count(w, op);
   bool random = bd_emit_uses_random(callee);
   if (random) add_random(w, r, position);
-  bd_text_addf(w->text, "f%d(rt", function_index(w, callee));
+  const char *indent = r->count > 1 ? "    " : "  ";
+  bd_text_add(w->text, "bd_rt_begin(rt, BD_RT_LAYER, ");
+  add_call_number(w, r, position);
+  bd_text_addf(w->text, ");\n%sf%d(rt", indent, function_index(w, callee));
   if (random) bd_text_addf(w->text, ", &random%d", r->ops[position]);
   for (int i = 0; i < callee->param_count; ++i) {
     if (!bd_emit_is_passed(callee, i)) continue;
@@ -211,7 +219,7 @@ static void add_call(const writer *w, const repeat *r, int position) {
   if (bd_emit_uses_workspace(callee))
     bd_text_addf(w->text, ",\n      /* work */ arena + %lld",
                  (long long)w->e->layout.segment_start[BD_SEGMENT_WORKSPACE]);
-  bd_text_add(w->text, ");\n");
+  bd_text_addf(w->text, ");\n%sbd_rt_end(rt);\n", indent);
 }
 
 static void add_transfer(const writer *w, const repeat *r, int position, bool send) {
@@ -376,26 +384,27 @@ static const int *number_calls(bd_emitter *e) {
   return numbers;
 }
 
-static void begin_pass(const writer *w, const char *name) {
+static void begin_pass(const writer *w, const char *name, const char *what) {
   bd_text_addf(w->text,
                "\nstatic void %s(bd_rt *rt, int64_t micro_batch, int64_t slot) {\n"
                "  char *const arena = bd_rt_arena(rt);\n"
-               "  (void)micro_batch, (void)slot;\n",
-               name);
+               "  (void)micro_batch, (void)slot;\n"
+               "  bd_rt_begin(rt, %s, micro_batch);\n",
+               name, what);
 }
 
 bd_status bd_emit_stage_main(bd_emitter *emitter) {
   const bd_function *main = emitter->module->main;
   const writer w = {emitter, main, emitter->text, number_calls(emitter)};
-  begin_pass(&w, "forward");
+  begin_pass(&w, "forward", "BD_RT_FORWARD");
   add_inputs(&w);
   BD_TRY(add_ops(&w, 0, emitter->layout.forward_ops));
   add_loss(&w);
-  bd_text_add(w.text, "}\n");
-  begin_pass(&w, "backward");
+  bd_text_add(w.text, "  bd_rt_end(rt);\n}\n");
+  begin_pass(&w, "backward", "BD_RT_BACKWARD");
   add_loss_gradient(&w);
   BD_TRY(add_ops(&w, emitter->layout.forward_ops, main->op_count));
-  bd_text_add(w.text, "}\n");
+  bd_text_add(w.text, "  bd_rt_end(rt);\n}\n");
   add_step(&w);
   return BD_OK;
 }

@@ -1,6 +1,7 @@
 // main.c: what the runtime has to know about memory, stages and the step.
 #include "codegen/emit.h"
 #include "ir/optimizer.h"
+#include "ir/plan_details.h"
 #include "runtime/braid_rt_abi.h"
 #include <string.h>
 
@@ -185,6 +186,13 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
                (long long)vocabulary, (long long)classes, module->weight_count);
   bd_text_addf(text, "    .instruction_count = %d, .instructions = instructions,\n",
                BD_RT_MARKS + emitter->instruction_count);
+  if (module->cuda && plan->details) {
+    bd_text_add(text, "    .model_flops = ");
+    bd_text_add_double(text, plan->details->model_flops);
+    bd_text_add(text, ", .flops_per_second = ");
+    bd_text_add_double(text, plan->details->flops_per_second);
+    bd_text_add(text, ",\n");
+  }
   if (find_input(module, BD_INPUT_IDS) >= 0)
     bd_text_add(text, "    .ids_count = sizeof ids / sizeof *ids, .ids = ids,\n");
   if (module->cuda)

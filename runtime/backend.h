@@ -26,6 +26,27 @@ void bd_rt_gather_rows(bd_rt *rt, const int64_t *row, int fields, int64_t *rows)
 // Host words of all ranks or-ed together, in place on rank 0; other ranks' may change.
 void bd_rt_merge_words(bd_rt *rt, uint32_t *words, int count);
 
+// Moments on the device's clock. A stamp is taken when the work before it is done, of the queue
+// that the back end names when it tells of a message, or of the rank's own (NULL).
+// bd_rt_stamps_read waits for the first `count` stamps and gives the seconds from stamp 0 to each.
+enum { BD_RT_STAMPS = 4096 };
+int bd_rt_stamps_open(bd_rt *rt); // 0, or a status
+void bd_rt_stamps_close(bd_rt *rt);
+void bd_rt_stamp(bd_rt *rt, int stamp, void *queue);
+void bd_rt_stamps_read(bd_rt *rt, int count, double *seconds);
+
+// Tells tools that watch this process which range of a step (see bd_rt_begin) begins and ends.
+void bd_rt_annotate(const bd_rt *rt, int what, int64_t number);
+void bd_rt_annotate_end(const bd_rt *rt);
+
+// What the device says of itself.
+typedef struct bd_rt_sensors {
+  double power_watts, clock_mhz, memory_clock_mhz;
+  int64_t memory_used_bytes, memory_bytes; // of all who use the device
+} bd_rt_sensors;
+// 1, or 0 where nobody can tell.
+int bd_rt_sense(const bd_rt *rt, bd_rt_sensors *out);
+
 // Waits until all that was asked of the device is done.
 void bd_rt_settle(bd_rt *rt);
 void bd_rt_copy(bd_rt *rt, void *to, const void *from, int64_t bytes);

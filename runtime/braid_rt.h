@@ -45,6 +45,10 @@ void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64
 
 // What is done from here to the next mark is time of this instruction when the run is profiled.
 void bd_rt_mark(bd_rt *rt, int instruction);
+// A range of the step begins, BD_RT_FORWARD or another, of micro-batch or layer `number`; the last
+// one that has begun ends.
+void bd_rt_begin(bd_rt *rt, int what, int64_t number);
+void bd_rt_end(bd_rt *rt);
 
 // CPU programs: runs body(args, chunk) for chunk in [0, chunks) on the rank's threads; order is
 // free, results are not affected by the number of threads.

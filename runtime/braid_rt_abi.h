@@ -147,6 +147,9 @@ typedef struct bd_rt_instruction {
 // The first instructions of every program.
 enum { BD_RT_MARK_OTHER, BD_RT_MARK_CLEAR, BD_RT_MARK_UPDATE, BD_RT_MARKS };
 
+// Ranges of a step: all of it, a pass of a micro-batch, a layer within, and at its end.
+enum { BD_RT_STEP, BD_RT_FORWARD, BD_RT_BACKWARD, BD_RT_LAYER, BD_RT_REDUCE, BD_RT_UPDATE };
+
 // Integers that each sample of the data has, in a tensor called `name`.
 typedef struct bd_rt_ids_input {
   const char *name;
@@ -180,6 +183,10 @@ typedef struct bd_rt_program {
   const bd_rt_ids_input *ids;
   int32_t instruction_count;
   const bd_rt_instruction *instructions;
+  // Of a step, all ranks: the model's products, convolutions and attention, forward and backward,
+  // nothing twice; and what a device of the plan's cluster does of large products in a second. 0:
+  // not known.
+  double model_flops, flops_per_second;
 } bd_rt_program;
 
 // A function that runs once: its parameters lie at `in` one after another, each rounded up to

@@ -4,12 +4,12 @@ CUDA_HOME ?= /usr/local/cuda
 # Machine code is made for these, and PTX of the first, of which the driver makes code for later ones.
 ARCHITECTURES ?= 80 90
 BRAID_RT_SOURCES = \
-  runtime/main.c runtime/place.c runtime/samples.c runtime/say.c runtime/report.c runtime/profile.c runtime/outputs.c runtime/pool.c \
+  runtime/main.c runtime/place.c runtime/samples.c runtime/say.c runtime/report.c runtime/profile.c runtime/trace.c runtime/outputs.c runtime/pool.c \
   runtime/options.c runtime/data.c runtime/data_array.c runtime/npy.c runtime/megatron.c runtime/layout.c runtime/safetensors.c \
   runtime/json.c runtime/program.c runtime/weights.c runtime/save.c runtime/update.c runtime/adafactor.c \
   runtime/scale.c \
   runtime/tie.c runtime/master.c runtime/source.c runtime/save_folder.c \
-  runtime/cuda/rank.c runtime/cuda/choose.c runtime/cuda/device.c runtime/cuda/launcher.c runtime/cuda/meet.c \
+  runtime/cuda/rank.c runtime/cuda/choose.c runtime/cuda/device.c runtime/cuda/observe.c runtime/cuda/sensors.c runtime/cuda/launcher.c runtime/cuda/meet.c \
   runtime/cuda/meet_join.c runtime/cuda/meet_wire.c runtime/cuda/host.c runtime/cuda/memory.c \
   runtime/cuda/step.c runtime/cuda/matmul.c runtime/cuda/comm.c runtime/cuda/collectives.c \
   runtime/cuda/pipe.c
@@ -26,5 +26,5 @@ BRAID_RT_NVCCFLAGS = -std=c++17 -O3 -fmad=false -I. -Xcompiler -Wall,-Wextra \
   $(foreach a,$(ARCHITECTURES),-gencode arch=compute_$(a),code=sm_$(a)) \
   -gencode arch=compute_$(firstword $(ARCHITECTURES)),code=compute_$(firstword $(ARCHITECTURES))
 BRAID_RT_LIBS = $(if $(NCCL_HOME),-L$(NCCL_HOME)/lib -Wl$(comma)-rpath$(comma)$(NCCL_HOME)/lib) \
-  -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublasLt -lnccl -lcudart -lstdc++ -lm -pthread
+  -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublasLt -lnccl -lcudart -lstdc++ -lm -ldl -pthread
 comma := ,

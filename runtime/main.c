@@ -48,6 +48,7 @@ static double seconds(void) {
 static int run_step(bd_rt *rt, bd_rt_measure *measure) {
   const double start = seconds();
   bd_rt_profile_start(rt);
+  bd_rt_begin(rt, BD_RT_STEP, (int64_t)rt->step + 1);
   bd_rt_mark(rt, BD_RT_MARK_CLEAR);
   clear_gradients(rt);
   bd_rt_mark(rt, BD_RT_MARK_OTHER);
@@ -60,6 +61,7 @@ static int run_step(bd_rt *rt, bd_rt_measure *measure) {
   const int finite_loss = isfinite(measure->loss);
   bd_rt_mark(rt, BD_RT_MARK_UPDATE);
   measure->norm = finite_loss ? bd_rt_update(rt) : NAN;
+  bd_rt_end(rt);
   bd_rt_settle(rt);
   bd_rt_profile_stop(rt);
   measure->step_seconds = seconds() - start;
@@ -75,6 +77,7 @@ static int run_step(bd_rt *rt, bd_rt_measure *measure) {
 
 static int train(bd_rt *rt, FILE *metrics) {
   double passed = 0;
+  if (rt->rank == 0 && rt->options.steps > 0) bd_rt_define_mfu(rt);
   for (; (int64_t)rt->step < rt->options.steps; rt->step++) {
     bd_rt_measure measure = {0};
     const int status = run_step(rt, &measure);

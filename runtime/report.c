@@ -9,20 +9,39 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { FIELDS = 3 + BD_RT_SEGMENTS };
+enum { FIELDS = 4 + BD_RT_SEGMENTS };
 
 static double tokens_per_second(const bd_rt *rt, double seconds) {
   const double tokens = (double)(rt->program->global_batch * rt->program->sequence);
   return seconds > 0 ? tokens / seconds : 0;
 }
 
+// 0: not known.
+static double mfu(const bd_rt *rt, double seconds) {
+  const bd_rt_program *const p = rt->program;
+  const double most = seconds * p->flops_per_second * (double)rt->ranks;
+  return most > 0 ? p->model_flops / most : 0;
+}
+
+void bd_rt_define_mfu(const bd_rt *rt) {
+  const bd_rt_program *const p = rt->program;
+  if (mfu(rt, 1) > 0)
+    fprintf(stderr,
+            "MFU: a step's products, convolutions and attention, %.4g flops forward and backward "
+            "without what is run again, over %d x %.4g flops a second\n",
+            p->model_flops, rt->ranks, p->flops_per_second);
+}
+
 void bd_rt_progress(const bd_rt *rt, const bd_rt_measure *measure) {
   const long left = (long)(measure->left_seconds + 0.5);
   const int tty = isatty(STDERR_FILENO), last = (int64_t)rt->step + 1 == rt->options.steps;
-  fprintf(stderr, "%sstep %lld/%lld  loss %.4f  %.0f %s/s  %ldm%02lds left%s%s",
-          tty ? "\r\033[K" : "", (long long)rt->step + 1, (long long)rt->options.steps,
-          measure->loss, tokens_per_second(rt, measure->step_seconds),
-          rt->program->vocabulary ? "tokens" : "targets", left / 60, left % 60,
+  const double utilization = mfu(rt, measure->step_seconds);
+  fprintf(stderr, "%sstep %lld/%lld  loss %.4f  %.0f %s/s", tty ? "\r\033[K" : "",
+          (long long)rt->step + 1, (long long)rt->options.steps, measure->loss,
+          tokens_per_second(rt, measure->step_seconds),
+          rt->program->vocabulary ? "tokens" : "targets");
+  if (utilization > 0) fprintf(stderr, "  MFU %.1f%%", 100 * utilization);
+  fprintf(stderr, "  %ldm%02lds left%s%s", left / 60, left % 60,
           measure->skipped ? "  skipped: overflow" : "", tty && !last ? "" : "\n");
   fflush(stderr);
 }
@@ -35,12 +54,24 @@ static void write_number(FILE *file, const char *name, double value) {
     fprintf(file, "\"%s\": null, ", name);
 }
 
+static void write_sensors(const bd_rt *rt, FILE *metrics) {
+  bd_rt_sensors s;
+  if (!bd_rt_sense(rt, &s)) return;
+  fprintf(metrics,
+          ", \"power_watts\": %.6g, \"clock_mhz\": %.6g, \"memory_clock_mhz\": %.6g, "
+          "\"memory_used_bytes\": %lld",
+          s.power_watts, s.clock_mhz, s.memory_clock_mhz, (long long)s.memory_used_bytes);
+}
+
 int bd_rt_metrics_write(const bd_rt *rt, const bd_rt_measure *measure, FILE *metrics) {
   fprintf(metrics, "{\"step\": %lld, ", (long long)rt->step + 1);
   write_number(metrics, "loss", measure->loss);
   write_number(metrics, "grad_norm", measure->norm);
   fprintf(metrics, "\"tokens_per_second\": %.6g, \"step_seconds\": %.6g",
           tokens_per_second(rt, measure->step_seconds), measure->step_seconds);
+  if (mfu(rt, measure->step_seconds) > 0)
+    fprintf(metrics, ", \"mfu\": %.6g", mfu(rt, measure->step_seconds));
+  write_sensors(rt, metrics);
   if (rt->program->precision == BD_RT_F16)
     fprintf(metrics, ", \"loss_scale\": %.9g, \"skipped\": %s", (double)measure->loss_scale,
             measure->skipped ? "true" : "false");
@@ -57,8 +88,10 @@ static int write_report(const bd_rt *rt, const char *path, const int64_t *rows) 
     fprintf(file, "%s\n  {\"rank\": %d, \"stage\": %lld, \"arena_bytes\": %lld, \"segments\": [",
             r ? "," : "", r, (long long)row[0], (long long)row[1]);
     for (int s = 0; s < BD_RT_SEGMENTS; s++)
-      fprintf(file, "%s%lld", s ? ", " : "", (long long)row[3 + s]);
-    fprintf(file, "], \"peak_rss_bytes\": %lld}", (long long)row[2]);
+      fprintf(file, "%s%lld", s ? ", " : "", (long long)row[4 + s]);
+    fprintf(file, "], \"peak_rss_bytes\": %lld", (long long)row[2]);
+    if (row[3] >= 0) fprintf(file, ", \"device_used_bytes\": %lld", (long long)row[3]);
+    fputs("}", file);
   }
   fputs("\n]}\n", file);
   const int bad = ferror(file);
@@ -69,12 +102,14 @@ int bd_rt_report_write(bd_rt *rt, const char *path) {
   int64_t row[FIELDS], *rows = malloc((size_t)rt->ranks * sizeof row);
   char message[1024] = "";
   struct rusage usage;
+  bd_rt_sensors sensors;
   getrusage(RUSAGE_SELF, &usage);
   if (!rows) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
   row[0] = rt->stage_index;
   row[1] = rt->stage->arena_bytes;
   row[2] = (int64_t)usage.ru_maxrss * 1024;
-  memcpy(row + 3, rt->stage->segment_bytes, sizeof rt->stage->segment_bytes);
+  row[3] = bd_rt_sense(rt, &sensors) ? sensors.memory_used_bytes : -1;
+  memcpy(row + 4, rt->stage->segment_bytes, sizeof rt->stage->segment_bytes);
   bd_rt_gather_rows(rt, row, FIELDS, rows);
   int status = 0;
   if (rt->rank == 0 && write_report(rt, path, rows)) {

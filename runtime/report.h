@@ -11,9 +11,14 @@ typedef struct bd_rt_measure {
   int skipped; // the step overflowed: nothing was updated
 } bd_rt_measure;
 
+// Model FLOPs utilization, where the program tells its flops: what the model's matrix products,
+// convolutions and attention of a step, forward and backward, nothing twice, would take on all
+// devices at the rate of large products, over what the step took (Chowdhery et al., PaLM, appendix
+// B). This line says what the share is of.
+void bd_rt_define_mfu(const bd_rt *rt);
 // One line on stderr, rewritten in place on a terminal.
 void bd_rt_progress(const bd_rt *rt, const bd_rt_measure *measure);
-// One JSON object per line. 0 when it was written.
+// One JSON object per line, with what sensors say of this rank's device. 0 when it was written.
 int bd_rt_metrics_write(const bd_rt *rt, const bd_rt_measure *measure, FILE *metrics);
 // Collective: bytes per rank as JSON. 0, or a status after it has been said.
 int bd_rt_report_write(bd_rt *rt, const char *path);

@@ -134,15 +134,19 @@ static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float factor) {
 }
 
 double bd_rt_update(bd_rt *rt) {
+  bd_rt_begin(rt, BD_RT_REDUCE, 0);
   for (int i = 0; i < rt->stage->weight_count; i++)
     if (rt->stage->weights[i].gradient_count) sum_uses(rt, &rt->stage->weights[i]);
   bd_rt_tie_gradients(rt);
   const double norm = global_norm(rt) / (double)rt->loss_scale;
+  bd_rt_end(rt);
   if (!isfinite(norm)) return norm;
   const double bound = rt->options.clip;
   const double clip = bound > 0 && norm + 1e-6 > bound ? bound / (norm + 1e-6) : 1;
   const float factor = (float)(clip / (double)rt->loss_scale);
+  bd_rt_begin(rt, BD_RT_UPDATE, 0);
   for (int i = 0; i < rt->stage->weight_count; i++)
     if (rt->stage->weights[i].gradient_count) update_weight(rt, &rt->stage->weights[i], factor);
+  bd_rt_end(rt);
   return norm;
 }

@@ -1,5 +1,6 @@
 // Between stages: copied sends, blocking receives.
 #include "runtime/cpu/rt.h"
+#include "runtime/profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ static void reserve(bd_rt_outgoing *slot, int64_t bytes) {
 
 void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) {
   bd_rt_outgoing *const slot = find_outgoing(rt, stage, tag);
+  bd_rt_profile_message(rt, BD_RT_THREAD_SEND, stage, tag, bytes, NULL);
   MPI_Wait(&slot->request, MPI_STATUS_IGNORE);
   reserve(slot, bytes);
   memcpy(slot->copy, data, (size_t)bytes);
@@ -41,14 +43,17 @@ void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) 
              rt->device->pipe);
   MPI_Isend((char *)slot->copy + done, (int)(bytes - done), MPI_BYTE, peer(rt, stage), tag,
             rt->device->pipe, &slot->request);
+  bd_rt_profile_message_end(rt, NULL);
 }
 
 void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
+  bd_rt_profile_message(rt, BD_RT_THREAD_RECEIVE, stage, tag, bytes, NULL);
   for (int64_t done = 0; done < bytes; done += message_bytes) {
     const int64_t piece = bytes - done < message_bytes ? bytes - done : message_bytes;
     MPI_Recv((char *)data + done, (int)piece, MPI_BYTE, peer(rt, stage), tag, rt->device->pipe,
              MPI_STATUS_IGNORE);
   }
+  bd_rt_profile_message_end(rt, NULL);
 }
 
 enum { GIVE_TAG = 2 }; // on the world's communicator, which no other message of a step uses

@@ -24,6 +24,7 @@ struct bd_rt_device {
   MPI_Request *requests;       // 2 * ranks
   MPI_Datatype *types;         // 2 * ranks
   double *gathered;            // ranks * (tensors + 1)
+  double stamps[BD_RT_STAMPS]; // seconds of the monotonic clock
   int outgoing_count;
   bd_rt_outgoing outgoing[BD_RT_MAX_OUTGOING];
 };

@@ -208,6 +208,7 @@ int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes) {
   if (!device->to || !device->from) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
   BD_CUDA_BLAS(cublasLtCreate(&device->blas));
   load_code(rt);
+  bd_cuda_open_sensors(rt);
   start_threads(rt);
   return 0;
 }
@@ -215,6 +216,7 @@ int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes) {
 void bd_cuda_release(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
   bd_rt_pool_destroy(rt->pool);
+  bd_cuda_close_sensors(rt);
   bd_cuda_release_products(rt);
   BD_CUDA_BLAS(cublasLtDestroy(device->blas));
   if (device->code) BD_CUDA(cudaLibraryUnload(device->code));

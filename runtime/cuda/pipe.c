@@ -1,6 +1,7 @@
 // Between stages: a direction has its own stream, so that what one stage computes never waits for
 // another to receive.
 #include "runtime/cuda/rt.h"
+#include "runtime/profile.h"
 
 #include <stdio.h>
 
@@ -72,14 +73,20 @@ static void await(bd_rt_device *device, bd_cuda_pipe *pipe) {
   BD_CUDA(cudaStreamWaitEvent(device->stream, pipe->done, 0));
 }
 
-static void send(bd_rt *rt, bd_cuda_pipe *pipe, const void *data, int64_t bytes) {
+static void send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) {
+  bd_cuda_pipe *const pipe = &rt->device->to[stage];
   follow(rt->device, pipe);
+  bd_rt_profile_message(rt, BD_RT_THREAD_SEND, stage, tag, bytes, pipe->stream);
   BD_NCCL(rt, pipe->comm, ncclSend(data, (size_t)bytes, ncclInt8, 1, pipe->comm, pipe->stream));
+  bd_rt_profile_message_end(rt, pipe->stream);
 }
 
-static void receive(bd_rt *rt, bd_cuda_pipe *pipe, void *data, int64_t bytes) {
+static void receive(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
+  bd_cuda_pipe *const pipe = &rt->device->from[stage];
   follow(rt->device, pipe);
+  bd_rt_profile_message(rt, BD_RT_THREAD_RECEIVE, stage, tag, bytes, pipe->stream);
   BD_NCCL(rt, pipe->comm, ncclRecv(data, (size_t)bytes, ncclInt8, 0, pipe->comm, pipe->stream));
+  bd_rt_profile_message_end(rt, pipe->stream);
   await(rt->device, pipe);
 }
 
@@ -94,7 +101,7 @@ void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) 
   bd_cuda_outgoing *const slot = find_outgoing(device, stage, tag);
   if (slot->used) BD_CUDA(cudaStreamWaitEvent(device->stream, slot->sent, 0));
   bd_rt_copy(rt, rt->arena + slot->offset, data, bytes);
-  send(rt, pipe, rt->arena + slot->offset, bytes);
+  send(rt, stage, tag, rt->arena + slot->offset, bytes);
   BD_CUDA(cudaEventRecord(slot->sent, pipe->stream));
   slot->used = 1;
 }
@@ -104,7 +111,7 @@ void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
   if (rt->device->rehearsing)
     note(&rt->device->from[stage], tag, bytes);
   else
-    receive(rt, &rt->device->from[stage], data, bytes);
+    receive(rt, stage, tag, data, bytes);
 }
 
 enum { GIVEN = -1 }; // the tag of what has none
@@ -116,7 +123,7 @@ void bd_rt_give(bd_rt *rt, int stage, const float *data, int64_t count) {
     note(pipe, GIVEN, bytes);
     return;
   }
-  send(rt, pipe, data, bytes);
+  send(rt, stage, GIVEN, data, bytes);
   await(rt->device, pipe);
 }
 
@@ -126,5 +133,5 @@ void bd_rt_take(bd_rt *rt, int stage, float *data, int64_t count) {
   if (rt->device->rehearsing)
     note(pipe, GIVEN, bytes);
   else
-    receive(rt, pipe, data, bytes);
+    receive(rt, stage, GIVEN, data, bytes);
 }

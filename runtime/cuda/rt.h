@@ -7,7 +7,7 @@
 //   and the sums of squares are written there by kernels)
 //   cudaMemcpyAsync cudaMemsetAsync cudaMemset2DAsync
 //   cudaStreamCreateWithFlags cudaStreamQuery cudaStreamWaitEvent cudaStreamDestroy
-//   cudaEventCreateWithFlags cudaEventRecord cudaEventQuery cudaEventDestroy
+//   cudaEventCreateWithFlags cudaEventRecord cudaEventQuery cudaEventElapsedTime cudaEventDestroy
 //   cudaLibraryLoadData cudaLibraryGetKernel cudaLaunchKernel cudaLibraryUnload
 // of cuBLASLt:
 //   cublasLtCreate cublasLtDestroy cublasLtMatmul cublasLtMatmulAlgoGetHeuristic
@@ -32,6 +32,7 @@
 #include <nccl.h>
 
 typedef struct bd_cuda_product bd_cuda_product; // a matrix product's chosen algorithm
+typedef struct bd_cuda_sensors bd_cuda_sensors; // of NVIDIA's management library
 
 // One direction between this rank and its like on another stage.
 typedef struct bd_cuda_pipe {
@@ -91,7 +92,9 @@ struct bd_rt_device {
   bd_cuda_staging staging[BD_CUDA_STAGINGS];
   int64_t staging_bytes; // of one
   int staging_next;
-  float *mapped; // pinned, 4 * BD_RT_SCRATCH_FLOATS bytes: see bd_rt_map
+  cudaEvent_t *stamps;      // BD_RT_STAMPS, while a run is profiled
+  bd_cuda_sensors *sensors; // NULL: the library is not there
+  float *mapped;            // pinned, 4 * BD_RT_SCRATCH_FLOATS bytes: see bd_rt_map
   // While set, a step is only walked: nothing is done but noting which groups, pipes, messages and
   // samples it uses.
   int rehearsing;
@@ -119,6 +122,8 @@ int bd_cuda_compare(bd_rt *rt);
 // The arena, host memory, streams and code. 0, or a status with the reason in `message`.
 int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes);
 void bd_cuda_release(bd_rt *rt);
+void bd_cuda_open_sensors(bd_rt *rt);
+void bd_cuda_close_sensors(bd_rt *rt);
 
 // Pinned memory for the samples and messages that a rehearsal has found, and their events. 0, or a
 // status with the reason in `message`.

@@ -17,8 +17,8 @@
 #include <string.h>
 
 // What a program embeds as device code.
-extern const char braid_device_code[], braid_device_code_end[];
-const char braid_device_code[1] = "", braid_device_code_end[1] = "";
+extern const char braid_device_code[], braid_device_code_end[], braid_architectures[];
+const char braid_device_code[1] = "", braid_device_code_end[1] = "", braid_architectures[1] = "";
 
 typedef int (*program_main)(int argc, char **argv);
 

@@ -70,6 +70,13 @@ void bd_rt_mark(bd_rt *rt, int instruction) {
   record_work(rt, RECORD_MARK, 0, NULL);
 }
 
+void bd_rt_begin(bd_rt *rt, int what, int64_t number) {
+  (void)rt, (void)what, (void)number;
+}
+void bd_rt_end(bd_rt *rt) {
+  (void)rt;
+}
+
 int bd_rt_start(bd_rt *rt, int argc, char **argv) {
   (void)argc, (void)argv;
   rt->rank = current_rank;
@@ -183,6 +190,9 @@ int bd_rt_data_inputs(const bd_rt_data *data, int64_t at, int64_t elements, floa
 int bd_rt_outputs_check(const bd_rt_options *options, char *message, size_t size) {
   (void)options, (void)message, (void)size;
   return 0;
+}
+void bd_rt_define_mfu(const bd_rt *rt) {
+  (void)rt;
 }
 void bd_rt_progress(const bd_rt *rt, const bd_rt_measure *measure) {
   (void)rt, (void)measure;

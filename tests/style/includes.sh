@@ -40,6 +40,7 @@ find ir frontend planner codegen runtime cli tests \( -name '*.c' -o -name '*.h'
     confined["cudnn"] = "runtime/cuda/"
     confined["nccl"] = "runtime/cuda/"
     confined["nvml"] = "runtime/cuda/"
+    confined["nvtx3/"] = "runtime/cuda/"
     confined["immintrin.h"] = "runtime/"
     confined["cpuid.h"] = "runtime/"
     confined["sanitizer/"] = "ir/base/"

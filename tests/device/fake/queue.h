@@ -19,6 +19,7 @@ struct CUstream_st {
 // it.
 typedef struct bd_fake_mark {
   atomic_int reached, holders;
+  double seconds; // when it was reached
 } bd_fake_mark;
 
 bd_fake_mark *bd_fake_mark_create(void);

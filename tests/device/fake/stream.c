@@ -2,11 +2,12 @@
 #include "tests/device/fake/queue.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 enum { EVENT_MAGIC = 0x45564E54 };
 
 struct CUevent_st {
-  int magic;
+  int magic, timed;
   bd_fake_mark *last; // NULL: never recorded
 };
 
@@ -46,6 +47,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags) {
   struct CUevent_st *const e = calloc(1, sizeof *e);
   if (!e) abort();
   e->magic = EVENT_MAGIC;
+  e->timed = !(flags & cudaEventDisableTiming);
   bd_fake_count.handles++;
   *event = e;
   return cudaSuccess;
@@ -61,6 +63,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 static int reach(void *args) {
   bd_fake_mark *const mark = *(bd_fake_mark **)args;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  mark->seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
   mark->reached = 1;
   bd_fake_mark_drop(mark);
   return 1;
@@ -110,4 +115,19 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (!e->last) bd_fake_fault(__func__, "the event was never recorded");
   bd_fake_let_work(__func__);
   return e->last->reached ? cudaSuccess : cudaErrorNotReady;
+}
+
+static const struct CUevent_st *timed_event_of(const char *call, cudaEvent_t event) {
+  const struct CUevent_st *const e = event_of(call, event);
+  if (!e->timed) bd_fake_fault(call, "the event does not take the time");
+  if (!e->last) bd_fake_fault(call, "the event was never recorded");
+  return e;
+}
+
+cudaError_t cudaEventElapsedTime(float *millis, cudaEvent_t start, cudaEvent_t end) {
+  const struct CUevent_st *const from = timed_event_of(__func__, start);
+  const struct CUevent_st *const to = timed_event_of(__func__, end);
+  if (!from->last->reached || !to->last->reached) return cudaErrorNotReady;
+  *millis = (float)(1e3 * (to->last->seconds - from->last->seconds));
+  return cudaSuccess;
 }
