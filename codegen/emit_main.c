@@ -185,6 +185,17 @@ static void add_random(const writer *w, const repeat *r, int position) {
   bd_text_addf(w->text, "));\n%s", r->count > 1 ? "    " : "  ");
 }
 
+// Accumulators that a backward call has added to, for ranks to sum while others are computed.
+static void add_gradients(const writer *w, const repeat *r, int position) {
+  const bd_op *op = op_at(w, r, 0, position);
+  for (int i = 0; i < op->out_count; ++i) {
+    if (place_of(w, r->ops[position], true, i).segment != BD_SEGMENT_GRADIENTS) continue;
+    bd_text_addf(w->text, "%sbd_rt_gradient(rt, micro_batch, ", r->count > 1 ? "    " : "  ");
+    add_value(w, r, position, true, i);
+    bd_text_add(w->text, ");\n");
+  }
+}
+
 static void begin_argument(const writer *w, const bd_function *callee, bd_id id) {
   bd_text_addf(w->text, ",\n      /* v%d, %s */ ", id, bd_segment_name(callee->values[id].segment));
 }
@@ -220,6 +231,7 @@ static void add_call(const writer *w, const repeat *r, int position) {
     bd_text_addf(w->text, ",\n      /* work */ arena + %lld",
                  (long long)w->e->layout.segment_start[BD_SEGMENT_WORKSPACE]);
   bd_text_addf(w->text, ");\n%sbd_rt_end(rt);\n", indent);
+  if (w->e->module->cuda) add_gradients(w, r, position);
 }
 
 static void add_transfer(const writer *w, const repeat *r, int position, bool send) {

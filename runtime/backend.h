@@ -99,6 +99,15 @@ void bd_rt_add_rows(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing);
 void bd_rt_add_columns(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing);
 void bd_rt_add_squares(bd_rt *rt, const bd_rt_rule *rule, int which, bd_rt_mixing mixing);
 
+// Between ranks beside other work. What is asked between bd_rt_aside and bd_rt_back begins when all
+// asked before is done, and goes on beside what is asked later, until bd_rt_join: sums and gathers
+// that need no memory of the back end's. bd_rt_runs_aside: whether there is such a way at all; it
+// is the same on every rank.
+int bd_rt_runs_aside(const bd_rt *rt);
+void bd_rt_aside(bd_rt *rt);
+void bd_rt_back(bd_rt *rt);
+void bd_rt_join(bd_rt *rt);
+
 // out = combination of all `in` of the group; `in` may be `out`.
 void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t count, const float *in,
                   float *out);

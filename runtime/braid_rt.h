@@ -61,6 +61,10 @@ void bd_rt_parallel(bd_rt *rt, bd_rt_body body, void *args, int64_t chunks);
 void bd_rt_launch(bd_rt *rt, int number, int buffer_count, char *const *buffers, int range_count,
                   const int64_t *range, const bd_rt_random *random);
 
+// CUDA programs: the accumulator of a weight's use has all that `micro_batch` adds to it. After the
+// last micro-batch of a step nothing may touch it.
+void bd_rt_gradient(bd_rt *rt, int64_t micro_batch, const void *gradient);
+
 // Clears a buffer of the arena.
 void bd_rt_zero(bd_rt *rt, void *data, int64_t bytes);
 

@@ -6,12 +6,12 @@ ARCHITECTURES ?= 80 90
 BRAID_RT_SOURCES = \
   runtime/main.c runtime/place.c runtime/samples.c runtime/say.c runtime/report.c runtime/profile.c runtime/trace.c runtime/outputs.c runtime/pool.c \
   runtime/options.c runtime/data.c runtime/data_array.c runtime/npy.c runtime/megatron.c runtime/layout.c runtime/safetensors.c \
-  runtime/json.c runtime/program.c runtime/weights.c runtime/save.c runtime/update.c runtime/adafactor.c \
+  runtime/json.c runtime/program.c runtime/weights.c runtime/save.c runtime/update.c runtime/overlap.c runtime/adafactor.c \
   runtime/scale.c \
   runtime/tie.c runtime/master.c runtime/source.c runtime/save_folder.c \
   runtime/cuda/rank.c runtime/cuda/choose.c runtime/cuda/device.c runtime/cuda/observe.c runtime/cuda/sensors.c runtime/cuda/launcher.c runtime/cuda/meet.c \
   runtime/cuda/meet_join.c runtime/cuda/meet_wire.c runtime/cuda/host.c runtime/cuda/memory.c \
-  runtime/cuda/step.c runtime/cuda/matmul.c runtime/cuda/comm.c runtime/cuda/collectives.c \
+  runtime/cuda/step.c runtime/cuda/matmul.c runtime/cuda/comm.c runtime/cuda/aside.c runtime/cuda/collectives.c \
   runtime/cuda/pipe.c
 BRAID_RT_CUDA_SOURCES = runtime/cuda/optimizer.cu runtime/cuda/adafactor.cu runtime/cuda/parts.cu runtime/cuda/weights.cu \
   runtime/cuda/embed.cu runtime/cuda/conv.cu runtime/cuda/float8.cu

@@ -2,6 +2,7 @@
 #include "runtime/backend.h"
 #include "runtime/master.h"
 #include "runtime/outputs.h"
+#include "runtime/overlap.h"
 #include "runtime/profile.h"
 #include "runtime/program.h"
 #include "runtime/report.h"
@@ -49,6 +50,7 @@ static int run_step(bd_rt *rt, bd_rt_measure *measure) {
   const double start = seconds();
   bd_rt_profile_start(rt);
   bd_rt_begin(rt, BD_RT_STEP, (int64_t)rt->step + 1);
+  bd_rt_overlap_new_step(rt);
   bd_rt_mark(rt, BD_RT_MARK_CLEAR);
   clear_gradients(rt);
   bd_rt_mark(rt, BD_RT_MARK_OTHER);
@@ -164,11 +166,13 @@ static int main_of_rank(bd_rt *rt, int argc, char **argv) {
     if (rt->rank == 0) fputs(bd_rt_options_help(), stdout);
   } else if (!status) {
     status = bd_rt_place_rank(rt);
+    if (!status) status = bd_rt_overlap_open(rt);
     if (!status) status = bd_rt_open(rt);
     if (!status) {
       status = run(rt);
       bd_rt_close(rt);
     }
+    bd_rt_overlap_close(rt);
   }
   bd_rt_stop(rt);
   return status;

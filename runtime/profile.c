@@ -27,7 +27,7 @@ typedef struct note {
 struct bd_rt_profile {
   int on, tracing, stamps; // stamp 0 is the step's start
   note current;            // the instruction
-  note message;
+  note queued;             // of another queue than the rank's own
   int depth;
   note open[DEPTH];
   int note_count;
@@ -93,7 +93,7 @@ static void read_notes(bd_rt *rt) {
   for (int i = 0; i < p->depth; i++)
     resolve(p, &p->open[i].start);
   resolve(p, &p->current.start);
-  resolve(p, &p->message.start);
+  resolve(p, &p->queued.start);
   p->note_count = 0;
   p->stamps = 1;
 }
@@ -155,29 +155,40 @@ void bd_rt_end(bd_rt *rt) {
   end_note(p, &p->open[--p->depth], at);
 }
 
-void bd_rt_profile_message(bd_rt *rt, bd_rt_thread thread, int stage, int tag, int64_t bytes,
-                           void *queue) {
-  bd_rt_profile *const p = rt->profile;
-  if (!p || !p->on) return;
-  p->message = (note){.span = {.thread = thread,
-                               .what = BD_RT_SPAN_MESSAGE,
-                               .pass = BD_RT_STEP,
-                               .stage = stage,
-                               .tag = tag,
-                               .bytes = bytes},
-                      .start = now(rt, queue)};
+// The pass around what begins now.
+static void set_pass(const bd_rt_profile *p, bd_rt_span *span) {
+  span->pass = BD_RT_STEP;
   for (int i = 0; i < p->depth; i++)
     if (p->open[i].span.what == BD_RT_FORWARD || p->open[i].span.what == BD_RT_BACKWARD) {
-      p->message.span.pass = p->open[i].span.what;
-      p->message.span.micro_batch = p->open[i].span.number;
+      span->pass = p->open[i].span.what;
+      span->micro_batch = p->open[i].span.number;
     }
 }
 
-void bd_rt_profile_message_end(bd_rt *rt, void *queue) {
+static void begin_queued(bd_rt *rt, bd_rt_span span, void *queue) {
+  bd_rt_profile *const p = rt->profile;
+  if (!p || !p->on) return;
+  set_pass(p, &span);
+  const moment at = now(rt, queue);
+  p->queued = (note){.span = span, .start = at};
+}
+
+void bd_rt_profile_message(bd_rt *rt, bd_rt_thread thread, int stage, int tag, int64_t bytes,
+                           void *queue) {
+  const bd_rt_span span = {
+      .thread = thread, .what = BD_RT_SPAN_MESSAGE, .stage = stage, .tag = tag, .bytes = bytes};
+  begin_queued(rt, span, queue);
+}
+
+void bd_rt_profile_aside(bd_rt *rt, void *queue) {
+  begin_queued(rt, (bd_rt_span){.thread = BD_RT_THREAD_SYNC, .what = BD_RT_SPAN_BUCKET}, queue);
+}
+
+void bd_rt_profile_queued_end(bd_rt *rt, void *queue) {
   bd_rt_profile *const p = rt->profile;
   if (!p || !p->on) return;
   const moment at = now(rt, queue);
-  end_note(p, &p->message, at);
+  end_note(p, &p->queued, at);
 }
 
 void bd_rt_profile_stop(bd_rt *rt) {

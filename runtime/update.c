@@ -1,9 +1,11 @@
 // The end of a step: gradients are added, synchronized, measured and clipped, weights updated.
 // Every sum has one order: uses of a weight by stage and place, ranks ascending, tensors by their
 // number in the model.
+#include "runtime/update.h"
 #include "runtime/adafactor.h"
 #include "runtime/backend.h"
 #include "runtime/master.h"
+#include "runtime/overlap.h"
 #include "runtime/tie.h"
 
 #include <math.h>
@@ -30,22 +32,51 @@ static own_part part_of(const bd_rt *rt, const bd_rt_weight *weight) {
   return part;
 }
 
-// Uses become whole sums in the first accumulator; of a weight with a part of its own, only that
-// part, the rest is left undefined.
-static void sum_uses(bd_rt *rt, const bd_rt_weight *weight) {
+static int partial_axes(const bd_rt *rt, const bd_rt_weight *weight, int use) {
+  return (int)weight->gradient_partial[use] & ((1 << rt->program->axes) - 1);
+}
+
+// Whether those who share the weight's update are those who have partial gradients.
+static bool scatters(const bd_rt *rt, const own_part *part, int use) {
+  const int partial = partial_axes(rt, part->weight, use);
+  return partial && partial == part->zero && !bd_rt_tied(rt, part->weight);
+}
+
+void bd_rt_sum_use(bd_rt *rt, const bd_rt_weight *weight, int use) {
   const own_part part = part_of(rt, weight);
-  const int axes = (1 << rt->program->axes) - 1, tied = bd_rt_tied(rt, weight);
-  for (int use = 0; use < weight->gradient_count; use++) {
-    float *const gradient = (float *)(void *)(rt->arena + weight->gradient_offsets[use]);
-    const int partial = (int)weight->gradient_partial[use] & axes;
-    bd_rt_clear_padding(rt, &part.local, gradient);
-    if (partial && partial == part.zero && !tied)
-      bd_rt_reduce_part(rt, part.group, part.elements, gradient);
-    else
-      bd_rt_reduce(rt, &rt->group[partial], BD_RT_SUM, part.elements, gradient, gradient);
-    if (use > 0 && !tied)
-      bd_rt_add(rt, part.gradient + part.start, gradient + part.start, part.count);
+  const bd_rt_group *const group = &rt->group[partial_axes(rt, weight, use)];
+  float *const gradient = (float *)(void *)(rt->arena + weight->gradient_offsets[use]);
+  bd_rt_clear_padding(rt, &part.local, gradient);
+  if (scatters(rt, &part, use))
+    bd_rt_reduce_part(rt, part.group, part.elements, gradient);
+  else
+    bd_rt_reduce(rt, group, BD_RT_SUM, part.elements, gradient, gradient);
+}
+
+bool bd_rt_sums_in_place(const bd_rt *rt, const bd_rt_weight *weight, int use) {
+  const own_part part = part_of(rt, weight);
+  if (scatters(rt, &part, use)) return part.elements % part.group->size == 0;
+  return rt->group[partial_axes(rt, weight, use)].size > 1;
+}
+
+// Uses become whole sums in the first accumulator, or this rank's part of them.
+static void add_uses(bd_rt *rt, const bd_rt_weight *weight) {
+  const own_part part = part_of(rt, weight);
+  for (int use = 1; use < weight->gradient_count && !bd_rt_tied(rt, weight); use++) {
+    const float *const gradient = (float *)(void *)(rt->arena + weight->gradient_offsets[use]);
+    bd_rt_add(rt, part.gradient + part.start, gradient + part.start, part.count);
   }
+}
+
+static void sum_gradients(bd_rt *rt) {
+  const bd_rt_stage *const stage = rt->stage;
+  for (int i = 0; i < stage->weight_count; i++)
+    for (int use = 0; use < stage->weights[i].gradient_count; use++)
+      if (!bd_rt_overlap_summed(rt, &stage->weights[i], use))
+        bd_rt_sum_use(rt, &stage->weights[i], use);
+  bd_rt_overlap_wait(rt);
+  for (int i = 0; i < stage->weight_count; i++)
+    add_uses(rt, &stage->weights[i]);
 }
 
 // Of equal copies, the one on the lowest stage and at coordinates 0 counts.
@@ -130,13 +161,12 @@ static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float factor) {
   if (u.kind == BD_RT_ADAFACTOR)
     bd_rt_adafactor(rt, weight, part.zero, part.start, state, (double)rt->updates + 1, &u);
   bd_rt_apply(rt, &u);
-  bd_rt_gather_weight(rt, weight);
+  bd_rt_overlap_gather(rt, weight);
 }
 
 double bd_rt_update(bd_rt *rt) {
   bd_rt_begin(rt, BD_RT_REDUCE, 0);
-  for (int i = 0; i < rt->stage->weight_count; i++)
-    if (rt->stage->weights[i].gradient_count) sum_uses(rt, &rt->stage->weights[i]);
+  sum_gradients(rt);
   bd_rt_tie_gradients(rt);
   const double norm = global_norm(rt) / (double)rt->loss_scale;
   bd_rt_end(rt);
@@ -147,6 +177,7 @@ double bd_rt_update(bd_rt *rt) {
   bd_rt_begin(rt, BD_RT_UPDATE, 0);
   for (int i = 0; i < rt->stage->weight_count; i++)
     if (rt->stage->weights[i].gradient_count) update_weight(rt, &rt->stage->weights[i], factor);
+  bd_rt_overlap_wait(rt);
   bd_rt_end(rt);
   return norm;
 }

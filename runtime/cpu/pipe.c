@@ -43,7 +43,7 @@ void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) 
              rt->device->pipe);
   MPI_Isend((char *)slot->copy + done, (int)(bytes - done), MPI_BYTE, peer(rt, stage), tag,
             rt->device->pipe, &slot->request);
-  bd_rt_profile_message_end(rt, NULL);
+  bd_rt_profile_queued_end(rt, NULL);
 }
 
 void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
@@ -53,7 +53,7 @@ void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
     MPI_Recv((char *)data + done, (int)piece, MPI_BYTE, peer(rt, stage), tag, rt->device->pipe,
              MPI_STATUS_IGNORE);
   }
-  bd_rt_profile_message_end(rt, NULL);
+  bd_rt_profile_queued_end(rt, NULL);
 }
 
 enum { GIVE_TAG = 2 }; // on the world's communicator, which no other message of a step uses

@@ -8,7 +8,7 @@
 
 enum {
   LEAST_CAPABILITY = 80,
-  LEAST_NCCL = 21800,
+  LEAST_NCCL = 21900,
 };
 
 typedef struct message {
@@ -122,7 +122,7 @@ static int check_nccl(bd_rt *rt, message out) {
   if (ncclGetVersion(version) == ncclSuccess && *version >= LEAST_NCCL) return 0;
   snprintf(
       out.text, out.bytes,
-      "NCCL %d.%d of rank %d is too old; the program needs 2.18 or newer: install one, or name "
+      "NCCL %d.%d of rank %d is too old; the program needs 2.19 or newer: install one, or name "
       "its folder in LD_LIBRARY_PATH",
       *version / 10000, *version / 100 % 100, rt->rank);
   return BD_RT_EXIT_MACHINE;

@@ -22,7 +22,7 @@ void bd_cuda_accept(bd_rt *rt, ncclResult_t result, const char *call) {
 }
 
 void bd_cuda_finish(bd_rt *rt, ncclComm_t comm, ncclResult_t result, const char *call) {
-  for (int64_t turn = 1; result == ncclInProgress; turn++) {
+  for (int64_t turn = 1; result == ncclInProgress && !rt->device->in_group; turn++) {
     const ncclResult_t asked = ncclCommGetAsyncError(comm, &result);
     if (asked != ncclSuccess) result = asked;
     if (turn % WATCH_TURNS == 0) bd_cuda_watch(rt);
@@ -41,8 +41,11 @@ static int mask_of(const bd_rt *rt, const bd_rt_group *group) {
 
 ncclComm_t bd_cuda_comm(bd_rt *rt, const bd_rt_group *group) {
   const int mask = mask_of(rt, group);
-  if (!rt->device->rehearsing) return rt->device->comm[mask];
-  rt->device->used_masks |= 1u << mask;
+  bd_cuda_lane *const lanes = rt->device->lanes, *const lane = &lanes[rt->device->lane];
+  // Outside of steps, where nothing runs beside, either lane's will do.
+  if (!rt->device->rehearsing)
+    return lane->comm[mask] ? lane->comm[mask] : lanes[BD_CUDA_ASIDE].comm[mask];
+  lane->used_masks |= 1u << mask;
   return NULL;
 }
 
@@ -53,7 +56,7 @@ typedef struct peer {
   uint64_t sent, received; // see bd_cuda_pipe
 } peer;
 typedef struct ids {
-  ncclUniqueId of_mask[BD_RT_GROUPS];
+  ncclUniqueId of_mask[BD_CUDA_STREAMS][BD_RT_GROUPS];
   peer of_stage[];
 } ids;
 
@@ -67,9 +70,10 @@ static ids *row_of(const bd_rt *rt, void *all, int rank) {
 
 static void make_ids(bd_rt *rt, ids *own) {
   bd_rt_device *const device = rt->device;
-  for (int mask = 1; mask < BD_RT_GROUPS; mask++)
-    if (device->used_masks >> mask & 1 && rt->group[mask].rank == 0)
-      bd_cuda_accept(rt, ncclGetUniqueId(&own->of_mask[mask]), "ncclGetUniqueId");
+  for (int l = 0; l < BD_CUDA_STREAMS; l++)
+    for (int mask = 1; mask < BD_RT_GROUPS; mask++)
+      if (device->lanes[l].used_masks >> mask & 1 && rt->group[mask].rank == 0)
+        bd_cuda_accept(rt, ncclGetUniqueId(&own->of_mask[l][mask]), "ncclGetUniqueId");
   for (int s = 0; s < rt->program->stages; s++) {
     bd_cuda_pipe *const to = &device->to[s];
     if (to->used) bd_cuda_accept(rt, ncclGetUniqueId(&to->id), "ncclGetUniqueId");
@@ -93,7 +97,8 @@ static void deal_ids(const bd_rt *rt, void *made, void *dealt) {
   for (int r = 0; r < rt->ranks; r++) {
     ids *const out = row_of(rt, dealt, r);
     for (int mask = 0; mask < 1 << rt->program->axes; mask++)
-      out->of_mask[mask] = row_of(rt, made, first_of_group(rt, r, mask))->of_mask[mask];
+      for (int l = 0; l < BD_CUDA_STREAMS; l++)
+        out->of_mask[l][mask] = row_of(rt, made, first_of_group(rt, r, mask))->of_mask[l][mask];
     for (int s = 0; s < rt->program->stages; s++) {
       const int from = s * rt->devices + r % rt->devices;
       out->of_stage[s] = row_of(rt, made, from)->of_stage[r / rt->devices];
@@ -137,23 +142,40 @@ static ncclComm_t open_comm(bd_rt *rt, ncclUniqueId id, int ranks, int rank, int
   return comm;
 }
 
+// Lets NCCL use the arena where it lies, without copies into its own buffers. NCCL that cannot does
+// nothing.
+static void *let_use_arena(bd_rt *rt, ncclComm_t comm) {
+  void *handle = NULL;
+  BD_NCCL(rt, comm, ncclCommRegister(comm, rt->arena, (size_t)rt->stage->arena_bytes, &handle));
+  return handle;
+}
+
+static void open_lane(bd_rt *rt, bd_cuda_lane *lane, const ncclUniqueId *of_mask) {
+  for (int mask = 1; mask < BD_RT_GROUPS; mask++) {
+    if (!(lane->used_masks >> mask & 1)) continue;
+    lane->comm[mask] = open_comm(rt, of_mask[mask], rt->group[mask].size, rt->group[mask].rank, 0);
+    lane->registered[mask] = let_use_arena(rt, lane->comm[mask]);
+  }
+}
+
 static void open_pipe(bd_rt *rt, bd_cuda_pipe *pipe, int sends) {
   pipe->comm = open_comm(rt, pipe->id, 2, sends ? 0 : 1, PIPE_BLOCKS);
+  pipe->registered = let_use_arena(rt, pipe->comm);
   BD_CUDA(cudaStreamCreateWithFlags(&pipe->stream, cudaStreamNonBlocking));
   BD_CUDA(cudaEventCreateWithFlags(&pipe->ready, cudaEventDisableTiming));
   BD_CUDA(cudaEventCreateWithFlags(&pipe->done, cudaEventDisableTiming));
 }
 
-// All ranks open theirs in one order, by mask and then by sender and receiver, so that nobody waits
-// for a rank that waits elsewhere.
+// All ranks open theirs in one order, by lane and mask and then by sender and receiver, so that
+// nobody waits for a rank that waits elsewhere. Work of different communicators is told in one
+// order too, which NCCL then keeps on the device.
 void bd_cuda_connect(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
   const int stages = rt->program->stages, own = rt->stage_index;
   ids *const mine = exchange_ids(rt);
-  for (int mask = 1; mask < BD_RT_GROUPS; mask++)
-    if (device->used_masks >> mask & 1)
-      device->comm[mask] =
-          open_comm(rt, mine->of_mask[mask], rt->group[mask].size, rt->group[mask].rank, 0);
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  for (int l = 0; l < BD_CUDA_STREAMS; l++)
+    open_lane(rt, &device->lanes[l], mine->of_mask[l]);
   for (int from = 0; from < stages; from++)
     for (int to = 0; to < stages; to++) {
       if (from == own && device->to[to].used) open_pipe(rt, &device->to[to], 1);
@@ -164,15 +186,16 @@ void bd_cuda_connect(bd_rt *rt) {
   free(mine);
 }
 
-static void close_comm(bd_rt *rt, ncclComm_t comm) {
+static void close_comm(bd_rt *rt, ncclComm_t comm, void *registered) {
   if (!comm) return;
+  if (registered) BD_NCCL(rt, comm, ncclCommDeregister(comm, registered));
   BD_NCCL(rt, comm, ncclCommFinalize(comm));
   bd_cuda_accept(rt, ncclCommDestroy(comm), "ncclCommDestroy");
 }
 
 static void close_pipe(bd_rt *rt, bd_cuda_pipe *pipe) {
   if (!pipe->used) return;
-  close_comm(rt, pipe->comm);
+  close_comm(rt, pipe->comm, pipe->registered);
   BD_CUDA(cudaStreamDestroy(pipe->stream));
   BD_CUDA(cudaEventDestroy(pipe->ready));
   BD_CUDA(cudaEventDestroy(pipe->done));
@@ -181,8 +204,9 @@ static void close_pipe(bd_rt *rt, bd_cuda_pipe *pipe) {
 void bd_cuda_disconnect(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
   const int stages = rt->program->stages, own = rt->stage_index;
-  for (int mask = 1; mask < BD_RT_GROUPS; mask++)
-    close_comm(rt, device->comm[mask]);
+  for (int l = 0; l < BD_CUDA_STREAMS; l++)
+    for (int mask = 1; mask < BD_RT_GROUPS; mask++)
+      close_comm(rt, device->lanes[l].comm[mask], device->lanes[l].registered[mask]);
   for (int from = 0; from < stages; from++)
     for (int to = 0; to < stages; to++) {
       if (from == own) close_pipe(rt, &device->to[to]);

@@ -136,6 +136,19 @@ static void start_threads(bd_rt *rt) {
   rt->pool = bd_rt_pool_create(rt->threads, 0);
 }
 
+// Memory that NCCL can map for other ranks, where there are others.
+static int take(const bd_rt *rt, void **arena, size_t bytes) {
+  if (rt->ranks > 1) return ncclMemAlloc(arena, bytes) == ncclSuccess;
+  return cudaMalloc(arena, bytes) == cudaSuccess;
+}
+
+static void free_arena(bd_rt *rt) {
+  if (rt->ranks > 1)
+    bd_cuda_accept(rt, ncclMemFree(rt->arena), "ncclMemFree");
+  else
+    BD_CUDA(cudaFree(rt->arena));
+}
+
 static int allocate_arena(bd_rt *rt, char *message, size_t message_bytes) {
   const int64_t bytes = rt->stage->arena_bytes > 0 ? rt->stage->arena_bytes : 1;
   size_t available = 0, total = 0;
@@ -147,7 +160,7 @@ static int allocate_arena(bd_rt *rt, char *message, size_t message_bytes) {
   else if ((int64_t)available < bytes)
     remedy = "end what holds the rest (nvidia-smi lists it), or compile with a --memory-cap below "
              "what is free";
-  else if (cudaMalloc(&arena, (size_t)bytes) != cudaSuccess)
+  else if (!take(rt, &arena, (size_t)bytes))
     remedy = "they do not lie in one piece; end other programs on this GPU";
   if (remedy) {
     snprintf(message, message_bytes,
@@ -196,9 +209,12 @@ int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes) {
     return BD_RT_EXIT_INTERNAL;
   }
   BD_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device->index));
-  BD_CUDA(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking));
+  for (int l = 0; l < BD_CUDA_STREAMS; l++)
+    BD_CUDA(cudaStreamCreateWithFlags(&device->lanes[l].stream, cudaStreamNonBlocking));
+  BD_CUDA(cudaEventCreateWithFlags(&device->forked, cudaEventDisableTiming));
+  BD_CUDA(cudaEventCreateWithFlags(&device->joined, cudaEventDisableTiming));
   device->processors = processors;
-  device->queue.stream = device->stream;
+  bd_cuda_take_lane(device, BD_CUDA_MAIN);
   device->queue.most_blocks = processors * (THREADS_OF_AN_SM / BD_CUDA_THREADS) * 4;
   rt->scratch = pinned(BD_RT_SCRATCH_FLOATS * sizeof(float));
   device->mapped = pinned(BD_RT_SCRATCH_FLOATS * sizeof(float));
@@ -223,9 +239,12 @@ void bd_cuda_release(bd_rt *rt) {
   free(device->kernels);
   free(device->to);
   free(device->from);
-  BD_CUDA(cudaStreamDestroy(device->stream));
+  for (int l = 0; l < BD_CUDA_STREAMS; l++)
+    BD_CUDA(cudaStreamDestroy(device->lanes[l].stream));
+  BD_CUDA(cudaEventDestroy(device->forked));
+  BD_CUDA(cudaEventDestroy(device->joined));
   BD_CUDA(cudaFreeHost(rt->scratch));
   BD_CUDA(cudaFreeHost(device->mapped));
   BD_CUDA(cudaFreeHost(rt->sums));
-  BD_CUDA(cudaFree(rt->arena));
+  free_arena(rt);
 }

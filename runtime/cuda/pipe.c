@@ -78,7 +78,7 @@ static void send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes)
   follow(rt->device, pipe);
   bd_rt_profile_message(rt, BD_RT_THREAD_SEND, stage, tag, bytes, pipe->stream);
   BD_NCCL(rt, pipe->comm, ncclSend(data, (size_t)bytes, ncclInt8, 1, pipe->comm, pipe->stream));
-  bd_rt_profile_message_end(rt, pipe->stream);
+  bd_rt_profile_queued_end(rt, pipe->stream);
 }
 
 static void receive(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
@@ -86,7 +86,7 @@ static void receive(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
   follow(rt->device, pipe);
   bd_rt_profile_message(rt, BD_RT_THREAD_RECEIVE, stage, tag, bytes, pipe->stream);
   BD_NCCL(rt, pipe->comm, ncclRecv(data, (size_t)bytes, ncclInt8, 0, pipe->comm, pipe->stream));
-  bd_rt_profile_message_end(rt, pipe->stream);
+  bd_rt_profile_queued_end(rt, pipe->stream);
   await(rt->device, pipe);
 }
 

@@ -21,11 +21,11 @@ void bd_cuda_leave_early(bd_rt *rt) {
   bd_rt_abort(status);
 }
 
-static ncclResult_t state_of(const bd_rt_device *device) {
+static ncclResult_t state_of(const bd_cuda_lane *lane) {
   ncclResult_t state = ncclSuccess;
   for (int mask = 0; mask < BD_RT_GROUPS && (state == ncclSuccess || state == ncclInProgress);
        mask++)
-    if (device->comm[mask] && ncclCommGetAsyncError(device->comm[mask], &state)) break;
+    if (lane->comm[mask] && ncclCommGetAsyncError(lane->comm[mask], &state)) break;
   return state;
 }
 
@@ -50,7 +50,8 @@ static void expect_sound(bd_rt *rt, ncclResult_t state) {
 void bd_cuda_watch(bd_rt *rt) {
   const bd_rt_device *const device = rt->device;
   if (bd_meeting_watch(device->meeting)) bd_cuda_leave_early(rt);
-  expect_sound(rt, state_of(device));
+  for (int l = 0; l < BD_CUDA_STREAMS; l++)
+    expect_sound(rt, state_of(&device->lanes[l]));
   expect_sound(rt, state_of_pipes(device->to, rt->program->stages));
   expect_sound(rt, state_of_pipes(device->from, rt->program->stages));
 }

@@ -19,7 +19,8 @@
 // of NCCL, with nonblocking communicators (every call may return ncclInProgress):
 //   ncclGetVersion ncclGetUniqueId ncclCommInitRankConfig ncclCommGetAsyncError ncclCommFinalize
 //   ncclCommDestroy ncclGetErrorString ncclAllReduce ncclAllGather ncclReduceScatter ncclSend
-//   ncclRecv ncclGroupStart ncclGroupEnd
+//   ncclRecv ncclGroupStart ncclGroupEnd ncclMemAlloc ncclMemFree ncclCommRegister
+//   ncclCommDeregister
 #ifndef BD_RT_CUDA_RT_H
 #define BD_RT_CUDA_RT_H
 #include "runtime/backend.h"
@@ -34,12 +35,23 @@
 typedef struct bd_cuda_product bd_cuda_product; // a matrix product's chosen algorithm
 typedef struct bd_cuda_sensors bd_cuda_sensors; // of NVIDIA's management library
 
+// Where collectives run: the rank's own stream, or one beside it. Each has communicators of its
+// own, because those of one communicator run one after another.
+typedef struct bd_cuda_lane {
+  cudaStream_t stream;
+  ncclComm_t comm[BD_RT_GROUPS];  // by mask of the axes that have more than one rank
+  void *registered[BD_RT_GROUPS]; // what NCCL calls the arena, or NULL
+  uint32_t used_masks;            // a bit per mask
+} bd_cuda_lane;
+enum { BD_CUDA_MAIN, BD_CUDA_ASIDE, BD_CUDA_STREAMS };
+
 // One direction between this rank and its like on another stage.
 typedef struct bd_cuda_pipe {
   int used;
   uint64_t order; // stands for all messages of a step in their order
   ncclUniqueId id;
   ncclComm_t comm; // sender is rank 0, receiver rank 1
+  void *registered;
   cudaStream_t stream;
   cudaEvent_t ready, done;
 } bd_cuda_pipe;
@@ -72,8 +84,13 @@ struct bd_rt_device {
   int index, processors; // the GPU's number on this machine, and its multiprocessors
   int ranks_here;        // on this machine
   int nccl_version;      // 10000 * major + 100 * minor + patch
-  cudaStream_t stream;   // of all but messages between stages
-  bd_cuda_queue queue;
+  bd_cuda_lane lanes[BD_CUDA_STREAMS];
+  int lane;                   // that takes what is asked now
+  cudaStream_t stream;        // its own
+  bd_cuda_queue queue;        // the same
+  int in_group;               // calls of NCCL are gathered and start together
+  int aside;                  // the other lane has work that nobody has waited for
+  cudaEvent_t forked, joined; // between the two
   // The arena's library segment, for matrix products. Its first BD_CUDA_WORKSPACE_BYTES are what
   // bd_rt_workspace gives, the rest is everyone's between two calls: `room`.
   char *library, *room;
@@ -83,9 +100,7 @@ struct bd_rt_device {
   cublasLtHandle_t blas;
   bd_cuda_product **products; // a hash table
   int product_count, product_slots;
-  ncclComm_t comm[BD_RT_GROUPS]; // by mask of the axes that have more than one rank
-  uint32_t used_masks;           // a bit per mask
-  bd_cuda_pipe *to, *from;       // by stage
+  bd_cuda_pipe *to, *from; // by stage
   int outgoing_count;
   bd_cuda_outgoing outgoing[BD_CUDA_MOST_OUTGOING];
   int64_t send_used; // bytes of the arena's send segment
@@ -138,6 +153,8 @@ void bd_cuda_finish(bd_rt *rt, ncclComm_t comm, ncclResult_t result, const char 
 #define BD_NCCL(rt, comm, call) bd_cuda_finish(rt, comm, call, #call)
 // Ends the job unless a call succeeded or is in progress.
 void bd_cuda_accept(bd_rt *rt, ncclResult_t result, const char *call);
-// The communicator of a group with more than one rank. NULL while rehearsing.
+// What is asked from here on runs on this lane.
+void bd_cuda_take_lane(bd_rt_device *device, int lane);
+// The communicator of a group with more than one rank, on the lane of now. NULL while rehearsing.
 ncclComm_t bd_cuda_comm(bd_rt *rt, const bd_rt_group *group);
 #endif

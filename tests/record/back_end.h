@@ -3,7 +3,7 @@
 #define BD_RECORD_BACK_END_H
 #include "tests/record/recorder.h"
 
-enum { RECORD_MOST_SLOTS = 1024, RECORD_WORKSPACE_BYTES = 4 << 20 };
+enum { RECORD_WORKSPACE_BYTES = 4 << 20 };
 
 // Where messages of one stage and tag lie on their way.
 typedef struct record_slot {
@@ -14,6 +14,7 @@ typedef struct record_slot {
 struct bd_rt_device {
   const record_sink *sink;
   int instruction;
+  bool aside, unjoined; // work is told to run beside; some has not been waited for
   int slot_count;
   record_slot slots[RECORD_MOST_SLOTS];
   int64_t send_used;

@@ -53,7 +53,16 @@ typedef enum record_access {
   RECORD_SCRATCH, // written and read by the event alone
 } record_access;
 
-enum { RECORD_SIZE_UNKNOWN = -1, RECORD_SHAPE = 5, RECORD_NO_HANDLE = -1 };
+enum { RECORD_SIZE_UNKNOWN = -1, RECORD_SHAPE = 5 };
+
+// Of messages the number of their slot; of those without a tag, and of all that runs beside other
+// work, in an order of its own, one number.
+enum {
+  RECORD_NO_HANDLE = -1,
+  RECORD_MOST_SLOTS = 1024,
+  RECORD_GIVEN = RECORD_MOST_SLOTS,
+  RECORD_ASIDE
+};
 
 typedef struct record_operand {
   record_access access;
@@ -75,7 +84,7 @@ typedef struct record_event {
   int number;      // of a launched kernel
   int mask;        // collectives: mesh axes of the group
   int stage;       // messages: the other end
-  int handle;      // messages that are waited for
+  int handle;      // messages and collectives that are waited for
   record_terms terms;
   int range_count; // launches: first index and count of each loop
   const int64_t *ranges;

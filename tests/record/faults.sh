@@ -32,6 +32,8 @@ refuse message-size 'ranks 8 and 0 do not match: message of tag [0-9]+, ([0-9]+)
 refuse collective-unawaited 'touches .* which is under way'
 refuse wait-missing 'copy touches .* which is under way'
 refuse wait-early 'waits for operation 0, which is not under way'
+refuse aside-unawaited 'touches .* of operation 1025, which is under way'
+refuse aside-early 'matmul touches .* of operation 1025, which is under way'
 # In the arena
 refuse overlap 'reads .* is now that of'
 refuse overlap-late 'reads .* is now that of'

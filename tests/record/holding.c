@@ -197,11 +197,13 @@ static void touch(record_holding *h, const record_event *event, const record_ope
     record_fault(h->faults, "%s: %s touches %lld+%lld, beyond the arena of %lld bytes",
                  record_where(h), record_kind_name(event->kind), (long long)o->start,
                  (long long)o->bytes, (long long)h->rt->stage->arena_bytes);
-  for (int i = 0; i < h->under_way_count; i++)
-    if (clashes(o, &h->under_way[i].operand))
+  for (int i = 0; i < h->under_way_count; i++) {
+    const bool ordered = event->handle == RECORD_ASIDE && h->under_way[i].handle == RECORD_ASIDE;
+    if (!ordered && clashes(o, &h->under_way[i].operand))
       record_fault(h->faults, "%s: %s touches %lld+%lld of operation %d, which is under way",
                    record_where(h), record_kind_name(event->kind), (long long)o->start,
                    (long long)o->bytes, h->under_way[i].handle);
+  }
 }
 
 static void end_wait(record_holding *h, int handle) {

@@ -21,7 +21,7 @@ static void collect(bd_rt *rt, int mask, record_terms terms, int64_t count, cons
                                  .mask = mask,
                                  .handle = RECORD_NO_HANDLE,
                                  .terms = terms,
-                                 .operand_count = 3,
+                                 .operand_count = rt->device->aside ? 2 : 3,
                                  .operands = operands});
 }
 
@@ -85,7 +85,7 @@ static void tell_parts(bd_rt *rt, const bd_rt_group *group, record_kind kind, in
                                  .mask = group->mask,
                                  .handle = RECORD_NO_HANDLE,
                                  .terms = {kind, dtype, .shape = {1, count, 1}},
-                                 .operand_count = 3,
+                                 .operand_count = rt->device->aside ? 2 : 3,
                                  .operands = operands});
 }
 
@@ -164,12 +164,12 @@ void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
     tell_message(rt, RECORD_RECEIVE, stage, tag, RECORD_NO_HANDLE, record_writes(rt, data, bytes));
 }
 
-enum { GIVEN = -1, GIVEN_HANDLE = RECORD_MOST_SLOTS }; // what has no tag
+enum { GIVEN = -1 }; // what has no tag
 
 void bd_rt_give(bd_rt *rt, int stage, const float *data, int64_t count) {
-  tell_message(rt, RECORD_SEND, stage, GIVEN, GIVEN_HANDLE,
+  tell_message(rt, RECORD_SEND, stage, GIVEN, RECORD_GIVEN,
                record_reads(rt, data, count * (int64_t)sizeof *data));
-  wait_for(rt, GIVEN_HANDLE);
+  wait_for(rt, RECORD_GIVEN);
 }
 
 void bd_rt_take(bd_rt *rt, int stage, float *data, int64_t count) {

@@ -55,6 +55,7 @@ record_operand record_room(const bd_rt *rt) {
 
 void record_tell(const bd_rt *rt, record_event event) {
   event.instruction = rt->device->instruction;
+  if (rt->device->aside) event.handle = RECORD_ASIDE;
   rt->device->sink->take(rt->device->sink->args, &event);
 }
 
@@ -68,6 +69,24 @@ void record_work(const bd_rt *rt, record_kind kind, int count, record_operand *o
 void bd_rt_mark(bd_rt *rt, int instruction) {
   rt->device->instruction = instruction;
   record_work(rt, RECORD_MARK, 0, NULL);
+}
+
+int bd_rt_runs_aside(const bd_rt *rt) {
+  return rt->ranks > 1;
+}
+
+void bd_rt_aside(bd_rt *rt) {
+  rt->device->aside = rt->device->unjoined = true;
+}
+
+void bd_rt_back(bd_rt *rt) {
+  rt->device->aside = false;
+}
+
+void bd_rt_join(bd_rt *rt) {
+  if (rt->device->unjoined)
+    record_tell(rt, (record_event){.kind = RECORD_WAIT, .handle = RECORD_ASIDE});
+  rt->device->unjoined = false;
 }
 
 void bd_rt_begin(bd_rt *rt, int what, int64_t number) {

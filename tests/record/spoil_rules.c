@@ -143,7 +143,7 @@ static record_verdict gather_missing(record_spoil *s, record_event *e) {
 }
 
 static bool sums(const record_event *e) {
-  return e->instruction == BD_RT_MARK_UPDATE &&
+  return (e->instruction == BD_RT_MARK_UPDATE || e->handle == RECORD_ASIDE) &&
          (e->kind == RECORD_ALL_REDUCE || e->kind == RECORD_REDUCE_SCATTER);
 }
 static record_verdict sum_missing(record_spoil *s, record_event *e) {
@@ -153,6 +153,24 @@ static record_verdict sum_twice(record_spoil *s, record_event *e) {
   if (!s->done && sums(e)) {
     s->done = true;
     record_spoil_pass(s, e);
+  }
+  return PASSES;
+}
+
+// What goes on beside is not waited for; it begins before its last term is there.
+static record_verdict aside_unawaited(record_spoil *s, record_event *e) {
+  return drop(s, e->kind == RECORD_WAIT && e->handle == RECORD_ASIDE);
+}
+static record_verdict aside_early(record_spoil *s, record_event *e) {
+  if (!s->done && e->kind == RECORD_MATMUL && e->operands[2].access == RECORD_UPDATE) {
+    record_operand sum = e->operands[2];
+    record_event early = {.kind = RECORD_CLEAR_PADDING,
+                          .instruction = e->instruction,
+                          .handle = RECORD_ASIDE,
+                          .operand_count = 1,
+                          .operands = &sum};
+    s->done = true;
+    record_spoil_pass(s, &early);
   }
   return PASSES;
 }
@@ -260,6 +278,8 @@ static const record_rule rules[] = {
     {"sum-missing", sum_missing, NULL},
     {"sum-twice", sum_twice, NULL},
     {"gather-missing", gather_missing, NULL},
+    {"aside-unawaited", aside_unawaited, NULL},
+    {"aside-early", aside_early, NULL},
     {"buffers-overlap", nothing, same_place},
     {"overlap", overlap, NULL},
     {"overlap-late", overlap_late, NULL},

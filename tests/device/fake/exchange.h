@@ -22,6 +22,7 @@ struct ncclComm {
   ncclResult_t error;
   uint64_t waits;
   uint64_t issued, finished; // pieces of work
+  void *registered;
   uint64_t collectives;
   uint64_t sent[BD_FAKE_MAX_RANKS], received[BD_FAKE_MAX_RANKS];
 };

@@ -232,6 +232,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   struct ncclComm *const c = comm_of(__func__, comm);
   if (!c->finalized) bd_fake_fault(__func__, "the communicator was not finalized");
   if (c->issued != c->finished) bd_fake_fault(__func__, "work is left");
+  if (c->registered) bd_fake_fault(__func__, "memory is registered still");
   bd_fake_wire_leave(&c->wire);
   bd_fake_count.handles--;
   c->alive = 0; // the memory stays, so that its use is found
@@ -302,4 +303,30 @@ ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t dtype, int peer, 
                                 .count = (int64_t)count,
                                 .dtype = dtype,
                                 .root = peer});
+}
+
+ncclResult_t ncclMemAlloc(void **at, size_t bytes) {
+  return cudaMalloc(at, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+ncclResult_t ncclMemFree(void *at) {
+  return cudaFree(at) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+// A handle stands for memory of the device that the communicator may use until it is given back.
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *at, size_t bytes, void **handle) {
+  struct ncclComm *const c = comm_of(__func__, comm);
+  bd_fake_check(__func__, "the buffer", at, bytes, 1);
+  if (c->registered) bd_fake_fault(__func__, "a second time");
+  c->registered = *handle = at;
+  bd_fake_count.handles++;
+  return end_call(c);
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle) {
+  struct ncclComm *const c = comm_of(__func__, comm);
+  if (!handle || c->registered != handle) bd_fake_fault(__func__, "%p is not registered", handle);
+  c->registered = NULL;
+  bd_fake_count.handles--;
+  return end_call(c);
 }

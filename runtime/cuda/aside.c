@@ -1,0 +1,51 @@
+// A second stream for what ranks exchange while the first one computes.
+#include "runtime/cuda/rt.h"
+#include "runtime/profile.h"
+
+// From this version on NCCL keeps the order in which communicators of one device were asked, so
+// that ranks that run several at once cannot wait for each other in a circle.
+enum { ORDERING_NCCL = 22600 };
+
+void bd_cuda_take_lane(bd_rt_device *device, int lane) {
+  device->lane = lane;
+  device->stream = device->queue.stream = device->lanes[lane].stream;
+}
+
+int bd_rt_runs_aside(const bd_rt *rt) {
+  return rt->ranks > 1 && rt->device->nccl_version >= ORDERING_NCCL;
+}
+
+// What one bucket asks of NCCL starts together.
+void bd_rt_aside(bd_rt *rt) {
+  bd_rt_device *const device = rt->device;
+  if (!device->rehearsing) {
+    BD_CUDA(cudaEventRecord(device->forked, device->stream));
+    BD_CUDA(cudaStreamWaitEvent(device->lanes[BD_CUDA_ASIDE].stream, device->forked, 0));
+    bd_rt_profile_aside(rt, device->lanes[BD_CUDA_ASIDE].stream);
+    bd_cuda_accept(rt, ncclGroupStart(), "ncclGroupStart");
+    device->in_group = 1;
+  }
+  bd_cuda_take_lane(device, BD_CUDA_ASIDE);
+}
+
+void bd_rt_back(bd_rt *rt) {
+  bd_rt_device *const device = rt->device;
+  const bd_cuda_lane *const lane = &device->lanes[BD_CUDA_ASIDE];
+  bd_cuda_take_lane(device, BD_CUDA_MAIN);
+  if (device->rehearsing) return;
+  device->in_group = 0;
+  const ncclResult_t result = ncclGroupEnd();
+  bd_cuda_accept(rt, result, "ncclGroupEnd");
+  for (int mask = 1; mask < BD_RT_GROUPS; mask++)
+    if (lane->comm[mask]) bd_cuda_finish(rt, lane->comm[mask], ncclInProgress, "ncclGroupEnd");
+  bd_rt_profile_queued_end(rt, lane->stream);
+  device->aside = 1;
+}
+
+void bd_rt_join(bd_rt *rt) {
+  bd_rt_device *const device = rt->device;
+  if (!device->aside) return;
+  BD_CUDA(cudaEventRecord(device->joined, device->lanes[BD_CUDA_ASIDE].stream));
+  BD_CUDA(cudaStreamWaitEvent(device->stream, device->joined, 0));
+  device->aside = 0;
+}

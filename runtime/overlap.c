@@ -1,0 +1,139 @@
+#include "runtime/overlap.h"
+
+#include "runtime/backend.h"
+#include "runtime/master.h"
+#include "runtime/update.h"
+
+#include <stdlib.h>
+
+enum {
+  MOST_BUCKET_BYTES = 32 << 20,
+  LEAST_BUCKETS = 8, // of a stage's gradients, so that the last one is not all of them
+  GATHER = -1,       // in the place of a use
+};
+
+// A sum or a gather.
+typedef struct job {
+  const bd_rt_weight *weight;
+  int use;
+} job;
+
+typedef struct accumulator {
+  int64_t offset; // in the arena
+  job job;
+  bool summed;
+} accumulator;
+
+struct bd_rt_overlap {
+  int accumulator_count;
+  accumulator *accumulators; // ascending
+  int job_count;
+  job *jobs; // of the bucket that is being filled
+  int64_t bytes, most_bytes;
+};
+
+static int compare_offsets(const void *a, const void *b) {
+  const int64_t x = ((const accumulator *)a)->offset, y = ((const accumulator *)b)->offset;
+  return (x > y) - (x < y);
+}
+
+int bd_rt_overlap_open(bd_rt *rt) {
+  const bd_rt_stage *const stage = rt->stage;
+  bd_rt_overlap *const o = calloc(1, sizeof *o);
+  size_t uses = 0;
+  int64_t bytes = 0;
+  for (int i = 0; i < stage->weight_count; i++)
+    uses += (size_t)stage->weights[i].gradient_count;
+  if (o) {
+    o->accumulators = calloc(uses + 1, sizeof *o->accumulators);
+    o->jobs = calloc(uses + (size_t)stage->weight_count + 1, sizeof *o->jobs);
+  }
+  if (!o || !o->accumulators || !o->jobs) {
+    bd_rt_say("out of memory");
+    return BD_RT_EXIT_EXTERNAL;
+  }
+  for (int i = 0; i < stage->weight_count; i++) {
+    const bd_rt_weight *const w = &stage->weights[i];
+    for (int use = 0; use < w->gradient_count; use++) {
+      o->accumulators[o->accumulator_count++] =
+          (accumulator){.offset = w->gradient_offsets[use], .job = {w, use}};
+      bytes += bd_rt_gradient_local(rt, w).elements * (int64_t)sizeof(float);
+    }
+  }
+  qsort(o->accumulators, (size_t)o->accumulator_count, sizeof *o->accumulators, compare_offsets);
+  o->most_bytes = bd_rt_least(bytes / LEAST_BUCKETS, MOST_BUCKET_BYTES);
+  rt->overlap = o;
+  return 0;
+}
+
+void bd_rt_overlap_close(bd_rt *rt) {
+  if (!rt->overlap) return;
+  free(rt->overlap->accumulators);
+  free(rt->overlap->jobs);
+  free(rt->overlap);
+  rt->overlap = NULL;
+}
+
+void bd_rt_overlap_new_step(bd_rt *rt) {
+  rt->overlap->job_count = 0; // of a step that ended without an update
+  rt->overlap->bytes = 0;
+  bd_rt_join(rt);
+  for (int i = 0; i < rt->overlap->accumulator_count; i++)
+    rt->overlap->accumulators[i].summed = false;
+}
+
+static accumulator *find(const bd_rt *rt, int64_t offset) {
+  const accumulator wanted = {.offset = offset};
+  return bsearch(&wanted, rt->overlap->accumulators, (size_t)rt->overlap->accumulator_count,
+                 sizeof wanted, compare_offsets);
+}
+
+bool bd_rt_overlap_summed(const bd_rt *rt, const bd_rt_weight *weight, int use) {
+  return find(rt, weight->gradient_offsets[use])->summed;
+}
+
+// The bucket starts.
+static void start(bd_rt *rt) {
+  bd_rt_overlap *const o = rt->overlap;
+  if (o->job_count == 0) return;
+  bd_rt_aside(rt);
+  for (int i = 0; i < o->job_count; i++)
+    if (o->jobs[i].use == GATHER)
+      bd_rt_gather_weight(rt, o->jobs[i].weight);
+    else
+      bd_rt_sum_use(rt, o->jobs[i].weight, o->jobs[i].use);
+  bd_rt_back(rt);
+  o->job_count = 0;
+  o->bytes = 0;
+}
+
+static void add(bd_rt *rt, job what, int64_t bytes) {
+  bd_rt_overlap *const o = rt->overlap;
+  o->jobs[o->job_count++] = what;
+  o->bytes += bytes;
+  if (o->bytes >= o->most_bytes) start(rt);
+}
+
+void bd_rt_gradient(bd_rt *rt, int64_t micro_batch, const void *gradient) {
+  const bd_rt_program *const program = rt->program;
+  if (micro_batch + 1 < program->global_batch / program->micro_batch) return;
+  accumulator *const a = find(rt, (const char *)gradient - rt->arena);
+  if (!a || !bd_rt_runs_aside(rt) || !bd_rt_sums_in_place(rt, a->job.weight, a->job.use)) return;
+  a->summed = true;
+  add(rt, a->job, bd_rt_gradient_local(rt, a->job.weight).elements * (int64_t)sizeof(float));
+}
+
+void bd_rt_overlap_gather(bd_rt *rt, const bd_rt_weight *weight) {
+  const bd_rt_share share = bd_rt_share_of(rt, weight);
+  const int64_t bytes = share.elements * bd_rt_element_bytes(weight->layout.dtype);
+  if (!bd_rt_runs_aside(rt) || weight->cut_axis || share.group->size == 1 ||
+      share.elements % share.group->size != 0)
+    bd_rt_gather_weight(rt, weight);
+  else
+    add(rt, (job){weight, GATHER}, bytes);
+}
+
+void bd_rt_overlap_wait(bd_rt *rt) {
+  start(rt);
+  bd_rt_join(rt);
+}

@@ -1,0 +1,20 @@
+// What ranks exchange beside other work: gradients are summed while backward goes on, updated parts
+// of weights are gathered while other weights are updated. Several at once make a bucket, which
+// starts when it is full.
+#ifndef BD_RT_OVERLAP_H
+#define BD_RT_OVERLAP_H
+#include "runtime/rank.h"
+
+// For a placed rank, before bd_rt_open. 0, or a status after it has been said.
+int bd_rt_overlap_open(bd_rt *rt);
+void bd_rt_overlap_close(bd_rt *rt);
+// A step begins: no gradient has been summed, nothing is under way.
+void bd_rt_overlap_new_step(bd_rt *rt);
+// Whether the sum of a weight's use is under way or done.
+bool bd_rt_overlap_summed(const bd_rt *rt, const bd_rt_weight *weight, int use);
+// The weight's parts reach those that share its update (see bd_rt_gather_weight) until
+// bd_rt_overlap_wait.
+void bd_rt_overlap_gather(bd_rt *rt, const bd_rt_weight *weight);
+// All that was begun beside is done before what is asked from here on.
+void bd_rt_overlap_wait(bd_rt *rt);
+#endif

@@ -1,0 +1,11 @@
+// Parts of the end of a step that may come earlier.
+#ifndef BD_RT_UPDATE_H
+#define BD_RT_UPDATE_H
+#include "runtime/rank.h"
+
+// Makes the accumulator of a use the sum over the ranks that have partial ones; where this rank
+// updates a part of the weight, only that part, the rest is left undefined.
+void bd_rt_sum_use(bd_rt *rt, const bd_rt_weight *weight, int use);
+// Whether that is an exchange between ranks that needs no memory beside the accumulator.
+bool bd_rt_sums_in_place(const bd_rt *rt, const bd_rt_weight *weight, int use);
+#endif
