@@ -36,8 +36,8 @@ void bd_rt_stamp(bd_rt *rt, int stamp, void *queue);
 void bd_rt_stamps_read(bd_rt *rt, int count, double *seconds);
 
 // Tells tools that watch this process which range of a step (see bd_rt_begin) begins and ends.
-void bd_rt_annotate(const bd_rt *rt, int what, int64_t number);
-void bd_rt_annotate_end(const bd_rt *rt);
+void bd_rt_annotate(bd_rt *rt, int what, int64_t number);
+void bd_rt_annotate_end(bd_rt *rt);
 
 // What the device says of itself.
 typedef struct bd_rt_sensors {

@@ -18,11 +18,12 @@
 // of the number of threads; kernels that reduce over rows are one chunk per fixed column block,
 // rows ascending.
 //
-// GPU ABI: PTX entry bdk_N with three parameters by value:
+// GPU ABI: PTX entry bdk_N with three parameters, the first two by value:
 //
-//   bdk_N(char *buffers[buffer_count], int64_t range[range_count], bd_rt_random random)
+//   bdk_N(char *buffers[buffer_count], int64_t range[range_count], const bd_rt_random *random)
 //
-// (what cuLaunchKernel copies from the host arrays); no bdk_N_chunks. A launch is a one-dimensional
+// (what cuLaunchKernel copies from the host arrays; `random` lies on the device, so that a graph of
+// launches stays the same from step to step); no bdk_N_chunks. A launch is a one-dimensional
 // grid of any number of blocks of exactly `threads` threads (bd_kernel_launch): kernels stride over
 // their work, so every grid gives the same bits. Shared memory is static. Attention and its
 // gradient are generated for GPUs only. A step may be several kernels, numbered one after another

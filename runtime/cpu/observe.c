@@ -24,11 +24,11 @@ void bd_rt_stamps_read(bd_rt *rt, int count, double *seconds) {
     seconds[i] = rt->device->stamps[i] - rt->device->stamps[0];
 }
 
-void bd_rt_annotate(const bd_rt *rt, int what, int64_t number) {
+void bd_rt_annotate(bd_rt *rt, int what, int64_t number) {
   (void)rt, (void)what, (void)number;
 }
 
-void bd_rt_annotate_end(const bd_rt *rt) {
+void bd_rt_annotate_end(bd_rt *rt) {
   (void)rt;
 }
 

@@ -19,7 +19,7 @@ int bd_rt_runs_aside(const bd_rt *rt) {
 void bd_rt_aside(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
   if (!device->rehearsing) {
-    BD_CUDA(cudaEventRecord(device->forked, device->stream));
+    BD_CUDA(cudaEventRecord(device->forked, bd_cuda_now(rt)->stream));
     BD_CUDA(cudaStreamWaitEvent(device->lanes[BD_CUDA_ASIDE].stream, device->forked, 0));
     bd_rt_profile_aside(rt, device->lanes[BD_CUDA_ASIDE].stream);
     bd_cuda_accept(rt, ncclGroupStart(), "ncclGroupStart");
@@ -46,6 +46,6 @@ void bd_rt_join(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
   if (!device->aside) return;
   BD_CUDA(cudaEventRecord(device->joined, device->lanes[BD_CUDA_ASIDE].stream));
-  BD_CUDA(cudaStreamWaitEvent(device->stream, device->joined, 0));
+  BD_CUDA(cudaStreamWaitEvent(bd_cuda_now(rt)->stream, device->joined, 0));
   device->aside = 0;
 }

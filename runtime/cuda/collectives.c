@@ -64,27 +64,28 @@ static char *at(const transfer *t, const void *data, int64_t element) {
 
 static void pack(const transfer *t, int first, int peers, int64_t from, int64_t count,
                  const void *buffer, void *blocks) {
-  bd_cuda_pack(&t->rt->device->queue, &t->cut, bd_rt_element_bytes(t->dtype), first, peers, from,
+  bd_cuda_pack(bd_cuda_now(t->rt), &t->cut, bd_rt_element_bytes(t->dtype), first, peers, from,
                count, buffer, blocks);
   bd_cuda_check_launch();
 }
 
 static void unpack(const transfer *t, int peers, int64_t from, int64_t count, const void *blocks,
                    void *buffer) {
-  bd_cuda_unpack(&t->rt->device->queue, &t->cut, bd_rt_element_bytes(t->dtype), 0, peers, from,
-                 count, blocks, buffer);
+  bd_cuda_unpack(bd_cuda_now(t->rt), &t->cut, bd_rt_element_bytes(t->dtype), 0, peers, from, count,
+                 blocks, buffer);
   bd_cuda_check_launch();
 }
 
 static void all_gather(const transfer *t, const void *in, void *out, int64_t count) {
   BD_NCCL(t->rt, t->comm,
-          ncclAllGather(in, out, (size_t)count, type_of(t->dtype), t->comm, t->rt->device->stream));
+          ncclAllGather(in, out, (size_t)count, type_of(t->dtype), t->comm,
+                        bd_cuda_now(t->rt)->stream));
 }
 
 static void reduce_scatter(const transfer *t, const void *in, void *out, int64_t count) {
   BD_NCCL(t->rt, t->comm,
           ncclReduceScatter(in, out, (size_t)count, type_of(t->dtype), ncclSum, t->comm,
-                            t->rt->device->stream));
+                            bd_cuda_now(t->rt)->stream));
 }
 
 // Whether the parts of all peers lie one after another, each as a block.
@@ -102,7 +103,7 @@ static void reduce_lse(const transfer *t, const float *in, float *out) {
   for (int64_t from = 0; from < t->block; from += most) {
     const int64_t count = t->block - from < most ? t->block - from : most;
     all_gather(t, in + from, pieces, count);
-    bd_cuda_combine_lse(&t->rt->device->queue, t->group->size, count, pieces, out + from);
+    bd_cuda_combine_lse(bd_cuda_now(t->rt), t->group->size, count, pieces, out + from);
     bd_cuda_check_launch();
   }
 }
@@ -122,7 +123,8 @@ static void reduce(bd_rt *rt, int mask, int dtype, int combiner, int64_t count, 
   }
   BD_NCCL(rt, t.comm,
           ncclAllReduce(in, out, (size_t)count, type_of(dtype),
-                        combiner == BD_RT_SUM ? ncclSum : ncclMax, t.comm, rt->device->stream));
+                        combiner == BD_RT_SUM ? ncclSum : ncclMax, t.comm,
+                        bd_cuda_now(rt)->stream));
 }
 
 void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t count, const float *in,
@@ -210,7 +212,7 @@ void bd_rt_shard(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent, 
 
 static void exchange(const transfer *t, const char *give, char *take, int64_t count) {
   const size_t bytes = (size_t)(count * bd_rt_element_bytes(t->dtype));
-  cudaStream_t stream = t->rt->device->stream;
+  cudaStream_t stream = bd_cuda_now(t->rt)->stream;
   const size_t own = (size_t)t->group->rank * bytes;
   bd_cuda_accept(t->rt, ncclGroupStart(), "ncclGroupStart");
   for (int r = 0; r < t->group->size; r++) {

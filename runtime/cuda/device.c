@@ -200,7 +200,9 @@ int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes) {
   const int status = allocate_arena(rt, message, message_bytes);
   if (status) return status;
   device->library = rt->arena + rt->stage->library_offset;
-  device->library_bytes = rt->stage->library_bytes;
+  device->library_bytes =
+      rt->stage->library_bytes - BD_CUDA_MOST_RANDOMS * (int64_t)sizeof *device->randoms;
+  device->randoms = (bd_rt_random *)(void *)(device->library + device->library_bytes);
   device->room = device->library + BD_CUDA_WORKSPACE_BYTES;
   device->room_bytes = device->library_bytes - BD_CUDA_WORKSPACE_BYTES;
   if (device->library_bytes < BD_CUDA_LEAST_LIBRARY_BYTES) {
@@ -222,6 +224,7 @@ int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes) {
   device->to = calloc(stages, sizeof *device->to);
   device->from = calloc(stages, sizeof *device->from);
   if (!device->to || !device->from) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  if (bd_cuda_open_segments(rt)) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
   BD_CUDA_BLAS(cublasLtCreate(&device->blas));
   load_code(rt);
   bd_cuda_open_sensors(rt);
@@ -233,6 +236,7 @@ void bd_cuda_release(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
   bd_rt_pool_destroy(rt->pool);
   bd_cuda_close_sensors(rt);
+  bd_cuda_close_segments(rt);
   bd_cuda_release_products(rt);
   BD_CUDA_BLAS(cublasLtDestroy(device->blas));
   if (device->code) BD_CUDA(cudaLibraryUnload(device->code));

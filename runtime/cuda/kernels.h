@@ -83,6 +83,9 @@ typedef struct bd_cuda_factor {
 void bd_cuda_round_f8(const bd_cuda_queue *queue, const bd_cuda_factor *factor, uint32_t *room,
                       float *scales, void *out);
 
+// random.cu: `from` may be changed at once.
+void bd_cuda_put(const bd_cuda_queue *queue, const bd_rt_random *from, int count, bd_rt_random *to);
+
 // embed.cu: `links` holds 2 * count numbers.
 void bd_cuda_embed_dw(const bd_cuda_queue *queue, int dtype, const int32_t *ids, const void *dout,
                       int64_t count, int64_t c, int64_t row_start, int64_t rows, float *dtable,

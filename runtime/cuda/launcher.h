@@ -14,6 +14,7 @@ typedef struct bd_launcher {
   uint64_t job;      // differs between jobs of the same launcher, where it says so
   int join_seconds;  // how long the ranks wait for each other
   int may_share_gpu; // several ranks may use one GPU
+  int no_graphs;     // work is started piece by piece
 } bd_launcher;
 
 // Reads the environment; without a launcher this is the only rank. 0, or a BD_RT_EXIT status with

@@ -216,7 +216,7 @@ static void clear(bd_rt *rt, const bd_rt_gemm *s, char *out) {
   const int64_t size = bd_rt_element_bytes(s->out_dtype);
   for (int64_t i = 0; i < s->batch; i++)
     BD_CUDA(cudaMemset2DAsync(out + i * s->out_batch * size, (size_t)(s->out_m * size), 0,
-                              (size_t)(s->n * size), (size_t)s->m, rt->device->stream));
+                              (size_t)(s->n * size), (size_t)s->m, bd_cuda_now(rt)->stream));
 }
 
 static void multiply(bd_rt *rt, const bd_rt_gemm *s, const bd_cuda_product *p, const void *a,
@@ -225,7 +225,7 @@ static void multiply(bd_rt *rt, const bd_rt_gemm *s, const bd_cuda_product *p, c
   const float alpha = 1, beta = s->accumulate ? 1 : 0;
   BD_CUDA_BLAS(cublasLtMatmul(device->blas, p->operation, &alpha, b, p->left, a, p->right, &beta,
                               out, p->out, out, p->out, &p->algorithm, device->library,
-                              p->workspace_bytes, device->stream));
+                              p->workspace_bytes, bd_cuda_now(rt)->stream));
 }
 
 // Both operands lie with the terms of a sum one after another, as the library wants them.
@@ -255,26 +255,52 @@ static void multiply_f8(bd_rt *rt, const bd_rt_gemm *s, const void *a, const voi
       rounded_a + (s->m * s->k + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
   float *const scales = s->f8_room;
   uint32_t *const room = (uint32_t *)(void *)device->room;
-  bd_cuda_round_f8(&device->queue, &(bd_cuda_factor){a, s->m, s->k, s->a_m, s->a_k, s->f8[0]}, room,
-                   scales, rounded_a);
-  bd_cuda_round_f8(&device->queue, &(bd_cuda_factor){b, s->n, s->k, s->b_n, s->b_k, s->f8[1]}, room,
-                   scales + 2, rounded_b);
+  bd_cuda_round_f8(bd_cuda_now(rt), &(bd_cuda_factor){a, s->m, s->k, s->a_m, s->a_k, s->f8[0]},
+                   room, scales, rounded_a);
+  bd_cuda_round_f8(bd_cuda_now(rt), &(bd_cuda_factor){b, s->n, s->k, s->b_n, s->b_k, s->f8[1]},
+                   room, scales + 2, rounded_b);
   const key k = f8_key_of(s, rounded_a, rounded_b, out);
   const bd_cuda_product *const p = product_of(rt, &k);
   set_scales(p, scales + 3, scales + 1);
   multiply(rt, s, p, rounded_a, rounded_b, out);
 }
 
-void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *s, const void *a, const void *b, void *out) {
-  if (rt->device->rehearsing || s->m <= 0 || s->n <= 0 || s->batch <= 0) return;
+typedef struct call {
+  bd_rt_gemm shape;
+  const void *a, *b;
+  void *out;
+} call;
+
+static void run(bd_rt *rt, const void *args) {
+  const call *const c = args;
+  const bd_rt_gemm *const s = &c->shape;
   if (s->k <= 0) {
-    if (!s->accumulate) clear(rt, s, out);
+    if (!s->accumulate) clear(rt, s, c->out);
     return;
   }
   if (bd_rt_is_f8(s)) {
-    multiply_f8(rt, s, a, b, out);
+    multiply_f8(rt, s, c->a, c->b, c->out);
     return;
   }
-  const key k = key_of(s, a, b, out);
-  multiply(rt, s, product_of(rt, &k), a, b, out);
+  const key k = key_of(s, c->a, c->b, c->out);
+  multiply(rt, s, product_of(rt, &k), c->a, c->b, c->out);
+}
+
+// Member by member: what lies between members is no part of the call.
+static void copy_shape(bd_rt_gemm *to, const bd_rt_gemm *s) {
+  to->m = s->m, to->n = s->n, to->k = s->k, to->batch = s->batch;
+  to->a_m = s->a_m, to->a_k = s->a_k, to->a_batch = s->a_batch;
+  to->b_k = s->b_k, to->b_n = s->b_n, to->b_batch = s->b_batch;
+  to->out_m = s->out_m, to->out_batch = s->out_batch;
+  to->accumulate = s->accumulate, to->dtype = s->dtype, to->out_dtype = s->out_dtype;
+  to->f8[0] = s->f8[0], to->f8[1] = s->f8[1], to->f8_room = s->f8_room;
+}
+
+void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *s, const void *a, const void *b, void *out) {
+  if (rt->device->rehearsing || s->m <= 0 || s->n <= 0 || s->batch <= 0) return;
+  call c;
+  memset(&c, 0, sizeof c);
+  copy_shape(&c.shape, s);
+  c.a = a, c.b = b, c.out = out;
+  bd_cuda_do(rt, run, &c, sizeof c);
 }

@@ -10,7 +10,7 @@ enum { WATCH_TURNS = 64, BUSY_TURNS = 512 };
 void bd_rt_settle(bd_rt *rt) {
   if (rt->device->rehearsing) return;
   for (int64_t turn = 1;; turn++) {
-    const cudaError_t state = cudaStreamQuery(rt->device->stream);
+    const cudaError_t state = cudaStreamQuery(bd_cuda_now(rt)->stream);
     if (state == cudaSuccess) return;
     if (state != cudaErrorNotReady) bd_cuda_check(state, "cudaStreamQuery");
     if (turn % WATCH_TURNS == 0) bd_cuda_watch(rt);
@@ -21,18 +21,40 @@ void bd_rt_settle(bd_rt *rt) {
   }
 }
 
+typedef struct filling {
+  void *data;
+  int64_t bytes;
+} filling;
+
+static void run_zero(bd_rt *rt, const void *args) {
+  const filling *const f = args;
+  BD_CUDA(cudaMemsetAsync(f->data, 0, (size_t)f->bytes, bd_cuda_now(rt)->stream));
+}
+
 void bd_rt_zero(bd_rt *rt, void *data, int64_t bytes) {
   if (rt->device->rehearsing || bytes == 0) return;
-  BD_CUDA(cudaMemsetAsync(data, 0, (size_t)bytes, rt->device->stream));
+  bd_cuda_do(rt, run_zero, &(filling){data, bytes}, sizeof(filling));
 }
 
 static void copy(bd_rt *rt, void *to, const void *from, int64_t bytes, enum cudaMemcpyKind kind) {
   if (rt->device->rehearsing || bytes == 0) return;
-  BD_CUDA(cudaMemcpyAsync(to, from, (size_t)bytes, kind, rt->device->stream));
+  BD_CUDA(cudaMemcpyAsync(to, from, (size_t)bytes, kind, bd_cuda_now(rt)->stream));
+}
+
+typedef struct copying {
+  void *to;
+  const void *from;
+  int64_t bytes;
+} copying;
+
+static void run_copy(bd_rt *rt, const void *args) {
+  const copying *const c = args;
+  copy(rt, c->to, c->from, c->bytes, cudaMemcpyDeviceToDevice);
 }
 
 void bd_rt_copy(bd_rt *rt, void *to, const void *from, int64_t bytes) {
-  copy(rt, to, from, bytes, cudaMemcpyDeviceToDevice);
+  if (!rt->device->rehearsing && bytes > 0)
+    bd_cuda_do(rt, run_copy, &(copying){to, from, bytes}, sizeof(copying));
 }
 
 void *bd_rt_map(bd_rt *rt, void *data, int64_t bytes) {
@@ -57,7 +79,7 @@ void bd_rt_place(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local
   for (int64_t done = 0; done < count; done += most) {
     const int64_t part = count - done < most ? count - done : most;
     copy(rt, piece, values + done, part * (int64_t)sizeof *piece, cudaMemcpyHostToDevice);
-    bd_cuda_place(&rt->device->queue, weight, local, first + done, part, piece, buffer);
+    bd_cuda_place(bd_cuda_now(rt), weight, local, first + done, part, piece, buffer);
     bd_cuda_check_launch();
   }
   bd_rt_settle(rt);
@@ -71,7 +93,7 @@ void bd_rt_pick(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local,
     const int64_t part = count - done < most ? count - done : most;
     copy(rt, piece, values + done, part * (int64_t)sizeof *piece, cudaMemcpyHostToDevice);
     bd_rt_settle(rt); // `values` is about to be written
-    bd_cuda_pick(&rt->device->queue, weight, local, first + done, part, buffer, piece);
+    bd_cuda_pick(bd_cuda_now(rt), weight, local, first + done, part, buffer, piece);
     bd_cuda_check_launch();
     copy(rt, values + done, piece, part * (int64_t)sizeof *piece, cudaMemcpyDeviceToHost);
   }
@@ -81,12 +103,12 @@ void bd_rt_pick(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local,
 void bd_rt_window(bd_rt *rt, const bd_rt_local *local, int64_t first, int64_t count, float *values,
                   float *buffer, int store) {
   if (rt->device->rehearsing || count == 0) return;
-  bd_cuda_window(&rt->device->queue, local, first, count, values, buffer, store);
+  bd_cuda_window(bd_cuda_now(rt), local, first, count, values, buffer, store);
   bd_cuda_check_launch();
 }
 
 void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, float *buffer) {
   if (rt->device->rehearsing || !bd_rt_local_padded(local)) return;
-  bd_cuda_clear_padding(&rt->device->queue, local, buffer);
+  bd_cuda_clear_padding(bd_cuda_now(rt), local, buffer);
   bd_cuda_check_launch();
 }

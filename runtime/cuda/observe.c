@@ -35,8 +35,8 @@ void bd_rt_stamps_close(bd_rt *rt) {
 }
 
 void bd_rt_stamp(bd_rt *rt, int stamp, void *queue) {
-  BD_CUDA(
-      cudaEventRecord(rt->device->stamps[stamp], queue ? (cudaStream_t)queue : rt->device->stream));
+  BD_CUDA(cudaEventRecord(rt->device->stamps[stamp],
+                          queue ? (cudaStream_t)queue : bd_cuda_now(rt)->stream));
 }
 
 static void await(bd_rt *rt, cudaEvent_t event) {
@@ -59,10 +59,15 @@ void bd_rt_stamps_read(bd_rt *rt, int count, double *seconds) {
   }
 }
 
-void bd_rt_annotate(const bd_rt *rt, int what, int64_t number) {
+void bd_rt_annotate(bd_rt *rt, int what, int64_t number) {
   static const char *const names[] = {"step", "forward", "backward", "layer", "reduce", "update"};
   char text[64];
   if (rt->device->rehearsing) return;
+  rt->device->range_depth++;
+  if (what == BD_RT_FORWARD || what == BD_RT_BACKWARD) {
+    rt->device->pass_depth = rt->device->range_depth;
+    bd_cuda_begin_pass(rt);
+  }
   if (what == BD_RT_STEP)
     snprintf(text, sizeof text, "stage %d, step %lld", rt->stage_index, (long long)number);
   else if (what == BD_RT_REDUCE || what == BD_RT_UPDATE)
@@ -74,8 +79,9 @@ void bd_rt_annotate(const bd_rt *rt, int what, int64_t number) {
 #endif
 }
 
-void bd_rt_annotate_end(const bd_rt *rt) {
+void bd_rt_annotate_end(bd_rt *rt) {
   if (rt->device->rehearsing) return;
+  if (rt->device->range_depth-- == rt->device->pass_depth) bd_cuda_end_pass(rt);
 #if HAS_NVTX
   nvtxRangePop();
 #endif

@@ -62,20 +62,20 @@ int bd_cuda_prepare_pipes(bd_rt *rt, char *message, size_t message_bytes) {
 }
 
 // Work of the pipe's stream follows what the rank has computed.
-static void follow(bd_rt_device *device, bd_cuda_pipe *pipe) {
-  BD_CUDA(cudaEventRecord(pipe->ready, device->stream));
+static void follow(bd_rt *rt, bd_cuda_pipe *pipe) {
+  BD_CUDA(cudaEventRecord(pipe->ready, bd_cuda_now(rt)->stream));
   BD_CUDA(cudaStreamWaitEvent(pipe->stream, pipe->ready, 0));
 }
 
 // What the rank computes next follows the pipe's work.
-static void await(bd_rt_device *device, bd_cuda_pipe *pipe) {
+static void await(bd_rt *rt, bd_cuda_pipe *pipe) {
   BD_CUDA(cudaEventRecord(pipe->done, pipe->stream));
-  BD_CUDA(cudaStreamWaitEvent(device->stream, pipe->done, 0));
+  BD_CUDA(cudaStreamWaitEvent(bd_cuda_now(rt)->stream, pipe->done, 0));
 }
 
 static void send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) {
   bd_cuda_pipe *const pipe = &rt->device->to[stage];
-  follow(rt->device, pipe);
+  follow(rt, pipe);
   bd_rt_profile_message(rt, BD_RT_THREAD_SEND, stage, tag, bytes, pipe->stream);
   BD_NCCL(rt, pipe->comm, ncclSend(data, (size_t)bytes, ncclInt8, 1, pipe->comm, pipe->stream));
   bd_rt_profile_queued_end(rt, pipe->stream);
@@ -83,11 +83,11 @@ static void send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes)
 
 static void receive(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
   bd_cuda_pipe *const pipe = &rt->device->from[stage];
-  follow(rt->device, pipe);
+  follow(rt, pipe);
   bd_rt_profile_message(rt, BD_RT_THREAD_RECEIVE, stage, tag, bytes, pipe->stream);
   BD_NCCL(rt, pipe->comm, ncclRecv(data, (size_t)bytes, ncclInt8, 0, pipe->comm, pipe->stream));
   bd_rt_profile_queued_end(rt, pipe->stream);
-  await(rt->device, pipe);
+  await(rt, pipe);
 }
 
 void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) {
@@ -99,7 +99,7 @@ void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) 
   }
   bd_cuda_pipe *const pipe = &device->to[stage];
   bd_cuda_outgoing *const slot = find_outgoing(device, stage, tag);
-  if (slot->used) BD_CUDA(cudaStreamWaitEvent(device->stream, slot->sent, 0));
+  if (slot->used) BD_CUDA(cudaStreamWaitEvent(bd_cuda_now(rt)->stream, slot->sent, 0));
   bd_rt_copy(rt, rt->arena + slot->offset, data, bytes);
   send(rt, stage, tag, rt->arena + slot->offset, bytes);
   BD_CUDA(cudaEventRecord(slot->sent, pipe->stream));
@@ -124,7 +124,7 @@ void bd_rt_give(bd_rt *rt, int stage, const float *data, int64_t count) {
     return;
   }
   send(rt, stage, GIVEN, data, bytes);
-  await(rt->device, pipe);
+  await(rt, pipe);
 }
 
 void bd_rt_take(bd_rt *rt, int stage, float *data, int64_t count) {

@@ -8,6 +8,8 @@
 //   cudaMemcpyAsync cudaMemsetAsync cudaMemset2DAsync
 //   cudaStreamCreateWithFlags cudaStreamQuery cudaStreamWaitEvent cudaStreamDestroy
 //   cudaEventCreateWithFlags cudaEventRecord cudaEventQuery cudaEventElapsedTime cudaEventDestroy
+//   cudaStreamBeginCapture cudaStreamEndCapture cudaGraphInstantiate cudaGraphDestroy
+//   cudaGraphLaunch cudaGraphExecDestroy
 //   cudaLibraryLoadData cudaLibraryGetKernel cudaLaunchKernel cudaLibraryUnload
 // of cuBLASLt:
 //   cublasLtCreate cublasLtDestroy cublasLtMatmul cublasLtMatmulAlgoGetHeuristic
@@ -27,6 +29,7 @@
 #include "runtime/cuda/kernels.h"
 #include "runtime/cuda/launcher.h"
 #include "runtime/cuda/meet.h"
+#include "runtime/cuda/segment.h"
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -85,9 +88,11 @@ struct bd_rt_device {
   int ranks_here;        // on this machine
   int nccl_version;      // 10000 * major + 100 * minor + patch
   bd_cuda_lane lanes[BD_CUDA_STREAMS];
-  int lane;                   // that takes what is asked now
-  cudaStream_t stream;        // its own
-  bd_cuda_queue queue;        // the same
+  int lane; // that takes what is asked now
+  // The lane's own. Work that is started at once comes by bd_cuda_now.
+  cudaStream_t stream;
+  bd_cuda_queue queue;
+  bd_cuda_segments *segments;
   int in_group;               // calls of NCCL are gathered and start together
   int aside;                  // the other lane has work that nobody has waited for
   cudaEvent_t forked, joined; // between the two
@@ -95,6 +100,7 @@ struct bd_rt_device {
   // bd_rt_workspace gives, the rest is everyone's between two calls: `room`.
   char *library, *room;
   int64_t library_bytes, room_bytes;
+  bd_rt_random *randoms; // behind the room, BD_CUDA_MOST_RANDOMS
   cudaLibrary_t code;
   cudaKernel_t *kernels; // of the program
   cublasLtHandle_t blas;
@@ -107,9 +113,10 @@ struct bd_rt_device {
   bd_cuda_staging staging[BD_CUDA_STAGINGS];
   int64_t staging_bytes; // of one
   int staging_next;
-  cudaEvent_t *stamps;      // BD_RT_STAMPS, while a run is profiled
-  bd_cuda_sensors *sensors; // NULL: the library is not there
-  float *mapped;            // pinned, 4 * BD_RT_SCRATCH_FLOATS bytes: see bd_rt_map
+  int range_depth, pass_depth; // of bd_rt_annotate
+  cudaEvent_t *stamps;         // BD_RT_STAMPS, while a run is profiled
+  bd_cuda_sensors *sensors;    // NULL: the library is not there
+  float *mapped;               // pinned, 4 * BD_RT_SCRATCH_FLOATS bytes: see bd_rt_map
   // While set, a step is only walked: nothing is done but noting which groups, pipes, messages and
   // samples it uses.
   int rehearsing;

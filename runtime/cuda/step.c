@@ -4,31 +4,61 @@
 
 #include <string.h>
 
+enum { MOST_LAUNCH_BYTES = 4096 }; // what a launch may pass by value
+
+// One launch; its buffers and its range follow.
+typedef struct launch {
+  int32_t number, buffer_count, range_count, unused;
+  const bd_rt_random *random; // on the device
+} launch;
+
+static void run_launch(bd_rt *rt, const void *args) {
+  const launch *const l = args;
+  const int threads = rt->program->kernels[l->number].threads;
+  const char *const buffers = (const char *)(l + 1);
+  const char *const range = buffers + (size_t)l->buffer_count * sizeof(char *);
+  void *arguments[] = {(void *)(uintptr_t)buffers, (void *)(uintptr_t)range,
+                       (void *)(uintptr_t)&l->random};
+  const unsigned per_processor = threads > 1024 ? 1 : 2048 / (unsigned)threads;
+  const dim3 grid = {(unsigned)rt->device->processors * per_processor, 1, 1};
+  BD_CUDA(cudaLaunchKernel((const void *)rt->device->kernels[l->number], grid,
+                           (dim3){(unsigned)threads, 1, 1}, arguments, 0, bd_cuda_now(rt)->stream));
+}
+
 void bd_rt_launch(bd_rt *rt, int number, int buffer_count, char *const *buffers, int range_count,
                   const int64_t *range, const bd_rt_random *random) {
-  bd_rt_device *const device = rt->device;
-  const int threads = rt->program->kernels[number].threads;
-  bd_rt_random none = {0};
-  if (device->rehearsing) return;
-  void *arguments[] = {(void *)(uintptr_t)(buffer_count ? (const void *)buffers : &none),
-                       (void *)(uintptr_t)(range_count ? (const void *)range : &none),
-                       random ? (void *)(uintptr_t)random : &none};
-  const unsigned per_processor = threads > 1024 ? 1 : 2048 / (unsigned)threads;
-  const dim3 grid = {(unsigned)device->processors * per_processor, 1, 1};
-  BD_CUDA(cudaLaunchKernel((const void *)device->kernels[number], grid,
-                           (dim3){(unsigned)threads, 1, 1}, arguments, 0, device->stream));
+  struct {
+    launch launch;
+    char words[MOST_LAUNCH_BYTES];
+  } args;
+  const size_t buffer_bytes = (size_t)buffer_count * sizeof *buffers,
+               range_bytes = (size_t)range_count * sizeof *range;
+  if (rt->device->rehearsing) return;
+  if (buffer_bytes + range_bytes > sizeof args.words)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "a kernel with %d buffers", buffer_count);
+  args.launch = (launch){.number = number,
+                         .buffer_count = buffer_count,
+                         .range_count = range_count,
+                         .random = random ? bd_cuda_keep_random(rt, random) : NULL};
+  if (buffer_bytes) memcpy(args.words, buffers, buffer_bytes);
+  if (range_bytes) memcpy(args.words + buffer_bytes, range, range_bytes);
+  bd_cuda_do(rt, run_launch, &args, sizeof args.launch + buffer_bytes + range_bytes);
 }
 
 void bd_rt_loss_gradient(bd_rt *rt, float *out) {
   if (rt->device->rehearsing) return;
-  bd_cuda_set(&rt->device->queue, out, rt->target_share * rt->loss_scale);
+  bd_cuda_set(bd_cuda_now(rt), out, rt->target_share * rt->loss_scale);
+  bd_cuda_check_launch();
+}
+
+static void run_add_loss(bd_rt *rt, const void *args) {
+  bd_cuda_add_loss(bd_cuda_now(rt), rt->sums, *(const float *const *)args);
   bd_cuda_check_launch();
 }
 
 void bd_rt_add_loss(bd_rt *rt, const float *loss, uint32_t partial) {
   if (rt->device->rehearsing || !bd_rt_loss_counts(rt, partial)) return;
-  bd_cuda_add_loss(&rt->device->queue, rt->sums, loss);
-  bd_cuda_check_launch();
+  bd_cuda_do(rt, run_add_loss, &loss, sizeof loss);
 }
 
 // Pinned memory for one copy of `bytes`: waits for the copy that used it last.
@@ -46,8 +76,9 @@ static bd_cuda_staging *next_staging(bd_rt *rt) {
 }
 
 static void hand_over(bd_rt *rt, bd_cuda_staging *s, void *out, int64_t bytes) {
-  BD_CUDA(cudaMemcpyAsync(out, s->data, (size_t)bytes, cudaMemcpyHostToDevice, rt->device->stream));
-  BD_CUDA(cudaEventRecord(s->copied, rt->device->stream));
+  BD_CUDA(cudaMemcpyAsync(out, s->data, (size_t)bytes, cudaMemcpyHostToDevice,
+                          bd_cuda_now(rt)->stream));
+  BD_CUDA(cudaEventRecord(s->copied, bd_cuda_now(rt)->stream));
   s->used = 1;
 }
 
@@ -119,92 +150,105 @@ void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64
   }
 }
 
-void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, int64_t count,
-                    int64_t c, int64_t row_start, int64_t rows, int32_t accumulate, float *dtable) {
+typedef struct embedding {
+  const int32_t *ids;
+  const char *dout;
+  float *dtable;
+  int64_t count, c, row_start, rows, dtype;
+} embedding;
+
+static void run_embed_dw(bd_rt *rt, const void *args) {
   bd_rt_device *const device = rt->device;
+  const embedding *const e = args;
   int32_t *const links = (int32_t *)(void *)device->room;
   const int64_t most = device->room_bytes / (2 * (int64_t)sizeof *links);
-  const int64_t size = bd_rt_element_bytes(dtype);
-  if (!accumulate) bd_rt_zero(rt, dtable, rows * c * (int64_t)sizeof *dtable);
-  if (device->rehearsing) return;
-  for (int64_t done = 0; done < count; done += most) {
-    bd_cuda_embed_dw(&device->queue, dtype, ids + done, (const char *)dout + done * c * size,
-                     count - done < most ? count - done : most, c, row_start, rows, dtable, links);
+  const int64_t size = bd_rt_element_bytes((int)e->dtype);
+  for (int64_t done = 0; done < e->count; done += most) {
+    bd_cuda_embed_dw(bd_cuda_now(rt), (int)e->dtype, e->ids + done, e->dout + done * e->c * size,
+                     bd_rt_least(e->count - done, most), e->c, e->row_start, e->rows, e->dtable,
+                     links);
     bd_cuda_check_launch();
   }
 }
 
+void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, int64_t count,
+                    int64_t c, int64_t row_start, int64_t rows, int32_t accumulate, float *dtable) {
+  const embedding e = {ids, dout, dtable, count, c, row_start, rows, dtype};
+  if (!accumulate) bd_rt_zero(rt, dtable, rows * c * (int64_t)sizeof *dtable);
+  if (!rt->device->rehearsing) bd_cuda_do(rt, run_embed_dw, &e, sizeof e);
+}
+
 void bd_rt_conv2d_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *w, float *y) {
   if (rt->device->rehearsing) return;
-  bd_cuda_conv2d(&rt->device->queue, s, x, w, y);
+  bd_cuda_conv2d(bd_cuda_now(rt), s, x, w, y);
   bd_cuda_check_launch();
 }
 
 void bd_rt_conv2d_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const float *w,
                          float *dx) {
   if (rt->device->rehearsing) return;
-  bd_cuda_conv2d_dx(&rt->device->queue, s, dy, w, dx);
+  bd_cuda_conv2d_dx(bd_cuda_now(rt), s, dy, w, dx);
   bd_cuda_check_launch();
 }
 
 void bd_rt_conv2d_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
                          int32_t accumulate, float *dw) {
   if (rt->device->rehearsing) return;
-  bd_cuda_conv2d_dw(&rt->device->queue, s, x, dy, accumulate, dw);
+  bd_cuda_conv2d_dw(bd_cuda_now(rt), s, x, dy, accumulate, dw);
   bd_cuda_check_launch();
 }
 
 void bd_rt_maxpool2d_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, float *y) {
   if (rt->device->rehearsing) return;
-  bd_cuda_maxpool2d(&rt->device->queue, s, x, y);
+  bd_cuda_maxpool2d(bd_cuda_now(rt), s, x, y);
   bd_cuda_check_launch();
 }
 
 void bd_rt_maxpool2d_grad_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
                               float *dx) {
   if (rt->device->rehearsing) return;
-  bd_cuda_maxpool2d_grad(&rt->device->queue, s, x, dy, dx);
+  bd_cuda_maxpool2d_grad(bd_cuda_now(rt), s, x, dy, dx);
   bd_cuda_check_launch();
 }
 
 void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int64_t count) {
   if (rt->device->rehearsing) return;
-  bd_cuda_narrow(&rt->device->queue, dtype, wide, halves, count);
+  bd_cuda_narrow(bd_cuda_now(rt), dtype, wide, halves, count);
   bd_cuda_check_launch();
 }
 
 void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count) {
   if (rt->device->rehearsing) return;
-  bd_cuda_add(&rt->device->queue, sum, more, count);
+  bd_cuda_add(bd_cuda_now(rt), sum, more, count);
   bd_cuda_check_launch();
 }
 
 void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out) {
   if (rt->device->rehearsing) return;
-  bd_cuda_square_sum(&rt->device->queue, data, count, (double *)(void *)rt->device->room, out);
+  bd_cuda_square_sum(bd_cuda_now(rt), data, count, (double *)(void *)rt->device->room, out);
   bd_cuda_check_launch();
 }
 
 void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule) {
   if (rt->device->rehearsing) return;
-  bd_cuda_apply(&rt->device->queue, rule);
+  bd_cuda_apply(bd_cuda_now(rt), rule);
   bd_cuda_check_launch();
 }
 
 void bd_rt_add_rows(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
   if (rt->device->rehearsing) return;
-  bd_cuda_add_rows(&rt->device->queue, rule, mixing, (double *)(void *)rt->device->room);
+  bd_cuda_add_rows(bd_cuda_now(rt), rule, mixing, (double *)(void *)rt->device->room);
   bd_cuda_check_launch();
 }
 
 void bd_rt_add_columns(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
   if (rt->device->rehearsing) return;
-  bd_cuda_add_columns(&rt->device->queue, rule, mixing, (double *)(void *)rt->device->room);
+  bd_cuda_add_columns(bd_cuda_now(rt), rule, mixing, (double *)(void *)rt->device->room);
   bd_cuda_check_launch();
 }
 
 void bd_rt_add_squares(bd_rt *rt, const bd_rt_rule *rule, int which, bd_rt_mixing mixing) {
   if (rt->device->rehearsing) return;
-  bd_cuda_add_squares(&rt->device->queue, rule, which, mixing, (double *)(void *)rt->device->room);
+  bd_cuda_add_squares(bd_cuda_now(rt), rule, which, mixing, (double *)(void *)rt->device->room);
   bd_cuda_check_launch();
 }

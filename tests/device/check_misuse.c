@@ -94,6 +94,36 @@ static void destroyed_with_work(int rank) {
   cudaStreamDestroy(s);
 }
 
+static cudaStream_t captured(void) {
+  const cudaStream_t s = stream();
+  cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal);
+  return s;
+}
+
+static void host_in_graph(int rank) {
+  char from[64] = "";
+  void *const to = device_bytes(64);
+  cudaMemcpyAsync(to, from, 64, cudaMemcpyHostToDevice, captured());
+}
+
+static void event_in_graph(int rank) {
+  cudaEventRecord(event(), captured());
+}
+
+static void waited_in_graph(int rank) {
+  cudaStreamQuery(captured());
+}
+
+static void graph_in_graph(int rank) {
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  cudaStreamEndCapture(captured(), &graph);
+  cudaGraphInstantiate(&exec, graph, 0);
+  cudaGraphDestroy(graph);
+  cudaGraphExecDestroy(exec);
+  cudaGraphLaunch(exec, stream());
+}
+
 // The children of this one have chosen a device already; its own child has not.
 static void no_device(void) {
   void *at;
@@ -130,6 +160,10 @@ int main(void) {
   children_fault("is no event", 1, destroyed_event);
   children_fault("is no stream", 1, destroyed_stream);
   children_fault("work of stream 1 is left", 1, destroyed_with_work);
+  children_fault("the stream is being captured", 1, host_in_graph);
+  children_fault("the stream is being captured", 1, event_in_graph);
+  children_fault("stream 1 is being captured", 1, waited_in_graph);
+  children_fault("is no graph that can be launched", 1, graph_in_graph);
   no_device();
   children_pass("out of memory", 1, 1, out_of_memory);
   return check_result(0);

@@ -107,6 +107,33 @@ static void legacy(int rank) {
   check_near("the default stream", result, b.host, COUNT, 0);
 }
 
+// What is captured is not done before the graph is launched, and then each time, in its order among
+// the stream's other work.
+static void graph(int rank) {
+  const buffers b = make();
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  float result[COUNT];
+  good(cudaStreamBeginCapture(b.first, cudaStreamCaptureModeThreadLocal));
+  good(cudaMemcpyAsync(b.b, b.a, COUNT * sizeof(float), cudaMemcpyDeviceToDevice, b.first));
+  good(cudaMemsetAsync(b.a, 0, sizeof(float), b.first));
+  good(cudaStreamEndCapture(b.first, &graph));
+  good(cudaGraphInstantiate(&exec, graph, 0));
+  good(cudaGraphDestroy(graph));
+  good(cudaStreamSynchronize(b.first));
+  good(cudaMemcpy(result, b.b, sizeof result, cudaMemcpyDeviceToHost));
+  check_true("a graph that was not launched", isnan(result[1]));
+  for (int turn = 0; turn < 2; turn++) {
+    to_device(&b);
+    good(cudaGraphLaunch(exec, b.first));
+    good(cudaStreamSynchronize(b.first));
+    good(cudaMemcpy(result, b.b, sizeof result, cudaMemcpyDeviceToHost));
+    check_near("a graph's copy", result, b.host, COUNT, 0);
+    b.host[1]++;
+  }
+  good(cudaGraphExecDestroy(exec));
+}
+
 static void fresh(int rank) {
   const buffers b = make();
   float result[COUNT];
@@ -127,6 +154,7 @@ int main(void) {
     children_pass("ordered", 1, seed, ordered);
     children_pass("first record", 1, seed, waits_for_first_record);
     children_pass("legacy stream", 1, seed, legacy);
+    children_pass("graph", 1, seed, graph);
   }
   children_pass("polls", 1, 1, polls);
   children_pass("fresh", 1, 1, fresh);

@@ -26,7 +26,7 @@ template <typename... parameters> struct bd_simt_launch {
   std::tuple<parameters...> values;
 
   static int run(void *args) {
-    auto *const self = *static_cast<bd_simt_launch **>(args);
+    auto *const self = static_cast<bd_simt_launch *>(args);
     gridDim = {(unsigned)self->grid, 1, 1};
     blockDim = {(unsigned)self->block, 1, 1};
     const int64_t threads = (int64_t)self->grid * self->block;
@@ -36,7 +36,6 @@ template <typename... parameters> struct bd_simt_launch {
       threadIdx.x = (unsigned)(thread % self->block);
       std::apply(self->kernel, self->values);
     }
-    delete self;
     return 1;
   }
 };
@@ -46,9 +45,10 @@ void bd_simt_start(const char *name, void (*kernel)(parameters...), int grid, in
                    cudaStream_t stream, arguments... values) {
   if (grid < 1 || block < 1 || block > 1024)
     bd_fake_fault(name, "%d blocks of %d threads", grid, block);
-  auto *const launch = new bd_simt_launch<parameters...>{
+  bd_simt_launch<parameters...> launch{
       kernel, grid, block, bd_fake_setting("BD_FAKE_SEED", 1) % 2 == 0, {values...}};
-  std::apply([&](const auto &...each) { (bd_simt_check(name, each), ...); }, launch->values);
+  static_assert((std::is_trivially_copyable_v<parameters> && ...), "arguments are copied as bytes");
+  std::apply([&](const auto &...each) { (bd_simt_check(name, each), ...); }, launch.values);
   bd_fake_count.launches++;
   bd_fake_enqueue(name, stream, bd_simt_launch<parameters...>::run, &launch, sizeof launch);
 }

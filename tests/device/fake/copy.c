@@ -1,5 +1,5 @@
 // Memory and copies.
-#include "tests/device/fake/device.h"
+#include "tests/device/fake/queue.h"
 
 #include <string.h>
 
@@ -85,6 +85,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
   const copying c = {to, from, bytes};
   if (!bytes) return cudaSuccess;
   check_copy(__func__, &c, kind);
+  // A graph would read or write what the host has there at another time.
+  if (kind != cudaMemcpyDeviceToDevice) bd_fake_refuse_capture(__func__, stream);
   bd_fake_count.copies++;
   const int wait = (!is_device(to, bytes) && !is_pinned(to, bytes)) ||
                    (!is_device(from, bytes) && !is_pinned(from, bytes));

@@ -3,6 +3,7 @@
 // before ncclCommGetAsyncError has said that it is over.
 #include "tests/device/fake/device.h"
 #include "tests/device/fake/exchange.h"
+#include "tests/device/fake/queue.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,6 +126,7 @@ static void concern(struct ncclComm *comm) {
 
 static ncclResult_t add(bd_fake_exchange exchange) {
   comm_of(exchange.call, exchange.comm);
+  bd_fake_refuse_capture(exchange.call, exchange.stream);
   if (exchange.comm->finalized) bd_fake_fault(exchange.call, "the communicator is finalized");
   bd_fake_exchange_check(&exchange);
   if (exchange.kind == BD_FAKE_SEND || exchange.kind == BD_FAKE_RECV)

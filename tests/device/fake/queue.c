@@ -200,6 +200,13 @@ void bd_fake_enqueue(const char *call, cudaStream_t stream, bd_fake_body body, c
   if (!op) abort();
   *op = (bd_fake_op){.call = call, .body = body};
   memcpy(op->args, args, bytes);
+  if (queue->capture) {
+    bd_fake_captured *const c = queue->capture;
+    *(c->last ? &c->last->next : &c->first) = op;
+    c->last = op;
+    c->count++;
+    return;
+  }
   pthread_mutex_lock(&lock);
   if (!started) start();
   op->order = orders++;
@@ -213,8 +220,28 @@ void bd_fake_enqueue(const char *call, cudaStream_t stream, bd_fake_body body, c
   pthread_mutex_unlock(&lock);
 }
 
+int bd_fake_run_captured(const bd_fake_captured *captured) {
+  for (bd_fake_op *op = captured->first; op; op = op->next)
+    if (!op->body(op->args)) bd_fake_fault(op->call, "waits for something inside a graph");
+  return 1;
+}
+
+void bd_fake_free_captured(bd_fake_captured *captured) {
+  for (bd_fake_op *op = captured->first, *next; op; op = next) {
+    next = op->next;
+    free(op);
+  }
+  free(captured);
+}
+
+void bd_fake_refuse_capture(const char *call, cudaStream_t stream) {
+  if (bd_fake_stream_of(call, stream)->capture) bd_fake_fault(call, "the stream is being captured");
+}
+
 void bd_fake_wait(const char *call, int (*done)(void *args), void *args) {
   bd_fake_check_started(call);
+  for (const struct CUstream_st *s = streams; s; s = s->next)
+    if (s->capture) bd_fake_fault(call, "stream %d is being captured", s->index);
   waiter self = {.done = done, .args = args};
   pthread_mutex_lock(&lock);
   if (!started) start();

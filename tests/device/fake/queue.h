@@ -7,11 +7,18 @@
 
 typedef struct bd_fake_op bd_fake_op;
 
+// Work that a stream was given while it was captured.
+typedef struct bd_fake_captured {
+  int count;
+  bd_fake_op *first, *last;
+} bd_fake_captured;
+
 struct CUstream_st {
   int alive, index;
   int blocking; // ordered with the legacy default stream
   uint64_t priority;
   bd_fake_op *head, *tail;
+  bd_fake_captured *capture; // NULL: work is done
   struct CUstream_st *next;
 };
 
@@ -30,5 +37,10 @@ void bd_fake_mark_drop(bd_fake_mark *mark);
 struct CUstream_st *bd_fake_stream_of(const char *call, cudaStream_t stream);
 struct CUstream_st *bd_fake_stream_create(int blocking);
 void bd_fake_stream_destroy(struct CUstream_st *stream);
+// Work of a graph is done as one piece.
+int bd_fake_run_captured(const bd_fake_captured *captured);
+void bd_fake_free_captured(bd_fake_captured *captured);
+// Ends the process when the stream is being captured: the call has no place in a graph.
+void bd_fake_refuse_capture(const char *call, cudaStream_t stream);
 int bd_fake_stream_is_empty(struct CUstream_st *stream);
 #endif

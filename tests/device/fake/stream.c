@@ -73,6 +73,7 @@ static int reach(void *args) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   struct CUevent_st *const e = event_of(__func__, event);
+  bd_fake_refuse_capture(__func__, stream);
   bd_fake_mark_drop(e->last);
   e->last = bd_fake_mark_create();
   bd_fake_mark *const mark = bd_fake_mark_hold(e->last);
@@ -97,6 +98,7 @@ static int is_forgotten(const struct CUstream_st *stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags) {
   struct CUevent_st *const e = event_of(__func__, event);
   if (flags) bd_fake_fault(__func__, "flags %#x", flags);
+  bd_fake_refuse_capture(__func__, stream);
   if (!e->last) bd_fake_fault(__func__, "the event was never recorded");
   if (is_forgotten(bd_fake_stream_of(__func__, stream))) return cudaSuccess;
   bd_fake_mark *const mark = bd_fake_mark_hold(e->last);
