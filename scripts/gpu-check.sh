@@ -1,12 +1,15 @@
 #!/bin/sh
 # Builds emitted CUDA programs on a machine that has a GPU, runs them with all their ranks and compares the losses
-# with those that the CPU computed. Needs the CUDA toolkit, NCCL, make and a C compiler; nothing of braid.
+# with those that the CPU computed. Needs the CUDA toolkit, NCCL, make and a C compiler; nothing of braid but gpu-common.sh
+# beside it.
 #   scripts/gpu-check.sh [--expect LOSSES.jsonl] [--tolerance X] [--seconds N] [--json FILE] OUT...
 # An OUT made by scripts/gpu-folders.sh has in OUT/check: `options`, an argument of the program per line, read in the
 # folder OUT/check; `data.*`, what they name; and `expected.jsonl`, what `braid run --metrics` wrote on CPU ranks.
 # --expect names another such file for all folders. A loss may differ from the expected one by 2e-5 of it (fp32) or
 # 2e-3 (bf16), 5e-4 (fp16), or by --tolerance. The bytes that every rank's arena has must be those that plan.json predicts. A run
-# may take --seconds (600). More ranks than GPUs share them.
+# may take --seconds (600). More ranks than GPUs share them. Where each rank has a GPU of its own, what the driver says is
+# used of it may be at most 2 GiB more than the arena. The first folder of one rank also runs a step under compute-sanitizer,
+# where the toolkit has it.
 # Prints a table, leaves its rows in gpu-check.json or --json FILE. Exit status: 0 all agree, 1 something failed,
 # 2 wrong usage, 77 no GPU, CUDA toolkit or NCCL is here, so nothing was checked.
 set -u
@@ -40,62 +43,14 @@ for out; do
   [ -r "$out/check/options" ] || usage "'$out' has no check/options; scripts/gpu-folders.sh makes such folders"
 done
 
-# How many GPUs the programs will see.
-count_gpus() {
-  if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
-    echo "$CUDA_VISIBLE_DEVICES" | awk -F, '{ print NF }'
-  elif command -v nvidia-smi >/dev/null 2>&1; then
-    nvidia-smi -L 2>/dev/null | grep -c '^GPU '
-  else
-    find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l
-  fi
-}
-gpus=$(count_gpus)
-[ "$gpus" -gt 0 ] || absent "this machine has no NVIDIA GPU, or none that its driver shows"
-if [ -z "${CUDA_HOME:-}" ]; then
-  CUDA_HOME=/usr/local/cuda
-  [ -x $CUDA_HOME/bin/nvcc ] || ! command -v nvcc >/dev/null 2>&1 || CUDA_HOME=$(dirname "$(dirname "$(command -v nvcc)")")
-fi
-[ -x "$CUDA_HOME/bin/nvcc" ] || absent "there is no CUDA toolkit in '$CUDA_HOME' (set CUDA_HOME)"
-printf '#include <nccl.h>\n' | cc -I"$CUDA_HOME/include" -E -x c - >/dev/null 2>&1 || absent "NCCL's header nccl.h is not installed"
-export CUDA_HOME
+. "$(dirname "$0")/gpu-common.sh"
+find_gpus
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 device=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1)
 echo "${device:-GPU} x $gpus, $("$CUDA_HOME/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/CUDA \1/p')"
-
-# The ranks of a plan: stages times the sizes of the mesh.
-ranks_of() {
-  awk '/^ *"stages": [0-9]+,/ { ranks = $2 + 0 }
-       /^ *"mesh": / { gsub(/[^0-9 ]/, " "); n = split($0, size, " "); for (i = 1; i <= n; i++) mesh = (mesh ? mesh : 1) * size[i] }
-       END { print ranks * (mesh ? mesh : 1) }' "$1/plan.json"
-}
-
-# Runs OUT with its ranks; the ranks' words are in $work/log.
-run_ranks() {
-  out=$1 ranks=$2 rank=0 pids='' status=0
-  set --
-  while IFS= read -r word; do set -- "$@" "$word"; done <"$out/check/options"
-  share=0
-  [ "$ranks" -le "$gpus" ] || share=1
-  program=$(cd "$out" && pwd)/train
-  while [ $rank -lt "$ranks" ]; do
-    (cd "$out/check" && exec env RANK=$rank WORLD_SIZE="$ranks" LOCAL_RANK=$rank LOCAL_WORLD_SIZE="$ranks" \
-      MASTER_ADDR=127.0.0.1 BRAID_JOB="$$.$out" BRAID_SHARE_GPU=$share BRAID_JOIN_SECONDS=120 timeout -k 10 "$seconds" \
-      "$program" "$@" --metrics "$work/metrics.jsonl" --report "$work/report.json") >"$work/log.$rank" 2>&1 </dev/null &
-    pids="$pids $!"
-    rank=$((rank + 1))
-  done
-  for pid in $pids; do
-    wait "$pid"
-    ended=$?
-    [ $status -ne 0 ] || status=$ended
-  done
-  cat "$work"/log.* >"$work/log"
-  return $status
-}
 
 # The largest relative difference of a loss: EXPECTED METRICS -> "difference steps tokens/s", or "why" alone.
 compare_losses() {
@@ -135,14 +90,14 @@ compare_arenas() {
     FNR != NR && /"arena_bytes":/ {
       ranks++
       bytes = value["\"arena_bytes\":"]; wanted = planned[value["\"stage\":"]]
+      used = value["\"device_used_bytes\":"] + 0
+      if (!shared && used > bytes + 2147483648) {
+        printf "rank %d has an arena of %s bytes, but %.0f of its GPU are used\n", ranks - 1, bytes, used; bad = 1; exit }
       if (bytes != wanted) { printf "rank %d allocates %s bytes, planned are %s\n", ranks - 1, bytes, wanted; bad = 1; exit }
       if (bytes + 0 > most + 0) most = bytes
     }
-    END { if (!bad) print ranks ? most : "the report lists no ranks" }' "$1" "$2"
+    END { if (!bad) print ranks ? most : "the report lists no ranks" }' shared="$share" "$1" "$2"
 }
-
-is_number() { case $1 in '' | *[!0-9.e+-]*) return 1 ;; esac; }
-quoted() { printf '%s' "$1" | tr -d '\000-\037' | sed 's/[\\"]/\\&/g; s/^/"/; s/$/"/'; }
 
 # Checks one folder: sets verdict ("ok" or why not), difference, steps, rate, bytes.
 check() {
@@ -175,11 +130,19 @@ check() {
   steps=$(echo "$result" | cut -d' ' -f2) rate=$(echo "$result" | cut -d' ' -f3)
   bytes=$(compare_arenas "$out/plan.json" "$work/report.json")
   if ! is_number "$bytes"; then verdict=$bytes bytes=''; return; fi
+  sanitizer=$CUDA_HOME/bin/compute-sanitizer
+  if [ -z "$sanitized" ] && [ "$ranks" = 1 ] && [ -x "$sanitizer" ]; then
+    sanitized=$out
+    if ! run_ranks "$out" 1 '--steps 1' "$sanitizer --error-exitcode 99"; then
+      verdict="compute-sanitizer: $(grep -m 1 '^=========' "$work/log" | cut -c 11-)"
+      return
+    fi
+  fi
   verdict=ok
   awk -v d="$difference" -v t="$limit" 'BEGIN { exit !(d <= t) }' || verdict="losses differ by more than $limit"
 }
 
-failed=0 built='' jobs=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+failed=0 built='' sanitized='' jobs=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 printf '%-28s %5s %5s %12s %14s %10s  %s\n' folder ranks steps difference 'arena bytes' tokens/s verdict
 for out; do
   ranks=$(ranks_of "$out")

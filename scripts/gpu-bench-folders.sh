@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Makes the folders that scripts/gpu-bench.sh takes to a machine with a GPU: works in bf16 at several micro-batches, and one
+# that measures generated kernels; each as sources for CUDA, with data and what it must reach.
+#   scripts/gpu-bench-folders.sh OUT [WORK]...      CLUSTER=h200:1x1 and BRAID=build/braid are the defaults
+# WORK: gpt2-124m gpt2-1558m llama-3-8b resnet-50 kernels; all without one. OUT must not exist. Needs a built braid, no GPU and
+# no CUDA toolkit.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+braid=${BRAID:-$root/build/braid} cluster=${CLUSTER:-h200:1x1}
+[ $# -ge 1 ] || { echo "usage: gpu-bench-folders.sh OUT [WORK]..." >&2; exit 2; }
+[ -x "$braid" ] || { echo "gpu-bench-folders.sh: there is no '$braid'; scripts/build.sh builds it, BRAID names another" >&2; exit 2; }
+mkdir "$1"
+out=$(cd "$1" && pwd)
+shift
+works=("$@")
+[ $# -gt 0 ] || works=(gpt2-124m gpt2-1558m llama-3-8b resnet-50 kernels)
+data=$(mktemp -d)
+trap 'rm -rf "$data"' EXIT
+awk -f "$root/tests/support/words.awk" >"$data/words.txt"
+
+# NAME MODEL MICRO-BATCH GLOBAL-BATCH OPTIMIZER PINS...: a folder NAME-MICRO-BATCH; lines of check/work come from standard input.
+# A micro-batch that does not fit has none.
+folder() {
+  local name=$1 model=$2 micro=$3 batch=$4 optimizer=$5 to=$out/$1-$3
+  shift 5
+  if ! "$braid" compile "$model" --cluster "$cluster" --target cuda --precision bf16 --optimizer "$optimizer" --global-batch "$batch" \
+    --micro-batch "$micro" "$@" --emit c -o "$to" 2>"$data/said"; then
+    echo "$name at a micro-batch of $micro: $(tail -n 1 "$data/said")"
+    cat >/dev/null
+    return
+  fi
+  mkdir "$to/check"
+  { printf 'name %s\nmicro_batch %s\n' "$name" "$micro"; cat; } >"$to/check/work"
+  case $name in
+    resnet-50) printf '%s\n' --data data.safetensors --seed 5 --lr 1e-3 >"$to/check/options" ;;
+    *) printf '%s\n' --data data.txt --tokenizer bytes --seed 5 --lr 1e-4 >"$to/check/options" ;;
+  esac
+  if [ "$name" = resnet-50 ]; then
+    [ -e "$data/images" ] || { cc -std=c11 -O1 -o "$data/samples" "$root/tests/support/samples.c" -lm && "$data/samples" "$data/images" 3,224,224; }
+    cp "$data/images" "$to/check/data.safetensors"
+  else
+    cp "$data/words.txt" "$to/check/data.txt"
+  fi
+  echo "$to"
+}
+
+# Kernels that are bound by memory, each on tensors of 512 MiB: what an instruction reads and writes is known.
+write_kernels_model() {
+  cat >"$data/kernels.json" <<'END'
+{
+  "braid_model": 1,
+  "name": "kernels",
+  "inputs": [
+    {"name": "tokens", "kind": "tokens", "dims": ["B", 2048]},
+    {"name": "targets", "kind": "targets", "dims": ["B", 2048]}
+  ],
+  "weights": [
+    {"name": "table", "dims": [256, 4096]},
+    {"name": "gain", "dims": [4096], "init": "ones"}, {"name": "bias", "dims": [4096], "init": "zeros"},
+    {"name": "scale", "dims": [4096], "init": "ones"},
+    {"name": "head", "dims": [256, 4096]}
+  ],
+  "functions": [
+    {
+      "name": "kernels",
+      "params": [
+        {"name": "t", "dtype": "i32", "dims": ["B", 2048]}, {"name": "y", "dtype": "i32", "dims": ["B", 2048]},
+        {"name": "table", "dims": [256, 4096]}, {"name": "gain", "dims": [4096]}, {"name": "bias", "dims": [4096]},
+        {"name": "scale", "dims": [4096]}, {"name": "head", "dims": [256, 4096]}
+      ],
+      "ops": [
+        {"op": "embed", "in": ["table", "t"], "out": "x"},
+        {"op": "layernorm", "in": ["x", "gain", "bias"], "out": ["n", "mean", "r"], "attrs": {"eps": 1e-5}},
+        {"op": "gelu", "in": ["n"], "out": "g"},
+        {"op": "rmsnorm", "in": ["g", "scale"], "out": ["m", "q"], "attrs": {"eps": 1e-5}},
+        {"op": "contract", "in": ["m", "head"], "out": "logits", "attrs": {"rule": "btc,vc->btv"}},
+        {"op": "lse", "in": ["logits"], "out": "lse"},
+        {"op": "xent", "in": ["logits", "y", "lse"], "out": "sum"}
+      ],
+      "results": ["sum"]
+    }
+  ],
+  "main": [{"call": "kernels", "in": ["tokens", "targets", "table", "gain", "bias", "scale", "head"], "out": "loss"}],
+  "loss": "loss"
+}
+END
+}
+
+for work in "${works[@]}"; do
+  case $work in
+    gpt2-124m) # 6 N + 12 L C T a token
+      for micro in 4 8 16 32 64; do
+        printf '%s\n' 'reach 1.10' 'most_bytes 0.9' 'flops_per_token 859.9e6' | folder $work $work $micro 64 adamw --seq 1024
+      done ;;
+    gpt2-1558m)
+      for micro in 2 4 8 16; do
+        printf '%s\n' 'reach 1.10' 'reach_mfu 0.50' 'flops_per_token 10.289e9' | folder $work $work $micro 16 adamw --seq 1024
+      done ;;
+    llama-3-8b)
+      for micro in 1 2; do
+        printf '%s\n' 'reach 1.10' 'reach_mfu 0.45' 'flops_per_token 61.067e9' | folder $work $work $micro 2 adafactor --seq 8192
+      done ;;
+    resnet-50)
+      for micro in 64 128 256; do
+        printf '%s\n' 'reach 1.00' | folder $work $work $micro 256 momentum
+      done ;;
+    kernels) # 32 x 2048 x 4096 numbers of 2 bytes
+      write_kernels_model
+      tensor=$((32 * 2048 * 4096 * 2))
+      printf '%s\n' 'reach_copy 0.85' "bytes layernorm $((2 * tensor))" "bytes gelu $((2 * tensor))" "bytes rmsnorm $((2 * tensor))" \
+        "bytes rmsnorm_dx $((3 * tensor))" "bytes gelu_grad $((3 * tensor))" "bytes layernorm_dx $((3 * tensor))" \
+        "bytes rmsnorm_dw $((2 * tensor))" "bytes layernorm_dw $((2 * tensor))" |
+        folder kernels "$data/kernels.json" 32 32 sgd --recompute none ;;
+    *) echo "gpu-bench-folders.sh: there is no work '$work'" >&2; exit 2 ;;
+  esac
+done

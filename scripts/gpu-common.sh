@@ -1,0 +1,61 @@
+# Shared by gpu-check.sh and gpu-bench.sh, which source it: what this machine has, and the ranks of an emitted folder. They
+# define `absent`, which says what is missing and ends the script, and before run_ranks `work`, `gpus` and `seconds`.
+
+# How many GPUs the programs will see.
+count_gpus() {
+  if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
+    echo "$CUDA_VISIBLE_DEVICES" | awk -F, '{ print NF }'
+  elif command -v nvidia-smi >/dev/null 2>&1; then
+    nvidia-smi -L 2>/dev/null | grep -c '^GPU '
+  else
+    find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l
+  fi
+}
+
+# Sets `gpus` and CUDA_HOME, or ends the script.
+find_gpus() {
+  gpus=$(count_gpus)
+  [ "$gpus" -gt 0 ] || absent "this machine has no NVIDIA GPU, or none that its driver shows"
+  if [ -z "${CUDA_HOME:-}" ]; then
+    CUDA_HOME=/usr/local/cuda
+    [ -x $CUDA_HOME/bin/nvcc ] || ! command -v nvcc >/dev/null 2>&1 || CUDA_HOME=$(dirname "$(dirname "$(command -v nvcc)")")
+  fi
+  [ -x "$CUDA_HOME/bin/nvcc" ] || absent "there is no CUDA toolkit in '$CUDA_HOME' (set CUDA_HOME)"
+  printf '#include <nccl.h>\n' | cc -I"$CUDA_HOME/include" -E -x c - >/dev/null 2>&1 || absent "NCCL's header nccl.h is not installed"
+  export CUDA_HOME
+}
+
+# The ranks of a plan: stages times the sizes of the mesh.
+ranks_of() {
+  awk '/^ *"stages": [0-9]+,/ { ranks = $2 + 0 }
+       /^ *"mesh": / { gsub(/[^0-9 ]/, " "); n = split($0, size, " "); for (i = 1; i <= n; i++) mesh = (mesh ? mesh : 1) * size[i] }
+       END { print ranks * (mesh ? mesh : 1) }' "$1/plan.json"
+}
+
+# Runs OUT with its ranks and the options of OUT/check; the ranks' words are in $work/log.
+#   run_ranks OUT RANKS [MORE-OPTIONS [COMMAND]]       the last two in words without spaces; COMMAND runs the program
+run_ranks() {
+  out=$1 ranks=$2 more=${3:-} around=${4:-} rank=0 pids='' status=0
+  set --
+  while IFS= read -r word; do set -- "$@" "$word"; done <"$out/check/options"
+  share=0
+  [ "$ranks" -le "$gpus" ] || share=1
+  program=$(cd "$out" && pwd)/train
+  while [ $rank -lt "$ranks" ]; do
+    (cd "$out/check" && exec env RANK=$rank WORLD_SIZE="$ranks" LOCAL_RANK=$rank LOCAL_WORLD_SIZE="$ranks" \
+      MASTER_ADDR=127.0.0.1 BRAID_JOB="$$.$out" BRAID_SHARE_GPU=$share BRAID_JOIN_SECONDS=120 timeout -k 10 "$seconds" \
+      $around "$program" "$@" --metrics "$work/metrics.jsonl" --report "$work/report.json" $more) >"$work/log.$rank" 2>&1 </dev/null &
+    pids="$pids $!"
+    rank=$((rank + 1))
+  done
+  for pid in $pids; do
+    wait "$pid"
+    ended=$?
+    [ $status -ne 0 ] || status=$ended
+  done
+  cat "$work"/log.* >"$work/log"
+  return $status
+}
+
+is_number() { case $1 in '' | *[!0-9.e+-]*) return 1 ;; esac; }
+quoted() { printf '%s' "$1" | tr -d '\000-\037' | sed 's/[\\"]/\\&/g; s/^/"/; s/$/"/'; }
