@@ -1,5 +1,6 @@
 // Steps that are calls of the runtime: a writer per op.
 #include "codegen/emit.h"
+#include "ir/windows.h"
 #include "runtime/braid_rt_abi.h"
 #include <assert.h>
 #include <string.h>
@@ -82,66 +83,65 @@ static bool has_equal_parts(const bd_module *module, const bd_value *value) {
   return true;
 }
 
+static void add_extents(bd_text *text, const char *name, const int64_t extents[BD_MAX_SPATIAL]) {
+  bd_text_addf(text, ",\n      .%s = {%lld, %lld, %lld}", name, (long long)extents[0],
+               (long long)extents[1], (long long)extents[2]);
+}
+
 static void add_window(const bd_emit_body *body, const bd_op *op, window at) {
   bd_emitter *e = body->emitter;
   bd_type x = bd_emit_local(e->module, at.x), y = bd_emit_local(e->module, at.y);
-  int64_t kh = bd_op_int(op, "kh", 0), kw = bd_op_int(op, "kw", 0);
-  int64_t groups = bd_op_int(op, "groups", 1);
+  bd_window_shape shape = bd_window_shape_of(op, &x, at.w ? &at.w->type : NULL, &y);
+  // A rank that has a part of the channels of grouped images has that part of the groups.
+  int64_t groups = at.w ? x.dims[1] / bd_emit_local(e->module, at.w).dims[1] : 1;
   assert(has_equal_parts(e->module, at.x) && has_equal_parts(e->module, at.y));
-  if (at.w) {
-    bd_type w = bd_emit_local(e->module, at.w);
-    kh = w.dims[2];
-    kw = w.dims[3];
-  }
-  bd_text_addf(body->text, "&(bd_rt_conv){.n = %s, .c = %lld, .h = %lld, .w = %lld,\n      ",
-               bd_emit_dim_count(e, at.x, 0), (long long)x.dims[1], (long long)x.dims[2],
-               (long long)x.dims[3]);
-  bd_text_addf(body->text, ".o = %lld, .kh = %lld, .kw = %lld, .oh = %lld, .ow = %lld,\n      ",
-               (long long)y.dims[1], (long long)kh, (long long)kw, (long long)y.dims[2],
-               (long long)y.dims[3]);
-  bd_text_addf(body->text,
-               ".stride_h = %lld, .stride_w = %lld, .pad_h = %lld, .pad_w = %lld, .groups = %lld}",
-               (long long)bd_op_int(op, "stride_h", 1), (long long)bd_op_int(op, "stride_w", 1),
-               (long long)bd_op_int(op, "pad_h", 0), (long long)bd_op_int(op, "pad_w", 0),
+  bd_text_addf(body->text, "&(bd_rt_conv){.n = %s, .c = %lld, .o = %lld, .groups = %lld",
+               bd_emit_dim_count(e, at.x, 0), (long long)x.dims[1], (long long)y.dims[1],
                (long long)groups);
+  add_extents(body->text, "x", shape.x);
+  add_extents(body->text, "k", shape.k);
+  add_extents(body->text, "y", shape.y);
+  add_extents(body->text, "stride", shape.stride);
+  add_extents(body->text, "dilation", shape.dilation);
+  add_extents(body->text, "before", shape.before);
+  bd_text_add(body->text, "}");
 }
 
-static bd_status add_window_call(const bd_emit_body *body, const bd_op *op, const char *name,
-                                 window at) {
-  bd_text_addf(body->text, "  bd_rt_%s_f32(rt, ", name);
+static bd_status add_window_call(const bd_emit_body *body, const bd_op *op, window at) {
+  bd_text_addf(body->text, "  bd_rt_%s_f32(rt, ", bd_op_get_info(op->kind)->name);
   add_window(body, op, at);
   bd_text_add(body->text, ",\n      ");
   for (int i = 0; i < op->in_count; ++i)
     bd_text_addf(body->text, "v%d, ", op->in[i]);
-  if (op->kind == BD_OP_CONV2D_DW)
+  if (op->kind == BD_OP_CONV_DW)
     bd_text_addf(body->text, "%d, ", bd_accumulates(body->function, op->out[0]));
   bd_text_addf(body->text, "v%d);\n", op->out[0]);
   return BD_OK;
 }
 
-static bd_status conv2d(const bd_emit_body *body, const bd_op *op) {
+static bd_status conv(const bd_emit_body *body, const bd_op *op) {
   window at = {operand(body, op, 0), operand(body, op, 1), result(body, op, 0)};
-  return add_window_call(body, op, "conv2d", at);
+  return add_window_call(body, op, at);
 }
 
-static bd_status conv2d_dx(const bd_emit_body *body, const bd_op *op) {
+static bd_status conv_dx(const bd_emit_body *body, const bd_op *op) {
   window at = {result(body, op, 0), operand(body, op, 1), operand(body, op, 0)};
-  return add_window_call(body, op, "conv2d_dx", at);
+  return add_window_call(body, op, at);
 }
 
-static bd_status conv2d_dw(const bd_emit_body *body, const bd_op *op) {
+static bd_status conv_dw(const bd_emit_body *body, const bd_op *op) {
   window at = {operand(body, op, 0), result(body, op, 0), operand(body, op, 1)};
-  return add_window_call(body, op, "conv2d_dw", at);
+  return add_window_call(body, op, at);
 }
 
-static bd_status maxpool2d(const bd_emit_body *body, const bd_op *op) {
+static bd_status maxpool(const bd_emit_body *body, const bd_op *op) {
   window at = {operand(body, op, 0), NULL, result(body, op, 0)};
-  return add_window_call(body, op, "maxpool2d", at);
+  return add_window_call(body, op, at);
 }
 
-static bd_status maxpool2d_grad(const bd_emit_body *body, const bd_op *op) {
+static bd_status maxpool_grad(const bd_emit_body *body, const bd_op *op) {
   window at = {operand(body, op, 0), NULL, operand(body, op, 1)};
-  return add_window_call(body, op, "maxpool2d_grad", at);
+  return add_window_call(body, op, at);
 }
 
 static bd_status collective(const bd_emit_body *body, const bd_op *op) {
@@ -159,11 +159,11 @@ static const writer writers[BD_OP_KIND_COUNT] = {
     [BD_OP_ATTENTION] = attention,
     [BD_OP_ATTENTION_GRAD] = attention,
     [BD_OP_EMBED_DW] = bd_emit_embed_dw,
-    [BD_OP_CONV2D] = conv2d,
-    [BD_OP_CONV2D_DX] = conv2d_dx,
-    [BD_OP_CONV2D_DW] = conv2d_dw,
-    [BD_OP_MAXPOOL2D] = maxpool2d,
-    [BD_OP_MAXPOOL2D_GRAD] = maxpool2d_grad,
+    [BD_OP_CONV] = conv,
+    [BD_OP_CONV_DX] = conv_dx,
+    [BD_OP_CONV_DW] = conv_dw,
+    [BD_OP_MAXPOOL] = maxpool,
+    [BD_OP_MAXPOOL_GRAD] = maxpool_grad,
     [BD_OP_ALL_REDUCE] = collective,
     [BD_OP_ALL_GATHER] = collective,
     [BD_OP_REDUCE_SCATTER] = collective,

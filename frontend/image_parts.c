@@ -18,11 +18,10 @@ bd_weight_pattern bd_image_kernel(const char *name, const char *stored, int64_t 
 
 bd_id bd_image_convolve(bd_graph_build *g, const char *name, bd_id x, bd_id kernel, int64_t size,
                         int64_t stride) {
-  int64_t pad = (size - 1) / 2;
-  bd_attr attrs[] = {bd_attr_int(g->ctx, "stride_h", stride),
-                     bd_attr_int(g->ctx, "stride_w", stride), bd_attr_int(g->ctx, "pad_h", pad),
-                     bd_attr_int(g->ctx, "pad_w", pad)};
-  return bd_graph_op(g, name, BD_OP_CONV2D, 2, (bd_id[]){x, kernel}, 4, attrs);
+  int64_t pad = (size - 1) / 2, strides[] = {stride, stride}, pads[] = {pad, pad, pad, pad};
+  bd_attr attrs[] = {bd_attr_ints(g->ctx, "strides", 2, strides),
+                     bd_attr_ints(g->ctx, "pads", 4, pads)};
+  return bd_graph_op(g, name, BD_OP_CONV, 2, (bd_id[]){x, kernel}, 2, attrs);
 }
 
 static bd_id permute(bd_graph_build *g, const char *name, bd_id x, const char *rule) {

@@ -40,10 +40,10 @@ static void build_stem(builder *b, bd_layer *layer) {
   bd_id x = bd_graph_param(g, "image", image_type(COLORS, c->size), false);
   x = convolve(b, layer, "conv1", "bn1", x, COLORS, c->width, STEM_KERNEL, 2);
   x = relu(b, "relu", x);
-  bd_attr attrs[] = {bd_attr_int(g->ctx, "kh", 3),       bd_attr_int(g->ctx, "kw", 3),
-                     bd_attr_int(g->ctx, "stride_h", 2), bd_attr_int(g->ctx, "stride_w", 2),
-                     bd_attr_int(g->ctx, "pad_h", 1),    bd_attr_int(g->ctx, "pad_w", 1)};
-  bd_graph_result(g, bd_graph_op(g, "maxpool", BD_OP_MAXPOOL2D, 1, &x, 6, attrs));
+  bd_attr attrs[] = {bd_attr_ints(g->ctx, "kernel", 2, (int64_t[]){3, 3}),
+                     bd_attr_ints(g->ctx, "strides", 2, (int64_t[]){2, 2}),
+                     bd_attr_ints(g->ctx, "pads", 4, (int64_t[]){1, 1, 1, 1})};
+  bd_graph_result(g, bd_graph_op(g, "maxpool", BD_OP_MAXPOOL, 1, &x, 3, attrs));
   b->size = ((c->size + 1) / 2 + 1) / 2;
   b->channels = c->width;
 }

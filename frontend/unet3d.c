@@ -77,9 +77,10 @@ static void convolve(builder *b, bd_layer *layer, bd_id x, int64_t inputs, int64
 
 static bd_id pool_planes(builder *b, const char *name, bd_id x, int64_t height, int64_t width) {
   bd_ctx *ctx = b->graph.ctx;
-  bd_attr attrs[] = {bd_attr_int(ctx, "kh", height), bd_attr_int(ctx, "kw", width),
-                     bd_attr_int(ctx, "stride_h", height), bd_attr_int(ctx, "stride_w", width)};
-  return bd_graph_op(&b->graph, name, BD_OP_MAXPOOL2D, 1, &x, 4, attrs);
+  int64_t kernel[] = {height, width};
+  bd_attr attrs[] = {bd_attr_ints(ctx, "kernel", 2, kernel),
+                     bd_attr_ints(ctx, "strides", 2, kernel)};
+  return bd_graph_op(&b->graph, name, BD_OP_MAXPOOL, 1, &x, 2, attrs);
 }
 
 // The maximum of every cube of 2 x 2 x 2: within slices, then over pairs of slices.

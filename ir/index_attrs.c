@@ -13,25 +13,17 @@ typedef struct attr_rule {
 
 #define HUGE_REAL 1e300
 #define MAX_SITE 4294967295.0
-#define MAX_WINDOW 1048576.0
 // The greatest dropout probability: below one, or nothing would be left.
 #define MAX_DROP 0.9999
 
 #define WINDOW_ATTRS(op)                                                                           \
-  {op, "stride_h", BD_ATTR_INT, false, 1, MAX_WINDOW},                                             \
-      {op, "stride_w", BD_ATTR_INT, false, 1, MAX_WINDOW},                                         \
-      {op, "pad_h", BD_ATTR_INT, false, 0, MAX_WINDOW}, {                                          \
-    op, "pad_w", BD_ATTR_INT, false, 0, MAX_WINDOW                                                 \
-  }
-#define TWO_EXTENTS(op, first, second)                                                             \
-  {op, first, BD_ATTR_INT, true, 1, MAX_WINDOW}, {                                                 \
-    op, second, BD_ATTR_INT, true, 1, MAX_WINDOW                                                   \
-  }
-#define WINDOWS_ATTRS(op)                                                                          \
-  {op, "kernel", BD_ATTR_INTS, true, 0, 0}, {op, "strides", BD_ATTR_INTS, false, 0, 0},            \
-      {op, "dilations", BD_ATTR_INTS, false, 0, 0}, {                                              \
+  {op, "strides", BD_ATTR_INTS, false, 0, 0}, {op, "dilations", BD_ATTR_INTS, false, 0, 0}, {      \
     op, "pads", BD_ATTR_INTS, false, 0, 0                                                          \
   }
+#define KERNEL_ATTR(op)                                                                            \
+  { op, "kernel", BD_ATTR_INTS, true, 0, 0 }
+#define GROUPS_ATTR(op)                                                                            \
+  { op, "groups", BD_ATTR_INT, false, 1, 65536 }
 #define INDEXED_ATTRS(op)                                                                          \
   {op, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1}, {                                            \
     op, "batch", BD_ATTR_INT, false, 0, BD_MAX_RANK - 1                                            \
@@ -77,9 +69,11 @@ static const attr_rule attr_rules[] = {
     {BD_OP_PAD, "step", BD_ATTR_INT, false, -(double)BD_MAX_ELEMENTS, (double)BD_MAX_ELEMENTS},
     {BD_OP_PAD, "value", BD_ATTR_REAL, false, -INFINITY, INFINITY},
     {BD_OP_CONCAT, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
-    WINDOWS_ATTRS(BD_OP_UNFOLD),
+    KERNEL_ATTR(BD_OP_UNFOLD),
+    WINDOW_ATTRS(BD_OP_UNFOLD),
     {BD_OP_UNFOLD, "value", BD_ATTR_REAL, false, -INFINITY, INFINITY},
-    WINDOWS_ATTRS(BD_OP_FOLD),
+    KERNEL_ATTR(BD_OP_FOLD),
+    WINDOW_ATTRS(BD_OP_FOLD),
     {BD_OP_FOLD, "dims", BD_ATTR_INTS, true, 0, 0},
     INDEXED_ATTRS(BD_OP_GATHER),
     INDEXED_ATTRS(BD_OP_GATHER_DX),
@@ -102,18 +96,18 @@ static const attr_rule attr_rules[] = {
     {BD_OP_ROPE, "original_positions", BD_ATTR_REAL, false, 1, HUGE_REAL},
     ATTENTION_ATTRS(BD_OP_ATTENTION),
     ATTENTION_ATTRS(BD_OP_ATTENTION_GRAD),
-    WINDOW_ATTRS(BD_OP_CONV2D),
-    {BD_OP_CONV2D, "groups", BD_ATTR_INT, false, 1, 65536},
-    WINDOW_ATTRS(BD_OP_CONV2D_DX),
-    {BD_OP_CONV2D_DX, "groups", BD_ATTR_INT, false, 1, 65536},
-    TWO_EXTENTS(BD_OP_CONV2D_DX, "h", "w"),
-    WINDOW_ATTRS(BD_OP_CONV2D_DW),
-    {BD_OP_CONV2D_DW, "groups", BD_ATTR_INT, false, 1, 65536},
-    TWO_EXTENTS(BD_OP_CONV2D_DW, "kh", "kw"),
-    WINDOW_ATTRS(BD_OP_MAXPOOL2D),
-    TWO_EXTENTS(BD_OP_MAXPOOL2D, "kh", "kw"),
-    WINDOW_ATTRS(BD_OP_MAXPOOL2D_GRAD),
-    TWO_EXTENTS(BD_OP_MAXPOOL2D_GRAD, "kh", "kw"),
+    WINDOW_ATTRS(BD_OP_CONV),
+    GROUPS_ATTR(BD_OP_CONV),
+    WINDOW_ATTRS(BD_OP_CONV_DX),
+    GROUPS_ATTR(BD_OP_CONV_DX),
+    {BD_OP_CONV_DX, "dims", BD_ATTR_INTS, true, 0, 0},
+    KERNEL_ATTR(BD_OP_CONV_DW),
+    WINDOW_ATTRS(BD_OP_CONV_DW),
+    GROUPS_ATTR(BD_OP_CONV_DW),
+    KERNEL_ATTR(BD_OP_MAXPOOL),
+    WINDOW_ATTRS(BD_OP_MAXPOOL),
+    KERNEL_ATTR(BD_OP_MAXPOOL_GRAD),
+    WINDOW_ATTRS(BD_OP_MAXPOOL_GRAD),
 };
 
 static bd_status check_attr(const bd_inference *inference, const attr_rule *rule) {

@@ -2,6 +2,7 @@
 #ifndef BD_IR_INDEX_RULE_H
 #define BD_IR_INDEX_RULE_H
 #include "ir/index.h"
+#include "ir/windows.h"
 
 typedef struct bd_inference {
   bd_ctx *ctx;
@@ -29,6 +30,14 @@ typedef bd_status (*bd_named_rule)(bd_inference *inference);
 // The function behind "#name"; never NULL for a rule of ir/ops.def.
 bd_named_rule bd_named_rule_find(const char *name);
 
+// Every dimension of an operand, which has `rank`, but the first `free` must be a number.
+BD_NODISCARD bd_status bd_inference_check_static(const bd_inference *inference, int operand,
+                                                 int rank, int free);
+BD_NODISCARD bd_status bd_inference_check_extent(const bd_inference *inference, int operand,
+                                                 int dim, int64_t wanted);
+BD_NODISCARD bd_status bd_inference_check_shape(const bd_inference *inference, int operand,
+                                                int rank, const int64_t *dims);
+
 // Whether the attribute `value`, if there is one, is a number that operand 0's type has.
 BD_NODISCARD bd_status bd_inference_check_fill(const bd_inference *inference);
 
@@ -47,6 +56,23 @@ bd_status bd_infer_topk(bd_inference *inference);
 // Rules of ir/index_windows.c.
 bd_status bd_infer_unfold(bd_inference *inference);
 bd_status bd_infer_fold(bd_inference *inference);
+// The windows of `count` dimensions that the attributes say; `kernel` as in bd_windows_of. Errors:
+// lists of another length, numbers out of range.
+BD_NODISCARD bd_status bd_inference_read_windows(const bd_inference *inference, int count,
+                                                 const int64_t *kernel, bd_windows *out_windows);
+// The windows along dimension `d` of `extent` elements, at least one.
+BD_NODISCARD bd_status bd_inference_count_windows(const bd_inference *inference,
+                                                  const bd_windows *windows, int d, int64_t extent,
+                                                  int64_t *out_count);
+// Whether the attribute, if there is one, is a list of `count` extents, strides, ... from `least`.
+BD_NODISCARD bd_status bd_inference_check_list(const bd_inference *inference, const char *name,
+                                               int count, int64_t least);
+// Rules of ir/index_conv.c.
+bd_status bd_infer_conv(bd_inference *inference);
+bd_status bd_infer_conv_dx(bd_inference *inference);
+bd_status bd_infer_conv_dw(bd_inference *inference);
+bd_status bd_infer_maxpool(bd_inference *inference);
+bd_status bd_infer_maxpool_grad(bd_inference *inference);
 
 // Whether partial sums and maxima of the type can be combined between ranks.
 bool bd_dtype_combines(bd_dtype dtype);

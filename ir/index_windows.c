@@ -1,11 +1,10 @@
 // Index rules of windows.
 #include "ir/index_rule.h"
-#include "ir/windows.h"
 
 enum { MOST = 1 << 20 }; // of a kernel's extent, a stride, a dilation and padding
 
-static bd_status check_list(const bd_inference *inference, const char *name, int count,
-                            int64_t least) {
+bd_status bd_inference_check_list(const bd_inference *inference, const char *name, int count,
+                                  int64_t least) {
   const bd_attr *attr = bd_op_find_attr(inference->op, name);
   if (!attr) return BD_OK;
   if (attr->count != count)
@@ -18,16 +17,20 @@ static bd_status check_list(const bd_inference *inference, const char *name, int
   return BD_OK;
 }
 
-static bd_status read_windows(const bd_inference *inference, bd_windows *out_windows) {
-  int count = bd_op_find_attr(inference->op, "kernel")->count;
+bd_status bd_inference_read_windows(const bd_inference *inference, int count, const int64_t *kernel,
+                                    bd_windows *out_windows) {
   if (count < 1 || count > BD_MAX_SPATIAL)
-    return bd_inference_fail(inference, "attribute kernel has %d numbers, not 1 to %d", count,
-                             BD_MAX_SPATIAL);
-  BD_TRY(check_list(inference, "kernel", count, 1));
-  BD_TRY(check_list(inference, "strides", count, 1));
-  BD_TRY(check_list(inference, "dilations", count, 1));
-  BD_TRY(check_list(inference, "pads", 2 * count, 0));
-  *out_windows = bd_windows_of(inference->op);
+    return bd_inference_fail(inference, "windows lie over 1 to %d dimensions, not %d",
+                             BD_MAX_SPATIAL, count);
+  BD_TRY(bd_inference_check_list(inference, "kernel", count, 1));
+  BD_TRY(bd_inference_check_list(inference, "strides", count, 1));
+  BD_TRY(bd_inference_check_list(inference, "dilations", count, 1));
+  BD_TRY(bd_inference_check_list(inference, "pads", 2 * count, 0));
+  *out_windows = bd_windows_of(inference->op, count, kernel);
+  for (int d = 0; d < count; ++d)
+    if (out_windows->kernel[d] > MOST)
+      return bd_inference_fail(inference, "a window of %lld is longer than %d",
+                               (long long)out_windows->kernel[d], (int)MOST);
   return BD_OK;
 }
 
@@ -41,8 +44,8 @@ static void add_lead(bd_inference *inference, int lead) {
   }
 }
 
-static bd_status windows_along(const bd_inference *inference, const bd_windows *windows, int d,
-                               int64_t extent, int64_t *out_count) {
+bd_status bd_inference_count_windows(const bd_inference *inference, const bd_windows *windows,
+                                     int d, int64_t extent, int64_t *out_count) {
   *out_count = bd_windows_along(windows, d, extent);
   if (*out_count > 0) return BD_OK;
   return bd_inference_fail(inference,
@@ -57,7 +60,8 @@ static bd_status windows_along(const bd_inference *inference, const bd_windows *
 bd_status bd_infer_unfold(bd_inference *inference) {
   const bd_type *x = inference->in[0];
   bd_windows w;
-  BD_TRY(read_windows(inference, &w));
+  BD_TRY(bd_inference_read_windows(inference, bd_op_find_attr(inference->op, "kernel")->count, NULL,
+                                   &w));
   BD_TRY(bd_inference_check_fill(inference));
   int lead = x->rank - w.count;
   if (lead < 0 || x->rank + 1 > BD_MAX_RANK)
@@ -70,7 +74,8 @@ bd_status bd_infer_unfold(bd_inference *inference) {
     if (i > 0 && x->dims[lead + i - 1] == BD_DIM_BATCH)
       return bd_inference_fail(inference, "dimension %d of operand 1 may not be the batch",
                                lead + i);
-    if (i > 0) BD_TRY(windows_along(inference, &w, i - 1, x->dims[lead + i - 1], &extent));
+    if (i > 0)
+      BD_TRY(bd_inference_count_windows(inference, &w, i - 1, x->dims[lead + i - 1], &extent));
     int loop = bd_inference_add_loop(inference, "kpqr"[i], BD_LOOP_WHOLE, extent);
     inference->map->out[0][lead + i] = (int8_t)loop;
     inference->out[0].dims[lead + i] = extent;
@@ -83,8 +88,9 @@ bd_status bd_infer_fold(bd_inference *inference) {
   const bd_type *in = inference->in[0];
   const bd_attr *dims = bd_op_find_attr(inference->op, "dims");
   bd_windows w;
-  BD_TRY(read_windows(inference, &w));
-  BD_TRY(check_list(inference, "dims", w.count, 1));
+  BD_TRY(bd_inference_read_windows(inference, bd_op_find_attr(inference->op, "kernel")->count, NULL,
+                                   &w));
+  BD_TRY(bd_inference_check_list(inference, "dims", w.count, 1));
   int lead = in->rank - 1 - w.count;
   if (lead < 0)
     return bd_inference_fail(inference, "operand 1 must have at least %d dimensions, not %s",
@@ -94,7 +100,7 @@ bd_status bd_infer_fold(bd_inference *inference) {
   bd_inference_add_loop(inference, 'k', BD_LOOP_WHOLE, bd_windows_elements(&w));
   for (int i = 0; i <= w.count; ++i) {
     int64_t extent = bd_windows_elements(&w);
-    if (i > 0) BD_TRY(windows_along(inference, &w, i - 1, dims->ints[i - 1], &extent));
+    if (i > 0) BD_TRY(bd_inference_count_windows(inference, &w, i - 1, dims->ints[i - 1], &extent));
     if (in->dims[lead + i] != extent)
       return bd_inference_fail(inference, "dimension %d of operand 1 has extent %s, expected %lld",
                                lead + i + 1, bd_extent_print(in->dims[lead + i]).text,

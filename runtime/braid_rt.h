@@ -112,20 +112,23 @@ void bd_rt_attention_backward(bd_rt *rt, const bd_rt_attention *shape, const bd_
 void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, int64_t count,
                     int64_t c, int64_t row_start, int64_t rows, int32_t accumulate, float *dtable);
 
-// Convolution and pooling, NCHW, no padding of local extents.
+// Convolution and pooling of images x [n, c, x..] by filters [o, c / groups, k..] to y [n, o, y..],
+// no padding of local extents. Along dimension d of three (of fewer, the first are 1 long) point k
+// of the window of point y is point y * stride + k * dilation - before of x, or outside.
 typedef struct bd_rt_conv {
-  int64_t n, c, h, w, o, kh, kw, oh, ow;
-  int64_t stride_h, stride_w, pad_h, pad_w, groups;
+  int64_t n, c, o, groups;
+  int64_t x[3], k[3], y[3], stride[3], dilation[3], before[3];
 } bd_rt_conv;
-void bd_rt_conv2d_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *w, float *y);
-void bd_rt_conv2d_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const float *w,
-                         float *dx);
+void bd_rt_conv_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *w, float *y);
+void bd_rt_conv_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const float *w, float *dx);
 // Overwrites dw, or adds when `accumulate`.
-void bd_rt_conv2d_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
-                         int32_t accumulate, float *dw);
-void bd_rt_maxpool2d_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, float *y);
-void bd_rt_maxpool2d_grad_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
-                              float *dx);
+void bd_rt_conv_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
+                       int32_t accumulate, float *dw);
+// Pools have c channels both in and out, and no groups. The maximum of a window with nothing inside
+// is -inf; of equal ones the first counts.
+void bd_rt_maxpool_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, float *y);
+void bd_rt_maxpool_grad_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
+                            float *dx);
 
 // Collectives along one mesh axis of this stage, on elements of `dtype`. Sums run in ascending rank
 // order on the CPU, in NCCL's on GPUs.

@@ -7,7 +7,7 @@ BRAID_RT_SOURCES = \
   runtime/cpu/device.c runtime/cpu/observe.c runtime/cpu/host.c runtime/cpu/memory.c runtime/cpu/optimizer.c runtime/cpu/adafactor.c \
   runtime/cpu/collectives.c runtime/cpu/pipe.c runtime/cpu/gemm.c runtime/cpu/attention.c \
   runtime/cpu/attention_grad.c runtime/cpu/attention_halves.c runtime/cpu/embed.c \
-  runtime/cpu/conv.c runtime/cpu/pool2d.c runtime/cpu/evaluate.c
+  runtime/cpu/conv.c runtime/cpu/maxpool.c runtime/cpu/evaluate.c
 BRAID_RT_CC = mpicc
 BRAID_RT_CFLAGS = -std=c11 -D_GNU_SOURCE -O3 -march=x86-64-v3 -ffp-contract=off -fno-math-errno \
   -fno-trapping-math -Wall -Wextra -pthread -I.

@@ -20,7 +20,7 @@ static const bd_type *type_of(const bd_gen *g, bd_id id) {
 
 // Loops, and how `unfolded` ([lead.., window, windows..]) is addressed by those of the windows.
 static windows begin(bd_gen *g) {
-  windows w = {.shape = bd_windows_of(g->op)};
+  windows w = {.shape = bd_windows_of(g->op, 0, NULL)};
   int lead = type_of(g, g->op->out[0])->rank - w.shape.count - (g->op->kind == BD_OP_UNFOLD);
   int first = lead + (g->op->kind == BD_OP_UNFOLD);
   w.in = bd_gen_in(g, 0);

@@ -44,12 +44,6 @@ static const known_attr known[] = {
     {"pads", BD_ATTR_REALS, 0, 0},
     {"k", BD_ATTR_INT, 1, LARGEST},
     {"largest", BD_ATTR_INT, 0, 1},
-    {"stride_h", BD_ATTR_INT, 1, 1 << 20},
-    {"stride_w", BD_ATTR_INT, 1, 1 << 20},
-    {"pad_h", BD_ATTR_INT, 0, 1 << 20},
-    {"pad_w", BD_ATTR_INT, 0, 1 << 20},
-    {"kh", BD_ATTR_INT, 1, 1 << 20},
-    {"kw", BD_ATTR_INT, 1, 1 << 20},
     {"groups", BD_ATTR_INT, 1, 1 << 20},
 };
 enum { KNOWN_COUNT = sizeof known / sizeof known[0] };

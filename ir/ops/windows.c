@@ -12,7 +12,7 @@ typedef struct shape {
 } shape;
 
 static shape shape_of(const bd_op *op, const bd_type *under) {
-  shape s = {.windows = bd_windows_of(op), .lead = 1, .count = 1, .under = 1};
+  shape s = {.windows = bd_windows_of(op, 0, NULL), .lead = 1, .count = 1, .under = 1};
   int lead = under->rank - s.windows.count;
   for (int d = 0; d < lead; d++)
     s.lead *= under->dims[d];
@@ -81,7 +81,7 @@ static bd_status with_windows(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, cons
 
 BD_GRADIENT(unfold) {
   const bd_type *type = bd_gradient_operand_type(g, 0);
-  int count = bd_windows_of(g->op).count;
+  int count = bd_windows_of(g->op, 0, NULL).count;
   bd_attr dims = bd_attr_ints(ctx, "dims", count, type->dims + type->rank - count);
   return with_windows(ctx, g, BD_OP_FOLD, &dims);
 }

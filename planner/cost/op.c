@@ -54,14 +54,14 @@ static bd_product contract_product(const part *p) {
   return out;
 }
 
-// Convolutions as the products that they are lowered to (Chetlur et al. 2014, section 3): image
-// points by filters, windows summed.
+// Convolutions as the products that they are lowered to (Chetlur et al. 2014, section 3), one for
+// each group: image points by filters, windows summed.
 static bd_product conv_product(const part *p) {
-  if (p->op->kind == BD_OP_CONV2D)
-    return (bd_product){1, extents(p, "nyx"), extents(p, "o"), extents(p, "cij")};
-  if (p->op->kind == BD_OP_CONV2D_DX)
-    return (bd_product){1, extents(p, "nyx"), extents(p, "cij"), extents(p, "o")};
-  return (bd_product){1, extents(p, "o"), extents(p, "cij"), extents(p, "nyx")};
+  double groups = extents(p, "g"), points = extents(p, "nzyx"), window = extents(p, "chij");
+  double filters = extents(p, "o");
+  if (p->op->kind == BD_OP_CONV) return (bd_product){groups, points, filters, window};
+  if (p->op->kind == BD_OP_CONV_DX) return (bd_product){groups, points, window, filters};
+  return (bd_product){groups, filters, window, points};
 }
 
 // Library calls on halves run on the units for them, everything else in f32.
@@ -141,8 +141,8 @@ static double product_seconds(const part *p) {
 }
 
 static double (*const arithmetic[BD_OP_KIND_COUNT])(const part *) = {
-    [BD_OP_CONTRACT] = product_seconds,    [BD_OP_CONV2D] = product_seconds,
-    [BD_OP_CONV2D_DX] = product_seconds,   [BD_OP_CONV2D_DW] = product_seconds,
+    [BD_OP_CONTRACT] = product_seconds,    [BD_OP_CONV] = product_seconds,
+    [BD_OP_CONV_DX] = product_seconds,     [BD_OP_CONV_DW] = product_seconds,
     [BD_OP_ATTENTION] = attention_seconds, [BD_OP_ATTENTION_GRAD] = attention_seconds,
 };
 

@@ -1,54 +1,58 @@
-// Convolution by tiles of im2col and matrix products; a tile fits a thread's scratch.
+// Convolution by tiles of im2col and matrix products; a tile fits a thread's
+// scratch.
 #include "runtime/cpu/rt.h"
+#include "runtime/cpu/windows.h"
 
 #include <string.h>
 
 enum { TILE_FLOATS = 1 << 17 };
-_Static_assert(TILE_FLOATS <= (int)BD_RT_THREAD_SCRATCH_FLOATS, "a thread's scratch holds a tile");
+_Static_assert(TILE_FLOATS <= (int)BD_RT_THREAD_SCRATCH_FLOATS,
+               "a thread's scratch holds a tile");
 
 typedef struct convolution {
   const bd_rt *rt;
   const bd_rt_conv *s;
   const float *x, *w, *dy;
   float *y, *dx, *dw;
-  int accumulate;         // add to dw
-  int64_t c, o, k;        // channels and outputs of a group, length of a patch
-  int64_t k_tile, pixels; // of one tile of columns
+  int accumulate;  // add to dw
+  int64_t c, o, k; // channels and outputs of a group, length of a patch
+  int64_t points, in, area; // of a window, an image, a result
+  int64_t k_tile, pixels;   // of one tile of columns
 } convolution;
 
 static convolution describe(const bd_rt *rt, const bd_rt_conv *s) {
-  convolution v = {.rt = rt, .s = s, .c = s->c / s->groups, .o = s->o / s->groups};
-  v.k = v.c * s->kh * s->kw;
-  const int64_t most = TILE_FLOATS, area = s->oh * s->ow;
+  convolution v = {
+      .rt = rt, .s = s, .c = s->c / s->groups, .o = s->o / s->groups};
+  v.points = bd_rt_points(s->k);
+  v.k = v.c * v.points;
+  v.in = bd_rt_points(s->x);
+  v.area = bd_rt_points(s->y);
+  const int64_t most = TILE_FLOATS;
   v.k_tile = v.k < most / 64 ? v.k : most / 64;
-  v.pixels = most / v.k_tile < area ? most / v.k_tile : area;
+  v.pixels = most / v.k_tile < v.area ? most / v.k_tile : v.area;
   return v;
 }
 
-// One value of a patch: which input it is, or -1 in the padding.
-static int64_t source(const bd_rt_conv *s, int64_t k, int64_t pixel) {
-  const int64_t kw = k % s->kw, kh = k / s->kw % s->kh, c = k / s->kw / s->kh;
-  const int64_t h = pixel / s->ow * s->stride_h - s->pad_h + kh;
-  const int64_t w = pixel % s->ow * s->stride_w - s->pad_w + kw;
-  return h < 0 || h >= s->h || w < 0 || w >= s->w ? -1 : (c * s->h + h) * s->w + w;
-}
-
 // columns[k, pixel] of rows k0..k0+rows, pixels p0..p0+width.
-static void to_columns(const bd_rt_conv *s, const float *x, int64_t k0, int64_t rows, int64_t p0,
-                       int64_t width, float *columns) {
+static void to_columns(const convolution *v, const float *x, int64_t k0,
+                       int64_t rows, int64_t p0, int64_t width,
+                       float *columns) {
   for (int64_t k = 0; k < rows; k++)
     for (int64_t p = 0; p < width; p++) {
-      const int64_t from = source(s, k0 + k, p0 + p);
-      columns[k * width + p] = from < 0 ? 0 : x[from];
+      const int64_t from =
+          bd_rt_window_place(v->s, p0 + p, (k0 + k) % v->points);
+      columns[k * width + p] =
+          from < 0 ? 0 : x[(k0 + k) / v->points * v->in + from];
     }
 }
 
-static void add_columns(const bd_rt_conv *s, const float *columns, int64_t k0, int64_t rows,
-                        int64_t p0, int64_t width, float *dx) {
+static void add_columns(const convolution *v, const float *columns, int64_t k0,
+                        int64_t rows, int64_t p0, int64_t width, float *dx) {
   for (int64_t k = 0; k < rows; k++)
     for (int64_t p = 0; p < width; p++) {
-      const int64_t to = source(s, k0 + k, p0 + p);
-      if (to >= 0) dx[to] += columns[k * width + p];
+      const int64_t to = bd_rt_window_place(v->s, p0 + p, (k0 + k) % v->points);
+      if (to >= 0)
+        dx[(k0 + k) / v->points * v->in + to] += columns[k * width + p];
     }
 }
 
@@ -56,8 +60,9 @@ static void add_columns(const bd_rt_conv *s, const float *columns, int64_t k0, i
 static void forward_image(void *args, int64_t chunk, int worker) {
   const convolution *const v = args;
   const bd_rt_conv *const s = v->s;
-  const int64_t image = chunk / s->groups, group = chunk % s->groups, area = s->oh * s->ow;
-  const float *const x = v->x + (image * s->c + group * v->c) * s->h * s->w;
+  const int64_t image = chunk / s->groups, group = chunk % s->groups,
+                area = v->area;
+  const float *const x = v->x + (image * s->c + group * v->c) * v->in;
   const float *const w = v->w + group * v->o * v->k;
   float *const y = v->y + (image * s->o + group * v->o) * area;
   float *const columns = bd_rt_thread_scratch(v->rt, worker);
@@ -65,9 +70,9 @@ static void forward_image(void *args, int64_t chunk, int worker) {
     const int64_t width = bd_rt_least(v->pixels, area - p);
     for (int64_t k = 0; k < v->k; k += v->k_tile) {
       const int64_t rows = bd_rt_least(v->k_tile, v->k - k);
-      to_columns(s, x, k, rows, p, width, columns);
-      bd_rt_gemm_block(v->o, width, rows, 1, w + k, v->k, 1, columns, width, 1, k ? 1 : 0, y + p,
-                       area);
+      to_columns(v, x, k, rows, p, width, columns);
+      bd_rt_gemm_block(v->o, width, rows, 1, w + k, v->k, 1, columns, width, 1,
+                       k ? 1 : 0, y + p, area);
     }
   }
 }
@@ -75,18 +80,20 @@ static void forward_image(void *args, int64_t chunk, int worker) {
 static void input_gradient(void *args, int64_t chunk, int worker) {
   const convolution *const v = args;
   const bd_rt_conv *const s = v->s;
-  const int64_t image = chunk / s->groups, group = chunk % s->groups, area = s->oh * s->ow;
+  const int64_t image = chunk / s->groups, group = chunk % s->groups,
+                area = v->area;
   const float *const dy = v->dy + (image * s->o + group * v->o) * area;
   const float *const w = v->w + group * v->o * v->k;
-  float *const dx = v->dx + (image * s->c + group * v->c) * s->h * s->w;
+  float *const dx = v->dx + (image * s->c + group * v->c) * v->in;
   float *const columns = bd_rt_thread_scratch(v->rt, worker);
-  memset(dx, 0, (size_t)(v->c * s->h * s->w) * sizeof *dx);
+  memset(dx, 0, (size_t)(v->c * v->in) * sizeof *dx);
   for (int64_t p = 0; p < area; p += v->pixels) {
     const int64_t width = bd_rt_least(v->pixels, area - p);
     for (int64_t k = 0; k < v->k; k += v->k_tile) {
       const int64_t rows = bd_rt_least(v->k_tile, v->k - k);
-      bd_rt_gemm_block(rows, width, v->o, 1, w + k, 1, v->k, dy + p, area, 1, 0, columns, width);
-      add_columns(s, columns, k, rows, p, width, dx);
+      bd_rt_gemm_block(rows, width, v->o, 1, w + k, 1, v->k, dy + p, area, 1, 0,
+                       columns, width);
+      add_columns(v, columns, k, rows, p, width, dx);
     }
   }
 }
@@ -96,21 +103,25 @@ enum { WEIGHT_ROWS = 64 }; // patch values per task of the weight gradient
 static void weight_gradient(void *args, int64_t chunk, int worker) {
   const convolution *const v = args;
   const bd_rt_conv *const s = v->s;
-  const int64_t blocks = (v->k + WEIGHT_ROWS - 1) / WEIGHT_ROWS, area = s->oh * s->ow;
+  const int64_t blocks = (v->k + WEIGHT_ROWS - 1) / WEIGHT_ROWS, area = v->area;
   const int64_t group = chunk / blocks, k = chunk % blocks * WEIGHT_ROWS;
   const int64_t rows = bd_rt_least(WEIGHT_ROWS, v->k - k);
-  const int64_t pixels = bd_rt_least(BD_RT_THREAD_SCRATCH_FLOATS / WEIGHT_ROWS, area);
+  const int64_t pixels =
+      bd_rt_least(BD_RT_THREAD_SCRATCH_FLOATS / WEIGHT_ROWS, area);
   float *const columns = bd_rt_thread_scratch(v->rt, worker), *const dw =
-                                                                  v->dw + group * v->o * v->k + k;
+                                                                  v->dw +
+                                                                  group * v->o *
+                                                                      v->k +
+                                                                  k;
   int first = !v->accumulate;
   for (int64_t image = 0; image < s->n; image++) {
-    const float *const x = v->x + (image * s->c + group * v->c) * s->h * s->w;
+    const float *const x = v->x + (image * s->c + group * v->c) * v->in;
     const float *const dy = v->dy + (image * s->o + group * v->o) * area;
     for (int64_t p = 0; p < area; p += pixels) {
       const int64_t width = bd_rt_least(pixels, area - p);
-      to_columns(s, x, k, rows, p, width, columns);
-      bd_rt_gemm_block(v->o, rows, width, 1, dy + p, area, 1, columns, 1, width, first ? 0 : 1, dw,
-                       v->k);
+      to_columns(v, x, k, rows, p, width, columns);
+      bd_rt_gemm_block(v->o, rows, width, 1, dy + p, area, 1, columns, 1, width,
+                       first ? 0 : 1, dw, v->k);
       first = 0;
     }
   }
@@ -118,7 +129,8 @@ static void weight_gradient(void *args, int64_t chunk, int worker) {
     memset(dw + o * v->k, 0, (size_t)rows * sizeof *dw);
 }
 
-void bd_rt_conv2d_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *w, float *y) {
+void bd_rt_conv_f32(bd_rt *rt, const bd_rt_conv *s, const float *x,
+                    const float *w, float *y) {
   convolution v = describe(rt, s);
   v.x = x;
   v.w = w;
@@ -126,8 +138,8 @@ void bd_rt_conv2d_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const floa
   bd_rt_pool_run(rt->pool, forward_image, &v, s->n * s->groups);
 }
 
-void bd_rt_conv2d_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const float *w,
-                         float *dx) {
+void bd_rt_conv_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy,
+                       const float *w, float *dx) {
   convolution v = describe(rt, s);
   v.dy = dy;
   v.w = w;
@@ -135,8 +147,8 @@ void bd_rt_conv2d_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const 
   bd_rt_pool_run(rt->pool, input_gradient, &v, s->n * s->groups);
 }
 
-void bd_rt_conv2d_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
-                         int32_t accumulate, float *dw) {
+void bd_rt_conv_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x,
+                       const float *dy, int32_t accumulate, float *dw) {
   convolution v = describe(rt, s);
   v.x = x;
   v.dy = dy;

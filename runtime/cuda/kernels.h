@@ -92,15 +92,15 @@ void bd_cuda_embed_dw(const bd_cuda_queue *queue, int dtype, const int32_t *ids,
                       int32_t *links);
 
 // conv.cu
-void bd_cuda_conv2d(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x, const float *w,
-                    float *y);
-void bd_cuda_conv2d_dx(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *dy,
-                       const float *w, float *dx);
-void bd_cuda_conv2d_dw(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x,
-                       const float *dy, int accumulate, float *dw);
-void bd_cuda_maxpool2d(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x, float *y);
-void bd_cuda_maxpool2d_grad(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x,
-                            const float *dy, float *dx);
+void bd_cuda_conv(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x, const float *w,
+                  float *y);
+void bd_cuda_conv_dx(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *dy,
+                     const float *w, float *dx);
+void bd_cuda_conv_dw(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x,
+                     const float *dy, int accumulate, float *dw);
+void bd_cuda_maxpool(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x, float *y);
+void bd_cuda_maxpool_grad(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x,
+                          const float *dy, float *dx);
 
 #ifdef __cplusplus
 }

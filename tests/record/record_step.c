@@ -48,39 +48,41 @@ void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, 
               record_updates(rt, dtable, bytes), record_room(rt));
 }
 
-// Bytes of an image, of filters and of the result of a convolution.
-static int64_t x_bytes(const bd_rt_conv *s) {
-  return s->n * s->c * s->h * s->w * (int64_t)sizeof(float);
-}
-static int64_t w_bytes(const bd_rt_conv *s) {
-  return s->o * (s->c / s->groups) * s->kh * s->kw * (int64_t)sizeof(float);
-}
-static int64_t y_bytes(const bd_rt_conv *s) {
-  return s->n * s->o * s->oh * s->ow * (int64_t)sizeof(float);
+static int64_t points(const int64_t extents[3]) {
+  return extents[0] * extents[1] * extents[2];
 }
 
-void bd_rt_conv2d_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *w, float *y) {
-  RECORD_WORK(rt, RECORD_CONV2D, record_reads(rt, x, x_bytes(s)), record_reads(rt, w, w_bytes(s)),
+// Bytes of an image, of filters and of the result of a convolution or of a pool.
+static int64_t x_bytes(const bd_rt_conv *s) {
+  return s->n * s->c * points(s->x) * (int64_t)sizeof(float);
+}
+static int64_t w_bytes(const bd_rt_conv *s) {
+  return s->o * (s->c / s->groups) * points(s->k) * (int64_t)sizeof(float);
+}
+static int64_t y_bytes(const bd_rt_conv *s) {
+  return s->n * s->o * points(s->y) * (int64_t)sizeof(float);
+}
+
+void bd_rt_conv_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *w, float *y) {
+  RECORD_WORK(rt, RECORD_CONV, record_reads(rt, x, x_bytes(s)), record_reads(rt, w, w_bytes(s)),
               record_writes(rt, y, y_bytes(s)));
 }
-void bd_rt_conv2d_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const float *w,
-                         float *dx) {
-  RECORD_WORK(rt, RECORD_CONV2D_DX, record_reads(rt, dy, y_bytes(s)),
-              record_reads(rt, w, w_bytes(s)), record_writes(rt, dx, x_bytes(s)));
+void bd_rt_conv_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const float *w, float *dx) {
+  RECORD_WORK(rt, RECORD_CONV_DX, record_reads(rt, dy, y_bytes(s)), record_reads(rt, w, w_bytes(s)),
+              record_writes(rt, dx, x_bytes(s)));
 }
-void bd_rt_conv2d_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
-                         int32_t accumulate, float *dw) {
-  RECORD_WORK(rt, RECORD_CONV2D_DW, record_reads(rt, x, x_bytes(s)),
-              record_reads(rt, dy, y_bytes(s)),
+void bd_rt_conv_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
+                       int32_t accumulate, float *dw) {
+  RECORD_WORK(rt, RECORD_CONV_DW, record_reads(rt, x, x_bytes(s)), record_reads(rt, dy, y_bytes(s)),
               accumulate ? record_updates(rt, dw, w_bytes(s)) : record_writes(rt, dw, w_bytes(s)));
 }
-void bd_rt_maxpool2d_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, float *y) {
-  RECORD_WORK(rt, RECORD_MAXPOOL2D, record_reads(rt, x, x_bytes(s)),
+void bd_rt_maxpool_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, float *y) {
+  RECORD_WORK(rt, RECORD_MAXPOOL, record_reads(rt, x, x_bytes(s)),
               record_writes(rt, y, y_bytes(s)));
 }
-void bd_rt_maxpool2d_grad_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
-                              float *dx) {
-  RECORD_WORK(rt, RECORD_MAXPOOL2D_GRAD, record_reads(rt, x, x_bytes(s)),
+void bd_rt_maxpool_grad_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
+                            float *dx) {
+  RECORD_WORK(rt, RECORD_MAXPOOL_GRAD, record_reads(rt, x, x_bytes(s)),
               record_reads(rt, dy, y_bytes(s)), record_writes(rt, dx, x_bytes(s)));
 }
 

@@ -32,7 +32,7 @@ bd_status bd_onnx_argmax_pool(bd_onnx_lowering *l, const bd_onnx_step *step,
                               const bd_onnx_window *window, double lowest) {
   bd_onnx_part out;
   bd_id x, places, best;
-  BD_TRY(bd_onnx_exact(l, step, 0, false, &x));
+  BD_TRY(bd_onnx_exact(l, step, 0, &x));
   bd_type type = *bd_onnx_type(l, x);
   if (bd_type_has_batch(&type))
     return bd_onnx_step_fail(step, BD_UNSUPPORTED,

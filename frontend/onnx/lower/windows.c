@@ -1,12 +1,34 @@
-// Convolutions and pools over any windows: laid out by `unfold`, added up by `fold`.
+// Convolutions and pools: the graph's ops of windows over one to three dimensions.
 #include "frontend/onnx/lower/windows.h"
 #include <math.h>
 #include <string.h>
 
-enum { LETTERS = 3 };
+enum { SPATIAL = 3 };
+
+bd_status bd_onnx_exact(bd_onnx_lowering *l, const bd_onnx_step *step, int i, bd_id *out) {
+  const bd_onnx_fact *in = step->in[i];
+  bd_onnx_part part;
+  int64_t dims[BD_MAX_RANK];
+  BD_TRY(bd_onnx_operand(l, step, i, &part));
+  for (int d = 0; d < in->rank; d++) {
+    if (in->dims[d].batch && in->dims[d].integer != 1)
+      return bd_onnx_step_fail(step, BD_UNSUPPORTED, "has a multiple of the batch as a dimension");
+    dims[d] = in->dims[d].batch ? BD_DIM_BATCH : in->dims[d].integer;
+  }
+  return bd_onnx_emit_reshape(l, part.id, in->rank, dims, out);
+}
+
+bd_status bd_onnx_from_exact(bd_onnx_lowering *l, const bd_onnx_step *step, bd_id made,
+                             bd_onnx_part *out) {
+  bd_onnx_factors factors[BD_MAX_RANK] = {{0}};
+  for (int d = 0; d < step->out[0].rank; d++)
+    factors[d] = bd_onnx_factors_plain(l, step->out[0].dims[d]);
+  out->id = made;
+  return bd_onnx_refit(l, step, step->out[0].rank, factors, out);
+}
 
 static bd_status check_window(const bd_onnx_step *step, const bd_onnx_window *window) {
-  if (window->rank > LETTERS)
+  if (window->rank > SPATIAL)
     return bd_onnx_step_fail(step, BD_UNSUPPORTED, "slides over more than 3 dimensions");
   for (int d = 0; d < window->rank; d++)
     if (window->before[d] < 0 || window->after[d] < 0)
@@ -14,26 +36,42 @@ static bd_status check_window(const bd_onnx_step *step, const bd_onnx_window *wi
   return BD_OK;
 }
 
-// Kernel, strides, dilations and pads of unfold and fold.
-static int window_attrs(bd_onnx_lowering *l, const bd_onnx_window *w, bd_attr attrs[4]) {
+enum { MOST_ATTRS = 5 };
+
+// Strides, dilations and pads of an op of windows, and what one of them may have beside these.
+static int window_attrs(bd_onnx_lowering *l, const bd_onnx_window *w, bd_attr attrs[MOST_ATTRS]) {
   int64_t pads[2 * BD_MAX_RANK];
   for (int d = 0; d < w->rank; d++) {
     pads[d] = w->before[d];
     pads[w->rank + d] = w->after[d];
   }
-  attrs[0] = bd_attr_ints(l->ctx, "kernel", w->rank, w->size);
-  attrs[1] = bd_attr_ints(l->ctx, "strides", w->rank, w->stride);
-  attrs[2] = bd_attr_ints(l->ctx, "dilations", w->rank, w->dilation);
-  attrs[3] = bd_attr_ints(l->ctx, "pads", 2 * w->rank, pads);
-  return 4;
+  attrs[0] = bd_attr_ints(l->ctx, "strides", w->rank, w->stride);
+  attrs[1] = bd_attr_ints(l->ctx, "dilations", w->rank, w->dilation);
+  attrs[2] = bd_attr_ints(l->ctx, "pads", 2 * w->rank, pads);
+  return 3;
+}
+
+static int kernel_attrs(bd_onnx_lowering *l, const bd_onnx_window *w, bd_attr attrs[MOST_ATTRS]) {
+  int count = window_attrs(l, w, attrs);
+  attrs[count++] = bd_attr_ints(l->ctx, "kernel", w->rank, w->size);
+  return count;
 }
 
 bd_status bd_onnx_unfold(bd_onnx_lowering *l, const bd_onnx_window *w, double outside, bd_id x,
                          bd_id *out) {
-  bd_attr attrs[5];
-  int count = window_attrs(l, w, attrs);
+  bd_attr attrs[MOST_ATTRS];
+  int count = kernel_attrs(l, w, attrs);
   if (outside != 0) attrs[count++] = bd_attr_real(l->ctx, "value", outside);
   return bd_onnx_emit(l, BD_OP_UNFOLD, 1, &x, count, attrs, out);
+}
+
+// An op on f32 alone: halves and small integers are of them, and what it makes becomes `dtype`.
+static bd_status emit_in_f32(bd_onnx_lowering *l, bd_op_kind kind, int in_count, bd_id *in,
+                             int attr_count, const bd_attr *attrs, bd_dtype dtype, bd_id *out) {
+  for (int i = 0; i < in_count; i++)
+    BD_TRY(bd_onnx_emit_cast(l, in[i], BD_F32, &in[i]));
+  BD_TRY(bd_onnx_emit(l, kind, in_count, in, attr_count, attrs, out));
+  return bd_onnx_emit_cast(l, *out, dtype, out);
 }
 
 static int64_t span(const bd_onnx_window *w, int d) {
@@ -49,39 +87,6 @@ static void widen(const bd_onnx_step *step, bd_onnx_window *w) {
         (windows - 1) * w->stride[d] + span(w, d) - step->in[0]->dims[d + 2].integer - w->before[d];
     if (room > w->after[d]) w->after[d] = room;
   }
-}
-
-// A list of extents in place of one dimension, or one extent in place of several.
-static bd_status reshape(bd_onnx_lowering *l, bd_id x, int from, int gone, int count,
-                         const int64_t *extents, bd_id *out) {
-  int64_t dims[2 * BD_MAX_RANK];
-  bd_type type = *bd_onnx_type(l, x);
-  int rank = 0;
-  for (int d = 0; d < type.rank; d++) {
-    for (int i = 0; d == from && i < count; i++)
-      dims[rank++] = extents[i];
-    if (d < from || d >= from + gone) dims[rank++] = type.dims[d];
-  }
-  return bd_onnx_emit_reshape(l, x, rank, dims, out);
-}
-
-// The product of elements under windows u [n, c, k, windows..] and a filter [o, c / groups, k..].
-static bd_status multiply(bd_onnx_lowering *l, int spatial, int64_t groups, bd_id u, bd_id filter,
-                          bd_id *out) {
-  const char *windows = &"pqr"[LETTERS - spatial];
-  int64_t channels = bd_onnx_type(l, u)->dims[1], made = bd_onnx_type(l, filter)->dims[0];
-  int64_t size = bd_onnx_type(l, u)->dims[2];
-  BD_TRY(reshape(l, filter, 2, spatial, 1, &size, &filter));
-  if (groups == 1) {
-    const char *rule = bd_intern_f(l->ctx, "nck%s,ock->no%s", windows, windows);
-    return bd_onnx_emit_rule(l, BD_OP_CONTRACT, 2, (bd_id[]){u, filter}, rule, out);
-  }
-  int64_t split_in[] = {groups, channels / groups}, split_out[] = {groups, made / groups};
-  BD_TRY(reshape(l, u, 1, 1, 2, split_in, &u));
-  BD_TRY(reshape(l, filter, 0, 1, 2, split_out, &filter));
-  const char *rule = bd_intern_f(l->ctx, "ngck%s,gock->ngo%s", windows, windows);
-  BD_TRY(bd_onnx_emit_rule(l, BD_OP_CONTRACT, 2, (bd_id[]){u, filter}, rule, out));
-  return reshape(l, *out, 1, 2, 1, &made, out);
 }
 
 // Adds an element per channel to an image, and keeps it.
@@ -100,22 +105,28 @@ static bd_status finish(bd_onnx_lowering *l, const bd_onnx_step *step, bd_onnx_p
   return BD_OK;
 }
 
+// Operands 0 and 1 as they are, and the op's windows and groups.
+static bd_status convolve(bd_onnx_lowering *l, const bd_onnx_step *step, bd_op_kind kind,
+                          int attr_count, bd_attr attrs[MOST_ATTRS]) {
+  bd_onnx_part out;
+  bd_id in[2], image;
+  int64_t groups = bd_onnx_int(step, "group", 1);
+  for (int i = 0; i < 2; i++)
+    BD_TRY(bd_onnx_exact(l, step, i, &in[i]));
+  bd_dtype dtype = bd_onnx_type(l, in[0])->dtype;
+  if (dtype == BD_F64) return bd_onnx_step_fail(step, BD_UNSUPPORTED, "convolves float64");
+  if (groups > 1) attrs[attr_count++] = bd_attr_int(l->ctx, "groups", groups);
+  BD_TRY(emit_in_f32(l, kind, 2, in, attr_count, attrs, dtype, &image));
+  BD_TRY(bd_onnx_from_exact(l, step, image, &out));
+  return finish(l, step, out);
+}
+
 static bd_status lower_conv(bd_onnx_lowering *l, const bd_onnx_step *step) {
   bd_onnx_window w;
-  bd_onnx_part out;
-  bd_id x, filter;
+  bd_attr attrs[MOST_ATTRS];
   BD_TRY(bd_onnx_window_read(step, step->in[1]->dims + 2, &w));
-  if (bd_onnx_is_native(step, &w)) {
-    BD_TRY(bd_onnx_native_conv(l, step, &w, &out));
-    return finish(l, step, out);
-  }
   BD_TRY(check_window(step, &w));
-  BD_TRY(bd_onnx_exact(l, step, 0, false, &x));
-  BD_TRY(bd_onnx_exact(l, step, 1, false, &filter));
-  BD_TRY(bd_onnx_unfold(l, &w, 0, x, &x));
-  BD_TRY(multiply(l, w.rank, bd_onnx_int(step, "group", 1), x, filter, &x));
-  BD_TRY(bd_onnx_from_exact(l, step, x, &out));
-  return finish(l, step, out);
+  return convolve(l, step, BD_OP_CONV, window_attrs(l, &w, attrs), attrs);
 }
 
 // Where the result begins and ends: what is asked for takes from the padding, of which the smaller
@@ -137,35 +148,19 @@ static void settle_transposed(const bd_onnx_step *step, bd_onnx_window *w) {
   }
 }
 
+// What the gradient of a convolution by the same filter makes of x.
 static bd_status lower_conv_transpose(bd_onnx_lowering *l, const bd_onnx_step *step) {
-  int64_t groups = bd_onnx_int(step, "group", 1), dims[BD_MAX_RANK], size = 1;
   bd_onnx_window w;
-  bd_onnx_part out;
-  bd_attr attrs[5];
-  bd_id x, filter;
+  bd_attr attrs[MOST_ATTRS];
+  int64_t dims[BD_MAX_RANK];
   BD_TRY(bd_onnx_window_read(step, step->in[1]->dims + 2, &w));
   settle_transposed(step, &w);
   BD_TRY(check_window(step, &w));
-  BD_TRY(bd_onnx_exact(l, step, 0, false, &x));
-  BD_TRY(bd_onnx_exact(l, step, 1, false, &filter));
-  for (int d = 0; d < w.rank; d++) {
-    size *= w.size[d];
+  for (int d = 0; d < w.rank; d++)
     dims[d] = step->out[0].dims[d + 2].integer;
-  }
-  int64_t channels = bd_onnx_type(l, x)->dims[1], made = bd_onnx_type(l, filter)->dims[1] * groups;
-  const int64_t split[] = {groups, channels / groups};
-  const char *windows = &"pqr"[LETTERS - w.rank];
-  BD_TRY(reshape(l, filter, 2, w.rank, 1, &size, &filter));
-  BD_TRY(reshape(l, filter, 0, 1, 2, split, &filter));
-  BD_TRY(reshape(l, x, 1, 1, 2, split, &x));
-  const char *rule = bd_intern_f(l->ctx, "ngc%s,gcok->ngok%s", windows, windows);
-  BD_TRY(bd_onnx_emit_rule(l, BD_OP_CONTRACT, 2, (bd_id[]){x, filter}, rule, &x));
-  BD_TRY(reshape(l, x, 1, 2, 1, &made, &x));
   int count = window_attrs(l, &w, attrs);
   attrs[count++] = bd_attr_ints(l->ctx, "dims", w.rank, dims);
-  BD_TRY(bd_onnx_emit(l, BD_OP_FOLD, 1, &x, count, attrs, &x));
-  BD_TRY(bd_onnx_from_exact(l, step, x, &out));
-  return finish(l, step, out);
+  return convolve(l, step, BD_OP_CONV_DX, count, attrs);
 }
 
 // Reduces the elements of each window; `lead` dimensions stand before them.
@@ -182,23 +177,22 @@ static bd_status reduce_windows(bd_onnx_lowering *l, bd_op_kind kind, int lead, 
 static bd_status lower_max_pool(bd_onnx_lowering *l, const bd_onnx_step *step) {
   bd_onnx_window w;
   bd_onnx_part out;
+  bd_attr attrs[MOST_ATTRS];
   bd_id x;
-  bool places = step->out_count > 1 && step->node->out[1] != BD_ONNX_ABSENT;
   BD_TRY(bd_onnx_window_read(step, NULL, &w));
-  if (!places && bd_onnx_is_native(step, &w)) {
-    BD_TRY(bd_onnx_native_pool(l, step, &w, &out));
-    bd_onnx_made(l, step, 0, out);
-    return BD_OK;
-  }
   BD_TRY(check_window(step, &w));
   widen(step, &w);
-  if (places) return bd_onnx_argmax_pool(l, step, &w, -INFINITY);
-  BD_TRY(bd_onnx_exact(l, step, 0, false, &x));
+  if (step->out_count > 1 && step->node->out[1] != BD_ONNX_ABSENT)
+    return bd_onnx_argmax_pool(l, step, &w, -INFINITY);
+  BD_TRY(bd_onnx_exact(l, step, 0, &x));
   bd_dtype dtype = bd_onnx_type(l, x)->dtype;
-  if (!bd_dtype_is_float(dtype)) BD_TRY(bd_onnx_emit_cast(l, x, BD_F32, &x));
-  BD_TRY(bd_onnx_unfold(l, &w, -INFINITY, x, &x));
-  BD_TRY(reduce_windows(l, BD_OP_REDUCE_MAX, 2, x, &x));
-  BD_TRY(bd_onnx_emit_cast(l, x, dtype, &x));
+  if (dtype == BD_F64) {
+    BD_TRY(bd_onnx_unfold(l, &w, -INFINITY, x, &x));
+    BD_TRY(reduce_windows(l, BD_OP_REDUCE_MAX, 2, x, &x));
+  } else {
+    int count = kernel_attrs(l, &w, attrs);
+    BD_TRY(emit_in_f32(l, BD_OP_MAXPOOL, 1, &x, count, attrs, dtype, &x));
+  }
   BD_TRY(bd_onnx_from_exact(l, step, x, &out));
   bd_onnx_made(l, step, 0, out);
   return BD_OK;
@@ -226,6 +220,27 @@ static bd_status count_elements(bd_onnx_lowering *l, const bd_onnx_step *step,
   return reduce_windows(l, BD_OP_REDUCE_SUM, 0, *out, out);
 }
 
+// The sums of windows: each channel convolved by ones.
+static bd_status sum_windows(bd_onnx_lowering *l, const bd_onnx_window *w, bd_id x, bd_id *out) {
+  const bd_type *type = bd_onnx_type(l, x);
+  bd_dtype dtype = type->dtype;
+  int64_t channels = type->dims[1], dims[BD_MAX_RANK] = {channels, 1};
+  if (dtype == BD_F64) {
+    BD_TRY(bd_onnx_unfold(l, w, 0, x, out));
+    return reduce_windows(l, BD_OP_REDUCE_SUM, 2, *out, out);
+  }
+  memcpy(dims + 2, w->size, (size_t)w->rank * sizeof *dims);
+  bd_attr ones[] = {bd_attr_string(l->ctx, "dtype", "f32"),
+                    bd_attr_ints(l->ctx, "dims", w->rank + 2, dims),
+                    bd_attr_real(l->ctx, "value", 1)};
+  bd_attr attrs[MOST_ATTRS];
+  bd_id in[2] = {x, BD_NO_ID};
+  BD_TRY(bd_onnx_emit(l, BD_OP_CONSTANT, 0, NULL, 3, ones, &in[1]));
+  int count = window_attrs(l, w, attrs);
+  attrs[count++] = bd_attr_int(l->ctx, "groups", channels);
+  return emit_in_f32(l, BD_OP_CONV, 2, in, count, attrs, dtype, out);
+}
+
 static bd_status lower_average_pool(bd_onnx_lowering *l, const bd_onnx_step *step) {
   bd_onnx_window given, wide;
   bd_onnx_part out;
@@ -234,10 +249,9 @@ static bd_status lower_average_pool(bd_onnx_lowering *l, const bd_onnx_step *ste
   BD_TRY(check_window(step, &given));
   wide = given;
   widen(step, &wide);
-  BD_TRY(bd_onnx_exact(l, step, 0, false, &x));
+  BD_TRY(bd_onnx_exact(l, step, 0, &x));
   BD_TRY(count_elements(l, step, &given, wide, bd_onnx_type(l, x)->dtype, &counts));
-  BD_TRY(bd_onnx_unfold(l, &wide, 0, x, &x));
-  BD_TRY(reduce_windows(l, BD_OP_REDUCE_SUM, 2, x, &x));
+  BD_TRY(sum_windows(l, &wide, x, &x));
   BD_TRY(bd_onnx_emit2(l, BD_OP_DIV, x, counts, &x));
   BD_TRY(bd_onnx_from_exact(l, step, x, &out));
   bd_onnx_made(l, step, 0, out);
@@ -245,9 +259,9 @@ static bd_status lower_average_pool(bd_onnx_lowering *l, const bd_onnx_step *ste
 }
 
 static const bd_onnx_lower_rule rules[] = {
-    {"AveragePool", lower_average_pool, BD_OP_UNFOLD},
-    {"Conv", lower_conv, BD_OP_CONV2D},
-    {"ConvTranspose", lower_conv_transpose, BD_OP_FOLD},
-    {"MaxPool", lower_max_pool, BD_OP_MAXPOOL2D},
+    {"AveragePool", lower_average_pool, BD_OP_CONV},
+    {"Conv", lower_conv, BD_OP_CONV},
+    {"ConvTranspose", lower_conv_transpose, BD_OP_CONV_DX},
+    {"MaxPool", lower_max_pool, BD_OP_MAXPOOL},
 };
 const bd_onnx_lower_rules bd_onnx_lower_windows = {sizeof rules / sizeof *rules, rules};

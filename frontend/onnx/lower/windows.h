@@ -1,24 +1,15 @@
-// Windows that slide: those that the graph has ops for, and any others.
+// Windows that slide, and what their lowering shares.
 #ifndef BD_FRONTEND_ONNX_LOWER_WINDOWS_H
 #define BD_FRONTEND_ONNX_LOWER_WINDOWS_H
 #include "frontend/onnx/infer/window.h"
 #include "frontend/onnx/lower/layout.h"
 
-// Operand `i` with one dimension of the graph for each of the model's, also of extent 1; with
-// `rows`, a signal of one dimension is an image of one row.
+// Operand `i` with one dimension of the graph for each of the model's, also of extent 1.
 BD_NODISCARD bd_status bd_onnx_exact(bd_onnx_lowering *l, const bd_onnx_step *step, int i,
-                                     bool rows, bd_id *out);
+                                     bd_id *out);
 // A value with one dimension of the graph for each of the model's result 0, and its layout.
 BD_NODISCARD bd_status bd_onnx_from_exact(bd_onnx_lowering *l, const bd_onnx_step *step, bd_id made,
                                           bd_onnx_part *out);
-
-// Whether conv2d and maxpool2d have such windows: over one or two dimensions, without dilation,
-// with as much padding after as before.
-bool bd_onnx_is_native(const bd_onnx_step *step, const bd_onnx_window *window);
-BD_NODISCARD bd_status bd_onnx_native_conv(bd_onnx_lowering *l, const bd_onnx_step *step,
-                                           const bd_onnx_window *window, bd_onnx_part *out);
-BD_NODISCARD bd_status bd_onnx_native_pool(bd_onnx_lowering *l, const bd_onnx_step *step,
-                                           const bd_onnx_window *window, bd_onnx_part *out);
 
 // x [.., s..] as [.., k, windows..]; `outside` stands for what is not in x.
 BD_NODISCARD bd_status bd_onnx_unfold(bd_onnx_lowering *l, const bd_onnx_window *window,

@@ -35,6 +35,10 @@ void set_int(bench *b, const char *name, int64_t value) {
   b->attrs[b->attr_count++] = bd_attr_int(b->ctx, name, value);
 }
 
+void set_ints(bench *b, const char *name, int count, const int64_t *values) {
+  b->attrs[b->attr_count++] = bd_attr_ints(b->ctx, name, count, values);
+}
+
 void set_rule(bench *b, const char *rule) {
   b->attrs[b->attr_count++] = bd_attr_string(b->ctx, "rule", rule);
 }

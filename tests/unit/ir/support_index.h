@@ -27,6 +27,7 @@ void fresh(bench *b);
 // Appends an operand, an attribute.
 void operand(bench *b, bd_dtype dtype, int rank, const int64_t *dims);
 void set_int(bench *b, const char *name, int64_t value);
+void set_ints(bench *b, const char *name, int count, const int64_t *values);
 void set_rule(bench *b, const char *rule);
 // Builds the op; `make` then infers its map again from the finished op and returns result 0.
 bd_status build(bench *b, bd_op_kind kind, bd_id *out);

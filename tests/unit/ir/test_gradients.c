@@ -55,8 +55,7 @@ typedef struct gradient_case {
     .name = label, .kind = BD_ATTR_INTS, .ints = (const int64_t[]){__VA_ARGS__},                   \
     .count = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))                             \
   }
-#define WINDOW(sh, sw, ph, pw)                                                                     \
-  INT("stride_h", sh), INT("stride_w", sw), INT("pad_h", ph), INT("pad_w", pw)
+#define WINDOW(sh, sw, ph, pw) INTS("strides", sh, sw), INTS("pads", ph, pw, ph, pw)
 
 static const gradient_case cases[] = {
     {.kind = BD_OP_TRACK, .in = {F(5), F(5)}},
@@ -179,17 +178,28 @@ static const gradient_case cases[] = {
      {REAL("scale", 0.7), INT("causal", 1), REAL("dropout", 0.3), INT("site", 3)}},
     {.kind = BD_OP_XENT, .in = {F(2, 3, 5), I(2, 3)}, .indices = 5},
     {.kind = BD_OP_XENT, .in = {F(6, 4), I(6)}, .indices = 4},
-    {.kind = BD_OP_CONV2D, .in = {F(2, 3, 5, 6), F(4, 3, 3, 2)}, {WINDOW(1, 1, 0, 0)}},
-    {.kind = BD_OP_CONV2D, .in = {F(2, 3, 6, 5), F(2, 3, 3, 3)}, {WINDOW(2, 2, 1, 1)}},
-    {.kind = BD_OP_CONV2D,
+    {.kind = BD_OP_CONV, .in = {F(2, 3, 5, 6), F(4, 3, 3, 2)}},
+    {.kind = BD_OP_CONV, .in = {F(2, 3, 6, 5), F(2, 3, 3, 3)}, {WINDOW(2, 2, 1, 1)}},
+    {.kind = BD_OP_CONV,
      .in = {F(1, 4, 5, 5), F(6, 2, 3, 3)},
      {WINDOW(1, 2, 1, 0), INT("groups", 2)}},
-    {.kind = BD_OP_MAXPOOL2D,
-     .in = {F(2, 2, 4, 6)},
-     {INT("kh", 2), INT("kw", 2), WINDOW(2, 2, 0, 0)}},
-    {.kind = BD_OP_MAXPOOL2D,
-     .in = {F(1, 2, 5, 5)},
-     {INT("kh", 3), INT("kw", 3), WINDOW(2, 1, 1, 1)}},
+    {.kind = BD_OP_CONV,
+     .in = {F(2, 2, 7), F(3, 2, 2)},
+     {INTS("strides", 2), INTS("dilations", 3), INTS("pads", 0, 1)}},
+    {.kind = BD_OP_CONV,
+     .in = {F(1, 2, 3, 4, 3), F(2, 2, 2, 3, 2)},
+     {INTS("strides", 1, 2, 1), INTS("dilations", 2, 1, 1), INTS("pads", 1, 0, 1, 0, 1, 0)}},
+    {.kind = BD_OP_CONV_DX,
+     .in = {F(2, 4, 3, 2), F(4, 1, 3, 2)},
+     {INTS("dims", 6, 5), WINDOW(2, 2, 1, 0), INT("groups", 2)}},
+    {.kind = BD_OP_CONV_DW,
+     .in = {F(2, 4, 5, 4), F(2, 2, 2, 4)},
+     {INTS("kernel", 2, 2), INTS("strides", 2, 1), INTS("pads", 0, 1, 0, 0), INT("groups", 2)}},
+    {.kind = BD_OP_MAXPOOL, .in = {F(2, 2, 4, 6)}, {INTS("kernel", 2, 2), WINDOW(2, 2, 0, 0)}},
+    {.kind = BD_OP_MAXPOOL, .in = {F(1, 2, 5, 5)}, {INTS("kernel", 3, 3), WINDOW(2, 1, 1, 1)}},
+    {.kind = BD_OP_MAXPOOL,
+     .in = {F(1, 2, 3, 3, 4)},
+     {INTS("kernel", 2, 1, 2), INTS("dilations", 1, 1, 2), INTS("pads", 0, 0, 0, 1, 0, 1)}},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

@@ -295,49 +295,65 @@ static void test_convolution(void **state) {
   bench *b = *state;
   operand(b, BD_F32, DIMS(B, 3, 28, 28));
   operand(b, BD_F32, DIMS(16, 3, 5, 5));
-  set_int(b, "stride_h", 2);
-  set_int(b, "stride_w", 2);
-  set_int(b, "pad_h", 2);
-  set_int(b, "pad_w", 2);
-  bd_id y = make(b, BD_OP_CONV2D);
+  set_ints(b, "strides", 2, (const int64_t[]){2, 2});
+  set_ints(b, "pads", 4, (const int64_t[]){2, 2, 2, 2});
+  bd_id y = make(b, BD_OP_CONV);
   expect_type(b, y, BD_F32, DIMS(B, 16, 14, 14));
   assert_int_equal(at_result(b, 'c', 0), BD_PARTIAL_SUM);
   assert_int_equal(at_operand(b, 'o', 1), 0);
   bd_id x = b->in[0], w = b->in[1];
   b->in[0] = y;
-  set_int(b, "h", 28);
-  set_int(b, "w", 28);
-  expect_type(b, make(b, BD_OP_CONV2D_DX), BD_F32, DIMS(B, 3, 28, 28));
+  set_ints(b, "dims", 2, (const int64_t[]){28, 28});
+  expect_type(b, make(b, BD_OP_CONV_DX), BD_F32, DIMS(B, 3, 28, 28));
   assert_int_equal(at_result(b, 'o', 0), BD_PARTIAL_SUM);
   assert_int_equal(at_result(b, 'c', 0), 1);
   b->in[0] = x, b->in[1] = y;
-  b->attrs[4] = bd_attr_int(b->ctx, "kh", 5), b->attrs[5] = bd_attr_int(b->ctx, "kw", 5);
-  expect_type(b, make(b, BD_OP_CONV2D_DW), BD_F32, DIMS(16, 3, 5, 5));
+  b->attrs[2] = bd_attr_ints(b->ctx, "kernel", 2, (const int64_t[]){5, 5});
+  expect_type(b, make(b, BD_OP_CONV_DW), BD_F32, DIMS(16, 3, 5, 5));
   assert_int_equal(at_result(b, 'n', 0), BD_PARTIAL_SUM);
   assert_int_equal(at_result(b, 'o', 0), 0);
   b->in[1] = w;
   b->attr_count = 0;
-  set_int(b, "stride_h", 0);
-  expect_fail(b, BD_OP_CONV2D, "attribute stride_h is 0");
+  set_ints(b, "strides", 2, (const int64_t[]){1, 0});
+  expect_fail(b, BD_OP_CONV, "attribute strides holds 0, not in 1 to 1048576");
+  b->attrs[0] = bd_attr_ints(b->ctx, "pads", 2, (const int64_t[]){1, 1});
+  expect_fail(b, BD_OP_CONV, "attribute pads has 2 numbers, not 4");
   b->attrs[0] = bd_attr_int(b->ctx, "groups", 2);
-  expect_fail(b, BD_OP_CONV2D, "2 groups do not divide 3 input and 16 output channels");
+  expect_fail(b, BD_OP_CONV, "2 groups do not divide 3 input and 16 output channels");
+  fresh(b);
+  operand(b, BD_F32, DIMS(B, 3, 28, 28, 28, 2));
+  operand(b, BD_F32, DIMS(3, 3, 1, 1, 1, 1));
+  expect_fail(b, BD_OP_CONV, "operand 1 must have 3 to 5 dimensions");
+}
+
+static void test_grouped_convolution(void **state) {
+  bench *b = *state;
+  operand(b, BD_F32, DIMS(B, 8, 9));
+  operand(b, BD_F32, DIMS(12, 2, 3));
+  set_int(b, "groups", 4);
+  bd_id y = make(b, BD_OP_CONV);
+  expect_type(b, y, BD_F32, DIMS(B, 12, 7));
+  assert_true(allowed(b, 'g', 2, 8));
+  assert_false(allowed(b, 'g', 8, 8));
+  assert_false(allowed(b, 'o', 3, 8));
+  assert_int_equal(at_operand(b, 'g', 0), 1);
+  assert_int_equal(at_operand(b, 'g', 1), 0);
+  assert_int_equal(at_result(b, 'g', 0), 1);
 }
 
 static void test_pooling(void **state) {
   bench *b = *state;
   operand(b, BD_F32, DIMS(B, 3, 28, 28));
-  set_int(b, "kh", 2);
-  set_int(b, "kw", 2);
-  set_int(b, "stride_h", 2);
-  set_int(b, "stride_w", 2);
-  bd_id y = make(b, BD_OP_MAXPOOL2D);
+  set_ints(b, "kernel", 2, (const int64_t[]){2, 2});
+  set_ints(b, "strides", 2, (const int64_t[]){2, 2});
+  bd_id y = make(b, BD_OP_MAXPOOL);
   expect_type(b, y, BD_F32, DIMS(B, 3, 14, 14));
   b->in[b->in_count++] = y;
-  expect_type(b, make(b, BD_OP_MAXPOOL2D_GRAD), BD_F32, DIMS(B, 3, 28, 28));
+  expect_type(b, make(b, BD_OP_MAXPOOL_GRAD), BD_F32, DIMS(B, 3, 28, 28));
   assert_int_equal(at_operand(b, 'c', 1), 1);
   b->in_count = 1;
-  b->attrs[0] = bd_attr_int(b->ctx, "kh", 29);
-  expect_fail(b, BD_OP_MAXPOOL2D, "a window of 29 does not fit in 28");
+  b->attrs[0] = bd_attr_ints(b->ctx, "kernel", 2, (const int64_t[]){29, 2});
+  expect_fail(b, BD_OP_MAXPOOL, "a window of 29, 1 apart, does not fit in 28 with pads 0 and 0");
 }
 
 static void test_split_together(void **state) {
@@ -417,6 +433,7 @@ int main(void) {
       TEST(test_attention_heads),
       TEST(test_grouped_heads),
       TEST(test_convolution),
+      TEST(test_grouped_convolution),
       TEST(test_pooling),
       TEST(test_split_together),
       TEST(test_arity_and_attributes),

@@ -101,14 +101,14 @@ static void windows(void **state) {
   const bd_type types[2] = {f32(4, 1, 1, 3, 3), f32(4, 1, 1, 2, 2)};
   double x[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, w[4] = {1, 0, 0, -1}, *data[2] = {x, w};
   const double valid[4] = {-4, -4, -4, -4};
-  expect(evaluate(ctx, BD_OP_CONV2D, 2, types, data, 0, NULL), 4, valid);
-  const bd_attr attrs[6] = {bd_attr_int(ctx, "kh", 2),       bd_attr_int(ctx, "kw", 2),
-                            bd_attr_int(ctx, "stride_h", 2), bd_attr_int(ctx, "stride_w", 2),
-                            bd_attr_int(ctx, "pad_h", 1),    bd_attr_int(ctx, "pad_w", 1)};
+  expect(evaluate(ctx, BD_OP_CONV, 2, types, data, 0, NULL), 4, valid);
+  const bd_attr attrs[3] = {bd_attr_ints(ctx, "kernel", 2, (const int64_t[]){2, 2}),
+                            bd_attr_ints(ctx, "strides", 2, (const int64_t[]){2, 2}),
+                            bd_attr_ints(ctx, "pads", 4, (const int64_t[]){1, 1, 1, 1})};
   const double padded[4] = {-1, -3, -7, -4};
-  expect(evaluate(ctx, BD_OP_CONV2D, 2, types, data, 4, attrs + 2), 4, padded);
+  expect(evaluate(ctx, BD_OP_CONV, 2, types, data, 2, attrs + 1), 4, padded);
   const double maxima[4] = {1, 3, 7, 9};
-  expect(evaluate(ctx, BD_OP_MAXPOOL2D, 1, types, data, 6, attrs), 4, maxima);
+  expect(evaluate(ctx, BD_OP_MAXPOOL, 1, types, data, 3, attrs), 4, maxima);
   bd_ctx_destroy(ctx);
 }
 

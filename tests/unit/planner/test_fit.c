@@ -123,7 +123,7 @@ static void test_finds_what_it_was(void **unused) {
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
     near(found.work.point_seconds[kinds[k]], real.work.point_seconds[kinds[k]], 0.01);
   // What was not measured stays as it was.
-  assert_true(found.work.point_seconds[BD_OP_MAXPOOL2D] == 0);
+  assert_true(found.work.point_seconds[BD_OP_MAXPOOL] == 0);
   for (int m = 0; m < 6; m++) {
     bd_cost_model a = {&real, plan[m].mesh, plan[m].micro_batch}, b = a;
     b.cluster = &found;
