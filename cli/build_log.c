@@ -36,6 +36,8 @@ static const struct {
     {"nccl.h: No such file", "the C compiler", "install NCCL (Debian: libnccl-dev)"},
     {"cblas.h: No such file", "mpicc", "install OpenBLAS (Debian: libopenblas-dev)"},
     {"cannot find -lopenblas", "the linker", "install OpenBLAS (Debian: libopenblas-dev)"},
+    {"dnnl.h: No such file", "mpicc", "install oneDNN (Debian: libdnnl-dev)"},
+    {"cannot find -ldnnl", "the linker", "install oneDNN (Debian: libdnnl-dev)"},
     {"cannot find -lnccl", "the linker", "install NCCL (Debian: libnccl-dev)"},
     {"cannot find -lcublasLt", "the linker", "install the CUDA toolkit's libraries"},
     {"cannot find -l", "the linker", "install the library that it names"},

@@ -103,7 +103,7 @@ BD_NODISCARD bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *lay
                                        bd_text *text);
 // What surrounds it: the Makefile, and how stages call kernels.
 void bd_emit_makefile(const bd_emitter *emitter, bd_text *text);
-void bd_emit_evaluation_makefile(bd_text *text);
+void bd_emit_evaluation_makefile(const bd_emitter *emitter, bd_text *text);
 void bd_emit_kernel_header(const bd_emitter *emitter, bd_text *text);
 // The assembler file that embeds the device code.
 void bd_emit_device_code(bd_text *text);

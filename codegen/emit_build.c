@@ -91,9 +91,23 @@ static void add_device_makefile(const bd_emitter *emitter, bd_text *text) {
   add_device_rules(text);
 }
 
+static bool convolves(const bd_module *module) {
+  for (int i = 0; i < module->function_count; ++i)
+    for (int k = 0; k < module->functions[i]->op_count; ++k) {
+      bd_op_kind kind = module->functions[i]->ops[k].kind;
+      if (kind == BD_OP_CONV || kind == BD_OP_CONV_DX || kind == BD_OP_CONV_DW) return true;
+    }
+  return false;
+}
+
+static void add_host_runtime(const bd_emitter *emitter, bd_text *text) {
+  if (convolves(emitter->module)) bd_text_add(text, "BRAID_RT_CONVOLVES = 1\n");
+  bd_text_add(text, "include runtime/cpu.mk\n\n");
+}
+
 static void add_host_makefile(const bd_emitter *emitter, bd_text *text) {
-  bd_text_add(text, "# Builds the training program: make, then mpirun -n RANKS ./train --help\n"
-                    "include runtime/cpu.mk\n\n");
+  bd_text_add(text, "# Builds the training program: make, then mpirun -n RANKS ./train --help\n");
+  add_host_runtime(emitter, text);
   add_sources(emitter, text);
   bd_text_add(text, "OBJECTS = $(SOURCES:%.c=build/%.o) build/kernels.o\n");
   add_rules(text, "train");
@@ -108,10 +122,10 @@ void bd_emit_makefile(const bd_emitter *emitter, bd_text *text) {
   bd_text_add(text, "clean:\n\trm -rf build train\n.PHONY: clean\n");
 }
 
-void bd_emit_evaluation_makefile(bd_text *text) {
-  bd_text_add(text, "# Builds the program: make, then ./evaluate IN OUT\n"
-                    "include runtime/cpu.mk\n\n"
-                    "SOURCES = main.c $(BRAID_RT_SOURCES)\n"
+void bd_emit_evaluation_makefile(const bd_emitter *emitter, bd_text *text) {
+  bd_text_add(text, "# Builds the program: make, then ./evaluate IN OUT\n");
+  add_host_runtime(emitter, text);
+  bd_text_add(text, "SOURCES = main.c $(BRAID_RT_SOURCES)\n"
                     "OBJECTS = $(SOURCES:%.c=build/%.o) build/kernels.o\n");
   add_rules(text, "evaluate");
   add_host_kernels_rule(text);

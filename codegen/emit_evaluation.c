@@ -58,7 +58,7 @@ static bd_status write_all(bd_emitter *e, const char *folder) {
                "  return bd_rt_evaluate_main(argc, argv, %d, evaluations);\n}\n",
                e->module->function_count);
   bd_emit_kernel_header(e, &header);
-  bd_emit_evaluation_makefile(&makefile);
+  bd_emit_evaluation_makefile(e, &makefile);
   BD_TRY(bd_file_write(e->ctx, bd_path_join(e->ctx, folder, "main.c"), body.data, body.length));
   BD_TRY(
       bd_file_write(e->ctx, bd_path_join(e->ctx, folder, "kernels.h"), header.data, header.length));

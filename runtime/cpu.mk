@@ -7,8 +7,11 @@ BRAID_RT_SOURCES = \
   runtime/cpu/device.c runtime/cpu/observe.c runtime/cpu/host.c runtime/cpu/memory.c runtime/cpu/optimizer.c runtime/cpu/adafactor.c \
   runtime/cpu/collectives.c runtime/cpu/pipe.c runtime/cpu/gemm.c runtime/cpu/attention.c \
   runtime/cpu/attention_grad.c runtime/cpu/attention_halves.c runtime/cpu/embed.c \
-  runtime/cpu/conv.c runtime/cpu/maxpool.c runtime/cpu/evaluate.c
+  runtime/cpu/maxpool.c runtime/cpu/evaluate.c
+# Programs that convolve set BRAID_RT_CONVOLVES before they include this: they alone need oneDNN.
+BRAID_RT_SOURCES += $(if $(BRAID_RT_CONVOLVES),runtime/cpu/conv.c runtime/cpu/conv_kernel.c \
+  runtime/cpu/conv_product.c runtime/cpu/conv_tile.c)
 BRAID_RT_CC = mpicc
 BRAID_RT_CFLAGS = -std=c11 -D_GNU_SOURCE -O3 -march=x86-64-v3 -ffp-contract=off -fno-math-errno \
   -fno-trapping-math -Wall -Wextra -pthread -I.
-BRAID_RT_LIBS = -lopenblas -lm -pthread
+BRAID_RT_LIBS = $(if $(BRAID_RT_CONVOLVES),-ldnnl -lgomp) -lopenblas -lm -pthread

@@ -114,6 +114,7 @@ void bd_rt_close(bd_rt *rt) {
     munmap(device->outgoing[i].copy, (size_t)device->outgoing[i].capacity);
   }
   bd_rt_pool_destroy(rt->pool);
+  if (device->convs) device->close_convs(device->convs);
   for (int mask = 0; mask < BD_RT_GROUPS; mask++)
     if (device->comm[mask] != MPI_COMM_NULL) MPI_Comm_free(&device->comm[mask]);
   MPI_Comm_free(&device->pipe);

@@ -81,5 +81,6 @@ int bd_rt_evaluate_main(int argc, char **argv, int count, const bd_rt_evaluation
   if (fd >= 0 && close(fd) && !error) error = errno;
   if (error) bd_rt_say("%s: %s", argv[2], strerror(error));
   bd_rt_pool_destroy(rt.pool);
+  if (device.convs) device.close_convs(device.convs);
   return error ? BD_RT_EXIT_EXTERNAL : 0;
 }

@@ -505,7 +505,7 @@ static void check_conv(bd_rt *rt, const char *name, bd_rt_conv s, const int64_t 
   for (int64_t i = 0; i < ws; i++)
     ew[i] *= 2;
   snprintf(text, sizeof text, "conv_dw %s, accumulated", name);
-  check_near_double(text, dw, ew, ws, 1e-4);
+  check_near_double(text, dw, ew, ws, 2e-4);
   free(x), free(w), free(dy), free(y), free(dx), free(dw), free(ey), free(ex), free(ew);
 }
 

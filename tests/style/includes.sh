@@ -35,6 +35,7 @@ find ir frontend planner codegen runtime cli tests \( -name '*.c' -o -name '*.h'
     confined["openblas"] = "runtime/cpu/"
     confined["f77blas"] = "runtime/cpu/"
     confined["dnnl"] = "runtime/cpu/"
+    confined["omp.h"] = "runtime/cpu/"
     confined["cuda"] = "runtime/cuda/"
     confined["cublas"] = "runtime/cuda/"
     confined["cudnn"] = "runtime/cuda/"
