@@ -3,25 +3,45 @@
 #include <math.h>
 
 bd_weight_pattern bd_image_kernel(const char *name, const char *stored, int64_t outputs,
-                                  int64_t inputs, int64_t size, int64_t fan_in) {
-  bd_weight_pattern pattern = {
-      .name = name,
-      .type = bd_type_make(BD_F32, 4, (int64_t[]){outputs, inputs, size, size}),
-      .storage = {.name = stored,
-                  .rank = 4,
-                  .dims = {outputs, inputs, size, size},
-                  .slice_dim = -1},
-      .init = BD_INIT_NORMAL,
-      .init_scale = sqrt(2 / (double)fan_in)};
+                                  int64_t inputs, int spatial, int64_t size, int64_t fan_in) {
+  int64_t dims[] = {outputs, inputs, size, size, size};
+  bd_weight_pattern pattern = {.name = name,
+                               .type = bd_type_make(BD_F32, 2 + spatial, dims),
+                               .storage = {.name = stored, .rank = 2 + spatial, .slice_dim = -1},
+                               .init = BD_INIT_NORMAL,
+                               .init_scale = sqrt(2 / (double)fan_in)};
+  for (int d = 0; d < 2 + spatial; ++d)
+    pattern.storage.dims[d] = dims[d];
   return pattern;
+}
+
+// As many dimensions of an image as the value's after the first two; 0 after an error.
+static int spatial_of(const bd_graph_build *g, bd_id x) {
+  if (g->status != BD_OK) return 0;
+  int spatial = g->function->values[x].type.rank - 2;
+  assert(spatial >= 1 && spatial <= 3);
+  return spatial;
+}
+
+static bd_attr repeat(bd_graph_build *g, const char *name, int count, int64_t number) {
+  int64_t list[] = {number, number, number, number, number, number};
+  return bd_attr_ints(g->ctx, name, count, list);
 }
 
 bd_id bd_image_convolve(bd_graph_build *g, const char *name, bd_id x, bd_id kernel, int64_t size,
                         int64_t stride) {
-  int64_t pad = (size - 1) / 2, strides[] = {stride, stride}, pads[] = {pad, pad, pad, pad};
-  bd_attr attrs[] = {bd_attr_ints(g->ctx, "strides", 2, strides),
-                     bd_attr_ints(g->ctx, "pads", 4, pads)};
+  int spatial = spatial_of(g, x);
+  bd_attr attrs[] = {repeat(g, "strides", spatial, stride),
+                     repeat(g, "pads", 2 * spatial, (size - 1) / 2)};
   return bd_graph_op(g, name, BD_OP_CONV, 2, (bd_id[]){x, kernel}, 2, attrs);
+}
+
+bd_id bd_image_pool(bd_graph_build *g, const char *name, bd_id x, int64_t size, int64_t stride,
+                    int64_t pad) {
+  int spatial = spatial_of(g, x);
+  bd_attr attrs[] = {repeat(g, "kernel", spatial, size), repeat(g, "strides", spatial, stride),
+                     repeat(g, "pads", 2 * spatial, pad)};
+  return bd_graph_op(g, name, BD_OP_MAXPOOL, 1, &x, 3, attrs);
 }
 
 static bd_id permute(bd_graph_build *g, const char *name, bd_id x, const char *rule) {

@@ -5,14 +5,18 @@
 #include "frontend/frontend.h"
 #include "frontend/graph_build.h"
 
-// A kernel for `inputs` channels, [outputs, inputs, size, size], with initial values for a
-// rectified result of `fan_in` terms.
+// A kernel for `inputs` channels of images of `spatial` dimensions, [outputs, inputs, size..], with
+// initial values for a rectified result of `fan_in` terms.
 bd_weight_pattern bd_image_kernel(const char *name, const char *stored, int64_t outputs,
-                                  int64_t inputs, int64_t size, int64_t fan_in);
+                                  int64_t inputs, int spatial, int64_t size, int64_t fan_in);
 
 // A convolution that keeps the size of the image but for the stride. Kernels have odd sizes.
 bd_id bd_image_convolve(bd_graph_build *build, const char *name, bd_id x, bd_id kernel,
                         int64_t size, int64_t stride);
+
+// The maxima of windows of `size` points along each dimension, `stride` apart, with padding.
+bd_id bd_image_pool(bd_graph_build *build, const char *name, bd_id x, int64_t size, int64_t stride,
+                    int64_t pad);
 
 // Every pixel's channels (dimension 1 of x) normalized, by two weights `name`.g and `name`.b that
 // are added to the layer.

@@ -27,7 +27,7 @@ static bd_id convolve(builder *b, bd_layer *layer, const char *conv, const char 
   bd_graph_build *g = &b->graph;
   const char *stored = bd_intern_f(g->ctx, "%s.weight", conv);
   bd_weight_pattern kernel = bd_image_kernel(bd_intern_f(g->ctx, "%s.w", conv), stored, outputs,
-                                             inputs, size, inputs * size * size);
+                                             inputs, 2, size, inputs * size * size);
   bd_id w = bd_graph_layer_weight(g, layer, kernel);
   bd_id y = bd_image_convolve(g, conv, x, w, size, stride);
   return bd_image_normalize(g, layer, norm, norm, y);
@@ -40,10 +40,7 @@ static void build_stem(builder *b, bd_layer *layer) {
   bd_id x = bd_graph_param(g, "image", image_type(COLORS, c->size), false);
   x = convolve(b, layer, "conv1", "bn1", x, COLORS, c->width, STEM_KERNEL, 2);
   x = relu(b, "relu", x);
-  bd_attr attrs[] = {bd_attr_ints(g->ctx, "kernel", 2, (int64_t[]){3, 3}),
-                     bd_attr_ints(g->ctx, "strides", 2, (int64_t[]){2, 2}),
-                     bd_attr_ints(g->ctx, "pads", 4, (int64_t[]){1, 1, 1, 1})};
-  bd_graph_result(g, bd_graph_op(g, "maxpool", BD_OP_MAXPOOL, 1, &x, 3, attrs));
+  bd_graph_result(g, bd_image_pool(g, "maxpool", x, 3, 2, 1));
   b->size = ((c->size + 1) / 2 + 1) / 2;
   b->channels = c->width;
 }

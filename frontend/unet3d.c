@@ -1,11 +1,9 @@
 // 3-D U-Net: two convolutions a level, pools on the way down, transposed convolutions on the way
-// up, where each level also reads what its twin made on the way down. A volume [b, c, z, y, x] is
-// convolved as images whose rows are those of all its slices, a row of zeros around each slice: one
-// convolution for each of the kernel's three planes, on slices shifted by one.
+// up, where each level also reads what its twin made on the way down.
 #include "frontend/image.h"
 #include "frontend/image_parts.h"
 
-enum { PLANES = 3, KERNEL = 3, MOST_CALLS = 5 * BD_UNET_LEVELS };
+enum { VOLUME = 3, KERNEL = 3, MOST_CALLS = 5 * BD_UNET_LEVELS };
 
 // The functions of a level.
 enum { DOWN, AGAIN, UP, JOIN, PARTS };
@@ -24,73 +22,15 @@ static int64_t size_at(const builder *b, int level) {
   return b->config->size >> level;
 }
 
-static bd_id reshape(builder *b, const char *name, bd_id x, int rank, const int64_t *dims) {
-  bd_attr attr = bd_attr_ints(b->graph.ctx, "dims", rank, dims);
-  return bd_graph_op(&b->graph, name, BD_OP_RESHAPE, 1, &x, 1, &attr);
-}
-
-// A part of x along a dimension, or x in zeros.
-static bd_id window(builder *b, const char *name, bd_op_kind kind, bd_id x, int64_t dim,
-                    int64_t start, int64_t size) {
-  bd_ctx *ctx = b->graph.ctx;
-  bd_attr attrs[] = {bd_attr_int(ctx, "dim", dim), bd_attr_int(ctx, "start", start),
-                     bd_attr_int(ctx, "size", size)};
-  return bd_graph_op(&b->graph, name, kind, 1, &x, 3, attrs);
-}
-
-static bd_id plane_of(builder *b, bd_layer *layer, int plane, int64_t outputs, int64_t inputs) {
-  bd_graph_build *g = &b->graph;
-  return bd_graph_layer_weight(g, layer,
-                               bd_image_kernel(bd_intern_f(g->ctx, "w%d", plane),
-                                               bd_intern_f(g->ctx, "weight%d", plane), outputs,
-                                               inputs, KERNEL, inputs * PLANES * KERNEL * KERNEL));
-}
-
-// The convolution of x; its rows are still those of all slices.
-static bd_id convolve_slices(builder *b, bd_layer *layer, bd_id x, int64_t inputs, int64_t outputs,
-                             int64_t size) {
-  bd_graph_build *g = &b->graph;
-  bd_id rows = window(b, "rows", BD_OP_PAD, x, 3, 1, size + 2), sum = BD_NO_ID;
-  bd_id slices = window(b, "slices", BD_OP_PAD, rows, 2, 1, size + 2);
-  for (int plane = 0; plane < PLANES; ++plane) {
-    bd_id w = plane_of(b, layer, plane, outputs, inputs);
-    bd_id shifted =
-        window(b, bd_intern_f(g->ctx, "shifted%d", plane), BD_OP_SLICE, slices, 2, plane, size);
-    bd_id image = reshape(b, bd_intern_f(g->ctx, "image%d", plane), shifted, 4,
-                          (int64_t[]){BD_DIM_BATCH, inputs, size * (size + 2), size});
-    bd_id y = bd_image_convolve(g, bd_intern_f(g->ctx, "plane%d", plane), image, w, KERNEL, 1);
-    sum = plane ? bd_graph_binary(g, bd_intern_f(g->ctx, "sum%d", plane), BD_OP_ADD, sum, y) : y;
-  }
-  return sum;
-}
-
 // Convolution, normalization, rectification: the result of the function.
-static void convolve(builder *b, bd_layer *layer, bd_id x, int64_t inputs, int64_t outputs,
-                     int64_t size) {
+static void convolve(builder *b, bd_layer *layer, bd_id x, int64_t inputs, int64_t outputs) {
   bd_graph_build *g = &b->graph;
-  bd_id y = convolve_slices(b, layer, x, inputs, outputs, size);
-  y = reshape(b, "volume", y, 5, (int64_t[]){BD_DIM_BATCH, outputs, size, size + 2, size});
-  y = window(b, "convolved", BD_OP_SLICE, y, 3, 1, size);
+  bd_id w = bd_graph_layer_weight(g, layer,
+                                  bd_image_kernel("w", "weight", outputs, inputs, VOLUME, KERNEL,
+                                                  inputs * KERNEL * KERNEL * KERNEL));
+  bd_id y = bd_image_convolve(g, "convolved", x, w, KERNEL, 1);
   y = bd_image_normalize(g, layer, "norm", "norm", y);
   bd_graph_result(g, bd_graph_unary(g, "out", BD_OP_RELU, y));
-}
-
-static bd_id pool_planes(builder *b, const char *name, bd_id x, int64_t height, int64_t width) {
-  bd_ctx *ctx = b->graph.ctx;
-  int64_t kernel[] = {height, width};
-  bd_attr attrs[] = {bd_attr_ints(ctx, "kernel", 2, kernel),
-                     bd_attr_ints(ctx, "strides", 2, kernel)};
-  return bd_graph_op(&b->graph, name, BD_OP_MAXPOOL, 1, &x, 2, attrs);
-}
-
-// The maximum of every cube of 2 x 2 x 2: within slices, then over pairs of slices.
-static bd_id pool(builder *b, bd_id x, int64_t channels, int64_t size) {
-  int64_t half = size / 2;
-  x = reshape(b, "pool_slices", x, 4, (int64_t[]){BD_DIM_BATCH, channels * size, size, size});
-  x = pool_planes(b, "pool_plane", x, 2, 2);
-  x = reshape(b, "pool_depth", x, 4, (int64_t[]){BD_DIM_BATCH, channels, size, half * half});
-  x = pool_planes(b, "pool_pairs", x, 2, 1);
-  return reshape(b, "pooled", x, 5, (int64_t[]){BD_DIM_BATCH, channels, half, half, half});
 }
 
 // The first convolution of a level on the way down.
@@ -101,8 +41,8 @@ static void build_down(builder *b, bd_layer *layer, int level) {
   int64_t size = size_at(b, level), before = level ? size_at(b, level - 1) : size;
   layer->function = bd_graph_function(g, bd_intern_f(g->ctx, "down%d", level));
   bd_id x = bd_graph_param(g, "x", volume_type(inputs, before), false);
-  if (level) x = pool(b, x, inputs, before);
-  convolve(b, layer, x, inputs, c->channels[level], size);
+  if (level) x = bd_image_pool(g, "pooled", x, 2, 2, 0);
+  convolve(b, layer, x, inputs, c->channels[level]);
 }
 
 // Another convolution of a level, on either way, of so many times its channels.
@@ -111,7 +51,7 @@ static void build_again(builder *b, bd_layer *layer, int level, int times, const
   int64_t channels = b->config->channels[level], size = size_at(b, level);
   layer->function = bd_graph_function(g, bd_intern_f(g->ctx, "%s%d", name, level));
   bd_id x = bd_graph_param(g, "x", volume_type(times * channels, size), false);
-  convolve(b, layer, x, times * channels, channels, size);
+  convolve(b, layer, x, times * channels, channels);
 }
 
 // Every voxel of x becomes a cube of 2 x 2 x 2, a transposed convolution of that stride; and beside
@@ -123,17 +63,13 @@ static void build_up(builder *b, bd_layer *layer, int level) {
   layer->function = bd_graph_function(g, bd_intern_f(g->ctx, "up%d", level));
   bd_id x = bd_graph_param(g, "x", volume_type(inputs, below), false);
   bd_id skipped = bd_graph_param(g, "skipped", volume_type(outputs, size), false);
-  bd_weight_pattern cube = bd_image_kernel("w", "weight", inputs, outputs, 2, inputs);
-  cube.type = bd_type_make(BD_F32, 5, (int64_t[]){inputs, outputs, 2, 2, 2});
-  cube.storage.rank = 5;
-  for (int d = 0; d < 5; ++d)
-    cube.storage.dims[d] = cube.type.dims[d];
-  bd_id w = bd_graph_layer_weight(g, layer, cube);
-  bd_id y = bd_graph_contract(g, "cubes", "bcdhw,coxyz->bodxhywz", x, w);
-  y = reshape(b, "wide", y, 5, (int64_t[]){BD_DIM_BATCH, outputs, size, size, size});
-  y = window(b, "first_channels", BD_OP_PAD, y, 1, 0, 2 * outputs);
-  bd_id last = window(b, "last_channels", BD_OP_PAD, skipped, 1, outputs, 2 * outputs);
-  bd_graph_result(g, bd_graph_binary(g, "out", BD_OP_ADD, y, last));
+  bd_id w = bd_graph_layer_weight(
+      g, layer, bd_image_kernel("w", "weight", inputs, outputs, VOLUME, 2, inputs));
+  bd_attr attrs[] = {bd_attr_ints(g->ctx, "dims", VOLUME, (int64_t[]){size, size, size}),
+                     bd_attr_ints(g->ctx, "strides", VOLUME, (int64_t[]){2, 2, 2})};
+  bd_id y = bd_graph_op(g, "wide", BD_OP_CONV_DX, 2, (bd_id[]){x, w}, 2, attrs);
+  bd_attr dim = bd_attr_int(g->ctx, "dim", 1);
+  bd_graph_result(g, bd_graph_op(g, "out", BD_OP_CONCAT, 2, (bd_id[]){y, skipped}, 1, &dim));
 }
 
 static bd_type targets_type(const builder *b) {
@@ -148,9 +84,7 @@ static void build_head(builder *b, bd_layer *layer) {
   bd_id x = bd_graph_param(g, "x", volume_type(c->channels[0], c->size), false);
   bd_id targets = bd_graph_param(g, "targets", targets_type(b), false);
   bd_weight_pattern matrix =
-      bd_image_kernel("w", "weight", c->channels[0], c->classes, 1, 2 * c->channels[0]);
-  matrix.type = bd_type_make(BD_F32, 2, (int64_t[]){c->channels[0], c->classes});
-  matrix.storage.rank = 2;
+      bd_image_kernel("w", "weight", c->channels[0], c->classes, 0, 1, 2 * c->channels[0]);
   bd_id w = bd_graph_layer_weight(g, layer, matrix);
   bd_image_loss(g, bd_graph_contract(g, "logits", "bcdhw,cv->bdhwv", x, w), targets);
 }
