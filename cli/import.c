@@ -8,6 +8,7 @@
 #include "ir/base/number.h"
 #include "ir/pass.h"
 #include <string.h>
+#include <sys/stat.h>
 
 // "batch=8,seq=128": a number per symbol.
 static bd_status read_dims(bd_ctx *ctx, const bd_arguments *arguments, bd_onnx_options *options) {
@@ -29,17 +30,50 @@ static bd_status read_dims(bd_ctx *ctx, const bd_arguments *arguments, bd_onnx_o
   }
 }
 
-static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const bd_onnx_model *model,
-                             bd_onnx_fact *facts, bd_import_graphs *out_graphs) {
+static bool is_one_file(const char *a, const char *b) {
+  struct stat x, y;
+  if (stat(a, &x) != 0 || stat(b, &y) != 0) return strcmp(a, b) == 0;
+  return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+// A file can be written there, and takes the place of nothing that is read.
+static bd_status check_place(bd_ctx *ctx, const bd_onnx_model *model, const char *path) {
+  const char *last = "";
+  bool read = is_one_file(path, model->path);
+  for (int i = 0; i < model->value_count && !read; i++) {
+    const bd_onnx_tensor *tensor = model->values[i].initializer;
+    if (!tensor || !tensor->location || strcmp(tensor->location, last) == 0) continue;
+    last = tensor->location;
+    read = is_one_file(path, bd_path_join(ctx, model->folder, last));
+  }
+  if (read)
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
+                   "is the model that is read, or its data; write to another file");
+  return bd_file_check_place(ctx, path);
+}
+
+static bd_status check_arguments(bd_ctx *ctx, const bd_arguments *arguments, int *out_loss) {
   static const char *const losses[] = {"own", "cross-entropy", "dice", NULL};
+  const char *graph = bd_argument(arguments, "-o"), *weights = bd_argument(arguments, "--weights");
+  *out_loss = BD_ONNX_LOSS_OWN;
+  BD_TRY(bd_argument_choice(ctx, arguments, "--loss", losses, out_loss));
+  if (weights && !graph)
+    return bd_usage_fail(ctx, arguments, "--weights needs -o: the graph that the weights are of");
+  if (weights && is_one_file(weights, graph))
+    return bd_usage_fail(ctx, arguments, "-o and --weights are one file, '%s'", graph);
+  return BD_OK;
+}
+
+static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const bd_onnx_model *model,
+                             bd_onnx_fact *facts, bd_onnx_loss loss, bd_import_graphs *out_graphs) {
   static const char *const passes[] = {
       "canonicalize,cse,dce,recover,canonicalize,localize,outline-repeats,cse,dce",
       "canonicalize,cse,dce,localize,outline-repeats,cse,dce"};
-  int loss = BD_ONNX_LOSS_OWN;
+  const char *weights = bd_argument(arguments, "--weights");
   bd_module *graph;
-  BD_TRY(bd_argument_choice(ctx, arguments, "--loss", losses, &loss));
-  BD_TRY(bd_file_check_place(ctx, bd_argument(arguments, "-o")));
-  BD_TRY(bd_onnx_lower(ctx, model, facts, (bd_onnx_loss)loss, &graph));
+  BD_TRY(check_place(ctx, model, bd_argument(arguments, "-o")));
+  if (weights) BD_TRY(check_place(ctx, model, weights));
+  BD_TRY(bd_onnx_lower(ctx, model, facts, loss, &graph));
   BD_TRY(bd_module_verify(ctx, graph));
   out_graphs->lowered = graph;
   const char *list = passes[bd_argument_flag(arguments, "--no-recover")];
@@ -49,21 +83,19 @@ static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const b
   BD_TRY(bd_file_write(ctx, bd_argument(arguments, "-o"), text.data, text.length));
   out_graphs->written = graph;
   BD_TRY(bd_import_describe(ctx, graph));
-  const char *weights = bd_argument(arguments, "--weights");
   return weights ? bd_onnx_save_weights(ctx, model, graph, weights) : BD_OK;
 }
 
 static bd_status import(bd_ctx *ctx, const bd_arguments *arguments, const bd_onnx_model *model,
-                        const bd_onnx_options *options) {
+                        const bd_onnx_options *options, bd_onnx_loss loss) {
   bd_onnx_fact *facts;
   bd_import_graphs graphs = {NULL, NULL};
   BD_TRY(bd_onnx_infer(ctx, model, options, &facts));
   bd_text text = bd_text_init(ctx->arena);
   bd_onnx_summarize(ctx, model, facts, &text);
   fwrite(text.data, 1, text.length, stdout);
-  if (bd_argument(arguments, "--weights") && !bd_argument(arguments, "-o"))
-    return bd_usage_fail(ctx, arguments, "--weights needs -o: the graph that the weights are of");
-  if (bd_argument(arguments, "-o")) BD_TRY(write_graph(ctx, arguments, model, facts, &graphs));
+  if (bd_argument(arguments, "-o"))
+    BD_TRY(write_graph(ctx, arguments, model, facts, loss, &graphs));
   if (!bd_argument_flag(arguments, "--check")) return BD_OK;
   return bd_import_check(ctx, model, facts, &graphs);
 }
@@ -72,11 +104,13 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   bd_onnx_options options = {.batch = bd_argument(arguments, "--batch-dim")};
   BD_TRY(bd_argument_int(ctx, arguments, "--seq", 1, 1 << 24, &options.sequence));
   BD_TRY(read_dims(ctx, arguments, &options));
+  int loss;
+  BD_TRY(check_arguments(ctx, arguments, &loss));
   bd_onnx_model model = {0};
   bd_owned held;
   bd_own(ctx, &held, bd_onnx_close, &model);
   bd_status status = bd_onnx_open(ctx, arguments->operand, &model);
-  if (status == BD_OK) status = import(ctx, arguments, &model, &options);
+  if (status == BD_OK) status = import(ctx, arguments, &model, &options, (bd_onnx_loss)loss);
   bd_disown(ctx, &held);
   bd_onnx_close(&model);
   return status;

@@ -125,6 +125,11 @@ static bd_status add_targets(bd_onnx_lowering *l, bd_onnx_loss loss, bd_id *out_
                    dice ? "dice" : "cross-entropy", dice ? "classes, places.." : ".., classes",
                    l->model->values[l->model->outputs[0]].name, bd_onnx_dtype_name(fact->dtype),
                    bd_onnx_dims_text(l->ctx, fact->rank, fact->dims));
+  if (!dice && fact->rank > 3)
+    bd_warn(l->ctx, l->graph.loc,
+            "--loss cross-entropy takes the last dimension of the first output, %s, for the "
+            "classes; where they are dimension 1, export the model with a transpose behind it",
+            bd_onnx_dims_text(l->ctx, fact->rank, fact->dims));
   const char *name = bd_onnx_graph_name(l, "targets");
   bd_graph_input(&l->graph, name, BD_INPUT_TARGETS, type);
   *out_param = bd_graph_param(&l->graph, name, type, false);
