@@ -105,8 +105,8 @@ static int open_tokens(const bd_rt_program *program, const char *path, const cha
   if (data->offset == 0) data->count = status.st_size / data->token_bytes;
   if (data->count <= program->sequence) {
     snprintf(message, message_bytes,
-             "%s: %lld tokens are too few for a sequence of %lld and its target", path,
-             (long long)data->count, (long long)program->sequence);
+             "%s: too few tokens for a sequence of %lld and its target: %lld", path,
+             (long long)program->sequence, (long long)data->count);
     return BD_RT_EXIT_DATA;
   }
   return check ? check_tokens(data, program->vocabulary, path, message, message_bytes) : 0;
