@@ -107,5 +107,5 @@ bool bd_preset_exists(const char *name);
 
 // Limits of a configuration's numbers; within them no product overflows before it is checked.
 #define BD_MAX_CONFIG_EXTENT ((int64_t)1 << 28)
-#define BD_MAX_CONFIG_LAYERS 10000
+#define BD_MAX_CONFIG_LAYERS 2048
 #endif

@@ -1,11 +1,12 @@
 // Any bytes as the config.json of a Hugging Face folder: refused with one diagnostic, or a module
-// that verifies.
+// that verifies, within stated memory.
 #include "frontend/hf/hf.h"
 #include "ir/base/file.h"
 #include "ir/print.h"
 #include <stdlib.h>
 #include <unistd.h>
 
+enum { MOST_BYTES = 128 << 20 };
 static char folder[] = "/tmp/braid_fuzz_XXXXXX";
 
 static void remove_folder(void) {
@@ -40,6 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   bd_ctx *ctx = bd_ctx_create();
   if (!ctx) return 0;
   if (bd_ctx_run(ctx, load, NULL) != BD_OK && ctx->error_count != 1) abort();
+  if (bd_arena_used_bytes(ctx->arena) > MOST_BYTES) abort();
   bd_ctx_destroy(ctx);
   return 0;
 }
