@@ -270,6 +270,10 @@ static bd_status check_tools(bd_ctx *ctx, const compilation *job) {
   const char *folder;
   if (job->emit >= EMIT_C)
     BD_TRY(bd_folder_check(ctx, job->out));
+  else if (job->out && bd_file_exists(job->out) &&
+           bd_file_is_one(job->out, job->arguments->operand))
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(job->out),
+                   "is the model that is read; write to another file");
   else if (job->out)
     return bd_file_check_place(ctx, job->out);
   if (job->emit != EMIT_EXE || bd_argument(job->arguments, "--plan") ||

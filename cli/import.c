@@ -8,7 +8,6 @@
 #include "ir/base/number.h"
 #include "ir/pass.h"
 #include <string.h>
-#include <sys/stat.h>
 
 // "batch=8,seq=128": a number per symbol.
 static bd_status read_dims(bd_ctx *ctx, const bd_arguments *arguments, bd_onnx_options *options) {
@@ -30,21 +29,15 @@ static bd_status read_dims(bd_ctx *ctx, const bd_arguments *arguments, bd_onnx_o
   }
 }
 
-static bool is_one_file(const char *a, const char *b) {
-  struct stat x, y;
-  if (stat(a, &x) != 0 || stat(b, &y) != 0) return strcmp(a, b) == 0;
-  return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 // A file can be written there, and takes the place of nothing that is read.
 static bd_status check_place(bd_ctx *ctx, const bd_onnx_model *model, const char *path) {
   const char *last = "";
-  bool read = is_one_file(path, model->path);
+  bool read = bd_file_is_one(path, model->path);
   for (int i = 0; i < model->value_count && !read; i++) {
     const bd_onnx_tensor *tensor = model->values[i].initializer;
     if (!tensor || !tensor->location || strcmp(tensor->location, last) == 0) continue;
     last = tensor->location;
-    read = is_one_file(path, bd_path_join(ctx, model->folder, last));
+    read = bd_file_is_one(path, bd_path_join(ctx, model->folder, last));
   }
   if (read)
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
@@ -59,7 +52,7 @@ static bd_status check_arguments(bd_ctx *ctx, const bd_arguments *arguments, int
   BD_TRY(bd_argument_choice(ctx, arguments, "--loss", losses, out_loss));
   if (weights && !graph)
     return bd_usage_fail(ctx, arguments, "--weights needs -o: the graph that the weights are of");
-  if (weights && is_one_file(weights, graph))
+  if (weights && bd_file_is_one(weights, graph))
     return bd_usage_fail(ctx, arguments, "-o and --weights are one file, '%s'", graph);
   return BD_OK;
 }

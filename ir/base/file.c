@@ -220,6 +220,12 @@ bd_status bd_folder_make(bd_ctx *ctx, const char *path) {
                  strerror(error));
 }
 
+bool bd_file_is_one(const char *a, const char *b) {
+  struct stat x, y;
+  if (stat(a, &x) != 0 || stat(b, &y) != 0) return strcmp(a, b) == 0;
+  return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 bool bd_file_exists(const char *path) {
   struct stat about;
   return stat(path, &about) == 0;

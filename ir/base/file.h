@@ -27,6 +27,8 @@ BD_NODISCARD bd_status bd_file_check_place(bd_ctx *ctx, const char *path);
 BD_NODISCARD bd_status bd_folder_make(bd_ctx *ctx, const char *path);
 
 bool bd_file_exists(const char *path);
+// Whether two paths lead to one regular file; where one leads nowhere, whether they are the same.
+bool bd_file_is_one(const char *a, const char *b);
 bool bd_is_folder(const char *path);
 // `folder/name` in ctx->arena.
 const char *bd_path_join(bd_ctx *ctx, const char *folder, const char *name);
