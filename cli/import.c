@@ -75,7 +75,7 @@ static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const b
   bd_module_print(graph, &text);
   BD_TRY(bd_file_write(ctx, bd_argument(arguments, "-o"), text.data, text.length));
   out_graphs->written = graph;
-  BD_TRY(bd_import_describe(ctx, graph));
+  BD_TRY(bd_import_describe(ctx, out_graphs->lowered, graph));
   return weights ? bd_onnx_save_weights(ctx, model, graph, weights) : BD_OK;
 }
 

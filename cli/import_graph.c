@@ -1,6 +1,7 @@
 #include "cli/import_graph.h"
 #include "ir/base/text.h"
 #include "ir/index.h"
+#include "ir/routing.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +52,35 @@ static int count_calls(const bd_module *graph, const bd_function *function) {
   return calls;
 }
 
-bd_status bd_import_describe(bd_ctx *ctx, const bd_module *graph) {
+// Layers of experts are no op of their own: the products by which tokens come back are counted.
+static int count_of(const bd_module *graph, bd_op_kind kind) {
+  int count = 0;
+  for (int f = 0; f < graph->function_count; f++) {
+    const bd_function *function = graph->functions[f];
+    int calls = count_calls(graph, function);
+    for (int i = 0; i < function->op_count; i++) {
+      const bd_op *op = &function->ops[i];
+      count += op->kind == kind && (kind != BD_OP_CONTRACT || bd_routing_ends(op)) ? calls : 0;
+    }
+  }
+  return count;
+}
+
+// What stands in the place of the primitives that were read.
+static void add_recovered(bd_text *text, const bd_module *read, const bd_module *graph) {
+  static const bd_op_kind kinds[] = {BD_OP_ATTENTION, BD_OP_ROPE, BD_OP_LAYERNORM,
+                                     BD_OP_RMSNORM,   BD_OP_GELU, BD_OP_GELU_ERF,
+                                     BD_OP_SILU,      BD_OP_XENT, BD_OP_CONTRACT};
+  int shown = 0;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    int count = count_of(graph, kinds[i]) - count_of(read, kinds[i]);
+    const char *name = kinds[i] == BD_OP_CONTRACT ? "experts" : bd_op_get_info(kinds[i])->name;
+    if (count > 0) bd_text_addf(text, "%s%s %d", shown++ ? ", " : "recovered: ", name, count);
+  }
+  bd_text_add(text, shown ? "\n" : "");
+}
+
+bd_status bd_import_describe(bd_ctx *ctx, const bd_module *read, const bd_module *graph) {
   tally kinds[BD_OP_KIND_COUNT];
   tally *functions = BD_NEW_ARRAY(ctx->arena, tally, graph->function_count);
   double flops = 0;
@@ -67,6 +96,7 @@ bd_status bd_import_describe(bd_ctx *ctx, const bd_module *graph) {
   add_tallies(&text, graph->function_count, functions);
   bd_text_add(&text, "ops of the graph: ");
   add_tallies(&text, BD_OP_KIND_COUNT, kinds);
+  add_recovered(&text, read, graph);
   bd_text_addf(&text, "arithmetic of a sample, forward: %.4g GFLOP\n", flops * 1e-9);
   fwrite(text.data, 1, text.length, stdout);
   return BD_OK;

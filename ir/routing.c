@@ -1,4 +1,5 @@
 #include "ir/routing.h"
+#include <string.h>
 
 // The batch, then as many of the extents as the rank asks for.
 static bd_type typed(bd_dtype dtype, int rank, int64_t b, int64_t c, int64_t d) {
@@ -106,4 +107,9 @@ bd_status bd_routing_emit(const bd_routing *r, bd_id chosen, bd_id weights, bd_r
   BD_TRY(emit_repeat(r, "place_weight", "abc->abcd", &rooms, weight, &weight));
   BD_TRY(emit_fill(r, "nothing", &rooms, 0, &nothing));
   return emit_select(r, "combine", sits, weight, nothing, &out->combine);
+}
+
+bool bd_routing_ends(const bd_op *op) {
+  const char *rule = bd_op_string(op, "rule");
+  return op->kind == BD_OP_CONTRACT && rule && strncmp(rule, "btep,bep", 8) == 0;
 }
