@@ -9,8 +9,8 @@ BRAID_RT_SOURCES = \
   runtime/cpu/attention_grad.c runtime/cpu/attention_halves.c runtime/cpu/embed.c \
   runtime/cpu/maxpool.c runtime/cpu/evaluate.c
 # Programs that convolve set BRAID_RT_CONVOLVES before they include this: they alone need oneDNN.
-BRAID_RT_SOURCES += $(if $(BRAID_RT_CONVOLVES),runtime/cpu/conv.c runtime/cpu/conv_kernel.c \
-  runtime/cpu/conv_product.c runtime/cpu/conv_tile.c)
+BRAID_RT_SOURCES += $(if $(BRAID_RT_CONVOLVES),runtime/cpu/conv.c runtime/cpu/conv_plan.c \
+  runtime/cpu/conv_kernel.c runtime/cpu/conv_product.c runtime/cpu/conv_tile.c)
 BRAID_RT_CC = mpicc
 BRAID_RT_CFLAGS = -std=c11 -D_GNU_SOURCE -O3 -march=x86-64-v3 -ffp-contract=off -fno-math-errno \
   -fno-trapping-math -Wall -Wextra -pthread -I.

@@ -2,199 +2,13 @@
 // needs, calls a kernel and adds up or unpacks what it makes. Sums are over blocks of channels and
 // over tiles in ascending order, whatever the threads.
 #include "runtime/cpu/conv.h"
-#include "runtime/cpu/conv_kernel.h"
+#include "runtime/cpu/conv_plan.h"
 #include "runtime/cpu/conv_tile.h"
 #include "runtime/cpu/windows.h"
 
 #include <string.h>
 
-enum {
-  BLOCK = 64,            // channels of a block of results
-  GRAIN = 16,            // channels that kernels take together
-  MOST_FILTER = 1 << 17, // floats of a block of filters
-  MOST_IMAGES = 1 << 17, // floats of a tile's images
-  ENOUGH_CHUNKS = 16,    // to keep threads busy
-  LEAST_POINTS = 512,    // of a tile that is cut only for more chunks
-  MOST_TILES = 8,        // that share a block of filters, in one chunk
-};
-
-// Tile i along a dimension begins at first + i * step, of the image and of the result.
-typedef struct axis {
-  int64_t parts, x_first, x_step, y_first, y_step;
-} axis;
-
-// Where windows are a point long, only the points that a result has are an image: those `step`
-// apart from `start` on, of `whole`. Elsewhere these are all.
-typedef struct job {
-  bd_rt_conv s;
-  int64_t whole[3], start[3], step[3];
-  enum bd_rt_conv_kind kind;
-  const bd_rt_conv_kernel *kernel;
-  bd_rt_conv tile;
-  axis axes[3];
-  int64_t groups, c, o;       // groups, and channels of each
-  int64_t c_blocks, o_blocks; // of the tile's channels, in a group
-  int64_t tiles, run;         // tiles of images and points; those of one chunk
-  int64_t scratch_floats;     // of a worker
-  float *scratch;
-  const float *x, *w, *y;
-  float *out;
-  int accumulate;
-} job;
-
-static int64_t up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-static int64_t aligned(int64_t floats) {
-  return up(floats, GRAIN) * GRAIN;
-}
-
-static int64_t reach_of(const bd_rt_conv *s, int d) {
-  return (s->k[d] - 1) * s->dilation[d] + 1;
-}
-
-// Cuts dimension `d` into about so many parts. A part of an image (INPUT) begins where a window of
-// some result begins; one in all has the padding that the whole has.
-static void cut(job *j, int d, int64_t parts) {
-  const bd_rt_conv *const s = &j->s;
-  const int64_t stride = s->stride[d], before = s->before[d];
-  if (parts == 1) {
-    j->tile.x[d] = s->x[d], j->tile.y[d] = s->y[d], j->tile.before[d] = before;
-    j->axes[d] = (axis){.parts = 1};
-  } else if (j->kind != BD_RT_CONV_INPUT) {
-    const int64_t y = up(s->y[d], parts);
-    j->tile.x[d] = (y - 1) * stride + reach_of(s, d), j->tile.y[d] = y, j->tile.before[d] = 0;
-    j->axes[d] = (axis){up(s->y[d], y), -before, y * stride, 0, y};
-  } else {
-    const int64_t steps = up(s->x[d] + before, stride), step = up(steps, parts);
-    const int64_t more = (reach_of(s, d) - 1) / stride; // results before whose windows reach in
-    j->tile.x[d] = step * stride, j->tile.y[d] = step + more, j->tile.before[d] = more * stride;
-    j->axes[d] = (axis){up(steps, step), -before, step * stride, -more, step};
-  }
-}
-
-static int64_t image_floats(const job *j) {
-  const int64_t c = j->tile.c < GRAIN ? j->tile.c : aligned(j->tile.c);
-  const int64_t o = j->tile.o < GRAIN ? j->tile.o : aligned(j->tile.o);
-  return c * bd_rt_points(j->tile.x) + o * bd_rt_points(j->tile.y);
-}
-
-static int64_t filter_floats(const job *j) {
-  return j->tile.o * j->tile.c / j->tile.groups * bd_rt_points(j->tile.k);
-}
-
-// Blocks of results, each of which a chunk makes from all tiles or from some.
-static int64_t result_blocks(const job *j) {
-  const int64_t blocks = j->kind == BD_RT_CONV_FORWARD ? j->o_blocks
-                         : j->kind == BD_RT_CONV_INPUT ? j->c_blocks
-                         : j->tile.groups > 1          ? j->c_blocks
-                                                       : j->c_blocks * j->o_blocks;
-  return j->groups * blocks;
-}
-
-static void count_tiles(job *j) {
-  j->tiles = up(j->s.n, j->tile.n) * j->axes[0].parts * j->axes[1].parts * j->axes[2].parts;
-}
-
-// Channels of blocks of at most `most` of `channels`, as even as GRAIN allows.
-static int64_t block_of(int64_t channels, int64_t most) {
-  if (channels <= most) return channels;
-  most = most < GRAIN ? most : most / GRAIN * GRAIN;
-  return bd_rt_least(most, aligned(up(channels, up(channels, most))));
-}
-
-static void choose_blocks(job *j) {
-  const int64_t points = bd_rt_points(j->s.k), most = MOST_FILTER / points;
-  bd_rt_conv *const t = &j->tile;
-  if (j->s.groups > 1 && j->s.c == j->s.groups && j->s.o == j->s.groups) {
-    j->groups = 1, j->c = j->o = j->s.c;
-    t->groups = t->c = t->o = bd_rt_least(GRAIN, j->c);
-  } else {
-    j->groups = j->s.groups, j->c = j->s.c / j->groups, j->o = j->s.o / j->groups;
-    t->groups = 1, t->c = j->c, t->o = j->o;
-    int64_t block = BLOCK;
-    while (
-        j->kind == BD_RT_CONV_FILTER && block > GRAIN &&
-        (up(j->c, block) * up(j->o, block) * j->groups < ENOUGH_CHUNKS / 2 || block * block > most))
-      block /= 2;
-    if (j->kind != BD_RT_CONV_INPUT) t->o = block_of(j->o, block);
-    if (j->kind != BD_RT_CONV_FORWARD) t->c = block_of(j->c, block);
-    if (j->kind == BD_RT_CONV_INPUT) t->o = block_of(j->o, most / t->c > 0 ? most / t->c : 1);
-    if (j->kind != BD_RT_CONV_INPUT)
-      t->c = bd_rt_least(t->c, block_of(j->c, most / t->o > 0 ? most / t->o : 1));
-  }
-  j->c_blocks = up(j->c, t->c), j->o_blocks = up(j->o, t->o);
-}
-
-// One more cut of the first dimension that has more than a point a part. 0: none has.
-static int cut_more(job *j) {
-  for (int d = 0; d < 3; d++) {
-    const int64_t before = j->axes[d].parts;
-    const int64_t most =
-        j->kind != BD_RT_CONV_INPUT ? j->s.y[d] : up(j->s.x[d] + j->s.before[d], j->s.stride[d]);
-    for (int64_t parts = before * 2; before < most; parts += before) {
-      cut(j, d, bd_rt_least(parts, most));
-      if (j->axes[d].parts > before) return 1;
-    }
-  }
-  return 0;
-}
-
-static int64_t needed_floats(const job *j) {
-  const bd_rt_conv_kernel *const k = j->kernel;
-  const int64_t sums = j->kind == BD_RT_CONV_FORWARD ? k->y_floats
-                       : j->kind == BD_RT_CONV_INPUT ? k->x_floats
-                                                     : k->w_floats;
-  return aligned(k->x_floats) + aligned(k->y_floats) + aligned(k->w_floats) + aligned(sums) +
-         aligned(filter_floats(j)) + aligned(k->room_floats);
-}
-
-static void choose_points(job *j, const bd_rt_conv *given) {
-  bd_rt_conv *const s = &j->s;
-  *s = *given;
-  for (int d = 0; d < 3; d++) {
-    const int thin = s->k[d] == 1 && s->stride[d] > 1;
-    j->whole[d] = s->x[d];
-    j->start[d] = thin ? -s->before[d] : 0;
-    j->step[d] = thin ? s->stride[d] : 1;
-    if (thin) s->x[d] = s->y[d], s->stride[d] = 1, s->before[d] = 0;
-  }
-  j->tile = *s;
-}
-
-static job plan(bd_rt *rt, enum bd_rt_conv_kind kind, const bd_rt_conv *given) {
-  job j = {.kind = kind};
-  const bd_rt_conv *const s = &j.s;
-  choose_points(&j, given);
-  const int by_tile = kind != BD_RT_CONV_FILTER;
-  int more = 1;
-  choose_blocks(&j);
-  j.tile.n = 1;
-  for (int d = 0; d < 3; d++)
-    cut(&j, d, 1);
-  while (more && (image_floats(&j) > MOST_IMAGES ||
-                  (by_tile &&
-                   s->n * result_blocks(&j) * j.axes[0].parts * j.axes[1].parts < ENOUGH_CHUNKS &&
-                   bd_rt_points(j.tile.y) > LEAST_POINTS)))
-    more = cut_more(&j);
-  count_tiles(&j);
-  while (j.tiles == up(s->n, j.tile.n) && j.tile.n < s->n &&
-         2 * j.tile.n * image_floats(&j) <= MOST_IMAGES &&
-         (!by_tile || result_blocks(&j) * j.tiles >= 2 * ENOUGH_CHUNKS)) {
-    j.tile.n *= 2;
-    count_tiles(&j);
-  }
-  for (;;) {
-    j.kernel = bd_rt_conv_kernel_get(rt, kind, &j.tile);
-    j.scratch_floats = needed_floats(&j);
-    if (j.scratch_floats <= BD_RT_THREAD_SCRATCH_FLOATS || !cut_more(&j)) break;
-  }
-  count_tiles(&j);
-  j.run = bd_rt_least(MOST_TILES, up(j.tiles * result_blocks(&j), 2 * ENOUGH_CHUNKS));
-  j.scratch = bd_rt_conv_scratch(rt, &j.scratch_floats);
-  return j;
-}
+typedef bd_rt_conv_job job;
 
 // A worker's scratch.
 typedef struct room {
@@ -205,11 +19,11 @@ typedef struct room {
 static room room_of(const job *j, int worker) {
   const bd_rt_conv_kernel *const k = j->kernel;
   room r = {.worker = worker, .x = j->scratch + worker * j->scratch_floats};
-  r.y = r.x + aligned(k->x_floats);
-  r.w = r.y + aligned(k->y_floats);
-  r.filters = r.w + aligned(k->w_floats);
-  r.library = r.filters + aligned(filter_floats(j));
-  r.sums = r.library + aligned(k->room_floats);
+  r.y = r.x + bd_rt_aligned(k->x_floats);
+  r.w = r.y + bd_rt_aligned(k->y_floats);
+  r.filters = r.w + bd_rt_aligned(k->w_floats);
+  r.library = r.filters + bd_rt_aligned(bd_rt_conv_filter_floats(j));
+  r.sums = r.library + bd_rt_aligned(k->room_floats);
   return r;
 }
 
@@ -229,7 +43,7 @@ static place place_of(const job *j, int x, int64_t t, int64_t group, int64_t blo
              .channel = group * own + first,
              .channels = x ? s->c : s->o};
   for (int d = 2; d >= 0; d--) {
-    const axis *const a = &j->axes[d];
+    const bd_rt_conv_axis *const a = &j->axes[d];
     const int64_t i = t % a->parts;
     p.tile.image[d] = x ? j->whole[d] : s->y[d];
     p.tile.extents[d] = x ? j->tile.x[d] : j->tile.y[d];
@@ -276,7 +90,7 @@ static filter_rows rows_of(const job *j, int64_t group, int64_t o_block, int64_t
 }
 
 static void load_filters(const job *j, const room *r, filter_rows at) {
-  memset(r->filters, 0, (size_t)filter_floats(j) * sizeof *r->filters);
+  memset(r->filters, 0, (size_t)bd_rt_conv_filter_floats(j) * sizeof *r->filters);
   for (int64_t i = 0; i < at.count; i++)
     memcpy(r->filters + i * at.tile_stride, j->w + at.first + i * at.stride,
            (size_t)at.length * sizeof *r->filters);
@@ -304,7 +118,7 @@ static void make_images(void *args, int64_t chunk, int worker) {
   const job *const j = args;
   const int forward = j->kind == BD_RT_CONV_FORWARD, single = j->tile.groups > 1;
   const room r = room_of(j, worker);
-  const int64_t runs = up(j->tiles, j->run), blocks = forward ? j->o_blocks : j->c_blocks;
+  const int64_t runs = bd_rt_up(j->tiles, j->run), blocks = forward ? j->o_blocks : j->c_blocks;
   const int64_t others = single ? 1 : forward ? j->c_blocks : j->o_blocks;
   const int64_t block = chunk / runs % blocks, group = chunk / runs / blocks;
   const int64_t first = chunk % runs * j->run, end = bd_rt_least(first + j->run, j->tiles);
@@ -362,9 +176,9 @@ void bd_rt_conv_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float 
     bd_rt_conv_product(rt, s, x, w, y);
     return;
   }
-  job j = plan(rt, BD_RT_CONV_FORWARD, s);
+  job j = bd_rt_conv_plan(rt, BD_RT_CONV_FORWARD, s);
   j.x = x, j.w = w, j.out = y;
-  bd_rt_pool_run(rt->pool, make_images, &j, result_blocks(&j) * up(j.tiles, j.run));
+  bd_rt_pool_run(rt->pool, make_images, &j, bd_rt_conv_blocks(&j) * bd_rt_up(j.tiles, j.run));
 }
 
 void bd_rt_conv_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const float *w, float *dx) {
@@ -372,10 +186,10 @@ void bd_rt_conv_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const fl
     bd_rt_conv_product_dx(rt, s, dy, w, dx);
     return;
   }
-  job j = plan(rt, BD_RT_CONV_INPUT, s);
+  job j = bd_rt_conv_plan(rt, BD_RT_CONV_INPUT, s);
   j.y = dy, j.w = w, j.out = dx;
   if (bd_rt_points(j.step) > 1) bd_rt_pool_run(rt->pool, zero_plane, &j, s->n * s->c);
-  bd_rt_pool_run(rt->pool, make_images, &j, result_blocks(&j) * up(j.tiles, j.run));
+  bd_rt_pool_run(rt->pool, make_images, &j, bd_rt_conv_blocks(&j) * bd_rt_up(j.tiles, j.run));
 }
 
 void bd_rt_conv_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
@@ -384,7 +198,7 @@ void bd_rt_conv_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const flo
     bd_rt_conv_product_dw(rt, s, x, dy, accumulate, dw);
     return;
   }
-  job j = plan(rt, BD_RT_CONV_FILTER, s);
+  job j = bd_rt_conv_plan(rt, BD_RT_CONV_FILTER, s);
   j.x = x, j.y = dy, j.out = dw, j.accumulate = accumulate;
-  bd_rt_pool_run(rt->pool, make_filters, &j, result_blocks(&j));
+  bd_rt_pool_run(rt->pool, make_filters, &j, bd_rt_conv_blocks(&j));
 }

@@ -111,17 +111,19 @@ static dnnl_memory_desc_t describe_tensor(int rank, const dnnl_dims_t dims, dnnl
   return out;
 }
 
-static dnnl_primitive_desc_t find_kernel(const bd_rt_convs *all, enum bd_rt_conv_kind kind,
-                                         const problem *p) {
-  const dnnl_memory_desc_t x = describe_tensor(2 + p->spatial, p->x, dnnl_format_tag_any),
+// The library's choice for images in a layout (dnnl_format_tag_any: in the one it likes best);
+// NULL: it has none.
+static dnnl_primitive_desc_t try_layout(const bd_rt_convs *all, enum bd_rt_conv_kind kind,
+                                        const problem *p, dnnl_format_tag_t tag) {
+  const dnnl_memory_desc_t x = describe_tensor(2 + p->spatial, p->x, tag),
                            w = describe_tensor(p->w_rank, p->w, dnnl_format_tag_any),
-                           y = describe_tensor(2 + p->spatial, p->y, dnnl_format_tag_any);
+                           y = describe_tensor(2 + p->spatial, p->y, tag);
   dnnl_convolution_desc_t desc;
   dnnl_primitive_desc_t forward, found;
   check(dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_training,
                                                    dnnl_convolution_direct, &x, &w, NULL, &y,
                                                    p->strides, p->dilates, p->before, p->after));
-  check(dnnl_primitive_desc_create(&forward, &desc, all->attr, all->engine, NULL));
+  if (dnnl_primitive_desc_create(&forward, &desc, all->attr, all->engine, NULL)) return NULL;
   if (kind == BD_RT_CONV_FORWARD) return forward;
   if (kind == BD_RT_CONV_INPUT)
     check(dnnl_dilated_convolution_backward_data_desc_init(
@@ -130,9 +132,31 @@ static dnnl_primitive_desc_t find_kernel(const bd_rt_convs *all, enum bd_rt_conv
     check(dnnl_dilated_convolution_backward_weights_desc_init(&desc, dnnl_convolution_direct, &x,
                                                               &w, NULL, &y, p->strides, p->dilates,
                                                               p->before, p->after));
-  check(dnnl_primitive_desc_create(&found, &desc, all->attr, all->engine, forward));
+  if (dnnl_primitive_desc_create(&found, &desc, all->attr, all->engine, forward)) found = NULL;
   check(dnnl_primitive_desc_destroy(forward));
   return found;
+}
+
+// Kernels that lay windows out, or are plain loops.
+static int is_slow(dnnl_primitive_desc_t desc) {
+  const char *name = "";
+  check(dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name));
+  return strstr(name, "gemm") || strstr(name, "ref");
+}
+
+// Where the library's choice is slow, channels may be better last.
+static dnnl_primitive_desc_t find_kernel(const bd_rt_convs *all, enum bd_rt_conv_kind kind,
+                                         const problem *p) {
+  dnnl_primitive_desc_t best = try_layout(all, kind, p, dnnl_format_tag_any);
+  if (best && !is_slow(best)) return best;
+  dnnl_primitive_desc_t last = try_layout(all, kind, p, p->spatial == 2 ? dnnl_acdb : dnnl_acdeb);
+  if (!last && !best) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "oneDNN has no kernel for a convolution");
+  if (!last || (best && is_slow(last))) {
+    if (last) check(dnnl_primitive_desc_destroy(last));
+    return best;
+  }
+  if (best) check(dnnl_primitive_desc_destroy(best));
+  return last;
 }
 
 // Channels of a block of the layout; ends the job for a layout that is none of these.
