@@ -114,7 +114,9 @@ static bd_status convolve(bd_onnx_lowering *l, const bd_onnx_step *step, bd_op_k
   for (int i = 0; i < 2; i++)
     BD_TRY(bd_onnx_exact(l, step, i, &in[i]));
   bd_dtype dtype = bd_onnx_type(l, in[0])->dtype;
-  if (dtype == BD_F64) return bd_onnx_step_fail(step, BD_UNSUPPORTED, "convolves float64");
+  if (dtype == BD_F64)
+    return bd_onnx_step_fail(step, BD_UNSUPPORTED,
+                             "convolves float64; braid convolves float32 and halves");
   if (groups > 1) attrs[attr_count++] = bd_attr_int(l->ctx, "groups", groups);
   BD_TRY(emit_in_f32(l, kind, 2, in, attr_count, attrs, dtype, &image));
   BD_TRY(bd_onnx_from_exact(l, step, image, &out));
@@ -220,39 +222,57 @@ static bd_status count_elements(bd_onnx_lowering *l, const bd_onnx_step *step,
   return reduce_windows(l, BD_OP_REDUCE_SUM, 0, *out, out);
 }
 
-// The sums of windows: each channel convolved by ones.
-static bd_status sum_windows(bd_onnx_lowering *l, const bd_onnx_window *w, bd_id x, bd_id *out) {
-  const bd_type *type = bd_onnx_type(l, x);
-  bd_dtype dtype = type->dtype;
-  int64_t channels = type->dims[1], dims[BD_MAX_RANK] = {channels, 1};
+// The sums of windows times `factor`: each channel convolved by it.
+static bd_status sum_windows(bd_onnx_lowering *l, const bd_onnx_window *w, double factor, bd_id x,
+                             bd_id *out) {
+  bd_dtype dtype = bd_onnx_type(l, x)->dtype;
+  int64_t channels = bd_onnx_type(l, x)->dims[1], dims[BD_MAX_RANK] = {channels, 1};
+  bd_attr value = bd_attr_real(l->ctx, "value", factor), attrs[MOST_ATTRS];
   if (dtype == BD_F64) {
     BD_TRY(bd_onnx_unfold(l, w, 0, x, out));
-    return reduce_windows(l, BD_OP_REDUCE_SUM, 2, *out, out);
+    BD_TRY(reduce_windows(l, BD_OP_REDUCE_SUM, 2, *out, out));
+    return bd_onnx_emit(l, BD_OP_SCALE, 1, out, 1, &value, out);
   }
   memcpy(dims + 2, w->size, (size_t)w->rank * sizeof *dims);
-  bd_attr ones[] = {bd_attr_string(l->ctx, "dtype", "f32"),
-                    bd_attr_ints(l->ctx, "dims", w->rank + 2, dims),
-                    bd_attr_real(l->ctx, "value", 1)};
-  bd_attr attrs[MOST_ATTRS];
+  bd_attr filter[] = {bd_attr_string(l->ctx, "dtype", "f32"),
+                      bd_attr_ints(l->ctx, "dims", w->rank + 2, dims), value};
   bd_id in[2] = {x, BD_NO_ID};
-  BD_TRY(bd_onnx_emit(l, BD_OP_CONSTANT, 0, NULL, 3, ones, &in[1]));
+  BD_TRY(bd_onnx_emit(l, BD_OP_CONSTANT, 0, NULL, 3, filter, &in[1]));
   int count = window_attrs(l, w, attrs);
   attrs[count++] = bd_attr_int(l->ctx, "groups", channels);
   return emit_in_f32(l, BD_OP_CONV, 2, in, count, attrs, dtype, out);
+}
+
+// Whether every window counts all its elements; *out_factor: 1 over how many these are.
+static bool count_alike(const bd_onnx_step *step, const bd_onnx_window *given,
+                        const bd_onnx_window *wide, double *out_factor) {
+  bool pads = bd_onnx_int(step, "count_include_pad", 0) != 0, alike = true;
+  *out_factor = 1;
+  for (int d = 0; d < wide->rank; d++) {
+    int64_t outside = pads ? wide->after[d] - given->after[d] : wide->before[d] + wide->after[d];
+    alike = alike && outside == 0;
+    *out_factor /= (double)wide->size[d];
+  }
+  return alike;
 }
 
 static bd_status lower_average_pool(bd_onnx_lowering *l, const bd_onnx_step *step) {
   bd_onnx_window given, wide;
   bd_onnx_part out;
   bd_id x, counts;
+  double factor;
   BD_TRY(bd_onnx_window_read(step, NULL, &given));
   BD_TRY(check_window(step, &given));
   wide = given;
   widen(step, &wide);
   BD_TRY(bd_onnx_exact(l, step, 0, &x));
-  BD_TRY(count_elements(l, step, &given, wide, bd_onnx_type(l, x)->dtype, &counts));
-  BD_TRY(sum_windows(l, &wide, x, &x));
-  BD_TRY(bd_onnx_emit2(l, BD_OP_DIV, x, counts, &x));
+  if (count_alike(step, &given, &wide, &factor)) {
+    BD_TRY(sum_windows(l, &wide, factor, x, &x));
+  } else {
+    BD_TRY(count_elements(l, step, &given, wide, bd_onnx_type(l, x)->dtype, &counts));
+    BD_TRY(sum_windows(l, &wide, 1, x, &x));
+    BD_TRY(bd_onnx_emit2(l, BD_OP_DIV, x, counts, &x));
+  }
   BD_TRY(bd_onnx_from_exact(l, step, x, &out));
   bd_onnx_made(l, step, 0, out);
   return BD_OK;
