@@ -89,6 +89,10 @@ BD_NODISCARD bd_status bd_emit_contract(const bd_emit_body *body, const bd_op *o
 void bd_emit_collective(bd_emitter *emitter, bd_text *text, const bd_function *function,
                         const bd_op *op, const char *in, const char *out);
 
+// A gather of a function's weight that begins here and ends at bd_rt_await(rt, slot).
+void bd_emit_prefetch(bd_emitter *emitter, bd_text *text, const bd_function *function,
+                      const bd_op *op, int slot);
+
 // forward, backward and the step of the stage.
 BD_NODISCARD bd_status bd_emit_stage_main(bd_emitter *emitter);
 

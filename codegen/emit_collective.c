@@ -32,10 +32,25 @@ static void add_all_to_all(bd_text *text, int axis, int split, int joined, const
                product(&whole, second + 1, whole.rank), swapped);
 }
 
-static void add_along(bd_text *text, const char *name, int axis, int dim, const bd_type *whole) {
-  bd_text_addf(text, "bd_rt_%s(rt, %d, %s, %lld, %lld, %lld", name, axis,
-               bd_emit_dtype(whole->dtype), product(whole, 0, dim), (long long)whole->dims[dim],
+static void add_extents(bd_text *text, int axis, int dim, const bd_type *whole) {
+  bd_text_addf(text, "%d, %s, %lld, %lld, %lld", axis, bd_emit_dtype(whole->dtype),
+               product(whole, 0, dim), (long long)whole->dims[dim],
                product(whole, dim + 1, whole->rank));
+}
+
+static void add_along(bd_text *text, const char *name, int axis, int dim, const bd_type *whole) {
+  bd_text_addf(text, "bd_rt_%s(rt, ", name);
+  add_extents(text, axis, dim, whole);
+}
+
+void bd_emit_prefetch(bd_emitter *emitter, bd_text *text, const bd_function *function,
+                      const bd_op *op, int slot) {
+  const bd_value *from = &function->values[op->in[0]], *to = &function->values[op->out[0]];
+  bd_type whole = bd_emit_local(emitter->module, to);
+  int axis = (int)bd_op_int(op, "axis", -1);
+  bd_text_addf(text, "bd_rt_prefetch(rt, %d, ", slot);
+  add_extents(text, axis, from->sharding.at[axis], &whole);
+  bd_text_addf(text, ", v%d, v%d);\n", op->in[0], op->out[0]);
 }
 
 void bd_emit_collective(bd_emitter *emitter, bd_text *text, const bd_function *function,

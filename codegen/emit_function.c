@@ -1,5 +1,6 @@
 // One C function per variant of a layer function.
 #include "codegen/emit.h"
+#include "codegen/prefetch.h"
 #include <assert.h>
 
 bool bd_emit_uses_random(const bd_function *function) {
@@ -110,6 +111,34 @@ BD_NODISCARD static bd_status add_step(const bd_emit_body *body, int function,
   return bd_emit_library_op(body, &body->function->ops[fusion->first_op[step]]);
 }
 
+// The gather of a step that begins here; a later call waits for it.
+static void add_prefetch(const bd_emit_body *body, int function, const bd_fusion *fusion, int step,
+                         int slot) {
+  bd_emitter *e = body->emitter;
+  const bd_op *op = &body->function->ops[fusion->first_op[step]];
+  bd_text_add(body->text, "  ");
+  bd_emit_mark(e, body->text, function, step, body->function, fusion->first_op[step], 1);
+  bd_text_add(body->text, "  ");
+  bd_emit_prefetch(e, body->text, body->function, op, slot);
+}
+
+// Steps in order; gathers begin as early as they may.
+BD_NODISCARD static bd_status add_steps(const bd_emit_body *body, int function,
+                                        const bd_fusion *fusion) {
+  bd_ctx *ctx = body->emitter->ctx;
+  const int *begin = bd_prefetch_find(ctx, body->emitter->module, body->function, fusion);
+  int *slot = BD_NEW_ARRAY(ctx->arena, int, fusion->step_count), slots = 0;
+  for (int step = 0; step < fusion->step_count; ++step) {
+    for (int later = step + 1; later < fusion->step_count; ++later)
+      if (begin[later] == step) add_prefetch(body, function, fusion, later, slot[later] = slots++);
+    if (begin[step] == step)
+      BD_TRY(add_step(body, function, fusion, step));
+    else
+      bd_text_addf(body->text, "  bd_rt_await(rt, %d);\n", slot[step]);
+  }
+  return BD_OK;
+}
+
 bd_status bd_emit_function(bd_emitter *emitter, int function) {
   const bd_emit_body body = {emitter, emitter->module->functions[function], emitter->text};
   bd_fusion fusion;
@@ -119,8 +148,7 @@ bd_status bd_emit_function(bd_emitter *emitter, int function) {
                body.function->role == BD_ROLE_BACKWARD ? "Backward" : "Forward");
   add_signature(&body, function);
   add_pointers(&body);
-  for (int step = 0; step < fusion.step_count; ++step)
-    BD_TRY(add_step(&body, function, &fusion, step));
+  BD_TRY(add_steps(&body, function, &fusion));
   bd_text_add(body.text, "  bd_rt_mark(rt, BD_RT_MARK_OTHER);\n}\n");
   return BD_OK;
 }

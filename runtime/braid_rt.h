@@ -139,6 +139,12 @@ void bd_rt_all_reduce(bd_rt *rt, int axis, int dtype, int combiner, int64_t coun
                       void *out);
 void bd_rt_all_gather(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent, int64_t inner,
                       const void *in, void *out);
+// CUDA programs: an all-gather of parts of equal size, one after another (`outer` is 1), that goes on
+// beside what follows until bd_rt_await with the same slot, below BD_RT_PREFETCHES. Meanwhile
+// nothing may touch `out`.
+void bd_rt_prefetch(bd_rt *rt, int slot, int axis, int dtype, int64_t outer, int64_t extent,
+                    int64_t inner, const void *in, void *out);
+void bd_rt_await(bd_rt *rt, int slot);
 void bd_rt_reduce_scatter(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent,
                           int64_t inner, const void *in, void *out);
 // Cuts the rank's part of a replica.

@@ -181,7 +181,7 @@ void bd_rt_profile_message(bd_rt *rt, bd_rt_thread thread, int stage, int tag, i
 }
 
 void bd_rt_profile_aside(bd_rt *rt, void *queue) {
-  begin_queued(rt, (bd_rt_span){.thread = BD_RT_THREAD_SYNC, .what = BD_RT_SPAN_BUCKET}, queue);
+  begin_queued(rt, (bd_rt_span){.thread = BD_RT_THREAD_SYNC, .what = BD_RT_SPAN_BESIDE}, queue);
 }
 
 void bd_rt_profile_queued_end(bd_rt *rt, void *queue) {

@@ -84,8 +84,8 @@ static void write_name(const bd_rt_program *program, const bd_rt_span *span, FIL
   case BD_RT_UPDATE:
     fputs("update", file);
     return;
-  case BD_RT_SPAN_BUCKET:
-    fputs("bucket", file);
+  case BD_RT_SPAN_BESIDE:
+    fputs("beside", file);
     return;
   case BD_RT_SPAN_INSTRUCTION:
     fputs(program->instructions[span->number].what, file);
@@ -118,7 +118,7 @@ static void write_flow(const bd_rt_span *span, int stage, FILE *file) {
 static const char *kind_of(const bd_rt_span *span) {
   static const char *const kinds[BD_RT_THREADS] = {"compute", "send", "receive", "sync"};
   if (span->what == BD_RT_LAYER) return "layer";
-  if (span->what == BD_RT_SPAN_BUCKET) return "bucket";
+  if (span->what == BD_RT_SPAN_BESIDE) return "beside";
   return span->what == BD_RT_SPAN_INSTRUCTION ? "instruction" : kinds[span->thread];
 }
 

@@ -15,7 +15,7 @@ typedef enum bd_rt_thread {
 } bd_rt_thread;
 
 // What a span is, besides the BD_RT_STEP, ... of bd_rt_begin.
-enum { BD_RT_SPAN_INSTRUCTION = 16, BD_RT_SPAN_MESSAGE, BD_RT_SPAN_BUCKET };
+enum { BD_RT_SPAN_INSTRUCTION = 16, BD_RT_SPAN_MESSAGE, BD_RT_SPAN_BESIDE };
 
 // Words alone: they travel between ranks as they are.
 typedef struct bd_rt_span {

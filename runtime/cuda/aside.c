@@ -49,3 +49,25 @@ void bd_rt_join(bd_rt *rt) {
   BD_CUDA(cudaStreamWaitEvent(bd_cuda_now(rt)->stream, device->joined, 0));
   device->aside = 0;
 }
+
+void bd_rt_prefetch(bd_rt *rt, int slot, int axis, int dtype, int64_t outer, int64_t extent,
+                    int64_t inner, const void *in, void *out) {
+  bd_rt_device *const device = rt->device;
+  if (!bd_rt_runs_aside(rt)) {
+    bd_rt_all_gather(rt, axis, dtype, outer, extent, inner, in, out);
+    return;
+  }
+  bd_rt_aside(rt);
+  bd_rt_all_gather(rt, axis, dtype, outer, extent, inner, in, out);
+  bd_rt_back(rt);
+  if (device->rehearsing) return;
+  BD_CUDA(cudaEventRecord(device->prefetched[slot], device->lanes[BD_CUDA_ASIDE].stream));
+  device->prefetches |= UINT64_C(1) << slot;
+}
+
+void bd_rt_await(bd_rt *rt, int slot) {
+  bd_rt_device *const device = rt->device;
+  if (!(device->prefetches >> slot & 1)) return;
+  BD_CUDA(cudaStreamWaitEvent(bd_cuda_now(rt)->stream, device->prefetched[slot], 0));
+  device->prefetches &= ~(UINT64_C(1) << slot);
+}

@@ -215,6 +215,8 @@ int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes) {
     BD_CUDA(cudaStreamCreateWithFlags(&device->lanes[l].stream, cudaStreamNonBlocking));
   BD_CUDA(cudaEventCreateWithFlags(&device->forked, cudaEventDisableTiming));
   BD_CUDA(cudaEventCreateWithFlags(&device->joined, cudaEventDisableTiming));
+  for (int i = 0; i < BD_RT_PREFETCHES; i++)
+    BD_CUDA(cudaEventCreateWithFlags(&device->prefetched[i], cudaEventDisableTiming));
   device->processors = processors;
   bd_cuda_take_lane(device, BD_CUDA_MAIN);
   device->queue.most_blocks = processors * (THREADS_OF_AN_SM / BD_CUDA_THREADS) * 4;
@@ -247,6 +249,8 @@ void bd_cuda_release(bd_rt *rt) {
     BD_CUDA(cudaStreamDestroy(device->lanes[l].stream));
   BD_CUDA(cudaEventDestroy(device->forked));
   BD_CUDA(cudaEventDestroy(device->joined));
+  for (int i = 0; i < BD_RT_PREFETCHES; i++)
+    BD_CUDA(cudaEventDestroy(device->prefetched[i]));
   BD_CUDA(cudaFreeHost(rt->scratch));
   BD_CUDA(cudaFreeHost(device->mapped));
   BD_CUDA(cudaFreeHost(rt->sums));

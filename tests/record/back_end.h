@@ -14,6 +14,7 @@ typedef struct record_slot {
 struct bd_rt_device {
   const record_sink *sink;
   int instruction;
+  int prefetch;         // the handle of one that begins, or 0
   bool aside, unjoined; // work is told to run beside; some has not been waited for
   int slot_count;
   record_slot slots[RECORD_MOST_SLOTS];

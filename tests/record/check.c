@@ -125,15 +125,17 @@ static void take_outside(record_check *c, const record_event *event) {
   c->next->take(c->next->args, event);
 }
 
-// Sums of gradients beside the passes.
+// Sums of gradients beside the passes, and waits for what was prefetched: no instruction's.
 static bool is_aside(const record_event *event) {
-  return event->handle == RECORD_ASIDE && event->kind != RECORD_WAIT;
+  return event->handle >= RECORD_ASIDE &&
+         (event->handle == RECORD_ASIDE) == (event->kind != RECORD_WAIT);
 }
 
 void record_check_take(record_check *c, const record_event *event) {
   if (event->kind == RECORD_MARK) {
     take_mark(c, event->instruction);
   } else if (!c->in_step || event->kind == RECORD_SUM_RANKS || is_aside(event)) {
+    if (c->in_step) finish_group(c);
     take_outside(c, event);
   } else {
     record_group_add(&c->group, event);

@@ -61,7 +61,8 @@ enum {
   RECORD_NO_HANDLE = -1,
   RECORD_MOST_SLOTS = 1024,
   RECORD_GIVEN = RECORD_MOST_SLOTS,
-  RECORD_ASIDE
+  RECORD_ASIDE,
+  RECORD_PREFETCH // and one for each further slot
 };
 
 typedef struct record_operand {

@@ -1,6 +1,7 @@
 #include "tests/record/expect.h"
 
 #include "codegen/kernel/kernel.h"
+#include "codegen/prefetch.h"
 #include "ir/layout.h"
 #include "tests/record/terms.h"
 
@@ -133,18 +134,27 @@ static int function_index(const bd_module *module, const bd_function *f) {
   return index;
 }
 
+BD_NODISCARD static bd_status add_step(builder *b, int call, const bd_function *f,
+                                       const bd_fusion *fusion, int step) {
+  bd_kernel kernel;
+  if (bd_kernel_of_step(b->ctx, b->module, f, fusion, step, b->module->cuda, 0, &kernel))
+    add_kernel(b, call, &kernel);
+  else
+    BD_TRY(add_library(b, call, f, &f->ops[fusion->first_op[step]]));
+  b->pass->instructions[b->pass->count - 1].function = function_index(b->module, f);
+  b->pass->instructions[b->pass->count - 1].step = step;
+  return BD_OK;
+}
+
 BD_NODISCARD static bd_status add_call(builder *b, int call) {
   const bd_function *const f = bd_module_find(b->module, b->main->ops[call].callee);
   bd_fusion fusion;
-  bd_kernel kernel;
   bd_fuse(b->ctx, b->module, f, &fusion);
+  const int *const begin = bd_prefetch_find(b->ctx, b->module, f, &fusion);
   for (int step = 0; step < fusion.step_count; step++) {
-    if (bd_kernel_of_step(b->ctx, b->module, f, &fusion, step, b->module->cuda, 0, &kernel))
-      add_kernel(b, call, &kernel);
-    else
-      BD_TRY(add_library(b, call, f, &f->ops[fusion.first_op[step]]));
-    b->pass->instructions[b->pass->count - 1].function = function_index(b->module, f);
-    b->pass->instructions[b->pass->count - 1].step = step;
+    for (int later = step + 1; later < fusion.step_count; later++)
+      if (begin[later] == step) BD_TRY(add_step(b, call, f, &fusion, later));
+    if (begin[step] == step) BD_TRY(add_step(b, call, f, &fusion, step));
   }
   return BD_OK;
 }

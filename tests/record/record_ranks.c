@@ -6,6 +6,10 @@ static int64_t part_of(int64_t extent, int parts) {
   return (extent + parts - 1) / parts;
 }
 
+static void wait_for(bd_rt *rt, int handle) {
+  record_tell(rt, (record_event){.kind = RECORD_WAIT, .handle = handle});
+}
+
 // `count` elements of `in` become `out_count` elements of `out`; a group of one copies.
 static void collect(bd_rt *rt, int mask, record_terms terms, int64_t count, const void *in,
                     int64_t out_count, void *out) {
@@ -21,7 +25,7 @@ static void collect(bd_rt *rt, int mask, record_terms terms, int64_t count, cons
                                  .mask = mask,
                                  .handle = RECORD_NO_HANDLE,
                                  .terms = terms,
-                                 .operand_count = rt->device->aside ? 2 : 3,
+                                 .operand_count = rt->device->aside || rt->device->prefetch ? 2 : 3,
                                  .operands = operands});
 }
 
@@ -42,6 +46,17 @@ void bd_rt_all_gather(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t ext
   const record_terms terms = {RECORD_ALL_GATHER, dtype, .shape = {outer, extent, inner}};
   const int64_t part = part_of(extent, rt->group[1 << axis].size);
   collect(rt, 1 << axis, terms, outer * part * inner, in, outer * extent * inner, out);
+}
+
+void bd_rt_prefetch(bd_rt *rt, int slot, int axis, int dtype, int64_t outer, int64_t extent,
+                    int64_t inner, const void *in, void *out) {
+  rt->device->prefetch = RECORD_PREFETCH + slot;
+  bd_rt_all_gather(rt, axis, dtype, outer, extent, inner, in, out);
+  rt->device->prefetch = 0;
+}
+
+void bd_rt_await(bd_rt *rt, int slot) {
+  wait_for(rt, RECORD_PREFETCH + slot);
 }
 
 void bd_rt_reduce_scatter(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent,
@@ -85,7 +100,7 @@ static void tell_parts(bd_rt *rt, const bd_rt_group *group, record_kind kind, in
                                  .mask = group->mask,
                                  .handle = RECORD_NO_HANDLE,
                                  .terms = {kind, dtype, .shape = {1, count, 1}},
-                                 .operand_count = rt->device->aside ? 2 : 3,
+                                 .operand_count = rt->device->aside || rt->device->prefetch ? 2 : 3,
                                  .operands = operands});
 }
 
@@ -114,10 +129,6 @@ static void tell_message(bd_rt *rt, record_kind kind, int stage, int tag, int ha
                                  .terms = {RECORD_SEND, .tag = tag, .shape = {operand.bytes}},
                                  .operand_count = 1,
                                  .operands = &operand});
-}
-
-static void wait_for(bd_rt *rt, int handle) {
-  record_tell(rt, (record_event){.kind = RECORD_WAIT, .handle = handle});
 }
 
 static int64_t rounded(int64_t bytes) {

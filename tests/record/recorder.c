@@ -56,6 +56,7 @@ record_operand record_room(const bd_rt *rt) {
 void record_tell(const bd_rt *rt, record_event event) {
   event.instruction = rt->device->instruction;
   if (rt->device->aside) event.handle = RECORD_ASIDE;
+  if (rt->device->prefetch) event.handle = rt->device->prefetch;
   rt->device->sink->take(rt->device->sink->args, &event);
 }
 
