@@ -14,7 +14,7 @@ BRAID_RT_SOURCES = \
   runtime/cuda/step.c runtime/cuda/matmul.c runtime/cuda/comm.c runtime/cuda/segment.c runtime/cuda/aside.c runtime/cuda/collectives.c \
   runtime/cuda/pipe.c
 BRAID_RT_CUDA_SOURCES = runtime/cuda/optimizer.cu runtime/cuda/adafactor.cu runtime/cuda/parts.cu runtime/cuda/weights.cu \
-  runtime/cuda/embed.cu runtime/cuda/conv.cu runtime/cuda/float8.cu runtime/cuda/random.cu
+  runtime/cuda/embed.cu runtime/cuda/conv.cu runtime/cuda/float8.cu runtime/cuda/kept.cu
 BRAID_RT_CC = cc
 BRAID_RT_NVCC = $(CUDA_HOME)/bin/nvcc
 BRAID_RT_PTXAS = $(CUDA_HOME)/bin/ptxas

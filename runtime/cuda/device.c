@@ -201,13 +201,13 @@ int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes) {
   if (status) return status;
   device->library = rt->arena + rt->stage->library_offset;
   device->library_bytes =
-      rt->stage->library_bytes - BD_CUDA_MOST_RANDOMS * (int64_t)sizeof *device->randoms;
-  device->randoms = (bd_rt_random *)(void *)(device->library + device->library_bytes);
+      rt->stage->library_bytes - BD_CUDA_MOST_KEPT * (int64_t)sizeof *device->kept;
+  device->kept = (bd_cuda_kept *)(void *)(device->library + device->library_bytes);
   device->room = device->library + BD_CUDA_WORKSPACE_BYTES;
   device->room_bytes = device->library_bytes - BD_CUDA_WORKSPACE_BYTES;
-  if (device->library_bytes < BD_CUDA_LEAST_LIBRARY_BYTES) {
+  if (rt->stage->library_bytes < BD_CUDA_LEAST_LIBRARY_BYTES) {
     snprintf(message, message_bytes, "the program leaves %lld bytes to libraries, which need %d",
-             (long long)device->library_bytes, BD_CUDA_LEAST_LIBRARY_BYTES);
+             (long long)rt->stage->library_bytes, BD_CUDA_LEAST_LIBRARY_BYTES);
     return BD_RT_EXIT_INTERNAL;
   }
   BD_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device->index));

@@ -23,9 +23,18 @@ enum {
   BD_CUDA_F8_ROOM = BD_CUDA_F8_LANES + 512,
 };
 
-// optimizer.cu. `partials` holds BD_CUDA_LANES + BD_CUDA_SQUARE_GROUPS doubles; `out` may be pinned
-// host memory.
-void bd_cuda_apply(const bd_cuda_queue *queue, const bd_rt_rule *rule);
+// What a kernel reads on the device instead of taking it as an argument, because it differs from
+// step to step.
+typedef struct bd_cuda_kept {
+  int64_t words[4];
+} bd_cuda_kept;
+typedef struct bd_cuda_pace { // of a rule
+  float factor, rate, shrink, correction2;
+} bd_cuda_pace;
+
+// optimizer.cu. The rule's own numbers of bd_cuda_pace are not looked at. `partials` holds
+// BD_CUDA_LANES + BD_CUDA_SQUARE_GROUPS doubles; `out` may be pinned host memory.
+void bd_cuda_apply(const bd_cuda_queue *queue, const bd_rt_rule *rule, const bd_cuda_pace *pace);
 void bd_cuda_narrow(const bd_cuda_queue *queue, int dtype, const float *wide, uint16_t *halves,
                     int64_t count);
 void bd_cuda_add(const bd_cuda_queue *queue, float *sum, const float *more, int64_t count);
@@ -83,8 +92,8 @@ typedef struct bd_cuda_factor {
 void bd_cuda_round_f8(const bd_cuda_queue *queue, const bd_cuda_factor *factor, uint32_t *room,
                       float *scales, void *out);
 
-// random.cu: `from` may be changed at once.
-void bd_cuda_put(const bd_cuda_queue *queue, const bd_rt_random *from, int count, bd_rt_random *to);
+// kept.cu: `from` may be changed at once.
+void bd_cuda_put(const bd_cuda_queue *queue, const bd_cuda_kept *from, int count, bd_cuda_kept *to);
 
 // embed.cu: `links` holds 2 * count numbers.
 void bd_cuda_embed_dw(const bd_cuda_queue *queue, int dtype, const int32_t *ids, const void *dout,

@@ -63,11 +63,11 @@ void bd_rt_annotate(bd_rt *rt, int what, int64_t number) {
   static const char *const names[] = {"step", "forward", "backward", "layer", "reduce", "update"};
   char text[64];
   if (rt->device->rehearsing) return;
-  rt->device->range_depth++;
-  if (what == BD_RT_FORWARD || what == BD_RT_BACKWARD) {
-    rt->device->pass_depth = rt->device->range_depth;
-    bd_cuda_begin_pass(rt);
-  }
+  if (rt->device->range_depth == BD_CUDA_MOST_RANGES)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "ranges lie in each other too deep");
+  if (what == BD_RT_STEP) bd_cuda_begin_step(rt);
+  if (what != BD_RT_LAYER) bd_cuda_now(rt); // passes are segments of their own
+  rt->device->ranges[rt->device->range_depth++] = what;
   if (what == BD_RT_STEP)
     snprintf(text, sizeof text, "stage %d, step %lld", rt->stage_index, (long long)number);
   else if (what == BD_RT_REDUCE || what == BD_RT_UPDATE)
@@ -81,7 +81,9 @@ void bd_rt_annotate(bd_rt *rt, int what, int64_t number) {
 
 void bd_rt_annotate_end(bd_rt *rt) {
   if (rt->device->rehearsing) return;
-  if (rt->device->range_depth-- == rt->device->pass_depth) bd_cuda_end_pass(rt);
+  const int what = rt->device->ranges[--rt->device->range_depth];
+  if (what != BD_RT_LAYER) bd_cuda_now(rt);
+  if (what == BD_RT_STEP) bd_cuda_end_step(rt);
 #if HAS_NVTX
   nvtxRangePop();
 #endif

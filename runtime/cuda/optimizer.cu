@@ -6,8 +6,17 @@ static __device__ int64_t place_of(const bd_rt_rule &u, int64_t i) {
   return u.row ? i / u.row * u.stride + i % u.row : i;
 }
 
+static __device__ bd_rt_rule at_pace(bd_rt_rule u, bd_cuda_pace pace) {
+  u.factor = pace.factor;
+  u.rate = pace.rate;
+  u.shrink = pace.shrink;
+  u.correction2 = pace.correction2;
+  return u;
+}
+
 // AdamW (Loshchilov and Hutter 2019) and Adam with PyTorch's order of operations.
-static __global__ void adam(bd_rt_rule u) {
+static __global__ void adam(bd_rt_rule rule, const bd_cuda_pace *pace) {
+  const bd_rt_rule u = at_pace(rule, *pace);
   BD_FOR_ITEMS(i, u.count) {
     const int64_t at = place_of(u, i), w = u.halves ? i : at;
     const float g = u.gradient[i] * u.factor + u.decay * u.weight[w];
@@ -20,7 +29,8 @@ static __global__ void adam(bd_rt_rule u) {
   }
 }
 
-static __global__ void momentum(bd_rt_rule u) {
+static __global__ void momentum(bd_rt_rule rule, const bd_cuda_pace *pace) {
+  const bd_rt_rule u = at_pace(rule, *pace);
   BD_FOR_ITEMS(i, u.count) {
     const int64_t at = place_of(u, i), w = u.halves ? i : at;
     u.first[i] = u.beta1 * u.first[i] + (u.gradient[i] * u.factor + u.decay * u.weight[w]);
@@ -29,7 +39,8 @@ static __global__ void momentum(bd_rt_rule u) {
   }
 }
 
-static __global__ void adafactor(bd_rt_rule u) {
+static __global__ void adafactor(bd_rt_rule rule, const bd_cuda_pace *pace) {
+  const bd_rt_rule u = at_pace(rule, *pace);
   const bd_rt_factors f = u.factors;
   BD_FOR_ITEMS(i, u.count) {
     const int64_t at = place_of(u, i), w = u.halves ? i : at;
@@ -40,7 +51,8 @@ static __global__ void adafactor(bd_rt_rule u) {
   }
 }
 
-static __global__ void sgd(bd_rt_rule u) {
+static __global__ void sgd(bd_rt_rule rule, const bd_cuda_pace *pace) {
+  const bd_rt_rule u = at_pace(rule, *pace);
   BD_FOR_ITEMS(i, u.count) {
     const int64_t at = place_of(u, i), w = u.halves ? i : at;
     u.weight[w] -= u.rate * (u.gradient[i] * u.factor + u.decay * u.weight[w]);
@@ -85,22 +97,22 @@ static __global__ void set(float *out, float value) {
   BD_FOR_ITEMS(i, 1) out[i] = value;
 }
 
-void bd_cuda_apply(const bd_cuda_queue *queue, const bd_rt_rule *rule) {
+void bd_cuda_apply(const bd_cuda_queue *queue, const bd_rt_rule *rule, const bd_cuda_pace *pace) {
   const int blocks = blocks_of(queue, rule->count);
   if (rule->count == 0) return;
   switch (rule->kind) {
   case BD_RT_ADAMW:
   case BD_RT_ADAM:
-    BD_LAUNCH(adam, blocks, BD_CUDA_THREADS, queue->stream, *rule);
+    BD_LAUNCH(adam, blocks, BD_CUDA_THREADS, queue->stream, *rule, pace);
     break;
   case BD_RT_MOMENTUM:
-    BD_LAUNCH(momentum, blocks, BD_CUDA_THREADS, queue->stream, *rule);
+    BD_LAUNCH(momentum, blocks, BD_CUDA_THREADS, queue->stream, *rule, pace);
     break;
   case BD_RT_ADAFACTOR:
-    BD_LAUNCH(adafactor, blocks, BD_CUDA_THREADS, queue->stream, *rule);
+    BD_LAUNCH(adafactor, blocks, BD_CUDA_THREADS, queue->stream, *rule, pace);
     break;
   default:
-    BD_LAUNCH(sgd, blocks, BD_CUDA_THREADS, queue->stream, *rule);
+    BD_LAUNCH(sgd, blocks, BD_CUDA_THREADS, queue->stream, *rule, pace);
     break;
   }
 }

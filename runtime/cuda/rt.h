@@ -79,6 +79,7 @@ enum {
   BD_CUDA_STAGINGS = 4,
   BD_CUDA_STAGING_BYTES = 1 << 20, // or one sample, where that is more
   BD_CUDA_MOST_OUTGOING = 1024,
+  BD_CUDA_MOST_RANGES = 8, // in each other
 };
 
 struct bd_rt_device {
@@ -102,7 +103,7 @@ struct bd_rt_device {
   // bd_rt_workspace gives, the rest is everyone's between two calls: `room`.
   char *library, *room;
   int64_t library_bytes, room_bytes;
-  bd_rt_random *randoms; // behind the room, BD_CUDA_MOST_RANDOMS
+  bd_cuda_kept *kept; // behind the room, BD_CUDA_MOST_KEPT
   cudaLibrary_t code;
   cudaKernel_t *kernels; // of the program
   cublasLtHandle_t blas;
@@ -115,10 +116,10 @@ struct bd_rt_device {
   bd_cuda_staging staging[BD_CUDA_STAGINGS];
   int64_t staging_bytes; // of one
   int staging_next;
-  int range_depth, pass_depth; // of bd_rt_annotate
-  cudaEvent_t *stamps;         // BD_RT_STAMPS, while a run is profiled
-  bd_cuda_sensors *sensors;    // NULL: the library is not there
-  float *mapped;               // pinned, 4 * BD_RT_SCRATCH_FLOATS bytes: see bd_rt_map
+  int range_depth, ranges[BD_CUDA_MOST_RANGES]; // of bd_rt_annotate
+  cudaEvent_t *stamps;                          // BD_RT_STAMPS, while a run is profiled
+  bd_cuda_sensors *sensors;                     // NULL: the library is not there
+  float *mapped; // pinned, 4 * BD_RT_SCRATCH_FLOATS bytes: see bd_rt_map
   // While set, a step is only walked: nothing is done but noting which groups, pipes, messages and
   // samples it uses.
   int rehearsing;

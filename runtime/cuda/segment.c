@@ -26,12 +26,12 @@ typedef struct known {
 } known;
 
 struct bd_cuda_segments {
-  int in_pass, running; // running: bodies are being called
+  int in_step, running; // running: bodies are being called
   int count;            // pieces
   size_t bytes, capacity;
   char *data;
-  int random_count;
-  bd_rt_random randoms[BD_CUDA_MOST_RANDOMS];
+  int kept_count;
+  bd_cuda_kept kept[BD_CUDA_MOST_KEPT];
   int known_count;
   size_t kept_bytes;
   known slots[SLOTS];
@@ -135,12 +135,12 @@ static void flush(bd_rt *rt) {
   bd_cuda_segments *const s = rt->device->segments;
   if (s->running || s->count == 0) return;
   s->running = 1;
-  if (s->random_count > 0) {
-    bd_cuda_put(&rt->device->queue, s->randoms, s->random_count, rt->device->randoms);
+  if (s->kept_count > 0) {
+    bd_cuda_put(&rt->device->queue, s->kept, s->kept_count, rt->device->kept);
     bd_cuda_check_launch();
   }
   start(rt);
-  s->count = s->random_count = 0;
+  s->count = s->kept_count = 0;
   s->bytes = 0;
   s->running = 0;
 }
@@ -152,7 +152,7 @@ const bd_cuda_queue *bd_cuda_now(bd_rt *rt) {
 
 static int gathers(const bd_rt *rt) {
   const bd_cuda_segments *const s = rt->device->segments;
-  return s->in_pass && !s->running && rt->device->lane == BD_CUDA_MAIN;
+  return s->in_step && !s->running && rt->device->lane == BD_CUDA_MAIN;
 }
 
 static void reserve(bd_cuda_segments *s, size_t more) {
@@ -178,23 +178,25 @@ void bd_cuda_do(bd_rt *rt, bd_cuda_body body, const void *args, size_t bytes) {
   s->count++;
 }
 
-const bd_rt_random *bd_cuda_keep_random(bd_rt *rt, const bd_rt_random *random) {
+const void *bd_cuda_keep(bd_rt *rt, const void *what, size_t bytes) {
   bd_cuda_segments *const s = rt->device->segments;
+  bd_cuda_kept kept = {{0}};
+  memcpy(&kept, what, bytes);
   if (!gathers(rt)) {
-    bd_cuda_put(bd_cuda_now(rt), random, 1, rt->device->randoms);
+    bd_cuda_put(bd_cuda_now(rt), &kept, 1, rt->device->kept);
     bd_cuda_check_launch();
-    return rt->device->randoms;
+    return rt->device->kept;
   }
-  if (s->random_count == BD_CUDA_MOST_RANDOMS) flush(rt);
-  s->randoms[s->random_count] = *random;
-  return rt->device->randoms + s->random_count++;
+  if (s->kept_count == BD_CUDA_MOST_KEPT) flush(rt);
+  s->kept[s->kept_count] = kept;
+  return rt->device->kept + s->kept_count++;
 }
 
-void bd_cuda_begin_pass(bd_rt *rt) {
-  rt->device->segments->in_pass = 1;
+void bd_cuda_begin_step(bd_rt *rt) {
+  rt->device->segments->in_step = 1;
 }
 
-void bd_cuda_end_pass(bd_rt *rt) {
+void bd_cuda_end_step(bd_rt *rt) {
   flush(rt);
-  rt->device->segments->in_pass = 0;
+  rt->device->segments->in_step = 0;
 }

@@ -1,4 +1,4 @@
-// Work of a pass, told piece by piece and started together: as a CUDA graph once the same pieces
+// Work of a step, told piece by piece and started together: as a CUDA graph once the same pieces
 // have come a second time.
 #ifndef BD_RT_CUDA_SEGMENT_H
 #define BD_RT_CUDA_SEGMENT_H
@@ -7,22 +7,22 @@
 
 typedef struct bd_cuda_segments bd_cuda_segments;
 
-enum { BD_CUDA_MOST_RANDOMS = 2048 }; // of the device's table, in the library segment
+enum { BD_CUDA_MOST_KEPT = 2048 }; // in the device's table, in the library segment
 
 // Does `body` with a copy of `args`, in order with all that is asked on the rank's stream: at once,
-// or in a pass together with what comes before and after it. `body` asks for nothing but kernels,
+// or in a step together with what comes before and after it. `body` asks for nothing but kernels,
 // products, copies and fills on the device. Equal bytes must mean equal work.
 typedef void (*bd_cuda_body)(bd_rt *rt, const void *args);
 void bd_cuda_do(bd_rt *rt, bd_cuda_body body, const void *args, size_t bytes);
-// Where a kernel of bd_cuda_do finds these coordinates, which are no part of what it is: segments
-// that differ in them alone are one graph.
-const bd_rt_random *bd_cuda_keep_random(bd_rt *rt, const bd_rt_random *random);
+// Where a kernel of bd_cuda_do finds these bytes, at most a bd_cuda_kept, on the device. They are
+// no part of what it is: segments that differ in them alone are one graph.
+const void *bd_cuda_keep(bd_rt *rt, const void *what, size_t bytes);
 // The queue for work that is started right away: all that was told before has been started.
 const bd_cuda_queue *bd_cuda_now(bd_rt *rt);
 
-// A pass begins or ends.
-void bd_cuda_begin_pass(bd_rt *rt);
-void bd_cuda_end_pass(bd_rt *rt);
+// A step begins or ends.
+void bd_cuda_begin_step(bd_rt *rt);
+void bd_cuda_end_step(bd_rt *rt);
 
 // 0, or an exit status.
 int bd_cuda_open_segments(bd_rt *rt);

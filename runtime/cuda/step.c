@@ -39,7 +39,7 @@ void bd_rt_launch(bd_rt *rt, int number, int buffer_count, char *const *buffers,
   args.launch = (launch){.number = number,
                          .buffer_count = buffer_count,
                          .range_count = range_count,
-                         .random = random ? bd_cuda_keep_random(rt, random) : NULL};
+                         .random = random ? bd_cuda_keep(rt, random, sizeof *random) : NULL};
   if (buffer_bytes) memcpy(args.words, buffers, buffer_bytes);
   if (range_bytes) memcpy(args.words + buffer_bytes, range, range_bytes);
   bd_cuda_do(rt, run_launch, &args, sizeof args.launch + buffer_bytes + range_bytes);
@@ -216,22 +216,71 @@ void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int
   bd_cuda_check_launch();
 }
 
+typedef struct addition {
+  float *sum;
+  const float *more;
+  int64_t count;
+} addition;
+
+static void run_add(bd_rt *rt, const void *args) {
+  const addition *const a = args;
+  bd_cuda_add(bd_cuda_now(rt), a->sum, a->more, a->count);
+  bd_cuda_check_launch();
+}
+
 void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count) {
-  if (rt->device->rehearsing) return;
-  bd_cuda_add(bd_cuda_now(rt), sum, more, count);
+  if (!rt->device->rehearsing)
+    bd_cuda_do(rt, run_add, &(addition){sum, more, count}, sizeof(addition));
+}
+
+typedef struct squares {
+  const float *data;
+  int64_t count;
+  double *out;
+} squares;
+
+static void run_square_sum(bd_rt *rt, const void *args) {
+  const squares *const s = args;
+  double *const room = (double *)(void *)rt->device->room;
+  bd_cuda_square_sum(bd_cuda_now(rt), s->data, s->count, room, s->out);
   bd_cuda_check_launch();
 }
 
 void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out) {
-  if (rt->device->rehearsing) return;
-  bd_cuda_square_sum(bd_cuda_now(rt), data, count, (double *)(void *)rt->device->room, out);
+  if (!rt->device->rehearsing)
+    bd_cuda_do(rt, run_square_sum, &(squares){data, count, out}, sizeof(squares));
+}
+
+typedef struct update {
+  bd_rt_rule rule;
+  const bd_cuda_pace *pace; // on the device
+} update;
+
+static void run_apply(bd_rt *rt, const void *args) {
+  const update *const u = args;
+  bd_cuda_apply(bd_cuda_now(rt), &u->rule, u->pace);
   bd_cuda_check_launch();
 }
 
+// Member by member, because what lies between members is no part of it, and without what differs
+// from step to step.
+static void copy_rule(bd_rt_rule *to, const bd_rt_rule *u) {
+  to->kind = u->kind, to->half_dtype = u->half_dtype;
+  to->weight = u->weight, to->first = u->first, to->second = u->second, to->halves = u->halves;
+  to->gradient = u->gradient;
+  to->count = u->count, to->row = u->row, to->stride = u->stride;
+  to->decay = u->decay, to->beta1 = u->beta1, to->beta2 = u->beta2, to->eps = u->eps;
+  to->factors = u->factors; // of words alone
+}
+
 void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule) {
+  const bd_cuda_pace pace = {rule->factor, rule->rate, rule->shrink, rule->correction2};
+  update u;
   if (rt->device->rehearsing) return;
-  bd_cuda_apply(bd_cuda_now(rt), rule);
-  bd_cuda_check_launch();
+  memset(&u, 0, sizeof u);
+  copy_rule(&u.rule, rule);
+  u.pace = bd_cuda_keep(rt, &pace, sizeof pace);
+  bd_cuda_do(rt, run_apply, &u, sizeof u);
 }
 
 void bd_rt_add_rows(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {

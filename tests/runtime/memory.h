@@ -24,7 +24,9 @@ static inline void *check_allocate(size_t bytes) {
   return memory;
 }
 
+// After all that was asked of the device: work may not have been started yet.
 static inline void check_free(void *memory) {
+  bd_rt_settle(check_rank);
   if (cudaFree(memory)) abort();
 }
 #else
