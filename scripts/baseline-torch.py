@@ -2,15 +2,20 @@
 """What PyTorch reaches on the works of scripts/gpu-bench.sh, for its option --baseline.
 
     baseline-torch.py WORK MICRO_BATCH STEPS [--device cpu --small]
+    baseline-torch.py gpt2-124m MICRO_BATCH STEPS --curve INIT TEXT SEED [--rate X]
 
 Trains random weights on random samples as one would by hand for speed: torch.compile, scaled_dot_product_attention, the
 fused optimizer, bf16 by autocast over f32 weights; of llama-3-8b bf16 weights under Adafactor, and layers recomputed, without
 which it does not fit; of resnet-50 channels last. A step has as many samples as those of scripts/gpu-bench-folders.sh. Prints
 the tokens (images) per second of the median step behind the first fifth, and the most bytes that the allocator held.
 --small shrinks the models, to see that this program works.
+With --curve the weights are those of a safetensors file with the names of Hugging Face, the samples those that a program trained
+with this seed takes of the text, a byte a token; the losses of the steps are printed, `loss X` a line.
 """
 import argparse
+import json
 import statistics
+import struct
 import time
 
 import torch
@@ -161,6 +166,70 @@ def optimizer_of(work, model, device):
     return torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, **fused)
 
 
+def window(seed, step, sample, positions):
+    """Where a sample of a step starts: Philox4x32-10 in the domain of windows (docs/numerics.md)."""
+    c, k = [sample, 0, step, 0x80000002], [seed & 0xFFFFFFFF, seed >> 32]
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(b >> 32) ^ c[1] ^ k[0], b & 0xFFFFFFFF, (a >> 32) ^ c[3] ^ k[1], a & 0xFFFFFFFF]
+        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return ((c[1] << 32 | c[0]) * positions) >> 64
+
+
+def read_weights(path):
+    """The f32 tensors of a safetensors file."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        data = bytearray(file.read())
+    header.pop("__metadata__", None)
+    return {name: torch.frombuffer(data[slice(*row["data_offsets"])], dtype=torch.float32).reshape(row["shape"])
+            for name, row in header.items()}
+
+
+def gpt2_of(weights, heads):
+    """The model that a Hugging Face file of GPT-2 holds, whose matrices are stored the other way."""
+    layers = 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("h."))
+    vocabulary, width = weights["wte.weight"].shape
+    model = Gpt2(layers, width, heads, weights["wpe.weight"].shape[0], vocabulary)
+    parts = {"ln_1": "norm1", "ln_2": "norm2", "attn.c_attn": "qkv", "attn.c_proj": "out", "mlp.c_fc": "up", "mlp.c_proj": "down"}
+    state = {"tokens.weight": weights["wte.weight"], "positions.weight": weights["wpe.weight"],
+             "norm.weight": weights["ln_f.weight"], "norm.bias": weights["ln_f.bias"], "head.weight": weights["wte.weight"]}
+    for layer in range(layers):
+        for theirs, ours in parts.items():
+            for kind in "weight", "bias":
+                value = weights[f"h.{layer}.{theirs}.{kind}"]
+                state[f"blocks.{layer}.{ours}.{kind}"] = value.T if value.dim() == 2 else value
+    model.load_state_dict(state)
+    return model
+
+
+def print_curve(o):
+    init, text, seed = o.curve
+    with open(text, "rb") as file:
+        text = file.read()
+    model = gpt2_of(read_weights(init), o.heads).to(o.device)
+    length = model.positions.weight.shape[0]
+    matrices = [p for p in model.parameters() if p.dim() >= 2]
+    others = [p for p in model.parameters() if p.dim() < 2]
+    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], lr=o.rate,
+                                  betas=(0.9, 0.95), eps=1e-8)
+    forward = model if o.small else torch.compile(model)
+    batch = o.batch or BATCH[o.work]
+    for step in range(o.steps):
+        starts = [window(int(seed), step, sample, len(text) - length) for sample in range(batch)]
+        tokens = torch.tensor([list(text[at:at + length + 1]) for at in starts], device=o.device)
+        optimizer.zero_grad(set_to_none=True)
+        total = 0.0
+        for part in tokens.split(o.micro_batch):
+            with torch.autocast(o.device, torch.bfloat16, enabled=not o.small):
+                loss = forward(part[:, :-1], part[:, 1:]) * (len(part) / batch)
+            loss.backward()
+            total += loss.item()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        print(f"loss {total:.9g}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", choices=sorted(BATCH))
@@ -168,9 +237,16 @@ def main():
     parser.add_argument("steps", type=int)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--curve", nargs=3, metavar=("INIT", "TEXT", "SEED"))
+    parser.add_argument("--rate", type=float, default=1e-4)
+    parser.add_argument("--heads", type=int, default=12)
+    parser.add_argument("--batch", type=int)
     o = parser.parse_args()
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = True
+    if o.curve:
+        print_curve(o)
+        return
     halves = o.work == "llama-3-8b"
     torch.set_default_dtype(torch.bfloat16 if halves else torch.float32)
     with torch.device(o.device):

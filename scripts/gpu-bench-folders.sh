@@ -90,7 +90,9 @@ for work in "${works[@]}"; do
   case $work in
     gpt2-124m) # 6 N + 12 L C T a token
       for micro in 4 8 16 32 64; do
-        printf '%s\n' 'reach 1.10' 'most_bytes 0.9' 'flops_per_token 859.9e6' | folder $work $work $micro 64 adamw --seq 1024
+        curve=''
+        [ $micro != 16 ] || curve='curve 200'
+        printf '%s\n' 'reach 1.10' 'most_bytes 0.9' 'flops_per_token 859.9e6' "$curve" | folder $work $work $micro 64 adamw --seq 1024
       done ;;
     gpt2-1558m)
       for micro in 2 4 8 16; do

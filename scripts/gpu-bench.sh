@@ -7,10 +7,13 @@
 #   micro_batch N      its samples; flops_per_token X: of the model, forward and backward, for MFU as it is usually counted
 #   reach X            what the baseline's tokens/s are to be multiplied by; reach_mfu X, reach_copy X: shares; most_bytes X:
 #                      the most that the arena may be of the baseline's peak at the same micro-batch
+#   curve N            losses of so many steps are compared with the baseline's from the same weights and samples
 #   bytes OPS N        of folders that measure kernels: what the instruction with these ops reads and writes
 # Each program trains --steps (30), of which the first fifth is left out; its tokens/s are those of the median step. A run may
 # take --seconds (1200). COMMAND is called with a work's name, its micro-batch and the number of steps, in the same run, and prints
-# `tokens_per_second X` and `peak_bytes N` as its last two lines, or ends with a status, when there is no figure. Kernels are
+# `tokens_per_second X` and `peak_bytes N` as its last two lines, or ends with a status, when there is no figure. For curves it is
+# called with `--curve WEIGHTS TEXT SEED` behind these and prints `loss X` for each step: with the program's seed, and with the next one;
+# the program's losses must be as close to the first as the second are, both on average. Kernels are
 # compared with the copy of 1 GiB that gpu-copy.c measures. Prints two tables, leaves their rows in gpu-bench.json or
 # --json FILE. Exit status: 0 all that has a bound reaches it, 1 something does not or failed, 2 wrong usage, 77 no GPU, CUDA
 # toolkit or NCCL is here, so nothing was measured.
@@ -150,6 +153,38 @@ measure_baseline() {
   is_number "$base_bytes" || base_bytes=null
 }
 
+# ours A B -> "difference noise": mean distances of the losses of the first two files, and of the last two.
+distances() {
+  awk '
+    FNR == 1 { file++ }
+    match($0, /"?loss"?:? *[-+0-9.eE]+/) { text = substr($0, RSTART, RLENGTH); sub(/.*[: ]/, "", text); loss[file, ++count[file]] = text + 0 }
+    function distance(i, k) { return loss[i, s] > loss[k, s] ? loss[i, s] - loss[k, s] : loss[k, s] - loss[i, s] }
+    END {
+      if (!count[1] || count[1] != count[2] || count[1] != count[3]) { print "losses are missing"; exit }
+      for (s = 1; s <= count[1]; s++) { difference += distance(1, 2); noise += distance(2, 3) }
+      printf "%.3g %.3g\n", difference / count[1], noise / count[1]
+    }' "$1" "$2" "$3"
+}
+
+# Sets difference and noise of a folder's curve, or says why there is none.
+measure_curve() {
+  out=$1 length=$(told "$1" curve) difference=null noise=null verdict=ok
+  text=$(cd "$out/check" && pwd)/data.txt seed=$(awk 'found { print; exit } /^--seed$/ { found = 1 }' "$out/check/options")
+  run_ranks "$out" 1 "--steps 0 --save $work/start.safetensors" &&
+    run_ranks "$out" 1 "--init $work/start.safetensors --steps $length" || { verdict="does not train: $(tail -n 1 "$work/log")"; return; }
+  for turn in 0 1; do
+    timeout -k 10 "$seconds" sh -c "$baseline \"\$@\"" baseline "$(told "$out" name)" "$(told "$out" micro_batch)" "$length" \
+      --curve "$work/start.safetensors" "$text" $((seed + turn)) >"$work/curve.$turn" 2>"$work/base.log" ||
+      { verdict='the baseline has no curve'; return; }
+  done
+  result=$(distances "$work/metrics.jsonl" "$work/curve.0" "$work/curve.1")
+  read -r difference noise <<END
+$result
+END
+  if ! is_number "$difference"; then verdict=$result difference=null noise=null; return; fi
+  awk -v d="$difference" -v n="$noise" 'BEGIN { exit !(d <= n) }' || verdict='further from the baseline than its seeds are'
+}
+
 ratio_of() { awk -v a="$1" -v b="$2" 'BEGIN { if (a == "null" || b == "null" || b == 0) print "null"; else printf "%.3f\n", a / b }'; }
 below() { [ "$1" != null ] && [ -n "$1" ] && [ "$2" != null ] && [ -n "$2" ] && awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'; }
 
@@ -175,6 +210,16 @@ for out; do
   if [ -n "$(told "$out" bytes)" ] && [ -n "$copy_rate" ]; then
     kernel_shares "$out" | sed "s/\$/	$(told "$out" reach_copy)/" >>"$work/kernels"
   fi
+done
+
+: >"$work/curves"
+for out; do
+  [ -n "$baseline" ] && [ -n "$(told "$out" curve)" ] && [ -x "$out/train" ] || continue
+  measure_curve "$out"
+  [ -s "$work/curves" ] || printf '\n%-28s %6s %12s %12s  %s\n' curve steps difference noise verdict
+  printf '%-28s %6s %12s %12s  %s\n' "$(basename "$out")" "$length" "$difference" "$noise" "$verdict"
+  printf '%s {"folder": %s, "steps": %s, "difference": %s, "noise": %s, "verdict": %s}\n' "$([ -s "$work/curves" ] && echo ,)" \
+    "$(quoted "$out")" "$length" "$difference" "$noise" "$(quoted "$verdict")" >>"$work/curves"
 done
 
 # Each side at its best micro-batch.
@@ -208,8 +253,8 @@ if [ -s "$work/kernels" ]; then
       "$(quoted "$verdict")" >>"$work/shares"
   done <"$work/kernels"
 fi
-printf '{"device": %s, "cuda": %s, "copy_bytes_per_second": %s, "folders": [\n%s\n], "works": [\n%s\n], "kernels": [\n%s\n]}\n' \
+printf '{"device": %s, "cuda": %s, "copy_bytes_per_second": %s, "folders": [\n%s\n], "works": [\n%s\n], "curves": [\n%s\n], "kernels": [\n%s\n]}\n' \
   "$(quoted "$device")" "$(quoted "$toolkit")" "${copy_rate:-null}" "$(cat "$work/rows")" "$(cat "$work/best")" \
-  "$(cat "$work/shares")" >"$json" || exit 1
-short=$(cat "$work/rows" "$work/best" "$work/shares" | grep -cvE '"verdict": "(ok|measured|does not build.*|ended with status.*|no step .*)"')
+  "$(cat "$work/curves")" "$(cat "$work/shares")" >"$json" || exit 1
+short=$(cat "$work/rows" "$work/best" "$work/curves" "$work/shares" | grep -cvE '"verdict": "(ok|measured|does not build.*|ended with status.*|no step .*)"')
 [ $failed -eq 0 ] && [ "$short" -eq 0 ] || { echo "gpu-bench.sh: $failed folders failed, $short bounds are not reached" >&2; exit 1; }

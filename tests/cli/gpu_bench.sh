@@ -35,10 +35,10 @@ folder() {
 #!/bin/sh
 [ "\$1 \$2" = '--data a file' ] || exit 2
 while [ \$# -gt 0 ]; do
-  case \$1 in --metrics) metrics=\$2 ;; --report) report=\$2 ;; --profile) profile=\$2 ;; --steps) steps=\$2 ;; esac
+  case \$1 in --save) : >"\$2" ;; --init) [ -e "\$2" ] || exit 2 ;; --metrics) metrics=\$2 ;; --report) report=\$2 ;; --profile) profile=\$2 ;; --steps) steps=\$2 ;; esac
   shift 2
 done
-[ "\$steps" = 10 ] || exit 2
+[ "\$steps" = 10 ] || [ "\$steps" = 0 ] || exit 2
 awk 'BEGIN { for (i = 1; i <= 10; i++) { s = $4 * (i <= 2 ? 9 : i % 3 ? 1 : 1.5)
   printf "{\\"step\\": %d, \\"loss\\": 5, \\"tokens_per_second\\": %g, \\"step_seconds\\": %g, \\"mfu\\": 0.25, \\"power_watts\\": 600}\\n", i, 8 / s, s } }' >"\$metrics"
 printf '{"ranks": [\n  {"rank": 0, "stage": 0, "arena_bytes": 4096, "segments": [0], "device_used_bytes": 5000}\n]}\n' >"\$report"
@@ -94,6 +94,23 @@ says '^gpt  *10  *9  *1.111  *0.8000  ok$'
 sed -i 's/^flops_per_token .*/flops_per_token 40/' large/check/work
 run 1 large
 says '^gpt .* MFU is below 0.5$'
+# Losses of 5 against the baseline's with the same seed, and that with the next.
+cat >curves <<'END'
+#!/bin/sh
+[ "$1 $2 $3 $4" = 'gpt 2 10 --curve' ] || exit 1
+[ -e "$5" ] && [ -e "$6" ] || exit 1
+awk -v seed="$7" 'BEGIN { for (i = 1; i <= 10; i++) print "loss " 5.01 + 0.03 * (seed - 3) }'
+END
+chmod +x curves
+: >small/check/data.txt
+printf '%s\n' --seed 3 >>small/check/options
+echo curve 10 >>small/check/work
+run 0 --baseline "$work/curves" small
+says '^small  *10  *0.01  *0.03  ok$'
+holds 'curves[0].noise = 0.03'
+sed -i 's/5.01/5.05/' curves
+run 1 --baseline "$work/curves" small
+says 'further from the baseline than its seeds are'
 run 1 kernels
 says '^add, gelu  *0.85  ok$'
 says '^layernorm  *0.9  ok$'
