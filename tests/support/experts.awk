@@ -4,8 +4,8 @@
 # selected   one expert after another: NonZero, Gather and ScatterElements (TorchScript's exporter, Mixtral of transformers 4)
 # returned   the same with GatherND and ScatterND (the exporter of torch.export)
 # looked-up  matrices of all experts, looked up by the choices (transformers 5, batched_mm)
-# masked     matrices of all experts, each on every token, weighted by a one-hot choice
-# weighted   the same, experts one after another, weighted by slices of what is scattered
+# all        matrices of all experts, each on every token, times weights that are scattered
+# each       one expert after another on every token, times its column of these weights
 # biased     as returned, two matrices with biases and GELU
 # broken     as returned, but for an expert whose rows are summed
 # All forms but the last two compute the same of the same weights, however they are stored: element i of tensor n is
@@ -175,6 +175,23 @@ function look_up(x, weights, chosen, h,   rows, at, both, y, gate, up) {
   y = node("Mul", y " " node("Unsqueeze", node("Reshape", weights " " whole("-1")) " " whole("-1")))
   return node("ReduceSum", node("Reshape", y " " whole("-1 2 16")) " " whole("1"), "", "keepdims=0")
 }
+# The weights of tokens for all experts, [N, 4].
+function gate_of(share, weights, chosen,   zeros) {
+  zeros = node("ConstantOfShape", node("Shape", share))
+  return node("ScatterElements", zeros " " chosen " " weights, "", "axis=1")
+}
+# Every expert on every token.
+function run_all(x, gate, h,   rows, up, down, y) {
+  rows = node("Expand", node("Unsqueeze", x " " whole("0")) " " whole("4 1 1"))
+  up = node("Transpose", stacked(h "experts.w1", "4 24 16", 0), "", "perm=0,2,1")
+  y = node("MatMul", rows " " up)
+  y = node("Mul", y " " node("Sigmoid", y))
+  up = node("Transpose", stacked(h "experts.w3", "4 24 16", 2), "", "perm=0,2,1")
+  y = node("Mul", y " " node("MatMul", rows " " up))
+  down = node("Transpose", stacked(h "experts.w2", "4 16 24", 1), "", "perm=0,2,1")
+  y = node("Mul", node("MatMul", y " " down) " " node("Unsqueeze", node("Transpose", gate, "", "perm=1,0") " " whole("-1")))
+  return node("ReduceSum", y " " whole("0"), "", "keepdims=0")
+}
 function experts(x, h,   flat, share, weights, chosen, mask, sum, i) {
   flat = node("Reshape", x " " whole("-1 16"))
   share = node("Softmax", node("Gemm", flat " " tensor(h "gate.weight", 2 + 20 * layer, "4 16", 0.5, 0), "", "transB=1"), "", "axis=-1")
@@ -183,7 +200,13 @@ function experts(x, h,   flat, share, weights, chosen, mask, sum, i) {
   node("TopK", share " " whole("2"), weights " " chosen, "axis=-1 largest=1 sorted=1")
   weights = node("Div", weights " " node("ReduceSum", weights " " whole("-1"), "", "keepdims=1"))
   if (form == "looked-up") sum = look_up(flat, weights, chosen, h)
-  else if (form == "selected") {
+  else if (form == "all") sum = run_all(flat, gate_of(share, weights, chosen), h)
+  else if (form == "each") {
+    mask = gate_of(share, weights, chosen)
+    sum = node("ConstantOfShape", node("Shape", flat))
+    for (i = 0; i < 4; i++)
+      sum = node("Add", sum " " node("Mul", perceive(flat, h, i) " " node("Slice", mask " " whole(i) " " whole(i + 1) " " whole("1"))))
+  } else if (form == "selected") {
     mask = node("Transpose", node("OneHot", chosen " " one("4") " " whole("0 1"), "", "axis=-1"), "", "perm=2,1,0")
     sum = node("ConstantOfShape", node("Shape", flat))
     for (i = 0; i < 4; i++) sum = add_selected(sum, flat, weights, mask, i)

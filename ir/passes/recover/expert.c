@@ -33,24 +33,37 @@ static bool is_param_weight(const bd_experts *x, bd_id id) {
   return false;
 }
 
-// Whether the values are weights of the experts: one each, or looked up by the tokens' choices.
+// Weights looked up by the tokens' choices.
+static bool are_looked_up(const bd_experts *x, bd_id id, bd_expert_node *node) {
+  const bd_op *op = bd_edit_producer(x->e, id);
+  if (!op || op->kind != BD_OP_GATHER || bd_op_int(op, "dim", 0) != 0 ||
+      bd_op_int(op, "batch", 0) != 0 || x->follows[op->in[0]] ||
+      type_of(x, op->in[0])->dims[0] != x->count)
+    return false;
+  bd_traced chosen = bd_trace_begin(x->e, op->in[1]);
+  node->leading = chosen.rank;
+  node->weights = op->in;
+  for (int d = 0; d < chosen.rank; ++d)
+    node->roles[d] = BD_EXPERT_FEATURE;
+  if (!bd_trace_chosen(x->e, &chosen) || chosen.id != x->chosen) return false;
+  for (int d = 0; d < chosen.rank; ++d)
+    if (chosen.dim[d] >= 0) node->roles[chosen.dim[d]] = (bd_expert_role)d;
+  return true;
+}
+
+// Weights of all experts, which are their first dimension.
+static bool are_stacked(const bd_experts *x, const bd_id *ids, bd_expert_node *node) {
+  node->leading = 1;
+  node->roles[0] = BD_EXPERT_NUMBER;
+  node->weights = ids;
+  return is_param_weight(x, ids[0]) && type_of(x, ids[0])->rank > 1 &&
+         type_of(x, ids[0])->dims[0] == x->count;
+}
+
+// Whether the values are weights of the experts, in one of three ways.
 static bool are_weights(const bd_experts *x, const bd_id *ids, bd_expert_node *node) {
-  if (x->lanes == 1) {
-    const bd_op *op = bd_edit_producer(x->e, ids[0]);
-    if (!op || op->kind != BD_OP_GATHER || bd_op_int(op, "dim", 0) != 0 ||
-        bd_op_int(op, "batch", 0) != 0 || x->follows[op->in[0]] ||
-        type_of(x, op->in[0])->dims[0] != x->count)
-      return false;
-    bd_traced chosen = bd_trace_begin(x->e, op->in[1]);
-    node->leading = chosen.rank;
-    node->weights = op->in;
-    for (int d = 0; d < chosen.rank; ++d)
-      node->roles[d] = BD_EXPERT_FEATURE;
-    if (!bd_trace_chosen(x->e, &chosen) || chosen.id != x->chosen) return false;
-    for (int d = 0; d < chosen.rank; ++d)
-      if (chosen.dim[d] >= 0) node->roles[chosen.dim[d]] = (bd_expert_role)d;
-    return true;
-  }
+  if (x->lanes == 1 && x->follows) return are_looked_up(x, ids[0], node);
+  if (x->lanes == 1) return are_stacked(x, ids, node);
   node->leading = 0;
   node->weights = ids;
   for (int i = 0; i < x->lanes; ++i) {
@@ -62,8 +75,17 @@ static bool are_weights(const bd_experts *x, const bd_id *ids, bd_expert_node *n
   return true;
 }
 
-static bool is_given(const bd_experts *x, const bd_id *ids) {
-  if (x->lanes == 1) return !x->follows[ids[0]];
+// Whether the expert's number is among the dimensions of what the value repeats.
+static bool has_number(const bd_experts *x, bd_id id, const bd_expert_role *roles) {
+  bd_traced value = bd_trace_begin(x->e, id);
+  bd_trace_views(x->e, &value);
+  for (int d = 0; d < value.rank; ++d)
+    if (value.dim[d] >= 0 && roles[value.dim[d]] == BD_EXPERT_NUMBER) return true;
+  return false;
+}
+
+static bool is_given(const bd_experts *x, const bd_id *ids, const bd_expert_role *roles) {
+  if (x->lanes == 1) return x->follows ? !x->follows[ids[0]] : !has_number(x, ids[0], roles);
   for (int i = 1; i < x->lanes; ++i)
     if (ids[i] != ids[0]) return false;
   return true;
@@ -134,6 +156,22 @@ static bool features_last(const bd_expert_node *node, int rank, int features) {
   return true;
 }
 
+// A bias of all experts, repeated for the tokens.
+static bool read_repeated(bd_experts *x, bd_id id, const bd_expert_node *node, int *out) {
+  bd_traced value = bd_trace_begin(x->e, id);
+  bd_expert_node bias = {.kind = WEIGHT};
+  if (x->lanes > 1 || x->follows) return false;
+  int last = value.rank;
+  bd_trace_views(x->e, &value);
+  bd_id *weights = bd_arena_copy(x->e->ctx->arena, &value.id, 1, sizeof value.id);
+  if (!are_stacked(x, weights, &bias) || value.dim[0] < 0 ||
+      node->roles[value.dim[0]] != BD_EXPERT_NUMBER)
+    return false;
+  for (int d = value.rank - 1; d > 0; --d)
+    if (value.dim[d] != --last || node->roles[last] != BD_EXPERT_FEATURE) return false;
+  return read_weights(x, weights, &bias, out);
+}
+
 // A pointwise op of values, numbers and biases.
 static bool read_pointwise(bd_experts *x, const bd_id *ids, bd_expert_node *node) {
   int rank = type_of(x, ids[0])->rank;
@@ -151,13 +189,15 @@ static bool read_pointwise(bd_experts *x, const bd_id *ids, bd_expert_node *node
       continue;
     }
     double number;
-    if (is_given(x, in) && bd_uniform_number(x->e->from, in[0], &number)) {
+    bool same = x->lanes == 1 || is_given(x, in, node->roles);
+    if (same && bd_uniform_number(x->e->from, in[0], &number)) {
       if (x->node_count == BD_EXPERT_MOST_NODES) return false;
       x->nodes[x->node_count] =
           (bd_expert_node){.kind = NUMBER, .id = in[0], .number = number, .made = BD_NO_ID};
       node->in[k] = x->node_count++;
       continue;
     }
+    if (whole && read_repeated(x, in[0], node, &node->in[k])) continue;
     if (!whole || !bd_experts_read(x, in, node->roles, &node->in[k])) return false;
   }
   return true;
@@ -207,8 +247,25 @@ static bool read_applied(bd_experts *x, const bd_id *ids, bd_expert_node *node) 
          node->op->in_count <= 2 && read_pointwise(x, ids, node);
 }
 
+// A permutation that keeps the order of features makes the same node.
+static bool read_permuted(bd_experts *x, const bd_id *ids, const bd_expert_role *roles, int *out) {
+  bd_expert_role turned[BD_MAX_RANK];
+  int rank = type_of(x, ids[0])->rank, last = -1;
+  const char *rule = bd_op_string(bd_edit_producer(x->e, ids[0]), "rule");
+  const char *to = strstr(rule, "->") + 2;
+  if (!read_op(x, ids)) return false;
+  for (int d = 0; d < rank; ++d) {
+    int at = place_of(to, rule[d]);
+    turned[d] = roles[at];
+    if (roles[at] == BD_EXPERT_FEATURE && at < last) return false;
+    if (roles[at] == BD_EXPERT_FEATURE) last = at;
+  }
+  return bd_experts_read(x, operands(x, ids, 0), turned, out);
+}
+
 bool bd_experts_read(bd_experts *x, const bd_id *ids, const bd_expert_role *roles, int *out) {
   int rank = type_of(x, ids[0])->rank;
+  const bd_op *op = bd_edit_producer(x->e, ids[0]);
   bd_expert_node node = {.kind = APPLIED, .id = ids[0], .made = BD_NO_ID};
   for (int i = 0; i < x->node_count; ++i)
     if (x->nodes[i].id == ids[0] && x->nodes[i].kind != WEIGHT) {
@@ -217,7 +274,13 @@ bool bd_experts_read(bd_experts *x, const bd_id *ids, const bd_expert_role *role
     }
   memcpy(node.roles, roles, (size_t)rank * sizeof *roles);
   if (++x->depth > BD_EXPERT_MOST_NODES) return false;
-  if (is_given(x, ids) ? !read_given(x, ids[0], &node) : !read_applied(x, ids, &node)) return false;
+  bool given = is_given(x, ids, roles);
+  if (op && op->kind == BD_OP_PERMUTE && !given) {
+    bool read = read_permuted(x, ids, roles, out);
+    --x->depth;
+    return read;
+  }
+  if (given ? !read_given(x, ids[0], &node) : !read_applied(x, ids, &node)) return false;
   --x->depth;
   if (x->node_count == BD_EXPERT_MOST_NODES) return false;
   *out = x->node_count;

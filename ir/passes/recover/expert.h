@@ -9,6 +9,7 @@ typedef enum bd_expert_role {
   BD_EXPERT_BATCH,
   BD_EXPERT_TOKEN,
   BD_EXPERT_CHOICE, // repeated for every choice of a token
+  BD_EXPERT_NUMBER, // of the expert, where matrices of all are one
   BD_EXPERT_FEATURE,
 } bd_expert_role;
 
@@ -19,9 +20,11 @@ typedef struct bd_expert_node bd_expert_node;
 typedef struct bd_experts {
   bd_edit *e;
   int count;    // of experts
-  int lanes;    // values that are read side by side: `count`, or 1 whose weights are looked up
-  bd_id chosen; // result of the topk by which weights are looked up, where lanes is 1
-  const bool *follows; // per value of e->from, where lanes is 1: whether it follows from `chosen`
+  int lanes;    // values that are read side by side: `count`, or 1 whose weights are of all experts
+  bd_id chosen; // result of the topk by which tokens choose
+  // Where lanes is 1 and weights are looked up, per value of e->from: whether it follows from
+  // `chosen`. NULL: all experts are given all tokens.
+  const bool *follows;
   bd_id x; // what all experts are given, [batch, token, features..]; BD_NO_ID: not found
   int node_count, depth;
   bd_expert_node *nodes;

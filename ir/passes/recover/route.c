@@ -1,6 +1,7 @@
 #include "ir/passes/recover/route.h"
-#include "ir/passes/recover/expert.h"
+#include "ir/passes/recover/gate.h"
 #include "ir/passes/recover/pattern.h"
+#include "ir/passes/recover/views.h"
 #include "ir/routing.h"
 #include <string.h>
 
@@ -21,30 +22,6 @@ static const bd_type *type_of(const bd_edit *e, bd_id id) {
   return &e->from->values[id].type;
 }
 
-// The dimension that a sum over the choices leaves out; -1: there is no sum, or it is another.
-static int summed_dim(const bd_op *op) {
-  const char *rule = bd_op_string(op, "rule"), *arrow = rule ? strstr(rule, "->") : NULL;
-  if (op->kind != BD_OP_REDUCE_SUM || !arrow || strlen(arrow + 2) + 1 != (size_t)(arrow - rule))
-    return -1;
-  int at = 0;
-  while (arrow[2 + at] && arrow[2 + at] == rule[at])
-    ++at;
-  return strcmp(rule + at + 1, "") != 0 &&
-                 strncmp(rule + at + 1, arrow + 2 + at, strlen(arrow + 2 + at)) == 0
-             ? at
-             : -1;
-}
-
-// Whether a value [batch, token, choice] stands in dimensions of these roles.
-static bool is_by_choice(const bd_edit *e, const bd_traced *value, const bd_expert_role *roles) {
-  if (value->rank != 3) return false;
-  for (int d = 0; d < 3; ++d) {
-    bool lone = value->dim[d] < 0 && type_of(e, value->id)->dims[d] == 1;
-    if (!lone && (value->dim[d] < 0 || roles[value->dim[d]] != (bd_expert_role)d)) return false;
-  }
-  return true;
-}
-
 // A product of an expert's value and the tokens' weights for it.
 static bool find_weighted(const bd_edit *e, bd_id id, term *t) {
   const bd_op *op = bd_edit_producer(e, id);
@@ -54,7 +31,8 @@ static bool find_weighted(const bd_edit *e, bd_id id, term *t) {
     bd_traced weights = bd_trace_operand(e, &whole, side);
     if (type_of(e, op->in[1 - side])->rank != whole.rank) continue;
     bd_trace_views(e, &weights);
-    if (!is_by_choice(e, &weights, t->roles) || type_of(e, weights.id)->dtype != BD_F32) continue;
+    if (!bd_is_by_choice(e, &weights, t->roles) || type_of(e, weights.id)->dtype != BD_F32)
+      continue;
     t->weights = weights.id;
     t->value = op->in[1 - side];
     return true;
@@ -82,10 +60,39 @@ static bool is_in_order(const term *t, int summed) {
   return at >= 3;
 }
 
+static void set_gate_roles(const bd_gate *g, term *t) {
+  for (int d = 0; d < t->rank; ++d)
+    t->roles[d] = d == g->batch    ? BD_EXPERT_BATCH
+                  : d == g->token  ? BD_EXPERT_TOKEN
+                  : d == g->number ? BD_EXPERT_NUMBER
+                                   : BD_EXPERT_FEATURE;
+  t->chosen = g->chosen;
+  t->weights = g->weights;
+  t->expert = g->expert;
+}
+
+// A value of an expert for all tokens, times their weights for it.
+static bool find_gated_term(const bd_edit *e, bd_id id, term *t) {
+  const bd_op *op = bd_edit_producer(e, id);
+  bd_gate g;
+  if (!op || op->kind != BD_OP_MUL) return false;
+  bd_traced whole = bd_trace_begin(e, id);
+  t->rank = whole.rank;
+  for (int side = 0; side < 2; ++side) {
+    if (type_of(e, op->in[1 - side])->rank != whole.rank ||
+        !bd_find_gate(e, bd_trace_operand(e, &whole, side), &g) || g.number >= 0)
+      continue;
+    set_gate_roles(&g, t);
+    t->value = op->in[1 - side];
+    return is_in_order(t, -1);
+  }
+  return false;
+}
+
 // select(chosen, weighted value, 0), summed over the choices where there are several.
 static bool find_term(const bd_edit *e, bd_id id, term *t) {
   const bd_op *op = bd_edit_producer(e, id);
-  int summed = op ? summed_dim(op) : -1;
+  int summed = op ? bd_summed_dim(op) : -1;
   double zero;
   if (summed >= 0) op = bd_edit_producer(e, op->in[0]);
   if (!op || op->kind != BD_OP_SELECT || !bd_uniform_number(e->from, op->in[2], &zero) || zero != 0)
@@ -98,7 +105,7 @@ static bool find_term(const bd_edit *e, bd_id id, term *t) {
   set_roles(&choice.chosen, t);
   t->chosen = choice.chosen.id;
   t->expert = choice.expert;
-  return is_by_choice(e, &choice.chosen, t->roles) && is_in_order(t, summed) &&
+  return bd_is_by_choice(e, &choice.chosen, t->roles) && is_in_order(t, summed) &&
          find_weighted(e, op->in[1], t);
 }
 
@@ -122,7 +129,8 @@ static bool collect(const bd_edit *e, bd_id id, int depth, sum *s) {
     const bd_op *op = bd_edit_producer(e, id);
     return collect(e, op->in[0], depth + 1, s) && collect(e, op->in[1], depth + 1, s);
   }
-  if (s->count < MOST_TERMS && find_term(e, id, &s->terms[s->count])) {
+  if (s->count < MOST_TERMS &&
+      (find_term(e, id, &s->terms[s->count]) || find_gated_term(e, id, &s->terms[s->count]))) {
     ++s->count;
     return true;
   }
@@ -271,7 +279,7 @@ static const bool *find_following(const bd_edit *e, bd_id chosen) {
 
 // Experts looked up: a sum over the choices of weighted values.
 static bd_status recover_lookup(bd_edit *e, const bd_op *op) {
-  int node, summed = summed_dim(op);
+  int node, summed = bd_summed_dim(op);
   bd_id value = op->in[0], out;
   const bd_op *product = bd_edit_producer(e, value);
   if (summed < 0 || !product || product->kind != BD_OP_MUL) return BD_OK;
@@ -296,9 +304,85 @@ static bd_status recover_lookup(bd_edit *e, const bd_op *op) {
   return BD_OK;
 }
 
+// sum over experts of value * gate, as a sum of products.
+static bool find_gated_sum(const bd_edit *e, const bd_op *op, bd_gate *g, term *t) {
+  const bd_op *product = bd_edit_producer(e, op->in[0]);
+  int summed = bd_summed_dim(op);
+  if (!product || product->kind != BD_OP_MUL || summed < 0) return false;
+  bd_traced whole = bd_trace_begin(e, op->in[0]);
+  t->rank = whole.rank;
+  for (int side = 0; side < 2; ++side) {
+    t->value = product->in[1 - side];
+    if (type_of(e, t->value)->rank != whole.rank ||
+        !bd_find_gate(e, bd_trace_operand(e, &whole, side), g) || g->number != summed)
+      continue;
+    set_gate_roles(g, t);
+    t->roles[summed] = BD_EXPERT_CHOICE; // for the order of the others
+    bool good = is_in_order(t, summed);
+    t->roles[summed] = BD_EXPERT_NUMBER;
+    return good;
+  }
+  return false;
+}
+
+// The same as one contraction.
+static bool find_gated_product(const bd_edit *e, const bd_op *op, bd_gate *g, term *t) {
+  bd_lettered in[2];
+  char result[BD_MAX_RANK + 1];
+  if (!bd_split_rule(bd_op_string(op, "rule"), in, result)) return false;
+  for (int side = 0; side < 2; ++side) {
+    const char *letters = in[1 - side].letters;
+    bd_traced gate = bd_trace_begin(e, op->in[side]);
+    bool good = true;
+    for (int d = 0; d < gate.rank; ++d) {
+      const char *at = strchr(letters, in[side].letters[d]);
+      gate.dim[d] = at ? (int)(at - letters) : -1;
+      good = good && at;
+    }
+    if (!good || !bd_find_gate(e, gate, g) || g->number < 0) continue;
+    t->value = op->in[1 - side];
+    t->rank = (int)strlen(letters);
+    set_gate_roles(g, t);
+    int last = -1;
+    for (int d = 0; result[d]; ++d) {
+      int at = (int)(strchr(letters, result[d]) - letters);
+      if (t->roles[at] != (d < 2 ? (bd_expert_role)d : BD_EXPERT_FEATURE) || (d > 2 && at < last))
+        return false;
+      last = at;
+    }
+    return !strchr(result, letters[g->number]) && strlen(result) + 1 == strlen(letters);
+  }
+  return false;
+}
+
+// Matrices of all experts, each on every token.
+static bd_status recover_stacked(bd_edit *e, const bd_op *op) {
+  term t = {.rank = 0};
+  bd_gate g;
+  int node;
+  bd_id out;
+  bool found = op->kind == BD_OP_CONTRACT ? find_gated_product(e, op, &g, &t)
+                                          : find_gated_sum(e, op, &g, &t);
+  if (!found) return BD_OK;
+  bd_experts x = {.e = e,
+                  .count = (int)experts_of(e, t.chosen),
+                  .lanes = 1,
+                  .chosen = t.chosen,
+                  .x = BD_NO_ID,
+                  .nodes = bd_experts_room(e)};
+  if (!bd_experts_read(&x, &t.value, t.roles, &node) || !is_routable(e, &x, &t)) return BD_OK;
+  BD_TRY(emit_routed(&x, &t, node, &out));
+  bd_edit_stand(e, op->out[0], out);
+  return BD_OK;
+}
+
 bd_status bd_recover_routing(bd_edit *e, const void *user) {
   (void)user;
   const bd_op *op = &e->from->ops[e->at];
-  if (op->kind == BD_OP_REDUCE_SUM) return recover_lookup(e, op);
+  if (op->kind == BD_OP_CONTRACT) return recover_stacked(e, op);
+  if (op->kind == BD_OP_REDUCE_SUM) {
+    BD_TRY(recover_lookup(e, op));
+    return e->copied > e->at ? BD_OK : recover_stacked(e, op);
+  }
   return is_whole_sum(e, op) ? recover_sum(e, op) : BD_OK;
 }

@@ -168,9 +168,13 @@ bool bd_trace_chosen(const bd_edit *e, bd_traced *value) {
   return false;
 }
 
-// select(c, 1, 0) is c, and so is not(c == 0).
+// select(c, 1, 0) is c, and so is not(c == 0), and a real number made of it.
 static bool trace_truth(const bd_edit *e, bd_traced *value) {
   const bd_op *op = bd_edit_producer(e, value->id);
+  if (op && op->kind == BD_OP_CAST && is_whole(e->from->values[op->in[0]].type.dtype)) {
+    value->id = op->in[0];
+    return true;
+  }
   if (op && op->kind == BD_OP_SELECT) {
     if (!is_operand(e, value, 1, 1) || !is_operand(e, value, 2, 0)) return false;
     *value = bd_trace_operand(e, value, 0);
@@ -186,6 +190,19 @@ static bool trace_truth(const bd_edit *e, bd_traced *value) {
   return true;
 }
 
+// Whether elements count from 0 along one dimension, of any other the same.
+static bool trace_count(const bd_edit *e, bd_traced value, int *out_dim) {
+  bd_trace_views(e, &value);
+  const bd_op *op = bd_edit_producer(e, value.id);
+  if (!op || value.rank != 1 || value.dim[0] < 0) return false;
+  *out_dim = value.dim[0];
+  if (op->kind == BD_OP_IOTA) return true;
+  const bd_attr *values = op->kind == BD_OP_CONSTANT ? bd_op_find_attr(op, "values") : NULL;
+  for (int i = 0; values && i < values->count; ++i)
+    if (values->kind != BD_ATTR_INTS || values->ints[i] != i) return false;
+  return values != NULL;
+}
+
 bool bd_trace_choice(const bd_edit *e, bd_traced value, bd_traced_choice *out) {
   bd_trace_views(e, &value);
   for (int step = 0; step < MOST_STEPS && trace_truth(e, &value); ++step)
@@ -194,7 +211,10 @@ bool bd_trace_choice(const bd_edit *e, bd_traced value, bd_traced_choice *out) {
   double expert;
   if (!op || op->kind != BD_OP_EQ) return false;
   for (int side = 0; side < 2; ++side) {
-    if (!bd_trace_number(e, bd_trace_operand(e, &value, side), &expert)) continue;
+    bd_traced number = bd_trace_operand(e, &value, side);
+    out->expert_dim = -1;
+    expert = 0;
+    if (!bd_trace_number(e, number, &expert) && !trace_count(e, number, &out->expert_dim)) continue;
     out->chosen = bd_trace_operand(e, &value, 1 - side);
     out->expert = (int64_t)expert;
     return (double)out->expert == expert && bd_trace_chosen(e, &out->chosen);

@@ -25,8 +25,9 @@ bool bd_trace_number(const bd_edit *e, bd_traced value, double *out);
 typedef struct bd_traced_choice {
   bd_traced chosen; // the i64 result [.., choices] of a topk
   int64_t expert;
+  int expert_dim; // the dimension that numbers the experts; -1: `expert` is the one
 } bd_traced_choice;
-// Whether the value, true or not 0, is a token's choice of one expert.
+// Whether the value, true or not 0, is a token's choice of an expert.
 bool bd_trace_choice(const bd_edit *e, bd_traced value, bd_traced_choice *out);
 // The experts that tokens have chosen, however they are counted. False: it is no result of a topk.
 bool bd_trace_chosen(const bd_edit *e, bd_traced *value);
