@@ -7,6 +7,8 @@
 #include "frontend/onnx/summary.h"
 #include "ir/base/number.h"
 #include "ir/pass.h"
+#include "ir/passes/recover/recover.h"
+#include "ir/routing.h"
 #include <string.h>
 
 // "batch=8,seq=128": a number per symbol.
@@ -45,11 +47,19 @@ static bd_status check_place(bd_ctx *ctx, const bd_onnx_model *model, const char
   return bd_file_check_place(ctx, path);
 }
 
-static bd_status check_arguments(bd_ctx *ctx, const bd_arguments *arguments, int *out_loss) {
+// What the graph is to be.
+typedef struct wishes {
+  int loss; // a bd_onnx_loss
+  bd_recover_options recovery;
+} wishes;
+
+static bd_status read_wishes(bd_ctx *ctx, const bd_arguments *arguments, wishes *out) {
   static const char *const losses[] = {"own", "cross-entropy", "dice", NULL};
   const char *graph = bd_argument(arguments, "-o"), *weights = bd_argument(arguments, "--weights");
-  *out_loss = BD_ONNX_LOSS_OWN;
-  BD_TRY(bd_argument_choice(ctx, arguments, "--loss", losses, out_loss));
+  *out = (wishes){.loss = BD_ONNX_LOSS_OWN};
+  BD_TRY(bd_argument_choice(ctx, arguments, "--loss", losses, &out->loss));
+  BD_TRY(bd_argument_int(ctx, arguments, "--expert-capacity", 1, 1 << 24,
+                         &out->recovery.expert_capacity));
   if (weights && !graph)
     return bd_usage_fail(ctx, arguments, "--weights needs -o: the graph that the weights are of");
   if (weights && bd_file_is_one(weights, graph))
@@ -57,20 +67,38 @@ static bd_status check_arguments(bd_ctx *ctx, const bd_arguments *arguments, int
   return BD_OK;
 }
 
+static bool has_experts(const bd_module *graph) {
+  for (int f = 0; f < graph->function_count; f++)
+    for (int i = 0; i < graph->functions[f]->op_count; i++)
+      if (bd_routing_ends(&graph->functions[f]->ops[i])) return true;
+  return false;
+}
+
+// The model as layers, tidied and with what was recovered.
+static bd_status find_layers(bd_ctx *ctx, const bd_arguments *arguments, const wishes *wanted,
+                             bd_module **graph) {
+  BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, *graph, graph));
+  if (!bd_argument_flag(arguments, "--no-recover")) {
+    BD_TRY(bd_recover(ctx, &wanted->recovery, *graph, graph));
+    BD_TRY(bd_module_verify(ctx, *graph));
+  }
+  if (wanted->recovery.expert_capacity > 0 && !has_experts(*graph))
+    return bd_usage_fail(ctx, arguments, "--expert-capacity: no experts were found in the model");
+  return bd_pass_run_list(ctx, "canonicalize,localize,outline-repeats,cse,dce", NULL, stderr,
+                          *graph, graph);
+}
+
 static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const bd_onnx_model *model,
-                             bd_onnx_fact *facts, bd_onnx_loss loss, bd_import_graphs *out_graphs) {
-  static const char *const passes[] = {
-      "canonicalize,cse,dce,recover,canonicalize,localize,outline-repeats,cse,dce",
-      "canonicalize,cse,dce,localize,outline-repeats,cse,dce"};
+                             bd_onnx_fact *facts, const wishes *wanted,
+                             bd_import_graphs *out_graphs) {
   const char *weights = bd_argument(arguments, "--weights");
   bd_module *graph;
   BD_TRY(check_place(ctx, model, bd_argument(arguments, "-o")));
   if (weights) BD_TRY(check_place(ctx, model, weights));
-  BD_TRY(bd_onnx_lower(ctx, model, facts, loss, &graph));
+  BD_TRY(bd_onnx_lower(ctx, model, facts, (bd_onnx_loss)wanted->loss, &graph));
   BD_TRY(bd_module_verify(ctx, graph));
   out_graphs->lowered = graph;
-  const char *list = passes[bd_argument_flag(arguments, "--no-recover")];
-  BD_TRY(bd_pass_run_list(ctx, list, NULL, stderr, graph, &graph));
+  BD_TRY(find_layers(ctx, arguments, wanted, &graph));
   bd_text text = bd_text_init(ctx->arena);
   bd_module_print(graph, &text);
   BD_TRY(bd_file_write(ctx, bd_argument(arguments, "-o"), text.data, text.length));
@@ -80,7 +108,7 @@ static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const b
 }
 
 static bd_status import(bd_ctx *ctx, const bd_arguments *arguments, const bd_onnx_model *model,
-                        const bd_onnx_options *options, bd_onnx_loss loss) {
+                        const bd_onnx_options *options, const wishes *wanted) {
   bd_onnx_fact *facts;
   bd_import_graphs graphs = {NULL, NULL};
   BD_TRY(bd_onnx_infer(ctx, model, options, &facts));
@@ -88,7 +116,7 @@ static bd_status import(bd_ctx *ctx, const bd_arguments *arguments, const bd_onn
   bd_onnx_summarize(ctx, model, facts, &text);
   fwrite(text.data, 1, text.length, stdout);
   if (bd_argument(arguments, "-o"))
-    BD_TRY(write_graph(ctx, arguments, model, facts, loss, &graphs));
+    BD_TRY(write_graph(ctx, arguments, model, facts, wanted, &graphs));
   if (!bd_argument_flag(arguments, "--check")) return BD_OK;
   return bd_import_check(ctx, model, facts, &graphs);
 }
@@ -97,13 +125,13 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   bd_onnx_options options = {.batch = bd_argument(arguments, "--batch-dim")};
   BD_TRY(bd_argument_int(ctx, arguments, "--seq", 1, 1 << 24, &options.sequence));
   BD_TRY(read_dims(ctx, arguments, &options));
-  int loss;
-  BD_TRY(check_arguments(ctx, arguments, &loss));
+  wishes wanted;
+  BD_TRY(read_wishes(ctx, arguments, &wanted));
   bd_onnx_model model = {0};
   bd_owned held;
   bd_own(ctx, &held, bd_onnx_close, &model);
   bd_status status = bd_onnx_open(ctx, arguments->operand, &model);
-  if (status == BD_OK) status = import(ctx, arguments, &model, &options, (bd_onnx_loss)loss);
+  if (status == BD_OK) status = import(ctx, arguments, &model, &options, &wanted);
   bd_disown(ctx, &held);
   bd_onnx_close(&model);
   return status;
@@ -118,6 +146,8 @@ static const bd_option options[] = {
      "the model's own loss (default), or one of its first output's last dimension, or second"},
     {"-o", "FILE", "write the model as a graph (.braid), which 'braid compile' takes"},
     {"--check", NULL, "run it once on the interpreter and as generated code, and compare"},
+    {"--expert-capacity", "N",
+     "tokens of a sample that an expert takes at most, first choices first (default: all)"},
     {"--no-recover", NULL, "keep the primitives that layers are written out in"},
     {"--weights", "FILE", "write its weights to a safetensors file, for 'braid run --init'"},
     {0},

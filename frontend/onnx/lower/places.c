@@ -163,7 +163,7 @@ static void trace(const tracer *t) {
   const bd_onnx_places *in = operand(t, 0) ? operand(t, 0) : operand(t, 1);
   bool starts = strcmp(node->op, "NonZero") == 0, gathers = strcmp(node->op, "Gather") == 0;
   if (gathers) in = operand(t, 0);
-  if (!in && !starts) return;
+  if ((!in && !starts) || !bd_onnx_is_integer(t->step->out[0].dtype)) return;
   if (strcmp(node->op, "Split") == 0) return trace_split(t, in);
   for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {
     bd_onnx_places made;

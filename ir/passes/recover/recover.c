@@ -1,5 +1,6 @@
 // The pass `recover`: what exporters have written out in primitives becomes the macro-ops that
 // plans, kernels and memory know, and weights get the dimensions that the model computes with.
+#include "ir/passes/recover/recover.h"
 #include "ir/pass.h"
 #include "ir/passes/recover/attention.h"
 #include "ir/passes/recover/loss.h"
@@ -17,6 +18,7 @@ enum { MAX_ROUNDS = 6 };
 // The module while it is rewritten, step by step.
 typedef struct recovery {
   bd_ctx *ctx;
+  const bd_recover_options *options;
   bd_stages stages;
   bd_module *module;
   int changes;
@@ -34,7 +36,7 @@ static bd_status run_patterns(recovery *r) {
 static bd_status run_rules(recovery *r, int count, const bd_edit_rule *rules) {
   for (int rule = 0; rule < count; ++rule) {
     for (int i = 0; i < r->module->function_count; ++i)
-      BD_TRY(bd_edit_run(r->ctx, rules[rule], NULL, &r->module->functions[i], &r->changes));
+      BD_TRY(bd_edit_run(r->ctx, rules[rule], r->options, &r->module->functions[i], &r->changes));
     r->module = bd_stages_keep(&r->stages, r->module);
   }
   return BD_OK;
@@ -73,12 +75,17 @@ static bd_status recover(recovery *r) {
   return BD_OK;
 }
 
-bd_status bd_pass_recover(bd_ctx *ctx, const bd_module *in, bd_module **out_module) {
-  recovery r = {.ctx = ctx};
+bd_status bd_recover(bd_ctx *ctx, const bd_recover_options *options, const bd_module *in,
+                     bd_module **out_module) {
+  recovery r = {.ctx = ctx, .options = options};
   bd_stages_begin(ctx, &r.stages);
   r.module = bd_stages_keep(&r.stages, in);
   bd_status status = recover(&r);
   bd_module *made = bd_stages_end(&r.stages, status == BD_OK ? r.module : NULL);
   if (status == BD_OK) *out_module = made;
   return status;
+}
+
+bd_status bd_pass_recover(bd_ctx *ctx, const bd_module *in, bd_module **out_module) {
+  return bd_recover(ctx, &(bd_recover_options){0}, in, out_module);
 }

@@ -1,6 +1,7 @@
 #include "ir/passes/recover/route.h"
 #include "ir/passes/recover/gate.h"
 #include "ir/passes/recover/pattern.h"
+#include "ir/passes/recover/recover.h"
 #include "ir/passes/recover/views.h"
 #include "ir/routing.h"
 #include <string.h>
@@ -170,16 +171,17 @@ static bool is_routable(const bd_edit *e, const bd_experts *x, const term *t) {
 }
 
 // What the experts give for all tokens, [batch, token, features..].
-static bd_status emit_routed(bd_experts *x, const term *t, int node, bd_id *out) {
+static bd_status emit_routed(bd_experts *x, const term *t, int64_t capacity, int node, bd_id *out) {
   bd_edit *e = x->e;
   const bd_type *type = type_of(e, t->chosen);
+  bool unlimited = capacity == 0 || capacity > type->dims[1];
   bd_routing routing = {.ctx = e->ctx,
                         .emit = emit_routing_op,
                         .user = e,
                         .sequence = type->dims[1],
                         .experts = x->count,
                         .choices = type->dims[2],
-                        .capacity = type->dims[1]};
+                        .capacity = unlimited ? type->dims[1] : capacity};
   bd_routed routed;
   bd_id placed;
   char in[BD_MAX_RANK + 1], all[BD_MAX_RANK + 1], back[BD_MAX_RANK + 1];
@@ -221,7 +223,7 @@ static bool order_terms(const bd_edit *e, const sum *s, bd_id *values) {
 }
 
 // Experts one by one: a sum of their terms.
-static bd_status recover_sum(bd_edit *e, const bd_op *op) {
+static bd_status recover_sum(bd_edit *e, int64_t capacity, const bd_op *op) {
   sum s = {.terms = BD_NEW_ARRAY(e->ctx->arena, term, MOST_TERMS)};
   bd_id *values = BD_NEW_ARRAY(e->ctx->arena, bd_id, MOST_TERMS), out;
   int node;
@@ -232,7 +234,7 @@ static bd_status recover_sum(bd_edit *e, const bd_op *op) {
       .e = e, .count = s.count, .lanes = s.count, .x = BD_NO_ID, .nodes = bd_experts_room(e)};
   if (!bd_experts_read(&x, values, s.terms[0].roles, &node) || !is_routable(e, &x, s.terms))
     return BD_OK;
-  BD_TRY(emit_routed(&x, s.terms, node, &out));
+  BD_TRY(emit_routed(&x, s.terms, capacity, node, &out));
   for (int i = 0; i < s.others; ++i)
     BD_TRY(
         bd_edit_emit(e, BD_OP_ADD, 2, (bd_id[]){bd_edit_value(e, s.other[i]), out}, 0, NULL, &out));
@@ -278,7 +280,7 @@ static const bool *find_following(const bd_edit *e, bd_id chosen) {
 }
 
 // Experts looked up: a sum over the choices of weighted values.
-static bd_status recover_lookup(bd_edit *e, const bd_op *op) {
+static bd_status recover_lookup(bd_edit *e, int64_t capacity, const bd_op *op) {
   int node, summed = bd_summed_dim(op);
   bd_id value = op->in[0], out;
   const bd_op *product = bd_edit_producer(e, value);
@@ -299,7 +301,7 @@ static bd_status recover_lookup(bd_edit *e, const bd_op *op) {
                   .x = BD_NO_ID,
                   .nodes = bd_experts_room(e)};
   if (!bd_experts_read(&x, &t.value, t.roles, &node) || !is_routable(e, &x, &t)) return BD_OK;
-  BD_TRY(emit_routed(&x, &t, node, &out));
+  BD_TRY(emit_routed(&x, &t, capacity, node, &out));
   bd_edit_stand(e, op->out[0], out);
   return BD_OK;
 }
@@ -356,7 +358,7 @@ static bool find_gated_product(const bd_edit *e, const bd_op *op, bd_gate *g, te
 }
 
 // Matrices of all experts, each on every token.
-static bd_status recover_stacked(bd_edit *e, const bd_op *op) {
+static bd_status recover_stacked(bd_edit *e, int64_t capacity, const bd_op *op) {
   term t = {.rank = 0};
   bd_gate g;
   int node;
@@ -371,18 +373,18 @@ static bd_status recover_stacked(bd_edit *e, const bd_op *op) {
                   .x = BD_NO_ID,
                   .nodes = bd_experts_room(e)};
   if (!bd_experts_read(&x, &t.value, t.roles, &node) || !is_routable(e, &x, &t)) return BD_OK;
-  BD_TRY(emit_routed(&x, &t, node, &out));
+  BD_TRY(emit_routed(&x, &t, capacity, node, &out));
   bd_edit_stand(e, op->out[0], out);
   return BD_OK;
 }
 
 bd_status bd_recover_routing(bd_edit *e, const void *user) {
-  (void)user;
+  int64_t capacity = ((const bd_recover_options *)user)->expert_capacity;
   const bd_op *op = &e->from->ops[e->at];
-  if (op->kind == BD_OP_CONTRACT) return recover_stacked(e, op);
+  if (op->kind == BD_OP_CONTRACT) return recover_stacked(e, capacity, op);
   if (op->kind == BD_OP_REDUCE_SUM) {
-    BD_TRY(recover_lookup(e, op));
-    return e->copied > e->at ? BD_OK : recover_stacked(e, op);
+    BD_TRY(recover_lookup(e, capacity, op));
+    return e->copied > e->at ? BD_OK : recover_stacked(e, capacity, op);
   }
-  return is_whole_sum(e, op) ? recover_sum(e, op) : BD_OK;
+  return is_whole_sum(e, op) ? recover_sum(e, capacity, op) : BD_OK;
 }

@@ -5,7 +5,8 @@
 
 // Sums of experts' values, each where a mask says that a token has chosen the expert, and products
 // with matrices that are looked up by the tokens' choices, become experts that tokens are sent to
-// (ir/routing.h), with places for all. The weights of experts are joined along a first dimension.
+// (ir/routing.h), with as many places as `user`, the bd_recover_options, says. The weights of
+// experts are joined along a first dimension.
 bd_status bd_recover_routing(bd_edit *e, const void *user);
 // Weights that functions only read joined become one weight, stored as before, where the names of
 // the stored tensors count.
