@@ -20,6 +20,8 @@ enum {
 typedef struct bd_rt_convs bd_rt_convs;
 
 struct bd_rt_device {
+  bd_rt_convs *convs; // what convolutions keep, and its end; NULL before the first
+  void (*close_convs)(bd_rt_convs *convs);
   MPI_Comm pipe;               // point to point between stages
   MPI_Comm comm[BD_RT_GROUPS]; // by mask of mesh axes
   float *thread_scratch;       // `threads` times BD_RT_THREAD_SCRATCH_FLOATS
@@ -27,8 +29,6 @@ struct bd_rt_device {
   MPI_Datatype *types;         // 2 * ranks
   double *gathered;            // ranks * (tensors + 1)
   double stamps[BD_RT_STAMPS]; // seconds of the monotonic clock
-  bd_rt_convs *convs; // what convolutions keep, and its end; NULL before the first
-  void (*close_convs)(bd_rt_convs *convs);
   int outgoing_count;
   bd_rt_outgoing outgoing[BD_RT_MAX_OUTGOING];
 };
