@@ -18,11 +18,13 @@
 // of the number of threads; kernels that reduce over rows are one chunk per fixed column block,
 // rows ascending.
 //
-// GPU ABI: PTX entry bdk_N with three parameters, the first two by value:
+// GPU ABI: PTX entry bdk_N with three parameters by value:
 //
-//   bdk_N(char *buffers[buffer_count], int64_t range[range_count], const bd_rt_random *random)
+//   bdk_N(char *buffers[buffer_count], int64_t range[range_count],
+//         struct { uint64_t seed; struct { uint64_t step; int64_t first_sample; } *moving;
+//                  int64_t unused; int32_t call; } random)
 //
-// (what cuLaunchKernel copies from the host arrays; `random` lies on the device, so that a graph of
+// (what cuLaunchKernel copies from the host arrays; `moving` lies on the device, so that a graph of
 // launches stays the same from step to step); no bdk_N_chunks. A launch is a one-dimensional
 // grid of any number of blocks of exactly `threads` threads (bd_kernel_launch): kernels stride over
 // their work, so every grid gives the same bits. Shared memory is static. Attention and its

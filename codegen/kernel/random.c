@@ -30,11 +30,19 @@ static LLVMValueRef philox(bd_gen *g, LLVMValueRef c[4], LLVMValueRef k0, LLVMVa
   return c[0];
 }
 
-// A field of bd_rt_random: { u64 seed, step; i64 first_sample; i32 call }.
-static LLVMValueRef field(bd_gen *g, LLVMTypeRef type, int64_t bytes) {
+static LLVMValueRef load(bd_gen *g, LLVMTypeRef type, LLVMValueRef from, int64_t bytes) {
   LLVMValueRef at = bd_gen_long(g, bytes);
-  LLVMValueRef address = LLVMBuildGEP2(g->b, LLVMInt8TypeInContext(g->llvm), g->random, &at, 1, "");
+  LLVMValueRef address = LLVMBuildGEP2(g->b, LLVMInt8TypeInContext(g->llvm), from, &at, 1, "");
   return LLVMBuildLoad2(g->b, type, address, "");
+}
+
+// A field of bd_rt_random: { u64 seed, step; i64 first_sample; i32 call }. On GPUs those from
+// `step` on that are of a micro-batch lie elsewhere: { u64 seed; {u64 step; i64 first_sample} *;
+// i64; i32 call }.
+static LLVMValueRef field(bd_gen *g, LLVMTypeRef type, int64_t bytes) {
+  if (!g->cuda || bytes < 8 || bytes >= 24) return load(g, type, g->random, bytes);
+  LLVMValueRef moving = load(g, LLVMPointerTypeInContext(g->llvm, 0), g->random, 8);
+  return load(g, type, moving, bytes - 8);
 }
 
 LLVMValueRef bd_gen_first_sample(bd_gen *g) {

@@ -124,6 +124,12 @@ static void place_in_grid(bd_gen *g) {
   g->warps = LLVMBuildNSWMul(g->b, g->blocks, per_block, "");
 }
 
+static LLVMTypeRef random_type(bd_gen *g) { // see codegen/kernel/kernel.h
+  LLVMTypeRef i64 = bd_gen_i64(g),
+              types[] = {i64, LLVMPointerTypeInContext(g->llvm, 0), i64, bd_gen_i32(g)};
+  return LLVMStructTypeInContext(g->llvm, types, 4, false);
+}
+
 static void pass_by_value(bd_gen *g, unsigned parameter, LLVMTypeRef type) {
   unsigned by_value = LLVMGetEnumAttributeKindForName("byval", 5);
   unsigned align = LLVMGetEnumAttributeKindForName("align", 5);
@@ -161,6 +167,7 @@ static void open_gpu_parameters(bd_gen *g) {
   LLVMTypeRef pointer = LLVMPointerTypeInContext(g->llvm, 0);
   pass_by_value(g, 0, LLVMArrayType2(pointer, (uint64_t)launch.buffer_count));
   pass_by_value(g, 1, LLVMArrayType2(bd_gen_i64(g), (uint64_t)launch.range_count));
+  pass_by_value(g, 2, random_type(g));
   LLVMSetFunctionCallConv(g->function, LLVMPTXKernelCallConv);
   annotate(g, "kernel", 1);
   annotate(g, "reqntidx", launch.threads);

@@ -6,10 +6,23 @@
 
 enum { MOST_LAUNCH_BYTES = 4096 }; // what a launch may pass by value
 
+// What differs from micro-batch to micro-batch of a kernel's random numbers, on the device; and its
+// argument.
+typedef struct moving {
+  uint64_t step;
+  int64_t first_sample;
+} moving;
+typedef struct coordinates {
+  uint64_t seed;
+  const moving *moving;
+  int64_t unused;
+  int32_t call, unused_too;
+} coordinates;
+
 // One launch; its buffers and its range follow.
 typedef struct launch {
   int32_t number, buffer_count, range_count, unused;
-  const bd_rt_random *random; // on the device
+  coordinates random;
 } launch;
 
 static void run_launch(bd_rt *rt, const void *args) {
@@ -36,10 +49,13 @@ void bd_rt_launch(bd_rt *rt, int number, int buffer_count, char *const *buffers,
   if (rt->device->rehearsing) return;
   if (buffer_bytes + range_bytes > sizeof args.words)
     bd_rt_fail(BD_RT_EXIT_INTERNAL, "a kernel with %d buffers", buffer_count);
-  args.launch = (launch){.number = number,
-                         .buffer_count = buffer_count,
-                         .range_count = range_count,
-                         .random = random ? bd_cuda_keep(rt, random, sizeof *random) : NULL};
+  args.launch =
+      (launch){.number = number, .buffer_count = buffer_count, .range_count = range_count};
+  if (random) {
+    const moving m = {random->step, random->first_sample};
+    args.launch.random = (coordinates){.seed = random->seed, .call = random->call};
+    args.launch.random.moving = bd_cuda_keep(rt, &m, sizeof m);
+  }
   if (buffer_bytes) memcpy(args.words, buffers, buffer_bytes);
   if (range_bytes) memcpy(args.words + buffer_bytes, range, range_bytes);
   bd_cuda_do(rt, run_launch, &args, sizeof args.launch + buffer_bytes + range_bytes);

@@ -21,10 +21,6 @@ function finish() {
   bytes = bytes (parameters ? ", " : "") size
   parameters++
 }
-/^[\t ]*\.param \.u64 .*_param_[0-9]+,?$/ { # a pointer
-  bytes = bytes (parameters ? ", " : "") 0
-  parameters++
-}
 /^\.reqntid/ { threads = $2 + 0 }
 END {
   finish()

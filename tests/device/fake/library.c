@@ -60,17 +60,13 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, co
   return cudaErrorSymbolNotFound;
 }
 
-static int size_of(const bd_fake_kernel *kernel, int parameter) {
-  return kernel->bytes[parameter] ? kernel->bytes[parameter] : (int)sizeof(void *);
-}
-
 static int run(void *args) {
   launch *const l = args;
   char *at = (char *)l->values;
   void *addresses[BD_FAKE_PARAMETERS] = {NULL};
   for (int i = 0; i < l->kernel->parameters; i++) {
-    addresses[i] = l->kernel->bytes[i] ? at : *(void **)(void *)at;
-    at += bd_fake_round_up(size_of(l->kernel, i), 16);
+    addresses[i] = at;
+    at += bd_fake_round_up(l->kernel->bytes[i], 16);
   }
   emulate_launch(l->kernel->function, l->grid, addresses);
   return 1;
@@ -97,9 +93,11 @@ static void check_buffers(const bd_fake_kernel *kernel, void *const *buffers) {
     bd_fake_check(kernel->name, "a buffer", buffers[i], 1, 2);
 }
 
-// Of the coordinates of random numbers, for kernels that draw some.
-static void check_pointer(const bd_fake_kernel *kernel, const void *at) {
-  if (at) bd_fake_check(kernel->name, "the coordinates", at, 32, 8);
+// Kernels that draw random numbers have a pointer to what of their coordinates is on the device.
+static void check_random(const bd_fake_kernel *kernel, const char *random) {
+  const void *moving;
+  memcpy(&moving, random + sizeof(uint64_t), sizeof moving);
+  if (moving) bd_fake_check(kernel->name, "the coordinates", moving, 2 * sizeof(uint64_t), 8);
 }
 
 cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **parameters,
@@ -109,7 +107,7 @@ cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void *
   check_grid(kernel, grid, block);
   if (shared_bytes) bd_fake_fault(kernel->name, "dynamic shared memory");
   for (int i = 0; i < kernel->parameters; i++)
-    bytes += bd_fake_round_up(size_of(kernel, i), 16);
+    bytes += bd_fake_round_up(kernel->bytes[i], 16);
   if (bytes > MOST_PARAMETER_BYTES)
     bd_fake_fault(kernel->name, "%lld bytes of parameters", (long long)bytes);
   launch *const l = malloc(sizeof *l + (size_t)bytes);
@@ -120,11 +118,11 @@ cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void *
                          .descending = bd_fake_setting("BD_FAKE_SEED", 1) % 2 == 0}};
   char *at = (char *)l->values;
   for (int i = 0; i < kernel->parameters; i++) {
-    memcpy(at, parameters[i], (size_t)size_of(kernel, i));
-    if (!kernel->bytes[i]) check_pointer(kernel, *(void *const *)(void *)at);
-    at += bd_fake_round_up(size_of(kernel, i), 16);
+    memcpy(at, parameters[i], (size_t)kernel->bytes[i]);
+    at += bd_fake_round_up(kernel->bytes[i], 16);
   }
   check_buffers(kernel, (void *const *)(void *)l->values);
+  check_random(kernel, parameters[BD_FAKE_PARAMETERS - 1]);
   bd_fake_count.kernels++;
   bd_fake_enqueue(kernel->name, stream, run, l, sizeof *l + (size_t)bytes);
   free(l);

@@ -9,8 +9,8 @@ enum { BD_FAKE_PARAMETERS = 3 };
 typedef struct bd_fake_kernel {
   const char *name;
   emulate_kernel function;
-  int threads;                               // of a block
-  int parameters, bytes[BD_FAKE_PARAMETERS]; // 0: a pointer, the others by value
+  int threads; // of a block
+  int parameters, bytes[BD_FAKE_PARAMETERS];
 } bd_fake_kernel;
 
 extern const bd_fake_kernel bd_fake_kernels[];

@@ -109,8 +109,18 @@ static void launch(fixture *f, const kernel_run *r, emulate_grid grid, char *con
     emulate_kernel kernel;
     *(void **)&kernel = dlsym(f->library, bd_intern_f(f->all.ctx, "bdk_%d", number));
     assert_non_null(kernel);
+    // As codegen/kernel/kernel.h has it: step and first sample lie elsewhere.
+    const bd_rt_random *const none = &(const bd_rt_random){0}, *const draws =
+                                                                   random ? random : none;
+    const int64_t moving[] = {(int64_t)draws->step, draws->first_sample};
+    const struct {
+      uint64_t seed;
+      const int64_t *moving;
+      int64_t unused;
+      int32_t call;
+    } coordinates = {draws->seed, moving, 0, draws->call};
     void *const arguments[] = {(void *)(uintptr_t)buffers, (void *)(uintptr_t)range,
-                               (void *)(uintptr_t)random};
+                               (void *)(uintptr_t)&coordinates};
     emulate_launch(kernel, grid, arguments);
   }
 }
