@@ -110,9 +110,16 @@ static bool is_untried(const bd_item *of) {
   return is_bounded(of) && of->kind < BD_BOUND_TRIED;
 }
 
+// Whether there is a plan as good as any that is wanted of what was tried.
+static bool is_good_enough(const bd_agenda *a, const bd_item *tried) {
+  double slow = a->scene->request->slow_seconds;
+  return slow > 0 && isfinite(a->best_seconds) && tried->of.seconds >= slow;
+}
+
 // Whether the item may have a plan that is better than the best.
 static bool is_open(const bd_agenda *a, const bd_item *of) {
-  return is_waiting(of) && of->of.seconds < a->best_seconds;
+  return is_waiting(of) && of->of.seconds < a->best_seconds &&
+         !(of->kind == BD_BOUND_TRIED && is_good_enough(a, of));
 }
 
 // Of open items that wait for nothing the first by their order, the earlier one of equals; -1:

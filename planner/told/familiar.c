@@ -108,6 +108,7 @@ static bd_plan_request open_request(const comparing *c) {
   out.mesh = (bd_mesh){0};
   out.constraints = NULL;
   out.rough = true;
+  out.slow_seconds = c->plan->step_seconds;
   out.progress = NULL;
   out.full = false;
   if (out.schedule >= 0 && !bd_schedule_emitted((bd_schedule)out.schedule)) out.schedule = -1;
@@ -159,6 +160,23 @@ static const char *mesh_words(const comparing *c) {
   return bd_intern_f(c->ctx, "mesh=%s", sizes);
 }
 
+// Whether the plan keeps or recomputes all that can be.
+static bool does_already(const comparing *c, int recompute) {
+  for (int s = 0; s < c->plan->strategy_count; s++) {
+    const bd_strategy *strategy = &c->plan->strategies[s];
+    const bd_function *f = bd_module_find(c->train, strategy->function);
+    for (int i = 0; i < f->save_count; i++) {
+      bd_id v = f->saves[i];
+      bool handed_on = false;
+      for (int r = 0; r < f->result_count; r++)
+        handed_on = handed_on || f->results[r] == v;
+      if (f->values[v].producer >= 0 && !handed_on && strategy->saved[v] == (recompute == 1))
+        return false;
+    }
+  }
+  return true;
+}
+
 // The plan's own degrees, with another choice of what is recomputed.
 static void compare_recompute(comparing *c, const char *name, int recompute) {
   const bd_plan *plan = c->plan;
@@ -172,6 +190,9 @@ static void compare_recompute(comparing *c, const char *name, int recompute) {
       bd_intern_f(c->ctx, "pp=%d,%s,mb=%lld,recompute=%s", plan->stages, mesh_words(c),
                   (long long)plan->micro_batch, recompute ? "full" : "none");
   add(c, name, pins, &request);
+  if (!does_already(c, recompute)) return;
+  c->question_count--;
+  c->list->items[c->list->count - 1].step_seconds = plan->step_seconds;
 }
 
 // Whether a choice that was solved with pins of its own is one that the request allows.
