@@ -96,6 +96,7 @@ static bd_status solve_pipeline(bd_ctx *ctx, bd_attempt *a, bd_pipeline_problem 
   bd_pipeline pipeline;
   bd_plan plan;
   bool known = isfinite(a->cutoff);
+  problem->rough |= a->lean;
   if (a->lean) BD_TRY(solve_leanest(ctx, a, problem));
   if (a->lean && a->fits) return BD_OK;
   for (int round = 0; round < CAP_ROUNDS && problem->cap_bytes > 0; round++) {
