@@ -171,7 +171,7 @@ static void test_windows(void **state) {
   b->attrs[3] = bd_attr_ints(b->ctx, "pads", DIMS(1, 0, 2, 1));
   expect_fail(b, BD_OP_UNFOLD, "a window of 2, 9 apart, does not fit in 8 with pads 0 and 1");
   b->attrs[0] = bd_attr_ints(b->ctx, "kernel", DIMS(1, 1, 1, 1));
-  expect_fail(b, BD_OP_UNFOLD, "attribute kernel has 4 numbers, not 1 to 3");
+  expect_fail(b, BD_OP_UNFOLD, "windows lie over 1 to 3 dimensions, not 4");
   b->attrs[0] = bd_attr_ints(b->ctx, "kernel", DIMS(3, 2));
   b->attrs[2] = bd_attr_ints(b->ctx, "dilations", DIMS(1, 3));
   b->attrs[b->attr_count++] = bd_attr_ints(b->ctx, "dims", DIMS(9, 8));
