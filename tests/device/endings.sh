@@ -67,7 +67,7 @@ run small-gpu 2 '14 14' 'has 1000000 of 1000000 bytes free; the program needs 33
   BD_FAKE_DEVICE_BYTES=1000000 -- --steps 1
 run held-gpu 1 14 'has 10000000 of 40000000 bytes free; the program needs 33555968: end what holds' \
   BD_FAKE_DEVICE_BYTES=40000000 BD_FAKE_HELD_BYTES=30000000 -- --steps 1
-run world 1 13 'needs 2 ranks (1 stages of 2), but was started with 1' TINY_RANKS=2 -- --steps 1
+run world 1 13 'needs 2 ranks (1 stage of 2), but was started with 1' TINY_RANKS=2 -- --steps 1
 run option 2 '2 2' "unknown argument '--stepz'" -- --stepz 1
 run launcher 1 2 'RANK=one' RANK=one -- --steps 1
 run no-data 2 '12 12' 'absent.txt: ' -- --steps 1 --data absent.txt
