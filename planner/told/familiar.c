@@ -57,14 +57,20 @@ static const char *name_with_pins(const comparing *c, const char *name,
                      dropped);
 }
 
-static void add(comparing *c, const char *name, const char *pins, const bd_plan_request *request) {
-  bd_familiar *out = &c->list->items[c->list->count];
+static bd_familiar *list_choice(comparing *c, const char *name, const char *pins,
+                                const bd_plan_request *request) {
+  bd_familiar *out = &c->list->items[c->list->count++];
   *out = (bd_familiar){
       .name = name_with_pins(c, name, request), .pins = pins, .step_seconds = INFINITY};
   out->reason = bd_pins_impossible(c->ctx, c->train, c->cluster, request);
-  if (!out->reason)
-    c->questions[c->question_count++] = (question){.familiar = c->list->count, .request = *request};
-  c->list->count++;
+  return out;
+}
+
+// Lists a choice that is searched, unless it is impossible.
+static void add(comparing *c, const char *name, const char *pins, const bd_plan_request *request) {
+  int index = c->list->count;
+  if (!list_choice(c, name, pins, request)->reason)
+    c->questions[c->question_count++] = (question){.familiar = index, .request = *request};
 }
 
 static bd_status search(bd_ctx *ctx, void *arg, int index) {
@@ -189,10 +195,10 @@ static void compare_recompute(comparing *c, const char *name, int recompute) {
   const char *pins =
       bd_intern_f(c->ctx, "pp=%d,%s,mb=%lld,recompute=%s", plan->stages, mesh_words(c),
                   (long long)plan->micro_batch, recompute ? "full" : "none");
-  add(c, name, pins, &request);
-  if (!does_already(c, recompute)) return;
-  c->question_count--;
-  c->list->items[c->list->count - 1].step_seconds = plan->step_seconds;
+  if (does_already(c, recompute))
+    list_choice(c, name, pins, &request)->step_seconds = plan->step_seconds;
+  else
+    add(c, name, pins, &request);
 }
 
 // Whether a choice that was solved with pins of its own is one that the request allows.
