@@ -21,10 +21,8 @@ int bd_summed_dim(const bd_op *op) {
   int at = 0;
   while (arrow[2 + at] && arrow[2 + at] == rule[at])
     ++at;
-  return strcmp(rule + at + 1, "") != 0 &&
-                 strncmp(rule + at + 1, arrow + 2 + at, strlen(arrow + 2 + at)) == 0
-             ? at
-             : -1;
+  const char *rest = arrow + 2 + at;
+  return strncmp(rule + at + 1, rest, strlen(rest)) == 0 ? at : -1;
 }
 
 bool bd_is_by_choice(const bd_edit *e, const bd_traced *value, const bd_expert_role *roles) {

@@ -8,6 +8,7 @@
 #include "ir/passes/recover/push.h"
 #include "ir/passes/recover/rope.h"
 #include "ir/passes/recover/route.h"
+#include "ir/passes/recover/stack.h"
 #include "ir/passes/recover/views.h"
 #include "ir/passes/rewrite.h"
 #include "ir/passes/stages.h"

@@ -8,7 +8,4 @@
 // (ir/routing.h), with as many places as `user`, the bd_recover_options, says. The weights of
 // experts are joined along a first dimension.
 bd_status bd_recover_routing(bd_edit *e, const void *user);
-// Weights that functions only read joined become one weight, stored as before, where the names of
-// the stored tensors count.
-void bd_stack_weights(bd_ctx *ctx, bd_module *module, int *changes);
 #endif

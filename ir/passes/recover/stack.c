@@ -1,5 +1,5 @@
-#include "ir/name_map.h"
-#include "ir/passes/recover/route.h"
+#include "ir/passes/recover/stack.h"
+#include "ir/passes/recover/edit.h"
 #include "ir/passes/rewrite.h"
 #include <stdlib.h>
 #include <string.h>
@@ -147,14 +147,17 @@ static void drop_joins(const bd_function *from, bd_rewrite *rewrite, int root) {
   }
 }
 
-// Per parameter: the stack that it is the first of, or -2 where it is another of one; else -1.
+// A parameter that is in no stack, and one that is another than the first of its.
+enum { ALONE = -1, FOLLOWS = -2 };
+
+// Per parameter: the stack that it is the first of, ALONE or FOLLOWS.
 static int *find_places(const stacker *s) {
   int *places = BD_NEW_ARRAY(s->ctx->arena, int, s->function->param_count);
   for (int i = 0; i < s->function->param_count; ++i)
-    places[i] = -1;
+    places[i] = ALONE;
   for (int k = 0; k < s->count; ++k)
     for (int i = 0; i < s->stacks[k].count; ++i)
-      places[s->stacks[k].params[i]] = i == 0 ? k : -2;
+      places[s->stacks[k].params[i]] = i == 0 ? k : FOLLOWS;
   return places;
 }
 
@@ -166,7 +169,7 @@ static bd_function *change_function(const stacker *s, const int *places) {
   to->is_weight = BD_NEW_ARRAY(s->ctx->arena, bool, from->param_count);
   to->param_count = 0;
   for (int i = 0; i < from->param_count; ++i) {
-    if (places[i] == -2) continue;
+    if (places[i] == FOLLOWS) continue;
     bd_id id = from->params[i];
     if (places[i] >= 0) {
       const stack *k = &s->stacks[places[i]];
@@ -192,16 +195,16 @@ static void change_main(stacker *s, const int *places) {
   bd_id *moved = BD_NEW_ARRAY(s->ctx->arena, bd_id, from->value_count);
   bd_function *to = bd_function_create(s->ctx, from->name);
   for (int w = 0; w < weight_count; ++w)
-    of_weight[w] = -1;
+    of_weight[w] = ALONE;
   for (int i = 0; i < s->function->param_count; ++i)
-    if (places[i] != -1) of_weight[s->param_weight[i]] = places[i];
+    if (places[i] != ALONE) of_weight[s->param_weight[i]] = places[i];
   to->loc = from->loc;
   module->weights = NULL;
   module->weight_count = module->weight_capacity = 0;
   for (int i = 0; i < from->param_count; ++i) {
-    int w = i - module->input_count, k = w < 0 ? -1 : of_weight[w];
+    int w = i - module->input_count, k = w < 0 ? ALONE : of_weight[w];
     const bd_value *value = &from->values[from->params[i]];
-    if (k == -2) continue;
+    if (k == FOLLOWS) continue;
     bd_type type = k < 0 ? value->type : s->stacks[k].weight.type;
     moved[from->params[i]] = bd_function_add_param(s->ctx, to, value->name, type);
     if (w < 0) continue;
@@ -214,7 +217,7 @@ static void change_main(stacker *s, const int *places) {
     bd_id *out = BD_NEW_ARRAY(s->ctx->arena, bd_id, op->out_count);
     int count = 0;
     for (int k = 0; k < op->in_count; ++k)
-      if (op != s->call || places[k] != -2) in[count++] = moved[op->in[k]];
+      if (op != s->call || places[k] != FOLLOWS) in[count++] = moved[op->in[k]];
     for (int r = 0; r < op->out_count; ++r) {
       const bd_value *value = &from->values[op->out[r]];
       moved[op->out[r]] = out[r] = bd_function_add_value(s->ctx, to, value->name, value->type);
