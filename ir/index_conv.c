@@ -52,10 +52,11 @@ static bd_status check_result_image(const bd_inference *inference, int operand, 
 
 static void add_window_loops(bd_inference *inference, const image_shape *shape) {
   int count = shape->windows.count, first = BD_MAX_SPATIAL - count;
+  const char *points = &"zyx"[first], *window = &"hij"[first];
   for (int d = 0; d < count; ++d)
-    bd_inference_add_loop(inference, "zyx"[first + d], BD_LOOP_WHOLE, shape -> y[d]);
+    bd_inference_add_loop(inference, points[d], BD_LOOP_WHOLE, shape->y[d]);
   for (int d = 0; d < count; ++d)
-    bd_inference_add_loop(inference, "hij"[first + d], BD_LOOP_WHOLE, shape -> windows.kernel[d]);
+    bd_inference_add_loop(inference, window[d], BD_LOOP_WHOLE, shape->windows.kernel[d]);
 }
 
 enum { SAMPLES, FILTERS, CHANNELS };

@@ -31,9 +31,10 @@ static bd_status emit_fill(const bd_routing *r, const char *name, const bd_type 
   return emit_made(r, name, BD_OP_CONSTANT, type, bd_attr_real(r->ctx, "value", value), out);
 }
 
+// Along the last dimension.
 static bd_status emit_positions(const bd_routing *r, const char *name, const bd_type *type,
                                 bd_id *out) {
-  return emit_made(r, name, BD_OP_IOTA, type, bd_attr_int(r->ctx, "dim", 3), out);
+  return emit_made(r, name, BD_OP_IOTA, type, bd_attr_int(r->ctx, "dim", type->rank - 1), out);
 }
 
 static bd_status emit_two(const bd_routing *r, const char *name, bd_op_kind kind, bd_id x, bd_id y,
@@ -110,6 +111,7 @@ bd_status bd_routing_emit(const bd_routing *r, bd_id chosen, bd_id weights, bd_r
 }
 
 bool bd_routing_ends(const bd_op *op) {
+  static const char head[] = "btep,bep";
   const char *rule = bd_op_string(op, "rule");
-  return op->kind == BD_OP_CONTRACT && rule && strncmp(rule, "btep,bep", 8) == 0;
+  return op->kind == BD_OP_CONTRACT && rule && strncmp(rule, head, sizeof head - 1) == 0;
 }

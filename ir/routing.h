@@ -23,11 +23,12 @@ typedef struct bd_routed {
   bd_id combine;  // the same, times the token's weight for the expert
 } bd_routed;
 
-// Whether the op is the product by which tokens come back from their experts.
+// Whether the op is the product by which tokens come back from their experts: `combine` by what the
+// experts made, which users write as the rule "btep,bep..->bt..".
 bool bd_routing_ends(const bd_op *op);
 
 // Of the experts that tokens have chosen, i64 [batch, token, choice], all of a token different, and
-// the tokens' weights for them, f32 of the same shape.
+// the tokens' weights for them, f32 of the same shape. Errors: those of `emit`.
 BD_NODISCARD bd_status bd_routing_emit(const bd_routing *routing, bd_id chosen, bd_id weights,
                                        bd_routed *out);
 #endif

@@ -102,9 +102,10 @@ BD_EVAL(conv_dw) {
 static bd_status append(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, bd_id a, bd_id b,
                         const bd_type *made, bd_id *out) {
   static const char *const names[] = {"strides", "dilations", "pads", "groups"};
-  bd_attr attrs[5];
+  enum { NAMES = sizeof names / sizeof *names };
+  bd_attr attrs[NAMES + 1];
   int count = 0;
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < NAMES; i++) {
     const bd_attr *attr = bd_op_find_attr(g->op, names[i]);
     if (attr) attrs[count++] = *attr;
   }
