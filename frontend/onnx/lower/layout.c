@@ -1,4 +1,5 @@
 #include "frontend/onnx/lower/layout.h"
+#include <assert.h>
 #include <string.h>
 
 bd_onnx_factors bd_onnx_factors_of(const bd_onnx_lowering *l, const bd_onnx_part *part, int d) {
@@ -76,7 +77,7 @@ bool bd_onnx_factors_meet(const bd_onnx_factors *a, const bd_onnx_factors *b,
   return x.at == 0 && y.at == 0;
 }
 
-static bd_status fail_layout(const bd_onnx_step *step) {
+bd_status bd_onnx_layout_fail(const bd_onnx_step *step) {
   return bd_onnx_step_fail(step, BD_UNSUPPORTED,
                            "mixes dimensions of its operands in a way that braid's graph, in which "
                            "samples stay apart and values have at most 8 dimensions, cannot say");
@@ -89,7 +90,7 @@ bd_status bd_onnx_refit(bd_onnx_lowering *l, const bd_onnx_step *step, int rank,
   for (int d = 0; d < rank; d++) {
     part->first[d] = (int8_t)count;
     for (int i = 0; i < factors[d].count; i++) {
-      if (count == BD_MAX_RANK) return fail_layout(step);
+      if (count == BD_MAX_RANK) return bd_onnx_layout_fail(step);
       dims[count++] = factors[d].list[i];
     }
   }
@@ -105,7 +106,7 @@ bd_status bd_onnx_join(bd_onnx_lowering *l, const bd_onnx_step *step, int rank, 
     if (!(axes >> d & 1) || factors[d].count < 2) continue;
     int64_t product = 1;
     for (int i = 0; i < factors[d].count; i++) {
-      if (factors[d].list[i] == BD_DIM_BATCH) return fail_layout(step);
+      if (factors[d].list[i] == BD_DIM_BATCH) return bd_onnx_layout_fail(step);
       product *= factors[d].list[i];
     }
     factors[d] = (bd_onnx_factors){1, {product}};
@@ -164,7 +165,7 @@ bd_status bd_onnx_regroup(bd_onnx_lowering *l, const bd_onnx_step *step, int ran
     good = take(l, &rest, dims[d], &factors[d]);
   // Where dimensions do not nest, those of the model become the graph's.
   for (int d = 0; d < rank && !good; d++) {
-    if (dims[d].batch && dims[d].integer != 1) return fail_layout(step);
+    if (dims[d].batch && dims[d].integer != 1) return bd_onnx_layout_fail(step);
     factors[d] = bd_onnx_factors_plain(l, dims[d]);
   }
   return bd_onnx_refit(l, step, rank, factors, part);
@@ -184,7 +185,7 @@ static bd_status meet_all(bd_onnx_lowering *l, const bd_onnx_step *step, int cou
       if (out[d].count == 0)
         out[d] = factors;
       else if (!bd_onnx_factors_meet(&out[d], &factors, &out[d]))
-        return fail_layout(step);
+        return bd_onnx_layout_fail(step);
     }
   }
   return BD_OK;
@@ -193,6 +194,7 @@ static bd_status meet_all(bd_onnx_lowering *l, const bd_onnx_step *step, int cou
 bd_status bd_onnx_repeat(bd_onnx_lowering *l, bd_id x, int rank, const int64_t *dims, unsigned has,
                          bd_id *out) {
   char rule[2 * BD_MAX_RANK + 4], *at = rule;
+  assert(rank <= BD_MAX_RANK);
   for (int d = 0; d < rank; d++)
     if (has >> d & 1) *at++ = (char)('A' + d);
   *at++ = '-';
@@ -237,7 +239,7 @@ bd_status bd_onnx_align(bd_onnx_lowering *l, const bd_onnx_step *step, int count
   int64_t dims[BD_MAX_RANK * BD_MAX_RANK];
   BD_TRY(meet_all(l, step, count, ranks, parts, rank, factors));
   int total = list_dims(factors, rank, dims);
-  if (total > BD_MAX_RANK) return fail_layout(step);
+  if (total > BD_MAX_RANK) return bd_onnx_layout_fail(step);
   unsigned all = (1U << total) - 1, *has = BD_NEW_ARRAY(l->ctx->arena, unsigned, count);
   bool whole = false;
   for (int i = 0; i < count; i++) {
@@ -272,7 +274,7 @@ bd_status bd_onnx_spread(bd_onnx_lowering *l, const bd_onnx_step *step, int from
     if (factors[d].count == 0) factors[d] = bd_onnx_factors_plain(l, dims[d]);
   }
   int total = list_dims(factors, rank, list);
-  if (total > BD_MAX_RANK) return fail_layout(step);
+  if (total > BD_MAX_RANK) return bd_onnx_layout_fail(step);
   BD_TRY(fit(l, step, from_rank, part, rank, factors, &has));
   int at = 0;
   for (int d = 0; d < rank; d++) {

@@ -52,7 +52,10 @@ BD_NODISCARD bd_status bd_onnx_reduce(bd_onnx_lowering *l, bd_op_kind kind, int 
 // A dimension of the model as factors: none for 1, c and B for c * B; of selected places, all that
 // the mask has.
 bd_onnx_factors bd_onnx_factors_plain(const bd_onnx_lowering *l, bd_onnx_number extent);
-// Repeats x, which has the dimensions of `dims` in the bits of `has`, over the others.
+// Repeats x, which has the dimensions of `dims` in the bits of `has`, over the others; there are
+// BD_MAX_RANK at most.
 BD_NODISCARD bd_status bd_onnx_repeat(bd_onnx_lowering *l, bd_id x, int rank, const int64_t *dims,
                                       unsigned has, bd_id *out);
+// That the graph cannot have such dimensions. BD_UNSUPPORTED.
+bd_status bd_onnx_layout_fail(const bd_onnx_step *step);
 #endif

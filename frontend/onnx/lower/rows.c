@@ -132,11 +132,12 @@ static bool is_one_each(const bd_onnx_step *step, const bd_onnx_places *places, 
   return !listed || places->count == 1 || places->axis == ids->rank - 1;
 }
 
-// The value with the dimensions of the mask, all of them, in the place of those that are looked up.
+// The value with the dimensions of the mask, all of them, in the place of those that are looked up:
+// BD_MAX_RANK dimensions at most.
 static bd_status emit_lookup(bd_onnx_lowering *l, const match *m, int first, int end, bd_id *id) {
   const bd_type type = *bd_onnx_type(l, *id);
   char from[BD_MAX_RANK + 1] = {0}, to[BD_MAX_RANK + 1] = {0}, *at = to;
-  int64_t dims[2 * BD_MAX_RANK];
+  int64_t dims[BD_MAX_RANK];
   unsigned has = 0;
   int rank = 0;
   for (int d = 0; d < type.rank; d++)
@@ -173,6 +174,8 @@ bd_status bd_onnx_pick_rows(bd_onnx_lowering *l, const bd_onnx_step *step, int a
     return fail_rows(step, l, &m);
   BD_TRY(find_match(l, step, axis, &data, &m));
   int end = axis + m.places->count, at = 0, shift = m.mask_rank + data.first[axis];
+  if (bd_onnx_type(l, data.id)->rank - data.first[end] + shift > BD_MAX_RANK)
+    return bd_onnx_layout_fail(step);
   BD_TRY(emit_lookup(l, &m, data.first[axis], data.first[end], &data.id));
   for (int d = 0; d < axis; d++)
     out.first[at++] = data.first[d];
