@@ -1,4 +1,5 @@
 #include "frontend/image_parts.h"
+#include "ir/windows.h"
 #include <assert.h>
 #include <math.h>
 
@@ -19,12 +20,14 @@ bd_weight_pattern bd_image_kernel(const char *name, const char *stored, int64_t 
 static int spatial_of(const bd_graph_build *g, bd_id x) {
   if (g->status != BD_OK) return 0;
   int spatial = g->function->values[x].type.rank - 2;
-  assert(spatial >= 1 && spatial <= 3);
+  assert(spatial >= 1 && spatial <= BD_MAX_SPATIAL);
   return spatial;
 }
 
 static bd_attr repeat(bd_graph_build *g, const char *name, int count, int64_t number) {
-  int64_t list[] = {number, number, number, number, number, number};
+  int64_t list[2 * BD_MAX_SPATIAL];
+  for (int i = 0; i < 2 * BD_MAX_SPATIAL; ++i)
+    list[i] = number;
   return bd_attr_ints(g->ctx, name, count, list);
 }
 

@@ -1,8 +1,6 @@
 #include "frontend/onnx/infer/step.h"
 #include <string.h>
 
-enum { LEAST_OPERANDS = 8 }; // rules look at so many without asking how many there are
-
 typedef struct walk {
   bd_ctx *ctx;
   const bd_onnx_model *model;
@@ -14,7 +12,7 @@ typedef struct walk {
 
 static void make_room(walk *w, const bd_onnx_node *node) {
   int wanted = node->in_count > node->out_count ? node->in_count : node->out_count;
-  if (wanted < LEAST_OPERANDS) wanted = LEAST_OPERANDS;
+  if (wanted < BD_ONNX_LEAST_OPERANDS) wanted = BD_ONNX_LEAST_OPERANDS;
   if (wanted > w->room) {
     w->room = 2 * wanted;
     w->in = BD_NEW_ARRAY(w->ctx->arena, bd_onnx_fact *, w->room);

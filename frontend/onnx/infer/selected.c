@@ -56,8 +56,7 @@ bd_status bd_onnx_check_selected(const bd_onnx_step *step) {
   return bd_onnx_step_fail(
       step, BD_UNSUPPORTED,
       "the shape of its operands or result depends on the contents of \"%s\", and it is none of "
-      "the "
-      "ops that keep the places which that selects apart; export the model so that shapes follow "
-      "from shapes (a mask instead of indices)",
+      "the ops that keep the places which that selects apart; export the model so that shapes "
+      "follow from shapes (a mask instead of indices)",
       step->model->values[selection - 1].name);
 }

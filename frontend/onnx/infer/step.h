@@ -5,6 +5,9 @@
 #define BD_FRONTEND_ONNX_INFER_STEP_H
 #include "frontend/onnx/infer.h"
 
+// Rules look at so many operands of a step without asking how many there are.
+enum { BD_ONNX_LEAST_OPERANDS = 8 };
+
 typedef struct bd_onnx_step bd_onnx_step;
 
 // One element of a pointwise op from its operands' elements. False: not known.

@@ -143,7 +143,7 @@ bd_onnx_step bd_onnx_lower_step(const bd_onnx_lowering *l, const bd_onnx_node *n
                        .rule = bd_onnx_rule_of(node),
                        .in_count = node->in_count,
                        .out_count = node->out_count};
-  step.in = BD_NEW_ARRAY(l->ctx->arena, bd_onnx_fact *, node->in_count + 8);
+  step.in = BD_NEW_ARRAY(l->ctx->arena, bd_onnx_fact *, node->in_count + BD_ONNX_LEAST_OPERANDS);
   step.out = BD_NEW_ARRAY(l->ctx->arena, bd_onnx_fact, node->out_count);
   for (int i = 0; i < node->in_count; i++)
     if (node->in[i] != BD_ONNX_ABSENT) step.in[i] = &l->facts[node->in[i]];

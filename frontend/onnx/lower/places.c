@@ -11,6 +11,11 @@ static const bd_onnx_places *operand(const tracer *t, int i) {
   return i < t->step->in_count && t->step->node->in[i] >= 0 ? t->of[t->step->node->in[i]] : NULL;
 }
 
+// An axis from the front; negative ones count from behind.
+static int64_t from_front(int64_t axis, int rank) {
+  return axis < 0 ? axis + rank : axis;
+}
+
 // The columns again, in another shape; `axis` where there are several.
 static bool reshaped(const tracer *t, const bd_onnx_places *in, int axis, bd_onnx_places *out) {
   *out = *in;
@@ -73,7 +78,7 @@ static bool trace_slice(const tracer *t, const bd_onnx_places *in, bd_onnx_place
     return false;
   int64_t axis = axes ? axes[0].integer : 0, start = starts[0].integer;
   *out = *in;
-  if ((axis < 0 ? axis + step->in[0]->rank : axis) != in->axis) return false;
+  if (from_front(axis, step->in[0]->rank) != in->axis) return false;
   return keep_columns(out, start < 0 ? start + in->count : start,
                       step->out[0].dims[in->axis].integer);
 }
@@ -83,8 +88,8 @@ static bool trace_gather(const tracer *t, const bd_onnx_places *in, bd_onnx_plac
   bd_onnx_number pick;
   bool same = false;
   const bd_onnx_step *step = t->step;
-  int64_t axis = bd_onnx_int(step, "axis", 0);
-  if (!in || (axis < 0 ? axis + step->in[0]->rank : axis) != in->axis ||
+  int64_t axis = from_front(bd_onnx_int(step, "axis", 0), step->in[0]->rank);
+  if (!operand(t, 0) || axis != in->axis ||
       bd_onnx_same_number(t->l, step, 1, &same, &pick) != BD_OK || !same)
     return false;
   *out = *in;
@@ -94,9 +99,8 @@ static bool trace_gather(const tracer *t, const bd_onnx_places *in, bd_onnx_plac
 
 static bool trace_concat(const tracer *t, const bd_onnx_places *in, bd_onnx_places *out) {
   const bd_onnx_step *step = t->step;
-  int64_t axis = bd_onnx_int(step, "axis", 0);
   *out = *in;
-  out->axis = (int)(axis < 0 ? axis + step->out[0].rank : axis);
+  out->axis = (int)from_front(bd_onnx_int(step, "axis", 0), step->out[0].rank);
   out->count = 0;
   for (int i = 0; i < step->in_count; i++) {
     const bd_onnx_places *one = operand(t, i);
@@ -146,8 +150,8 @@ static const struct {
 // Parts along the columns.
 static void trace_split(const tracer *t, const bd_onnx_places *in) {
   const bd_onnx_step *step = t->step;
-  int64_t axis = bd_onnx_int(step, "axis", 0), start = 0;
-  if ((axis < 0 ? axis + step->in[0]->rank : axis) != in->axis) return;
+  int64_t start = 0;
+  if (from_front(bd_onnx_int(step, "axis", 0), step->in[0]->rank) != in->axis) return;
   for (int i = 0; i < step->out_count; i++) {
     bd_onnx_places *part = BD_NEW(t->l->ctx->arena, bd_onnx_places);
     int64_t size = step->out[i].dims[in->axis].integer;
@@ -161,8 +165,7 @@ static void trace_split(const tracer *t, const bd_onnx_places *in) {
 static void trace(const tracer *t) {
   const bd_onnx_node *node = t->step->node;
   const bd_onnx_places *in = operand(t, 0) ? operand(t, 0) : operand(t, 1);
-  bool starts = strcmp(node->op, "NonZero") == 0, gathers = strcmp(node->op, "Gather") == 0;
-  if (gathers) in = operand(t, 0);
+  bool starts = strcmp(node->op, "NonZero") == 0;
   if ((!in && !starts) || !bd_onnx_is_integer(t->step->out[0].dtype)) return;
   if (strcmp(node->op, "Split") == 0) return trace_split(t, in);
   for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {

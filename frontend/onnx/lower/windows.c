@@ -1,9 +1,8 @@
 // Convolutions and pools: the graph's ops of windows over one to three dimensions.
 #include "frontend/onnx/lower/windows.h"
+#include "ir/windows.h"
 #include <math.h>
 #include <string.h>
-
-enum { SPATIAL = 3 };
 
 bd_status bd_onnx_exact(bd_onnx_lowering *l, const bd_onnx_step *step, int i, bd_id *out) {
   const bd_onnx_fact *in = step->in[i];
@@ -28,8 +27,9 @@ bd_status bd_onnx_from_exact(bd_onnx_lowering *l, const bd_onnx_step *step, bd_i
 }
 
 static bd_status check_window(const bd_onnx_step *step, const bd_onnx_window *window) {
-  if (window->rank > SPATIAL)
-    return bd_onnx_step_fail(step, BD_UNSUPPORTED, "slides over more than 3 dimensions");
+  if (window->rank > BD_MAX_SPATIAL)
+    return bd_onnx_step_fail(step, BD_UNSUPPORTED, "slides over more than %d dimensions",
+                             BD_MAX_SPATIAL);
   for (int d = 0; d < window->rank; d++)
     if (window->before[d] < 0 || window->after[d] < 0)
       return bd_onnx_step_fail(step, BD_UNSUPPORTED, "has negative padding");
