@@ -3,6 +3,9 @@
 #include "ir/passes/recover/views.h"
 #include <string.h>
 
+// Values of all experts are [batch, expert, place, features..].
+enum { MOST_FEATURES = BD_MAX_RANK - 3 };
+
 typedef enum node_kind { PLACED, NUMBER, WEIGHT, APPLIED } node_kind;
 
 struct bd_expert_node {
@@ -67,7 +70,8 @@ static bool are_weights(const bd_experts *x, const bd_id *ids, bd_expert_node *n
   node->leading = 0;
   node->weights = ids;
   for (int i = 0; i < x->lanes; ++i) {
-    if (!is_param_weight(x, ids[i]) || !bd_type_equal(type_of(x, ids[i]), type_of(x, ids[0])))
+    if (!is_param_weight(x, ids[i]) || !bd_type_equal(type_of(x, ids[i]), type_of(x, ids[0])) ||
+        type_of(x, ids[i])->rank == BD_MAX_RANK)
       return false;
     for (int k = 0; k < i; ++k)
       if (ids[k] == ids[i]) return false;
@@ -264,7 +268,7 @@ static bool read_permuted(bd_experts *x, const bd_id *ids, const bd_expert_role 
 }
 
 bool bd_experts_read(bd_experts *x, const bd_id *ids, const bd_expert_role *roles, int *out) {
-  int rank = type_of(x, ids[0])->rank;
+  int rank = type_of(x, ids[0])->rank, features = 0;
   const bd_op *op = bd_edit_producer(x->e, ids[0]);
   bd_expert_node node = {.kind = APPLIED, .id = ids[0], .made = BD_NO_ID};
   for (int i = 0; i < x->node_count; ++i)
@@ -273,7 +277,9 @@ bool bd_experts_read(bd_experts *x, const bd_id *ids, const bd_expert_role *role
       return memcmp(x->nodes[i].roles, roles, (size_t)rank * sizeof *roles) == 0;
     }
   memcpy(node.roles, roles, (size_t)rank * sizeof *roles);
-  if (++x->depth > BD_EXPERT_MOST_NODES) return false;
+  for (int d = 0; d < rank; ++d)
+    features += roles[d] == BD_EXPERT_FEATURE;
+  if (features > MOST_FEATURES || ++x->depth > BD_EXPERT_MOST_NODES) return false;
   bool given = is_given(x, ids, roles);
   if (op && op->kind == BD_OP_PERMUTE && !given) {
     bool read = read_permuted(x, ids, roles, out);
