@@ -39,7 +39,7 @@ static int compare_offsets(const void *a, const void *b) {
 
 int bd_rt_overlap_open(bd_rt *rt) {
   const bd_rt_stage *const stage = rt->stage;
-  bd_rt_overlap *const o = calloc(1, sizeof *o);
+  bd_rt_overlap *const o = rt->overlap = calloc(1, sizeof *o);
   size_t uses = 0;
   int64_t bytes = 0;
   for (int i = 0; i < stage->weight_count; i++)
@@ -62,7 +62,6 @@ int bd_rt_overlap_open(bd_rt *rt) {
   }
   qsort(o->accumulators, (size_t)o->accumulator_count, sizeof *o->accumulators, compare_offsets);
   o->most_bytes = bd_rt_least(bytes / LEAST_BUCKETS, MOST_BUCKET_BYTES);
-  rt->overlap = o;
   return 0;
 }
 

@@ -9,7 +9,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { FIELDS = 4 + BD_RT_SEGMENTS };
+// Of a rank's row.
+enum { STAGE, ARENA, PEAK_RSS, DEVICE_USED, SEGMENTS, FIELDS = SEGMENTS + BD_RT_SEGMENTS };
 
 static double tokens_per_second(const bd_rt *rt, double seconds) {
   const double tokens = (double)(rt->program->global_batch * rt->program->sequence);
@@ -86,11 +87,12 @@ static int write_report(const bd_rt *rt, const char *path, const int64_t *rows) 
   for (int r = 0; r < rt->ranks; r++) {
     const int64_t *const row = rows + r * FIELDS;
     fprintf(file, "%s\n  {\"rank\": %d, \"stage\": %lld, \"arena_bytes\": %lld, \"segments\": [",
-            r ? "," : "", r, (long long)row[0], (long long)row[1]);
+            r ? "," : "", r, (long long)row[STAGE], (long long)row[ARENA]);
     for (int s = 0; s < BD_RT_SEGMENTS; s++)
-      fprintf(file, "%s%lld", s ? ", " : "", (long long)row[4 + s]);
-    fprintf(file, "], \"peak_rss_bytes\": %lld", (long long)row[2]);
-    if (row[3] >= 0) fprintf(file, ", \"device_used_bytes\": %lld", (long long)row[3]);
+      fprintf(file, "%s%lld", s ? ", " : "", (long long)row[SEGMENTS + s]);
+    fprintf(file, "], \"peak_rss_bytes\": %lld", (long long)row[PEAK_RSS]);
+    if (row[DEVICE_USED] >= 0)
+      fprintf(file, ", \"device_used_bytes\": %lld", (long long)row[DEVICE_USED]);
     fputs("}", file);
   }
   fputs("\n]}\n", file);
@@ -105,11 +107,11 @@ int bd_rt_report_write(bd_rt *rt, const char *path) {
   bd_rt_sensors sensors;
   getrusage(RUSAGE_SELF, &usage);
   if (!rows) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
-  row[0] = rt->stage_index;
-  row[1] = rt->stage->arena_bytes;
-  row[2] = (int64_t)usage.ru_maxrss * 1024;
-  row[3] = bd_rt_sense(rt, &sensors) ? sensors.memory_used_bytes : -1;
-  memcpy(row + 4, rt->stage->segment_bytes, sizeof rt->stage->segment_bytes);
+  row[STAGE] = rt->stage_index;
+  row[ARENA] = rt->stage->arena_bytes;
+  row[PEAK_RSS] = (int64_t)usage.ru_maxrss * 1024;
+  row[DEVICE_USED] = bd_rt_sense(rt, &sensors) ? sensors.memory_used_bytes : -1;
+  memcpy(row + SEGMENTS, rt->stage->segment_bytes, sizeof rt->stage->segment_bytes);
   bd_rt_gather_rows(rt, row, FIELDS, rows);
   int status = 0;
   if (rt->rank == 0 && write_report(rt, path, rows)) {
