@@ -1,4 +1,4 @@
-#include "runtime/cpu/conv_kernel.h"
+#include "runtime/cpu/conv_plan.h"
 
 #include <dnnl.h>
 #include <omp.h>
@@ -238,14 +238,13 @@ static kernel *make(const bd_rt_convs *all, enum bd_rt_conv_kind kind, const bd_
 
 float *bd_rt_conv_scratch(bd_rt *rt, int64_t *floats) {
   bd_rt_convs *const all = rt->device->convs;
-  const int64_t line = 16; // floats of a cache line
   if (*floats <= BD_RT_THREAD_SCRATCH_FLOATS) {
     *floats = BD_RT_THREAD_SCRATCH_FLOATS;
     return rt->device->thread_scratch;
   }
   if (*floats > all->scratch_floats) {
     give_back(all);
-    all->scratch_floats = (*floats + line - 1) / line * line;
+    all->scratch_floats = bd_rt_aligned(*floats);
     all->scratch = bd_rt_pages(all->threads * all->scratch_floats * (int64_t)sizeof(float));
   }
   *floats = all->scratch_floats;

@@ -1,17 +1,14 @@
 #include "runtime/cpu/conv_tile.h"
+#include "runtime/cpu/windows.h"
 
 #include <string.h>
-
-static int64_t points_of(const int64_t extents[3]) {
-  return extents[0] * extents[1] * extents[2];
-}
 
 static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
 int64_t bd_rt_tile_floats(const bd_rt_tile *t) {
-  return (t->all_channels + t->block - 1) / t->block * t->block * points_of(t->extents);
+  return (t->all_channels + t->block - 1) / t->block * t->block * bd_rt_points(t->extents);
 }
 
 // Rows of the tile and of the planes that hold the same points.
@@ -32,7 +29,7 @@ static rows row_at(const bd_rt_tile *t, int64_t row) {
 }
 
 static int is_inside(const bd_rt_tile *t) {
-  int inside = t->channels == bd_rt_tile_floats(t) / points_of(t->extents);
+  int inside = t->channels == bd_rt_tile_floats(t) / bd_rt_points(t->extents);
   for (int d = 0; d < 3; d++)
     inside =
         inside && t->first[d] >= 0 && t->first[d] + (t->extents[d] - 1) * t->step[d] < t->image[d];
@@ -59,7 +56,8 @@ static inline __attribute__((always_inline)) void collect(const float *in, int64
 }
 
 void bd_rt_tile_pack(const bd_rt_tile *t, const float *planes, float *out) {
-  const int64_t points = points_of(t->extents), plane = points_of(t->image), step = t->step[2];
+  const int64_t points = bd_rt_points(t->extents), plane = bd_rt_points(t->image),
+                step = t->step[2];
   if (!is_inside(t)) memset(out, 0, (size_t)bd_rt_tile_floats(t) * sizeof *out);
   for (int64_t c = 0; c < t->channels; c += t->block)
     for (int64_t row = 0; row < t->extents[0] * t->extents[1]; row++) {
@@ -77,7 +75,8 @@ void bd_rt_tile_pack(const bd_rt_tile *t, const float *planes, float *out) {
 }
 
 void bd_rt_tile_unpack(const bd_rt_tile *t, const float *packed, float *planes) {
-  const int64_t points = points_of(t->extents), plane = points_of(t->image), step = t->step[2];
+  const int64_t points = bd_rt_points(t->extents), plane = bd_rt_points(t->image),
+                step = t->step[2];
   for (int64_t c = 0; c < t->channels; c += t->block)
     for (int64_t row = 0; row < t->extents[0] * t->extents[1]; row++) {
       const rows at = row_at(t, row);

@@ -7,7 +7,7 @@
 enum { MOST_LAUNCH_BYTES = 4096 }; // what a launch may pass by value
 
 // What differs from micro-batch to micro-batch of a kernel's random numbers, on the device; and its
-// argument.
+// argument. Unused members stand where padding would: equal launches are equal bytes.
 typedef struct moving {
   uint64_t step;
   int64_t first_sample;
