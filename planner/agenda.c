@@ -5,6 +5,7 @@
 enum {
   DIVE_FACTOR = 3, // more settings bounded before one is tried out of turn again,
   DIVE_MOST = 96,  // but not more than these
+  FINE_TOGETHER = 2,
 };
 #define WHOLE_FACTOR 1.1  // wholes are bounded before parts whose bound is lower by this factor
 #define TRIED_FACTOR 1.01 // ... and of settings that were tried
@@ -66,18 +67,25 @@ static bool is_unopened(const bd_item *of) {
   return of->kind < BD_BOUND_LAYERS;
 }
 
-// Whether the batch at hand bounds a whole, which bounds this part of it as well.
-static bool awaits_whole(const bd_agenda *a, const bd_item *part) {
-  for (int i = 0; is_unopened(part) && i < a->settings; i++)
-    if (a->items[i].batched >= 0 && is_part(&part->of.setting, &a->items[i].of.setting))
-      return true;
-  return false;
-}
-
 // Meshes of three axes are dear and seldom much better: cheaper ones of nearly the same bound come
 // first, and what they find is waited for.
 static bool is_fine(const bd_item *of) {
   return of->of.setting.mesh.axes > 2;
+}
+
+// Whether the batch at hand bounds a whole, which bounds this part of it as well. Of fine meshes,
+// which come last, a few may be in a batch all the same: one after another their layers would keep
+// one thread busy and no other.
+static bool awaits_whole(const bd_agenda *a, const bd_item *part) {
+  int fine = 0;
+  bool found = false;
+  for (int i = 0; is_unopened(part) && i < a->settings; i++) {
+    const bd_item *other = &a->items[i];
+    if (other->batched < 0) continue;
+    fine += is_fine(other);
+    found = found || is_part(&part->of.setting, &other->of.setting);
+  }
+  return found && !(is_fine(part) && fine < FINE_TOGETHER);
 }
 
 // What was tried waits until others of nearly the same bound were.
