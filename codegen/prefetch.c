@@ -44,11 +44,10 @@ static bool step_touches(const search *s, int step, stretch bytes) {
 
 // A weight's parts, cut evenly along what is its first dimension but for ones.
 static bool may_begin_early(const search *s, const bd_op *op) {
+  if (op->kind != BD_OP_ALL_GATHER) return false;
   const bd_value *from = &s->function->values[op->in[0]], *to = &s->function->values[op->out[0]];
   int axis = (int)bd_op_int(op, "axis", -1);
-  if (op->kind != BD_OP_ALL_GATHER || from->segment != BD_SEGMENT_WEIGHTS ||
-      to->segment != BD_SEGMENT_WORKSPACE)
-    return false;
+  if (from->segment != BD_SEGMENT_WEIGHTS || to->segment != BD_SEGMENT_WORKSPACE) return false;
   bd_type whole = bd_local_type(&s->module->mesh, &to->sharding, &to->type, s->module->micro_batch);
   int dim = from->sharding.at[axis];
   for (int d = 0; d < dim; ++d)
