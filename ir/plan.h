@@ -143,6 +143,9 @@ BD_NODISCARD bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *
 // What a plan must satisfy whatever its model: micro-batches, schedule, ranges of layers and their
 // stages. Errors: BD_INVALID, with place where the plan was read.
 BD_NODISCARD bd_status bd_plan_check_shape(bd_ctx *ctx, const bd_plan *plan);
+// Whether the plan is for samples of as many tokens as the module's have; else BD_INVALID.
+BD_NODISCARD bd_status bd_plan_check_sequence(bd_ctx *ctx, const bd_module *train,
+                                              const bd_plan *plan);
 // Everything that a plan must satisfy to be a program of the module, whoever wrote it: independent
 // of the planner. Errors: BD_INVALID, with place where the plan was read.
 BD_NODISCARD bd_status bd_plan_check(bd_ctx *ctx, const bd_module *train, const bd_plan *plan);

@@ -188,15 +188,19 @@ static bd_dtype precision_of(const bd_module *train) {
   return BD_F32;
 }
 
+bd_status bd_plan_check_sequence(bd_ctx *ctx, const bd_module *train, const bd_plan *plan) {
+  if (bd_module_sequence(train) == plan->sequence) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, plan->loc,
+                 "plan for '%s': its samples have %lld tokens, the model's %lld; --seq gives the "
+                 "model others",
+                 plan->model, (long long)plan->sequence, (long long)bd_module_sequence(train));
+}
+
 bd_status bd_plan_check(bd_ctx *ctx, const bd_module *train, const bd_plan *plan) {
   BD_TRY(bd_plan_check_shape(ctx, plan));
   if (precision_of(train) != plan->precision)
     return refuse(ctx, plan, "the precision is not that of the training module");
-  if (bd_module_sequence(train) != plan->sequence)
-    return bd_fail(ctx, BD_INVALID, plan->loc,
-                   "plan for '%s': its samples have %lld tokens, the model's %lld; --seq gives the "
-                   "model others",
-                   plan->model, (long long)plan->sequence, (long long)bd_module_sequence(train));
+  BD_TRY(bd_plan_check_sequence(ctx, train, plan));
   for (int i = 0; !plan->stage_mesh && i < plan->strategy_count; i++)
     BD_TRY(check_strategy(ctx, train, plan, &plan->mesh, &plan->strategies[i]));
   for (int i = 0; plan->stage_mesh && i < plan->range_count; i++)

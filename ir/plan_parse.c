@@ -303,6 +303,7 @@ bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t 
   BD_TRY(bd_json_only(ctx, root, keys));
   out_plan->loc = root->loc;
   BD_TRY(read_head(&reader, root));
+  if (train) BD_TRY(bd_plan_check_sequence(ctx, train, out_plan));
   BD_TRY(read_mesh(&reader, root));
   BD_TRY(read_strategies(&reader, root));
   BD_TRY(read_layers(&reader, root));

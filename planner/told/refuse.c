@@ -191,7 +191,8 @@ static bd_status refuse_bytes(const refusal *r) {
   int64_t lacking = r->outcome->lacking_bytes, cap = r->outcome->cap_bytes;
   int devices = bd_mesh_devices(&nearest->mesh);
   bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE,
-          "no plan fits: the leanest needs %lld bytes a rank, the cap is %lld: %lld byte%s lacking",
+          "no plan %s: the leanest%s needs %lld bytes a rank, the cap is %lld: %lld byte%s lacking",
+          r->outcome->cut ? "was found in time" : "fits", r->outcome->cut ? " so far" : "",
           (long long)(cap + lacking), (long long)cap, (long long)lacking,
           lacking == 1 ? " is" : "s are");
   bd_note(r->ctx, BD_NOWHERE,
