@@ -110,8 +110,28 @@ bd_status bd_routing_emit(const bd_routing *r, bd_id chosen, bd_id weights, bd_r
   return emit_select(r, "combine", sits, weight, nothing, &out->combine);
 }
 
+// The product by which tokens come back, up to the features.
+#define RETURN "btep,bep"
+
+static bd_status emit_product(const bd_routing *r, const char *name, const char *rule, bd_id x,
+                              bd_id y, bd_id *out) {
+  bd_attr attr = bd_attr_string(r->ctx, "rule", rule);
+  return r->emit(r->user, name, BD_OP_CONTRACT, 2, (bd_id[]){x, y}, 1, &attr, out);
+}
+
+bd_status bd_routing_place(const bd_routing *r, const bd_routed *routed, const char *features,
+                           bd_id tokens, bd_id *out) {
+  const char *rule = bd_intern_f(r->ctx, "btep,bt%s->bep%s", features, features);
+  return emit_product(r, "placed", rule, routed->dispatch, tokens, out);
+}
+
+bd_status bd_routing_return(const bd_routing *r, const bd_routed *routed, const char *features,
+                            bd_id made, bd_id *out) {
+  const char *rule = bd_intern_f(r->ctx, RETURN "%s->bt%s", features, features);
+  return emit_product(r, "combined", rule, routed->combine, made, out);
+}
+
 bool bd_routing_ends(const bd_op *op) {
-  static const char head[] = "btep,bep";
   const char *rule = bd_op_string(op, "rule");
-  return op->kind == BD_OP_CONTRACT && rule && strncmp(rule, head, sizeof head - 1) == 0;
+  return op->kind == BD_OP_CONTRACT && rule && strncmp(rule, RETURN, sizeof RETURN - 1) == 0;
 }

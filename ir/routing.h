@@ -23,12 +23,19 @@ typedef struct bd_routed {
   bd_id combine;  // the same, times the token's weight for the expert
 } bd_routed;
 
-// Whether the op is the product by which tokens come back from their experts: `combine` by what the
-// experts made, which users write as the rule "btep,bep..->bt..".
+// Whether the op is the product by which tokens come back from their experts (bd_routing_return).
 bool bd_routing_ends(const bd_op *op);
 
 // Of the experts that tokens have chosen, i64 [batch, token, choice], all of a token different, and
 // the tokens' weights for them, f32 of the same shape. Errors: those of `emit`.
 BD_NODISCARD bd_status bd_routing_emit(const bd_routing *routing, bd_id chosen, bd_id weights,
                                        bd_routed *out);
+
+// Takes tokens, [batch, token, features..], to their places, [batch, expert, place, features..],
+// and what experts made there back. `features`: a letter for each of their dimensions, none of
+// b, t, e and p. Errors: those of `emit`.
+BD_NODISCARD bd_status bd_routing_place(const bd_routing *routing, const bd_routed *routed,
+                                        const char *features, bd_id tokens, bd_id *out);
+BD_NODISCARD bd_status bd_routing_return(const bd_routing *routing, const bd_routed *routed,
+                                         const char *features, bd_id made, bd_id *out);
 #endif

@@ -158,11 +158,6 @@ static bd_status emit_routing_op(void *user, const char *name, bd_op_kind kind, 
   return bd_edit_emit(user, kind, in_count, in, attr_count, attrs, out);
 }
 
-static bd_status emit_rule(bd_edit *e, const char *rule, bd_id x, bd_id y, bd_id *out) {
-  bd_attr attr = bd_attr_string(e->ctx, "rule", rule);
-  return bd_edit_emit(e, BD_OP_CONTRACT, 2, (bd_id[]){x, y}, 1, &attr, out);
-}
-
 // Whether tokens can be sent: samples of tokens, and a choice of all experts.
 static bool is_routable(const bd_edit *e, const bd_experts *x, const term *t) {
   const bd_type *type = type_of(e, t->chosen);
@@ -184,19 +179,14 @@ static bd_status emit_routed(bd_experts *x, const term *t, int64_t capacity, int
                         .capacity = unlimited ? type->dims[1] : capacity};
   bd_routed routed;
   bd_id placed;
-  char in[BD_MAX_RANK + 1], all[BD_MAX_RANK + 1], back[BD_MAX_RANK + 1];
+  char features[BD_MAX_RANK + 1];
   BD_TRY(bd_routing_emit(&routing, bd_edit_value(e, t->chosen), bd_edit_value(e, t->weights),
                          &routed));
-  int features = type_of(e, x->x)->rank - 2;
-  bd_experts_letters("bt", features, in);
-  bd_experts_letters("bep", features, all);
-  BD_TRY(emit_rule(e, bd_intern_f(e->ctx, "btep,%s->%s", in, all), routed.dispatch,
-                   bd_edit_value(e, x->x), &placed));
+  bd_experts_letters("", type_of(e, x->x)->rank - 2, features);
+  BD_TRY(bd_routing_place(&routing, &routed, features, bd_edit_value(e, x->x), &placed));
   BD_TRY(bd_experts_emit(x, node, placed, out));
-  features = bd_edit_type(e, *out)->rank - 3;
-  bd_experts_letters("bep", features, all);
-  bd_experts_letters("bt", features, back);
-  return emit_rule(e, bd_intern_f(e->ctx, "btep,%s->%s", all, back), routed.combine, *out, out);
+  bd_experts_letters("", bd_edit_type(e, *out)->rank - 3, features);
+  return bd_routing_return(&routing, &routed, features, *out, out);
 }
 
 // Experts that the tokens' router chooses from.
