@@ -269,10 +269,28 @@ static const bool *find_following(const bd_edit *e, bd_id chosen) {
   return follows;
 }
 
+// Experts whose matrices are one tensor, as the sum `op` of the term over them has them.
+static bd_status recover_matrices(bd_edit *e, int64_t capacity, const bd_op *op, int64_t experts,
+                                  const bool *follows, const term *t) {
+  bd_experts x = {.e = e,
+                  .count = (int)experts,
+                  .lanes = 1,
+                  .chosen = t->chosen,
+                  .follows = follows,
+                  .x = BD_NO_ID,
+                  .nodes = bd_experts_room(e)};
+  int node;
+  bd_id out;
+  if (!bd_experts_read(&x, &t->value, t->roles, &node) || !is_routable(e, &x, t)) return BD_OK;
+  BD_TRY(emit_routed(&x, t, capacity, node, &out));
+  bd_edit_stand(e, op->out[0], out);
+  return BD_OK;
+}
+
 // Experts looked up: a sum over the choices of weighted values.
 static bd_status recover_lookup(bd_edit *e, int64_t capacity, const bd_op *op) {
-  int node, summed = bd_summed_dim(op);
-  bd_id value = op->in[0], out;
+  int summed = bd_summed_dim(op);
+  bd_id value = op->in[0];
   const bd_op *product = bd_edit_producer(e, value);
   if (summed < 0 || !product || product->kind != BD_OP_MUL) return BD_OK;
   term t = {.rank = type_of(e, value)->rank};
@@ -283,17 +301,7 @@ static bd_status recover_lookup(bd_edit *e, int64_t capacity, const bd_op *op) {
   for (int d = 0, at = 0; d < t.rank; ++d)
     t.roles[d] = d == summed ? BD_EXPERT_CHOICE : at < 2 ? (bd_expert_role)at++ : BD_EXPERT_FEATURE;
   if (!find_weighted(e, value, &t)) return BD_OK;
-  bd_experts x = {.e = e,
-                  .count = (int)experts,
-                  .lanes = 1,
-                  .chosen = t.chosen,
-                  .follows = follows,
-                  .x = BD_NO_ID,
-                  .nodes = bd_experts_room(e)};
-  if (!bd_experts_read(&x, &t.value, t.roles, &node) || !is_routable(e, &x, &t)) return BD_OK;
-  BD_TRY(emit_routed(&x, &t, capacity, node, &out));
-  bd_edit_stand(e, op->out[0], out);
-  return BD_OK;
+  return recover_matrices(e, capacity, op, experts, follows, &t);
 }
 
 // sum over experts of value * gate, as a sum of products.
@@ -351,21 +359,10 @@ static bool find_gated_product(const bd_edit *e, const bd_op *op, bd_gate *g, te
 static bd_status recover_stacked(bd_edit *e, int64_t capacity, const bd_op *op) {
   term t = {.rank = 0};
   bd_gate g;
-  int node;
-  bd_id out;
   bool found = op->kind == BD_OP_CONTRACT ? find_gated_product(e, op, &g, &t)
                                           : find_gated_sum(e, op, &g, &t);
   if (!found) return BD_OK;
-  bd_experts x = {.e = e,
-                  .count = (int)experts_of(e, t.chosen),
-                  .lanes = 1,
-                  .chosen = t.chosen,
-                  .x = BD_NO_ID,
-                  .nodes = bd_experts_room(e)};
-  if (!bd_experts_read(&x, &t.value, t.roles, &node) || !is_routable(e, &x, &t)) return BD_OK;
-  BD_TRY(emit_routed(&x, &t, capacity, node, &out));
-  bd_edit_stand(e, op->out[0], out);
-  return BD_OK;
+  return recover_matrices(e, capacity, op, experts_of(e, t.chosen), NULL, &t);
 }
 
 bd_status bd_recover_routing(bd_edit *e, const void *user) {
