@@ -23,23 +23,10 @@ baseline='' steps=30 seconds=1200 json=gpu-bench.json here=$(cd "$(dirname "$0")
 usage() { echo "gpu-bench.sh: $*; usage: gpu-bench.sh [--baseline COMMAND] [--steps N] [--seconds N] [--json FILE] OUT..." >&2; exit 2; }
 absent() { echo "gpu-bench.sh: $*: nothing was measured" >&2; exit 77; }
 
-while [ $# -gt 0 ]; do
-  case $1 in
-    --baseline | --steps | --seconds | --json)
-      [ $# -ge 2 ] || usage "option $1 needs a value"
-      case $1 in
-        --baseline) baseline=$2 ;;
-        --steps) steps=$2 ;;
-        --seconds) seconds=$2 ;;
-        --json) json=$2 ;;
-      esac
-      shift 2 ;;
-    --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    -*) usage "unknown option '$1'" ;;
-    *) break ;;
-  esac
-done
-[ $# -gt 0 ] || usage "no folder is named"
+. "$here/gpu-common.sh"
+options="baseline steps seconds json"
+read_options "$@"
+shift $taken
 for number in "$steps" "$seconds"; do
   case $number in '' | *[!0-9]* | 0*) usage "'$number' is no number of steps or seconds" ;; esac
 done
@@ -49,14 +36,7 @@ for out; do
     usage "'$out' has no check/work; scripts/gpu-bench-folders.sh makes such folders"
 done
 
-. "$here/gpu-common.sh"
-find_gpus
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' INT TERM
-device=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1)
-toolkit=$("$CUDA_HOME/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')
-echo "${device:-GPU} x $gpus, CUDA $toolkit"
+open_gpus
 
 # What check/work says of a key, or nothing.
 told() { sed -n "s/^$2 //p" "$1/check/work" | head -1; }

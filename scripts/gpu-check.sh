@@ -13,28 +13,15 @@
 # Prints a table, leaves its rows in gpu-check.json or --json FILE. Exit status: 0 all agree, 1 something failed,
 # 2 wrong usage, 77 no GPU, CUDA toolkit or NCCL is here, so nothing was checked.
 set -u
-expect='' tolerance='' seconds=600 json=gpu-check.json
+expect='' tolerance='' seconds=600 json=gpu-check.json here=$(cd "$(dirname "$0")" && pwd)
 
 usage() { echo "gpu-check.sh: $*; usage: gpu-check.sh [--expect FILE] [--tolerance X] [--seconds N] [--json FILE] OUT..." >&2; exit 2; }
 absent() { echo "gpu-check.sh: $*: nothing was checked" >&2; exit 77; }
 
-while [ $# -gt 0 ]; do
-  case $1 in
-    --expect | --tolerance | --seconds | --json)
-      [ $# -ge 2 ] || usage "option $1 needs a value"
-      case $1 in
-        --expect) expect=$2 ;;
-        --tolerance) tolerance=$2 ;;
-        --seconds) seconds=$2 ;;
-        --json) json=$2 ;;
-      esac
-      shift 2 ;;
-    --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    -*) usage "unknown option '$1'" ;;
-    *) break ;;
-  esac
-done
-[ $# -gt 0 ] || usage "no folder is named"
+. "$here/gpu-common.sh"
+options="expect tolerance seconds json"
+read_options "$@"
+shift $taken
 [ -z "$expect" ] || [ -r "$expect" ] || usage "cannot read '$expect'"
 for out; do
   [ -r "$out/plan.json" ] || usage "'$out' is no output folder of braid compile: it has no plan.json"
@@ -43,14 +30,7 @@ for out; do
   [ -r "$out/check/options" ] || usage "'$out' has no check/options; scripts/gpu-folders.sh makes such folders"
 done
 
-. "$(dirname "$0")/gpu-common.sh"
-find_gpus
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' INT TERM
-device=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1)
-echo "${device:-GPU} x $gpus, $("$CUDA_HOME/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/CUDA \1/p')"
+open_gpus
 
 # The largest relative difference of a loss: EXPECTED METRICS -> "difference steps tokens/s", or "why" alone.
 compare_losses() {

@@ -1,5 +1,26 @@
-# Shared by gpu-check.sh and gpu-bench.sh, which source it: what this machine has, and the ranks of an emitted folder. They
-# define `absent`, which says what is missing and ends the script, and before run_ranks `work`, `gpus` and `seconds`.
+# Shared by gpu-check.sh and gpu-bench.sh, which source it: their options, what this machine has, and the ranks of an emitted
+# folder. They define `usage` and `absent`, which say what is wrong or missing and end the script, and `seconds`.
+
+# Reads options in front of folders, each with a value: sets a variable of its name for --NAME, NAME one of those in `options`;
+# `taken`: how many words that were.
+read_options() {
+  taken=0
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+      -*)
+        name=${1#--}
+        case $name in '' | *[!a-z]*) name=none ;; esac
+        case " $options " in *" $name "*) ;; *) usage "unknown option '$1'" ;; esac
+        [ $# -ge 2 ] || usage "option $1 needs a value"
+        eval "$name=\$2" ;;
+      *) break ;;
+    esac
+    taken=$((taken + 2))
+    shift 2
+  done
+  [ $# -gt 0 ] || usage "no folder is named"
+}
 
 # How many GPUs the programs will see.
 count_gpus() {
@@ -23,6 +44,17 @@ find_gpus() {
   [ -x "$CUDA_HOME/bin/nvcc" ] || absent "there is no CUDA toolkit in '$CUDA_HOME' (set CUDA_HOME)"
   printf '#include <nccl.h>\n' | cc -I"$CUDA_HOME/include" -E -x c - >/dev/null 2>&1 || absent "NCCL's header nccl.h is not installed"
   export CUDA_HOME
+}
+
+# Finds them, says which they are, and opens the folder `work`, which goes when the script ends. Sets `device` and `toolkit`.
+open_gpus() {
+  find_gpus
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  trap 'exit 1' INT TERM
+  device=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1)
+  toolkit=$("$CUDA_HOME/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')
+  echo "${device:-GPU} x $gpus, CUDA $toolkit"
 }
 
 # The ranks of a plan: stages times the sizes of the mesh.
