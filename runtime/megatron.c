@@ -1,6 +1,7 @@
 #include "runtime/megatron.h"
 
 #include "runtime/braid_rt_abi.h"
+#include "runtime/rank.h"
 #include "runtime/read_at.h"
 
 #include <errno.h>
@@ -68,16 +69,12 @@ static int read_header(reader *r) {
   return 1;
 }
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 static int check_sequences(reader *r) {
   unsigned char lengths[PIECE * LENGTH_BYTES], starts[PIECE * START_BYTES];
   const int64_t starts_at = HEADER + r->sequences * LENGTH_BYTES;
   int64_t at = 0; // where the next one begins, bytes
   for (int64_t first = 0; first < r->sequences; first += PIECE) {
-    const int64_t count = least(PIECE, r->sequences - first);
+    const int64_t count = bd_rt_least(PIECE, r->sequences - first);
     if (!bd_rt_read_at(r->fd, lengths, count * LENGTH_BYTES, HEADER + first * LENGTH_BYTES) ||
         !bd_rt_read_at(r->fd, starts, count * START_BYTES, starts_at + first * START_BYTES))
       return WRONG(r, "it cannot be read");
@@ -103,7 +100,7 @@ static int check_documents(reader *r) {
   const int64_t all_at = HEADER + r->sequences * (LENGTH_BYTES + START_BYTES);
   int64_t last = 0;
   for (int64_t first = 0; first < r->documents; first += PIECE) {
-    const int64_t count = least(PIECE, r->documents - first);
+    const int64_t count = bd_rt_least(PIECE, r->documents - first);
     if (!bd_rt_read_at(r->fd, raw, count * START_BYTES, all_at + first * START_BYTES))
       return WRONG(r, "it cannot be read");
     for (int64_t i = 0; i < count; i++) {

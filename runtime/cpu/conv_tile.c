@@ -1,11 +1,8 @@
 #include "runtime/cpu/conv_tile.h"
 #include "runtime/cpu/windows.h"
+#include "runtime/rank.h"
 
 #include <string.h>
-
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
 
 int64_t bd_rt_tile_floats(const bd_rt_tile *t) {
   return (t->all_channels + t->block - 1) / t->block * t->block * bd_rt_points(t->extents);
@@ -22,7 +19,7 @@ static rows row_at(const bd_rt_tile *t, int64_t row) {
   const int64_t y = t->first[1] + row % t->extents[1] * t->step[1];
   const int64_t step = t->step[2], start = t->first[2], past = t->image[2] - start;
   const int64_t from = start < 0 ? (-start + step - 1) / step : 0;
-  const int64_t to = past > 0 ? least(t->extents[2], (past + step - 1) / step) : 0;
+  const int64_t to = past > 0 ? bd_rt_least(t->extents[2], (past + step - 1) / step) : 0;
   if (z < 0 || z >= t->image[0] || y < 0 || y >= t->image[1] || to <= from) return (rows){0};
   return (rows){row * t->extents[2] + from,
                 (z * t->image[1] + y) * t->image[2] + start + from * step, to - from};
@@ -64,7 +61,7 @@ void bd_rt_tile_pack(const bd_rt_tile *t, const float *planes, float *out) {
       const rows at = row_at(t, row);
       const float *const from = planes + c * plane + at.plane;
       float *const to = out + c * points + at.tile * t->block;
-      const int64_t count = least(t->block, t->channels - c);
+      const int64_t count = bd_rt_least(t->block, t->channels - c);
       if (step == 1 && t->block == 1)
         memcpy(to, from, (size_t)at.length * sizeof *to);
       else if (step == 1 && t->block == 16 && count == 16)
@@ -82,7 +79,7 @@ void bd_rt_tile_unpack(const bd_rt_tile *t, const float *packed, float *planes) 
       const rows at = row_at(t, row);
       const float *const from = packed + c * points + at.tile * t->block;
       float *const to = planes + c * plane + at.plane;
-      const int64_t count = least(t->block, t->channels - c);
+      const int64_t count = bd_rt_least(t->block, t->channels - c);
       if (step == 1 && t->block == 1)
         memcpy(to, from, (size_t)at.length * sizeof *to);
       else if (step == 1 && t->block == 16 && count == 16)
