@@ -3,9 +3,9 @@
 #include <math.h>
 
 enum {
-  DIVE_FACTOR = 3, // more settings bounded before one is tried out of turn again,
-  DIVE_MOST = 96,  // but not more than these
-  FINE_TOGETHER = 2,
+  DIVE_FACTOR = 3,   // more settings bounded before one is tried out of turn again,
+  DIVE_MOST = 96,    // but not more than these
+  FINE_TOGETHER = 2, // settings of fine meshes in a batch, though one is a part of another
 };
 #define WHOLE_FACTOR 1.1  // wholes are bounded before parts whose bound is lower by this factor
 #define TRIED_FACTOR 1.01 // ... and of settings that were tried

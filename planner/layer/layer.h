@@ -127,4 +127,7 @@ BD_NODISCARD bd_status bd_layer_measure(bd_ctx *ctx, const bd_layer_request *req
 // The backward function of a forward one; empty where the loss depends on nothing that it computes
 // from (it holds no weights and reads inputs alone). Lives as long as the module, or always.
 const bd_function *bd_layer_backward(const bd_module *train, const bd_function *forward);
+
+// Whether a backward function makes a gradient of the forward one's parameter.
+bool bd_layer_learns(const bd_function *backward, int param);
 #endif

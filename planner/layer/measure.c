@@ -8,6 +8,12 @@ const bd_function *bd_layer_backward(const bd_module *train, const bd_function *
   return forward->peer ? bd_module_find(train, forward->peer) : &none;
 }
 
+bool bd_layer_learns(const bd_function *backward, int param) {
+  for (int r = 0; r < backward->result_count; r++)
+    if (backward->gradient_of[r] == param) return true;
+  return false;
+}
+
 static bd_status lower(bd_ctx *ctx, const bd_layer_request *request, const bd_strategy *strategy,
                        bd_module *module, bd_function **out_forward, bd_function **out_backward) {
   const bd_mesh *mesh = &request->cost.mesh;

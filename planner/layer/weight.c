@@ -10,12 +10,6 @@ static int param_of(const bd_function *f, bd_id weight) {
   return param;
 }
 
-static bool has_gradient(const bd_layer_space *space, int param) {
-  for (int r = 0; r < space->backward->result_count; r++)
-    if (space->backward->gradient_of[r] == param) return true;
-  return false;
-}
-
 // Whether two weights cost the same wherever they lie.
 static bool is_alike(const bd_layer_space *space, bd_id a, bd_id b) {
   const bd_layer_weight *of_a = &space->weight[a], *of_b = &space->weight[b];
@@ -32,7 +26,7 @@ void bd_layer_find_weights(bd_ctx *ctx, bd_layer_space *space) {
     int param = param_of(f, v), calls = space->request->weight_uses[param];
     space->weight[v] = (bd_layer_weight){.calls = calls,
                                          .shared = calls > 1 || space->weight_uses[v] > 1,
-                                         .learns = has_gradient(space, param),
+                                         .learns = bd_layer_learns(space->backward, param),
                                          .like = v};
     for (bd_id other = 0; other < v && space->weight[v].like == v; other++)
       if (is_alike(space, other, v)) space->weight[v].like = other;

@@ -13,13 +13,6 @@ typedef struct shared_list {
   shared_weight *items;
 } shared_list;
 
-static bool has_gradient(const bd_module *train, const bd_function *forward, int param) {
-  const bd_function *backward = bd_layer_backward(train, forward);
-  for (int r = 0; r < backward->result_count; r++)
-    if (backward->gradient_of[r] == param) return true;
-  return false;
-}
-
 static int count_uses(const bd_op *call, const bd_function *callee, bd_id weight) {
   int uses = 0;
   for (int p = 0; p < callee->param_count; p++)
@@ -38,7 +31,8 @@ static shared_weight describe(bd_ctx *ctx, const bd_scene *scene, bd_id weight) 
     const bd_function *callee = scene->runs->runs[run].function;
     int uses = count_uses(&main->ops[i], callee, weight);
     for (int p = 0; p < callee->param_count && uses; p++)
-      out.gradients += main->ops[i].in[p] == weight && has_gradient(train, callee, p);
+      out.gradients +=
+          main->ops[i].in[p] == weight && bd_layer_learns(bd_layer_backward(train, callee), p);
     out.uses += uses;
     if (call == 0 || uses < out.each[run]) out.each[run] = uses;
     if (++call < scene->runs->runs[run].calls) continue;
