@@ -3,11 +3,10 @@
 #include "planner/layer/gradient.h"
 #include "planner/layer/reshard.h"
 
-// What an operand's gradient looks like: partial over axes whose loop the operand lacks.
-static bd_sharding operand_gradient(const bd_layer_space *space, const bd_index_map *map,
-                                    const int8_t split[BD_MAX_AXES], int operand) {
+bd_sharding bd_layer_operand_gradient(const bd_layer_space *space, int op, int operand,
+                                      const int8_t split[BD_MAX_AXES]) {
   const bd_mesh *mesh = &space->request->cost.mesh;
-  bd_sharding form = bd_split_operand(map, mesh, split, operand);
+  bd_sharding form = bd_split_operand(&space->map[op], mesh, split, operand);
   for (int axis = 0; axis < mesh->axes; axis++)
     if (split[axis] >= 0 && form.at[axis] == BD_REPLICATED) form.at[axis] = BD_PARTIAL_SUM;
   return form;
@@ -52,7 +51,7 @@ static needs needs_of(const bd_layer_space *space, const bd_cluster_ops *to,
   out.wanted = out.gradient = bd_sharding_replicated();
   if (!out.possible) return out;
   out.wanted = bd_split_operand(map, &space->request->cost.mesh, split, r->operand);
-  out.gradient = operand_gradient(space, map, split, r->operand);
+  out.gradient = bd_layer_operand_gradient(space, r->op, r->operand, split);
   out.sum_seconds = bd_layer_sum_seconds(space, r->op, r->operand, &out.gradient);
   out.again = bd_layer_backward_needs(space, r->op, split, r->value, AGAIN, out.again_wanted);
   return out;

@@ -14,6 +14,11 @@ typedef struct bd_reading {
 
 bd_reading bd_layer_reading(const bd_layer_space *space, int op, int operand);
 
+// What an operand's gradient looks like as an op split so makes it: partial over axes whose loop
+// the operand lacks.
+bd_sharding bd_layer_operand_gradient(const bd_layer_space *space, int op, int operand,
+                                      const int8_t split[BD_MAX_AXES]);
+
 // Where a value may come from: its forms, and for each, where its gradient is wanted.
 typedef struct bd_sources {
   int count;
