@@ -50,32 +50,61 @@ static void add_values(bd_layer_space *space, const bd_cluster_ops *c,
   }
 }
 
+// An op of a cluster under a split, whatever is kept and however weights are spread.
+typedef struct placed_op {
+  int8_t split[BD_MAX_AXES];
+  double rerun_seconds; // of running it again
+  double kept_seconds; // of keeping its results on the tape, by stores that it needs for that alone
+  double aside_seconds[BD_KEPT_COUNT]; // of keeping them elsewhere
+  double tape_bytes;
+} placed_op;
+
+// Results that backward reads and the function does not hand on are kept or made again.
+static void place_results(const bd_layer_space *space, const bd_cluster_ops *c,
+                          const bd_layer_option *option, const bd_op *op, placed_op *out) {
+  const bd_cost_model *cost = &space->request->cost;
+  for (int r = 0; r < op->out_count; r++) {
+    bd_id v = op->out[r];
+    if (!space->needed[v] || space->is_result[v]) continue;
+    bd_sharding form = bd_layer_form(space, c, option, v);
+    bd_type local =
+        bd_local_type(&cost->mesh, &form, &space->forward->values[v].type, cost->micro_batch);
+    out->tape_bytes += (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(local.dtype);
+    out->kept_seconds += bd_layer_kept_seconds(cost, space->forward, v, &form);
+    for (int how = 1; how < BD_KEPT_COUNT && space->request->aside; how++) {
+      bd_aside aside = bd_aside_value(cost, &local, (bd_kept)how);
+      out->aside_seconds[how] += aside.forward_seconds + aside.backward_seconds;
+    }
+  }
+}
+
 // What depends on the splits alone.
 static option_cost shared_cost(bd_layer_space *space, const bd_cluster_ops *c,
-                               const bd_layer_option *option) {
+                               const bd_layer_option *option, placed_op *placed) {
   option_cost out = {0, 0, 0};
   if (c->impossible) out.seconds = INFINITY;
   for (int i = 0; i < c->op_count; i++) {
-    int8_t split[BD_MAX_AXES];
     int index = c->ops[i];
-    if (!bd_layer_split(space, c, option, index, split)) {
+    placed[i] = (placed_op){.tape_bytes = 0};
+    if (!bd_layer_split(space, c, option, index, placed[i].split)) {
       out.seconds = INFINITY;
       return out;
     }
-    const bd_op_work *work = bd_layer_work(space, index, split);
+    const bd_op_work *work = bd_layer_work(space, index, placed[i].split);
+    placed[i].rerun_seconds = work->clone;
     out.seconds += work->forward + work->backward;
     add_values(space, c, option, &space->forward->ops[index], &out);
+    place_results(space, c, option, &space->forward->ops[index], &placed[i]);
   }
   return out;
 }
 
 // Weights as they are stored; `rerun_seconds[i]`: what running op i of the cluster again adds.
 static void add_weights(bd_layer_space *space, const bd_cluster_ops *c,
-                        const bd_layer_option *option, double *rerun_seconds, option_cost *out) {
+                        const bd_layer_option *option, const placed_op *placed,
+                        double *rerun_seconds, option_cost *out) {
   for (int i = 0; i < c->op_count && isfinite(out->seconds); i++) {
-    int8_t split[BD_MAX_AXES];
-    bd_layer_split(space, c, option, c->ops[i], split);
-    bd_weight_cost weights = bd_layer_weight_cost(space, c->ops[i], split, option);
+    bd_weight_cost weights = bd_layer_weight_cost(space, c->ops[i], placed[i].split, option);
     out->seconds += weights.seconds;
     out->state_bytes += weights.state_bytes;
     rerun_seconds[i] = weights.rerun_seconds;
@@ -83,28 +112,15 @@ static void add_weights(bd_layer_space *space, const bd_cluster_ops *c,
 }
 
 // What running ops again costs, and what the tape holds.
-static void add_keep(bd_layer_space *space, const bd_cluster_ops *c, const bd_layer_option *option,
+static void add_keep(const bd_layer_space *space, const bd_cluster_ops *c,
+                     const bd_layer_option *option, const placed_op *placed,
                      const double *rerun_seconds, option_cost *out) {
   for (int i = 0; i < c->op_count && isfinite(out->seconds); i++) {
-    int8_t split[BD_MAX_AXES];
-    int index = c->ops[i];
-    const bd_op *op = &space->forward->ops[index];
-    bool kept = bd_layer_keeps(space, option, index);
-    bd_layer_split(space, c, option, index, split);
-    if (bd_layer_runs_again(space, option, index))
-      out->seconds += bd_layer_work(space, index, split)->clone + rerun_seconds[i];
-    for (int r = 0; kept && r < op->out_count; r++) {
-      bd_id v = op->out[r];
-      if (!space->needed[v] || space->is_result[v]) continue;
-      bd_sharding form = bd_layer_form(space, c, option, v);
-      bd_type local =
-          bd_local_type(&space->request->cost.mesh, &form, &space->forward->values[v].type,
-                        space->request->cost.micro_batch);
-      bd_aside aside = bd_aside_value(&space->request->cost, &local, option->how);
-      out->seconds += aside.forward_seconds + aside.backward_seconds;
-      out->tape_bytes += option->how ? 0 : local_bytes(space, v, &form);
-      out->seconds += bd_layer_kept_seconds(&space->request->cost, space->forward, v, &form);
-    }
+    if (bd_layer_runs_again(space, option, c->ops[i]))
+      out->seconds += placed[i].rerun_seconds + rerun_seconds[i];
+    if (!bd_layer_keeps(space, option, c->ops[i])) continue;
+    out->seconds += placed[i].aside_seconds[option->how] + placed[i].kept_seconds;
+    out->tape_bytes += option->how ? 0 : placed[i].tape_bytes;
   }
 }
 
@@ -141,6 +157,7 @@ static void add_node(bd_ctx *ctx, bd_layer_space *space, bd_cluster_ops *c, bd_c
   node->cost = BD_NEW_ARRAY(ctx->arena, double, c->option_count);
   node->usage = BD_NEW_ARRAY(ctx->arena, double, c->option_count);
   double *rerun_seconds = BD_NEW_ARRAY(ctx->arena, double, c->op_count);
+  placed_op *placed = BD_NEW_ARRAY(ctx->arena, placed_op, c->op_count);
   *out_tape = BD_NEW_ARRAY(ctx->arena, double, c->option_count);
   option_cost shared = {0, 0, 0}, stored = {0, 0, 0};
   bd_layer_option before = {0};
@@ -148,15 +165,15 @@ static void add_node(bd_ctx *ctx, bd_layer_space *space, bd_cluster_ops *c, bd_c
   for (int o = 0; o < c->option_count; o++) {
     const bd_layer_option option = c->options[o];
     bool fresh = o == 0 || !same_splits(&option, &before);
-    if (fresh) shared = shared_cost(space, c, &option);
+    if (fresh) shared = shared_cost(space, c, &option, placed);
     if (fresh) first = kept;
     if (fresh || !same_spread(&option, &before)) {
       stored = shared;
-      add_weights(space, c, &option, rerun_seconds, &stored);
+      add_weights(space, c, &option, placed, rerun_seconds, &stored);
     }
     before = option;
     option_cost cost = stored;
-    add_keep(space, c, &option, rerun_seconds, &cost);
+    add_keep(space, c, &option, placed, rerun_seconds, &cost);
     bool last = o + 1 == c->option_count && !kept; // stands for none
     if (!last &&
         (isinf(cost.seconds) || is_dominated(c, node, *out_tape, first, kept, &option, &cost)))
