@@ -24,6 +24,13 @@ static LLVMValueRef buffer_of(bd_gen *g, bd_id value, bool *out_accumulate) {
   return bd_gen_buffer(g, slot);
 }
 
+// Where `aligned` bytes are known, and an address moves by a multiple of so many elements.
+static int aligned_after(int aligned, bd_dtype dtype, int64_t elements) {
+  while (elements * bd_dtype_bytes(dtype) % aligned)
+    aligned /= 2;
+  return aligned;
+}
+
 static LLVMValueRef offset_pointer(bd_gen *g, bd_dtype dtype, LLVMValueRef base,
                                    LLVMValueRef elements) {
   return LLVMBuildGEP2(g->b, bd_gen_dtype(g, dtype), base, &elements, 1, "");
@@ -33,7 +40,7 @@ bd_access bd_gen_access(bd_gen *g, bd_id id, const int8_t *loop_of_dim) {
   const bd_module *module = g->kernel->module;
   const bd_value *value = &g->kernel->function->values[id];
   bd_type local = bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
-  bd_access access = {.dtype = local.dtype};
+  bd_access access = {.dtype = local.dtype, .aligned = BD_GEN_ALIGNED};
   access.base = access.valid = buffer_of(g, id, &access.accumulate);
   int64_t stride = 1;
   for (int d = local.rank - 1; d >= 0; d--) {
@@ -41,10 +48,12 @@ bd_access bd_gen_access(bd_gen *g, bd_id id, const int8_t *loop_of_dim) {
     if (loop >= 0) {
       access.stride[loop] += stride;
       // A dimension that is whole under a split loop is addressed by the logical index.
-      if (g->loop[loop].split && bd_sharding_parts(&module->mesh, &value->sharding, d) == 1)
+      if (g->loop[loop].split && bd_sharding_parts(&module->mesh, &value->sharding, d) == 1) {
         access.base =
             offset_pointer(g, access.dtype, access.base,
                            LLVMBuildNSWMul(g->b, g->loop[loop].start, bd_gen_long(g, stride), ""));
+        access.aligned = aligned_after(access.aligned, access.dtype, stride);
+      }
     }
     stride *= local.dims[d];
   }
@@ -62,6 +71,7 @@ bd_access bd_gen_out(bd_gen *g, int result) {
 bd_access bd_gen_shifted(bd_gen *g, const bd_access *access, int64_t elements) {
   bd_access shifted = *access;
   shifted.base = offset_pointer(g, access->dtype, access->base, bd_gen_long(g, elements));
+  shifted.aligned = aligned_after(access->aligned, access->dtype, elements);
   return shifted;
 }
 
@@ -118,9 +128,34 @@ static LLVMValueRef gather(bd_gen *g, const bd_access *access, LLVMValueRef poin
   return bd_gen_intrinsic(g, "llvm.masked.gather", 2, types, 4, arguments);
 }
 
+// A pack moves as words of 4 bytes, which vectors of narrower elements are not put together to.
+static LLVMTypeRef words_of(bd_gen *g, const bd_access *access) {
+  unsigned bytes = (unsigned)(g->lanes * bd_dtype_bytes(access->dtype));
+  if (bytes % 4) return LLVMIntTypeInContext(g->llvm, 8 * bytes);
+  return LLVMVectorType(bd_gen_i32(g), bytes / 4);
+}
+
+static unsigned pack_alignment(const bd_gen *g, const bd_access *access) {
+  int64_t bytes = g->lanes * bd_dtype_bytes(access->dtype);
+  return bytes < BD_GEN_ALIGNED ? (unsigned)bytes : BD_GEN_ALIGNED;
+}
+
+static LLVMValueRef load_pack(bd_gen *g, const bd_access *access) {
+  LLVMValueRef words = LLVMBuildLoad2(g->b, words_of(g, access), pointer_of(g, access), "");
+  LLVMSetAlignment(words, pack_alignment(g, access));
+  return LLVMBuildBitCast(g->b, words, bd_gen_type(g, bd_gen_dtype(g, access->dtype)), "");
+}
+
+static void store_pack(bd_gen *g, const bd_access *access, LLVMValueRef value) {
+  LLVMValueRef words = LLVMBuildBitCast(g->b, value, words_of(g, access), "");
+  LLVMValueRef store = LLVMBuildStore(g->b, words, pointer_of(g, access));
+  LLVMSetAlignment(store, pack_alignment(g, access));
+}
+
 static LLVMValueRef load_vector(bd_gen *g, const bd_access *access, LLVMValueRef where) {
   LLVMTypeRef type = bd_gen_type(g, bd_gen_dtype(g, access->dtype));
   if (lane_stride(g, access) != 1) return gather(g, access, lane_pointers(g, access), where);
+  if (g->cuda && !where) return load_pack(g, access);
   LLVMValueRef pointer = pointer_of(g, access);
   if (!where) {
     LLVMValueRef value = LLVMBuildLoad2(g->b, type, pointer, "");
@@ -186,6 +221,10 @@ static LLVMValueRef accumulated(bd_gen *g, const bd_access *access, LLVMValueRef
 }
 
 static void store_vector(bd_gen *g, const bd_access *access, LLVMValueRef value) {
+  if (lane_stride(g, access) == 1 && g->cuda) {
+    store_pack(g, access, value);
+    return;
+  }
   if (lane_stride(g, access) == 1 && !g->mask) {
     LLVMValueRef store = LLVMBuildStore(g->b, value, pointer_of(g, access));
     LLVMSetAlignment(store, (unsigned)bd_dtype_bytes(access->dtype));

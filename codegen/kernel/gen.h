@@ -2,10 +2,12 @@
 //
 // Everything is emitted once for two machines. On the host the lanes of a loop are an LLVM vector
 // of `width` elements, the last group masked; on a GPU they are the 32 threads of a warp, each
-// running scalar code. Sums along a row keep 32 partial sums (index mod 32) that are added in a
-// fixed tree, so both machines and any number of threads give the same bits. A GPU takes long rows
-// by whole blocks, and sums of columns by 32 partial sums over rows: there, too, the order of
-// additions depends on the shape alone, but it is another than the host's.
+// running scalar code, or, where memory allows it, on a vector of `pack` elements in a row. Sums
+// along a row keep 32 partial sums that are added in a fixed tree; a lane's are those of its
+// elements, so that both machines and any number of threads give the same bits where a GPU's thread
+// takes one element at a time. A GPU takes long rows by whole blocks, and sums of columns by 32
+// partial sums over rows: there, as in packed rows, the order of additions depends on the shape
+// alone, but it is another than the host's.
 #ifndef BD_CODEGEN_KERNEL_GEN_H
 #define BD_CODEGEN_KERNEL_GEN_H
 #include "codegen/kernel/kernel.h"
@@ -18,6 +20,7 @@
 #define BD_GEN_CHUNK 16384    // elements in a host chunk, about
 #define BD_GEN_THREADS 256    // of a GPU block
 #define BD_GEN_LONG_ROW 2048  // elements from which a GPU takes a row by a whole block
+#define BD_GEN_ALIGNED 16     // bytes that a GPU moves at once; every buffer begins at a multiple
 
 struct bd_kernel_set {
   bool cuda;
@@ -45,6 +48,7 @@ typedef struct bd_access {
   LLVMValueRef base;
   LLVMValueRef valid;           // an address that can always be read
   int64_t stride[BD_MAX_LOOPS]; // elements
+  int aligned;                  // bytes that the base is a multiple of, as far as is known
   bool accumulate;              // stores add
 } bd_access;
 
@@ -72,7 +76,9 @@ typedef struct bd_gen {
   LLVMValueRef index[BD_MAX_LOOPS]; // local, i64; of the lane loop: of lane 0 (host)
   int lane_loop;                    // -1 outside lanes
   int lanes;                        // elements in a vector: 1 outside lanes and on GPUs
-  int width;                        // lanes of a host vector inside lanes
+  int width;                        // lanes of a vector inside lanes
+  int pack;                         // GPU: elements that a thread takes at once along lanes
+  const bd_access *uneven;          // tells where packs begin in a row; NULL: they fill it
   LLVMValueRef mask;                // of the lanes in range, NULL: all
   LLVMValueRef lane_from, lane_to;  // this item's part of the lane loop
   bool rolled;                      // loops that end now are not to be unrolled
@@ -132,6 +138,11 @@ typedef struct bd_gen_nest {
 void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *user);
 // Runs body over [g->lane_from, g->lane_to) of `loop` in groups of lanes.
 void bd_gen_lanes(bd_gen *g, int loop, int width, bd_gen_body body, void *user);
+// Decides for a loop that lanes are to run along, and all that bodies load and store along it: a
+// thread takes as many elements as make 16 bytes of the narrowest access, or half of that and so
+// on, down to 1, where they do not lie in a row or where addresses are not multiples of that alike.
+// Long rows may begin and end with some that are taken one by one. The accesses outlive the lanes.
+void bd_gen_pack(bd_gen *g, int loop, int count, const bd_access *const *accesses);
 // Serial loops over `loops` (slowest first) around body.
 void bd_gen_serial(bd_gen *g, int count, const int *loops, bd_gen_body body, void *user);
 // Logical index of a loop in the lanes, i64.
@@ -246,6 +257,7 @@ typedef struct bd_gen_points {
   int access_count;
   bd_access **accesses;
   int64_t work; // of the body, elements; 0: one
+  bool packs;   // the body loads and stores what lies at its point, and nothing else
   bd_gen_body body;
   void *user;
 } bd_gen_points;

@@ -10,6 +10,10 @@ typedef struct loss {
   LLVMValueRef row_lse, row_target, row_scale;
 } loss;
 
+static void pack_rows(bd_gen *g, const loss *l) {
+  bd_gen_pack(g, l->v, 2, (const bd_access *const[]){&l->logits, &l->out});
+}
+
 static void find_max(bd_gen *g, void *user) {
   loss *l = user;
   bd_gen_max_add(g, l->max, bd_gen_load(g, &l->logits));
@@ -40,6 +44,7 @@ static void lse_row(bd_gen *g, void *user) {
 bd_status bd_gen_lse(bd_gen *g) {
   loss l = {.nest = bd_gen_row_nest(g, 0), .logits = bd_gen_in(g, 0), .out = bd_gen_out(g, 0)};
   l.v = l.nest.lane_loop;
+  pack_rows(g, &l);
   bd_gen_items(g, &l.nest, lse_row, &l);
   return BD_OK;
 }
@@ -125,6 +130,7 @@ bd_status bd_gen_xent_grad(bd_gen *g) {
             .dloss = bd_gen_in(g, 3),
             .out = bd_gen_out(g, 0)};
   l.v = l.nest.lane_loop;
+  pack_rows(g, &l);
   bd_gen_items(g, &l.nest, gradient_row, &l);
   return BD_OK;
 }

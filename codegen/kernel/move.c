@@ -38,8 +38,12 @@ static void move_body(bd_gen *g, void *user) {
 static void move_points(bd_gen *g, move *m, int count, const int *order) {
   bd_access *accesses[] = {&m->in, &m->out, &m->number};
   if (m->loop >= 0) m->number.stride[m->loop] = 1;
-  bd_gen_points points = {
-      .loops = count, .access_count = 3, .accesses = accesses, .body = move_body, .user = m};
+  bd_gen_points points = {.loops = count,
+                          .access_count = 3,
+                          .accesses = accesses,
+                          .packs = m->loop < 0,
+                          .body = move_body,
+                          .user = m};
   for (int i = 0; i < count; i++)
     points.order[i] = order[i];
   bd_gen_elementwise(g, &points);

@@ -111,27 +111,75 @@ static void host_tail(bd_gen *g, int loop, LLVMValueRef at, bd_gen_body body, vo
   bd_gen_if_end(g, &branch);
 }
 
+// Where the last group of `width` elements ends that is whole.
+static LLVMValueRef whole_end(bd_gen *g, LLVMValueRef from, int width) {
+  LLVMValueRef left = LLVMBuildNSWSub(g->b, g->lane_to, from, "");
+  LLVMValueRef full = LLVMBuildSDiv(g->b, left, bd_gen_long(g, width), "");
+  full = LLVMBuildNSWMul(g->b, full, bd_gen_long(g, width), "");
+  return LLVMBuildNSWAdd(g->b, from, full, "");
+}
+
+static void host_lanes(bd_gen *g, int loop, int width, bd_gen_body body, void *user) {
+  g->lanes = g->width = width;
+  LLVMValueRef end = whole_end(g, g->lane_from, width);
+  bd_gen_for each = bd_gen_for_begin(g, g->lane_from, end, bd_gen_long(g, width));
+  g->index[loop] = each.index;
+  body(g, user);
+  bd_gen_for_end(g, &each);
+  host_tail(g, loop, end, body, user);
+  g->lanes = 1;
+}
+
+// Threads take groups of `width` elements in turn. Copies of a body for several groups at once
+// would take the registers of several packs.
+static void thread_lanes(bd_gen *g, int loop, LLVMValueRef from, LLVMValueRef to, int width,
+                         bd_gen_body body, void *user) {
+  bool rolled = g->rolled;
+  g->lanes = g->width = width;
+  LLVMValueRef own = LLVMBuildNSWMul(g->b, g->lane, bd_gen_long(g, width), "");
+  LLVMValueRef step = bd_gen_long(g, (int64_t)g->lane_count * width);
+  bd_gen_for each = bd_gen_for_begin(g, LLVMBuildNSWAdd(g->b, from, own, ""), to, step);
+  g->index[loop] = each.index;
+  body(g, user);
+  g->rolled = rolled || g->pack > 1;
+  bd_gen_for_end(g, &each);
+  g->rolled = rolled;
+  g->lanes = 1;
+}
+
+// The first place in this item's row from where on packs have addresses that are multiples of them.
+static LLVMValueRef first_pack(bd_gen *g, int loop) {
+  LLVMValueRef offset = g->lane_from;
+  for (int i = 0; i < g->loops; i++) {
+    if (i == loop || !g->uneven->stride[i]) continue;
+    LLVMValueRef stride = bd_gen_long(g, g->uneven->stride[i]);
+    offset = LLVMBuildNSWAdd(g->b, offset, LLVMBuildNSWMul(g->b, g->index[i], stride, ""), "");
+  }
+  LLVMValueRef over =
+      LLVMBuildAnd(g->b, LLVMBuildNeg(g->b, offset, ""), bd_gen_long(g, g->pack - 1), "");
+  return smaller(g, LLVMBuildNSWAdd(g->b, g->lane_from, over, ""), g->lane_to);
+}
+
+static void packed_lanes(bd_gen *g, int loop, bd_gen_body body, void *user) {
+  LLVMValueRef from = g->lane_from, end = g->lane_to;
+  bool ends_within = g->uneven || g->loop[loop].split;
+  if (g->uneven) {
+    from = first_pack(g, loop);
+    thread_lanes(g, loop, g->lane_from, from, 1, body, user);
+  }
+  if (ends_within) end = whole_end(g, from, g->pack);
+  thread_lanes(g, loop, from, end, g->pack, body, user);
+  if (ends_within) thread_lanes(g, loop, end, g->lane_to, 1, body, user);
+}
+
 void bd_gen_lanes(bd_gen *g, int loop, int width, bd_gen_body body, void *user) {
   g->lane_loop = loop;
-  if (g->cuda) {
-    LLVMValueRef from = LLVMBuildNSWAdd(g->b, g->lane_from, g->lane, "");
-    bd_gen_for each = bd_gen_for_begin(g, from, g->lane_to, bd_gen_long(g, g->lane_count));
-    g->index[loop] = each.index;
-    body(g, user);
-    bd_gen_for_end(g, &each);
-  } else {
-    g->lanes = g->width = width;
-    LLVMValueRef left = LLVMBuildNSWSub(g->b, g->lane_to, g->lane_from, "");
-    LLVMValueRef full = LLVMBuildSDiv(g->b, left, bd_gen_long(g, width), "");
-    full = LLVMBuildNSWMul(g->b, full, bd_gen_long(g, width), "");
-    LLVMValueRef end = LLVMBuildNSWAdd(g->b, g->lane_from, full, "");
-    bd_gen_for each = bd_gen_for_begin(g, g->lane_from, end, bd_gen_long(g, width));
-    g->index[loop] = each.index;
-    body(g, user);
-    bd_gen_for_end(g, &each);
-    host_tail(g, loop, end, body, user);
-    g->lanes = 1;
-  }
+  if (!g->cuda)
+    host_lanes(g, loop, width, body, user);
+  else if (g->pack > 1)
+    packed_lanes(g, loop, body, user);
+  else
+    thread_lanes(g, loop, g->lane_from, g->lane_to, 1, body, user);
   g->lane_loop = -1;
 }
 
@@ -181,13 +229,24 @@ LLVMValueRef bd_gen_max_begin(bd_gen *g) {
   return begin(g, bd_gen_f32(g), -1.0 / 0.0);
 }
 
+// Joins to a variable what it has a lane for: on a GPU each element of a pack, in order.
+static void join_to(bd_gen *g, LLVMValueRef variable, LLVMTypeRef type, LLVMValueRef value,
+                    LLVMValueRef (*join)(bd_gen *, LLVMValueRef, LLVMValueRef)) {
+  LLVMValueRef joined = LLVMBuildLoad2(g->b, type, variable, "");
+  if (!g->cuda || g->lanes == 1) joined = join(g, value, joined);
+  for (int i = 0; g->cuda && g->lanes > 1 && i < g->lanes; i++) {
+    LLVMValueRef at = LLVMConstInt(bd_gen_i32(g), (unsigned)i, false);
+    joined = join(g, LLVMBuildExtractElement(g->b, value, at, ""), joined);
+  }
+  LLVMBuildStore(g->b, joined, variable);
+}
+
 void bd_gen_sum_add(bd_gen *g, LLVMValueRef sum, LLVMValueRef value) {
   assert(g->cuda || g->lanes == BD_GEN_LANES);
-  LLVMTypeRef type = row_type(g, bd_gen_f64(g));
-  if (bd_gen_scalar_of(value) != bd_gen_f64(g)) value = LLVMBuildFPExt(g->b, value, type, "");
+  if (bd_gen_scalar_of(value) != bd_gen_f64(g))
+    value = LLVMBuildFPExt(g->b, value, bd_gen_type_like(value, bd_gen_f64(g)), "");
   if (g->mask) value = LLVMBuildSelect(g->b, g->mask, value, bd_gen_real_like(value, 0.0), "");
-  LLVMValueRef before = LLVMBuildLoad2(g->b, type, sum, "");
-  LLVMBuildStore(g->b, LLVMBuildFAdd(g->b, before, value, ""), sum);
+  join_to(g, sum, row_type(g, bd_gen_f64(g)), value, bd_gen_plus);
 }
 
 LLVMValueRef bd_gen_larger(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
@@ -195,11 +254,9 @@ LLVMValueRef bd_gen_larger(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
 }
 
 void bd_gen_max_add(bd_gen *g, LLVMValueRef max, LLVMValueRef value) {
-  LLVMTypeRef type = row_type(g, bd_gen_f32(g));
   if (g->mask)
     value = LLVMBuildSelect(g->b, g->mask, value, bd_gen_real_like(value, -1.0 / 0.0), "");
-  LLVMValueRef before = LLVMBuildLoad2(g->b, type, max, "");
-  LLVMBuildStore(g->b, bd_gen_larger(g, value, before), max);
+  join_to(g, max, row_type(g, bd_gen_f32(g)), value, bd_gen_larger);
 }
 
 LLVMValueRef bd_gen_plus(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {

@@ -27,6 +27,13 @@ static LLVMValueRef normalized(bd_gen *g, const norm *n) {
   return mul(g, centered(g, n), bd_gen_splat(g, n->r));
 }
 
+// Lays rows out over items, packed as all that is read and written along them allows.
+static void over_rows(bd_gen *g, norm *n, bd_gen_body body) {
+  const bd_access *along[] = {&n->x, &n->dy, &n->gain, &n->bias, &n->y};
+  bd_gen_pack(g, n->nest.lane_loop, (int)(sizeof along / sizeof *along), along);
+  bd_gen_items(g, &n->nest, body, n);
+}
+
 static void along(bd_gen *g, norm *n, bd_gen_body body) {
   bd_gen_lanes(g, n->nest.lane_loop, BD_GEN_LANES, body, n);
 }
@@ -85,7 +92,7 @@ bd_status bd_gen_layernorm(bd_gen *g) {
             .y = bd_gen_out(g, 0),
             .mean = bd_gen_out(g, 1),
             .rstd = bd_gen_out(g, 2)};
-  bd_gen_items(g, &n.nest, forward_row, &n);
+  over_rows(g, &n, forward_row);
   return BD_OK;
 }
 
@@ -95,7 +102,7 @@ bd_status bd_gen_rmsnorm(bd_gen *g) {
             .gain = bd_gen_in(g, 1),
             .y = bd_gen_out(g, 0),
             .rstd = bd_gen_out(g, 1)};
-  bd_gen_items(g, &n.nest, forward_row, &n);
+  over_rows(g, &n, forward_row);
   return BD_OK;
 }
 
@@ -144,7 +151,7 @@ bd_status bd_gen_layernorm_dx(bd_gen *g) {
             .mean = bd_gen_in(g, 3),
             .rstd = bd_gen_in(g, 4),
             .y = bd_gen_out(g, 0)};
-  bd_gen_items(g, &n.nest, gradient_row, &n);
+  over_rows(g, &n, gradient_row);
   return BD_OK;
 }
 
@@ -155,7 +162,7 @@ bd_status bd_gen_rmsnorm_dx(bd_gen *g) {
             .gain = bd_gen_in(g, 2),
             .rstd = bd_gen_in(g, 3),
             .y = bd_gen_out(g, 0)};
-  bd_gen_items(g, &n.nest, gradient_row, &n);
+  over_rows(g, &n, gradient_row);
   return BD_OK;
 }
 
@@ -175,6 +182,8 @@ static void weight_gradient(bd_gen *g, norm *n) {
                       .sums = n->centered ? 2 : 1,
                       .term = weight_terms,
                       .user = n};
+  c.along[c.along_count++] = &n->x;
+  c.along[c.along_count++] = &n->dy;
   for (int i = 0; i < c.row_count; i++)
     c.row[i] = n->nest.outer[i];
   for (int i = 0; i < c.sums; i++)

@@ -102,7 +102,7 @@ static bd_access numbering(const bd_gen *g, const bd_type *type) {
 static bd_access table_of(bd_gen *g, const bd_op *op, int number) {
   const bd_type *type = &g->kernel->function->values[op->out[0]].type;
   const bd_attr *values = bd_op_find_attr(op, "values");
-  bd_access table = {.dtype = type->dtype};
+  bd_access table = {.dtype = type->dtype, .aligned = 1};
   if (op->kind == BD_OP_IOTA) table.stride[bd_op_int(op, "dim", 0)] = 1;
   if (!values) return table;
   LLVMTypeRef element = bd_gen_dtype(g, type->dtype);
@@ -152,6 +152,7 @@ bd_status bd_gen_pointwise(bd_gen *g) {
   bd_gen_points points = {.loops = type->rank,
                           .access_count = count,
                           .accesses = accesses,
+                          .packs = true,
                           .body = run_body,
                           .user = &r};
   for (int d = 0; d < type->rank; d++)

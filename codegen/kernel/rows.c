@@ -50,9 +50,15 @@ static void host_columns(bd_gen *g, bd_gen_columns *c, bd_gen_nest *nest) {
   bd_gen_items(g, nest, column_item, c);
 }
 
-// A GPU's block takes 8 columns; 32 threads share one, each taking every 32nd index of the longest
-// of the summed loops.
-enum { BLOCK_COLUMNS = 8, SHARES = BD_GEN_THREADS / BLOCK_COLUMNS };
+// A GPU's block takes 8 columns or packs of them; 32 threads share one, each taking every 32nd
+// index of the longest of the summed loops. `ALONG` threads lie along columns, which read a sector
+// of memory together, in bytes.
+enum { ALONG = 8, SHARES = BD_GEN_THREADS / ALONG, SECTOR = 32 };
+
+// Sums of a thread's columns, f64.
+static LLVMTypeRef sums_type(bd_gen *g, const bd_gen_columns *c) {
+  return c->pack > 1 ? LLVMVectorType(bd_gen_f64(g), (unsigned)c->pack) : bd_gen_f64(g);
+}
 
 static void find_strided_row(bd_gen *g, bd_gen_columns *c) {
   if (!c->row_count) {
@@ -68,35 +74,39 @@ static void find_strided_row(bd_gen *g, bd_gen_columns *c) {
 }
 
 static LLVMValueRef share_of(bd_gen *g, const bd_gen_columns *c, int sum, LLVMValueRef share) {
-  LLVMValueRef columns = bd_gen_long(g, BLOCK_COLUMNS);
+  LLVMValueRef columns = bd_gen_long(g, ALONG);
   LLVMValueRef column = LLVMBuildURem(g->b, g->thread, columns, "");
   LLVMValueRef at = LLVMBuildNSWMul(g->b, share, columns, "");
   at = LLVMBuildNSWAdd(g->b, at, column, "");
   at = LLVMBuildNSWAdd(g->b, at, bd_gen_long(g, (int64_t)sum * BD_GEN_THREADS), "");
-  return LLVMBuildGEP2(g->b, bd_gen_f64(g), c->shared, &at, 1, "");
+  return LLVMBuildGEP2(g->b, sums_type(g, c), c->shared, &at, 1, "");
 }
 
 static void add_shares(bd_gen *g, bd_gen_columns *c) {
+  LLVMTypeRef type = sums_type(g, c);
   for (int i = 0; i < c->sums; i++) {
-    LLVMValueRef sum =
-        LLVMBuildLoad2(g->b, bd_gen_f64(g), share_of(g, c, i, bd_gen_long(g, 0)), "");
+    LLVMValueRef sum = LLVMBuildLoad2(g->b, type, share_of(g, c, i, bd_gen_long(g, 0)), "");
     for (int share = 1; share < SHARES; share++) {
       LLVMValueRef at = share_of(g, c, i, bd_gen_long(g, share));
-      sum = LLVMBuildFAdd(g->b, sum, LLVMBuildLoad2(g->b, bd_gen_f64(g), at, ""), "");
+      sum = LLVMBuildFAdd(g->b, sum, LLVMBuildLoad2(g->b, type, at, ""), "");
     }
-    bd_gen_store(g, &c->out[i], bd_gen_to_f32(g, sum));
+    sum = LLVMBuildFPTrunc(g->b, sum, bd_gen_type(g, bd_gen_f32(g)), "");
+    bd_gen_store(g, &c->out[i], sum);
   }
 }
 
 static void block_item(bd_gen *g, void *user) {
   bd_gen_columns *c = user;
-  LLVMValueRef columns = bd_gen_long(g, BLOCK_COLUMNS);
+  LLVMValueRef columns = bd_gen_long(g, ALONG);
   LLVMValueRef share = LLVMBuildUDiv(g->b, g->thread, columns, "");
   LLVMValueRef column = LLVMBuildURem(g->b, g->thread, columns, "");
+  column = LLVMBuildNSWMul(g->b, column, bd_gen_long(g, c->pack), "");
   column = LLVMBuildNSWAdd(g->b, g->lane_from, column, "");
+  LLVMTypeRef type = sums_type(g, c);
   for (int i = 0; i < c->sums; i++)
-    LLVMBuildStore(g->b, LLVMConstNull(bd_gen_f64(g)), c->sum[i]);
+    LLVMBuildStore(g->b, LLVMConstNull(type), c->sum[i]);
   g->lane_loop = c->lane_loop;
+  g->lanes = g->width = c->pack;
   g->index[c->lane_loop] = column;
   LLVMValueRef there = LLVMBuildICmp(g->b, LLVMIntSLT, column, g->lane_to, "");
   LLVMValueRef none = bd_gen_long(g, 0), all = g->loop[c->strided_row].count;
@@ -106,8 +116,7 @@ static void block_item(bd_gen *g, void *user) {
   bd_gen_serial(g, c->row_count, c->row, column_rows, c);
   bd_gen_for_end(g, &rows);
   for (int i = 0; i < c->sums; i++)
-    LLVMBuildStore(g->b, LLVMBuildLoad2(g->b, bd_gen_f64(g), c->sum[i], ""),
-                   share_of(g, c, i, share));
+    LLVMBuildStore(g->b, LLVMBuildLoad2(g->b, type, c->sum[i], ""), share_of(g, c, i, share));
   bd_gen_barrier(g);
   LLVMValueRef first = LLVMBuildICmp(g->b, LLVMIntEQ, share, none, "");
   bd_gen_if branch = bd_gen_if_begin(g, LLVMBuildAnd(g->b, first, there, ""));
@@ -115,14 +124,35 @@ static void block_item(bd_gen *g, void *user) {
   bd_gen_if_end(g, &branch);
   bd_gen_barrier(g); // the shares may be written again
   g->lane_loop = -1;
+  g->lanes = 1;
+}
+
+// As many columns as make the threads of a row read a sector of memory: more would leave fewer
+// blocks. Only where every thread has all of its own.
+static int pack_columns(bd_gen *g, const bd_gen_columns *c) {
+  const bd_access *along[BD_MAX_OPERANDS + BD_MAX_RESULTS];
+  int count = 0, pack = 1;
+  int64_t narrowest = SECTOR;
+  for (int i = 0; i < c->along_count; i++) {
+    along[count++] = c->along[i];
+    if (bd_dtype_bytes(c->along[i]->dtype) < narrowest)
+      narrowest = bd_dtype_bytes(c->along[i]->dtype);
+  }
+  for (int i = 0; i < c->sums; i++)
+    along[count++] = &c->out[i];
+  bd_gen_pack(g, c->lane_loop, count, along);
+  while (pack < g->pack && pack * narrowest * ALONG < SECTOR)
+    pack *= 2;
+  return g->uneven || g->loop[c->lane_loop].split ? 1 : pack;
 }
 
 static void gpu_columns(bd_gen *g, bd_gen_columns *c, bd_gen_nest *nest) {
   find_strided_row(g, c);
-  c->shared = bd_gen_shared(g, "shares", bd_gen_f64(g), c->sums * BD_GEN_THREADS);
+  c->pack = pack_columns(g, c);
+  c->shared = bd_gen_shared(g, "shares", sums_type(g, c), c->sums * BD_GEN_THREADS);
   for (int i = 0; i < c->sums; i++)
-    c->sum[i] = bd_gen_variable(g, bd_gen_f64(g));
-  nest->block = BLOCK_COLUMNS;
+    c->sum[i] = bd_gen_variable(g, sums_type(g, c));
+  nest->block = (int64_t)ALONG * c->pack;
   nest->whole_block = true;
   bd_gen_items(g, nest, block_item, c);
 }

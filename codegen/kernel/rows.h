@@ -17,7 +17,10 @@ typedef struct bd_gen_columns {
   bd_access out[BD_MAX_RESULTS];
   LLVMValueRef sum[BD_MAX_RESULTS];
   int strided_row;     // GPU: the loop that is shared out, no longer in `row`
+  int pack;            // GPU: columns that a thread takes at once
   LLVMValueRef shared; // GPU: the shares of a block's sums
+  int along_count;     // what `term` loads along columns
+  const bd_access *along[BD_MAX_OPERANDS];
   void (*term)(bd_gen *g, void *user, LLVMValueRef *out_values); // f32 in lanes, one per sum
   void *user;
 } bd_gen_columns;

@@ -262,7 +262,8 @@ static bd_status add_part(bd_ctx *ctx, bd_kernel_set *set, const bd_kernel *kern
               .llvm = set->llvm,
               .b = set->builder,
               .lane_loop = -1,
-              .lanes = 1};
+              .lanes = 1,
+              .pack = 1};
   bd_type types[BD_MAX_RESULTS];
   BD_TRY(bd_op_infer(ctx, kernel->function, op, &g.map, types));
   open_function(&g);

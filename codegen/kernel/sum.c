@@ -62,6 +62,7 @@ bd_status bd_gen_reduce_sum(bd_gen *g) {
                       .out = {r.out},
                       .term = term,
                       .user = &r};
+  c.along[c.along_count++] = &r.in;
   for (int i = 0; i < nest.outer_count; i++)
     c.outer[i] = nest.outer[i];
   for (int i = 0; i < r.serial_count; i++)

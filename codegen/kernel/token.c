@@ -40,6 +40,7 @@ bd_status bd_gen_embed(bd_gen *g) {
   for (int d = 0; d < rank - 1; d++)
     l.nest.outer[d] = g->map.out[0][d];
   l.nest.work = g->loop[l.nest.lane_loop].extent;
+  bd_gen_pack(g, l.nest.lane_loop, 2, (const bd_access *const[]){&l.table, &l.out});
   bd_gen_items(g, &l.nest, lookup_row, &l);
   return BD_OK;
 }
@@ -62,6 +63,7 @@ static LLVMValueRef frequency_table(bd_gen *g, int64_t half) {
   LLVMSetInitializer(table, data);
   LLVMSetGlobalConstant(table, true);
   LLVMSetLinkage(table, LLVMInternalLinkage);
+  LLVMSetAlignment(table, BD_GEN_ALIGNED);
   return table;
 }
 
@@ -96,7 +98,7 @@ bd_status bd_gen_rope(bd_gen *g) {
   rope r = {.t = loops[1], .h = loops[2], .half = g->loops};
   g->loop[g->loops++] = (bd_gen_loop){
       .scale = 1, .extent = half, .start = bd_gen_long(g, 0), .count = bd_gen_long(g, half)};
-  r.frequency = (bd_access){.dtype = BD_F64};
+  r.frequency = (bd_access){.dtype = BD_F64, .aligned = BD_GEN_ALIGNED};
   r.frequency.base = r.frequency.valid = frequency_table(g, half);
   r.frequency.stride[r.half] = 1;
   for (int side = 0; side < 2; side++) {
@@ -108,6 +110,8 @@ bd_status bd_gen_rope(bd_gen *g) {
   }
   r.nest = (bd_gen_nest){.outer_count = 2, .outer = {loops[0], loops[1]}, .lane_loop = r.half};
   r.nest.work = g->loop[loops[2]].extent * 2 * half;
+  bd_gen_pack(g, r.half, 5,
+              (const bd_access *const[]){&r.in[0], &r.in[1], &r.out[0], &r.out[1], &r.frequency});
   bd_gen_items(g, &r.nest, turn_position, &r);
   return BD_OK;
 }

@@ -4,6 +4,7 @@
 const kernel_case kernel_cases[] = {
     {BD_OP_ADD, "7,5,40 7,5,40", "", "AC"},
     {BD_OP_ADD, "7,5,40 40", "", "ABC"},
+    {BD_OP_ADD, "3,1003 3,1003", "", "A"},
     {BD_OP_SUB, "7,33 7,33", "", "B"},
     {BD_OP_MUL, "7,1300 1300", "", "A"},
     {BD_OP_DIV, "7,33 p7,33", "", "A"},
@@ -191,8 +192,10 @@ const kernel_case kernel_cases[] = {
     {BD_OP_ROPE, "4,9,5,16", "theta=10000.0 inverse=1 factor=8.0 original_positions=64.0", "b"},
     {BD_OP_LSE, "7,5,50", "", "ABv"},
     {BD_OP_LSE, "2,3,7001", "", "v"},
+    {BD_OP_LSE, "5,1003", "", ""},
     {BD_OP_XENT, "7,5,50 i7,5 7,5", "", "ABv"},
     {BD_OP_XENT_GRAD, "7,5,50 i7,5 7,5 .", "", "ABv"},
+    {BD_OP_XENT_GRAD, "5,1003 i5 5 .", "", ""},
 };
 
 const kernel_case gpu_kernel_cases[] = {

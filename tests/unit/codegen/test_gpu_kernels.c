@@ -39,7 +39,13 @@ static const bd_type *operand_type(const kernel_run *r) {
   return &r->function->values[r->function->ops[0].in[0]].type;
 }
 
-// Whether a GPU adds as the host does: not along rows from 2048 elements on, nor down columns.
+// Whether a GPU's threads take the elements of a row one at a time.
+static bool is_taken_singly(int64_t elements) {
+  return elements < 512 && elements % 2;
+}
+
+// Whether a GPU adds as the host does: not along rows that are packed or have 2048 elements or
+// more, nor down columns.
 static bool adds_as_host(const kernel_run *r) {
   if (!r->function->ops[0].in_count) return true;
   const bd_type *type = operand_type(r);
@@ -56,7 +62,7 @@ static bool adds_as_host(const kernel_run *r) {
   case BD_OP_RMSNORM:
   case BD_OP_RMSNORM_DX:
   case BD_OP_LSE:
-    return type->dims[type->rank - 1] < 2048;
+    return is_taken_singly(type->dims[type->rank - 1]);
   default:
     return !(bd_op_get_info(r->from->kind)->traits & BD_LIBRARY);
   }
