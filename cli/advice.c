@@ -2,7 +2,7 @@
 #include "ir/pass.h"
 #include <math.h>
 
-#define LIMIT_SECONDS 5.0
+#define LIMIT_SECONDS 2.0 // of each that is tried
 
 // Run in a context of its own: what goes wrong here is no news to the user.
 typedef struct trial {

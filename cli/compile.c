@@ -10,6 +10,7 @@
 #include "cli/planning.h"
 #include "codegen/codegen.h"
 #include "frontend/frontend.h"
+#include "ir/base/clock.h"
 #include "ir/base/file.h"
 #include "ir/optimizer.h"
 #include "ir/pass.h"
@@ -198,6 +199,14 @@ static bd_status read_plan(bd_ctx *ctx, compilation *job) {
   return BD_OK;
 }
 
+// Within what the search has left of its time.
+static void advise_sequence(bd_ctx *ctx, const compilation *job, double begun_seconds) {
+  bd_plan_request request = job->request;
+  request.limit_seconds -= bd_clock_seconds() - begun_seconds;
+  if (request.limit_seconds > 0)
+    bd_advise_sequence(ctx, job->arguments->operand, &job->model, &job->cluster, &request);
+}
+
 static bd_status search_plan(bd_ctx *ctx, compilation *job, const bd_module *train, bd_plan *out) {
   BD_TRY(bd_constraints_options(ctx, job->arguments, train, &job->request, &job->constraints));
   if (!job->request.global_batch)
@@ -208,11 +217,11 @@ static bd_status search_plan(bd_ctx *ctx, compilation *job, const bd_module *tra
     *job->arguments->exit_code = BD_EXIT_USAGE;
     return BD_INVALID;
   }
+  double begun = bd_clock_seconds();
   bd_status status =
       bd_planning_search(ctx, job->arguments, train, &job->cluster, &job->request, out);
   bool open = !job->constraints.strategy_count; // of another module's ops else
-  if (status == BD_INFEASIBLE && open)
-    bd_advise_sequence(ctx, job->arguments->operand, &job->model, &job->cluster, &job->request);
+  if (status == BD_INFEASIBLE && open) advise_sequence(ctx, job, begun);
   return status;
 }
 

@@ -6,10 +6,22 @@ enum {
   // Plans looked at, from the fastest to ever leaner ones, until the exact bytes of one fit.
   CAP_ROUNDS = 24,
   TRY_ROUNDS = 3,   // the same where a setting is only tried
+  LEAN_ROUNDS = 4,  // ... and where only leaner plans are wanted
   PRICE_ROUNDS = 6, // of asking the layers for candidates at the price that the pipeline has
 };
 // A guard: branches are counted, so that plans do not depend on time.
 #define PIPELINE_LIMIT_SECONDS 600.0
+#define LEAST_SECONDS 0.01
+
+// Whether the search is over. What an attempt found until then is taken.
+static bool is_late(const bd_attempt *a) {
+  return bd_deadline_passed(a->deadline);
+}
+
+static double seconds_left(const bd_attempt *a) {
+  return fmax(fmin(a->deadline.seconds - bd_clock_seconds(), PIPELINE_LIMIT_SECONDS),
+              LEAST_SECONDS);
+}
 
 int64_t bd_attempt_plan_bytes(const bd_plan *plan) {
   int64_t most = 0;
@@ -82,7 +94,7 @@ static bd_status assemble(bd_ctx *ctx, const bd_attempt *a, const bd_pipeline_pr
 static bd_status solve_leanest(bd_ctx *ctx, bd_attempt *a, const bd_pipeline_problem *problem) {
   bd_pipeline pipeline;
   bd_plan plan;
-  BD_TRY(bd_pipeline_leanest(ctx, problem, PIPELINE_LIMIT_SECONDS, &pipeline));
+  bd_pipeline_leanest(ctx, problem, &pipeline);
   if (!pipeline.feasible) return BD_OK;
   BD_TRY(assemble(ctx, a, problem, &pipeline, &plan));
   offer(a, &plan);
@@ -97,16 +109,17 @@ static bd_status solve_pipeline(bd_ctx *ctx, bd_attempt *a, bd_pipeline_problem 
   bd_plan plan;
   bool known = isfinite(a->cutoff);
   problem->rough |= a->lean;
-  if (a->lean) BD_TRY(solve_leanest(ctx, a, problem));
-  if (a->lean && a->fits) return BD_OK;
-  for (int round = 0; round < CAP_ROUNDS && problem->cap_bytes > 0; round++) {
-    BD_TRY(bd_pipeline_solve(ctx, problem, PIPELINE_LIMIT_SECONDS, a->cutoff, &pipeline));
+  if (a->lean || a->hopeless) BD_TRY(solve_leanest(ctx, a, problem));
+  if (a->hopeless || (a->lean && a->fits)) return BD_OK;
+  int rounds = a->scene->request->any ? 0 : a->lean ? LEAN_ROUNDS : CAP_ROUNDS;
+  for (int round = 0; round < rounds && problem->cap_bytes > 0 && !is_late(a); round++) {
+    BD_TRY(bd_pipeline_solve(ctx, problem, seconds_left(a), a->cutoff, &pipeline));
     if (!pipeline.feasible) break;
     BD_TRY(assemble(ctx, a, problem, &pipeline, &plan));
     offer(a, &plan);
     int64_t over = bd_attempt_plan_bytes(&plan) - a->scene->cap_bytes;
     if (over <= 0) return BD_OK;
-    problem->cap_bytes = pipeline.bytes - (round < CAP_ROUNDS / 2 ? 1 : over);
+    problem->cap_bytes = pipeline.bytes - (round < rounds / 2 ? 1 : over);
   }
   return a->lean || a->fits || (known && a->price <= 0) ? BD_OK : solve_leanest(ctx, a, problem);
 }
@@ -125,9 +138,9 @@ static bool may_be_whole(const bd_attempt *a) {
 }
 
 // Until there are no new ones.
-static bd_status improve(bd_ctx *ctx, int zero, bd_candidates *c) {
+static bd_status improve(bd_ctx *ctx, const bd_attempt *a, int zero, bd_candidates *c) {
   bool any = true;
-  for (int round = 0; round < PRICE_ROUNDS && any; round++)
+  for (int round = 0; round < PRICE_ROUNDS && any && !is_late(a); round++)
     BD_TRY(bd_candidates_ask(ctx, c, zero, false, &any));
   return BD_OK;
 }
@@ -138,7 +151,7 @@ static bd_status solve_states(bd_ctx *ctx, bd_attempt *a, int zero, bd_candidate
   bd_pipeline_problem problem = bd_candidates_pose(ctx, c, zero);
   bool any;
   BD_TRY(solve_pipeline(ctx, a, &problem));
-  if (a->cutoff >= before || a->lean) return BD_OK;
+  if (a->cutoff >= before || a->lean || is_late(a)) return BD_OK;
   BD_TRY(bd_candidates_ask(ctx, c, zero, true, &any));
   if (!any) return BD_OK;
   problem = bd_candidates_pose(ctx, c, zero);
@@ -151,11 +164,11 @@ static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, bd_candidates *last) {
   bd_candidates own;
   bool possible;
   int most = may_split(a), least = may_be_whole(a) ? 0 : most;
-  BD_TRY(bd_candidates_measure(ctx, a->scene, &a->setting, a->price, last->count ? last : NULL,
-                               &own, &possible));
+  BD_TRY(bd_candidates_measure(ctx, a->scene, &a->setting, a->price, a->lean || a->hopeless,
+                               last->count ? last : NULL, &own, &possible));
   if (!possible) return BD_OK;
   for (int zero = most; zero >= least; zero--)
-    BD_TRY(improve(ctx, zero, &own));
+    BD_TRY(improve(ctx, a, zero, &own));
   for (int zero = most; zero >= least; zero--)
     BD_TRY(solve_states(ctx, a, zero, &own));
   *last = own;
@@ -164,10 +177,11 @@ static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, bd_candidates *last) {
 
 static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
   bd_candidates last = {0};
-  for (int t = 0; t < a->tied_count; t++) {
+  for (int t = 0; t < a->tied_count && !is_late(a); t++) {
     if (a->tied[t].seconds >= a->cutoff && isfinite(a->cutoff)) continue;
     a->setting = a->tied[t].setting;
     a->price = a->tied[t].price;
+    a->hopeless = isinf(a->tied[t].seconds);
     a->solved++;
     BD_TRY(solve_tied(ctx, a, &last));
   }
@@ -182,8 +196,8 @@ static bd_status try_out(bd_ctx *ctx, bd_attempt *a) {
   bd_plan plan;
   bool possible;
   a->setting = a->tied[0].setting;
-  BD_TRY(
-      bd_candidates_measure(ctx, a->scene, &a->setting, a->tied[0].price, NULL, &own, &possible));
+  BD_TRY(bd_candidates_measure(ctx, a->scene, &a->setting, a->tied[0].price, false, NULL, &own,
+                               &possible));
   if (!possible) return BD_OK;
   bd_pipeline_problem problem = bd_candidates_pose(ctx, &own, may_split(a));
   for (int round = 0; round < TRY_ROUNDS && problem.cap_bytes > 0; round++) {

@@ -3,6 +3,7 @@
 // share nothing, so that several run at once.
 #ifndef BD_PLANNER_ATTEMPT_H
 #define BD_PLANNER_ATTEMPT_H
+#include "ir/base/clock.h"
 #include "planner/bound/bound.h"
 
 typedef enum bd_attempt_kind {
@@ -18,11 +19,13 @@ typedef struct bd_attempt {
   bd_setting setting; // its tied form stands for those that are attempted
   double cutoff;      // seconds of a plan that fits; INFINITY: none is known
   bd_attempt_kind kind;
-  bool lean; // of solving: how lean a plan of it gets is wanted, not how fast
+  bd_deadline deadline; // trying and solving end there with what they have
+  bool lean;            // of solving: how lean a plan of it gets is wanted, not how fast
   // The setting with its tied forms, as they have been bounded; solved in this order.
   int tied_count;
   const bd_bounded *tied;
-  double price; // of the one at hand
+  double price;  // of the one at hand
+  bool hopeless; // no plan of it fits: how lean one gets is all that there is to find
   // Of bounding; settings that no plan has are left out:
   int bounded_count; // of BD_ATTEMPT_APART, one for all
   bd_bounded *bounded;

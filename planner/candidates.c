@@ -56,8 +56,8 @@ static const bd_layer_candidate *named_after(bd_ctx *ctx, const bd_pipeline_run 
 }
 
 bd_status bd_candidates_measure(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                                double price, const bd_candidates *before, bd_candidates *out,
-                                bool *out_possible) {
+                                double price, bool lean, const bd_candidates *before,
+                                bd_candidates *out, bool *out_possible) {
   const bd_model_runs *runs = scene->runs;
   int micro_batches = (int)(scene->request->global_batch / setting->micro_batch);
   int in_flight =
@@ -70,6 +70,7 @@ bd_status bd_candidates_measure(bd_ctx *ctx, const bd_scene *scene, const bd_set
   BD_TRY(bd_setting_open(ctx, scene, &out->setting, before ? &before->layers : NULL, &out->layers));
   for (int r = 0; r < runs->count; r++) {
     if (runs->runs[r].like < r) continue;
+    out->layers.requests[r].between &= !lean;
     if (before && before->layers.layers[r] == out->layers.layers[r]) {
       out->list[r] = before->list[r];
       out->count[r] = before->count[r];

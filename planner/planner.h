@@ -51,6 +51,7 @@ typedef struct bd_search_outcome {
   int64_t lacking_bytes; // when none fits: by what `plan`, the leanest, exceeds the cap; 0: there
                          // is no plan that the request allows, whatever the cap
   int64_t cap_bytes;     // of a rank
+  double deadline;       // of the clock (ir/base/clock.h): when the time limit is up
   bd_plan plan;
 } bd_search_outcome;
 

@@ -79,6 +79,12 @@ static bool is_over(search *s) {
   return s->cut != NOT_CUT;
 }
 
+// Whether the time is up with nothing to show: then the leanest setting that is bounded is tried or
+// solved, and the next, until there is something.
+static bool is_late(const search *s) {
+  return !s->shown && bd_clock_seconds() > s->deadline && bd_agenda_leanest(&s->agenda) >= 0;
+}
+
 static bd_status run_attempt(bd_ctx *ctx, void *arg, int index) {
   search *s = arg;
   s->left_out[index] = cut_of(s) != NOT_CUT;
@@ -151,6 +157,7 @@ static int add_attempt(search *s, int index) {
   const bd_item *from = &s->agenda.items[index];
   // Ops apart only tell what cannot beat the plan in hand.
   bd_bound_kind kind = from->kind == BD_BOUND_WORK && !s->found ? BD_BOUND_APART : from->kind;
+  if (kind < BD_BOUND_ROOM && is_late(s)) kind = BD_BOUND_ROOM;
   if (kind == BD_BOUND_ROOM && !is_worth_trying(s, from)) kind = BD_BOUND_TRIED;
   int weight = next[kind].weight;
   bd_attempt *a = &s->attempts[s->attempt_count];
@@ -158,6 +165,7 @@ static int add_attempt(search *s, int index) {
                     .setting = from->of.setting,
                     .cutoff = s->agenda.best_seconds,
                     .kind = next[kind].kind,
+                    .deadline = {s->shown ? s->deadline : INFINITY, s->scene.request->stop},
                     .lean = s->lean};
   if (is_of_best(s, &from->of.setting)) a->cutoff *= OWN_FACTOR;
   a->tied_count =
@@ -174,7 +182,7 @@ static bd_status run_batch(search *s) {
 }
 
 static bd_status search_fastest(search *s) {
-  while (!is_over(s) && !(s->lean && s->found)) {
+  while (!is_over(s) && !is_late(s) && !(s->lean && s->found)) {
     int most = s->found ? BATCH_WEIGHT : EARLY_WEIGHT;
     for (int weight = 0; weight < most;) {
       int next = bd_agenda_turn(&s->agenda);
@@ -198,7 +206,8 @@ static int leanest_item(const search *s) {
 // When nothing fits, settings that cannot fit are looked at as well, the leanest first.
 static bd_status search_leanest(search *s) {
   while (!s->found && !is_over(s)) {
-    for (int weight = 0; weight < BATCH_WEIGHT;) {
+    int most = is_late(s) ? 1 : BATCH_WEIGHT;
+    for (int weight = 0; weight < most;) {
       int next = leanest_item(s);
       if (next < 0) break;
       weight += add_attempt(s, next);
@@ -294,7 +303,9 @@ static bd_status search_all(search *s) {
   BD_TRY(bd_agenda_open(s->ctx, &s->scene, &s->agenda));
   if (s->scene.request->any) return search_any(s);
   BD_TRY(search_fastest(s));
+  bool late = is_late(s);
   BD_TRY(search_leanest(s));
+  if (late && s->cut == NOT_CUT) s->cut = CUT_BY_TIME;
   return confirm_leanest(s);
 }
 
@@ -303,7 +314,8 @@ static void report(search *s, bd_search_outcome *out) {
   *out = (bd_search_outcome){.found = s->found,
                              .cut = s->cut != NOT_CUT,
                              .interrupted = s->cut == CUT_BY_USER,
-                             .cap_bytes = s->scene.cap_bytes};
+                             .cap_bytes = s->scene.cap_bytes,
+                             .deadline = s->deadline};
   out->plan = s->found ? s->best : s->leanest;
   if (!s->found) {
     out->lacking_bytes = s->leanest_bytes ? s->leanest_bytes - s->scene.cap_bytes : 0;
@@ -328,7 +340,10 @@ bd_status bd_plan_look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cl
   BD_TRY(bd_cluster_check_precision(ctx, cluster, request->precision));
   targeted.cuda = strcmp(request->target, "cuda") == 0;
   search *s = BD_NEW(ctx->arena, search);
-  *s = (search){.ctx = ctx, .runs = bd_model_runs_find(ctx, &targeted, request->constraints)};
+  *s = (search){.ctx = ctx,
+                .runs = bd_model_runs_find(ctx, &targeted, request->constraints),
+                .shown = request->any,
+                .lean = request->any};
   int64_t cap = cluster->memory_bytes - cluster->reserved_bytes;
   if (request->cap_bytes && request->cap_bytes < cap) cap = request->cap_bytes;
   s->scene = (bd_scene){&targeted,

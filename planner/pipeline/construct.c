@@ -15,14 +15,12 @@ static const double slack[] = {INFINITY, 1.3, 1.1, 1.03, 1.01, 1.002, 1};
 // run after them, up to `shifts` layers later.
 typedef struct arc {
   int stage, from, to, shifts, entry, exit;
-  double cost; // seconds of a micro-batch, what it hands on included, or bytes when the leanest is
-               // wanted
+  double cost; // seconds of a micro-batch, what it hands on included
 } arc;
 
 typedef struct construction {
   bd_ctx *ctx;
   const bd_pipeline_problem *problem;
-  bool leanest;
   int layers, cells;
   int *run_of;      // per layer
   int *first_layer; // per run
@@ -208,13 +206,9 @@ static bool build_stage(construction *c, int stage, int from, int to, int entry,
   int first = c->run_of[from], last = c->run_of[to - 1];
   c->from = from;
   c->to = to;
-  for (int lean = c->leanest; lean < 2; lean++) {
+  for (int lean = 0; lean < 2; lean++) {
     if (!choose_forms(c, from, to, entry, exit, lean)) return false;
     fill(c, from, to, lean);
-    if (c->leanest) {
-      *out_cost = stage_bytes(c, stage, first, last);
-      return true;
-    }
     if (!fit(c, stage, first, last)) continue;
     *out_cost = stage_seconds(c, first, last);
     return true;
@@ -235,7 +229,7 @@ static void add_arc(construction *c, arc added) {
 // What it takes to hand on what the layer makes in a form.
 static double sent(const construction *c, int layer, int form) {
   const bd_pipeline_run *run = &c->problem->runs[c->run_of[layer]];
-  return c->leanest ? 0 : bd_pipeline_sum(run->send[form * forms_of(c) + form]);
+  return bd_pipeline_sum(run->send[form * forms_of(c) + form]);
 }
 
 // Inside one run, stages that start at different layers are alike.
@@ -247,7 +241,7 @@ static void add_arcs(construction *c, int stage, int from_least, int from_most) 
     for (int to = from + 1; to <= c->layers; to++) {
       if (stage == last_stage ? to < c->layers : c->layers - to < last_stage - stage) continue;
       if (cuts && (to < c->problem->cut_least[stage] || to > c->problem->cut_most[stage])) continue;
-      if (!cuts && !c->leanest && to > from + 1 && c->least[to] - c->least[from] > widest) break;
+      if (!cuts && to > from + 1 && c->least[to] - c->least[from] > widest) break;
       int layers = to - from;
       if (!cuts && from > from_least && stage < last_stage &&
           c->run_of[from - 1] == c->run_of[to - 1]) {
@@ -285,7 +279,7 @@ static size_t state_of(const construction *c, int stage, int layer, int form) {
 // pays the difference.
 static void find_taken(construction *c) {
   int F = forms_of(c);
-  for (int r = 0; r < c->problem->run_count && !c->leanest; r++)
+  for (int r = 0; r < c->problem->run_count; r++)
     for (int before = 0; before < F; before++)
       for (int entry = 0; entry < F; entry++) {
         const bd_pipeline_run *run = &c->problem->runs[r];
@@ -431,7 +425,7 @@ static void offer(construction *c, bd_pipeline *out) {
   out->entry = entry;
   out->seconds = seconds;
   out->bytes = (int64_t)bd_pipeline_bytes(p, count, entry);
-  out->feasible = c->leanest || isfinite(seconds);
+  out->feasible = isfinite(seconds);
 }
 
 // Stages share alike, or go the `part`-th part of the way to what the step's order lets them take:
@@ -449,19 +443,17 @@ static bool find_shares(construction *c, int part) {
   return part == 0 || widest > 1 + 1e-9;
 }
 
-void bd_pipeline_construct(bd_ctx *ctx, const bd_pipeline_problem *problem, bool leanest,
-                           bd_pipeline *out) {
-  construction c = {.ctx = ctx, .problem = problem, .leanest = leanest};
+void bd_pipeline_construct(bd_ctx *ctx, const bd_pipeline_problem *problem, bd_pipeline *out) {
+  construction c = {.ctx = ctx, .problem = problem};
   *out = (bd_pipeline){.seconds = INFINITY, .bound = -INFINITY};
   start(&c);
   if (problem->stages > c.layers) return;
   find_arcs(&c);
-  for (int part = 0; part <= SHARES && (part == 0 || !leanest) && find_shares(&c, part); part++) {
+  for (int part = 0; part <= SHARES && find_shares(&c, part); part++) {
     double slowest = cut_chain(&c, NAN), reached = INFINITY;
     if (isinf(slowest)) return;
-    if (leanest) offer(&c, out);
     // A limit that the last cut keeps would give it again.
-    for (size_t i = 0; i < sizeof slack / sizeof *slack && !leanest; i++) {
+    for (size_t i = 0; i < sizeof slack / sizeof *slack; i++) {
       if (i && reached <= slowest * slack[i]) continue;
       if (isinf(cut_chain(&c, slowest * slack[i]))) break;
       reached = slowest_share(&c);

@@ -228,7 +228,7 @@ static double room_of(const bd_pipeline_problem *problem) {
 }
 
 void bd_pipeline_estimate(bd_ctx *ctx, const bd_pipeline_problem *problem, bd_pipeline *out) {
-  bd_pipeline_construct(ctx, problem, false, out);
+  bd_pipeline_construct(ctx, problem, out);
   bd_pipeline_refill(ctx, problem, out);
 }
 
@@ -245,7 +245,7 @@ static bd_status solve_program(bd_ctx *ctx, const bd_pipeline_problem *problem,
   for (int over_cap = 0; over_cap < CAP_ROUNDS;) {
     bd_pipeline next;
     limits.cutoff = fmin(cutoff, out->seconds * (1 - better_by));
-    BD_TRY(bd_pipeline_program_solve(ctx, problem, false, &limits, &next));
+    BD_TRY(bd_pipeline_program_solve(ctx, problem, &limits, &next));
     out->optimal = next.optimal;
     bound = fmax(bound, next.bound);
     double over = next.count ? (double)(next.bytes - problem->cap_bytes) : 0;
@@ -285,9 +285,20 @@ static bd_status solve_core(bd_ctx *ctx, const bd_pipeline_problem *problem, dou
   return BD_OK;
 }
 
+// Whether not even the leanest is within the cap.
+static bool is_impossible(bd_ctx *ctx, const bd_pipeline_problem *problem) {
+  bd_pipeline leanest;
+  bd_pipeline_leanest(ctx, problem, &leanest);
+  return !leanest.feasible || leanest.bytes > problem->cap_bytes;
+}
+
 bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, double limit_seconds,
                             double cutoff, bd_pipeline *out) {
   bd_pipeline_estimate(ctx, problem, out);
+  if (!out->feasible && is_impossible(ctx, problem)) {
+    *out = (bd_pipeline){.optimal = true, .seconds = INFINITY, .bound = INFINITY};
+    return BD_OK;
+  }
   const double *price = out->price;
   if (out->seconds >= cutoff) *out = (bd_pipeline){.seconds = INFINITY, .bound = -INFINITY};
   int columns = bd_pipeline_program_columns(problem);
@@ -296,15 +307,4 @@ bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, dou
   if (columns <= COLUMN_LIMIT)
     BD_TRY(solve_program(ctx, problem, limit_seconds, cutoff, better_by, out));
   return solve_core(ctx, problem, limit_seconds, cutoff, price, out);
-}
-
-bd_status bd_pipeline_leanest(bd_ctx *ctx, const bd_pipeline_problem *problem, double limit_seconds,
-                              bd_pipeline *out) {
-  bd_pipeline_construct(ctx, problem, true, out);
-  if (bd_pipeline_program_columns(problem) > COLUMN_LIMIT) return BD_OK;
-  bd_pipeline better;
-  bd_pipeline_limits limits = {0, limit_seconds, INFINITY, 0, NULL};
-  BD_TRY(bd_pipeline_program_solve(ctx, problem, true, &limits, &better));
-  if (better.count && (!out->count || better.bytes < out->bytes)) *out = better;
-  return BD_OK;
 }

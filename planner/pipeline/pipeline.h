@@ -81,9 +81,10 @@ BD_NODISCARD bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem 
 void bd_pipeline_estimate(bd_ctx *ctx, const bd_pipeline_problem *problem,
                           bd_pipeline *out_pipeline);
 
-// The assignment whose fullest stage holds the fewest bytes, whatever the cap and the time.
-BD_NODISCARD bd_status bd_pipeline_leanest(bd_ctx *ctx, const bd_pipeline_problem *problem,
-                                           double limit_seconds, bd_pipeline *out_pipeline);
+// The assignment whose fullest stage holds the fewest bytes, whatever the cap and the time:
+// exactly. Infeasible when the layers cannot be cut into so many stages.
+void bd_pipeline_leanest(bd_ctx *ctx, const bd_pipeline_problem *problem,
+                         bd_pipeline *out_pipeline);
 
 // Seconds of a given assignment; INFINITY when a stage is empty or over the cap, or has layers that
 // the cuts do not allow.

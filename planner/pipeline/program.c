@@ -21,7 +21,6 @@ typedef struct building {
   int *link;         // per (stage, run, way, form, form): leaves in one, goes on in the other
   int *forward, *backward; // per stage: seconds of a micro-batch
   int sync, *workspace;
-  int height; // leanest: bytes of the fullest stage; else -1
 } building;
 
 static int forms_of(const building *b) {
@@ -76,14 +75,12 @@ int bd_pipeline_program_columns(const bd_pipeline_problem *problem) {
 
 // What adds so many seconds to the sum of the stages.
 static int add_integer(building *b, double seconds, double upper) {
-  double cost = b->height >= 0 ? 0 : seconds / b->unit.seconds;
-  return bd_program_add_column(b->ctx, &b->program, cost, 0, upper, true);
+  return bd_program_add_column(b->ctx, &b->program, seconds / b->unit.seconds, 0, upper, true);
 }
 
 // Of as many seconds, which count so many times.
 static int add_seconds(building *b, double times) {
-  double cost = b->height >= 0 ? 0 : times;
-  return bd_program_add_column(b->ctx, &b->program, cost, 0, INFINITY, false);
+  return bd_program_add_column(b->ctx, &b->program, times, 0, INFINITY, false);
 }
 
 static void add_passes(building *b, int s, int r) {
@@ -114,7 +111,7 @@ static void add_links(building *b, int s, int r) {
       }
 }
 
-static void add_columns(building *b, bool leanest) {
+static void add_columns(building *b) {
   const bd_pipeline_problem *p = b->problem;
   bd_program *program = &b->program;
   int cells = p->stages * bd_pipeline_candidates(p), F = p->form_count;
@@ -126,7 +123,6 @@ static void add_columns(building *b, bool leanest) {
   b->forward = BD_NEW_ARRAY(b->ctx->arena, int, p->stages);
   b->backward = BD_NEW_ARRAY(b->ctx->arena, int, p->stages);
   b->workspace = BD_NEW_ARRAY(b->ctx->arena, int, p->stages);
-  b->height = leanest ? bd_program_add_column(b->ctx, program, 1, 0, INFINITY, false) : -1;
   b->sync = add_seconds(b, 1);
   for (int s = 0; s < p->stages; s++) {
     b->forward[s] = add_seconds(b, 0);
@@ -210,12 +206,10 @@ static void add_shared(building *b, int memory, int s) {
 static void add_stage(building *b, double cap_bytes, int s) {
   const bd_pipeline_problem *p = b->problem;
   bd_program *program = &b->program;
-  double room = b->height >= 0 ? 0 : cap_bytes / b->unit.bytes;
   stage_rows rows = {bd_program_add_row(b->ctx, program, -INFINITY, 0),
                      bd_program_add_row(b->ctx, program, -INFINITY, 0),
-                     bd_program_add_row(b->ctx, program, -INFINITY, room)};
+                     bd_program_add_row(b->ctx, program, -INFINITY, cap_bytes / b->unit.bytes)};
   int sync = bd_program_add_row(b->ctx, program, -INFINITY, 0);
-  add_entry(b, rows.memory, b->height, -1);
   add_entry(b, rows.forward, b->forward[s], -1);
   add_entry(b, rows.backward, b->backward[s], -1);
   add_entry(b, sync, b->sync, -1);
@@ -372,25 +366,25 @@ static void read_solution(building *b, const double *values, bd_pipeline *out) {
   }
 }
 
-bd_status bd_pipeline_program_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, bool leanest,
+bd_status bd_pipeline_program_solve(bd_ctx *ctx, const bd_pipeline_problem *problem,
                                     const bd_pipeline_limits *limits, bd_pipeline *out) {
   *out = (bd_pipeline){.seconds = INFINITY, .bound = INFINITY};
   building b = {.ctx = ctx, .problem = problem, .program = {.solver = problem->solver}};
-  add_columns(&b, leanest);
+  add_columns(&b);
   add_rows(&b, limits->cap_bytes);
   if (problem->schedule == BD_SCHEDULE_GPIPE)
     add_slowest(&b);
   else
     add_paths(&b, limits->path_count, limits->paths);
-  double unit = leanest ? b.unit.bytes : b.unit.seconds;
   bd_solution solution;
-  BD_TRY(bd_solver_run(ctx, &b.program, limits->limit_seconds, limits->cutoff / unit, &solution));
-  out->bound = solution.bound * unit;
+  BD_TRY(bd_solver_run(ctx, &b.program, limits->limit_seconds, limits->cutoff / b.unit.seconds,
+                       &solution));
+  out->bound = solution.bound * b.unit.seconds;
   out->optimal = solution.outcome == BD_SOLVER_OPTIMAL || solution.outcome == BD_SOLVER_INFEASIBLE;
   if (!solution.values) return BD_OK;
   read_solution(&b, solution.values, out);
   out->seconds = bd_pipeline_seconds(problem, out->count, out->entry);
   out->bytes = (int64_t)bd_pipeline_bytes(problem, out->count, out->entry);
-  out->feasible = leanest || isfinite(out->seconds);
+  out->feasible = isfinite(out->seconds);
   return BD_OK;
 }

@@ -20,9 +20,8 @@ typedef struct bd_pipeline_limits {
 } bd_pipeline_limits;
 
 // Minimizes what a few paths through the step take, and the longest sync: 1f1b takes no less, gpipe
-// takes just that. `bound` is of that; `seconds` are those of the step. With `leanest`, the fullest
-// stage is least instead, whatever the cap.
+// takes just that. `bound` is of that; `seconds` are those of the step.
 BD_NODISCARD bd_status bd_pipeline_program_solve(bd_ctx *ctx, const bd_pipeline_problem *problem,
-                                                 bool leanest, const bd_pipeline_limits *limits,
+                                                 const bd_pipeline_limits *limits,
                                                  bd_pipeline *out_pipeline);
 #endif
