@@ -20,6 +20,8 @@ typedef struct searching {
   bool cut; // the clock, or the user, ended a part of the search
   bool found;
   bd_plan best;
+  int64_t over_bytes; // of the leanest plan of a layer graph that does not fit; 0: there is none
+  bd_plan leanest;
   int posed, solved;
   bd_alternatives alternatives;
 } searching;
@@ -49,6 +51,12 @@ static int64_t largest_cap(const searching *s) {
   return cap;
 }
 
+static void note_leanest(searching *s, const bd_plan *plan, int64_t over) {
+  if (s->over_bytes && over >= s->over_bytes) return;
+  s->leanest = *plan;
+  s->over_bytes = over;
+}
+
 // Solves with less and less room until the exact bytes of a plan fit.
 static bd_status try_problem(searching *s, bd_full_problem *problem) {
   bd_layers_group *groups = BD_NEW_ARRAY(s->ctx->arena, bd_layers_group, s->space.group_count);
@@ -71,6 +79,7 @@ static bd_status try_problem(searching *s, bd_full_problem *problem) {
       s->found = true;
       return BD_OK;
     }
+    note_leanest(s, &plan, over);
     for (int g = 0; g < s->space.group_count; g++)
       groups[g].cap_bytes -= over + groups[g].cap_bytes / 256;
   }
@@ -122,11 +131,17 @@ bd_status bd_plan_check_full(bd_ctx *ctx, const bd_plan_request *request) {
 }
 
 // Nothing was found, but perhaps another schedule or less haste would do.
-static bd_status refuse(const searching *s, const bd_search_outcome *near) {
+static bd_status refuse(searching *s, bd_search_outcome *near) {
   const bd_plan_request *request = s->space.request;
   if (request->stop && *request->stop)
     return bd_fail(s->ctx, BD_EXTERNAL, BD_NOWHERE,
                    "the search was interrupted before it found a plan; nothing is written");
+  if (!near->found && s->over_bytes &&
+      (near->lacking_bytes <= 0 || s->over_bytes < near->lacking_bytes)) {
+    near->plan = s->leanest;
+    near->lacking_bytes = s->over_bytes;
+  }
+  near->cut = s->cut;
   if (!near->found) return bd_plan_refuse(s->ctx, s->space.train, s->space.cluster, request, near);
   return bd_fail(s->ctx, BD_INFEASIBLE, BD_NOWHERE,
                  "no plan with schedule %s was found within the cap%s; with schedule %s there is "
@@ -177,6 +192,9 @@ static bd_status look_near(searching *s, const bd_module *train, const bd_cluste
   emitted.limit_seconds = fmax(0, s->deadline.seconds - bd_clock_seconds());
   BD_TRY(bd_plan_look(s->ctx, train, cluster, &emitted, &aside));
   s->cut = s->cut || aside.cut;
+  bool leaner = aside.lacking_bytes > 0 && !out->found &&
+                (out->lacking_bytes <= 0 || aside.lacking_bytes < out->lacking_bytes);
+  if (leaner) *out = aside;
   if (!aside.found) return BD_OK;
   double bound = aside.plan.bound_seconds;
   if (!out->found || aside.plan.step_seconds < out->plan.step_seconds) *out = aside;

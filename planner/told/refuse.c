@@ -6,9 +6,11 @@
 #include <string.h>
 
 enum { LISTED = 5, DOUBLINGS = 4 };
-// For all that is tried together, once it is known that nothing fits; time that others have of the
-// processors does not count.
-#define LIMIT_SECONDS 4.0
+// For all that is tried together, once it is known that nothing fits, and within the time limit of
+// the search; time that others have of the processors does not count, but for so many times as
+// much.
+#define LIMIT_SECONDS 1.0
+#define PATIENCE 4
 #define LEAST_SECONDS 0.1
 #define SHRINKS 0.9
 
@@ -48,6 +50,7 @@ static const char *kind_of(bd_segment segment) {
 
 static bd_status list_tensors(const refusal *r) {
   const bd_plan *plan = &r->outcome->plan;
+  if (bd_plan_is_full(plan)) return BD_OK; // there is no program to look into
   bd_module *sharded, *spmd;
   bd_tenant *tenants;
   int count, stage = fullest_stage(plan);
@@ -67,10 +70,10 @@ static bd_status list_tensors(const refusal *r) {
 }
 
 static double seconds_left(const refusal *r) {
-  double passed = bd_clock_seconds() - r->begun_seconds;
+  double now = bd_clock_seconds(), passed = now - r->begun_seconds;
   double worked = bd_clock_worked_seconds() - r->worked_seconds;
-  if (r->request->stop && *r->request->stop) return 0;
-  return fmin(LIMIT_SECONDS - fmin(passed, worked), r->request->limit_seconds);
+  if ((r->request->stop && *r->request->stop) || worked >= LIMIT_SECONDS) return 0;
+  return fmin(PATIENCE * LIMIT_SECONDS - passed, r->outcome->deadline - now);
 }
 
 // The bytes that the leanest plan looked at lacks under other circumstances; 0: one fits. Where the
@@ -186,23 +189,33 @@ static bd_status tell_helps(const refusal *r) {
   return BD_OK;
 }
 
+static const char *stages_of(bd_ctx *ctx, const bd_plan *plan) {
+  int devices = bd_mesh_devices(&plan->mesh);
+  if (plan->stage_mesh) return bd_intern_f(ctx, "%d stages of meshes of their own", plan->stages);
+  return bd_intern_f(ctx, "%d stage%s of %d device%s each", plan->stages, plural(plan->stages),
+                     devices, plural(devices));
+}
+
 static bd_status refuse_bytes(const refusal *r) {
   const bd_plan *nearest = &r->outcome->plan;
   int64_t lacking = r->outcome->lacking_bytes, cap = r->outcome->cap_bytes;
-  int devices = bd_mesh_devices(&nearest->mesh);
-  bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE,
-          "no plan %s: the leanest%s needs %lld bytes a rank, the cap is %lld: %lld byte%s lacking",
-          r->outcome->cut ? "was found in time" : "fits", r->outcome->cut ? " so far" : "",
-          (long long)(cap + lacking), (long long)cap, (long long)lacking,
-          lacking == 1 ? " is" : "s are");
-  bd_note(r->ctx, BD_NOWHERE,
-          "the nearest plan has %d stage%s of %d device%s each, a micro-batch of %lld, schedule %s",
-          nearest->stages, plural(nearest->stages), devices, plural(devices),
-          (long long)nearest->micro_batch, bd_schedule_name(nearest->schedule));
+  bool cut = r->outcome->cut;
+  bd_fail(
+      r->ctx, BD_INFEASIBLE, BD_NOWHERE,
+      "no plan %s: the leanest%s needs %lld bytes a rank, the cap is %lld: %s%lld byte%s lacking",
+      cut                ? "was found in time"
+      : r->request->full ? "of the full space was found that fits"
+                         : "fits",
+      cut || r->request->full ? " that was found" : "", (long long)(cap + lacking), (long long)cap,
+      cut ? "at most " : "", (long long)lacking, lacking == 1 ? " is" : "s are");
+  bd_note(r->ctx, BD_NOWHERE, "the nearest plan has %s, a micro-batch of %lld, schedule %s",
+          stages_of(r->ctx, nearest), (long long)nearest->micro_batch,
+          bd_schedule_name(nearest->schedule));
   BD_TRY(list_tensors(r));
-  if (r->outcome->cut)
+  if (cut)
     bd_note(r->ctx, BD_NOWHERE,
-            "the time limit stopped the search; a longer --time-limit may find a leaner plan");
+            "the time limit stopped the search: plans that need less were perhaps not looked at; "
+            "a longer --time-limit may find them");
   return tell_helps(r);
 }
 
