@@ -32,7 +32,8 @@ static const char *mesh_words(bd_ctx *ctx, const bd_plan *plan) {
 static const char *zero_words(bd_ctx *ctx, const bd_plan *plan) {
   const char *axes = "";
   for (int a = 0; a < plan->mesh.axes; a++)
-    if (plan->zero_axes >> a & 1u) axes = bd_intern_f(ctx, "%s%s%d", axes, *axes ? ", " : "", a);
+    if (plan->zero_axes >> a & 1u && plan->mesh.size[a] > 1)
+      axes = bd_intern_f(ctx, "%s%s%d", axes, *axes ? ", " : "", a);
   return *axes ? bd_intern_f(ctx, "1, over axes %s", axes) : "0";
 }
 
@@ -78,6 +79,22 @@ static const char *op_words(bd_ctx *ctx, const bd_plan *plan, const bd_told_op *
                                       : "");
 }
 
+static int strategies_of(const bd_told_plan *told, const char *function) {
+  int count = 0;
+  for (int s = 0; s < told->plan.strategy_count; s++)
+    count += strcmp(told->strategies[s].function, function) == 0;
+  return count;
+}
+
+// The layers that are compared: by their function, or by the strategies where it has several.
+static const char *pair_words(const finding *f, const bd_told_strategy *a,
+                              const bd_told_strategy *b) {
+  if (strategies_of(f->out->a, a->function) == 1 && strategies_of(f->out->b, a->function) == 1)
+    return a->function;
+  if (strcmp(a->name, b->name) == 0) return a->name;
+  return bd_intern_f(f->ctx, "%s to %s", a->name, b->name);
+}
+
 static void compare_ops(finding *f, const bd_told_strategy *a, const bd_told_strategy *b) {
   for (int i = 0; i < a->op_count && i < b->op_count; i++) {
     const char *x = op_words(f->ctx, &f->out->a->plan, &a->ops[i]);
@@ -87,7 +104,7 @@ static void compare_ops(finding *f, const bd_told_strategy *a, const bd_told_str
       x = bd_intern_f(f->ctx, "%s (%s)", x, a->ops[i].split);
       y = bd_intern_f(f->ctx, "%s (%s)", y, b->ops[i].split);
     }
-    add_choice(f, bd_intern_f(f->ctx, "%s: %s", a->function, a->ops[i].result), x, y);
+    add_choice(f, bd_intern_f(f->ctx, "%s: %s", pair_words(f, a, b), a->ops[i].result), x, y);
   }
 }
 

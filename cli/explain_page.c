@@ -8,6 +8,23 @@ static void add_degrees(const bd_plan *plan, const bd_told_strategy *strategies,
   bd_text_add(text, "\n");
 }
 
+// Whether an axis has more than one rank on any stage: along others there is nothing to split.
+static bool has_ranks(const bd_plan *plan, int axis) {
+  bool any = false;
+  for (int stage = 0; stage < plan->stages; stage++)
+    any = any || bd_plan_mesh(plan, stage)->size[axis] > 1;
+  return any;
+}
+
+static void add_states(const bd_plan *plan, bd_text *text) {
+  int split = 0;
+  bd_text_add(text, "optimizer   ");
+  for (int axis = 0; axis < plan->mesh.axes; axis++)
+    if (plan->zero_axes >> axis & 1u && has_ranks(plan, axis))
+      bd_text_addf(text, split++ ? ", %d" : "states split over mesh axis %d", axis);
+  bd_text_add(text, split ? " (ZeRO 1)\n" : "states on every replica (ZeRO 0)\n");
+}
+
 static void add_head(const bd_plan *plan, const bd_told_strategy *strategies, bd_text *text) {
   bd_text_add(text, "model       ");
   bd_explain_add_name(text, plan->model);
@@ -31,14 +48,7 @@ static void add_head(const bd_plan *plan, const bd_told_strategy *strategies, bd
   bd_text_addf(text, ", in %d micro-batch%s of %lld, schedule %s\n", micro_batches,
                micro_batches == 1 ? "" : "es", (long long)plan->micro_batch,
                bd_schedule_name(plan->schedule));
-  bd_text_add(text, "optimizer   ");
-  if (!plan->zero_axes) bd_text_add(text, "states on every replica (ZeRO 0)\n");
-  for (int axis = 0, first = 1; axis < plan->mesh.axes; axis++)
-    if (plan->zero_axes >> axis & 1u) {
-      bd_text_addf(text, first ? "states split over mesh axis %d" : ", %d", axis);
-      first = 0;
-    }
-  if (plan->zero_axes) bd_text_add(text, " (ZeRO 1)\n");
+  add_states(plan, text);
   const bd_plan_details *details = plan->details;
   if (details && details->gradient_parts)
     bd_text_addf(text, "            gradients of %d of %d weights in parts (ZeRO 2)\n",

@@ -28,6 +28,17 @@ static bool check_bytes(bd_ctx *ctx, const bd_json *predicted, const bd_plan *pl
   return true;
 }
 
+// Stages are within the cap that the file tells.
+static bool check_cap(bd_ctx *ctx, const bd_json *predicted, const bd_plan *plan) {
+  const bd_json *cap = bd_json_find(predicted, "cap_bytes");
+  for (int s = 0; plan->cap_bytes > 0 && s < plan->stages; s++) {
+    if (plan->predicted[s].memory.total_bytes <= plan->cap_bytes) continue;
+    bd_warn(ctx, cap->loc, "\"cap_bytes\" is less than the arena of stage %d", s);
+    return false;
+  }
+  return true;
+}
+
 // What a stage's passes are made of adds up to them.
 static bool check_parts(bd_ctx *ctx, const bd_json *predicted, const bd_plan *plan) {
   const bd_json *details = bd_json_find(predicted, "details");
@@ -61,7 +72,8 @@ bool bd_told_check_self(bd_ctx *ctx, const bd_json *root, const bd_plan *plan) {
   else if (plan->step_seconds < passes * (1 - TOLERANCE))
     bd_warn(ctx, step, "\"step_seconds\" is less than the passes of the slowest stage take");
   else
-    return !check_bytes(ctx, predicted, plan) || !check_parts(ctx, predicted, plan);
+    return !check_bytes(ctx, predicted, plan) || !check_parts(ctx, predicted, plan) ||
+           !check_cap(ctx, predicted, plan);
   return true;
 }
 
@@ -76,6 +88,7 @@ typedef struct recount {
   double seconds; // of a step
   int stage;      // whose bytes differ, or -1
   int64_t arena;  // its bytes
+  int64_t cap;    // that the cluster's devices have, or 0: devices differ
 } recount;
 
 static bd_status load(bd_ctx *ctx, const bd_plan *plan, bd_module **out_train,
@@ -99,6 +112,8 @@ static bd_status predict(bd_ctx *ctx, void *arg) {
   BD_TRY(load(ctx, told, &train, &cluster));
   r->loaded = true;
   r->timed = !bd_machine_is_named(told->cluster);
+  if (r->timed && !bd_cluster_is_mixed(&cluster))
+    r->cap = bd_cluster_cap_bytes(&cluster, 0, bd_cluster_devices(&cluster));
   BD_TRY(bd_plan_parse(ctx, r->told->path, r->data, r->bytes, train, &plan));
   BD_TRY(bd_plan_check(ctx, train, &plan));
   BD_TRY(bd_plan_check_ranks(ctx, &cluster, &plan));
@@ -144,4 +159,9 @@ void bd_told_check_planner(bd_ctx *ctx, const bd_told_plan *told, const char *da
         "that the file says; %s",
         (long long)r.arena, r.stage, (long long)plan->predicted[r.stage].memory.total_bytes,
         remedy);
+  else if (r.cap && plan->cap_bytes > r.cap)
+    say(ctx, file,
+        "the devices of cluster '%s' have room for %lld bytes, not the %lld of the file's "
+        "\"cap_bytes\"; %s",
+        plan->cluster, (long long)r.cap, (long long)plan->cap_bytes, remedy);
 }
