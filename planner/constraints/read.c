@@ -55,21 +55,26 @@ static bd_status read_number(bd_ctx *ctx, const item *from, int64_t least, int64
   return BD_OK;
 }
 
-static bd_status taken(bd_ctx *ctx, const item *from) {
-  return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' is pinned twice; leave one out", from->words);
+// Saying something twice is no harm, saying two things is. `pinned`: in words.
+static bd_status contradicts(bd_ctx *ctx, const item *from, const char *pinned) {
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                 "'%s' contradicts %s, which is asked for as well; leave one of them out",
+                 from->words, pinned);
 }
 
 static bd_status read_word(bd_ctx *ctx, const item *from, const char *const *words, int *out) {
-  if (*out >= 0) return taken(ctx, from);
   const char *list = words[0];
+  int value = -1;
   for (int i = 0; words[i]; i++) {
     if (i) list = bd_intern_f(ctx, "%s, %s", list, words[i]);
-    if (strcmp(from->value, words[i]) == 0) {
-      *out = i;
-      return BD_OK;
-    }
+    if (strcmp(from->value, words[i]) == 0) value = i;
   }
-  return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' wants one of %s", from->words, list);
+  if (value < 0)
+    return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' wants one of %s", from->words, list);
+  if (*out >= 0 && *out != value)
+    return contradicts(ctx, from, bd_intern_f(ctx, "%s %s", key_names[from->key], words[*out]));
+  *out = value;
+  return BD_OK;
 }
 
 static bd_status pin_number(bd_ctx *ctx, const item *from, bd_plan_request *request,
@@ -78,29 +83,39 @@ static bd_status pin_number(bd_ctx *ctx, const item *from, bd_plan_request *requ
   int64_t value;
   if (from->key == KEY_STAGES) {
     BD_TRY(read_number(ctx, from, 1, BD_MAX_STAGES, &value));
-    if (request->stages) return taken(ctx, from);
+    if (request->stages && request->stages != value)
+      return contradicts(ctx, from, bd_intern_f(ctx, "--stages %d", request->stages));
     request->stages = (int)value;
   } else if (from->key == KEY_MICRO_BATCH) {
     BD_TRY(read_number(ctx, from, 1, LARGEST, &value));
-    if (request->micro_batch) return taken(ctx, from);
+    if (request->micro_batch && request->micro_batch != value)
+      return contradicts(ctx, from,
+                         bd_intern_f(ctx, "--micro-batch %lld", (long long)request->micro_batch));
     request->micro_batch = value;
   } else {
     BD_TRY(read_number(ctx, from, 1, 1 << 20, &value));
-    if (constraints->degree[cuts[from->key]]) return taken(ctx, from);
+    int *degree = &constraints->degree[cuts[from->key]];
+    if (*degree && *degree != value)
+      return contradicts(ctx, from, bd_intern_f(ctx, "%s=%d", key_names[from->key], *degree));
     if (request->mesh.axes)
       return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
                      "'%s' makes up the mesh, which is pinned as well; leave one out", from->words);
-    constraints->degree[cuts[from->key]] = (int)value;
+    *degree = (int)value;
   }
   return BD_OK;
 }
 
 static bd_status pin_mesh(bd_ctx *ctx, const item *from, bd_plan_request *request,
                           const bd_constraints *constraints) {
-  if (request->mesh.axes || bd_constraints_have_degrees(constraints)) return taken(ctx, from);
-  if (!bd_mesh_parse(from->value, &request->mesh))
+  bd_mesh mesh;
+  if (!bd_mesh_parse(from->value, &mesh))
     return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' wants sizes such as 2x4 (at most %d axes)",
                    from->words, BD_MAX_AXES);
+  if (bd_constraints_have_degrees(constraints))
+    return contradicts(ctx, from, "a degree of dp, sp or tp");
+  if (request->mesh.axes && !bd_mesh_same(&mesh, &request->mesh))
+    return contradicts(ctx, from, "another mesh");
+  request->mesh = mesh;
   return BD_OK;
 }
 
@@ -120,7 +135,8 @@ static bd_status add_pin(bd_ctx *ctx, const item *from, bd_plan_request *request
     return read_word(ctx, from, schedules, &request->schedule);
   case KEY_ZERO:
     BD_TRY(read_number(ctx, from, 0, BD_MAX_ZERO, &zero));
-    if (request->zero >= 0) return taken(ctx, from);
+    if (request->zero >= 0 && request->zero != zero)
+      return contradicts(ctx, from, bd_intern_f(ctx, "--zero %d", request->zero));
     request->zero = (int)zero;
     return BD_OK;
   case KEY_MESH:
@@ -131,8 +147,8 @@ static bd_status add_pin(bd_ctx *ctx, const item *from, bd_plan_request *request
 }
 
 // Of recompute and zero without a value: nothing of it.
-static bd_status forbid_all(bd_ctx *ctx, const item *from, int *pin) {
-  if (*pin >= 0) return taken(ctx, from);
+static bd_status forbid_all(bd_ctx *ctx, const item *from, const char *pinned, int *pin) {
+  if (*pin > 0) return contradicts(ctx, from, pinned);
   *pin = 0;
   return BD_OK;
 }
@@ -155,8 +171,9 @@ static bd_status add_forbid(bd_ctx *ctx, const item *from, bd_plan_request *requ
                              BD_FORBID_STAGES, BD_FORBID_MICRO_BATCH, BD_FORBID_ZERO};
   int64_t value;
   if (!from->relation && from->key == KEY_RECOMPUTE)
-    return forbid_all(ctx, from, &request->recompute);
-  if (!from->relation && from->key == KEY_ZERO) return forbid_all(ctx, from, &request->zero);
+    return forbid_all(ctx, from, "recompute full", &request->recompute);
+  if (!from->relation && from->key == KEY_ZERO)
+    return forbid_all(ctx, from, bd_intern_f(ctx, "--zero %d", request->zero), &request->zero);
   if (from->key == KEY_RECOMPUTE) return refuse_part(ctx, from);
   if (from->key > KEY_RECOMPUTE)
     return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' cannot be forbidden, only pinned",
