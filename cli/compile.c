@@ -161,6 +161,16 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   return BD_OK;
 }
 
+// A program for other devices than the cluster's is made all the same, to look at or to try out.
+static void check_target(bd_ctx *ctx, const compilation *job) {
+  bool gpu = strcmp(job->request.target, "cuda") == 0;
+  if (job->emit <= EMIT_TRAIN || !job->target || gpu == job->cluster.gpu) return;
+  bd_warn(ctx, BD_NOWHERE,
+          "--target %s is asked for, but the cluster's devices are %s: the plan is the best for "
+          "their rates and memory, and its seconds are theirs",
+          job->target, gpu ? "no GPUs" : "GPUs");
+}
+
 static bd_status write_text(bd_ctx *ctx, const bd_text *text, const char *path) {
   if (path) return bd_file_write(ctx, path, text->data, text->length);
   fwrite(text->data, 1, text->length, stdout);
@@ -296,6 +306,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   bd_module *graph, *train;
   bd_plan plan;
   BD_TRY(read_request(ctx, &job));
+  check_target(ctx, &job);
   BD_TRY(check_tools(ctx, &job));
   BD_TRY(read_plan(ctx, &job));
   BD_TRY(bd_model_load(ctx, arguments->operand, &job.model, &graph));
