@@ -58,8 +58,8 @@ static double note_bound(bd_select_ascent *a) {
 
 void bd_select_ascent_settle(bd_select_ascent *a, int passes, bd_deadline deadline) {
   enum { GROUP = 10 };
-  for (int pass = 0; pass < passes && !bd_deadline_passed(deadline); pass += GROUP) {
-    for (int k = 0; k < GROUP && !bd_deadline_passed(deadline); k++)
+  for (int pass = 0; pass < passes && (!pass || !bd_deadline_passed(deadline)); pass += GROUP) {
+    for (int k = 0; k < GROUP && (!pass || !bd_deadline_passed(deadline)); k++)
       bd_select_dual_pass(a->dual);
     if (note_bound(a) <= share(a, settled_rise)) break;
   }

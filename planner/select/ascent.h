@@ -21,7 +21,8 @@ typedef struct bd_select_ascent {
 bd_select_ascent *bd_select_ascent_create(bd_ctx *ctx, const bd_select_model *model,
                                           const double *price);
 
-// Passes messages at most `passes` times without moving prices, until the bound hardly rises.
+// Passes messages at most `passes` times without moving prices, until the bound hardly rises; a few
+// times even past the deadline, so that there is a bound.
 void bd_select_ascent_settle(bd_select_ascent *ascent, int passes, bd_deadline deadline);
 
 // Takes over prices, messages and bound of another ascent on the same model.

@@ -47,13 +47,13 @@ static bool replaces(comparison *c, int node, int a, int b) {
 }
 
 int bd_select_dominate(bd_ctx *ctx, const bd_select_problem *p, const bd_select_model *m,
-                       double work, bd_select_domain *domain) {
+                       double work, bd_deadline deadline, bd_select_domain *domain) {
   comparison c = {
       .m = m, .dropped = BD_NEW_ARRAY(ctx->arena, bool, m->start[m->nodes]), .work = work};
   int dropped = 0;
   for (int i = 0; i < m->nodes && c.work > 0; i++) {
     int start = m->start[i], count = bd_select_choices(m, i);
-    for (int b = count; b-- > 0;) {
+    for (int b = count; b-- > 0 && !bd_deadline_passed(deadline);) {
       for (int a = 0; a < count && !c.dropped[start + b]; a++) {
         if (a == b || c.dropped[start + a] || !replaces(&c, i, a, b)) continue;
         c.dropped[start + b] = true;

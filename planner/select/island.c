@@ -8,6 +8,7 @@ enum {
   POOL = 4,           // proposals that are fused
   FIRST_PASSES = 100, // of messages, before prices move
   STEPS = 4,          // of the prices, per round
+  HASTY_STEPS = 2,    // when the time is up before the first round
 };
 
 struct bd_select_island {
@@ -97,6 +98,10 @@ void bd_select_island_begin(bd_select_island *island, const bd_select_island *fr
   bd_select_state_decode(island->ascent->free, island->ascent->dual);
   propose(island);
   note_best(island);
+  // Where the time is up before the first round, a choice with as little that is forbidden as a few
+  // steps can tell.
+  for (int k = 0; k < HASTY_STEPS && !from && bd_deadline_passed(deadline); k++)
+    step(island, NULL, BD_NO_DEADLINE);
 }
 
 void bd_select_island_round(bd_select_island *island, const int *guest, bd_deadline deadline) {

@@ -156,7 +156,7 @@ static const bd_select_model *reduce(bd_ctx *ctx, search *s) {
   const bd_select_model *model =
       bd_select_model_create(ctx, s->p, &s->times, &s->domain, s->forbid);
   for (int k = 0; k < DOMINANCE_ROUNDS; k++) {
-    if (bd_select_dominate(ctx, s->p, model, work, &s->domain) == 0) break;
+    if (bd_select_dominate(ctx, s->p, model, work, s->deadline, &s->domain) == 0) break;
     model = bd_select_model_create(ctx, s->p, &s->times, &s->domain, s->forbid);
   }
   return model;
