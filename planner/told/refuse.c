@@ -225,8 +225,9 @@ static bd_status refuse_pins(const refusal *r) {
   bd_pin pins[BD_MAX_PINS];
   int count = bd_pins_of(r->ctx, request, pins), devices = bd_cluster_devices(r->cluster);
   const char *guilty = NULL;
+  int guilty_count = 0;
   const char *reason = bd_pins_impossible(r->ctx, r->train, r->cluster, request);
-  for (int i = 0; i < count && !guilty && !reason; i++) {
+  for (int i = 0; i < count && !reason; i++) {
     bd_plan_request open;
     bd_constraints constraints;
     bd_search_outcome outcome;
@@ -235,15 +236,17 @@ static bd_status refuse_pins(const refusal *r) {
     open.limit_seconds = fmax(seconds_left(r), LEAST_SECONDS);
     open.progress = NULL;
     BD_TRY(bd_plan_look(r->ctx, r->train, r->cluster, &open, &outcome));
-    if (outcome.found || outcome.lacking_bytes > 0) guilty = pins[i].words;
+    if (!outcome.found && outcome.lacking_bytes <= 0) continue;
+    guilty = guilty_count++ ? bd_intern_f(r->ctx, "%s, %s", guilty, pins[i].words) : pins[i].words;
   }
   if (reason)
     return bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE, "no plan runs '%s' with %s", request->model,
                    reason);
   if (guilty)
-    return bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE,
-                   "no plan runs '%s' on %d device%s with %s; without it there is one",
-                   request->model, devices, plural(devices), guilty);
+    return bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE, "no plan runs '%s' on %d device%s with %s%s",
+                   request->model, devices, plural(devices), guilty,
+                   guilty_count == 1 ? "; without it there is one"
+                                     : " together; without any one of them there is one");
   const char *all = count ? pins[0].words : "these options";
   for (int i = 1; i < count; i++)
     all = bd_intern_f(r->ctx, "%s, %s", all, pins[i].words);
