@@ -52,6 +52,7 @@ static bd_attempt attempt(trial *t, const bd_bounded *tied, int count, bd_attemp
                   .setting = tied->setting,
                   .cutoff = INFINITY,
                   .kind = kind,
+                  .deadline = BD_NO_DEADLINE,
                   .tied_count = count,
                   .tied = tied};
   t->scene.cap_bytes = t->scene.layers_cap_bytes = cap_bytes;
