@@ -34,19 +34,19 @@ static void add_head(const bd_plan *plan, const bd_told_strategy *strategies, bd
   if (plan->cluster) bd_explain_add_name(text, plan->cluster);
   bd_text_add(text, "\n");
   bd_text_addf(text, "ranks       %d = %d stage%s x a mesh of ", bd_plan_ranks(plan), plan->stages,
-               plan->stages == 1 ? "" : "s");
+               bd_plural(plan->stages, "s"));
   for (int axis = 0; axis < plan->mesh.axes; axis++)
     bd_text_addf(text, "%s%d", axis ? "x" : "", plan->mesh.size[axis]);
   bd_text_addf(text, "%s, %d thread%s each\n", plan->mesh.axes ? "" : "1", plan->threads_per_rank,
-               plan->threads_per_rank == 1 ? "" : "s");
+               bd_plural(plan->threads_per_rank, "s"));
   add_degrees(plan, strategies, text);
   bd_explain_mesh(plan, strategies, text);
   int micro_batches = bd_plan_micro_batches(plan);
   bd_text_addf(text, "step        %lld sample%s", (long long)plan->global_batch,
-               plan->global_batch == 1 ? "" : "s");
+               bd_plural(plan->global_batch, "s"));
   if (plan->sequence) bd_text_addf(text, " of %lld tokens", (long long)plan->sequence);
   bd_text_addf(text, ", in %d micro-batch%s of %lld, schedule %s\n", micro_batches,
-               micro_batches == 1 ? "" : "es", (long long)plan->micro_batch,
+               bd_plural(micro_batches, "es"), (long long)plan->micro_batch,
                bd_schedule_name(plan->schedule));
   add_states(plan, text);
   const bd_plan_details *details = plan->details;

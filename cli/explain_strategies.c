@@ -29,7 +29,7 @@ void bd_explain_mesh(const bd_plan *plan, const bd_told_strategy *strategies, bd
     bd_cut order[BD_CUT_COUNT];
     int count = order_cuts(&use, order), ranks = plan->mesh.size[axis];
     bd_text_addf(text, "%saxis %d, %d rank%s: ", axis ? "            " : "mesh        ", axis,
-                 ranks, ranks == 1 ? "" : "s");
+                 ranks, bd_plural(ranks, "s"));
     for (int i = 0; i < count; i++)
       bd_text_addf(text, "%s%s",
                    i == 0          ? ""
@@ -113,7 +113,7 @@ void bd_explain_strategies(const bd_plan *plan, const bd_told_strategy *strategi
     add_name(text, strategy->name, 0);
     bd_text_add(text, ": function ");
     add_name(text, strategy->function, 0);
-    bd_text_addf(text, ", run by %d call%s\n", strategy->calls, strategy->calls == 1 ? "" : "s");
+    bd_text_addf(text, ", run by %d call%s\n", strategy->calls, bd_plural(strategy->calls, "s"));
     for (int axis = 0; axis < plan->mesh.axes; axis++)
       add_axis(strategy, axis, text);
     add_results(strategy, true, text);

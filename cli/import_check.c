@@ -64,7 +64,7 @@ static bd_status add_outputs(check *c, bd_onnx_fact *facts) {
   int count = program.function->result_count;
   int known = c->model->output_count - count;
   printf("check: %d output%s on the interpreter and as generated code", count,
-         count == 1 ? "" : "s");
+         bd_plural(count, "s"));
   if (known > 0) printf("; %d %s known beforehand", known, known == 1 ? "is" : "are");
   printf("\n");
   if (count == 0) return BD_OK;

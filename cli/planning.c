@@ -20,7 +20,7 @@ typedef struct view {
 static void print_line(const view *v) {
   const bd_plan_progress *p = &v->last;
   fprintf(stderr, "%splanning: %d setting%s, %d bounded, %d solved; ",
-          v->terminal ? "\r\033[K" : "", p->settings, p->settings == 1 ? "" : "s", p->bounded,
+          v->terminal ? "\r\033[K" : "", p->settings, bd_plural(p->settings, "s"), p->bounded,
           p->solved);
   if (isfinite(p->step_seconds))
     fprintf(stderr, "step %.4g s, bound %.4g s, gap %.2f %%", p->step_seconds, p->bound_seconds,

@@ -30,10 +30,10 @@ static void add_head(const bd_told_replay *replay, bd_text *text) {
   bd_text_add(text, "model       ");
   bd_text_add_printable(text, plan->model, strlen(plan->model));
   bd_text_addf(text, ", %d rank%s in %d stage%s", bd_plan_ranks(plan),
-               bd_plan_ranks(plan) == 1 ? "" : "s", plan->stages, plan->stages == 1 ? "" : "s");
+               bd_plural(bd_plan_ranks(plan), "s"), plan->stages, bd_plural(plan->stages, "s"));
   if (problem->chunks > 1) bd_text_addf(text, " of %d chunks", problem->chunks);
   bd_text_addf(text, ", %d micro-batch%s, schedule %s\n", problem->micro_batches,
-               problem->micro_batches == 1 ? "" : "es", bd_schedule_name(problem->schedule));
+               bd_plural(problem->micro_batches, "es"), bd_schedule_name(problem->schedule));
   bd_text_add(text, "replayed    ");
   if (replay->cluster) {
     bd_text_add(text, "the plan's program on ");

@@ -14,7 +14,7 @@ bd_status bd_plan_check_ranks(bd_ctx *ctx, const bd_cluster *cluster, const bd_p
       ctx, BD_INVALID, plan->loc,
       "the plan wants %lld rank%s, the cluster has %d device%s; give it more of them, or "
       "make the plan for this one",
-      (long long)last, last == 1 ? "" : "s", devices, devices == 1 ? "" : "s");
+      (long long)last, bd_plural(last, "s"), devices, bd_plural(devices, "s"));
 }
 
 bd_status bd_plan_check_bytes(bd_ctx *ctx, const bd_cluster *cluster, int64_t cap_bytes,

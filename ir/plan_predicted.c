@@ -52,7 +52,7 @@ static bd_status read_stages(bd_ctx *ctx, const bd_json *predicted, bd_plan *pla
     return bd_fail(ctx, BD_INVALID, stages->loc,
                    "predictions of %zu stage%s for a plan of %d; where \"stages\" was edited, take "
                    "\"predicted\" out, and 'braid compile --plan' predicts anew",
-                   stages->count, stages->count == 1 ? "" : "s", plan->stages);
+                   stages->count, bd_plural(stages->count, "s"), plan->stages);
   for (int i = 0; i < plan->stages; i++)
     BD_TRY(read_stage(ctx, &stages->items[i], i, plan->stages, &plan->predicted[i]));
   return BD_OK;

@@ -326,8 +326,8 @@ static void report(search *s, bd_search_outcome *out) {
   plan->gap = plan->bound_seconds > 0 ? plan->step_seconds / plan->bound_seconds - 1 : INFINITY;
   plan->search =
       bd_intern_f(s->ctx, "%s: of %d setting%s %d bounded by their layers, %d pipeline%s solved",
-                  ending(s), s->agenda.settings, s->agenda.settings == 1 ? "" : "s",
-                  s->agenda.bounded, s->solved, s->solved == 1 ? "" : "s");
+                  ending(s), s->agenda.settings, bd_plural(s->agenda.settings, "s"),
+                  s->agenda.bounded, s->solved, bd_plural(s->solved, "s"));
   for (int i = 0; i < s->agenda.item_count; i++)
     bd_alternatives_note_bound(s->ctx, &s->alternatives, s->agenda.items[i].of.setting.stages,
                                &s->agenda.items[i].of.setting.mesh, s->agenda.items[i].of.seconds);

@@ -41,6 +41,11 @@ void bd_text_add_json_member(bd_text *text, const char *key, double value);
 // where that rounds to nothing.
 void bd_text_add_change(bd_text *text, double from, double to, int decimals);
 
+// What a word for `count` of something ends in: nothing for one, else `ending`, "s" or "es".
+static inline const char *bd_plural(int64_t count, const char *ending) {
+  return count == 1 ? "" : ending;
+}
+
 // "1.50 GiB": for people.
 void bd_text_add_bytes(bd_text *text, int64_t bytes);
 #endif

@@ -125,8 +125,8 @@ static void print_words(telling *t, double seconds, const char *ending) {
                ending ? ending : "");
   bd_text_addf(t->text, "schedule %s, %d micro-batch%s, %d stage%s, %d chunk%s each\n",
                bd_schedule_name(plan->schedule), plan->micro_batches,
-               plan->micro_batches == 1 ? "" : "es", plan->stages, plan->stages == 1 ? "" : "s",
-               plan->chunks, plan->chunks == 1 ? "" : "s");
+               bd_plural(plan->micro_batches, "es"), plan->stages, bd_plural(plan->stages, "s"),
+               plan->chunks, bd_plural(plan->chunks, "s"));
   for (int s = 0; s < plan->stages; s++) {
     int first = first_device(t, s), count = t->problem->modes[plan->mode[s]].devices;
     bd_text_addf(t->text, "stage %d on ", s);
@@ -178,8 +178,8 @@ static bd_status refuse(bd_ctx *ctx, const bd_bare_request *request, const bd_la
     return bd_fail(ctx, BD_INFEASIBLE, file,
                    "no plan satisfies the file, whatever the caps: devices, forms, micro-batches "
                    "and schedules do not go together");
-  return bd_fail(ctx, BD_INFEASIBLE, file, "no plan fits: %lld bytes are lacking%s",
-                 (long long)answer->lacking_bytes,
+  return bd_fail(ctx, BD_INFEASIBLE, file, "no plan fits: %lld byte%s lacking%s",
+                 (long long)answer->lacking_bytes, answer->lacking_bytes == 1 ? " is" : "s are",
                  answer->least_lacking ? " at least"
                                        : " at most; the time did not suffice to tell");
 }

@@ -12,7 +12,7 @@ static bd_status refuse(bd_ctx *ctx, const bd_bare_request *request, const bd_ch
   int64_t smallest = bd_chain_smallest_budget(ctx, chain);
   return bd_fail(ctx, BD_INFEASIBLE, bd_loc_file(request->file),
                  "no sequence fits in %lld slot%s; the smallest budget that works is %lld",
-                 (long long)budget, budget == 1 ? "" : "s", (long long)smallest);
+                 (long long)budget, bd_plural(budget, "s"), (long long)smallest);
 }
 
 static bd_status check(bd_ctx *ctx, const bd_chain *chain, int64_t budget, bd_remat_answer *out) {
@@ -34,7 +34,7 @@ static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out
   BD_TRY(status);
   BD_TRY(check(ctx, &chain, budget, &answer));
   answer.problem =
-      bd_intern_f(ctx, "chain of %d layer%s", chain.layers - 1, chain.layers == 2 ? "" : "s");
+      bd_intern_f(ctx, "chain of %d layer%s", chain.layers - 1, bd_plural(chain.layers - 1, "s"));
   answer.base_cost = bd_chain_base(&chain);
   answer.budget = (double)budget;
   answer.seconds = bd_clock_seconds() - start;

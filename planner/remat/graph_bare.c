@@ -14,7 +14,7 @@ static bd_status refuse(bd_ctx *ctx, const bd_bare_request *request, const bd_gr
   return bd_fail(ctx, proven ? BD_INFEASIBLE : BD_EXTERNAL, bd_loc_file(request->file),
                  "%s %lld byte%s%s; the smallest budget known to work is %lld",
                  proven ? "no sequence fits in" : "no sequence was found that fits in",
-                 (long long)budget, budget == 1 ? "" : "s", proven ? "" : " in time",
+                 (long long)budget, bd_plural(budget, "s"), proven ? "" : " in time",
                  (long long)known);
 }
 

@@ -51,7 +51,7 @@ static void add_constraints(listing *l, const bd_constraints *c) {
 int bd_pins_of(bd_ctx *ctx, const bd_plan_request *r, bd_pin out[BD_MAX_PINS]) {
   listing l = {.ctx = ctx, .pins = out};
   if (r->stages)
-    add(&l, BD_PIN_STAGES, 0, bd_intern_f(ctx, "%d stage%s", r->stages, r->stages == 1 ? "" : "s"));
+    add(&l, BD_PIN_STAGES, 0, bd_intern_f(ctx, "%d stage%s", r->stages, bd_plural(r->stages, "s")));
   if (r->mesh.axes) add(&l, BD_PIN_MESH, 0, mesh_words(ctx, &r->mesh));
   if (r->micro_batch)
     add(&l, BD_PIN_MICRO_BATCH, 0,
@@ -125,9 +125,9 @@ static int layers_of(bd_ctx *ctx, const bd_module *train) {
 static const char *stages_impossible(bd_ctx *ctx, const bd_module *train, int devices, int stages) {
   int layers = layers_of(ctx, train);
   if (devices % stages)
-    return bd_intern_f(ctx, "they do not divide %d device%s", devices, devices == 1 ? "" : "s");
+    return bd_intern_f(ctx, "they do not divide %d device%s", devices, bd_plural(devices, "s"));
   if (stages > layers)
-    return bd_intern_f(ctx, "the model has %d layer%s to place", layers, layers == 1 ? "" : "s");
+    return bd_intern_f(ctx, "the model has %d layer%s to place", layers, bd_plural(layers, "s"));
   return NULL;
 }
 
@@ -135,7 +135,7 @@ static const char *degree_impossible(bd_ctx *ctx, const bd_plan_request *r, bd_c
                                      int devices) {
   int degree = r->constraints->degree[kind];
   if (devices % degree)
-    return bd_intern_f(ctx, "it does not divide %d device%s", devices, devices == 1 ? "" : "s");
+    return bd_intern_f(ctx, "it does not divide %d device%s", devices, bd_plural(devices, "s"));
   if (kind != BD_CUT_SAMPLES) return NULL;
   if (r->global_batch % degree)
     return bd_intern_f(ctx, "the global batch of %lld does not divide into %d parts",
@@ -160,7 +160,7 @@ static const char *pin_impossible(bd_ctx *ctx, const bd_module *train, int devic
   case BD_PIN_MESH:
     if (r->stages && wanted * r->stages != devices)
       return bd_intern_f(ctx, "%d stage%s of it are %d devices, the cluster has %d", r->stages,
-                         r->stages == 1 ? "" : "s", wanted * r->stages, devices);
+                         bd_plural(r->stages, "s"), wanted * r->stages, devices);
     if (devices % wanted == 0) return NULL;
     return bd_intern_f(ctx, "its %d devices do not divide the cluster's %d", wanted, devices);
   case BD_PIN_ZERO:
@@ -187,7 +187,7 @@ static const char *clash(bd_ctx *ctx, const bd_plan_request *r, const bd_pin *pi
     all = bd_intern_f(ctx, "%s%s%s", all, *all ? ", " : "", pins[i].words);
   }
   return bd_intern_f(ctx, "%s: together they are %lld device%s, the cluster has %d", all,
-                     (long long)product, product == 1 ? "" : "s", devices);
+                     (long long)product, bd_plural(product, "s"), devices);
 }
 
 const char *bd_pins_impossible(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,

@@ -23,10 +23,6 @@ typedef struct refusal {
   double begun_seconds, worked_seconds; // clocks when trying begins
 } refusal;
 
-static const char *plural(int64_t count) {
-  return count == 1 ? "" : "s";
-}
-
 static int fullest_stage(const bd_plan *plan) {
   int fullest = 0;
   for (int s = 1; s < plan->stages; s++)
@@ -192,8 +188,8 @@ static bd_status tell_helps(const refusal *r) {
 static const char *stages_of(bd_ctx *ctx, const bd_plan *plan) {
   int devices = bd_mesh_devices(&plan->mesh);
   if (plan->stage_mesh) return bd_intern_f(ctx, "%d stages of meshes of their own", plan->stages);
-  return bd_intern_f(ctx, "%d stage%s of %d device%s each", plan->stages, plural(plan->stages),
-                     devices, plural(devices));
+  return bd_intern_f(ctx, "%d stage%s of %d device%s each", plan->stages,
+                     bd_plural(plan->stages, "s"), devices, bd_plural(devices, "s"));
 }
 
 static bd_status refuse_bytes(const refusal *r) {
@@ -244,7 +240,7 @@ static bd_status refuse_pins(const refusal *r) {
                    reason);
   if (guilty)
     return bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE, "no plan runs '%s' on %d device%s with %s%s",
-                   request->model, devices, plural(devices), guilty,
+                   request->model, devices, bd_plural(devices, "s"), guilty,
                    guilty_count == 1 ? "; without it there is one"
                                      : " together; without any one of them there is one");
   const char *all = count ? pins[0].words : "these options";
@@ -252,7 +248,8 @@ static bd_status refuse_pins(const refusal *r) {
     all = bd_intern_f(r->ctx, "%s, %s", all, pins[i].words);
   return bd_fail(r->ctx, BD_INFEASIBLE, BD_NOWHERE,
                  "no plan runs '%s' on %d device%s with %s and a global batch of %lld",
-                 request->model, devices, plural(devices), all, (long long)request->global_batch);
+                 request->model, devices, bd_plural(devices, "s"), all,
+                 (long long)request->global_batch);
 }
 
 bd_status bd_plan_refuse(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
