@@ -10,7 +10,7 @@ enum { LISTED = 5, DOUBLINGS = 4 };
 // the search; time that others have of the processors does not count, but for so many times as
 // much.
 #define LIMIT_SECONDS 1.0
-#define PATIENCE 4
+#define PATIENCE 12
 #define LEAST_SECONDS 0.1
 #define SHRINKS 0.9
 
