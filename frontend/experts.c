@@ -14,15 +14,11 @@ static bd_status emit(void *user, const char *name, bd_op_kind kind, int in_coun
   return g->status;
 }
 
-// The batch, then as many of the extents as the rank asks for.
-static bd_type typed(bd_dtype dtype, int rank, int64_t b, int64_t c, int64_t d) {
-  return bd_type_make(dtype, rank, (int64_t[]){BD_DIM_BATCH, b, c, d});
-}
-
 // The weights of a token's choices: their shares, which sum to 1.
 static bd_id weigh(const mixture *m, bd_id shares) {
   bd_graph_build *g = m->g;
-  bd_type type = typed(BD_F32, 3, m->sequence, m->config->choices, 0);
+  bd_type type =
+      bd_type_make(BD_F32, 3, (int64_t[]){BD_DIM_BATCH, m->sequence, m->config->choices});
   bd_id sum = bd_graph_sum(g, "chosen_sum", shares, "abc->ab");
   return bd_graph_binary(g, "weights", BD_OP_DIV, shares,
                          bd_graph_repeat(g, "chosen_sums", sum, "ab->abc", &type));

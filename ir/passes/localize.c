@@ -48,7 +48,7 @@ static int count_tree(const bd_function *function, bd_id id, int depth) {
   return count;
 }
 
-static bd_status copy_tree(bd_edit *e, localizer *l, bd_id id, bd_id *out) {
+static bd_status copy_tree(bd_edit *e, const localizer *l, bd_id id, bd_id *out) {
   const bd_op *op = bd_edit_producer(e, id);
   if (!op) {
     *out = bd_edit_value(e, id);
@@ -71,7 +71,7 @@ static bool reads_tree(const bd_edit *e, const localizer *l, bd_id id) {
 }
 
 static bd_status localize(bd_edit *e, const void *user) {
-  localizer *l = (localizer *)user;
+  const localizer *l = user;
   const bd_op *op = &e->from->ops[e->at];
   bool any = false;
   if (l->plain[op->out[0]] || bd_op_get_info(op->kind)->level != BD_LOGICAL) return BD_OK;
