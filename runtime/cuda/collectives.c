@@ -137,8 +137,9 @@ void bd_rt_all_reduce(bd_rt *rt, int axis, int dtype, int combiner, int64_t coun
   reduce(rt, 1 << axis, dtype, combiner, count, in, out);
 }
 
-// `own` holds `valid` elements of this rank's block; the rest of it is nowhere.
-static void gather(const transfer *t, const void *own, int64_t valid, void *out) {
+// `own` holds `valid` elements of this rank's block; the rest of it is nowhere. With `inside` it
+// lies in `out`, on every rank elsewhere: only as a whole block may it be sent from there.
+static void gather(const transfer *t, const void *own, int64_t valid, int inside, void *out) {
   const int size = t->group->size;
   if (is_plain(t)) {
     all_gather(t, own, out, t->block);
@@ -150,7 +151,7 @@ static void gather(const transfer *t, const void *own, int64_t valid, void *out)
     const int64_t count = t->block - from < most ? t->block - from : most;
     const int64_t here = valid - from < count ? valid - from : count;
     const char *source = at(t, own, from);
-    if (here < count) { // the block would reach beyond its buffer
+    if (inside) {
       char *const padded = at(t, blocks, size * most);
       if (here > 0) bd_rt_copy(t->rt, padded, source, here * bd_rt_element_bytes(t->dtype));
       source = padded;
@@ -187,7 +188,7 @@ void bd_rt_all_gather(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t ext
   if (t.group->size == 1)
     bd_rt_copy(rt, out, in, t.block * bd_rt_element_bytes(dtype));
   else
-    gather(&t, in, t.block, out);
+    gather(&t, in, t.block, 0, out);
 }
 
 void bd_rt_reduce_scatter(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent,
@@ -262,5 +263,5 @@ void bd_rt_gather_parts(bd_rt *rt, const bd_rt_group *group, int dtype, int64_t 
   const int64_t extents[5] = {count, 1, 1, 1, 1};
   bd_rt_part(count, group->size, group->rank, &start, &own);
   if (group->size > 1 && begin(&t, rt, group->mask, dtype, extents, -1, 0))
-    gather(&t, at(&t, data, start), own, data);
+    gather(&t, at(&t, data, start), own, 1, data);
 }

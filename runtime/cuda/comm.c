@@ -81,8 +81,7 @@ static void make_ids(bd_rt *rt, ids *own) {
   }
 }
 
-// The first rank of the group over `mask` that a rank belongs to.
-static int first_of_group(const bd_rt *rt, int rank, int mask) {
+int bd_cuda_first_of_group(const bd_rt *rt, int rank, int mask) {
   const bd_rt_program *const program = rt->program;
   int stride = 1, first = rank, rest = rank % rt->devices;
   for (int a = program->axes - 1; a >= 0; a--) {
@@ -98,7 +97,8 @@ static void deal_ids(const bd_rt *rt, void *made, void *dealt) {
     ids *const out = row_of(rt, dealt, r);
     for (int mask = 0; mask < 1 << rt->program->axes; mask++)
       for (int l = 0; l < BD_CUDA_STREAMS; l++)
-        out->of_mask[l][mask] = row_of(rt, made, first_of_group(rt, r, mask))->of_mask[l][mask];
+        out->of_mask[l][mask] =
+            row_of(rt, made, bd_cuda_first_of_group(rt, r, mask))->of_mask[l][mask];
     for (int s = 0; s < rt->program->stages; s++) {
       const int from = s * rt->devices + r % rt->devices;
       out->of_stage[s] = row_of(rt, made, from)->of_stage[r / rt->devices];
@@ -123,11 +123,9 @@ static ids *exchange_ids(bd_rt *rt) {
   return own;
 }
 
-static ncclComm_t open_comm(bd_rt *rt, ncclUniqueId id, int ranks, int rank, int blocks) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+static ncclComm_t open_comm(bd_rt *rt, ncclUniqueId id, int ranks, int rank, ncclConfig_t config) {
   ncclComm_t comm = NULL;
   config.blocking = 0;
-  if (blocks) config.maxCTAs = blocks;
   const double deadline = now() + rt->device->launcher.join_seconds;
   ncclResult_t result = ncclCommInitRankConfig(&comm, ranks, id, rank, &config);
   while (result == ncclInProgress) {
@@ -142,25 +140,25 @@ static ncclComm_t open_comm(bd_rt *rt, ncclUniqueId id, int ranks, int rank, int
   return comm;
 }
 
-// Lets NCCL use the arena where it lies, without copies into its own buffers. NCCL that cannot does
-// nothing.
-static void *let_use_arena(bd_rt *rt, ncclComm_t comm) {
-  void *handle = NULL;
-  BD_NCCL(rt, comm, ncclCommRegister(comm, rt->arena, (size_t)rt->stage->arena_bytes, &handle));
-  return handle;
-}
-
-static void open_lane(bd_rt *rt, bd_cuda_lane *lane, const ncclUniqueId *of_mask) {
+// Beside other work copy engines gather, which leave it all multiprocessors.
+static void open_lane(bd_rt *rt, int number, const ncclUniqueId *of_mask) {
+  bd_cuda_lane *const lane = &rt->device->lanes[number];
   for (int mask = 1; mask < BD_RT_GROUPS; mask++) {
     if (!(lane->used_masks >> mask & 1)) continue;
-    lane->comm[mask] = open_comm(rt, of_mask[mask], rt->group[mask].size, rt->group[mask].rank, 0);
-    lane->registered[mask] = let_use_arena(rt, lane->comm[mask]);
+    const bd_rt_group *const group = &rt->group[mask];
+    const int window = bd_cuda_has_window(rt, mask);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    if (window && number == BD_CUDA_ASIDE) bd_cuda_prefer_copy_engines(rt, &config);
+    lane->comm[mask] = open_comm(rt, of_mask[mask], group->size, group->rank, config);
+    lane->grant[mask] = bd_cuda_grant_arena(rt, lane->comm[mask], window);
   }
 }
 
 static void open_pipe(bd_rt *rt, bd_cuda_pipe *pipe, int sends) {
-  pipe->comm = open_comm(rt, pipe->id, 2, sends ? 0 : 1, PIPE_BLOCKS);
-  pipe->registered = let_use_arena(rt, pipe->comm);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.maxCTAs = PIPE_BLOCKS;
+  pipe->comm = open_comm(rt, pipe->id, 2, sends ? 0 : 1, config);
+  pipe->grant = bd_cuda_grant_arena(rt, pipe->comm, 0);
   BD_CUDA(cudaStreamCreateWithFlags(&pipe->stream, cudaStreamNonBlocking));
   BD_CUDA(cudaEventCreateWithFlags(&pipe->ready, cudaEventDisableTiming));
   BD_CUDA(cudaEventCreateWithFlags(&pipe->done, cudaEventDisableTiming));
@@ -175,7 +173,7 @@ void bd_cuda_connect(bd_rt *rt) {
   ids *const mine = exchange_ids(rt);
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   for (int l = 0; l < BD_CUDA_STREAMS; l++)
-    open_lane(rt, &device->lanes[l], mine->of_mask[l]);
+    open_lane(rt, l, mine->of_mask[l]);
   for (int from = 0; from < stages; from++)
     for (int to = 0; to < stages; to++) {
       if (from == own && device->to[to].used) open_pipe(rt, &device->to[to], 1);
@@ -186,16 +184,16 @@ void bd_cuda_connect(bd_rt *rt) {
   free(mine);
 }
 
-static void close_comm(bd_rt *rt, ncclComm_t comm, void *registered) {
+static void close_comm(bd_rt *rt, ncclComm_t comm, bd_cuda_grant grant) {
   if (!comm) return;
-  if (registered) BD_NCCL(rt, comm, ncclCommDeregister(comm, registered));
+  bd_cuda_revoke_arena(rt, comm, grant);
   BD_NCCL(rt, comm, ncclCommFinalize(comm));
   bd_cuda_accept(rt, ncclCommDestroy(comm), "ncclCommDestroy");
 }
 
 static void close_pipe(bd_rt *rt, bd_cuda_pipe *pipe) {
   if (!pipe->used) return;
-  close_comm(rt, pipe->comm, pipe->registered);
+  close_comm(rt, pipe->comm, pipe->grant);
   BD_CUDA(cudaStreamDestroy(pipe->stream));
   BD_CUDA(cudaEventDestroy(pipe->ready));
   BD_CUDA(cudaEventDestroy(pipe->done));
@@ -206,7 +204,7 @@ void bd_cuda_disconnect(bd_rt *rt) {
   const int stages = rt->program->stages, own = rt->stage_index;
   for (int l = 0; l < BD_CUDA_STREAMS; l++)
     for (int mask = 1; mask < BD_RT_GROUPS; mask++)
-      close_comm(rt, device->lanes[l].comm[mask], device->lanes[l].registered[mask]);
+      close_comm(rt, device->lanes[l].comm[mask], device->lanes[l].grant[mask]);
   for (int from = 0; from < stages; from++)
     for (int to = 0; to < stages; to++) {
       if (from == own) close_pipe(rt, &device->to[to]);

@@ -22,7 +22,7 @@
 //   ncclGetVersion ncclGetUniqueId ncclCommInitRankConfig ncclCommGetAsyncError ncclCommFinalize
 //   ncclCommDestroy ncclGetErrorString ncclAllReduce ncclAllGather ncclReduceScatter ncclSend
 //   ncclRecv ncclGroupStart ncclGroupEnd ncclMemAlloc ncclMemFree ncclCommRegister
-//   ncclCommDeregister
+//   ncclCommDeregister, and since 2.27 ncclCommWindowRegister ncclCommWindowDeregister
 #ifndef BD_RT_CUDA_RT_H
 #define BD_RT_CUDA_RT_H
 #include "runtime/backend.h"
@@ -38,13 +38,18 @@
 typedef struct bd_cuda_product bd_cuda_product; // a matrix product's chosen algorithm
 typedef struct bd_cuda_sensors bd_cuda_sensors; // of NVIDIA's management library
 
+// What NCCL calls the arena: a symmetric window, a buffer, or NULL where it does without.
+typedef struct bd_cuda_grant {
+  void *window, *buffer;
+} bd_cuda_grant;
+
 // Where collectives run: the rank's own stream, or one beside it. Each has communicators of its
 // own, because those of one communicator run one after another.
 typedef struct bd_cuda_lane {
   cudaStream_t stream;
-  ncclComm_t comm[BD_RT_GROUPS];  // by mask of the axes that have more than one rank
-  void *registered[BD_RT_GROUPS]; // what NCCL calls the arena, or NULL
-  uint32_t used_masks;            // a bit per mask
+  ncclComm_t comm[BD_RT_GROUPS]; // by mask of the axes that have more than one rank
+  bd_cuda_grant grant[BD_RT_GROUPS];
+  uint32_t used_masks; // a bit per mask
 } bd_cuda_lane;
 enum { BD_CUDA_MAIN, BD_CUDA_ASIDE, BD_CUDA_STREAMS };
 
@@ -54,7 +59,7 @@ typedef struct bd_cuda_pipe {
   uint64_t order; // stands for all messages of a step in their order
   ncclUniqueId id;
   ncclComm_t comm; // sender is rank 0, receiver rank 1
-  void *registered;
+  bd_cuda_grant grant;
   cudaStream_t stream;
   cudaEvent_t ready, done;
 } bd_cuda_pipe;
@@ -87,6 +92,7 @@ struct bd_rt_device {
   bd_meeting *meeting;
   int index, processors; // the GPU's number on this machine, and its multiprocessors
   int ranks_here;        // on this machine
+  uint32_t masks_here;   // a bit per mask of axes: the group lies on one machine, as NCCL sees it
   int nccl_version;      // 10000 * major + 100 * minor + patch
   bd_cuda_lane lanes[BD_CUDA_STREAMS];
   int lane; // that takes what is asked now
@@ -157,6 +163,19 @@ int bd_cuda_prepare_pipes(bd_rt *rt, char *message, size_t message_bytes);
 void bd_cuda_connect(bd_rt *rt);
 void bd_cuda_disconnect(bd_rt *rt);
 void bd_cuda_release_products(bd_rt *rt);
+
+// The first rank of the group over `mask` that a rank belongs to.
+int bd_cuda_first_of_group(const bd_rt *rt, int rank, int mask);
+
+// Collective for the communicator: NCCL may use the arena where it lies, without copies into its
+// own buffers; with `window` its kernels and copy engines reach the other ranks' arenas themselves.
+bd_cuda_grant bd_cuda_grant_arena(bd_rt *rt, ncclComm_t comm, int window);
+void bd_cuda_revoke_arena(bd_rt *rt, ncclComm_t comm, bd_cuda_grant grant);
+// Whether the communicators of a group with this mask take the arena as a window: its ranks are on
+// one machine, and NCCL knows windows. The same on all ranks of the group.
+int bd_cuda_has_window(const bd_rt *rt, int mask);
+// Has copy engines gather what lies in windows, where NCCL can, so that no multiprocessor does.
+void bd_cuda_prefer_copy_engines(const bd_rt *rt, ncclConfig_t *config);
 
 // What NCCL's calls return, made final: waits while a call is in progress on `comm`.
 void bd_cuda_finish(bd_rt *rt, ncclComm_t comm, ncclResult_t result, const char *call);

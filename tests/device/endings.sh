@@ -13,17 +13,19 @@ fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
 # NAME RANKS EXPECTED-STATUSES LINE [VARIABLE=VALUE]... -- ARGUMENTS: LINE is a pattern that exactly one line
 # about braid matches, of all ranks together; empty: there is none. The rank `victim` is killed in step 2.
+# `hosts`: the machines of the ranks, where they are not on this one.
 run() {
   local name=$1 ranks=$2 expected=$3 line=$4 rank settings=() processes=() codes=()
   shift 4
   while [ "$1" != -- ]; do settings+=("$1"); shift; done
   shift
-  rm -f log.*
+  rm -f log.* report.*
   for ((rank = 0; rank < ranks; rank++)); do
     local limit=(timeout 60)
     [ "$rank" != "${victim:-}" ] || limit=()
     env RANK=$rank WORLD_SIZE="$ranks" LOCAL_RANK=$rank LOCAL_WORLD_SIZE="$ranks" BRAID_JOB="$$-$name" \
-      TINY_RANKS="$ranks" BD_FAKE_FOLDER="$work/shared" BRAID_JOIN_SECONDS=20 "${settings[@]}" \
+      TINY_RANKS="$ranks" BD_FAKE_FOLDER="$work/shared" BRAID_JOIN_SECONDS=20 \
+      BD_FAKE_REPORT="$work/report.$rank" BD_FAKE_HOST="${hosts[rank]:-this}" "${settings[@]}" \
       "${limit[@]}" "$tiny" --data text.txt "$@" 2>"log.$rank" </dev/null &
     processes+=($!)
   done
@@ -45,9 +47,27 @@ run() {
   [ $failures = 0 ] || cat log.*
 }
 
+# NAME COUNT NUMBER: every rank of the last run reports it.
+reports() {
+  local file
+  for file in report.*; do
+    grep -q "\"$2\": $3[,}]" "$file" || fail "$1 does not report $2 $3: $(cat "$file")"
+  done
+}
+
 run trains 1 0 '' -- --steps 3
 run together 2 '0 0' '' -- --steps 3
+reports together windows 1
+run no-windows 2 '0 0' '' BD_FAKE_WINDOWS=0 -- --steps 3
+reports no-windows windows 0
+run old-windows 2 '0 0' '' BD_FAKE_NCCL=22605 -- --steps 3
+reports old-windows windows 0
+hosts=(one two)
+run machines 2 '0 0' '' -- --steps 3
+reports machines windows 0
+hosts=()
 run sharing-allowed 2 '0 0' '' BD_FAKE_DEVICES=1 BRAID_SHARE_GPU=1 -- --steps 1
+reports sharing-allowed windows 0
 run sharing 2 '14 14' 'ranks 0 and 1 would use the same GPU' BD_FAKE_DEVICES=1 -- --steps 1
 run no-gpu 2 '14 14' 'rank 0 has no GPU that it can use: none is visible; ' BD_FAKE_DEVICES=0 -- --steps 1
 run no-driver 1 14 'rank 0 has no GPU that it can use: no NVIDIA driver is loaded; ' BD_FAKE_DRIVER=0 -- --steps 1

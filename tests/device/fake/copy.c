@@ -12,12 +12,14 @@ static int64_t free_bytes(void) {
   return bytes_of_device() - bd_fake_setting("BD_FAKE_HELD_BYTES", 0) - bd_fake_count.device_bytes;
 }
 
+void *bd_fake_take(const char *call, bd_fake_kind kind, size_t bytes) {
+  bd_fake_check_started(call);
+  if (!bytes) bd_fake_fault(call, "no bytes are asked for");
+  return (int64_t)bytes > free_bytes() ? NULL : bd_fake_allocate(kind, bytes);
+}
+
 cudaError_t cudaMalloc(void **at, size_t bytes) {
-  bd_fake_check_started(__func__);
-  if (!bytes) bd_fake_fault(__func__, "no bytes are asked for");
-  *at = NULL;
-  if ((int64_t)bytes > free_bytes()) return cudaErrorMemoryAllocation;
-  *at = bd_fake_allocate(BD_FAKE_DEVICE, bytes);
+  *at = bd_fake_take(__func__, BD_FAKE_DEVICE, bytes);
   return *at ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 

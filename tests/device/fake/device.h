@@ -16,14 +16,17 @@ void bd_fake_fault(const char *call, const char *format, ...)
 // A number from the environment, `otherwise` when it is not set.
 long long bd_fake_setting(const char *name, long long otherwise);
 
-// Memory. Fresh bytes are 0xFF: not-a-number as float, -1 as an index.
-typedef enum bd_fake_kind { BD_FAKE_DEVICE, BD_FAKE_PINNED } bd_fake_kind;
+// Memory. Fresh bytes are 0xFF: not-a-number as float, -1 as an index. Shared memory is the
+// device's that NCCL gave: it starts at a page.
+typedef enum bd_fake_kind { BD_FAKE_DEVICE, BD_FAKE_PINNED, BD_FAKE_SHARED } bd_fake_kind;
 void *bd_fake_allocate(bd_fake_kind kind, size_t bytes);
+// The same for a program: NULL when the device has no more.
+void *bd_fake_take(const char *call, bd_fake_kind kind, size_t bytes);
 // Ends the process when `at` is not the start of a live allocation of this kind.
 void bd_fake_release(const char *call, bd_fake_kind kind, void *at);
 // Ends the process when a device could not reach all of these bytes.
 void bd_fake_check(const char *call, const char *name, const void *at, size_t bytes, size_t align);
-// Whether all bytes lie in one live allocation of this kind.
+// Whether all bytes lie in one live allocation of this kind; what is shared is the device's too.
 int bd_fake_holds(bd_fake_kind kind, const void *at, size_t bytes);
 int bd_fake_overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes);
 uint64_t bd_fake_sum_of(const void *at, size_t bytes); // to see whether bytes were changed
@@ -47,6 +50,7 @@ void bd_fake_check_started(const char *call); // a device was chosen and the lib
 typedef struct bd_fake_counts {
   int64_t device_allocations, device_bytes, device_peak_bytes, pinned_bytes;
   int64_t launches, kernels, copies, matmuls, collectives, messages, streams, graphs;
+  int64_t windows, window_collectives, copy_engine_collectives;
   int64_t handles; // streams, events, libraries, communicators, .. that were not given back
 } bd_fake_counts;
 extern bd_fake_counts bd_fake_count;

@@ -68,10 +68,37 @@ static void check_untouched(const bd_fake_exchange *e) {
     bd_fake_fault(e->call, "other work wrote the receive buffer meanwhile");
 }
 
+// Outside of the window: -1, as it must be on all ranks.
+static int64_t place_of(const bd_fake_exchange *e, const void *at, size_t bytes) {
+  const char *const window = e->comm->window, *const byte = at;
+  const int inside = window && byte >= window && byte + bytes <= window + e->comm->window_bytes;
+  return inside ? byte - window : -1;
+}
+
+int bd_fake_exchange_in_window(const bd_fake_exchange *e) {
+  return place_of(e, e->send, send_bytes(e)) >= 0 && place_of(e, e->recv, recv_bytes(e)) >= 0;
+}
+
+// In place only the whole buffer has one place in the window on all ranks.
 static bd_fake_call call_of(const bd_fake_exchange *e) {
   const int reduces = e->kind == BD_FAKE_ALL_REDUCE || e->kind == BD_FAKE_REDUCE_SCATTER;
-  return (bd_fake_call){
+  bd_fake_call call = {
       .kind = e->kind, .dtype = e->dtype, .op = reduces ? (int32_t)e->op : 0, .count = e->count};
+  call.send_at = place_of(e, e->send, send_bytes(e));
+  call.recv_at = place_of(e, e->recv, recv_bytes(e));
+  if (is_in_place(e) && e->kind == BD_FAKE_ALL_GATHER) call.send_at = call.recv_at;
+  if (is_in_place(e) && e->kind == BD_FAKE_REDUCE_SCATTER) call.recv_at = call.send_at;
+  return call;
+}
+
+static void check_places(const bd_fake_exchange *e, int rank, bd_fake_call theirs) {
+  const bd_fake_call ours = call_of(e);
+  if (ours.send_at != theirs.send_at || ours.recv_at != theirs.recv_at)
+    bd_fake_fault(
+        e->call,
+        "rank %d sends byte %lld of the window and receives at %lld, rank %d %lld and %lld",
+        e->comm->wire.rank, (long long)ours.send_at, (long long)ours.recv_at, rank,
+        (long long)theirs.send_at, (long long)theirs.recv_at);
 }
 
 static void check_same(const bd_fake_exchange *e, int rank, bd_fake_call theirs) {
@@ -109,8 +136,10 @@ static void gather(const bd_fake_exchange *e) {
 
 static void finish_collective(const bd_fake_exchange *e) {
   const bd_fake_wire *const wire = &e->comm->wire;
-  for (int r = 0; r < wire->ranks; r++)
+  for (int r = 0; r < wire->ranks; r++) {
     check_same(e, r, wire->shared->member[r].turn.call);
+    check_places(e, r, wire->shared->member[r].turn.call);
+  }
   check_untouched(e);
   if (e->kind == BD_FAKE_ALL_GATHER)
     gather(e);

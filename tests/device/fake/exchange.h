@@ -22,7 +22,10 @@ struct ncclComm {
   ncclResult_t error;
   uint64_t waits;
   uint64_t issued, finished; // pieces of work
-  void *registered;
+  void *registered, *window;
+  size_t window_bytes;
+  int opens_window; // and others have not yet
+  int copy_engines; // gather what lies in windows
   uint64_t collectives;
   uint64_t sent[BD_FAKE_MAX_RANKS], received[BD_FAKE_MAX_RANKS];
 };
@@ -43,8 +46,18 @@ typedef struct bd_fake_exchange {
   uint64_t send_sum, recv_sum;
 } bd_fake_exchange;
 
+// The communicator, ready for another call.
+struct ncclComm *bd_fake_comm_of(const char *call, ncclComm_t comm);
+// What such a call returns.
+ncclResult_t bd_fake_end_call(struct ncclComm *comm);
+// Whether all ranks have registered their windows, as they must.
+int bd_fake_window_is_open(struct ncclComm *comm);
+int bd_fake_wants_copy_engines(const char *call, const ncclConfig_t *config);
+
 // Checks buffers and arguments, and gives the exchange its turn.
 void bd_fake_exchange_check(bd_fake_exchange *exchange);
+// Whether both buffers of a collective lie in its communicator's window.
+int bd_fake_exchange_in_window(const bd_fake_exchange *exchange);
 // Goes on as far as peers allow. 1 when done.
 int bd_fake_exchange_step(bd_fake_exchange *exchange);
 // Whether it cannot go on before this rank does something.

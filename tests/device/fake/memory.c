@@ -18,6 +18,10 @@ typedef struct allocation {
   int live;
 } allocation;
 
+static int is_of(const allocation *a, bd_fake_kind kind) {
+  return a->kind == kind || (kind == BD_FAKE_DEVICE && a->kind == BD_FAKE_SHARED);
+}
+
 static allocation allocations[MAX_ALLOCATIONS];
 static int allocation_count, device_open;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -89,10 +93,11 @@ void *bd_fake_allocate(bd_fake_kind kind, size_t bytes) {
     return NULL;
   }
   allocation_count++;
-  a->at = a->pages + a->page_bytes - bd_fake_round_up((int64_t)bytes, ALIGNMENT);
+  a->at = a->pages + a->page_bytes -
+          bd_fake_round_up((int64_t)bytes, kind == BD_FAKE_SHARED ? PAGE : ALIGNMENT);
   memset(a->pages, CANARY, a->page_bytes);
   memset(a->at, 0xFF, bytes);
-  if (kind == BD_FAKE_DEVICE && !device_open) mprotect(a->pages, a->page_bytes, PROT_NONE);
+  if (kind != BD_FAKE_PINNED && !device_open) mprotect(a->pages, a->page_bytes, PROT_NONE);
   count_allocation(a, 1);
   pthread_mutex_unlock(&lock);
   return a->at;
@@ -125,7 +130,7 @@ void bd_fake_release(const char *call, bd_fake_kind kind, void *at) {
 int bd_fake_holds(bd_fake_kind kind, const void *at, size_t bytes) {
   pthread_mutex_lock(&lock);
   const allocation *const a = find(at);
-  const int holds = a && a->live && a->kind == kind && (const char *)at >= a->at &&
+  const int holds = a && a->live && is_of(a, kind) && (const char *)at >= a->at &&
                     (size_t)((const char *)at - a->at) <= a->bytes &&
                     bytes <= a->bytes - (size_t)((const char *)at - a->at);
   pthread_mutex_unlock(&lock);
@@ -168,7 +173,7 @@ void bd_fake_protect(int open) {
   pthread_mutex_lock(&lock);
   device_open = open;
   for (int i = 0; i < allocation_count; i++)
-    if (allocations[i].live && allocations[i].kind == BD_FAKE_DEVICE)
+    if (allocations[i].live && allocations[i].kind != BD_FAKE_PINNED)
       mprotect(allocations[i].pages, allocations[i].page_bytes,
                open ? PROT_READ | PROT_WRITE : PROT_NONE);
   pthread_mutex_unlock(&lock);

@@ -35,10 +35,10 @@ static int draw(int most) {
   return (int)(bd_fake_sum_of(words, sizeof words) % (uint64_t)(most + 1));
 }
 
-// The communicator, ready for another call.
-static struct ncclComm *comm_of(const char *call, ncclComm_t comm) {
+struct ncclComm *bd_fake_comm_of(const char *call, ncclComm_t comm) {
   if (!comm || !comm->alive) bd_fake_fault(call, "%p is no communicator", (void *)comm);
-  if (!comm->joined || comm->polls) bd_fake_fault(call, "another call is still in progress");
+  if (!comm->joined || comm->opens_window || comm->polls)
+    bd_fake_fault(call, "another call is still in progress");
   return comm;
 }
 
@@ -101,6 +101,7 @@ static ncclResult_t go_on(struct ncclComm *comm) {
     comm->joined = bd_fake_wire_is_complete(&comm->wire);
     return comm->joined ? ncclSuccess : ncclInProgress;
   }
+  if (comm->opens_window && !bd_fake_window_is_open(comm)) return ncclInProgress;
   if (comm->polls && --comm->polls) return ncclInProgress;
   for (work *w = comm->deferred; w; w = comm->deferred) {
     comm->deferred = w->next;
@@ -111,7 +112,7 @@ static ncclResult_t go_on(struct ncclComm *comm) {
   return ncclInProgress;
 }
 
-static ncclResult_t end_call(struct ncclComm *comm) {
+ncclResult_t bd_fake_end_call(struct ncclComm *comm) {
   comm->polls = draw(MOST_POLLS);
   return comm->polls ? ncclInProgress : go_on(comm);
 }
@@ -124,18 +125,27 @@ static void concern(struct ncclComm *comm) {
   group_comms[i] = comm;
 }
 
+// Copy engines gather, they do not add.
+static void count_collective(const bd_fake_exchange *e) {
+  bd_fake_count.collectives++;
+  if (!bd_fake_exchange_in_window(e)) return;
+  bd_fake_count.window_collectives++;
+  if (e->kind == BD_FAKE_ALL_GATHER && e->comm->copy_engines)
+    bd_fake_count.copy_engine_collectives++;
+}
+
 static ncclResult_t add(bd_fake_exchange exchange) {
-  comm_of(exchange.call, exchange.comm);
+  bd_fake_comm_of(exchange.call, exchange.comm);
   bd_fake_refuse_capture(exchange.call, exchange.stream);
   if (exchange.comm->finalized) bd_fake_fault(exchange.call, "the communicator is finalized");
   bd_fake_exchange_check(&exchange);
   if (exchange.kind == BD_FAKE_SEND || exchange.kind == BD_FAKE_RECV)
     bd_fake_count.messages++;
   else
-    bd_fake_count.collectives++;
+    count_collective(&exchange);
   if (!group_depth) {
     defer(&exchange, 1);
-    return end_call(exchange.comm);
+    return bd_fake_end_call(exchange.comm);
   }
   if (!group) group = malloc(MAX_GROUP * sizeof *group);
   if (!group || group_count == MAX_GROUP) bd_fake_fault(exchange.call, "the group is too large");
@@ -173,7 +183,8 @@ ncclResult_t ncclGroupEnd(void) {
   if (--group_depth) return ncclSuccess;
   divide_group();
   for (int i = 0; i < MAX_GROUP && group_comms[i]; i++) {
-    const ncclResult_t one = group_comms[i]->joined ? end_call(group_comms[i]) : ncclInProgress;
+    const ncclResult_t one =
+        group_comms[i]->joined ? bd_fake_end_call(group_comms[i]) : ncclInProgress;
     if (one != ncclSuccess) result = one;
     group_comms[i] = NULL;
   }
@@ -206,6 +217,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
   struct ncclComm *const made = calloc(1, sizeof *made);
   if (!made) abort();
   made->alive = 1;
+  made->copy_engines = bd_fake_wants_copy_engines(__func__, config);
   made->wire = (bd_fake_wire){.ranks = ranks, .rank = rank};
   if (strnlen(id.internal, sizeof id.internal) >= sizeof made->wire.id)
     bd_fake_fault(__func__, "no such identity");
@@ -224,17 +236,17 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  struct ncclComm *const c = comm_of(__func__, comm);
+  struct ncclComm *const c = bd_fake_comm_of(__func__, comm);
   if (c->finalized) bd_fake_fault(__func__, "a second time");
   c->finalized = 1;
-  return end_call(c);
+  return bd_fake_end_call(c);
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  struct ncclComm *const c = comm_of(__func__, comm);
+  struct ncclComm *const c = bd_fake_comm_of(__func__, comm);
   if (!c->finalized) bd_fake_fault(__func__, "the communicator was not finalized");
   if (c->issued != c->finished) bd_fake_fault(__func__, "work is left");
-  if (c->registered) bd_fake_fault(__func__, "memory is registered still");
+  if (c->registered || c->window) bd_fake_fault(__func__, "memory is registered still");
   bd_fake_wire_leave(&c->wire);
   bd_fake_count.handles--;
   c->alive = 0; // the memory stays, so that its use is found
@@ -305,30 +317,4 @@ ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t dtype, int peer, 
                                 .count = (int64_t)count,
                                 .dtype = dtype,
                                 .root = peer});
-}
-
-ncclResult_t ncclMemAlloc(void **at, size_t bytes) {
-  return cudaMalloc(at, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
-}
-
-ncclResult_t ncclMemFree(void *at) {
-  return cudaFree(at) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
-}
-
-// A handle stands for memory of the device that the communicator may use until it is given back.
-ncclResult_t ncclCommRegister(const ncclComm_t comm, void *at, size_t bytes, void **handle) {
-  struct ncclComm *const c = comm_of(__func__, comm);
-  bd_fake_check(__func__, "the buffer", at, bytes, 1);
-  if (c->registered) bd_fake_fault(__func__, "a second time");
-  c->registered = *handle = at;
-  bd_fake_count.handles++;
-  return end_call(c);
-}
-
-ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle) {
-  struct ncclComm *const c = comm_of(__func__, comm);
-  if (!handle || c->registered != handle) bd_fake_fault(__func__, "%p is not registered", handle);
-  c->registered = NULL;
-  bd_fake_count.handles--;
-  return end_call(c);
 }

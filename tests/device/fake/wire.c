@@ -32,6 +32,14 @@ void bd_fake_wire_create(const char *call, const char *id) {
   close(fd);
 }
 
+// NCCL asks the environment for a name that stands for the machine.
+uint64_t bd_fake_wire_host(void) {
+  char name[256] = "";
+  const char *const id = getenv("NCCL_HOSTID");
+  if (!id) gethostname(name, sizeof name - 1);
+  return bd_fake_sum_of(id ? id : name, strlen(id ? id : name));
+}
+
 void bd_fake_wire_enter(const char *call, bd_fake_wire *wire) {
   char path[PATH_BYTES];
   if (wire->ranks < 1 || wire->ranks > BD_FAKE_MAX_RANKS || wire->rank < 0 ||
@@ -47,6 +55,7 @@ void bd_fake_wire_enter(const char *call, bd_fake_wire *wire) {
   if (!atomic_compare_exchange_strong(&shared->ranks, &unknown, wire->ranks) &&
       unknown != wire->ranks)
     bd_fake_fault(call, "%d ranks here, %d elsewhere", wire->ranks, unknown);
+  shared->member[wire->rank].host = bd_fake_wire_host();
   if (!atomic_compare_exchange_strong(&shared->member[wire->rank].process, &nobody, getpid()))
     bd_fake_fault(call, "rank %d has joined already", wire->rank);
   wire->shared = shared;

@@ -12,6 +12,7 @@ enum { BD_FAKE_MAX_RANKS = 16, BD_FAKE_ID_BYTES = 64 };
 typedef struct bd_fake_call {
   int32_t kind, dtype, op;
   int64_t count;
+  int64_t send_at, recv_at; // in the window, if there is one
 } bd_fake_call;
 
 // Calls are numbered from 0; `posted` and `taken` count those whose data lie ready and those that
@@ -23,7 +24,9 @@ typedef struct bd_fake_turn {
 
 typedef struct bd_fake_member {
   atomic_int process, left; // process: 0 until it has joined
-  bd_fake_turn turn;        // of collectives
+  _Atomic uint64_t host;    // a hash of its name
+  _Atomic int64_t window_bytes;
+  bd_fake_turn turn; // of collectives
 } bd_fake_member;
 
 typedef struct bd_fake_shared {
@@ -49,6 +52,8 @@ void bd_fake_wire_write(const bd_fake_wire *wire, int to, const void *data, size
 // Of rank `from`: its collective's data (`to` < 0) or its message to `to`, from byte `offset` on.
 void bd_fake_wire_read(const bd_fake_wire *wire, int from, int to, size_t offset, void *data,
                        size_t bytes);
+// The name of this process's machine, as a number.
+uint64_t bd_fake_wire_host(void);
 // Whether another rank's process has ended.
 int bd_fake_wire_is_dead(const bd_fake_wire *wire, int rank);
 #endif
