@@ -9,8 +9,8 @@
 // Joins the launcher: sets rank and ranks. Returns 0, or a status after a line on stderr.
 int bd_rt_start(bd_rt *rt, int argc, char **argv);
 void bd_rt_stop(bd_rt *rt);
-// For a placed rank: device, arena (zeroed), groups, threads, scratch and sums. Returns 0 or a
-// status that all ranks agree on, after one has spoken.
+// For a placed rank: device, arena (zeroed), groups, threads, scratch, sums, and what
+// bd_rt_overlap_open makes. Returns 0 or a status that all ranks agree on, after one has spoken.
 int bd_rt_open(bd_rt *rt);
 void bd_rt_close(bd_rt *rt);
 // Ends the whole job with a status, from one rank.

@@ -166,7 +166,6 @@ static int main_of_rank(bd_rt *rt, int argc, char **argv) {
     if (rt->rank == 0) fputs(bd_rt_options_help(), stdout);
   } else if (!status) {
     status = bd_rt_place_rank(rt);
-    if (!status) status = bd_rt_overlap_open(rt);
     if (!status) status = bd_rt_open(rt);
     if (!status) {
       status = run(rt);

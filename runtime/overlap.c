@@ -37,7 +37,7 @@ static int compare_offsets(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-int bd_rt_overlap_open(bd_rt *rt) {
+void bd_rt_overlap_open(bd_rt *rt) {
   const bd_rt_stage *const stage = rt->stage;
   bd_rt_overlap *const o = rt->overlap = calloc(1, sizeof *o);
   size_t uses = 0;
@@ -48,10 +48,7 @@ int bd_rt_overlap_open(bd_rt *rt) {
     o->accumulators = calloc(uses + 1, sizeof *o->accumulators);
     o->jobs = calloc(uses + (size_t)stage->weight_count + 1, sizeof *o->jobs);
   }
-  if (!o || !o->accumulators || !o->jobs) {
-    bd_rt_say("out of memory");
-    return BD_RT_EXIT_EXTERNAL;
-  }
+  if (!o || !o->accumulators || !o->jobs) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
   for (int i = 0; i < stage->weight_count; i++) {
     const bd_rt_weight *const w = &stage->weights[i];
     for (int use = 0; use < w->gradient_count; use++) {
@@ -62,7 +59,6 @@ int bd_rt_overlap_open(bd_rt *rt) {
   }
   qsort(o->accumulators, (size_t)o->accumulator_count, sizeof *o->accumulators, compare_offsets);
   o->most_bytes = bd_rt_least(bytes / LEAST_BUCKETS, MOST_BUCKET_BYTES);
-  return 0;
 }
 
 void bd_rt_overlap_close(bd_rt *rt) {

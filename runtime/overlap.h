@@ -5,8 +5,8 @@
 #define BD_RT_OVERLAP_H
 #include "runtime/rank.h"
 
-// For a placed rank, before bd_rt_open. 0, or a status after it has been said.
-int bd_rt_overlap_open(bd_rt *rt);
+// By bd_rt_open, once the ranks have met; without memory the job ends.
+void bd_rt_overlap_open(bd_rt *rt);
 void bd_rt_overlap_close(bd_rt *rt);
 // A step begins: no gradient has been summed, nothing is under way.
 void bd_rt_overlap_new_step(bd_rt *rt);

@@ -1,5 +1,6 @@
 // A CPU rank: MPI, its memory and its threads.
 #include "runtime/cpu/rt.h"
+#include "runtime/overlap.h"
 
 #include <cblas.h>
 #include <sched.h>
@@ -104,6 +105,7 @@ int bd_rt_open(bd_rt *rt) {
   rt->scratch = bd_rt_pages((int64_t)BD_RT_SCRATCH_FLOATS * (int64_t)sizeof(float));
   rt->arena = bd_rt_pages(rt->stage->arena_bytes);
   start_threads(rt);
+  bd_rt_overlap_open(rt);
   return 0;
 }
 

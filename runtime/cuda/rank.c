@@ -1,5 +1,6 @@
 // Start and end of a rank.
 #include "runtime/cuda/rt.h"
+#include "runtime/overlap.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,6 +131,7 @@ int bd_rt_open(bd_rt *rt) {
   char message[1024] = "";
   int status = join(rt);
   if (status) return status;
+  bd_rt_overlap_open(rt);
   status = bd_rt_agree(rt, bd_cuda_choose(rt, message, sizeof message), message);
   if (!status) status = bd_cuda_compare(rt);
   if (!status) status = bd_rt_agree(rt, bd_cuda_allocate(rt, message, sizeof message), message);

@@ -3,6 +3,7 @@
 
 #include "runtime/backend.h"
 #include "runtime/outputs.h"
+#include "runtime/overlap.h"
 #include "runtime/profile.h"
 #include "runtime/report.h"
 #include "tests/record/back_end.h"
@@ -121,6 +122,7 @@ int bd_rt_open(bd_rt *rt) {
   if (arena == MAP_FAILED || scratch == MAP_FAILED || !rt->sums) return BD_RT_EXIT_EXTERNAL;
   rt->arena = arena;
   rt->scratch = scratch;
+  bd_rt_overlap_open(rt);
   current_sink->begin(current_sink->args, rt);
   return 0;
 }
