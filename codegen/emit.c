@@ -60,6 +60,7 @@ static bd_status emit_all(bd_emitter *e, const char *folder) {
     BD_TRY(bd_layout_of_stage(e->ctx, e->module, s, e->plan->schedule,
                               bd_plan_micro_batches(e->plan), e->plan->optimizer,
                               e->plan->zero_axes, &layouts[s]));
+  e->prefetch = bd_prefetch_find(e->ctx, e->module);
   for (int s = 0; s < e->module->stages; ++s)
     BD_TRY(emit_stage(e, &layouts[s], folder));
   BD_TRY(bd_emit_program(e, layouts, &program));

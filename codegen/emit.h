@@ -4,6 +4,7 @@
 #define BD_CODEGEN_EMIT_H
 #include "codegen/codegen.h"
 #include "codegen/kernel/kernel.h"
+#include "codegen/prefetch.h"
 #include "ir/layout.h"
 
 // A logical extent split over mesh axes: where a rank's part starts and how long it is, known at
@@ -22,6 +23,7 @@ typedef struct bd_emitter {
   int **step_kernel; // per function of the module, per step: its kernel's number, or -1; NULL until
                      // seen
   int *sum_kernel;   // per op of main: the kernel of a sum of gradients, or -1
+  const bd_prefetch *prefetch; // per function
   // Of the stage being written:
   bd_layout layout;
   bd_text *text;
@@ -74,8 +76,11 @@ bool bd_emit_uses_workspace(const bd_function *function);
 // Whether main passes parameter `index` (what is restored from the tape is found there).
 bool bd_emit_is_passed(const bd_function *function, int index);
 
-// Begins an instruction that runs ops [first, first + count) of a function: step `step` of function
-// `number` of the module, or -1 and an op of main.
+// The number of a new instruction that runs ops [first, first + count) of a function: step `step`
+// of function `number` of the module, or -1 and an op of main.
+int bd_emit_instruction(bd_emitter *emitter, int number, int step, const bd_function *function,
+                        int first, int count);
+// Begins such an instruction.
 void bd_emit_mark(bd_emitter *emitter, bd_text *text, int number, int step,
                   const bd_function *function, int first, int count);
 
@@ -89,6 +94,14 @@ BD_NODISCARD bd_status bd_emit_contract(const bd_emit_body *body, const bd_op *o
 void bd_emit_collective(bd_emitter *emitter, bd_text *text, const bd_function *function,
                         const bd_op *op, const char *in, const char *out);
 
+// The number of a function of the module.
+int bd_emit_function_index(const bd_module *module, const bd_function *function);
+// Whether a call of function `number` on this stage is followed by one whose gathers begin before
+// step `step` of it (-1: before any step, or after all).
+bool bd_emit_begins_ahead(const bd_emitter *emitter, int number, int step);
+// The same gather as fields of a bd_rt_gather, without what says where and when.
+void bd_emit_gather(bd_emitter *emitter, bd_text *text, const bd_function *function,
+                    const bd_op *op);
 // A gather of a function's weight that begins here and ends at bd_rt_await(rt, slot).
 void bd_emit_prefetch(bd_emitter *emitter, bd_text *text, const bd_function *function,
                       const bd_op *op, int slot);

@@ -53,6 +53,16 @@ void bd_emit_prefetch(bd_emitter *emitter, bd_text *text, const bd_function *fun
   bd_text_addf(text, ", v%d, v%d);\n", op->in[0], op->out[0]);
 }
 
+void bd_emit_gather(bd_emitter *emitter, bd_text *text, const bd_function *function,
+                    const bd_op *op) {
+  const bd_value *from = &function->values[op->in[0]], *to = &function->values[op->out[0]];
+  bd_type whole = bd_emit_local(emitter->module, to);
+  int axis = (int)bd_op_int(op, "axis", -1), dim = from->sharding.at[axis];
+  bd_text_addf(text, ".axis = %d, .dtype = %s, .extent = %lld, .inner = %lld", axis,
+               bd_emit_dtype(whole.dtype), (long long)whole.dims[dim],
+               product(&whole, dim + 1, whole.rank));
+}
+
 void bd_emit_collective(bd_emitter *emitter, bd_text *text, const bd_function *function,
                         const bd_op *op, const char *in, const char *out) {
   const bd_value *from = &function->values[op->in[0]], *to = &function->values[op->out[0]];

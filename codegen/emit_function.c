@@ -1,6 +1,5 @@
 // One C function per variant of a layer function.
 #include "codegen/emit.h"
-#include "codegen/prefetch.h"
 #include <assert.h>
 
 bool bd_emit_uses_random(const bd_function *function) {
@@ -29,6 +28,34 @@ bool bd_emit_is_passed(const bd_function *function, int index) {
   return function->values[function->params[index]].segment != BD_SEGMENT_TAPE;
 }
 
+int bd_emit_function_index(const bd_module *module, const bd_function *function) {
+  int index = 0;
+  while (module->functions[index] != function)
+    index++;
+  return index;
+}
+
+bool bd_emit_begins_ahead(const bd_emitter *emitter, int number, int step) {
+  const bd_module *module = emitter->module;
+  if (!module->cuda) return false;
+  for (int i = 0; i < module->main->op_count; ++i) {
+    const bd_op *op = &module->main->ops[i];
+    if (op->kind != BD_OP_CALL || op->stage != emitter->layout.stage ||
+        bd_module_find(module, op->callee) != module->functions[number])
+      continue;
+    int call = bd_prefetch_next(module, i);
+    if (call < 0) continue;
+    int next =
+        bd_emit_function_index(module, bd_module_find(module, module->main->ops[call].callee));
+    const bd_prefetch *prefetch = &emitter->prefetch[next];
+    for (int k = 0; k < prefetch->fusion.step_count; ++k)
+      if (prefetch->begin[k] == BD_PREFETCH_AHEAD &&
+          (step < 0 || bd_prefetch_start(module, emitter->prefetch, number, next, k) == step))
+        return true;
+  }
+  return false;
+}
+
 static void add_signature(const bd_emit_body *body, int number) {
   const bd_function *f = body->function;
   bd_text *text = body->text;
@@ -40,6 +67,8 @@ static void add_signature(const bd_emit_body *body, int number) {
     bd_text_addf(text, ", void *v%d", f->results[i]);
   if (bd_emit_uses_tape(f)) bd_text_add(text, ", char *tape");
   if (bd_emit_uses_workspace(f)) bd_text_add(text, ", char *work");
+  if (bd_emit_begins_ahead(body->emitter, number, -1))
+    bd_text_add(text, ", const bd_rt_gather *ahead");
   bd_text_add(text, ") {\n");
 }
 
@@ -123,32 +152,36 @@ static void add_prefetch(const bd_emit_body *body, int function, const bd_fusion
 }
 
 // Steps in order; gathers begin as early as they may.
-BD_NODISCARD static bd_status add_steps(const bd_emit_body *body, int function,
-                                        const bd_fusion *fusion) {
-  bd_ctx *ctx = body->emitter->ctx;
-  const int *begin = bd_prefetch_find(ctx, body->emitter->module, body->function, fusion);
-  int *slot = BD_NEW_ARRAY(ctx->arena, int, fusion->step_count), slots = 0;
+static void add_ahead(const bd_emit_body *body, int function, int step) {
+  if (bd_emit_begins_ahead(body->emitter, function, step))
+    bd_text_addf(body->text, "  bd_rt_ahead(rt, ahead, %d);\n", step);
+}
+
+BD_NODISCARD static bd_status add_steps(const bd_emit_body *body, int function) {
+  const bd_prefetch *prefetch = &body->emitter->prefetch[function];
+  const bd_fusion *fusion = &prefetch->fusion;
   for (int step = 0; step < fusion->step_count; ++step) {
+    add_ahead(body, function, step);
     for (int later = step + 1; later < fusion->step_count; ++later)
-      if (begin[later] == step) add_prefetch(body, function, fusion, later, slot[later] = slots++);
-    if (begin[step] == step)
+      if (prefetch->begin[later] == step)
+        add_prefetch(body, function, fusion, later, prefetch->slot[later]);
+    if (prefetch->begin[step] == step)
       BD_TRY(add_step(body, function, fusion, step));
     else
-      bd_text_addf(body->text, "  bd_rt_await(rt, %d);\n", slot[step]);
+      bd_text_addf(body->text, "  bd_rt_await(rt, %d);\n", prefetch->slot[step]);
   }
+  add_ahead(body, function, fusion->step_count);
   return BD_OK;
 }
 
 bd_status bd_emit_function(bd_emitter *emitter, int function) {
   const bd_emit_body body = {emitter, emitter->module->functions[function], emitter->text};
-  bd_fusion fusion;
-  bd_fuse(emitter->ctx, emitter->module, body.function, &fusion);
-  BD_TRY(bd_emit_kernels(emitter, function, &fusion));
+  BD_TRY(bd_emit_kernels(emitter, function, &emitter->prefetch[function].fusion));
   bd_text_addf(body.text, "\n// %s.\n",
                body.function->role == BD_ROLE_BACKWARD ? "Backward" : "Forward");
   add_signature(&body, function);
   add_pointers(&body);
-  BD_TRY(add_steps(&body, function, &fusion));
+  BD_TRY(add_steps(&body, function));
   bd_text_add(body.text, "  bd_rt_mark(rt, BD_RT_MARK_OTHER);\n}\n");
   return BD_OK;
 }

@@ -26,16 +26,20 @@ static const bd_function *callee_of(const writer *w, const bd_op *op) {
   return op->kind == BD_OP_CALL ? bd_module_find(w->e->module, op->callee) : NULL;
 }
 
-static int function_index(const writer *w, const bd_function *function) {
-  for (int i = 0; i < w->e->module->function_count; ++i)
-    if (w->e->module->functions[i] == function) return i;
-  assert(false);
-  return -1;
-}
-
 static bool same_value(const writer *w, bd_id a, bd_id b) {
   const bd_value *x = &w->main->values[a], *y = &w->main->values[b];
   return bd_type_equal(&x->type, &y->type) && bd_sharding_equal(&x->sharding, &y->sharding);
+}
+
+// The function whose gathers begin in a call, or -1.
+static int ahead_of(const writer *w, const bd_op *call) {
+  int next = bd_prefetch_next(w->e->module, (int)(call - w->main->ops));
+  if (next < 0) return -1;
+  int function = bd_emit_function_index(w->e->module, callee_of(w, &w->main->ops[next]));
+  const bd_prefetch *prefetch = &w->e->prefetch[function];
+  for (int i = 0; i < prefetch->fusion.step_count; ++i)
+    if (prefetch->begin[i] == BD_PREFETCH_AHEAD) return function;
+  return -1;
 }
 
 // Whether two ops of main differ in addresses, tags and call numbers only.
@@ -43,7 +47,8 @@ static bool same_op(const writer *w, const bd_op *a, const bd_op *b) {
   static const char *const numbers[] = {"axis", "to", "from", NULL};
   if (a->kind != b->kind || a->in_count != b->in_count || a->out_count != b->out_count)
     return false;
-  if (a->kind == BD_OP_CALL) return strcmp(a->callee, b->callee) == 0;
+  if (a->kind == BD_OP_CALL)
+    return strcmp(a->callee, b->callee) == 0 && ahead_of(w, a) == ahead_of(w, b);
   for (int i = 0; numbers[i]; ++i)
     if (bd_op_int(a, numbers[i], -1) != bd_op_int(b, numbers[i], -1)) return false;
   for (int i = 0; i < a->in_count; ++i)
@@ -155,13 +160,6 @@ static void add_value(const writer *w, const repeat *r, int position, bool is_re
   add_places(w, places, r->count);
 }
 
-static void add_restored(const writer *w, const repeat *r, int position, int index) {
-  bd_place *places = BD_NEW_ARRAY(w->e->ctx->arena, bd_place, r->count);
-  for (int i = 0; i < r->count; ++i)
-    places[i] = restored_place(w, r->ops[i * r->period + position], index);
-  add_places(w, places, r->count);
-}
-
 static void add_tape(const writer *w, const repeat *r, int position) {
   bd_place *places = BD_NEW_ARRAY(w->e->ctx->arena, bd_place, r->count);
   for (int i = 0; i < r->count; ++i)
@@ -196,6 +194,88 @@ static void add_gradients(const writer *w, const repeat *r, int position) {
   }
 }
 
+// What a call is given as parameter `index`.
+static bd_place place_of_param(const writer *w, int call, int index) {
+  int restored = restore_count(w, &w->main->ops[call]);
+  return index < restored ? restored_place(w, call, index)
+                          : place_of(w, call, false, index - restored);
+}
+
+static void add_param(const writer *w, const int *calls, int count, int index) {
+  bd_place *places = BD_NEW_ARRAY(w->e->ctx->arena, bd_place, count);
+  for (int i = 0; i < count; ++i)
+    places[i] = place_of_param(w, calls[i], index);
+  add_places(w, places, count);
+}
+
+// A gather of `calls`, which all call the same: of the step `step`, before step `start` of what
+// runs until then.
+static void add_gather(const writer *w, const int *calls, int count, int step, int start) {
+  bd_emitter *e = w->e;
+  const bd_function *f = callee_of(w, &w->main->ops[calls[0]]);
+  int function = bd_emit_function_index(e->module, f);
+  const bd_prefetch *prefetch = &e->prefetch[function];
+  const bd_op *op = &f->ops[prefetch->fusion.first_op[step]];
+  int param = 0;
+  while (f->params[param] != op->in[0])
+    param++;
+  bd_text_addf(w->text, "\n        {.step = %d, .instruction = %d, .slot = %d, ", start,
+               bd_emit_instruction(e, function, step, f, prefetch->fusion.first_op[step], 1),
+               prefetch->slot[step]);
+  bd_emit_gather(e, w->text, f, op);
+  bd_text_add(w->text, ",\n         .in = ");
+  add_param(w, calls, count, param);
+  bd_text_addf(w->text, ", .out = arena + %lld},",
+               (long long)(e->layout.segment_start[BD_SEGMENT_WORKSPACE] +
+                           f->values[op->out[0]].offset_bytes));
+}
+
+// The list of what begins ahead of `calls`: in calls of function `before`, or, where that is -1, at
+// once.
+static void add_gathers(const writer *w, const int *calls, int count, int before) {
+  const bd_emitter *e = w->e;
+  int function = bd_emit_function_index(e->module, callee_of(w, &w->main->ops[calls[0]]));
+  const bd_prefetch *prefetch = &e->prefetch[function];
+  bd_text_add(w->text, "(const bd_rt_gather[]){");
+  for (int step = 0; step < prefetch->fusion.step_count; ++step) {
+    if (prefetch->begin[step] != BD_PREFETCH_AHEAD) continue;
+    int start = before < 0 ? 0 : bd_prefetch_start(e->module, e->prefetch, before, function, step);
+    add_gather(w, calls, count, step, start);
+  }
+  bd_text_add(w->text, "\n        {.step = -1}}");
+}
+
+// What the calls at `position` begin for the calls after them.
+static void add_ahead(const writer *w, const repeat *r, int position) {
+  const bd_op *op = op_at(w, r, 0, position);
+  bd_text_add(w->text, ",\n      /* ahead */ ");
+  if (ahead_of(w, op) < 0) {
+    bd_text_add(w->text, "NULL");
+    return;
+  }
+  int *next = BD_NEW_ARRAY(w->e->ctx->arena, int, r->count);
+  for (int i = 0; i < r->count; ++i)
+    next[i] = bd_prefetch_next(w->e->module, r->ops[i * r->period + position]);
+  add_gathers(w, next, r->count, bd_emit_function_index(w->e->module, callee_of(w, op)));
+}
+
+// What the first call of a pass gathers begins with the pass.
+static void add_first(const writer *w, int first, int end) {
+  while (first < end && (w->main->ops[first].kind != BD_OP_CALL ||
+                         w->main->ops[first].stage != w->e->layout.stage))
+    first++;
+  if (first == end) return;
+  int function = bd_emit_function_index(w->e->module, callee_of(w, &w->main->ops[first]));
+  const bd_prefetch *prefetch = &w->e->prefetch[function];
+  bool any = false;
+  for (int i = 0; i < prefetch->fusion.step_count; ++i)
+    any |= prefetch->begin[i] == BD_PREFETCH_AHEAD;
+  if (!any) return;
+  bd_text_add(w->text, "  bd_rt_ahead(rt, ");
+  add_gathers(w, &first, 1, -1);
+  bd_text_add(w->text, ", 0);\n");
+}
+
 static void begin_argument(const writer *w, const bd_function *callee, bd_id id) {
   bd_text_addf(w->text, ",\n      /* v%d, %s */ ", id, bd_segment_name(callee->values[id].segment));
 }
@@ -203,21 +283,20 @@ static void begin_argument(const writer *w, const bd_function *callee, bd_id id)
 static void add_call(const writer *w, const repeat *r, int position) {
   const bd_op *op = op_at(w, r, 0, position);
   const bd_function *callee = callee_of(w, op);
-  int restored = restore_count(w, op);
+  int *calls = BD_NEW_ARRAY(w->e->ctx->arena, int, r->count);
+  for (int i = 0; i < r->count; ++i)
+    calls[i] = r->ops[i * r->period + position];
   bool random = bd_emit_uses_random(callee);
   if (random) add_random(w, r, position);
   const char *indent = r->count > 1 ? "    " : "  ";
   bd_text_add(w->text, "bd_rt_begin(rt, BD_RT_LAYER, ");
   add_call_number(w, r, position);
-  bd_text_addf(w->text, ");\n%sf%d(rt", indent, function_index(w, callee));
+  bd_text_addf(w->text, ");\n%sf%d(rt", indent, bd_emit_function_index(w->e->module, callee));
   if (random) bd_text_addf(w->text, ", &random%d", r->ops[position]);
   for (int i = 0; i < callee->param_count; ++i) {
     if (!bd_emit_is_passed(callee, i)) continue;
     begin_argument(w, callee, callee->params[i]);
-    if (i < restored)
-      add_restored(w, r, position, i);
-    else
-      add_value(w, r, position, false, i - restored);
+    add_param(w, calls, r->count, i);
   }
   for (int i = 0; i < callee->result_count; ++i) {
     begin_argument(w, callee, callee->results[i]);
@@ -230,6 +309,8 @@ static void add_call(const writer *w, const repeat *r, int position) {
   if (bd_emit_uses_workspace(callee))
     bd_text_addf(w->text, ",\n      /* work */ arena + %lld",
                  (long long)w->e->layout.segment_start[BD_SEGMENT_WORKSPACE]);
+  if (bd_emit_begins_ahead(w->e, bd_emit_function_index(w->e->module, callee), -1))
+    add_ahead(w, r, position);
   bd_text_addf(w->text, ");\n%sbd_rt_end(rt);\n", indent);
   if (w->e->module->cuda) add_gradients(w, r, position);
 }
@@ -303,6 +384,7 @@ BD_NODISCARD static bd_status add_op(const writer *w, const repeat *r, int posit
 }
 
 BD_NODISCARD static bd_status add_ops(const writer *w, int first, int end) {
+  add_first(w, first, end);
   int *ops = BD_NEW_ARRAY(w->e->ctx->arena, int, end - first);
   int count = 0;
   for (int i = first; i < end; ++i)

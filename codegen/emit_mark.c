@@ -7,12 +7,18 @@ static void add_names(bd_text *text, const bd_function *function, int first, int
     bd_text_addf(text, "%s%s", i ? ", " : "", bd_op_get_info(function->ops[first + i].kind)->name);
 }
 
-void bd_emit_mark(bd_emitter *emitter, bd_text *text, int number, int step,
-                  const bd_function *function, int first, int count) {
-  bd_text_addf(text, "bd_rt_mark(rt, %d); // ", BD_RT_MARKS + emitter->instruction_count++);
-  add_names(text, function, first, count);
+int bd_emit_instruction(bd_emitter *emitter, int number, int step, const bd_function *function,
+                        int first, int count) {
   bd_text_addf(emitter->instructions, "    {%d, %d, \"", number, step);
   add_names(emitter->instructions, function, first, count);
-  bd_text_add(text, "\n");
   bd_text_add(emitter->instructions, "\"},\n");
+  return BD_RT_MARKS + emitter->instruction_count++;
+}
+
+void bd_emit_mark(bd_emitter *emitter, bd_text *text, int number, int step,
+                  const bd_function *function, int first, int count) {
+  bd_text_addf(text, "bd_rt_mark(rt, %d); // ",
+               bd_emit_instruction(emitter, number, step, function, first, count));
+  add_names(text, function, first, count);
+  bd_text_add(text, "\n");
 }

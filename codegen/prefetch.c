@@ -42,31 +42,60 @@ static bool step_touches(const search *s, int step, stretch bytes) {
   return false;
 }
 
-// A weight's parts, cut evenly along what is its first dimension but for ones.
-static bool may_begin_early(const search *s, const bd_op *op) {
-  if (op->kind != BD_OP_ALL_GATHER) return false;
-  const bd_value *from = &s->function->values[op->in[0]], *to = &s->function->values[op->out[0]];
-  int axis = (int)bd_op_int(op, "axis", -1);
-  if (from->segment != BD_SEGMENT_WEIGHTS || to->segment != BD_SEGMENT_WORKSPACE) return false;
-  bd_type whole = bd_local_type(&s->module->mesh, &to->sharding, &to->type, s->module->micro_batch);
-  int dim = from->sharding.at[axis];
-  for (int d = 0; d < dim; ++d)
-    if (whole.dims[d] != 1) return false;
-  return whole.dims[dim] % s->module->mesh.size[axis] == 0;
+// The first step that is followed by `end` through steps that leave the bytes alone.
+static int begin_of(const search *s, int end, stretch bytes) {
+  while (end > 0 && !step_touches(s, end - 1, bytes))
+    end--;
+  return end;
 }
 
-const int *bd_prefetch_find(bd_ctx *ctx, const bd_module *module, const bd_function *function,
-                            const bd_fusion *fusion) {
-  const search s = {module, function, fusion};
-  int *begin = BD_NEW_ARRAY(ctx->arena, int, fusion->step_count), count = 0;
-  for (int step = 0; step < fusion->step_count; ++step) {
-    const bd_op *op = &function->ops[fusion->first_op[step]];
-    begin[step] = step;
-    if (!module->cuda || count == BD_RT_PREFETCHES || !may_begin_early(&s, op)) continue;
-    stretch bytes = stretch_of(&s, op->out[0]);
-    while (begin[step] > 0 && !step_touches(&s, begin[step] - 1, bytes))
-      begin[step]--;
-    count += begin[step] < step;
+// Half of the slots are for gathers inside of functions, each of which has them all to itself.
+static void find(const search *s, bd_prefetch *out, int *ahead) {
+  int inside = 0;
+  for (int step = 0; step < s->fusion->step_count; ++step) {
+    const bd_op *op = &s->function->ops[s->fusion->first_op[step]];
+    out->begin[step] = step;
+    if (!bd_memory_gathers_weight(s->module, s->function, op) ||
+        s->function->values[op->out[0]].segment != BD_SEGMENT_WORKSPACE)
+      continue;
+    int begin = begin_of(s, step, stretch_of(s, op->out[0]));
+    if (begin == 0 && *ahead < BD_RT_PREFETCHES) {
+      out->begin[step] = BD_PREFETCH_AHEAD;
+      out->slot[step] = (*ahead)++;
+    } else if (begin < step && inside < BD_RT_PREFETCHES / 2) {
+      out->begin[step] = begin;
+      out->slot[step] = inside++;
+    }
   }
-  return begin;
+}
+
+const bd_prefetch *bd_prefetch_find(bd_ctx *ctx, const bd_module *module) {
+  bd_prefetch *all = BD_NEW_ARRAY(ctx->arena, bd_prefetch, module->function_count);
+  int ahead = BD_RT_PREFETCHES / 2;
+  for (int i = 0; i < module->function_count; ++i) {
+    bd_fuse(ctx, module, module->functions[i], &all[i].fusion);
+    all[i].begin = BD_NEW_ARRAY(ctx->arena, int, all[i].fusion.step_count);
+    all[i].slot = BD_NEW_ARRAY(ctx->arena, int, all[i].fusion.step_count);
+    const search s = {module, module->functions[i], &all[i].fusion};
+    find(&s, &all[i], &ahead);
+  }
+  return all;
+}
+
+int bd_prefetch_next(const bd_module *module, int call) {
+  const bd_op *ops = module->main->ops;
+  bd_role role = bd_module_find(module, ops[call].callee)->role;
+  for (int i = call + 1; i < module->main->op_count; ++i)
+    if (ops[i].kind == BD_OP_CALL && ops[i].stage == ops[call].stage)
+      return bd_module_find(module, ops[i].callee)->role == role ? i : -1;
+  return -1;
+}
+
+int bd_prefetch_start(const bd_module *module, const bd_prefetch *all, int before, int function,
+                      int step) {
+  const search s = {module, module->functions[before], &all[before].fusion};
+  const bd_function *next = module->functions[function];
+  const bd_op *gather = &next->ops[all[function].fusion.first_op[step]];
+  const search its = {module, next, &all[function].fusion};
+  return begin_of(&s, all[before].fusion.step_count, stretch_of(&its, gather->out[0]));
 }

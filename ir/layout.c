@@ -67,19 +67,57 @@ static bd_status place_function(laying *l, const bd_function *called) {
   l->tape_bytes[index] = 0;
   if (function->role == BD_ROLE_FORWARD)
     BD_TRY(bd_memory_place_tape(l->ctx, l->module, function, &l->tape_bytes[index]));
-  BD_TRY(bd_memory_place_workspace(l->ctx, l->module, function, &l->workspace_bytes[index]));
-  int64_t *workspace = &l->layout->memory.bytes[BD_SEGMENT_WORKSPACE];
-  if (l->workspace_bytes[index] > *workspace) *workspace = l->workspace_bytes[index];
-  return BD_OK;
+  return bd_memory_place_workspace(l->ctx, l->module, function, &l->workspace_bytes[index]);
+}
+
+static bool gathers_weights(const laying *l) {
+  for (int i = 0; i < l->module->function_count; ++i) {
+    const bd_function *f = l->module->functions[i];
+    for (int k = 0; k < f->op_count; ++k)
+      if (bd_memory_gathers_weight(l->module, f, &f->ops[k])) return true;
+  }
+  return false;
+}
+
+// The highest call of each stage, of the functions that have been placed.
+static int64_t *workspaces(const laying *l) {
+  int64_t *bytes = BD_NEW_ARRAY(l->ctx->arena, int64_t, l->module->stages);
+  for (int i = 0; i < l->main->op_count; ++i) {
+    const bd_function *callee = callee_of(l, &l->main->ops[i]);
+    if (!callee) continue;
+    int64_t height = l->workspace_bytes[function_index(l, callee)];
+    int64_t *most = &bytes[l->main->ops[i].stage];
+    if (height > *most) *most = height;
+  }
+  return bytes;
+}
+
+// A function lies alike on all stages that call it, within the workspace of each.
+static void place_early(laying *l, const int64_t *stage_bytes) {
+  int64_t *room = BD_NEW_ARRAY(l->ctx->arena, int64_t, l->module->function_count);
+  for (int i = 0; i < l->main->op_count; ++i) {
+    const bd_function *callee = callee_of(l, &l->main->ops[i]);
+    if (!callee) continue;
+    int index = function_index(l, callee);
+    int64_t bytes = stage_bytes[l->main->ops[i].stage];
+    if (room[index] == 0 || bytes < room[index]) room[index] = bytes;
+  }
+  for (int i = 0; i < l->module->function_count; ++i)
+    if (l->workspace_bytes[i] >= 0)
+      bd_memory_place_early(l->ctx, l->module, l->module->functions[i], room[i]);
 }
 
 static bd_status place_functions(laying *l) {
+  bool early = gathers_weights(l);
   for (int i = 0; i < l->module->function_count; ++i)
     l->tape_bytes[i] = l->workspace_bytes[i] = -1;
   for (int i = 0; i < l->main->op_count; ++i) {
     const bd_function *callee = callee_of(l, &l->main->ops[i]);
-    if (callee && here(l, &l->main->ops[i])) BD_TRY(place_function(l, callee));
+    if (callee && (early || here(l, &l->main->ops[i]))) BD_TRY(place_function(l, callee));
   }
+  const int64_t *bytes = workspaces(l);
+  take(l, BD_SEGMENT_WORKSPACE, bytes[l->layout->stage]);
+  if (early) place_early(l, bytes);
   return BD_OK;
 }
 

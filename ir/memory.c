@@ -25,6 +25,18 @@ int64_t bd_memory_scratch_bytes(const bd_module *module, const bd_function *func
   return gradient || op->kind == BD_OP_ATTENTION ? bd_align(BD_ATTENTION_SCRATCH_BYTES) : 0;
 }
 
+bool bd_memory_gathers_weight(const bd_module *module, const bd_function *function,
+                              const bd_op *op) {
+  if (!module->cuda || op->kind != BD_OP_ALL_GATHER) return false;
+  const bd_value *from = &function->values[op->in[0]], *to = &function->values[op->out[0]];
+  if (from->segment != BD_SEGMENT_WEIGHTS) return false;
+  int axis = (int)bd_op_int(op, "axis", -1), dim = from->sharding.at[axis];
+  bd_type whole = bd_local_type(&module->mesh, &to->sharding, &to->type, module->micro_batch);
+  for (int d = 0; d < dim; ++d)
+    if (whole.dims[d] != 1) return false;
+  return whole.dims[dim] % module->mesh.size[axis] == 0;
+}
+
 int64_t bd_optimizer_state_bytes(const char *optimizer, bd_dtype weight) {
   bd_dtype master = bd_dtype_wide(weight);
   int64_t bytes = master == weight ? 0 : bd_dtype_bytes(master);

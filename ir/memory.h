@@ -43,6 +43,19 @@ int64_t bd_memory_value_bytes(const bd_module *module, const bd_value *value);
 BD_NODISCARD bd_status bd_memory_place_workspace(bd_ctx *ctx, const bd_module *module,
                                                  bd_function *function, int64_t *out_bytes);
 
+// Whether an op of an spmd function for GPUs makes a weight that lies in parts whole (ZeRO 3),
+// parts of equal size one after another: the gather may run beside other work and needs no memory
+// but its result's.
+bool bd_memory_gathers_weight(const bd_module *module, const bd_function *function,
+                              const bd_op *op);
+
+// Places the inner values of a function again, in `room_bytes`, at least the height that
+// bd_memory_place_workspace gives, so that such gathers may begin long before they are read: in op
+// order, as far as there is room, each has bytes that nothing else in the function uses (a call
+// before it may fill them as well), or that nothing uses before the gather is read.
+void bd_memory_place_early(bd_ctx *ctx, const bd_module *module, bd_function *function,
+                           int64_t room_bytes);
+
 // Lays out the tape slot of one call of a forward function: saved values one after another.
 // Parameters of the function that are main values (weights, inputs, boundary values) take no room
 // unless saved as boundary: they, and saved results, are read from main. Sets offsets here and on

@@ -140,8 +140,7 @@ static void write_offsets(placing *p) {
     if (p->scratch[i] >= 0) set_scratch(p, &f->ops[i], p->buffers[p->scratch[i]].offset_bytes);
 }
 
-bd_status bd_memory_place_workspace(bd_ctx *ctx, const bd_module *module, bd_function *function,
-                                    int64_t *out_bytes) {
+static placing open_placing(bd_ctx *ctx, const bd_module *module, bd_function *function) {
   placing p = {.ctx = ctx, .module = module, .function = function};
   bd_fuse(ctx, module, function, &p.fusion);
   p.last_read = BD_NEW_ARRAY(ctx->arena, int, function->value_count);
@@ -156,9 +155,42 @@ bd_status bd_memory_place_workspace(bd_ctx *ctx, const bd_module *module, bd_fun
   }
   find_last_reads(&p);
   collect_buffers(&p);
+  return p;
+}
+
+bd_status bd_memory_place_workspace(bd_ctx *ctx, const bd_module *module, bd_function *function,
+                                    int64_t *out_bytes) {
+  placing p = open_placing(ctx, module, function);
   *out_bytes = bd_fit_buffers(ctx, p.buffers, p.buffer_count);
   write_offsets(&p);
   return BD_OK;
+}
+
+// The buffer lives from the first step to `last`, if that fits.
+static bool hold(placing *p, bd_buffer *buffer, int last, int64_t room_bytes) {
+  const bd_buffer before = *buffer;
+  buffer->first = 0;
+  buffer->last = last;
+  if (bd_fit_buffers(p->ctx, p->buffers, p->buffer_count) <= room_bytes) return true;
+  buffer->first = before.first;
+  buffer->last = before.last;
+  return false;
+}
+
+void bd_memory_place_early(bd_ctx *ctx, const bd_module *module, bd_function *function,
+                           int64_t room_bytes) {
+  placing p = open_placing(ctx, module, function);
+  for (int i = 0; i < function->op_count; ++i) {
+    const bd_op *op = &function->ops[i];
+    if (!bd_memory_gathers_weight(module, function, op) || p.buffer[op->out[0]] < 0) continue;
+    bd_buffer *buffer = &p.buffers[p.buffer[op->out[0]]];
+    if (!hold(&p, buffer, p.fusion.step_count - 1, room_bytes))
+      (void)hold(&p, buffer, buffer->last, room_bytes);
+  }
+  int64_t height = bd_fit_buffers(ctx, p.buffers, p.buffer_count);
+  assert(height <= room_bytes);
+  (void)height;
+  write_offsets(&p);
 }
 
 bd_status bd_memory_place_tape(bd_ctx *ctx, const bd_module *module, bd_function *forward,

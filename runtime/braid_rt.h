@@ -139,12 +139,29 @@ void bd_rt_all_reduce(bd_rt *rt, int axis, int dtype, int combiner, int64_t coun
                       void *out);
 void bd_rt_all_gather(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent, int64_t inner,
                       const void *in, void *out);
-// CUDA programs: an all-gather of parts of equal size, one after another (`outer` is 1), that goes on
-// beside what follows until bd_rt_await with the same slot, below BD_RT_PREFETCHES. Meanwhile
+// CUDA programs: an all-gather of parts of equal size, one after another (`outer` is 1), that goes
+// on beside what follows until bd_rt_await with the same slot, below BD_RT_PREFETCHES. Meanwhile
 // nothing may touch `out`.
 void bd_rt_prefetch(bd_rt *rt, int slot, int axis, int dtype, int64_t outer, int64_t extent,
                     int64_t inner, const void *in, void *out);
 void bd_rt_await(bd_rt *rt, int slot);
+// Such a gather for the layer that comes next, which begins before step `step` of this one, or,
+// when that is the count of its steps, after them; `instruction` as bd_rt_mark takes it.
+typedef struct bd_rt_gather {
+  int32_t step, instruction, slot, axis, dtype;
+  int64_t extent, inner;
+  const void *in;
+  void *out;
+} bd_rt_gather;
+// Those before `step`. `ahead`: NULL, or a list that ends with a negative step.
+static inline void bd_rt_ahead(bd_rt *rt, const bd_rt_gather *ahead, int step) {
+  for (; ahead && ahead->step >= 0; ahead++) {
+    if (ahead->step != step) continue;
+    bd_rt_mark(rt, ahead->instruction);
+    bd_rt_prefetch(rt, ahead->slot, ahead->axis, ahead->dtype, 1, ahead->extent, ahead->inner,
+                   ahead->in, ahead->out);
+  }
+}
 void bd_rt_reduce_scatter(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent,
                           int64_t inner, const void *in, void *out);
 // Cuts the rank's part of a replica.

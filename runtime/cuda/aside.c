@@ -62,12 +62,12 @@ void bd_rt_prefetch(bd_rt *rt, int slot, int axis, int dtype, int64_t outer, int
   bd_rt_back(rt);
   if (device->rehearsing) return;
   BD_CUDA(cudaEventRecord(device->prefetched[slot], device->lanes[BD_CUDA_ASIDE].stream));
-  device->prefetches |= UINT64_C(1) << slot;
+  device->prefetching[slot] = 1;
 }
 
 void bd_rt_await(bd_rt *rt, int slot) {
   bd_rt_device *const device = rt->device;
-  if (!(device->prefetches >> slot & 1)) return;
+  if (!device->prefetching[slot]) return;
   BD_CUDA(cudaStreamWaitEvent(bd_cuda_now(rt)->stream, device->prefetched[slot], 0));
-  device->prefetches &= ~(UINT64_C(1) << slot);
+  device->prefetching[slot] = 0;
 }

@@ -104,7 +104,7 @@ struct bd_rt_device {
   int aside;                  // the other lane has work that nobody has waited for
   cudaEvent_t forked, joined; // between the two
   cudaEvent_t prefetched[BD_RT_PREFETCHES];
-  uint64_t prefetches; // a bit per slot: under way
+  unsigned char prefetching[BD_RT_PREFETCHES]; // per slot: under way
   // The arena's library segment, for matrix products. Its first BD_CUDA_WORKSPACE_BYTES are what
   // bd_rt_workspace gives, the rest is everyone's between two calls: `room`.
   char *library, *room;

@@ -14,6 +14,7 @@ typedef struct builder {
   record_expectation *e;
   record_pass *pass; // that is being written
   int capacity, use_count, use_capacity;
+  const bd_prefetch *prefetch; // per function
 } builder;
 
 static record_instruction *add(builder *b, record_kind kind, const char *name) {
@@ -146,15 +147,30 @@ BD_NODISCARD static bd_status add_step(builder *b, int call, const bd_function *
   return BD_OK;
 }
 
+// What call `next` gathers before it begins: before step `step` of function `before`, or, where
+// that is -1, with the pass.
+BD_NODISCARD static bd_status add_ahead(builder *b, int next, int before, int step) {
+  const bd_function *const f = bd_module_find(b->module, b->main->ops[next].callee);
+  const int function = function_index(b->module, f);
+  const bd_prefetch *const p = &b->prefetch[function];
+  for (int k = 0; k < p->fusion.step_count; k++) {
+    if (p->begin[k] != BD_PREFETCH_AHEAD) continue;
+    if (before < 0 || bd_prefetch_start(b->module, b->prefetch, before, function, k) == step)
+      BD_TRY(add_step(b, next, f, &p->fusion, k));
+  }
+  return BD_OK;
+}
+
 BD_NODISCARD static bd_status add_call(builder *b, int call) {
   const bd_function *const f = bd_module_find(b->module, b->main->ops[call].callee);
-  bd_fusion fusion;
-  bd_fuse(b->ctx, b->module, f, &fusion);
-  const int *const begin = bd_prefetch_find(b->ctx, b->module, f, &fusion);
-  for (int step = 0; step < fusion.step_count; step++) {
-    for (int later = step + 1; later < fusion.step_count; later++)
-      if (begin[later] == step) BD_TRY(add_step(b, call, f, &fusion, later));
-    if (begin[step] == step) BD_TRY(add_step(b, call, f, &fusion, step));
+  const int function = function_index(b->module, f), next = bd_prefetch_next(b->module, call);
+  const bd_prefetch *const p = &b->prefetch[function];
+  for (int step = 0; step <= p->fusion.step_count; step++) {
+    if (next >= 0) BD_TRY(add_ahead(b, next, function, step));
+    for (int later = step + 1; later < p->fusion.step_count; later++)
+      if (p->begin[later] == step) BD_TRY(add_step(b, call, f, &p->fusion, later));
+    if (step < p->fusion.step_count && p->begin[step] == step)
+      BD_TRY(add_step(b, call, f, &p->fusion, step));
   }
   return BD_OK;
 }
@@ -208,6 +224,11 @@ BD_NODISCARD static bd_status add_pass(builder *b, int first, int end, bool back
   b->pass = backward ? &b->e->backward : &b->e->forward;
   b->capacity = 0;
   add_inputs(b, backward);
+  int call = first;
+  while (call < end &&
+         (b->main->ops[call].kind != BD_OP_CALL || b->main->ops[call].stage != b->e->stage))
+    call++;
+  if (call < end) BD_TRY(add_ahead(b, call, -1, 0));
   for (int i = first; i < end; i++) {
     const bd_op *const op = &b->main->ops[i];
     if (op->stage != b->e->stage) continue;
@@ -240,6 +261,7 @@ bd_status record_expect(bd_ctx *ctx, const bd_module *exec, bd_schedule schedule
   out->call_values = BD_NEW_ARRAY(ctx->arena, int, exec->main->op_count);
   BD_TRY(bd_schedule_order(ctx, schedule, stage, exec->stages, 1, micro_batches, &out->passes,
                            &out->pass_count));
+  b.prefetch = bd_prefetch_find(ctx, exec);
   const int forward_end = number_calls(&b);
   BD_TRY(add_pass(&b, 0, forward_end, false));
   return add_pass(&b, forward_end, exec->main->op_count, true);

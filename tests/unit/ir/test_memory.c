@@ -7,6 +7,7 @@
 #include "ir/optimizer.h"
 #include "ir/partition.h"
 #include "ir/pass.h"
+#include "ir/print.h"
 #include "runtime/braid_rt_abi.h"
 
 #include <setjmp.h>
@@ -222,6 +223,61 @@ static void test_stages(void **state) {
   bd_ctx_destroy(ctx);
 }
 
+// Two products, one after the other, each with a weight of 64 KiB that lies in parts.
+static const char gathering[] =
+    "braid spmd \"two\" {\n"
+    "  mesh [2] stages 1 micro_batch 8 cuda\n"
+    "  weight @a : f32[128,128] stored \"a\" [128,128] init zeros\n"
+    "  weight @b : f32[128,128] stored \"b\" [128,128] init zeros\n"
+    "  func @two.0(%x: f32[B,128] sharded [-] at boundary+0, %a: f32[128,128] sharded [0] at weights+0 weight, "
+    "%b: f32[128,128] sharded [0] at weights+0 weight) {\n"
+    "    %1 = all_gather(%a) {axis=0, dim=0} : f32[128,128] sharded [-]\n"
+    "    %2 = contract(%x, %1) {rule=\"bi,io->bo\"} split [-] : f32[B,128] sharded [-]\n"
+    "    %3 = all_gather(%b) {axis=0, dim=0} : f32[128,128] sharded [-]\n"
+    "    %4 = contract(%2, %3) {rule=\"bi,io->bo\"} split [-] : f32[B,128] sharded [-]\n"
+    "    %5 = reduce_sum(%4) {rule=\"AB->\"} split [-] : f32[] sharded [-] at boundary+0\n"
+    "    return %5\n"
+    "  }\n"
+    "  main(%x: f32[B,128] sharded [-] reals, %a: f32[128,128] sharded [0] weight, "
+    "%b: f32[128,128] sharded [0] weight, %dloss: f32[] sharded [-]) {\n"
+    "    %y = call @two.0(%x, %a, %b) stage 0 : f32[] sharded [-]\n"
+    "    return %y\n"
+    "  }\n"
+    "}\n";
+
+// Weights share their bytes until there is room; the room is never exceeded.
+static void test_early(void **state) {
+  (void)state;
+  enum { WEIGHT = 128 * 128 * 4, VALUE = 8 * 128 * 4 };
+  bd_ctx *ctx = bd_ctx_create();
+  bd_module *module = NULL;
+  bd_status status = bd_module_parse(ctx, "two", gathering, strlen(gathering), &module);
+  bd_diags_print(ctx, stderr, false);
+  assert_int_equal(status, BD_OK);
+  bd_function *f = module->functions[0];
+  const bd_value *first = &f->values[f->ops[0].out[0]], *second = &f->values[f->ops[2].out[0]];
+  int64_t height;
+  assert_int_equal(bd_memory_place_workspace(ctx, module, f, &height), BD_OK);
+  assert_int_equal(height, WEIGHT + 2 * VALUE);
+  assert_int_equal(first->offset_bytes, second->offset_bytes);
+  bd_memory_place_early(ctx, module, f, 2 * WEIGHT + VALUE - 1);
+  assert_int_equal(first->offset_bytes, second->offset_bytes);
+  // What is read last lies where the first weight was, or apart from both.
+  const bd_value *last = &f->values[f->ops[3].out[0]];
+  bd_memory_place_early(ctx, module, f, 2 * WEIGHT + 2 * VALUE - 1);
+  assert_int_not_equal(first->offset_bytes, second->offset_bytes);
+  assert_int_equal(last->offset_bytes, first->offset_bytes);
+  bd_memory_place_early(ctx, module, f, 2 * WEIGHT + 2 * VALUE);
+  assert_int_equal(first->offset_bytes, 0);
+  assert_int_equal(second->offset_bytes, WEIGHT);
+  assert_true(last->offset_bytes >= 2 * WEIGHT);
+  assert_true(bd_memory_gathers_weight(module, f, &f->ops[0]));
+  assert_false(bd_memory_gathers_weight(module, f, &f->ops[1]));
+  module->cuda = false;
+  assert_false(bd_memory_gathers_weight(module, f, &f->ops[0]));
+  bd_ctx_destroy(ctx);
+}
+
 static void test_abi(void **state) {
   (void)state;
   assert_int_equal(BD_ATTENTION_SCRATCH_BYTES, bd_rt_attention_workspace_bytes());
@@ -268,6 +324,7 @@ static void test_optimizer_bytes(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_fit), cmocka_unit_test(test_stages),
                                      cmocka_unit_test(test_optimizer_bytes),
-                                     cmocka_unit_test(test_abi), cmocka_unit_test(test_in_flight)};
+                                     cmocka_unit_test(test_early), cmocka_unit_test(test_abi),
+                                     cmocka_unit_test(test_in_flight)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
