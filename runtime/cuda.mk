@@ -1,5 +1,6 @@
 # Sources and flags of the CUDA runtime, relative to the folder that holds runtime/. CUDA_HOME names
-# the toolkit (12.8 or newer), NCCL_HOME NCCL where it is not among the system's libraries.
+# the toolkit (12.8 or newer), NCCL_HOME NCCL and CUDNN_HOME cuDNN
+# (which programs look for when they start) where they are not among the system's libraries.
 CUDA_HOME ?= /usr/local/cuda
 # Machine code is made for these, and PTX of the first, of which the driver makes code for later ones.
 ARCHITECTURES ?= 80 90
@@ -13,7 +14,7 @@ BRAID_RT_SOURCES = \
   runtime/cuda/launcher.c runtime/cuda/meet.c \
   runtime/cuda/meet_join.c runtime/cuda/meet_wire.c runtime/cuda/host.c runtime/cuda/memory.c \
   runtime/cuda/step.c runtime/cuda/matmul.c runtime/cuda/comm.c runtime/cuda/grant.c runtime/cuda/segment.c runtime/cuda/aside.c runtime/cuda/collectives.c \
-  runtime/cuda/pipe.c
+  runtime/cuda/pipe.c runtime/cuda/dnn.c runtime/cuda/dnn_plan.c
 BRAID_RT_CUDA_SOURCES = runtime/cuda/optimizer.cu runtime/cuda/adafactor.cu runtime/cuda/parts.cu runtime/cuda/weights.cu \
   runtime/cuda/embed.cu runtime/cuda/conv.cu runtime/cuda/float8.cu runtime/cuda/kept.cu
 BRAID_RT_CC = cc
@@ -26,6 +27,7 @@ BRAID_RT_CFLAGS = -std=c11 -D_GNU_SOURCE -O2 -ffp-contract=off -Wall -Wextra -pt
 BRAID_RT_NVCCFLAGS = -std=c++17 -O3 -fmad=false -I. -Xcompiler -Wall,-Wextra \
   $(foreach a,$(ARCHITECTURES),-gencode arch=compute_$(a),code=sm_$(a)) \
   -gencode arch=compute_$(firstword $(ARCHITECTURES)),code=compute_$(firstword $(ARCHITECTURES))
-BRAID_RT_LIBS = $(if $(NCCL_HOME),-L$(NCCL_HOME)/lib -Wl$(comma)-rpath$(comma)$(NCCL_HOME)/lib) \
+BRAID_RT_LIBS = $(if $(CUDNN_HOME),-Wl$(comma)-rpath$(comma)$(CUDNN_HOME)/lib) \
+  $(if $(NCCL_HOME),-L$(NCCL_HOME)/lib -Wl$(comma)-rpath$(comma)$(NCCL_HOME)/lib) \
   -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublasLt -lnccl -lcudart -lstdc++ -lm -ldl -pthread
 comma := ,
