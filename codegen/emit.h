@@ -88,6 +88,9 @@ void bd_emit_mark(bd_emitter *emitter, bd_text *text, int number, int step,
 BD_NODISCARD bd_status bd_emit_function(bd_emitter *emitter, int function);
 // A step that is a call of the runtime.
 BD_NODISCARD bd_status bd_emit_library_op(const bd_emit_body *body, const bd_op *op);
+// Of attention that cuDNN may do: the condition under which the kernel call that follows runs. Of
+// other ops nothing.
+void bd_emit_attend(const bd_emit_body *body, const bd_op *op);
 BD_NODISCARD bd_status bd_emit_embed_dw(const bd_emit_body *body, const bd_op *op);
 BD_NODISCARD bd_status bd_emit_contract(const bd_emit_body *body, const bd_op *op);
 // A collective, reading and writing C expressions.

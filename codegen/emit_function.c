@@ -120,6 +120,7 @@ BD_NODISCARD static bd_status add_kernel_step(const bd_emit_body *body, const bd
   bool random = false;
   for (int i = 0; i < kernel.op_count; ++i)
     random |= bd_op_get_info(first[i].kind)->traits & BD_RANDOM;
+  if (e->module->cuda) bd_emit_attend(body, first);
   bd_text_add(body->text, "  ");
   const bd_emit_call call = {.first_op = kernel.first_op,
                              .number = number,

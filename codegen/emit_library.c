@@ -44,12 +44,36 @@ static void add_attention_shape(const bd_emit_body *body, const bd_op *op, const
                bd_emit_dim_start(e, q, 2), whole(body, q, 2), bd_emit_dtype(q->type.dtype));
 }
 
-// The call's buffers and its scratch.
-static void add_buffers(const bd_emit_body *body, const bd_op *op) {
+// The buffers that the op reads and writes.
+static void add_list(const bd_emit_body *body, const bd_op *op) {
   for (int i = 0; i < op->in_count; ++i)
-    bd_text_addf(body->text, ", v%d", op->in[i]);
+    bd_text_addf(body->text, "%sv%d", i ? ", " : "", op->in[i]);
   for (int i = 0; i < op->out_count; ++i)
     bd_text_addf(body->text, ", v%d", op->out[i]);
+}
+
+// One dtype of halves throughout, no dropout, and every result written once: what cuDNN takes.
+static bool is_plain(const bd_function *f, const bd_op *op) {
+  bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
+  bd_dtype dtype = f->values[op->in[0]].type.dtype;
+  if ((dtype != BD_BF16 && dtype != BD_F16) || bd_op_real(op, "dropout", 0) > 0) return false;
+  for (int i = 0; i < op->in_count - gradient; ++i)
+    if (f->values[op->in[i]].type.dtype != dtype) return false;
+  for (int i = 0; i < op->out_count - !gradient; ++i)
+    if (f->values[op->out[i]].type.dtype != dtype || bd_accumulates(f, op->out[i])) return false;
+  return true;
+}
+
+void bd_emit_attend(const bd_emit_body *body, const bd_op *op) {
+  bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
+  if (!gradient && op->kind != BD_OP_ATTENTION) return;
+  if (!is_plain(body->function, op)) return;
+  bd_text_addf(body->text, "  if (!bd_rt_attend%s(rt, ", gradient ? "_grad" : "");
+  add_attention_shape(body, op, operand(body, op, gradient), operand(body, op, gradient + 1));
+  bd_text_add(body->text, ",\n      ");
+  add_list(body, op);
+  if (gradient) bd_text_addf(body->text, ", work + %lld", (long long)bd_op_int(op, "scratch", 0));
+  bd_text_add(body->text, "))\n  ");
 }
 
 static bd_status attention(const bd_emit_body *body, const bd_op *op) {
@@ -61,8 +85,8 @@ static bd_status attention(const bd_emit_body *body, const bd_op *op) {
                    bd_dtype_name(q->dtype), BD_RT_ATTENTION_HALF_WIDTH);
   bd_text_addf(body->text, "  bd_rt_attention_%s(rt, ", gradient ? "backward" : "forward");
   add_attention_shape(body, op, operand(body, op, gradient), operand(body, op, gradient + 1));
-  bd_text_add(body->text, ",\n      random");
-  add_buffers(body, op);
+  bd_text_add(body->text, ",\n      random, ");
+  add_list(body, op);
   bd_text_addf(body->text, ", work + %lld);\n", (long long)bd_op_int(op, "scratch", 0));
   return BD_OK;
 }

@@ -106,6 +106,14 @@ void bd_rt_attention_backward(bd_rt *rt, const bd_rt_attention *shape, const bd_
                               const void *dout, const void *q, const void *k, const void *v,
                               const void *out, const float *lse, void *dq, void *dk, void *dv,
                               void *workspace);
+// CUDA programs: the same by cuDNN, without dropout, of halves; `sums` has the bytes of lse. 0: it
+// is not done, because cuDNN is not there or does not take the shape, and generated kernels are to
+// do it.
+int bd_rt_attend(bd_rt *rt, const bd_rt_attention *shape, const void *q, const void *k,
+                 const void *v, void *out, void *lse);
+int bd_rt_attend_grad(bd_rt *rt, const bd_rt_attention *shape, const void *dout, const void *q,
+                      const void *k, const void *v, const void *out, const void *lse, void *dq,
+                      void *dk, void *dv, void *sums);
 
 // dtable [rows, c] = sum over tokens with row_start <= id < row_start + rows of dout [count, c], in
 // token order; `dtype` is that of dout. Overwrites dtable, or adds when `accumulate`.

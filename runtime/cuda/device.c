@@ -137,6 +137,7 @@ void bd_cuda_release(bd_rt *rt) {
   bd_rt_pool_destroy(rt->pool);
   bd_cuda_close_sensors(rt);
   bd_cuda_close_segments(rt);
+  bd_cuda_release_dnn(rt);
   bd_cuda_release_products(rt);
   BD_CUDA_BLAS(cublasLtDestroy(device->blas));
   if (device->code) BD_CUDA(cudaLibraryUnload(device->code));

@@ -15,6 +15,7 @@ typedef struct bd_launcher {
   int join_seconds;  // how long the ranks wait for each other
   int may_share_gpu; // several ranks may use one GPU
   int no_graphs;     // work is started piece by piece
+  int no_dnn;        // cuDNN is not used
 } bd_launcher;
 
 // Reads the environment; without a launcher this is the only rank. 0, or a BD_RT_EXIT status with

@@ -137,6 +137,7 @@ int bd_rt_open(bd_rt *rt) {
   if (!status) status = bd_rt_agree(rt, bd_cuda_allocate(rt, message, sizeof message), message);
   if (!status) status = bd_rt_agree(rt, rehearse(rt, message, sizeof message), message);
   if (status) return status;
+  bd_cuda_agree_dnn(rt);
   bd_cuda_connect(rt);
   bd_rt_zero(rt, rt->arena, rt->stage->arena_bytes);
   bd_rt_settle(rt);

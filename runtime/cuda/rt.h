@@ -18,6 +18,10 @@
 //   cublasLtMatrixLayoutCreate/SetAttribute (BATCH_COUNT, STRIDED_BATCH_OFFSET)/Destroy
 //   cublasLtMatmulPreferenceCreate/SetAttribute (MAX_WORKSPACE_BYTES, REDUCTION_SCHEME_MASK,
 //   MIN_ALIGNMENT_{A,B,C,D}_BYTES)/Destroy
+// of cuDNN, when it is there, what dnn_abi.h lists; loaded by name:
+//   cudnnGetVersion cudnnGetErrorString cudnnGetLastErrorString cudnnCreate cudnnDestroy
+//   cudnnSetStream cudnnBackendCreateDescriptor/DestroyDescriptor/SetAttribute/GetAttribute/
+//   Finalize/Execute
 // of NCCL, with nonblocking communicators (every call may return ncclInProgress):
 //   ncclGetVersion ncclGetUniqueId ncclCommInitRankConfig ncclCommGetAsyncError ncclCommFinalize
 //   ncclCommDestroy ncclGetErrorString ncclAllReduce ncclAllGather ncclReduceScatter ncclSend
@@ -26,6 +30,7 @@
 #ifndef BD_RT_CUDA_RT_H
 #define BD_RT_CUDA_RT_H
 #include "runtime/backend.h"
+#include "runtime/cuda/dnn.h"
 #include "runtime/cuda/kernels.h"
 #include "runtime/cuda/launcher.h"
 #include "runtime/cuda/meet.h"
@@ -35,8 +40,10 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-typedef struct bd_cuda_product bd_cuda_product; // a matrix product's chosen algorithm
-typedef struct bd_cuda_sensors bd_cuda_sensors; // of NVIDIA's management library
+typedef struct bd_cuda_product bd_cuda_product;       // a matrix product's chosen algorithm
+typedef struct bd_cuda_sensors bd_cuda_sensors;       // of NVIDIA's management library
+typedef struct bd_cuda_dnn_use bd_cuda_dnn_use;       // cuDNN, where it is used
+typedef struct bd_cuda_attentions bd_cuda_attentions; // what runs by it
 
 // What NCCL calls the arena: a symmetric window, a buffer, or NULL where it does without.
 typedef struct bd_cuda_grant {
@@ -115,7 +122,9 @@ struct bd_rt_device {
   cublasLtHandle_t blas;
   bd_cuda_product **products; // a hash table
   int product_count, product_slots;
-  bd_cuda_pipe *to, *from; // by stage
+  bd_cuda_dnn_use *dnn;           // NULL: nothing has asked for it, or no rank uses it
+  bd_cuda_attentions *attentions; // NULL: none
+  bd_cuda_pipe *to, *from;        // by stage
   int outgoing_count;
   bd_cuda_outgoing outgoing[BD_CUDA_MOST_OUTGOING];
   int64_t send_used; // bytes of the arena's send segment
@@ -176,6 +185,15 @@ void bd_cuda_revoke_arena(bd_rt *rt, ncclComm_t comm, bd_cuda_grant grant);
 int bd_cuda_has_window(const bd_rt *rt, int mask);
 // Has copy engines gather what lies in windows, where NCCL can, so that no multiprocessor does.
 void bd_cuda_prefer_copy_engines(const bd_rt *rt, ncclConfig_t *config);
+// cuDNN, looked for when first asked for. NULL: it cannot be used. Only while rehearsing.
+bd_dnn *bd_cuda_dnn(bd_rt *rt);
+// Counts a shape that runs by it, or one that it does not take and why.
+void bd_cuda_dnn_count(bd_rt *rt, const char *refused_why);
+// Collective, after the rehearsal: cuDNN is used when all ranks that asked for it have the same;
+// the first rank says which it is. Else plans are given up.
+void bd_cuda_agree_dnn(bd_rt *rt);
+void bd_cuda_release_dnn(bd_rt *rt);
+void bd_cuda_release_attention(bd_rt *rt);
 
 // What NCCL's calls return, made final: waits while a call is in progress on `comm`.
 void bd_cuda_finish(bd_rt *rt, ncclComm_t comm, ncclResult_t result, const char *call);

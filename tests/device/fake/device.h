@@ -49,7 +49,7 @@ void bd_fake_check_started(const char *call); // a device was chosen and the lib
 // What the program did, for the report at its end.
 typedef struct bd_fake_counts {
   int64_t device_allocations, device_bytes, device_peak_bytes, pinned_bytes;
-  int64_t launches, kernels, copies, matmuls, collectives, messages, streams, graphs;
+  int64_t launches, kernels, copies, matmuls, dnn, collectives, messages, streams, graphs;
   int64_t windows, window_collectives, copy_engine_collectives;
   int64_t handles; // streams, events, libraries, communicators, .. that were not given back
 } bd_fake_counts;

@@ -14,12 +14,13 @@ static void write_report(void) {
   if (!file) bd_fake_fault("report", "%s: %s", getenv("BD_FAKE_REPORT"), strerror(errno));
   fprintf(file,
           "{\"device_allocations\": %lld, \"device_peak_bytes\": %lld, \"kernels\": %lld, "
-          "\"launches\": %lld, \"copies\": %lld, \"matmuls\": %lld, \"collectives\": %lld, "
+          "\"launches\": %lld, \"copies\": %lld, \"matmuls\": %lld, \"dnn\": %lld, "
+          "\"collectives\": %lld, "
           "\"messages\": %lld, \"streams\": %lld, \"graphs\": %lld, \"windows\": %lld, "
           "\"window_collectives\": %lld, \"copy_engine_collectives\": %lld, "
           "\"left_bytes\": %lld, \"left_handles\": %lld}\n",
           (long long)c->device_allocations, (long long)c->device_peak_bytes, (long long)c->kernels,
-          (long long)c->launches, (long long)c->copies, (long long)c->matmuls,
+          (long long)c->launches, (long long)c->copies, (long long)c->matmuls, (long long)c->dnn,
           (long long)c->collectives, (long long)c->messages, (long long)c->streams,
           (long long)c->graphs, (long long)c->windows, (long long)c->window_collectives,
           (long long)c->copy_engine_collectives, (long long)(c->device_bytes + c->pinned_bytes),

@@ -1,0 +1,202 @@
+// Attention by cuDNN where it takes the shape, else by generated kernels. Which it is, is settled
+// while a step is rehearsed.
+#include "runtime/cuda/attention.h"
+
+#include "runtime/cuda/rt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SHAPES = 64, MOST_TRIES = 4, WHY_BYTES = 256 };
+
+// A shape that the rehearsal has found. A gradient runs in parts of one shape, as large as the
+// workspace allows.
+typedef struct attended {
+  bd_cuda_attention shape, part;
+  bd_dnn_plan *plan; // NULL: by generated kernels
+} attended;
+
+struct bd_cuda_attentions {
+  int count;
+  attended shapes[MOST_SHAPES];
+};
+
+static bd_cuda_attention shape_of(const bd_rt_attention *s, int gradient) {
+  bd_cuda_attention out;
+  memset(&out, 0, sizeof out); // compared as bytes
+  out.batch = s->batch, out.tq = s->tq, out.tk = s->tk;
+  out.kv_heads = s->kv_heads, out.group = s->heads / s->kv_heads, out.d = s->d;
+  out.q_batch = s->q_batch, out.q_row = s->q_row;
+  out.k_batch = s->k_batch, out.k_row = s->k_row;
+  out.lse_batch = s->lse_batch, out.lse_row = s->lse_row;
+  out.scale = s->scale, out.causal = s->causal, out.dtype = s->dtype, out.gradient = gradient;
+  return out;
+}
+
+static attended *find(const bd_rt *rt, const bd_cuda_attention *shape) {
+  bd_cuda_attentions *const a = rt->device->attentions;
+  for (int i = 0; a && i < a->count; i++)
+    if (!memcmp(&a->shapes[i].shape, shape, sizeof *shape)) return &a->shapes[i];
+  return NULL;
+}
+
+// The largest divisor of `whole` below `part`; 0: there is none.
+static int64_t next_divisor(int64_t whole, int64_t part) {
+  while (--part > 0)
+    if (whole % part == 0) break;
+  return part;
+}
+
+// Fewer samples, then fewer heads of one. 0: it was one head of one sample.
+static int shrink(const bd_cuda_attention *shape, bd_cuda_attention *part) {
+  if (part->batch > 1)
+    part->batch = next_divisor(shape->batch, part->batch);
+  else
+    part->kv_heads = next_divisor(shape->kv_heads, part->kv_heads);
+  return part->kv_heads > 0;
+}
+
+// What the gradient of scores alone takes of the workspace.
+static int64_t least_bytes(const bd_cuda_attention *part) {
+  if (!part->gradient) return 0;
+  return part->batch * part->kv_heads * part->group * part->tq * part->tk *
+         bd_rt_element_bytes(part->dtype);
+}
+
+static bd_dnn_plan *plan_of(bd_rt *rt, bd_dnn *dnn, const bd_cuda_attention *part, char *why) {
+  bd_dnn_graph *const graph = bd_dnn_begin(dnn);
+  if (part->gradient)
+    bd_cuda_attention_grad_graph(graph, part);
+  else
+    bd_cuda_attention_graph(graph, part);
+  return bd_dnn_choose(graph, rt->device->library_bytes, why, WHY_BYTES);
+}
+
+// The plan of the largest part that fits; the rounding of the library's workspace is its own.
+static bd_dnn_plan *fit(bd_rt *rt, bd_dnn *dnn, attended *s, char *why) {
+  s->part = s->shape;
+  for (int tries = 0; tries < MOST_TRIES; tries++) {
+    while (least_bytes(&s->part) > rt->device->library_bytes)
+      if (!shrink(&s->shape, &s->part)) {
+        snprintf(why, WHY_BYTES,
+                 "gradients of one key-value head's scores exceed the %lld bytes "
+                 "of workspace",
+                 (long long)rt->device->library_bytes);
+        return NULL;
+      }
+    bd_dnn_plan *const plan = plan_of(rt, dnn, &s->part, why);
+    if (plan) return plan;
+    if (!s->shape.gradient || !shrink(&s->shape, &s->part)) return NULL;
+  }
+  return NULL;
+}
+
+// Plans a shape that the rehearsal comes to.
+static void note(bd_rt *rt, const bd_cuda_attention *shape) {
+  char why[WHY_BYTES] = "there are too many shapes";
+  bd_rt_device *const device = rt->device;
+  bd_dnn *const dnn = bd_cuda_dnn(rt);
+  if (!dnn || find(rt, shape)) return;
+  if (!device->attentions) device->attentions = calloc(1, sizeof *device->attentions);
+  if (!device->attentions) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  bd_cuda_attentions *const a = device->attentions;
+  attended *const s = a->count < MOST_SHAPES ? &a->shapes[a->count] : NULL;
+  if (s) {
+    s->shape = *shape;
+    s->plan = fit(rt, dnn, s, why);
+    a->count++;
+  }
+  bd_cuda_dnn_count(rt, s && s->plan ? NULL : why);
+}
+
+void bd_cuda_release_attention(bd_rt *rt) {
+  bd_cuda_attentions *const a = rt->device->attentions;
+  for (int i = 0; a && i < a->count; i++)
+    bd_dnn_free(a->shapes[i].plan);
+  free(a);
+  rt->device->attentions = NULL;
+}
+
+// What a part's address advances by, in elements, from sample to sample and from key-value head to
+// key-value head.
+typedef enum lying { AS_QUERIES, AS_KEYS, AS_NUMBERS, IN_PLACE } lying;
+
+static const lying forward_lies[BD_ATTEND_BUFFERS] = {AS_QUERIES, AS_KEYS, AS_KEYS, AS_QUERIES,
+                                                      AS_NUMBERS};
+static const lying backward_lies[BD_ATTEND_GRAD_BUFFERS] = {
+    AS_QUERIES, AS_QUERIES, AS_KEYS, AS_KEYS, AS_QUERIES,
+    AS_NUMBERS, AS_QUERIES, AS_KEYS, AS_KEYS, IN_PLACE};
+
+static int64_t offset_bytes(const bd_cuda_attention *s, lying how, int64_t sample, int64_t head) {
+  switch (how) {
+  case AS_QUERIES:
+    return (sample * s->q_batch + head * s->group * s->d) * bd_rt_element_bytes(s->dtype);
+  case AS_KEYS:
+    return (sample * s->k_batch + head * s->d) * bd_rt_element_bytes(s->dtype);
+  case AS_NUMBERS:
+    return (sample * s->lse_batch + head * s->group) * (int64_t)sizeof(float);
+  case IN_PLACE:
+    break;
+  }
+  return 0;
+}
+
+typedef struct call {
+  const attended *what;
+  char *at[BD_ATTEND_GRAD_BUFFERS];
+} call;
+
+static void run(bd_rt *rt, const void *args) {
+  const call *const c = args;
+  const bd_cuda_attention *const s = &c->what->shape, *const part = &c->what->part;
+  const lying *const lies = s->gradient ? backward_lies : forward_lies;
+  const int count = s->gradient ? (int)BD_ATTEND_GRAD_BUFFERS : (int)BD_ATTEND_BUFFERS;
+  for (int64_t sample = 0; sample < s->batch; sample += part->batch)
+    for (int64_t head = 0; head < s->kv_heads; head += part->kv_heads) {
+      void *at[BD_ATTEND_GRAD_BUFFERS];
+      for (int i = 0; i < count; i++)
+        at[i] = c->at[i] + offset_bytes(s, lies[i], sample, head);
+      bd_dnn_run(c->what->plan, at, rt->device->library, bd_cuda_now(rt)->stream);
+    }
+}
+
+static int attend(bd_rt *rt, const bd_rt_attention *s, int gradient, const call *buffers) {
+  if (s->batch <= 0 || s->kv_heads <= 0) return 0;
+  const bd_cuda_attention shape = shape_of(s, gradient);
+  if (rt->device->rehearsing) {
+    note(rt, &shape);
+    return 0;
+  }
+  call c = *buffers;
+  c.what = find(rt, &shape);
+  if (!c.what || !c.what->plan) return 0;
+  bd_cuda_do(rt, run, &c, sizeof c);
+  return 1;
+}
+
+int bd_rt_attend(bd_rt *rt, const bd_rt_attention *s, const void *q, const void *k, const void *v,
+                 void *out, void *lse) {
+  const call c = {.at = {[BD_ATTEND_Q] = (char *)(uintptr_t)q,
+                         [BD_ATTEND_K] = (char *)(uintptr_t)k,
+                         [BD_ATTEND_V] = (char *)(uintptr_t)v,
+                         [BD_ATTEND_OUT] = out,
+                         [BD_ATTEND_LSE] = lse}};
+  return attend(rt, s, 0, &c);
+}
+
+int bd_rt_attend_grad(bd_rt *rt, const bd_rt_attention *s, const void *dout, const void *q,
+                      const void *k, const void *v, const void *out, const void *lse, void *dq,
+                      void *dk, void *dv, void *sums) {
+  const call c = {.at = {[BD_ATTEND_GRAD_DOUT] = (char *)(uintptr_t)dout,
+                         [BD_ATTEND_GRAD_Q] = (char *)(uintptr_t)q,
+                         [BD_ATTEND_GRAD_K] = (char *)(uintptr_t)k,
+                         [BD_ATTEND_GRAD_V] = (char *)(uintptr_t)v,
+                         [BD_ATTEND_GRAD_OUT] = (char *)(uintptr_t)out,
+                         [BD_ATTEND_GRAD_LSE] = (char *)(uintptr_t)lse,
+                         [BD_ATTEND_GRAD_DQ] = dq,
+                         [BD_ATTEND_GRAD_DK] = dk,
+                         [BD_ATTEND_GRAD_DV] = dv,
+                         [BD_ATTEND_GRAD_SUMS] = sums}};
+  return attend(rt, s, 1, &c);
+}

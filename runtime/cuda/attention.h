@@ -1,0 +1,38 @@
+// Attention by cuDNN: the graphs, and which part of an op one run of them is.
+#ifndef BD_RT_CUDA_ATTENTION_H
+#define BD_RT_CUDA_ATTENTION_H
+#include "runtime/braid_rt.h"
+#include "runtime/cuda/dnn.h"
+
+// One op's shape, of `batch` samples and `kv_heads` key-value heads of them. Compared as bytes.
+typedef struct bd_cuda_attention {
+  int64_t batch, tq, tk, kv_heads, group, d; // group: query heads per key-value head
+  int64_t q_batch, q_row, k_batch, k_row, lse_batch, lse_row; // strides in elements
+  float scale;
+  int32_t causal, dtype, gradient;
+} bd_cuda_attention;
+
+// Buffers of the graphs, in the order of their addresses. The sums are one f32 per row of the
+// part's queries, [batch, heads, tq].
+enum { BD_ATTEND_Q, BD_ATTEND_K, BD_ATTEND_V, BD_ATTEND_OUT, BD_ATTEND_LSE, BD_ATTEND_BUFFERS };
+enum {
+  BD_ATTEND_GRAD_DOUT,
+  BD_ATTEND_GRAD_Q,
+  BD_ATTEND_GRAD_K,
+  BD_ATTEND_GRAD_V,
+  BD_ATTEND_GRAD_OUT,
+  BD_ATTEND_GRAD_LSE,
+  BD_ATTEND_GRAD_DQ,
+  BD_ATTEND_GRAD_DK,
+  BD_ATTEND_GRAD_DV,
+  BD_ATTEND_GRAD_SUMS,
+  BD_ATTEND_GRAD_BUFFERS
+};
+
+// With S = scale q k', seen keys only: lse = log sum exp S, out = exp(S - lse) v.
+void bd_cuda_attention_graph(bd_dnn_graph *graph, const bd_cuda_attention *shape);
+// With P = exp(S - lse) and D the sums of dout out along rows: dv = P' dout, dS = P (dout v' - D),
+// dk = scale dS' q, dq = scale dS k. All of dS exists in the workspace, which makes every sum one
+// of a fixed order.
+void bd_cuda_attention_grad_graph(bd_dnn_graph *graph, const bd_cuda_attention *shape);
+#endif

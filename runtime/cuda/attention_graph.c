@@ -1,0 +1,193 @@
+// Graphs of attention, in the form that cuDNN's engines for it recognize: tensors are [batch, head,
+// row, column], and keys enter products as columns.
+#include "runtime/cuda/attention.h"
+
+#include <math.h>
+
+typedef struct drawing {
+  bd_dnn_graph *graph;
+  const bd_cuda_attention *shape;
+  int64_t heads;
+  bd_dnn_data data; // of operands and results
+} drawing;
+
+enum { OPERAND_ALIGNMENT = 16, NUMBER_ALIGNMENT = 4 };
+
+static drawing begin(bd_dnn_graph *graph, const bd_cuda_attention *s) {
+  return (drawing){graph, s, s->kv_heads * s->group,
+                   s->dtype == BD_RT_F16 ? BD_DNN_HALF : BD_DNN_BFLOAT16};
+}
+
+// Rows of queries, or of keys.
+static bd_dnn_item rows(const drawing *d, int keys) {
+  const bd_cuda_attention *const s = d->shape;
+  const bd_dnn_tensor tensor = {
+      .data = d->data,
+      .rank = 4,
+      .alignment = OPERAND_ALIGNMENT,
+      .dims = {s->batch, keys ? s->kv_heads : d->heads, keys ? s->tk : s->tq, s->d},
+      .strides = {keys ? s->k_batch : s->q_batch, s->d, keys ? s->k_row : s->q_row, 1}};
+  return bd_dnn_buffer(d->graph, &tensor);
+}
+
+// Keys or values as columns.
+static bd_dnn_item columns(const drawing *d) {
+  const bd_cuda_attention *const s = d->shape;
+  const bd_dnn_tensor tensor = {.data = d->data,
+                                .rank = 4,
+                                .alignment = OPERAND_ALIGNMENT,
+                                .dims = {s->batch, s->kv_heads, s->d, s->tk},
+                                .strides = {s->k_batch, s->d, 1, s->k_row}};
+  return bd_dnn_buffer(d->graph, &tensor);
+}
+
+// A number per row, as the log-sum-exp lies.
+static bd_dnn_item numbers(const drawing *d) {
+  const bd_cuda_attention *const s = d->shape;
+  const bd_dnn_tensor tensor = {.data = BD_DNN_FLOAT,
+                                .rank = 4,
+                                .alignment = NUMBER_ALIGNMENT,
+                                .dims = {s->batch, d->heads, s->tq, 1},
+                                .strides = {s->lse_batch, 1, s->lse_row, 1}};
+  return bd_dnn_buffer(d->graph, &tensor);
+}
+
+static bd_dnn_tensor packed(const drawing *d, bd_dnn_data data, int64_t height, int64_t width) {
+  return (bd_dnn_tensor){.data = data,
+                         .rank = 4,
+                         .alignment = OPERAND_ALIGNMENT,
+                         .dims = {d->shape->batch, d->heads, height, width},
+                         .strides = {d->heads * height * width, height * width, width, 1}};
+}
+
+static bd_dnn_item inner(const drawing *d, bd_dnn_data data, int64_t height, int64_t width) {
+  const bd_dnn_tensor tensor = packed(d, data, height, width);
+  return bd_dnn_inner(d->graph, &tensor);
+}
+
+// A number per query and key.
+static bd_dnn_item scores(const drawing *d, bd_dnn_data data) {
+  return inner(d, data, d->shape->tq, d->shape->tk);
+}
+
+static bd_dnn_item per_row(const drawing *d) {
+  return inner(d, BD_DNN_FLOAT, d->shape->tq, 1);
+}
+
+// Scores with queries as columns.
+static bd_dnn_item turned(const drawing *d, bd_dnn_item scores_of) {
+  const int64_t tq = d->shape->tq, tk = d->shape->tk;
+  bd_dnn_tensor tensor = packed(d, d->data, tk, tq);
+  tensor.strides[2] = 1;
+  tensor.strides[3] = tk;
+  const bd_dnn_item out = bd_dnn_inner(d->graph, &tensor);
+  bd_dnn_add_reshape(d->graph, scores_of, out);
+  return out;
+}
+
+static bd_dnn_item apply(const drawing *d, bd_dnn_mode mode, bd_dnn_item x, bd_dnn_item b,
+                         bd_dnn_item y) {
+  const bd_dnn_pointwise op = {.mode = mode, .math = BD_DNN_FLOAT, .x = x, .b = b, .y = y};
+  bd_dnn_add_pointwise(d->graph, &op);
+  return y;
+}
+
+static bd_dnn_item index_along(const drawing *d, bd_dnn_item like, int64_t axis) {
+  const bd_dnn_item y = scores(d, BD_DNN_INT32);
+  const bd_dnn_pointwise op = {
+      .mode = BD_DNN_GEN_INDEX, .math = BD_DNN_INT32, .axis = axis, .x = like, .y = y};
+  bd_dnn_add_pointwise(d->graph, &op);
+  return y;
+}
+
+// Scores of keys after the query become the least number.
+static bd_dnn_item masked(const drawing *d, bd_dnn_item x) {
+  if (!d->shape->causal) return x;
+  const bd_dnn_item query = index_along(d, x, 2), key = index_along(d, x, 3);
+  const bd_dnn_item seen = scores(d, BD_DNN_BOOLEAN), y = scores(d, BD_DNN_FLOAT);
+  const bd_dnn_item least = bd_dnn_constant(d->graph, 4, -INFINITY);
+  const bd_dnn_pointwise compare = {
+      .mode = BD_DNN_CMP_GE, .math = BD_DNN_BOOLEAN, .x = query, .b = key, .y = seen};
+  const bd_dnn_pointwise select = {
+      .mode = BD_DNN_BINARY_SELECT, .math = BD_DNN_FLOAT, .x = x, .b = least, .t = seen, .y = y};
+  bd_dnn_add_pointwise(d->graph, &compare);
+  bd_dnn_add_pointwise(d->graph, &select);
+  return y;
+}
+
+static bd_dnn_item scaled_product(const drawing *d, bd_dnn_item q, bd_dnn_item k,
+                                  bd_dnn_item scale) {
+  const bd_dnn_item product = scores(d, BD_DNN_FLOAT);
+  bd_dnn_add_matmul(d->graph, q, k, product);
+  return apply(d, BD_DNN_MUL, product, scale, scores(d, BD_DNN_FLOAT));
+}
+
+void bd_cuda_attention_graph(bd_dnn_graph *graph, const bd_cuda_attention *shape) {
+  const drawing d = begin(graph, shape);
+  const bd_dnn_item q = rows(&d, 0), k = columns(&d), v = rows(&d, 1), out = rows(&d, 0),
+                    lse = numbers(&d), scale = bd_dnn_constant(graph, 4, shape->scale);
+  const bd_dnn_item s = masked(&d, scaled_product(&d, q, k, scale));
+  const bd_dnn_item most = per_row(&d), sum = per_row(&d), weights = scores(&d, d.data);
+  bd_dnn_add_reduction(graph, BD_DNN_REDUCE_MAX, s, most);
+  const bd_dnn_item below = apply(&d, BD_DNN_SUB, s, most, scores(&d, BD_DNN_FLOAT));
+  const bd_dnn_item powers = apply(&d, BD_DNN_EXP, below, NULL, scores(&d, BD_DNN_FLOAT));
+  bd_dnn_add_reduction(graph, BD_DNN_REDUCE_ADD, powers, sum);
+  apply(&d, BD_DNN_ADD, most, apply(&d, BD_DNN_LOG, sum, NULL, per_row(&d)), lse);
+  apply(&d, BD_DNN_DIV, powers, sum, weights);
+  bd_dnn_add_matmul(graph, weights, v, out);
+}
+
+// left' x right, summed over the query heads that share a key-value head.
+static void add_key_gradient(const drawing *d, bd_dnn_item left, bd_dnn_item right,
+                             bd_dnn_item out) {
+  if (d->shape->group == 1) {
+    bd_dnn_add_matmul(d->graph, left, right, out);
+    return;
+  }
+  const bd_dnn_item each = inner(d, d->data, d->shape->tk, d->shape->d);
+  bd_dnn_add_matmul(d->graph, left, right, each);
+  bd_dnn_add_reduction(d->graph, BD_DNN_REDUCE_ADD, each, out);
+}
+
+// Keys as rows again.
+static bd_dnn_item key_rows(const drawing *d, bd_dnn_item k) {
+  const bd_cuda_attention *const s = d->shape;
+  const bd_dnn_tensor tensor = {.data = d->data,
+                                .rank = 4,
+                                .alignment = OPERAND_ALIGNMENT,
+                                .dims = {s->batch, s->kv_heads, s->tk, s->d},
+                                .strides = {s->k_batch, s->d, s->k_row, 1}};
+  const bd_dnn_item out = bd_dnn_inner(d->graph, &tensor);
+  bd_dnn_add_reshape(d->graph, k, out);
+  return out;
+}
+
+// D, in memory: two of the graph's kernels meet there.
+static bd_dnn_item row_sums(const drawing *d, bd_dnn_item dout, bd_dnn_item out, bd_dnn_item sums) {
+  const bd_dnn_item sum = per_row(d);
+  const bd_dnn_item products =
+      apply(d, BD_DNN_MUL, dout, out, inner(d, BD_DNN_FLOAT, d->shape->tq, d->shape->d));
+  bd_dnn_add_reduction(d->graph, BD_DNN_REDUCE_ADD, products, sum);
+  return apply(d, BD_DNN_MUL, sum, bd_dnn_constant(d->graph, 4, 1), sums);
+}
+
+void bd_cuda_attention_grad_graph(bd_dnn_graph *graph, const bd_cuda_attention *shape) {
+  const drawing d = begin(graph, shape);
+  const bd_dnn_tensor sums_of = packed(&d, BD_DNN_FLOAT, shape->tq, 1);
+  const bd_dnn_item dout = rows(&d, 0), q = rows(&d, 0), k = columns(&d), v = columns(&d),
+                    out = rows(&d, 0), lse = numbers(&d), dq = rows(&d, 0), dk = rows(&d, 1),
+                    dv = rows(&d, 1),
+                    sums = row_sums(&d, dout, out, bd_dnn_buffer(graph, &sums_of)),
+                    scale = bd_dnn_constant(graph, 4, shape->scale);
+  bd_dnn_item s = scaled_product(&d, q, k, scale);
+  s = masked(&d, apply(&d, BD_DNN_SUB, s, lse, scores(&d, BD_DNN_FLOAT)));
+  const bd_dnn_item p = apply(&d, BD_DNN_EXP, s, NULL, scores(&d, BD_DNN_FLOAT));
+  add_key_gradient(&d, turned(&d, p), dout, dv);
+  bd_dnn_item ds = scores(&d, BD_DNN_FLOAT);
+  bd_dnn_add_matmul(graph, dout, v, ds);
+  ds = apply(&d, BD_DNN_SUB, ds, sums, scores(&d, BD_DNN_FLOAT));
+  ds = apply(&d, BD_DNN_MUL, ds, p, scores(&d, BD_DNN_FLOAT));
+  ds = apply(&d, BD_DNN_MUL, ds, scale, scores(&d, d.data));
+  add_key_gradient(&d, turned(&d, ds), q, dk);
+  bd_dnn_add_matmul(graph, ds, key_rows(&d, k), dq);
+}

@@ -1,0 +1,110 @@
+// cuDNN on the ranks of a job: all that would use it do, with one version, or none does.
+#include "runtime/cuda/rt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WHY_BYTES = 256 };
+
+// What a rank has found in its rehearsal.
+typedef struct finding {
+  int32_t asked, version; // version 0: it has none that can be used
+  int32_t planned, refused;
+  char why[WHY_BYTES]; // there is none, or something was refused
+} finding;
+
+struct bd_cuda_dnn_use {
+  bd_dnn *library;
+  finding found;
+};
+
+bd_dnn *bd_cuda_dnn(bd_rt *rt) {
+  bd_rt_device *const device = rt->device;
+  if (!device->dnn) {
+    bd_cuda_dnn_use *const d = calloc(1, sizeof *d);
+    if (!d) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+    d->found.asked = 1;
+    if (device->launcher.no_dnn)
+      snprintf(d->found.why, sizeof d->found.why, "BRAID_CUDNN=0");
+    else
+      d->library = bd_dnn_open(d->found.why, sizeof d->found.why);
+    if (d->library) d->found.version = bd_dnn_version(d->library);
+    device->dnn = d;
+  }
+  return device->dnn->library;
+}
+
+void bd_cuda_dnn_count(bd_rt *rt, const char *refused_why) {
+  finding *const f = &rt->device->dnn->found;
+  f->planned += !refused_why;
+  if (refused_why && f->refused++ == 0) snprintf(f->why, sizeof f->why, "%s", refused_why);
+}
+
+typedef struct verdict {
+  int32_t off; // cuDNN is used nowhere
+} verdict;
+
+static void say_off(const finding *all, int ranks, int first) {
+  for (int r = 0; r < ranks; r++) {
+    const finding *const f = &all[r];
+    if (!f->asked || f->version == all[first].version) continue;
+    bd_rt_say("attention by generated kernels: rank %d has cuDNN %d, rank %d has %d (0: none)",
+              first, all[first].version, r, f->version);
+    return;
+  }
+  bd_rt_say("attention by generated kernels: %s", all[first].why);
+}
+
+static void say_on(const finding *all, int ranks, int version) {
+  const finding *refuses = NULL;
+  int planned = 0, refused = 0;
+  for (int r = 0; r < ranks; r++) {
+    planned += all[r].planned;
+    refused += all[r].refused;
+    if (!refuses && all[r].refused) refuses = &all[r];
+  }
+  if (!refuses)
+    bd_rt_say("attention by cuDNN %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+  else
+    bd_rt_say("attention by cuDNN %d.%d.%d for %d of %d shapes, the others by generated kernels: "
+              "%s",
+              version / 10000, version / 100 % 100, version % 100, planned, planned + refused,
+              refuses->why);
+}
+
+static verdict judge(const finding *all, int ranks) {
+  verdict v = {0};
+  int first = -1;
+  for (int r = 0; r < ranks; r++) {
+    if (!all[r].asked) continue;
+    if (first < 0) first = r;
+    v.off |= !all[r].version || all[r].version != all[first].version;
+  }
+  if (first < 0) return v;
+  if (v.off)
+    say_off(all, ranks, first);
+  else
+    say_on(all, ranks, all[first].version);
+  return v;
+}
+
+void bd_cuda_agree_dnn(bd_rt *rt) {
+  bd_meeting *const meeting = rt->device->meeting;
+  finding *const all = calloc(rt->rank == 0 ? (size_t)rt->ranks : 1, sizeof *all), own = {0};
+  verdict v = {0};
+  if (!all) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  if (rt->device->dnn) own = rt->device->dnn->found;
+  if (bd_meeting_gather(meeting, &own, sizeof own, all)) bd_cuda_leave_early(rt);
+  if (rt->rank == 0) v = judge(all, rt->ranks);
+  free(all);
+  if (bd_meeting_broadcast(meeting, &v, sizeof v)) bd_cuda_leave_early(rt);
+  if (v.off) bd_cuda_release_dnn(rt);
+}
+
+void bd_cuda_release_dnn(bd_rt *rt) {
+  bd_cuda_release_attention(rt);
+  if (rt->device->dnn) bd_dnn_close(rt->device->dnn->library);
+  free(rt->device->dnn);
+  rt->device->dnn = NULL;
+}

@@ -1,0 +1,73 @@
+// cuDNN's graph API on the fake device: descriptors whose attributes are checked as they are set,
+// and graphs that are evaluated as they are described. What the library would refuse or leave
+// undefined ends the process with one line.
+#ifndef BD_TESTS_DEVICE_CUDNN_DESCRIPTOR_H
+#define BD_TESTS_DEVICE_CUDNN_DESCRIPTOR_H
+#include "tests/device/fake/device.h"
+
+#include <cudnn.h>
+
+enum { FAKE_MOST_ATTRIBUTES = 8, FAKE_MOST_RANK = 8 };
+
+typedef struct fake_attribute {
+  cudnnBackendAttributeName_t name;
+  cudnnBackendAttributeType_t type;
+  int64_t count;
+  void *values;
+} fake_attribute;
+
+// What a descriptor of the kind is asked for.
+typedef struct fake_rule {
+  cudnnBackendDescriptorType_t kind;
+  cudnnBackendAttributeName_t name;
+  cudnnBackendAttributeType_t type;
+  int64_t least, most; // values; least 0: it may be missing
+} fake_rule;
+
+typedef struct fake_descriptor {
+  int magic, finalized;
+  cudnnBackendDescriptorType_t kind;
+  int count;
+  fake_attribute attributes[FAKE_MOST_ATTRIBUTES];
+  // Made by the library: of a configuration its engine, 0 to 2; of a plan its graph.
+  int engine;
+  struct fake_descriptor *graph;
+  int64_t workspace_bytes;
+} fake_descriptor;
+
+// A live descriptor of the kind, finished or not.
+fake_descriptor *fake_descriptor_of(const char *call, cudnnBackendDescriptor_t at,
+                                    cudnnBackendDescriptorType_t kind, int finished);
+// The attribute, or NULL.
+const fake_attribute *fake_get(const fake_descriptor *d, cudnnBackendAttributeName_t name);
+int64_t fake_integer(const fake_descriptor *d, cudnnBackendAttributeName_t name, int64_t otherwise);
+fake_descriptor *fake_link(const fake_descriptor *d, cudnnBackendAttributeName_t name);
+size_t fake_size_of(cudnnBackendAttributeType_t type);
+
+// A tensor, as its descriptor has it.
+typedef struct fake_tensor {
+  int64_t id, alignment;
+  int rank, data, inner, by_value;
+  int64_t dims[FAKE_MOST_RANK], strides[FAKE_MOST_RANK];
+  int64_t extent; // one past the farthest element
+} fake_tensor;
+fake_tensor fake_tensor_of(const fake_descriptor *d);
+size_t fake_element_bytes(const fake_tensor *t);
+
+// Checks of descriptors that are complete.
+void fake_check_tensor(const fake_descriptor *d);
+void fake_check_pointwise(const fake_descriptor *d);
+void fake_check_matmul(const fake_descriptor *d);
+void fake_check_reduction(const fake_descriptor *d);
+void fake_check_reshape(const fake_descriptor *d);
+void fake_check_graph(const fake_descriptor *d);
+
+// The operand or result `index` of an operation, NULL past the last; the result is the first.
+fake_descriptor *fake_operand(const fake_descriptor *operation, int index);
+enum { FAKE_MOST_OPERANDS = 4, FAKE_MOST_TENSORS = 96 };
+// The different tensors of a graph, by their ids; returns how many.
+int fake_tensors_of(const fake_descriptor *graph, fake_tensor *out);
+
+// A graph on given memory: values by the tensors' order in fake_tensors_of, NULL for inner ones.
+void fake_evaluate(const fake_descriptor *graph, void *const *at);
+#endif
