@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SHAPES = 64, MOST_TRIES = 4, WHY_BYTES = 256 };
+enum { MOST_SHAPES = 64, MOST_TRIES = 8, WHY_BYTES = 256 };
 
 // A shape that the rehearsal has found. A gradient runs in parts of one shape, as large as the
 // workspace allows.

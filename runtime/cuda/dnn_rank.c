@@ -45,18 +45,30 @@ typedef struct verdict {
   int32_t off; // cuDNN is used nowhere
 } verdict;
 
+static const char *name_of(int version, char *text, size_t bytes) {
+  if (version)
+    snprintf(text, bytes, "cuDNN %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+  else
+    snprintf(text, bytes, "no cuDNN");
+  return text;
+}
+
 static void say_off(const finding *all, int ranks, int first) {
-  for (int r = 0; r < ranks; r++) {
+  char one[32], other[32];
+  for (int r = first; r < ranks; r++) {
     const finding *const f = &all[r];
     if (!f->asked || f->version == all[first].version) continue;
-    bd_rt_say("attention by generated kernels: rank %d has cuDNN %d, rank %d has %d (0: none)",
-              first, all[first].version, r, f->version);
+    bd_rt_say("attention by generated kernels: rank %d has %s, rank %d has %s: install the same on "
+              "every machine",
+              first, name_of(all[first].version, one, sizeof one), r,
+              name_of(f->version, other, sizeof other));
     return;
   }
   bd_rt_say("attention by generated kernels: %s", all[first].why);
 }
 
 static void say_on(const finding *all, int ranks, int version) {
+  char name[32];
   const finding *refuses = NULL;
   int planned = 0, refused = 0;
   for (int r = 0; r < ranks; r++) {
@@ -65,12 +77,10 @@ static void say_on(const finding *all, int ranks, int version) {
     if (!refuses && all[r].refused) refuses = &all[r];
   }
   if (!refuses)
-    bd_rt_say("attention by cuDNN %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    bd_rt_say("attention by %s", name_of(version, name, sizeof name));
   else
-    bd_rt_say("attention by cuDNN %d.%d.%d for %d of %d shapes, the others by generated kernels: "
-              "%s",
-              version / 10000, version / 100 % 100, version % 100, planned, planned + refused,
-              refuses->why);
+    bd_rt_say("attention by %s for %d of %d shapes, the others by generated kernels: %s",
+              name_of(version, name, sizeof name), planned, planned + refused, refuses->why);
 }
 
 static verdict judge(const finding *all, int ranks) {

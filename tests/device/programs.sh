@@ -165,6 +165,40 @@ check_halves() {
 }
 check_halves bf16 1e-2 5e-3
 
+# Attention without dropout runs by cuDNN, in one piece, by samples or by heads: the same bits. Generated kernels do it
+# where it does not fit, where cuDNN is too old, where ranks have different ones, and on demand.
+# NAME LIKE LINE [VARIABLE=VALUE]...: trains LIKE again under the settings, and looks for the line that says how.
+attend() {
+  local name=$1 like=$2 line=$3
+  shift 3
+  cp -r "$like" "$name"
+  cp "$like.ranks" "$name.ranks"
+  export "$@"
+  train_fake "$name" "$(ranks_of "$like")" $steps $((seed++))
+  unset "${@%%=*}"
+  grep -q "$line" "$name/log.0" || fail "$name does not say: $line"
+  check_device "$name"
+  check_losses "$like" "$name" 1e-3
+}
+by_cudnn() { sed 's/.*"dnn": \([0-9]*\).*/\1/' "$1/device.0"; }
+if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */mixtral ]]; then
+  grep -q "attention by cuDNN 9.19.0$" one-bf16/log.0 || fail "cuDNN is not used"
+  attend samples one-bf16 "attention by cuDNN 9.19.0$" BD_FAKE_CUDNN_GROWS=200
+  attend heads one-bf16 "attention by cuDNN 9.19.0$" BD_FAKE_CUDNN_GROWS=800
+  check_bits one-bf16 samples
+  check_bits one-bf16 heads
+  [ "$(by_cudnn one-bf16)" -lt "$(by_cudnn samples)" ] && [ "$(by_cudnn samples)" -lt "$(by_cudnn heads)" ] ||
+    fail "gradients of attention are not run in parts"
+  attend half one-bf16 "for 1 of 2 shapes, .* bytes of workspace" BD_FAKE_CUDNN_GROWS=1600
+  attend refused one-bf16 "for 0 of 2 shapes, .* CUDNN_STATUS_NOT_SUPPORTED" BD_FAKE_CUDNN_REFUSES=1
+  attend old one-bf16 "generated kernels: cuDNN 9.10 is older than 9.16" BD_FAKE_CUDNN_VERSION=91000
+  attend unlike "$last-bf16" "rank 0 has cuDNN 9.19.0, rank 2 has cuDNN 9.18.0" BD_FAKE_CUDNN_OLDER=2
+  attend off "$last-bf16" "generated kernels: BRAID_CUDNN=0" BRAID_CUDNN=0
+  for name in refused old unlike off; do
+    [ "$(by_cudnn "$name")" = 0 ] || fail "$name uses cuDNN"
+  done
+fi
+
 # In fp8 where the dimensions allow it.
 [ "$model" != gpt2-tiny ] || check_halves fp8 5e-3 1e-3
 

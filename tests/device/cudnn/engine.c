@@ -25,7 +25,9 @@ struct cudnnContext {
 };
 
 size_t cudnnGetVersion(void) {
-  return (size_t)bd_fake_setting("BD_FAKE_CUDNN_VERSION", CUDNN_VERSION);
+  const int older =
+      bd_fake_setting("BD_FAKE_RANK", 0) == bd_fake_setting("BD_FAKE_CUDNN_OLDER", -1);
+  return (size_t)bd_fake_setting("BD_FAKE_CUDNN_VERSION", 91900) - (older ? 100 : 0);
 }
 
 const char *cudnnGetErrorString(cudnnStatus_t status) {

@@ -23,6 +23,8 @@ static const char *const names[] = {"RANK",
                                     "BRAID_JOB",
                                     "BRAID_JOIN_SECONDS",
                                     "BRAID_SHARE_GPU",
+                                    "BRAID_GRAPHS",
+                                    "BRAID_CUDNN",
                                     "OMPI_COMM_WORLD_RANK",
                                     "OMPI_COMM_WORLD_SIZE",
                                     "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -72,6 +74,11 @@ static void test_without_launcher(void **state) {
   expect_place(0, 1, 0, 1, "127.0.0.1");
   assert_int_equal(launcher.join_seconds, 300);
   assert_int_equal(launcher.may_share_gpu, 0);
+  assert_int_equal(launcher.no_graphs, 0);
+  assert_int_equal(launcher.no_dnn, 0);
+  assert_int_equal(read_these("BRAID_GRAPHS=0", "BRAID_CUDNN=0", NULL), 0);
+  assert_int_equal(launcher.no_graphs, 1);
+  assert_int_equal(launcher.no_dnn, 1);
 }
 
 static void test_torchrun(void **state) {
@@ -146,6 +153,7 @@ static void test_malformed(void **state) {
   EXPECT_BAD("SLURM_JOB_NODELIST", "SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_JOB_NODELIST=a[");
   EXPECT_BAD("BRAID_SHARE_GPU=yes", "BRAID_SHARE_GPU=yes");
   EXPECT_BAD("BRAID_JOIN_SECONDS=0", "BRAID_JOIN_SECONDS=0");
+  EXPECT_BAD("BRAID_CUDNN=off", "BRAID_CUDNN=off");
 }
 
 static void test_node_lists(void **state) {
