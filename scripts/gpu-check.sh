@@ -8,7 +8,8 @@
 # --expect names another such file for all folders. A loss may differ from the expected one by 2e-5 of it (fp32) or
 # 2e-3 (bf16), 5e-4 (fp16), or by --tolerance. The bytes that every rank's arena has must be those that plan.json predicts. A run
 # may take --seconds (600). More ranks than GPUs share them. Where each rank has a GPU of its own, what the driver says is
-# used of it may be at most 2 GiB more than the arena. The first folder of one rank also runs a step under compute-sanitizer,
+# used of it may be at most 2 GiB more than the arena. A program whose attention is cuDNN's runs again with BRAID_CUDNN=0,
+# when its losses must be as close to the expected ones and to those before. The first folder of one rank also runs a step under compute-sanitizer,
 # where the toolkit has it.
 # Prints a table, leaves its rows in gpu-check.json or --json FILE. Exit status: 0 all agree, 1 something failed,
 # 2 wrong usage, 77 no GPU, CUDA toolkit or NCCL is here, so nothing was checked.
@@ -110,6 +111,25 @@ check() {
   steps=$(echo "$result" | cut -d' ' -f2) rate=$(echo "$result" | cut -d' ' -f3)
   bytes=$(compare_arenas "$out/plan.json" "$work/report.json")
   if ! is_number "$bytes"; then verdict=$bytes bytes=''; return; fi
+  if grep -q "attention by cuDNN" "$work/log"; then
+    BRAID_CUDNN=0
+    export BRAID_CUDNN
+    cp "$work/metrics.jsonl" "$work/cudnn.jsonl"
+    run_ranks "$out" "$ranks"
+    ended=$?
+    unset BRAID_CUDNN
+    if [ $ended -ne 0 ]; then
+      verdict="ended with status $ended with BRAID_CUDNN=0: $(grep -v '^step ' "$work/log" | tail -n 1)"
+      return
+    fi
+    for one in "${expect:-$out/check/expected.jsonl}" "$work/cudnn.jsonl"; do
+      result=$(compare_losses "$one" "$work/metrics.jsonl")
+      other=${result%% *}
+      if ! is_number "$other"; then verdict="with BRAID_CUDNN=0: $result"; return; fi
+      awk -v d="$other" -v t="$limit" 'BEGIN { exit !(d <= t) }' ||
+        { verdict="losses with BRAID_CUDNN=0 differ by $other"; return; }
+    done
+  fi
   sanitizer=$CUDA_HOME/bin/compute-sanitizer
   if [ -z "$sanitized" ] && [ "$ranks" = 1 ] && [ -x "$sanitizer" ]; then
     sanitized=$out

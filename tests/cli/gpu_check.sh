@@ -85,6 +85,15 @@ folder 'odd "name' 5.5 8192 0
 folder broken 5.5 8192 0
 printf 'train:\n\tno-such-tool error\n' >broken/Makefile
 
+# A program whose attention is cuDNN's runs again without; its second loss is then SECOND.
+attends() {
+  folder "$1" 5.5 8192 0
+  sed -i "s/^cat >.*METRICS$/[ \"\${BRAID_CUDNN:-1}\" = 0 ] || echo 'braid: attention by cuDNN 9.19.0' >\&2\n&/" "$1/program"
+  printf '[ "${BRAID_CUDNN:-1}" = 1 ] || sed -i "s/: 0.25/: %s/" "$6"\n' "$2" >>"$1/program"
+}
+attends alike 0.2500001
+attends apart 0.26
+
 run 0 good 'odd "name'
 says '^good  *4  *2  *1e-05  *8192  *20  ok$'
 says 'all 2 folders agree'
@@ -104,6 +113,9 @@ run 0 --expect other.jsonl wrong
 printf '{"step": 1, "loss": 5.5}\n' >short.jsonl
 run 1 --expect short.jsonl good
 says 'step 2 is not expected'
+run 0 alike
+run 1 apart
+says 'losses with BRAID_CUDNN=0 differ by 0.04'
 run 2
 run 2 --no-such-option good
 says "unknown option '--no-such-option'"
