@@ -106,7 +106,8 @@ void fake_check_pointwise(const fake_descriptor *d) {
   if (math != expected || ((index || compares) && y.data != expected))
     bd_fake_fault(call, "mode %d computed as type %d to type %d", mode, math, y.data);
   const fake_attribute *const axis = fake_get(how, CUDNN_ATTR_POINTWISE_AXIS);
-  if ((axis != NULL) != index || (index && fake_integer(how, CUDNN_ATTR_POINTWISE_AXIS, -1) >= y.rank))
+  if ((axis != NULL) != index ||
+      (index && fake_integer(how, CUDNN_ATTR_POINTWISE_AXIS, -1) >= y.rank))
     bd_fake_fault(call, "mode %d and its axis", mode);
 }
 
