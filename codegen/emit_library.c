@@ -117,22 +117,28 @@ static void add_window(const bd_emit_body *body, const bd_op *op, window at) {
   bd_type x = bd_emit_local(e->module, at.x), y = bd_emit_local(e->module, at.y);
   bd_window_shape shape = bd_window_shape_of(op, &x, at.w ? &at.w->type : NULL, &y);
   // A rank that has a part of the channels of grouped images has that part of the groups.
-  int64_t groups = at.w ? x.dims[1] / bd_emit_local(e->module, at.w).dims[1] : 1;
+  int channels = bd_image_order_of(op, x.rank).channels;
+  int64_t groups = at.w ? x.dims[channels] / bd_emit_local(e->module, at.w).dims[1] : 1;
   assert(has_equal_parts(e->module, at.x) && has_equal_parts(e->module, at.y));
   bd_text_addf(body->text, "&(bd_rt_conv){.n = %s, .c = %lld, .o = %lld, .groups = %lld",
-               bd_emit_dim_count(e, at.x, 0), (long long)x.dims[1], (long long)y.dims[1],
-               (long long)groups);
+               bd_emit_dim_count(e, at.x, 0), (long long)x.dims[channels],
+               (long long)y.dims[channels], (long long)groups);
   add_extents(body->text, "x", shape.x);
   add_extents(body->text, "k", shape.k);
   add_extents(body->text, "y", shape.y);
   add_extents(body->text, "stride", shape.stride);
   add_extents(body->text, "dilation", shape.dilation);
   add_extents(body->text, "before", shape.before);
-  bd_text_add(body->text, "}");
+  bd_text_addf(body->text, ",\n      .dtype = %s, .out_dtype = %s",
+               bd_emit_dtype(operand(body, op, 0)->type.dtype),
+               bd_emit_dtype(result(body, op, 0)->type.dtype));
+  bd_text_add(body->text, channels != 1 ? ", .channels_last = 1}" : "}");
 }
 
-static bd_status add_window_call(const bd_emit_body *body, const bd_op *op, window at) {
-  bd_text_addf(body->text, "  bd_rt_%s_f32(rt, ", bd_op_get_info(op->kind)->name);
+// `call`: the function of the runtime.
+static bd_status add_window_call(const bd_emit_body *body, const bd_op *op, const char *call,
+                                 window at) {
+  bd_text_addf(body->text, "  %s(rt, ", call);
   add_window(body, op, at);
   bd_text_add(body->text, ",\n      ");
   for (int i = 0; i < op->in_count; ++i)
@@ -145,27 +151,27 @@ static bd_status add_window_call(const bd_emit_body *body, const bd_op *op, wind
 
 static bd_status conv(const bd_emit_body *body, const bd_op *op) {
   window at = {operand(body, op, 0), operand(body, op, 1), result(body, op, 0)};
-  return add_window_call(body, op, at);
+  return add_window_call(body, op, "bd_rt_convolve", at);
 }
 
 static bd_status conv_dx(const bd_emit_body *body, const bd_op *op) {
   window at = {result(body, op, 0), operand(body, op, 1), operand(body, op, 0)};
-  return add_window_call(body, op, at);
+  return add_window_call(body, op, "bd_rt_convolve_dx", at);
 }
 
 static bd_status conv_dw(const bd_emit_body *body, const bd_op *op) {
   window at = {operand(body, op, 0), result(body, op, 0), operand(body, op, 1)};
-  return add_window_call(body, op, at);
+  return add_window_call(body, op, "bd_rt_convolve_dw", at);
 }
 
 static bd_status maxpool(const bd_emit_body *body, const bd_op *op) {
   window at = {operand(body, op, 0), NULL, result(body, op, 0)};
-  return add_window_call(body, op, at);
+  return add_window_call(body, op, "bd_rt_maxpool", at);
 }
 
 static bd_status maxpool_grad(const bd_emit_body *body, const bd_op *op) {
   window at = {operand(body, op, 0), NULL, operand(body, op, 1)};
-  return add_window_call(body, op, at);
+  return add_window_call(body, op, "bd_rt_maxpool_grad", at);
 }
 
 static bd_status collective(const bd_emit_body *body, const bd_op *op) {

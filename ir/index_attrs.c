@@ -22,8 +22,11 @@ typedef struct attr_rule {
   }
 #define KERNEL_ATTR(op)                                                                            \
   { op, "kernel", BD_ATTR_INTS, true, 0, 0 }
-#define GROUPS_ATTR(op)                                                                            \
-  { op, "groups", BD_ATTR_INT, false, 1, 65536 }
+#define LAST_ATTR(op)                                                                              \
+  { op, "channels_last", BD_ATTR_INT, false, 0, 1 }
+#define CONV_ATTRS(op)                                                                             \
+  {op, "groups", BD_ATTR_INT, false, 1, 65536}, {op, "dtype", BD_ATTR_STRING, false, 0, 0},        \
+      LAST_ATTR(op)
 #define INDEXED_ATTRS(op)                                                                          \
   {op, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1}, {                                            \
     op, "batch", BD_ATTR_INT, false, 0, BD_MAX_RANK - 1                                            \
@@ -97,17 +100,19 @@ static const attr_rule attr_rules[] = {
     ATTENTION_ATTRS(BD_OP_ATTENTION),
     ATTENTION_ATTRS(BD_OP_ATTENTION_GRAD),
     WINDOW_ATTRS(BD_OP_CONV),
-    GROUPS_ATTR(BD_OP_CONV),
+    CONV_ATTRS(BD_OP_CONV),
     WINDOW_ATTRS(BD_OP_CONV_DX),
-    GROUPS_ATTR(BD_OP_CONV_DX),
+    CONV_ATTRS(BD_OP_CONV_DX),
     {BD_OP_CONV_DX, "dims", BD_ATTR_INTS, true, 0, 0},
     KERNEL_ATTR(BD_OP_CONV_DW),
     WINDOW_ATTRS(BD_OP_CONV_DW),
-    GROUPS_ATTR(BD_OP_CONV_DW),
+    CONV_ATTRS(BD_OP_CONV_DW),
     KERNEL_ATTR(BD_OP_MAXPOOL),
     WINDOW_ATTRS(BD_OP_MAXPOOL),
+    LAST_ATTR(BD_OP_MAXPOOL),
     KERNEL_ATTR(BD_OP_MAXPOOL_GRAD),
     WINDOW_ATTRS(BD_OP_MAXPOOL_GRAD),
+    LAST_ATTR(BD_OP_MAXPOOL_GRAD),
 };
 
 static bd_status check_attr(const bd_inference *inference, const attr_rule *rule) {

@@ -1,9 +1,11 @@
-// Index rules of convolutions and pools, over images [n, c, one to three more dimensions].
+// Index rules of convolutions and pools, over images [n, c, one to three more dimensions], or with
+// channels last [n, one to three, c], by filters [o, c, as many].
 #include "ir/index_rule.h"
 
 // Extents of an image and of what windows make of it.
 typedef struct image_shape {
   bd_windows windows;
+  bd_image_order at;
   int64_t n, c, x[BD_MAX_SPATIAL], y[BD_MAX_SPATIAL];
 } image_shape;
 
@@ -12,11 +14,12 @@ typedef struct image_shape {
 static bd_status read_image(const bd_inference *inference, const bd_type *type, const int64_t *x,
                             const int64_t *kernel, image_shape *out) {
   int count = type->rank - 2;
+  out->at = bd_image_order_of(inference->op, type->rank);
   BD_TRY(bd_inference_read_windows(inference, count, kernel, &out->windows));
   out->n = type->dims[0];
-  out->c = type->dims[1];
+  out->c = type->dims[out->at.channels];
   for (int d = 0; d < count; ++d) {
-    out->x[d] = x ? x[d] : type->dims[2 + d];
+    out->x[d] = x ? x[d] : type->dims[out->at.extents + d];
     BD_TRY(bd_inference_count_windows(inference, &out->windows, d, out->x[d], &out->y[d]));
   }
   return BD_OK;
@@ -32,21 +35,25 @@ static bd_status check_image(const bd_inference *inference, int operand) {
   return bd_inference_check_static(inference, operand, rank, 1);
 }
 
-static void set_result(bd_inference *inference, int64_t first, int64_t second, int count,
+// The dimensions of an image in their order.
+static void put_in_order(const image_shape *shape, int64_t channels, const int64_t *rest,
+                         int64_t *dims) {
+  dims[0] = shape->n;
+  dims[shape->at.channels] = channels;
+  for (int d = 0; d < shape->windows.count; ++d)
+    dims[shape->at.extents + d] = rest[d];
+}
+
+static void set_result(bd_inference *inference, const image_shape *shape, int64_t channels,
                        const int64_t *rest) {
-  bd_type *out = &inference->out[0];
-  out->rank = 2 + count;
-  out->dims[0] = first;
-  out->dims[1] = second;
-  for (int d = 0; d < count; ++d)
-    out->dims[2 + d] = rest[d];
+  inference->out[0].rank = 2 + shape->windows.count;
+  put_in_order(shape, channels, rest, inference->out[0].dims);
 }
 
 static bd_status check_result_image(const bd_inference *inference, int operand, int64_t channels,
                                     const image_shape *shape) {
-  int64_t dims[2 + BD_MAX_SPATIAL] = {shape->n, channels};
-  for (int d = 0; d < shape->windows.count; ++d)
-    dims[2 + d] = shape->y[d];
+  int64_t dims[2 + BD_MAX_SPATIAL];
+  put_in_order(shape, channels, shape->y, dims);
   return bd_inference_check_shape(inference, operand, 2 + shape->windows.count, dims);
 }
 
@@ -63,8 +70,8 @@ enum { SAMPLES, FILTERS, CHANNELS };
 
 // Loops n, o and c of a convolution with `channels` input and `filters` output channels. Groups, of
 // which there are several, are a loop g of their own, inside which o and c are whole. The three
-// maps say which loop (n, o, c) indexes the first two dimensions of operand 0, operand 1 and the
-// result; g indexes what o and c do, in a filter the first alone.
+// maps say which loop (n, o, c) indexes the first dimension and the channels of operand 0, operand
+// 1 and the result; g indexes what o and c do, in a filter the first alone.
 static bd_status add_conv_loops(bd_inference *inference, const image_shape *shape, int64_t channels,
                                 int64_t filters, const int8_t maps[3][2]) {
   bd_index_map *map = inference->map;
@@ -87,7 +94,7 @@ static bd_status add_conv_loops(bd_inference *inference, const image_shape *shap
       for (int d = 0; d < 2; ++d) {
         bool filter = maps[tensor][0] == FILTERS && maps[tensor][1] == CHANNELS;
         if (maps[tensor][d] != which || (inside && filter && d == 1)) continue;
-        dims[tensor][d] = (int8_t)(inside ? grouped : loop);
+        dims[tensor][d && !filter ? shape->at.channels : d] = (int8_t)(inside ? grouped : loop);
       }
   }
   add_window_loops(inference, shape);
@@ -107,7 +114,7 @@ bd_status bd_infer_conv(bd_inference *inference) {
   BD_TRY(read_image(inference, x, NULL, w->dims + 2, &shape));
   BD_TRY(add_conv_loops(inference, &shape, shape.c, w->dims[0], maps));
   BD_TRY(bd_inference_check_extent(inference, 1, 1, group_channels(inference, shape.c)));
-  set_result(inference, shape.n, w->dims[0], shape.windows.count, shape.y);
+  set_result(inference, &shape, w->dims[0], shape.y);
   return BD_OK;
 }
 
@@ -125,7 +132,7 @@ bd_status bd_infer_conv_dx(bd_inference *inference) {
     return bd_inference_fail(inference, "too many channels");
   BD_TRY(add_conv_loops(inference, &shape, channels, w->dims[0], maps));
   BD_TRY(check_result_image(inference, 0, w->dims[0], &shape));
-  set_result(inference, shape.n, channels, shape.windows.count, extents);
+  set_result(inference, &shape, channels, extents);
   return BD_OK;
 }
 
@@ -136,10 +143,15 @@ bd_status bd_infer_conv_dw(bd_inference *inference) {
   BD_TRY(check_image(inference, 0));
   BD_TRY(check_image(inference, 1));
   BD_TRY(read_image(inference, x, NULL, NULL, &shape));
-  BD_TRY(add_conv_loops(inference, &shape, shape.c, dy->dims[1], maps));
-  BD_TRY(check_result_image(inference, 1, dy->dims[1], &shape));
-  set_result(inference, dy->dims[1], group_channels(inference, shape.c), shape.windows.count,
-             shape.windows.kernel);
+  int64_t filters = dy->dims[shape.at.channels];
+  BD_TRY(add_conv_loops(inference, &shape, shape.c, filters, maps));
+  BD_TRY(check_result_image(inference, 1, filters, &shape));
+  bd_type *dw = &inference->out[0];
+  dw->rank = 2 + shape.windows.count;
+  dw->dims[0] = filters;
+  dw->dims[1] = group_channels(inference, shape.c);
+  for (int d = 0; d < shape.windows.count; ++d)
+    dw->dims[2 + d] = shape.windows.kernel[d];
   return BD_OK;
 }
 
@@ -150,10 +162,11 @@ static bd_status add_pool_loops(bd_inference *inference, image_shape *shape) {
   bd_inference_add_loop(inference, 'c', BD_LOOP_PARALLEL, shape->c);
   inference->map->loop[1].exact = true;
   add_window_loops(inference, shape);
-  for (int8_t d = 0; d < 2; ++d) {
+  for (int8_t loop = 0; loop < 2; ++loop) {
+    int d = loop ? shape->at.channels : 0;
     for (int i = 0; i < inference->op->in_count; ++i)
-      inference->map->in[i][d] = d;
-    inference->map->out[0][d] = d;
+      inference->map->in[i][d] = loop;
+    inference->map->out[0][d] = loop;
   }
   return BD_OK;
 }
@@ -161,7 +174,7 @@ static bd_status add_pool_loops(bd_inference *inference, image_shape *shape) {
 bd_status bd_infer_maxpool(bd_inference *inference) {
   image_shape shape;
   BD_TRY(add_pool_loops(inference, &shape));
-  set_result(inference, shape.n, shape.c, shape.windows.count, shape.y);
+  set_result(inference, &shape, shape.c, shape.y);
   return BD_OK;
 }
 

@@ -53,9 +53,9 @@ static const bd_dtype_rule dtype_rules[BD_OP_KIND_COUNT] = {
     [BD_OP_RMSNORM_DW] = {.no_f64 = true, .statistic_in = 1 << 2, .statistic_out = 1 << 0},
     [BD_OP_ROPE] = {.no_f64 = true},
     [BD_OP_DROPOUT] = {.no_f64 = true},
-    [BD_OP_CONV] = {.no_f64 = true},
-    [BD_OP_CONV_DX] = {.no_f64 = true},
-    [BD_OP_CONV_DW] = {.no_f64 = true},
+    [BD_OP_CONV] = {.no_f64 = true, .widens = true},
+    [BD_OP_CONV_DX] = {.no_f64 = true, .widens = true},
+    [BD_OP_CONV_DW] = {.no_f64 = true, .widens = true},
     [BD_OP_MAXPOOL] = {.no_f64 = true},
     [BD_OP_MAXPOOL_GRAD] = {.no_f64 = true},
     [BD_OP_EMBED] = {.no_f64 = true, .index_in = 1 << 1},
@@ -138,8 +138,6 @@ bd_status bd_inference_check_dtypes(const bd_inference *inference) {
                                i + 1, bd_dtype_name(wanted), first + 1, bd_dtype_name(dtype));
   }
   if (rule->widens) return check_widened(inference);
-  if ((bd_op_get_info(inference->op->kind)->traits & BD_NO_HALF) && bd_dtype_bytes(element) < 4)
-    return bd_inference_fail(inference, "the operands must be f32, not %s", bd_dtype_name(element));
   return BD_OK;
 }
 

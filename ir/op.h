@@ -25,8 +25,7 @@ enum {
   BD_INPLACE_0 = 16,  // the result may take the storage of operand 0
   BD_CHEAP = 32,      // little arithmetic per byte: a candidate for recomputation
   BD_LIBRARY = 64,    // runs as one call of the runtime, not a generated kernel
-  BD_NO_HALF = 128,   // takes f32 only
-  BD_DERIVED = 256,   // what gradients are made of; models do not have it
+  BD_DERIVED = 128,   // what gradients are made of; models do not have it
 };
 
 #define BD_VARIADIC (-1)

@@ -30,15 +30,21 @@ int64_t bd_windows_along(const bd_windows *windows, int d, int64_t extent) {
   return room < 0 ? 0 : room / windows->stride[d] + 1;
 }
 
+bd_image_order bd_image_order_of(const bd_op *op, int rank) {
+  bool last = bd_op_int(op, "channels_last", 0) != 0;
+  return (bd_image_order){.channels = last ? rank - 1 : 1, .extents = last ? 1 : 2};
+}
+
 bd_window_shape bd_window_shape_of(const bd_op *op, const bd_type *x, const bd_type *filter,
                                    const bd_type *y) {
+  int first = bd_image_order_of(op, x->rank).extents;
   bd_windows w = bd_windows_of(op, x->rank - 2, filter ? filter->dims + 2 : NULL);
   bd_window_shape s;
   for (int d = 0; d < BD_MAX_SPATIAL; ++d) {
     int from = d - (BD_MAX_SPATIAL - w.count);
     bool there = from >= 0;
-    s.x[d] = there ? x->dims[2 + from] : 1;
-    s.y[d] = there ? y->dims[2 + from] : 1;
+    s.x[d] = there ? x->dims[first + from] : 1;
+    s.y[d] = there ? y->dims[first + from] : 1;
     s.k[d] = there ? w.kernel[from] : 1;
     s.stride[d] = there ? w.stride[from] : 1;
     s.dilation[d] = there ? w.dilation[from] : 1;

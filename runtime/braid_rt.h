@@ -121,22 +121,26 @@ void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, 
                     int64_t c, int64_t row_start, int64_t rows, int32_t accumulate, float *dtable);
 
 // Convolution and pooling of images x [n, c, x..] by filters [o, c / groups, k..] to y [n, o, y..],
-// no padding of local extents. Along dimension d of three (of fewer, the first are 1 long) point k
-// of the window of point y is point y * stride + k * dilation - before of x, or outside.
+// or with channels last of [n, x.., c] by the same filters to [n, y.., o]; no padding of local
+// extents. Along dimension d of three (of fewer, the first are 1 long) point k of the window of
+// point y is point y * stride + k * dilation - before of x, or outside. Operands are f32 or both of
+// one kind of halves, results of the same type or, of convolutions, f32. All sums are f32, rounded
+// once.
 typedef struct bd_rt_conv {
   int64_t n, c, o, groups;
   int64_t x[3], k[3], y[3], stride[3], dilation[3], before[3];
+  int32_t dtype, out_dtype; // of operands, of the result
+  int64_t channels_last;
 } bd_rt_conv;
-void bd_rt_conv_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *w, float *y);
-void bd_rt_conv_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const float *w, float *dx);
-// Overwrites dw, or adds when `accumulate`.
-void bd_rt_conv_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
-                       int32_t accumulate, float *dw);
+void bd_rt_convolve(bd_rt *rt, const bd_rt_conv *s, const void *x, const void *w, void *y);
+void bd_rt_convolve_dx(bd_rt *rt, const bd_rt_conv *s, const void *dy, const void *w, void *dx);
+// Overwrites dw, or adds when `accumulate` (to f32 alone).
+void bd_rt_convolve_dw(bd_rt *rt, const bd_rt_conv *s, const void *x, const void *dy,
+                       int32_t accumulate, void *dw);
 // Pools have c channels both in and out, and no groups. The maximum of a window with nothing inside
 // is -inf; of equal ones the first counts.
-void bd_rt_maxpool_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, float *y);
-void bd_rt_maxpool_grad_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
-                            float *dx);
+void bd_rt_maxpool(bd_rt *rt, const bd_rt_conv *s, const void *x, void *y);
+void bd_rt_maxpool_grad(bd_rt *rt, const bd_rt_conv *s, const void *x, const void *dy, void *dx);
 
 // Collectives along one mesh axis of this stage, on elements of `dtype`. Sums run in ascending rank
 // order on the CPU, in NCCL's on GPUs.

@@ -1,6 +1,7 @@
-// conv(x[n,c,s..], w[o,c/groups,k..]) and the two ops that its gradients are, conv_dx and conv_dw.
-// All three are linear in both operands and walk the same (output point, window point, input
-// channel) triples, so the gradients of each are the other two.
+// conv(x[n,c,s..], w[o,c/groups,k..]), or with channels last conv(x[n,s..,c], w[o,c/groups,k..]),
+// and the two ops that its gradients are, conv_dx and conv_dw. All three are linear in both
+// operands and walk the same (output point, window point, input channel) triples, so the gradients
+// of each are the other two.
 #include "ir/ops/ops.h"
 #include "ir/windows.h"
 
@@ -8,6 +9,7 @@ typedef struct shape {
   bd_window_shape at;
   int64_t n, c, o, group_c, groups;
   int64_t x_points, k_points, y_points;
+  bool last; // channels are
 } shape;
 
 static int64_t product(const int64_t extents[BD_MAX_SPATIAL]) {
@@ -15,13 +17,16 @@ static int64_t product(const int64_t extents[BD_MAX_SPATIAL]) {
 }
 
 static shape shape_of(const bd_op *op, const bd_type *x, const bd_type *w, const bd_type *y) {
+  bd_image_order order = bd_image_order_of(op, x->rank);
   shape s = {
       .at = bd_window_shape_of(op, x, w, y),
       .n = x->dims[0],
-      .c = x->dims[1],
+      .c = x->dims[order.channels],
       .o = w->dims[0],
       .group_c = w->dims[1],
-      .groups = x->dims[1] / w->dims[1], // of a rank's part of the channels, its part of the groups
+      // Of a rank's part of the channels, its part of the groups.
+      .groups = x->dims[order.channels] / w->dims[1],
+      .last = order.channels != 1,
   };
   s.x_points = product(s.at.x);
   s.k_points = product(s.at.k);
@@ -49,6 +54,13 @@ static int64_t place_of(const bd_window_shape *at, int64_t y, int64_t k) {
   return place;
 }
 
+// Where the point of a channel lies in an image of `channels`.
+static int64_t offset_of(const shape *s, int64_t image, int64_t channels, int64_t channel,
+                         int64_t points, int64_t point) {
+  return s->last ? (image * points + point) * channels + channel
+                 : (image * channels + channel) * points + point;
+}
+
 static void walk_filter(const shape *s, const bd_tensor *in, bd_tensor *out, visit visit, int64_t n,
                         int64_t o) {
   int64_t first_c = o / (s->o / s->groups) * s->group_c;
@@ -56,8 +68,9 @@ static void walk_filter(const shape *s, const bd_tensor *in, bd_tensor *out, vis
     for (int64_t k = 0; k < s->k_points; k++) {
       int64_t place = place_of(&s->at, y, k);
       for (int64_t c = 0; place >= 0 && c < s->group_c; c++) {
-        point at = {(n * s->c + first_c + c) * s->x_points + place,
-                    (o * s->group_c + c) * s->k_points + k, (n * s->o + o) * s->y_points + y};
+        point at = {offset_of(s, n, s->c, first_c + c, s->x_points, place),
+                    (o * s->group_c + c) * s->k_points + k,
+                    offset_of(s, n, s->o, o, s->y_points, y)};
         visit(in, out, at);
       }
     }
@@ -97,11 +110,11 @@ BD_EVAL(conv_dw) {
   walk(&s, in, out, add_w);
 }
 
-// One of the three, with the op's windows; what it makes has the extents of `made` after the first
-// two, where it is an image or a filter.
+// One of the three, with the op's windows; what it makes has the extents of `made`, where that is
+// an image or a filter.
 static bd_status append(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, bd_id a, bd_id b,
                         const bd_type *made, bd_id *out) {
-  static const char *const names[] = {"strides", "dilations", "pads", "groups"};
+  static const char *const names[] = {"strides", "dilations", "pads", "groups", "channels_last"};
   enum { NAMES = sizeof names / sizeof *names };
   bd_attr attrs[NAMES + 1];
   int count = 0;
@@ -109,9 +122,11 @@ static bd_status append(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, bd_id a, b
     const bd_attr *attr = bd_op_find_attr(g->op, names[i]);
     if (attr) attrs[count++] = *attr;
   }
-  if (kind != BD_OP_CONV)
-    attrs[count++] = bd_attr_ints(ctx, kind == BD_OP_CONV_DX ? "dims" : "kernel", made->rank - 2,
-                                  made->dims + 2);
+  if (kind == BD_OP_CONV_DX)
+    attrs[count++] = bd_attr_ints(ctx, "dims", made->rank - 2,
+                                  made->dims + bd_image_order_of(g->op, made->rank).extents);
+  if (kind == BD_OP_CONV_DW)
+    attrs[count++] = bd_attr_ints(ctx, "kernel", made->rank - 2, made->dims + 2);
   return bd_build(ctx, g->backward, kind, 2, (bd_id[]){a, b}, count, attrs, g->op->loc, out);
 }
 

@@ -3,9 +3,10 @@
 #include "ir/windows.h"
 #include <math.h>
 
-// Offset in its plane of the maximum of the window at output point `y`, or -1 for a window with
-// nothing inside.
-static int64_t find_maximum(const bd_window_shape *s, const double *plane, int64_t y) {
+// Which point of its plane, whose points are `step` apart, is the maximum of the window at output
+// point `y`, or -1 for a window with nothing inside.
+static int64_t find_maximum(const bd_window_shape *s, const double *plane, int64_t step,
+                            int64_t y) {
   int64_t best = -1, corner[BD_MAX_SPATIAL], rest = y;
   for (int d = BD_MAX_SPATIAL - 1; d >= 0; d--, rest /= s->y[d + 1])
     corner[d] = rest % s->y[d] * s->stride[d] - s->before[d];
@@ -18,7 +19,7 @@ static int64_t find_maximum(const bd_window_shape *s, const double *plane, int64
           int64_t i = corner[d] + k[d] * s->dilation[d];
           at = i < 0 || i >= s->x[d] ? -1 : at * s->x[d] + i;
         }
-        if (at >= 0 && (best < 0 || plane[at] > plane[best])) best = at;
+        if (at >= 0 && (best < 0 || plane[at * step] > plane[best * step])) best = at;
       }
   return best;
 }
@@ -28,14 +29,19 @@ static void pool(const bd_op *op, const bd_tensor *x, const bd_type *y, const do
                  double *out) {
   bd_window_shape s = bd_window_shape_of(op, &x->type, NULL, y);
   int64_t from = s.x[0] * s.x[1] * s.x[2], to = s.y[0] * s.y[1] * s.y[2];
-  for (int64_t p = 0; p < y->dims[0] * y->dims[1]; p++)
+  bd_image_order order = bd_image_order_of(op, y->rank);
+  int64_t channels = y->dims[order.channels], step = order.channels == 1 ? 1 : channels;
+  for (int64_t p = 0; p < y->dims[0] * channels; p++) {
+    int64_t plane = step == 1 ? p * from : p / channels * from * channels + p % channels;
+    int64_t made = step == 1 ? p * to : p / channels * to * channels + p % channels;
     for (int64_t i = 0; i < to; i++) {
-      int64_t best = find_maximum(&s, x->data + p * from, i);
+      int64_t best = find_maximum(&s, x->data + plane, step, i);
       if (!dy)
-        out[p * to + i] = best < 0 ? -INFINITY : x->data[p * from + best];
+        out[made + i * step] = best < 0 ? -INFINITY : x->data[plane + best * step];
       else if (best >= 0)
-        out[p * from + best] += dy[p * to + i];
+        out[plane + best * step] += dy[made + i * step];
     }
+  }
 }
 
 BD_EVAL(maxpool) {

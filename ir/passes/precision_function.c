@@ -166,8 +166,7 @@ static bd_status move_op(rewriter *r, const bd_op *op, int *out_index) {
   for (int k = 0; k < op->out_count; k++)
     wanted |= r->wide[op->out[k]] && !is_statistic_result(op, k);
   bool sum_wide = wanted && sums_wide(op) && !widths.any_wide;
-  bool compute_wide =
-      widths.any_wide || (wanted && !sum_wide) || (bd_op_get_info(op->kind)->traits & BD_NO_HALF);
+  bool compute_wide = widths.any_wide || (wanted && !sum_wide);
   const char *names[BD_MAX_RESULTS];
   bool narrow[BD_MAX_RESULTS];
   for (int k = 0; k < op->out_count; k++) {

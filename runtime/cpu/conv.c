@@ -1,9 +1,10 @@
 // Convolution by windows, in tiles that fit a thread's scratch: a chunk of work packs what a tile
-// needs, calls a kernel and adds up or unpacks what it makes. Sums are over blocks of channels and
-// over tiles in ascending order, whatever the threads.
+// needs, as floats, calls a kernel and adds up or unpacks what it makes. Sums are over blocks of
+// channels and over tiles in ascending order, whatever the threads.
 #include "runtime/cpu/conv.h"
 #include "runtime/cpu/conv_plan.h"
 #include "runtime/cpu/conv_tile.h"
+#include "runtime/cpu/halves.h"
 #include "runtime/cpu/windows.h"
 
 #include <string.h>
@@ -34,12 +35,14 @@ typedef struct place {
   int64_t channels;       // of an image
 } place;
 
-static place place_of(const job *j, int x, int64_t t, int64_t group, int64_t block) {
+// Of an operand, or of what is made.
+static place place_of(const job *j, int x, int made, int64_t t, int64_t group, int64_t block) {
   const bd_rt_conv *const s = &j->s;
   const int64_t own = x ? j->c : j->o, size = x ? j->tile.c : j->tile.o, first = block * size;
   place p = {.tile = {.block = x ? j->kernel->x_block : j->kernel->y_block,
                       .channels = bd_rt_least(size, own - first),
-                      .all_channels = size},
+                      .all_channels = size,
+                      .dtype = made ? j->out_dtype : j->dtype},
              .channel = group * own + first,
              .channels = x ? s->c : s->o};
   for (int d = 2; d >= 0; d--) {
@@ -52,15 +55,19 @@ static place place_of(const job *j, int x, int64_t t, int64_t group, int64_t blo
         x ? j->start[d] + (a->x_first + i * a->x_step) * j->step[d] : a->y_first + i * a->y_step;
     t /= a->parts;
   }
+  p.tile.plane = s->channels_last ? 1 : bd_rt_points(p.tile.image);
+  p.tile.point = s->channels_last ? p.channels : 1;
   p.image = t * j->tile.n;
   return p;
 }
 
+// Of the first element of one of the tile's images, in bytes.
 static int64_t offset_of(const place *p, int64_t image) {
-  return ((p->image + image) * p->channels + p->channel) * bd_rt_points(p->tile.image);
+  const int64_t first = (p->image + image) * p->channels * bd_rt_points(p->tile.image);
+  return (first + p->channel * p->tile.plane) * bd_rt_element_bytes(p->tile.dtype);
 }
 
-static void pack(const job *j, const place *p, const float *images, float *out) {
+static void pack(const job *j, const place *p, const char *images, float *out) {
   const int64_t floats = bd_rt_tile_floats(&p->tile);
   for (int64_t i = 0; i < j->tile.n; i++) {
     if (p->image + i < j->s.n)
@@ -70,7 +77,7 @@ static void pack(const job *j, const place *p, const float *images, float *out) 
   }
 }
 
-static void unpack(const job *j, const place *p, const float *packed, float *images) {
+static void unpack(const job *j, const place *p, const float *packed, char *images) {
   for (int64_t i = 0; i < j->tile.n && p->image + i < j->s.n; i++)
     bd_rt_tile_unpack(&p->tile, packed + i * bd_rt_tile_floats(&p->tile), images + offset_of(p, i));
 }
@@ -89,22 +96,34 @@ static filter_rows rows_of(const job *j, int64_t group, int64_t o_block, int64_t
                        j->tile.c * points};
 }
 
+static void load_row(const job *j, int64_t from, float *to, int64_t length) {
+  if (bd_rt_is_half(j->dtype))
+    bd_rt_widen_run(j->dtype, (const uint16_t *)j->w + from, to, length);
+  else
+    memcpy(to, (const float *)j->w + from, (size_t)length * sizeof *to);
+}
+
+static void store_row(const job *j, const float *from, int64_t to, int64_t length) {
+  if (bd_rt_is_half(j->out_dtype)) {
+    bd_rt_narrow_run(j->out_dtype, from, (uint16_t *)j->out + to, length);
+    return;
+  }
+  float *const out = (float *)j->out + to;
+  for (int64_t k = 0; k < length; k++)
+    out[k] = j->accumulate ? out[k] + from[k] : from[k];
+}
+
 static void load_filters(const job *j, const room *r, filter_rows at) {
   memset(r->filters, 0, (size_t)bd_rt_conv_filter_floats(j) * sizeof *r->filters);
   for (int64_t i = 0; i < at.count; i++)
-    memcpy(r->filters + i * at.tile_stride, j->w + at.first + i * at.stride,
-           (size_t)at.length * sizeof *r->filters);
+    load_row(j, at.first + i * at.stride, r->filters + i * at.tile_stride, at.length);
   bd_rt_conv_kernel_reorder(j->kernel, r->worker, r->filters, r->w, r->library);
 }
 
 static void store_filters(const job *j, const room *r, filter_rows at) {
   bd_rt_conv_kernel_reorder(j->kernel, r->worker, r->sums, r->filters, r->library);
-  for (int64_t i = 0; i < at.count; i++) {
-    const float *const from = r->filters + i * at.tile_stride;
-    float *const to = j->out + at.first + i * at.stride;
-    for (int64_t k = 0; k < at.length; k++)
-      to[k] = j->accumulate ? to[k] + from[k] : from[k];
-  }
+  for (int64_t i = 0; i < at.count; i++)
+    store_row(j, r->filters + i * at.tile_stride, at.first + i * at.stride, at.length);
 }
 
 static void add(float *sums, const float *more, int64_t count) {
@@ -128,7 +147,7 @@ static void make_images(void *args, int64_t chunk, int worker) {
   for (int64_t t = first; t < end; t++) {
     for (int64_t i = 0; i < others; i++) {
       const int64_t other = single ? block : i;
-      const place from = place_of(j, forward, t, group, other);
+      const place from = place_of(j, forward, 0, t, group, other);
       if (loaded != other)
         load_filters(j, &r,
                      forward ? rows_of(j, group, block, other) : rows_of(j, group, other, block));
@@ -141,7 +160,7 @@ static void make_images(void *args, int64_t chunk, int worker) {
       else
         add(r.sums, made, floats);
     }
-    const place to = place_of(j, !forward, t, group, block);
+    const place to = place_of(j, !forward, 1, t, group, block);
     unpack(j, &to, others == 1 ? made : r.sums, j->out);
   }
 }
@@ -155,7 +174,7 @@ static void make_filters(void *args, int64_t chunk, int worker) {
   const int64_t group = chunk / j->c_blocks / o_blocks;
   memset(r.sums, 0, (size_t)j->kernel->w_floats * sizeof *r.sums);
   for (int64_t t = 0; t < j->tiles; t++) {
-    const place x = place_of(j, 1, t, group, c_block), y = place_of(j, 0, t, group, o_block);
+    const place x = place_of(j, 1, 0, t, group, c_block), y = place_of(j, 0, 0, t, group, o_block);
     pack(j, &x, j->x, r.x);
     pack(j, &y, j->y, r.y);
     bd_rt_conv_kernel_run(j->kernel, worker, r.x, r.w, r.y, r.library);
@@ -164,14 +183,15 @@ static void make_filters(void *args, int64_t chunk, int worker) {
   store_filters(j, &r, rows_of(j, group, o_block, c_block));
 }
 
+// As many bytes as a plane has, wherever those of a plane lie.
 static void zero_plane(void *args, int64_t plane, int worker) {
   const job *const j = args;
-  const int64_t points = bd_rt_points(j->whole);
+  const int64_t bytes = bd_rt_points(j->whole) * bd_rt_element_bytes(j->out_dtype);
   (void)worker;
-  memset(j->out + plane * points, 0, (size_t)points * sizeof *j->out);
+  memset((char *)j->out + plane * bytes, 0, (size_t)bytes);
 }
 
-void bd_rt_conv_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *w, float *y) {
+void bd_rt_convolve(bd_rt *rt, const bd_rt_conv *s, const void *x, const void *w, void *y) {
   if (bd_rt_conv_is_product(s)) {
     bd_rt_conv_product(rt, s, x, w, y);
     return;
@@ -181,7 +201,7 @@ void bd_rt_conv_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float 
   bd_rt_pool_run(rt->pool, make_images, &j, bd_rt_conv_blocks(&j) * bd_rt_up(j.tiles, j.run));
 }
 
-void bd_rt_conv_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const float *w, float *dx) {
+void bd_rt_convolve_dx(bd_rt *rt, const bd_rt_conv *s, const void *dy, const void *w, void *dx) {
   if (bd_rt_conv_is_product(s)) {
     bd_rt_conv_product_dx(rt, s, dy, w, dx);
     return;
@@ -192,8 +212,8 @@ void bd_rt_conv_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const fl
   bd_rt_pool_run(rt->pool, make_images, &j, bd_rt_conv_blocks(&j) * bd_rt_up(j.tiles, j.run));
 }
 
-void bd_rt_conv_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
-                       int32_t accumulate, float *dw) {
+void bd_rt_convolve_dw(bd_rt *rt, const bd_rt_conv *s, const void *x, const void *dy,
+                       int32_t accumulate, void *dw) {
   if (bd_rt_conv_is_product(s)) {
     bd_rt_conv_product_dw(rt, s, x, dy, accumulate, dw);
     return;

@@ -1,4 +1,5 @@
-// Convolutions whose windows are single points, as matrix products of the images where they lie.
+// Convolutions of f32 whose windows are single points, as matrix products of the images where they
+// lie.
 #ifndef BD_RT_CPU_CONV_H
 #define BD_RT_CPU_CONV_H
 #include "runtime/cpu/rt.h"

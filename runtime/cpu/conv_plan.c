@@ -145,6 +145,8 @@ static void choose_points(job *j, const bd_rt_conv *shape) {
     if (thin) s->x[d] = s->y[d], s->stride[d] = 1, s->before[d] = 0;
   }
   j->tile = *s;
+  j->tile.dtype = j->tile.out_dtype = BD_RT_F32;
+  j->tile.channels_last = 0;
 }
 
 // Tiles small enough for the scratch, and enough of them to keep threads busy; small images
@@ -171,7 +173,7 @@ static void choose_tiles(job *j) {
 }
 
 bd_rt_conv_job bd_rt_conv_plan(bd_rt *rt, enum bd_rt_conv_kind kind, const bd_rt_conv *shape) {
-  job j = {.kind = kind};
+  job j = {.kind = kind, .dtype = shape->dtype, .out_dtype = shape->out_dtype};
   choose_points(&j, shape);
   choose_blocks(&j);
   choose_tiles(&j);

@@ -31,12 +31,14 @@ typedef struct bd_rt_conv_job {
   int64_t tiles, run;         // tiles of images and points; those of one chunk
   int64_t scratch_floats;     // of a worker
   float *scratch;
-  const float *x, *w, *y;
-  float *out;
+  const void *x, *w, *y; // of `dtype`; `out` of out_dtype
+  void *out;
+  int dtype, out_dtype;
   int accumulate;
 } bd_rt_conv_job;
 
-// A job without its data. All but the scratch follows from the shape and the processor.
+// A job without its data. All but the scratch follows from the shape and the processor; how images
+// and filters lie, and of what type they are, changes nothing about it.
 bd_rt_conv_job bd_rt_conv_plan(bd_rt *rt, enum bd_rt_conv_kind kind, const bd_rt_conv *shape);
 // Floats of a block of filters in rows.
 int64_t bd_rt_conv_filter_floats(const bd_rt_conv_job *job);

@@ -17,7 +17,8 @@ typedef struct product {
 } product;
 
 int bd_rt_conv_is_product(const bd_rt_conv *s) {
-  int is = s->groups < s->c || s->groups == 1;
+  int is = s->dtype == BD_RT_F32 && !s->channels_last;
+  is = is && (s->groups < s->c || s->groups == 1);
   for (int d = 0; d < 3; d++)
     is = is && s->k[d] == 1 && s->stride[d] == 1 && s->before[d] == 0 && s->x[d] == s->y[d];
   return is;

@@ -1,8 +1,62 @@
-// Convolution and pooling, one thread per element of the result.
+// Convolution and pooling, one thread per element of the result. Sums are f32, in an order that
+// follows from the shape.
 #include "runtime/cuda/device.cuh"
+
+// What operands and results hold.
+struct floats {
+  typedef float in, out;
+};
+struct halves {
+  typedef uint16_t in, out;
+};
+struct widened {
+  typedef uint16_t in;
+  typedef float out;
+};
+
+static __device__ float load(int, const float *data, int64_t i) {
+  return data[i];
+}
+static __device__ float load(int dtype, const uint16_t *data, int64_t i) {
+  return bd_rt_from_half(dtype, data[i]);
+}
+static __device__ void store(int, float *data, int64_t i, float value) {
+  data[i] = value;
+}
+static __device__ void store(int dtype, uint16_t *data, int64_t i, float value) {
+  data[i] = bd_rt_to_half(dtype, value);
+}
 
 static __host__ __device__ int64_t points_of(const int64_t *extents) {
   return extents[0] * extents[1] * extents[2];
+}
+
+// An element of blocks (images, filters) of so many channels and points: which it is, and where it
+// lies.
+struct element {
+  int64_t block, channel, point;
+};
+struct blocks {
+  int64_t channels, points;
+  int last; // channels are
+
+  __device__ element at(int64_t i) const {
+    const int64_t block = i / (channels * points), rest = i % (channels * points);
+    if (last) return {block, rest % channels, rest / channels};
+    return {block, rest / points, rest % points};
+  }
+  __device__ int64_t offset(int64_t block, int64_t channel, int64_t point) const {
+    return last ? (block * points + point) * channels + channel
+                : (block * channels + channel) * points + point;
+  }
+};
+
+static __device__ blocks images_of(const bd_rt_conv &s, int64_t channels, const int64_t *extents) {
+  return {channels, points_of(extents), s.channels_last != 0};
+}
+
+static __device__ blocks filters_of(const bd_rt_conv &s, int64_t channels) {
+  return {channels, points_of(s.k), 0};
 }
 
 // Coordinates of point `at` of three extents.
@@ -36,126 +90,189 @@ static __device__ int64_t window_of(const bd_rt_conv &s, const int64_t *x, int64
   return window;
 }
 
-static __global__ void conv(bd_rt_conv s, const float *x, const float *w, float *y) {
+template <typename types>
+static __global__ void conv(bd_rt_conv s, const typename types::in *x, const typename types::in *w,
+                            typename types::out *y) {
   const int64_t channels = s.c / s.groups, outputs = s.o / s.groups;
-  const int64_t xs = points_of(s.x), ks = points_of(s.k), ys = points_of(s.y);
-  BD_FOR_ITEMS(i, s.n * s.o * ys) {
-    const int64_t o = i / ys % s.o, image = i / ys / s.o, first = o / outputs * channels;
+  const blocks xs = images_of(s, s.c, s.x), ks = filters_of(s, channels),
+               ys = images_of(s, s.o, s.y);
+  BD_FOR_ITEMS(i, s.n * s.o * ys.points) {
+    const element to = ys.at(i);
+    const int64_t first = to.channel / outputs * channels;
     int64_t at[3];
     float sum = 0;
-    spread(s.y, i % ys, at);
-    for (int64_t k = 0; k < ks; k++) {
+    spread(s.y, to.point, at);
+    for (int64_t k = 0; k < ks.points; k++) {
       const int64_t place = place_of(s, at, k);
       for (int64_t c = 0; place >= 0 && c < channels; c++)
-        sum += x[(image * s.c + first + c) * xs + place] * w[(o * channels + c) * ks + k];
+        sum += load(s.dtype, x, xs.offset(to.block, first + c, place)) *
+               load(s.dtype, w, ks.offset(to.channel, c, k));
     }
-    y[i] = sum;
+    store(s.out_dtype, y, i, sum);
   }
 }
 
-static __global__ void conv_dx(bd_rt_conv s, const float *dy, const float *w, float *dx) {
+template <typename types>
+static __global__ void conv_dx(bd_rt_conv s, const typename types::in *dy,
+                               const typename types::in *w, typename types::out *dx) {
   const int64_t channels = s.c / s.groups, outputs = s.o / s.groups;
-  const int64_t xs = points_of(s.x), ks = points_of(s.k), ys = points_of(s.y);
-  BD_FOR_ITEMS(i, s.n * s.c * xs) {
-    const int64_t c = i / xs % s.c, image = i / xs / s.c, first = c / channels * outputs;
+  const blocks xs = images_of(s, s.c, s.x), ks = filters_of(s, channels),
+               ys = images_of(s, s.o, s.y);
+  BD_FOR_ITEMS(i, s.n * s.c * xs.points) {
+    const element to = xs.at(i);
+    const int64_t first = to.channel / channels * outputs;
     int64_t at[3];
     float sum = 0;
-    spread(s.x, i % xs, at);
-    for (int64_t k = 0; k < ks; k++) {
+    spread(s.x, to.point, at);
+    for (int64_t k = 0; k < ks.points; k++) {
       const int64_t window = window_of(s, at, k);
       for (int64_t o = first; window >= 0 && o < first + outputs; o++)
-        sum += dy[(image * s.o + o) * ys + window] * w[(o * channels + c % channels) * ks + k];
+        sum += load(s.dtype, dy, ys.offset(to.block, o, window)) *
+               load(s.dtype, w, ks.offset(o, to.channel % channels, k));
     }
-    dx[i] = sum;
+    store(s.out_dtype, dx, i, sum);
   }
 }
 
-static __global__ void conv_dw(bd_rt_conv s, const float *x, const float *dy, int accumulate,
-                               float *dw) {
+template <typename types>
+static __global__ void conv_dw(bd_rt_conv s, const typename types::in *x,
+                               const typename types::in *dy, int accumulate,
+                               typename types::out *dw) {
   const int64_t channels = s.c / s.groups, outputs = s.o / s.groups;
-  const int64_t xs = points_of(s.x), ks = points_of(s.k), ys = points_of(s.y);
-  BD_FOR_ITEMS(i, s.o * channels * ks) {
-    const int64_t k = i % ks, o = i / ks / channels;
-    const int64_t from = o / outputs * channels + i / ks % channels;
-    float sum = accumulate ? dw[i] : 0;
+  const blocks xs = images_of(s, s.c, s.x), ks = filters_of(s, channels),
+               ys = images_of(s, s.o, s.y);
+  BD_FOR_ITEMS(i, s.o * channels * ks.points) {
+    const element to = ks.at(i);
+    const int64_t from = to.block / outputs * channels + to.channel;
+    float sum = accumulate ? load(s.out_dtype, dw, i) : 0;
     for (int64_t image = 0; image < s.n; image++)
-      for (int64_t j = 0; j < ys; j++) {
+      for (int64_t j = 0; j < ys.points; j++) {
         int64_t at[3];
         spread(s.y, j, at);
-        const int64_t place = place_of(s, at, k);
+        const int64_t place = place_of(s, at, to.point);
         if (place >= 0)
-          sum += x[(image * s.c + from) * xs + place] * dy[(image * s.o + o) * ys + j];
+          sum += load(s.dtype, x, xs.offset(image, from, place)) *
+                 load(s.dtype, dy, ys.offset(image, to.block, j));
       }
-    dw[i] = sum;
+    store(s.out_dtype, dw, i, sum);
   }
 }
 
-// Index within the plane of the first greatest value of the window of point y; -1: all is outside.
-static __device__ int64_t find_most(const bd_rt_conv &s, const float *x, const int64_t *y) {
+// Which point of the image's plane is the first greatest value of the window of point y; -1: all is
+// outside.
+template <typename number>
+static __device__ int64_t find_most(const bd_rt_conv &s, const number *x, blocks xs, element plane,
+                                    const int64_t *y) {
   int64_t best = -1;
+  float most = 0;
   for (int64_t k = 0; k < points_of(s.k); k++) {
     const int64_t place = place_of(s, y, k);
-    if (place >= 0 && (best < 0 || x[place] > x[best])) best = place;
+    if (place < 0) continue;
+    const float value = load(s.dtype, x, xs.offset(plane.block, plane.channel, place));
+    if (best < 0 || value > most) best = place, most = value;
   }
   return best;
 }
 
-static __global__ void maxpool(bd_rt_conv s, const float *x, float *y) {
-  const int64_t xs = points_of(s.x), ys = points_of(s.y);
-  BD_FOR_ITEMS(i, s.n * s.c * ys) {
-    const float *const from = x + i / ys * xs;
+template <typename types>
+static __global__ void maxpool(bd_rt_conv s, const typename types::in *x, typename types::out *y) {
+  const blocks xs = images_of(s, s.c, s.x), ys = images_of(s, s.c, s.y);
+  BD_FOR_ITEMS(i, s.n * s.c * ys.points) {
+    const element to = ys.at(i);
     int64_t at[3];
-    spread(s.y, i % ys, at);
-    const int64_t best = find_most(s, from, at);
-    y[i] = best < 0 ? -INFINITY : from[best];
+    spread(s.y, to.point, at);
+    const int64_t best = find_most(s, x, xs, to, at);
+    store(s.dtype, y, i,
+          best < 0 ? -INFINITY : load(s.dtype, x, xs.offset(to.block, to.channel, best)));
   }
 }
 
 // Every input looks at the windows that hold it, in ascending order.
-static __global__ void maxpool_grad(bd_rt_conv s, const float *x, const float *dy, float *dx) {
-  const int64_t xs = points_of(s.x), ys = points_of(s.y);
-  BD_FOR_ITEMS(i, s.n * s.c * xs) {
-    const int64_t plane = i / xs;
-    const float *const from = x + plane * xs;
+template <typename types>
+static __global__ void maxpool_grad(bd_rt_conv s, const typename types::in *x,
+                                    const typename types::in *dy, typename types::out *dx) {
+  const blocks xs = images_of(s, s.c, s.x), ys = images_of(s, s.c, s.y);
+  BD_FOR_ITEMS(i, s.n * s.c * xs.points) {
+    const element to = xs.at(i);
     int64_t at[3], corner[3];
     float sum = 0;
-    spread(s.x, i % xs, at);
+    spread(s.x, to.point, at);
     for (int64_t k = points_of(s.k) - 1; k >= 0; k--) {
       const int64_t window = window_of(s, at, k);
       if (window < 0) continue;
       spread(s.y, window, corner);
-      if (find_most(s, from, corner) == i % xs) sum += dy[plane * ys + window];
+      if (find_most(s, x, xs, to, corner) == to.point)
+        sum += load(s.dtype, dy, ys.offset(to.block, to.channel, window));
     }
-    dx[i] = sum;
+    store(s.dtype, dx, i, sum);
   }
 }
 
-void bd_cuda_conv(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x, const float *w,
-                  float *y) {
-  const int grid = blocks_of(queue, s->n * s->o * points_of(s->y));
-  if (grid > 0) BD_LAUNCH(conv, grid, BD_CUDA_THREADS, queue->stream, *s, x, w, y);
+// Starts `kernel`, for these types, on so many items.
+#define START(kernel, types, items, ...)                                                           \
+  BD_LAUNCH(kernel<types>, blocks_of(queue, items), BD_CUDA_THREADS, queue->stream, *s,            \
+            __VA_ARGS__)
+
+template <typename types>
+static void start_conv(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x,
+                       const void *w, void *y) {
+  START(conv, types, s->n * s->o * points_of(s->y), (const typename types::in *)x,
+        (const typename types::in *)w, (typename types::out *)y);
 }
 
-void bd_cuda_conv_dx(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *dy,
-                     const float *w, float *dx) {
-  const int grid = blocks_of(queue, s->n * s->c * points_of(s->x));
-  if (grid > 0) BD_LAUNCH(conv_dx, grid, BD_CUDA_THREADS, queue->stream, *s, dy, w, dx);
+template <typename types>
+static void start_conv_dx(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *dy,
+                          const void *w, void *dx) {
+  START(conv_dx, types, s->n * s->c * points_of(s->x), (const typename types::in *)dy,
+        (const typename types::in *)w, (typename types::out *)dx);
 }
 
-void bd_cuda_conv_dw(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x,
-                     const float *dy, int accumulate, float *dw) {
-  const int grid = blocks_of(queue, s->o * (s->c / s->groups) * points_of(s->k));
-  if (grid > 0)
-    BD_LAUNCH(conv_dw, grid, BD_CUDA_THREADS, queue->stream, *s, x, dy, accumulate, dw);
+template <typename types>
+static void start_conv_dw(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x,
+                          const void *dy, int accumulate, void *dw) {
+  START(conv_dw, types, s->o * (s->c / s->groups) * points_of(s->k),
+        (const typename types::in *)x, (const typename types::in *)dy, accumulate,
+        (typename types::out *)dw);
 }
 
-void bd_cuda_maxpool(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x, float *y) {
-  const int grid = blocks_of(queue, s->n * s->c * points_of(s->y));
-  if (grid > 0) BD_LAUNCH(maxpool, grid, BD_CUDA_THREADS, queue->stream, *s, x, y);
+template <typename types>
+static void start_maxpool(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x,
+                          const void *dy, void *out) {
+  typedef typename types::in in;
+  typedef typename types::out result;
+  if (dy)
+    START(maxpool_grad, types, s->n * s->c * points_of(s->x), (const in *)x, (const in *)dy,
+          (result *)out);
+  else
+    START(maxpool, types, s->n * s->c * points_of(s->y), (const in *)x, (result *)out);
 }
 
-void bd_cuda_maxpool_grad(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x,
-                          const float *dy, float *dx) {
-  const int grid = blocks_of(queue, s->n * s->c * points_of(s->x));
-  if (grid > 0) BD_LAUNCH(maxpool_grad, grid, BD_CUDA_THREADS, queue->stream, *s, x, dy, dx);
+// The function for the types of a shape.
+#define CHOOSE(start, s)                                                                           \
+  (!bd_rt_is_half((s)->dtype)                                                                      \
+       ? start<floats>                                                                             \
+       : (bd_rt_is_half((s)->out_dtype) ? start<halves> : start<widened>))
+
+void bd_cuda_conv(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, const void *w,
+                  void *y) {
+  if (s->n * s->o * points_of(s->y) > 0) CHOOSE(start_conv, s)(queue, s, x, w, y);
+}
+
+void bd_cuda_conv_dx(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *dy, const void *w,
+                     void *dx) {
+  if (s->n * s->c * points_of(s->x) > 0) CHOOSE(start_conv_dx, s)(queue, s, dy, w, dx);
+}
+
+void bd_cuda_conv_dw(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, const void *dy,
+                     int accumulate, void *dw) {
+  if (s->o * s->c * points_of(s->k) > 0) CHOOSE(start_conv_dw, s)(queue, s, x, dy, accumulate, dw);
+}
+
+void bd_cuda_maxpool(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, void *y) {
+  if (s->n * s->c * points_of(s->y) > 0) CHOOSE(start_maxpool, s)(queue, s, x, NULL, y);
+}
+
+void bd_cuda_maxpool_grad(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x,
+                          const void *dy, void *dx) {
+  if (s->n * s->c * points_of(s->x) > 0) CHOOSE(start_maxpool, s)(queue, s, x, dy, dx);
 }

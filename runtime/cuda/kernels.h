@@ -100,16 +100,16 @@ void bd_cuda_embed_dw(const bd_cuda_queue *queue, int dtype, const int32_t *ids,
                       int64_t count, int64_t c, int64_t row_start, int64_t rows, float *dtable,
                       int32_t *links);
 
-// conv.cu
-void bd_cuda_conv(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x, const float *w,
-                  float *y);
-void bd_cuda_conv_dx(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *dy,
-                     const float *w, float *dx);
-void bd_cuda_conv_dw(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x,
-                     const float *dy, int accumulate, float *dw);
-void bd_cuda_maxpool(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x, float *y);
-void bd_cuda_maxpool_grad(const bd_cuda_queue *queue, const bd_rt_conv *s, const float *x,
-                          const float *dy, float *dx);
+// conv.cu: see bd_rt_convolve, bd_rt_maxpool and their gradients.
+void bd_cuda_conv(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, const void *w,
+                  void *y);
+void bd_cuda_conv_dx(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *dy, const void *w,
+                     void *dx);
+void bd_cuda_conv_dw(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, const void *dy,
+                     int accumulate, void *dw);
+void bd_cuda_maxpool(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, void *y);
+void bd_cuda_maxpool_grad(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x,
+                          const void *dy, void *dx);
 
 #ifdef __cplusplus
 }

@@ -194,38 +194,6 @@ void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, 
   if (!rt->device->rehearsing) bd_cuda_do(rt, run_embed_dw, &e, sizeof e);
 }
 
-void bd_rt_conv_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *w, float *y) {
-  if (rt->device->rehearsing) return;
-  bd_cuda_conv(bd_cuda_now(rt), s, x, w, y);
-  bd_cuda_check_launch();
-}
-
-void bd_rt_conv_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const float *w, float *dx) {
-  if (rt->device->rehearsing) return;
-  bd_cuda_conv_dx(bd_cuda_now(rt), s, dy, w, dx);
-  bd_cuda_check_launch();
-}
-
-void bd_rt_conv_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
-                       int32_t accumulate, float *dw) {
-  if (rt->device->rehearsing) return;
-  bd_cuda_conv_dw(bd_cuda_now(rt), s, x, dy, accumulate, dw);
-  bd_cuda_check_launch();
-}
-
-void bd_rt_maxpool_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, float *y) {
-  if (rt->device->rehearsing) return;
-  bd_cuda_maxpool(bd_cuda_now(rt), s, x, y);
-  bd_cuda_check_launch();
-}
-
-void bd_rt_maxpool_grad_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
-                            float *dx) {
-  if (rt->device->rehearsing) return;
-  bd_cuda_maxpool_grad(bd_cuda_now(rt), s, x, dy, dx);
-  bd_cuda_check_launch();
-}
-
 void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int64_t count) {
   if (rt->device->rehearsing) return;
   bd_cuda_narrow(bd_cuda_now(rt), dtype, wide, halves, count);

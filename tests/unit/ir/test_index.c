@@ -326,6 +326,37 @@ static void test_convolution(void **state) {
   expect_fail(b, BD_OP_CONV, "operand 1 must have 3 to 5 dimensions");
 }
 
+static void test_channels_last(void **state) {
+  bench *b = *state;
+  operand(b, BD_BF16, DIMS(B, 9, 8));
+  operand(b, BD_BF16, DIMS(12, 2, 3));
+  set_int(b, "groups", 4);
+  set_int(b, "channels_last", 1);
+  bd_id y = make(b, BD_OP_CONV), x = b->in[0];
+  expect_type(b, y, BD_BF16, DIMS(B, 7, 12));
+  assert_int_equal(at_operand(b, 'g', 0), 2);
+  assert_int_equal(at_operand(b, 'g', 1), 0);
+  assert_int_equal(at_result(b, 'g', 0), 2);
+  b->in[0] = y;
+  set_ints(b, "dims", 1, (const int64_t[]){9});
+  expect_type(b, make(b, BD_OP_CONV_DX), BD_BF16, DIMS(B, 9, 8));
+  b->in[0] = x, b->in[1] = y;
+  b->attrs[2] = bd_attr_ints(b->ctx, "kernel", 1, (const int64_t[]){3});
+  b->attrs[b->attr_count++] = bd_attr_string(b->ctx, "dtype", "f32");
+  expect_type(b, make(b, BD_OP_CONV_DW), BD_F32, DIMS(12, 2, 3));
+  b->attrs[b->attr_count - 1] = bd_attr_string(b->ctx, "dtype", "f16");
+  expect_fail(b, BD_OP_CONV_DW, "a result of bf16 cannot be f16");
+  fresh(b);
+  operand(b, BD_F16, DIMS(B, 28, 14, 3));
+  set_ints(b, "kernel", 2, (const int64_t[]){2, 2});
+  set_int(b, "channels_last", 1);
+  y = make(b, BD_OP_MAXPOOL);
+  expect_type(b, y, BD_F16, DIMS(B, 27, 13, 3));
+  b->in[b->in_count++] = y;
+  expect_type(b, make(b, BD_OP_MAXPOOL_GRAD), BD_F16, DIMS(B, 28, 14, 3));
+  assert_int_equal(at_operand(b, 'c', 1), 3);
+}
+
 static void test_grouped_convolution(void **state) {
   bench *b = *state;
   operand(b, BD_F32, DIMS(B, 8, 9));
@@ -433,6 +464,7 @@ int main(void) {
       TEST(test_attention_heads),
       TEST(test_grouped_heads),
       TEST(test_convolution),
+      TEST(test_channels_last),
       TEST(test_grouped_convolution),
       TEST(test_pooling),
       TEST(test_split_together),
