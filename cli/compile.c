@@ -192,8 +192,8 @@ static void print_stage(bd_ctx *ctx, const compilation *job, const bd_module *mo
   fprintf(stderr, "// after %s\n%s", pass, text.data);
 }
 
-// A plan that is given names its precision, which the training module must have before the plan can
-// be read in full.
+// A plan that is given names its precision and its target, which the training module must be for
+// before the plan can be read in full.
 static bd_status read_plan(bd_ctx *ctx, compilation *job) {
   const char *path = bd_argument(job->arguments, "--plan");
   if (!path || job->emit <= EMIT_TRAIN) return BD_OK;
@@ -205,7 +205,11 @@ static bd_status read_plan(bd_ctx *ctx, compilation *job) {
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
                    "the plan is for %s; leave --precision %s out", bd_dtype_name(plan.precision),
                    wanted);
+  if (job->target && strcmp(job->target, plan.target) != 0)
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "the plan is for %s; leave --target %s out",
+                   plan.target, job->target);
   job->request.precision = plan.precision;
+  job->request.target = plan.target;
   return BD_OK;
 }
 
@@ -239,9 +243,6 @@ static bd_status make_plan(bd_ctx *ctx, compilation *job, const bd_module *train
   const char *path = bd_argument(job->arguments, "--plan");
   if (!path) return search_plan(ctx, job, train, out);
   BD_TRY(bd_plan_parse(ctx, path, job->plan_data, job->plan_bytes, train, out));
-  if (job->target && strcmp(job->target, out->target) != 0)
-    return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "the plan is for %s; leave --target %s out",
-                   out->target, job->target);
   BD_TRY(bd_plan_check(ctx, train, out));
   BD_TRY(bd_plan_check_ranks(ctx, &job->cluster, out));
   BD_TRY(bd_plan_predict(ctx, train, &job->cluster, out));
@@ -312,7 +313,8 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   BD_TRY(bd_model_load(ctx, arguments->operand, &job.model, &graph));
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", printed_pass(&job), stderr, graph, &graph));
   if (job.emit == EMIT_GRAPH) return write_module(ctx, graph, job.out);
-  const char *passes = bd_precision_passes(job.request.precision);
+  const char *passes =
+      bd_training_passes(job.request.precision, strcmp(job.request.target, "cuda") == 0);
   BD_TRY(bd_pass_run_list(ctx, passes, printed_pass(&job), stderr, graph, &train));
   if (job.emit == EMIT_TRAIN) return write_module(ctx, train, job.out);
   job.request.sequence = bd_module_sequence(graph);

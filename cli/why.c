@@ -33,7 +33,7 @@ static bd_status load_model(bd_ctx *ctx, asking *a) {
     return BD_INVALID;
   }
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
-  const char *passes = bd_precision_passes(plan->precision);
+  const char *passes = bd_training_passes(plan->precision, strcmp(plan->target, "cuda") == 0);
   return bd_pass_run_list(ctx, passes, NULL, stderr, graph, &a->train);
 }
 

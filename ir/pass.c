@@ -18,16 +18,16 @@ const bd_pass *bd_pass_find(const char *name) {
   return NULL;
 }
 
-const char *bd_precision_passes(bd_dtype precision) {
+const char *bd_training_passes(bd_dtype precision, bool cuda) {
   switch (precision) {
   case BD_BF16:
-    return "autodiff,precision";
+    return cuda ? "channels-last,autodiff,precision" : "autodiff,precision";
   case BD_F16:
-    return "autodiff,precision-f16";
+    return cuda ? "channels-last,autodiff,precision-f16" : "autodiff,precision-f16";
   case BD_F8:
-    return "autodiff,precision,fp8";
+    return cuda ? "channels-last,autodiff,precision,fp8" : "autodiff,precision,fp8";
   default:
-    return "autodiff";
+    return cuda ? "channels-last,autodiff" : "autodiff";
   }
 }
 

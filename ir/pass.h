@@ -20,8 +20,9 @@ typedef struct bd_pass {
 // NULL: there is none of that name.
 const bd_pass *bd_pass_find(const char *name);
 
-// The list that makes a training module, in this precision (f32, bf16, f16 or f8), of a graph in f32.
-const char *bd_precision_passes(bd_dtype precision);
+// The list that makes a training module, in this precision (f32, bf16, f16 or f8), of a graph in
+// f32, for GPUs or for CPUs.
+const char *bd_training_passes(bd_dtype precision, bool cuda);
 
 // All of them, for diagnostics: "canonicalize, cse, ...".
 const char *bd_pass_names(bd_ctx *ctx);

@@ -45,6 +45,10 @@ END
     data         2 1 2   4 1f1b  0  -    -
     pipe         4 2 2   2 1f1b  -  -    -
 END
+  resnet-tiny | unet3d-tiny) cat <<'END' ;;
+    one          1 1 1   8 1f1b  -  none -
+    pipe         4 2 2   2 1f1b  -  full -
+END
   */mixtral) cat <<'END' ;;
     one          1 1 1   8 1f1b  -  -    -
     wide         4 1 2x2 8 1f1b  -  none -
@@ -92,6 +96,8 @@ data=text.txt
 case $model in
 *mlp.json) data=samples; write_samples samples 64 ;;
 *cnn.json) data=samples; write_samples samples 1,28,28 ;;
+resnet-tiny) data=samples; write_samples samples 3,16,16 ;;
+unet3d-tiny) data=samples; write_samples samples 1,4,4,4 4,4,4 ;;
 *primitives.json) data=samples; write_samples samples 8,6 8 ;;
 *) write_text text.txt ;;
 esac
