@@ -96,7 +96,7 @@ static bd_dnn_plan *fit(bd_rt *rt, bd_dnn *dnn, attended *s, char *why) {
 static void note(bd_rt *rt, const bd_cuda_attention *shape) {
   char why[WHY_BYTES] = "there are too many shapes";
   bd_rt_device *const device = rt->device;
-  bd_dnn *const dnn = bd_cuda_dnn(rt);
+  bd_dnn *const dnn = bd_cuda_dnn(rt, BD_CUDA_DNN_ATTENTION);
   if (!dnn || find(rt, shape)) return;
   if (!device->attentions) device->attentions = calloc(1, sizeof *device->attentions);
   if (!device->attentions) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");

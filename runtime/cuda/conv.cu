@@ -158,6 +158,18 @@ static __global__ void conv_dw(bd_rt_conv s, const typename types::in *x,
   }
 }
 
+template <typename types>
+static __global__ void place_filters(bd_rt_conv s, int dtype, const typename types::in *filters,
+                                     int accumulate, typename types::out *dw) {
+  const int64_t channels = s.c / s.groups;
+  const blocks ks = filters_of(s, channels), last = {channels, ks.points, 1};
+  BD_FOR_ITEMS(i, s.o * channels * ks.points) {
+    const element to = ks.at(i);
+    const float value = load(dtype, filters, last.offset(to.block, to.channel, to.point));
+    store(s.out_dtype, dw, i, accumulate ? load(s.out_dtype, dw, i) + value : value);
+  }
+}
+
 // Which point of the image's plane is the first greatest value of the window of point y; -1: all is
 // outside.
 template <typename number>
@@ -236,6 +248,13 @@ static void start_conv_dw(const bd_cuda_queue *queue, const bd_rt_conv *s, const
 }
 
 template <typename types>
+static void start_place(const bd_cuda_queue *queue, const bd_rt_conv *s, int dtype,
+                        const void *filters, int accumulate, void *dw) {
+  START(place_filters, types, s->o * (s->c / s->groups) * points_of(s->k), dtype,
+        (const typename types::in *)filters, accumulate, (typename types::out *)dw);
+}
+
+template <typename types>
 static void start_maxpool(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x,
                           const void *dy, void *out) {
   typedef typename types::in in;
@@ -248,10 +267,9 @@ static void start_maxpool(const bd_cuda_queue *queue, const bd_rt_conv *s, const
 }
 
 // The function for the types of a shape.
-#define CHOOSE(start, s)                                                                           \
-  (!bd_rt_is_half((s)->dtype)                                                                      \
-       ? start<floats>                                                                             \
-       : (bd_rt_is_half((s)->out_dtype) ? start<halves> : start<widened>))
+#define CHOOSE_FOR(start, in, out)                                                                 \
+  (!bd_rt_is_half(in) ? start<floats> : (bd_rt_is_half(out) ? start<halves> : start<widened>))
+#define CHOOSE(start, s) CHOOSE_FOR(start, (s)->dtype, (s)->out_dtype)
 
 void bd_cuda_conv(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, const void *w,
                   void *y) {
@@ -266,6 +284,11 @@ void bd_cuda_conv_dx(const bd_cuda_queue *queue, const bd_rt_conv *s, const void
 void bd_cuda_conv_dw(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, const void *dy,
                      int accumulate, void *dw) {
   if (s->o * s->c * points_of(s->k) > 0) CHOOSE(start_conv_dw, s)(queue, s, x, dy, accumulate, dw);
+}
+
+void bd_cuda_place_filters(const bd_cuda_queue *queue, const bd_rt_conv *s, int dtype,
+                           const void *filters, int accumulate, void *dw) {
+  CHOOSE_FOR(start_place, dtype, s->out_dtype)(queue, s, dtype, filters, accumulate, dw);
 }
 
 void bd_cuda_maxpool(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, void *y) {

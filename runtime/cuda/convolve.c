@@ -1,35 +1,205 @@
-// Convolutions and pools of a step.
+// Convolutions and pools of a step. Convolutions run by cuDNN where it takes the shape, in parts of
+// the images whose work fits the workspace; else, as pools do, by kernels of the runtime. Which it
+// is, is settled while a step is rehearsed.
+#include "runtime/cuda/convolve_graph.h"
 #include "runtime/cuda/rt.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-// One call: operands in the order of the runtime's functions. `s` has no padding between members.
+enum { MOST_TRIES = 12, MOST_ALIGNMENT = 16, WHY_BYTES = 256 };
+
+// A shape that the rehearsal has found, and the parts of `part.s.n` images that it runs in.
+struct bd_cuda_convolved {
+  bd_cuda_convolved *next;
+  bd_rt_conv s;
+  bd_cuda_convolution part;
+  bd_dnn_plan *plan; // NULL: by the runtime's kernels
+};
+
+static int64_t points_of(const int64_t extents[3]) {
+  return extents[0] * extents[1] * extents[2];
+}
+
+static int64_t x_bytes(const bd_rt_conv *s) {
+  return s->c * points_of(s->x) * bd_rt_element_bytes(s->dtype);
+}
+static int64_t y_bytes(const bd_rt_conv *s) {
+  return s->o * points_of(s->y) * bd_rt_element_bytes(s->dtype);
+}
+
+// What a gradient of filters is made in, at the workspace's beginning.
+static int64_t filter_bytes(const bd_cuda_convolution *c) {
+  const int64_t elements = c->s.o * (c->s.c / c->s.groups) * points_of(c->s.k);
+  const int64_t bytes = elements * bd_rt_element_bytes(bd_cuda_conv_filters_dtype(c));
+  if (c->kind != BD_CUDA_CONV_DW) return 0;
+  return (bytes + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
+}
+
+static bd_cuda_convolved *find(const bd_rt *rt, const bd_rt_conv *s, bd_cuda_conv_kind kind) {
+  bd_cuda_convolved *c = rt->device->convolved;
+  while (c && (c->part.kind != kind || memcmp(&c->s, s, sizeof *s) != 0))
+    c = c->next;
+  return c;
+}
+
+// The largest divisor of `whole` below `part`; 0: there is none.
+static int64_t next_divisor(int64_t whole, int64_t part) {
+  while (--part > 0)
+    if (whole % part == 0) break;
+  return part;
+}
+
+// Addresses of parts of images are multiples of this.
+static int alignment_of(const bd_rt_conv *s, int64_t part) {
+  int64_t bits = MOST_ALIGNMENT;
+  if (part < s->n) bits |= part * x_bytes(s) | part * y_bytes(s);
+  return (int)(bits & -bits);
+}
+
+// The plan of the largest part that fits. A gradient that is rounded where it is made is made at
+// once, or its parts would be rounded one by one.
+static bd_dnn_plan *fit(bd_rt *rt, bd_dnn *dnn, bd_cuda_convolved *c, char *why) {
+  bd_cuda_convolution *const part = &c->part;
+  const int whole = part->kind == BD_CUDA_CONV_DW && bd_rt_is_half(c->s.out_dtype);
+  for (int64_t n = c->s.n, tries = 0; n > 0 && tries < MOST_TRIES; tries++) {
+    const int64_t room = rt->device->library_bytes - filter_bytes(part);
+    part->s.n = n;
+    part->alignment = alignment_of(&c->s, n);
+    if (room >= 0) {
+      bd_dnn_graph *const graph = bd_dnn_begin(dnn);
+      bd_cuda_conv_graph(graph, part);
+      bd_dnn_plan *const plan = bd_dnn_choose(graph, room, why, WHY_BYTES);
+      if (plan) return plan;
+    }
+    n = whole ? 0 : next_divisor(c->s.n, n);
+  }
+  return NULL;
+}
+
+// Gradients of filters in f32 where the library makes them of halves; where it does not, rounded.
+static bd_dnn_plan *plan_of(bd_rt *rt, bd_dnn *dnn, bd_cuda_convolved *c, char *why) {
+  c->part.rounded = c->part.kind == BD_CUDA_CONV_DW && bd_rt_is_half(c->s.out_dtype);
+  bd_dnn_plan *plan = fit(rt, dnn, c, why);
+  if (plan || c->part.kind != BD_CUDA_CONV_DW || c->part.rounded) return plan;
+  c->part.rounded = 1;
+  return bd_rt_is_half(c->s.dtype) ? fit(rt, dnn, c, why) : NULL;
+}
+
+// A shape that the rehearsal comes to.
+static void note(bd_rt *rt, const bd_rt_conv *s, bd_cuda_conv_kind kind) {
+  char why[WHY_BYTES] = "its filters are larger than the workspace";
+  bd_rt_device *const device = rt->device;
+  bd_dnn *const dnn = s->n > 0 ? bd_cuda_dnn(rt, BD_CUDA_DNN_CONVOLUTIONS) : NULL;
+  if (!dnn || find(rt, s, kind)) return;
+  bd_cuda_convolved *const c = calloc(1, sizeof *c);
+  if (!c) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  c->s = *s;
+  c->part = (bd_cuda_convolution){.s = *s, .kind = kind, .tf32 = rt->options.tf32};
+  // Of images, a result has the operands' type.
+  if (kind == BD_CUDA_CONV_DW || s->out_dtype == s->dtype) c->plan = plan_of(rt, dnn, c, why);
+  c->next = device->convolved;
+  device->convolved = c;
+  bd_cuda_dnn_count(rt, c->plan ? NULL : why);
+}
+
+void bd_cuda_release_convolutions(bd_rt *rt) {
+  for (bd_cuda_convolved *c = rt->device->convolved, *next; c; c = next) {
+    next = c->next;
+    bd_dnn_free(c->plan);
+    free(c);
+  }
+  rt->device->convolved = NULL;
+}
+
+// One call: operands in the order of the runtime's functions. No member has padding after it.
 typedef struct call {
   bd_rt_conv s;
+  const bd_cuda_convolved *what; // NULL: by the runtime's kernels
   const void *a, *b;
   void *out;
   int64_t accumulate;
 } call;
-_Static_assert(sizeof(call) == sizeof(bd_rt_conv) + 3 * sizeof(void *) + sizeof(int64_t) &&
+_Static_assert(sizeof(call) == sizeof(bd_rt_conv) + 4 * sizeof(void *) + sizeof(int64_t) &&
                    sizeof(bd_rt_conv) == 23 * sizeof(int64_t) + 2 * sizeof(int32_t),
                "calls are compared as bytes");
 
+static char *advance(const void *from, int64_t bytes) {
+  return (char *)(uintptr_t)from + bytes;
+}
+
+// By the library, part by part.
+static void run_parts(bd_rt *rt, const call *c) {
+  const bd_cuda_convolution *const part = &c->what->part;
+  const bd_cuda_queue *const queue = bd_cuda_now(rt);
+  char *const filters = rt->device->library;
+  void *const workspace = rt->device->library + filter_bytes(part);
+  const int64_t x = x_bytes(&c->s), y = y_bytes(&c->s);
+  for (int64_t n = 0; n < c->s.n; n += part->s.n) {
+    void *at[BD_CUDA_CONV_BUFFERS] = {advance(c->a, n * x), (char *)(uintptr_t)c->b,
+                                      advance(c->out, n * y)};
+    if (part->kind == BD_CUDA_CONV_DX) at[0] = advance(c->a, n * y), at[2] = advance(c->out, n * x);
+    if (part->kind == BD_CUDA_CONV_DW) at[1] = advance(c->b, n * y), at[2] = filters;
+    bd_dnn_run(c->what->plan, at, workspace, queue->stream);
+    if (part->kind != BD_CUDA_CONV_DW) continue;
+    bd_cuda_place_filters(queue, &c->s, bd_cuda_conv_filters_dtype(part), filters,
+                          c->accumulate || n > 0, c->out);
+    bd_cuda_check_launch();
+  }
+}
+
 static void run_conv(bd_rt *rt, const void *args) {
   const call *const c = args;
+  if (c->what) {
+    run_parts(rt, c);
+    return;
+  }
   bd_cuda_conv(bd_cuda_now(rt), &c->s, c->a, c->b, c->out);
   bd_cuda_check_launch();
 }
 
 static void run_conv_dx(bd_rt *rt, const void *args) {
   const call *const c = args;
+  if (c->what) {
+    run_parts(rt, c);
+    return;
+  }
   bd_cuda_conv_dx(bd_cuda_now(rt), &c->s, c->a, c->b, c->out);
   bd_cuda_check_launch();
 }
 
 static void run_conv_dw(bd_rt *rt, const void *args) {
   const call *const c = args;
+  if (c->what) {
+    run_parts(rt, c);
+    return;
+  }
   bd_cuda_conv_dw(bd_cuda_now(rt), &c->s, c->a, c->b, (int)c->accumulate, c->out);
   bd_cuda_check_launch();
+}
+
+static void convolve(bd_rt *rt, bd_cuda_conv_kind kind, call c) {
+  static const bd_cuda_body bodies[] = {run_conv, run_conv_dx, run_conv_dw};
+  if (rt->device->rehearsing) {
+    note(rt, &c.s, kind);
+    return;
+  }
+  const bd_cuda_convolved *const found = find(rt, &c.s, kind);
+  if (found && found->plan) c.what = found;
+  bd_cuda_do(rt, bodies[kind], &c, sizeof c);
+}
+
+void bd_rt_convolve(bd_rt *rt, const bd_rt_conv *s, const void *x, const void *w, void *y) {
+  convolve(rt, BD_CUDA_CONV_FORWARD, (call){*s, NULL, x, w, y, 0});
+}
+
+void bd_rt_convolve_dx(bd_rt *rt, const bd_rt_conv *s, const void *dy, const void *w, void *dx) {
+  convolve(rt, BD_CUDA_CONV_DX, (call){*s, NULL, dy, w, dx, 0});
+}
+
+void bd_rt_convolve_dw(bd_rt *rt, const bd_rt_conv *s, const void *x, const void *dy,
+                       int32_t accumulate, void *dw) {
+  convolve(rt, BD_CUDA_CONV_DW, (call){*s, NULL, x, dy, dw, accumulate});
 }
 
 static void run_maxpool(bd_rt *rt, const void *args) {
@@ -44,27 +214,14 @@ static void run_maxpool_grad(bd_rt *rt, const void *args) {
   bd_cuda_check_launch();
 }
 
-static void ask(bd_rt *rt, bd_cuda_body body, call c) {
+static void pool(bd_rt *rt, bd_cuda_body body, call c) {
   if (!rt->device->rehearsing) bd_cuda_do(rt, body, &c, sizeof c);
 }
 
-void bd_rt_convolve(bd_rt *rt, const bd_rt_conv *s, const void *x, const void *w, void *y) {
-  ask(rt, run_conv, (call){*s, x, w, y, 0});
-}
-
-void bd_rt_convolve_dx(bd_rt *rt, const bd_rt_conv *s, const void *dy, const void *w, void *dx) {
-  ask(rt, run_conv_dx, (call){*s, dy, w, dx, 0});
-}
-
-void bd_rt_convolve_dw(bd_rt *rt, const bd_rt_conv *s, const void *x, const void *dy,
-                       int32_t accumulate, void *dw) {
-  ask(rt, run_conv_dw, (call){*s, x, dy, dw, accumulate});
-}
-
 void bd_rt_maxpool(bd_rt *rt, const bd_rt_conv *s, const void *x, void *y) {
-  ask(rt, run_maxpool, (call){*s, x, NULL, y, 0});
+  pool(rt, run_maxpool, (call){*s, NULL, x, NULL, y, 0});
 }
 
 void bd_rt_maxpool_grad(bd_rt *rt, const bd_rt_conv *s, const void *x, const void *dy, void *dx) {
-  ask(rt, run_maxpool_grad, (call){*s, x, dy, dx, 0});
+  pool(rt, run_maxpool_grad, (call){*s, NULL, x, dy, dx, 0});
 }

@@ -71,6 +71,9 @@ void bd_dnn_add_reduction(bd_dnn_graph *graph, bd_dnn_reduction op, bd_dnn_item 
 // The same elements seen with y's dimensions and strides.
 void bd_dnn_add_reshape(bd_dnn_graph *graph, bd_dnn_item x, bd_dnn_item y);
 
+// Engines that say any of these notes of their numbers (a bit for each) are not taken.
+void bd_dnn_avoid(bd_dnn_graph *graph, unsigned notes);
+
 // Ends the description. The first engine of the library's own order that is not said to give other
 // bits from run to run, whose workspace has at most so many bytes, and that can be had. NULL: there
 // is none, and `why` says what the library does.

@@ -48,15 +48,20 @@ static int list_configs(bd_dnn_graph *g, bd_dnn_item operations, int mode, bd_dn
                                BD_DNN_TYPE_BACKEND_DESCRIPTOR, count, configs);
 }
 
-static int gives_same_bits(bd_dnn_graph *g, bd_dnn_item config) {
+// An engine that gives the same bits from run to run, and numbers as they are asked for.
+static int suits(bd_dnn_graph *g, bd_dnn_item config) {
   int notes[BD_DNN_MOST_NOTES];
   bd_dnn_item engine = bd_dnn_create(g, BD_DNN_ENGINE_DESCRIPTOR);
   get(g, config, BD_DNN_ENGINECFG_ENGINE, BD_DNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine);
   const int64_t count = get(g, engine, BD_DNN_ENGINE_NUMERICAL_NOTE, BD_DNN_TYPE_NUMERICAL_NOTE,
                             BD_DNN_MOST_NOTES, notes);
   for (int i = 0; i < count; i++)
-    if (notes[i] == BD_DNN_NOTE_NONDETERMINISTIC) return 0;
+    if (notes[i] == BD_DNN_NOTE_NONDETERMINISTIC || (g->avoided >> notes[i] & 1)) return 0;
   return !g->refused;
+}
+
+void bd_dnn_avoid(bd_dnn_graph *g, unsigned notes) {
+  g->avoided |= notes;
 }
 
 static int64_t workspace_of(bd_dnn_graph *g, bd_dnn_item item, bd_dnn_name name) {
@@ -89,7 +94,7 @@ static bd_dnn_item choose(bd_dnn_graph *g, int64_t most, int64_t *out_bytes) {
     for (int i = 0; i < count && !g->refused; i++) {
       const int64_t bytes = workspace_of(g, configs[i], BD_DNN_ENGINECFG_WORKSPACE_SIZE);
       if (bytes > most) note_workspace(g, bytes, most);
-      if (bytes > most || !gives_same_bits(g, configs[i])) continue;
+      if (bytes > most || !suits(g, configs[i])) continue;
       const bd_dnn_item plan = plan_of(g, configs[i]);
       *out_bytes = workspace_of(g, plan, BD_DNN_EXECUTION_PLAN_WORKSPACE_SIZE);
       if (plan && *out_bytes <= most) return plan;

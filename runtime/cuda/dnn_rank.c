@@ -9,6 +9,7 @@ enum { WHY_BYTES = 256 };
 
 // What a rank has found in its rehearsal.
 typedef struct finding {
+  int32_t uses;           // of these, a bit each
   int32_t asked, version; // version 0: it has none that can be used
   int32_t planned, refused;
   char why[WHY_BYTES]; // there is none, or something was refused
@@ -19,7 +20,7 @@ struct bd_cuda_dnn_use {
   finding found;
 };
 
-bd_dnn *bd_cuda_dnn(bd_rt *rt) {
+bd_dnn *bd_cuda_dnn(bd_rt *rt, int use) {
   bd_rt_device *const device = rt->device;
   if (!device->dnn) {
     bd_cuda_dnn_use *const d = calloc(1, sizeof *d);
@@ -32,6 +33,7 @@ bd_dnn *bd_cuda_dnn(bd_rt *rt) {
     if (d->library) d->found.version = bd_dnn_version(d->library);
     device->dnn = d;
   }
+  device->dnn->found.uses |= use;
   return device->dnn->library;
 }
 
@@ -45,7 +47,24 @@ typedef struct verdict {
   int32_t off; // cuDNN is used nowhere
 } verdict;
 
-static const char *name_of(int version, char *text, size_t bytes) {
+static const char *name_of(int32_t uses) {
+  static const char *const names[] = {"nothing", "attention", "convolutions",
+                                      "attention and convolutions"};
+  return names[uses & (BD_CUDA_DNN_ATTENTION | BD_CUDA_DNN_CONVOLUTIONS)];
+}
+
+static int32_t uses_of(const finding *all, int ranks) {
+  int32_t uses = 0;
+  for (int r = 0; r < ranks; r++)
+    uses |= all[r].uses;
+  return uses;
+}
+
+static const char *others_of(int32_t uses) {
+  return uses == BD_CUDA_DNN_ATTENTION ? "generated kernels" : "the program's own kernels";
+}
+
+static const char *version_name(int version, char *text, size_t bytes) {
   if (version)
     snprintf(text, bytes, "cuDNN %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
   else
@@ -54,22 +73,24 @@ static const char *name_of(int version, char *text, size_t bytes) {
 }
 
 static void say_off(const finding *all, int ranks, int first) {
+  const int32_t uses = uses_of(all, ranks);
   char one[32], other[32];
   for (int r = first; r < ranks; r++) {
     const finding *const f = &all[r];
     if (!f->asked || f->version == all[first].version) continue;
-    bd_rt_say("attention by generated kernels: rank %d has %s, rank %d has %s: install the same on "
-              "every machine",
-              first, name_of(all[first].version, one, sizeof one), r,
-              name_of(f->version, other, sizeof other));
+    bd_rt_say("%s by %s: rank %d has %s, rank %d has %s: install the same on every machine",
+              name_of(uses), others_of(uses), first,
+              version_name(all[first].version, one, sizeof one), r,
+              version_name(f->version, other, sizeof other));
     return;
   }
-  bd_rt_say("attention by generated kernels: %s", all[first].why);
+  bd_rt_say("%s by %s: %s", name_of(uses), others_of(uses), all[first].why);
 }
 
 static void say_on(const finding *all, int ranks, int version) {
   char name[32];
   const finding *refuses = NULL;
+  const int32_t uses = uses_of(all, ranks);
   int planned = 0, refused = 0;
   for (int r = 0; r < ranks; r++) {
     planned += all[r].planned;
@@ -77,10 +98,11 @@ static void say_on(const finding *all, int ranks, int version) {
     if (!refuses && all[r].refused) refuses = &all[r];
   }
   if (!refuses)
-    bd_rt_say("attention by %s", name_of(version, name, sizeof name));
+    bd_rt_say("%s by %s", name_of(uses), version_name(version, name, sizeof name));
   else
-    bd_rt_say("attention by %s for %d of %d shapes, the others by generated kernels: %s",
-              name_of(version, name, sizeof name), planned, planned + refused, refuses->why);
+    bd_rt_say("%s by %s for %d of %d shapes, the others by %s: %s", name_of(uses),
+              version_name(version, name, sizeof name), planned, planned + refused, others_of(uses),
+              refuses->why);
 }
 
 static verdict judge(const finding *all, int ranks) {
@@ -114,6 +136,7 @@ void bd_cuda_agree_dnn(bd_rt *rt) {
 
 void bd_cuda_release_dnn(bd_rt *rt) {
   bd_cuda_release_attention(rt);
+  bd_cuda_release_convolutions(rt);
   if (rt->device->dnn) bd_dnn_close(rt->device->dnn->library);
   free(rt->device->dnn);
   rt->device->dnn = NULL;

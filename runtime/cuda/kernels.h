@@ -107,6 +107,9 @@ void bd_cuda_conv_dx(const bd_cuda_queue *queue, const bd_rt_conv *s, const void
                      void *dx);
 void bd_cuda_conv_dw(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, const void *dy,
                      int accumulate, void *dw);
+// Filters [o, k.., c / groups] of `dtype` become, or with `accumulate` are added to, dw.
+void bd_cuda_place_filters(const bd_cuda_queue *queue, const bd_rt_conv *s, int dtype,
+                           const void *filters, int accumulate, void *dw);
 void bd_cuda_maxpool(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, void *y);
 void bd_cuda_maxpool_grad(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x,
                           const void *dy, void *dx);

@@ -44,6 +44,7 @@ typedef struct bd_cuda_product bd_cuda_product;       // a matrix product's chos
 typedef struct bd_cuda_sensors bd_cuda_sensors;       // of NVIDIA's management library
 typedef struct bd_cuda_dnn_use bd_cuda_dnn_use;       // cuDNN, where it is used
 typedef struct bd_cuda_attentions bd_cuda_attentions; // what runs by it
+typedef struct bd_cuda_convolved bd_cuda_convolved;   // and that
 
 // What NCCL calls the arena: a symmetric window, a buffer, or NULL where it does without.
 typedef struct bd_cuda_grant {
@@ -124,6 +125,7 @@ struct bd_rt_device {
   int product_count, product_slots;
   bd_cuda_dnn_use *dnn;           // NULL: nothing has asked for it, or no rank uses it
   bd_cuda_attentions *attentions; // NULL: none
+  bd_cuda_convolved *convolved;   // the first shape of convolutions, or NULL
   bd_cuda_pipe *to, *from;        // by stage
   int outgoing_count;
   bd_cuda_outgoing outgoing[BD_CUDA_MOST_OUTGOING];
@@ -185,8 +187,10 @@ void bd_cuda_revoke_arena(bd_rt *rt, ncclComm_t comm, bd_cuda_grant grant);
 int bd_cuda_has_window(const bd_rt *rt, int mask);
 // Has copy engines gather what lies in windows, where NCCL can, so that no multiprocessor does.
 void bd_cuda_prefer_copy_engines(const bd_rt *rt, ncclConfig_t *config);
-// cuDNN, looked for when first asked for. NULL: it cannot be used. Only while rehearsing.
-bd_dnn *bd_cuda_dnn(bd_rt *rt);
+// cuDNN for one of these uses, looked for when first asked for. NULL: it cannot be used. Only while
+// rehearsing.
+enum { BD_CUDA_DNN_ATTENTION = 1, BD_CUDA_DNN_CONVOLUTIONS = 2 };
+bd_dnn *bd_cuda_dnn(bd_rt *rt, int use);
 // Counts a shape that runs by it, or one that it does not take and why.
 void bd_cuda_dnn_count(bd_rt *rt, const char *refused_why);
 // Collective, after the rehearsal: cuDNN is used when all ranks that asked for it have the same;
@@ -194,6 +198,7 @@ void bd_cuda_dnn_count(bd_rt *rt, const char *refused_why);
 void bd_cuda_agree_dnn(bd_rt *rt);
 void bd_cuda_release_dnn(bd_rt *rt);
 void bd_cuda_release_attention(bd_rt *rt);
+void bd_cuda_release_convolutions(bd_rt *rt);
 
 // What NCCL's calls return, made final: waits while a call is in progress on `comm`.
 void bd_cuda_finish(bd_rt *rt, ncclComm_t comm, ncclResult_t result, const char *call);

@@ -60,6 +60,8 @@ void fake_check_pointwise(const fake_descriptor *d);
 void fake_check_matmul(const fake_descriptor *d);
 void fake_check_reduction(const fake_descriptor *d);
 void fake_check_reshape(const fake_descriptor *d);
+void fake_check_windows(const fake_descriptor *d);
+void fake_check_convolution(const fake_descriptor *d);
 void fake_check_graph(const fake_descriptor *d);
 
 // The operand or result `index` of an operation, NULL past the last; the result is the first.
@@ -67,6 +69,22 @@ fake_descriptor *fake_operand(const fake_descriptor *operation, int index);
 enum { FAKE_MOST_OPERANDS = 4, FAKE_MOST_TENSORS = 96 };
 // The different tensors of a graph, by their ids; returns how many.
 int fake_tensors_of(const fake_descriptor *graph, fake_tensor *out);
+
+// An operation of convolution: its result is y, dx or dw, and operands 1 and 2 are the others in
+// the order x (or dx), w, y. `spatial` dimensions; strides and so on of each.
+typedef struct fake_convolution {
+  int kind, spatial; // FAKE_FORWARD, ...
+  fake_tensor x, w, y;
+  int64_t stride[3], dilation[3], before[3], after[3];
+} fake_convolution;
+enum { FAKE_FORWARD, FAKE_BACKWARD_DATA, FAKE_BACKWARD_FILTER };
+// 0: the operation is another one.
+int fake_convolution_of(const fake_descriptor *operation, fake_convolution *out);
+// Whether the library has an engine for it, in `*out_workspace` bytes; as it was asked of described
+// devices.
+int fake_convolution_taken(const fake_convolution *c, int inner, int64_t *out_workspace);
+// On values at their tensors' places: the result's are written.
+void fake_convolve(const fake_convolution *c, float *x, float *w, float *y);
 
 // A graph on given memory: values by the tensors' order in fake_tensors_of, NULL for inner ones.
 void fake_evaluate(const fake_descriptor *graph, void *const *at);

@@ -69,8 +69,26 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   return CUDNN_STATUS_SUCCESS;
 }
 
+// A graph with a convolution: at most a pointwise operation follows it.
+static int convolves(const fake_descriptor *graph, int *out_takes, int64_t *out_workspace) {
+  const fake_attribute *const ops = fake_get(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  fake_descriptor *const *const list = ops->values;
+  fake_convolution c;
+  int found = 0;
+  for (int64_t o = 0; o < ops->count; o++) {
+    if (!fake_convolution_of(list[o], &c)) continue;
+    found = 1;
+    const int inner = fake_tensor_of(fake_operand(list[o], 0)).inner;
+    *out_takes = ops->count <= 1 + inner && fake_convolution_taken(&c, inner, out_workspace);
+  }
+  return found;
+}
+
 // The matrix products of a graph whose factor is as wide as heads are.
 static int takes(const fake_descriptor *graph) {
+  int taken;
+  int64_t bytes;
+  if (convolves(graph, &taken, &bytes)) return taken;
   const fake_attribute *const ops = fake_get(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
   fake_descriptor *const *const list = ops->values;
   for (int64_t o = 0; o < ops->count; o++) {
@@ -83,6 +101,9 @@ static int takes(const fake_descriptor *graph) {
 
 // With a gradient of scores, which is a result and a factor in halves, that in tiles of 64 x 128.
 static int64_t workspace_of(const fake_descriptor *graph) {
+  int taken;
+  int64_t bytes;
+  if (convolves(graph, &taken, &bytes)) return LEAST_WORKSPACE + bytes;
   fake_tensor tensors[FAKE_MOST_TENSORS];
   memset(tensors, 0, sizeof tensors);
   const int count = fake_tensors_of(graph, tensors);

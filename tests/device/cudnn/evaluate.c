@@ -58,6 +58,8 @@ static values *find(evaluation *e, const fake_descriptor *operation, int index) 
 
 static float apply(int mode, float x, float b, float t) {
   switch (mode) {
+  case CUDNN_POINTWISE_IDENTITY:
+    return x;
   case CUDNN_POINTWISE_ADD:
     return x + b;
   case CUDNN_POINTWISE_SUB:
@@ -141,6 +143,19 @@ static void reshape(evaluation *e, const fake_descriptor *op) {
   memcpy(y->data, find(e, op, 1)->data, (size_t)y->shape.extent * sizeof *y->data);
 }
 
+// The windows of a convolution, its result rounded.
+static void convolve(evaluation *e, const fake_descriptor *op, const fake_convolution *c) {
+  values *const made = find(e, op, 0), *const a = find(e, op, 1), *const b = find(e, op, 2);
+  if (c->kind == FAKE_FORWARD)
+    fake_convolve(c, a->data, b->data, made->data);
+  else if (c->kind == FAKE_BACKWARD_DATA)
+    fake_convolve(c, made->data, a->data, b->data);
+  else
+    fake_convolve(c, a->data, made->data, b->data);
+  for (int64_t i = 0; i < made->shape.extent; i++)
+    made->data[i] = rounded(&made->shape, made->data[i]);
+}
+
 static int ready(evaluation *e, const fake_descriptor *op) {
   for (int i = 1; i < FAKE_MOST_OPERANDS; i++) {
     const values *const x = find(e, op, i);
@@ -150,7 +165,10 @@ static int ready(evaluation *e, const fake_descriptor *op) {
 }
 
 static void run(evaluation *e, const fake_descriptor *op) {
-  if (op->kind == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
+  fake_convolution windows;
+  if (fake_convolution_of(op, &windows))
+    convolve(e, op, &windows);
+  else if (op->kind == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
     pointwise(e, op);
   else if (op->kind == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
     matmul(e, op);

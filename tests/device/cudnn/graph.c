@@ -52,14 +52,23 @@ static const cudnnBackendAttributeName_t links[][FAKE_MOST_OPERANDS] = {
     {CUDNN_ATTR_OPERATION_MATMUL_CDESC, CUDNN_ATTR_OPERATION_MATMUL_ADESC,
      CUDNN_ATTR_OPERATION_MATMUL_BDESC},
     {CUDNN_ATTR_OPERATION_REDUCTION_YDESC, CUDNN_ATTR_OPERATION_REDUCTION_XDESC},
-    {CUDNN_ATTR_OPERATION_RESHAPE_YDESC, CUDNN_ATTR_OPERATION_RESHAPE_XDESC}};
+    {CUDNN_ATTR_OPERATION_RESHAPE_YDESC, CUDNN_ATTR_OPERATION_RESHAPE_XDESC},
+    {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W},
+    {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
+    {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY}};
 
 fake_descriptor *fake_operand(const fake_descriptor *d, int index) {
-  const int row = d->kind == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR   ? 0
-                  : d->kind == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR    ? 1
-                  : d->kind == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR ? 2
-                  : d->kind == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR   ? 3
-                                                                            : -1;
+  const int row = d->kind == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR                     ? 0
+                  : d->kind == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR                      ? 1
+                  : d->kind == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR                   ? 2
+                  : d->kind == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR                     ? 3
+                  : d->kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR         ? 4
+                  : d->kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR   ? 5
+                  : d->kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR ? 6
+                                                                                              : -1;
   if (row < 0) bd_fake_fault("a graph", "an operation of kind %d", (int)d->kind);
   if (index >= FAKE_MOST_OPERANDS || !links[row][index]) return NULL;
   fake_descriptor *const at = fake_link(d, links[row][index]);
@@ -90,7 +99,8 @@ void fake_check_pointwise(const fake_descriptor *d) {
   const int mode = (int)fake_integer(how, CUDNN_ATTR_POINTWISE_MODE, -1);
   const int math = (int)fake_integer(how, CUDNN_ATTR_POINTWISE_MATH_PREC, -1);
   const int index = mode == CUDNN_POINTWISE_GEN_INDEX, compares = mode == CUDNN_POINTWISE_CMP_GE;
-  const int unary = index || mode == CUDNN_POINTWISE_EXP || mode == CUDNN_POINTWISE_LOG;
+  const int unary = index || mode == CUDNN_POINTWISE_IDENTITY || mode == CUDNN_POINTWISE_EXP ||
+                    mode == CUDNN_POINTWISE_LOG;
   const int selects = mode == CUDNN_POINTWISE_BINARY_SELECT;
   const fake_tensor y = operand(d, 0);
   if ((fake_operand(d, 2) == NULL) != unary || (fake_operand(d, 3) != NULL) != selects)
