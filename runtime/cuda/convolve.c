@@ -77,13 +77,18 @@ static bd_dnn_plan *fit(bd_rt *rt, bd_dnn *dnn, bd_cuda_convolved *c, char *why)
   return NULL;
 }
 
-// Gradients of filters in f32 where the library makes them of halves; where it does not, rounded.
+// Of halves by tensor cores where there is a way; gradients of filters in f32 where the library
+// makes them of halves, and else rounded.
 static bd_dnn_plan *plan_of(bd_rt *rt, bd_dnn *dnn, bd_cuda_convolved *c, char *why) {
-  c->part.rounded = c->part.kind == BD_CUDA_CONV_DW && bd_rt_is_half(c->s.out_dtype);
-  bd_dnn_plan *plan = fit(rt, dnn, c, why);
-  if (plan || c->part.kind != BD_CUDA_CONV_DW || c->part.rounded) return plan;
-  c->part.rounded = 1;
-  return bd_rt_is_half(c->s.dtype) ? fit(rt, dnn, c, why) : NULL;
+  const int halves = bd_rt_is_half(c->s.dtype), filters = c->part.kind == BD_CUDA_CONV_DW;
+  const int rounded = filters && bd_rt_is_half(c->s.out_dtype);
+  for (int plain = !halves; plain < 2; plain++)
+    for (c->part.rounded = rounded; c->part.rounded <= (filters && halves); c->part.rounded++) {
+      c->part.tensor_cores = !plain;
+      bd_dnn_plan *const plan = fit(rt, dnn, c, why);
+      if (plan) return plan;
+    }
+  return NULL;
 }
 
 // A shape that the rehearsal comes to.

@@ -126,6 +126,7 @@ void bd_cuda_conv_graph(bd_dnn_graph *g, const bd_cuda_convolution *c) {
                       ws =
                           tensor_of(s, s->o, s->c / s->groups, s->k, 0, s->dtype, FILTER_ALIGNMENT);
   bd_dnn_avoid(g, avoided(c));
+  if (c->tensor_cores) bd_dnn_want(g, 1u << BD_DNN_NOTE_TENSOR_CORE);
   if (c->kind == BD_CUDA_CONV_FORWARD) {
     const bd_dnn_item x = bd_dnn_buffer(g, &xs), w = bd_dnn_buffer(g, &ws);
     add_convolution(g, c, x, w, bd_dnn_buffer(g, &ys));

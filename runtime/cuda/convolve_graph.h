@@ -15,8 +15,9 @@ typedef struct bd_cuda_convolution {
   bd_rt_conv s;
   bd_cuda_conv_kind kind;
   int rounded;
-  int alignment; // bytes that addresses of images are multiples of
-  int tf32;      // operands of f32 may be rounded to 10 binary digits
+  int alignment;    // bytes that addresses of images are multiples of
+  int tensor_cores; // engines without them are not asked
+  int tf32;         // operands of f32 may be rounded to 10 binary digits
 } bd_cuda_convolution;
 enum { BD_CUDA_CONV_BUFFERS = 3 };
 

@@ -73,6 +73,8 @@ void bd_dnn_add_reshape(bd_dnn_graph *graph, bd_dnn_item x, bd_dnn_item y);
 
 // Engines that say any of these notes of their numbers (a bit for each) are not taken.
 void bd_dnn_avoid(bd_dnn_graph *graph, unsigned notes);
+// Those that do not say all of these are not taken either.
+void bd_dnn_want(bd_dnn_graph *graph, unsigned notes);
 
 // Ends the description. The first engine of the library's own order that is not said to give other
 // bits from run to run, whose workspace has at most so many bytes, and that can be had. NULL: there

@@ -33,7 +33,7 @@ struct bd_dnn {
 struct bd_dnn_graph {
   bd_dnn *dnn;
   int refused;
-  unsigned avoided; // notes
+  unsigned avoided, wanted; // notes
   char why[BD_DNN_WHY_BYTES];
   int item_count, operation_count;
   bd_dnn_item items[BD_DNN_MOST_ITEMS], operations[BD_DNN_MOST_OPERATIONS];

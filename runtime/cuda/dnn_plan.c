@@ -55,13 +55,19 @@ static int suits(bd_dnn_graph *g, bd_dnn_item config) {
   get(g, config, BD_DNN_ENGINECFG_ENGINE, BD_DNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine);
   const int64_t count = get(g, engine, BD_DNN_ENGINE_NUMERICAL_NOTE, BD_DNN_TYPE_NUMERICAL_NOTE,
                             BD_DNN_MOST_NOTES, notes);
+  unsigned said = 0;
   for (int i = 0; i < count; i++)
-    if (notes[i] == BD_DNN_NOTE_NONDETERMINISTIC || (g->avoided >> notes[i] & 1)) return 0;
-  return !g->refused;
+    said |= 1u << notes[i];
+  if (said & (g->avoided | 1u << BD_DNN_NOTE_NONDETERMINISTIC)) return 0;
+  return !g->refused && (said & g->wanted) == g->wanted;
 }
 
 void bd_dnn_avoid(bd_dnn_graph *g, unsigned notes) {
   g->avoided |= notes;
+}
+
+void bd_dnn_want(bd_dnn_graph *g, unsigned notes) {
+  g->wanted |= notes;
 }
 
 static int64_t workspace_of(bd_dnn_graph *g, bd_dnn_item item, bd_dnn_name name) {

@@ -68,37 +68,42 @@ static int64_t points(const int64_t extents[3]) {
 }
 
 // Bytes of an image, of filters and of the result of a convolution or of a pool.
-static int64_t x_bytes(const bd_rt_conv *s) {
-  return s->n * s->c * points(s->x) * (int64_t)sizeof(float);
+static int64_t x_bytes(const bd_rt_conv *s, int dtype) {
+  return s->n * s->c * points(s->x) * bd_rt_element_bytes(dtype);
 }
-static int64_t w_bytes(const bd_rt_conv *s) {
-  return s->o * (s->c / s->groups) * points(s->k) * (int64_t)sizeof(float);
+static int64_t w_bytes(const bd_rt_conv *s, int dtype) {
+  return s->o * (s->c / s->groups) * points(s->k) * bd_rt_element_bytes(dtype);
 }
-static int64_t y_bytes(const bd_rt_conv *s) {
-  return s->n * s->o * points(s->y) * (int64_t)sizeof(float);
+static int64_t y_bytes(const bd_rt_conv *s, int dtype) {
+  return s->n * s->o * points(s->y) * bd_rt_element_bytes(dtype);
 }
 
-void bd_rt_conv_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *w, float *y) {
-  RECORD_WORK(rt, RECORD_CONV, record_reads(rt, x, x_bytes(s)), record_reads(rt, w, w_bytes(s)),
-              record_writes(rt, y, y_bytes(s)));
+void bd_rt_convolve(bd_rt *rt, const bd_rt_conv *s, const void *x, const void *w, void *y) {
+  RECORD_WORK(rt, RECORD_CONV, record_reads(rt, x, x_bytes(s, s->dtype)),
+              record_reads(rt, w, w_bytes(s, s->dtype)),
+              record_writes(rt, y, y_bytes(s, s->out_dtype)), record_room(rt));
 }
-void bd_rt_conv_dx_f32(bd_rt *rt, const bd_rt_conv *s, const float *dy, const float *w, float *dx) {
-  RECORD_WORK(rt, RECORD_CONV_DX, record_reads(rt, dy, y_bytes(s)), record_reads(rt, w, w_bytes(s)),
-              record_writes(rt, dx, x_bytes(s)));
+void bd_rt_convolve_dx(bd_rt *rt, const bd_rt_conv *s, const void *dy, const void *w, void *dx) {
+  RECORD_WORK(rt, RECORD_CONV_DX, record_reads(rt, dy, y_bytes(s, s->dtype)),
+              record_reads(rt, w, w_bytes(s, s->dtype)),
+              record_writes(rt, dx, x_bytes(s, s->out_dtype)), record_room(rt));
 }
-void bd_rt_conv_dw_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
-                       int32_t accumulate, float *dw) {
-  RECORD_WORK(rt, RECORD_CONV_DW, record_reads(rt, x, x_bytes(s)), record_reads(rt, dy, y_bytes(s)),
-              accumulate ? record_updates(rt, dw, w_bytes(s)) : record_writes(rt, dw, w_bytes(s)));
+void bd_rt_convolve_dw(bd_rt *rt, const bd_rt_conv *s, const void *x, const void *dy,
+                       int32_t accumulate, void *dw) {
+  const int64_t bytes = w_bytes(s, s->out_dtype);
+  RECORD_WORK(rt, RECORD_CONV_DW, record_reads(rt, x, x_bytes(s, s->dtype)),
+              record_reads(rt, dy, y_bytes(s, s->dtype)),
+              accumulate ? record_updates(rt, dw, bytes) : record_writes(rt, dw, bytes),
+              record_room(rt));
 }
-void bd_rt_maxpool_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, float *y) {
-  RECORD_WORK(rt, RECORD_MAXPOOL, record_reads(rt, x, x_bytes(s)),
-              record_writes(rt, y, y_bytes(s)));
+void bd_rt_maxpool(bd_rt *rt, const bd_rt_conv *s, const void *x, void *y) {
+  RECORD_WORK(rt, RECORD_MAXPOOL, record_reads(rt, x, x_bytes(s, s->dtype)),
+              record_writes(rt, y, y_bytes(s, s->out_dtype)));
 }
-void bd_rt_maxpool_grad_f32(bd_rt *rt, const bd_rt_conv *s, const float *x, const float *dy,
-                            float *dx) {
-  RECORD_WORK(rt, RECORD_MAXPOOL_GRAD, record_reads(rt, x, x_bytes(s)),
-              record_reads(rt, dy, y_bytes(s)), record_writes(rt, dx, x_bytes(s)));
+void bd_rt_maxpool_grad(bd_rt *rt, const bd_rt_conv *s, const void *x, const void *dy, void *dx) {
+  RECORD_WORK(rt, RECORD_MAXPOOL_GRAD, record_reads(rt, x, x_bytes(s, s->dtype)),
+              record_reads(rt, dy, y_bytes(s, s->dtype)),
+              record_writes(rt, dx, x_bytes(s, s->out_dtype)));
 }
 
 void bd_rt_zero(bd_rt *rt, void *data, int64_t bytes) {

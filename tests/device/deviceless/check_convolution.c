@@ -1,6 +1,6 @@
 // Graphs of convolutions, given to cuDNN itself for devices that are not there: it must have an
-// engine for each, in the workspace that programs leave to libraries, for as many images at once as
-// the table says.
+// engine for each, of halves one for tensor cores, in the workspace that programs leave to
+// libraries, for as many images at once as the table says.
 //   check_convolution DEVICE: 80, 90 or 100, the compute capability.
 #include "runtime/cuda/convolve_graph.h"
 #include "tests/device/deviceless/describe.h"
@@ -39,6 +39,7 @@ static bd_cuda_convolution shape_of(const trial *t, bd_cuda_conv_kind kind, int6
                                  .channels_last = t->channels_last},
                            .kind = kind,
                            .rounded = t->rounded && kind == BD_CUDA_CONV_DW,
+                           .tensor_cores = t->dtype != BD_RT_F32,
                            .alignment = 16};
   for (int d = 0; d < 3; d++) {
     const int counts = d >= 3 - t->dimensions;
