@@ -81,12 +81,12 @@ static int64_t y_bytes(const bd_rt_conv *s, int dtype) {
 void bd_rt_convolve(bd_rt *rt, const bd_rt_conv *s, const void *x, const void *w, void *y) {
   RECORD_WORK(rt, RECORD_CONV, record_reads(rt, x, x_bytes(s, s->dtype)),
               record_reads(rt, w, w_bytes(s, s->dtype)),
-              record_writes(rt, y, y_bytes(s, s->out_dtype)), record_room(rt));
+              record_writes(rt, y, y_bytes(s, s->out_dtype)), record_library(rt));
 }
 void bd_rt_convolve_dx(bd_rt *rt, const bd_rt_conv *s, const void *dy, const void *w, void *dx) {
   RECORD_WORK(rt, RECORD_CONV_DX, record_reads(rt, dy, y_bytes(s, s->dtype)),
               record_reads(rt, w, w_bytes(s, s->dtype)),
-              record_writes(rt, dx, x_bytes(s, s->out_dtype)), record_room(rt));
+              record_writes(rt, dx, x_bytes(s, s->out_dtype)), record_library(rt));
 }
 void bd_rt_convolve_dw(bd_rt *rt, const bd_rt_conv *s, const void *x, const void *dy,
                        int32_t accumulate, void *dw) {
@@ -94,7 +94,7 @@ void bd_rt_convolve_dw(bd_rt *rt, const bd_rt_conv *s, const void *x, const void
   RECORD_WORK(rt, RECORD_CONV_DW, record_reads(rt, x, x_bytes(s, s->dtype)),
               record_reads(rt, dy, y_bytes(s, s->dtype)),
               accumulate ? record_updates(rt, dw, bytes) : record_writes(rt, dw, bytes),
-              record_room(rt));
+              record_library(rt));
 }
 void bd_rt_maxpool(bd_rt *rt, const bd_rt_conv *s, const void *x, void *y) {
   RECORD_WORK(rt, RECORD_MAXPOOL, record_reads(rt, x, x_bytes(s, s->dtype)),
