@@ -205,6 +205,18 @@ if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */mixtral ]];
   done
 fi
 
+# Convolutions without cuDNN, and by one that wants more workspace than there is for all images at once.
+check_said() { grep -q "$2" "$1/log.0" || fail "$1 does not say: $2"; }
+case $model in resnet-tiny | unet3d-tiny)
+  BRAID_CUDNN=0 train_fake one-bf16 1 $steps $((seed++))
+  check_said one-bf16 "convolutions by the program's own kernels: BRAID_CUDNN=0"
+  check_losses cpu-bf16 one-bf16 5e-3
+  BD_FAKE_CUDNN_GROWS=3000 train_fake one-bf16 1 $steps $((seed++))
+  check_said one-bf16 "convolutions by cuDNN"
+  check_losses cpu-bf16 one-bf16 5e-3
+  ;;
+esac
+
 # In fp8 where the dimensions allow it.
 [ "$model" != gpt2-tiny ] || check_halves fp8 5e-3 1e-3
 
