@@ -4,6 +4,7 @@
 #include "runtime/cuda/convolve_graph.h"
 #include "runtime/cuda/rt.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,8 +102,10 @@ static void note(bd_rt *rt, const bd_rt_conv *s, bd_cuda_conv_kind kind) {
   if (!c) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
   c->s = *s;
   c->part = (bd_cuda_convolution){.s = *s, .kind = kind, .tf32 = rt->options.tf32};
-  // Of images, a result has the operands' type.
-  if (kind == BD_CUDA_CONV_DW || s->out_dtype == s->dtype) c->plan = plan_of(rt, dnn, c, why);
+  if (kind == BD_CUDA_CONV_DW || s->out_dtype == s->dtype)
+    c->plan = plan_of(rt, dnn, c, why);
+  else
+    snprintf(why, sizeof why, "images are made in f32 from halves");
   c->next = device->convolved;
   device->convolved = c;
   bd_cuda_dnn_count(rt, c->plan ? NULL : why);
