@@ -1,10 +1,6 @@
 #include "codegen/prefetch.h"
-#include "ir/memory.h"
+#include "codegen/touch.h"
 #include "runtime/braid_rt_abi.h"
-
-typedef struct stretch {
-  int64_t start, end; // bytes of the workspace; empty elsewhere
-} stretch;
 
 typedef struct search {
   const bd_module *module;
@@ -12,39 +8,9 @@ typedef struct search {
   const bd_fusion *fusion;
 } search;
 
-static stretch stretch_of(const search *s, bd_id id) {
-  const bd_value *value = &s->function->values[id];
-  if (value->segment != BD_SEGMENT_WORKSPACE) return (stretch){0, 0};
-  return (stretch){value->offset_bytes,
-                   value->offset_bytes + bd_memory_value_bytes(s->module, value)};
-}
-
-static bool meet(stretch a, stretch b) {
-  return a.start < b.end && b.start < a.end;
-}
-
-static bool op_touches(const search *s, const bd_op *op, stretch bytes) {
-  int64_t scratch = bd_op_int(op, "scratch", -1);
-  if (scratch >= 0) {
-    int64_t size = bd_memory_scratch_bytes(s->module, s->function, op);
-    if (meet((stretch){scratch, scratch + size}, bytes)) return true;
-  }
-  for (int i = 0; i < op->in_count; ++i)
-    if (meet(stretch_of(s, op->in[i]), bytes)) return true;
-  for (int i = 0; i < op->out_count; ++i)
-    if (meet(stretch_of(s, op->out[i]), bytes)) return true;
-  return false;
-}
-
-static bool step_touches(const search *s, int step, stretch bytes) {
-  for (int i = 0; i < s->fusion->step_ops[step]; ++i)
-    if (op_touches(s, &s->function->ops[s->fusion->first_op[step] + i], bytes)) return true;
-  return false;
-}
-
 // The first step that is followed by `end` through steps that leave the bytes alone.
-static int begin_of(const search *s, int end, stretch bytes) {
-  while (end > 0 && !step_touches(s, end - 1, bytes))
+static int begin_of(const search *s, int end, bd_stretch bytes) {
+  while (end > 0 && !bd_step_touches(s->module, s->function, s->fusion, end - 1, bytes))
     end--;
   return end;
 }
@@ -58,7 +24,7 @@ static void find(const search *s, bd_prefetch *out, int *ahead) {
     if (!bd_memory_gathers_weight(s->module, s->function, op) ||
         s->function->values[op->out[0]].segment != BD_SEGMENT_WORKSPACE)
       continue;
-    int begin = begin_of(s, step, stretch_of(s, op->out[0]));
+    int begin = begin_of(s, step, bd_stretch_of(s->module, s->function, op->out[0]));
     if (begin == 0 && *ahead < BD_RT_PREFETCHES) {
       out->begin[step] = BD_PREFETCH_AHEAD;
       out->slot[step] = (*ahead)++;
