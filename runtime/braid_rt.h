@@ -84,6 +84,25 @@ typedef struct bd_rt_gemm {
 } bd_rt_gemm;
 void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *shape, const void *a, const void *b, void *out);
 
+// What goes with a product in the kernel that computes it. With x = a b in f32, rounded when it is
+// written:
+//   BIAS          out = x + bias
+//   GELU          other = x + bias, out = gelu(x + bias), of halves; tanh form
+//   GELU_GRAD     out = x gelu'(other), of halves
+//   ADD           out = x + other
+//   SUM_A, SUM_B  out (+)= x, and sums += the sums of a, or b, over k
+typedef struct bd_rt_epilogue {
+  int32_t kind;     // BD_RT_EPILOGUE_*
+  const void *bias; // n elements of the type of out; of GELU also NULL
+  void *other;      // lies as out does and has its type, apart from it; of ADD also `out` itself
+  float *sums;      // m, or n
+} bd_rt_epilogue;
+// CUDA programs: a product of one batch with an epilogue. Returns 1; or 0, with nothing done, where
+// the device's library has none for such a product, or a slow one: the work is then to be done
+// apart. The same on every call with these shapes and alignments.
+int bd_rt_matmul_with(bd_rt *rt, const bd_rt_gemm *shape, const bd_rt_epilogue *epilogue,
+                      const void *a, const void *b, void *out);
+
 // CPU programs (generated kernels on GPUs): tiled attention; never stores T x T. q [batch, tq,
 // heads, d], k and v [batch, tk, kv_heads, d], row-major with the given valid counts; lse [batch,
 // tq, heads]. The first head and sample are global indices for dropout. `workspace` has

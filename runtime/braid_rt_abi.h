@@ -40,6 +40,19 @@ enum {
 // Formats of factors of products in 8 bits, and what their dimensions are multiples of.
 enum { BD_RT_NO_F8, BD_RT_E4M3, BD_RT_E5M2, BD_RT_F8_GRAIN = 16 };
 
+// What goes with a product in the kernel that computes it: see bd_rt_epilogue. The rows of `other`
+// in GELU and GELU_GRAD begin in grains of BD_RT_EPILOGUE_GRAIN elements.
+enum {
+  BD_RT_EPILOGUE_NONE,
+  BD_RT_EPILOGUE_BIAS,
+  BD_RT_EPILOGUE_GELU,
+  BD_RT_EPILOGUE_GELU_GRAD,
+  BD_RT_EPILOGUE_ADD,
+  BD_RT_EPILOGUE_SUM_A,
+  BD_RT_EPILOGUE_SUM_B,
+  BD_RT_EPILOGUE_GRAIN = 8
+};
+
 enum { BD_RT_SUM, BD_RT_MAX, BD_RT_LSE };
 
 enum { BD_RT_SGD, BD_RT_ADAMW, BD_RT_MOMENTUM, BD_RT_ADAM, BD_RT_ADAFACTOR };

@@ -108,7 +108,7 @@ static int check_gpu(bd_rt *rt, versions v, message out) {
   int first = 0, second = 0;
   BD_CUDA(cudaDeviceGetAttribute(&first, cudaDevAttrComputeCapabilityMajor, device->index));
   BD_CUDA(cudaDeviceGetAttribute(&second, cudaDevAttrComputeCapabilityMinor, device->index));
-  const int capability = first * 10 + second;
+  const int capability = device->capability = first * 10 + second;
   if (capability >= LEAST_CAPABILITY) return check_code(rt, capability, v, out);
   snprintf(out.text, out.bytes,
            "the GPU of rank %d has compute capability %d.%d; the program needs 8.0 or newer (A100, "

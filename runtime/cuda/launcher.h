@@ -16,6 +16,7 @@ typedef struct bd_launcher {
   int may_share_gpu; // several ranks may use one GPU
   int no_graphs;     // work is started piece by piece
   int no_dnn;        // cuDNN is not used
+  int no_epilogues;  // products do nothing besides
 } bd_launcher;
 
 // Reads the environment; without a launcher this is the only rank. 0, or a BD_RT_EXIT status with

@@ -13,8 +13,8 @@
 //   cudaLibraryLoadData cudaLibraryGetKernel cudaLaunchKernel cudaLibraryUnload
 // of cuBLASLt:
 //   cublasLtCreate cublasLtDestroy cublasLtMatmul cublasLtMatmulAlgoGetHeuristic
-//   cublasLtMatmulDescCreate/SetAttribute (TRANSA, TRANSB, A_SCALE_POINTER,
-//   B_SCALE_POINTER)/Destroy
+//   cublasLtMatmulDescCreate/SetAttribute (TRANSA, TRANSB, A_SCALE_POINTER, B_SCALE_POINTER,
+//   EPILOGUE, BIAS_POINTER, EPILOGUE_AUX_POINTER, EPILOGUE_AUX_LD)/Destroy
 //   cublasLtMatrixLayoutCreate/SetAttribute (BATCH_COUNT, STRIDED_BATCH_OFFSET)/Destroy
 //   cublasLtMatmulPreferenceCreate/SetAttribute (MAX_WORKSPACE_BYTES, REDUCTION_SCHEME_MASK,
 //   MIN_ALIGNMENT_{A,B,C,D}_BYTES)/Destroy
@@ -99,6 +99,7 @@ struct bd_rt_device {
   bd_launcher launcher;
   bd_meeting *meeting;
   int index, processors; // the GPU's number on this machine, and its multiprocessors
+  int capability;        // 10 * major + minor
   int ranks_here;        // on this machine
   uint32_t masks_here;   // a bit per mask of axes: the group lies on one machine, as NCCL sees it
   int nccl_version;      // 10000 * major + 100 * minor + patch

@@ -95,6 +95,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComput
   *made = (bd_fake_desc){.magic = BD_FAKE_DESC,
                          .transpose_a = CUBLAS_OP_N,
                          .transpose_b = CUBLAS_OP_N,
+                         .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
                          .compute = (int32_t)compute};
   *desc = (cublasLtMatmulDesc_t)(void *)made;
   return CUBLAS_STATUS_SUCCESS;
@@ -118,6 +119,14 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
     take(__func__, (int)attribute, value, bytes, &d->scale_a, sizeof d->scale_a);
   else if (attribute == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER)
     take(__func__, (int)attribute, value, bytes, &d->scale_b, sizeof d->scale_b);
+  else if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE)
+    take(__func__, (int)attribute, value, bytes, &d->epilogue, sizeof d->epilogue);
+  else if (attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER)
+    take(__func__, (int)attribute, value, bytes, &d->bias, sizeof d->bias);
+  else if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER)
+    take(__func__, (int)attribute, value, bytes, &d->aux, sizeof d->aux);
+  else if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD)
+    take(__func__, (int)attribute, value, bytes, &d->aux_ld, sizeof d->aux_ld);
   else
     bd_fake_fault(__func__, "attribute %d", (int)attribute);
   return CUBLAS_STATUS_SUCCESS;
@@ -203,11 +212,18 @@ static bd_fake_matmul problem_of(const char *call, cublasLtMatmulDesc_t desc,
 static uint64_t key_of(const bd_fake_matmul *problem) {
   bd_fake_desc desc = problem->desc;
   desc.scale_a = desc.scale_b = NULL;
+  desc.bias = desc.aux = NULL;
   return bd_fake_sum_of(&desc, sizeof desc) * 3 +
          bd_fake_sum_of(&problem->a, sizeof problem->a) * 5 +
          bd_fake_sum_of(&problem->b, sizeof problem->b) * 7 +
          bd_fake_sum_of(&problem->c, sizeof problem->c) * 11 +
          bd_fake_sum_of(&problem->d, sizeof problem->d) * 13;
+}
+
+// What the address is a multiple of, which is all that is asked of it.
+static uint32_t alignment_of(const void *address) {
+  const uint64_t bits = (uint64_t)(uintptr_t)address | DEFAULT_ALIGNMENT;
+  return (uint32_t)(bits & -bits);
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
@@ -220,7 +236,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   const bd_fake_preference *const p = preference_of(__func__, preference);
   const bd_fake_matmul problem = problem_of(__func__, desc, a, b, c, d);
   if (requested < 1) bd_fake_fault(__func__, "%d algorithms are asked for", requested);
-  bd_fake_algorithm algorithm = {.key = key_of(&problem), .workspace_bytes = p->workspace_bytes};
+  *out_count = 0;
+  if ((uint32_t)bd_fake_setting("BD_FAKE_NO_EPILOGUE", 0) == problem.desc.epilogue)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  bd_fake_algorithm algorithm = {.key = key_of(&problem),
+                                 .workspace_bytes = p->workspace_bytes,
+                                 .bias_alignment = alignment_of(problem.desc.bias),
+                                 .aux_alignment = alignment_of(problem.desc.aux)};
   memcpy(algorithm.alignment, p->alignment, sizeof algorithm.alignment);
   memset(&results[0], 0, sizeof results[0]);
   memcpy(&results[0].algo, &algorithm, sizeof algorithm);
@@ -242,6 +264,10 @@ static void check_algorithm(const char *call, const bd_fake_matmul *m,
     if (operands[i] && (uintptr_t)operands[i] % algorithm->alignment[i])
       bd_fake_fault(call, "operand %c at %p is not aligned to the %u bytes that were promised",
                     "ABCD"[i], operands[i], algorithm -> alignment[i]);
+  if ((uintptr_t)m->desc.bias % algorithm->bias_alignment ||
+      (uintptr_t)m->desc.aux % algorithm->aux_alignment)
+    bd_fake_fault(call, "the bias at %p or the auxiliary at %p is less aligned than it was",
+                  m->desc.bias, m->desc.aux);
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,

@@ -11,31 +11,31 @@ static int is_f8(const bd_fake_layout *l) {
   return l->type == CUDA_R_8F_E4M3 || l->type == CUDA_R_8F_E5M2;
 }
 
-static size_t unit_of(const bd_fake_layout *l) {
+size_t bd_fake_unit(const bd_fake_layout *l) {
   return is_f8(l) ? 1 : l->type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
 }
 
-static int64_t place(const bd_fake_layout *l, int64_t batch, int64_t row, int64_t col) {
+int64_t bd_fake_place(const bd_fake_layout *l, int64_t batch, int64_t row, int64_t col) {
   return batch * l->stride +
          (l->order == CUBLASLT_ORDER_ROW ? row * l->ld + col : col * l->ld + row);
 }
 
-static size_t extent_bytes(const bd_fake_layout *l) {
-  return unit_of(l) * (size_t)(place(l, l->batch - 1, l->rows - 1, l->cols - 1) + 1);
+size_t bd_fake_extent(const bd_fake_layout *l) {
+  return bd_fake_unit(l) * (size_t)(bd_fake_place(l, l->batch - 1, l->rows - 1, l->cols - 1) + 1);
 }
 
 static bd_fake_half half_of(const bd_fake_layout *l) {
   return l->type == CUDA_R_16BF ? bd_fake_bf16 : bd_fake_f16;
 }
 
-static float get(const bd_fake_layout *l, const void *at, int64_t index) {
+float bd_fake_get(const bd_fake_layout *l, const void *at, int64_t index) {
   if (l->type == CUDA_R_8F_E4M3) return bd_fake_of_e4m3(((const uint8_t *)at)[index]);
   if (l->type == CUDA_R_8F_E5M2) return bd_fake_of_e5m2(((const uint8_t *)at)[index]);
   return l->type == CUDA_R_32F ? ((const float *)at)[index]
                                : bd_fake_of_half(half_of(l), ((const uint16_t *)at)[index]);
 }
 
-static void put(const bd_fake_layout *l, void *at, int64_t index, float value) {
+void bd_fake_put(const bd_fake_layout *l, void *at, int64_t index, float value) {
   if (l->type == CUDA_R_32F)
     ((float *)at)[index] = value;
   else
@@ -66,7 +66,7 @@ static void check_f8(const char *call, const bd_fake_matmul *m) {
   if (m->desc.transpose_a != CUBLAS_OP_T || m->desc.transpose_b != CUBLAS_OP_N)
     bd_fake_fault(call, "factors in 8 bits lie otherwise than TN");
   for (int i = 0; i < 3; i++)
-    if (all[i]->rows % 16 || all[i]->cols % 16 || all[i]->ld * (int64_t)unit_of(all[i]) % 16)
+    if (all[i]->rows % 16 || all[i]->cols % 16 || all[i]->ld * (int64_t)bd_fake_unit(all[i]) % 16)
       bd_fake_fault(call, "%c: %lld x %lld with stride %lld in 8 bits", "ABD"[i],
                     (long long)all[i] -> rows, (long long)all[i] -> cols, (long long)all[i] -> ld);
   if (!m->desc.scale_a || !m->desc.scale_b) bd_fake_fault(call, "a factor has no scale");
@@ -95,24 +95,26 @@ void bd_fake_matmul_check(const char *call, const bd_fake_matmul *m) {
   if (m->desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && m->a.type != CUDA_R_32F)
     bd_fake_fault(call, "type %d is not multiplied in TF32", m->a.type);
   if (m->d.batch > 1 && !m->d.stride) bd_fake_fault(call, "all products go to one place");
+  bd_fake_epilogue_check(call, m);
 }
 
-// Whether an element of D is also one of `l`; exact, because strided views of one tensor
-// interleave.
-static int meets_result(const bd_fake_matmul *m, const bd_fake_layout *l, const void *at) {
-  const size_t bytes = extent_bytes(&m->d);
-  if (!bd_fake_overlap(at, extent_bytes(l), m->d_at, bytes)) return 0;
+// Exact, because strided views of one tensor interleave.
+int bd_fake_meets_result(const bd_fake_matmul *m, const bd_fake_layout *l, const void *at) {
+  const size_t bytes = bd_fake_extent(&m->d);
+  if (!bd_fake_overlap(at, bd_fake_extent(l), m->d_at, bytes)) return 0;
   char *const written = calloc(bytes, 1), *const base = m->d_at;
   int meets = 0;
   if (!written) abort();
   for (int64_t b = 0; b < m->d.batch; b++)
     for (int64_t row = 0; row < m->d.rows; row++)
       for (int64_t col = 0; col < m->d.cols; col++)
-        memset(written + (size_t)place(&m->d, b, row, col) * unit_of(&m->d), 1, unit_of(&m->d));
+        memset(written + (size_t)bd_fake_place(&m->d, b, row, col) * bd_fake_unit(&m->d), 1,
+               bd_fake_unit(&m->d));
   for (int64_t b = 0; b < l->batch; b++)
     for (int64_t row = 0; row < l->rows; row++)
       for (int64_t col = 0; col < l->cols; col++) {
-        const char *const element = (const char *)at + (size_t)place(l, b, row, col) * unit_of(l);
+        const char *const element =
+            (const char *)at + (size_t)bd_fake_place(l, b, row, col) * bd_fake_unit(l);
         meets |= element >= base && element < base + bytes && written[element - base];
       }
   free(written);
@@ -120,20 +122,22 @@ static int meets_result(const bd_fake_matmul *m, const bd_fake_layout *l, const 
 }
 
 void bd_fake_matmul_check_memory(const char *call, const bd_fake_matmul *m) {
-  bd_fake_check(call, "A", m->a_at, extent_bytes(&m->a), unit_of(&m->a));
-  bd_fake_check(call, "B", m->b_at, extent_bytes(&m->b), unit_of(&m->b));
-  bd_fake_check(call, "C", m->c_at, extent_bytes(&m->c), unit_of(&m->c));
-  bd_fake_check(call, "D", m->d_at, extent_bytes(&m->d), unit_of(&m->d));
+  bd_fake_check(call, "A", m->a_at, bd_fake_extent(&m->a), bd_fake_unit(&m->a));
+  bd_fake_check(call, "B", m->b_at, bd_fake_extent(&m->b), bd_fake_unit(&m->b));
+  bd_fake_check(call, "C", m->c_at, bd_fake_extent(&m->c), bd_fake_unit(&m->c));
+  bd_fake_check(call, "D", m->d_at, bd_fake_extent(&m->d), bd_fake_unit(&m->d));
   if (is_f8(&m->a)) {
     bd_fake_check(call, "the scale of A", m->desc.scale_a, sizeof(float), sizeof(float));
     bd_fake_check(call, "the scale of B", m->desc.scale_b, sizeof(float), sizeof(float));
   }
   if (m->workspace_bytes)
     bd_fake_check(call, "the workspace", m->workspace, m->workspace_bytes, 16);
-  if (meets_result(m, &m->a, m->a_at) || meets_result(m, &m->b, m->b_at))
+  if (bd_fake_meets_result(m, &m->a, m->a_at) || bd_fake_meets_result(m, &m->b, m->b_at))
     bd_fake_fault(call, "D overlaps an operand");
-  if (m->c_at != m->d_at ? meets_result(m, &m->c, m->c_at) : memcmp(&m->c, &m->d, sizeof m->c) != 0)
+  if (m->c_at != m->d_at ? bd_fake_meets_result(m, &m->c, m->c_at)
+                         : memcmp(&m->c, &m->d, sizeof m->c) != 0)
     bd_fake_fault(call, "C overlaps D and is not the same");
+  bd_fake_epilogue_check_memory(call, m);
 }
 
 // The algorithm writes its workspace as it likes.
@@ -159,7 +163,7 @@ static float *unpack(const bd_fake_matmul *m, const bd_fake_layout *l, const voi
   if (!out) abort();
   for (int64_t row = 0; row < l->rows; row++)
     for (int64_t col = 0; col < l->cols; col++) {
-      const float value = get(l, at, place(l, batch, row, col));
+      const float value = bd_fake_get(l, at, bd_fake_place(l, batch, row, col));
       out[transpose ? col * l->rows + row : row * l->cols + col] = rounds ? tf32(value) : value;
     }
   return out;
@@ -183,10 +187,13 @@ static void run_batch(const bd_fake_matmul *m, int64_t batch, float *sums) {
     add_row(a + row * inner, b, inner, m->d.cols, sums);
     for (int64_t col = 0; col < m->d.cols; col++) {
       float value = m->alpha * scale * sums[col];
-      if (m->beta != 0) value += m->beta * get(&m->c, m->c_at, place(&m->c, batch, row, col));
-      put(&m->d, m->d_at, place(&m->d, batch, row, col), value);
+      if (m->beta != 0)
+        value += m->beta * bd_fake_get(&m->c, m->c_at, bd_fake_place(&m->c, batch, row, col));
+      value = bd_fake_epilogue_apply(m, row, col, value);
+      bd_fake_put(&m->d, m->d_at, bd_fake_place(&m->d, batch, row, col), value);
     }
   }
+  bd_fake_epilogue_sum(m, inner, a, b);
   free(a);
   free(b);
 }

@@ -1,4 +1,4 @@
-// One matrix product as cublasLt describes it: D = alpha op(A) op(B) + beta C.
+// One matrix product as cublasLt describes it: D = epilogue(alpha op(A) op(B) + beta C).
 #ifndef BD_TESTS_DEVICE_MATMUL_H
 #define BD_TESTS_DEVICE_MATMUL_H
 #include "tests/device/fake/device.h"
@@ -15,7 +15,10 @@ typedef struct bd_fake_layout {
 
 typedef struct bd_fake_desc {
   int32_t magic, transpose_a, transpose_b, compute;
+  uint32_t epilogue, unused;
+  int64_t aux_ld;                 // of `aux`, elements
   const float *scale_a, *scale_b; // of factors in 8 bits
+  void *bias, *aux;               // vector added or made; what GELU is taken of
 } bd_fake_desc;
 
 typedef struct bd_fake_preference {
@@ -27,7 +30,7 @@ typedef struct bd_fake_preference {
 typedef struct bd_fake_algorithm {
   uint64_t key; // of the product it was chosen for
   uint64_t workspace_bytes;
-  uint32_t alignment[4];
+  uint32_t alignment[4], bias_alignment, aux_alignment;
 } bd_fake_algorithm;
 
 _Static_assert(sizeof(bd_fake_layout) <= sizeof(cublasLtMatrixLayoutOpaque_t), "layout");
@@ -50,4 +53,21 @@ void bd_fake_matmul_check(const char *call, const bd_fake_matmul *m);
 // The operands lie in memory, and the result apart from what is read.
 void bd_fake_matmul_check_memory(const char *call, const bd_fake_matmul *m);
 int bd_fake_matmul_run(void *matmul); // a body of work
+
+// Elements of a matrix: where they lie, their bytes, and all bytes from the first to the last.
+int64_t bd_fake_place(const bd_fake_layout *l, int64_t batch, int64_t row, int64_t col);
+size_t bd_fake_unit(const bd_fake_layout *l);
+size_t bd_fake_extent(const bd_fake_layout *l);
+float bd_fake_get(const bd_fake_layout *l, const void *at, int64_t index);
+void bd_fake_put(const bd_fake_layout *l, void *at, int64_t index, float value);
+// Whether an element of D is also one of `l`.
+int bd_fake_meets_result(const bd_fake_matmul *m, const bd_fake_layout *l, const void *at);
+
+// epilogue.c: the same of what the epilogue reads and writes besides.
+void bd_fake_epilogue_check(const char *call, const bd_fake_matmul *m);
+void bd_fake_epilogue_check_memory(const char *call, const bd_fake_matmul *m);
+// What becomes of `x`, an element of the product, which may leave something in memory.
+float bd_fake_epilogue_apply(const bd_fake_matmul *m, int64_t row, int64_t col, float x);
+// Sums over k of op(A), rows by k, or of op(B), k by columns.
+void bd_fake_epilogue_sum(const bd_fake_matmul *m, int64_t inner, const float *a, const float *b);
 #endif

@@ -1,0 +1,49 @@
+// Matrix products as cublasLt describes them. It counts columns first: a row-major product is the
+// product of the transposes in reverse order. What it is asked for is made once for each key.
+#ifndef BD_RT_CUDA_PRODUCT_H
+#define BD_RT_CUDA_PRODUCT_H
+#include "runtime/cuda/rt.h"
+
+// One operand as cublasLt stores it: `rows` consecutive elements per column.
+typedef struct bd_cuda_operand {
+  int64_t rows, columns, leading, batch_stride;
+  int32_t dtype, transposed; // dtype: BD_RT_F32, ..., or BD_CUDA_F8 + a format
+} bd_cuda_operand;
+enum { BD_CUDA_F8 = 256 };
+
+// All that an algorithm is chosen by; compared as bytes.
+typedef struct bd_cuda_product_key {
+  bd_cuda_operand left, right, out;
+  int64_t batch;
+  int32_t epilogue, has_bias;
+  // Bytes that addresses are multiples of; 0 of what there is not.
+  int32_t left_align, right_align, out_align, bias_align, other_align, unused;
+} bd_cuda_product_key;
+
+struct bd_cuda_product {
+  bd_cuda_product_key key;
+  cublasLtMatmulDesc_t operation;
+  cublasLtMatrixLayout_t left, right, out;
+  int exists; // the library has an algorithm
+  cublasLtMatmulAlgo_t algorithm;
+  size_t workspace_bytes;
+};
+
+// `epilogue` has kind BD_RT_EPILOGUE_NONE where there is none. A product of factors that
+// bd_cuda_round_f8 has rounded reads them at `a` and `b`.
+bd_cuda_product_key bd_cuda_product_key_of(const bd_rt_gemm *shape, const bd_rt_epilogue *epilogue,
+                                           int f8, const void *a, const void *b, const void *out);
+// Lives until bd_cuda_release_products. Ends the job where a product without epilogue has no
+// algorithm.
+const bd_cuda_product *bd_cuda_product_of(bd_rt *rt, const bd_cuda_product_key *key,
+                                          const bd_rt_epilogue *epilogue);
+// Device addresses of what results are multiplied by: 1 / the scale of each factor in 8 bits.
+void bd_cuda_product_set_scales(const bd_cuda_product *product, const float *left,
+                                const float *right);
+// Device addresses of a call's bias and other tensor, or where sums go.
+void bd_cuda_product_set_epilogue(const bd_cuda_product *product, const bd_rt_epilogue *epilogue,
+                                  const float *sums);
+// Where sums beside a product lie, at the end of the library segment, before they are added.
+float *bd_cuda_product_sums(const bd_rt_device *device, const bd_cuda_product_key *key);
+int64_t bd_cuda_product_sum_count(const bd_cuda_product_key *key);
+#endif
