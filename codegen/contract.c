@@ -25,8 +25,7 @@ static bool group_in(int kind, int tensor) {
   return in[kind][tensor];
 }
 
-// A loop of one valid iteration changes no address.
-static bool is_trivial(const bd_contract_letter *letter) {
+bool bd_contract_is_trivial(const bd_contract_letter *letter) {
   return letter->padded == 1 && letter->full;
 }
 
@@ -34,7 +33,8 @@ static bool is_trivial(const bd_contract_letter *letter) {
 static int next_slower(const bd_contract *c, int kind, const bd_contract_group *group,
                        int64_t extent) {
   for (int i = 0; i < c->letter_count; ++i) {
-    if (is_trivial(&c->letter[i]) || kind_of(&c->letter[i], c->swapped) != kind) continue;
+    if (bd_contract_is_trivial(&c->letter[i]) || kind_of(&c->letter[i], c->swapped) != kind)
+      continue;
     bool fits = true;
     for (int t = 0; t < TENSORS; ++t)
       if (group_in(kind, t) && stride_of(c, i, t) != group->stride[t] * extent) fits = false;
@@ -86,7 +86,8 @@ static bool product_fits(const bd_contract *c) {
 static int candidates(const bd_contract *c, int kind, int out[BD_CONTRACT_LETTERS + 1]) {
   int count = 0;
   for (int i = 0; i < c->letter_count; ++i)
-    if (!is_trivial(&c->letter[i]) && kind_of(&c->letter[i], c->swapped) == kind) out[count++] = i;
+    if (!bd_contract_is_trivial(&c->letter[i]) && kind_of(&c->letter[i], c->swapped) == kind)
+      out[count++] = i;
   out[count++] = -1;
   return count;
 }
@@ -133,7 +134,7 @@ static bool is_grouped(const bd_contract *c, int letter) {
 static void list_outer(bd_contract *c) {
   for (int summed = 0; summed < 2; ++summed)
     for (int i = 0; i < c->letter_count; ++i) {
-      if (is_trivial(&c->letter[i]) || is_grouped(c, i)) continue;
+      if (bd_contract_is_trivial(&c->letter[i]) || is_grouped(c, i)) continue;
       if ((kind_of(&c->letter[i], c->swapped) == BD_CONTRACT_K) == summed)
         c->outer[c->outer_count++] = i;
     }

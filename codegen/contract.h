@@ -1,7 +1,7 @@
 // A contraction as matrix products: which loops each product runs over, and which stay outside.
 #ifndef BD_CODEGEN_CONTRACT_H
 #define BD_CODEGEN_CONTRACT_H
-#include "ir/base/context.h"
+#include "ir/module.h"
 
 #define BD_CONTRACT_LETTERS 26
 
@@ -12,6 +12,7 @@ typedef struct bd_contract_letter {
   bool full;      // every index is valid on every rank
   bool in[3];     // whether a, b and out have it
   int64_t stride[3];
+  int tensor, dim; // the last tensor that has it, and which of its dimensions it is
 } bd_contract_letter;
 
 typedef enum bd_contract_group_kind {
@@ -45,6 +46,13 @@ typedef struct bd_contract {
 // take.
 void bd_contract_plan(int letter_count, const bd_contract_letter *letters,
                       bd_contract *out_contract);
+
+// The same of a `contract` op of an spmd function, from its rule ("bt,tc->bc") and the local shapes
+// of its operands and result.
+void bd_contract_read(const bd_module *module, const bd_function *function, const bd_op *op,
+                      bd_contract *out_contract);
+// A loop of one valid iteration, which changes no address.
+bool bd_contract_is_trivial(const bd_contract_letter *letter);
 
 // The strides of a product, in the order of bd_rt_gemm, made legal where a loop has extent 1.
 typedef struct bd_contract_strides {

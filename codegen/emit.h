@@ -3,6 +3,7 @@
 #ifndef BD_CODEGEN_EMIT_H
 #define BD_CODEGEN_EMIT_H
 #include "codegen/codegen.h"
+#include "codegen/epilogue.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/prefetch.h"
 #include "ir/layout.h"
@@ -76,13 +77,17 @@ bool bd_emit_uses_workspace(const bd_function *function);
 // Whether main passes parameter `index` (what is restored from the tape is found there).
 bool bd_emit_is_passed(const bd_function *function, int index);
 
-// The number of a new instruction that runs ops [first, first + count) of a function: step `step`
-// of function `number` of the module, or -1 and an op of main.
+// Ops [first, first + count) of a function.
+typedef struct bd_emit_ops {
+  int first, count;
+} bd_emit_ops;
+// The number of a new instruction that runs some ops of a function and `more` with them: step
+// `step` of function `number` of the module, or -1 and an op of main.
 int bd_emit_instruction(bd_emitter *emitter, int number, int step, const bd_function *function,
-                        int first, int count);
+                        bd_emit_ops ops, bd_emit_ops more);
 // Begins such an instruction.
 void bd_emit_mark(bd_emitter *emitter, bd_text *text, int number, int step,
-                  const bd_function *function, int first, int count);
+                  const bd_function *function, bd_emit_ops ops, bd_emit_ops more);
 
 // The C function of a layer: function `function` of the module, to the emitter's text.
 BD_NODISCARD bd_status bd_emit_function(bd_emitter *emitter, int function);
@@ -93,6 +98,9 @@ BD_NODISCARD bd_status bd_emit_library_op(const bd_emit_body *body, const bd_op 
 void bd_emit_attend(const bd_emit_body *body, const bd_op *op);
 BD_NODISCARD bd_status bd_emit_embed_dw(const bd_emit_body *body, const bd_op *op);
 BD_NODISCARD bd_status bd_emit_contract(const bd_emit_body *body, const bd_op *op);
+// A product with an epilogue: the condition of the statement that follows, which does the work of
+// the other step where the library cannot.
+void bd_emit_epilogue(const bd_emit_body *body, const bd_op *op, const bd_epilogue *epilogue);
 // A collective, reading and writing C expressions.
 void bd_emit_collective(bd_emitter *emitter, bd_text *text, const bd_function *function,
                         const bd_op *op, const char *in, const char *out);

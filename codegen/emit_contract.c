@@ -2,6 +2,7 @@
 #include "codegen/contract.h"
 #include "codegen/emit.h"
 #include "ir/float8.h"
+#include "runtime/braid_rt_abi.h"
 #include <assert.h>
 #include <string.h>
 
@@ -16,37 +17,14 @@ static bd_id tensor_id(const bd_op *op, int tensor) {
   return tensor < 2 ? op->in[tensor] : op->out[0];
 }
 
-static int find_letter(bd_contract_letter *letters, int *count, char letter) {
-  for (int i = 0; i < *count; ++i)
-    if (letters[i].letter == letter) return i;
-  letters[*count] = (bd_contract_letter){.letter = letter};
-  return (*count)++;
-}
-
-// Reads the rule "bt,tc->bc" and the three tensors' local shapes into letters.
-static int read_letters(writer *w, bd_contract_letter letters[BD_CONTRACT_LETTERS]) {
+static void read_contract(writer *w) {
   bd_emitter *e = w->body->emitter;
-  const char *at = bd_op_string(w->op, "rule");
-  int count = 0;
-  for (int tensor = 0; tensor < 3; ++tensor) {
-    const bd_value *value = &w->body->function->values[tensor_id(w->op, tensor)];
-    bd_type local = bd_emit_local(e->module, value);
-    int64_t stride = bd_emit_elements(e->module, value);
-    for (int d = 0; d < local.rank; ++d, ++at) {
-      assert(*at >= 'a' && *at <= 'z');
-      int i = find_letter(letters, &count, *at);
-      int64_t extent = bd_extent(value->type.dims[d], e->module->micro_batch);
-      stride /= local.dims[d];
-      letters[i].padded = local.dims[d];
-      letters[i].full =
-          local.dims[d] * bd_sharding_parts(&e->module->mesh, &value->sharding, d) == extent;
-      letters[i].in[tensor] = true;
-      letters[i].stride[tensor] = stride;
-      w->count[i] = bd_emit_dim_count(e, value, d);
-    }
-    at += tensor == 0 ? 1 : tensor == 1 ? 2 : 0; // "," and "->"
+  bd_contract_read(e->module, w->body->function, w->op, &w->contract);
+  for (int i = 0; i < w->contract.letter_count; ++i) {
+    const bd_contract_letter *letter = &w->contract.letter[i];
+    w->count[i] = bd_emit_dim_count(e, &w->body->function->values[tensor_id(w->op, letter->tensor)],
+                                    letter->dim);
   }
-  return count;
 }
 
 // The valid extent of a group: the slowest letter's count times the full letters after it.
@@ -123,11 +101,11 @@ static void add_float8(const writer *w) {
                  (long long)bd_op_int(w->op, "scratch", 0));
 }
 
-static void add_product(const writer *w, bool accumulates) {
+static void add_shape(const writer *w, bool accumulates) {
   static const char *const names[BD_CONTRACT_GROUPS] = {".batch", ".m", ".n", ".k"};
   bd_text *text = w->body->text;
   bd_contract_strides s = bd_contract_get_strides(&w->contract);
-  bd_text_add(text, "  bd_rt_matmul(rt, &(bd_rt_gemm){");
+  bd_text_add(text, "&(bd_rt_gemm){");
   for (int kind = 0; kind < BD_CONTRACT_GROUPS; ++kind) {
     bd_text_addf(text, "%s%s = ", kind ? ", " : "", names[kind]);
     add_extent(w, kind);
@@ -141,13 +119,23 @@ static void add_product(const writer *w, bool accumulates) {
   bd_text_addf(text, ",\n      .dtype = %s, .out_dtype = %s", bd_emit_dtype(dtype_of(w, 0)),
                bd_emit_dtype(dtype_of(w, 2)));
   add_float8(w);
-  bd_text_add(text, "}, ");
+  bd_text_add(text, "}");
+}
+
+static void add_factors(const writer *w) {
   add_address(w, w->contract.swapped ? 1 : 0);
-  bd_text_add(text, ", ");
+  bd_text_add(w->body->text, ", ");
   add_address(w, w->contract.swapped ? 0 : 1);
-  bd_text_add(text, ", ");
+  bd_text_add(w->body->text, ", ");
+}
+
+static void add_product(const writer *w, bool accumulates) {
+  bd_text_add(w->body->text, "  bd_rt_matmul(rt, ");
+  add_shape(w, accumulates);
+  bd_text_add(w->body->text, ", ");
+  add_factors(w);
   add_address(w, 2);
-  bd_text_add(text, ");\n");
+  bd_text_add(w->body->text, ");\n");
 }
 
 // A summed outer loop that a rank has no part of would leave the result unset: zero it first.
@@ -165,13 +153,34 @@ static void add_zero(const writer *w, bool accumulates) {
 
 bd_status bd_emit_contract(const bd_emit_body *body, const bd_op *op) {
   writer w = {.body = body, .op = op};
-  bd_contract_letter letters[BD_CONTRACT_LETTERS];
-  memset(letters, 0, sizeof letters);
-  int count = read_letters(&w, letters);
-  bd_contract_plan(count, letters, &w.contract);
+  read_contract(&w);
   bool accumulates = bd_accumulates(body->function, op->out[0]);
   add_zero(&w, accumulates);
   add_outer_loops(&w);
   add_product(&w, accumulates);
   return BD_OK;
+}
+
+static void add_epilogue(bd_text *text, const bd_epilogue *e) {
+  static const char *const kinds[] = {
+      [BD_RT_EPILOGUE_BIAS] = "BIAS",   [BD_RT_EPILOGUE_GELU] = "GELU",
+      [BD_RT_EPILOGUE_ADD] = "ADD",     [BD_RT_EPILOGUE_GELU_GRAD] = "GELU_GRAD",
+      [BD_RT_EPILOGUE_SUM_A] = "SUM_A", [BD_RT_EPILOGUE_SUM_B] = "SUM_B"};
+  bd_text_addf(text, "&(bd_rt_epilogue){.kind = BD_RT_EPILOGUE_%s", kinds[e->kind]);
+  if (e->bias != BD_NO_ID) bd_text_addf(text, ", .bias = v%d", e->bias);
+  if (e->other != BD_NO_ID) bd_text_addf(text, ", .other = v%d", e->other);
+  if (e->sums != BD_NO_ID) bd_text_addf(text, ", .sums = v%d", e->sums);
+  bd_text_add(text, "}");
+}
+
+void bd_emit_epilogue(const bd_emit_body *body, const bd_op *op, const bd_epilogue *epilogue) {
+  writer w = {.body = body, .op = op};
+  read_contract(&w);
+  bd_text_add(body->text, "  if (!bd_rt_matmul_with(rt, ");
+  add_shape(&w, bd_accumulates(body->function, op->out[0]));
+  bd_text_add(body->text, ",\n      ");
+  add_epilogue(body->text, epilogue);
+  bd_text_add(body->text, ", ");
+  add_factors(&w);
+  bd_text_addf(body->text, "v%d))", epilogue->out);
 }

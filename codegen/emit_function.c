@@ -1,5 +1,6 @@
 // One C function per variant of a layer function.
 #include "codegen/emit.h"
+#include "runtime/braid_rt_abi.h"
 #include <assert.h>
 
 bool bd_emit_uses_random(const bd_function *function) {
@@ -101,11 +102,22 @@ static void add_pointers(const bd_emit_body *body) {
   }
 }
 
-BD_NODISCARD static bd_status add_kernel_step(const bd_emit_body *body, const bd_fusion *fusion,
-                                              int step, int number) {
+// The steps of the function being written.
+typedef struct steps {
+  int function; // its number
+  bd_fusion fusion;
+  bd_epilogues epilogues;
+} steps;
+
+static bd_emit_ops ops_of(const steps *s, int step) {
+  return (bd_emit_ops){s->fusion.first_op[step], s->fusion.step_ops[step]};
+}
+
+BD_NODISCARD static bd_status add_kernel_step(const bd_emit_body *body, const steps *s, int step) {
   bd_emitter *e = body->emitter;
   bd_kernel kernel;
-  bool generated = bd_kernel_of_step(e->ctx, e->module, body->function, fusion, step,
+  int number = e->step_kernel[s->function][step];
+  bool generated = bd_kernel_of_step(e->ctx, e->module, body->function, &s->fusion, step,
                                      e->module->cuda, number, &kernel);
   assert(generated);
   (void)generated;
@@ -131,58 +143,86 @@ BD_NODISCARD static bd_status add_kernel_step(const bd_emit_body *body, const bd
   return bd_emit_kernel_call(e, body->text, body->function, &call);
 }
 
-BD_NODISCARD static bd_status add_step(const bd_emit_body *body, int function,
-                                       const bd_fusion *fusion, int step) {
+// Lines of a block, further in.
+static void add_indented(bd_text *text, const bd_text *lines) {
+  for (size_t at = 0, end; at < lines->length; at = end) {
+    for (end = at; lines->data[end++] != '\n';)
+      ;
+    bd_text_add(text, "  ");
+    bd_text_add_n(text, lines->data + at, end - at);
+  }
+}
+
+// A product that does the work of another step, whose kernel is there for libraries that cannot.
+BD_NODISCARD static bd_status add_epilogue_step(const bd_emit_body *body, const steps *s,
+                                                int step) {
+  const bd_epilogue *epilogue = &s->epilogues.of[step];
+  const bd_op *product = &body->function->ops[s->fusion.first_op[step]];
+  bd_text apart = bd_text_init(body->emitter->ctx->arena);
+  const bd_emit_body block = {body->emitter, body->function, &apart};
+  bd_emit_mark(body->emitter, body->text, s->function, step, body->function, ops_of(s, step),
+               ops_of(s, epilogue->step));
+  bd_emit_epilogue(body, product, epilogue);
+  bd_text_add(body->text, " {\n");
+  BD_TRY(bd_emit_library_op(&block, product));
+  BD_TRY(add_kernel_step(&block, s, epilogue->step));
+  add_indented(body->text, &apart);
+  bd_text_add(body->text, "  }\n");
+  return BD_OK;
+}
+
+BD_NODISCARD static bd_status add_step(const bd_emit_body *body, const steps *s, int step) {
+  if (s->epilogues.taken[step]) return BD_OK;
   bd_text_add(body->text, "  ");
-  bd_emit_mark(body->emitter, body->text, function, step, body->function, fusion->first_op[step],
-               fusion->step_ops[step]);
-  int number = body->emitter->step_kernel[function][step];
-  if (number >= 0) return add_kernel_step(body, fusion, step, number);
-  return bd_emit_library_op(body, &body->function->ops[fusion->first_op[step]]);
+  if (s->epilogues.of[step].kind != BD_RT_EPILOGUE_NONE) return add_epilogue_step(body, s, step);
+  bd_emit_mark(body->emitter, body->text, s->function, step, body->function, ops_of(s, step),
+               (bd_emit_ops){0, 0});
+  if (body->emitter->step_kernel[s->function][step] >= 0) return add_kernel_step(body, s, step);
+  return bd_emit_library_op(body, &body->function->ops[s->fusion.first_op[step]]);
 }
 
 // The gather of a step that begins here; a later call waits for it.
-static void add_prefetch(const bd_emit_body *body, int function, const bd_fusion *fusion, int step,
-                         int slot) {
+static void add_prefetch(const bd_emit_body *body, const steps *s, int step, int slot) {
   bd_emitter *e = body->emitter;
-  const bd_op *op = &body->function->ops[fusion->first_op[step]];
   bd_text_add(body->text, "  ");
-  bd_emit_mark(e, body->text, function, step, body->function, fusion->first_op[step], 1);
+  bd_emit_mark(e, body->text, s->function, step, body->function, ops_of(s, step),
+               (bd_emit_ops){0, 0});
   bd_text_add(body->text, "  ");
-  bd_emit_prefetch(e, body->text, body->function, op, slot);
+  bd_emit_prefetch(e, body->text, body->function, &body->function->ops[s->fusion.first_op[step]],
+                   slot);
 }
 
-// Steps in order; gathers begin as early as they may.
 static void add_ahead(const bd_emit_body *body, int function, int step) {
   if (bd_emit_begins_ahead(body->emitter, function, step))
     bd_text_addf(body->text, "  bd_rt_ahead(rt, ahead, %d);\n", step);
 }
 
-BD_NODISCARD static bd_status add_steps(const bd_emit_body *body, int function) {
-  const bd_prefetch *prefetch = &body->emitter->prefetch[function];
-  const bd_fusion *fusion = &prefetch->fusion;
-  for (int step = 0; step < fusion->step_count; ++step) {
-    add_ahead(body, function, step);
-    for (int later = step + 1; later < fusion->step_count; ++later)
-      if (prefetch->begin[later] == step)
-        add_prefetch(body, function, fusion, later, prefetch->slot[later]);
+// Steps in order; gathers begin as early as they may.
+BD_NODISCARD static bd_status add_steps(const bd_emit_body *body, const steps *s) {
+  const bd_prefetch *prefetch = &body->emitter->prefetch[s->function];
+  for (int step = 0; step < s->fusion.step_count; ++step) {
+    add_ahead(body, s->function, step);
+    for (int later = step + 1; later < s->fusion.step_count; ++later)
+      if (prefetch->begin[later] == step) add_prefetch(body, s, later, prefetch->slot[later]);
     if (prefetch->begin[step] == step)
-      BD_TRY(add_step(body, function, fusion, step));
+      BD_TRY(add_step(body, s, step));
     else
       bd_text_addf(body->text, "  bd_rt_await(rt, %d);\n", prefetch->slot[step]);
   }
-  add_ahead(body, function, fusion->step_count);
+  add_ahead(body, s->function, s->fusion.step_count);
   return BD_OK;
 }
 
 bd_status bd_emit_function(bd_emitter *emitter, int function) {
   const bd_emit_body body = {emitter, emitter->module->functions[function], emitter->text};
-  BD_TRY(bd_emit_kernels(emitter, function, &emitter->prefetch[function].fusion));
+  steps s = {.function = function, .fusion = emitter->prefetch[function].fusion};
+  bd_epilogue_find(emitter->ctx, emitter->module, body.function, &s.fusion, &s.epilogues);
+  BD_TRY(bd_emit_kernels(emitter, function, &s.fusion));
   bd_text_addf(body.text, "\n// %s.\n",
                body.function->role == BD_ROLE_BACKWARD ? "Backward" : "Forward");
   add_signature(&body, function);
   add_pointers(&body);
-  BD_TRY(add_steps(&body, function));
+  BD_TRY(add_steps(&body, &s));
   bd_text_add(body.text, "  bd_rt_mark(rt, BD_RT_MARK_OTHER);\n}\n");
   return BD_OK;
 }

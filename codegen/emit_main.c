@@ -220,7 +220,9 @@ static void add_gather(const writer *w, const int *calls, int count, int step, i
   while (f->params[param] != op->in[0])
     param++;
   bd_text_addf(w->text, "\n        {.step = %d, .instruction = %d, .slot = %d, ", start,
-               bd_emit_instruction(e, function, step, f, prefetch->fusion.first_op[step], 1),
+               bd_emit_instruction(e, function, step, f,
+                                   (bd_emit_ops){prefetch->fusion.first_op[step], 1},
+                                   (bd_emit_ops){0, 0}),
                prefetch->slot[step]);
   bd_emit_gather(e, w->text, f, op);
   bd_text_add(w->text, ",\n         .in = ");
@@ -367,7 +369,8 @@ BD_NODISCARD static bd_status add_op(const writer *w, const repeat *r, int posit
   const char *indent = r->count > 1 ? "    " : "  ";
   bd_text_add(w->text, indent);
   if (op->kind != BD_OP_CALL) {
-    bd_emit_mark(w->e, w->text, -1, r->ops[position], w->main, r->ops[position], 1);
+    bd_emit_mark(w->e, w->text, -1, r->ops[position], w->main, (bd_emit_ops){r->ops[position], 1},
+                 (bd_emit_ops){0, 0});
     bd_text_add(w->text, indent);
   }
   if (op->kind == BD_OP_CALL) {

@@ -36,10 +36,10 @@ int64_t bd_memory_value_bytes(const bd_module *module, const bd_value *value);
 
 // Places a function's inner values in the workspace: values that are neither parameters, results,
 // nor saved; first fit by decreasing size over live ranges in op order; in-place ops share when the
-// operand dies there. In a backward function that may be a restored value, whose bytes of the tape
-// (see bd_memory_place_tape, which comes first) nothing reads afterwards. Sets segment and
-// offset_bytes of each (BD_SEGMENT_NONE for what fusion keeps in registers), and `scratch` of ops
-// that need some; returns the height.
+// operand dies there, but for what the kernels of products on GPUs need apart. In a backward
+// function that may be a restored value, whose bytes of the tape (see bd_memory_place_tape, which
+// comes first) nothing reads afterwards. Sets segment and offset_bytes of each (BD_SEGMENT_NONE for
+// what fusion keeps in registers), and `scratch` of ops that need some; returns the height.
 BD_NODISCARD bd_status bd_memory_place_workspace(bd_ctx *ctx, const bd_module *module,
                                                  bd_function *function, int64_t *out_bytes);
 

@@ -9,6 +9,7 @@ typedef struct placing {
   const bd_module *module;
   bd_function *function;
   bd_fusion fusion;
+  int *made;       // per value: the step that makes it
   int *last_read;  // per value: the last step that reads it, or its own when none does
   int *buffer;     // per value: its buffer, or -1
   bd_id *restored; // per value: the restored value whose bytes of the tape it has, or BD_NO_ID
@@ -33,7 +34,7 @@ static bool in_workspace(const placing *p, bd_id id) {
          !has_id(f->results, f->result_count, id) && !has_id(f->saves, f->save_count, id);
 }
 
-static void find_last_reads(placing *p) {
+static void find_steps(placing *p) {
   const bd_function *f = p->function;
   for (int step = 0; step < p->fusion.step_count; ++step)
     for (int i = 0; i < p->fusion.step_ops[step]; ++i) {
@@ -41,7 +42,7 @@ static void find_last_reads(placing *p) {
       for (int k = 0; k < op->in_count; ++k)
         p->last_read[op->in[k]] = step;
       for (int k = 0; k < op->out_count; ++k)
-        p->last_read[op->out[k]] = step;
+        p->last_read[op->out[k]] = p->made[op->out[k]] = step;
     }
 }
 
@@ -57,6 +58,40 @@ static bd_id only_output(const placing *p, int step) {
     }
   }
   return only;
+}
+
+static bool is_product(const placing *p, bd_id id) {
+  int producer = p->function->values[id].producer;
+  const bd_op *op = producer < 0 ? NULL : &p->function->ops[producer];
+  return op && op->kind == BD_OP_CONTRACT && !bd_op_find_attr(op, "fp8");
+}
+
+// GPUs: the kernel of a product of halves may do more (codegen/epilogue.h): take gelu, writing its
+// argument where the product would lie, or multiply by gelu's slope. That product, or BD_NO_ID.
+static bd_id product_of_gelu(const placing *p, int step) {
+  const bd_op *first = &p->function->ops[p->fusion.first_op[step]];
+  const bd_type *type = &p->function->values[first->out[0]].type;
+  bool has_gelu = false;
+  if (!p->module->cuda || type->dtype == bd_dtype_wide(type->dtype)) return BD_NO_ID;
+  if (first->kind == BD_OP_GELU_GRAD) return is_product(p, first->in[1]) ? first->in[1] : BD_NO_ID;
+  for (int i = 0; i < p->fusion.step_ops[step]; ++i)
+    has_gelu |= first[i].kind == BD_OP_GELU;
+  for (int k = 0; has_gelu && k < first->in_count; ++k)
+    if (is_product(p, first->in[k])) return first->in[k];
+  return BD_NO_ID;
+}
+
+// What that kernel needs apart from its result.
+static bool lies_apart(const placing *p, int step, const bd_op *op, bd_id operand) {
+  bd_id product = product_of_gelu(p, step);
+  if (product == BD_NO_ID) return false;
+  return op->kind == BD_OP_GELU_GRAD ? operand != product : operand == product;
+}
+
+// When a step's results are written at the earliest.
+static int first_write(const placing *p, int step) {
+  bd_id product = product_of_gelu(p, step);
+  return product == BD_NO_ID ? step : p->made[product];
 }
 
 static bool may_take(const placing *p, int step, bd_id operand, bd_id result) {
@@ -76,7 +111,7 @@ static bd_id dying_operand(const placing *p, int step, bd_id result) {
     int candidates = traits & BD_POINTWISE ? op->in_count : traits & BD_INPLACE_0 ? 1 : 0;
     for (int k = 0; k < candidates; ++k) {
       bd_id operand = op->in[k];
-      if (!may_take(p, step, operand, result)) continue;
+      if (lies_apart(p, step, op, operand) || !may_take(p, step, operand, result)) continue;
       if (p->restored[operand] != BD_NO_ID) return operand;
       if (found == BD_NO_ID && p->buffer[operand] >= 0) found = operand;
     }
@@ -98,7 +133,7 @@ static void place_output(placing *p, int step, bd_id id, bd_id only) {
     if (p->buffer[id] >= 0) p->buffers[p->buffer[id]].last = p->last_read[id];
     return;
   }
-  p->buffer[id] = add_buffer(p, step, p->last_read[id],
+  p->buffer[id] = add_buffer(p, first_write(p, step), p->last_read[id],
                              bd_memory_value_bytes(p->module, &p->function->values[id]));
 }
 
@@ -143,6 +178,7 @@ static void write_offsets(placing *p) {
 static placing open_placing(bd_ctx *ctx, const bd_module *module, bd_function *function) {
   placing p = {.ctx = ctx, .module = module, .function = function};
   bd_fuse(ctx, module, function, &p.fusion);
+  p.made = BD_NEW_ARRAY(ctx->arena, int, function->value_count);
   p.last_read = BD_NEW_ARRAY(ctx->arena, int, function->value_count);
   p.buffer = BD_NEW_ARRAY(ctx->arena, int, function->value_count);
   p.scratch = BD_NEW_ARRAY(ctx->arena, int, function->op_count);
@@ -153,7 +189,7 @@ static placing open_placing(bd_ctx *ctx, const bd_module *module, bd_function *f
     p.buffer[v] = -1;
     p.restored[v] = is_param(value) && value->segment == BD_SEGMENT_TAPE ? v : BD_NO_ID;
   }
-  find_last_reads(&p);
+  find_steps(&p);
   collect_buffers(&p);
   return p;
 }

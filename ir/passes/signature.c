@@ -27,7 +27,7 @@ static uint64_t hash_attr(const bd_attr *attr) {
   return hash;
 }
 
-static bool attr_equal(const bd_attr *a, const bd_attr *b) {
+bool bd_attr_equal(const bd_attr *a, const bd_attr *b) {
   if (a->kind != b->kind) return false;
   switch (a->kind) {
   case BD_ATTR_INT:
@@ -79,7 +79,7 @@ bool bd_op_alike(const bd_function *function, const bd_op *a, const bd_op *b, bo
   for (int i = 0; i < a->attr_count; ++i) {
     const bd_attr *other = bd_op_find_attr(b, a->attrs[i].name);
     if (!other) return false;
-    if (counts(other, with_site) && !attr_equal(&a->attrs[i], other)) return false;
+    if (counts(other, with_site) && !bd_attr_equal(&a->attrs[i], other)) return false;
   }
   return types_equal(function, a->in, b->in, a->in_count) &&
          types_equal(function, a->out, b->out, a->out_count);

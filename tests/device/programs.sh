@@ -217,6 +217,31 @@ case $model in resnet-tiny | unet3d-tiny)
   ;;
 esac
 
+# SETTING: of the environment, under which products do less besides, and kernels more.
+launches() { sed 's/.*"kernels": \([0-9]*\).*/\1/' "$1/device.0"; }
+check_apart() {
+  rm -rf apart
+  cp -r one-bf16 apart
+  (export "$1"; BRAID_GRAPHS=0 train_fake apart 1 $steps 0)
+  check_losses cpu-bf16 apart 5e-3
+  [ "$(launches apart)" -gt "$(launches one-bf16-again)" ] || fail "$1 adds no kernels"
+}
+
+# What products do besides is computed again to the same bits, and done by kernels where the library cannot.
+if [ "$model" = gpt2-tiny ]; then
+  precision=bf16
+  plan_model again-bf16 "$model" 1 1 1 8 1f1b - full -
+  build_fake again-bf16
+  train_fake again-bf16 1 $steps $((seed++))
+  check_bits one-bf16 again-bf16
+  cp -r one-bf16 one-bf16-again
+  BRAID_GRAPHS=0 train_fake one-bf16-again 1 $steps $((seed++))
+  check_bits one-bf16 one-bf16-again
+  check_apart BRAID_EPILOGUES=0
+  check_apart BD_FAKE_NO_EPILOGUE=164 # GELU_AUX_BIAS
+  check_apart BD_FAKE_CAPABILITY=80
+fi
+
 # In fp8 where the dimensions allow it.
 [ "$model" != gpt2-tiny ] || check_halves fp8 5e-3 1e-3
 

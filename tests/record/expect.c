@@ -1,8 +1,10 @@
 #include "tests/record/expect.h"
 
+#include "codegen/epilogue.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/prefetch.h"
 #include "ir/layout.h"
+#include "runtime/braid_rt_abi.h"
 #include "tests/record/terms.h"
 
 #include <stdio.h>
@@ -116,6 +118,20 @@ BD_NODISCARD static bd_status check_kind(bd_ctx *ctx, const bd_op *op) {
                  bd_op_get_info(op->kind)->name);
 }
 
+// A product that does another step's work. Its result may take the place of what is added.
+static void add_product(builder *b, int call, const bd_function *f, const bd_op *op,
+                        const bd_epilogue *e) {
+  record_instruction *const i = add(b, RECORD_MATMUL, bd_op_get_info(op->kind)->name);
+  i->in_place = e->kind == BD_RT_EPILOGUE_ADD;
+  for (int n = 0; n < op->in_count; n++)
+    use_in_call(b, call, f, op->in[n], RECORD_READ);
+  use_in_call(b, call, f, e->out, bd_accumulates(f, e->out) ? RECORD_UPDATE : RECORD_WRITE);
+  if (e->bias != BD_NO_ID) use_in_call(b, call, f, e->bias, RECORD_READ);
+  if (e->other != BD_NO_ID)
+    use_in_call(b, call, f, e->other, e->kind == BD_RT_EPILOGUE_GELU ? RECORD_WRITE : RECORD_READ);
+  if (e->sums != BD_NO_ID) use_in_call(b, call, f, e->sums, RECORD_UPDATE);
+}
+
 BD_NODISCARD static bd_status add_library(builder *b, int call, const bd_function *f,
                                           const bd_op *op) {
   BD_TRY(check_kind(b->ctx, op));
@@ -136,9 +152,13 @@ static int function_index(const bd_module *module, const bd_function *f) {
 }
 
 BD_NODISCARD static bd_status add_step(builder *b, int call, const bd_function *f,
-                                       const bd_fusion *fusion, int step) {
+                                       const bd_fusion *fusion, const bd_epilogues *epilogues,
+                                       int step) {
   bd_kernel kernel;
-  if (bd_kernel_of_step(b->ctx, b->module, f, fusion, step, b->module->cuda, 0, &kernel))
+  if (epilogues->taken[step]) return BD_OK;
+  if (epilogues->of[step].kind != BD_RT_EPILOGUE_NONE)
+    add_product(b, call, f, &f->ops[fusion->first_op[step]], &epilogues->of[step]);
+  else if (bd_kernel_of_step(b->ctx, b->module, f, fusion, step, b->module->cuda, 0, &kernel))
     add_kernel(b, call, &kernel);
   else
     BD_TRY(add_library(b, call, f, &f->ops[fusion->first_op[step]]));
@@ -153,10 +173,12 @@ BD_NODISCARD static bd_status add_ahead(builder *b, int next, int before, int st
   const bd_function *const f = bd_module_find(b->module, b->main->ops[next].callee);
   const int function = function_index(b->module, f);
   const bd_prefetch *const p = &b->prefetch[function];
+  bd_epilogues epilogues;
+  bd_epilogue_find(b->ctx, b->module, f, &p->fusion, &epilogues);
   for (int k = 0; k < p->fusion.step_count; k++) {
     if (p->begin[k] != BD_PREFETCH_AHEAD) continue;
     if (before < 0 || bd_prefetch_start(b->module, b->prefetch, before, function, k) == step)
-      BD_TRY(add_step(b, next, f, &p->fusion, k));
+      BD_TRY(add_step(b, next, f, &p->fusion, &epilogues, k));
   }
   return BD_OK;
 }
@@ -165,12 +187,14 @@ BD_NODISCARD static bd_status add_call(builder *b, int call) {
   const bd_function *const f = bd_module_find(b->module, b->main->ops[call].callee);
   const int function = function_index(b->module, f), next = bd_prefetch_next(b->module, call);
   const bd_prefetch *const p = &b->prefetch[function];
+  bd_epilogues epilogues;
+  bd_epilogue_find(b->ctx, b->module, f, &p->fusion, &epilogues);
   for (int step = 0; step <= p->fusion.step_count; step++) {
     if (next >= 0) BD_TRY(add_ahead(b, next, function, step));
     for (int later = step + 1; later < p->fusion.step_count; later++)
-      if (p->begin[later] == step) BD_TRY(add_step(b, call, f, &p->fusion, later));
+      if (p->begin[later] == step) BD_TRY(add_step(b, call, f, &p->fusion, &epilogues, later));
     if (step < p->fusion.step_count && p->begin[step] == step)
-      BD_TRY(add_step(b, call, f, &p->fusion, step));
+      BD_TRY(add_step(b, call, f, &p->fusion, &epilogues, step));
   }
   return BD_OK;
 }

@@ -81,23 +81,27 @@ static bool is_runtimes(const matching *m, const record_operand *o) {
 }
 
 // Which use an operand is part of, or -1: a read lies within a value that is read, a write within
-// one that is written, which a value's first write places.
-static int use_of(const matching *m, const record_operand *o) {
-  for (int i = 0; i < m->in->use_count; i++) {
-    const bool reads = m->uses[i].access == RECORD_READ;
-    if (reads != (o->access == RECORD_READ)) continue;
+// one that is written, or is the first of one, which it places. What an event writes anew comes in
+// the order of the uses, from `first` on.
+static int use_of(const matching *m, const record_operand *o, int first) {
+  const bool reads = o->access == RECORD_READ;
+  for (int i = o->access == RECORD_WRITE ? first : 0; i < m->in->use_count; i++) {
     const int64_t at = m->h->address[value_of(m, i)];
-    if (m->uses[i].access == RECORD_WRITE && at < 0) return i;
-    if (at <= o->start && o->start + o->bytes <= at + m->uses[i].bytes) return i;
+    if (reads == (m->uses[i].access == RECORD_READ) && at >= 0 && at <= o->start &&
+        o->start + o->bytes <= at + m->uses[i].bytes)
+      return i;
   }
+  for (int i = first; !reads && i < m->in->use_count; i++)
+    if (m->uses[i].access == RECORD_WRITE && m->h->address[value_of(m, i)] < 0) return i;
   return -1;
 }
 
 static bool place_operands(matching *m, const record_event *event) {
+  int first = 0;
   for (int i = 0; i < event->operand_count; i++) {
     const record_operand *const o = &event->operands[i];
     if (o->access == RECORD_SCRATCH || o->bytes == 0 || is_runtimes(m, o)) continue;
-    const int use = use_of(m, o);
+    const int use = use_of(m, o, first);
     if (use < 0) {
       record_fault(m->h->faults, "%s: %s %s %lld+%lld, which is no value of the instruction",
                    record_where(m->h), record_kind_name(event->kind),
@@ -113,6 +117,7 @@ static bool place_operands(matching *m, const record_event *event) {
       return false;
     }
     stretch(m, use, o);
+    if (o->access == RECORD_WRITE) first = use + 1;
   }
   return true;
 }
@@ -240,7 +245,8 @@ bool record_match(record_holding *h, const record_instruction *instruction, int 
   // Scratch first: what it covers is lost before it is read.
   for (int i = 0; i < group->count; i++)
     follow_runtime(&m, &group->events[i]);
-  for (int use = 0; use < instruction->use_count; use++)
-    follow(&m, use);
+  for (int writes = 0; writes < 2; writes++)
+    for (int use = 0; use < instruction->use_count; use++)
+      if ((m.uses[use].access != RECORD_READ) == writes) follow(&m, use);
   return true;
 }

@@ -41,16 +41,49 @@ int bd_rt_attend_grad(bd_rt *rt, const bd_rt_attention *s, const void *dout, con
   return 0;
 }
 
-void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *s, const void *a, const void *b, void *out) {
+// Operands of a product and its epilogue.
+enum { MOST_OPERANDS = 8 };
+
+static int list_epilogue(const bd_rt *rt, const bd_rt_gemm *s, const bd_rt_epilogue *e,
+                         record_operand *out) {
+  const int64_t size = bd_rt_element_bytes(s->out_dtype),
+                bytes = span(s->out_dtype, s->m, s->out_m, s->n, 1, 1, 0);
+  int count = 0;
+  if (e->bias) out[count++] = record_reads(rt, e->bias, s->n * size);
+  if (e->other)
+    out[count++] = e->kind == BD_RT_EPILOGUE_GELU ? record_writes(rt, e->other, bytes)
+                                                  : record_reads(rt, e->other, bytes);
+  if (e->sums)
+    out[count++] = record_updates(
+        rt, e->sums, (e->kind == BD_RT_EPILOGUE_SUM_A ? s->m : s->n) * (int64_t)sizeof *e->sums);
+  return count;
+}
+
+static void multiply(bd_rt *rt, const bd_rt_gemm *s, const bd_rt_epilogue *e, const void *a,
+                     const void *b, void *out) {
   const int64_t a_bytes = span(s->dtype, s->m, s->a_m, s->k, s->a_k, s->batch, s->a_batch),
                 b_bytes = span(s->dtype, s->k, s->b_k, s->n, s->b_n, s->batch, s->b_batch),
                 bytes = span(s->out_dtype, s->m, s->out_m, s->n, 1, s->batch, s->out_batch);
   const int64_t rounded = (s->m * s->k + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
-  record_operand operands[] = {
+  record_operand operands[MOST_OPERANDS] = {
       record_reads(rt, a, a_bytes), record_reads(rt, b, b_bytes),
-      s->accumulate ? record_updates(rt, out, bytes) : record_writes(rt, out, bytes),
-      record_library(rt), record_uses(rt, s->f8_room, BD_RT_ALIGNMENT + rounded + s->n * s->k)};
-  record_work(rt, RECORD_MATMUL, bd_rt_is_f8(s) ? 5 : 4, operands);
+      s->accumulate ? record_updates(rt, out, bytes) : record_writes(rt, out, bytes)};
+  int count = 3 + list_epilogue(rt, s, e, operands + 3);
+  operands[count++] = record_library(rt);
+  if (bd_rt_is_f8(s))
+    operands[count++] = record_uses(rt, s->f8_room, BD_RT_ALIGNMENT + rounded + s->n * s->k);
+  record_work(rt, RECORD_MATMUL, count, operands);
+}
+
+void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *s, const void *a, const void *b, void *out) {
+  multiply(rt, s, &(bd_rt_epilogue){.kind = BD_RT_EPILOGUE_NONE}, a, b, out);
+}
+
+// As the library can all that it is asked for.
+int bd_rt_matmul_with(bd_rt *rt, const bd_rt_gemm *s, const bd_rt_epilogue *e, const void *a,
+                      const void *b, void *out) {
+  multiply(rt, s, e, a, b, out);
+  return 1;
 }
 
 void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, int64_t count,

@@ -1,0 +1,39 @@
+#include "codegen/contract.h"
+#include <assert.h>
+#include <string.h>
+
+static int find_letter(bd_contract_letter *letters, int *count, char letter) {
+  for (int i = 0; i < *count; ++i)
+    if (letters[i].letter == letter) return i;
+  letters[*count] = (bd_contract_letter){.letter = letter};
+  return (*count)++;
+}
+
+void bd_contract_read(const bd_module *module, const bd_function *function, const bd_op *op,
+                      bd_contract *out_contract) {
+  bd_contract_letter letters[BD_CONTRACT_LETTERS];
+  const char *at = bd_op_string(op, "rule");
+  int count = 0;
+  memset(letters, 0, sizeof letters);
+  for (int tensor = 0; tensor < 3; ++tensor) {
+    const bd_value *value = &function->values[tensor < 2 ? op->in[tensor] : op->out[0]];
+    bd_type local =
+        bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
+    int64_t stride = bd_type_elements(&local, 1);
+    for (int d = 0; d < local.rank; ++d, ++at) {
+      assert(*at >= 'a' && *at <= 'z');
+      bd_contract_letter *letter = &letters[find_letter(letters, &count, *at)];
+      int64_t extent = bd_extent(value->type.dims[d], module->micro_batch);
+      stride /= local.dims[d];
+      letter->padded = local.dims[d];
+      letter->full =
+          local.dims[d] * bd_sharding_parts(&module->mesh, &value->sharding, d) == extent;
+      letter->in[tensor] = true;
+      letter->stride[tensor] = stride;
+      letter->tensor = tensor;
+      letter->dim = d;
+    }
+    at += tensor == 0 ? 1 : tensor == 1 ? 2 : 0; // "," and "->"
+  }
+  bd_contract_plan(count, letters, out_contract);
+}
