@@ -3,8 +3,6 @@
 #include "codegen/emit.h"
 #include "ir/float8.h"
 #include "runtime/braid_rt_abi.h"
-#include <assert.h>
-#include <string.h>
 
 typedef struct writer {
   const bd_emit_body *body;
