@@ -1,5 +1,6 @@
 #include "codegen/prefetch.h"
 #include "codegen/touch.h"
+#include "ir/memory.h"
 #include "runtime/braid_rt_abi.h"
 
 typedef struct search {
@@ -62,6 +63,5 @@ int bd_prefetch_start(const bd_module *module, const bd_prefetch *all, int befor
   const search s = {module, module->functions[before], &all[before].fusion};
   const bd_function *next = module->functions[function];
   const bd_op *gather = &next->ops[all[function].fusion.first_op[step]];
-  const search its = {module, next, &all[function].fusion};
-  return begin_of(&s, all[before].fusion.step_count, stretch_of(&its, gather->out[0]));
+  return begin_of(&s, all[before].fusion.step_count, bd_stretch_of(module, next, gather->out[0]));
 }

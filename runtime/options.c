@@ -29,6 +29,7 @@ static const option options_table[] = {
     {"save", TEXT, AT(save), 0, 0, 0},
     {"report", TEXT, AT(report), 0, 0, 0},
     {"profile", TEXT, AT(profile), 0, 0, 0},
+    {"tune", TEXT, AT(tune), 0, 0, 0},
     {"lr", REAL, AT(lr), 0, 1e6, 0},
     {"min-lr", REAL, AT(min_lr), 0, 1e6, 0},
     {"weight-decay", REAL, AT(weight_decay), 0, 1e6, 0},
@@ -88,6 +89,9 @@ const char *bd_rt_options_help(void) {
          "X (2)\n"
          "                      after --loss-scale-interval N (2000, 0: never) steps without\n"
          "  --tf32              GPUs: products of f32 in TF32, faster and less precise\n"
+         "  --tune FILE         GPUs: use the algorithms of this file for matrix products; where "
+         "there is none,\n"
+         "                      measure some at the start and write those that are fastest\n"
          "  --help              this text\n"
          "\n"
          "Exit status: 0 done, 2 usage, 4 MPI, a file or the device failed, 5 internal error, 10 "

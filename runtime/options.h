@@ -9,7 +9,7 @@ enum { BD_RT_TOKENS_BY_NAME, BD_RT_TOKENS_BYTES, BD_RT_TOKENS_U16, BD_RT_TOKENS_
 typedef struct bd_rt_options {
   int64_t steps, warmup;
   uint64_t seed;
-  const char *data, *init, *metrics, *save, *report, *profile; // NULL where not given
+  const char *data, *init, *metrics, *save, *report, *profile, *tune; // NULL where not given
   double lr, min_lr, weight_decay, beta1, beta2, eps, momentum, clip;
   // Below or at 0 (the interval: below) where not given.
   double loss_scale, loss_scale_growth, loss_scale_backoff;

@@ -14,8 +14,7 @@ static int same_file(const char *a, const char *b) {
          first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-// Whether a file of this name can be made or written again.
-static int writable(const char *path, char *message, size_t size) {
+int bd_rt_outputs_writable(const char *path, char *message, size_t size) {
   char folder[4096];
   struct stat info;
   const int stands = stat(path, &info) == 0;
@@ -41,10 +40,11 @@ static int folder_writable(const char *path, char *message, size_t size) {
 }
 
 int bd_rt_outputs_check(const bd_rt_options *options, char *message, size_t size) {
-  const char *const path[] = {options->metrics, options->save, options->report, options->profile,
-                              options->data};
-  static const char *const name[] = {"--metrics", "--save", "--report", "--profile", "--data"};
-  enum { WRITTEN = 4, FILES };
+  const char *const path[] = {options->metrics, options->save, options->report,
+                              options->profile, options->tune, options->data};
+  static const char *const name[] = {"--metrics", "--save", "--report",
+                                     "--profile", "--tune", "--data"};
+  enum { WRITTEN = 4, FILES = 6 };
   for (int i = 0; i < WRITTEN; i++)
     for (int k = i + 1; k < FILES; k++)
       if (path[i] && path[k] && same_file(path[i], path[k])) {
@@ -54,7 +54,8 @@ int bd_rt_outputs_check(const bd_rt_options *options, char *message, size_t size
   for (int i = 0; i < WRITTEN; i++) {
     if (!path[i]) continue;
     const int folder = path[i] == options->save && bd_rt_options_name_folder(path[i]);
-    if (!(folder ? folder_writable : writable)(path[i], message, size)) return BD_RT_EXIT_EXTERNAL;
+    if (!(folder ? folder_writable : bd_rt_outputs_writable)(path[i], message, size))
+      return BD_RT_EXIT_EXTERNAL;
   }
   return 0;
 }

@@ -3,8 +3,10 @@
 #define BRAID_RT_OUTPUTS_H
 #include "runtime/options.h"
 
-// Whether --metrics, --save and --report can be written and none of them is another or the data,
-// asked before training so that its end does not fail. Returns 0, or a BD_RT_EXIT status and a
-// message.
+// Whether --metrics, --save, --report and --profile can be written and none of them is another,
+// the file of --tune or the data, asked before training so that its end does not fail. Returns 0,
+// or a BD_RT_EXIT status and a message.
 int bd_rt_outputs_check(const bd_rt_options *options, char *message, size_t size);
+// Whether a file of this name can be made or written again; else the reason is in `message`.
+int bd_rt_outputs_writable(const char *path, char *message, size_t size);
 #endif

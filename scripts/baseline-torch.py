@@ -8,6 +8,7 @@ Trains random weights on random samples as one would by hand for speed: torch.co
 fused optimizer, bf16 by autocast over f32 weights; of llama-3-8b bf16 weights under Adafactor, and layers recomputed, without
 which it does not fit; of resnet-50 channels last. A step has as many samples as those of scripts/gpu-bench-folders.sh. Prints
 the tokens (images) per second of the median step behind the first fifth, and the most bytes that the allocator held.
+--mode is torch.compile's: max-autotune-no-cudagraphs measures matrix products and takes the fastest, as gpu-bench.sh has braid's programs do.
 --small shrinks the models, to see that this program works.
 With --curve the weights are those of a safetensors file with the names of Hugging Face, the samples those that a program trained
 with this seed takes of the text, a byte a token; the losses of the steps are printed, `loss X` a line.
@@ -213,7 +214,7 @@ def print_curve(o):
     others = [p for p in model.parameters() if p.dim() < 2]
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], lr=o.rate,
                                   betas=(0.9, 0.95), eps=1e-8)
-    forward = model if o.small else torch.compile(model)
+    forward = model if o.small else torch.compile(model, mode=o.mode)
     batch = o.batch or BATCH[o.work]
     for step in range(o.steps):
         starts = [window(int(seed), step, sample, len(text) - length) for sample in range(batch)]
@@ -237,6 +238,7 @@ def main():
     parser.add_argument("steps", type=int)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--mode", choices=["max-autotune", "max-autotune-no-cudagraphs"])
     parser.add_argument("--curve", nargs=3, metavar=("INIT", "TEXT", "SEED"))
     parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--heads", type=int, default=12)
@@ -255,7 +257,7 @@ def main():
     if o.work == "resnet-50":
         model = model.to(memory_format=torch.channels_last)
     optimizer = optimizer_of(o.work, model, o.device)
-    forward = model if o.small else torch.compile(model)
+    forward = model if o.small else torch.compile(model, mode=o.mode)
     turns = BATCH[o.work] // o.micro_batch
     seconds = []
     for _ in range(o.steps):

@@ -9,7 +9,8 @@
 #                      the most that the arena may be of the baseline's peak at the same micro-batch
 #   curve N            losses of so many steps are compared with the baseline's from the same weights and samples
 #   bytes OPS N        of folders that measure kernels: what the instruction with these ops reads and writes
-# Each program trains --steps (30), of which the first fifth is left out; its tokens/s are those of the median step. A run may
+# Each program trains --steps (30), of which the first fifth is left out; its tokens/s are those of the median step. Its matrix products are
+# tuned before the first step (--tune), anew for each folder. A run may
 # take --seconds (1200). COMMAND is called with a work's name, its micro-batch and the number of steps, in the same run, and prints
 # `tokens_per_second X` and `peak_bytes N` as its last two lines, or ends with a status, when there is no figure. For curves it is
 # called with `--curve WEIGHTS TEXT SEED` behind these and prints `loss X` for each step: with the program's seed, and with the next one;
@@ -85,8 +86,8 @@ measure() {
     return
   fi
   built=$out
-  rm -f "$work"/log* "$work/metrics.jsonl" "$work/report.json" "$work/profile.json"
-  more="--steps $steps"
+  rm -f "$work"/log* "$work/metrics.jsonl" "$work/report.json" "$work/profile.json" "$work/tune.json"
+  more="--steps $steps --tune $work/tune.json"
   [ -z "$(told "$out" bytes)" ] || more="$more --profile $work/profile.json"
   run_ranks "$out" "$(ranks_of "$out")" "$more"
   ended=$?

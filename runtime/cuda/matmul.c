@@ -1,5 +1,6 @@
 // Matrix products by cublasLt, alone and with an epilogue.
 #include "runtime/cuda/product.h"
+#include "runtime/cuda/tune.h"
 #include "runtime/float8.h"
 
 #include <string.h>
@@ -45,7 +46,7 @@ static char *rounded_b(const bd_rt_gemm *s) {
   return rounded_a(s) + (s->m * s->k + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
 }
 
-static const bd_cuda_product *product_of(bd_rt *rt, const call *c) {
+static bd_cuda_product *product_of(bd_rt *rt, const call *c) {
   const bd_rt_gemm *const s = &c->shape;
   const int f8 = bd_rt_is_f8(s);
   const bd_cuda_product_key k = bd_cuda_product_key_of(
@@ -98,11 +99,23 @@ static void fill(call *c, const bd_rt_gemm *s, const bd_rt_epilogue *e, const vo
   c->a = a, c->b = b, c->out = out;
 }
 
+// In a rehearsal with --tune the product is noted.
+static void start(bd_rt *rt, const call *c) {
+  if (!rt->device->rehearsing)
+    bd_cuda_do(rt, run, c, sizeof *c);
+  else if (c->shape.k > 0)
+    bd_cuda_tune_note(rt, product_of(rt, c), run, c, sizeof *c);
+}
+
+static int walks_past(const bd_rt_device *device) {
+  return device->rehearsing && !device->tuning;
+}
+
 void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *s, const void *a, const void *b, void *out) {
   call c;
-  if (rt->device->rehearsing || s->m <= 0 || s->n <= 0 || s->batch <= 0) return;
+  if (walks_past(rt->device) || s->m <= 0 || s->n <= 0 || s->batch <= 0) return;
   fill(&c, s, &(bd_rt_epilogue){.kind = BD_RT_EPILOGUE_NONE}, a, b, out);
-  bd_cuda_do(rt, run, &c, sizeof c);
+  start(rt, &c);
 }
 
 // Devices of compute capability 9 and 10 take GELU in the kernel of a product of halves. On others
@@ -116,10 +129,10 @@ static int is_worth_it(const bd_rt_device *device, const bd_rt_epilogue *e) {
 int bd_rt_matmul_with(bd_rt *rt, const bd_rt_gemm *s, const bd_rt_epilogue *e, const void *a,
                       const void *b, void *out) {
   call c;
-  if (rt->device->rehearsing) return 1;
+  if (walks_past(rt->device)) return 1;
   if (s->m <= 0 || s->n <= 0 || s->k <= 0 || !is_worth_it(rt->device, e)) return 0;
   fill(&c, s, e, a, b, out);
   if (!product_of(rt, &c)->exists) return 0;
-  bd_cuda_do(rt, run, &c, sizeof c);
+  start(rt, &c);
   return 1;
 }

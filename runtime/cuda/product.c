@@ -155,30 +155,28 @@ int64_t bd_cuda_product_sum_count(const bd_cuda_product_key *k) {
                                                : 0;
 }
 
-static int64_t algorithm_bytes(const bd_rt_device *device, const bd_cuda_product_key *k) {
+int64_t bd_cuda_product_workspace(const bd_rt_device *device, const bd_cuda_product_key *k) {
   const int64_t sums = bd_cuda_product_sum_count(k) * (int64_t)sizeof(float);
   return device->library_bytes - (sums + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
 }
 
 float *bd_cuda_product_sums(const bd_rt_device *device, const bd_cuda_product_key *k) {
-  return (float *)(void *)(device->library + algorithm_bytes(device, k));
+  return (float *)(void *)(device->library + bd_cuda_product_workspace(device, k));
 }
 
-// The library's first choice among algorithms that fit the workspace and give the same bits every
-// time: sums over parts of k are put together in a fixed order, not in place.
-static void choose(bd_rt *rt, bd_cuda_product *p) {
+int bd_cuda_product_ask(bd_rt *rt, const bd_cuda_product *p, int most,
+                        cublasLtMatmulHeuristicResult_t *results) {
   cublasLtMatmulPreference_t preference;
-  cublasLtMatmulHeuristicResult_t result;
   int found = 0;
-  const uint64_t most = (uint64_t)algorithm_bytes(rt->device, &p->key);
-  const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  const uint64_t bytes = (uint64_t)bd_cuda_product_workspace(rt->device, &p->key);
+  const uint32_t schemes = BD_CUDA_SCHEMES;
   const int32_t out = p->key.epilogue == BD_RT_EPILOGUE_ADD && p->key.other_align < p->key.out_align
                           ? p->key.other_align
                           : p->key.out_align;
   const uint32_t align[] = {(uint32_t)p->key.left_align, (uint32_t)p->key.right_align,
                             (uint32_t)out};
   BD_CUDA_BLAS(cublasLtMatmulPreferenceCreate(&preference));
-  set_preference(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+  set_preference(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
   set_preference(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
   set_preference(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &align[0], sizeof *align);
   set_preference(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &align[1], sizeof *align);
@@ -186,11 +184,16 @@ static void choose(bd_rt *rt, bd_cuda_product *p) {
   set_preference(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &align[2], sizeof *align);
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(rt->device->blas, p->operation, p->left, p->right, p->out,
-                                     p->out, preference, 1, &result, &found);
+                                     p->out, preference, most, results, &found);
   if (status != CUBLAS_STATUS_NOT_SUPPORTED)
     bd_cuda_check_blas(status, "cublasLtMatmulAlgoGetHeuristic");
   BD_CUDA_BLAS(cublasLtMatmulPreferenceDestroy(preference));
-  p->exists = status == CUBLAS_STATUS_SUCCESS && found > 0;
+  return status == CUBLAS_STATUS_SUCCESS ? found : 0;
+}
+
+static void choose(bd_rt *rt, bd_cuda_product *p) {
+  cublasLtMatmulHeuristicResult_t result;
+  p->exists = bd_cuda_product_ask(rt, p, 1, &result) > 0;
   if (!p->exists && p->key.epilogue == BD_RT_EPILOGUE_NONE)
     bd_rt_fail(BD_RT_EXIT_EXTERNAL, "cuBLASLt has no algorithm for a product of %lld x %lld x %lld",
                (long long)p->key.right.columns, (long long)p->key.left.rows,
@@ -249,8 +252,8 @@ static void grow(bd_rt_device *device) {
   device->product_slots = slots;
 }
 
-const bd_cuda_product *bd_cuda_product_of(bd_rt *rt, const bd_cuda_product_key *k,
-                                          const bd_rt_epilogue *e) {
+bd_cuda_product *bd_cuda_product_of(bd_rt *rt, const bd_cuda_product_key *k,
+                                    const bd_rt_epilogue *e) {
   bd_rt_device *const device = rt->device;
   if (2 * (device->product_count + 1) > device->product_slots) grow(device);
   bd_cuda_product **const slot = find(device->products, device->product_slots, k);

@@ -10,6 +10,8 @@ typedef struct bd_cuda_operand {
   int32_t dtype, transposed; // dtype: BD_RT_F32, ..., or BD_CUDA_F8 + a format
 } bd_cuda_operand;
 enum { BD_CUDA_F8 = 256 };
+// Sums over parts of k are put together in a fixed order, not in place.
+enum { BD_CUDA_SCHEMES = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE };
 
 // All that an algorithm is chosen by; compared as bytes.
 typedef struct bd_cuda_product_key {
@@ -35,8 +37,14 @@ bd_cuda_product_key bd_cuda_product_key_of(const bd_rt_gemm *shape, const bd_rt_
                                            int f8, const void *a, const void *b, const void *out);
 // Lives until bd_cuda_release_products. Ends the job where a product without epilogue has no
 // algorithm.
-const bd_cuda_product *bd_cuda_product_of(bd_rt *rt, const bd_cuda_product_key *key,
-                                          const bd_rt_epilogue *epilogue);
+bd_cuda_product *bd_cuda_product_of(bd_rt *rt, const bd_cuda_product_key *key,
+                                    const bd_rt_epilogue *epilogue);
+// The library's first algorithms for a product, at most `most`, that fit the workspace and give the
+// same bits every time. Returns how many there are.
+int bd_cuda_product_ask(bd_rt *rt, const bd_cuda_product *product, int most,
+                        cublasLtMatmulHeuristicResult_t *results);
+// Of the library segment, for one algorithm.
+int64_t bd_cuda_product_workspace(const bd_rt_device *device, const bd_cuda_product_key *key);
 // Device addresses of what results are multiplied by: 1 / the scale of each factor in 8 bits.
 void bd_cuda_product_set_scales(const bd_cuda_product *product, const float *left,
                                 const float *right);

@@ -1,5 +1,6 @@
 // Start and end of a rank.
 #include "runtime/cuda/rt.h"
+#include "runtime/cuda/tune.h"
 #include "runtime/overlap.h"
 
 #include <stdio.h>
@@ -135,7 +136,9 @@ int bd_rt_open(bd_rt *rt) {
   status = bd_rt_agree(rt, bd_cuda_choose(rt, message, sizeof message), message);
   if (!status) status = bd_cuda_compare(rt);
   if (!status) status = bd_rt_agree(rt, bd_cuda_allocate(rt, message, sizeof message), message);
+  if (!status) bd_cuda_tune_open(rt);
   if (!status) status = bd_rt_agree(rt, rehearse(rt, message, sizeof message), message);
+  if (!status) status = bd_cuda_tune(rt);
   if (status) return status;
   bd_cuda_agree_dnn(rt);
   bd_cuda_connect(rt);

@@ -2,7 +2,8 @@
 //
 // All that is used of CUDA, besides kernel launches:
 //   cudaGetDeviceCount cudaSetDevice cudaDeviceGetAttribute cudaDeviceGetPCIBusId cudaMemGetInfo
-//   cudaDriverGetVersion cudaRuntimeGetVersion cudaGetErrorString cudaGetLastError
+//   cudaDriverGetVersion cudaRuntimeGetVersion cudaGetDeviceProperties cudaGetErrorString
+//   cudaGetLastError
 //   cudaMalloc cudaFree cudaMallocHost cudaFreeHost (pinned memory is also the device's: the loss
 //   and the sums of squares are written there by kernels)
 //   cudaMemcpyAsync cudaMemsetAsync cudaMemset2DAsync
@@ -12,7 +13,8 @@
 //   cudaGraphLaunch cudaGraphExecDestroy
 //   cudaLibraryLoadData cudaLibraryGetKernel cudaLaunchKernel cudaLibraryUnload
 // of cuBLASLt:
-//   cublasLtCreate cublasLtDestroy cublasLtMatmul cublasLtMatmulAlgoGetHeuristic
+//   cublasLtCreate cublasLtDestroy cublasLtGetVersion cublasLtMatmul cublasLtMatmulAlgoGetHeuristic
+//   cublasLtMatmulAlgoCheck cublasLtMatmulAlgoConfigGetAttribute (REDUCTION_SCHEME)
 //   cublasLtMatmulDescCreate/SetAttribute (TRANSA, TRANSB, A_SCALE_POINTER, B_SCALE_POINTER,
 //   EPILOGUE, BIAS_POINTER, EPILOGUE_AUX_POINTER, EPILOGUE_AUX_LD)/Destroy
 //   cublasLtMatrixLayoutCreate/SetAttribute (BATCH_COUNT, STRIDED_BATCH_OFFSET)/Destroy
@@ -45,6 +47,7 @@ typedef struct bd_cuda_sensors bd_cuda_sensors;       // of NVIDIA's management 
 typedef struct bd_cuda_dnn_use bd_cuda_dnn_use;       // cuDNN, where it is used
 typedef struct bd_cuda_attentions bd_cuda_attentions; // what runs by it
 typedef struct bd_cuda_convolved bd_cuda_convolved;   // and that
+typedef struct bd_cuda_tuning bd_cuda_tuning;         // products that --tune is for
 
 // What NCCL calls the arena: a symmetric window, a buffer, or NULL where it does without.
 typedef struct bd_cuda_grant {
@@ -124,6 +127,7 @@ struct bd_rt_device {
   cublasLtHandle_t blas;
   bd_cuda_product **products; // a hash table
   int product_count, product_slots;
+  bd_cuda_tuning *tuning;         // NULL but at the start, with --tune
   bd_cuda_dnn_use *dnn;           // NULL: nothing has asked for it, or no rank uses it
   bd_cuda_attentions *attentions; // NULL: none
   bd_cuda_convolved *convolved;   // the first shape of convolutions, or NULL

@@ -35,10 +35,15 @@ folder() {
 #!/bin/sh
 [ "\$1 \$2" = '--data a file' ] || exit 2
 while [ \$# -gt 0 ]; do
-  case \$1 in --save) : >"\$2" ;; --init) [ -e "\$2" ] || exit 2 ;; --metrics) metrics=\$2 ;; --report) report=\$2 ;; --profile) profile=\$2 ;; --steps) steps=\$2 ;; esac
+  case \$1 in --save) : >"\$2" ;; --init) [ -e "\$2" ] || exit 2; init=\$2 ;; --metrics) metrics=\$2 ;; --report) report=\$2 ;; --profile) profile=\$2 ;; --tune) tune=\$2 ;; --steps) steps=\$2 ;; esac
   shift 2
 done
 [ "\$steps" = 10 ] || [ "\$steps" = 0 ] || exit 2
+# What is measured is tuned, without a file of another folder.
+if [ -z "\${init:-}" ] && [ "\$steps" = 10 ]; then
+  [ -n "\${tune:-}" ] && [ ! -e "\$tune" ] || exit 2
+  : >"\$tune"
+fi
 awk 'BEGIN { for (i = 1; i <= 10; i++) { s = $4 * (i <= 2 ? 9 : i % 3 ? 1 : 1.5)
   printf "{\\"step\\": %d, \\"loss\\": 5, \\"tokens_per_second\\": %g, \\"step_seconds\\": %g, \\"mfu\\": 0.25, \\"power_watts\\": 600}\\n", i, 8 / s, s } }' >"\$metrics"
 printf '{"ranks": [\n  {"rank": 0, "stage": 0, "arena_bytes": 4096, "segments": [0], "device_used_bytes": 5000}\n]}\n' >"\$report"

@@ -8,7 +8,7 @@ out=$2
 make_onnx=$(realpath "$3")
 root=$(cd "$(dirname "$0")/../.." && pwd)
 rm -rf "$out"
-mkdir -p "$out"/{text,json,safetensors,rt_safetensors,plan,config,index,layers,onnx,external,npy,megatron}
+mkdir -p "$out"/{text,json,safetensors,rt_safetensors,plan,config,index,layers,onnx,external,npy,megatron,tune}
 out=$(realpath "$out")
 
 # The parts of the lit tests by the name that split-file gives them.
@@ -108,6 +108,15 @@ write_array() {
 write_array images '|u1' '(2, 3, 4)' 24
 write_array classes '<i8' '(2,)' 16
 write_array one '<f4' '()' 4
+
+# Algorithms of --tune; the sum of the last is wrong.
+write_algorithms() {
+  printf '{"braid_tune": 1, "device": "Fake A", "cublaslt": 1, "products": [%s], "sum": "%s"}' "$2" "$3" >"$out/tune/$1"
+}
+algorithm=$(printf '%0128d' 0)
+write_algorithms none '' b3eeb7044c0ea325
+write_algorithms one "{\"product\": \"a\", \"algorithm\": \"$algorithm\", \"seconds\": 1e-3, \"first_seconds\": 1e-3}" 9322820417a7220f
+write_algorithms changed '' 0000000000000000
 
 # Megatron's indexes of 64 bytes: numbers are given by their first bytes.
 write_megatron() {

@@ -102,5 +102,6 @@ for wrong in 'loss-scale nan' 'loss-scale 1e99' 'loss-scale-backoff 1' 'loss-sca
 done
 check_end one tf32 '--tf32 is for' 2 --steps 1 --tf32
 check_end one tf32 '--tf32 takes no value' 2 --steps 1 --tf32=1
+check_end one tune '--tune is for programs compiled with --target cuda' 2 --steps 1 --tune tune.json
 check_end bf16 wrong 'programs compiled with --precision fp16' 2 --steps 1 --loss-scale 8
 finish

@@ -1,4 +1,5 @@
-// cublasLt's descriptors, and its heuristic: one algorithm that takes all the workspace it may.
+// cublasLt's descriptors, and its heuristic: the first algorithm takes all the workspace that it
+// may.
 #include "tests/device/fake/matmul.h"
 
 #include <stdlib.h>
@@ -143,7 +144,8 @@ cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *prefer
   bd_fake_preference *const made = calloc(1, sizeof(cublasLtMatmulPreferenceOpaque_t));
   if (!made) abort();
   bd_fake_count.handles++;
-  *made = (bd_fake_preference){.magic = BD_FAKE_PREFERENCE};
+  *made = (bd_fake_preference){.magic = BD_FAKE_PREFERENCE,
+                               .reductions = CUBLASLT_REDUCTION_SCHEME_MASK};
   for (int i = 0; i < 4; i++)
     made->alignment[i] = DEFAULT_ALIGNMENT;
   *preference = (cublasLtMatmulPreference_t)(void *)made;
@@ -244,19 +246,31 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                  .bias_alignment = alignment_of(problem.desc.bias),
                                  .aux_alignment = alignment_of(problem.desc.aux)};
   memcpy(algorithm.alignment, p->alignment, sizeof algorithm.alignment);
-  memset(&results[0], 0, sizeof results[0]);
-  memcpy(&results[0].algo, &algorithm, sizeof algorithm);
-  results[0].workspaceSize = p->workspace_bytes;
-  results[0].state = CUBLAS_STATUS_SUCCESS;
-  results[0].wavesCount = 1;
-  *out_count = 1;
+  *out_count = bd_fake_offer(&algorithm, p->reductions, requested, results);
   return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t *algo,
+                                       cublasLtMatmulHeuristicResult_t *result) {
+  check_handle(__func__, handle);
+  const bd_fake_matmul problem = problem_of(__func__, desc, a, b, c, d);
+  bd_fake_algorithm algorithm;
+  memcpy(&algorithm, algo, sizeof algorithm);
+  if (algorithm.key != key_of(&problem)) return CUBLAS_STATUS_INVALID_VALUE;
+  result->workspaceSize = algorithm.workspace_bytes;
+  result->state = bd_fake_algorithm_state(&algorithm);
+  return result->state;
 }
 
 static void check_algorithm(const char *call, const bd_fake_matmul *m,
                             const bd_fake_algorithm *algorithm, size_t workspace_bytes) {
   const void *const operands[] = {m->a_at, m->b_at, m->c_at, m->d_at};
   if (algorithm->key != key_of(m)) bd_fake_fault(call, "the algorithm is another product's");
+  if (bd_fake_algorithm_state(algorithm))
+    bd_fake_fault(call, "algorithm %u is not supported", algorithm->variant);
   if (workspace_bytes < algorithm->workspace_bytes)
     bd_fake_fault(call, "the algorithm needs %llu bytes of workspace, %zu are given",
                   (unsigned long long)algorithm->workspace_bytes, workspace_bytes);
@@ -290,11 +304,16 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   m.d_at = d_at;
   m.workspace = workspace;
   m.workspace_bytes = algorithm.workspace_bytes;
+  m.algorithm = algorithm;
   check_algorithm(__func__, &m, &algorithm, workspace_bytes);
   bd_fake_matmul_check_memory(__func__, &m);
   bd_fake_count.matmuls++;
   bd_fake_enqueue(__func__, stream, bd_fake_matmul_run, &m, sizeof m);
   return CUBLAS_STATUS_SUCCESS;
+}
+
+size_t cublasLtGetVersion(void) {
+  return (size_t)bd_fake_setting("BD_FAKE_BLAS", CUBLAS_VERSION);
 }
 
 const char *cublasLtGetStatusString(cublasStatus_t status) {

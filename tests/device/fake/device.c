@@ -2,6 +2,7 @@
 #include "tests/device/fake/device.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static int chosen = -1;
 
@@ -54,6 +55,16 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
   default:
     bd_fake_fault(__func__, "attribute %d", (int)attribute);
   }
+}
+
+// BD_FAKE_OTHER_MODEL: the rank that is of another model, or -2 for all.
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device) {
+  (void)device;
+  const long long other = bd_fake_setting("BD_FAKE_OTHER_MODEL", -1);
+  memset(properties, 0, sizeof *properties);
+  snprintf(properties->name, sizeof properties->name, "Fake %s",
+           other == -2 || other == bd_fake_setting("BD_FAKE_RANK", 0) ? "B" : "A");
+  return cudaSuccess;
 }
 
 // A bus number of its own for each device.

@@ -46,6 +46,11 @@ void bd_fake_let_work(const char *call);
 void bd_fake_drain(const char *call);
 void bd_fake_check_started(const char *call); // a device was chosen and the library initialized
 
+// Time that products have pretended to take, besides what they have taken; and a number that stands
+// for which algorithms these were, whatever their order.
+int64_t bd_fake_pretended_micros(void);
+int64_t bd_fake_algorithms_digest(void);
+
 // What the program did, for the report at its end.
 typedef struct bd_fake_counts {
   int64_t device_allocations, device_bytes, device_peak_bytes, pinned_bytes;

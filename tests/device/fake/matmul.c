@@ -169,22 +169,35 @@ static float *unpack(const bd_fake_matmul *m, const bd_fake_layout *l, const voi
   return out;
 }
 
-static void add_row(const float *a, const float *b, int64_t inner, int64_t cols,
-                    float *restrict sums) {
+static void add_products(const float *a, const float *b, int64_t inner, int64_t cols,
+                         float *restrict sums) {
   memset(sums, 0, (size_t)cols * sizeof *sums);
   for (int64_t k = 0; k < inner; k++)
     for (int64_t col = 0; col < cols; col++)
       sums[col] += a[k] * b[k * cols + col];
 }
 
-static void run_batch(const bd_fake_matmul *m, int64_t batch, float *sums) {
+// A row of the product in `sums`; each part of its sums behind them first.
+static void add_row(const float *a, const float *b, int64_t inner, int64_t cols, int parts,
+                    float *sums) {
+  float *const part = sums + cols;
+  add_products(a, b, inner / parts, cols, sums);
+  for (int i = 1; i < parts; i++) {
+    const int64_t first = inner * i / parts, end = inner * (i + 1) / parts;
+    add_products(a + first, b + first * cols, end - first, cols, part);
+    for (int64_t col = 0; col < cols; col++)
+      sums[col] += part[col];
+  }
+}
+
+static void run_batch(const bd_fake_matmul *m, int64_t batch, int parts, float *sums) {
   const int ta = m->desc.transpose_a == CUBLAS_OP_T, tb = m->desc.transpose_b == CUBLAS_OP_T;
   const int64_t inner = ta ? m->a.rows : m->a.cols;
   const float scale = is_f8(&m->a) ? *m->desc.scale_a * *m->desc.scale_b : 1;
   float *const a = unpack(m, &m->a, m->a_at, batch, ta), *const b =
                                                              unpack(m, &m->b, m->b_at, batch, tb);
   for (int64_t row = 0; row < m->d.rows; row++) {
-    add_row(a + row * inner, b, inner, m->d.cols, sums);
+    add_row(a + row * inner, b, inner, m->d.cols, parts, sums);
     for (int64_t col = 0; col < m->d.cols; col++) {
       float value = m->alpha * scale * sums[col];
       if (m->beta != 0)
@@ -200,11 +213,12 @@ static void run_batch(const bd_fake_matmul *m, int64_t batch, float *sums) {
 
 int bd_fake_matmul_run(void *matmul) {
   const bd_fake_matmul *const m = matmul;
-  float *const sums = malloc((size_t)m->d.cols * sizeof *sums);
+  float *const sums = malloc(2 * (size_t)m->d.cols * sizeof *sums);
+  const int parts = bd_fake_begin_product(&m->algorithm);
   if (!sums) abort();
   spoil_workspace(m);
   for (int64_t batch = 0; batch < m->d.batch; batch++)
-    run_batch(m, batch, sums);
+    run_batch(m, batch, parts, sums);
   free(sums);
   return 1;
 }

@@ -31,6 +31,7 @@ typedef struct bd_fake_algorithm {
   uint64_t key; // of the product it was chosen for
   uint64_t workspace_bytes;
   uint32_t alignment[4], bias_alignment, aux_alignment;
+  uint32_t variant, unused; // see algorithm.c
 } bd_fake_algorithm;
 
 _Static_assert(sizeof(bd_fake_layout) <= sizeof(cublasLtMatrixLayoutOpaque_t), "layout");
@@ -45,6 +46,7 @@ typedef struct bd_fake_matmul {
   const void *a_at, *b_at, *c_at;
   void *d_at, *workspace;
   uint64_t workspace_bytes;
+  bd_fake_algorithm algorithm;
   float alpha, beta;
 } bd_fake_matmul;
 
@@ -70,4 +72,13 @@ void bd_fake_epilogue_check_memory(const char *call, const bd_fake_matmul *m);
 float bd_fake_epilogue_apply(const bd_fake_matmul *m, int64_t row, int64_t col, float x);
 // Sums over k of op(A), rows by k, or of op(B), k by columns.
 void bd_fake_epilogue_sum(const bd_fake_matmul *m, int64_t inner, const float *a, const float *b);
+
+// algorithm.c: writes at most `most` algorithms, `first` and then what differs from it, that keep
+// to the schemes of summing; how many these are. One that is not supported is among them.
+int bd_fake_offer(const bd_fake_algorithm *first, uint32_t schemes, int most,
+                  cublasLtMatmulHeuristicResult_t *results);
+// Whether a product may be computed with it.
+cublasStatus_t bd_fake_algorithm_state(const bd_fake_algorithm *algorithm);
+// Takes note of a product that is computed. Returns how many parts its sums are put together from.
+int bd_fake_begin_product(const bd_fake_algorithm *algorithm);
 #endif
