@@ -5,6 +5,7 @@
 #include "runtime/factors.h"
 #include "runtime/layout.h"
 #include "runtime/rank.h"
+#include "runtime/rounding.h"
 
 // Joins the launcher: sets rank and ranks. Returns 0, or a status after a line on stderr.
 int bd_rt_start(bd_rt *rt, int argc, char **argv);
@@ -70,8 +71,9 @@ void bd_rt_window(bd_rt *rt, const bd_rt_local *local, int64_t first, int64_t co
 // Zeroes the elements of a buffer that are padding.
 void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, float *buffer);
 
-// Rounds to bf16 or f16.
+// Rounds to the nearest bf16 or f16; and back.
 void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int64_t count);
+void bd_rt_widen(bd_rt *rt, int dtype, const uint16_t *halves, float *wide, int64_t count);
 
 // sum += more.
 void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count);
@@ -82,7 +84,9 @@ void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out);
 typedef struct bd_rt_rule {
   int kind;                       // BD_RT_SGD, ...
   float *weight, *first, *second; // moments, as many as the optimizer has
-  uint16_t *halves;               // NULL, or where the weight goes as `half_dtype` as well
+  // NULL, or where the weight goes as `half_dtype` as well. Without `weight` it is the weight, in
+  // bf16, and rounded stochastically by `draws`.
+  uint16_t *halves;
   int32_t half_dtype;
   const float *gradient; // times `factor`
   int64_t count;
@@ -91,6 +95,7 @@ typedef struct bd_rt_rule {
   int64_t row, stride;
   float factor, rate, shrink, decay, beta1, beta2, eps, correction2;
   bd_rt_factors factors; // Adafactor's
+  bd_rt_draws draws;
 } bd_rt_rule;
 void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule);
 // Squares of a rule's gradients are mixed into the averages of its rows, of its columns; squares of

@@ -93,7 +93,9 @@ typedef struct bd_rt_weight {
   int32_t cut_axis, cut_dim;
   const uint32_t
       *gradient_partial; // per use: mesh axes over which the accumulator is a partial sum
-  // Optimizer state, f32: the master of a weight in halves, then the moments, each
+  // A weight in bf16 without a master: updates are rounded stochastically (runtime/rounding.h).
+  int32_t rounded;
+  // Optimizer state, f32: the master of a weight in halves that has one, then the moments, each
   // `state_elements`, or what runtime/factors.h says.
   int64_t state_offset;
   // Of this rank's flat part: the padded local elements, cut over the zero axes that do not split

@@ -4,7 +4,8 @@ BRAID_RT_SOURCES = \
   runtime/options.c runtime/data.c runtime/data_array.c runtime/npy.c runtime/megatron.c runtime/layout.c runtime/safetensors.c \
   runtime/pool.c runtime/json.c runtime/program.c runtime/weights.c runtime/save.c runtime/update.c runtime/overlap.c runtime/adafactor.c \
   runtime/scale.c runtime/tie.c runtime/master.c runtime/source.c runtime/save_folder.c \
-  runtime/cpu/device.c runtime/cpu/observe.c runtime/cpu/host.c runtime/cpu/memory.c runtime/cpu/optimizer.c runtime/cpu/adafactor.c \
+  runtime/cpu/device.c runtime/cpu/observe.c runtime/cpu/host.c runtime/cpu/memory.c runtime/cpu/optimizer.c runtime/cpu/rounding.c \
+  runtime/cpu/adafactor.c \
   runtime/cpu/collectives.c runtime/cpu/pipe.c runtime/cpu/gemm.c runtime/cpu/attention.c \
   runtime/cpu/attention_grad.c runtime/cpu/attention_halves.c runtime/cpu/embed.c \
   runtime/cpu/maxpool.c runtime/cpu/evaluate.c

@@ -140,7 +140,7 @@ void bd_rt_data_close(bd_rt_data *data) {
 int64_t bd_rt_data_position(const bd_rt_program *program, const bd_rt_data *data, uint64_t seed,
                             uint64_t step, int64_t sample) {
   const int64_t positions = program->vocabulary ? data->count - program->sequence : data->count;
-  const bd_philox r =
+  const bd_philox_words r =
       bd_philox_4x32((uint32_t)sample, (uint32_t)((uint64_t)sample >> 32), (uint32_t)step,
                      (uint32_t)BD_PHILOX_WINDOW, (uint32_t)seed, (uint32_t)(seed >> 32));
   const uint64_t draw = (uint64_t)r.word[1] << 32 | r.word[0];

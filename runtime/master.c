@@ -44,7 +44,8 @@ static float *floats_at(const bd_rt *rt, int64_t offset) {
 }
 
 float *bd_rt_master(const bd_rt *rt, const bd_rt_weight *weight) {
-  return weight->layout.dtype == BD_RT_F32 ? NULL : floats_at(rt, weight->state_offset);
+  const int none = weight->layout.dtype == BD_RT_F32 || weight->rounded;
+  return none ? NULL : floats_at(rt, weight->state_offset);
 }
 
 float *bd_rt_wide(const bd_rt *rt, const bd_rt_weight *weight) {
@@ -60,23 +61,40 @@ bd_rt_local bd_rt_wide_local(const bd_rt *rt, const bd_rt_weight *weight) {
   return local_of(rt, bd_rt_wide_layout(weight));
 }
 
+static uint16_t *halves_of(const bd_rt *rt, const bd_rt_weight *weight) {
+  return (uint16_t *)(void *)(rt->arena + weight->weight_offset);
+}
+
 void bd_rt_store_wide(bd_rt *rt, const bd_rt_weight *weight) {
   float *const master = bd_rt_master(rt, weight), *const wide = bd_rt_wide(rt, weight);
-  if (!master) return;
+  if (weight->layout.dtype == BD_RT_F32) return;
   const bd_rt_share share = bd_rt_share_of(rt, weight);
   const bd_rt_rows rows = bd_rt_rows_of(rt, weight);
-  uint16_t *const halves = (uint16_t *)(void *)(rt->arena + weight->weight_offset);
+  uint16_t *const halves = halves_of(rt, weight);
   for (int64_t o = 0; o < rows.outer; o++)
     bd_rt_narrow(rt, weight->layout.dtype, wide + o * rows.row,
                  halves + rows.start + o * rows.stride, rows.row);
-  if (share.count > 0)
+  if (master && share.count > 0)
     bd_rt_copy(rt, master, wide + share.start, share.count * (int64_t)sizeof *master);
   if (weight->cut_axis) bd_rt_gather_weight(rt, weight);
 }
 
+// What the accumulators' elements of the weight are, which every rank holds whole.
+static void widen(bd_rt *rt, const bd_rt_weight *weight, float *wide) {
+  const bd_rt_rows rows = bd_rt_rows_of(rt, weight);
+  const uint16_t *const halves = halves_of(rt, weight);
+  for (int64_t o = 0; o < rows.outer; o++)
+    bd_rt_widen(rt, weight->layout.dtype, halves + rows.start + o * rows.stride,
+                wide + o * rows.row, rows.row);
+}
+
 void bd_rt_load_wide(bd_rt *rt, const bd_rt_weight *weight) {
   float *const master = bd_rt_master(rt, weight), *const wide = bd_rt_wide(rt, weight);
-  if (!master) return;
+  if (weight->layout.dtype == BD_RT_F32) return;
+  if (!master) {
+    widen(rt, weight, wide);
+    return;
+  }
   const bd_rt_share share = bd_rt_share_of(rt, weight);
   if (share.count > 0)
     bd_rt_copy(rt, wide + share.start, master, share.count * (int64_t)sizeof *master);

@@ -1,5 +1,6 @@
 // Weights that functions read as halves: the optimizer updates a copy in f32, the master, which is
 // the first part of the weight's state; each rank holds the master of the elements that it updates.
+// Weights that are `rounded` have none.
 #ifndef BD_RT_MASTER_H
 #define BD_RT_MASTER_H
 #include "runtime/layout.h"
@@ -24,12 +25,12 @@ typedef struct bd_rt_share {
 } bd_rt_share;
 bd_rt_share bd_rt_share_of(const bd_rt *rt, const bd_rt_weight *weight);
 
-// The master of this rank's part, or NULL: the weight itself is f32.
+// The master of this rank's part, or NULL: the weight itself is updated.
 float *bd_rt_master(const bd_rt *rt, const bd_rt_weight *weight);
 
-// Elements in f32, and how they lie: the weight itself, or where it has a master its first
-// gradient, which is free between steps. bd_rt_store_wide makes weight and master of what stands
-// there; bd_rt_load_wide brings the masters of all parts there.
+// Elements in f32, and how they lie: the weight itself, or of a half its first gradient, which is
+// free between steps. bd_rt_store_wide makes weight and master of what stands there, rounded to the
+// nearest half; bd_rt_load_wide brings the masters of all parts there, or without them the weight.
 float *bd_rt_wide(const bd_rt *rt, const bd_rt_weight *weight);
 bd_rt_layout bd_rt_wide_layout(const bd_rt_weight *weight);
 bd_rt_local bd_rt_wide_local(const bd_rt *rt, const bd_rt_weight *weight);

@@ -140,24 +140,46 @@ static bd_rt_rule averaging(const bd_rt *rt, const bd_rt_weight *weight) {
   return (bd_rt_rule){.kind = BD_RT_SGD, .rate = weight->average / (float)micro_batches};
 }
 
+// Dimensions that the part holds whole are merged with the one before.
+static bd_rt_draws draws_of(const bd_rt *rt, const own_part *part) {
+  const bd_rt_local *const local = &part->local;
+  bd_rt_draws out = {.seed = rt->options.seed,
+                     .step = rt->step,
+                     .weight = part->weight->global_index,
+                     .first = part->start};
+  for (int d = 0; d < local->rank; d++) {
+    const int64_t last = out.rank - 1, dims = local->dims[d];
+    if (out.rank > 0 && local->extent[d] == dims) { // so it starts at 0
+      out.dims[last] *= dims, out.start[last] *= dims, out.extent[last] *= dims;
+      continue;
+    }
+    out.dims[out.rank] = dims;
+    out.start[out.rank] = local->start[d];
+    out.extent[out.rank++] = local->extent[d];
+  }
+  return out;
+}
+
 static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float factor) {
   const own_part part = part_of(rt, weight);
   const bd_rt_rows rows = bd_rt_rows_of(rt, weight);
   void *const whole = rt->arena + weight->weight_offset;
   float *const master = bd_rt_master(rt, weight);
+  const int wide = weight->layout.dtype == BD_RT_F32;
   float *const state =
       (float *)(void *)(rt->arena + weight->state_offset) + (master ? weight->state_elements : 0);
   const int64_t first = rows.start + part.start;
   const int averages = weight->average > 0;
   bd_rt_rule u = averages ? averaging(rt, weight) : rule_of(rt, weight, state);
-  u.weight = master ? master : (float *)whole + first;
-  u.halves = master ? (uint16_t *)whole + first : NULL;
+  u.weight = wide ? (float *)whole + first : master;
+  u.halves = wide ? NULL : (uint16_t *)whole + first;
   u.half_dtype = weight->layout.dtype;
   u.gradient = part.gradient + part.start;
   u.count = part.count;
   u.row = rows.outer > 1 ? rows.row : 0;
   u.stride = rows.stride;
   u.factor = averages ? 1 : factor;
+  if (weight->rounded) u.draws = draws_of(rt, &part);
   if (u.kind == BD_RT_ADAFACTOR)
     bd_rt_adafactor(rt, weight, part.zero, part.start, state, (double)rt->updates + 1, &u);
   bd_rt_apply(rt, &u);

@@ -20,9 +20,9 @@ typedef struct filling {
 
 // Box and Muller's normal from two uniforms of (seed, weight, logical element); docs/numerics.md.
 static float draw(const filling *f, int64_t element) {
-  const bd_philox r = bd_philox_4x32((uint32_t)element, (uint32_t)((uint64_t)element >> 32),
-                                     (uint32_t)f->weight->global_index, (uint32_t)BD_PHILOX_INIT,
-                                     (uint32_t)f->seed, (uint32_t)(f->seed >> 32));
+  const bd_philox_words r = bd_philox_4x32(
+      (uint32_t)element, (uint32_t)((uint64_t)element >> 32), (uint32_t)f->weight->global_index,
+      (uint32_t)BD_PHILOX_INIT, (uint32_t)f->seed, (uint32_t)(f->seed >> 32));
   if (f->weight->init == BD_RT_INIT_UNIFORM)
     return (2 * bd_philox_uniform(r.word[0]) - 1) * f->weight->init_scale;
   const double u = ((double)(r.word[0] >> 8) + 1) * 0x1p-24, v = (double)(r.word[1] >> 8) * 0x1p-24;

@@ -52,7 +52,7 @@ static inline void bd_rt_dropout_mask(const bd_rt_random *random, uint32_t site,
   for (; i < count; i++) {
     const uint64_t at = (uint64_t)(element + i);
     const uint32_t c1 = ((uint32_t)(at >> 32) & 0xFFFFu) | call;
-    const bd_philox r = bd_philox_4x32((uint32_t)at, c1, c2, c3, k0, k1);
+    const bd_philox_words r = bd_philox_4x32((uint32_t)at, c1, c2, c3, k0, k1);
     out[i] = bd_philox_uniform(r.word[0]) < p ? 0.0f : keep;
   }
 }

@@ -76,6 +76,25 @@ void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int
   bd_rt_parallel(rt, narrow_grain, &n, (count + BD_RT_GRAIN - 1) / BD_RT_GRAIN);
 }
 
+typedef struct widening {
+  int dtype;
+  const uint16_t *halves;
+  float *wide;
+  int64_t count;
+} widening;
+
+static void widen_grain(void *args, int64_t chunk) {
+  const widening *const w = args;
+  const int64_t start = chunk * BD_RT_GRAIN;
+  bd_rt_widen_run(w->dtype, w->halves + start, w->wide + start,
+                  bd_rt_least(w->count - start, BD_RT_GRAIN));
+}
+
+void bd_rt_widen(bd_rt *rt, int dtype, const uint16_t *halves, float *wide, int64_t count) {
+  widening w = {dtype, halves, wide, count};
+  bd_rt_parallel(rt, widen_grain, &w, (count + BD_RT_GRAIN - 1) / BD_RT_GRAIN);
+}
+
 // Elements that lie one after another everywhere. AdamW (Loshchilov and Hutter 2019) and Adam with
 // PyTorch's order of operations.
 static void adam(const bd_rt_rule *rule, int64_t count, double *sum) {
@@ -111,17 +130,42 @@ static void momentum(const bd_rt_rule *rule, int64_t count, double *sum) {
   }
 }
 
+static bd_rt_rule advanced(const bd_rt_rule *rule, int64_t by) {
+  bd_rt_rule u = *rule;
+  u.gradient += by;
+  u.factors.first += by;
+  u.draws.first += by;
+  if (u.first) u.first += by;
+  if (u.second) u.second += by;
+  return u;
+}
+
+// Without masters, block by block: elements that lie one after another everywhere.
+static void run_rounded(const bd_rt_rule *rule, int64_t count, bd_rt_rule_body body, double *sum) {
+  float wide[BD_RT_BLOCK];
+  for (int64_t i = 0, n; i < count; i += n) {
+    bd_rt_rule u = advanced(rule, i);
+    uint16_t *const halves = rule->halves + i;
+    n = bd_rt_least(count - i, BD_RT_BLOCK);
+    bd_rt_widen_run(BD_RT_BF16, halves, wide, n);
+    u.weight = wide;
+    body(&u, n, sum);
+    if (!sum) bd_rt_round_run(&u.draws, wide, halves, n);
+  }
+}
+
 void bd_rt_run_grain(const bd_rt_rule *rule, int64_t grain, bd_rt_rule_body body, double *sum) {
   const int64_t end = bd_rt_least((grain + 1) * BD_RT_GRAIN, rule->count);
   for (int64_t i = grain * BD_RT_GRAIN, next; i < end; i = next) {
     next = rule->row ? bd_rt_least((i / rule->row + 1) * rule->row, end) : end;
     const int64_t at = rule->row ? i / rule->row * rule->stride + i % rule->row : i;
-    bd_rt_rule u = *rule;
+    bd_rt_rule u = advanced(rule, i);
+    if (!u.weight) {
+      u.halves += at;
+      run_rounded(&u, next - i, body, sum);
+      continue;
+    }
     u.weight += u.halves ? i : at;
-    u.gradient += i;
-    u.factors.first += i;
-    if (u.first) u.first += i;
-    if (u.second) u.second += i;
     body(&u, next - i, sum);
     if (!sum && u.halves) bd_rt_narrow_run(u.half_dtype, u.weight, u.halves + at, next - i);
   }

@@ -66,9 +66,12 @@ static __global__ void add_elements(bd_rt_rule u, int which, int64_t strands, do
   BD_FOR_ITEMS(strand, strands) {
     double sum = 0;
     for (int64_t i = strand; i < u.count; i += strands) {
-      const int64_t w = u.halves || !u.row ? i : i / u.row * u.stride + i % u.row;
+      const int64_t at = u.row ? i / u.row * u.stride + i % u.row : i;
       if (which == BD_RT_MEAN_WEIGHT)
-        sum += square(u.weight[w], 1);
+        sum += square(!u.weight  ? bd_rt_from_bf16(u.halves[at])
+                      : u.halves ? u.weight[i]
+                                 : u.weight[at],
+                      1);
       else if (which == BD_RT_MEAN_GRADIENT)
         sum += square(u.gradient[i], u.factor);
       else

@@ -30,6 +30,7 @@ typedef struct bd_cuda_kept {
 } bd_cuda_kept;
 typedef struct bd_cuda_pace { // of a rule
   float factor, rate, shrink, correction2;
+  uint64_t step; // of its draws
 } bd_cuda_pace;
 
 // optimizer.cu. The rule's own numbers of bd_cuda_pace are not looked at. `partials` holds
@@ -37,6 +38,8 @@ typedef struct bd_cuda_pace { // of a rule
 void bd_cuda_apply(const bd_cuda_queue *queue, const bd_rt_rule *rule, const bd_cuda_pace *pace);
 void bd_cuda_narrow(const bd_cuda_queue *queue, int dtype, const float *wide, uint16_t *halves,
                     int64_t count);
+void bd_cuda_widen(const bd_cuda_queue *queue, int dtype, const uint16_t *halves, float *wide,
+                   int64_t count);
 void bd_cuda_add(const bd_cuda_queue *queue, float *sum, const float *more, int64_t count);
 void bd_cuda_square_sum(const bd_cuda_queue *queue, const float *data, int64_t count,
                         double *partials, double *out);

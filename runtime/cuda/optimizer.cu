@@ -14,54 +14,86 @@ static __device__ bd_rt_rule at_pace(bd_rt_rule u, bd_cuda_pace pace) {
   return u;
 }
 
-// AdamW (Loshchilov and Hutter 2019) and Adam with PyTorch's order of operations.
-static __global__ void adam(bd_rt_rule rule, const bd_cuda_pace *pace) {
-  const bd_rt_rule u = at_pace(rule, *pace);
-  BD_FOR_ITEMS(i, u.count) {
-    const int64_t at = place_of(u, i), w = u.halves ? i : at;
-    const float g = u.gradient[i] * u.factor + u.decay * u.weight[w];
+// Each gives what element `i`, now `w`, becomes, and changes the moments. AdamW (Loshchilov and
+// Hutter 2019) and Adam with PyTorch's order of operations.
+struct adam {
+  static __device__ float next(const bd_rt_rule &u, int64_t i, float w) {
+    const float g = u.gradient[i] * u.factor + u.decay * w;
     const float m = u.beta1 * u.first[i] + (1 - u.beta1) * g;
     const float v = u.beta2 * u.second[i] + (1 - u.beta2) * g * g;
     u.first[i] = m;
     u.second[i] = v;
-    u.weight[w] = u.weight[w] * u.shrink - u.rate * (m / (sqrtf(v) / u.correction2 + u.eps));
-    if (u.halves) u.halves[at] = bd_rt_to_half(u.half_dtype, u.weight[w]);
+    return w * u.shrink - u.rate * (m / (sqrtf(v) / u.correction2 + u.eps));
   }
-}
+};
 
-static __global__ void momentum(bd_rt_rule rule, const bd_cuda_pace *pace) {
+struct momentum {
+  static __device__ float next(const bd_rt_rule &u, int64_t i, float w) {
+    const float m = u.beta1 * u.first[i] + (u.gradient[i] * u.factor + u.decay * w);
+    u.first[i] = m;
+    return w - u.rate * m;
+  }
+};
+
+struct adafactor {
+  static __device__ float next(const bd_rt_rule &u, int64_t i, float w) {
+    const bd_rt_factors *const f = &u.factors;
+    const float update = bd_rt_factored(f, u.gradient[i] * u.factor, (f->first + i) / f->columns,
+                                        (f->first + i) % f->columns);
+    return w * u.shrink - bd_rt_factored_rate(f, u.rate) * update;
+  }
+};
+
+struct sgd {
+  static __device__ float next(const bd_rt_rule &u, int64_t i, float w) {
+    return w - u.rate * (u.gradient[i] * u.factor + u.decay * w);
+  }
+};
+
+template <typename optimizer>
+static __global__ void update(bd_rt_rule rule, const bd_cuda_pace *pace) {
   const bd_rt_rule u = at_pace(rule, *pace);
   BD_FOR_ITEMS(i, u.count) {
     const int64_t at = place_of(u, i), w = u.halves ? i : at;
-    u.first[i] = u.beta1 * u.first[i] + (u.gradient[i] * u.factor + u.decay * u.weight[w]);
-    u.weight[w] -= u.rate * u.first[i];
-    if (u.halves) u.halves[at] = bd_rt_to_half(u.half_dtype, u.weight[w]);
+    const float next = optimizer::next(u, i, u.weight[w]);
+    u.weight[w] = next;
+    if (u.halves) u.halves[at] = bd_rt_to_half(u.half_dtype, next);
   }
 }
 
-static __global__ void adafactor(bd_rt_rule rule, const bd_cuda_pace *pace) {
+// Without masters. A thread takes elements of a tile that are BD_RT_DRAW_LANES apart: one draw
+// serves them all, or two where the rank's part does not begin with a tile.
+template <typename optimizer>
+static __global__ void update_rounded(bd_rt_rule rule, const bd_cuda_pace *pace) {
   const bd_rt_rule u = at_pace(rule, *pace);
-  const bd_rt_factors f = u.factors;
-  BD_FOR_ITEMS(i, u.count) {
-    const int64_t at = place_of(u, i), w = u.halves ? i : at;
-    const float update = bd_rt_factored(&f, u.gradient[i] * u.factor, (f.first + i) / f.columns,
-                                        (f.first + i) % f.columns);
-    u.weight[w] = u.weight[w] * u.shrink - bd_rt_factored_rate(&f, u.rate) * update;
-    if (u.halves) u.halves[at] = bd_rt_to_half(u.half_dtype, u.weight[w]);
-  }
-}
-
-static __global__ void sgd(bd_rt_rule rule, const bd_cuda_pace *pace) {
-  const bd_rt_rule u = at_pace(rule, *pace);
-  BD_FOR_ITEMS(i, u.count) {
-    const int64_t at = place_of(u, i), w = u.halves ? i : at;
-    u.weight[w] -= u.rate * (u.gradient[i] * u.factor + u.decay * u.weight[w]);
-    if (u.halves) u.halves[at] = bd_rt_to_half(u.half_dtype, u.weight[w]);
+  BD_FOR_ITEMS(item, (u.count + BD_RT_DRAW_TILE - 1) / BD_RT_DRAW_TILE * BD_RT_DRAW_LANES) {
+    const int64_t start = item / BD_RT_DRAW_LANES * BD_RT_DRAW_TILE + item % BD_RT_DRAW_LANES;
+    int64_t held = -1;
+    uint64_t low = 0, high = 0;
+    for (int k = 0; k < BD_RT_DRAW_TILE / BD_RT_DRAW_LANES; k++) {
+      const int64_t i = start + k * BD_RT_DRAW_LANES;
+      if (i >= u.count) break;
+      const int64_t at = place_of(u, i), element = bd_rt_drawn_element(&rule.draws, i);
+      const int64_t number = bd_rt_draw_number(element);
+      const int part = bd_rt_draw_part(element);
+      if (number != held) {
+        const bd_philox_words draw = bd_rt_draw(&rule.draws, pace->step, number);
+        low = draw.word[0] | (uint64_t)draw.word[1] << 32;
+        high = draw.word[2] | (uint64_t)draw.word[3] << 32;
+        held = number;
+      }
+      const float next = optimizer::next(u, i, bd_rt_from_bf16(u.halves[at]));
+      u.halves[at] = bd_rt_round_bf16(next, (uint32_t)((part < 4 ? low : high) >> part % 4 * 16));
+    }
   }
 }
 
 static __global__ void narrow(int dtype, const float *wide, uint16_t *halves, int64_t count) {
   BD_FOR_ITEMS(i, count) halves[i] = bd_rt_to_half(dtype, wide[i]);
+}
+
+static __global__ void widen(int dtype, const uint16_t *halves, float *wide, int64_t count) {
+  BD_FOR_ITEMS(i, count) wide[i] = bd_rt_from_half(dtype, halves[i]);
 }
 
 static __global__ void add(float *sum, const float *more, int64_t count) {
@@ -97,22 +129,32 @@ static __global__ void set(float *out, float value) {
   BD_FOR_ITEMS(i, 1) out[i] = value;
 }
 
+template <typename optimizer>
+static void apply(const bd_cuda_queue *queue, const bd_rt_rule *rule, const bd_cuda_pace *pace) {
+  const int64_t tiles = (rule->count + BD_RT_DRAW_TILE - 1) / BD_RT_DRAW_TILE;
+  if (rule->weight)
+    BD_LAUNCH(update<optimizer>, blocks_of(queue, rule->count), BD_CUDA_THREADS, queue->stream,
+              *rule, pace);
+  else
+    BD_LAUNCH(update_rounded<optimizer>, blocks_of(queue, tiles * BD_RT_DRAW_LANES),
+              BD_CUDA_THREADS, queue->stream, *rule, pace);
+}
+
 void bd_cuda_apply(const bd_cuda_queue *queue, const bd_rt_rule *rule, const bd_cuda_pace *pace) {
-  const int blocks = blocks_of(queue, rule->count);
   if (rule->count == 0) return;
   switch (rule->kind) {
   case BD_RT_ADAMW:
   case BD_RT_ADAM:
-    BD_LAUNCH(adam, blocks, BD_CUDA_THREADS, queue->stream, *rule, pace);
+    apply<adam>(queue, rule, pace);
     break;
   case BD_RT_MOMENTUM:
-    BD_LAUNCH(momentum, blocks, BD_CUDA_THREADS, queue->stream, *rule, pace);
+    apply<momentum>(queue, rule, pace);
     break;
   case BD_RT_ADAFACTOR:
-    BD_LAUNCH(adafactor, blocks, BD_CUDA_THREADS, queue->stream, *rule, pace);
+    apply<adafactor>(queue, rule, pace);
     break;
   default:
-    BD_LAUNCH(sgd, blocks, BD_CUDA_THREADS, queue->stream, *rule, pace);
+    apply<sgd>(queue, rule, pace);
     break;
   }
 }
@@ -121,6 +163,13 @@ void bd_cuda_narrow(const bd_cuda_queue *queue, int dtype, const float *wide, ui
                     int64_t count) {
   if (count > 0)
     BD_LAUNCH(narrow, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, dtype, wide, halves,
+              count);
+}
+
+void bd_cuda_widen(const bd_cuda_queue *queue, int dtype, const uint16_t *halves, float *wide,
+                   int64_t count) {
+  if (count > 0)
+    BD_LAUNCH(widen, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, dtype, halves, wide,
               count);
 }
 

@@ -200,6 +200,12 @@ void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int
   bd_cuda_check_launch();
 }
 
+void bd_rt_widen(bd_rt *rt, int dtype, const uint16_t *halves, float *wide, int64_t count) {
+  if (rt->device->rehearsing) return;
+  bd_cuda_widen(bd_cuda_now(rt), dtype, halves, wide, count);
+  bd_cuda_check_launch();
+}
+
 typedef struct addition {
   float *sum;
   const float *more;
@@ -255,10 +261,13 @@ static void copy_rule(bd_rt_rule *to, const bd_rt_rule *u) {
   to->count = u->count, to->row = u->row, to->stride = u->stride;
   to->decay = u->decay, to->beta1 = u->beta1, to->beta2 = u->beta2, to->eps = u->eps;
   to->factors = u->factors; // of words alone
+  to->draws = u->draws;     // too
+  to->draws.step = 0;
 }
 
 void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule) {
-  const bd_cuda_pace pace = {rule->factor, rule->rate, rule->shrink, rule->correction2};
+  const bd_cuda_pace pace = {rule->factor, rule->rate, rule->shrink, rule->correction2,
+                             rule->draws.step};
   update u;
   if (rt->device->rehearsing) return;
   memset(&u, 0, sizeof u);

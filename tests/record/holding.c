@@ -53,7 +53,7 @@ static int result_of(const record_expectation *e, int weight, int use) {
 
 static int64_t state_bytes(const record_holding *h, const bd_rt_weight *w) {
   static const int moments_of[] = {[BD_RT_ADAMW] = 2, [BD_RT_MOMENTUM] = 1, [BD_RT_ADAM] = 2};
-  const int masters = w->layout.dtype != BD_RT_F32;
+  const int masters = w->layout.dtype != BD_RT_F32 && !w->rounded;
   const int moments = moments_of[h->rt->program->optimizer];
   return w->state_elements * (masters + moments) * (int64_t)sizeof(float);
 }

@@ -35,6 +35,12 @@ void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int
               record_writes(rt, halves, count * (int64_t)sizeof *halves));
 }
 
+void bd_rt_widen(bd_rt *rt, int dtype, const uint16_t *halves, float *wide, int64_t count) {
+  (void)dtype;
+  RECORD_WORK(rt, RECORD_NARROW, record_reads(rt, halves, count * (int64_t)sizeof *halves),
+              record_writes(rt, wide, count * FLOAT));
+}
+
 void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count) {
   RECORD_WORK(rt, RECORD_ADD, record_updates(rt, sum, count * FLOAT),
               record_reads(rt, more, count * FLOAT));
@@ -56,11 +62,13 @@ void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule) {
   int count = 0;
   if (rule->count == 0) return;
   operands[count++] = record_reads(rt, rule->gradient, rule->count * FLOAT);
-  operands[count++] =
-      record_updates(rt, rule->weight, (rule->halves ? rule->count : extent_of(rule)) * FLOAT);
-  if (rule->halves)
+  const int64_t half_bytes = extent_of(rule) * (int64_t)sizeof *rule->halves;
+  if (rule->weight)
     operands[count++] =
-        record_writes(rt, rule->halves, extent_of(rule) * (int64_t)sizeof *rule->halves);
+        record_updates(rt, rule->weight, (rule->halves ? rule->count : extent_of(rule)) * FLOAT);
+  if (rule->halves)
+    operands[count++] = rule->weight ? record_writes(rt, rule->halves, half_bytes)
+                                     : record_updates(rt, rule->halves, half_bytes);
   if (rule->first) operands[count++] = record_updates(rt, rule->first, rule->count * FLOAT);
   if (rule->second) operands[count++] = record_updates(rt, rule->second, rule->count * FLOAT);
   record_work(rt, RECORD_APPLY, count, operands);
@@ -85,6 +93,6 @@ void bd_rt_add_columns(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
 
 void bd_rt_add_squares(bd_rt *rt, const bd_rt_rule *rule, int which, bd_rt_mixing mixing) {
   (void)mixing;
-  average(rt, rule, which == BD_RT_MEAN_WEIGHT && !rule->row ? rule->weight : rule->gradient,
-          &rule->factors.mean[which], 1);
+  const int weight = which == BD_RT_MEAN_WEIGHT && !rule->row && rule->weight;
+  average(rt, rule, weight ? rule->weight : rule->gradient, &rule->factors.mean[which], 1);
 }

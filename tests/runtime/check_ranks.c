@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { TENSORS = 5, MOST_STAGES = 2, LIBRARY_BYTES = 16 << 20, SEND_BYTES = 2 << 20 };
+enum { TENSORS = 6, MOST_STAGES = 2, LIBRARY_BYTES = 16 << 20, SEND_BYTES = 2 << 20 };
 
 typedef struct cut {
   const char *name;
@@ -404,12 +404,22 @@ static void build(void) {
                                .layout = {BD_RT_F16, 2, {7, 5}, {-1, 0}},
                                .init = BD_RT_INIT_NORMAL,
                                .init_scale = 1};
+  const bd_rt_weight rounded = {.stored_name = "rounded",
+                                .stored_rank = 3,
+                                .stored_dims = {7, 5, 131},
+                                .slice_dim = -1,
+                                .layout = {BD_RT_BF16, 3, {7, 5, 131}, {-1, 1}},
+                                .init = BD_RT_INIT_NORMAL,
+                                .init_scale = 1,
+                                .rounded = 1,
+                                .tied_stage = -1};
   add_weight(0, table, 0, last ? 1 : 2);
   for (int i = 0; i < 3; i++) {
     piece.slice_start = 4 * i;
     add_weight(i == 2 ? last : 0, piece, 1 + i, 1);
   }
   add_weight(last, turned, 4, 1);
+  add_weight(last, rounded, 5, 1);
   if (last) {
     if (chosen->other_tie) table.layout.at[1] = 1;
     add_weight(1, table, 0, 1);
