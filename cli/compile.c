@@ -121,13 +121,23 @@ static bd_status check_print_after(bd_ctx *ctx, const compilation *job) {
       bd_pass_names(ctx), steps[0], steps[1], steps[2]);
 }
 
+static bd_status check_masters(bd_ctx *ctx, const compilation *job) {
+  if (job->request.masters == BD_MASTERS_F32 || job->request.precision == BD_BF16) return BD_OK;
+  if (job->request.precision == BD_F16)
+    return bd_usage_fail(ctx, job->arguments,
+                         "--masters none is for --precision bf16: numbers of fp16 end at 2^-24 and "
+                         "at 65504, and weights would be lost that bf16 keeps");
+  return bd_usage_fail(ctx, job->arguments, "--masters none is for --precision bf16 alone");
+}
+
 static bd_status read_request(bd_ctx *ctx, compilation *job) {
   static const char *const targets[] = {"cpu", "cuda", NULL};
   static const char *const precisions[] = {"fp32", "bf16", "fp16", "fp8", NULL};
   static const bd_dtype dtypes[] = {BD_F32, BD_BF16, BD_F16, BD_F8};
   static const char *const spaces[] = {"default", "full", NULL};
   const bd_arguments *arguments = job->arguments;
-  int target = -1, precision = 0, optimizer = BD_OPTIMIZER_ADAMW, emit = EMIT_EXE, space = 0;
+  int target = -1, precision = 0, masters = BD_MASTERS_F32, optimizer = BD_OPTIMIZER_ADAMW,
+      emit = EMIT_EXE, space = 0;
   BD_TRY(bd_argument_choice(ctx, arguments, "--emit", emit_names, &emit));
   job->emit = (emit_kind)emit;
   job->out = bd_argument(arguments, "-o");
@@ -137,6 +147,9 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   job->model.samples = bd_argument_flag(arguments, "--samples");
   BD_TRY(bd_argument_choice(ctx, arguments, "--precision", precisions, &precision));
   job->request.precision = dtypes[precision];
+  BD_TRY(bd_argument_choice(ctx, arguments, "--masters", bd_masters_names(), &masters));
+  job->request.masters = (bd_masters)masters;
+  if (!bd_argument(arguments, "--plan") || job->emit <= EMIT_TRAIN) BD_TRY(check_masters(ctx, job));
   if (job->emit <= EMIT_TRAIN) return BD_OK;
   if (job->emit >= EMIT_C && !job->out)
     return bd_usage_fail(ctx, arguments, "-o FOLDER is missing; see 'braid compile --help'");
@@ -208,7 +221,12 @@ static bd_status read_plan(bd_ctx *ctx, compilation *job) {
   if (job->target && strcmp(job->target, plan.target) != 0)
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "the plan is for %s; leave --target %s out",
                    plan.target, job->target);
+  if (bd_argument(job->arguments, "--masters") && plan.masters != job->request.masters)
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
+                   "the plan says otherwise; leave --masters %s out",
+                   bd_argument(job->arguments, "--masters"));
   job->request.precision = plan.precision;
+  job->request.masters = plan.masters;
   job->request.target = plan.target;
   return BD_OK;
 }
@@ -313,8 +331,8 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   BD_TRY(bd_model_load(ctx, arguments->operand, &job.model, &graph));
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", printed_pass(&job), stderr, graph, &graph));
   if (job.emit == EMIT_GRAPH) return write_module(ctx, graph, job.out);
-  const char *passes =
-      bd_training_passes(job.request.precision, strcmp(job.request.target, "cuda") == 0);
+  const char *passes = bd_training_passes(job.request.precision, job.request.masters,
+                                          strcmp(job.request.target, "cuda") == 0);
   BD_TRY(bd_pass_run_list(ctx, passes, printed_pass(&job), stderr, graph, &train));
   if (job.emit == EMIT_TRAIN) return write_module(ctx, train, job.out);
   job.request.sequence = bd_module_sequence(graph);
@@ -340,6 +358,8 @@ static const bd_option options[] = {
     {"--target", "cpu|cuda", "what the program runs on (default: what the cluster has)"},
     {"--precision", "fp32|bf16|fp16|fp8",
      "of weights and activations; fp8: bf16 with products in 8 bits (default fp32)"},
+    {"--masters", "f32|none",
+     "of weights in bf16; none: updates are rounded stochastically (default f32)"},
     {"--optimizer", "NAME", "adamw (default), adam, sgd, momentum or adafactor"},
     {"--plan", "FILE", "use this plan instead of searching"},
     {"--space", "default|full", "full: also what programs do not do yet; see docs/planner.md"},

@@ -46,6 +46,7 @@ static void compare_heads(finding *f) {
   add_choice(f, "target", a->target, b->target);
   add_choice(f, "optimizer", a->optimizer, b->optimizer);
   add_choice(f, "precision", bd_dtype_name(a->precision), bd_dtype_name(b->precision));
+  add_choice(f, "masters", bd_masters_name(a->masters), bd_masters_name(b->masters));
   add_number(f, "global batch", a->global_batch, b->global_batch);
   add_number(f, "sequence", a->sequence, b->sequence);
   add_number(f, "ranks", bd_plan_ranks(a), bd_plan_ranks(b));

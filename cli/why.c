@@ -33,7 +33,8 @@ static bd_status load_model(bd_ctx *ctx, asking *a) {
     return BD_INVALID;
   }
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
-  const char *passes = bd_training_passes(plan->precision, strcmp(plan->target, "cuda") == 0);
+  const char *passes =
+      bd_training_passes(plan->precision, plan->masters, strcmp(plan->target, "cuda") == 0);
   return bd_pass_run_list(ctx, passes, NULL, stderr, graph, &a->train);
 }
 
@@ -57,6 +58,7 @@ static bd_status make_request(bd_ctx *ctx, asking *a) {
                                  .target = plan->target,
                                  .optimizer = plan->optimizer,
                                  .precision = plan->precision,
+                                 .masters = plan->masters,
                                  .global_batch = plan->global_batch,
                                  .sequence = plan->sequence,
                                  .cap_bytes = plan->cap_bytes,

@@ -135,16 +135,16 @@ BD_NODISCARD static bd_status add_ids(const writer *w) {
                  "programs have at most %d inputs of kind ids, not %d", BD_RT_MAX_IDS, count);
 }
 
-// The runtime updates f32: the weight itself, or the master of a half.
+// The runtime updates f32: the weight itself, the master of a half, or what is rounded to bf16.
 BD_NODISCARD static bd_status check_weight_types(const bd_emitter *e) {
   for (int i = 0; i < e->module->weight_count; ++i) {
     const bd_weight *weight = &e->module->weights[i];
-    bool half = bd_dtype_bytes(weight->type.dtype) == 2 && bd_weight_has_master(weight);
+    bool half = bd_dtype_bytes(weight->type.dtype) == 2 && weight->wide == BD_F32;
     if (weight->type.dtype != BD_F32 && !half)
-      return bd_fail(
-          e->ctx, BD_UNSUPPORTED, e->module->main->loc,
-          "weight @%s is %s; programs train weights in f32, or in bf16 or f16 with a master",
-          weight->name, bd_dtype_name(weight->type.dtype));
+      return bd_fail(e->ctx, BD_UNSUPPORTED, e->module->main->loc,
+                     "weight @%s is %s; programs train weights in f32, or in bf16 or f16 with a "
+                     "master or rounded",
+                     weight->name, bd_dtype_name(weight->type.dtype));
   }
   return BD_OK;
 }

@@ -24,4 +24,12 @@ void bd_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]
 // (Salmon et al., SC 2011). The runtime and the kernels compute the same bits.
 float bd_random_uniform(uint64_t seed, uint64_t step, uint32_t site, uint32_t call, uint64_t sample,
                         uint64_t element);
+
+// The 16 random bits by which an update of the logical element `element` of weight number `weight`
+// is rounded, where weights have no masters.
+uint32_t bd_random_rounding(uint64_t seed, uint64_t step, uint32_t weight, uint64_t element);
+// What such an update stores: `value`, as f32, rounded to bf16 stochastically (Gupta et al., "Deep
+// Learning with Limited Numerical Precision", ICML 2015, section 3). Of the two numbers around it
+// the one further from 0 when its share of their distance, in 2^-16, and `bits` come to 2^16.
+double bd_round_stochastically(double value, uint32_t bits);
 #endif

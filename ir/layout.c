@@ -153,7 +153,8 @@ static void place_weight(laying *l, bd_id id) {
   bd_state_form states = bd_memory_state_form(&l->module->mesh, &value->sharding,
                                               l->gradient_form[weight], l->zero_axes);
   const bd_mesh *mesh = &l->module->mesh;
-  int64_t state = bd_memory_optimizer_bytes(l->optimizer, mesh, &value->type, &states);
+  int64_t state = bd_memory_optimizer_bytes(l->optimizer, l->module->weights[weight].masters, mesh,
+                                            &value->type, &states);
   layout->state_elements[weight] = bd_memory_state_elements(mesh, &value->type, &states);
   layout->state_bytes[weight] = state;
   layout->states[weight] =

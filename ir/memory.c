@@ -37,15 +37,15 @@ bool bd_memory_gathers_weight(const bd_module *module, const bd_function *functi
   return whole.dims[dim] % module->mesh.size[axis] == 0;
 }
 
-int64_t bd_optimizer_state_bytes(const char *optimizer, bd_dtype weight) {
-  bd_dtype master = bd_dtype_wide(weight);
-  int64_t bytes = master == weight ? 0 : bd_dtype_bytes(master);
-  return bytes + 4 * bd_optimizer_find(optimizer)->moments;
+int64_t bd_optimizer_state_bytes(const char *optimizer, bd_masters masters, bd_dtype weight) {
+  bd_dtype wide = bd_dtype_wide(weight);
+  bool master = wide != weight && masters == BD_MASTERS_F32;
+  return (master ? bd_dtype_bytes(wide) : 0) + 4 * bd_optimizer_find(optimizer)->moments;
 }
 
-int64_t bd_memory_update_bytes(const char *optimizer, bd_dtype weight) {
+int64_t bd_memory_update_bytes(const char *optimizer, bd_masters masters, bd_dtype weight) {
   return 2 * (bd_dtype_bytes(weight) + bd_dtype_bytes(bd_dtype_wide(weight)) +
-              bd_optimizer_state_bytes(optimizer, weight)) +
+              bd_optimizer_state_bytes(optimizer, masters, weight)) +
          bd_optimizer_find(optimizer)->extra_passes * bd_dtype_bytes(bd_dtype_wide(weight));
 }
 
@@ -66,11 +66,11 @@ int64_t bd_memory_state_elements(const bd_mesh *mesh, const bd_type *weight,
   return (bd_type_elements(&local, 1) + states->parts - 1) / states->parts;
 }
 
-int64_t bd_memory_optimizer_bytes(const char *optimizer, const bd_mesh *mesh, const bd_type *weight,
-                                  const bd_state_form *states) {
+int64_t bd_memory_optimizer_bytes(const char *optimizer, bd_masters masters, const bd_mesh *mesh,
+                                  const bd_type *weight, const bd_state_form *states) {
   int64_t elements = bd_memory_state_elements(mesh, weight, states);
   return bd_align(
-      elements * bd_optimizer_state_bytes(optimizer, weight->dtype) +
+      elements * bd_optimizer_state_bytes(optimizer, masters, weight->dtype) +
       bd_optimizer_factor_bytes(bd_optimizer_find(optimizer), mesh, weight, &states->form));
 }
 

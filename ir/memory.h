@@ -64,11 +64,11 @@ BD_NODISCARD bd_status bd_memory_place_tape(bd_ctx *ctx, const bd_module *module
                                             bd_function *forward, int64_t *out_bytes);
 
 // Bytes of the optimizer's state per element of a weight: its moments; 4 more for the master of a
-// half.
-int64_t bd_optimizer_state_bytes(const char *optimizer, bd_dtype weight);
+// half that has one.
+int64_t bd_optimizer_state_bytes(const char *optimizer, bd_masters masters, bd_dtype weight);
 // Bytes that the update of one element reads and writes: weight, gradient and state, each twice,
 // and what an optimizer reads again.
-int64_t bd_memory_update_bytes(const char *optimizer, bd_dtype weight);
+int64_t bd_memory_update_bytes(const char *optimizer, bd_masters masters, bd_dtype weight);
 
 // How the states of a weight lie on its ranks: in the form of its accumulators, split flat over
 // `parts` ranks: the axes of `zero_axes` that hold replicas of it. Where accumulators are cut
@@ -84,8 +84,8 @@ bd_state_form bd_memory_state_form(const bd_mesh *mesh, const bd_sharding *weigh
 // with what the optimizer keeps of rows and columns.
 int64_t bd_memory_state_elements(const bd_mesh *mesh, const bd_type *weight,
                                  const bd_state_form *states);
-int64_t bd_memory_optimizer_bytes(const char *optimizer, const bd_mesh *mesh, const bd_type *weight,
-                                  const bd_state_form *states);
+int64_t bd_memory_optimizer_bytes(const char *optimizer, bd_masters masters, const bd_mesh *mesh,
+                                  const bd_type *weight, const bd_state_form *states);
 
 // The whole arena of `stage`.
 BD_NODISCARD bd_status bd_memory_of_stage(bd_ctx *ctx, const bd_module *spmd, int stage,

@@ -8,6 +8,18 @@ static const char *const segment_names[BD_SEGMENT_COUNT] = {"none",      "weight
                                                             "optimizer", "tape",    "boundary",
                                                             "workspace", "library", "sends"};
 
+static const char *const masters_names[BD_MASTERS_COUNT + 1] = {
+    [BD_MASTERS_F32] = "f32", [BD_MASTERS_NONE] = "none"};
+
+const char *bd_masters_name(bd_masters masters) {
+  assert(masters < BD_MASTERS_COUNT);
+  return masters_names[masters];
+}
+
+const char *const *bd_masters_names(void) {
+  return masters_names;
+}
+
 const char *bd_stage_name(bd_stage stage) {
   assert(stage < BD_STAGE_COUNT);
   return stage_names[stage];

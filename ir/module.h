@@ -116,12 +116,23 @@ typedef struct bd_storage {
   bool transpose; // a stored matrix [out, in] (or [in, out]) read as its transpose before reshaping
 } bd_storage;
 
+// Where the optimizer keeps weights that functions read as halves.
+typedef enum bd_masters {
+  BD_MASTERS_F32,  // in a copy in f32, which is in its state
+  BD_MASTERS_NONE, // nowhere else: it rounds what it computes in f32 stochastically
+  BD_MASTERS_COUNT
+} bd_masters;
+const char *bd_masters_name(bd_masters masters);
+// By kind; ends with NULL.
+const char *const *bd_masters_names(void);
+
 typedef struct bd_weight {
   const char *name; // unique; printable as @name
   bd_type type;     // that the functions compute with
-  // Element type of the copy that the optimizer updates, which lies in its state; gradients have it
-  // too. The weight's own type: there is no such copy.
-  bd_dtype master;
+  // Element type that gradients have and in which the optimizer computes: f32 for halves, else the
+  // weight's own.
+  bd_dtype wide;
+  bd_masters masters; // of a half
   bd_storage storage;
   bd_init_kind init;
   double init_scale; // standard deviation, or half-width
@@ -166,7 +177,7 @@ typedef struct bd_module {
 } bd_module;
 
 static inline bool bd_weight_has_master(const bd_weight *weight) {
-  return weight->master != weight->type.dtype;
+  return weight->wide != weight->type.dtype && weight->masters == BD_MASTERS_F32;
 }
 
 // Building. Everything lives in ctx->arena.

@@ -62,8 +62,10 @@ static bd_status parse_weight(bd_parser *p) {
     return bd_fail(p->ctx, BD_INVALID, loc, "there are two weights @%s", weight.name);
   BD_TRY(bd_parser_expect(p, ':'));
   BD_TRY(bd_parser_type(p, &weight.type));
-  weight.master = weight.type.dtype;
-  if (bd_parser_accept_word(p, "master")) BD_TRY(bd_parser_dtype(p, &weight.master));
+  weight.wide = weight.type.dtype;
+  if (bd_parser_accept_word(p, "rounded")) weight.masters = BD_MASTERS_NONE;
+  if (weight.masters == BD_MASTERS_NONE || bd_parser_accept_word(p, "master"))
+    BD_TRY(bd_parser_dtype(p, &weight.wide));
   BD_TRY(parse_storage(p, &weight.storage));
   BD_TRY(bd_parser_expect_word(p, "init"));
   int init = 0;

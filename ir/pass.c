@@ -18,9 +18,11 @@ const bd_pass *bd_pass_find(const char *name) {
   return NULL;
 }
 
-const char *bd_training_passes(bd_dtype precision, bool cuda) {
+const char *bd_training_passes(bd_dtype precision, bd_masters masters, bool cuda) {
   switch (precision) {
   case BD_BF16:
+    if (masters == BD_MASTERS_NONE)
+      return cuda ? "channels-last,autodiff,precision,no-masters" : "autodiff,precision,no-masters";
     return cuda ? "channels-last,autodiff,precision" : "autodiff,precision";
   case BD_F16:
     return cuda ? "channels-last,autodiff,precision-f16" : "autodiff,precision-f16";

@@ -87,6 +87,7 @@ typedef struct bd_plan {
   const char *target; // "cpu" or "cuda"
   const char *optimizer;
   bd_dtype precision;
+  bd_masters masters;
   int64_t global_batch, micro_batch, sequence; // samples; samples over all ranks of a stage; tokens
   bd_schedule schedule;
   bd_mesh mesh; // of every stage, or of the first where they differ

@@ -184,8 +184,14 @@ static bool has_fp8(const bd_module *train) {
 static bd_dtype precision_of(const bd_module *train) {
   if (has_fp8(train)) return BD_F8;
   for (int i = 0; i < train->weight_count; i++)
-    if (bd_weight_has_master(&train->weights[i])) return train->weights[i].type.dtype;
+    if (train->weights[i].type.dtype != train->weights[i].wide) return train->weights[i].type.dtype;
   return BD_F32;
+}
+
+static bd_masters masters_of(const bd_module *train) {
+  for (int i = 0; i < train->weight_count; i++)
+    if (train->weights[i].masters != BD_MASTERS_F32) return train->weights[i].masters;
+  return BD_MASTERS_F32;
 }
 
 bd_status bd_plan_check_sequence(bd_ctx *ctx, const bd_module *train, const bd_plan *plan) {
@@ -200,6 +206,8 @@ bd_status bd_plan_check(bd_ctx *ctx, const bd_module *train, const bd_plan *plan
   BD_TRY(bd_plan_check_shape(ctx, plan));
   if (precision_of(train) != plan->precision)
     return refuse(ctx, plan, "the precision is not that of the training module");
+  if (masters_of(train) != plan->masters)
+    return refuse(ctx, plan, "the masters of weights are not those of the training module");
   BD_TRY(bd_plan_check_sequence(ctx, train, plan));
   for (int i = 0; !plan->stage_mesh && i < plan->strategy_count; i++)
     BD_TRY(check_strategy(ctx, train, plan, &plan->mesh, &plan->strategies[i]));

@@ -14,6 +14,24 @@ typedef struct plan_reader {
   bd_plan *plan;
 } plan_reader;
 
+static bd_status read_masters(plan_reader *r, const bd_json *root) {
+  const char *name = NULL;
+  BD_TRY(bd_json_string(r->ctx, root, "masters", false, &name));
+  if (!name) return BD_OK;
+  int masters = 0;
+  while (masters < BD_MASTERS_COUNT && strcmp(bd_masters_name((bd_masters)masters), name) != 0)
+    masters++;
+  if (masters == BD_MASTERS_COUNT)
+    return bd_fail(r->ctx, BD_INVALID, bd_json_find(root, "masters")->loc,
+                   "unknown masters; known are f32 and none");
+  if (masters == BD_MASTERS_NONE && r->plan->precision != BD_BF16)
+    return bd_fail(r->ctx, BD_INVALID, bd_json_find(root, "masters")->loc,
+                   "weights have no masters in the precision bf16 alone, not in %s",
+                   bd_dtype_name(r->plan->precision));
+  r->plan->masters = (bd_masters)masters;
+  return BD_OK;
+}
+
 static bd_status read_head(plan_reader *r, const bd_json *root) {
   bd_ctx *ctx = r->ctx;
   bd_plan *plan = r->plan;
@@ -37,6 +55,7 @@ static bd_status read_head(plan_reader *r, const bd_json *root) {
   if (!bd_precision_parse(precision, &plan->precision))
     return bd_fail(ctx, BD_INVALID, bd_json_find(root, "precision")->loc,
                    "unknown precision; known are f32, bf16, f16 and f8");
+  BD_TRY(read_masters(r, root));
   if (!bd_schedule_parse(schedule, &plan->schedule))
     return bd_fail(ctx, BD_INVALID, bd_json_find(root, "schedule")->loc,
                    "unknown schedule; known are gpipe, 1f1b, interleaved and zero-bubble");
@@ -293,7 +312,7 @@ bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t 
       "braid_plan",    "model",    "target",     "optimizer", "precision", "global_batch",
       "micro_batch",   "sequence", "schedule",   "stages",    "mesh",      "threads_per_rank",
       "zero_axes",     "layers",   "strategies", "predicted", "chunks",    "stage_meshes",
-      "stage_devices", "cluster",  NULL};
+      "stage_devices", "cluster",  "masters",    NULL};
   const bd_json *root;
   *out_plan = (bd_plan){0};
   plan_reader reader = {ctx, train, out_plan};

@@ -220,7 +220,9 @@ static void add_weight(bd_text *text, const bd_weight *weight) {
   add_symbol(text, weight->name);
   bd_text_add(text, " : ");
   add_type(text, &weight->type);
-  if (bd_weight_has_master(weight)) bd_text_addf(text, " master %s", bd_dtype_name(weight->master));
+  if (weight->wide != weight->type.dtype)
+    bd_text_addf(text, " %s %s", bd_weight_has_master(weight) ? "master" : "rounded",
+                 bd_dtype_name(weight->wide));
   bd_text_add(text, " stored ");
   bd_text_add_json_string(text, storage->name);
   if (storage->stack > 0) {

@@ -1,4 +1,5 @@
 #include "ir/interpret.h"
+#include <math.h>
 
 // Philox4x32-10: ten rounds of two 32x32 multiplications each, over a 128-bit counter
 // (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3. SC 2011).
@@ -35,4 +36,25 @@ float bd_random_uniform(uint64_t seed, uint64_t step, uint32_t site, uint32_t ca
   uint32_t words[4];
   bd_philox(counter, key, words);
   return (float)(words[0] >> 8) * 0x1p-24f;
+}
+
+uint32_t bd_random_rounding(uint64_t seed, uint64_t step, uint32_t weight, uint64_t element) {
+  const uint64_t draw = element / 256 * 32 + element % 32;
+  const uint32_t counter[4] = {(uint32_t)draw, (uint32_t)(draw >> 32), (uint32_t)step,
+                               0xC0000000u | weight};
+  const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+  uint32_t words[4];
+  bd_philox(counter, key, words);
+  const uint32_t part = (uint32_t)(element / 32 % 8);
+  return words[part / 2] >> part % 2 * 16 & 0xFFFFu;
+}
+
+double bd_round_stochastically(double value, uint32_t bits) {
+  const double wide = bd_dtype_round(BD_F32, value), size = fabs(wide);
+  if (size == 0 || !isfinite(wide)) return bd_dtype_round(BD_BF16, wide);
+  const int exponent = ilogb(size) < -126 ? -126 : ilogb(size);
+  const double unit = ldexp(1, exponent - 7), lower = floor(size / unit);
+  const double share = (size / unit - lower) * 0x1p16; // whole: f32 has 16 binary digits more
+  const double rounded = (lower + (share + bits >= 0x1p16 ? 1 : 0)) * unit;
+  return copysign(bd_dtype_round(BD_BF16, rounded), wide);
 }

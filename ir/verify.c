@@ -74,12 +74,16 @@ static bd_status verify_weights(bd_verifier *v) {
                      weight->name);
     if (!bd_dtype_is_float(weight->type.dtype))
       return bd_fail(v->ctx, BD_INVALID, loc, "@%s: a weight must have a float type", weight->name);
-    if (bd_weight_has_master(weight) &&
-        (weight->master != BD_F32 || bd_dtype_bytes(weight->type.dtype) != 2))
+    if (weight->masters == BD_MASTERS_NONE &&
+        (weight->wide != BD_F32 || weight->type.dtype != BD_BF16))
+      return bd_fail(v->ctx, BD_INVALID, loc,
+                     "@%s: a weight of bf16 may be rounded from f32, found %s from %s",
+                     weight->name, bd_dtype_name(weight->type.dtype), bd_dtype_name(weight->wide));
+    if (weight->wide != weight->type.dtype &&
+        (weight->wide != BD_F32 || bd_dtype_bytes(weight->type.dtype) != 2))
       return bd_fail(v->ctx, BD_INVALID, loc,
                      "@%s: a weight of bf16 or f16 may have a master of f32, found %s of %s",
-                     weight->name, bd_dtype_name(weight->master),
-                     bd_dtype_name(weight->type.dtype));
+                     weight->name, bd_dtype_name(weight->wide), bd_dtype_name(weight->type.dtype));
     if (!isfinite(weight->init_scale) || weight->init_scale < 0)
       return bd_fail(v->ctx, BD_INVALID, loc, "@%s: the scale must be finite and not negative",
                      weight->name);

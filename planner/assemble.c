@@ -41,6 +41,7 @@ bd_status bd_plan_assemble(bd_ctx *ctx, const bd_plan_request *request, const bd
       .target = request->target,
       .optimizer = request->optimizer,
       .precision = request->precision,
+      .masters = request->masters,
       .global_batch = request->global_batch,
       .micro_batch = setting->micro_batch,
       .sequence = request->sequence,

@@ -38,6 +38,7 @@ static bd_layer_request request_of(const bd_scene *scene, const bd_setting *sett
       .tied_form = setting->tied_form,
       .passes = passes_of(scene, setting->stages, setting->micro_batch),
       .optimizer = request->optimizer,
+      .masters = request->masters,
       .zero = request->zero,
       .recompute = request->recompute,
       .aside = request->full,

@@ -54,6 +54,7 @@ static bd_status check_given(const partial_reader *r, const bd_json *root) {
   BD_TRY(read_text(r, root, "target", request->target));
   BD_TRY(read_text(r, root, "optimizer", request->optimizer));
   BD_TRY(read_text(r, root, "precision", bd_dtype_name(request->precision)));
+  BD_TRY(read_text(r, root, "masters", bd_masters_name(request->masters)));
   BD_TRY(read_count(r, root, "sequence", 0, MAX_COUNT, -1, &sequence));
   return read_count(r, root, "global_batch", 1, MAX_COUNT, 0, &r->request->global_batch);
 }
@@ -331,7 +332,7 @@ bd_status bd_partial_read(bd_ctx *ctx, const char *file, const char *data, size_
   static const char *const keys[] = {
       "braid_plan", "model",     "target",     "optimizer", "precision", "global_batch",
       "sequence",   "cluster",   "stages",     "mesh",      "layers",    "micro_batch",
-      "schedule",   "recompute", "strategies", "zero",      NULL};
+      "schedule",   "recompute", "strategies", "zero",      "masters",   NULL};
   partial_reader r = {ctx, train, request, constraints, 0};
   const bd_json *root;
   BD_TRY(bd_json_parse(ctx, file, data, bytes, &root));

@@ -108,6 +108,7 @@ void bd_full_assemble(bd_ctx *ctx, const bd_full_space *space, const bd_full_pro
                    .target = request->target,
                    .optimizer = request->optimizer,
                    .precision = request->precision,
+                   .masters = request->masters,
                    .global_batch = request->global_batch,
                    .micro_batch = problem->micro_batch,
                    .sequence = request->sequence,

@@ -20,6 +20,7 @@ typedef struct bd_layer_request {
   bd_sharding tied_form;
   int passes; // of a step: its micro-batches, and those that fill and drain the pipeline
   const char *optimizer;
+  bd_masters masters;
   int zero;      // as bd_plan_request; when it is open, states may be split over all ranks
   int recompute; // as bd_plan_request
   bool aside;    // kept values may lie in the host's memory, which no program does

@@ -68,13 +68,13 @@ static void add_weight_bytes(const bd_layer_request *request, const bd_function 
       states = bd_memory_state_form(mesh, &weight->sharding, gradient ? &gradient->sharding : NULL,
                                     zero ? ~0u : 0);
       out->optimizer_bytes[zero] +=
-          bd_memory_optimizer_bytes(request->optimizer, mesh, type, &states);
+          bd_memory_optimizer_bytes(request->optimizer, request->masters, mesh, type, &states);
     }
     out->gradient_bytes += bd_align(local_elements(request, type, &states.form) *
                                     bd_dtype_bytes(bd_dtype_wide(type->dtype)));
     for (int zero = 0; gradient && zero < 2; zero++) {
-      bd_weight_end end = bd_step_end_of_weight(&request->cost, request->optimizer, weight,
-                                                gradient, zero ? ~0u : 0);
+      bd_weight_end end = bd_step_end_of_weight(&request->cost, request->optimizer,
+                                                request->masters, weight, gradient, zero ? ~0u : 0);
       out->sync_seconds[zero] += end.each + end.once;
     }
   }

@@ -38,7 +38,7 @@ static double scatter_seconds(const bd_cost_model *cost, const bd_type *weight,
 // What the optimizer holds of one element on a rank.
 static double optimizer_bytes(const bd_layer_request *request, bd_dtype dtype,
                               const bd_weight_form *form) {
-  double bytes = (double)bd_optimizer_state_bytes(request->optimizer, dtype);
+  double bytes = (double)bd_optimizer_state_bytes(request->optimizer, request->masters, dtype);
   if (!bd_sharding_equal(&form->stored, &form->gradient)) return bytes;
   bool split = bd_constraints_split_states(request->constraints, request->zero);
   for (int axis = 0; split && axis < request->cost.mesh.axes; axis++)
@@ -55,8 +55,8 @@ static double end_seconds(const bd_layer_request *request, const bd_type *type,
   gradient.type.dtype = bd_dtype_wide(type->dtype);
   double least = INFINITY;
   for (int zero = 0; zero <= may_split; zero++) {
-    bd_weight_end end = bd_step_end_of_weight(&request->cost, request->optimizer, &weight,
-                                              &gradient, zero ? ~0u : 0);
+    bd_weight_end end = bd_step_end_of_weight(&request->cost, request->optimizer, request->masters,
+                                              &weight, &gradient, zero ? ~0u : 0);
     least = fmin(least, end.each + end.once / calls);
   }
   return least;

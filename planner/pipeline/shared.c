@@ -72,7 +72,8 @@ static int64_t state_bytes(const bd_scene *scene, const bd_setting *setting, con
                            bool zero) {
   bd_state_form states =
       bd_memory_state_form(&setting->mesh, &setting->tied_form, NULL, zero ? ~0u : 0);
-  return bd_memory_optimizer_bytes(scene->request->optimizer, &setting->mesh, type, &states);
+  return bd_memory_optimizer_bytes(scene->request->optimizer, scene->request->masters,
+                                   &setting->mesh, type, &states);
 }
 
 static bool split_states(const bd_scene *scene) {
@@ -121,7 +122,8 @@ static double spared_seconds(const bd_scene *scene, const bd_setting *setting, c
   bd_value weight = {.type = *type, .sharding = setting->tied_form}, gradient = weight;
   gradient.type.dtype = bd_dtype_wide(type->dtype);
   bd_weight_end end =
-      bd_step_end_of_weight(&model, scene->request->optimizer, &weight, &gradient, zero ? ~0u : 0);
+      bd_step_end_of_weight(&model, scene->request->optimizer, scene->request->masters, &weight,
+                            &gradient, zero ? ~0u : 0);
   return end.once - end.join;
 }
 

@@ -6,6 +6,7 @@ typedef struct syncing {
   const bd_module *spmd;
   const bd_layout *layout;
   const char *optimizer;
+  bd_masters masters; // of the weight at hand
   // The gradients of a weight: its first use, and the next one of the same weight; 0: none.
   int *first_use, *next_use;
   bd_step_end seconds;
@@ -118,7 +119,8 @@ static void update(syncing *s, const bd_value *value, const updating *way) {
   s->seconds.reduce += bd_cost_update_pass(s->model->cluster,
                                            elements * (double)bd_dtype_bytes(bd_dtype_wide(dtype)));
   s->seconds.update += bd_cost_update_pass(
-      s->model->cluster, elements * (double)bd_memory_update_bytes(s->optimizer, dtype));
+      s->model->cluster,
+      elements * (double)bd_memory_update_bytes(s->optimizer, s->masters, dtype));
   reduce_factors(s, value, way);
   for (int axis = 0; axis < s->model->mesh.axes; axis++) {
     if (!(way->gathered >> axis & 1)) continue;
@@ -129,9 +131,9 @@ static void update(syncing *s, const bd_value *value, const updating *way) {
 }
 
 bd_weight_end bd_step_end_of_weight(const bd_cost_model *model, const char *optimizer,
-                                    const bd_value *weight, const bd_value *gradient,
-                                    unsigned zero_axes) {
-  syncing each = {.model = model, .optimizer = optimizer}, once = each;
+                                    bd_masters masters, const bd_value *weight,
+                                    const bd_value *gradient, unsigned zero_axes) {
+  syncing each = {.model = model, .optimizer = optimizer, .masters = masters}, once = each;
   updating way = way_to_update(model, weight, gradient, zero_axes);
   unsigned summed = axes_with(&model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
   reduce_use(&each, gradient, way.split && summed == way.split);
@@ -154,6 +156,7 @@ bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const 
     if (!gradient) continue;
     const bd_value *value = &spmd->main->values[spmd->main->params[spmd->input_count + weight]];
     updating way = way_to_update(model, value, gradient, zero_axes);
+    s.masters = spmd->weights[weight].masters;
     reduce_uses(&s, weight, way.split);
     update(&s, value, &way);
   }

@@ -27,8 +27,8 @@ typedef struct bd_weight_end {
 // `gradient` is what backward adds to the accumulator; of it and of `weight` only the types and
 // shardings count.
 bd_weight_end bd_step_end_of_weight(const bd_cost_model *model, const char *optimizer,
-                                    const bd_value *weight, const bd_value *gradient,
-                                    unsigned zero_axes);
+                                    bd_masters masters, const bd_value *weight,
+                                    const bd_value *gradient, unsigned zero_axes);
 
 // A weight used on several stages: the sums of its gradients go from each stage that holds it to
 // the next one, and back.

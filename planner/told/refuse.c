@@ -108,7 +108,7 @@ static double least_total_bytes(const bd_module *train) {
   for (int i = 0; i < train->weight_count; i++) {
     const bd_weight *weight = &train->weights[i];
     bytes += (double)bd_type_elements(&weight->type, 1) *
-             (double)(bd_dtype_bytes(weight->type.dtype) + bd_dtype_bytes(weight->master));
+             (double)(bd_dtype_bytes(weight->type.dtype) + bd_dtype_bytes(weight->wide));
   }
   return bytes;
 }

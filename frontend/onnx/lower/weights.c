@@ -55,7 +55,7 @@ bd_status bd_onnx_weight(bd_onnx_lowering *l, const bd_onnx_tensor *tensor, int 
   }
   out->first[tensor->rank] = (int8_t)rank;
   weight.type = bd_type_make(dtype, rank, dims);
-  weight.master = dtype;
+  weight.wide = dtype;
   weight.decay = rank >= 2;
   weight.name = bd_onnx_graph_name(l, l->model->values[value].name);
   BD_TRY(describe_values(l, tensor, &weight));

@@ -299,26 +299,27 @@ static void test_in_flight(void **state) {
 // A half has 4 bytes of master beside the moments; the update reads and writes weight, gradient and state.
 static void test_optimizer_bytes(void **state) {
   (void)state;
-  assert_int_equal(bd_optimizer_state_bytes("adamw", BD_F32), 8);
-  assert_int_equal(bd_optimizer_state_bytes("adamw", BD_BF16), 12);
-  assert_int_equal(bd_optimizer_state_bytes("sgd", BD_F32), 0);
-  assert_int_equal(bd_optimizer_state_bytes("sgd", BD_BF16), 4);
-  assert_int_equal(bd_optimizer_state_bytes("momentum", BD_F32), 4);
+  assert_int_equal(bd_optimizer_state_bytes("adamw", BD_MASTERS_F32, BD_F32), 8);
+  assert_int_equal(bd_optimizer_state_bytes("adamw", BD_MASTERS_F32, BD_BF16), 12);
+  assert_int_equal(bd_optimizer_state_bytes("sgd", BD_MASTERS_F32, BD_F32), 0);
+  assert_int_equal(bd_optimizer_state_bytes("sgd", BD_MASTERS_F32, BD_BF16), 4);
+  assert_int_equal(bd_optimizer_state_bytes("momentum", BD_MASTERS_F32, BD_F32), 4);
   bd_mesh mesh = {2, {3, 2}};
   bd_type matrix = bd_type_make(BD_BF16, 3, (int64_t[]){10, 25, 4}), vector = {BD_F32, 1, {7}};
   bd_state_form flat = {bd_sharding_replicated(), 3}, cut = flat;
   cut.form.at[0] = 1, cut.form.at[1] = 0, cut.parts = 1;
-  assert_int_equal(bd_memory_optimizer_bytes("adamw", &mesh, &matrix, &flat), bd_align(334 * 12));
+  assert_int_equal(bd_memory_optimizer_bytes("adamw", BD_MASTERS_F32, &mesh, &matrix, &flat),
+                   bd_align(334 * 12));
   // Rows and columns as alike as dimensions allow, [10 x 100] here; the part is [5 x 9 x 4].
   assert_int_equal(bd_optimizer_factor_dim(&matrix), 1);
-  assert_int_equal(bd_memory_optimizer_bytes("adafactor", &mesh, &matrix, &flat),
+  assert_int_equal(bd_memory_optimizer_bytes("adafactor", BD_MASTERS_F32, &mesh, &matrix, &flat),
                    bd_align(334 * 4 + (10 + 100 + 4) * 4));
-  assert_int_equal(bd_memory_optimizer_bytes("adafactor", &mesh, &matrix, &cut),
+  assert_int_equal(bd_memory_optimizer_bytes("adafactor", BD_MASTERS_F32, &mesh, &matrix, &cut),
                    bd_align(5 * 9 * 4 * 4 + (5 + 36 + 4) * 4));
-  assert_int_equal(bd_memory_optimizer_bytes("adafactor", &mesh, &vector, &flat),
+  assert_int_equal(bd_memory_optimizer_bytes("adafactor", BD_MASTERS_F32, &mesh, &vector, &flat),
                    bd_align((7 + 4) * 4));
-  assert_int_equal(bd_memory_update_bytes("adamw", BD_F32), 2 * (4 + 4 + 8));
-  assert_int_equal(bd_memory_update_bytes("adamw", BD_BF16), 2 * (2 + 4 + 12));
+  assert_int_equal(bd_memory_update_bytes("adamw", BD_MASTERS_F32, BD_F32), 2 * (4 + 4 + 8));
+  assert_int_equal(bd_memory_update_bytes("adamw", BD_MASTERS_F32, BD_BF16), 2 * (2 + 4 + 12));
 }
 
 int main(void) {
