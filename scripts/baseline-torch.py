@@ -5,8 +5,8 @@
     baseline-torch.py gpt2-124m MICRO_BATCH STEPS --curve INIT TEXT SEED [--rate X]
 
 Trains random weights on random samples as one would by hand for speed: torch.compile, scaled_dot_product_attention, the
-fused optimizer, bf16 by autocast over f32 weights; of llama-3-8b bf16 weights under Adafactor, and layers recomputed, without
-which it does not fit; of resnet-50 channels last. A step has as many samples as those of scripts/gpu-bench-folders.sh. Prints
+fused optimizer, bf16 by autocast over f32 weights; of llama-3-8b bf16 weights without an f32 copy under Adafactor, whose state is
+averages of rows and columns (the program's state with --masters none), and layers recomputed, without which it does not fit; of resnet-50 channels last. A step has as many samples as those of scripts/gpu-bench-folders.sh. Prints
 the tokens (images) per second of the median step behind the first fifth, and the most bytes that the allocator held.
 --mode is torch.compile's: max-autotune-no-cudagraphs measures matrix products and takes the fastest, as gpu-bench.sh has braid's programs do.
 --small shrinks the models, to see that this program works.
