@@ -124,15 +124,25 @@ static void turn_main(const turning *t, bd_module *out) {
     if (is_turned(t, v)) main->values[v].type = bd_type_channels_last(&main->values[v].type);
 }
 
+static bool has_images(const bd_module *module) {
+  for (int i = 0; i < module->function_count; i++) {
+    const bd_function *f = module->functions[i];
+    for (int k = 0; k < f->op_count; k++)
+      if (bd_has_channels_second(&f->ops[k])) return true;
+  }
+  return false;
+}
+
 bd_status bd_pass_channels_last(bd_ctx *ctx, const bd_module *in, bd_module **out_module) {
   turning t = {.ctx = ctx, .in = in};
-  BD_TRY(start(&t));
   bd_module *out = bd_module_clone(ctx, in);
+  *out_module = out;
+  if (!has_images(in)) return BD_OK;
+  BD_TRY(start(&t));
   turn_main(&t, out);
   for (int i = 0; i < in->function_count; i++) {
     BD_TRY(bd_turn_function(ctx, &t.functions[i]));
     out->functions[i] = t.functions[i].to;
   }
-  *out_module = out;
   return BD_OK;
 }

@@ -13,6 +13,9 @@ typedef struct bd_turned {
 } bd_turned;
 BD_NODISCARD bd_status bd_turn_function(bd_ctx *ctx, bd_turned *turned);
 
+// Whether an op is a convolution or a pool of images in the other order: [n, c, extents..].
+bool bd_has_channels_second(const bd_op *op);
+
 // The type of an image [n, c, extents..] as [n, extents.., c].
 bd_type bd_type_channels_last(const bd_type *type);
 #endif

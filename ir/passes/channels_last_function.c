@@ -276,7 +276,7 @@ static bd_status see_permuted(turner *t, const bd_op *op) {
   return BD_OK;
 }
 
-static bool is_window(const bd_op *op) {
+bool bd_has_channels_second(const bd_op *op) {
   switch (op->kind) {
   case BD_OP_CONV:
   case BD_OP_CONV_DX:
@@ -295,7 +295,7 @@ static bool follows(const turner *t, const bd_op *op) {
 }
 
 static bd_status move_op(turner *t, const bd_op *op) {
-  if (is_window(op)) return turn_window(t, op);
+  if (bd_has_channels_second(op)) return turn_window(t, op);
   if (op->out_count == 1 && is_late(t, op->out[0])) {
     bd_id in; // where it is asked for
     return t->versions[op->in[0]] ? BD_OK : get(t, op->in[0], plain_order(), op->loc, &in);
