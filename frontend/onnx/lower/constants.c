@@ -27,7 +27,9 @@ bool bd_onnx_equal_reals(double a, double b) {
   return a == b || (isnan(a) && isnan(b));
 }
 
-static void look(const content *c, bd_onnx_sketch *sketch, int64_t i, bd_onnx_number value) {
+// `row` and `column`: of element i of a matrix.
+static void look(const content *c, bd_onnx_sketch *sketch, int64_t i, int64_t row, int64_t column,
+                 bd_onnx_number value) {
   if (i == 0) sketch->first = value;
   sketch->uniform =
       sketch->uniform && (c->real ? bd_onnx_equal_reals(value.real, sketch->first.real)
@@ -35,11 +37,12 @@ static void look(const content *c, bd_onnx_sketch *sketch, int64_t i, bd_onnx_nu
   for (int d = 0; d < c->rank && sketch->counts; d++)
     if (value.batch || value.integer != i / c->strides[d] % c->dims[d])
       sketch->counts &= ~(1U << d);
-  if (sketch->triangle) sketch->triangle = bd_onnx_is(value, i % c->dims[1] <= i / c->dims[1]);
+  if (sketch->triangle) sketch->triangle = bd_onnx_is(value, column <= row);
 }
 
 static bd_status draw(bd_onnx_lowering *l, const content *c, bd_onnx_sketch *out) {
   bd_onnx_number piece[PIECE];
+  int64_t row = 0, column = 0, width = c->rank == 2 ? c->dims[1] : c->count;
   const bd_onnx_fact *fact = c->fact;
   bool plain = !c->real && !fact->uniform;
   *out = (bd_onnx_sketch){.tensor = fact->tensor, .uniform = true};
@@ -50,8 +53,9 @@ static bd_status draw(bd_onnx_lowering *l, const content *c, bd_onnx_sketch *out
       int64_t now = c->count - i < PIECE ? c->count - i : PIECE;
       BD_TRY(bd_onnx_tensor_elements(l->ctx, l->model, fact->tensor, i, now, piece));
     }
-    look(c, out, i, fact->known ? bd_onnx_at(fact, i) : piece[i % PIECE]);
+    look(c, out, i, row, column, fact->known ? bd_onnx_at(fact, i) : piece[i % PIECE]);
     if (!out->uniform && !out->counts && !out->triangle) break;
+    if (++column == width) row++, column = 0;
   }
   return BD_OK;
 }
