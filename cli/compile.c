@@ -150,12 +150,14 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   BD_TRY(bd_argument_choice(ctx, arguments, "--masters", bd_masters_names(), &masters));
   job->request.masters = (bd_masters)masters;
   if (!bd_argument(arguments, "--plan") || job->emit <= EMIT_TRAIN) BD_TRY(check_masters(ctx, job));
+  BD_TRY(bd_argument_choice(ctx, arguments, "--target", targets, &target));
+  job->target = target < 0 ? NULL : targets[target];
+  job->request.target = target < 0 ? "cpu" : job->target;
   if (job->emit <= EMIT_TRAIN) return BD_OK;
   if (job->emit >= EMIT_C && !job->out)
     return bd_usage_fail(ctx, arguments, "-o FOLDER is missing; see 'braid compile --help'");
   bd_plan_request *request = &job->request;
   request->limit_seconds = 30;
-  BD_TRY(bd_argument_choice(ctx, arguments, "--target", targets, &target));
   BD_TRY(bd_argument_choice(ctx, arguments, "--optimizer", bd_optimizer_names(), &optimizer));
   BD_TRY(bd_argument_bytes(ctx, arguments, "--memory-cap", &request->cap_bytes));
   BD_TRY(bd_argument_real(ctx, arguments, "--time-limit", 0.1, 86400, &request->limit_seconds));
@@ -167,8 +169,7 @@ static bd_status read_request(bd_ctx *ctx, compilation *job) {
   if (!request->global_batch && !bd_argument(arguments, "--plan") &&
       !bd_argument(arguments, "--partial"))
     return bd_usage_fail(ctx, arguments, "--global-batch is missing; see 'braid compile --help'");
-  job->target = target < 0 ? NULL : targets[target];
-  request->target = job->target ? job->target : targets[job->cluster.gpu];
+  if (!job->target) request->target = targets[job->cluster.gpu];
   request->optimizer = bd_optimizer_names()[optimizer];
   request->model = arguments->operand;
   return BD_OK;
