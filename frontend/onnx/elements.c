@@ -55,6 +55,12 @@ static bd_onnx_number number_of(bd_onnx_dtype dtype, uint64_t bits) {
 static void take_raw(const bd_onnx_tensor *tensor, const unsigned char *data, int64_t count,
                      bd_onnx_number *out) {
   int size = bd_onnx_dtype_bytes(tensor->dtype);
+  if (tensor->dtype == BD_ONNX_BOOL || tensor->dtype == BD_ONNX_UINT8) { // masks are large
+    bool whole = tensor->dtype == BD_ONNX_UINT8;
+    for (int64_t i = 0; i < count; i++)
+      out[i] = (bd_onnx_number){.integer = whole ? data[i] : data[i] != 0};
+    return;
+  }
   for (int64_t i = 0; i < count; i++)
     out[i] = number_of(tensor->dtype, little_endian(data + i * size, size));
 }

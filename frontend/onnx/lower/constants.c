@@ -27,9 +27,7 @@ bool bd_onnx_equal_reals(double a, double b) {
   return a == b || (isnan(a) && isnan(b));
 }
 
-// `row` and `column`: of element i of a matrix.
-static void look(const content *c, bd_onnx_sketch *sketch, int64_t i, int64_t row, int64_t column,
-                 bd_onnx_number value) {
+static void look(const content *c, bd_onnx_sketch *sketch, int64_t i, bd_onnx_number value) {
   if (i == 0) sketch->first = value;
   sketch->uniform =
       sketch->uniform && (c->real ? bd_onnx_equal_reals(value.real, sketch->first.real)
@@ -37,25 +35,43 @@ static void look(const content *c, bd_onnx_sketch *sketch, int64_t i, int64_t ro
   for (int d = 0; d < c->rank && sketch->counts; d++)
     if (value.batch || value.integer != i / c->strides[d] % c->dims[d])
       sketch->counts &= ~(1U << d);
-  if (sketch->triangle) sketch->triangle = bd_onnx_is(value, column <= row);
+}
+
+// Whether elements of a square matrix, from number `first` on, are those of a triangle.
+static bool is_triangle(const bd_onnx_number *elements, int64_t first, int64_t count,
+                        int64_t width) {
+  int64_t row = first / width, column = first % width;
+  bool is = true;
+  for (int64_t i = 0; i < count; i++) {
+    is &= bd_onnx_is(elements[i], column <= row);
+    if (++column == width) row++, column = 0;
+  }
+  return is;
+}
+
+static bd_status take_piece(bd_onnx_lowering *l, const content *c, int64_t first, int64_t count,
+                            bd_onnx_number *out) {
+  const bd_onnx_fact *fact = c->fact;
+  if (!fact->known)
+    return bd_onnx_tensor_elements(l->ctx, l->model, fact->tensor, first, count, out);
+  for (int64_t i = 0; i < count; i++)
+    out[i] = bd_onnx_at(fact, first + i);
+  return BD_OK;
 }
 
 static bd_status draw(bd_onnx_lowering *l, const content *c, bd_onnx_sketch *out) {
   bd_onnx_number piece[PIECE];
-  int64_t row = 0, column = 0, width = c->rank == 2 ? c->dims[1] : c->count;
-  const bd_onnx_fact *fact = c->fact;
-  bool plain = !c->real && !fact->uniform;
-  *out = (bd_onnx_sketch){.tensor = fact->tensor, .uniform = true};
+  bool plain = !c->real && !c->fact->uniform;
+  *out = (bd_onnx_sketch){.tensor = c->fact->tensor, .uniform = true};
   out->counts = plain ? (1U << c->rank) - 1 : 0;
   out->triangle = plain && c->rank == 2 && c->dims[0] == c->dims[1];
-  for (int64_t i = 0; i < c->count; i++) {
-    if (!fact->known && i % PIECE == 0) {
-      int64_t now = c->count - i < PIECE ? c->count - i : PIECE;
-      BD_TRY(bd_onnx_tensor_elements(l->ctx, l->model, fact->tensor, i, now, piece));
-    }
-    look(c, out, i, row, column, fact->known ? bd_onnx_at(fact, i) : piece[i % PIECE]);
+  for (int64_t i = 0; i < c->count; i += PIECE) {
+    int64_t now = c->count - i < PIECE ? c->count - i : PIECE;
+    BD_TRY(take_piece(l, c, i, now, piece));
+    for (int64_t k = 0; k < now && (out->uniform || out->counts); k++)
+      look(c, out, i + k, piece[k]);
+    if (out->triangle) out->triangle = is_triangle(piece, i, now, c->dims[1]);
     if (!out->uniform && !out->counts && !out->triangle) break;
-    if (++column == width) row++, column = 0;
   }
   return BD_OK;
 }
