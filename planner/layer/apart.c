@@ -123,8 +123,10 @@ bd_status bd_layer_least_apart(bd_ctx *ctx, const bd_layer_request *request, dou
     int8_t split[BD_MAX_AXES];
     double least = INFINITY;
     memset(split, -1, sizeof split);
-    apart a = take_apart(&space, i);
-    if (!is_plain(&space, &space.forward->ops[i])) try_axis(&a, 0, split, &least);
+    if (!is_plain(&space, &space.forward->ops[i])) {
+      apart a = take_apart(&space, i);
+      try_axis(&a, 0, split, &least);
+    }
     *out_seconds += isfinite(least) ? least : even;
   }
   return BD_OK;

@@ -50,10 +50,12 @@ static void add_values(bd_layer_space *space, const bd_cluster_ops *c,
   }
 }
 
-// An op of a cluster under a split, whatever is kept and however weights are spread.
+// An op of a cluster under a split, whatever is kept; but for what it gathers again, however
+// weights are spread.
 typedef struct placed_op {
   int8_t split[BD_MAX_AXES];
-  double rerun_seconds; // of running it again
+  double rerun_seconds;  // of running it again
+  double gather_seconds; // ... and bringing weights to it
   double kept_seconds; // of keeping its results on the tape, by stores that it needs for that alone
   double aside_seconds[BD_KEPT_COUNT]; // of keeping them elsewhere
   double tape_bytes;
@@ -99,25 +101,23 @@ static option_cost shared_cost(bd_layer_space *space, const bd_cluster_ops *c,
   return out;
 }
 
-// Weights as they are stored; `rerun_seconds[i]`: what running op i of the cluster again adds.
+// Weights as they are stored.
 static void add_weights(bd_layer_space *space, const bd_cluster_ops *c,
-                        const bd_layer_option *option, const placed_op *placed,
-                        double *rerun_seconds, option_cost *out) {
+                        const bd_layer_option *option, placed_op *placed, option_cost *out) {
   for (int i = 0; i < c->op_count && isfinite(out->seconds); i++) {
     bd_weight_cost weights = bd_layer_weight_cost(space, c->ops[i], placed[i].split, option);
     out->seconds += weights.seconds;
     out->state_bytes += weights.state_bytes;
-    rerun_seconds[i] = weights.rerun_seconds;
+    placed[i].gather_seconds = weights.rerun_seconds;
   }
 }
 
 // What running ops again costs, and what the tape holds.
 static void add_keep(const bd_layer_space *space, const bd_cluster_ops *c,
-                     const bd_layer_option *option, const placed_op *placed,
-                     const double *rerun_seconds, option_cost *out) {
+                     const bd_layer_option *option, const placed_op *placed, option_cost *out) {
   for (int i = 0; i < c->op_count && isfinite(out->seconds); i++) {
     if (bd_layer_runs_again(space, option, c->ops[i]))
-      out->seconds += placed[i].rerun_seconds + rerun_seconds[i];
+      out->seconds += placed[i].rerun_seconds + placed[i].gather_seconds;
     if (!bd_layer_keeps(space, option, c->ops[i])) continue;
     out->seconds += placed[i].aside_seconds[option->how] + placed[i].kept_seconds;
     out->tape_bytes += option->how ? 0 : placed[i].tape_bytes;
@@ -156,7 +156,6 @@ static void add_node(bd_ctx *ctx, bd_layer_space *space, bd_cluster_ops *c, bd_c
                      double **out_tape) {
   node->cost = BD_NEW_ARRAY(ctx->arena, double, c->option_count);
   node->usage = BD_NEW_ARRAY(ctx->arena, double, c->option_count);
-  double *rerun_seconds = BD_NEW_ARRAY(ctx->arena, double, c->op_count);
   placed_op *placed = BD_NEW_ARRAY(ctx->arena, placed_op, c->op_count);
   *out_tape = BD_NEW_ARRAY(ctx->arena, double, c->option_count);
   option_cost shared = {0, 0, 0}, stored = {0, 0, 0};
@@ -169,11 +168,11 @@ static void add_node(bd_ctx *ctx, bd_layer_space *space, bd_cluster_ops *c, bd_c
     if (fresh) first = kept;
     if (fresh || !same_spread(&option, &before)) {
       stored = shared;
-      add_weights(space, c, &option, placed, rerun_seconds, &stored);
+      add_weights(space, c, &option, placed, &stored);
     }
     before = option;
     option_cost cost = stored;
-    add_keep(space, c, &option, placed, rerun_seconds, &cost);
+    add_keep(space, c, &option, placed, &cost);
     bool last = o + 1 == c->option_count && !kept; // stands for none
     if (!last &&
         (isinf(cost.seconds) || is_dominated(c, node, *out_tape, first, kept, &option, &cost)))
