@@ -61,7 +61,8 @@ void bd_gen_elementwise(bd_gen *g, bd_gen_points *points) {
   if (nest.work > block) nest.work = nest.block = block;
   nest.work *= per_point;
   if (points->packs)
-    bd_gen_pack(g, lane_loop, points->access_count, (const bd_access *const *)points->accesses);
+    bd_gen_pack(g, lane_loop, BD_GEN_ALIGNED, points->access_count,
+                (const bd_access *const *)points->accesses);
   bd_gen_items(g, &nest, lanes, points);
 }
 

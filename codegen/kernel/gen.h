@@ -139,10 +139,10 @@ void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *us
 // Runs body over [g->lane_from, g->lane_to) of `loop` in groups of lanes.
 void bd_gen_lanes(bd_gen *g, int loop, int width, bd_gen_body body, void *user);
 // Decides for a loop that lanes are to run along, and all that bodies load and store along it: a
-// thread takes as many elements as make 16 bytes of the narrowest access, or half of that and so
+// thread takes as many elements as make `bytes` of the narrowest access, or half of that and so
 // on, down to 1, where they do not lie in a row or where addresses are not multiples of that alike.
 // Long rows may begin and end with some that are taken one by one. The accesses outlive the lanes.
-void bd_gen_pack(bd_gen *g, int loop, int count, const bd_access *const *accesses);
+void bd_gen_pack(bd_gen *g, int loop, int bytes, int count, const bd_access *const *accesses);
 // Serial loops over `loops` (slowest first) around body.
 void bd_gen_serial(bd_gen *g, int count, const int *loops, bd_gen_body body, void *user);
 // Logical index of a loop in the lanes, i64.

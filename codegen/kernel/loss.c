@@ -11,7 +11,7 @@ typedef struct loss {
 } loss;
 
 static void pack_rows(bd_gen *g, const loss *l) {
-  bd_gen_pack(g, l->v, 2, (const bd_access *const[]){&l->logits, &l->out});
+  bd_gen_pack(g, l->v, BD_GEN_ALIGNED, 2, (const bd_access *const[]){&l->logits, &l->out});
 }
 
 static void find_max(bd_gen *g, void *user) {

@@ -30,7 +30,7 @@ static LLVMValueRef normalized(bd_gen *g, const norm *n) {
 // Lays rows out over items, packed as all that is read and written along them allows.
 static void over_rows(bd_gen *g, norm *n, bd_gen_body body) {
   const bd_access *along[] = {&n->x, &n->dy, &n->gain, &n->bias, &n->y};
-  bd_gen_pack(g, n->nest.lane_loop, (int)(sizeof along / sizeof *along), along);
+  bd_gen_pack(g, n->nest.lane_loop, BD_GEN_ALIGNED, (int)(sizeof along / sizeof *along), along);
   bd_gen_items(g, &n->nest, body, n);
 }
 

@@ -10,13 +10,13 @@ static bool is_along(const bd_access *access, int loop) {
   return access->base && access->stride[loop];
 }
 
-// The elements of the narrowest access.
-static int widest_pack(int loop, int count, const bd_access *const *accesses) {
+// As many elements of the narrowest access as make so many bytes.
+static int widest_pack(int loop, int bytes, int count, const bd_access *const *accesses) {
   int narrowest = BD_GEN_ALIGNED;
   for (int i = 0; i < count; i++)
     if (is_along(accesses[i], loop) && bd_dtype_bytes(accesses[i]->dtype) < narrowest)
       narrowest = (int)bd_dtype_bytes(accesses[i]->dtype);
-  return BD_GEN_ALIGNED / narrowest < MOST ? BD_GEN_ALIGNED / narrowest : MOST;
+  return bytes / narrowest < MOST ? bytes / narrowest : MOST;
 }
 
 // Whether a pack's addresses in an access are multiples of it where those of `like` are.
@@ -37,9 +37,9 @@ static bool is_even(const bd_gen *g, const bd_access *access, int loop, int pack
   return g->loop[loop].extent % pack == 0;
 }
 
-void bd_gen_pack(bd_gen *g, int loop, int count, const bd_access *const *accesses) {
+void bd_gen_pack(bd_gen *g, int loop, int bytes, int count, const bd_access *const *accesses) {
   const bd_access *first = NULL;
-  int pack = g->cuda ? widest_pack(loop, count, accesses) : 1;
+  int pack = g->cuda ? widest_pack(loop, bytes, count, accesses) : 1;
   for (int i = 0; i < count; i++) {
     if (!is_along(accesses[i], loop)) continue;
     first = first ? first : accesses[i];

@@ -131,19 +131,13 @@ static void block_item(bd_gen *g, void *user) {
 // blocks. Only where every thread has all of its own.
 static int pack_columns(bd_gen *g, const bd_gen_columns *c) {
   const bd_access *along[BD_MAX_OPERANDS + BD_MAX_RESULTS];
-  int count = 0, pack = 1;
-  int64_t narrowest = SECTOR;
-  for (int i = 0; i < c->along_count; i++) {
+  int count = 0;
+  for (int i = 0; i < c->along_count; i++)
     along[count++] = c->along[i];
-    if (bd_dtype_bytes(c->along[i]->dtype) < narrowest)
-      narrowest = bd_dtype_bytes(c->along[i]->dtype);
-  }
   for (int i = 0; i < c->sums; i++)
     along[count++] = &c->out[i];
-  bd_gen_pack(g, c->lane_loop, count, along);
-  while (pack < g->pack && pack * narrowest * ALONG < SECTOR)
-    pack *= 2;
-  return g->uneven || g->loop[c->lane_loop].split ? 1 : pack;
+  bd_gen_pack(g, c->lane_loop, SECTOR / ALONG, count, along);
+  return g->uneven || g->loop[c->lane_loop].split ? 1 : g->pack;
 }
 
 static void gpu_columns(bd_gen *g, bd_gen_columns *c, bd_gen_nest *nest) {

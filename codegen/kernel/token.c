@@ -40,7 +40,7 @@ bd_status bd_gen_embed(bd_gen *g) {
   for (int d = 0; d < rank - 1; d++)
     l.nest.outer[d] = g->map.out[0][d];
   l.nest.work = g->loop[l.nest.lane_loop].extent;
-  bd_gen_pack(g, l.nest.lane_loop, 2, (const bd_access *const[]){&l.table, &l.out});
+  bd_gen_pack(g, l.nest.lane_loop, BD_GEN_ALIGNED, 2, (const bd_access *const[]){&l.table, &l.out});
   bd_gen_items(g, &l.nest, lookup_row, &l);
   return BD_OK;
 }
@@ -110,7 +110,7 @@ bd_status bd_gen_rope(bd_gen *g) {
   }
   r.nest = (bd_gen_nest){.outer_count = 2, .outer = {loops[0], loops[1]}, .lane_loop = r.half};
   r.nest.work = g->loop[loops[2]].extent * 2 * half;
-  bd_gen_pack(g, r.half, 5,
+  bd_gen_pack(g, r.half, BD_GEN_ALIGNED, 5,
               (const bd_access *const[]){&r.in[0], &r.in[1], &r.out[0], &r.out[1], &r.frequency});
   bd_gen_items(g, &r.nest, turn_position, &r);
   return BD_OK;
