@@ -9,8 +9,8 @@ enum { WHY_BYTES = 256 };
 
 // What a rank has found in its rehearsal.
 typedef struct finding {
-  int32_t uses;           // of these, a bit each
-  int32_t asked, version; // version 0: it has none that can be used
+  int32_t uses;    // that asked for it, a bit each
+  int32_t version; // 0: it has none that can be used
   int32_t planned, refused;
   char why[WHY_BYTES]; // there is none, or something was refused
 } finding;
@@ -25,7 +25,6 @@ bd_dnn *bd_cuda_dnn(bd_rt *rt, int use) {
   if (!device->dnn) {
     bd_cuda_dnn_use *const d = calloc(1, sizeof *d);
     if (!d) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
-    d->found.asked = 1;
     if (device->launcher.no_dnn)
       snprintf(d->found.why, sizeof d->found.why, "BRAID_CUDNN=0");
     else
@@ -42,10 +41,6 @@ void bd_cuda_dnn_count(bd_rt *rt, const char *refused_why) {
   f->planned += !refused_why;
   if (refused_why && f->refused++ == 0) snprintf(f->why, sizeof f->why, "%s", refused_why);
 }
-
-typedef struct verdict {
-  int32_t off; // cuDNN is used nowhere
-} verdict;
 
 static const char *name_of(int32_t uses) {
   static const char *const names[] = {"nothing", "attention", "convolutions",
@@ -77,7 +72,7 @@ static void say_off(const finding *all, int ranks, int first) {
   char one[32], other[32];
   for (int r = first; r < ranks; r++) {
     const finding *const f = &all[r];
-    if (!f->asked || f->version == all[first].version) continue;
+    if (!f->uses || f->version == all[first].version) continue;
     bd_rt_say("%s by %s: rank %d has %s, rank %d has %s: install the same on every machine",
               name_of(uses), others_of(uses), first,
               version_name(all[first].version, one, sizeof one), r,
@@ -105,33 +100,34 @@ static void say_on(const finding *all, int ranks, int version) {
               refuses->why);
 }
 
-static verdict judge(const finding *all, int ranks) {
-  verdict v = {0};
+// Whether cuDNN is to be used nowhere.
+static int32_t is_off(const finding *all, int ranks) {
+  int32_t off = 0;
   int first = -1;
   for (int r = 0; r < ranks; r++) {
-    if (!all[r].asked) continue;
+    if (!all[r].uses) continue;
     if (first < 0) first = r;
-    v.off |= !all[r].version || all[r].version != all[first].version;
+    off |= !all[r].version || all[r].version != all[first].version;
   }
-  if (first < 0) return v;
-  if (v.off)
+  if (first < 0) return 0;
+  if (off)
     say_off(all, ranks, first);
   else
     say_on(all, ranks, all[first].version);
-  return v;
+  return off;
 }
 
 void bd_cuda_agree_dnn(bd_rt *rt) {
   bd_meeting *const meeting = rt->device->meeting;
   finding *const all = calloc(rt->rank == 0 ? (size_t)rt->ranks : 1, sizeof *all), own = {0};
-  verdict v = {0};
+  int32_t off = 0;
   if (!all) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
   if (rt->device->dnn) own = rt->device->dnn->found;
   if (bd_meeting_gather(meeting, &own, sizeof own, all)) bd_cuda_leave_early(rt);
-  if (rt->rank == 0) v = judge(all, rt->ranks);
+  if (rt->rank == 0) off = is_off(all, rt->ranks);
   free(all);
-  if (bd_meeting_broadcast(meeting, &v, sizeof v)) bd_cuda_leave_early(rt);
-  if (v.off) bd_cuda_release_dnn(rt);
+  if (bd_meeting_broadcast(meeting, &off, sizeof off)) bd_cuda_leave_early(rt);
+  if (off) bd_cuda_release_dnn(rt);
 }
 
 void bd_cuda_release_dnn(bd_rt *rt) {
