@@ -70,16 +70,9 @@ static int check(bd_dnn *dnn, const trial *t, int gradient) {
 }
 
 int main(int count, char **arguments) {
-  char why[256] = "";
   int bad = 0;
   if (count != 2) return 2;
-  describe(atoi(arguments[1]));
-  bd_dnn *const dnn = bd_dnn_open(why, sizeof why);
-  if (!dnn) {
-    const int old = strstr(why, "older") != NULL;
-    printf("%s: %s\n", old ? "skipped" : "FAIL", why);
-    return !old;
-  }
+  bd_dnn *const dnn = open_described(atoi(arguments[1]));
   for (size_t i = 0; i < sizeof trials / sizeof *trials; i++)
     for (int gradient = 0; gradient < 2; gradient++)
       bad += !check(dnn, &trials[i], gradient);

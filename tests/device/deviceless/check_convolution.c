@@ -73,16 +73,9 @@ static int check(bd_dnn *dnn, const trial *t, bd_cuda_conv_kind kind) {
 }
 
 int main(int count, char **arguments) {
-  char why[256] = "";
   int bad = 0;
   if (count != 2) return 2;
-  describe(atoi(arguments[1]));
-  bd_dnn *const dnn = bd_dnn_open(why, sizeof why);
-  if (!dnn) {
-    const int old = strstr(why, "older") != NULL;
-    printf("%s: %s\n", old ? "skipped" : "FAIL", why);
-    return !old;
-  }
+  bd_dnn *const dnn = open_described(atoi(arguments[1]));
   for (size_t i = 0; i < sizeof trials / sizeof *trials; i++)
     for (int kind = BD_CUDA_CONV_FORWARD; kind <= BD_CUDA_CONV_DW; kind++)
       bad += !check(dnn, &trials[i], (bd_cuda_conv_kind)kind);

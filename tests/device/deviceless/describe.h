@@ -1,8 +1,10 @@
 // Devices that are described and not there: those of A100, H100 and B200.
 #ifndef BD_TESTS_DEVICE_DEVICELESS_DESCRIBE_H
 #define BD_TESTS_DEVICE_DEVICELESS_DESCRIBE_H
+#include "runtime/cuda/dnn.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 // An engine's name for the properties of a device of this compute capability: 80, 90 or 100.
 static inline void describe(int capability) {
@@ -21,5 +23,16 @@ static inline void describe(int capability) {
            "\"memClockRateKHz\":2619000}",
            capability * 10, processors, shared);
   setenv("BD_DEVICE", text, 1);
+}
+
+// cuDNN for such a device. One that is too old ends the test as skipped, none at all as failed.
+static inline bd_dnn *open_described(int capability) {
+  char why[256] = "";
+  describe(capability);
+  bd_dnn *const dnn = bd_dnn_open(why, sizeof why);
+  if (dnn) return dnn;
+  const int old = strstr(why, "older") != NULL;
+  printf("%s: %s\n", old ? "skipped" : "FAIL", why);
+  exit(!old);
 }
 #endif
