@@ -20,8 +20,8 @@ static bd_status try_sequence(bd_ctx *ctx, void *arg) {
   bd_search_outcome outcome;
   BD_TRY(bd_model_load(ctx, t->model, &t->options, &graph));
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
-  const char *passes = bd_training_passes(t->request.precision, t->request.masters,
-                                          strcmp(t->request.target, "cuda") == 0);
+  const char *passes =
+      bd_training_passes(t->request.precision, t->request.masters, t->request.target);
   BD_TRY(bd_pass_run_list(ctx, passes, NULL, stderr, graph, &train));
   t->request.sequence = bd_module_sequence(graph);
   BD_TRY(bd_plan_look(ctx, train, t->cluster, &t->request, &outcome));

@@ -332,8 +332,8 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   BD_TRY(bd_model_load(ctx, arguments->operand, &job.model, &graph));
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", printed_pass(&job), stderr, graph, &graph));
   if (job.emit == EMIT_GRAPH) return write_module(ctx, graph, job.out);
-  const char *passes = bd_training_passes(job.request.precision, job.request.masters,
-                                          strcmp(job.request.target, "cuda") == 0);
+  const char *passes =
+      bd_training_passes(job.request.precision, job.request.masters, job.request.target);
   BD_TRY(bd_pass_run_list(ctx, passes, printed_pass(&job), stderr, graph, &train));
   if (job.emit == EMIT_TRAIN) return write_module(ctx, train, job.out);
   job.request.sequence = bd_module_sequence(graph);

@@ -100,8 +100,7 @@ static bd_status load(bd_ctx *ctx, const bd_plan *plan, bd_module **out_train,
   BD_TRY(bd_machine_load(ctx, plan->cluster, BD_NOWHERE, out_cluster));
   BD_TRY(bd_model_load(ctx, plan->model, &options, &graph));
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
-  const char *passes =
-      bd_training_passes(plan->precision, plan->masters, strcmp(plan->target, "cuda") == 0);
+  const char *passes = bd_training_passes(plan->precision, plan->masters, plan->target);
   return bd_pass_run_list(ctx, passes, NULL, stderr, graph, out_train);
 }
 

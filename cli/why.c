@@ -33,8 +33,7 @@ static bd_status load_model(bd_ctx *ctx, asking *a) {
     return BD_INVALID;
   }
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
-  const char *passes =
-      bd_training_passes(plan->precision, plan->masters, strcmp(plan->target, "cuda") == 0);
+  const char *passes = bd_training_passes(plan->precision, plan->masters, plan->target);
   return bd_pass_run_list(ctx, passes, NULL, stderr, graph, &a->train);
 }
 

@@ -18,19 +18,26 @@ const bd_pass *bd_pass_find(const char *name) {
   return NULL;
 }
 
-const char *bd_training_passes(bd_dtype precision, bd_masters masters, bool cuda) {
+// Only GPUs want the first of them.
+#define FOR_GPUS "channels-last,"
+
+static const char *gpu_passes(bd_dtype precision, bd_masters masters) {
   switch (precision) {
   case BD_BF16:
-    if (masters == BD_MASTERS_NONE)
-      return cuda ? "channels-last,autodiff,precision,no-masters" : "autodiff,precision,no-masters";
-    return cuda ? "channels-last,autodiff,precision" : "autodiff,precision";
+    return masters == BD_MASTERS_NONE ? FOR_GPUS "autodiff,precision,no-masters"
+                                      : FOR_GPUS "autodiff,precision";
   case BD_F16:
-    return cuda ? "channels-last,autodiff,precision-f16" : "autodiff,precision-f16";
+    return FOR_GPUS "autodiff,precision-f16";
   case BD_F8:
-    return cuda ? "channels-last,autodiff,precision,fp8" : "autodiff,precision,fp8";
+    return FOR_GPUS "autodiff,precision,fp8";
   default:
-    return cuda ? "channels-last,autodiff" : "autodiff";
+    return FOR_GPUS "autodiff";
   }
+}
+
+const char *bd_training_passes(bd_dtype precision, bd_masters masters, const char *target) {
+  const char *passes = gpu_passes(precision, masters);
+  return strcmp(target, "cuda") == 0 ? passes : passes + sizeof FOR_GPUS - 1;
 }
 
 const char *bd_pass_names(bd_ctx *ctx) {

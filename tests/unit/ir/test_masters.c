@@ -183,7 +183,7 @@ static void small_updates_are_not_lost(void **state) {
   int64_t moved;
   const double wide = train("autodiff", WIDE, rate, &moved);
   const double start = train("autodiff", WIDE, 0, &moved);
-  const char *none = bd_training_passes(BD_BF16, BD_MASTERS_NONE, false);
+  const char *none = bd_training_passes(BD_BF16, BD_MASTERS_NONE, "cpu");
   const double stochastic = train(none, STOCHASTIC, rate, &moved);
   assert_true(moved > 100);
   const double nearest = train(none, NEAREST, rate, &moved);
@@ -200,7 +200,7 @@ static void larger_updates_stay_close(void **state) {
   int64_t moved;
   const double wide = train("autodiff", WIDE, 0.1, &moved);
   const double stochastic =
-      train(bd_training_passes(BD_BF16, BD_MASTERS_NONE, false), STOCHASTIC, 0.1, &moved);
+      train(bd_training_passes(BD_BF16, BD_MASTERS_NONE, "cpu"), STOCHASTIC, 0.1, &moved);
   print_message("100 steps: loss %.6f in f32, %.6f rounded stochastically\n", wide, stochastic);
   assert_true(fabs(stochastic / wide - 1) < 0.02);
 }
