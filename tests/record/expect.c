@@ -17,6 +17,7 @@ typedef struct builder {
   record_pass *pass; // that is being written
   int capacity, use_count, use_capacity;
   const bd_prefetch *prefetch; // per function
+  bd_epilogues *epilogues;     // likewise
 } builder;
 
 static record_instruction *add(builder *b, record_kind kind, const char *name) {
@@ -144,16 +145,19 @@ BD_NODISCARD static bd_status add_library(builder *b, int call, const bd_functio
   return BD_OK;
 }
 
-static int function_index(const bd_module *module, const bd_function *f) {
-  int index = 0;
-  while (module->functions[index] != f)
-    index++;
-  return index;
+// The number of the function that an op of main calls.
+static int function_of(const builder *b, int call) {
+  const bd_function *const f = bd_module_find(b->module, b->main->ops[call].callee);
+  int number = 0;
+  while (b->module->functions[number] != f)
+    number++;
+  return number;
 }
 
-BD_NODISCARD static bd_status add_step(builder *b, int call, const bd_function *f,
-                                       const bd_fusion *fusion, const bd_epilogues *epilogues,
-                                       int step) {
+BD_NODISCARD static bd_status add_step(builder *b, int call, int function, int step) {
+  const bd_function *const f = b->module->functions[function];
+  const bd_fusion *const fusion = &b->prefetch[function].fusion;
+  const bd_epilogues *const epilogues = &b->epilogues[function];
   bd_kernel kernel;
   if (epilogues->taken[step]) return BD_OK;
   if (epilogues->of[step].kind != BD_RT_EPILOGUE_NONE)
@@ -162,7 +166,7 @@ BD_NODISCARD static bd_status add_step(builder *b, int call, const bd_function *
     add_kernel(b, call, &kernel);
   else
     BD_TRY(add_library(b, call, f, &f->ops[fusion->first_op[step]]));
-  b->pass->instructions[b->pass->count - 1].function = function_index(b->module, f);
+  b->pass->instructions[b->pass->count - 1].function = function;
   b->pass->instructions[b->pass->count - 1].step = step;
   return BD_OK;
 }
@@ -170,31 +174,25 @@ BD_NODISCARD static bd_status add_step(builder *b, int call, const bd_function *
 // What call `next` gathers before it begins: before step `step` of function `before`, or, where
 // that is -1, with the pass.
 BD_NODISCARD static bd_status add_ahead(builder *b, int next, int before, int step) {
-  const bd_function *const f = bd_module_find(b->module, b->main->ops[next].callee);
-  const int function = function_index(b->module, f);
+  const int function = function_of(b, next);
   const bd_prefetch *const p = &b->prefetch[function];
-  bd_epilogues epilogues;
-  bd_epilogue_find(b->ctx, b->module, f, &p->fusion, &epilogues);
   for (int k = 0; k < p->fusion.step_count; k++) {
     if (p->begin[k] != BD_PREFETCH_AHEAD) continue;
     if (before < 0 || bd_prefetch_start(b->module, b->prefetch, before, function, k) == step)
-      BD_TRY(add_step(b, next, f, &p->fusion, &epilogues, k));
+      BD_TRY(add_step(b, next, function, k));
   }
   return BD_OK;
 }
 
 BD_NODISCARD static bd_status add_call(builder *b, int call) {
-  const bd_function *const f = bd_module_find(b->module, b->main->ops[call].callee);
-  const int function = function_index(b->module, f), next = bd_prefetch_next(b->module, call);
+  const int function = function_of(b, call), next = bd_prefetch_next(b->module, call);
   const bd_prefetch *const p = &b->prefetch[function];
-  bd_epilogues epilogues;
-  bd_epilogue_find(b->ctx, b->module, f, &p->fusion, &epilogues);
   for (int step = 0; step <= p->fusion.step_count; step++) {
     if (next >= 0) BD_TRY(add_ahead(b, next, function, step));
     for (int later = step + 1; later < p->fusion.step_count; later++)
-      if (p->begin[later] == step) BD_TRY(add_step(b, call, f, &p->fusion, &epilogues, later));
+      if (p->begin[later] == step) BD_TRY(add_step(b, call, function, later));
     if (step < p->fusion.step_count && p->begin[step] == step)
-      BD_TRY(add_step(b, call, f, &p->fusion, &epilogues, step));
+      BD_TRY(add_step(b, call, function, step));
   }
   return BD_OK;
 }
@@ -286,6 +284,9 @@ bd_status record_expect(bd_ctx *ctx, const bd_module *exec, bd_schedule schedule
   BD_TRY(bd_schedule_order(ctx, schedule, stage, exec->stages, 1, micro_batches, &out->passes,
                            &out->pass_count));
   b.prefetch = bd_prefetch_find(ctx, exec);
+  b.epilogues = BD_NEW_ARRAY(ctx->arena, bd_epilogues, exec->function_count);
+  for (int f = 0; f < exec->function_count; f++)
+    bd_epilogue_find(ctx, exec, exec->functions[f], &b.prefetch[f].fusion, &b.epilogues[f]);
   const int forward_end = number_calls(&b);
   BD_TRY(add_pass(&b, 0, forward_end, false));
   return add_pass(&b, forward_end, exec->main->op_count, true);
