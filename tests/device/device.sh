@@ -1,5 +1,17 @@
-# Steps shared by the tests of programs on the fake device. Sourced after tests/road/road.sh, with $lower, $device,
-# $root, $libraries and $data set.
+# Steps shared by the tests of programs on the fake device, which begin with open_device and set $data.
+device=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
+root=$(realpath "$device/../..")
+here=$root/tests/road
+. "$here/road.sh"
+
+# BRAID LOWER LIBRARIES FOLDER: enters the folder (open_folder). LIBRARIES: what programs are linked with, separated by
+# spaces.
+open_device() {
+  braid=$(realpath "$1") lower=$(realpath "$2")
+  read -ra libraries <<<"$3"
+  open_folder "$4"
+  mkdir shared
+}
 
 # FILE DIMS [TARGETS]: samples for models without tokens.
 write_samples() {

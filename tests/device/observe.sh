@@ -3,15 +3,9 @@
 # NVML's figures and MFU in the metrics.
 #   observe.sh BRAID LOWER LIBRARIES CUDA_HEADERS [FOLDER]
 set -euo pipefail
-braid=$(realpath "$1") lower=$(realpath "$2") headers=$4
-read -ra libraries <<<"$3"
-device=$(dirname "$(realpath "$0")")
-root=$(realpath "$device/../..")
-here=$root/tests/road
-. "$here/road.sh"
-. "$device/device.sh"
-open_folder "${5:-}"
-mkdir shared
+. "$(dirname "$0")/device.sh"
+headers=$4
+open_device "$1" "$2" "$3" "${5:-}"
 data=text.txt target=cuda
 write_text text.txt
 plan_model pipe gpt2-tiny 2 2 1 4 1f1b - none -

@@ -2,17 +2,11 @@
 # Programs for GPUs, built against the fake device and trained on several ranks: their losses are the CPU's,
 # their memory is what the plan says, and they give back all they took.
 #   programs.sh BRAID LOWER COMPARE_WEIGHTS LIBRARIES MODEL [FOLDER]
-# LIBRARIES: what programs are linked with, separated by spaces. FOLDER, when given, keeps what was built.
+# LIBRARIES: see open_device. FOLDER, when given, keeps what was built.
 set -euo pipefail
-braid=$(realpath "$1") lower=$(realpath "$2") compare=$(realpath "$3") model=$5
-read -ra libraries <<<"$4"
-device=$(dirname "$(realpath "$0")")
-root=$(realpath "$device/../..")
-here=$root/tests/road
-. "$here/road.sh"
-. "$device/device.sh"
-open_folder "${6:-}"
-mkdir shared
+. "$(dirname "$0")/device.sh"
+compare=$(realpath "$3") model=$5
+open_device "$1" "$2" "$4" "${6:-}"
 
 # NAME RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT, as in same_model.sh. The last is trained again.
 plans_of() {

@@ -2,15 +2,9 @@
 # --tune on the fake device, whose algorithms differ in bits and in the time that they pretend to take.
 #   tune.sh BRAID LOWER LIBRARIES [FOLDER]
 set -euo pipefail
-braid=$(realpath "$1") lower=$(realpath "$2")
-read -ra libraries <<<"$3"
-device=$(dirname "$(realpath "$0")")
-root=$(realpath "$device/../..")
-here=$root/tests/road
-. "$here/road.sh"
-. "$device/device.sh"
-open_folder "${4:-}"
-mkdir shared kept
+. "$(dirname "$0")/device.sh"
+open_device "$1" "$2" "$3" "${4:-}"
+mkdir kept
 data=text.txt target=cuda seed=0
 write_text text.txt
 export BD_FAKE_PRODUCT_MICROS=1000000

@@ -2,15 +2,9 @@
 # The fake device sees programs that are wrong.
 #   wrong.sh BRAID LOWER LIBRARIES MODEL [FOLDER]
 set -euo pipefail
-braid=$(realpath "$1") lower=$(realpath "$2") model=$4
-read -ra libraries <<<"$3"
-device=$(dirname "$(realpath "$0")")
-root=$(realpath "$device/../..")
-here=$root/tests/road
-. "$here/road.sh"
-. "$device/device.sh"
-open_folder "${5:-}"
-mkdir shared
+. "$(dirname "$0")/device.sh"
+model=$4
+open_device "$1" "$2" "$3" "${5:-}"
 data=samples target=cuda
 write_samples samples 64
 
