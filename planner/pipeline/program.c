@@ -16,7 +16,7 @@ typedef struct building {
   const bd_pipeline_problem *problem;
   bd_program program;
   units unit;
-  int *count, *used; // per (stage, run, candidate)
+  int *count, *used; // per (stage, run, candidate); used: -1 where a run has one layer
   int *pass;         // per (stage, run, form, form): enters in one, leaves in the other; -1: none
   int *link;         // per (stage, run, way, form, form): leaves in one, goes on in the other
   int *forward, *backward; // per stage: seconds of a micro-batch
@@ -62,9 +62,10 @@ static units find_units(const bd_pipeline_problem *problem) {
 }
 
 int bd_pipeline_program_columns(const bd_pipeline_problem *problem) {
-  int columns = 2 * problem->stages * bd_pipeline_candidates(problem), before = 0;
+  int columns = 0, before = 0;
   for (int r = 0; r < problem->run_count; r++) {
-    int forms = 0;
+    int forms = 0, kinds = problem->runs[r].calls > 1 ? 2 : 1;
+    columns += kinds * problem->stages * problem->runs[r].candidate_count;
     for (int f = 0; f < problem->form_count; f++)
       forms += has_form(&problem->runs[r], f);
     columns += problem->stages * (2 * forms * forms + 2 * before * forms);
@@ -133,7 +134,7 @@ static void add_columns(building *b) {
         int cell = bd_pipeline_index(p, s, r, k);
         double seconds = bd_pipeline_layer_seconds(&p->runs[r].candidates[k]);
         b->count[cell] = add_integer(b, seconds, p->runs[r].calls);
-        b->used[cell] = add_integer(b, 0, 1);
+        b->used[cell] = p->runs[r].calls > 1 ? add_integer(b, 0, 1) : -1;
       }
       add_passes(b, s, r);
       add_links(b, s, r);
@@ -202,12 +203,32 @@ static void add_shared(building *b, int memory, int s) {
   }
 }
 
-// A stage's time, memory and workspace.
+// The workspace holds that of any layer, and so the mean of a run's.
+static void add_workspace(building *b, int s, int r) {
+  const bd_pipeline_run *run = &b->problem->runs[r];
+  int mean = bd_program_add_row(b->ctx, &b->program, 0, INFINITY);
+  add_entry(b, mean, b->workspace[s], run->calls);
+  for (int k = 0; k < run->candidate_count; k++) {
+    int cell = bd_pipeline_index(b->problem, s, r, k);
+    double bytes = (double)run->candidates[k].workspace_bytes / b->unit.bytes;
+    add_entry(b, mean, b->count[cell], -bytes);
+    if (run->calls == 1) continue;
+    int uses = bd_program_add_row(b->ctx, &b->program, -INFINITY, 0);
+    add_entry(b, uses, b->count[cell], 1);
+    add_entry(b, uses, b->used[cell], -run->calls);
+    int holds = bd_program_add_row(b->ctx, &b->program, 0, INFINITY);
+    add_entry(b, holds, b->workspace[s], 1);
+    add_entry(b, holds, b->used[cell], -bytes);
+  }
+}
+
+// A stage's time, memory and workspace. Its passes take exactly as long as its layers, since paths
+// that leave a stage out count them off (add_paths).
 static void add_stage(building *b, double cap_bytes, int s) {
   const bd_pipeline_problem *p = b->problem;
   bd_program *program = &b->program;
-  stage_rows rows = {bd_program_add_row(b->ctx, program, -INFINITY, 0),
-                     bd_program_add_row(b->ctx, program, -INFINITY, 0),
+  stage_rows rows = {bd_program_add_row(b->ctx, program, 0, 0),
+                     bd_program_add_row(b->ctx, program, 0, 0),
                      bd_program_add_row(b->ctx, program, -INFINITY, cap_bytes / b->unit.bytes)};
   int sync = bd_program_add_row(b->ctx, program, -INFINITY, 0);
   add_entry(b, rows.forward, b->forward[s], -1);
@@ -216,20 +237,16 @@ static void add_stage(building *b, double cap_bytes, int s) {
   add_entry(b, rows.memory, b->workspace[s], 1);
   add_arcs(b, rows, s);
   add_shared(b, rows.memory, s);
-  for (int r = 0; r < p->run_count; r++)
+  for (int r = 0; r < p->run_count; r++) {
     for (int k = 0; k < p->runs[r].candidate_count; k++) {
       const bd_layer_candidate *c = &p->runs[r].candidates[k];
       int cell = bd_pipeline_index(p, s, r, k);
       add_time(b, rows, b->count[cell], (bd_both_ways){c->forward_seconds, c->backward_seconds});
       add_entry(b, sync, b->count[cell], c->sync_seconds[p->zero] / b->unit.seconds);
       add_entry(b, rows.memory, b->count[cell], bd_pipeline_layer_bytes(p, s, c) / b->unit.bytes);
-      int uses = bd_program_add_row(b->ctx, program, -INFINITY, 0);
-      add_entry(b, uses, b->count[cell], 1);
-      add_entry(b, uses, b->used[cell], -p->runs[r].calls);
-      int holds = bd_program_add_row(b->ctx, program, 0, INFINITY);
-      add_entry(b, holds, b->workspace[s], 1);
-      add_entry(b, holds, b->used[cell], -(double)c->workspace_bytes / b->unit.bytes);
     }
+    add_workspace(b, s, r);
+  }
 }
 
 // GPipe: the slowest forward and the slowest backward pass.
