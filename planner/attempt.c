@@ -139,7 +139,10 @@ static bool may_be_whole(const bd_attempt *a) {
 
 // Until there are no new ones.
 static bd_status improve(bd_ctx *ctx, const bd_attempt *a, int zero, bd_candidates *c) {
-  bool any = true;
+  bool any = true, lean = a->lean || a->hopeless;
+  for (int round = 0; round < PRICE_ROUNDS && lean && any && !is_late(a); round++)
+    BD_TRY(bd_candidates_ask_leaner(ctx, c, zero, &any));
+  any = true;
   for (int round = 0; round < PRICE_ROUNDS && any && !is_late(a); round++)
     BD_TRY(bd_candidates_ask(ctx, c, zero, false, &any));
   return BD_OK;
@@ -164,8 +167,8 @@ static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, bd_candidates *last) {
   bd_candidates own;
   bool possible;
   int most = may_split(a), least = may_be_whole(a) ? 0 : most;
-  BD_TRY(bd_candidates_measure(ctx, a->scene, &a->setting, a->price, a->lean || a->hopeless,
-                               last->count ? last : NULL, &own, &possible));
+  BD_TRY(bd_candidates_measure(ctx, a->scene, &a->setting, a->price, last->count ? last : NULL,
+                               &own, &possible));
   if (!possible) return BD_OK;
   for (int zero = most; zero >= least; zero--)
     BD_TRY(improve(ctx, a, zero, &own));
@@ -196,8 +199,8 @@ static bd_status try_out(bd_ctx *ctx, bd_attempt *a) {
   bd_plan plan;
   bool possible;
   a->setting = a->tied[0].setting;
-  BD_TRY(bd_candidates_measure(ctx, a->scene, &a->setting, a->tied[0].price, false, NULL, &own,
-                               &possible));
+  BD_TRY(
+      bd_candidates_measure(ctx, a->scene, &a->setting, a->tied[0].price, NULL, &own, &possible));
   if (!possible) return BD_OK;
   bd_pipeline_problem problem = bd_candidates_pose(ctx, &own, may_split(a));
   for (int round = 0; round < TRY_ROUNDS && problem.cap_bytes > 0; round++) {

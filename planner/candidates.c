@@ -2,6 +2,9 @@
 #include "planner/pipeline/shared.h"
 #include <string.h>
 
+// Seconds for a byte, beside which those that layers take are nothing.
+#define ANY_PRICE 1.0
+
 // Numbers the forms that candidates have from 0; returns how many.
 static int number_forms(bd_ctx *ctx, const bd_setting_layers *layers, int run_count,
                         bd_pipeline_run *runs, bd_sharding *out_forms) {
@@ -56,8 +59,8 @@ static const bd_layer_candidate *named_after(bd_ctx *ctx, const bd_pipeline_run 
 }
 
 bd_status bd_candidates_measure(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                                double price, bool lean, const bd_candidates *before,
-                                bd_candidates *out, bool *out_possible) {
+                                double price, const bd_candidates *before, bd_candidates *out,
+                                bool *out_possible) {
   const bd_model_runs *runs = scene->runs;
   int micro_batches = (int)(scene->request->global_batch / setting->micro_batch);
   int in_flight =
@@ -70,7 +73,6 @@ bd_status bd_candidates_measure(bd_ctx *ctx, const bd_scene *scene, const bd_set
   BD_TRY(bd_setting_open(ctx, scene, &out->setting, before ? &before->layers : NULL, &out->layers));
   for (int r = 0; r < runs->count; r++) {
     if (runs->runs[r].like < r) continue;
-    out->layers.requests[r].between &= !lean;
     if (before && before->layers.layers[r] == out->layers.layers[r]) {
       out->list[r] = before->list[r];
       out->count[r] = before->count[r];
@@ -119,19 +121,19 @@ static bd_status reprice(bd_ctx *ctx, bd_candidates *c, const bd_pipeline_proble
   return BD_OK;
 }
 
-// Candidates near those that a stage uses.
+// Candidates near those that a stage uses, as it has so much time for a byte.
 static bd_status polish(bd_ctx *ctx, bd_candidates *c, const bd_pipeline_problem *problem,
-                        const bd_pipeline *pipeline, int stage, bool others, bool *any) {
+                        const int *count, int stage, double price, bool others, bool *any) {
   const bd_model_runs *runs = c->scene->runs;
   bd_layer_stage at = {.in_flight = bd_schedule_in_flight(problem->schedule, stage, problem->stages,
                                                           problem->micro_batches),
                        .zero = problem->zero,
-                       .price = pipeline->price[stage]};
+                       .price = price};
   for (int r = 0; r < runs->count; r++)
     for (int k = 0; k < problem->runs[r].candidate_count; k++) {
       int like = runs->runs[r].like;
       bool added;
-      if (!pipeline->count[bd_pipeline_index(problem, stage, r, k)]) continue;
+      if (!count[bd_pipeline_index(problem, stage, r, k)]) continue;
       at.layers = runs->runs[r].calls;
       BD_TRY(bd_layer_polish(ctx, c->layers.layers[like], &at, others,
                              &problem->runs[r].candidates[k], &c->list[like], &c->count[like],
@@ -141,16 +143,48 @@ static bd_status polish(bd_ctx *ctx, bd_candidates *c, const bd_pipeline_problem
   return BD_OK;
 }
 
+// Candidates between those of the forms that a stage uses.
+static bd_status fill_between(bd_ctx *ctx, bd_candidates *c, const bd_pipeline_problem *problem,
+                              const int *count, int stage, bool *any) {
+  const bd_model_runs *runs = c->scene->runs;
+  for (int r = 0; r < runs->count; r++)
+    for (int k = 0; k < problem->runs[r].candidate_count; k++) {
+      const bd_layer_candidate *used = &problem->runs[r].candidates[k];
+      int like = runs->runs[r].like;
+      bool added;
+      if (!count[bd_pipeline_index(problem, stage, r, k)]) continue;
+      BD_TRY(bd_layer_fill_between(ctx, c->layers.layers[like], used, &c->list[like],
+                                   &c->count[like], &added));
+      *any |= added;
+    }
+  return BD_OK;
+}
+
 bd_status bd_candidates_ask(bd_ctx *ctx, bd_candidates *c, int zero, bool others, bool *out_any) {
-  bool between = c->layers.requests[0].between;
+  bool few = bd_scene_has_few_layers(c->scene);
   bd_pipeline pipeline;
   bd_pipeline_problem problem = bd_candidates_pose(ctx, c, zero);
   *out_any = false;
   bd_pipeline_estimate(ctx, &problem, &pipeline);
   for (int s = 0; pipeline.price && s < problem.stages; s++) {
-    BD_TRY(polish(ctx, c, &problem, &pipeline, s, others, out_any));
-    if (between && pipeline.price[s] > 0 && (s == 0 || pipeline.price[s] != pipeline.price[s - 1]))
-      BD_TRY(reprice(ctx, c, &problem, s, pipeline.price[s], out_any));
+    double price = pipeline.price[s];
+    BD_TRY(polish(ctx, c, &problem, pipeline.count, s, price, others, out_any));
+    if (few && price > 0 && (s == 0 || price != pipeline.price[s - 1]))
+      BD_TRY(reprice(ctx, c, &problem, s, price, out_any));
+    if (few && price > 0 && others)
+      BD_TRY(fill_between(ctx, c, &problem, pipeline.count, s, out_any));
+  }
+  return BD_OK;
+}
+
+bd_status bd_candidates_ask_leaner(bd_ctx *ctx, bd_candidates *c, int zero, bool *out_any) {
+  bd_pipeline pipeline;
+  bd_pipeline_problem problem = bd_candidates_pose(ctx, c, zero);
+  *out_any = false;
+  bd_pipeline_leanest(ctx, &problem, &pipeline);
+  for (int s = 0; pipeline.feasible && s < problem.stages; s++) {
+    BD_TRY(polish(ctx, c, &problem, pipeline.count, s, ANY_PRICE, false, out_any));
+    BD_TRY(reprice(ctx, c, &problem, s, ANY_PRICE, out_any));
   }
   return BD_OK;
 }

@@ -14,12 +14,11 @@ typedef struct bd_candidates {
   int *count;
 } bd_candidates;
 
-// The first ones, at `price` of a byte (bd_layer_candidates). `lean`: those between the corners of
-// a layer's trade, which take the most time, are left out. Layers that are the same as those of
+// The first ones, at `price` of a byte (bd_layer_candidates). Layers that are the same as those of
 // `before`, with another tied form, keep theirs; NULL: there are none. `*out_possible` is false
 // when a run has none. Lives in ctx->arena, as what is added later.
 BD_NODISCARD bd_status bd_candidates_measure(bd_ctx *ctx, const bd_scene *scene,
-                                             const bd_setting *setting, double price, bool lean,
+                                             const bd_setting *setting, double price,
                                              const bd_candidates *before,
                                              bd_candidates *out_candidates, bool *out_possible);
 
@@ -27,8 +26,12 @@ BD_NODISCARD bd_status bd_candidates_measure(bd_ctx *ctx, const bd_scene *scene,
 bd_pipeline_problem bd_candidates_pose(bd_ctx *ctx, const bd_candidates *candidates, int zero);
 
 // Asks for candidates about those that a quick solution uses, with `others` farther off
-// (bd_layer_polish); where a model has few layers, also for those that are best at its prices.
-// `*out_any`: there are new ones.
+// (bd_layer_polish); where a model has few layers, also for those that are best at its prices, and
+// with `others` for what lies between (bd_layer_fill_between). `*out_any`: there are new ones.
 BD_NODISCARD bd_status bd_candidates_ask(bd_ctx *ctx, bd_candidates *candidates, int zero,
                                          bool others, bool *out_any);
+
+// Asks for candidates about those of the leanest pipeline that hold less, however slow.
+BD_NODISCARD bd_status bd_candidates_ask_leaner(bd_ctx *ctx, bd_candidates *candidates, int zero,
+                                                bool *out_any);
 #endif

@@ -42,7 +42,6 @@ static bd_layer_request request_of(const bd_scene *scene, const bd_setting *sett
       .zero = request->zero,
       .recompute = request->recompute,
       .aside = request->full,
-      .between = bd_scene_has_few_layers(scene),
       .constraints = request->constraints,
       .pin = scene->runs->runs[run].pin,
       .sequence = scene->sequence,

@@ -6,9 +6,7 @@
 enum {
   PRICES = 7,     // of a byte: the free one, the highest, and slopes between
   FORM_LIMIT = 5, // forms with candidates: the fastest, and the leanest
-  BUDGETS = 3,    // between the fastest and the leanest, for integer programs
 };
-#define PROGRAM_SECONDS 10.0
 // A price or time so small that it only decides between equals.
 #define TIE 1e-7
 // How far beside a price that is thought to be right others are tried.
@@ -98,28 +96,6 @@ static int choose_forms(const front *f, int *out_forms) {
   return count;
 }
 
-// What lies between the corners of a form, where integer programs can tell.
-static bd_status add_between(front *f, int form, bd_layer_candidate *list, int *count) {
-  const bd_layer_point *fast = &f->points[form][1], *lean = &f->points[form][2];
-  bd_choice_problem problem = f->layer->problem;
-  if (!f->layer->request->between || !bd_choice_is_small(&problem) || fast->bytes <= lean->bytes)
-    return BD_OK;
-  problem.node = BD_NEW_ARRAY(f->ctx->arena, bd_choice_node, problem.nodes);
-  memcpy(problem.node, f->layer->problem.node, sizeof *problem.node * (size_t)problem.nodes);
-  bd_choice_node *boundary = &problem.node[problem.nodes - 1];
-  boundary->cost = BD_NEW_ARRAY(f->ctx->arena, double, boundary->options);
-  for (int other = 0; other < boundary->options; other++)
-    boundary->cost[other] = other == form ? 0 : INFINITY;
-  for (int b = 1; b <= BUDGETS; b++) {
-    bd_choice choice;
-    problem.budget = lean->bytes + (fast->bytes - lean->bytes) * b / (BUDGETS + 1);
-    BD_TRY(bd_choice_solve(f->ctx, &problem, PROGRAM_SECONDS, &choice));
-    if (choice.feasible)
-      BD_TRY(bd_layer_add_candidate(f->ctx, f->layer, form, choice.option, list, count));
-  }
-  return BD_OK;
-}
-
 // Whether layers of the form that is best beside a price mix two points there, which is to say that
 // it is the price of the cap: where those differ in one node alone, there are more candidates. They
 // cost as much a byte, but need not hold the workspace of the leaner one.
@@ -162,7 +138,7 @@ bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_flight, doubl
   int *forms = BD_NEW_ARRAY(ctx->arena, int, f.forms + FORM_LIMIT);
   int form_count = choose_forms(&f, forms);
   *out_candidates = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate,
-                                 form_count * (PRICES + 2 + BUDGETS) + layer->problem.nodes + 1);
+                                 form_count * (PRICES + 2) + layer->problem.nodes + 1);
   for (int i = 0; i < form_count; i++) {
     const bd_layer_point *points = f.points[forms[i]];
     for (int k = 1; k < f.prices; k++) {
@@ -174,7 +150,6 @@ bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_flight, doubl
         BD_TRY(bd_layer_add_candidate(ctx, layer, forms[i], points[k].option, *out_candidates,
                                       out_count));
     }
-    BD_TRY(add_between(&f, forms[i], *out_candidates, out_count));
   }
   return price > 0 ? add_switched(&f, price, *out_candidates, out_count) : BD_OK;
 }

@@ -24,9 +24,6 @@ typedef struct bd_layer_request {
   int zero;      // as bd_plan_request; when it is open, states may be split over all ranks
   int recompute; // as bd_plan_request
   bool aside;    // kept values may lie in the host's memory, which no program does
-  // Candidates between the corners of the trade as well. Several layers can mix the corners, so
-  // that these pay where a model has few.
-  bool between;
   // What a person asks of the layer; NULL: nothing.
   const bd_constraints *constraints;
   const bd_strategy_pin *pin;
@@ -89,9 +86,8 @@ double bd_layer_fixed_workspace(const bd_layer *layer);
 // From now on, prices charge this share of the workspace at a moment as bytes; 0: none of it.
 void bd_layer_hold_workspace(bd_ctx *ctx, bd_layer *layer, int moment, double share);
 
-// Candidates of every form: the corners of the trade between seconds and bytes, and where the
-// request wants it, on small layers, what an integer program finds between them; what another of
-// its form dominates is dropped. They live in `ctx->session`; `in_flight` as above. `price`:
+// Candidates of every form: the corners of the trade between seconds and bytes; what another of its
+// form dominates is dropped. They live in `ctx->session`; `in_flight` as above. `price`:
 // seconds of a micro-batch that a byte is thought to be worth; what is best around it is among
 // them.
 BD_NODISCARD bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_flight,
@@ -104,6 +100,14 @@ BD_NODISCARD bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_
 BD_NODISCARD bd_status bd_layer_reprice(bd_ctx *ctx, bd_layer *layer, int in_flight, double price,
                                         int layers, bd_layer_candidate **candidates, int *count,
                                         bool *out_new);
+
+// Adds what integer programs find between the fastest and the leanest candidate of the form of
+// `used`, once, on small layers (bd_choice_is_small). Several layers can mix the corners, so that
+// these pay where a model has few. `*out_new`: as above.
+BD_NODISCARD bd_status bd_layer_fill_between(bd_ctx *ctx, bd_layer *layer,
+                                             const bd_layer_candidate *used,
+                                             bd_layer_candidate **candidates, int *count,
+                                             bool *out_new);
 
 // The stage that a layer is for.
 typedef struct bd_layer_stage {

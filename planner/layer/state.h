@@ -31,6 +31,7 @@ struct bd_layer {
   const int **measured; // options that candidates were made of
   int polished_count, polished_capacity;
   struct bd_polished *polished; // where polishing began (layer/polish.c)
+  bool *filled; // per form: what lies between its corners was looked for; NULL: of none
 };
 
 // As bd_layer_price, for every form at once (bd_elimination_choose), and never from memory.
