@@ -3,8 +3,9 @@
 #include <math.h>
 
 enum {
-  DIVE_FACTOR = 3,   // more settings bounded before one is tried out of turn again,
-  DIVE_MOST = 96,    // but not more than these
+  DIVE_PART = 2,     // of so many settings bounded one more part before one is tried out of turn,
+  DIVE_LEAST = 6,    // but not fewer than these
+  DIVE_MOST = 96,    // nor more than these
   FINE_TOGETHER = 2, // settings of fine meshes in a batch, though one is a part of another
 };
 #define WHOLE_FACTOR 1.1  // wholes are bounded before parts whose bound is lower by this factor
@@ -156,13 +157,12 @@ static int whole_first(const bd_agenda *a, int part) {
 }
 
 // Whether a setting looks like what people choose: the near axis of the mesh fills a node, and the
-// far one splits the batch down to a sample or two.
+// far one splits the micro-batch down to a sample.
 static bool is_usual(const bd_agenda *a, const bd_setting *setting) {
   int devices = bd_mesh_devices(&setting->mesh), node = a->scene->cluster->devices_per_node;
   int near = setting->mesh.size[setting->mesh.axes - 1];
   if (setting->mesh.axes > 2 || near != (devices < node ? devices : node)) return false;
-  int64_t samples = setting->micro_batch / (devices / near);
-  return setting->micro_batch % (devices / near) == 0 && samples >= 1 && samples <= 2;
+  return setting->micro_batch == devices / near;
 }
 
 // The least bound first would bound many settings before it solved one. So the usual ones come
@@ -173,7 +173,8 @@ int bd_agenda_turn(bd_agenda *a) {
     if (is_open(a, &a->items[next]) && is_usual(a, &a->items[next].of.setting)) return next;
   }
   if (a->bounded >= a->next_dive) {
-    int dive = next_item(a, true), more = a->bounded * DIVE_FACTOR;
+    int dive = next_item(a, true), more = a->bounded / DIVE_PART;
+    if (more < DIVE_LEAST) more = DIVE_LEAST;
     if (dive < 0 || a->items[dive].kind == BD_BOUND_ROOM)
       a->next_dive = a->bounded + 1 + (more < DIVE_MOST ? more : DIVE_MOST);
     if (dive >= 0) return dive;
