@@ -85,9 +85,9 @@ typedef struct bd_emit_ops {
 // `step` of function `number` of the module, or -1 and an op of main.
 int bd_emit_instruction(bd_emitter *emitter, int number, int step, const bd_function *function,
                         bd_emit_ops ops, bd_emit_ops more);
-// Begins such an instruction.
-void bd_emit_mark(bd_emitter *emitter, bd_text *text, int number, int step,
-                  const bd_function *function, bd_emit_ops ops, bd_emit_ops more);
+// Begins such an instruction; returns its number.
+int bd_emit_mark(bd_emitter *emitter, bd_text *text, int number, int step,
+                 const bd_function *function, bd_emit_ops ops, bd_emit_ops more);
 
 // The C function of a layer: function `function` of the module, to the emitter's text.
 BD_NODISCARD bd_status bd_emit_function(bd_emitter *emitter, int function);

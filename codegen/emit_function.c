@@ -107,6 +107,7 @@ typedef struct steps {
   int function; // its number
   bd_fusion fusion;
   bd_epilogues epilogues;
+  int beside[BD_RT_PREFETCHES]; // per slot: the instruction of a collective that runs beside others
 } steps;
 
 static bd_emit_ops ops_of(const steps *s, int step) {
@@ -197,19 +198,51 @@ static void add_ahead(const bd_emit_body *body, int function, int step) {
     bd_text_addf(body->text, "  bd_rt_ahead(rt, ahead, %d);\n", step);
 }
 
-// Steps in order; gathers begin as early as they may.
-BD_NODISCARD static bd_status add_steps(const bd_emit_body *body, const steps *s) {
-  const bd_prefetch *prefetch = &body->emitter->prefetch[s->function];
-  for (int step = 0; step < s->fusion.step_count; ++step) {
-    add_ahead(body, s->function, step);
-    for (int later = step + 1; later < s->fusion.step_count; ++later)
-      if (prefetch->begin[later] == step) add_prefetch(body, s, later, prefetch->slot[later]);
-    if (prefetch->begin[step] == step)
-      BD_TRY(add_step(body, s, step));
-    else
-      bd_text_addf(body->text, "  bd_rt_await(rt, %d);\n", prefetch->slot[step]);
+// Collectives that begin before a step and go on beside it.
+BD_NODISCARD static bd_status add_beside(const bd_emit_body *body, steps *s, int step) {
+  const bd_beside *beside = &body->emitter->prefetch[s->function].beside;
+  for (int slot = 0; slot < beside->slot_count; ++slot) {
+    int other = beside->step[slot];
+    if (beside->begin[other] != step) continue;
+    bd_text_add(body->text, "  ");
+    s->beside[slot] = bd_emit_mark(body->emitter, body->text, s->function, other, body->function,
+                                   ops_of(s, other), (bd_emit_ops){0, 0});
+    bd_text_addf(body->text, "  bd_rt_beside(rt, %d);\n", slot);
+    BD_TRY(bd_emit_library_op(body, &body->function->ops[s->fusion.first_op[other]]));
+    bd_text_add(body->text, "  bd_rt_beside_end(rt);\n");
   }
-  add_ahead(body, s->function, s->fusion.step_count);
+  return BD_OK;
+}
+
+// The wait for them before a step, which is their time.
+static void add_waits(const bd_emit_body *body, const steps *s, int step) {
+  const bd_beside *beside = &body->emitter->prefetch[s->function].beside;
+  for (int slot = 0; slot < beside->slot_count; ++slot)
+    if (beside->end[beside->step[slot]] == step)
+      bd_text_addf(body->text, "  bd_rt_mark(rt, %d);\n  bd_rt_await(rt, %d);\n", s->beside[slot],
+                   slot);
+}
+
+// Steps in order; gathers and collectives beside others begin as early as they may.
+BD_NODISCARD static bd_status add_steps(const bd_emit_body *body, steps *s) {
+  const bd_prefetch *prefetch = &body->emitter->prefetch[s->function];
+  const int count = s->fusion.step_count;
+  for (int position = 0; position < count; ++position) {
+    int step = prefetch->beside.order[position];
+    add_waits(body, s, step);
+    add_ahead(body, s->function, step);
+    BD_TRY(add_beside(body, s, step));
+    for (int at = position + 1; at < count; ++at) {
+      int later = prefetch->beside.order[at];
+      if (prefetch->begin[later] == step) add_prefetch(body, s, later, prefetch->slot[later]);
+    }
+    if (prefetch->begin[step] != step)
+      bd_text_addf(body->text, "  bd_rt_await(rt, %d);\n", prefetch->slot[step]);
+    else if (prefetch->beside.begin[step] < 0)
+      BD_TRY(add_step(body, s, step));
+  }
+  add_waits(body, s, count);
+  add_ahead(body, s->function, count);
   return BD_OK;
 }
 

@@ -18,10 +18,11 @@ int bd_emit_instruction(bd_emitter *emitter, int number, int step, const bd_func
   return BD_RT_MARKS + emitter->instruction_count++;
 }
 
-void bd_emit_mark(bd_emitter *emitter, bd_text *text, int number, int step,
-                  const bd_function *function, bd_emit_ops ops, bd_emit_ops more) {
-  bd_text_addf(text, "bd_rt_mark(rt, %d); // ",
-               bd_emit_instruction(emitter, number, step, function, ops, more));
+int bd_emit_mark(bd_emitter *emitter, bd_text *text, int number, int step,
+                 const bd_function *function, bd_emit_ops ops, bd_emit_ops more) {
+  int instruction = bd_emit_instruction(emitter, number, step, function, ops, more);
+  bd_text_addf(text, "bd_rt_mark(rt, %d); // ", instruction);
   add_names(text, function, ops, more);
   bd_text_add(text, "\n");
+  return instruction;
 }

@@ -2,7 +2,7 @@
 // beside which they run.
 #ifndef BD_CODEGEN_PREFETCH_H
 #define BD_CODEGEN_PREFETCH_H
-#include "ir/fuse.h"
+#include "codegen/beside.h"
 
 enum { BD_PREFETCH_AHEAD = -1 };
 
@@ -10,9 +10,11 @@ enum { BD_PREFETCH_AHEAD = -1 };
 // itself but for gathers that are prefetched: of weights (ZeRO 3), into bytes of the workspace that
 // no step in between touches; BD_PREFETCH_AHEAD for those that nothing of the function hinders,
 // which begin before the call. `slot`, per step that begins elsewhere: its number below
-// BD_RT_PREFETCHES; of those that begin before the call no other function has it.
+// BD_RT_PREFETCHES; of those that begin before the call no other function has it. Steps come in the
+// order of `beside`, the slots of which no gather has.
 typedef struct bd_prefetch {
   bd_fusion fusion;
+  bd_beside beside;
   int *begin, *slot;
 } bd_prefetch;
 

@@ -25,16 +25,23 @@ int64_t bd_memory_scratch_bytes(const bd_module *module, const bd_function *func
   return gradient || op->kind == BD_OP_ATTENTION ? bd_align(BD_ATTENTION_SCRATCH_BYTES) : 0;
 }
 
+bool bd_memory_moves_blocks(const bd_module *module, const bd_function *function, const bd_op *op) {
+  if (op->kind != BD_OP_ALL_GATHER && op->kind != BD_OP_REDUCE_SCATTER) return false;
+  bool gathers = op->kind == BD_OP_ALL_GATHER;
+  const bd_value *whole = &function->values[gathers ? op->out[0] : op->in[0]];
+  const bd_value *part = &function->values[gathers ? op->in[0] : op->out[0]];
+  int axis = (int)bd_op_int(op, "axis", -1), dim = part->sharding.at[axis];
+  bd_type local = bd_local_type(&module->mesh, &whole->sharding, &whole->type, module->micro_batch);
+  for (int d = 0; d < dim; ++d)
+    if (local.dims[d] != 1) return false;
+  return local.dims[dim] % module->mesh.size[axis] == 0;
+}
+
 bool bd_memory_gathers_weight(const bd_module *module, const bd_function *function,
                               const bd_op *op) {
-  if (!module->cuda || op->kind != BD_OP_ALL_GATHER) return false;
-  const bd_value *from = &function->values[op->in[0]], *to = &function->values[op->out[0]];
-  if (from->segment != BD_SEGMENT_WEIGHTS) return false;
-  int axis = (int)bd_op_int(op, "axis", -1), dim = from->sharding.at[axis];
-  bd_type whole = bd_local_type(&module->mesh, &to->sharding, &to->type, module->micro_batch);
-  for (int d = 0; d < dim; ++d)
-    if (whole.dims[d] != 1) return false;
-  return whole.dims[dim] % module->mesh.size[axis] == 0;
+  return module->cuda && op->kind == BD_OP_ALL_GATHER &&
+         function->values[op->in[0]].segment == BD_SEGMENT_WEIGHTS &&
+         bd_memory_moves_blocks(module, function, op);
 }
 
 int64_t bd_optimizer_state_bytes(const char *optimizer, bd_masters masters, bd_dtype weight) {

@@ -43,9 +43,13 @@ int64_t bd_memory_value_bytes(const bd_module *module, const bd_value *value);
 BD_NODISCARD bd_status bd_memory_place_workspace(bd_ctx *ctx, const bd_module *module,
                                                  bd_function *function, int64_t *out_bytes);
 
-// Whether an op of an spmd function for GPUs makes a weight that lies in parts whole (ZeRO 3),
-// parts of equal size one after another: the gather may run beside other work and needs no memory
-// but its result's.
+// Whether an op of an spmd function is an all-gather or a reduce-scatter of parts of equal size,
+// one after another: on GPUs it may run beside other work and needs no memory but its operand's and
+// its result's.
+bool bd_memory_moves_blocks(const bd_module *module, const bd_function *function, const bd_op *op);
+
+// Whether such a gather of an spmd function for GPUs makes a weight that lies in parts whole (ZeRO
+// 3).
 bool bd_memory_gathers_weight(const bd_module *module, const bd_function *function,
                               const bd_op *op);
 

@@ -175,9 +175,16 @@ void bd_rt_all_gather(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t ext
 // nothing may touch `out`.
 void bd_rt_prefetch(bd_rt *rt, int slot, int axis, int dtype, int64_t outer, int64_t extent,
                     int64_t inner, const void *in, void *out);
+// CUDA programs: the collective asked for between the two goes on in the same way, in order with
+// other such ones, until bd_rt_await with the slot. It is a sum, a maximum, or a gather or a
+// scatter as above. Meanwhile nothing may write what it reads, nor touch what it writes.
+void bd_rt_beside(bd_rt *rt, int slot);
+void bd_rt_beside_end(bd_rt *rt);
+// Waits for what has the slot, if anything does.
 void bd_rt_await(bd_rt *rt, int slot);
-// Such a gather for the layer that comes next, which begins before step `step` of this one, or,
-// when that is the count of its steps, after them; `instruction` as bd_rt_mark takes it.
+// A gather as bd_rt_prefetch begins it, for the layer that comes next, which begins before step
+// `step` of this one, or, when that is the count of its steps, after them; `instruction` as
+// bd_rt_mark takes it.
 typedef struct bd_rt_gather {
   int32_t step, instruction, slot, axis, dtype;
   int64_t extent, inner;

@@ -184,6 +184,14 @@ void bd_rt_profile_aside(bd_rt *rt, void *queue) {
   begin_queued(rt, (bd_rt_span){.thread = BD_RT_THREAD_SYNC, .what = BD_RT_SPAN_BESIDE}, queue);
 }
 
+void bd_rt_profile_collective(bd_rt *rt, void *queue) {
+  if (!rt->profile) return;
+  const bd_rt_span span = {.thread = BD_RT_THREAD_COLLECTIVES,
+                           .what = BD_RT_SPAN_BESIDE,
+                           .number = rt->profile->current.span.number};
+  begin_queued(rt, span, queue);
+}
+
 void bd_rt_profile_queued_end(bd_rt *rt, void *queue) {
   bd_rt_profile *const p = rt->profile;
   if (!p || !p->on) return;

@@ -45,7 +45,8 @@ static void name_thread(FILE *file, int stage, int thread, const char *name) {
 }
 
 static void name_stages(const bd_rt *rt, FILE *file) {
-  static const char *const threads[BD_RT_THREADS] = {"compute", "send", "receive", "sync"};
+  static const char *const threads[BD_RT_THREADS] = {"compute", "send", "receive", "sync",
+                                                     "collectives"};
   for (int s = 0; s < rt->program->stages; s++) {
     const int first = s * rt->devices;
     fprintf(file,
@@ -85,7 +86,8 @@ static void write_name(const bd_rt_program *program, const bd_rt_span *span, FIL
     fputs("update", file);
     return;
   case BD_RT_SPAN_BESIDE:
-    fputs("beside", file);
+    fputs(span->thread == BD_RT_THREAD_SYNC ? "beside" : program->instructions[span->number].what,
+          file);
     return;
   case BD_RT_SPAN_INSTRUCTION:
     fputs(program->instructions[span->number].what, file);
@@ -116,7 +118,7 @@ static void write_flow(const bd_rt_span *span, int stage, FILE *file) {
 }
 
 static const char *kind_of(const bd_rt_span *span) {
-  static const char *const kinds[BD_RT_THREADS] = {"compute", "send", "receive", "sync"};
+  static const char *const kinds[] = {"compute", "send", "receive", "sync"};
   if (span->what == BD_RT_LAYER) return "layer";
   if (span->what == BD_RT_SPAN_BESIDE) return "beside";
   return span->what == BD_RT_SPAN_INSTRUCTION ? "instruction" : kinds[span->thread];

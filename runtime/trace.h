@@ -5,12 +5,13 @@
 
 #include <stdio.h>
 
-// Threads of a stage, as the simulator numbers them.
+// Threads of a stage, as the simulator numbers them; the last one is a program's alone.
 typedef enum bd_rt_thread {
   BD_RT_THREAD_COMPUTE,
   BD_RT_THREAD_SEND,
   BD_RT_THREAD_RECEIVE,
   BD_RT_THREAD_SYNC,
+  BD_RT_THREAD_COLLECTIVES,
   BD_RT_THREADS
 } bd_rt_thread;
 

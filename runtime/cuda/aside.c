@@ -1,4 +1,4 @@
-// A second stream for what ranks exchange while the first one computes.
+// Streams for what ranks exchange while the first one computes.
 #include "runtime/cuda/rt.h"
 #include "runtime/profile.h"
 
@@ -15,12 +15,18 @@ int bd_rt_runs_aside(const bd_rt *rt) {
   return rt->ranks > 1 && rt->device->nccl_version >= ORDERING_NCCL;
 }
 
+// The lane waits for all that has been asked.
+static void fork_to(bd_rt *rt, int lane) {
+  bd_rt_device *const device = rt->device;
+  BD_CUDA(cudaEventRecord(device->forked, bd_cuda_now(rt)->stream));
+  BD_CUDA(cudaStreamWaitEvent(device->lanes[lane].stream, device->forked, 0));
+}
+
 // What one bucket asks of NCCL starts together.
 void bd_rt_aside(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
   if (!device->rehearsing) {
-    BD_CUDA(cudaEventRecord(device->forked, bd_cuda_now(rt)->stream));
-    BD_CUDA(cudaStreamWaitEvent(device->lanes[BD_CUDA_ASIDE].stream, device->forked, 0));
+    fork_to(rt, BD_CUDA_ASIDE);
     bd_rt_profile_aside(rt, device->lanes[BD_CUDA_ASIDE].stream);
     bd_cuda_accept(rt, ncclGroupStart(), "ncclGroupStart");
     device->in_group = 1;
@@ -50,6 +56,12 @@ void bd_rt_join(bd_rt *rt) {
   device->aside = 0;
 }
 
+// What the lane has been asked has the slot.
+static void begin_slot(bd_rt_device *device, int slot, int lane) {
+  BD_CUDA(cudaEventRecord(device->prefetched[slot], device->lanes[lane].stream));
+  device->prefetching[slot] = 1;
+}
+
 void bd_rt_prefetch(bd_rt *rt, int slot, int axis, int dtype, int64_t outer, int64_t extent,
                     int64_t inner, const void *in, void *out) {
   bd_rt_device *const device = rt->device;
@@ -61,8 +73,33 @@ void bd_rt_prefetch(bd_rt *rt, int slot, int axis, int dtype, int64_t outer, int
   bd_rt_all_gather(rt, axis, dtype, outer, extent, inner, in, out);
   bd_rt_back(rt);
   if (device->rehearsing) return;
-  BD_CUDA(cudaEventRecord(device->prefetched[slot], device->lanes[BD_CUDA_ASIDE].stream));
-  device->prefetching[slot] = 1;
+  begin_slot(device, slot, BD_CUDA_ASIDE);
+}
+
+void bd_rt_beside(bd_rt *rt, int slot) {
+  bd_rt_device *const device = rt->device;
+  if (!bd_rt_runs_aside(rt)) return;
+  if (!device->rehearsing) {
+    fork_to(rt, BD_CUDA_BESIDE);
+    bd_rt_profile_collective(rt, device->lanes[BD_CUDA_BESIDE].stream);
+  }
+  device->beside_slot = slot;
+  bd_cuda_take_lane(device, BD_CUDA_BESIDE);
+}
+
+void bd_rt_beside_end(bd_rt *rt) {
+  bd_rt_device *const device = rt->device;
+  if (device->lane != BD_CUDA_BESIDE) return;
+  bd_cuda_take_lane(device, BD_CUDA_MAIN);
+  if (device->rehearsing) return;
+  bd_rt_profile_queued_end(rt, device->lanes[BD_CUDA_BESIDE].stream);
+  begin_slot(device, device->beside_slot, BD_CUDA_BESIDE);
+}
+
+void bd_cuda_await_beside(bd_rt *rt) {
+  bd_rt_device *const device = rt->device;
+  BD_CUDA(cudaStreamWaitEvent(bd_cuda_now(rt)->stream, device->prefetched[device->beside_slot], 0));
+  device->beside_masks = 0;
 }
 
 void bd_rt_await(bd_rt *rt, int slot) {
@@ -70,4 +107,5 @@ void bd_rt_await(bd_rt *rt, int slot) {
   if (!device->prefetching[slot]) return;
   BD_CUDA(cudaStreamWaitEvent(bd_cuda_now(rt)->stream, device->prefetched[slot], 0));
   device->prefetching[slot] = 0;
+  if (slot == device->beside_slot) device->beside_masks = 0;
 }

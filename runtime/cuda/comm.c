@@ -41,12 +41,19 @@ static int mask_of(const bd_rt *rt, const bd_rt_group *group) {
 
 ncclComm_t bd_cuda_comm(bd_rt *rt, const bd_rt_group *group) {
   const int mask = mask_of(rt, group);
-  bd_cuda_lane *const lanes = rt->device->lanes, *const lane = &lanes[rt->device->lane];
+  bd_rt_device *const device = rt->device;
+  bd_cuda_lane *const lanes = device->lanes;
+  bd_cuda_lane *const lane = &lanes[device->lane == BD_CUDA_ASIDE ? BD_CUDA_ASIDE : BD_CUDA_MAIN];
+  if (device->rehearsing) {
+    lane->used_masks |= 1u << mask;
+    return NULL;
+  }
+  if (device->lane == BD_CUDA_BESIDE)
+    device->beside_masks |= 1u << mask;
+  else if (device->lane == BD_CUDA_MAIN && device->beside_masks >> mask & 1)
+    bd_cuda_await_beside(rt);
   // Outside of steps, where nothing runs beside, either lane's will do.
-  if (!rt->device->rehearsing)
-    return lane->comm[mask] ? lane->comm[mask] : lanes[BD_CUDA_ASIDE].comm[mask];
-  lane->used_masks |= 1u << mask;
-  return NULL;
+  return lane->comm[mask] ? lane->comm[mask] : lanes[BD_CUDA_ASIDE].comm[mask];
 }
 
 // What a rank makes ids for: groups of which it is the first, then the stages it sends to. What it

@@ -54,15 +54,17 @@ typedef struct bd_cuda_grant {
   void *window, *buffer;
 } bd_cuda_grant;
 
-// Where collectives run: the rank's own stream, or one beside it. Each has communicators of its
-// own, because those of one communicator run one after another.
+// Where collectives run: the rank's own stream, or one beside it. What nothing waits for soon, sums
+// of gradients and gathers of weights, has communicators of its own, because those of one
+// communicator run one after another. A layer's collectives beside its own steps have those of the
+// rank's stream, and wait for each other.
 typedef struct bd_cuda_lane {
   cudaStream_t stream;
   ncclComm_t comm[BD_RT_GROUPS]; // by mask of the axes that have more than one rank
   bd_cuda_grant grant[BD_RT_GROUPS];
   uint32_t used_masks; // a bit per mask
 } bd_cuda_lane;
-enum { BD_CUDA_MAIN, BD_CUDA_ASIDE, BD_CUDA_STREAMS };
+enum { BD_CUDA_MAIN, BD_CUDA_ASIDE, BD_CUDA_BESIDE, BD_CUDA_STREAMS };
 
 // One direction between this rank and its like on another stage.
 typedef struct bd_cuda_pipe {
@@ -113,10 +115,12 @@ struct bd_rt_device {
   bd_cuda_queue queue;
   bd_cuda_segments *segments;
   int in_group;               // calls of NCCL are gathered and start together
-  int aside;                  // the other lane has work that nobody has waited for
-  cudaEvent_t forked, joined; // between the two
+  int aside;                  // that lane has work that nobody has waited for
+  cudaEvent_t forked, joined; // between lanes
   cudaEvent_t prefetched[BD_RT_PREFETCHES];
   unsigned char prefetching[BD_RT_PREFETCHES]; // per slot: under way
+  int beside_slot;                             // of the last collective of the lane BD_CUDA_BESIDE
+  uint32_t beside_masks; // a bit per mask: its communicator has work there, up to that collective
   // The arena's library segment, for matrix products. Its first BD_CUDA_WORKSPACE_BYTES are what
   // bd_rt_workspace gives, the rest is everyone's between two calls: `room`.
   char *library, *room;
@@ -210,8 +214,11 @@ void bd_cuda_finish(bd_rt *rt, ncclComm_t comm, ncclResult_t result, const char 
 #define BD_NCCL(rt, comm, call) bd_cuda_finish(rt, comm, call, #call)
 // Ends the job unless a call succeeded or is in progress.
 void bd_cuda_accept(bd_rt *rt, ncclResult_t result, const char *call);
+// The rank's own stream waits for all of the lane BD_CUDA_BESIDE.
+void bd_cuda_await_beside(bd_rt *rt);
 // What is asked from here on runs on this lane.
 void bd_cuda_take_lane(bd_rt_device *device, int lane);
-// The communicator of a group with more than one rank, on the lane of now. NULL while rehearsing.
+// The communicator of a group with more than one rank, on the lane of now, which waits for what
+// another lane does by it. NULL while rehearsing.
 ncclComm_t bd_cuda_comm(bd_rt *rt, const bd_rt_group *group);
 #endif

@@ -118,14 +118,16 @@ static void take_mark(record_check *c, int instruction) {
   }
 }
 
-// Clearing, update and what is exchanged between them.
+// Clearing, update and what is exchanged between them. Where values are followed no longer, nobody
+// knows what a slot's wait is for.
 static void take_outside(record_check *c, const record_event *event) {
   set_place(c, record_kind_name(event->kind));
-  record_ends_take(&c->ends, event, c->instruction == BD_RT_MARK_CLEAR);
+  if (!c->lost || event->handle < RECORD_PREFETCH)
+    record_ends_take(&c->ends, event, c->instruction == BD_RT_MARK_CLEAR);
   c->next->take(c->next->args, event);
 }
 
-// Sums of gradients beside the passes, and waits for what was prefetched: no instruction's.
+// Sums of gradients beside the passes, and waits for what has a slot: no instruction's.
 static bool is_aside(const record_event *event) {
   return event->handle >= RECORD_ASIDE &&
          (event->handle == RECORD_ASIDE) == (event->kind != RECORD_WAIT);

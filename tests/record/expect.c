@@ -187,11 +187,17 @@ BD_NODISCARD static bd_status add_ahead(builder *b, int next, int before, int st
 BD_NODISCARD static bd_status add_call(builder *b, int call) {
   const int function = function_of(b, call), next = bd_prefetch_next(b->module, call);
   const bd_prefetch *const p = &b->prefetch[function];
-  for (int step = 0; step <= p->fusion.step_count; step++) {
+  const int count = p->fusion.step_count;
+  for (int position = 0; position <= count; position++) {
+    const int step = position < count ? p->beside.order[position] : count;
     if (next >= 0) BD_TRY(add_ahead(b, next, function, step));
-    for (int later = step + 1; later < p->fusion.step_count; later++)
-      if (p->begin[later] == step) BD_TRY(add_step(b, call, function, later));
-    if (step < p->fusion.step_count && p->begin[step] == step)
+    for (int slot = 0; slot < p->beside.slot_count; slot++)
+      if (p->beside.begin[p->beside.step[slot]] == step)
+        BD_TRY(add_step(b, call, function, p->beside.step[slot]));
+    for (int at = position + 1; at < count; at++)
+      if (p->begin[p->beside.order[at]] == step)
+        BD_TRY(add_step(b, call, function, p->beside.order[at]));
+    if (position < count && p->begin[step] == step && p->beside.begin[step] < 0)
       BD_TRY(add_step(b, call, function, step));
   }
   return BD_OK;

@@ -34,6 +34,8 @@ refuse wait-missing 'copy touches .* which is under way'
 refuse wait-early 'waits for operation 0, which is not under way'
 refuse aside-unawaited 'touches .* of operation 1025, which is under way'
 refuse aside-early 'matmul touches .* of operation 1025, which is under way'
+refuse beside-unawaited 'launch touches .* of operation 1026, which is under way'
+refuse beside-overwritten 'touches .* of operation 1026, which is under way'
 # In the arena
 refuse overlap 'reads .* is now that of'
 refuse overlap-late 'reads .* is now that of'

@@ -55,6 +55,14 @@ void bd_rt_prefetch(bd_rt *rt, int slot, int axis, int dtype, int64_t outer, int
   rt->device->prefetch = 0;
 }
 
+void bd_rt_beside(bd_rt *rt, int slot) {
+  rt->device->prefetch = RECORD_PREFETCH + slot;
+}
+
+void bd_rt_beside_end(bd_rt *rt) {
+  rt->device->prefetch = 0;
+}
+
 void bd_rt_await(bd_rt *rt, int slot) {
   wait_for(rt, RECORD_PREFETCH + slot);
 }

@@ -77,7 +77,7 @@ static record_verdict send_late(record_spoil *s, record_event *e) {
   return PASSES;
 }
 static record_verdict wait_missing(record_spoil *s, record_event *e) {
-  return drop(s, e->kind == RECORD_WAIT);
+  return drop(s, e->kind == RECORD_WAIT && e->handle < RECORD_MOST_SLOTS);
 }
 static record_verdict wait_early(record_spoil *s, record_event *e) {
   if (!s->done && e->kind == RECORD_COPY) {
@@ -173,6 +173,25 @@ static record_verdict aside_early(record_spoil *s, record_event *e) {
     record_spoil_pass(s, &early);
   }
   return PASSES;
+}
+
+// A collective beside other steps is not waited for; what it reads is written meanwhile.
+static record_verdict beside_unawaited(record_spoil *s, record_event *e) {
+  return drop(s, e->kind == RECORD_WAIT && e->handle >= RECORD_PREFETCH);
+}
+static record_verdict beside_overwritten(record_spoil *s, record_event *e) {
+  if (s->done || e->kind != RECORD_ALL_REDUCE || e->handle < RECORD_PREFETCH) return PASSES;
+  record_operand operand = e->operands[0];
+  operand.access = RECORD_WRITE;
+  record_event write = {.kind = RECORD_CLEAR_PADDING,
+                        .instruction = e->instruction,
+                        .handle = RECORD_ASIDE,
+                        .operand_count = 1,
+                        .operands = &operand};
+  s->done = true;
+  record_spoil_pass(s, e);
+  record_spoil_pass(s, &write);
+  return DROPPED;
 }
 
 static int64_t written_by(const record_event *e) {
@@ -280,6 +299,8 @@ static const record_rule rules[] = {
     {"gather-missing", gather_missing, NULL},
     {"aside-unawaited", aside_unawaited, NULL},
     {"aside-early", aside_early, NULL},
+    {"beside-unawaited", beside_unawaited, NULL},
+    {"beside-overwritten", beside_overwritten, NULL},
     {"buffers-overlap", nothing, same_place},
     {"overlap", overlap, NULL},
     {"overlap-late", overlap_late, NULL},
