@@ -78,7 +78,7 @@ void bd_rt_prefetch(bd_rt *rt, int slot, int axis, int dtype, int64_t outer, int
 
 void bd_rt_beside(bd_rt *rt, int slot) {
   bd_rt_device *const device = rt->device;
-  if (!bd_rt_runs_aside(rt)) return;
+  if (!bd_rt_runs_aside(rt) || device->launcher.no_beside) return;
   if (!device->rehearsing) {
     fork_to(rt, BD_CUDA_BESIDE);
     bd_rt_profile_collective(rt, device->lanes[BD_CUDA_BESIDE].stream);

@@ -128,6 +128,16 @@ check_bits "$last" "$last-again"
 [ "$(count one graphs)" -ge $((steps - 2)) ] || fail "one launches $(count one graphs) graphs in $steps steps"
 [ "$(count "$last-again" graphs)" = 0 ] || fail "$last-again launches graphs"
 
+# Collectives of a layer in the one stream: the same bits.
+for plan in tensor zero-2; do
+  [ -d "$plan" ] || continue
+  cp -r "$plan" "$plan-alone"
+  (export BRAID_BESIDE=0; train_fake "$plan-alone" "$(ranks_of "$plan")" $steps $((seed++)))
+  check_bits "$plan" "$plan-alone"
+  [ "$(count "$plan" stream_changes)" -gt 0 ] || fail "$plan runs no collective beside products"
+  [ "$(count "$plan-alone" stream_changes)" = 0 ] || fail "$plan-alone changes streams"
+done
+
 # Another optimizer: sums over the rows and columns of weights in parts.
 if [ "$model" = gpt2-tiny-25h ]; then
   optimizer=adafactor target=cpu

@@ -1,5 +1,5 @@
 // Collectives and messages among processes, one at a time per communicator, in the order of the
-// program.
+// program: streams that share a communicator have to wait for each other.
 #ifndef BD_TESTS_DEVICE_EXCHANGE_H
 #define BD_TESTS_DEVICE_EXCHANGE_H
 #include "tests/device/fake/wire.h"
@@ -27,6 +27,7 @@ struct ncclComm {
   int opens_window; // and others have not yet
   int copy_engines; // gather what lies in windows
   uint64_t collectives;
+  cudaStream_t stream; // of the last one
   uint64_t sent[BD_FAKE_MAX_RANKS], received[BD_FAKE_MAX_RANKS];
 };
 

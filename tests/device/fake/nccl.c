@@ -60,7 +60,8 @@ static void watch_peers(const work *w) {
 static int run(void *args) {
   work *const w = *(work **)args;
   int left = 0, collective = 0;
-  if (w->comm->finished != w->ticket) return 0;
+  if (w->comm->finished != w->ticket)
+    bd_fake_fault(w->call, "another stream has work of this communicator that is not waited for");
   for (int i = 0; i < w->count; i++) {
     bd_fake_exchange *const e = &w->exchanges[i];
     const int message = e->kind == BD_FAKE_SEND || e->kind == BD_FAKE_RECV;
@@ -128,6 +129,8 @@ static void concern(struct ncclComm *comm) {
 // Copy engines gather, they do not add.
 static void count_collective(const bd_fake_exchange *e) {
   bd_fake_count.collectives++;
+  bd_fake_count.stream_changes += e->comm->stream && e->comm->stream != e->stream;
+  e->comm->stream = e->stream;
   if (!bd_fake_exchange_in_window(e)) return;
   bd_fake_count.window_collectives++;
   if (e->kind == BD_FAKE_ALL_GATHER && e->comm->copy_engines)

@@ -19,14 +19,15 @@ static void write_report(void) {
           "\"messages\": %lld, \"streams\": %lld, \"graphs\": %lld, \"windows\": %lld, "
           "\"product_micros\": %lld, \"algorithms\": %lld, "
           "\"window_collectives\": %lld, \"copy_engine_collectives\": %lld, "
+          "\"stream_changes\": %lld, "
           "\"left_bytes\": %lld, \"left_handles\": %lld}\n",
           (long long)c->device_allocations, (long long)c->device_peak_bytes, (long long)c->kernels,
           (long long)c->launches, (long long)c->copies, (long long)c->matmuls, (long long)c->dnn,
           (long long)c->collectives, (long long)c->messages, (long long)c->streams,
           (long long)c->graphs, (long long)c->windows, (long long)bd_fake_pretended_micros(),
           (long long)bd_fake_algorithms_digest(), (long long)c->window_collectives,
-          (long long)c->copy_engine_collectives, (long long)(c->device_bytes + c->pinned_bytes),
-          (long long)c->handles);
+          (long long)c->copy_engine_collectives, (long long)c->stream_changes,
+          (long long)(c->device_bytes + c->pinned_bytes), (long long)c->handles);
   fclose(file);
 }
 
