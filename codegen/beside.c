@@ -87,18 +87,9 @@ static bool clash(const search *s, int a, int b) {
          meet(x->reads, x->read_count, y->writes, y->write_count);
 }
 
-// A collective that needs no memory of the back end's, between several ranks. Weights in parts are
-// gathered as bd_prefetch says.
 static bool may_run_beside(const search *s, int step) {
-  const bd_op *op = op_of(s, step);
-  if (s->epilogues->taken[step] || bd_op_get_info(op->kind)->level != BD_COLLECTIVE) return false;
-  const bd_value *from = &s->function->values[op->in[0]];
-  int64_t axis = bd_op_int(op, "axis", -1);
-  if (axis < 0 || s->module->mesh.size[axis] == 1 || from->segment == BD_SEGMENT_WEIGHTS ||
-      bd_accumulates(s->function, op->out[0]))
-    return false;
-  if (op->kind == BD_OP_ALL_REDUCE) return from->sharding.at[axis] != BD_PARTIAL_LSE;
-  return bd_memory_moves_blocks(s->module, s->function, op);
+  return !s->epilogues->taken[step] &&
+         bd_memory_runs_beside(s->module, s->function, op_of(s, step));
 }
 
 // A call of a library: enough work for a collective to run beside it.

@@ -70,11 +70,14 @@ static bd_status place_function(laying *l, const bd_function *called) {
   return bd_memory_place_workspace(l->ctx, l->module, function, &l->workspace_bytes[index]);
 }
 
-static bool gathers_weights(const laying *l) {
+// Whether a function has collectives that may begin before other steps, given room.
+static bool has_early(const laying *l) {
   for (int i = 0; i < l->module->function_count; ++i) {
     const bd_function *f = l->module->functions[i];
     for (int k = 0; k < f->op_count; ++k)
-      if (bd_memory_gathers_weight(l->module, f, &f->ops[k])) return true;
+      if (bd_memory_gathers_weight(l->module, f, &f->ops[k]) ||
+          bd_memory_runs_beside(l->module, f, &f->ops[k]))
+        return true;
   }
   return false;
 }
@@ -108,7 +111,7 @@ static void place_early(laying *l, const int64_t *stage_bytes) {
 }
 
 static bd_status place_functions(laying *l) {
-  bool early = gathers_weights(l);
+  bool early = has_early(l);
   for (int i = 0; i < l->module->function_count; ++i)
     l->tape_bytes[i] = l->workspace_bytes[i] = -1;
   for (int i = 0; i < l->main->op_count; ++i) {

@@ -1,5 +1,6 @@
 #include "ir/memory.h"
 
+#include "ir/fuse.h"
 #include "ir/layout.h"
 #include "ir/optimizer.h"
 
@@ -25,7 +26,8 @@ int64_t bd_memory_scratch_bytes(const bd_module *module, const bd_function *func
   return gradient || op->kind == BD_OP_ATTENTION ? bd_align(BD_ATTENTION_SCRATCH_BYTES) : 0;
 }
 
-bool bd_memory_moves_blocks(const bd_module *module, const bd_function *function, const bd_op *op) {
+// An all-gather or a reduce-scatter of parts of equal size, one after another.
+static bool moves_blocks(const bd_module *module, const bd_function *function, const bd_op *op) {
   if (op->kind != BD_OP_ALL_GATHER && op->kind != BD_OP_REDUCE_SCATTER) return false;
   bool gathers = op->kind == BD_OP_ALL_GATHER;
   const bd_value *whole = &function->values[gathers ? op->out[0] : op->in[0]];
@@ -37,11 +39,22 @@ bool bd_memory_moves_blocks(const bd_module *module, const bd_function *function
   return local.dims[dim] % module->mesh.size[axis] == 0;
 }
 
+bool bd_memory_runs_beside(const bd_module *module, const bd_function *function, const bd_op *op) {
+  if (!module->cuda || bd_op_get_info(op->kind)->level != BD_COLLECTIVE) return false;
+  const bd_value *from = &function->values[op->in[0]];
+  int64_t axis = bd_op_int(op, "axis", -1);
+  if (axis < 0 || module->mesh.size[axis] == 1 || from->segment == BD_SEGMENT_WEIGHTS ||
+      bd_accumulates(function, op->out[0]))
+    return false;
+  return op->kind == BD_OP_ALL_REDUCE ? from->sharding.at[axis] != BD_PARTIAL_LSE
+                                      : moves_blocks(module, function, op);
+}
+
 bool bd_memory_gathers_weight(const bd_module *module, const bd_function *function,
                               const bd_op *op) {
   return module->cuda && op->kind == BD_OP_ALL_GATHER &&
          function->values[op->in[0]].segment == BD_SEGMENT_WEIGHTS &&
-         bd_memory_moves_blocks(module, function, op);
+         moves_blocks(module, function, op);
 }
 
 int64_t bd_optimizer_state_bytes(const char *optimizer, bd_masters masters, bd_dtype weight) {

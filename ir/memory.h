@@ -43,10 +43,12 @@ int64_t bd_memory_value_bytes(const bd_module *module, const bd_value *value);
 BD_NODISCARD bd_status bd_memory_place_workspace(bd_ctx *ctx, const bd_module *module,
                                                  bd_function *function, int64_t *out_bytes);
 
-// Whether an op of an spmd function is an all-gather or a reduce-scatter of parts of equal size,
-// one after another: on GPUs it may run beside other work and needs no memory but its operand's and
-// its result's.
-bool bd_memory_moves_blocks(const bd_module *module, const bd_function *function, const bd_op *op);
+// Whether an op of an spmd function for GPUs is a collective between several ranks that may run
+// beside other steps of the function, because it needs no memory but its operand's and its
+// result's: a sum or a maximum, or a gather or scatter of parts of equal size, one after another.
+// Not gathers of weights, for which bd_memory_gathers_weight is asked, nor what adds to an
+// accumulator.
+bool bd_memory_runs_beside(const bd_module *module, const bd_function *function, const bd_op *op);
 
 // Whether such a gather of an spmd function for GPUs makes a weight that lies in parts whole (ZeRO
 // 3).
@@ -56,7 +58,9 @@ bool bd_memory_gathers_weight(const bd_module *module, const bd_function *functi
 // Places the inner values of a function again, in `room_bytes`, at least the height that
 // bd_memory_place_workspace gives, so that such gathers may begin long before they are read: in op
 // order, as far as there is room, each has bytes that nothing else in the function uses (a call
-// before it may fill them as well), or that nothing uses before the gather is read.
+// before it may fill them as well), or that nothing uses before the gather is read. Then so that
+// collectives may run beside products: their results have bytes of their own from where their
+// operands are there, and what products for gradients of weights read stays until then.
 void bd_memory_place_early(bd_ctx *ctx, const bd_module *module, bd_function *function,
                            int64_t room_bytes);
 

@@ -202,15 +202,50 @@ bd_status bd_memory_place_workspace(bd_ctx *ctx, const bd_module *module, bd_fun
   return BD_OK;
 }
 
-// The buffer lives from the first step to `last`, if that fits.
-static bool hold(placing *p, bd_buffer *buffer, int last, int64_t room_bytes) {
+// The buffer lives from `first` to `last`, if that fits.
+static bool hold(placing *p, bd_buffer *buffer, int first, int last, int64_t room_bytes) {
   const bd_buffer before = *buffer;
-  buffer->first = 0;
+  buffer->first = first;
   buffer->last = last;
   if (bd_fit_buffers(p->ctx, p->buffers, p->buffer_count) <= room_bytes) return true;
   buffer->first = before.first;
   buffer->last = before.last;
   return false;
+}
+
+// The step before which a collective can begin: its operand is there, which a product makes that
+// also does the sum with another tensor behind it.
+static int begin_of(const placing *p, const bd_op *collective) {
+  bd_id operand = collective->in[0];
+  int producer = p->function->values[operand].producer;
+  const bd_op *op = producer < 0 ? NULL : &p->function->ops[producer];
+  int made = p->made[operand];
+  for (int k = 0; op && op->kind == BD_OP_ADD && k < op->in_count; ++k)
+    if (is_product(p, op->in[k]) && p->last_read[op->in[k]] == p->made[operand])
+      made = p->made[op->in[k]];
+  return producer < 0 ? 0 : made + 1;
+}
+
+// What a product for the gradient of a weight reads stays until step `until`, if that fits.
+static void keep_operands(placing *p, const bd_op *op, int until, int64_t room_bytes) {
+  if (op->kind != BD_OP_CONTRACT || !bd_accumulates(p->function, op->out[0])) return;
+  for (int k = 0; k < op->in_count; ++k) {
+    int index = p->buffer[op->in[k]];
+    bd_buffer *buffer = index < 0 ? NULL : &p->buffers[index];
+    if (buffer && buffer->last < until) (void)hold(p, buffer, buffer->first, until, room_bytes);
+  }
+}
+
+static void place_beside(placing *p, int64_t room_bytes) {
+  for (int i = 0, after = 0; i < p->function->op_count; ++i) {
+    const bd_op *op = &p->function->ops[i];
+    if (!bd_memory_runs_beside(p->module, p->function, op)) continue;
+    int begin = begin_of(p, op), index = p->buffer[op->out[0]];
+    bd_buffer *result = index < 0 ? NULL : &p->buffers[index];
+    if (result && begin < result->first) (void)hold(p, result, begin, result->last, room_bytes);
+    for (; after < i; ++after)
+      keep_operands(p, &p->function->ops[after], begin, room_bytes);
+  }
 }
 
 void bd_memory_place_early(bd_ctx *ctx, const bd_module *module, bd_function *function,
@@ -220,9 +255,10 @@ void bd_memory_place_early(bd_ctx *ctx, const bd_module *module, bd_function *fu
     const bd_op *op = &function->ops[i];
     if (!bd_memory_gathers_weight(module, function, op) || p.buffer[op->out[0]] < 0) continue;
     bd_buffer *buffer = &p.buffers[p.buffer[op->out[0]]];
-    if (!hold(&p, buffer, p.fusion.step_count - 1, room_bytes))
-      (void)hold(&p, buffer, buffer->last, room_bytes);
+    if (!hold(&p, buffer, 0, p.fusion.step_count - 1, room_bytes))
+      (void)hold(&p, buffer, 0, buffer->last, room_bytes);
   }
+  place_beside(&p, room_bytes);
   int64_t height = bd_fit_buffers(ctx, p.buffers, p.buffer_count);
   assert(height <= room_bytes);
   (void)height;

@@ -129,7 +129,7 @@ check_bits "$last" "$last-again"
 [ "$(count "$last-again" graphs)" = 0 ] || fail "$last-again launches graphs"
 
 # Collectives of a layer in the one stream: the same bits.
-for plan in tensor zero-2; do
+for plan in all tensor zero-2; do
   [ -d "$plan" ] || continue
   cp -r "$plan" "$plan-alone"
   (export BRAID_BESIDE=0; train_fake "$plan-alone" "$(ranks_of "$plan")" $steps $((seed++)))
