@@ -278,6 +278,65 @@ static void test_early(void **state) {
   bd_ctx_destroy(ctx);
 }
 
+// The gradient of an input that is summed over the ranks, and a product for the gradient of a
+// weight, which reads what has the size of that sum.
+static const char summing[] =
+    "braid spmd \"one\" {\n"
+    "  mesh [2] stages 1 micro_batch 8 cuda\n"
+    "  weight @w : f32[128,128] stored \"w\" [128,128] init zeros\n"
+    "  func @f(%x: f32[B,128] sharded [-] at boundary+0, %w: f32[128,128] sharded [1] at weights+0 weight) "
+    "peer @f.grad {\n"
+    "    %y = contract(%x, %w) {rule=\"bi,io->bo\"} split [2] : f32[B,128] sharded [1]\n"
+    "    %part = reduce_sum(%y) {rule=\"AB->\"} split [1] : f32[] sharded [sum]\n"
+    "    %loss = all_reduce(%part) {axis=0, combiner=\"sum\"} : f32[] sharded [-] at boundary+0\n"
+    "    save %x, %w\n"
+    "    return %loss\n"
+    "  }\n"
+    "  func @f.grad(%x: f32[B,128] sharded [-] at boundary+0, %w: f32[128,128] sharded [1] at weights+0 weight, "
+    "%d: f32[] sharded [-] at boundary+0) backward peer @f restores 2 {\n"
+    "    %wide = broadcast(%d) {rule=\"->AB\", dims=[-1,128]} split [1] : f32[B,128] sharded [1]\n"
+    "    %copy = permute(%x) {rule=\"AB->AB\"} split [-] : f32[B,128] sharded [-]\n"
+    "    %part = contract(%wide, %w) {rule=\"bo,io->bi\"} split [1] : f32[B,128] sharded [sum]\n"
+    "    %dw = contract(%copy, %wide) {rule=\"bi,bo->io\"} split [2] : f32[128,128] sharded [1] at gradients+0\n"
+    "    %sum = all_reduce(%part) {axis=0, combiner=\"sum\"} : f32[B,128] sharded [-]\n"
+    "    %dx = scale(%sum) {value=1.0} split [-] : f32[B,128] sharded [-] at boundary+0\n"
+    "    return %dx of 0, %dw of 1\n"
+    "  }\n"
+    "  main(%x: f32[B,128] sharded [-] reals, %w: f32[128,128] sharded [1] weight, %dloss: f32[] sharded [-]) {\n"
+    "    %loss = call @f(%x, %w) stage 0 : f32[] sharded [-]\n"
+    "    return %loss\n"
+    "  }\n"
+    "}\n";
+
+// The sum takes the place of what has been read until there is room beside it.
+static void test_beside(void **state) {
+  (void)state;
+  enum { VALUE = 8 * 128 * 4, SUM = 4 };
+  bd_ctx *ctx = bd_ctx_create();
+  bd_module *module = NULL;
+  bd_status status = bd_module_parse(ctx, "one", summing, strlen(summing), &module);
+  bd_diags_print(ctx, stderr, false);
+  assert_int_equal(status, BD_OK);
+  bd_function *f = module->functions[1];
+  const bd_value *copy = &f->values[f->ops[1].out[0]], *sum = &f->values[f->ops[SUM].out[0]];
+  const int64_t tight = 2 * VALUE + VALUE / 2; // %wide is cut
+  int64_t height;
+  assert_int_equal(bd_memory_place_workspace(ctx, module, f, &height), BD_OK);
+  assert_int_equal(height, tight);
+  assert_int_equal(copy->offset_bytes, sum->offset_bytes);
+  bd_memory_place_early(ctx, module, f, tight);
+  assert_int_equal(copy->offset_bytes, sum->offset_bytes);
+  bd_memory_place_early(ctx, module, f, tight + VALUE - 1);
+  assert_int_equal(copy->offset_bytes, sum->offset_bytes);
+  bd_memory_place_early(ctx, module, f, tight + VALUE);
+  assert_int_not_equal(copy->offset_bytes, sum->offset_bytes);
+  assert_true(bd_memory_runs_beside(module, f, &f->ops[SUM]));
+  assert_false(bd_memory_runs_beside(module, f, &f->ops[SUM - 1]));
+  module->cuda = false;
+  assert_false(bd_memory_runs_beside(module, f, &f->ops[SUM]));
+  bd_ctx_destroy(ctx);
+}
+
 static void test_abi(void **state) {
   (void)state;
   assert_int_equal(BD_ATTENTION_SCRATCH_BYTES, bd_rt_attention_workspace_bytes());
@@ -325,7 +384,7 @@ static void test_optimizer_bytes(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_fit), cmocka_unit_test(test_stages),
                                      cmocka_unit_test(test_optimizer_bytes),
-                                     cmocka_unit_test(test_early), cmocka_unit_test(test_abi),
-                                     cmocka_unit_test(test_in_flight)};
+                                     cmocka_unit_test(test_early), cmocka_unit_test(test_beside),
+                                     cmocka_unit_test(test_abi), cmocka_unit_test(test_in_flight)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
