@@ -47,6 +47,7 @@ static void name_thread(FILE *file, int stage, int thread, const char *name) {
 static void name_stages(const bd_rt *rt, FILE *file) {
   static const char *const threads[BD_RT_THREADS] = {"compute", "send", "receive", "sync",
                                                      "collectives"};
+  const int count = rt->program->device_code ? BD_RT_THREADS : BD_RT_THREAD_COLLECTIVES;
   for (int s = 0; s < rt->program->stages; s++) {
     const int first = s * rt->devices;
     fprintf(file,
@@ -61,7 +62,7 @@ static void name_stages(const bd_rt *rt, FILE *file) {
             ",\n{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": %d, \"args\": "
             "{\"sort_index\": %d}}",
             s, s);
-    for (int thread = 0; thread < BD_RT_THREADS; thread++)
+    for (int thread = 0; thread < count; thread++)
       name_thread(file, s, thread, threads[thread]);
   }
 }

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-// Threads of a stage, as the simulator numbers them; the last one is a program's alone.
+// Threads of a stage, as the simulator numbers them; the last one is a GPU program's alone.
 typedef enum bd_rt_thread {
   BD_RT_THREAD_COMPUTE,
   BD_RT_THREAD_SEND,
