@@ -19,10 +19,10 @@ LD_LIBRARY_PATH=$PWD NVTX_INJECTION64_PATH=$PWD/nvtx.so NVTX_LOG=$PWD/ranges tra
 cut -d, -f1-3 alone.jsonl | cmp - <(cut -d, -f1-3 pipe/metrics.jsonl) || fail 'watching changes what is computed'
 [ "$(grep -c '"left_handles": 0}' pipe/device.0 pipe/device.1 | grep -c ':1$')" = 2 ] || fail 'a profile keeps handles'
 
-# The same processes, threads, passes and messages as a replay of the plan.
+# The same processes, threads, passes and messages as a replay of the plan; and a thread of collectives.
 "$braid" simulate pipe.json --trace replayed.json >/dev/null
 events() {
-  grep -o '"ph": "M".*' "$1" | tr -d ','
+  grep -o '"ph": "M".*' "$1" | grep -v '"tid": 4' | tr -d ','
   sed -n 's/.*"ph": "X", "name": "\([^"]*\)", "cat": "\(compute\|send\|receive\|sync\)", "pid": \([0-9]*\), "tid": \([0-9]*\),.*/\3.\4 \1/p' "$1"
 }
 diff <(events replayed.json | sort -u) <(events pipe/profile.json | grep -v 'tied gradients' | sort -u) ||
@@ -31,6 +31,7 @@ for kind in s f; do
   [ "$(grep -c "\"ph\": \"$kind\"" pipe/profile.json)" = "$(grep -c "\"ph\": \"$kind\"" replayed.json)" ] ||
     fail "the profile has other messages than the replay"
 done
+grep -q '"tid": 4, "args": {"name": "collectives"}' pipe/profile.json || fail 'the profile lacks the collectives'
 grep -q '"name": "layer 4", "cat": "layer", "pid": 1, "tid": 0' pipe/profile.json || fail 'the profile lacks layers'
 
 # Ranges: of the stage's steps, passes in them, layers in those.
