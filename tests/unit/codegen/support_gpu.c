@@ -1,5 +1,8 @@
 #include "tests/unit/codegen/support_gpu.h"
 
+#include "tests/emulator/lower.h"
+
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,6 +44,44 @@ void gpu_set_open(gpu_set *s) {
   bd_status status = bd_kernel_set_write(s->ctx, s->set, s->stem);
   if (status != BD_OK) bd_diags_print(s->ctx, stderr, false);
   assert_int_equal(status, BD_OK);
+}
+
+void *gpu_load(bd_ctx *ctx, const char *stem) {
+  const char *object = bd_intern_f(ctx, "%s.o", stem);
+  const char *library = bd_intern_f(ctx, "%s.so", stem);
+  char *message = emulate_lower(bd_intern_f(ctx, "%s.ll", stem), object);
+  if (message) fail_msg("%s", message);
+  kernel_spawn((const char *[]){"cc", "-shared", "-o", library, object, NULL}, NULL);
+  void *loaded = dlopen(library, RTLD_NOW);
+  if (!loaded) fail_msg("%s", dlerror());
+  return loaded;
+}
+
+void gpu_launch(bd_ctx *ctx, const bd_kernel_set *set, void *library, const bd_kernel *kernel,
+                emulate_grid grid, char *const *buffers, const int64_t *range,
+                const bd_rt_random *random) {
+  for (int part = 0; part < kernel->parts; part++) {
+    int number = kernel->number + part;
+    bd_kernel_launch facts = bd_kernel_set_launch(set, number);
+    assert_int_equal(facts.buffer_count, kernel->in_count + kernel->out_count + kernel->scratch);
+    grid.threads = facts.threads;
+    emulate_kernel body;
+    *(void **)&body = dlsym(library, bd_intern_f(ctx, "bdk_%d", number));
+    assert_non_null(body);
+    // As codegen/kernel/kernel.h has it: step and first sample lie elsewhere.
+    const bd_rt_random *const none = &(const bd_rt_random){0}, *const draws =
+                                                                   random ? random : none;
+    const int64_t moving[] = {(int64_t)draws->step, draws->first_sample};
+    const struct {
+      uint64_t seed;
+      const int64_t *moving;
+      int64_t unused;
+      int32_t call;
+    } coordinates = {draws->seed, moving, 0, draws->call};
+    void *const arguments[] = {(void *)(uintptr_t)buffers, (void *)(uintptr_t)range,
+                               (void *)(uintptr_t)&coordinates};
+    emulate_launch(body, grid, arguments);
+  }
 }
 
 void gpu_set_close(gpu_set *s) {

@@ -1,8 +1,6 @@
 // Generated GPU kernels, run thread by thread in the emulator: they agree with the reference, and
 // every grid and every order of threads gives the same bits. Where both add in the same order,
 // these are the bits of the host's kernels.
-#include "tests/emulator/emulator.h"
-#include "tests/emulator/lower.h"
 #include "tests/unit/codegen/support_gpu.h"
 
 #include <dlfcn.h>
@@ -24,16 +22,6 @@ typedef struct fixture {
 typedef void (*host_kernel)(char *const *buffers, const int64_t *range, const bd_rt_random *random,
                             const float *scalars, int64_t chunk);
 typedef int64_t (*host_chunks)(const int64_t *range);
-
-static void load_in_emulator(fixture *f) {
-  const char *object = bd_intern_f(f->all.ctx, "%s.o", f->all.stem);
-  const char *library = bd_intern_f(f->all.ctx, "%s.so", f->all.stem);
-  char *message = emulate_lower(bd_intern_f(f->all.ctx, "%s.ll", f->all.stem), object);
-  if (message) fail_msg("%s", message);
-  kernel_spawn((const char *[]){"cc", "-shared", "-o", library, object, NULL}, NULL);
-  f->library = dlopen(library, RTLD_NOW);
-  if (!f->library) fail_msg("%s", dlerror());
-}
 
 static const bd_type *operand_type(const kernel_run *r) {
   return &r->function->values[r->function->ops[0].in[0]].type;
@@ -89,7 +77,7 @@ static int set_up(void **state) {
   fixture *f = test_calloc(1, sizeof *f);
   *state = f;
   gpu_set_open(&f->all);
-  load_in_emulator(f);
+  f->library = gpu_load(f->all.ctx, f->all.stem);
   load_host_kernels(f);
   return 0;
 }
@@ -105,30 +93,9 @@ static int tear_down(void **state) {
 
 static void launch(fixture *f, const kernel_run *r, emulate_grid grid, char *const *buffers,
                    const int64_t *range, const bd_rt_random *random) {
-  for (int part = 0; part < r->kernel.parts; part++) {
-    int number = r->kernel.number + part;
-    bd_kernel_launch facts = bd_kernel_set_launch(f->all.set, number);
-    assert_int_equal(facts.range_count, 2 * (r->map.loops ? r->map.loops : 1));
-    assert_int_equal(facts.buffer_count,
-                     r->kernel.in_count + r->kernel.out_count + r->kernel.scratch);
-    grid.threads = facts.threads;
-    emulate_kernel kernel;
-    *(void **)&kernel = dlsym(f->library, bd_intern_f(f->all.ctx, "bdk_%d", number));
-    assert_non_null(kernel);
-    // As codegen/kernel/kernel.h has it: step and first sample lie elsewhere.
-    const bd_rt_random *const none = &(const bd_rt_random){0}, *const draws =
-                                                                   random ? random : none;
-    const int64_t moving[] = {(int64_t)draws->step, draws->first_sample};
-    const struct {
-      uint64_t seed;
-      const int64_t *moving;
-      int64_t unused;
-      int32_t call;
-    } coordinates = {draws->seed, moving, 0, draws->call};
-    void *const arguments[] = {(void *)(uintptr_t)buffers, (void *)(uintptr_t)range,
-                               (void *)(uintptr_t)&coordinates};
-    emulate_launch(kernel, grid, arguments);
-  }
+  bd_kernel_launch facts = bd_kernel_set_launch(f->all.set, r->kernel.number);
+  assert_int_equal(facts.range_count, 2 * (r->map.loops ? r->map.loops : 1));
+  gpu_launch(f->all.ctx, f->all.set, f->library, &r->kernel, grid, buffers, range, random);
 }
 
 static char *copy_of(fixture *f, const char *data, int64_t bytes) {
