@@ -4,6 +4,7 @@
 #define BD_CODEGEN_EMIT_H
 #include "codegen/codegen.h"
 #include "codegen/epilogue.h"
+#include "codegen/fused_norm.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/prefetch.h"
 #include "ir/layout.h"
@@ -59,7 +60,8 @@ const char *bd_emit_dim_start(bd_emitter *emitter, const bd_value *value, int di
 const char *bd_emit_dim_count(bd_emitter *emitter, const bd_value *value, int dim);
 
 // The kernels of a function, generated when first asked for.
-BD_NODISCARD bd_status bd_emit_kernels(bd_emitter *emitter, int function, const bd_fusion *fusion);
+BD_NODISCARD bd_status bd_emit_kernels(bd_emitter *emitter, int function, const bd_fusion *fusion,
+                                       const bd_fused_norms *norms);
 BD_NODISCARD bd_status bd_emit_sum_kernel(bd_emitter *emitter, int op);
 // A call of the kernels `number`, `number` + 1, .. of a step that begins with `first_op`, on
 // `buffers` and `random`, which are C expressions.

@@ -3,10 +3,14 @@
 #include "runtime/braid_rt_abi.h"
 #include <assert.h>
 
-bool bd_emit_uses_random(const bd_function *function) {
-  for (int i = 0; i < function->op_count; ++i)
+static bool draws(const bd_function *function, int first, int count) {
+  for (int i = first; i < first + count; ++i)
     if (bd_op_get_info(function->ops[i].kind)->traits & BD_RANDOM) return true;
   return false;
+}
+
+bool bd_emit_uses_random(const bd_function *function) {
+  return draws(function, 0, function->op_count);
 }
 
 static bool uses_segment(const bd_function *function, bd_segment segment) {
@@ -81,8 +85,21 @@ static void add_local_type(const bd_emit_body *body, const bd_value *value) {
   bd_text_add(body->text, "]");
 }
 
+// The steps of the function being written.
+typedef struct steps {
+  int function; // its number
+  bd_fusion fusion;
+  bd_epilogues epilogues;
+  bd_fused_norms norms;
+  int beside[BD_RT_PREFETCHES]; // per slot: the instruction of a collective that runs beside others
+} steps;
+
+static bd_emit_ops ops_of(const steps *s, int step) {
+  return (bd_emit_ops){s->fusion.first_op[step], s->fusion.step_ops[step]};
+}
+
 // Values on the tape and in the workspace get a pointer each, when a step touches them.
-static void add_pointers(const bd_emit_body *body) {
+static void add_pointers(const bd_emit_body *body, const steps *s) {
   const bd_function *f = body->function;
   bool *used = BD_NEW_ARRAY(body->emitter->ctx->arena, bool, f->value_count);
   for (int i = 0; i < f->op_count; ++i) {
@@ -90,6 +107,10 @@ static void add_pointers(const bd_emit_body *body) {
       used[f->ops[i].in[k]] = true;
     for (int k = 0; k < f->ops[i].out_count; ++k)
       used[f->ops[i].out[k]] = true;
+  }
+  for (int step = 0; step < s->fusion.step_count; ++step) {
+    bd_id inner = bd_fused_norm_inner(f, &s->fusion, &s->norms.of[step]);
+    if (inner != BD_NO_ID) used[inner] = false;
   }
   for (bd_id v = 0; v < f->value_count; ++v) {
     const bd_value *value = &f->values[v];
@@ -102,24 +123,12 @@ static void add_pointers(const bd_emit_body *body) {
   }
 }
 
-// The steps of the function being written.
-typedef struct steps {
-  int function; // its number
-  bd_fusion fusion;
-  bd_epilogues epilogues;
-  int beside[BD_RT_PREFETCHES]; // per slot: the instruction of a collective that runs beside others
-} steps;
-
-static bd_emit_ops ops_of(const steps *s, int step) {
-  return (bd_emit_ops){s->fusion.first_op[step], s->fusion.step_ops[step]};
-}
-
 BD_NODISCARD static bd_status add_kernel_step(const bd_emit_body *body, const steps *s, int step) {
   bd_emitter *e = body->emitter;
   bd_kernel kernel;
   int number = e->step_kernel[s->function][step];
-  bool generated = bd_kernel_of_step(e->ctx, e->module, body->function, &s->fusion, step,
-                                     e->module->cuda, number, &kernel);
+  bool generated = bd_fused_norm_kernel(e->ctx, e->module, body->function, &s->fusion,
+                                        &s->norms.of[step], step, number, &kernel);
   assert(generated);
   (void)generated;
   bd_text buffers = bd_text_init(e->ctx->arena);
@@ -130,9 +139,8 @@ BD_NODISCARD static bd_status add_kernel_step(const bd_emit_body *body, const st
   const bd_op *first = &body->function->ops[kernel.first_op];
   if (kernel.scratch)
     bd_text_addf(&buffers, ", work + %lld", (long long)bd_op_int(first, "scratch", 0));
-  bool random = false;
-  for (int i = 0; i < kernel.op_count; ++i)
-    random |= bd_op_get_info(first[i].kind)->traits & BD_RANDOM;
+  bool random = draws(body->function, kernel.first_op, kernel.op_count) ||
+                draws(body->function, kernel.run_op, kernel.run_count);
   if (e->module->cuda) bd_emit_attend(body, first);
   bd_text_add(body->text, "  ");
   const bd_emit_call call = {.first_op = kernel.first_op,
@@ -172,12 +180,23 @@ BD_NODISCARD static bd_status add_epilogue_step(const bd_emit_body *body, const 
   return BD_OK;
 }
 
+// A step by itself, or a normalization and a run in the order of their ops.
+static void mark_step(const bd_emit_body *body, const steps *s, int step) {
+  const bd_fused_norm *fused = &s->norms.of[step];
+  bd_emit_ops ops = ops_of(s, step), more = {0, 0};
+  if (fused->norm >= 0) {
+    bool before = fused->run < fused->norm;
+    ops = ops_of(s, before ? fused->run : fused->norm);
+    more = ops_of(s, before ? fused->norm : fused->run);
+  }
+  bd_emit_mark(body->emitter, body->text, s->function, step, body->function, ops, more);
+}
+
 BD_NODISCARD static bd_status add_step(const bd_emit_body *body, const steps *s, int step) {
-  if (s->epilogues.taken[step]) return BD_OK;
+  if (s->epilogues.taken[step] || s->norms.taken[step]) return BD_OK;
   bd_text_add(body->text, "  ");
   if (s->epilogues.of[step].kind != BD_RT_EPILOGUE_NONE) return add_epilogue_step(body, s, step);
-  bd_emit_mark(body->emitter, body->text, s->function, step, body->function, ops_of(s, step),
-               (bd_emit_ops){0, 0});
+  mark_step(body, s, step);
   if (body->emitter->step_kernel[s->function][step] >= 0) return add_kernel_step(body, s, step);
   return bd_emit_library_op(body, &body->function->ops[s->fusion.first_op[step]]);
 }
@@ -250,11 +269,13 @@ bd_status bd_emit_function(bd_emitter *emitter, int function) {
   const bd_emit_body body = {emitter, emitter->module->functions[function], emitter->text};
   steps s = {.function = function, .fusion = emitter->prefetch[function].fusion};
   bd_epilogue_find(emitter->ctx, emitter->module, body.function, &s.fusion, &s.epilogues);
-  BD_TRY(bd_emit_kernels(emitter, function, &s.fusion));
+  bd_fused_norm_find(emitter->ctx, emitter->module, function, emitter->prefetch, &s.epilogues,
+                     &s.norms);
+  BD_TRY(bd_emit_kernels(emitter, function, &s.fusion, &s.norms));
   bd_text_addf(body.text, "\n// %s.\n",
                body.function->role == BD_ROLE_BACKWARD ? "Backward" : "Forward");
   add_signature(&body, function);
-  add_pointers(&body);
+  add_pointers(&body, &s);
   BD_TRY(add_steps(&body, &s));
   bd_text_add(body.text, "  bd_rt_mark(rt, BD_RT_MARK_OTHER);\n}\n");
   return BD_OK;

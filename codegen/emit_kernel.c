@@ -9,15 +9,17 @@ BD_NODISCARD static bd_status add_kernel(bd_emitter *e, bd_kernel *kernel) {
   return BD_OK;
 }
 
-bd_status bd_emit_kernels(bd_emitter *emitter, int function, const bd_fusion *fusion) {
+bd_status bd_emit_kernels(bd_emitter *emitter, int function, const bd_fusion *fusion,
+                          const bd_fused_norms *norms) {
   if (emitter->step_kernel[function]) return BD_OK;
   const bd_function *f = emitter->module->functions[function];
   int *numbers = BD_NEW_ARRAY(emitter->ctx->arena, int, fusion->step_count);
   for (int step = 0; step < fusion->step_count; ++step) {
     bd_kernel kernel;
     numbers[step] = -1;
-    if (!bd_kernel_of_step(emitter->ctx, emitter->module, f, fusion, step, emitter->module->cuda,
-                           emitter->kernel_count, &kernel))
+    if (norms->taken[step] ||
+        !bd_fused_norm_kernel(emitter->ctx, emitter->module, f, fusion, &norms->of[step], step,
+                              emitter->kernel_count, &kernel))
       continue;
     numbers[step] = kernel.number;
     BD_TRY(add_kernel(emitter, &kernel));

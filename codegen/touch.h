@@ -16,6 +16,9 @@ bool bd_stretch_meet(bd_stretch a, bd_stretch b);
 // Whether an op reads the bytes, or works in them (`scratch`).
 bool bd_op_reads(const bd_module *module, const bd_function *function, const bd_op *op,
                  bd_stretch bytes);
+// Whether a step writes them, or works in them.
+bool bd_step_writes(const bd_module *module, const bd_function *function, const bd_fusion *fusion,
+                    int step, bd_stretch bytes);
 // Whether a step reads or writes them.
 bool bd_step_touches(const bd_module *module, const bd_function *function, const bd_fusion *fusion,
                      int step, bd_stretch bytes);

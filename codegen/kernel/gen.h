@@ -143,6 +143,8 @@ void bd_gen_lanes(bd_gen *g, int loop, int width, bd_gen_body body, void *user);
 // on, down to 1, where they do not lie in a row or where addresses are not multiples of that alike.
 // Long rows may begin and end with some that are taken one by one. The accesses outlive the lanes.
 void bd_gen_pack(bd_gen *g, int loop, int bytes, int count, const bd_access *const *accesses);
+// Whether packs may also lie along an access, where they lie along `like`.
+bool bd_gen_packs(const bd_gen *g, int loop, const bd_access *access, const bd_access *like);
 // Serial loops over `loops` (slowest first) around body.
 void bd_gen_serial(bd_gen *g, int count, const int *loops, bd_gen_body body, void *user);
 // Logical index of a loop in the lanes, i64.

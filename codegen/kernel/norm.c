@@ -1,4 +1,7 @@
-// layernorm and rmsnorm, and their gradients. `mean` is absent in rmsnorm.
+// layernorm and rmsnorm, and their gradients. `mean` is absent in rmsnorm. On GPUs a run of
+// pointwise ops may come along: one that makes `x`, which goes to memory on its way, or one that
+// reads dx.
+#include "codegen/kernel/pointwise.h"
 #include "codegen/kernel/rows.h"
 
 typedef struct norm {
@@ -8,6 +11,7 @@ typedef struct norm {
   LLVMValueRef sum, sum2; // accumulators
   LLVMValueRef m, r;      // this row's mean and 1/deviation, f32
   LLVMValueRef mean_g, mean_gx;
+  bd_gen_run *run; // that comes along, or NULL
 } norm;
 
 static LLVMValueRef mul(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
@@ -27,11 +31,38 @@ static LLVMValueRef normalized(bd_gen *g, const norm *n) {
   return mul(g, centered(g, n), bd_gen_splat(g, n->r));
 }
 
+static bool has_run(const bd_gen *g) {
+  return g->kernel->run_count > 0;
+}
+
+// Whether the loops of the norm's rows are the dimensions of a run, and rows are packed alike with
+// it and without, so that they add up to the same bits.
+static bool is_along(const bd_gen *g, const norm *n) {
+  const bd_kernel *k = g->kernel;
+  for (int d = 0; d <= n->nest.outer_count; d++)
+    if (g->map.in[0][d] != d) return false;
+  for (int i = 0; i < k->in_count + k->out_count; i++) {
+    bd_id id = i < k->in_count ? k->in[i] : k->out[i - k->in_count];
+    if (!bd_gen_packs(g, n->nest.lane_loop, &n->run->access[id], &n->x)) return false;
+  }
+  return true;
+}
+
 // Lays rows out over items, packed as all that is read and written along them allows.
-static void over_rows(bd_gen *g, norm *n, bd_gen_body body) {
+static bd_status over_rows(bd_gen *g, norm *n, bd_gen_body body) {
+  const bd_kernel *k = g->kernel;
   const bd_access *along[] = {&n->x, &n->dy, &n->gain, &n->bias, &n->y};
   bd_gen_pack(g, n->nest.lane_loop, BD_GEN_ALIGNED, (int)(sizeof along / sizeof *along), along);
+  bd_gen_run run;
+  if (has_run(g)) {
+    run = bd_gen_run_open(g, k->run_op, k->run_count);
+    n->run = &run;
+    if (!is_along(g, n))
+      return bd_fail(g->ctx, BD_INTERNAL, g->op->loc, "a run does not lie along the rows of '%s'",
+                     bd_op_get_info(g->op->kind)->name);
+  }
   bd_gen_items(g, &n->nest, body, n);
+  return has_run(g) ? bd_gen_run_close(g, &run) : BD_OK;
 }
 
 static void along(bd_gen *g, norm *n, bd_gen_body body) {
@@ -45,15 +76,23 @@ static LLVMValueRef mean_of(bd_gen *g, const norm *n, LLVMValueRef sum) {
   return LLVMBuildFDiv(g->b, total, bd_gen_real_like(total, count), "");
 }
 
+// The operand, when it is first asked for.
+static LLVMValueRef first_x(bd_gen *g, const norm *n) {
+  if (!n->run) return bd_gen_load(g, &n->x);
+  bd_gen_run_point(g, n->run);
+  return n->run->value[g->op->in[0]];
+}
+
 static void add_x(bd_gen *g, void *user) {
   norm *n = user;
-  bd_gen_sum_add(g, n->sum, bd_gen_load(g, &n->x));
+  bd_gen_sum_add(g, n->sum, first_x(g, n));
 }
 
 static void add_square(bd_gen *g, void *user) {
   norm *n = user;
   LLVMTypeRef wide = bd_gen_type(g, bd_gen_f64(g));
-  LLVMValueRef d = LLVMBuildFPExt(g->b, centered(g, n), wide, "");
+  LLVMValueRef x = n->centered ? centered(g, n) : first_x(g, n);
+  LLVMValueRef d = LLVMBuildFPExt(g->b, x, wide, "");
   bd_gen_sum_add(g, n->sum2, mul(g, d, d));
 }
 
@@ -92,8 +131,7 @@ bd_status bd_gen_layernorm(bd_gen *g) {
             .y = bd_gen_out(g, 0),
             .mean = bd_gen_out(g, 1),
             .rstd = bd_gen_out(g, 2)};
-  over_rows(g, &n, forward_row);
-  return BD_OK;
+  return over_rows(g, &n, forward_row);
 }
 
 bd_status bd_gen_rmsnorm(bd_gen *g) {
@@ -102,8 +140,7 @@ bd_status bd_gen_rmsnorm(bd_gen *g) {
             .gain = bd_gen_in(g, 1),
             .y = bd_gen_out(g, 0),
             .rstd = bd_gen_out(g, 1)};
-  over_rows(g, &n, forward_row);
-  return BD_OK;
+  return over_rows(g, &n, forward_row);
 }
 
 static LLVMValueRef scaled_gradient(bd_gen *g, const norm *n) {
@@ -127,7 +164,13 @@ static void gradient_lanes(bd_gen *g, void *user) {
   LLVMValueRef d = scaled_gradient(g, n);
   if (n->centered) d = sub(g, d, bd_gen_splat(g, n->mean_g));
   d = sub(g, d, mul(g, normalized(g, n), bd_gen_splat(g, n->mean_gx)));
-  bd_gen_store(g, &n->y, mul(g, d, bd_gen_splat(g, n->r)));
+  d = mul(g, d, bd_gen_splat(g, n->r));
+  if (!n->run) {
+    bd_gen_store(g, &n->y, d);
+    return;
+  }
+  n->run->value[g->op->out[0]] = bd_gen_rounded(g, n->x.dtype, d);
+  bd_gen_run_point(g, n->run);
 }
 
 // With d = dy * gain and h = (x - mean) rstd: dx = rstd (d - mean(d) - h mean(d h)).
@@ -142,6 +185,11 @@ static void gradient_row(bd_gen *g, void *user) {
   along(g, n, gradient_lanes);
 }
 
+// Nothing, where a run takes it from registers.
+static bd_access gradient_out(bd_gen *g) {
+  return has_run(g) ? (bd_access){0} : bd_gen_out(g, 0);
+}
+
 bd_status bd_gen_layernorm_dx(bd_gen *g) {
   norm n = {.centered = true,
             .nest = bd_gen_row_nest(g, 0),
@@ -150,9 +198,8 @@ bd_status bd_gen_layernorm_dx(bd_gen *g) {
             .gain = bd_gen_in(g, 2),
             .mean = bd_gen_in(g, 3),
             .rstd = bd_gen_in(g, 4),
-            .y = bd_gen_out(g, 0)};
-  over_rows(g, &n, gradient_row);
-  return BD_OK;
+            .y = gradient_out(g)};
+  return over_rows(g, &n, gradient_row);
 }
 
 bd_status bd_gen_rmsnorm_dx(bd_gen *g) {
@@ -161,9 +208,8 @@ bd_status bd_gen_rmsnorm_dx(bd_gen *g) {
             .x = bd_gen_in(g, 1),
             .gain = bd_gen_in(g, 2),
             .rstd = bd_gen_in(g, 3),
-            .y = bd_gen_out(g, 0)};
-  over_rows(g, &n, gradient_row);
-  return BD_OK;
+            .y = gradient_out(g)};
+  return over_rows(g, &n, gradient_row);
 }
 
 // The row's statistics are the same for all columns: with stride 0 along the lanes they are loaded

@@ -51,3 +51,7 @@ void bd_gen_pack(bd_gen *g, int loop, int bytes, int count, const bd_access *con
   g->pack = first ? pack : 1;
   g->uneven = first && pack > 1 && !is_even(g, first, loop, pack) ? first : NULL;
 }
+
+bool bd_gen_packs(const bd_gen *g, int loop, const bd_access *access, const bd_access *like) {
+  return g->pack == 1 || !is_along(access, loop) || lies_like(g, access, like, loop, g->pack);
+}

@@ -1,16 +1,7 @@
 // A fused run of pointwise ops: values stay in registers, rounded to their dtype.
-#include "codegen/kernel/gen.h"
+#include "codegen/kernel/pointwise.h"
 
-typedef struct run {
-  bd_access *access; // per value of the function; those in memory are set
-  LLVMValueRef *value;
-  bd_access *table; // per op: the numbers of a constant, or an index that must not be merged
-  bd_access number; // strides of an element's logical number within its sample
-  int rank;
-  const bd_op *failed; // an op that no kernel computes on these types, or NULL
-} run;
-
-static LLVMValueRef dropout(bd_gen *g, const run *r, const bd_op *op, LLVMValueRef x) {
+static LLVMValueRef dropout(bd_gen *g, const bd_gen_run *r, const bd_op *op, LLVMValueRef x) {
   double p = bd_op_real(op, "p", 0.0);
   LLVMValueRef element = bd_gen_splat(g, bd_gen_long(g, 0));
   for (int d = 1; d < r->rank; d++) {
@@ -27,7 +18,8 @@ static LLVMValueRef dropout(bd_gen *g, const run *r, const bd_op *op, LLVMValueR
   return LLVMBuildSelect(g->b, drop, bd_gen_real(g, 0.0), kept, "");
 }
 
-static LLVMValueRef compute(bd_gen *g, const run *r, const bd_op *op, const bd_access *table) {
+static LLVMValueRef compute(bd_gen *g, const bd_gen_run *r, const bd_op *op,
+                            const bd_access *table) {
   const bd_value *values = g->kernel->function->values;
   LLVMValueRef in[BD_MAX_OPERANDS];
   bd_dtype to = values[op->out[0]].type.dtype, from = to; // the elements are the last operands
@@ -56,13 +48,12 @@ static LLVMValueRef compute(bd_gen *g, const run *r, const bd_op *op, const bd_a
   return y ? bd_gen_rounded(g, to, y) : NULL;
 }
 
-static void run_body(bd_gen *g, void *user) {
-  run *r = user;
+void bd_gen_run_point(bd_gen *g, bd_gen_run *r) {
   const bd_kernel *k = g->kernel;
   for (int i = 0; i < k->in_count; i++)
-    r->value[k->in[i]] = bd_gen_load(g, &r->access[k->in[i]]);
-  for (int i = 0; i < k->op_count; i++) {
-    const bd_op *op = &k->function->ops[k->first_op + i];
+    if (r->access[k->in[i]].base) r->value[k->in[i]] = bd_gen_load(g, &r->access[k->in[i]]);
+  for (int i = 0; i < r->op_count; i++) {
+    const bd_op *op = &k->function->ops[r->first_op + i];
     LLVMValueRef y = compute(g, r, op, &r->table[i]);
     if (!y) {
       r->failed = op;
@@ -71,7 +62,7 @@ static void run_body(bd_gen *g, void *user) {
     r->value[op->out[0]] = y;
   }
   for (int i = 0; i < k->out_count; i++)
-    bd_gen_store(g, &r->access[k->out[i]], r->value[k->out[i]]);
+    if (r->access[k->out[i]].base) bd_gen_store(g, &r->access[k->out[i]], r->value[k->out[i]]);
 }
 
 static bd_access access_of(bd_gen *g, bd_id id, int rank) {
@@ -82,9 +73,9 @@ static bd_access access_of(bd_gen *g, bd_id id, int rank) {
   return bd_gen_access(g, id, loops);
 }
 
-static bool has_dropout(const bd_kernel *k) {
-  for (int i = 0; i < k->op_count; i++)
-    if (k->function->ops[k->first_op + i].kind == BD_OP_DROPOUT) return true;
+static bool has_dropout(const bd_gen *g, const bd_gen_run *r) {
+  for (int i = 0; i < r->op_count; i++)
+    if (g->kernel->function->ops[r->first_op + i].kind == BD_OP_DROPOUT) return true;
   return false;
 }
 
@@ -126,40 +117,72 @@ static bd_access table_of(bd_gen *g, const bd_op *op, int number) {
   return table;
 }
 
+static bool is_made(const bd_gen *g, const bd_gen_run *r, bd_id id) {
+  int producer = g->kernel->function->values[id].producer;
+  return producer >= r->first_op && producer < r->first_op + r->op_count;
+}
+
+static bool is_read(const bd_gen *g, const bd_gen_run *r, bd_id id) {
+  for (int i = 0; i < r->op_count; i++) {
+    const bd_op *op = &g->kernel->function->ops[r->first_op + i];
+    for (int j = 0; j < op->in_count; j++)
+      if (op->in[j] == id) return true;
+  }
+  return false;
+}
+
+bd_gen_run bd_gen_run_open(bd_gen *g, int first, int count) {
+  const bd_kernel *k = g->kernel;
+  const bd_type *type = &k->function->values[k->function->ops[first].out[0]].type;
+  int values = k->function->value_count;
+  bd_gen_run r = {.first_op = first,
+                  .op_count = count,
+                  .access = BD_NEW_ARRAY(g->ctx->arena, bd_access, values),
+                  .value = BD_NEW_ARRAY(g->ctx->arena, LLVMValueRef, values),
+                  .table = BD_NEW_ARRAY(g->ctx->arena, bd_access, count),
+                  .number = numbering(g, type),
+                  .rank = type->rank};
+  for (int i = 0; i < k->in_count; i++)
+    if (is_read(g, &r, k->in[i])) r.access[k->in[i]] = access_of(g, k->in[i], r.rank);
+  for (int i = 0; i < k->out_count; i++)
+    if (is_made(g, &r, k->out[i])) r.access[k->out[i]] = access_of(g, k->out[i], r.rank);
+  for (int i = 0; i < count; i++) {
+    const bd_op *op = &k->function->ops[first + i];
+    if (!op->in_count) r.table[i] = table_of(g, op, i);
+  }
+  return r;
+}
+
+bd_status bd_gen_run_close(bd_gen *g, const bd_gen_run *r) {
+  if (!r->failed) return BD_OK;
+  return bd_fail(g->ctx, BD_UNSUPPORTED, r->failed->loc, "no kernel for '%s' on %s",
+                 bd_op_get_info(r->failed->kind)->name,
+                 bd_dtype_name(g->kernel->function->values[r->failed->out[0]].type.dtype));
+}
+
+static void run_body(bd_gen *g, void *user) {
+  bd_gen_run_point(g, user);
+}
+
 bd_status bd_gen_pointwise(bd_gen *g) {
   const bd_kernel *k = g->kernel;
-  const bd_type *type = &k->function->values[g->op->out[0]].type;
-  int values = k->function->value_count, count = 0;
-  run r = {.access = BD_NEW_ARRAY(g->ctx->arena, bd_access, values),
-           .value = BD_NEW_ARRAY(g->ctx->arena, LLVMValueRef, values),
-           .table = BD_NEW_ARRAY(g->ctx->arena, bd_access, k->op_count),
-           .number = numbering(g, type),
-           .rank = type->rank};
+  bd_gen_run r = bd_gen_run_open(g, k->first_op, k->op_count);
   bd_access **accesses =
       BD_NEW_ARRAY(g->ctx->arena, bd_access *, k->in_count + k->out_count + k->op_count + 1);
-  for (int i = 0; i < k->in_count + k->out_count; i++) {
-    bd_id id = i < k->in_count ? k->in[i] : k->out[i - k->in_count];
-    r.access[id] = access_of(g, id, type->rank);
-    accesses[count++] = &r.access[id];
-  }
-  for (int i = 0; i < k->op_count; i++) {
-    const bd_op *op = &k->function->ops[k->first_op + i];
-    if (op->in_count) continue;
-    r.table[i] = table_of(g, op, i);
-    accesses[count++] = &r.table[i];
-  }
-  if (has_dropout(k)) accesses[count++] = &r.number;
-  bd_gen_points points = {.loops = type->rank,
+  int count = 0;
+  for (int i = 0; i < k->in_count + k->out_count; i++)
+    accesses[count++] = &r.access[i < k->in_count ? k->in[i] : k->out[i - k->in_count]];
+  for (int i = 0; i < k->op_count; i++)
+    if (!k->function->ops[k->first_op + i].in_count) accesses[count++] = &r.table[i];
+  if (has_dropout(g, &r)) accesses[count++] = &r.number;
+  bd_gen_points points = {.loops = r.rank,
                           .access_count = count,
                           .accesses = accesses,
                           .packs = true,
                           .body = run_body,
                           .user = &r};
-  for (int d = 0; d < type->rank; d++)
+  for (int d = 0; d < r.rank; d++)
     points.order[d] = d;
   bd_gen_elementwise(g, &points);
-  if (!r.failed) return BD_OK;
-  return bd_fail(g->ctx, BD_UNSUPPORTED, r.failed->loc, "no kernel for '%s' on %s",
-                 bd_op_get_info(r.failed->kind)->name,
-                 bd_dtype_name(k->function->values[r.failed->out[0]].type.dtype));
+  return bd_gen_run_close(g, &r);
 }

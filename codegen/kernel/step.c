@@ -11,7 +11,8 @@ static bool listed(const bd_id *list, int count, bd_id id) {
 
 static bool made_by(const bd_kernel *k, bd_id id) {
   int producer = k->function->values[id].producer;
-  return producer >= k->first_op && producer < k->first_op + k->op_count;
+  return (producer >= k->first_op && producer < k->first_op + k->op_count) ||
+         (producer >= k->run_op && producer < k->run_op + k->run_count);
 }
 
 static bool is_attention(const bd_op *op) {
@@ -23,6 +24,42 @@ static bool is_generated(const bd_function *function, const bd_op *op, bool cuda
   if (op->kind == BD_OP_CONTRACT)
     return bd_dtype_wide(function->values[op->in[0]].type.dtype) != BD_F32;
   return !(bd_op_get_info(op->kind)->traits & BD_LIBRARY) || (cuda && is_attention(op));
+}
+
+// What a run that is taken along alone reads stays in registers.
+static bool in_memory(const bd_kernel *k, const bd_fusion *fusion, bd_id id) {
+  bool passes = k->run_op > k->first_op && id == k->function->ops[k->first_op].out[0];
+  return !fusion->inner[id] && !passes;
+}
+
+static void list_ops(bd_kernel *k, const bd_fusion *fusion, int first, int count) {
+  for (const bd_op *op = &k->function->ops[first]; count > 0; op++, count--) {
+    for (int i = 0; i < op->in_count; i++)
+      if (!made_by(k, op->in[i]) && !listed(k->in, k->in_count, op->in[i]))
+        k->in[k->in_count++] = op->in[i];
+    for (int i = 0; i < op->out_count; i++) {
+      if (!in_memory(k, fusion, op->out[i])) continue;
+      k->accumulate[k->out_count] = bd_accumulates(k->function, op->out[i]);
+      k->out[k->out_count++] = op->out[i];
+    }
+  }
+}
+
+static void list_values(bd_ctx *ctx, bd_kernel *k, const bd_fusion *fusion) {
+  const bd_op *ops = k->function->ops;
+  int in = 0, out = 0;
+  for (int i = 0; i < k->op_count + k->run_count; i++) {
+    const bd_op *op = i < k->op_count ? &ops[k->first_op + i] : &ops[k->run_op + i - k->op_count];
+    in += op->in_count;
+    out += op->out_count;
+  }
+  k->in_count = k->out_count = 0;
+  k->in = BD_NEW_ARRAY(ctx->arena, bd_id, in);
+  k->out = BD_NEW_ARRAY(ctx->arena, bd_id, out);
+  k->accumulate = BD_NEW_ARRAY(ctx->arena, bool, out);
+  if (k->run_op < k->first_op) list_ops(k, fusion, k->run_op, k->run_count);
+  list_ops(k, fusion, k->first_op, k->op_count);
+  if (k->run_op > k->first_op) list_ops(k, fusion, k->run_op, k->run_count);
 }
 
 bool bd_kernel_of_step(bd_ctx *ctx, const bd_module *module, const bd_function *function,
@@ -41,26 +78,13 @@ bool bd_kernel_of_step(bd_ctx *ctx, const bd_module *module, const bd_function *
     k.scratch = true;
     k.scratch_like = ops[0].in[5]; // the log-sum-exp: a number per row
   }
-  int in = 0, out = 0;
-  for (int i = 0; i < k.op_count; i++) {
-    in += ops[i].in_count;
-    out += ops[i].out_count;
-  }
-  k.in = BD_NEW_ARRAY(ctx->arena, bd_id, in);
-  k.out = BD_NEW_ARRAY(ctx->arena, bd_id, out);
-  k.accumulate = BD_NEW_ARRAY(ctx->arena, bool, out);
-  for (int i = 0; i < k.op_count; i++) {
-    for (int j = 0; j < ops[i].in_count; j++) {
-      bd_id id = ops[i].in[j];
-      if (!made_by(&k, id) && !listed(k.in, k.in_count, id)) k.in[k.in_count++] = id;
-    }
-    for (int j = 0; j < ops[i].out_count; j++) {
-      bd_id id = ops[i].out[j];
-      if (fusion->inner[id]) continue;
-      k.accumulate[k.out_count] = bd_accumulates(function, id);
-      k.out[k.out_count++] = id;
-    }
-  }
+  list_values(ctx, &k, fusion);
   *out_kernel = k;
   return true;
+}
+
+void bd_kernel_add_run(bd_ctx *ctx, const bd_fusion *fusion, int run, bd_kernel *kernel) {
+  kernel->run_op = fusion->first_op[run];
+  kernel->run_count = fusion->step_ops[run];
+  list_values(ctx, kernel, fusion);
 }

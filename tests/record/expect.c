@@ -1,8 +1,6 @@
 #include "tests/record/expect.h"
 
-#include "codegen/epilogue.h"
-#include "codegen/kernel/kernel.h"
-#include "codegen/prefetch.h"
+#include "codegen/fused_norm.h"
 #include "ir/layout.h"
 #include "runtime/braid_rt_abi.h"
 #include "tests/record/terms.h"
@@ -18,6 +16,7 @@ typedef struct builder {
   int capacity, use_count, use_capacity;
   const bd_prefetch *prefetch; // per function
   bd_epilogues *epilogues;     // likewise
+  bd_fused_norms *norms;       // likewise
 } builder;
 
 static record_instruction *add(builder *b, record_kind kind, const char *name) {
@@ -94,7 +93,8 @@ static void add_kernel(builder *b, int call, const bd_kernel *k) {
   const bd_op *const first = &f->ops[k->first_op];
   record_instruction *const i = add(b, RECORD_LAUNCH, bd_op_get_info(first->kind)->name);
   i->parts = k->parts;
-  i->in_place = bd_op_get_info(first->kind)->traits & (BD_POINTWISE | BD_INPLACE_0);
+  i->in_place =
+      k->run_count > 0 || bd_op_get_info(first->kind)->traits & (BD_POINTWISE | BD_INPLACE_0);
   for (int n = 0; n < k->in_count; n++)
     use_in_call(b, call, f, k->in[n], RECORD_READ);
   for (int n = 0; n < k->out_count; n++)
@@ -158,11 +158,12 @@ BD_NODISCARD static bd_status add_step(builder *b, int call, int function, int s
   const bd_function *const f = b->module->functions[function];
   const bd_fusion *const fusion = &b->prefetch[function].fusion;
   const bd_epilogues *const epilogues = &b->epilogues[function];
+  const bd_fused_norms *const norms = &b->norms[function];
   bd_kernel kernel;
-  if (epilogues->taken[step]) return BD_OK;
+  if (epilogues->taken[step] || norms->taken[step]) return BD_OK;
   if (epilogues->of[step].kind != BD_RT_EPILOGUE_NONE)
     add_product(b, call, f, &f->ops[fusion->first_op[step]], &epilogues->of[step]);
-  else if (bd_kernel_of_step(b->ctx, b->module, f, fusion, step, b->module->cuda, 0, &kernel))
+  else if (bd_fused_norm_kernel(b->ctx, b->module, f, fusion, &norms->of[step], step, 0, &kernel))
     add_kernel(b, call, &kernel);
   else
     BD_TRY(add_library(b, call, f, &f->ops[fusion->first_op[step]]));
@@ -291,8 +292,11 @@ bd_status record_expect(bd_ctx *ctx, const bd_module *exec, bd_schedule schedule
                            &out->pass_count));
   b.prefetch = bd_prefetch_find(ctx, exec);
   b.epilogues = BD_NEW_ARRAY(ctx->arena, bd_epilogues, exec->function_count);
-  for (int f = 0; f < exec->function_count; f++)
+  b.norms = BD_NEW_ARRAY(ctx->arena, bd_fused_norms, exec->function_count);
+  for (int f = 0; f < exec->function_count; f++) {
     bd_epilogue_find(ctx, exec, exec->functions[f], &b.prefetch[f].fusion, &b.epilogues[f]);
+    bd_fused_norm_find(ctx, exec, f, b.prefetch, &b.epilogues[f], &b.norms[f]);
+  }
   const int forward_end = number_calls(&b);
   BD_TRY(add_pass(&b, 0, forward_end, false));
   return add_pass(&b, forward_end, exec->main->op_count, true);

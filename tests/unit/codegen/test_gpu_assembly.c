@@ -1,6 +1,6 @@
 // Where the CUDA toolkit is there: all GPU kernels assemble, and keep what they work on in
 // registers.
-#include "tests/unit/codegen/support_gpu.h"
+#include "tests/unit/codegen/support_fused_norms.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+static const char ptxas[] = "/usr/local/cuda/bin/ptxas";
 
 static int set_up(void **state) {
   gpu_set *s = test_calloc(1, sizeof *s);
@@ -43,45 +45,71 @@ static bool may_spill(const kernel_run *r, int bytes) {
   return bd_op_real(op, "dropout", 0) > 0 && bytes <= 32;
 }
 
-// ptxas names a kernel, then says what it keeps in memory.
-static int check_spills(const gpu_set *s, const char *log) {
+// What ptxas says of a kernel's memory beside registers.
+typedef void (*frame_check)(const void *set, int number, int bytes, const char *line);
+
+// ptxas names a kernel, then says what it keeps in memory. Returns how many kernels there are.
+static int check_frames(const char *log, frame_check check, const void *set) {
   static const char name[] = "Compiling entry function 'bdk_";
   char line[512];
   int number = -1, kernels = 0;
   FILE *file = fopen(log, "r");
   assert_non_null(file);
   while (fgets(line, sizeof line, file)) {
-    const char *at = strstr(line, name), *spill = strstr(line, "bytes stack frame, ");
+    const char *at = strstr(line, name), *frame = strstr(line, "bytes stack frame, ");
     if (at) number = atoi(at + sizeof name - 1);
-    if (!spill) continue;
-    const kernel_run *r = run_of_number(s, number);
+    if (!frame) continue;
     kernels++;
-    const int bytes = atoi(spill + strlen("bytes stack frame, "));
-    if (bytes && !may_spill(r, bytes))
-      fail_msg("kernel %d, %s (%s; %s): %s", number, bd_op_get_info(r->from->kind)->name,
-               r->from->shapes, r->from->attributes, line);
+    check(set, number, atoi(frame + strlen("bytes stack frame, ")), line);
   }
   fclose(file);
   return kernels;
 }
 
+static void check_run(const void *set, int number, int bytes, const char *line) {
+  const kernel_run *r = run_of_number(set, number);
+  if (bytes && !may_spill(r, bytes))
+    fail_msg("kernel %d, %s (%s; %s): %s", number, bd_op_get_info(r->from->kind)->name,
+             r->from->shapes, r->from->attributes, line);
+}
+
+static void check_fused(const void *set, int number, int bytes, const char *line) {
+  (void)set;
+  if (bytes) fail_msg("kernel %d of norms and runs: %s", number, line);
+}
+
+// To machine code for `arch`; what ptxas says lies in the file that is returned.
+static const char *assemble(bd_ctx *ctx, const char *stem, const char *arch) {
+  const char *log = bd_intern_f(ctx, "%s.log", stem);
+  kernel_spawn((const char *[]){ptxas, "-v", bd_intern_f(ctx, "-arch=%s", arch),
+                                bd_intern_f(ctx, "%s.ptx", stem), "-o",
+                                bd_intern_f(ctx, "%s.o", stem), NULL},
+               log);
+  return log;
+}
+
 static void kernels_assemble_without_spills(void **state) {
-  const char *ptxas = "/usr/local/cuda/bin/ptxas";
   const gpu_set *s = *state;
   if (access(ptxas, X_OK)) skip();
-  for (const char *const *arch = (const char *const[]){"sm_80", "sm_90", NULL}; *arch; arch++) {
-    const char *log = bd_intern_f(s->ctx, "%s.log", s->stem);
-    kernel_spawn((const char *[]){ptxas, "-v", bd_intern_f(s->ctx, "-arch=%s", *arch),
-                                  bd_intern_f(s->ctx, "%s.ptx", s->stem), "-o",
-                                  bd_intern_f(s->ctx, "%s.o", s->stem), NULL},
-                 log);
-    assert_int_equal(check_spills(s, log), s->kernels);
-  }
+  for (const char *const *arch = (const char *const[]){"sm_80", "sm_90", NULL}; *arch; arch++)
+    assert_int_equal(check_frames(assemble(s->ctx, s->stem, *arch), check_run, s), s->kernels);
+}
+
+static void norms_with_runs_assemble_without_spills(void **state) {
+  static fused_set s;
+  (void)state;
+  if (access(ptxas, X_OK)) skip();
+  fused_set_open(&s);
+  for (const char *const *arch = (const char *const[]){"sm_80", "sm_90", "sm_100", NULL}; *arch;
+       arch++)
+    assert_int_equal(check_frames(assemble(s.ctx, s.stem, *arch), check_fused, &s), s.kernels);
+  fused_set_close(&s);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(kernels_assemble_without_spills),
+      cmocka_unit_test(norms_with_runs_assemble_without_spills),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

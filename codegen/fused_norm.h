@@ -1,0 +1,34 @@
+// Which normalizations of a CUDA program take a run of pointwise ops into their kernel: the run
+// that makes their operand (a residual addition, with the bias and dropout before it), or the run
+// that alone reads their gradient. Both give the same bits as apart. Every buffer stays where
+// memory planning has put it.
+#ifndef BD_CODEGEN_FUSED_NORM_H
+#define BD_CODEGEN_FUSED_NORM_H
+#include "codegen/epilogue.h"
+#include "codegen/kernel/kernel.h"
+#include "codegen/prefetch.h"
+
+typedef struct bd_fused_norm {
+  int norm, run; // steps, one of which is the step that does the work of both; -1: a step by itself
+} bd_fused_norm;
+
+typedef struct bd_fused_norms {
+  bd_fused_norm *of; // per step
+  bool *taken;       // per step: another one does its work
+} bd_fused_norms;
+
+// Of function `function` of an exec module, where `prefetch` is what bd_prefetch_find says of all
+// functions and `epilogues` are those of this one.
+void bd_fused_norm_find(bd_ctx *ctx, const bd_module *module, int function,
+                        const bd_prefetch *prefetch, const bd_epilogues *epilogues,
+                        bd_fused_norms *out_norms);
+
+// bd_kernel_of_step of a step and what it does besides.
+bool bd_fused_norm_kernel(bd_ctx *ctx, const bd_module *module, const bd_function *function,
+                          const bd_fusion *fusion, const bd_fused_norm *fused, int step, int number,
+                          bd_kernel *out_kernel);
+
+// The gradient that only lives in registers where step `step` does the work of both, or BD_NO_ID.
+bd_id bd_fused_norm_inner(const bd_function *function, const bd_fusion *fusion,
+                          const bd_fused_norm *fused);
+#endif
