@@ -198,6 +198,26 @@ static void the_kernel_stands_where_nothing_is_in_its_way(void **state) {
   assert_int_equal(place_with(gradient, dy_of, 0, sum_of, 256), -1);
 }
 
+// Behind dx, since the sum takes the place of dy, and the gradient of the gain a place of its own
+// or that of the gain.
+static void what_is_written_in_between_is_not_read_later(void **state) {
+  (void)state;
+  for (int over = 0; over < 2; over++) {
+    bd_ctx *ctx = bd_ctx_create();
+    fused_function f;
+    bd_kernel kernel;
+    int step = -1;
+    fused_function_make(ctx, &small, BD_OP_LAYERNORM_DX, BD_F32, &f);
+    place(&f, f.dy, 0);
+    place(&f, f.sum, 0);
+    place(&f, f.gain, ROWS);
+    place(&f, f.function->results[0], over ? ROWS : 2 * ROWS);
+    assert_int_equal(fused_function_find(ctx, &f, &step, &kernel), !over);
+    assert_int_equal(step, over ? -1 : 2);
+    bd_ctx_destroy(ctx);
+  }
+}
+
 static void what_others_read_is_left_apart(void **state) {
   (void)state;
   bd_ctx *ctx = bd_ctx_create();
@@ -217,6 +237,7 @@ int main(void) {
       cmocka_unit_test(the_gradient_of_a_norm_stays_in_registers),
       cmocka_unit_test(rows_may_take_the_place_of_rows_only),
       cmocka_unit_test(the_kernel_stands_where_nothing_is_in_its_way),
+      cmocka_unit_test(what_is_written_in_between_is_not_read_later),
       cmocka_unit_test(what_others_read_is_left_apart),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
