@@ -73,7 +73,8 @@ write_kernels_model() {
         {"op": "layernorm", "in": ["x", "gain", "bias"], "out": ["n", "mean", "r"], "attrs": {"eps": 1e-5}},
         {"op": "gelu", "in": ["n"], "out": "g"},
         {"op": "rmsnorm", "in": ["g", "scale"], "out": ["m", "q"], "attrs": {"eps": 1e-5}},
-        {"op": "contract", "in": ["m", "head"], "out": "logits", "attrs": {"rule": "btc,vc->btv"}},
+        {"op": "silu", "in": ["m"], "out": "h"},
+        {"op": "contract", "in": ["h", "head"], "out": "logits", "attrs": {"rule": "btc,vc->btv"}},
         {"op": "lse", "in": ["logits"], "out": "lse"},
         {"op": "xent", "in": ["logits", "y", "lse"], "out": "sum"}
       ],
@@ -109,8 +110,8 @@ for work in "${works[@]}"; do
     kernels) # 32 x 2048 x 4096 numbers of 2 bytes
       write_kernels_model
       tensor=$((32 * 2048 * 4096 * 2))
-      printf '%s\n' 'reach_copy 0.85' "bytes layernorm $((2 * tensor))" "bytes gelu $((2 * tensor))" "bytes rmsnorm $((2 * tensor))" \
-        "bytes rmsnorm_dx $((3 * tensor))" "bytes gelu_grad $((3 * tensor))" "bytes layernorm_dx $((3 * tensor))" \
+      printf '%s\n' 'reach_copy 0.85' "bytes layernorm $((2 * tensor))" "bytes gelu, rmsnorm $((3 * tensor))" "bytes silu $((2 * tensor))" \
+        "bytes silu_grad $((3 * tensor))" "bytes rmsnorm_dx, gelu_grad $((4 * tensor))" "bytes layernorm_dx $((3 * tensor))" \
         "bytes rmsnorm_dw $((2 * tensor))" "bytes layernorm_dw $((2 * tensor))" |
         folder kernels "$data/kernels.json" 32 32 sgd --recompute none ;;
     *) echo "gpu-bench-folders.sh: there is no work '$work'" >&2; exit 2 ;;
