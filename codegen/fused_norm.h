@@ -28,7 +28,7 @@ bool bd_fused_norm_kernel(bd_ctx *ctx, const bd_module *module, const bd_functio
                           const bd_fusion *fusion, const bd_fused_norm *fused, int step, int number,
                           bd_kernel *out_kernel);
 
-// The gradient that only lives in registers where step `step` does the work of both, or BD_NO_ID.
+// The gradient that only lives in registers, or BD_NO_ID.
 bd_id bd_fused_norm_inner(const bd_function *function, const bd_fusion *fusion,
                           const bd_fused_norm *fused);
 #endif

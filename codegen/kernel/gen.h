@@ -19,6 +19,7 @@
 #define BD_GEN_WALK_LANES 8   // of those whose points walk along a dimension
 #define BD_GEN_CHUNK 16384    // elements in a host chunk, about
 #define BD_GEN_THREADS 256    // of a GPU block
+#define BD_GEN_ROOMY_BLOCKS 2 // on a multiprocessor, of norms with a run: ptxas spills to have more
 #define BD_GEN_LONG_ROW 2048  // elements from which a GPU takes a row by a whole block
 #define BD_GEN_ALIGNED 16     // bytes that a GPU moves at once; every buffer begins at a multiple
 

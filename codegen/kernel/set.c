@@ -171,6 +171,7 @@ static void open_gpu_parameters(bd_gen *g) {
   LLVMSetFunctionCallConv(g->function, LLVMPTXKernelCallConv);
   annotate(g, "kernel", 1);
   annotate(g, "reqntidx", launch.threads);
+  if (k->run_count) annotate(g, "minctasm", BD_GEN_ROOMY_BLOCKS);
   note_launch(g, launch);
 }
 

@@ -9,13 +9,14 @@
 #include <cmocka.h>
 
 // Rows that fill packs, that are taken element by element, that begin and end within a pack, and
-// that a block shares.
+// that a block shares; some are longer than a warp's packs.
 static const fused_case cases[] = {
     {3, {FUSED_SPLIT_ROWS, 5, 72}, false},
     {3, {FUSED_SPLIT_ROWS, 5, 72}, true},
     {2, {FUSED_SPLIT_ROWS, 33}, true},
     {2, {5, 1003}, false},
     {2, {3, 2304}, false},
+    {3, {6, 4, 200}, false},
 };
 
 typedef struct builder {

@@ -5,7 +5,7 @@
 #include "codegen/fused_norm.h"
 #include "tests/unit/codegen/support_gpu.h"
 
-enum { FUSED_MAX_RUNS = 64, FUSED_SPLIT_ROWS = 7 };
+enum { FUSED_MAX_RUNS = 80, FUSED_SPLIT_ROWS = 7 };
 
 // Forward: x, bias, r, gain (and beta) -> sum = dropout(x + bias) + r, and its norm. Gradient: dy,
 // x, gain, statistics, r -> sum = r + dx, dropout(sum), and after dx the gradients of the weights.
