@@ -187,9 +187,26 @@ static bool may_delay(const search *s, int first, int second) {
   return true;
 }
 
+// Whether all steps from `first` to `second` are done in their order, and no collective that runs
+// beside others begins or is waited for in between: at both steps the same ones use memory.
+static bool is_undisturbed(const search *s, int first, int second) {
+  const bd_beside *beside = &s->prefetch[s->number].beside;
+  int position = 0;
+  while (beside->order[position] != first)
+    ++position;
+  for (int step = first + 1; step <= second; ++step)
+    if (++position >= s->fusion->step_count || beside->order[position] != step) return false;
+  for (int slot = 0; slot < beside->slot_count; ++slot) {
+    int begin = beside->begin[beside->step[slot]], end = beside->end[beside->step[slot]];
+    if ((begin > first && begin <= second) || (end > first && end <= second)) return false;
+  }
+  return true;
+}
+
 // Of the two steps the one that can do the work of both, or -1. Products between them may do the
 // work of steps elsewhere, which is not looked at.
 static int place_of(const search *s, int first, int second) {
+  if (!is_undisturbed(s, first, second)) return -1;
   for (int step = first + 1; step < second; ++step)
     if (s->epilogues->taken[step] || s->epilogues->of[step].kind != BD_RT_EPILOGUE_NONE) return -1;
   if (may_advance(s, first, second)) return first;
