@@ -245,15 +245,20 @@ static const char gathering[] =
     "  }\n"
     "}\n";
 
+static bd_module *parse_module(bd_ctx *ctx, const char *text) {
+  bd_module *module = NULL;
+  bd_status status = bd_module_parse(ctx, "module", text, strlen(text), &module);
+  bd_diags_print(ctx, stderr, false);
+  assert_int_equal(status, BD_OK);
+  return module;
+}
+
 // Weights share their bytes until there is room; the room is never exceeded.
 static void test_early(void **state) {
   (void)state;
   enum { WEIGHT = 128 * 128 * 4, VALUE = 8 * 128 * 4 };
   bd_ctx *ctx = bd_ctx_create();
-  bd_module *module = NULL;
-  bd_status status = bd_module_parse(ctx, "two", gathering, strlen(gathering), &module);
-  bd_diags_print(ctx, stderr, false);
-  assert_int_equal(status, BD_OK);
+  bd_module *module = parse_module(ctx, gathering);
   bd_function *f = module->functions[0];
   const bd_value *first = &f->values[f->ops[0].out[0]], *second = &f->values[f->ops[2].out[0]];
   int64_t height;
@@ -313,10 +318,7 @@ static void test_beside(void **state) {
   (void)state;
   enum { VALUE = 8 * 128 * 4, SUM = 4 };
   bd_ctx *ctx = bd_ctx_create();
-  bd_module *module = NULL;
-  bd_status status = bd_module_parse(ctx, "one", summing, strlen(summing), &module);
-  bd_diags_print(ctx, stderr, false);
-  assert_int_equal(status, BD_OK);
+  bd_module *module = parse_module(ctx, summing);
   bd_function *f = module->functions[1];
   const bd_value *copy = &f->values[f->ops[1].out[0]], *sum = &f->values[f->ops[SUM].out[0]];
   const int64_t tight = 2 * VALUE + VALUE / 2; // %wide is cut
