@@ -267,10 +267,10 @@ BD_NODISCARD static bd_status add_steps(const bd_emit_body *body, steps *s) {
 
 bd_status bd_emit_function(bd_emitter *emitter, int function) {
   const bd_emit_body body = {emitter, emitter->module->functions[function], emitter->text};
-  steps s = {.function = function, .fusion = emitter->prefetch[function].fusion};
-  bd_epilogue_find(emitter->ctx, emitter->module, body.function, &s.fusion, &s.epilogues);
-  bd_fused_norm_find(emitter->ctx, emitter->module, function, emitter->prefetch, &s.epilogues,
-                     &s.norms);
+  steps s = {.function = function,
+             .fusion = emitter->prefetch[function].fusion,
+             .epilogues = emitter->prefetch[function].epilogues};
+  bd_fused_norm_find(emitter->ctx, emitter->module, function, emitter->prefetch, &s.norms);
   BD_TRY(bd_emit_kernels(emitter, function, &s.fusion, &s.norms));
   bd_text_addf(body.text, "\n// %s.\n",
                body.function->role == BD_ROLE_BACKWARD ? "Backward" : "Forward");

@@ -230,15 +230,14 @@ static void find(search *s, int norm, int run, bd_id rows) {
 }
 
 void bd_fused_norm_find(bd_ctx *ctx, const bd_module *module, int function,
-                        const bd_prefetch *prefetch, const bd_epilogues *epilogues,
-                        bd_fused_norms *out_norms) {
+                        const bd_prefetch *prefetch, bd_fused_norms *out_norms) {
   search s = {.ctx = ctx,
               .module = module,
               .number = function,
               .function = module->functions[function],
               .prefetch = prefetch,
               .fusion = &prefetch[function].fusion,
-              .epilogues = epilogues};
+              .epilogues = &prefetch[function].epilogues};
   int steps = s.fusion->step_count;
   s.step_of = BD_NEW_ARRAY(ctx->arena, int, s.function->op_count);
   s.norms = (bd_fused_norms){.of = BD_NEW_ARRAY(ctx->arena, bd_fused_norm, steps),

@@ -18,10 +18,9 @@ typedef struct bd_fused_norms {
 } bd_fused_norms;
 
 // Of function `function` of an exec module, where `prefetch` is what bd_prefetch_find says of all
-// functions and `epilogues` are those of this one.
+// functions.
 void bd_fused_norm_find(bd_ctx *ctx, const bd_module *module, int function,
-                        const bd_prefetch *prefetch, const bd_epilogues *epilogues,
-                        bd_fused_norms *out_norms);
+                        const bd_prefetch *prefetch, bd_fused_norms *out_norms);
 
 // bd_kernel_of_step of a step and what it does besides.
 bool bd_fused_norm_kernel(bd_ctx *ctx, const bd_module *module, const bd_function *function,

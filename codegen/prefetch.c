@@ -49,9 +49,8 @@ static void find(const search *s, bd_prefetch *out, int *ahead) {
 
 static void find_beside(bd_ctx *ctx, const bd_module *module, const bd_function *function,
                         bd_prefetch *out) {
-  bd_epilogues epilogues;
-  bd_epilogue_find(ctx, module, function, &out->fusion, &epilogues);
-  bd_beside_find(ctx, module, function, &out->fusion, &epilogues, BD_RT_PREFETCHES / 4,
+  bd_epilogue_find(ctx, module, function, &out->fusion, &out->epilogues);
+  bd_beside_find(ctx, module, function, &out->fusion, &out->epilogues, BD_RT_PREFETCHES / 4,
                  &out->beside);
 }
 

@@ -14,6 +14,7 @@ enum { BD_PREFETCH_AHEAD = -1 };
 // order of `beside`, the slots of which no gather has.
 typedef struct bd_prefetch {
   bd_fusion fusion;
+  bd_epilogues epilogues;
   bd_beside beside;
   int *begin, *slot;
 } bd_prefetch;

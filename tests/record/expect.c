@@ -15,7 +15,6 @@ typedef struct builder {
   record_pass *pass; // that is being written
   int capacity, use_count, use_capacity;
   const bd_prefetch *prefetch; // per function
-  bd_epilogues *epilogues;     // likewise
   bd_fused_norms *norms;       // likewise
 } builder;
 
@@ -157,7 +156,7 @@ static int function_of(const builder *b, int call) {
 BD_NODISCARD static bd_status add_step(builder *b, int call, int function, int step) {
   const bd_function *const f = b->module->functions[function];
   const bd_fusion *const fusion = &b->prefetch[function].fusion;
-  const bd_epilogues *const epilogues = &b->epilogues[function];
+  const bd_epilogues *const epilogues = &b->prefetch[function].epilogues;
   const bd_fused_norms *const norms = &b->norms[function];
   bd_kernel kernel;
   if (epilogues->taken[step] || norms->taken[step]) return BD_OK;
@@ -291,12 +290,9 @@ bd_status record_expect(bd_ctx *ctx, const bd_module *exec, bd_schedule schedule
   BD_TRY(bd_schedule_order(ctx, schedule, stage, exec->stages, 1, micro_batches, &out->passes,
                            &out->pass_count));
   b.prefetch = bd_prefetch_find(ctx, exec);
-  b.epilogues = BD_NEW_ARRAY(ctx->arena, bd_epilogues, exec->function_count);
   b.norms = BD_NEW_ARRAY(ctx->arena, bd_fused_norms, exec->function_count);
-  for (int f = 0; f < exec->function_count; f++) {
-    bd_epilogue_find(ctx, exec, exec->functions[f], &b.prefetch[f].fusion, &b.epilogues[f]);
-    bd_fused_norm_find(ctx, exec, f, b.prefetch, &b.epilogues[f], &b.norms[f]);
-  }
+  for (int f = 0; f < exec->function_count; f++)
+    bd_fused_norm_find(ctx, exec, f, b.prefetch, &b.norms[f]);
   const int forward_end = number_calls(&b);
   BD_TRY(add_pass(&b, 0, forward_end, false));
   return add_pass(&b, forward_end, exec->main->op_count, true);

@@ -131,10 +131,8 @@ bool fused_function_find(bd_ctx *ctx, const fused_function *f, int *out_place,
                          bd_kernel *out_kernel) {
   const bd_prefetch *prefetch = bd_prefetch_find(ctx, f->module);
   const bd_fusion *fusion = &prefetch[0].fusion;
-  bd_epilogues epilogues;
   bd_fused_norms norms;
-  bd_epilogue_find(ctx, f->module, f->function, fusion, &epilogues);
-  bd_fused_norm_find(ctx, f->module, 0, prefetch, &epilogues, &norms);
+  bd_fused_norm_find(ctx, f->module, 0, prefetch, &norms);
   for (int step = 0; step < fusion->step_count; step++) {
     if (norms.of[step].norm < 0) continue;
     *out_place = step;
