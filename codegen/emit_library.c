@@ -52,16 +52,11 @@ static void add_list(const bd_emit_body *body, const bd_op *op) {
     bd_text_addf(body->text, ", v%d", op->out[i]);
 }
 
-// One dtype of halves throughout, no dropout, and every result written once: what cuDNN takes.
+// What cuDNN takes; it does not add to what is there.
 static bool is_plain(const bd_function *f, const bd_op *op) {
-  bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
-  bd_dtype dtype = f->values[op->in[0]].type.dtype;
-  if ((dtype != BD_BF16 && dtype != BD_F16) || bd_op_real(op, "dropout", 0) > 0) return false;
-  for (int i = 0; i < op->in_count - gradient; ++i)
-    if (f->values[op->in[i]].type.dtype != dtype) return false;
-  for (int i = 0; i < op->out_count - !gradient; ++i)
-    if (f->values[op->out[i]].type.dtype != dtype || bd_accumulates(f, op->out[i])) return false;
-  return true;
+  for (int i = 0; i < op->out_count; ++i)
+    if (bd_accumulates(f, op->out[i])) return false;
+  return bd_attention_suits_library(f, op);
 }
 
 void bd_emit_attend(const bd_emit_body *body, const bd_op *op) {

@@ -245,7 +245,7 @@ static void place_boundary(laying *l) {
 // that is on its way to another stage.
 static void place_gpu_buffers(laying *l) {
   if (!l->module->cuda) return;
-  take(l, BD_SEGMENT_LIBRARY, BD_LIBRARY_BYTES);
+  take(l, BD_SEGMENT_LIBRARY, bd_memory_library_bytes(l->module));
   for (int i = 0; i < l->main->op_count; ++i) {
     const bd_op *op = &l->main->ops[i];
     if (here(l, op) && op->kind == BD_OP_SEND)

@@ -23,8 +23,30 @@ typedef struct bd_memory {
 // which ir may not include; a test holds the two together.
 #define BD_ATTENTION_SCRATCH_BYTES ((int64_t)32 * 64 * (2 * 128 + 4) * 4)
 
-// The workspace of matrix products on GPUs: algorithms that want more are not used.
-#define BD_LIBRARY_BYTES ((int64_t)32 << 20)
+// The segment that cuBLASLt and cuDNN work in: algorithms that want more are not used.
+#define BD_LIBRARY_LEAST_BYTES ((int64_t)32 << 20)
+// With eight query heads on a key-value head 8192 tokens want a little more than half of it.
+#define BD_LIBRARY_MOST_BYTES ((int64_t)2 << 30)
+// Of it, what the runtime keeps to itself: BD_RT_KEPT_BYTES of runtime/braid_rt_abi.h, which a test
+// holds equal.
+#define BD_LIBRARY_KEPT_BYTES ((int64_t)1 << 16)
+
+// Whether attention or its gradient is in halves of one type throughout, without dropout: what
+// cuDNN takes.
+bool bd_attention_suits_library(const bd_function *function, const bd_op *op);
+
+// Workspace of cuDNN's deterministic backward attention, for one key-value head of one sample:
+// `group` query heads, `tq` queries, `tk` keys, heads `d` wide, all positive. It keeps the
+// gradients of the scores, in halves and in tiles of 64 x 128, and where query heads share the
+// key-value head the two gradients of each. As cuDNN 9.19 says for sm_90; sm_80 and sm_100
+// want no more. 0: more than a library segment has.
+int64_t bd_memory_attention_bytes(int64_t group, int64_t tq, int64_t tk, int64_t d);
+
+// Bytes of the library segment of a program for GPUs, of its train module or a later one: as many
+// as backward attention by cuDNN wants for one key-value head of all its tokens, of the most
+// demanding op that is within BD_LIBRARY_MOST_BYTES, and at least BD_LIBRARY_LEAST_BYTES. The model
+// alone decides, so all plans of one have the same. 0 unless the module's `cuda` is set.
+int64_t bd_memory_library_bytes(const bd_module *module);
 
 // Bytes of memory that op `op` of an spmd function needs while it runs, beside its operands and
 // results; 0 for most. They lie in the workspace at the offset in the op's attribute `scratch`.

@@ -352,7 +352,7 @@ bd_status bd_plan_look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cl
                         &s->runs,
                         request->sequence,
                         cap,
-                        cap - (targeted.cuda ? BD_LIBRARY_BYTES : 0)};
+                        cap - bd_memory_library_bytes(&targeted)};
   s->deadline = bd_clock_seconds() + request->limit_seconds;
   bd_owned held;
   s->workers = bd_workers_start(ctx, &held, request->threads, bd_solver_leave_thread);

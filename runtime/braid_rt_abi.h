@@ -220,6 +220,8 @@ typedef struct bd_rt_random {
 
 // Attention's tiles: rows of queries and of keys, and how many threads at most work at once.
 enum { BD_RT_ATTENTION_ROWS = 64, BD_RT_ATTENTION_KEYS = 128, BD_RT_ATTENTION_WORKERS = 32 };
+// What the runtime on GPUs keeps to itself of the library segment, at its end.
+enum { BD_RT_KEPT_BYTES = 1 << 16 };
 // How many gathers may have slots.
 enum { BD_RT_PREFETCHES = 256 };
 // The widest heads of halves that CPU ranks take.

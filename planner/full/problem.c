@@ -306,7 +306,7 @@ static void make_devices(const posing *p, bd_layers_problem *out) {
   const bd_full_space *space = p->space;
   bd_layers_group *groups = BD_NEW_ARRAY(p->ctx->arena, bd_layers_group, space->group_count);
   bd_layers_mode *modes = BD_NEW_ARRAY(p->ctx->arena, bd_layers_mode, space->mode_count);
-  int64_t library = space->train->cuda ? BD_LIBRARY_BYTES : 0;
+  int64_t library = bd_memory_library_bytes(space->train);
   for (int g = 0; g < space->group_count; g++)
     groups[g] = (bd_layers_group){space->groups[g].cluster.name, space->groups[g].count,
                                   space->groups[g].cap_bytes - library};

@@ -68,7 +68,7 @@ bd_scene bd_full_scene(const bd_full_space *space, int group) {
                     .runs = &space->runs,
                     .sequence = space->request->sequence,
                     .cap_bytes = g->cap_bytes,
-                    .layers_cap_bytes = g->cap_bytes - (space->train->cuda ? BD_LIBRARY_BYTES : 0)};
+                    .layers_cap_bytes = g->cap_bytes - bd_memory_library_bytes(space->train)};
 }
 
 static void add_mode(bd_full_space *space, int group, int far, int near) {

@@ -11,6 +11,7 @@ enum {
   MOST_KERNEL_NAME = 32,
   THREADS_OF_AN_SM = 2048,
 };
+_Static_assert(BD_CUDA_MOST_KEPT * sizeof(bd_cuda_kept) == BD_RT_KEPT_BYTES, "programs count it");
 
 void bd_cuda_check(cudaError_t error, const char *call) {
   if (error != cudaSuccess)
@@ -98,8 +99,7 @@ int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes) {
   const int status = allocate_arena(rt, message, message_bytes);
   if (status) return status;
   device->library = rt->arena + rt->stage->library_offset;
-  device->library_bytes =
-      rt->stage->library_bytes - BD_CUDA_MOST_KEPT * (int64_t)sizeof *device->kept;
+  device->library_bytes = rt->stage->library_bytes - BD_RT_KEPT_BYTES;
   device->kept = (bd_cuda_kept *)(void *)(device->library + device->library_bytes);
   device->room = device->library + BD_CUDA_WORKSPACE_BYTES;
   device->room_bytes = device->library_bytes - BD_CUDA_WORKSPACE_BYTES;

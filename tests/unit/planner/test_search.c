@@ -1,7 +1,10 @@
 // The search's contract on a small model: caps are honoured, room never hurts, and what it says of
 // bounds and of the nearest plan is true.
-#include "frontend/frontend.h"
+#include "frontend/transformer.h"
+#include "ir/memory.h"
+#include "ir/partition.h"
 #include "ir/pass.h"
+#include "planner/full/full.h"
 #include "planner/planner.h"
 #include "tests/unit/planner/support_session.h"
 #include <math.h>
@@ -157,6 +160,70 @@ static void test_pins(void **unused) {
   bd_ctx_destroy(s.ctx);
 }
 
+// One layer of 8192 tokens in bf16: a head's gradients of scores take 128 MiB.
+static session open_long(void) {
+  static const bd_gpt2_config config = {.vocabulary = 11,
+                                        .positions = 8192,
+                                        .width = 16,
+                                        .layers = 1,
+                                        .heads = 1,
+                                        .inner = 16,
+                                        .activation = BD_OP_GELU,
+                                        .epsilon = 1e-5,
+                                        .init_scale = 0.02,
+                                        .tied = true,
+                                        .stored_prefix = ""};
+  static const bd_model_options options = {0};
+  session s = open_session("h100:1x2", 2);
+  const char *passes = bd_training_passes(BD_BF16, BD_MASTERS_F32, "cuda");
+  bd_module *graph;
+  assert_int_equal(bd_gpt2_build(s.ctx, "long", &config, &options, BD_NOWHERE, &graph), BD_OK);
+  assert_int_equal(bd_pass_run_list(s.ctx, passes, NULL, stderr, graph, &s.train), BD_OK);
+  s.request.target = "cuda";
+  s.request.precision = BD_BF16;
+  s.request.sequence = 8192;
+  return s;
+}
+
+// What a program would lay out, byte for byte.
+static void check_bytes(session *s, const bd_plan *plan) {
+  bd_module *sharded, *spmd;
+  assert_int_equal(bd_apply_plan(s->ctx, s->train, plan, &sharded), BD_OK);
+  assert_int_equal(bd_partition(s->ctx, sharded, &spmd), BD_OK);
+  for (int stage = 0; stage < plan->stages; stage++) {
+    const bd_memory *told = &plan->predicted[stage].memory;
+    bd_memory laid;
+    assert_int_equal(bd_memory_of_stage(s->ctx, spmd, stage, plan->schedule,
+                                        (int)bd_plan_micro_batches(plan), plan->optimizer,
+                                        plan->zero_axes, &laid),
+                     BD_OK);
+    assert_memory_equal(told->bytes, laid.bytes, sizeof laid.bytes);
+    assert_int_equal(told->total_bytes, laid.total_bytes);
+    assert_int_equal(laid.bytes[BD_SEGMENT_LIBRARY], (int64_t)129 << 20);
+  }
+}
+
+// The library segment of long sequences is the search's business as well: what it leaves of a cap,
+// and what a plan comes to.
+static void test_long_sequences(void **unused) {
+  (void)unused;
+  session s = open_long();
+  bd_plan plan;
+  assert_int_equal(search(&s, 0, &plan), BD_OK);
+  check_bytes(&s, &plan);
+  int64_t least = leanest_need(&s);
+  assert_true(least > (int64_t)129 << 20);
+  assert_int_equal(search(&s, least, &plan), BD_OK);
+  assert_int_equal(bytes_of(&plan), least);
+  check_bytes(&s, &plan);
+  assert_int_equal(search(&s, least - 1, &plan), BD_INFEASIBLE);
+  s.request.full = true;
+  s.request.cap_bytes = least;
+  assert_int_equal(bd_plan_search_full(s.ctx, s.train, &s.cluster, &s.request, &plan), BD_OK);
+  assert_true(bytes_of(&plan) <= least);
+  bd_ctx_destroy(s.ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_room_never_hurts),
@@ -164,6 +231,7 @@ int main(void) {
       cmocka_unit_test(test_pins),
       cmocka_unit_test(test_threads_change_nothing),
       cmocka_unit_test(test_stops_when_told),
+      cmocka_unit_test(test_long_sequences),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

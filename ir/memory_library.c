@@ -1,0 +1,78 @@
+// The library segment: what cuDNN's backward attention works in.
+#include "ir/memory.h"
+
+#include <string.h>
+
+// Of heads that cuDNN takes; of gradients of scores, queries by keys; beside what is counted.
+enum { WIDTH_UNIT = 8, MOST_WIDTH = 256 };
+enum { QUERY_TILE = 64, KEY_TILE = 128 };
+enum { REST_BYTES = 256 };
+enum { SEGMENT_UNIT = 1 << 20 };
+
+static int64_t round_up(int64_t value, int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+// a x b x c x d; BD_LIBRARY_MOST_BYTES + 1 where it is more than the most. All are positive.
+static int64_t product(int64_t a, int64_t b, int64_t c, int64_t d) {
+  const int64_t most = BD_LIBRARY_MOST_BYTES;
+  if (b > most / a || c > most / (a * b) || d > most / (a * b * c)) return most + 1;
+  return a * b * c * d;
+}
+
+int64_t bd_memory_attention_bytes(int64_t group, int64_t tq, int64_t tk, int64_t d) {
+  const int64_t most = BD_LIBRARY_MOST_BYTES;
+  if (group > most || tq > most || tk > most || d > most) return 0;
+  int64_t scores = product(2, group, round_up(tq, QUERY_TILE), round_up(tk, KEY_TILE));
+  int64_t sums = group > 1 ? product(4, group, tk, d) : 0;
+  int64_t bytes = scores + sums + REST_BYTES;
+  return bytes > most - BD_LIBRARY_KEPT_BYTES ? 0 : bytes;
+}
+
+bool bd_attention_suits_library(const bd_function *function, const bd_op *op) {
+  bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
+  const bd_value *values = function->values;
+  bd_dtype dtype = values[op->in[0]].type.dtype;
+  if ((dtype != BD_BF16 && dtype != BD_F16) || bd_op_real(op, "dropout", 0) > 0) return false;
+  for (int i = 0; i < op->in_count - gradient; ++i)
+    if (values[op->in[i]].type.dtype != dtype) return false;
+  for (int i = 0; i < op->out_count - !gradient; ++i)
+    if (values[op->out[i]].type.dtype != dtype) return false;
+  return true;
+}
+
+// What one key-value head of the function's longest attention wants of the segment; 0: none.
+static int64_t longest_bytes(const bd_function *function) {
+  int64_t longest = 0;
+  for (int i = 0; i < function->op_count; ++i) {
+    const bd_op *op = &function->ops[i];
+    if (op->kind != BD_OP_ATTENTION_GRAD || !bd_attention_suits_library(function, op)) continue;
+    const int64_t *q = function->values[op->in[1]].type.dims;
+    const int64_t *k = function->values[op->in[2]].type.dims;
+    if (q[3] % WIDTH_UNIT || q[3] > MOST_WIDTH) continue;
+    int64_t bytes = bd_memory_attention_bytes(q[2] / k[2], q[1], k[1], q[3]);
+    if (bytes > longest) longest = bytes;
+  }
+  return longest;
+}
+
+static bool is_called(const bd_module *module, const bd_function *function) {
+  for (int i = 0; i < module->main->op_count; ++i) {
+    const bd_op *op = &module->main->ops[i];
+    if (op->kind == BD_OP_CALL && strcmp(op->callee, function->name) == 0) return true;
+  }
+  return false;
+}
+
+int64_t bd_memory_library_bytes(const bd_module *module) {
+  int64_t most = BD_LIBRARY_LEAST_BYTES;
+  if (!module->cuda) return 0;
+  for (int i = 0; i < module->function_count; ++i) {
+    const bd_function *function = module->functions[i];
+    int64_t longest = longest_bytes(function);
+    if (longest == 0) continue;
+    int64_t bytes = round_up(longest + BD_LIBRARY_KEPT_BYTES, SEGMENT_UNIT);
+    if (bytes > most && is_called(module, function)) most = bytes;
+  }
+  return most;
+}
