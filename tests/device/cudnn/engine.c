@@ -99,6 +99,20 @@ static int takes(const fake_descriptor *graph) {
   return 1;
 }
 
+// Of products in halves that are summed inside: gradients of keys and values, of heads that share
+// them.
+static int64_t shared_bytes(const fake_descriptor *graph) {
+  const fake_attribute *const ops = fake_get(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  fake_descriptor *const *const list = ops->values;
+  int64_t bytes = 0;
+  for (int64_t o = 0; o < ops->count; o++) {
+    if (list[o]->kind != CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) continue;
+    const fake_tensor c = fake_tensor_of(fake_operand(list[o], 0));
+    if (c.inner && fake_element_bytes(&c) == 2) bytes += c.extent * 2;
+  }
+  return bytes;
+}
+
 // With a gradient of scores, which is a result and a factor in halves, that in tiles of 64 x 128.
 static int64_t workspace_of(const fake_descriptor *graph) {
   int taken;
@@ -117,7 +131,8 @@ static int64_t workspace_of(const fake_descriptor *graph) {
                           bd_fake_round_up(t->dims[3], 128);
     if (t->strides[3] == 1 && bytes > most) most = bytes;
   }
-  return LEAST_WORKSPACE + (turned ? most : 0) * bd_fake_setting("BD_FAKE_CUDNN_GROWS", 1);
+  return LEAST_WORKSPACE + (turned ? most : 0) * bd_fake_setting("BD_FAKE_CUDNN_GROWS", 1) +
+         shared_bytes(graph);
 }
 
 static void build_plan(fake_descriptor *plan) {
