@@ -236,9 +236,14 @@ static void bound_parts(bd_agenda *a, const bd_attempt *found) {
   }
 }
 
-static void take_apart(bd_item *of, const bd_attempt *found) {
+// Whether the attempt bounds a setting for all tied forms at once.
+static bool is_for_all(const bd_attempt *found) {
+  return found->kind == BD_ATTEMPT_APART || found->kind == BD_ATTEMPT_SKETCH;
+}
+
+static void take_for_all(bd_item *of, const bd_attempt *found) {
   of->of.seconds = fmax(of->of.seconds, found->bounded[0].seconds);
-  of->kind = BD_BOUND_APART;
+  of->kind = found->kind == BD_ATTEMPT_APART ? BD_BOUND_APART : BD_BOUND_SKETCH;
   of->batched = -1;
 }
 
@@ -247,8 +252,8 @@ void bd_agenda_take(bd_agenda *a, const bd_attempt *found, int attempt, bool lef
   for (int i = 0; i < a->item_count; i++) {
     bd_item *from = &a->items[i];
     if (from->batched != attempt) continue;
-    if (found->kind == BD_ATTEMPT_APART && !left_out) {
-      take_apart(from, found);
+    if (is_for_all(found) && !left_out) {
+      take_for_all(from, found);
       bound_parts(a, found);
       return;
     }

@@ -7,6 +7,7 @@
 typedef enum bd_bound_kind {
   BD_BOUND_WORK,
   BD_BOUND_APART,
+  BD_BOUND_SKETCH,
   BD_BOUND_LAYERS,
   BD_BOUND_ROOM,
   BD_BOUND_TRIED, // as before, and there is a plan of it, or none was found at once

@@ -36,6 +36,12 @@ static bd_status bound_apart(bd_ctx *ctx, bd_attempt *a) {
   return bd_bound_apart(ctx, a->scene, &a->setting, a->bounded);
 }
 
+static bd_status bound_sketch(bd_ctx *ctx, bd_attempt *a) {
+  a->bounded = BD_NEW(ctx->arena, bd_bounded);
+  a->bounded_count = 1;
+  return bd_bound_sketch(ctx, a->scene, &a->setting, a->cutoff, a->bounded);
+}
+
 static bd_status bound_layers(bd_ctx *ctx, bd_attempt *a) {
   bd_sharding *tied;
   int count = bd_space_tied_forms(ctx, &a->setting.mesh, a->scene->runs->any_tied, &tied);
@@ -226,8 +232,8 @@ static void keep_results(bd_ctx *ctx, bd_attempt *a) {
 
 // What an attempt works on is large and not needed after it: it lives in an arena of its own.
 bd_status bd_attempt_run(bd_ctx *ctx, bd_attempt *attempt) {
-  static bd_status (*const run[])(bd_ctx *, bd_attempt *) = {bound_apart, bound_layers, bound_room,
-                                                             try_out, solve};
+  static bd_status (*const run[])(bd_ctx *, bd_attempt *) = {
+      bound_apart, bound_sketch, bound_layers, bound_room, try_out, solve};
   bd_owned held;
   bd_arena *kept = ctx->arena, *own = bd_ctx_open_arena(ctx, &held);
   ctx->arena = own;

@@ -8,6 +8,7 @@
 
 typedef enum bd_attempt_kind {
   BD_ATTEMPT_APART,  // bounds it for all tied forms at once, as bd_bound_apart
+  BD_ATTEMPT_SKETCH, // the same, as bd_bound_sketch
   BD_ATTEMPT_LAYERS, // bounds it for every tied form, as bd_bound_layers
   BD_ATTEMPT_ROOM,   // bounds it with each of `tied`, as bd_bound_room
   BD_ATTEMPT_TRY,    // looks for a plan of it that is near the best, in a part of the time
@@ -27,7 +28,7 @@ typedef struct bd_attempt {
   double price;  // of the one at hand
   bool hopeless; // no plan of it fits: how lean one gets is all that there is to find
   // Of bounding; settings that no plan has are left out:
-  int bounded_count; // of BD_ATTEMPT_APART, one for all
+  int bounded_count; // of BD_ATTEMPT_APART and BD_ATTEMPT_SKETCH, one for all
   bd_bounded *bounded;
   // Of trying and solving:
   int solved; // of `tied`; what cannot beat the plan at hand is not

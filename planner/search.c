@@ -150,13 +150,14 @@ static int add_attempt(search *s, int index) {
     bd_attempt_kind kind;
     int weight;
   } next[] = {[BD_BOUND_WORK] = {BD_ATTEMPT_APART, 1},
-              [BD_BOUND_APART] = {BD_ATTEMPT_LAYERS, 1},
+              [BD_BOUND_APART] = {BD_ATTEMPT_SKETCH, 1},
+              [BD_BOUND_SKETCH] = {BD_ATTEMPT_LAYERS, 1},
               [BD_BOUND_LAYERS] = {BD_ATTEMPT_ROOM, ROOM_WEIGHT},
               [BD_BOUND_ROOM] = {BD_ATTEMPT_TRY, TRY_WEIGHT},
               [BD_BOUND_TRIED] = {BD_ATTEMPT_SOLVE, SOLVE_WEIGHT}};
   const bd_item *from = &s->agenda.items[index];
-  // Ops apart only tell what cannot beat the plan in hand.
-  bd_bound_kind kind = from->kind == BD_BOUND_WORK && !s->found ? BD_BOUND_APART : from->kind;
+  // Ops apart and sketches only tell what cannot beat the plan in hand.
+  bd_bound_kind kind = from->kind < BD_BOUND_SKETCH && !s->found ? BD_BOUND_SKETCH : from->kind;
   if (kind < BD_BOUND_ROOM && is_late(s)) kind = BD_BOUND_ROOM;
   if (kind == BD_BOUND_ROOM && !is_worth_trying(s, from)) kind = BD_BOUND_TRIED;
   int weight = next[kind].weight;

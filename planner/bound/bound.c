@@ -1,24 +1,12 @@
 #include "planner/bound/bound.h"
+#include "planner/bound/chain.h"
 #include "planner/bound/room.h"
 #include "planner/layer/op.h"
-#include "planner/step/bound.h"
 #include <math.h>
-
-enum { CUT_ROUNDS = 40 };
 
 bd_schedule bd_scene_schedule(const bd_scene *scene) {
   int asked = scene->request->schedule;
   return asked < 0 ? BD_SCHEDULE_1F1B : (bd_schedule)asked;
-}
-
-static int micro_batches_of(const bd_scene *scene, int64_t micro_batch) {
-  return (int)(scene->request->global_batch / micro_batch);
-}
-
-// Least seconds of a step whose stages take `sum` together.
-static double least_step(const bd_scene *scene, int stages, int64_t micro_batch, double sum) {
-  return bd_step_least_seconds(bd_scene_schedule(scene), stages,
-                               micro_batches_of(scene, micro_batch), sum);
 }
 
 static bd_status add_work(bd_ctx *ctx, const bd_cost_model *cost, const bd_function *f,
@@ -46,7 +34,7 @@ bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages, int64_t 
     BD_TRY(add_work(ctx, &cost, bd_layer_backward(scene->train, forward), &seconds));
     total += scene->runs->runs[r].calls * seconds;
   }
-  *out_seconds = least_step(scene, stages, micro_batch, total);
+  *out_seconds = bd_bound_step(scene, stages, micro_batch, total);
   return BD_OK;
 }
 
@@ -105,62 +93,19 @@ double bd_bound_transfer(const bd_scene *scene, const bd_setting *setting,
   return isfinite(least) ? least : 0;
 }
 
-// Whether the chain of layers, of so many seconds each by run, can be cut into the setting's stages
-// so that a step takes no more than the sum of all stages and `rest`: the last stages take as many
-// layers as they can.
-static bool can_cut(const bd_scene *scene, const bd_setting *setting, const double *points,
-                    double stage_seconds, double rest) {
-  int run = scene->runs->count - 1, left = scene->runs->runs[run].calls;
-  int micro_batches = micro_batches_of(scene, setting->micro_batch);
-  double after = 0;
-  for (int s = setting->stages - 1; s >= 0; s--) {
-    double filled = stage_seconds,
-           most = bd_step_most_seconds(bd_scene_schedule(scene), s, setting->stages, micro_batches,
-                                       after, rest);
-    while (filled + points[run] <= most) {
-      filled += points[run];
-      if (--left > 0) continue;
-      if (run == 0) return true;
-      left = scene->runs->runs[--run].calls;
-    }
-    after += filled;
-  }
-  return false;
-}
-
-// What a step takes beside the sum `total` of its stages, whatever the cut into contiguous stages,
-// to a small fraction; it is `least` at least.
-static double rest_seconds(const bd_scene *scene, const bd_setting *setting, const double *points,
-                           double stage_seconds, double total, double least) {
-  int others = micro_batches_of(scene, setting->micro_batch) - 1;
-  double low = least, high = others * (total + stage_seconds);
-  for (int round = 0; round < CUT_ROUNDS; round++) {
-    double middle = (low + high) / 2;
-    if (can_cut(scene, setting, points, stage_seconds, middle))
-      high = middle;
-    else
-      low = middle;
-  }
-  return low;
-}
-
 bd_status bd_bound_apart(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                          bd_bounded *out) {
   bd_sharding *tied;
   int count = bd_space_tied_forms(ctx, &setting->mesh, scene->runs->any_tied, &tied);
   double *points = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
-  double stretch = least_step(scene, setting->stages, setting->micro_batch, 1);
   *out = (bd_bounded){.setting = *setting, .seconds = INFINITY, .free_seconds = INFINITY};
   for (int t = 0; t < count; t++) {
     bd_setting with = *setting;
-    double total = 0;
     with.tied_form = tied[t];
     BD_TRY(bd_setting_apart(ctx, scene, &with, t > 0, points));
-    for (int r = 0; r < scene->runs->count; r++)
-      total += scene->runs->runs[r].calls * points[r];
-    double rest = rest_seconds(scene, setting, points, 0, total, total * (stretch - 1));
-    out->seconds = fmin(out->seconds, total + rest);
-    out->free_seconds = fmin(out->free_seconds, total);
+    bd_chain_bound bound = bd_bound_chain(scene, setting, points, 0);
+    out->seconds = fmin(out->seconds, bound.seconds);
+    out->free_seconds = fmin(out->free_seconds, bound.free_seconds);
   }
   return BD_OK;
 }
@@ -179,14 +124,13 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers
   for (int r = 0; r < scene->runs->count; r++)
     points[r] = fastest.points[r].seconds;
   double moved = bd_bound_transfer(scene, setting, layers);
-  double sent = 2 * (setting->stages - 1) * moved, total = fastest.seconds + sent;
-  double stretch = least_step(scene, setting->stages, setting->micro_batch, 1);
-  out->free_seconds = total;
-  double seconds = total + rest_seconds(scene, setting, points, setting->stages > 1 ? moved : 0,
-                                        total, total * (stretch - 1));
-  double enough = seconds < cutoff ? cutoff / stretch - sent : 0;
+  double sent = 2 * (setting->stages - 1) * moved;
+  double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
+  bd_chain_bound free = bd_bound_chain(scene, setting, points, moved);
+  double enough = free.seconds < cutoff ? cutoff / stretch - sent : 0;
+  out->free_seconds = free.free_seconds;
   bd_room room = bd_room_of_sums(ctx, scene, setting, layers, &fastest, enough, out->price);
-  out->seconds = fmax(seconds, (room.seconds + sent) * stretch);
+  out->seconds = fmax(free.seconds, (room.seconds + sent) * stretch);
   out->bytes = room.bytes;
   out->price = room.price;
   out->tight = room.tight;
@@ -196,7 +140,7 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers
 // no more than so many times as many passes.
 double bd_bound_part(const bd_scene *scene, const bd_bounded *whole, int64_t micro_batch) {
   double part = (double)micro_batch / (double)whole->setting.micro_batch;
-  return least_step(scene, whole->setting.stages, micro_batch, part * whole->free_seconds);
+  return bd_bound_step(scene, whole->setting.stages, micro_batch, part * whole->free_seconds);
 }
 
 void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, int count, const bd_setting_layers *layers,
@@ -206,7 +150,7 @@ void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, int count, const bd_setti
   for (int t = 0; t < count; t++) {
     bd_bounded *out = &bounded[t];
     const bd_setting *setting = &out->setting;
-    double stretch = least_step(scene, setting->stages, setting->micro_batch, 1);
+    double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
     bd_priced fastest;
     if (!bd_price_layers(ctx, scene, &layers[t], 1, 0, &fastest)) continue;
     double sent = 2 * (setting->stages - 1) * bd_bound_transfer(scene, setting, &layers[t]);

@@ -2,6 +2,7 @@
 #ifndef BD_PLANNER_BOUND_BOUND_H
 #define BD_PLANNER_BOUND_BOUND_H
 #include "planner/assemble.h"
+#include "planner/layer/sketch.h"
 #include "planner/space.h"
 
 // What all settings of a search share.
@@ -29,12 +30,13 @@ bool bd_scene_has_few_layers(const bd_scene *scene);
 BD_NODISCARD bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages,
                                      int64_t micro_batch, double *out_seconds);
 
-// The layers of a setting, each ready to be priced.
+// The layers of a setting, each ready to be priced, or sketched.
 typedef struct bd_setting_layers {
   int form_count;
   bd_sharding *forms;
   bd_layer_request *requests; // per run
-  bd_layer **layers;          // per run
+  bd_layer **layers;          // per run; NULL: they are sketched
+  bd_layer_sketch **sketches; // per run; NULL: they are open
 } bd_setting_layers;
 
 // `share_tied` NULL, or the layers of a setting that differs only in its tied form: runs without
@@ -43,6 +45,10 @@ BD_NODISCARD bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene,
                                        const bd_setting *setting,
                                        const bd_setting_layers *share_tied,
                                        bd_setting_layers *out_layers);
+BD_NODISCARD bd_status bd_setting_sketch(bd_ctx *ctx, const bd_scene *scene,
+                                         const bd_setting *setting,
+                                         const bd_setting_layers *share_tied,
+                                         bd_setting_layers *out_layers);
 
 // Per run what no choice for one of its layers beats (bd_layer_least_apart). `only_tied`: runs
 // without tied weights have theirs in `points` already.
@@ -69,6 +75,12 @@ typedef struct bd_bounded {
 // form; `out->seconds` and `out->free_seconds` alone are filled in.
 BD_NODISCARD bd_status bd_bound_apart(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                                       bd_bounded *out);
+
+// From sketches of the layers (planner/layer/sketch.h), for every tied form; much of what the
+// layers tell of a setting that cannot beat the cutoff, in less time. A bound that is a little
+// beyond `cutoff`, which is finite, is not looked for further. As above otherwise.
+BD_NODISCARD bd_status bd_bound_sketch(bd_ctx *ctx, const bd_scene *scene,
+                                       const bd_setting *setting, double cutoff, bd_bounded *out);
 
 // From the layer problems and sums of their bytes. A bound of `cutoff` seconds or more is not
 // looked for further. `out->setting` is given, and `out->price` a first guess of it, or 0.

@@ -59,18 +59,23 @@ static void charge(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *
   bd_layer_hold_workspace(ctx, layers->layers[held->run], held->at, 1.0 / calls);
 }
 
+static double fixed_workspace(const bd_setting_layers *layers, int run) {
+  return layers->layers ? bd_layer_fixed_workspace(layers->layers[run])
+                        : bd_layer_sketch_fixed_workspace(layers->sketches[run]);
+}
+
 // Of the workspaces of all stages, what some stage has beside that of every other.
 static double other_workspaces(const bd_scene *scene, const bd_setting_layers *layers, int stages) {
   double least = INFINITY;
   for (int r = 0; r < scene->runs->count && stages > 1; r++)
-    least = fmin(least, bd_layer_fixed_workspace(layers->layers[r]));
+    least = fmin(least, fixed_workspace(layers, r));
   return stages > 1 ? (stages - 1) * least : 0;
 }
 
 static double largest_workspace(const bd_scene *scene, const bd_setting_layers *layers) {
   double most = 0;
   for (int r = 0; r < scene->runs->count; r++)
-    most = fmax(most, bd_layer_fixed_workspace(layers->layers[r]));
+    most = fmax(most, fixed_workspace(layers, r));
   return most;
 }
 
@@ -159,6 +164,12 @@ static double fixed_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
          other_workspaces(scene, layers, setting->stages);
 }
 
+double bd_room_for_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                          const bd_setting_layers *layers) {
+  return (double)scene->layers_cap_bytes * setting->stages -
+         (fixed_bytes(ctx, scene, setting, layers) + largest_workspace(scene, layers));
+}
+
 // Whether some stage may be short of room for the fastest layers.
 static bool is_short(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                      const bd_setting_layers *layers, const bd_priced *fastest) {
@@ -171,8 +182,7 @@ static bool is_short(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setti
 bd_room bd_room_of_sums(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                         const bd_setting_layers *layers, const bd_priced *fastest, double enough,
                         double price) {
-  double fixed = fixed_bytes(ctx, scene, setting, layers) + largest_workspace(scene, layers);
-  target to = {(double)scene->layers_cap_bytes * setting->stages - fixed, enough, SUM_ROUNDS};
+  target to = {bd_room_for_layers(ctx, scene, setting, layers), enough, SUM_ROUNDS};
   double least = fmin(least_bytes(scene, layers), fastest->bytes);
   bd_room out = {.seconds = fastest->seconds, .price = price};
   bool binds = enough > 0 && fastest->bytes > to.room;
@@ -181,7 +191,7 @@ bd_room bd_room_of_sums(bd_ctx *ctx, const bd_scene *scene, const bd_setting *se
     out.seconds = INFINITY;
   if (!binds) out.price = 0;
   out.tight = enough > 0 && !is_short(ctx, scene, setting, layers, fastest);
-  out.bytes = (least + fixed) / setting->stages;
+  out.bytes = (least - to.room) / setting->stages + (double)scene->layers_cap_bytes;
   return out;
 }
 

@@ -13,6 +13,11 @@ typedef struct bd_priced {
 bool bd_price_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
                      double seconds_weight, double bytes_weight, bd_priced *out_priced);
 
+// What the layers of all stages may hold, beside shared weights and the least of workspaces; the
+// layers are open or sketched.
+double bd_room_for_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                          const bd_setting_layers *layers);
+
 typedef struct bd_room {
   double seconds; // the layers of a micro-batch take no less together; INFINITY: they do not fit
   double bytes;   // the fullest stage holds no less

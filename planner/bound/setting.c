@@ -58,22 +58,47 @@ static int allowed_forms(const bd_scene *scene, const bd_setting *setting, int c
   return kept;
 }
 
-bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                          const bd_setting_layers *share_tied, bd_setting_layers *out) {
+// The forms and requests of a setting.
+static void begin(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                  bd_setting_layers *out) {
   int runs = scene->runs->count;
+  *out = (bd_setting_layers){.form_count = 0};
   out->form_count =
       bd_space_forms(ctx, &setting->mesh, setting->micro_batch, scene->sequence, &out->forms);
   out->form_count = allowed_forms(scene, setting, out->form_count, out->forms);
   out->requests = BD_NEW_ARRAY(ctx->arena, bd_layer_request, runs);
+  for (int r = 0; r < runs; r++)
+    out->requests[r] = request_of(scene, setting, r, out);
+}
+
+bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                          const bd_setting_layers *share_tied, bd_setting_layers *out) {
+  int runs = scene->runs->count;
+  begin(ctx, scene, setting, out);
   out->layers = BD_NEW_ARRAY(ctx->arena, bd_layer *, runs);
   for (int r = 0; r < runs; r++) {
-    out->requests[r] = request_of(scene, setting, r, out);
     if (scene->runs->runs[r].like < r)
       out->layers[r] = out->layers[scene->runs->runs[r].like];
     else if (share_tied && !has_tied(&scene->runs->runs[r]))
       out->layers[r] = share_tied->layers[r];
     else
       BD_TRY(bd_layer_open(ctx, &out->requests[r], &out->layers[r]));
+  }
+  return BD_OK;
+}
+
+bd_status bd_setting_sketch(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                            const bd_setting_layers *share_tied, bd_setting_layers *out) {
+  int runs = scene->runs->count;
+  begin(ctx, scene, setting, out);
+  out->sketches = BD_NEW_ARRAY(ctx->arena, bd_layer_sketch *, runs);
+  for (int r = 0; r < runs; r++) {
+    if (scene->runs->runs[r].like < r)
+      out->sketches[r] = out->sketches[scene->runs->runs[r].like];
+    else if (share_tied && !has_tied(&scene->runs->runs[r]))
+      out->sketches[r] = share_tied->sketches[r];
+    else
+      BD_TRY(bd_layer_sketch_open(ctx, &out->requests[r], &out->sketches[r]));
   }
   return BD_OK;
 }

@@ -70,11 +70,13 @@ static double sums_seconds(const apart *a, const int8_t split[BD_MAX_AXES]) {
 
 // The least over the ways to spread the op's weights.
 static double weight_seconds(bd_layer_space *space, int index, const int8_t split[BD_MAX_AXES]) {
-  unsigned axes = 1u << space->request->cost.mesh.axes;
+  unsigned possible = bd_layer_op_spread_axes(space, index, split);
   bd_layer_option option = {.spread = BD_SPREAD_STATES};
   double least = bd_layer_weight_cost(space, index, split, &option).seconds;
   for (int spread = BD_SPREAD_GRADIENTS; spread <= BD_SPREAD_WEIGHTS; spread++)
-    for (unsigned mask = 1; mask < axes; mask++) {
+    for (unsigned mask = 1; mask <= possible; mask++) {
+      bool one = (mask & (mask - 1)) == 0; // accumulators are cut along one axis
+      if (mask & ~possible || (spread == BD_SPREAD_GRADIENTS && !one)) continue;
       option.spread = (bd_spread)spread;
       option.spread_axes = (uint8_t)mask;
       least = fmin(least, bd_layer_weight_cost(space, index, split, &option).seconds);

@@ -108,7 +108,7 @@ static double rerun_seconds(bd_layer_space *space, const bd_cluster_ops *from,
     for (int r = 0; r < op->out_count; r++)
       readers += space->consumers[op->out[r]];
   }
-  return bd_layer_work(space, from->ops[0], own->split)->clone / readers;
+  return bd_layer_rerun_seconds(space, from->ops[0], own->split) / readers;
 }
 
 // An edge that is too wide to be priced in full: where the costs to carry a value there, without

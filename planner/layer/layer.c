@@ -6,17 +6,23 @@
 
 enum { RELAXED_VISITS = 1 << 18 };
 
+bd_elimination *bd_layer_elimination(bd_ctx *ctx, const bd_choice_problem *problem) {
+  int boundary = problem->nodes - 1;
+  bd_elimination *exact = bd_elimination_create(ctx, problem, NULL, boundary);
+  bd_elimination *out =
+      exact ? exact : bd_elimination_relax(ctx, problem, boundary, RELAXED_VISITS);
+  assert(out); // no edge of a layer is too wide for that
+  return out;
+}
+
 bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, bd_layer **out_layer) {
   bd_layer *layer = BD_NEW(ctx->arena, bd_layer);
   layer->request = request;
   BD_TRY(bd_layer_space_read(ctx, request, &layer->space));
   bd_layer_space_enumerate(ctx, &layer->space);
-  BD_TRY(bd_layer_problem(ctx, &layer->space, &layer->problem, &layer->tape));
+  bd_layer_problem(ctx, &layer->space, &layer->problem, &layer->tape);
   const bd_choice_problem *problem = &layer->problem;
-  layer->elimination = bd_elimination_create(ctx, problem, NULL, problem->nodes - 1);
-  if (!layer->elimination)
-    layer->elimination = bd_elimination_relax(ctx, problem, problem->nodes - 1, RELAXED_VISITS);
-  assert(layer->elimination); // no edge of a layer is too wide for that
+  layer->elimination = bd_layer_elimination(ctx, problem);
   layer->state = BD_NEW_ARRAY(ctx->arena, double *, problem->nodes);
   for (int i = 0; i < problem->nodes; i++) {
     layer->state[i] = BD_NEW_ARRAY(ctx->arena, double, problem->node[i].options);
@@ -108,10 +114,7 @@ double bd_layer_workspace_of(const bd_layer *layer, const int *option, int *out_
 }
 
 double bd_layer_fixed_workspace(const bd_layer *layer) {
-  double most = 0;
-  for (int m = 0; m < bd_layer_workspace_moments(layer->workspace); m++)
-    most = fmax(most, bd_layer_workspace_fixed(layer->workspace, m));
-  return most;
+  return bd_layer_workspace_most_fixed(layer->workspace);
 }
 
 void bd_layer_hold_workspace(bd_ctx *ctx, bd_layer *layer, int moment, double share) {

@@ -93,7 +93,7 @@ static option_cost shared_cost(bd_layer_space *space, const bd_cluster_ops *c,
       return out;
     }
     const bd_op_work *work = bd_layer_work(space, index, placed[i].split);
-    placed[i].rerun_seconds = work->clone;
+    placed[i].rerun_seconds = bd_layer_rerun_seconds(space, index, placed[i].split);
     out.seconds += work->forward + work->backward;
     add_values(space, c, option, &space->forward->ops[index], &out);
     place_results(space, c, option, &space->forward->ops[index], &placed[i]);
@@ -208,9 +208,10 @@ static double passed_bytes(const bd_layer_space *space, int form) {
 }
 
 // Edges between clusters, and to the boundary.
-static void add_edges(bd_ctx *ctx, bd_arena *scratch, bd_layer_space *space,
-                      bd_choice_problem *out) {
+void bd_layer_add_edges(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out) {
   int count = space->cluster_count;
+  bd_owned held;
+  bd_arena *scratch = bd_ctx_open_arena(ctx, &held);
   out->edge = BD_NEW_ARRAY(ctx->arena, bd_choice_edge, (int64_t)(count + 1) * count);
   for (int to = 0; to < count; to++) {
     for (int from = 0; from < to; from++) {
@@ -222,6 +223,7 @@ static void add_edges(bd_ctx *ctx, bd_arena *scratch, bd_layer_space *space,
     bd_layer_add_boundary_edge(ctx, scratch, space, to, &out->edge[out->edges++]);
     bd_arena_reset(scratch);
   }
+  bd_ctx_close_arena(ctx, &held);
 }
 
 static void add_boundary_node(bd_ctx *ctx, const bd_layer_space *space, bd_choice_node *node,
@@ -238,28 +240,30 @@ static void add_boundary_node(bd_ctx *ctx, const bd_layer_space *space, bd_choic
   }
 }
 
-bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out,
-                           double ***out_tape) {
+void bd_layer_add_nodes(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out,
+                        double ***out_tape) {
   int count = space->cluster_count;
   *out =
       (bd_choice_problem){.solver = space->request->solver, .nodes = count + 1, .budget = INFINITY};
   out->node = BD_NEW_ARRAY(ctx->arena, bd_choice_node, count + 1);
   *out_tape = BD_NEW_ARRAY(ctx->arena, double *, count + 1);
-  bd_owned held_tables, held_scratch;
-  space->tables = bd_ctx_open_arena(ctx, &held_tables);
-  bd_arena *scratch = bd_ctx_open_arena(ctx, &held_scratch);
   space->reshards = bd_reshards_create(space->tables, space->forward);
   for (int c = 0; c < count; c++)
     add_node(ctx, space, &space->clusters[c], &out->node[c], &(*out_tape)[c]);
   add_boundary_node(ctx, space, &out->node[count], &(*out_tape)[count]);
-  add_edges(ctx, scratch, space, out);
-  bd_ctx_close_arena(ctx, &held_scratch);
-  bd_ctx_close_arena(ctx, &held_tables);
+}
+
+void bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out,
+                      double ***out_tape) {
+  bd_owned held;
+  space->tables = bd_ctx_open_arena(ctx, &held);
+  bd_layer_add_nodes(ctx, space, out, out_tape);
+  bd_layer_add_edges(ctx, space, out);
+  bd_ctx_close_arena(ctx, &held);
   space->tables = NULL;
   space->reshards = NULL;
   space->weights = NULL;
   space->stored = NULL;
-  return BD_OK;
 }
 
 static void fill_op(bd_ctx *ctx, const bd_layer_space *space, const bd_cluster_ops *c,

@@ -9,8 +9,14 @@
 // on them: conversions and recomputation that several readers share are divided among them. A
 // node's usage is what one rank holds of its weights with gradients and optimizer;
 // `out_tape[node][option]` are the bytes of one tape.
-BD_NODISCARD bd_status bd_layer_problem(bd_ctx *ctx, bd_layer_space *space,
-                                        bd_choice_problem *out_problem, double ***out_tape);
+void bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out_problem,
+                      double ***out_tape);
+
+// The same in two steps, with `space->tables` open for both: options that cannot matter may be
+// dropped from nodes and clusters in between.
+void bd_layer_add_nodes(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out_problem,
+                        double ***out_tape);
+void bd_layer_add_edges(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *problem);
 
 // The strategy that a choice stands for.
 bd_strategy bd_layer_strategy(bd_ctx *ctx, const bd_layer_space *space, const int *option);

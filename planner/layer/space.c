@@ -388,14 +388,25 @@ int bd_layer_backward_needs(const bd_layer_space *space, int group,
   return count;
 }
 
+static bd_op_work *work_of(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]) {
+  return &space->work[op][bd_layer_split_number(space, op, split)];
+}
+
 const bd_op_work *bd_layer_work(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]) {
-  const bd_cost_model *cost = &space->request->cost;
-  const bd_index_map *map = &space->map[op];
-  bd_op_work *work = &space->work[op][bd_layer_split_number(space, op, split)];
+  bd_op_work *work = work_of(space, op, split);
   if (work->known) return work;
   work->known = true;
-  work->forward = bd_layer_op_seconds(cost, space->forward, op, map, split);
-  work->clone = bd_layer_clone_seconds(cost, space->forward, space->backward, op, map, split);
+  work->forward =
+      bd_layer_op_seconds(&space->request->cost, space->forward, op, &space->map[op], split);
   work->backward = backward_seconds(space, op, split);
   return work;
+}
+
+double bd_layer_rerun_seconds(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]) {
+  bd_op_work *work = work_of(space, op, split);
+  if (!work->clone_known)
+    work->clone = bd_layer_clone_seconds(&space->request->cost, space->forward, space->backward, op,
+                                         &space->map[op], split);
+  work->clone_known = true;
+  return work->clone;
 }

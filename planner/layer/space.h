@@ -36,8 +36,9 @@ typedef struct bd_cluster_ops {
 
 // Seconds of one op under one split.
 typedef struct bd_op_work {
-  bool known;
-  double forward, backward, clone; // backward: of its group; clone: running it again there
+  bool known, clone_known;
+  double forward, backward; // backward: of its group
+  double clone;             // running it again there
 } bd_op_work;
 
 // Of one forward value: how many gradients may reach it, and the backward ops that add them up.
@@ -122,6 +123,8 @@ int bd_layer_backward_needs(const bd_layer_space *space, int group, const int8_t
 int bd_layer_split_count(const bd_layer_space *space, int op);
 int bd_layer_split_number(const bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]);
 
-// What an op takes under a split.
+// What an op takes under a split; `forward` and `backward` alone are filled in.
 const bd_op_work *bd_layer_work(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]);
+// ... and to be run again in backward.
+double bd_layer_rerun_seconds(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]);
 #endif

@@ -90,24 +90,30 @@ bd_weight_form bd_layer_weight_form(const bd_layer_space *space, int op, int ope
   return out;
 }
 
-unsigned bd_layer_spread_axes(const bd_layer_space *space, const bd_cluster_ops *cluster,
-                              const bd_layer_option *option) {
+unsigned bd_layer_op_spread_axes(const bd_layer_space *space, int op,
+                                 const int8_t split[BD_MAX_AXES]) {
   const bd_function *f = space->forward;
   const bd_mesh *mesh = &space->request->cost.mesh;
   unsigned mask = 0;
+  for (int k = 0; k < f->ops[op].in_count; k++) {
+    bd_id weight = f->ops[op].in[k];
+    if (!space->is_weight[weight] || space->weight[weight].shared) continue;
+    bd_sharding wanted = bd_split_operand(&space->map[op], mesh, split, k);
+    for (int axis = 0; axis < mesh->axes; axis++)
+      if (mesh->size[axis] > 1 && wanted.at[axis] == BD_REPLICATED &&
+          dim_to_cut(space, &f->values[weight].type, &wanted, axis, false) >= 0)
+        mask |= 1u << axis;
+  }
+  return mask;
+}
+
+unsigned bd_layer_spread_axes(const bd_layer_space *space, const bd_cluster_ops *cluster,
+                              const bd_layer_option *option) {
+  unsigned mask = 0;
   for (int i = 0; i < cluster->op_count; i++) {
-    int op = cluster->ops[i];
     int8_t split[BD_MAX_AXES];
-    if (!bd_layer_split(space, cluster, option, op, split)) continue;
-    for (int k = 0; k < f->ops[op].in_count; k++) {
-      bd_id weight = f->ops[op].in[k];
-      if (!space->is_weight[weight] || space->weight[weight].shared) continue;
-      bd_sharding wanted = bd_split_operand(&space->map[op], mesh, split, k);
-      for (int axis = 0; axis < mesh->axes; axis++)
-        if (mesh->size[axis] > 1 && wanted.at[axis] == BD_REPLICATED &&
-            dim_to_cut(space, &f->values[weight].type, &wanted, axis, false) >= 0)
-          mask |= 1u << axis;
-    }
+    if (bd_layer_split(space, cluster, option, cluster->ops[i], split))
+      mask |= bd_layer_op_spread_axes(space, cluster->ops[i], split);
   }
   return mask;
 }

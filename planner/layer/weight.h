@@ -17,7 +17,10 @@ typedef struct bd_weight_form {
 bd_weight_form bd_layer_weight_form(const bd_layer_space *space, int op, int operand,
                                     const int8_t split[BD_MAX_AXES], const bd_layer_option *option);
 
-// Mesh axes over which a weight of the cluster could be cut further, as a mask.
+// Mesh axes over which a weight of an op could be cut further, as a mask; and a weight of any op of
+// a cluster.
+unsigned bd_layer_op_spread_axes(const bd_layer_space *space, int op,
+                                 const int8_t split[BD_MAX_AXES]);
 unsigned bd_layer_spread_axes(const bd_layer_space *space, const bd_cluster_ops *cluster,
                               const bd_layer_option *option);
 

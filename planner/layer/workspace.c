@@ -178,6 +178,13 @@ double bd_layer_workspace_fixed(const bd_layer_workspace *w, int moment) {
   return bytes;
 }
 
+double bd_layer_workspace_most_fixed(const bd_layer_workspace *w) {
+  double most = 0;
+  for (int m = 0; m < bd_layer_workspace_moments(w); m++)
+    most = fmax(most, bd_layer_workspace_fixed(w, m));
+  return most;
+}
+
 double bd_layer_workspace_added(const bd_layer_workspace *w, int moment, int cluster,
                                 const bd_layer_option *option) {
   const bd_layer_space *space = w->space;

@@ -16,4 +16,7 @@ int bd_layer_workspace_moments(const bd_layer_workspace *workspace);
 double bd_layer_workspace_fixed(const bd_layer_workspace *workspace, int moment);
 double bd_layer_workspace_added(const bd_layer_workspace *workspace, int moment, int cluster,
                                 const bd_layer_option *option);
+
+// The first of these at its fullest moment.
+double bd_layer_workspace_most_fixed(const bd_layer_workspace *workspace);
 #endif

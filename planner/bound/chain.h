@@ -1,0 +1,20 @@
+// What a step takes at least, from what its layers do.
+#ifndef BD_PLANNER_BOUND_CHAIN_H
+#define BD_PLANNER_BOUND_CHAIN_H
+#include "planner/bound/bound.h"
+
+// Least seconds of a step whose stages take `sum` together.
+double bd_bound_step(const bd_scene *scene, int stages, int64_t micro_batch, double sum);
+
+typedef struct bd_chain_bound {
+  double seconds;      // of a step
+  double free_seconds; // of the layers and messages of a micro-batch
+} bd_chain_bound;
+
+// `points`: per run, what one of its layers takes at least, with the part of synchronization that
+// falls to a micro-batch; `moved`: what a message between neighbouring stages takes
+// (bd_bound_transfer). The layers are in order, so that the step takes what the best cut of their
+// chain into the setting's stages does, or more.
+bd_chain_bound bd_bound_chain(const bd_scene *scene, const bd_setting *setting,
+                              const double *points, double moved);
+#endif

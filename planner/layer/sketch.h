@@ -1,0 +1,30 @@
+// A layer as far as it takes to tell that its choices take too long: at one price of a byte,
+// options that no choice has which is good enough are dropped before edges are priced.
+#ifndef BD_PLANNER_LAYER_SKETCH_H
+#define BD_PLANNER_LAYER_SKETCH_H
+#include "planner/layer/layer.h"
+
+typedef struct bd_layer_sketch bd_layer_sketch;
+
+// `request` outlives the sketch, which lives in ctx->arena.
+BD_NODISCARD bd_status bd_layer_sketch_open(bd_ctx *ctx, const bd_layer_request *request,
+                                            bd_layer_sketch **out_sketch);
+
+typedef struct bd_layer_sum {
+  double seconds, bytes; // as of bd_layer_point
+} bd_layer_sum;
+
+// What every cluster of ops takes and holds as suits it best, whatever lies between clusters: no
+// choice has less of seconds_weight * seconds + bytes_weight * bytes. INFINITY seconds: none is
+// possible. Not to be asked once the sketch is priced.
+bd_layer_sum bd_layer_sketch_sum(const bd_layer_sketch *sketch, double seconds_weight,
+                                 double bytes_weight);
+
+// With what lies between clusters, at a price of a byte in seconds: the least seconds +
+// price * bytes of a choice where that is below `enough`; else `enough`, or some other number that
+// no choice is below. From then on it is what was found first, for any `enough` and the same price.
+double bd_layer_sketch_price(bd_ctx *ctx, bd_layer_sketch *sketch, double price, double enough);
+
+// As bd_layer_fixed_workspace.
+double bd_layer_sketch_fixed_workspace(const bd_layer_sketch *sketch);
+#endif
