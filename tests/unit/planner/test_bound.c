@@ -78,6 +78,27 @@ static void hold_bound(trial *t, const bd_bounded *bound, const bd_attempt *foun
   capped += bound->price > 0;
 }
 
+static int sketched, near_sketched;
+
+// A sketch of all tied forms together, whatever cutoff it goes as far as.
+static void hold_sketch(trial *t, const bd_setting *setting, const bd_attempt *layers,
+                        const bd_attempt *found, int64_t cap_bytes) {
+  static const double cutoffs[] = {0.9, 1.001, 1.1, 4};
+  double least = INFINITY;
+  if (!found->fits) return;
+  for (int i = 0; i < layers->bounded_count; i++)
+    least = fmin(least, layers->bounded[i].seconds);
+  for (size_t i = 0; i < sizeof cutoffs / sizeof *cutoffs; i++) {
+    bd_bounded of;
+    double cutoff = found->fastest.step_seconds * cutoffs[i];
+    t->scene.cap_bytes = t->scene.layers_cap_bytes = cap_bytes;
+    assert_int_equal(bd_bound_sketch(t->ctx, &t->scene, setting, cutoff, &of), BD_OK);
+    assert_true(of.seconds <= found->fastest.step_seconds * (1 + 1e-9));
+    near_sketched += of.seconds > least * 0.97;
+    sketched++;
+  }
+}
+
 static void hold_setting(trial *t, const bd_setting *setting) {
   bd_bounded of = {.setting = *setting};
   bd_attempt open = attempt(t, &of, 1, BD_ATTEMPT_LAYERS, INT64_MAX / 4);
@@ -99,6 +120,7 @@ static void hold_setting(trial *t, const bd_setting *setting) {
       hold_bound(t, &layers.bounded[i], &solved, cap_bytes);
       hold_bound(t, room.bounded, &solved, cap_bytes);
       hold_bound(t, &all.bounded[i], &solved, cap_bytes);
+      hold_sketch(t, setting, &layers, &solved, cap_bytes);
       if (layers.bounded[i].tight)
         assert_true(room.bounded->seconds <= layers.bounded[i].seconds * (1 + 1e-9));
     }
@@ -123,6 +145,7 @@ static void test_bounds_hold_under_caps(void **unused) {
   hold_model("llama-tiny", "h100:1x2", 16);
   hold_model("examples/mlp.json", "cpu:1x2", 0);
   assert_true(held > 24 && capped > 8);
+  assert_true(sketched > 48 && near_sketched > sketched * 3 / 4);
 }
 
 // The tied form that is bounded least, whatever it holds.
