@@ -143,9 +143,10 @@ static bool may_be_whole(const bd_attempt *a) {
   return bd_constraints_allow_zero(r->constraints, r->zero, 0);
 }
 
-// Until there are no new ones.
+// Until there are no new ones. How much a rough comparison lacks is told by those it begins with.
 static bd_status improve(bd_ctx *ctx, const bd_attempt *a, int zero, bd_candidates *c) {
   bool any = true, lean = a->lean || a->hopeless;
+  if (a->hopeless && a->scene->request->rough) return BD_OK;
   for (int round = 0; round < PRICE_ROUNDS && lean && any && !is_late(a); round++)
     BD_TRY(bd_candidates_ask_leaner(ctx, c, zero, &any));
   any = true;
