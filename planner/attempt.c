@@ -43,21 +43,16 @@ static bd_status bound_sketch(bd_ctx *ctx, bd_attempt *a) {
 }
 
 static bd_status bound_layers(bd_ctx *ctx, bd_attempt *a) {
-  bd_sharding *tied;
-  int count = bd_space_tied_forms(ctx, &a->setting.mesh, a->scene->runs->any_tied, &tied);
+  bd_setting *tied;
+  int count = bd_setting_tied_forms(ctx, a->scene, &a->setting, &tied);
   bd_setting_layers first, layers;
-  bool opened = false;
   a->bounded = BD_NEW_ARRAY(ctx->arena, bd_bounded, count);
   for (int t = 0; t < count; t++) {
     bd_bounded *out = &a->bounded[a->bounded_count];
-    out->setting = a->setting;
-    out->setting.tied_form = tied[t];
+    out->setting = tied[t];
     out->price = a->bounded_count ? out[-1].price : 0; // the tables of most layers are the same
-    if (!bd_constraints_allow_tied(a->scene->request->constraints, &out->setting.mesh, &tied[t]))
-      continue;
-    BD_TRY(bd_setting_open(ctx, a->scene, &out->setting, opened ? &first : NULL, &layers));
-    if (!opened) first = layers;
-    opened = true;
+    BD_TRY(bd_setting_open(ctx, a->scene, &tied[t], t ? &first : NULL, &layers));
+    if (!t) first = layers;
     bd_bound_layers(ctx, a->scene, &layers, a->cutoff, out);
     if (isfinite(out->bytes)) a->bounded_count++;
   }

@@ -1,6 +1,6 @@
-// One step of the search: a setting is bounded by its layers, or within its memory, or its pipeline
-// is solved; for several tied forms at once, as most layers are the same for all of them. Attempts
-// share nothing, so that several run at once.
+// One step of the search: a setting is bounded, by ops apart, by sketches of its layers, by these,
+// or within its memory, or its pipeline is tried or solved; for several tied forms at once, as most
+// layers are the same for all of them. Attempts share nothing, so that several run at once.
 #ifndef BD_PLANNER_ATTEMPT_H
 #define BD_PLANNER_ATTEMPT_H
 #include "ir/base/clock.h"

@@ -1,8 +1,8 @@
 // The pipeline search: every degree, mesh and micro-batch, each bounded by the op table, then by
-// ops apart, then by its layer problems, then within its memory, before it is solved; the least
-// bound first, until none can beat the incumbent. Settings are attempted in batches over threads;
-// which ones a batch holds depends on what was found before it and on nothing else, so that equal
-// inputs give equal plans.
+// ops apart, by sketches of its layers, by its layer problems, and within its memory, before it is
+// solved; the least bound first, until none can beat the incumbent. Settings are attempted in
+// batches over threads; which ones a batch holds depends on what was found before it and on nothing
+// else, so that equal inputs give equal plans.
 #include "ir/base/clock.h"
 #include "ir/base/workers.h"
 #include "planner/agenda.h"

@@ -126,11 +126,11 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers
   double moved = bd_bound_transfer(scene, setting, layers);
   double sent = 2 * (setting->stages - 1) * moved;
   double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
-  bd_chain_bound free = bd_bound_chain(scene, setting, points, moved);
-  double enough = free.seconds < cutoff ? cutoff / stretch - sent : 0;
-  out->free_seconds = free.free_seconds;
+  bd_chain_bound chain = bd_bound_chain(scene, setting, points, moved);
+  double enough = chain.seconds < cutoff ? cutoff / stretch - sent : 0;
+  out->free_seconds = chain.free_seconds;
   bd_room room = bd_room_of_sums(ctx, scene, setting, layers, &fastest, enough, out->price);
-  out->seconds = fmax(free.seconds, (room.seconds + sent) * stretch);
+  out->seconds = fmax(chain.seconds, (room.seconds + sent) * stretch);
   out->bytes = room.bytes;
   out->price = room.price;
   out->tight = room.tight;

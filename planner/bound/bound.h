@@ -25,6 +25,9 @@ bd_schedule bd_scene_schedule(const bd_scene *scene);
 // large part in the step.
 bool bd_scene_has_few_layers(const bd_scene *scene);
 
+// Layers of a run and of those like it.
+int bd_scene_calls_like(const bd_scene *scene, int run);
+
 // From the op table alone: the work of every op divided evenly over all ranks, for every setting of
 // as many stages and micro-batches of this size.
 BD_NODISCARD bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages,
@@ -38,6 +41,10 @@ typedef struct bd_setting_layers {
   bd_layer **layers;          // per run; NULL: they are sketched
   bd_layer_sketch **sketches; // per run; NULL: they are open
 } bd_setting_layers;
+
+// The setting with every form of tied weights that constraints allow, in ctx->arena; how many.
+int bd_setting_tied_forms(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                          bd_setting **out_settings);
 
 // `share_tied` NULL, or the layers of a setting that differs only in its tied form: runs without
 // tied weights are taken from there. Lives in ctx->arena.
@@ -76,9 +83,11 @@ typedef struct bd_bounded {
 BD_NODISCARD bd_status bd_bound_apart(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                                       bd_bounded *out);
 
-// From sketches of the layers (planner/layer/sketch.h), for every tied form; much of what the
-// layers tell of a setting that cannot beat the cutoff, in less time. A bound that is a little
-// beyond `cutoff`, which is finite, is not looked for further. As above otherwise.
+// From sketches of the layers (planner/layer/sketch.h), for every tied form that constraints allow:
+// much of what the layers tell of a setting that cannot beat `cutoff`, which is finite, in less
+// time. Nothing is looked for that is more than 2 % beyond the cutoff. `out->seconds` and
+// `out->free_seconds` alone are filled in; 0: no form can be met, as is found out where layers are
+// open.
 BD_NODISCARD bd_status bd_bound_sketch(bd_ctx *ctx, const bd_scene *scene,
                                        const bd_setting *setting, double cutoff, bd_bounded *out);
 

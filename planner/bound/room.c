@@ -53,10 +53,8 @@ static bd_room_moment fullest_moment(const bd_scene *scene, const bd_setting_lay
 // its layers does, or more.
 static void charge(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
                    const bd_room_moment *held) {
-  int calls = 0;
-  for (int r = 0; r < scene->runs->count; r++)
-    if (scene->runs->runs[r].like == held->run) calls += scene->runs->runs[r].calls;
-  bd_layer_hold_workspace(ctx, layers->layers[held->run], held->at, 1.0 / calls);
+  bd_layer_hold_workspace(ctx, layers->layers[held->run], held->at,
+                          1.0 / bd_scene_calls_like(scene, held->run));
 }
 
 static double fixed_workspace(const bd_setting_layers *layers, int run) {
@@ -164,10 +162,16 @@ static double fixed_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
          other_workspaces(scene, layers, setting->stages);
 }
 
+// The same with the least of the largest workspace.
+static double held_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                         const bd_setting_layers *layers) {
+  return fixed_bytes(ctx, scene, setting, layers) + largest_workspace(scene, layers);
+}
+
 double bd_room_for_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                           const bd_setting_layers *layers) {
   return (double)scene->layers_cap_bytes * setting->stages -
-         (fixed_bytes(ctx, scene, setting, layers) + largest_workspace(scene, layers));
+         held_bytes(ctx, scene, setting, layers);
 }
 
 // Whether some stage may be short of room for the fastest layers.
@@ -182,7 +186,8 @@ static bool is_short(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setti
 bd_room bd_room_of_sums(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                         const bd_setting_layers *layers, const bd_priced *fastest, double enough,
                         double price) {
-  target to = {bd_room_for_layers(ctx, scene, setting, layers), enough, SUM_ROUNDS};
+  double held = held_bytes(ctx, scene, setting, layers);
+  target to = {(double)scene->layers_cap_bytes * setting->stages - held, enough, SUM_ROUNDS};
   double least = fmin(least_bytes(scene, layers), fastest->bytes);
   bd_room out = {.seconds = fastest->seconds, .price = price};
   bool binds = enough > 0 && fastest->bytes > to.room;
@@ -191,7 +196,7 @@ bd_room bd_room_of_sums(bd_ctx *ctx, const bd_scene *scene, const bd_setting *se
     out.seconds = INFINITY;
   if (!binds) out.price = 0;
   out.tight = enough > 0 && !is_short(ctx, scene, setting, layers, fastest);
-  out.bytes = (least - to.room) / setting->stages + (double)scene->layers_cap_bytes;
+  out.bytes = (least + held) / setting->stages;
   return out;
 }
 

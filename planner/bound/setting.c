@@ -7,6 +7,13 @@ bool bd_scene_has_few_layers(const bd_scene *scene) {
   return scene->runs->calls <= FEW_LAYERS;
 }
 
+int bd_scene_calls_like(const bd_scene *scene, int run) {
+  int calls = 0;
+  for (int r = 0; r < scene->runs->count; r++)
+    if (scene->runs->runs[r].like == run) calls += scene->runs->runs[r].calls;
+  return calls;
+}
+
 // Micro-batches of a step and those that fill and drain the pipeline.
 static int passes_of(const bd_scene *scene, int stages, int64_t micro_batch) {
   return (int)(scene->request->global_batch / micro_batch) + stages - 1;
@@ -71,16 +78,33 @@ static void begin(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
     out->requests[r] = request_of(scene, setting, r, out);
 }
 
+int bd_setting_tied_forms(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                          bd_setting **out) {
+  bd_sharding *tied;
+  int count = bd_space_tied_forms(ctx, &setting->mesh, scene->runs->any_tied, &tied), allowed = 0;
+  *out = BD_NEW_ARRAY(ctx->arena, bd_setting, count);
+  for (int t = 0; t < count; t++) {
+    bd_setting with = *setting;
+    with.tied_form = tied[t];
+    if (bd_constraints_allow_tied(scene->request->constraints, &setting->mesh, &tied[t]))
+      (*out)[allowed++] = with;
+  }
+  return allowed;
+}
+
+// Whether a run's layers are those of a setting that differs in its tied form.
+static bool is_shared(const bd_scene *scene, int run, const bd_setting_layers *share_tied) {
+  return share_tied && !has_tied(&scene->runs->runs[run]);
+}
+
 bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                           const bd_setting_layers *share_tied, bd_setting_layers *out) {
-  int runs = scene->runs->count;
   begin(ctx, scene, setting, out);
-  out->layers = BD_NEW_ARRAY(ctx->arena, bd_layer *, runs);
-  for (int r = 0; r < runs; r++) {
-    if (scene->runs->runs[r].like < r)
-      out->layers[r] = out->layers[scene->runs->runs[r].like];
-    else if (share_tied && !has_tied(&scene->runs->runs[r]))
-      out->layers[r] = share_tied->layers[r];
+  out->layers = BD_NEW_ARRAY(ctx->arena, bd_layer *, scene->runs->count);
+  for (int r = 0; r < scene->runs->count; r++) {
+    int like = scene->runs->runs[r].like;
+    if (like < r || is_shared(scene, r, share_tied))
+      out->layers[r] = like < r ? out->layers[like] : share_tied->layers[r];
     else
       BD_TRY(bd_layer_open(ctx, &out->requests[r], &out->layers[r]));
   }
@@ -89,14 +113,12 @@ bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
 
 bd_status bd_setting_sketch(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                             const bd_setting_layers *share_tied, bd_setting_layers *out) {
-  int runs = scene->runs->count;
   begin(ctx, scene, setting, out);
-  out->sketches = BD_NEW_ARRAY(ctx->arena, bd_layer_sketch *, runs);
-  for (int r = 0; r < runs; r++) {
-    if (scene->runs->runs[r].like < r)
-      out->sketches[r] = out->sketches[scene->runs->runs[r].like];
-    else if (share_tied && !has_tied(&scene->runs->runs[r]))
-      out->sketches[r] = share_tied->sketches[r];
+  out->sketches = BD_NEW_ARRAY(ctx->arena, bd_layer_sketch *, scene->runs->count);
+  for (int r = 0; r < scene->runs->count; r++) {
+    int like = scene->runs->runs[r].like;
+    if (like < r || is_shared(scene, r, share_tied))
+      out->sketches[r] = like < r ? out->sketches[like] : share_tied->sketches[r];
     else
       BD_TRY(bd_layer_sketch_open(ctx, &out->requests[r], &out->sketches[r]));
   }

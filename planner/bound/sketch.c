@@ -1,4 +1,4 @@
-// Settings that cannot beat the plan in hand are mostly told by their layers' splits alone.
+// Settings that cannot beat the plan in hand are mostly told by sketches of their layers.
 #include "planner/bound/chain.h"
 #include "planner/bound/room.h"
 #include <math.h>
@@ -9,22 +9,12 @@
 #define NEAR 1e-6
 enum { PRICE_ROUNDS = 20 };
 
-// Layers of the run and of those like it.
-static int calls_like(const bd_scene *scene, int run) {
-  int calls = 0;
-  for (int r = 0; r < scene->runs->count; r++)
-    if (scene->runs->runs[r].like == run) calls += scene->runs->runs[r].calls;
-  return calls;
-}
-
-// Raises what the layers of runs like `run` take, and `*total`, the sum over all layers.
-static void raise_points(const bd_scene *scene, int run, double seconds, double *points,
-                         double *total) {
-  if (seconds <= points[run]) return;
-  *total += calls_like(scene, run) * (seconds - points[run]);
-  for (int r = 0; r < scene->runs->count; r++)
-    if (scene->runs->runs[r].like == run) points[r] = seconds;
-}
+// A setting with a tied form, its layers sketched.
+typedef struct sketched {
+  bd_setting setting;
+  bd_setting_layers layers;
+  double unpriced; // seconds of all layers, each cluster of their ops for itself
+} sketched;
 
 static bd_layer_sum sum_sketches(const bd_scene *scene, const bd_setting_layers *layers,
                                  double seconds_weight, double bytes_weight) {
@@ -38,7 +28,8 @@ static bd_layer_sum sum_sketches(const bd_scene *scene, const bd_setting_layers 
 }
 
 // The price of a byte at which clusters, each for itself, come to the room (Lagrange): that of the
-// whole layers is near it. 0: they have room at no price; they may not have it at any.
+// whole layers is near it. 0: they have room at no price; they may not have it at any. Room.c does
+// the same with open layers, where a price is dear, in few rounds; here one costs next to nothing.
 static double find_price(const bd_scene *scene, const bd_setting_layers *layers, double room) {
   bd_layer_sum over = sum_sketches(scene, layers, 1, 0), within = over;
   double price = 0, best = over.seconds;
@@ -55,10 +46,20 @@ static double find_price(const bd_scene *scene, const bd_setting_layers *layers,
   return price;
 }
 
-// Per run, seconds + price * bytes of a layer. One kind of layer after another is priced as far as
-// it may matter: all come to `enough` once one of them has what the others leave.
-static void price_sketches(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
-                           double price, double enough, double *points) {
+// Raises what the layers of runs like `run` take, and `*total`, the sum over all layers.
+static void raise_points(const bd_scene *scene, int run, double seconds, double *points,
+                         double *total) {
+  if (seconds <= points[run]) return;
+  *total += bd_scene_calls_like(scene, run) * (seconds - points[run]);
+  for (int r = 0; r < scene->runs->count; r++)
+    if (scene->runs->runs[r].like == run) points[r] = seconds;
+}
+
+// Per run, seconds + price * bytes of a layer; returns their sum over all layers. One kind of layer
+// after another is priced as far as it may matter: all come to `enough` once one of them has what
+// the others leave.
+static double price_sketches(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
+                             double price, double enough, double *points) {
   double total = 0;
   for (int r = 0; r < scene->runs->count; r++) {
     bd_layer_sum sum = bd_layer_sketch_sum(layers->sketches[r], 1, price);
@@ -67,52 +68,67 @@ static void price_sketches(bd_ctx *ctx, const bd_scene *scene, const bd_setting_
   }
   for (int r = 0; r < scene->runs->count && total < enough; r++) {
     if (scene->runs->runs[r].like < r) continue;
-    double most = points[r] + (enough - total) / calls_like(scene, r);
+    double most = points[r] + (enough - total) / bd_scene_calls_like(scene, r);
     double found = bd_layer_sketch_price(ctx, layers->sketches[r], price, most);
     raise_points(scene, r, found, points, &total);
   }
+  return total;
 }
 
-// The layers' sums and messages, at the price that was found first.
-static void bound_sketched(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
-                           double cutoff, double *price, double *points, bd_bounded *out) {
-  const bd_setting *setting = &out->setting;
-  double moved = bd_bound_transfer(scene, setting, layers);
+// At any one price. Under one above 0 the sums of all layers are bounded, without it also the
+// chain.
+static bd_chain_bound bound_sketched(bd_ctx *ctx, const bd_scene *scene, const sketched *of,
+                                     double price, double cutoff) {
+  double *points = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
+  const bd_setting *setting = &of->setting;
+  double moved = bd_bound_transfer(scene, setting, &of->layers);
   double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
   double sent = 2 * (setting->stages - 1) * moved;
-  double room = bd_room_for_layers(ctx, scene, setting, layers);
-  double free = sum_sketches(scene, layers, 1, 0).seconds + sent;
-  if (*price < 0) *price = find_price(scene, layers, room);
-  double enough = cutoff * BEYOND / stretch - sent + *price * room, total = 0;
-  price_sketches(ctx, scene, layers, *price, enough, points);
-  for (int r = 0; r < scene->runs->count; r++)
-    total += scene->runs->runs[r].calls * points[r];
-  out->free_seconds = *price > 0 ? free : total + sent;
-  out->seconds = (total - *price * room + sent) * stretch;
-  if (*price == 0) out->seconds = bd_bound_chain(scene, setting, points, moved).seconds;
+  double charged = price * bd_room_for_layers(ctx, scene, setting, &of->layers);
+  double enough = cutoff * BEYOND / stretch - sent + charged;
+  double total = price_sketches(ctx, scene, &of->layers, price, enough, points);
+  if (price == 0) return bd_bound_chain(scene, setting, points, moved);
+  return (bd_chain_bound){(total - charged + sent) * stretch, of->unpriced + sent};
+}
+
+// Sketches the setting with each tied form, those that cannot be left out, by rising seconds. How
+// many there are.
+static bd_status sketch_forms(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                              sketched **out_forms, int *out_count) {
+  bd_setting *tied;
+  int count = bd_setting_tied_forms(ctx, scene, setting, &tied);
+  bd_setting_layers first;
+  sketched *forms = *out_forms = BD_NEW_ARRAY(ctx->arena, sketched, count);
+  *out_count = 0;
+  for (int t = 0; t < count; t++) {
+    sketched now = {.setting = tied[t]};
+    BD_TRY(bd_setting_sketch(ctx, scene, &tied[t], t ? &first : NULL, &now.layers));
+    if (!t) first = now.layers;
+    now.unpriced = sum_sketches(scene, &now.layers, 1, 0).seconds;
+    if (isinf(now.unpriced)) continue;
+    int at = (*out_count)++;
+    for (; at > 0 && forms[at - 1].unpriced > now.unpriced; at--)
+      forms[at] = forms[at - 1];
+    forms[at] = now;
+  }
+  return BD_OK;
 }
 
 bd_status bd_bound_sketch(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                           double cutoff, bd_bounded *out) {
-  bd_sharding *tied;
-  int count = bd_space_tied_forms(ctx, &setting->mesh, scene->runs->any_tied, &tied);
-  double *points = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
-  bd_setting_layers first, layers;
-  double price = -1; // not known yet
-  bool sketched = false;
-  *out = (bd_bounded){.setting = *setting, .seconds = INFINITY, .free_seconds = INFINITY};
+  sketched *forms;
+  int count;
+  BD_TRY(sketch_forms(ctx, scene, setting, &forms, &count));
+  *out = (bd_bounded){.setting = *setting};
+  if (!count) return BD_OK;
+  // Most layers are the same for all forms, and are priced once.
+  double room = bd_room_for_layers(ctx, scene, &forms[0].setting, &forms[0].layers);
+  double price = find_price(scene, &forms[0].layers, room);
+  out->seconds = out->free_seconds = INFINITY;
   for (int t = 0; t < count; t++) {
-    bd_bounded of = {.setting = *setting};
-    of.setting.tied_form = tied[t];
-    if (!bd_constraints_allow_tied(scene->request->constraints, &setting->mesh, &tied[t])) continue;
-    BD_TRY(bd_setting_sketch(ctx, scene, &of.setting, sketched ? &first : NULL, &layers));
-    if (!sketched) first = layers;
-    sketched = true;
-    bound_sketched(ctx, scene, &layers, cutoff, &price, points, &of);
-    out->seconds = fmin(out->seconds, of.seconds);
-    out->free_seconds = fmin(out->free_seconds, of.free_seconds);
+    bd_chain_bound bound = bound_sketched(ctx, scene, &forms[t], price, cutoff);
+    out->seconds = fmin(out->seconds, bound.seconds);
+    out->free_seconds = fmin(out->free_seconds, bound.free_seconds);
   }
-  // What cannot be at all is found out where the layers are open.
-  if (isinf(out->seconds)) out->seconds = 0;
   return BD_OK;
 }

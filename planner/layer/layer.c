@@ -1,19 +1,7 @@
 #include "planner/layer/layer.h"
 #include "planner/layer/state.h"
-#include <assert.h>
 #include <math.h>
 #include <string.h>
-
-enum { RELAXED_VISITS = 1 << 18 };
-
-bd_elimination *bd_layer_elimination(bd_ctx *ctx, const bd_choice_problem *problem) {
-  int boundary = problem->nodes - 1;
-  bd_elimination *exact = bd_elimination_create(ctx, problem, NULL, boundary);
-  bd_elimination *out =
-      exact ? exact : bd_elimination_relax(ctx, problem, boundary, RELAXED_VISITS);
-  assert(out); // no edge of a layer is too wide for that
-  return out;
-}
 
 bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, bd_layer **out_layer) {
   bd_layer *layer = BD_NEW(ctx->arena, bd_layer);

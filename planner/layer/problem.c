@@ -5,8 +5,11 @@
 #include "planner/layer/op.h"
 #include "planner/layer/reshard.h"
 #include "planner/layer/weight.h"
+#include <assert.h>
 #include <math.h>
 #include <string.h>
+
+enum { RELAXED_VISITS = 1 << 18 };
 
 // What an option of a node costs and holds.
 typedef struct option_cost {
@@ -212,6 +215,7 @@ void bd_layer_add_edges(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *o
   int count = space->cluster_count;
   bd_owned held;
   bd_arena *scratch = bd_ctx_open_arena(ctx, &held);
+  out->edges = 0;
   out->edge = BD_NEW_ARRAY(ctx->arena, bd_choice_edge, (int64_t)(count + 1) * count);
   for (int to = 0; to < count; to++) {
     for (int from = 0; from < to; from++) {
@@ -264,6 +268,15 @@ void bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out
   space->reshards = NULL;
   space->weights = NULL;
   space->stored = NULL;
+}
+
+bd_elimination *bd_layer_elimination(bd_ctx *ctx, const bd_choice_problem *problem) {
+  int boundary = problem->nodes - 1;
+  bd_elimination *exact = bd_elimination_create(ctx, problem, NULL, boundary);
+  bd_elimination *out =
+      exact ? exact : bd_elimination_relax(ctx, problem, boundary, RELAXED_VISITS);
+  assert(out); // no edge of a layer is too wide for that
+  return out;
 }
 
 static void fill_op(bd_ctx *ctx, const bd_layer_space *space, const bd_cluster_ops *c,

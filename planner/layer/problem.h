@@ -1,7 +1,7 @@
 // The layer space as a choice problem.
 #ifndef BD_PLANNER_LAYER_PROBLEM_H
 #define BD_PLANNER_LAYER_PROBLEM_H
-#include "planner/choice/choice.h"
+#include "planner/choice/eliminate.h"
 #include "planner/layer/space.h"
 
 // A node per cluster, and a last one for the form of the boundary. Costs are seconds per
@@ -17,6 +17,9 @@ void bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out
 void bd_layer_add_nodes(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out_problem,
                         double ***out_tape);
 void bd_layer_add_edges(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *problem);
+
+// Of the problem, exact unless that is too large; the boundary goes last. Lives in ctx->arena.
+bd_elimination *bd_layer_elimination(bd_ctx *ctx, const bd_choice_problem *problem);
 
 // The strategy that a choice stands for.
 bd_strategy bd_layer_strategy(bd_ctx *ctx, const bd_layer_space *space, const int *option);

@@ -1,12 +1,14 @@
 #include "planner/layer/sketch.h"
-#include "planner/layer/state.h"
+#include "planner/layer/problem.h"
+#include "planner/layer/workspace.h"
 #include <math.h>
 
 struct bd_layer_sketch {
   bd_layer_space space;
   bd_choice_problem problem;
   bd_layer_workspace *workspace;
-  double found; // what it was priced at; 0: not yet
+  bool priced;
+  double found; // when it is
 };
 
 bd_status bd_layer_sketch_open(bd_ctx *ctx, const bd_layer_request *request,
@@ -55,15 +57,16 @@ bd_layer_sum bd_layer_sketch_sum(const bd_layer_sketch *sketch, double seconds_w
   return sum;
 }
 
-// Drops options of a cluster that alone bring the layer to `enough`, whatever is chosen besides;
-// `others`: what the other clusters take at least.
-static void drop_options(bd_layer_sketch *sketch, int cluster, double price, double others,
-                         double enough) {
+// Drops options of a cluster that alone bring the layer to `enough`, whatever is chosen besides,
+// but not its best; `rest`: what is left for the cluster when the others take the least they can.
+static void drop_options(bd_layer_sketch *sketch, int cluster, double price, double least,
+                         double rest) {
   bd_choice_node *node = &sketch->problem.node[cluster];
   bd_cluster_ops *c = &sketch->space.clusters[cluster];
   int kept = 0;
   for (int o = 0; o < node->options; o++) {
-    if (others + node->cost[o] + price * node->usage[o] >= enough) continue;
+    double value = node->cost[o] + price * node->usage[o];
+    if (value >= rest && value > least) continue;
     c->options[kept] = c->options[o];
     node->usage[kept] = node->usage[o];
     node->cost[kept++] = node->cost[o];
@@ -73,7 +76,7 @@ static void drop_options(bd_layer_sketch *sketch, int cluster, double price, dou
 
 double bd_layer_sketch_price(bd_ctx *ctx, bd_layer_sketch *sketch, double price, double enough) {
   const bd_choice_problem *problem = &sketch->problem;
-  if (sketch->found > 0) return sketch->found;
+  if (sketch->priced) return sketch->found;
   double *least = BD_NEW_ARRAY(ctx->arena, double, problem->nodes), sum = 0;
   for (int i = 0; i < problem->nodes; i++) {
     best_option(&problem->node[i], 1, price, &least[i]);
@@ -81,11 +84,12 @@ double bd_layer_sketch_price(bd_ctx *ctx, bd_layer_sketch *sketch, double price,
   }
   if (sum >= enough) return sum;
   for (int c = 0; c < sketch->space.cluster_count; c++)
-    drop_options(sketch, c, price, sum - least[c], enough);
+    drop_options(sketch, c, price, least[c], enough - (sum - least[c]));
   bd_layer_add_edges(ctx, &sketch->space, &sketch->problem);
   bd_elimination *elimination = bd_layer_elimination(ctx, problem);
   int *option = BD_NEW_ARRAY(ctx->arena, int, problem->nodes);
   bool any = bd_elimination_run(elimination, 1, price, option);
+  sketch->priced = true;
   sketch->found = any ? fmin(bd_elimination_bound(elimination), enough) : enough;
   return sketch->found;
 }

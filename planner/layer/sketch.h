@@ -1,5 +1,5 @@
 // A layer as far as it takes to tell that its choices take too long: at one price of a byte,
-// options that no choice has which is good enough are dropped before edges are priced.
+// options that alone make every choice too dear are dropped before edges are priced.
 #ifndef BD_PLANNER_LAYER_SKETCH_H
 #define BD_PLANNER_LAYER_SKETCH_H
 #include "planner/layer/layer.h"
@@ -16,7 +16,7 @@ typedef struct bd_layer_sum {
 
 // What every cluster of ops takes and holds as suits it best, whatever lies between clusters: no
 // choice has less of seconds_weight * seconds + bytes_weight * bytes. INFINITY seconds: none is
-// possible. Not to be asked once the sketch is priced.
+// possible. Once the sketch is priced, for that price alone.
 bd_layer_sum bd_layer_sketch_sum(const bd_layer_sketch *sketch, double seconds_weight,
                                  double bytes_weight);
 

@@ -404,9 +404,9 @@ const bd_op_work *bd_layer_work(bd_layer_space *space, int op, const int8_t spli
 
 double bd_layer_rerun_seconds(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]) {
   bd_op_work *work = work_of(space, op, split);
-  if (!work->clone_known)
-    work->clone = bd_layer_clone_seconds(&space->request->cost, space->forward, space->backward, op,
-                                         &space->map[op], split);
+  if (work->clone_known) return work->clone;
   work->clone_known = true;
+  work->clone = bd_layer_clone_seconds(&space->request->cost, space->forward, space->backward, op,
+                                       &space->map[op], split);
   return work->clone;
 }

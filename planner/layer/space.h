@@ -125,6 +125,6 @@ int bd_layer_split_number(const bd_layer_space *space, int op, const int8_t spli
 
 // What an op takes under a split; `forward` and `backward` alone are filled in.
 const bd_op_work *bd_layer_work(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]);
-// ... and to be run again in backward.
+// Seconds of running it again in backward, under the same split.
 double bd_layer_rerun_seconds(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]);
 #endif

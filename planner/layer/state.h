@@ -34,10 +34,6 @@ struct bd_layer {
   bool *filled; // per form: what lies between its corners was looked for; NULL: of none
 };
 
-// Of a layer's problem, exact unless that is too large; the boundary goes last. Lives in
-// ctx->arena.
-bd_elimination *bd_layer_elimination(bd_ctx *ctx, const bd_choice_problem *problem);
-
 // As bd_layer_price, for every form at once (bd_elimination_choose), and never from memory.
 bool bd_layer_eliminate(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,
                         int in_flight, bd_layer_point *out_point);

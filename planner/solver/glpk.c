@@ -7,10 +7,10 @@
 #include <setjmp.h>
 #include <stdlib.h>
 
-// Of open and closed nodes; small programs may have more. What large ones do not find in a few they
-// seldom find at all.
+// Of open and closed nodes; small programs may have more: the time of a node grows with the square
+// of columns.
 #define NODE_LIMIT 40
-#define NODE_AREA 2.5e6 // nodes times the square of columns
+#define NODE_CELLS 2.5e6 // nodes times the square of columns
 
 static int bound_kind(double lower, double upper) {
   if (isinf(lower)) return isinf(upper) ? GLP_FR : GLP_UP;
@@ -172,7 +172,7 @@ bd_status bd_solver_run_glpk(bd_ctx *ctx, const bd_program *program, double limi
   glp_prob *problem = glp_create_prob();
   bd_own(ctx, &held, delete_problem, problem);
   load(ctx, problem, program);
-  int nodes = (int)(NODE_AREA / ((double)program->columns * program->columns + 1));
+  int nodes = (int)(NODE_CELLS / ((double)program->columns * program->columns + 1));
   search state;
   relaxed how = CIRCLED;
   for (size_t i = 0; i < sizeof scales / sizeof *scales && how == CIRCLED; i++) {

@@ -76,6 +76,29 @@ static void test_apart_and_fine(void **unused) {
   bd_ctx_destroy(c.ctx);
 }
 
+// Sketches raise the bound for all tied forms at once and leave the layers to be bounded; where
+// they tell nothing, what was known stays.
+static void test_sketches(void **unused) {
+  (void)unused;
+  agenda_case c = {.items = {item_of(1, 16, 3), item_of(1, 8, 2.5)}};
+  bd_bounded own;
+  open_case(&c, 2);
+  assert_int_equal(batch_of(&c, 0, 0), 1);
+  bd_attempt found = bounded_to(&c, 0, &own, 0);
+  found.kind = BD_ATTEMPT_SKETCH;
+  bd_agenda_take(&c.agenda, &found, 0, false);
+  assert_true(c.items[0].of.seconds == 3 && c.items[0].kind == BD_BOUND_SKETCH);
+  assert_true(c.items[1].of.seconds == 2.5 && c.items[1].kind == BD_BOUND_WORK);
+  assert_int_equal(batch_of(&c, 0, 0), 1);
+  found = bounded_to(&c, 0, &own, 4);
+  found.kind = BD_ATTEMPT_SKETCH;
+  bd_agenda_take(&c.agenda, &found, 0, false);
+  assert_true(c.items[0].of.seconds == 4 && fabs(c.items[1].of.seconds - 4) < 1e-12);
+  assert_int_equal(c.agenda.item_count, 2);
+  assert_int_equal(c.agenda.bounded, 0);
+  bd_ctx_destroy(c.ctx);
+}
+
 static void test_least_bound_first(void **unused) {
   (void)unused;
   agenda_case c = {.items = {item_of(1, 16, 3), item_of(2, 16, 2), item_of(3, 16, 1.8)}};
@@ -140,6 +163,7 @@ static void test_bounds_stand(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_least_bound_first), cmocka_unit_test(test_apart_and_fine),
-      cmocka_unit_test(test_whole_before_parts), cmocka_unit_test(test_bounds_stand)};
+      cmocka_unit_test(test_sketches), cmocka_unit_test(test_whole_before_parts),
+      cmocka_unit_test(test_bounds_stand)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,16 +84,19 @@ static int sketched, near_sketched;
 static void hold_sketch(trial *t, const bd_setting *setting, const bd_attempt *layers,
                         const bd_attempt *found, int64_t cap_bytes) {
   static const double cutoffs[] = {0.9, 1.001, 1.1, 4};
-  double least = INFINITY;
+  double least = INFINITY, unpriced = INFINITY;
   if (!found->fits) return;
-  for (int i = 0; i < layers->bounded_count; i++)
+  for (int i = 0; i < layers->bounded_count; i++) {
     least = fmin(least, layers->bounded[i].seconds);
+    unpriced = fmin(unpriced, layers->bounded[i].free_seconds);
+  }
   for (size_t i = 0; i < sizeof cutoffs / sizeof *cutoffs; i++) {
     bd_bounded of;
     double cutoff = found->fastest.step_seconds * cutoffs[i];
     t->scene.cap_bytes = t->scene.layers_cap_bytes = cap_bytes;
     assert_int_equal(bd_bound_sketch(t->ctx, &t->scene, setting, cutoff, &of), BD_OK);
     assert_true(of.seconds <= found->fastest.step_seconds * (1 + 1e-9));
+    assert_true(of.free_seconds <= unpriced * (1 + 1e-9));
     near_sketched += of.seconds > least * 0.97;
     sketched++;
   }
