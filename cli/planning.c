@@ -92,7 +92,8 @@ bd_status bd_planning_look(bd_ctx *ctx, const bd_module *train, const bd_cluster
                            bd_plan_request *request, bd_search_outcome *out_outcome) {
   bd_interrupt_watch watch = bd_interrupt_begin();
   request->stop = bd_interrupt_flag();
-  bd_status status = bd_plan_look(ctx, train, cluster, request, out_outcome);
+  bd_status status =
+      (request->full ? bd_plan_look_full : bd_plan_look)(ctx, train, cluster, request, out_outcome);
   bd_interrupt_end(&watch);
   return status;
 }

@@ -20,7 +20,7 @@ BD_NODISCARD bd_status bd_planning_compare(bd_ctx *ctx, const bd_module *train,
                                            const bd_plan_request *request, bd_plan *plan,
                                            bd_familiar_list *out_list);
 
-// As bd_plan_look; the first interrupt ends it with what it has.
+// As bd_plan_look, or bd_plan_look_full; the first interrupt ends it with what it has.
 BD_NODISCARD bd_status bd_planning_look(bd_ctx *ctx, const bd_module *train,
                                         const bd_cluster *cluster, bd_plan_request *request,
                                         bd_search_outcome *out_outcome);

@@ -6,6 +6,7 @@
 #include "ir/base/file.h"
 #include "ir/pass.h"
 #include "planner/constraints/read.h"
+#include "planner/full/full.h"
 #include "planner/told/blame.h"
 #include "planner/told/breakdown.h"
 #include <stdlib.h>
@@ -72,6 +73,10 @@ static bd_status make_request(bd_ctx *ctx, asking *a) {
       bd_argument_real(ctx, a->arguments, "--time-limit", 0.1, 86400, &a->request.limit_seconds));
   bd_status status =
       bd_pins_read(ctx, bd_argument(a->arguments, "--why"), &a->request, &a->constraints);
+  // Where the plan is from, or else what is asked for, unless only the default space has it.
+  bool beyond = a->request.schedule >= 0 && !bd_schedule_emitted((bd_schedule)a->request.schedule);
+  a->request.full = beyond || (bd_plan_is_full(plan) && bd_plan_full_knows(&a->request));
+  if (status == BD_OK && a->request.full) status = bd_plan_check_full(ctx, &a->request);
   if (status != BD_OK) *a->arguments->exit_code = BD_EXIT_USAGE;
   return status;
 }

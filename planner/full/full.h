@@ -11,7 +11,15 @@ BD_NODISCARD bd_status bd_plan_search_full(bd_ctx *ctx, const bd_module *train,
                                            const bd_cluster *cluster,
                                            const bd_plan_request *request, bd_plan *out_plan);
 
-// Errors: BD_INVALID for pins that the full space does not know: meshes of more than two axes.
+// The search itself, as bd_plan_look is of bd_plan_search: that nothing fits is no error.
+BD_NODISCARD bd_status bd_plan_look_full(bd_ctx *ctx, const bd_module *train,
+                                         const bd_cluster *cluster, const bd_plan_request *request,
+                                         bd_search_outcome *out_outcome);
+
+// Whether the full space knows what is pinned: meshes of one and two axes.
+bool bd_plan_full_knows(const bd_plan_request *request);
+
+// Errors: BD_INVALID for pins that the full space does not know.
 BD_NODISCARD bd_status bd_plan_check_full(bd_ctx *ctx, const bd_plan_request *request);
 
 // As bd_plan_predict, for plans of unequal stages or several chunks or a schedule that is not

@@ -118,16 +118,27 @@ static bd_status look(searching *s, const bd_plan *near) {
   return BD_OK;
 }
 
-bd_status bd_plan_check_full(bd_ctx *ctx, const bd_plan_request *request) {
+bool bd_plan_full_knows(const bd_plan_request *request) {
   static const bd_cut cuts[] = {BD_CUT_SAMPLES, BD_CUT_TOKENS, BD_CUT_FEATURES};
   const bd_constraints *c = request->constraints;
   int axes = request->mesh.axes;
   for (size_t i = 0; c && i < sizeof cuts / sizeof *cuts; i++)
     axes += c->degree[cuts[i]] > 1;
-  if (axes <= BD_FULL_MAX_AXES) return BD_OK;
+  return axes <= BD_FULL_MAX_AXES;
+}
+
+bd_status bd_plan_check_full(bd_ctx *ctx, const bd_plan_request *request) {
+  if (bd_plan_full_knows(request)) return BD_OK;
   return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
                  "--space full knows meshes of one and two axes; pin fewer of dp, sp and tp, give "
                  "--mesh fewer axes, or leave --space full out");
+}
+
+// The leanest plan of the layer graphs, where it needs less than what `of` lacks.
+static void take_leaner(const searching *s, bd_search_outcome *of) {
+  if (!s->over_bytes || (of->lacking_bytes > 0 && s->over_bytes >= of->lacking_bytes)) return;
+  of->plan = s->leanest;
+  of->lacking_bytes = s->over_bytes;
 }
 
 // Nothing was found, but perhaps another schedule or less haste would do.
@@ -136,11 +147,7 @@ static bd_status refuse(searching *s, bd_search_outcome *near) {
   if (request->stop && *request->stop)
     return bd_fail(s->ctx, BD_EXTERNAL, BD_NOWHERE,
                    "the search was interrupted before it found a plan; nothing is written");
-  if (!near->found && s->over_bytes &&
-      (near->lacking_bytes <= 0 || s->over_bytes < near->lacking_bytes)) {
-    near->plan = s->leanest;
-    near->lacking_bytes = s->over_bytes;
-  }
+  if (!near->found) take_leaner(s, near);
   near->cut = s->cut;
   if (!near->found) return bd_plan_refuse(s->ctx, s->space.train, s->space.cluster, request, near);
   return bd_fail(s->ctx, BD_INFEASIBLE, BD_NOWHERE,
@@ -202,29 +209,62 @@ static bd_status look_near(searching *s, const bd_module *train, const bd_cluste
   return BD_OK;
 }
 
+// Both spaces; with `s->found` also the plan, its bound told.
+static bd_status search_both(searching *s, const bd_module *train, const bd_cluster *cluster,
+                             const bd_plan_request *request, bd_search_outcome *near,
+                             bd_plan *out_plan) {
+  bd_module *targeted = BD_NEW(s->ctx->arena, bd_module);
+  double bound, limit = request->limit_seconds;
+  *targeted = *train;
+  targeted->cuda = strcmp(request->target, "cuda") == 0;
+  s->alternatives.schedules = true;
+  s->deadline = (bd_deadline){bd_clock_seconds() + limit, request->stop};
+  BD_TRY(bd_plan_check_full(s->ctx, request));
+  BD_TRY(look_near(s, train, cluster, request, near));
+  s->deadline.seconds = fmax(s->deadline.seconds, bd_clock_seconds() + limit / LEAST_SHARE);
+  s->found =
+      near->found && (request->schedule < 0 || (int)near->plan.schedule == request->schedule);
+  if (s->found) s->best = near->plan;
+  if (near->found) {
+    bd_alternatives_take(s->ctx, &s->alternatives, &near->plan);
+    bd_alternatives_note_plan(s->ctx, &s->alternatives, &near->plan, 0);
+  }
+  bd_full_space_open(s->ctx, targeted, cluster, request, near->found ? &near->plan : NULL,
+                     &s->space);
+  BD_TRY(look(s, near->found ? &near->plan : NULL));
+  s->cut = s->cut || bd_deadline_passed(s->deadline);
+  if (!s->found) return BD_OK;
+  BD_TRY(bd_full_bound(s->ctx, &s->space, s->best.step_seconds, &bound));
+  finish(s, near, bound, out_plan);
+  return BD_OK;
+}
+
+bd_status bd_plan_look_full(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                            const bd_plan_request *request, bd_search_outcome *out) {
+  bd_search_outcome near;
+  bd_plan plan;
+  searching s = {.ctx = ctx};
+  BD_TRY(search_both(&s, train, cluster, request, &near, &plan));
+  *out = near;
+  out->cut = s.cut;
+  out->interrupted = near.interrupted || (request->stop && *request->stop);
+  out->found = s.found;
+  if (s.found) {
+    out->plan = plan;
+    return BD_OK;
+  }
+  // What the default space has is of another schedule.
+  if (near.found) out->lacking_bytes = 0;
+  take_leaner(&s, out);
+  return BD_OK;
+}
+
 bd_status bd_plan_search_full(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                               const bd_plan_request *request, bd_plan *out_plan) {
-  bd_module targeted = *train;
   bd_search_outcome near;
-  double bound, limit = request->limit_seconds;
-  targeted.cuda = strcmp(request->target, "cuda") == 0;
-  searching s = {.ctx = ctx, .deadline = {bd_clock_seconds() + limit, request->stop}};
-  s.alternatives.schedules = true;
-  BD_TRY(bd_plan_check_full(ctx, request));
-  BD_TRY(look_near(&s, train, cluster, request, &near));
-  s.deadline.seconds = fmax(s.deadline.seconds, bd_clock_seconds() + limit / LEAST_SHARE);
-  s.found = near.found && (request->schedule < 0 || (int)near.plan.schedule == request->schedule);
-  if (s.found) s.best = near.plan;
-  if (near.found) {
-    bd_alternatives_take(ctx, &s.alternatives, &near.plan);
-    bd_alternatives_note_plan(ctx, &s.alternatives, &near.plan, 0);
-  }
-  bd_full_space_open(ctx, &targeted, cluster, request, near.found ? &near.plan : NULL, &s.space);
-  BD_TRY(look(&s, near.found ? &near.plan : NULL));
-  s.cut = s.cut || bd_deadline_passed(s.deadline);
+  searching s = {.ctx = ctx};
+  BD_TRY(search_both(&s, train, cluster, request, &near, out_plan));
   if (!s.found) return refuse(&s, &near);
-  BD_TRY(bd_full_bound(ctx, &s.space, s.best.step_seconds, &bound));
-  finish(&s, &near, bound, out_plan);
   if (s.cut)
     bd_warn(ctx, BD_NOWHERE,
             "the search was %s: the plan takes %.4g s a step, and none takes less than %.4g s (a "
