@@ -1,5 +1,6 @@
 #include "cli/advice.h"
 #include "ir/pass.h"
+#include "planner/full/full.h"
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +25,8 @@ static bd_status try_sequence(bd_ctx *ctx, void *arg) {
       bd_training_passes(t->request.precision, t->request.masters, t->request.target);
   BD_TRY(bd_pass_run_list(ctx, passes, NULL, stderr, graph, &train));
   t->request.sequence = bd_module_sequence(graph);
-  BD_TRY(bd_plan_look(ctx, train, t->cluster, &t->request, &outcome));
+  BD_TRY((t->request.full ? bd_plan_look_full : bd_plan_look)(ctx, train, t->cluster, &t->request,
+                                                              &outcome));
   t->fits = outcome.found && t->request.sequence == t->options.sequence;
   return BD_OK;
 }
@@ -37,7 +39,8 @@ void bd_advise_sequence(bd_ctx *ctx, const char *model, const bd_model_options *
     if (!own) return;
     t.options.sequence = request->sequence / part;
     t.request.any = true;
-    t.request.full = false;
+    // Schedules that are not emitted are of the full space alone.
+    t.request.full = request->schedule >= 0 && !bd_schedule_emitted((bd_schedule)request->schedule);
     t.request.progress = NULL;
     t.request.limit_seconds = fmin(LIMIT_SECONDS, request->limit_seconds);
     bool fits = bd_ctx_run(own, try_sequence, &t) == BD_OK && t.fits;

@@ -141,21 +141,43 @@ static void take_leaner(const searching *s, bd_search_outcome *of) {
   of->lacking_bytes = s->over_bytes;
 }
 
+// Whether a schedule is wanted that the default space does not have: its plans are of another one.
+static bool wants_other(const bd_plan_request *request) {
+  return request->schedule >= 0 && !bd_schedule_emitted((bd_schedule)request->schedule);
+}
+
+// Nothing of the schedule that is wanted was found; `near` is of another.
+static bd_status refuse_schedule(const searching *s, const bd_search_outcome *near) {
+  const bd_plan_request *request = s->space.request;
+  const char *wanted = bd_schedule_name((bd_schedule)request->schedule);
+  const char *other = bd_schedule_name(near->plan.schedule);
+  const char *pins = request->mesh.axes || request->stages ? " and the pins" : "";
+  if (near->found)
+    return bd_fail(s->ctx, BD_INFEASIBLE, BD_NOWHERE,
+                   "no plan with schedule %s was found within the cap%s; with schedule %s there is "
+                   "one: leave --schedule out, or raise --memory-cap or --time-limit",
+                   wanted, pins, other);
+  return bd_fail(s->ctx, BD_INFEASIBLE, BD_NOWHERE,
+                 "no plan with schedule %s was found within the cap%s; the leanest with schedule "
+                 "%s needs %lld bytes a rank, the cap is %lld: raise --memory-cap",
+                 wanted, pins, other, (long long)(near->cap_bytes + near->lacking_bytes),
+                 (long long)near->cap_bytes);
+}
+
 // Nothing was found, but perhaps another schedule or less haste would do.
 static bd_status refuse(searching *s, bd_search_outcome *near) {
   const bd_plan_request *request = s->space.request;
   if (request->stop && *request->stop)
     return bd_fail(s->ctx, BD_EXTERNAL, BD_NOWHERE,
                    "the search was interrupted before it found a plan; nothing is written");
-  if (!near->found) take_leaner(s, near);
+  if (near->found) return refuse_schedule(s, near);
+  if (near->lacking_bytes > 0 && wants_other(request)) {
+    if (!s->over_bytes) return refuse_schedule(s, near);
+    near->lacking_bytes = 0;
+  }
+  take_leaner(s, near);
   near->cut = s->cut;
-  if (!near->found) return bd_plan_refuse(s->ctx, s->space.train, s->space.cluster, request, near);
-  return bd_fail(s->ctx, BD_INFEASIBLE, BD_NOWHERE,
-                 "no plan with schedule %s was found within the cap%s; with schedule %s there is "
-                 "one: leave --schedule out, or raise --memory-cap or --time-limit",
-                 bd_schedule_name((bd_schedule)request->schedule),
-                 request->mesh.axes || request->stages ? " and the pins" : "",
-                 bd_schedule_name(near->plan.schedule));
+  return bd_plan_refuse(s->ctx, s->space.train, s->space.cluster, request, near);
 }
 
 // Which of them it was: an interrupt ends all searches, the clock each at its time.
@@ -190,8 +212,7 @@ static bd_status look_near(searching *s, const bd_module *train, const bd_cluste
   bd_search_outcome aside;
   emitted.full = false;
   // A plan of another schedule will not do, but tells where to look.
-  if (request->schedule >= 0 && !bd_schedule_emitted((bd_schedule)request->schedule))
-    emitted.schedule = -1;
+  if (wants_other(request)) emitted.schedule = -1;
   BD_TRY(bd_plan_look(s->ctx, train, cluster, &emitted, out));
   s->cut = out->cut;
   if (!has_host_link(cluster)) return BD_OK;
@@ -253,8 +274,7 @@ bd_status bd_plan_look_full(bd_ctx *ctx, const bd_module *train, const bd_cluste
     out->plan = plan;
     return BD_OK;
   }
-  // What the default space has is of another schedule.
-  if (near.found) out->lacking_bytes = 0;
+  if (wants_other(request)) out->lacking_bytes = 0;
   take_leaner(&s, out);
   return BD_OK;
 }

@@ -1,5 +1,6 @@
 #include "planner/told/refuse.h"
 #include "ir/base/clock.h"
+#include "planner/full/full.h"
 #include "planner/told/blame.h"
 #include "planner/told/tenants.h"
 #include <math.h>
@@ -22,6 +23,13 @@ typedef struct refusal {
   const bd_search_outcome *outcome;
   double begun_seconds, worked_seconds; // clocks when trying begins
 } refusal;
+
+// Where the request has plans: schedules that are not emitted are of the full space.
+static bd_status search_space(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                              const bd_plan_request *request, bd_search_outcome *out) {
+  bool emitted = request->schedule < 0 || bd_schedule_emitted((bd_schedule)request->schedule);
+  return (emitted ? bd_plan_look : bd_plan_look_full)(ctx, train, cluster, request, out);
+}
 
 static int fullest_stage(const bd_plan *plan) {
   int fullest = 0;
@@ -82,7 +90,7 @@ static bd_status look(const refusal *r, const bd_module *train, const bd_cluster
   request.progress = NULL;
   *out_lacking = INT64_MAX;
   if (request.limit_seconds <= 0) return BD_OK;
-  BD_TRY(bd_plan_look(r->ctx, train, cluster, &request, &outcome));
+  BD_TRY(search_space(r->ctx, train, cluster, &request, &outcome));
   *out_lacking = outcome.found ? 0 : outcome.lacking_bytes > 0 ? outcome.lacking_bytes : INT64_MAX;
   return BD_OK;
 }
@@ -231,7 +239,7 @@ static bd_status refuse_pins(const refusal *r) {
     open.any = true;
     open.limit_seconds = fmax(seconds_left(r), LEAST_SECONDS);
     open.progress = NULL;
-    BD_TRY(bd_plan_look(r->ctx, r->train, r->cluster, &open, &outcome));
+    BD_TRY(search_space(r->ctx, r->train, r->cluster, &open, &outcome));
     if (!outcome.found && outcome.lacking_bytes <= 0) continue;
     guilty = guilty_count++ ? bd_intern_f(r->ctx, "%s, %s", guilty, pins[i].words) : pins[i].words;
   }
