@@ -75,16 +75,21 @@ static void on_glpk_error(void *info) {
   longjmp(*(jmp_buf *)info, 1);
 }
 
+// What a failed assertion says goes to the terminal even where output is off: it is taken here.
+static int take_output(void *info, const char *text) {
+  return 1;
+}
+
 // A simplex method that goes round in circles is stopped: this many times the rows and columns is
 // far more than any takes that does not.
 #define SIMPLEX_ROUNDS 20
 #define SIMPLEX_LEAST 1000
-// Circles depend on how numbers are rounded: other units end them.
+// Circles, and assertions that fail, depend on how numbers are rounded: other units end them.
 static const double scales[] = {1, 1.37, 0.61};
 
 typedef enum relaxed {
   RELAXED, // the bound is known; INFINITY: nothing satisfies the rows
-  CIRCLED,
+  STUCK,   // it goes round in circles, or fails an assertion
   RELAX_FAILED,
 } relaxed;
 
@@ -96,7 +101,7 @@ static relaxed relax(glp_prob *problem, double *out_bound) {
   simplex.it_lim =
       SIMPLEX_LEAST + SIMPLEX_ROUNDS * (glp_get_num_rows(problem) + glp_get_num_cols(problem));
   int code = glp_simplex(problem, &simplex);
-  if (code == GLP_EITLIM) return CIRCLED;
+  if (code == GLP_EITLIM) return STUCK;
   if (code == GLP_ENOPFS || glp_get_status(problem) == GLP_NOFEAS) {
     *out_bound = INFINITY;
     return RELAXED;
@@ -153,46 +158,45 @@ static void delete_problem(void *problem) {
   glp_error_hook(NULL, NULL);
 }
 
-static bd_status failed(bd_ctx *ctx) {
-  return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "GLPK failed on a planning problem");
-}
-
-bd_status bd_solver_run_glpk(bd_ctx *ctx, const bd_program *program, double limit_seconds,
-                             double cutoff, bd_solution *out) {
+// With costs in other units. `*out` is set with RELAXED.
+static relaxed attempt(bd_ctx *ctx, const bd_program *program, double limit_seconds, double cutoff,
+                       double scale, bd_solution *out) {
   jmp_buf back;
   bd_owned held, *const outer = ctx->owned;
   glp_term_out(GLP_OFF);
+  glp_term_hook(take_output, NULL);
   if (setjmp(back) != 0) {
     // GLPK's environment is unusable after an error; freeing it is what its manual asks for.
     glp_free_env();
     ctx->owned = outer;
-    return failed(ctx);
+    return STUCK;
   }
   glp_error_hook(on_glpk_error, &back);
   glp_prob *problem = glp_create_prob();
   bd_own(ctx, &held, delete_problem, problem);
-  load(ctx, problem, program);
   int nodes = (int)(NODE_CELLS / ((double)program->columns * program->columns + 1));
-  search state;
-  relaxed how = CIRCLED;
-  for (size_t i = 0; i < sizeof scales / sizeof *scales && how == CIRCLED; i++) {
-    double scale = bd_solver_cost_scale(program) * scales[i];
-    state = (search){scale, cutoff * scale, -INFINITY, nodes > NODE_LIMIT ? nodes : NODE_LIMIT};
-    load_costs(problem, program, scale);
-    how = relax(problem, &state.bound);
-  }
-  bool solved = how != RELAX_FAILED;
-  if (how == CIRCLED) {
-    *out = (bd_solution){.outcome = BD_SOLVER_UNKNOWN, .bound = -INFINITY};
-  } else if (solved && state.bound >= state.cutoff) {
-    out->outcome = BD_SOLVER_INFEASIBLE;
-    out->bound = state.bound / state.scale;
-  } else if (solved) {
-    solved = branch(ctx, problem, program, limit_seconds, &state, out);
-  }
+  search state = {scale, cutoff * scale, -INFINITY, nodes > NODE_LIMIT ? nodes : NODE_LIMIT};
+  load(ctx, problem, program);
+  load_costs(problem, program, scale);
+  relaxed how = relax(problem, &state.bound);
+  if (how == RELAXED && state.bound >= state.cutoff)
+    *out = (bd_solution){.outcome = BD_SOLVER_INFEASIBLE, .bound = state.bound / scale};
+  else if (how == RELAXED && !branch(ctx, problem, program, limit_seconds, &state, out))
+    how = RELAX_FAILED;
   bd_disown(ctx, &held);
   delete_problem(problem);
-  return solved ? BD_OK : failed(ctx);
+  return how;
+}
+
+bd_status bd_solver_run_glpk(bd_ctx *ctx, const bd_program *program, double limit_seconds,
+                             double cutoff, bd_solution *out) {
+  double scale = bd_solver_cost_scale(program);
+  relaxed how = STUCK;
+  for (size_t i = 0; i < sizeof scales / sizeof *scales && how == STUCK; i++)
+    how = attempt(ctx, program, limit_seconds, cutoff, scale * scales[i], out);
+  if (how == STUCK) *out = (bd_solution){.outcome = BD_SOLVER_UNKNOWN, .bound = -INFINITY};
+  if (how != RELAX_FAILED) return BD_OK;
+  return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "GLPK failed on a planning problem");
 }
 
 void bd_solver_leave_thread(void) {

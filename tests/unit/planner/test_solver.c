@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -176,6 +177,51 @@ static void test_in_threads(void **unused) {
   for_all(in_threads);
 }
 
+// Counts and a cutoff, then columns (cost, ends, integral), rows (ends), entries.
+static bd_program read_program(bd_ctx *ctx, const char *path, double *out_cutoff) {
+  bd_program p = {0};
+  FILE *file = fopen(path, "r");
+  int columns, rows, entries, row, column, integral;
+  double cost, low, high;
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "%d %d %d %lf", &columns, &rows, &entries, out_cutoff), 4);
+  for (int i = 0; i < columns; i++) {
+    assert_int_equal(fscanf(file, "%lf %lf %lf %d", &cost, &low, &high, &integral), 4);
+    bd_program_add_column(ctx, &p, cost, low, high, integral);
+  }
+  for (int i = 0; i < rows; i++) {
+    assert_int_equal(fscanf(file, "%lf %lf", &low, &high), 2);
+    bd_program_add_row(ctx, &p, low, high);
+  }
+  for (int i = 0; i < entries; i++) {
+    assert_int_equal(fscanf(file, "%d %d %lf", &row, &column, &cost), 3);
+    bd_program_add_entry(ctx, &p, row, column, cost);
+  }
+  fclose(file);
+  return p;
+}
+
+// A pipeline's program on which the simplex method of GLPK 5.0 fails an assertion in the units that
+// are tried first: it is solved all the same, and the solvers do not contradict each other.
+static void test_assertion(void **unused) {
+  (void)unused;
+  bd_ctx *ctx = bd_ctx_create();
+  double cutoff, bound = -INFINITY, cost = INFINITY;
+  bd_program p = read_program(ctx, "tests/data/programs/assertion.txt", &cutoff);
+  for (int kind = 0; bd_solver_names[kind]; kind++) {
+    bd_solution out;
+    p.solver = (bd_solver_kind)kind;
+    if (!bd_solver_built_in(p.solver)) continue;
+    assert_int_equal(bd_solver_run(ctx, &p, 60, cutoff, &out), BD_OK);
+    assert_int_not_equal(out.outcome, BD_SOLVER_UNKNOWN);
+    if (out.values) cost = fmin(cost, out.cost);
+    bound = fmax(bound, fmin(out.bound, cutoff));
+  }
+  assert_true(bound > 0);
+  assert_true(bound <= fmin(cost, cutoff) * (1 + 1e-6));
+  bd_ctx_destroy(ctx);
+}
+
 static void test_not_built_in(void **unused) {
   (void)unused;
   bd_ctx *ctx = bd_ctx_create();
@@ -192,7 +238,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_integral),     cmocka_unit_test(test_mixed),
       cmocka_unit_test(test_limited),      cmocka_unit_test(test_in_threads),
-      cmocka_unit_test(test_not_built_in),
+      cmocka_unit_test(test_not_built_in), cmocka_unit_test(test_assertion),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
