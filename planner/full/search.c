@@ -86,6 +86,19 @@ static bd_status try_problem(searching *s, bd_full_problem *problem) {
   return BD_OK;
 }
 
+// Each schedule alone has all the work that a problem is given; what one finds cuts off the next.
+// GPipe is no better than 1F1B.
+static bd_status try_schedules(searching *s, const bd_full_problem *problem) {
+  unsigned all = problem->layers.schedules;
+  if (all & 1u << BD_SCHEDULE_1F1B) all &= ~(1u << BD_SCHEDULE_GPIPE);
+  for (int schedule = BD_SCHEDULE_COUNT - 1; schedule >= 0; schedule--) {
+    bd_full_problem of = *problem;
+    of.layers.schedules = all & 1u << schedule;
+    if (of.layers.schedules) BD_TRY(try_problem(s, &of));
+  }
+  return BD_OK;
+}
+
 // Sizes that divide the batch: the near plan's and those about it, or powers of two.
 static int list_micro_batches(const searching *s, const bd_plan *near, int64_t *out) {
   const bd_plan_request *request = s->space.request;
@@ -113,7 +126,7 @@ static bd_status look(searching *s, const bd_plan *near) {
     BD_TRY(bd_full_pose(s->ctx, &s->space, sizes[i], s->deadline, &problem, &possible));
     if (!possible) continue;
     s->posed++;
-    BD_TRY(try_problem(s, &problem));
+    BD_TRY(try_schedules(s, &problem));
   }
   return BD_OK;
 }
