@@ -84,12 +84,13 @@ static int take_output(void *info, const char *text) {
 // far more than any takes that does not.
 #define SIMPLEX_ROUNDS 20
 #define SIMPLEX_LEAST 1000
-// Circles, and assertions that fail, depend on how numbers are rounded: other units end them.
+// Circles, assertions that fail and failures that it tells depend on how numbers are rounded: other
+// units end them.
 static const double scales[] = {1, 1.37, 0.61};
 
 typedef enum relaxed {
   RELAXED, // the bound is known; INFINITY: nothing satisfies the rows
-  STUCK,   // it goes round in circles, or fails an assertion
+  STUCK,   // it goes round in circles, loses its numbers, or fails an assertion
   RELAX_FAILED,
 } relaxed;
 
@@ -101,7 +102,7 @@ static relaxed relax(glp_prob *problem, double *out_bound) {
   simplex.it_lim =
       SIMPLEX_LEAST + SIMPLEX_ROUNDS * (glp_get_num_rows(problem) + glp_get_num_cols(problem));
   int code = glp_simplex(problem, &simplex);
-  if (code == GLP_EITLIM) return STUCK;
+  if (code == GLP_EITLIM || code == GLP_EFAIL) return STUCK;
   if (code == GLP_ENOPFS || glp_get_status(problem) == GLP_NOFEAS) {
     *out_bound = INFINITY;
     return RELAXED;
@@ -192,7 +193,7 @@ bd_status bd_solver_run_glpk(bd_ctx *ctx, const bd_program *program, double limi
                              double cutoff, bd_solution *out) {
   double scale = bd_solver_cost_scale(program);
   relaxed how = STUCK;
-  for (size_t i = 0; i < sizeof scales / sizeof *scales && how == STUCK; i++)
+  for (size_t i = 0; i < sizeof scales / sizeof *scales && how != RELAXED; i++)
     how = attempt(ctx, program, limit_seconds, cutoff, scale * scales[i], out);
   if (how == STUCK) *out = (bd_solution){.outcome = BD_SOLVER_UNKNOWN, .bound = -INFINITY};
   if (how != RELAX_FAILED) return BD_OK;
