@@ -37,7 +37,7 @@ static bd_pipeline_problem pose_empty(bd_ctx *ctx, const bd_candidates *c, int z
       .run_count = c->scene->runs->count,
       .cap_bytes = c->scene->layers_cap_bytes,
       .sends_held = c->scene->train->cuda,
-      .rough = request->rough,
+      .rough = request->rough && !request->exact,
   };
   int *least, *most;
   bd_constraints_cuts(ctx, request->constraints, problem.stages, c->scene->runs->calls, &least,
@@ -161,7 +161,7 @@ static bd_status fill_between(bd_ctx *ctx, bd_candidates *c, const bd_pipeline_p
 }
 
 bd_status bd_candidates_ask(bd_ctx *ctx, bd_candidates *c, int zero, bool others, bool *out_any) {
-  bool few = bd_scene_has_few_layers(c->scene);
+  bool few = bd_model_has_few_layers(c->scene->runs);
   bd_pipeline pipeline;
   bd_pipeline_problem problem = bd_candidates_pose(ctx, c, zero);
   *out_any = false;

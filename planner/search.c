@@ -140,7 +140,7 @@ static bool is_of_best(const search *s, const bd_setting *setting) {
 // A plan that is only near the best is of no use where the leanest is wanted, or where it would
 // hardly beat the one in hand; of few layers it takes nearly as long as the best.
 static bool is_worth_trying(const search *s, const bd_item *of) {
-  return !s->lean && !bd_scene_has_few_layers(&s->scene) && isfinite(of->of.seconds) &&
+  return !s->lean && !bd_model_has_few_layers(s->scene.runs) && isfinite(of->of.seconds) &&
          of->of.seconds <= s->agenda.best_seconds * TRY_WORTH;
 }
 

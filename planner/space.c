@@ -2,6 +2,8 @@
 #include "planner/layer/key.h"
 #include <string.h>
 
+enum { FEW_LAYERS = 16 };
+
 // Per parameter of a function, how often the weight that some call fills it with is used; the most.
 static const int *weight_uses(bd_ctx *ctx, const bd_module *train, const bd_function *function,
                               const int *uses, bool *any_tied) {
@@ -61,6 +63,10 @@ bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
   }
   find_like(ctx, train, &out);
   return out;
+}
+
+bool bd_model_has_few_layers(const bd_model_runs *runs) {
+  return runs->calls <= FEW_LAYERS;
 }
 
 int bd_space_meshes(bd_ctx *ctx, int devices, int node, bd_mesh **out_meshes) {

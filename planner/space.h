@@ -23,6 +23,10 @@ typedef struct bd_model_runs {
 bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
                                  const bd_constraints *constraints);
 
+// Whether every layer has a large part in the step: then candidates between the corners of a
+// layer's trade are worth their time, and so are narrower searches about the plan that was found.
+bool bd_model_has_few_layers(const bd_model_runs *runs);
+
 // Meshes of `devices` devices: one axis, and every ordered pair of factors of 2 or more; with
 // `node` devices or less on the near axis, and unless it is 0, that axis also cut in two.
 int bd_space_meshes(bd_ctx *ctx, int devices, int node, bd_mesh **out_meshes);

@@ -21,10 +21,6 @@ typedef struct bd_scene {
 // no faster.
 bd_schedule bd_scene_schedule(const bd_scene *scene);
 
-// Whether candidates between the corners of a layer's trade are worth their time: every layer has a
-// large part in the step.
-bool bd_scene_has_few_layers(const bd_scene *scene);
-
 // Layers of a run and of those like it.
 int bd_scene_calls_like(const bd_scene *scene, int run);
 

@@ -1,12 +1,6 @@
 // The layers of a setting: opened, or bounded without that.
 #include "planner/bound/bound.h"
 
-enum { FEW_LAYERS = 16 };
-
-bool bd_scene_has_few_layers(const bd_scene *scene) {
-  return scene->runs->calls <= FEW_LAYERS;
-}
-
 int bd_scene_calls_like(const bd_scene *scene, int run) {
   int calls = 0;
   for (int r = 0; r < scene->runs->count; r++)

@@ -2,16 +2,17 @@
 #include "ir/base/workers.h"
 #include "planner/assemble.h"
 #include "planner/solver.h"
+#include "planner/space.h"
 #include "planner/told/alternatives.h"
 #include "planner/told/blame.h"
 #include <math.h>
 #include <string.h>
 
-enum { MOST = 8 };
+enum { MOST = 10 };
 
 // A choice that only a search can evaluate.
 typedef struct question {
-  int familiar; // of the list
+  int familiar; // of the list; -1: it is no choice that people know, and not listed
   bd_plan_request request;
   bd_search_outcome outcome;
 } question;
@@ -22,6 +23,7 @@ typedef struct comparing {
   const bd_cluster *cluster;
   const bd_plan_request *request;
   bd_plan *plan;
+  bool few_layers;
   bd_familiar_list *list;
   int question_count;
   question questions[MOST];
@@ -82,13 +84,14 @@ static bd_status search(bd_ctx *ctx, void *arg, int index) {
 static void take(bd_ctx *ctx, void *arg, int index) {
   comparing *c = arg;
   bd_search_outcome *outcome = &c->questions[index].outcome;
-  bd_familiar *out = &c->list->items[c->questions[index].familiar];
-  if (outcome->found) {
-    outcome->plan = bd_plan_copy(ctx, &outcome->plan);
+  int familiar = c->questions[index].familiar;
+  if (outcome->found) outcome->plan = bd_plan_copy(ctx, &outcome->plan);
+  if (familiar < 0) return;
+  bd_familiar *out = &c->list->items[familiar];
+  if (outcome->found)
     out->step_seconds = outcome->plan.step_seconds;
-  } else {
+  else
     out->lacking_bytes = outcome->lacking_bytes;
-  }
   if (!outcome->found && outcome->lacking_bytes <= 0)
     out->reason = outcome->interrupted ? "the search was interrupted"
                                        : "no plan of the search space keeps these pins";
@@ -183,22 +186,45 @@ static bool does_already(const comparing *c, int recompute) {
   return true;
 }
 
-// The plan's own degrees, with another choice of what is recomputed.
+// The plan's own degrees.
+static bd_plan_request own_request(const comparing *c) {
+  bd_plan_request request = open_request(c);
+  request.stages = c->plan->stages;
+  request.constraints = c->request->constraints;
+  if (!bd_constraints_have_degrees(request.constraints)) request.mesh = c->plan->mesh;
+  request.micro_batch = c->plan->micro_batch;
+  request.exact = c->few_layers;
+  return request;
+}
+
+// A search as narrow as that may keep candidates that make the plan faster, where few layers mix
+// them; nothing is told of it.
+static void look_narrower(comparing *c, const bd_plan_request *request) {
+  if (c->few_layers && !bd_pins_impossible(c->ctx, c->train, c->cluster, request))
+    c->questions[c->question_count++] = (question){.familiar = -1, .request = *request};
+}
+
+// The plan's own degrees with another choice of what is recomputed.
 static void compare_recompute(comparing *c, const char *name, int recompute) {
   const bd_plan *plan = c->plan;
-  bd_plan_request request = open_request(c);
-  request.stages = plan->stages;
-  request.constraints = c->request->constraints;
-  if (!bd_constraints_have_degrees(request.constraints)) request.mesh = plan->mesh;
-  request.micro_batch = plan->micro_batch;
+  bd_plan_request request = own_request(c);
   request.recompute = recompute;
   const char *pins =
       bd_intern_f(c->ctx, "pp=%d,%s,mb=%lld,recompute=%s", plan->stages, mesh_words(c),
                   (long long)plan->micro_batch, recompute ? "full" : "none");
-  if (does_already(c, recompute))
-    list_choice(c, name, pins, &request)->step_seconds = plan->step_seconds;
-  else
+  if (!does_already(c, recompute)) {
     add(c, name, pins, &request);
+    return;
+  }
+  list_choice(c, name, pins, &request)->step_seconds = plan->step_seconds;
+  look_narrower(c, &request);
+}
+
+// The plan's own degrees with all states in parts, as mostly pays.
+static void look_with_split_states(comparing *c) {
+  bd_plan_request request = own_request(c);
+  request.zero = 1;
+  look_narrower(c, &request);
 }
 
 // Whether a choice that was solved with pins of its own is one that the request allows.
@@ -238,11 +264,13 @@ bd_status bd_plan_compare_familiar(bd_ctx *ctx, const bd_module *train, const bd
                                    const bd_plan_request *request, bd_plan *plan,
                                    bd_familiar_list *out) {
   comparing *c = BD_NEW(ctx->arena, comparing);
+  bd_model_runs runs = bd_model_runs_find(ctx, train, NULL);
   *c = (comparing){.ctx = ctx,
                    .train = train,
                    .cluster = cluster,
                    .request = request,
                    .plan = plan,
+                   .few_layers = bd_model_has_few_layers(&runs),
                    .list = out};
   *out = (bd_familiar_list){0, BD_NEW_ARRAY(ctx->arena, bd_familiar, MOST)};
   if (bd_cluster_devices(cluster) > 1) {
@@ -256,6 +284,7 @@ bd_status bd_plan_compare_familiar(bd_ctx *ctx, const bd_module *train, const bd
     compare_recompute(c, "everything recomputed", 1);
     compare_recompute(c, "nothing recomputed", 0);
   }
+  if (request->zero < 0) look_with_split_states(c);
   if (!c->question_count) return BD_OK;
   BD_TRY(search_all(c));
   take_faster(c);
