@@ -12,6 +12,9 @@ enum {
 // A guard: branches are counted, so that plans do not depend on time.
 #define PIPELINE_LIMIT_SECONDS 600.0
 #define LEAST_SECONDS 0.01
+// Plans of few layers that are worse than the plan in hand by no more may be better once candidates
+// are improved for them.
+#define NEARLY 1.04
 
 // Whether the search is over. What an attempt found until then is taken.
 static bool is_late(const bd_attempt *a) {
@@ -182,6 +185,8 @@ static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, bd_candidates *last) {
 
 static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
   bd_candidates last = {0};
+  bool few = bd_model_has_few_layers(a->scene->runs);
+  if (few && !a->lean && !a->scene->request->rough) a->cutoff *= NEARLY;
   for (int t = 0; t < a->tied_count && !is_late(a); t++) {
     if (a->tied[t].seconds >= a->cutoff && isfinite(a->cutoff)) continue;
     a->setting = a->tied[t].setting;
