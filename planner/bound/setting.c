@@ -86,19 +86,24 @@ int bd_setting_tied_forms(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
   return allowed;
 }
 
-// Whether a run's layers are those of a setting that differs in its tied form.
-static bool is_shared(const bd_scene *scene, int run, const bd_setting_layers *share_tied) {
-  return share_tied && !has_tied(&scene->runs->runs[run]);
+// Where a run's layers are already: those of a run like it before it, or without tied weights those
+// of `share_tied`; under the number `*out_run`. NULL: they are to be made.
+static const bd_setting_layers *made_before(const bd_scene *scene, int run,
+                                            const bd_setting_layers *own,
+                                            const bd_setting_layers *share_tied, int *out_run) {
+  *out_run = scene->runs->runs[run].like;
+  if (*out_run < run) return own;
+  return share_tied && !has_tied(&scene->runs->runs[run]) ? share_tied : NULL;
 }
 
 bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                           const bd_setting_layers *share_tied, bd_setting_layers *out) {
   begin(ctx, scene, setting, out);
   out->layers = BD_NEW_ARRAY(ctx->arena, bd_layer *, scene->runs->count);
-  for (int r = 0; r < scene->runs->count; r++) {
-    int like = scene->runs->runs[r].like;
-    if (like < r || is_shared(scene, r, share_tied))
-      out->layers[r] = like < r ? out->layers[like] : share_tied->layers[r];
+  for (int r = 0, of; r < scene->runs->count; r++) {
+    const bd_setting_layers *made = made_before(scene, r, out, share_tied, &of);
+    if (made)
+      out->layers[r] = made->layers[of];
     else
       BD_TRY(bd_layer_open(ctx, &out->requests[r], &out->layers[r]));
   }
@@ -109,10 +114,10 @@ bd_status bd_setting_sketch(bd_ctx *ctx, const bd_scene *scene, const bd_setting
                             const bd_setting_layers *share_tied, bd_setting_layers *out) {
   begin(ctx, scene, setting, out);
   out->sketches = BD_NEW_ARRAY(ctx->arena, bd_layer_sketch *, scene->runs->count);
-  for (int r = 0; r < scene->runs->count; r++) {
-    int like = scene->runs->runs[r].like;
-    if (like < r || is_shared(scene, r, share_tied))
-      out->sketches[r] = like < r ? out->sketches[like] : share_tied->sketches[r];
+  for (int r = 0, of; r < scene->runs->count; r++) {
+    const bd_setting_layers *made = made_before(scene, r, out, share_tied, &of);
+    if (made)
+      out->sketches[r] = made->sketches[of];
     else
       BD_TRY(bd_layer_sketch_open(ctx, &out->requests[r], &out->sketches[r]));
   }
