@@ -39,8 +39,7 @@ void bd_advise_sequence(bd_ctx *ctx, const char *model, const bd_model_options *
     if (!own) return;
     t.options.sequence = request->sequence / part;
     t.request.any = true;
-    // Schedules that are not emitted are of the full space alone.
-    t.request.full = request->schedule >= 0 && !bd_schedule_emitted((bd_schedule)request->schedule);
+    t.request.full = bd_plan_needs_full(request);
     t.request.progress = NULL;
     t.request.limit_seconds = fmin(LIMIT_SECONDS, request->limit_seconds);
     bool fits = bd_ctx_run(own, try_sequence, &t) == BD_OK && t.fits;

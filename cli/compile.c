@@ -72,8 +72,7 @@ static bd_status read_cluster(bd_ctx *ctx, const bd_arguments *arguments, bd_clu
 
 static bd_status check_schedule(bd_ctx *ctx, const bd_arguments *arguments,
                                 const bd_plan_request *request) {
-  if (request->schedule < 0 || request->full || bd_schedule_emitted((bd_schedule)request->schedule))
-    return BD_OK;
+  if (request->full || !bd_plan_needs_full(request)) return BD_OK;
   return bd_usage_fail(ctx, arguments,
                        "schedule %s is only planned and simulated, programs run gpipe and 1f1b; "
                        "--space full --emit plan plans it",

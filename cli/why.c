@@ -74,8 +74,8 @@ static bd_status make_request(bd_ctx *ctx, asking *a) {
   bd_status status =
       bd_pins_read(ctx, bd_argument(a->arguments, "--why"), &a->request, &a->constraints);
   // Where the plan is from, or else what is asked for, unless only the default space has it.
-  bool beyond = a->request.schedule >= 0 && !bd_schedule_emitted((bd_schedule)a->request.schedule);
-  a->request.full = beyond || (bd_plan_is_full(plan) && bd_plan_full_knows(&a->request));
+  a->request.full =
+      bd_plan_needs_full(&a->request) || (bd_plan_is_full(plan) && bd_plan_full_knows(&a->request));
   if (status == BD_OK && a->request.full) status = bd_plan_check_full(ctx, &a->request);
   if (status != BD_OK) *a->arguments->exit_code = BD_EXIT_USAGE;
   return status;

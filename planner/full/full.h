@@ -16,6 +16,9 @@ BD_NODISCARD bd_status bd_plan_look_full(bd_ctx *ctx, const bd_module *train,
                                          const bd_cluster *cluster, const bd_plan_request *request,
                                          bd_search_outcome *out_outcome);
 
+// Whether only the full space has plans of the schedule that is wanted.
+bool bd_plan_needs_full(const bd_plan_request *request);
+
 // Whether the full space knows what is pinned: meshes of one and two axes.
 bool bd_plan_full_knows(const bd_plan_request *request);
 

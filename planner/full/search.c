@@ -154,8 +154,7 @@ static void take_leaner(const searching *s, bd_search_outcome *of) {
   of->lacking_bytes = s->over_bytes;
 }
 
-// Whether a schedule is wanted that the default space does not have: its plans are of another one.
-static bool wants_other(const bd_plan_request *request) {
+bool bd_plan_needs_full(const bd_plan_request *request) {
   return request->schedule >= 0 && !bd_schedule_emitted((bd_schedule)request->schedule);
 }
 
@@ -184,7 +183,7 @@ static bd_status refuse(searching *s, bd_search_outcome *near) {
     return bd_fail(s->ctx, BD_EXTERNAL, BD_NOWHERE,
                    "the search was interrupted before it found a plan; nothing is written");
   if (near->found) return refuse_schedule(s, near);
-  if (near->lacking_bytes > 0 && wants_other(request)) {
+  if (near->lacking_bytes > 0 && bd_plan_needs_full(request)) {
     if (!s->over_bytes) return refuse_schedule(s, near);
     near->lacking_bytes = 0;
   }
@@ -225,7 +224,7 @@ static bd_status look_near(searching *s, const bd_module *train, const bd_cluste
   bd_search_outcome aside;
   emitted.full = false;
   // A plan of another schedule will not do, but tells where to look.
-  if (wants_other(request)) emitted.schedule = -1;
+  if (bd_plan_needs_full(request)) emitted.schedule = -1;
   BD_TRY(bd_plan_look(s->ctx, train, cluster, &emitted, out));
   s->cut = out->cut;
   if (!has_host_link(cluster)) return BD_OK;
@@ -287,7 +286,7 @@ bd_status bd_plan_look_full(bd_ctx *ctx, const bd_module *train, const bd_cluste
     out->plan = plan;
     return BD_OK;
   }
-  if (wants_other(request)) out->lacking_bytes = 0;
+  if (bd_plan_needs_full(request)) out->lacking_bytes = 0;
   take_leaner(&s, out);
   return BD_OK;
 }

@@ -1,6 +1,7 @@
 #include "planner/told/familiar.h"
 #include "ir/base/workers.h"
 #include "planner/assemble.h"
+#include "planner/full/full.h"
 #include "planner/solver.h"
 #include "planner/space.h"
 #include "planner/told/alternatives.h"
@@ -120,7 +121,7 @@ static bd_plan_request open_request(const comparing *c) {
   out.slow_seconds = c->plan->step_seconds;
   out.progress = NULL;
   out.full = false;
-  if (out.schedule >= 0 && !bd_schedule_emitted((bd_schedule)out.schedule)) out.schedule = -1;
+  if (bd_plan_needs_full(&out)) out.schedule = -1;
   return out;
 }
 

@@ -24,11 +24,11 @@ typedef struct refusal {
   double begun_seconds, worked_seconds; // clocks when trying begins
 } refusal;
 
-// Where the request has plans: schedules that are not emitted are of the full space.
+// Where the request has plans.
 static bd_status search_space(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                               const bd_plan_request *request, bd_search_outcome *out) {
-  bool emitted = request->schedule < 0 || bd_schedule_emitted((bd_schedule)request->schedule);
-  return (emitted ? bd_plan_look : bd_plan_look_full)(ctx, train, cluster, request, out);
+  bool full = bd_plan_needs_full(request);
+  return (full ? bd_plan_look_full : bd_plan_look)(ctx, train, cluster, request, out);
 }
 
 static int fullest_stage(const bd_plan *plan) {
