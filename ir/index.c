@@ -151,8 +151,7 @@ double bd_op_bytes(const bd_function *function, const bd_op *op, const bd_index_
   for (int i = 0; i < op->in_count; ++i) {
     const bd_type *type = &function->values[op->in[i]].type;
     bd_sharding sharding = bd_split_operand(map, mesh, split, i);
-    bd_type local = bd_local_type(mesh, &sharding, type, batch);
-    double elements = (double)bd_type_elements(&local, batch);
+    double elements = (double)bd_local_elements(mesh, &sharding, type, batch);
     bool gathered = false;
     for (int d = 0; d < type->rank; ++d)
       gathered |= map->in[i][d] >= 0 && map->loop[map->in[i][d]].gather;
@@ -162,8 +161,8 @@ double bd_op_bytes(const bd_function *function, const bd_op *op, const bd_index_
   for (int i = 0; i < op->out_count; ++i) {
     const bd_type *type = &function->values[op->out[i]].type;
     bd_sharding sharding = bd_split_result(map, mesh, split, i);
-    bd_type local = bd_local_type(mesh, &sharding, type, batch);
-    bytes += (double)bd_type_elements(&local, batch) * (double)bd_dtype_bytes(type->dtype);
+    bytes += (double)bd_local_elements(mesh, &sharding, type, batch) *
+             (double)bd_dtype_bytes(type->dtype);
   }
   return bytes;
 }

@@ -4,7 +4,6 @@
 #include <math.h>
 
 typedef struct attr_rule {
-  bd_op_kind op;
   const char *name;
   bd_attr_kind kind; // a real may be written as an integer
   bool required;
@@ -16,103 +15,89 @@ typedef struct attr_rule {
 // The greatest dropout probability: below one, or nothing would be left.
 #define MAX_DROP 0.9999
 
-#define WINDOW_ATTRS(op)                                                                           \
-  {op, "strides", BD_ATTR_INTS, false, 0, 0}, {op, "dilations", BD_ATTR_INTS, false, 0, 0}, {      \
-    op, "pads", BD_ATTR_INTS, false, 0, 0                                                          \
+#define WINDOW_ATTRS                                                                               \
+  {"strides", BD_ATTR_INTS, false, 0, 0}, {"dilations", BD_ATTR_INTS, false, 0, 0}, {              \
+    "pads", BD_ATTR_INTS, false, 0, 0                                                              \
   }
-#define KERNEL_ATTR(op)                                                                            \
-  { op, "kernel", BD_ATTR_INTS, true, 0, 0 }
-#define LAST_ATTR(op)                                                                              \
-  { op, "channels_last", BD_ATTR_INT, false, 0, 1 }
-#define CONV_ATTRS(op)                                                                             \
-  {op, "groups", BD_ATTR_INT, false, 1, 65536}, {op, "dtype", BD_ATTR_STRING, false, 0, 0},        \
-      LAST_ATTR(op)
-#define INDEXED_ATTRS(op)                                                                          \
-  {op, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1}, {                                            \
-    op, "batch", BD_ATTR_INT, false, 0, BD_MAX_RANK - 1                                            \
+#define KERNEL_ATTR                                                                                \
+  { "kernel", BD_ATTR_INTS, true, 0, 0 }
+#define LAST_ATTR                                                                                  \
+  { "channels_last", BD_ATTR_INT, false, 0, 1 }
+#define CONV_ATTRS                                                                                 \
+  {"groups", BD_ATTR_INT, false, 1, 65536}, {"dtype", BD_ATTR_STRING, false, 0, 0}, LAST_ATTR
+#define INDEXED_ATTRS                                                                              \
+  {"dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1}, {                                                \
+    "batch", BD_ATTR_INT, false, 0, BD_MAX_RANK - 1                                                \
   }
-#define ATTENTION_ATTRS(op)                                                                        \
-  {op, "scale", BD_ATTR_REAL, true, -HUGE_REAL, HUGE_REAL},                                        \
-      {op, "causal", BD_ATTR_INT, false, 0, 1}, {op, "dropout", BD_ATTR_REAL, false, 0, MAX_DROP}, \
-  {                                                                                                \
-    op, "site", BD_ATTR_INT, false, 0, MAX_SITE                                                    \
+#define ATTENTION_ATTRS                                                                            \
+  {"scale", BD_ATTR_REAL, true, -HUGE_REAL, HUGE_REAL}, {"causal", BD_ATTR_INT, false, 0, 1},      \
+      {"dropout", BD_ATTR_REAL, false, 0, MAX_DROP}, {                                             \
+    "site", BD_ATTR_INT, false, 0, MAX_SITE                                                        \
   }
 
-static const attr_rule attr_rules[] = {
-    {BD_OP_SCALE, "value", BD_ATTR_REAL, true, -HUGE_REAL, HUGE_REAL},
-    {BD_OP_OFFSET, "value", BD_ATTR_REAL, true, -HUGE_REAL, HUGE_REAL},
-    {BD_OP_DROPOUT, "p", BD_ATTR_REAL, true, 0, MAX_DROP},
-    {BD_OP_DROPOUT, "site", BD_ATTR_INT, true, 0, MAX_SITE},
-    {BD_OP_CAST, "dtype", BD_ATTR_STRING, true, 0, 0},
-    {BD_OP_MOD, "fmod", BD_ATTR_INT, false, 0, 1},
-    {BD_OP_CONSTANT, "dtype", BD_ATTR_STRING, true, 0, 0},
-    {BD_OP_CONSTANT, "dims", BD_ATTR_INTS, true, 0, 0},
-    {BD_OP_IOTA, "dtype", BD_ATTR_STRING, true, 0, 0},
-    {BD_OP_IOTA, "dims", BD_ATTR_INTS, true, 0, 0},
-    {BD_OP_IOTA, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
-    {BD_OP_REDUCE_SUM, "rule", BD_ATTR_STRING, true, 0, 0},
-    {BD_OP_REDUCE_SUM, "dtype", BD_ATTR_STRING, false, 0, 0},
-    {BD_OP_REDUCE_MAX, "rule", BD_ATTR_STRING, true, 0, 0},
-    {BD_OP_REDUCE_MIN, "rule", BD_ATTR_STRING, true, 0, 0},
-    {BD_OP_REDUCE_PROD, "rule", BD_ATTR_STRING, true, 0, 0},
-    {BD_OP_CUMSUM, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
-    {BD_OP_CUMSUM, "exclusive", BD_ATTR_INT, false, 0, 1},
-    {BD_OP_CUMSUM, "reverse", BD_ATTR_INT, false, 0, 1},
-    {BD_OP_BROADCAST, "rule", BD_ATTR_STRING, true, 0, 0},
-    {BD_OP_BROADCAST, "dims", BD_ATTR_INTS, true, 0, 0},
-    {BD_OP_PERMUTE, "rule", BD_ATTR_STRING, true, 0, 0},
-    {BD_OP_RESHAPE, "dims", BD_ATTR_INTS, true, 0, 0},
-    {BD_OP_SLICE, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
-    {BD_OP_SLICE, "start", BD_ATTR_INT, true, 0, (double)BD_MAX_ELEMENTS},
-    {BD_OP_SLICE, "size", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
-    {BD_OP_SLICE, "step", BD_ATTR_INT, false, -(double)BD_MAX_ELEMENTS, (double)BD_MAX_ELEMENTS},
-    {BD_OP_PAD, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
-    {BD_OP_PAD, "start", BD_ATTR_INT, true, 0, (double)BD_MAX_ELEMENTS},
-    {BD_OP_PAD, "size", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
-    {BD_OP_PAD, "step", BD_ATTR_INT, false, -(double)BD_MAX_ELEMENTS, (double)BD_MAX_ELEMENTS},
-    {BD_OP_PAD, "value", BD_ATTR_REAL, false, -INFINITY, INFINITY},
-    {BD_OP_CONCAT, "dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
-    KERNEL_ATTR(BD_OP_UNFOLD),
-    WINDOW_ATTRS(BD_OP_UNFOLD),
-    {BD_OP_UNFOLD, "value", BD_ATTR_REAL, false, -INFINITY, INFINITY},
-    KERNEL_ATTR(BD_OP_FOLD),
-    WINDOW_ATTRS(BD_OP_FOLD),
-    {BD_OP_FOLD, "dims", BD_ATTR_INTS, true, 0, 0},
-    INDEXED_ATTRS(BD_OP_GATHER),
-    INDEXED_ATTRS(BD_OP_GATHER_DX),
-    {BD_OP_GATHER_DX, "rows", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
-    INDEXED_ATTRS(BD_OP_SCATTER),
-    {BD_OP_SCATTER, "reduction", BD_ATTR_STRING, false, 0, 0},
-    {BD_OP_TOPK, "k", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
-    {BD_OP_TOPK, "largest", BD_ATTR_INT, false, 0, 1},
-    {BD_OP_CONTRACT, "rule", BD_ATTR_STRING, true, 0, 0},
-    {BD_OP_CONTRACT, "dtype", BD_ATTR_STRING, false, 0, 0},
-    {BD_OP_CONTRACT, "fp8", BD_ATTR_STRING, false, 0, 0},
-    {BD_OP_LAYERNORM, "eps", BD_ATTR_REAL, true, 0, 1},
-    {BD_OP_RMSNORM, "eps", BD_ATTR_REAL, true, 0, 1},
-    {BD_OP_EMBED_DW, "rows", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
-    {BD_OP_ROPE, "theta", BD_ATTR_REAL, true, 1e-30, HUGE_REAL},
-    {BD_OP_ROPE, "inverse", BD_ATTR_INT, false, 0, 1},
-    {BD_OP_ROPE, "factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
-    {BD_OP_ROPE, "low_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
-    {BD_OP_ROPE, "high_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
-    {BD_OP_ROPE, "original_positions", BD_ATTR_REAL, false, 1, HUGE_REAL},
-    ATTENTION_ATTRS(BD_OP_ATTENTION),
-    ATTENTION_ATTRS(BD_OP_ATTENTION_GRAD),
-    WINDOW_ATTRS(BD_OP_CONV),
-    CONV_ATTRS(BD_OP_CONV),
-    WINDOW_ATTRS(BD_OP_CONV_DX),
-    CONV_ATTRS(BD_OP_CONV_DX),
-    {BD_OP_CONV_DX, "dims", BD_ATTR_INTS, true, 0, 0},
-    KERNEL_ATTR(BD_OP_CONV_DW),
-    WINDOW_ATTRS(BD_OP_CONV_DW),
-    CONV_ATTRS(BD_OP_CONV_DW),
-    KERNEL_ATTR(BD_OP_MAXPOOL),
-    WINDOW_ATTRS(BD_OP_MAXPOOL),
-    LAST_ATTR(BD_OP_MAXPOOL),
-    KERNEL_ATTR(BD_OP_MAXPOOL_GRAD),
-    WINDOW_ATTRS(BD_OP_MAXPOOL_GRAD),
-    LAST_ATTR(BD_OP_MAXPOOL_GRAD),
+enum { MOST_ATTRS = 8 };
+
+static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
+    [BD_OP_SCALE] = {{"value", BD_ATTR_REAL, true, -HUGE_REAL, HUGE_REAL}},
+    [BD_OP_OFFSET] = {{"value", BD_ATTR_REAL, true, -HUGE_REAL, HUGE_REAL}},
+    [BD_OP_DROPOUT] = {{"p", BD_ATTR_REAL, true, 0, MAX_DROP},
+                       {"site", BD_ATTR_INT, true, 0, MAX_SITE}},
+    [BD_OP_CAST] = {{"dtype", BD_ATTR_STRING, true, 0, 0}},
+    [BD_OP_MOD] = {{"fmod", BD_ATTR_INT, false, 0, 1}},
+    [BD_OP_CONSTANT] = {{"dtype", BD_ATTR_STRING, true, 0, 0}, {"dims", BD_ATTR_INTS, true, 0, 0}},
+    [BD_OP_IOTA] = {{"dtype", BD_ATTR_STRING, true, 0, 0},
+                    {"dims", BD_ATTR_INTS, true, 0, 0},
+                    {"dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1}},
+    [BD_OP_REDUCE_SUM] = {{"rule", BD_ATTR_STRING, true, 0, 0},
+                          {"dtype", BD_ATTR_STRING, false, 0, 0}},
+    [BD_OP_REDUCE_MAX] = {{"rule", BD_ATTR_STRING, true, 0, 0}},
+    [BD_OP_REDUCE_MIN] = {{"rule", BD_ATTR_STRING, true, 0, 0}},
+    [BD_OP_REDUCE_PROD] = {{"rule", BD_ATTR_STRING, true, 0, 0}},
+    [BD_OP_CUMSUM] = {{"dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
+                      {"exclusive", BD_ATTR_INT, false, 0, 1},
+                      {"reverse", BD_ATTR_INT, false, 0, 1}},
+    [BD_OP_BROADCAST] = {{"rule", BD_ATTR_STRING, true, 0, 0}, {"dims", BD_ATTR_INTS, true, 0, 0}},
+    [BD_OP_PERMUTE] = {{"rule", BD_ATTR_STRING, true, 0, 0}},
+    [BD_OP_RESHAPE] = {{"dims", BD_ATTR_INTS, true, 0, 0}},
+    [BD_OP_SLICE] = {{"dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
+                     {"start", BD_ATTR_INT, true, 0, (double)BD_MAX_ELEMENTS},
+                     {"size", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
+                     {"step", BD_ATTR_INT, false, -(double)BD_MAX_ELEMENTS,
+                      (double)BD_MAX_ELEMENTS}},
+    [BD_OP_PAD] = {{"dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
+                   {"start", BD_ATTR_INT, true, 0, (double)BD_MAX_ELEMENTS},
+                   {"size", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
+                   {"step", BD_ATTR_INT, false, -(double)BD_MAX_ELEMENTS, (double)BD_MAX_ELEMENTS},
+                   {"value", BD_ATTR_REAL, false, -INFINITY, INFINITY}},
+    [BD_OP_CONCAT] = {{"dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1}},
+    [BD_OP_UNFOLD] = {KERNEL_ATTR,
+                      WINDOW_ATTRS,
+                      {"value", BD_ATTR_REAL, false, -INFINITY, INFINITY}},
+    [BD_OP_FOLD] = {KERNEL_ATTR, WINDOW_ATTRS, {"dims", BD_ATTR_INTS, true, 0, 0}},
+    [BD_OP_GATHER] = {INDEXED_ATTRS},
+    [BD_OP_GATHER_DX] = {INDEXED_ATTRS, {"rows", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS}},
+    [BD_OP_SCATTER] = {INDEXED_ATTRS, {"reduction", BD_ATTR_STRING, false, 0, 0}},
+    [BD_OP_TOPK] = {{"k", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
+                    {"largest", BD_ATTR_INT, false, 0, 1}},
+    [BD_OP_CONTRACT] = {{"rule", BD_ATTR_STRING, true, 0, 0},
+                        {"dtype", BD_ATTR_STRING, false, 0, 0},
+                        {"fp8", BD_ATTR_STRING, false, 0, 0}},
+    [BD_OP_LAYERNORM] = {{"eps", BD_ATTR_REAL, true, 0, 1}},
+    [BD_OP_RMSNORM] = {{"eps", BD_ATTR_REAL, true, 0, 1}},
+    [BD_OP_EMBED_DW] = {{"rows", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS}},
+    [BD_OP_ROPE] = {{"theta", BD_ATTR_REAL, true, 1e-30, HUGE_REAL},
+                    {"inverse", BD_ATTR_INT, false, 0, 1},
+                    {"factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
+                    {"low_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
+                    {"high_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
+                    {"original_positions", BD_ATTR_REAL, false, 1, HUGE_REAL}},
+    [BD_OP_ATTENTION] = {ATTENTION_ATTRS},
+    [BD_OP_ATTENTION_GRAD] = {ATTENTION_ATTRS},
+    [BD_OP_CONV] = {WINDOW_ATTRS, CONV_ATTRS},
+    [BD_OP_CONV_DX] = {WINDOW_ATTRS, CONV_ATTRS, {"dims", BD_ATTR_INTS, true, 0, 0}},
+    [BD_OP_CONV_DW] = {KERNEL_ATTR, WINDOW_ATTRS, CONV_ATTRS},
+    [BD_OP_MAXPOOL] = {KERNEL_ATTR, WINDOW_ATTRS, LAST_ATTR},
+    [BD_OP_MAXPOOL_GRAD] = {KERNEL_ATTR, WINDOW_ATTRS, LAST_ATTR},
 };
 
 static bd_status check_attr(const bd_inference *inference, const attr_rule *rule) {
@@ -138,8 +123,8 @@ static bd_status check_attr(const bd_inference *inference, const attr_rule *rule
 
 bd_status bd_inference_check_attrs(const bd_inference *inference) {
   const bd_op *op = inference->op;
-  for (size_t i = 0; i < sizeof attr_rules / sizeof attr_rules[0]; ++i)
-    if (attr_rules[i].op == op->kind) BD_TRY(check_attr(inference, &attr_rules[i]));
+  for (int i = 0; i < MOST_ATTRS && attr_rules[op->kind][i].name; ++i)
+    BD_TRY(check_attr(inference, &attr_rules[op->kind][i]));
   const char *name = bd_op_string(op, "dtype");
   bool reads = bd_op_dtypes(op->kind)->names || bd_op_dtypes(op->kind)->widens;
   bd_dtype dtype;

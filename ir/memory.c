@@ -5,8 +5,9 @@
 #include "ir/optimizer.h"
 
 int64_t bd_memory_value_bytes(const bd_module *module, const bd_value *value) {
-  bd_type local = bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
-  return bd_align(bd_type_elements(&local, module->micro_batch) * bd_dtype_bytes(local.dtype));
+  return bd_align(
+      bd_local_elements(&module->mesh, &value->sharding, &value->type, module->micro_batch) *
+      bd_dtype_bytes(value->type.dtype));
 }
 
 // Of a factor of bf16 in 8 bits.
@@ -82,8 +83,7 @@ bd_state_form bd_memory_state_form(const bd_mesh *mesh, const bd_sharding *weigh
 
 int64_t bd_memory_state_elements(const bd_mesh *mesh, const bd_type *weight,
                                  const bd_state_form *states) {
-  bd_type local = bd_local_type(mesh, &states->form, weight, 1);
-  return (bd_type_elements(&local, 1) + states->parts - 1) / states->parts;
+  return (bd_local_elements(mesh, &states->form, weight, 1) + states->parts - 1) / states->parts;
 }
 
 int64_t bd_memory_optimizer_bytes(const char *optimizer, bd_masters masters, const bd_mesh *mesh,

@@ -78,6 +78,22 @@ bd_type bd_local_type(const bd_mesh *mesh, const bd_sharding *sharding, const bd
   return local;
 }
 
+int64_t bd_local_elements(const bd_mesh *mesh, const bd_sharding *sharding, const bd_type *type,
+                          int64_t batch) {
+  int64_t parts[BD_MAX_RANK], elements = 1;
+  for (int i = 0; i < type->rank; ++i)
+    parts[i] = 1;
+  for (int axis = 0; axis < mesh->axes; ++axis)
+    if (sharding->at[axis] >= 0 && sharding->at[axis] < type->rank)
+      parts[sharding->at[axis]] *= mesh->size[axis];
+  for (int i = 0; i < type->rank; ++i) {
+    int64_t extent = bd_extent(type->dims[i], batch);
+    if (parts[i] > 1) extent = extent / parts[i] + (extent % parts[i] != 0);
+    if (__builtin_mul_overflow(elements, extent, &elements)) return INT64_MAX;
+  }
+  return elements;
+}
+
 bool bd_mesh_parse(const char *text, bd_mesh *out) {
   long devices = 1;
   *out = (bd_mesh){0};

@@ -50,4 +50,7 @@ void bd_local_range(const bd_mesh *mesh, const bd_sharding *sharding, int dim, i
 // The padded local type at `batch`: no symbolic extent remains.
 bd_type bd_local_type(const bd_mesh *mesh, const bd_sharding *sharding, const bd_type *type,
                       int64_t batch);
+// Its elements.
+int64_t bd_local_elements(const bd_mesh *mesh, const bd_sharding *sharding, const bd_type *type,
+                          int64_t batch);
 #endif

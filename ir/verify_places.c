@@ -37,8 +37,8 @@ static int *find_last_uses(bd_verifier *v, const bd_function *function, const in
 }
 
 static int64_t place_bytes(const bd_module *module, const bd_value *value) {
-  bd_type local = bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
-  return bd_type_elements(&local, 1) * bd_dtype_bytes(local.dtype);
+  return bd_local_elements(&module->mesh, &value->sharding, &value->type, module->micro_batch) *
+         bd_dtype_bytes(value->type.dtype);
 }
 
 static int by_start(const void *a, const void *b) {

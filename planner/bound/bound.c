@@ -57,8 +57,8 @@ static double handed_bytes(const bd_function *f, const bd_setting *setting,
     const bd_value *value = &f->values[f->results[i]];
     if (!is_activation(value)) continue;
     bd_sharding at = form_for(value, form);
-    bd_type local = bd_local_type(&setting->mesh, &at, &value->type, setting->micro_batch);
-    bytes += (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(local.dtype);
+    bytes += (double)bd_local_elements(&setting->mesh, &at, &value->type, setting->micro_batch) *
+             (double)bd_dtype_bytes(value->type.dtype);
   }
   return bytes;
 }

@@ -37,8 +37,7 @@ double bd_cost_op(const bd_cost_model *model, const bd_function *function, const
 
 double bd_cost_local_elements(const bd_cost_model *model, const bd_type *type,
                               const bd_sharding *sharding) {
-  bd_type local = bd_local_type(&model->mesh, sharding, type, model->micro_batch);
-  return (double)bd_type_elements(&local, 1);
+  return (double)bd_local_elements(&model->mesh, sharding, type, model->micro_batch);
 }
 
 double bd_cost_local_bytes(const bd_cost_model *model, const bd_type *type,

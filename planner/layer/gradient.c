@@ -153,8 +153,7 @@ double bd_layer_sum_seconds(const bd_layer_space *space, int op, int operand,
       split[axis] = gradient->at[axis] >= 0 ? map->out[0][gradient->at[axis]] : -1;
     seconds += bd_layer_op_seconds(cost, space->backward, sums->ops[i], map, split);
   }
-  bd_type local = bd_local_type(&cost->mesh, gradient, type, cost->micro_batch);
-  double bytes = (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(local.dtype);
+  double bytes = bd_cost_local_bytes(cost, type, gradient);
   for (int axis = 0; axis < cost->mesh.axes; axis++) {
     if (gradient->at[axis] == BD_PARTIAL_SUM) paid = fmin(paid, paid_share(cost, axis, bytes));
     if (gradient->at[axis] == BD_REPLICATED) seconds /= cost->mesh.size[axis];

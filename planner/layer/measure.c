@@ -42,8 +42,7 @@ static bd_status lower(bd_ctx *ctx, const bd_layer_request *request, const bd_st
 
 static int64_t local_elements(const bd_layer_request *request, const bd_type *type,
                               const bd_sharding *sharding) {
-  bd_type local = bd_local_type(&request->cost.mesh, sharding, type, request->cost.micro_batch);
-  return bd_type_elements(&local, 1);
+  return bd_local_elements(&request->cost.mesh, sharding, type, request->cost.micro_batch);
 }
 
 // The gradient of a parameter, or NULL.

@@ -60,8 +60,7 @@ static shared_list find_shared(bd_ctx *ctx, const bd_scene *scene) {
 }
 
 static int64_t local_elements(const bd_setting *setting, const bd_type *type) {
-  bd_type local = bd_local_type(&setting->mesh, &setting->tied_form, type, setting->micro_batch);
-  return bd_type_elements(&local, 1);
+  return bd_local_elements(&setting->mesh, &setting->tied_form, type, setting->micro_batch);
 }
 
 static int64_t weight_bytes(const bd_setting *setting, const bd_type *type) {

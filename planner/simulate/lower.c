@@ -56,8 +56,8 @@ static int function_index(const bd_module *module, const char *name) {
 }
 
 static double local_bytes(const bd_module *spmd, const bd_value *value) {
-  bd_type local = bd_local_type(&spmd->mesh, &value->sharding, &value->type, spmd->micro_batch);
-  return (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(local.dtype);
+  return (double)bd_local_elements(&spmd->mesh, &value->sharding, &value->type, spmd->micro_batch) *
+         (double)bd_dtype_bytes(value->type.dtype);
 }
 
 // A send and its receive share a tag. There is room for `more` messages.

@@ -41,9 +41,7 @@ static const bd_function *callee_here(const listing *l, const bd_op *op) {
 }
 
 static int64_t local_elements(const listing *l, const bd_value *value) {
-  bd_type local =
-      bd_local_type(&l->spmd->mesh, &value->sharding, &value->type, l->spmd->micro_batch);
-  return bd_type_elements(&local, l->spmd->micro_batch);
+  return bd_local_elements(&l->spmd->mesh, &value->sharding, &value->type, l->spmd->micro_batch);
 }
 
 // Bytes of the accumulators of a weight's gradient on a rank: one per function that uses it.
