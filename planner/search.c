@@ -166,6 +166,7 @@ static int add_attempt(search *s, int index) {
                     .setting = from->of.setting,
                     .cutoff = s->agenda.best_seconds,
                     .kind = next[kind].kind,
+                    .sketched = from->kind == BD_BOUND_SKETCH,
                     .deadline = {s->shown ? s->deadline : INFINITY, s->scene.request->stop},
                     .lean = s->lean};
   if (is_of_best(s, &from->of.setting)) a->cutoff *= OWN_FACTOR;
