@@ -1,25 +1,10 @@
-#include "ir/passes/recover/expert.h"
+#include "ir/passes/recover/expert_node.h"
 #include "ir/passes/recover/pattern.h"
 #include "ir/passes/recover/views.h"
 #include <string.h>
 
 // Values of all experts are [batch, expert, place, features..].
 enum { MOST_FEATURES = BD_MAX_RANK - 3 };
-
-typedef enum node_kind { PLACED, NUMBER, WEIGHT, APPLIED } node_kind;
-
-struct bd_expert_node {
-  node_kind kind;
-  bd_id id; // in the first lane
-  bd_expert_role roles[BD_MAX_RANK];
-  const bd_op *op;                                           // APPLIED
-  int in[2];                                                 // its operands
-  char letters[2][BD_MAX_RANK + 1], result[BD_MAX_RANK + 1]; // of a contraction
-  double number;                                             // NUMBER
-  const bd_id *weights; // WEIGHT: one per lane; a looked-up one has all experts'
-  int leading;          // of a looked-up weight, dimensions that are tokens'
-  bd_id made;           // what it was emitted as, or BD_NO_ID
-};
 
 bd_expert_node *bd_experts_room(bd_edit *e) {
   return BD_NEW_ARRAY(e->ctx->arena, bd_expert_node, BD_EXPERT_MOST_NODES);
@@ -108,7 +93,7 @@ static bool read_given(bd_experts *x, bd_id id, bd_expert_node *node) {
   if (x->x != BD_NO_ID && x->x != value.id) return false;
   if (type_of(x, value.id)->dtype != BD_F32) return false;
   x->x = value.id;
-  node->kind = PLACED;
+  node->kind = BD_EXPERT_NODE_PLACED;
   return true;
 }
 
@@ -146,7 +131,7 @@ static bd_id *operands(const bd_experts *x, const bd_id *ids, int k) {
 // Weights, which have the last of the features that the result has.
 static bool read_weights(bd_experts *x, const bd_id *ids, bd_expert_node *node, int *out) {
   if (!are_weights(x, ids, node) || x->node_count == BD_EXPERT_MOST_NODES) return false;
-  node->kind = WEIGHT;
+  node->kind = BD_EXPERT_NODE_WEIGHT;
   node->id = ids[0];
   node->made = BD_NO_ID;
   *out = x->node_count;
@@ -163,7 +148,7 @@ static bool features_last(const bd_expert_node *node, int rank, int features) {
 // A bias of all experts, repeated for the tokens.
 static bool read_repeated(bd_experts *x, bd_id id, const bd_expert_node *node, int *out) {
   bd_traced value = bd_trace_begin(x->e, id);
-  bd_expert_node bias = {.kind = WEIGHT};
+  bd_expert_node bias = {.kind = BD_EXPERT_NODE_WEIGHT};
   if (x->lanes > 1 || x->follows) return false;
   int last = value.rank;
   bd_trace_views(x->e, &value);
@@ -181,7 +166,7 @@ static bool read_pointwise(bd_experts *x, const bd_id *ids, bd_expert_node *node
   int rank = type_of(x, ids[0])->rank;
   for (int k = 0; k < node->op->in_count; ++k) {
     const bd_id *in = operands(x, ids, k);
-    bd_expert_node bias = {.kind = WEIGHT};
+    bd_expert_node bias = {.kind = BD_EXPERT_NODE_WEIGHT};
     bool whole = type_of(x, in[0])->rank == rank;
     if (are_weights(x, in, &bias)) {
       int features = type_of(x, in[0])->rank - bias.leading;
@@ -196,8 +181,8 @@ static bool read_pointwise(bd_experts *x, const bd_id *ids, bd_expert_node *node
     bool same = x->lanes == 1 || is_given(x, in, node->roles);
     if (same && bd_uniform_number(x->e->from, in[0], &number)) {
       if (x->node_count == BD_EXPERT_MOST_NODES) return false;
-      x->nodes[x->node_count] =
-          (bd_expert_node){.kind = NUMBER, .id = in[0], .number = number, .made = BD_NO_ID};
+      x->nodes[x->node_count] = (bd_expert_node){
+          .kind = BD_EXPERT_NODE_NUMBER, .id = in[0], .number = number, .made = BD_NO_ID};
       node->in[k] = x->node_count++;
       continue;
     }
@@ -207,7 +192,7 @@ static bool read_pointwise(bd_experts *x, const bd_id *ids, bd_expert_node *node
   return true;
 }
 
-static int place_of(const char *letters, char letter) {
+int bd_expert_place_of(const char *letters, char letter) {
   const char *at = strchr(letters, letter);
   return at ? (int)(at - letters) : -1;
 }
@@ -218,15 +203,15 @@ static bool read_contract(bd_experts *x, const bd_id *ids, bd_expert_node *node)
   if (!bd_split_rule(bd_op_string(node->op, "rule"), in, node->result)) return false;
   for (int w = 0; w < 2; ++w) {
     const bd_id *weights = operands(x, ids, w), *values = operands(x, ids, 1 - w);
-    bd_expert_node weight = {.kind = WEIGHT};
+    bd_expert_node weight = {.kind = BD_EXPERT_NODE_WEIGHT};
     bd_expert_role roles[BD_MAX_RANK];
     if (!are_weights(x, weights, &weight)) continue;
     for (int d = 0; in[1 - w].letters[d]; ++d) {
-      int at = place_of(node->result, in[1 - w].letters[d]);
+      int at = bd_expert_place_of(node->result, in[1 - w].letters[d]);
       roles[d] = at >= 0 ? node->roles[at] : BD_EXPERT_FEATURE;
     }
     for (int d = 0; in[w].letters[d]; ++d) {
-      int at = place_of(node->result, in[w].letters[d]);
+      int at = bd_expert_place_of(node->result, in[w].letters[d]);
       bd_expert_role wanted = d < weight.leading ? weight.roles[d] : BD_EXPERT_FEATURE;
       if ((at >= 0 ? node->roles[at] : BD_EXPERT_FEATURE) != wanted) return false;
     }
@@ -242,7 +227,7 @@ static bool read_applied(bd_experts *x, const bd_id *ids, bd_expert_node *node) 
   node->op = read_op(x, ids);
   if (!node->op) return false;
   unsigned traits = bd_op_get_info(node->op->kind)->traits;
-  node->kind = APPLIED;
+  node->kind = BD_EXPERT_NODE_APPLIED;
   if (node->op->kind == BD_OP_CONTRACT) return read_contract(x, ids, node);
   if (node->op->kind == BD_OP_SLICE)
     return node->roles[bd_op_int(node->op, "dim", 0)] == BD_EXPERT_FEATURE &&
@@ -259,7 +244,7 @@ static bool read_permuted(bd_experts *x, const bd_id *ids, const bd_expert_role 
   const char *to = strstr(rule, "->") + 2;
   if (!read_op(x, ids)) return false;
   for (int d = 0; d < rank; ++d) {
-    int at = place_of(to, rule[d]);
+    int at = bd_expert_place_of(to, rule[d]);
     turned[d] = roles[at];
     if (roles[at] == BD_EXPERT_FEATURE && at < last) return false;
     if (roles[at] == BD_EXPERT_FEATURE) last = at;
@@ -270,9 +255,9 @@ static bool read_permuted(bd_experts *x, const bd_id *ids, const bd_expert_role 
 bool bd_experts_read(bd_experts *x, const bd_id *ids, const bd_expert_role *roles, int *out) {
   int rank = type_of(x, ids[0])->rank, features = 0;
   const bd_op *op = bd_edit_producer(x->e, ids[0]);
-  bd_expert_node node = {.kind = APPLIED, .id = ids[0], .made = BD_NO_ID};
+  bd_expert_node node = {.kind = BD_EXPERT_NODE_APPLIED, .id = ids[0], .made = BD_NO_ID};
   for (int i = 0; i < x->node_count; ++i)
-    if (x->nodes[i].id == ids[0] && x->nodes[i].kind != WEIGHT) {
+    if (x->nodes[i].id == ids[0] && x->nodes[i].kind != BD_EXPERT_NODE_WEIGHT) {
       *out = i;
       return memcmp(x->nodes[i].roles, roles, (size_t)rank * sizeof *roles) == 0;
     }
@@ -292,135 +277,4 @@ bool bd_experts_read(bd_experts *x, const bd_id *ids, const bd_expert_role *role
   *out = x->node_count;
   x->nodes[x->node_count++] = node;
   return true;
-}
-
-void bd_experts_letters(const char *head, int features, char *out) {
-  while (*head)
-    *out++ = *head++;
-  for (int i = 0; i < features; ++i)
-    *out++ = (char)('f' + i);
-  *out = '\0';
-}
-
-// Several matrices as one, joined a few at a time.
-static bd_status join(bd_edit *e, int count, bd_id *ids, bd_id *out) {
-  bd_attr dim = bd_attr_int(e->ctx, "dim", 0);
-  while (count > 1) {
-    int joined = 0;
-    for (int i = 0; i < count; i += BD_MAX_OPERANDS) {
-      int some = count - i < BD_MAX_OPERANDS ? count - i : BD_MAX_OPERANDS;
-      if (some == 1)
-        ids[joined] = ids[i];
-      else
-        BD_TRY(bd_edit_emit(e, BD_OP_CONCAT, some, ids + i, 1, &dim, &ids[joined]));
-      ++joined;
-    }
-    count = joined;
-  }
-  *out = ids[0];
-  return BD_OK;
-}
-
-// The weights of all experts, which are the first dimension.
-static bd_status emit_weights(bd_experts *x, bd_expert_node *node) {
-  bd_edit *e = x->e;
-  const bd_type *type = type_of(x, node->weights[0]);
-  int64_t dims[BD_MAX_RANK + 1] = {1};
-  if (x->lanes == 1) {
-    node->made = bd_edit_value(e, node->weights[0]);
-    return BD_OK;
-  }
-  bd_id *ids = BD_NEW_ARRAY(e->ctx->arena, bd_id, x->lanes);
-  memcpy(dims + 1, type->dims, (size_t)type->rank * sizeof *dims);
-  for (int i = 0; i < x->lanes; ++i) {
-    ids[i] = bd_edit_value(e, node->weights[i]);
-    BD_TRY(bd_emit_reshaped(e, type->rank + 1, dims, &ids[i]));
-  }
-  return join(e, x->lanes, ids, &node->made);
-}
-
-// A bias for every place of every expert.
-static bd_status emit_bias(bd_experts *x, const bd_type *placed, bd_id *id) {
-  bd_edit *e = x->e;
-  const bd_type type = *bd_edit_type(e, *id);
-  char from[BD_MAX_RANK + 1], to[BD_MAX_RANK + 1];
-  int64_t dims[BD_MAX_RANK];
-  bd_experts_letters("e", type.rank - 1, from);
-  bd_experts_letters("bep", type.rank - 1, to);
-  memcpy(dims, placed->dims, 3 * sizeof *dims);
-  memcpy(dims + 3, type.dims + 1, (size_t)(type.rank - 1) * sizeof *dims);
-  bd_attr attrs[] = {bd_attr_string(e->ctx, "rule", bd_intern_f(e->ctx, "%s->%s", from, to)),
-                     bd_attr_ints(e->ctx, "dims", type.rank + 2, dims)};
-  return bd_edit_emit(e, BD_OP_BROADCAST, 1, id, 2, attrs, id);
-}
-
-// Letters with those of tokens replaced by `head`, and features named anew.
-static void rename_letters(const bd_expert_node *node, const char *letters, const char *head,
-                           char *names, char *out) {
-  while (*head)
-    *out++ = *head++;
-  for (; *letters; ++letters) {
-    int at = place_of(node->result, *letters);
-    if (at >= 0 && node->roles[at] != BD_EXPERT_FEATURE) continue;
-    if (!strchr(names, *letters)) strncat(names, letters, 1);
-    *out++ = (char)('f' + place_of(names, *letters));
-  }
-  *out = '\0';
-}
-
-static bd_status emit_contract(bd_experts *x, const bd_expert_node *node, bd_id in[2], bd_id *out) {
-  char rule[3][2 * BD_MAX_RANK], names[2 * BD_MAX_RANK + 1] = "";
-  for (int i = 0; i < 2; ++i)
-    rename_letters(node, node->letters[i], x->nodes[node->in[i]].kind == WEIGHT ? "e" : "bep",
-                   names, rule[i]);
-  rename_letters(node, node->result, "bep", names, rule[2]);
-  bd_attr attr = bd_attr_string(x->e->ctx, "rule",
-                                bd_intern_f(x->e->ctx, "%s,%s->%s", rule[0], rule[1], rule[2]));
-  return bd_edit_emit(x->e, BD_OP_CONTRACT, 2, in, 1, &attr, out);
-}
-
-static bd_status emit_slice(bd_experts *x, const bd_expert_node *node, bd_id in, bd_id *out) {
-  int64_t dim = 3;
-  for (int d = 0; d < bd_op_int(node->op, "dim", 0); ++d)
-    dim += node->roles[d] == BD_EXPERT_FEATURE;
-  bd_ctx *ctx = x->e->ctx;
-  bd_attr attrs[] = {bd_attr_int(ctx, "dim", dim),
-                     bd_attr_int(ctx, "start", bd_op_int(node->op, "start", 0)),
-                     bd_attr_int(ctx, "size", bd_op_int(node->op, "size", 0)),
-                     bd_attr_int(ctx, "step", bd_op_int(node->op, "step", 1))};
-  return bd_edit_emit(x->e, BD_OP_SLICE, 1, &in, bd_op_int(node->op, "step", 1) == 1 ? 3 : 4, attrs,
-                      out);
-}
-
-static bd_status emit_applied(bd_experts *x, bd_expert_node *node, bd_id placed) {
-  bd_id in[2] = {BD_NO_ID, BD_NO_ID};
-  bool contracts = node->op->kind == BD_OP_CONTRACT;
-  for (int k = 0; k < node->op->in_count; ++k) {
-    BD_TRY(bd_experts_emit(x, node->in[k], placed, &in[k]));
-    bool bias = !contracts && x->nodes[node->in[k]].kind == WEIGHT;
-    if (bias) BD_TRY(emit_bias(x, bd_edit_type(x->e, placed), &in[k]));
-  }
-  if (contracts) return emit_contract(x, node, in, &node->made);
-  if (node->op->kind == BD_OP_SLICE) return emit_slice(x, node, in[0], &node->made);
-  return bd_edit_emit(x->e, node->op->kind, node->op->in_count, in, node->op->attr_count,
-                      node->op->attrs, &node->made);
-}
-
-static bd_status emit_number(bd_experts *x, bd_expert_node *node) {
-  bd_ctx *ctx = x->e->ctx;
-  bd_attr attrs[] = {bd_attr_string(ctx, "dtype", bd_dtype_name(type_of(x, node->id)->dtype)),
-                     bd_attr_ints(ctx, "dims", 0, NULL), bd_attr_real(ctx, "value", node->number)};
-  return bd_edit_emit(x->e, BD_OP_CONSTANT, 0, NULL, 3, attrs, &node->made);
-}
-
-bd_status bd_experts_emit(bd_experts *x, int index, bd_id placed, bd_id *out) {
-  bd_expert_node *node = &x->nodes[index];
-  if (node->made == BD_NO_ID) {
-    if (node->kind == PLACED) node->made = placed;
-    if (node->kind == NUMBER) BD_TRY(emit_number(x, node));
-    if (node->kind == WEIGHT) BD_TRY(emit_weights(x, node));
-    if (node->kind == APPLIED) BD_TRY(emit_applied(x, node, placed));
-  }
-  *out = node->made;
-  return BD_OK;
 }
