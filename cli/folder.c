@@ -185,7 +185,7 @@ bd_status bd_folder_copy(bd_ctx *ctx, const char *from, const char *to,
     char *data;
     size_t bytes;
     BD_TRY(bd_file_read(ctx, bd_path_join(ctx, from, names[i]), SOURCE_LIMIT_BYTES, &data, &bytes));
-    BD_TRY(bd_file_write(ctx, bd_path_join(ctx, to, names[i]), data, bytes));
+    BD_TRY(bd_file_write_unsynced(ctx, bd_path_join(ctx, to, names[i]), data, bytes));
   }
   return BD_OK;
 }

@@ -58,7 +58,7 @@ static bd_status write_data(bd_ctx *ctx, const char *path) {
   char *text = bd_arena_array(ctx->arena, TEXT_BYTES, 1);
   for (uint32_t i = 0, state = 1; i < TEXT_BYTES; i++, state = state * 1664525 + 1013904223)
     text[i] = (char)('a' + (state >> 24) % 26);
-  return bd_file_write(ctx, path, text, TEXT_BYTES);
+  return bd_file_write_unsynced(ctx, path, text, TEXT_BYTES);
 }
 
 static bd_status train_program(bd_ctx *ctx, const program *p, const char **out_profile) {

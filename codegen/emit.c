@@ -4,7 +4,8 @@
 
 static bd_status write_file(const bd_emitter *e, const char *folder, const char *name,
                             const bd_text *text) {
-  return bd_file_write(e->ctx, bd_path_join(e->ctx, folder, name), text->data, text->length);
+  return bd_file_write_unsynced(e->ctx, bd_path_join(e->ctx, folder, name), text->data,
+                                text->length);
 }
 
 static bool is_called(const bd_emitter *e, const bd_function *function) {

@@ -60,11 +60,12 @@ static bd_status write_all(bd_emitter *e, const char *folder) {
                e->module->function_count);
   bd_emit_kernel_header(e, &header);
   bd_emit_evaluation_makefile(e, &makefile);
-  BD_TRY(bd_file_write(e->ctx, bd_path_join(e->ctx, folder, "main.c"), body.data, body.length));
-  BD_TRY(
-      bd_file_write(e->ctx, bd_path_join(e->ctx, folder, "kernels.h"), header.data, header.length));
-  BD_TRY(bd_file_write(e->ctx, bd_path_join(e->ctx, folder, "Makefile"), makefile.data,
-                       makefile.length));
+  BD_TRY(bd_file_write_unsynced(e->ctx, bd_path_join(e->ctx, folder, "main.c"), body.data,
+                                body.length));
+  BD_TRY(bd_file_write_unsynced(e->ctx, bd_path_join(e->ctx, folder, "kernels.h"), header.data,
+                                header.length));
+  BD_TRY(bd_file_write_unsynced(e->ctx, bd_path_join(e->ctx, folder, "Makefile"), makefile.data,
+                                makefile.length));
   return bd_kernel_set_write(e->ctx, e->kernels, bd_path_join(e->ctx, folder, "kernels"));
 }
 

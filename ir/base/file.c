@@ -182,7 +182,8 @@ bd_status bd_file_check_place(bd_ctx *ctx, const char *path) {
   return BD_OK;
 }
 
-bd_status bd_file_write(bd_ctx *ctx, const char *path, const void *data, size_t bytes) {
+static bd_status write_whole(bd_ctx *ctx, const char *path, const void *data, size_t bytes,
+                             bool synced) {
   bd_loc loc = bd_loc_file(path);
   struct stat about;
   char *name;
@@ -191,12 +192,20 @@ bd_status bd_file_write(bd_ctx *ctx, const char *path, const void *data, size_t 
     return write_in_place(ctx, path, data, bytes);
   BD_TRY(open_new(ctx, path, &name, &file));
   int error = write_all(file, data, bytes);
-  if (!error && fsync(file) != 0) error = errno;
+  if (!error && synced && fsync(file) != 0) error = errno;
   if (close(file) != 0 && !error) error = errno;
   if (!error && rename(name, path) != 0) error = errno;
   if (!error) return BD_OK;
   unlink(name);
   return bd_fail(ctx, status_of(error), loc, "cannot write: %s", strerror(error));
+}
+
+bd_status bd_file_write(bd_ctx *ctx, const char *path, const void *data, size_t bytes) {
+  return write_whole(ctx, path, data, bytes, true);
+}
+
+bd_status bd_file_write_unsynced(bd_ctx *ctx, const char *path, const void *data, size_t bytes) {
+  return write_whole(ctx, path, data, bytes, false);
 }
 
 // Returns 0 or an errno.

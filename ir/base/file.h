@@ -16,9 +16,15 @@ typedef struct bd_map {
 BD_NODISCARD bd_status bd_map_open(bd_ctx *ctx, const char *path, bd_map *out_map);
 void bd_map_close(bd_map *map);
 
-// Writes `path.tmp`, syncs, renames; devices, pipes and open descriptors (/dev/stdout) are written in
-// place, at their end. On failure no half file is left behind.
+// Writes `path.tmp`, syncs, renames; devices, pipes and open descriptors (/dev/stdout) are written
+// in place, at their end. On failure no half file is left behind.
 BD_NODISCARD bd_status bd_file_write(bd_ctx *ctx, const char *path, const void *data, size_t bytes);
+
+// As bd_file_write, and leaves it to the system when the bytes come to lie on the disk: for what is
+// made anew in no time, as the hundred sources of an output folder, each of which would be waited
+// for.
+BD_NODISCARD bd_status bd_file_write_unsynced(bd_ctx *ctx, const char *path, const void *data,
+                                              size_t bytes);
 
 // Whether bd_file_write could write there, before work that takes long: fails as it would.
 BD_NODISCARD bd_status bd_file_check_place(bd_ctx *ctx, const char *path);

@@ -61,7 +61,7 @@ void bd_hostile_fail(bd_hostile *test, const char *wrong, const char *about) {
 }
 
 void bd_hostile_write(bd_hostile *test, const char *path, const char *text) {
-  if (bd_file_write(test->ctx, path, text, strlen(text)) != BD_OK)
+  if (bd_file_write_unsynced(test->ctx, path, text, strlen(text)) != BD_OK)
     bd_hostile_fail(test, "cannot be written", path);
 }
 
