@@ -37,6 +37,7 @@ typedef struct conv_case {
   float *x, *w, *dy;  // as the convolution sees them: rounded
   void *half_x, *half_w, *half_dy;
   double *y, *dx, *dw; // expected
+  int64_t *places;     // place_of every point of y, for every point of its window
 } conv_case;
 
 // Adds one point of y to the results that are expected.
@@ -44,9 +45,10 @@ static void add_expected(conv_case *c, int64_t image, int64_t o, int64_t point) 
   const bd_rt_conv *const s = &c->s;
   const int64_t channels = s->c / s->groups, xs = points_of(s->x), ks = points_of(s->k);
   const int64_t base = o / (s->o / s->groups) * channels;
+  const int64_t *const places = c->places + point * ks;
   const int64_t at = offset_of(s, image, s->o, o, points_of(s->y), point);
   for (int64_t k = 0; k < channels * ks; k++) {
-    const int64_t place = place_of(s, point, k % ks);
+    const int64_t place = places[k % ks];
     if (place < 0) continue;
     const int64_t x = offset_of(s, image, s->c, base + k / ks, xs, place);
     const int64_t w = (o * channels + k / ks) * ks + k % ks;
@@ -69,6 +71,15 @@ static float *operand(int dtype, int64_t count, unsigned seed, void **out_halves
   return x;
 }
 
+static int64_t *make_places(const bd_rt_conv *s) {
+  const int64_t ys = points_of(s->y), ks = points_of(s->k);
+  int64_t *const places = malloc((size_t)(ys * ks) * sizeof *places);
+  if (!places) abort();
+  for (int64_t i = 0; i < ys * ks; i++)
+    places[i] = place_of(s, i / ks, i % ks);
+  return places;
+}
+
 static conv_case open_case(bd_rt_conv s) {
   conv_case c = {.s = s,
                  .xs = s.n * s.c * points_of(s.x),
@@ -77,6 +88,7 @@ static conv_case open_case(bd_rt_conv s) {
   c.x = operand(s.dtype, c.xs, 1, &c.half_x);
   c.w = operand(s.dtype, c.ws, 2, &c.half_w);
   c.dy = operand(s.dtype, c.ys, 3, &c.half_dy);
+  c.places = make_places(&s);
   c.y = zeros(c.ys), c.dx = zeros(c.xs), c.dw = zeros(c.ws);
   for (int64_t image = 0; image < s.n; image++)
     for (int64_t o = 0; o < s.o; o++)
@@ -87,7 +99,7 @@ static conv_case open_case(bd_rt_conv s) {
 
 static void close_case(conv_case *c) {
   free(c->x), free(c->w), free(c->dy), free(c->half_x), free(c->half_w), free(c->half_dy);
-  free(c->y), free(c->dx), free(c->dw);
+  free(c->y), free(c->dx), free(c->dw), free(c->places);
 }
 
 // A result of the type that the case asks for, near what is expected; `times` that.
