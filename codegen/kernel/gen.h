@@ -273,4 +273,6 @@ int bd_gen_own_loop(bd_gen *g, int64_t extent);
 LLVMValueRef bd_gen_arithmetic(bd_gen *g, const bd_op *op, bd_dtype dtype, const LLVMValueRef *in);
 LLVMValueRef bd_gen_reals(bd_gen *g, const bd_op *op, const LLVMValueRef *in);
 LLVMValueRef bd_gen_whole(bd_gen *g, const bd_op *op, bool is_unsigned, const LLVMValueRef *in);
+// Leaves one of the functions whose bodies are the same, and of the others their names (share.c).
+void bd_gen_share_bodies(bd_ctx *ctx, bd_kernel_set *set);
 #endif

@@ -306,6 +306,7 @@ static bd_status optimize(bd_ctx *ctx, bd_kernel_set *set) {
 }
 
 bd_status bd_kernel_set_write(bd_ctx *ctx, bd_kernel_set *set, const char *stem) {
+  if (!set->cuda) bd_gen_share_bodies(ctx, set); // PTX has no second names for kernels
   BD_TRY(optimize(ctx, set));
   char *message = NULL;
   if (LLVMPrintModuleToFile(set->module, bd_intern_f(ctx, "%s.ll", stem), &message))
