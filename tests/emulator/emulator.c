@@ -8,10 +8,11 @@
 
 enum { STACK_BYTES = 1 << 18, GUARD_BYTES = 1 << 12 };
 
-typedef enum state { READY, AT_BARRIER, AT_EXCHANGE, DONE } state;
+typedef enum state { NEW, READY, AT_BARRIER, AT_EXCHANGE, DONE } state; // the first two can run
 
 typedef struct fiber {
   void *stack; // where it goes on
+  int place;   // of its stack, once begun
   state state;
   int word, distance; // of an exchange
 } fiber;
@@ -20,6 +21,7 @@ static struct {
   pthread_mutex_t lock;
   char *stacks;
   fiber fibers[EMULATE_MAX_THREADS];
+  int free_places[EMULATE_MAX_THREADS], free_count;
   void *scheduler; // stack of the thread that launched
   int current;     // fiber
   int warp;        // its first thread
@@ -29,19 +31,29 @@ static struct {
   void *const *arguments;
 } now = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-// Saves the registers that a call keeps on this stack, notes it in *from, goes on at `to`. A jump,
-// not a return: the processor would predict that one to go back to where the switch was called.
-void emulate_switch(void **from, void *to);
-__asm__(".text\n"
-        ".globl emulate_switch\n"
-        ".type emulate_switch, @function\n"
-        "emulate_switch:\n"
-        "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq %r15\n"
-        "  movq %rsp, (%rdi)\n"
-        "  movq %rsi, %rsp\n"
-        "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n"
-        "  popq %rcx\n  jmpq *%rcx\n"
-        ".size emulate_switch, .-emulate_switch\n");
+// Saves the registers that a call keeps on this stack, asks `chooser` for the turn to take, and
+// goes on there: a thread that waits resumes with its word. One jump where a call would return,
+// which the processor would predict to lead back to where this thread came from.
+#define EMULATE_SWITCH(name, chooser)                                                              \
+  __asm__(".text\n.globl " #name "\n.type " #name ", @function\n" #name ":\n"                      \
+          "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq %r15\n"   \
+          "  movq %rsp, %r8\n  subq $8, %rsp\n  call " #chooser "\n"                               \
+          "  movq %rax, %rsp\n  movl %edx, %eax\n"                                                 \
+          "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n"         \
+          "  popq %rcx\n  jmpq *%rcx\n"                                                            \
+          ".size " #name ", .-" #name "\n")
+typedef struct turn {
+  void *stack;
+  uint64_t word;
+} turn;
+turn emulate_choose_entered(int thread, int, int, int, void *stack);
+turn emulate_choose_exchanged(int mask, int word, int distance, int bounds, void *stack);
+turn emulate_choose_waiting(int reason, int, int, int, void *stack);
+void emulate_enter(int thread);
+void emulate_wait(int reason);
+EMULATE_SWITCH(emulate_enter, emulate_choose_entered);
+EMULATE_SWITCH(emulate_exchange, emulate_choose_exchanged);
+EMULATE_SWITCH(emulate_wait, emulate_choose_waiting);
 
 static void fail(const char *what, int thread) {
   fprintf(stderr, "emulator: block %d, thread %d: %s\n", now.block, thread, what);
@@ -52,22 +64,76 @@ static void fail(const char *what, int thread) {
 static int find_ready(int thread) {
   const int turn = now.grid.descending ? -1 : 1;
   for (; thread >= now.warp && thread < now.warp + EMULATE_WARP; thread += turn)
-    if (now.fibers[thread].state == READY) return thread;
+    if (now.fibers[thread].state <= READY) return thread;
   return -1;
 }
 
-// The last of the warp's threads to wait goes back to the scheduler.
-static void wait_as(state reason) {
-  fiber *self = &now.fibers[now.current];
-  self->state = reason;
-  const int next = find_ready(now.current);
-  if (next >= 0) now.current = next;
-  emulate_switch(&self->stack, next >= 0 ? now.fibers[next].stack : now.scheduler);
+static void run_threads(void);
+
+// The first switch pops six registers, then jumps into run_threads; a function starts with its
+// stack 8 bytes off a multiple of 16.
+static void begin(fiber *f) {
+  f->place = now.free_places[--now.free_count];
+  f->state = READY;
+  uintptr_t top = (uintptr_t)now.stacks + ((size_t)f->place + 1) * STACK_BYTES;
+  top -= (uintptr_t)(f->place % 32) * 192; // or all stacks would share a few lines of the caches
+  void **stack = (void **)top - 8;
+  for (int i = 0; i < 6; i++)
+    stack[i] = NULL;
+  stack[6] = (void *)(uintptr_t)run_threads;
+  stack[7] = NULL;
+  f->stack = stack;
 }
 
-static void run_thread(void) {
-  now.kernel(now.arguments[0], now.arguments[1], now.arguments[2]);
-  wait_as(DONE);
+// To begin or to go on.
+static turn turn_of(int thread) {
+  fiber *f = &now.fibers[thread];
+  if (f->state == NEW) begin(f);
+  now.current = thread;
+  return (turn){f->stack, (unsigned)f->word};
+}
+
+// The last of the warp's threads to wait goes back to the scheduler.
+static turn wait_as(fiber *self, state reason, void *stack) {
+  self->state = reason;
+  self->stack = stack;
+  const int next = find_ready(now.current);
+  return next >= 0 ? turn_of(next) : (turn){now.scheduler, 0};
+}
+
+turn emulate_choose_entered(int thread, int b, int c, int d, void *stack) {
+  now.scheduler = stack;
+  return turn_of(thread);
+}
+
+turn emulate_choose_waiting(int reason, int b, int c, int d, void *stack) {
+  return wait_as(&now.fibers[now.current], (state)reason, stack);
+}
+
+turn emulate_choose_exchanged(int mask, int word, int distance, int bounds, void *stack) {
+  fiber *self = &now.fibers[now.current];
+  if (mask != -1 || bounds != EMULATE_WARP - 1 || distance < 0 || distance >= EMULATE_WARP)
+    fail("a shuffle of part of a warp", now.current);
+  self->word = word;
+  self->distance = distance;
+  return wait_as(self, AT_EXCHANGE, stack);
+}
+
+// A thread that ends leaves its stack, still in the caches, to the next that begins: without
+// barriers and shuffles one is enough.
+static void run_threads(void) {
+  for (;;) {
+    now.kernel(now.arguments[0], now.arguments[1], now.arguments[2]);
+    fiber *self = &now.fibers[now.current];
+    self->state = DONE;
+    const int next = find_ready(now.current);
+    if (next < 0 || now.fibers[next].state != NEW) {
+      now.free_places[now.free_count++] = self->place;
+      emulate_wait(DONE);
+    }
+    now.fibers[next] = (fiber){.place = self->place, .state = READY};
+    now.current = next;
+  }
 }
 
 int emulate_thread(void) {
@@ -84,30 +150,7 @@ int emulate_blocks(void) {
 }
 
 void emulate_barrier(void) {
-  wait_as(AT_BARRIER);
-}
-
-int emulate_exchange(int mask, int word, int distance, int bounds) {
-  fiber *self = &now.fibers[now.current];
-  if (mask != -1 || bounds != EMULATE_WARP - 1 || distance < 0 || distance >= EMULATE_WARP)
-    fail("a shuffle of part of a warp", now.current);
-  self->word = word;
-  self->distance = distance;
-  wait_as(AT_EXCHANGE);
-  return self->word;
-}
-
-// The first switch pops six registers, then returns into run_thread; a function starts with its
-// stack 8 bytes off a multiple of 16.
-static void prepare(int thread) {
-  uintptr_t top = (uintptr_t)now.stacks + ((size_t)thread + 1) * STACK_BYTES;
-  top -= (uintptr_t)(thread % 32) * 192; // or all stacks would share a few lines of the caches
-  void **stack = (void **)top - 8;
-  for (int i = 0; i < 6; i++)
-    stack[i] = NULL;
-  stack[6] = (void *)(uintptr_t)run_thread;
-  stack[7] = NULL;
-  now.fibers[thread] = (fiber){.stack = stack};
+  emulate_wait(AT_BARRIER);
 }
 
 static void make_stacks(void) {
@@ -119,6 +162,8 @@ static void make_stacks(void) {
   for (int i = 0; i < EMULATE_MAX_THREADS; i++)
     if (mprotect(now.stacks + (size_t)i * STACK_BYTES, GUARD_BYTES, PROT_NONE))
       fail("no guards for stacks", i);
+  for (int i = 0; i < EMULATE_MAX_THREADS; i++)
+    now.free_places[now.free_count++] = EMULATE_MAX_THREADS - 1 - i;
 }
 
 static void exchange_words(int first) {
@@ -141,9 +186,9 @@ static void run_warp(int first) {
   for (;;) {
     bool exchange = false;
     now.warp = first;
-    now.current = find_ready(now.grid.descending ? first + EMULATE_WARP - 1 : first);
-    if (now.current < 0) return;
-    emulate_switch(&now.scheduler, now.fibers[now.current].stack);
+    const int next = find_ready(now.grid.descending ? first + EMULATE_WARP - 1 : first);
+    if (next < 0) return;
+    emulate_enter(next);
     for (int i = 0; i < EMULATE_WARP; i++)
       exchange |= now.fibers[first + i].state == AT_EXCHANGE;
     if (!exchange) return;
@@ -154,7 +199,7 @@ static void run_warp(int first) {
 static void run_block(void) {
   int threads = now.grid.threads, done = 0;
   for (int i = 0; i < threads; i++)
-    prepare(i);
+    now.fibers[i].state = NEW;
   while (!done) {
     for (int i = 0; i < threads; i += EMULATE_WARP)
       run_warp(now.grid.descending ? threads - EMULATE_WARP - i : i);
