@@ -98,9 +98,11 @@ bd_pipeline_problem bd_candidates_pose(bd_ctx *ctx, const bd_candidates *c, int 
   }
   bd_sharding *forms = BD_NEW_ARRAY(ctx->arena, bd_sharding, c->layers.form_count);
   bd_shared_set_apart(ctx, c->scene, &c->setting, runs, &problem);
+  bd_stage_links links = bd_setting_links(ctx, c->scene, &c->setting);
+  problem.link = links.of;
   problem.form_count = number_forms(ctx, &c->layers, problem.run_count, runs, forms);
   for (int r = 0; r < problem.run_count; r++)
-    bd_setting_hand_on(ctx, c->scene, &c->setting, r, problem.form_count, forms, &runs[r]);
+    bd_setting_hand_on(ctx, c->scene, &c->setting, r, &links, problem.form_count, forms, &runs[r]);
   problem.runs = runs;
   return problem;
 }

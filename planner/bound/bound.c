@@ -38,61 +38,6 @@ bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages, int64_t 
   return BD_OK;
 }
 
-static bool is_activation(const bd_value *value) {
-  return bd_dtype_is_float(value->type.dtype) && value->type.rank > 0;
-}
-
-static bd_sharding form_for(const bd_value *value, const bd_sharding *form) {
-  bd_sharding out = *form;
-  for (int axis = 0; axis < BD_MAX_AXES; axis++)
-    if (out.at[axis] >= value->type.rank) out.at[axis] = BD_REPLICATED;
-  return out;
-}
-
-// Bytes on a rank of what a function hands on.
-static double handed_bytes(const bd_function *f, const bd_setting *setting,
-                           const bd_sharding *form) {
-  double bytes = 0;
-  for (int i = 0; i < f->result_count; i++) {
-    const bd_value *value = &f->values[f->results[i]];
-    if (!is_activation(value)) continue;
-    bd_sharding at = form_for(value, form);
-    bytes += (double)bd_local_elements(&setting->mesh, &at, &value->type, setting->micro_batch) *
-             (double)bd_dtype_bytes(value->type.dtype);
-  }
-  return bytes;
-}
-
-// A message between the neighbours with the nearest (or the farthest) link: what the sender and the
-// receiver spend on it.
-typedef struct handing {
-  double send, receive;
-} handing;
-
-static handing hand_over(const bd_scene *scene, const bd_setting *setting, double bytes, bool far) {
-  bd_cost_model cost = {scene->cluster, setting->mesh, setting->micro_batch};
-  handing out = {0, far ? 0 : INFINITY};
-  for (int s = 0; s == 0 || s + 1 < setting->stages; s++) {
-    double seconds = bd_cost_receive(&cost, s, s + 1, bytes);
-    out.receive = far ? fmax(out.receive, seconds) : fmin(out.receive, seconds);
-  }
-  if (bytes > 0) out.send = bd_cost_copy(&cost, bytes);
-  return bytes > 0 ? out : (handing){0, 0};
-}
-
-double bd_bound_transfer(const bd_scene *scene, const bd_setting *setting,
-                         const bd_setting_layers *layers) {
-  double least = INFINITY;
-  for (int r = 0; r < scene->runs->count && setting->stages > 1; r++)
-    for (int f = 0; f < layers->form_count; f++) {
-      if (r + 1 == scene->runs->count && scene->runs->runs[r].calls == 1) continue;
-      double bytes = handed_bytes(scene->runs->runs[r].function, setting, &layers->forms[f]);
-      handing over = hand_over(scene, setting, bytes, false);
-      least = fmin(least, over.send + over.receive);
-    }
-  return isfinite(least) ? least : 0;
-}
-
 bd_status bd_bound_apart(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                          bd_bounded *out) {
   bd_sharding *tied;
@@ -163,45 +108,4 @@ void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, int count, const bd_setti
     out->tight = true;
     least = fmin(least, out->seconds);
   }
-}
-
-// Bringing every activation from one form to another.
-static double conversion_seconds(const bd_scene *scene, const bd_setting *setting,
-                                 const bd_function *f, const bd_sharding *from,
-                                 const bd_sharding *to) {
-  bd_cost_model cost = {scene->cluster, setting->mesh, setting->micro_batch};
-  double seconds = 0;
-  for (int i = 0; i < f->result_count; i++) {
-    const bd_value *value = &f->values[f->results[i]];
-    if (!is_activation(value)) continue;
-    bd_sharding before = form_for(value, from), after = form_for(value, to);
-    seconds += bd_cost_reshard(&cost, &value->type, &before, &after);
-  }
-  return seconds;
-}
-
-void bd_setting_hand_on(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int run,
-                        int form_count, const bd_sharding *forms, bd_pipeline_run *out) {
-  const bd_function *f = scene->runs->runs[run].function;
-  bd_both_ways *change = BD_NEW_ARRAY(ctx->arena, bd_both_ways, form_count * form_count);
-  bd_both_ways *send = BD_NEW_ARRAY(ctx->arena, bd_both_ways, form_count * form_count);
-  bd_both_ways *receive = BD_NEW_ARRAY(ctx->arena, bd_both_ways, form_count * form_count);
-  for (int from = 0; from < form_count; from++)
-    for (int to = 0; to < form_count; to++) {
-      int at = from * form_count + to;
-      double there = conversion_seconds(scene, setting, f, &forms[from], &forms[to]);
-      double back = conversion_seconds(scene, setting, f, &forms[to], &forms[from]);
-      handing value = hand_over(scene, setting, handed_bytes(f, setting, &forms[from]), true);
-      handing gradient = hand_over(scene, setting, handed_bytes(f, setting, &forms[to]), true);
-      change[at] = (bd_both_ways){there, back};
-      send[at] = (bd_both_ways){value.send, gradient.receive + back};
-      receive[at] = (bd_both_ways){value.receive + there, gradient.send};
-    }
-  double *handed = BD_NEW_ARRAY(ctx->arena, double, form_count);
-  for (int form = 0; form < form_count; form++)
-    handed[form] = handed_bytes(f, setting, &forms[form]);
-  out->handed_bytes = handed;
-  out->change = change;
-  out->send = send;
-  out->receive = receive;
 }

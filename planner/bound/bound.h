@@ -108,8 +108,18 @@ void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, int count, const bd_setti
 double bd_bound_transfer(const bd_scene *scene, const bd_setting *setting,
                          const bd_setting_layers *layers);
 
+// The links between neighbouring stages.
+typedef struct bd_stage_links {
+  int count;        // that differ; 1 for a single stage
+  const int *of;    // per stage but the last: that to the next, among them
+  const int *stage; // per link: a stage that it leads from
+} bd_stage_links;
+
+bd_stage_links bd_setting_links(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting);
+
 // Seconds and bytes to hand on an activation that a run's layers make, forward and backward: tables
-// as in bd_pipeline_run, over `forms`.
+// as in bd_pipeline_run, over `forms` and the links.
 void bd_setting_hand_on(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int run,
-                        int form_count, const bd_sharding *forms, bd_pipeline_run *out);
+                        const bd_stage_links *links, int form_count, const bd_sharding *forms,
+                        bd_pipeline_run *out);
 #endif

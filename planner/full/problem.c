@@ -103,14 +103,17 @@ static void hand_on(const posing *p, int n, int other, int run, bd_pipeline_run 
   bd_scene scene = mode->scene;
   const bd_full_group *group = &space->groups[space->modes[n].group];
   int devices = bd_mesh_devices(&space->modes[n].mesh);
-  // Enough stages for two neighbours to be on two nodes, where there are several.
+  // Enough stages for the last two to be on two nodes, where there are several.
   bd_setting setting = mode->setting;
   setting.stages =
       devices < group->node && group->node < group->count ? group->node / devices + 1 : 2;
   bd_cluster cluster =
       bd_full_pair_cluster(space->cluster, group, &space->groups[other], devices, setting.stages);
+  int stage = setting.stages - 2;
+  bd_stage_links farthest = {.count = 1, .stage = &stage};
   scene.cluster = &cluster;
-  bd_setting_hand_on(p->ctx, &scene, &setting, run, mode->form_count + 1, mode->forms, out);
+  bd_setting_hand_on(p->ctx, &scene, &setting, run, &farthest, mode->form_count + 1, mode->forms,
+                     out);
 }
 
 // One mode: what it costs to stay on it, and to hand on to it or any other mode. Between meshes an

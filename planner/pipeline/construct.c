@@ -29,7 +29,7 @@ typedef struct construction {
   double *least;    // prefix sums of the fastest candidates' seconds
   double *seconds;  // [run][form]: of the fastest candidate; INFINITY: none
   double *share;    // per stage: how much longer than the last it may take
-  double *taken;    // [run before][form before][entry]: of a stage, to take what another hands on
+  double *taken;    // [stage before][run before][form before][entry]: to take what it hands on
   // Of the stage at hand:
   double *holds; // per candidate: bytes of one layer
   double *bytes; // [run][form]: of the leanest candidate
@@ -226,10 +226,10 @@ static void add_arc(construction *c, arc added) {
   c->arcs[c->arc_count++] = added;
 }
 
-// What it takes to hand on what the layer makes in a form.
-static double sent(const construction *c, int layer, int form) {
+// What a stage takes to hand on what the layer makes in a form.
+static double sent(const construction *c, int stage, int layer, int form) {
   const bd_pipeline_run *run = &c->problem->runs[c->run_of[layer]];
-  return bd_pipeline_sum(run->send[form * forms_of(c) + form]);
+  return bd_pipeline_sum(run->send[bd_pipeline_hand_at(c->problem, stage, form, form)]);
 }
 
 // Inside one run, stages that start at different layers are alike.
@@ -254,7 +254,7 @@ static void add_arcs(construction *c, int stage, int from_least, int from_most) 
         for (int g = 0; g < F; g++) {
           arc a = {stage, from, to, 0, f, g, 0};
           if (!build_stage(c, stage, from, to, f, g, &a.cost)) continue;
-          if (stage < last_stage) a.cost += sent(c, to - 1, g);
+          if (stage < last_stage) a.cost += sent(c, stage, to - 1, g);
           add_arc(c, a);
         }
       c->end_arc[layers] = c->arc_count;
@@ -275,18 +275,24 @@ static size_t state_of(const construction *c, int stage, int layer, int form) {
          (size_t)form;
 }
 
+static double *taken_at(const construction *c, int stage, int run, int form) {
+  return &c->taken[((stage * c->problem->run_count + run) * forms_of(c) + form) * forms_of(c)];
+}
+
 // What stages take for what they get. The sender is charged as if the form stayed; the receiver
 // pays the difference.
 static void find_taken(construction *c) {
-  int F = forms_of(c);
-  for (int r = 0; r < c->problem->run_count; r++)
-    for (int before = 0; before < F; before++)
-      for (int entry = 0; entry < F; entry++) {
-        const bd_pipeline_run *run = &c->problem->runs[r];
-        c->taken[(r * F + before) * F + entry] = bd_pipeline_sum(run->receive[before * F + entry]) +
-                                                 bd_pipeline_sum(run->send[before * F + entry]) -
-                                                 bd_pipeline_sum(run->send[before * F + before]);
-      }
+  const bd_pipeline_problem *p = c->problem;
+  for (int s = 0; s + 1 < p->stages; s++)
+    for (int r = 0; r < p->run_count; r++)
+      for (int before = 0; before < p->form_count; before++)
+        for (int entry = 0; entry < p->form_count; entry++) {
+          const bd_pipeline_run *run = &p->runs[r];
+          int at = bd_pipeline_hand_at(p, s, before, entry);
+          taken_at(c, s, r, before)[entry] =
+              bd_pipeline_sum(run->receive[at]) + bd_pipeline_sum(run->send[at]) -
+              bd_pipeline_sum(run->send[bd_pipeline_hand_at(p, s, before, before)]);
+        }
 }
 
 // Goes on with an arc, so many layers later, from what comes before it.
@@ -294,7 +300,8 @@ static void extend(construction *c, int index, int shift, double limit) {
   const arc *a = &c->arcs[index];
   int F = forms_of(c), from = a->from + shift;
   const double *before = &c->best[state_of(c, a->stage, from, 0)];
-  const double *taken = a->stage ? &c->taken[c->run_of[from - 1] * F * F + a->entry] : NULL;
+  const double *taken =
+      a->stage ? taken_at(c, a->stage - 1, c->run_of[from - 1], 0) + a->entry : NULL;
   size_t to = state_of(c, a->stage + 1, a->to + shift, a->exit);
   for (int f = 0; f < (a->stage ? F : 1); f++) {
     if (isinf(before[f])) continue;
@@ -342,7 +349,7 @@ static double slowest_share(const construction *c) {
     const arc *a = &c->arcs[code / F];
     layer -= a->to - a->from;
     form = code % F;
-    double taken = s > 1 ? c->taken[(c->run_of[layer - 1] * F + form) * F + a->entry] : 0;
+    double taken = s > 1 ? taken_at(c, s - 2, c->run_of[layer - 1], form)[a->entry] : 0;
     slowest = fmax(slowest, (a->cost + taken) / c->share[a->stage]);
   }
   return slowest;
@@ -383,7 +390,7 @@ static void start(construction *c) {
   c->holds = BD_NEW_ARRAY(arena, double, c->cells);
   c->least = BD_NEW_ARRAY(arena, double, c->layers + 1);
   c->share = BD_NEW_ARRAY(arena, double, p->stages);
-  c->taken = BD_NEW_ARRAY(arena, double, p->run_count * p->form_count * p->form_count);
+  c->taken = BD_NEW_ARRAY(arena, double, p->stages * p->run_count * p->form_count * p->form_count);
   c->seconds = BD_NEW_ARRAY(arena, double, p->run_count * p->form_count);
   c->bytes = BD_NEW_ARRAY(arena, double, p->run_count * p->form_count);
   c->reach = BD_NEW_ARRAY(arena, double, 2 * p->form_count);

@@ -36,6 +36,11 @@ int bd_pipeline_index(const bd_pipeline_problem *problem, int stage, int run, in
   return index;
 }
 
+int bd_pipeline_hand_at(const bd_pipeline_problem *problem, int stage, int from, int to) {
+  int link = problem->link ? problem->link[stage] : 0;
+  return (link * problem->form_count + from) * problem->form_count + to;
+}
+
 static int in_flight(const bd_pipeline_problem *problem, int stage) {
   return bd_schedule_in_flight(problem->schedule, stage, problem->stages, problem->micro_batches);
 }
@@ -130,12 +135,12 @@ static void add_layers(const bd_pipeline_problem *problem, const int *count, int
 static void add_change(const bd_pipeline_problem *problem, int run, int from_stage, int to_stage,
                        int from, int to, stage_sums *sums) {
   const bd_pipeline_run *own = &problem->runs[run];
-  int at = from * problem->form_count + to;
   if (from_stage == to_stage) {
-    add_seconds(&sums[to_stage], own->change[at]);
+    add_seconds(&sums[to_stage], own->change[from * problem->form_count + to]);
     sums[to_stage].bytes += bd_pipeline_change_bytes(problem, to_stage, run, from, to);
     return;
   }
+  int at = bd_pipeline_hand_at(problem, from_stage, from, to);
   add_seconds(&sums[from_stage], own->send[at]);
   sums[from_stage].bytes += bd_pipeline_send_bytes(problem, from_stage, run, from, to);
   add_seconds(&sums[to_stage], own->receive[at]);

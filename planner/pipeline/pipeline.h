@@ -14,13 +14,13 @@ double bd_pipeline_sum(bd_both_ways seconds); // of both
 
 // A run of consecutive calls of one function, and the ways to run each. The tables tell what it
 // costs a micro-batch that a layer of this run hands on in form `f` what the next layer takes in
-// form `g`, at [f * form_count + g].
+// form `g`, at [f * form_count + g], and between stages at bd_pipeline_hand_at.
 typedef struct bd_pipeline_run {
   int calls; // layers
   int candidate_count;
   const bd_layer_candidate *candidates;
   const bd_both_ways *change;         // both on one stage
-  const bd_both_ways *send, *receive; // on the earlier and on the later of two stages
+  const bd_both_ways *send, *receive; // per link: on the earlier and on the later of two stages
   const double *handed_bytes;         // [form]: of what a layer hands on, on a rank
 } bd_pipeline_run;
 
@@ -41,6 +41,9 @@ typedef struct bd_pipeline_problem {
   const bd_pipeline_run *runs;
   int shared_count;
   const bd_pipeline_shared *shared;
+  // Per stage but the last: which of the links for which runs have tables leads to the next stage;
+  // NULL: the only one.
+  const int *link;
   int64_t cap_bytes;
   // Per stage s, the least and the most layers that run on stages 0 to s; NULL: open.
   const int *cut_least, *cut_most;
@@ -61,6 +64,9 @@ typedef struct bd_pipeline {
 
 int bd_pipeline_candidates(const bd_pipeline_problem *problem); // over all runs
 int bd_pipeline_index(const bd_pipeline_problem *problem, int stage, int run, int candidate);
+// Where tables of a run tell what `stage` hands on in form `from` and the next one takes in form
+// `to`.
+int bd_pipeline_hand_at(const bd_pipeline_problem *problem, int stage, int from, int to);
 // Of a run that enters a stage in the form `entry`: the other form that layers of it have there,
 // since a run changes its form at most once within a stage; else `entry`.
 int bd_pipeline_exit_form(const bd_pipeline_problem *problem, const int *count, int stage, int run,

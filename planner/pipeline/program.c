@@ -106,9 +106,12 @@ static void add_links(building *b, int s, int r) {
         if (!goes_on(b, s, r, way, &stage, &next) || !has_form(run, f) ||
             !has_form(&b->problem->runs[next], g))
           continue;
-        int at = f * F + g;
-        double sent = bd_pipeline_sum(run->send[at]) + bd_pipeline_sum(run->receive[at]);
-        *link = add_integer(b, way == SAME_STAGE ? bd_pipeline_sum(run->change[at]) : sent, 1);
+        double seconds = bd_pipeline_sum(run->change[f * F + g]);
+        if (way != SAME_STAGE) {
+          int at = bd_pipeline_hand_at(b->problem, s, f, g);
+          seconds = bd_pipeline_sum(run->send[at]) + bd_pipeline_sum(run->receive[at]);
+        }
+        *link = add_integer(b, seconds, 1);
       }
 }
 
@@ -175,10 +178,13 @@ static void add_arcs(building *b, stage_rows rows, int s) {
         add_arc(b, rows, *link_at(b, s, r, SAME_STAGE, f, g), change, held);
         for (int way = 0; way < WAYS; way++) {
           if (way == SAME_STAGE) continue;
-          add_arc(b, rows, *link_at(b, s, r, way, f, g), run->send[f * F + g],
-                  bd_pipeline_send_bytes(p, s, r, f, g));
+          if (goes_on(b, s, r, way, &stage, &next))
+            add_arc(b, rows, *link_at(b, s, r, way, f, g),
+                    run->send[bd_pipeline_hand_at(p, s, f, g)],
+                    bd_pipeline_send_bytes(p, s, r, f, g));
           if (s > 0 && goes_on(b, s - 1, r, way, &stage, &next))
-            add_arc(b, rows, *link_at(b, s - 1, r, way, f, g), run->receive[f * F + g],
+            add_arc(b, rows, *link_at(b, s - 1, r, way, f, g),
+                    run->receive[bd_pipeline_hand_at(p, s - 1, f, g)],
                     bd_pipeline_receive_bytes(p, s, r, f, g));
         }
       }

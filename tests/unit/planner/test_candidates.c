@@ -1,5 +1,5 @@
-// A pipeline of one stage takes as long as the plan that it becomes: what its layers share is paid
-// once.
+// A pipeline takes as long as the plan that it becomes: what the layers of a stage share is paid
+// once, and messages take what their own links do.
 #include "frontend/frontend.h"
 #include "ir/pass.h"
 #include "planner/candidates.h"
@@ -30,14 +30,15 @@ static void compare(bd_ctx *ctx, const bd_scene *scene, const bd_candidates *can
   compared++;
 }
 
-static void compare_model(const char *model, int64_t sequence, int devices) {
+static void compare_model(const char *model, int64_t sequence, const char *on, int stages,
+                          int devices) {
   bd_ctx *ctx = bd_ctx_create();
   bd_model_options options = {.sequence = sequence};
   bd_cluster cluster;
   bd_module *graph, *train;
   assert_int_equal(bd_model_load(ctx, model, &options, &graph), BD_OK);
   assert_int_equal(bd_pass_autodiff(ctx, graph, &train), BD_OK);
-  assert_int_equal(bd_cluster_load(ctx, "cpu:1x4", &cluster), BD_OK);
+  assert_int_equal(bd_cluster_load(ctx, on, &cluster), BD_OK);
   bd_plan_request request = {.model = model,
                              .target = "cpu",
                              .optimizer = "adamw",
@@ -55,7 +56,7 @@ static void compare_model(const char *model, int64_t sequence, int devices) {
                     .sequence = sequence,
                     .cap_bytes = INT64_MAX / 4,
                     .layers_cap_bytes = INT64_MAX / 4};
-  bd_setting setting = {1, {1, {devices}}, 4, bd_sharding_replicated()};
+  bd_setting setting = {stages, {1, {devices}}, 4, bd_sharding_replicated()};
   bd_candidates candidates;
   bool possible;
   assert_int_equal(bd_candidates_measure(ctx, &scene, &setting, 0, NULL, &candidates, &possible),
@@ -69,14 +70,24 @@ static void compare_model(const char *model, int64_t sequence, int devices) {
 static void test_one_stage(void **unused) {
   (void)unused;
   for (int devices = 1; devices <= 4; devices *= 2) {
-    compare_model("gpt2-tiny", 16, devices);
-    compare_model("llama-tiny", 16, devices);
-    compare_model("examples/mlp.json", 0, devices);
+    compare_model("gpt2-tiny", 16, "cpu:1x4", 1, devices);
+    compare_model("llama-tiny", 16, "cpu:1x4", 1, devices);
+    compare_model("examples/mlp.json", 0, "cpu:1x4", 1, devices);
   }
   assert_int_equal(compared, 18);
 }
 
+// Of four stages, the second and the third are on two nodes.
+static void test_links(void **unused) {
+  (void)unused;
+  compared = 0;
+  compare_model("llama-tiny", 16, "cpu:2x2", 4, 1);
+  compare_model("llama-tiny", 16, "h100:2x4", 4, 2);
+  assert_int_equal(compared, 4);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_stage)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_stage),
+                                     cmocka_unit_test(test_links)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,13 +139,14 @@ static void add_seconds(walk *w, int stage, bd_both_ways seconds) {
 static void change_form(walk *w, int stage, int form) {
   const bd_pipeline_run *before = &w->problem->runs[w->run];
   double old = before->handed_bytes[w->form], fresh = before->handed_bytes[form];
-  int at = w->form * w->problem->form_count + form;
+  int forms = w->problem->form_count, at = w->form * forms + form;
   bool changes = form != w->form;
   if (w->stage == stage) {
     add_seconds(w, stage, before->change[at]);
     if (changes) w->bytes[stage] += slots_of(w->problem, stage) * fresh + old;
     return;
   }
+  if (w->problem->link) at += w->problem->link[w->stage] * forms * forms;
   add_seconds(w, w->stage, before->send[at]);
   add_seconds(w, stage, before->receive[at]);
   w->bytes[w->stage] += fresh + (changes ? old : 0) + (w->problem->sends_held ? old : 0) -
@@ -402,6 +403,44 @@ static void test_cuts(void **unused) {
   assert_true(possible > TRIALS / 4 && binding > TRIALS / 20);
 }
 
+// Messages of a second link take three times as long.
+static const bd_both_ways *with_slow_link(bd_ctx *ctx, const bd_both_ways *table, int cells) {
+  bd_both_ways *both = BD_NEW_ARRAY(ctx->arena, bd_both_ways, 2 * cells);
+  for (int i = 0; i < cells; i++) {
+    both[i] = table[i];
+    both[cells + i] = (bd_both_ways){3 * table[i].forward, 3 * table[i].backward};
+  }
+  return both;
+}
+
+// One of the stages' links is slow, as between nodes.
+static void test_links(void **unused) {
+  (void)unused;
+  int slower = 0, tried = 0;
+  for (int trial = 0; trial < TRIALS / 2; trial++) {
+    begin_trial(41u, trial);
+    bd_ctx *ctx = bd_ctx_create();
+    bd_pipeline_problem p = random_problem(ctx);
+    double near = enumerate_all(&p).fastest_seconds;
+    bd_pipeline_run *runs = bd_arena_copy(ctx->arena, p.runs, p.run_count, sizeof *runs);
+    int link[3] = {0}, cells = p.form_count * p.form_count;
+    for (int r = 0; r < p.run_count; r++) {
+      runs[r].send = with_slow_link(ctx, runs[r].send, cells);
+      runs[r].receive = with_slow_link(ctx, runs[r].receive, cells);
+    }
+    if (p.stages > 1) link[random_below((unsigned)p.stages - 1)] = 1;
+    p.runs = runs;
+    p.link = link;
+    double best = enumerate_all(&p).fastest_seconds;
+    check_fastest(ctx, &p, best);
+    if (isfinite(best)) check_construction(ctx, &p, best);
+    slower += isfinite(best) && best > near * (1 + 1e-9);
+    tried += p.stages > 1 && isfinite(best);
+    bd_ctx_destroy(ctx);
+  }
+  assert_true(slower > tried / 2 && slower > TRIALS / 10);
+}
+
 // The problem among so many candidates that are of no use that only its core is solved.
 static bd_pipeline_problem padded(bd_ctx *ctx, const bd_pipeline_problem *problem) {
   bd_pipeline_problem p = *problem;
@@ -519,7 +558,7 @@ static void test_refill(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_enumeration),
-                                     cmocka_unit_test(test_cuts), cmocka_unit_test(test_core),
-                                     cmocka_unit_test(test_refill)};
+                                     cmocka_unit_test(test_cuts), cmocka_unit_test(test_links),
+                                     cmocka_unit_test(test_core), cmocka_unit_test(test_refill)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,135 @@
+// What passes from layer to layer: changes of form within a stage, messages between two.
+#include "planner/bound/bound.h"
+#include <math.h>
+
+static bool is_activation(const bd_value *value) {
+  return bd_dtype_is_float(value->type.dtype) && value->type.rank > 0;
+}
+
+static bd_sharding form_for(const bd_value *value, const bd_sharding *form) {
+  bd_sharding out = *form;
+  for (int axis = 0; axis < BD_MAX_AXES; axis++)
+    if (out.at[axis] >= value->type.rank) out.at[axis] = BD_REPLICATED;
+  return out;
+}
+
+// Bytes on a rank of what a function hands on.
+static double handed_bytes(const bd_function *f, const bd_setting *setting,
+                           const bd_sharding *form) {
+  double bytes = 0;
+  for (int i = 0; i < f->result_count; i++) {
+    const bd_value *value = &f->values[f->results[i]];
+    if (!is_activation(value)) continue;
+    bd_sharding at = form_for(value, form);
+    bytes += (double)bd_local_elements(&setting->mesh, &at, &value->type, setting->micro_batch) *
+             (double)bd_dtype_bytes(value->type.dtype);
+  }
+  return bytes;
+}
+
+// A message between neighbours: what the sender and the receiver spend on it.
+typedef struct handing {
+  double send, receive;
+} handing;
+
+// From a stage to the next.
+static handing hand_over(const bd_scene *scene, const bd_setting *setting, int stage,
+                         double bytes) {
+  bd_cost_model cost = {scene->cluster, setting->mesh, setting->micro_batch};
+  if (bytes <= 0) return (handing){0, 0};
+  return (handing){bd_cost_copy(&cost, bytes), bd_cost_receive(&cost, stage, stage + 1, bytes)};
+}
+
+// Between the neighbours with the nearest link.
+static double least_transfer(const bd_scene *scene, const bd_setting *setting, double bytes) {
+  double least = INFINITY;
+  for (int s = 0; s + 1 < setting->stages; s++) {
+    handing over = hand_over(scene, setting, s, bytes);
+    least = fmin(least, over.send + over.receive);
+  }
+  return least;
+}
+
+double bd_bound_transfer(const bd_scene *scene, const bd_setting *setting,
+                         const bd_setting_layers *layers) {
+  double least = INFINITY;
+  for (int r = 0; r < scene->runs->count && setting->stages > 1; r++)
+    for (int f = 0; f < layers->form_count; f++) {
+      if (r + 1 == scene->runs->count && scene->runs->runs[r].calls == 1) continue;
+      double bytes = handed_bytes(scene->runs->runs[r].function, setting, &layers->forms[f]);
+      least = fmin(least, least_transfer(scene, setting, bytes));
+    }
+  return isfinite(least) ? least : 0;
+}
+
+// Bringing every activation from one form to another.
+static double conversion_seconds(const bd_scene *scene, const bd_setting *setting,
+                                 const bd_function *f, const bd_sharding *from,
+                                 const bd_sharding *to) {
+  bd_cost_model cost = {scene->cluster, setting->mesh, setting->micro_batch};
+  double seconds = 0;
+  for (int i = 0; i < f->result_count; i++) {
+    const bd_value *value = &f->values[f->results[i]];
+    if (!is_activation(value)) continue;
+    bd_sharding before = form_for(value, from), after = form_for(value, to);
+    seconds += bd_cost_reshard(&cost, &value->type, &before, &after);
+  }
+  return seconds;
+}
+
+static bool same_link(bd_link a, bd_link b) {
+  return a.latency_seconds == b.latency_seconds && a.bytes_per_second == b.bytes_per_second &&
+         a.half_rate_bytes == b.half_rate_bytes;
+}
+
+bd_stage_links bd_setting_links(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting) {
+  bd_cost_model cost = {scene->cluster, setting->mesh, setting->micro_batch};
+  bd_stage_links out = {0};
+  int *of = BD_NEW_ARRAY(ctx->arena, int, setting->stages);
+  int *stage = BD_NEW_ARRAY(ctx->arena, int, setting->stages);
+  for (int s = 0; s + 1 < setting->stages; s++) {
+    bd_link link = bd_cost_stage_link(&cost, s, s + 1);
+    while (of[s] < out.count &&
+           !same_link(link, bd_cost_stage_link(&cost, stage[of[s]], stage[of[s]] + 1)))
+      of[s]++;
+    if (of[s] == out.count) stage[out.count++] = s;
+  }
+  if (setting->stages == 1) out.count = 1;
+  out.of = of;
+  out.stage = stage;
+  return out;
+}
+
+static void change_forms(const bd_scene *scene, const bd_setting *setting, const bd_function *f,
+                         int form_count, const bd_sharding *forms, bd_both_ways *out) {
+  for (int from = 0; from < form_count; from++)
+    for (int to = 0; to < form_count; to++)
+      out[from * form_count + to] =
+          (bd_both_ways){conversion_seconds(scene, setting, f, &forms[from], &forms[to]),
+                         conversion_seconds(scene, setting, f, &forms[to], &forms[from])};
+}
+
+void bd_setting_hand_on(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int run,
+                        const bd_stage_links *links, int form_count, const bd_sharding *forms,
+                        bd_pipeline_run *out) {
+  const bd_function *f = scene->runs->runs[run].function;
+  int cells = form_count * form_count;
+  bd_both_ways *change = BD_NEW_ARRAY(ctx->arena, bd_both_ways, cells);
+  bd_both_ways *send = BD_NEW_ARRAY(ctx->arena, bd_both_ways, links->count * cells);
+  bd_both_ways *receive = BD_NEW_ARRAY(ctx->arena, bd_both_ways, links->count * cells);
+  double *handed = BD_NEW_ARRAY(ctx->arena, double, form_count);
+  for (int form = 0; form < form_count; form++)
+    handed[form] = handed_bytes(f, setting, &forms[form]);
+  change_forms(scene, setting, f, form_count, forms, change);
+  for (int i = 0; i < links->count * cells; i++) {
+    int stage = links->stage[i / cells], from = i % cells / form_count, to = i % form_count;
+    handing value = hand_over(scene, setting, stage, handed[from]);
+    handing gradient = hand_over(scene, setting, stage, handed[to]);
+    send[i] = (bd_both_ways){value.send, gradient.receive + change[i % cells].backward};
+    receive[i] = (bd_both_ways){value.receive + change[i % cells].forward, gradient.send};
+  }
+  out->handed_bytes = handed;
+  out->change = change;
+  out->send = send;
+  out->receive = receive;
+}
