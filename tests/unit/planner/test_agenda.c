@@ -1,5 +1,6 @@
 // Whose turn it is in a search, by numbers alone.
 #include "planner/agenda.h"
+#include "planner/meshes.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -160,10 +161,27 @@ static void test_bounds_stand(void **unused) {
   bd_ctx_destroy(c.ctx);
 }
 
+// A dimension that two axes split is split by the first of them first, so that 2x4 and 4x2 are not
+// the same, though all devices are in one node.
+static void test_meshes(void **unused) {
+  (void)unused;
+  static const bd_mesh wanted[] = {{1, {8}}, {2, {2, 4}}, {2, {4, 2}}, {3, {2, 2, 2}}};
+  agenda_case c = {.items = {item_of(1, 16, 1)}};
+  open_case(&c, 1);
+  bd_mesh *meshes;
+  assert_int_equal(bd_meshes_of_stage(c.ctx, &c.scene, 8, &meshes), 4);
+  for (int i = 0; i < 4; i++)
+    assert_true(bd_mesh_same(&meshes[i], &wanted[i]));
+  c.request.mesh = (bd_mesh){2, {4, 2}};
+  assert_int_equal(bd_meshes_of_stage(c.ctx, &c.scene, 8, &meshes), 1);
+  assert_true(bd_mesh_same(&meshes[0], &wanted[2]));
+  bd_ctx_destroy(c.ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_least_bound_first), cmocka_unit_test(test_apart_and_fine),
-      cmocka_unit_test(test_sketches), cmocka_unit_test(test_whole_before_parts),
-      cmocka_unit_test(test_bounds_stand)};
+      cmocka_unit_test(test_sketches),          cmocka_unit_test(test_whole_before_parts),
+      cmocka_unit_test(test_bounds_stand),      cmocka_unit_test(test_meshes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
