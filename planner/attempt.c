@@ -5,6 +5,7 @@
 enum {
   // Plans looked at, from the fastest to ever leaner ones, until the exact bytes of one fit.
   CAP_ROUNDS = 24,
+  LEARN_ROUNDS = 2, // the first of these, by what stages of the plan before held beside
   TRY_ROUNDS = 3,   // the same where a setting is only tried
   LEAN_ROUNDS = 4,  // ... and where only leaner plans are wanted
   PRICE_ROUNDS = 6, // of asking the layers for candidates at the price that the pipeline has
@@ -129,24 +130,42 @@ static bd_status solve_leanest(bd_ctx *ctx, bd_attempt *a, const bd_pipeline_pro
   return BD_OK;
 }
 
-// The exact bytes are known only of a whole plan. The next plan is the fastest that the program
-// thinks leaner than the last; when many have been too large, the room shrinks by what they exceed
-// it.
+// What stages of a plan hold beside what its pipeline says.
+static const double *learn_beside(bd_ctx *ctx, const bd_attempt *a,
+                                  const bd_pipeline_problem *problem, const bd_pipeline *pipeline,
+                                  const bd_plan *plan) {
+  double *beside = BD_NEW_ARRAY(ctx->arena, double, problem->stages);
+  bd_pipeline_stage_bytes(problem, pipeline->count, pipeline->entry, beside);
+  int64_t library = a->scene->cap_bytes - a->scene->layers_cap_bytes;
+  for (int s = 0; s < problem->stages; s++)
+    beside[s] = (double)(plan->predicted[s].memory.total_bytes - library) - beside[s] +
+                bd_pipeline_beside_bytes(problem, s);
+  return beside;
+}
+
+// The exact bytes are known only of a whole plan. The next plan is the fastest whose stages have as
+// much beside as those of the last; then, the fastest that the program thinks leaner than the last;
+// when many have been too large, the room shrinks by what they exceed it.
 static bd_status solve_pipeline(bd_ctx *ctx, bd_attempt *a, bd_pipeline_problem *problem) {
   bd_pipeline pipeline;
   bd_plan plan;
-  bool known = isfinite(a->cutoff);
+  bool known = isfinite(a->cutoff), learns = true;
   problem->rough |= a->lean;
   if (a->lean || a->hopeless) BD_TRY(solve_leanest(ctx, a, problem));
   if (a->hopeless || (a->lean && a->fits)) return BD_OK;
   int rounds = a->scene->request->any ? 0 : a->lean ? LEAN_ROUNDS : CAP_ROUNDS;
   for (int round = 0; round < rounds && problem->cap_bytes > 0 && !is_late(a); round++) {
     BD_TRY(bd_pipeline_solve(ctx, problem, seconds_left(a), a->cutoff, &pipeline));
-    if (!pipeline.feasible) break;
+    if (!pipeline.feasible && !problem->beside_bytes) break;
+    learns = learns && pipeline.feasible && round < LEARN_ROUNDS;
+    if (!learns) problem->beside_bytes = NULL;
+    if (!pipeline.feasible) continue;
     BD_TRY(assemble(ctx, a, problem, &pipeline, &plan));
     offer(a, &plan);
     int64_t over = bd_attempt_plan_bytes(&plan) - a->scene->cap_bytes;
     if (over <= 0) return BD_OK;
+    if (learns) problem->beside_bytes = learn_beside(ctx, a, problem, &pipeline, &plan);
+    if (learns) continue;
     problem->cap_bytes = pipeline.bytes - (round < rounds / 2 ? 1 : over);
   }
   return a->lean || a->fits || (known && a->price <= 0) ? BD_OK : solve_leanest(ctx, a, problem);

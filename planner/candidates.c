@@ -1,5 +1,6 @@
 #include "planner/candidates.h"
 #include "planner/pipeline/shared.h"
+#include "planner/pipeline/skip.h"
 #include <string.h>
 
 // Seconds for a byte, beside which those that layers take are nothing.
@@ -102,8 +103,11 @@ bd_pipeline_problem bd_candidates_pose(bd_ctx *ctx, const bd_candidates *c, int 
   problem.link = links.of;
   problem.form_count = number_forms(ctx, &c->layers, problem.run_count, runs, forms);
   for (int r = 0; r < problem.run_count; r++)
-    bd_setting_hand_on(ctx, c->scene, &c->setting, r, &links, problem.form_count, forms, &runs[r]);
+    bd_setting_hand_on(ctx, c->scene, &c->setting, r, -1, &links, problem.form_count, forms,
+                       &runs[r]);
   problem.runs = runs;
+  if (bd_model_has_few_layers(c->scene->runs))
+    bd_skips_find(ctx, c->scene, &c->setting, &links, problem.form_count, forms, &problem);
   return problem;
 }
 

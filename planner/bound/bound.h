@@ -117,9 +117,9 @@ typedef struct bd_stage_links {
 
 bd_stage_links bd_setting_links(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting);
 
-// Seconds and bytes to hand on an activation that a run's layers make, forward and backward: tables
-// as in bd_pipeline_run, over `forms` and the links.
+// Seconds and bytes to hand on what a run's layers make, forward and backward: one result of its
+// function, or with `result` -1 all. Tables as in bd_pipeline_run, over `forms` and the links.
 void bd_setting_hand_on(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int run,
-                        const bd_stage_links *links, int form_count, const bd_sharding *forms,
-                        bd_pipeline_run *out);
+                        int result, const bd_stage_links *links, int form_count,
+                        const bd_sharding *forms, bd_pipeline_run *out);
 #endif

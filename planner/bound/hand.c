@@ -13,13 +13,13 @@ static bd_sharding form_for(const bd_value *value, const bd_sharding *form) {
   return out;
 }
 
-// Bytes on a rank of what a function hands on.
-static double handed_bytes(const bd_function *f, const bd_setting *setting,
+// Bytes on a rank of what a function hands on: one of its results, or with `result` -1 all.
+static double handed_bytes(const bd_function *f, int result, const bd_setting *setting,
                            const bd_sharding *form) {
   double bytes = 0;
   for (int i = 0; i < f->result_count; i++) {
     const bd_value *value = &f->values[f->results[i]];
-    if (!is_activation(value)) continue;
+    if (!is_activation(value) || (result >= 0 && i != result)) continue;
     bd_sharding at = form_for(value, form);
     bytes += (double)bd_local_elements(&setting->mesh, &at, &value->type, setting->micro_batch) *
              (double)bd_dtype_bytes(value->type.dtype);
@@ -56,21 +56,21 @@ double bd_bound_transfer(const bd_scene *scene, const bd_setting *setting,
   for (int r = 0; r < scene->runs->count && setting->stages > 1; r++)
     for (int f = 0; f < layers->form_count; f++) {
       if (r + 1 == scene->runs->count && scene->runs->runs[r].calls == 1) continue;
-      double bytes = handed_bytes(scene->runs->runs[r].function, setting, &layers->forms[f]);
+      double bytes = handed_bytes(scene->runs->runs[r].function, -1, setting, &layers->forms[f]);
       least = fmin(least, least_transfer(scene, setting, bytes));
     }
   return isfinite(least) ? least : 0;
 }
 
-// Bringing every activation from one form to another.
+// Bringing what is handed on from one form to another.
 static double conversion_seconds(const bd_scene *scene, const bd_setting *setting,
-                                 const bd_function *f, const bd_sharding *from,
+                                 const bd_function *f, int result, const bd_sharding *from,
                                  const bd_sharding *to) {
   bd_cost_model cost = {scene->cluster, setting->mesh, setting->micro_batch};
   double seconds = 0;
   for (int i = 0; i < f->result_count; i++) {
     const bd_value *value = &f->values[f->results[i]];
-    if (!is_activation(value)) continue;
+    if (!is_activation(value) || (result >= 0 && i != result)) continue;
     bd_sharding before = form_for(value, from), after = form_for(value, to);
     seconds += bd_cost_reshard(&cost, &value->type, &before, &after);
   }
@@ -101,17 +101,17 @@ bd_stage_links bd_setting_links(bd_ctx *ctx, const bd_scene *scene, const bd_set
 }
 
 static void change_forms(const bd_scene *scene, const bd_setting *setting, const bd_function *f,
-                         int form_count, const bd_sharding *forms, bd_both_ways *out) {
+                         int result, int form_count, const bd_sharding *forms, bd_both_ways *out) {
   for (int from = 0; from < form_count; from++)
     for (int to = 0; to < form_count; to++)
       out[from * form_count + to] =
-          (bd_both_ways){conversion_seconds(scene, setting, f, &forms[from], &forms[to]),
-                         conversion_seconds(scene, setting, f, &forms[to], &forms[from])};
+          (bd_both_ways){conversion_seconds(scene, setting, f, result, &forms[from], &forms[to]),
+                         conversion_seconds(scene, setting, f, result, &forms[to], &forms[from])};
 }
 
 void bd_setting_hand_on(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int run,
-                        const bd_stage_links *links, int form_count, const bd_sharding *forms,
-                        bd_pipeline_run *out) {
+                        int result, const bd_stage_links *links, int form_count,
+                        const bd_sharding *forms, bd_pipeline_run *out) {
   const bd_function *f = scene->runs->runs[run].function;
   int cells = form_count * form_count;
   bd_both_ways *change = BD_NEW_ARRAY(ctx->arena, bd_both_ways, cells);
@@ -119,8 +119,8 @@ void bd_setting_hand_on(bd_ctx *ctx, const bd_scene *scene, const bd_setting *se
   bd_both_ways *receive = BD_NEW_ARRAY(ctx->arena, bd_both_ways, links->count * cells);
   double *handed = BD_NEW_ARRAY(ctx->arena, double, form_count);
   for (int form = 0; form < form_count; form++)
-    handed[form] = handed_bytes(f, setting, &forms[form]);
-  change_forms(scene, setting, f, form_count, forms, change);
+    handed[form] = handed_bytes(f, result, setting, &forms[form]);
+  change_forms(scene, setting, f, result, form_count, forms, change);
   for (int i = 0; i < links->count * cells; i++) {
     int stage = links->stage[i / cells], from = i % cells / form_count, to = i % form_count;
     handing value = hand_over(scene, setting, stage, handed[from]);

@@ -112,8 +112,8 @@ static void hand_on(const posing *p, int n, int other, int run, bd_pipeline_run 
   int stage = setting.stages - 2;
   bd_stage_links farthest = {.count = 1, .stage = &stage};
   scene.cluster = &cluster;
-  bd_setting_hand_on(p->ctx, &scene, &setting, run, &farthest, mode->form_count + 1, mode->forms,
-                     out);
+  bd_setting_hand_on(p->ctx, &scene, &setting, run, -1, &farthest, mode->form_count + 1,
+                     mode->forms, out);
 }
 
 // One mode: what it costs to stay on it, and to hand on to it or any other mode. Between meshes an

@@ -37,6 +37,7 @@ typedef struct bd_layer_candidate {
   // Read off the spmd functions of the strategy.
   double forward_seconds, backward_seconds;
   double sync_seconds[2];             // gradients and update, once a step, as optimizer_bytes
+  double apply_seconds[2];            // of these, the update, which all stages begin together
   int64_t tape_bytes, boundary_bytes; // per micro-batch in flight
   int64_t weight_bytes, gradient_bytes;
   int64_t passing_bytes;      // gradients of activations that backward hands back, once

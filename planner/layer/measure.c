@@ -75,6 +75,7 @@ static void add_weight_bytes(const bd_layer_request *request, const bd_function 
       bd_weight_end end = bd_step_end_of_weight(&request->cost, request->optimizer,
                                                 request->masters, weight, gradient, zero ? ~0u : 0);
       out->sync_seconds[zero] += end.each + end.once;
+      out->apply_seconds[zero] += end.apply;
     }
   }
 }

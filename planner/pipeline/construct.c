@@ -128,7 +128,7 @@ static double stage_bytes(const construction *c, int stage, int first, int last)
     }
   for (int r = first; r < last; r++)
     bytes += bd_pipeline_change_bytes(c->problem, stage, r, c->forms[r], c->forms[r + 1]);
-  return bytes + workspace + passed_bytes(c, stage) +
+  return bytes + workspace + passed_bytes(c, stage) + bd_pipeline_beside_bytes(c->problem, stage) +
          bd_pipeline_shared_bytes(c->problem, first, last);
 }
 

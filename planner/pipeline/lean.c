@@ -232,7 +232,7 @@ static double received(const leaning *l, int from, int handed, int taken) {
 static void leave(leaning *l, int to, int handed, double fullest, double bytes, step from) {
   bool last = l->stage + 1 == l->problem->stages;
   for (int taken = 0; taken < (last ? 1 : forms_of(l)); taken++) {
-    double own = bytes;
+    double own = bytes + bd_pipeline_beside_bytes(l->problem, l->stage);
     if (!last)
       own += bd_pipeline_send_bytes(l->problem, l->stage, l->run_of[to - 1], handed, taken);
     double value = fmax(fullest, own);

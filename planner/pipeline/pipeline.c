@@ -1,8 +1,10 @@
 #include "planner/pipeline/pipeline.h"
 #include "planner/pipeline/construct.h"
 #include "planner/pipeline/core.h"
+#include "planner/pipeline/label.h"
 #include "planner/pipeline/program.h"
 #include "planner/pipeline/refill.h"
+#include "planner/pipeline/skip.h"
 #include "planner/step/path.h"
 #include <math.h>
 #include <string.h>
@@ -87,6 +89,10 @@ double bd_pipeline_shared_bytes(const bd_pipeline_problem *problem, int first, i
   return bytes;
 }
 
+double bd_pipeline_beside_bytes(const bd_pipeline_problem *problem, int stage) {
+  return problem->beside_bytes ? problem->beside_bytes[stage] : 0;
+}
+
 double bd_pipeline_sum(bd_both_ways seconds) {
   return seconds.forward + seconds.backward;
 }
@@ -106,7 +112,7 @@ int bd_pipeline_exit_form(const bd_pipeline_problem *problem, const int *count, 
 
 typedef struct stage_sums {
   bd_both_ways seconds;
-  double sync, bytes;
+  double sync, apply, bytes;
 } stage_sums;
 
 static void add_seconds(stage_sums *sums, bd_both_ways seconds) {
@@ -124,6 +130,7 @@ static void add_layers(const bd_pipeline_problem *problem, const int *count, int
       if (!n) continue;
       add_seconds(out, (bd_both_ways){n * c->forward_seconds, n * c->backward_seconds});
       out->sync += n * c->sync_seconds[problem->zero];
+      out->apply += n * c->apply_seconds[problem->zero];
       out->bytes += n * bd_pipeline_layer_bytes(problem, stage, c);
       workspace = fmax(workspace, (double)c->workspace_bytes);
     }
@@ -147,6 +154,27 @@ static void add_change(const bd_pipeline_problem *problem, int run, int from_sta
   sums[to_stage].bytes += bd_pipeline_receive_bytes(problem, to_stage, run, from, to);
 }
 
+static void add_skips(const bd_pipeline_problem *problem, const int *count, const int *entry,
+                      stage_sums *sums) {
+  for (int i = 0; i < problem->skip_count; i++) {
+    const bd_pipeline_skip *skip = &problem->skips[i];
+    bd_layer_place from = bd_pipeline_place(problem, count, entry, skip->from);
+    bd_layer_place to = bd_pipeline_place(problem, count, entry, skip->to);
+    bool there = false;
+    for (int n = 0; n < i; n++)
+      there = there ||
+              (bd_skip_same_value(&problem->skips[n], skip) &&
+               bd_pipeline_place(problem, count, entry, problem->skips[n].to).stage == to.stage);
+    if (skip->next_too)
+      there = there || bd_pipeline_place(problem, count, entry, skip->from + 1).stage == to.stage;
+    bd_skip_cost cost = bd_pipeline_skip_cost(problem, skip, from, to, there);
+    add_seconds(&sums[from.stage], cost.maker);
+    add_seconds(&sums[to.stage], cost.reader);
+    sums[from.stage].bytes += cost.maker_bytes;
+    sums[to.stage].bytes += cost.reader_bytes;
+  }
+}
+
 // Sums over the stages, what passes between layers included.
 static void add_up(const bd_pipeline_problem *problem, const int *count, const int *entry,
                    stage_sums *sums) {
@@ -168,15 +196,24 @@ static void add_up(const bd_pipeline_problem *problem, const int *count, const i
       before_stage = s;
     }
     if (first_run >= 0) sums[s].bytes += bd_pipeline_shared_bytes(problem, first_run, last_run);
+    sums[s].bytes += bd_pipeline_beside_bytes(problem, s);
   }
+  add_skips(problem, count, entry, sums);
+}
+
+void bd_pipeline_stage_bytes(const bd_pipeline_problem *problem, const int *count, const int *entry,
+                             double *out) {
+  stage_sums sums[BD_MAX_STAGES];
+  add_up(problem, count, entry, sums);
+  for (int s = 0; s < problem->stages; s++)
+    out[s] = sums[s].bytes;
 }
 
 double bd_pipeline_bytes(const bd_pipeline_problem *problem, const int *count, const int *entry) {
-  stage_sums sums[BD_MAX_STAGES];
-  double most = 0;
-  add_up(problem, count, entry, sums);
+  double bytes[BD_MAX_STAGES], most = 0;
+  bd_pipeline_stage_bytes(problem, count, entry, bytes);
   for (int s = 0; s < problem->stages; s++)
-    most = fmax(most, sums[s].bytes);
+    most = fmax(most, bytes[s]);
   return most;
 }
 
@@ -203,7 +240,8 @@ static void list_stages(const bd_pipeline_problem *problem, const stage_sums *su
   for (int s = 0; s < problem->stages; s++)
     out[s] = (bd_stage_seconds){.forward = sums[s].seconds.forward,
                                 .backward = sums[s].seconds.backward,
-                                .sync = sums[s].sync};
+                                .sync = sums[s].sync,
+                                .apply = sums[s].apply};
 }
 
 double bd_pipeline_seconds(const bd_pipeline_problem *problem, const int *count, const int *entry) {
@@ -290,10 +328,31 @@ static bd_status solve_core(bd_ctx *ctx, const bd_pipeline_problem *problem, dou
   return BD_OK;
 }
 
+static bd_pipeline_problem without_skips(const bd_pipeline_problem *problem) {
+  bd_pipeline_problem plain = *problem;
+  plain.skip_count = 0;
+  return plain;
+}
+
+// Programs know nothing of skips: what is best without them is measured with them.
+static bd_status solve_without_skips(bd_ctx *ctx, const bd_pipeline_problem *problem,
+                                     double limit_seconds, double cutoff, bd_pipeline *out) {
+  bd_pipeline_problem plain = without_skips(problem);
+  bd_pipeline best = {.seconds = fmin(cutoff, out->seconds)};
+  BD_TRY(solve_program(ctx, &plain, limit_seconds, cutoff, PROVEN, &best));
+  if (!best.count) return BD_OK;
+  best.seconds = bd_pipeline_seconds(problem, best.count, best.entry);
+  best.bytes = (int64_t)bd_pipeline_bytes(problem, best.count, best.entry);
+  best.optimal = false;
+  if (best.seconds < out->seconds) *out = best;
+  return BD_OK;
+}
+
 // Whether not even the leanest is within the cap.
 static bool is_impossible(bd_ctx *ctx, const bd_pipeline_problem *problem) {
   bd_pipeline leanest;
-  bd_pipeline_leanest(ctx, problem, &leanest);
+  bd_pipeline_problem plain = without_skips(problem);
+  bd_pipeline_leanest(ctx, &plain, &leanest);
   return !leanest.feasible || leanest.bytes > problem->cap_bytes;
 }
 
@@ -307,6 +366,11 @@ bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, dou
   const double *price = out->price;
   if (out->seconds >= cutoff) *out = (bd_pipeline){.seconds = INFINITY, .bound = -INFINITY};
   int columns = bd_pipeline_program_columns(problem);
+  if (columns > EXACT_LIMIT || problem->skip_count)
+    bd_pipeline_label(ctx, problem, cutoff, price, out);
+  if (problem->skip_count)
+    return columns > EXACT_LIMIT ? BD_OK
+                                 : solve_without_skips(ctx, problem, limit_seconds, cutoff, out);
   double worth = problem->rough ? ROUGHLY : WORTH_WHILE;
   double better_by = columns > EXACT_LIMIT || problem->rough ? worth : PROVEN;
   if (columns <= COLUMN_LIMIT)

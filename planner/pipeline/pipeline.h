@@ -31,6 +31,17 @@ typedef struct bd_pipeline_shared {
   const bool *used; // per run
 } bd_pipeline_shared;
 
+// A value that another layer reads than the one after its maker, on whose stage it goes to that of
+// the reader at once. Tables as those of a run.
+typedef struct bd_pipeline_skip {
+  int from, to;  // layers
+  int result;    // of the maker: which it is
+  bool next_too; // the one after its maker reads it as well
+  const bd_both_ways *change, *send, *receive;
+  const double *handed_bytes;
+  const double *sum_seconds; // [form]: where it is made, to add its gradient to those of others
+} bd_pipeline_skip;
+
 typedef struct bd_pipeline_problem {
   bd_solver_kind solver;
   int stages, micro_batches;
@@ -41,10 +52,14 @@ typedef struct bd_pipeline_problem {
   const bd_pipeline_run *runs;
   int shared_count;
   const bd_pipeline_shared *shared;
+  // Of models of few layers; where there are many, skips are little of what they take.
+  int skip_count;
+  const bd_pipeline_skip *skips;
   // Per stage but the last: which of the links for which runs have tables leads to the next stage;
   // NULL: the only one.
   const int *link;
   int64_t cap_bytes;
+  const double *beside_bytes; // per stage: what it holds beside its layers; NULL: nothing
   // Per stage s, the least and the most layers that run on stages 0 to s; NULL: open.
   const int *cut_least, *cut_most;
   bool sends_held; // what is on its way to another stage is held beside
@@ -95,8 +110,11 @@ void bd_pipeline_leanest(bd_ctx *ctx, const bd_pipeline_problem *problem,
 // Seconds of a given assignment; INFINITY when a stage is empty or over the cap, or has layers that
 // the cuts do not allow.
 double bd_pipeline_seconds(const bd_pipeline_problem *problem, const int *count, const int *entry);
-// Bytes that the fullest stage of an assignment holds.
+// Bytes that the fullest stage of an assignment holds, and those of every stage.
 double bd_pipeline_bytes(const bd_pipeline_problem *problem, const int *count, const int *entry);
+void bd_pipeline_stage_bytes(const bd_pipeline_problem *problem, const int *count, const int *entry,
+                             double *out_bytes);
+double bd_pipeline_beside_bytes(const bd_pipeline_problem *problem, int stage);
 
 // What one layer takes of a stage: seconds of a micro-batch, and bytes, its workspace aside.
 double bd_pipeline_layer_seconds(const bd_layer_candidate *candidate);

@@ -19,8 +19,8 @@ typedef struct building {
   int *count, *used; // per (stage, run, candidate); used: -1 where a run has one layer
   int *pass;         // per (stage, run, form, form): enters in one, leaves in the other; -1: none
   int *link;         // per (stage, run, way, form, form): leaves in one, goes on in the other
-  int *forward, *backward; // per stage: seconds of a micro-batch
-  int sync, *workspace;
+  int *forward, *backward;       // per stage: seconds of a micro-batch
+  int reduce, apply, *workspace; // apply: -1 where no update takes any time
 } building;
 
 static int forms_of(const building *b) {
@@ -115,6 +115,13 @@ static void add_links(building *b, int s, int r) {
       }
 }
 
+static bool has_updates(const bd_pipeline_problem *p) {
+  for (int r = 0; r < p->run_count; r++)
+    for (int k = 0; k < p->runs[r].candidate_count; k++)
+      if (p->runs[r].candidates[k].apply_seconds[p->zero] > 0) return true;
+  return false;
+}
+
 static void add_columns(building *b) {
   const bd_pipeline_problem *p = b->problem;
   bd_program *program = &b->program;
@@ -127,7 +134,8 @@ static void add_columns(building *b) {
   b->forward = BD_NEW_ARRAY(b->ctx->arena, int, p->stages);
   b->backward = BD_NEW_ARRAY(b->ctx->arena, int, p->stages);
   b->workspace = BD_NEW_ARRAY(b->ctx->arena, int, p->stages);
-  b->sync = add_seconds(b, 1);
+  b->reduce = add_seconds(b, 1);
+  b->apply = has_updates(p) ? add_seconds(b, 1) : -1;
   for (int s = 0; s < p->stages; s++) {
     b->forward[s] = add_seconds(b, 0);
     b->backward[s] = add_seconds(b, 0);
@@ -233,13 +241,16 @@ static void add_workspace(building *b, int s, int r) {
 static void add_stage(building *b, double cap_bytes, int s) {
   const bd_pipeline_problem *p = b->problem;
   bd_program *program = &b->program;
+  double room = cap_bytes - bd_pipeline_beside_bytes(p, s);
   stage_rows rows = {bd_program_add_row(b->ctx, program, 0, 0),
                      bd_program_add_row(b->ctx, program, 0, 0),
-                     bd_program_add_row(b->ctx, program, -INFINITY, cap_bytes / b->unit.bytes)};
-  int sync = bd_program_add_row(b->ctx, program, -INFINITY, 0);
+                     bd_program_add_row(b->ctx, program, -INFINITY, room / b->unit.bytes)};
+  int reduce = bd_program_add_row(b->ctx, program, -INFINITY, 0);
+  int apply = b->apply < 0 ? -1 : bd_program_add_row(b->ctx, program, -INFINITY, 0);
   add_entry(b, rows.forward, b->forward[s], -1);
   add_entry(b, rows.backward, b->backward[s], -1);
-  add_entry(b, sync, b->sync, -1);
+  add_entry(b, reduce, b->reduce, -1);
+  if (apply >= 0) add_entry(b, apply, b->apply, -1);
   add_entry(b, rows.memory, b->workspace[s], 1);
   add_arcs(b, rows, s);
   add_shared(b, rows.memory, s);
@@ -248,7 +259,9 @@ static void add_stage(building *b, double cap_bytes, int s) {
       const bd_layer_candidate *c = &p->runs[r].candidates[k];
       int cell = bd_pipeline_index(p, s, r, k);
       add_time(b, rows, b->count[cell], (bd_both_ways){c->forward_seconds, c->backward_seconds});
-      add_entry(b, sync, b->count[cell], c->sync_seconds[p->zero] / b->unit.seconds);
+      double applied = c->apply_seconds[p->zero] / b->unit.seconds;
+      add_entry(b, reduce, b->count[cell], c->sync_seconds[p->zero] / b->unit.seconds - applied);
+      if (apply >= 0) add_entry(b, apply, b->count[cell], applied);
       add_entry(b, rows.memory, b->count[cell], bd_pipeline_layer_bytes(p, s, c) / b->unit.bytes);
     }
     add_workspace(b, s, r);

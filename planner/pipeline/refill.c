@@ -223,7 +223,8 @@ static void read_stage(const bd_pipeline *pipeline, int stage, int *layers, refi
   }
   f->entry = stage == 0 ? -1 : entry[stage * p->run_count + f->first];
   f->exit = stage + 1 == p->stages ? -1 : exit_form(p, pipeline, stage, f->last);
-  f->room = (double)p->cap_bytes - bd_pipeline_shared_bytes(p, f->first, f->last);
+  f->room = (double)p->cap_bytes - bd_pipeline_beside_bytes(p, stage) -
+            bd_pipeline_shared_bytes(p, f->first, f->last);
   if (stage > 0) {
     int before = entry[(stage - 1) * p->run_count + f->first] < 0 ? f->first - 1 : f->first;
     f->room -= bd_pipeline_receive_bytes(p, stage, before,

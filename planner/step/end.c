@@ -141,7 +141,8 @@ bd_weight_end bd_step_end_of_weight(const bd_cost_model *model, const char *opti
   double bytes = bd_cost_value_bytes(model, gradient);
   return (bd_weight_end){each.seconds.reduce + bd_cost_update_pass(model->cluster, bytes),
                          once.seconds.reduce + once.seconds.update,
-                         bd_cost_update_pass(model->cluster, 3 * bytes)};
+                         bd_cost_update_pass(model->cluster, 3 * bytes),
+                         once.seconds.update + bd_cost_update_pass(model->cluster, bytes)};
 }
 
 bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const bd_module *spmd,

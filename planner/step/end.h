@@ -19,9 +19,10 @@ bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const 
 // What one use of a weight has of bd_step_end_of_stage, in seconds. Of several uses on a stage each
 // has an accumulator of its own; the rest is done once for all of them.
 typedef struct bd_weight_end {
-  double each; // the accumulator is cleared and summed over ranks
-  double once; // the norm, the update, and what makes whole copies of what was updated in parts
-  double join; // of each further use on the stage: its sum is added to that of the first
+  double each;  // the accumulator is cleared and summed over ranks
+  double once;  // the norm, the update, and what makes whole copies of what was updated in parts
+  double join;  // of each further use on the stage: its sum is added to that of the first
+  double apply; // of `each` and `once`: what bd_step_end counts as the update
 } bd_weight_end;
 
 // `gradient` is what backward adds to the accumulator; of it and of `weight` only the types and

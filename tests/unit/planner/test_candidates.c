@@ -86,8 +86,21 @@ static void test_links(void **unused) {
   assert_int_equal(compared, 4);
 }
 
+// What a later layer reads passes by the stages between, and its gradient is added where it was
+// made.
+static void test_skips(void **unused) {
+  (void)unused;
+  compared = 0;
+  compare_model("unet3d-tiny", 0, "cpu:1x4", 1, 2);
+  compare_model("unet3d-tiny", 0, "cpu:1x4", 2, 2);
+  compare_model("unet3d-tiny", 0, "cpu:2x2", 4, 1);
+  compare_model("unet3d-tiny", 0, "h100:2x4", 4, 2);
+  compare_model("unet3d-tiny", 0, "h100:1x8", 8, 1);
+  assert_int_equal(compared, 10);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_stage),
-                                     cmocka_unit_test(test_links)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_stage), cmocka_unit_test(test_links),
+                                     cmocka_unit_test(test_skips)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 // of every order of forms.
 #include "planner/pipeline/construct.h"
 #include "planner/pipeline/core.h"
+#include "planner/pipeline/label.h"
 #include "planner/pipeline/pipeline.h"
 #include "planner/pipeline/refill.h"
 #include "planner/step/step.h"
@@ -162,6 +163,7 @@ static void walk_to(walk *w, int stage, int run, const bd_layer_candidate *c) {
   w->form = c->form;
   add_seconds(w, stage, (bd_both_ways){c->forward_seconds, c->backward_seconds});
   w->seconds[stage].sync += c->sync_seconds[w->problem->zero];
+  w->seconds[stage].apply += c->apply_seconds[w->problem->zero];
   w->bytes[stage] += (double)(c->weight_bytes + c->gradient_bytes + c->passing_bytes +
                               c->optimizer_bytes[w->problem->zero] +
                               slots_of(w->problem, stage) * (c->tape_bytes + c->boundary_bytes));
@@ -413,7 +415,17 @@ static const bd_both_ways *with_slow_link(bd_ctx *ctx, const bd_both_ways *table
   return both;
 }
 
-// One of the stages' links is slow, as between nodes.
+// A part of the synchronization is the update.
+static const bd_layer_candidate *with_updates(bd_ctx *ctx, const bd_pipeline_run *run) {
+  bd_layer_candidate *list =
+      bd_arena_copy(ctx->arena, run->candidates, run->candidate_count, sizeof *list);
+  for (int k = 0; k < run->candidate_count; k++)
+    for (int zero = 0; zero < 2; zero++)
+      list[k].apply_seconds[zero] = list[k].sync_seconds[zero] * (1 + random_below(3)) / 4;
+  return list;
+}
+
+// One of the stages' links is slow, as between nodes; stages update together.
 static void test_links(void **unused) {
   (void)unused;
   int slower = 0, tried = 0;
@@ -427,6 +439,7 @@ static void test_links(void **unused) {
     for (int r = 0; r < p.run_count; r++) {
       runs[r].send = with_slow_link(ctx, runs[r].send, cells);
       runs[r].receive = with_slow_link(ctx, runs[r].receive, cells);
+      runs[r].candidates = with_updates(ctx, &runs[r]);
     }
     if (p.stages > 1) link[random_below((unsigned)p.stages - 1)] = 1;
     p.runs = runs;
@@ -439,6 +452,38 @@ static void test_links(void **unused) {
     bd_ctx_destroy(ctx);
   }
   assert_true(slower > tried / 2 && slower > TRIALS / 10);
+}
+
+// Labels alone come to the best nearly always, whatever is known before.
+static void test_labels(void **unused) {
+  (void)unused;
+  int best = 0, feasible = 0, tight = 0;
+  for (int trial = 0; trial < TRIALS / 2; trial++) {
+    begin_trial(2027u, trial);
+    bd_ctx *ctx = bd_ctx_create();
+    bd_pipeline_problem p = random_problem(ctx);
+    enumeration open = enumerate_all(&p);
+    if (random_below(2) && isfinite(open.leanest_bytes))
+      p.cap_bytes = (int64_t)(1.1 * open.leanest_bytes);
+    double fastest = enumerate_all(&p).fastest_seconds;
+    bd_pipeline got = {.seconds = INFINITY};
+    bd_pipeline_label(ctx, &p, INFINITY, NULL, &got);
+    if (got.feasible) {
+      check_order(&p, got.count);
+      assert_true(got.seconds >= fastest * (1 - 1e-9));
+      assert_true(fabs(step_seconds(&p, got.count, got.entry) - got.seconds) <= 1e-9 * fastest);
+      assert_true(peak_bytes(&p, got.count, got.entry) <= (double)p.cap_bytes);
+      bd_pipeline none = {.seconds = INFINITY};
+      bd_pipeline_label(ctx, &p, fastest * 0.999, NULL, &none);
+      assert_false(none.feasible);
+    }
+    feasible += isfinite(fastest);
+    best += isfinite(fastest) && got.seconds <= fastest * (1 + 1e-9);
+    tight += isfinite(fastest) && fastest > open.fastest_seconds * (1 + 1e-9);
+    bd_ctx_destroy(ctx);
+  }
+  assert_true(best * 100 >= feasible * 95);
+  assert_true(tight > TRIALS / 40);
 }
 
 // The problem among so many candidates that are of no use that only its core is solved.
@@ -558,7 +603,10 @@ static void test_refill(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_enumeration),
-                                     cmocka_unit_test(test_cuts), cmocka_unit_test(test_links),
-                                     cmocka_unit_test(test_core), cmocka_unit_test(test_refill)};
+                                     cmocka_unit_test(test_cuts),
+                                     cmocka_unit_test(test_links),
+                                     cmocka_unit_test(test_labels),
+                                     cmocka_unit_test(test_core),
+                                     cmocka_unit_test(test_refill)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
