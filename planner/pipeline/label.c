@@ -262,7 +262,7 @@ static void offer(const labelling *m, const label *l, bd_pipeline *out) {
     if (*enters < 0) *enters = p->runs[run].candidates[l->candidate[i]].form;
   }
   double seconds = bd_pipeline_seconds(p, count, entry);
-  if (seconds >= out->seconds) return;
+  if (seconds >= fmin(m->cutoff, out->seconds)) return;
   out->count = count;
   out->entry = entry;
   out->seconds = seconds;
