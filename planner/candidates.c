@@ -1,6 +1,8 @@
 #include "planner/candidates.h"
+#include "planner/pipeline/label.h"
 #include "planner/pipeline/shared.h"
 #include "planner/pipeline/skip.h"
+#include <math.h>
 #include <string.h>
 
 // Seconds for a byte, beside which those that layers take are nothing.
@@ -172,6 +174,7 @@ bd_status bd_candidates_ask(bd_ctx *ctx, bd_candidates *c, int zero, bool others
   bd_pipeline_problem problem = bd_candidates_pose(ctx, c, zero);
   *out_any = false;
   bd_pipeline_estimate(ctx, &problem, &pipeline);
+  if (others) bd_pipeline_label(ctx, &problem, INFINITY, pipeline.price, &pipeline);
   for (int s = 0; pipeline.price && s < problem.stages; s++) {
     double price = pipeline.price[s];
     BD_TRY(polish(ctx, c, &problem, pipeline.count, s, price, others, out_any));

@@ -5,7 +5,7 @@
 
 enum {
   NARROW = 8, // labels kept of one stage and form, where no assignment is known,
-  WIDE = 48,  // and where what cannot be better is left out
+  WIDE = 32,  // and where what cannot be better is left out
   OFFERED = 8 // whole assignments that are measured
 };
 // Sums may come in another order.

@@ -221,10 +221,10 @@ static void compare_recompute(comparing *c, const char *name, int recompute) {
   look_narrower(c, &request);
 }
 
-// The plan's own degrees with all states in parts, as mostly pays.
-static void look_with_split_states(comparing *c) {
+// The plan's own degrees with all states in parts, as mostly pays, or whole.
+static void look_with_states(comparing *c, int zero) {
   bd_plan_request request = own_request(c);
-  request.zero = 1;
+  request.zero = zero;
   look_narrower(c, &request);
 }
 
@@ -285,7 +285,8 @@ bd_status bd_plan_compare_familiar(bd_ctx *ctx, const bd_module *train, const bd
     compare_recompute(c, "everything recomputed", 1);
     compare_recompute(c, "nothing recomputed", 0);
   }
-  if (request->zero < 0) look_with_split_states(c);
+  for (int zero = 0; zero < 2 && request->zero < 0; zero++)
+    look_with_states(c, zero);
   if (!c->question_count) return BD_OK;
   BD_TRY(search_all(c));
   take_faster(c);
