@@ -2,6 +2,7 @@
 // function that restores what the strategy saves and recomputes the rest.
 #include "ir/index.h"
 #include "ir/partition.h"
+#include "ir/parts.h"
 #include <assert.h>
 #include <string.h>
 
@@ -48,6 +49,20 @@ static bd_status set_split(const applying *a, const bd_function *function, bd_op
   return BD_OK;
 }
 
+// In how many parts the strategy has an op done, forward or backward, of a forward op.
+static void set_parts(const applying *a, bd_op *op, int of, int pass) {
+  int parts = a->strategy->parts ? a->strategy->parts[of][pass] : 1;
+  if (parts > 1 && op->kind == BD_OP_CONTRACT)
+    bd_op_set_attr(a->ctx, op, bd_attr_int(a->ctx, BD_PARTS_ATTR, parts));
+}
+
+static bool is_weight_gradient(const applying *a, bd_id value) {
+  const bd_function *b = a->source_backward;
+  for (int i = 0; i < b->result_count; ++i)
+    if (b->results[i] == value && a->source->is_weight[b->gradient_of[i]]) return true;
+  return false;
+}
+
 static const char *backward_name(const applying *a) {
   return bd_intern_f(a->ctx, "%s.grad", a->strategy->name);
 }
@@ -63,6 +78,7 @@ static bd_status apply_forward(const applying *a, bd_function **out_forward) {
   for (int i = 0; i < forward->op_count; ++i) {
     forward->ops[i].group = i;
     BD_TRY(set_split(a, forward, &forward->ops[i], a->strategy->split[i], true));
+    set_parts(a, &forward->ops[i], i, BD_PARTS_FORWARD);
   }
   forward->save_count = 0;
   for (bd_id v = 0; v < forward->value_count; ++v)
@@ -182,6 +198,7 @@ static bd_status add_clones(applying *a) {
     copy->group = i;
     copy->recomputed = true;
     BD_TRY(set_split(a, a->backward, copy, a->strategy->split[i], true));
+    set_parts(a, copy, i, BD_PARTS_FORWARD);
   }
   return BD_OK;
 }
@@ -241,6 +258,8 @@ static bd_status add_gradient_ops(applying *a) {
     bool grouped = op->group >= 0 && op->group < f->op_count;
     BD_TRY(
         set_split(a, a->backward, copy, grouped ? a->strategy->split[op->group] : unsplit, false));
+    if (grouped && !is_weight_gradient(a, op->out[0]))
+      set_parts(a, copy, op->group, BD_PARTS_BACKWARD);
   }
   for (int i = 0; i < b->result_count; ++i) {
     add_gradient(a, b->gradient_of[i], a->moved[b->results[i]]);

@@ -2,6 +2,7 @@
 #include "ir/fuse.h"
 #include "ir/memory.h"
 #include "ir/memory_fit.h"
+#include "ir/parts.h"
 #include <assert.h>
 
 typedef struct placing {
@@ -16,6 +17,7 @@ typedef struct placing {
   int buffer_count;
   bd_buffer *buffers;
   int *scratch; // per op: its buffer, or -1
+  int *started; // per op: the step in parts of which a collective sums, or -1
 } placing;
 
 static bool is_param(const bd_value *value) {
@@ -91,6 +93,8 @@ static bool lies_apart(const placing *p, int step, const bd_op *op, bd_id operan
 // When a step's results are written at the earliest.
 static int first_write(const placing *p, int step) {
   bd_id product = product_of_gelu(p, step);
+  int started = p->started[p->fusion.first_op[step]];
+  if (started >= 0) return started;
   return product == BD_NO_ID ? step : p->made[product];
 }
 
@@ -117,6 +121,18 @@ static bd_id dying_operand(const placing *p, int step, bd_id result) {
     }
   }
   return found;
+}
+
+// Collectives that sum products in parts write from the product on.
+static void find_started(placing *p) {
+  const bd_function *f = p->function;
+  for (int i = 0; i < f->op_count; ++i)
+    p->started[i] = -1;
+  for (int i = 0; i < f->op_count; ++i) {
+    if (!bd_op_find_attr(&f->ops[i], BD_PARTS_ATTR)) continue;
+    bd_parts parts = bd_parts_asked(p->module, f, i);
+    if (parts.count > 1) p->started[parts.collective] = p->made[f->ops[i].out[0]];
+  }
 }
 
 static int add_buffer(placing *p, int first, int last, int64_t bytes) {
@@ -182,6 +198,7 @@ static placing open_placing(bd_ctx *ctx, const bd_module *module, bd_function *f
   p.last_read = BD_NEW_ARRAY(ctx->arena, int, function->value_count);
   p.buffer = BD_NEW_ARRAY(ctx->arena, int, function->value_count);
   p.scratch = BD_NEW_ARRAY(ctx->arena, int, function->op_count);
+  p.started = BD_NEW_ARRAY(ctx->arena, int, function->op_count);
   p.buffers = BD_NEW_ARRAY(ctx->arena, bd_buffer, function->value_count + function->op_count);
   p.restored = BD_NEW_ARRAY(ctx->arena, bd_id, function->value_count);
   for (bd_id v = 0; v < function->value_count; ++v) {
@@ -190,6 +207,7 @@ static placing open_placing(bd_ctx *ctx, const bd_module *module, bd_function *f
     p.restored[v] = is_param(value) && value->segment == BD_SEGMENT_TAPE ? v : BD_NO_ID;
   }
   find_steps(&p);
+  find_started(&p);
   collect_buffers(&p);
   return p;
 }

@@ -20,6 +20,10 @@ typedef enum bd_kept {
 } bd_kept;
 const char *bd_kept_name(bd_kept kept); // NULL for BD_KEPT_WHOLE
 
+// Passes of an op that are done in parts each in their own way.
+enum { BD_PARTS_FORWARD, BD_PARTS_BACKWARD, BD_PARTS_PASSES };
+const char *bd_parts_key(int pass); // in the file
+
 // One way to run one function, forward and backward, on the mesh.
 typedef struct bd_strategy {
   const char *name;     // unique in the plan: the variant's function name, "block.0"
@@ -40,6 +44,9 @@ typedef struct bd_strategy {
   bool
       *saved; // per value: kept on the tape (weights and integer inputs need no tape and are false)
   unsigned char *kept; // per value that is saved: a bd_kept; NULL: all BD_KEPT_WHOLE
+  // Per op: in how many parts its product is done, forward and again, and those of its gradient, so
+  // that sums over ranks begin with the first of them (ir/parts.h). NULL: all whole, 1.
+  unsigned char (*parts)[BD_PARTS_PASSES];
   // Notes for the reader of the file (ir/plan_notes.h); NULL until they are made.
   unsigned char (*cut)[BD_MAX_AXES]; // per op and mesh axis: what the split cuts, a bd_cut
   const bool *recomputed;            // per op: runs again in backward

@@ -56,6 +56,37 @@ static bool is_weight_of(const bd_function *function, bd_id value) {
   return false;
 }
 
+// Whether the ranks of a mesh axis hold summands of what an op makes, forward, or backward:
+// summands of the gradient of a factor that is no weight.
+static bool leaves_sums(const bd_mesh *mesh, const bd_strategy *strategy,
+                        const bd_function *function, int op, const bd_index_map *map, int pass) {
+  for (int axis = 0; axis < mesh->axes; axis++) {
+    int loop = bd_index_find(map, strategy->split[op][axis]);
+    if (loop < 0 || mesh->size[axis] == 1) continue;
+    if (pass == BD_PARTS_FORWARD && map->loop[loop].kind == BD_LOOP_SUM) return true;
+    for (int k = 0; pass == BD_PARTS_BACKWARD && k < 2; k++) {
+      bool reads = is_weight_of(function, function->ops[op].in[k]);
+      for (int d = 0; d < BD_MAX_RANK; d++)
+        reads |= map->in[k][d] == loop;
+      if (!reads) return true;
+    }
+  }
+  return false;
+}
+
+static bd_status check_parts(bd_ctx *ctx, const bd_mesh *mesh, const bd_strategy *strategy,
+                             const bd_function *function, int op, const bd_index_map *map) {
+  for (int pass = 0; strategy->parts && pass < BD_PARTS_PASSES; pass++)
+    if (strategy->parts[op][pass] > 1 && (function->ops[op].kind != BD_OP_CONTRACT ||
+                                          !leaves_sums(mesh, strategy, function, op, map, pass)))
+      return bd_fail(ctx, BD_INVALID, strategy->loc,
+                     "strategy '%s': '%s' of op %d (%s): it is for matrix products whose results "
+                     "are summed over the ranks of a mesh axis",
+                     strategy->name, bd_parts_key(pass), op,
+                     bd_op_get_info(function->ops[op].kind)->name);
+  return BD_OK;
+}
+
 static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *mesh,
                               const bd_strategy *strategy, const bd_function *function,
                               int op_index) {
@@ -84,7 +115,7 @@ static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *m
                      strategy->name, op_index, bd_op_get_info(op->kind)->name, (long long)extent,
                      letter, (long long)parts[loop]);
   }
-  return BD_OK;
+  return check_parts(ctx, mesh, strategy, function, op_index, &map);
 }
 
 // Only what backward reads, or runs again something to have, can be kept for it; parameters need

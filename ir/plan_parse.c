@@ -1,6 +1,7 @@
 #include "ir/base/json.h"
 #include "ir/name_map.h"
 #include "ir/optimizer.h"
+#include "ir/parts.h"
 #include "ir/plan.h"
 #include "ir/plan_predicted.h"
 #include <string.h>
@@ -162,6 +163,24 @@ static bd_status read_mesh(plan_reader *r, const bd_json *root) {
   return read_stage_devices(r, root);
 }
 
+static bd_status read_parts(plan_reader *r, const bd_json *item, int op, bd_strategy *out) {
+  for (int pass = 0; pass < BD_PARTS_PASSES; pass++) {
+    const char *key = bd_parts_key(pass);
+    int64_t parts = 1;
+    BD_TRY(bd_json_int(r->ctx, item, key, false, 1, BD_MAX_PARTS, &parts));
+    if (!bd_parts_valid(parts))
+      return bd_fail(r->ctx, BD_INVALID, bd_json_find(item, key)->loc, "'%s' is 1, 2, 4 or 8", key);
+    if (parts == 1) continue;
+    if (strcmp(r->plan->target, "cuda"))
+      return bd_fail(r->ctx, BD_INVALID, bd_json_find(item, key)->loc,
+                     "'%s': products are done in parts by programs for the target cuda alone", key);
+    if (!out->parts)
+      out->parts = bd_arena_array(r->ctx->arena, (size_t)out->op_count, sizeof *out->parts);
+    out->parts[op][pass] = (unsigned char)parts;
+  }
+  return BD_OK;
+}
+
 static bd_status read_ops(plan_reader *r, const bd_json *ops, const bd_function *function,
                           bd_strategy *out) {
   bd_ctx *ctx = r->ctx;
@@ -183,6 +202,7 @@ static bd_status read_ops(plan_reader *r, const bd_json *ops, const bd_function 
       return bd_fail(ctx, BD_INVALID, item->loc, "'split' wants one letter or '-' per mesh axis");
     memset(out->split[i], '-', BD_MAX_AXES);
     memcpy(out->split[i], split, (size_t)r->plan->mesh.axes);
+    BD_TRY(read_parts(r, item, i, out));
   }
   return BD_OK;
 }

@@ -34,6 +34,17 @@ static void add_notes(const bd_plan *plan, const bd_strategy *strategy, int op, 
   bd_text_addf(text, "], \"recomputed\": %s", strategy->recomputed[op] ? "true" : "false");
 }
 
+const char *bd_parts_key(int pass) {
+  static const char *const keys[BD_PARTS_PASSES] = {"parts", "backward_parts"};
+  return keys[pass];
+}
+
+static void add_parts(const bd_strategy *strategy, int op, bd_text *text) {
+  for (int pass = 0; strategy->parts && pass < BD_PARTS_PASSES; pass++)
+    if (strategy->parts[op][pass] > 1)
+      bd_text_addf(text, ", \"%s\": %d", bd_parts_key(pass), strategy->parts[op][pass]);
+}
+
 static void print_ops(const bd_plan *plan, const bd_strategy *strategy, const bd_function *function,
                       bd_text *text) {
   bd_text_add(text, "      \"ops\": [\n");
@@ -42,6 +53,7 @@ static void print_ops(const bd_plan *plan, const bd_strategy *strategy, const bd
     bd_text_addf(text, "        {\"op\": \"%s\", \"result\": \"%s\", \"split\": \"%.*s\"",
                  bd_op_get_info(op->kind)->name, function->values[op->out[0]].name, plan->mesh.axes,
                  strategy->split[i]);
+    add_parts(strategy, i, text);
     add_notes(plan, strategy, i, text);
     bd_text_add(text, i + 1 < strategy->op_count ? "},\n" : "}\n");
   }

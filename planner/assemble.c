@@ -9,7 +9,8 @@ static bool same_strategy(const bd_strategy *a, const bd_strategy *b) {
          memcmp(a->split, b->split, ops * sizeof *a->split) == 0 &&
          memcmp(a->form, b->form, values * sizeof *a->form) == 0 &&
          memcmp(a->saved, b->saved, values * sizeof *a->saved) == 0 &&
-         !a->gradient == !b->gradient && !a->kept == !b->kept &&
+         !a->gradient == !b->gradient && !a->kept == !b->kept && !a->parts == !b->parts &&
+         (!a->parts || memcmp(a->parts, b->parts, ops * sizeof *a->parts) == 0) &&
          (!a->kept || memcmp(a->kept, b->kept, values) == 0) &&
          (!a->gradient || memcmp(a->gradient, b->gradient, values * sizeof *a->gradient) == 0);
 }
@@ -85,6 +86,7 @@ bd_plan bd_plan_copy(bd_ctx *ctx, const bd_plan *plan) {
     if (s->gradient)
       s->gradient = bd_arena_copy(ctx->arena, s->gradient, s->value_count, sizeof *s->gradient);
     if (s->kept) s->kept = bd_arena_copy(ctx->arena, s->kept, s->value_count, sizeof *s->kept);
+    if (s->parts) s->parts = bd_arena_copy(ctx->arena, s->parts, s->op_count, sizeof *s->parts);
     s->saved = bd_arena_copy(ctx->arena, s->saved, s->value_count, sizeof *s->saved);
   }
   out.ranges = bd_arena_copy(ctx->arena, plan->ranges, plan->range_count, sizeof *plan->ranges);
