@@ -1,4 +1,5 @@
 #include "codegen/beside.h"
+#include "codegen/contract.h"
 #include "ir/memory.h"
 #include "runtime/braid_rt_abi.h"
 #include <string.h>
@@ -23,7 +24,9 @@ typedef struct search {
   const bd_function *function;
   const bd_fusion *fusion;
   const bd_epilogues *epilogues;
-  work *work; // per step
+  work *work;   // per step
+  int *product; // per step: the product in the parts of which the collective begins, or -1
+  int slots;    // that collectives by themselves may have
   bd_beside *out;
 } search;
 
@@ -63,10 +66,49 @@ static void find_work(search *s) {
         reads += op_of(s, with[n])[i].in_count;
         writes += op_of(s, with[n])[i].out_count + 1;
       }
+    writes += s->out->summed_by[step] >= 0;
     w->reads = BD_NEW_ARRAY(s->ctx->arena, touched, reads);
     w->writes = BD_NEW_ARRAY(s->ctx->arena, touched, writes);
     for (int n = 0; n < 2 && with[n] >= 0; ++n)
       add_ops(s, w, with[n]);
+    if (s->out->summed_by[step] >= 0)
+      w->writes[w->write_count++] = value_touched(s, op_of(s, s->out->summed_by[step])->out[0]);
+  }
+}
+
+static int step_of(const search *s, int op) {
+  int step = 0;
+  while (s->fusion->first_op[step] + s->fusion->step_ops[step] <= op)
+    ++step;
+  return step;
+}
+
+// Whether all of a product's rows are those of one call of the library, which adds to what lies
+// where the result goes if another step's sum is done with it.
+static bool may_be_cut(const search *s, int step, const bd_parts *parts) {
+  const bd_epilogue *e = &s->epilogues->of[step];
+  if (!bd_contract_has_rows(s->module, s->function, op_of(s, step), parts->prefix)) return false;
+  if (parts->sum < 0) return e->kind == BD_RT_EPILOGUE_NONE;
+  if (e->kind != BD_RT_EPILOGUE_ADD || e->step != step_of(s, parts->sum) ||
+      s->fusion->step_ops[e->step] != 1)
+    return false;
+  bd_stretch other = bd_stretch_of(s->module, s->function, e->other),
+             result = bd_stretch_of(s->module, s->function, e->out);
+  return bd_stretch_meet(other, result) && other.start == result.start;
+}
+
+static void find_parts(search *s) {
+  bd_beside *out = s->out;
+  for (int step = 0; step < s->fusion->step_count; ++step) {
+    const bd_op *op = op_of(s, step);
+    if (s->epilogues->taken[step] || !bd_op_find_attr(op, BD_PARTS_ATTR)) continue;
+    bd_parts parts = bd_parts_asked(s->module, s->function, s->fusion->first_op[step]);
+    if (parts.count == 1 || s->slots == 0 || !may_be_cut(s, step, &parts)) continue;
+    int collective = step_of(s, parts.collective);
+    out->parts[step] = parts;
+    out->summed_by[step] = collective;
+    s->product[collective] = step;
+    s->slots--;
   }
 }
 
@@ -89,7 +131,7 @@ static bool clash(const search *s, int a, int b) {
 
 static bool may_run_beside(const search *s, int step) {
   return !s->epilogues->taken[step] &&
-         bd_memory_runs_beside(s->module, s->function, op_of(s, step));
+         (s->product[step] >= 0 || bd_memory_runs_beside(s->module, s->function, op_of(s, step)));
 }
 
 // A call of a library: enough work for a collective to run beside it.
@@ -150,35 +192,73 @@ static int begin_of(const search *s, int position) {
   return begin;
 }
 
-static void place(const search *s, int position, int most_slots) {
+static void take_slot(bd_beside *out, int step, int begin, int end) {
+  out->begin[step] = begin;
+  out->end[step] = end;
+  out->step[out->slot_count++] = step;
+}
+
+// The first position from `from` on of a step that a collective must be done for.
+static int end_of(const search *s, int step, int from) {
+  const bd_beside *out = s->out;
+  while (from < s->fusion->step_count &&
+         (out->order[from] == step || !clash(s, out->order[from], step)))
+    from++;
+  return from;
+}
+
+// A collective that begins in the parts of a product.
+static void place_parts(const search *s, int step) {
+  bd_beside *out = s->out;
+  int at = 0;
+  while (out->order[at] != s->product[step])
+    at++;
+  int end = end_of(s, step, at + 1);
+  take_slot(out, step, out->order[at],
+            end < s->fusion->step_count ? out->order[end] : s->fusion->step_count);
+}
+
+static void place(search *s, int position) {
   bd_beside *out = s->out;
   const int step = out->order[position], count = s->fusion->step_count;
-  int begin = begin_of(s, position), end = position + 1;
-  while (end < count && !clash(s, out->order[end], step))
-    end++;
+  if (s->product[step] >= 0) {
+    place_parts(s, step);
+    return;
+  }
+  int begin = begin_of(s, position), end = end_of(s, step, position + 1);
   bool useful = false;
   for (int at = begin; at < end; ++at)
     useful |= is_product(s, out->order[at]);
-  if (!useful || out->slot_count == most_slots) return;
-  out->begin[step] = out->order[begin];
-  out->end[step] = end < count ? out->order[end] : count;
-  out->step[out->slot_count++] = step;
+  if (!useful || s->slots == 0) return;
+  s->slots--;
+  take_slot(out, step, out->order[begin], end < count ? out->order[end] : count);
 }
 
 void bd_beside_find(bd_ctx *ctx, const bd_module *module, const bd_function *function,
                     const bd_fusion *fusion, const bd_epilogues *epilogues, int most_slots,
                     bd_beside *out_beside) {
-  search s = {ctx, module, function, fusion, epilogues, NULL, out_beside};
   int after = 0, count = fusion->step_count;
+  search s = {.ctx = ctx,
+              .module = module,
+              .function = function,
+              .fusion = fusion,
+              .epilogues = epilogues,
+              .product = BD_NEW_ARRAY(ctx->arena, int, count),
+              .slots = most_slots,
+              .out = out_beside};
   *out_beside = (bd_beside){.order = BD_NEW_ARRAY(ctx->arena, int, count),
                             .begin = BD_NEW_ARRAY(ctx->arena, int, count),
                             .end = BD_NEW_ARRAY(ctx->arena, int, count),
+                            .summed_by = BD_NEW_ARRAY(ctx->arena, int, count),
+                            .parts = BD_NEW_ARRAY(ctx->arena, bd_parts, count),
                             .step = BD_NEW_ARRAY(ctx->arena, int, most_slots)};
   for (int step = 0; step < count; ++step) {
     out_beside->order[step] = step;
     out_beside->begin[step] = out_beside->end[step] = -1;
+    out_beside->summed_by[step] = s.product[step] = -1;
   }
   if (!module->cuda) return;
+  find_parts(&s);
   find_work(&s);
   for (int position = 0; position < count; ++position) {
     if (!may_run_beside(&s, out_beside->order[position])) continue;
@@ -186,7 +266,7 @@ void bd_beside_find(bd_ctx *ctx, const bd_module *module, const bd_function *fun
     after = position + 1;
   }
   for (int position = 0; position < count; ++position)
-    if (may_run_beside(&s, out_beside->order[position])) place(&s, position, most_slots);
+    if (may_run_beside(&s, out_beside->order[position])) place(&s, position);
 }
 
 bool bd_beside_ends(const bd_module *module, const bd_function *function, const bd_fusion *fusion,

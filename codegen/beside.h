@@ -5,17 +5,24 @@
 // waited for before its result is touched or its operand overwritten. Where that leaves no product
 // in between, products for gradients of weights that nothing else in the function waits for are
 // done behind its begin, as far as every buffer lies where they still find it: memory is as it was
-// planned. On all ranks of a stage the calls have this one order, so that they ask NCCL alike.
+// planned. Where a product is done in parts (ir/parts.h), the collective that sums it begins inside
+// of it: with every part what sums that part. On all ranks of a stage the calls have this one
+// order, so that they ask NCCL alike.
 #ifndef BD_CODEGEN_BESIDE_H
 #define BD_CODEGEN_BESIDE_H
 #include "codegen/epilogue.h"
 #include "codegen/touch.h"
+#include "ir/parts.h"
 
 typedef struct bd_beside {
   int *order; // the function's steps as they are done; collectives where they stand by themselves
   // Per step: the step before which it begins, which may be itself, or -1 where it does not run
   // beside others; and the step before which it is waited for, or the step count: at the end.
   int *begin, *end;
+  // Per step: the collective that begins in the parts of this product, which is the step before
+  // which `begin` has it, and the parts; or -1.
+  int *summed_by;
+  bd_parts *parts;
   int slot_count;
   int *step; // per slot (see bd_rt_beside), in the order in which they begin
 } bd_beside;

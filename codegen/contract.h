@@ -51,6 +51,9 @@ void bd_contract_plan(int letter_count, const bd_contract_letter *letters,
 // of its operands and result.
 void bd_contract_read(const bd_module *module, const bd_function *function, const bd_op *op,
                       bd_contract *out_contract);
+// Whether it is one product without a batch, whose m are the first `dims` dimensions of the result.
+bool bd_contract_has_rows(const bd_module *module, const bd_function *function, const bd_op *op,
+                          int dims);
 // A loop of one valid iteration, which changes no address.
 bool bd_contract_is_trivial(const bd_contract_letter *letter);
 

@@ -37,3 +37,20 @@ void bd_contract_read(const bd_module *module, const bd_function *function, cons
   }
   bd_contract_plan(count, letters, out_contract);
 }
+
+bool bd_contract_has_rows(const bd_module *module, const bd_function *function, const bd_op *op,
+                          int dims) {
+  bd_contract c;
+  bd_contract_read(module, function, op, &c);
+  const bd_contract_group *rows = &c.group[BD_CONTRACT_M];
+  const char *result = strchr(bd_op_string(op, "rule"), '>') + 1;
+  int found = 0;
+  if (c.outer_count > 0 || c.group[BD_CONTRACT_BATCH].count > 0) return false;
+  for (int d = 0; d < dims; ++d) {
+    int letter = find_letter(c.letter, &c.letter_count, result[d]);
+    if (bd_contract_is_trivial(&c.letter[letter])) continue;
+    if (found == rows->count || rows->letter[found] != letter) return false;
+    found++;
+  }
+  return found > 0 && found == rows->count;
+}

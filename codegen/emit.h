@@ -100,6 +100,13 @@ BD_NODISCARD bd_status bd_emit_library_op(const bd_emit_body *body, const bd_op 
 void bd_emit_attend(const bd_emit_body *body, const bd_op *op);
 BD_NODISCARD bd_status bd_emit_embed_dw(const bd_emit_body *body, const bd_op *op);
 BD_NODISCARD bd_status bd_emit_contract(const bd_emit_body *body, const bd_op *op);
+// A product in parts and the collective that sums it: one part of each, in a loop over `part`.
+typedef struct bd_emit_part {
+  const bd_op *product, *collective;
+  const bd_parts *parts;
+} bd_emit_part;
+void bd_emit_contract_part(const bd_emit_body *body, const bd_emit_part *part);
+void bd_emit_collective_part(const bd_emit_body *body, const bd_emit_part *part);
 // A product with an epilogue: the condition of the statement that follows, which does the work of
 // the other step where the library cannot.
 void bd_emit_epilogue(const bd_emit_body *body, const bd_op *op, const bd_epilogue *epilogue);

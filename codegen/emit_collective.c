@@ -81,3 +81,21 @@ void bd_emit_collective(bd_emitter *emitter, bd_text *text, const bd_function *f
     add_along(text, bd_op_get_info(op->kind)->name, axis, is >= 0 ? is : was, &from_local);
   bd_text_addf(text, ", %s, %s);\n", in, out);
 }
+
+// A part of what all ranks are given is one stretch, and of the ranks' shares as well.
+void bd_emit_collective_part(const bd_emit_body *body, const bd_emit_part *part) {
+  const bd_parts *p = part->parts;
+  const bd_op *op = part->collective;
+  const bd_value *from = &body->function->values[op->in[0]];
+  const char *type = bd_emit_c_type(from->type.dtype);
+  const int64_t share = p->runs * p->rows * p->columns;
+  int axis = (int)bd_op_int(op, "axis", -1);
+  if (op->kind == BD_OP_ALL_REDUCE)
+    bd_text_addf(body->text, "  bd_rt_all_reduce(rt, %d, %s, BD_RT_SUM, %lld", axis,
+                 bd_emit_dtype(from->type.dtype), (long long)share);
+  else
+    bd_text_addf(body->text, "  bd_rt_reduce_scatter(rt, %d, %s, 1, %lld, %lld", axis,
+                 bd_emit_dtype(from->type.dtype), (long long)p->blocks, (long long)share);
+  bd_text_addf(body->text, ", (%s *)v%d + part * %lld, (%s *)v%d + part * %lld);\n", type,
+               op->in[0], (long long)(p->blocks * share), type, op->out[0], (long long)share);
+}

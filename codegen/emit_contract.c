@@ -9,6 +9,7 @@ typedef struct writer {
   const bd_op *op;
   bd_contract contract;
   const char *count[BD_CONTRACT_LETTERS]; // valid extent of each letter, a C expression
+  const bd_parts *parts;                  // of a product in parts: how each is cut
 } writer;
 
 static bd_id tensor_id(const bd_op *op, int tensor) {
@@ -99,20 +100,39 @@ static void add_float8(const writer *w) {
                  (long long)bd_op_int(w->op, "scratch", 0));
 }
 
-static void add_shape(const writer *w, bool accumulates) {
-  static const char *const names[BD_CONTRACT_GROUPS] = {".batch", ".m", ".n", ".k"};
-  bd_text *text = w->body->text;
+static void add_strides(const writer *w) {
   bd_contract_strides s = bd_contract_get_strides(&w->contract);
-  bd_text_add(text, "&(bd_rt_gemm){");
-  for (int kind = 0; kind < BD_CONTRACT_GROUPS; ++kind) {
-    bd_text_addf(text, "%s%s = ", kind ? ", " : "", names[kind]);
-    add_extent(w, kind);
+  const bd_parts *p = w->parts;
+  if (p && p->blocks > 1) {
+    s.a_batch = p->rows * p->chunks * s.a_m;
+    s.b_batch = 0;
+    s.out_batch = p->runs * p->rows * s.out_m;
   }
-  bd_text_addf(text,
+  bd_text_addf(w->body->text,
                ",\n      .a_m = %lld, .a_k = %lld, .a_batch = %lld, .b_k = %lld, .b_n = %lld, "
                ".b_batch = %lld,\n      .out_m = %lld, .out_batch = %lld",
                (long long)s.a_m, (long long)s.a_k, (long long)s.a_batch, (long long)s.b_k,
                (long long)s.b_n, (long long)s.b_batch, (long long)s.out_m, (long long)s.out_batch);
+}
+
+// Of a part: the ranks' blocks are the batch, the rows of a chunk m.
+static void add_kind(const writer *w, bd_contract_group_kind kind) {
+  if (w->parts && (kind == BD_CONTRACT_M || kind == BD_CONTRACT_BATCH))
+    bd_text_addf(w->body->text, "%lld",
+                 (long long)(kind == BD_CONTRACT_M ? w->parts->rows : w->parts->blocks));
+  else
+    add_extent(w, kind);
+}
+
+static void add_shape(const writer *w, bool accumulates) {
+  static const char *const names[BD_CONTRACT_GROUPS] = {".batch", ".m", ".n", ".k"};
+  bd_text *text = w->body->text;
+  bd_text_add(text, "&(bd_rt_gemm){");
+  for (int kind = 0; kind < BD_CONTRACT_GROUPS; ++kind) {
+    bd_text_addf(text, "%s%s = ", kind ? ", " : "", names[kind]);
+    add_kind(w, kind);
+  }
+  add_strides(w);
   add_accumulate(w, accumulates);
   bd_text_addf(text, ",\n      .dtype = %s, .out_dtype = %s", bd_emit_dtype(dtype_of(w, 0)),
                bd_emit_dtype(dtype_of(w, 2)));
@@ -181,4 +201,49 @@ void bd_emit_epilogue(const bd_emit_body *body, const bd_op *op, const bd_epilog
   bd_text_add(body->text, ", ");
   add_factors(&w);
   bd_text_addf(body->text, "v%d))", epilogue->out);
+}
+
+// Elements from the first row of the product to the first of a part, or of a run of it.
+static void add_source(const writer *w, int64_t row) {
+  const bd_parts *p = w->parts;
+  const long long sample = p->blocks * p->chunks * p->rows * row;
+  if (p->samples == 1) {
+    bd_text_addf(w->body->text, " + part * %lld", (long long)(p->rows * row));
+    return;
+  }
+  if (p->chunks == 1)
+    bd_text_addf(w->body->text, " + part * %lld", p->runs * sample);
+  else
+    bd_text_addf(w->body->text, " + part / %lld * %lld + part %% %lld * %lld", (long long)p->chunks,
+                 sample, (long long)p->chunks, (long long)(p->rows * row));
+  if (p->runs > 1) bd_text_addf(w->body->text, " + run * %lld", sample);
+}
+
+// What follows one another in the result is a part after a part, and the runs of a block.
+static void add_target(const writer *w) {
+  const bd_parts *p = w->parts;
+  bd_text_addf(w->body->text, " + part * %lld",
+               (long long)(p->blocks * p->runs * p->rows * p->columns));
+  if (p->runs > 1) bd_text_addf(w->body->text, " + run * %lld", (long long)(p->rows * p->columns));
+}
+
+void bd_emit_contract_part(const bd_emit_body *body, const bd_emit_part *part) {
+  writer w = {.body = body, .op = part->product, .parts = part->parts};
+  read_contract(&w);
+  bd_text *text = body->text;
+  const int first = w.contract.swapped ? 1 : 0;
+  const bd_id out = part->collective->in[0];
+  if (w.parts->runs > 1)
+    bd_text_addf(text, "    for (int64_t run = 0; run < %lld; ++run)\n  ",
+                 (long long)w.parts->runs);
+  bd_text_add(text, "    bd_rt_matmul(rt, ");
+  add_shape(&w, w.parts->sum >= 0);
+  bd_text_add(text, ",\n      ");
+  add_address(&w, first);
+  add_source(&w, bd_contract_get_strides(&w.contract).a_m);
+  bd_text_add(text, ", ");
+  add_address(&w, !first);
+  bd_text_addf(text, ", (%s *)v%d", bd_emit_c_type(dtype_of(&w, 2)), out);
+  add_target(&w);
+  bd_text_add(text, ");\n");
 }

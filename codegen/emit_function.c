@@ -98,9 +98,11 @@ static bd_emit_ops ops_of(const steps *s, int step) {
   return (bd_emit_ops){s->fusion.first_op[step], s->fusion.step_ops[step]};
 }
 
-// Values on the tape and in the workspace get a pointer each, when a step touches them.
+// Values on the tape and in the workspace get a pointer each, when a step touches them: not a
+// product that adds to another tensor in its place.
 static void add_pointers(const bd_emit_body *body, const steps *s) {
   const bd_function *f = body->function;
+  const bd_beside *beside = &body->emitter->prefetch[s->function].beside;
   bool *used = BD_NEW_ARRAY(body->emitter->ctx->arena, bool, f->value_count);
   for (int i = 0; i < f->op_count; ++i) {
     for (int k = 0; k < f->ops[i].in_count; ++k)
@@ -111,6 +113,8 @@ static void add_pointers(const bd_emit_body *body, const steps *s) {
   for (int step = 0; step < s->fusion.step_count; ++step) {
     bd_id inner = bd_fused_norm_inner(f, &s->fusion, &s->norms.of[step]);
     if (inner != BD_NO_ID) used[inner] = false;
+    if (beside->summed_by[step] >= 0 && beside->parts[step].sum >= 0)
+      used[f->ops[s->fusion.first_op[step]].out[0]] = false;
   }
   for (bd_id v = 0; v < f->value_count; ++v) {
     const bd_value *value = &f->values[v];
@@ -217,12 +221,41 @@ static void add_ahead(const bd_emit_body *body, int function, int step) {
     bd_text_addf(body->text, "  bd_rt_ahead(rt, ahead, %d);\n", step);
 }
 
+// Whether a collective begins in the parts of a step, which may be the end.
+static bool is_summed_by(const bd_beside *beside, const steps *s, int step, int collective) {
+  return step < s->fusion.step_count && beside->summed_by[step] == collective;
+}
+
+// A product in parts, each of which is summed over ranks beside the next.
+static void add_cut_step(const bd_emit_body *body, steps *s, int step) {
+  bd_emitter *e = body->emitter;
+  const bd_beside *beside = &e->prefetch[s->function].beside;
+  const int other = beside->summed_by[step];
+  const bd_op *product = &body->function->ops[s->fusion.first_op[step]];
+  const bd_emit_part part = {product, &body->function->ops[s->fusion.first_op[other]],
+                             &beside->parts[step]};
+  int slot = 0;
+  while (beside->step[slot] != other)
+    slot++;
+  bd_emit_ops sum = part.parts->sum < 0 ? (bd_emit_ops){0, 0} : (bd_emit_ops){part.parts->sum, 1};
+  int own = bd_emit_instruction(e, s->function, step, body->function, ops_of(s, step), sum);
+  s->beside[slot] = bd_emit_instruction(e, s->function, other, body->function, ops_of(s, other),
+                                        (bd_emit_ops){0, 0});
+  bd_text_addf(body->text, "  for (int64_t part = 0; part < %d; ++part) {\n", part.parts->count);
+  bd_text_addf(body->text, "    bd_rt_mark(rt, %d);\n", own);
+  bd_emit_contract_part(body, &part);
+  bd_text_addf(body->text, "    bd_rt_mark(rt, %d);\n    bd_rt_beside(rt, %d);\n  ",
+               s->beside[slot], slot);
+  bd_emit_collective_part(body, &part);
+  bd_text_add(body->text, "    bd_rt_beside_end(rt);\n  }\n");
+}
+
 // Collectives that begin before a step and go on beside it.
 BD_NODISCARD static bd_status add_beside(const bd_emit_body *body, steps *s, int step) {
   const bd_beside *beside = &body->emitter->prefetch[s->function].beside;
   for (int slot = 0; slot < beside->slot_count; ++slot) {
     int other = beside->step[slot];
-    if (beside->begin[other] != step) continue;
+    if (beside->begin[other] != step || is_summed_by(beside, s, step, other)) continue;
     bd_text_add(body->text, "  ");
     s->beside[slot] = bd_emit_mark(body->emitter, body->text, s->function, other, body->function,
                                    ops_of(s, other), (bd_emit_ops){0, 0});
@@ -257,6 +290,8 @@ BD_NODISCARD static bd_status add_steps(const bd_emit_body *body, steps *s) {
     }
     if (prefetch->begin[step] != step)
       bd_text_addf(body->text, "  bd_rt_await(rt, %d);\n", prefetch->slot[step]);
+    else if (prefetch->beside.summed_by[step] >= 0)
+      add_cut_step(body, s, step);
     else if (prefetch->beside.begin[step] < 0)
       BD_TRY(add_step(body, s, step));
   }

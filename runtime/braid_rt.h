@@ -176,8 +176,9 @@ void bd_rt_all_gather(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t ext
 void bd_rt_prefetch(bd_rt *rt, int slot, int axis, int dtype, int64_t outer, int64_t extent,
                     int64_t inner, const void *in, void *out);
 // CUDA programs: the collective asked for between the two goes on in the same way, in order with
-// other such ones, until bd_rt_await with the slot. It is a sum, a maximum, or a gather or a
-// scatter as above. Meanwhile nothing may write what it reads, nor touch what it writes.
+// other such ones, until bd_rt_await with the slot, which several may have, one after another. It
+// is a sum, a maximum, or a gather or a scatter as above. Meanwhile nothing may write what it
+// reads, nor touch what it writes.
 void bd_rt_beside(bd_rt *rt, int slot);
 void bd_rt_beside_end(bd_rt *rt);
 // Waits for what has the slot, if anything does.

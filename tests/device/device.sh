@@ -88,3 +88,37 @@ train_fake() {
     exit 1
   done
 }
+
+# One allocation of the device, of exactly the planned bytes, and nothing kept at the end.
+check_device() {
+  awk -v name="$1" -v ranks="$(ranks_of "$1")" '
+    { gsub(/"/, ""); gsub(/[,{}]/, " ") }
+    FILENAME == ARGV[1] { for (i = 1; i < NF; i++) if ($i == "arena_bytes:") planned[stages++] = $(i + 1); next }
+    {
+      for (i = 1; i < NF; i++) value[$i] = $(i + 1)
+      rank = FILENAME; sub(/.*\./, "", rank)
+      expected = planned[int(rank / (ranks / stages))]
+      seen++
+      if (value["device_allocations:"] != 1 || value["device_peak_bytes:"] != expected ||
+          value["left_bytes:"] != 0 || value["left_handles:"] != 0 || value["kernels:"] == 0) {
+        printf "rank %d, %d bytes planned: %s\n", rank, expected, $0
+        bad = 1
+      }
+    }
+    END { exit bad || seen != ranks }' <("$braid" explain "$1/plan.json" --json) "$1"/device.* ||
+    fail "$1 does not keep to its memory"
+}
+
+# Gradient norms and final weights, too, are the CPU's; $compare compares weights.
+check_update() {
+  paste -d' ' "$1/metrics.jsonl" "$2/metrics.jsonl" | awk -v name="$2" '
+    { n = split($0, part, /"grad_norm": /); a = part[2] + 0; b = part[3] + 0; gap = (a - b) / a
+      if (gap < 0) gap = -gap
+      if (n != 3 || !(gap <= 1e-4)) { print "step " NR ": gradient norms " a " and " b; bad = 1 } }
+    END { exit bad || NR < 2 }' || fail "$2 departs from $1 in its gradients"
+  "$compare" "$1/weights.safetensors" "$2/weights.safetensors" 1e-4 0.005 >"$2/weights.log" ||
+    { tail -3 "$2/weights.log"; fail "$2 departs from $1 in its weights"; }
+}
+
+# NAME COUNT: of the device of rank 0.
+count() { sed "s/.*\"$2\": \([0-9]*\).*/\1/" "$1/device.0"; }

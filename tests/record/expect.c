@@ -43,7 +43,7 @@ static void add_use(builder *b, record_access access, int value, int64_t bytes) 
                                sizeof *b->e->uses);
     b->use_capacity = wanted;
   }
-  b->e->uses[b->use_count++] = (record_use){access, value, bytes};
+  b->e->uses[b->use_count++] = (record_use){access, value, 0, bytes};
   b->pass->instructions[b->pass->count - 1].use_count++;
 }
 
@@ -144,6 +144,56 @@ BD_NODISCARD static bd_status add_library(builder *b, int call, const bd_functio
   return BD_OK;
 }
 
+// The last use is of part `part` of `count` of the value.
+static void narrow(builder *b, int part, int count) {
+  record_use *const use = &b->e->uses[b->use_count - 1];
+  use->bytes /= count;
+  use->offset = part * use->bytes;
+}
+
+// A part of a product, and what sums it over ranks. Another tensor may lie where the product goes,
+// which then adds to it.
+static void add_part(builder *b, int call, int function, int step, int part) {
+  const bd_function *const f = b->module->functions[function];
+  const bd_prefetch *const p = &b->prefetch[function];
+  const bd_parts *const parts = &p->beside.parts[step];
+  const int other = p->beside.summed_by[step];
+  const bd_op *const product = &f->ops[p->fusion.first_op[step]], *const collective =
+                                                                      &f->ops[parts->collective];
+  record_instruction *i = add(b, RECORD_MATMUL, bd_op_get_info(product->kind)->name);
+  i->function = function;
+  i->step = step;
+  for (int n = 0; n < product->in_count; n++)
+    use_in_call(b, call, f, product->in[n], RECORD_READ);
+  if (parts->sum >= 0) {
+    const bd_op *const sum = &f->ops[parts->sum];
+    i->in_place = i->adds = true;
+    use_in_call(b, call, f, sum->in[sum->in[0] == product->out[0]], RECORD_READ);
+    narrow(b, part, parts->count);
+  }
+  use_in_call(b, call, f, collective->in[0], RECORD_WRITE);
+  narrow(b, part, parts->count);
+  i = add(b, record_kind_of(collective->kind), bd_op_get_info(collective->kind)->name);
+  describe(b->module, f, collective, i);
+  const int64_t share = parts->runs * parts->rows * parts->columns;
+  i->terms.shape[0] = collective->kind == BD_OP_ALL_REDUCE ? share : 1;
+  if (collective->kind == BD_OP_REDUCE_SCATTER) {
+    i->terms.shape[1] = parts->blocks;
+    i->terms.shape[2] = share;
+  }
+  i->function = function;
+  i->step = other;
+  use_in_call(b, call, f, collective->in[0], RECORD_READ);
+  narrow(b, part, parts->count);
+  use_in_call(b, call, f, collective->out[0], RECORD_WRITE);
+  narrow(b, part, parts->count);
+}
+
+static void add_parts(builder *b, int call, int function, int step) {
+  for (int part = 0; part < b->prefetch[function].beside.parts[step].count; part++)
+    add_part(b, call, function, step, part);
+}
+
 // The number of the function that an op of main calls.
 static int function_of(const builder *b, int call) {
   const bd_function *const f = bd_module_find(b->module, b->main->ops[call].callee);
@@ -192,12 +242,15 @@ BD_NODISCARD static bd_status add_call(builder *b, int call) {
     const int step = position < count ? p->beside.order[position] : count;
     if (next >= 0) BD_TRY(add_ahead(b, next, function, step));
     for (int slot = 0; slot < p->beside.slot_count; slot++)
-      if (p->beside.begin[p->beside.step[slot]] == step)
+      if (p->beside.begin[p->beside.step[slot]] == step &&
+          (position == count || p->beside.summed_by[step] != p->beside.step[slot]))
         BD_TRY(add_step(b, call, function, p->beside.step[slot]));
     for (int at = position + 1; at < count; at++)
       if (p->begin[p->beside.order[at]] == step)
         BD_TRY(add_step(b, call, function, p->beside.order[at]));
-    if (position < count && p->begin[step] == step && p->beside.begin[step] < 0)
+    if (position < count && p->beside.summed_by[step] >= 0)
+      add_parts(b, call, function, step);
+    else if (position < count && p->begin[step] == step && p->beside.begin[step] < 0)
       BD_TRY(add_step(b, call, function, step));
   }
   return BD_OK;

@@ -10,8 +10,8 @@
 // of main, gradients), then those of micro-batch 0, of micro-batch 1, ..
 typedef struct record_use {
   record_access access;
-  int value; // of a value of a micro-batch: of micro-batch 0
-  int64_t bytes;
+  int value;             // of a value of a micro-batch: of micro-batch 0
+  int64_t offset, bytes; // of the value
 } record_use;
 
 typedef struct record_instruction {
@@ -19,6 +19,7 @@ typedef struct record_instruction {
   int function, step;       // as the program's instructions name it; -1: of main
   const char *name;         // of its first op
   bool in_place;            // a result may lie where an operand does
+  bool adds;                // what it writes, to what it reads there
   int parts;                // launches
   int mask;                 // collectives
   int stage;                // messages

@@ -86,8 +86,8 @@ static bool is_runtimes(const matching *m, const record_operand *o) {
 static int use_of(const matching *m, const record_operand *o, int first) {
   const bool reads = o->access == RECORD_READ;
   for (int i = o->access == RECORD_WRITE ? first : 0; i < m->in->use_count; i++) {
-    const int64_t at = m->h->address[value_of(m, i)];
-    if (reads == (m->uses[i].access == RECORD_READ) && at >= 0 && at <= o->start &&
+    const int64_t address = m->h->address[value_of(m, i)], at = address + m->uses[i].offset;
+    if (reads == (m->uses[i].access == RECORD_READ) && address >= 0 && at <= o->start &&
         o->start + o->bytes <= at + m->uses[i].bytes)
       return i;
   }
@@ -96,28 +96,44 @@ static int use_of(const matching *m, const record_operand *o, int first) {
   return -1;
 }
 
+static bool place_operand(matching *m, const record_event *event, const record_operand *o,
+                          int *first) {
+  if (o->access == RECORD_SCRATCH || o->bytes == 0 || is_runtimes(m, o)) return true;
+  const int use = use_of(m, o, *first);
+  if (use < 0) {
+    record_fault(m->h->faults, "%s: %s %s %lld+%lld, which is no value of the instruction",
+                 record_where(m->h), record_kind_name(event->kind),
+                 o->access == RECORD_READ ? "reads" : "writes", (long long)o->start,
+                 (long long)o->bytes);
+    return false;
+  }
+  const bool fresh = m->uses[use].access == RECORD_WRITE && m->start[use] < 0;
+  if ((fresh && o->access != RECORD_WRITE) ||
+      (m->uses[use].access == RECORD_UPDATE && o->access != RECORD_UPDATE)) {
+    record_fault(m->h->faults, "%s: %s %s", record_where(m->h), record_kind_name(event->kind),
+                 fresh ? "adds to what is not there yet" : "overwrites what it must add to");
+    return false;
+  }
+  stretch(m, use, o);
+  if (o->access == RECORD_WRITE) *first = use + 1;
+  return true;
+}
+
+// What is added to where it is read is read as one value and written as another.
 static bool place_operands(matching *m, const record_event *event) {
   int first = 0;
   for (int i = 0; i < event->operand_count; i++) {
-    const record_operand *const o = &event->operands[i];
-    if (o->access == RECORD_SCRATCH || o->bytes == 0 || is_runtimes(m, o)) continue;
-    const int use = use_of(m, o, first);
-    if (use < 0) {
-      record_fault(m->h->faults, "%s: %s %s %lld+%lld, which is no value of the instruction",
-                   record_where(m->h), record_kind_name(event->kind),
-                   o->access == RECORD_READ ? "reads" : "writes", (long long)o->start,
-                   (long long)o->bytes);
+    record_operand o = event->operands[i];
+    if (m->in->adds && o.access == RECORD_UPDATE) {
+      o.access = RECORD_READ;
+      if (!place_operand(m, event, &o, &first)) return false;
+      o.access = RECORD_WRITE;
+    } else if (m->in->adds && o.access == RECORD_WRITE) {
+      record_fault(m->h->faults, "%s: %s overwrites what it must add to", record_where(m->h),
+                   record_kind_name(event->kind));
       return false;
     }
-    const bool fresh = m->uses[use].access == RECORD_WRITE && m->start[use] < 0;
-    if ((fresh && o->access != RECORD_WRITE) ||
-        (m->uses[use].access == RECORD_UPDATE && o->access != RECORD_UPDATE)) {
-      record_fault(m->h->faults, "%s: %s %s", record_where(m->h), record_kind_name(event->kind),
-                   fresh ? "adds to what is not there yet" : "overwrites what it must add to");
-      return false;
-    }
-    stretch(m, use, o);
-    if (o->access == RECORD_WRITE) first = use + 1;
+    if (!place_operand(m, event, &o, &first)) return false;
   }
   return true;
 }
@@ -166,7 +182,8 @@ static bool find_places(matching *m) {
 // Where a value begins: a call of a library may take a part of what it reads.
 static int64_t begin_of(const matching *m, int use) {
   const int64_t address = m->h->address[value_of(m, use)];
-  return m->uses[use].access == RECORD_READ && address >= 0 ? address : m->start[use];
+  return m->uses[use].access == RECORD_READ && address >= 0 ? address + m->uses[use].offset
+                                                            : m->start[use];
 }
 
 static bool meet(const matching *m, int a, int b) {
@@ -202,11 +219,12 @@ static void follow(const matching *m, int use) {
                    record_holding_name(m->h, value, name, sizeof name), (long long)m->start[use],
                    (long long)*address);
     else
-      record_holding_read(m->h, value, *address >= 0 ? *address : m->start[use], u->bytes);
+      record_holding_read(m->h, value, *address >= 0 ? *address + u->offset : m->start[use],
+                          u->bytes);
     return;
   }
-  *address = m->start[use];
-  record_holding_write(m->h, u->access == RECORD_SCRATCH ? m->h->scratch : value, *address,
+  *address = m->start[use] - u->offset;
+  record_holding_write(m->h, u->access == RECORD_SCRATCH ? m->h->scratch : value, m->start[use],
                        u->bytes);
 }
 

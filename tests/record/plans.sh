@@ -18,7 +18,7 @@ strip() {
     sed '/^"cluster": /d; s/\[ \]/[]/; $ { s/,$//; s/$/\n}/ }'
 }
 
-while read -r name _ model cluster stages mesh micro global schedule precision recompute cut zero; do
+while read -r name _ model cluster stages mesh micro global schedule precision recompute cut zero parts; do
   case $name in \#*) continue ;; esac
   if [ $# -gt 0 ]; then
     case " $* " in *" $name "*) ;; *) continue ;; esac
@@ -39,6 +39,11 @@ while read -r name _ model cluster stages mesh micro global schedule precision r
       mv "$work/cut" "$work/plan"
       ;;
     esac
+  fi
+  if [ -n "$parts" ]; then
+    IFS=: read -r axis count scatter <<<"$parts"
+    awk -v parts="$count" -v axis="$axis" -v scatter="$scatter" -f "$road/parts.awk" "$work/plan" >"$work/cut"
+    mv "$work/cut" "$work/plan"
   fi
   strip <"$work/plan" >"$here/plans/$name.json"
 done <"$here/cases.txt"

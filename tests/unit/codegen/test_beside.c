@@ -15,10 +15,10 @@
 typedef struct places {
   int copy, part, sum, other, gathered;
   const char *operand, *form, *combiner;
-  int ranks;
+  int ranks, parts;
 } places;
 
-static const places apart = {0, 4096, 8192, 12288, 1 << 20, "x", "sum", "sum", 2};
+static const places apart = {0, 4096, 8192, 12288, 1 << 20, "x", "sum", "sum", 2, 1};
 
 // Steps of the backward function, by name.
 enum { COPY, EARLY, PART, LATE, SUM, OTHER, READER, GATHER, LAST, STEPS };
@@ -48,8 +48,8 @@ static const char text[] =
     "restores 4 {\n"
     "    %%copy = scale(%%x) {value=2.0} split [-] : " WHOLE "workspace+%d\n"
     "    %%early = contract(%%copy, %%d) {rule=\"bi,bo->io\"} split [2] : " CUT " at gradients+0\n"
-    "    %%part = contract(%%d, %%w) {rule=\"bo,io->bi\"} split [1] : f32[B,128] sharded [%s] "
-    "at workspace+%d\n"
+    "    %%part = contract(%%d, %%w) {rule=\"bo,io->bi\", parts=%d} split [1] : f32[B,128] "
+    "sharded [%s] at workspace+%d\n"
     "    %%late = contract(%%%s, %%d) {rule=\"bi,bo->io\"} split [2] : " CUT " at gradients+0\n"
     "    %%sum = all_reduce(%%part) {axis=0, combiner=\"%s\"} : " WHOLE "workspace+%d\n"
     "    %%other = contract(%%d, %%w) {rule=\"bo,io->bi\"} split [1] : f32[B,128] sharded [sum] "
@@ -78,8 +78,8 @@ static const char text[] =
 static bd_module *make(bd_ctx *ctx, const places *at) {
   char source[8192];
   bd_module *module = NULL;
-  int length = snprintf(source, sizeof source, text, at->ranks, at->copy, at->form, at->part,
-                        at->operand, at->combiner, at->sum, at->other, at->gathered);
+  int length = snprintf(source, sizeof source, text, at->ranks, at->copy, at->parts, at->form,
+                        at->part, at->operand, at->combiner, at->sum, at->other, at->gathered);
   assert_true(length > 0 && length < (int)sizeof source);
   bd_status status = bd_module_parse(ctx, "one", source, (size_t)length, &module);
   bd_diags_print(ctx, stderr, false);
@@ -193,6 +193,38 @@ static void test_gather(void **state) {
   bd_ctx_destroy(ctx);
 }
 
+// With every part of the product its sum, which the product's operands and whatever is read later
+// must leave room for.
+static void test_parts(void **state) {
+  (void)state;
+  places at = apart;
+  at.parts = 4;
+  bd_ctx *ctx = bd_ctx_create();
+  const bd_beside *beside = &find(ctx, make(ctx, &at))->beside;
+  for (int step = 0; step < STEPS; ++step)
+    assert_int_equal(beside->summed_by[step], step == PART ? SUM : -1);
+  assert_int_equal(beside->parts[PART].count, 4);
+  assert_int_equal(beside->parts[PART].rows, 2);
+  bd_ctx_destroy(ctx);
+  expect(&at, PART, READER, EARLY + 1); // and the product for a weight's gradient comes behind it
+  at.sum = at.copy;                     // unless it reads what the sum overwrites
+  expect(&at, PART, READER, EARLY);
+  at = apart;
+  at.parts = 4;
+  at.other = at.part;
+  expect(&at, PART, OTHER, EARLY + 1);
+  at = apart;
+  at.parts = 4;
+  at.operand = "part"; // which lies otherwise while it is done in parts
+  ctx = bd_ctx_create();
+  assert_int_equal(find(ctx, make(ctx, &at))->beside.summed_by[PART], -1);
+  bd_ctx_destroy(ctx);
+  at = apart;
+  at.parts = 4;
+  at.ranks = 1;
+  expect(&at, -1, -1, EARLY);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_between),
@@ -202,6 +234,7 @@ int main(void) {
       cmocka_unit_test(test_result_busy),
       cmocka_unit_test(test_alone),
       cmocka_unit_test(test_gather),
+      cmocka_unit_test(test_parts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
