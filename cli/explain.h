@@ -30,8 +30,9 @@ int64_t bd_explain_units(const bd_plan *plan);
 typedef struct bd_told_op {
   const char *op, *result, *split;
   bd_cut cut[BD_MAX_AXES];
-  bool recomputed, saved; // saved: its first result
-  const char *kept;       // "offloaded", "compressed": how it is; NULL: as it is
+  bool recomputed, saved;     // saved: its first result
+  int parts[BD_PARTS_PASSES]; // that its products are done in
+  const char *kept;           // "offloaded", "compressed": how it is; NULL: as it is
 } bd_told_op;
 
 typedef struct bd_told_strategy {

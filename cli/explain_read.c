@@ -1,6 +1,7 @@
 // The insides of a plan's strategies, read for display: the model is not at hand.
 #include "cli/explain.h"
 #include "ir/op.h"
+#include "ir/parts.h"
 #include <string.h>
 
 static bd_status read_cuts(bd_ctx *ctx, const bd_plan *plan, const bd_json *item, bd_told_op *out) {
@@ -42,6 +43,11 @@ static bd_status read_ops(bd_ctx *ctx, const bd_plan *plan, const bd_json *strat
     if (strlen(row->split) != (size_t)plan->mesh.axes)
       return bd_fail(ctx, BD_INVALID, item->loc, "'split' wants one letter or '-' per mesh axis");
     BD_TRY(read_cuts(ctx, plan, item, row));
+    for (int pass = 0; pass < BD_PARTS_PASSES; pass++) {
+      int64_t parts = 1;
+      BD_TRY(bd_json_int(ctx, item, bd_parts_key(pass), false, 1, BD_MAX_PARTS, &parts));
+      row->parts[pass] = (int)parts;
+    }
   }
   return BD_OK;
 }

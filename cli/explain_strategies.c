@@ -81,6 +81,20 @@ static void add_results(const bd_told_strategy *strategy, bool saved, bd_text *t
   bd_text_add(text, "\n");
 }
 
+// Products that are done in parts, each of which is summed over ranks beside the next.
+static void add_parts(const bd_told_strategy *strategy, bd_text *text) {
+  int told = 0;
+  for (int i = 0; i < strategy->op_count; i++)
+    for (int pass = 0; pass < BD_PARTS_PASSES; pass++) {
+      const bd_told_op *op = &strategy->ops[i];
+      if (op->parts[pass] == 1) continue;
+      bd_text_add(text, told++ ? ", " : "    in parts    ");
+      add_name(text, op->result, 0);
+      bd_text_addf(text, "%s in %d", pass == BD_PARTS_BACKWARD ? " backward" : "", op->parts[pass]);
+    }
+  if (told) bd_text_add(text, "\n");
+}
+
 static void add_ops(const bd_plan *plan, const bd_told_strategy *strategy, bd_text *text) {
   bd_text_add(text, "    op             result             split per axis\n");
   for (int i = 0; i < strategy->op_count; i++) {
@@ -118,6 +132,7 @@ void bd_explain_strategies(const bd_plan *plan, const bd_told_strategy *strategi
       add_axis(strategy, axis, text);
     add_results(strategy, true, text);
     add_results(strategy, false, text);
+    add_parts(strategy, text);
     if (with_ops) add_ops(plan, strategy, text);
   }
 }
