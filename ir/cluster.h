@@ -32,6 +32,9 @@ typedef struct bd_work_rates {
   // Bytes that the end of a step reads and writes (norms, the update, clearing gradients), per
   // second; 0: the memory's rate.
   double update_bytes_per_second;
+  // Part of the rate of products that is left while a collective runs beside; 0: none does, and
+  // plans do no product in parts.
+  double product_beside;
   // Of ops that were measured: one point of their loops. Other ops than products and attention.
   double point_seconds[BD_OP_KIND_COUNT];
 } bd_work_rates;

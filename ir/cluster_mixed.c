@@ -55,6 +55,7 @@ static bd_work_rates slower_work(bd_work_rates a, bd_work_rates b) {
   a.transcendental_seconds = most(a.transcendental_seconds, b.transcendental_seconds);
   for (int kind = 0; kind < BD_OP_KIND_COUNT; kind++)
     a.point_seconds[kind] = most(a.point_seconds[kind], b.point_seconds[kind]);
+  a.product_beside = least(a.product_beside, b.product_beside);
   a.update_bytes_per_second = least_part(a.update_bytes_per_second, b.update_bytes_per_second);
   return a;
 }

@@ -56,12 +56,14 @@ static bool divides_evenly(const bd_module *module, const bd_value *value, int d
 }
 
 // Leading dimensions of the result that one factor leads with as well and the other lacks.
-static int find_prefix(const bd_module *module, const bd_function *f, const bd_op *op) {
+static int find_prefix(const bd_module *module, const bd_function *f, const bd_op *op,
+                       int *out_factor) {
   const char *rule = bd_op_string(op, "rule"), *comma = strchr(rule, ','),
              *result = strchr(rule, '>') + 1;
   const char *factors[] = {rule, comma + 1}, *ends[] = {comma, result - 2};
   const bd_value *value = &f->values[op->out[0]];
   for (int first = 0; first < 2; ++first) {
+    *out_factor = first;
     const char *factor = factors[first], *other = factors[!first];
     size_t other_length = (size_t)(ends[!first] - other);
     int count = 0;
@@ -100,7 +102,7 @@ bd_parts bd_parts_of(const bd_module *module, const bd_function *f, int product,
   const bd_op *collective = &f->ops[out.collective];
   const bd_value *value = &f->values[op->out[0]];
   bd_type local = bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
-  out.prefix = find_prefix(module, f, op);
+  out.prefix = find_prefix(module, f, op, &out.factor);
   out.samples = out.blocks = 1;
   if (collective->kind == BD_OP_REDUCE_SCATTER) {
     int axis = (int)bd_op_int(collective, "axis", -1), dim = (int)bd_op_int(collective, "dim", -1);

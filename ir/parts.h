@@ -21,6 +21,7 @@ typedef struct bd_parts {
   int collective; // the op that sums the result
   int sum;        // an op in between that adds another tensor to the product, or -1
   int prefix;     // leading dimensions of the result that are cut
+  int factor;     // the factor that has them: 0 or 1
   // The rows are `samples` times as many; each sample's lie in `blocks` equal ones, one for each
   // rank that is given a share (1: all are given everything), and a part takes an equal chunk of
   // every block: of `chunks` of one sample, or, where that is 1, of `runs` samples whole.

@@ -79,6 +79,13 @@ double bd_cost_reshard(const bd_cost_model *model, const bd_type *type, const bd
   return seconds;
 }
 
+double bd_cost_collective_part(const bd_cost_model *model, const bd_function *function,
+                               const bd_op *op, int parts) {
+  return collective_seconds(model, op->kind, (int)bd_op_int(op, "axis", 0),
+                            bd_cost_value_bytes(model, &function->values[op->in[0]]) / parts,
+                            bd_cost_value_bytes(model, &function->values[op->out[0]]) / parts);
+}
+
 double bd_cost_collective(const bd_cost_model *model, const bd_function *function,
                           const bd_op *op) {
   if (op->kind == BD_OP_SEND)
@@ -86,21 +93,18 @@ double bd_cost_collective(const bd_cost_model *model, const bd_function *functio
   if (op->kind == BD_OP_RECV)
     return bd_cost_receive(model, (int)bd_op_int(op, "from", 0), op->stage,
                            bd_cost_value_bytes(model, &function->values[op->out[0]]));
-  return collective_seconds(model, op->kind, (int)bd_op_int(op, "axis", 0),
-                            bd_cost_value_bytes(model, &function->values[op->in[0]]),
-                            bd_cost_value_bytes(model, &function->values[op->out[0]]));
+  return bd_cost_collective_part(model, function, op, 1);
 }
 
 // A fused run: its arithmetic, and the traffic of what enters and leaves it.
-bd_status bd_cost_step(bd_ctx *ctx, const bd_cost_model *model, const bd_function *function,
-                       const bd_fusion *fusion, int step, double *out_seconds) {
+bd_status bd_cost_step(bd_ctx *ctx, const bd_cost_model *model, const bd_module *module,
+                       const bd_function *function, const bd_fusion *fusion, int step,
+                       double *out_seconds) {
   double arithmetic = 0, bytes = 0;
   for (int i = 0; i < fusion->step_ops[step]; i++) {
     const bd_op *op = &function->ops[fusion->first_op[step] + i];
-    if (bd_op_get_info(op->kind)->level == BD_COLLECTIVE) {
-      *out_seconds = bd_cost_collective(model, function, op);
-      return BD_OK;
-    }
+    if (bd_op_get_info(op->kind)->level == BD_COLLECTIVE)
+      return bd_cost_exposed(ctx, model, module, function, fusion->first_op[step] + i, out_seconds);
     bd_index_map map;
     bd_type types[BD_MAX_RESULTS];
     BD_TRY(bd_op_infer(ctx, function, op, &map, types));
@@ -138,7 +142,7 @@ bd_status bd_cost_function(bd_ctx *ctx, const bd_cost_model *model, const bd_mod
   *out_seconds = 0;
   for (int step = 0; step < fusion.step_count; step++) {
     double seconds;
-    BD_TRY(bd_cost_step(ctx, model, function, &fusion, step, &seconds));
+    BD_TRY(bd_cost_step(ctx, model, module, function, &fusion, step, &seconds));
     *out_seconds += seconds;
   }
   return BD_OK;

@@ -5,6 +5,7 @@
 #include "ir/cluster.h"
 #include "ir/fuse.h"
 #include "ir/index.h"
+#include "ir/parts.h"
 #include "ir/reshard.h"
 
 typedef struct bd_cost_model {
@@ -75,8 +76,8 @@ double bd_cost_arithmetic(const bd_cost_model *model, const bd_function *functio
 // One step of an spmd function under its fusion: a collective, or the slower of arithmetic and
 // memory traffic.
 BD_NODISCARD bd_status bd_cost_step(bd_ctx *ctx, const bd_cost_model *model,
-                                    const bd_function *function, const bd_fusion *fusion, int step,
-                                    double *out_seconds);
+                                    const bd_module *module, const bd_function *function,
+                                    const bd_fusion *fusion, int step, double *out_seconds);
 
 // One execution of an spmd function on one rank, step by step.
 BD_NODISCARD bd_status bd_cost_function(bd_ctx *ctx, const bd_cost_model *model,
@@ -92,6 +93,44 @@ double bd_cost_reshard_step(const bd_cost_model *model, const bd_type *type,
 
 // One collective op of an spmd function.
 double bd_cost_collective(const bd_cost_model *model, const bd_function *function, const bd_op *op);
+// One of `parts` equal ones that it is done in.
+double bd_cost_collective_part(const bd_cost_model *model, const bd_function *function,
+                               const bd_op *op, int parts);
+
+// Such a collective, or of one that sums a product in parts what is not hidden behind it: the
+// seconds of both together less those of the whole product by itself.
+BD_NODISCARD bd_status bd_cost_exposed(bd_ctx *ctx, const bd_cost_model *model,
+                                       const bd_module *module, const bd_function *function,
+                                       int collective, double *out_seconds);
+
+// Whether programs of the module do products in parts on the cluster, where that pays.
+bool bd_cost_has_parts(const bd_cost_model *model, const bd_module *module);
+
+// Of product `product` of an spmd function and the collective that sums it, in parts: the first
+// part, all others or the sums of those before them, whichever takes longer, and the last sum.
+// While a collective is under way a product runs at the rate `product_beside` of the cluster.
+double bd_cost_in_parts(const bd_cost_model *model, const bd_function *function, int product,
+                        const bd_parts *parts);
+
+// In how many parts it takes least; 1 unless that saves 2 % of what both take one after the other.
+BD_NODISCARD bd_status bd_cost_choose_parts(bd_ctx *ctx, const bd_cost_model *model,
+                                            const bd_module *module, const bd_function *function,
+                                            int product, int *out_count);
+
+// A product that may be done in parts: its seconds, and those that every part has of its own, its
+// launch and the half of a wave of tiles that is left idle; INFINITY where it is never cut. A part
+// takes no less than these and its share of the rest.
+typedef struct bd_cut_product {
+  double seconds, start_seconds;
+} bd_cut_product;
+bd_cut_product bd_cost_cut_product(const bd_cost_model *model, const bd_function *function,
+                                   const bd_op *op, const bd_index_map *map,
+                                   const int8_t split[BD_MAX_AXES]);
+
+// No number of parts hides more, of such a product and a collective of so many seconds. Grows with
+// the product, as its start falls, and with the collective, slower than that.
+double bd_cost_hidden_at_most(const bd_cost_model *model, const bd_cut_product *product,
+                              double collective);
 
 // One op of an spmd module's main that is no call: a collective, a message, or a sum of gradients.
 BD_NODISCARD bd_status bd_cost_main_op(bd_ctx *ctx, const bd_cost_model *model,

@@ -151,3 +151,19 @@ double bd_cost_arithmetic(const bd_cost_model *model, const bd_function *functio
   part p = {model, function, op, map, split};
   return arithmetic[op->kind] ? arithmetic[op->kind](&p) : plain_seconds(&p);
 }
+
+bd_cut_product bd_cost_cut_product(const bd_cost_model *model, const bd_function *function,
+                                   const bd_op *op, const bd_index_map *map,
+                                   const int8_t split[BD_MAX_AXES]) {
+  part p = {model, function, op, map, split};
+  const bd_cluster *cluster = model->cluster;
+  bd_cut_product out = {bd_cost_op(model, function, op, map, split), cluster->kernel_seconds};
+  if (bd_op_find_attr(op, "fp8")) out.start_seconds = INFINITY;
+  bd_product product = contract_product(&p);
+  double bytes = bd_op_bytes(function, op, map, &model->mesh, split, model->micro_batch);
+  // Where traffic counts, idle tiles may not.
+  if (bd_cost_product(cluster, rate_of(&p), &product) >= bytes / cluster->memory_bytes_per_second)
+    out.start_seconds +=
+        cluster->work.product_wave * (product.terms + cluster->work.product_depth) / rate_of(&p);
+  return out;
+}

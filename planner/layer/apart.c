@@ -1,6 +1,7 @@
 // A relaxation of the layer's problem: every op is split as suits it best, whatever its neighbours
 // do.
 #include "planner/layer/gradient.h"
+#include "planner/layer/hidden.h"
 #include "planner/layer/layer.h"
 #include "planner/layer/op.h"
 #include "planner/layer/reading.h"
@@ -48,7 +49,7 @@ static apart take_apart(bd_layer_space *space, int index) {
 // The op's results, and the gradients that it hands back to what it reads; readers of a value share
 // what brings its gradient home.
 static double sums_seconds(const apart *a, const int8_t split[BD_MAX_AXES]) {
-  const bd_layer_space *space = a->space;
+  bd_layer_space *space = a->space;
   int index = a->op;
   const bd_cost_model *cost = &space->request->cost;
   const bd_value *values = space->forward->values;
@@ -56,14 +57,18 @@ static double sums_seconds(const apart *a, const int8_t split[BD_MAX_AXES]) {
   double seconds = 0;
   for (int r = 0; r < op->out_count; r++) {
     bd_sharding made = bd_split_result(&space->map[index], &cost->mesh, split, r);
-    seconds += summing_seconds(cost, &values[op->out[r]].type, &made);
+    bd_cut_product longest = bd_layer_longest_product(space, op->out[r], false, &made);
+    double sum = summing_seconds(cost, &values[op->out[r]].type, &made);
+    seconds += bd_layer_exposed_seconds(space, &longest, sum);
   }
   for (int i = 0; i < a->reading_count; i++) {
     const bd_reading *r = &a->readings[i];
     bd_sharding made = bd_layer_operand_gradient(space, index, r->operand, split);
     seconds += bd_layer_sum_seconds(space, index, r->operand, &made);
-    if (r->flows && !r->may_stay_partial)
-      seconds += summing_seconds(cost, &values[r->value].type, &made) / space->consumers[r->value];
+    if (!r->flows || r->may_stay_partial) continue;
+    bd_cut_product longest = bd_layer_longest_product(space, r->value, true, &made);
+    double sum = summing_seconds(cost, &values[r->value].type, &made);
+    seconds += bd_layer_exposed_seconds(space, &longest, sum) / space->consumers[r->value];
   }
   return seconds;
 }

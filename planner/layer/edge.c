@@ -1,6 +1,7 @@
 #include "planner/layer/edge.h"
 #include "planner/choice/classify.h"
 #include "planner/layer/gradient.h"
+#include "planner/layer/hidden.h"
 #include "planner/layer/reading.h"
 #include "planner/layer/reshard.h"
 #include <string.h>
@@ -204,7 +205,7 @@ static void add_settling(bd_layer_space *space, const bd_cluster_ops *c, const b
     bd_sharding home = bd_layer_gradient_home(space, c, option, v);
     for (int form = 0; form < space->request->form_count; form++) {
       bd_sharding at = bd_layer_boundary(space, form, v);
-      double seconds = bd_layer_reshard_seconds(space, v, &produced, &at);
+      double seconds = bd_layer_settle_seconds(space, v, false, &produced, &at);
       if (space->flows[v] && bd_layer_reads_gradient(space, space->forward->values[v].producer))
         seconds += bd_layer_reshard_seconds(space, v, &at, &home);
       cost[(size_t)form * (size_t)options->count + (size_t)y] += seconds;

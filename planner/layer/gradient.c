@@ -1,4 +1,5 @@
 #include "planner/layer/gradient.h"
+#include "planner/layer/hidden.h"
 #include "planner/layer/op.h"
 #include <math.h>
 
@@ -120,10 +121,12 @@ static bool hands_back(const bd_layer_space *space, int index, int operand) {
 }
 
 // How much of a sum's traffic over whole summands scattering one of them along the axis pays for.
-static double paid_share(const bd_cost_model *cost, int axis, double bytes) {
+static double paid_share(const bd_layer_space *space, int axis, double bytes) {
+  const bd_cost_model *cost = &space->request->cost;
   int ranks = cost->mesh.size[axis];
   if (ranks == 1 || bytes <= 0) return 1;
-  double scatter = bd_cost_exchange(cost, axis, bytes);
+  const bd_cut_product any = {INFINITY, cost->cluster->kernel_seconds};
+  double scatter = bd_layer_exposed_seconds(space, &any, bd_cost_exchange(cost, axis, bytes));
   double moved = 3 * bytes * (1 - 1.0 / ranks) / cost->cluster->memory_bytes_per_second;
   return fmin(1, scatter / moved);
 }
@@ -155,7 +158,7 @@ double bd_layer_sum_seconds(const bd_layer_space *space, int op, int operand,
   }
   double bytes = bd_cost_local_bytes(cost, type, gradient);
   for (int axis = 0; axis < cost->mesh.axes; axis++) {
-    if (gradient->at[axis] == BD_PARTIAL_SUM) paid = fmin(paid, paid_share(cost, axis, bytes));
+    if (gradient->at[axis] == BD_PARTIAL_SUM) paid = fmin(paid, paid_share(space, axis, bytes));
     if (gradient->at[axis] == BD_REPLICATED) seconds /= cost->mesh.size[axis];
   }
   return seconds * paid / sums->summands;

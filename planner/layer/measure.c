@@ -80,22 +80,95 @@ static void add_weight_bytes(const bd_layer_request *request, const bd_function 
   }
 }
 
-static bd_status measure(bd_ctx *ctx, const bd_layer_request *request, bd_layer_candidate *out) {
+// A strategy's functions and what they take and hold.
+typedef struct lowered {
   bd_module module;
   bd_function *forward, *backward;
+  double forward_seconds, backward_seconds;
+  int64_t tape_bytes, workspace_bytes;
+} lowered;
+
+static bd_status lower_and_place(bd_ctx *ctx, const bd_layer_request *request,
+                                 const bd_strategy *strategy, lowered *out) {
   int64_t forward_bytes, backward_bytes;
-  BD_TRY(lower(ctx, request, &out->strategy, &module, &forward, &backward));
-  BD_TRY(bd_cost_function(ctx, &request->cost, &module, forward, &out->forward_seconds));
-  BD_TRY(bd_cost_function(ctx, &request->cost, &module, backward, &out->backward_seconds));
-  BD_TRY(bd_memory_place_tape(ctx, &module, forward, &out->tape_bytes));
-  BD_TRY(bd_memory_place_workspace(ctx, &module, forward, &forward_bytes));
-  BD_TRY(bd_memory_place_workspace(ctx, &module, backward, &backward_bytes));
+  BD_TRY(lower(ctx, request, strategy, &out->module, &out->forward, &out->backward));
+  BD_TRY(bd_cost_function(ctx, &request->cost, &out->module, out->forward, &out->forward_seconds));
+  BD_TRY(
+      bd_cost_function(ctx, &request->cost, &out->module, out->backward, &out->backward_seconds));
+  BD_TRY(bd_memory_place_tape(ctx, &out->module, out->forward, &out->tape_bytes));
+  BD_TRY(bd_memory_place_workspace(ctx, &out->module, out->forward, &forward_bytes));
+  BD_TRY(bd_memory_place_workspace(ctx, &out->module, out->backward, &backward_bytes));
   out->workspace_bytes = forward_bytes > backward_bytes ? forward_bytes : backward_bytes;
+  return BD_OK;
+}
+
+// The contraction of the source that the next one of a lowered function is, which has them in the
+// same order, behind those that backward computes again.
+static int next_contraction(const bd_function *source, int after) {
+  int i = after + 1;
+  while (source->ops[i].kind != BD_OP_CONTRACT)
+    i++;
+  return i;
+}
+
+// In how many parts the products of a pass take least, per forward op; `*any`: more than one.
+static bd_status choose_parts(bd_ctx *ctx, const bd_layer_request *request, const lowered *low,
+                              int pass, unsigned char (*parts)[BD_PARTS_PASSES], bool *any) {
+  bool backward = pass == BD_PARTS_BACKWARD;
+  const bd_function *f = backward ? low->backward : low->forward;
+  const bd_function *source =
+      backward ? bd_layer_backward(request->train, request->function) : request->function;
+  int at = -1;
+  for (int i = 0; i < f->op_count; i++) {
+    int count;
+    if (f->ops[i].kind != BD_OP_CONTRACT || f->ops[i].recomputed) continue;
+    at = next_contraction(source, at);
+    int of = backward ? source->ops[at].group : at;
+    BD_TRY(bd_cost_choose_parts(ctx, &request->cost, &low->module, f, i, &count));
+    if (count == 1 || of < 0) continue;
+    parts[of][pass] = (unsigned char)count;
+    *any = true;
+  }
+  return BD_OK;
+}
+
+// Products in parts, unless the workspace is higher then. `kept`: where the strategy lives.
+static bd_status cut_products(bd_ctx *ctx, bd_arena *kept, const bd_layer_request *request,
+                              bd_strategy *strategy, lowered *low) {
+  bool any = false;
+  lowered cut;
+  if (strategy->parts || !bd_cost_has_parts(&request->cost, &low->module)) return BD_OK;
+  unsigned char(*parts)[BD_PARTS_PASSES] =
+      bd_arena_array(kept, (size_t)strategy->op_count, sizeof *parts);
+  for (int pass = 0; pass < BD_PARTS_PASSES; pass++)
+    BD_TRY(choose_parts(ctx, request, low, pass, parts, &any));
+  if (!any) return BD_OK;
+  strategy->parts = parts;
+  BD_TRY(lower_and_place(ctx, request, strategy, &cut));
+  if (cut.workspace_bytes > low->workspace_bytes)
+    strategy->parts = NULL;
+  else
+    *low = cut;
+  return BD_OK;
+}
+
+static bd_status measure(bd_ctx *ctx, bd_arena *kept, const bd_layer_request *request,
+                         bd_layer_candidate *out) {
+  lowered low;
+  BD_TRY(lower_and_place(ctx, request, &out->strategy, &low));
+  BD_TRY(cut_products(ctx, kept, request, &out->strategy, &low));
+  const bd_function *forward = low.forward, *backward = low.backward;
+  out->forward_seconds = low.forward_seconds;
+  out->backward_seconds = low.backward_seconds;
+  out->tape_bytes = low.tape_bytes;
+  out->workspace_bytes = low.workspace_bytes;
   for (int r = 0; r < forward->result_count; r++)
-    out->boundary_bytes += bd_memory_value_bytes(&module, &forward->values[forward->results[r]]);
+    out->boundary_bytes +=
+        bd_memory_value_bytes(&low.module, &forward->values[forward->results[r]]);
   for (int r = 0; r < backward->result_count; r++)
     if (!forward->is_weight[backward->gradient_of[r]])
-      out->passing_bytes += bd_memory_value_bytes(&module, &backward->values[backward->results[r]]);
+      out->passing_bytes +=
+          bd_memory_value_bytes(&low.module, &backward->values[backward->results[r]]);
   add_weight_bytes(request, backward, forward, out);
   bd_aside aside = bd_aside_of(&request->cost, request->function, &out->strategy);
   out->forward_seconds += aside.forward_seconds;
@@ -110,7 +183,7 @@ bd_status bd_layer_measure(bd_ctx *ctx, const bd_layer_request *request, bd_laye
   bd_owned held;
   bd_arena *kept = ctx->arena;
   ctx->arena = bd_ctx_open_arena(ctx, &held);
-  bd_status status = measure(ctx, request, out);
+  bd_status status = measure(ctx, kept, request, out);
   ctx->arena = kept;
   bd_ctx_close_arena(ctx, &held);
   return status;

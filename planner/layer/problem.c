@@ -2,6 +2,7 @@
 #include "planner/layer/aside.h"
 #include "planner/layer/edge.h"
 #include "planner/layer/gradient.h"
+#include "planner/layer/hidden.h"
 #include "planner/layer/op.h"
 #include "planner/layer/reshard.h"
 #include "planner/layer/weight.h"
@@ -46,7 +47,7 @@ static void add_values(bd_layer_space *space, const bd_cluster_ops *c,
     bd_sharding produced = bd_layer_produced(space, c, option, v);
     bd_sharding form = bd_layer_form(space, c, option, v);
     bd_sharding home = bd_layer_gradient_home(space, c, option, v);
-    out->seconds += bd_layer_reshard_seconds(space, v, &produced, &form);
+    out->seconds += bd_layer_settle_seconds(space, v, false, &produced, &form);
     if (space->flows[v] && !space->consumers[v])
       out->seconds += bd_layer_reshard_seconds(space, v, &form, &home);
     out->seconds += again_seconds(space, c, option, v, &form);
@@ -268,6 +269,7 @@ void bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out
   space->reshards = NULL;
   space->weights = NULL;
   space->stored = NULL;
+  space->longest = NULL;
 }
 
 bd_elimination *bd_layer_elimination(bd_ctx *ctx, const bd_choice_problem *problem) {

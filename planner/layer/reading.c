@@ -1,6 +1,7 @@
 #include "planner/layer/reading.h"
 #include "planner/choice/classify.h"
 #include "planner/layer/gradient.h"
+#include "planner/layer/hidden.h"
 #include "planner/layer/reshard.h"
 
 bd_sharding bd_layer_operand_gradient(const bd_layer_space *space, int op, int operand,
@@ -90,7 +91,8 @@ static need_list tell_needs_apart(bd_arena *scratch, const bd_layer_space *space
   return out;
 }
 
-// Seconds between every two of some forms before and some forms after.
+// Seconds between every two of some forms before and some forms after. What is partial among these
+// is a gradient.
 typedef struct ways {
   bd_classes from, to;
   double *seconds;
@@ -107,8 +109,8 @@ static void price_ways(bd_arena *arena, bd_layer_space *space, bd_id value, cons
   out->seconds = BD_NEW_ARRAY(arena, double, (int64_t)out->from.count * out->to.count);
   for (int f = 0; f < out->from.count; f++)
     for (int t = 0; t < out->to.count; t++)
-      out->seconds[(size_t)f * (size_t)out->to.count + (size_t)t] =
-          bd_layer_reshard_seconds(space, value, &from[out->from.first[f]], &to[out->to.first[t]]);
+      out->seconds[(size_t)f * (size_t)out->to.count + (size_t)t] = bd_layer_settle_seconds(
+          space, value, true, &from[out->from.first[f]], &to[out->to.first[t]]);
 }
 
 static ways find_ways(bd_arena *scratch, bd_layer_space *space, bd_id value,

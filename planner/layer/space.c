@@ -3,6 +3,7 @@
 #include "planner/layer/gradient.h"
 #include "planner/layer/op.h"
 #include "planner/layer/weight.h"
+#include <math.h>
 #include <string.h>
 
 bd_sharding bd_layer_boundary(const bd_layer_space *space, int form, bd_id value) {
@@ -368,6 +369,31 @@ static double backward_seconds(const bd_layer_space *space, int group,
     seconds += bd_layer_op_seconds(&space->request->cost, f, i, &space->backward_map[i], split);
   }
   return seconds;
+}
+
+static bool is_weight_gradient(const bd_layer_space *space, bd_id value) {
+  const bd_function *b = space->backward;
+  for (int r = 0; r < b->result_count; r++)
+    if (b->results[r] == value) return space->forward->is_weight[b->gradient_of[r]];
+  return false;
+}
+
+bd_cut_product bd_layer_gradient_product(const bd_layer_space *space, int group,
+                                         const int8_t group_split[BD_MAX_AXES]) {
+  const bd_function *f = space->backward;
+  bd_cut_product out = {0, INFINITY};
+  for (int i = 0; i < f->op_count; i++) {
+    int8_t split[BD_MAX_AXES];
+    if (f->ops[i].group != group || f->ops[i].kind != BD_OP_CONTRACT ||
+        is_weight_gradient(space, f->ops[i].out[0]))
+      continue;
+    backward_split(space, i, group_split, split);
+    bd_cut_product one =
+        bd_cost_cut_product(&space->request->cost, f, &f->ops[i], &space->backward_map[i], split);
+    out.seconds = fmax(out.seconds, one.seconds);
+    out.start_seconds = fmin(out.start_seconds, one.start_seconds);
+  }
+  return out;
 }
 
 int bd_layer_backward_needs(const bd_layer_space *space, int group,

@@ -87,6 +87,8 @@ typedef struct bd_layer_space {
   struct bd_reshards *reshards;
   struct bd_known_weight **weights;
   struct bd_stored_table **stored; // per forward value (layer/stored.c)
+  // Per forward value, and per its gradient: the products that leave it partial (layer/hidden.c).
+  struct bd_longest_table *longest;
 } bd_layer_space;
 
 // What the functions tell: all but the options.
@@ -118,6 +120,11 @@ bd_sharding bd_layer_form(const bd_layer_space *space, const bd_cluster_ops *clu
 // many of at most `most` shardings.
 int bd_layer_backward_needs(const bd_layer_space *space, int group, const int8_t split[BD_MAX_AXES],
                             bd_id value, int most, bd_sharding *out_needs);
+
+// The longest of the products of backward that derive from an op under a split and make no gradient
+// of a weight, with the shortest start of them.
+bd_cut_product bd_layer_gradient_product(const bd_layer_space *space, int group,
+                                         const int8_t split[BD_MAX_AXES]);
 
 // Splits of an op's loops over the axes of the mesh, numbered from 0.
 int bd_layer_split_count(const bd_layer_space *space, int op);

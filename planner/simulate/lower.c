@@ -33,7 +33,7 @@ static bd_status time_function(lowering *l, int index) {
   bd_fuse(l->ctx, l->spmd, function, &fusion);
   for (int step = 0; step < fusion.step_count; step++) {
     double seconds;
-    BD_TRY(bd_cost_step(l->ctx, &l->cost, function, &fusion, step, &seconds));
+    BD_TRY(bd_cost_step(l->ctx, &l->cost, l->spmd, function, &fusion, step, &seconds));
     bool collective = is_collective(function->ops[fusion.first_op[step]].kind);
     *(collective ? &l->collective[index] : &l->compute[index]) += seconds;
   }

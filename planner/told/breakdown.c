@@ -61,7 +61,7 @@ static bd_status split_function(const splitting *s, const bd_function *f, parts 
     double seconds;
     bd_traffic kind;
     int axis, again = 0;
-    BD_TRY(bd_cost_step(s->ctx, &s->cost, f, &fusion, step, &seconds));
+    BD_TRY(bd_cost_step(s->ctx, &s->cost, s->spmd, f, &fusion, step, &seconds));
     for (int i = 0; i < fusion.step_ops[step]; i++) {
       BD_TRY(add_flops(s, f, first + i, out));
       again += first[i].recomputed;

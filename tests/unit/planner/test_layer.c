@@ -61,12 +61,25 @@ static void visit_runs(bd_ctx *ctx, const bd_module *train, const bd_cluster *cl
     }
 }
 
+// Whether products are done in parts: small ones pay where nothing takes time to start.
+static bool in_parts;
+
+static void start_at_once(bd_cluster *cluster) {
+  cluster->kernel_seconds = 1e-9;
+  cluster->intra = (bd_link){.bytes_per_second = 50e9};
+  cluster->node.switch_sum = (bd_link){0};
+  cluster->flops.f32 = 2e12;
+  cluster->work = (bd_work_rates){.product_beside = 0.8};
+}
+
 static void visit_model(const char *model, const char *preset, int recompute, request_visit visit) {
   for (int m = 0; m < MESHES; m++) {
     bd_ctx *ctx = bd_ctx_create();
     bd_module *train = load(ctx, model);
     bd_cluster cluster;
     assert_int_equal(bd_cluster_load(ctx, preset, &cluster), BD_OK);
+    train->cuda = in_parts;
+    if (in_parts) start_at_once(&cluster);
     visit_runs(ctx, train, &cluster, &meshes[m], recompute, visit);
     bd_ctx_destroy(ctx);
   }
@@ -136,6 +149,8 @@ static void test_equals_brute_force(void **unused) {
   assert_true(capped > 0);
 }
 
+static int cut_candidates; // with products in parts
+
 static int64_t held_bytes(const bd_layer_candidate *c) {
   return c->weight_bytes + c->gradient_bytes + c->optimizer_bytes[1] + c->tape_bytes +
          c->boundary_bytes + c->passing_bytes;
@@ -166,7 +181,19 @@ static void hold_bounds(bd_ctx *ctx, const bd_layer_request *request) {
                request->function->name, c->form, bd_mesh_devices(&request->cost.mesh),
                request->recompute, exact, fastest.seconds);
     assert_true((double)held_bytes(c) >= leanest.bytes * (1 - 1e-9));
+    cut_candidates += c->strategy.parts != NULL;
   }
+}
+
+// What is priced apart is a bound as well.
+static void hold_apart(bd_ctx *ctx, const bd_layer_request *request) {
+  bd_layer *layer;
+  bd_layer_point fastest;
+  double apart;
+  assert_int_equal(bd_layer_open(ctx, request, &layer), BD_OK);
+  assert_int_equal(bd_layer_least_apart(ctx, request, &apart), BD_OK);
+  if (bd_layer_price(ctx, layer, 1, 0, 1, &fastest))
+    assert_true(apart > 0 && apart <= fastest.seconds * (1 + 1e-9));
 }
 
 static void test_bounds_hold(void **unused) {
@@ -354,12 +381,31 @@ static void test_polish(void **unused) {
   assert_true(polished[0] > 0 && polished[1] > 0);
 }
 
+// What is hidden behind products in parts is never more than the bounds think.
+static void test_parts_are_bounded(void **unused) {
+  (void)unused;
+  in_parts = true;
+  cut_candidates = 0;
+  for (int recompute = -1; recompute <= 1; recompute++) {
+    visit_model("gpt2-tiny", "h100:1x4", recompute, hold_bounds);
+    visit_model("llama-tiny", "h100:1x4", recompute, hold_bounds);
+  }
+  visit_model("gpt2-tiny", "h100:1x4", -1, hold_near);
+  visit_model("llama-tiny", "h100:1x4", -1, hold_near);
+  visit_model("llama-tiny", "h100:1x4", 0, compare);
+  visit_model("gpt2-tiny", "h100:1x4", -1, hold_apart);
+  visit_model("llama-tiny", "h100:1x4", -1, hold_apart);
+  in_parts = false;
+  assert_true(cut_candidates > 20);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_polish),
       cmocka_unit_test(test_equals_brute_force),
       cmocka_unit_test(test_bounds_hold),
       cmocka_unit_test(test_near_choices_are_bounded),
+      cmocka_unit_test(test_parts_are_bounded),
       cmocka_unit_test(test_keys_tell_problems_apart),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,23 @@
+// Private to the layer problem: what bringing sums over ranks to a form takes, less what of it runs
+// beside the product that made them.
+#ifndef BD_PLANNER_LAYER_HIDDEN_H
+#define BD_PLANNER_LAYER_HIDDEN_H
+#include "planner/layer/space.h"
+
+// Whether anything is hidden.
+bool bd_layer_has_parts(const bd_layer_space *space);
+
+// Of a collective behind a product, at least.
+double bd_layer_exposed_seconds(const bd_layer_space *space, const bd_cut_product *product,
+                                double collective);
+
+// As bd_layer_reshard_seconds, of a forward value that its op leaves in the form `from`, or, where
+// `gradient`, of its gradient that readers' ops leave so: never more than what is not hidden behind
+// the longest product that leaves it so. So it depends on value and forms alone.
+double bd_layer_settle_seconds(bd_layer_space *space, bd_id value, bool gradient,
+                               const bd_sharding *from, const bd_sharding *to);
+
+// That product, with the shortest start of all; 0 seconds: none leaves it so.
+bd_cut_product bd_layer_longest_product(bd_layer_space *space, bd_id value, bool gradient,
+                                        const bd_sharding *form);
+#endif
