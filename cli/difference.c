@@ -67,17 +67,23 @@ static int64_t layers_of(const bd_plan *plan) {
   return layers;
 }
 
-// How one op of a layer runs, in words: what each mesh axis cuts, and what becomes of its result.
+// How one op of a layer runs, in words: what each mesh axis cuts, what becomes of its result, and
+// in how many parts its products are done.
 static const char *op_words(bd_ctx *ctx, const bd_plan *plan, const bd_told_op *op) {
   const char *words = "";
   for (int axis = 0; axis < plan->mesh.axes; axis++) {
     const char *cut = bd_cut_name(op->cut[axis]);
     words = bd_intern_f(ctx, "%s%s%s", words, axis ? " x " : "", cut ? cut : "nothing");
   }
-  return bd_intern_f(ctx, "%s%s", words,
-                     op->saved        ? ", saved"
-                     : op->recomputed ? ", recomputed"
-                                      : "");
+  words = bd_intern_f(ctx, "%s%s", words,
+                      op->saved        ? ", saved"
+                      : op->recomputed ? ", recomputed"
+                                       : "");
+  for (int pass = 0; pass < BD_PARTS_PASSES; pass++)
+    if (op->parts[pass] > 1)
+      words = bd_intern_f(ctx, "%s,%s in %d parts", words,
+                          pass == BD_PARTS_BACKWARD ? " backward" : "", op->parts[pass]);
+  return words;
 }
 
 static int strategies_of(const bd_told_plan *told, const char *function) {
