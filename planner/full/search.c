@@ -99,18 +99,32 @@ static bd_status try_schedules(searching *s, const bd_full_problem *problem) {
   return BD_OK;
 }
 
-// Sizes that divide the batch: the near plan's and those about it, or powers of two.
+// The largest size up to `most` that divides the batch.
+static int64_t largest_part(int64_t batch, int64_t most) {
+  if (most > batch) most = batch;
+  while (most > 1 && batch % most != 0)
+    most--;
+  return most;
+}
+
+static bool is_listed(int count, const int64_t *sizes, int64_t size) {
+  for (int i = 0; i < count; i++)
+    if (sizes[i] == size) return true;
+  return false;
+}
+
+// Sizes that divide the batch: the near plan's and those about it, or ever larger ones; each about
+// twice another.
 static int list_micro_batches(const searching *s, const bd_plan *near, int64_t *out) {
   const bd_plan_request *request = s->space.request;
   int count = 0;
-  int64_t start = near ? near->micro_batch : 1;
   static const int up[] = {1, 1, 1, 2, 1, 1}, down[] = {1, 2, 4, 1, 8, 16};
   static const bd_mesh one = {1, {1}};
   for (int i = 0; i < MICRO_BATCHES; i++) {
-    int64_t size = near ? start / down[i] * up[i] : start << i;
-    if (request->micro_batch && i == 0) size = request->micro_batch;
-    if (request->micro_batch ? i > 0 : start % down[i] != 0) continue;
-    if (size <= request->global_batch && request->global_batch % size == 0 &&
+    int64_t about = near ? near->micro_batch / down[i] * up[i] : (int64_t)1 << i;
+    int64_t size = largest_part(request->global_batch, about);
+    if (request->micro_batch) size = request->micro_batch;
+    if (about > 0 && !is_listed(count, out, size) &&
         bd_constraints_allow_micro_batch(request->constraints, &one, size))
       out[count++] = size;
   }
