@@ -46,7 +46,7 @@ plans=$(read_plans <<'END'
   llama-sequence  llama-tiny    4 2 2   4 1f1b  -  none sequence
   llama-both      llama-tiny    8 2 2x2 4 gpipe 0  full batch,tensor
   llama-change    llama-tiny    4 2 2   4 gpipe -  none sequence/batch
-  llama-found     llama-tiny    8 1 2x4 4   -    -  -    -
+  llama-found     llama-tiny    8 1 2x4 4   -    -  full -
   llama-axes      llama-tiny    8 1 2x2x2 - -  -  -    -
   llama-free      llama-tiny    4 1 4   -  -    -  -    -
   llama-zero-2    llama-tiny    4 2 2   4 1f1b  2:0 none sequence
