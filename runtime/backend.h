@@ -106,8 +106,8 @@ void bd_rt_add_squares(bd_rt *rt, const bd_rt_rule *rule, int which, bd_rt_mixin
 
 // Between ranks beside other work. What is asked between bd_rt_aside and bd_rt_back begins when all
 // asked before is done, and goes on beside what is asked later, until bd_rt_join: sums and gathers
-// that need no memory of the back end's. bd_rt_runs_aside: whether there is such a way at all; it
-// is the same on every rank.
+// of one group of ranks that need no memory of the back end's. bd_rt_runs_aside: whether there is
+// such a way at all; it is the same on every rank.
 int bd_rt_runs_aside(const bd_rt *rt);
 void bd_rt_aside(bd_rt *rt);
 void bd_rt_back(bd_rt *rt);

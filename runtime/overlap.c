@@ -12,10 +12,10 @@ enum {
   GATHER = -1,       // in the place of a use
 };
 
-// A sum or a gather.
+// A sum or a gather, between the ranks of the group with this mask.
 typedef struct job {
   const bd_rt_weight *weight;
-  int use;
+  int use, mask;
 } job;
 
 typedef struct accumulator {
@@ -52,8 +52,8 @@ void bd_rt_overlap_open(bd_rt *rt) {
   for (int i = 0; i < stage->weight_count; i++) {
     const bd_rt_weight *const w = &stage->weights[i];
     for (int use = 0; use < w->gradient_count; use++) {
-      o->accumulators[o->accumulator_count++] =
-          (accumulator){.offset = w->gradient_offsets[use], .job = {w, use}};
+      o->accumulators[o->accumulator_count++] = (accumulator){
+          .offset = w->gradient_offsets[use], .job = {w, use, bd_rt_sum_mask(rt, w, use)}};
       bytes += bd_rt_gradient_local(rt, w).elements * (int64_t)sizeof(float);
     }
   }
@@ -87,17 +87,30 @@ bool bd_rt_overlap_summed(const bd_rt *rt, const bd_rt_weight *weight, int use) 
   return find(rt, weight->gradient_offsets[use])->summed;
 }
 
-// The bucket starts.
-static void start(bd_rt *rt) {
-  bd_rt_overlap *const o = rt->overlap;
-  if (o->job_count == 0) return;
+// What the bucket has for one group of ranks starts together.
+static void start_group(bd_rt *rt, int mask) {
+  const bd_rt_overlap *const o = rt->overlap;
+  int first = 0;
+  while (first < o->job_count && o->jobs[first].mask != mask)
+    first++;
+  if (first == o->job_count) return;
   bd_rt_aside(rt);
-  for (int i = 0; i < o->job_count; i++)
+  for (int i = first; i < o->job_count; i++) {
+    if (o->jobs[i].mask != mask) continue;
     if (o->jobs[i].use == GATHER)
       bd_rt_gather_weight(rt, o->jobs[i].weight);
     else
       bd_rt_sum_use(rt, o->jobs[i].weight, o->jobs[i].use);
+  }
   bd_rt_back(rt);
+}
+
+// The bucket starts, group by group in one order on all ranks: each waits for others in each of its
+// groups.
+static void start(bd_rt *rt) {
+  bd_rt_overlap *const o = rt->overlap;
+  for (int mask = 1; mask < BD_RT_GROUPS && o->job_count > 0; mask++)
+    start_group(rt, mask);
   o->job_count = 0;
   o->bytes = 0;
 }
@@ -125,7 +138,7 @@ void bd_rt_overlap_gather(bd_rt *rt, const bd_rt_weight *weight) {
       share.elements % share.group->size != 0)
     bd_rt_gather_weight(rt, weight);
   else
-    add(rt, (job){weight, GATHER}, bytes);
+    add(rt, (job){weight, GATHER, share.zero}, bytes);
 }
 
 void bd_rt_overlap_wait(bd_rt *rt) {

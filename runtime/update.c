@@ -32,19 +32,19 @@ static own_part part_of(const bd_rt *rt, const bd_rt_weight *weight) {
   return part;
 }
 
-static int partial_axes(const bd_rt *rt, const bd_rt_weight *weight, int use) {
+int bd_rt_sum_mask(const bd_rt *rt, const bd_rt_weight *weight, int use) {
   return (int)weight->gradient_partial[use] & ((1 << rt->program->axes) - 1);
 }
 
 // Whether those who share the weight's update are those who have partial gradients.
 static bool scatters(const bd_rt *rt, const own_part *part, int use) {
-  const int partial = partial_axes(rt, part->weight, use);
+  const int partial = bd_rt_sum_mask(rt, part->weight, use);
   return partial && partial == part->zero && !bd_rt_tied(rt, part->weight);
 }
 
 void bd_rt_sum_use(bd_rt *rt, const bd_rt_weight *weight, int use) {
   const own_part part = part_of(rt, weight);
-  const bd_rt_group *const group = &rt->group[partial_axes(rt, weight, use)];
+  const bd_rt_group *const group = &rt->group[bd_rt_sum_mask(rt, weight, use)];
   float *const gradient = (float *)(void *)(rt->arena + weight->gradient_offsets[use]);
   bd_rt_clear_padding(rt, &part.local, gradient);
   if (scatters(rt, &part, use))
@@ -56,7 +56,7 @@ void bd_rt_sum_use(bd_rt *rt, const bd_rt_weight *weight, int use) {
 bool bd_rt_sums_in_place(const bd_rt *rt, const bd_rt_weight *weight, int use) {
   const own_part part = part_of(rt, weight);
   if (scatters(rt, &part, use)) return part.elements % part.group->size == 0;
-  return rt->group[partial_axes(rt, weight, use)].size > 1;
+  return rt->group[bd_rt_sum_mask(rt, weight, use)].size > 1;
 }
 
 // Uses become whole sums in the first accumulator, or this rank's part of them.

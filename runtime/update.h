@@ -3,6 +3,8 @@
 #define BD_RT_UPDATE_H
 #include "runtime/rank.h"
 
+// The axes of the ranks that have partial gradients of a use, as a mask.
+int bd_rt_sum_mask(const bd_rt *rt, const bd_rt_weight *weight, int use);
 // Makes the accumulator of a use the sum over the ranks that have partial ones; where this rank
 // updates a part of the weight, only that part, the rest is left undefined.
 void bd_rt_sum_use(bd_rt *rt, const bd_rt_weight *weight, int use);

@@ -22,7 +22,8 @@ static void fork_to(bd_rt *rt, int lane) {
   BD_CUDA(cudaStreamWaitEvent(device->lanes[lane].stream, device->forked, 0));
 }
 
-// What one bucket asks of NCCL starts together.
+// What is asked of one communicator starts together. Of several in one group NCCL does not say
+// which starts first, and the ranks of each may be others.
 void bd_rt_aside(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
   if (!device->rehearsing) {

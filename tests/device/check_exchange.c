@@ -29,13 +29,13 @@ static void leave(ncclComm_t comm) {
   check_true("a communicator is left", ncclCommDestroy(comm) == ncclSuccess);
 }
 
-// Rank 0 makes the identity; all join.
-static ncclComm_t join(int rank) {
+// Rank 0 makes the identity; all join. The number is the communicator's.
+static ncclComm_t join_one(int rank, int number) {
   typedef struct door {
     _Atomic int open;
     ncclUniqueId id;
   } door;
-  door *const d = children_shared;
+  door *const d = (door *)children_shared + number;
   ncclComm_t comm;
   if (rank == 0) {
     ncclGetUniqueId(&d->id);
@@ -47,8 +47,12 @@ static ncclComm_t join(int rank) {
   config.blocking = 0;
   const ncclResult_t result = ncclCommInitRankConfig(&comm, RANKS, d->id, rank, &config);
   settle(comm, result);
-  if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)) _exit(1);
   return comm;
+}
+
+static ncclComm_t join(int rank) {
+  if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)) _exit(1);
+  return join_one(rank, 0);
 }
 
 static float *filled(int64_t count, float first) {
@@ -132,6 +136,15 @@ static void ring(int rank) {
     settle(comm, ncclGroupEnd());
   }
   check_true("from the left", fetched(out, COUNT)[0] == (float)((rank + RANKS - 1) % RANKS));
+}
+
+static void two_in_a_group(int rank) {
+  const ncclComm_t comm = join(rank), other = join_one(rank, 1);
+  float *const at = filled(COUNT, 0), *const more = filled(COUNT, 0);
+  ncclGroupStart();
+  ncclAllReduce(at, at, COUNT, ncclFloat32, ncclSum, comm, stream);
+  ncclAllReduce(more, more, COUNT, ncclFloat32, ncclSum, other, stream);
+  ncclGroupEnd();
 }
 
 // Many calls, the end of none awaited.
@@ -368,6 +381,7 @@ int main(void) {
   }
   pass("rounds once", 1, halves);
   fault("another call is still in progress", hasty);
+  fault("the group has work of another communicator", two_in_a_group);
   fault("calls it with count", other_count);
   fault("operation", other_operation);
   fault("calls ncclAllGather with", other_kind);

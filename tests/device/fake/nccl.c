@@ -1,6 +1,8 @@
 // Communicators and groups. Communicators are nonblocking: any call may be in progress when it
 // returns, and then nothing else may be called on that communicator, nor is its work in the stream,
-// before ncclCommGetAsyncError has said that it is over.
+// before ncclCommGetAsyncError has said that it is over. Calls in one group start in an order that
+// NCCL keeps to itself, so ranks that wait for each other in two communicators have a group for
+// each.
 #include "tests/device/fake/device.h"
 #include "tests/device/fake/exchange.h"
 #include "tests/device/fake/queue.h"
@@ -150,6 +152,10 @@ static ncclResult_t add(bd_fake_exchange exchange) {
     defer(&exchange, 1);
     return bd_fake_end_call(exchange.comm);
   }
+  if (group_count && group[0].comm != exchange.comm)
+    bd_fake_fault(
+        exchange.call,
+        "the group has work of another communicator: NCCL does not say which starts first");
   if (!group) group = malloc(MAX_GROUP * sizeof *group);
   if (!group || group_count == MAX_GROUP) bd_fake_fault(exchange.call, "the group is too large");
   group[group_count++] = exchange;
