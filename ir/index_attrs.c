@@ -1,6 +1,7 @@
 // The attributes of ops: which they need, and what these may hold.
 #include "ir/float8.h"
 #include "ir/index_rule.h"
+#include "ir/parts.h"
 #include <math.h>
 
 typedef struct attr_rule {
@@ -81,6 +82,7 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
                     {"largest", BD_ATTR_INT, false, 0, 1}},
     [BD_OP_CONTRACT] = {{"rule", BD_ATTR_STRING, true, 0, 0},
                         {"dtype", BD_ATTR_STRING, false, 0, 0},
+                        {"parts", BD_ATTR_INT, false, 1, BD_MAX_PARTS},
                         {"fp8", BD_ATTR_STRING, false, 0, 0}},
     [BD_OP_LAYERNORM] = {{"eps", BD_ATTR_REAL, true, 0, 1}},
     [BD_OP_RMSNORM] = {{"eps", BD_ATTR_REAL, true, 0, 1}},

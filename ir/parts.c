@@ -119,5 +119,6 @@ bd_parts bd_parts_of(const bd_module *module, const bd_function *f, int product,
 }
 
 bd_parts bd_parts_asked(const bd_module *module, const bd_function *f, int product) {
-  return bd_parts_of(module, f, product, (int)bd_op_int(&f->ops[product], BD_PARTS_ATTR, 1));
+  int64_t count = bd_op_int(&f->ops[product], BD_PARTS_ATTR, 1);
+  return bd_parts_of(module, f, product, bd_parts_valid(count) ? (int)count : 1);
 }

@@ -39,6 +39,6 @@ bool bd_parts_valid(int64_t count);
 // times as many, or ranks' shares of them differ.
 bd_parts bd_parts_of(const bd_module *module, const bd_function *function, int product, int count);
 
-// The same with as many parts as the op's attribute says.
+// The same with as many parts as the op's attribute says; whole where that is no number of parts.
 bd_parts bd_parts_asked(const bd_module *module, const bd_function *function, int product);
 #endif

@@ -124,7 +124,7 @@ static int list_micro_batches(const searching *s, const bd_plan *near, int64_t *
     int64_t about = near ? near->micro_batch / down[i] * up[i] : (int64_t)1 << i;
     int64_t size = largest_part(request->global_batch, about);
     if (request->micro_batch) size = request->micro_batch;
-    if (about > 0 && !is_listed(count, out, size) &&
+    if (about > 0 && request->global_batch % size == 0 && !is_listed(count, out, size) &&
         bd_constraints_allow_micro_batch(request->constraints, &one, size))
       out[count++] = size;
   }

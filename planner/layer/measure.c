@@ -2,6 +2,7 @@
 #include "planner/layer/aside.h"
 #include "planner/layer/layer.h"
 #include "planner/step/end.h"
+#include <assert.h>
 
 const bd_function *bd_layer_backward(const bd_module *train, const bd_function *forward) {
   static const bd_function none = {.name = "", .role = BD_ROLE_BACKWARD};
@@ -106,9 +107,18 @@ static bd_status lower_and_place(bd_ctx *ctx, const bd_layer_request *request,
 // same order, behind those that backward computes again.
 static int next_contraction(const bd_function *source, int after) {
   int i = after + 1;
-  while (source->ops[i].kind != BD_OP_CONTRACT)
+  while (source->ops[i].kind != BD_OP_CONTRACT) {
     i++;
+    assert(i < source->op_count);
+  }
   return i;
+}
+
+static bool makes_weight_gradient(const bd_function *forward, const bd_function *backward, int op) {
+  for (int r = 0; r < backward->result_count; r++)
+    if (backward->results[r] == backward->ops[op].out[0])
+      return forward->is_weight[backward->gradient_of[r]];
+  return false;
 }
 
 // In how many parts the products of a pass take least, per forward op; `*any`: more than one.
@@ -124,6 +134,7 @@ static bd_status choose_parts(bd_ctx *ctx, const bd_layer_request *request, cons
     if (f->ops[i].kind != BD_OP_CONTRACT || f->ops[i].recomputed) continue;
     at = next_contraction(source, at);
     int of = backward ? source->ops[at].group : at;
+    if (backward && makes_weight_gradient(request->function, source, at)) continue;
     BD_TRY(bd_cost_choose_parts(ctx, &request->cost, &low->module, f, i, &count));
     if (count == 1 || of < 0) continue;
     parts[of][pass] = (unsigned char)count;
@@ -132,7 +143,8 @@ static bd_status choose_parts(bd_ctx *ctx, const bd_layer_request *request, cons
   return BD_OK;
 }
 
-// Products in parts, unless the workspace is higher then. `kept`: where the strategy lives.
+// Products in parts, unless the workspace is higher then or all takes no less. `kept`: where the
+// strategy lives.
 static bd_status cut_products(bd_ctx *ctx, bd_arena *kept, const bd_layer_request *request,
                               bd_strategy *strategy, lowered *low) {
   bool any = false;
@@ -145,7 +157,8 @@ static bd_status cut_products(bd_ctx *ctx, bd_arena *kept, const bd_layer_reques
   if (!any) return BD_OK;
   strategy->parts = parts;
   BD_TRY(lower_and_place(ctx, request, strategy, &cut));
-  if (cut.workspace_bytes > low->workspace_bytes)
+  if (cut.workspace_bytes > low->workspace_bytes ||
+      cut.forward_seconds + cut.backward_seconds >= low->forward_seconds + low->backward_seconds)
     strategy->parts = NULL;
   else
     *low = cut;

@@ -1,5 +1,6 @@
 #include "planner/pipeline/label.h"
 #include "planner/pipeline/skip.h"
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -307,13 +308,14 @@ static void search(labelling *m, int width, bd_pipeline *out) {
   offer_best(m, out);
 }
 
-static bool start(labelling *m) {
+static bool start(labelling *m, bd_arena *lists_arena) {
   const bd_pipeline_problem *p = m->problem;
   for (int r = 0; r < p->run_count; r++)
     for (int i = 0; i < p->runs[r].calls; i++) {
-      if (m->layers == BD_LABEL_LAYERS) return false;
+      if (m->layers == BD_LABEL_LAYERS || p->runs[r].candidate_count > SHRT_MAX) return false;
       m->run_of[m->layers++] = r;
     }
+  if (p->stages > m->layers) return false;
   for (int layer = m->layers - 1; layer >= 0; layer--) {
     const bd_pipeline_run *run = &p->runs[m->run_of[layer]];
     double least = INFINITY;
@@ -322,15 +324,19 @@ static bool start(labelling *m) {
     m->least_after[layer] = m->least_after[layer + 1] + least;
   }
   int lists = p->stages * p->form_count;
-  m->at = bd_arena_array(m->ctx->arena, (size_t)lists, sizeof *m->at);
-  m->next = bd_arena_array(m->ctx->arena, (size_t)lists, sizeof *m->next);
-  return p->stages <= m->layers;
+  m->at = bd_arena_array(lists_arena, (size_t)lists, sizeof *m->at);
+  m->next = bd_arena_array(lists_arena, (size_t)lists, sizeof *m->next);
+  return true;
 }
 
 void bd_pipeline_label(bd_ctx *ctx, const bd_pipeline_problem *problem, double cutoff,
                        const double *price, bd_pipeline *out) {
   labelling m = {.ctx = ctx, .problem = problem, .price = price, .cutoff = cutoff};
-  if (!start(&m)) return;
-  if (!out->feasible) search(&m, NARROW, out);
-  search(&m, WIDE, out);
+  bd_owned held;
+  bd_arena *scratch = bd_ctx_open_arena(ctx, &held);
+  if (start(&m, scratch)) {
+    if (!out->feasible) search(&m, NARROW, out);
+    search(&m, WIDE, out);
+  }
+  bd_ctx_close_arena(ctx, &held);
 }

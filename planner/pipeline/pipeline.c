@@ -344,7 +344,7 @@ static bd_status solve_without_skips(bd_ctx *ctx, const bd_pipeline_problem *pro
   best.seconds = bd_pipeline_seconds(problem, best.count, best.entry);
   best.bytes = (int64_t)bd_pipeline_bytes(problem, best.count, best.entry);
   best.optimal = false;
-  if (best.seconds < out->seconds) *out = best;
+  if (best.seconds < fmin(cutoff, out->seconds)) *out = best;
   return BD_OK;
 }
 

@@ -1,5 +1,6 @@
 #include "planner/pipeline/shared.h"
 #include "planner/step/end.h"
+#include <math.h>
 
 // A weight of main that several calls use.
 typedef struct shared_weight {
@@ -141,6 +142,7 @@ static void take_out(bd_ctx *ctx, bd_pipeline_run *run, int uses, const taken *o
     for (int zero = 0; zero < 2; zero++) {
       list[k].optimizer_bytes[zero] -= uses * own->state[zero];
       list[k].sync_seconds[zero] -= uses * own->seconds[zero];
+      list[k].apply_seconds[zero] = fmin(list[k].apply_seconds[zero], list[k].sync_seconds[zero]);
     }
   }
   run->candidates = list;
