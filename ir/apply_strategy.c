@@ -56,10 +56,9 @@ static void set_parts(const applying *a, bd_op *op, int of, int pass) {
     bd_op_set_attr(a->ctx, op, bd_attr_int(a->ctx, BD_PARTS_ATTR, parts));
 }
 
-static bool is_weight_gradient(const applying *a, bd_id value) {
-  const bd_function *b = a->source_backward;
-  for (int i = 0; i < b->result_count; ++i)
-    if (b->results[i] == value && a->source->is_weight[b->gradient_of[i]]) return true;
+bool bd_is_weight_gradient(const bd_function *forward, const bd_function *backward, bd_id value) {
+  for (int i = 0; i < backward->result_count; ++i)
+    if (backward->results[i] == value && forward->is_weight[backward->gradient_of[i]]) return true;
   return false;
 }
 
@@ -258,7 +257,7 @@ static bd_status add_gradient_ops(applying *a) {
     bool grouped = op->group >= 0 && op->group < f->op_count;
     BD_TRY(
         set_split(a, a->backward, copy, grouped ? a->strategy->split[op->group] : unsplit, false));
-    if (grouped && !is_weight_gradient(a, op->out[0]))
+    if (grouped && !bd_is_weight_gradient(a->source, a->source_backward, op->out[0]))
       set_parts(a, copy, op->group, BD_PARTS_BACKWARD);
   }
   for (int i = 0; i < b->result_count; ++i) {

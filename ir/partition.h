@@ -49,4 +49,6 @@ BD_NODISCARD bd_status bd_partition(bd_ctx *ctx, const bd_module *sharded, bd_mo
 // split, else all-reduce; all-to-all where a split moves; shard where a replica is cut; all-gather.
 BD_NODISCARD bd_status bd_reshard(bd_ctx *ctx, const bd_module *module, bd_function *function,
                                   bd_id value, const bd_sharding *to, bd_loc loc, bd_id *out_value);
+// Whether a value of a backward function is the gradient of a weight of its forward function.
+bool bd_is_weight_gradient(const bd_function *forward, const bd_function *backward, bd_id value);
 #endif

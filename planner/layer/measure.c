@@ -114,13 +114,6 @@ static int next_contraction(const bd_function *source, int after) {
   return i;
 }
 
-static bool makes_weight_gradient(const bd_function *forward, const bd_function *backward, int op) {
-  for (int r = 0; r < backward->result_count; r++)
-    if (backward->results[r] == backward->ops[op].out[0])
-      return forward->is_weight[backward->gradient_of[r]];
-  return false;
-}
-
 // In how many parts the products of a pass take least, per forward op; `*any`: more than one.
 static bd_status choose_parts(bd_ctx *ctx, const bd_layer_request *request, const lowered *low,
                               int pass, unsigned char (*parts)[BD_PARTS_PASSES], bool *any) {
@@ -134,7 +127,8 @@ static bd_status choose_parts(bd_ctx *ctx, const bd_layer_request *request, cons
     if (f->ops[i].kind != BD_OP_CONTRACT || f->ops[i].recomputed) continue;
     at = next_contraction(source, at);
     int of = backward ? source->ops[at].group : at;
-    if (backward && makes_weight_gradient(request->function, source, at)) continue;
+    if (backward && bd_is_weight_gradient(request->function, source, source->ops[at].out[0]))
+      continue;
     BD_TRY(bd_cost_choose_parts(ctx, &request->cost, &low->module, f, i, &count));
     if (count == 1 || of < 0) continue;
     parts[of][pass] = (unsigned char)count;

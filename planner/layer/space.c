@@ -371,13 +371,6 @@ static double backward_seconds(const bd_layer_space *space, int group,
   return seconds;
 }
 
-static bool is_weight_gradient(const bd_layer_space *space, bd_id value) {
-  const bd_function *b = space->backward;
-  for (int r = 0; r < b->result_count; r++)
-    if (b->results[r] == value) return space->forward->is_weight[b->gradient_of[r]];
-  return false;
-}
-
 bd_cut_product bd_layer_gradient_product(const bd_layer_space *space, int group,
                                          const int8_t group_split[BD_MAX_AXES]) {
   const bd_function *f = space->backward;
@@ -385,7 +378,7 @@ bd_cut_product bd_layer_gradient_product(const bd_layer_space *space, int group,
   for (int i = 0; i < f->op_count; i++) {
     int8_t split[BD_MAX_AXES];
     if (f->ops[i].group != group || f->ops[i].kind != BD_OP_CONTRACT ||
-        is_weight_gradient(space, f->ops[i].out[0]))
+        bd_is_weight_gradient(space->forward, f, f->ops[i].out[0]))
       continue;
     backward_split(space, i, group_split, split);
     bd_cut_product one =
