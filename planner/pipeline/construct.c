@@ -1,4 +1,5 @@
 #include "planner/pipeline/construct.h"
+#include "planner/pipeline/build.h"
 #include "planner/step/bound.h"
 #include <math.h>
 #include <string.h>
@@ -21,23 +22,11 @@ typedef struct arc {
 typedef struct construction {
   bd_ctx *ctx;
   const bd_pipeline_problem *problem;
+  bd_stage_builder builder;
   int layers, cells;
-  int *run_of;      // per layer
-  int *first_layer; // per run
-  int *first_slot;  // per run: of its candidates among those of all runs
-  double *takes;    // per candidate: seconds of one layer
-  double *least;    // prefix sums of the fastest candidates' seconds
-  double *seconds;  // [run][form]: of the fastest candidate; INFINITY: none
-  double *share;    // per stage: how much longer than the last it may take
-  double *taken;    // [stage before][run before][form before][entry]: to take what it hands on
-  // Of the stage at hand:
-  double *holds; // per candidate: bytes of one layer
-  double *bytes; // [run][form]: of the leanest candidate
-  double *reach; // [form]: the least cost so far, of this run and of the next
-  int *back;     // [run][form]: the form before
-  int from, to;  // layers
-  int *forms;    // per run: chosen
-  int *count;    // [candidate over all runs]
+  double *least; // prefix sums of the fastest candidates' seconds
+  double *share; // per stage: how much longer than the last it may take
+  double *taken; // [stage before][run before][form before][entry]: to take what it hands on
   int arc_count, arc_capacity;
   arc *arcs;
   int *first_arc, *end_arc; // per number of layers: the last arcs of the stage at hand
@@ -47,173 +36,6 @@ typedef struct construction {
 
 static int forms_of(const construction *c) {
   return c->problem->form_count;
-}
-
-static const bd_layer_candidate *candidate_of(const construction *c, int run, int k) {
-  return &c->problem->runs[run].candidates[k];
-}
-
-static int slot(const construction *c, int run, int k) {
-  return c->first_slot[run] + k;
-}
-
-static void find_extremes(construction *c, int stage) {
-  for (int r = 0; r < c->problem->run_count; r++) {
-    for (int f = 0; f < forms_of(c); f++)
-      c->seconds[r * forms_of(c) + f] = c->bytes[r * forms_of(c) + f] = INFINITY;
-    for (int k = 0; k < c->problem->runs[r].candidate_count; k++) {
-      const bd_layer_candidate *x = candidate_of(c, r, k);
-      double *seconds = &c->seconds[r * forms_of(c) + x->form];
-      double *bytes = &c->bytes[r * forms_of(c) + x->form];
-      c->holds[slot(c, r, k)] = bd_pipeline_layer_bytes(c->problem, stage, x);
-      *seconds = fmin(*seconds, c->takes[slot(c, r, k)]);
-      *bytes = fmin(*bytes, c->holds[slot(c, r, k)]);
-    }
-  }
-}
-
-// Layers of the stage at hand that belong to one run.
-static int layers_in(const construction *c, int run, int from, int to) {
-  int first = c->first_layer[run], end = first + c->problem->runs[run].calls;
-  return (to < end ? to : end) - (from > first ? from : first);
-}
-
-// Forms of the runs from `first` to `last`, the first and the last given, at least cost.
-static bool choose_forms(construction *c, int from, int to, int entry, int exit, bool lean) {
-  int first = c->run_of[from], last = c->run_of[to - 1], F = forms_of(c);
-  const double *weight = lean ? c->bytes : c->seconds;
-  double *next = c->reach + F;
-  if (first == last && entry != exit) return false;
-  for (int f = 0; f < F; f++)
-    c->reach[f] = f == entry ? layers_in(c, first, from, to) * weight[first * F + f] : INFINITY;
-  for (int r = first + 1; r <= last; r++) {
-    for (int g = 0; g < F; g++) {
-      next[g] = INFINITY;
-      double own = layers_in(c, r, from, to) * weight[r * F + g];
-      for (int f = 0; f < F; f++) {
-        double change = lean ? 0 : bd_pipeline_sum(c->problem->runs[r - 1].change[f * F + g]);
-        if (c->reach[f] + own + change >= next[g]) continue;
-        next[g] = c->reach[f] + own + change;
-        c->back[r * F + g] = f;
-      }
-    }
-    memcpy(c->reach, next, sizeof *next * (size_t)F);
-  }
-  if (isinf(c->reach[exit])) return false;
-  c->forms[last] = exit;
-  for (int r = last; r > first; r--)
-    c->forms[r - 1] = c->back[r * F + c->forms[r]];
-  return true;
-}
-
-// What the stage holds for its neighbours, as if no form changed on the way.
-static double passed_bytes(const construction *c, int stage) {
-  int entry = c->forms[c->run_of[c->from]], last = c->run_of[c->to - 1];
-  double bytes = 0;
-  if (stage > 0)
-    bytes += bd_pipeline_receive_bytes(c->problem, stage, c->run_of[c->from - 1], entry, entry);
-  if (stage + 1 < c->problem->stages)
-    bytes += bd_pipeline_send_bytes(c->problem, stage, last, c->forms[last], c->forms[last]);
-  return bytes;
-}
-
-static double stage_bytes(const construction *c, int stage, int first, int last) {
-  double bytes = 0, workspace = 0;
-  for (int r = first; r <= last; r++)
-    for (int k = 0; k < c->problem->runs[r].candidate_count; k++) {
-      int n = c->count[slot(c, r, k)];
-      if (!n) continue;
-      bytes += n * c->holds[slot(c, r, k)];
-      workspace = fmax(workspace, (double)candidate_of(c, r, k)->workspace_bytes);
-    }
-  for (int r = first; r < last; r++)
-    bytes += bd_pipeline_change_bytes(c->problem, stage, r, c->forms[r], c->forms[r + 1]);
-  return bytes + workspace + passed_bytes(c, stage) + bd_pipeline_beside_bytes(c->problem, stage) +
-         bd_pipeline_shared_bytes(c->problem, first, last);
-}
-
-static double stage_seconds(const construction *c, int first, int last) {
-  double seconds = 0;
-  for (int r = first; r <= last; r++) {
-    for (int k = 0; k < c->problem->runs[r].candidate_count; k++)
-      if (c->count[slot(c, r, k)]) seconds += c->count[slot(c, r, k)] * c->takes[slot(c, r, k)];
-    if (r < last)
-      seconds +=
-          bd_pipeline_sum(c->problem->runs[r].change[c->forms[r] * forms_of(c) + c->forms[r + 1]]);
-  }
-  return seconds;
-}
-
-// All layers of every run with the fastest, or leanest, candidate of its form.
-static void fill(construction *c, int from, int to, bool lean) {
-  memset(c->count, 0, sizeof *c->count * (size_t)c->cells);
-  for (int r = c->run_of[from]; r <= c->run_of[to - 1]; r++) {
-    int best = -1;
-    double least = INFINITY;
-    for (int k = 0; k < c->problem->runs[r].candidate_count; k++) {
-      const bd_layer_candidate *x = candidate_of(c, r, k);
-      double value =
-          lean ? c->holds[slot(c, r, k)] + (double)x->workspace_bytes : c->takes[slot(c, r, k)];
-      if (x->form != c->forms[r] || value >= least) continue;
-      least = value;
-      best = k;
-    }
-    c->count[slot(c, r, best)] = layers_in(c, r, from, to);
-  }
-}
-
-typedef struct swap {
-  int run, from, to;
-  double price, saved;
-} swap;
-
-// The exchange of one layer's candidate that saves bytes at the least price a byte.
-static swap cheapest_swap(const construction *c, int first, int last) {
-  swap best = {.run = -1, .price = INFINITY};
-  for (int r = first; r <= last; r++)
-    for (int k = 0; k < c->problem->runs[r].candidate_count; k++) {
-      const bd_layer_candidate *x = candidate_of(c, r, k);
-      if (!c->count[slot(c, r, k)]) continue;
-      for (int j = 0; j < c->problem->runs[r].candidate_count; j++) {
-        const bd_layer_candidate *y = candidate_of(c, r, j);
-        double saved = c->holds[slot(c, r, k)] - c->holds[slot(c, r, j)];
-        if (y->form != x->form || saved <= 0) continue;
-        double price = (c->takes[slot(c, r, j)] - c->takes[slot(c, r, k)]) / saved;
-        if (price < best.price) best = (swap){r, k, j, price, saved};
-      }
-    }
-  return best;
-}
-
-// Exchanges candidates until the stage is within the cap.
-static bool fit(construction *c, int stage, int first, int last) {
-  double over;
-  while ((over = stage_bytes(c, stage, first, last) - (double)c->problem->cap_bytes) > 0) {
-    swap s = cheapest_swap(c, first, last);
-    if (s.run < 0) return false;
-    int *from = &c->count[slot(c, s.run, s.from)];
-    int moved = (int)ceil(over / s.saved);
-    if (moved > *from) moved = *from;
-    *from -= moved;
-    c->count[slot(c, s.run, s.to)] += moved;
-  }
-  return true;
-}
-
-// The counts of one stage; false when it cannot be.
-static bool build_stage(construction *c, int stage, int from, int to, int entry, int exit,
-                        double *out_cost) {
-  int first = c->run_of[from], last = c->run_of[to - 1];
-  c->from = from;
-  c->to = to;
-  for (int lean = 0; lean < 2; lean++) {
-    if (!choose_forms(c, from, to, entry, exit, lean)) return false;
-    fill(c, from, to, lean);
-    if (!fit(c, stage, first, last)) continue;
-    *out_cost = stage_seconds(c, first, last);
-    return true;
-  }
-  return false;
 }
 
 static void add_arc(construction *c, arc added) {
@@ -228,8 +50,19 @@ static void add_arc(construction *c, arc added) {
 
 // What a stage takes to hand on what the layer makes in a form.
 static double sent(const construction *c, int stage, int layer, int form) {
-  const bd_pipeline_run *run = &c->problem->runs[c->run_of[layer]];
+  const bd_pipeline_run *run = &c->problem->runs[c->builder.run_of[layer]];
   return bd_pipeline_sum(run->send[bd_pipeline_hand_at(c->problem, stage, form, form)]);
+}
+
+// With these layers in this form.
+static void add_arcs_of(construction *c, int stage, int from, int to, int entry) {
+  bd_stage_enter(&c->builder, from, to, entry);
+  for (int exit = 0; exit < forms_of(c); exit++) {
+    arc a = {stage, from, to, 0, entry, exit, 0};
+    if (!bd_stage_build(&c->builder, exit, &a.cost)) continue;
+    if (stage + 1 < c->problem->stages) a.cost += sent(c, stage, to - 1, exit);
+    add_arc(c, a);
+  }
 }
 
 // Inside one run, stages that start at different layers are alike.
@@ -244,19 +77,14 @@ static void add_arcs(construction *c, int stage, int from_least, int from_most) 
       if (!cuts && to > from + 1 && c->least[to] - c->least[from] > widest) break;
       int layers = to - from;
       if (!cuts && from > from_least && stage < last_stage &&
-          c->run_of[from - 1] == c->run_of[to - 1]) {
+          c->builder.run_of[from - 1] == c->builder.run_of[to - 1]) {
         for (int i = c->first_arc[layers]; i < c->end_arc[layers]; i++)
           c->arcs[i].shifts++;
         continue;
       }
       c->first_arc[layers] = c->arc_count;
       for (int f = 0; f < F; f++)
-        for (int g = 0; g < F; g++) {
-          arc a = {stage, from, to, 0, f, g, 0};
-          if (!build_stage(c, stage, from, to, f, g, &a.cost)) continue;
-          if (stage < last_stage) a.cost += sent(c, stage, to - 1, g);
-          add_arc(c, a);
-        }
+        add_arcs_of(c, stage, from, to, f);
       c->end_arc[layers] = c->arc_count;
     }
 }
@@ -264,7 +92,7 @@ static void add_arcs(construction *c, int stage, int from_least, int from_most) 
 static void find_arcs(construction *c) {
   int stages = c->problem->stages;
   for (int s = 0; s < stages; s++) {
-    find_extremes(c, s);
+    bd_stage_builder_go_to(&c->builder, s);
     int most = c->layers - (stages - s);
     add_arcs(c, s, s, s == 0 ? 0 : most);
   }
@@ -301,7 +129,7 @@ static void extend(construction *c, int index, int shift, double limit) {
   int F = forms_of(c), from = a->from + shift;
   const double *before = &c->best[state_of(c, a->stage, from, 0)];
   const double *taken =
-      a->stage ? taken_at(c, a->stage - 1, c->run_of[from - 1], 0) + a->entry : NULL;
+      a->stage ? taken_at(c, a->stage - 1, c->builder.run_of[from - 1], 0) + a->entry : NULL;
   size_t to = state_of(c, a->stage + 1, a->to + shift, a->exit);
   for (int f = 0; f < (a->stage ? F : 1); f++) {
     if (isinf(before[f])) continue;
@@ -349,7 +177,7 @@ static double slowest_share(const construction *c) {
     const arc *a = &c->arcs[code / F];
     layer -= a->to - a->from;
     form = code % F;
-    double taken = s > 1 ? taken_at(c, s - 2, c->run_of[layer - 1], form)[a->entry] : 0;
+    double taken = s > 1 ? taken_at(c, s - 2, c->builder.run_of[layer - 1], form)[a->entry] : 0;
     slowest = fmax(slowest, (a->cost + taken) / c->share[a->stage]);
   }
   return slowest;
@@ -366,59 +194,46 @@ static void read_chain(construction *c, int *count, int *entry) {
     int code = c->best_arc[state_of(c, s, layer, form)];
     const arc *a = &c->arcs[code / F];
     double cost;
-    find_extremes(c, a->stage);
+    bd_stage_builder_go_to(&c->builder, a->stage);
     int from = layer - (a->to - a->from);
-    if (!build_stage(c, a->stage, from, layer, a->entry, a->exit, &cost)) return;
-    memcpy(&count[a->stage * c->cells], c->count, sizeof *count * (size_t)c->cells);
-    for (int r = c->run_of[from]; r <= c->run_of[layer - 1]; r++)
-      entry[a->stage * p->run_count + r] = c->forms[r];
+    bd_stage_enter(&c->builder, from, layer, a->entry);
+    if (!bd_stage_build(&c->builder, a->exit, &cost)) return;
+    memcpy(&count[a->stage * c->cells], c->builder.count, sizeof *count * (size_t)c->cells);
+    for (int r = c->builder.run_of[from]; r <= c->builder.run_of[layer - 1]; r++)
+      entry[a->stage * p->run_count + r] = c->builder.forms[r];
     layer = from;
     form = code % F;
+  }
+}
+
+// Of the fastest candidates, whatever their form.
+static void find_least(construction *c) {
+  const bd_pipeline_problem *p = c->problem;
+  for (int r = 0, layer = 0; r < p->run_count; r++) {
+    double fastest = INFINITY;
+    for (int f = 0; f < p->form_count; f++)
+      fastest = fmin(fastest, c->builder.seconds[r * p->form_count + f]);
+    for (int i = 0; i < p->runs[r].calls; i++, layer++)
+      c->least[layer + 1] = c->least[layer] + fastest;
   }
 }
 
 static void start(construction *c) {
   const bd_pipeline_problem *p = c->problem;
   bd_arena *arena = c->ctx->arena;
-  for (int r = 0; r < p->run_count; r++)
-    c->layers += p->runs[r].calls;
-  c->cells = bd_pipeline_candidates(p);
-  c->run_of = BD_NEW_ARRAY(arena, int, c->layers + 1);
-  c->first_layer = BD_NEW_ARRAY(arena, int, p->run_count);
-  c->first_slot = BD_NEW_ARRAY(arena, int, p->run_count);
-  c->takes = BD_NEW_ARRAY(arena, double, c->cells);
-  c->holds = BD_NEW_ARRAY(arena, double, c->cells);
+  c->builder = bd_stage_builder_create(arena, p);
+  c->layers = c->builder.layers;
+  c->cells = c->builder.cells;
   c->least = BD_NEW_ARRAY(arena, double, c->layers + 1);
   c->share = BD_NEW_ARRAY(arena, double, p->stages);
   c->taken = BD_NEW_ARRAY(arena, double, p->stages * p->run_count * p->form_count * p->form_count);
-  c->seconds = BD_NEW_ARRAY(arena, double, p->run_count * p->form_count);
-  c->bytes = BD_NEW_ARRAY(arena, double, p->run_count * p->form_count);
-  c->reach = BD_NEW_ARRAY(arena, double, 2 * p->form_count);
-  c->back = BD_NEW_ARRAY(arena, int, p->run_count * p->form_count);
-  c->forms = BD_NEW_ARRAY(arena, int, p->run_count);
-  c->count = BD_NEW_ARRAY(arena, int, c->cells);
   c->first_arc = BD_NEW_ARRAY(arena, int, c->layers + 1);
   c->end_arc = BD_NEW_ARRAY(arena, int, c->layers + 1);
   size_t states = state_of(c, p->stages, c->layers, p->form_count - 1) + 1;
   c->best = BD_NEW_ARRAY(arena, double, states);
   c->best_arc = BD_NEW_ARRAY(arena, int, states);
-  for (int r = 0, cell = 0; r < p->run_count; r++) {
-    c->first_slot[r] = cell;
-    for (int k = 0; k < p->runs[r].candidate_count; k++)
-      c->takes[cell++] = bd_pipeline_layer_seconds(candidate_of(c, r, k));
-  }
   find_taken(c);
-  find_extremes(c, 0);
-  for (int r = 0, layer = 0; r < p->run_count; r++) {
-    double fastest = INFINITY;
-    for (int f = 0; f < p->form_count; f++)
-      fastest = fmin(fastest, c->seconds[r * p->form_count + f]);
-    c->first_layer[r] = layer;
-    for (int i = 0; i < p->runs[r].calls; i++, layer++) {
-      c->run_of[layer] = r;
-      c->least[layer + 1] = c->least[layer] + fastest;
-    }
-  }
+  find_least(c);
 }
 
 static void offer(construction *c, bd_pipeline *out) {
