@@ -57,18 +57,16 @@ static double sums_seconds(const apart *a, const int8_t split[BD_MAX_AXES]) {
   double seconds = 0;
   for (int r = 0; r < op->out_count; r++) {
     bd_sharding made = bd_split_result(&space->map[index], &cost->mesh, split, r);
-    bd_cut_product longest = bd_layer_longest_product(space, op->out[r], false, &made);
     double sum = summing_seconds(cost, &values[op->out[r]].type, &made);
-    seconds += bd_layer_exposed_seconds(space, &longest, sum);
+    seconds += bd_layer_exposed_sum(space, op->out[r], false, &made, sum);
   }
   for (int i = 0; i < a->reading_count; i++) {
     const bd_reading *r = &a->readings[i];
     bd_sharding made = bd_layer_operand_gradient(space, index, r->operand, split);
     seconds += bd_layer_sum_seconds(space, index, r->operand, &made);
     if (!r->flows || r->may_stay_partial) continue;
-    bd_cut_product longest = bd_layer_longest_product(space, r->value, true, &made);
     double sum = summing_seconds(cost, &values[r->value].type, &made);
-    seconds += bd_layer_exposed_seconds(space, &longest, sum) / space->consumers[r->value];
+    seconds += bd_layer_exposed_sum(space, r->value, true, &made, sum) / space->consumers[r->value];
   }
   return seconds;
 }

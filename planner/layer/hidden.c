@@ -90,8 +90,9 @@ static void find(bd_layer_space *space, bd_id value, bool gradient, bd_longest_t
   }
 }
 
-bd_cut_product bd_layer_longest_product(bd_layer_space *space, bd_id value, bool gradient,
-                                        const bd_sharding *form) {
+// That product, with the shortest start of all; 0 seconds: none leaves it so.
+static bd_cut_product longest_product(bd_layer_space *space, bd_id value, bool gradient,
+                                      const bd_sharding *form) {
   if (!space->longest)
     space->longest =
         BD_NEW_ARRAY(space->tables, bd_longest_table, 2 * (int64_t)space->forward->value_count);
@@ -102,10 +103,15 @@ bd_cut_product bd_layer_longest_product(bd_layer_space *space, bd_id value, bool
   return (bd_cut_product){0, INFINITY};
 }
 
+double bd_layer_exposed_sum(bd_layer_space *space, bd_id value, bool gradient,
+                            const bd_sharding *from, double collective) {
+  if (!bd_layer_has_parts(space) || !bd_sharding_has_partial(from)) return collective;
+  bd_cut_product product = longest_product(space, value, gradient, from);
+  return bd_layer_exposed_seconds(space, &product, collective);
+}
+
 double bd_layer_settle_seconds(bd_layer_space *space, bd_id value, bool gradient,
                                const bd_sharding *from, const bd_sharding *to) {
-  double seconds = bd_layer_reshard_seconds(space, value, from, to);
-  if (!bd_layer_has_parts(space) || !bd_sharding_has_partial(from)) return seconds;
-  bd_cut_product product = bd_layer_longest_product(space, value, gradient, from);
-  return bd_layer_exposed_seconds(space, &product, seconds);
+  return bd_layer_exposed_sum(space, value, gradient, from,
+                              bd_layer_reshard_seconds(space, value, from, to));
 }

@@ -11,13 +11,14 @@ bool bd_layer_has_parts(const bd_layer_space *space);
 double bd_layer_exposed_seconds(const bd_layer_space *space, const bd_cut_product *product,
                                 double collective);
 
-// As bd_layer_reshard_seconds, of a forward value that its op leaves in the form `from`, or, where
-// `gradient`, of its gradient that readers' ops leave so: never more than what is not hidden behind
-// the longest product that leaves it so. So it depends on value and forms alone.
+// Of a collective of so many seconds that brings a forward value from the form in which its op
+// leaves it, or, where `gradient`, its gradient from that in which readers' ops leave it: never
+// more than what is not hidden behind the longest product that leaves it so. So it depends on value
+// and forms alone.
+double bd_layer_exposed_sum(bd_layer_space *space, bd_id value, bool gradient,
+                            const bd_sharding *from, double collective);
+
+// The same, of bd_layer_reshard_seconds.
 double bd_layer_settle_seconds(bd_layer_space *space, bd_id value, bool gradient,
                                const bd_sharding *from, const bd_sharding *to);
-
-// That product, with the shortest start of all; 0 seconds: none leaves it so.
-bd_cut_product bd_layer_longest_product(bd_layer_space *space, bd_id value, bool gradient,
-                                        const bd_sharding *form);
 #endif

@@ -407,8 +407,19 @@ int bd_layer_backward_needs(const bd_layer_space *space, int group,
   return count;
 }
 
+// Work depends on how many parts every loop is cut into, not on which axes of a size cut it.
 static bd_op_work *work_of(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]) {
-  return &space->work[op][bd_layer_split_number(space, op, split)];
+  const bd_mesh *mesh = &space->request->cost.mesh;
+  int8_t sorted[BD_MAX_AXES];
+  memcpy(sorted, split, sizeof sorted);
+  for (int a = 0; a < mesh->axes; a++)
+    for (int b = a + 1; b < mesh->axes; b++)
+      if (mesh->size[a] == mesh->size[b] && sorted[a] > sorted[b]) {
+        int8_t held = sorted[a];
+        sorted[a] = sorted[b];
+        sorted[b] = held;
+      }
+  return &space->work[op][bd_layer_split_number(space, op, sorted)];
 }
 
 const bd_op_work *bd_layer_work(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]) {
