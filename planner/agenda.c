@@ -243,6 +243,7 @@ static bool is_for_all(const bd_attempt *found) {
 
 static void take_for_all(bd_item *of, const bd_attempt *found) {
   of->of.seconds = fmax(of->of.seconds, found->bounded[0].seconds);
+  of->of.price = found->bounded[0].price;
   of->kind = found->kind == BD_ATTEMPT_APART ? BD_BOUND_APART : BD_BOUND_SKETCH;
   of->batched = -1;
 }

@@ -77,7 +77,7 @@ static bd_status bound_layers(bd_ctx *ctx, bd_attempt *a) {
     bd_bounded *out = &a->bounded[a->bounded_count];
     bd_setting_layers *open = &layers[a->bounded_count];
     out->setting = tied[t];
-    out->price = a->bounded_count ? out[-1].price : 0; // the tables of most layers are the same
+    out->price = a->bounded_count ? out[-1].price : a->tied[0].price; // most layers are the same
     BD_TRY(bd_setting_open(ctx, a->scene, &tied[t], t ? &first : NULL, open));
     if (!t) first = *open;
     bd_bound_layers(ctx, a->scene, open, a->cutoff, out);
@@ -226,14 +226,26 @@ static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, bd_candidates *last) {
   return BD_OK;
 }
 
+// Of tied forms with which nothing fits, a rough search looks at the leanest alone.
+static bool is_left_out(const bd_attempt *a, int tied) {
+  const bd_bounded *of = &a->tied[tied];
+  if (!a->scene->request->rough || isfinite(of->seconds)) return false;
+  for (int t = 0; t < a->tied_count; t++)
+    if (isfinite(a->tied[t].seconds) || a->tied[t].bytes < of->bytes ||
+        (t < tied && a->tied[t].bytes == of->bytes))
+      return true;
+  return false;
+}
+
 static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
   bd_candidates last = {0};
   bool few = bd_model_has_few_layers(a->scene->runs);
   if (few && !a->lean && !a->scene->request->rough) a->cutoff *= NEARLY;
   for (int t = 0; t < a->tied_count && !is_late(a); t++) {
     if (a->tied[t].seconds >= a->cutoff && isfinite(a->cutoff)) continue;
+    if (is_left_out(a, t)) continue;
     a->setting = a->tied[t].setting;
-    a->price = a->tied[t].price;
+    a->price = a->tied[t].price.seconds;
     a->hopeless = isinf(a->tied[t].seconds);
     a->solved++;
     BD_TRY(solve_tied(ctx, a, &last));
@@ -249,8 +261,8 @@ static bd_status try_out(bd_ctx *ctx, bd_attempt *a) {
   bd_plan plan;
   bool possible;
   a->setting = a->tied[0].setting;
-  BD_TRY(
-      bd_candidates_measure(ctx, a->scene, &a->setting, a->tied[0].price, NULL, &own, &possible));
+  BD_TRY(bd_candidates_measure(ctx, a->scene, &a->setting, a->tied[0].price.seconds, NULL, &own,
+                               &possible));
   if (!possible) return BD_OK;
   bd_pipeline_problem problem = bd_candidates_pose(ctx, &own, may_split(a));
   for (int round = 0; round < TRY_ROUNDS && problem.cap_bytes > 0; round++) {

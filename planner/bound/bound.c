@@ -91,7 +91,7 @@ double bd_bound_part(const bd_scene *scene, const bd_bounded *whole, int64_t mic
 void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, int count, const bd_setting_layers *layers,
                    double cutoff, bd_bounded *bounded) {
   double least = cutoff;
-  bd_room_hint hint = {.price = 0};
+  bd_room_hint hint = {.charged = false};
   for (int t = 0; t < count; t++) {
     bd_bounded *out = &bounded[t];
     const bd_setting *setting = &out->setting;
@@ -99,7 +99,7 @@ void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, int count, const bd_setti
     bd_priced fastest;
     if (!bd_price_layers(ctx, scene, &layers[t], 1, 0, &fastest)) continue;
     double sent = 2 * (setting->stages - 1) * bd_bound_transfer(scene, setting, &layers[t]);
-    hint.price = hint.price > 0 ? hint.price : out->price;
+    if (hint.price.seconds <= 0) hint.price = out->price;
     bd_room room =
         bd_room_of_stages(ctx, scene, setting, &layers[t], &fastest, least / stretch - sent, &hint);
     out->seconds = fmax(out->seconds, (room.seconds + sent) * stretch);

@@ -58,15 +58,20 @@ BD_NODISCARD bd_status bd_setting_sketch(bd_ctx *ctx, const bd_scene *scene,
 BD_NODISCARD bd_status bd_setting_apart(bd_ctx *ctx, const bd_scene *scene,
                                         const bd_setting *setting, bool only_tied, double *points);
 
+// Of a byte, in seconds of a micro-batch, under which the layers come to the cap; 0: there is room,
+// or none is known.
+typedef struct bd_byte_price {
+  double seconds;
+  bool near; // another one beside it was found to be too low, or too high
+} bd_byte_price;
+
 // A setting with its tied form, and what no plan of it can beat.
 typedef struct bd_bounded {
   bd_setting setting;
   // INFINITY: no plan of it fits the cap, or a form cannot be met.
   double seconds;
   double bytes; // of its fullest stage, at least; INFINITY: a form cannot be met
-  // Of a byte, in seconds of a micro-batch, under which the layers come to the cap; 0: there is
-  // room.
-  double price;
+  bd_byte_price price;
   bool tight; // bd_bound_room would find no more
   // The layers and messages of a micro-batch take no less, whatever they hold; with the part of
   // synchronization that falls to it.
@@ -81,14 +86,14 @@ BD_NODISCARD bd_status bd_bound_apart(bd_ctx *ctx, const bd_scene *scene, const 
 
 // From sketches of the layers (planner/layer/sketch.h), for every tied form that constraints allow:
 // much of what the layers tell of a setting that cannot beat `cutoff`, which is finite, in less
-// time. Nothing is looked for that is more than 2 % beyond the cutoff. `out->seconds` and
-// `out->free_seconds` alone are filled in; 0: no form can be met, as is found out where layers are
-// open.
+// time. Nothing is looked for that is more than 2 % beyond the cutoff. `out->seconds`,
+// `out->free_seconds` and `out->price` alone are filled in; 0: no form can be met, as is found out
+// where layers are open.
 BD_NODISCARD bd_status bd_bound_sketch(bd_ctx *ctx, const bd_scene *scene,
                                        const bd_setting *setting, double cutoff, bd_bounded *out);
 
 // From the layer problems and sums of their bytes. A bound of `cutoff` seconds or more is not
-// looked for further. `out->setting` is given, and `out->price` a first guess of it, or 0.
+// looked for further. `out->setting` is given, and `out->price` a first guess of it.
 void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
                      double cutoff, bd_bounded *out);
 

@@ -9,8 +9,12 @@ enum {
   MOMENT_ROUNDS = 3, // moments of workspaces that are charged, one after another
 };
 #define CROWDED 1.5
+// Beside a price that is nearly right another one lies further by this factor, ...
+#define STEP 1.02
+// ... and prices no further apart than this tell that they are.
+#define CLOSE 1.1
 // A bound that no price raises by more than this part is near enough.
-#define NEAR 1e-9
+#define NEAR 1e-6
 
 bool bd_price_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
                      double seconds_weight, double bytes_weight, bd_priced *out) {
@@ -83,24 +87,49 @@ typedef struct target {
   int rounds;
 } target;
 
+// Prices that are too low, and high enough; 0 and INFINITY: none that was tried.
+typedef struct bracket {
+  double low, high;
+} bracket;
+
+static bool is_closed(const bracket *tried) {
+  return tried->low > 0 && isfinite(tried->high);
+}
+
+// The price after the first: that of the line, `between`, or, where the first is nearly right,
+// beside it, and, until choices on both sides are known, far from it.
+static double next_price(const bracket *tried, double between, bool near, int round) {
+  double last = tried->low > 0 ? tried->low : tried->high;
+  if (!near || is_closed(tried)) return between;
+  if (round > 1) return sqrt(last * between);
+  return between > last ? fmin(last * STEP, between) : fmax(last / STEP, between);
+}
+
 // Prices a byte so that the layers' bytes come to the room (Lagrange); every price gives a bound,
 // and none a larger one than the line between the two choices does. `*within` becomes the last
-// choice that has room. The first price is `*price`, 0: that of the line; it becomes the last one.
+// choice that has room. The first price is `*price`; 0: that of the line. It becomes the last one.
 static double price_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
-                          bd_priced over, bd_priced *within, const target *to, double *price) {
-  double best = over.seconds, guess = *price;
-  for (int round = 0; round < to->rounds && best < to->enough; round++) {
+                          bd_priced over, bd_priced *within, const target *to,
+                          bd_byte_price *price) {
+  double best = over.seconds, guess = price->seconds;
+  int rounds = 0;
+  bracket tried = {0, INFINITY};
+  for (; rounds < to->rounds && best < to->enough; rounds++) {
     bd_priced next;
     double between = (within->seconds - over.seconds) / (over.bytes - within->bytes);
     double most = over.seconds + between * (over.bytes - to->room);
-    double now = round == 0 && guess > 0 ? guess : between;
-    if (!(between > 0) || (round > 0 && most <= best * (1 + NEAR)) ||
+    double now =
+        rounds == 0 && guess > 0 ? guess : next_price(&tried, between, price->near, rounds);
+    if (!(between > 0) || (rounds > 0 && most <= best * (1 + NEAR)) ||
         !bd_price_layers(ctx, scene, layers, 1, now, &next))
       break;
     best = fmax(best, next.value - now * to->room);
-    *price = now;
-    *(next.bytes <= to->room ? within : &over) = next;
+    price->seconds = now;
+    bool fits = next.bytes <= to->room;
+    *(fits ? within : &over) = next;
+    *(fits ? &tried.high : &tried.low) = now;
   }
+  price->near = is_closed(&tried) ? tried.high <= tried.low * CLOSE : price->near && rounds <= 2;
   return best;
 }
 
@@ -114,7 +143,7 @@ static bool price_within(bd_ctx *ctx, const bd_scene *scene, const bd_setting_la
   *out_least = out_within->bytes;
   if (*out_least > to->room) return false;
   if (over.bytes <= to->room) return true;
-  double price = out->price;
+  bd_byte_price price = out->price;
   double seconds = price_bytes(ctx, scene, layers, over, out_within, to, &price);
   if (seconds <= out->seconds) return true;
   out->seconds = seconds;
@@ -142,7 +171,7 @@ static void cut_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *set
                        const bd_setting_layers *layers, const bd_priced *fastest,
                        bd_room_hint *hint, bd_room *out) {
   bd_priced leanest;
-  double price = out->price;
+  double price = out->price.seconds;
   if (!is_crowded(ctx, scene, setting, layers)) return;
   if (hint->cut_price > 0) price = hint->cut_price;
   if (price <= 0) {
@@ -185,7 +214,7 @@ static bool is_short(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setti
 
 bd_room bd_room_of_sums(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                         const bd_setting_layers *layers, const bd_priced *fastest, double enough,
-                        double price) {
+                        bd_byte_price price) {
   double held = held_bytes(ctx, scene, setting, layers);
   target to = {(double)scene->layers_cap_bytes * setting->stages - held, enough, SUM_ROUNDS};
   double least = fmin(least_bytes(scene, layers), fastest->bytes);
@@ -194,7 +223,7 @@ bd_room bd_room_of_sums(bd_ctx *ctx, const bd_scene *scene, const bd_setting *se
   bd_priced within;
   if (least > to.room || (binds && !price_within(ctx, scene, layers, &to, &within, &least, &out)))
     out.seconds = INFINITY;
-  if (!binds) out.price = 0;
+  if (!binds) out.price = (bd_byte_price){0, false};
   out.tight = enough > 0 && !is_short(ctx, scene, setting, layers, fastest);
   out.bytes = (least + held) / setting->stages;
   return out;

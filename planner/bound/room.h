@@ -21,15 +21,15 @@ double bd_room_for_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
 typedef struct bd_room {
   double seconds; // the layers of a micro-batch take no less together; INFINITY: they do not fit
   double bytes;   // the fullest stage holds no less
-  double price;   // of a byte, in seconds of a micro-batch, as layers come to the cap; 0: none
-  bool tight;     // nothing more can be found
+  bd_byte_price price;
+  bool tight; // nothing more can be found
 } bd_room;
 
 // From sums of bytes over all stages. `fastest`: at no price. With `enough` 0 nothing is priced;
 // bounds of `enough` seconds or more are not improved. `price`: a first guess of it, or 0.
 bd_room bd_room_of_sums(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                         const bd_setting_layers *layers, const bd_priced *fastest, double enough,
-                        double price);
+                        bd_byte_price price);
 
 // A moment of the layers of a run and of those like them.
 typedef struct bd_room_moment {
@@ -39,7 +39,7 @@ typedef struct bd_room_moment {
 
 // What was found for layers that are nearly the same, to begin with; 0: nothing.
 typedef struct bd_room_hint {
-  double price;     // as of bd_room
+  bd_byte_price price;
   double cut_price; // that prices of stages are multiples of
   bool charged;     // a moment
   bd_room_moment moment;

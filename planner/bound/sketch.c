@@ -125,6 +125,7 @@ bd_status bd_bound_sketch(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
   double room = bd_room_for_layers(ctx, scene, &forms[0].setting, &forms[0].layers);
   double price = find_price(scene, &forms[0].layers, room);
   out->seconds = out->free_seconds = INFINITY;
+  out->price = (bd_byte_price){price, price > 0};
   for (int t = 0; t < count; t++) {
     bd_chain_bound bound = bound_sketched(ctx, scene, &forms[t], price, cutoff);
     out->seconds = fmin(out->seconds, bound.seconds);

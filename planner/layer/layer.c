@@ -48,10 +48,11 @@ bool bd_layer_eliminate(bd_ctx *ctx, bd_layer *layer, double seconds_weight, dou
 // The point of a price that was asked for before; NULL: none is remembered.
 static const bd_layer_point *recall(const bd_layer *layer, const bd_priced_point *asked) {
   int count = layer->recent_count < BD_LAYER_RECENT ? layer->recent_count : BD_LAYER_RECENT;
-  for (int i = 0; i < count && !layer->held; i++) {
+  for (int i = 0; i < count; i++) {
     const bd_priced_point *p = &layer->recent[i];
     if (p->seconds_weight == asked->seconds_weight && p->bytes_weight == asked->bytes_weight &&
-        p->in_flight == asked->in_flight)
+        p->in_flight == asked->in_flight && p->holds.moment == asked->holds.moment &&
+        p->holds.share == asked->holds.share)
       return &p->point;
   }
   return NULL;
@@ -59,7 +60,7 @@ static const bd_layer_point *recall(const bd_layer *layer, const bd_priced_point
 
 bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,
                     int in_flight, bd_layer_point *out) {
-  bd_priced_point asked = {seconds_weight, bytes_weight, in_flight, layer->free};
+  bd_priced_point asked = {seconds_weight, bytes_weight, in_flight, layer->holds, layer->free};
   const bd_layer_point *known = recall(layer, &asked);
   bool unpriced = seconds_weight == 1 && bytes_weight == 0;
   if (known) {
@@ -76,7 +77,7 @@ bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double 
   if (!bd_layer_eliminate(ctx, layer, seconds_weight, bytes_weight, in_flight, out)) return false;
   if (unpriced) layer->free = *out;
   asked.point = *out;
-  if (!layer->held) layer->recent[layer->recent_count++ % BD_LAYER_RECENT] = asked;
+  layer->recent[layer->recent_count++ % BD_LAYER_RECENT] = asked;
   return true;
 }
 
@@ -107,7 +108,9 @@ double bd_layer_fixed_workspace(const bd_layer *layer) {
 
 void bd_layer_hold_workspace(bd_ctx *ctx, bd_layer *layer, int moment, double share) {
   layer->held = NULL;
+  layer->holds = (bd_held_workspace){0, 0};
   if (share <= 0) return;
+  layer->holds = (bd_held_workspace){moment, share};
   layer->held = BD_NEW_ARRAY(ctx->arena, double *, layer->problem.nodes);
   for (int i = 0; i < layer->problem.nodes; i++) {
     layer->held[i] = BD_NEW_ARRAY(ctx->arena, double, layer->problem.node[i].options);

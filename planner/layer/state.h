@@ -7,10 +7,17 @@
 
 enum { BD_LAYER_RECENT = 64 }; // prices whose points a layer remembers
 
-// A point that nothing but these changes while no workspace is held.
+// The workspace that is charged to a layer.
+typedef struct bd_held_workspace {
+  int moment;
+  double share; // 0: none is
+} bd_held_workspace;
+
+// A point that nothing but these changes.
 typedef struct bd_priced_point {
   double seconds_weight, bytes_weight;
   int in_flight;
+  bd_held_workspace holds;
   bd_layer_point point;
 } bd_priced_point;
 
@@ -20,6 +27,7 @@ struct bd_layer {
   bd_choice_problem problem;
   double **tape, **state; // per node and option: bytes of one tape; of weights and the like
   bd_layer_workspace *workspace;
+  bd_held_workspace holds;
   double **held; // per node and option: the share of the workspace that is charged; NULL: none
   bd_elimination *elimination;
   bd_layer_point free; // the choice at no price of bytes, of which only the bytes depend on what is

@@ -75,7 +75,7 @@ static void hold_bound(trial *t, const bd_bounded *bound, const bd_attempt *foun
              (int)bound->setting.micro_batch, (long long)cap_bytes, found->fastest.step_seconds,
              bound->seconds);
   held++;
-  capped += bound->price > 0;
+  capped += bound->price.seconds > 0;
 }
 
 static int sketched, near_sketched;
