@@ -39,8 +39,8 @@ typedef struct bd_plan_request {
   int recompute;                     // -1: open; 0: save all; 1: recompute all that can be
   const bd_constraints *constraints; // more of them; NULL: none
   bool any;   // the first plan that fits will do; how lean plans get is not wanted
-  bool rough; // to compare with: pipelines are solved to a hundredth, and where none fits, the
-              // leanest that the search comes by will do
+  bool rough; // to compare with: pipelines are constructed where they can be, and where none fits,
+              // the leanest that the search comes by will do
   bool exact; // of a rough search: pipelines are solved as in any other
   double slow_seconds; // of a rough search: of plans that take this long any will do; 0: of none
 } bd_plan_request;

@@ -364,7 +364,9 @@ bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, dou
     return BD_OK;
   }
   const double *price = out->price;
+  bool constructed = out->feasible;
   if (out->seconds >= cutoff) *out = (bd_pipeline){.seconds = INFINITY, .bound = -INFINITY};
+  if (problem->rough && constructed) return BD_OK;
   int columns = bd_pipeline_program_columns(problem);
   if (columns > EXACT_LIMIT || problem->skip_count)
     bd_pipeline_label(ctx, problem, cutoff, price, out);

@@ -63,7 +63,7 @@ typedef struct bd_pipeline_problem {
   // Per stage s, the least and the most layers that run on stages 0 to s; NULL: open.
   const int *cut_least, *cut_most;
   bool sends_held; // what is on its way to another stage is held beside
-  bool rough;      // integer programs of any size are only solved to a hundredth
+  bool rough;      // what can be constructed will do; other pipelines are solved to a hundredth
 } bd_pipeline_problem;
 
 // Layers of a run that share a stage have at most two forms; those of `entry` come first.
@@ -90,8 +90,8 @@ int bd_pipeline_exit_form(const bd_pipeline_problem *problem, const int *count, 
 // Minimizes the seconds of the schedule's order (bd_step_emitted_seconds), every stage within the
 // cap with its schedule's tapes in flight. Solutions of `cutoff` seconds or more are not looked
 // for. Small pipelines are solved as integer programs, those of some size to a thousandth, larger
-// ones are constructed (see bd_pipeline_construct); of both of the latter, unless they are rough,
-// the core is solved to the end (planner/pipeline/core.h). `optimal` says that it was proven;
+// ones are constructed (see bd_pipeline_construct), as are rough ones; of others of some size the
+// core is solved to the end (planner/pipeline/core.h). `optimal` says that it was proven;
 // `bound` holds in any case.
 BD_NODISCARD bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem,
                                          double limit_seconds, double cutoff,
