@@ -103,6 +103,7 @@ void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, int count, const bd_setti
     bd_room room =
         bd_room_of_stages(ctx, scene, setting, &layers[t], &fastest, least / stretch - sent, &hint);
     out->seconds = fmax(out->seconds, (room.seconds + sent) * stretch);
+    out->seconds = fmax(out->seconds, room.step_seconds);
     out->bytes = fmax(out->bytes, room.bytes);
     out->price = room.price;
     out->tight = true;

@@ -1,11 +1,25 @@
 #include "planner/bound/cuts.h"
+#include "planner/bound/between.h"
+#include "planner/bound/chain.h"
 #include "planner/pipeline/shared.h"
 #include <math.h>
+#include <string.h>
 
-enum { PRICES = 7, TAPES = 9 };
+enum {
+  PRICES = 7,
+  TAPES = 17, // numbers of tapes that layers are priced with, at most
+  STEP_ROUNDS = 24,
+  STEP_CELLS = 1 << 18, // of stages, and of layers that they begin and end with
+};
 
 // Of the price that is given; the last stands for bytes alone.
 static const double multiple[PRICES] = {0, 0.25, 1, 4, 16, 64, INFINITY};
+
+// What layers take at a price: the least of seconds and priced bytes, and how much more it is where
+// a share of the layer's workspace is charged.
+typedef struct priced {
+  double least, charge;
+} priced;
 
 typedef struct cutting {
   bd_ctx *ctx;
@@ -15,45 +29,75 @@ typedef struct cutting {
   int layer_count, shared_count;
   int *run_of; // per layer
   bd_shared_use *shared;
+  bd_between *between;
   double price[PRICES];
-  // Per run: the least of seconds and priced bytes with 1 << n tapes; of bytes alone, the last.
-  double (*least)[TAPES][PRICES];
-  double *fixed; // per run: bytes of workspace
+  int tape_count, tapes[TAPES]; // ascending
+  priced (*of)[TAPES][PRICES];  // per run
+  double *fixed;                // per run: bytes of workspace
+  int *sharing;                 // per run: layers that the workspace is charged to
 } cutting;
 
-// Tapes that a stage has at least, as a power of two: its exponent.
-static int tapes_of(const cutting *c, int stage) {
+static int in_flight(const cutting *c, int stage) {
   int micro_batches = (int)(c->scene->request->global_batch / c->setting->micro_batch);
-  int slots =
-      bd_schedule_in_flight(bd_scene_schedule(c->scene), stage, c->setting->stages, micro_batches);
-  int exponent = 0;
-  while (exponent + 1 < TAPES && 2 << exponent <= slots)
-    exponent++;
-  return exponent;
+  return bd_schedule_in_flight(bd_scene_schedule(c->scene), stage, c->setting->stages,
+                               micro_batches);
+}
+
+// 1, 2, 3, 4, 6, 8, 12 and so on, up to what the first stage has.
+static void list_tapes(cutting *c) {
+  int most = in_flight(c, 0);
+  for (int n = 1; n <= most && c->tape_count < TAPES; c->tape_count++) {
+    c->tapes[c->tape_count] = n;
+    n += n < 3 ? 1 : n & (n - 1) ? n / 3 : n / 2;
+  }
+}
+
+// Tapes that a stage has at least, among those.
+static int tapes_of(const cutting *c, int stage) {
+  int slots = in_flight(c, stage), i = 0;
+  while (i + 1 < c->tape_count && c->tapes[i + 1] <= slots)
+    i++;
+  return i;
+}
+
+// At the fullest moment of what is chosen without a charge, as any may be charged.
+static bool price_layer(cutting *c, int run, int tapes, int price, priced *out) {
+  bd_layer *layer = c->layers->layers[run];
+  bd_layer_point plain, charged;
+  bool alone = isinf(multiple[price]);
+  double seconds = alone ? 0 : 1, bytes = alone ? 1 : c->price[price];
+  int moment;
+  if (!bd_layer_price(c->ctx, layer, seconds, bytes, c->tapes[tapes], &plain)) return false;
+  *out = (priced){plain.least, 0};
+  if (bytes == 0) return true;
+  bd_layer_workspace_of(layer, plain.option, &moment);
+  bd_layer_hold_workspace(c->ctx, layer, moment, 1.0 / c->sharing[run]);
+  bool possible = bd_layer_price(c->ctx, layer, seconds, bytes, c->tapes[tapes], &charged);
+  bd_layer_hold_workspace(c->ctx, layer, 0, 0);
+  out->charge = fmax(charged.least - plain.least, 0);
+  return possible;
 }
 
 static bool price_runs(cutting *c) {
   for (int r = 0; r < c->scene->runs->count; r++) {
-    int like = c->scene->runs->runs[r].like;
+    int like = c->scene->runs->runs[r].like, calls = bd_scene_calls_like(c->scene, like);
     c->fixed[r] = bd_layer_fixed_workspace(c->layers->layers[r]);
-    for (int n = 0; n <= tapes_of(c, 0); n++)
-      for (int q = 0; q < PRICES; q++) {
-        bd_layer_point point;
-        bool alone = isinf(multiple[q]);
+    c->sharing[r] = (calls + c->setting->stages - 1) / c->setting->stages;
+    for (int n = 0; n < c->tape_count; n++)
+      for (int q = 0; q < PRICES; q++)
         if (like < r)
-          point.least = c->least[like][n][q];
-        else if (!bd_layer_price(c->ctx, c->layers->layers[r], alone ? 0 : 1,
-                                 alone ? 1 : c->price[q], 1 << n, &point))
+          c->of[r][n][q] = c->of[like][n][q];
+        else if (!price_layer(c, r, n, q, &c->of[r][n][q]))
           return false;
-        c->least[r][n][q] = point.least;
-      }
   }
   return true;
 }
 
-// Bytes of a stage with the layers from `from` to before `to` that no choice changes.
+// A stage, layer by layer: its sums, and bytes that no choice changes.
 typedef struct stage_sums {
-  double least[PRICES], workspace, shared;
+  double least[PRICES], charge[PRICES]; // the latter of the layers that it is most for
+  double workspace, beside;
+  int *layers; // per run that others are like: those that are charged
 } stage_sums;
 
 static double shared_bytes(const cutting *c, int from, int to) {
@@ -67,47 +111,119 @@ static double shared_bytes(const cutting *c, int from, int to) {
   return bytes;
 }
 
-static void add_layer(const cutting *c, int tapes, int layer, stage_sums *sums) {
-  int run = c->run_of[layer];
-  for (int q = 0; q < PRICES; q++)
-    sums->least[q] += c->least[run][tapes][q];
+// The workspace is that of the fullest moment of any of its layers: of those that are alike, what
+// the mean of as many as share it has, or more.
+static void add_layer(const cutting *c, int tapes, int from, int layer, stage_sums *sums) {
+  int run = c->run_of[layer], like = c->scene->runs->runs[run].like;
+  const priced *own = c->of[run][tapes];
   sums->workspace = fmax(sums->workspace, c->fixed[run]);
+  if (sums->layers[like] < c->sharing[like]) sums->layers[like]++;
+  for (int q = 0; q < PRICES; q++) {
+    sums->least[q] += own[q].least;
+    sums->charge[q] = fmax(sums->charge[q], sums->layers[like] * own[q].charge);
+  }
+  sums->beside = bd_between_add(c->between, layer);
+  if (c->shared_count) sums->beside += shared_bytes(c, from, layer + 1);
 }
 
 static double bytes_of(const stage_sums *sums) {
-  return sums->least[PRICES - 1] + sums->workspace + sums->shared;
+  int alone = PRICES - 1;
+  return sums->least[alone] + fmax(sums->workspace, sums->charge[alone]) + sums->beside;
 }
 
 // The least seconds of a stage within the cap.
 static double seconds_of(const cutting *c, const stage_sums *sums) {
-  double room = (double)c->scene->layers_cap_bytes - sums->workspace - sums->shared, most = 0;
-  if (sums->least[PRICES - 1] > room) return INFINITY;
+  double room = (double)c->scene->layers_cap_bytes - sums->beside, most = 0;
+  if (bytes_of(sums) > (double)c->scene->layers_cap_bytes) return INFINITY;
   for (int q = 0; q + 1 < PRICES; q++)
-    most = fmax(most, sums->least[q] - c->price[q] * room);
+    most = fmax(most, sums->least[q] + fmax(c->price[q] * sums->workspace, sums->charge[q]) -
+                          c->price[q] * room);
   return most;
 }
 
-// The best cuts of the first layers into stages, stage by stage.
-static bd_cuts_bound cut_chain(const cutting *c) {
+static int cell_of(const cutting *c, int stage, int from, int to) {
+  return (stage * (c->layer_count + 1) + from) * (c->layer_count + 1) + to;
+}
+
+// The best cuts of the first layers into stages, stage by stage. Into `table`, unless it is NULL,
+// the least seconds of every stage.
+static bd_cuts_bound cut_chain(const cutting *c, double *table) {
   int stages = c->setting->stages, count = c->layer_count;
-  bd_cuts_bound *best = BD_NEW_ARRAY(c->ctx->arena, bd_cuts_bound, (stages + 1) * (count + 1));
+  bd_cuts_bound *best =
+      bd_arena_array(c->ctx->arena, (size_t)(stages + 1) * (size_t)(count + 1), sizeof *best);
+  stage_sums sums = {.layers = BD_NEW_ARRAY(c->ctx->arena, int, c->scene->runs->count)};
   for (int i = 1; i < (stages + 1) * (count + 1); i++)
-    best[i] = (bd_cuts_bound){INFINITY, INFINITY};
+    best[i] = (bd_cuts_bound){INFINITY, INFINITY, 0};
   for (int s = 0; s < stages; s++) {
     int tapes = tapes_of(c, s);
     for (int from = s; from < count && (s > 0 || from == 0); from++) {
       const bd_cuts_bound *before = &best[s * (count + 1) + from];
-      stage_sums sums = {.workspace = 0};
+      sums = (stage_sums){.layers = sums.layers};
+      memset(sums.layers, 0, sizeof *sums.layers * (size_t)c->scene->runs->count);
+      bd_between_begin(c->between, from, in_flight(c, s));
       for (int to = from + 1; to <= count; to++) {
         bd_cuts_bound *after = &best[(s + 1) * (count + 1) + to];
-        add_layer(c, tapes, to - 1, &sums);
-        sums.shared = c->shared_count ? shared_bytes(c, from, to) : 0;
-        after->seconds = fmin(after->seconds, before->seconds + seconds_of(c, &sums));
+        add_layer(c, tapes, from, to - 1, &sums);
+        double seconds = seconds_of(c, &sums);
+        if (table) table[cell_of(c, s, from, to)] = seconds;
+        after->seconds = fmin(after->seconds, before->seconds + seconds);
         after->bytes = fmin(after->bytes, fmax(before->bytes, bytes_of(&sums)));
       }
     }
   }
   return best[stages * (count + 1) + count];
+}
+
+// How often a step takes the seconds of a stage beside those of all stages, at least
+// (planner/step/bound.h).
+static double times_of(const cutting *c, int stage) {
+  int others = (int)(c->scene->request->global_batch / c->setting->micro_batch) - 1;
+  bool gpipe = bd_scene_schedule(c->scene) == BD_SCHEDULE_GPIPE;
+  return others - (gpipe ? 0 : (in_flight(c, stage) - 1) / 2.0);
+}
+
+// A cut: what its stages take together, and the most that one takes beside.
+typedef struct cut {
+  double sum, rest;
+} cut;
+
+// The least sum of a cut whose rest is below `limit`.
+static cut least_cut(const cutting *c, const double *table, double moved, double limit) {
+  int stages = c->setting->stages, count = c->layer_count;
+  cut *best =
+      bd_arena_array(c->ctx->arena, (size_t)(stages + 1) * (size_t)(count + 1), sizeof *best);
+  for (int i = 1; i < (stages + 1) * (count + 1); i++)
+    best[i] = (cut){INFINITY, INFINITY};
+  for (int s = 0; s < stages; s++) {
+    double times = times_of(c, s);
+    for (int from = s; from < count && (s > 0 || from == 0); from++) {
+      cut before = best[s * (count + 1) + from];
+      if (isinf(before.sum)) continue;
+      for (int to = from + 1; to <= count; to++) {
+        double seconds = table[cell_of(c, s, from, to)], rest = times * (seconds + moved);
+        cut *after = &best[(s + 1) * (count + 1) + to];
+        if (rest >= limit || before.sum + seconds >= after->sum) continue;
+        *after = (cut){before.sum + seconds, fmax(before.rest, rest)};
+      }
+    }
+  }
+  return best[stages * (count + 1) + count];
+}
+
+// A step takes the sum and the rest of some cut. Cuts of a larger sum matter only where their rest
+// is less, so that limits fall until the sum alone is too much.
+static double bound_step(const cutting *c, const double *table, double moved) {
+  double sent = 2 * (c->setting->stages - 1) * moved, best = INFINITY, limit = INFINITY;
+  double stretch = bd_bound_step(c->scene, c->setting->stages, c->setting->micro_batch, 1);
+  for (int round = 0; round < STEP_ROUNDS; round++) {
+    cut now = least_cut(c, table, moved, limit);
+    double even = (now.sum + sent) * stretch;
+    if (even >= best) return best;
+    best = fmin(best, fmax(now.sum + sent + now.rest, even));
+    if (round + 1 == STEP_ROUNDS) return even;
+    limit = now.rest;
+  }
+  return best;
 }
 
 bd_cuts_bound bd_bound_cuts(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
@@ -117,12 +233,22 @@ bd_cuts_bound bd_bound_cuts(bd_ctx *ctx, const bd_scene *scene, const bd_setting
   c.shared_count = bd_shared_uses(ctx, scene, setting, &c.shared);
   c.run_of = BD_NEW_ARRAY(ctx->arena, int, scene->runs->calls);
   c.fixed = BD_NEW_ARRAY(ctx->arena, double, runs);
-  c.least = bd_arena_array(ctx->arena, (size_t)runs, sizeof *c.least);
+  c.sharing = BD_NEW_ARRAY(ctx->arena, int, runs);
+  c.of = bd_arena_array(ctx->arena, (size_t)runs, sizeof *c.of);
   for (int r = 0; r < runs; r++)
     for (int i = 0; i < scene->runs->runs[r].calls; i++)
       c.run_of[c.layer_count++] = r;
   for (int q = 0; q + 1 < PRICES; q++)
     c.price[q] = multiple[q] * price;
-  if (c.shared_count < 0 || !price_runs(&c)) return (bd_cuts_bound){0, 0};
-  return cut_chain(&c);
+  list_tapes(&c);
+  if (c.shared_count < 0 || !price_runs(&c)) return (bd_cuts_bound){0, 0, 0};
+  c.between = bd_between_open(ctx, scene, setting, layers);
+  bool small = (int64_t)setting->stages * (c.layer_count + 1) * (c.layer_count + 1) <= STEP_CELLS;
+  double *table = small ? BD_NEW_ARRAY(ctx->arena, double,
+                                       setting->stages *(c.layer_count + 1) * (c.layer_count + 1))
+                        : NULL;
+  bd_cuts_bound out = cut_chain(&c, table);
+  if (table && isfinite(out.seconds))
+    out.step_seconds = bound_step(&c, table, bd_bound_transfer(scene, setting, layers));
+  return out;
 }

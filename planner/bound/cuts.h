@@ -10,6 +10,7 @@
 // `price`, seconds a byte, the best of which bounds them.
 typedef struct bd_cuts_bound {
   double seconds, bytes;
+  double step_seconds; // a step takes no less, messages and all; 0: that is not known
 } bd_cuts_bound;
 
 bd_cuts_bound bd_bound_cuts(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,

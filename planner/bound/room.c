@@ -181,6 +181,7 @@ static void cut_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *set
   hint->cut_price = fmax(price, 0);
   bd_cuts_bound cuts = bd_bound_cuts(ctx, scene, setting, layers, hint->cut_price);
   out->seconds = fmax(out->seconds, cuts.seconds);
+  out->step_seconds = cuts.step_seconds;
   out->bytes = fmax(out->bytes, cuts.bytes);
 }
 

@@ -20,7 +20,8 @@ double bd_room_for_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
 
 typedef struct bd_room {
   double seconds; // the layers of a micro-batch take no less together; INFINITY: they do not fit
-  double bytes;   // the fullest stage holds no less
+  double step_seconds; // a step takes no less; 0: no more is known than `seconds` tells
+  double bytes;        // the fullest stage holds no less
   bd_byte_price price;
   bool tight; // nothing more can be found
 } bd_room;
