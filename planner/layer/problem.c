@@ -1,4 +1,5 @@
 #include "planner/layer/problem.h"
+#include "ir/memory.h"
 #include "planner/layer/aside.h"
 #include "planner/layer/edge.h"
 #include "planner/layer/gradient.h"
@@ -75,7 +76,7 @@ static void place_results(const bd_layer_space *space, const bd_cluster_ops *c,
     bd_sharding form = bd_layer_form(space, c, option, v);
     bd_type local =
         bd_local_type(&cost->mesh, &form, &space->forward->values[v].type, cost->micro_batch);
-    out->tape_bytes += (double)bd_type_elements(&local, 1) * (double)bd_dtype_bytes(local.dtype);
+    out->tape_bytes += (double)bd_align(bd_type_elements(&local, 1) * bd_dtype_bytes(local.dtype));
     out->kept_seconds += bd_layer_kept_seconds(cost, space->forward, v, &form);
     for (int how = 1; how < BD_KEPT_COUNT && space->request->aside; how++) {
       bd_aside aside = bd_aside_value(cost, &local, (bd_kept)how);
@@ -193,7 +194,7 @@ static double handed_bytes(const bd_layer_space *space, int form) {
   double bytes = 0;
   for (int i = 0; i < f->result_count; i++) {
     bd_sharding at = bd_layer_boundary(space, form, f->results[i]);
-    bytes += local_bytes(space, f->results[i], &at);
+    bytes += (double)bd_align((int64_t)local_bytes(space, f->results[i], &at));
   }
   return bytes;
 }
@@ -206,7 +207,7 @@ static double passed_bytes(const bd_layer_space *space, int form) {
     int param = backward->gradient_of[i];
     if (f->is_weight[param]) continue;
     bd_sharding at = bd_layer_boundary(space, form, f->params[param]);
-    bytes += local_bytes(space, f->params[param], &at);
+    bytes += (double)bd_align((int64_t)local_bytes(space, f->params[param], &at));
   }
   return bytes;
 }

@@ -1,4 +1,5 @@
 #include "planner/layer/stored.h"
+#include "ir/memory.h"
 #include "ir/optimizer.h"
 #include "planner/step/end.h"
 #include <math.h>
@@ -62,6 +63,11 @@ static double end_seconds(const bd_layer_request *request, const bd_type *type,
   return least;
 }
 
+// What so many bytes, or a little more, take up at least where they are placed.
+static double placed(double bytes) {
+  return (double)bd_align((int64_t)bytes);
+}
+
 static bd_stored_cost reckon(const bd_layer_space *space, bd_id weight, const bd_weight_form *form,
                              const bd_sharding *made) {
   const bd_layer_request *request = space->request;
@@ -76,12 +82,12 @@ static bd_stored_cost reckon(const bd_layer_space *space, bd_id weight, const bd
   if (of->learns)
     seconds += end_seconds(request, type, &form->stored, &accumulator, of->calls) / request->passes;
   double own = bd_cost_local_elements(cost, type, &form->gradient);
-  double bytes = bd_cost_local_bytes(cost, type, &form->stored);
+  double bytes = placed(bd_cost_local_bytes(cost, type, &form->stored));
   if (of->calls == 1)
-    bytes += own * (double)bd_dtype_bytes(bd_dtype_wide(type->dtype)) +
-             own * optimizer_bytes(request, type->dtype, form) +
-             (double)bd_optimizer_factor_bytes(bd_optimizer_find(request->optimizer), &cost->mesh,
-                                               type, &form->gradient);
+    bytes += placed(own * (double)bd_dtype_bytes(bd_dtype_wide(type->dtype))) +
+             placed(own * optimizer_bytes(request, type->dtype, form) +
+                    (double)bd_optimizer_factor_bytes(bd_optimizer_find(request->optimizer),
+                                                      &cost->mesh, type, &form->gradient));
   int uses = space->weight_uses[weight];
   return (bd_stored_cost){seconds / uses, bytes / uses};
 }

@@ -81,7 +81,8 @@ static bool split_states(const bd_scene *scene) {
 }
 
 static double gradient_bytes(const bd_setting *setting, const bd_type *type) {
-  return (double)(local_elements(setting, type) * bd_dtype_bytes(bd_dtype_wide(type->dtype)));
+  return (double)bd_align(local_elements(setting, type) *
+                          bd_dtype_bytes(bd_dtype_wide(type->dtype)));
 }
 
 double bd_shared_least_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting) {
@@ -105,11 +106,9 @@ int bd_shared_uses(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting
     const shared_weight *shared = &list.items[w];
     double weight = (double)weight_bytes(setting, shared->type);
     double state = (double)state_bytes(scene, setting, shared->type, split_states(scene));
-    double own =
-        (double)(local_elements(setting, shared->type) * bd_dtype_bytes(shared->type->dtype));
     if (shared->gradients < shared->uses) return -1;
-    out[w] =
-        (bd_shared_use){weight + state, gradient_bytes(setting, shared->type) - own, shared->each};
+    out[w] = (bd_shared_use){weight + state, gradient_bytes(setting, shared->type) - weight,
+                             shared->each};
   }
   *out_uses = out;
   return list.count;
