@@ -1,6 +1,7 @@
 // Bounds of settings under memory caps, against the plans that are found there: from caps that
 // leave all room to those under which only the leanest plan fits.
 #include "frontend/frontend.h"
+#include "ir/memory.h"
 #include "ir/pass.h"
 #include "planner/attempt.h"
 #include <math.h>
@@ -8,10 +9,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 enum { GLOBAL_BATCH = 4, PARTED_BATCH = 16, CAPS = 3 };
+
+// Caps near the least that has a plan, by its bytes.
+static const double tight_caps[] = {1, 1.02, 1.1, 1.3};
 
 typedef struct trial {
   bd_ctx *ctx;
@@ -46,6 +51,11 @@ static void open_trial(trial *t, const char *model, const char *cluster, int64_t
                         .sequence = sequence};
 }
 
+static void set_cap(trial *t, int64_t cap_bytes) {
+  t->scene.cap_bytes = cap_bytes;
+  t->scene.layers_cap_bytes = cap_bytes - bd_memory_library_bytes(t->train);
+}
+
 static bd_attempt attempt(trial *t, const bd_bounded *tied, int count, bd_attempt_kind kind,
                           int64_t cap_bytes) {
   bd_attempt a = {.scene = &t->scene,
@@ -55,7 +65,7 @@ static bd_attempt attempt(trial *t, const bd_bounded *tied, int count, bd_attemp
                   .deadline = BD_NO_DEADLINE,
                   .tied_count = count,
                   .tied = tied};
-  t->scene.cap_bytes = t->scene.layers_cap_bytes = cap_bytes;
+  set_cap(t, cap_bytes);
   assert_int_equal(bd_attempt_run(t->ctx, &a), BD_OK);
   return a;
 }
@@ -93,7 +103,7 @@ static void hold_sketch(trial *t, const bd_setting *setting, const bd_attempt *l
   for (size_t i = 0; i < sizeof cutoffs / sizeof *cutoffs; i++) {
     bd_bounded of;
     double cutoff = found->fastest.step_seconds * cutoffs[i];
-    t->scene.cap_bytes = t->scene.layers_cap_bytes = cap_bytes;
+    set_cap(t, cap_bytes);
     assert_int_equal(bd_bound_sketch(t->ctx, &t->scene, setting, cutoff, &of), BD_OK);
     assert_true(of.seconds <= found->fastest.step_seconds * (1 + 1e-9));
     assert_true(of.free_seconds <= unpriced * (1 + 1e-9));
@@ -149,6 +159,54 @@ static void test_bounds_hold_under_caps(void **unused) {
   hold_model("examples/mlp.json", "cpu:1x2", 0);
   assert_true(held > 24 && capped > 8);
   assert_true(sketched > 48 && near_sketched > sketched * 3 / 4);
+}
+
+static int tight, near_bytes, near_seconds;
+
+// A setting with one tied form under caps that hardly any plan fits.
+static void hold_tight(trial *t, const bd_bounded *tied) {
+  bd_attempt leanest = attempt(t, tied, 1, BD_ATTEMPT_SOLVE, 1);
+  assert_true(leanest.lacks);
+  for (size_t i = 0; i < sizeof tight_caps / sizeof *tight_caps; i++) {
+    int64_t cap_bytes = (int64_t)((double)leanest.leanest_bytes * tight_caps[i]);
+    bd_attempt room = attempt(t, tied, 1, BD_ATTEMPT_ROOM, cap_bytes);
+    bd_attempt solved = attempt(t, room.bounded, 1, BD_ATTEMPT_SOLVE, cap_bytes);
+    double library = (double)(t->scene.cap_bytes - t->scene.layers_cap_bytes);
+    assert_true(room.bounded->bytes + library <= (double)leanest.leanest_bytes * (1 + 1e-9));
+    hold_bound(t, room.bounded, &solved, cap_bytes);
+    if (!solved.fits) continue;
+    tight++;
+    near_bytes += room.bounded->bytes + library > 0.9 * (double)leanest.leanest_bytes;
+    near_seconds += room.bounded->seconds > 0.8 * solved.fastest.step_seconds;
+  }
+}
+
+static void hold_tight_model(const char *model, const char *cluster, int64_t sequence,
+                             bd_schedule schedule) {
+  trial t;
+  open_trial(&t, model, cluster, sequence);
+  t.train->cuda = strncmp(cluster, "h100", 4) == 0;
+  t.request.target = t.train->cuda ? "cuda" : "cpu";
+  t.request.schedule = (int)schedule;
+  int devices = bd_cluster_devices(&t.cluster);
+  for (int stages = 2; stages <= devices && stages <= t.runs.calls; stages *= 2) {
+    bd_bounded of = {.setting = {stages, {1, {devices / stages}}, 2, bd_sharding_replicated()}};
+    bd_attempt open = attempt(&t, &of, 1, BD_ATTEMPT_LAYERS, INT64_MAX / 4);
+    for (int i = 0; i < open.bounded_count; i++)
+      hold_tight(&t, &open.bounded[i]);
+  }
+  bd_ctx_destroy(t.ctx);
+}
+
+// Several stages, skips that pass by stages, shared weights, messages that are held.
+static void test_bounds_hold_under_tight_caps(void **unused) {
+  (void)unused;
+  hold_tight_model("gpt2-tiny", "h100:1x4", 16, BD_SCHEDULE_1F1B);
+  hold_tight_model("llama-tiny", "cpu:1x4", 16, BD_SCHEDULE_GPIPE);
+  hold_tight_model("unet3d-tiny", "cpu:1x4", 0, BD_SCHEDULE_1F1B);
+  hold_tight_model("examples/mlp.json", "h100:1x4", 0, BD_SCHEDULE_1F1B);
+  assert_true(tight > 30);
+  assert_true(near_bytes > tight * 3 / 4 && near_seconds > tight * 2 / 3);
 }
 
 // The tied form that is bounded least, whatever it holds.
@@ -218,6 +276,7 @@ static void test_bounds_of_parts_and_apart(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold_under_caps),
+                                     cmocka_unit_test(test_bounds_hold_under_tight_caps),
                                      cmocka_unit_test(test_bounds_of_parts_and_apart)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
