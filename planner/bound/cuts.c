@@ -1,14 +1,13 @@
 #include "planner/bound/cuts.h"
 #include "planner/bound/between.h"
-#include "planner/bound/chain.h"
+#include "planner/bound/stages.h"
 #include "planner/pipeline/shared.h"
 #include <math.h>
 #include <string.h>
 
 enum {
   PRICES = 7,
-  TAPES = 17, // numbers of tapes that layers are priced with, at most
-  STEP_ROUNDS = 24,
+  TAPES = 17,           // numbers of tapes that layers are priced with, at most
   STEP_CELLS = 1 << 18, // of stages, and of layers that they begin and end with
 };
 
@@ -141,10 +140,6 @@ static double seconds_of(const cutting *c, const stage_sums *sums) {
   return most;
 }
 
-static int cell_of(const cutting *c, int stage, int from, int to) {
-  return (stage * (c->layer_count + 1) + from) * (c->layer_count + 1) + to;
-}
-
 // The best cuts of the first layers into stages, stage by stage. Into `table`, unless it is NULL,
 // the least seconds of every stage.
 static bd_cuts_bound cut_chain(const cutting *c, double *table) {
@@ -165,65 +160,13 @@ static bd_cuts_bound cut_chain(const cutting *c, double *table) {
         bd_cuts_bound *after = &best[(s + 1) * (count + 1) + to];
         add_layer(c, tapes, from, to - 1, &sums);
         double seconds = seconds_of(c, &sums);
-        if (table) table[cell_of(c, s, from, to)] = seconds;
+        if (table) table[bd_stage_cell(count, s, from, to)] = seconds;
         after->seconds = fmin(after->seconds, before->seconds + seconds);
         after->bytes = fmin(after->bytes, fmax(before->bytes, bytes_of(&sums)));
       }
     }
   }
   return best[stages * (count + 1) + count];
-}
-
-// How often a step takes the seconds of a stage beside those of all stages, at least
-// (planner/step/bound.h).
-static double times_of(const cutting *c, int stage) {
-  int others = (int)(c->scene->request->global_batch / c->setting->micro_batch) - 1;
-  bool gpipe = bd_scene_schedule(c->scene) == BD_SCHEDULE_GPIPE;
-  return others - (gpipe ? 0 : (in_flight(c, stage) - 1) / 2.0);
-}
-
-// A cut: what its stages take together, and the most that one takes beside.
-typedef struct cut {
-  double sum, rest;
-} cut;
-
-// The least sum of a cut whose rest is below `limit`.
-static cut least_cut(const cutting *c, const double *table, double moved, double limit) {
-  int stages = c->setting->stages, count = c->layer_count;
-  cut *best =
-      bd_arena_array(c->ctx->arena, (size_t)(stages + 1) * (size_t)(count + 1), sizeof *best);
-  for (int i = 1; i < (stages + 1) * (count + 1); i++)
-    best[i] = (cut){INFINITY, INFINITY};
-  for (int s = 0; s < stages; s++) {
-    double times = times_of(c, s);
-    for (int from = s; from < count && (s > 0 || from == 0); from++) {
-      cut before = best[s * (count + 1) + from];
-      if (isinf(before.sum)) continue;
-      for (int to = from + 1; to <= count; to++) {
-        double seconds = table[cell_of(c, s, from, to)], rest = times * (seconds + moved);
-        cut *after = &best[(s + 1) * (count + 1) + to];
-        if (rest >= limit || before.sum + seconds >= after->sum) continue;
-        *after = (cut){before.sum + seconds, fmax(before.rest, rest)};
-      }
-    }
-  }
-  return best[stages * (count + 1) + count];
-}
-
-// A step takes the sum and the rest of some cut. Cuts of a larger sum matter only where their rest
-// is less, so that limits fall until the sum alone is too much.
-static double bound_step(const cutting *c, const double *table, double moved) {
-  double sent = 2 * (c->setting->stages - 1) * moved, best = INFINITY, limit = INFINITY;
-  double stretch = bd_bound_step(c->scene, c->setting->stages, c->setting->micro_batch, 1);
-  for (int round = 0; round < STEP_ROUNDS; round++) {
-    cut now = least_cut(c, table, moved, limit);
-    double even = (now.sum + sent) * stretch;
-    if (even >= best) return best;
-    best = fmin(best, fmax(now.sum + sent + now.rest, even));
-    if (round + 1 == STEP_ROUNDS) return even;
-    limit = now.rest;
-  }
-  return best;
 }
 
 bd_cuts_bound bd_bound_cuts(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
@@ -248,7 +191,8 @@ bd_cuts_bound bd_bound_cuts(bd_ctx *ctx, const bd_scene *scene, const bd_setting
                                        setting->stages *(c.layer_count + 1) * (c.layer_count + 1))
                         : NULL;
   bd_cuts_bound out = cut_chain(&c, table);
+  double moved = bd_bound_transfer(scene, setting, layers);
   if (table && isfinite(out.seconds))
-    out.step_seconds = bound_step(&c, table, bd_bound_transfer(scene, setting, layers));
+    out.step_seconds = bd_bound_stages(ctx, scene, setting, c.layer_count, table, moved);
   return out;
 }

@@ -1,0 +1,73 @@
+#include "planner/bound/stages.h"
+#include "planner/bound/chain.h"
+#include <math.h>
+
+enum { ROUNDS = 24 };
+
+typedef struct staging {
+  int stages, micro_batches, layers;
+  bd_schedule schedule;
+  const double *seconds;
+  double moved;
+} staging;
+
+// The last layers on the last stages: what they take together, and what a step takes beside the sum
+// of all stages at least, because of one of these.
+typedef struct cut {
+  double sum, rest;
+} cut;
+
+// The paths of planner/step/bound.h that are longer the more the stage takes, and the more those
+// after it do.
+static double rest_of(const staging *of, int stage, double seconds, double after) {
+  int others = of->micro_batches - 1;
+  int ahead = bd_schedule_in_flight(BD_SCHEDULE_1F1B, stage, of->stages, of->micro_batches) - 1;
+  if (of->schedule == BD_SCHEDULE_GPIPE) return others * seconds;
+  double rest = (others - ahead / 2.0) * seconds;
+  return others > ahead ? fmax(rest, (others - ahead) * seconds + after) : rest;
+}
+
+// The least sum of a cut whose rest is below `limit`; the rests before it are no more than those of
+// any cut, as they are told by the least that later stages take.
+static cut least_cut(const staging *of, double limit, cut *best) {
+  int layers = of->layers, width = layers + 1;
+  for (int i = 0; i < (of->stages + 1) * width; i++)
+    best[i] = (cut){INFINITY, INFINITY};
+  best[of->stages * width + layers] = (cut){0, 0};
+  for (int s = of->stages - 1; s >= 0; s--)
+    for (int to = layers; to > s; to--) {
+      cut after = best[(s + 1) * width + to];
+      double sent = (of->stages - 1 - s) * of->moved;
+      if (isinf(after.sum)) continue;
+      for (int from = s; from < to && (s > 0 || from == 0); from++) {
+        double seconds = of->seconds[bd_stage_cell(layers, s, from, to)];
+        double rest = rest_of(of, s, seconds + of->moved, after.sum + sent);
+        cut *out = &best[s * width + from];
+        if (rest >= limit || seconds + after.sum >= out->sum) continue;
+        *out = (cut){seconds + after.sum, fmax(after.rest, rest)};
+      }
+    }
+  return best[0];
+}
+
+double bd_bound_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int layers,
+                       const double *seconds, double moved) {
+  staging of = {.stages = setting->stages,
+                .micro_batches = (int)(scene->request->global_batch / setting->micro_batch),
+                .layers = layers,
+                .schedule = bd_scene_schedule(scene),
+                .seconds = seconds,
+                .moved = moved};
+  cut *states = BD_NEW_ARRAY(ctx->arena, cut, (int64_t)(setting->stages + 1) * (layers + 1));
+  double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
+  double sent = 2 * (setting->stages - 1) * moved, best = INFINITY, limit = INFINITY;
+  for (int round = 0; round < ROUNDS; round++) {
+    cut now = least_cut(&of, limit, states);
+    double even = (now.sum + sent) * stretch;
+    if (even >= best) return best;
+    if (round + 1 == ROUNDS) return even;
+    best = fmin(best, fmax(now.sum + sent + now.rest, even));
+    limit = now.rest;
+  }
+  return best;
+}
