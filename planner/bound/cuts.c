@@ -11,6 +11,9 @@ enum {
   STEP_CELLS = 1 << 18, // of stages, and of layers that they begin and end with
 };
 
+// Of seconds that count as equal.
+#define NEAR 1e-9
+
 // Of the price that is given; the last stands for bytes alone.
 static const double multiple[PRICES] = {0, 0.25, 1, 4, 16, 64, INFINITY};
 
@@ -59,22 +62,10 @@ static int tapes_of(const cutting *c, int stage) {
   return i;
 }
 
-// At the fullest moment of what is chosen without a charge, as any may be charged.
-static bool price_layer(cutting *c, int run, int tapes, int price, priced *out) {
-  bd_layer *layer = c->layers->layers[run];
-  bd_layer_point plain, charged;
+static bool price_layer(const cutting *c, int run, int tapes, int price, bd_layer_point *out) {
   bool alone = isinf(multiple[price]);
-  double seconds = alone ? 0 : 1, bytes = alone ? 1 : c->price[price];
-  int moment;
-  if (!bd_layer_price(c->ctx, layer, seconds, bytes, c->tapes[tapes], &plain)) return false;
-  *out = (priced){plain.least, 0};
-  if (bytes == 0) return true;
-  bd_layer_workspace_of(layer, plain.option, &moment);
-  bd_layer_hold_workspace(c->ctx, layer, moment, 1.0 / c->sharing[run]);
-  bool possible = bd_layer_price(c->ctx, layer, seconds, bytes, c->tapes[tapes], &charged);
-  bd_layer_hold_workspace(c->ctx, layer, 0, 0);
-  out->charge = fmax(charged.least - plain.least, 0);
-  return possible;
+  return bd_layer_price(c->ctx, c->layers->layers[run], alone ? 0 : 1, alone ? 1 : c->price[price],
+                        c->tapes[tapes], out);
 }
 
 static bool price_runs(cutting *c) {
@@ -83,13 +74,41 @@ static bool price_runs(cutting *c) {
     c->fixed[r] = bd_layer_fixed_workspace(c->layers->layers[r]);
     c->sharing[r] = (calls + c->setting->stages - 1) / c->setting->stages;
     for (int n = 0; n < c->tape_count; n++)
-      for (int q = 0; q < PRICES; q++)
+      for (int q = 0; q < PRICES; q++) {
+        bd_layer_point point;
         if (like < r)
-          c->of[r][n][q] = c->of[like][n][q];
-        else if (!price_layer(c, r, n, q, &c->of[r][n][q]))
+          point.least = c->of[like][n][q].least;
+        else if (!price_layer(c, r, n, q, &point))
           return false;
+        c->of[r][n][q] = (priced){point.least, 0};
+      }
   }
   return true;
+}
+
+// At the fullest moment of what is chosen without a charge, as any may be charged.
+static void charge_layer(cutting *c, int run, int tapes, int price) {
+  bd_layer *layer = c->layers->layers[run];
+  bd_layer_point plain, charged;
+  int moment;
+  if (!price_layer(c, run, tapes, price, &plain)) return;
+  bd_layer_workspace_of(layer, plain.option, &moment);
+  bd_layer_hold_workspace(c->ctx, layer, moment, 1.0 / c->sharing[run]);
+  if (price_layer(c, run, tapes, price, &charged))
+    c->of[run][tapes][price].charge = fmax(charged.least - plain.least, 0);
+  bd_layer_hold_workspace(c->ctx, layer, 0, 0);
+}
+
+static void charge_runs(cutting *c) {
+  for (int r = 0; r < c->scene->runs->count; r++)
+    for (int n = 0; n < c->tape_count; n++)
+      for (int q = 1; q < PRICES; q++) {
+        int like = c->scene->runs->runs[r].like;
+        if (like < r)
+          c->of[r][n][q] = c->of[like][n][q];
+        else
+          charge_layer(c, r, n, q);
+      }
 }
 
 // A stage, layer by layer: its sums, and bytes that no choice changes.
@@ -169,8 +188,26 @@ static bd_cuts_bound cut_chain(const cutting *c, double *table) {
   return best[stages * (count + 1) + count];
 }
 
+// What all layers take where bytes cost nothing.
+static double free_seconds(const cutting *c) {
+  double seconds = 0;
+  for (int l = 0; l < c->layer_count; l++)
+    seconds += c->of[c->run_of[l]][0][0].least;
+  return seconds;
+}
+
+static bd_cuts_bound bound(const cutting *c) {
+  int64_t cells = (int64_t)c->setting->stages * (c->layer_count + 1) * (c->layer_count + 1);
+  double *table = cells <= STEP_CELLS ? BD_NEW_ARRAY(c->ctx->arena, double, cells) : NULL;
+  bd_cuts_bound out = cut_chain(c, table);
+  double moved = bd_bound_transfer(c->scene, c->setting, c->layers);
+  if (table && isfinite(out.seconds))
+    out.step_seconds = bd_bound_stages(c->ctx, c->scene, c->setting, c->layer_count, table, moved);
+  return out;
+}
+
 bd_cuts_bound bd_bound_cuts(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                            const bd_setting_layers *layers, double price) {
+                            const bd_setting_layers *layers, double price, double enough) {
   int runs = scene->runs->count;
   cutting c = {.ctx = ctx, .scene = scene, .setting = setting, .layers = layers};
   c.shared_count = bd_shared_uses(ctx, scene, setting, &c.shared);
@@ -186,13 +223,9 @@ bd_cuts_bound bd_bound_cuts(bd_ctx *ctx, const bd_scene *scene, const bd_setting
   list_tapes(&c);
   if (c.shared_count < 0 || !price_runs(&c)) return (bd_cuts_bound){0, 0, 0};
   c.between = bd_between_open(ctx, scene, setting, layers);
-  bool small = (int64_t)setting->stages * (c.layer_count + 1) * (c.layer_count + 1) <= STEP_CELLS;
-  double *table = small ? BD_NEW_ARRAY(ctx->arena, double,
-                                       setting->stages *(c.layer_count + 1) * (c.layer_count + 1))
-                        : NULL;
-  bd_cuts_bound out = cut_chain(&c, table);
-  double moved = bd_bound_transfer(scene, setting, layers);
-  if (table && isfinite(out.seconds))
-    out.step_seconds = bd_bound_stages(ctx, scene, setting, c.layer_count, table, moved);
-  return out;
+  bd_cuts_bound out = bound(&c);
+  // Charges tell little where there is room without them.
+  if (out.seconds >= enough || out.seconds <= free_seconds(&c) * (1 + NEAR)) return out;
+  charge_runs(&c);
+  return bound(&c);
 }

@@ -7,12 +7,13 @@
 // least, however the chain of layers is cut into the setting's stages. INFINITY seconds: no cut
 // fits. Each stage has tapes for its micro-batches in flight, the fixed part of the largest
 // workspace, and shared weights once; the layers that may be on it are priced at multiples of
-// `price`, seconds a byte, the best of which bounds them.
+// `price`, seconds a byte, the best of which bounds them. Workspaces that choices add are looked at
+// where that does not come to `enough` seconds.
 typedef struct bd_cuts_bound {
   double seconds, bytes;
   double step_seconds; // a step takes no less, messages and all; 0: that is not known
 } bd_cuts_bound;
 
 bd_cuts_bound bd_bound_cuts(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                            const bd_setting_layers *layers, double price);
+                            const bd_setting_layers *layers, double price, double enough);
 #endif

@@ -168,7 +168,7 @@ static bool is_crowded(bd_ctx *ctx, const bd_scene *scene, const bd_setting *set
 
 // The same, stage by stage.
 static void cut_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                       const bd_setting_layers *layers, const bd_priced *fastest,
+                       const bd_setting_layers *layers, const bd_priced *fastest, double enough,
                        bd_room_hint *hint, bd_room *out) {
   bd_priced leanest;
   double price = out->price.seconds;
@@ -179,7 +179,7 @@ static void cut_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *set
     price = (leanest.seconds - fastest->seconds) / fmax(fastest->bytes - leanest.bytes, 1);
   }
   hint->cut_price = fmax(price, 0);
-  bd_cuts_bound cuts = bd_bound_cuts(ctx, scene, setting, layers, hint->cut_price);
+  bd_cuts_bound cuts = bd_bound_cuts(ctx, scene, setting, layers, hint->cut_price, enough);
   out->seconds = fmax(out->seconds, cuts.seconds);
   out->step_seconds = cuts.step_seconds;
   out->bytes = fmax(out->bytes, cuts.bytes);
@@ -265,6 +265,6 @@ bd_room bd_room_of_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
   charge_moments(ctx, scene, setting, layers, fastest, enough, hint, &out);
   hint->price = out.price;
   if (setting->stages > 1 && out.seconds < enough)
-    cut_stages(ctx, scene, setting, layers, fastest, hint, &out);
+    cut_stages(ctx, scene, setting, layers, fastest, enough, hint, &out);
   return out;
 }
