@@ -9,6 +9,7 @@
 #include "ir/pass.h"
 #include "ir/print.h"
 #include "runtime/braid_rt_abi.h"
+#include "tests/unit/random.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,14 +20,13 @@
 static void test_fit(void **state) {
   (void)state;
   bd_ctx *ctx = bd_ctx_create();
-  uint64_t seed = 3;
+  random_begin(3);
   for (int trial = 0; trial < 500; ++trial) {
     bd_buffer b[12];
     int64_t most = 0;
     for (int i = 0; i < 12; ++i) {
-      seed = seed * 6364136223846793005u + 1442695040888963407u;
-      int first = (int)(seed >> 40) % 10, length = (int)(seed >> 50) % 5;
-      b[i] = (bd_buffer){first, first + length, 256 * (int64_t)(1 + (seed >> 33) % 7), -1};
+      int first = (int)random_below(10), length = (int)random_below(5);
+      b[i] = (bd_buffer){first, first + length, 256 * (int64_t)(1 + random_below(7)), -1};
     }
     int64_t height = bd_fit_buffers(ctx, b, 12);
     for (int i = 0; i < 12; ++i) {

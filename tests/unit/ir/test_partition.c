@@ -7,6 +7,7 @@
 #include "ir/print.h"
 #include "tests/unit/ir/primitives.h"
 #include "tests/unit/ir/support_spmd.h"
+#include "tests/unit/random.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,13 +15,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-typedef struct dice {
-  uint64_t state;
-} dice;
-
-static int roll(dice *d, int sides) {
-  d->state = d->state * 6364136223846793005u + 1442695040888963407u;
-  return (int)((d->state >> 33) % (uint64_t)sides);
+static int roll(int sides) {
+  return (int)random_below((unsigned)sides);
 }
 
 static bd_module *load(bd_ctx *ctx, const char *name) {
@@ -46,28 +42,28 @@ static bool form_fits(const bd_mesh *mesh, const bd_type *type, int64_t batch,
   return true;
 }
 
-static bd_sharding random_form(dice *d, const bd_mesh *mesh, const bd_type *type, int64_t batch) {
+static bd_sharding random_form(const bd_mesh *mesh, const bd_type *type, int64_t batch) {
   bd_sharding form = bd_sharding_replicated();
   for (int axis = 0; axis < mesh->axes; ++axis) {
-    form.at[axis] = (int8_t)(roll(d, type->rank + 1) - 1);
+    form.at[axis] = (int8_t)(roll(type->rank + 1) - 1);
     if (!form_fits(mesh, type, batch, &form)) form.at[axis] = BD_REPLICATED;
   }
   return form;
 }
 
-static void random_split(dice *d, const bd_mesh *mesh, int64_t batch, const bd_index_map *map,
+static void random_split(const bd_mesh *mesh, int64_t batch, const bd_index_map *map,
                          char letters[BD_MAX_AXES]) {
   int8_t split[BD_MAX_AXES] = {-1, -1, -1, -1};
   for (int axis = 0; axis < BD_MAX_AXES; ++axis) {
     letters[axis] = '-';
-    if (axis >= mesh->axes || map->loops == 0 || roll(d, 4) == 0) continue;
-    split[axis] = (int8_t)roll(d, map->loops);
+    if (axis >= mesh->axes || map->loops == 0 || roll(4) == 0) continue;
+    split[axis] = (int8_t)roll(map->loops);
     if (bd_split_valid(map, mesh, batch, split)) letters[axis] = map->loop[split[axis]].letter;
     else split[axis] = -1;
   }
 }
 
-static bd_strategy random_strategy(bd_ctx *ctx, dice *d, const bd_mesh *mesh, int64_t batch,
+static bd_strategy random_strategy(bd_ctx *ctx, const bd_mesh *mesh, int64_t batch,
                                    const bd_function *f) {
   bd_strategy s = {.name = "variant", .function = f->name};
   s.op_count = f->op_count;
@@ -79,28 +75,27 @@ static bd_strategy random_strategy(bd_ctx *ctx, dice *d, const bd_mesh *mesh, in
     bd_index_map map;
     bd_type types[BD_MAX_RESULTS];
     assert_int_equal(bd_op_infer(ctx, f, &f->ops[i], &map, types), BD_OK);
-    random_split(d, mesh, batch, &map, s.split[i]);
+    random_split(mesh, batch, &map, s.split[i]);
   }
   for (bd_id v = 0; v < f->value_count; ++v) {
-    s.form[v] = random_form(d, mesh, &f->values[v].type, batch);
-    s.saved[v] = roll(d, 2) == 0;
+    s.form[v] = random_form(mesh, &f->values[v].type, batch);
+    s.saved[v] = roll(2) == 0;
   }
   return s;
 }
 
-static bd_tensor random_tensor(bd_ctx *ctx, dice *d, bd_type type, int64_t batch) {
+static bd_tensor random_tensor(bd_ctx *ctx, bd_type type, int64_t batch) {
   for (int i = 0; i < type.rank; ++i)
     type.dims[i] = bd_extent(type.dims[i], batch);
   int64_t count = bd_type_elements(&type, batch);
   bd_tensor tensor = {type, BD_NEW_ARRAY(ctx->arena, double, count)};
   for (int64_t i = 0; i < count; ++i)
-    tensor.data[i] = bd_dtype_is_float(type.dtype) ? (roll(d, 2001) - 1000) / 1000.0 : roll(d, 11);
+    tensor.data[i] = bd_dtype_is_float(type.dtype) ? (roll(2001) - 1000) / 1000.0 : roll(11);
   return tensor;
 }
 
 typedef struct trial {
   bd_ctx *ctx;
-  dice *dice;
   const bd_module *train;
   bd_module *sharded;
   const bd_function *source, *source_backward;
@@ -126,7 +121,7 @@ static spmd_value *run_forward(trial *t) {
   bd_tensor *in = BD_NEW_ARRAY(t->ctx->arena, bd_tensor, f->param_count), *results;
   spmd_value *parts = BD_NEW_ARRAY(t->ctx->arena, spmd_value, f->param_count);
   for (int i = 0; i < f->param_count; ++i) {
-    in[i] = random_tensor(t->ctx, t->dice, f->values[f->params[i]].type, t->sharded->micro_batch);
+    in[i] = random_tensor(t->ctx, f->values[f->params[i]].type, t->sharded->micro_batch);
     parts[i] = spmd_scatter(t->ctx, t->sharded,
                             &t->forward->values[t->forward->params[i]].sharding, &in[i]);
   }
@@ -151,7 +146,7 @@ static void run_backward(trial *t, const spmd_value *saved) {
                                   &spmd->values[spmd->params[i]].sharding));
   }
   for (int i = b->restore_count, to = spmd->restore_count; i < b->param_count; ++i, ++to) {
-    in[i] = random_tensor(t->ctx, t->dice, b->values[b->params[i]].type, t->sharded->micro_batch);
+    in[i] = random_tensor(t->ctx, b->values[b->params[i]].type, t->sharded->micro_batch);
     parts[to] =
         spmd_scatter(t->ctx, t->sharded, &spmd->values[spmd->params[to]].sharding, &in[i]);
   }
@@ -161,15 +156,14 @@ static void run_backward(trial *t, const spmd_value *saved) {
     hold(t, spmd, spmd->results[i], values, &results[i]);
 }
 
-static void try_function(bd_ctx *ctx, dice *d, const bd_module *train, const bd_function *f,
-                         bd_mesh mesh) {
+static void try_function(bd_ctx *ctx, const bd_module *train, const bd_function *f, bd_mesh mesh) {
   bd_module *sharded = bd_module_create(ctx, BD_STAGE_SHARDED, "trial");
   sharded->mesh = mesh;
   sharded->stages = 1;
   sharded->micro_batch = 4;
-  bd_strategy s = random_strategy(ctx, d, &mesh, 4, f);
+  bd_strategy s = random_strategy(ctx, &mesh, 4, f);
   bd_function *forward, *backward;
-  trial t = {.ctx = ctx, .dice = d, .train = train, .sharded = sharded, .source = f};
+  trial t = {.ctx = ctx, .train = train, .sharded = sharded, .source = f};
   t.key.seed = 5;
   bd_status status = bd_apply_strategy(ctx, train, &mesh, 4, &s, &forward, &backward);
   bd_diags_print(ctx, stderr, false);
@@ -196,13 +190,13 @@ static bd_module *parse(bd_ctx *ctx, const char *text) {
 
 static void try_graph(const char *text) {
   static const bd_mesh meshes[] = {{1, {2}}, {1, {3}}, {1, {4}}, {2, {2, 2}}, {3, {2, 1, 2}}};
-  dice d = {11};
+  random_begin(11);
   bd_ctx *ctx = bd_ctx_create();
   bd_module *train = parse(ctx, text);
   bd_arena *home = ctx->arena, *scratch = bd_ctx_create_arena(ctx);
   for (int i = 0; i < 20; ++i) {
     ctx->arena = scratch;
-    try_function(ctx, &d, train, train->functions[0], meshes[roll(&d, 5)]);
+    try_function(ctx, train, train->functions[0], meshes[roll(5)]);
     bd_arena_reset(scratch);
     ctx->arena = home;
   }
@@ -221,7 +215,7 @@ static void test_random_strategies(void **state) {
   (void)state;
   static const bd_mesh meshes[] = {{1, {2}}, {1, {3}}, {1, {4}}, {2, {2, 2}}, {3, {2, 1, 2}}};
   static const char *const models[] = {"gpt2-tiny", "llama-tiny"};
-  dice d = {7};
+  random_begin(7);
   bd_ctx *ctx = bd_ctx_create();
   for (int m = 0; m < 2; ++m) {
     bd_module *train = load(ctx, models[m]);
@@ -230,7 +224,7 @@ static void test_random_strategies(void **state) {
       for (int f = 0; f < train->function_count; ++f) {
         if (train->functions[f]->role != BD_ROLE_FORWARD) continue;
         ctx->arena = scratch;
-        try_function(ctx, &d, train, train->functions[f], meshes[roll(&d, 5)]);
+        try_function(ctx, train, train->functions[f], meshes[roll(5)]);
         bd_arena_reset(scratch);
         ctx->arena = home;
       }

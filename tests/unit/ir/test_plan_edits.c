@@ -5,6 +5,7 @@
 #include "ir/plan_notes.h"
 #include "planner/planner.h"
 #include "tests/unit/ir/support_program.h"
+#include "tests/unit/random.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,12 +16,6 @@
 #include <cmocka.h>
 
 enum { EDITS = 90, BATCH = 4, VOCABULARY = 11, MOST_RANKS = 16 };
-
-static uint64_t state;
-static unsigned below(size_t limit) {
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return (unsigned)((state >> 33) % limit);
-}
 
 typedef struct scene {
   bd_ctx *ctx;
@@ -38,8 +33,8 @@ static bd_tensor random_tensor(bd_ctx *ctx, bd_type type, int64_t batch) {
   int64_t count = bd_type_elements(&type, batch);
   bd_tensor tensor = {type, BD_NEW_ARRAY(ctx->arena, double, count)};
   for (int64_t i = 0; i < count; i++)
-    tensor.data[i] =
-        bd_dtype_is_float(type.dtype) ? ((int)below(2001) - 1000) / 4000.0 : below(VOCABULARY);
+    tensor.data[i] = bd_dtype_is_float(type.dtype) ? ((int)random_below(2001) - 1000) / 4000.0
+                                                   : random_below(VOCABULARY);
   return tensor;
 }
 
@@ -90,7 +85,7 @@ static char *pick(char *text, const char *word) {
   for (char *at = strstr(text, word); at; at = strstr(at + 1, word))
     count++;
   if (!count) return NULL;
-  int wanted = (int)below((size_t)count);
+  int wanted = (int)random_below((unsigned)count);
   char *at = strstr(text, word);
   while (wanted-- > 0)
     at = strstr(at + 1, word);
@@ -109,7 +104,8 @@ static void edit_split(char *text) {
   char *at = pick(text, "\"split\": \"");
   at += strlen("\"split\": \"");
   if (*at != '"')
-    at[below(strcspn(at, "\""))] = below(2) ? '-' : letters[below(sizeof letters - 1)];
+    at[random_below(strcspn(at, "\""))] =
+        random_below(2) ? '-' : letters[random_below(sizeof letters - 1)];
 }
 
 // A letter that another op of the file has: more often valid.
@@ -121,11 +117,11 @@ static void edit_split_likely(char *text) {
 
 static void edit_dims(char *text) {
   char *at = pick(text, "\"dims\": [") + strlen("\"dims\": [");
-  char digit[2] = {(char)('0' + below(4)), 0};
+  char digit[2] = {(char)('0' + random_below(4)), 0};
   if (*at == 'n')
     replace(text, at, 4, digit);
   else if (*at >= '0' && *at <= '9')
-    replace(text, at, 1, below(3) ? "null" : digit);
+    replace(text, at, 1, random_below(3) ? "null" : digit);
 }
 
 static void edit_saved(char *text) {
@@ -139,15 +135,15 @@ static void edit_saved(char *text) {
 static void edit_digit(char *text) {
   size_t length = strlen(text);
   for (int tried = 0; tried < 1000; tried++) {
-    char *at = &text[below(length)];
+    char *at = &text[random_below(length)];
     if (*at < '0' || *at > '9') continue;
-    *at = (char)('0' + below(10));
+    *at = (char)('0' + random_below(10));
     return;
   }
 }
 
 static void edit_byte(char *text) {
-  text[below(strlen(text))] = (char)(' ' + below(95));
+  text[random_below(strlen(text))] = (char)(' ' + random_below(95));
 }
 
 // A line is dropped, doubled, or changes places with the next.
@@ -158,7 +154,7 @@ static void edit_line(char *text) {
   memcpy(line, at, length);
   memcpy(line + length, at, length);
   line[2 * length] = 0;
-  unsigned kind = below(3);
+  unsigned kind = random_below(3);
   if (strlen(at) > length) {
     if (kind == 0) replace(text, at, length, "");
     if (kind == 1) {
@@ -176,8 +172,8 @@ static void edit(char *text) {
   static void (*const edits[])(char *) = {
       edit_split, edit_split, edit_split_likely, edit_split_likely, edit_dims, edit_dims, edit_dims,
       edit_saved, edit_saved, edit_saved,        edit_digit,        edit_byte, edit_line};
-  for (unsigned i = 0; i < 1 + below(2); i++)
-    edits[below(sizeof edits / sizeof *edits)](text);
+  for (unsigned i = 0; i < 1 + random_below(2); i++)
+    edits[random_below(sizeof edits / sizeof *edits)](text);
 }
 
 // All the road from the file to the program of every stage.
@@ -239,7 +235,7 @@ static void test_edits(void **unused) {
   scene s = {.ctx = bd_ctx_create()};
   bd_model_options options = {.sequence = 6, .vocabulary = VOCABULARY};
   bd_module *graph;
-  state = 11;
+  random_begin(11);
   s.key.seed = 5;
   assert_int_equal(bd_model_load(s.ctx, "gpt2-tiny", &options, &graph), BD_OK);
   assert_int_equal(bd_pass_autodiff(s.ctx, graph, &s.train), BD_OK);

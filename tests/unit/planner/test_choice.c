@@ -1,5 +1,6 @@
 // The layer ILP against exhaustive search on random small problems.
 #include "planner/choice/eliminate.h"
+#include "tests/unit/random.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,12 +8,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-
-static uint64_t state;
-static unsigned random_below(unsigned limit) {
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return (unsigned)(state >> 33) % limit;
-}
 
 // Classes of options of one end of an edge; every class has a member when there are that many.
 static int *random_classes(bd_ctx *ctx, int options, int *out_count) {
@@ -73,7 +68,7 @@ static void test_equals_exhaustive(void **unused) {
   (void)unused;
   int infeasible = 0;
   for (int trial = 0; trial < 400; trial++) {
-    state = 77u + (uint64_t)trial;
+    random_begin(77u + (uint64_t)trial);
     bd_ctx *ctx = bd_ctx_create();
     bd_choice_problem p = random_problem(ctx);
     bd_choice choice;
@@ -98,7 +93,7 @@ static void test_relaxed_bounds_hold(void **unused) {
   (void)unused;
   int loose = 0;
   for (int trial = 0; trial < 1200; trial++) {
-    state = 1234u + (uint64_t)trial;
+    random_begin(1234u + (uint64_t)trial);
     bd_ctx *ctx = bd_ctx_create();
     bd_choice_problem p = random_problem(ctx);
     p.budget = INFINITY;
@@ -162,7 +157,7 @@ static void test_dense_has_bound(void **unused) {
   (void)unused;
   bd_ctx *ctx = bd_ctx_create();
   bd_choice free_choice, choice;
-  state = 5;
+  random_begin(5);
   bd_choice_problem p = dense_problem(ctx, 14, 12);
   assert_null(bd_elimination_create(ctx, &p, NULL, -1));
   assert_int_equal(bd_choice_solve(ctx, &p, 1, &free_choice), BD_OK);

@@ -1,6 +1,7 @@
 // What no pipeline beats, against every pipeline of small instances, run pass by pass.
 #include "planner/full/floor.h"
 #include "planner/step/step.h"
+#include "tests/unit/random.h"
 // cmocka.h wants these first.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,13 +23,6 @@ typedef struct instance {
   bool possible[MOST_RUNS][MOST_SIZES];
   double handing[MOST_SIZES]; // of all messages of a stage
 } instance;
-
-static uint64_t state;
-
-static unsigned random_below(unsigned limit) {
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return (unsigned)(state >> 33) % limit;
-}
 
 static void make_instance(instance *in) {
   static const int chunks[] = {2, 3};
@@ -152,7 +146,7 @@ static void test_no_pipeline_is_faster(void **unused) {
   int compared = 0;
   double ratios = 0;
   for (int i = 0; i < TRIALS; i++) {
-    state = (uint64_t)i * 0x9e3779b97f4a7c15u;
+    random_begin((uint64_t)i * 0x9e3779b97f4a7c15u);
     make_instance(&in);
     bd_ctx *ctx = bd_ctx_create();
     trial t = {.in = &in, .ctx = ctx, .best = INFINITY};

@@ -3,6 +3,7 @@
 // definitions.
 #include "planner/graph/construct.h"
 #include "planner/graph/interleave.h"
+#include "tests/unit/random.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,11 +22,6 @@ enum {
   LINKS = 3
 };
 
-static uint64_t state;
-static unsigned random_below(unsigned limit) {
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return (unsigned)(state >> 33) % limit;
-}
 static double random_seconds(double base) {
   return base * random_below(4000) / 1000.0;
 }
@@ -354,7 +350,7 @@ static void test_equals_enumeration(void **unused) {
   static instance in;
   int found = 0;
   for (int i = 0; i < TRIALS; i++) {
-    state = (uint64_t)i * 0x9e3779b97f4a7c15u;
+    random_begin((uint64_t)i * 0x9e3779b97f4a7c15u);
     make_instance(&in);
     check_instance(&in, &found);
   }
@@ -414,7 +410,7 @@ static void check_setting(const instance *in, trial *t) {
 static void test_bounds_hold_with_little_effort(void **unused) {
   static instance in;
   for (int i = 0; i < TRIALS; i++) {
-    state = (uint64_t)(i + TRIALS) * 0x9e3779b97f4a7c15u;
+    random_begin((uint64_t)(i + TRIALS) * 0x9e3779b97f4a7c15u);
     make_instance(&in);
     trial t = {.in = &in, .best = INFINITY, .lacking = INT64_MAX};
     t.schedule = i % BD_SCHEDULE_COUNT;

@@ -6,6 +6,7 @@
 #include "planner/pipeline/pipeline.h"
 #include "planner/pipeline/refill.h"
 #include "planner/step/step.h"
+#include "tests/unit/random.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,15 +18,9 @@
 
 enum { TRIALS = 240, LARGEST = 3 * 3 * 3, CELLS = 3 * 3, SHARED = 2, PADDING = 80 };
 
-static uint64_t state;
-static unsigned random_below(unsigned limit) {
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return (unsigned)(state >> 33) % limit;
-}
-
 // The first numbers of neighbouring trials are much alike.
 static void begin_trial(uint64_t seed, int trial) {
-  state = seed + 31u * (uint64_t)trial;
+  random_begin(seed + 31u * (uint64_t)trial);
   for (int i = 0; i < 4; i++)
     random_below(2);
 }

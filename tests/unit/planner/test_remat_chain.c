@@ -1,6 +1,7 @@
 // Recomputation of chains against the list of all schedules that the dynamic program ranges over.
 #include "ir/base/clock.h"
 #include "planner/remat/chain.h"
+#include "tests/unit/random.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,12 +11,6 @@
 #include <cmocka.h>
 
 enum { MOST_LAYERS = 6 };
-
-static uint64_t state;
-static unsigned random_below(unsigned limit) {
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return (unsigned)(state >> 33) % limit;
-}
 
 static bd_chain random_chain(bd_ctx *ctx) {
   int layers = 2 + (int)random_below(MOST_LAYERS - 1);
@@ -110,7 +105,7 @@ static void check_budget(bd_ctx *ctx, const bd_chain *c, int64_t budget, double 
 static void test_equals_all_schedules(void **unused) {
   (void)unused;
   int recomputing = 0;
-  state = 5;
+  random_begin(5);
   for (int trial = 0; trial < 150; trial++) {
     bd_ctx *ctx = bd_ctx_create();
     bd_chain c = random_chain(ctx);
@@ -137,7 +132,7 @@ static void test_equals_all_schedules(void **unused) {
 static void test_coarse(void **unused) {
   (void)unused;
   int gaps = 0;
-  state = 9;
+  random_begin(9);
   for (int trial = 0; trial < 60; trial++) {
     bd_ctx *ctx = bd_ctx_create();
     bd_chain c = random_chain(ctx);
@@ -174,7 +169,7 @@ static void test_limit(void **unused) {
                 .backward = BD_NEW_ARRAY(ctx->arena, double, LAYERS),
                 .value = BD_NEW_ARRAY(ctx->arena, int64_t, LAYERS + 1),
                 .tape = BD_NEW_ARRAY(ctx->arena, int64_t, LAYERS)};
-  state = 5;
+  random_begin(5);
   for (int i = 0; i + 1 < LAYERS; i++) {
     c.forward[i] = 1 + random_below(90);
     c.backward[i] = 2 * c.forward[i];
@@ -195,7 +190,7 @@ static void test_limit(void **unused) {
 // The replay refuses what lacks an input, what is left over, and what ends early.
 static void test_replay_refuses(void **unused) {
   (void)unused;
-  state = 3;
+  random_begin(3);
   bd_ctx *ctx = bd_ctx_create();
   bd_chain c = random_chain(ctx);
   bd_remat_answer answer = {0};

@@ -1,5 +1,6 @@
 // Recomputation on graphs against the shortest path over all sets of resident values.
 #include "planner/remat/graph.h"
+#include "tests/unit/random.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,12 +10,6 @@
 #include <cmocka.h>
 
 enum { MOST_NODES = 9, SETS = 1 << MOST_NODES };
-
-static uint64_t state;
-static unsigned random_below(unsigned limit) {
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return (unsigned)(state >> 33) % limit;
-}
 
 static void add_edge(bd_graph *g, int producer, int consumer) {
   bd_set_add(g->inputs + consumer, producer);
@@ -103,7 +98,7 @@ static void check_budget(bd_ctx *ctx, const bd_graph *g, int64_t budget, double 
 static void test_equals_exhaustive(void **unused) {
   (void)unused;
   int recomputing = 0, impossible = 0;
-  state = 2;
+  random_begin(2);
   for (int trial = 0; trial < 200; trial++) {
     bd_ctx *ctx = bd_ctx_create();
     bd_graph g = random_graph(ctx);
@@ -126,7 +121,7 @@ static void test_equals_exhaustive(void **unused) {
 // The replay refuses a sequence with any one step left out, unless it only freed memory.
 static void test_replay_refuses(void **unused) {
   (void)unused;
-  state = 4;
+  random_begin(4);
   bd_ctx *ctx = bd_ctx_create();
   bd_graph g = random_graph(ctx);
   bd_remat_answer answer = {0};

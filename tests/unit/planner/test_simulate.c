@@ -3,6 +3,7 @@
 #include "ir/pass.h"
 #include "planner/planner.h"
 #include "planner/simulate/source.h"
+#include "tests/unit/random.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,22 +12,16 @@
 
 #include <cmocka.h>
 
-static uint64_t seed = 1;
-static unsigned below(unsigned limit) {
-  seed = seed * 6364136223846793005u + 1442695040888963407u;
-  return (unsigned)(seed >> 33) % limit;
-}
-
 static double between(double low, double high) { // evenly over the logarithm
-  return low * pow(high / low, below(1u << 20) / (double)(1u << 20));
+  return low * pow(high / low, random_below(1u << 20) / (double)(1u << 20));
 }
 
 static bd_cluster random_cluster(bd_ctx *ctx) {
   static const char *const names[] = {"cpu:1x1", "a100-80gb:1x1", "v100:1x1", "h100:1x1"};
   bd_cluster c;
-  assert_int_equal(bd_cluster_load(ctx, names[below(4)], &c), BD_OK);
-  c.nodes = 1 + (int)below(6);
-  c.devices_per_node = 1 + (int)below(8);
+  assert_int_equal(bd_cluster_load(ctx, names[random_below(4)], &c), BD_OK);
+  c.nodes = 1 + (int)random_below(6);
+  c.devices_per_node = 1 + (int)random_below(8);
   c.intra.latency_seconds = between(1e-7, 1e-5);
   c.intra.bytes_per_second = between(3e7, 4e11);
   c.inter.latency_seconds = c.intra.latency_seconds * between(1, 10);
@@ -37,7 +32,7 @@ static bd_cluster random_cluster(bd_ctx *ctx) {
 
 // One or two axes with as many ranks.
 static bd_mesh random_mesh(int devices) {
-  int far = 1 + (int)below(4);
+  int far = 1 + (int)random_below(4);
   if (far == 1 || far >= devices || devices % far) return (bd_mesh){1, {devices}};
   return (bd_mesh){2, {far, devices / far}};
 }
@@ -51,27 +46,28 @@ static bool random_plan(bd_ctx *ctx, bd_module **out_train, bd_cluster *out_clus
   static const model models[] = {{"gpt2-tiny", 16},        {"gpt2-tiny", 32},
                                  {"llama-tiny", 32},       {"gpt2-tiny-25h", 24},
                                  {"examples/mlp.json", 0}, {"examples/cnn.json", 0}};
-  const model *m = &models[below(6)];
+  const model *m = &models[random_below(6)];
   bd_model_options options = {.sequence = m->sequence};
   bd_module *graph;
   assert_int_equal(bd_model_load(ctx, m->spec, &options, &graph), BD_OK);
   assert_int_equal(bd_pass_autodiff(ctx, graph, out_train), BD_OK);
   *out_cluster = random_cluster(ctx);
-  int stages = 1 + (int)below(8), devices = bd_cluster_devices(out_cluster);
+  int stages = 1 + (int)random_below(8), devices = bd_cluster_devices(out_cluster);
   if (devices % stages) return false;
   bd_plan_request request = {.model = m->spec,
                              .target = out_cluster->gpu ? "cuda" : "cpu",
-                             .optimizer = below(3) ? "adamw" : "sgd",
+                             .optimizer = random_below(3) ? "adamw" : "sgd",
                              .precision = BD_F32,
                              .sequence = bd_module_sequence(*out_train),
                              .limit_seconds = 5,
                              .stages = stages,
                              .mesh = random_mesh(devices / stages),
-                             .schedule = (int)below(2),
-                             .zero = (int)below(3) - 1,
-                             .recompute = (int)below(3) - 1};
-  request.micro_batch = 1 << below(5);
-  request.global_batch = request.micro_batch << (below(4) ? 3 + below(4) : below(3));
+                             .schedule = (int)random_below(2),
+                             .zero = (int)random_below(3) - 1,
+                             .recompute = (int)random_below(3) - 1};
+  request.micro_batch = 1 << random_below(5);
+  request.global_batch = request.micro_batch
+                         << (random_below(4) ? 3 + random_below(4) : random_below(3));
   return bd_plan_search(ctx, *out_train, out_cluster, &request, out) == BD_OK;
 }
 

@@ -1,6 +1,7 @@
 // Integer programs: every solver that is built in against exhaustive search, and against each
 // other.
 #include "planner/solver.h"
+#include "tests/unit/random.h"
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -13,28 +14,22 @@
 
 enum { COLUMNS = 6, ROWS = 5, HIGHEST = 3 };
 
-static unsigned random_below(uint64_t *state, unsigned limit) {
-  *state = *state * 6364136223846793005u + 1442695040888963407u;
-  return (unsigned)(*state >> 33) % limit;
-}
-
 // Integral columns of 0 to HIGHEST; rows with either end, both, or equal ends.
-static bd_program random_program(bd_ctx *ctx, uint64_t *state) {
+static bd_program random_program(bd_ctx *ctx) {
   bd_program p = {0};
-  int columns = 2 + (int)random_below(state, COLUMNS - 1);
+  int columns = 2 + (int)random_below(COLUMNS - 1);
   for (int i = 0; i < columns; i++)
-    bd_program_add_column(ctx, &p, (double)random_below(state, 41) - 15, 0,
-                          1 + random_below(state, HIGHEST), true);
-  int rows = (int)random_below(state, ROWS + 1);
+    bd_program_add_column(ctx, &p, (double)random_below(41) - 15, 0, 1 + random_below(HIGHEST),
+                          true);
+  int rows = (int)random_below(ROWS + 1);
   for (int r = 0; r < rows; r++) {
-    double low = (double)random_below(state, 12) - 4, high = low + random_below(state, 6);
-    unsigned kind = random_below(state, 4);
+    double low = (double)random_below(12) - 4, high = low + random_below(6);
+    unsigned kind = random_below(4);
     if (kind == 0) low = -INFINITY;
     if (kind == 1) high = INFINITY;
     bd_program_add_row(ctx, &p, low, high);
     for (int i = 0; i < columns; i++)
-      if (random_below(state, 3))
-        bd_program_add_entry(ctx, &p, r, i, (double)random_below(state, 9) - 3);
+      if (random_below(3)) bd_program_add_entry(ctx, &p, r, i, (double)random_below(9) - 3);
   }
   return p;
 }
@@ -83,8 +78,9 @@ static void check(bd_ctx *ctx, const bd_program *p, double best) {
 }
 
 static void try_programs(bd_ctx *ctx, bd_solver_kind solver, uint64_t seed, int count) {
+  random_begin(seed);
   for (int i = 0; i < count; i++) {
-    bd_program p = random_program(ctx, &seed);
+    bd_program p = random_program(ctx);
     p.solver = solver;
     check(ctx, &p, exhaustive(&p));
     bd_arena_reset(ctx->arena);
@@ -101,11 +97,11 @@ static void integral(bd_solver_kind solver) {
 static void test_mixed(void **unused) {
   (void)unused;
   bd_ctx *ctx = bd_ctx_create();
-  uint64_t state = 7;
+  random_begin(7);
   for (int i = 0; i < 200; i++) {
-    bd_program p = random_program(ctx, &state);
+    bd_program p = random_program(ctx);
     for (int c = 0; c < p.columns; c++)
-      p.integral[c] = random_below(&state, 2);
+      p.integral[c] = random_below(2);
     bd_solution first, out;
     assert_int_equal(bd_solver_run(ctx, &p, 60, INFINITY, &first), BD_OK);
     for (int kind = 1; bd_solver_names[kind]; kind++) {
@@ -120,14 +116,15 @@ static void test_mixed(void **unused) {
 }
 
 // A knapsack with many items of nearly equal worth: nobody is done in no time.
-static bd_program hard_program(bd_ctx *ctx, uint64_t state) {
+static bd_program hard_program(bd_ctx *ctx, uint64_t seed) {
+  random_begin(seed);
   bd_program p = {0};
   for (int r = 0; r < 8; r++)
     bd_program_add_row(ctx, &p, -INFINITY, 6000);
   for (int i = 0; i < 120; i++) {
-    bd_program_add_column(ctx, &p, -1000.0 - random_below(&state, 50), 0, 1, true);
+    bd_program_add_column(ctx, &p, -1000.0 - random_below(50), 0, 1, true);
     for (int r = 0; r < 8; r++)
-      bd_program_add_entry(ctx, &p, r, i, 100 + random_below(&state, 97));
+      bd_program_add_entry(ctx, &p, r, i, 100 + random_below(97));
   }
   return p;
 }

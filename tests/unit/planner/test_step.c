@@ -4,6 +4,7 @@
 #include "planner/step/bound.h"
 #include "planner/step/path.h"
 #include "planner/step/step.h"
+#include "tests/unit/random.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,14 +17,8 @@
 enum { MOST_STAGES = 8, MOST_CHUNKS = 4, MOST_MICRO_BATCHES = 32, TRIALS = 20000 };
 enum { MOST_MESSAGES = 2 * MOST_STAGES * MOST_CHUNKS };
 
-static uint64_t seed = 1;
-static unsigned below(unsigned limit) {
-  seed = seed * 6364136223846793005u + 1442695040888963407u;
-  return (unsigned)(seed >> 33) % limit;
-}
-
 static double unit(void) {
-  return below(1u << 20) / (double)(1u << 20);
+  return random_below(1u << 20) / (double)(1u << 20);
 }
 
 // What bd_step_seconds is given.
@@ -35,12 +30,12 @@ typedef struct trial {
 
 // Stages differ by up to a factor of `spread`.
 static trial make_trial(double spread) {
-  trial t = {.schedule = (bd_schedule)below(BD_SCHEDULE_COUNT), .chunks = 1};
-  t.stages = 2 + (int)below(MOST_STAGES - 1);
-  t.micro_batches = 1 + (int)below(MOST_MICRO_BATCHES);
+  trial t = {.schedule = (bd_schedule)random_below(BD_SCHEDULE_COUNT), .chunks = 1};
+  t.stages = 2 + (int)random_below(MOST_STAGES - 1);
+  t.micro_batches = 1 + (int)random_below(MOST_MICRO_BATCHES);
   if (t.schedule == BD_SCHEDULE_INTERLEAVED) {
-    t.chunks = 1 + (int)below(MOST_CHUNKS);
-    t.micro_batches = t.stages * (1 + (int)below((unsigned)(MOST_MICRO_BATCHES / t.stages)));
+    t.chunks = 1 + (int)random_below(MOST_CHUNKS);
+    t.micro_batches = t.stages * (1 + (int)random_below((unsigned)(MOST_MICRO_BATCHES / t.stages)));
   }
   double backward = 1 + 2 * unit(), weight = unit();
   for (int s = 0; s < t.stages; s++) {
