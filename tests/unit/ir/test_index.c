@@ -1,3 +1,4 @@
+// Index rules: what they say of shapes and splits, and what is refused.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +7,6 @@
 #include <cmocka.h>
 
 #include "tests/unit/ir/support_index.h"
-#include <string.h>
 
 static void test_pointwise_aligns_at_the_end(void **state) {
   bench *b = *state;
@@ -166,227 +166,6 @@ static void test_slice_and_pad(void **state) {
   expect_fail(b, BD_OP_PAD, "attribute dim is -1");
 }
 
-static void test_normalizations(void **state) {
-  bench *b = *state;
-  operand(b, BD_F32, DIMS(B, 64, 768));
-  operand(b, BD_F32, DIMS(768));
-  operand(b, BD_F32, DIMS(768));
-  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "eps", 1e-5);
-  bd_id y = make(b, BD_OP_LAYERNORM);
-  expect_type(b, y, BD_F32, DIMS(B, 64, 768));
-  expect_type(b, y + 1, BD_F32, DIMS(B, 64));
-  expect_type(b, y + 2, BD_F32, DIMS(B, 64));
-  assert_int_equal(loop_of(b, 'c')->kind, BD_LOOP_WHOLE);
-  assert_false(allowed(b, 'c', 2, 8));
-  assert_int_equal(at_result(b, 'B', 1), 1);
-  bd_id x = b->in[0];
-  fresh(b);
-  b->in[0] = y, b->in[1] = x, b->in[2] = y + 1, b->in[3] = y + 2;
-  b->in_count = 4;
-  expect_type(b, make(b, BD_OP_LAYERNORM_DW), BD_F32, DIMS(768));
-  assert_int_equal(at_result(b, 'A', 1), BD_PARTIAL_SUM);
-  assert_int_equal(at_result(b, 'c', 1), 0);
-  fresh(b);
-  operand(b, BD_BF16, DIMS(B, 16));
-  operand(b, BD_BF16, DIMS(16));
-  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "eps", 1e-5);
-  y = make(b, BD_OP_RMSNORM);
-  expect_type(b, y, BD_BF16, DIMS(B, 16));
-  expect_type(b, y + 1, BD_F32, DIMS(B));
-}
-
-static void test_embedding(void **state) {
-  bench *b = *state;
-  operand(b, BD_F32, DIMS(50257, 768));
-  operand(b, BD_I32, DIMS(B, 64));
-  expect_type(b, make(b, BD_OP_EMBED), BD_F32, DIMS(B, 64, 768));
-  assert_true(loop_of(b, 'v')->gather);
-  assert_int_equal(at_operand(b, 'v', 0), 0);
-  assert_int_equal(at_result(b, 'v', 0), BD_PARTIAL_SUM);
-  assert_int_equal(at_operand(b, 'A', 1), 0);
-  bd_mesh one = {0};
-  int8_t none[BD_MAX_AXES] = {-1, -1, -1, -1};
-  assert_true(bd_op_bytes(b->function, b->op, &b->map, &one, none, 2) ==
-              4.0 * (2 * 2 * 64 * 768 + 2 * 64));
-  fresh(b);
-  operand(b, BD_F32, DIMS(B, 64, 768));
-  operand(b, BD_I32, DIMS(B, 64));
-  set_int(b, "rows", 50257);
-  expect_type(b, make(b, BD_OP_EMBED_DW), BD_F32, DIMS(50257, 768));
-  assert_int_equal(loop_of(b, 'v')->kind, BD_LOOP_PARALLEL);
-  assert_true(loop_of(b, 'v')->gather);
-  assert_int_equal(at_result(b, 'A', 0), BD_PARTIAL_SUM);
-  assert_int_equal(at_result(b, 'v', 0), 0);
-  b->attrs[0] = bd_attr_int(b->ctx, "rows", 0);
-  expect_fail(b, BD_OP_EMBED_DW, "attribute rows is 0");
-  fresh(b);
-  operand(b, BD_F32, DIMS(50257, 768));
-  operand(b, BD_F32, DIMS(B, 64));
-  expect_fail(b, BD_OP_EMBED, "operand 2 must hold integers, not f32");
-}
-
-static void test_losses(void **state) {
-  bench *b = *state;
-  operand(b, BD_F32, DIMS(B, 64, 50257));
-  bd_id lse = make(b, BD_OP_LSE);
-  expect_type(b, lse, BD_F32, DIMS(B, 64));
-  assert_int_equal(at_result(b, 'v', 0), BD_PARTIAL_LSE);
-  assert_true(allowed(b, 'v', 4, 8));
-  operand(b, BD_I32, DIMS(B, 64));
-  b->in[b->in_count++] = lse;
-  bd_id loss = make(b, BD_OP_XENT);
-  expect_type(b, loss, BD_F32, 0, NULL);
-  assert_int_equal(at_result(b, 'v', 0), BD_PARTIAL_SUM);
-  assert_int_equal(at_result(b, 'A', 0), BD_PARTIAL_SUM);
-  b->in[b->in_count++] = loss;
-  expect_type(b, make(b, BD_OP_XENT_GRAD), BD_F32, DIMS(B, 64, 50257));
-  assert_int_equal(at_operand(b, 'v', 3), BD_REPLICATED);
-  assert_int_equal(at_result(b, 'v', 0), 2);
-}
-
-static void test_attention_heads(void **state) {
-  bench *b = *state;
-  for (int i = 0; i < 3; ++i)
-    operand(b, BD_F32, DIMS(B, 64, 25, 64));
-  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "scale", 0.125);
-  bd_id out = make(b, BD_OP_ATTENTION);
-  expect_type(b, out, BD_F32, DIMS(B, 64, 25, 64));
-  expect_type(b, out + 1, BD_F32, DIMS(B, 64, 25));
-  assert_true(allowed(b, 'k', 2, 8));
-  assert_true(allowed(b, 'b', 4, 8));
-  assert_false(allowed(b, 'b', 3, 8));
-  assert_false(allowed(b, 't', 2, 8));
-  assert_int_equal(at_operand(b, 'k', 1), 2);
-  assert_int_equal(at_result(b, 'k', 1), 2);
-  bd_mesh one = {0};
-  int8_t none[BD_MAX_AXES] = {-1, -1, -1, -1};
-  double flops = bd_op_flops(b->function, b->op, &b->map, &one, none, 2);
-  assert_true(flops == 4.0 * 2 * 25 * 64 * 64 * 64);
-}
-
-static void test_grouped_heads(void **state) {
-  bench *b = *state;
-  operand(b, BD_F32, DIMS(B, 64, 12, 32));
-  operand(b, BD_F32, DIMS(B, 64, 3, 32));
-  operand(b, BD_F32, DIMS(B, 64, 3, 32));
-  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "scale", 0.125);
-  bd_id out = make(b, BD_OP_ATTENTION);
-  assert_int_equal(loop_of(b, 'k')->extent, 3);
-  assert_false(allowed(b, 'k', 2, 8));
-  assert_true(allowed(b, 'k', 3, 8));
-  bd_id q = b->in[0], k = b->in[1], v = b->in[2];
-  b->in_count = 6;
-  b->in[0] = out, b->in[1] = q, b->in[2] = k, b->in[3] = v, b->in[4] = out, b->in[5] = out + 1;
-  bd_id dq = make(b, BD_OP_ATTENTION_GRAD);
-  expect_type(b, dq, BD_F32, DIMS(B, 64, 12, 32));
-  expect_type(b, dq + 2, BD_F32, DIMS(B, 64, 3, 32));
-  assert_int_equal(at_operand(b, 'k', 5), 2);
-  b->in[5] = out;
-  expect_fail(b, BD_OP_ATTENTION_GRAD, "operand 6 must have 3 dimensions");
-  fresh(b);
-  operand(b, BD_F32, DIMS(B, 64, 12, 32));
-  operand(b, BD_F32, DIMS(B, 64, 5, 32));
-  operand(b, BD_F32, DIMS(B, 64, 5, 32));
-  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "scale", 0.125);
-  expect_fail(b, BD_OP_ATTENTION, "12 query heads are not a multiple of 5");
-}
-
-static void test_convolution(void **state) {
-  bench *b = *state;
-  operand(b, BD_F32, DIMS(B, 3, 28, 28));
-  operand(b, BD_F32, DIMS(16, 3, 5, 5));
-  set_ints(b, "strides", 2, (const int64_t[]){2, 2});
-  set_ints(b, "pads", 4, (const int64_t[]){2, 2, 2, 2});
-  bd_id y = make(b, BD_OP_CONV);
-  expect_type(b, y, BD_F32, DIMS(B, 16, 14, 14));
-  assert_int_equal(at_result(b, 'c', 0), BD_PARTIAL_SUM);
-  assert_int_equal(at_operand(b, 'o', 1), 0);
-  bd_id x = b->in[0], w = b->in[1];
-  b->in[0] = y;
-  set_ints(b, "dims", 2, (const int64_t[]){28, 28});
-  expect_type(b, make(b, BD_OP_CONV_DX), BD_F32, DIMS(B, 3, 28, 28));
-  assert_int_equal(at_result(b, 'o', 0), BD_PARTIAL_SUM);
-  assert_int_equal(at_result(b, 'c', 0), 1);
-  b->in[0] = x, b->in[1] = y;
-  b->attrs[2] = bd_attr_ints(b->ctx, "kernel", 2, (const int64_t[]){5, 5});
-  expect_type(b, make(b, BD_OP_CONV_DW), BD_F32, DIMS(16, 3, 5, 5));
-  assert_int_equal(at_result(b, 'n', 0), BD_PARTIAL_SUM);
-  assert_int_equal(at_result(b, 'o', 0), 0);
-  b->in[1] = w;
-  b->attr_count = 0;
-  set_ints(b, "strides", 2, (const int64_t[]){1, 0});
-  expect_fail(b, BD_OP_CONV, "attribute strides holds 0, not in 1 to 1048576");
-  b->attrs[0] = bd_attr_ints(b->ctx, "pads", 2, (const int64_t[]){1, 1});
-  expect_fail(b, BD_OP_CONV, "attribute pads has 2 numbers, not 4");
-  b->attrs[0] = bd_attr_int(b->ctx, "groups", 2);
-  expect_fail(b, BD_OP_CONV, "2 groups do not divide 3 input and 16 output channels");
-  fresh(b);
-  operand(b, BD_F32, DIMS(B, 3, 28, 28, 28, 2));
-  operand(b, BD_F32, DIMS(3, 3, 1, 1, 1, 1));
-  expect_fail(b, BD_OP_CONV, "operand 1 must have 3 to 5 dimensions");
-}
-
-static void test_channels_last(void **state) {
-  bench *b = *state;
-  operand(b, BD_BF16, DIMS(B, 9, 8));
-  operand(b, BD_BF16, DIMS(12, 2, 3));
-  set_int(b, "groups", 4);
-  set_int(b, "channels_last", 1);
-  bd_id y = make(b, BD_OP_CONV), x = b->in[0];
-  expect_type(b, y, BD_BF16, DIMS(B, 7, 12));
-  assert_int_equal(at_operand(b, 'g', 0), 2);
-  assert_int_equal(at_operand(b, 'g', 1), 0);
-  assert_int_equal(at_result(b, 'g', 0), 2);
-  b->in[0] = y;
-  set_ints(b, "dims", 1, (const int64_t[]){9});
-  expect_type(b, make(b, BD_OP_CONV_DX), BD_BF16, DIMS(B, 9, 8));
-  b->in[0] = x, b->in[1] = y;
-  b->attrs[2] = bd_attr_ints(b->ctx, "kernel", 1, (const int64_t[]){3});
-  b->attrs[b->attr_count++] = bd_attr_string(b->ctx, "dtype", "f32");
-  expect_type(b, make(b, BD_OP_CONV_DW), BD_F32, DIMS(12, 2, 3));
-  b->attrs[b->attr_count - 1] = bd_attr_string(b->ctx, "dtype", "f16");
-  expect_fail(b, BD_OP_CONV_DW, "a result of bf16 cannot be f16");
-  fresh(b);
-  operand(b, BD_F16, DIMS(B, 28, 14, 3));
-  set_ints(b, "kernel", 2, (const int64_t[]){2, 2});
-  set_int(b, "channels_last", 1);
-  y = make(b, BD_OP_MAXPOOL);
-  expect_type(b, y, BD_F16, DIMS(B, 27, 13, 3));
-  b->in[b->in_count++] = y;
-  expect_type(b, make(b, BD_OP_MAXPOOL_GRAD), BD_F16, DIMS(B, 28, 14, 3));
-  assert_int_equal(at_operand(b, 'c', 1), 3);
-}
-
-static void test_grouped_convolution(void **state) {
-  bench *b = *state;
-  operand(b, BD_F32, DIMS(B, 8, 9));
-  operand(b, BD_F32, DIMS(12, 2, 3));
-  set_int(b, "groups", 4);
-  bd_id y = make(b, BD_OP_CONV);
-  expect_type(b, y, BD_F32, DIMS(B, 12, 7));
-  assert_true(allowed(b, 'g', 2, 8));
-  assert_false(allowed(b, 'g', 8, 8));
-  assert_false(allowed(b, 'o', 3, 8));
-  assert_int_equal(at_operand(b, 'g', 0), 1);
-  assert_int_equal(at_operand(b, 'g', 1), 0);
-  assert_int_equal(at_result(b, 'g', 0), 1);
-}
-
-static void test_pooling(void **state) {
-  bench *b = *state;
-  operand(b, BD_F32, DIMS(B, 3, 28, 28));
-  set_ints(b, "kernel", 2, (const int64_t[]){2, 2});
-  set_ints(b, "strides", 2, (const int64_t[]){2, 2});
-  bd_id y = make(b, BD_OP_MAXPOOL);
-  expect_type(b, y, BD_F32, DIMS(B, 3, 14, 14));
-  b->in[b->in_count++] = y;
-  expect_type(b, make(b, BD_OP_MAXPOOL_GRAD), BD_F32, DIMS(B, 3, 28, 28));
-  assert_int_equal(at_operand(b, 'c', 1), 1);
-  b->in_count = 1;
-  b->attrs[0] = bd_attr_ints(b->ctx, "kernel", 2, (const int64_t[]){29, 2});
-  expect_fail(b, BD_OP_MAXPOOL, "a window of 29, 1 apart, does not fit in 28 with pads 0 and 0");
-}
-
 static void test_split_together(void **state) {
   bench *b = *state;
   operand(b, BD_F32, DIMS(B, 25));
@@ -427,29 +206,6 @@ static void test_arity_and_attributes(void **state) {
   expect_fail(b, BD_OP_DROPOUT, "attribute p is 1");
 }
 
-static void test_clone_is_deep(void **state) {
-  bench *b = *state;
-  bd_module *module = bd_module_create(b->ctx, BD_STAGE_GRAPH, "m");
-  operand(b, BD_F32, DIMS(B, 25));
-  b->attrs[b->attr_count++] = bd_attr_ints(b->ctx, "dims", DIMS(B, 5, 5));
-  bd_id y = make(b, BD_OP_RESHAPE);
-  bd_function_add_result(b->ctx, b->function, y);
-  bd_module_add_function(b->ctx, module, b->function);
-  bd_weight weight = {.name = "w", .type = b->function->values[0].type};
-  assert_int_equal(bd_module_add_weight(b->ctx, module, weight), 0);
-  bd_module *copy = bd_module_clone(b->ctx, module);
-  bd_function *f = bd_module_find(copy, "f");
-  assert_non_null(f);
-  assert_ptr_not_equal(f, b->function);
-  assert_ptr_not_equal(f->ops[0].attrs[0].ints, b->op->attrs[0].ints);
-  assert_int_equal(f->ops[0].attrs[0].ints[1], 5);
-  bd_function_add_param(b->ctx, f, "extra", weight.type);
-  assert_int_equal(b->function->param_count, 1);
-  assert_int_equal(f->param_count, 2);
-  assert_false(f->is_weight[1]);
-  assert_null(bd_module_find(copy, "g"));
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_pointwise_aligns_at_the_end),
@@ -458,18 +214,8 @@ int main(void) {
       TEST(test_sum_broadcast_permute),
       TEST(test_reshape),
       TEST(test_slice_and_pad),
-      TEST(test_normalizations),
-      TEST(test_embedding),
-      TEST(test_losses),
-      TEST(test_attention_heads),
-      TEST(test_grouped_heads),
-      TEST(test_convolution),
-      TEST(test_channels_last),
-      TEST(test_grouped_convolution),
-      TEST(test_pooling),
       TEST(test_split_together),
       TEST(test_arity_and_attributes),
-      TEST(test_clone_is_deep),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
