@@ -2,6 +2,8 @@
 // missing wait gives a wrong one under some.
 #include "tests/device/children.h"
 
+#include <math.h>
+
 enum { COUNT = 1000, SEEDS = 20 };
 
 typedef struct buffers {

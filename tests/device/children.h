@@ -5,9 +5,12 @@
 #include "tests/device/fake/device.h"
 #include "tests/runtime/check.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum { CHILDREN_MAX = 8, CHILDREN_TEXT = 4096 };
 

@@ -4,6 +4,7 @@
 #include "runtime/options.h"
 #include "tests/runtime/check.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

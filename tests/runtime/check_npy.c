@@ -3,7 +3,10 @@
 #include "runtime/npy.h"
 #include "tests/runtime/check.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char path[] = "/tmp/braid_npy_XXXXXX";
 

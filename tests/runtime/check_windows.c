@@ -2,7 +2,9 @@
 // channels, as check_kernels.c. Run:
 // mpirun --allow-run-as-root --oversubscribe -n 1 check_windows. Exit 0: all agree.
 #include "runtime/half.h"
+#include "tests/runtime/check.h"
 #include "tests/runtime/check_step.h"
+#include "tests/runtime/halves.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,12 +63,8 @@ static void add_expected(conv_case *c, int64_t image, int64_t o, int64_t point) 
 // Numbers that the type holds, as floats, and as it holds them.
 static float *operand(int dtype, int64_t count, unsigned seed, void **out_halves) {
   float *const x = numbers(count, seed);
-  uint16_t *const halves = malloc((size_t)(count + 1) * sizeof *halves);
-  if (!halves) abort();
-  for (int64_t i = 0; i < count && dtype != BD_RT_F32; i++) {
-    halves[i] = bd_rt_to_half(dtype, x[i]);
-    x[i] = bd_rt_from_half(dtype, halves[i]);
-  }
+  uint16_t *const halves = to_halves(dtype, x, count);
+  if (dtype != BD_RT_F32) from_halves(dtype, halves, count, x);
   *out_halves = halves;
   return x;
 }
