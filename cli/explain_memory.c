@@ -83,7 +83,7 @@ static void add_live(const bd_plan *plan, column stages, bool fullest, bd_text *
   const bd_stage_details *details = &plan->details->stages[stages.first];
   const bd_memory *memory = &plan->predicted[stages.first].memory;
   if (!details->live_count) return;
-  bd_text_addf(text, "live at the peak, stage%s %d", stages.last > stages.first ? "s" : "",
+  bd_text_addf(text, "live at the peak, stage%s %d", bd_plural(stages.last - stages.first + 1, "s"),
                stages.first);
   if (stages.last > stages.first) bd_text_addf(text, "-%d", stages.last);
   if (memory->slots > 1) bd_text_addf(text, ": %d tapes held", memory->slots);

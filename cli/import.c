@@ -69,8 +69,7 @@ static bd_status read_wishes(bd_ctx *ctx, const bd_arguments *arguments, wishes 
 
 static bool has_experts(const bd_module *graph) {
   for (int f = 0; f < graph->function_count; f++)
-    for (int i = 0; i < graph->functions[f]->op_count; i++)
-      if (bd_routing_ends(&graph->functions[f]->ops[i])) return true;
+    if (bd_routing_count(graph->functions[f]) > 0) return true;
   return false;
 }
 

@@ -52,31 +52,39 @@ static int count_calls(const bd_module *graph, const bd_function *function) {
   return calls;
 }
 
-// Layers of experts are no op of their own: the products by which tokens come back are counted.
-static int count_of(const bd_module *graph, bd_op_kind kind) {
+static int count_ops(const bd_module *graph, bd_op_kind kind) {
   int count = 0;
   for (int f = 0; f < graph->function_count; f++) {
     const bd_function *function = graph->functions[f];
     int calls = count_calls(graph, function);
-    for (int i = 0; i < function->op_count; i++) {
-      const bd_op *op = &function->ops[i];
-      count += op->kind == kind && (kind != BD_OP_CONTRACT || bd_routing_ends(op)) ? calls : 0;
-    }
+    for (int i = 0; i < function->op_count; i++)
+      count += function->ops[i].kind == kind ? calls : 0;
   }
   return count;
+}
+
+static int count_routings(const bd_module *graph) {
+  int count = 0;
+  for (int f = 0; f < graph->function_count; f++)
+    count += count_calls(graph, graph->functions[f]) * bd_routing_count(graph->functions[f]);
+  return count;
+}
+
+static void add_found(bd_text *text, const char *name, int count, int *shown) {
+  if (count > 0) bd_text_addf(text, "%s%s %d", (*shown)++ ? ", " : "recovered: ", name, count);
 }
 
 // What stands in the place of the primitives that were read.
 static void add_recovered(bd_text *text, const bd_module *read, const bd_module *graph) {
   static const bd_op_kind kinds[] = {BD_OP_ATTENTION, BD_OP_ROPE, BD_OP_LAYERNORM,
                                      BD_OP_RMSNORM,   BD_OP_GELU, BD_OP_GELU_ERF,
-                                     BD_OP_SILU,      BD_OP_XENT, BD_OP_CONTRACT};
+                                     BD_OP_SILU,      BD_OP_XENT};
   int shown = 0;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    int count = count_of(graph, kinds[i]) - count_of(read, kinds[i]);
-    const char *name = kinds[i] == BD_OP_CONTRACT ? "experts" : bd_op_get_info(kinds[i])->name;
-    if (count > 0) bd_text_addf(text, "%s%s %d", shown++ ? ", " : "recovered: ", name, count);
+    int count = count_ops(graph, kinds[i]) - count_ops(read, kinds[i]);
+    add_found(text, bd_op_get_info(kinds[i])->name, count, &shown);
   }
+  add_found(text, "experts", count_routings(graph) - count_routings(read), &shown);
   bd_text_add(text, shown ? "\n" : "");
 }
 

@@ -131,7 +131,12 @@ bd_status bd_routing_return(const bd_routing *r, const bd_routed *routed, const 
   return emit_product(r, "combined", rule, routed->combine, made, out);
 }
 
-bool bd_routing_ends(const bd_op *op) {
-  const char *rule = bd_op_string(op, "rule");
-  return op->kind == BD_OP_CONTRACT && rule && strncmp(rule, RETURN, sizeof RETURN - 1) == 0;
+int bd_routing_count(const bd_function *function) {
+  int count = 0;
+  for (int i = 0; i < function->op_count; i++) {
+    const bd_op *op = &function->ops[i];
+    const char *rule = bd_op_string(op, "rule");
+    count += op->kind == BD_OP_CONTRACT && rule && strncmp(rule, RETURN, sizeof RETURN - 1) == 0;
+  }
+  return count;
 }

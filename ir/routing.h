@@ -23,9 +23,6 @@ typedef struct bd_routed {
   bd_id combine;  // the same, times the token's weight for the expert
 } bd_routed;
 
-// Whether the op is the product by which tokens come back from their experts (bd_routing_return).
-bool bd_routing_ends(const bd_op *op);
-
 // Of the experts that tokens have chosen, i64 [batch, token, choice], all of a token different, and
 // the tokens' weights for them, f32 of the same shape. Errors: those of `emit`.
 BD_NODISCARD bd_status bd_routing_emit(const bd_routing *routing, bd_id chosen, bd_id weights,
@@ -38,4 +35,7 @@ BD_NODISCARD bd_status bd_routing_place(const bd_routing *routing, const bd_rout
                                         const char *features, bd_id tokens, bd_id *out);
 BD_NODISCARD bd_status bd_routing_return(const bd_routing *routing, const bd_routed *routed,
                                          const char *features, bd_id made, bd_id *out);
+
+// How many layers of experts a function has: of the products by which tokens come back.
+int bd_routing_count(const bd_function *function);
 #endif
