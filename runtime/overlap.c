@@ -39,16 +39,13 @@ static int compare_offsets(const void *a, const void *b) {
 
 void bd_rt_overlap_open(bd_rt *rt) {
   const bd_rt_stage *const stage = rt->stage;
-  bd_rt_overlap *const o = rt->overlap = calloc(1, sizeof *o);
+  bd_rt_overlap *const o = rt->overlap = bd_rt_allocate(1, sizeof *o);
   size_t uses = 0;
   int64_t bytes = 0;
   for (int i = 0; i < stage->weight_count; i++)
     uses += (size_t)stage->weights[i].gradient_count;
-  if (o) {
-    o->accumulators = calloc(uses + 1, sizeof *o->accumulators);
-    o->jobs = calloc(uses + (size_t)stage->weight_count + 1, sizeof *o->jobs);
-  }
-  if (!o || !o->accumulators || !o->jobs) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  o->accumulators = bd_rt_allocate(uses + 1, sizeof *o->accumulators);
+  o->jobs = bd_rt_allocate(uses + (size_t)stage->weight_count + 1, sizeof *o->jobs);
   for (int i = 0; i < stage->weight_count; i++) {
     const bd_rt_weight *const w = &stage->weights[i];
     for (int use = 0; use < w->gradient_count; use++) {

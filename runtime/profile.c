@@ -250,8 +250,7 @@ int bd_rt_profile_write(bd_rt *rt, const char *path) {
   FILE *const file = rt->rank == 0 ? fopen(path, "w") : NULL;
   const int status = agree_file(rt, path, rt->rank == 0 && !file);
   if (status) return status;
-  int64_t *const rows = malloc(ranks * fields * sizeof *rows);
-  if (!rows) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  int64_t *const rows = bd_rt_allocate(ranks * fields, sizeof *rows);
   bd_rt_gather_rows(rt, rt->profile->rows, (int)fields, rows);
   if (file) {
     fputs("{", file);

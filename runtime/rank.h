@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 // Ranks of a stage that differ only in the coordinates of the mesh axes in `mask`, lower axes
 // slower.
@@ -83,6 +84,14 @@ void bd_rt_fail(int status, const char *format, ...)
     __attribute__((format(printf, 2, 3), noreturn));
 // The same line without ending: control bytes of the message are shown as '?'.
 void bd_rt_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// Cleared memory for `count` elements of `bytes` each, for the caller to free. Ends the job where
+// there is none.
+static inline void *bd_rt_allocate(size_t count, size_t bytes) {
+  void *const memory = calloc(count ? count : 1, bytes);
+  if (!memory) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  return memory;
+}
 
 // A pool of `threads` threads, the caller included. `spin`: wait busily for a moment, for ranks
 // that have their cores to themselves.

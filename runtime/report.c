@@ -101,12 +101,11 @@ static int write_report(const bd_rt *rt, const char *path, const int64_t *rows) 
 }
 
 int bd_rt_report_write(bd_rt *rt, const char *path) {
-  int64_t row[FIELDS], *rows = malloc((size_t)rt->ranks * sizeof row);
+  int64_t row[FIELDS], *rows = bd_rt_allocate((size_t)rt->ranks, sizeof row);
   char message[1024] = "";
   struct rusage usage;
   bd_rt_sensors sensors;
   getrusage(RUSAGE_SELF, &usage);
-  if (!rows) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
   row[STAGE] = rt->stage_index;
   row[ARENA] = rt->stage->arena_bytes;
   row[PEAK_RSS] = (int64_t)usage.ru_maxrss * 1024;

@@ -33,8 +33,7 @@ static listing list_stored(const bd_rt *rt) {
   for (int s = 0; s < rt->program->stages; s++)
     for (int i = 0; i < rt->program->stage[s].weight_count; i++)
       all += bd_rt_stored_count(&rt->program->stage[s].weights[i]);
-  list.tensors = malloc((size_t)(all + 1) * sizeof *list.tensors);
-  if (!list.tensors) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  list.tensors = bd_rt_allocate((size_t)all, sizeof *list.tensors);
   for (int s = 0, at = 0; s < rt->program->stages; s++)
     for (int i = 0; i < rt->program->stage[s].weight_count; i++) {
       const bd_rt_weight *const weight = &rt->program->stage[s].weights[i];

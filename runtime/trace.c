@@ -166,9 +166,9 @@ static void write_piece(bd_rt *rt, const bd_rt_trace *trace, int64_t from, const
 void bd_rt_trace_write(bd_rt *rt, const bd_rt_trace *trace, FILE *file) {
   const int stages = rt->program->stages;
   const size_t ranks = rt->rank == 0 ? (size_t)rt->ranks : 1;
-  int64_t *const all = malloc(ranks * SPANS_AT_ONCE * sizeof(bd_rt_span));
-  double *const counts = calloc((size_t)stages + 1, sizeof *counts), most = 0; // the last: lost
-  if (!all || !counts) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  int64_t *const all = bd_rt_allocate(ranks * SPANS_AT_ONCE, sizeof(bd_rt_span));
+  double *const counts = bd_rt_allocate((size_t)stages + 1, sizeof *counts),
+                most = 0; // the last: lost
   if (rt->mesh_rank == 0) {
     counts[rt->stage_index] = (double)trace->count;
     counts[stages] = (double)trace->lost;

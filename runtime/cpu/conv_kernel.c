@@ -32,12 +32,6 @@ static void check(dnnl_status_t status) {
   if (status != dnnl_success) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "oneDNN failed: status %d", status);
 }
 
-static void *allocate(size_t count, size_t bytes) {
-  void *const memory = calloc(count, bytes);
-  if (!memory) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
-  return memory;
-}
-
 static void give_back(bd_rt_convs *all) {
   if (all->scratch)
     munmap(all->scratch, (size_t)(all->threads * all->scratch_floats) * sizeof(float));
@@ -67,10 +61,10 @@ static bd_rt_convs *open_library(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
   omp_set_num_threads(1);
   if (device->convs) return device->convs;
-  bd_rt_convs *const all = device->convs = allocate(1, sizeof *all);
+  bd_rt_convs *const all = device->convs = bd_rt_allocate(1, sizeof *all);
   device->close_convs = destroy;
   all->threads = rt->threads;
-  all->streams = allocate((size_t)rt->threads, sizeof *all->streams);
+  all->streams = bd_rt_allocate((size_t)rt->threads, sizeof *all->streams);
   check(dnnl_engine_create(&all->engine, dnnl_cpu, 0));
   for (int i = 0; i < rt->threads; i++)
     check(dnnl_stream_create(&all->streams[i], all->engine, dnnl_stream_default_flags));
@@ -210,9 +204,9 @@ static kernel *make(const bd_rt_convs *all, enum bd_rt_conv_kind kind, const bd_
       {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md},
       {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md}};
   const problem p = describe(tile);
-  kernel *const k = allocate(1, sizeof *k);
+  kernel *const k = bd_rt_allocate(1, sizeof *k);
   *k = (kernel){.kind = kind, .tile = *tile, .streams = all->streams};
-  k->memory = allocate((size_t)all->threads, sizeof *k->memory);
+  k->memory = bd_rt_allocate((size_t)all->threads, sizeof *k->memory);
   dnnl_primitive_desc_t desc = find_kernel(all, kind, &p);
   const dnnl_memory_desc_t *const x = query(desc, asked[kind][X]),
                                   *const w = query(desc, asked[kind][W]),

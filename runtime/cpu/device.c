@@ -63,12 +63,6 @@ static void split_groups(bd_rt *rt) {
   }
 }
 
-static void *allocate(size_t count, size_t bytes) {
-  void *const memory = calloc(count, bytes);
-  if (!memory) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
-  return memory;
-}
-
 static void start_threads(bd_rt *rt) {
   MPI_Comm node;
   int ranks_here = 1;
@@ -95,13 +89,13 @@ int bd_rt_open(bd_rt *rt) {
   MPI_Comm_create_errhandler(on_mpi_error, &handler);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
   MPI_Errhandler_free(&handler);
-  bd_rt_device *const device = rt->device = allocate(1, sizeof *device);
+  bd_rt_device *const device = rt->device = bd_rt_allocate(1, sizeof *device);
   MPI_Comm_dup(MPI_COMM_WORLD, &device->pipe);
   split_groups(rt);
-  device->requests = allocate(ranks * 2, sizeof *device->requests);
-  device->types = allocate(ranks * 2, sizeof *device->types);
-  device->gathered = allocate(ranks * sums, sizeof *device->gathered);
-  rt->sums = allocate(sums, sizeof *rt->sums);
+  device->requests = bd_rt_allocate(ranks * 2, sizeof *device->requests);
+  device->types = bd_rt_allocate(ranks * 2, sizeof *device->types);
+  device->gathered = bd_rt_allocate(ranks * sums, sizeof *device->gathered);
+  rt->sums = bd_rt_allocate(sums, sizeof *rt->sums);
   rt->scratch = bd_rt_pages((int64_t)BD_RT_SCRATCH_FLOATS * (int64_t)sizeof(float));
   rt->arena = bd_rt_pages(rt->stage->arena_bytes);
   start_threads(rt);

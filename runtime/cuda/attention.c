@@ -98,8 +98,7 @@ static void note(bd_rt *rt, const bd_cuda_attention *shape) {
   bd_rt_device *const device = rt->device;
   bd_dnn *const dnn = bd_cuda_dnn(rt, BD_CUDA_DNN_ATTENTION);
   if (!dnn || find(rt, shape)) return;
-  if (!device->attentions) device->attentions = calloc(1, sizeof *device->attentions);
-  if (!device->attentions) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  if (!device->attentions) device->attentions = bd_rt_allocate(1, sizeof *device->attentions);
   bd_cuda_attentions *const a = device->attentions;
   attended *const s = a->count < MOST_SHAPES ? &a->shapes[a->count] : NULL;
   if (s) {

@@ -118,9 +118,9 @@ static void deal_ids(const bd_rt *rt, void *made, void *dealt) {
 
 static ids *exchange_ids(bd_rt *rt) {
   const size_t rows = rt->rank == 0 ? (size_t)rt->ranks : 1;
-  ids *const own = calloc(1, bytes_of(rt));
-  void *const made = calloc(rows, bytes_of(rt)), *const dealt = calloc(rows, bytes_of(rt));
-  if (!own || !made || !dealt) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  ids *const own = bd_rt_allocate(1, bytes_of(rt));
+  void *const made = bd_rt_allocate(rows, bytes_of(rt));
+  void *const dealt = bd_rt_allocate(rows, bytes_of(rt));
   make_ids(rt, own);
   if (bd_meeting_gather(rt->device->meeting, own, bytes_of(rt), made)) bd_cuda_leave_early(rt);
   if (rt->rank == 0) deal_ids(rt, made, dealt);

@@ -98,8 +98,7 @@ static void note(bd_rt *rt, const bd_rt_conv *s, bd_cuda_conv_kind kind) {
   bd_rt_device *const device = rt->device;
   bd_dnn *const dnn = s->n > 0 ? bd_cuda_dnn(rt, BD_CUDA_DNN_CONVOLUTIONS) : NULL;
   if (!dnn || find(rt, s, kind)) return;
-  bd_cuda_convolved *const c = calloc(1, sizeof *c);
-  if (!c) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  bd_cuda_convolved *const c = bd_rt_allocate(1, sizeof *c);
   c->s = *s;
   c->part = (bd_cuda_convolution){.s = *s, .kind = kind, .tf32 = rt->options.tf32};
   if (kind == BD_CUDA_CONV_DW || s->out_dtype == s->dtype)

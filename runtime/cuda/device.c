@@ -82,8 +82,7 @@ static void load_code(bd_rt *rt) {
   const bd_rt_program *const program = rt->program;
   bd_rt_device *const device = rt->device;
   if (program->kernel_count == 0) return;
-  device->kernels = calloc((size_t)program->kernel_count, sizeof *device->kernels);
-  if (!device->kernels) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  device->kernels = bd_rt_allocate((size_t)program->kernel_count, sizeof *device->kernels);
   BD_CUDA(cudaLibraryLoadData(&device->code, program->device_code, NULL, NULL, 0, NULL, NULL, 0));
   for (int i = 0; i < program->kernel_count; i++) {
     char name[MOST_KERNEL_NAME];
@@ -121,9 +120,8 @@ int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes) {
   rt->scratch = pinned(BD_RT_SCRATCH_FLOATS * sizeof(float));
   device->mapped = pinned(BD_RT_SCRATCH_FLOATS * sizeof(float));
   rt->sums = pinned(((size_t)rt->program->tensors + 1) * sizeof *rt->sums);
-  device->to = calloc(stages, sizeof *device->to);
-  device->from = calloc(stages, sizeof *device->from);
-  if (!device->to || !device->from) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  device->to = bd_rt_allocate(stages, sizeof *device->to);
+  device->from = bd_rt_allocate(stages, sizeof *device->from);
   if (bd_cuda_open_segments(rt)) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
   BD_CUDA_BLAS(cublasLtCreate(&device->blas));
   load_code(rt);

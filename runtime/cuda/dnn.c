@@ -1,5 +1,6 @@
 // cuDNN's library, and the description of graphs.
 #include "runtime/cuda/dnn_inside.h"
+#include "runtime/cuda/symbol.h"
 #include "runtime/rank.h"
 
 #include <dlfcn.h>
@@ -10,27 +11,19 @@
 // The oldest whose attention is right where the number of keys is no multiple of 128.
 enum { LEAST_VERSION = 91600 };
 
-// ISO C has no conversion from an object's address to a function's: POSIX has it done through
-// memory.
-static int find(void *library, const char *name, void *out_function) {
-  void *const at = dlsym(library, name);
-  *(void **)out_function = at;
-  return at != NULL;
-}
-
 static int load(bd_dnn *d) {
-  return find(d->library, "cudnnGetVersion", &d->get_version) &&
-         find(d->library, "cudnnGetErrorString", &d->get_error_string) &&
-         find(d->library, "cudnnGetLastErrorString", &d->get_last_error_string) &&
-         find(d->library, "cudnnCreate", &d->create) &&
-         find(d->library, "cudnnDestroy", &d->destroy) &&
-         find(d->library, "cudnnSetStream", &d->set_stream) &&
-         find(d->library, "cudnnBackendCreateDescriptor", &d->create_descriptor) &&
-         find(d->library, "cudnnBackendDestroyDescriptor", &d->destroy_descriptor) &&
-         find(d->library, "cudnnBackendFinalize", &d->finalize) &&
-         find(d->library, "cudnnBackendSetAttribute", &d->set_attribute) &&
-         find(d->library, "cudnnBackendGetAttribute", &d->get_attribute) &&
-         find(d->library, "cudnnBackendExecute", &d->execute);
+  return bd_cuda_symbol(d->library, "cudnnGetVersion", &d->get_version) &&
+         bd_cuda_symbol(d->library, "cudnnGetErrorString", &d->get_error_string) &&
+         bd_cuda_symbol(d->library, "cudnnGetLastErrorString", &d->get_last_error_string) &&
+         bd_cuda_symbol(d->library, "cudnnCreate", &d->create) &&
+         bd_cuda_symbol(d->library, "cudnnDestroy", &d->destroy) &&
+         bd_cuda_symbol(d->library, "cudnnSetStream", &d->set_stream) &&
+         bd_cuda_symbol(d->library, "cudnnBackendCreateDescriptor", &d->create_descriptor) &&
+         bd_cuda_symbol(d->library, "cudnnBackendDestroyDescriptor", &d->destroy_descriptor) &&
+         bd_cuda_symbol(d->library, "cudnnBackendFinalize", &d->finalize) &&
+         bd_cuda_symbol(d->library, "cudnnBackendSetAttribute", &d->set_attribute) &&
+         bd_cuda_symbol(d->library, "cudnnBackendGetAttribute", &d->get_attribute) &&
+         bd_cuda_symbol(d->library, "cudnnBackendExecute", &d->execute);
 }
 
 // The reason why it cannot be used, or NULL.
@@ -47,8 +40,7 @@ static const char *refusal(bd_dnn *d, char *why, size_t why_bytes) {
 }
 
 bd_dnn *bd_dnn_open(char *why, size_t why_bytes) {
-  bd_dnn *const d = calloc(1, sizeof *d);
-  if (!d) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  bd_dnn *const d = bd_rt_allocate(1, sizeof *d);
   d->library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
   if (!d->library) {
     snprintf(why, why_bytes, "libcudnn.so.9 is not found");
@@ -84,8 +76,7 @@ int bd_dnn_accept(bd_dnn_graph *g, int status, const char *call) {
 }
 
 bd_dnn_graph *bd_dnn_begin(bd_dnn *dnn) {
-  bd_dnn_graph *const g = calloc(1, sizeof *g);
-  if (!g) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  bd_dnn_graph *const g = bd_rt_allocate(1, sizeof *g);
   g->dnn = dnn;
   return g;
 }

@@ -113,8 +113,7 @@ static bd_dnn_item choose(bd_dnn_graph *g, int64_t most, int64_t *out_bytes) {
 
 bd_dnn_plan *bd_dnn_choose(bd_dnn_graph *g, int64_t most_workspace_bytes, char *why,
                            size_t why_bytes) {
-  bd_dnn_plan *const p = calloc(1, sizeof *p);
-  if (!p) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  bd_dnn_plan *const p = bd_rt_allocate(1, sizeof *p);
   p->graph = g;
   p->plan = choose(g, most_workspace_bytes, &p->workspace_bytes);
   if (p->plan) return p;

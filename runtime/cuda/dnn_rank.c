@@ -23,8 +23,7 @@ struct bd_cuda_dnn_use {
 bd_dnn *bd_cuda_dnn(bd_rt *rt, int use) {
   bd_rt_device *const device = rt->device;
   if (!device->dnn) {
-    bd_cuda_dnn_use *const d = calloc(1, sizeof *d);
-    if (!d) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+    bd_cuda_dnn_use *const d = bd_rt_allocate(1, sizeof *d);
     if (device->launcher.no_dnn)
       snprintf(d->found.why, sizeof d->found.why, "BRAID_CUDNN=0");
     else
@@ -119,9 +118,9 @@ static int32_t is_off(const finding *all, int ranks) {
 
 void bd_cuda_agree_dnn(bd_rt *rt) {
   bd_meeting *const meeting = rt->device->meeting;
-  finding *const all = calloc(rt->rank == 0 ? (size_t)rt->ranks : 1, sizeof *all), own = {0};
+  finding *const all = bd_rt_allocate(rt->rank == 0 ? (size_t)rt->ranks : 1, sizeof *all),
+                 own = {0};
   int32_t off = 0;
-  if (!all) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
   if (rt->device->dnn) own = rt->device->dnn->found;
   if (bd_meeting_gather(meeting, &own, sizeof own, all)) bd_cuda_leave_early(rt);
   if (rt->rank == 0) off = is_off(all, rt->ranks);

@@ -105,9 +105,8 @@ int bd_cuda_compare(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
   const identity own = identity_of(rt);
   const size_t ranks = rt->rank == 0 ? (size_t)rt->ranks : 1;
-  identity *const ids = calloc(ranks, sizeof *ids);
-  neighbourhood *const all = calloc(ranks, sizeof *all), mine;
-  if (!ids || !all) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  identity *const ids = bd_rt_allocate(ranks, sizeof *ids);
+  neighbourhood *const all = bd_rt_allocate(ranks, sizeof *all), mine;
   if (bd_meeting_gather(device->meeting, &own, sizeof own, ids)) bd_cuda_leave_early(rt);
   if (rt->rank == 0) compare(rt, ids, all);
   if (bd_meeting_scatter(device->meeting, all, sizeof mine, &mine)) bd_cuda_leave_early(rt);

@@ -217,8 +217,7 @@ void bd_cuda_product_set_epilogue(const bd_cuda_product *p, const bd_rt_epilogue
 }
 
 static bd_cuda_product *create(bd_rt *rt, const bd_cuda_product_key *k, const bd_rt_epilogue *e) {
-  bd_cuda_product *const p = calloc(1, sizeof *p);
-  if (!p) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  bd_cuda_product *const p = bd_rt_allocate(1, sizeof *p);
   p->key = *k;
   p->operation = operation_of(rt, k);
   p->left = layout_of(&k->left, k->batch);
@@ -243,8 +242,7 @@ static bd_cuda_product **find(bd_cuda_product **slots, int count, const bd_cuda_
 
 static void grow(bd_rt_device *device) {
   const int slots = device->product_slots ? 2 * device->product_slots : FIRST_SLOTS;
-  bd_cuda_product **const table = calloc((size_t)slots, sizeof *table);
-  if (!table) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  bd_cuda_product **const table = bd_rt_allocate((size_t)slots, sizeof *table);
   for (int i = 0; i < device->product_slots; i++)
     if (device->products[i]) *find(table, slots, &device->products[i]->key) = device->products[i];
   free(device->products);

@@ -1,6 +1,7 @@
 // Power, clocks and memory by NVIDIA's management library, which comes with the driver. It is
 // loaded when it is there; all of it that is used is declared here.
 #include "runtime/cuda/rt.h"
+#include "runtime/cuda/symbol.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -21,22 +22,15 @@ struct bd_cuda_sensors {
   int (*memory)(nvml_device device, nvml_memory *memory);
 };
 
-// ISO C has no conversion from an object's address to a function's: POSIX has it done through
-// memory.
-static int find(void *library, const char *name, void *out_function) {
-  void *const at = dlsym(library, name);
-  *(void **)out_function = at;
-  return at != NULL;
-}
-
 static int load(bd_cuda_sensors *s, const char *bus) {
   int (*init)(void);
   int (*handle)(const char *bus, nvml_device *device);
-  if (!find(s->library, "nvmlInit_v2", &init) || !find(s->library, "nvmlShutdown", &s->shutdown) ||
-      !find(s->library, "nvmlDeviceGetHandleByPciBusId_v2", &handle) ||
-      !find(s->library, "nvmlDeviceGetPowerUsage", &s->power) ||
-      !find(s->library, "nvmlDeviceGetClockInfo", &s->clock) ||
-      !find(s->library, "nvmlDeviceGetMemoryInfo", &s->memory))
+  if (!bd_cuda_symbol(s->library, "nvmlInit_v2", &init) ||
+      !bd_cuda_symbol(s->library, "nvmlShutdown", &s->shutdown) ||
+      !bd_cuda_symbol(s->library, "nvmlDeviceGetHandleByPciBusId_v2", &handle) ||
+      !bd_cuda_symbol(s->library, "nvmlDeviceGetPowerUsage", &s->power) ||
+      !bd_cuda_symbol(s->library, "nvmlDeviceGetClockInfo", &s->clock) ||
+      !bd_cuda_symbol(s->library, "nvmlDeviceGetMemoryInfo", &s->memory))
     return 0;
   if (init() != NVML_SUCCESS) return 0;
   if (handle(bus, &s->device) == NVML_SUCCESS) return 1;
@@ -46,8 +40,7 @@ static int load(bd_cuda_sensors *s, const char *bus) {
 
 void bd_cuda_open_sensors(bd_rt *rt) {
   char bus[64] = "";
-  bd_cuda_sensors *const s = calloc(1, sizeof *s);
-  if (!s) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+  bd_cuda_sensors *const s = bd_rt_allocate(1, sizeof *s);
   BD_CUDA(cudaDeviceGetPCIBusId(bus, sizeof bus, rt->device->index));
   s->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (s->library && load(s, bus)) {

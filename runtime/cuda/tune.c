@@ -28,14 +28,8 @@ typedef struct span {
   cudaEvent_t start, end;
 } span;
 
-static void *allocate(size_t count, size_t bytes) {
-  void *const memory = calloc(count ? count : 1, bytes);
-  if (!memory) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
-  return memory;
-}
-
 void bd_cuda_tune_open(bd_rt *rt) {
-  if (rt->options.tune) rt->device->tuning = allocate(1, sizeof *rt->device->tuning);
+  if (rt->options.tune) rt->device->tuning = bd_rt_allocate(1, sizeof *rt->device->tuning);
 }
 
 static void close_tuning(bd_rt *rt) {
@@ -58,7 +52,7 @@ void bd_cuda_tune_note(bd_rt *rt, bd_cuda_product *product, bd_cuda_body body, c
     if (!t->calls) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
   }
   noted *const n = &t->calls[t->count++];
-  *n = (noted){product, body, allocate(1, bytes)};
+  *n = (noted){product, body, bd_rt_allocate(1, bytes)};
   memcpy(n->args, args, bytes);
 }
 
@@ -126,7 +120,7 @@ static void measure(bd_rt *rt, const noted *n, span spans[CANDIDATES][ROUNDS],
 // This rank's choices, for as many products as it has noted; the table is the caller's.
 static bd_tune_table measure_all(bd_rt *rt) {
   const bd_cuda_tuning *const t = rt->device->tuning;
-  bd_tune_table own = {t->count, allocate((size_t)t->count, sizeof *own.choices)};
+  bd_tune_table own = {t->count, bd_rt_allocate((size_t)t->count, sizeof *own.choices)};
   span spans[CANDIDATES][ROUNDS];
   span *const all = &spans[0][0];
   for (int i = 0; i < CANDIDATES * ROUNDS; i++) {
@@ -154,13 +148,13 @@ static void broadcast(bd_rt *rt, void *data, size_t bytes) {
 // Rank 0's table becomes all choices, of each product the lowest rank's that has measured it.
 static void merge(bd_rt *rt, const bd_tune_table *own, bd_tune_table *out) {
   const size_t ranks = rt->rank == 0 ? (size_t)rt->ranks : 1, size = sizeof *own->choices;
-  int64_t *const counts = allocate(ranks, sizeof *counts), most = 0;
+  int64_t *const counts = bd_rt_allocate(ranks, sizeof *counts), most = 0;
   gather(rt, &own->count, sizeof own->count, counts);
   for (size_t r = 0; rt->rank == 0 && r < ranks; r++)
     if (counts[r] > most) most = counts[r];
   broadcast(rt, &most, sizeof most);
-  bd_tune_choice *const padded = allocate((size_t)most, size);
-  bd_tune_choice *const all = allocate(ranks * (size_t)most, size);
+  bd_tune_choice *const padded = bd_rt_allocate((size_t)most, size);
+  bd_tune_choice *const all = bd_rt_allocate(ranks * (size_t)most, size);
   if (own->count > 0) memcpy(padded, own->choices, (size_t)own->count * size);
   if (most > 0) gather(rt, padded, (size_t)most * size, all);
   int64_t count = 0;
@@ -178,7 +172,7 @@ static void share(bd_rt *rt, bd_tune_table *table) {
   broadcast(rt, &table->count, sizeof table->count);
   if (rt->rank != 0) {
     free(table->choices);
-    table->choices = allocate((size_t)table->count, sizeof *table->choices);
+    table->choices = bd_rt_allocate((size_t)table->count, sizeof *table->choices);
   }
   if (table->count > 0)
     broadcast(rt, table->choices, (size_t)table->count * sizeof *table->choices);
@@ -228,7 +222,7 @@ static bd_tune_maker maker_of(const bd_rt *rt) {
 // One choice for all ranks needs GPUs and libraries that are alike.
 static int compare_makers(bd_rt *rt, const bd_tune_maker *own) {
   const size_t ranks = rt->rank == 0 ? (size_t)rt->ranks : 1;
-  bd_tune_maker *const all = allocate(ranks, sizeof *all);
+  bd_tune_maker *const all = bd_rt_allocate(ranks, sizeof *all);
   char message[1024] = "";
   int status = 0;
   gather(rt, own, sizeof *own, all);
