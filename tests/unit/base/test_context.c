@@ -7,22 +7,13 @@
 
 #include "ir/base/file.h"
 #include "ir/base/intern.h"
+#include "tests/unit/context.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static int make_ctx(void **state) {
-  *state = bd_ctx_create();
-  return *state ? 0 : -1;
-}
-
-static int drop_ctx(void **state) {
-  bd_ctx_destroy(*state);
-  return 0;
-}
 
 static void expect_printed(const bd_ctx *ctx, bool color, const char *wanted) {
   char *printed = NULL;

@@ -7,18 +7,9 @@
 
 #include "ir/base/json.h"
 #include "ir/base/text.h"
+#include "tests/unit/context.h"
 #include <math.h>
 #include <string.h>
-
-static int make_ctx(void **state) {
-  *state = bd_ctx_create();
-  return *state ? 0 : -1;
-}
-
-static int drop_ctx(void **state) {
-  bd_ctx_destroy(*state);
-  return 0;
-}
 
 static const bd_json *parse(bd_ctx *ctx, const char *text) {
   const bd_json *json = NULL;

@@ -7,19 +7,10 @@
 
 #include "ir/base/file.h"
 #include "ir/cluster.h"
+#include "tests/unit/context.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static int make_ctx(void **state) {
-  *state = bd_ctx_create();
-  return *state ? 0 : -1;
-}
-
-static int drop_ctx(void **state) {
-  bd_ctx_destroy(*state);
-  return 0;
-}
 
 static void test_every_preset_round_trips(void **state) {
   bd_ctx *ctx = *state;

@@ -8,6 +8,7 @@
 
 #include "frontend/experts.h"
 #include "ir/interpret.h"
+#include "tests/unit/context.h"
 #include <math.h>
 
 enum { BATCH = 3, TOKENS = 7, WIDTH = 4, INNER = 5, EXPERTS = 3, CHOICES = 2 };
@@ -17,16 +18,6 @@ typedef struct expected {
   double y[BATCH][TOKENS][WIDTH], routed[BATCH][2][EXPERTS];
   int left_out; // choices without a place
 } expected;
-
-static int make_ctx(void **state) {
-  *state = bd_ctx_create();
-  return *state ? 0 : -1;
-}
-
-static int drop_ctx(void **state) {
-  bd_ctx_destroy(*state);
-  return 0;
-}
 
 static bd_llama_config config_of(int64_t capacity) {
   return (bd_llama_config){.width = WIDTH,

@@ -6,17 +6,8 @@
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
+#include "tests/unit/context.h"
 #include <string.h>
-
-static int make_ctx(void **state) {
-  *state = bd_ctx_create();
-  return *state ? 0 : -1;
-}
-
-static int drop_ctx(void **state) {
-  bd_ctx_destroy(*state);
-  return 0;
-}
 
 static bd_module *load(bd_ctx *ctx, const char *name, int64_t sequence) {
   bd_module *graph = NULL;

@@ -6,20 +6,11 @@
 #include <cmocka.h>
 
 #include "frontend/safetensors.h"
+#include "tests/unit/context.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static int make_ctx(void **state) {
-  *state = bd_ctx_create();
-  return *state ? 0 : -1;
-}
-
-static int drop_ctx(void **state) {
-  bd_ctx_destroy(*state);
-  return 0;
-}
 
 // Writes a file with `announced` as the header's length and `data_bytes` of data; opens it.
 static bd_status open_raw(bd_ctx *ctx, uint64_t announced, const char *header, size_t data_bytes,

@@ -1,10 +1,10 @@
 // Weights in bf16 without masters: the rounding of their updates, its random bits, and training
 // with them on the interpreter.
-#include "ir/interpret.h"
 #include "ir/memory.h"
 #include "ir/pass.h"
 #include "ir/print.h"
 #include "runtime/rounding.h"
+#include "tests/unit/ir/support_arguments.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -123,23 +123,6 @@ static const char graph_text[] =
 enum { SAMPLES = 16, STEPS = 100 };
 typedef enum rounding { WIDE, STOCHASTIC, NEAREST } rounding;
 
-static bd_tensor *make_arguments(bd_ctx *ctx, const bd_module *module) {
-  const bd_function *main = module->main;
-  bd_tensor *in = BD_NEW_ARRAY(ctx->arena, bd_tensor, main->param_count);
-  for (int i = 0; i + 1 < main->param_count; i++) {
-    bd_type type = main->values[main->params[i]].type;
-    for (int d = 0; d < type.rank; d++)
-      type.dims[d] = bd_extent(type.dims[d], SAMPLES);
-    int64_t count = bd_type_elements(&type, 1);
-    in[i] = (bd_tensor){type, BD_NEW_ARRAY(ctx->arena, double, count)};
-    for (int64_t e = 0; e < count; e++)
-      in[i].data[e] = type.dtype == BD_I32
-                          ? (double)(e % 5)
-                          : bd_dtype_round(BD_BF16, sin((double)(e * 7 + i * 3 + 1)));
-  }
-  return in;
-}
-
 static double stored(rounding how, double value, uint64_t step, int weight, int64_t element) {
   if (how == WIDE) return bd_dtype_round(BD_F32, value);
   if (how == NEAREST) return bd_dtype_round(BD_BF16, value);
@@ -154,7 +137,8 @@ static double train(const char *passes, rounding how, double rate, int64_t *out_
   bd_module *graph, *module;
   assert_int_equal(bd_module_parse(ctx, "text", graph_text, strlen(graph_text), &graph), BD_OK);
   assert_int_equal(bd_pass_run_list(ctx, passes, NULL, stderr, graph, &module), BD_OK);
-  bd_tensor *in = make_arguments(ctx, module), *first = make_arguments(ctx, module);
+  bd_tensor *in = bf16_arguments(ctx, module, SAMPLES),
+            *first = bf16_arguments(ctx, module, SAMPLES);
   double loss = 0;
   for (uint64_t step = 0; step < STEPS; step++) {
     const bd_random_key key = {.seed = 1, .step = step};

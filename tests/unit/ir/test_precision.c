@@ -1,8 +1,8 @@
 // Rounding to halves, and what the pass `precision` makes of a model: close to f32, and every value
 // of type bf16 a bf16 number.
-#include "ir/interpret.h"
 #include "ir/pass.h"
 #include "ir/print.h"
+#include "tests/unit/ir/support_arguments.h"
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -68,31 +68,13 @@ static const char graph_text[] =
 
 enum { SAMPLES = 6 };
 
-// Inputs and weights of main: bf16 numbers, so that both modules get the same.
-static bd_tensor *make_arguments(bd_ctx *ctx, const bd_module *module) {
-  const bd_function *main = module->main;
-  bd_tensor *in = BD_NEW_ARRAY(ctx->arena, bd_tensor, main->param_count);
-  for (int i = 0; i + 1 < main->param_count; i++) {
-    bd_type type = main->values[main->params[i]].type;
-    for (int d = 0; d < type.rank; d++)
-      type.dims[d] = bd_extent(type.dims[d], SAMPLES);
-    int64_t count = bd_type_elements(&type, 1);
-    in[i] = (bd_tensor){type, BD_NEW_ARRAY(ctx->arena, double, count)};
-    for (int64_t e = 0; e < count; e++)
-      in[i].data[e] = type.dtype == BD_I32
-                          ? (double)(e % 5)
-                          : bd_dtype_round(BD_BF16, sin((double)(e * 7 + i * 3 + 1)));
-  }
-  return in;
-}
-
 static bd_tensor *run(bd_ctx *ctx, const char *passes, bd_module **out_module) {
   bd_module *graph, *module;
   assert_int_equal(bd_module_parse(ctx, "text", graph_text, strlen(graph_text), &graph), BD_OK);
   assert_int_equal(bd_pass_run_list(ctx, passes, NULL, stderr, graph, &module), BD_OK);
   static const bd_random_key key = {.seed = 1};
   bd_tensor *results;
-  assert_int_equal(bd_interpret_main(ctx, module, SAMPLES, make_arguments(ctx, module),
+  assert_int_equal(bd_interpret_main(ctx, module, SAMPLES, bf16_arguments(ctx, module, SAMPLES),
                                      1.0 / SAMPLES, &key, &results),
                    BD_OK);
   *out_module = module;
@@ -131,9 +113,9 @@ static void check_rounded(bd_dtype half) {
   const bd_function *f = bd_module_find(module, "f");
   bd_tensor *results, *values;
   static const bd_random_key key = {.seed = 1};
-  assert_int_equal(
-      bd_interpret_function(ctx, module, f, make_arguments(ctx, module), &key, &results, &values),
-      BD_OK);
+  assert_int_equal(bd_interpret_function(ctx, module, f, bf16_arguments(ctx, module, SAMPLES), &key,
+                                         &results, &values),
+                   BD_OK);
   int narrow = 0;
   for (bd_id v = 0; v < f->value_count; v++) {
     if (f->values[v].type.dtype != half) continue;

@@ -27,3 +27,10 @@ session open_session(const char *cluster, int64_t global_batch) {
                                 .recompute = -1};
   return s;
 }
+
+int64_t plan_bytes(const bd_plan *plan) {
+  int64_t most = 0;
+  for (int s = 0; s < plan->stages; s++)
+    if (plan->predicted[s].memory.total_bytes > most) most = plan->predicted[s].memory.total_bytes;
+  return most;
+}

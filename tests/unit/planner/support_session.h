@@ -13,4 +13,7 @@ typedef struct session {
 // gpt2-tiny with samples of 16 tokens, `global_batch` of them a step, nothing pinned. The caller
 // destroys `ctx`.
 session open_session(const char *cluster, int64_t global_batch);
+
+// Of the fullest stage, as predicted.
+int64_t plan_bytes(const bd_plan *plan);
 #endif

@@ -1,5 +1,6 @@
 // The layer ILP against exhaustive search on random small problems.
 #include "planner/choice/eliminate.h"
+#include "tests/unit/planner/support_choice.h"
 #include "tests/unit/random.h"
 #include <math.h>
 #include <setjmp.h>
@@ -50,20 +51,6 @@ static bd_choice_problem random_problem(bd_ctx *ctx) {
   return p;
 }
 
-static double exhaustive(const bd_choice_problem *p) {
-  int option[8] = {0};
-  double best = INFINITY;
-  for (;;) {
-    double cost, usage;
-    bd_choice_evaluate(p, option, &cost, &usage);
-    if (usage <= p->budget && cost < best) best = cost;
-    int i = 0;
-    while (i < p->nodes && ++option[i] == p->node[i].options)
-      option[i++] = 0;
-    if (i == p->nodes) return best;
-  }
-}
-
 static void test_equals_exhaustive(void **unused) {
   (void)unused;
   int infeasible = 0;
@@ -73,7 +60,7 @@ static void test_equals_exhaustive(void **unused) {
     bd_choice_problem p = random_problem(ctx);
     bd_choice choice;
     assert_int_equal(bd_choice_solve(ctx, &p, 10, &choice), BD_OK);
-    double best = exhaustive(&p);
+    double best = exhaustive_choice(ctx, &p);
     assert_int_equal(choice.feasible, isfinite(best));
     if (choice.feasible) {
       assert_true(choice.optimal);
@@ -98,7 +85,7 @@ static void test_relaxed_bounds_hold(void **unused) {
     bd_choice_problem p = random_problem(ctx);
     p.budget = INFINITY;
     int option[8], most = 4 << trial % 4 * 2;
-    double best = exhaustive(&p), cost, usage;
+    double best = exhaustive_choice(ctx, &p), cost, usage;
     bd_elimination *e = bd_elimination_relax(ctx, &p, trial % 2 ? p.nodes - 1 : -1, most);
     assert_non_null(e);
     bool any = bd_elimination_run(e, 1, 0, option);

@@ -7,6 +7,7 @@
 #include "planner/layer/problem.h"
 #include "planner/layer/workspace.h"
 #include "planner/space.h"
+#include "tests/unit/planner/support_choice.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -93,20 +94,6 @@ static double product(const bd_choice_problem *p) {
   return size;
 }
 
-static double brute_force(bd_ctx *ctx, const bd_choice_problem *p) {
-  int *option = BD_NEW_ARRAY(ctx->arena, int, p->nodes);
-  double best = INFINITY;
-  for (;;) {
-    double cost, usage;
-    bd_choice_evaluate(p, option, &cost, &usage);
-    if (usage <= p->budget && cost < best) best = cost;
-    int i = 0;
-    while (i < p->nodes && ++option[i] == p->node[i].options)
-      option[i++] = 0;
-    if (i == p->nodes) return best;
-  }
-}
-
 static int compared, capped;
 
 static void compare(bd_ctx *ctx, const bd_layer_request *request) {
@@ -122,7 +109,7 @@ static void compare(bd_ctx *ctx, const bd_layer_request *request) {
       problem.node[i].usage[o] += tape[i][o];
   if (product(&problem) > 3e5) return;
   assert_int_equal(bd_choice_solve(ctx, &problem, 20, &choice), BD_OK);
-  double best = brute_force(ctx, &problem);
+  double best = exhaustive_choice(ctx, &problem);
   compared++;
   assert_int_equal(choice.feasible, isfinite(best));
   if (!choice.feasible) return;
@@ -131,7 +118,7 @@ static void compare(bd_ctx *ctx, const bd_layer_request *request) {
   assert_true(choice.bound <= best * (1 + 1e-6));
   problem.budget = choice.usage * 0.8;
   assert_int_equal(bd_choice_solve(ctx, &problem, 20, &choice), BD_OK);
-  best = brute_force(ctx, &problem);
+  best = exhaustive_choice(ctx, &problem);
   assert_true(choice.bound <= best * (1 + 1e-6));
   assert_int_equal(choice.feasible, isfinite(best));
   if (!choice.feasible) return;

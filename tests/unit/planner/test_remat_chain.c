@@ -1,6 +1,6 @@
 // Recomputation of chains against the list of all schedules that the dynamic program ranges over.
 #include "ir/base/clock.h"
-#include "planner/remat/chain.h"
+#include "tests/unit/planner/support_chain.h"
 #include "tests/unit/random.h"
 #include <math.h>
 #include <setjmp.h>
@@ -39,18 +39,6 @@ typedef struct schedules {
   int count, capacity;
   schedule *item;
 } schedules;
-
-static int64_t larger(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-
-// What a forward through s..t takes beside the first input, the gradient at the end included.
-static int64_t sweep_slots(const bd_chain *c, int s, int t) {
-  int64_t most = c->value[s + 1];
-  for (int j = s + 1; j < t; j++)
-    most = larger(most, c->value[j] + c->value[j + 1]);
-  return c->value[t + 1] + most;
-}
 
 static void add(schedules *list, double time, int64_t slots) {
   if (list->count == list->capacity) {

@@ -1,7 +1,7 @@
 // What a plan loses by computing a value at most twice: the best schedules in which a layer runs
 // forward at most twice, against the optimum without that limit (docs/decisions/005).
 #include "ir/base/file.h"
-#include "planner/remat/chain.h"
+#include "tests/unit/planner/support_chain.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,17 +9,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-
-static int64_t larger(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-
-static int64_t sweep_slots(const bd_chain *c, int s, int t) {
-  int64_t most = c->value[s + 1];
-  for (int j = s + 1; j < t; j++)
-    most = larger(most, c->value[j] + c->value[j + 1]);
-  return c->value[t + 1] + most;
-}
 
 // Slots of s..t when everything is kept.
 static int64_t kept_slots(const bd_chain *c, int s, int t) {

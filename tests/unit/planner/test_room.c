@@ -8,20 +8,13 @@
 
 #include <cmocka.h>
 
-static int64_t bytes_of(const bd_plan *plan) {
-  int64_t most = 0;
-  for (int s = 0; s < plan->stages; s++)
-    if (plan->predicted[s].memory.total_bytes > most) most = plan->predicted[s].memory.total_bytes;
-  return most;
-}
-
 // Seconds of the best plan that the request allows; INFINITY: none fits.
 static double search(session *s, bd_plan *out) {
   bd_search_outcome outcome;
   assert_int_equal(bd_plan_look(s->ctx, s->train, &s->cluster, &s->request, &outcome), BD_OK);
   if (!outcome.found) return INFINITY;
   *out = outcome.plan;
-  assert_true(!s->request.cap_bytes || bytes_of(out) <= s->request.cap_bytes);
+  assert_true(!s->request.cap_bytes || plan_bytes(out) <= s->request.cap_bytes);
   return out->step_seconds;
 }
 
@@ -46,7 +39,7 @@ static void sweep(const char *cluster, int64_t batch, int64_t least) {
   session s = open_session(cluster, batch);
   bd_plan plan;
   double fastest = search(&s, &plan), slower = INFINITY;
-  int64_t most = bytes_of(&plan);
+  int64_t most = plan_bytes(&plan);
   for (int i = 2; i <= 6; i += 2) {
     s.request.cap_bytes = least + (most - least) * i / 6;
     double seconds = search(&s, &plan);

@@ -18,27 +18,20 @@
 
 #include <cmocka.h>
 
-static int64_t bytes_of(const bd_plan *plan) {
-  int64_t most = 0;
-  for (int s = 0; s < plan->stages; s++)
-    if (plan->predicted[s].memory.total_bytes > most) most = plan->predicted[s].memory.total_bytes;
-  return most;
-}
-
 // Searches under a cap; what succeeds keeps its word.
 static bd_status search(session *s, int64_t cap_bytes, bd_plan *out) {
   s->request.cap_bytes = cap_bytes;
   bd_status status = bd_plan_search(s->ctx, s->train, &s->cluster, &s->request, out);
   if (status != BD_OK) return status;
-  if (cap_bytes) assert_true(bytes_of(out) <= cap_bytes);
+  if (cap_bytes) assert_true(plan_bytes(out) <= cap_bytes);
   assert_true(out->bound_seconds > 0);
   assert_true(out->bound_seconds <= out->step_seconds * (1 + 1e-9));
   assert_true(fabs(out->gap - (out->step_seconds / out->bound_seconds - 1)) < 1e-9);
   assert_int_equal(bd_plan_check(s->ctx, s->train, out), BD_OK);
   double seconds = out->step_seconds;
-  int64_t bytes = bytes_of(out);
+  int64_t bytes = plan_bytes(out);
   assert_int_equal(bd_plan_predict(s->ctx, s->train, &s->cluster, out), BD_OK);
-  assert_true(out->step_seconds == seconds && bytes_of(out) == bytes);
+  assert_true(out->step_seconds == seconds && plan_bytes(out) == bytes);
   return BD_OK;
 }
 
@@ -60,7 +53,7 @@ static void test_room_never_hurts(void **unused) {
   bd_plan plan;
   assert_int_equal(search(&s, 0, &plan), BD_OK);
   double fastest = plan.step_seconds, slower = INFINITY;
-  int64_t most = bytes_of(&plan), least = leanest_need(&s);
+  int64_t most = plan_bytes(&plan), least = leanest_need(&s);
   assert_true(least <= most);
   for (int i = 0; i <= 12; i++) {
     assert_int_equal(search(&s, least + (most - least) * i / 12, &plan), BD_OK);
@@ -77,7 +70,7 @@ static void test_leanest_is_the_border(void **unused) {
   int64_t least = leanest_need(&s);
   bd_plan plan;
   assert_int_equal(search(&s, least, &plan), BD_OK);
-  assert_int_equal(bytes_of(&plan), least);
+  assert_int_equal(plan_bytes(&plan), least);
   assert_int_equal(search(&s, least - 1, &plan), BD_INFEASIBLE);
   bd_ctx_destroy(s.ctx);
 }
@@ -214,13 +207,13 @@ static void test_long_sequences(void **unused) {
   int64_t least = leanest_need(&s);
   assert_true(least > (int64_t)129 << 20);
   assert_int_equal(search(&s, least, &plan), BD_OK);
-  assert_int_equal(bytes_of(&plan), least);
+  assert_int_equal(plan_bytes(&plan), least);
   check_bytes(&s, &plan);
   assert_int_equal(search(&s, least - 1, &plan), BD_INFEASIBLE);
   s.request.full = true;
   s.request.cap_bytes = least;
   assert_int_equal(bd_plan_search_full(s.ctx, s.train, &s.cluster, &s.request, &plan), BD_OK);
-  assert_true(bytes_of(&plan) <= least);
+  assert_true(plan_bytes(&plan) <= least);
   bd_ctx_destroy(s.ctx);
 }
 
