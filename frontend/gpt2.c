@@ -32,8 +32,7 @@ static bd_weight_pattern fused_matrix(const builder *b, const char *name, int pa
 
 static bd_weight_pattern fused_bias(const builder *b, const char *name, int part) {
   int64_t width = b->config->width;
-  bd_weight_pattern pattern =
-      bd_transformer_vector(name, "attn.c_attn.bias", BD_INIT_ZEROS, 3 * width);
+  bd_weight_pattern pattern = bd_graph_vector(name, "attn.c_attn.bias", BD_INIT_ZEROS, 3 * width);
   pattern.type = f32(2, (int64_t[]){b->config->heads, b->head_width});
   pattern.storage.slice_dim = 0;
   pattern.storage.slice_start = part * width;
@@ -80,9 +79,9 @@ static bd_id build_attention(builder *b, bd_layer *layer, bd_id x) {
   bd_graph_build *g = &b->graph;
   const bd_gpt2_config *c = b->config;
   bd_id gain = bd_graph_layer_weight(
-      g, layer, bd_transformer_vector("ln_1.g", "ln_1.weight", BD_INIT_ONES, c->width));
+      g, layer, bd_graph_vector("ln_1.g", "ln_1.weight", BD_INIT_ONES, c->width));
   bd_id bias = bd_graph_layer_weight(
-      g, layer, bd_transformer_vector("ln_1.b", "ln_1.bias", BD_INIT_ZEROS, c->width));
+      g, layer, bd_graph_vector("ln_1.b", "ln_1.bias", BD_INIT_ZEROS, c->width));
   bd_id wq = bd_graph_layer_weight(g, layer, fused_matrix(b, "wq", 0));
   bd_id wk = bd_graph_layer_weight(g, layer, fused_matrix(b, "wk", 1));
   bd_id wv = bd_graph_layer_weight(g, layer, fused_matrix(b, "wv", 2));
@@ -91,7 +90,7 @@ static bd_id build_attention(builder *b, bd_layer *layer, bd_id x) {
   bd_id bv = bd_graph_layer_weight(g, layer, fused_bias(b, "bv", 2));
   bd_id wo = bd_graph_layer_weight(g, layer, projection(b));
   bd_id bo = bd_graph_layer_weight(
-      g, layer, bd_transformer_vector("c_proj.b", "attn.c_proj.bias", BD_INIT_ZEROS, c->width));
+      g, layer, bd_graph_vector("c_proj.b", "attn.c_proj.bias", BD_INIT_ZEROS, c->width));
   bd_id n = normalize(b, "ln_1", x, gain, bias);
   bd_id q = project(b, "q_product", "q", n, wq, bq);
   bd_id k = project(b, "k_product", "k", n, wk, bk);
@@ -109,19 +108,19 @@ static bd_id build_perceptron(builder *b, bd_layer *layer, bd_id x) {
   bd_graph_build *g = &b->graph;
   const bd_gpt2_config *c = b->config;
   bd_id gain = bd_graph_layer_weight(
-      g, layer, bd_transformer_vector("ln_2.g", "ln_2.weight", BD_INIT_ONES, c->width));
+      g, layer, bd_graph_vector("ln_2.g", "ln_2.weight", BD_INIT_ONES, c->width));
   bd_id bias = bd_graph_layer_weight(
-      g, layer, bd_transformer_vector("ln_2.b", "ln_2.bias", BD_INIT_ZEROS, c->width));
+      g, layer, bd_graph_vector("ln_2.b", "ln_2.bias", BD_INIT_ZEROS, c->width));
   bd_id w1 = bd_graph_layer_weight(
       g, layer,
       bd_transformer_matrix("c_fc.w", "mlp.c_fc.weight", c->width, c->inner, c->init_scale));
   bd_id b1 = bd_graph_layer_weight(
-      g, layer, bd_transformer_vector("c_fc.b", "mlp.c_fc.bias", BD_INIT_ZEROS, c->inner));
+      g, layer, bd_graph_vector("c_fc.b", "mlp.c_fc.bias", BD_INIT_ZEROS, c->inner));
   bd_id w2 = bd_graph_layer_weight(
       g, layer,
       bd_transformer_matrix("mlp.w", "mlp.c_proj.weight", c->inner, c->width, b->residual_scale));
   bd_id b2 = bd_graph_layer_weight(
-      g, layer, bd_transformer_vector("mlp.b", "mlp.c_proj.bias", BD_INIT_ZEROS, c->width));
+      g, layer, bd_graph_vector("mlp.b", "mlp.c_proj.bias", BD_INIT_ZEROS, c->width));
   bd_id n = normalize(b, "ln_2", x, gain, bias);
   bd_id h = bd_graph_contract(g, "c_fc_product", "btc,cf->btf", n, w1);
   h = bd_graph_binary(g, "c_fc", BD_OP_ADD, h, b1);
@@ -149,9 +148,9 @@ static void build_head(builder *b, bd_layer *layer) {
       bd_graph_param(g, "x", bd_transformer_activations(b->sequence, b->config->width), false);
   bd_id targets = bd_graph_param(g, "targets", bd_transformer_ids(b->sequence), false);
   bd_id gain = bd_graph_layer_weight(
-      g, layer, bd_transformer_vector("ln_f.g", "ln_f.weight", BD_INIT_ONES, c->width));
+      g, layer, bd_graph_vector("ln_f.g", "ln_f.weight", BD_INIT_ONES, c->width));
   bd_id bias = bd_graph_layer_weight(
-      g, layer, bd_transformer_vector("ln_f.b", "ln_f.bias", BD_INIT_ZEROS, c->width));
+      g, layer, bd_graph_vector("ln_f.b", "ln_f.bias", BD_INIT_ZEROS, c->width));
   bd_id lm = bd_graph_param(g, "lm", f32(2, (int64_t[]){c->vocabulary, c->width}), true);
   bd_id n = normalize(b, "ln_f", x, gain, bias);
   bd_transformer_loss(g, bd_transformer_logits(g, n, lm), targets);

@@ -69,6 +69,15 @@ void bd_graph_result(bd_graph_build *build, bd_id value) {
   if (build->status == BD_OK) bd_function_add_result(build->ctx, build->function, value);
 }
 
+bd_weight_pattern bd_graph_vector(const char *name, const char *stored, bd_init_kind init,
+                                  int64_t extent) {
+  return (bd_weight_pattern){
+      .name = name,
+      .type = bd_type_make(BD_F32, 1, &extent),
+      .storage = {.name = stored, .rank = 1, .dims = {extent}, .slice_dim = -1},
+      .init = init};
+}
+
 bd_id bd_graph_layer_weight(bd_graph_build *build, bd_layer *layer, bd_weight_pattern pattern) {
   if (build->status != BD_OK) return BD_NO_ID;
   layer->weights[layer->weight_count++] = pattern;

@@ -22,6 +22,10 @@ typedef struct bd_weight_pattern {
   double init_scale;
 } bd_weight_pattern;
 
+// A vector, stored as it is used.
+bd_weight_pattern bd_graph_vector(const char *name, const char *stored, bd_init_kind init,
+                                  int64_t extent);
+
 #define BD_MAX_LAYER_WEIGHTS 20
 
 typedef struct bd_layer {

@@ -47,20 +47,6 @@ bd_id bd_image_pool(bd_graph_build *g, const char *name, bd_id x, int64_t size, 
   return bd_graph_op(g, name, BD_OP_MAXPOOL, 1, &x, 3, attrs);
 }
 
-static bd_id permute(bd_graph_build *g, const char *name, bd_id x, const char *rule) {
-  bd_attr attr = bd_attr_string(g->ctx, "rule", rule);
-  return bd_graph_op(g, name, BD_OP_PERMUTE, 1, &x, 1, &attr);
-}
-
-static bd_weight_pattern vector(const char *name, const char *stored, bd_init_kind init,
-                                int64_t extent) {
-  return (bd_weight_pattern){
-      .name = name,
-      .type = bd_type_make(BD_F32, 1, &extent),
-      .storage = {.name = stored, .rank = 1, .dims = {extent}, .slice_dim = -1},
-      .init = init};
-}
-
 bd_id bd_image_normalize(bd_graph_build *g, bd_layer *layer, const char *name, const char *stored,
                          bd_id x) {
   if (g->status != BD_OK) return BD_NO_ID;
@@ -69,19 +55,20 @@ bd_id bd_image_normalize(bd_graph_build *g, bd_layer *layer, const char *name, c
   bool volume = type->rank == 5;
   int64_t channels = type->dims[1];
   bd_ctx *ctx = g->ctx;
-  bd_id gain =
-      bd_graph_layer_weight(g, layer,
-                            vector(bd_intern_f(ctx, "%s.g", name),
-                                   bd_intern_f(ctx, "%s.weight", stored), BD_INIT_ONES, channels));
-  bd_id bias =
-      bd_graph_layer_weight(g, layer,
-                            vector(bd_intern_f(ctx, "%s.b", name),
-                                   bd_intern_f(ctx, "%s.bias", stored), BD_INIT_ZEROS, channels));
+  bd_id gain = bd_graph_layer_weight(g, layer,
+                                     bd_graph_vector(bd_intern_f(ctx, "%s.g", name),
+                                                     bd_intern_f(ctx, "%s.weight", stored),
+                                                     BD_INIT_ONES, channels));
+  bd_id bias = bd_graph_layer_weight(g, layer,
+                                     bd_graph_vector(bd_intern_f(ctx, "%s.b", name),
+                                                     bd_intern_f(ctx, "%s.bias", stored),
+                                                     BD_INIT_ZEROS, channels));
   bd_attr eps = bd_attr_real(ctx, "eps", 1e-5);
-  bd_id last =
-      permute(g, bd_intern_f(ctx, "%s.pixels", name), x, volume ? "abcde->acdeb" : "abcd->acdb");
+  bd_id last = bd_graph_permute(g, bd_intern_f(ctx, "%s.pixels", name), x,
+                                volume ? "abcde->acdeb" : "abcd->acdb");
   bd_id y = bd_graph_op(g, name, BD_OP_LAYERNORM, 3, (bd_id[]){last, gain, bias}, 1, &eps);
-  return permute(g, bd_intern_f(ctx, "%s.planes", name), y, volume ? "abcde->aebcd" : "abcd->adbc");
+  return bd_graph_permute(g, bd_intern_f(ctx, "%s.planes", name), y,
+                          volume ? "abcde->aebcd" : "abcd->adbc");
 }
 
 void bd_image_loss(bd_graph_build *g, bd_id logits, bd_id targets) {

@@ -63,9 +63,9 @@ static bd_id project(builder *b, bd_layer *layer, bd_id x, char letter, int64_t 
   bd_id w = bd_graph_layer_weight(g, layer, pattern);
   bd_id y = bd_graph_contract(g, bd_intern_f(g->ctx, "%c", letter), "btc,chd->bthd", x, w);
   if (!c->query_bias) return y;
-  pattern = bd_transformer_vector(bd_intern_f(g->ctx, "b%c", letter),
-                                  bd_intern_f(g->ctx, "self_attn.%c_proj.bias", letter),
-                                  BD_INIT_ZEROS, width);
+  pattern =
+      bd_graph_vector(bd_intern_f(g->ctx, "b%c", letter),
+                      bd_intern_f(g->ctx, "self_attn.%c_proj.bias", letter), BD_INIT_ZEROS, width);
   pattern.type = f32(2, (int64_t[]){heads, c->head_width});
   bd_id bias = bd_graph_layer_weight(g, layer, pattern);
   return bd_graph_binary(g, bd_intern_f(g->ctx, "%c_biased", letter), BD_OP_ADD, y, bias);
@@ -75,8 +75,7 @@ static bd_id build_attention(builder *b, bd_layer *layer, bd_id x) {
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
   bd_id gain = bd_graph_layer_weight(
-      g, layer,
-      bd_transformer_vector("norm_1.g", "input_layernorm.weight", BD_INIT_ONES, c->width));
+      g, layer, bd_graph_vector("norm_1.g", "input_layernorm.weight", BD_INIT_ONES, c->width));
   bd_id n = normalize(b, "norm_1", x, gain);
   bd_id q = rotate(b, "q_rotated", project(b, layer, n, 'q', c->heads));
   bd_id k = rotate(b, "k_rotated", project(b, layer, n, 'k', c->kv_heads));
@@ -91,7 +90,7 @@ static bd_id build_attention(builder *b, bd_layer *layer, bd_id x) {
   bd_id y = bd_graph_contract(g, "o", "bthd,hdc->btc", attended, wo);
   if (c->output_bias) {
     bd_id bias = bd_graph_layer_weight(
-        g, layer, bd_transformer_vector("bo", "self_attn.o_proj.bias", BD_INIT_ZEROS, c->width));
+        g, layer, bd_graph_vector("bo", "self_attn.o_proj.bias", BD_INIT_ZEROS, c->width));
     y = bd_graph_binary(g, "o_biased", BD_OP_ADD, y, bias);
   }
   return bd_graph_binary(g, "middle", BD_OP_ADD, x, y);
@@ -108,10 +107,10 @@ static bd_id apply_linear(builder *b, bd_layer *layer, const char *name, const c
                                                   in, out, b->config->init_scale));
   bd_id y = bd_graph_contract(g, name, rule, x, w);
   if (!b->config->mlp_bias) return y;
-  bd_id bias = bd_graph_layer_weight(
-      g, layer,
-      bd_transformer_vector(bd_intern_f(g->ctx, "%s.b", name),
-                            bd_intern_f(g->ctx, "mlp.%s_proj.bias", name), BD_INIT_ZEROS, out));
+  bd_id bias = bd_graph_layer_weight(g, layer,
+                                     bd_graph_vector(bd_intern_f(g->ctx, "%s.b", name),
+                                                     bd_intern_f(g->ctx, "mlp.%s_proj.bias", name),
+                                                     BD_INIT_ZEROS, out));
   return bd_graph_binary(g, bd_intern_f(g->ctx, "%s_biased", name), BD_OP_ADD, y, bias);
 }
 
@@ -136,7 +135,7 @@ static void build_block(builder *b, bd_layer *layer) {
   x = build_attention(b, layer, x);
   bd_id gain = bd_graph_layer_weight(
       g, layer,
-      bd_transformer_vector("norm_2.g", "post_attention_layernorm.weight", BD_INIT_ONES, c->width));
+      bd_graph_vector("norm_2.g", "post_attention_layernorm.weight", BD_INIT_ONES, c->width));
   bd_id n = normalize(b, "norm_2", x, gain);
   bd_id y = c->experts > 0
                 ? bd_experts_perceive(g, layer, c, b->sequence, n, c->balance > 0 ? &routed : NULL)
@@ -163,7 +162,7 @@ static void build_head(builder *b, bd_layer *layer) {
   bd_id routed = c->balance > 0 ? add_routed_param(b) : BD_NO_ID;
   bd_id targets = bd_graph_param(g, "targets", bd_transformer_ids(b->sequence), false);
   bd_id gain = bd_graph_layer_weight(
-      g, layer, bd_transformer_vector("norm.g", "model.norm.weight", BD_INIT_ONES, c->width));
+      g, layer, bd_graph_vector("norm.g", "model.norm.weight", BD_INIT_ONES, c->width));
   bd_id lm = bd_graph_param(g, "lm", f32(2, (int64_t[]){c->vocabulary, c->width}), true);
   bd_id n = normalize(b, "norm", x, gain);
   bd_id loss = bd_transformer_cross_entropy(g, bd_transformer_logits(g, n, lm), targets);

@@ -39,9 +39,9 @@ static bd_id drop(builder *b, const char *name, bd_id x, int site) {
 static bd_id normalize(builder *b, bd_layer *layer, const char *name, const char *stored, bd_id x) {
   bd_graph_build *g = &b->graph;
   bd_id gain = bd_graph_layer_weight(g, layer,
-                                     bd_transformer_vector(bd_intern_f(g->ctx, "%s.g", name),
-                                                           bd_intern_f(g->ctx, "%s.weight", stored),
-                                                           BD_INIT_ONES, b->config->width));
+                                     bd_graph_vector(bd_intern_f(g->ctx, "%s.g", name),
+                                                     bd_intern_f(g->ctx, "%s.weight", stored),
+                                                     BD_INIT_ONES, b->config->width));
   bd_attr eps = bd_attr_real(g->ctx, "eps", b->config->epsilon);
   return bd_graph_op(g, name, BD_OP_RMSNORM, 2, (bd_id[]){x, gain}, 1, &eps);
 }

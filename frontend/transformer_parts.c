@@ -8,15 +8,6 @@ bd_type bd_transformer_activations(int64_t sequence, int64_t width) {
   return bd_type_make(BD_F32, 3, (int64_t[]){BD_DIM_BATCH, sequence, width});
 }
 
-bd_weight_pattern bd_transformer_vector(const char *name, const char *stored, bd_init_kind init,
-                                        int64_t extent) {
-  return (bd_weight_pattern){
-      .name = name,
-      .type = bd_type_make(BD_F32, 1, &extent),
-      .storage = {.name = stored, .rank = 1, .dims = {extent}, .slice_dim = -1},
-      .init = init};
-}
-
 bd_weight_pattern bd_transformer_matrix(const char *name, const char *stored, int64_t rows,
                                         int64_t columns, double scale) {
   return (bd_weight_pattern){
@@ -57,8 +48,8 @@ bd_id bd_transformer_apply(bd_graph_build *g, bd_layer *layer, const bd_transfor
   bd_id w = bd_graph_layer_weight(g, layer, matrix);
   if (!d->biased) return bd_graph_contract(g, d->name, d->rule, x, w);
   bd_weight_pattern vector =
-      bd_transformer_vector(bd_intern_f(g->ctx, "%s.b", d->name),
-                            bd_intern_f(g->ctx, "%s.bias", d->stored), BD_INIT_ZEROS, d->out);
+      bd_graph_vector(bd_intern_f(g->ctx, "%s.b", d->name),
+                      bd_intern_f(g->ctx, "%s.bias", d->stored), BD_INIT_ZEROS, d->out);
   vector.type = d->bias;
   bd_id bias = bd_graph_layer_weight(g, layer, vector);
   bd_id y = bd_graph_contract(g, bd_intern_f(g->ctx, "%s_product", d->name), d->rule, x, w);
@@ -67,16 +58,15 @@ bd_id bd_transformer_apply(bd_graph_build *g, bd_layer *layer, const bd_transfor
 
 bd_id bd_transformer_normalize(bd_graph_build *g, bd_layer *layer, const bd_transformer_norm *norm,
                                const char *name, const char *stored, bd_id x) {
-  bd_id gain =
-      bd_graph_layer_weight(g, layer,
-                            bd_transformer_vector(bd_intern_f(g->ctx, "%s.g", name),
-                                                  bd_intern_f(g->ctx, "%s.%s", stored, norm->gain),
-                                                  BD_INIT_ONES, norm->width));
+  bd_id gain = bd_graph_layer_weight(
+      g, layer,
+      bd_graph_vector(bd_intern_f(g->ctx, "%s.g", name),
+                      bd_intern_f(g->ctx, "%s.%s", stored, norm->gain), BD_INIT_ONES, norm->width));
   bd_id shift =
       bd_graph_layer_weight(g, layer,
-                            bd_transformer_vector(bd_intern_f(g->ctx, "%s.b", name),
-                                                  bd_intern_f(g->ctx, "%s.%s", stored, norm->shift),
-                                                  BD_INIT_ZEROS, norm->width));
+                            bd_graph_vector(bd_intern_f(g->ctx, "%s.b", name),
+                                            bd_intern_f(g->ctx, "%s.%s", stored, norm->shift),
+                                            BD_INIT_ZEROS, norm->width));
   bd_attr eps = bd_attr_real(g->ctx, "eps", norm->epsilon);
   return bd_graph_op(g, name, BD_OP_LAYERNORM, 3, (bd_id[]){x, gain, shift}, 1, &eps);
 }

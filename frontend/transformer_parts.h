@@ -9,8 +9,6 @@ bd_type bd_transformer_ids(int64_t sequence);
 bd_type bd_transformer_activations(int64_t sequence, int64_t width);
 
 // A weight stored as it is used.
-bd_weight_pattern bd_transformer_vector(const char *name, const char *stored, bd_init_kind init,
-                                        int64_t extent);
 bd_weight_pattern bd_transformer_matrix(const char *name, const char *stored, int64_t rows,
                                         int64_t columns, double scale);
 

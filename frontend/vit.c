@@ -71,8 +71,8 @@ static void build_embed(builder *b, bd_layer *layer) {
   bd_id w = bd_graph_layer_weight(g, layer, kernel);
   bd_id bias = bd_graph_layer_weight(
       g, layer,
-      bd_transformer_vector("patch.b", "vit.embeddings.patch_embeddings.projection.bias",
-                            BD_INIT_ZEROS, c->encoder.width));
+      bd_graph_vector("patch.b", "vit.embeddings.patch_embeddings.projection.bias", BD_INIT_ZEROS,
+                      c->encoder.width));
   bd_id x = bd_graph_contract(g, "patch_product", "btk,ck->btc", cut_patches(b, image), w);
   x = pad_first(g, "behind", bd_graph_binary(g, "patch", BD_OP_ADD, x, bias), 1, 1, sequence);
   bd_id first = pad_first(g, "class_row", class, 0, 0, sequence);
