@@ -104,6 +104,9 @@ LLVMTypeRef bd_gen_type_like(LLVMValueRef like, LLVMTypeRef scalar); // as many 
 // A call of an overloaded intrinsic; `types` are its overloads.
 LLVMValueRef bd_gen_intrinsic(bd_gen *g, const char *name, int type_count, LLVMTypeRef *types,
                               int count, LLVMValueRef *arguments);
+// Of one that is overloaded by the type of its only argument.
+LLVMValueRef bd_gen_unary(bd_gen *g, const char *name, LLVMValueRef x);
+LLVMValueRef bd_gen_copysign(bd_gen *g, LLVMValueRef magnitude, LLVMValueRef sign);
 LLVMValueRef bd_gen_fma(bd_gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
 // Horner's rule with fused multiply-adds; highest coefficient first.
 LLVMValueRef bd_gen_poly(bd_gen *g, LLVMValueRef x, int count, const double *coefficients);

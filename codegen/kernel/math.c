@@ -76,16 +76,6 @@ LLVMValueRef bd_gen_log(bd_gen *g, LLVMValueRef x) {
   return select_real(g, LLVMRealOEQ, x, zero, bd_gen_real_like(x, -1.0 / 0.0), y);
 }
 
-static LLVMValueRef absolute(bd_gen *g, LLVMValueRef x) {
-  LLVMTypeRef type = LLVMTypeOf(x);
-  return bd_gen_intrinsic(g, "llvm.fabs", 1, &type, 1, &x);
-}
-
-static LLVMValueRef with_sign(bd_gen *g, LLVMValueRef magnitude, LLVMValueRef sign) {
-  LLVMTypeRef type = LLVMTypeOf(magnitude);
-  return bd_gen_intrinsic(g, "llvm.copysign", 1, &type, 2, (LLVMValueRef[]){magnitude, sign});
-}
-
 // Its own series below 0.55, 1 - 2 / (exp(2x) + 1) above.
 LLVMValueRef bd_gen_tanh(bd_gen *g, LLVMValueRef x) {
   static const double series[] = {6404582.0 / 10854718875.0,
@@ -99,10 +89,10 @@ LLVMValueRef bd_gen_tanh(bd_gen *g, LLVMValueRef x) {
   LLVMValueRef z = LLVMBuildFMul(g->b, x, x, ""), one = bd_gen_real_like(x, 1.0);
   LLVMValueRef small = bd_gen_poly(g, z, COUNT(series), series);
   small = bd_gen_fma(g, LLVMBuildFMul(g->b, small, z, ""), x, x);
-  LLVMValueRef a = absolute(g, x), two = bd_gen_real_like(x, 2.0);
+  LLVMValueRef a = bd_gen_unary(g, "llvm.fabs", x), two = bd_gen_real_like(x, 2.0);
   LLVMValueRef e = bd_gen_exp(g, LLVMBuildFMul(g->b, a, two, ""));
   LLVMValueRef q = LLVMBuildFDiv(g->b, two, LLVMBuildFAdd(g->b, e, one, ""), "");
-  LLVMValueRef large = with_sign(g, LLVMBuildFSub(g->b, one, q, ""), x);
+  LLVMValueRef large = bd_gen_copysign(g, LLVMBuildFSub(g->b, one, q, ""), x);
   return select_real(g, LLVMRealOLT, a, bd_gen_real_like(x, 0.55), small, large);
 }
 
@@ -121,13 +111,13 @@ LLVMValueRef bd_gen_erf(bd_gen *g, LLVMValueRef x) {
   // 2/sqrt(pi) x as x + 0.128... x keeps the leading term exact.
   small = LLVMBuildFAdd(g->b, small, bd_gen_real_like(x, 0.12837916709551257), "");
   small = bd_gen_fma(g, small, x, x);
-  LLVMValueRef a = absolute(g, x), end = bd_gen_real_like(x, 4.0);
+  LLVMValueRef a = bd_gen_unary(g, "llvm.fabs", x), end = bd_gen_real_like(x, 4.0);
   a = select_real(g, LLVMRealOGT, a, end, end, a);
   LLVMValueRef denominator = bd_gen_fma(g, a, bd_gen_real_like(x, 0.5), one);
   LLVMValueRef t = LLVMBuildFDiv(g->b, one, denominator, "");
   LLVMValueRef e = bd_gen_exp(g, LLVMBuildFNeg(g->b, LLVMBuildFMul(g->b, a, a, ""), ""));
   LLVMValueRef complement = LLVMBuildFMul(g->b, e, bd_gen_poly(g, t, COUNT(tail), tail), "");
-  LLVMValueRef large = with_sign(g, LLVMBuildFSub(g->b, one, complement, ""), x);
+  LLVMValueRef large = bd_gen_copysign(g, LLVMBuildFSub(g->b, one, complement, ""), x);
   return select_real(g, LLVMRealOLT, a, one, small, large);
 }
 
@@ -138,8 +128,7 @@ LLVMValueRef bd_gen_sigmoid(bd_gen *g, LLVMValueRef x) {
 }
 
 LLVMValueRef bd_gen_sqrt(bd_gen *g, LLVMValueRef x) {
-  LLVMTypeRef type = LLVMTypeOf(x);
-  return bd_gen_intrinsic(g, "llvm.sqrt", 1, &type, 1, &x);
+  return bd_gen_unary(g, "llvm.sqrt", x);
 }
 
 // Coefficients of z^n in sin(x)/x (first: 1) or cos(x) (first: 0), z = x^2, from the last down to

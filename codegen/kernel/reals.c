@@ -58,11 +58,6 @@ static LLVMValueRef silu(bd_gen *g, LLVMValueRef x, LLVMValueRef dy) {
   return mul(g, dy, mul(g, s, slope));
 }
 
-static LLVMValueRef intrinsic(bd_gen *g, const char *name, LLVMValueRef x) {
-  LLVMTypeRef type = LLVMTypeOf(x);
-  return bd_gen_intrinsic(g, name, 1, &type, 1, &x);
-}
-
 static LLVMValueRef sign(bd_gen *g, LLVMValueRef x) {
   LLVMValueRef zero = bd_gen_real_like(x, 0.0);
   LLVMValueRef above = LLVMBuildFCmp(g->b, LLVMRealOGT, x, zero, "");
@@ -124,15 +119,15 @@ LLVMValueRef bd_gen_reals(bd_gen *g, const bd_op *op, const LLVMValueRef *in) {
   case BD_OP_SILU_GRAD:
     return silu(g, x, in[1]);
   case BD_OP_ABS:
-    return intrinsic(g, "llvm.fabs", x);
+    return bd_gen_unary(g, "llvm.fabs", x);
   case BD_OP_SIGN:
     return sign(g, x);
   case BD_OP_FLOOR:
-    return intrinsic(g, "llvm.floor", x);
+    return bd_gen_unary(g, "llvm.floor", x);
   case BD_OP_CEIL:
-    return intrinsic(g, "llvm.ceil", x);
+    return bd_gen_unary(g, "llvm.ceil", x);
   case BD_OP_ROUND:
-    return intrinsic(g, "llvm.rint", x);
+    return bd_gen_unary(g, "llvm.rint", x);
   case BD_OP_SIN:
   case BD_OP_COS:
     bd_gen_sincos(g, x, &sine, &cosine);

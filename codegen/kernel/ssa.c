@@ -107,6 +107,16 @@ LLVMValueRef bd_gen_intrinsic(bd_gen *g, const char *name, int type_count, LLVMT
   return LLVMBuildCall2(g->b, type, function, arguments, (unsigned)count, "");
 }
 
+LLVMValueRef bd_gen_unary(bd_gen *g, const char *name, LLVMValueRef x) {
+  LLVMTypeRef type = LLVMTypeOf(x);
+  return bd_gen_intrinsic(g, name, 1, &type, 1, &x);
+}
+
+LLVMValueRef bd_gen_copysign(bd_gen *g, LLVMValueRef magnitude, LLVMValueRef sign) {
+  LLVMTypeRef type = LLVMTypeOf(magnitude);
+  return bd_gen_intrinsic(g, "llvm.copysign", 1, &type, 2, (LLVMValueRef[]){magnitude, sign});
+}
+
 LLVMValueRef bd_gen_fma(bd_gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
   LLVMTypeRef type = LLVMTypeOf(a);
   return bd_gen_intrinsic(g, "llvm.fma", 1, &type, 3, (LLVMValueRef[]){a, b, c});

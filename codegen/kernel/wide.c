@@ -18,16 +18,6 @@ static LLVMValueRef select_real(bd_gen *g, LLVMRealPredicate predicate, LLVMValu
   return LLVMBuildSelect(g->b, where, yes, no, "");
 }
 
-static LLVMValueRef intrinsic(bd_gen *g, const char *name, LLVMValueRef x) {
-  LLVMTypeRef type = LLVMTypeOf(x);
-  return bd_gen_intrinsic(g, name, 1, &type, 1, &x);
-}
-
-static LLVMValueRef with_sign(bd_gen *g, LLVMValueRef magnitude, LLVMValueRef sign) {
-  LLVMTypeRef type = LLVMTypeOf(magnitude);
-  return bd_gen_intrinsic(g, "llvm.copysign", 1, &type, 2, (LLVMValueRef[]){magnitude, sign});
-}
-
 static LLVMValueRef power_of_two(bd_gen *g, LLVMValueRef n) {
   LLVMValueRef biased = LLVMBuildAdd(g->b, n, bd_gen_int_like(n, 1023), "");
   return real_of(g, LLVMBuildShl(g->b, biased, bd_gen_int_like(n, 52), ""));
@@ -86,19 +76,19 @@ static LLVMValueRef widened(bd_gen *g, LLVMValueRef x) {
 }
 
 static LLVMValueRef is_whole(bd_gen *g, LLVMValueRef x) {
-  return LLVMBuildFCmp(g->b, LLVMRealOEQ, intrinsic(g, "llvm.rint", x), x, "");
+  return LLVMBuildFCmp(g->b, LLVMRealOEQ, bd_gen_unary(g, "llvm.rint", x), x, "");
 }
 
 // exp(b log|a|), of the sign that an odd whole b keeps; whole powers of whole numbers are whole.
 LLVMValueRef bd_gen_pow(bd_gen *g, LLVMValueRef base, LLVMValueRef exponent) {
   LLVMValueRef a = widened(g, base), b = widened(g, exponent);
   LLVMValueRef one = bd_gen_real_like(a, 1.0), zero = bd_gen_real_like(a, 0.0);
-  LLVMValueRef log = bd_gen_log_wide(g, intrinsic(g, "llvm.fabs", a));
+  LLVMValueRef log = bd_gen_log_wide(g, bd_gen_unary(g, "llvm.fabs", a));
   LLVMValueRef p = bd_gen_exp_wide(g, LLVMBuildFMul(g->b, b, log, ""));
   LLVMValueRef whole = is_whole(g, b);
   LLVMValueRef above = LLVMBuildFCmp(g->b, LLVMRealOGE, b, zero, "");
   LLVMValueRef both = LLVMBuildAnd(g->b, LLVMBuildAnd(g->b, whole, above, ""), is_whole(g, a), "");
-  p = LLVMBuildSelect(g->b, both, intrinsic(g, "llvm.rint", p), p, "");
+  p = LLVMBuildSelect(g->b, both, bd_gen_unary(g, "llvm.rint", p), p, "");
   LLVMValueRef even = is_whole(g, LLVMBuildFMul(g->b, b, bd_gen_real_like(b, 0.5), ""));
   LLVMValueRef odd = LLVMBuildAnd(g->b, whole, LLVMBuildNot(g->b, even, ""), "");
   LLVMValueRef negative = LLVMBuildFCmp(g->b, LLVMRealOLT, a, zero, "");
@@ -113,10 +103,10 @@ LLVMValueRef bd_gen_pow(bd_gen *g, LLVMValueRef base, LLVMValueRef exponent) {
 // a - n b in one rounding, exact below 2^53 quotients once n, rounded, is corrected by one.
 LLVMValueRef bd_gen_remainder(bd_gen *g, LLVMValueRef dividend, LLVMValueRef by, bool divisor) {
   LLVMValueRef a = widened(g, dividend), b = widened(g, by);
-  LLVMValueRef n = intrinsic(g, "llvm.trunc", LLVMBuildFDiv(g->b, a, b, ""));
+  LLVMValueRef n = bd_gen_unary(g, "llvm.trunc", LLVMBuildFDiv(g->b, a, b, ""));
   LLVMValueRef r = bd_gen_fma(g, LLVMBuildFNeg(g->b, n, ""), b, a);
-  LLVMValueRef size = intrinsic(g, "llvm.fabs", b), step = with_sign(g, size, a);
-  LLVMValueRef sign = LLVMBuildFMul(g->b, r, with_sign(g, bd_gen_real_like(a, 1.0), a), "");
+  LLVMValueRef size = bd_gen_unary(g, "llvm.fabs", b), step = bd_gen_copysign(g, size, a);
+  LLVMValueRef sign = LLVMBuildFMul(g->b, r, bd_gen_copysign(g, bd_gen_real_like(a, 1.0), a), "");
   LLVMValueRef more = LLVMBuildFAdd(g->b, r, step, ""), less = LLVMBuildFSub(g->b, r, step, "");
   LLVMValueRef over = LLVMBuildFCmp(g->b, LLVMRealOGE, sign, size, "");
   LLVMValueRef rest = LLVMBuildSelect(g->b, over, less, r, "");
@@ -124,7 +114,8 @@ LLVMValueRef bd_gen_remainder(bd_gen *g, LLVMValueRef dividend, LLVMValueRef by,
   LLVMValueRef finite = LLVMBuildFSub(g->b, a, a, ""); // 0, or no number
   rest = select_real(g, LLVMRealOEQ, size, 1.0 / 0.0, LLVMBuildFAdd(g->b, a, finite, ""), rest);
   if (divisor) {
-    LLVMValueRef product = LLVMBuildFMul(g->b, with_sign(g, bd_gen_real_like(b, 1.0), b), rest, "");
+    LLVMValueRef product =
+        LLVMBuildFMul(g->b, bd_gen_copysign(g, bd_gen_real_like(b, 1.0), b), rest, "");
     LLVMValueRef sum = LLVMBuildFAdd(g->b, rest, b, "");
     rest = select_real(g, LLVMRealOLT, product, 0.0, sum, rest);
   }
