@@ -17,8 +17,7 @@ void bd_contract_read(const bd_module *module, const bd_function *function, cons
   memset(letters, 0, sizeof letters);
   for (int tensor = 0; tensor < 3; ++tensor) {
     const bd_value *value = &function->values[tensor < 2 ? op->in[tensor] : op->out[0]];
-    bd_type local =
-        bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
+    bd_type local = bd_value_local_type(module, value);
     int64_t stride = bd_type_elements(&local, 1);
     for (int d = 0; d < local.rank; ++d, ++at) {
       assert(*at >= 'a' && *at <= 'z');

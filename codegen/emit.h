@@ -46,7 +46,6 @@ typedef struct bd_emit_body {
 
 // Mesh axes (bit mask, those of size 1 left out) along which the value's sharding says `at`.
 uint32_t bd_emit_axes(const bd_module *module, const bd_sharding *sharding, int at);
-bd_type bd_emit_local(const bd_module *module, const bd_value *value);
 // The runtime's name of an element type ("BD_RT_F32"), and the C type of its elements.
 const char *bd_emit_dtype(bd_dtype dtype);
 const char *bd_emit_c_type(bd_dtype dtype);

@@ -46,7 +46,7 @@ static void add_along(bd_text *text, const char *name, int axis, int dim, const 
 void bd_emit_prefetch(bd_emitter *emitter, bd_text *text, const bd_function *function,
                       const bd_op *op, int slot) {
   const bd_value *from = &function->values[op->in[0]], *to = &function->values[op->out[0]];
-  bd_type whole = bd_emit_local(emitter->module, to);
+  bd_type whole = bd_value_local_type(emitter->module, to);
   int axis = (int)bd_op_int(op, "axis", -1);
   bd_text_addf(text, "bd_rt_prefetch(rt, %d, ", slot);
   add_extents(text, axis, from->sharding.at[axis], &whole);
@@ -56,7 +56,7 @@ void bd_emit_prefetch(bd_emitter *emitter, bd_text *text, const bd_function *fun
 void bd_emit_gather(bd_emitter *emitter, bd_text *text, const bd_function *function,
                     const bd_op *op) {
   const bd_value *from = &function->values[op->in[0]], *to = &function->values[op->out[0]];
-  bd_type whole = bd_emit_local(emitter->module, to);
+  bd_type whole = bd_value_local_type(emitter->module, to);
   int axis = (int)bd_op_int(op, "axis", -1), dim = from->sharding.at[axis];
   bd_text_addf(text, ".axis = %d, .dtype = %s, .extent = %lld, .inner = %lld", axis,
                bd_emit_dtype(whole.dtype), (long long)whole.dims[dim],
@@ -66,8 +66,8 @@ void bd_emit_gather(bd_emitter *emitter, bd_text *text, const bd_function *funct
 void bd_emit_collective(bd_emitter *emitter, bd_text *text, const bd_function *function,
                         const bd_op *op, const char *in, const char *out) {
   const bd_value *from = &function->values[op->in[0]], *to = &function->values[op->out[0]];
-  bd_type from_local = bd_emit_local(emitter->module, from);
-  bd_type to_local = bd_emit_local(emitter->module, to);
+  bd_type from_local = bd_value_local_type(emitter->module, from);
+  bd_type to_local = bd_value_local_type(emitter->module, to);
   int axis = (int)bd_op_int(op, "axis", -1);
   assert(axis >= 0);
   int was = from->sharding.at[axis], is = to->sharding.at[axis];

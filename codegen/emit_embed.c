@@ -11,7 +11,7 @@ typedef struct token_run {
 } token_run;
 
 static token_run find_run(const bd_module *module, const bd_value *ids) {
-  bd_type local = bd_emit_local(module, ids);
+  bd_type local = bd_value_local_type(module, ids);
   token_run run = {.rest = 1};
   int slowest = local.rank - 1;
   for (; slowest > 0; --slowest) {
@@ -47,7 +47,7 @@ bd_status bd_emit_embed_dw(const bd_emit_body *body, const bd_op *op) {
   const bd_value *dout = &body->function->values[op->in[0]],
                  *ids = &body->function->values[op->in[1]],
                  *table = &body->function->values[op->out[0]];
-  bd_type rows = bd_emit_local(e->module, dout);
+  bd_type rows = bd_value_local_type(e->module, dout);
   int64_t width = rows.dims[rows.rank - 1];
   token_run run = find_run(e->module, ids);
   bool accumulates = bd_accumulates(body->function, op->out[0]);

@@ -78,7 +78,7 @@ static void add_signature(const bd_emit_body *body, int number) {
 }
 
 static void add_local_type(const bd_emit_body *body, const bd_value *value) {
-  bd_type local = bd_emit_local(body->emitter->module, value);
+  bd_type local = bd_value_local_type(body->emitter->module, value);
   bd_text_addf(body->text, "%s[", bd_dtype_name(local.dtype));
   for (int d = 0; d < local.rank; ++d)
     bd_text_addf(body->text, "%s%lld", d ? "," : "", (long long)local.dims[d]);

@@ -31,17 +31,15 @@ static void add_gather(const bd_emit_pass *pass, bd_emit_looped calls, int step,
   int function = function_of(pass, calls.ops[0]);
   const bd_function *f = e->module->functions[function];
   const bd_prefetch *prefetch = &e->prefetch[function];
-  int first = prefetch->fusion.first_op[step], param = 0;
+  int first = prefetch->fusion.first_op[step];
   const bd_op *op = &f->ops[first];
-  while (f->params[param] != op->in[0])
-    param++;
   bd_text_addf(
       pass->text, "\n        {.step = %d, .instruction = %d, .slot = %d, ", start,
       bd_emit_instruction(e, function, step, f, (bd_emit_ops){first, 1}, (bd_emit_ops){0, 0}),
       prefetch->slot[step]);
   bd_emit_gather(e, pass->text, f, op);
   bd_text_add(pass->text, ",\n         .in = ");
-  bd_emit_given(pass, calls, param);
+  bd_emit_given(pass, calls, bd_ids_find(f->params, f->param_count, op->in[0]));
   bd_text_addf(pass->text, ", .out = arena + %lld},",
                (long long)(e->layout.segment_start[BD_SEGMENT_WORKSPACE] +
                            f->values[op->out[0]].offset_bytes));

@@ -20,7 +20,7 @@ static long long whole(const bd_emit_body *body, const bd_value *value, int dim)
 static void add_attention_shape(const bd_emit_body *body, const bd_op *op, const bd_value *q,
                                 const bd_value *k) {
   bd_emitter *e = body->emitter;
-  bd_type ql = bd_emit_local(e->module, q), kl = bd_emit_local(e->module, k);
+  bd_type ql = bd_value_local_type(e->module, q), kl = bd_value_local_type(e->module, k);
   long long q_row = ql.dims[2] * ql.dims[3], k_row = kl.dims[2] * kl.dims[3];
   double dropout = bd_op_real(op, "dropout", 0);
   bd_text *text = body->text;
@@ -94,7 +94,7 @@ typedef struct window {
 
 // The rules of these ops allow splits into equal parts only.
 static bool has_equal_parts(const bd_module *module, const bd_value *value) {
-  bd_type local = bd_emit_local(module, value);
+  bd_type local = bd_value_local_type(module, value);
   for (int d = 1; d < local.rank; ++d)
     if (local.dims[d] * bd_sharding_parts(&module->mesh, &value->sharding, d) !=
         bd_extent(value->type.dims[d], module->micro_batch))
@@ -109,11 +109,11 @@ static void add_extents(bd_text *text, const char *name, const int64_t extents[B
 
 static void add_window(const bd_emit_body *body, const bd_op *op, window at) {
   bd_emitter *e = body->emitter;
-  bd_type x = bd_emit_local(e->module, at.x), y = bd_emit_local(e->module, at.y);
+  bd_type x = bd_value_local_type(e->module, at.x), y = bd_value_local_type(e->module, at.y);
   bd_window_shape shape = bd_window_shape_of(op, &x, at.w ? &at.w->type : NULL, &y);
   // A rank that has a part of the channels of grouped images has that part of the groups.
   int channels = bd_image_order_of(op, x.rank).channels;
-  int64_t groups = at.w ? x.dims[channels] / bd_emit_local(e->module, at.w).dims[1] : 1;
+  int64_t groups = at.w ? x.dims[channels] / bd_value_local_type(e->module, at.w).dims[1] : 1;
   assert(has_equal_parts(e->module, at.x) && has_equal_parts(e->module, at.y));
   bd_text_addf(body->text, "&(bd_rt_conv){.n = %s, .c = %lld, .o = %lld, .groups = %lld",
                bd_emit_dim_count(e, at.x, 0), (long long)x.dims[channels],

@@ -112,7 +112,7 @@ static void add_inputs(const bd_emit_pass *pass) {
     bd_text_addf(pass->text, "micro_batch, %s, %s, ", bd_emit_dim_start(pass->emitter, value, 0),
                  bd_emit_dim_count(pass->emitter, value, 0));
     if (kind == BD_INPUT_REALS) {
-      bd_type local = bd_emit_local(module, value);
+      bd_type local = bd_value_local_type(module, value);
       bd_text_addf(pass->text, "%lld, ",
                    (long long)(bd_emit_elements(module, value) / local.dims[0]));
     }

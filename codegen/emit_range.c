@@ -30,12 +30,8 @@ const char *bd_emit_c_type(bd_dtype dtype) {
   return names[dtype];
 }
 
-bd_type bd_emit_local(const bd_module *module, const bd_value *value) {
-  return bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
-}
-
 int64_t bd_emit_elements(const bd_module *module, const bd_value *value) {
-  bd_type local = bd_emit_local(module, value);
+  bd_type local = bd_value_local_type(module, value);
   return bd_type_elements(&local, module->micro_batch);
 }
 

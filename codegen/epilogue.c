@@ -23,8 +23,7 @@ static const bd_value *value_of(const search *s, bd_id id) {
 }
 
 static bd_type local_type(const search *s, bd_id id) {
-  const bd_value *value = value_of(s, id);
-  return bd_local_type(&s->module->mesh, &value->sharding, &value->type, s->module->micro_batch);
+  return bd_value_local_type(s->module, value_of(s, id));
 }
 
 static bool is_half(const search *s, bd_id id) {

@@ -44,8 +44,7 @@ static bool is_pointwise(const search *s, int step) {
 }
 
 static bd_type local_type(const search *s, bd_id id) {
-  const bd_value *value = value_of(s, id);
-  return bd_local_type(&s->module->mesh, &value->sharding, &value->type, s->module->micro_batch);
+  return bd_value_local_type(s->module, value_of(s, id));
 }
 
 // Whether a value lies in memory as the last dimensions of the rows do.
@@ -79,9 +78,7 @@ static bool is_along(const search *s, int run, bd_id rows) {
 }
 
 static bool has_id(const bd_id *ids, int count, bd_id id) {
-  for (int i = 0; i < count; ++i)
-    if (ids[i] == id) return true;
-  return false;
+  return bd_ids_find(ids, count, id) >= 0;
 }
 
 static bool step_reads(const search *s, int step, bd_id id) {

@@ -114,15 +114,10 @@ static void find_closure(applying *a) {
   }
 }
 
-static bool name_used(const bd_function *function, const char *name) {
-  for (bd_id v = 0; v < function->value_count; ++v)
-    if (strcmp(function->values[v].name, name) == 0) return true;
-  return false;
-}
-
 // A name for a forward value that neither backward function uses.
 static const char *fresh_name(const applying *a, const char *name) {
-  while (name_used(a->source_backward, name) || name_used(a->backward, name))
+  while (bd_function_find(a->source_backward, name) != BD_NO_ID ||
+         bd_function_find(a->backward, name) != BD_NO_ID)
     name = bd_intern_f(a->ctx, "%s.r", name);
   return name;
 }
@@ -202,12 +197,6 @@ static bd_status add_clones(applying *a) {
   return BD_OK;
 }
 
-static bool is_result(const bd_function *function, bd_id id) {
-  for (int i = 0; i < function->result_count; ++i)
-    if (function->results[i] == id) return true;
-  return false;
-}
-
 // A value of its own for a gradient that is something else as well.
 static bd_id add_copy(applying *a, bd_id of) {
   bd_ctx *ctx = a->ctx;
@@ -228,7 +217,8 @@ static void add_gradient(applying *a, int param, bd_id id) {
   const bd_sharding *form = a->strategy->gradient ? &a->strategy->gradient[weight] : NULL;
   bool apart =
       form && a->source->is_weight[param] && !bd_sharding_equal(form, &a->strategy->form[weight]);
-  if (apart && (a->backward->values[id].producer < 0 || is_result(a->backward, id) ||
+  if (apart && (a->backward->values[id].producer < 0 ||
+                bd_ids_find(a->backward->results, a->backward->result_count, id) >= 0 ||
                 a->backward->values[id].has_sharding))
     id = add_copy(a, id);
   if (apart) {

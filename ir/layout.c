@@ -40,11 +40,10 @@ bd_id bd_layout_restored(const bd_module *spmd, int call, int index) {
   const bd_op *of = &spmd->main->ops[bd_op_int(op, "of", -1)];
   const bd_function *forward = bd_module_find(spmd, of->callee);
   bd_id saved = forward->saves[index];
-  for (int i = 0; i < forward->param_count; ++i)
-    if (forward->params[i] == saved) return of->in[i];
-  for (int i = 0; i < forward->result_count; ++i)
-    if (forward->results[i] == saved) return of->out[i];
-  return BD_NO_ID;
+  int param = bd_ids_find(forward->params, forward->param_count, saved);
+  if (param >= 0) return of->in[param];
+  int result = bd_ids_find(forward->results, forward->result_count, saved);
+  return result >= 0 ? of->out[result] : BD_NO_ID;
 }
 
 static int64_t take(laying *l, bd_segment segment, int64_t bytes) {

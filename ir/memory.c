@@ -34,7 +34,7 @@ static bool moves_blocks(const bd_module *module, const bd_function *function, c
   const bd_value *whole = &function->values[gathers ? op->out[0] : op->in[0]];
   const bd_value *part = &function->values[gathers ? op->in[0] : op->out[0]];
   int axis = (int)bd_op_int(op, "axis", -1), dim = part->sharding.at[axis];
-  bd_type local = bd_local_type(&module->mesh, &whole->sharding, &whole->type, module->micro_batch);
+  bd_type local = bd_value_local_type(module, whole);
   for (int d = 0; d < dim; ++d)
     if (local.dims[d] != 1) return false;
   return local.dims[dim] % module->mesh.size[axis] == 0;

@@ -25,9 +25,7 @@ static bool is_param(const bd_value *value) {
 }
 
 static bool has_id(const bd_id *ids, int count, bd_id id) {
-  for (int i = 0; i < count; ++i)
-    if (ids[i] == id) return true;
-  return false;
+  return bd_ids_find(ids, count, id) >= 0;
 }
 
 static bool in_workspace(const placing *p, bd_id id) {

@@ -79,6 +79,36 @@ bd_function *bd_module_find(const bd_module *module, const char *name) {
   return NULL;
 }
 
+bd_type bd_value_local_type(const bd_module *module, const bd_value *value) {
+  return bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
+}
+
+bd_id bd_function_find(const bd_function *function, const char *name) {
+  for (bd_id v = 0; v < function->value_count; ++v)
+    if (strcmp(function->values[v].name, name) == 0) return v;
+  return BD_NO_ID;
+}
+
+const char *bd_function_free_name(bd_ctx *ctx, const bd_function *a, const bd_function *b,
+                                  const char *wanted) {
+  const char *name = wanted;
+  for (int number = 2;
+       bd_function_find(a, name) != BD_NO_ID || bd_function_find(b, name) != BD_NO_ID; ++number)
+    name = bd_intern_f(ctx, "%s.%d", wanted, number);
+  return name;
+}
+
+int bd_ids_find(const bd_id *ids, int count, bd_id id) {
+  for (int i = 0; i < count; ++i)
+    if (ids[i] == id) return i;
+  return -1;
+}
+
+bool bd_function_is_weight(const bd_function *function, bd_id value) {
+  int param = bd_ids_find(function->params, function->param_count, value);
+  return param >= 0 && function->is_weight && function->is_weight[param];
+}
+
 bool bd_module_calls_forward(const bd_module *module, const bd_op *op) {
   const bd_function *callee = op->kind == BD_OP_CALL ? bd_module_find(module, op->callee) : NULL;
   return callee && callee->role == BD_ROLE_FORWARD;

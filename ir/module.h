@@ -191,10 +191,21 @@ const char *bd_storage_name(bd_ctx *ctx, const bd_storage *storage, int64_t numb
 bd_function *bd_module_find(const bd_module *module, const char *name);
 // Whether an op of main calls a forward function.
 bool bd_module_calls_forward(const bd_module *module, const bd_op *op);
+// A value's type on one rank: that of its part, padded, for the module's micro-batch.
+bd_type bd_value_local_type(const bd_module *module, const bd_value *value);
 // Tokens of a sample, as the first input says; 0 for models whose input is no sequence.
 int64_t bd_module_sequence(const bd_module *module);
 // `name` NULL: the next free number.
 bd_id bd_function_add_value(bd_ctx *ctx, bd_function *function, const char *name, bd_type type);
+// The value of a name; BD_NO_ID: none has it.
+bd_id bd_function_find(const bd_function *function, const char *name);
+// `wanted`, or that with a number, so that no value of the two functions has it.
+const char *bd_function_free_name(bd_ctx *ctx, const bd_function *a, const bd_function *b,
+                                  const char *wanted);
+// Whether a value is a parameter in which every call passes a weight.
+bool bd_function_is_weight(const bd_function *function, bd_id value);
+// Where `id` is among `count` ids; -1: nowhere.
+int bd_ids_find(const bd_id *ids, int count, bd_id id);
 // Another name, which no value of the function has.
 void bd_function_rename(bd_ctx *ctx, bd_function *function, bd_id value, const char *name);
 bd_id bd_function_add_param(bd_ctx *ctx, bd_function *function, const char *name, bd_type type);

@@ -187,15 +187,12 @@ static bool can_accumulate(const bd_op *op) {
 
 static bool is_read(const bd_function *function, bd_id id) {
   for (int i = 0; i < function->op_count; ++i)
-    for (int k = 0; k < function->ops[i].in_count; ++k)
-      if (function->ops[i].in[k] == id) return true;
+    if (bd_ids_find(function->ops[i].in, function->ops[i].in_count, id) >= 0) return true;
   return false;
 }
 
 static bool is_result(const bd_function *function, bd_id id) {
-  for (int i = 0; i < function->result_count; ++i)
-    if (function->results[i] == id) return true;
-  return false;
+  return bd_ids_find(function->results, function->result_count, id) >= 0;
 }
 
 static bd_status add_backward_result(partition *p, int index, bool weight) {

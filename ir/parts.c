@@ -101,7 +101,7 @@ bd_parts bd_parts_of(const bd_module *module, const bd_function *f, int product,
     return whole;
   const bd_op *collective = &f->ops[out.collective];
   const bd_value *value = &f->values[op->out[0]];
-  bd_type local = bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
+  bd_type local = bd_value_local_type(module, value);
   out.prefix = find_prefix(module, f, op, &out.factor);
   out.samples = out.blocks = 1;
   if (collective->kind == BD_OP_REDUCE_SCATTER) {

@@ -50,12 +50,6 @@ static bd_status check_gradient(bd_ctx *ctx, const bd_mesh *mesh, const bd_strat
   return BD_OK;
 }
 
-static bool is_weight_of(const bd_function *function, bd_id value) {
-  for (int p = 0; p < function->param_count; p++)
-    if (function->params[p] == value) return function->is_weight[p];
-  return false;
-}
-
 // Whether the ranks of a mesh axis hold summands of what an op makes, forward, or backward:
 // summands of the gradient of a factor that is no weight.
 static bool leaves_sums(const bd_mesh *mesh, const bd_strategy *strategy,
@@ -65,7 +59,7 @@ static bool leaves_sums(const bd_mesh *mesh, const bd_strategy *strategy,
     if (loop < 0 || mesh->size[axis] == 1) continue;
     if (pass == BD_PARTS_FORWARD && map->loop[loop].kind == BD_LOOP_SUM) return true;
     for (int k = 0; pass == BD_PARTS_BACKWARD && k < 2; k++) {
-      bool reads = is_weight_of(function, function->ops[op].in[k]);
+      bool reads = bd_function_is_weight(function, function->ops[op].in[k]);
       for (int d = 0; d < BD_MAX_RANK; d++)
         reads |= map->in[k][d] == loop;
       if (!reads) return true;
@@ -142,7 +136,7 @@ static bd_status check_strategy(bd_ctx *ctx, const bd_module *train, const bd_pl
     BD_TRY(check_form(ctx, plan, mesh, strategy, &function->values[i], &strategy->form[i]));
   for (int i = 0; strategy->gradient && i < function->value_count; i++)
     BD_TRY(check_gradient(ctx, mesh, strategy, &function->values[i], &strategy->form[i],
-                          &strategy->gradient[i], is_weight_of(function, i)));
+                          &strategy->gradient[i], bd_function_is_weight(function, i)));
   for (int i = 0; i < function->op_count; i++)
     BD_TRY(check_splits(ctx, plan, mesh, strategy, function, i));
   return check_saved(ctx, train, strategy, function);

@@ -39,7 +39,7 @@ static LLVMValueRef offset_pointer(bd_gen *g, bd_dtype dtype, LLVMValueRef base,
 bd_access bd_gen_access(bd_gen *g, bd_id id, const int8_t *loop_of_dim) {
   const bd_module *module = g->kernel->module;
   const bd_value *value = &g->kernel->function->values[id];
-  bd_type local = bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
+  bd_type local = bd_value_local_type(module, value);
   bd_access access = {.dtype = local.dtype, .aligned = BD_GEN_ALIGNED};
   access.base = access.valid = buffer_of(g, id, &access.accumulate);
   int64_t stride = 1;

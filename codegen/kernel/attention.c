@@ -35,7 +35,7 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
 static bd_heads heads_of(bd_attention *a, bd_id id, bd_access access) {
   const bd_module *module = a->g->kernel->module;
   const bd_value *value = &a->g->kernel->function->values[id];
-  bd_type local = bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
+  bd_type local = bd_value_local_type(module, value);
   int64_t width = local.rank == 4 ? local.dims[3] : 0, head = width ? width : 1;
   return (bd_heads){.access = access,
                     .batch = local.dims[1] * local.dims[2] * head,

@@ -65,8 +65,7 @@ bd_status bd_gen_move(bd_gen *g) {
 static int64_t local_dim(const bd_gen *g, bd_id id, int dim) {
   const bd_module *module = g->kernel->module;
   const bd_value *value = &g->kernel->function->values[id];
-  return bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch)
-      .dims[dim];
+  return bd_value_local_type(module, value).dims[dim];
 }
 
 // Equal leading dimensions keep their loops; what follows is contiguous on both sides.

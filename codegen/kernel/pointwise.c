@@ -125,8 +125,7 @@ static bool is_made(const bd_gen *g, const bd_gen_run *r, bd_id id) {
 static bool is_read(const bd_gen *g, const bd_gen_run *r, bd_id id) {
   for (int i = 0; i < r->op_count; i++) {
     const bd_op *op = &g->kernel->function->ops[r->first_op + i];
-    for (int j = 0; j < op->in_count; j++)
-      if (op->in[j] == id) return true;
+    if (bd_ids_find(op->in, op->in_count, id) >= 0) return true;
   }
   return false;
 }

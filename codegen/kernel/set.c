@@ -212,8 +212,7 @@ static int64_t padded_extent(const bd_gen *g, int loop) {
   for (int side = 0; side < 2; side++)
     for (int i = 0; i < (side ? g->op->out_count : g->op->in_count); i++) {
       const bd_value *value = &g->kernel->function->values[side ? g->op->out[i] : g->op->in[i]];
-      bd_type local =
-          bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
+      bd_type local = bd_value_local_type(module, value);
       for (int d = 0; d < local.rank; d++) {
         int8_t at = side ? g->map.out[i][d] : g->map.in[i][d];
         if (at == loop && local.dims[d] < extent) extent = local.dims[d];

@@ -37,13 +37,7 @@ void bd_autodiff_propagate(const bd_function *function, const bool *active_param
 }
 
 const char *bd_autodiff_value_name(bd_ctx *ctx, const bd_function *function, const char *wanted) {
-  const char *name = bd_intern_z(ctx, wanted);
-  for (int number = 2, v = 0; v < function->value_count; v++) {
-    if (strcmp(function->values[v].name, name) != 0) continue;
-    name = bd_intern_f(ctx, "%s.%d", wanted, number++);
-    v = -1;
-  }
-  return name;
+  return bd_function_free_name(ctx, function, function, bd_intern_z(ctx, wanted));
 }
 
 static bd_status accumulate(differ *d, bd_id value, bd_id contribution, bd_loc loc) {

@@ -66,12 +66,6 @@ static void add_version(turner *t, bd_id value, bd_id id, order order) {
   }
 }
 
-static bool has_name(const bd_function *function, const char *name) {
-  for (bd_id v = 0; v < function->value_count; v++)
-    if (strcmp(function->values[v].name, name) == 0) return true;
-  return false;
-}
-
 static void name_result(turner *t, bd_id id, const char *name) {
   if (strcmp(t->to->values[id].name, name) != 0) bd_function_rename(t->ctx, t->to, id, name);
 }
@@ -79,10 +73,7 @@ static void name_result(turner *t, bd_id id, const char *name) {
 // The name of another version of a value.
 static void name_version(turner *t, bd_id id, bd_id value, const char *suffix) {
   const char *wanted = bd_intern_f(t->ctx, "%s.%s", t->from->values[value].name, suffix);
-  const char *name = wanted;
-  for (int number = 2; has_name(t->from, name) || has_name(t->to, name); number++)
-    name = bd_intern_f(t->ctx, "%s.%d", wanted, number);
-  name_result(t, id, name);
+  name_result(t, id, bd_function_free_name(t->ctx, t->from, t->to, wanted));
 }
 
 // The letters of a tensor whose dimensions are put into an order.

@@ -72,32 +72,21 @@ bd_border bd_outline_border(bd_ctx *ctx, const bd_function *function, const int 
   return border;
 }
 
-static bool is_weight(const bd_function *function, bd_id id) {
-  for (int i = 0; i < function->param_count; ++i)
-    if (function->params[i] == id) return function->is_weight && function->is_weight[i];
-  return false;
-}
-
-static int find_id(const bd_id *ids, int count, bd_id id) {
-  for (int i = 0; i < count; ++i)
-    if (ids[i] == id) return i;
-  return -1;
-}
-
 // Where an operand comes from, relative to its run: an op of the run, or a slot of its border.
 static bool same_source(const bd_function *function, const bd_border *x, const bd_border *y,
                         bd_id p, bd_id q, int a, int b) {
   const bd_value *u = &function->values[p], *w = &function->values[q];
   if ((u->producer >= a) != (w->producer >= b)) return false;
   if (u->producer >= a) return u->producer - a == w->producer - b && u->result == w->result;
-  return find_id(x->in, x->in_count, p) == find_id(y->in, y->in_count, q);
+  return bd_ids_find(x->in, x->in_count, p) == bd_ids_find(y->in, y->in_count, q);
 }
 
 static bool same_borders(const bd_function *function, const bd_border *x, const bd_border *y, int a,
                          int b) {
   if (x->in_count != y->in_count || x->out_count != y->out_count) return false;
   for (int i = 0; i < x->in_count; ++i)
-    if (is_weight(function, x->in[i]) != is_weight(function, y->in[i])) return false;
+    if (bd_function_is_weight(function, x->in[i]) != bd_function_is_weight(function, y->in[i]))
+      return false;
   for (int i = 0; i < x->out_count; ++i) {
     const bd_value *u = &function->values[x->out[i]], *w = &function->values[y->out[i]];
     if (u->producer - a != w->producer - b || u->result != w->result) return false;

@@ -18,12 +18,6 @@ static const char *free_name(outliner *o, const char *base, int number) {
   }
 }
 
-static bool is_weight(const bd_function *function, bd_id id) {
-  for (int i = 0; i < function->param_count; ++i)
-    if (function->params[i] == id) return function->is_weight && function->is_weight[i];
-  return false;
-}
-
 // The ops of a piece as a function of its border.
 static void make_function(outliner *o, const bd_function *from, const bd_piece *piece,
                           const bd_border *border, const char *name) {
@@ -33,7 +27,7 @@ static void make_function(outliner *o, const bd_function *from, const bd_piece *
   for (int i = 0; i < border->in_count; ++i) {
     const bd_value *value = &from->values[border->in[i]];
     moved[border->in[i]] = bd_function_add_param(o->ctx, to, value->name, value->type);
-    to->is_weight[i] = is_weight(from, border->in[i]);
+    to->is_weight[i] = bd_function_is_weight(from, border->in[i]);
   }
   for (int i = piece->first; i < piece->first + piece->count; ++i) {
     const bd_op *op = &from->ops[i];

@@ -72,19 +72,10 @@ static void find_wide(rewriter *r, const bool *narrow_result) {
   }
 }
 
-static bool has_name(const bd_function *function, const char *name) {
-  for (bd_id v = 0; v < function->value_count; v++)
-    if (strcmp(function->values[v].name, name) == 0) return true;
-  return false;
-}
-
 static const char *free_name(const rewriter *r, bd_id value, bd_dtype dtype) {
   const char *wanted =
       bd_intern_f(r->ctx, "%s.%s", r->from->values[value].name, bd_dtype_name(dtype));
-  const char *name = wanted;
-  for (int number = 2; has_name(r->from, name) || has_name(r->to, name); number++)
-    name = bd_intern_f(r->ctx, "%s.%d", wanted, number);
-  return name;
+  return bd_function_free_name(r->ctx, r->from, r->to, wanted);
 }
 
 static bd_dtype dtype_of(const rewriter *r, bd_id id) {

@@ -14,13 +14,6 @@ static const bd_type *type_of(const bd_experts *x, bd_id id) {
   return &x->e->from->values[id].type;
 }
 
-static bool is_param_weight(const bd_experts *x, bd_id id) {
-  const bd_function *f = x->e->from;
-  for (int i = 0; i < f->param_count; ++i)
-    if (f->params[i] == id) return f->is_weight[i];
-  return false;
-}
-
 // Weights looked up by the tokens' choices.
 static bool are_looked_up(const bd_experts *x, bd_id id, bd_expert_node *node) {
   const bd_op *op = bd_edit_producer(x->e, id);
@@ -44,7 +37,7 @@ static bool are_stacked(const bd_experts *x, const bd_id *ids, bd_expert_node *n
   node->leading = 1;
   node->roles[0] = BD_EXPERT_NUMBER;
   node->weights = ids;
-  return is_param_weight(x, ids[0]) && type_of(x, ids[0])->rank > 1 &&
+  return bd_function_is_weight(x->e->from, ids[0]) && type_of(x, ids[0])->rank > 1 &&
          type_of(x, ids[0])->dims[0] == x->count;
 }
 
@@ -55,7 +48,8 @@ static bool are_weights(const bd_experts *x, const bd_id *ids, bd_expert_node *n
   node->leading = 0;
   node->weights = ids;
   for (int i = 0; i < x->lanes; ++i) {
-    if (!is_param_weight(x, ids[i]) || !bd_type_equal(type_of(x, ids[i]), type_of(x, ids[0])) ||
+    if (!bd_function_is_weight(x->e->from, ids[i]) ||
+        !bd_type_equal(type_of(x, ids[i]), type_of(x, ids[0])) ||
         type_of(x, ids[i])->rank == BD_MAX_RANK)
       return false;
     for (int k = 0; k < i; ++k)

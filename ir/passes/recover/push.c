@@ -12,9 +12,7 @@ static bool is_weight(const bd_function *function, bd_id id) {
     if (op->kind != BD_OP_SLICE && op->kind != BD_OP_RESHAPE) return false;
     id = op->in[0];
   }
-  for (int i = 0; i < function->param_count; ++i)
-    if (function->params[i] == id) return function->is_weight[i];
-  return false;
+  return bd_function_is_weight(function, id);
 }
 
 static int by_start(const void *a, const void *b) {
