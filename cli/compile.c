@@ -1,5 +1,6 @@
 // `braid compile`: model and cluster to plan, sources and executable.
 #include "cli/advice.h"
+#include "cli/answer.h"
 #include "cli/build.h"
 #include "cli/command.h"
 #include "cli/constraints.h"
@@ -184,16 +185,10 @@ static void check_target(bd_ctx *ctx, const compilation *job) {
           job->target, gpu ? "no GPUs" : "GPUs");
 }
 
-static bd_status write_text(bd_ctx *ctx, const bd_text *text, const char *path) {
-  if (path) return bd_file_write(ctx, path, text->data, text->length);
-  fwrite(text->data, 1, text->length, stdout);
-  return BD_OK;
-}
-
 static bd_status write_module(bd_ctx *ctx, const bd_module *module, const char *path) {
   bd_text text = bd_text_init(ctx->arena);
   bd_module_print(module, &text);
-  return write_text(ctx, &text, path);
+  return bd_answer_write(ctx, &text, path);
 }
 
 static void print_stage(bd_ctx *ctx, const compilation *job, const bd_module *module,
@@ -343,7 +338,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   if (job.emit == EMIT_PLAN) {
     bd_text text = bd_text_init(ctx->arena);
     bd_plan_print(&plan, train, &text);
-    return write_text(ctx, &text, job.out);
+    return bd_answer_write(ctx, &text, job.out);
   }
   return lower(ctx, &job, train, &plan);
 }

@@ -1,4 +1,5 @@
 // `braid diff`: two plans side by side.
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/difference.h"
 
@@ -14,8 +15,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   } else {
     bd_difference_page(&difference, &text);
   }
-  fwrite(text.data, 1, text.length, stdout);
-  return BD_OK;
+  return bd_answer_write(ctx, &text, NULL);
 }
 
 static const bd_option options[] = {

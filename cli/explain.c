@@ -1,5 +1,6 @@
 // `braid explain`: a plan in words, and its predictions as JSON.
 #include "cli/explain.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/told_check.h"
 #include "cli/why.h"
@@ -42,8 +43,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   BD_TRY(load(ctx, arguments->operand, !bd_argument(arguments, "--why"), &told));
   if (bd_argument(arguments, "--why")) {
     BD_TRY(bd_why(ctx, arguments, &told, &text));
-    fwrite(text.data, 1, text.length, stdout);
-    return BD_OK;
+    return bd_answer_write(ctx, &text, NULL);
   }
   for (size_t i = 0; i < sizeof only_why / sizeof *only_why; i++)
     if (bd_argument(arguments, only_why[i]))
@@ -52,8 +52,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
     bd_explain_json(ctx, &told.plan, told.strategies, &text);
   else
     bd_explain_page(ctx, &told.plan, told.strategies, bd_argument_flag(arguments, "--ops"), &text);
-  fwrite(text.data, 1, text.length, stdout);
-  return BD_OK;
+  return bd_answer_write(ctx, &text, NULL);
 }
 
 static const bd_option options[] = {

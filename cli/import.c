@@ -1,4 +1,5 @@
 // `braid import`: reads an ONNX model, prints what was recognised, and writes it as a graph.
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/import_check.h"
 #include "cli/import_graph.h"
@@ -113,7 +114,7 @@ static bd_status import(bd_ctx *ctx, const bd_arguments *arguments, const bd_onn
   BD_TRY(bd_onnx_infer(ctx, model, options, &facts));
   bd_text text = bd_text_init(ctx->arena);
   bd_onnx_summarize(ctx, model, facts, &text);
-  fwrite(text.data, 1, text.length, stdout);
+  BD_TRY(bd_answer_write(ctx, &text, NULL));
   if (bd_argument(arguments, "-o"))
     BD_TRY(write_graph(ctx, arguments, model, facts, wanted, &graphs));
   if (!bd_argument_flag(arguments, "--check")) return BD_OK;

@@ -1,4 +1,5 @@
 #include "cli/import_check.h"
+#include "cli/answer.h"
 #include "cli/build.h"
 #include "cli/folder.h"
 #include "cli/import_values.h"
@@ -176,7 +177,7 @@ static bd_status report(const check *c, const part *p, int index, const differen
   else
     bd_text_addf(&text, ": %lld of %lld elements differ\n", (long long)d->differ,
                  (long long)d->elements);
-  fwrite(text.data, 1, text.length, stdout);
+  BD_TRY(bd_answer_write(c->ctx, &text, NULL));
   if (good) return BD_OK;
   return bd_fail(
       c->ctx, BD_UNSUPPORTED, bd_loc_file(c->model->path),

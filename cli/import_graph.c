@@ -1,4 +1,5 @@
 #include "cli/import_graph.h"
+#include "cli/answer.h"
 #include "ir/base/text.h"
 #include "ir/index.h"
 #include "ir/routing.h"
@@ -106,6 +107,5 @@ bd_status bd_import_describe(bd_ctx *ctx, const bd_module *read, const bd_module
   add_tallies(&text, BD_OP_KIND_COUNT, kinds);
   add_recovered(&text, read, graph);
   bd_text_addf(&text, "arithmetic of a sample, forward: %.4g GFLOP\n", flops * 1e-9);
-  fwrite(text.data, 1, text.length, stdout);
-  return BD_OK;
+  return bd_answer_write(ctx, &text, NULL);
 }

@@ -1,4 +1,5 @@
 // `braid opt`: runs passes on the text of a module.
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "ir/base/file.h"
 #include "ir/pass.h"
@@ -16,8 +17,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
                           stderr, in, &out));
   bd_text text = bd_text_init(ctx->arena);
   bd_module_print(out, &text);
-  fwrite(text.data, 1, text.length, stdout);
-  return BD_OK;
+  return bd_answer_write(ctx, &text, NULL);
 }
 
 static const bd_option options[] = {

@@ -1,5 +1,6 @@
 // `braid probe`: measures this machine and writes its cluster file.
 #include "cli/probe.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/folder.h"
 #include "cli/machine.h"
@@ -60,9 +61,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   BD_TRY(status);
   bd_text text = bd_text_init(ctx->arena);
   bd_cluster_print(&measured, &text);
-  if (path) return bd_file_write(ctx, path, text.data, text.length);
-  fwrite(text.data, 1, text.length, stdout);
-  return BD_OK;
+  return bd_answer_write(ctx, &text, path);
 }
 
 static const bd_option options[] = {

@@ -1,5 +1,6 @@
 // `braid simulate`: replays a step of a plan, event by event.
 #include "cli/simulate.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/machine.h"
 #include "frontend/frontend.h"
@@ -123,8 +124,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
     bd_simulate_json(&replay, &text);
   else
     bd_simulate_page(&replay, &text);
-  fwrite(text.data, 1, text.length, stdout);
-  return BD_OK;
+  return bd_answer_write(ctx, &text, NULL);
 }
 
 static const bd_option options[] = {

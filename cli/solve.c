@@ -1,5 +1,6 @@
 // `braid solve`: runs a search on numbers alone. A format is a row of the table below; who adds one
 // declares it in planner/bare.h.
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/machine.h"
@@ -72,9 +73,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   bd_status status = format->solve(ctx, &request, &text);
   bd_interrupt_end(&watch);
   BD_TRY(status);
-  if (path) return bd_file_write(ctx, path, text.data, text.length);
-  fwrite(text.data, 1, text.length, stdout);
-  return BD_OK;
+  return bd_answer_write(ctx, &text, path);
 }
 
 static const bd_option options[] = {
