@@ -78,14 +78,7 @@ largest_of() { awk -v key="\"$2\":" '{ gsub(/[{},]/, " "); for (i = 1; i < NF; i
 # Measures a folder: sets verdict, and with `ok` rate, mfu, power, clock, arena, used.
 measure() {
   out=$1 rate=null mfu=null power=null clock=null arena=null used=null
-  if [ -n "$built" ] && [ ! -e "$out/build" ] && diff -r "$built/runtime" "$out/runtime" >/dev/null 2>&1; then
-    mkdir "$out/build" && cp -r "$built/build/runtime" "$out/build/"
-  fi
-  if ! make -s -j"$jobs" -C "$out" train >"$work/make" 2>&1; then
-    verdict="does not build: $(grep -m 1 -i error "$work/make")"
-    return
-  fi
-  built=$out
+  build_folder "$out" || return 0
   rm -f "$work"/log* "$work/metrics.jsonl" "$work/report.json" "$work/profile.json" "$work/tune.json"
   more="--steps $steps --tune $work/tune.json"
   [ -z "$(told "$out" bytes)" ] || more="$more --profile $work/profile.json"
@@ -169,7 +162,7 @@ END
 ratio_of() { awk -v a="$1" -v b="$2" 'BEGIN { if (a == "null" || b == "null" || b == 0) print "null"; else printf "%.3f\n", a / b }'; }
 below() { [ "$1" != null ] && [ -n "$1" ] && [ "$2" != null ] && [ -n "$2" ] && awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'; }
 
-failed=0 built='' jobs=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+failed=0
 measure_copy
 : >"$work/rows"
 : >"$work/kernels"

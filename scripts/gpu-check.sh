@@ -89,15 +89,7 @@ check() {
     grep -q '"precision": "bf16"' "$out/plan.json" && limit=2e-3
     grep -q '"precision": "f16"' "$out/plan.json" && limit=5e-4
   fi
-  # The runtime's objects are the same in every folder with the same runtime.
-  if [ -n "$built" ] && [ ! -e "$out/build" ] && diff -r "$built/runtime" "$out/runtime" >/dev/null 2>&1; then
-    mkdir "$out/build" && cp -r "$built/build/runtime" "$out/build/"
-  fi
-  if ! make -s -j"$jobs" -C "$out" train >"$work/make" 2>&1; then
-    verdict="does not build: $(grep -m 1 -i error "$work/make")"
-    return
-  fi
-  built=$out
+  build_folder "$out" || return 0
   rm -f "$work"/log* "$work/metrics.jsonl" "$work/report.json"
   run_ranks "$out" "$ranks"
   ended=$?
@@ -142,7 +134,7 @@ check() {
   awk -v d="$difference" -v t="$limit" 'BEGIN { exit !(d <= t) }' || verdict="losses differ by more than $limit"
 }
 
-failed=0 built='' sanitized='' jobs=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+failed=0 sanitized=''
 printf '%-28s %5s %5s %12s %14s %10s  %s\n' folder ranks steps difference 'arena bytes' tokens/s verdict
 for out; do
   ranks=$(ranks_of "$out")

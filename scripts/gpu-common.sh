@@ -1,5 +1,5 @@
-# Shared by gpu-check.sh and gpu-bench.sh, which source it: their options, what this machine has, and the ranks of an emitted
-# folder. They define `usage` and `absent`, which say what is wrong or missing and end the script, and `seconds`.
+# Shared by gpu-check.sh and gpu-bench.sh, which source it: their options, what this machine has, and how an emitted folder is
+# built and its ranks run. They define `usage` and `absent`, which say what is wrong or missing and end the script, and `seconds`.
 
 # Reads options in front of folders, each with a value: sets a variable of its name for --NAME, NAME one of those in `options`;
 # `taken`: how many words that were.
@@ -55,6 +55,21 @@ open_gpus() {
   device=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1)
   toolkit=$("$CUDA_HOME/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')
   echo "${device:-GPU} x $gpus, CUDA $toolkit"
+}
+
+built='' jobs=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+# Builds the program of OUT, or sets verdict to why it does not build, and fails. The runtime's objects are those of `built`, the
+# folder before, where its runtime is the same.
+build_folder() {
+  out=$1
+  if [ -n "$built" ] && [ ! -e "$out/build" ] && diff -r "$built/runtime" "$out/runtime" >/dev/null 2>&1; then
+    mkdir "$out/build" && cp -r "$built/build/runtime" "$out/build/"
+  fi
+  if ! make -s -j"$jobs" -C "$out" train >"$work/make" 2>&1; then
+    verdict="does not build: $(grep -m 1 -i error "$work/make")"
+    return 1
+  fi
+  built=$out
 }
 
 # The ranks of a plan: stages times the sizes of the mesh.
