@@ -104,6 +104,16 @@ void bd_rt_pool_run(bd_rt_pool *pool, bd_rt_worker_body body, void *args, int64_
 // Stage, coordinates and groups of this rank. Returns 0, or a status after rank 0 has spoken.
 int bd_rt_place_rank(bd_rt *rt);
 
+// Sums of the `rows` rows of `count` values at `all`, in the order of the rows.
+static inline void bd_rt_sum_rows(const double *all, int rows, int count, double *out) {
+  for (int i = 0; i < count; i++) {
+    double sum = 0;
+    for (int r = 0; r < rows; r++)
+      sum += all[(size_t)r * (size_t)count + (size_t)i];
+    out[i] = sum;
+  }
+}
+
 // Which of `parts` ranks holds what of an extent.
 static inline void bd_rt_part(int64_t extent, int parts, int index, int64_t *start,
                               int64_t *count) {

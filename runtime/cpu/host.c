@@ -11,14 +11,8 @@ int bd_rt_agree(bd_rt *rt, int status, const char *message) {
 }
 
 void bd_rt_sum_ranks(bd_rt *rt, double *values, int count) {
-  const double *const all = rt->device->gathered;
   MPI_Allgather(values, count, MPI_DOUBLE, rt->device->gathered, count, MPI_DOUBLE, MPI_COMM_WORLD);
-  for (int i = 0; i < count; i++) {
-    double sum = 0;
-    for (int r = 0; r < rt->ranks; r++)
-      sum += all[(size_t)r * (size_t)count + (size_t)i];
-    values[i] = sum;
-  }
+  bd_rt_sum_rows(rt->device->gathered, rt->ranks, count, values);
 }
 
 void bd_rt_gather_rows(bd_rt *rt, const int64_t *row, int fields, int64_t *rows) {

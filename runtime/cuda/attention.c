@@ -41,19 +41,12 @@ static attended *find(const bd_rt *rt, const bd_cuda_attention *shape) {
   return NULL;
 }
 
-// The largest divisor of `whole` below `part`; 0: there is none.
-static int64_t next_divisor(int64_t whole, int64_t part) {
-  while (--part > 0)
-    if (whole % part == 0) break;
-  return part;
-}
-
 // Fewer samples, then fewer heads of one. 0: it was one head of one sample.
 static int shrink(const bd_cuda_attention *shape, bd_cuda_attention *part) {
   if (part->batch > 1)
-    part->batch = next_divisor(shape->batch, part->batch);
+    part->batch = bd_cuda_next_divisor(shape->batch, part->batch);
   else
-    part->kv_heads = next_divisor(shape->kv_heads, part->kv_heads);
+    part->kv_heads = bd_cuda_next_divisor(shape->kv_heads, part->kv_heads);
   return part->kv_heads > 0;
 }
 

@@ -44,13 +44,6 @@ static bd_cuda_convolved *find(const bd_rt *rt, const bd_rt_conv *s, bd_cuda_con
   return c;
 }
 
-// The largest divisor of `whole` below `part`; 0: there is none.
-static int64_t next_divisor(int64_t whole, int64_t part) {
-  while (--part > 0)
-    if (whole % part == 0) break;
-  return part;
-}
-
 // Addresses of parts of images are multiples of this.
 static int alignment_of(const bd_rt_conv *s, int64_t part) {
   int64_t bits = MOST_ALIGNMENT;
@@ -73,7 +66,7 @@ static bd_dnn_plan *fit(bd_rt *rt, bd_dnn *dnn, bd_cuda_convolved *c, char *why)
       bd_dnn_plan *const plan = bd_dnn_choose(graph, room, why, WHY_BYTES);
       if (plan) return plan;
     }
-    n = whole ? 0 : next_divisor(c->s.n, n);
+    n = whole ? 0 : bd_cuda_next_divisor(c->s.n, n);
   }
   return NULL;
 }

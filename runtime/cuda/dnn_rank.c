@@ -35,6 +35,12 @@ bd_dnn *bd_cuda_dnn(bd_rt *rt, int use) {
   return device->dnn->library;
 }
 
+int64_t bd_cuda_next_divisor(int64_t whole, int64_t part) {
+  while (--part > 0)
+    if (whole % part == 0) break;
+  return part;
+}
+
 void bd_cuda_dnn_count(bd_rt *rt, const char *refused_why) {
   finding *const f = &rt->device->dnn->found;
   f->planned += !refused_why;

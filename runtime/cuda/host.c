@@ -31,12 +31,7 @@ void bd_rt_sum_ranks(bd_rt *rt, double *values, int count) {
   const size_t bytes = (size_t)count * sizeof *values;
   double *const all = rt->rank == 0 ? bd_rt_allocate(ranks_seen(rt), bytes) : NULL;
   if (bd_meeting_gather(meeting, values, bytes, all)) bd_cuda_leave_early(rt);
-  for (int i = 0; all && i < count; i++) {
-    double sum = 0;
-    for (int r = 0; r < rt->ranks; r++)
-      sum += all[(size_t)r * (size_t)count + (size_t)i];
-    values[i] = sum;
-  }
+  if (all) bd_rt_sum_rows(all, rt->ranks, count, values);
   free(all);
   if (bd_meeting_broadcast(meeting, values, bytes)) bd_cuda_leave_early(rt);
 }

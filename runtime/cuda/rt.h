@@ -202,6 +202,8 @@ enum { BD_CUDA_DNN_ATTENTION = 1, BD_CUDA_DNN_CONVOLUTIONS = 2 };
 bd_dnn *bd_cuda_dnn(bd_rt *rt, int use);
 // Counts a shape that runs by it, or one that it does not take and why.
 void bd_cuda_dnn_count(bd_rt *rt, const char *refused_why);
+// For shapes that it takes in parts: the largest divisor of `whole` below `part`; 0: there is none.
+int64_t bd_cuda_next_divisor(int64_t whole, int64_t part);
 // Collective, after the rehearsal: cuDNN is used when all ranks that asked for it have the same;
 // the first rank says which it is. Else plans are given up.
 void bd_cuda_agree_dnn(bd_rt *rt);
