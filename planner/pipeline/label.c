@@ -158,14 +158,6 @@ static void send_skips(const labelling *m, label *l, int placed) {
   }
 }
 
-// Whether another layer has brought what layer `placed` reads to its stage.
-static bool is_there(const labelling *m, const label *l, const bd_pipeline_skip *skip) {
-  if (skip->next_too && l->stage_of[skip->from + 1] == l->stage) return true;
-  for (const bd_pipeline_skip *other = m->problem->skips; other < skip; other++)
-    if (bd_skip_same_value(other, skip) && l->stage_of[other->to] == l->stage) return true;
-  return false;
-}
-
 // What the last layer reads beside what the one before hands on.
 static void receive_skips(const labelling *m, label *l, int layer) {
   const bd_pipeline_problem *p = m->problem;
@@ -173,7 +165,8 @@ static void receive_skips(const labelling *m, label *l, int layer) {
     const bd_pipeline_skip *skip = &p->skips[i];
     if (skip->to != layer) continue;
     bd_layer_place from = place_at(m, l, skip->from), to = place_at(m, l, layer);
-    bd_skip_cost cost = bd_pipeline_skip_cost(p, skip, from, to, is_there(m, l, skip));
+    bool there = bd_pipeline_skip_is_there(p, skip, l->stage_of, layer, l->stage);
+    bd_skip_cost cost = bd_pipeline_skip_cost(p, skip, from, to, there);
     add_seconds(l, cost.reader);
     l->bytes += cost.reader_bytes;
     if (from.stage != to.stage) continue;

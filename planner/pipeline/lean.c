@@ -2,7 +2,7 @@
 // many layers the stages before hold, the form in which they hand on, and the form in which the
 // next stage takes it; its value is the fullest of those stages. A stage is as full as its layers
 // and one workspace: layers are chosen for each limit that the workspace may have.
-#include "planner/pipeline/pipeline.h"
+#include "planner/pipeline/lean_skips.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,20 +113,10 @@ static void open_leaning(leaning *l) {
   l->left = BD_NEW_ARRAY(arena, int, p->run_count *F);
 }
 
-// What handing on adds to the stage at least.
-static double find_least_sent(const leaning *l) {
-  double least = 0;
-  for (int r = 0; r < l->problem->run_count && l->stage + 1 < l->problem->stages; r++)
-    for (int f = 0; f < forms_of(l); f++)
-      for (int g = 0; g < forms_of(l); g++)
-        least = fmin(least, bd_pipeline_send_bytes(l->problem, l->stage, r, f, g));
-  return least;
-}
-
 static void enter_stage(leaning *l, int stage) {
   const bd_pipeline_problem *p = l->problem;
   l->stage = stage;
-  l->least_sent = find_least_sent(l);
+  l->least_sent = bd_pipeline_least_sent_bytes(p, stage);
   for (int f = 0; f < forms_of(l); f++)
     l->reaches[f].from = -1;
   for (int i = 0; i < l->room_count * p->run_count * forms_of(l); i++)
@@ -148,7 +138,7 @@ static void enter_stage(leaning *l, int stage) {
 static double run_bytes(const leaning *l, int room, int run, int layers, int from, int to) {
   double first = l->holds[cell_of(l, room, run, from)], last = l->holds[cell_of(l, room, run, to)];
   if (from == to) return layers * first;
-  if (layers < 2) return INFINITY;
+  if (layers < 2 || isinf(first) || isinf(last)) return INFINITY;
   return first + last + (layers - 2) * fmin(first, last) +
          bd_pipeline_change_bytes(l->problem, l->stage, run, from, to);
 }
@@ -349,8 +339,11 @@ static void read_back(leaning *l, int last_form, bd_pipeline *out) {
 // The least and the most that the stages of any pipeline hold, roughly.
 static void find_range(leaning *l, double *out_least, double *out_most) {
   const bd_pipeline_problem *p = l->problem;
+  int in_flight = bd_schedule_in_flight(p->schedule, 0, p->stages, p->micro_batches);
   *out_least = 1;
   *out_most = 0;
+  for (int s = 0; s < p->stages; s++)
+    *out_most = fmax(*out_most, bd_pipeline_beside_bytes(p, s));
   for (int r = 0; r < p->run_count; r++) {
     double least = INFINITY, most = 0, handed = 0;
     for (int k = 0; k < p->runs[r].candidate_count; k++) {
@@ -361,23 +354,33 @@ static void find_range(leaning *l, double *out_least, double *out_most) {
     for (int f = 0; f < forms_of(l); f++)
       handed = fmax(handed, p->runs[r].handed_bytes[f]);
     if (isfinite(least)) *out_least += p->runs[r].calls * least / p->stages;
-    *out_most += p->runs[r].calls * (most + (p->stages + 4) * handed);
+    *out_most += p->runs[r].calls * (most + (in_flight + 4) * handed);
   }
   *out_most += bd_pipeline_shared_bytes(p, 0, p->run_count - 1);
 }
 
-void bd_pipeline_leanest(bd_ctx *ctx, const bd_pipeline_problem *problem, bd_pipeline *out) {
+// What skips hold aside.
+static bool find_plain(bd_ctx *ctx, const bd_pipeline_problem *problem, bd_pipeline *out) {
   leaning l = {.ctx = ctx, .problem = problem};
   double least, most;
   int form = -1;
-  *out = (bd_pipeline){.seconds = INFINITY, .bound = -INFINITY};
   open_leaning(&l);
-  if (problem->stages > l.layers) return;
+  if (problem->stages > l.layers) return false;
   find_range(&l, &least, &most);
   for (l.limit = least; !find_within(&l, &form); l.limit *= LIMIT_FACTOR)
-    if (l.limit > most) return;
+    if (l.limit > most) return false;
   read_back(&l, form, out);
-  out->seconds = bd_pipeline_seconds(problem, out->count, out->entry);
+  return true;
+}
+
+void bd_pipeline_leanest(bd_ctx *ctx, const bd_pipeline_problem *problem, bd_pipeline *out) {
+  bd_pipeline_problem plain = *problem;
+  plain.skip_count = 0;
+  *out = (bd_pipeline){.seconds = INFINITY, .bound = -INFINITY};
+  if (!find_plain(ctx, &plain, out)) return;
   out->bytes = (int64_t)bd_pipeline_bytes(problem, out->count, out->entry);
   out->feasible = out->optimal = true;
+  if (problem->skip_count)
+    bd_pipeline_lean_skips(ctx, problem, bd_pipeline_bytes(&plain, out->count, out->entry), out);
+  out->seconds = bd_pipeline_seconds(problem, out->count, out->entry);
 }

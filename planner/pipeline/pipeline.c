@@ -78,6 +78,15 @@ double bd_pipeline_receive_bytes(const bd_pipeline_problem *problem, int stage, 
          (problem->sends_held ? handed[to] : 0);
 }
 
+double bd_pipeline_least_sent_bytes(const bd_pipeline_problem *problem, int stage) {
+  double least = 0;
+  for (int r = 0; r < problem->run_count && stage + 1 < problem->stages; r++)
+    for (int f = 0; f < problem->form_count; f++)
+      for (int g = 0; g < problem->form_count; g++)
+        least = fmin(least, bd_pipeline_send_bytes(problem, stage, r, f, g));
+  return least;
+}
+
 double bd_pipeline_shared_bytes(const bd_pipeline_problem *problem, int first, int last) {
   double bytes = 0;
   for (int w = 0; w < problem->shared_count; w++) {

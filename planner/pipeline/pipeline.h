@@ -103,7 +103,8 @@ void bd_pipeline_estimate(bd_ctx *ctx, const bd_pipeline_problem *problem,
                           bd_pipeline *out_pipeline);
 
 // The assignment whose fullest stage holds the fewest bytes, whatever the cap and the time:
-// exactly. Infeasible when the layers cannot be cut into so many stages.
+// exactly, but where skips leave too much to look at, as `optimal` tells. Infeasible when the
+// layers cannot be cut into so many stages.
 void bd_pipeline_leanest(bd_ctx *ctx, const bd_pipeline_problem *problem,
                          bd_pipeline *out_pipeline);
 
@@ -131,6 +132,9 @@ double bd_pipeline_send_bytes(const bd_pipeline_problem *problem, int stage, int
                               int to);
 double bd_pipeline_receive_bytes(const bd_pipeline_problem *problem, int stage, int run, int from,
                                  int to);
+
+// What handing on adds to `stage` at least, whichever layer it ends with; 0 for the last one.
+double bd_pipeline_least_sent_bytes(const bd_pipeline_problem *problem, int stage);
 
 // What a stage with layers of the runs from `first` to `last` holds of shared weights.
 double bd_pipeline_shared_bytes(const bd_pipeline_problem *problem, int first, int last);

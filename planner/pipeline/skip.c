@@ -21,6 +21,16 @@ bd_layer_place bd_pipeline_place(const bd_pipeline_problem *problem, const int *
   return (bd_layer_place){problem->stages - 1, 0};
 }
 
+bool bd_pipeline_skip_is_there(const bd_pipeline_problem *problem, const bd_pipeline_skip *skip,
+                               const signed char *stage_of, int placed, int stage) {
+  int next = skip->from + 1;
+  if (skip->next_too && next < placed && stage_of[next] == stage) return true;
+  for (const bd_pipeline_skip *other = problem->skips; other < skip; other++)
+    if (bd_skip_same_value(other, skip) && other->to < placed && stage_of[other->to] == stage)
+      return true;
+  return false;
+}
+
 // The slowest link on the way is that between the two stages.
 static int hand_at(const bd_pipeline_problem *problem, const bd_pipeline_skip *skip,
                    bd_layer_place from, bd_layer_place to) {

@@ -17,6 +17,11 @@ static inline bool bd_skip_same_value(const bd_pipeline_skip *a, const bd_pipeli
 bd_layer_place bd_pipeline_place(const bd_pipeline_problem *problem, const int *count,
                                  const int *entry, int layer);
 
+// Whether one of the first `placed` layers, on the stages `stage_of`, has brought the value to
+// `stage` for the reader to find.
+bool bd_pipeline_skip_is_there(const bd_pipeline_problem *problem, const bd_pipeline_skip *skip,
+                               const signed char *stage_of, int placed, int stage);
+
 typedef struct bd_skip_cost {
   bd_both_ways maker, reader; // seconds of a micro-batch on the two stages, which may be one
   double maker_bytes, reader_bytes;
