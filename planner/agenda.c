@@ -281,6 +281,33 @@ void bd_agenda_take(bd_agenda *a, const bd_attempt *found, int attempt, bool lef
   }
 }
 
+// The last of the same setting and tied form: it has the highest bound.
+static bool is_last_of_form(const bd_agenda *a, int item) {
+  const bd_setting *setting = &a->items[item].of.setting;
+  for (int i = item + 1; i < a->item_count; i++) {
+    const bd_setting *other = &a->items[i].of.setting;
+    if (is_alike_otherwise(setting, other) && setting->micro_batch == other->micro_batch &&
+        bd_sharding_equal(&setting->tied_form, &other->tied_form))
+      return false;
+  }
+  return true;
+}
+
+void bd_agenda_take_bytes(bd_agenda *a, const bd_agenda *before) {
+  double most = (double)a->scene->layers_cap_bytes;
+  for (int i = before->settings; i < before->item_count; i++) {
+    const bd_setting *setting = &before->items[i].of.setting;
+    for (int k = 0; k < a->settings; k++) {
+      const bd_setting *own = &a->items[k].of.setting;
+      if (is_alike_otherwise(setting, own) && setting->micro_batch == own->micro_batch)
+        a->items[k].kind = BD_BOUND_DONE;
+    }
+    bd_bounded of = {.setting = *setting, .bytes = before->items[i].of.bytes};
+    if (of.bytes <= most && is_last_of_form(before, i))
+      add_item(a, (bd_item){of, BD_BOUND_LAYERS, -1});
+  }
+}
+
 double bd_agenda_bound(const bd_agenda *a) {
   double least = a->best_seconds;
   for (int i = 0; i < a->item_count; i++)

@@ -55,6 +55,11 @@ int bd_agenda_batch(bd_agenda *agenda, int item, int attempt, int64_t most_bytes
 // Takes what an attempt of the batch found. `left_out`: it was not run, and bounds stand.
 void bd_agenda_take(bd_agenda *agenda, const bd_attempt *found, int attempt, bool left_out);
 
+// Takes over what `before`, of the same settings under another cap, bounded of bytes, so that
+// layers are not bounded for that again: for searches that do not ask how fast plans are. What
+// holds more than the cap is done with.
+void bd_agenda_take_bytes(bd_agenda *agenda, const bd_agenda *before);
+
 // What no plan of the space beats, searched or not.
 double bd_agenda_bound(const bd_agenda *agenda);
 #endif

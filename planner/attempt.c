@@ -13,6 +13,9 @@ enum {
 // A guard: branches are counted, so that plans do not depend on time.
 #define PIPELINE_LIMIT_SECONDS 600.0
 #define LEAST_SECONDS 0.01
+// Pipelines that exceed the cap by such a factor do not come down to it when candidates are
+// improved: of those measured none came down by more than 1.4.
+#define FAR_OVER 1.5
 // Plans of few layers that are worse than the plan in hand by no more may be better once candidates
 // are improved for them.
 #define NEARLY 1.04
@@ -184,10 +187,19 @@ static bool may_be_whole(const bd_attempt *a) {
   return bd_constraints_allow_zero(r->constraints, r->zero, 0);
 }
 
+static bool is_far_over(bd_ctx *ctx, const bd_candidates *c, int zero) {
+  bd_pipeline pipeline;
+  bd_pipeline_problem problem = bd_candidates_pose(ctx, c, zero);
+  bd_pipeline_leanest(ctx, &problem, &pipeline);
+  return !pipeline.feasible || (double)pipeline.bytes > FAR_OVER * (double)problem.cap_bytes;
+}
+
 // Until there are no new ones. How much a rough comparison lacks is told by those it begins with.
-static bd_status improve(bd_ctx *ctx, const bd_attempt *a, int zero, bd_candidates *c) {
+static bd_status improve(bd_ctx *ctx, bd_attempt *a, int zero, bd_candidates *c) {
   bool any = true, lean = a->lean || a->hopeless;
   if (a->hopeless && a->scene->request->rough) return BD_OK;
+  a->far_over = a->lean && !a->hopeless && is_far_over(ctx, c, zero);
+  if (a->far_over) return BD_OK;
   for (int round = 0; round < PRICE_ROUNDS && lean && any && !is_late(a); round++)
     BD_TRY(bd_candidates_ask_leaner(ctx, c, zero, &any));
   any = true;
@@ -214,7 +226,9 @@ static bd_status solve_states(bd_ctx *ctx, bd_attempt *a, int zero, bd_candidate
 static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, bd_candidates *last) {
   bd_candidates own;
   bool possible;
-  int most = may_split(a), least = may_be_whole(a) ? 0 : most;
+  // States in parts hold no more than whole ones.
+  bool lean = a->lean || a->hopeless;
+  int most = may_split(a), least = may_be_whole(a) && !lean ? 0 : most;
   BD_TRY(bd_candidates_measure(ctx, a->scene, &a->setting, a->price, last->count ? last : NULL,
                                &own, &possible));
   if (!possible) return BD_OK;
@@ -237,6 +251,23 @@ static bool is_left_out(const bd_attempt *a, int tied) {
   return false;
 }
 
+// Among fewer choices candidates are better: where weights may lie in parts, bounds of bytes say
+// little of workspaces. So a lean plan is also looked for with nothing but states in parts.
+static bd_status solve_tied_whole(bd_ctx *ctx, bd_attempt *a) {
+  const bd_scene *scene = a->scene;
+  bd_plan_request request = *scene->request;
+  bd_scene narrow = *scene;
+  bd_candidates none = {0};
+  if (request.zero >= 0 || !bd_constraints_allow_zero(request.constraints, request.zero, 1))
+    return BD_OK;
+  request.zero = 1;
+  narrow.request = bd_arena_copy(ctx->arena, &request, 1, sizeof request);
+  a->scene = bd_arena_copy(ctx->arena, &narrow, 1, sizeof narrow);
+  bd_status status = solve_tied(ctx, a, &none);
+  a->scene = scene;
+  return status;
+}
+
 static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
   bd_candidates last = {0};
   bool few = bd_model_has_few_layers(a->scene->runs);
@@ -249,6 +280,7 @@ static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
     a->hopeless = isinf(a->tied[t].seconds);
     a->solved++;
     BD_TRY(solve_tied(ctx, a, &last));
+    if (a->lean && !a->fits && !a->far_over) BD_TRY(solve_tied_whole(ctx, a));
   }
   return BD_OK;
 }

@@ -28,6 +28,7 @@ typedef struct bd_attempt {
   const bd_bounded *tied;
   double price;  // of the one at hand
   bool hopeless; // no plan of it fits: how lean one gets is all that there is to find
+  bool far_over; // of lean ones: the first candidates of it leave no hope
   // Of bounding; settings that no plan has are left out:
   int bounded_count; // of BD_ATTEMPT_APART and BD_ATTEMPT_SKETCH, one for all
   bd_bounded *bounded;

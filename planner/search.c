@@ -21,6 +21,7 @@ enum {
   TRY_WEIGHT = 3,
   SOLVE_WEIGHT = 6,
   ANY_TRIES = 4,   // settings solved where any plan will do
+  LEAN_TRIES = 6,  // settings solved in vain where a leaner plan is looked for with no cap yet
   SHORT_STEPS = 3, // of a byte towards leaner plans, before they become longer
   STEP_FACTOR = 8, // by so much
   NEAR_PART = 16,  // plans over the cap by less than this part of it may fit after all
@@ -144,6 +145,11 @@ static bool is_worth_trying(const search *s, const bd_item *of) {
          of->of.seconds <= s->agenda.best_seconds * TRY_WORTH;
 }
 
+// What layers may hold of so many bytes of a rank.
+static int64_t for_layers(const search *s, int64_t bytes) {
+  return bytes - (s->scene.cap_bytes - s->scene.layers_cap_bytes);
+}
+
 // Returns what it weighs.
 static int add_attempt(search *s, int index) {
   static const struct {
@@ -170,8 +176,8 @@ static int add_attempt(search *s, int index) {
                     .deadline = {s->shown ? s->deadline : INFINITY, s->scene.request->stop},
                     .lean = s->lean};
   if (is_of_best(s, &from->of.setting)) a->cutoff *= OWN_FACTOR;
-  a->tied_count =
-      bd_agenda_batch(&s->agenda, index, s->attempt_count++, s->leanest_bytes, &a->tied);
+  int64_t most = s->leanest_bytes ? for_layers(s, s->leanest_bytes) : 0;
+  a->tied_count = bd_agenda_batch(&s->agenda, index, s->attempt_count++, most, &a->tied);
   return weight;
 }
 
@@ -200,17 +206,48 @@ static bd_status search_fastest(search *s) {
 // The bounded item of the least bytes, if these are less than the leanest plan's; else -1.
 static int leanest_item(const search *s) {
   int next = bd_agenda_leanest(&s->agenda);
-  bool leaner =
-      next >= 0 && (!s->leanest_bytes || s->agenda.items[next].of.bytes < (double)s->leanest_bytes);
+  double most = (double)for_layers(s, s->leanest_bytes);
+  bool leaner = next >= 0 && (!s->leanest_bytes || s->agenda.items[next].of.bytes < most);
   return leaner ? next : -1;
 }
 
-// When nothing fits, settings that cannot fit are looked at as well, the leanest first.
+// When nothing fits, settings that cannot fit are looked at as well, the leanest first: all of
+// them, or until there is a plan below whose bytes others are looked for.
 static bd_status search_leanest(search *s) {
-  while (!s->found && !is_over(s)) {
-    int most = is_late(s) ? 1 : BATCH_WEIGHT;
+  bool all = s->scene.request->rough;
+  for (int in_vain = 0; !s->found && !is_over(s) && (all || in_vain < LEAN_TRIES);) {
+    int most = is_late(s) ? 1 : BATCH_WEIGHT, solved = s->solved;
+    int64_t before = s->leanest_bytes;
     for (int weight = 0; weight < most;) {
       int next = leanest_item(s);
+      if (next < 0) break;
+      weight += add_attempt(s, next);
+    }
+    if (!s->attempt_count) break;
+    BD_TRY(run_batch(s));
+    in_vain = s->leanest_bytes != before ? 0 : in_vain + s->solved - solved;
+  }
+  return BD_OK;
+}
+
+// An item whose layers are to be bounded, or else of those that may have a plan within the cap that
+// of the least bytes; -1: there is none.
+static int lean_item(const search *s) {
+  int next = -1;
+  for (int i = 0; i < s->agenda.item_count; i++) {
+    const bd_item *item = &s->agenda.items[i];
+    if (item->batched >= 0 || item->kind == BD_BOUND_DONE || isinf(item->of.seconds)) continue;
+    if (item->kind < BD_BOUND_LAYERS) return i;
+    if (next < 0 || item->of.bytes < s->agenda.items[next].of.bytes) next = i;
+  }
+  return next;
+}
+
+// Until there is a plan: every setting that may have one.
+static bd_status search_lean(search *s) {
+  while (!s->found && !is_over(s)) {
+    for (int weight = 0; weight < BATCH_WEIGHT;) {
+      int next = lean_item(s);
       if (next < 0) break;
       weight += add_attempt(s, next);
     }
@@ -222,7 +259,6 @@ static bd_status search_leanest(search *s) {
 
 // The same search under another cap.
 static bd_status search_within(search *s, int64_t cap_bytes, bool lean, search *again) {
-  int64_t less = s->scene.cap_bytes - cap_bytes;
   *again = (search){.ctx = s->ctx,
                     .runs = s->runs,
                     .scene = s->scene,
@@ -231,10 +267,11 @@ static bd_status search_within(search *s, int64_t cap_bytes, bool lean, search *
                     .shown = true,
                     .lean = lean};
   again->scene.runs = &again->runs;
-  again->scene.cap_bytes -= less;
-  again->scene.layers_cap_bytes -= less;
+  again->scene.layers_cap_bytes = for_layers(s, cap_bytes);
+  again->scene.cap_bytes = cap_bytes;
   BD_TRY(bd_agenda_open(again->ctx, &again->scene, &again->agenda));
-  BD_TRY(search_fastest(again));
+  if (lean) bd_agenda_take_bytes(&again->agenda, &s->agenda);
+  BD_TRY(lean ? search_lean(again) : search_fastest(again));
   s->cut = again->cut;
   return BD_OK;
 }
@@ -287,6 +324,7 @@ static const char *ending(const search *s) {
 
 // Whether any plan fits: all settings are bounded, and the leanest few solved.
 static bd_status search_any(search *s) {
+  if (s->scene.layers_cap_bytes <= 0) return BD_OK;
   for (int i = 0; i < s->agenda.settings && !is_over(s);) {
     for (int n = 0; n < BATCH_WEIGHT && i < s->agenda.settings; n++)
       add_attempt(s, i++);
