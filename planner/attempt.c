@@ -146,30 +146,40 @@ static const double *learn_beside(bd_ctx *ctx, const bd_attempt *a,
   return beside;
 }
 
+// Of the fullest stage, with nothing beside its layers.
+static int64_t plain_bytes(const bd_pipeline_problem *problem, const bd_pipeline *pipeline) {
+  bd_pipeline_problem plain = *problem;
+  plain.beside_bytes = NULL;
+  return (int64_t)bd_pipeline_bytes(&plain, pipeline->count, pipeline->entry);
+}
+
 // The exact bytes are known only of a whole plan. The next plan is the fastest whose stages have as
-// much beside as those of the last; then, the fastest that the program thinks leaner than the last;
-// when many have been too large, the room shrinks by what they exceed it.
+// much beside as those of the last; then, with nothing beside, the fastest that the program thinks
+// leaner than all before; when many have been too large, the room shrinks by what they exceed it.
 static bd_status solve_pipeline(bd_ctx *ctx, bd_attempt *a, bd_pipeline_problem *problem) {
   bd_pipeline pipeline;
   bd_plan plan;
   bool known = isfinite(a->cutoff), learns = true;
+  int64_t leanest = INT64_MAX;
   problem->rough |= a->lean;
   if (a->lean || a->hopeless) BD_TRY(solve_leanest(ctx, a, problem));
   if (a->hopeless || (a->lean && a->fits)) return BD_OK;
   int rounds = a->scene->request->any ? 0 : a->lean ? LEAN_ROUNDS : CAP_ROUNDS;
   for (int round = 0; round < rounds && problem->cap_bytes > 0 && !is_late(a); round++) {
+    int64_t over = 1;
     BD_TRY(bd_pipeline_solve(ctx, problem, seconds_left(a), a->cutoff, &pipeline));
     if (!pipeline.feasible && !problem->beside_bytes) break;
     learns = learns && pipeline.feasible && round < LEARN_ROUNDS;
-    if (!learns) problem->beside_bytes = NULL;
-    if (!pipeline.feasible) continue;
-    BD_TRY(assemble(ctx, a, problem, &pipeline, &plan));
-    offer(a, &plan);
-    int64_t over = bd_attempt_plan_bytes(&plan) - a->scene->cap_bytes;
-    if (over <= 0) return BD_OK;
-    if (learns) problem->beside_bytes = learn_beside(ctx, a, problem, &pipeline, &plan);
-    if (learns) continue;
-    problem->cap_bytes = pipeline.bytes - (round < rounds / 2 ? 1 : over);
+    if (pipeline.feasible) {
+      BD_TRY(assemble(ctx, a, problem, &pipeline, &plan));
+      offer(a, &plan);
+      over = bd_attempt_plan_bytes(&plan) - a->scene->cap_bytes;
+      if (over <= 0) return BD_OK;
+      int64_t bytes = plain_bytes(problem, &pipeline);
+      if (bytes < leanest) leanest = bytes;
+    }
+    problem->beside_bytes = learns ? learn_beside(ctx, a, problem, &pipeline, &plan) : NULL;
+    if (!learns) problem->cap_bytes = leanest - (round < rounds / 2 ? 1 : over);
   }
   return a->lean || a->fits || (known && a->price <= 0) ? BD_OK : solve_leanest(ctx, a, problem);
 }
