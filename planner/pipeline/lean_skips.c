@@ -6,8 +6,8 @@
 #include <string.h>
 
 enum {
-  LABELS_MOST = 4096, // of one stage and form
-  PARTS_MOST = 8      // the first limit is by such a part of the way above the least
+  LABELS_MOST = 128, // of one stage and form
+  PARTS_MOST = 8     // the first limit is by such a part of the way above the least
 };
 
 // An assignment of the first layers.
