@@ -45,15 +45,42 @@ bool bd_layer_was_measured(bd_ctx *ctx, bd_layer *layer, const int *option) {
   return false;
 }
 
-bd_status bd_layer_make_candidate(bd_ctx *ctx, const bd_layer *layer, int form, const int *option,
+enum { BUCKETS = 256 };
+
+struct bd_made_candidate {
+  struct bd_made_candidate *next; // of its bucket
+  bd_layer_candidate candidate;
+};
+
+// Where the candidates of choices lie that share this one's bucket.
+static struct bd_made_candidate **bucket_of(bd_ctx *ctx, bd_layer *layer, const int *option) {
+  uint32_t hash = 0;
+  for (int i = 0; i < layer->problem.nodes; i++)
+    hash = hash * 31 + (uint32_t)option[i];
+  if (!layer->made) layer->made = BD_NEW_ARRAY(ctx->arena, struct bd_made_candidate *, BUCKETS);
+  return &layer->made[hash % BUCKETS];
+}
+
+bd_status bd_layer_make_candidate(bd_ctx *ctx, bd_layer *layer, int form, const int *option,
                                   bd_layer_candidate *out) {
-  *out = (bd_layer_candidate){
-      .form = form,
-      .option = option,
-      .strategy = bd_layer_strategy(ctx, &layer->space, option),
-      .proven_seconds = layer->least_seconds,
-  };
-  return bd_layer_measure(ctx, layer->request, out);
+  size_t bytes = sizeof *option * (size_t)layer->problem.nodes;
+  struct bd_made_candidate **bucket = bucket_of(ctx, layer, option), *made = *bucket;
+  while (made && memcmp(made->candidate.option, option, bytes) != 0)
+    made = made->next;
+  if (!made) {
+    made = BD_NEW(ctx->arena, struct bd_made_candidate);
+    made->candidate = (bd_layer_candidate){
+        .form = form,
+        .option = option,
+        .strategy = bd_layer_strategy(ctx, &layer->space, option),
+        .proven_seconds = layer->least_seconds,
+    };
+    BD_TRY(bd_layer_measure(ctx, layer->request, &made->candidate));
+    made->next = *bucket;
+    *bucket = made;
+  }
+  *out = made->candidate;
+  return BD_OK;
 }
 
 bd_status bd_layer_add_candidate(bd_ctx *ctx, bd_layer *layer, int form, const int *option,

@@ -36,7 +36,8 @@ struct bd_layer {
   bd_priced_point recent[BD_LAYER_RECENT];
   double least_seconds; // of any choice
   int measured_count, measured_capacity;
-  const int **measured; // options that candidates were made of
+  const int **measured;            // options that candidates on lists were made of
+  struct bd_made_candidate **made; // all candidates (layer/candidate.c); NULL: none yet
   int polished_count, polished_capacity;
   struct bd_polished *polished; // where polishing began (layer/polish.c)
   bool *filled; // per form: what lies between its corners was looked for; NULL: of none
@@ -50,12 +51,13 @@ bool bd_layer_eliminate(bd_ctx *ctx, bd_layer *layer, double seconds_weight, dou
 double bd_layer_seconds(const bd_layer_request *request, const bd_layer_candidate *candidate,
                         int zero);
 
-// Whether a candidate was made of the choice before; from now on it was. `option` lives as long as
-// the layer.
+// Whether a candidate of the choice was put on a list before; from now on it was. `option` lives as
+// long as the layer.
 bool bd_layer_was_measured(bd_ctx *ctx, bd_layer *layer, const int *option);
 
-// A choice as a candidate, measured; `option` lives as long as that.
-BD_NODISCARD bd_status bd_layer_make_candidate(bd_ctx *ctx, const bd_layer *layer, int form,
+// A choice as a candidate, measured once however often it is asked for; `form` is the option of its
+// last node. `option` lives as long as the layer.
+BD_NODISCARD bd_status bd_layer_make_candidate(bd_ctx *ctx, bd_layer *layer, int form,
                                                const int *option,
                                                bd_layer_candidate *out_candidate);
 
