@@ -297,12 +297,13 @@ void bd_agenda_take_bytes(bd_agenda *a, const bd_agenda *before) {
   double most = (double)a->scene->layers_cap_bytes;
   for (int i = before->settings; i < before->item_count; i++) {
     const bd_setting *setting = &before->items[i].of.setting;
+    bd_bounded of = {.setting = *setting, .bytes = before->items[i].of.bytes};
     for (int k = 0; k < a->settings; k++) {
       const bd_setting *own = &a->items[k].of.setting;
-      if (is_alike_otherwise(setting, own) && setting->micro_batch == own->micro_batch)
-        a->items[k].kind = BD_BOUND_DONE;
+      if (!is_alike_otherwise(setting, own) || setting->micro_batch != own->micro_batch) continue;
+      a->items[k].kind = BD_BOUND_DONE;
+      of.seconds = a->items[k].of.seconds;
     }
-    bd_bounded of = {.setting = *setting, .bytes = before->items[i].of.bytes};
     if (of.bytes <= most && is_last_of_form(before, i))
       add_item(a, (bd_item){of, BD_BOUND_LAYERS, -1});
   }

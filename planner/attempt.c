@@ -268,7 +268,8 @@ static bd_status solve_tied_whole(bd_ctx *ctx, bd_attempt *a) {
   bd_plan_request request = *scene->request;
   bd_scene narrow = *scene;
   bd_candidates none = {0};
-  if (request.zero >= 0 || !bd_constraints_allow_zero(request.constraints, request.zero, 1))
+  if (bd_mesh_devices(&a->setting.mesh) == 1 || request.zero >= 0 ||
+      !bd_constraints_allow_zero(request.constraints, request.zero, 1))
     return BD_OK;
   request.zero = 1;
   narrow.request = bd_arena_copy(ctx->arena, &request, 1, sizeof request);
@@ -288,9 +289,10 @@ static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
     a->setting = a->tied[t].setting;
     a->price = a->tied[t].price.seconds;
     a->hopeless = isinf(a->tied[t].seconds);
+    a->far_over = false;
     a->solved++;
     BD_TRY(solve_tied(ctx, a, &last));
-    if (a->lean && !a->fits && !a->far_over) BD_TRY(solve_tied_whole(ctx, a));
+    if (a->lean && !a->hopeless && !a->fits && !a->far_over) BD_TRY(solve_tied_whole(ctx, a));
   }
   return BD_OK;
 }

@@ -215,7 +215,8 @@ static int leanest_item(const search *s) {
 // them, or until there is a plan below whose bytes others are looked for.
 static bd_status search_leanest(search *s) {
   bool all = s->scene.request->rough;
-  for (int in_vain = 0; !s->found && !is_over(s) && (all || in_vain < LEAN_TRIES);) {
+  for (int in_vain = 0;
+       !s->found && !is_over(s) && (all || !s->leanest_bytes || in_vain < LEAN_TRIES);) {
     int most = is_late(s) ? 1 : BATCH_WEIGHT, solved = s->solved;
     int64_t before = s->leanest_bytes;
     for (int weight = 0; weight < most;) {

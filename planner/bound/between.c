@@ -7,7 +7,8 @@ typedef struct passing {
   double bytes;
   int maker;                    // the layer; -1: none, it is an input
   int last_reader, last_learns; // the last layers that read it, and that hand a gradient back; -1
-  bool saved;                   // the maker's backward restores it
+  // A gradient of it is made: its layer makes nothing else, and learns or hands a gradient on.
+  bool active;
   // On the stage at hand, where `stage` says so: layers that hand a gradient back, and whether
   // backward restores it.
   int stage, learning;
@@ -61,6 +62,15 @@ static double least_bytes(const bd_setting *setting, const bd_setting_layers *la
   return layers->form_count ? (double)least : 0;
 }
 
+// Whether the layer has a gradient for a weight, or for what one is made of.
+static bool hands_back(const bd_between *b, const bd_op *call, const bd_function *forward,
+                       const bd_function *backward) {
+  for (int p = 0; p < call->in_count; p++)
+    if ((forward->is_weight[p] || b->values[call->in[p]].active) && bd_layer_learns(backward, p))
+      return true;
+  return false;
+}
+
 static void find_reads(bd_ctx *ctx, bd_between *b, const bd_op *call, int layer) {
   const bd_function *forward = bd_module_find(b->scene->train, call->callee);
   const bd_function *backward = bd_layer_backward(b->scene->train, forward);
@@ -72,13 +82,12 @@ static void find_reads(bd_ctx *ctx, bd_between *b, const bd_op *call, int layer)
     passing *value = &b->values[call->in[p]];
     if (forward->is_weight[p] || value->bytes <= 0) continue;
     reading of = {call->in[p], restores(forward, backward, forward->params[p]),
-                  bd_layer_learns(backward, p)};
+                  value->active && bd_layer_learns(backward, p)};
     out->read[out->read_count++] = of;
     value->last_reader = layer;
     if (of.learns) value->last_learns = layer;
   }
-  for (int r = 0; r < call->out_count; r++)
-    b->values[call->out[r]].saved = restores(forward, backward, forward->results[r]);
+  b->values[call->out[0]].active = call->out_count == 1 && hands_back(b, call, forward, backward);
 }
 
 bd_between *bd_between_open(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
@@ -120,7 +129,7 @@ static double bytes_of(const bd_between *b, const passing *v, int layer) {
     times = (v->restored ? b->in_flight : 1) + (v->learning > 0 ? sends : 0);
   } else {
     int behind = v->last_learns > layer;
-    if (v->restored || v->saved) times = b->in_flight - 1;
+    if (v->restored) times = b->in_flight - 1;
     times += behind + (v->learning + behind > 1) + (v->last_reader > layer ? sends : 0);
   }
   return times * v->bytes;

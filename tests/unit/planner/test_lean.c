@@ -1,6 +1,7 @@
 // The leanest pipeline, values that skip layers included, against every assignment of layers to
 // stages and candidates, told layer by layer.
 #include "planner/pipeline/pipeline.h"
+#include "tests/unit/random.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,12 +12,6 @@
 #include <cmocka.h>
 
 enum { TRIALS = 2000, LAYERS = 6, STAGES = 4, FORMS = 3, CANDIDATES = 3, SKIPS = 6 };
-
-static uint64_t state;
-static int random_below(int limit) {
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return (int)((unsigned)(state >> 33) % (unsigned)limit);
-}
 
 static int64_t random_bytes(int64_t base) {
   return bd_align(base + base * random_below(400) / 100);
@@ -80,8 +75,8 @@ static void random_cuts(bd_ctx *ctx, bd_pipeline_problem *p, int layers) {
   int *least = BD_NEW_ARRAY(ctx->arena, int, p->stages);
   int *most = BD_NEW_ARRAY(ctx->arena, int, p->stages);
   for (int s = 0; s < p->stages; s++) {
-    least[s] = s + 1 == p->stages ? layers : random_below(s + 2);
-    most[s] = s + 1 == p->stages ? layers : layers - random_below(p->stages - s);
+    least[s] = s + 1 == p->stages ? layers : (int)random_below(s + 2);
+    most[s] = s + 1 == p->stages ? layers : layers - (int)random_below(p->stages - s);
   }
   p->cut_least = least;
   p->cut_most = most;
@@ -266,7 +261,7 @@ static void test_leanest(void **unused) {
   (void)unused;
   int feasible = 0, by_skips = 0;
   for (int trial = 0; trial < TRIALS; trial++) {
-    state = 77u + 31u * (uint64_t)trial;
+    random_begin(77u + 31u * (uint64_t)trial);
     for (int i = 0; i < 4; i++)
       random_below(2);
     bd_ctx *ctx = bd_ctx_create();
