@@ -44,6 +44,13 @@ bool bd_sharding_has_partial(const bd_sharding *sharding) {
   return false;
 }
 
+bd_sharding bd_sharding_for_rank(const bd_sharding *sharding, int rank) {
+  bd_sharding out = *sharding;
+  for (int axis = 0; axis < BD_MAX_AXES; axis++)
+    if (out.at[axis] >= rank) out.at[axis] = BD_REPLICATED;
+  return out;
+}
+
 int bd_sharding_parts(const bd_mesh *mesh, const bd_sharding *sharding, int dim) {
   int parts = 1;
   for (int axis = 0; axis < mesh->axes; ++axis)

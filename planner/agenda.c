@@ -58,6 +58,11 @@ static bool is_alike_otherwise(const bd_setting *a, const bd_setting *b) {
   return a->stages == b->stages && bd_mesh_same(&a->mesh, &b->mesh);
 }
 
+// But for the tied form.
+static bool is_same(const bd_setting *a, const bd_setting *b) {
+  return a->micro_batch == b->micro_batch && is_alike_otherwise(a, b);
+}
+
 // Whether a setting has parts of another's micro-batch and is alike otherwise.
 static bool is_part(const bd_setting *part, const bd_setting *whole) {
   return is_alike_otherwise(part, whole) && part->micro_batch < whole->micro_batch &&
@@ -196,8 +201,7 @@ static bool goes_with(const bd_agenda *a, const bd_item *of, const bd_item *othe
                       int64_t most_bytes) {
   if (other == of) return true;
   if (!is_waiting(other) || other->kind != of->kind ||
-      other->of.setting.micro_batch != of->of.setting.micro_batch ||
-      !is_alike_otherwise(&of->of.setting, &other->of.setting))
+      !is_same(&of->of.setting, &other->of.setting))
     return false;
   if (isinf(of->of.seconds)) return !most_bytes || other->of.bytes < (double)most_bytes;
   return other->of.seconds < a->best_seconds;
@@ -286,8 +290,7 @@ static bool is_last_of_form(const bd_agenda *a, int item) {
   const bd_setting *setting = &a->items[item].of.setting;
   for (int i = item + 1; i < a->item_count; i++) {
     const bd_setting *other = &a->items[i].of.setting;
-    if (is_alike_otherwise(setting, other) && setting->micro_batch == other->micro_batch &&
-        bd_sharding_equal(&setting->tied_form, &other->tied_form))
+    if (is_same(setting, other) && bd_sharding_equal(&setting->tied_form, &other->tied_form))
       return false;
   }
   return true;
@@ -300,7 +303,7 @@ void bd_agenda_take_bytes(bd_agenda *a, const bd_agenda *before) {
     bd_bounded of = {.setting = *setting, .bytes = before->items[i].of.bytes};
     for (int k = 0; k < a->settings; k++) {
       const bd_setting *own = &a->items[k].of.setting;
-      if (!is_alike_otherwise(setting, own) || setting->micro_batch != own->micro_batch) continue;
+      if (!is_same(setting, own)) continue;
       a->items[k].kind = BD_BOUND_DONE;
       of.seconds = a->items[k].of.seconds;
     }

@@ -189,14 +189,23 @@ static bd_status run_batch(search *s) {
   return BD_OK;
 }
 
+// Items as `next_of` finds them, -1 being none, until the batch has the weight.
+static void fill_batch(search *s, int most_weight, int (*next_of)(search *)) {
+  for (int weight = 0; weight < most_weight;) {
+    int next = next_of(s);
+    if (next < 0) break;
+    weight += add_attempt(s, next);
+  }
+}
+
+static int turn(search *s) {
+  return bd_agenda_turn(&s->agenda);
+}
+
 static bd_status search_fastest(search *s) {
   while (!is_over(s) && !is_late(s) && !(s->lean && s->found)) {
     int most = s->found ? BATCH_WEIGHT : EARLY_WEIGHT;
-    for (int weight = 0; weight < most;) {
-      int next = bd_agenda_turn(&s->agenda);
-      if (next < 0) break;
-      weight += add_attempt(s, next);
-    }
+    fill_batch(s, most, turn);
     if (!s->attempt_count) break;
     BD_TRY(run_batch(s));
   }
@@ -204,7 +213,7 @@ static bd_status search_fastest(search *s) {
 }
 
 // The bounded item of the least bytes, if these are less than the leanest plan's; else -1.
-static int leanest_item(const search *s) {
+static int leanest_item(search *s) {
   int next = bd_agenda_leanest(&s->agenda);
   double most = (double)for_layers(s, s->leanest_bytes);
   bool leaner = next >= 0 && (!s->leanest_bytes || s->agenda.items[next].of.bytes < most);
@@ -219,11 +228,7 @@ static bd_status search_leanest(search *s) {
        !s->found && !is_over(s) && (all || !s->leanest_bytes || in_vain < LEAN_TRIES);) {
     int most = is_late(s) ? 1 : BATCH_WEIGHT, solved = s->solved;
     int64_t before = s->leanest_bytes;
-    for (int weight = 0; weight < most;) {
-      int next = leanest_item(s);
-      if (next < 0) break;
-      weight += add_attempt(s, next);
-    }
+    fill_batch(s, most, leanest_item);
     if (!s->attempt_count) break;
     BD_TRY(run_batch(s));
     in_vain = s->leanest_bytes != before ? 0 : in_vain + s->solved - solved;
@@ -233,7 +238,7 @@ static bd_status search_leanest(search *s) {
 
 // An item whose layers are to be bounded, or else of those that may have a plan within the cap that
 // of the least bytes; -1: there is none.
-static int lean_item(const search *s) {
+static int lean_item(search *s) {
   int next = -1;
   for (int i = 0; i < s->agenda.item_count; i++) {
     const bd_item *item = &s->agenda.items[i];
@@ -247,11 +252,7 @@ static int lean_item(const search *s) {
 // Until there is a plan: every setting that may have one.
 static bd_status search_lean(search *s) {
   while (!s->found && !is_over(s)) {
-    for (int weight = 0; weight < BATCH_WEIGHT;) {
-      int next = lean_item(s);
-      if (next < 0) break;
-      weight += add_attempt(s, next);
-    }
+    fill_batch(s, BATCH_WEIGHT, lean_item);
     if (!s->attempt_count) break;
     BD_TRY(run_batch(s));
   }

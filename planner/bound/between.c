@@ -52,9 +52,7 @@ static double least_bytes(const bd_setting *setting, const bd_setting_layers *la
                           const bd_type *type) {
   int64_t least = INT64_MAX;
   for (int f = 0; f < layers->form_count; f++) {
-    bd_sharding form = layers->forms[f];
-    for (int axis = 0; axis < BD_MAX_AXES; axis++)
-      if (form.at[axis] >= type->rank) form.at[axis] = BD_REPLICATED;
+    bd_sharding form = bd_sharding_for_rank(&layers->forms[f], type->rank);
     int64_t bytes = bd_align(bd_local_elements(&setting->mesh, &form, type, setting->micro_batch) *
                              bd_dtype_bytes(type->dtype));
     if (bytes < least) least = bytes;

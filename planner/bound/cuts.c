@@ -21,6 +21,7 @@ static const double multiple[PRICES] = {0, 0.25, 1, 4, 16, 64, INFINITY};
 // a share of the layer's workspace is charged.
 typedef struct priced {
   double least, charge;
+  const int *option; // chosen without a charge
 } priced;
 
 typedef struct cutting {
@@ -76,11 +77,8 @@ static bool price_runs(cutting *c) {
     for (int n = 0; n < c->tape_count; n++)
       for (int q = 0; q < PRICES; q++) {
         bd_layer_point point;
-        if (like < r)
-          point.least = c->of[like][n][q].least;
-        else if (!price_layer(c, r, n, q, &point))
-          return false;
-        c->of[r][n][q] = (priced){point.least, 0};
+        if (like == r && !price_layer(c, r, n, q, &point)) return false;
+        c->of[r][n][q] = like < r ? c->of[like][n][q] : (priced){point.least, 0, point.option};
       }
   }
   return true;
@@ -89,13 +87,13 @@ static bool price_runs(cutting *c) {
 // At the fullest moment of what is chosen without a charge, as any may be charged.
 static void charge_layer(cutting *c, int run, int tapes, int price) {
   bd_layer *layer = c->layers->layers[run];
-  bd_layer_point plain, charged;
+  priced *own = &c->of[run][tapes][price];
+  bd_layer_point charged;
   int moment;
-  if (!price_layer(c, run, tapes, price, &plain)) return;
-  bd_layer_workspace_of(layer, plain.option, &moment);
+  bd_layer_workspace_of(layer, own->option, &moment);
   bd_layer_hold_workspace(c->ctx, layer, moment, 1.0 / c->sharing[run]);
   if (price_layer(c, run, tapes, price, &charged))
-    c->of[run][tapes][price].charge = fmax(charged.least - plain.least, 0);
+    own->charge = fmax(charged.least - own->least, 0);
   bd_layer_hold_workspace(c->ctx, layer, 0, 0);
 }
 

@@ -6,13 +6,6 @@ static bool is_activation(const bd_value *value) {
   return bd_dtype_is_float(value->type.dtype) && value->type.rank > 0;
 }
 
-static bd_sharding form_for(const bd_value *value, const bd_sharding *form) {
-  bd_sharding out = *form;
-  for (int axis = 0; axis < BD_MAX_AXES; axis++)
-    if (out.at[axis] >= value->type.rank) out.at[axis] = BD_REPLICATED;
-  return out;
-}
-
 // Bytes on a rank of what a function hands on: one of its results, or with `result` -1 all.
 static double handed_bytes(const bd_function *f, int result, const bd_setting *setting,
                            const bd_sharding *form) {
@@ -20,7 +13,7 @@ static double handed_bytes(const bd_function *f, int result, const bd_setting *s
   for (int i = 0; i < f->result_count; i++) {
     const bd_value *value = &f->values[f->results[i]];
     if (!is_activation(value) || (result >= 0 && i != result)) continue;
-    bd_sharding at = form_for(value, form);
+    bd_sharding at = bd_sharding_for_rank(form, value->type.rank);
     bytes += (double)bd_local_elements(&setting->mesh, &at, &value->type, setting->micro_batch) *
              (double)bd_dtype_bytes(value->type.dtype);
   }
@@ -71,7 +64,8 @@ static double conversion_seconds(const bd_scene *scene, const bd_setting *settin
   for (int i = 0; i < f->result_count; i++) {
     const bd_value *value = &f->values[f->results[i]];
     if (!is_activation(value) || (result >= 0 && i != result)) continue;
-    bd_sharding before = form_for(value, from), after = form_for(value, to);
+    bd_sharding before = bd_sharding_for_rank(from, value->type.rank),
+                after = bd_sharding_for_rank(to, value->type.rank);
     seconds += bd_cost_reshard(&cost, &value->type, &before, &after);
   }
   return seconds;

@@ -7,11 +7,8 @@
 #include <string.h>
 
 bd_sharding bd_layer_boundary(const bd_layer_space *space, int form, bd_id value) {
-  bd_sharding sharding = space->request->forms[form];
-  int rank = space->forward->values[value].type.rank;
-  for (int axis = 0; axis < BD_MAX_AXES; axis++)
-    if (sharding.at[axis] >= rank) sharding.at[axis] = BD_REPLICATED;
-  return sharding;
+  return bd_sharding_for_rank(&space->request->forms[form],
+                              space->forward->values[value].type.rank);
 }
 
 // The operand whose form a pointwise op can follow, or -1 when it must decide for itself.

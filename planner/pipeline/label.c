@@ -1,6 +1,5 @@
 #include "planner/pipeline/label.h"
-#include "planner/pipeline/skip.h"
-#include <limits.h>
+#include "planner/pipeline/placing.h"
 #include <math.h>
 #include <string.h>
 
@@ -23,8 +22,7 @@ typedef struct label {
   int stage, form; // of the last layer
   bool changed;    // within its run on the stage
   double rank;
-  short candidate[BD_LABEL_LAYERS];
-  signed char stage_of[BD_LABEL_LAYERS];
+  bd_placing placing;
 } label;
 
 typedef struct label_list {
@@ -37,8 +35,8 @@ typedef struct labelling {
   const bd_pipeline_problem *problem;
   const double *price;
   double cutoff;
-  int layers, width;
-  int run_of[BD_LABEL_LAYERS + 1];
+  bd_layer_chain chain;
+  int width;
   double least_after[BD_LABEL_LAYERS + 1]; // seconds that layers from here on take at least
   label_list *at, *next;                   // [stage][form], after so many layers and one more
 } labelling;
@@ -50,14 +48,6 @@ static int ahead_of(const bd_pipeline_problem *p, int stage) {
 static void add_seconds(label *l, bd_both_ways seconds) {
   l->forward += seconds.forward;
   l->backward += seconds.backward;
-}
-
-static int form_at(const labelling *m, const label *l, int layer) {
-  return m->problem->runs[m->run_of[layer]].candidates[l->candidate[layer]].form;
-}
-
-static bd_layer_place place_at(const labelling *m, const label *l, int layer) {
-  return (bd_layer_place){l->stage_of[layer], form_at(m, l, layer)};
 }
 
 // The open stage becomes a finished one.
@@ -98,7 +88,8 @@ static bool same_live(const labelling *m, const label *a, const label *b, int pl
   for (int i = 0; i < m->problem->skip_count; i++) {
     const bd_pipeline_skip *skip = &m->problem->skips[i];
     if (skip->from < placed - 1 && skip->to >= placed &&
-        form_at(m, a, skip->from) != form_at(m, b, skip->from))
+        bd_placing_candidate(&m->chain, &a->placing, skip->from)->form !=
+            bd_placing_candidate(&m->chain, &b->placing, skip->from)->form)
       return false;
   }
   return true;
@@ -128,21 +119,17 @@ static void keep(const labelling *m, label_list *list, const label *l, int place
 
 // What the stage holds when its layers are those from `first` to `last`.
 static bool is_within(const labelling *m, const label *l, int first, int last) {
-  double beside = bd_pipeline_beside_bytes(m->problem, l->stage) +
-                  bd_pipeline_shared_bytes(m->problem, m->run_of[first], m->run_of[last]);
+  double beside =
+      bd_pipeline_beside_bytes(m->problem, l->stage) +
+      bd_pipeline_shared_bytes(m->problem, m->chain.run_of[first], m->chain.run_of[last]);
   return l->bytes + l->workspace + beside <= (double)m->problem->cap_bytes;
 }
 
 static int first_layer(const label *l, int placed) {
   int first = placed - 1;
-  while (first > 0 && l->stage_of[first - 1] == l->stage)
+  while (first > 0 && l->placing.stage_of[first - 1] == l->stage)
     first--;
   return first;
-}
-
-// Whether a stage may end with so many layers.
-static bool may_end(const bd_pipeline_problem *p, int stage, int placed) {
-  return !p->cut_least || (placed >= p->cut_least[stage] && placed <= p->cut_most[stage]);
 }
 
 // What the stage sends on past the next one, as if its form was the same there.
@@ -150,8 +137,10 @@ static void send_skips(const labelling *m, label *l, int placed) {
   const bd_pipeline_problem *p = m->problem;
   for (int i = 0; i < p->skip_count; i++) {
     const bd_pipeline_skip *skip = &p->skips[i];
-    if (skip->from >= placed || skip->to < placed || l->stage_of[skip->from] != l->stage) continue;
-    bd_layer_place from = place_at(m, l, skip->from), to = {l->stage + 1, from.form};
+    if (skip->from >= placed || skip->to < placed || l->placing.stage_of[skip->from] != l->stage)
+      continue;
+    bd_layer_place from = bd_placing_at(&m->chain, &l->placing, skip->from),
+                   to = {l->stage + 1, from.form};
     bd_skip_cost cost = bd_pipeline_skip_cost(p, skip, from, to, false);
     add_seconds(l, cost.maker);
     l->bytes += cost.maker_bytes;
@@ -164,8 +153,9 @@ static void receive_skips(const labelling *m, label *l, int layer) {
   for (int i = 0; i < p->skip_count; i++) {
     const bd_pipeline_skip *skip = &p->skips[i];
     if (skip->to != layer) continue;
-    bd_layer_place from = place_at(m, l, skip->from), to = place_at(m, l, layer);
-    bool there = bd_pipeline_skip_is_there(p, skip, l->stage_of, layer, l->stage);
+    bd_layer_place from = bd_placing_at(&m->chain, &l->placing, skip->from),
+                   to = bd_placing_at(&m->chain, &l->placing, layer);
+    bool there = bd_pipeline_skip_is_there(p, skip, l->placing.stage_of, layer, l->stage);
     bd_skip_cost cost = bd_pipeline_skip_cost(p, skip, from, to, there);
     add_seconds(l, cost.reader);
     l->bytes += cost.reader_bytes;
@@ -178,7 +168,7 @@ static void receive_skips(const labelling *m, label *l, int layer) {
 // Goes on to the next stage in another form, or the same; false when the stage is over the cap.
 static bool move_on(const labelling *m, label *l, int placed, int form) {
   const bd_pipeline_problem *p = m->problem;
-  int run = m->run_of[placed - 1], at = bd_pipeline_hand_at(p, l->stage, l->form, form);
+  int run = m->chain.run_of[placed - 1], at = bd_pipeline_hand_at(p, l->stage, l->form, form);
   add_seconds(l, p->runs[run].send[at]);
   l->bytes += bd_pipeline_send_bytes(p, l->stage, run, l->form, form);
   send_skips(m, l, placed);
@@ -195,8 +185,8 @@ static bool move_on(const labelling *m, label *l, int placed, int form) {
 // Goes on within the stage; false where a run would change its form twice.
 static bool change(const labelling *m, label *l, int placed, int form) {
   const bd_pipeline_problem *p = m->problem;
-  int run = m->run_of[placed - 1];
-  bool same_run = m->run_of[placed] == run, changes = form != l->form;
+  int run = m->chain.run_of[placed - 1];
+  bool same_run = m->chain.run_of[placed] == run, changes = form != l->form;
   if (same_run && changes && l->changed) return false;
   l->changed = same_run && (l->changed || changes);
   add_seconds(l, p->runs[run].change[l->form * p->form_count + form]);
@@ -207,7 +197,7 @@ static bool change(const labelling *m, label *l, int placed, int form) {
 // Adds layer `placed` as a candidate, if that may become better than what is known.
 static void add_layer(const labelling *m, const label *from, int placed, int k) {
   const bd_pipeline_problem *p = m->problem;
-  const bd_layer_candidate *c = &p->runs[m->run_of[placed]].candidates[k];
+  const bd_layer_candidate *c = &p->runs[m->chain.run_of[placed]].candidates[k];
   label l = *from;
   add_seconds(&l, (bd_both_ways){c->forward_seconds, c->backward_seconds});
   l.own_reduce += c->sync_seconds[p->zero] - c->apply_seconds[p->zero];
@@ -215,8 +205,7 @@ static void add_layer(const labelling *m, const label *from, int placed, int k) 
   l.bytes += bd_pipeline_layer_bytes(p, l.stage, c);
   l.workspace = fmax(l.workspace, (double)c->workspace_bytes);
   l.form = c->form;
-  l.candidate[placed] = (short)k;
-  l.stage_of[placed] = (signed char)l.stage;
+  bd_placing_add(&l.placing, placed, l.stage, k);
   receive_skips(m, &l, placed);
   double least = least_step(m, &l, placed + 1);
   if (least >= m->cutoff * (1 - ROUNDING)) return;
@@ -227,14 +216,14 @@ static void add_layer(const labelling *m, const label *from, int placed, int k) 
 
 static void extend(const labelling *m, const label *l, int placed) {
   const bd_pipeline_problem *p = m->problem;
-  const bd_pipeline_run *run = &p->runs[m->run_of[placed]];
-  int left = m->layers - placed, stages_left = p->stages - 1 - l->stage;
+  const bd_pipeline_run *run = &p->runs[m->chain.run_of[placed]];
+  int left = m->chain.layers - placed, stages_left = p->stages - 1 - l->stage;
   for (int form = 0; form < p->form_count; form++) {
     label stays = *l, moves = *l;
     // Later stages need a layer each.
     bool may_stay = left > stages_left && change(m, &stays, placed, form);
-    bool may_move =
-        stages_left > 0 && may_end(p, l->stage, placed) && move_on(m, &moves, placed, form);
+    bool may_move = stages_left > 0 && bd_placing_may_end(p, l->stage, placed) &&
+                    move_on(m, &moves, placed, form);
     for (int k = 0; k < run->candidate_count; k++) {
       if (run->candidates[k].form != form) continue;
       if (may_stay) add_layer(m, &stays, placed, k);
@@ -246,15 +235,8 @@ static void extend(const labelling *m, const label *l, int placed) {
 // The assignment of a label that places all layers.
 static void offer(const labelling *m, const label *l, bd_pipeline *out) {
   const bd_pipeline_problem *p = m->problem;
-  int *count = BD_NEW_ARRAY(m->ctx->arena, int, p->stages *bd_pipeline_candidates(p));
-  int *entry = BD_NEW_ARRAY(m->ctx->arena, int, p->stages * p->run_count);
-  for (int i = 0; i < p->stages * p->run_count; i++)
-    entry[i] = -1;
-  for (int i = 0; i < m->layers; i++) {
-    int stage = l->stage_of[i], run = m->run_of[i], *enters = &entry[stage * p->run_count + run];
-    count[bd_pipeline_index(p, stage, run, l->candidate[i])]++;
-    if (*enters < 0) *enters = p->runs[run].candidates[l->candidate[i]].form;
-  }
+  int *count, *entry;
+  bd_placing_count(m->ctx, &m->chain, &l->placing, &count, &entry);
   double seconds = bd_pipeline_seconds(p, count, entry);
   if (seconds >= fmin(m->cutoff, out->seconds)) return;
   out->count = count;
@@ -271,8 +253,9 @@ static void offer_best(const labelling *m, bd_pipeline *out) {
   for (int form = 0; form < p->form_count; form++) {
     const label_list *list = &m->at[(p->stages - 1) * p->form_count + form];
     for (int i = 0; i < list->count; i++)
-      if (is_within(m, &list->items[i], first_layer(&list->items[i], m->layers), m->layers - 1))
-        keep(m, &best, &list->items[i], m->layers);
+      if (is_within(m, &list->items[i], first_layer(&list->items[i], m->chain.layers),
+                    m->chain.layers - 1))
+        keep(m, &best, &list->items[i], m->chain.layers);
   }
   for (int i = 0; i < best.count && i < OFFERED; i++)
     offer(m, &best.items[i], out);
@@ -288,13 +271,13 @@ static void search(labelling *m, int width, bd_pipeline *out) {
     m->next[i].count = 0;
   for (int k = 0; k < p->runs[0].candidate_count; k++)
     add_layer(m, &none, 0, k);
-  for (int placed = 1; placed <= m->layers; placed++) {
+  for (int placed = 1; placed <= m->chain.layers; placed++) {
     label_list *before = m->at;
     m->at = m->next;
     m->next = before;
     for (int i = 0; i < lists; i++)
       m->next[i].count = 0;
-    for (int i = 0; placed < m->layers && i < lists; i++)
+    for (int i = 0; placed < m->chain.layers && i < lists; i++)
       for (int n = 0; n < m->at[i].count; n++)
         extend(m, &m->at[i].items[n], placed);
   }
@@ -303,14 +286,9 @@ static void search(labelling *m, int width, bd_pipeline *out) {
 
 static bool start(labelling *m, bd_arena *lists_arena) {
   const bd_pipeline_problem *p = m->problem;
-  for (int r = 0; r < p->run_count; r++)
-    for (int i = 0; i < p->runs[r].calls; i++) {
-      if (m->layers == BD_LABEL_LAYERS || p->runs[r].candidate_count > SHRT_MAX) return false;
-      m->run_of[m->layers++] = r;
-    }
-  if (p->stages > m->layers) return false;
-  for (int layer = m->layers - 1; layer >= 0; layer--) {
-    const bd_pipeline_run *run = &p->runs[m->run_of[layer]];
+  if (!bd_layer_chain_list(p, &m->chain) || p->stages > m->chain.layers) return false;
+  for (int layer = m->chain.layers - 1; layer >= 0; layer--) {
+    const bd_pipeline_run *run = &p->runs[m->chain.run_of[layer]];
     double least = INFINITY;
     for (int k = 0; k < run->candidate_count; k++)
       least = fmin(least, bd_pipeline_layer_seconds(&run->candidates[k]));

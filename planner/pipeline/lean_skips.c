@@ -1,7 +1,5 @@
 #include "planner/pipeline/lean_skips.h"
-#include "planner/pipeline/label.h"
-#include "planner/pipeline/skip.h"
-#include <limits.h>
+#include "planner/pipeline/placing.h"
 #include <math.h>
 #include <string.h>
 
@@ -19,8 +17,7 @@ typedef struct label {
   int first;                      // layer of the open stage
   bool changed;                   // the form, within the last layer's run on the stage
   double rank;
-  short candidate[BD_LABEL_LAYERS];
-  signed char stage_of[BD_LABEL_LAYERS];
+  bd_placing placing;
 } label;
 
 typedef struct label_list {
@@ -32,10 +29,9 @@ typedef struct search {
   bd_ctx *ctx;
   bd_arena *scratch;
   const bd_pipeline_problem *problem;
-  int layers;
+  bd_layer_chain chain;
   double limit; // bytes of a stage
   bool complete;
-  int run_of[BD_LABEL_LAYERS + 1];
   // Bytes at least: of the layers from here on; what handing on adds to a stage, and to it and all
   // after it, which is nothing or less.
   double least_after[BD_LABEL_LAYERS + 1];
@@ -46,16 +42,9 @@ typedef struct search {
   label_list *at, *next; // [stage][form], after so many layers and one more
 } search;
 
-static const bd_layer_candidate *candidate_of(const search *m, const label *l, int layer) {
-  return &m->problem->runs[m->run_of[layer]].candidates[l->candidate[layer]];
-}
-
-static bd_layer_place place_at(const search *m, const label *l, int layer) {
-  return (bd_layer_place){l->stage_of[layer], candidate_of(m, l, layer)->form};
-}
-
 static double shared_bytes(const search *m, const label *l, int placed) {
-  return bd_pipeline_shared_bytes(m->problem, m->run_of[l->first], m->run_of[placed - 1]);
+  return bd_pipeline_shared_bytes(m->problem, m->chain.run_of[l->first],
+                                  m->chain.run_of[placed - 1]);
 }
 
 static double open_bytes(const search *m, const label *l, int placed) {
@@ -75,9 +64,9 @@ static bool dominates_closed(const search *m, const label *a, const label *b, in
   int of_b = -1;
   for (int i = 0; i < m->problem->skip_count; i++) {
     const bd_pipeline_skip *skip = &m->problem->skips[i];
-    if (!is_live(skip, placed) || a->stage_of[skip->from] != stage) continue;
-    if (of_b >= 0 && of_b != b->stage_of[skip->from]) return false;
-    of_b = b->stage_of[skip->from];
+    if (!is_live(skip, placed) || a->placing.stage_of[skip->from] != stage) continue;
+    if (of_b >= 0 && of_b != b->placing.stage_of[skip->from]) return false;
+    of_b = b->placing.stage_of[skip->from];
   }
   return of_b < 0 || a->closed[stage] <= b->closed[of_b];
 }
@@ -88,11 +77,12 @@ static bool dominates_live(const search *m, const label *a, const label *b, int 
   for (int i = 0; i < p->skip_count; i++) {
     const bd_pipeline_skip *skip = &p->skips[i];
     if (!is_live(skip, placed)) continue;
-    bd_layer_place from = place_at(m, a, skip->from), other = place_at(m, b, skip->from);
+    bd_layer_place from = bd_placing_at(&m->chain, &a->placing, skip->from),
+                   other = bd_placing_at(&m->chain, &b->placing, skip->from);
     if (from.form != other.form || (from.stage == a->stage) != (other.stage == b->stage))
       return false;
-    if (bd_pipeline_skip_is_there(p, skip, b->stage_of, placed, b->stage) &&
-        !bd_pipeline_skip_is_there(p, skip, a->stage_of, placed, a->stage))
+    if (bd_pipeline_skip_is_there(p, skip, b->placing.stage_of, placed, b->stage) &&
+        !bd_pipeline_skip_is_there(p, skip, a->placing.stage_of, placed, a->stage))
       return false;
   }
   for (int s = 0; s < a->stage; s++)
@@ -140,8 +130,9 @@ static bool receive_skips(const search *m, label *l, int layer) {
   for (int i = 0; i < p->skip_count; i++) {
     const bd_pipeline_skip *skip = &p->skips[i];
     if (skip->to != layer) continue;
-    bd_layer_place from = place_at(m, l, skip->from), to = place_at(m, l, layer);
-    bool there = bd_pipeline_skip_is_there(p, skip, l->stage_of, layer, l->stage);
+    bd_layer_place from = bd_placing_at(&m->chain, &l->placing, skip->from),
+                   to = bd_placing_at(&m->chain, &l->placing, layer);
+    bool there = bd_pipeline_skip_is_there(p, skip, l->placing.stage_of, layer, l->stage);
     bd_skip_cost cost = bd_pipeline_skip_cost(p, skip, from, to, there);
     l->own += cost.reader_bytes;
     if (from.stage == to.stage) {
@@ -159,15 +150,16 @@ static double pending_bytes(const search *m, const label *l, int placed) {
   double bytes = 0;
   for (int i = 0; i < m->problem->skip_count; i++) {
     const bd_pipeline_skip *skip = &m->problem->skips[i];
-    if (!is_live(skip, placed) || l->stage_of[skip->from] != l->stage) continue;
-    bytes += m->pending[i * m->problem->form_count + candidate_of(m, l, skip->from)->form];
+    if (!is_live(skip, placed) || l->placing.stage_of[skip->from] != l->stage) continue;
+    bytes += m->pending[i * m->problem->form_count +
+                        bd_placing_candidate(&m->chain, &l->placing, skip->from)->form];
   }
   return bytes;
 }
 
 static bool move_on(const search *m, label *l, int placed, int form) {
   const bd_pipeline_problem *p = m->problem;
-  int run = m->run_of[placed - 1];
+  int run = m->chain.run_of[placed - 1];
   double bytes = open_bytes(m, l, placed) + bd_pipeline_send_bytes(p, l->stage, run, l->form, form);
   if (bytes + pending_bytes(m, l, placed) > m->limit) return false;
   l->closed[l->stage++] = bytes;
@@ -181,8 +173,8 @@ static bool move_on(const search *m, label *l, int placed, int form) {
 
 // Goes on within the stage; false where a run would change its form twice.
 static bool change(const search *m, label *l, int placed, int form) {
-  int run = m->run_of[placed - 1];
-  bool same_run = m->run_of[placed] == run, changes = form != l->form;
+  int run = m->chain.run_of[placed - 1];
+  bool same_run = m->chain.run_of[placed] == run, changes = form != l->form;
   if (same_run && changes && l->changed) return false;
   l->changed = same_run && (l->changed || changes);
   l->own += bd_pipeline_change_bytes(m->problem, l->stage, run, l->form, form);
@@ -191,23 +183,18 @@ static bool change(const search *m, label *l, int placed, int form) {
 
 static void add_layer(search *m, const label *from, int placed, int k) {
   const bd_pipeline_problem *p = m->problem;
-  const bd_layer_candidate *c = &p->runs[m->run_of[placed]].candidates[k];
+  const bd_layer_candidate *c = &p->runs[m->chain.run_of[placed]].candidates[k];
   label l = *from;
   l.own += bd_pipeline_layer_bytes(p, l.stage, c);
   l.workspace = fmax(l.workspace, (double)c->workspace_bytes);
   l.form = c->form;
-  l.candidate[placed] = (short)k;
-  l.stage_of[placed] = (signed char)l.stage;
+  bd_placing_add(&l.placing, placed, l.stage, k);
   if (!receive_skips(m, &l, placed)) return;
   double bytes = open_bytes(m, &l, placed + 1), all = (p->stages - l.stage) * m->limit;
   if (bytes + m->least_sent[l.stage] > m->limit) return;
   if (bytes + m->least_after[placed + 1] + m->sent_after[l.stage] > all) return;
   l.rank = fmax(l.fullest, bytes);
   keep(m, &m->next[l.stage * p->form_count + c->form], &l, placed + 1);
-}
-
-static bool may_end(const bd_pipeline_problem *p, int stage, int placed) {
-  return !p->cut_least || (placed >= p->cut_least[stage] && placed <= p->cut_most[stage]);
 }
 
 static const int *few_of(const search *m, int stage, int run) {
@@ -220,14 +207,15 @@ static int few_count(const search *m, int stage, int run) {
 
 static void extend(search *m, const label *l, int placed) {
   const bd_pipeline_problem *p = m->problem;
-  int run = m->run_of[placed], left = m->layers - placed, stages_left = p->stages - 1 - l->stage;
+  int run = m->chain.run_of[placed], left = m->chain.layers - placed,
+      stages_left = p->stages - 1 - l->stage;
   const bd_layer_candidate *list = p->runs[run].candidates;
   for (int form = 0; form < p->form_count; form++) {
     label stays = *l, moves = *l;
     // Later stages need a layer each.
     bool may_stay = left > stages_left && change(m, &stays, placed, form);
-    bool may_move =
-        stages_left > 0 && may_end(p, l->stage, placed) && move_on(m, &moves, placed, form);
+    bool may_move = stages_left > 0 && bd_placing_may_end(p, l->stage, placed) &&
+                    move_on(m, &moves, placed, form);
     for (int i = 0; may_stay && i < few_count(m, stays.stage, run); i++) {
       int k = few_of(m, stays.stage, run)[i];
       if (list[k].form == form) add_layer(m, &stays, placed, k);
@@ -240,18 +228,8 @@ static void extend(search *m, const label *l, int placed) {
 }
 
 static void offer(const search *m, const label *l, bd_pipeline *out) {
-  const bd_pipeline_problem *p = m->problem;
-  out->count = BD_NEW_ARRAY(m->ctx->arena, int, p->stages *bd_pipeline_candidates(p));
-  out->entry = BD_NEW_ARRAY(m->ctx->arena, int, p->stages * p->run_count);
-  for (int i = 0; i < p->stages * p->run_count; i++)
-    out->entry[i] = -1;
-  for (int i = 0; i < m->layers; i++) {
-    int stage = l->stage_of[i], run = m->run_of[i],
-        *enters = &out->entry[stage * p->run_count + run];
-    out->count[bd_pipeline_index(p, stage, run, l->candidate[i])]++;
-    if (*enters < 0) *enters = p->runs[run].candidates[l->candidate[i]].form;
-  }
-  out->bytes = (int64_t)bd_pipeline_bytes(p, out->count, out->entry);
+  bd_placing_count(m->ctx, &m->chain, &l->placing, &out->count, &out->entry);
+  out->bytes = (int64_t)bd_pipeline_bytes(m->problem, out->count, out->entry);
 }
 
 // The leanest within the limit, if there is one.
@@ -264,13 +242,13 @@ static bool find_within(search *m, bd_pipeline *out) {
     m->next[i].count = 0;
   for (int i = 0; i < few_count(m, 0, 0); i++)
     add_layer(m, &none, 0, few_of(m, 0, 0)[i]);
-  for (int placed = 1; placed <= m->layers; placed++) {
+  for (int placed = 1; placed <= m->chain.layers; placed++) {
     label_list *before = m->at;
     m->at = m->next;
     m->next = before;
     for (int i = 0; i < lists; i++)
       m->next[i].count = 0;
-    for (int i = 0; placed < m->layers && i < lists; i++)
+    for (int i = 0; placed < m->chain.layers && i < lists; i++)
       for (int n = 0; n < m->at[i].count; n++)
         extend(m, &m->at[i].items[n], placed);
   }
@@ -313,8 +291,8 @@ static void find_pending(search *m) {
 
 static void find_least(search *m) {
   const bd_pipeline_problem *p = m->problem;
-  for (int layer = m->layers - 1; layer >= 0; layer--) {
-    const bd_pipeline_run *run = &p->runs[m->run_of[layer]];
+  for (int layer = m->chain.layers - 1; layer >= 0; layer--) {
+    const bd_pipeline_run *run = &p->runs[m->chain.run_of[layer]];
     double least = INFINITY;
     for (int k = 0; k < run->candidate_count; k++)
       least = fmin(least, bd_pipeline_layer_bytes(p, p->stages - 1, &run->candidates[k]));
@@ -328,11 +306,7 @@ static void find_least(search *m) {
 
 static bool start(search *m) {
   const bd_pipeline_problem *p = m->problem;
-  for (int r = 0; r < p->run_count; r++)
-    for (int i = 0; i < p->runs[r].calls; i++) {
-      if (m->layers == BD_LABEL_LAYERS || p->runs[r].candidate_count > SHRT_MAX) return false;
-      m->run_of[m->layers++] = r;
-    }
+  if (!bd_layer_chain_list(p, &m->chain)) return false;
   m->pending = BD_NEW_ARRAY(m->scratch, double, p->skip_count * p->form_count);
   m->few = BD_NEW_ARRAY(m->scratch, int, p->stages *bd_pipeline_candidates(p));
   m->few_count = BD_NEW_ARRAY(m->scratch, int, p->stages * p->run_count);
