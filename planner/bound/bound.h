@@ -2,6 +2,7 @@
 #ifndef BD_PLANNER_BOUND_BOUND_H
 #define BD_PLANNER_BOUND_BOUND_H
 #include "planner/assemble.h"
+#include "planner/layer/holding.h"
 #include "planner/layer/sketch.h"
 #include "planner/space.h"
 
@@ -25,7 +26,7 @@ bd_schedule bd_scene_schedule(const bd_scene *scene);
 int bd_scene_calls_like(const bd_scene *scene, int run);
 
 // From the op table alone: the work of every op divided evenly over all ranks, for every setting of
-// as many stages and micro-batches of this size.
+// as many stages and micro-batches of this size; with what bd_bound_shortage tells.
 BD_NODISCARD bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages,
                                      int64_t micro_batch, double *out_seconds);
 
@@ -57,6 +58,17 @@ BD_NODISCARD bd_status bd_setting_sketch(bd_ctx *ctx, const bd_scene *scene,
 // without tied weights have theirs in `points` already.
 BD_NODISCARD bd_status bd_setting_apart(bd_ctx *ctx, const bd_scene *scene,
                                         const bd_setting *setting, bool only_tied, double *points);
+
+// Per run, in ctx->arena, what one of its layers holds at least (planner/layer/holding.h).
+BD_NODISCARD bd_status bd_setting_hold_evenly(bd_ctx *ctx, const bd_scene *scene,
+                                              const bd_setting *setting, bd_layer_holding **out);
+
+// Seconds of running ops again, in the layers of a micro-batch together, until all of them have
+// room: what they take at least beside what they do when everything is kept. Where they have no
+// room whatever is kept, those of all ops that may be run again. Depends on how many devices the
+// mesh has alone.
+BD_NODISCARD bd_status bd_bound_shortage(bd_ctx *ctx, const bd_scene *scene,
+                                         const bd_setting *setting, double *out_seconds);
 
 // Of a byte, in seconds of a micro-batch, under which the layers come to the cap; 0: there is room,
 // or none is known.

@@ -1,0 +1,53 @@
+// What settings take beside the work of their ops, because their devices cannot hold all that
+// backward reads: ops are run again, those first that save the most bytes for their seconds. The
+// optimum of a relaxation, a knapsack whose things may be taken in parts (Dantzig 1957).
+#include "planner/bound/bound.h"
+#include "planner/layer/holding.h"
+#include <math.h>
+#include <stdlib.h>
+
+static int by_price(const void *a, const void *b) {
+  const bd_layer_saving *x = a, *y = b;
+  double left = x->seconds * y->bytes, right = y->seconds * x->bytes;
+  return (left > right) - (left < right);
+}
+
+static double take_cheapest(int count, bd_layer_saving *savings, double bytes) {
+  double seconds = 0;
+  qsort(savings, (size_t)count, sizeof *savings, by_price);
+  for (int i = 0; i < count && bytes > 0; i++) {
+    seconds += savings[i].seconds * fmin(1, bytes / savings[i].bytes);
+    bytes -= savings[i].bytes;
+  }
+  return seconds;
+}
+
+// Appends the savings of so many layers.
+static void append(int calls, const bd_layer_holding *layer, bd_layer_saving *savings, int *count) {
+  for (int i = 0; i < layer->saving_count; i++)
+    savings[(*count)++] =
+        (bd_layer_saving){calls * layer->savings[i].bytes, calls * layer->savings[i].seconds};
+}
+
+bd_status bd_bound_shortage(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                            double *out_seconds) {
+  bd_layer_holding *layers;
+  BD_TRY(bd_setting_hold_evenly(ctx, scene, setting, &layers));
+  int count = 0, most = 0;
+  double largest = 0, least = INFINITY;
+  double over = -(double)scene->layers_cap_bytes * setting->stages;
+  for (int r = 0; r < scene->runs->count; r++) {
+    over += scene->runs->runs[r].calls * layers[r].bytes;
+    largest = fmax(largest, layers[r].workspace_bytes);
+    least = fmin(least, layers[r].workspace_bytes);
+    most += layers[r].saving_count;
+  }
+  over += largest + (setting->stages - 1) * least;
+  *out_seconds = 0;
+  if (over <= 0) return BD_OK;
+  bd_layer_saving *savings = BD_NEW_ARRAY(ctx->arena, bd_layer_saving, most);
+  for (int r = 0; r < scene->runs->count; r++)
+    append(scene->runs->runs[r].calls, &layers[r], savings, &count);
+  *out_seconds = take_cheapest(count, savings, over);
+  return BD_OK;
+}

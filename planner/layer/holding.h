@@ -1,0 +1,27 @@
+// What a layer holds at least, and what it takes to hold less of it: everything divided evenly over
+// all ranks of the mesh, which no choice beats.
+#ifndef BD_PLANNER_LAYER_HOLDING_H
+#define BD_PLANNER_LAYER_HOLDING_H
+#include "planner/layer/layer.h"
+
+// Results that need not lie on the tape: their bytes, and the seconds of running ops again in
+// backward for them.
+typedef struct bd_layer_saving {
+  double bytes, seconds;
+} bd_layer_saving;
+
+typedef struct bd_layer_holding {
+  // One tape with all that backward reads, results and gradients that lie between calls, and
+  // weights that no other call uses, with their gradients and the optimizer's states.
+  double bytes;
+  double workspace_bytes; // under every choice
+  // Of `bytes`: whatever a choice does not keep takes at least what these take for as many bytes,
+  // those that save the most for their seconds first.
+  int saving_count;
+  bd_layer_saving *savings;
+} bd_layer_holding;
+
+// Lives in ctx->arena. Errors: those of bd_layer_open.
+BD_NODISCARD bd_status bd_layer_hold_evenly(bd_ctx *ctx, const bd_layer_request *request,
+                                            bd_layer_holding *out);
+#endif
