@@ -73,10 +73,13 @@ static bool is_unopened(const bd_item *of) {
   return of->kind < BD_BOUND_LAYERS;
 }
 
-// Meshes of three axes are dear and seldom much better: cheaper ones of nearly the same bound come
-// first, and what they find is waited for.
+bool bd_setting_is_fine(const bd_setting *setting) {
+  return setting->mesh.axes > 2;
+}
+
+// Cheaper ones of nearly the same bound come before fine meshes, and what they find is waited for.
 static bool is_fine(const bd_item *of) {
-  return of->of.setting.mesh.axes > 2;
+  return bd_setting_is_fine(&of->of.setting);
 }
 
 // Whether the batch at hand bounds a whole, which bounds this part of it as well. Of fine meshes,

@@ -38,6 +38,9 @@ typedef struct bd_agenda {
 // work. `scene` outlives it; items live in ctx->arena. Errors: those of bd_bound_work.
 BD_NODISCARD bd_status bd_agenda_open(bd_ctx *ctx, const bd_scene *scene, bd_agenda *out_agenda);
 
+// Whether the setting's mesh has three axes: these are dear and seldom much better.
+bool bd_setting_is_fine(const bd_setting *setting);
+
 // The item to attempt next, which is not in the batch at hand; -1: there is none that may have a
 // better plan than the best, or all of those wait for what the batch finds.
 int bd_agenda_turn(bd_agenda *agenda);

@@ -40,7 +40,7 @@ int64_t bd_attempt_plan_bytes(const bd_plan *plan) {
 static bd_status bound_apart(bd_ctx *ctx, bd_attempt *a) {
   a->bounded = BD_NEW(ctx->arena, bd_bounded);
   a->bounded_count = 1;
-  return bd_bound_apart(ctx, a->scene, &a->setting, a->bounded);
+  return bd_bound_apart(ctx, a->scene, &a->setting, a->cutoff, a->bounded);
 }
 
 static bd_status bound_sketch(bd_ctx *ctx, bd_attempt *a) {

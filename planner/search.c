@@ -162,8 +162,11 @@ static int add_attempt(search *s, int index) {
               [BD_BOUND_ROOM] = {BD_ATTEMPT_TRY, TRY_WEIGHT},
               [BD_BOUND_TRIED] = {BD_ATTEMPT_SOLVE, SOLVE_WEIGHT}};
   const bd_item *from = &s->agenda.items[index];
-  // Ops apart and sketches only tell what cannot beat the plan in hand.
-  bd_bound_kind kind = from->kind < BD_BOUND_SKETCH && !s->found ? BD_BOUND_SKETCH : from->kind;
+  // Ops apart and sketches, which begin with ops apart, only tell what cannot beat the plan in
+  // hand. Fine meshes have their turn when that is nearly as good as it becomes.
+  bd_bound_kind kind = from->kind;
+  if (kind < BD_BOUND_APART && bd_setting_is_fine(&from->of.setting)) kind = BD_BOUND_APART;
+  if (kind < BD_BOUND_SKETCH && !s->found) kind = BD_BOUND_SKETCH;
   if (kind < BD_BOUND_ROOM && is_late(s)) kind = BD_BOUND_ROOM;
   if (kind == BD_BOUND_ROOM && !is_worth_trying(s, from)) kind = BD_BOUND_TRIED;
   int weight = next[kind].weight;

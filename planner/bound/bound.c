@@ -35,29 +35,11 @@ bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages, int64_t 
     total += scene->runs->runs[r].calls * seconds;
   }
   bd_setting even = {stages, {1, {devices}}, micro_batch, bd_sharding_replicated()};
-  double again;
-  BD_TRY(bd_bound_shortage(ctx, scene, &even, &again));
-  *out_seconds = bd_bound_step(scene, stages, micro_batch, total + again);
-  return BD_OK;
-}
-
-bd_status bd_bound_apart(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                         bd_bounded *out) {
-  bd_sharding *tied;
-  int count = bd_space_tied_forms(ctx, &setting->mesh, scene->runs->any_tied, &tied);
-  double *points = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count), again;
-  *out = (bd_bounded){.setting = *setting, .seconds = INFINITY, .free_seconds = INFINITY};
-  BD_TRY(bd_bound_shortage(ctx, scene, setting, &again));
-  for (int t = 0; t < count; t++) {
-    bd_setting with = *setting;
-    with.tied_form = tied[t];
-    BD_TRY(bd_setting_apart(ctx, scene, &with, t > 0, points));
-    bd_chain_bound bound = bd_bound_chain(scene, setting, points, 0);
-    double within =
-        bd_bound_step(scene, setting->stages, setting->micro_batch, bound.free_seconds + again);
-    out->seconds = fmin(out->seconds, fmax(bound.seconds, within));
-    out->free_seconds = fmin(out->free_seconds, bound.free_seconds);
-  }
+  const bd_layer_holding **layers =
+      BD_NEW_ARRAY(ctx->arena, const bd_layer_holding *, scene->runs->count);
+  BD_TRY(bd_setting_hold_evenly(ctx, scene, &even, layers));
+  total += bd_bound_shortage(ctx, scene, stages, layers);
+  *out_seconds = bd_bound_step(scene, stages, micro_batch, total);
   return BD_OK;
 }
 

@@ -54,21 +54,17 @@ BD_NODISCARD bd_status bd_setting_sketch(bd_ctx *ctx, const bd_scene *scene,
                                          const bd_setting_layers *share_tied,
                                          bd_setting_layers *out_layers);
 
-// Per run what no choice for one of its layers beats (bd_layer_least_apart). `only_tied`: runs
-// without tied weights have theirs in `points` already.
-BD_NODISCARD bd_status bd_setting_apart(bd_ctx *ctx, const bd_scene *scene,
-                                        const bd_setting *setting, bool only_tied, double *points);
-
-// Per run, in ctx->arena, what one of its layers holds at least (planner/layer/holding.h).
+// Per run what one of its layers holds at least, in ctx->arena.
 BD_NODISCARD bd_status bd_setting_hold_evenly(bd_ctx *ctx, const bd_scene *scene,
-                                              const bd_setting *setting, bd_layer_holding **out);
+                                              const bd_setting *setting,
+                                              const bd_layer_holding **out_layers);
 
 // Seconds of running ops again, in the layers of a micro-batch together, until all of them have
-// room: what they take at least beside what they do when everything is kept. Where they have no
-// room whatever is kept, those of all ops that may be run again. Depends on how many devices the
-// mesh has alone.
-BD_NODISCARD bd_status bd_bound_shortage(bd_ctx *ctx, const bd_scene *scene,
-                                         const bd_setting *setting, double *out_seconds);
+// room on so many stages: what they take at least beside what they do when everything is kept.
+// Where they have no room whatever is kept, those of all ops that may be run again. `layers`: per
+// run, on a stage's devices.
+double bd_bound_shortage(bd_ctx *ctx, const bd_scene *scene, int stages,
+                         const bd_layer_holding *const *layers);
 
 // Of a byte, in seconds of a micro-batch, under which the layers come to the cap; 0: there is room,
 // or none is known.
@@ -92,9 +88,20 @@ typedef struct bd_bounded {
 
 // From ops on the setting's mesh, each split as suits it best: nearly what its layers give where
 // gradients and partial sums are most of what is communicated, and much cheaper. For every tied
-// form; `out->seconds` and `out->free_seconds` alone are filled in.
+// form that constraints allow; what is `cutoff` or more is not looked for further. `out->seconds`
+// and `out->free_seconds` alone are filled in; 0: no form can be met, as is found out where layers
+// are open.
 BD_NODISCARD bd_status bd_bound_apart(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                                      bd_bounded *out);
+                                      double cutoff, bd_bounded *out);
+
+// The layers of a micro-batch, their ops apart. What is enough, with what is run again, is not
+// looked for further.
+typedef struct bd_apart_layers {
+  double seconds, again_seconds; // whatever they hold; bd_bound_shortage
+} bd_apart_layers;
+
+bd_apart_layers bd_bound_sketched_apart(bd_ctx *ctx, const bd_scene *scene, int stages,
+                                        const bd_setting_layers *sketched, double enough);
 
 // From sketches of the layers (planner/layer/sketch.h), for every tied form that constraints allow:
 // much of what the layers tell of a setting that cannot beat `cutoff`, which is finite, in less

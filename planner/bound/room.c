@@ -63,7 +63,7 @@ static void charge(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *
 
 static double fixed_workspace(const bd_setting_layers *layers, int run) {
   return layers->layers ? bd_layer_fixed_workspace(layers->layers[run])
-                        : bd_layer_sketch_fixed_workspace(layers->sketches[run]);
+                        : bd_layer_sketch_holding(layers->sketches[run])->workspace_bytes;
 }
 
 // Of the workspaces of all stages, what some stage has beside that of every other.

@@ -124,31 +124,17 @@ bd_status bd_setting_sketch(bd_ctx *ctx, const bd_scene *scene, const bd_setting
   return BD_OK;
 }
 
-bd_status bd_setting_apart(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                           bool only_tied, double *points) {
-  const bd_setting_layers none = {0};
-  for (int r = 0; r < scene->runs->count; r++) {
-    const bd_run *run = &scene->runs->runs[r];
-    bd_layer_request request = request_of(scene, setting, r, &none);
-    if (run->like < r)
-      points[r] = points[run->like];
-    else if (!only_tied || has_tied(run))
-      BD_TRY(bd_layer_least_apart(ctx, &request, &points[r]));
-  }
-  return BD_OK;
-}
-
 bd_status bd_setting_hold_evenly(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                                 bd_layer_holding **out) {
+                                 const bd_layer_holding **out) {
   const bd_setting_layers none = {0};
-  *out = BD_NEW_ARRAY(ctx->arena, bd_layer_holding, scene->runs->count);
   for (int r = 0; r < scene->runs->count; r++) {
-    const bd_run *run = &scene->runs->runs[r];
     bd_layer_request request = request_of(scene, setting, r, &none);
-    if (run->like < r)
-      (*out)[r] = (*out)[run->like];
+    bd_layer_holding *own = BD_NEW(ctx->arena, bd_layer_holding);
+    out[r] = own;
+    if (scene->runs->runs[r].like < r)
+      out[r] = out[scene->runs->runs[r].like];
     else
-      BD_TRY(bd_layer_hold_evenly(ctx, &request, &(*out)[r]));
+      BD_TRY(bd_layer_hold_evenly(ctx, &request, own));
   }
   return BD_OK;
 }

@@ -29,25 +29,21 @@ static void append(int calls, const bd_layer_holding *layer, bd_layer_saving *sa
         (bd_layer_saving){calls * layer->savings[i].bytes, calls * layer->savings[i].seconds};
 }
 
-bd_status bd_bound_shortage(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                            double *out_seconds) {
-  bd_layer_holding *layers;
-  BD_TRY(bd_setting_hold_evenly(ctx, scene, setting, &layers));
+double bd_bound_shortage(bd_ctx *ctx, const bd_scene *scene, int stages,
+                         const bd_layer_holding *const *layers) {
   int count = 0, most = 0;
   double largest = 0, least = INFINITY;
-  double over = -(double)scene->layers_cap_bytes * setting->stages;
+  double over = -(double)scene->layers_cap_bytes * stages;
   for (int r = 0; r < scene->runs->count; r++) {
-    over += scene->runs->runs[r].calls * layers[r].bytes;
-    largest = fmax(largest, layers[r].workspace_bytes);
-    least = fmin(least, layers[r].workspace_bytes);
-    most += layers[r].saving_count;
+    over += scene->runs->runs[r].calls * layers[r]->bytes;
+    largest = fmax(largest, layers[r]->workspace_bytes);
+    least = fmin(least, layers[r]->workspace_bytes);
+    most += layers[r]->saving_count;
   }
-  over += largest + (setting->stages - 1) * least;
-  *out_seconds = 0;
-  if (over <= 0) return BD_OK;
+  over += largest + (stages - 1) * least;
+  if (over <= 0) return 0;
   bd_layer_saving *savings = BD_NEW_ARRAY(ctx->arena, bd_layer_saving, most);
   for (int r = 0; r < scene->runs->count; r++)
-    append(scene->runs->runs[r].calls, &layers[r], savings, &count);
-  *out_seconds = take_cheapest(count, savings, over);
-  return BD_OK;
+    append(scene->runs->runs[r].calls, layers[r], savings, &count);
+  return take_cheapest(count, savings, over);
 }

@@ -13,7 +13,9 @@ enum { PRICE_ROUNDS = 20 };
 typedef struct sketched {
   bd_setting setting;
   bd_setting_layers layers;
-  double unpriced; // seconds of all layers, each cluster of their ops for itself
+  bd_apart_layers apart;
+  double unpriced; // seconds of all layers, each op or each cluster of their ops for itself
+  bool beyond;     // what is known of ops apart is enough
 } sketched;
 
 static bd_layer_sum sum_sketches(const bd_scene *scene, const bd_setting_layers *layers,
@@ -85,16 +87,43 @@ static bd_chain_bound bound_sketched(bd_ctx *ctx, const bd_scene *scene, const s
   double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
   double sent = 2 * (setting->stages - 1) * moved;
   double charged = price * bd_room_for_layers(ctx, scene, setting, &of->layers);
+  if (of->beyond)
+    return (bd_chain_bound){(of->unpriced + of->apart.again_seconds + sent) * stretch,
+                            of->unpriced + sent};
   double enough = cutoff * BEYOND / stretch - sent + charged;
   double total = price_sketches(ctx, scene, &of->layers, price, enough, points);
   if (price == 0) return bd_bound_chain(scene, setting, points, moved);
   return (bd_chain_bound){(total - charged + sent) * stretch, of->unpriced + sent};
 }
 
+// Seconds of all layers of a micro-batch that are enough.
+static double enough_seconds(const bd_scene *scene, const bd_setting *setting,
+                             const bd_setting_layers *layers, double cutoff) {
+  double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
+  double sent = 2 * (setting->stages - 1) * bd_bound_transfer(scene, setting, layers);
+  return cutoff * BEYOND / stretch - sent;
+}
+
+// Lists the options of layers, unless ops apart are enough.
+static void list_options(bd_ctx *ctx, const bd_scene *scene, sketched *of, double cutoff) {
+  double enough = enough_seconds(scene, &of->setting, &of->layers, cutoff);
+  of->apart = bd_bound_sketched_apart(ctx, scene, of->setting.stages, &of->layers, enough);
+  of->unpriced = of->apart.seconds;
+  of->beyond = of->unpriced + of->apart.again_seconds >= enough;
+  for (int r = 0; r < scene->runs->count && !of->beyond; r++) {
+    bd_layer_sketch *sketch = of->layers.sketches[r];
+    if (scene->runs->runs[r].like < r) continue;
+    double more = (enough - of->unpriced) / bd_scene_calls_like(scene, r);
+    bd_layer_sketch_list(ctx, sketch, bd_layer_sketch_apart(sketch) + more);
+  }
+  if (!of->beyond)
+    of->unpriced = fmax(of->unpriced, sum_sketches(scene, &of->layers, 1, 0).seconds);
+}
+
 // Sketches the setting with each tied form, those that cannot be left out, by rising seconds. How
 // many there are.
 static bd_status sketch_forms(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                              sketched **out_forms, int *out_count) {
+                              double cutoff, sketched **out_forms, int *out_count) {
   bd_setting *tied;
   int count = bd_setting_tied_forms(ctx, scene, setting, &tied);
   bd_setting_layers first;
@@ -104,7 +133,7 @@ static bd_status sketch_forms(bd_ctx *ctx, const bd_scene *scene, const bd_setti
     sketched now = {.setting = tied[t]};
     BD_TRY(bd_setting_sketch(ctx, scene, &tied[t], t ? &first : NULL, &now.layers));
     if (!t) first = now.layers;
-    now.unpriced = sum_sketches(scene, &now.layers, 1, 0).seconds;
+    list_options(ctx, scene, &now, cutoff);
     if (isinf(now.unpriced)) continue;
     int at = (*out_count)++;
     for (; at > 0 && forms[at - 1].unpriced > now.unpriced; at--)
@@ -118,12 +147,12 @@ bd_status bd_bound_sketch(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
                           double cutoff, bd_bounded *out) {
   sketched *forms;
   int count;
-  BD_TRY(sketch_forms(ctx, scene, setting, &forms, &count));
+  BD_TRY(sketch_forms(ctx, scene, setting, cutoff, &forms, &count));
   *out = (bd_bounded){.setting = *setting};
   if (!count) return BD_OK;
   // Most layers are the same for all forms, and are priced once.
   double room = bd_room_for_layers(ctx, scene, &forms[0].setting, &forms[0].layers);
-  double price = find_price(scene, &forms[0].layers, room);
+  double price = forms[0].beyond ? 0 : find_price(scene, &forms[0].layers, room);
   out->seconds = out->free_seconds = INFINITY;
   out->price = (bd_byte_price){price, price > 0};
   for (int t = 0; t < count; t++) {

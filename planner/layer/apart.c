@@ -1,8 +1,6 @@
-// A relaxation of the layer's problem: every op is split as suits it best, whatever its neighbours
-// do.
+#include "planner/layer/apart.h"
 #include "planner/layer/gradient.h"
 #include "planner/layer/hidden.h"
-#include "planner/layer/layer.h"
 #include "planner/layer/op.h"
 #include "planner/layer/reading.h"
 #include "planner/layer/reshard.h"
@@ -27,16 +25,37 @@ static double summing_seconds(const bd_cost_model *cost, const bd_type *type,
   return seconds;
 }
 
-// An op and what it reads of values from elsewhere.
-typedef struct apart {
-  bd_layer_space *space;
-  int op, reading_count;
-  bd_reading readings[BD_MAX_OPERANDS];
-} apart;
+// What is added up of an op under a split, one after another.
+typedef enum part { NOTHING, WORK, SUMS, ALL } part;
 
-static apart take_apart(bd_layer_space *space, int index) {
+// What is known of an op under a split.
+typedef struct known_split {
+  part known;
+  bool summed;
+  double seconds;
+  double outer_sums; // of values that lie between clusters or calls, which `seconds` holds as well
+} known_split;
+
+// An op, and what it reads of values from elsewhere.
+typedef struct bd_apart_op {
+  bool plain; // the work is divided evenly, whatever the split
+  double least;
+  known_split *splits;
+  int reading_count;
+  bd_reading readings[BD_MAX_OPERANDS];
+} bd_apart_op;
+
+// Whether a split may cost an op more than its share of the work.
+static bool is_plain(const bd_layer_space *space, const bd_op *op) {
+  bool weights = false;
+  for (int k = 0; k < op->in_count; k++)
+    weights = weights || space->is_weight[op->in[k]];
+  return !weights && bd_op_get_info(op->kind)->traits & BD_POINTWISE;
+}
+
+static bd_apart_op take_apart(const bd_layer_space *space, int index) {
   const bd_op *op = &space->forward->ops[index];
-  apart out = {.space = space, .op = index};
+  bd_apart_op out = {.plain = is_plain(space, op)};
   for (int k = 0; k < op->in_count; k++) {
     int maker = space->forward->values[op->in[k]].producer;
     bool own = maker >= 0 && space->cluster_of_op[maker] == space->cluster_of_op[index];
@@ -46,29 +65,46 @@ static apart take_apart(bd_layer_space *space, int index) {
   return out;
 }
 
-// The op's results, and the gradients that it hands back to what it reads; readers of a value share
-// what brings its gradient home.
-static double sums_seconds(const apart *a, const int8_t split[BD_MAX_AXES]) {
-  bd_layer_space *space = a->space;
-  int index = a->op;
+// The op's results: those that leave the function, or the others.
+static double result_sums(bd_layer_space *space, int index, const int8_t split[BD_MAX_AXES],
+                          bool leaving) {
   const bd_cost_model *cost = &space->request->cost;
-  const bd_value *values = space->forward->values;
   const bd_op *op = &space->forward->ops[index];
   double seconds = 0;
   for (int r = 0; r < op->out_count; r++) {
+    bd_id v = op->out[r];
+    if (space->is_result[v] != leaving) continue;
     bd_sharding made = bd_split_result(&space->map[index], &cost->mesh, split, r);
-    double sum = summing_seconds(cost, &values[op->out[r]].type, &made);
-    seconds += bd_layer_exposed_sum(space, op->out[r], false, &made, sum);
+    double sum = summing_seconds(cost, &space->forward->values[v].type, &made);
+    seconds += bd_layer_exposed_sum(space, v, false, &made, sum);
   }
-  for (int i = 0; i < a->reading_count; i++) {
-    const bd_reading *r = &a->readings[i];
+  return seconds;
+}
+
+// The gradients that an op hands back to what it reads; readers of a value share what brings its
+// gradient home.
+static double gradient_sums(bd_layer_space *space, const bd_apart_op *op, int index,
+                            const int8_t split[BD_MAX_AXES]) {
+  const bd_cost_model *cost = &space->request->cost;
+  double seconds = 0;
+  for (int i = 0; i < op->reading_count; i++) {
+    const bd_reading *r = &op->readings[i];
     bd_sharding made = bd_layer_operand_gradient(space, index, r->operand, split);
     seconds += bd_layer_sum_seconds(space, index, r->operand, &made);
     if (!r->flows || r->may_stay_partial) continue;
-    double sum = summing_seconds(cost, &values[r->value].type, &made);
+    double sum = summing_seconds(cost, &space->forward->values[r->value].type, &made);
     seconds += bd_layer_exposed_sum(space, r->value, true, &made, sum) / space->consumers[r->value];
   }
   return seconds;
+}
+
+static known_split *outer_sums(bd_layer_space *space, const bd_apart_op *op, int index,
+                               const int8_t split[BD_MAX_AXES]) {
+  known_split *of = &op->splits[bd_layer_split_number(space, index, split)];
+  if (of->summed) return of;
+  of->summed = true;
+  of->outer_sums = result_sums(space, index, split, true) + gradient_sums(space, op, index, split);
+  return of;
 }
 
 // The least over the ways to spread the op's weights.
@@ -87,52 +123,101 @@ static double weight_seconds(bd_layer_space *space, int index, const int8_t spli
   return least;
 }
 
+// Up to a part, as far as `enough`.
+static double split_seconds(bd_layer_space *space, const bd_apart_op *op, int index,
+                            const int8_t split[BD_MAX_AXES], part upto, double enough) {
+  known_split *of = &op->splits[bd_layer_split_number(space, index, split)];
+  while (of->known < upto && (of->known == NOTHING || of->seconds < enough)) {
+    if (of->known == NOTHING) {
+      const bd_op_work *work = bd_layer_work(space, index, split);
+      of->seconds = work->forward + work->backward;
+    } else if (of->known == WORK) {
+      of->seconds +=
+          outer_sums(space, op, index, split)->outer_sums + result_sums(space, index, split, false);
+    } else {
+      of->seconds += weight_seconds(space, index, split);
+    }
+    of->known++;
+  }
+  return of->seconds;
+}
+
 // Lowers `*least` to what the op takes under any way to go on with a split from an axis on.
-static void try_axis(const apart *a, int axis, int8_t split[BD_MAX_AXES], double *least) {
-  bd_layer_space *space = a->space;
+static void try_axis(bd_layer_space *space, const bd_apart_op *op, int index, part upto, int axis,
+                     int8_t split[BD_MAX_AXES], double *least) {
   const bd_cost_model *cost = &space->request->cost;
-  const bd_index_map *map = &space->map[a->op];
+  const bd_index_map *map = &space->map[index];
   if (axis == cost->mesh.axes) {
-    if (!bd_split_valid(map, &cost->mesh, cost->micro_batch, split)) return;
-    const bd_op_work *work = bd_layer_work(space, a->op, split);
-    double seconds = work->forward + work->backward;
-    if (seconds < *least) seconds += sums_seconds(a, split);
-    if (seconds < *least) *least = fmin(*least, seconds + weight_seconds(space, a->op, split));
+    if (bd_split_valid(map, &cost->mesh, cost->micro_batch, split))
+      *least = fmin(*least, split_seconds(space, op, index, split, upto, *least));
     return;
   }
   for (int loop = -1; loop < (cost->mesh.size[axis] > 1 ? map->loops : 0); loop++) {
     if (loop >= 0 && !bd_split_allowed(map, &cost->mesh, cost->micro_batch, axis, loop)) continue;
     split[axis] = (int8_t)loop;
-    try_axis(a, axis + 1, split, least);
+    try_axis(space, op, index, upto, axis + 1, split, least);
   }
   split[axis] = -1;
 }
 
-// Whether a split may cost an op more than its share of the work.
-static bool is_plain(const bd_layer_space *space, const bd_op *op) {
-  bool weights = false;
-  for (int k = 0; k < op->in_count; k++)
-    weights = weights || space->is_weight[op->in[k]];
-  return !weights && bd_op_get_info(op->kind)->traits & BD_POINTWISE;
+static double least_of(bd_layer_space *space, const bd_apart_op *op, int index, part upto) {
+  int8_t split[BD_MAX_AXES];
+  double least = INFINITY;
+  memset(split, -1, sizeof split);
+  try_axis(space, op, index, upto, 0, split, &least);
+  return least;
 }
 
-bd_status bd_layer_least_apart(bd_ctx *ctx, const bd_layer_request *request, double *out_seconds) {
-  bd_layer_space space;
-  BD_TRY(bd_layer_space_read(ctx, request, &space));
-  space.tables = ctx->arena;
-  space.reshards = bd_reshards_create(space.tables, space.forward);
-  *out_seconds = bd_layer_even_backward_seconds(&space, -1);
-  for (int i = 0; i < space.forward->op_count; i++) {
-    double even = bd_layer_even_seconds(&request->cost, space.forward, i, &space.map[i]) +
-                  bd_layer_even_backward_seconds(&space, i);
-    int8_t split[BD_MAX_AXES];
-    double least = INFINITY;
-    memset(split, -1, sizeof split);
-    if (!is_plain(&space, &space.forward->ops[i])) {
-      apart a = take_apart(&space, i);
-      try_axis(&a, 0, split, &least);
+void bd_layer_take_apart(bd_layer_space *space, bd_layer_apart *out) {
+  out->seconds = bd_layer_even_backward_seconds(space, -1);
+  out->ops = BD_NEW_ARRAY(space->tables, bd_apart_op, space->forward->op_count);
+  for (int i = 0; i < space->forward->op_count; i++) {
+    bd_apart_op *op = &out->ops[i];
+    *op = take_apart(space, i);
+    if (op->plain) {
+      op->least = bd_layer_even_seconds(&space->request->cost, space->forward, i, &space->map[i]) +
+                  bd_layer_even_backward_seconds(space, i);
+    } else {
+      op->splits = BD_NEW_ARRAY(space->tables, known_split, bd_layer_split_count(space, i));
+      op->least = least_of(space, op, i, SUMS);
     }
-    *out_seconds += isfinite(least) ? least : even;
+    out->seconds += op->least;
   }
-  return BD_OK;
+}
+
+void bd_layer_weigh_apart(bd_layer_space *space, bd_layer_apart *apart) {
+  for (int i = 0; i < space->forward->op_count; i++) {
+    bd_apart_op *op = &apart->ops[i];
+    if (op->plain) continue;
+    double before = op->least;
+    op->least = least_of(space, op, i, ALL);
+    apart->seconds += op->least - before;
+  }
+}
+
+double bd_layer_apart_with(bd_layer_space *space, const bd_layer_apart *apart,
+                           const bd_cluster_ops *c, const bd_layer_option *option, double enough) {
+  double seconds = apart->seconds;
+  for (int i = 0; i < c->op_count && seconds < enough; i++) {
+    const bd_apart_op *op = &apart->ops[c->ops[i]];
+    int8_t split[BD_MAX_AXES];
+    if (op->plain) continue;
+    if (!bd_layer_split(space, c, option, c->ops[i], split)) return INFINITY;
+    double rest = seconds - op->least;
+    double own = split_seconds(space, op, c->ops[i], split, ALL, enough - rest);
+    seconds = fmax(seconds, rest + own);
+  }
+  return seconds;
+}
+
+double bd_layer_apart_outer_sums(bd_layer_space *space, const bd_layer_apart *apart,
+                                 const bd_cluster_ops *c, const bd_layer_option *option) {
+  double seconds = 0;
+  for (int i = 0; i < c->op_count; i++) {
+    int8_t split[BD_MAX_AXES];
+    const bd_apart_op *op = &apart->ops[c->ops[i]];
+    if (op->plain || !bd_layer_split(space, c, option, c->ops[i], split)) continue;
+    seconds += outer_sums(space, op, c->ops[i], split)->outer_sums;
+  }
+  return seconds;
 }

@@ -99,15 +99,30 @@ static double weight_bytes(const bd_layer_space *space) {
   return bytes;
 }
 
+bd_layer_holding bd_layer_holding_of(bd_ctx *ctx, const bd_layer_space *space) {
+  bd_layer_holding out = {.bytes = between_bytes(space) + weight_bytes(space)};
+  out.workspace_bytes = bd_layer_workspace_most_fixed(bd_layer_workspace_create(space));
+  out.savings = BD_NEW_ARRAY(ctx->arena, bd_layer_saving, space->forward->op_count);
+  for (int c = 0; c < space->cluster_count && !may_lie_aside(space->request); c++)
+    add_savings(space, &space->clusters[c], &out);
+  return out;
+}
+
 bd_status bd_layer_hold_evenly(bd_ctx *ctx, const bd_layer_request *request,
                                bd_layer_holding *out) {
   bd_layer_space space;
   BD_TRY(bd_layer_space_read(ctx, request, &space));
-  int ops = space.forward->op_count;
-  *out = (bd_layer_holding){.bytes = between_bytes(&space) + weight_bytes(&space)};
-  out->workspace_bytes = bd_layer_workspace_most_fixed(bd_layer_workspace_create(&space));
-  out->savings = BD_NEW_ARRAY(ctx->arena, bd_layer_saving, ops);
-  for (int c = 0; c < space.cluster_count && !may_lie_aside(request); c++)
-    add_savings(&space, &space.clusters[c], out);
+  *out = bd_layer_holding_of(ctx, &space);
   return BD_OK;
+}
+
+bd_layer_saving bd_layer_holding_at(const bd_layer_holding *holding, double price) {
+  bd_layer_saving out = {holding->bytes, 0};
+  for (int i = 0; i < holding->saving_count; i++) {
+    const bd_layer_saving *saving = &holding->savings[i];
+    if (saving->seconds >= price * saving->bytes) continue;
+    out.bytes -= saving->bytes;
+    out.seconds += saving->seconds;
+  }
+  return out;
 }

@@ -2,10 +2,9 @@
 // all ranks of the mesh, which no choice beats.
 #ifndef BD_PLANNER_LAYER_HOLDING_H
 #define BD_PLANNER_LAYER_HOLDING_H
-#include "planner/layer/layer.h"
+#include "planner/layer/space.h"
 
-// Results that need not lie on the tape: their bytes, and the seconds of running ops again in
-// backward for them.
+// Bytes, and the seconds of running ops again in backward to do without them.
 typedef struct bd_layer_saving {
   double bytes, seconds;
 } bd_layer_saving;
@@ -21,7 +20,13 @@ typedef struct bd_layer_holding {
   bd_layer_saving *savings;
 } bd_layer_holding;
 
+// What a layer holds when its bytes are worth a price, in seconds each, and what it runs again for
+// that; INFINITY: it holds as little as it can.
+bd_layer_saving bd_layer_holding_at(const bd_layer_holding *holding, double price);
+
 // Lives in ctx->arena. Errors: those of bd_layer_open.
 BD_NODISCARD bd_status bd_layer_hold_evenly(bd_ctx *ctx, const bd_layer_request *request,
                                             bd_layer_holding *out);
+// The same of what was read.
+bd_layer_holding bd_layer_holding_of(bd_ctx *ctx, const bd_layer_space *space);
 #endif

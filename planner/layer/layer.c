@@ -7,7 +7,7 @@ bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, bd_layer *
   bd_layer *layer = BD_NEW(ctx->arena, bd_layer);
   layer->request = request;
   BD_TRY(bd_layer_space_read(ctx, request, &layer->space));
-  bd_layer_space_enumerate(ctx, &layer->space);
+  bd_layer_space_enumerate(ctx, &layer->space, NULL);
   bd_layer_problem(ctx, &layer->space, &layer->problem, &layer->tape);
   const bd_choice_problem *problem = &layer->problem;
   layer->elimination = bd_layer_elimination(ctx, problem);

@@ -65,11 +65,6 @@ typedef struct bd_layer_point {
 BD_NODISCARD bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request,
                                      bd_layer **out_layer);
 
-// Of every choice, with every op split as suits it best, whatever lies between ops: seconds as of
-// bd_layer_point, much sooner than a layer is open. Constraints and forms do not count.
-BD_NODISCARD bd_status bd_layer_least_apart(bd_ctx *ctx, const bd_layer_request *request,
-                                            double *out_seconds);
-
 // The choice that minimizes seconds_weight * seconds + bytes_weight * bytes over all forms. False
 // when no form can be met. Tapes weigh as if `in_flight` micro-batches were held, what is handed on
 // as if one was.

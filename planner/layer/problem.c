@@ -253,7 +253,6 @@ void bd_layer_add_nodes(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *o
       (bd_choice_problem){.solver = space->request->solver, .nodes = count + 1, .budget = INFINITY};
   out->node = BD_NEW_ARRAY(ctx->arena, bd_choice_node, count + 1);
   *out_tape = BD_NEW_ARRAY(ctx->arena, double *, count + 1);
-  space->reshards = bd_reshards_create(space->tables, space->forward);
   for (int c = 0; c < count; c++)
     add_node(ctx, space, &space->clusters[c], &out->node[c], &(*out_tape)[c]);
   add_boundary_node(ctx, space, &out->node[count], &(*out_tape)[count]);
@@ -263,6 +262,7 @@ void bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out
                       double ***out_tape) {
   bd_owned held;
   space->tables = bd_ctx_open_arena(ctx, &held);
+  space->reshards = bd_reshards_create(space->tables, space->forward);
   bd_layer_add_nodes(ctx, space, out, out_tape);
   bd_layer_add_edges(ctx, space, out);
   bd_ctx_close_arena(ctx, &held);

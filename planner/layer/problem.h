@@ -12,8 +12,8 @@
 void bd_layer_problem(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out_problem,
                       double ***out_tape);
 
-// The same in two steps, with `space->tables` open for both: options that cannot matter may be
-// dropped from nodes and clusters in between.
+// The same in two steps, with `space->tables` and `space->reshards` open for both: options that
+// cannot matter may be dropped from nodes and clusters in between.
 void bd_layer_add_nodes(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *out_problem,
                         double ***out_tape);
 void bd_layer_add_edges(bd_ctx *ctx, bd_layer_space *space, bd_choice_problem *problem);

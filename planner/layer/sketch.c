@@ -1,12 +1,17 @@
 #include "planner/layer/sketch.h"
+#include "planner/layer/apart.h"
 #include "planner/layer/problem.h"
-#include "planner/layer/workspace.h"
+#include "planner/layer/reshard.h"
 #include <math.h>
 
 struct bd_layer_sketch {
   bd_layer_space space;
-  bd_choice_problem problem;
-  bd_layer_workspace *workspace;
+  bd_layer_apart apart;
+  bd_layer_holding holding;
+  bd_choice_problem problem; // until there are edges, nodes cost `outer` as well
+  double **outer;            // per cluster and option: bd_layer_apart_outer_sums
+  bool weighed, listed;
+  double left_out; // seconds of a layer with options that are not listed, at least
   bool priced;
   double found; // when it is
 };
@@ -14,21 +19,59 @@ struct bd_layer_sketch {
 bd_status bd_layer_sketch_open(bd_ctx *ctx, const bd_layer_request *request,
                                bd_layer_sketch **out_sketch) {
   bd_layer_sketch *sketch = BD_NEW(ctx->arena, bd_layer_sketch);
-  double **tape;
   BD_TRY(bd_layer_space_read(ctx, request, &sketch->space));
   sketch->space.tables = ctx->arena;
-  bd_layer_space_enumerate(ctx, &sketch->space);
-  bd_layer_add_nodes(ctx, &sketch->space, &sketch->problem, &tape);
-  for (int i = 0; i < sketch->problem.nodes; i++)
-    for (int o = 0; o < sketch->problem.node[i].options; o++)
-      sketch->problem.node[i].usage[o] += tape[i][o];
-  sketch->workspace = bd_layer_workspace_create(&sketch->space);
+  sketch->space.reshards = bd_reshards_create(ctx->arena, sketch->space.forward);
+  sketch->holding = bd_layer_holding_of(ctx, &sketch->space);
+  bd_layer_take_apart(&sketch->space, &sketch->apart);
   *out_sketch = sketch;
   return BD_OK;
 }
 
-double bd_layer_sketch_fixed_workspace(const bd_layer_sketch *sketch) {
-  return bd_layer_workspace_most_fixed(sketch->workspace);
+double bd_layer_sketch_apart(const bd_layer_sketch *sketch) {
+  return sketch->apart.seconds;
+}
+
+void bd_layer_sketch_weigh(bd_layer_sketch *sketch) {
+  if (!sketch->weighed) bd_layer_weigh_apart(&sketch->space, &sketch->apart);
+  sketch->weighed = true;
+}
+
+const bd_layer_holding *bd_layer_sketch_holding(const bd_layer_sketch *sketch) {
+  return &sketch->holding;
+}
+
+static void add_outer_sums(bd_ctx *ctx, bd_layer_sketch *sketch) {
+  bd_layer_space *space = &sketch->space;
+  sketch->outer = BD_NEW_ARRAY(ctx->arena, double *, space->cluster_count);
+  for (int i = 0; i < space->cluster_count; i++) {
+    const bd_cluster_ops *c = &space->clusters[i];
+    sketch->outer[i] = BD_NEW_ARRAY(ctx->arena, double, c->option_count);
+    for (int o = 0; o < c->option_count; o++) {
+      sketch->outer[i][o] = bd_layer_apart_outer_sums(space, &sketch->apart, c, &c->options[o]);
+      sketch->problem.node[i].cost[o] += sketch->outer[i][o];
+    }
+  }
+}
+
+static void take_outer_sums(bd_layer_sketch *sketch) {
+  for (int i = 0; i < sketch->space.cluster_count; i++)
+    for (int o = 0; o < sketch->problem.node[i].options; o++)
+      sketch->problem.node[i].cost[o] -= sketch->outer[i][o];
+}
+
+void bd_layer_sketch_list(bd_ctx *ctx, bd_layer_sketch *sketch, double enough) {
+  bd_layer_limit limit = {&sketch->apart, enough, INFINITY};
+  double **tape;
+  if (sketch->listed) return;
+  bd_layer_space_enumerate(ctx, &sketch->space, &limit);
+  bd_layer_add_nodes(ctx, &sketch->space, &sketch->problem, &tape);
+  for (int i = 0; i < sketch->problem.nodes; i++)
+    for (int o = 0; o < sketch->problem.node[i].options; o++)
+      sketch->problem.node[i].usage[o] += tape[i][o];
+  add_outer_sums(ctx, sketch);
+  sketch->left_out = limit.left_out;
+  sketch->listed = true;
 }
 
 static int best_option(const bd_choice_node *node, double seconds_weight, double bytes_weight,
@@ -44,8 +87,14 @@ static int best_option(const bd_choice_node *node, double seconds_weight, double
   return best;
 }
 
-bd_layer_sum bd_layer_sketch_sum(const bd_layer_sketch *sketch, double seconds_weight,
-                                 double bytes_weight) {
+// What stands for options that are not listed.
+static bd_layer_sum not_listed(const bd_layer_sketch *sketch, double price) {
+  bd_layer_saving at = bd_layer_holding_at(&sketch->holding, price);
+  return (bd_layer_sum){sketch->left_out + at.seconds, at.bytes};
+}
+
+static bd_layer_sum sum_listed(const bd_layer_sketch *sketch, double seconds_weight,
+                               double bytes_weight) {
   bd_layer_sum sum = {0, 0};
   for (int i = 0; i < sketch->problem.nodes; i++) {
     const bd_choice_node *node = &sketch->problem.node[i];
@@ -55,6 +104,21 @@ bd_layer_sum bd_layer_sketch_sum(const bd_layer_sketch *sketch, double seconds_w
     sum.bytes += node->usage[best];
   }
   return sum;
+}
+
+static double value_of(const bd_layer_sum *sum, double seconds_weight, double bytes_weight) {
+  return isinf(sum->seconds) ? INFINITY : seconds_weight * sum->seconds + bytes_weight * sum->bytes;
+}
+
+bd_layer_sum bd_layer_sketch_sum(const bd_layer_sketch *sketch, double seconds_weight,
+                                 double bytes_weight) {
+  bd_layer_sum listed = sum_listed(sketch, seconds_weight, bytes_weight);
+  bd_layer_sum others =
+      not_listed(sketch, seconds_weight > 0 ? bytes_weight / seconds_weight : INFINITY);
+  return value_of(&others, seconds_weight, bytes_weight) <
+                 value_of(&listed, seconds_weight, bytes_weight)
+             ? others
+             : listed;
 }
 
 // Drops options of a cluster that alone bring the layer to `enough`, whatever is chosen besides,
@@ -68,6 +132,7 @@ static void drop_options(bd_layer_sketch *sketch, int cluster, double price, dou
     double value = node->cost[o] + price * node->usage[o];
     if (value >= rest && value > least) continue;
     c->options[kept] = c->options[o];
+    sketch->outer[cluster][kept] = sketch->outer[cluster][o];
     node->usage[kept] = node->usage[o];
     node->cost[kept++] = node->cost[o];
   }
@@ -82,14 +147,17 @@ double bd_layer_sketch_price(bd_ctx *ctx, bd_layer_sketch *sketch, double price,
     best_option(&problem->node[i], 1, price, &least[i]);
     sum += least[i];
   }
-  if (sum >= enough) return sum;
+  bd_layer_sum others = not_listed(sketch, price);
+  double left_out = value_of(&others, 1, price);
+  if (sum >= enough) return fmin(sum, left_out);
   for (int c = 0; c < sketch->space.cluster_count; c++)
     drop_options(sketch, c, price, least[c], enough - (sum - least[c]));
+  take_outer_sums(sketch);
   bd_layer_add_edges(ctx, &sketch->space, &sketch->problem);
   bd_elimination *elimination = bd_layer_elimination(ctx, problem);
   int *option = BD_NEW_ARRAY(ctx->arena, int, problem->nodes);
   bool any = bd_elimination_run(elimination, 1, price, option);
   sketch->priced = true;
-  sketch->found = any ? fmin(bd_elimination_bound(elimination), enough) : enough;
+  sketch->found = fmin(any ? fmin(bd_elimination_bound(elimination), enough) : enough, left_out);
   return sketch->found;
 }

@@ -1,5 +1,6 @@
 #include "planner/layer/space.h"
 #include "planner/constraints/option.h"
+#include "planner/layer/apart.h"
 #include "planner/layer/gradient.h"
 #include "planner/layer/op.h"
 #include "planner/layer/weight.h"
@@ -157,6 +158,7 @@ static bool scatter_allowed(const bd_layer_space *space, bd_id value, int axis, 
 
 typedef struct enumeration {
   bd_layer_space *space;
+  bd_layer_limit *limit;
   bd_cluster_ops *cluster;
   bd_layer_option current;
   int capacity;
@@ -204,10 +206,22 @@ static bool spread_wanted(const bd_layer_request *request, bd_spread spread, uns
   return allowed[3] && (states || allowed[2] || axes == possible);
 }
 
+// Whether the splits alone take too long.
+static bool is_beyond(enumeration *e) {
+  bd_layer_limit *limit = e->limit;
+  if (!limit) return false;
+  double seconds =
+      bd_layer_apart_with(e->space, limit->apart, e->cluster, &e->current, limit->seconds);
+  if (seconds < limit->seconds) return false;
+  limit->left_out = fmin(limit->left_out, seconds);
+  return true;
+}
+
 static void add_option(bd_ctx *ctx, enumeration *e) {
   const bd_layer_request *request = e->space->request;
   if (!bd_split_valid(&e->space->map[e->cluster->ops[0]], &request->cost.mesh,
-                      request->cost.micro_batch, e->current.split))
+                      request->cost.micro_batch, e->current.split) ||
+      is_beyond(e))
     return;
   unsigned possible = bd_layer_spread_axes(e->space, e->cluster, &e->current);
   for (int spread = BD_SPREAD_STATES; spread <= BD_SPREAD_WEIGHTS; spread++)
@@ -284,14 +298,15 @@ bd_status bd_layer_space_read(bd_ctx *ctx, const bd_layer_request *request, bd_l
   return BD_OK;
 }
 
-void bd_layer_space_enumerate(bd_ctx *ctx, bd_layer_space *space) {
+void bd_layer_space_enumerate(bd_ctx *ctx, bd_layer_space *space, bd_layer_limit *limit) {
   for (int c = 0; c < space->cluster_count; c++) {
-    enumeration e = {.space = space, .cluster = &space->clusters[c]};
+    enumeration e = {.space = space, .limit = limit, .cluster = &space->clusters[c]};
     memset(e.current.split, -1, sizeof e.current.split);
     memset(e.current.scatter, -1, sizeof e.current.scatter);
     enumerate_axis(ctx, &e, 0);
     if (e.cluster->option_count) continue;
     e.cluster->impossible = true;
+    e.limit = NULL;
     add_option(ctx, &e);
   }
 }

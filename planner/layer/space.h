@@ -91,11 +91,19 @@ typedef struct bd_layer_space {
   struct bd_longest_table *longest;
 } bd_layer_space;
 
+// Options that are left out.
+typedef struct bd_layer_limit {
+  const struct bd_layer_apart *apart;
+  double seconds;  // they take a layer to this or more (bd_layer_apart_with)
+  double left_out; // the least of what they do; INFINITY: there are none
+} bd_layer_limit;
+
 // What the functions tell: all but the options.
 BD_NODISCARD bd_status bd_layer_space_read(bd_ctx *ctx, const bd_layer_request *request,
                                            bd_layer_space *out_space);
-// The options of every cluster.
-void bd_layer_space_enumerate(bd_ctx *ctx, bd_layer_space *space);
+// The options of every cluster. With `limit`, but for those that take a layer to its seconds or
+// more, of which it becomes the least; a cluster may be left with none.
+void bd_layer_space_enumerate(bd_ctx *ctx, bd_layer_space *space, bd_layer_limit *limit);
 
 // What neighbours agree on, for a value of this rank.
 bd_sharding bd_layer_boundary(const bd_layer_space *space, int form, bd_id value);

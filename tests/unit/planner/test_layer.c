@@ -5,6 +5,7 @@
 #include "planner/choice/eliminate.h"
 #include "planner/layer/key.h"
 #include "planner/layer/problem.h"
+#include "planner/layer/sketch.h"
 #include "planner/layer/workspace.h"
 #include "planner/space.h"
 #include "tests/unit/planner/support_choice.h"
@@ -102,7 +103,7 @@ static void compare(bd_ctx *ctx, const bd_layer_request *request) {
   bd_choice choice;
   double **tape;
   assert_int_equal(bd_layer_space_read(ctx, request, &space), BD_OK);
-  bd_layer_space_enumerate(ctx, &space);
+  bd_layer_space_enumerate(ctx, &space, NULL);
   bd_layer_problem(ctx, &space, &problem, &tape);
   for (int i = 0; i < problem.nodes; i++)
     for (int o = 0; o < problem.node[i].options; o++)
@@ -175,12 +176,16 @@ static void hold_bounds(bd_ctx *ctx, const bd_layer_request *request) {
 // What is priced apart is a bound as well.
 static void hold_apart(bd_ctx *ctx, const bd_layer_request *request) {
   bd_layer *layer;
+  bd_layer_sketch *sketch;
   bd_layer_point fastest;
-  double apart;
   assert_int_equal(bd_layer_open(ctx, request, &layer), BD_OK);
-  assert_int_equal(bd_layer_least_apart(ctx, request, &apart), BD_OK);
+  assert_int_equal(bd_layer_sketch_open(ctx, request, &sketch), BD_OK);
+  double without_weights = bd_layer_sketch_apart(sketch);
+  bd_layer_sketch_weigh(sketch);
+  double apart = bd_layer_sketch_apart(sketch);
+  assert_true(without_weights > 0 && without_weights <= apart);
   if (bd_layer_price(ctx, layer, 1, 0, 1, &fastest))
-    assert_true(apart > 0 && apart <= fastest.seconds * (1 + 1e-9));
+    assert_true(apart <= fastest.seconds * (1 + 1e-9));
 }
 
 static void test_bounds_hold(void **unused) {
@@ -257,7 +262,7 @@ static void hold_near(bd_ctx *ctx, const bd_layer_request *base) {
   bd_choice_problem problem;
   double **tape;
   assert_int_equal(bd_layer_space_read(ctx, request, &space), BD_OK);
-  bd_layer_space_enumerate(ctx, &space);
+  bd_layer_space_enumerate(ctx, &space, NULL);
   bd_layer_problem(ctx, &space, &problem, &tape);
   int *option = BD_NEW_ARRAY(ctx->arena, int, problem.nodes);
   bd_choice_problem noisy = problem;
