@@ -159,7 +159,7 @@ static int64_t plain_bytes(const bd_pipeline_problem *problem, const bd_pipeline
 static bd_status solve_pipeline(bd_ctx *ctx, bd_attempt *a, bd_pipeline_problem *problem) {
   bd_pipeline pipeline;
   bd_plan plan;
-  bool known = isfinite(a->cutoff), learns = true;
+  bool known = isfinite(a->cutoff), learns = true, none = false;
   int64_t leanest = INT64_MAX;
   problem->rough |= a->lean;
   if (a->lean || a->hopeless) BD_TRY(solve_leanest(ctx, a, problem));
@@ -168,7 +168,8 @@ static bd_status solve_pipeline(bd_ctx *ctx, bd_attempt *a, bd_pipeline_problem 
   for (int round = 0; round < rounds && problem->cap_bytes > 0 && !is_late(a); round++) {
     int64_t over = 1;
     BD_TRY(bd_pipeline_solve(ctx, problem, seconds_left(a), a->cutoff, &pipeline));
-    if (!pipeline.feasible && !problem->beside_bytes) break;
+    none = !pipeline.feasible && !problem->beside_bytes;
+    if (none) break;
     learns = learns && pipeline.feasible && round < LEARN_ROUNDS;
     if (pipeline.feasible) {
       BD_TRY(assemble(ctx, a, problem, &pipeline, &plan));
@@ -181,7 +182,8 @@ static bd_status solve_pipeline(bd_ctx *ctx, bd_attempt *a, bd_pipeline_problem 
     problem->beside_bytes = learns ? learn_beside(ctx, a, problem, &pipeline, &plan) : NULL;
     if (!learns) problem->cap_bytes = leanest - (round < rounds / 2 ? 1 : over);
   }
-  return a->lean || a->fits || (known && a->price <= 0) ? BD_OK : solve_leanest(ctx, a, problem);
+  bool enough = a->lean || a->fits || (known && (none || a->price <= 0));
+  return enough ? BD_OK : solve_leanest(ctx, a, problem);
 }
 
 // Whether the optimizer's state may be split over replicas, and be whole.

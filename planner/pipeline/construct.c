@@ -24,9 +24,10 @@ typedef struct construction {
   const bd_pipeline_problem *problem;
   bd_stage_builder builder;
   int layers, cells;
-  double *least; // prefix sums of the fastest candidates' seconds
-  double *share; // per stage: how much longer than the last it may take
-  double *taken; // [stage before][run before][form before][entry]: to take what it hands on
+  double *least;       // prefix sums of the fastest candidates' seconds
+  double *share;       // per stage: how much longer than the last it may take
+  double *taken;       // [stage before][run before][form before][entry]: to take what it hands on
+  double *least_taken; // per stage: the least of these that it may have
   int arc_count, arc_capacity;
   arc *arcs;
   int *first_arc, *end_arc; // per number of layers: the last arcs of the stage at hand
@@ -111,6 +112,8 @@ static double *taken_at(const construction *c, int stage, int run, int form) {
 // pays the difference.
 static void find_taken(construction *c) {
   const bd_pipeline_problem *p = c->problem;
+  for (int s = 1; s < p->stages; s++)
+    c->least_taken[s] = INFINITY;
   for (int s = 0; s + 1 < p->stages; s++)
     for (int r = 0; r < p->run_count; r++)
       for (int before = 0; before < p->form_count; before++)
@@ -120,6 +123,7 @@ static void find_taken(construction *c) {
           taken_at(c, s, r, before)[entry] =
               bd_pipeline_sum(run->receive[at]) + bd_pipeline_sum(run->send[at]) -
               bd_pipeline_sum(run->send[bd_pipeline_hand_at(p, s, before, before)]);
+          c->least_taken[s + 1] = fmin(c->least_taken[s + 1], taken_at(c, s, r, before)[entry]);
         }
 }
 
@@ -150,9 +154,12 @@ static double cut_chain(construction *c, double limit) {
     c->best[i] = INFINITY;
   for (int f = 0; f < F; f++)
     c->best[state_of(c, 0, 0, f)] = 0;
-  for (int i = 0; i < c->arc_count; i++)
-    for (int shift = 0; shift <= c->arcs[i].shifts; shift++)
+  for (int i = 0; i < c->arc_count; i++) {
+    const arc *a = &c->arcs[i];
+    if ((a->cost + c->least_taken[a->stage]) / c->share[a->stage] > limit) continue;
+    for (int shift = 0; shift <= a->shifts; shift++)
       extend(c, i, shift, limit);
+  }
   double least = INFINITY;
   for (int f = 0; f < F; f++)
     least = fmin(least, c->best[state_of(c, stages, c->layers, f)]);
@@ -227,6 +234,7 @@ static void start(construction *c) {
   c->least = BD_NEW_ARRAY(arena, double, c->layers + 1);
   c->share = BD_NEW_ARRAY(arena, double, p->stages);
   c->taken = BD_NEW_ARRAY(arena, double, p->stages * p->run_count * p->form_count * p->form_count);
+  c->least_taken = BD_NEW_ARRAY(arena, double, p->stages);
   c->first_arc = BD_NEW_ARRAY(arena, int, c->layers + 1);
   c->end_arc = BD_NEW_ARRAY(arena, int, c->layers + 1);
   size_t states = state_of(c, p->stages, c->layers, p->form_count - 1) + 1;
