@@ -3,28 +3,13 @@
 #include "planner/layer/op.h"
 #include "planner/layer/workspace.h"
 
-static double even_bytes(const bd_layer_space *space, const bd_type *type) {
-  bd_sharding whole = bd_sharding_replicated();
-  const bd_cost_model *cost = &space->request->cost;
-  return bd_cost_local_bytes(cost, type, &whole) / bd_mesh_devices(&cost->mesh);
-}
-
-static double even_rerun_seconds(const bd_layer_space *space, int op) {
-  static const int8_t unsplit[BD_MAX_AXES] = {-1, -1, -1, -1};
-  const bd_cost_model *cost = &space->request->cost;
-  bd_cluster whole = bd_cost_unite(cost->cluster, bd_mesh_devices(&cost->mesh));
-  bd_cost_model even = {&whole, {1, {1}}, cost->micro_batch};
-  return bd_layer_clone_seconds(&even, space->forward, space->backward, op, &space->map[op],
-                                unsplit);
-}
-
 // What the tape holds of an op's results; those that are handed on lie between the calls.
 static double kept_bytes(const bd_layer_space *space, int op) {
   const bd_op *of = &space->forward->ops[op];
   double bytes = 0;
   for (int r = 0; r < of->out_count; r++)
     if (space->needed[of->out[r]] && !space->is_result[of->out[r]])
-      bytes += even_bytes(space, &space->forward->values[of->out[r]].type);
+      bytes += bd_layer_even_bytes(&space->request->cost, &space->forward->values[of->out[r]].type);
   return bytes;
 }
 
@@ -35,7 +20,9 @@ static bd_layer_saving save_to(const bd_layer_space *space, const bd_cluster_ops
   for (int i = 0; i < c->op_count; i++) {
     if (!bd_layer_keeps(space, &option, c->ops[i])) out.bytes += kept_bytes(space, c->ops[i]);
     if (bd_layer_runs_again(space, &option, c->ops[i]))
-      out.seconds += even_rerun_seconds(space, c->ops[i]);
+      out.seconds +=
+          bd_layer_even_clone_seconds(&space->request->cost, space->forward, space->backward,
+                                      c->ops[i], &space->map[c->ops[i]]);
   }
   return out;
 }
@@ -74,10 +61,11 @@ static double between_bytes(const bd_layer_space *space) {
   const bd_function *f = space->forward, *backward = space->backward;
   double bytes = 0;
   for (int i = 0; i < f->result_count; i++)
-    bytes += even_bytes(space, &f->values[f->results[i]].type);
+    bytes += bd_layer_even_bytes(&space->request->cost, &f->values[f->results[i]].type);
   for (int i = 0; i < backward->result_count; i++)
     if (!f->is_weight[backward->gradient_of[i]])
-      bytes += even_bytes(space, &f->values[f->params[backward->gradient_of[i]]].type);
+      bytes += bd_layer_even_bytes(&space->request->cost,
+                                   &f->values[f->params[backward->gradient_of[i]]].type);
   return bytes;
 }
 
@@ -89,7 +77,8 @@ static double weight_bytes(const bd_layer_space *space) {
     const bd_layer_weight *of = &space->weight[f->params[p]];
     if (!f->is_weight[p] || of->calls != 1) continue;
     const bd_type *type = &f->values[f->params[p]].type;
-    double own = even_bytes(space, type), one = (double)bd_dtype_bytes(type->dtype);
+    double own = bd_layer_even_bytes(&space->request->cost, type),
+           one = (double)bd_dtype_bytes(type->dtype);
     bytes += own;
     if (!of->learns) continue;
     bytes += own / one *

@@ -55,13 +55,24 @@ double bd_layer_op_seconds(const bd_cost_model *cost, const bd_function *f, int 
   return bytes / cost->cluster->memory_bytes_per_second + launch;
 }
 
+static const int8_t unsplit[BD_MAX_AXES] = {-1, -1, -1, -1};
+
+// One device as fast as all of the mesh, which becomes `*whole`.
+static bd_cost_model unite(const bd_cost_model *cost, bd_cluster *whole) {
+  *whole = bd_cost_unite(cost->cluster, bd_mesh_devices(&cost->mesh));
+  return (bd_cost_model){whole, {1, {1}}, cost->micro_batch};
+}
+
 double bd_layer_even_seconds(const bd_cost_model *cost, const bd_function *f, int index,
                              const bd_index_map *map) {
-  static const int8_t unsplit[BD_MAX_AXES] = {-1, -1, -1, -1};
-  int ranks = bd_mesh_devices(&cost->mesh);
-  bd_cluster whole = bd_cost_unite(cost->cluster, ranks);
-  bd_cost_model even = {&whole, {1, {1}}, cost->micro_batch};
+  bd_cluster whole;
+  bd_cost_model even = unite(cost, &whole);
   return bd_layer_op_seconds(&even, f, index, map, unsplit);
+}
+
+double bd_layer_even_bytes(const bd_cost_model *cost, const bd_type *type) {
+  bd_sharding whole = bd_sharding_replicated();
+  return bd_cost_local_bytes(cost, type, &whole) / bd_mesh_devices(&cost->mesh);
 }
 
 double bd_layer_kept_seconds(const bd_cost_model *cost, const bd_function *f, bd_id value,
@@ -112,4 +123,12 @@ double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *f,
   bd_sharding sharding = bd_split_result(map, &cost->mesh, split, 0);
   bytes += bd_cost_local_bytes(cost, &f->values[op->out[0]].type, &sharding);
   return bytes / cost->cluster->memory_bytes_per_second;
+}
+
+double bd_layer_even_clone_seconds(const bd_cost_model *cost, const bd_function *f,
+                                   const bd_function *backward, int index,
+                                   const bd_index_map *map) {
+  bd_cluster whole;
+  bd_cost_model even = unite(cost, &whole);
+  return bd_layer_clone_seconds(&even, f, backward, index, map, unsplit);
 }

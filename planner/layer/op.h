@@ -12,6 +12,9 @@ double bd_layer_op_seconds(const bd_cost_model *cost, const bd_function *functio
 double bd_layer_even_seconds(const bd_cost_model *cost, const bd_function *function, int op,
                              const bd_index_map *map);
 
+// Bytes of a value on one rank, divided evenly over all ranks of the mesh: no form has less.
+double bd_layer_even_bytes(const bd_cost_model *cost, const bd_type *type);
+
 // What it takes more that the tape keeps a value which else would live and die inside a row: it is
 // written, and read again by every op of the row that wants it.
 double bd_layer_kept_seconds(const bd_cost_model *cost, const bd_function *function, bd_id value,
@@ -23,4 +26,8 @@ double bd_layer_kept_seconds(const bd_cost_model *cost, const bd_function *funct
 double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *function,
                               const bd_function *backward, int op, const bd_index_map *map,
                               const int8_t split[BD_MAX_AXES]);
+
+// The same, divided evenly over all ranks of the mesh.
+double bd_layer_even_clone_seconds(const bd_cost_model *cost, const bd_function *function,
+                                   const bd_function *backward, int op, const bd_index_map *map);
 #endif

@@ -1,5 +1,6 @@
 #include "planner/layer/workspace.h"
 #include "ir/memory.h"
+#include "planner/layer/op.h"
 #include <math.h>
 
 // A forward value that lies in the workspace, unless the tape keeps it: when forward may need it
@@ -28,12 +29,6 @@ static unsigned traits_of(const bd_op *op) {
 // Whether the op's result may lie where an operand lay.
 static bool may_overwrite(const bd_op *op) {
   return (traits_of(op) & (BD_POINTWISE | BD_INPLACE_0)) != 0;
-}
-
-static double even_bytes(const bd_layer_space *space, const bd_type *type) {
-  bd_sharding whole = bd_sharding_replicated();
-  const bd_cost_model *cost = &space->request->cost;
-  return bd_cost_local_bytes(cost, type, &whole) / bd_mesh_devices(&cost->mesh);
 }
 
 // The last op that reads a value, or -1; `from`: the first that counts.
@@ -98,7 +93,7 @@ static void add_value(bd_layer_workspace *w, bd_id value) {
                      .is_needed = space->needed[value],
                      .forward = -1,
                      .backward = -1};
-  held.even_bytes = even_bytes(space, &f->values[value].type);
+  held.even_bytes = bd_layer_even_bytes(&space->request->cost, &f->values[value].type);
   if (in_memory(f, value)) held.forward = last_reader(f, value, 0);
   if (held.is_needed && !may_take_tape(space, value))
     held.backward = last_in_backward(space, value);
@@ -140,7 +135,7 @@ static void add_fixed(bd_layer_workspace *w) {
     if (!is_own_gradient(backward, v)) continue;
     int from = backward->values[v].producer, to = last_reader(backward, v, from);
     for (int i = from; i <= (to < from ? from : to); i++)
-      at[i] += even_bytes(space, &backward->values[v].type);
+      at[i] += bd_layer_even_bytes(&space->request->cost, &backward->values[v].type);
   }
 }
 
