@@ -21,7 +21,10 @@ void bd_cuda_accept(bd_rt *rt, ncclResult_t result, const char *call) {
   bd_rt_fail(BD_RT_EXIT_EXTERNAL, "NCCL failed: %s, in %s", ncclGetErrorString(result), call);
 }
 
+// Not every call says that it is in progress: ncclCommWindowRegister of NCCL 2.28 succeeds at once
+// and writes the window later. So the communicator is always asked.
 void bd_cuda_finish(bd_rt *rt, ncclComm_t comm, ncclResult_t result, const char *call) {
+  if (result == ncclSuccess) result = ncclInProgress;
   for (int64_t turn = 1; result == ncclInProgress && !rt->device->in_group; turn++) {
     const ncclResult_t asked = ncclCommGetAsyncError(comm, &result);
     if (asked != ncclSuccess) result = asked;

@@ -24,8 +24,9 @@ struct ncclComm {
   uint64_t issued, finished; // pieces of work
   void *registered, *window;
   size_t window_bytes;
-  int opens_window; // and others have not yet
-  int copy_engines; // gather what lies in windows
+  int opens_window;         // and others have not yet
+  ncclWindow_t *new_window; // where it goes then
+  int copy_engines;         // gather what lies in windows
   uint64_t collectives;
   cudaStream_t stream; // of the last one
   uint64_t sent[BD_FAKE_MAX_RANKS], received[BD_FAKE_MAX_RANKS];

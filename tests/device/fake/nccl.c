@@ -2,7 +2,8 @@
 // returns, and then nothing else may be called on that communicator, nor is its work in the stream,
 // before ncclCommGetAsyncError has said that it is over. Calls in one group start in an order that
 // NCCL keeps to itself, so ranks that wait for each other in two communicators have a group for
-// each.
+// each. With NCCL_LAUNCH_ORDER_IMPLICIT work begins in the order of the calls, whatever its
+// communicator and stream; under drivers before CUDA 12.3 only when all before it is over.
 #include "tests/device/fake/device.h"
 #include "tests/device/fake/exchange.h"
 #include "tests/device/fake/queue.h"
@@ -12,7 +13,10 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { MAX_GROUP = 4096, PEER_WATCH = 256, MOST_POLLS = 3 };
+enum { MAX_GROUP = 4096, PEER_WATCH = 256, MOST_POLLS = 3, BEGINNING_DRIVER = 12030 };
+
+// Whether work of several communicators waits for what was called before it: to begin, or to end.
+typedef enum order { ANY_ORDER, ORDER_OF_BEGINS, ORDER_OF_ENDS } order;
 
 // Exchanges of one communicator and stream that were called together.
 typedef struct bd_fake_work {
@@ -21,6 +25,9 @@ typedef struct bd_fake_work {
   cudaStream_t stream;
   const char *call;
   uint64_t ticket;
+  order order;
+  uint64_t launch; // its number over all communicators
+  int begun;
   int count;
   bd_fake_exchange exchanges[];
 } work;
@@ -28,6 +35,7 @@ typedef struct bd_fake_work {
 static int group_depth, group_count;
 static bd_fake_exchange *group;
 static struct ncclComm *group_comms[MAX_GROUP]; // that the group concerns
+static uint64_t launches, begins, ends;         // of work, over all communicators
 
 // Between 0 and `most`, by the seed and the number of calls so far.
 static int draw(int most) {
@@ -57,11 +65,27 @@ static void watch_peers(const work *w) {
     }
 }
 
+static order order_of_work(void) {
+  int driver;
+  if (!bd_fake_setting("NCCL_LAUNCH_ORDER_IMPLICIT", 0)) return ANY_ORDER;
+  cudaDriverGetVersion(&driver);
+  return driver < BEGINNING_DRIVER ? ORDER_OF_ENDS : ORDER_OF_BEGINS;
+}
+
+static int may_begin(work *w) {
+  if (w->begun) return 1;
+  if (w->order == ORDER_OF_BEGINS && begins != w->launch) return 0;
+  if (w->order == ORDER_OF_ENDS && ends != w->launch) return 0;
+  begins++;
+  return w->begun = 1;
+}
+
 // Collectives run one after another; messages side by side, because a receive may be what the peer
 // needs before it takes a send.
 static int run(void *args) {
   work *const w = *(work **)args;
   int left = 0, collective = 0;
+  if (!may_begin(w)) return 0;
   if (w->comm->finished != w->ticket)
     bd_fake_fault(w->call, "another stream has work of this communicator that is not waited for");
   for (int i = 0; i < w->count; i++) {
@@ -78,6 +102,7 @@ static int run(void *args) {
     return 0;
   }
   w->comm->finished++;
+  ends++;
   free(w);
   return 1;
 }
@@ -108,6 +133,8 @@ static ncclResult_t go_on(struct ncclComm *comm) {
   if (comm->polls && --comm->polls) return ncclInProgress;
   for (work *w = comm->deferred; w; w = comm->deferred) {
     comm->deferred = w->next;
+    w->order = order_of_work();
+    w->launch = launches++;
     bd_fake_enqueue(w->call, w->stream, run, &w, sizeof w);
   }
   if (!comm->finalized || comm->issued == comm->finished) return ncclSuccess;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WINDOW_NCCL = 22703, COPY_ENGINE_NCCL = 22803 };
+enum { WINDOW_NCCL = 22703, SILENT_WINDOW_NCCL = 22803, COPY_ENGINE_NCCL = 22803 };
 
 // BD_FAKE_HOST: the name of this process's machine.
 int gethostname(char *name, size_t bytes) {
@@ -63,7 +63,8 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle) {
   return bd_fake_end_call(c);
 }
 
-// BD_FAKE_WINDOWS=0: GPUs do not reach each other's memory, and NCCL gives no window.
+// BD_FAKE_WINDOWS=0: GPUs do not reach each other's memory, and NCCL gives no window. The window is
+// written when the call is over; that it is in progress, only versions before 2.28 return.
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes, ncclWindow_t *window,
                                     int flags) {
   struct ncclComm *const c = bd_fake_comm_of(__func__, comm);
@@ -76,14 +77,14 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes, ncc
   check_first(__func__, c);
   *window = NULL;
   if (!bd_fake_setting("BD_FAKE_WINDOWS", 1)) return bd_fake_end_call(c);
-  *window = (ncclWindow_t)at;
   c->window = at;
+  c->new_window = window;
   c->window_bytes = bytes;
   c->opens_window = 1;
   c->wire.shared->member[c->wire.rank].window_bytes = (int64_t)bytes;
   bd_fake_count.handles++;
   bd_fake_count.windows++;
-  return ncclInProgress;
+  return version() < SILENT_WINDOW_NCCL ? ncclInProgress : ncclSuccess;
 }
 
 int bd_fake_window_is_open(struct ncclComm *comm) {
@@ -102,6 +103,7 @@ int bd_fake_window_is_open(struct ncclComm *comm) {
                     (long long)own->window_bytes, r, (long long)other->window_bytes);
   }
   comm->opens_window = 0;
+  *comm->new_window = (ncclWindow_t)comm->window;
   return 1;
 }
 
