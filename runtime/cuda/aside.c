@@ -2,17 +2,13 @@
 #include "runtime/cuda/rt.h"
 #include "runtime/profile.h"
 
-// From this version on NCCL keeps the order in which communicators of one device were asked, so
-// that ranks that run several at once cannot wait for each other in a circle.
-enum { ORDERING_NCCL = 22600 };
-
 void bd_cuda_take_lane(bd_rt_device *device, int lane) {
   device->lane = lane;
   device->stream = device->queue.stream = device->lanes[lane].stream;
 }
 
 int bd_rt_runs_aside(const bd_rt *rt) {
-  return rt->ranks > 1 && rt->device->nccl_version >= ORDERING_NCCL;
+  return rt->ranks > 1 && rt->device->keeps_order;
 }
 
 // The lane waits for all that has been asked.

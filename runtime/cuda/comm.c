@@ -176,12 +176,12 @@ static void open_pipe(bd_rt *rt, bd_cuda_pipe *pipe, int sends) {
 
 // All ranks open theirs in one order, by lane and mask and then by sender and receiver, so that
 // nobody waits for a rank that waits elsewhere. Work of different communicators is told in one
-// order too, which NCCL then keeps on the device.
+// order too, which NCCL then keeps on the device, where it can.
 void bd_cuda_connect(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
   const int stages = rt->program->stages, own = rt->stage_index;
   ids *const mine = exchange_ids(rt);
-  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  if (device->keeps_order) setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   for (int l = 0; l < BD_CUDA_STREAMS; l++)
     open_lane(rt, l, mine->of_mask[l]);
   for (int from = 0; from < stages; from++)

@@ -1,4 +1,4 @@
-// Which ranks share a GPU, which a machine, and whether all have one NCCL.
+// Which ranks share a GPU, which a machine, whether all have one NCCL, and what their drivers can.
 #include "runtime/cuda/rt.h"
 
 #include <fcntl.h>
@@ -7,9 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
+// From these versions on NCCL keeps the order in which communicators of one device were asked, so
+// that ranks that run several at once cannot wait for each other in a circle: each begins when the
+// one before has begun. Under older drivers it would begin when the one before is over, and stages
+// that send to each other would wait for ever.
+enum { ORDERING_NCCL = 22600, ORDERING_DRIVER = 12030 };
+
 typedef struct identity { // of a rank's machine and GPU
   uint64_t machine, gpu;
-  int64_t nccl; // version
+  int64_t nccl, driver; // versions
 } identity;
 
 static identity identity_of(const bd_rt *rt) {
@@ -21,6 +27,9 @@ static identity identity_of(const bd_rt *rt) {
   const ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof text);
   if (got > 0) id.machine = bd_launcher_hash(id.machine, text, (size_t)got);
   if (fd >= 0) close(fd);
+  int driver = 0;
+  BD_CUDA(cudaDriverGetVersion(&driver));
+  id.driver = driver;
   BD_CUDA(cudaDeviceGetPCIBusId(bus, sizeof bus, rt->device->index));
   id.gpu = bd_launcher_hash(id.machine, bus, strlen(bus));
   return id;
@@ -36,6 +45,7 @@ typedef struct neighbourhood { // of one rank
   pair sharing;        // the first two that share a GPU
   pair unlike;         // the first that has another NCCL than rank 0
   int64_t nccl[2];
+  int64_t driver; // the oldest of all ranks
 } neighbourhood;
 
 // A group is as its first rank has it.
@@ -56,7 +66,7 @@ static void compare_groups(const bd_rt *rt, const identity *ids, neighbourhood *
 }
 
 static void compare(const bd_rt *rt, const identity *ids, neighbourhood *out) {
-  neighbourhood all = {0};
+  neighbourhood all = {.driver = ids[0].driver};
   compare_groups(rt, ids, out);
   for (int r = 0; r < rt->ranks; r++) {
     out[r] = (neighbourhood){.masks_here = out[r].masks_here};
@@ -65,6 +75,7 @@ static void compare(const bd_rt *rt, const identity *ids, neighbourhood *out) {
       if (other < r && ids[other].gpu == ids[r].gpu && !all.sharing.exists)
         all.sharing = (pair){1, other, r};
     }
+    if (ids[r].driver < all.driver) all.driver = ids[r].driver;
     if (ids[r].nccl == ids[0].nccl || all.unlike.exists) continue;
     all.unlike = (pair){1, 0, r};
     all.nccl[0] = ids[0].nccl;
@@ -114,6 +125,7 @@ int bd_cuda_compare(bd_rt *rt) {
   free(all);
   device->ranks_here = mine.ranks_here;
   device->masks_here = mine.masks_here;
+  device->keeps_order = device->nccl_version >= ORDERING_NCCL && mine.driver >= ORDERING_DRIVER;
   if (mine.unlike.exists) return refuse_unlike(rt, &mine);
   if (!mine.sharing.exists) return 0;
   if (device->launcher.may_share_gpu) {

@@ -108,6 +108,7 @@ struct bd_rt_device {
   int ranks_here;        // on this machine
   uint32_t masks_here;   // a bit per mask of axes: the group lies on one machine, as NCCL sees it
   int nccl_version;      // 10000 * major + 100 * minor + patch
+  int keeps_order;       // NCCL and the drivers of all ranks keep the order of communicators
   bd_cuda_lane lanes[BD_CUDA_STREAMS];
   int lane; // that takes what is asked now
   // The lane's own. Work that is started at once comes by bd_cuda_now.
@@ -167,8 +168,8 @@ void bd_cuda_watch(bd_rt *rt);
 // Chooses the GPU; checks it, its driver, the device code and NCCL: 0, or a status with the reason
 // and the remedy in `message`.
 int bd_cuda_choose(bd_rt *rt, char *message, size_t message_bytes);
-// Collective, after bd_cuda_choose: who shares a GPU or a machine, and whether all have one NCCL.
-// Returns 0 or a status that has been said.
+// Collective, after bd_cuda_choose: who shares a GPU or a machine, whether all have one NCCL, and
+// whether that keeps the order of communicators. Returns 0 or a status that has been said.
 int bd_cuda_compare(bd_rt *rt);
 // The arena, host memory, streams and code. 0, or a status with the reason in `message`.
 int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes);
