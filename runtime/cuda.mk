@@ -27,7 +27,9 @@ BRAID_RT_CFLAGS = -std=c11 -D_GNU_SOURCE -O2 -ffp-contract=off -Wall -Wextra -pt
 BRAID_RT_NVCCFLAGS = -std=c++17 -O3 -fmad=false -I. -Xcompiler -Wall,-Wextra \
   $(foreach a,$(ARCHITECTURES),-gencode arch=compute_$(a),code=sm_$(a)) \
   -gencode arch=compute_$(firstword $(ARCHITECTURES)),code=compute_$(firstword $(ARCHITECTURES))
+# Where PyTorch brings it the library has its version in its name, and no other.
+BRAID_RT_NCCL = $(if $(wildcard $(NCCL_HOME)/lib/libnccl.so.2),-l:libnccl.so.2,-lnccl)
 BRAID_RT_LIBS = $(if $(CUDNN_HOME),-Wl$(comma)-rpath$(comma)$(CUDNN_HOME)/lib) \
   $(if $(NCCL_HOME),-L$(NCCL_HOME)/lib -Wl$(comma)-rpath$(comma)$(NCCL_HOME)/lib) \
-  -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublasLt -lnccl -lcudart -lstdc++ -lm -ldl -pthread
+  -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublasLt $(BRAID_RT_NCCL) -lcudart -lstdc++ -lm -ldl -pthread
 comma := ,

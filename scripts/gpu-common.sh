@@ -33,7 +33,18 @@ count_gpus() {
   fi
 }
 
-# Sets `gpus` and CUDA_HOME, or ends the script.
+# The folder of the library NAME that PyTorch brings; or nothing.
+packaged() {
+  torchrun=$(command -v torchrun) || return 0
+  for at in "$(dirname "$(dirname "$torchrun")")"/lib/*/*-packages/nvidia/"$1"; do
+    [ ! -d "$at" ] || { echo "$at" && return; }
+  done
+}
+
+has_nccl() { printf '#include <nccl.h>\n' | cc ${NCCL_HOME:+"-I$NCCL_HOME/include"} -I"$CUDA_HOME/include" -E -x c - >/dev/null 2>&1; }
+
+# Sets `gpus` and CUDA_HOME, and NCCL_HOME and CUDNN_HOME where these libraries come with PyTorch; or ends the script. Of cuDNN
+# PyTorch's is preferred: what is measured against it then has the same version.
 find_gpus() {
   gpus=$(count_gpus)
   [ "$gpus" -gt 0 ] || absent "this machine has no NVIDIA GPU, or none that its driver shows"
@@ -42,8 +53,10 @@ find_gpus() {
     [ -x $CUDA_HOME/bin/nvcc ] || ! command -v nvcc >/dev/null 2>&1 || CUDA_HOME=$(dirname "$(dirname "$(command -v nvcc)")")
   fi
   [ -x "$CUDA_HOME/bin/nvcc" ] || absent "there is no CUDA toolkit in '$CUDA_HOME' (set CUDA_HOME)"
-  printf '#include <nccl.h>\n' | cc -I"$CUDA_HOME/include" -E -x c - >/dev/null 2>&1 || absent "NCCL's header nccl.h is not installed"
-  export CUDA_HOME
+  : "${NCCL_HOME:=}" "${CUDNN_HOME:=$(packaged cudnn)}"
+  has_nccl || NCCL_HOME=$(packaged nccl)
+  has_nccl || absent "NCCL's header nccl.h is not installed (NCCL_HOME names its folder)"
+  export CUDA_HOME NCCL_HOME CUDNN_HOME
 }
 
 # Finds them, says which they are, and opens the folder `work`, which goes when the script ends. Sets `device` and `toolkit`.
@@ -54,7 +67,7 @@ open_gpus() {
   trap 'exit 1' INT TERM
   device=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1)
   toolkit=$("$CUDA_HOME/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')
-  echo "${device:-GPU} x $gpus, CUDA $toolkit"
+  echo "${device:-GPU} x $gpus, CUDA $toolkit${NCCL_HOME:+, NCCL in $NCCL_HOME}${CUDNN_HOME:+, cuDNN in $CUDNN_HOME}"
 }
 
 built='' jobs=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)

@@ -116,6 +116,37 @@ says 'step 2 is not expected'
 run 0 alike
 run 1 apart
 says 'losses with BRAID_CUDNN=0 differ by 0.04'
+
+# NCCL and cuDNN that come with PyTorch.
+packages=$work/lib/any/site-packages/nvidia
+mkdir -p "$packages/nccl/include" "$packages/cudnn"
+printf '#!/bin/sh\ncase $* in *"-I%s/nccl/include"*) ;; *) exit 1 ;; esac\n' "$packages" >fake/cc
+printf '#!/bin/sh\nexit 1\n' >fake/torchrun
+chmod +x fake/cc fake/torchrun
+folder packaged 5.5 8192 0
+printf 'train: program\n\ttest "$(NCCL_HOME) $(CUDNN_HOME)" = "%s/nccl %s/cudnn" && cp program train && chmod +x train\n' \
+  "$packages" "$packages" >packaged/Makefile
+run 0 packaged
+says "NCCL in $packages/nccl, cuDNN in $packages/cudnn"
+rm -r "$packages/nccl"
+run 77 packaged
+says "NCCL's header nccl.h is not installed"
+rm fake/cc fake/torchrun
+
+# One rank alone also runs a step under compute-sanitizer.
+printf '#!/bin/sh\n[ "$1 $2 $3 $4" = "--report-api-errors no --error-exitcode 99" ] || exit 3\nshift 4\necho "$*" >%s/sanitized\n' \
+  "$work" >toolkit/bin/compute-sanitizer
+chmod +x toolkit/bin/compute-sanitizer
+folder single 5.5 8192 0
+sed -i 's/"stages": 2/"stages": 1/; s/"mesh": \[2\]/"mesh": [1]/' single/plan.json
+sed -i 's/^\[ -e .*/[ "$WORLD_SIZE" = 1 ] || exit 2/; /"rank": [123]/d; s/"peak_rss_bytes": 1},/"peak_rss_bytes": 1}/' single/program
+run 0 single
+grep -q 'single/train --data a file --steps 2 .* --steps 1$' sanitized || fail 'the sanitizer watches something else'
+printf '#!/bin/sh\necho "========= Invalid __global__ read"\nexit 99\n' >toolkit/bin/compute-sanitizer
+run 1 single
+says 'compute-sanitizer: Invalid __global__ read'
+rm toolkit/bin/compute-sanitizer
+
 run 2
 run 2 --no-such-option good
 says "unknown option '--no-such-option'"

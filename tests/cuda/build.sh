@@ -36,3 +36,11 @@ else
   [ "$status" = 0 ] && grep -q 'step 3/3' log
 fi
 ./tiny --help | grep -q 'Trains the model'
+
+# NCCL as PyTorch brings it: the library has its version in its name, and no other.
+nccl=$(ldd tiny | sed -n 's/.*libnccl\.so\.2 => \([^ ]*\).*/\1/p')
+mkdir -p package/lib
+ln -sf "$nccl" package/lib/libnccl.so.2
+rm tiny
+make -s NCCL_HOME="$PWD/package" tiny
+ldd tiny | grep -q "$PWD/package/lib/libnccl.so.2"
