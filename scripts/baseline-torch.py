@@ -6,14 +6,17 @@
 
 Trains random weights on random samples as one would by hand for speed: torch.compile, scaled_dot_product_attention, the
 fused optimizer, bf16 by autocast over f32 weights; of llama-3-8b bf16 weights without an f32 copy under Adafactor, whose state is
-averages of rows and columns (the program's state with --masters none), and layers recomputed, without which it does not fit; of resnet-50 channels last. A step has as many samples as those of scripts/gpu-bench-folders.sh. Prints
+averages of rows and columns (the program's state with --masters none), its layers recomputed only where it does not fit otherwise; of
+resnet-50 channels last. A step has as many samples as those of scripts/gpu-bench-folders.sh. Prints
 the tokens (images) per second of the median step behind the first fifth, and the most bytes that the allocator held.
 --mode is torch.compile's: max-autotune-no-cudagraphs measures matrix products and takes the fastest, as gpu-bench.sh has braid's programs do.
+--attention cudnn or flash has scaled_dot_product_attention use that library alone; without it PyTorch chooses.
 --small shrinks the models, to see that this program works.
 With --curve the weights are those of a safetensors file with the names of Hugging Face, the samples those that a program trained
 with this seed takes of the text, a byte a token; the losses of the steps are printed, `loss X` a line.
 """
 import argparse
+import gc
 import json
 import statistics
 import struct
@@ -97,6 +100,7 @@ class Llama(nn.Module):
         self.tokens = nn.Embedding(vocabulary, width)
         self.blocks = nn.ModuleList(LlamaBlock(width, heads, groups, hidden) for _ in range(layers))
         self.norm, self.head = RmsNorm(width), nn.Linear(width, vocabulary, bias=False)
+        self.recomputes = False
 
     def forward(self, tokens, targets):
         x, half = self.tokens(tokens), self.head_width // 2
@@ -104,7 +108,7 @@ class Llama(nn.Module):
         angle = torch.outer(torch.arange(tokens.shape[1], device=x.device), rate).repeat(1, 2)
         cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
         for block in self.blocks:
-            x = checkpoint(block, x, cos, sin, use_reentrant=False)
+            x = checkpoint(block, x, cos, sin, use_reentrant=False) if self.recomputes else block(x, cos, sin)
         logits = self.head(self.norm(x))
         return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
@@ -231,29 +235,21 @@ def print_curve(o):
         print(f"loss {total:.9g}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("work", choices=sorted(BATCH))
-    parser.add_argument("micro_batch", type=int)
-    parser.add_argument("steps", type=int)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--small", action="store_true")
-    parser.add_argument("--mode", choices=["max-autotune", "max-autotune-no-cudagraphs"])
-    parser.add_argument("--curve", nargs=3, metavar=("INIT", "TEXT", "SEED"))
-    parser.add_argument("--rate", type=float, default=1e-4)
-    parser.add_argument("--heads", type=int, default=12)
-    parser.add_argument("--batch", type=int)
-    o = parser.parse_args()
-    torch.manual_seed(1)
-    torch.backends.cuda.matmul.allow_tf32 = True
-    if o.curve:
-        print_curve(o)
-        return
+def choose_attention(library):
+    kinds = {"cudnn": torch.backends.cuda.enable_cudnn_sdp, "flash": torch.backends.cuda.enable_flash_sdp,
+             "efficient": torch.backends.cuda.enable_mem_efficient_sdp, "math": torch.backends.cuda.enable_math_sdp}
+    for kind, enable in kinds.items():
+        enable(kind == library)
+
+
+def measure(o, recomputes):
+    """Seconds of each step, and tokens (images) of one."""
     halves = o.work == "llama-3-8b"
     torch.set_default_dtype(torch.bfloat16 if halves else torch.float32)
     with torch.device(o.device):
         model, extent = model_of(o.work, o.small)
     torch.set_default_dtype(torch.float32)
+    model.recomputes = recomputes
     if o.work == "resnet-50":
         model = model.to(memory_format=torch.channels_last)
     optimizer = optimizer_of(o.work, model, o.device)
@@ -276,8 +272,47 @@ def main():
         if o.device == "cuda":
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
+    return seconds, o.micro_batch * turns * (1 if o.work == "resnet-50" else extent)
+
+
+def measure_fitting(o):
+    """Without recomputation of layers, or with it, where the first does not fit."""
+    if o.work != "llama-3-8b":
+        return measure(o, False)
+    try:
+        return measure(o, False)
+    except torch.OutOfMemoryError:
+        pass
+    gc.collect()
+    torch.compiler.reset()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    return measure(o, True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", choices=sorted(BATCH))
+    parser.add_argument("micro_batch", type=int)
+    parser.add_argument("steps", type=int)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--mode", choices=["max-autotune", "max-autotune-no-cudagraphs"])
+    parser.add_argument("--attention", choices=["cudnn", "flash"])
+    parser.add_argument("--curve", nargs=3, metavar=("INIT", "TEXT", "SEED"))
+    parser.add_argument("--rate", type=float, default=1e-4)
+    parser.add_argument("--heads", type=int, default=12)
+    parser.add_argument("--batch", type=int)
+    o = parser.parse_args()
+    torch.manual_seed(1)
+    torch.backends.cuda.matmul.allow_tf32 = True
+    if o.attention:
+        choose_attention(o.attention)
+    if o.curve:
+        print_curve(o)
+        return
+    seconds, tokens = measure_fitting(o)
     step = statistics.median(seconds[len(seconds) // 5:])
-    tokens = o.micro_batch * turns * (1 if o.work == "resnet-50" else extent)
     print(f"tokens_per_second {tokens / step:.6g}")
     print(f"peak_bytes {torch.cuda.max_memory_allocated() if o.device == 'cuda' else 0}")
 
