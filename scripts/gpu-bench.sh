@@ -162,10 +162,16 @@ END
 ratio_of() { awk -v a="$1" -v b="$2" 'BEGIN { if (a == "null" || b == "null" || b == 0) print "null"; else printf "%.3f\n", a / b }'; }
 below() { [ "$1" != null ] && [ -n "$1" ] && [ "$2" != null ] && [ -n "$2" ] && awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'; }
 
+# What has been measured so far, so that it is there when this script is ended early.
+write_rows() {
+  printf '{"device": %s, "cuda": %s, "copy_bytes_per_second": %s, "folders": [\n%s\n], "works": [\n%s\n], "curves": [\n%s\n], "kernels": [\n%s\n]}\n' \
+    "$(quoted "$device")" "$(quoted "$toolkit")" "${copy_rate:-null}" "$(cat "$work/rows")" "$(cat "$work/best")" \
+    "$(cat "$work/curves")" "$(cat "$work/shares")" >"$json"
+}
+
 failed=0
 measure_copy
-: >"$work/rows"
-: >"$work/kernels"
+for table in rows best curves shares kernels; do : >"$work/$table"; done
 printf '%-28s %6s %12s %7s %14s %14s %12s %7s  %s\n' folder batch tokens/s MFU 'arena bytes' 'bytes used' baseline ratio verdict
 for out; do
   measure "$out"
@@ -179,6 +185,7 @@ for out; do
   printf '%s {"folder": %s, "work": %s, "micro_batch": %s, "tokens_per_second": %s, "mfu": %s, "power_watts": %s, "clock_mhz": %s, "arena_bytes": %s, "device_used_bytes": %s, "baseline_tokens_per_second": %s, "baseline_peak_bytes": %s, "share_of_peak": %s, "verdict": %s}\n' \
     "$([ -s "$work/rows" ] && echo ,)" "$(quoted "$out")" "$(quoted "$name")" "${batch:-null}" "$rate" "$mfu" "$power" "$clock" \
     "$arena" "$used" "$base_rate" "$base_bytes" "$memory" "$(quoted "$verdict")" >>"$work/rows"
+  write_rows || exit 1
   [ "$rate" != null ] || continue
   printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$name" "$rate" "$mfu" "$base_rate" "$(told "$out" reach)" "$(told "$out" reach_mfu)" >>"$work/works"
   if [ -n "$(told "$out" bytes)" ] && [ -n "$copy_rate" ]; then
@@ -186,7 +193,6 @@ for out; do
   fi
 done
 
-: >"$work/curves"
 for out; do
   [ -n "$baseline" ] && [ -n "$(told "$out" curve)" ] && [ -x "$out/train" ] || continue
   measure_curve "$out"
@@ -199,7 +205,6 @@ done
 # Each side at its best micro-batch.
 echo
 printf '%-28s %12s %12s %7s %7s  %s\n' work tokens/s baseline ratio MFU verdict
-: >"$work/best"
 [ ! -s "$work/works" ] || cut -f1 "$work/works" | sort -u | while IFS= read -r name; do
   awk -F '\t' -v name="$name" '
     $1 == name { if ($2 > rate) { rate = $2; mfu = $3 } if ($4 != "null" && $4 > base) base = $4; reach = $5; share = $6 }
@@ -214,7 +219,6 @@ printf '%-28s %12s %12s %7s %7s  %s\n' work tokens/s baseline ratio MFU verdict
   printf '%s {"work": %s, "tokens_per_second": %s, "baseline_tokens_per_second": %s, "ratio": %s, "mfu": %s, "verdict": %s}\n' \
     "$([ -s "$work/best" ] && echo ,)" "$(quoted "$name")" "$rate" "$base" "$ratio" "$mfu" "$(quoted "$verdict")" >>"$work/best"
 done
-: >"$work/shares"
 if [ -s "$work/kernels" ]; then
   echo
   printf '%-28s %14s  %s\n' kernel 'share of copy' verdict
@@ -227,8 +231,6 @@ if [ -s "$work/kernels" ]; then
       "$(quoted "$verdict")" >>"$work/shares"
   done <"$work/kernels"
 fi
-printf '{"device": %s, "cuda": %s, "copy_bytes_per_second": %s, "folders": [\n%s\n], "works": [\n%s\n], "curves": [\n%s\n], "kernels": [\n%s\n]}\n' \
-  "$(quoted "$device")" "$(quoted "$toolkit")" "${copy_rate:-null}" "$(cat "$work/rows")" "$(cat "$work/best")" \
-  "$(cat "$work/curves")" "$(cat "$work/shares")" >"$json" || exit 1
+write_rows || exit 1
 short=$(cat "$work/rows" "$work/best" "$work/curves" "$work/shares" | grep -cvE '"verdict": "(ok|measured|does not build.*|ended with status.*|no step .*)"')
 [ $failed -eq 0 ] && [ "$short" -eq 0 ] || { echo "gpu-bench.sh: $failed folders failed, $short bounds are not reached" >&2; exit 1; }

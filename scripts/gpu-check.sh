@@ -134,6 +134,9 @@ check() {
   awk -v d="$difference" -v t="$limit" 'BEGIN { exit !(d <= t) }' || verdict="losses differ by more than $limit"
 }
 
+# What has been checked so far, so that it is there when this script is ended early.
+write_rows() { printf '{"device": %s, "results": [\n%s\n]}\n' "$(quoted "$device")" "$(cat "$work/rows")" >"$json"; }
+
 failed=0 sanitized=''
 printf '%-28s %5s %5s %12s %14s %10s  %s\n' folder ranks steps difference 'arena bytes' tokens/s verdict
 for out; do
@@ -145,7 +148,7 @@ for out; do
   printf '%s {"folder": %s, "ranks": %s, "gpus": %s, "steps": %s, "loss_difference": %s, "tolerance": %s, "arena_bytes": %s, "tokens_per_second": %s, "verdict": %s}\n' \
     "$([ -s "$work/rows" ] && echo ,)" "$(quoted "$out")" "$ranks" "$gpus" "${steps:-null}" "${difference:-null}" "$limit" \
     "${bytes:-null}" "${rate:-null}" "$(quoted "$verdict")" >>"$work/rows"
+  write_rows || exit 1
 done
-printf '{"device": %s, "results": [\n%s\n]}\n' "$(quoted "$device")" "$(cat "$work/rows")" >"$json" || exit 1
 [ $failed -eq 0 ] || { echo "gpu-check.sh: $failed of $# folders failed" >&2; exit 1; }
 echo "all $# folders agree"
