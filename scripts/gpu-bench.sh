@@ -85,7 +85,7 @@ measure() {
   run_ranks "$out" "$(ranks_of "$out")" "$more"
   ended=$?
   if [ $ended -ne 0 ]; then
-    verdict="ended with status $ended: $(grep -v '^step ' "$work/log" | tail -n 1)"
+    verdict="ended with status $ended: $(last_words)"
     return
   fi
   result=$(median_step "$work/metrics.jsonl")
@@ -145,7 +145,7 @@ measure_curve() {
   out=$1 length=$(told "$1" curve) difference=null noise=null verdict=ok
   text=$(cd "$out/check" && pwd)/data.txt seed=$(awk 'found { print; exit } /^--seed$/ { found = 1 }' "$out/check/options")
   run_ranks "$out" 1 "--steps 0 --save $work/start.safetensors" &&
-    run_ranks "$out" 1 "--init $work/start.safetensors --steps $length" || { verdict="does not train: $(tail -n 1 "$work/log")"; return; }
+    run_ranks "$out" 1 "--init $work/start.safetensors --steps $length" || { verdict="does not train: $(last_words)"; return; }
   for turn in 0 1; do
     timeout -k 10 "$seconds" sh -c "$baseline \"\$@\"" baseline "$(told "$out" name)" "$(told "$out" micro_batch)" "$length" \
       --curve "$work/start.safetensors" "$text" $((seed + turn)) >"$work/curve.$turn" 2>"$work/base.log" ||

@@ -94,7 +94,7 @@ check() {
   run_ranks "$out" "$ranks"
   ended=$?
   if [ $ended -ne 0 ]; then
-    verdict="ended with status $ended: $(grep -v '^step ' "$work/log" | tail -n 1)"
+    verdict="ended with status $ended: $(last_words)"
     return
   fi
   result=$(compare_losses "${expect:-$out/check/expected.jsonl}" "$work/metrics.jsonl")
@@ -103,7 +103,7 @@ check() {
   steps=$(echo "$result" | cut -d' ' -f2) rate=$(echo "$result" | cut -d' ' -f3)
   bytes=$(compare_arenas "$out/plan.json" "$work/report.json")
   if ! is_number "$bytes"; then verdict=$bytes bytes=''; return; fi
-  if grep -q "attention by cuDNN" "$work/log"; then
+  if grep -qE "attention( and convolutions)? by cuDNN" "$work/log"; then
     BRAID_CUDNN=0
     export BRAID_CUDNN
     cp "$work/metrics.jsonl" "$work/cudnn.jsonl"
@@ -111,7 +111,7 @@ check() {
     ended=$?
     unset BRAID_CUDNN
     if [ $ended -ne 0 ]; then
-      verdict="ended with status $ended with BRAID_CUDNN=0: $(grep -v '^step ' "$work/log" | tail -n 1)"
+      verdict="ended with status $ended with BRAID_CUDNN=0: $(last_words)"
       return
     fi
     for one in "${expect:-$out/check/expected.jsonl}" "$work/cudnn.jsonl"; do

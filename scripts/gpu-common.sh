@@ -117,5 +117,8 @@ run_ranks() {
   return $status
 }
 
+# Why a program has ended: the last of its lines that tells no step and not what it uses.
+last_words() { grep -vE '^(step |MFU: |braid: (attention|convolutions|attention and convolutions) by )' "$work/log" | tail -n 1; }
+
 is_number() { case $1 in '' | *[!0-9.e+-]*) return 1 ;; esac; }
 quoted() { printf '%s' "$1" | tr -d '\000-\037' | sed 's/[\\"]/\\&/g; s/^/"/; s/$/"/'; }

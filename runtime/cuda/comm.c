@@ -18,7 +18,9 @@ static double now(void) {
 void bd_cuda_accept(bd_rt *rt, ncclResult_t result, const char *call) {
   if (result == ncclSuccess || result == ncclInProgress) return;
   bd_cuda_watch(rt); // a rank that ended explains more
-  bd_rt_fail(BD_RT_EXIT_EXTERNAL, "NCCL failed: %s, in %s", ncclGetErrorString(result), call);
+  const char *const why = ncclGetLastError(NULL);
+  bd_rt_fail(BD_RT_EXIT_EXTERNAL, "NCCL failed: %s, in %s%s%s", ncclGetErrorString(result), call,
+             why[0] ? ": " : "", why);
 }
 
 // Not every call says that it is in progress: ncclCommWindowRegister of NCCL 2.28 succeeds at once

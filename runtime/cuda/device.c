@@ -60,7 +60,9 @@ static int allocate_arena(bd_rt *rt, char *message, size_t message_bytes) {
     remedy = "end what holds the rest (nvidia-smi lists it), or compile with a --memory-cap below "
              "what is free";
   else if (!take(rt, &arena, (size_t)bytes))
-    remedy = "they do not lie in one piece; end other programs on this GPU";
+    remedy = rt->ranks > 1 && ncclGetLastError(NULL)[0]
+                 ? ncclGetLastError(NULL)
+                 : "they do not lie in one piece; end other programs on this GPU";
   if (remedy) {
     snprintf(message, message_bytes,
              "the GPU of rank %d has %zu of %zu bytes free; the program needs %lld: %s", rt->rank,

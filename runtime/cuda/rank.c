@@ -45,8 +45,9 @@ static void expect_sound(bd_rt *rt, ncclResult_t state) {
     if (bd_meeting_watch(rt->device->meeting)) bd_cuda_leave_early(rt);
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
   }
-  bd_rt_fail(BD_RT_EXIT_DEAD_RANK, "another rank ended early, or NCCL failed: %s",
-             ncclGetErrorString(state));
+  const char *const why = ncclGetLastError(NULL);
+  bd_rt_fail(BD_RT_EXIT_DEAD_RANK, "another rank ended early, or NCCL failed: %s%s%s",
+             ncclGetErrorString(state), why[0] ? ": " : "", why);
 }
 
 void bd_cuda_watch(bd_rt *rt) {

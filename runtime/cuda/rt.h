@@ -26,9 +26,10 @@
 //   Finalize/Execute
 // of NCCL, with nonblocking communicators (every call may return ncclInProgress):
 //   ncclGetVersion ncclGetUniqueId ncclCommInitRankConfig ncclCommGetAsyncError ncclCommFinalize
-//   ncclCommDestroy ncclGetErrorString ncclAllReduce ncclAllGather ncclReduceScatter ncclSend
-//   ncclRecv ncclGroupStart ncclGroupEnd ncclMemAlloc ncclMemFree ncclCommRegister
-//   ncclCommDeregister, and since 2.27 ncclCommWindowRegister ncclCommWindowDeregister
+//   ncclCommDestroy ncclGetErrorString ncclGetLastError ncclAllReduce ncclAllGather
+//   ncclReduceScatter ncclSend ncclRecv ncclGroupStart ncclGroupEnd ncclMemAlloc ncclMemFree
+//   ncclCommRegister ncclCommDeregister, and since 2.27 ncclCommWindowRegister
+//   ncclCommWindowDeregister
 #ifndef BD_RT_CUDA_RT_H
 #define BD_RT_CUDA_RT_H
 #include "runtime/backend.h"

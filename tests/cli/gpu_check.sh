@@ -82,6 +82,7 @@ folder nan nan 8192 0
 folder arena 5.5 8448 0
 folder dead 5.5 8192 11
 folder 'odd "name' 5.5 8192 0
+sed -i '2i [ "$RANK" != 0 ] || printf "%s\\n" "braid: the loss is not finite" "braid: attention by cuDNN 9.19.0" "MFU: 1" "step 1/2" >\&2' dead/program
 folder broken 5.5 8192 0
 printf 'train:\n\tno-such-tool error\n' >broken/Makefile
 
@@ -103,7 +104,7 @@ run 1 --json rows.json good wrong nan arena dead broken
 says 'losses differ by more than 2e-5'
 says 'the loss of step 1 is '
 says 'rank 2 allocates 8448 bytes, planned are 8192'
-says 'ended with status 11'
+says 'ended with status 11: braid: the loss is not finite$'
 says 'does not build'
 says '5 of 6 folders failed'
 holds rows.json 6

@@ -83,6 +83,10 @@ run old-ptx 1 14 'has PTX alone (its machine code: 80 90), and a driver for CUDA
 run old-nccl 2 '14 14' 'NCCL 2.17 of rank 0 is too old; ' BD_FAKE_NCCL=21701 -- --steps 1
 run other-nccl 2 '14 14' 'rank 0 has NCCL 2.28.9, rank 1 has 2.27.3: install the same' \
   BD_FAKE_NCCL=22809 BD_FAKE_NCCL_OTHER=22703 -- --steps 1
+run nccl-fails 2 '4 4' 'NCCL failed: error, in ncclCommInitRankConfig: no interface is found' \
+  BD_FAKE_NCCL_WORDS='no interface is found' -- --steps 1
+run nccl-memory 2 '14 14' 'the program needs 33555968: Cuda failure 801' BD_FAKE_NCCL_MEMORY=0 \
+  BD_FAKE_NCCL_WORDS='Cuda failure 801' -- --steps 1
 run small-gpu 2 '14 14' 'has 1000000 of 1000000 bytes free; the program needs 33555968: compile for' \
   BD_FAKE_DEVICE_BYTES=1000000 -- --steps 1
 run held-gpu 1 14 'has 10000000 of 40000000 bytes free; the program needs 33555968: end what holds' \

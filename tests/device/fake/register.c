@@ -30,7 +30,9 @@ static int version(void) {
   return number;
 }
 
+// BD_FAKE_NCCL_MEMORY=0: the driver gives NCCL none.
 ncclResult_t ncclMemAlloc(void **at, size_t bytes) {
+  if (!bd_fake_setting("BD_FAKE_NCCL_MEMORY", 1)) return ncclUnhandledCudaError;
   *at = bd_fake_take(__func__, BD_FAKE_SHARED, bytes);
   return *at ? ncclSuccess : ncclUnhandledCudaError;
 }
