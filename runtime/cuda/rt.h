@@ -6,7 +6,7 @@
 //   cudaGetLastError
 //   cudaMalloc cudaFree cudaMallocHost cudaFreeHost (pinned memory is also the device's: the loss
 //   and the sums of squares are written there by kernels)
-//   cudaMemcpyAsync cudaMemsetAsync cudaMemset2DAsync
+//   cudaMemcpyAsync cudaMemcpy2DAsync cudaMemsetAsync cudaMemset2DAsync
 //   cudaStreamCreateWithFlags cudaStreamQuery cudaStreamWaitEvent cudaStreamDestroy
 //   cudaEventCreateWithFlags cudaEventRecord cudaEventQuery cudaEventElapsedTime cudaEventDestroy
 //   cudaStreamBeginCapture cudaStreamEndCapture cudaGraphInstantiate cudaGraphDestroy
@@ -96,7 +96,8 @@ enum {
   BD_CUDA_WORKSPACE_BYTES = 4 << 20,
   BD_CUDA_LEAST_LIBRARY_BYTES = 16 << 20,
   BD_CUDA_STAGINGS = 4,
-  BD_CUDA_STAGING_BYTES = 1 << 20, // or one sample, where that is more
+  BD_CUDA_STAGING_BYTES = 1 << 20,        // or one sample, where that is more
+  BD_CUDA_STAGING_REALS_BYTES = 16 << 20, // of reals, so that threads have a sample each
   BD_CUDA_MOST_OUTGOING = 1024,
   BD_CUDA_MOST_RANGES = 8, // in each other
 };

@@ -91,16 +91,22 @@ static bd_cuda_staging *next_staging(bd_rt *rt) {
   return s;
 }
 
-static void hand_over(bd_rt *rt, bd_cuda_staging *s, void *out, int64_t bytes) {
-  BD_CUDA(cudaMemcpyAsync(out, s->data, (size_t)bytes, cudaMemcpyHostToDevice,
-                          bd_cuda_now(rt)->stream));
+// All copies of it have been asked for.
+static void end_staging(bd_rt *rt, bd_cuda_staging *s) {
   BD_CUDA(cudaEventRecord(s->copied, bd_cuda_now(rt)->stream));
   s->used = 1;
 }
 
-// How many rows of `row_bytes` one staging buffer takes; notes its size while rehearsing.
-static int64_t rows_at_once(bd_rt_device *device, int64_t row_bytes) {
-  const int64_t least = row_bytes > BD_CUDA_STAGING_BYTES ? row_bytes : BD_CUDA_STAGING_BYTES;
+static void hand_over(bd_rt *rt, bd_cuda_staging *s, void *out, int64_t bytes) {
+  BD_CUDA(cudaMemcpyAsync(out, s->data, (size_t)bytes, cudaMemcpyHostToDevice,
+                          bd_cuda_now(rt)->stream));
+  end_staging(rt, s);
+}
+
+// How many rows of `row_bytes` one staging buffer takes, which has `least` bytes or one row; notes
+// its size while rehearsing.
+static int64_t rows_at_once(bd_rt_device *device, int64_t row_bytes, int64_t least) {
+  if (row_bytes > least) least = row_bytes;
   if (device->rehearsing && device->staging_bytes < least) device->staging_bytes = least;
   return row_bytes > 0 ? device->staging_bytes / row_bytes : 0;
 }
@@ -108,7 +114,7 @@ static int64_t rows_at_once(bd_rt_device *device, int64_t row_bytes) {
 static void bring_samples(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int shift,
                           int32_t *out) {
   const int64_t length = rt->program->sequence, row_bytes = length * (int64_t)sizeof *out;
-  const int64_t most = rows_at_once(rt->device, row_bytes);
+  const int64_t most = rows_at_once(rt->device, row_bytes, BD_CUDA_STAGING_BYTES);
   if (rt->device->rehearsing) return;
   for (int64_t row = 0; row < rows; row += most) {
     const int64_t count = rows - row < most ? rows - row : most;
@@ -130,7 +136,7 @@ void bd_rt_ids(bd_rt *rt, int input, int64_t micro_batch, int64_t start, int64_t
                int32_t *out) {
   const int64_t elements = rt->program->ids[input].elements;
   const int64_t row_bytes = elements * (int64_t)sizeof *out;
-  const int64_t most = rows_at_once(rt->device, row_bytes);
+  const int64_t most = rows_at_once(rt->device, row_bytes, BD_CUDA_STAGING_BYTES);
   if (rt->device->rehearsing) return;
   for (int64_t row = 0; row < rows; row += most) {
     const int64_t count = rows - row < most ? rows - row : most;
@@ -150,19 +156,41 @@ static void narrow(int dtype, char *data, int64_t count) {
   }
 }
 
+// Samples on their way to a staging buffer, each where its floats have room.
+typedef struct reading {
+  bd_rt *rt;
+  int dtype;
+  int64_t micro_batch, first, elements;
+  char *rows;
+  int64_t row_bytes;
+} reading;
+
+static void read_row(void *args, int64_t row, int worker) {
+  const reading *const r = args;
+  char *const data = r->rows + row * r->row_bytes;
+  (void)worker;
+  bd_rt_read_reals(r->rt, r->micro_batch, r->first + row, r->elements, (float *)(void *)data);
+  if (bd_rt_is_half(r->dtype)) narrow(r->dtype, data, r->elements);
+}
+
+// The host's threads share the samples: one alone takes longer to read and round an image than to
+// start what the GPU does with it.
 void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64_t rows,
                  int64_t elements, void *out) {
-  const int64_t size = bd_rt_element_bytes(dtype);
-  const int64_t most = rows_at_once(rt->device, elements * (int64_t)sizeof(float));
+  const int64_t bytes = elements * bd_rt_element_bytes(dtype);
+  reading r = {rt, dtype, micro_batch, start, elements, NULL, elements * (int64_t)sizeof(float)};
+  const int64_t most = rows_at_once(rt->device, r.row_bytes, BD_CUDA_STAGING_REALS_BYTES);
   if (rt->device->rehearsing) return;
   for (int64_t row = 0; row < rows; row += most) {
     const int64_t count = rows - row < most ? rows - row : most;
     bd_cuda_staging *const s = next_staging(rt);
-    float *const values = (float *)(void *)s->data;
-    for (int64_t i = 0; i < count; i++)
-      bd_rt_read_reals(rt, micro_batch, start + row + i, elements, values + i * elements);
-    if (bd_rt_is_half(dtype)) narrow(dtype, s->data, count * elements);
-    hand_over(rt, s, (char *)out + row * elements * size, count * elements * size);
+    r.rows = s->data;
+    r.first = start + row;
+    bd_rt_pool_run(rt->pool, read_row, &r, count);
+    BD_CUDA(cudaMemcpy2DAsync((char *)out + row * bytes, (size_t)bytes, s->data,
+                              (size_t)r.row_bytes, (size_t)bytes, (size_t)count,
+                              cudaMemcpyHostToDevice, bd_cuda_now(rt)->stream));
+    end_staging(rt, s);
   }
 }
 
