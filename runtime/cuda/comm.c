@@ -171,7 +171,7 @@ static void open_pipe(bd_rt *rt, bd_cuda_pipe *pipe, int sends) {
   config.maxCTAs = PIPE_BLOCKS;
   pipe->comm = open_comm(rt, pipe->id, 2, sends ? 0 : 1, config);
   pipe->grant = bd_cuda_grant_arena(rt, pipe->comm, 0);
-  BD_CUDA(cudaStreamCreateWithFlags(&pipe->stream, cudaStreamNonBlocking));
+  bd_cuda_open_stream(&pipe->stream, 1);
   BD_CUDA(cudaEventCreateWithFlags(&pipe->ready, cudaEventDisableTiming));
   BD_CUDA(cudaEventCreateWithFlags(&pipe->done, cudaEventDisableTiming));
 }

@@ -27,6 +27,13 @@ void bd_cuda_check_launch(void) {
   bd_cuda_check(cudaGetLastError(), "a kernel's start");
 }
 
+void bd_cuda_open_stream(cudaStream_t *out_stream, int exchanges) {
+  int least = 0, most = 0;
+  BD_CUDA(cudaDeviceGetStreamPriorityRange(&least, &most));
+  BD_CUDA(
+      cudaStreamCreateWithPriority(out_stream, cudaStreamNonBlocking, exchanges ? most : least));
+}
+
 static void start_threads(bd_rt *rt) {
   cpu_set_t allowed;
   const int cores = sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
@@ -111,7 +118,7 @@ int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes) {
   }
   BD_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device->index));
   for (int l = 0; l < BD_CUDA_STREAMS; l++)
-    BD_CUDA(cudaStreamCreateWithFlags(&device->lanes[l].stream, cudaStreamNonBlocking));
+    bd_cuda_open_stream(&device->lanes[l].stream, l != BD_CUDA_MAIN);
   BD_CUDA(cudaEventCreateWithFlags(&device->forked, cudaEventDisableTiming));
   BD_CUDA(cudaEventCreateWithFlags(&device->joined, cudaEventDisableTiming));
   for (int i = 0; i < BD_RT_PREFETCHES; i++)

@@ -7,7 +7,8 @@
 //   cudaMalloc cudaFree cudaMallocHost cudaFreeHost (pinned memory is also the device's: the loss
 //   and the sums of squares are written there by kernels)
 //   cudaMemcpyAsync cudaMemcpy2DAsync cudaMemsetAsync cudaMemset2DAsync
-//   cudaStreamCreateWithFlags cudaStreamQuery cudaStreamWaitEvent cudaStreamDestroy
+//   cudaDeviceGetStreamPriorityRange cudaStreamCreateWithPriority cudaStreamQuery
+//   cudaStreamWaitEvent cudaStreamDestroy
 //   cudaEventCreateWithFlags cudaEventRecord cudaEventQuery cudaEventElapsedTime cudaEventDestroy
 //   cudaStreamBeginCapture cudaStreamEndCapture cudaGraphInstantiate cudaGraphDestroy
 //   cudaGraphLaunch cudaGraphExecDestroy
@@ -176,6 +177,9 @@ int bd_cuda_compare(bd_rt *rt);
 // The arena, host memory, streams and code. 0, or a status with the reason in `message`.
 int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes);
 void bd_cuda_release(bd_rt *rt);
+// For work that `exchanges` something with other ranks: its few blocks get the first places that
+// other kernels leave, and not those that are left when all blocks of these have begun.
+void bd_cuda_open_stream(cudaStream_t *out_stream, int exchanges);
 void bd_cuda_open_sensors(bd_rt *rt);
 void bd_cuda_close_sensors(bd_rt *rt);
 

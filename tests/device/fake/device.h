@@ -55,6 +55,7 @@ int64_t bd_fake_algorithms_digest(void);
 typedef struct bd_fake_counts {
   int64_t device_allocations, device_bytes, device_peak_bytes, pinned_bytes;
   int64_t launches, kernels, copies, matmuls, dnn, collectives, messages, streams, graphs;
+  int64_t preferred_streams; // of the first priority
   int64_t windows, window_collectives, copy_engine_collectives;
   int64_t stream_changes; // collectives on another stream than the communicator's one before
   int64_t handles;        // streams, events, libraries, communicators, .. that were not given back

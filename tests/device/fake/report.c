@@ -19,7 +19,7 @@ static void write_report(void) {
           "\"messages\": %lld, \"streams\": %lld, \"graphs\": %lld, \"windows\": %lld, "
           "\"product_micros\": %lld, \"algorithms\": %lld, "
           "\"window_collectives\": %lld, \"copy_engine_collectives\": %lld, "
-          "\"stream_changes\": %lld, "
+          "\"stream_changes\": %lld, \"preferred_streams\": %lld, "
           "\"left_bytes\": %lld, \"left_handles\": %lld}\n",
           (long long)c->device_allocations, (long long)c->device_peak_bytes, (long long)c->kernels,
           (long long)c->launches, (long long)c->copies, (long long)c->matmuls, (long long)c->dnn,
@@ -27,7 +27,8 @@ static void write_report(void) {
           (long long)c->graphs, (long long)c->windows, (long long)bd_fake_pretended_micros(),
           (long long)bd_fake_algorithms_digest(), (long long)c->window_collectives,
           (long long)c->copy_engine_collectives, (long long)c->stream_changes,
-          (long long)(c->device_bytes + c->pinned_bytes), (long long)c->handles);
+          (long long)c->preferred_streams, (long long)(c->device_bytes + c->pinned_bytes),
+          (long long)c->handles);
   fclose(file);
 }
 

@@ -23,6 +23,21 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags) 
   return cudaSuccess;
 }
 
+enum { FIRST_PRIORITY = -5 };
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *most) {
+  bd_fake_check_started(__func__);
+  *least = 0;
+  *most = FIRST_PRIORITY;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flags, int priority) {
+  if (priority > 0 || priority < FIRST_PRIORITY) bd_fake_fault(__func__, "priority %d", priority);
+  bd_fake_count.preferred_streams += priority == FIRST_PRIORITY;
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+
 static int stream_is_empty(void *args) {
   return bd_fake_stream_is_empty(args);
 }
