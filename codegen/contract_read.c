@@ -1,4 +1,5 @@
 #include "codegen/contract.h"
+#include "ir/pitch.h"
 #include <assert.h>
 #include <string.h>
 
@@ -16,19 +17,20 @@ void bd_contract_read(const bd_module *module, const bd_function *function, cons
   int count = 0;
   memset(letters, 0, sizeof letters);
   for (int tensor = 0; tensor < 3; ++tensor) {
-    const bd_value *value = &function->values[tensor < 2 ? op->in[tensor] : op->out[0]];
+    bd_id id = tensor < 2 ? op->in[tensor] : op->out[0];
+    const bd_value *value = &function->values[id];
     bd_type local = bd_value_local_type(module, value);
-    int64_t stride = bd_type_elements(&local, 1);
+    int64_t strides[BD_MAX_RANK];
+    bd_value_strides(module, function, id, strides);
     for (int d = 0; d < local.rank; ++d, ++at) {
       assert(*at >= 'a' && *at <= 'z');
       bd_contract_letter *letter = &letters[find_letter(letters, &count, *at)];
       int64_t extent = bd_extent(value->type.dims[d], module->micro_batch);
-      stride /= local.dims[d];
       letter->padded = local.dims[d];
       letter->full =
           local.dims[d] * bd_sharding_parts(&module->mesh, &value->sharding, d) == extent;
       letter->in[tensor] = true;
-      letter->stride[tensor] = stride;
+      letter->stride[tensor] = strides[d];
       letter->tensor = tensor;
       letter->dim = d;
     }

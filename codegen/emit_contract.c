@@ -2,6 +2,7 @@
 #include "codegen/contract.h"
 #include "codegen/emit.h"
 #include "ir/float8.h"
+#include "ir/pitch.h"
 #include "runtime/braid_rt_abi.h"
 
 typedef struct writer {
@@ -161,9 +162,8 @@ static void add_zero(const writer *w, bool accumulates) {
   for (int i = 0; i < w->contract.outer_count; ++i) {
     int letter = w->contract.outer[i];
     if (accumulates || !is_summed(w, letter) || w->contract.letter[letter].full) continue;
-    int64_t bytes =
-        bd_emit_elements(w->body->emitter->module, &w->body->function->values[w->op->out[0]]) *
-        bd_dtype_bytes(dtype_of(w, 2));
+    int64_t bytes = bd_value_elements(w->body->emitter->module, w->body->function, w->op->out[0]) *
+                    bd_dtype_bytes(dtype_of(w, 2));
     bd_text_addf(w->body->text, "  if (%s == 0) bd_rt_zero(rt, v%d, %lld);\n", w->count[letter],
                  w->op->out[0], (long long)bytes);
   }

@@ -1,5 +1,6 @@
 // One C function per variant of a layer function.
 #include "codegen/emit.h"
+#include "ir/pitch.h"
 #include "runtime/braid_rt_abi.h"
 #include <assert.h>
 
@@ -77,12 +78,17 @@ static void add_signature(const bd_emit_body *body, int number) {
   bd_text_add(text, ") {\n");
 }
 
-static void add_local_type(const bd_emit_body *body, const bd_value *value) {
+static void add_local_type(const bd_emit_body *body, bd_id id) {
+  const bd_value *value = &body->function->values[id];
   bd_type local = bd_value_local_type(body->emitter->module, value);
+  int64_t strides[BD_MAX_RANK];
+  bd_value_strides(body->emitter->module, body->function, id, strides);
   bd_text_addf(body->text, "%s[", bd_dtype_name(local.dtype));
   for (int d = 0; d < local.rank; ++d)
     bd_text_addf(body->text, "%s%lld", d ? "," : "", (long long)local.dims[d]);
   bd_text_add(body->text, "]");
+  if (local.rank >= 2 && strides[local.rank - 2] != local.dims[local.rank - 1])
+    bd_text_addf(body->text, ", rows %lld apart", (long long)strides[local.rank - 2]);
 }
 
 // The steps of the function being written.
@@ -122,7 +128,7 @@ static void add_pointers(const bd_emit_body *body, const steps *s) {
     if (!used[v] || (!tape && value->segment != BD_SEGMENT_WORKSPACE)) continue;
     bd_text_addf(body->text, "  void *const v%d = %s + %lld; // ", v, tape ? "tape" : "work",
                  (long long)value->offset_bytes);
-    add_local_type(body, value);
+    add_local_type(body, v);
     bd_text_add(body->text, "\n");
   }
 }

@@ -6,7 +6,7 @@ bd_stretch bd_stretch_of(const bd_module *module, const bd_function *function, b
   if (value->segment != BD_SEGMENT_WORKSPACE && value->segment != BD_SEGMENT_TAPE)
     return (bd_stretch){BD_SEGMENT_NONE, 0, 0};
   return (bd_stretch){value->segment, value->offset_bytes,
-                      value->offset_bytes + bd_memory_value_bytes(module, value)};
+                      value->offset_bytes + bd_memory_inner_bytes(module, function, id)};
 }
 
 bool bd_stretch_meet(bd_stretch a, bd_stretch b) {

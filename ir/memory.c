@@ -3,11 +3,17 @@
 #include "ir/fuse.h"
 #include "ir/layout.h"
 #include "ir/optimizer.h"
+#include "ir/pitch.h"
 
 int64_t bd_memory_value_bytes(const bd_module *module, const bd_value *value) {
   return bd_align(
       bd_local_elements(&module->mesh, &value->sharding, &value->type, module->micro_batch) *
       bd_dtype_bytes(value->type.dtype));
+}
+
+int64_t bd_memory_inner_bytes(const bd_module *module, const bd_function *function, bd_id id) {
+  return bd_align(bd_value_elements(module, function, id) *
+                  bd_dtype_bytes(function->values[id].type.dtype));
 }
 
 // Of a factor of bf16 in 8 bits.

@@ -55,6 +55,8 @@ int64_t bd_memory_scratch_bytes(const bd_module *module, const bd_function *func
 
 // Bytes of one rank's buffer for a value of an spmd function (aligned).
 int64_t bd_memory_value_bytes(const bd_module *module, const bd_value *value);
+// The same of one on the tape or in the workspace, whose rows may lie apart (ir/pitch.h).
+int64_t bd_memory_inner_bytes(const bd_module *module, const bd_function *function, bd_id value);
 
 // Places a function's inner values in the workspace: values that are neither parameters, results,
 // nor saved; first fit by decreasing size over live ranges in op order; in-place ops share when the

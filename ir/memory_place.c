@@ -148,7 +148,7 @@ static void place_output(placing *p, int step, bd_id id, bd_id only) {
     return;
   }
   p->buffer[id] = add_buffer(p, first_write(p, step), p->last_read[id],
-                             bd_memory_value_bytes(p->module, &p->function->values[id]));
+                             bd_memory_inner_bytes(p->module, p->function, id));
 }
 
 static void collect_buffers(placing *p) {
@@ -294,7 +294,7 @@ bd_status bd_memory_place_tape(bd_ctx *ctx, const bd_module *module, bd_function
       continue;
     value->segment = BD_SEGMENT_TAPE;
     value->offset_bytes = bytes;
-    bytes += bd_memory_value_bytes(module, value);
+    bytes += bd_memory_inner_bytes(module, forward, forward->saves[i]);
     if (!backward) continue;
     bd_value *restored = &backward->values[backward->params[i]];
     restored->segment = BD_SEGMENT_TAPE;

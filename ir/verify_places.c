@@ -1,5 +1,6 @@
 #include "ir/fuse.h"
 #include "ir/memory.h"
+#include "ir/pitch.h"
 #include "ir/verify_internal.h"
 #include <stdlib.h>
 
@@ -36,9 +37,8 @@ static int *find_last_uses(bd_verifier *v, const bd_function *function, const in
   return last;
 }
 
-static int64_t place_bytes(const bd_module *module, const bd_value *value) {
-  return bd_local_elements(&module->mesh, &value->sharding, &value->type, module->micro_batch) *
-         bd_dtype_bytes(value->type.dtype);
+static int64_t place_bytes(const bd_module *module, const bd_function *function, bd_id id) {
+  return bd_value_elements(module, function, id) * bd_dtype_bytes(function->values[id].type.dtype);
 }
 
 static int by_start(const void *a, const void *b) {
@@ -69,7 +69,7 @@ static bd_status verify_segment(bd_verifier *v, const bd_function *function, con
   for (bd_id id = 0; id < function->value_count; ++id) {
     const bd_value *value = &function->values[id];
     if (value->segment != segment) continue;
-    int64_t bytes = place_bytes(v->module, value);
+    int64_t bytes = place_bytes(v->module, function, id);
     // Forward fills the tape for later; backward uses it up.
     bool filled = segment == BD_SEGMENT_TAPE && function->role == BD_ROLE_FORWARD;
     int first = filled || value->producer < 0 ? -1 : step[value->producer];

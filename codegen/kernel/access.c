@@ -1,5 +1,6 @@
 // Addresses, loads and stores.
 #include "codegen/kernel/gen.h"
+#include "ir/pitch.h"
 #include <assert.h>
 
 LLVMValueRef bd_gen_buffer(bd_gen *g, int slot) {
@@ -42,9 +43,11 @@ bd_access bd_gen_access(bd_gen *g, bd_id id, const int8_t *loop_of_dim) {
   bd_type local = bd_value_local_type(module, value);
   bd_access access = {.dtype = local.dtype, .aligned = BD_GEN_ALIGNED};
   access.base = access.valid = buffer_of(g, id, &access.accumulate);
-  int64_t stride = 1;
+  int64_t strides[BD_MAX_RANK];
+  bd_value_strides(module, g->kernel->function, id, strides);
   for (int d = local.rank - 1; d >= 0; d--) {
     int loop = loop_of_dim[d];
+    int64_t stride = strides[d];
     if (loop >= 0) {
       access.stride[loop] += stride;
       // A dimension that is whole under a split loop is addressed by the logical index.
@@ -55,7 +58,6 @@ bd_access bd_gen_access(bd_gen *g, bd_id id, const int8_t *loop_of_dim) {
         access.aligned = aligned_after(access.aligned, access.dtype, stride);
       }
     }
-    stride *= local.dims[d];
   }
   return access;
 }

@@ -90,9 +90,10 @@ static bd_kept kept_as(const listing *l, const bd_function *callee, const char *
 }
 
 // A value on the tapes in flight.
-static void add_saved(listing *l, const bd_function *callee, const bd_value *value) {
+static void add_saved(listing *l, const bd_function *callee, bd_id id) {
+  const bd_value *value = &callee->values[id];
   bd_kept kept = kept_as(l, callee, value->name);
-  int64_t bytes = bd_memory_value_bytes(l->spmd, value);
+  int64_t bytes = bd_memory_inner_bytes(l->spmd, callee, id);
   const char *name = bd_intern_f(l->ctx, "%s: %s", callee->name, value->name);
   if (kept != BD_KEPT_WHOLE && bytes > l->back_bytes) {
     l->back_bytes = bytes;
@@ -106,8 +107,8 @@ static void add_forward(listing *l, const bd_op *call, const bd_function *callee
   for (int p = 0; p < callee->param_count; p++)
     if (callee->is_weight[p]) add_weight(l, callee, p, call->in[p], seen);
   for (int i = 0; i < callee->save_count; i++) {
-    const bd_value *value = &callee->values[callee->saves[i]];
-    if (value->segment == BD_SEGMENT_TAPE) add_saved(l, callee, value);
+    bd_id id = callee->saves[i];
+    if (callee->values[id].segment == BD_SEGMENT_TAPE) add_saved(l, callee, id);
   }
   for (int i = 0; i < call->out_count; i++) {
     const bd_place *place = &l->layout.values[call->out[i]];
@@ -156,10 +157,10 @@ static int64_t alive(listing *l, const bd_function *f, const int *last, int64_t 
       again = again || offsets[i] == value->offset_bytes;
     if (last[v] < at || again) continue;
     offsets[count++] = value->offset_bytes;
-    total += bd_memory_value_bytes(spmd, value);
+    total += bd_memory_inner_bytes(spmd, f, v);
     if (!adds) continue;
     const char *name = bd_intern_f(ctx, "%s: %s", f->name, value->name);
-    add(l, name, name, BD_SEGMENT_WORKSPACE, bd_memory_value_bytes(spmd, value), 1);
+    add(l, name, name, BD_SEGMENT_WORKSPACE, bd_memory_inner_bytes(spmd, f, v), 1);
   }
   return total;
 }
