@@ -2,6 +2,7 @@
 
 #include "codegen/fused_norm.h"
 #include "ir/layout.h"
+#include "ir/pitch.h"
 #include "runtime/braid_rt_abi.h"
 #include "tests/record/terms.h"
 
@@ -84,7 +85,8 @@ static int number_of(const builder *b, int call, const bd_function *f, bd_id id)
 
 static void use_in_call(builder *b, int call, const bd_function *f, bd_id id,
                         record_access access) {
-  add_use(b, access, number_of(b, call, f, id), record_value_bytes(b->module, &f->values[id]));
+  const int64_t bytes = bd_dtype_bytes(f->values[id].type.dtype);
+  add_use(b, access, number_of(b, call, f, id), bd_value_elements(b->module, f, id) * bytes);
 }
 
 static void add_kernel(builder *b, int call, const bd_kernel *k) {
