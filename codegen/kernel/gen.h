@@ -83,6 +83,7 @@ typedef struct bd_gen {
   LLVMValueRef mask;                // of the lanes in range, NULL: all
   LLVMValueRef lane_from, lane_to;  // this item's part of the lane loop
   bool rolled;                      // loops that end now are not to be unrolled
+  int copies;                       // of the body of the loop that ends next; 0: as LLVM likes
 } bd_gen;
 
 typedef void (*bd_gen_body)(bd_gen *g, void *user);

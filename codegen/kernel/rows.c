@@ -54,6 +54,9 @@ static void host_columns(bd_gen *g, bd_gen_columns *c, bd_gen_nest *nest) {
 // index of the longest of the summed loops. `ALONG` threads lie along columns, which read a sector
 // of memory together, in bytes.
 enum { ALONG = 8, SHARES = BD_GEN_THREADS / ALONG, SECTOR = 32 };
+// Rows that a thread has on their way at once. Few columns make few blocks, each of which waits for
+// memory as often as its threads do.
+enum { AHEAD = 8 };
 
 // Sums of a thread's columns, f64.
 static LLVMTypeRef sums_type(bd_gen *g, const bd_gen_columns *c) {
@@ -71,6 +74,15 @@ static void find_strided_row(bd_gen *g, bd_gen_columns *c) {
     if (g->loop[c->row[i]].extent > g->loop[c->row[longest]].extent) longest = i;
   c->strided_row = c->row[longest];
   c->row[longest] = c->row[--c->row_count];
+  int count = 0;
+  for (int i = 0; i < c->row_count; i++) {
+    const bd_gen_loop *loop = &g->loop[c->row[i]];
+    if (loop->extent > 1 || loop->split)
+      c->row[count++] = c->row[i];
+    else
+      g->index[c->row[i]] = bd_gen_long(g, 0);
+  }
+  c->row_count = count;
 }
 
 static LLVMValueRef share_of(bd_gen *g, const bd_gen_columns *c, int sum, LLVMValueRef share) {
@@ -113,6 +125,7 @@ static void block_item(bd_gen *g, void *user) {
   all = LLVMBuildSelect(g->b, there, all, none, "");
   bd_gen_for rows = bd_gen_for_begin(g, share, all, bd_gen_long(g, SHARES));
   g->index[c->strided_row] = rows.index;
+  g->copies = AHEAD; // of the innermost loop
   bd_gen_serial(g, c->row_count, c->row, column_rows, c);
   bd_gen_for_end(g, &rows);
   for (int i = 0; i < c->sums; i++)

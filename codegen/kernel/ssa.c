@@ -163,12 +163,14 @@ bd_gen_for bd_gen_for_begin(bd_gen *g, LLVMValueRef from, LLVMValueRef to, LLVMV
   return loop;
 }
 
-// The loop's name is its own first operand.
-static void keep_rolled(bd_gen *g, LLVMValueRef branch) {
-  static const char word[] = "llvm.loop.unroll.disable";
-  LLVMMetadataRef text = LLVMMDStringInContext2(g->llvm, word, sizeof word - 1);
+// How often the loop's body is copied, 0: never. The loop's name is its own first operand.
+static void set_copies(bd_gen *g, LLVMValueRef branch, int copies) {
+  const char *word = copies ? "llvm.loop.unroll.count" : "llvm.loop.unroll.disable";
+  LLVMValueRef count = LLVMConstInt(bd_gen_i32(g), (unsigned long long)copies, false);
+  LLVMMetadataRef what[] = {LLVMMDStringInContext2(g->llvm, word, strlen(word)),
+                            LLVMValueAsMetadata(count)};
   LLVMMetadataRef self = LLVMTemporaryMDNode(g->llvm, NULL, 0);
-  LLVMMetadataRef operands[] = {self, LLVMMDNodeInContext2(g->llvm, &text, 1)};
+  LLVMMetadataRef operands[] = {self, LLVMMDNodeInContext2(g->llvm, what, copies ? 2 : 1)};
   LLVMMetadataRef node = LLVMMDNodeInContext2(g->llvm, operands, 2);
   LLVMMetadataReplaceAllUsesWith(self, node);
   LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(g->llvm, "llvm.loop", 9),
@@ -179,7 +181,8 @@ void bd_gen_for_end(bd_gen *g, bd_gen_for *loop) {
   LLVMValueRef next = LLVMBuildNSWAdd(g->b, loop->index, loop->step, "");
   LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->b);
   LLVMValueRef back = LLVMBuildBr(g->b, loop->head);
-  if (g->rolled) keep_rolled(g, back);
+  if (g->rolled || g->copies) set_copies(g, back, g->rolled ? 0 : g->copies);
+  g->copies = 0;
   LLVMAddIncoming(loop->index, &next, &latch, 1);
   LLVMPositionBuilderAtEnd(g->b, loop->exit);
 }
