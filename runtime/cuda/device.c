@@ -20,7 +20,8 @@ void bd_cuda_check(cudaError_t error, const char *call) {
 
 void bd_cuda_check_blas(cublasStatus_t status, const char *call) {
   if (status != CUBLAS_STATUS_SUCCESS)
-    bd_rt_fail(BD_RT_EXIT_EXTERNAL, "cuBLASLt failed with status %d, in %s", (int)status, call);
+    bd_rt_fail(BD_RT_EXIT_EXTERNAL, "cuBLASLt failed: %s, in %s", cublasLtGetStatusString(status),
+               call);
 }
 
 void bd_cuda_check_launch(void) {

@@ -29,9 +29,11 @@ static void multiply(bd_rt *rt, const call *c, const bd_cuda_product *p, const v
   const int64_t count = bd_cuda_product_sum_count(&p->key);
   float *const sums = count > 0 ? bd_cuda_product_sums(device, &p->key) : NULL;
   bd_cuda_product_set_epilogue(p, e, sums);
-  BD_CUDA_BLAS(cublasLtMatmul(device->blas, p->operation, &alpha, b, p->left, a, p->right, &beta,
-                              adds ? e->other : c->out, p->out, c->out, p->out, &p->algorithm,
-                              device->library, p->workspace_bytes, bd_cuda_now(rt)->stream));
+  const cublasStatus_t status =
+      cublasLtMatmul(device->blas, p->operation, &alpha, b, p->left, a, p->right, &beta,
+                     adds ? e->other : c->out, p->out, c->out, p->out, &p->algorithm,
+                     device->library, p->workspace_bytes, bd_cuda_now(rt)->stream);
+  bd_cuda_product_check(rt, p, status, "cublasLtMatmul");
   if (!sums) return;
   bd_cuda_add(bd_cuda_now(rt), e->sums, sums, count);
   bd_cuda_check_launch();

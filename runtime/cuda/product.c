@@ -1,4 +1,5 @@
 #include "runtime/cuda/product.h"
+#include "runtime/cuda/tune.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +165,15 @@ float *bd_cuda_product_sums(const bd_rt_device *device, const bd_cuda_product_ke
   return (float *)(void *)(device->library + bd_cuda_product_workspace(device, k));
 }
 
+void bd_cuda_product_check(const bd_rt *rt, const bd_cuda_product *p, cublasStatus_t status,
+                           const char *call) {
+  char name[BD_TUNE_PRODUCT_BYTES];
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  bd_cuda_product_name(rt, p, name);
+  bd_rt_fail(BD_RT_EXIT_EXTERNAL, "cuBLASLt failed: %s, in %s of %s",
+             cublasLtGetStatusString(status), call, name);
+}
+
 int bd_cuda_product_ask(bd_rt *rt, const bd_cuda_product *p, int most,
                         cublasLtMatmulHeuristicResult_t *results) {
   cublasLtMatmulPreference_t preference;
@@ -185,8 +195,10 @@ int bd_cuda_product_ask(bd_rt *rt, const bd_cuda_product *p, int most,
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(rt->device->blas, p->operation, p->left, p->right, p->out,
                                      p->out, preference, most, results, &found);
-  if (status != CUBLAS_STATUS_NOT_SUPPORTED)
-    bd_cuda_check_blas(status, "cublasLtMatmulAlgoGetHeuristic");
+  // What it will not do besides a product it may also call an invalid value.
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED &&
+      (status != CUBLAS_STATUS_INVALID_VALUE || p->key.epilogue == BD_RT_EPILOGUE_NONE))
+    bd_cuda_product_check(rt, p, status, "cublasLtMatmulAlgoGetHeuristic");
   BD_CUDA_BLAS(cublasLtMatmulPreferenceDestroy(preference));
   return status == CUBLAS_STATUS_SUCCESS ? found : 0;
 }
@@ -195,9 +207,7 @@ static void choose(bd_rt *rt, bd_cuda_product *p) {
   cublasLtMatmulHeuristicResult_t result;
   p->exists = bd_cuda_product_ask(rt, p, 1, &result) > 0;
   if (!p->exists && p->key.epilogue == BD_RT_EPILOGUE_NONE)
-    bd_rt_fail(BD_RT_EXIT_EXTERNAL, "cuBLASLt has no algorithm for a product of %lld x %lld x %lld",
-               (long long)p->key.right.columns, (long long)p->key.left.rows,
-               (long long)p->key.left.columns);
+    bd_cuda_product_check(rt, p, CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
   if (!p->exists) return;
   p->algorithm = result.algo;
   p->workspace_bytes = result.workspaceSize;

@@ -39,6 +39,9 @@ bd_cuda_product_key bd_cuda_product_key_of(const bd_rt_gemm *shape, const bd_rt_
 // algorithm.
 bd_cuda_product *bd_cuda_product_of(bd_rt *rt, const bd_cuda_product_key *key,
                                     const bd_rt_epilogue *epilogue);
+// Ends the job unless a call for this product succeeded.
+void bd_cuda_product_check(const bd_rt *rt, const bd_cuda_product *product, cublasStatus_t status,
+                           const char *call);
 // The library's first algorithms for a product, at most `most`, that fit the workspace and give the
 // same bits every time. Returns how many there are.
 int bd_cuda_product_ask(bd_rt *rt, const bd_cuda_product *product, int most,

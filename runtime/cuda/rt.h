@@ -14,10 +14,10 @@
 //   cudaGraphLaunch cudaGraphExecDestroy
 //   cudaLibraryLoadData cudaLibraryGetKernel cudaLaunchKernel cudaLibraryUnload
 // of cuBLASLt:
-//   cublasLtCreate cublasLtDestroy cublasLtGetVersion cublasLtMatmul cublasLtMatmulAlgoGetHeuristic
-//   cublasLtMatmulAlgoCheck cublasLtMatmulAlgoConfigGetAttribute (REDUCTION_SCHEME)
-//   cublasLtMatmulDescCreate/SetAttribute (TRANSA, TRANSB, A_SCALE_POINTER, B_SCALE_POINTER,
-//   EPILOGUE, BIAS_POINTER, EPILOGUE_AUX_POINTER, EPILOGUE_AUX_LD)/Destroy
+//   cublasLtCreate cublasLtDestroy cublasLtGetVersion cublasLtGetStatusString cublasLtMatmul
+//   cublasLtMatmulAlgoGetHeuristic cublasLtMatmulAlgoCheck cublasLtMatmulAlgoConfigGetAttribute
+//   (REDUCTION_SCHEME) cublasLtMatmulDescCreate/SetAttribute (TRANSA, TRANSB, A_SCALE_POINTER,
+//   B_SCALE_POINTER, EPILOGUE, BIAS_POINTER, EPILOGUE_AUX_POINTER, EPILOGUE_AUX_LD)/Destroy
 //   cublasLtMatrixLayoutCreate/SetAttribute (BATCH_COUNT, STRIDED_BATCH_OFFSET)/Destroy
 //   cublasLtMatmulPreferenceCreate/SetAttribute (MAX_WORKSPACE_BYTES, REDUCTION_SCHEME_MASK,
 //   MIN_ALIGNMENT_{A,B,C,D}_BYTES)/Destroy

@@ -239,8 +239,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   const bd_fake_matmul problem = problem_of(__func__, desc, a, b, c, d);
   if (requested < 1) bd_fake_fault(__func__, "%d algorithms are asked for", requested);
   *out_count = 0;
+  // The library says either of what it has no algorithm for.
   if ((uint32_t)bd_fake_setting("BD_FAKE_NO_EPILOGUE", 0) == problem.desc.epilogue)
-    return CUBLAS_STATUS_NOT_SUPPORTED;
+    return problem.desc.aux ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_NOT_SUPPORTED;
   bd_fake_algorithm algorithm = {.key = key_of(&problem),
                                  .workspace_bytes = p->workspace_bytes,
                                  .bias_alignment = alignment_of(problem.desc.bias),
