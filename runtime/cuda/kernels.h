@@ -21,6 +21,7 @@ enum {
   BD_CUDA_SQUARE_GROUPS = 256,
   BD_CUDA_F8_LANES = 1 << 16, // most partial maxima of bd_cuda_round_f8
   BD_CUDA_F8_ROOM = BD_CUDA_F8_LANES + 512,
+  BD_CUDA_EMBED_TOKENS = 1 << 13,
 };
 
 // What a kernel reads on the device instead of taking it as an argument, because it differs from
@@ -98,10 +99,11 @@ void bd_cuda_round_f8(const bd_cuda_queue *queue, const bd_cuda_factor *factor, 
 // kept.cu: `from` may be changed at once.
 void bd_cuda_put(const bd_cuda_queue *queue, const bd_cuda_kept *from, int count, bd_cuda_kept *to);
 
-// embed.cu: `links` holds 2 * count numbers.
+// embed.cu, of at most BD_CUDA_EMBED_TOKENS tokens at once, each of which is compared with all;
+// `places` holds 2 * count numbers.
 void bd_cuda_embed_dw(const bd_cuda_queue *queue, int dtype, const int32_t *ids, const void *dout,
                       int64_t count, int64_t c, int64_t row_start, int64_t rows, float *dtable,
-                      int32_t *links);
+                      int32_t *places);
 
 // conv.cu: see bd_rt_convolve, bd_rt_maxpool and their gradients.
 void bd_cuda_conv(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, const void *w,

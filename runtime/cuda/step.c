@@ -204,13 +204,13 @@ typedef struct embedding {
 static void run_embed_dw(bd_rt *rt, const void *args) {
   bd_rt_device *const device = rt->device;
   const embedding *const e = args;
-  int32_t *const links = (int32_t *)(void *)device->room;
-  const int64_t most = device->room_bytes / (2 * (int64_t)sizeof *links);
+  int32_t *const places = (int32_t *)(void *)device->room;
+  const int64_t most = BD_CUDA_EMBED_TOKENS;
   const int64_t size = bd_rt_element_bytes((int)e->dtype);
   for (int64_t done = 0; done < e->count; done += most) {
     bd_cuda_embed_dw(bd_cuda_now(rt), (int)e->dtype, e->ids + done, e->dout + done * e->c * size,
                      bd_rt_least(e->count - done, most), e->c, e->row_start, e->rows, e->dtable,
-                     links);
+                     places);
     bd_cuda_check_launch();
   }
 }
