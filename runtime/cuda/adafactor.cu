@@ -28,9 +28,7 @@ static __global__ void add_strands(bd_rt_rule u, lines l, double *partials) {
 static __global__ void mix_lines(const double *partials, int64_t count, int64_t strands,
                                  bd_rt_mixing mixing, float *kept) {
   BD_FOR_ITEMS(line, count) {
-    double sum = 0;
-    for (int64_t strand = 0; strand < strands; strand++)
-      sum += partials[line * strands + strand];
+    const double sum = bd_cuda_sum(partials + line * strands, strands);
     kept[line] = mixing.keep * kept[line] + mixing.share * (float)sum;
   }
 }
@@ -85,12 +83,8 @@ static __global__ void add_elements(bd_rt_rule u, int which, int64_t strands, do
 
 // partials[BD_CUDA_LANES + g] = the sum of the g-th of BD_CUDA_SQUARE_GROUPS parts.
 static __global__ void add_groups(double *partials, int64_t each) {
-  BD_FOR_ITEMS(group, BD_CUDA_SQUARE_GROUPS) {
-    double sum = 0;
-    for (int64_t i = 0; i < each; i++)
-      sum += partials[group * each + i];
-    partials[BD_CUDA_LANES + group] = sum;
-  }
+  BD_FOR_ITEMS(group, BD_CUDA_SQUARE_GROUPS)
+  partials[BD_CUDA_LANES + group] = bd_cuda_sum(partials + group * each, each);
 }
 
 void bd_cuda_add_squares(const bd_cuda_queue *queue, const bd_rt_rule *rule, int which,

@@ -1,6 +1,8 @@
 // The end of a step, element by element with the arithmetic of the CPU's.
 #include "runtime/cuda/device.cuh"
 
+enum { WARP = 32 };
+
 // Where element `i` of the rule lies in the model's buffer.
 static __device__ int64_t place_of(const bd_rt_rule &u, int64_t i) {
   return u.row ? i / u.row * u.stride + i % u.row : i;
@@ -113,12 +115,7 @@ static __global__ void square_lanes(const float *data, int64_t count, int64_t la
 
 // sums[g] = the sum of in[g * each] to in[g * each + each - 1].
 static __global__ void sum_groups(const double *in, int64_t each, int64_t groups, double *sums) {
-  BD_FOR_ITEMS(group, groups) {
-    double sum = 0;
-    for (int64_t i = 0; i < each; i++)
-      sum += in[group * each + i];
-    sums[group] = sum;
-  }
+  BD_FOR_ITEMS(group, groups) sums[group] = bd_cuda_sum(in + group * each, each);
 }
 
 static __global__ void add_loss(double *sum, const float *loss) {
@@ -185,11 +182,12 @@ void bd_cuda_square_sum(const bd_cuda_queue *queue, const float *data, int64_t c
   int64_t lanes = (count / 16 + groups - 1) / groups * groups;
   if (lanes < groups) lanes = groups;
   if (lanes > BD_CUDA_LANES) lanes = BD_CUDA_LANES;
-  double *const sums = partials + BD_CUDA_LANES;
+  double *const sums = lanes == groups ? partials : partials + BD_CUDA_LANES;
   BD_LAUNCH(square_lanes, blocks_of(queue, lanes), BD_CUDA_THREADS, queue->stream, data, count,
             lanes, partials);
-  BD_LAUNCH(sum_groups, 1, BD_CUDA_THREADS, queue->stream, (const double *)partials, lanes / groups,
-            groups, sums);
+  if (lanes > groups)
+    BD_LAUNCH(sum_groups, (int)(groups / WARP), WARP, queue->stream, (const double *)partials,
+              lanes / groups, groups, sums);
   BD_LAUNCH(sum_groups, 1, 1, queue->stream, (const double *)sums, groups, (int64_t)1, out);
 }
 
