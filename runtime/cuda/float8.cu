@@ -25,6 +25,24 @@ static __global__ void find_most(bd_cuda_factor f, int64_t lanes, uint32_t *most
   }
 }
 
+// Of factors without gaps, 16 bytes at a time: which rows they are of makes no difference.
+static __global__ void find_most_packed(const uint4 *data, int64_t packs, int64_t lanes,
+                                        uint32_t *most) {
+  BD_FOR_ITEMS(lane, lanes) {
+    uint32_t largest = 0;
+    for (int64_t i = lane; i < packs; i += lanes) {
+      const uint4 pack = data[i];
+      const uint32_t words[] = {pack.x, pack.y, pack.z, pack.w};
+      for (int w = 0; w < 4; w++) {
+        const uint32_t low = words[w] & 0x7FFF, high = words[w] >> 16 & 0x7FFF;
+        const uint32_t size = high > low ? high : low;
+        largest = size > largest ? size : largest;
+      }
+    }
+    most[lane] = largest;
+  }
+}
+
 // The largest of `each` numbers, for each group.
 static __global__ void find_most_of_groups(const uint32_t *in, int64_t each, int64_t groups,
                                            uint32_t *most) {
@@ -48,20 +66,32 @@ static __global__ void set_scale(int format, const uint32_t *most, float *scale,
 struct alignas(RUN) run {
   uint8_t codes[RUN];
 };
+struct alignas(RUN) halves {
+  uint16_t number[RUN];
+};
 
-// Runs of terms; those of neighbouring threads are read from neighbouring places.
-static __global__ void round_runs(bd_cuda_factor f, const float *scale, run *out) {
+// Runs of terms; those of neighbouring threads are read from neighbouring places. `packed`: a run's
+// terms lie one after another, from a multiple of 16 bytes on.
+static __global__ void round_runs(bd_cuda_factor f, int packed, const float *scale, run *out) {
   const int64_t runs = f.terms / RUN;
   BD_FOR_ITEMS(i, f.rows * runs) {
     const int64_t row = f.term_stride == 1 ? i / runs : i % f.rows;
     const int64_t first = f.term_stride == 1 ? i % runs : i / f.rows;
+    halves read;
     run made;
-    for (int j = 0; j < RUN; j++) {
-      const float value = bd_rt_from_bf16(f.data[place_of(f, row, first * RUN + j)]);
-      made.codes[j] = bd_rt_to_f8(f.format, value * *scale);
-    }
+    if (packed)
+      read = *(const halves *)(f.data + place_of(f, row, first * RUN));
+    else
+      for (int j = 0; j < RUN; j++)
+        read.number[j] = f.data[place_of(f, row, first * RUN + j)];
+    for (int j = 0; j < RUN; j++)
+      made.codes[j] = bd_rt_to_f8(f.format, bd_rt_from_bf16(read.number[j]) * *scale);
     out[row * runs + first] = made;
   }
+}
+
+static bool begins_even(const void *address, int64_t stride) {
+  return ((uintptr_t)address | (uintptr_t)(stride * 2)) % RUN == 0;
 }
 
 void bd_cuda_round_f8(const bd_cuda_queue *queue, const bd_cuda_factor *factor, uint32_t *room,
@@ -71,11 +101,17 @@ void bd_cuda_round_f8(const bd_cuda_queue *queue, const bd_cuda_factor *factor, 
   const int64_t each = wanted < most_lanes / GROUPS ? wanted : most_lanes / GROUPS;
   uint32_t *const lanes = room, *const groups = lanes + BD_CUDA_F8_LANES;
   uint32_t *const most = groups + GROUPS;
-  BD_LAUNCH(find_most, blocks_of(queue, each * GROUPS), BD_CUDA_THREADS, queue->stream, *factor,
-            each * GROUPS, lanes);
+  const bool rows = factor->term_stride == 1, gapless = rows ? factor->row_stride == factor->terms
+                                                             : factor->term_stride == factor->rows;
+  if (gapless && begins_even(factor->data, 0))
+    BD_LAUNCH(find_most_packed, blocks_of(queue, each * GROUPS), BD_CUDA_THREADS, queue->stream,
+              (const uint4 *)factor->data, count / 8, each * GROUPS, lanes);
+  else
+    BD_LAUNCH(find_most, blocks_of(queue, each * GROUPS), BD_CUDA_THREADS, queue->stream, *factor,
+              each * GROUPS, lanes);
   BD_LAUNCH(find_most_of_groups, 1, GROUPS, queue->stream, lanes, each, (int64_t)GROUPS, groups);
   BD_LAUNCH(find_most_of_groups, 1, 1, queue->stream, groups, (int64_t)GROUPS, (int64_t)1, most);
   BD_LAUNCH(set_scale, 1, 1, queue->stream, factor->format, most, scales, scales + 1);
   BD_LAUNCH(round_runs, blocks_of(queue, count / RUN), BD_CUDA_THREADS, queue->stream, *factor,
-            scales, (run *)out);
+            (int)(rows && begins_even(factor->data, factor->row_stride)), scales, (run *)out);
 }
