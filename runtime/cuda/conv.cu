@@ -170,18 +170,37 @@ static __global__ void place_filters(bd_rt_conv s, int dtype, const typename typ
   }
 }
 
+// Which place along dimension d is point k of the window of point y; -1: outside.
+static __device__ int64_t place_along(const bd_rt_conv &s, int d, int64_t y, int64_t k) {
+  const int64_t i = y * s.stride[d] + k * s.dilation[d] - s.before[d];
+  return i < s.x[d] ? i : -1;
+}
+
+// Which point of the result along dimension d has place x as point k of its window; -1: none.
+static __device__ int64_t window_along(const bd_rt_conv &s, int d, int64_t x, int64_t k) {
+  const int64_t start = x + s.before[d] - k * s.dilation[d];
+  const int64_t window = start < 0 ? 0 : start / s.stride[d];
+  return start == window * s.stride[d] && window < s.y[d] ? window : -1;
+}
+
 // Which point of the image's plane is the first greatest value of the window of point y; -1: all is
-// outside.
+// outside. Loops over dimensions spare divisions, here and below.
 template <typename number>
 static __device__ int64_t find_most(const bd_rt_conv &s, const number *x, blocks xs, element plane,
                                     const int64_t *y) {
-  int64_t best = -1;
+  int64_t best = -1, at[3];
   float most = 0;
-  for (int64_t k = 0; k < points_of(s.k); k++) {
-    const int64_t place = place_of(s, y, k);
-    if (place < 0) continue;
-    const float value = load(s.dtype, x, xs.offset(plane.block, plane.channel, place));
-    if (best < 0 || value > most) best = place, most = value;
+  for (int64_t i = 0; i < s.k[0]; i++) {
+    if ((at[0] = place_along(s, 0, y[0], i)) < 0) continue;
+    for (int64_t j = 0; j < s.k[1]; j++) {
+      if ((at[1] = place_along(s, 1, y[1], j)) < 0) continue;
+      for (int64_t k = 0; k < s.k[2]; k++) {
+        if ((at[2] = place_along(s, 2, y[2], k)) < 0) continue;
+        const int64_t place = (at[0] * s.x[1] + at[1]) * s.x[2] + at[2];
+        const float value = load(s.dtype, x, xs.offset(plane.block, plane.channel, place));
+        if (best < 0 || value > most) best = place, most = value;
+      }
+    }
   }
   return best;
 }
@@ -204,19 +223,24 @@ template <typename types>
 static __global__ void maxpool_grad(bd_rt_conv s, const typename types::in *x,
                                     const typename types::in *dy, typename types::out *dx) {
   const blocks xs = images_of(s, s.c, s.x), ys = images_of(s, s.c, s.y);
-  BD_FOR_ITEMS(i, s.n * s.c * xs.points) {
-    const element to = xs.at(i);
+  BD_FOR_ITEMS(item, s.n * s.c * xs.points) {
+    const element to = xs.at(item);
     int64_t at[3], corner[3];
     float sum = 0;
     spread(s.x, to.point, at);
-    for (int64_t k = points_of(s.k) - 1; k >= 0; k--) {
-      const int64_t window = window_of(s, at, k);
-      if (window < 0) continue;
-      spread(s.y, window, corner);
-      if (find_most(s, x, xs, to, corner) == to.point)
-        sum += load(s.dtype, dy, ys.offset(to.block, to.channel, window));
+    for (int64_t i = s.k[0] - 1; i >= 0; i--) {
+      if ((corner[0] = window_along(s, 0, at[0], i)) < 0) continue;
+      for (int64_t j = s.k[1] - 1; j >= 0; j--) {
+        if ((corner[1] = window_along(s, 1, at[1], j)) < 0) continue;
+        for (int64_t k = s.k[2] - 1; k >= 0; k--) {
+          if ((corner[2] = window_along(s, 2, at[2], k)) < 0) continue;
+          if (find_most(s, x, xs, to, corner) != to.point) continue;
+          const int64_t window = (corner[0] * s.y[1] + corner[1]) * s.y[2] + corner[2];
+          sum += load(s.dtype, dy, ys.offset(to.block, to.channel, window));
+        }
+      }
     }
-    store(s.dtype, dx, i, sum);
+    store(s.dtype, dx, item, sum);
   }
 }
 
