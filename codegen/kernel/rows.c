@@ -50,10 +50,10 @@ static void host_columns(bd_gen *g, bd_gen_columns *c, bd_gen_nest *nest) {
   bd_gen_items(g, nest, column_item, c);
 }
 
-// A GPU's block takes 8 columns or packs of them; 32 threads share one, each taking every 32nd
-// index of the longest of the summed loops. `ALONG` threads lie along columns, which read a sector
-// of memory together, in bytes.
-enum { ALONG = 8, SHARES = BD_GEN_THREADS / ALONG, SECTOR = 32 };
+// A GPU's block takes 8 columns or packs of them, whose threads read a sector of memory together,
+// in bytes; of a column's 32 to 128 threads each takes every so manieth index of the longest of the
+// summed loops.
+enum { ALONG = BD_GEN_ALONG, SECTOR = 32 };
 // Rows that a thread has on their way at once. Few columns make few blocks, each of which waits for
 // memory as often as its threads do.
 enum { AHEAD = 8 };
@@ -90,7 +90,7 @@ static LLVMValueRef share_of(bd_gen *g, const bd_gen_columns *c, int sum, LLVMVa
   LLVMValueRef column = LLVMBuildURem(g->b, g->thread, columns, "");
   LLVMValueRef at = LLVMBuildNSWMul(g->b, share, columns, "");
   at = LLVMBuildNSWAdd(g->b, at, column, "");
-  at = LLVMBuildNSWAdd(g->b, at, bd_gen_long(g, (int64_t)sum * BD_GEN_THREADS), "");
+  at = LLVMBuildNSWAdd(g->b, at, bd_gen_long(g, (int64_t)sum * g->threads), "");
   return LLVMBuildGEP2(g->b, sums_type(g, c), c->shared, &at, 1, "");
 }
 
@@ -98,7 +98,7 @@ static void add_shares(bd_gen *g, bd_gen_columns *c) {
   LLVMTypeRef type = sums_type(g, c);
   for (int i = 0; i < c->sums; i++) {
     LLVMValueRef sum = LLVMBuildLoad2(g->b, type, share_of(g, c, i, bd_gen_long(g, 0)), "");
-    for (int share = 1; share < SHARES; share++) {
+    for (int share = 1; share < g->threads / ALONG; share++) {
       LLVMValueRef at = share_of(g, c, i, bd_gen_long(g, share));
       sum = LLVMBuildFAdd(g->b, sum, LLVMBuildLoad2(g->b, type, at, ""), "");
     }
@@ -123,7 +123,7 @@ static void block_item(bd_gen *g, void *user) {
   LLVMValueRef there = LLVMBuildICmp(g->b, LLVMIntSLT, column, g->lane_to, "");
   LLVMValueRef none = bd_gen_long(g, 0), all = g->loop[c->strided_row].count;
   all = LLVMBuildSelect(g->b, there, all, none, "");
-  bd_gen_for rows = bd_gen_for_begin(g, share, all, bd_gen_long(g, SHARES));
+  bd_gen_for rows = bd_gen_for_begin(g, share, all, bd_gen_long(g, g->threads / ALONG));
   g->index[c->strided_row] = rows.index;
   g->copies = AHEAD; // of the innermost loop
   bd_gen_serial(g, c->row_count, c->row, column_rows, c);
@@ -156,7 +156,7 @@ static int pack_columns(bd_gen *g, const bd_gen_columns *c) {
 static void gpu_columns(bd_gen *g, bd_gen_columns *c, bd_gen_nest *nest) {
   find_strided_row(g, c);
   c->pack = pack_columns(g, c);
-  c->shared = bd_gen_shared(g, "shares", sums_type(g, c), c->sums * BD_GEN_THREADS);
+  c->shared = bd_gen_shared(g, "shares", sums_type(g, c), c->sums * g->threads);
   for (int i = 0; i < c->sums; i++)
     c->sum[i] = bd_gen_variable(g, sums_type(g, c));
   nest->block = (int64_t)ALONG * c->pack;

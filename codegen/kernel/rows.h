@@ -3,7 +3,9 @@
 #define BD_CODEGEN_KERNEL_ROWS_H
 #include "codegen/kernel/gen.h"
 
-#define BD_GEN_COLUMNS 64 // of a host chunk of column sums
+#define BD_GEN_COLUMNS 64        // of a host chunk of column sums
+#define BD_GEN_ALONG 8           // threads of a GPU's block that lie along columns
+#define BD_GEN_MOST_THREADS 1024 // of a block that sums columns
 
 // Items are the rows of an operand: its leading dimensions; lanes run along the last one.
 bd_gen_nest bd_gen_row_nest(const bd_gen *g, int operand);

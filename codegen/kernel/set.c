@@ -1,5 +1,5 @@
 // The LLVM module of a program's kernels, and its way to assembly.
-#include "codegen/kernel/gen.h"
+#include "codegen/kernel/rows.h"
 #include "ir/base/text.h"
 #include <assert.h>
 #include <llvm-c/Analysis.h>
@@ -221,6 +221,33 @@ static int64_t padded_extent(const bd_gen *g, int loop) {
   return extent;
 }
 
+static bool in_result(const bd_gen *g, int loop) {
+  int rank = g->kernel->function->values[g->op->out[0]].type.rank;
+  for (int d = 0; d < rank; d++)
+    if (g->map.out[0][d] == loop) return true;
+  return false;
+}
+
+// Of a GPU's block: columns that are summed over long loops have more of them each.
+static int threads_of(const bd_gen *g) {
+  bd_op_kind kind = g->op->kind;
+  if (!g->cuda ||
+      (kind != BD_OP_REDUCE_SUM && kind != BD_OP_LAYERNORM_DW && kind != BD_OP_RMSNORM_DW))
+    return BD_GEN_THREADS;
+  const bd_type *type = &g->kernel->function->values[g->op->in[0]].type;
+  int64_t longest = 0;
+  if (bd_dtype_wide(type->dtype) != BD_F32 || !in_result(g, g->map.in[0][type->rank - 1]))
+    return BD_GEN_THREADS;
+  for (int d = 0; d < type->rank; d++) {
+    int64_t extent = in_result(g, g->map.in[0][d]) ? 0 : padded_extent(g, g->map.in[0][d]);
+    if (extent > longest) longest = extent;
+  }
+  int threads = BD_GEN_THREADS;
+  while (threads < BD_GEN_MOST_THREADS && threads / BD_GEN_ALONG < longest)
+    threads *= 2;
+  return threads;
+}
+
 static LLVMValueRef range_value(bd_gen *g, int64_t entry) {
   LLVMValueRef at = bd_gen_long(g, entry);
   LLVMValueRef address = LLVMBuildGEP2(g->b, bd_gen_i64(g), g->range, &at, 1, "");
@@ -256,7 +283,6 @@ static bd_status add_part(bd_ctx *ctx, bd_kernel_set *set, const bd_kernel *kern
               .kernel = kernel,
               .number = kernel->number + part,
               .part = part,
-              .threads = BD_GEN_THREADS,
               .op = op,
               .cuda = set->cuda,
               .llvm = set->llvm,
@@ -266,6 +292,7 @@ static bd_status add_part(bd_ctx *ctx, bd_kernel_set *set, const bd_kernel *kern
               .pack = 1};
   bd_type types[BD_MAX_RESULTS];
   BD_TRY(bd_op_infer(ctx, kernel->function, op, &g.map, types));
+  g.threads = threads_of(&g);
   open_function(&g);
   open_loops(&g);
   BD_TRY(emit(&g));
