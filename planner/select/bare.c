@@ -50,6 +50,8 @@ static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out
   BD_TRY(bd_select_solve(ctx, request->file, &problem, deadline, request->threads, &answer));
   answer.seconds = bd_clock_seconds() - begun;
   if (answer.limited) bd_bare_warn_cut(ctx, request, (double)answer.cost, (double)answer.bound, "");
+  if (answer.forbidden)
+    bd_warn(ctx, bd_loc_file(request->file), "every choice found has a forbidden cost");
   if (request->json)
     add_json(out, &problem, &answer);
   else

@@ -65,9 +65,10 @@ static bd_select_domain copy_domain(bd_ctx *ctx, const bd_select_problem *p,
 static void offer(bd_ctx *ctx, branching *b, const bd_select_model *m, const int *choice) {
   int *full = BD_NEW_ARRAY(ctx->arena, int, b->p->nodes);
   bd_select_model_expand(m, b->p->nodes, choice, full);
-  int64_t cost = bd_select_cost(b->p, full);
-  if (cost >= b->incumbent->cost || bd_select_peak(ctx, b->p, full, NULL) > b->p->limit) return;
-  b->incumbent->cost = cost;
+  if (!bd_select_cheaper(b->p, full, b->incumbent->choice) ||
+      bd_select_peak(ctx, b->p, full, NULL) > b->p->limit)
+    return;
+  b->incumbent->cost = bd_select_cost(b->p, full);
   memcpy(b->incumbent->choice, full, (size_t)b->p->nodes * sizeof *full);
 }
 

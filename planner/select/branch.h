@@ -6,7 +6,7 @@
 
 typedef struct bd_select_incumbent {
   int *choice;  // of each node of the problem
-  int64_t cost; // INT64_MAX: none yet
+  int64_t cost; // INT64_MAX: it does not fit
 } bd_select_incumbent;
 
 // Drops strategies that the bound proven by prices and messages shows to be in no choice better

@@ -9,19 +9,37 @@ static int64_t largest_below(const int64_t *costs, size_t count, int64_t level) 
   return most;
 }
 
-int64_t bd_select_cost(const bd_select_problem *p, const int *choice) {
-  int64_t total = 0;
-  bool large = false;
-  for (int i = 0; i < p->nodes; i++) {
-    large |= __builtin_add_overflow(total, p->cost[p->start[i] + (size_t)choice[i]], &total);
-  }
+// A sum of costs, whose parts each fit: high * 2^32 + low.
+typedef struct sum {
+  uint64_t high, low;
+} sum;
+
+static void add(sum *s, int64_t cost) {
+  s->low += (uint64_t)cost & UINT32_MAX;
+  s->high += ((uint64_t)cost >> 32) + (s->low >> 32);
+  s->low &= UINT32_MAX;
+}
+
+static sum total(const bd_select_problem *p, const int *choice) {
+  sum s = {0, 0};
+  for (int i = 0; i < p->nodes; i++)
+    add(&s, p->cost[p->start[i] + (size_t)choice[i]]);
   for (int e = 0; e < p->edges; e++) {
     const bd_select_edge *edge = &p->edge[e];
     size_t columns = (size_t)bd_select_strategies(p, edge->to);
-    size_t entry = (size_t)choice[edge->from] * columns + (size_t)choice[edge->to];
-    large |= __builtin_add_overflow(total, edge->matrix[entry], &total);
+    add(&s, edge->matrix[(size_t)choice[edge->from] * columns + (size_t)choice[edge->to]]);
   }
-  return large ? INT64_MAX : total;
+  return s;
+}
+
+int64_t bd_select_cost(const bd_select_problem *p, const int *choice) {
+  sum s = total(p, choice);
+  return s.high > INT32_MAX ? INT64_MAX : (int64_t)(s.high << 32 | s.low);
+}
+
+bool bd_select_cheaper(const bd_select_problem *p, const int *choice, const int *than) {
+  sum a = total(p, choice), b = total(p, than);
+  return a.high != b.high ? a.high < b.high : a.low < b.low;
 }
 
 // The largest sum of costs below `level`, one per node and edge.

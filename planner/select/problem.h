@@ -46,6 +46,10 @@ int64_t bd_select_forbidden(const bd_select_problem *problem);
 // The cost of a choice (a strategy per node), INT64_MAX when it does not fit in 64 bits.
 int64_t bd_select_cost(const bd_select_problem *problem, const int *choice);
 
+// Whether one choice costs less than another, also where their costs do not fit in 64 bits: with
+// many forbidden costs the fewer count.
+bool bd_select_cheaper(const bd_select_problem *problem, const int *choice, const int *than);
+
 // The largest sum of usages over time, and a time of it unless `out_time` is NULL. Scratch is in
 // ctx->arena.
 int64_t bd_select_peak(bd_ctx *ctx, const bd_select_problem *problem, const int *choice,

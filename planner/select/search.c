@@ -72,9 +72,8 @@ static bool proven(const search *s) {
 static void offer(bd_ctx *ctx, search *s, const era *e, const int *choice) {
   int *full = BD_NEW_ARRAY(ctx->arena, int, s->p->nodes);
   bd_select_model_expand(e->model, s->p->nodes, choice, full);
-  int64_t cost = bd_select_cost(s->p, full);
-  if (cost >= s->incumbent.cost) return;
-  s->incumbent.cost = cost;
+  if (!bd_select_cheaper(s->p, full, s->incumbent.choice)) return;
+  s->incumbent.cost = bd_select_cost(s->p, full);
   memcpy(s->incumbent.choice, full, (size_t)s->p->nodes * sizeof *full);
   s->progress = s->round;
 }
@@ -103,7 +102,9 @@ static void take_stock(bd_ctx *ctx, search *s, era *e) {
     bool better = cost < e->cost[k];
     e->stale[k] = better ? 0 : e->stale[k] + 1;
     e->cost[k] = cost;
-    if (better && cost <= (double)(s->incumbent.cost - e->model->constant)) offer(ctx, s, e, best);
+    bool told = s->incumbent.cost < INT64_MAX; // else no double is to compare with
+    if (better && (!told || cost <= (double)(s->incumbent.cost - e->model->constant)))
+      offer(ctx, s, e, best);
     int64_t bound = bd_select_model_total(e->model, ascent->bound);
     if (bound > s->bound) s->bound = bound;
     double raised = (double)e->model->constant + ascent->bound;

@@ -184,6 +184,33 @@ static void large_costs_are_exact(void **state) {
   }
 }
 
+// Twelve nodes that are forbidden whatever they do cost more than 64 bits can say; the thirteenth
+// still takes the strategy that is not, though the other one uses less.
+static void more_forbidden_costs_than_fit(void **state) {
+  (void)state;
+  bd_ctx *ctx = bd_ctx_create();
+  bd_text text = bd_text_init(ctx->arena);
+  const char *const part[] = {"{\"problem\":{\"nodes\":{\"intervals\":[", "],\"costs\":[",
+                              "],\"usages\":[", "]},\"edges\":{\"nodes\":[],\"costs\":[]}}}"};
+  const char *const bad[] = {"[0,9]", "[" FORBIDDEN_TEXT "]", "[1]"};
+  const char *const last[] = {"[0,9]", "[" FORBIDDEN_TEXT ",5]", "[0,1]"};
+  for (int k = 0; k < 3; k++) {
+    bd_text_add(&text, part[k]);
+    for (int i = 0; i < 12; i++)
+      bd_text_addf(&text, "%s,", bad[k]);
+    bd_text_add(&text, last[k]);
+  }
+  bd_text_add(&text, part[3]);
+  bd_select_problem p;
+  bd_select_answer answer;
+  assert_int_equal(bd_select_read(ctx, "many", text.data, text.length, &p), BD_OK);
+  assert_int_equal(bd_select_solve(ctx, "many", &p, BD_NO_DEADLINE, 1, &answer), BD_OK);
+  assert_int_equal(answer.choice[12], 1);
+  assert_int_equal(answer.cost, INT64_MAX);
+  assert_true(answer.forbidden);
+  bd_ctx_destroy(ctx);
+}
+
 static const char example[] =
     "{\"problem\": {\"name\": \"example\", \"nodes\": {\"intervals\": [[30, 70], [40, 70],\n"
     "[50, 120], [110, 140], [110, 150]], \"costs\": [[15], [55, 65], [25, 45, 35], [85, 75],\n"
@@ -235,6 +262,7 @@ int main(void) {
       cmocka_unit_test(proves_instances_of_the_contest),
       cmocka_unit_test(equals_exhaustive_search),
       cmocka_unit_test(equals_exhaustive_search_with_forbidden_pairs),
+      cmocka_unit_test(more_forbidden_costs_than_fit),
       cmocka_unit_test(large_costs_are_exact),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
