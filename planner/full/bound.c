@@ -21,6 +21,7 @@ typedef struct bounding {
   bd_ctx *ctx;
   const bd_full_space *space;
   double enough;
+  bd_deadline deadline;
   int size_count, batch_count, priced;
   bd_floor_size *sizes;
   int *calls, *group_devices;
@@ -163,7 +164,8 @@ static void lower(const bounding *b, const batch *at, bool both, int chunks, dou
                       .seconds = at->seconds,
                       .handing = handing,
                       .limit = b->enough,
-                      .passing = passing};
+                      .passing = passing,
+                      .roughly = bd_deadline_passed(b->deadline)};
   double seconds = bd_floor_seconds(b->ctx, &numbers, own);
   if (seconds >= *least) return;
   *least = seconds;
@@ -220,14 +222,14 @@ static batch *least_batch(const bounding *b) {
 }
 
 bd_status bd_full_bound(bd_ctx *ctx, const bd_full_space *space, double enough,
-                        double *out_seconds) {
-  bounding b = {.ctx = ctx, .space = space, .enough = enough};
+                        bd_deadline deadline, double *out_seconds) {
+  bounding b = {.ctx = ctx, .space = space, .enough = enough, .deadline = deadline};
   BD_TRY(open(&b));
   batch *least;
   for (bool more = true; more && (least = least_batch(&b));) {
     more = false;
     for (int i = 0; i < b.size_count && least->bound < enough && b.priced < MOST_PRICED; i++) {
-      if (!least->used[i] || least->priced[i]) continue;
+      if (!least->used[i] || least->priced[i] || bd_deadline_passed(deadline)) continue;
       BD_TRY(price_size(&b, least, i));
       more = true;
     }

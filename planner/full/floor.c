@@ -4,11 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { STATE_LIMIT = 1 << 16, CELL_LIMIT = 1 << 20, ROUNDS = 2, IDLE = -1 };
+enum { STATE_LIMIT = 1 << 16, CELL_LIMIT = 1 << 20, ROUNDS = 2 };
 
 typedef struct flooring {
   const bd_floor *floor;
-  int states;              // combinations of devices that are taken; 0: too many to tell apart
+  int states;              // combinations of devices that are taken; 0: they are not told apart
   int *unit;               // per group: devices that are taken together
   int *span;               // so many units
   int *stride;             // of the group's digit
@@ -17,7 +17,6 @@ typedef struct flooring {
   double *fading;          // per size: k r / m, at most 1
   int most_stages, stages; // that h counts; that it needs
   double *most;            // [stages][state]: h of as many stages or fewer
-  int *last;               // the same: the size of the first of them; IDLE: none
 } flooring;
 
 static void open_states(bd_ctx *ctx, flooring *s) {
@@ -40,8 +39,6 @@ static void open_states(bd_ctx *ctx, flooring *s) {
   s->states = (int)states;
   s->most =
       bd_arena_array(ctx->arena, (size_t)states * (size_t)(s->most_stages + 1), sizeof *s->most);
-  s->last =
-      bd_arena_array(ctx->arena, (size_t)states * (size_t)(s->most_stages + 1), sizeof *s->last);
 }
 
 static double seconds_of(const bd_floor *p, int run, int size) {
@@ -64,7 +61,8 @@ static void rate_sizes(flooring *s) {
   }
 }
 
-// Where states are too many, passing counts for nothing, and each group takes its best size.
+// Where states are too many, or it is to be rough, passing counts for nothing, and each group takes
+// its best size.
 static double most_without_passing(const flooring *s) {
   const bd_floor *p = s->floor;
   double sum = 0;
@@ -77,12 +75,27 @@ static double most_without_passing(const flooring *s) {
   return sum;
 }
 
-// The most that the devices of state `n` take up, the first stage being of size `i`.
-static double most_with(const flooring *s, const double *then, int n, int i) {
-  const bd_floor *p = s->floor;
-  int g = p->sizes[i].group, units = p->sizes[i].devices / s->unit[g];
-  if (n / s->stride[g] % (s->span[g] + 1) < units) return 0;
-  return s->rate[i] + (1 - s->fading[i]) * then[n - units * s->stride[g]];
+// How far apart two states are of which one has taken one stage of a size more.
+static int step_of(const flooring *s, int size) {
+  const bd_floor_size *of = &s->floor->sizes[size];
+  return of->devices / s->unit[of->group] * s->stride[of->group];
+}
+
+// What one more stage of a size, before the others, takes up with them at most.
+static double most_with(const flooring *s, int size, double others) {
+  return s->rate[size] + (1 - s->fading[size]) * others;
+}
+
+// Raises what the devices of each state take up to what they do with a first stage of a size. The
+// states that have the devices for it are the ends of periods of the group's digit.
+static void add_size(const flooring *s, int size, const double *then, double *now) {
+  int group = s->floor->sizes[size].group, step = step_of(s, size);
+  int period = s->stride[group] * (s->span[group] + 1);
+  for (int begin = 0; begin < s->states; begin += period)
+    for (int n = begin + step; n < begin + period; n++) {
+      double most = most_with(s, size, then[n - step]);
+      now[n] = most > now[n] ? most : now[n];
+    }
 }
 
 // Stages are added one by one until there are as many as may be, or more take up no more.
@@ -92,23 +105,33 @@ static double most_of_all(flooring *s) {
   size_t width = (size_t)s->states;
   for (s->stages = 1; s->stages <= s->most_stages; s->stages++) {
     double *now = &s->most[(size_t)s->stages * width], *then = now - width;
-    int *last = &s->last[(size_t)s->stages * width];
+    memset(now, 0, width * sizeof *now);
+    for (int i = 0; i < p->size_count; i++)
+      add_size(s, i, then, now);
     bool more = false;
-    for (int n = 0; n < s->states; n++) {
-      now[n] = 0;
-      last[n] = IDLE;
-      for (int i = 0; i < p->size_count; i++) {
-        double most = most_with(s, then, n, i);
-        if (most <= now[n]) continue;
-        now[n] = most;
-        last[n] = i;
-      }
-      more = more || now[n] > then[n];
-    }
+    for (size_t n = 0; n < width && !more; n++)
+      more = now[n] > then[n];
     if (!more) break;
   }
   s->stages = s->stages > s->most_stages ? s->most_stages : s->stages;
   return s->most[(size_t)s->stages * width + width - 1];
+}
+
+// The first of the sizes with which the devices of state `n` take up most in `stages` stages; -1:
+// they take up nothing.
+static int best_size(const flooring *s, int stages, int n) {
+  const double *then = &s->most[(size_t)(stages - 1) * (size_t)s->states];
+  double best = 0;
+  int size = -1;
+  for (int i = 0; i < s->floor->size_count; i++) {
+    int group = s->floor->sizes[i].group, step = step_of(s, i);
+    if (n % (s->stride[group] * (s->span[group] + 1)) < step) continue;
+    double most = most_with(s, i, then[n - step]);
+    if (most <= best) continue;
+    best = most;
+    size = i;
+  }
+  return size;
 }
 
 static void mark_used(const flooring *s, bool *used) {
@@ -117,10 +140,10 @@ static void mark_used(const flooring *s, bool *used) {
     used[i] = !s->states && s->rate[i] > 0;
   int n = s->states - 1;
   for (int left = s->stages; left > 0 && n >= 0; left--) {
-    int i = s->last[(size_t)left * (size_t)s->states + (size_t)n];
-    if (i == IDLE) break;
+    int i = best_size(s, left, n);
+    if (i < 0) break;
     used[i] = true;
-    n -= p->sizes[i].devices / s->unit[p->sizes[i].group] * s->stride[p->sizes[i].group];
+    n -= step_of(s, i);
   }
 }
 
@@ -170,7 +193,7 @@ static double run(bd_ctx *ctx, const bd_floor *floor, bool *out_used) {
   s.value = BD_NEW_ARRAY(ctx->arena, double, floor->run_count);
   s.rate = BD_NEW_ARRAY(ctx->arena, double, floor->size_count);
   s.fading = BD_NEW_ARRAY(ctx->arena, double, floor->size_count);
-  open_states(ctx, &s);
+  if (!floor->roughly) open_states(ctx, &s);
   begin(&s);
   for (int r = 0; r < floor->run_count; r++)
     if (!isfinite(s.value[r])) return INFINITY;

@@ -24,6 +24,7 @@ typedef struct bd_floor {
   // [run][size]: the least that it adds to the time in which the first micro-batch passes its stage
   // for the first time and the last one for the last time, together.
   const double *passing;
+  bool roughly; // passing counts for nothing, which takes no time to speak of
 } bd_floor;
 
 // A step takes at least so many seconds; INFINITY when a run has no size. `out_used`: per size,

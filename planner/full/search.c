@@ -11,6 +11,7 @@ enum {
   MICRO_BATCHES = 6, // tried
   CAP_ROUNDS = 6,    // plans of one micro-batch, until the exact bytes of one fit
   LEAST_SHARE = 4,   // of the time limit that looking beyond the default space has in any case
+  BOUND_SHARE = 8,   // the same of the bound
 };
 
 typedef struct searching {
@@ -281,7 +282,9 @@ static bd_status search_both(searching *s, const bd_module *train, const bd_clus
   BD_TRY(look(s, near->found ? &near->plan : NULL));
   s->cut = s->cut || bd_deadline_passed(s->deadline);
   if (!s->found) return BD_OK;
-  BD_TRY(bd_full_bound(s->ctx, &s->space, s->best.step_seconds, &bound));
+  s->deadline.seconds = fmax(s->deadline.seconds, bd_clock_seconds() + limit / BOUND_SHARE);
+  BD_TRY(bd_full_bound(s->ctx, &s->space, s->best.step_seconds, s->deadline, &bound));
+  s->cut = s->cut || bd_deadline_passed(s->deadline);
   finish(s, near, bound, out_plan);
   return BD_OK;
 }

@@ -46,13 +46,16 @@ static void test_no_plan_is_below_the_bound(void **unused) {
     session s = open_on(i);
     bd_module targeted = *s.train;
     bd_full_space space;
-    double bound;
+    double bound, hasty;
     int plans = 0;
     targeted.cuda = s.cluster.gpu;
     s.request.full = true;
     bd_plan_request open = s.request;
     bd_full_space_open(s.ctx, &targeted, &s.cluster, &open, NULL, &space);
-    assert_int_equal(bd_full_bound(s.ctx, &space, 1e9, &bound), BD_OK);
+    assert_int_equal(bd_full_bound(s.ctx, &space, 1e9, BD_NO_DEADLINE, &bound), BD_OK);
+    const bd_deadline passed = {bd_clock_seconds() - 1, NULL};
+    assert_int_equal(bd_full_bound(s.ctx, &space, 1e9, passed, &hasty), BD_OK);
+    assert_true(hasty > 0 && hasty <= bound);
     for (int schedule = 0; schedule < BD_SCHEDULE_COUNT; schedule++)
       for (int stages = 1; stages <= 2; stages++) {
         bd_plan plan;

@@ -114,7 +114,7 @@ static void try_sizes(trial *t, int stage) {
   }
 }
 
-static double floor_of(const instance *in, bd_ctx *ctx, double limit) {
+static double floor_of(const instance *in, bd_ctx *ctx, double limit, bool roughly) {
   double seconds[MOST_RUNS * MOST_SIZES], passing[MOST_RUNS * MOST_SIZES];
   bool used[MOST_SIZES];
   for (int r = 0; r < in->runs; r++)
@@ -137,7 +137,8 @@ static double floor_of(const instance *in, bd_ctx *ctx, double limit) {
                       .seconds = seconds,
                       .handing = in->handing,
                       .limit = limit,
-                      .passing = passing};
+                      .passing = passing,
+                      .roughly = roughly};
   return bd_floor_seconds(ctx, &numbers, used);
 }
 
@@ -153,8 +154,10 @@ static void test_no_pipeline_is_faster(void **unused) {
     for (t.stages = 1; t.stages * in.chunks <= in.layers; t.stages++)
       if (bd_schedule_allows(in.schedule, t.stages, in.chunks, in.micro_batches)) try_sizes(&t, 0);
     if (isfinite(t.best)) {
-      double bound = floor_of(&in, ctx, t.best * (1 + random_below(30) / 100.0));
+      double limit = t.best * (1 + random_below(30) / 100.0);
+      double bound = floor_of(&in, ctx, limit, false), rough = floor_of(&in, ctx, limit, true);
       assert_true(bound <= t.best * (1 + 1e-9));
+      assert_true(rough > 0 && rough <= t.best * (1 + 1e-9));
       ratios += bound / t.best;
       compared++;
     }
@@ -172,7 +175,8 @@ static void test_equal_stages(void **unused) {
   bd_floor_size size = {0, 1};
   double seconds = 3, passing = 3, handing = 0;
   bool used;
-  bd_floor numbers = {1, 1, 1, 8, 4, &calls, &devices, &size, &seconds, &handing, 1e9, &passing};
+  bd_floor numbers = {1,     1,        1,        8,   4,        &calls, &devices,
+                      &size, &seconds, &handing, 1e9, &passing, false};
   // h: 1/8 of a stage's slack, a quarter of which the next one lacks.
   double most = (1 - pow(1 - 1.0 / 8, 4)) * 8 / 8;
   assert_true(fabs(bd_floor_seconds(ctx, &numbers, &used) - 12 / most) <= 1e-9);
