@@ -173,7 +173,7 @@ static bool read_bytes(const char *text, int64_t *out) {
   static const struct {
     const char *suffix;
     double factor;
-  } units[] = {{"KB", 1e3},     {"MB", 1e6},        {"GB", 1e9},     {"TB", 1e12},
+  } units[] = {{"kB", 1e3},     {"KB", 1e3},        {"MB", 1e6},     {"GB", 1e9},    {"TB", 1e12},
                {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
   const char *end;
   double value;
