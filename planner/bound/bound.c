@@ -56,14 +56,13 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers
   double *points = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
   for (int r = 0; r < scene->runs->count; r++)
     points[r] = fastest.points[r].seconds;
-  double moved = bd_bound_transfer(scene, setting, layers);
-  double sent = 2 * (setting->stages - 1) * moved;
+  bd_moves moves = bd_bound_moves(scene, setting, layers);
   double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
-  bd_chain_bound chain = bd_bound_chain(scene, setting, points, moved);
-  double enough = chain.seconds < cutoff ? cutoff / stretch - sent : 0;
+  bd_chain_bound chain = bd_bound_chain(scene, setting, points, &moves);
+  double enough = chain.seconds < cutoff ? cutoff / stretch - moves.sum : 0;
   out->free_seconds = chain.free_seconds;
   bd_room room = bd_room_of_sums(ctx, scene, setting, layers, &fastest, enough, out->price);
-  out->seconds = fmax(chain.seconds, (room.seconds + sent) * stretch);
+  out->seconds = fmax(chain.seconds, (room.seconds + moves.sum) * stretch);
   out->bytes = room.bytes;
   out->price = room.price;
   out->tight = room.tight;
@@ -86,7 +85,7 @@ void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, int count, const bd_setti
     double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
     bd_priced fastest;
     if (!bd_price_layers(ctx, scene, &layers[t], 1, 0, &fastest)) continue;
-    double sent = 2 * (setting->stages - 1) * bd_bound_transfer(scene, setting, &layers[t]);
+    double sent = bd_bound_moves(scene, setting, &layers[t]).sum;
     if (hint.price.seconds <= 0) hint.price = out->price;
     bd_room room =
         bd_room_of_stages(ctx, scene, setting, &layers[t], &fastest, least / stretch - sent, &hint);

@@ -127,10 +127,15 @@ double bd_bound_part(const bd_scene *scene, const bd_bounded *whole, int64_t mic
 void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, int count, const bd_setting_layers *layers,
                    double cutoff, bd_bounded *bounded);
 
-// Sending and receiving a message between neighbouring stages takes no less, whichever form it has;
-// 0 for one stage. Every two neighbours have one forward and one backward.
-double bd_bound_transfer(const bd_scene *scene, const bd_setting *setting,
-                         const bd_setting_layers *layers);
+// Seconds of a micro-batch that sending and receiving between neighbouring stages take at least,
+// whichever form the messages have: one forward and one backward over every link.
+typedef struct bd_moves {
+  double of_stage[BD_MAX_STAGES]; // of the setting's
+  double sum;
+} bd_moves;
+
+bd_moves bd_bound_moves(const bd_scene *scene, const bd_setting *setting,
+                        const bd_setting_layers *layers);
 
 // The links between neighbouring stages.
 typedef struct bd_stage_links {

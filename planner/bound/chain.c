@@ -16,12 +16,12 @@ double bd_bound_step(const bd_scene *scene, int stages, int64_t micro_batch, dou
 // so that a step takes no more than the sum of all stages and `rest`: the last stages take as many
 // layers as they can.
 static bool can_cut(const bd_scene *scene, const bd_setting *setting, const double *points,
-                    double stage_seconds, double rest) {
+                    const bd_moves *moves, double rest) {
   int run = scene->runs->count - 1, left = scene->runs->runs[run].calls;
   int micro_batches = micro_batches_of(scene, setting->micro_batch);
   double after = 0;
   for (int s = setting->stages - 1; s >= 0; s--) {
-    double filled = stage_seconds,
+    double filled = moves->of_stage[s],
            most = bd_step_most_seconds(bd_scene_schedule(scene), s, setting->stages, micro_batches,
                                        after, rest);
     while (filled + points[run] <= most) {
@@ -38,12 +38,12 @@ static bool can_cut(const bd_scene *scene, const bd_setting *setting, const doub
 // What a step takes beside the sum `total` of its stages, whatever the cut into contiguous stages,
 // to a small fraction; it is `least` at least.
 static double rest_seconds(const bd_scene *scene, const bd_setting *setting, const double *points,
-                           double stage_seconds, double total, double least) {
+                           const bd_moves *moves, double total, double least) {
   int others = micro_batches_of(scene, setting->micro_batch) - 1;
-  double low = least, high = others * (total + stage_seconds);
+  double low = least, high = others * total;
   for (int round = 0; round < CUT_ROUNDS; round++) {
     double middle = (low + high) / 2;
-    if (can_cut(scene, setting, points, stage_seconds, middle))
+    if (can_cut(scene, setting, points, moves, middle))
       high = middle;
     else
       low = middle;
@@ -52,12 +52,11 @@ static double rest_seconds(const bd_scene *scene, const bd_setting *setting, con
 }
 
 bd_chain_bound bd_bound_chain(const bd_scene *scene, const bd_setting *setting,
-                              const double *points, double moved) {
+                              const double *points, const bd_moves *moves) {
   double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
-  double total = 2 * (setting->stages - 1) * moved;
+  double total = moves->sum;
   for (int r = 0; r < scene->runs->count; r++)
     total += scene->runs->runs[r].calls * points[r];
-  double rest = rest_seconds(scene, setting, points, setting->stages > 1 ? moved : 0, total,
-                             total * (stretch - 1));
+  double rest = rest_seconds(scene, setting, points, moves, total, total * (stretch - 1));
   return (bd_chain_bound){total + rest, total};
 }

@@ -12,9 +12,8 @@ typedef struct bd_chain_bound {
 } bd_chain_bound;
 
 // `points`: per run, what one of its layers takes at least, with the part of synchronization that
-// falls to a micro-batch; `moved`: what a message between neighbouring stages takes
-// (bd_bound_transfer). The layers are in order, so that the step takes what the best cut of their
-// chain into the setting's stages does, or more.
+// falls to a micro-batch; `moves`: what messages take. The layers are in order, so that the step
+// takes what the best cut of their chain into the setting's stages does, or more.
 bd_chain_bound bd_bound_chain(const bd_scene *scene, const bd_setting *setting,
-                              const double *points, double moved);
+                              const double *points, const bd_moves *moves);
 #endif

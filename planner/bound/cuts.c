@@ -198,9 +198,9 @@ static bd_cuts_bound bound(const cutting *c) {
   int64_t cells = (int64_t)c->setting->stages * (c->layer_count + 1) * (c->layer_count + 1);
   double *table = cells <= STEP_CELLS ? BD_NEW_ARRAY(c->ctx->arena, double, cells) : NULL;
   bd_cuts_bound out = cut_chain(c, table);
-  double moved = bd_bound_transfer(c->scene, c->setting, c->layers);
+  bd_moves moves = bd_bound_moves(c->scene, c->setting, c->layers);
   if (table && isfinite(out.seconds))
-    out.step_seconds = bd_bound_stages(c->ctx, c->scene, c->setting, c->layer_count, table, moved);
+    out.step_seconds = bd_bound_stages(c->ctx, c->scene, c->setting, c->layer_count, table, &moves);
   return out;
 }
 

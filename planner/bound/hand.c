@@ -33,26 +33,31 @@ static handing hand_over(const bd_scene *scene, const bd_setting *setting, int s
   return (handing){bd_cost_copy(&cost, bytes), bd_cost_receive(&cost, stage, stage + 1, bytes)};
 }
 
-// Between the neighbours with the nearest link.
-static double least_transfer(const bd_scene *scene, const bd_setting *setting, double bytes) {
+// Of what may pass between two stages in any form; 0: some of it holds nothing.
+static double least_handed_bytes(const bd_scene *scene, const bd_setting *setting,
+                                 const bd_setting_layers *layers) {
   double least = INFINITY;
-  for (int s = 0; s + 1 < setting->stages; s++) {
-    handing over = hand_over(scene, setting, s, bytes);
-    least = fmin(least, over.send + over.receive);
-  }
-  return least;
-}
-
-double bd_bound_transfer(const bd_scene *scene, const bd_setting *setting,
-                         const bd_setting_layers *layers) {
-  double least = INFINITY;
-  for (int r = 0; r < scene->runs->count && setting->stages > 1; r++)
+  for (int r = 0; r < scene->runs->count; r++)
     for (int f = 0; f < layers->form_count; f++) {
       if (r + 1 == scene->runs->count && scene->runs->runs[r].calls == 1) continue;
-      double bytes = handed_bytes(scene->runs->runs[r].function, -1, setting, &layers->forms[f]);
-      least = fmin(least, least_transfer(scene, setting, bytes));
+      const bd_function *function = scene->runs->runs[r].function;
+      least = fmin(least, handed_bytes(function, -1, setting, &layers->forms[f]));
     }
   return isfinite(least) ? least : 0;
+}
+
+bd_moves bd_bound_moves(const bd_scene *scene, const bd_setting *setting,
+                        const bd_setting_layers *layers) {
+  bd_moves out = {.sum = 0};
+  double bytes = setting->stages > 1 ? least_handed_bytes(scene, setting, layers) : 0;
+  for (int s = 0; s + 1 < setting->stages; s++) {
+    handing over = hand_over(scene, setting, s, bytes);
+    double moved = over.send + over.receive;
+    out.of_stage[s] += moved;
+    out.of_stage[s + 1] += moved;
+    out.sum += 2 * moved;
+  }
+  return out;
 }
 
 // Bringing what is handed on from one form to another.

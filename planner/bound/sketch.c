@@ -83,16 +83,16 @@ static bd_chain_bound bound_sketched(bd_ctx *ctx, const bd_scene *scene, const s
                                      double price, double cutoff) {
   double *points = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
   const bd_setting *setting = &of->setting;
-  double moved = bd_bound_transfer(scene, setting, &of->layers);
+  bd_moves moves = bd_bound_moves(scene, setting, &of->layers);
   double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
-  double sent = 2 * (setting->stages - 1) * moved;
+  double sent = moves.sum;
   double charged = price * bd_room_for_layers(ctx, scene, setting, &of->layers);
   if (of->beyond)
     return (bd_chain_bound){(of->unpriced + of->apart.again_seconds + sent) * stretch,
                             of->unpriced + sent};
   double enough = cutoff * BEYOND / stretch - sent + charged;
   double total = price_sketches(ctx, scene, &of->layers, price, enough, points);
-  if (price == 0) return bd_bound_chain(scene, setting, points, moved);
+  if (price == 0) return bd_bound_chain(scene, setting, points, &moves);
   return (bd_chain_bound){(total - charged + sent) * stretch, of->unpriced + sent};
 }
 
@@ -100,7 +100,7 @@ static bd_chain_bound bound_sketched(bd_ctx *ctx, const bd_scene *scene, const s
 static double enough_seconds(const bd_scene *scene, const bd_setting *setting,
                              const bd_setting_layers *layers, double cutoff) {
   double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
-  double sent = 2 * (setting->stages - 1) * bd_bound_transfer(scene, setting, layers);
+  double sent = bd_bound_moves(scene, setting, layers).sum;
   return cutoff * BEYOND / stretch - sent;
 }
 

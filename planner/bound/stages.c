@@ -8,7 +8,7 @@ typedef struct staging {
   int stages, micro_batches, layers;
   bd_schedule schedule;
   const double *seconds;
-  double moved;
+  const bd_moves *moves;
 } staging;
 
 // The last layers on the last stages: what they take together, and what a step takes beside the sum
@@ -34,14 +34,14 @@ static cut least_cut(const staging *of, double limit, cut *best) {
   for (int i = 0; i < (of->stages + 1) * width; i++)
     best[i] = (cut){INFINITY, INFINITY};
   best[of->stages * width + layers] = (cut){0, 0};
-  for (int s = of->stages - 1; s >= 0; s--)
+  double sent = 0;
+  for (int s = of->stages - 1; s >= 0; sent += of->moves->of_stage[s--])
     for (int to = layers; to > s; to--) {
       cut after = best[(s + 1) * width + to];
-      double sent = (of->stages - 1 - s) * of->moved;
       if (isinf(after.sum)) continue;
       for (int from = s; from < to && (s > 0 || from == 0); from++) {
         double seconds = of->seconds[bd_stage_cell(layers, s, from, to)];
-        double rest = rest_of(of, s, seconds + of->moved, after.sum + sent);
+        double rest = rest_of(of, s, seconds + of->moves->of_stage[s], after.sum + sent);
         cut *out = &best[s * width + from];
         if (rest >= limit || seconds + after.sum >= out->sum) continue;
         *out = (cut){seconds + after.sum, fmax(after.rest, rest)};
@@ -51,16 +51,16 @@ static cut least_cut(const staging *of, double limit, cut *best) {
 }
 
 double bd_bound_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int layers,
-                       const double *seconds, double moved) {
+                       const double *seconds, const bd_moves *moves) {
   staging of = {.stages = setting->stages,
                 .micro_batches = (int)(scene->request->global_batch / setting->micro_batch),
                 .layers = layers,
                 .schedule = bd_scene_schedule(scene),
                 .seconds = seconds,
-                .moved = moved};
+                .moves = moves};
   cut *states = BD_NEW_ARRAY(ctx->arena, cut, (int64_t)(setting->stages + 1) * (layers + 1));
   double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
-  double sent = 2 * (setting->stages - 1) * moved, best = INFINITY, limit = INFINITY;
+  double sent = moves->sum, best = INFINITY, limit = INFINITY;
   for (int round = 0; round < ROUNDS; round++) {
     cut now = least_cut(&of, limit, states);
     double even = (now.sum + sent) * stretch;

@@ -109,7 +109,7 @@ static bd_status price_mesh(bounding *b, const batch *at, int size, const bd_mes
   // Groups may have faster links between them than inside.
   setting.stages = 2;
   bool apart = space->group_count == 1 && 2 * b->sizes[size].devices <= space->groups[group].count;
-  double one = status == BD_OK && apart ? bd_bound_transfer(&scene, &setting, &layers) : 0;
+  double one = status == BD_OK && apart ? bd_bound_moves(&scene, &setting, &layers).sum / 2 : 0;
   *transfer = fmin(*transfer, one);
   b->ctx->arena = kept;
   bd_ctx_close_arena(b->ctx, &held);

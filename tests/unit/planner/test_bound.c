@@ -300,9 +300,28 @@ static void test_bounds_of_parts_and_apart(void **unused) {
   assert_true(near > apart * 4 / 5);
 }
 
+// A stage has its messages over the links to both its neighbours.
+static void test_messages_between_stages(void **unused) {
+  (void)unused;
+  trial t;
+  open_trial(&t, "gpt2-tiny", "rtx-4090:2x2", 16);
+  bd_setting setting = {4, {1, {1}}, 1, bd_sharding_replicated()};
+  bd_setting_layers layers;
+  set_cap(&t, INT64_MAX / 4);
+  assert_int_equal(bd_setting_sketch(t.ctx, &t.scene, &setting, NULL, &layers), BD_OK);
+  bd_moves moves = bd_bound_moves(&t.scene, &setting, &layers);
+  const double *of = moves.of_stage;
+  double within = of[0], over = of[1] - within; // nodes
+  assert_true(within > 0 && over > within);
+  assert_true(fabs(of[2] - of[1]) < 1e-12 && fabs(of[3] - of[0]) < 1e-12);
+  assert_true(fabs(moves.sum - (4 * within + 2 * over)) < 1e-12);
+  bd_ctx_destroy(t.ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold_under_caps),
                                      cmocka_unit_test(test_bounds_hold_under_tight_caps),
-                                     cmocka_unit_test(test_bounds_of_parts_and_apart)};
+                                     cmocka_unit_test(test_bounds_of_parts_and_apart),
+                                     cmocka_unit_test(test_messages_between_stages)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
