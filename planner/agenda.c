@@ -22,7 +22,7 @@ static void add_item(bd_agenda *a, bd_item added) {
   a->items[a->item_count++] = added;
 }
 
-static bd_status add_stages(bd_agenda *a, int stages) {
+static void add_stages(bd_agenda *a, const bd_scene_work *work, int stages) {
   const bd_plan_request *request = a->scene->request;
   bd_mesh *meshes;
   int devices = bd_cluster_devices(a->scene->cluster) / stages;
@@ -30,8 +30,7 @@ static bd_status add_stages(bd_agenda *a, int stages) {
   for (int64_t micro = 1; micro <= request->global_batch; micro++) {
     if (request->global_batch % micro) continue;
     if (request->micro_batch && micro != request->micro_batch) continue;
-    double seconds;
-    if (count) BD_TRY(bd_bound_work(a->ctx, a->scene, stages, micro, &seconds));
+    double seconds = count ? bd_bound_work(a->ctx, work, stages, micro) : 0;
     for (int m = 0; m < count; m++) {
       if (!bd_constraints_allow_micro_batch(request->constraints, &meshes[m], micro)) continue;
       bd_setting setting = {stages, meshes[m], micro, bd_sharding_replicated()};
@@ -39,17 +38,18 @@ static bd_status add_stages(bd_agenda *a, int stages) {
       a->settings++;
     }
   }
-  return BD_OK;
 }
 
 bd_status bd_agenda_open(bd_ctx *ctx, const bd_scene *scene, bd_agenda *a) {
   const bd_plan_request *request = scene->request;
   int devices = bd_cluster_devices(scene->cluster), layers = scene->runs->calls;
+  bd_scene_work *work;
   *a = (bd_agenda){.ctx = ctx, .scene = scene, .best_seconds = INFINITY};
+  BD_TRY(bd_scene_read_work(ctx, scene, &work));
   for (int stages = 1; stages <= devices && stages <= layers && stages <= BD_MAX_STAGES; stages++)
     if (devices % stages == 0 && (!request->stages || stages == request->stages) &&
         bd_constraints_allow_stages(request->constraints, stages))
-      BD_TRY(add_stages(a, stages));
+      add_stages(a, work, stages);
   return BD_OK;
 }
 

@@ -35,7 +35,7 @@ typedef struct bd_agenda {
 } bd_agenda;
 
 // Fills the agenda with every degree, mesh and micro-batch that the request allows, bounded by its
-// work. `scene` outlives it; items live in ctx->arena. Errors: those of bd_bound_work.
+// work. `scene` outlives it; items live in ctx->arena. Errors: those of bd_scene_read_work.
 BD_NODISCARD bd_status bd_agenda_open(bd_ctx *ctx, const bd_scene *scene, bd_agenda *out_agenda);
 
 // Whether the setting's mesh has three axes: these are dear and seldom much better.

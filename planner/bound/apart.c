@@ -9,8 +9,8 @@ static double sum_apart(const bd_scene *scene, const bd_setting_layers *sketched
   return seconds;
 }
 
-bd_apart_layers bd_bound_sketched_apart(bd_ctx *ctx, const bd_scene *scene, int stages,
-                                        const bd_setting_layers *sketched, double enough) {
+bd_apart_layers bd_bound_apart_layers(bd_ctx *ctx, const bd_scene *scene, int stages,
+                                      const bd_setting_layers *sketched, double enough) {
   const bd_layer_holding **held =
       BD_NEW_ARRAY(ctx->arena, const bd_layer_holding *, scene->runs->count);
   for (int r = 0; r < scene->runs->count; r++)
@@ -30,7 +30,7 @@ static bd_chain_bound bound_form(bd_ctx *ctx, const bd_scene *scene, const bd_se
   double *points = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
   double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
   bd_apart_layers apart =
-      bd_bound_sketched_apart(ctx, scene, setting->stages, sketched, cutoff / stretch);
+      bd_bound_apart_layers(ctx, scene, setting->stages, sketched, cutoff / stretch);
   if (isinf(apart.seconds)) return (bd_chain_bound){INFINITY, INFINITY};
   for (int r = 0; r < scene->runs->count; r++)
     points[r] = bd_layer_sketch_apart(sketched->sketches[r]);

@@ -1,46 +1,11 @@
 #include "planner/bound/bound.h"
 #include "planner/bound/chain.h"
 #include "planner/bound/room.h"
-#include "planner/layer/op.h"
 #include <math.h>
 
 bd_schedule bd_scene_schedule(const bd_scene *scene) {
   int asked = scene->request->schedule;
   return asked < 0 ? BD_SCHEDULE_1F1B : (bd_schedule)asked;
-}
-
-static bd_status add_work(bd_ctx *ctx, const bd_cost_model *cost, const bd_function *f,
-                          double *seconds) {
-  for (int i = 0; i < f->op_count; i++) {
-    bd_index_map map;
-    bd_type types[BD_MAX_RESULTS];
-    BD_TRY(bd_op_infer(ctx, f, &f->ops[i], &map, types));
-    *seconds += bd_layer_even_seconds(cost, f, i, &map);
-  }
-  return BD_OK;
-}
-
-bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages, int64_t micro_batch,
-                        double *out_seconds) {
-  // One device as fast as all of a stage.
-  int devices = bd_cluster_devices(scene->cluster) / stages;
-  bd_cluster whole = bd_cost_unite(scene->cluster, devices);
-  bd_cost_model cost = {&whole, {1, {1}}, micro_batch};
-  double total = 0;
-  for (int r = 0; r < scene->runs->count; r++) {
-    const bd_function *forward = scene->runs->runs[r].function;
-    double seconds = 0;
-    BD_TRY(add_work(ctx, &cost, forward, &seconds));
-    BD_TRY(add_work(ctx, &cost, bd_layer_backward(scene->train, forward), &seconds));
-    total += scene->runs->runs[r].calls * seconds;
-  }
-  bd_setting even = {stages, {1, {devices}}, micro_batch, bd_sharding_replicated()};
-  const bd_layer_holding **layers =
-      BD_NEW_ARRAY(ctx->arena, const bd_layer_holding *, scene->runs->count);
-  BD_TRY(bd_setting_hold_evenly(ctx, scene, &even, layers));
-  total += bd_bound_shortage(ctx, scene, stages, layers);
-  *out_seconds = bd_bound_step(scene, stages, micro_batch, total);
-  return BD_OK;
 }
 
 // With t the time of a micro-batch on a stage, y its synchronization, S stages and m micro-batches,

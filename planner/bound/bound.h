@@ -25,10 +25,20 @@ bd_schedule bd_scene_schedule(const bd_scene *scene);
 // Layers of a run and of those like it.
 int bd_scene_calls_like(const bd_scene *scene, int run);
 
+// The functions of a scene's runs, read once for all settings.
+typedef struct bd_scene_work bd_scene_work;
+
+// `scene` outlives it; it lives in ctx->arena.
+BD_NODISCARD bd_status bd_scene_read_work(bd_ctx *ctx, const bd_scene *scene,
+                                          bd_scene_work **out_work);
+
 // From the op table alone: the work of every op divided evenly over all ranks, for every setting of
-// as many stages and micro-batches of this size; with what bd_bound_shortage tells.
-BD_NODISCARD bd_status bd_bound_work(bd_ctx *ctx, const bd_scene *scene, int stages,
-                                     int64_t micro_batch, double *out_seconds);
+// as many stages and micro-batches of this size; with what bd_bound_shortage tells. `ctx`: that of
+// bd_scene_read_work.
+double bd_bound_work(bd_ctx *ctx, const bd_scene_work *work, int stages, int64_t micro_batch);
+
+// Of a layer of a run, without forms of activations.
+bd_layer_request bd_setting_request(const bd_scene *scene, const bd_setting *setting, int run);
 
 // The layers of a setting, each ready to be priced, or sketched.
 typedef struct bd_setting_layers {
@@ -53,11 +63,6 @@ BD_NODISCARD bd_status bd_setting_sketch(bd_ctx *ctx, const bd_scene *scene,
                                          const bd_setting *setting,
                                          const bd_setting_layers *share_tied,
                                          bd_setting_layers *out_layers);
-
-// Per run what one of its layers holds at least, in ctx->arena.
-BD_NODISCARD bd_status bd_setting_hold_evenly(bd_ctx *ctx, const bd_scene *scene,
-                                              const bd_setting *setting,
-                                              const bd_layer_holding **out_layers);
 
 // Seconds of running ops again, in the layers of a micro-batch together, until all of them have
 // room on so many stages: what they take at least beside what they do when everything is kept.
@@ -94,14 +99,15 @@ typedef struct bd_bounded {
 BD_NODISCARD bd_status bd_bound_apart(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                                       double cutoff, bd_bounded *out);
 
-// The layers of a micro-batch, their ops apart. What is enough, with what is run again, is not
-// looked for further.
+// The layers of a micro-batch, their ops apart.
 typedef struct bd_apart_layers {
   double seconds, again_seconds; // whatever they hold; bd_bound_shortage
 } bd_apart_layers;
 
-bd_apart_layers bd_bound_sketched_apart(bd_ctx *ctx, const bd_scene *scene, int stages,
-                                        const bd_setting_layers *sketched, double enough);
+// Of sketched layers, whose ops it weighs one kind of layer after another until both together are
+// `enough` seconds, or all are weighed.
+bd_apart_layers bd_bound_apart_layers(bd_ctx *ctx, const bd_scene *scene, int stages,
+                                      const bd_setting_layers *sketched, double enough);
 
 // From sketches of the layers (planner/layer/sketch.h), for every tied form that constraints allow:
 // much of what the layers tell of a setting that cannot beat `cutoff`, which is finite, in less

@@ -49,6 +49,11 @@ static bd_layer_request request_of(const bd_scene *scene, const bd_setting *sett
   };
 }
 
+bd_layer_request bd_setting_request(const bd_scene *scene, const bd_setting *setting, int run) {
+  const bd_setting_layers none = {0};
+  return request_of(scene, setting, run, &none);
+}
+
 // Keeps the forms that constraints allow, the one that splits nothing among them.
 static int allowed_forms(const bd_scene *scene, const bd_setting *setting, int count,
                          bd_sharding *forms) {
@@ -120,21 +125,6 @@ bd_status bd_setting_sketch(bd_ctx *ctx, const bd_scene *scene, const bd_setting
       out->sketches[r] = made->sketches[of];
     else
       BD_TRY(bd_layer_sketch_open(ctx, &out->requests[r], &out->sketches[r]));
-  }
-  return BD_OK;
-}
-
-bd_status bd_setting_hold_evenly(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                                 const bd_layer_holding **out) {
-  const bd_setting_layers none = {0};
-  for (int r = 0; r < scene->runs->count; r++) {
-    bd_layer_request request = request_of(scene, setting, r, &none);
-    bd_layer_holding *own = BD_NEW(ctx->arena, bd_layer_holding);
-    out[r] = own;
-    if (scene->runs->runs[r].like < r)
-      out[r] = out[scene->runs->runs[r].like];
-    else
-      BD_TRY(bd_layer_hold_evenly(ctx, &request, own));
   }
   return BD_OK;
 }

@@ -1,6 +1,7 @@
 // What settings take beside the work of their ops, because their devices cannot hold all that
 // backward reads: ops are run again, those first that save the most bytes for their seconds. The
-// optimum of a relaxation, a knapsack whose things may be taken in parts (Dantzig 1957).
+// optimum of a relaxation, a knapsack whose things may be taken in parts (Dantzig,
+// Discrete-variable extremum problems, Operations Research 5(2), 1957).
 #include "planner/bound/bound.h"
 #include "planner/layer/holding.h"
 #include <math.h>
@@ -9,7 +10,8 @@
 static int by_price(const void *a, const void *b) {
   const bd_layer_saving *x = a, *y = b;
   double left = x->seconds * y->bytes, right = y->seconds * x->bytes;
-  return (left > right) - (left < right);
+  if (left != right) return left < right ? -1 : 1;
+  return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
 static double take_cheapest(int count, bd_layer_saving *savings, double bytes) {

@@ -107,7 +107,7 @@ static double enough_seconds(const bd_scene *scene, const bd_setting *setting,
 // Lists the options of layers, unless ops apart are enough.
 static void list_options(bd_ctx *ctx, const bd_scene *scene, sketched *of, double cutoff) {
   double enough = enough_seconds(scene, &of->setting, &of->layers, cutoff);
-  of->apart = bd_bound_sketched_apart(ctx, scene, of->setting.stages, &of->layers, enough);
+  of->apart = bd_bound_apart_layers(ctx, scene, of->setting.stages, &of->layers, enough);
   of->unpriced = of->apart.seconds;
   of->beyond = of->unpriced + of->apart.again_seconds >= enough;
   for (int r = 0; r < scene->runs->count && !of->beyond; r++) {
@@ -143,6 +143,11 @@ static bd_status sketch_forms(bd_ctx *ctx, const bd_scene *scene, const bd_setti
   return BD_OK;
 }
 
+static double price_form(bd_ctx *ctx, const bd_scene *scene, const sketched *of) {
+  double room = bd_room_for_layers(ctx, scene, &of->setting, &of->layers);
+  return find_price(scene, &of->layers, room);
+}
+
 bd_status bd_bound_sketch(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                           double cutoff, bd_bounded *out) {
   sketched *forms;
@@ -151,8 +156,10 @@ bd_status bd_bound_sketch(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
   *out = (bd_bounded){.setting = *setting};
   if (!count) return BD_OK;
   // Most layers are the same for all forms, and are priced once.
-  double room = bd_room_for_layers(ctx, scene, &forms[0].setting, &forms[0].layers);
-  double price = forms[0].beyond ? 0 : find_price(scene, &forms[0].layers, room);
+  int priced = 0;
+  while (priced < count && forms[priced].beyond)
+    priced++;
+  double price = priced < count ? price_form(ctx, scene, &forms[priced]) : 0;
   out->seconds = out->free_seconds = INFINITY;
   out->price = (bd_byte_price){price, price > 0};
   for (int t = 0; t < count; t++) {

@@ -41,14 +41,14 @@ static int list_sizes(bounding *b) {
 }
 
 static bd_status add_even(const bounding *b, int size, int64_t micro_batch, const bd_function *f,
-                          double *seconds) {
+                          const bd_function *forward, double *seconds) {
   const bd_full_group *group = &b->space->groups[b->sizes[size].group];
   bd_cost_model cost = {&group->cluster, {1, {b->sizes[size].devices}}, micro_batch};
   for (int i = 0; i < f->op_count; i++) {
     bd_index_map map;
     bd_type types[BD_MAX_RESULTS];
     BD_TRY(bd_op_infer(b->ctx, f, &f->ops[i], &map, types));
-    *seconds += bd_layer_even_seconds(&cost, f, i, &map);
+    *seconds += bd_layer_even_seconds(&cost, f, forward, i, &map);
   }
   return BD_OK;
 }
@@ -60,9 +60,9 @@ static bd_status add_work(const bounding *b, batch *at) {
     for (int i = 0; i < b->size_count; i++) {
       const bd_function *f = space->runs.runs[r].function;
       double forward = 0, both = 0;
-      BD_TRY(add_even(b, i, at->micro_batch, f, &forward));
+      BD_TRY(add_even(b, i, at->micro_batch, f, NULL, &forward));
       both = forward;
-      BD_TRY(add_even(b, i, at->micro_batch, bd_layer_backward(space->train, f), &both));
+      BD_TRY(add_even(b, i, at->micro_batch, bd_layer_backward(space->train, f), f, &both));
       at->seconds[r * b->size_count + i] = both;
       at->forward[r * b->size_count + i] = forward;
       at->both[r * b->size_count + i] = both;

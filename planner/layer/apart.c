@@ -26,7 +26,7 @@ static double summing_seconds(const bd_cost_model *cost, const bd_type *type,
 }
 
 // What is added up of an op under a split, one after another.
-typedef enum part { NOTHING, WORK, SUMS, ALL } part;
+typedef enum part { NOTHING, WORK, SUMS, WEIGHTS } part;
 
 // What is known of an op under a split.
 typedef struct known_split {
@@ -175,8 +175,9 @@ void bd_layer_take_apart(bd_layer_space *space, bd_layer_apart *out) {
     bd_apart_op *op = &out->ops[i];
     *op = take_apart(space, i);
     if (op->plain) {
-      op->least = bd_layer_even_seconds(&space->request->cost, space->forward, i, &space->map[i]) +
-                  bd_layer_even_backward_seconds(space, i);
+      op->least =
+          bd_layer_even_seconds(&space->request->cost, space->forward, NULL, i, &space->map[i]) +
+          bd_layer_even_backward_seconds(space, i);
     } else {
       op->splits = BD_NEW_ARRAY(space->tables, known_split, bd_layer_split_count(space, i));
       op->least = least_of(space, op, i, SUMS);
@@ -190,7 +191,7 @@ void bd_layer_weigh_apart(bd_layer_space *space, bd_layer_apart *apart) {
     bd_apart_op *op = &apart->ops[i];
     if (op->plain) continue;
     double before = op->least;
-    op->least = least_of(space, op, i, ALL);
+    op->least = least_of(space, op, i, WEIGHTS);
     apart->seconds += op->least - before;
   }
 }
@@ -204,7 +205,7 @@ double bd_layer_apart_with(bd_layer_space *space, const bd_layer_apart *apart,
     if (op->plain) continue;
     if (!bd_layer_split(space, c, option, c->ops[i], split)) return INFINITY;
     double rest = seconds - op->least;
-    double own = split_seconds(space, op, c->ops[i], split, ALL, enough - rest);
+    double own = split_seconds(space, op, c->ops[i], split, WEIGHTS, enough - rest);
     seconds = fmax(seconds, rest + own);
   }
   return seconds;

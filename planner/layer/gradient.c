@@ -135,8 +135,8 @@ static double paid_share(const bd_layer_space *space, int axis, double bytes) {
 static double even_seconds(const bd_layer_space *space, const bd_layer_sums *sums) {
   double seconds = 0;
   for (int i = 0; i < sums->count; i++)
-    seconds += bd_layer_even_seconds(&space->request->cost, space->backward, sums->ops[i],
-                                     &space->backward_map[sums->ops[i]]);
+    seconds += bd_layer_even_seconds(&space->request->cost, space->backward, space->forward,
+                                     sums->ops[i], &space->backward_map[sums->ops[i]]);
   return seconds / sums->summands;
 }
 
@@ -154,7 +154,7 @@ double bd_layer_sum_seconds(const bd_layer_space *space, int op, int operand,
     int8_t split[BD_MAX_AXES];
     for (int axis = 0; axis < BD_MAX_AXES; axis++)
       split[axis] = gradient->at[axis] >= 0 ? map->out[0][gradient->at[axis]] : -1;
-    seconds += bd_layer_op_seconds(cost, space->backward, sums->ops[i], map, split);
+    seconds += bd_layer_op_seconds(cost, space->backward, space->forward, sums->ops[i], map, split);
   }
   double bytes = bd_cost_local_bytes(cost, type, gradient);
   for (int axis = 0; axis < cost->mesh.axes; axis++) {
@@ -169,6 +169,7 @@ double bd_layer_even_backward_seconds(const bd_layer_space *space, int group) {
   double seconds = 0;
   for (int i = 0; i < f->op_count; i++)
     if (f->ops[i].group == group && !space->is_sum[i])
-      seconds += bd_layer_even_seconds(&space->request->cost, f, i, &space->backward_map[i]);
+      seconds += bd_layer_even_seconds(&space->request->cost, f, space->forward, i,
+                                       &space->backward_map[i]);
   return seconds;
 }

@@ -24,9 +24,6 @@ typedef struct bd_layer_holding {
 // that; INFINITY: it holds as little as it can.
 bd_layer_saving bd_layer_holding_at(const bd_layer_holding *holding, double price);
 
-// Lives in ctx->arena. Errors: those of bd_layer_open.
-BD_NODISCARD bd_status bd_layer_hold_evenly(bd_ctx *ctx, const bd_layer_request *request,
-                                            bd_layer_holding *out);
-// The same of what was read.
+// Lives in ctx->arena.
 bd_layer_holding bd_layer_holding_of(bd_ctx *ctx, const bd_layer_space *space);
 #endif

@@ -34,16 +34,43 @@ static void find_row(const bd_function *f, int op, int *first, int *last) {
     ++*last;
 }
 
-double bd_layer_op_seconds(const bd_cost_model *cost, const bd_function *f, int index,
-                           const bd_index_map *map, const int8_t split[BD_MAX_AXES]) {
+// The forward value that one of a backward function is; BD_NO_ID: none.
+static bd_id restored_value(const bd_function *forward, const bd_function *backward, bd_id value) {
+  int at = forward ? bd_ids_find(backward->params, backward->restore_count, value) : -1;
+  return at < 0 ? BD_NO_ID : forward->saves[at];
+}
+
+// Whether backward may make the value again in the kernel of its first row.
+static bool may_be_copied(const bd_function *forward, bd_id value) {
+  int producer = value == BD_NO_ID ? -1 : forward->values[value].producer;
+  return producer >= 0 && is_pointwise(&forward->ops[producer]);
+}
+
+// Whether an op of a row from `first` on reads the operand from memory whatever the tape keeps.
+static bool is_read(const bd_function *f, const bd_function *forward, bd_id value, int first,
+                    int last) {
+  if (stays_inside(f, value, first, last)) return false;
+  return first > 0 || !may_be_copied(forward, restored_value(forward, f, value));
+}
+
+static bool is_alone(const bd_function *f, const bd_function *forward, int op) {
+  for (int k = 0; k < f->ops[op].in_count; k++)
+    if (!is_read(f, forward, f->ops[op].in[k], op, op)) return false;
+  return true;
+}
+
+double bd_layer_op_seconds(const bd_cost_model *cost, const bd_function *f,
+                           const bd_function *forward, int index, const bd_index_map *map,
+                           const int8_t split[BD_MAX_AXES]) {
   int first, last;
   find_row(f, index, &first, &last);
   const bd_op *op = &f->ops[index];
-  if (first == last) return bd_cost_op(cost, f, op, map, split);
+  if (first == last && (!is_pointwise(op) || is_alone(f, forward, index)))
+    return bd_cost_op(cost, f, op, map, split);
   double bytes = 0;
   for (int k = 0; k < op->in_count; k++) {
     bd_sharding sharding = bd_split_operand(map, &cost->mesh, split, k);
-    if (!stays_inside(f, op->in[k], first, last))
+    if (is_read(f, forward, op->in[k], first, last))
       bytes += bd_cost_local_bytes(cost, &f->values[op->in[k]].type, &sharding);
   }
   for (int k = 0; k < op->out_count; k++) {
@@ -63,11 +90,11 @@ static bd_cost_model unite(const bd_cost_model *cost, bd_cluster *whole) {
   return (bd_cost_model){whole, {1, {1}}, cost->micro_batch};
 }
 
-double bd_layer_even_seconds(const bd_cost_model *cost, const bd_function *f, int index,
-                             const bd_index_map *map) {
+double bd_layer_even_seconds(const bd_cost_model *cost, const bd_function *f,
+                             const bd_function *forward, int index, const bd_index_map *map) {
   bd_cluster whole;
   bd_cost_model even = unite(cost, &whole);
-  return bd_layer_op_seconds(&even, f, index, map, unsplit);
+  return bd_layer_op_seconds(&even, f, forward, index, map, unsplit);
 }
 
 double bd_layer_even_bytes(const bd_cost_model *cost, const bd_type *type) {
@@ -75,23 +102,52 @@ double bd_layer_even_bytes(const bd_cost_model *cost, const bd_type *type) {
   return bd_cost_local_bytes(cost, type, &whole) / bd_mesh_devices(&cost->mesh);
 }
 
-double bd_layer_kept_seconds(const bd_cost_model *cost, const bd_function *f, bd_id value,
-                             const bd_sharding *sharding) {
-  int first, last, moves = 1;
-  find_row(f, f->values[value].producer, &first, &last);
-  if (first == last || !stays_inside(f, value, first, last)) return 0;
+// Whether an op of a row reads the value.
+static bool reads(const bd_function *f, int first, int last, bd_id value) {
   for (int i = first; i <= last; i++)
     for (int k = 0; k < f->ops[i].in_count; k++)
-      moves += f->ops[i].in[k] == value;
-  return moves * bd_cost_local_bytes(cost, &f->values[value].type, sharding) /
-         cost->cluster->memory_bytes_per_second;
+      if (f->ops[i].in[k] == value) return true;
+  return false;
+}
+
+// The first row of gradients, which copies may be fused with; none: `*last` is -1.
+static void find_first_row(const bd_function *backward, int *first, int *last) {
+  *first = 0;
+  *last = -1;
+  if (backward->op_count && is_pointwise(&backward->ops[0])) find_row(backward, 0, first, last);
+}
+
+// Whether the first row of gradients reads the forward value.
+static bool is_read_first(const bd_function *f, const bd_function *backward, bd_id value) {
+  int first, last;
+  find_first_row(backward, &first, &last);
+  for (int r = 0; r < backward->restore_count; r++)
+    if (f->saves[r] == value && reads(backward, first, last, backward->params[r])) return true;
+  return false;
+}
+
+double bd_layer_kept_seconds(const bd_cost_model *cost, const bd_function *f,
+                             const bd_function *backward, bd_id value,
+                             const bd_sharding *sharding) {
+  int first, last, moves = 1;
+  double bytes = 0;
+  if (may_be_copied(f, value) && is_read_first(f, backward, value))
+    bytes += bd_layer_even_bytes(cost, &f->values[value].type);
+  find_row(f, f->values[value].producer, &first, &last);
+  if (first < last && stays_inside(f, value, first, last)) {
+    for (int i = first; i <= last; i++)
+      for (int k = 0; k < f->ops[i].in_count; k++)
+        moves += f->ops[i].in[k] == value;
+    bytes += moves * bd_cost_local_bytes(cost, &f->values[value].type, sharding);
+  }
+  return bytes / cost->cluster->memory_bytes_per_second;
 }
 
 // Whether backward reads a value that it computes again in a kernel apart from the one that makes
 // it: all but the first row of gradients, which the last of the copies may be fused with.
 static bool is_read_later(const bd_function *f, const bd_function *backward, bd_id value) {
-  int first = 0, last = -1;
-  if (backward->op_count && is_pointwise(&backward->ops[0])) find_row(backward, 0, &first, &last);
+  int first, last;
+  find_first_row(backward, &first, &last);
   for (int r = 0; r < backward->restore_count; r++) {
     if (f->saves[r] != value) continue;
     for (int i = last + 1; i < backward->op_count; i++)
@@ -101,11 +157,20 @@ static bool is_read_later(const bd_function *f, const bd_function *backward, bd_
   return false;
 }
 
-// Whether backward has the value in memory where it computes on with it: it is there before, or
-// written in any case.
-static bool is_stored(const bd_function *f, const bd_function *backward, bd_id value) {
+static int pointwise_readers(const bd_function *f, bd_id value) {
+  int count = 0;
+  for (int i = 0; i < f->op_count; i++)
+    count += is_pointwise(&f->ops[i]) && reads(f, i, i, value);
+  return count;
+}
+
+// The part of reading an operand from memory that a copy answers for: what pointwise ops make may
+// be in the same kernel, as may other readers of the operand, the first row of gradients among
+// them.
+static double copied_read(const bd_function *f, const bd_function *backward, bd_id value) {
   int producer = f->values[value].producer;
-  return producer < 0 || !is_pointwise(&f->ops[producer]) || is_read_later(f, backward, value);
+  if (producer >= 0 && is_pointwise(&f->ops[producer])) return 0;
+  return is_read_first(f, backward, value) ? 0 : 1.0 / pointwise_readers(f, value);
 }
 
 double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *f,
@@ -114,15 +179,35 @@ double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *f,
   const bd_op *op = &f->ops[index];
   if (!is_pointwise(op)) return bd_cost_op(cost, f, op, map, split);
   double bytes = 0;
-  if (!is_read_later(f, backward, op->out[0])) return 0;
   for (int k = 0; k < op->in_count; k++) {
     bd_sharding sharding = bd_split_operand(map, &cost->mesh, split, k);
-    if (is_stored(f, backward, op->in[k]))
-      bytes += bd_cost_local_bytes(cost, &f->values[op->in[k]].type, &sharding);
+    bytes += copied_read(f, backward, op->in[k]) *
+             bd_cost_local_bytes(cost, &f->values[op->in[k]].type, &sharding);
   }
   bd_sharding sharding = bd_split_result(map, &cost->mesh, split, 0);
-  bytes += bd_cost_local_bytes(cost, &f->values[op->out[0]].type, &sharding);
+  if (is_read_later(f, backward, op->out[0]))
+    bytes += bd_cost_local_bytes(cost, &f->values[op->out[0]].type, &sharding);
   return bytes / cost->cluster->memory_bytes_per_second;
+}
+
+double bd_layer_reread_seconds(const bd_cost_model *cost, const bd_function *f,
+                               const bd_function *backward, int index, int operand,
+                               const bd_index_map *map, const int8_t split[BD_MAX_AXES]) {
+  bd_id value = f->ops[index].in[operand];
+  if (!is_pointwise(&f->ops[index]) || !may_be_copied(f, value) ||
+      is_read_first(f, backward, value))
+    return 0;
+  bd_sharding sharding = bd_split_operand(map, &cost->mesh, split, operand);
+  return bd_cost_local_bytes(cost, &f->values[value].type, &sharding) /
+         pointwise_readers(f, value) / cost->cluster->memory_bytes_per_second;
+}
+
+double bd_layer_even_reread_seconds(const bd_cost_model *cost, const bd_function *f,
+                                    const bd_function *backward, int index, int operand,
+                                    const bd_index_map *map) {
+  bd_cluster whole;
+  bd_cost_model even = unite(cost, &whole);
+  return bd_layer_reread_seconds(&even, f, backward, index, operand, map, unsplit);
 }
 
 double bd_layer_even_clone_seconds(const bd_cost_model *cost, const bd_function *f,

@@ -5,24 +5,28 @@
 
 // Pointwise ops in a row that ir/fuse.h may join run as one kernel, which only moves what enters
 // and leaves the row: each op answers for its share of that, the first one for the launch.
-double bd_layer_op_seconds(const bd_cost_model *cost, const bd_function *function, int op,
-                           const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
+// `forward`: the function whose values a backward one restores, NULL of a forward one. What
+// backward may make again in the kernel of its first row is no part of that.
+double bd_layer_op_seconds(const bd_cost_model *cost, const bd_function *function,
+                           const bd_function *forward, int op, const bd_index_map *map,
+                           const int8_t split[BD_MAX_AXES]);
 
 // The same, divided evenly over all ranks of the mesh: no split makes it less.
-double bd_layer_even_seconds(const bd_cost_model *cost, const bd_function *function, int op,
-                             const bd_index_map *map);
+double bd_layer_even_seconds(const bd_cost_model *cost, const bd_function *function,
+                             const bd_function *forward, int op, const bd_index_map *map);
 
 // Bytes of a value on one rank, divided evenly over all ranks of the mesh: no form has less.
 double bd_layer_even_bytes(const bd_cost_model *cost, const bd_type *type);
 
-// What it takes more that the tape keeps a value which else would live and die inside a row: it is
-// written, and read again by every op of the row that wants it.
-double bd_layer_kept_seconds(const bd_cost_model *cost, const bd_function *function, bd_id value,
-                             const bd_sharding *sharding);
+// What it takes more that the tape keeps a value of the forward function: where it would live and
+// die inside a row, it is written, and read again by every op of the row that wants it; and the
+// first row of backward reads it, where it might be made again.
+double bd_layer_kept_seconds(const bd_cost_model *cost, const bd_function *function,
+                             const bd_function *backward, bd_id value, const bd_sharding *sharding);
 
 // The least for a copy of the op in the backward function: copies come before the gradients, in the
-// order of forward, and pointwise ones move what is surely in memory, in a kernel that they may
-// share.
+// order of forward, and pointwise ones may all be in one kernel with the first row of gradients:
+// they read what comes from elsewhere, and write what is read after that row.
 double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *function,
                               const bd_function *backward, int op, const bd_index_map *map,
                               const int8_t split[BD_MAX_AXES]);
@@ -30,4 +34,13 @@ double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *func
 // The same, divided evenly over all ranks of the mesh.
 double bd_layer_even_clone_seconds(const bd_cost_model *cost, const bd_function *function,
                                    const bd_function *backward, int op, const bd_index_map *map);
+
+// What such a copy takes more to read an operand that a pointwise op made and the tape keeps; also
+// divided evenly. 0: something else answers for that.
+double bd_layer_reread_seconds(const bd_cost_model *cost, const bd_function *function,
+                               const bd_function *backward, int op, int operand,
+                               const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
+double bd_layer_even_reread_seconds(const bd_cost_model *cost, const bd_function *function,
+                                    const bd_function *backward, int op, int operand,
+                                    const bd_index_map *map);
 #endif

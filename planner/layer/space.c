@@ -82,6 +82,14 @@ bool bd_layer_runs_again(const bd_layer_space *space, const bd_layer_option *opt
   return option->kept <= space->again_to[op];
 }
 
+bool bd_layer_keeps_operand(const bd_layer_space *space, const bd_layer_option *option, int op,
+                            int operand) {
+  bd_id value = space->forward->ops[op].in[operand];
+  int producer = space->forward->values[value].producer;
+  return producer >= 0 && space->cluster_of_op[producer] == space->cluster_of_op[op] &&
+         space->needed[value] && bd_layer_keeps(space, option, producer);
+}
+
 // The readers of an op's results within its cluster that are run again take the op along, unless
 // what they read is kept; of results that backward does not read, nothing is kept.
 static void take_along(bd_layer_space *space, int reader, int op) {
@@ -378,7 +386,8 @@ static double backward_seconds(const bd_layer_space *space, int group,
     int8_t split[BD_MAX_AXES];
     if (f->ops[i].group != group) continue;
     backward_split(space, i, group_split, split);
-    seconds += bd_layer_op_seconds(&space->request->cost, f, i, &space->backward_map[i], split);
+    seconds += bd_layer_op_seconds(&space->request->cost, f, space->forward, i,
+                                   &space->backward_map[i], split);
   }
   return seconds;
 }
@@ -439,7 +448,7 @@ const bd_op_work *bd_layer_work(bd_layer_space *space, int op, const int8_t spli
   if (work->known) return work;
   work->known = true;
   work->forward =
-      bd_layer_op_seconds(&space->request->cost, space->forward, op, &space->map[op], split);
+      bd_layer_op_seconds(&space->request->cost, space->forward, NULL, op, &space->map[op], split);
   work->backward = backward_seconds(space, op, split);
   return work;
 }

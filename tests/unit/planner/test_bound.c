@@ -90,45 +90,57 @@ static void hold_bound(trial *t, const bd_bounded *bound, const bd_attempt *foun
 
 static int short_of_room;
 
+static double work_of(trial *t, const bd_setting *setting) {
+  bd_scene_work *work;
+  assert_int_equal(bd_scene_read_work(t->ctx, &t->scene, &work), BD_OK);
+  return bd_bound_work(t->ctx, work, setting->stages, setting->micro_batch);
+}
+
 // Nor is the plan faster than what its ops take, with those that have to be run again.
 static void hold_shortage(trial *t, const bd_setting *setting, const bd_attempt *found,
                           int64_t cap_bytes) {
-  bd_bounded of = {.setting = *setting};
-  double work, roomy;
   if (!found->fits) return;
   set_cap(t, INT64_MAX / 4);
-  assert_int_equal(bd_bound_work(t->ctx, &t->scene, setting->stages, setting->micro_batch, &roomy),
-                   BD_OK);
-  bd_attempt apart = attempt(t, &of, 1, BD_ATTEMPT_APART, cap_bytes);
-  assert_int_equal(bd_bound_work(t->ctx, &t->scene, setting->stages, setting->micro_batch, &work),
-                   BD_OK);
+  double roomy = work_of(t, setting);
+  set_cap(t, cap_bytes);
+  double work = work_of(t, setting);
   assert_true(work >= roomy && work <= found->fastest.step_seconds * (1 + 1e-9));
-  assert_true(apart.bounded->seconds <= found->fastest.step_seconds * (1 + 1e-9));
   short_of_room += work > roomy;
+}
+
+// Ops apart and sketches of all tied forms together, as far as a cutoff, tell of no more than the
+// plan takes. Returns how often sketches reach `near` seconds.
+static int hold_cutoffs(trial *t, const bd_setting *setting, const bd_attempt *found,
+                        int64_t cap_bytes, double near, double *out_free) {
+  static const double cutoffs[] = {0.9, 1.001, 1.1, 4};
+  int reached = 0;
+  *out_free = 0;
+  set_cap(t, cap_bytes);
+  for (size_t i = 0; i < sizeof cutoffs / sizeof *cutoffs; i++) {
+    bd_bounded apart, sketch;
+    double plan = found->fastest.step_seconds, cutoff = plan * cutoffs[i];
+    assert_int_equal(bd_bound_apart(t->ctx, &t->scene, setting, cutoff, &apart), BD_OK);
+    assert_int_equal(bd_bound_sketch(t->ctx, &t->scene, setting, cutoff, &sketch), BD_OK);
+    assert_true(apart.seconds <= plan * (1 + 1e-9) && sketch.seconds <= plan * (1 + 1e-9));
+    *out_free = fmax(*out_free, fmax(apart.free_seconds, sketch.free_seconds));
+    reached += sketch.seconds > near;
+  }
+  return reached;
 }
 
 static int sketched, near_sketched;
 
-// A sketch of all tied forms together, whatever cutoff it goes as far as.
 static void hold_sketch(trial *t, const bd_setting *setting, const bd_attempt *layers,
                         const bd_attempt *found, int64_t cap_bytes) {
-  static const double cutoffs[] = {0.9, 1.001, 1.1, 4};
-  double least = INFINITY, unpriced = INFINITY;
+  double least = INFINITY, unpriced = INFINITY, sketch_unpriced;
   if (!found->fits) return;
   for (int i = 0; i < layers->bounded_count; i++) {
     least = fmin(least, layers->bounded[i].seconds);
     unpriced = fmin(unpriced, layers->bounded[i].free_seconds);
   }
-  for (size_t i = 0; i < sizeof cutoffs / sizeof *cutoffs; i++) {
-    bd_bounded of;
-    double cutoff = found->fastest.step_seconds * cutoffs[i];
-    set_cap(t, cap_bytes);
-    assert_int_equal(bd_bound_sketch(t->ctx, &t->scene, setting, cutoff, &of), BD_OK);
-    assert_true(of.seconds <= found->fastest.step_seconds * (1 + 1e-9));
-    assert_true(of.free_seconds <= unpriced * (1 + 1e-9));
-    near_sketched += of.seconds > least * 0.97;
-    sketched++;
-  }
+  near_sketched += hold_cutoffs(t, setting, found, cap_bytes, least * 0.97, &sketch_unpriced);
+  assert_true(sketch_unpriced <= unpriced * (1 + 1e-9));
+  sketched += 4;
 }
 
 static void hold_setting(trial *t, const bd_setting *setting) {
@@ -139,6 +151,7 @@ static void hold_setting(trial *t, const bd_setting *setting) {
     bd_attempt fastest = attempt(t, tied, 1, BD_ATTEMPT_SOLVE, INT64_MAX / 4),
                leanest = attempt(t, tied, 1, BD_ATTEMPT_SOLVE, 1);
     assert_true(fastest.fits && leanest.lacks);
+    hold_bound(t, tied, &fastest, INT64_MAX / 4);
     int64_t most = bd_attempt_plan_bytes(&fastest.fastest), least = leanest.leanest_bytes;
     for (int c = 0; c < CAPS; c++) {
       int64_t cap_bytes = least + (most - least) * c / CAPS;
@@ -181,6 +194,15 @@ static void test_bounds_hold_under_caps(void **unused) {
   assert_true(sketched > 48 && near_sketched > sketched * 3 / 4);
 }
 
+// What pointwise ops in a row make again may stay in the kernel of the first gradients, and need
+// not be read.
+static void test_bounds_hold_where_rows_are_made_again(void **unused) {
+  (void)unused;
+  hold_model("tests/unit/planner/row.json", "cpu:1x1", 0);
+  hold_model("tests/unit/planner/row.json", "cpu:1x4", 0);
+  hold_model("tests/unit/planner/row.json", "h100:1x2", 0);
+}
+
 static int tight, near_bytes, near_seconds;
 
 // A setting with one tied form under caps that hardly any plan fits.
@@ -196,6 +218,8 @@ static void hold_tight(trial *t, const bd_bounded *tied) {
     hold_bound(t, room.bounded, &solved, cap_bytes);
     hold_shortage(t, &tied->setting, &solved, cap_bytes);
     if (!solved.fits) continue;
+    double free_seconds;
+    hold_cutoffs(t, &tied->setting, &solved, cap_bytes, 0, &free_seconds);
     tight++;
     near_bytes += room.bounded->bytes + library > 0.9 * (double)leanest.leanest_bytes;
     near_seconds += room.bounded->seconds > 0.8 * solved.fastest.step_seconds;
@@ -254,10 +278,7 @@ static int near, apart;
 static void hold_apart(trial *t, const bd_bounded *layers) {
   bd_bounded of = {.setting = layers->setting};
   bd_attempt a = attempt(t, &of, 1, BD_ATTEMPT_APART, INT64_MAX / 4);
-  double work;
-  assert_int_equal(
-      bd_bound_work(t->ctx, &t->scene, layers->setting.stages, layers->setting.micro_batch, &work),
-      BD_OK);
+  double work = work_of(t, &layers->setting);
   assert_int_equal(a.bounded_count, 1);
   assert_true(a.bounded->seconds <= layers->seconds * (1 + 1e-9));
   assert_true(a.bounded->free_seconds <= layers->free_seconds * (1 + 1e-9));
@@ -320,6 +341,7 @@ static void test_messages_between_stages(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold_under_caps),
+                                     cmocka_unit_test(test_bounds_hold_where_rows_are_made_again),
                                      cmocka_unit_test(test_bounds_hold_under_tight_caps),
                                      cmocka_unit_test(test_bounds_of_parts_and_apart),
                                      cmocka_unit_test(test_messages_between_stages)};
