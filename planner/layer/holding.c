@@ -13,17 +13,6 @@ static double kept_bytes(const bd_layer_space *space, int op) {
   return bytes;
 }
 
-// Of running an op again when the cluster keeps what the option says.
-static double rerun_seconds(const bd_layer_space *space, const bd_layer_option *option, int op) {
-  const bd_cost_model *cost = &space->request->cost;
-  const bd_index_map *map = &space->map[op];
-  double seconds = bd_layer_even_clone_seconds(cost, space->forward, space->backward, op, map);
-  for (int k = 0; k < space->forward->ops[op].in_count; k++)
-    if (bd_layer_keeps_operand(space, option, op, k))
-      seconds += bd_layer_even_reread_seconds(cost, space->forward, space->backward, op, k, map);
-  return seconds;
-}
-
 // With what is left on the tape when the cluster keeps the results of its first ops alone.
 static bd_layer_saving save_to(const bd_layer_space *space, const bd_cluster_ops *c, int kept) {
   bd_layer_option option = {.kept = (int8_t)kept};
@@ -31,7 +20,9 @@ static bd_layer_saving save_to(const bd_layer_space *space, const bd_cluster_ops
   for (int i = 0; i < c->op_count; i++) {
     if (!bd_layer_keeps(space, &option, c->ops[i])) out.bytes += kept_bytes(space, c->ops[i]);
     if (bd_layer_runs_again(space, &option, c->ops[i]))
-      out.seconds += rerun_seconds(space, &option, c->ops[i]);
+      out.seconds +=
+          bd_layer_even_clone_seconds(&space->request->cost, space->forward, space->backward,
+                                      c->ops[i], &space->map[c->ops[i]]);
   }
   return out;
 }

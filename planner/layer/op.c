@@ -34,23 +34,45 @@ static void find_row(const bd_function *f, int op, int *first, int *last) {
     ++*last;
 }
 
+// The first row of gradients, which copies may be fused with; none: `*last` is -1.
+static void find_first_row(const bd_function *backward, int *first, int *last) {
+  *first = 0;
+  *last = -1;
+  if (backward->op_count && is_pointwise(&backward->ops[0])) find_row(backward, 0, first, last);
+}
+
+// Whether backward reads a value that it computes again in a kernel apart from the one that makes
+// it: all but the first row of gradients, which the last of the copies may be fused with.
+static bool is_read_later(const bd_function *f, const bd_function *backward, bd_id value) {
+  int first, last;
+  find_first_row(backward, &first, &last);
+  for (int r = 0; r < backward->restore_count; r++) {
+    if (f->saves[r] != value) continue;
+    for (int i = last + 1; i < backward->op_count; i++)
+      for (int k = 0; k < backward->ops[i].in_count; k++)
+        if (backward->ops[i].in[k] == backward->params[r]) return true;
+  }
+  return false;
+}
+
 // The forward value that one of a backward function is; BD_NO_ID: none.
 static bd_id restored_value(const bd_function *forward, const bd_function *backward, bd_id value) {
   int at = forward ? bd_ids_find(backward->params, backward->restore_count, value) : -1;
   return at < 0 ? BD_NO_ID : forward->saves[at];
 }
 
-// Whether backward may make the value again in the kernel of its first row.
-static bool may_be_copied(const bd_function *forward, bd_id value) {
+// Whether a value lives and dies in the kernel of backward's first row when it is computed again.
+static bool may_be_copied(const bd_function *forward, const bd_function *backward, bd_id value) {
   int producer = value == BD_NO_ID ? -1 : forward->values[value].producer;
-  return producer >= 0 && is_pointwise(&forward->ops[producer]);
+  return producer >= 0 && is_pointwise(&forward->ops[producer]) &&
+         !is_read_later(forward, backward, value);
 }
 
 // Whether an op of a row from `first` on reads the operand from memory whatever the tape keeps.
 static bool is_read(const bd_function *f, const bd_function *forward, bd_id value, int first,
                     int last) {
   if (stays_inside(f, value, first, last)) return false;
-  return first > 0 || !may_be_copied(forward, restored_value(forward, f, value));
+  return first > 0 || !may_be_copied(forward, f, restored_value(forward, f, value));
 }
 
 static bool is_alone(const bd_function *f, const bd_function *forward, int op) {
@@ -102,28 +124,14 @@ double bd_layer_even_bytes(const bd_cost_model *cost, const bd_type *type) {
   return bd_cost_local_bytes(cost, type, &whole) / bd_mesh_devices(&cost->mesh);
 }
 
-// Whether an op of a row reads the value.
-static bool reads(const bd_function *f, int first, int last, bd_id value) {
-  for (int i = first; i <= last; i++)
-    for (int k = 0; k < f->ops[i].in_count; k++)
-      if (f->ops[i].in[k] == value) return true;
-  return false;
-}
-
-// The first row of gradients, which copies may be fused with; none: `*last` is -1.
-static void find_first_row(const bd_function *backward, int *first, int *last) {
-  *first = 0;
-  *last = -1;
-  if (backward->op_count && is_pointwise(&backward->ops[0])) find_row(backward, 0, first, last);
-}
-
-// Whether the first row of gradients reads the forward value.
-static bool is_read_first(const bd_function *f, const bd_function *backward, bd_id value) {
-  int first, last;
+// By ops of the first row of gradients.
+static int reads_of_first_row(const bd_function *f, const bd_function *backward, bd_id value) {
+  int first, last, count = 0;
   find_first_row(backward, &first, &last);
-  for (int r = 0; r < backward->restore_count; r++)
-    if (f->saves[r] == value && reads(backward, first, last, backward->params[r])) return true;
-  return false;
+  for (int i = first; i <= last; i++)
+    for (int k = 0; k < backward->ops[i].in_count; k++)
+      count += restored_value(f, backward, backward->ops[i].in[k]) == value;
+  return count;
 }
 
 double bd_layer_kept_seconds(const bd_cost_model *cost, const bd_function *f,
@@ -131,8 +139,9 @@ double bd_layer_kept_seconds(const bd_cost_model *cost, const bd_function *f,
                              const bd_sharding *sharding) {
   int first, last, moves = 1;
   double bytes = 0;
-  if (may_be_copied(f, value) && is_read_first(f, backward, value))
-    bytes += bd_layer_even_bytes(cost, &f->values[value].type);
+  if (may_be_copied(f, backward, value))
+    bytes +=
+        reads_of_first_row(f, backward, value) * bd_layer_even_bytes(cost, &f->values[value].type);
   find_row(f, f->values[value].producer, &first, &last);
   if (first < last && stays_inside(f, value, first, last)) {
     for (int i = first; i <= last; i++)
@@ -143,34 +152,11 @@ double bd_layer_kept_seconds(const bd_cost_model *cost, const bd_function *f,
   return bytes / cost->cluster->memory_bytes_per_second;
 }
 
-// Whether backward reads a value that it computes again in a kernel apart from the one that makes
-// it: all but the first row of gradients, which the last of the copies may be fused with.
-static bool is_read_later(const bd_function *f, const bd_function *backward, bd_id value) {
-  int first, last;
-  find_first_row(backward, &first, &last);
-  for (int r = 0; r < backward->restore_count; r++) {
-    if (f->saves[r] != value) continue;
-    for (int i = last + 1; i < backward->op_count; i++)
-      for (int k = 0; k < backward->ops[i].in_count; k++)
-        if (backward->ops[i].in[k] == backward->params[r]) return true;
-  }
-  return false;
-}
-
-static int pointwise_readers(const bd_function *f, bd_id value) {
-  int count = 0;
-  for (int i = 0; i < f->op_count; i++)
-    count += is_pointwise(&f->ops[i]) && reads(f, i, i, value);
-  return count;
-}
-
-// The part of reading an operand from memory that a copy answers for: what pointwise ops make may
-// be in the same kernel, as may other readers of the operand, the first row of gradients among
-// them.
-static double copied_read(const bd_function *f, const bd_function *backward, bd_id value) {
+// Whether backward has the value in memory where it computes on with it: it is there before, or
+// written in any case.
+static bool is_stored(const bd_function *f, const bd_function *backward, bd_id value) {
   int producer = f->values[value].producer;
-  if (producer >= 0 && is_pointwise(&f->ops[producer])) return 0;
-  return is_read_first(f, backward, value) ? 0 : 1.0 / pointwise_readers(f, value);
+  return producer < 0 || !is_pointwise(&f->ops[producer]) || is_read_later(f, backward, value);
 }
 
 double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *f,
@@ -181,33 +167,13 @@ double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *f,
   double bytes = 0;
   for (int k = 0; k < op->in_count; k++) {
     bd_sharding sharding = bd_split_operand(map, &cost->mesh, split, k);
-    bytes += copied_read(f, backward, op->in[k]) *
-             bd_cost_local_bytes(cost, &f->values[op->in[k]].type, &sharding);
+    if (is_stored(f, backward, op->in[k]))
+      bytes += bd_cost_local_bytes(cost, &f->values[op->in[k]].type, &sharding);
   }
   bd_sharding sharding = bd_split_result(map, &cost->mesh, split, 0);
   if (is_read_later(f, backward, op->out[0]))
     bytes += bd_cost_local_bytes(cost, &f->values[op->out[0]].type, &sharding);
   return bytes / cost->cluster->memory_bytes_per_second;
-}
-
-double bd_layer_reread_seconds(const bd_cost_model *cost, const bd_function *f,
-                               const bd_function *backward, int index, int operand,
-                               const bd_index_map *map, const int8_t split[BD_MAX_AXES]) {
-  bd_id value = f->ops[index].in[operand];
-  if (!is_pointwise(&f->ops[index]) || !may_be_copied(f, value) ||
-      is_read_first(f, backward, value))
-    return 0;
-  bd_sharding sharding = bd_split_operand(map, &cost->mesh, split, operand);
-  return bd_cost_local_bytes(cost, &f->values[value].type, &sharding) /
-         pointwise_readers(f, value) / cost->cluster->memory_bytes_per_second;
-}
-
-double bd_layer_even_reread_seconds(const bd_cost_model *cost, const bd_function *f,
-                                    const bd_function *backward, int index, int operand,
-                                    const bd_index_map *map) {
-  bd_cluster whole;
-  bd_cost_model even = unite(cost, &whole);
-  return bd_layer_reread_seconds(&even, f, backward, index, operand, map, unsplit);
 }
 
 double bd_layer_even_clone_seconds(const bd_cost_model *cost, const bd_function *f,

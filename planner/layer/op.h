@@ -25,8 +25,8 @@ double bd_layer_kept_seconds(const bd_cost_model *cost, const bd_function *funct
                              const bd_function *backward, bd_id value, const bd_sharding *sharding);
 
 // The least for a copy of the op in the backward function: copies come before the gradients, in the
-// order of forward, and pointwise ones may all be in one kernel with the first row of gradients:
-// they read what comes from elsewhere, and write what is read after that row.
+// order of forward, and pointwise ones move what is surely in memory, in a kernel that they may
+// share with the first row of gradients.
 double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *function,
                               const bd_function *backward, int op, const bd_index_map *map,
                               const int8_t split[BD_MAX_AXES]);
@@ -34,13 +34,4 @@ double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *func
 // The same, divided evenly over all ranks of the mesh.
 double bd_layer_even_clone_seconds(const bd_cost_model *cost, const bd_function *function,
                                    const bd_function *backward, int op, const bd_index_map *map);
-
-// What such a copy takes more to read an operand that a pointwise op made and the tape keeps; also
-// divided evenly. 0: something else answers for that.
-double bd_layer_reread_seconds(const bd_cost_model *cost, const bd_function *function,
-                               const bd_function *backward, int op, int operand,
-                               const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
-double bd_layer_even_reread_seconds(const bd_cost_model *cost, const bd_function *function,
-                                    const bd_function *backward, int op, int operand,
-                                    const bd_index_map *map);
 #endif

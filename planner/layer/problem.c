@@ -117,24 +117,12 @@ static void add_weights(bd_layer_space *space, const bd_cluster_ops *c,
   }
 }
 
-// An op that is run again reads what the tape keeps of its own cluster.
-static double reread_seconds(const bd_layer_space *space, const bd_layer_option *option, int op,
-                             const int8_t split[BD_MAX_AXES]) {
-  double seconds = 0;
-  for (int k = 0; k < space->forward->ops[op].in_count; k++)
-    if (bd_layer_keeps_operand(space, option, op, k))
-      seconds += bd_layer_reread_seconds(&space->request->cost, space->forward, space->backward, op,
-                                         k, &space->map[op], split);
-  return seconds;
-}
-
 // What running ops again costs, and what the tape holds.
 static void add_keep(const bd_layer_space *space, const bd_cluster_ops *c,
                      const bd_layer_option *option, const placed_op *placed, option_cost *out) {
   for (int i = 0; i < c->op_count && isfinite(out->seconds); i++) {
     if (bd_layer_runs_again(space, option, c->ops[i]))
-      out->seconds += placed[i].rerun_seconds + placed[i].gather_seconds +
-                      reread_seconds(space, option, c->ops[i], placed[i].split);
+      out->seconds += placed[i].rerun_seconds + placed[i].gather_seconds;
     if (!bd_layer_keeps(space, option, c->ops[i])) continue;
     out->seconds += placed[i].aside_seconds[option->how] + placed[i].kept_seconds;
     out->tape_bytes += option->how ? 0 : placed[i].tape_bytes;

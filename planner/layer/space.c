@@ -82,14 +82,6 @@ bool bd_layer_runs_again(const bd_layer_space *space, const bd_layer_option *opt
   return option->kept <= space->again_to[op];
 }
 
-bool bd_layer_keeps_operand(const bd_layer_space *space, const bd_layer_option *option, int op,
-                            int operand) {
-  bd_id value = space->forward->ops[op].in[operand];
-  int producer = space->forward->values[value].producer;
-  return producer >= 0 && space->cluster_of_op[producer] == space->cluster_of_op[op] &&
-         space->needed[value] && bd_layer_keeps(space, option, producer);
-}
-
 // The readers of an op's results within its cluster that are run again take the op along, unless
 // what they read is kept; of results that backward does not read, nothing is kept.
 static void take_along(bd_layer_space *space, int reader, int op) {

@@ -110,9 +110,6 @@ bd_sharding bd_layer_boundary(const bd_layer_space *space, int form, bd_id value
 
 // Whether the tape keeps what backward reads of the results of an op of the cluster.
 bool bd_layer_keeps(const bd_layer_space *space, const bd_layer_option *option, int op);
-// Whether an operand of an op is a result of its own cluster that the tape keeps.
-bool bd_layer_keeps_operand(const bd_layer_space *space, const bd_layer_option *option, int op,
-                            int operand);
 // Whether backward surely runs it again: to have a result that is not kept, or to run another op of
 // the cluster that it runs again.
 bool bd_layer_runs_again(const bd_layer_space *space, const bd_layer_option *option, int op);
