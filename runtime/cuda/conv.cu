@@ -66,13 +66,26 @@ static __device__ void spread(const int64_t *extents, int64_t at, int64_t *out) 
   out[0] = at / extents[2] / extents[1];
 }
 
+// Which place along dimension d is point k of the window of point y; below 0: outside.
+static __device__ int64_t place_along(const bd_rt_conv &s, int d, int64_t y, int64_t k) {
+  const int64_t i = y * s.stride[d] + k * s.dilation[d] - s.before[d];
+  return i < s.x[d] ? i : -1;
+}
+
+// Which point of the result along dimension d has place x as point k of its window; -1: none.
+static __device__ int64_t window_along(const bd_rt_conv &s, int d, int64_t x, int64_t k) {
+  const int64_t start = x + s.before[d] - k * s.dilation[d];
+  const int64_t window = start < 0 ? 0 : start / s.stride[d];
+  return start == window * s.stride[d] && window < s.y[d] ? window : -1;
+}
+
 // Which point of the image is point k of the window of point y; -1: outside.
 static __device__ int64_t place_of(const bd_rt_conv &s, const int64_t *y, int64_t k) {
   int64_t at[3], place = 0;
   spread(s.k, k, at);
   for (int d = 0; d < 3; d++) {
-    const int64_t i = y[d] * s.stride[d] + at[d] * s.dilation[d] - s.before[d];
-    if (i < 0 || i >= s.x[d]) return -1;
+    const int64_t i = place_along(s, d, y[d], at[d]);
+    if (i < 0) return -1;
     place = place * s.x[d] + i;
   }
   return place;
@@ -83,9 +96,9 @@ static __device__ int64_t window_of(const bd_rt_conv &s, const int64_t *x, int64
   int64_t at[3], window = 0;
   spread(s.k, k, at);
   for (int d = 0; d < 3; d++) {
-    const int64_t start = x[d] + s.before[d] - at[d] * s.dilation[d];
-    if (start < 0 || start % s.stride[d] || start / s.stride[d] >= s.y[d]) return -1;
-    window = window * s.y[d] + start / s.stride[d];
+    const int64_t i = window_along(s, d, x[d], at[d]);
+    if (i < 0) return -1;
+    window = window * s.y[d] + i;
   }
   return window;
 }
@@ -168,19 +181,6 @@ static __global__ void place_filters(bd_rt_conv s, int dtype, const typename typ
     const float value = load(dtype, filters, last.offset(to.block, to.channel, to.point));
     store(s.out_dtype, dw, i, accumulate ? load(s.out_dtype, dw, i) + value : value);
   }
-}
-
-// Which place along dimension d is point k of the window of point y; -1: outside.
-static __device__ int64_t place_along(const bd_rt_conv &s, int d, int64_t y, int64_t k) {
-  const int64_t i = y * s.stride[d] + k * s.dilation[d] - s.before[d];
-  return i < s.x[d] ? i : -1;
-}
-
-// Which point of the result along dimension d has place x as point k of its window; -1: none.
-static __device__ int64_t window_along(const bd_rt_conv &s, int d, int64_t x, int64_t k) {
-  const int64_t start = x + s.before[d] - k * s.dilation[d];
-  const int64_t window = start < 0 ? 0 : start / s.stride[d];
-  return start == window * s.stride[d] && window < s.y[d] ? window : -1;
 }
 
 // Which point of the image's plane is the first greatest value of the window of point y; -1: all is
