@@ -13,6 +13,9 @@ enum { PRICE_ROUNDS = 20 };
 typedef struct sketched {
   bd_setting setting;
   bd_setting_layers layers;
+  bd_moves moves;
+  double stretch; // seconds of a step to those of its stages
+  double enough;  // seconds of all layers of a micro-batch
   bd_apart_layers apart;
   double unpriced; // seconds of all layers, each op or each cluster of their ops for itself
   bool beyond;     // what is known of ops apart is enough
@@ -80,40 +83,30 @@ static double price_sketches(bd_ctx *ctx, const bd_scene *scene, const bd_settin
 // At any one price. Under one above 0 the sums of all layers are bounded, without it also the
 // chain.
 static bd_chain_bound bound_sketched(bd_ctx *ctx, const bd_scene *scene, const sketched *of,
-                                     double price, double cutoff) {
-  double *points = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
-  const bd_setting *setting = &of->setting;
-  bd_moves moves = bd_bound_moves(scene, setting, &of->layers);
-  double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
-  double sent = moves.sum;
-  double charged = price * bd_room_for_layers(ctx, scene, setting, &of->layers);
+                                     double price) {
+  double *points = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count), sent = of->moves.sum;
   if (of->beyond)
-    return (bd_chain_bound){(of->unpriced + of->apart.again_seconds + sent) * stretch,
+    return (bd_chain_bound){(of->unpriced + of->apart.again_seconds + sent) * of->stretch,
                             of->unpriced + sent};
-  double enough = cutoff * BEYOND / stretch - sent + charged;
-  double total = price_sketches(ctx, scene, &of->layers, price, enough, points);
-  if (price == 0) return bd_bound_chain(scene, setting, points, &moves);
-  return (bd_chain_bound){(total - charged + sent) * stretch, of->unpriced + sent};
-}
-
-// Seconds of all layers of a micro-batch that are enough.
-static double enough_seconds(const bd_scene *scene, const bd_setting *setting,
-                             const bd_setting_layers *layers, double cutoff) {
-  double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
-  double sent = bd_bound_moves(scene, setting, layers).sum;
-  return cutoff * BEYOND / stretch - sent;
+  double charged = price * bd_room_for_layers(ctx, scene, &of->setting, &of->layers);
+  double total = price_sketches(ctx, scene, &of->layers, price, of->enough + charged, points);
+  if (price == 0) return bd_bound_chain(scene, &of->setting, points, &of->moves);
+  return (bd_chain_bound){(total - charged + sent) * of->stretch, of->unpriced + sent};
 }
 
 // Lists the options of layers, unless ops apart are enough.
 static void list_options(bd_ctx *ctx, const bd_scene *scene, sketched *of, double cutoff) {
-  double enough = enough_seconds(scene, &of->setting, &of->layers, cutoff);
-  of->apart = bd_bound_apart_layers(ctx, scene, of->setting.stages, &of->layers, enough);
+  const bd_setting *setting = &of->setting;
+  of->moves = bd_bound_moves(scene, setting, &of->layers);
+  of->stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
+  of->enough = cutoff * BEYOND / of->stretch - of->moves.sum;
+  of->apart = bd_bound_apart_layers(ctx, scene, setting->stages, &of->layers, of->enough);
   of->unpriced = of->apart.seconds;
-  of->beyond = of->unpriced + of->apart.again_seconds >= enough;
+  of->beyond = of->unpriced + of->apart.again_seconds >= of->enough;
   for (int r = 0; r < scene->runs->count && !of->beyond; r++) {
     bd_layer_sketch *sketch = of->layers.sketches[r];
     if (scene->runs->runs[r].like < r) continue;
-    double more = (enough - of->unpriced) / bd_scene_calls_like(scene, r);
+    double more = (of->enough - of->unpriced) / bd_scene_calls_like(scene, r);
     bd_layer_sketch_list(ctx, sketch, bd_layer_sketch_apart(sketch) + more);
   }
   if (!of->beyond)
@@ -163,7 +156,7 @@ bd_status bd_bound_sketch(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
   out->seconds = out->free_seconds = INFINITY;
   out->price = (bd_byte_price){price, price > 0};
   for (int t = 0; t < count; t++) {
-    bd_chain_bound bound = bound_sketched(ctx, scene, &forms[t], price, cutoff);
+    bd_chain_bound bound = bound_sketched(ctx, scene, &forms[t], price);
     out->seconds = fmin(out->seconds, bound.seconds);
     out->free_seconds = fmin(out->free_seconds, bound.free_seconds);
   }

@@ -22,9 +22,8 @@ double bd_layer_apart_with(bd_layer_space *space, const bd_layer_apart *apart,
                            double enough);
 
 // Of that, what sums over ranks take of results of the function and of gradients that the cluster
-// hands back, under an option: edges hold as much,
-// but for those that are too wide (planner/layer/edge.h), and nodes (planner/layer/problem.h) none
-// of it.
+// hands back, under an option: edges hold as much, but for those that are too wide
+// (planner/layer/edge.h), and nodes (planner/layer/problem.h) none of it.
 double bd_layer_apart_outer_sums(bd_layer_space *space, const bd_layer_apart *apart,
                                  const bd_cluster_ops *cluster, const bd_layer_option *option);
 #endif
