@@ -10,6 +10,7 @@ enum {
 };
 #define WHOLE_FACTOR 1.1  // wholes are bounded before parts whose bound is lower by this factor
 #define TRIED_FACTOR 1.01 // ... and of settings that were tried
+#define MUCH 0.985        // settings may have much faster plans below this part of the best
 #define FINE_FACTOR 1.3   // in the order of turns, the bounds of fine meshes are this much higher
 
 static void add_item(bd_agenda *a, bd_item added) {
@@ -173,8 +174,13 @@ static bool is_usual(const bd_agenda *a, const bd_setting *setting) {
   return setting->micro_batch == devices / near;
 }
 
+bool bd_agenda_may_gain_much(const bd_agenda *a, const bd_item *item) {
+  return item->of.seconds <= a->best_seconds * MUCH;
+}
+
 // The least bound first would bound many settings before it solved one. So the usual ones come
-// first, and now and then, the best of those that are bounded is tried: there is a plan early.
+// first, and now and then, the best of those that are bounded is tried, while it may gain much:
+// there is a good plan early.
 int bd_agenda_turn(bd_agenda *a) {
   while (a->usual < a->settings) {
     int next = a->usual++;
@@ -183,6 +189,7 @@ int bd_agenda_turn(bd_agenda *a) {
   if (a->bounded >= a->next_dive) {
     int dive = next_item(a, true), more = a->bounded / DIVE_PART;
     if (more < DIVE_LEAST) more = DIVE_LEAST;
+    if (dive >= 0 && !bd_agenda_may_gain_much(a, &a->items[dive])) dive = -1;
     if (dive < 0 || a->items[dive].kind == BD_BOUND_ROOM)
       a->next_dive = a->bounded + 1 + (more < DIVE_MOST ? more : DIVE_MOST);
     if (dive >= 0) return dive;

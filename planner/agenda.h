@@ -41,6 +41,9 @@ BD_NODISCARD bd_status bd_agenda_open(bd_ctx *ctx, const bd_scene *scene, bd_age
 // Whether the setting's mesh has three axes: these are dear and seldom much better.
 bool bd_setting_is_fine(const bd_setting *setting);
 
+// Whether the item may have a plan that is faster than the best by more than a little.
+bool bd_agenda_may_gain_much(const bd_agenda *agenda, const bd_item *item);
+
 // The item to attempt next, which is not in the batch at hand; -1: there is none that may have a
 // better plan than the best, or all of those wait for what the batch finds.
 int bd_agenda_turn(bd_agenda *agenda);

@@ -29,8 +29,6 @@ enum {
 
 // Small steps beyond a setting's own plan, which was only tried out, are looked for from above it.
 #define OWN_FACTOR 1.002
-// Settings are tried that may have plans faster by such a factor.
-#define TRY_WORTH 0.985
 
 // Why a search ended before its space was searched.
 typedef enum cut { NOT_CUT, CUT_BY_TIME, CUT_BY_USER } cut;
@@ -142,7 +140,7 @@ static bool is_of_best(const search *s, const bd_setting *setting) {
 // hardly beat the one in hand; of few layers it takes nearly as long as the best.
 static bool is_worth_trying(const search *s, const bd_item *of) {
   return !s->lean && !bd_model_has_few_layers(s->scene.runs) && isfinite(of->of.seconds) &&
-         of->of.seconds <= s->agenda.best_seconds * TRY_WORTH;
+         bd_agenda_may_gain_much(&s->agenda, of);
 }
 
 // What layers may hold of so many bytes of a rank.

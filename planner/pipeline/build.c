@@ -22,16 +22,29 @@ static bd_exchange cheapest_exchange_of(const bd_stage_builder *b, int run, int 
   return best;
 }
 
+// The best candidates of every form, the first of equals.
 static void find_extremes(bd_stage_builder *b, int run) {
   int forms = b->problem->form_count;
   double *seconds = &b->seconds[run * forms], *bytes = &b->bytes[run * forms];
-  for (int f = 0; f < forms; f++)
+  bd_extremes *best = &b->best[run * forms];
+  for (int f = 0; f < forms; f++) {
     seconds[f] = bytes[f] = INFINITY;
+    best[f] = (bd_extremes){-1, -1, INFINITY};
+  }
   for (int k = 0; k < b->problem->runs[run].candidate_count; k++) {
     const bd_layer_candidate *x = candidate_of(b, run, k);
-    b->holds[slot(b, run, k)] = bd_pipeline_layer_bytes(b->problem, b->stage, x);
-    seconds[x->form] = fmin(seconds[x->form], b->takes[slot(b, run, k)]);
-    bytes[x->form] = fmin(bytes[x->form], b->holds[slot(b, run, k)]);
+    int own = slot(b, run, k), f = x->form;
+    b->holds[own] = bd_pipeline_layer_bytes(b->problem, b->stage, x);
+    double alone = b->holds[own] + (double)x->workspace_bytes;
+    if (b->takes[own] < seconds[f]) {
+      seconds[f] = b->takes[own];
+      best[f].fastest = own;
+    }
+    if (alone < best[f].alone_bytes) {
+      best[f].alone_bytes = alone;
+      best[f].leanest = own;
+    }
+    bytes[f] = fmin(bytes[f], b->holds[own]);
   }
 }
 
@@ -49,8 +62,10 @@ static void place(bd_stage_builder *b) {
   for (int r = 0, cell = 0, layer = 0; r < b->problem->run_count; r++) {
     b->first_slot[r] = cell;
     b->first_layer[r] = layer;
-    for (int k = 0; k < b->problem->runs[r].candidate_count; k++)
+    for (int k = 0; k < b->problem->runs[r].candidate_count; k++) {
+      b->workspace[cell] = (double)candidate_of(b, r, k)->workspace_bytes;
       b->takes[cell++] = bd_pipeline_layer_seconds(candidate_of(b, r, k));
+    }
     for (int i = 0; i < b->problem->runs[r].calls; i++)
       b->run_of[layer++] = r;
   }
@@ -66,11 +81,14 @@ bd_stage_builder bd_stage_builder_create(bd_arena *arena, const bd_pipeline_prob
   b.first_slot = BD_NEW_ARRAY(arena, int, runs);
   b.takes = BD_NEW_ARRAY(arena, double, b.cells);
   b.seconds = BD_NEW_ARRAY(arena, double, runs *forms);
+  b.workspace = BD_NEW_ARRAY(arena, double, b.cells);
   b.holds = BD_NEW_ARRAY(arena, double, b.cells);
   b.bytes = BD_NEW_ARRAY(arena, double, runs *forms);
+  b.best = BD_NEW_ARRAY(arena, bd_extremes, runs * forms);
   b.exchanges = BD_NEW_ARRAY(arena, bd_exchange, b.cells);
   b.forms = BD_NEW_ARRAY(arena, int, runs);
   b.count = BD_NEW_ARRAY(arena, int, b.cells);
+  b.used = BD_NEW_ARRAY(arena, int, b.cells + 1);
   b.next = BD_NEW_ARRAY(arena, double, forms);
   for (int lean = 0; lean < 2; lean++) {
     b.reached[lean].least = BD_NEW_ARRAY(arena, double, forms);
@@ -152,68 +170,70 @@ static double fixed_bytes(const bd_stage_builder *b, int first, int last) {
   return bytes;
 }
 
-static double layer_bytes(const bd_stage_builder *b, int first, int last) {
+static double layer_bytes(const bd_stage_builder *b) {
   double bytes = 0, workspace = 0;
-  for (int r = first; r <= last; r++)
-    for (int k = 0; k < b->problem->runs[r].candidate_count; k++) {
-      int n = b->count[slot(b, r, k)];
-      if (!n) continue;
-      bytes += n * b->holds[slot(b, r, k)];
-      workspace = fmax(workspace, (double)candidate_of(b, r, k)->workspace_bytes);
-    }
+  for (int i = 0; i < b->used_count; i++) {
+    int at = b->used[i];
+    bytes += b->count[at] * b->holds[at];
+    if (b->count[at]) workspace = fmax(workspace, b->workspace[at]);
+  }
   return bytes + workspace;
 }
 
 static double stage_seconds(const bd_stage_builder *b, int first, int last) {
   double seconds = 0;
-  for (int r = first; r <= last; r++) {
-    for (int k = 0; k < b->problem->runs[r].candidate_count; k++)
-      if (b->count[slot(b, r, k)]) seconds += b->count[slot(b, r, k)] * b->takes[slot(b, r, k)];
-    if (r < last)
-      seconds += bd_pipeline_sum(
-          b->problem->runs[r].change[b->forms[r] * b->problem->form_count + b->forms[r + 1]]);
-  }
+  for (int i = 0; i < b->used_count; i++)
+    seconds += b->count[b->used[i]] * b->takes[b->used[i]];
+  for (int r = first; r < last; r++)
+    seconds += bd_pipeline_sum(
+        b->problem->runs[r].change[b->forms[r] * b->problem->form_count + b->forms[r + 1]]);
   return seconds;
+}
+
+// Keeps slots in order.
+static void use(bd_stage_builder *b, int at, int layers) {
+  int i = b->used_count;
+  while (i > 0 && b->used[i - 1] > at)
+    i--;
+  bool there = i > 0 && b->used[i - 1] == at;
+  b->count[at] += layers;
+  if (there) return;
+  memmove(&b->used[i + 1], &b->used[i], sizeof *b->used * (size_t)(b->used_count++ - i));
+  b->used[i] = at;
 }
 
 // All layers of every run with the fastest, or leanest, candidate of its form.
 static void fill(bd_stage_builder *b, int first, int last, bool lean) {
-  memset(b->count, 0, sizeof *b->count * (size_t)b->cells);
+  while (b->used_count > 0)
+    b->count[b->used[--b->used_count]] = 0;
   for (int r = first; r <= last; r++) {
-    int best = -1;
-    double least = INFINITY;
-    for (int k = 0; k < b->problem->runs[r].candidate_count; k++) {
-      const bd_layer_candidate *x = candidate_of(b, r, k);
-      double value =
-          lean ? b->holds[slot(b, r, k)] + (double)x->workspace_bytes : b->takes[slot(b, r, k)];
-      if (x->form != b->forms[r] || value >= least) continue;
-      least = value;
-      best = k;
-    }
-    b->count[slot(b, r, best)] = layers_in(b, r, b->from, b->to);
+    const bd_extremes *best = &b->best[r * b->problem->form_count + b->forms[r]];
+    use(b, lean ? best->leanest : best->fastest, layers_in(b, r, b->from, b->to));
   }
 }
 
 // The slot that has layers and the cheapest exchange; -1: none saves bytes.
-static int cheapest_exchange(const bd_stage_builder *b, int first, int last) {
-  int best = -1, end = slot(b, last, b->problem->runs[last].candidate_count);
-  for (int at = b->first_slot[first]; at < end; at++)
+static int cheapest_exchange(const bd_stage_builder *b) {
+  int best = -1;
+  for (int i = 0; i < b->used_count; i++) {
+    int at = b->used[i];
     if (b->count[at] && b->exchanges[at].to >= 0 &&
         (best < 0 || b->exchanges[at].price < b->exchanges[best].price))
       best = at;
+  }
   return best;
 }
 
 // Exchanges candidates until the stage is within the cap.
 static bool fit(bd_stage_builder *b, int first, int last) {
   double room = (double)b->problem->cap_bytes - fixed_bytes(b, first, last), over;
-  while ((over = layer_bytes(b, first, last) - room) > 0) {
-    int at = cheapest_exchange(b, first, last);
+  while ((over = layer_bytes(b) - room) > 0) {
+    int at = cheapest_exchange(b);
     if (at < 0) return false;
     int moved = (int)ceil(over / b->exchanges[at].saved_bytes);
     if (moved > b->count[at]) moved = b->count[at];
     b->count[at] -= moved;
-    b->count[b->exchanges[at].to] += moved;
+    use(b, b->exchanges[at].to, moved);
   }
   return true;
 }

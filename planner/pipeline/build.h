@@ -9,6 +9,12 @@ typedef struct bd_exchange {
   double price, saved_bytes; // in seconds a byte; of one layer
 } bd_exchange;
 
+// Of a run's candidates of one form, as slots.
+typedef struct bd_extremes {
+  int fastest, leanest; // the latter with its workspace, of `alone_bytes` for one layer
+  double alone_bytes;
+} bd_extremes;
+
 // How a stage's layers come to each form in which they may leave it.
 typedef struct bd_reached {
   bool known;
@@ -20,22 +26,25 @@ typedef struct bd_reached {
 typedef struct bd_stage_builder {
   const bd_pipeline_problem *problem;
   int layers, cells;
-  int *run_of;      // per layer
-  int *first_layer; // per run
-  int *first_slot;  // per run
-  double *takes;    // per slot: seconds of one layer
-  double *seconds;  // [run][form]: of the fastest candidate; INFINITY: none
+  int *run_of;       // per layer
+  int *first_layer;  // per run
+  int *first_slot;   // per run
+  double *takes;     // per slot: seconds of one layer
+  double *workspace; // per slot: bytes
+  double *seconds;   // [run][form]: of the fastest candidate; INFINITY: none
   // Of the stage at hand:
   int stage;
   double *holds;          // per slot: bytes of one layer
   double *bytes;          // [run][form]: of the leanest candidate
+  bd_extremes *best;      // [run][form]
   bd_exchange *exchanges; // per slot: the cheapest one that saves bytes
   int from, to, entry;    // its layers, and the form in which they come
   bd_reached reached[2];  // at the least seconds, and at the least bytes
   double *next;           // [form]: scratch
   // Of what was built last:
-  int *forms; // per run: chosen
-  int *count; // per slot: layers
+  int *forms;            // per run: chosen
+  int *count;            // per slot: layers
+  int used_count, *used; // slots, in their order: no other one has layers
 } bd_stage_builder;
 
 // Lives in `arena`; is at stage 0.
