@@ -89,15 +89,6 @@ bd_id bd_function_find(const bd_function *function, const char *name) {
   return BD_NO_ID;
 }
 
-const char *bd_function_free_name(bd_ctx *ctx, const bd_function *a, const bd_function *b,
-                                  const char *wanted) {
-  const char *name = wanted;
-  for (int number = 2;
-       bd_function_find(a, name) != BD_NO_ID || bd_function_find(b, name) != BD_NO_ID; ++number)
-    name = bd_intern_f(ctx, "%s.%d", wanted, number);
-  return name;
-}
-
 int bd_ids_find(const bd_id *ids, int count, bd_id id) {
   for (int i = 0; i < count; ++i)
     if (ids[i] == id) return i;

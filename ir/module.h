@@ -199,9 +199,6 @@ int64_t bd_module_sequence(const bd_module *module);
 bd_id bd_function_add_value(bd_ctx *ctx, bd_function *function, const char *name, bd_type type);
 // The value of a name; BD_NO_ID: none has it.
 bd_id bd_function_find(const bd_function *function, const char *name);
-// `wanted`, or that with a number, so that no value of the two functions has it.
-const char *bd_function_free_name(bd_ctx *ctx, const bd_function *a, const bd_function *b,
-                                  const char *wanted);
 // Whether a value is a parameter in which every call passes a weight.
 bool bd_function_is_weight(const bd_function *function, bd_id value);
 // Where `id` is among `count` ids; -1: nowhere.

@@ -2,7 +2,7 @@
 // loss does not depend on go away. A function whose calls differ in which results matter becomes
 // several.
 #include "ir/passes/autodiff.h"
-
+#include "ir/free_names.h"
 #include "ir/pass.h"
 #include <string.h>
 
@@ -34,6 +34,7 @@ typedef struct differ {
   bd_id *gradient; // per value of the graph's main: in the train module's, or BD_NO_ID
   int use_count;
   struct weight_use *uses;
+  bd_free_names names; // of the train module's main
 } differ;
 
 // A weight as operand of a call, and the gradient that the call gives it.
@@ -240,7 +241,7 @@ static bd_status make_backward_call(differ *d, const forward_call *call) {
   for (int k = 0; k < backward->result_count; k++) {
     bd_id operand = op->in[backward->gradient_of[k]];
     const char *wanted = bd_intern_f(d->ctx, "d.%s", d->graph->main->values[operand].name);
-    out[k] = bd_function_add_value(d->ctx, to, bd_autodiff_value_name(d->ctx, to, wanted),
+    out[k] = bd_function_add_value(d->ctx, to, bd_free_names_take(&d->names, wanted),
                                    backward->values[backward->results[k]].type);
   }
   bd_op *made =
@@ -307,7 +308,8 @@ bd_status bd_pass_autodiff(bd_ctx *ctx, const bd_module *in, bd_module **out_mod
   start_main(&d);
   make_forward_calls(&d);
   bd_function *main = d.train->main;
-  const char *name = bd_autodiff_value_name(ctx, main, "dloss");
+  d.names = bd_free_names_of(ctx, main);
+  const char *name = bd_free_names_take(&d.names, "dloss");
   d.gradient[loss] = bd_function_add_param(ctx, main, name, in->main->values[loss].type);
   for (int i = d.call_count - 1; i >= 0; i--)
     BD_TRY(make_backward_call(&d, &d.calls[i]));

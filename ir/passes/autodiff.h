@@ -15,7 +15,4 @@ void bd_autodiff_propagate(const bd_function *function, const bool *active_param
 BD_NODISCARD bd_status bd_autodiff_function(bd_ctx *ctx, bd_function *forward, const bool *need,
                                             const bool *result_has, const char *name,
                                             bd_function **out_backward);
-
-// `wanted`, or with a number behind it when the function has a value of that name.
-const char *bd_autodiff_value_name(bd_ctx *ctx, const bd_function *function, const char *wanted);
 #endif

@@ -1,6 +1,7 @@
 // Reverse-mode differentiation of a straight-line function. The ops are first built in a draft that
 // takes every forward value as a parameter; then the live part is copied, and the forward values
 // that it reads become the function's saves.
+#include "ir/free_names.h"
 #include "ir/passes/autodiff.h"
 
 #include <string.h>
@@ -11,10 +12,11 @@ typedef struct differ {
   bd_ctx *ctx;
   const bd_function *forward;
   bd_function *draft;
-  bd_id *held;     // per forward value: the draft's parameter
-  bd_id *gradient; // per forward value: the sum of what has reached it, or BD_NO_ID
-  bool *active;    // per forward value
-  bd_id *arriving; // per forward result: the draft's parameter, or BD_NO_ID
+  bd_id *held;         // per forward value: the draft's parameter
+  bd_id *gradient;     // per forward value: the sum of what has reached it, or BD_NO_ID
+  bool *active;        // per forward value
+  bd_id *arriving;     // per forward result: the draft's parameter, or BD_NO_ID
+  bd_free_names names; // of the copy
 } differ;
 
 void bd_autodiff_propagate(const bd_function *function, const bool *active_params,
@@ -34,10 +36,6 @@ void bd_autodiff_propagate(const bd_function *function, const bool *active_param
     for (int k = 0; k < op->out_count; k++)
       out_active[op->out[k]] = active && bd_dtype_is_float(function->values[op->out[k]].type.dtype);
   }
-}
-
-const char *bd_autodiff_value_name(bd_ctx *ctx, const bd_function *function, const char *wanted) {
-  return bd_function_free_name(ctx, function, function, bd_intern_z(ctx, wanted));
 }
 
 static bd_status accumulate(differ *d, bd_id value, bd_id contribution, bd_loc loc) {
@@ -153,10 +151,11 @@ static void copy_params(differ *d, bd_function *saver, const bool *live, bd_func
     moved[d->held[saver->saves[i]]] = bd_function_add_param(d->ctx, to, value->name, value->type);
     if (i < saver->param_count) to->is_weight[i] = saver->is_weight[i];
   }
+  d->names = bd_free_names_of(d->ctx, to);
   for (int i = 0; i < saver->result_count; i++) {
     if (d->arriving[i] == BD_NO_ID) continue;
     const bd_value *value = &saver->values[saver->results[i]];
-    const char *name = bd_autodiff_value_name(d->ctx, to, bd_intern_f(d->ctx, "d.%s", value->name));
+    const char *name = bd_free_names_take(&d->names, bd_intern_f(d->ctx, "d.%s", value->name));
     moved[d->arriving[i]] = bd_function_add_param(d->ctx, to, name, value->type);
   }
 }
@@ -183,7 +182,7 @@ static void copy_ops(differ *d, const bool *live, bd_function *to, bd_id *moved)
       in[k] = moved[op->in[k]];
     for (int k = 0; k < op->out_count; k++) {
       const char *name = names[op->out[k]];
-      if (name) name = bd_autodiff_value_name(d->ctx, to, name);
+      if (name) name = bd_free_names_take(&d->names, name);
       out[k] = bd_function_add_value(d->ctx, to, name, d->draft->values[op->out[k]].type);
       moved[op->out[k]] = out[k];
     }

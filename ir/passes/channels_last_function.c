@@ -1,6 +1,7 @@
 // One function of the pass `channels-last`. A value of the old function is had in one order of its
 // dimensions or in several: made in that of what it is made from, and permuted where another is
 // asked for. So permutes that meet cancel, and a broadcast is made in the order that is asked for.
+#include "ir/free_names.h"
 #include "ir/passes/channels_last.h"
 
 #include <string.h>
@@ -20,6 +21,7 @@ typedef struct turner {
   bd_ctx *ctx;
   const bd_function *from;
   bd_function *to;
+  bd_free_names names;      // unlike those of both functions
   const version **versions; // per value of `from`: the first is what it was made as
 } turner;
 
@@ -73,7 +75,7 @@ static void name_result(turner *t, bd_id id, const char *name) {
 // The name of another version of a value.
 static void name_version(turner *t, bd_id id, bd_id value, const char *suffix) {
   const char *wanted = bd_intern_f(t->ctx, "%s.%s", t->from->values[value].name, suffix);
-  name_result(t, id, bd_function_free_name(t->ctx, t->from, t->to, wanted));
+  name_result(t, id, bd_free_names_take(&t->names, wanted));
 }
 
 // The letters of a tensor whose dimensions are put into an order.
@@ -325,6 +327,7 @@ bd_status bd_turn_function(bd_ctx *ctx, bd_turned *turned) {
   turner t = {.ctx = ctx,
               .from = from,
               .to = bd_function_create(ctx, from->name),
+              .names = bd_free_names_of(ctx, from),
               .versions = BD_NEW_ARRAY(ctx->arena, const version *, from->value_count)};
   t.to->role = from->role;
   t.to->loc = from->loc;

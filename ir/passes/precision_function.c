@@ -1,5 +1,6 @@
 // One function of the pass `precision`: each op computes on narrow operands where it has any, casts
 // stand where an op needs another width, and what must stay wide is wide from where it is summed.
+#include "ir/free_names.h"
 #include "ir/passes/precision.h"
 
 #include <string.h>
@@ -39,6 +40,7 @@ typedef struct rewriter {
   bd_id *moved; // per value of `from`
   bd_id *other; // per value of `from`: the cast of the moved one to the other width, or BD_NO_ID
   bool *wide;   // per value of `from`: wanted wide, not only as a cast of what is narrow
+  bd_free_names names; // unlike those of both functions
   bd_dtype narrow;
 } rewriter;
 
@@ -72,10 +74,10 @@ static void find_wide(rewriter *r, const bool *narrow_result) {
   }
 }
 
-static const char *free_name(const rewriter *r, bd_id value, bd_dtype dtype) {
+static const char *free_name(rewriter *r, bd_id value, bd_dtype dtype) {
   const char *wanted =
       bd_intern_f(r->ctx, "%s.%s", r->from->values[value].name, bd_dtype_name(dtype));
-  return bd_function_free_name(r->ctx, r->from, r->to, wanted);
+  return bd_free_names_take(&r->names, wanted);
 }
 
 static bd_dtype dtype_of(const rewriter *r, bd_id id) {
@@ -205,6 +207,7 @@ bd_status bd_precision_rewrite(bd_ctx *ctx, bd_narrowed *narrowed, const bd_narr
                 .moved = BD_NEW_ARRAY(arena, bd_id, from->value_count),
                 .other = BD_NEW_ARRAY(arena, bd_id, from->value_count),
                 .wide = BD_NEW_ARRAY(arena, bool, from->value_count),
+                .names = bd_free_names_of(ctx, from),
                 .narrow = narrowed->dtype};
   for (bd_id v = 0; v < from->value_count; v++)
     r.other[v] = BD_NO_ID;

@@ -1,4 +1,4 @@
-// Modules: a clone shares nothing that can be changed.
+// Modules: a clone shares nothing that can be changed; free names are unlike those that are there.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "ir/free_names.h"
 #include "tests/unit/ir/support_index.h"
 
 static void test_clone_is_deep(void **state) {
@@ -31,7 +32,20 @@ static void test_clone_is_deep(void **state) {
   assert_null(bd_module_find(copy, "g"));
 }
 
+static void test_free_names(void **state) {
+  bench *b = *state;
+  bd_type number = {.dtype = BD_F32};
+  bd_function_add_param(b->ctx, b->function, "x", number);
+  bd_function_add_param(b->ctx, b->function, "x.2", number);
+  bd_free_names names = bd_free_names_of(b->ctx, b->function);
+  assert_string_equal(bd_free_names_take(&names, "x"), "x.3");
+  assert_string_equal(bd_free_names_take(&names, "x"), "x.4");
+  assert_string_equal(bd_free_names_take(&names, "x.2"), "x.2.2");
+  assert_string_equal(bd_free_names_take(&names, "y"), "y");
+  assert_string_equal(bd_free_names_take(&names, "y"), "y.2");
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {TEST(test_clone_is_deep)};
+  const struct CMUnitTest tests[] = {TEST(test_clone_is_deep), TEST(test_free_names)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
