@@ -279,9 +279,36 @@ static double room_of(const bd_pipeline_problem *problem) {
   return (double)(problem->cap_bytes / BD_ALIGNMENT * BD_ALIGNMENT) + BD_ALIGNMENT / 2.0;
 }
 
-void bd_pipeline_estimate(bd_ctx *ctx, const bd_pipeline_problem *problem, bd_pipeline *out) {
+static bd_pipeline_problem without_skips(const bd_pipeline_problem *problem) {
+  bd_pipeline_problem plain = *problem;
+  plain.skip_count = 0;
+  return plain;
+}
+
+// Begins with the leanest pipeline instead, where that has room. False where it exceeds the cap, as
+// all others do then.
+static bool begin_leanest(bd_ctx *ctx, const bd_pipeline_problem *problem, bd_pipeline *out) {
+  bd_pipeline leanest;
+  bd_pipeline_problem plain = without_skips(problem);
+  bd_pipeline_leanest(ctx, &plain, &leanest);
+  if (!leanest.feasible || leanest.bytes > problem->cap_bytes) return false;
+  if (problem->skip_count) bd_pipeline_leanest(ctx, problem, &leanest);
+  if (isinf(leanest.seconds)) return !leanest.optimal;
+  leanest.bound = out->bound;
+  leanest.optimal = false;
+  *out = leanest;
+  bd_pipeline_refill(ctx, problem, out);
+  return true;
+}
+
+static bool construct(bd_ctx *ctx, const bd_pipeline_problem *problem, bd_pipeline *out) {
   bd_pipeline_construct(ctx, problem, out);
   bd_pipeline_refill(ctx, problem, out);
+  return out->feasible;
+}
+
+void bd_pipeline_estimate(bd_ctx *ctx, const bd_pipeline_problem *problem, bd_pipeline *out) {
+  if (!construct(ctx, problem, out)) begin_leanest(ctx, problem, out);
 }
 
 // The program knows some paths through a step; where its solution takes longer by another one, it
@@ -337,12 +364,6 @@ static bd_status solve_core(bd_ctx *ctx, const bd_pipeline_problem *problem, dou
   return BD_OK;
 }
 
-static bd_pipeline_problem without_skips(const bd_pipeline_problem *problem) {
-  bd_pipeline_problem plain = *problem;
-  plain.skip_count = 0;
-  return plain;
-}
-
 // Programs know nothing of skips: what is best without them is measured with them.
 static bd_status solve_without_skips(bd_ctx *ctx, const bd_pipeline_problem *problem,
                                      double limit_seconds, double cutoff, bd_pipeline *out) {
@@ -357,23 +378,14 @@ static bd_status solve_without_skips(bd_ctx *ctx, const bd_pipeline_problem *pro
   return BD_OK;
 }
 
-// Whether not even the leanest is within the cap.
-static bool is_impossible(bd_ctx *ctx, const bd_pipeline_problem *problem) {
-  bd_pipeline leanest;
-  bd_pipeline_problem plain = without_skips(problem);
-  bd_pipeline_leanest(ctx, &plain, &leanest);
-  return !leanest.feasible || leanest.bytes > problem->cap_bytes;
-}
-
 bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, double limit_seconds,
                             double cutoff, bd_pipeline *out) {
-  bd_pipeline_estimate(ctx, problem, out);
-  if (!out->feasible && is_impossible(ctx, problem)) {
+  bool constructed = construct(ctx, problem, out);
+  if (!constructed && !begin_leanest(ctx, problem, out)) {
     *out = (bd_pipeline){.optimal = true, .seconds = INFINITY, .bound = INFINITY};
     return BD_OK;
   }
   const double *price = out->price;
-  bool constructed = out->feasible;
   if (out->seconds >= cutoff) *out = (bd_pipeline){.seconds = INFINITY, .bound = -INFINITY};
   if (problem->rough && constructed) return BD_OK;
   int columns = bd_pipeline_program_columns(problem);
