@@ -168,24 +168,6 @@ static bd_status fill_between(bd_ctx *ctx, bd_candidates *c, const bd_pipeline_p
   return BD_OK;
 }
 
-bd_status bd_candidates_ask(bd_ctx *ctx, bd_candidates *c, int zero, bool others, bool *out_any) {
-  bool few = bd_model_has_few_layers(c->scene->runs);
-  bd_pipeline pipeline;
-  bd_pipeline_problem problem = bd_candidates_pose(ctx, c, zero);
-  *out_any = false;
-  bd_pipeline_estimate(ctx, &problem, &pipeline);
-  if (others) bd_pipeline_label(ctx, &problem, INFINITY, pipeline.price, &pipeline);
-  for (int s = 0; pipeline.price && s < problem.stages; s++) {
-    double price = pipeline.price[s];
-    BD_TRY(polish(ctx, c, &problem, pipeline.count, s, price, others, out_any));
-    if (few && price > 0 && (s == 0 || price != pipeline.price[s - 1]))
-      BD_TRY(reprice(ctx, c, &problem, s, price, out_any));
-    if (few && price > 0 && others)
-      BD_TRY(fill_between(ctx, c, &problem, pipeline.count, s, out_any));
-  }
-  return BD_OK;
-}
-
 bd_status bd_candidates_ask_leaner(bd_ctx *ctx, bd_candidates *c, int zero, bool *out_any) {
   bd_pipeline pipeline;
   bd_pipeline_problem problem = bd_candidates_pose(ctx, c, zero);
@@ -194,6 +176,25 @@ bd_status bd_candidates_ask_leaner(bd_ctx *ctx, bd_candidates *c, int zero, bool
   for (int s = 0; pipeline.feasible && s < problem.stages; s++) {
     BD_TRY(polish(ctx, c, &problem, pipeline.count, s, ANY_PRICE, false, out_any));
     BD_TRY(reprice(ctx, c, &problem, s, ANY_PRICE, out_any));
+  }
+  return BD_OK;
+}
+
+bd_status bd_candidates_ask(bd_ctx *ctx, bd_candidates *c, int zero, bool others, bool *out_any) {
+  bool few = bd_model_has_few_layers(c->scene->runs);
+  bd_pipeline pipeline;
+  bd_pipeline_problem problem = bd_candidates_pose(ctx, c, zero);
+  *out_any = false;
+  bd_pipeline_estimate(ctx, &problem, &pipeline);
+  if (!pipeline.feasible && few) return bd_candidates_ask_leaner(ctx, c, zero, out_any);
+  if (others) bd_pipeline_label(ctx, &problem, INFINITY, pipeline.price, &pipeline);
+  for (int s = 0; pipeline.price && s < problem.stages; s++) {
+    double price = pipeline.price[s];
+    BD_TRY(polish(ctx, c, &problem, pipeline.count, s, price, others, out_any));
+    if (few && price > 0 && (s == 0 || price != pipeline.price[s - 1]))
+      BD_TRY(reprice(ctx, c, &problem, s, price, out_any));
+    if (few && price > 0 && others)
+      BD_TRY(fill_between(ctx, c, &problem, pipeline.count, s, out_any));
   }
   return BD_OK;
 }

@@ -27,7 +27,8 @@ bd_pipeline_problem bd_candidates_pose(bd_ctx *ctx, const bd_candidates *candida
 
 // Asks for candidates about those that a quick solution uses, with `others` farther off
 // (bd_layer_polish); where a model has few layers, also for those that are best at its prices, and
-// with `others` for what lies between (bd_layer_fill_between). `*out_any`: there are new ones.
+// with `others` for what lies between (bd_layer_fill_between), and where none of its pipelines is
+// within the cap, for leaner ones. `*out_any`: there are new ones.
 BD_NODISCARD bd_status bd_candidates_ask(bd_ctx *ctx, bd_candidates *candidates, int zero,
                                          bool others, bool *out_any);
 

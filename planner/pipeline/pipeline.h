@@ -97,8 +97,9 @@ BD_NODISCARD bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem 
                                          double limit_seconds, double cutoff,
                                          bd_pipeline *out_pipeline);
 
-// Constructs one and refills its stages, which is quick: not the best, but with the price of a byte
-// on each stage.
+// Constructs one, or where that exceeds the cap, begins with the leanest, and refills its stages,
+// which is quick: not the best, but with the price of a byte on each stage. Infeasible where
+// nothing is within the cap; but where skips leave too much to look at, something may be.
 void bd_pipeline_estimate(bd_ctx *ctx, const bd_pipeline_problem *problem,
                           bd_pipeline *out_pipeline);
 

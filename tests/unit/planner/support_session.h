@@ -10,8 +10,10 @@ typedef struct session {
   bd_plan_request request;
 } session;
 
-// gpt2-tiny with samples of 16 tokens, `global_batch` of them a step, nothing pinned. The caller
+// A preset with samples of 16 tokens, `global_batch` of them a step, nothing pinned. The caller
 // destroys `ctx`.
+session open_model(const char *model, const char *cluster, int64_t global_batch);
+// gpt2-tiny.
 session open_session(const char *cluster, int64_t global_batch);
 
 // Of the fullest stage, as predicted.

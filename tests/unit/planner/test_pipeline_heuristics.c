@@ -157,8 +157,55 @@ static void test_refill(void **unused) {
   assert_true(exact * 10 > alone * 9);
 }
 
+// What a layer holds little of beside, it needs much room for, as where backward computes all
+// again.
+static bd_pipeline_problem with_wide_workspaces(bd_ctx *ctx, const bd_pipeline_problem *of) {
+  bd_pipeline_problem p = *of;
+  bd_pipeline_run *runs = bd_arena_copy(ctx->arena, p.runs, p.run_count, sizeof *runs);
+  for (int r = 0; r < p.run_count; r++) {
+    bd_layer_candidate *list =
+        bd_arena_copy(ctx->arena, runs[r].candidates, runs[r].candidate_count, sizeof *list);
+    int64_t most = 0;
+    for (int k = 0; k < runs[r].candidate_count; k++)
+      if (list[k].tape_bytes > most) most = list[k].tape_bytes;
+    for (int k = 0; k < runs[r].candidate_count; k++)
+      list[k].workspace_bytes += 6 * (most - list[k].tape_bytes);
+    runs[r].candidates = list;
+  }
+  p.runs = runs;
+  return p;
+}
+
+// However tight the cap, where anything fits there is something to begin with.
+static void test_estimates(void **unused) {
+  (void)unused;
+  int staged = 0, unconstructed = 0;
+  for (int trial = 0; trial < TRIALS / 2; trial++) {
+    begin_trial(77u, trial);
+    bd_ctx *ctx = bd_ctx_create();
+    bd_pipeline_problem plain = random_pipeline(ctx), p = with_wide_workspaces(ctx, &plain);
+    pipeline_best open = enumerate_pipelines(&p);
+    static const double room[] = {1, 1.02, 1.1};
+    for (int i = 0; i < 3 && isfinite(open.leanest_bytes); i++) {
+      bd_pipeline built, got;
+      p.cap_bytes = (int64_t)ceil(room[i] * open.leanest_bytes);
+      bd_pipeline_construct(ctx, &p, &built);
+      bd_pipeline_refill(ctx, &p, &built);
+      bd_pipeline_estimate(ctx, &p, &got);
+      assert_true(got.feasible);
+      check_found(&p, &got, got.seconds);
+      assert_non_null(got.price);
+      staged += p.stages > 1;
+      unconstructed += !built.feasible;
+    }
+    bd_ctx_destroy(ctx);
+  }
+  assert_true(staged > TRIALS / 4 && unconstructed > 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_labels), cmocka_unit_test(test_core),
-                                     cmocka_unit_test(test_refill)};
+                                     cmocka_unit_test(test_refill),
+                                     cmocka_unit_test(test_estimates)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

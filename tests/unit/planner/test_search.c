@@ -64,6 +64,24 @@ static void test_room_never_hurts(void **unused) {
   bd_ctx_destroy(s.ctx);
 }
 
+// What is found with a pin is in the open space as well, also where little has room.
+static void test_pins_never_help(void **unused) {
+  (void)unused;
+  session s = open_model("llama-tiny", "cpu:2x2", 32);
+  int64_t cap = (int64_t)(1.02 * (double)leanest_need(&s));
+  bd_plan open, plan;
+  int fitted = 0;
+  assert_int_equal(search(&s, cap, &open), BD_OK);
+  for (int micro_batch = 1; micro_batch <= 4; micro_batch *= 2) {
+    s.request.micro_batch = micro_batch;
+    if (search(&s, cap, &plan) != BD_OK) continue;
+    assert_true(open.step_seconds <= plan.step_seconds * (1 + 1e-9));
+    fitted++;
+  }
+  assert_true(fitted > 1);
+  bd_ctx_destroy(s.ctx);
+}
+
 static void test_leanest_is_the_border(void **unused) {
   (void)unused;
   session s = open_session("cpu:1x2", 4);
@@ -219,11 +237,9 @@ static void test_long_sequences(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_room_never_hurts),
-      cmocka_unit_test(test_leanest_is_the_border),
-      cmocka_unit_test(test_pins),
-      cmocka_unit_test(test_threads_change_nothing),
-      cmocka_unit_test(test_stops_when_told),
+      cmocka_unit_test(test_room_never_hurts),       cmocka_unit_test(test_pins_never_help),
+      cmocka_unit_test(test_leanest_is_the_border),  cmocka_unit_test(test_pins),
+      cmocka_unit_test(test_threads_change_nothing), cmocka_unit_test(test_stops_when_told),
       cmocka_unit_test(test_long_sequences),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
