@@ -35,15 +35,21 @@ typedef struct bd_memory {
 // cuDNN takes.
 bool bd_attention_suits_library(const bd_function *function, const bd_op *op);
 
-// Workspace of cuDNN's deterministic backward attention, for one key-value head of one sample:
-// `group` query heads, `tq` queries, `tk` keys, heads `d` wide, all positive. It keeps the
-// gradients of the scores, in halves and in tiles of 64 x 128, and where query heads share the
-// key-value head the two gradients of each. As cuDNN 9.19 says for sm_90; sm_80 and sm_100
-// want no more. 0: more than a library segment has.
-int64_t bd_memory_attention_bytes(int64_t group, int64_t tq, int64_t tk, int64_t d);
+// Workspace of cuDNN's deterministic backward attention, in one run for `heads` key-value heads of
+// any samples: `group` query heads to each, `tq` queries, `tk` keys, heads `d` wide, all positive.
+// It keeps the gradients of the scores, in halves and in tiles of 64 x 128, and where query heads
+// share the key-value head the two gradients of each. As cuDNN 9.19 says for sm_90; sm_80 and
+// sm_100 want no more. 0: more than a library segment has.
+int64_t bd_memory_attention_bytes(int64_t heads, int64_t group, int64_t tq, int64_t tk, int64_t d);
+
+// How many key-value heads the library segment is to have room for at once. A run has a block for
+// each query head and 128 of its keys; a run of few blocks leaves multiprocessors idle. So these
+// are as many heads as make three blocks for each of 132 multiprocessors, within 256 MiB, and at
+// least one.
+int64_t bd_memory_attention_heads(int64_t group, int64_t tq, int64_t tk, int64_t d);
 
 // Bytes of the library segment of a program for GPUs, of its train module or a later one: as many
-// as backward attention by cuDNN wants for one key-value head of all its tokens, of the most
+// as backward attention by cuDNN wants for that many heads of all their tokens, of the most
 // demanding op that is within BD_LIBRARY_MOST_BYTES, and at least BD_LIBRARY_LEAST_BYTES. The model
 // alone decides, so all plans of one have the same. 0 unless the module's `cuda` is set.
 int64_t bd_memory_library_bytes(const bd_module *module);

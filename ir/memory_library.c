@@ -7,6 +7,10 @@
 enum { WIDTH_UNIT = 8, MOST_WIDTH = 256 };
 enum { QUERY_TILE = 64, KEY_TILE = 128 };
 enum { REST_BYTES = 256 };
+// Blocks that one run of it should have: three for each multiprocessor of an H100. And what runs of
+// more heads than one may take for that.
+enum { WANTED_BLOCKS = 3 * 132 };
+static const int64_t most_shared_bytes = (int64_t)256 << 20;
 enum { SEGMENT_UNIT = 1 << 20 };
 
 static int64_t round_up(int64_t value, int64_t unit) {
@@ -20,13 +24,27 @@ static int64_t product(int64_t a, int64_t b, int64_t c, int64_t d) {
   return a * b * c * d;
 }
 
-int64_t bd_memory_attention_bytes(int64_t group, int64_t tq, int64_t tk, int64_t d) {
+// What each key-value head wants; more than BD_LIBRARY_MOST_BYTES: too much.
+static int64_t head_bytes(int64_t group, int64_t tq, int64_t tk, int64_t d) {
   const int64_t most = BD_LIBRARY_MOST_BYTES;
-  if (group > most || tq > most || tk > most || d > most) return 0;
+  if (group > most || tq > most || tk > most || d > most) return most + 1;
   int64_t scores = product(2, group, round_up(tq, QUERY_TILE), round_up(tk, KEY_TILE));
-  int64_t sums = group > 1 ? product(4, group, tk, d) : 0;
-  int64_t bytes = scores + sums + REST_BYTES;
-  return bytes > most - BD_LIBRARY_KEPT_BYTES ? 0 : bytes;
+  return scores + (group > 1 ? product(4, group, tk, d) : 0);
+}
+
+int64_t bd_memory_attention_bytes(int64_t heads, int64_t group, int64_t tq, int64_t tk, int64_t d) {
+  const int64_t most = BD_LIBRARY_MOST_BYTES - BD_LIBRARY_KEPT_BYTES - REST_BYTES;
+  int64_t each = head_bytes(group, tq, tk, d);
+  return each > most / heads ? 0 : heads * each + REST_BYTES;
+}
+
+int64_t bd_memory_attention_heads(int64_t group, int64_t tq, int64_t tk, int64_t d) {
+  int64_t each = head_bytes(group, tq, tk, d);
+  if (each > most_shared_bytes) return 1;
+  int64_t blocks = group * (round_up(tk, KEY_TILE) / KEY_TILE);
+  int64_t wanted = (WANTED_BLOCKS + blocks - 1) / blocks;
+  int64_t within = most_shared_bytes / each;
+  return wanted < within ? wanted : within;
 }
 
 bool bd_attention_suits_library(const bd_function *function, const bd_op *op) {
@@ -41,7 +59,7 @@ bool bd_attention_suits_library(const bd_function *function, const bd_op *op) {
   return true;
 }
 
-// What one key-value head of the function's longest attention wants of the segment; 0: none.
+// What the function's longest attention wants of the segment; 0: nothing.
 static int64_t longest_bytes(const bd_function *function) {
   int64_t longest = 0;
   for (int i = 0; i < function->op_count; ++i) {
@@ -50,7 +68,9 @@ static int64_t longest_bytes(const bd_function *function) {
     const int64_t *q = function->values[op->in[1]].type.dims;
     const int64_t *k = function->values[op->in[2]].type.dims;
     if (q[3] % WIDTH_UNIT || q[3] > MOST_WIDTH) continue;
-    int64_t bytes = bd_memory_attention_bytes(q[2] / k[2], q[1], k[1], q[3]);
+    int64_t group = q[2] / k[2];
+    int64_t heads = bd_memory_attention_heads(group, q[1], k[1], q[3]);
+    int64_t bytes = bd_memory_attention_bytes(heads, group, q[1], k[1], q[3]);
     if (bytes > longest) longest = bytes;
   }
   return longest;

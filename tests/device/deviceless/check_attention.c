@@ -19,6 +19,8 @@ typedef struct trial {
 // Of gradients, a part as the runtime cuts it.
 static const trial trials[] = {
     {"GPT-2, one sample of 1024 tokens", 1, 1024, 1024, 12, 1, 64, 1, BD_RT_BF16, 1},
+    {"GPT-2, four samples", 4, 1024, 1024, 12, 1, 64, 1, BD_RT_BF16, 1},
+    {"GPT-2, two samples of 25 heads", 2, 1024, 1024, 25, 1, 64, 1, BD_RT_BF16, 1},
     {"Llama 3, one head of 8192 tokens", 1, 8192, 8192, 1, 4, 128, 1, BD_RT_BF16, 1},
     {"Llama 3, a head of 1024 tokens", 1, 1024, 1024, 1, 4, 128, 1, BD_RT_BF16, 1},
     {"BERT in f16, all keys seen", 2, 512, 512, 12, 1, 64, 0, BD_RT_F16, 1},
@@ -54,14 +56,14 @@ static bd_cuda_attention shape_of(const trial *t, int gradient) {
 // What the library segment has for a model of this attention, at least.
 static int64_t workspace_for(const trial *t) {
   const int64_t least = BD_LIBRARY_LEAST_BYTES - BD_LIBRARY_KEPT_BYTES,
-                head = bd_memory_attention_bytes(t->group, t->tq, t->tk, t->d);
-  return head > least ? head : least;
+                heads = bd_memory_attention_heads(t->group, t->tq, t->tk, t->d),
+                counted = bd_memory_attention_bytes(heads, t->group, t->tq, t->tk, t->d);
+  return counted > least ? counted : least;
 }
 
-// One head wants no more than is counted for it.
+// It wants no more than is counted for its heads.
 static int as_counted(const trial *t, int64_t bytes) {
-  return t->batch * t->kv_heads > 1 ||
-         bytes <= bd_memory_attention_bytes(t->group, t->tq, t->tk, t->d);
+  return bytes <= bd_memory_attention_bytes(t->batch * t->kv_heads, t->group, t->tq, t->tk, t->d);
 }
 
 static int check(bd_dnn *dnn, const trial *t, int gradient) {

@@ -1,4 +1,5 @@
-// The library segment has room for one key-value head of the longest attention that cuDNN takes.
+// The library segment has room for as many key-value heads of the longest attention that cuDNN
+// takes as fill a device.
 #include "frontend/transformer.h"
 #include "ir/memory.h"
 #include "ir/pass.h"
@@ -55,18 +56,21 @@ static void expect(int64_t positions, int64_t group, bd_dtype precision, int64_t
 }
 
 // Gradients of scores of 2 bytes, and 4 bytes of each key's two gradients per query head of
-// several; then what is not counted, to the next MiB.
+// several, for 396 blocks of 128 keys of a query head; then what is not counted, to the next MiB.
 static void test_models(void **state) {
   (void)state;
-  expect(1024, 1, BD_BF16, 32);
-  expect(1024, 4, BD_BF16, 32);
-  expect(3968, 1, BD_BF16, 32);
-  expect(4096, 1, BD_BF16, 33); // 32 MiB of scores alone
-  expect(8192, 1, BD_BF16, 128 + 1);
-  expect(8192, 1, BD_F16, 128 + 1);
-  expect(8192, 1, BD_F8, 128 + 1); // attention is in bf16
+  expect(256, 1, BD_BF16, 32);
+  expect(512, 1, BD_BF16, 50);           // 99 heads
+  expect(1024, 1, BD_BF16, 50 * 2 + 1);  // 50 heads
+  expect(1024, 4, BD_BF16, 13 * 9 + 1);  // 13 key-value heads
+  expect(2048, 1, BD_BF16, 25 * 8 + 1);  // 25 heads
+  expect(4096, 1, BD_BF16, 8 * 32 + 1);  // 13 would exceed 256 MiB
+  expect(8192, 1, BD_BF16, 2 * 128 + 1); // 7 would
+  expect(8192, 1, BD_F16, 2 * 128 + 1);
+  expect(8192, 1, BD_F8, 2 * 128 + 1);   // attention is in bf16
+  expect(8192, 2, BD_BF16, 256 + 4 + 1); // one key-value head
   expect(8192, 4, BD_BF16, 512 + 8 + 1);
-  expect(8200, 1, BD_BF16, 132); // 8256 x 8320
+  expect(8200, 1, BD_BF16, 132); // 8256 x 8320, and two would exceed 256 MiB
   expect(8192, 8, BD_BF16, 1024 + 16 + 1);
 }
 
@@ -97,14 +101,14 @@ static void test_functions(void **state) {
                   endless = llama_of(65536, 2);
   bd_module *train = train_of(ctx, &shorter, BD_BF16);
   const bd_module *others[] = {train_of(ctx, &longer, BD_BF16), train_of(ctx, &endless, BD_BF16)};
-  assert_int_equal(bd_memory_library_bytes(train), (64 + 2 + 1) * MIB);
+  assert_int_equal(bd_memory_library_bytes(train), (3 * 66 + 1) * MIB);
   for (int i = 0; i < 2; ++i) {
     bd_function *block = bd_module_find(others[i], "block.grad");
     assert_non_null(block);
     block->name = bd_intern_f(ctx, "other%d.grad", i);
     bd_module_add_function(ctx, train, block);
   }
-  assert_int_equal(bd_memory_library_bytes(train), (64 + 2 + 1) * MIB);
+  assert_int_equal(bd_memory_library_bytes(train), (3 * 66 + 1) * MIB);
   int called = 0;
   for (int i = 0; i < train->main->op_count; ++i) {
     bd_op *op = &train->main->ops[i];
@@ -121,25 +125,29 @@ static void test_functions(void **state) {
 // As cuDNN 9.19 said for sm_90; and sizes whose product is no number.
 static void test_attention(void **state) {
   (void)state;
-  assert_int_equal(bd_memory_attention_bytes(1, 4096, 4096, 64), 33554688);
-  assert_int_equal(bd_memory_attention_bytes(8, 4096, 4096, 128), 285212928);
-  assert_int_equal(bd_memory_attention_bytes(4, 8192, 8192, 128), 553648384);
-  assert_int_equal(bd_memory_attention_bytes(2, 2048, 2048, 80), 18088192);
-  assert_int_equal(bd_memory_attention_bytes(3, 1024, 4096, 64), 28311808);
-  assert_int_equal(bd_memory_attention_bytes(3, 5000, 3001, 64), 95497216);
-  assert_int_equal(bd_memory_attention_bytes(1, 3001, 5000, 128), 30802176);
-  assert_int_equal(bd_memory_attention_bytes(1, 16384, 16384, 128), 536871168);
+  assert_int_equal(bd_memory_attention_bytes(1, 1, 4096, 4096, 64), 33554688);
+  assert_int_equal(bd_memory_attention_bytes(1, 8, 4096, 4096, 128), 285212928);
+  assert_int_equal(bd_memory_attention_bytes(1, 4, 8192, 8192, 128), 553648384);
+  assert_int_equal(bd_memory_attention_bytes(1, 2, 2048, 2048, 80), 18088192);
+  assert_int_equal(bd_memory_attention_bytes(1, 3, 1024, 4096, 64), 28311808);
+  assert_int_equal(bd_memory_attention_bytes(1, 3, 5000, 3001, 64), 95497216);
+  assert_int_equal(bd_memory_attention_bytes(1, 1, 3001, 5000, 128), 30802176);
+  assert_int_equal(bd_memory_attention_bytes(1, 1, 16384, 16384, 128), 536871168);
+  assert_int_equal(bd_memory_attention_bytes(48, 1, 1024, 1024, 64), 100663552);
+  assert_int_equal(bd_memory_attention_bytes(50, 1, 1024, 1024, 64), 104857856);
+  assert_int_equal(bd_memory_attention_bytes(21, 2, 1000, 1000, 64), 98832640);
+  assert_int_equal(bd_memory_attention_bytes(2, 4, 8192, 8192, 128), 1107296512);
   // The most that there is, and a tile more.
-  assert_int_equal(bd_memory_attention_bytes(1, 32768, 32768 - 128, 64),
+  assert_int_equal(bd_memory_attention_bytes(1, 1, 32768, 32768 - 128, 64),
                    2147483648 - 8388608 + 256);
-  assert_int_equal(bd_memory_attention_bytes(1, 32768, 32768, 64), 0);
+  assert_int_equal(bd_memory_attention_bytes(1, 1, 32768, 32768, 64), 0);
   for (int bit = 0; bit < 63; ++bit) {
     int64_t size = (int64_t)1 << bit;
-    assert_true(bd_memory_attention_bytes(1, size, size, size) <= BD_LIBRARY_MOST_BYTES);
-    assert_true(bd_memory_attention_bytes(size, 1, 1, size) <= BD_LIBRARY_MOST_BYTES);
-    assert_true(bd_memory_attention_bytes(size, size, INT64_MAX / size, 8) == 0);
+    assert_true(bd_memory_attention_bytes(1, 1, size, size, size) <= BD_LIBRARY_MOST_BYTES);
+    assert_true(bd_memory_attention_bytes(1, size, 1, 1, size) <= BD_LIBRARY_MOST_BYTES);
+    assert_true(bd_memory_attention_bytes(1, size, size, INT64_MAX / size, 8) == 0);
   }
-  assert_int_equal(bd_memory_attention_bytes(INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX), 0);
+  assert_int_equal(bd_memory_attention_bytes(1, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX), 0);
 }
 
 static void test_abi(void **state) {

@@ -210,7 +210,7 @@ static void check_bytes(session *s, const bd_plan *plan) {
                      BD_OK);
     assert_memory_equal(told->bytes, laid.bytes, sizeof laid.bytes);
     assert_int_equal(told->total_bytes, laid.total_bytes);
-    assert_int_equal(laid.bytes[BD_SEGMENT_LIBRARY], (int64_t)129 << 20);
+    assert_int_equal(laid.bytes[BD_SEGMENT_LIBRARY], (int64_t)257 << 20);
   }
 }
 
