@@ -77,8 +77,16 @@ void bd_rt_widen(bd_rt *rt, int dtype, const uint16_t *halves, float *wide, int6
 
 // sum += more.
 void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count);
-// The sum of squares in fixed chunks goes to `out`, in rt->sums; it is there after bd_rt_settle.
-void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out);
+// Numbers, and where the sum of their squares goes, in rt->sums.
+typedef struct bd_rt_squares {
+  const float *data;
+  int64_t count;
+  double *out;
+} bd_rt_squares;
+enum { BD_RT_MOST_SQUARES = 64 }; // tensors of one call
+// Sums of squares, each in fixed chunks that its count alone decides; they are there after
+// bd_rt_settle.
+void bd_rt_square_sums(bd_rt *rt, int tensors, const bd_rt_squares *squares);
 
 // One weight's update.
 typedef struct bd_rt_rule {

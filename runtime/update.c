@@ -90,13 +90,20 @@ static int counts(const bd_rt *rt, const own_part *part) {
 static double global_norm(bd_rt *rt) {
   const int tensors = rt->program->tensors;
   double *const own = rt->sums + 1;
+  bd_rt_squares some[BD_RT_MOST_SQUARES];
+  int waiting = 0;
   memset(own, 0, (size_t)tensors * sizeof *own);
   for (int i = 0; i < rt->stage->weight_count; i++) {
     if (!rt->stage->weights[i].gradient_count || rt->stage->weights[i].average > 0) continue;
     const own_part part = part_of(rt, &rt->stage->weights[i]);
-    if (part.count > 0 && counts(rt, &part))
-      bd_rt_square_sum(rt, part.gradient + part.start, part.count, &own[part.weight->global_index]);
+    if (part.count == 0 || !counts(rt, &part)) continue;
+    some[waiting++] =
+        (bd_rt_squares){part.gradient + part.start, part.count, &own[part.weight->global_index]};
+    if (waiting < BD_RT_MOST_SQUARES) continue;
+    bd_rt_square_sums(rt, waiting, some);
+    waiting = 0;
   }
+  bd_rt_square_sums(rt, waiting, some);
   bd_rt_settle(rt);
   bd_rt_sum_ranks(rt, own, tensors);
   double total = 0;

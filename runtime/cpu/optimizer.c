@@ -54,14 +54,16 @@ static void square_grain(void *args, int64_t chunk) {
   s->sums[chunk] = sum;
 }
 
-void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out) {
-  square s = {data, count, (double *)(void *)rt->scratch};
-  const int64_t grains = (count + BD_RT_GRAIN - 1) / BD_RT_GRAIN;
-  bd_rt_parallel(rt, square_grain, &s, grains);
-  double sum = 0;
-  for (int64_t i = 0; i < grains; i++)
-    sum += s.sums[i];
-  *out = sum;
+void bd_rt_square_sums(bd_rt *rt, int tensors, const bd_rt_squares *squares) {
+  for (int t = 0; t < tensors; t++) {
+    square s = {squares[t].data, squares[t].count, (double *)(void *)rt->scratch};
+    const int64_t grains = (s.count + BD_RT_GRAIN - 1) / BD_RT_GRAIN;
+    bd_rt_parallel(rt, square_grain, &s, grains);
+    double sum = 0;
+    for (int64_t i = 0; i < grains; i++)
+      sum += s.sums[i];
+    *squares[t].out = sum;
+  }
 }
 
 static void narrow_grain(void *args, int64_t chunk) {

@@ -17,9 +17,10 @@ typedef struct bd_cuda_queue {
 
 enum {
   BD_CUDA_THREADS = 256,   // of a block
-  BD_CUDA_LANES = 1 << 17, // most partial sums of bd_cuda_square_sum
+  BD_CUDA_LANES = 1 << 17, // most partial sums of one tensor
   BD_CUDA_SQUARE_GROUPS = 256,
-  BD_CUDA_F8_LANES = 1 << 16, // most partial maxima of bd_cuda_round_f8
+  BD_CUDA_SQUARE_LANES = 1 << 20, // most partial sums of one launch for several tensors
+  BD_CUDA_F8_LANES = 1 << 16,     // most partial maxima of bd_cuda_round_f8
   BD_CUDA_F8_ROOM = BD_CUDA_F8_LANES + 512,
   BD_CUDA_EMBED_TOKENS = 1 << 13,
 };
@@ -35,19 +36,20 @@ typedef struct bd_cuda_pace { // of a rule
 } bd_cuda_pace;
 
 // optimizer.cu. The rule's own numbers of bd_cuda_pace are not looked at. `partials` holds
-// BD_CUDA_LANES + BD_CUDA_SQUARE_GROUPS doubles; `out` may be pinned host memory.
+// BD_CUDA_SQUARE_LANES + BD_RT_MOST_SQUARES * BD_CUDA_SQUARE_GROUPS doubles; sums of squares may go
+// to pinned host memory.
 void bd_cuda_apply(const bd_cuda_queue *queue, const bd_rt_rule *rule, const bd_cuda_pace *pace);
 void bd_cuda_narrow(const bd_cuda_queue *queue, int dtype, const float *wide, uint16_t *halves,
                     int64_t count);
 void bd_cuda_widen(const bd_cuda_queue *queue, int dtype, const uint16_t *halves, float *wide,
                    int64_t count);
 void bd_cuda_add(const bd_cuda_queue *queue, float *sum, const float *more, int64_t count);
-void bd_cuda_square_sum(const bd_cuda_queue *queue, const float *data, int64_t count,
-                        double *partials, double *out);
+void bd_cuda_square_sums(const bd_cuda_queue *queue, int tensors, const bd_rt_squares *squares,
+                         double *partials);
 void bd_cuda_add_loss(const bd_cuda_queue *queue, double *sum, const float *loss);
 void bd_cuda_set(const bd_cuda_queue *queue, float *out, float value);
 
-// adafactor.cu, `partials` as above.
+// adafactor.cu. `partials` holds BD_CUDA_LANES + BD_CUDA_SQUARE_GROUPS doubles.
 void bd_cuda_add_rows(const bd_cuda_queue *queue, const bd_rt_rule *rule, bd_rt_mixing mixing,
                       double *partials);
 void bd_cuda_add_columns(const bd_cuda_queue *queue, const bd_rt_rule *rule, bd_rt_mixing mixing,

@@ -1,7 +1,7 @@
 // The end of a step, element by element with the arithmetic of the CPU's.
 #include "runtime/cuda/device.cuh"
 
-enum { WARP = 32 };
+enum { WARP = 32, SQUARES_AHEAD = 8 }; // numbers that a lane reads before it adds them up
 
 // Where element `i` of the rule lies in the model's buffer.
 static __device__ int64_t place_of(const bd_rt_rule &u, int64_t i) {
@@ -102,20 +102,60 @@ static __global__ void add(float *sum, const float *more, int64_t count) {
   BD_FOR_ITEMS(i, count) sum[i] += more[i];
 }
 
-// Lane l sums elements l, l + lanes, l + 2 lanes, ...
-static __global__ void square_lanes(const float *data, int64_t count, int64_t lanes,
-                                    double *partials) {
-  BD_FOR_ITEMS(lane, lanes) {
+// Tensors whose squares are summed by one launch. Tensor t has lanes start[t] to start[t + 1] - 1,
+// a multiple of BD_CUDA_SQUARE_GROUPS that its count alone decides, and so does the order of its
+// sum.
+typedef struct square_list {
+  int tensors;
+  int64_t start[BD_RT_MOST_SQUARES + 1];
+  bd_rt_squares of[BD_RT_MOST_SQUARES];
+} square_list;
+
+static __device__ int tensor_of(const square_list &list, int64_t lane) {
+  int low = 0, high = list.tensors;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (list.start[middle] <= lane)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+// Lane l of a tensor sums elements l, l + lanes, l + 2 lanes, ... Loads do not wait for each other.
+static __global__ void square_lanes(square_list list, double *partials) {
+  BD_FOR_ITEMS(at, list.start[list.tensors]) {
+    const int t = tensor_of(list, at);
+    const int64_t lanes = list.start[t + 1] - list.start[t], count = list.of[t].count;
+    const float *const data = list.of[t].data;
+    float next[SQUARES_AHEAD];
     double sum = 0;
-    for (int64_t i = lane; i < count; i += lanes)
+    int64_t i = at - list.start[t];
+    for (; i + (SQUARES_AHEAD - 1) * lanes < count; i += SQUARES_AHEAD * lanes) {
+      for (int k = 0; k < SQUARES_AHEAD; k++)
+        next[k] = data[i + k * lanes];
+      for (int k = 0; k < SQUARES_AHEAD; k++)
+        sum += (double)next[k] * (double)next[k];
+    }
+    for (; i < count; i += lanes)
       sum += (double)data[i] * (double)data[i];
-    partials[lane] = sum;
+    partials[at] = sum;
   }
 }
 
-// sums[g] = the sum of in[g * each] to in[g * each + each - 1].
-static __global__ void sum_groups(const double *in, int64_t each, int64_t groups, double *sums) {
-  BD_FOR_ITEMS(group, groups) sums[group] = bd_cuda_sum(in + group * each, each);
+// sums[t * BD_CUDA_SQUARE_GROUPS + g] = the sum of the g-th part of tensor t's lanes.
+static __global__ void sum_groups(square_list list, const double *partials, double *sums) {
+  BD_FOR_ITEMS(i, (int64_t)list.tensors * BD_CUDA_SQUARE_GROUPS) {
+    const int64_t t = i / BD_CUDA_SQUARE_GROUPS, group = i % BD_CUDA_SQUARE_GROUPS;
+    const int64_t each = (list.start[t + 1] - list.start[t]) / BD_CUDA_SQUARE_GROUPS;
+    sums[i] = bd_cuda_sum(partials + list.start[t] + group * each, each);
+  }
+}
+
+static __global__ void sum_tensors(square_list list, const double *sums) {
+  BD_FOR_ITEMS(t, list.tensors)
+  *list.of[t].out = bd_cuda_sum(sums + t * BD_CUDA_SQUARE_GROUPS, BD_CUDA_SQUARE_GROUPS);
 }
 
 static __global__ void add_loss(double *sum, const float *loss) {
@@ -175,20 +215,35 @@ void bd_cuda_add(const bd_cuda_queue *queue, float *sum, const float *more, int6
     BD_LAUNCH(add, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, sum, more, count);
 }
 
-// How many lanes depends on the count alone, so the order of the sum does too.
-void bd_cuda_square_sum(const bd_cuda_queue *queue, const float *data, int64_t count,
-                        double *partials, double *out) {
+static int64_t lanes_of(int64_t count) {
   const int64_t groups = BD_CUDA_SQUARE_GROUPS;
-  int64_t lanes = (count / 16 + groups - 1) / groups * groups;
-  if (lanes < groups) lanes = groups;
-  if (lanes > BD_CUDA_LANES) lanes = BD_CUDA_LANES;
-  double *const sums = lanes == groups ? partials : partials + BD_CUDA_LANES;
-  BD_LAUNCH(square_lanes, blocks_of(queue, lanes), BD_CUDA_THREADS, queue->stream, data, count,
-            lanes, partials);
-  if (lanes > groups)
-    BD_LAUNCH(sum_groups, (int)(groups / WARP), WARP, queue->stream, (const double *)partials,
-              lanes / groups, groups, sums);
-  BD_LAUNCH(sum_groups, 1, 1, queue->stream, (const double *)sums, groups, (int64_t)1, out);
+  const int64_t lanes = (count / 16 + groups - 1) / groups * groups;
+  if (lanes < groups) return groups;
+  return bd_rt_least(lanes, BD_CUDA_LANES);
+}
+
+static void sum_list(const bd_cuda_queue *queue, const square_list *list, double *partials) {
+  double *const sums = partials + BD_CUDA_SQUARE_LANES;
+  BD_LAUNCH(square_lanes, blocks_of(queue, list->start[list->tensors]), BD_CUDA_THREADS,
+            queue->stream, *list, partials);
+  BD_LAUNCH(sum_groups, list->tensors * BD_CUDA_SQUARE_GROUPS / WARP, WARP, queue->stream, *list,
+            (const double *)partials, sums);
+  BD_LAUNCH(sum_tensors, list->tensors, 1, queue->stream, *list, (const double *)sums);
+}
+
+void bd_cuda_square_sums(const bd_cuda_queue *queue, int tensors, const bd_rt_squares *squares,
+                         double *partials) {
+  square_list list = {};
+  for (int t = 0; t < tensors; t++) {
+    const int64_t lanes = lanes_of(squares[t].count), start = list.start[list.tensors];
+    if (start + lanes > BD_CUDA_SQUARE_LANES) {
+      sum_list(queue, &list, partials);
+      list = {};
+    }
+    list.of[list.tensors++] = squares[t];
+    list.start[list.tensors] = list.start[list.tensors - 1] + lanes;
+  }
+  if (list.tensors > 0) sum_list(queue, &list, partials);
 }
 
 void bd_cuda_add_loss(const bd_cuda_queue *queue, double *sum, const float *loss) {

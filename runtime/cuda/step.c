@@ -2,6 +2,7 @@
 #include "runtime/cuda/rt.h"
 #include "runtime/half.h"
 
+#include <stddef.h>
 #include <string.h>
 
 enum { MOST_LAUNCH_BYTES = 4096 }; // what a launch may pass by value
@@ -252,21 +253,23 @@ void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count) {
 }
 
 typedef struct squares {
-  const float *data;
-  int64_t count;
-  double *out;
+  int64_t tensors;
+  bd_rt_squares of[BD_RT_MOST_SQUARES];
 } squares;
 
-static void run_square_sum(bd_rt *rt, const void *args) {
+static void run_square_sums(bd_rt *rt, const void *args) {
   const squares *const s = args;
   double *const room = (double *)(void *)rt->device->room;
-  bd_cuda_square_sum(bd_cuda_now(rt), s->data, s->count, room, s->out);
+  bd_cuda_square_sums(bd_cuda_now(rt), (int)s->tensors, s->of, room);
   bd_cuda_check_launch();
 }
 
-void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out) {
-  if (!rt->device->rehearsing)
-    bd_cuda_do(rt, run_square_sum, &(squares){data, count, out}, sizeof(squares));
+void bd_rt_square_sums(bd_rt *rt, int tensors, const bd_rt_squares *list) {
+  const size_t bytes = (size_t)tensors * sizeof *list;
+  squares s = {.tensors = tensors};
+  if (rt->device->rehearsing || tensors == 0) return;
+  memcpy(s.of, list, bytes);
+  bd_cuda_do(rt, run_square_sums, &s, offsetof(squares, of) + bytes);
 }
 
 typedef struct update {

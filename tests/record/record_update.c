@@ -46,9 +46,10 @@ void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count) {
               record_reads(rt, more, count * FLOAT));
 }
 
-void bd_rt_square_sum(bd_rt *rt, const float *data, int64_t count, double *out) {
-  (void)out;
-  RECORD_WORK(rt, RECORD_SQUARE_SUM, record_reads(rt, data, count * FLOAT), record_room(rt));
+void bd_rt_square_sums(bd_rt *rt, int tensors, const bd_rt_squares *squares) {
+  for (int t = 0; t < tensors; t++)
+    RECORD_WORK(rt, RECORD_SQUARE_SUM, record_reads(rt, squares[t].data, squares[t].count * FLOAT),
+                record_room(rt));
 }
 
 // Elements from the first to the last of a rule's that lie in rows.
