@@ -64,6 +64,10 @@ static bool lies_as_rows(const search *s, bd_id id, bd_id rows) {
   return value_of(s, id)->type.rank == value_of(s, rows)->type.rank && lies_along(s, id, rows);
 }
 
+static bool has_form(const search *s, bd_id id, bd_id rows) {
+  return lies_as_rows(s, id, rows) && value_of(s, id)->type.dtype == value_of(s, rows)->type.dtype;
+}
+
 // Whether every point of a run is one of the rows, packed as they are. Tables of constants begin
 // anywhere.
 static bool is_along(const search *s, int run, bd_id rows) {
@@ -248,10 +252,11 @@ void bd_fused_norm_find(bd_ctx *ctx, const bd_module *module, int function,
     const bd_op *op = op_of(&s, step, 0);
     int producer = op->in_count ? value_of(&s, op->in[0])->producer : -1;
     if (is_forward(op) && producer >= 0) find(&s, step, s.step_of[producer], op->in[0]);
-    int reader = is_gradient(op) ? only_reader(&s, op->out[0]) : -1;
-    if (reader >= 0 && lies_as_rows(&s, op->in[1], op->out[0]) &&
-        value_of(&s, op->in[1])->type.dtype == value_of(&s, op->out[0])->type.dtype)
-      find(&s, step, reader, op->out[0]);
+    if (!is_gradient(op)) continue;
+    int reader = only_reader(&s, op->out[0]);
+    if (reader >= 0 && has_form(&s, op->in[1], op->out[0])) find(&s, step, reader, op->out[0]);
+    if (producer >= 0 && has_form(&s, op->in[1], op->in[0]))
+      find(&s, step, s.step_of[producer], op->in[0]);
   }
   *out_norms = s.norms;
 }

@@ -1,7 +1,8 @@
 // Which normalizations of a CUDA program take a run of pointwise ops into their kernel: the run
 // that makes their operand (a residual addition, with the bias and dropout before it), or the run
-// that alone reads their gradient. Both give the same bits as apart. Every buffer stays where
-// memory planning has put it.
+// that alone reads their gradient, or else makes what their gradient is computed from (the gradient
+// of a ReLU behind them). All give the same bits as apart. Every buffer stays where memory planning
+// has put it.
 #ifndef BD_CODEGEN_FUSED_NORM_H
 #define BD_CODEGEN_FUSED_NORM_H
 #include "codegen/epilogue.h"

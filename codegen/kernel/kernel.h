@@ -32,8 +32,8 @@
 // and launched in that order with the same arguments; where `scratch` is set, one more buffer
 // follows `out`: as many f32 as the padded local elements of `scratch_like`, for the step's kernels
 // alone. A normalization on a GPU may take another step along (codegen/fused_norm.h): a run of
-// pointwise ops that makes its operand, or one that alone reads its gradient, which is then never
-// in memory.
+// pointwise ops that makes its first operand, of its gradient what comes down to it, or one that
+// alone reads its gradient, which is then never in memory.
 typedef struct bd_kernel {
   int number;
   const bd_module *module;

@@ -1,6 +1,6 @@
 // layernorm and rmsnorm, and their gradients. `mean` is absent in rmsnorm. On GPUs a run of
-// pointwise ops may come along: one that makes `x`, which goes to memory on its way, or one that
-// reads dx.
+// pointwise ops may come along: one that makes `x`, or the gradient dy, which goes to memory on its
+// way, or one that reads dx.
 #include "codegen/kernel/pointwise.h"
 #include "codegen/kernel/rows.h"
 
@@ -33,6 +33,11 @@ static LLVMValueRef normalized(bd_gen *g, const norm *n) {
 
 static bool has_run(const bd_gen *g) {
   return g->kernel->run_count > 0;
+}
+
+// Whether the run makes what the norm reads, rather than reading what it makes.
+static bool run_leads(const bd_gen *g) {
+  return has_run(g) && g->kernel->run_op < g->kernel->first_op;
 }
 
 // Whether the loops of the norm's rows are the dimensions of a run, and rows are packed alike with
@@ -76,22 +81,22 @@ static LLVMValueRef mean_of(bd_gen *g, const norm *n, LLVMValueRef sum) {
   return LLVMBuildFDiv(g->b, total, bd_gen_real_like(total, count), "");
 }
 
-// The operand, when it is first asked for.
-static LLVMValueRef first_x(bd_gen *g, const norm *n) {
-  if (!n->run) return bd_gen_load(g, &n->x);
+// The first operand, which a run may make, when it is first asked for.
+static LLVMValueRef first(bd_gen *g, const norm *n, const bd_access *operand) {
+  if (!run_leads(g)) return bd_gen_load(g, operand);
   bd_gen_run_point(g, n->run);
   return n->run->value[g->op->in[0]];
 }
 
 static void add_x(bd_gen *g, void *user) {
   norm *n = user;
-  bd_gen_sum_add(g, n->sum, first_x(g, n));
+  bd_gen_sum_add(g, n->sum, first(g, n, &n->x));
 }
 
 static void add_square(bd_gen *g, void *user) {
   norm *n = user;
   LLVMTypeRef wide = bd_gen_type(g, bd_gen_f64(g));
-  LLVMValueRef x = n->centered ? centered(g, n) : first_x(g, n);
+  LLVMValueRef x = n->centered ? centered(g, n) : first(g, n, &n->x);
   LLVMValueRef d = LLVMBuildFPExt(g->b, x, wide, "");
   bd_gen_sum_add(g, n->sum2, mul(g, d, d));
 }
@@ -143,8 +148,8 @@ bd_status bd_gen_rmsnorm(bd_gen *g) {
   return over_rows(g, &n, forward_row);
 }
 
-static LLVMValueRef scaled_gradient(bd_gen *g, const norm *n) {
-  return mul(g, bd_gen_load(g, &n->dy), bd_gen_load(g, &n->gain));
+static LLVMValueRef scaled(bd_gen *g, const norm *n, LLVMValueRef dy) {
+  return mul(g, dy, bd_gen_load(g, &n->gain));
 }
 
 static void load_statistics(bd_gen *g, norm *n) {
@@ -154,18 +159,18 @@ static void load_statistics(bd_gen *g, norm *n) {
 
 static void add_gradient(bd_gen *g, void *user) {
   norm *n = user;
-  LLVMValueRef dy = scaled_gradient(g, n);
+  LLVMValueRef dy = scaled(g, n, first(g, n, &n->dy));
   if (n->centered) bd_gen_sum_add(g, n->sum, dy);
   bd_gen_sum_add(g, n->sum2, mul(g, dy, normalized(g, n)));
 }
 
 static void gradient_lanes(bd_gen *g, void *user) {
   norm *n = user;
-  LLVMValueRef d = scaled_gradient(g, n);
+  LLVMValueRef d = scaled(g, n, bd_gen_load(g, &n->dy));
   if (n->centered) d = sub(g, d, bd_gen_splat(g, n->mean_g));
   d = sub(g, d, mul(g, normalized(g, n), bd_gen_splat(g, n->mean_gx)));
   d = mul(g, d, bd_gen_splat(g, n->r));
-  if (!n->run) {
+  if (!n->run || run_leads(g)) {
     bd_gen_store(g, &n->y, d);
     return;
   }
@@ -187,7 +192,7 @@ static void gradient_row(bd_gen *g, void *user) {
 
 // Nothing, where a run takes it from registers.
 static bd_access gradient_out(bd_gen *g) {
-  return has_run(g) ? (bd_access){0} : bd_gen_out(g, 0);
+  return has_run(g) && !run_leads(g) ? (bd_access){0} : bd_gen_out(g, 0);
 }
 
 bd_status bd_gen_layernorm_dx(bd_gen *g) {

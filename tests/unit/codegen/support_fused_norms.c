@@ -75,32 +75,50 @@ static void build_forward(const builder *b) {
     bd_function_add_result(b->ctx, f->function, out[i]);
 }
 
-static void build_gradient(const builder *b) {
+// The gradients of a norm's operand and weights.
+static void build_gradients(const builder *b) {
   fused_function *f = b->f;
   bool centered = f->norm == BD_OP_LAYERNORM_DX;
-  bd_id in[5], out[2];
-  int count = 0;
-  in[count++] = f->dy = rows(b);
+  bd_id in[5] = {f->dy}, out[2];
+  int count = 1;
   in[count++] = f->x = rows(b);
   in[count++] = f->gain = columns(b);
   if (centered) in[count++] = f->mean = statistics(b);
   in[count++] = f->rstd = statistics(b);
-  f->r = rows(b);
   build(b, f->norm, count, in, &f->dx);
   for (int i = 2; i < count - 1; i++)
     in[i] = in[i + 1];
   build(b, centered ? BD_OP_LAYERNORM_DW : BD_OP_RMSNORM_DW, count - 1, in, out);
-  build(b, BD_OP_ADD, 2, (bd_id[]){f->r, f->dx}, &f->sum);
-  build(b, BD_OP_DROPOUT, 1, &f->sum, &f->dropped);
   for (int i = 0; i <= centered; i++)
     bd_function_add_result(b->ctx, f->function, out[i]);
+}
+
+static void build_gradient(const builder *b) {
+  fused_function *f = b->f;
+  f->dy = rows(b);
+  f->r = rows(b);
+  build_gradients(b);
+  build(b, BD_OP_ADD, 2, (bd_id[]){f->r, f->dx}, &f->sum);
+  build(b, BD_OP_DROPOUT, 1, &f->sum, &f->dropped);
   bd_function_add_result(b->ctx, f->function, f->sum);
   bd_function_add_result(b->ctx, f->function, f->dropped);
 }
 
-void fused_function_make(bd_ctx *ctx, const fused_case *from, bd_op_kind norm, bd_dtype real,
-                         fused_function *out) {
+static void build_led(const builder *b) {
+  fused_function *f = b->f;
+  f->r = rows(b);
+  f->bias = columns(b);
+  build(b, BD_OP_ADD, 2, (bd_id[]){f->r, f->bias}, &f->sum);
+  build(b, BD_OP_DROPOUT, 1, &f->sum, &f->dy);
+  build_gradients(b);
+  bd_function_add_result(b->ctx, f->function, f->sum);
+  bd_function_add_result(b->ctx, f->function, f->dx);
+}
+
+void fused_function_make(bd_ctx *ctx, const fused_case *from, bd_op_kind norm, bool led,
+                         bd_dtype real, fused_function *out) {
   *out = (fused_function){.norm = norm,
+                          .led = led,
                           .gradient = norm == BD_OP_LAYERNORM_DX || norm == BD_OP_RMSNORM_DX,
                           .bias = BD_NO_ID,
                           .mean = BD_NO_ID,
@@ -115,7 +133,9 @@ void fused_function_make(bd_ctx *ctx, const fused_case *from, bd_op_kind norm, b
   module->micro_batch = 1;
   out->module = module;
   out->function = bd_function_create(ctx, "f");
-  if (out->gradient)
+  if (led)
+    build_led(&b);
+  else if (out->gradient)
     build_gradient(&b);
   else
     build_forward(&b);
@@ -147,15 +167,16 @@ static void add_kernel(fused_set *s, bd_kernel *kernel) {
   assert_int_equal(bd_kernel_set_add(s->ctx, s->set, kernel), BD_OK);
 }
 
-static void add_run(fused_set *s, const fused_case *from, bd_op_kind norm, bd_dtype real) {
+static void add_run(fused_set *s, const fused_case *from, bd_op_kind norm, bool led,
+                    bd_dtype real) {
   assert_true(s->count < FUSED_MAX_RUNS);
   fused_run *r = &s->runs[s->count++];
   r->from = from;
   r->real = real;
-  fused_function_make(s->ctx, from, norm, real, &r->f);
+  fused_function_make(s->ctx, from, norm, led, real, &r->f);
   bd_fusion fusion;
   bd_fuse(s->ctx, r->f.module, r->f.function, &fusion);
-  int place, last = fusion.step_count - 1;
+  int place, last = led ? 1 : fusion.step_count - 1;
   for (int i = 0; i < 2; i++) {
     assert_true(bd_kernel_of_step(s->ctx, r->f.module, r->f.function, &fusion, i ? last : 0, true,
                                   0, &r->apart[i]));
@@ -166,15 +187,18 @@ static void add_run(fused_set *s, const fused_case *from, bd_op_kind norm, bd_dt
 }
 
 void fused_set_open(fused_set *s) {
-  static const bd_op_kind norms[] = {BD_OP_LAYERNORM, BD_OP_RMSNORM, BD_OP_LAYERNORM_DX,
-                                     BD_OP_RMSNORM_DX};
+  static const struct {
+    bd_op_kind kind;
+    bool led;
+  } norms[] = {{BD_OP_LAYERNORM, false},  {BD_OP_RMSNORM, false},     {BD_OP_LAYERNORM_DX, false},
+               {BD_OP_RMSNORM_DX, false}, {BD_OP_LAYERNORM_DX, true}, {BD_OP_RMSNORM_DX, true}};
   static const bd_dtype types[] = {BD_F32, BD_BF16, BD_F16};
   s->ctx = bd_ctx_create();
   assert_int_equal(bd_kernel_set_create(s->ctx, true, "sm_80", &s->set), BD_OK);
   for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
     for (size_t n = 0; n < sizeof norms / sizeof *norms; n++)
       for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-        add_run(s, &cases[c], norms[n], types[t]);
+        add_run(s, &cases[c], norms[n].kind, norms[n].led, types[t]);
   char folder[] = "/tmp/bd_kernels_XXXXXX";
   assert_non_null(mkdtemp(folder));
   s->folder = bd_intern_z(s->ctx, folder);

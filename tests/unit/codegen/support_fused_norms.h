@@ -5,13 +5,15 @@
 #include "codegen/fused_norm.h"
 #include "tests/unit/codegen/support_gpu.h"
 
-enum { FUSED_MAX_RUNS = 80, FUSED_SPLIT_ROWS = 7 };
+enum { FUSED_MAX_RUNS = 112, FUSED_SPLIT_ROWS = 7 };
 
 // Forward: x, bias, r, gain (and beta) -> sum = dropout(x + bias) + r, and its norm. Gradient: dy,
 // x, gain, statistics, r -> sum = r + dx, dropout(sum), and after dx the gradients of the weights.
+// Gradient that is led: r, bias, x, gain, statistics -> sum = r + bias, dy = dropout(sum), dx, and
+// the gradients of the weights.
 typedef struct fused_function {
   bd_op_kind norm;
-  bool gradient;
+  bool gradient, led;
   const bd_module *module; // of this function alone, for GPUs
   bd_function *function;
   bd_id x, bias, r, gain, dy; // BD_NO_ID: not there
@@ -25,8 +27,8 @@ typedef struct fused_case {
   bool split;
 } fused_case;
 
-void fused_function_make(bd_ctx *ctx, const fused_case *from, bd_op_kind norm, bd_dtype real,
-                         fused_function *out);
+void fused_function_make(bd_ctx *ctx, const fused_case *from, bd_op_kind norm, bool led,
+                         bd_dtype real, fused_function *out);
 // Finds the one pair of the function; false: it has none. `out_place`: the step that does both.
 bool fused_function_find(bd_ctx *ctx, const fused_function *f, int *out_place,
                          bd_kernel *out_kernel);
