@@ -214,12 +214,12 @@ static int place_of(const search *s, int first, int second) {
   return may_delay(s, first, second) ? second : -1;
 }
 
-// `rows`: the value between the two.
-static void find(search *s, int norm, int run, bd_id rows) {
+// `rows`: the value between the two. `keeps`: it is the norm's, and others read it, too.
+static void find(search *s, int norm, int run, bd_id rows, bool keeps) {
   if (!is_free(s, norm) || !is_free(s, run) || !is_pointwise(s, run) || !is_along(s, run, rows))
     return;
   bool before = run < norm;
-  const bd_fused_norm fused = {norm, run};
+  const bd_fused_norm fused = {norm, run, keeps};
   bd_kernel kernel;
   int place = before ? place_of(s, run, norm) : place_of(s, norm, run);
   if (place < 0 ||
@@ -228,6 +228,15 @@ static void find(search *s, int norm, int run, bd_id rows) {
     return;
   s->norms.of[place] = fused;
   s->norms.taken[place == norm ? run : norm] = true;
+}
+
+// The first run behind a norm that can come along.
+static void find_behind(search *s, int norm) {
+  const bd_op *op = op_of(s, norm, 0);
+  bool keeps = only_reader(s, op->out[0]) < 0;
+  if (!has_form(s, op->in[0], op->out[0])) return;
+  for (int step = norm + 1; step < s->fusion->step_count; ++step)
+    if (step_reads(s, step, op->out[0])) find(s, norm, step, op->out[0], keeps);
 }
 
 void bd_fused_norm_find(bd_ctx *ctx, const bd_module *module, int function,
@@ -244,20 +253,23 @@ void bd_fused_norm_find(bd_ctx *ctx, const bd_module *module, int function,
   s.norms = (bd_fused_norms){.of = BD_NEW_ARRAY(ctx->arena, bd_fused_norm, steps),
                              .taken = BD_NEW_ARRAY(ctx->arena, bool, steps)};
   for (int step = 0; step < steps; ++step) {
-    s.norms.of[step] = (bd_fused_norm){-1, -1};
+    s.norms.of[step] = (bd_fused_norm){-1, -1, false};
     for (int i = 0; i < s.fusion->step_ops[step]; ++i)
       s.step_of[s.fusion->first_op[step] + i] = step;
   }
   for (int step = 0; module->cuda && step < steps; ++step) {
     const bd_op *op = op_of(&s, step, 0);
     int producer = op->in_count ? value_of(&s, op->in[0])->producer : -1;
-    if (is_forward(op) && producer >= 0) find(&s, step, s.step_of[producer], op->in[0]);
+    if (is_forward(op) && producer >= 0) find(&s, step, s.step_of[producer], op->in[0], false);
     if (!is_gradient(op)) continue;
     int reader = only_reader(&s, op->out[0]);
-    if (reader >= 0 && has_form(&s, op->in[1], op->out[0])) find(&s, step, reader, op->out[0]);
+    if (reader >= 0 && has_form(&s, op->in[1], op->out[0]))
+      find(&s, step, reader, op->out[0], false);
     if (producer >= 0 && has_form(&s, op->in[1], op->in[0]))
-      find(&s, step, s.step_of[producer], op->in[0]);
+      find(&s, step, s.step_of[producer], op->in[0], false);
   }
+  for (int step = 0; module->cuda && step < steps; ++step)
+    if (is_forward(op_of(&s, step, 0))) find_behind(&s, step);
   *out_norms = s.norms;
 }
 
@@ -268,12 +280,12 @@ bool bd_fused_norm_kernel(bd_ctx *ctx, const bd_module *module, const bd_functio
   if (!bd_kernel_of_step(ctx, module, function, fusion, both ? fused->norm : step, module->cuda,
                          number, out_kernel))
     return false;
-  if (both) bd_kernel_add_run(ctx, fusion, fused->run, out_kernel);
+  if (both) bd_kernel_add_run(ctx, fusion, fused->run, fused->keeps, out_kernel);
   return true;
 }
 
 bd_id bd_fused_norm_inner(const bd_function *function, const bd_fusion *fusion,
                           const bd_fused_norm *fused) {
-  if (fused->norm < 0 || fused->run < fused->norm) return BD_NO_ID;
+  if (fused->norm < 0 || fused->run < fused->norm || fused->keeps) return BD_NO_ID;
   return function->ops[fusion->first_op[fused->norm]].out[0];
 }

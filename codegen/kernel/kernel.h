@@ -33,13 +33,14 @@
 // follows `out`: as many f32 as the padded local elements of `scratch_like`, for the step's kernels
 // alone. A normalization on a GPU may take another step along (codegen/fused_norm.h): a run of
 // pointwise ops that makes its first operand, of its gradient what comes down to it, or one that
-// alone reads its gradient, which is then never in memory.
+// reads its first result, which is in memory only where `keeps` is set.
 typedef struct bd_kernel {
   int number;
   const bd_module *module;
   const bd_function *function;
   int first_op, op_count;
   int run_op, run_count; // of the run that is taken along; 0: none
+  bool keeps;            // what the run reads of the normalization is also written
   int in_count, out_count;
   bd_id *in, *out;  // values read from and written to memory, each once, in order of first use
   bool *accumulate; // per `out`: add to what is there
@@ -52,8 +53,10 @@ typedef struct bd_kernel {
 bool bd_kernel_of_step(bd_ctx *ctx, const bd_module *module, const bd_function *function,
                        const bd_fusion *fusion, int step, bool cuda, int number,
                        bd_kernel *out_kernel);
-// Lets the kernel of a normalization take along step `run`.
-void bd_kernel_add_run(bd_ctx *ctx, const bd_fusion *fusion, int run, bd_kernel *kernel);
+// Lets the kernel of a normalization take along step `run`. `keeps`: if the run reads what it
+// makes, others do, too.
+void bd_kernel_add_run(bd_ctx *ctx, const bd_fusion *fusion, int run, bool keeps,
+                       bd_kernel *kernel);
 
 typedef struct bd_kernel_set bd_kernel_set; // an LLVM module in the making; destroy it
 BD_NODISCARD bd_status bd_kernel_set_create(bd_ctx *ctx, bool cuda, const char *arch,

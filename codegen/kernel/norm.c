@@ -1,6 +1,6 @@
 // layernorm and rmsnorm, and their gradients. `mean` is absent in rmsnorm. On GPUs a run of
 // pointwise ops may come along: one that makes `x`, or the gradient dy, which goes to memory on its
-// way, or one that reads dx.
+// way, or one that reads y or dx.
 #include "codegen/kernel/pointwise.h"
 #include "codegen/kernel/rows.h"
 
@@ -101,11 +101,27 @@ static void add_square(bd_gen *g, void *user) {
   bd_gen_sum_add(g, n->sum2, mul(g, d, d));
 }
 
+// The first result: to memory, or to the run that reads it, or both.
+static void give(bd_gen *g, norm *n, LLVMValueRef value) {
+  bool runs = has_run(g) && !run_leads(g);
+  if (runs) value = bd_gen_rounded(g, n->x.dtype, value);
+  if (!runs || g->kernel->keeps) bd_gen_store(g, &n->y, value);
+  if (!runs) return;
+  n->run->value[g->op->out[0]] = value;
+  bd_gen_run_point(g, n->run);
+}
+
+// Where it goes: nowhere, if a run takes it from registers.
+static bd_access result(bd_gen *g) {
+  const bd_kernel *k = g->kernel;
+  return has_run(g) && !run_leads(g) && !k->keeps ? (bd_access){0} : bd_gen_out(g, 0);
+}
+
 static void scale_row(bd_gen *g, void *user) {
   norm *n = user;
   LLVMValueRef y = mul(g, normalized(g, n), bd_gen_load(g, &n->gain));
   if (n->centered) y = LLVMBuildFAdd(g->b, y, bd_gen_load(g, &n->bias), "");
-  bd_gen_store(g, &n->y, y);
+  give(g, n, y);
 }
 
 static void forward_row(bd_gen *g, void *user) {
@@ -133,7 +149,7 @@ bd_status bd_gen_layernorm(bd_gen *g) {
             .x = bd_gen_in(g, 0),
             .gain = bd_gen_in(g, 1),
             .bias = bd_gen_in(g, 2),
-            .y = bd_gen_out(g, 0),
+            .y = result(g),
             .mean = bd_gen_out(g, 1),
             .rstd = bd_gen_out(g, 2)};
   return over_rows(g, &n, forward_row);
@@ -143,7 +159,7 @@ bd_status bd_gen_rmsnorm(bd_gen *g) {
   norm n = {.nest = bd_gen_row_nest(g, 0),
             .x = bd_gen_in(g, 0),
             .gain = bd_gen_in(g, 1),
-            .y = bd_gen_out(g, 0),
+            .y = result(g),
             .rstd = bd_gen_out(g, 1)};
   return over_rows(g, &n, forward_row);
 }
@@ -170,12 +186,7 @@ static void gradient_lanes(bd_gen *g, void *user) {
   if (n->centered) d = sub(g, d, bd_gen_splat(g, n->mean_g));
   d = sub(g, d, mul(g, normalized(g, n), bd_gen_splat(g, n->mean_gx)));
   d = mul(g, d, bd_gen_splat(g, n->r));
-  if (!n->run || run_leads(g)) {
-    bd_gen_store(g, &n->y, d);
-    return;
-  }
-  n->run->value[g->op->out[0]] = bd_gen_rounded(g, n->x.dtype, d);
-  bd_gen_run_point(g, n->run);
+  give(g, n, d);
 }
 
 // With d = dy * gain and h = (x - mean) rstd: dx = rstd (d - mean(d) - h mean(d h)).
@@ -190,11 +201,6 @@ static void gradient_row(bd_gen *g, void *user) {
   along(g, n, gradient_lanes);
 }
 
-// Nothing, where a run takes it from registers.
-static bd_access gradient_out(bd_gen *g) {
-  return has_run(g) && !run_leads(g) ? (bd_access){0} : bd_gen_out(g, 0);
-}
-
 bd_status bd_gen_layernorm_dx(bd_gen *g) {
   norm n = {.centered = true,
             .nest = bd_gen_row_nest(g, 0),
@@ -203,7 +209,7 @@ bd_status bd_gen_layernorm_dx(bd_gen *g) {
             .gain = bd_gen_in(g, 2),
             .mean = bd_gen_in(g, 3),
             .rstd = bd_gen_in(g, 4),
-            .y = gradient_out(g)};
+            .y = result(g)};
   return over_rows(g, &n, gradient_row);
 }
 
@@ -213,7 +219,7 @@ bd_status bd_gen_rmsnorm_dx(bd_gen *g) {
             .x = bd_gen_in(g, 1),
             .gain = bd_gen_in(g, 2),
             .rstd = bd_gen_in(g, 3),
-            .y = gradient_out(g)};
+            .y = result(g)};
   return over_rows(g, &n, gradient_row);
 }
 

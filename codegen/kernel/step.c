@@ -28,7 +28,7 @@ static bool is_generated(const bd_function *function, const bd_op *op, bool cuda
 
 // What a run that is taken along alone reads stays in registers.
 static bool in_memory(const bd_kernel *k, const bd_fusion *fusion, bd_id id) {
-  bool passes = k->run_op > k->first_op && id == k->function->ops[k->first_op].out[0];
+  bool passes = k->run_op > k->first_op && !k->keeps && id == k->function->ops[k->first_op].out[0];
   return !fusion->inner[id] && !passes;
 }
 
@@ -83,7 +83,9 @@ bool bd_kernel_of_step(bd_ctx *ctx, const bd_module *module, const bd_function *
   return true;
 }
 
-void bd_kernel_add_run(bd_ctx *ctx, const bd_fusion *fusion, int run, bd_kernel *kernel) {
+void bd_kernel_add_run(bd_ctx *ctx, const bd_fusion *fusion, int run, bool keeps,
+                       bd_kernel *kernel) {
+  kernel->keeps = keeps;
   kernel->run_op = fusion->first_op[run];
   kernel->run_count = fusion->step_ops[run];
   list_values(ctx, kernel, fusion);

@@ -75,6 +75,26 @@ static void build_forward(const builder *b) {
     bd_function_add_result(b->ctx, f->function, out[i]);
 }
 
+static void build_followed(const builder *b) {
+  fused_function *f = b->f;
+  bool centered = f->norm == BD_OP_LAYERNORM;
+  bd_id out[BD_MAX_RESULTS];
+  f->x = rows(b);
+  f->gain = columns(b);
+  bd_id beta = centered ? columns(b) : BD_NO_ID;
+  f->r = rows(b);
+  build(b, f->norm, 2 + centered, (bd_id[]){f->x, f->gain, beta}, out);
+  f->y = out[0];
+  f->mean = centered ? out[1] : BD_NO_ID;
+  f->rstd = out[1 + centered];
+  build(b, BD_OP_ADD, 2, (bd_id[]){f->y, f->r}, &f->sum);
+  build(b, BD_OP_DROPOUT, 1, &f->sum, &f->dropped);
+  for (int i = !centered; i < 2 + centered; i++)
+    bd_function_add_result(b->ctx, f->function, out[i]);
+  bd_function_add_result(b->ctx, f->function, f->sum);
+  bd_function_add_result(b->ctx, f->function, f->dropped);
+}
+
 // The gradients of a norm's operand and weights.
 static void build_gradients(const builder *b) {
   fused_function *f = b->f;
@@ -115,11 +135,13 @@ static void build_led(const builder *b) {
   bd_function_add_result(b->ctx, f->function, f->dx);
 }
 
-void fused_function_make(bd_ctx *ctx, const fused_case *from, bd_op_kind norm, bool led,
+void fused_function_make(bd_ctx *ctx, const fused_case *from, bd_op_kind norm, bool other_side,
                          bd_dtype real, fused_function *out) {
+  bool gradient = norm == BD_OP_LAYERNORM_DX || norm == BD_OP_RMSNORM_DX;
   *out = (fused_function){.norm = norm,
-                          .led = led,
-                          .gradient = norm == BD_OP_LAYERNORM_DX || norm == BD_OP_RMSNORM_DX,
+                          .gradient = gradient,
+                          .led = gradient && other_side,
+                          .followed = !gradient && other_side,
                           .bias = BD_NO_ID,
                           .mean = BD_NO_ID,
                           .dy = BD_NO_ID,
@@ -133,8 +155,10 @@ void fused_function_make(bd_ctx *ctx, const fused_case *from, bd_op_kind norm, b
   module->micro_batch = 1;
   out->module = module;
   out->function = bd_function_create(ctx, "f");
-  if (led)
+  if (out->led)
     build_led(&b);
+  else if (out->followed)
+    build_followed(&b);
   else if (out->gradient)
     build_gradient(&b);
   else
@@ -167,16 +191,16 @@ static void add_kernel(fused_set *s, bd_kernel *kernel) {
   assert_int_equal(bd_kernel_set_add(s->ctx, s->set, kernel), BD_OK);
 }
 
-static void add_run(fused_set *s, const fused_case *from, bd_op_kind norm, bool led,
+static void add_run(fused_set *s, const fused_case *from, bd_op_kind norm, bool other_side,
                     bd_dtype real) {
   assert_true(s->count < FUSED_MAX_RUNS);
   fused_run *r = &s->runs[s->count++];
   r->from = from;
   r->real = real;
-  fused_function_make(s->ctx, from, norm, led, real, &r->f);
+  fused_function_make(s->ctx, from, norm, other_side, real, &r->f);
   bd_fusion fusion;
   bd_fuse(s->ctx, r->f.module, r->f.function, &fusion);
-  int place, last = led ? 1 : fusion.step_count - 1;
+  int place, last = r->f.led ? 1 : fusion.step_count - 1;
   for (int i = 0; i < 2; i++) {
     assert_true(bd_kernel_of_step(s->ctx, r->f.module, r->f.function, &fusion, i ? last : 0, true,
                                   0, &r->apart[i]));
@@ -187,18 +211,16 @@ static void add_run(fused_set *s, const fused_case *from, bd_op_kind norm, bool 
 }
 
 void fused_set_open(fused_set *s) {
-  static const struct {
-    bd_op_kind kind;
-    bool led;
-  } norms[] = {{BD_OP_LAYERNORM, false},  {BD_OP_RMSNORM, false},     {BD_OP_LAYERNORM_DX, false},
-               {BD_OP_RMSNORM_DX, false}, {BD_OP_LAYERNORM_DX, true}, {BD_OP_RMSNORM_DX, true}};
+  static const bd_op_kind norms[] = {BD_OP_LAYERNORM, BD_OP_RMSNORM, BD_OP_LAYERNORM_DX,
+                                     BD_OP_RMSNORM_DX};
   static const bd_dtype types[] = {BD_F32, BD_BF16, BD_F16};
   s->ctx = bd_ctx_create();
   assert_int_equal(bd_kernel_set_create(s->ctx, true, "sm_80", &s->set), BD_OK);
   for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
     for (size_t n = 0; n < sizeof norms / sizeof *norms; n++)
       for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-        add_run(s, &cases[c], norms[n].kind, norms[n].led, types[t]);
+        for (int other_side = 0; other_side < 2; other_side++)
+          add_run(s, &cases[c], norms[n], other_side, types[t]);
   char folder[] = "/tmp/bd_kernels_XXXXXX";
   assert_non_null(mkdtemp(folder));
   s->folder = bd_intern_z(s->ctx, folder);

@@ -5,15 +5,16 @@
 #include "codegen/fused_norm.h"
 #include "tests/unit/codegen/support_gpu.h"
 
-enum { FUSED_MAX_RUNS = 112, FUSED_SPLIT_ROWS = 7 };
+enum { FUSED_MAX_RUNS = 144, FUSED_SPLIT_ROWS = 7 };
 
 // Forward: x, bias, r, gain (and beta) -> sum = dropout(x + bias) + r, and its norm. Gradient: dy,
 // x, gain, statistics, r -> sum = r + dx, dropout(sum), and after dx the gradients of the weights.
-// Gradient that is led: r, bias, x, gain, statistics -> sum = r + bias, dy = dropout(sum), dx, and
-// the gradients of the weights.
+// Forward that is followed: x, gain (and beta), r -> the norm y, sum = y + r, dropout(sum); y is a
+// result of layernorm alone. Gradient that is led: r, bias, x, gain, statistics -> sum = r + bias,
+// dy = dropout(sum), dx, and the gradients of the weights.
 typedef struct fused_function {
   bd_op_kind norm;
-  bool gradient, led;
+  bool gradient, led, followed;
   const bd_module *module; // of this function alone, for GPUs
   bd_function *function;
   bd_id x, bias, r, gain, dy; // BD_NO_ID: not there
@@ -27,7 +28,7 @@ typedef struct fused_case {
   bool split;
 } fused_case;
 
-void fused_function_make(bd_ctx *ctx, const fused_case *from, bd_op_kind norm, bool led,
+void fused_function_make(bd_ctx *ctx, const fused_case *from, bd_op_kind norm, bool other_side,
                          bd_dtype real, fused_function *out);
 // Finds the one pair of the function; false: it has none. `out_place`: the step that does both.
 bool fused_function_find(bd_ctx *ctx, const fused_function *f, int *out_place,

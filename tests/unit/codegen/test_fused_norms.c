@@ -80,6 +80,12 @@ static void compare(const fused_run *r, char *const *apart, char *const *togethe
                (int)r->from->dims[r->from->rank - 1], r->from->split ? " split" : "", i, how);
 }
 
+// What is made last.
+static bd_id result_of(const fused_function *f) {
+  if (f->led) return f->dx;
+  return f->gradient || f->followed ? f->dropped : f->y;
+}
+
 // A result in an operand's place, but where padding would be the operand's.
 static void take(const fused_run *r, char **buffers, bd_id out, bd_id in) {
   if (!r->from->split) buffers[out] = buffers[in];
@@ -97,7 +103,7 @@ static void check(const fixture *f, const fused_run *r, uint64_t seed, int rank)
     compare(r, apart, together, "in one kernel");
     fill(f->all.ctx, &r->f, seed, in_place);
     take(r, in_place, r->f.sum, r->f.gradient && !r->f.led ? r->f.dy : r->f.r);
-    take(r, in_place, r->f.led ? r->f.dx : r->f.gradient ? r->f.dropped : r->f.y, r->f.x);
+    take(r, in_place, result_of(&r->f), r->f.x);
     run(f, r, &r->together, grids[g], in_place, rank);
     compare(r, apart, in_place, "in place");
   }
@@ -110,20 +116,22 @@ static void one_kernel_gives_the_bits_of_two(void **state) {
       check(f, &f->all.runs[i], 17 + (uint64_t)i, rank);
 }
 
-// Unless the run is the one before it.
-static void the_gradient_of_a_norm_stays_in_registers(void **state) {
+static int results_of(const fused_function *f) {
+  bool centered = f->mean != BD_NO_ID;
+  if (f->gradient) return f->led ? 3 : 2;
+  return f->followed && centered ? 5 : 3 + (centered && !f->followed);
+}
+
+// What the run behind a norm reads of it, unless others do.
+static void the_result_of_a_norm_stays_in_registers(void **state) {
   const fixture *f = *state;
   for (int i = 0; i < f->all.count; i++) {
     const fused_run *r = &f->all.runs[i];
     const bd_kernel *k = &r->together;
-    bool writes_dx = false;
-    for (int o = 0; o < k->out_count; o++)
-      writes_dx |= k->out[o] == r->f.dx;
-    assert_int_equal(writes_dx, r->f.led);
-    assert_int_equal(k->out_count, r->f.led                ? 3
-                                   : r->f.gradient         ? 2
-                                   : r->f.mean == BD_NO_ID ? 3
-                                                           : 4);
+    bool writes = bd_ids_find(k->out, k->out_count, r->f.gradient ? r->f.dx : r->f.y) >= 0;
+    bool inner = r->f.gradient ? !r->f.led : r->f.followed && r->f.mean == BD_NO_ID;
+    assert_int_equal(writes, !inner);
+    assert_int_equal(k->out_count, results_of(&r->f));
   }
 }
 
@@ -136,13 +144,13 @@ static void place(const fused_function *f, bd_id id, int64_t offset_bytes) {
 }
 
 // The step that does both, or -1, with two values at these places of the workspace.
-static int place_of(bd_op_kind norm, bool led, bd_id (*first)(const fused_function *), int64_t at,
-                    bd_id (*second)(const fused_function *), int64_t other) {
+static int place_of(bd_op_kind norm, bool other_side, bd_id (*first)(const fused_function *),
+                    int64_t at, bd_id (*second)(const fused_function *), int64_t other) {
   bd_ctx *ctx = bd_ctx_create();
   fused_function f;
   bd_kernel kernel;
   int step = -1;
-  fused_function_make(ctx, &small, norm, led, BD_F32, &f);
+  fused_function_make(ctx, &small, norm, other_side, BD_F32, &f);
   place(&f, first(&f), at);
   place(&f, second(&f), other);
   if (!fused_function_find(ctx, &f, &step, &kernel)) step = -1;
@@ -212,6 +220,17 @@ static void what_makes_the_gradient_comes_along(void **state) {
   assert_int_equal(place_of(gradient, true, gain_of, 0, dy_of, 0), -1);
 }
 
+// And with a run that reads y.
+static void what_reads_the_result_comes_along(void **state) {
+  (void)state;
+  const bd_op_kind forward = BD_OP_LAYERNORM;
+  assert_int_equal(place_of(forward, true, x_of, 0, y_of, 0), 0);
+  assert_int_equal(place_of(forward, true, x_of, 0, dropped_of, 0), 0);
+  assert_int_equal(place_of(forward, true, x_of, 0, dropped_of, 256), -1);
+  assert_int_equal(place_of(forward, true, y_of, 0, sum_of, 0), -1);
+  assert_int_equal(place_of(forward, true, gain_of, 0, sum_of, 0), -1);
+}
+
 // Between dx and the sum stand the gradients of the weights, which read dy.
 static void the_kernel_stands_where_nothing_is_in_its_way(void **state) {
   (void)state;
@@ -257,9 +276,10 @@ static void what_others_read_is_left_apart(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_kernel_gives_the_bits_of_two),
-      cmocka_unit_test(the_gradient_of_a_norm_stays_in_registers),
+      cmocka_unit_test(the_result_of_a_norm_stays_in_registers),
       cmocka_unit_test(rows_may_take_the_place_of_rows_only),
       cmocka_unit_test(what_makes_the_gradient_comes_along),
+      cmocka_unit_test(what_reads_the_result_comes_along),
       cmocka_unit_test(the_kernel_stands_where_nothing_is_in_its_way),
       cmocka_unit_test(what_is_written_in_between_is_not_read_later),
       cmocka_unit_test(what_others_read_is_left_apart),
