@@ -8,17 +8,23 @@ static __device__ int64_t place_of(const bd_rt_rule &u, int64_t i) {
   return u.row ? i / u.row * u.stride + i % u.row : i;
 }
 
+// With the rate of all elements, which a thread finds once.
+template <typename optimizer>
 static __device__ bd_rt_rule at_pace(bd_rt_rule u, bd_cuda_pace pace) {
   u.factor = pace.factor;
-  u.rate = pace.rate;
+  u.rate = optimizer::rate(u, pace.rate);
   u.shrink = pace.shrink;
   u.correction2 = pace.correction2;
   return u;
 }
 
+struct plain_rate {
+  static __device__ float rate(const bd_rt_rule &, float rate) { return rate; }
+};
+
 // Each gives what element `i`, now `w`, becomes, and changes the moments. AdamW (Loshchilov and
 // Hutter 2019) and Adam with PyTorch's order of operations.
-struct adam {
+struct adam : plain_rate {
   static __device__ float next(const bd_rt_rule &u, int64_t i, float w) {
     const float g = u.gradient[i] * u.factor + u.decay * w;
     const float m = u.beta1 * u.first[i] + (1 - u.beta1) * g;
@@ -29,7 +35,7 @@ struct adam {
   }
 };
 
-struct momentum {
+struct momentum : plain_rate {
   static __device__ float next(const bd_rt_rule &u, int64_t i, float w) {
     const float m = u.beta1 * u.first[i] + (u.gradient[i] * u.factor + u.decay * w);
     u.first[i] = m;
@@ -38,15 +44,18 @@ struct momentum {
 };
 
 struct adafactor {
+  static __device__ float rate(const bd_rt_rule &u, float rate) {
+    return bd_rt_factored_rate(&u.factors, rate);
+  }
   static __device__ float next(const bd_rt_rule &u, int64_t i, float w) {
     const bd_rt_factors *const f = &u.factors;
     const float update = bd_rt_factored(f, u.gradient[i] * u.factor, (f->first + i) / f->columns,
                                         (f->first + i) % f->columns);
-    return w * u.shrink - bd_rt_factored_rate(f, u.rate) * update;
+    return w * u.shrink - u.rate * update;
   }
 };
 
-struct sgd {
+struct sgd : plain_rate {
   static __device__ float next(const bd_rt_rule &u, int64_t i, float w) {
     return w - u.rate * (u.gradient[i] * u.factor + u.decay * w);
   }
@@ -54,7 +63,7 @@ struct sgd {
 
 template <typename optimizer>
 static __global__ void update(bd_rt_rule rule, const bd_cuda_pace *pace) {
-  const bd_rt_rule u = at_pace(rule, *pace);
+  const bd_rt_rule u = at_pace<optimizer>(rule, *pace);
   BD_FOR_ITEMS(i, u.count) {
     const int64_t at = place_of(u, i), w = u.halves ? i : at;
     const float next = optimizer::next(u, i, u.weight[w]);
@@ -67,7 +76,7 @@ static __global__ void update(bd_rt_rule rule, const bd_cuda_pace *pace) {
 // serves them all, or two where the rank's part does not begin with a tile.
 template <typename optimizer>
 static __global__ void update_rounded(bd_rt_rule rule, const bd_cuda_pace *pace) {
-  const bd_rt_rule u = at_pace(rule, *pace);
+  const bd_rt_rule u = at_pace<optimizer>(rule, *pace);
   BD_FOR_ITEMS(item, (u.count + BD_RT_DRAW_TILE - 1) / BD_RT_DRAW_TILE * BD_RT_DRAW_LANES) {
     const int64_t start = item / BD_RT_DRAW_LANES * BD_RT_DRAW_TILE + item % BD_RT_DRAW_LANES;
     int64_t held = -1;
