@@ -1,5 +1,5 @@
 #include "planner/graph/chain.h"
-#include "planner/graph/devices.h"
+#include "planner/graph/sketch.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -406,7 +406,9 @@ bd_status bd_layers_chain(bd_ctx *ctx, const bd_layers_setting *setting,
                          .limit = effort->ways,
                          .cutoff = cutoff,
                          .meter = effort->meter,
-                         .most_work = effort->most_work};
+                         .most_work = effort->most_work,
+                         .windows = NULL};
+  if (effort->thorough) c.fronts.windows = bd_layers_sketch_windows(ctx, setting, effort, cutoff);
   bd_fronts_build(ctx, &c.fronts);
   c.stopped = c.fronts.stopped;
   if (!c.stopped) look_all_ahead(&c);

@@ -8,6 +8,7 @@ typedef struct bd_layers_effort {
   int ways, labels;
   bd_layers_meter *meter;
   int64_t most_work; // by the meter
+  bool thorough;     // bounds by prices (prices.h) come before partial plans
 } bd_layers_effort;
 
 typedef struct bd_layers_outcome {

@@ -1,4 +1,5 @@
 #include "planner/graph/fronts.h"
+#include "planner/graph/bottleneck.h"
 #include "planner/graph/weights.h"
 #include <math.h>
 #include <stdlib.h>
@@ -130,9 +131,22 @@ static bool may_serve(const building *b, const way *w, int first, int last) {
   double mean = (own + rest[layers] - rest[last] + rest[first]) / setting->stages;
   double share = (setting->mode_weight[b->mode] * own + work[layers] - work[last] + work[first]) /
                  setting->capacity;
-  return others + bd_layers_fill(setting, &w->criteria) + fmax(slowest, fmax(mean, share)) +
-             w->sync <
-         b->fronts->cutoff;
+  if (others + bd_layers_fill(setting, &w->criteria) + fmax(slowest, fmax(mean, share)) + w->sync >=
+      b->fronts->cutoff)
+    return false;
+  const bd_layers_windows *windows = b->fronts->windows;
+  if (!windows) return true;
+  double sync = windows->intervals->prices->sync_weight[b->stage] * w->sync;
+  bd_layers_hand seconds = {bd_layers_fill(setting, &w->criteria) + sync, own};
+  return bd_layers_windows_serve(windows, b->stage, b->mode, first, last, seconds, (double)w->bytes,
+                                 (double)w->workspace);
+}
+
+// Whether the interval may be one of a plan that is wanted.
+static bool is_wanted(const building *b, int first, int last) {
+  const bd_layers_windows *windows = b->fronts->windows;
+  if (b->stage == b->setting->stages - 1 && last < b->setting->problem->layer_count) return false;
+  return !windows || bd_layers_window_at(windows, b->stage, b->mode, first, last)->sum >= 0;
 }
 
 // `from` with one more layer under one of its options; forms that cannot change: false.
@@ -230,12 +244,17 @@ static void build_row(building *b, int first, int model, ways **kept) {
   const bd_layers_problem *problem = b->setting->problem;
   size_t row = row_index(fronts, b->stage, b->mode, first), cells = (size_t)(b->forms * b->forms);
   int most = problem->layer_count - (b->setting->stages - 1 - b->stage) - first;
+  if (fronts->windows) {
+    int reach = bd_layers_windows_reach(fronts->windows, b->stage, b->mode, first);
+    most = reach - first < most ? reach - first : most;
+    if (most < 0) most = 0;
+  }
   int common = common_end(problem, first, model) - first;
   bd_front *out = bd_arena_array(b->ctx->arena, (size_t)most * cells, sizeof *out);
   int length = 0;
   bool last = b->stage == b->setting->stages - 1;
   while (length < most && !fronts->stopped) {
-    bool wanted = !last || first + length + 1 == problem->layer_count;
+    bool wanted = is_wanted(b, first, first + length + 1);
     if (length >= common)
       kept[length] = extend(b, length ? kept[length - 1] : NULL, first, first + length);
     bool any = false;
@@ -264,7 +283,7 @@ static void build_rows(building *b) {
     if (b->stage == 0 && first > 0) break;
     // What is held on entering differs before the first of a run.
     int model = -1;
-    if (first > b->stage && first > 1 &&
+    if (!b->fronts->windows && first > b->stage && first > 1 &&
         problem->layers[first].class == problem->layers[first - 1].class &&
         problem->layers[first].class == problem->layers[first - 2].class)
       model = first - 1;
@@ -283,6 +302,7 @@ void bd_fronts_build(bd_ctx *ctx, bd_fronts *fronts) {
   b.change = BD_NEW_ARRAY(ctx->arena, bd_layers_criteria, F * F);
   for (b.stage = 0; b.stage < setting->stages; b.stage++)
     for (b.mode = 0; b.mode < problem->mode_count; b.mode++) {
+      if (fronts->windows) bd_layers_intervals_select(fronts->windows->intervals, b.stage, b.mode);
       b.cap_bytes = problem->groups[problem->modes[b.mode].group].cap_bytes;
       build_rows(&b);
     }

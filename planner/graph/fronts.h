@@ -22,13 +22,16 @@ typedef enum bd_front_thinning {
   BD_FRONT_MERGE, // near ones become one that is as good as each: what is found is a lower bound
 } bd_front_thinning;
 
+struct bd_layers_windows;
+
 typedef struct bd_fronts {
   const bd_layers_setting *setting;
   bd_front_thinning thinning;
   int limit;
   double cutoff; // ways that lead to plans of so many seconds or more are left out
   bd_layers_meter *meter;
-  int64_t most_work; // by the meter
+  int64_t most_work;                       // by the meter
+  const struct bd_layers_windows *windows; // of intervals that count; NULL: all do
   bool thinned, stopped;
   bd_front **rows; // per stage, mode and first layer: see bd_fronts_get
   int *lengths;    // of each row
@@ -36,7 +39,7 @@ typedef struct bd_fronts {
   struct bd_front_trail *trails;
 } bd_fronts;
 
-// All intervals of all stages, with one chunk per stage. `out_fronts` has its first six members
+// All intervals of all stages, with one chunk per stage. `out_fronts` has its first seven members
 // set. Lives in ctx->arena. When that is too much work, `stopped` is set and the fronts are not
 // whole.
 void bd_fronts_build(bd_ctx *ctx, bd_fronts *out_fronts);

@@ -1,4 +1,5 @@
 #include "planner/graph/interleave.h"
+#include "planner/graph/repair.h"
 #include "planner/graph/weights.h"
 #include <math.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ typedef struct label {
   int64_t tape;        // of its part
   double part_seconds; // of its part
   double largest;      // part so far
+  double priced;       // the layers so far under the prices
   double bound;        // no plan that goes on from here takes less
   int trail;
   stage_sum *stage; // per stage
@@ -45,13 +47,18 @@ typedef struct weaving {
   const bd_layers_problem *problem;
   const bd_layers_effort *effort;
   int parts;
-  double cutoff, dropped;
-  bool stopped;
+  double cutoff;
+  double dropped;           // the least bound of labels of the tuple at hand that were left out
+  double least;             // no plan of tuples that are done takes less
+  bool stopped, enumerated; // enumerated: all tuples are known
+  bool constructed;
+  bd_layers_plan plan; // the best, when it is constructed
   int tuple_count, tuple_capacity;
   tuple *tuples;
   // Of the tuple at hand: per layer 0..layer_count the least sums of those from it on; the least
   // seconds of a layer on each stage.
   const int *mode;
+  bd_layers_prices prices;
   double *fill_after, *rest_after, *work_after;
   double weight;           // of all stages
   double *least_layer;     // per stage
@@ -183,6 +190,26 @@ static bool add_layer(weaving *w, const label *from, int layer, int option, labe
          problem->groups[problem->modes[mode].group].cap_bytes;
 }
 
+// What the plan takes at least by the prices of layers, of which `layer` is the last so far.
+static double priced_bound(const weaving *w, const label *from, int layer, int option,
+                           label *next) {
+  const bd_layers_prices *p = &w->prices;
+  int F = p->forms, mode = w->mode[next->part % w->setting->stages];
+  if (!p->ready) return 0;
+  next->priced += bd_layers_priced_option(p, layer, next->part, option);
+  if (layer && from->part == next->part) {
+    const double *change = w->problem->cuts[layer].change;
+    next->priced += change[(mode * F + from->form) * F + next->form] *
+                    p->both_weight[next->part % w->setting->stages];
+  } else {
+    int left = layer ? w->mode[from->part % w->setting->stages] : 0;
+    next->priced +=
+        bd_layers_priced_entry(p, layer, next->part, left, from->form, mode, next->form);
+  }
+  return next->priced + p->after[bd_layers_priced_at(p, layer, next->part, mode, next->form)] -
+         p->constant;
+}
+
 static void try_option(weaving *w, const label *from, int layer, int part, int option) {
   label next = *from;
   spend(w, w->setting->stages);
@@ -191,6 +218,8 @@ static void try_option(weaving *w, const label *from, int layer, int part, int o
   next.part = part;
   if (!add_layer(w, from, layer, option, &next)) return;
   next.bound = seconds_of(w, next.stage, layer + 1, part);
+  double priced = priced_bound(w, from, layer, option, &next);
+  if (layer + 1 < w->problem->layer_count) next.bound = fmax(next.bound, priced);
   if (next.bound >= w->cutoff) return;
   step_trail trail = {from->trail, part, option};
   if (layer + 1 < w->problem->layer_count) {
@@ -198,6 +227,7 @@ static void try_option(weaving *w, const label *from, int layer, int part, int o
     return;
   }
   w->cutoff = next.bound;
+  w->constructed = false;
   w->best_trail = add_trail(w, trail);
   memcpy(w->best_mode, w->mode, (size_t)w->setting->stages * sizeof *w->mode);
 }
@@ -287,7 +317,7 @@ static void add_tuple(weaving *w, const int *mode) {
   size_t stages = (size_t)w->setting->stages;
   if (bound >= w->cutoff) return;
   if (w->tuple_count == TUPLE_LIMIT) {
-    w->dropped = fmin(w->dropped, bd_layers_setting_bound(w->setting));
+    w->least = fmin(w->least, bd_layers_setting_bound(w->setting));
     return;
   }
   if (w->tuple_count == w->tuple_capacity) {
@@ -324,22 +354,71 @@ static int by_bound(const void *left, const void *right) {
   return a->number < b->number ? -1 : a->number > b->number;
 }
 
+static void visit(void *user, const bd_priced_path *path) {
+  bd_layers_repair_path(user, path);
+}
+
+// Moves the prices of a tuple, and keeps the best plan near them; `moves` of annealing.
+static void price_tuple(weaving *w, tuple *at, int rounds, int moves) {
+  bd_owned held;
+  bd_arena *kept = w->ctx->arena, *arena = bd_ctx_open_arena(w->ctx, &held);
+  bd_layers_repair repair = {
+      .setting = w->setting, .prices = &w->prices, .effort = w->effort, .cutoff = INFINITY};
+  w->ctx->arena = arena;
+  bd_layers_repair_open(w->ctx, &repair);
+  bd_layers_prices_restart(&w->prices, at->mode);
+  bd_layers_prices_climb(w->ctx, &w->prices, w->cutoff, rounds, visit, &repair);
+  at->bound = fmax(at->bound, w->prices.bound);
+  if (moves && at->bound < w->cutoff) bd_layers_repair_anneal(w->ctx, &repair, moves);
+  w->ctx->arena = kept;
+  if (repair.cutoff < w->cutoff) {
+    w->cutoff = repair.cutoff;
+    w->constructed = true;
+    bd_layers_plan_copy(&repair.best, w->problem->layer_count, &w->plan);
+  }
+  bd_ctx_close_arena(w->ctx, &held);
+}
+
+enum { FIRST_ROUNDS = 25, ROUNDS = 300, MOVES = 100000 };
+
+// A first bound of every tuple, with half of the work at most.
+static void price_tuples(weaving *w) {
+  bd_layers_meter *meter = w->effort->meter;
+  int64_t most = meter->used + (w->effort->most_work - meter->used) / 2;
+  w->prices =
+      (bd_layers_prices){.setting = w->setting, .meter = meter, .most_work = w->effort->most_work};
+  if (!w->effort->thorough || !w->tuple_count) return;
+  w->prices.mode = w->tuples[0].mode;
+  bd_layers_prices_open(w->ctx, &w->prices);
+  w->plan = bd_layers_plan_new(w->ctx, w->setting);
+  for (int i = 0; i < w->tuple_count && w->tuple_count > 1; i++) {
+    if (!bd_layers_spend(meter, 0, most)) return;
+    if (w->tuples[i].bound < w->cutoff) price_tuple(w, &w->tuples[i], FIRST_ROUNDS, 0);
+  }
+}
+
+static void run_tuple(weaving *w, tuple *at) {
+  w->dropped = INFINITY;
+  if (w->prices.to_go) price_tuple(w, at, ROUNDS, MOVES);
+  if (at->bound >= w->cutoff) return;
+  open_tuple(w, at->mode);
+  run(w);
+  if (!w->stopped) at->bound = fmax(at->bound, w->dropped);
+}
+
 static void run_tuples(weaving *w) {
   int64_t used[BD_LAYERS_MAX_GROUPS] = {0};
   int *mode = BD_NEW_ARRAY(w->ctx->arena, int, w->setting->stages);
   add_tuples(w, mode, 0, used);
-  if (w->tuple_count >= TUPLE_LIMIT)
-    w->dropped = fmin(w->dropped, bd_layers_setting_bound(w->setting));
+  w->enumerated = !w->stopped;
+  if (w->tuple_count >= TUPLE_LIMIT) w->least = fmin(w->least, bd_layers_setting_bound(w->setting));
+  price_tuples(w);
   if (w->tuple_count) qsort(w->tuples, (size_t)w->tuple_count, sizeof *w->tuples, by_bound);
   // As many tuples as labels of each are looked at.
-  for (int i = 0; i < w->tuple_count && !w->stopped; i++) {
-    if (w->tuples[i].bound >= w->cutoff) break;
-    if (i >= w->effort->labels) {
-      w->dropped = fmin(w->dropped, w->tuples[i].bound);
-      break;
-    }
-    open_tuple(w, w->tuples[i].mode);
-    run(w);
+  for (int i = 0; i < w->tuple_count; i++) {
+    tuple *at = &w->tuples[i];
+    if (at->bound < w->cutoff && i < w->effort->labels && !w->stopped) run_tuple(w, at);
+    w->least = fmin(w->least, at->bound);
   }
 }
 
@@ -366,7 +445,7 @@ bd_status bd_layers_interleave(bd_ctx *ctx, const bd_layers_setting *setting,
   int layers = w.problem->layer_count;
   w.parts = setting->stages * setting->chunks;
   w.cutoff = cutoff;
-  w.dropped = INFINITY;
+  w.least = INFINITY;
   w.best_trail = -1;
   w.here = BD_NEW_ARRAY(ctx->arena, label_list, w.parts);
   w.next = BD_NEW_ARRAY(ctx->arena, label_list, w.parts);
@@ -378,12 +457,15 @@ bd_status bd_layers_interleave(bd_ctx *ctx, const bd_layers_setting *setting,
   w.work_after = BD_NEW_ARRAY(ctx->arena, double, layers + 1);
   *out = (bd_layers_outcome){.seconds = INFINITY};
   run_tuples(&w);
-  double least = w.stopped ? bd_layers_setting_bound(setting) : w.dropped;
+  double least = w.enumerated ? w.least : bd_layers_setting_bound(setting);
   out->bound = fmin(fmin(cutoff, w.cutoff), least);
   out->cut = w.stopped;
-  out->found = w.best_trail >= 0;
+  out->found = w.cutoff < cutoff;
   if (!out->found) return BD_OK;
   out->seconds = w.cutoff;
-  trace(&w, &out->plan);
+  if (w.constructed)
+    out->plan = w.plan;
+  else
+    trace(&w, &out->plan);
   return BD_OK;
 }

@@ -12,20 +12,23 @@ static void add_seconds(bd_stage_seconds *stage, double both_ways) {
   stage->backward += both_ways / 2;
 }
 
-// The boundary before `layer`: a change of form within a part, or a hand-over between two.
-static void add_cut(const bd_layers_problem *problem, const bd_layers_plan *plan, int layer,
+// The boundary before `layer`: a change of form within a part, or a hand-over between two; false:
+// not possible.
+static bool add_cut(const bd_layers_problem *problem, const bd_layers_plan *plan, int layer,
                     bd_layers_stage *stages) {
   const bd_layers_cut *cut = &problem->cuts[layer];
   int F = problem->form_count, left = plan->part[layer - 1], right = plan->part[layer];
   int at = option_of(problem, plan, layer - 1)->form * F + option_of(problem, plan, layer)->form;
   int from = left % plan->stages, to = right % plan->stages;
   if (left == right) {
-    add_seconds(&stages[to].seconds, cut->change[plan->mode[to] * F * F + at]);
-    return;
+    double change = cut->change[plan->mode[to] * F * F + at];
+    add_seconds(&stages[to].seconds, change);
+    return isfinite(change);
   }
   at += (plan->mode[from] * problem->mode_count + plan->mode[to]) * F * F;
   add_seconds(&stages[from].seconds, cut->send[at]);
   add_seconds(&stages[to].seconds, cut->receive[at]);
+  return isfinite(cut->send[at]) && isfinite(cut->receive[at]);
 }
 
 static bool devices_suffice(const bd_layers_problem *problem, const bd_layers_plan *plan) {
@@ -76,7 +79,7 @@ double bd_layers_measure(const bd_layers_problem *problem, const bd_layers_plan 
     at->backward += option->backward_seconds;
     if (plan->schedule == BD_SCHEDULE_ZERO_BUBBLE) at->weight += option->weight_seconds;
     at->sync += option->sync_seconds;
-    if (i) add_cut(problem, plan, i, out);
+    if (i && !add_cut(problem, plan, i, out)) return INFINITY;
   }
   for (int s = 0; s < plan->stages; s++)
     seconds[s] = out[s].seconds;

@@ -2,12 +2,13 @@
 #include "planner/graph/construct.h"
 #include "planner/graph/devices.h"
 #include "planner/graph/interleave.h"
+#include "planner/graph/sketch.h"
 #include <math.h>
 #include <stdlib.h>
 
 #define WORK ((int64_t)1 << 32)
 #define HURRIED_WORK ((int64_t)1 << 25)
-enum { HURRIED_WAYS = 32, LAST_ROUNDS = 3, LAST_EFFORT = 3 };
+enum { HURRIED_WAYS = 32, FIRST_WAYS = 32, LAST_ROUNDS = 3, LAST_EFFORT = 7 };
 #define SLICES 4.0 // shares that one setting may take
 
 typedef struct item {
@@ -22,6 +23,7 @@ typedef struct solving {
   const bd_layers_problem *problem;
   bd_layers_meter *meter;
   int64_t most_work; // by the meter
+  bool hurried;      // see bd_layers_solve
   bool any;          // a plan is all that is wanted, not the best
   bool again;        // only settings that were cut short
   int count, capacity;
@@ -34,11 +36,16 @@ typedef struct stage_of_effort {
   int ways, labels;
   double share;
   bool bound_only, first;
+  bool sketch; // that is all there is to it: no partial plans
 } stage_of_effort;
 
+// What is small is done before the first sketch.
 static const stage_of_effort efforts[] = {
-    {4, 2, 0.2, false, true},       {6, 4, 0.2, true, false},  {32, 16, 0.2, false, false},
-    {768, 4096, 0.5, false, false}, {96, 512, 1, true, false},
+    {4, 2, 0.2, false, true, false},     {6, 4, 0.2, true, false, false},
+    {32, 16, 0.2, false, false, false},  {0, 0, 0.2, false, false, true},
+    {64, 512, 0.2, true, false, false},  {192, 1024, 0.3, false, false, false},
+    {256, 512, 0.3, true, false, false}, {768, 4096, 0.5, false, false, false},
+    {96, 512, 1, true, false, false},
 };
 
 static void copy_plan(bd_ctx *ctx, int layers, const bd_layers_plan *from, bd_layers_plan *out) {
@@ -138,7 +145,12 @@ static bd_status run_item(const solving *s, const item *at, const stage_of_effor
     bd_layers_construct(s->ctx, &setting, cutoff, out);
     return BD_OK;
   }
-  bd_layers_effort effort = {with->ways, with->labels, s->meter, most_work};
+  bd_layers_effort effort = {with->ways, with->labels, s->meter, most_work,
+                             !s->hurried && with->ways > FIRST_WAYS};
+  if (with->sketch) {
+    bd_layers_sketch(s->ctx, &setting, &effort, cutoff, out);
+    return BD_OK;
+  }
   return at->chunks > 1 ? bd_layers_interleave(s->ctx, &setting, &effort, cutoff, out)
                         : bd_layers_chain(s->ctx, &setting, &effort, cutoff, with->bound_only, out);
 }
@@ -166,7 +178,7 @@ static bd_status try_item(solving *s, item *at, const stage_of_effort *with, int
 // Whether the setting may still give a better plan, or a better bound.
 static bool is_open(const solving *s, const stage_of_effort *with, const item *at) {
   if (at->bound >= s->best->seconds || (s->any && s->best->found)) return false;
-  return !(with->bound_only && at->chunks > 1) && (at->cut || !s->again);
+  return !((with->bound_only || with->sketch) && at->chunks > 1) && (at->cut || !s->again);
 }
 
 static bd_status construct_all(solving *s) {
@@ -204,13 +216,15 @@ static bd_status try_all(solving *s, const stage_of_effort *with) {
 
 static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, bd_layers_meter *meter,
                         double cutoff, bool any, bool hurried, bd_layers_answer *out) {
-  solving s = {.ctx = ctx, .problem = problem, .meter = meter, .any = any, .best = out};
+  solving s = {
+      .ctx = ctx, .problem = problem, .meter = meter, .any = any, .hurried = hurried, .best = out};
   s.most_work = hurried ? HURRIED_WORK : WORK;
   *out = (bd_layers_answer){.seconds = cutoff};
   add_items(&s);
   BD_TRY(construct_all(&s));
   for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++) {
-    if (hurried && (efforts[i].bound_only || efforts[i].ways > HURRIED_WAYS)) continue;
+    if (hurried && (efforts[i].sketch || efforts[i].bound_only || efforts[i].ways > HURRIED_WAYS))
+      continue;
     BD_TRY(try_all(&s, &efforts[i]));
   }
   // What was cut short has the work that others left.

@@ -1,0 +1,15 @@
+// Settings of one chunk at once: a bound close to the best, and a plan near it.
+#ifndef BD_PLANNER_GRAPH_SKETCH_H
+#define BD_PLANNER_GRAPH_SKETCH_H
+#include "planner/graph/bottleneck.h"
+
+// By prices (prices.h), then by the slowest stage (bottleneck.h); what they choose is repaired and
+// annealed. The plan, if any, takes less than `cutoff` seconds.
+void bd_layers_sketch(bd_ctx *ctx, const bd_layers_setting *setting, const bd_layers_effort *effort,
+                      double cutoff, bd_layers_outcome *out_outcome);
+
+// The windows of all intervals for plans below `cutoff` seconds, NULL: nothing is known of them.
+// Lives in ctx->arena.
+const bd_layers_windows *bd_layers_sketch_windows(bd_ctx *ctx, const bd_layers_setting *setting,
+                                                  const bd_layers_effort *effort, double cutoff);
+#endif
