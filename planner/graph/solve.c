@@ -36,13 +36,13 @@ typedef struct stage_of_effort {
   int ways, labels;
   double share;
   bool bound_only, first;
-  bool sketch; // that is all there is to it: no partial plans
+  bool sketch; // with one chunk a stage that is all there is to it
 } stage_of_effort;
 
 // What is small is done before the first sketch.
 static const stage_of_effort efforts[] = {
     {4, 2, 0.2, false, true, false},     {6, 4, 0.2, true, false, false},
-    {32, 16, 0.2, false, false, false},  {0, 0, 0.2, false, false, true},
+    {32, 16, 0.2, false, false, false},  {16, 16, 0.3, false, false, true},
     {64, 512, 0.2, true, false, false},  {192, 1024, 0.3, false, false, false},
     {256, 512, 0.3, true, false, false}, {768, 4096, 0.5, false, false, false},
     {96, 512, 1, true, false, false},
@@ -145,9 +145,9 @@ static bd_status run_item(const solving *s, const item *at, const stage_of_effor
     bd_layers_construct(s->ctx, &setting, cutoff, out);
     return BD_OK;
   }
-  bd_layers_effort effort = {with->ways, with->labels, s->meter, most_work,
-                             !s->hurried && with->ways > FIRST_WAYS};
-  if (with->sketch) {
+  bool thorough = !s->hurried && (with->sketch || with->ways > FIRST_WAYS);
+  bd_layers_effort effort = {with->ways, with->labels, s->meter, most_work, thorough};
+  if (with->sketch && at->chunks == 1) {
     bd_layers_sketch(s->ctx, &setting, &effort, cutoff, out);
     return BD_OK;
   }
@@ -178,7 +178,7 @@ static bd_status try_item(solving *s, item *at, const stage_of_effort *with, int
 // Whether the setting may still give a better plan, or a better bound.
 static bool is_open(const solving *s, const stage_of_effort *with, const item *at) {
   if (at->bound >= s->best->seconds || (s->any && s->best->found)) return false;
-  return !((with->bound_only || with->sketch) && at->chunks > 1) && (at->cut || !s->again);
+  return !(with->bound_only && at->chunks > 1) && (at->cut || !s->again);
 }
 
 static bd_status construct_all(solving *s) {
