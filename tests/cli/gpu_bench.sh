@@ -93,8 +93,10 @@ holds 'works[0].ratio = 1.111' 'folders[0].baseline_peak_bytes = 8192' 'folders[
 run 1 --baseline "$work/base" small
 says '^gpt .* below 1.10 of the baseline$'
 echo most_bytes 0.4 >>small/check/work
-run 1 --baseline "$work/base" small large
-says '^small .* arena above 0.4 of the baseline.s peak$'
+run 1 --baseline "$work/base" small
+says '^small .* does not count: arena above 0.4 of the baseline.s peak$'
+says '^gpt  *null  *9  *null  *null  no folder counts$'
+run 0 --baseline "$work/base" small large
 says '^gpt  *10  *9  *1.111  *0.8000  ok$'
 sed -i 's/^flops_per_token .*/flops_per_token 40/' large/check/work
 run 1 large
