@@ -2,6 +2,9 @@
 #include "planner/solver/backend.h"
 #include <math.h>
 
+enum { NODE_LEAST = 40 };
+#define NODE_CELLS 2.5e6 // nodes times the square of columns
+
 const char *const bd_solver_names[] = {"glpk", "cbc", NULL};
 
 static bool sane(double value) {
@@ -31,6 +34,11 @@ double bd_solver_cost_scale(const bd_program *p) {
   for (int i = 0; i < p->columns; i++)
     largest = fmax(largest, fabs(p->cost[i]));
   return largest > 0 ? 1e4 / largest : 1;
+}
+
+int bd_solver_node_limit(const bd_program *p) {
+  double nodes = NODE_CELLS / ((double)p->columns * p->columns + 1);
+  return nodes > NODE_LEAST ? (int)nodes : NODE_LEAST;
 }
 
 bool bd_solver_built_in(bd_solver_kind kind) {

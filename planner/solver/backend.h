@@ -8,6 +8,10 @@
 // 1e4.
 double bd_solver_cost_scale(const bd_program *program);
 
+// Nodes of a branch and bound at most, open and closed: small programs may have more, as the time
+// of a node grows with the square of columns.
+int bd_solver_node_limit(const bd_program *program);
+
 // The same program with rows of two ends as two rows and, with `bounds`, rows of one entry as
 // bounds of its column; columns keep their numbers. False when columns or rows contradict
 // themselves.

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <pthread.h>
 
-#define NODE_LIMIT 2000
 // What Cbc_status and Cbc_secondaryStatus say.
 enum { ABANDONED = 2, UNBOUNDED = 7 };
 
@@ -68,11 +67,11 @@ static void load(const session *s, const bd_program *p, const matrix *m) {
     if (p->integral[i]) s->cbc->setInteger(s->model, i);
 }
 
-static void limit(const session *s, double limit_seconds, double cutoff) {
+static void limit(const session *s, int nodes, double limit_seconds, double cutoff) {
   s->cbc->setParameter(s->model, "timeMode", "elapsed");
   s->cbc->setParameter(s->model, "preprocess", "off"); // it gives wrong optima (2.10.8)
   s->cbc->setMaximumSeconds(s->model, limit_seconds);
-  s->cbc->setMaximumNodes(s->model, NODE_LIMIT);
+  s->cbc->setMaximumNodes(s->model, nodes);
   s->cbc->setAllowableGap(s->model, 0);
   s->cbc->setAllowableFractionGap(s->model, 1e-9);
   if (!isinf(cutoff)) s->cbc->setCutoff(s->model, cutoff);
@@ -122,7 +121,7 @@ bd_status bd_solver_run_cbc(bd_ctx *ctx, const bd_program *program, double limit
   bool solved = s->model != NULL;
   if (solved) {
     load(s, program, &m);
-    limit(s, limit_seconds, cutoff * scale);
+    limit(s, bd_solver_node_limit(program), limit_seconds, cutoff * scale);
     s->cbc->solve(s->model);
     solved = read_outcome(ctx, s, program, scale, cutoff * scale, out);
   }

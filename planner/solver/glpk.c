@@ -7,11 +7,6 @@
 #include <setjmp.h>
 #include <stdlib.h>
 
-// Of open and closed nodes; small programs may have more: the time of a node grows with the square
-// of columns.
-#define NODE_LIMIT 40
-#define NODE_CELLS 2.5e6 // nodes times the square of columns
-
 static int bound_kind(double lower, double upper) {
   if (isinf(lower)) return isinf(upper) ? GLP_FR : GLP_UP;
   if (isinf(upper)) return GLP_LO;
@@ -175,8 +170,7 @@ static relaxed attempt(bd_ctx *ctx, const bd_program *program, double limit_seco
   glp_error_hook(on_glpk_error, &back);
   glp_prob *problem = glp_create_prob();
   bd_own(ctx, &held, delete_problem, problem);
-  int nodes = (int)(NODE_CELLS / ((double)program->columns * program->columns + 1));
-  search state = {scale, cutoff * scale, -INFINITY, nodes > NODE_LIMIT ? nodes : NODE_LIMIT};
+  search state = {scale, cutoff * scale, -INFINITY, bd_solver_node_limit(program)};
   load(ctx, problem, program);
   load_costs(problem, program, scale);
   relaxed how = relax(problem, &state.bound);
