@@ -1,6 +1,6 @@
 #include "planner/graph/anneal.h"
+#include "planner/graph/plan.h"
 #include <math.h>
-#include <string.h>
 
 #define HOT 0.02    // of the step: how much worse a move may be, to begin with
 #define COLD 0.0005 // and in the end
@@ -57,9 +57,9 @@ static double hand_seconds(const annealing *a, const double *hand, int layer, in
 static int64_t add_part(const annealing *a, int part, stage_sum *sum, int64_t *fixed,
                         int64_t *workspace) {
   int F = a->problem->form_count, stage = part % a->setting->stages, mode = a->plan.mode[stage];
-  const bd_schedule_hold *hold = &a->setting->hold[stage];
   int first = a->first[part], end = a->first[part + 1];
-  int64_t tape = first ? hold->tapes * a->problem->cuts[first].held_bytes[mode] : 0;
+  int64_t tape =
+      first ? a->setting->hold[stage].tapes * a->problem->cuts[first].held_bytes[mode] : 0;
   if (first) add_seconds(a, sum, hand_seconds(a, a->problem->cuts[first].receive, first, part));
   if (part + 1 < a->parts)
     add_seconds(a, sum, hand_seconds(a, a->problem->cuts[end].send, end, part + 1));
@@ -68,10 +68,10 @@ static int64_t add_part(const annealing *a, int part, stage_sum *sum, int64_t *f
     bd_layers_criteria_add(a->setting, &sum->criteria,
                            bd_layers_option_criteria(a->setting, i, a->plan.option[i]));
     sum->sync += o->sync_seconds;
-    *fixed += o->fixed_bytes;
-    tape += hold->tapes * o->micro_batch_bytes + hold->weight_inputs * o->weight_input_bytes;
+    *fixed = bd_layers_add_bytes(*fixed, o->fixed_bytes);
+    tape = bd_layers_add_bytes(tape, bd_layers_option_held(a->setting, stage, o));
     if (o->workspace_bytes > *workspace) *workspace = o->workspace_bytes;
-    if (F == 1 || i == first) continue;
+    if (i == first) continue;
     double change =
         a->problem->cuts[i].change[(mode * F + option_of(a, i - 1)->form) * F + o->form];
     if (change != 0) add_seconds(a, sum, change);
@@ -86,8 +86,9 @@ static void sum_stage(annealing *a, int stage) {
     int64_t tape = add_part(a, part, &sum, &fixed, &workspace);
     if (tape > largest) largest = tape;
   }
-  int64_t cap = a->problem->groups[a->problem->modes[a->plan.mode[stage]].group].cap_bytes;
-  int64_t over = fixed + largest + workspace - cap;
+  int64_t cap = bd_layers_mode_cap(a->problem, a->plan.mode[stage]);
+  int64_t held = bd_layers_add_bytes(bd_layers_add_bytes(fixed, largest), workspace);
+  int64_t over = held - cap;
   sum.over = over > 0 ? (double)over / (double)(cap > 0 ? cap : 1) : 0;
   a->sum[stage] = sum;
 }
@@ -169,11 +170,8 @@ static void open(bd_ctx *ctx, annealing *a, const bd_layers_plan *start) {
   a->first = BD_NEW_ARRAY(ctx->arena, int, a->parts + 1);
   a->sum = BD_NEW_ARRAY(ctx->arena, stage_sum, stages);
   a->kept = BD_NEW_ARRAY(ctx->arena, stage_sum, stages);
-  a->plan = *start;
-  a->plan.part =
-      bd_arena_grow(ctx->arena, start->part, (size_t)layers, (size_t)layers, sizeof(int));
-  a->plan.option =
-      bd_arena_grow(ctx->arena, start->option, (size_t)layers, (size_t)layers, sizeof(int));
+  a->plan = bd_layers_plan_new(ctx, a->setting);
+  bd_layers_plan_copy(start, layers, &a->plan);
   for (int i = layers - 1; i >= 0; i--)
     a->first[a->plan.part[i]] = i;
   a->first[a->parts] = layers;
@@ -181,23 +179,15 @@ static void open(bd_ctx *ctx, annealing *a, const bd_layers_plan *start) {
     sum_stage(a, s);
 }
 
-static void keep(const annealing *a, bd_layers_plan *out) {
-  size_t layers = (size_t)a->problem->layer_count;
-  memcpy(out->part, a->plan.part, layers * sizeof *out->part);
-  memcpy(out->option, a->plan.option, layers * sizeof *out->option);
-  memcpy(out->mode, a->plan.mode, (size_t)a->setting->stages * sizeof *out->mode);
-}
-
 void bd_layers_anneal(bd_ctx *ctx, const bd_layers_setting *setting, const bd_layers_effort *effort,
                       const bd_layers_plan *start, int moves, int seed, double cutoff,
-                      bd_layers_plan *out_best, double *out_seconds, bool *out_found) {
+                      bd_layers_plan *out_best, bool *out_found) {
   annealing a = {.setting = setting, .problem = setting->problem, .random = (uint64_t)seed};
   double over;
   open(ctx, &a, start);
   double now = step_seconds(&a, &over), scale = now;
   now += OVER * scale * over;
   *out_found = false;
-  *out_seconds = cutoff;
   int64_t work = 1 + setting->stages + a.problem->layer_count / setting->stages;
   for (int i = 0; i < moves && isfinite(now); i++) {
     if (!bd_layers_spend(effort->meter, work, effort->most_work)) return;
@@ -213,10 +203,10 @@ void bd_layers_anneal(bd_ctx *ctx, const bd_layers_setting *setting, const bd_la
     double seconds = step_seconds(&a, &over), value = seconds + OVER * scale * over;
     if (value <= now || random_unit(&a) < exp((now - value) / heat)) {
       now = value;
-      if (over > 0 || seconds >= *out_seconds) continue;
-      *out_seconds = seconds;
+      if (over > 0 || seconds >= cutoff) continue;
+      cutoff = seconds;
       *out_found = true;
-      keep(&a, out_best);
+      bd_layers_plan_copy(&a.plan, a.problem->layer_count, out_best);
       continue;
     }
     a.plan.option[undo.layer] = undo.option;

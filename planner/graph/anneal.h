@@ -9,5 +9,5 @@
 // for a plan, is one below `cutoff` seconds that keeps to the caps.
 void bd_layers_anneal(bd_ctx *ctx, const bd_layers_setting *setting, const bd_layers_effort *effort,
                       const bd_layers_plan *start, int moves, int seed, double cutoff,
-                      bd_layers_plan *out_best, double *out_seconds, bool *out_found);
+                      bd_layers_plan *out_best, bool *out_found);
 #endif

@@ -33,9 +33,7 @@ static bool open(bd_ctx *ctx, bd_layers_intervals *n, narrowing *out) {
   out->cells = (size_t)cells;
   out->before = BD_NEW_ARRAY(ctx->arena, double, (int)cells);
   out->parents = BD_NEW_ARRAY(ctx->arena, parent, (int)cells);
-  out->path.part = BD_NEW_ARRAY(ctx->arena, int, n->layers);
-  out->path.option = BD_NEW_ARRAY(ctx->arena, int, n->layers);
-  out->path.mode = BD_NEW_ARRAY(ctx->arena, int, n->layers);
+  out->path = bd_priced_path_new(ctx, n->layers);
   return true;
 }
 
@@ -257,7 +255,7 @@ bool bd_layers_windows_open(bd_ctx *ctx, bd_layers_intervals *n, double cutoff,
 bool bd_layers_windows_serve(const bd_layers_windows *w, int stage, int mode, int first, int last,
                              bd_layers_hand seconds, double bytes, double workspace) {
   const bd_layers_intervals *n = w->intervals;
-  double cap = (double)n->problem->groups[n->problem->modes[mode].group].cap_bytes;
+  double cap = (double)bd_layers_mode_cap(n->problem, mode);
   double room = cap - workspace - bytes;
   int width = n->layers + 1, reach = bd_layers_windows_reach(w, stage, mode, first);
   for (int end = last; end <= reach; end++) {

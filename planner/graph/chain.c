@@ -1,4 +1,5 @@
 #include "planner/graph/chain.h"
+#include "planner/graph/plan.h"
 #include "planner/graph/sketch.h"
 #include <math.h>
 #include <stdlib.h>
@@ -344,14 +345,8 @@ static void begin(chain *c) {
 
 static void trace(const chain *c, bd_layers_plan *out) {
   const bd_layers_setting *setting = c->setting;
-  int layers = c->problem->layer_count, end = layers;
-  *out = (bd_layers_plan){.schedule = setting->schedule,
-                          .micro_batches = setting->micro_batches,
-                          .stages = setting->stages,
-                          .chunks = 1,
-                          .mode = BD_NEW_ARRAY(c->ctx->arena, int, setting->stages),
-                          .part = BD_NEW_ARRAY(c->ctx->arena, int, layers),
-                          .option = BD_NEW_ARRAY(c->ctx->arena, int, layers)};
+  int end = c->problem->layer_count;
+  *out = bd_layers_plan_new(c->ctx, setting);
   int stage = setting->stages - 1;
   for (int at = c->best_trail; at >= 0; at = c->trails[at].before, stage--) {
     const chain_trail *trail = &c->trails[at];

@@ -1,4 +1,5 @@
 #include "planner/graph/interleave.h"
+#include "planner/graph/ascent.h"
 #include "planner/graph/repair.h"
 #include "planner/graph/weights.h"
 #include <math.h>
@@ -423,15 +424,9 @@ static void run_tuples(weaving *w) {
 }
 
 static void trace(const weaving *w, bd_layers_plan *out) {
-  const bd_layers_setting *setting = w->setting;
   int layers = w->problem->layer_count;
-  *out = (bd_layers_plan){.schedule = setting->schedule,
-                          .micro_batches = setting->micro_batches,
-                          .stages = setting->stages,
-                          .chunks = setting->chunks,
-                          .mode = w->best_mode,
-                          .part = BD_NEW_ARRAY(w->ctx->arena, int, layers),
-                          .option = BD_NEW_ARRAY(w->ctx->arena, int, layers)};
+  *out = bd_layers_plan_new(w->ctx, w->setting);
+  memcpy(out->mode, w->best_mode, (size_t)w->setting->stages * sizeof *out->mode);
   for (int at = w->best_trail, i = layers - 1; i >= 0; at = w->trails[at].before, i--) {
     out->part[i] = w->trails[at].part;
     out->option[i] = w->trails[at].option;

@@ -11,19 +11,19 @@ bool bd_layers_intervals_spend(bd_layers_intervals *n, int64_t work) {
 }
 
 static double option_bytes(const bd_layers_intervals *n, int stage, const bd_layers_option *o) {
-  const bd_schedule_hold *hold = &n->setting->hold[stage];
-  return (double)o->fixed_bytes + (double)hold->tapes * (double)o->micro_batch_bytes +
-         (double)hold->weight_inputs * (double)o->weight_input_bytes;
+  return (double)o->fixed_bytes + (double)bd_layers_option_held(n->setting, stage, o);
 }
 
 // Prices of a byte that are of use: between a little and much of a second for all bytes.
 static void make_grid(bd_layers_intervals *n) {
-  double cap = 1, seconds = 0;
-  for (int g = 0; g < n->problem->group_count; g++)
-    cap = fmax(cap, (double)n->problem->groups[g].cap_bytes);
-  seconds = n->setting->fill_before[n->layers] + n->setting->rest_before[n->layers];
+  double cap = n->prices->largest_cap;
+  double seconds = n->setting->fill_before[n->layers] + n->setting->rest_before[n->layers];
+  // Where the fastest options take no time, prices are for the slowest.
+  if (!(seconds > 0)) seconds = n->prices->ceiling;
   double low = 1e-4 * seconds / cap, high = 1e2 * seconds / cap;
-  n->grid[0] = 0;
+  for (int i = 0; i < GRID; i++)
+    n->grid[i] = 0;
+  if (!(low > 0)) return;
   for (int i = 1; i < GRID; i++)
     n->grid[i] = low * pow(high / low, (i - 1) / (double)(GRID - 2));
 }
@@ -86,12 +86,10 @@ static double best_price(const bd_layers_intervals *n, int which, int first, int
 }
 
 static void measure_row(bd_layers_intervals *n, int stage, int mode, int first) {
-  double cap = (double)n->problem->groups[n->problem->modes[mode].group].cap_bytes, workspace = 0;
+  double cap = (double)bd_layers_mode_cap(n->problem, mode), workspace = 0;
   int at[2] = {0, 0};
   const int *pin = n->problem->stage;
-  double held = first ? (double)n->setting->hold[stage].tapes *
-                            (double)n->problem->cuts[first].held_bytes[mode]
-                      : 0;
+  double held = bd_layers_skipped_bytes(n->setting, first, stage, mode);
   for (int end = first; end <= n->layers; end++)
     *bd_layers_interval_at(n, stage, mode, first, end) =
         (bd_layers_interval){.sum = INFINITY, .rest = INFINITY};

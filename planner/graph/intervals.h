@@ -4,7 +4,7 @@
 #define BD_PLANNER_GRAPH_INTERVALS_H
 #include "planner/graph/chain.h"
 #include "planner/graph/devices.h"
-#include "planner/graph/prices.h"
+#include "planner/graph/priced_path.h"
 
 typedef struct bd_layers_interval {
   double sum;             // fill and priced sync; INFINITY: it does not fit

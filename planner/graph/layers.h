@@ -70,6 +70,14 @@ typedef struct bd_layers_problem {
   const int *stage;             // per layer: the only one that may run it, -1: any; NULL: all any
 } bd_layers_problem;
 
+static inline int64_t bd_layers_mode_cap(const bd_layers_problem *problem, int mode) {
+  return problem->groups[problem->modes[mode].group].cap_bytes;
+}
+// Sums of bytes end at INT64_MAX.
+static inline int64_t bd_layers_add_bytes(int64_t a, int64_t b) {
+  return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+
 // A stage takes the next layers of the order (interleaved: once per chunk), on devices of one group
 // that no other stage uses; devices may be left idle.
 typedef struct bd_layers_plan {

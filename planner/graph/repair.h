@@ -2,7 +2,8 @@
 #ifndef BD_PLANNER_GRAPH_REPAIR_H
 #define BD_PLANNER_GRAPH_REPAIR_H
 #include "planner/graph/chain.h"
-#include "planner/graph/prices.h"
+#include "planner/graph/fit.h"
+#include "planner/graph/priced_path.h"
 
 typedef struct bd_layers_repair {
   const bd_layers_setting *setting;
@@ -13,8 +14,7 @@ typedef struct bd_layers_repair {
   bool begun;    // a plan, whatever it holds
   bd_layers_plan best;
   bd_layers_plan start; // the last path
-  bd_layers_plan plan;  // that is tried
-  int *first;           // per part, and one more: its first layer
+  bd_layers_fit fit;    // of the plan that is tried
   bd_layers_stage *measured;
 } bd_layers_repair;
 
@@ -27,9 +27,4 @@ void bd_layers_repair_path(bd_layers_repair *repair, const bd_priced_path *path)
 // over boundaries and changes options for as long as that makes it shorter. `moves` at most, of
 // each annealing.
 void bd_layers_repair_anneal(bd_ctx *ctx, bd_layers_repair *repair, int moves);
-
-// Room for a plan of the setting.
-bd_layers_plan bd_layers_plan_new(bd_ctx *ctx, const bd_layers_setting *setting);
-// Into such room.
-void bd_layers_plan_copy(const bd_layers_plan *from, int layers, bd_layers_plan *to);
 #endif

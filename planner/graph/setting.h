@@ -52,6 +52,12 @@ static inline const bd_layers_criteria *bd_layers_option_criteria(const bd_layer
                                                                   int layer, int option) {
   return &setting->of_option[setting->first_option[layer] + option];
 }
+// Bytes that a stage holds under an option for its micro-batches in flight.
+static inline int64_t bd_layers_option_held(const bd_layers_setting *setting, int stage,
+                                            const bd_layers_option *option) {
+  const bd_schedule_hold *hold = &setting->hold[stage];
+  return hold->tapes * option->micro_batch_bytes + hold->weight_inputs * option->weight_input_bytes;
+}
 void bd_layers_criteria_add(const bd_layers_setting *setting, bd_layers_criteria *sum,
                             const bd_layers_criteria *add);
 double bd_layers_fill(const bd_layers_setting *setting, const bd_layers_criteria *criteria);

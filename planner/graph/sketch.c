@@ -1,4 +1,5 @@
 #include "planner/graph/sketch.h"
+#include "planner/graph/ascent.h"
 #include "planner/graph/repair.h"
 #include <math.h>
 

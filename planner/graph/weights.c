@@ -9,6 +9,12 @@ typedef struct weighing {
   double weight[BD_LAYERS_MAX_GROUPS];
 } weighing;
 
+bd_layers_criteria bd_layers_linear_weight(const bd_layers_setting *setting) {
+  if (setting->schedule == BD_SCHEDULE_GPIPE) return (bd_layers_criteria){{0, 1, 1}};
+  if (setting->criteria > 1) return (bd_layers_criteria){{0, 1}};
+  return (bd_layers_criteria){{setting->micro_batches - 1.0 / setting->chunks}};
+}
+
 double bd_layers_linear_rest(const bd_layers_setting *setting, const bd_layers_criteria *c) {
   if (setting->schedule == BD_SCHEDULE_GPIPE) return c->at[1] + c->at[2];
   return setting->criteria > 1 ? c->at[1] : bd_layers_rest(setting, c);

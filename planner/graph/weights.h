@@ -9,4 +9,6 @@ void bd_layers_weigh(bd_ctx *ctx, bd_layers_setting *setting);
 
 // What counts of an option's rest: the part that is a sum over layers.
 double bd_layers_linear_rest(const bd_layers_setting *setting, const bd_layers_criteria *criteria);
+// What a second of each criterion counts in it.
+bd_layers_criteria bd_layers_linear_weight(const bd_layers_setting *setting);
 #endif
