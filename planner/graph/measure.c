@@ -52,13 +52,13 @@ static int64_t stage_bytes(const bd_layers_problem *problem, const bd_layers_pla
     const bd_layers_option *option = option_of(problem, plan, i);
     if (!i || plan->part[i - 1] != plan->part[i])
       tape = i ? held.tapes * problem->cuts[i].held_bytes[plan->mode[stage]] : 0;
-    fixed += option->fixed_bytes;
-    tape +=
-        held.tapes * option->micro_batch_bytes + held.weight_inputs * option->weight_input_bytes;
+    fixed = bd_layers_add_bytes(fixed, option->fixed_bytes);
+    tape = bd_layers_add_bytes(tape, held.tapes * option->micro_batch_bytes +
+                                         held.weight_inputs * option->weight_input_bytes);
     if (tape > largest) largest = tape;
     if (option->workspace_bytes > workspace) workspace = option->workspace_bytes;
   }
-  return fixed + largest + workspace;
+  return bd_layers_add_bytes(bd_layers_add_bytes(fixed, largest), workspace);
 }
 
 double bd_layers_measure(const bd_layers_problem *problem, const bd_layers_plan *plan,
