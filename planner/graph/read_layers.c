@@ -165,6 +165,8 @@ static bd_status read_changes(bd_layers_reader *r) {
     BD_TRY(bd_json_real(r->ctx, item, "seconds", true, 0, BD_LAYERS_MAX_SECONDS, &seconds));
     if (r->form_count > known)
       return bd_fail(r->ctx, BD_INVALID, item->loc, "no option has the form '%s'", r->forms[known]);
+    if (from == to)
+      return bd_fail(r->ctx, BD_INVALID, item->loc, "a change is from one form to another");
     r->change[from][to] = seconds;
   }
   return BD_OK;
