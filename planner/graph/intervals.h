@@ -1,5 +1,6 @@
 // What any interval of layers takes at least on a stage in a mode, by prices of a byte: options are
-// chosen in part (the linear relaxation of the choice within the cap).
+// chosen in part (the linear relaxation of the choice within the cap: Sinha and Zoltners,
+// Operations Research 27, 1979).
 #ifndef BD_PLANNER_GRAPH_INTERVALS_H
 #define BD_PLANNER_GRAPH_INTERVALS_H
 #include "planner/graph/chain.h"
@@ -30,6 +31,7 @@ typedef struct bd_layers_intervals {
 } bd_layers_intervals;
 
 // `out_intervals` has its first four members set; false: there are too many of them, or no time.
+// Lives in ctx->arena.
 bool bd_layers_intervals_open(bd_ctx *ctx, bd_layers_intervals *out_intervals);
 // Takes a stage and a mode in hand.
 void bd_layers_intervals_select(bd_layers_intervals *intervals, int stage, int mode);
