@@ -106,6 +106,14 @@ static int only_reader(const search *s, bd_id id) {
   return outlives ? -1 : reader;
 }
 
+// Whether a run reads what a norm notes of its rows, which is there when a row is done.
+static bool reads_statistics(const search *s, int run, int norm) {
+  const bd_op *op = op_of(s, norm, 0);
+  for (int k = 1; k < op->out_count; ++k)
+    if (step_reads(s, run, op->out[k])) return true;
+  return false;
+}
+
 // Whether one kernel may do both. What it writes lies apart, but for rows in the place of rows: one
 // thread reads an element, in every pass over its row, before the same thread writes it.
 static bool may_share(const search *s, const bd_kernel *k, bd_id rows) {
@@ -216,7 +224,8 @@ static int place_of(const search *s, int first, int second) {
 
 // `rows`: the value between the two. `keeps`: it is the norm's, and others read it, too.
 static void find(search *s, int norm, int run, bd_id rows, bool keeps) {
-  if (!is_free(s, norm) || !is_free(s, run) || !is_pointwise(s, run) || !is_along(s, run, rows))
+  if (!is_free(s, norm) || !is_free(s, run) || !is_pointwise(s, run) || !is_along(s, run, rows) ||
+      reads_statistics(s, run, norm))
     return;
   bool before = run < norm;
   const bd_fused_norm fused = {norm, run, keeps};

@@ -273,6 +273,22 @@ static void what_others_read_is_left_apart(void **state) {
   bd_ctx_destroy(ctx);
 }
 
+// Means of as many rows as a row has elements look like a bias.
+static void what_reads_means_is_left_apart(void **state) {
+  (void)state;
+  static const fused_case square = {2, {64, 64}, false};
+  bd_ctx *ctx = bd_ctx_create();
+  fused_function f;
+  bd_kernel kernel;
+  int step;
+  fused_function_make(ctx, &square, BD_OP_LAYERNORM, true, BD_F32, &f);
+  bd_op *sum = &f.function->ops[f.function->values[f.sum].producer];
+  assert_true(fused_function_find(ctx, &f, &step, &kernel));
+  sum->in[1] = f.mean;
+  assert_false(fused_function_find(ctx, &f, &step, &kernel));
+  bd_ctx_destroy(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_kernel_gives_the_bits_of_two),
@@ -283,6 +299,7 @@ int main(void) {
       cmocka_unit_test(the_kernel_stands_where_nothing_is_in_its_way),
       cmocka_unit_test(what_is_written_in_between_is_not_read_later),
       cmocka_unit_test(what_others_read_is_left_apart),
+      cmocka_unit_test(what_reads_means_is_left_apart),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
