@@ -5,7 +5,7 @@
 #include "codegen/fused_norm.h"
 #include "tests/unit/codegen/support_gpu.h"
 
-enum { FUSED_MAX_RUNS = 144, FUSED_SPLIT_ROWS = 7 };
+enum { FUSED_MAX_RUNS = 88, FUSED_SPLIT_ROWS = 7 };
 
 // Forward: x, bias, r, gain (and beta) -> sum = dropout(x + bias) + r, and its norm. Gradient: dy,
 // x, gain, statistics, r -> sum = r + dx, dropout(sum), and after dx the gradients of the weights.
@@ -41,7 +41,8 @@ typedef struct fused_run {
   bd_kernel apart[2], together; // in the order of the steps
 } fused_run;
 
-// Every norm and its gradient on rows of many lengths and types, as one kernel set.
+// Every norm and its gradient on rows of many lengths and types, as one kernel set. Halves of f16
+// are packed as those of bf16 are: they are there for rows of one length.
 typedef struct fused_set {
   bd_ctx *ctx;
   int count, kernels;
@@ -50,6 +51,7 @@ typedef struct fused_set {
   const char *folder, *stem;
 } fused_set;
 
-void fused_set_open(fused_set *set);
+// `apart`: with the kernels of the norms and runs by themselves.
+void fused_set_open(fused_set *set, bool apart);
 void fused_set_close(fused_set *set);
 #endif

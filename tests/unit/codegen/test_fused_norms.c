@@ -22,7 +22,7 @@ typedef struct fixture {
 static int set_up(void **state) {
   fixture *f = test_calloc(1, sizeof *f);
   *state = f;
-  fused_set_open(&f->all);
+  fused_set_open(&f->all, true);
   f->library = gpu_load(f->all.ctx, f->all.stem);
   return 0;
 }

@@ -99,7 +99,7 @@ static void norms_with_runs_assemble_without_spills(void **state) {
   static fused_set s;
   (void)state;
   if (access(ptxas, X_OK)) skip();
-  fused_set_open(&s);
+  fused_set_open(&s, false);
   for (const char *const *arch = (const char *const[]){"sm_80", "sm_90", "sm_100", NULL}; *arch;
        arch++)
     assert_int_equal(check_frames(assemble(s.ctx, s.stem, *arch), check_fused, &s), s.kernels);
