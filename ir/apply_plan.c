@@ -130,6 +130,7 @@ bd_status bd_apply_plan(bd_ctx *ctx, const bd_module *train, const bd_plan *plan
   a.sharded->stages = plan->stages;
   a.sharded->micro_batch = plan->micro_batch;
   a.sharded->cuda = strcmp(plan->target, "cuda") == 0;
+  a.sharded->one_head = plan->one_head;
   a.forward = BD_NEW_ARRAY(ctx->arena, bd_function *, plan->strategy_count);
   a.backward = BD_NEW_ARRAY(ctx->arena, bd_function *, plan->strategy_count);
   BD_TRY(apply_calls(&a));

@@ -50,8 +50,9 @@ int64_t bd_memory_attention_heads(int64_t group, int64_t tq, int64_t tk, int64_t
 
 // Bytes of the library segment of a program for GPUs, of its train module or a later one: as many
 // as backward attention by cuDNN wants for that many heads of all their tokens, of the most
-// demanding op that is within BD_LIBRARY_MOST_BYTES, and at least BD_LIBRARY_LEAST_BYTES. The model
-// alone decides, so all plans of one have the same. 0 unless the module's `cuda` is set.
+// demanding op that is within BD_LIBRARY_MOST_BYTES, and at least BD_LIBRARY_LEAST_BYTES; with
+// `one_head` for one. The model and this alone decide, so all stages have the same. 0 unless the
+// module's `cuda` is set.
 int64_t bd_memory_library_bytes(const bd_module *module);
 
 // Bytes of memory that op `op` of an spmd function needs while it runs, beside its operands and

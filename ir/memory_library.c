@@ -60,7 +60,7 @@ bool bd_attention_suits_library(const bd_function *function, const bd_op *op) {
 }
 
 // What the function's longest attention wants of the segment; 0: nothing.
-static int64_t longest_bytes(const bd_function *function) {
+static int64_t longest_bytes(const bd_function *function, bool one_head) {
   int64_t longest = 0;
   for (int i = 0; i < function->op_count; ++i) {
     const bd_op *op = &function->ops[i];
@@ -69,7 +69,7 @@ static int64_t longest_bytes(const bd_function *function) {
     const int64_t *k = function->values[op->in[2]].type.dims;
     if (q[3] % WIDTH_UNIT || q[3] > MOST_WIDTH) continue;
     int64_t group = q[2] / k[2];
-    int64_t heads = bd_memory_attention_heads(group, q[1], k[1], q[3]);
+    int64_t heads = one_head ? 1 : bd_memory_attention_heads(group, q[1], k[1], q[3]);
     int64_t bytes = bd_memory_attention_bytes(heads, group, q[1], k[1], q[3]);
     if (bytes > longest) longest = bytes;
   }
@@ -89,7 +89,7 @@ int64_t bd_memory_library_bytes(const bd_module *module) {
   if (!module->cuda) return 0;
   for (int i = 0; i < module->function_count; ++i) {
     const bd_function *function = module->functions[i];
-    int64_t longest = longest_bytes(function);
+    int64_t longest = longest_bytes(function, module->one_head);
     if (longest == 0) continue;
     int64_t bytes = round_up(longest + BD_LIBRARY_KEPT_BYTES, SEGMENT_UNIT);
     if (bytes > most && is_called(module, function)) most = bytes;

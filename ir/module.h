@@ -174,6 +174,7 @@ typedef struct bd_module {
   int stages;           // sharded on
   int64_t micro_batch;  // sharded on: the extent of B; 0 before
   bool cuda;            // sharded on: the program is for GPUs
+  bool one_head;        // then: the library segment has room for one key-value head alone
 } bd_module;
 
 static inline bool bd_weight_has_master(const bd_weight *weight) {

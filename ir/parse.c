@@ -18,6 +18,7 @@ static bd_status parse_mesh(bd_parser *p) {
   BD_TRY(bd_parser_expect_word(p, "micro_batch"));
   BD_TRY(bd_parser_int(p, "the micro-batch", 1, BD_MAX_ELEMENTS, &module->micro_batch));
   module->cuda = bd_parser_accept_word(p, "cuda");
+  module->one_head = module->cuda && bd_parser_accept_word(p, "one_head");
   return BD_OK;
 }
 

@@ -106,6 +106,7 @@ typedef struct bd_plan {
   const bd_mesh *stage_mesh; // per stage
   const int *stage_device;   // per stage: its first device; its others follow
   int threads_per_rank;
+  bool one_head;      // cuda: libraries have room for the gradients of one key-value head alone
   unsigned zero_axes; // mesh axes over which optimizer states are split flat (ZeRO-1)
   int strategy_count;
   bd_strategy *strategies;

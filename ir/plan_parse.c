@@ -33,6 +33,17 @@ static bd_status read_masters(plan_reader *r, const bd_json *root) {
   return BD_OK;
 }
 
+static bd_status read_library(plan_reader *r, const bd_json *root) {
+  const char *name = NULL;
+  BD_TRY(bd_json_string(r->ctx, root, "library", false, &name));
+  if (!name) return BD_OK;
+  if (strcmp(name, "one_head") || strcmp(r->plan->target, "cuda"))
+    return bd_fail(r->ctx, BD_INVALID, bd_json_find(root, "library")->loc,
+                   "the library segment may be said to be \"one_head\", for the target cuda");
+  r->plan->one_head = true;
+  return BD_OK;
+}
+
 static bd_status read_head(plan_reader *r, const bd_json *root) {
   bd_ctx *ctx = r->ctx;
   bd_plan *plan = r->plan;
@@ -63,6 +74,7 @@ static bd_status read_head(plan_reader *r, const bd_json *root) {
   if (strcmp(plan->target, "cpu") && strcmp(plan->target, "cuda"))
     return bd_fail(ctx, BD_INVALID, bd_json_find(root, "target")->loc,
                    "unknown target; known are cpu and cuda");
+  BD_TRY(read_library(r, root));
   if (!bd_optimizer_find(plan->optimizer))
     return bd_fail(ctx, BD_INVALID, bd_json_find(root, "optimizer")->loc,
                    "unknown optimizer; known are adamw, adam, sgd, momentum and adafactor");
@@ -332,7 +344,7 @@ bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t 
       "braid_plan",    "model",    "target",     "optimizer", "precision", "global_batch",
       "micro_batch",   "sequence", "schedule",   "stages",    "mesh",      "threads_per_rank",
       "zero_axes",     "layers",   "strategies", "predicted", "chunks",    "stage_meshes",
-      "stage_devices", "cluster",  "masters",    NULL};
+      "stage_devices", "cluster",  "masters",    "library",   NULL};
   const bd_json *root;
   *out_plan = (bd_plan){0};
   plan_reader reader = {ctx, train, out_plan};

@@ -219,6 +219,7 @@ void bd_plan_print(const bd_plan *plan, const bd_module *train, bd_text *text) {
                (long long)plan->sequence);
   add_field(text, "  ", "schedule", bd_schedule_name(plan->schedule));
   print_stages(plan, text);
+  if (plan->one_head) add_field(text, "  ", "library", "one_head");
   bd_text_addf(text, "  \"threads_per_rank\": %d,\n  \"zero_axes\": [", plan->threads_per_rank);
   bool first = true;
   for (int axis = 0; axis < plan->mesh.axes; axis++)

@@ -259,8 +259,9 @@ void bd_module_print(const bd_module *module, bd_text *text) {
     bd_text_add(text, "  mesh [");
     for (int axis = 0; axis < module->mesh.axes; ++axis)
       bd_text_addf(text, "%s%d", axis ? "," : "", module->mesh.size[axis]);
-    bd_text_addf(text, "] stages %d micro_batch %lld%s\n", module->stages,
-                 (long long)module->micro_batch, module->cuda ? " cuda" : "");
+    bd_text_addf(text, "] stages %d micro_batch %lld%s%s\n", module->stages,
+                 (long long)module->micro_batch, module->cuda ? " cuda" : "",
+                 module->cuda && module->one_head ? " one_head" : "");
   }
   for (int i = 0; i < module->weight_count; ++i)
     add_weight(text, &module->weights[i]);

@@ -51,6 +51,7 @@ bd_status bd_plan_assemble(bd_ctx *ctx, const bd_plan_request *request, const bd
       .stages = setting->stages,
       .chunks = 1,
       .threads_per_rank = cluster->threads_per_device,
+      .one_head = request->one_head,
       .zero_axes = problem->zero ? every_axis(&setting->mesh) : 0,
       .bound_seconds = 0,
   };

@@ -38,7 +38,9 @@ typedef struct bd_plan_request {
   int zero;
   int recompute;                     // -1: open; 0: save all; 1: recompute all that can be
   const bd_constraints *constraints; // more of them; NULL: none
-  bool any;   // the first plan that fits will do; how lean plans get is not wanted
+  bool one_head; // libraries on GPUs have room for the gradients of one key-value head alone; else
+                 // for more, and where nothing fits so, for one
+  bool any;      // the first plan that fits will do; how lean plans get is not wanted
   bool rough; // to compare with: pipelines are constructed where they can be, and where none fits,
               // the leanest that the search comes by will do
   bool exact; // of a rough search: pipelines are solved as in any other

@@ -46,6 +46,7 @@ typedef struct search {
   bool left_out[BATCH_WEIGHT]; // since the search is over
   bd_plan best;
   bool found;
+  bool last;       // no other search follows where nothing fits
   bool shown;      // there is something to show when the time is up
   bool lean;       // any plan that fits will do, the leanest of those that come together
   bd_plan leanest; // of all that do not fit
@@ -349,7 +350,7 @@ static bd_status search_all(search *s) {
   bool late = is_late(s);
   BD_TRY(search_leanest(s));
   if (late && s->cut == NOT_CUT) s->cut = CUT_BY_TIME;
-  return confirm_leanest(s);
+  return s->last ? confirm_leanest(s) : BD_OK;
 }
 
 // What the plan in hand came to.
@@ -377,14 +378,21 @@ static void report(search *s, bd_search_outcome *out) {
   bd_alternatives_list(s->ctx, &s->alternatives, plan);
 }
 
-bd_status bd_plan_look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
-                       const bd_plan_request *request, bd_search_outcome *out) {
+// The train module as the request has it.
+static bd_module target(const bd_module *train, const bd_plan_request *request) {
   bd_module targeted = *train;
-  BD_TRY(bd_cluster_check_precision(ctx, cluster, request->precision));
   targeted.cuda = strcmp(request->target, "cuda") == 0;
+  targeted.one_head = request->one_head;
+  return targeted;
+}
+
+static bd_status look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                      const bd_plan_request *request, bool last, bd_search_outcome *out) {
+  bd_module targeted = target(train, request);
   search *s = BD_NEW(ctx->arena, search);
   *s = (search){.ctx = ctx,
                 .runs = bd_model_runs_find(ctx, &targeted, request->constraints),
+                .last = last,
                 .shown = request->any,
                 .lean = request->any};
   int64_t cap = cluster->memory_bytes - cluster->reserved_bytes;
@@ -403,6 +411,19 @@ bd_status bd_plan_look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cl
   bd_workers_stop(ctx, s->workers, &held);
   if (status == BD_OK) report(s, out);
   return status;
+}
+
+bd_status bd_plan_look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                       const bd_plan_request *request, bd_search_outcome *out) {
+  bd_plan_request less = *request;
+  BD_TRY(bd_cluster_check_precision(ctx, cluster, request->precision));
+  less.one_head = true;
+  bd_module full = target(train, request), least = target(train, &less);
+  bool last = bd_memory_library_bytes(&full) == bd_memory_library_bytes(&least);
+  BD_TRY(look(ctx, train, cluster, request, last, out));
+  if (last || out->found || out->interrupted) return BD_OK;
+  less.limit_seconds = fmax(0, out->deadline - bd_clock_seconds());
+  return look(ctx, train, cluster, &less, true, out);
 }
 
 // Searches that were cut short tell how far they came.

@@ -116,6 +116,7 @@ void bd_full_assemble(bd_ctx *ctx, const bd_full_space *space, const bd_full_pro
                    .stages = solution->stages,
                    .chunks = solution->chunks,
                    .threads_per_rank = space->cluster->threads_per_device,
+                   .one_head = space->train->one_head,
                    .zero_axes =
                        bd_constraints_split_states(request->constraints, request->zero) ? 3 : 0};
   add_stages(ctx, space, solution, out);

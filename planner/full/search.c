@@ -269,6 +269,7 @@ static bd_status search_both(searching *s, const bd_module *train, const bd_clus
   s->deadline = (bd_deadline){bd_clock_seconds() + limit, request->stop};
   BD_TRY(bd_plan_check_full(s->ctx, request));
   BD_TRY(look_near(s, train, cluster, request, near));
+  targeted->one_head = near->plan.one_head;
   s->deadline.seconds = fmax(s->deadline.seconds, bd_clock_seconds() + limit / LEAST_SHARE);
   s->found =
       near->found && (request->schedule < 0 || (int)near->plan.schedule == request->schedule);

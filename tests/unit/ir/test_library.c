@@ -150,14 +150,31 @@ static void test_attention(void **state) {
   assert_int_equal(bd_memory_attention_bytes(1, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX), 0);
 }
 
+// Room for one head is what the longest attention wants for it, and never more.
+static void test_one_head(void **state) {
+  (void)state;
+  static const struct {
+    int64_t positions, group, mib;
+  } cases[] = {{1024, 1, 32}, {1024, 4, 32}, {4096, 1, 33}, {8192, 1, 129}, {8192, 4, 521}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    bd_ctx *ctx = bd_ctx_create();
+    bd_llama_config config = llama_of(cases[i].positions, cases[i].group);
+    bd_module *train = train_of(ctx, &config, BD_BF16);
+    train->one_head = true;
+    assert_int_equal(bd_memory_library_bytes(train), cases[i].mib * MIB);
+    bd_ctx_destroy(ctx);
+  }
+}
+
 static void test_abi(void **state) {
   (void)state;
   assert_int_equal(BD_LIBRARY_KEPT_BYTES, BD_RT_KEPT_BYTES);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_models), cmocka_unit_test(test_least),
-                                     cmocka_unit_test(test_functions),
-                                     cmocka_unit_test(test_attention), cmocka_unit_test(test_abi)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_models),    cmocka_unit_test(test_least),
+      cmocka_unit_test(test_functions), cmocka_unit_test(test_attention),
+      cmocka_unit_test(test_one_head),  cmocka_unit_test(test_abi)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
