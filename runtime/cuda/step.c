@@ -257,6 +257,12 @@ typedef struct squares {
   bd_rt_squares of[BD_RT_MOST_SQUARES];
 } squares;
 
+_Static_assert(BD_CUDA_WORKSPACE_BYTES + BD_RT_KEPT_BYTES +
+                       (BD_CUDA_SQUARE_LANES + BD_RT_MOST_SQUARES * BD_CUDA_SQUARE_GROUPS) *
+                           sizeof(double) <=
+                   BD_CUDA_LEAST_LIBRARY_BYTES,
+               "partial sums have room in the segment");
+
 static void run_square_sums(bd_rt *rt, const void *args) {
   const squares *const s = args;
   double *const room = (double *)(void *)rt->device->room;

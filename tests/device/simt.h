@@ -48,6 +48,7 @@ void bd_simt_start(const char *name, void (*kernel)(parameters...), int grid, in
   bd_simt_launch<parameters...> launch{
       kernel, grid, block, bd_fake_setting("BD_FAKE_SEED", 1) % 2 == 0, {values...}};
   static_assert((std::is_trivially_copyable_v<parameters> && ...), "arguments are copied as bytes");
+  static_assert((sizeof(parameters) + ...) <= 4096, "more than a launch may pass by value");
   std::apply([&](const auto &...each) { (bd_simt_check(name, each), ...); }, launch.values);
   bd_fake_count.launches++;
   bd_fake_enqueue(name, stream, bd_simt_launch<parameters...>::run, &launch, sizeof launch);
