@@ -2,7 +2,7 @@
 // sum of all stages is a shortest path over (stage, first layer, devices, mode), and a plan takes
 // at least that sum and its slowest stage, for every limit. Limits are tried from the largest down,
 // each just below the slowest stage that was found (Minoux, Mathematical Programming 45, 1989; for
-// pipelines: Zheng et al., Alpa, OSDI 2022, section 5.2). All in seconds of a step.
+// pipelines: Zheng et al., Alpa, OSDI 2022). All in seconds of a step.
 #ifndef BD_PLANNER_GRAPH_BOTTLENECK_H
 #define BD_PLANNER_GRAPH_BOTTLENECK_H
 #include "planner/graph/intervals.h"
