@@ -5,9 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-// Seconds for a byte, beside which those that layers take are nothing.
-#define ANY_PRICE 1.0
-
 // Numbers the forms that candidates have from 0; returns how many.
 static int number_forms(bd_ctx *ctx, const bd_setting_layers *layers, int run_count,
                         bd_pipeline_run *runs, bd_sharding *out_forms) {
@@ -174,8 +171,8 @@ bd_status bd_candidates_ask_leaner(bd_ctx *ctx, bd_candidates *c, int zero, bool
   *out_any = false;
   bd_pipeline_leanest(ctx, &problem, &pipeline);
   for (int s = 0; pipeline.feasible && s < problem.stages; s++) {
-    BD_TRY(polish(ctx, c, &problem, pipeline.count, s, ANY_PRICE, false, out_any));
-    BD_TRY(reprice(ctx, c, &problem, s, ANY_PRICE, out_any));
+    BD_TRY(polish(ctx, c, &problem, pipeline.count, s, BD_ANY_PRICE, false, out_any));
+    BD_TRY(reprice(ctx, c, &problem, s, BD_ANY_PRICE, out_any));
   }
   return BD_OK;
 }

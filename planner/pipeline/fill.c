@@ -2,9 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-// Seconds for a byte, beside which those that layers take are nothing.
-#define ANY_PRICE 1.0
-
 enum { PRICE_ROUNDS = 40 }; // a guard: each finds another choice
 
 static const bd_layer_candidate *candidate_of(const bd_stage_fill *f, int run, int k) {
@@ -215,7 +212,7 @@ bool bd_stage_fill_choose(bd_stage_fill *f) {
   if (fits_at(f, 0)) return true;
   if (!f->chosen) return false; // whatever the price
   double seconds = bd_stage_fill_seconds(f), bytes = filled_bytes(f);
-  if (!fits_at(f, ANY_PRICE)) return false;
+  if (!fits_at(f, BD_ANY_PRICE)) return false;
   find_price(f, seconds, bytes);
   spend(f);
   return true;

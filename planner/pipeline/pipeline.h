@@ -5,6 +5,9 @@
 #include "planner/layer/layer.h"
 #include "planner/solver.h"
 
+// Seconds for a byte, beside which those that layers take are nothing.
+#define BD_ANY_PRICE 1.0
+
 // Seconds of a micro-batch.
 typedef struct bd_both_ways {
   double forward, backward;
