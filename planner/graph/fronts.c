@@ -1,6 +1,6 @@
 #include "planner/graph/fronts.h"
-#include "planner/graph/bottleneck.h"
 #include "planner/graph/weights.h"
+#include "planner/graph/windows.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 #include "planner/graph/sketch.h"
 #include "planner/graph/ascent.h"
+#include "planner/graph/bottleneck.h"
 #include "planner/graph/repair.h"
 #include <math.h>
 

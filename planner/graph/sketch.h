@@ -1,7 +1,7 @@
 // Settings of one chunk at once: a bound close to the best, and a plan near it.
 #ifndef BD_PLANNER_GRAPH_SKETCH_H
 #define BD_PLANNER_GRAPH_SKETCH_H
-#include "planner/graph/bottleneck.h"
+#include "planner/graph/windows.h"
 
 // By prices (prices.h), then by the slowest stage (bottleneck.h); what they choose is repaired and
 // annealed. The plan, if any, takes less than `cutoff` seconds.
