@@ -47,16 +47,16 @@ static void add_seconds(const annealing *a, stage_sum *sum, double seconds) {
 
 // Seconds for the boundary before a layer of the stage that sends, or that receives.
 static double hand_seconds(const annealing *a, const double *hand, int layer, int part) {
-  int F = a->problem->form_count, S = a->setting->stages, M = a->problem->mode_count;
+  int S = a->setting->stages;
   int from = a->plan.mode[(part - 1) % S], to = a->plan.mode[part % S];
-  int forms = option_of(a, layer - 1)->form * F + option_of(a, layer)->form;
-  return hand[(from * M + to) * F * F + forms];
+  return hand[bd_layers_hand_at(a->problem, from, option_of(a, layer - 1)->form, to,
+                                option_of(a, layer)->form)];
 }
 
 // The layers of a part; returns what it holds for its micro-batches.
 static int64_t add_part(const annealing *a, int part, stage_sum *sum, int64_t *fixed,
                         int64_t *workspace) {
-  int F = a->problem->form_count, stage = part % a->setting->stages, mode = a->plan.mode[stage];
+  int stage = part % a->setting->stages, mode = a->plan.mode[stage];
   int first = a->first[part], end = a->first[part + 1];
   int64_t tape =
       first ? a->setting->hold[stage].tapes * a->problem->cuts[first].held_bytes[mode] : 0;
@@ -73,7 +73,8 @@ static int64_t add_part(const annealing *a, int part, stage_sum *sum, int64_t *f
     if (o->workspace_bytes > *workspace) *workspace = o->workspace_bytes;
     if (i == first) continue;
     double change =
-        a->problem->cuts[i].change[(mode * F + option_of(a, i - 1)->form) * F + o->form];
+        a->problem->cuts[i]
+            .change[bd_layers_change_at(a->problem, mode, option_of(a, i - 1)->form, o->form)];
     if (change != 0) add_seconds(a, sum, change);
   }
   return tape;
@@ -116,7 +117,7 @@ typedef struct move {
 
 static const bd_layers_usable *usable_of(const annealing *a, int layer, int part) {
   int mode = a->plan.mode[part % a->setting->stages];
-  return &a->setting->usable[layer * a->problem->mode_count + mode];
+  return bd_layers_usable_of(a->setting, layer, mode);
 }
 
 static void put(annealing *a, int layer, int part) {

@@ -24,16 +24,17 @@ static void add_boundary(climbing *c, int l) {
   const bd_layers_setting *s = c->p->setting;
   const bd_layers_cut *cut = &c->problem->cuts[l];
   const bd_priced_path *path = &c->path;
-  int F = c->p->forms, from = path->part[l - 1], to = path->part[l];
-  int forms = c->problem->layers[l - 1].options[path->option[l - 1]].form * F +
-              c->problem->layers[l].options[path->option[l]].form;
+  int from = path->part[l - 1], to = path->part[l];
+  int left = c->problem->layers[l - 1].options[path->option[l - 1]].form;
+  int right = c->problem->layers[l].options[path->option[l]].form;
   bd_layers_criteria one;
   if (from == to) {
-    one = bd_layers_criteria_both(s, cut->change[path->mode[l] * F * F + forms]);
+    one = bd_layers_criteria_both(
+        s, cut->change[bd_layers_change_at(c->problem, path->mode[l], left, right)]);
     bd_layers_criteria_add(s, &c->sum[to % s->stages], &one);
     return;
   }
-  int hand = (path->mode[l - 1] * c->p->modes + path->mode[l]) * F * F + forms;
+  int hand = bd_layers_hand_at(c->problem, path->mode[l - 1], left, path->mode[l], right);
   one = bd_layers_criteria_both(s, cut->send[hand]);
   bd_layers_criteria_add(s, &c->sum[from % s->stages], &one);
   one = bd_layers_criteria_both(s, cut->receive[hand]);

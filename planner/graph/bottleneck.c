@@ -14,7 +14,7 @@ typedef struct narrowing {
 
 static int fastest_option(const bd_layers_intervals *n, int layer, int mode) {
   const bd_layers_setting *s = n->setting;
-  const bd_layers_usable *usable = &s->usable[layer * n->modes + mode];
+  const bd_layers_usable *usable = bd_layers_usable_of(s, layer, mode);
   int best = usable->option[0];
   for (int i = 1; i < usable->count; i++)
     if (bd_layers_linear_rest(s, bd_layers_option_criteria(s, layer, usable->option[i])) <

@@ -1,4 +1,5 @@
 #include "planner/graph/chain.h"
+#include "planner/graph/ahead.h"
 #include "planner/graph/plan.h"
 #include "planner/graph/sketch.h"
 #include <math.h>
@@ -25,12 +26,6 @@ typedef struct chain_trail {
   int before, mode, first, ways; // ways: a trail of the front
 } chain_trail;
 
-// The least that stages from here on add: see lower_bound.
-typedef struct rest_of_chain {
-  double fill, rest, second;
-  double mean, share; // of fill, and of rest a part: see lower_bound
-} rest_of_chain;
-
 typedef struct chain {
   bd_ctx *ctx;
   const bd_layers_setting *setting;
@@ -41,116 +36,25 @@ typedef struct chain {
   int forms, modes;
   double cutoff, dropped; // dropped: the least bound of labels that were left out
   bool dropping, stopped;
-  rest_of_chain *ahead;    // [stage][layer][mode][form]
-  rest_of_chain *nearest;  // [stage][layer]: the least of each over modes and forms
+  bd_ahead ahead;
   label_list *here, *next; // [layer][state][mode][form]
   int trail_count, trail_capacity;
   chain_trail *trails;
   int best_trail;
 } chain;
 
-static size_t ahead_index(const chain *c, int stage, int layer, int mode, int form) {
-  size_t at = (size_t)stage * (size_t)(c->problem->layer_count + 1) + (size_t)layer;
-  return (at * (size_t)c->modes + (size_t)mode) * (size_t)c->forms + (size_t)form;
-}
-
 static size_t list_index(const chain *c, int layer, int state, int mode, int form) {
   size_t at = (size_t)layer * (size_t)c->devices.states + (size_t)state;
   return (at * (size_t)c->modes + (size_t)mode) * (size_t)c->forms + (size_t)form;
-}
-
-static int last_end(const chain *c, int stage) {
-  int end = c->problem->layer_count - (c->setting->stages - 1 - stage);
-  return end < c->setting->most_end[stage] ? end : c->setting->most_end[stage];
-}
-static int first_end(const chain *c, int stage, int first) {
-  if (stage == c->setting->stages - 1) return c->problem->layer_count;
-  return first + 1 > c->setting->least_end[stage] ? first + 1 : c->setting->least_end[stage];
-}
-
-static int hand_index(const chain *c, int mode, int form, int next_mode, int next_form) {
-  return ((mode * c->modes + next_mode) * c->forms + form) * c->forms + next_form;
-}
-
-static void least(rest_of_chain *out, const chain *c, int mode, const bd_layers_criteria *criteria,
-                  const rest_of_chain *then) {
-  const bd_layers_setting *setting = c->setting;
-  double fill = bd_layers_fill(setting, criteria), rest = bd_layers_rest(setting, criteria);
-  double second = bd_layers_rest_second(setting, criteria), both = rest + second;
-  double weight = setting->mode_weight[mode] / setting->capacity;
-  out->fill = fmin(out->fill, fill + then->fill);
-  out->rest = fmin(out->rest, fmax(rest, then->rest));
-  out->second = fmin(out->second, fmax(second, then->second));
-  out->mean = fmin(out->mean, fill + both / setting->stages + then->mean);
-  out->share = fmin(out->share, fill + both * weight + then->share);
 }
 
 static void spend(chain *c, int64_t work) {
   if (!bd_layers_spend(c->effort->meter, work + 1, c->effort->most_work)) c->stopped = true;
 }
 
-static const rest_of_chain impossible = {INFINITY, INFINITY, INFINITY, INFINITY, INFINITY};
-
-// What the stages after a hand-over add at least, what they receive included.
-static rest_of_chain after_hand_over(const chain *c, int stage, int layer, int mode, int form,
-                                     double receive) {
-  rest_of_chain out = c->ahead[ahead_index(c, stage, layer, mode, form)];
-  bd_layers_criteria criteria = bd_layers_criteria_both(c->setting, receive);
-  double fill = bd_layers_fill(c->setting, &criteria);
-  out.fill += fill;
-  out.mean += fill;
-  out.share += fill;
-  return out;
-}
-
-// A stage that begins so: the least over its ends. With one criterion the fastest way is best in
-// all that counts here.
-static rest_of_chain look_ahead(chain *c, int stage, int first, int mode, int form) {
-  rest_of_chain out = impossible;
-  const rest_of_chain nothing = {0};
-  bool last = stage == c->setting->stages - 1;
-  for (int end = first_end(c, stage, first); end <= last_end(c, stage) && !c->stopped; end++)
-    for (int leave = 0; leave < c->forms; leave++) {
-      const bd_front *front = bd_fronts_get(&c->fronts, stage, mode, first, end, form, leave);
-      int ways = c->setting->criteria == 1 && front->count ? 1 : front->count;
-      spend(c, ways ? c->modes * c->forms : 1);
-      for (int i = 0; last && i < ways; i++)
-        least(&out, c, mode, &front->items[i].criteria, &nothing);
-      for (int next = 0; !last && ways && next < c->modes * c->forms; next++) {
-        const bd_layers_cut *cut = &c->problem->cuts[end];
-        int at = hand_index(c, mode, leave, next / c->forms, next % c->forms);
-        if (!isfinite(cut->send[at]) || !isfinite(cut->receive[at])) continue;
-        rest_of_chain then =
-            after_hand_over(c, stage + 1, end, next / c->forms, next % c->forms, cut->receive[at]);
-        bd_layers_criteria send = bd_layers_criteria_both(c->setting, cut->send[at]);
-        spend(c, ways);
-        for (int i = 0; i < ways && isfinite(then.fill); i++) {
-          bd_layers_criteria sum = front->items[i].criteria;
-          bd_layers_criteria_add(c->setting, &sum, &send);
-          least(&out, c, mode, &sum, &then);
-        }
-      }
-    }
-  return out;
-}
-
-static void look_all_ahead(chain *c) {
-  int stages = c->setting->stages, layers = c->problem->layer_count;
-  c->ahead = bd_arena_array(c->ctx->arena, ahead_index(c, stages, 0, 0, 0), sizeof *c->ahead);
-  c->nearest = BD_NEW_ARRAY(c->ctx->arena, rest_of_chain, stages * (layers + 1));
-  for (int s = stages - 1; s >= 0; s--)
-    for (int l = 0; l <= layers && !c->stopped; l++) {
-      spend(c, c->modes * c->forms);
-      bool begins = s ? l >= s && l < last_end(c, s) : l == 0;
-      for (int n = 0; n < c->modes; n++)
-        for (int f = 0; f < c->forms; f++)
-          c->ahead[ahead_index(c, s, l, n, f)] = begins ? look_ahead(c, s, l, n, f) : impossible;
-    }
-}
-
 // A plan takes the sum of all fill, and of rest at least the largest so far, the largest ahead, the
 // mean over all stages, and the mean over their weights.
-static double lower_bound(const chain *c, const label *l, int stage, const rest_of_chain *ahead) {
+static double lower_bound(const chain *c, const label *l, int stage, const bd_ahead_least *ahead) {
   const bd_layers_setting *setting = c->setting;
   bd_layers_criteria receive = bd_layers_criteria_both(setting, l->receive);
   double fill = l->fill + bd_layers_fill(setting, &receive);
@@ -246,8 +150,8 @@ static void hand_over(chain *c, const place *at, const label *from, int end, int
   int state = bd_devices_take(&c->devices, at->state, next_mode);
   const bd_layers_cut *cut = &c->problem->cuts[end];
   for (int form = 0; state >= 0 && form < c->forms && !c->stopped; form++) {
-    int hand = hand_index(c, at->mode, leave, next_mode, form);
-    const rest_of_chain *ahead = &c->ahead[ahead_index(c, at->stage + 1, end, next_mode, form)];
+    int hand = bd_layers_hand_at(c->problem, at->mode, leave, next_mode, form);
+    const bd_ahead_least *ahead = bd_ahead_of(&c->ahead, at->stage + 1, end, next_mode, form);
     if (!isfinite(cut->send[hand]) || !isfinite(cut->receive[hand]) || !isfinite(ahead->fill))
       continue;
     label_list *list = &c->next[list_index(c, end, state, next_mode, form)];
@@ -264,11 +168,10 @@ static void hand_over(chain *c, const place *at, const label *from, int end, int
   }
 }
 
-// Whether no way of the interval leads to a wanted plan, whatever comes next.
+// Whether no way of the interval leads to a wanted plan, even if nothing came next.
 static bool is_hopeless(const chain *c, const place *at, const label *from, int end,
                         const bd_front *front) {
-  const rest_of_chain *nearest = &c->nearest[(at->stage + 1) * (c->problem->layer_count + 1) + end];
-  if (!isfinite(nearest->fill)) return true;
+  const bd_ahead_least nothing = {0};
   label probe = close_stage(c, at->mode, from, &front->items[0], from->receive);
   // Only with one criterion is the way of the least fill that of the least rest.
   if (c->setting->criteria > 1) {
@@ -276,7 +179,7 @@ static bool is_hopeless(const chain *c, const place *at, const label *from, int 
     probe.second = from->second;
   }
   probe.sync = from->sync;
-  return lower_bound(c, &probe, at->stage + 1, nearest) >= c->cutoff;
+  return lower_bound(c, &probe, at->stage + 1, &nothing) >= c->cutoff;
 }
 
 static void expand(chain *c, const place *at, const label *from) {
@@ -284,7 +187,8 @@ static void expand(chain *c, const place *at, const label *from) {
   if (from->bound >= c->cutoff || c->stopped) return;
   for (int leave = 0; last && leave < c->forms; leave++)
     finish(c, at, from, leave);
-  for (int end = first_end(c, at->stage, at->first); !last && end <= last_end(c, at->stage); end++)
+  for (int end = bd_layers_first_end(c->setting, at->stage, at->first);
+       !last && end <= bd_layers_last_end(c->setting, at->stage); end++)
     for (int leave = 0; leave < c->forms; leave++) {
       const bd_front *front =
           bd_fronts_get(&c->fronts, at->stage, at->mode, at->first, end, at->form, leave);
@@ -332,7 +236,7 @@ static void begin(chain *c) {
     int state = bd_devices_take(&c->devices, 0, mode);
     for (int form = 0; state >= 0 && form < c->forms; form++) {
       label start = {.trail = -1};
-      const rest_of_chain *ahead = &c->ahead[ahead_index(c, 0, 0, mode, form)];
+      const bd_ahead_least *ahead = bd_ahead_of(&c->ahead, 0, 0, mode, form);
       start.bound = lower_bound(c, &start, 0, ahead);
       label_list *list = &c->here[list_index(c, 0, state, mode, form)];
       if (!isfinite(ahead->fill) || start.bound >= c->cutoff) continue;
@@ -406,7 +310,7 @@ bd_status bd_layers_chain(bd_ctx *ctx, const bd_layers_setting *setting,
   if (effort->thorough) c.fronts.windows = bd_layers_sketch_windows(ctx, setting, effort, cutoff);
   bd_fronts_build(ctx, &c.fronts);
   c.stopped = c.fronts.stopped;
-  if (!c.stopped) look_all_ahead(&c);
+  if (!c.stopped) c.stopped = !bd_ahead_open(ctx, &c.fronts, &c.ahead);
   if (!c.stopped) run(&c);
   out->bound = bound_of(&c, cutoff, bound_only);
   out->cut = c.stopped;

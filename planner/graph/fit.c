@@ -42,7 +42,7 @@ static double option_bytes(const bd_layers_fit *fit, int layer, int option) {
 bool bd_layers_fit_choose(bd_layers_fit *fit, int layer, int form, double price) {
   const bd_layers_problem *problem = fit->setting->problem;
   int mode = fit->plan.mode[stage_of(fit, layer)];
-  const bd_layers_usable *usable = &fit->setting->usable[layer * problem->mode_count + mode];
+  const bd_layers_usable *usable = bd_layers_usable_of(fit->setting, layer, mode);
   double best = INFINITY;
   for (int i = 0; i < usable->count; i++) {
     int option = usable->option[i];

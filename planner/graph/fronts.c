@@ -152,7 +152,6 @@ static bool is_wanted(const building *b, int first, int last) {
 // `from` with one more layer under one of its options; forms that cannot change: false.
 static bool follow(building *b, const way *from, int left, int layer, int option, way *out) {
   const bd_layers_option *o = &b->setting->problem->layers[layer].options[option];
-  const bd_schedule_hold *hold = &b->setting->hold[b->stage];
   *out = *from;
   out->option = option;
   if (left >= 0) {
@@ -163,8 +162,7 @@ static bool follow(building *b, const way *from, int left, int layer, int option
   bd_layers_criteria_add(b->setting, &out->criteria,
                          bd_layers_option_criteria(b->setting, layer, option));
   out->sync += o->sync_seconds;
-  out->bytes += o->fixed_bytes + hold->tapes * o->micro_batch_bytes +
-                hold->weight_inputs * o->weight_input_bytes;
+  out->bytes += o->fixed_bytes + bd_layers_option_held(b->setting, b->stage, o);
   if (o->workspace_bytes > out->workspace) out->workspace = o->workspace_bytes;
   return true;
 }
@@ -180,7 +178,7 @@ static void read_change(building *b, int layer) {
 // All ways of [first, layer) with `layer` added. `from` NULL: the interval begins here.
 static ways *extend(building *b, const ways *from, int first, int layer) {
   const bd_layers_problem *problem = b->setting->problem;
-  const bd_layers_usable *usable = &b->setting->usable[layer * problem->mode_count + b->mode];
+  const bd_layers_usable *usable = bd_layers_usable_of(b->setting, layer, b->mode);
   int F = b->forms;
   ways *out = BD_NEW_ARRAY(b->ctx->arena, ways, F * F);
   way begin = {.trail = -1}, next;

@@ -52,7 +52,7 @@ void bd_layers_intervals_select(bd_layers_intervals *n, int stage, int mode) {
   for (int k = 0; k < GRID; k++)
     n->before[0][k * (n->layers + 1)] = n->before[1][k * (n->layers + 1)] = 0;
   for (int l = 0; l < n->layers; l++) {
-    const bd_layers_usable *usable = &n->setting->usable[l * n->modes + mode];
+    const bd_layers_usable *usable = bd_layers_usable_of(n->setting, l, mode);
     double bytes = INFINITY;
     n->workspace[l] = INFINITY;
     for (int i = 0; i < usable->count; i++) {

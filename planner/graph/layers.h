@@ -70,6 +70,18 @@ typedef struct bd_layers_problem {
   const int *stage;             // per layer: the only one that may run it, -1: any; NULL: all any
 } bd_layers_problem;
 
+// Where a cut tells of a change on a stage in `mode`, and of a hand-over between stages in two
+// modes.
+static inline int bd_layers_change_at(const bd_layers_problem *problem, int mode, int from_form,
+                                      int to_form) {
+  return (mode * problem->form_count + from_form) * problem->form_count + to_form;
+}
+static inline int bd_layers_hand_at(const bd_layers_problem *problem, int from_mode, int from_form,
+                                    int to_mode, int to_form) {
+  return bd_layers_change_at(problem, from_mode * problem->mode_count + to_mode, from_form,
+                             to_form);
+}
+
 static inline int64_t bd_layers_mode_cap(const bd_layers_problem *problem, int mode) {
   return problem->groups[problem->modes[mode].group].cap_bytes;
 }

@@ -17,15 +17,16 @@ static void add_seconds(bd_stage_seconds *stage, double both_ways) {
 static bool add_cut(const bd_layers_problem *problem, const bd_layers_plan *plan, int layer,
                     bd_layers_stage *stages) {
   const bd_layers_cut *cut = &problem->cuts[layer];
-  int F = problem->form_count, left = plan->part[layer - 1], right = plan->part[layer];
-  int at = option_of(problem, plan, layer - 1)->form * F + option_of(problem, plan, layer)->form;
+  int left = plan->part[layer - 1], right = plan->part[layer];
+  int before = option_of(problem, plan, layer - 1)->form,
+      after = option_of(problem, plan, layer)->form;
   int from = left % plan->stages, to = right % plan->stages;
   if (left == right) {
-    double change = cut->change[plan->mode[to] * F * F + at];
+    double change = cut->change[bd_layers_change_at(problem, plan->mode[to], before, after)];
     add_seconds(&stages[to].seconds, change);
     return isfinite(change);
   }
-  at += (plan->mode[from] * problem->mode_count + plan->mode[to]) * F * F;
+  int at = bd_layers_hand_at(problem, plan->mode[from], before, plan->mode[to], after);
   add_seconds(&stages[from].seconds, cut->send[at]);
   add_seconds(&stages[to].seconds, cut->receive[at]);
   return isfinite(cut->send[at]) && isfinite(cut->receive[at]);

@@ -19,7 +19,7 @@ static bool is_mode_of(const bd_layers_prices *p, int part, int mode) {
 static double least_option(const bd_layers_prices *p, int layer, int part, int mode, int form,
                            int *out_option) {
   const bd_layers_setting *s = p->setting;
-  const bd_layers_usable *usable = &s->usable[layer * p->modes + mode];
+  const bd_layers_usable *usable = bd_layers_usable_of(s, layer, mode);
   double least = INFINITY;
   *out_option = -1;
   if (s->problem->stage && s->problem->stage[layer] >= 0 &&

@@ -106,7 +106,7 @@ double bd_layers_priced_entry(const bd_layers_prices *p, int layer, int part, in
   cost += p->byte[part] * (bd_layers_skipped_bytes(s, layer, part, mode) - room);
   if (!part) return cost;
   const bd_layers_cut *cut = &problem->cuts[layer];
-  int hand = ((left_mode * p->modes + mode) * p->forms + left_form) * p->forms + form;
+  int hand = bd_layers_hand_at(problem, left_mode, left_form, mode, form);
   if (!isfinite(cut->send[hand]) || !isfinite(cut->receive[hand])) return INFINITY;
   return cost + cut->send[hand] * p->both_weight[(part - 1) % s->stages] +
          cut->receive[hand] * p->both_weight[part % s->stages];

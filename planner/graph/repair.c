@@ -108,8 +108,7 @@ static bool change_options(bd_layers_repair *r) {
   bool any = false;
   for (int i = 0; i < p->layer_count; i++) {
     int stage = r->fit.plan.part[i] % r->setting->stages;
-    const bd_layers_usable *usable =
-        &r->setting->usable[i * p->mode_count + r->fit.plan.mode[stage]];
+    const bd_layers_usable *usable = bd_layers_usable_of(r->setting, i, r->fit.plan.mode[stage]);
     for (int k = 0; k < usable->count; k++) {
       if (!spend(r, try_work(r))) return false;
       r->fit.plan.option[i] = usable->option[k];

@@ -191,7 +191,7 @@ static void joint_seconds(const bd_layers_setting *setting, int layer, double *o
   double of_capacity = setting->capacity > 0 ? 1 / setting->capacity : 0;
   *out_mean = *out_share = INFINITY;
   for (int mode = 0; mode < problem->mode_count; mode++) {
-    const bd_layers_usable *usable = &setting->usable[layer * problem->mode_count + mode];
+    const bd_layers_usable *usable = bd_layers_usable_of(setting, layer, mode);
     for (int k = 0; k < usable->count; k++) {
       const bd_layers_criteria *c = bd_layers_option_criteria(setting, layer, usable->option[k]);
       double fill = bd_layers_fill(setting, c), rest = bd_layers_linear_rest(setting, c);

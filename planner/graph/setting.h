@@ -46,6 +46,22 @@ void bd_layers_setting_open(bd_ctx *ctx, const bd_layers_problem *problem, bd_sc
                             int stages, int chunks, int micro_batches,
                             bd_layers_setting *out_setting, bool *out_possible);
 
+// With one chunk: where a stage may end that begins with layer `first`, and where any may at most.
+static inline int bd_layers_first_end(const bd_layers_setting *setting, int stage, int first) {
+  if (stage == setting->stages - 1) return setting->problem->layer_count;
+  return first + 1 > setting->least_end[stage] ? first + 1 : setting->least_end[stage];
+}
+static inline int bd_layers_last_end(const bd_layers_setting *setting, int stage) {
+  int end = setting->problem->layer_count - (setting->stages - 1 - stage);
+  return end < setting->most_end[stage] ? end : setting->most_end[stage];
+}
+
+// Options of a layer that stages of a mode may run.
+static inline const bd_layers_usable *bd_layers_usable_of(const bd_layers_setting *setting,
+                                                          int layer, int mode) {
+  return &setting->usable[layer * setting->problem->mode_count + mode];
+}
+
 // Of seconds that are spent half in forward and half in backward.
 bd_layers_criteria bd_layers_criteria_both(const bd_layers_setting *setting, double seconds);
 static inline const bd_layers_criteria *bd_layers_option_criteria(const bd_layers_setting *setting,

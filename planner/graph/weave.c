@@ -124,19 +124,18 @@ static double seconds_of(const bd_weaving *w, const struct bd_weave_stage *stage
 static bool add_layer(bd_weaving *w, const label *from, int layer, int option, label *next) {
   const bd_layers_problem *problem = w->problem;
   const bd_layers_option *o = &problem->layers[layer].options[option];
-  int S = w->setting->stages, F = problem->form_count, to = next->part % S, mode = w->mode[to];
-  bd_schedule_hold hold = w->setting->hold[to];
+  int S = w->setting->stages, to = next->part % S, mode = w->mode[to];
   struct bd_weave_stage *at = &next->stage[to];
   double before = 0;
   if (layer && from->part == next->part)
-    before = problem->cuts[layer].change[(mode * F + from->form) * F + o->form];
+    before = problem->cuts[layer].change[bd_layers_change_at(problem, mode, from->form, o->form)];
   if (layer && from->part != next->part) {
     int left = from->part % S;
-    int hand = ((w->mode[left] * problem->mode_count + mode) * F + from->form) * F + o->form;
+    int hand = bd_layers_hand_at(problem, w->mode[left], from->form, mode, o->form);
     before = problem->cuts[layer].receive[hand];
     next->stage[left].seconds += problem->cuts[layer].send[hand];
     if (!isfinite(next->stage[left].seconds)) return false;
-    next->tape = hold.tapes * problem->cuts[layer].held_bytes[mode];
+    next->tape = w->setting->hold[to].tapes * problem->cuts[layer].held_bytes[mode];
     next->part_seconds = 0;
   }
   double seconds = bd_layers_option_criteria(w->setting, layer, option)->at[0] + before;
@@ -145,7 +144,7 @@ static bool add_layer(bd_weaving *w, const label *from, int layer, int option, l
   at->sync += o->sync_seconds;
   at->fixed += o->fixed_bytes;
   if (o->workspace_bytes > at->workspace) at->workspace = o->workspace_bytes;
-  next->tape += hold.tapes * o->micro_batch_bytes + hold.weight_inputs * o->weight_input_bytes;
+  next->tape += bd_layers_option_held(w->setting, to, o);
   if (next->tape > at->tape) at->tape = next->tape;
   next->part_seconds += seconds;
   next->largest = fmax(next->largest, next->part_seconds);
@@ -158,12 +157,12 @@ static bool add_layer(bd_weaving *w, const label *from, int layer, int option, l
 static double priced_bound(const bd_weaving *w, const label *from, int layer, int option,
                            label *next) {
   const bd_layers_prices *p = w->prices;
-  int F = p->forms, mode = w->mode[next->part % w->setting->stages];
+  int mode = w->mode[next->part % w->setting->stages];
   if (!p->ready) return 0;
   next->priced += bd_layers_priced_option(p, layer, next->part, option);
   if (layer && from->part == next->part) {
     const double *change = w->problem->cuts[layer].change;
-    next->priced += change[(mode * F + from->form) * F + next->form] *
+    next->priced += change[bd_layers_change_at(w->problem, mode, from->form, next->form)] *
                     p->both_weight[next->part % w->setting->stages];
   } else {
     int left = layer ? w->mode[from->part % w->setting->stages] : 0;
@@ -201,7 +200,7 @@ static void try_part(bd_weaving *w, const label *from, int layer, int part) {
   if (part >= w->parts || layers - 1 - layer < w->parts - 1 - part) return;
   if (fixed && fixed[layer] >= 0 && fixed[layer] != part % w->setting->stages) return;
   int mode = w->mode[part % w->setting->stages];
-  const bd_layers_usable *usable = &w->setting->usable[layer * w->problem->mode_count + mode];
+  const bd_layers_usable *usable = bd_layers_usable_of(w->setting, layer, mode);
   for (int k = 0; k < usable->count; k++)
     try_option(w, from, layer, part, usable->option[k]);
 }
@@ -215,7 +214,7 @@ static void least_of_layer(const bd_weaving *w, int layer, double out[3]) {
     bool seen = false;
     for (int t = 0; t < s; t++)
       seen = seen || w->mode[t] == mode;
-    const bd_layers_usable *usable = &setting->usable[layer * w->problem->mode_count + mode];
+    const bd_layers_usable *usable = bd_layers_usable_of(setting, layer, mode);
     for (int k = 0; !seen && k < usable->count; k++) {
       const bd_layers_criteria *c = bd_layers_option_criteria(setting, layer, usable->option[k]);
       double rest = bd_layers_rest(setting, c);

@@ -89,7 +89,7 @@ static void measure_layer(const bd_layers_setting *setting, int layer, double *o
   for (int g = 0; g < problem->group_count; g++)
     out[g] = INFINITY;
   for (int n = 0; n < problem->mode_count; n++) {
-    const bd_layers_usable *usable = &setting->usable[layer * problem->mode_count + n];
+    const bd_layers_usable *usable = bd_layers_usable_of(setting, layer, n);
     double *least = &out[problem->modes[n].group];
     for (int k = 0; k < usable->count; k++)
       *least = fmin(*least,
