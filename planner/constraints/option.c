@@ -1,4 +1,5 @@
 #include "planner/constraints/option.h"
+#include "planner/layer/forms.h"
 
 static bd_cut cut_of(const bd_layer_space *space, int op, int loop) {
   if (loop < 0) return BD_CUT_NONE;

@@ -1,10 +1,12 @@
 #include "planner/layer/apart.h"
+#include "planner/layer/forms.h"
 #include "planner/layer/gradient.h"
 #include "planner/layer/hidden.h"
 #include "planner/layer/op.h"
 #include "planner/layer/reading.h"
 #include "planner/layer/reshard.h"
 #include "planner/layer/weight.h"
+#include "planner/layer/work.h"
 #include <math.h>
 #include <string.h>
 

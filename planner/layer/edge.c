@@ -1,9 +1,11 @@
 #include "planner/layer/edge.h"
 #include "planner/choice/classify.h"
+#include "planner/layer/forms.h"
 #include "planner/layer/gradient.h"
 #include "planner/layer/hidden.h"
 #include "planner/layer/reading.h"
 #include "planner/layer/reshard.h"
+#include "planner/layer/work.h"
 #include <string.h>
 
 // Costs of an edge, at most: 32 MiB of them. Edges come near where a mesh has four axes and values

@@ -1,4 +1,5 @@
 #include "planner/layer/gradient.h"
+#include "planner/layer/forms.h"
 #include "planner/layer/hidden.h"
 #include "planner/layer/op.h"
 #include <math.h>

@@ -1,6 +1,7 @@
 #include "planner/layer/hidden.h"
 #include "planner/layer/reading.h"
 #include "planner/layer/reshard.h"
+#include "planner/layer/work.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 #include "planner/layer/layer.h"
+#include "planner/layer/options.h"
 #include "planner/layer/state.h"
 #include <math.h>
 #include <string.h>

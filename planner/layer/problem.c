@@ -2,11 +2,13 @@
 #include "ir/memory.h"
 #include "planner/layer/aside.h"
 #include "planner/layer/edge.h"
+#include "planner/layer/forms.h"
 #include "planner/layer/gradient.h"
 #include "planner/layer/hidden.h"
 #include "planner/layer/op.h"
 #include "planner/layer/reshard.h"
 #include "planner/layer/weight.h"
+#include "planner/layer/work.h"
 #include <assert.h>
 #include <math.h>
 #include <string.h>

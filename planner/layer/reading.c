@@ -1,8 +1,10 @@
 #include "planner/layer/reading.h"
 #include "planner/choice/classify.h"
+#include "planner/layer/forms.h"
 #include "planner/layer/gradient.h"
 #include "planner/layer/hidden.h"
 #include "planner/layer/reshard.h"
+#include "planner/layer/work.h"
 
 bd_sharding bd_layer_operand_gradient(const bd_layer_space *space, int op, int operand,
                                       const int8_t split[BD_MAX_AXES]) {

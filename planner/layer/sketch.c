@@ -1,5 +1,6 @@
 #include "planner/layer/sketch.h"
 #include "planner/layer/apart.h"
+#include "planner/layer/options.h"
 #include "planner/layer/problem.h"
 #include "planner/layer/reshard.h"
 #include <math.h>

@@ -1,5 +1,5 @@
-// The search space of one layer: clusters of ops that share a decision, their options, and what
-// values cost to bring from one form to another.
+// The search space of one layer: clusters of ops that share a decision, and what is known of its
+// values; options.h fills in the options.
 #ifndef BD_PLANNER_LAYER_SPACE_H
 #define BD_PLANNER_LAYER_SPACE_H
 #include "planner/layer/layer.h"
@@ -91,19 +91,9 @@ typedef struct bd_layer_space {
   struct bd_longest_table *longest;
 } bd_layer_space;
 
-// Options that are left out.
-typedef struct bd_layer_limit {
-  const struct bd_layer_apart *apart;
-  double seconds;  // they take a layer to this or more (bd_layer_apart_with)
-  double left_out; // the least of what they do; INFINITY: there are none
-} bd_layer_limit;
-
 // What the functions tell: all but the options.
 BD_NODISCARD bd_status bd_layer_space_read(bd_ctx *ctx, const bd_layer_request *request,
                                            bd_layer_space *out_space);
-// The options of every cluster. With `limit`, but for those that take a layer to its seconds or
-// more, of which it becomes the least; a cluster may be left with none.
-void bd_layer_space_enumerate(bd_ctx *ctx, bd_layer_space *space, bd_layer_limit *limit);
 
 // What neighbours agree on, for a value of this rank.
 bd_sharding bd_layer_boundary(const bd_layer_space *space, int form, bd_id value);
@@ -113,33 +103,4 @@ bool bd_layer_keeps(const bd_layer_space *space, const bd_layer_option *option, 
 // Whether backward surely runs it again: to have a result that is not kept, or to run another op of
 // the cluster that it runs again.
 bool bd_layer_runs_again(const bd_layer_space *space, const bd_layer_option *option, int op);
-
-// The split of any op of a cluster under an option (followers: from the form they follow); false
-// when the op cannot be split so.
-bool bd_layer_split(const bd_layer_space *space, const bd_cluster_ops *cluster,
-                    const bd_layer_option *option, int op, int8_t out_split[BD_MAX_AXES]);
-// How a value leaves its op, and how it settles; results of the function settle in the boundary.
-bd_sharding bd_layer_produced(const bd_layer_space *space, const bd_cluster_ops *cluster,
-                              const bd_layer_option *option, bd_id value);
-bd_sharding bd_layer_form(const bd_layer_space *space, const bd_cluster_ops *cluster,
-                          const bd_layer_option *option, bd_id value);
-
-// What the backward ops of a group read of a forward value when the group is split so; returns how
-// many of at most `most` shardings.
-int bd_layer_backward_needs(const bd_layer_space *space, int group, const int8_t split[BD_MAX_AXES],
-                            bd_id value, int most, bd_sharding *out_needs);
-
-// The longest of the products of backward that derive from an op under a split and make no gradient
-// of a weight, with the shortest start of them.
-bd_cut_product bd_layer_gradient_product(const bd_layer_space *space, int group,
-                                         const int8_t split[BD_MAX_AXES]);
-
-// Splits of an op's loops over the axes of the mesh, numbered from 0.
-int bd_layer_split_count(const bd_layer_space *space, int op);
-int bd_layer_split_number(const bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]);
-
-// What an op takes under a split; `forward` and `backward` alone are filled in.
-const bd_op_work *bd_layer_work(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]);
-// Seconds of running it again in backward, under the same split.
-double bd_layer_rerun_seconds(bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]);
 #endif

@@ -1,6 +1,8 @@
 #include "planner/layer/weight.h"
+#include "planner/layer/forms.h"
 #include "planner/layer/reshard.h"
 #include "planner/layer/stored.h"
+#include "planner/layer/work.h"
 #include <math.h>
 
 static int param_of(const bd_function *f, bd_id weight) {

@@ -1,5 +1,6 @@
 #include "planner/layer/workspace.h"
 #include "ir/memory.h"
+#include "planner/layer/forms.h"
 #include "planner/layer/op.h"
 #include <math.h>
 

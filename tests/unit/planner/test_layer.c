@@ -4,6 +4,7 @@
 #include "ir/pass.h"
 #include "planner/choice/eliminate.h"
 #include "planner/layer/key.h"
+#include "planner/layer/options.h"
 #include "planner/layer/problem.h"
 #include "planner/layer/sketch.h"
 #include "planner/layer/workspace.h"
