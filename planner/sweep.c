@@ -1,0 +1,82 @@
+#include "planner/sweep.h"
+#include <math.h>
+
+enum {
+  EARLY_WEIGHT = 6, // of a batch before there is a plan, which later attempts are cut off at
+  ANY_TRIES = 4,    // settings solved where any plan will do
+  LEAN_TRIES = 6,   // settings solved in vain where a leaner plan is looked for with no cap yet
+};
+
+static int turn(bd_search *s) {
+  return bd_agenda_turn(&s->agenda);
+}
+
+bd_status bd_sweep_fastest(bd_search *s) {
+  while (!bd_search_is_over(s) && !bd_search_is_late(s) && !(s->lean && s->found)) {
+    int most = s->found ? BD_BATCH_WEIGHT : EARLY_WEIGHT;
+    bd_batch_fill(s, most, turn);
+    if (!s->attempt_count) break;
+    BD_TRY(bd_batch_run(s));
+  }
+  return BD_OK;
+}
+
+// The bounded item of the least bytes, if these are less than the leanest plan's; else -1.
+static int leanest_item(bd_search *s) {
+  int next = bd_agenda_leanest(&s->agenda);
+  double most = (double)bd_search_for_layers(s, s->leanest_bytes);
+  bool leaner = next >= 0 && (!s->leanest_bytes || s->agenda.items[next].of.bytes < most);
+  return leaner ? next : -1;
+}
+
+bd_status bd_sweep_leanest(bd_search *s) {
+  bool all = s->scene.request->rough;
+  for (int in_vain = 0;
+       !s->found && !bd_search_is_over(s) && (all || !s->leanest_bytes || in_vain < LEAN_TRIES);) {
+    int most = bd_search_is_late(s) ? 1 : BD_BATCH_WEIGHT, solved = s->solved;
+    int64_t before = s->leanest_bytes;
+    bd_batch_fill(s, most, leanest_item);
+    if (!s->attempt_count) break;
+    BD_TRY(bd_batch_run(s));
+    in_vain = s->leanest_bytes != before ? 0 : in_vain + s->solved - solved;
+  }
+  return BD_OK;
+}
+
+// An item whose layers are to be bounded, or else of those that may have a plan within the cap that
+// of the least bytes; -1: there is none.
+static int lean_item(bd_search *s) {
+  int next = -1;
+  for (int i = 0; i < s->agenda.item_count; i++) {
+    const bd_item *item = &s->agenda.items[i];
+    if (item->batched >= 0 || item->kind == BD_BOUND_DONE || isinf(item->of.seconds)) continue;
+    if (item->kind < BD_BOUND_LAYERS) return i;
+    if (next < 0 || item->of.bytes < s->agenda.items[next].of.bytes) next = i;
+  }
+  return next;
+}
+
+bd_status bd_sweep_lean(bd_search *s) {
+  while (!s->found && !bd_search_is_over(s)) {
+    bd_batch_fill(s, BD_BATCH_WEIGHT, lean_item);
+    if (!s->attempt_count) break;
+    BD_TRY(bd_batch_run(s));
+  }
+  return BD_OK;
+}
+
+bd_status bd_sweep_any(bd_search *s) {
+  if (s->scene.layers_cap_bytes <= 0) return BD_OK;
+  for (int i = 0; i < s->agenda.settings && !bd_search_is_over(s);) {
+    for (int n = 0; n < BD_BATCH_WEIGHT && i < s->agenda.settings; n++)
+      bd_batch_add(s, i++);
+    BD_TRY(bd_batch_run(s));
+  }
+  while (s->solved < ANY_TRIES && !s->found && !bd_search_is_over(s)) {
+    int next = leanest_item(s);
+    if (next < 0) break;
+    bd_batch_add(s, next);
+    BD_TRY(bd_batch_run(s));
+  }
+  return BD_OK;
+}
