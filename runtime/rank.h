@@ -114,10 +114,15 @@ static inline void bd_rt_sum_rows(const double *all, int rows, int count, double
   }
 }
 
+// What a rank holds of an extent that `parts` ranks share, padding included.
+static inline int64_t bd_rt_padded_part(int64_t extent, int parts) {
+  return (extent + parts - 1) / parts;
+}
+
 // Which of `parts` ranks holds what of an extent.
 static inline void bd_rt_part(int64_t extent, int parts, int index, int64_t *start,
                               int64_t *count) {
-  const int64_t part = (extent + parts - 1) / parts;
+  const int64_t part = bd_rt_padded_part(extent, parts);
   *start = part * index < extent ? part * index : extent;
   *count = extent - *start < part ? extent - *start : part;
 }
