@@ -1,0 +1,187 @@
+// Layer problems of real functions never promise more than the lowered functions keep.
+#include "planner/choice/eliminate.h"
+#include "planner/layer/options.h"
+#include "planner/layer/problem.h"
+#include "planner/layer/sketch.h"
+#include "planner/layer/workspace.h"
+#include "tests/unit/planner/support_layer.h"
+#include "tests/unit/random.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static int cut_candidates; // with products in parts
+
+static int64_t held_bytes(const bd_layer_candidate *c) {
+  return c->weight_bytes + c->gradient_bytes + c->optimizer_bytes[1] + c->tape_bytes +
+         c->boundary_bytes + c->passing_bytes;
+}
+
+// Lowering verifies what it makes; the exact seconds and bytes are those of the lowered functions.
+static void hold_bounds(bd_ctx *ctx, const bd_layer_request *request) {
+  bd_layer *layer;
+  bd_layer_candidate *candidates;
+  int count;
+  bd_layer_point fastest = {0}, leanest = {0};
+  assert_int_equal(bd_layer_open(ctx, request, &layer), BD_OK);
+  bool any = bd_layer_price(ctx, layer, 1, 0, 1, &fastest);
+  assert_int_equal(bd_layer_price(ctx, layer, 0, 1, 1, &leanest), any);
+  bd_status status = bd_layer_candidates(ctx, layer, 2, 0, &candidates, &count);
+  bd_diags_print(ctx, stderr, false);
+  assert_int_equal(status, BD_OK);
+  assert_int_equal(count > 0, any);
+  if (any) assert_true(bd_layer_least_bytes(layer) <= leanest.bytes * (1 + 1e-9));
+  for (int k = 0; k < count; k++) {
+    const bd_layer_candidate *c = &candidates[k];
+    double exact =
+        c->forward_seconds + c->backward_seconds + fmin(c->sync_seconds[0], c->sync_seconds[1]) / 2;
+    assert_true(c->proven_seconds > 0);
+    assert_true(fabs(c->proven_seconds - fastest.seconds) <= 1e-9 * fastest.seconds);
+    if (exact < fastest.seconds * (1 - 1e-9))
+      fail_msg("%s in form %d on %d devices, recompute %d: %g seconds, less than the bound of %g",
+               request->function->name, c->form, bd_mesh_devices(&request->cost.mesh),
+               request->recompute, exact, fastest.seconds);
+    assert_true((double)held_bytes(c) >= leanest.bytes * (1 - 1e-9));
+    cut_candidates += c->strategy.parts != NULL;
+  }
+}
+
+// What is priced apart is a bound as well.
+static void hold_apart(bd_ctx *ctx, const bd_layer_request *request) {
+  bd_layer *layer;
+  bd_layer_sketch *sketch;
+  bd_layer_point fastest;
+  assert_int_equal(bd_layer_open(ctx, request, &layer), BD_OK);
+  assert_int_equal(bd_layer_sketch_open(ctx, request, &sketch), BD_OK);
+  double without_weights = bd_layer_sketch_apart(sketch);
+  bd_layer_sketch_weigh(sketch);
+  double apart = bd_layer_sketch_apart(sketch);
+  assert_true(without_weights > 0 && without_weights <= apart);
+  if (bd_layer_price(ctx, layer, 1, 0, 1, &fastest))
+    assert_true(apart <= fastest.seconds * (1 + 1e-9));
+}
+
+static void test_bounds_hold(void **unused) {
+  (void)unused;
+  for (int recompute = -1; recompute <= 1; recompute++) {
+    layer_visit_model("examples/mlp.json", "cpu:1x4", recompute, false, hold_bounds);
+    layer_visit_model("gpt2-tiny", "cpu:1x4", recompute, false, hold_bounds);
+    layer_visit_model("gpt2-tiny", "h100:4x1", recompute, false, hold_bounds);
+    layer_visit_model("llama-tiny", "h100:1x4", recompute, false, hold_bounds);
+  }
+}
+
+enum { DRAWS = 20 };
+static int drawn, offloaded, worst_permille;
+
+static double fullest;
+
+// The workspace is no smaller than the problem says it is at any moment.
+static void hold_workspace(const bd_layer_request *request, const bd_layer_space *space,
+                           const bd_choice_problem *problem, const int *option,
+                           const bd_layer_candidate *c) {
+  const bd_layer_workspace *w = bd_layer_workspace_create(space);
+  for (int m = 0; m < bd_layer_workspace_moments(w); m++) {
+    double bytes = bd_layer_workspace_fixed(w, m);
+    for (int i = 0; i + 1 < problem->nodes; i++)
+      bytes += bd_layer_workspace_added(w, m, i, &space->clusters[i].options[option[i]]);
+    if (bytes > (double)c->workspace_bytes)
+      fail_msg("%s on %d devices, moment %d: a workspace of %lld bytes, the problem says %g",
+               request->function->name, bd_mesh_devices(&request->cost.mesh), m,
+               (long long)c->workspace_bytes, bytes);
+    if (c->workspace_bytes) fullest = fmax(fullest, bytes / (double)c->workspace_bytes);
+  }
+}
+
+static void hold_choice(bd_ctx *ctx, const bd_layer_request *request, const bd_layer_space *space,
+                        const bd_choice_problem *problem, double *const *tape, const int *option) {
+  double seconds, bytes;
+  bd_choice_evaluate(problem, option, &seconds, &bytes);
+  if (!isfinite(seconds)) return;
+  bd_layer_candidate c = {.form = option[space->cluster_count],
+                          .strategy = bd_layer_strategy(ctx, space, option)};
+  bd_status status = bd_layer_measure(ctx, request, &c);
+  bd_diags_print(ctx, stderr, false);
+  assert_int_equal(status, BD_OK);
+  for (int i = 0; i < problem->nodes; i++)
+    bytes += tape[i][option[i]];
+  double exact = c.forward_seconds + c.backward_seconds +
+                 fmin(c.sync_seconds[0], c.sync_seconds[1]) / request->passes;
+  drawn++;
+  offloaded += c.strategy.kept != NULL;
+  if (1000 * seconds / exact > worst_permille) worst_permille = (int)(1000 * seconds / exact);
+  if (seconds > exact * (1 + 1e-9))
+    fail_msg("%s on %d devices: %g seconds, the problem says %g", request->function->name,
+             bd_mesh_devices(&request->cost.mesh), exact, seconds);
+  assert_true(bytes <= (double)held_bytes(&c) * (1 + 1e-9));
+  hold_workspace(request, space, problem, option, &c);
+}
+
+// The best choice when the costs of options are up to twice as high, and the bytes have some price:
+// what it is said to take is no more than what its lowered functions take.
+static void hold_near(bd_ctx *ctx, const bd_layer_request *base) {
+  bd_layer_space space;
+  bd_layer_request wide = *base, *request = &wide;
+  wide.aside = true;
+  bd_choice_problem problem;
+  double **tape;
+  assert_int_equal(bd_layer_space_read(ctx, request, &space), BD_OK);
+  bd_layer_space_enumerate(ctx, &space, NULL);
+  bd_layer_problem(ctx, &space, &problem, &tape);
+  int *option = BD_NEW_ARRAY(ctx->arena, int, problem.nodes);
+  bd_choice_problem noisy = problem;
+  noisy.node = BD_NEW_ARRAY(ctx->arena, bd_choice_node, problem.nodes);
+  for (int i = 0; i < problem.nodes; i++) {
+    noisy.node[i] = problem.node[i];
+    noisy.node[i].cost = BD_NEW_ARRAY(ctx->arena, double, problem.node[i].options);
+  }
+  bd_elimination *e = bd_elimination_create(ctx, &noisy, NULL, -1);
+  static const double prices[] = {0, 1e-12, 1e-10, 1e-8}; // seconds a byte
+  for (int k = 0; e && k < DRAWS; k++) {
+    for (int i = 0; i < problem.nodes; i++)
+      for (int o = 0; o < problem.node[i].options; o++)
+        noisy.node[i].cost[o] = problem.node[i].cost[o] * (1 + (int)random_below(1000) / 1000.0);
+    if (bd_elimination_run(e, 1, prices[k % 4], option))
+      hold_choice(ctx, request, &space, &problem, tape, option);
+  }
+}
+
+static void test_near_choices_are_bounded(void **unused) {
+  (void)unused;
+  layer_visit_model("examples/mlp.json", "cpu:1x4", -1, false, hold_near);
+  layer_visit_model("gpt2-tiny", "h100:4x1", -1, false, hold_near);
+  layer_visit_model("gpt2-tiny", "cpu:1x4", -1, false, hold_near);
+  layer_visit_model("llama-tiny", "h100:1x4", -1, false, hold_near);
+  layer_visit_model("resnet-tiny", "cpu:1x4", -1, false, hold_near);
+  layer_visit_model("unet3d-tiny", "cpu:1x4", -1, false, hold_near);
+  assert_true(drawn > 1000);
+  assert_true(offloaded > 10);
+  assert_true(worst_permille > 900);
+  assert_true(fullest > 0.99);
+}
+
+// What is hidden behind products in parts is never more than the bounds think.
+static void test_parts_are_bounded(void **unused) {
+  (void)unused;
+  cut_candidates = 0;
+  for (int recompute = -1; recompute <= 1; recompute++) {
+    layer_visit_model("gpt2-tiny", "h100:1x4", recompute, true, hold_bounds);
+    layer_visit_model("llama-tiny", "h100:1x4", recompute, true, hold_bounds);
+  }
+  layer_visit_model("gpt2-tiny", "h100:1x4", -1, true, hold_near);
+  layer_visit_model("llama-tiny", "h100:1x4", -1, true, hold_near);
+  layer_visit_model("gpt2-tiny", "h100:1x4", -1, true, hold_apart);
+  layer_visit_model("llama-tiny", "h100:1x4", -1, true, hold_apart);
+  assert_true(cut_candidates > 20);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold),
+                                     cmocka_unit_test(test_near_choices_are_bounded),
+                                     cmocka_unit_test(test_parts_are_bounded)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
