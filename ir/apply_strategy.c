@@ -1,5 +1,6 @@
 // A function pair under a strategy: forms and splits on the forward function, and a backward
 // function that restores what the strategy saves and recomputes the rest.
+#include "ir/free_names.h"
 #include "ir/index.h"
 #include "ir/partition.h"
 #include "ir/parts.h"
@@ -14,11 +15,12 @@ typedef struct applying {
   const bd_function *source;          // train's forward function
   const bd_function *source_backward; // train's, or NULL
   bd_function *backward;
-  bool *needed;    // per forward value: backward or a clone reads it
-  bool *available; // per forward value: restored from the tape or from main
-  bool *cloned;    // per forward op
-  bd_id *held;     // per forward value: the new backward function's value that holds it
-  bd_id *moved;    // per value of the source backward function: its new id
+  bool *needed;        // per forward value: backward or a clone reads it
+  bool *available;     // per forward value: restored from the tape or from main
+  bool *cloned;        // per forward op
+  bd_id *held;         // per forward value: the new backward function's value that holds it
+  bd_id *moved;        // per value of the source backward function: its new id
+  bd_free_names names; // of the backward function
 } applying;
 
 // Loops per mesh axis from a strategy's letters; -1 where the op lacks the letter or may not split
@@ -114,10 +116,10 @@ static void find_closure(applying *a) {
   }
 }
 
-// A name for a forward value that neither backward function uses.
-static const char *fresh_name(const applying *a, const char *name) {
-  while (bd_function_find(a->source_backward, name) != BD_NO_ID ||
-         bd_function_find(a->backward, name) != BD_NO_ID)
+// A name for a forward value that the backward function has not, nor will have of the source one:
+// its own, or that with an ending.
+static const char *fresh_name(applying *a, const char *name) {
+  while (!bd_name_map_add(&a->names.taken, name, -1))
     name = bd_intern_f(a->ctx, "%s.r", name);
   return name;
 }
@@ -264,6 +266,7 @@ static bd_status apply_backward(applying *a, bd_function **out_backward) {
   a->backward->loc = a->source_backward->loc;
   a->held = BD_NEW_ARRAY(a->ctx->arena, bd_id, a->source->value_count);
   a->moved = BD_NEW_ARRAY(a->ctx->arena, bd_id, a->source_backward->value_count);
+  a->names = bd_free_names_of(a->ctx, a->source_backward);
   add_restores(a);
   BD_TRY(add_clones(a));
   BD_TRY(add_gradient_ops(a));

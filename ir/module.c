@@ -83,12 +83,6 @@ bd_type bd_value_local_type(const bd_module *module, const bd_value *value) {
   return bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
 }
 
-bd_id bd_function_find(const bd_function *function, const char *name) {
-  for (bd_id v = 0; v < function->value_count; ++v)
-    if (strcmp(function->values[v].name, name) == 0) return v;
-  return BD_NO_ID;
-}
-
 int bd_ids_find(const bd_id *ids, int count, bd_id id) {
   for (int i = 0; i < count; ++i)
     if (ids[i] == id) return i;

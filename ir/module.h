@@ -198,8 +198,6 @@ bd_type bd_value_local_type(const bd_module *module, const bd_value *value);
 int64_t bd_module_sequence(const bd_module *module);
 // `name` NULL: the next free number.
 bd_id bd_function_add_value(bd_ctx *ctx, bd_function *function, const char *name, bd_type type);
-// The value of a name; BD_NO_ID: none has it.
-bd_id bd_function_find(const bd_function *function, const char *name);
 // Whether a value is a parameter in which every call passes a weight.
 bool bd_function_is_weight(const bd_function *function, bd_id value);
 // Where `id` is among `count` ids; -1: nowhere.
