@@ -1,5 +1,6 @@
 #include "planner/bound/stages.h"
 #include "planner/bound/chain.h"
+#include "planner/step/bound.h"
 #include <math.h>
 
 enum { ROUNDS = 24 };
@@ -17,16 +18,6 @@ typedef struct cut {
   double sum, rest;
 } cut;
 
-// The paths of planner/step/bound.h that are longer the more the stage takes, and the more those
-// after it do.
-static double rest_of(const staging *of, int stage, double seconds, double after) {
-  int others = of->micro_batches - 1;
-  int ahead = bd_schedule_in_flight(BD_SCHEDULE_1F1B, stage, of->stages, of->micro_batches) - 1;
-  if (of->schedule == BD_SCHEDULE_GPIPE) return others * seconds;
-  double rest = (others - ahead / 2.0) * seconds;
-  return others > ahead ? fmax(rest, (others - ahead) * seconds + after) : rest;
-}
-
 // The least sum of a cut whose rest is below `limit`; the rests before it are no more than those of
 // any cut, as they are told by the least that later stages take.
 static cut least_cut(const staging *of, double limit, cut *best) {
@@ -41,7 +32,8 @@ static cut least_cut(const staging *of, double limit, cut *best) {
       if (isinf(after.sum)) continue;
       for (int from = s; from < to && (s > 0 || from == 0); from++) {
         double seconds = of->seconds[bd_stage_cell(layers, s, from, to)];
-        double rest = rest_of(of, s, seconds + of->moves->of_stage[s], after.sum + sent);
+        double rest = bd_step_rest_seconds(of->schedule, s, of->stages, of->micro_batches,
+                                           seconds + of->moves->of_stage[s], after.sum + sent);
         cut *out = &best[s * width + from];
         if (rest >= limit || seconds + after.sum >= out->sum) continue;
         *out = (cut){seconds + after.sum, fmax(after.rest, rest)};

@@ -21,6 +21,12 @@
 double bd_step_most_seconds(bd_schedule schedule, int stage, int stages, int micro_batches,
                             double after_seconds, double rest_seconds);
 
+// What a step takes beside the seconds of all stages at least, as a stage takes `seconds` and those
+// after it `after_seconds`: by the paths that are longer the more of both there are, so that the
+// least of each will do. The inverse of bd_step_most_seconds, which knows the last path as well.
+double bd_step_rest_seconds(bd_schedule schedule, int stage, int stages, int micro_batches,
+                            double seconds, double after_seconds);
+
 // The least seconds of a step whose stages take `sum_seconds` of a micro-batch together, however
 // they share them. For m > p, and for gpipe, that is an equal share: sum (1 + (m - 1)/p).
 double bd_step_least_seconds(bd_schedule schedule, int stages, int micro_batches,

@@ -214,6 +214,9 @@ static void test_bound(void **state) {
       double own = t.stage[s].forward + t.stage[s].backward;
       assert_true(own <= bd_step_most_seconds(t.schedule, s, t.stages, t.micro_batches, after,
                                               seconds * slack - sum));
+      assert_true(sum +
+                      bd_step_rest_seconds(t.schedule, s, t.stages, t.micro_batches, own, after) <=
+                  seconds * slack);
       after += own;
     }
     bool tight = i / 2 % 8 == 0 && (t.micro_batches > t.stages || t.schedule == BD_SCHEDULE_GPIPE);
