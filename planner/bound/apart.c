@@ -35,7 +35,7 @@ static bd_chain_bound bound_form(bd_ctx *ctx, const bd_scene *scene, const bd_se
   for (int r = 0; r < scene->runs->count; r++)
     points[r] = bd_layer_sketch_apart(sketched->sketches[r]);
   bd_moves none = {.sum = 0};
-  bd_chain_bound out = bd_bound_chain(scene, setting, points, &none);
+  bd_chain_bound out = bd_bound_chain(scene, setting, sketched, points, &none);
   out.seconds = fmax(out.seconds, (apart.seconds + apart.again_seconds) * stretch);
   return out;
 }

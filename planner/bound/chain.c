@@ -12,38 +12,69 @@ double bd_bound_step(const bd_scene *scene, int stages, int64_t micro_batch, dou
                                micro_batches_of(scene, micro_batch), sum);
 }
 
-// Whether the chain of layers, of so many seconds each by run, can be cut into the setting's stages
-// so that a step takes no more than the sum of all stages and `rest`: the last stages take as many
-// layers as they can.
-static bool can_cut(const bd_scene *scene, const bd_setting *setting, const double *points,
-                    const bd_moves *moves, double rest) {
-  int run = scene->runs->count - 1, left = scene->runs->runs[run].calls;
-  int micro_batches = micro_batches_of(scene, setting->micro_batch);
+double bd_bound_backward(const bd_setting_layers *layers, int run) {
+  return layers->layers ? bd_layer_backward_seconds(layers->layers[run])
+                        : bd_layer_sketch_backward(layers->sketches[run]);
+}
+
+// The chain of layers, of so many seconds each by run.
+typedef struct chain {
+  const bd_scene *scene;
+  const bd_setting *setting;
+  const bd_setting_layers *layers;
+  const double *points;
+  const bd_moves *moves;
+} chain;
+
+// A stage in the making, from its last layer on.
+typedef struct filling {
+  int stage;
+  double seconds, backward;
+  double most, rest; // seconds that it may take, and what a step may beside all stages
+} filling;
+
+// Takes one more layer of a run if the stage may.
+static bool fill(const chain *c, int run, filling *to) {
+  double seconds = to->seconds + c->points[run],
+         backward = to->backward + bd_bound_backward(c->layers, run);
+  double rest = bd_step_backward_rest_seconds(
+      bd_scene_schedule(c->scene), to->stage, c->setting->stages,
+      micro_batches_of(c->scene, c->setting->micro_batch), seconds, backward);
+  if (seconds > to->most || rest > to->rest) return false;
+  to->seconds = seconds;
+  to->backward = backward;
+  return true;
+}
+
+// Whether the chain can be cut into the setting's stages so that a step takes no more than the sum
+// of all stages and `rest`: the last stages take as many layers as they can.
+static bool can_cut(const chain *c, double rest) {
+  const bd_setting *setting = c->setting;
+  int run = c->scene->runs->count - 1, left = c->scene->runs->runs[run].calls;
+  int micro_batches = micro_batches_of(c->scene, setting->micro_batch);
   double after = 0;
   for (int s = setting->stages - 1; s >= 0; s--) {
-    double filled = moves->of_stage[s],
-           most = bd_step_most_seconds(bd_scene_schedule(scene), s, setting->stages, micro_batches,
-                                       after, rest);
-    while (filled + points[run] <= most) {
-      filled += points[run];
+    filling now = {.stage = s, .seconds = c->moves->of_stage[s], .rest = rest};
+    now.most = bd_step_most_seconds(bd_scene_schedule(c->scene), s, setting->stages, micro_batches,
+                                    after, rest);
+    while (fill(c, run, &now)) {
       if (--left > 0) continue;
       if (run == 0) return true;
-      left = scene->runs->runs[--run].calls;
+      left = c->scene->runs->runs[--run].calls;
     }
-    after += filled;
+    after += now.seconds;
   }
   return false;
 }
 
 // What a step takes beside the sum `total` of its stages, whatever the cut into contiguous stages,
 // to a small fraction; it is `least` at least.
-static double rest_seconds(const bd_scene *scene, const bd_setting *setting, const double *points,
-                           const bd_moves *moves, double total, double least) {
-  int others = micro_batches_of(scene, setting->micro_batch) - 1;
+static double rest_seconds(const chain *c, double total, double least) {
+  int others = micro_batches_of(c->scene, c->setting->micro_batch) - 1;
   double low = least, high = others * total;
   for (int round = 0; round < CUT_ROUNDS; round++) {
     double middle = (low + high) / 2;
-    if (can_cut(scene, setting, points, moves, middle))
+    if (can_cut(c, middle))
       high = middle;
     else
       low = middle;
@@ -52,11 +83,13 @@ static double rest_seconds(const bd_scene *scene, const bd_setting *setting, con
 }
 
 bd_chain_bound bd_bound_chain(const bd_scene *scene, const bd_setting *setting,
-                              const double *points, const bd_moves *moves) {
+                              const bd_setting_layers *layers, const double *points,
+                              const bd_moves *moves) {
+  const chain of = {scene, setting, layers, points, moves};
   double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
   double total = moves->sum;
   for (int r = 0; r < scene->runs->count; r++)
     total += scene->runs->runs[r].calls * points[r];
-  double rest = rest_seconds(scene, setting, points, moves, total, total * (stretch - 1));
+  double rest = rest_seconds(&of, total, total * (stretch - 1));
   return (bd_chain_bound){total + rest, total};
 }

@@ -12,8 +12,13 @@ typedef struct bd_chain_bound {
 } bd_chain_bound;
 
 // `points`: per run, what one of its layers takes at least, with the part of synchronization that
-// falls to a micro-batch; `moves`: what messages take. The layers are in order, so that the step
-// takes what the best cut of their chain into the setting's stages does, or more.
+// falls to a micro-batch; `layers` tell what backward takes of it at least; `moves`: what messages
+// take. The layers are in order, so that the step takes what the best cut of their chain into the
+// setting's stages does, or more.
 bd_chain_bound bd_bound_chain(const bd_scene *scene, const bd_setting *setting,
-                              const double *points, const bd_moves *moves);
+                              const bd_setting_layers *layers, const double *points,
+                              const bd_moves *moves);
+
+// What backward takes of a layer of a run at least, open or sketched.
+double bd_bound_backward(const bd_setting_layers *layers, int run);
 #endif

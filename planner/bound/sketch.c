@@ -90,7 +90,7 @@ static bd_chain_bound bound_sketched(bd_ctx *ctx, const bd_scene *scene, const s
                             of->unpriced + sent};
   double charged = price * bd_room_for_layers(ctx, scene, &of->setting, &of->layers);
   double total = price_sketches(ctx, scene, &of->layers, price, of->enough + charged, points);
-  if (price == 0) return bd_bound_chain(scene, &of->setting, points, &of->moves);
+  if (price == 0) return bd_bound_chain(scene, &of->setting, &of->layers, points, &of->moves);
   return (bd_chain_bound){(total - charged + sent) * of->stretch, of->unpriced + sent};
 }
 

@@ -165,12 +165,22 @@ double bd_layer_sum_seconds(const bd_layer_space *space, int op, int operand,
   return seconds * paid / sums->summands;
 }
 
+static double gradient_seconds(const bd_layer_space *space, int op) {
+  return space->is_sum[op] ? 0
+                           : bd_layer_even_seconds(&space->request->cost, space->backward,
+                                                   space->forward, op, &space->backward_map[op]);
+}
+
 double bd_layer_even_backward_seconds(const bd_layer_space *space, int group) {
-  const bd_function *f = space->backward;
   double seconds = 0;
-  for (int i = 0; i < f->op_count; i++)
-    if (f->ops[i].group == group && !space->is_sum[i])
-      seconds += bd_layer_even_seconds(&space->request->cost, f, space->forward, i,
-                                       &space->backward_map[i]);
+  for (int i = 0; i < space->backward->op_count; i++)
+    if (space->backward->ops[i].group == group) seconds += gradient_seconds(space, i);
+  return seconds;
+}
+
+double bd_layer_least_backward_seconds(const bd_layer_space *space) {
+  double seconds = 0;
+  for (int i = 0; i < space->backward->op_count; i++)
+    seconds += gradient_seconds(space, i);
   return seconds;
 }

@@ -26,4 +26,7 @@ double bd_layer_sum_seconds(const bd_layer_space *space, int op, int operand,
 // Backward ops of a forward op, or with -1 those of none, divided evenly over all ranks; the sums
 // of a value's gradients aside.
 double bd_layer_even_backward_seconds(const bd_layer_space *space, int group);
+
+// All of them together: no choice has a backward function that takes less.
+double bd_layer_least_backward_seconds(const bd_layer_space *space);
 #endif

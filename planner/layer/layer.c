@@ -1,5 +1,6 @@
 #include "planner/layer/layer.h"
 #include "planner/layer/options.h"
+#include "planner/layer/gradient.h"
 #include "planner/layer/state.h"
 #include <math.h>
 #include <string.h>
@@ -19,6 +20,7 @@ bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, bd_layer *
            sizeof(double) * (size_t)problem->node[i].options);
   }
   layer->workspace = bd_layer_workspace_create(&layer->space);
+  layer->backward_seconds = bd_layer_least_backward_seconds(&layer->space);
   *out_layer = layer;
   return BD_OK;
 }
@@ -118,6 +120,10 @@ void bd_layer_hold_workspace(bd_ctx *ctx, bd_layer *layer, int moment, double sh
     for (int o = 0; o < layer->problem.node[i].options; o++)
       layer->held[i][o] = share * workspace_at(layer, moment, i, o);
   }
+}
+
+double bd_layer_backward_seconds(const bd_layer *layer) {
+  return layer->backward_seconds;
 }
 
 double bd_layer_least_bytes(const bd_layer *layer) {

@@ -71,6 +71,9 @@ BD_NODISCARD bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *reques
 bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,
                     int in_flight, bd_layer_point *out_point);
 
+// No choice takes less in backward.
+double bd_layer_backward_seconds(const bd_layer *layer);
+
 // No choice holds fewer bytes.
 double bd_layer_least_bytes(const bd_layer *layer);
 

@@ -1,6 +1,7 @@
 #include "planner/layer/sketch.h"
 #include "planner/layer/apart.h"
 #include "planner/layer/options.h"
+#include "planner/layer/gradient.h"
 #include "planner/layer/problem.h"
 #include "planner/layer/reshard.h"
 #include <math.h>
@@ -9,6 +10,7 @@ struct bd_layer_sketch {
   bd_layer_space space;
   bd_layer_apart apart;
   bd_layer_holding holding;
+  double backward_seconds;
   bd_choice_problem problem; // until there are edges, nodes cost `outer` as well
   double **outer;            // per cluster and option: bd_layer_apart_outer_sums
   bool weighed, listed;
@@ -25,12 +27,17 @@ bd_status bd_layer_sketch_open(bd_ctx *ctx, const bd_layer_request *request,
   sketch->space.reshards = bd_reshards_create(ctx->arena, sketch->space.forward);
   sketch->holding = bd_layer_holding_of(ctx, &sketch->space);
   bd_layer_take_apart(&sketch->space, &sketch->apart);
+  sketch->backward_seconds = bd_layer_least_backward_seconds(&sketch->space);
   *out_sketch = sketch;
   return BD_OK;
 }
 
 double bd_layer_sketch_apart(const bd_layer_sketch *sketch) {
   return sketch->apart.seconds;
+}
+
+double bd_layer_sketch_backward(const bd_layer_sketch *sketch) {
+  return sketch->backward_seconds;
 }
 
 void bd_layer_sketch_weigh(bd_layer_sketch *sketch) {

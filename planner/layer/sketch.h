@@ -14,6 +14,8 @@ BD_NODISCARD bd_status bd_layer_sketch_open(bd_ctx *ctx, const bd_layer_request 
 // first without, and once they are weighed, with what weights take (planner/layer/apart.h).
 double bd_layer_sketch_apart(const bd_layer_sketch *sketch);
 void bd_layer_sketch_weigh(bd_layer_sketch *sketch);
+// Of these, of backward.
+double bd_layer_sketch_backward(const bd_layer_sketch *sketch);
 // Lives as long as the sketch.
 const bd_layer_holding *bd_layer_sketch_holding(const bd_layer_sketch *sketch);
 

@@ -34,7 +34,8 @@ struct bd_layer {
                        // held; no option: not yet known
   int recent_count;    // of all that were, the last of which are remembered, in turn
   bd_priced_point recent[BD_LAYER_RECENT];
-  double least_seconds; // of any choice
+  double least_seconds;    // of any choice
+  double backward_seconds; // of any choice, at least
   int measured_count, measured_capacity;
   const int **measured;            // options that candidates on lists were made of
   struct bd_made_candidate **made; // all candidates (layer/candidate.c); NULL: none yet

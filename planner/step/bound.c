@@ -21,6 +21,14 @@ double bd_step_rest_seconds(bd_schedule schedule, int stage, int stages, int mic
   return others > ahead ? fmax(rest, (others - ahead) * seconds + after_seconds) : rest;
 }
 
+double bd_step_backward_rest_seconds(bd_schedule schedule, int stage, int stages, int micro_batches,
+                                     double seconds, double backward_seconds) {
+  int others = micro_batches - 1,
+      ahead = bd_schedule_in_flight(BD_SCHEDULE_1F1B, stage, stages, micro_batches) - 1;
+  if (schedule == BD_SCHEDULE_GPIPE) return others * seconds;
+  return others * seconds - ahead * (seconds - backward_seconds);
+}
+
 double bd_step_least_seconds(bd_schedule schedule, int stages, int micro_batches,
                              double sum_seconds) {
   double share = 0; // what the stages take together at most, for a rest of 1

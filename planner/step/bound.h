@@ -27,6 +27,12 @@ double bd_step_most_seconds(bd_schedule schedule, int stage, int stages, int mic
 double bd_step_rest_seconds(bd_schedule schedule, int stage, int stages, int micro_batches,
                             double seconds, double after_seconds);
 
+// What a step takes beside the seconds of all stages at least, as stage `stage` takes so many
+// seconds of a micro-batch, of which backward takes so many: the second of these paths, which is
+// longer the more backward takes, and the more forward does.
+double bd_step_backward_rest_seconds(bd_schedule schedule, int stage, int stages, int micro_batches,
+                                     double seconds, double backward_seconds);
+
 // The least seconds of a step whose stages take `sum_seconds` of a micro-batch together, however
 // they share them. For m > p, and for gpipe, that is an equal share: sum (1 + (m - 1)/p).
 double bd_step_least_seconds(bd_schedule schedule, int stages, int micro_batches,
