@@ -59,8 +59,7 @@ static bool is_alike_otherwise(const bd_setting *a, const bd_setting *b) {
   return a->stages == b->stages && bd_mesh_same(&a->mesh, &b->mesh);
 }
 
-// But for the tied form.
-static bool is_same(const bd_setting *a, const bd_setting *b) {
+bool bd_setting_same(const bd_setting *a, const bd_setting *b) {
   return a->micro_batch == b->micro_batch && is_alike_otherwise(a, b);
 }
 
@@ -211,7 +210,7 @@ static bool goes_with(const bd_agenda *a, const bd_item *of, const bd_item *othe
                       int64_t most_bytes) {
   if (other == of) return true;
   if (!is_waiting(other) || other->kind != of->kind ||
-      !is_same(&of->of.setting, &other->of.setting))
+      !bd_setting_same(&of->of.setting, &other->of.setting))
     return false;
   if (isinf(of->of.seconds)) return !most_bytes || other->of.bytes < (double)most_bytes;
   return other->of.seconds < a->best_seconds;
@@ -300,7 +299,8 @@ static bool is_last_of_form(const bd_agenda *a, int item) {
   const bd_setting *setting = &a->items[item].of.setting;
   for (int i = item + 1; i < a->item_count; i++) {
     const bd_setting *other = &a->items[i].of.setting;
-    if (is_same(setting, other) && bd_sharding_equal(&setting->tied_form, &other->tied_form))
+    if (bd_setting_same(setting, other) &&
+        bd_sharding_equal(&setting->tied_form, &other->tied_form))
       return false;
   }
   return true;
@@ -313,7 +313,7 @@ void bd_agenda_take_bytes(bd_agenda *a, const bd_agenda *before) {
     bd_bounded of = {.setting = *setting, .bytes = before->items[i].of.bytes};
     for (int k = 0; k < a->settings; k++) {
       const bd_setting *own = &a->items[k].of.setting;
-      if (!is_same(setting, own)) continue;
+      if (!bd_setting_same(setting, own)) continue;
       a->items[k].kind = BD_BOUND_DONE;
       of.seconds = a->items[k].of.seconds;
     }

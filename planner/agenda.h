@@ -38,6 +38,9 @@ typedef struct bd_agenda {
 // work. `scene` outlives it; items live in ctx->arena. Errors: those of bd_scene_read_work.
 BD_NODISCARD bd_status bd_agenda_open(bd_ctx *ctx, const bd_scene *scene, bd_agenda *out_agenda);
 
+// Whether settings differ in their tied form alone, if at all.
+bool bd_setting_same(const bd_setting *a, const bd_setting *b);
+
 // Whether the setting's mesh has three axes: these are dear and seldom much better.
 bool bd_setting_is_fine(const bd_setting *setting);
 

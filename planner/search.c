@@ -2,6 +2,7 @@
 // ops apart, by sketches of its layers, by its layer problems, and within its memory, before it is
 // solved; the least bound first, until none can beat the incumbent.
 #include "ir/base/clock.h"
+#include "planner/closing.h"
 #include "planner/leaner.h"
 #include "planner/planner.h"
 #include "planner/solver.h"
@@ -23,6 +24,7 @@ static bd_status search_all(bd_search *s) {
   bool late = bd_search_is_late(s);
   BD_TRY(bd_sweep_leanest(s));
   if (late && s->cut == BD_NOT_CUT) s->cut = BD_CUT_BY_TIME;
+  if (!s->scene.request->rough) BD_TRY(bd_search_close(s));
   return s->last ? bd_search_confirm_leanest(s) : BD_OK;
 }
 

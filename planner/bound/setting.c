@@ -9,8 +9,8 @@ int bd_scene_calls_like(const bd_scene *scene, int run) {
 }
 
 // Micro-batches of a step and those that fill and drain the pipeline.
-static int passes_of(const bd_scene *scene, int stages, int64_t micro_batch) {
-  return (int)(scene->request->global_batch / micro_batch) + stages - 1;
+static int passes_of(const bd_scene *scene, const bd_setting *setting) {
+  return (int)(scene->request->global_batch / setting->micro_batch) + setting->stages - 1;
 }
 
 static bool has_tied(const bd_run *run) {
@@ -26,7 +26,7 @@ static bool has_tied(const bd_run *run) {
 }
 
 static bd_layer_request request_of(const bd_scene *scene, const bd_setting *setting, int run,
-                                   const bd_setting_layers *layers) {
+                                   int passes, const bd_setting_layers *layers) {
   const bd_plan_request *request = scene->request;
   return (bd_layer_request){
       .solver = request->solver,
@@ -37,7 +37,7 @@ static bd_layer_request request_of(const bd_scene *scene, const bd_setting *sett
       .form_count = layers->form_count,
       .forms = layers->forms,
       .tied_form = setting->tied_form,
-      .passes = passes_of(scene, setting->stages, setting->micro_batch),
+      .passes = passes,
       .optimizer = request->optimizer,
       .masters = request->masters,
       .zero = request->zero,
@@ -51,7 +51,7 @@ static bd_layer_request request_of(const bd_scene *scene, const bd_setting *sett
 
 bd_layer_request bd_setting_request(const bd_scene *scene, const bd_setting *setting, int run) {
   const bd_setting_layers none = {0};
-  return request_of(scene, setting, run, &none);
+  return request_of(scene, setting, run, passes_of(scene, setting), &none);
 }
 
 // Keeps the forms that constraints allow, the one that splits nothing among them.
@@ -65,7 +65,7 @@ static int allowed_forms(const bd_scene *scene, const bd_setting *setting, int c
 }
 
 // The forms and requests of a setting.
-static void begin(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+static void begin(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int passes,
                   bd_setting_layers *out) {
   int runs = scene->runs->count;
   *out = (bd_setting_layers){.form_count = 0};
@@ -74,7 +74,7 @@ static void begin(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
   out->form_count = allowed_forms(scene, setting, out->form_count, out->forms);
   out->requests = BD_NEW_ARRAY(ctx->arena, bd_layer_request, runs);
   for (int r = 0; r < runs; r++)
-    out->requests[r] = request_of(scene, setting, r, out);
+    out->requests[r] = request_of(scene, setting, r, passes, out);
 }
 
 int bd_setting_tied_forms(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
@@ -101,9 +101,10 @@ static const bd_setting_layers *made_before(const bd_scene *scene, int run,
   return share_tied && !has_tied(&scene->runs->runs[run]) ? share_tied : NULL;
 }
 
-bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                          const bd_setting_layers *share_tied, bd_setting_layers *out) {
-  begin(ctx, scene, setting, out);
+bd_status bd_setting_open_among(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                                int passes, const bd_setting_layers *share_tied,
+                                bd_setting_layers *out) {
+  begin(ctx, scene, setting, passes, out);
   out->layers = BD_NEW_ARRAY(ctx->arena, bd_layer *, scene->runs->count);
   for (int r = 0, of; r < scene->runs->count; r++) {
     const bd_setting_layers *made = made_before(scene, r, out, share_tied, &of);
@@ -115,9 +116,14 @@ bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
   return BD_OK;
 }
 
+bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                          const bd_setting_layers *share_tied, bd_setting_layers *out) {
+  return bd_setting_open_among(ctx, scene, setting, passes_of(scene, setting), share_tied, out);
+}
+
 bd_status bd_setting_sketch(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                             const bd_setting_layers *share_tied, bd_setting_layers *out) {
-  begin(ctx, scene, setting, out);
+  begin(ctx, scene, setting, passes_of(scene, setting), out);
   out->sketches = BD_NEW_ARRAY(ctx->arena, bd_layer_sketch *, scene->runs->count);
   for (int r = 0, of; r < scene->runs->count; r++) {
     const bd_setting_layers *made = made_before(scene, r, out, share_tied, &of);

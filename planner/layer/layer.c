@@ -1,6 +1,6 @@
 #include "planner/layer/layer.h"
-#include "planner/layer/options.h"
 #include "planner/layer/gradient.h"
+#include "planner/layer/options.h"
 #include "planner/layer/state.h"
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "planner/layer/sketch.h"
 #include "planner/layer/apart.h"
-#include "planner/layer/options.h"
 #include "planner/layer/gradient.h"
+#include "planner/layer/options.h"
 #include "planner/layer/problem.h"
 #include "planner/layer/reshard.h"
 #include <math.h>

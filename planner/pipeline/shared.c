@@ -114,6 +114,30 @@ int bd_shared_uses(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting
   return list.count;
 }
 
+// Whether the first and the last layer use the weight, and no other.
+static bool is_of_ends(const bd_model_runs *runs, const shared_weight *weight) {
+  int last = runs->count - 1;
+  return runs->calls > 1 && runs->runs[0].calls == 1 && runs->runs[last].calls == 1 &&
+         weight->each[0] > 0 && weight->each[last] > 0 &&
+         weight->each[0] + weight->each[last] == weight->uses;
+}
+
+double bd_shared_tie_seconds(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting) {
+  bd_cost_model model = {scene->cluster, setting->mesh, setting->micro_batch};
+  shared_list list = find_shared(ctx, scene);
+  double seconds = 0;
+  for (int w = 0; w < list.count && setting->stages > 1; w++) {
+    const shared_weight *shared = &list.items[w];
+    bd_type wide = *shared->type;
+    wide.dtype = bd_dtype_wide(wide.dtype);
+    bd_tie tie = {0, 0, setting->stages - 1,
+                  bd_cost_local_bytes(&model, &wide, &setting->tied_form)};
+    if (is_of_ends(scene->runs, shared) && shared->gradients == shared->uses)
+      seconds += bd_step_end_tie_seconds(&model, 0, 1, &tie);
+  }
+  return seconds;
+}
+
 // Of a step's end, what a use of a weight takes less where the stage has another one already.
 static double spared_seconds(const bd_scene *scene, const bd_setting *setting, const bd_type *type,
                              bool zero) {

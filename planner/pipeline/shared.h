@@ -20,6 +20,10 @@ typedef struct bd_shared_use {
 int bd_shared_uses(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                    bd_shared_use **out_uses);
 
+// Seconds that a step's end takes more on the first and on the last of several stages, for weights
+// that the first and the last layer share with each other alone: their gradients go there and back.
+double bd_shared_tie_seconds(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting);
+
 // Takes shared weights and their states out of the runs' candidates, which become copies, and into
 // `problem`: candidates were measured as if each had the weight to itself. Lives in ctx->arena.
 void bd_shared_set_apart(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,

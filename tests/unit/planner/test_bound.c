@@ -4,6 +4,7 @@
 #include "ir/memory.h"
 #include "ir/pass.h"
 #include "planner/attempt.h"
+#include "planner/bound/slowest.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -128,6 +129,19 @@ static int hold_cutoffs(trial *t, const bd_setting *setting, const bd_attempt *f
   return reached;
 }
 
+static int slowest, raised;
+
+// Nor is the plan faster than what its slowest stage takes with all that follows the passes.
+static void hold_slowest(trial *t, const bd_bounded *tied, const bd_attempt *found) {
+  bd_bounded of = *tied;
+  if (!found->fits || tied->setting.stages == 1) return;
+  assert_int_equal(bd_bound_slowest(t->ctx, &t->scene, 1, &of), BD_OK);
+  assert_true(of.seconds >= tied->seconds);
+  hold_bound(t, &of, found, t->scene.cap_bytes);
+  slowest++;
+  raised += of.seconds > tied->seconds * 1.02;
+}
+
 static int sketched, near_sketched;
 
 static void hold_sketch(trial *t, const bd_setting *setting, const bd_attempt *layers,
@@ -152,6 +166,7 @@ static void hold_setting(trial *t, const bd_setting *setting) {
                leanest = attempt(t, tied, 1, BD_ATTEMPT_SOLVE, 1);
     assert_true(fastest.fits && leanest.lacks);
     hold_bound(t, tied, &fastest, INT64_MAX / 4);
+    hold_slowest(t, tied, &fastest);
     int64_t most = bd_attempt_plan_bytes(&fastest.fastest), least = leanest.leanest_bytes;
     for (int c = 0; c < CAPS; c++) {
       int64_t cap_bytes = least + (most - least) * c / CAPS;
@@ -216,6 +231,7 @@ static void hold_tight(trial *t, const bd_bounded *tied) {
     double library = (double)(t->scene.cap_bytes - t->scene.layers_cap_bytes);
     assert_true(room.bounded->bytes + library <= (double)leanest.leanest_bytes * (1 + 1e-9));
     hold_bound(t, room.bounded, &solved, cap_bytes);
+    hold_slowest(t, room.bounded, &solved);
     hold_shortage(t, &tied->setting, &solved, cap_bytes);
     if (!solved.fits) continue;
     double free_seconds;
@@ -339,11 +355,47 @@ static void test_messages_between_stages(void **unused) {
   bd_ctx_destroy(t.ctx);
 }
 
+// All tied forms of settings of several stages, whose ends are long where links are slow: of shared
+// weights between the first stage and the last, and of every weight among few micro-batches.
+static void hold_ends(const char *model, const char *cluster, int64_t sequence, int schedule) {
+  trial t;
+  open_trial(&t, model, cluster, sequence);
+  t.request.schedule = schedule;
+  int devices = bd_cluster_devices(&t.cluster);
+  for (int stages = 2; stages <= devices && stages <= t.runs.calls; stages *= 2)
+    for (int64_t micro_batch = 1; micro_batch <= GLOBAL_BATCH; micro_batch *= 2) {
+      bd_setting setting = {stages, {1, {devices / stages}}, micro_batch, bd_sharding_replicated()};
+      bd_bounded of = {.setting = setting};
+      bd_attempt open = attempt(&t, &of, 1, BD_ATTEMPT_LAYERS, INT64_MAX / 4);
+      bd_bounded *together =
+          bd_arena_copy(t.ctx->arena, open.bounded, open.bounded_count, sizeof *together);
+      assert_int_equal(bd_bound_slowest(t.ctx, &t.scene, open.bounded_count, together), BD_OK);
+      for (int i = 0; i < open.bounded_count; i++) {
+        bd_attempt found = attempt(&t, &open.bounded[i], 1, BD_ATTEMPT_SOLVE, INT64_MAX / 4);
+        hold_slowest(&t, &open.bounded[i], &found);
+        hold_bound(&t, &together[i], &found, INT64_MAX / 4);
+      }
+    }
+  bd_ctx_destroy(t.ctx);
+}
+
+static void test_bounds_of_the_slowest_stage(void **unused) {
+  (void)unused;
+  slowest = raised = 0;
+  hold_ends("gpt2-tiny", "rtx-4090:2x2", 16, -1);
+  hold_ends("gpt2-tiny", "h100:4x2", 16, BD_SCHEDULE_GPIPE);
+  hold_ends("llama-tiny", "cpu:2x4", 16, -1);
+  hold_ends("resnet-tiny", "rtx-4090:1x4", 0, -1);
+  hold_ends("unet3d-tiny", "cpu:1x4", 0, BD_SCHEDULE_GPIPE);
+  assert_true(slowest > 30 && raised > 10);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold_under_caps),
                                      cmocka_unit_test(test_bounds_hold_where_rows_are_made_again),
                                      cmocka_unit_test(test_bounds_hold_under_tight_caps),
                                      cmocka_unit_test(test_bounds_of_parts_and_apart),
+                                     cmocka_unit_test(test_bounds_of_the_slowest_stage),
                                      cmocka_unit_test(test_messages_between_stages)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,6 +45,7 @@ static void hold_bounds(bd_ctx *ctx, const bd_layer_request *request) {
       fail_msg("%s in form %d on %d devices, recompute %d: %g seconds, less than the bound of %g",
                request->function->name, c->form, bd_mesh_devices(&request->cost.mesh),
                request->recompute, exact, fastest.seconds);
+    assert_true(c->backward_seconds >= bd_layer_backward_seconds(layer) * (1 - 1e-9));
     assert_true((double)held_bytes(c) >= leanest.bytes * (1 - 1e-9));
     cut_candidates += c->strategy.parts != NULL;
   }

@@ -1,0 +1,20 @@
+// What a step takes at least where all that follows its passes is told of one stage.
+//
+// With t a micro-batch's seconds on a stage, b of them in backward, y what the stage does once a
+// step, k its micro-batches in flight, m micro-batches, and S the sum of t over all stages, a step
+// takes, for every stage (planner/step/bound.h),
+//   S + (m - 1 - (k - 1)/2) t + y   and   S + (m - k) t + (k - 1) b + y,
+// by gpipe S + (m - 1) t + y. The first and the last stage, where their layers share weights, have
+// that in common in y; it follows the passes of any other stage as well. bd_bound_layers spreads
+// the step's end over all stages instead, and so needs one choice for each layer. Here layers are
+// chosen for every term by itself: what is not the stage's own is at its fastest, however long its
+// end.
+#ifndef BD_PLANNER_BOUND_SLOWEST_H
+#define BD_PLANNER_BOUND_SLOWEST_H
+#include "planner/bound/bound.h"
+
+// Raises `seconds` of settings of several stages that differ in their tied form alone, whatever
+// they hold.
+BD_NODISCARD bd_status bd_bound_slowest(bd_ctx *ctx, const bd_scene *scene, int count,
+                                        bd_bounded *bounded);
+#endif
