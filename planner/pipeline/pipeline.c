@@ -5,6 +5,7 @@
 #include "planner/pipeline/measure.h"
 #include "planner/pipeline/program.h"
 #include "planner/pipeline/refill.h"
+#include "planner/pipeline/shift.h"
 #include "planner/step/path.h"
 #include <math.h>
 
@@ -15,6 +16,7 @@ enum {
   COLUMN_LIMIT = 400, // of integer programs that are still tried
   EXACT_LIMIT = 180,  // of those that are solved to the last digit
   PATH_ROUNDS = 24,
+  FEW_FACTOR = 4,       // micro-batches to a stage, below which boundaries are moved
   PATH_CELLS = 1 << 18, // stages times micro-batches, for paths to be looked for
 };
 // By how much solutions of larger programs must be better than what was constructed.
@@ -130,6 +132,12 @@ static bd_status solve_without_skips(bd_ctx *ctx, const bd_pipeline_problem *pro
   return BD_OK;
 }
 
+// Whether a step may be much longer than its slowest stage tells. Programs know nothing of skips.
+static bool is_order_uneven(const bd_pipeline_problem *problem) {
+  return !problem->rough && !problem->skip_count && problem->stages > 1 &&
+         problem->micro_batches < FEW_FACTOR * problem->stages;
+}
+
 bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, double limit_seconds,
                             double cutoff, bd_pipeline *out) {
   bool constructed = construct(ctx, problem, out);
@@ -137,6 +145,7 @@ bd_status bd_pipeline_solve(bd_ctx *ctx, const bd_pipeline_problem *problem, dou
     *out = (bd_pipeline){.optimal = true, .seconds = INFINITY, .bound = INFINITY};
     return BD_OK;
   }
+  if (constructed && is_order_uneven(problem)) bd_pipeline_shift(ctx, problem, out);
   const double *price = out->price;
   if (out->seconds >= cutoff) *out = (bd_pipeline){.seconds = INFINITY, .bound = -INFINITY};
   if (problem->rough && constructed) return BD_OK;

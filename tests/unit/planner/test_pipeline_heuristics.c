@@ -4,6 +4,7 @@
 #include "planner/pipeline/core.h"
 #include "planner/pipeline/label.h"
 #include "planner/pipeline/refill.h"
+#include "planner/pipeline/shift.h"
 #include "tests/unit/planner/support_pipeline.h"
 #include "tests/unit/random.h"
 #include <math.h>
@@ -130,6 +131,34 @@ static bool check_refill(bd_ctx *ctx, const bd_pipeline_problem *p, double best)
   return after.seconds < before.seconds;
 }
 
+// Boundaries that are moved make no step longer, and some shorter.
+static void test_shift(void **unused) {
+  (void)unused;
+  int several = 0, shorter = 0;
+  for (int trial = 0; trial < TRIALS; trial++) {
+    begin_trial(77u, trial);
+    bd_ctx *ctx = bd_ctx_create();
+    bd_pipeline_problem p = random_pipeline(ctx);
+    pipeline_best open = enumerate_pipelines(&p);
+    if (random_below(2) && isfinite(open.leanest_bytes))
+      p.cap_bytes = (int64_t)(1.1 * open.leanest_bytes);
+    double best = enumerate_pipelines(&p).fastest_seconds;
+    bd_pipeline before, after;
+    bd_pipeline_construct(ctx, &p, &before);
+    if (p.stages > 1 && before.feasible) {
+      bd_pipeline_refill(ctx, &p, &before);
+      after = before;
+      bd_pipeline_shift(ctx, &p, &after);
+      assert_true(after.seconds <= before.seconds && after.seconds >= best * (1 - 1e-9));
+      check_found(&p, &after, best);
+      several++;
+      shorter += after.seconds < before.seconds;
+    }
+    bd_ctx_destroy(ctx);
+  }
+  assert_true(several > TRIALS / 8 && shorter > several / 40);
+}
+
 // From constructions, and of one stage from nothing: what fits is found, and mostly the best of it.
 static void test_refill(void **unused) {
   (void)unused;
@@ -205,7 +234,7 @@ static void test_estimates(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_labels), cmocka_unit_test(test_core),
-                                     cmocka_unit_test(test_refill),
+                                     cmocka_unit_test(test_shift), cmocka_unit_test(test_refill),
                                      cmocka_unit_test(test_estimates)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
