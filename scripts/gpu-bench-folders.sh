@@ -38,8 +38,14 @@ folder() {
     *) printf '%s\n' --data data.txt --tokenizer bytes --seed 5 --lr 1e-4 >"$to/check/options" ;;
   esac
   if [ "$name" = resnet-50 ]; then
-    [ -e "$data/images" ] || { cc -std=c11 -O1 -o "$data/samples" "$root/tests/support/samples.c" -lm && "$data/samples" "$data/images" 3,224,224; }
-    cp "$data/images" "$to/check/data.safetensors"
+    # 37 MB, which are one file of several names where that can be.
+    images=$(find "$out" -path "$out/resnet-50-*/check/data.safetensors" | head -n 1)
+    if [ -z "$images" ]; then
+      cc -std=c11 -O1 -o "$data/samples" "$root/tests/support/samples.c" -lm
+      "$data/samples" "$to/check/data.safetensors" 3,224,224
+    else
+      ln "$images" "$to/check/data.safetensors" 2>/dev/null || cp "$images" "$to/check/data.safetensors"
+    fi
   else
     cp "$data/words.txt" "$to/check/data.txt"
   fi

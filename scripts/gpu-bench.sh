@@ -12,7 +12,7 @@
 #   bytes OPS N        of folders that measure kernels: what the instruction with these ops reads and writes
 # Each program trains --steps (30), of which the first fifth is left out; its tokens/s are those of the median step. Its matrix products are
 # tuned before the first step (--tune), anew for each folder. A run may
-# take --seconds (1200). COMMAND is called with a work's name, its micro-batch and the number of steps, in the same run, and prints
+# take --seconds (1200). COMMAND is called once with a work's name, its micro-batch and the number of steps, in the same run, and prints
 # `tokens_per_second X` and `peak_bytes N` as its last two lines, or ends with a status, when there is no figure. For curves it is
 # called with `--curve WEIGHTS TEXT SEED` behind these and prints `loss X` for each step: with the program's seed, and with the next one;
 # the program's losses must be as close to the first as the second are, both on average. Kernels are
@@ -49,6 +49,7 @@ measure_copy() {
   cc -O2 -I"$CUDA_HOME/include" -o "$work/copy" "$here/gpu-copy.c" -L"$CUDA_HOME/lib64" -Wl,-rpath,"$CUDA_HOME/lib64" -lcudart \
     >"$work/copy.log" 2>&1 && copy_rate=$("$work/copy" 2>>"$work/copy.log") || copy_rate=''
   is_number "$copy_rate" || copy_rate=''
+  [ -n "$copy_rate" ] || echo "gpu-bench.sh: the rate of copies is not known: $(tail -n 1 "$work/copy.log")" >&2
 }
 
 # METRICS -> "tokens/s MFU power clock" of the median step; what is not known is null.
@@ -89,6 +90,7 @@ measure() {
     verdict="ended with status $ended: $(last_words)"
     return
   fi
+  say_libraries
   result=$(median_step "$work/metrics.jsonl")
   read -r rate mfu power clock <<END
 $result
@@ -116,14 +118,21 @@ kernel_shares() {
   ' "$1/check/work" "$work/profile.json" | sort
 }
 
-# Sets base_rate and base_bytes for a work and micro-batch.
+# Why the baseline gave nothing.
+say_baseline() { echo "gpu-bench.sh: the baseline of $1 ends with status $2: $(tail -n 1 "$work/base.log")" >&2; }
+
+# Sets base_rate and base_bytes for a work and micro-batch, which is measured once.
 measure_baseline() {
   base_rate=null base_bytes=null
   [ -n "$baseline" ] && [ "$1" != kernels ] || return
-  if timeout -k 10 "$seconds" sh -c "$baseline \"\$@\"" baseline "$1" "$2" "$steps" >"$work/base" 2>"$work/base.log"; then
-    base_rate=$(sed -n 's/^tokens_per_second //p' "$work/base" | tail -1)
-    base_bytes=$(sed -n 's/^peak_bytes //p' "$work/base" | tail -1)
+  figures=$work/base-$1-$2
+  if [ ! -e "$figures" ]; then
+    timeout -k 10 "$seconds" sh -c "$baseline \"\$@\"" baseline "$1" "$2" "$steps" >"$work/base" 2>"$work/base.log" && ended=0 || ended=$?
+    [ $ended -eq 0 ] || { say_baseline "$1 at $2 samples" $ended; : >"$work/base"; }
+    mv "$work/base" "$figures"
   fi
+  base_rate=$(sed -n 's/^tokens_per_second //p' "$figures" | tail -1)
+  base_bytes=$(sed -n 's/^peak_bytes //p' "$figures" | tail -1)
   is_number "$base_rate" || base_rate=null
   is_number "$base_bytes" || base_bytes=null
 }
@@ -150,7 +159,7 @@ measure_curve() {
   for turn in 0 1; do
     timeout -k 10 "$seconds" sh -c "$baseline \"\$@\"" baseline "$(told "$out" name)" "$(told "$out" micro_batch)" "$length" \
       --curve "$work/start.safetensors" "$text" $((seed + turn)) >"$work/curve.$turn" 2>"$work/base.log" ||
-      { verdict='the baseline has no curve'; return; }
+      { say_baseline "the curve" $?; verdict='the baseline has no curve'; return; }
   done
   result=$(distances "$work/metrics.jsonl" "$work/curve.0" "$work/curve.1")
   read -r difference noise <<END
@@ -192,8 +201,11 @@ for out; do
   write_rows || exit 1
   [ "$rate" != null ] || continue
   printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$name" "$counted" "$mfu" "$base_rate" "$(told "$out" reach)" "$(told "$out" reach_mfu)" >>"$work/works"
-  if [ -n "$(told "$out" bytes)" ] && [ -n "$copy_rate" ]; then
+  [ -n "$(told "$out" bytes)" ] || continue
+  if [ -n "$copy_rate" ]; then
     kernel_shares "$out" | sed "s/\$/	$(told "$out" reach_copy)/" >>"$work/kernels"
+  else
+    failed=$((failed + 1)) # nothing to compare its kernels with
   fi
 done
 

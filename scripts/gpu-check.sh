@@ -97,6 +97,7 @@ check() {
     verdict="ended with status $ended: $(last_words)"
     return
   fi
+  say_libraries
   result=$(compare_losses "${expect:-$out/check/expected.jsonl}" "$work/metrics.jsonl")
   difference=${result%% *}
   if ! is_number "$difference"; then verdict=$result difference=''; return; fi

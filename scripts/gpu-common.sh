@@ -117,6 +117,15 @@ run_ranks() {
   return $status
 }
 
+# Says what attention and convolutions of the program that has run are done by, where that is not what the one before had: those
+# that are not cuDNN's are slow, and nothing else tells.
+libraries=''
+say_libraries() {
+  now=$(grep -E '^braid: (attention|convolutions|attention and convolutions) by ' "$work/log" | head -n 1)
+  [ -z "$now" ] || [ "$now" = "$libraries" ] || echo "$now"
+  libraries=${now:-$libraries}
+}
+
 # Why a program has ended: the last of its lines that tells no step and not what it uses.
 last_words() { grep -vE '^(step |MFU: |braid: (attention|convolutions|attention and convolutions) by )' "$work/log" | tail -n 1; }
 

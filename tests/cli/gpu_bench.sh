@@ -83,15 +83,27 @@ printf 'reach_copy 0.85\nbytes layernorm 900\nbytes add, gelu 850\nbytes gone 1\
 folder dead other 1 1 11 </dev/null
 
 # The median of the steps behind the first fifth; each work at its best micro-batch, the baseline at its own.
-printf '#!/bin/sh\ncase "$1 $2 $3" in "gpt 2 10") echo tokens_per_second 9 ;; "gpt 8 10") exit 1 ;; esac\necho peak_bytes 8192\n' >base
+printf '#!/bin/sh\ncase "$1 $2 $3" in "gpt 2 10") echo tokens_per_second 9 ;; "gpt 8 10") echo no such thing >&2; exit 1 ;; esac\necho peak_bytes 8192\n' >base
 chmod +x base
 run 0 --baseline "$work/base" small large
 says '^small  *2  *8  *0.6400  *4096  *5000  *9  *0.889  ok$'
 says '^large  *8  *10  *0.8000  *4096  *5000  *null  *null  ok$'
 says '^gpt  *10  *9  *1.111  *0.8000  ok$'
 holds 'works[0].ratio = 1.111' 'folders[0].baseline_peak_bytes = 8192' 'folders[0].power_watts = 600' 'copy_bytes_per_second = 1000'
+says 'the baseline of gpt at 8 samples ends with status 1: no such thing$'
 run 1 --baseline "$work/base" small
 says '^gpt .* below 1.10 of the baseline$'
+
+# A work and micro-batch of the baseline is measured once, and what changes of the programs' libraries is said.
+sed -i '/^exit/i echo "braid: attention by generated kernels: libcudnn.so.9 is not found"' small/program
+cp -r small again
+sed "2i echo measured >>'$work/measured'" base >counting
+chmod +x counting
+run 1 --baseline "$work/counting" small again
+[ "$(wc -l <measured)" = 1 ] || fail 'the baseline was measured twice'
+says '^again  *2  *8  *0.6400  *4096  *5000  *9  *0.889  ok$'
+[ "$(grep -c 'attention by generated kernels' log)" = 1 ] || fail 'what attention is done by is not said once'
+rm -r again
 echo most_bytes 0.4 >>small/check/work
 run 1 --baseline "$work/base" small
 says '^small .* does not count: arena above 0.4 of the baseline.s peak$'
@@ -132,6 +144,9 @@ says 'ended with status 11'
 run 2
 run 2 --no-such-option small
 run 2 --steps 0 small
+sed -i "s/^printf .*echo 1e3.*/exit 1/" fake/cc
+run 1 kernels
+says 'the rate of copies is not known'
 rm small/check/work
 run 2 small
 says 'has no check/work'

@@ -115,6 +115,7 @@ printf '{"step": 1, "loss": 5.5}\n' >short.jsonl
 run 1 --expect short.jsonl good
 says 'step 2 is not expected'
 run 0 alike
+says '^braid: attention by cuDNN 9.19.0$'
 run 1 apart
 says 'losses with BRAID_CUDNN=0 differ by 0.04'
 
