@@ -38,4 +38,15 @@ await_fake
 [[ " ${statuses[*]} " == *" 99 "* ]] || fail "collectives of two sizes are not seen: ${statuses[*]}"
 grep -qh 'calls it with count' data/log.* || fail "collectives of two sizes are not told: $(cat data/log.*)"
 
+# A kernel that reads or writes 16 bytes at once where they are no multiple of 16, which ends a GPU's work.
+plan_model odd "$model" 1 1 1 8 1f1b - none -
+build_fake odd
+sed -i '0,/\(bd_rt_launch(.*(char \*\[\]){\)/s//\14 + (char *)/' odd/stage0.c
+grep -q '{4 + (char \*)' odd/stage0.c || fail 'the program was not changed'
+link_fake odd
+start_fake odd 1 0 --steps 1
+await_fake
+[ "${statuses[*]}" != 0 ] || fail 'an odd address is not seen'
+grep -qh 'an address is no multiple' odd/log.* || fail "an odd address is not told: $(cat odd/log.*)"
+
 finish

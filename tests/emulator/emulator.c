@@ -149,6 +149,10 @@ int emulate_blocks(void) {
   return now.grid.blocks;
 }
 
+void emulate_judge_addresses(uint64_t odd) {
+  if (odd) fail("an address is no multiple of what is read or written there", now.current);
+}
+
 void emulate_barrier(void) {
   emulate_wait(AT_BARRIER);
 }

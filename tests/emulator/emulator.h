@@ -13,6 +13,7 @@
 #ifndef EMULATOR_H
 #define EMULATOR_H
 #include <stdbool.h>
+#include <stdint.h>
 
 enum { EMULATE_WARP = 32, EMULATE_MAX_THREADS = 1024 };
 
@@ -28,8 +29,9 @@ typedef void (*emulate_kernel)(void *first, void *second, void *third);
 
 // Runs `kernel` on every thread of the grid. `arguments`: the address of each parameter's value, as
 // cuLaunchKernel takes them. One launch runs at a time; others wait. A kernel whose threads part
-// ways (a barrier or shuffle that some thread of the block or warp never reaches) ends the program
-// with a message and abort().
+// ways (a barrier or shuffle that some thread of the block or warp never reaches), or read or write
+// at addresses that are no multiples of what they move at once, ends the program with a message and
+// abort().
 void emulate_launch(emulate_kernel kernel, emulate_grid grid, void *const arguments[3]);
 
 // What lowered kernels call.
@@ -38,6 +40,7 @@ int emulate_threads(void);
 int emulate_block(void);
 int emulate_blocks(void);
 void emulate_barrier(void);
+void emulate_judge_addresses(uint64_t odd); // bits of addresses below the accesses' alignment
 // The word of lane (own lane XOR distance); `bounds` is 31.
 int emulate_exchange(int mask, int word, int distance, int bounds);
 #endif

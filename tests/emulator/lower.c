@@ -87,6 +87,57 @@ static void spoil_shared_memory(LLVMModuleRef module) {
       LLVMSetInitializer(g, not_a_number(LLVMGlobalGetValueType(g)));
 }
 
+// Gathers in `odd` the bits of an access's address that a multiple of its width has not. The host
+// reads and writes there all the same.
+static void watch_address(LLVMBuilderRef b, LLVMTypeRef word, LLVMValueRef access,
+                          LLVMValueRef odd) {
+  const unsigned alignment = LLVMGetAlignment(access);
+  const unsigned operand = LLVMGetInstructionOpcode(access) == LLVMStore;
+  LLVMPositionBuilderBefore(b, access);
+  LLVMValueRef address = LLVMBuildPtrToInt(b, LLVMGetOperand(access, operand), word, "");
+  LLVMValueRef bits = LLVMBuildAnd(b, address, LLVMConstInt(word, alignment - 1, 0), "");
+  bits = LLVMBuildOr(b, LLVMBuildLoad2(b, word, odd, ""), bits, "");
+  LLVMBuildStore(b, bits, odd);
+  LLVMSetAlignment(access, 1);
+}
+
+// Looks at them where the thread ends.
+static void judge(LLVMBuilderRef b, LLVMTypeRef word, LLVMValueRef end, LLVMValueRef odd,
+                  LLVMValueRef judge_addresses) {
+  LLVMPositionBuilderBefore(b, end);
+  LLVMValueRef bits = LLVMBuildLoad2(b, word, odd, "");
+  LLVMBuildCall2(b, LLVMGlobalGetValueType(judge_addresses), judge_addresses, &bits, 1, "");
+}
+
+static void watch_addresses(LLVMValueRef function, LLVMTypeRef word, LLVMValueRef judge_addresses) {
+  LLVMBuilderRef b = LLVMCreateBuilderInContext(LLVMGetTypeContext(word));
+  const LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(function);
+  LLVMValueRef first = LLVMGetFirstInstruction(entry), next;
+  LLVMPositionBuilderBefore(b, first);
+  LLVMValueRef odd = LLVMBuildAlloca(b, word, "");
+  LLVMBuildStore(b, LLVMConstInt(word, 0, 0), odd);
+  for (LLVMBasicBlockRef block = entry; block; block = LLVMGetNextBasicBlock(block))
+    for (LLVMValueRef i = block == entry ? first : LLVMGetFirstInstruction(block); i; i = next) {
+      next = LLVMGetNextInstruction(i);
+      if (LLVMGetInstructionOpcode(i) == LLVMRet)
+        judge(b, word, i, odd, judge_addresses);
+      else if (LLVMIsALoadInst(i) || LLVMIsAStoreInst(i))
+        watch_address(b, word, i, odd);
+    }
+  LLVMDisposeBuilder(b);
+}
+
+// A GPU ends the work of a kernel that reads or writes at an address that is no multiple of what it
+// reads or writes at once.
+static void watch_all_addresses(LLVMModuleRef module) {
+  LLVMContextRef llvm = LLVMGetModuleContext(module);
+  LLVMTypeRef word = LLVMInt64TypeInContext(llvm);
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(llvm), &word, 1, 0);
+  LLVMValueRef judge_addresses = LLVMAddFunction(module, "emulate_judge_addresses", type);
+  for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
+    if (!LLVMIsDeclaration(f)) watch_addresses(f, word, judge_addresses);
+}
+
 static char *write_object(LLVMModuleRef module, const char *object_path) {
   const char *triple = "x86_64-pc-linux-gnu";
   char *detail = NULL;
@@ -121,6 +172,7 @@ static char *lower(LLVMModuleRef module, const char *object_path) {
   if (message) return message;
   make_host_functions(module);
   spoil_shared_memory(module);
+  watch_all_addresses(module);
   return write_object(module, object_path);
 }
 
