@@ -43,14 +43,17 @@ static void start_threads(bd_rt *rt) {
   rt->pool = bd_rt_pool_create(rt->threads, 0);
 }
 
-// Memory that NCCL can map for other ranks, where there are others.
+// Memory that NCCL can map for other ranks, where there are others. Ranks that share GPUs map none:
+// there any memory will do where the driver gives NCCL none.
 static int take(const bd_rt *rt, void **arena, size_t bytes) {
-  if (rt->ranks > 1) return ncclMemAlloc(arena, bytes) == ncclSuccess;
-  return cudaMalloc(arena, bytes) == cudaSuccess;
+  bd_rt_device *const device = rt->device;
+  device->nccl_gave_arena = rt->ranks > 1 && ncclMemAlloc(arena, bytes) == ncclSuccess;
+  if (device->nccl_gave_arena) return 1;
+  return (rt->ranks == 1 || !device->masks_here) && cudaMalloc(arena, bytes) == cudaSuccess;
 }
 
 static void free_arena(bd_rt *rt) {
-  if (rt->ranks > 1)
+  if (rt->device->nccl_gave_arena)
     bd_cuda_accept(rt, ncclMemFree(rt->arena), "ncclMemFree");
   else
     BD_CUDA(cudaFree(rt->arena));

@@ -109,9 +109,11 @@ struct bd_rt_device {
   int index, processors; // the GPU's number on this machine, and its multiprocessors
   int capability;        // 10 * major + minor
   int ranks_here;        // on this machine
-  uint32_t masks_here;   // a bit per mask of axes: the group lies on one machine, as NCCL sees it
+  uint32_t masks_here;   // a bit per mask of axes: the group lies on one machine, as NCCL sees it;
+                         // 0 where ranks share GPUs
   int nccl_version;      // 10000 * major + 100 * minor + patch
   int keeps_order;       // NCCL and the drivers of all ranks keep the order of communicators
+  int nccl_gave_arena;   // else CUDA has
   bd_cuda_lane lanes[BD_CUDA_STREAMS];
   int lane; // that takes what is asked now
   // The lane's own. Work that is started at once comes by bd_cuda_now.

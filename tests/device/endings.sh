@@ -68,6 +68,7 @@ run machines 2 '0 0' '' -- --steps 3
 reports machines windows 0
 hosts=()
 run sharing-allowed 2 '0 0' '' BD_FAKE_DEVICES=1 BRAID_SHARE_GPU=1 -- --steps 1
+run sharing-any-memory 2 '0 0' '' BD_FAKE_DEVICES=1 BRAID_SHARE_GPU=1 BD_FAKE_NCCL_MEMORY=0 -- --steps 1
 reports sharing-allowed windows 0
 run sharing 2 '14 14' 'ranks 0 and 1 would use the same GPU' BD_FAKE_DEVICES=1 -- --steps 1
 run no-gpu 2 '14 14' 'rank 0 has no GPU that it can use: none is visible; ' BD_FAKE_DEVICES=0 -- --steps 1
