@@ -140,6 +140,7 @@ static ncclComm_t open_comm(bd_rt *rt, ncclUniqueId id, int ranks, int rank, ncc
   config.blocking = 0;
   const double deadline = now() + rt->device->launcher.join_seconds;
   ncclResult_t result = ncclCommInitRankConfig(&comm, ranks, id, rank, &config);
+  if (result == ncclSuccess) result = ncclInProgress; // as in bd_cuda_finish
   while (result == ncclInProgress) {
     if (ncclCommGetAsyncError(comm, &result) != ncclSuccess) result = ncclInternalError;
     if (now() > deadline)
@@ -166,6 +167,17 @@ static void open_lane(bd_rt *rt, int number, const ncclUniqueId *of_mask) {
   }
 }
 
+// NCCL connects two ranks at their first message, and the call of neither is over before the other
+// has made its own. Were that in a step, two stages that send to each other first would wait for
+// ever; so a byte, which means nothing, goes before all others.
+static void greet(bd_rt *rt, const bd_cuda_pipe *pipe, int sends) {
+  if (sends)
+    BD_NCCL(rt, pipe->comm, ncclSend(rt->arena, 1, ncclInt8, 1, pipe->comm, pipe->stream));
+  else
+    BD_NCCL(rt, pipe->comm, ncclRecv(rt->arena, 1, ncclInt8, 0, pipe->comm, pipe->stream));
+  bd_cuda_settle(rt, pipe->stream);
+}
+
 static void open_pipe(bd_rt *rt, bd_cuda_pipe *pipe, int sends) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.maxCTAs = PIPE_BLOCKS;
@@ -174,6 +186,7 @@ static void open_pipe(bd_rt *rt, bd_cuda_pipe *pipe, int sends) {
   bd_cuda_open_stream(&pipe->stream, 1);
   BD_CUDA(cudaEventCreateWithFlags(&pipe->ready, cudaEventDisableTiming));
   BD_CUDA(cudaEventCreateWithFlags(&pipe->done, cudaEventDisableTiming));
+  greet(rt, pipe, sends);
 }
 
 // All ranks open theirs in one order, by lane and mask and then by sender and receiver, so that

@@ -6,11 +6,9 @@
 
 enum { WATCH_TURNS = 64, BUSY_TURNS = 512 };
 
-// Waits for the stream, while the end of another rank ends the wait.
-void bd_rt_settle(bd_rt *rt) {
-  if (rt->device->rehearsing) return;
+void bd_cuda_settle(bd_rt *rt, cudaStream_t stream) {
   for (int64_t turn = 1;; turn++) {
-    const cudaError_t state = cudaStreamQuery(bd_cuda_now(rt)->stream);
+    const cudaError_t state = cudaStreamQuery(stream);
     if (state == cudaSuccess) return;
     if (state != cudaErrorNotReady) bd_cuda_check(state, "cudaStreamQuery");
     if (turn % WATCH_TURNS == 0) bd_cuda_watch(rt);
@@ -19,6 +17,10 @@ void bd_rt_settle(bd_rt *rt) {
     else
       nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
   }
+}
+
+void bd_rt_settle(bd_rt *rt) {
+  if (!rt->device->rehearsing) bd_cuda_settle(rt, bd_cuda_now(rt)->stream);
 }
 
 typedef struct filling {

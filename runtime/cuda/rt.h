@@ -220,6 +220,8 @@ void bd_cuda_release_dnn(bd_rt *rt);
 void bd_cuda_release_attention(bd_rt *rt);
 void bd_cuda_release_convolutions(bd_rt *rt);
 
+// Waits for all that a stream has been asked, while the end of another rank ends the wait.
+void bd_cuda_settle(bd_rt *rt, cudaStream_t stream);
 // What NCCL's calls return, made final: waits while a call is in progress on `comm`.
 void bd_cuda_finish(bd_rt *rt, ncclComm_t comm, ncclResult_t result, const char *call);
 #define BD_NCCL(rt, comm, call) bd_cuda_finish(rt, comm, call, #call)

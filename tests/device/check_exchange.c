@@ -95,12 +95,30 @@ static void too_early(int rank) {
 static void dies(int rank) {
   const ncclComm_t comm = join(rank);
   float *const at = filled(COUNT, 0);
+  settle(comm, ncclAllReduce(at, at, COUNT, ncclFloat32, ncclSum, comm, stream));
+  cudaStreamSynchronize(stream);
   if (rank == 3) raise(SIGKILL);
   settle(comm, ncclAllReduce(at, at, COUNT, ncclFloat32, ncclSum, comm, stream));
   ncclResult_t error = ncclSuccess;
   while (cudaStreamQuery(stream) == cudaErrorNotReady && error == ncclSuccess)
     ncclCommGetAsyncError(comm, &error);
   check_true("the peers are told", error == ncclRemoteError);
+}
+
+static void dies_unconnected(int rank) {
+  const ncclComm_t comm = join(rank);
+  float *const at = filled(COUNT, 0);
+  if (rank == 3) raise(SIGKILL);
+  check_true("the peers are told", settled(comm, ncclAllReduce(at, at, COUNT, ncclFloat32, ncclSum,
+                                                               comm, stream)) == ncclRemoteError);
+}
+
+static void last_dies(children_body body) {
+  memset(children_shared, 0, 4096);
+  const children_end end = children_run(RANKS, 1, body);
+  for (int rank = 0; rank < RANKS; rank++)
+    check_true("all but the dead rank end well",
+               end.status[rank] == (rank == 3 ? 128 + SIGKILL : 0));
 }
 
 int main(void) {
@@ -113,11 +131,8 @@ int main(void) {
     pass("work in progress", seed, too_early);
   }
   pass("rounds once", 1, halves);
-  memset(children_shared, 0, 4096);
   unsetenv("BD_FAKE_STUCK_SECONDS");
-  const children_end end = children_run(RANKS, 1, dies);
-  for (int rank = 0; rank < RANKS; rank++)
-    check_true("all but the dead rank end well",
-               end.status[rank] == (rank == 3 ? 128 + SIGKILL : 0));
+  last_dies(dies);
+  last_dies(dies_unconnected);
   return exchange_end(folder);
 }

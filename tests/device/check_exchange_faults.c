@@ -62,13 +62,32 @@ static void other_size(int rank) {
   cudaStreamSynchronize(stream);
 }
 
+// Between neighbours in both directions, so that they are connected.
+static void greet(ncclComm_t comm, int rank, float *at) {
+  ncclGroupStart();
+  ncclSend(at, 1, ncclFloat32, rank ^ 1, comm, stream);
+  ncclRecv(at + 1, 1, ncclFloat32, rank ^ 1, comm, stream);
+  settle(comm, ncclGroupEnd());
+  cudaStreamSynchronize(stream);
+}
+
 static void deadlock(int rank) {
+  const ncclComm_t comm = join(rank);
+  float *const in = filled(COUNT, 0), *const out = filled(COUNT, 0);
+  setenv("BD_FAKE_STUCK_SECONDS", "1", 1);
+  greet(comm, rank, in);
+  settle(comm, ncclSend(in, COUNT, ncclFloat32, rank ^ 1, comm, stream));
+  settle(comm, ncclRecv(out, COUNT, ncclFloat32, rank ^ 1, comm, stream));
+  cudaStreamSynchronize(stream);
+}
+
+// The first message between two is over on neither side before both have called it.
+static void unconnected(int rank) {
   const ncclComm_t comm = join(rank);
   float *const in = filled(COUNT, 0), *const out = filled(COUNT, 0);
   setenv("BD_FAKE_STUCK_SECONDS", "1", 1);
   settle(comm, ncclSend(in, COUNT, ncclFloat32, rank ^ 1, comm, stream));
   settle(comm, ncclRecv(out, COUNT, ncclFloat32, rank ^ 1, comm, stream));
-  cudaStreamSynchronize(stream);
 }
 
 static void too_few(int rank) {
@@ -85,6 +104,7 @@ static void written_meanwhile(int rank) {
   cudaStream_t other;
   cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
   float *const at = filled(COUNT, 1);
+  greet(comm, rank, at);
   if (rank == 0) {
     settle(comm, ncclSend(at, COUNT, ncclFloat32, 1, comm, stream));
     usleep(200000); // the device idles into the send
@@ -114,6 +134,7 @@ int main(void) {
   fault("calls ncclAllReduce with count 10", other_order);
   fault("expects 500 elements of type 7, rank 0 sends 1000", other_size);
   fault("nothing can go on: stream 1 at ncclSend", deadlock);
+  fault("does not connect", unconnected);
   fault("rank 3 has left the communicator", too_few);
   fault("other work wrote the send buffer meanwhile", written_meanwhile);
   fault("the buffers overlap", buffers_overlap);

@@ -208,3 +208,20 @@ int bd_fake_exchange_awaits(const bd_fake_exchange *e, int rank) {
   if (e->kind == BD_FAKE_SEND || e->kind == BD_FAKE_RECV) return rank == e->root;
   return e->state ? turn->posted <= e->turn : turn->taken < e->turn;
 }
+
+void bd_fake_exchange_offer(const bd_fake_exchange *e) {
+  const bd_fake_wire *const wire = &e->comm->wire;
+  if (e->kind == BD_FAKE_SEND)
+    wire->shared->sends[wire->rank][e->root] = 1;
+  else if (e->kind == BD_FAKE_RECV)
+    wire->shared->receives[e->root][wire->rank] = 1;
+  else
+    wire->shared->member[wire->rank].collects = 1;
+}
+
+int bd_fake_exchange_is_met(const bd_fake_exchange *e, int rank) {
+  const bd_fake_wire *const wire = &e->comm->wire;
+  if (e->kind == BD_FAKE_SEND) return rank != e->root || wire->shared->receives[wire->rank][rank];
+  if (e->kind == BD_FAKE_RECV) return rank != e->root || wire->shared->sends[rank][wire->rank];
+  return wire->shared->member[rank].collects;
+}

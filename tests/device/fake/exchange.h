@@ -19,6 +19,7 @@ struct ncclComm {
   int alive, joined, finalized;
   int polls;                     // until the call in progress is over
   struct bd_fake_work *deferred; // is enqueued then
+  double connects_since;         // the call in progress, or 0
   ncclResult_t error;
   uint64_t waits;
   uint64_t issued, finished; // pieces of work
@@ -62,6 +63,10 @@ void bd_fake_exchange_check(bd_fake_exchange *exchange);
 int bd_fake_exchange_in_window(const bd_fake_exchange *exchange);
 // Goes on as far as peers allow. 1 when done.
 int bd_fake_exchange_step(bd_fake_exchange *exchange);
+// Ranks connect at their first collective, and at the first message between two: that call is over
+// when the others have made theirs. Notes that this rank has; and whether that one has.
+void bd_fake_exchange_offer(const bd_fake_exchange *exchange);
+int bd_fake_exchange_is_met(const bd_fake_exchange *exchange, int rank);
 // Whether it cannot go on before this rank does something.
 int bd_fake_exchange_awaits(const bd_fake_exchange *exchange, int rank);
 

@@ -1,6 +1,7 @@
 // Communicators and groups. Communicators are nonblocking: any call may be in progress when it
 // returns, and then nothing else may be called on that communicator, nor is its work in the stream,
-// before ncclCommGetAsyncError has said that it is over. Calls in one group start in an order that
+// before ncclCommGetAsyncError has said that it is over; the first of its kind is not before the
+// ranks that it connects have made it too. Calls in one group start in an order that
 // NCCL keeps to itself, so ranks that wait for each other in two communicators have a group for
 // each. With NCCL_LAUNCH_ORDER_IMPLICIT work begins in the order of the calls, whatever its
 // communicator and stream; under drivers before CUDA 12.3 only when all before it is over.
@@ -12,8 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
-enum { MAX_GROUP = 4096, PEER_WATCH = 256, MOST_POLLS = 3, BEGINNING_DRIVER = 12030 };
+enum {
+  MAX_GROUP = 4096,
+  PEER_WATCH = 256,
+  MOST_POLLS = 3,
+  STUCK_SECONDS = 60,
+  BEGINNING_DRIVER = 12030
+};
 
 // Whether work of several communicators waits for what was called before it: to begin, or to end.
 typedef enum order { ANY_ORDER, ORDER_OF_BEGINS, ORDER_OF_ENDS } order;
@@ -47,7 +55,7 @@ static int draw(int most) {
 
 struct ncclComm *bd_fake_comm_of(const char *call, ncclComm_t comm) {
   if (!comm || !comm->alive) bd_fake_fault(call, "%p is no communicator", (void *)comm);
-  if (!comm->joined || comm->opens_window || comm->polls)
+  if (!comm->joined || comm->opens_window || comm->polls || comm->deferred)
     bd_fake_fault(call, "another call is still in progress");
   return comm;
 }
@@ -110,6 +118,8 @@ static int run(void *args) {
 static void defer(const bd_fake_exchange *exchanges, int count) {
   work *const w = malloc(sizeof *w + (size_t)count * sizeof *exchanges);
   if (!w) abort();
+  for (int i = 0; i < count; i++)
+    bd_fake_exchange_offer(&exchanges[i]);
   *w = (work){.comm = exchanges[0].comm,
               .stream = exchanges[0].stream,
               .call = exchanges[0].call,
@@ -122,6 +132,38 @@ static void defer(const bd_fake_exchange *exchanges, int count) {
   *last = w;
 }
 
+static double seconds_now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+// The first rank that has not yet called what connects it to this one, or -1.
+static int missing_rank(const work *w) {
+  for (int i = 0; i < w->count; i++)
+    for (int r = 0; r < w->comm->wire.ranks; r++)
+      if (!bd_fake_exchange_is_met(&w->exchanges[i], r)) return r;
+  return -1;
+}
+
+static int is_connected(const work *w) {
+  struct ncclComm *const comm = w->comm;
+  const int missing = missing_rank(w);
+  if (missing < 0) {
+    comm->connects_since = 0;
+    return 1;
+  }
+  if (comm->connects_since <= 0) comm->connects_since = seconds_now();
+  if (++comm->waits % PEER_WATCH) return 0;
+  if (comm->wire.shared->member[missing].left)
+    bd_fake_fault(w->call, "rank %d has left the communicator", missing);
+  if (seconds_now() >
+      comm->connects_since + (double)bd_fake_setting("BD_FAKE_STUCK_SECONDS", STUCK_SECONDS))
+    bd_fake_fault(w->call, "nothing can go on: rank %d does not connect", missing);
+  if (bd_fake_wire_is_dead(&comm->wire, missing)) comm->error = ncclRemoteError;
+  return 0;
+}
+
 // One step towards the end of the call in progress.
 static ncclResult_t go_on(struct ncclComm *comm) {
   if (comm->error) return comm->error;
@@ -132,6 +174,7 @@ static ncclResult_t go_on(struct ncclComm *comm) {
   if (comm->opens_window && !bd_fake_window_is_open(comm)) return ncclInProgress;
   if (comm->polls && --comm->polls) return ncclInProgress;
   for (work *w = comm->deferred; w; w = comm->deferred) {
+    if (!is_connected(w)) return comm->error ? comm->error : ncclInProgress;
     comm->deferred = w->next;
     w->order = order_of_work();
     w->launch = launches++;
@@ -263,7 +306,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
   *comm = made;
   bd_fake_count.handles++;
   if (group_depth) concern(made);
-  return ncclInProgress;
+  return draw(1) ? ncclSuccess : ncclInProgress; // it is not over in either case
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {

@@ -24,6 +24,7 @@ typedef struct bd_fake_turn {
 
 typedef struct bd_fake_member {
   atomic_int process, left; // process: 0 until it has joined
+  atomic_int collects;      // it has called a collective
   _Atomic uint64_t host;    // a hash of its name
   _Atomic int64_t window_bytes;
   bd_fake_turn turn; // of collectives
@@ -33,6 +34,8 @@ typedef struct bd_fake_shared {
   atomic_int ranks, gone;
   bd_fake_member member[BD_FAKE_MAX_RANKS];
   bd_fake_turn message[BD_FAKE_MAX_RANKS][BD_FAKE_MAX_RANKS]; // from, to
+  atomic_int sends[BD_FAKE_MAX_RANKS][BD_FAKE_MAX_RANKS];     // from has called it for to
+  atomic_int receives[BD_FAKE_MAX_RANKS][BD_FAKE_MAX_RANKS];  // to has called it for from
 } bd_fake_shared;
 
 typedef struct bd_fake_wire {
