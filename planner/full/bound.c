@@ -1,239 +1,312 @@
 #include "planner/full/bound.h"
-#include "planner/full/floor.h"
-#include "planner/layer/op.h"
+#include "planner/full/batch.h"
+#include "planner/full/whole.h"
+#include "planner/step/step.h"
 #include <math.h>
 #include <string.h>
 
-enum { MOST_PRICED = 512, ALONE_ROUNDS = 6 };
+enum { MOST_PRICED = 512, MOST_SPLITS = 512, MOST_DEPTHS = 32 };
+// Bounds are raised by so much at a time: what is near them is told quickly.
+#define STEP 1.02
 
-// One size of micro-batch.
-typedef struct batch {
-  int64_t micro_batch;
-  double *seconds;        // [run][size]: see bd_floor
-  double *forward, *both; // [run][size]: of the work, forward alone and with backward
-  double *transfer;       // per size: the least to send and receive a message
-  bool *priced;           // per size; else the seconds are those of its work alone
-  bool *used;             // per size
+// A part of the space.
+typedef struct part {
+  bd_bound_batch *batch;
+  bd_schedule schedule;
+  int chunks, least_stages, most_stages;
   double bound;
-} batch;
+  bool *used;   // per size: the bound is made of stages of that size
+  bool settled; // they were priced when it was made
+  bool whole;   // layers are taken as a whole
+  bool reached; // ... and something takes as long as the bound
+} part;
 
 typedef struct bounding {
   bd_ctx *ctx;
   const bd_full_space *space;
   double enough;
   bd_deadline deadline;
-  int size_count, batch_count, priced;
-  bd_floor_size *sizes;
-  int *calls, *group_devices;
-  batch *batches;
+  bd_bound_sizes sizes;
+  bd_bound_batch *batches;
+  int priced, splits, part_count;
+  part *parts;
 } bounding;
 
-static int list_sizes(bounding *b) {
-  const bd_full_space *space = b->space;
-  int count = 0, most = 0;
-  for (int g = 0; g < space->group_count; g++)
-    most += space->groups[g].count;
-  b->sizes = BD_NEW_ARRAY(b->ctx->arena, bd_floor_size, most);
-  for (int g = 0; g < space->group_count; g++)
-    for (int devices = 1; devices <= space->groups[g].count; devices++)
-      if (bd_full_has_size(space, g, devices)) b->sizes[count++] = (bd_floor_size){g, devices};
-  return count;
+// The last micro-batch comes back through every stage.
+static bool comes_back(const part *p) {
+  return p->schedule != BD_SCHEDULE_ZERO_BUBBLE;
 }
 
-static bd_status add_even(const bounding *b, int size, int64_t micro_batch, const bd_function *f,
-                          const bd_function *forward, double *seconds) {
-  const bd_full_group *group = &b->space->groups[b->sizes[size].group];
-  bd_cost_model cost = {&group->cluster, {1, {b->sizes[size].devices}}, micro_batch};
-  for (int i = 0; i < f->op_count; i++) {
-    bd_index_map map;
-    bd_type types[BD_MAX_RESULTS];
-    BD_TRY(bd_op_infer(b->ctx, f, &f->ops[i], &map, types));
-    *seconds += bd_layer_even_seconds(&cost, f, forward, i, &map);
+// The time in which a layer of a run passes its stage: see bd_floor.
+static double passing_of(const bounding *b, const part *p, int run, int size) {
+  int at = run * b->sizes.count + size;
+  return comes_back(p) ? p->batch->both[at] / p->chunks : p->batch->forward[at];
+}
+
+// What a stage spends on messages: it receives what its chunks begin with, and sends what they end
+// with, but for the ends of the pipeline, forward and backward.
+static double handing_of(const part *p, int size) {
+  int boundaries = p->least_stages > 1 ? 2 * p->chunks - 1 : 2 * (p->chunks - 1);
+  return boundaries * p->batch->transfer[size];
+}
+
+// The least with layers in fractions.
+static double bound_in_fractions(const bounding *b, part *p) {
+  int runs = b->space->runs.count, sizes = b->sizes.count;
+  double *passing = BD_NEW_ARRAY(b->ctx->arena, double, runs *sizes);
+  double *handing = BD_NEW_ARRAY(b->ctx->arena, double, sizes);
+  for (int i = 0; i < sizes; i++) {
+    handing[i] = handing_of(p, i);
+    for (int r = 0; r < runs; r++)
+      passing[r * sizes + i] = passing_of(b, p, r, i);
   }
-  return BD_OK;
-}
-
-// The work of every layer, evenly divided over the devices of each size.
-static bd_status add_work(const bounding *b, batch *at) {
-  const bd_full_space *space = b->space;
-  for (int r = 0; r < space->runs.count; r++)
-    for (int i = 0; i < b->size_count; i++) {
-      const bd_function *f = space->runs.runs[r].function;
-      double forward = 0, both = 0;
-      BD_TRY(add_even(b, i, at->micro_batch, f, NULL, &forward));
-      both = forward;
-      BD_TRY(add_even(b, i, at->micro_batch, bd_layer_backward(space->train, f), f, &both));
-      at->seconds[r * b->size_count + i] = both;
-      at->forward[r * b->size_count + i] = forward;
-      at->both[r * b->size_count + i] = both;
-    }
-  return BD_OK;
-}
-
-// The least seconds of a layer that is alone on its stage, by a price of a byte (Lagrange).
-static double least_alone(bd_ctx *ctx, bd_layer *layer, double room) {
-  bd_layer_point fastest, leanest, next;
-  if (!bd_layer_price(ctx, layer, 1, 0, 1, &fastest)) return INFINITY;
-  double best = fastest.least;
-  if (fastest.bytes <= room) return best;
-  if (!bd_layer_price(ctx, layer, 0, 1, 1, &leanest) || leanest.least > room) return INFINITY;
-  for (int round = 0; round < ALONE_ROUNDS && leanest.bytes < fastest.bytes; round++) {
-    double price = (leanest.seconds - fastest.seconds) / (fastest.bytes - leanest.bytes);
-    if (!(price > 0) || !bd_layer_price(ctx, layer, 1, price, 1, &next)) break;
-    best = fmax(best, next.least - price * room);
-    if (next.least >= (fastest.seconds + price * fastest.bytes) * (1 - 1e-6)) break;
-    *(next.bytes <= room ? &leanest : &fastest) = next;
-  }
-  return best;
-}
-
-// Lowers what is known of layers on stages of a size to the least of one more mesh.
-static bd_status price_mesh(bounding *b, const batch *at, int size, const bd_mesh *mesh,
-                            double *least, double *transfer) {
-  const bd_full_space *space = b->space;
-  int group = b->sizes[size].group;
-  bd_scene scene = bd_full_scene(space, group);
-  bd_setting setting = {1, *mesh, at->micro_batch, bd_sharding_replicated()};
-  bd_setting_layers layers;
-  bd_owned held;
-  bd_arena *kept = b->ctx->arena, *arena = bd_ctx_open_arena(b->ctx, &held);
-  b->ctx->arena = arena;
-  bd_status status = bd_setting_open(b->ctx, &scene, &setting, NULL, &layers);
-  double *seconds = BD_NEW_ARRAY(arena, double, space->runs.count);
-  for (int r = 0; r < space->runs.count && status == BD_OK; r++) {
-    int like = space->runs.runs[r].like;
-    seconds[r] = like < r ? seconds[like]
-                          : least_alone(b->ctx, layers.layers[r], (double)scene.layers_cap_bytes);
-    least[r] = fmin(least[r], seconds[r]);
-  }
-  // Groups may have faster links between them than inside.
-  setting.stages = 2;
-  bool apart = space->group_count == 1 && 2 * b->sizes[size].devices <= space->groups[group].count;
-  double one = status == BD_OK && apart ? bd_bound_moves(&scene, &setting, &layers).sum / 2 : 0;
-  *transfer = fmin(*transfer, one);
-  b->ctx->arena = kept;
-  bd_ctx_close_arena(b->ctx, &held);
-  b->priced++;
-  return status;
-}
-
-// Replaces the seconds of a size's work by the least over its meshes.
-static bd_status price_size(bounding *b, batch *at, int size) {
-  const bd_full_space *space = b->space;
-  int runs = space->runs.count, count;
-  bd_mesh *meshes;
-  double *least = BD_NEW_ARRAY(b->ctx->arena, double, runs), transfer = INFINITY;
-  for (int r = 0; r < runs; r++)
-    least[r] = INFINITY;
-  count = bd_full_meshes(b->ctx, space, b->sizes[size].group, b->sizes[size].devices, &meshes);
-  for (int m = 0; m < count; m++)
-    BD_TRY(price_mesh(b, at, size, &meshes[m], least, &transfer));
-  for (int r = 0; r < runs; r++) {
-    double *seconds = &at->seconds[r * b->size_count + size];
-    *seconds = fmax(*seconds, least[r]);
-  }
-  at->transfer[size] = count ? transfer : 0;
-  at->priced[size] = true;
-  return BD_OK;
-}
-
-// The least under schedules that pass a stage's layers in so many chunks; `both`: the last
-// micro-batch comes back through every stage.
-static void lower(const bounding *b, const batch *at, bool both, int chunks, double *least,
-                  bool *used) {
-  int runs = b->space->runs.count, cells = runs * b->size_count;
-  int most = b->space->layer_count / chunks, wanted = b->space->request->stages;
-  double *passing = BD_NEW_ARRAY(b->ctx->arena, double, cells);
-  double *handing = BD_NEW_ARRAY(b->ctx->arena, double, b->size_count);
-  bool *own = BD_NEW_ARRAY(b->ctx->arena, bool, b->size_count);
-  // A stage sends and receives between any two of its chunks, forward and backward.
-  for (int i = 0; i < b->size_count; i++)
-    handing[i] = 2 * (chunks - 1) * at->transfer[i];
-  for (int i = 0; i < cells; i++)
-    passing[i] = both ? at->both[i] / chunks : at->forward[i];
-  if (most > BD_FULL_MAX_STAGES) most = BD_FULL_MAX_STAGES;
-  if (wanted) most = wanted;
   bd_floor numbers = {.run_count = runs,
                       .group_count = b->space->group_count,
-                      .size_count = b->size_count,
-                      .micro_batches = (int)(b->space->request->global_batch / at->micro_batch),
-                      .most_stages = most,
-                      .calls = b->calls,
-                      .group_devices = b->group_devices,
-                      .sizes = b->sizes,
-                      .seconds = at->seconds,
+                      .size_count = sizes,
+                      .micro_batches = p->batch->micro_batches,
+                      .most_stages = p->most_stages,
+                      .calls = b->sizes.calls,
+                      .group_devices = b->sizes.group_devices,
+                      .sizes = b->sizes.sizes,
+                      .seconds = p->batch->seconds,
                       .handing = handing,
                       .limit = b->enough,
                       .passing = passing,
                       .roughly = bd_deadline_passed(b->deadline)};
-  double seconds = bd_floor_seconds(b->ctx, &numbers, own);
-  if (seconds >= *least) return;
-  *least = seconds;
-  memcpy(used, own, sizeof *used * (size_t)b->size_count);
+  return bd_floor_seconds(b->ctx, &numbers, p->used);
 }
 
-static void set_floor(const bounding *b, batch *at) {
-  int wanted = b->space->request->schedule;
-  double least = INFINITY;
-  if (wanted < 0 || wanted == BD_SCHEDULE_ZERO_BUBBLE) lower(b, at, false, 1, &least, at->used);
-  if (wanted == BD_SCHEDULE_1F1B || wanted == BD_SCHEDULE_GPIPE)
-    lower(b, at, true, 1, &least, at->used);
-  for (int i = 0; i < BD_FULL_CHUNKS && (wanted < 0 || wanted == BD_SCHEDULE_INTERLEAVED); i++)
-    lower(b, at, true, bd_full_chunks[i], &least, at->used);
-  at->bound = fmax(at->bound, least);
+// Whether what a stage holds depends on how many stages there are, and that matters.
+static bool is_split_by_stages(const bounding *b, const part *p) {
+  bool tight = bd_bound_batch_is_tight(&b->sizes, p->batch);
+  return p->most_stages > p->least_stages && (p->schedule == BD_SCHEDULE_ZERO_BUBBLE ||
+                                              (p->schedule == BD_SCHEDULE_INTERLEAVED && tight));
+}
+
+static int depths_of(const bounding *b, const part *p) {
+  if (!bd_bound_batch_is_tight(&b->sizes, p->batch)) return 1;
+  return p->most_stages < MOST_DEPTHS ? p->most_stages : MOST_DEPTHS;
+}
+
+// What bd_whole is made of, under `limit`. Lives in the arena of the moment.
+static void list_seconds(const bounding *b, const part *p, const bd_whole *whole, double *out) {
+  size_t shares = (size_t)bd_share_count(whole->kinds), count = (size_t)whole->size_count;
+  double limit = whole->limit / whole->micro_batches;
+  for (int depth = 0; depth < whole->depths; depth++) {
+    bool last = depth + 1 == whole->depths;
+    double tapes = bd_share_tapes(p->schedule, depth, last ? p->most_stages - 1 : depth,
+                                  p->least_stages, p->chunks, whole->micro_batches);
+    for (int i = 0; i < whole->size_count; i++) {
+      double *own = &out[((size_t)depth * count + (size_t)i) * shares], handing = handing_of(p, i);
+      bd_bound_batch_shares(b->ctx, &b->sizes, p->batch, i, tapes, limit, own);
+      for (size_t x = 0; x < shares; x++)
+        own[x] += handing;
+    }
+  }
+}
+
+// Per size and share: `of_run` is [run][size].
+static double *sum_shares(const bounding *b, const double *of_run) {
+  const bd_bound_sizes *s = &b->sizes;
+  int64_t shares = bd_share_count(&s->kinds);
+  int *share = BD_NEW_ARRAY(b->ctx->arena, int, s->kinds.count);
+  double *out = BD_NEW_ARRAY(b->ctx->arena, double, s->count *shares);
+  for (int64_t x = 0; x < shares; x++, bd_share_next(&s->kinds, share))
+    for (int i = 0; i < s->count; i++)
+      for (int k = 0; k < s->kinds.count; k++)
+        if (share[k]) out[i * shares + x] += share[k] * of_run[s->run_of_kind[k] * s->count + i];
+  return out;
+}
+
+static double *list_passing(const bounding *b, const part *p) {
+  int cells = b->sizes.count * (int)bd_share_count(&b->sizes.kinds);
+  double *out = sum_shares(b, comes_back(p) ? p->batch->both : p->batch->forward);
+  for (int i = 0; i < cells; i++)
+    out[i] /= p->chunks;
+  return out;
+}
+
+static double *least_work(const bounding *b, const part *p) {
+  const bd_bound_sizes *s = &b->sizes;
+  double *out = BD_NEW_ARRAY(b->ctx->arena, double, s->kinds.count);
+  for (int k = 0; k < s->kinds.count; k++) {
+    out[k] = INFINITY;
+    for (int i = 0; i < s->count; i++)
+      out[k] =
+          fmin(out[k], s->sizes[i].devices * p->batch->seconds[s->run_of_kind[k] * s->count + i]);
+  }
+  return out;
+}
+
+static bd_whole make_whole(const bounding *b, const part *p) {
+  const bd_bound_sizes *s = &b->sizes;
+  bd_whole out = {.kinds = &s->kinds,
+                  .micro_batches = p->batch->micro_batches,
+                  .devices = s->group_devices[0],
+                  .size_count = s->count,
+                  .least_layers = p->chunks,
+                  .least_stages = p->least_stages,
+                  .most_stages = p->most_stages,
+                  .depths = depths_of(b, p),
+                  .passing = list_passing(b, p),
+                  .work = least_work(b, p),
+                  .limit = fmin(b->enough, p->bound * STEP)};
+  size_t cells = (size_t)out.depths * (size_t)s->count * (size_t)bd_share_count(&s->kinds);
+  double *seconds = bd_arena_array(b->ctx->arena, cells, sizeof *seconds);
+  int *devices = BD_NEW_ARRAY(b->ctx->arena, int, s->count);
+  for (int i = 0; i < s->count; i++)
+    devices[i] = s->sizes[i].devices;
+  list_seconds(b, p, &out, seconds);
+  out.seconds = seconds;
+  out.sizes = devices;
+  return out;
+}
+
+// Whether a step is told pass by pass, and not by a formula that may hide more of its end.
+static bool has_end(const part *p) {
+  return p->schedule == BD_SCHEDULE_ZERO_BUBBLE &&
+         3 * (int64_t)p->most_stages * p->batch->micro_batches <= BD_STEP_ORDERED;
+}
+
+// The least with whole layers, within what stages have room for.
+static double bound_in_whole(const bounding *b, part *p) {
+  bd_owned held;
+  bd_arena *kept = b->ctx->arena, *arena = bd_ctx_open_arena(b->ctx, &held);
+  b->ctx->arena = arena;
+  bd_whole whole = make_whole(b, p);
+  double seconds = bd_whole_seconds(b->ctx, &whole, p->used);
+  if (has_end(p) && seconds < whole.limit) {
+    bool *used = BD_NEW_ARRAY(arena, bool, b->sizes.count);
+    const double *weight = bd_bound_batch_weights(b->ctx, &b->sizes, p->batch);
+    double late =
+        bd_whole_late_seconds(b->ctx, &whole, weight, sum_shares(b, p->batch->both), used);
+    if (late > seconds) memcpy(p->used, used, sizeof *used * (size_t)b->sizes.count);
+    seconds = fmax(seconds, late);
+  }
+  p->reached = seconds < whole.limit;
+  b->ctx->arena = kept;
+  bd_ctx_close_arena(b->ctx, &held);
+  return seconds;
+}
+
+static void bound_part(const bounding *b, part *p) {
+  double seconds = p->whole ? bound_in_whole(b, p) : bound_in_fractions(b, p);
+  p->bound = fmax(p->bound, seconds);
+  p->settled = true;
+  for (int i = 0; i < b->sizes.count; i++)
+    p->settled = p->settled && (!p->used[i] || p->batch->priced[i]);
+}
+
+// Numbers of stages that the schedule is defined for.
+static bool narrow(part *p) {
+  int m = p->batch->micro_batches;
+  while (p->least_stages <= p->most_stages &&
+         !bd_schedule_allows(p->schedule, p->least_stages, p->chunks, m))
+    p->least_stages++;
+  while (p->least_stages < p->most_stages &&
+         !bd_schedule_allows(p->schedule, p->most_stages, p->chunks, m))
+    p->most_stages--;
+  return p->least_stages <= p->most_stages;
+}
+
+static void add_part(bounding *b, part p) {
+  if (!narrow(&p)) return;
+  p.used = BD_NEW_ARRAY(b->ctx->arena, bool, b->sizes.count);
+  bound_part(b, &p);
+  b->parts[b->part_count++] = p;
+}
+
+// GPipe holds more than 1F1B and is no faster.
+static void add_parts(bounding *b, bd_bound_batch *batch) {
+  int wanted = b->space->request->schedule, stages = b->space->request->stages;
+  for (int schedule = BD_SCHEDULE_1F1B; schedule < BD_SCHEDULE_COUNT; schedule++) {
+    bool gpipe = schedule == BD_SCHEDULE_1F1B && wanted == BD_SCHEDULE_GPIPE;
+    bool several = schedule == BD_SCHEDULE_INTERLEAVED;
+    if (wanted >= 0 && wanted != schedule && !gpipe) continue;
+    for (int i = 0; i < (several ? BD_FULL_CHUNKS : 1); i++) {
+      part p = {.batch = batch,
+                .schedule = gpipe ? BD_SCHEDULE_GPIPE : (bd_schedule)schedule,
+                .chunks = several ? bd_full_chunks[i] : 1,
+                .least_stages = 1};
+      p.most_stages = b->space->layer_count / p.chunks;
+      if (p.most_stages > BD_FULL_MAX_STAGES) p.most_stages = BD_FULL_MAX_STAGES;
+      if (stages) p.least_stages = p.most_stages = stages;
+      add_part(b, p);
+    }
+  }
 }
 
 static bd_status open(bounding *b) {
-  const bd_full_space *space = b->space;
-  const bd_plan_request *request = space->request;
-  bd_arena *arena = b->ctx->arena;
-  int runs = space->runs.count, cells;
-  b->size_count = list_sizes(b);
-  cells = runs * b->size_count;
-  b->calls = BD_NEW_ARRAY(arena, int, runs);
-  b->group_devices = BD_NEW_ARRAY(arena, int, space->group_count);
-  for (int r = 0; r < runs; r++)
-    b->calls[r] = space->runs.runs[r].calls;
-  for (int g = 0; g < space->group_count; g++)
-    b->group_devices[g] = space->groups[g].count;
   int64_t *sizes;
-  b->batch_count = bd_full_micro_batches(b->ctx, request, &sizes);
-  b->batches = BD_NEW_ARRAY(arena, batch, b->batch_count);
-  for (int i = 0; i < b->batch_count; i++) {
-    batch *at = &b->batches[i];
-    *at = (batch){.micro_batch = sizes[i],
-                  .seconds = BD_NEW_ARRAY(arena, double, cells),
-                  .forward = BD_NEW_ARRAY(arena, double, cells),
-                  .both = BD_NEW_ARRAY(arena, double, cells),
-                  .transfer = BD_NEW_ARRAY(arena, double, b->size_count),
-                  .priced = BD_NEW_ARRAY(arena, bool, b->size_count),
-                  .used = BD_NEW_ARRAY(arena, bool, b->size_count)};
-    BD_TRY(add_work(b, at));
-    set_floor(b, at);
+  int count = bd_full_micro_batches(b->ctx, b->space->request, &sizes);
+  b->sizes = bd_bound_sizes_open(b->ctx, b->space);
+  b->batches = BD_NEW_ARRAY(b->ctx->arena, bd_bound_batch, count);
+  b->parts = BD_NEW_ARRAY(b->ctx->arena, part, count * (BD_FULL_CHUNKS + 2) + MOST_SPLITS);
+  for (int i = 0; i < count; i++) {
+    BD_TRY(bd_bound_batch_open(b->ctx, &b->sizes, sizes[i], &b->batches[i]));
+    add_parts(b, &b->batches[i]);
   }
   return BD_OK;
 }
 
-static batch *least_batch(const bounding *b) {
-  batch *least = NULL;
-  for (int i = 0; i < b->batch_count; i++)
-    if (!least || b->batches[i].bound < least->bound) least = &b->batches[i];
+static part *least_part(bounding *b) {
+  part *least = NULL;
+  for (int i = 0; i < b->part_count; i++)
+    if (!least || b->parts[i].bound < least->bound) least = &b->parts[i];
   return least;
+}
+
+// Prices the sizes that a part's bound is made of.
+static bd_status settle(bounding *b, part *p, bool *out_more) {
+  for (int i = 0; i < b->sizes.count; i++) {
+    if (!p->used[i] || p->batch->priced[i]) continue;
+    if (b->priced == MOST_PRICED || bd_deadline_passed(b->deadline)) return BD_OK;
+    BD_TRY(bd_bound_batch_price(b->ctx, &b->sizes, p->batch, i, b->enough));
+    b->priced++;
+  }
+  bound_part(b, p);
+  *out_more = true;
+  return BD_OK;
+}
+
+// Fewer and more stages, each a part of its own.
+static void split(bounding *b, part *p) {
+  part more = *p, *fewer = p;
+  int from = p->least_stages, to = p->most_stages;
+  fewer->most_stages = 2 * from - 1 < to ? 2 * from - 1 : (from + to) / 2;
+  more.least_stages = fewer->most_stages + 1;
+  b->splits++;
+  add_part(b, more);
+  if (narrow(fewer))
+    bound_part(b, fewer);
+  else
+    fewer->bound = INFINITY;
+}
+
+// Raises the least bound; `*out_more` false: it is what it is.
+static bd_status raise_least(bounding *b, part *p, bool *out_more) {
+  *out_more = false;
+  if (!p->settled) return settle(b, p, out_more);
+  if (!b->sizes.told) return BD_OK;
+  if (!p->whole || !p->reached) {
+    p->whole = true;
+    bound_part(b, p);
+    *out_more = true;
+  } else if (is_split_by_stages(b, p) && b->splits < MOST_SPLITS) {
+    split(b, p);
+    *out_more = true;
+  }
+  return BD_OK;
 }
 
 bd_status bd_full_bound(bd_ctx *ctx, const bd_full_space *space, double enough,
                         bd_deadline deadline, double *out_seconds) {
   bounding b = {.ctx = ctx, .space = space, .enough = enough, .deadline = deadline};
   BD_TRY(open(&b));
-  batch *least;
-  for (bool more = true; more && (least = least_batch(&b));) {
-    more = false;
-    for (int i = 0; i < b.size_count && least->bound < enough && b.priced < MOST_PRICED; i++) {
-      if (!least->used[i] || least->priced[i] || bd_deadline_passed(deadline)) continue;
-      BD_TRY(price_size(&b, least, i));
-      more = true;
-    }
-    if (more) set_floor(&b, least);
+  part *least = least_part(&b);
+  for (bool more = true; more && least && least->bound < enough; least = least_part(&b)) {
+    if (bd_deadline_passed(deadline)) break;
+    BD_TRY(raise_least(&b, least, &more));
   }
   *out_seconds = least ? least->bound : INFINITY;
   return BD_OK;

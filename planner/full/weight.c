@@ -54,3 +54,9 @@ double bd_weight_pass_seconds(const bd_pass_flops *flops, double forward_seconds
   double of_forward = flops->forward > 0 ? flops->weight / flops->forward : INFINITY;
   return fmin(of_backward * backward_seconds, of_forward * forward_seconds);
 }
+
+// The two parts are equal where it is most.
+double bd_weight_pass_share(const bd_pass_flops *flops) {
+  if (flops->weight <= 0 || flops->backward <= 0) return 0;
+  return flops->weight / (flops->backward + flops->forward);
+}

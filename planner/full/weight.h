@@ -19,4 +19,7 @@ BD_NODISCARD bd_status bd_add_pass_flops(bd_ctx *ctx, const bd_module *train,
 // forward's again.
 double bd_weight_pass_seconds(const bd_pass_flops *flops, double forward_seconds,
                               double backward_seconds);
+
+// The most that it is of forward and backward together, however they share their seconds.
+double bd_weight_pass_share(const bd_pass_flops *flops);
 #endif

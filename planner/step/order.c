@@ -3,8 +3,6 @@
 #include <assert.h>
 #include <math.h>
 
-#define MAX_PASSES ((int64_t)1 << 20) // of all stages
-
 typedef struct ordering {
   bd_schedule schedule;
   int stages, chunks, micro_batches;
@@ -82,7 +80,7 @@ bd_status bd_step_ordered_seconds(bd_ctx *ctx, bd_schedule schedule, int stages,
     return BD_OK;
   }
   *out_seconds = bd_step_seconds(schedule, stages, chunks, micro_batches, stage);
-  if (stages == 1 || passes > MAX_PASSES / micro_batches) return BD_OK;
+  if (stages == 1 || passes > BD_STEP_ORDERED / micro_batches) return BD_OK;
   ordering o = {.schedule = schedule, .stages = stages, .chunks = chunks, .stage = stage};
   o.micro_batches = micro_batches;
   bd_owned held;

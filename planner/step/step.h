@@ -3,6 +3,9 @@
 #define BD_PLANNER_STEP_STEP_H
 #include "ir/plan.h"
 
+// Passes of a step, of all stages, up to which interleaved and zero-bubble are run pass by pass.
+#define BD_STEP_ORDERED ((int64_t)1 << 20)
+
 // Of one micro-batch on one stage, over all its chunks; what it sends and receives is included.
 typedef struct bd_stage_seconds {
   double forward, backward;
@@ -34,8 +37,8 @@ double bd_step_seconds(bd_schedule schedule, int stages, int chunks, int micro_b
 // Seconds of a step pass by pass, which plans are predicted by: a stage runs the order of its
 // schedule, a pass starts as soon as the stage is free and the pass before it in the pipeline is
 // done; what follows the passes is added. Exact for stages of any seconds that do not wait for
-// transfers. Steps of more than 2^20 passes under interleaved and zero-bubble are told by the
-// formula, of which the ends of the pipeline are then a small part.
+// transfers. Steps of more than BD_STEP_ORDERED passes under interleaved and zero-bubble are told
+// by the formula, of which the ends of the pipeline are then a small part.
 BD_NODISCARD bd_status bd_step_ordered_seconds(bd_ctx *ctx, bd_schedule schedule, int stages,
                                                int chunks, int micro_batches,
                                                const bd_stage_seconds *stage, double *out_seconds);

@@ -72,6 +72,40 @@ static void test_no_plan_is_below_the_bound(void **unused) {
   }
 }
 
+// Under every cap the best plans of every schedule, number of stages and micro-batch against the
+// bound of that cap.
+static void test_no_plan_is_below_the_bound_of_its_cap(void **unused) {
+  int plans = 0, raised = 0;
+  double before = 0;
+  int64_t most = 0;
+  for (int cap = 0; cap < 6; cap++) {
+    session s = open_on(0);
+    bd_full_space space;
+    double bound;
+    s.request.global_batch = 8;
+    s.request.full = true;
+    s.request.cap_bytes = cap ? most * (100 - 8 * cap) / 100 : 0;
+    bd_plan_request open = s.request;
+    bd_full_space_open(s.ctx, s.train, &s.cluster, &open, NULL, &space);
+    assert_int_equal(bd_full_bound(s.ctx, &space, 1e9, BD_NO_DEADLINE, &bound), BD_OK);
+    assert_true(bound >= before);
+    raised += bound > before && cap > 0;
+    before = bound;
+    for (int pinned = 0; pinned < BD_SCHEDULE_COUNT * 2 * 2; pinned++) {
+      bd_plan plan;
+      s.request.schedule = pinned % BD_SCHEDULE_COUNT;
+      s.request.stages = 1 + pinned / BD_SCHEDULE_COUNT % 2;
+      s.request.micro_batch = 1 + pinned / BD_SCHEDULE_COUNT / 2;
+      if (bd_plan_search_full(s.ctx, s.train, &s.cluster, &s.request, &plan) != BD_OK) continue;
+      assert_true(plan.step_seconds >= bound * (1 - 1e-9));
+      if (!cap && plan_bytes(&plan) > most) most = plan_bytes(&plan);
+      plans++;
+    }
+    bd_ctx_destroy(s.ctx);
+  }
+  assert_true(plans > 20 && raised > 0);
+}
+
 static void test_the_clock_changes_nothing(void **unused) {
   bd_plan plans[2];
   session s[2];
@@ -93,6 +127,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_never_slower_than_the_default_space),
       cmocka_unit_test(test_no_plan_is_below_the_bound),
+      cmocka_unit_test(test_no_plan_is_below_the_bound_of_its_cap),
       cmocka_unit_test(test_the_clock_changes_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

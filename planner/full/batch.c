@@ -1,0 +1,256 @@
+#include "planner/full/batch.h"
+#include "planner/full/price.h"
+#include "planner/full/whole.h"
+#include "planner/layer/op.h"
+#include <math.h>
+
+enum { ALONE_ROUNDS = 6 };
+
+static void list_sizes(bd_ctx *ctx, bd_bound_sizes *out) {
+  const bd_full_space *space = out->space;
+  int most = 0;
+  for (int g = 0; g < space->group_count; g++)
+    most += space->groups[g].count;
+  out->sizes = BD_NEW_ARRAY(ctx->arena, bd_floor_size, most);
+  for (int g = 0; g < space->group_count; g++)
+    for (int devices = 1; devices <= space->groups[g].count; devices++)
+      if (bd_full_has_size(space, g, devices))
+        out->sizes[out->count++] = (bd_floor_size){g, devices};
+}
+
+static void list_kinds(bd_ctx *ctx, bd_bound_sizes *out) {
+  const bd_model_runs *runs = &out->space->runs;
+  int *kind = BD_NEW_ARRAY(ctx->arena, int, runs->count);
+  int *calls = BD_NEW_ARRAY(ctx->arena, int, runs->count);
+  out->run_of_kind = BD_NEW_ARRAY(ctx->arena, int, runs->count);
+  for (int r = 0; r < runs->count; r++) {
+    int like = runs->runs[r].like;
+    kind[r] = like < r ? kind[like] : out->kinds.count++;
+    out->run_of_kind[kind[r]] = like;
+    calls[kind[r]] += runs->runs[r].calls;
+  }
+  out->kinds.calls = calls;
+}
+
+bd_bound_sizes bd_bound_sizes_open(bd_ctx *ctx, const bd_full_space *space) {
+  bd_bound_sizes out = {.space = space};
+  list_sizes(ctx, &out);
+  list_kinds(ctx, &out);
+  out.calls = BD_NEW_ARRAY(ctx->arena, int, space->runs.count);
+  out.group_devices = BD_NEW_ARRAY(ctx->arena, int, space->group_count);
+  for (int r = 0; r < space->runs.count; r++)
+    out.calls[r] = space->runs.runs[r].calls;
+  for (int g = 0; g < space->group_count; g++)
+    out.group_devices[g] = space->groups[g].count;
+  out.told = space->group_count == 1 && out.count <= BD_WHOLE_MAX_SIZES &&
+             bd_share_count(&out.kinds) <= BD_WHOLE_MAX_CELLS / (out.group_devices[0] + 1);
+  return out;
+}
+
+static bd_status add_even(bd_ctx *ctx, const bd_bound_sizes *s, int size, int64_t micro_batch,
+                          const bd_function *f, const bd_function *forward, double *seconds) {
+  const bd_full_group *group = &s->space->groups[s->sizes[size].group];
+  bd_cost_model cost = {&group->cluster, {1, {s->sizes[size].devices}}, micro_batch};
+  for (int i = 0; i < f->op_count; i++) {
+    bd_index_map map;
+    bd_type types[BD_MAX_RESULTS];
+    BD_TRY(bd_op_infer(ctx, f, &f->ops[i], &map, types));
+    *seconds += bd_layer_even_seconds(&cost, f, forward, i, &map);
+  }
+  return BD_OK;
+}
+
+bd_status bd_bound_batch_open(bd_ctx *ctx, const bd_bound_sizes *s, int64_t micro_batch,
+                              bd_bound_batch *out) {
+  const bd_full_space *space = s->space;
+  int cells = space->runs.count * s->count;
+  *out = (bd_bound_batch){.micro_batch = micro_batch,
+                          .micro_batches = (int)(space->request->global_batch / micro_batch),
+                          .seconds = BD_NEW_ARRAY(ctx->arena, double, cells),
+                          .forward = BD_NEW_ARRAY(ctx->arena, double, cells),
+                          .both = BD_NEW_ARRAY(ctx->arena, double, cells),
+                          .transfer = BD_NEW_ARRAY(ctx->arena, double, s->count),
+                          .priced = BD_NEW_ARRAY(ctx->arena, bool, s->count),
+                          .mesh_count = BD_NEW_ARRAY(ctx->arena, int, s->count),
+                          .meshes = BD_NEW_ARRAY(ctx->arena, bd_share_prices *, s->count)};
+  out->flops = BD_NEW_ARRAY(ctx->arena, bd_pass_flops, s->kinds.count);
+  for (int k = 0; k < s->kinds.count; k++)
+    BD_TRY(bd_add_pass_flops(ctx, space->train, space->runs.runs[s->run_of_kind[k]].function,
+                             micro_batch, &out->flops[k]));
+  for (int r = 0; r < space->runs.count; r++)
+    for (int i = 0; i < s->count; i++) {
+      const bd_function *f = space->runs.runs[r].function;
+      double forward = 0, both = 0;
+      BD_TRY(add_even(ctx, s, i, micro_batch, f, NULL, &forward));
+      both = forward;
+      BD_TRY(add_even(ctx, s, i, micro_batch, bd_layer_backward(space->train, f), f, &both));
+      out->seconds[r * s->count + i] = both;
+      out->forward[r * s->count + i] = forward;
+      out->both[r * s->count + i] = both;
+    }
+  return BD_OK;
+}
+
+// The least seconds of a layer that is alone on its stage, by a price of a byte (Lagrange).
+static double least_alone(bd_ctx *ctx, bd_layer *layer, double room) {
+  bd_layer_point fastest, leanest, next;
+  if (!bd_layer_price(ctx, layer, 1, 0, 1, &fastest)) return INFINITY;
+  double best = fastest.least;
+  if (fastest.bytes <= room) return best;
+  if (!bd_layer_price(ctx, layer, 0, 1, 1, &leanest) || leanest.least > room) return INFINITY;
+  for (int round = 0; round < ALONE_ROUNDS && leanest.bytes < fastest.bytes; round++) {
+    double price = (leanest.seconds - fastest.seconds) / (fastest.bytes - leanest.bytes);
+    if (!(price > 0) || !bd_layer_price(ctx, layer, 1, price, 1, &next)) break;
+    best = fmax(best, next.least - price * room);
+    if (next.least >= (fastest.seconds + price * fastest.bytes) * (1 - 1e-6)) break;
+    *(next.bytes <= room ? &leanest : &fastest) = next;
+  }
+  return best;
+}
+
+// What is known of layers on stages of a size so far.
+typedef struct sizing {
+  const bd_bound_sizes *sizes;
+  bd_bound_batch *batch;
+  int size;
+  double limit;
+  double *least, *both; // per run
+  double transfer;
+} sizing;
+
+static void price_shares(bd_ctx *ctx, bd_arena *kept, const sizing *s, const bd_scene *scene,
+                         const bd_setting_layers *layers) {
+  bd_bound_batch *batch = s->batch;
+  int most = batch->micro_batches < BD_FULL_MAX_STAGES ? batch->micro_batches : BD_FULL_MAX_STAGES;
+  bd_price_aims aims = {&s->sizes->kinds, s->sizes->run_of_kind, 2 * most,
+                        s->limit / batch->micro_batches};
+  if (s->sizes->told)
+    bd_price_shares(ctx, kept, scene, layers, &aims,
+                    &batch->meshes[s->size][batch->mesh_count[s->size]++]);
+}
+
+// So many stages that what is done once a step counts for nothing in a micro-batch.
+enum { ENDLESS = 1 << 24 };
+
+// Lowers what is known of passes alone to the least of one more mesh.
+static bd_status price_passes(bd_ctx *ctx, const sizing *s, const bd_scene *scene,
+                              const bd_mesh *mesh) {
+  bd_setting setting = {ENDLESS, *mesh, s->batch->micro_batch, bd_sharding_replicated()};
+  bd_setting_layers layers;
+  BD_TRY(bd_setting_open(ctx, scene, &setting, NULL, &layers));
+  for (int r = 0; r < scene->runs->count; r++) {
+    bd_layer_point point;
+    int like = scene->runs->runs[r].like;
+    if (bd_layer_price(ctx, layers.layers[like], 1, 0, 1, &point))
+      s->both[r] = fmin(s->both[r], point.least);
+  }
+  return BD_OK;
+}
+
+// Lowers what is known to the least of one more mesh.
+static bd_status price_mesh(bd_ctx *ctx, sizing *s, const bd_mesh *mesh) {
+  const bd_full_space *space = s->sizes->space;
+  const bd_floor_size *size = &s->sizes->sizes[s->size];
+  bd_scene scene = bd_full_scene(space, size->group);
+  bd_setting setting = {1, *mesh, s->batch->micro_batch, bd_sharding_replicated()};
+  bd_setting_layers layers;
+  bd_owned held;
+  bd_arena *kept = ctx->arena, *arena = bd_ctx_open_arena(ctx, &held);
+  ctx->arena = arena;
+  bd_status status = bd_setting_open(ctx, &scene, &setting, NULL, &layers);
+  double *seconds = BD_NEW_ARRAY(arena, double, space->runs.count);
+  for (int r = 0; r < space->runs.count && status == BD_OK; r++) {
+    int like = space->runs.runs[r].like;
+    seconds[r] = like < r ? seconds[like]
+                          : least_alone(ctx, layers.layers[r], (double)scene.layers_cap_bytes);
+    s->least[r] = fmin(s->least[r], seconds[r]);
+  }
+  if (status == BD_OK) price_shares(ctx, kept, s, &scene, &layers);
+  if (status == BD_OK) status = price_passes(ctx, s, &scene, mesh);
+  // Groups may have faster links between them than inside.
+  setting.stages = 2;
+  bool apart = space->group_count == 1 && 2 * size->devices <= space->groups[size->group].count;
+  double one = status == BD_OK && apart ? bd_bound_moves(&scene, &setting, &layers).sum / 2 : 0;
+  s->transfer = fmin(s->transfer, one);
+  ctx->arena = kept;
+  bd_ctx_close_arena(ctx, &held);
+  return status;
+}
+
+bd_status bd_bound_batch_price(bd_ctx *ctx, const bd_bound_sizes *sizes, bd_bound_batch *batch,
+                               int size, double limit) {
+  const bd_full_space *space = sizes->space;
+  int runs = space->runs.count;
+  sizing s = {sizes,
+              batch,
+              size,
+              limit,
+              BD_NEW_ARRAY(ctx->arena, double, runs),
+              BD_NEW_ARRAY(ctx->arena, double, runs),
+              INFINITY};
+  bd_mesh *meshes;
+  for (int r = 0; r < runs; r++)
+    s.least[r] = s.both[r] = INFINITY;
+  int count =
+      bd_full_meshes(ctx, space, sizes->sizes[size].group, sizes->sizes[size].devices, &meshes);
+  batch->meshes[size] = BD_NEW_ARRAY(ctx->arena, bd_share_prices, count);
+  for (int m = 0; m < count; m++)
+    BD_TRY(price_mesh(ctx, &s, &meshes[m]));
+  for (int r = 0; r < runs; r++) {
+    double *seconds = &batch->seconds[r * sizes->count + size];
+    double *both = &batch->both[r * sizes->count + size];
+    *seconds = fmax(*seconds, s.least[r]);
+    if (isfinite(s.both[r])) *both = fmax(*both, s.both[r]);
+  }
+  batch->transfer[size] = count ? s.transfer : 0;
+  batch->priced[size] = true;
+  return BD_OK;
+}
+
+bool bd_bound_batch_is_tight(const bd_bound_sizes *sizes, const bd_bound_batch *batch) {
+  for (int i = 0; i < sizes->count; i++)
+    for (int m = 0; m < batch->mesh_count[i]; m++)
+      if (batch->meshes[i][m].tight) return true;
+  return false;
+}
+
+// What the layers of every share take without regard to what others hold.
+static double *free_seconds(bd_ctx *ctx, const bd_bound_sizes *s, const bd_bound_batch *batch,
+                            int size) {
+  int64_t shares = bd_share_count(&s->kinds);
+  double *out = BD_NEW_ARRAY(ctx->arena, double, shares);
+  int *share = BD_NEW_ARRAY(ctx->arena, int, s->kinds.count);
+  for (int64_t x = 0; x < shares; x++, bd_share_next(&s->kinds, share))
+    for (int k = 0; k < s->kinds.count; k++)
+      if (share[k]) out[x] += share[k] * batch->seconds[s->run_of_kind[k] * s->count + size];
+  return out;
+}
+
+void bd_bound_batch_shares(bd_ctx *ctx, const bd_bound_sizes *s, const bd_bound_batch *batch,
+                           int size, double tapes, double limit, double *out) {
+  int64_t shares = bd_share_count(&s->kinds);
+  double cap = (double)bd_full_scene(s->space, s->sizes[size].group).layers_cap_bytes;
+  const double *least = free_seconds(ctx, s, batch, size);
+  for (int64_t x = 0; x < shares; x++)
+    out[x] = batch->priced[size] ? INFINITY : 0;
+  for (int m = 0; m < batch->mesh_count[size]; m++)
+    bd_share_floor(ctx, &s->kinds, &batch->meshes[size][m], tapes, cap, least, limit, out);
+  for (int64_t x = 0; x < shares; x++)
+    out[x] = least[x] < limit ? fmax(out[x], least[x]) : INFINITY;
+}
+
+double *bd_bound_batch_weights(bd_ctx *ctx, const bd_bound_sizes *s, const bd_bound_batch *batch) {
+  int64_t shares = bd_share_count(&s->kinds);
+  double *out = BD_NEW_ARRAY(ctx->arena, double, shares);
+  int *share = BD_NEW_ARRAY(ctx->arena, int, s->kinds.count);
+  for (int64_t x = 0; x < shares; x++, bd_share_next(&s->kinds, share)) {
+    bd_pass_flops sum = {0};
+    for (int k = 0; k < s->kinds.count; k++) {
+      sum.forward += share[k] * batch->flops[k].forward;
+      sum.backward += share[k] * batch->flops[k].backward;
+      sum.weight += share[k] * batch->flops[k].weight;
+    }
+    out[x] = bd_weight_pass_share(&sum);
+  }
+  return out;
+}

@@ -1,0 +1,57 @@
+// What layers take at least on stages of every size, with micro-batches of one size.
+#ifndef BD_PLANNER_FULL_BATCH_H
+#define BD_PLANNER_FULL_BATCH_H
+#include "planner/full/floor.h"
+#include "planner/full/share.h"
+#include "planner/full/space.h"
+#include "planner/full/weight.h"
+
+// What is the same for all micro-batches.
+typedef struct bd_bound_sizes {
+  const bd_full_space *space;
+  int count; // of sizes
+  bd_floor_size *sizes;
+  int *calls, *group_devices; // per run, per group
+  bd_kinds kinds;             // runs that are alike are one kind
+  int *run_of_kind;
+  bool told; // shares of these layers are few enough to be told apart, and devices are of one group
+} bd_bound_sizes;
+
+// Lives in ctx->arena.
+bd_bound_sizes bd_bound_sizes_open(bd_ctx *ctx, const bd_full_space *space);
+
+// One size of micro-batch.
+typedef struct bd_bound_batch {
+  int64_t micro_batch;
+  int micro_batches;
+  double *seconds;      // [run][size]: see bd_floor
+  double *forward;      // [run][size]: of the work, forward alone
+  double *both;         // [run][size]: forward and backward, without synchronization
+  double *transfer;     // per size: the least to send and receive a message
+  bd_pass_flops *flops; // per kind
+  bool *priced;         // per size; else the seconds are those of its work alone
+  int *mesh_count;      // per size that is priced
+  bd_share_prices **meshes;
+} bd_bound_batch;
+
+// At first with the work of every layer, evenly divided over the devices. Lives in ctx->arena.
+BD_NODISCARD bd_status bd_bound_batch_open(bd_ctx *ctx, const bd_bound_sizes *sizes,
+                                           int64_t micro_batch, bd_bound_batch *out_batch);
+
+// Replaces the seconds of a size's work by the least over its meshes. Steps of `limit` seconds or
+// more are of no interest.
+BD_NODISCARD bd_status bd_bound_batch_price(bd_ctx *ctx, const bd_bound_sizes *sizes,
+                                            bd_bound_batch *batch, int size, double limit);
+
+// Whether some stage of a size that is priced is short of room.
+bool bd_bound_batch_is_tight(const bd_bound_sizes *sizes, const bd_bound_batch *batch);
+
+// Per share: the part of its stage's seconds that zero-bubble delays at most.
+double *bd_bound_batch_weights(bd_ctx *ctx, const bd_bound_sizes *sizes,
+                               const bd_bound_batch *batch);
+
+// Per share: what a stage of a size with so many tapes takes at least of a micro-batch, messages
+// aside; INFINITY: there is no such stage, or it takes `limit` seconds or more.
+void bd_bound_batch_shares(bd_ctx *ctx, const bd_bound_sizes *sizes, const bd_bound_batch *batch,
+                           int size, double tapes, double limit, double *out_seconds);
+#endif

@@ -1,0 +1,19 @@
+// Prices of a byte for the layers of a model on one mesh.
+#ifndef BD_PLANNER_FULL_PRICE_H
+#define BD_PLANNER_FULL_PRICE_H
+#include "planner/bound/bound.h"
+#include "planner/full/share.h"
+
+// What prices are looked for with.
+typedef struct bd_price_aims {
+  const bd_kinds *kinds;
+  const int *run;       // per kind: a run of such layers
+  int most_tapes;       // of a stage
+  double stage_seconds; // of a micro-batch: stages that take more are of no interest
+} bd_price_aims;
+
+// The layers are open. `*out_prices` lives in `kept`.
+void bd_price_shares(bd_ctx *ctx, bd_arena *kept, const bd_scene *scene,
+                     const bd_setting_layers *layers, const bd_price_aims *aims,
+                     bd_share_prices *out_prices);
+#endif

@@ -1,0 +1,86 @@
+#include "planner/full/share.h"
+#include <math.h>
+#include <string.h>
+
+int64_t bd_share_count(const bd_kinds *kinds) {
+  int64_t count = 1;
+  for (int k = 0; k < kinds->count; k++) {
+    if (count > INT32_MAX) return INT64_MAX;
+    count *= kinds->calls[k] + 1;
+  }
+  return count;
+}
+
+void bd_share_next(const bd_kinds *kinds, int *share) {
+  for (int k = 0; k < kinds->count; k++) {
+    if (share[k]++ < kinds->calls[k]) return;
+    share[k] = 0;
+  }
+}
+
+double bd_share_tapes(bd_schedule schedule, int behind, int most_behind, int least_stages,
+                      int chunks, int micro_batches) {
+  double least = INFINITY;
+  for (int after = behind; after <= most_behind; after++) {
+    int stages = least_stages > after + 1 ? least_stages : after + 1;
+    bd_schedule_hold hold =
+        bd_schedule_held(schedule, stages - 1 - after, stages, chunks, micro_batches);
+    least = fmin(least, (double)(hold.tapes + hold.weight_inputs) / chunks);
+  }
+  return least;
+}
+
+// Prices for so many tapes, mixed from two levels.
+typedef struct mixed {
+  int kinds, count;
+  double *price, *least, *bytes;
+} mixed;
+
+static mixed mix(bd_ctx *ctx, const bd_share_prices *p, double tapes) {
+  int low = 0, kinds = p->kinds;
+  mixed out = {kinds, p->count, BD_NEW_ARRAY(ctx->arena, double, p->count),
+               BD_NEW_ARRAY(ctx->arena, double, p->count *kinds),
+               BD_NEW_ARRAY(ctx->arena, double, kinds)};
+  while (low + 1 < p->levels && ldexp(1, low + 1) <= tapes)
+    low++;
+  int high = low + 1 < p->levels ? low + 1 : low;
+  double over = high > low ? tapes - ldexp(1, low) : 0, under = ldexp(1, low) - over;
+  for (int k = 0; k < kinds; k++)
+    out.bytes[k] =
+        (under * p->bytes[low * kinds + k] + over * p->bytes[high * kinds + k]) / (under + over);
+  for (int i = 0; i < p->count; i++) {
+    int a = low * p->count + i, b = high * p->count + i;
+    // So weighed, what a tape costs is `tapes` times what a state of as many bytes does.
+    double of_low = p->price[b] * under, of_high = p->price[a] * over;
+    double share = of_low + of_high > 0 ? of_low / (of_low + of_high) : 1;
+    out.price[i] = share * p->price[a] + (1 - share) * p->price[b];
+    for (int k = 0; k < kinds; k++)
+      out.least[i * kinds + k] =
+          share * p->least[a * kinds + k] + (share < 1 ? (1 - share) * p->least[b * kinds + k] : 0);
+  }
+  return out;
+}
+
+void bd_share_floor(bd_ctx *ctx, const bd_kinds *kinds, const bd_share_prices *p, double tapes,
+                    double cap_bytes, const double *least, double limit, double *seconds) {
+  int64_t shares = bd_share_count(kinds);
+  mixed at = mix(ctx, p, tapes);
+  int *share = BD_NEW_ARRAY(ctx->arena, int, kinds->count);
+  for (int64_t x = 0; x < shares; x++, bd_share_next(kinds, share)) {
+    double workspace = 0, bytes = 0, most = 0;
+    if (least[x] >= limit) continue;
+    for (int k = 0; k < kinds->count; k++) {
+      if (!share[k]) continue;
+      workspace = fmax(workspace, p->workspace[k]);
+      bytes += share[k] * at.bytes[k];
+    }
+    if (bytes + workspace > cap_bytes) continue;
+    for (int i = 0; i < at.count; i++) {
+      double priced = at.price[i] * (workspace - cap_bytes);
+      for (int k = 0; k < kinds->count; k++)
+        priced += share[k] * at.least[i * at.kinds + k];
+      most = fmax(most, priced);
+    }
+    seconds[x] = fmin(seconds[x], most);
+  }
+}

@@ -1,0 +1,204 @@
+#include "planner/full/whole.h"
+#include "ir/base/number.h"
+#include <math.h>
+#include <string.h>
+
+// A stage that is worth a try.
+typedef struct stage {
+  int size, share;
+  double seconds, passing; // of all micro-batches; of one
+} stage;
+
+// The best of some last stages, by shares and devices.
+typedef struct table {
+  double *seconds;
+  uint64_t *used; // sizes
+} table;
+
+typedef struct dividing {
+  const bd_whole *whole;
+  int shares, width; // of tables: devices in units, none included
+  int unit;          // devices that are taken together
+  int *layers;       // [share][kind]
+  int *low;          // per share: devices, in units, that it takes at least
+  int *high;         // ... and that stages before those of the share leave
+  int *stage_count;  // per depth
+  stage **stages;
+  table before, now;
+} dividing;
+
+static int take_layers(const dividing *d, int share) {
+  int layers = 0;
+  for (int k = 0; k < d->whole->kinds->count; k++)
+    layers += d->layers[share * d->whole->kinds->count + k];
+  return layers;
+}
+
+// Devices' seconds of all micro-batches, at least.
+static double work_of(const dividing *d, int share) {
+  double sum = 0;
+  for (int k = 0; k < d->whole->kinds->count; k++)
+    sum += d->layers[share * d->whole->kinds->count + k] * d->whole->work[k];
+  return sum * d->whole->micro_batches;
+}
+
+static void list_shares(bd_ctx *ctx, dividing *d) {
+  const bd_kinds *kinds = d->whole->kinds;
+  d->shares = (int)bd_share_count(kinds);
+  d->layers = BD_NEW_ARRAY(ctx->arena, int, d->shares * kinds->count);
+  for (int x = 1; x < d->shares; x++) {
+    int *own = &d->layers[x * kinds->count];
+    memcpy(own, own - kinds->count, sizeof *own * (size_t)kinds->count);
+    bd_share_next(kinds, own);
+  }
+}
+
+// Under the limit a share's work wants devices, and so does that of all others.
+static void bound_devices(bd_ctx *ctx, dividing *d) {
+  double limit = d->whole->limit * d->unit * (1 + 1e-9);
+  d->low = BD_NEW_ARRAY(ctx->arena, int, d->shares);
+  d->high = BD_NEW_ARRAY(ctx->arena, int, d->shares);
+  for (int x = 0; x < d->shares; x++) {
+    d->low[x] = (int)fmin(d->width, ceil(work_of(d, x) / limit));
+    d->high[x] = d->width - 1 - (int)fmin(d->width, ceil(work_of(d, d->shares - 1 - x) / limit));
+  }
+}
+
+static stage make_stage(const dividing *d, int depth, int size, int share) {
+  const bd_whole *p = d->whole;
+  size_t at = ((size_t)depth * (size_t)p->size_count + (size_t)size) * (size_t)d->shares;
+  return (stage){size, share, p->micro_batches * p->seconds[at + (size_t)share],
+                 p->passing[size * d->shares + share]};
+}
+
+// Those that leave the other devices enough time for all other layers, by shares.
+static void list_stages(bd_ctx *ctx, dividing *d, int depth) {
+  const bd_whole *p = d->whole;
+  stage *out = BD_NEW_ARRAY(ctx->arena, stage, p->size_count * d->shares);
+  int count = 0;
+  for (int x = 1; x < d->shares; x++)
+    for (int i = 0; i < p->size_count; i++) {
+      if (p->sizes[i] / d->unit > d->high[x] || take_layers(d, x) < p->least_layers) continue;
+      stage one = make_stage(d, depth, i, x);
+      if (one.seconds < p->limit) out[count++] = one;
+    }
+  d->stages[depth] = out;
+  d->stage_count[depth] = count;
+}
+
+static bool holds(const dividing *d, int share, int part) {
+  int kinds = d->whole->kinds->count;
+  for (int k = 0; k < kinds; k++)
+    if (d->layers[part * kinds + k] > d->layers[share * kinds + k]) return false;
+  return true;
+}
+
+// One more stage, before those of the rest, on every number of devices.
+static void add_stage(const dividing *d, const table *rest, int share, const stage *of) {
+  int after = share - of->share, step = d->whole->sizes[of->size] / d->unit;
+  int from = d->low[after] + step, to = d->high[after] + step;
+  if (from < d->low[share]) from = d->low[share];
+  if (to > d->high[share]) to = d->high[share];
+  const double *then = &rest->seconds[after * d->width];
+  const uint64_t *used = &rest->used[after * d->width];
+  double *now = &d->now.seconds[share * d->width];
+  uint64_t *using = &d->now.used[share * d->width];
+  for (int n = from; n <= to; n++) {
+    double seconds = of->passing + then[n - step];
+    if (seconds < of->seconds) seconds = of->seconds;
+    if (seconds >= now[n]) continue;
+    now[n] = seconds;
+    using[n] = used[n - step] | (uint64_t)1 << of->size;
+  }
+}
+
+static void clear(const dividing *d, table *of) {
+  for (int i = 0; i < d->shares * d->width; i++)
+    of->seconds[i] = d->whole->limit;
+}
+
+// Stages with so many behind them; `open`: or more.
+static void add_depth(dividing *d, int depth, bool open) {
+  clear(d, &d->now);
+  for (int x = 1; x < d->shares; x++)
+    for (int i = 0; i < d->stage_count[depth] && d->stages[depth][i].share <= x; i++) {
+      const stage *of = &d->stages[depth][i];
+      int after = x - of->share, step = d->whole->sizes[of->size] / d->unit;
+      if (d->low[after] + step > d->high[x] || d->high[after] + step < d->low[x] ||
+          !holds(d, x, of->share))
+        continue;
+      add_stage(d, &d->before, x, of);
+      if (open) add_stage(d, &d->now, x, of);
+    }
+}
+
+// Depths from which on stages are alike are told as one where their number says little.
+static int unlike_depths(const dividing *d) {
+  int depths = d->whole->depths, last = depths - 1;
+  if (d->whole->least_stages > 1) return depths;
+  size_t bytes = (size_t)d->stage_count[last] * sizeof **d->stages;
+  for (; last > 0 && d->stage_count[last - 1] == d->stage_count[depths - 1]; last--)
+    if (memcmp(d->stages[last - 1], d->stages[depths - 1], bytes)) break;
+  return last + 1;
+}
+
+static table new_table(bd_ctx *ctx, const dividing *d) {
+  int cells = d->shares * d->width;
+  table out = {BD_NEW_ARRAY(ctx->arena, double, cells), BD_NEW_ARRAY(ctx->arena, uint64_t, cells)};
+  clear(d, &out);
+  return out;
+}
+
+static double divide(bd_ctx *ctx, dividing *d, uint64_t *out_used) {
+  const bd_whole *p = d->whole;
+  double best = p->limit;
+  d->stages = BD_NEW_ARRAY(ctx->arena, stage *, p->depths);
+  d->stage_count = BD_NEW_ARRAY(ctx->arena, int, p->depths);
+  d->before = new_table(ctx, d);
+  d->now = new_table(ctx, d);
+  for (int n = 0; n < d->width; n++)
+    d->before.seconds[n] = 0; // of no layers
+  for (int depth = 0; depth < p->depths; depth++)
+    list_stages(ctx, d, depth);
+  int depths = unlike_depths(d);
+  for (int depth = 0; depth < depths; depth++) {
+    bool open = depth + 1 == depths && depths < p->most_stages;
+    add_depth(d, depth, open);
+    // Devices that nothing takes are idle: high[] counts all of them.
+    int all = (d->shares - 1) * d->width + d->width - 1;
+    if ((open || depth + 1 >= p->least_stages) && d->now.seconds[all] < best) {
+      best = d->now.seconds[all];
+      *out_used = d->now.used[all];
+    }
+    table swap = d->before;
+    d->before = d->now;
+    d->now = swap;
+  }
+  return best;
+}
+
+static double run(bd_ctx *ctx, const bd_whole *whole, bool *out_used) {
+  dividing d = {.whole = whole};
+  uint64_t used = 0;
+  for (int i = 0; i < whole->size_count; i++)
+    d.unit = (int)bd_common_divisor(whole->sizes[i], d.unit);
+  if (!d.unit) return whole->limit;
+  d.width = whole->devices / d.unit + 1;
+  list_shares(ctx, &d);
+  bound_devices(ctx, &d);
+  double seconds = divide(ctx, &d, &used);
+  for (int i = 0; i < whole->size_count; i++)
+    out_used[i] = used >> i & 1;
+  return seconds;
+}
+
+double bd_whole_seconds(bd_ctx *ctx, const bd_whole *whole, bool *out_used) {
+  bd_owned held;
+  bd_arena *kept = ctx->arena, *arena = bd_ctx_open_arena(ctx, &held);
+  ctx->arena = arena;
+  memset(out_used, 0, sizeof *out_used * (size_t)whole->size_count);
+  double seconds = run(ctx, whole, out_used);
+  ctx->arena = kept;
+  bd_ctx_close_arena(ctx, &held);
+  return seconds;
+}
