@@ -119,9 +119,9 @@ static bool is_listed(int count, const int64_t *sizes, int64_t size) {
 static int list_micro_batches(const searching *s, const bd_plan *near, int64_t *out) {
   const bd_plan_request *request = s->space.request;
   int count = 0;
-  static const int up[] = {1, 1, 1, 2, 1, 1}, down[] = {1, 2, 4, 1, 8, 16};
+  static const int up[] = {1, 1, 1, 2, 1, 1, 4}, down[] = {1, 2, 4, 1, 8, 16, 1};
   static const bd_mesh one = {1, {1}};
-  for (int i = 0; i < MICRO_BATCHES; i++) {
+  for (size_t i = 0; i < sizeof up / sizeof *up && count < MICRO_BATCHES; i++) {
     int64_t about = near ? near->micro_batch / down[i] * up[i] : (int64_t)1 << i;
     int64_t size = largest_part(request->global_batch, about);
     if (request->micro_batch) size = request->micro_batch;
