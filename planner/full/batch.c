@@ -30,6 +30,9 @@ static void list_kinds(bd_ctx *ctx, bd_bound_sizes *out) {
     calls[kind[r]] += runs->runs[r].calls;
   }
   out->kinds.calls = calls;
+  out->kind_of_layer = BD_NEW_ARRAY(ctx->arena, int, out->space->layer_count);
+  for (int l = 0; l < out->space->layer_count; l++)
+    out->kind_of_layer[l] = kind[out->space->run_of_layer[l]];
 }
 
 bd_bound_sizes bd_bound_sizes_open(bd_ctx *ctx, const bd_full_space *space) {

@@ -14,6 +14,7 @@ typedef struct bd_bound_sizes {
   int *calls, *group_devices; // per run, per group
   bd_kinds kinds;             // runs that are alike are one kind
   int *run_of_kind;
+  int *kind_of_layer;
   bool told; // shares of these layers are few enough to be told apart, and devices are of one group
 } bd_bound_sizes;
 

@@ -140,17 +140,19 @@ static double *least_work(const bounding *b, const part *p) {
 
 static bd_whole make_whole(const bounding *b, const part *p) {
   const bd_bound_sizes *s = &b->sizes;
-  bd_whole out = {.kinds = &s->kinds,
-                  .micro_batches = p->batch->micro_batches,
-                  .devices = s->group_devices[0],
-                  .size_count = s->count,
-                  .least_layers = p->chunks,
-                  .least_stages = p->least_stages,
-                  .most_stages = p->most_stages,
-                  .depths = depths_of(b, p),
-                  .passing = list_passing(b, p),
-                  .work = least_work(b, p),
-                  .limit = fmin(b->enough, p->bound * STEP)};
+  bd_whole out = {
+      .kinds = &s->kinds,
+      .micro_batches = p->batch->micro_batches,
+      .devices = s->group_devices[0],
+      .size_count = s->count,
+      .least_layers = p->chunks,
+      .least_stages = p->least_stages,
+      .most_stages = p->most_stages,
+      .depths = depths_of(b, p),
+      .passing = list_passing(b, p),
+      .ends = bd_share_ends(b->ctx, &s->kinds, b->space->layer_count, s->kind_of_layer, p->chunks),
+      .work = least_work(b, p),
+      .limit = fmin(b->enough, p->bound * STEP)};
   size_t cells = (size_t)out.depths * (size_t)s->count * (size_t)bd_share_count(&s->kinds);
   double *seconds = bd_arena_array(b->ctx->arena, cells, sizeof *seconds);
   int *devices = BD_NEW_ARRAY(b->ctx->arena, int, s->count);

@@ -18,6 +18,28 @@ void bd_share_next(const bd_kinds *kinds, int *share) {
   }
 }
 
+// The number of a share of one layer.
+static int64_t number_of(const bd_kinds *kinds, int kind) {
+  int64_t number = 1;
+  for (int k = 0; k < kind; k++)
+    number *= kinds->calls[k] + 1;
+  return number;
+}
+
+bool *bd_share_ends(bd_ctx *ctx, const bd_kinds *kinds, int layers, const int *kind_of,
+                    int chunks) {
+  int64_t shares = bd_share_count(kinds), last = 0;
+  bool *out = BD_NEW_ARRAY(ctx->arena, bool, shares);
+  int *share = BD_NEW_ARRAY(ctx->arena, int, kinds->count);
+  int ends = kind_of[layers - 1], begins = kind_of[0];
+  out[0] = out[shares - 1] = true;
+  for (int i = layers - 1; i >= 0 && chunks == 1; i--)
+    out[last += number_of(kinds, kind_of[i])] = true;
+  for (int64_t x = 0; x < shares && chunks > 1; x++, bd_share_next(kinds, share))
+    out[x] = out[x] || (share[ends] > 0 && share[begins] < kinds->calls[begins]);
+  return out;
+}
+
 double bd_share_tapes(bd_schedule schedule, int behind, int most_behind, int least_stages,
                       int chunks, int micro_batches) {
   double least = INFINITY;

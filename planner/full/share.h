@@ -18,6 +18,11 @@ int64_t bd_share_count(const bd_kinds *kinds);
 // The layers of the next share, from those of the one before it; at first 0 of every kind.
 void bd_share_next(const bd_kinds *kinds, int *share);
 
+// Per share: whether the last stages of a pipeline may have it. With one chunk they have the last
+// layers; with several at least the last one, and but for all of them not the first. `kind_of`: of
+// each layer. Lives in ctx->arena.
+bool *bd_share_ends(bd_ctx *ctx, const bd_kinds *kinds, int layers, const int *kind_of, int chunks);
+
 // Whole micro-batches whose tapes a stage holds at its fullest, at least, what delayed weight
 // passes wait for included, with `behind` stages behind it or more, up to `most_behind`. A chunk's
 // tape is that part of a whole one; as all are as large as the largest, they are at least as large

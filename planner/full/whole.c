@@ -121,11 +121,12 @@ static void clear(const dividing *d, table *of) {
 static void add_depth(dividing *d, int depth, bool open) {
   clear(d, &d->now);
   for (int x = 1; x < d->shares; x++)
-    for (int i = 0; i < d->stage_count[depth] && d->stages[depth][i].share <= x; i++) {
+    for (int i = 0;
+         d->whole->ends[x] && i < d->stage_count[depth] && d->stages[depth][i].share <= x; i++) {
       const stage *of = &d->stages[depth][i];
       int after = x - of->share, step = d->whole->sizes[of->size] / d->unit;
-      if (d->low[after] + step > d->high[x] || d->high[after] + step < d->low[x] ||
-          !holds(d, x, of->share))
+      if (!d->whole->ends[after] || d->low[after] + step > d->high[x] ||
+          d->high[after] + step < d->low[x] || !holds(d, x, of->share))
         continue;
       add_stage(d, &d->before, x, of);
       if (open) add_stage(d, &d->now, x, of);

@@ -1,4 +1,4 @@
-// What no pipeline of whole layers beats, whatever their order. Numbers alone.
+// What no pipeline of whole layers beats. Numbers alone.
 #ifndef BD_PLANNER_FULL_WHOLE_H
 #define BD_PLANNER_FULL_WHOLE_H
 #include "planner/full/share.h"
@@ -16,6 +16,7 @@ typedef struct bd_whole {
   const double *seconds;
   const double *passing; // [size][share]: the time in which the first micro-batch passes the stage
                          // for the first time and the last one for the last time, together
+  const bool *ends;      // per share: whether the last stages may have it (bd_share_ends)
   const double *work;    // per kind: no stage has a layer for fewer seconds times its devices
   double limit;          // steps of so many seconds or more are of no interest
 } bd_whole;

@@ -265,9 +265,20 @@ static double bound_of(bd_ctx *ctx, bounding *b, const bd_share_prices *prices, 
   int depths = 1 + (int)random_below((unsigned)most_stages);
   bool used[MOST_MODES];
   fill_seconds(ctx, b, prices, least_stages, most_stages, depths, limit);
-  bd_whole whole = {&b->kinds,  in->micro_batches, in->devices, in->size_count, in->size,
-                    in->chunks, least_stages,      most_stages, depths,         b->seconds,
-                    b->passing, b->work,           limit};
+  bd_whole whole = {.kinds = &b->kinds,
+                    .micro_batches = in->micro_batches,
+                    .devices = in->devices,
+                    .size_count = in->size_count,
+                    .sizes = in->size,
+                    .least_layers = in->chunks,
+                    .least_stages = least_stages,
+                    .most_stages = most_stages,
+                    .depths = depths,
+                    .seconds = b->seconds,
+                    .passing = b->passing,
+                    .ends = bd_share_ends(ctx, &b->kinds, in->layers, in->kind_of, in->chunks),
+                    .work = b->work,
+                    .limit = limit};
   double seconds = bd_whole_seconds(ctx, &whole, used);
   if (in->schedule == BD_SCHEDULE_ZERO_BUBBLE)
     seconds = fmax(seconds, bd_whole_late_seconds(ctx, &whole, b->weight, b->both, used));
