@@ -122,13 +122,13 @@ typedef struct sizing {
 } sizing;
 
 static void price_shares(bd_ctx *ctx, bd_arena *kept, const sizing *s, const bd_scene *scene,
-                         const bd_setting_layers *layers) {
+                         const bd_setting *setting, const bd_setting_layers *layers) {
   bd_bound_batch *batch = s->batch;
   int most = batch->micro_batches < BD_FULL_MAX_STAGES ? batch->micro_batches : BD_FULL_MAX_STAGES;
   bd_price_aims aims = {&s->sizes->kinds, s->sizes->run_of_kind, 2 * most,
                         s->limit / batch->micro_batches};
   if (s->sizes->told)
-    bd_price_shares(ctx, kept, scene, layers, &aims,
+    bd_price_shares(ctx, kept, scene, setting, layers, &aims,
                     &batch->meshes[s->size][batch->mesh_count[s->size]++]);
 }
 
@@ -168,7 +168,7 @@ static bd_status price_mesh(bd_ctx *ctx, sizing *s, const bd_mesh *mesh) {
                           : least_alone(ctx, layers.layers[r], (double)scene.layers_cap_bytes);
     s->least[r] = fmin(s->least[r], seconds[r]);
   }
-  if (status == BD_OK) price_shares(ctx, kept, s, &scene, &layers);
+  if (status == BD_OK) price_shares(ctx, kept, s, &scene, &setting, &layers);
   if (status == BD_OK) status = price_passes(ctx, s, &scene, mesh);
   // Groups may have faster links between them than inside.
   setting.stages = 2;

@@ -1,4 +1,5 @@
 #include "planner/full/price.h"
+#include "planner/pipeline/shared.h"
 #include <math.h>
 
 enum {
@@ -87,7 +88,31 @@ static void price_kind(pricing *p, int level, int kind) {
   }
 }
 
-void bd_price_shares(bd_ctx *ctx, bd_arena *kept, const bd_scene *scene,
+// Runs of a kind may use different weights.
+static void find_weights(bd_ctx *ctx, bd_arena *kept, const bd_scene *scene,
+                         const bd_setting *setting, const bd_price_aims *aims,
+                         bd_share_prices *out) {
+  bd_shared_use *shared;
+  int count = bd_shared_uses(ctx, scene, setting, &shared);
+  if (count <= 0) return;
+  out->weights = count;
+  out->once = BD_NEW_ARRAY(kept, double, count);
+  out->each = BD_NEW_ARRAY(kept, double, count);
+  out->uses = BD_NEW_ARRAY(kept, int, count * out->kinds);
+  for (int w = 0; w < count; w++) {
+    out->once[w] = shared[w].once;
+    out->each[w] = shared[w].each;
+    for (int k = 0; k < out->kinds; k++) {
+      int *own = &out->uses[w * out->kinds + k];
+      *own = shared[w].uses[aims->run[k]];
+      for (int r = 0; r < scene->runs->count; r++)
+        if (scene->runs->runs[r].like == aims->run[k] && shared[w].uses[r] < *own)
+          *own = shared[w].uses[r];
+    }
+  }
+}
+
+void bd_price_shares(bd_ctx *ctx, bd_arena *kept, const bd_scene *scene, const bd_setting *setting,
                      const bd_setting_layers *layers, const bd_price_aims *aims,
                      bd_share_prices *out) {
   pricing p = {ctx, scene, layers, aims, out, 0};
@@ -105,6 +130,7 @@ void bd_price_shares(bd_ctx *ctx, bd_arena *kept, const bd_scene *scene,
     if (aims->kinds->calls[k] > aims->kinds->calls[p.main_kind]) p.main_kind = k;
     out->workspace[k] = bd_layer_fixed_workspace(layer_of(&p, k));
   }
+  find_weights(ctx, kept, scene, setting, aims, out);
   for (int level = 0; level < levels; level++) {
     int count = 1;
     find_prices(&p, level, &count);

@@ -12,8 +12,8 @@ typedef struct bd_price_aims {
   double stage_seconds; // of a micro-batch: stages that take more are of no interest
 } bd_price_aims;
 
-// The layers are open. `*out_prices` lives in `kept`.
-void bd_price_shares(bd_ctx *ctx, bd_arena *kept, const bd_scene *scene,
+// The layers of the setting are open. `*out_prices` lives in `kept`.
+void bd_price_shares(bd_ctx *ctx, bd_arena *kept, const bd_scene *scene, const bd_setting *setting,
                      const bd_setting_layers *layers, const bd_price_aims *aims,
                      bd_share_prices *out_prices);
 #endif

@@ -83,22 +83,33 @@ static mixed mix(bd_ctx *ctx, const bd_share_prices *p, double tapes) {
   return out;
 }
 
+// What a stage holds whatever its layers choose.
+static double fixed_bytes(const bd_share_prices *p, const int *share) {
+  double workspace = 0, bytes = 0;
+  for (int k = 0; k < p->kinds; k++)
+    if (share[k]) workspace = fmax(workspace, p->workspace[k]);
+  for (int w = 0; w < p->weights; w++) {
+    int uses = 0;
+    for (int k = 0; k < p->kinds; k++)
+      uses += share[k] * p->uses[w * p->kinds + k];
+    if (uses) bytes += p->once[w] + uses * p->each[w];
+  }
+  return bytes + workspace;
+}
+
 void bd_share_floor(bd_ctx *ctx, const bd_kinds *kinds, const bd_share_prices *p, double tapes,
                     double cap_bytes, const double *least, double limit, double *seconds) {
   int64_t shares = bd_share_count(kinds);
   mixed at = mix(ctx, p, tapes);
   int *share = BD_NEW_ARRAY(ctx->arena, int, kinds->count);
   for (int64_t x = 0; x < shares; x++, bd_share_next(kinds, share)) {
-    double workspace = 0, bytes = 0, most = 0;
     if (least[x] >= limit) continue;
-    for (int k = 0; k < kinds->count; k++) {
-      if (!share[k]) continue;
-      workspace = fmax(workspace, p->workspace[k]);
+    double most = 0, fixed = fixed_bytes(p, share), bytes = fixed;
+    for (int k = 0; k < kinds->count; k++)
       bytes += share[k] * at.bytes[k];
-    }
-    if (bytes + workspace > cap_bytes) continue;
+    if (bytes > cap_bytes) continue;
     for (int i = 0; i < at.count; i++) {
-      double priced = at.price[i] * (workspace - cap_bytes);
+      double priced = at.price[i] * (fixed - cap_bytes);
       for (int k = 0; k < kinds->count; k++)
         priced += share[k] * at.least[i * at.kinds + k];
       most = fmax(most, priced);

@@ -39,6 +39,11 @@ typedef struct bd_share_prices {
   double *least;
   double *bytes;     // [level][kind]: no choice holds less
   double *workspace; // [kind]: a stage with such a layer has so many bytes once
+  // Weights that layers share: a stage holds `once` where some layer of it uses the weight, and
+  // `each` for every use.
+  int weights;
+  double *once, *each; // [weight]
+  int *uses;           // [weight][kind]: of a layer, at least
 } bd_share_prices;
 
 // Lowers `seconds`, per share, to what a stage with so many tapes takes at least of a micro-batch

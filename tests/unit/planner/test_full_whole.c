@@ -37,6 +37,9 @@ typedef struct instance {
   int size_of[MOST_MODES], size[MOST_MODES];
   option options[MOST_KINDS][MOST_MODES][OPTIONS];
   double workspace[MOST_KINDS][MOST_MODES], handing[MOST_MODES], cap;
+  // A weight that layers share.
+  int uses[MOST_KINDS];
+  double once, each;
 } instance;
 
 static double some(unsigned most) {
@@ -86,6 +89,10 @@ static void make_instance(instance *in) {
   }
   for (int i = 0; i < in->size_count; i++)
     in->handing[i] = random_below(3) ? 0 : 0.1 * (1 + some(4));
+  for (int k = 0; k < in->kinds; k++)
+    in->uses[k] = (int)random_below(2);
+  in->once = some(6);
+  in->each = some(3);
   in->cap = 10 + some(60);
 }
 
@@ -101,13 +108,16 @@ static double bytes_of(const trial *t, int stage) {
   bd_schedule_hold hold =
       bd_schedule_held(in->schedule, stage, t->stages, in->chunks, in->micro_batches);
   double fixed = 0, workspace = 0, tape[2] = {0};
+  int uses = 0;
   for (int l = 0; l < in->layers; l++) {
     if (t->part[l] % t->stages != stage) continue;
     const option *of = &in->options[in->kind_of[l]][t->mode[stage]][t->option[l]];
     fixed += of->fixed;
+    uses += in->uses[in->kind_of[l]];
     workspace = fmax(workspace, in->workspace[in->kind_of[l]][t->mode[stage]]);
     tape[t->part[l] / t->stages] += of->tape;
   }
+  if (uses) fixed += in->once + uses * in->each;
   return fixed + workspace + fmax(tape[0], tape[1]) * (hold.tapes + hold.weight_inputs);
 }
 
@@ -303,7 +313,14 @@ static bd_share_prices new_prices(bd_ctx *ctx, const instance *in, int mode) {
       .least = BD_NEW_ARRAY(ctx->arena, double, LEVELS *PRICES *MOST_KINDS),
       .bytes = BD_NEW_ARRAY(ctx->arena, double, LEVELS *MOST_KINDS),
       .workspace = BD_NEW_ARRAY(ctx->arena, double, MOST_KINDS),
+      .weights = 1,
+      .once = BD_NEW_ARRAY(ctx->arena, double, 1),
+      .each = BD_NEW_ARRAY(ctx->arena, double, 1),
+      .uses = BD_NEW_ARRAY(ctx->arena, int, MOST_KINDS),
   };
+  *out.once = in->once;
+  *out.each = in->each;
+  memcpy(out.uses, in->uses, sizeof in->uses);
   price(in, mode, &out);
   return out;
 }
