@@ -1,9 +1,10 @@
 #include "tests/emulator/emulator.h"
 
+#include <math.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 enum { STACK_BYTES = 1 << 18, GUARD_BYTES = 1 << 12 };
@@ -155,6 +156,17 @@ void emulate_judge_addresses(uint64_t odd) {
 
 void emulate_barrier(void) {
   emulate_wait(AT_BARRIER);
+}
+
+uint16_t emulate_round(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  if (isnan(x)) return 0x7fff;
+  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+uint32_t emulate_round_both(float upper, float lower) {
+  return (uint32_t)emulate_round(upper) << 16 | emulate_round(lower);
 }
 
 static void make_stacks(void) {

@@ -43,4 +43,8 @@ void emulate_barrier(void);
 void emulate_judge_addresses(uint64_t odd); // bits of addresses below the accesses' alignment
 // The word of lane (own lane XOR distance); `bounds` is 31.
 int emulate_exchange(int mask, int word, int distance, int bounds);
+// The bits of the nearest bf16, ties to even, of what is no number 0x7fff; and of two, the first in
+// the upper half.
+uint16_t emulate_round(float x);
+uint32_t emulate_round_both(float upper, float lower);
 #endif

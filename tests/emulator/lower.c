@@ -22,6 +22,17 @@ static const struct {
     {"llvm.nvvm.shfl.sync.bfly.i32", "emulate_exchange"},
 };
 
+// What gives bf16, which C has no type for: the functions give its bits.
+static const struct {
+  const char *intrinsic, *function;
+  unsigned bits;
+} roundings[] = {
+    {"llvm.nvvm.f2bf16.rn", "emulate_round", 16},
+    {"llvm.nvvm.ff2bf16x2.rn", "emulate_round_both", 32},
+};
+
+enum { CALLS = sizeof calls / sizeof *calls, ROUNDINGS = sizeof roundings / sizeof *roundings };
+
 static char *message_of(const char *what, const char *detail) {
   size_t size = strlen(what) + strlen(detail) + 3;
   char *text = malloc(size);
@@ -42,6 +53,50 @@ static void make_plain(LLVMValueRef function, const char *name) {
   LLVMDeleteFunction(function);
 }
 
+// What reads a rounded value reads its bits instead: the host has no registers for bf16.
+static void read_bits(LLVMBuilderRef b, LLVMValueRef rounded, LLVMValueRef bits) {
+  LLVMUseRef next;
+  for (LLVMUseRef use = LLVMGetFirstUse(rounded); use; use = next) {
+    next = LLVMGetNextUse(use);
+    LLVMValueRef user = LLVMGetUser(use);
+    if (LLVMIsABitCastInst(user) && LLVMTypeOf(user) == LLVMTypeOf(bits)) {
+      LLVMReplaceAllUsesWith(user, bits);
+    } else if (LLVMIsAStoreInst(user)) {
+      LLVMPositionBuilderBefore(b, user);
+      LLVMValueRef store = LLVMBuildStore(b, bits, LLVMGetOperand(user, 1));
+      LLVMSetAlignment(store, LLVMGetAlignment(user));
+    } else {
+      continue;
+    }
+    LLVMInstructionEraseFromParent(user);
+  }
+}
+
+static char *replace_rounding(LLVMModuleRef module, LLVMValueRef intrinsic, size_t rounding) {
+  LLVMContextRef llvm = LLVMGetModuleContext(module);
+  LLVMBuilderRef b = LLVMCreateBuilderInContext(llvm);
+  unsigned operands = LLVMCountParams(intrinsic);
+  LLVMTypeRef reals[2] = {LLVMFloatTypeInContext(llvm), LLVMFloatTypeInContext(llvm)};
+  LLVMTypeRef bits = LLVMIntTypeInContext(llvm, roundings[rounding].bits);
+  LLVMTypeRef type = LLVMFunctionType(bits, reals, operands, 0);
+  LLVMValueRef function = LLVMAddFunction(module, roundings[rounding].function, type);
+  char *message = NULL;
+  for (LLVMUseRef use; !message && (use = LLVMGetFirstUse(intrinsic));) {
+    LLVMValueRef call = LLVMGetUser(use), arguments[2];
+    for (unsigned k = 0; k < operands; k++)
+      arguments[k] = LLVMGetOperand(call, k);
+    LLVMPositionBuilderBefore(b, call);
+    read_bits(b, call, LLVMBuildCall2(b, type, function, arguments, operands, ""));
+    if (LLVMGetFirstUse(call))
+      message = message_of("the emulator knows no such use of", roundings[rounding].intrinsic);
+    else
+      LLVMInstructionEraseFromParent(call);
+  }
+  LLVMDisposeBuilder(b);
+  if (!message) LLVMDeleteFunction(intrinsic);
+  return message;
+}
+
 static char *replace_intrinsics(LLVMModuleRef module) {
   LLVMValueRef next;
   for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = next) {
@@ -49,11 +104,18 @@ static char *replace_intrinsics(LLVMModuleRef module) {
     size_t length;
     const char *name = LLVMGetValueName2(f, &length);
     if (strncmp(name, "llvm.nvvm.", 10) != 0) continue;
-    size_t i = 0, count = sizeof calls / sizeof *calls;
-    while (i < count && strcmp(calls[i].intrinsic, name) != 0)
+    size_t i = 0, k = 0;
+    while (i < CALLS && strcmp(calls[i].intrinsic, name) != 0)
       i++;
-    if (i == count) return message_of("the emulator lacks", name);
-    make_plain(f, calls[i].function);
+    while (k < ROUNDINGS && strcmp(roundings[k].intrinsic, name) != 0)
+      k++;
+    if (i == CALLS && k == ROUNDINGS) return message_of("the emulator lacks", name);
+    char *message = NULL;
+    if (i < CALLS)
+      make_plain(f, calls[i].function);
+    else
+      message = replace_rounding(module, f, k);
+    if (message) return message;
   }
   return NULL;
 }
