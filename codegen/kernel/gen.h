@@ -206,6 +206,8 @@ LLVMValueRef bd_gen_rounded(bd_gen *g, bd_dtype dtype, LLVMValueRef value);
 // Mathematics (math.c, random.c), f32 in any number of lanes; where they are given f64, exp, log,
 // sigmoid and sqrt are good to its last places, tanh and erf to 1e-7.
 LLVMValueRef bd_gen_exp(bd_gen *g, LLVMValueRef x);
+// The same bits in fewer instructions for f32 that is at most 88, but 0 below -87.
+LLVMValueRef bd_gen_exp_weight(bd_gen *g, LLVMValueRef x);
 LLVMValueRef bd_gen_log(bd_gen *g, LLVMValueRef x);
 LLVMValueRef bd_gen_tanh(bd_gen *g, LLVMValueRef x);
 LLVMValueRef bd_gen_erf(bd_gen *g, LLVMValueRef x);

@@ -4,6 +4,7 @@
 #include "codegen/kernel/gen.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#define EXP_MAGIC 12582912.0 // 1.5 * 2^23: adding it rounds to an integer
 
 static LLVMValueRef select_real(bd_gen *g, LLVMRealPredicate predicate, LLVMValueRef a,
                                 LLVMValueRef b, LLVMValueRef yes, LLVMValueRef no) {
@@ -23,26 +24,41 @@ static LLVMValueRef power_of_two(bd_gen *g, LLVMValueRef n) {
   return real_of(g, LLVMBuildShl(g->b, biased, bd_gen_int_like(n, 23), ""));
 }
 
-// x = n ln2 + r with |r| <= ln2/2; exp(x) = 2^n exp(r). The scale is applied in two factors so that
-// results near overflow and below the smallest normal number come out right.
-LLVMValueRef bd_gen_exp(bd_gen *g, LLVMValueRef x) {
-  if (bd_gen_scalar_of(x) == bd_gen_f64(g)) return bd_gen_exp_wide(g, x);
+// x = n ln2 + r with |r| <= ln2/2. Returns exp(r); `out_t`: 1.5 * 2^23 + n, whose last bits are n.
+static LLVMValueRef exp_reduced(bd_gen *g, LLVMValueRef x, LLVMValueRef *out_t) {
   static const double taylor[] = {1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5};
-  LLVMValueRef low = bd_gen_real_like(x, -105.0), high = bd_gen_real_like(x, 90.0);
-  x = select_real(g, LLVMRealOLT, x, low, low, x);
-  x = select_real(g, LLVMRealOGT, x, high, high, x);
-  LLVMValueRef magic = bd_gen_real_like(x, 12582912.0); // 1.5 * 2^23 rounds to an integer
+  LLVMValueRef magic = bd_gen_real_like(x, EXP_MAGIC);
   LLVMValueRef t = bd_gen_fma(g, x, bd_gen_real_like(x, 1.44269504088896341), magic);
   LLVMValueRef n = LLVMBuildFSub(g->b, t, magic, "");
   LLVMValueRef r = bd_gen_fma(g, n, bd_gen_real_like(x, -0.693145751953125), x);
   r = bd_gen_fma(g, n, bd_gen_real_like(x, -1.42860682030941723e-6), r);
   LLVMValueRef p = bd_gen_poly(g, r, COUNT(taylor), taylor);
   p = bd_gen_fma(g, p, LLVMBuildFMul(g->b, r, r, ""), r);
-  p = LLVMBuildFAdd(g->b, p, bd_gen_real_like(x, 1.0), "");
+  *out_t = t;
+  return LLVMBuildFAdd(g->b, p, bd_gen_real_like(x, 1.0), "");
+}
+
+// exp(x) = 2^n exp(r). The scale is applied in two factors so that results near overflow and below
+// the smallest normal number come out right.
+LLVMValueRef bd_gen_exp(bd_gen *g, LLVMValueRef x) {
+  if (bd_gen_scalar_of(x) == bd_gen_f64(g)) return bd_gen_exp_wide(g, x);
+  LLVMValueRef low = bd_gen_real_like(x, -105.0), high = bd_gen_real_like(x, 90.0), t;
+  x = select_real(g, LLVMRealOLT, x, low, low, x);
+  x = select_real(g, LLVMRealOGT, x, high, high, x);
+  LLVMValueRef p = exp_reduced(g, x, &t);
+  LLVMValueRef magic = bd_gen_real_like(x, EXP_MAGIC);
   LLVMValueRef k = LLVMBuildSub(g->b, bits_of(g, t), bits_of(g, magic), "");
   LLVMValueRef half = LLVMBuildAShr(g->b, k, bd_gen_int_like(k, 1), "");
   p = LLVMBuildFMul(g->b, p, power_of_two(g, half), "");
   return LLVMBuildFMul(g->b, p, power_of_two(g, LLVMBuildSub(g->b, k, half, "")), "");
+}
+
+// From -87 on the scale is a normal number. Shifting t to the exponent leaves n of it alone.
+LLVMValueRef bd_gen_exp_weight(bd_gen *g, LLVMValueRef x) {
+  LLVMValueRef t, low = bd_gen_real_like(x, -87.0), zero = bd_gen_real_like(x, 0.0);
+  LLVMValueRef p = exp_reduced(g, x, &t);
+  p = LLVMBuildFMul(g->b, p, power_of_two(g, bits_of(g, t)), "");
+  return select_real(g, LLVMRealOLT, x, low, zero, p);
 }
 
 // x = 2^e m with m in [sqrt(1/2), sqrt(2)); log(m) is the series of 2 artanh(s), s = f / (2 + f), f

@@ -228,9 +228,11 @@ static bool in_result(const bd_gen *g, int loop) {
   return false;
 }
 
-// Of a GPU's block: columns that are summed over long loops have more of them each.
+// Of a GPU's block: columns that are summed over long loops have more of them each, and so has the
+// one block that adds up losses, as long as a thread has registers for what all its warps hold.
 static int threads_of(const bd_gen *g) {
   bd_op_kind kind = g->op->kind;
+  if (g->cuda && kind == BD_OP_XENT) return BD_GEN_MOST_THREADS / 2;
   if (!g->cuda ||
       (kind != BD_OP_REDUCE_SUM && kind != BD_OP_LAYERNORM_DW && kind != BD_OP_RMSNORM_DW))
     return BD_GEN_THREADS;

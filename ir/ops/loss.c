@@ -12,7 +12,7 @@ BD_EVAL(lse) {
       if (x[i] > top) top = x[i];
     for (int64_t i = 0; i < v; i++)
       sum += exp(x[i] - top);
-    out->data[r] = top + log(sum);
+    out->data[r] = isinf(top) && top < 0 ? top : top + log(sum);
   }
 }
 

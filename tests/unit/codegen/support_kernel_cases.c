@@ -193,9 +193,13 @@ const kernel_case kernel_cases[] = {
     {BD_OP_LSE, "7,5,50", "", "ABv"},
     {BD_OP_LSE, "2,3,7001", "", "v"},
     {BD_OP_LSE, "5,1003", "", ""},
+    {BD_OP_LSE, "w7,5,50", "", "Av"},
+    {BD_OP_LSE, "w2,3,7001", "", "v"},
+    {BD_OP_LSE, "w5,1003", "", ""},
     {BD_OP_XENT, "7,5,50 i7,5 7,5", "", "ABv"},
     {BD_OP_XENT_GRAD, "7,5,50 i7,5 7,5 .", "", "ABv"},
     {BD_OP_XENT_GRAD, "5,1003 i5 5 .", "", ""},
+    {BD_OP_XENT_GRAD, "w30,1003 i30 30 .", "", "A"},
 };
 
 const kernel_case gpu_kernel_cases[] = {

@@ -67,7 +67,7 @@ int kernel_parse_params(bd_ctx *ctx, bd_function *function, bd_op_kind kind, con
     bool statistic = bd_op_dtypes(kind)->statistic_in >> count & 1;
     bd_type type = {.dtype = statistic ? BD_F32 : real};
     const char *colon = at + strcspn(at, ": ");
-    if (*at == 'p' || *at == '.') at++;
+    if (*at == 'p' || *at == 'w' || *at == '.') at++;
     if (*colon == ':') {
       const char *name = bd_intern(ctx, at, (size_t)(colon - at));
       assert_true(bd_dtype_parse(name, &type.dtype));
@@ -158,6 +158,11 @@ static int64_t logical_element(const part *p, const bd_type *whole, int64_t at) 
   return element;
 }
 
+// Of wide operands: one in twenty, and the first row of those that are only added up.
+static bool is_lowest(const kernel_run *r, const bd_type *type, int64_t element, double u) {
+  return u < 0.05 || (r->from->kind == BD_OP_LSE && element < type->dims[type->rank - 1]);
+}
+
 static bd_tensor make_operand(bd_ctx *ctx, const kernel_run *r, int operand, uint64_t *state) {
   bd_tensor t = {.type = r->function->values[r->function->ops[0].in[operand]].type};
   int64_t count = bd_type_elements(&t.type, 1);
@@ -176,6 +181,8 @@ static bd_tensor make_operand(bd_ctx *ctx, const kernel_run *r, int operand, uin
       x = floor(u * 24) - (*shape == 'p' || bd_dtype_is_unsigned(t.type.dtype) ? 0 : 12);
     else if (*shape == 'p')
       x = 0.05 + 3 * u;
+    else if (*shape == 'w')
+      x = is_lowest(r, &t.type, i, u) ? -INFINITY : 400 * u - 200;
     t.data[i] = bd_dtype_round(t.type.dtype, x);
   }
   return t;
@@ -236,7 +243,7 @@ static void fill_range(const kernel_run *r, int rank, int64_t *range) {
 }
 
 static double combined(int how, double a, double b) {
-  if (how == BD_PARTIAL_LSE) return fmax(a, b) + log1p(exp(-fabs(a - b)));
+  if (how == BD_PARTIAL_LSE) return a == b ? a + log(2) : fmax(a, b) + log1p(exp(-fabs(a - b)));
   if (how == BD_PARTIAL_MAX) return fmax(a, b);
   return how == BD_PARTIAL_SUM ? a + b : b;
 }

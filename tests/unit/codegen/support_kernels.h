@@ -11,7 +11,8 @@ enum { KERNEL_RANKS = 3 };
 typedef struct kernel_case {
   bd_op_kind kind;
   const char
-      *shapes; // operands separated by spaces; 'i' before indices; 'p' before what is positive; a
+      *shapes; // operands separated by spaces; 'i' before indices; 'p' before what is positive; 'w'
+               // before what is far apart, and -inf here and there; a
                // type and a colon before elements that are not reals of the run's type
   const char *attributes; // "name=value ..."; the value's form gives the kind
   const char *letters;    // loops to split in turn
