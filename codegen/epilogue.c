@@ -188,8 +188,9 @@ static void find_sum(search *s, int step) {
   if (value_of(s, op->out[0])->type.dtype != BD_F32 || bd_op_find_attr(op, "fp8")) return;
   for (int other = 0; other < s->fusion->step_count; ++other) {
     const bd_op *sum = &s->function->ops[s->fusion->first_op[other]];
+    // Scratch is a step's in its own place only.
     if (sum->kind != BD_OP_REDUCE_SUM || s->kind[other] != BD_RT_EPILOGUE_NONE ||
-        (sum->in[0] != op->in[0]) == (sum->in[0] != op->in[1]))
+        bd_op_find_attr(sum, "scratch") || (sum->in[0] != op->in[0]) == (sum->in[0] != op->in[1]))
       continue;
     int operand = sum->in[0] == op->in[1];
     if (value_of(s, sum->out[0])->type.dtype != BD_F32 || s->readers[sum->out[0]] != 1 ||

@@ -1,5 +1,6 @@
 #include "ir/memory.h"
 
+#include "ir/columns.h"
 #include "ir/fuse.h"
 #include "ir/layout.h"
 #include "ir/optimizer.h"
@@ -27,9 +28,11 @@ int64_t bd_memory_scratch_bytes(const bd_module *module, const bd_function *func
   if (module->cuda && bd_op_find_attr(op, "fp8"))
     return float8_bytes(module, &function->values[op->in[0]]) +
            float8_bytes(module, &function->values[op->in[1]]) + bd_align(1);
-  // GPUs: the products of each row of out and its gradient, one number per query as lse has.
+  // GPUs: the products of each row of out and its gradient, one number per query as lse has; sums
+  // of chunks of rows.
   if (module->cuda)
-    return gradient ? bd_memory_value_bytes(module, &function->values[op->in[5]]) : 0;
+    return gradient ? bd_memory_value_bytes(module, &function->values[op->in[5]])
+                    : bd_align(bd_column_chunk_bytes(module, function, op));
   return gradient || op->kind == BD_OP_ATTENTION ? bd_align(BD_ATTENTION_SCRATCH_BYTES) : 0;
 }
 

@@ -169,18 +169,26 @@ static LLVMValueRef load_vector(bd_gen *g, const bd_access *access, LLVMValueRef
   return bd_gen_intrinsic(g, "llvm.masked.load", 2, types, 4, arguments);
 }
 
+LLVMValueRef bd_gen_fetch(bd_gen *g, const bd_access *access) {
+  if (g->lanes > 1 && lane_stride(g, access)) return load_vector(g, access, g->mask);
+  return load_scalar(g, access, pointer_of(g, access));
+}
+
+LLVMValueRef bd_gen_fetched(bd_gen *g, const bd_access *access, LLVMValueRef value) {
+  return bd_gen_splat(g, bd_gen_widen(g, access->dtype, value));
+}
+
 LLVMValueRef bd_gen_load(bd_gen *g, const bd_access *access) {
-  return bd_gen_load_where(g, access, NULL);
+  return bd_gen_fetched(g, access, bd_gen_fetch(g, access));
 }
 
 LLVMValueRef bd_gen_load_where(bd_gen *g, const bd_access *access, LLVMValueRef where) {
-  if (g->lanes > 1 && (where || lane_stride(g, access)))
+  if (g->lanes > 1)
     return bd_gen_widen(g, access->dtype, load_vector(g, access, both(g, g->mask, where)));
-  LLVMValueRef pointer = pointer_of(g, access);
-  if (where) pointer = LLVMBuildSelect(g->b, where, pointer, access->valid, "");
+  LLVMValueRef pointer = LLVMBuildSelect(g->b, where, pointer_of(g, access), access->valid, "");
   LLVMValueRef value = load_scalar(g, access, pointer);
-  if (where) value = LLVMBuildSelect(g->b, where, value, LLVMConstNull(LLVMTypeOf(value)), "");
-  return bd_gen_splat(g, bd_gen_widen(g, access->dtype, value));
+  value = LLVMBuildSelect(g->b, where, value, LLVMConstNull(LLVMTypeOf(value)), "");
+  return bd_gen_widen(g, access->dtype, value);
 }
 
 LLVMValueRef bd_gen_load_at(bd_gen *g, const bd_access *access, LLVMValueRef offset,

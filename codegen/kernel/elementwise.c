@@ -18,14 +18,7 @@ static bool can_merge(const bd_gen *g, const bd_gen_points *points, int outer, i
 }
 
 static void merge(bd_gen *g, bd_gen_points *points, int outer, int inner) {
-  bd_gen_loop *from = &g->loop[outer], *to = &g->loop[inner];
-  LLVMValueRef scale = bd_gen_long(g, to->extent);
-  to->slot = from->slot;
-  to->split = from->split;
-  to->scale = from->scale * to->extent;
-  to->extent *= from->extent;
-  to->start = LLVMBuildNSWMul(g->b, from->start, scale, "");
-  to->count = LLVMBuildNSWMul(g->b, from->count, scale, "");
+  bd_gen_merge_loops(g, outer, inner);
   for (int i = 0; i < points->access_count; i++)
     points->accesses[i]->stride[outer] = 0;
 }
@@ -70,4 +63,15 @@ int bd_gen_own_loop(bd_gen *g, int64_t extent) {
   g->loop[g->loops] = (bd_gen_loop){
       .scale = 1, .extent = extent, .start = bd_gen_long(g, 0), .count = bd_gen_long(g, extent)};
   return g->loops++;
+}
+
+void bd_gen_merge_loops(bd_gen *g, int outer, int inner) {
+  bd_gen_loop *from = &g->loop[outer], *to = &g->loop[inner];
+  LLVMValueRef scale = bd_gen_long(g, to->extent);
+  to->slot = from->slot;
+  to->split = from->split;
+  to->scale = from->scale * to->extent;
+  to->extent *= from->extent;
+  to->start = LLVMBuildNSWMul(g->b, from->start, scale, "");
+  to->count = LLVMBuildNSWMul(g->b, from->count, scale, "");
 }

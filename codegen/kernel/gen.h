@@ -6,19 +6,20 @@
 // along a row keep 32 partial sums that are added in a fixed tree; a lane's are those of its
 // elements, so that both machines and any number of threads give the same bits where a GPU's thread
 // takes one element at a time. A GPU takes long rows by whole blocks, and sums of columns by 32 to
-// 128 partial sums over rows: there, as in packed rows, the order of additions depends on the shape
-// alone, but it is another than the host's.
+// 128 partial sums over the rows of a chunk: there, as in packed rows, the order of additions
+// depends on the shape alone, but it is another than the host's.
 #ifndef BD_CODEGEN_KERNEL_GEN_H
 #define BD_CODEGEN_KERNEL_GEN_H
 #include "codegen/kernel/kernel.h"
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
 
-#define BD_GEN_LANES 32       // of a row, and of a warp
-#define BD_GEN_POINT_LANES 16 // of elementwise kernels on the host
-#define BD_GEN_WALK_LANES 8   // of those whose points walk along a dimension
-#define BD_GEN_CHUNK 16384    // elements in a host chunk, about
-#define BD_GEN_THREADS 256    // of a GPU block
+#define BD_GEN_LANES 32         // of a row, and of a warp
+#define BD_GEN_POINT_LANES 16   // of elementwise kernels on the host
+#define BD_GEN_WALK_LANES 8     // of those whose points walk along a dimension
+#define BD_GEN_CHUNK 16384      // elements in a host chunk, about
+#define BD_GEN_THREADS 256      // of a GPU block
+#define BD_GEN_LOSS_THREADS 512 // of the one that adds up losses
 #define BD_GEN_ROOMY_BLOCKS 2 // on a multiprocessor, of norms with a run: ptxas spills to have more
 #define BD_GEN_LONG_ROW 2048  // elements from which a GPU takes a row by a whole block
 #define BD_GEN_ALIGNED 16     // bytes that a GPU moves at once; every buffer begins at a multiple
@@ -176,6 +177,10 @@ bd_access bd_gen_access(bd_gen *g, bd_id value, const int8_t *loop_of_dim);
 bd_access bd_gen_in(bd_gen *g, int operand); // of g->op, by its index map
 bd_access bd_gen_out(bd_gen *g, int result);
 LLVMValueRef bd_gen_load(bd_gen *g, const bd_access *access);
+// A load in two: what memory holds, and from that what bd_gen_load gives, at the same point or
+// another.
+LLVMValueRef bd_gen_fetch(bd_gen *g, const bd_access *access);
+LLVMValueRef bd_gen_fetched(bd_gen *g, const bd_access *access, LLVMValueRef value);
 // Lanes where `where` is false (or an address that is not valid) give zero.
 LLVMValueRef bd_gen_load_where(bd_gen *g, const bd_access *access, LLVMValueRef where);
 LLVMValueRef
@@ -273,6 +278,9 @@ typedef struct bd_gen_points {
 void bd_gen_elementwise(bd_gen *g, bd_gen_points *points);
 // A loop of the kernel's own, whole on every rank.
 int bd_gen_own_loop(bd_gen *g, int64_t extent);
+// Lets `inner`, which is not split, run over both loops. Whoever has accesses along `outer` takes
+// that stride from them; that of `inner` times its extent it must have been.
+void bd_gen_merge_loops(bd_gen *g, int outer, int inner);
 
 // The arithmetic of one pointwise op on elements of type `dtype` in lanes, of f32 and f64
 // (reals.c) or integers (whole.c); NULL when `op` has none there.

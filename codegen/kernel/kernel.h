@@ -30,10 +30,10 @@
 // their work, so every grid gives the same bits. Shared memory is static. Attention and its
 // gradient are generated for GPUs only. A step may be several kernels, numbered one after another
 // and launched in that order with the same arguments; where `scratch` is set, one more buffer
-// follows `out`: as many f32 as the padded local elements of `scratch_like`, for the step's kernels
-// alone. A normalization on a GPU may take another step along (codegen/fused_norm.h): a run of
-// pointwise ops that makes its first operand, of its gradient what comes down to it, or one that
-// reads its first result, which is in memory only where `keeps` is set.
+// follows `out`: bd_memory_scratch_bytes of the op, for the step's kernels alone. A normalization
+// on a GPU may take another step along (codegen/fused_norm.h): a run of pointwise ops that makes
+// its first operand, of its gradient what comes down to it, or one that reads its first result,
+// which is in memory only where `keeps` is set.
 typedef struct bd_kernel {
   int number;
   const bd_module *module;
@@ -46,7 +46,6 @@ typedef struct bd_kernel {
   bool *accumulate; // per `out`: add to what is there
   int parts;        // kernels `number`, `number` + 1, ..: 1 but for some ops on GPUs
   bool scratch;
-  bd_id scratch_like;
 } bd_kernel;
 
 // Describes step `step`; false when its op runs as a call of the runtime on that target.

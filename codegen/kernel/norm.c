@@ -223,24 +223,25 @@ bd_status bd_gen_rmsnorm_dx(bd_gen *g) {
   return over_rows(g, &n, gradient_row);
 }
 
-// The row's statistics are the same for all columns: with stride 0 along the lanes they are loaded
-// once and spread.
-static void weight_terms(bd_gen *g, void *user, LLVMValueRef *out_values) {
-  norm *n = user;
-  load_statistics(g, n);
-  LLVMValueRef dy = bd_gen_load(g, &n->dy);
-  out_values[0] = mul(g, dy, normalized(g, n));
-  if (n->centered) out_values[1] = dy;
+// Of dy, x, where the norm is centered its mean, and 1/deviation. The row's statistics are the same
+// for all columns: with stride 0 along the lanes they are loaded once and spread.
+static void weight_terms(bd_gen *g, void *user, const LLVMValueRef *values,
+                         LLVMValueRef *out_terms) {
+  bool has_mean = ((norm *)user)->centered;
+  LLVMValueRef x = has_mean ? sub(g, values[1], values[2]) : values[1];
+  out_terms[0] = mul(g, values[0], mul(g, x, values[has_mean ? 3 : 2]));
+  if (has_mean) out_terms[1] = values[0];
 }
 
 static void weight_gradient(bd_gen *g, norm *n) {
   bd_gen_columns c = {.lane_loop = n->nest.lane_loop,
                       .row_count = n->nest.outer_count,
                       .sums = n->centered ? 2 : 1,
+                      .read_count = g->op->in_count,
                       .term = weight_terms,
                       .user = n};
-  c.along[c.along_count++] = &n->x;
-  c.along[c.along_count++] = &n->dy;
+  for (int i = 0; i < c.read_count; i++)
+    c.read[i] = bd_gen_in(g, i);
   for (int i = 0; i < c.row_count; i++)
     c.row[i] = n->nest.outer[i];
   for (int i = 0; i < c.sums; i++)
@@ -249,21 +250,13 @@ static void weight_gradient(bd_gen *g, norm *n) {
 }
 
 bd_status bd_gen_layernorm_dw(bd_gen *g) {
-  norm n = {.centered = true,
-            .nest = bd_gen_row_nest(g, 0),
-            .dy = bd_gen_in(g, 0),
-            .x = bd_gen_in(g, 1),
-            .mean = bd_gen_in(g, 2),
-            .rstd = bd_gen_in(g, 3)};
+  norm n = {.centered = true, .nest = bd_gen_row_nest(g, 0)};
   weight_gradient(g, &n);
   return BD_OK;
 }
 
 bd_status bd_gen_rmsnorm_dw(bd_gen *g) {
-  norm n = {.nest = bd_gen_row_nest(g, 0),
-            .dy = bd_gen_in(g, 0),
-            .x = bd_gen_in(g, 1),
-            .rstd = bd_gen_in(g, 2)};
+  norm n = {.nest = bd_gen_row_nest(g, 0)};
   weight_gradient(g, &n);
   return BD_OK;
 }

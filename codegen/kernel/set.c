@@ -1,6 +1,7 @@
 // The LLVM module of a program's kernels, and its way to assembly.
 #include "codegen/kernel/rows.h"
 #include "ir/base/text.h"
+#include "ir/columns.h"
 #include <assert.h>
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Target.h>
@@ -159,6 +160,13 @@ static void note_launch(bd_gen *g, bd_kernel_launch launch) {
   set->launches[number] = launch;
 }
 
+// Blocks that a multiprocessor is to have room for, or 0. Left to itself ptxas takes few registers
+// for the sake of more blocks.
+static int least_blocks(const bd_gen *g) {
+  if (bd_sums_columns(g->kernel->function, g->op)) return BD_GEN_COLUMN_LANES / g->threads;
+  return g->kernel->run_count ? BD_GEN_ROOMY_BLOCKS : 0;
+}
+
 static void open_gpu_parameters(bd_gen *g) {
   const bd_kernel *k = g->kernel;
   bd_kernel_launch launch = {.threads = g->threads,
@@ -171,7 +179,8 @@ static void open_gpu_parameters(bd_gen *g) {
   LLVMSetFunctionCallConv(g->function, LLVMPTXKernelCallConv);
   annotate(g, "kernel", 1);
   annotate(g, "reqntidx", launch.threads);
-  if (k->run_count) annotate(g, "minctasm", BD_GEN_ROOMY_BLOCKS);
+  int blocks = least_blocks(g);
+  if (blocks) annotate(g, "minctasm", blocks);
   note_launch(g, launch);
 }
 
@@ -221,31 +230,22 @@ static int64_t padded_extent(const bd_gen *g, int loop) {
   return extent;
 }
 
-static bool in_result(const bd_gen *g, int loop) {
-  int rank = g->kernel->function->values[g->op->out[0]].type.rank;
-  for (int d = 0; d < rank; d++)
-    if (g->map.out[0][d] == loop) return true;
-  return false;
-}
-
-// Of a GPU's block: columns that are summed over long loops have more of them each, and so has the
-// one block that adds up losses, as long as a thread has registers for what all its warps hold.
+// Of a GPU's block: columns that are summed over long loops at once have more of them each, and so
+// has the one block that adds up losses, as long as a thread has registers for what all its warps
+// hold.
 static int threads_of(const bd_gen *g) {
-  bd_op_kind kind = g->op->kind;
-  if (g->cuda && kind == BD_OP_XENT) return BD_GEN_MOST_THREADS / 2;
-  if (!g->cuda ||
-      (kind != BD_OP_REDUCE_SUM && kind != BD_OP_LAYERNORM_DW && kind != BD_OP_RMSNORM_DW))
-    return BD_GEN_THREADS;
-  const bd_type *type = &g->kernel->function->values[g->op->in[0]].type;
+  const bd_function *function = g->kernel->function;
+  if (g->cuda && g->op->kind == BD_OP_XENT) return BD_GEN_LOSS_THREADS;
+  if (!g->cuda || g->kernel->parts > 1 || !bd_sums_columns(function, g->op)) return BD_GEN_THREADS;
   int64_t longest = 0;
-  if (bd_dtype_wide(type->dtype) != BD_F32 || !in_result(g, g->map.in[0][type->rank - 1]))
-    return BD_GEN_THREADS;
-  for (int d = 0; d < type->rank; d++) {
-    int64_t extent = in_result(g, g->map.in[0][d]) ? 0 : padded_extent(g, g->map.in[0][d]);
+  int out_rank = function->values[g->op->out[0]].type.rank;
+  for (int d = 0; d < function->values[g->op->in[0]].type.rank; d++) {
+    int8_t loop = g->map.in[0][d];
+    int64_t extent = memchr(g->map.out[0], loop, (size_t)out_rank) ? 0 : padded_extent(g, loop);
     if (extent > longest) longest = extent;
   }
   int threads = BD_GEN_THREADS;
-  while (threads < BD_GEN_MOST_THREADS && threads / BD_GEN_ALONG < longest)
+  while (threads < BD_GEN_COLUMN_LANES && threads / BD_COLUMN_THREADS < longest)
     threads *= 2;
   return threads;
 }

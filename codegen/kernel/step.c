@@ -1,7 +1,11 @@
 // Which values a step reads from memory and writes to it.
 #include "codegen/kernel/kernel.h"
+#include "ir/columns.h"
 
-enum { BD_ATTENTION_GRAD_PARTS = 3 }; // row products; dk and dv; dq
+enum {
+  BD_ATTENTION_GRAD_PARTS = 3, // row products; dk and dv; dq
+  BD_COLUMN_PARTS = 2          // sums of chunks; their sums
+};
 
 static bool listed(const bd_id *list, int count, bd_id id) {
   for (int i = 0; i < count; i++)
@@ -76,7 +80,10 @@ bool bd_kernel_of_step(bd_ctx *ctx, const bd_module *module, const bd_function *
   if (ops[0].kind == BD_OP_ATTENTION_GRAD) {
     k.parts = BD_ATTENTION_GRAD_PARTS;
     k.scratch = true;
-    k.scratch_like = ops[0].in[5]; // the log-sum-exp: a number per row
+  }
+  if (bd_column_chunks(module, function, &ops[0]) > 1) {
+    k.parts = BD_COLUMN_PARTS;
+    k.scratch = true;
   }
   list_values(ctx, &k, fusion);
   *out_kernel = k;

@@ -8,9 +8,9 @@ typedef struct reduction {
   LLVMValueRef sum;
 } reduction;
 
-static void term(bd_gen *g, void *user, LLVMValueRef *out_values) {
-  reduction *r = user;
-  out_values[0] = bd_gen_load(g, &r->in);
+static void term(bd_gen *g, void *user, const LLVMValueRef *values, LLVMValueRef *out_terms) {
+  (void)g, (void)user;
+  out_terms[0] = values[0];
 }
 
 static void add(bd_gen *g, void *user) {
@@ -60,9 +60,9 @@ bd_status bd_gen_reduce_sum(bd_gen *g) {
                       .row_count = r.serial_count,
                       .sums = 1,
                       .out = {r.out},
-                      .term = term,
-                      .user = &r};
-  c.along[c.along_count++] = &r.in;
+                      .read_count = 1,
+                      .read = {r.in},
+                      .term = term};
   for (int i = 0; i < nest.outer_count; i++)
     c.outer[i] = nest.outer[i];
   for (int i = 0; i < r.serial_count; i++)

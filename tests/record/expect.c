@@ -103,7 +103,7 @@ static void add_kernel(builder *b, int call, const bd_kernel *k) {
   // A place of its own behind the call's values.
   if (k->scratch)
     add_use(b, RECORD_SCRATCH, number_of_call(b, call, f->value_count),
-            record_value_bytes(b->module, &f->values[k->scratch_like]));
+            bd_memory_scratch_bytes(b->module, f, first));
 }
 
 static void describe(const bd_module *m, const bd_function *f, const bd_op *op,

@@ -203,6 +203,11 @@ const kernel_case kernel_cases[] = {
 };
 
 const kernel_case gpu_kernel_cases[] = {
+    // Rows enough to be summed in chunks.
+    {BD_OP_LAYERNORM_DW, "7,330,24 7,330,24 7,330 p7,330", "", "BAc"},
+    {BD_OP_RMSNORM_DW, "1200,17 1200,17 p1200", "", "A"},
+    {BD_OP_REDUCE_SUM, "5,2,270,24", "rule=abcd->bd", "ab"},
+    {BD_OP_REDUCE_SUM, "600,16", "rule=AB->B", ""},
     {BD_OP_ATTENTION, "3,9,4,16 3,9,4,16 3,9,4,16", "scale=0.05", "k"},
     {BD_OP_ATTENTION, "1,130,2,64 1,130,2,64 1,130,2,64", "scale=0.05 causal=1", ""},
     {BD_OP_ATTENTION, "3,70,6,24 3,70,3,24 3,70,3,24", "scale=0.1 causal=1 dropout=0.2 site=4",

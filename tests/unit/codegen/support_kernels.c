@@ -1,6 +1,7 @@
 #include "tests/unit/codegen/support_kernels.h"
 
 #include "ir/element.h"
+#include "ir/memory.h"
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
@@ -101,6 +102,7 @@ void kernel_run_make(bd_ctx *ctx, const kernel_case *from, bd_dtype real, char l
   *r = (kernel_run){.from = from, .loop = -1, .module = bd_module_create(ctx, BD_STAGE_SPMD, "m")};
   r->module->mesh = (bd_mesh){.axes = 1, .size = {letter ? KERNEL_RANKS : 1}};
   r->module->micro_batch = 1;
+  r->module->cuda = cuda;
   r->function = bd_function_create(ctx, "f");
   bd_id in[BD_MAX_OPERANDS], out[BD_MAX_RESULTS];
   bd_attr attrs[8];
@@ -310,9 +312,11 @@ static void run_rank(const check *c, int rank, const bd_tensor *in, const bd_rt_
     buffers[i] = local_buffer(c->ctx, r, k->in[i], rank, &in[k->in[i]]);
   for (int i = 0; i < k->out_count; i++)
     buffers[k->in_count + i] = local_buffer(c->ctx, r, k->out[i], rank, NULL);
-  if (k->scratch)
-    buffers[k->in_count + k->out_count] =
-        bd_arena_alloc(c->ctx->arena, (size_t)kernel_value_bytes(r, k->scratch_like));
+  if (k->scratch) {
+    size_t bytes = (size_t)bd_memory_scratch_bytes(r->module, r->function, &r->function->ops[0]);
+    char *scratch = bd_arena_alloc(c->ctx->arena, bytes);
+    buffers[k->in_count + k->out_count] = memset(scratch, 0xff, bytes); // NaN
+  }
   c->execute(c->user, r, buffers, range, random);
   for (int i = 0; i < k->out_count; i++)
     take_result(r, k->out[i], rank, buffers[k->in_count + i], &got[i], seen[i]);

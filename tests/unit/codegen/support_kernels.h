@@ -20,7 +20,7 @@ typedef struct kernel_case {
 
 extern const kernel_case kernel_cases[];
 extern const int kernel_case_count;
-extern const kernel_case gpu_kernel_cases[]; // of ops that are kernels on GPUs only
+extern const kernel_case gpu_kernel_cases[]; // of what GPUs alone have, or do their own way
 extern const int gpu_kernel_case_count;
 
 typedef struct kernel_run {

@@ -1,0 +1,69 @@
+#include "ir/columns.h"
+#include <string.h>
+
+enum {
+  ENOUGH = 256, // groups of columns: as many blocks leave few multiprocessors without one
+  BLOCKS = 1024 // that the chunks of fewer groups are to make: eight for each of 128
+};
+
+static const bd_type *operand_type(const bd_function *function, const bd_op *op) {
+  return &function->values[op->in[0]].type;
+}
+
+// Whether the last dimension of what is summed stays.
+static bool keeps_last(const bd_op *op) {
+  const char *rule = bd_op_string(op, "rule"), *kept = strstr(rule, "->");
+  return kept > rule && strchr(kept + 2, kept[-1]);
+}
+
+bool bd_sums_columns(const bd_function *function, const bd_op *op) {
+  if (op->kind == BD_OP_LAYERNORM_DW || op->kind == BD_OP_RMSNORM_DW) return true;
+  return op->kind == BD_OP_REDUCE_SUM && operand_type(function, op)->rank > 0 &&
+         bd_dtype_wide(operand_type(function, op)->dtype) == BD_F32 && keeps_last(op);
+}
+
+static int64_t elements_of(const bd_type *local) {
+  int64_t elements = 1;
+  for (int d = 0; d < local->rank; d++)
+    elements *= local->dims[d];
+  return elements;
+}
+
+// A product may also make the gradient of a bias of what it reads (codegen/epilogue.h), at its own
+// step, where there is no scratch. Other sums are cut whatever else a function has: what backward
+// computes again has forward's bits.
+static bool product_may_sum(const bd_function *function, const bd_op *sum) {
+  if (sum->kind != BD_OP_REDUCE_SUM || function->role != BD_ROLE_BACKWARD ||
+      bd_ids_find(function->results, function->result_count, sum->out[0]) < 0)
+    return false;
+  for (int i = 0; i < function->op_count; i++) {
+    const bd_op *op = &function->ops[i];
+    if (op->kind == BD_OP_CONTRACT && bd_ids_find(op->in, op->in_count, sum->in[0]) >= 0)
+      return true;
+  }
+  return false;
+}
+
+int64_t bd_column_chunks(const bd_module *module, const bd_function *function, const bd_op *op) {
+  if (!bd_sums_columns(function, op)) return 0;
+  bd_type in = bd_value_local_type(module, &function->values[op->in[0]]);
+  bd_type out = bd_value_local_type(module, &function->values[op->out[0]]);
+  int64_t sums = elements_of(&out), columns = in.dims[in.rank - 1];
+  if (!module->cuda || sums == 0 || columns == 0) return 1;
+  int64_t rows = elements_of(&in) / sums;
+  int64_t along = BD_COLUMN_THREADS * BD_COLUMN_BYTES / bd_dtype_bytes(in.dtype);
+  int64_t groups = sums / columns * ((columns + along - 1) / along);
+  if (groups >= ENOUGH || rows < 2 * BD_COLUMN_ROWS || product_may_sum(function, op)) return 1;
+  int64_t wanted = (BLOCKS + groups - 1) / groups, most = rows / BD_COLUMN_ROWS;
+  return wanted < most ? wanted : most;
+}
+
+int64_t bd_column_chunk_bytes(const bd_module *module, const bd_function *function,
+                              const bd_op *op) {
+  int64_t chunks = bd_column_chunks(module, function, op), sums = 0;
+  for (int i = 0; chunks > 1 && i < op->out_count; i++) {
+    bd_type out = bd_value_local_type(module, &function->values[op->out[i]]);
+    sums += elements_of(&out);
+  }
+  return chunks > 1 ? chunks * sums * bd_dtype_bytes(BD_F64) : 0;
+}

@@ -1,0 +1,24 @@
+// How sums over the rows of a tensor, one for each column, are divided on GPUs: few columns make
+// few blocks, so that rows are summed in chunks, which more blocks can do at once, and then the
+// chunks' sums. The shape alone decides, so every grid gives the same bits.
+#ifndef BD_IR_COLUMNS_H
+#define BD_IR_COLUMNS_H
+#include "ir/module.h"
+
+#define BD_COLUMN_THREADS 8 // of a block, side by side along a row
+#define BD_COLUMN_BYTES 4   // of a row that each of them reads, if rows are packed
+#define BD_COLUMN_ROWS 256  // of a chunk, at least: eight for each of 32 threads
+
+// Whether an op of an spmd function sums f32 or halves over rows into columns, which lie along its
+// first operand's last dimension: a sum, or the gradient of a norm's weights.
+bool bd_sums_columns(const bd_function *function, const bd_op *op);
+
+// The most chunks that its rows are summed in, of a module for GPUs; 1: all rows at once, as it is
+// for the gradient of a bias that a product may make, too. 0 for other ops.
+int64_t bd_column_chunks(const bd_module *module, const bd_function *function, const bd_op *op);
+
+// Bytes of the chunks' sums, f64, of all results: each has the chunks one after another, of a chunk
+// the sums as the result's part on a rank. 0 where there is one chunk, or none.
+int64_t bd_column_chunk_bytes(const bd_module *module, const bd_function *function,
+                              const bd_op *op);
+#endif
