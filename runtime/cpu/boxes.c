@@ -1,7 +1,7 @@
 #include "runtime/cpu/boxes.h"
 #include "runtime/cpu/messages.h"
 
-int bd_rt_box_empty(const bd_rt_box *b) {
+static int is_empty(const bd_rt_box *b) {
   return !(b->size[0] > 0 && b->size[1] > 0 && b->size[2] > 0 && b->size[3] > 0 && b->size[4] > 0);
 }
 
@@ -28,7 +28,7 @@ static int64_t box_at(const bd_rt_box *b, int64_t i, int64_t j, int64_t k, int64
 
 void bd_rt_box_copy(int dtype, const bd_rt_box *from, const void *in, const bd_rt_box *to,
                     void *out) {
-  if (bd_rt_box_empty(from)) return;
+  if (is_empty(from)) return;
   for (int64_t i = 0; i < from->size[0]; i++)
     for (int64_t j = 0; j < from->size[1]; j++)
       for (int64_t k = 0; k < from->size[2]; k++)
@@ -44,13 +44,13 @@ static MPI_Datatype own_type(bd_rt_exchange *e, const bd_rt_box *b) {
 }
 
 void bd_rt_send_box(bd_rt_exchange *e, const bd_rt_box *b, const void *in, int other) {
-  if (bd_rt_box_empty(b)) return;
+  if (is_empty(b)) return;
   MPI_Isend(in, 1, own_type(e, b), other, BD_RT_COLLECTIVE_TAG, bd_rt_comm(e->rt, e->group),
             &e->rt->device->requests[e->requests++]);
 }
 
 void bd_rt_receive_box(bd_rt_exchange *e, const bd_rt_box *b, void *out, int other) {
-  if (bd_rt_box_empty(b)) return;
+  if (is_empty(b)) return;
   MPI_Irecv(out, 1, own_type(e, b), other, BD_RT_COLLECTIVE_TAG, bd_rt_comm(e->rt, e->group),
             &e->rt->device->requests[e->requests++]);
 }

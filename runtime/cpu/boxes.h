@@ -8,8 +8,6 @@ typedef struct bd_rt_box {
   int64_t dims[5], start[5], size[5];
 } bd_rt_box;
 
-int bd_rt_box_empty(const bd_rt_box *box);
-
 // Copies between boxes of equal sizes.
 void bd_rt_box_copy(int dtype, const bd_rt_box *from, const void *in, const bd_rt_box *to,
                     void *out);

@@ -20,8 +20,8 @@ static void exchange_boxes(bd_rt *rt, const bd_rt_group *group, int dtype, const
   bd_rt_exchange_end(&exchange);
 }
 
-// extents: outer, first, middle, second, inner. The bd_rt_box of a whole tensor that rank `index`
-// holds when dimension `split` is cut, further cut at `other_dim` to what rank `other` holds.
+// extents: outer, first, middle, second, inner. The box of a whole tensor that rank `other` holds
+// when dimension `split` is cut.
 static bd_rt_box whole_split(const bd_rt_group *group, const int64_t *extents, int split,
                              int other) {
   bd_rt_box b = {.dims = {extents[0], extents[1], extents[2], extents[3], extents[4]},
@@ -30,8 +30,8 @@ static bd_rt_box whole_split(const bd_rt_group *group, const int64_t *extents, i
   return b;
 }
 
-// The bd_rt_box that a rank finds in its buffer when `local` is already cut to this rank's part
-// (padded) and `split`, whole in the buffer, is cut to rank `other`'s.
+// The box that a rank finds in its buffer when `local` is already cut to this rank's part (padded)
+// and `split`, whole in the buffer, is cut to rank `other`'s.
 static bd_rt_box local_split(const bd_rt_group *group, const int64_t *extents, int local, int split,
                              int other) {
   bd_rt_box b = whole_split(group, extents, split, other);

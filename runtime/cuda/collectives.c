@@ -35,10 +35,6 @@ typedef struct transfer {
   int64_t block;   // elements
 } transfer;
 
-static int64_t part_of(int64_t extent, int parts) {
-  return (extent + parts - 1) / parts;
-}
-
 // Whether there is anything to do; while rehearsing the group is noted instead.
 static int begin(transfer *t, bd_rt *rt, int mask, int dtype, const int64_t *extent, int own,
                  int peers) {
@@ -46,7 +42,7 @@ static int begin(transfer *t, bd_rt *rt, int mask, int dtype, const int64_t *ext
   t->cut = (bd_cuda_cut){.own = own, .peers = peers, .parts = t->group->size};
   for (int d = 0; d < 5; d++) {
     t->cut.extent[d] = extent[d];
-    t->block *= d == own || d == peers ? part_of(extent[d], t->group->size) : extent[d];
+    t->block *= d == own || d == peers ? bd_rt_padded_part(extent[d], t->group->size) : extent[d];
   }
   if (t->group->size > 1) t->comm = bd_cuda_comm(rt, t->group);
   return t->block > 0 && !rt->device->rehearsing;

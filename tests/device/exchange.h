@@ -65,13 +65,6 @@ static inline float *filled(int64_t count, float first) {
   return at;
 }
 
-static inline float *fetched(const float *at, int64_t count) {
-  float *const host = malloc((size_t)count * sizeof *host);
-  cudaStreamSynchronize(stream);
-  cudaMemcpy(host, at, (size_t)count * sizeof *host, cudaMemcpyDeviceToHost);
-  return host;
-}
-
 static inline void fault(const char *words, children_body body) {
   memset(children_shared, 0, 4096);
   children_fault(words, RANKS, body);

@@ -2,10 +2,6 @@
 #include "runtime/backend.h"
 #include "tests/record/back_end.h"
 
-static int64_t part_of(int64_t extent, int parts) {
-  return (extent + parts - 1) / parts;
-}
-
 static void wait_for(bd_rt *rt, int handle) {
   record_tell(rt, (record_event){.kind = RECORD_WAIT, .handle = handle});
 }
@@ -44,7 +40,7 @@ void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t cou
 void bd_rt_all_gather(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent, int64_t inner,
                       const void *in, void *out) {
   const record_terms terms = {RECORD_ALL_GATHER, dtype, .shape = {outer, extent, inner}};
-  const int64_t part = part_of(extent, rt->group[1 << axis].size);
+  const int64_t part = bd_rt_padded_part(extent, rt->group[1 << axis].size);
   collect(rt, 1 << axis, terms, outer * part * inner, in, outer * extent * inner, out);
 }
 
@@ -70,14 +66,15 @@ void bd_rt_await(bd_rt *rt, int slot) {
 void bd_rt_reduce_scatter(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent,
                           int64_t inner, const void *in, void *out) {
   const record_terms terms = {RECORD_REDUCE_SCATTER, dtype, .shape = {outer, extent, inner}};
-  const int64_t part = part_of(extent, rt->group[1 << axis].size);
+  const int64_t part = bd_rt_padded_part(extent, rt->group[1 << axis].size);
   collect(rt, 1 << axis, terms, outer * extent * inner, in, outer * part * inner, out);
 }
 
 void bd_rt_shard(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent, int64_t inner,
                  const void *in, void *out) {
   const bd_rt_group *const group = &rt->group[1 << axis];
-  const int64_t part = part_of(extent, group->size), bytes = bd_rt_element_bytes(dtype) * inner;
+  const int64_t part = bd_rt_padded_part(extent, group->size),
+                bytes = bd_rt_element_bytes(dtype) * inner;
   int64_t start, own;
   bd_rt_part(extent, group->size, group->rank, &start, &own);
   const int64_t read = own > 0 ? ((outer - 1) * extent + own) * bytes : 0;
@@ -93,8 +90,8 @@ void bd_rt_all_to_all(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t fir
                               .shape = {outer, first, middle, second, inner}};
   const int parts = rt->group[1 << axis].size;
   const int64_t rest = outer * middle * inner;
-  const int64_t first_cut = rest * part_of(first, parts) * second,
-                second_cut = rest * first * part_of(second, parts);
+  const int64_t first_cut = rest * bd_rt_padded_part(first, parts) * second,
+                second_cut = rest * first * bd_rt_padded_part(second, parts);
   collect(rt, 1 << axis, terms, swapped ? first_cut : second_cut, in,
           swapped ? second_cut : first_cut, out);
 }

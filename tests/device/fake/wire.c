@@ -32,8 +32,9 @@ void bd_fake_wire_create(const char *call, const char *id) {
   close(fd);
 }
 
-// NCCL asks the environment for a name that stands for the machine.
-uint64_t bd_fake_wire_host(void) {
+// The name of this process's machine, as a number. NCCL asks the environment for one that stands
+// for it.
+static uint64_t host_number(void) {
   char name[256] = "";
   const char *const id = getenv("NCCL_HOSTID");
   if (!id) gethostname(name, sizeof name - 1);
@@ -55,7 +56,7 @@ void bd_fake_wire_enter(const char *call, bd_fake_wire *wire) {
   if (!atomic_compare_exchange_strong(&shared->ranks, &unknown, wire->ranks) &&
       unknown != wire->ranks)
     bd_fake_fault(call, "%d ranks here, %d elsewhere", wire->ranks, unknown);
-  shared->member[wire->rank].host = bd_fake_wire_host();
+  shared->member[wire->rank].host = host_number();
   if (!atomic_compare_exchange_strong(&shared->member[wire->rank].process, &nobody, getpid()))
     bd_fake_fault(call, "rank %d has joined already", wire->rank);
   wire->shared = shared;

@@ -55,8 +55,6 @@ void bd_fake_wire_write(const bd_fake_wire *wire, int to, const void *data, size
 // Of rank `from`: its collective's data (`to` < 0) or its message to `to`, from byte `offset` on.
 void bd_fake_wire_read(const bd_fake_wire *wire, int from, int to, size_t offset, void *data,
                        size_t bytes);
-// The name of this process's machine, as a number.
-uint64_t bd_fake_wire_host(void);
 // Whether another rank's process has ended.
 int bd_fake_wire_is_dead(const bd_fake_wire *wire, int rank);
 #endif
