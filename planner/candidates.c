@@ -31,7 +31,7 @@ static bd_pipeline_problem pose_empty(bd_ctx *ctx, const bd_candidates *c, int z
   bd_pipeline_problem problem = {
       .solver = request->solver,
       .stages = c->setting.stages,
-      .micro_batches = (int)(request->global_batch / c->setting.micro_batch),
+      .micro_batches = bd_scene_micro_batches(c->scene, c->setting.micro_batch),
       .schedule = bd_scene_schedule(c->scene),
       .zero = zero,
       .run_count = c->scene->runs->count,
@@ -62,7 +62,7 @@ bd_status bd_candidates_measure(bd_ctx *ctx, const bd_scene *scene, const bd_set
                                 double price, const bd_candidates *before, bd_candidates *out,
                                 bool *out_possible) {
   const bd_model_runs *runs = scene->runs;
-  int micro_batches = (int)(scene->request->global_batch / setting->micro_batch);
+  int micro_batches = bd_scene_micro_batches(scene, setting->micro_batch);
   int in_flight =
       bd_schedule_in_flight(bd_scene_schedule(scene), 0, setting->stages, micro_batches);
   *out_possible = false;

@@ -22,6 +22,9 @@ typedef struct bd_scene {
 // no faster.
 bd_schedule bd_scene_schedule(const bd_scene *scene);
 
+// Micro-batches of a step, of so many samples each.
+int bd_scene_micro_batches(const bd_scene *scene, int64_t micro_batch);
+
 // Layers of a run and of those like it.
 int bd_scene_calls_like(const bd_scene *scene, int run);
 

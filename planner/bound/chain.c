@@ -3,13 +3,9 @@
 
 enum { CUT_ROUNDS = 40 };
 
-static int micro_batches_of(const bd_scene *scene, int64_t micro_batch) {
-  return (int)(scene->request->global_batch / micro_batch);
-}
-
 double bd_bound_step(const bd_scene *scene, int stages, int64_t micro_batch, double sum) {
   return bd_step_least_seconds(bd_scene_schedule(scene), stages,
-                               micro_batches_of(scene, micro_batch), sum);
+                               bd_scene_micro_batches(scene, micro_batch), sum);
 }
 
 double bd_bound_backward(const bd_setting_layers *layers, int run) {
@@ -39,7 +35,7 @@ static bool fill(const chain *c, int run, filling *to) {
          backward = to->backward + bd_bound_backward(c->layers, run);
   double rest = bd_step_backward_rest_seconds(
       bd_scene_schedule(c->scene), to->stage, c->setting->stages,
-      micro_batches_of(c->scene, c->setting->micro_batch), seconds, backward);
+      bd_scene_micro_batches(c->scene, c->setting->micro_batch), seconds, backward);
   if (seconds > to->most || rest > to->rest) return false;
   to->seconds = seconds;
   to->backward = backward;
@@ -51,7 +47,7 @@ static bool fill(const chain *c, int run, filling *to) {
 static bool can_cut(const chain *c, double rest) {
   const bd_setting *setting = c->setting;
   int run = c->scene->runs->count - 1, left = c->scene->runs->runs[run].calls;
-  int micro_batches = micro_batches_of(c->scene, setting->micro_batch);
+  int micro_batches = bd_scene_micro_batches(c->scene, setting->micro_batch);
   double after = 0;
   for (int s = setting->stages - 1; s >= 0; s--) {
     filling now = {.stage = s, .seconds = c->moves->of_stage[s], .rest = rest};
@@ -70,7 +66,7 @@ static bool can_cut(const chain *c, double rest) {
 // What a step takes beside the sum `total` of its stages, whatever the cut into contiguous stages,
 // to a small fraction; it is `least` at least.
 static double rest_seconds(const chain *c, double total, double least) {
-  int others = micro_batches_of(c->scene, c->setting->micro_batch) - 1;
+  int others = bd_scene_micro_batches(c->scene, c->setting->micro_batch) - 1;
   double low = least, high = others * total;
   for (int round = 0; round < CUT_ROUNDS; round++) {
     double middle = (low + high) / 2;

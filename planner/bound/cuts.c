@@ -41,7 +41,7 @@ typedef struct cutting {
 } cutting;
 
 static int in_flight(const cutting *c, int stage) {
-  int micro_batches = (int)(c->scene->request->global_batch / c->setting->micro_batch);
+  int micro_batches = bd_scene_micro_batches(c->scene, c->setting->micro_batch);
   return bd_schedule_in_flight(bd_scene_schedule(c->scene), stage, c->setting->stages,
                                micro_batches);
 }

@@ -155,7 +155,7 @@ static bool price_within(bd_ctx *ctx, const bd_scene *scene, const bd_setting_la
 // with the first stage's tapes would nearly fill them.
 static bool is_crowded(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                        const bd_setting_layers *layers) {
-  int micro_batches = (int)(scene->request->global_batch / setting->micro_batch);
+  int micro_batches = bd_scene_micro_batches(scene, setting->micro_batch);
   int tapes = bd_schedule_in_flight(bd_scene_schedule(scene), 0, setting->stages, micro_batches);
   double bytes = largest_workspace(scene, layers) * setting->stages;
   for (int r = 0; r < scene->runs->count; r++) {

@@ -8,9 +8,13 @@ int bd_scene_calls_like(const bd_scene *scene, int run) {
   return calls;
 }
 
+int bd_scene_micro_batches(const bd_scene *scene, int64_t micro_batch) {
+  return (int)(scene->request->global_batch / micro_batch);
+}
+
 // Micro-batches of a step and those that fill and drain the pipeline.
 static int passes_of(const bd_scene *scene, const bd_setting *setting) {
-  return (int)(scene->request->global_batch / setting->micro_batch) + setting->stages - 1;
+  return bd_scene_micro_batches(scene, setting->micro_batch) + setting->stages - 1;
 }
 
 static bool has_tied(const bd_run *run) {

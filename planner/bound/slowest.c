@@ -21,17 +21,11 @@ typedef struct weighed {
   const double *with_end[WEIGHTS];  // so many micro-batches and the step's end, together
 } weighed;
 
-static int micro_batches_of(const bd_scene *scene, const bd_setting *setting) {
-  return (int)(scene->request->global_batch / setting->micro_batch);
-}
-
 // Micro-batches of a stage that have gone forward before the first comes back, but for that.
 static int ahead_of(const bd_scene *scene, const bd_setting *setting, int stage) {
-  return bd_scene_schedule(scene) == BD_SCHEDULE_GPIPE
-             ? 0
-             : bd_schedule_in_flight(BD_SCHEDULE_1F1B, stage, setting->stages,
-                                     micro_batches_of(scene, setting)) -
-                   1;
+  int micro_batches = bd_scene_micro_batches(scene, setting->micro_batch);
+  if (bd_scene_schedule(scene) == BD_SCHEDULE_GPIPE) return 0;
+  return bd_schedule_in_flight(BD_SCHEDULE_1F1B, stage, setting->stages, micro_batches) - 1;
 }
 
 // So many micro-batches, and the step's end: the weight below it, and the rest at its fastest.
@@ -51,7 +45,7 @@ typedef struct filling {
 } filling;
 
 static filling begin_stage(const weighed *w, int stage) {
-  int others = micro_batches_of(w->scene, w->setting) - 1;
+  int others = bd_scene_micro_batches(w->scene, w->setting->micro_batch) - 1;
   double ahead = ahead_of(w->scene, w->setting, stage), moved = w->moves.of_stage[stage];
   double tie = stage == 0 || stage == w->setting->stages - 1 ? w->tie : 0;
   double even = (others - ahead / 2) * moved, late = (others - ahead) * moved;
@@ -59,7 +53,7 @@ static filling begin_stage(const weighed *w, int stage) {
 }
 
 static filling with_layer(const weighed *w, int run, filling of) {
-  int micro_batches = micro_batches_of(w->scene, w->setting);
+  int micro_batches = bd_scene_micro_batches(w->scene, w->setting->micro_batch);
   double ahead = ahead_of(w->scene, w->setting, of.stage), seconds = w->seconds[run];
   double backward = ahead * w->backward[run];
   of.even += (micro_batches - 1 - ahead / 2) * seconds;
@@ -94,7 +88,7 @@ static bool can_cut(const weighed *w, double rest) {
 
 static double step_seconds(const weighed *w) {
   double sum = w->moves.sum, low = 0, high = w->tie;
-  int most = micro_batches_of(w->scene, w->setting);
+  int most = bd_scene_micro_batches(w->scene, w->setting->micro_batch);
   for (int r = 0; r < w->scene->runs->count; r++) {
     int calls = w->scene->runs->runs[r].calls;
     sum += calls * w->seconds[r];
@@ -110,7 +104,7 @@ static double step_seconds(const weighed *w) {
 
 // The least micro-batches that any path weighs with a step's end, the most, and some between.
 static int list_weights(const bd_scene *scene, const bd_setting *setting, int *out) {
-  int most = micro_batches_of(scene, setting), count = 0;
+  int most = bd_scene_micro_batches(scene, setting->micro_batch), count = 0;
   int least = most - ahead_of(scene, setting, 0);
   for (int i = 0; i < WEIGHTS; i++) {
     int weight = least + (most - least) * i / (WEIGHTS - 1);

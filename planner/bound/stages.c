@@ -45,7 +45,7 @@ static cut least_cut(const staging *of, double limit, cut *best) {
 double bd_bound_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int layers,
                        const double *seconds, const bd_moves *moves) {
   staging of = {.stages = setting->stages,
-                .micro_batches = (int)(scene->request->global_batch / setting->micro_batch),
+                .micro_batches = bd_scene_micro_batches(scene, setting->micro_batch),
                 .layers = layers,
                 .schedule = bd_scene_schedule(scene),
                 .seconds = seconds,

@@ -82,6 +82,8 @@ typedef struct bd_pipeline {
 
 int bd_pipeline_candidates(const bd_pipeline_problem *problem); // over all runs
 int bd_pipeline_index(const bd_pipeline_problem *problem, int stage, int run, int candidate);
+// Of an assignment: the layers of a run on a stage.
+int bd_pipeline_layers(const bd_pipeline_problem *problem, const int *count, int stage, int run);
 // Where tables of a run tell what `stage` hands on in form `from` and the next one takes in form
 // `to`.
 int bd_pipeline_hand_at(const bd_pipeline_problem *problem, int stage, int from, int to);

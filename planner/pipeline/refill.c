@@ -32,14 +32,6 @@ static int exit_form(const bd_pipeline_problem *p, const bd_pipeline *pipeline, 
                                pipeline->entry[stage * p->run_count + run]);
 }
 
-static int layers_of(const bd_pipeline_problem *p, const bd_pipeline *pipeline, int stage,
-                     int run) {
-  int layers = 0;
-  for (int k = 0; k < p->runs[run].candidate_count; k++)
-    layers += pipeline->count[bd_pipeline_index(p, stage, run, k)];
-  return layers;
-}
-
 // What the stage has and what its neighbours leave open.
 static void read_stage(const bd_pipeline *pipeline, int stage, bd_stage_fill *f) {
   const bd_pipeline_problem *p = f->problem;
@@ -47,7 +39,7 @@ static void read_stage(const bd_pipeline *pipeline, int stage, bd_stage_fill *f)
   f->stage = stage;
   f->first = f->last = -1;
   for (int r = 0; r < p->run_count; r++) {
-    f->layers[r] = layers_of(p, pipeline, stage, r);
+    f->layers[r] = bd_pipeline_layers(p, pipeline->count, stage, r);
     if (!f->layers[r]) continue;
     if (f->first < 0) f->first = r;
     f->last = r;

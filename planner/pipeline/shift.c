@@ -13,13 +13,6 @@ static int end_run(const bd_pipeline_problem *p, const bd_pipeline *of, int stag
   return run;
 }
 
-static int layers_of(const bd_pipeline_problem *p, const bd_pipeline *of, int stage, int run) {
-  int layers = 0;
-  for (int k = 0; k < p->runs[run].candidate_count; k++)
-    layers += of->count[bd_pipeline_index(p, stage, run, k)];
-  return layers;
-}
-
 // A candidate that layers of the run on the stage have, in the form.
 static int candidate_in(const bd_pipeline_problem *p, const bd_pipeline *of, int stage, int run,
                         int form) {
@@ -31,7 +24,8 @@ static int candidate_in(const bd_pipeline_problem *p, const bd_pipeline *of, int
 
 static void take_layer(const bd_pipeline_problem *p, int stage, int run, int candidate,
                        bd_pipeline *of) {
-  int *entry = &of->entry[stage * p->run_count + run], left = layers_of(p, of, stage, run) - 1;
+  int *entry = &of->entry[stage * p->run_count + run],
+      left = bd_pipeline_layers(p, of->count, stage, run) - 1;
   of->count[bd_pipeline_index(p, stage, run, candidate)]--;
   int form = bd_pipeline_exit_form(p, of->count, stage, run, *entry);
   bool gone = true; // the form in which the run enters
@@ -47,7 +41,7 @@ static bool move_layer(const bd_pipeline_problem *p, int from, int to, bd_pipeli
   bool ahead = to > from;
   int run = end_run(p, of, from, !ahead), other = end_run(p, of, from, ahead);
   int entry = of->entry[from * p->run_count + run], *entry_to = &of->entry[to * p->run_count + run];
-  if (run == other && layers_of(p, of, from, run) == 1) return false;
+  if (run == other && bd_pipeline_layers(p, of->count, from, run) == 1) return false;
   int form = ahead ? bd_pipeline_exit_form(p, of->count, from, run, entry) : entry;
   int taken = candidate_in(p, of, from, run, form), put = taken;
   if (*entry_to >= 0)

@@ -16,6 +16,13 @@ int bd_pipeline_index(const bd_pipeline_problem *problem, int stage, int run, in
   return index;
 }
 
+int bd_pipeline_layers(const bd_pipeline_problem *problem, const int *count, int stage, int run) {
+  int layers = 0;
+  for (int k = 0; k < problem->runs[run].candidate_count; k++)
+    layers += count[bd_pipeline_index(problem, stage, run, k)];
+  return layers;
+}
+
 int bd_pipeline_hand_at(const bd_pipeline_problem *problem, int stage, int from, int to) {
   int link = problem->link ? problem->link[stage] : 0;
   return (link * problem->form_count + from) * problem->form_count + to;

@@ -1,10 +1,14 @@
 #include "planner/step/bound.h"
 #include <math.h>
 
+// Micro-batches of a stage that have gone forward before the first comes back, but for that.
+static int ahead_of(int stage, int stages, int micro_batches) {
+  return bd_schedule_in_flight(BD_SCHEDULE_1F1B, stage, stages, micro_batches) - 1;
+}
+
 double bd_step_most_seconds(bd_schedule schedule, int stage, int stages, int micro_batches,
                             double after_seconds, double rest_seconds) {
-  int others = micro_batches - 1,
-      ahead = bd_schedule_in_flight(BD_SCHEDULE_1F1B, stage, stages, micro_batches) - 1;
+  int others = micro_batches - 1, ahead = ahead_of(stage, stages, micro_batches);
   if (others == 0) return INFINITY;
   if (schedule == BD_SCHEDULE_GPIPE) return rest_seconds / others;
   double most =
@@ -14,8 +18,7 @@ double bd_step_most_seconds(bd_schedule schedule, int stage, int stages, int mic
 
 double bd_step_rest_seconds(bd_schedule schedule, int stage, int stages, int micro_batches,
                             double seconds, double after_seconds) {
-  int others = micro_batches - 1;
-  int ahead = bd_schedule_in_flight(BD_SCHEDULE_1F1B, stage, stages, micro_batches) - 1;
+  int others = micro_batches - 1, ahead = ahead_of(stage, stages, micro_batches);
   if (schedule == BD_SCHEDULE_GPIPE) return others * seconds;
   double rest = (others - ahead / 2.0) * seconds;
   return others > ahead ? fmax(rest, (others - ahead) * seconds + after_seconds) : rest;
@@ -23,8 +26,7 @@ double bd_step_rest_seconds(bd_schedule schedule, int stage, int stages, int mic
 
 double bd_step_backward_rest_seconds(bd_schedule schedule, int stage, int stages, int micro_batches,
                                      double seconds, double backward_seconds) {
-  int others = micro_batches - 1,
-      ahead = bd_schedule_in_flight(BD_SCHEDULE_1F1B, stage, stages, micro_batches) - 1;
+  int others = micro_batches - 1, ahead = ahead_of(stage, stages, micro_batches);
   if (schedule == BD_SCHEDULE_GPIPE) return others * seconds;
   return others * seconds - ahead * (seconds - backward_seconds);
 }
