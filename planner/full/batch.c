@@ -6,7 +6,7 @@
 
 enum { ALONE_ROUNDS = 6 };
 
-static void list_sizes(bd_ctx *ctx, bd_bound_sizes *out) {
+static void list_sizes(bd_ctx *ctx, bd_full_sizes *out) {
   const bd_full_space *space = out->space;
   int most = 0;
   for (int g = 0; g < space->group_count; g++)
@@ -18,7 +18,7 @@ static void list_sizes(bd_ctx *ctx, bd_bound_sizes *out) {
         out->sizes[out->count++] = (bd_floor_size){g, devices};
 }
 
-static void list_kinds(bd_ctx *ctx, bd_bound_sizes *out) {
+static void list_kinds(bd_ctx *ctx, bd_full_sizes *out) {
   const bd_model_runs *runs = &out->space->runs;
   int *kind = BD_NEW_ARRAY(ctx->arena, int, runs->count);
   int *calls = BD_NEW_ARRAY(ctx->arena, int, runs->count);
@@ -35,8 +35,8 @@ static void list_kinds(bd_ctx *ctx, bd_bound_sizes *out) {
     out->kind_of_layer[l] = kind[out->space->run_of_layer[l]];
 }
 
-bd_bound_sizes bd_bound_sizes_open(bd_ctx *ctx, const bd_full_space *space) {
-  bd_bound_sizes out = {.space = space};
+bd_full_sizes bd_full_sizes_open(bd_ctx *ctx, const bd_full_space *space) {
+  bd_full_sizes out = {.space = space};
   list_sizes(ctx, &out);
   list_kinds(ctx, &out);
   out.calls = BD_NEW_ARRAY(ctx->arena, int, space->runs.count);
@@ -50,7 +50,7 @@ bd_bound_sizes bd_bound_sizes_open(bd_ctx *ctx, const bd_full_space *space) {
   return out;
 }
 
-static bd_status add_even(bd_ctx *ctx, const bd_bound_sizes *s, int size, int64_t micro_batch,
+static bd_status add_even(bd_ctx *ctx, const bd_full_sizes *s, int size, int64_t micro_batch,
                           const bd_function *f, const bd_function *forward, double *seconds) {
   const bd_full_group *group = &s->space->groups[s->sizes[size].group];
   bd_cost_model cost = {&group->cluster, {1, {s->sizes[size].devices}}, micro_batch};
@@ -63,19 +63,19 @@ static bd_status add_even(bd_ctx *ctx, const bd_bound_sizes *s, int size, int64_
   return BD_OK;
 }
 
-bd_status bd_bound_batch_open(bd_ctx *ctx, const bd_bound_sizes *s, int64_t micro_batch,
-                              bd_bound_batch *out) {
+bd_status bd_full_batch_open(bd_ctx *ctx, const bd_full_sizes *s, int64_t micro_batch,
+                             bd_full_batch *out) {
   const bd_full_space *space = s->space;
   int cells = space->runs.count * s->count;
-  *out = (bd_bound_batch){.micro_batch = micro_batch,
-                          .micro_batches = (int)(space->request->global_batch / micro_batch),
-                          .seconds = BD_NEW_ARRAY(ctx->arena, double, cells),
-                          .forward = BD_NEW_ARRAY(ctx->arena, double, cells),
-                          .both = BD_NEW_ARRAY(ctx->arena, double, cells),
-                          .transfer = BD_NEW_ARRAY(ctx->arena, double, s->count),
-                          .priced = BD_NEW_ARRAY(ctx->arena, bool, s->count),
-                          .mesh_count = BD_NEW_ARRAY(ctx->arena, int, s->count),
-                          .meshes = BD_NEW_ARRAY(ctx->arena, bd_share_prices *, s->count)};
+  *out = (bd_full_batch){.micro_batch = micro_batch,
+                         .micro_batches = (int)(space->request->global_batch / micro_batch),
+                         .seconds = BD_NEW_ARRAY(ctx->arena, double, cells),
+                         .forward = BD_NEW_ARRAY(ctx->arena, double, cells),
+                         .both = BD_NEW_ARRAY(ctx->arena, double, cells),
+                         .transfer = BD_NEW_ARRAY(ctx->arena, double, s->count),
+                         .priced = BD_NEW_ARRAY(ctx->arena, bool, s->count),
+                         .mesh_count = BD_NEW_ARRAY(ctx->arena, int, s->count),
+                         .meshes = BD_NEW_ARRAY(ctx->arena, bd_share_prices *, s->count)};
   out->flops = BD_NEW_ARRAY(ctx->arena, bd_pass_flops, s->kinds.count);
   for (int k = 0; k < s->kinds.count; k++)
     BD_TRY(bd_add_pass_flops(ctx, space->train, space->runs.runs[s->run_of_kind[k]].function,
@@ -113,8 +113,8 @@ static double least_alone(bd_ctx *ctx, bd_layer *layer, double room) {
 
 // What is known of layers on stages of a size so far.
 typedef struct sizing {
-  const bd_bound_sizes *sizes;
-  bd_bound_batch *batch;
+  const bd_full_sizes *sizes;
+  bd_full_batch *batch;
   int size;
   double limit;
   double *least, *both; // per run
@@ -123,7 +123,7 @@ typedef struct sizing {
 
 static void price_shares(bd_ctx *ctx, bd_arena *kept, const sizing *s, const bd_scene *scene,
                          const bd_setting *setting, const bd_setting_layers *layers) {
-  bd_bound_batch *batch = s->batch;
+  bd_full_batch *batch = s->batch;
   int most = batch->micro_batches < BD_FULL_MAX_STAGES ? batch->micro_batches : BD_FULL_MAX_STAGES;
   bd_price_aims aims = {&s->sizes->kinds, s->sizes->run_of_kind, 2 * most,
                         s->limit / batch->micro_batches};
@@ -180,8 +180,8 @@ static bd_status price_mesh(bd_ctx *ctx, sizing *s, const bd_mesh *mesh) {
   return status;
 }
 
-bd_status bd_bound_batch_price(bd_ctx *ctx, const bd_bound_sizes *sizes, bd_bound_batch *batch,
-                               int size, double limit) {
+bd_status bd_full_batch_price(bd_ctx *ctx, const bd_full_sizes *sizes, bd_full_batch *batch,
+                              int size, double limit) {
   const bd_full_space *space = sizes->space;
   int runs = space->runs.count;
   sizing s = {sizes,
@@ -210,7 +210,7 @@ bd_status bd_bound_batch_price(bd_ctx *ctx, const bd_bound_sizes *sizes, bd_boun
   return BD_OK;
 }
 
-bool bd_bound_batch_is_tight(const bd_bound_sizes *sizes, const bd_bound_batch *batch) {
+bool bd_full_batch_is_tight(const bd_full_sizes *sizes, const bd_full_batch *batch) {
   for (int i = 0; i < sizes->count; i++)
     for (int m = 0; m < batch->mesh_count[i]; m++)
       if (batch->meshes[i][m].tight) return true;
@@ -218,7 +218,7 @@ bool bd_bound_batch_is_tight(const bd_bound_sizes *sizes, const bd_bound_batch *
 }
 
 // What the layers of every share take without regard to what others hold.
-static double *free_seconds(bd_ctx *ctx, const bd_bound_sizes *s, const bd_bound_batch *batch,
+static double *free_seconds(bd_ctx *ctx, const bd_full_sizes *s, const bd_full_batch *batch,
                             int size) {
   int64_t shares = bd_share_count(&s->kinds);
   double *out = BD_NEW_ARRAY(ctx->arena, double, shares);
@@ -229,8 +229,8 @@ static double *free_seconds(bd_ctx *ctx, const bd_bound_sizes *s, const bd_bound
   return out;
 }
 
-void bd_bound_batch_shares(bd_ctx *ctx, const bd_bound_sizes *s, const bd_bound_batch *batch,
-                           int size, double tapes, double limit, double *out) {
+void bd_full_batch_shares(bd_ctx *ctx, const bd_full_sizes *s, const bd_full_batch *batch, int size,
+                          double tapes, double limit, double *out) {
   int64_t shares = bd_share_count(&s->kinds);
   double cap = (double)bd_full_scene(s->space, s->sizes[size].group).layers_cap_bytes;
   const double *least = free_seconds(ctx, s, batch, size);
@@ -242,7 +242,7 @@ void bd_bound_batch_shares(bd_ctx *ctx, const bd_bound_sizes *s, const bd_bound_
     out[x] = least[x] < limit ? fmax(out[x], least[x]) : INFINITY;
 }
 
-double *bd_bound_batch_weights(bd_ctx *ctx, const bd_bound_sizes *s, const bd_bound_batch *batch) {
+double *bd_full_batch_weights(bd_ctx *ctx, const bd_full_sizes *s, const bd_full_batch *batch) {
   int64_t shares = bd_share_count(&s->kinds);
   double *out = BD_NEW_ARRAY(ctx->arena, double, shares);
   int *share = BD_NEW_ARRAY(ctx->arena, int, s->kinds.count);

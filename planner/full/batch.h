@@ -7,7 +7,7 @@
 #include "planner/full/weight.h"
 
 // What is the same for all micro-batches.
-typedef struct bd_bound_sizes {
+typedef struct bd_full_sizes {
   const bd_full_space *space;
   int count; // of sizes
   bd_floor_size *sizes;
@@ -16,13 +16,13 @@ typedef struct bd_bound_sizes {
   int *run_of_kind;
   int *kind_of_layer;
   bool told; // shares of these layers are few enough to be told apart, and devices are of one group
-} bd_bound_sizes;
+} bd_full_sizes;
 
 // Lives in ctx->arena.
-bd_bound_sizes bd_bound_sizes_open(bd_ctx *ctx, const bd_full_space *space);
+bd_full_sizes bd_full_sizes_open(bd_ctx *ctx, const bd_full_space *space);
 
 // One size of micro-batch.
-typedef struct bd_bound_batch {
+typedef struct bd_full_batch {
   int64_t micro_batch;
   int micro_batches;
   double *seconds;      // [run][size]: see bd_floor
@@ -33,26 +33,25 @@ typedef struct bd_bound_batch {
   bool *priced;         // per size; else the seconds are those of its work alone
   int *mesh_count;      // per size that is priced
   bd_share_prices **meshes;
-} bd_bound_batch;
+} bd_full_batch;
 
 // At first with the work of every layer, evenly divided over the devices. Lives in ctx->arena.
-BD_NODISCARD bd_status bd_bound_batch_open(bd_ctx *ctx, const bd_bound_sizes *sizes,
-                                           int64_t micro_batch, bd_bound_batch *out_batch);
+BD_NODISCARD bd_status bd_full_batch_open(bd_ctx *ctx, const bd_full_sizes *sizes,
+                                          int64_t micro_batch, bd_full_batch *out_batch);
 
 // Replaces the seconds of a size's work by the least over its meshes. Steps of `limit` seconds or
 // more are of no interest.
-BD_NODISCARD bd_status bd_bound_batch_price(bd_ctx *ctx, const bd_bound_sizes *sizes,
-                                            bd_bound_batch *batch, int size, double limit);
+BD_NODISCARD bd_status bd_full_batch_price(bd_ctx *ctx, const bd_full_sizes *sizes,
+                                           bd_full_batch *batch, int size, double limit);
 
 // Whether some stage of a size that is priced is short of room.
-bool bd_bound_batch_is_tight(const bd_bound_sizes *sizes, const bd_bound_batch *batch);
+bool bd_full_batch_is_tight(const bd_full_sizes *sizes, const bd_full_batch *batch);
 
 // Per share: the part of its stage's seconds that zero-bubble delays at most.
-double *bd_bound_batch_weights(bd_ctx *ctx, const bd_bound_sizes *sizes,
-                               const bd_bound_batch *batch);
+double *bd_full_batch_weights(bd_ctx *ctx, const bd_full_sizes *sizes, const bd_full_batch *batch);
 
 // Per share: what a stage of a size with so many tapes takes at least of a micro-batch, messages
 // aside; INFINITY: there is no such stage, or it takes `limit` seconds or more.
-void bd_bound_batch_shares(bd_ctx *ctx, const bd_bound_sizes *sizes, const bd_bound_batch *batch,
-                           int size, double tapes, double limit, double *out_seconds);
+void bd_full_batch_shares(bd_ctx *ctx, const bd_full_sizes *sizes, const bd_full_batch *batch,
+                          int size, double tapes, double limit, double *out_seconds);
 #endif

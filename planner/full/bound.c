@@ -8,8 +8,8 @@ typedef struct bounding {
   bd_ctx *ctx;
   const bd_full_space *space;
   bd_part_scene scene;
-  bd_bound_sizes sizes;
-  bd_bound_batch *batches;
+  bd_full_sizes sizes;
+  bd_full_batch *batches;
   int priced, splits, part_count;
   bd_full_part *parts;
 } bounding;
@@ -34,7 +34,7 @@ static void add_part(bounding *b, bd_full_part p) {
 }
 
 // GPipe holds more than 1F1B and is no faster.
-static void add_parts(bounding *b, bd_bound_batch *batch) {
+static void add_parts(bounding *b, bd_full_batch *batch) {
   int wanted = b->space->request->schedule, stages = b->space->request->stages;
   for (int schedule = BD_SCHEDULE_1F1B; schedule < BD_SCHEDULE_COUNT; schedule++) {
     bool gpipe = schedule == BD_SCHEDULE_1F1B && wanted == BD_SCHEDULE_GPIPE;
@@ -56,11 +56,11 @@ static void add_parts(bounding *b, bd_bound_batch *batch) {
 static bd_status open(bounding *b) {
   int64_t *sizes;
   int count = bd_full_micro_batches(b->ctx, b->space->request, &sizes);
-  b->sizes = bd_bound_sizes_open(b->ctx, b->space);
-  b->batches = BD_NEW_ARRAY(b->ctx->arena, bd_bound_batch, count);
+  b->sizes = bd_full_sizes_open(b->ctx, b->space);
+  b->batches = BD_NEW_ARRAY(b->ctx->arena, bd_full_batch, count);
   b->parts = BD_NEW_ARRAY(b->ctx->arena, bd_full_part, count * (BD_FULL_CHUNKS + 2) + MOST_SPLITS);
   for (int i = 0; i < count; i++) {
-    BD_TRY(bd_bound_batch_open(b->ctx, &b->sizes, sizes[i], &b->batches[i]));
+    BD_TRY(bd_full_batch_open(b->ctx, &b->sizes, sizes[i], &b->batches[i]));
     add_parts(b, &b->batches[i]);
   }
   return BD_OK;
@@ -78,7 +78,7 @@ static bd_status settle(bounding *b, bd_full_part *p, bool *out_more) {
   for (int i = 0; i < b->sizes.count; i++) {
     if (!p->used[i] || p->batch->priced[i]) continue;
     if (b->priced == MOST_PRICED || bd_deadline_passed(b->scene.deadline)) return BD_OK;
-    BD_TRY(bd_bound_batch_price(b->ctx, &b->sizes, p->batch, i, b->scene.enough));
+    BD_TRY(bd_full_batch_price(b->ctx, &b->sizes, p->batch, i, b->scene.enough));
     b->priced++;
   }
   bd_full_part_raise(b->ctx, &b->scene, p);

@@ -53,13 +53,13 @@ static double bound_in_fractions(bd_ctx *ctx, const bd_part_scene *b, bd_full_pa
 }
 
 bool bd_full_part_is_split(const bd_part_scene *b, const bd_full_part *p) {
-  bool tight = bd_bound_batch_is_tight(b->sizes, p->batch);
+  bool tight = bd_full_batch_is_tight(b->sizes, p->batch);
   return p->most_stages > p->least_stages && (p->schedule == BD_SCHEDULE_ZERO_BUBBLE ||
                                               (p->schedule == BD_SCHEDULE_INTERLEAVED && tight));
 }
 
 static int depths_of(const bd_part_scene *b, const bd_full_part *p) {
-  if (!bd_bound_batch_is_tight(b->sizes, p->batch)) return 1;
+  if (!bd_full_batch_is_tight(b->sizes, p->batch)) return 1;
   return p->most_stages < MOST_DEPTHS ? p->most_stages : MOST_DEPTHS;
 }
 
@@ -74,7 +74,7 @@ static void list_seconds(bd_ctx *ctx, const bd_part_scene *b, const bd_full_part
                                   p->least_stages, p->chunks, whole->micro_batches);
     for (int i = 0; i < whole->size_count; i++) {
       double *own = &out[((size_t)depth * count + (size_t)i) * shares], handing = handing_of(p, i);
-      bd_bound_batch_shares(ctx, b->sizes, p->batch, i, tapes, limit, own);
+      bd_full_batch_shares(ctx, b->sizes, p->batch, i, tapes, limit, own);
       for (size_t x = 0; x < shares; x++)
         own[x] += handing;
     }
@@ -83,7 +83,7 @@ static void list_seconds(bd_ctx *ctx, const bd_part_scene *b, const bd_full_part
 
 // Per size and share: `of_run` is [run][size].
 static double *sum_shares(bd_ctx *ctx, const bd_part_scene *b, const double *of_run) {
-  const bd_bound_sizes *s = b->sizes;
+  const bd_full_sizes *s = b->sizes;
   int64_t shares = bd_share_count(&s->kinds);
   int *share = BD_NEW_ARRAY(ctx->arena, int, s->kinds.count);
   double *out = BD_NEW_ARRAY(ctx->arena, double, s->count *shares);
@@ -103,7 +103,7 @@ static double *list_passing(bd_ctx *ctx, const bd_part_scene *b, const bd_full_p
 }
 
 static double *least_work(bd_ctx *ctx, const bd_part_scene *b, const bd_full_part *p) {
-  const bd_bound_sizes *s = b->sizes;
+  const bd_full_sizes *s = b->sizes;
   double *out = BD_NEW_ARRAY(ctx->arena, double, s->kinds.count);
   for (int k = 0; k < s->kinds.count; k++) {
     out[k] = INFINITY;
@@ -115,7 +115,7 @@ static double *least_work(bd_ctx *ctx, const bd_part_scene *b, const bd_full_par
 }
 
 static bd_whole make_whole(bd_ctx *ctx, const bd_part_scene *b, const bd_full_part *p) {
-  const bd_bound_sizes *s = b->sizes;
+  const bd_full_sizes *s = b->sizes;
   bd_whole out = {
       .kinds = &s->kinds,
       .micro_batches = p->batch->micro_batches,
@@ -155,7 +155,7 @@ static double bound_in_whole(bd_ctx *ctx, const bd_part_scene *b, bd_full_part *
   double seconds = bd_whole_seconds(ctx, &whole, p->used);
   if (has_end(p) && seconds < whole.limit) {
     bool *used = BD_NEW_ARRAY(arena, bool, b->sizes->count);
-    const double *weight = bd_bound_batch_weights(ctx, b->sizes, p->batch);
+    const double *weight = bd_full_batch_weights(ctx, b->sizes, p->batch);
     double late =
         bd_whole_late_seconds(ctx, &whole, weight, sum_shares(ctx, b, p->batch->both), used);
     if (late > seconds) memcpy(p->used, used, sizeof *used * (size_t)b->sizes->count);

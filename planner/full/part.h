@@ -5,7 +5,7 @@
 #include "planner/full/batch.h"
 
 typedef struct bd_full_part {
-  bd_bound_batch *batch;
+  bd_full_batch *batch;
   bd_schedule schedule;
   int chunks, least_stages, most_stages;
   double bound;
@@ -18,7 +18,7 @@ typedef struct bd_full_part {
 // What all parts have in common.
 typedef struct bd_part_scene {
   const bd_full_space *space;
-  const bd_bound_sizes *sizes;
+  const bd_full_sizes *sizes;
   double enough;        // bounds of so many seconds are not raised
   bd_deadline deadline; // then layers are spread over the devices roughly
 } bd_part_scene;

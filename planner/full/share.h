@@ -48,9 +48,9 @@ typedef struct bd_share_prices {
 
 // Lowers `seconds`, per share, to what a stage with so many tapes takes at least of a micro-batch
 // on this mesh; it does not change where the share has no room, or the `least` that is known of it
-// is `limit` or more. Between two levels, prices of both
-// mix: the least under mixed weights of seconds, states and tapes is no less than the mix of the
-// least under each (it is concave in the weights).
+// is `limit` or more. Between two levels, prices of both mix: the least under mixed weights of
+// seconds, states and tapes is no less than the mix of the least under each (it is concave in the
+// weights).
 void bd_share_floor(bd_ctx *ctx, const bd_kinds *kinds, const bd_share_prices *prices, double tapes,
                     double cap_bytes, const double *least, double limit, double *seconds);
 #endif

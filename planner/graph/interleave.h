@@ -1,4 +1,5 @@
-// Pipelines of several chunks per stage, layer by layer.
+// Pipelines of several chunks per stage: one choice of modes for the stages after another, each
+// layer by layer (weave.h).
 #ifndef BD_PLANNER_GRAPH_INTERLEAVE_H
 #define BD_PLANNER_GRAPH_INTERLEAVE_H
 #include "planner/graph/chain.h"
