@@ -2,8 +2,9 @@
 #include <string.h>
 
 enum {
-  ENOUGH = 256, // groups of columns: as many blocks leave few multiprocessors without one
-  BLOCKS = 1024 // that the chunks of fewer groups are to make: eight for each of 128
+  ENOUGH = 256,  // groups of columns: as many blocks leave few multiprocessors without one
+  BLOCKS = 1024, // that the chunks of fewer groups are to make: eight for each of 128
+  ROWS = 256,    // of a chunk, at least: eight for each of 32 threads
 };
 
 static const bd_type *operand_type(const bd_function *function, const bd_op *op) {
@@ -53,8 +54,8 @@ int64_t bd_column_chunks(const bd_module *module, const bd_function *function, c
   int64_t rows = elements_of(&in) / sums;
   int64_t along = BD_COLUMN_THREADS * BD_COLUMN_BYTES / bd_dtype_bytes(in.dtype);
   int64_t groups = sums / columns * ((columns + along - 1) / along);
-  if (groups >= ENOUGH || rows < 2 * BD_COLUMN_ROWS || product_may_sum(function, op)) return 1;
-  int64_t wanted = (BLOCKS + groups - 1) / groups, most = rows / BD_COLUMN_ROWS;
+  if (groups >= ENOUGH || rows < 2 * ROWS || product_may_sum(function, op)) return 1;
+  int64_t wanted = (BLOCKS + groups - 1) / groups, most = rows / ROWS;
   return wanted < most ? wanted : most;
 }
 

@@ -7,7 +7,6 @@
 
 #define BD_COLUMN_THREADS 8 // of a block, side by side along a row
 #define BD_COLUMN_BYTES 4   // of a row that each of them reads, if rows are packed
-#define BD_COLUMN_ROWS 256  // of a chunk, at least: eight for each of 32 threads
 
 // Whether an op of an spmd function sums f32 or halves over rows into columns, which lie along its
 // first operand's last dimension: a sum, or the gradient of a norm's weights.

@@ -1,6 +1,5 @@
-// Sums over rows, one for each column.
+#include "codegen/kernel/columns.h"
 #include "ir/columns.h"
-#include "codegen/kernel/rows.h"
 
 // A GPU's block takes 8 columns or packs of them, whose threads read a sector of memory together;
 // of a column's 32 to 128 threads each takes every so manieth index of the longest of the summed
@@ -9,6 +8,7 @@ enum { ALONG = BD_COLUMN_THREADS };
 // Rows that a thread has on their way at once. Few columns make few blocks, each of which waits for
 // memory as often as its threads do.
 enum { AHEAD = 8 };
+enum { HOST_COLUMNS = 64 }; // of a host chunk
 
 // `there`: whether they count, or NULL.
 static void add_terms(bd_gen *g, bd_gen_columns *c, const LLVMValueRef *values,
@@ -66,7 +66,7 @@ static bd_gen_nest nest_of(const bd_gen_columns *c) {
 
 static void host_columns(bd_gen *g, bd_gen_columns *c) {
   bd_gen_nest nest = nest_of(c);
-  nest.block = BD_GEN_COLUMNS;
+  nest.block = HOST_COLUMNS;
   nest.work = nest.block * bd_gen_work(g, c->row_count, c->row);
   bd_gen_items(g, &nest, host_item, c);
 }

@@ -53,6 +53,7 @@ static void lse_row(bd_gen *g, void *user) {
   store_lse(g, l, l->m);
 }
 
+// One instruction of a GPU, as bd_gen_larger is not; a NaN is never the larger.
 static LLVMValueRef larger(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
   LLVMTypeRef type = LLVMTypeOf(a);
   return bd_gen_intrinsic(g, "llvm.maxnum", 1, &type, 2, (LLVMValueRef[]){a, b});
@@ -175,11 +176,7 @@ bd_status bd_gen_xent(bd_gen *g) {
             .lse = bd_gen_in(g, 2),
             .out = bd_gen_out(g, 0)};
   l.logits.stride[l.v] = 0; // the target is the index
-  if (!rows.outer_count) {
-    rows.outer[rows.outer_count++] = g->loops;
-    g->loop[g->loops++] = (bd_gen_loop){
-        .scale = 1, .extent = 1, .start = bd_gen_long(g, 0), .count = bd_gen_long(g, 1)};
-  }
+  if (!rows.outer_count) rows.outer[rows.outer_count++] = bd_gen_own_loop(g, 1);
   l.serial_count = rows.outer_count - 1;
   for (int i = 0; i < l.serial_count; i++)
     l.serial[i] = rows.outer[i];

@@ -1,6 +1,7 @@
 // layernorm and rmsnorm, and their gradients. `mean` is absent in rmsnorm. On GPUs a run of
 // pointwise ops may come along: one that makes `x`, or the gradient dy, which goes to memory on its
 // way, or one that reads y or dx.
+#include "codegen/kernel/columns.h"
 #include "codegen/kernel/pointwise.h"
 #include "codegen/kernel/rows.h"
 

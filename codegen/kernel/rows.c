@@ -1,4 +1,3 @@
-// What kernels that work row by row share.
 #include "codegen/kernel/rows.h"
 
 bd_gen_nest bd_gen_row_nest(const bd_gen *g, int operand) {

@@ -1,5 +1,5 @@
 // The LLVM module of a program's kernels, and its way to assembly.
-#include "codegen/kernel/rows.h"
+#include "codegen/kernel/columns.h"
 #include "ir/base/text.h"
 #include "ir/columns.h"
 #include <assert.h>

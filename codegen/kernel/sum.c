@@ -1,5 +1,6 @@
 // reduce_sum of f32 and halves, any rule. Where the operand's last dimension stays, lanes run along
 // columns; else along the summed row.
+#include "codegen/kernel/columns.h"
 #include "codegen/kernel/rows.h"
 
 typedef struct reduction {

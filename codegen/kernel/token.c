@@ -1,5 +1,5 @@
 // embed and rope.
-#include "codegen/kernel/rows.h"
+#include "codegen/kernel/gen.h"
 #include "ir/rope.h"
 
 typedef struct lookup {
