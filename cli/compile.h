@@ -29,9 +29,8 @@ typedef struct bd_compilation {
   size_t plan_bytes;
 } bd_compilation;
 
-// Steps that need a plan, whose modules --print-after shows as well; NULL ends them.
-extern const char *const bd_compile_steps[];
-bool bd_compile_is_step(const char *name); // NULL is none
+// Whether this is a step that needs a plan, whose module --print-after shows as well; NULL is none.
+bool bd_compile_is_step(const char *name);
 
 // Everything that the arguments say but --plan and constraints; `arguments` is set. Warns where the
 // program is for other devices than the cluster's.

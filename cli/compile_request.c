@@ -59,12 +59,12 @@ static bd_status read_pins(bd_ctx *ctx, bd_compilation *job) {
   return BD_OK;
 }
 
-// Steps that need a plan, whose modules --print-after shows as well.
-const char *const bd_compile_steps[] = {"apply-plan", "partition", "lower-exec", NULL};
+// Steps that need a plan.
+static const char *const steps[] = {"apply-plan", "partition", "lower-exec", NULL};
 
 bool bd_compile_is_step(const char *name) {
-  for (int i = 0; name && bd_compile_steps[i]; i++)
-    if (strcmp(bd_compile_steps[i], name) == 0) return true;
+  for (int i = 0; name && steps[i]; i++)
+    if (strcmp(steps[i], name) == 0) return true;
   return false;
 }
 
@@ -75,7 +75,7 @@ static bd_status check_print_after(bd_ctx *ctx, const bd_compilation *job) {
   return bd_usage_fail(
       ctx, job->arguments,
       "there is no pass '%s'; the passes are %s, and the steps after them %s, %s, %s", name,
-      bd_pass_names(ctx), bd_compile_steps[0], bd_compile_steps[1], bd_compile_steps[2]);
+      bd_pass_names(ctx), steps[0], steps[1], steps[2]);
 }
 
 static bd_status check_masters(bd_ctx *ctx, const bd_compilation *job) {

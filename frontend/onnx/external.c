@@ -22,7 +22,9 @@ static const char *refusal_of(const char *location) {
   return NULL;
 }
 
-int bd_onnx_external_walk(int folder, const char *location) {
+// Opens a location without ".." part by part, none of which may be a link. `folder`: a descriptor.
+// Returns a descriptor, or -1 with errno.
+static int walk(int folder, const char *location) {
   int at = folder;
   for (const char *part = location;;) {
     char name[256];
@@ -51,7 +53,7 @@ static int open_beneath(const char *folder, const char *location) {
   struct open_how how = {.flags = FILE_FLAGS, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
   int file = (int)syscall(SYS_openat2, top, location, &how, sizeof how);
   // A kernel without the call, or a sandbox that refuses it.
-  if (file < 0 && (errno == ENOSYS || errno == EPERM)) file = bd_onnx_external_walk(top, location);
+  if (file < 0 && (errno == ENOSYS || errno == EPERM)) file = walk(top, location);
   int error = errno;
   close(top);
   errno = error;

@@ -5,16 +5,12 @@
 #include "ir/base/context.h"
 
 // Opens `location`, a relative path, beneath `folder` (openat2 with RESOLVE_BENEATH and
-// RESOLVE_NO_SYMLINKS; where the kernel has no openat2, bd_onnx_external_walk). Regular files with
-// one name only. `path` and `name`, the model and its tensor, are for diagnostics. The caller
-// closes the descriptor. Errors: BD_INVALID, BD_EXTERNAL.
+// RESOLVE_NO_SYMLINKS; where the kernel has no openat2, part by part, none of which may be a link).
+// Regular files with one name only. `path` and `name`, the model and its tensor, are for
+// diagnostics. The caller closes the descriptor. Errors: BD_INVALID, BD_EXTERNAL.
 BD_NODISCARD bd_status bd_onnx_external_open(bd_ctx *ctx, const char *path, const char *name,
                                              const char *folder, const char *location,
                                              int *out_file, int64_t *out_bytes);
-
-// Opens a location without ".." part by part, none of which may be a link. `folder`: a descriptor.
-// Returns a descriptor, or -1 with errno.
-int bd_onnx_external_walk(int folder, const char *location);
 
 // Reads `bytes` at `offset` of such a file into `out`.
 BD_NODISCARD bd_status bd_onnx_external_read(bd_ctx *ctx, const char *path, const char *name,

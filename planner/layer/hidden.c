@@ -17,13 +17,14 @@ typedef struct bd_longest_table {
   longest *items;
 } bd_longest_table;
 
-bool bd_layer_has_parts(const bd_layer_space *space) {
+// Whether anything is hidden.
+static bool has_parts(const bd_layer_space *space) {
   return bd_cost_has_parts(&space->request->cost, space->request->train);
 }
 
 double bd_layer_exposed_seconds(const bd_layer_space *space, const bd_cut_product *product,
                                 double collective) {
-  if (!bd_layer_has_parts(space)) return collective;
+  if (!has_parts(space)) return collective;
   return collective - bd_cost_hidden_at_most(&space->request->cost, product, collective);
 }
 
@@ -106,7 +107,7 @@ static bd_cut_product longest_product(bd_layer_space *space, bd_id value, bool g
 
 double bd_layer_exposed_sum(bd_layer_space *space, bd_id value, bool gradient,
                             const bd_sharding *from, double collective) {
-  if (!bd_layer_has_parts(space) || !bd_sharding_has_partial(from)) return collective;
+  if (!has_parts(space) || !bd_sharding_has_partial(from)) return collective;
   bd_cut_product product = longest_product(space, value, gradient, from);
   return bd_layer_exposed_seconds(space, &product, collective);
 }

@@ -4,9 +4,6 @@
 #define BD_PLANNER_LAYER_HIDDEN_H
 #include "planner/layer/space.h"
 
-// Whether anything is hidden.
-bool bd_layer_has_parts(const bd_layer_space *space);
-
 // Of a collective behind a product, at least.
 double bd_layer_exposed_seconds(const bd_layer_space *space, const bd_cut_product *product,
                                 double collective);

@@ -144,13 +144,14 @@ static bool is_longer_by_last(const char *shorter, size_t length, const char *lo
   return longer_length == length + 1 && memcmp(shorter, longer, length) == 0;
 }
 
-bool bd_reduces_last(const bd_op *op) {
+// Whether the op reduces, or repeats, exactly the last dimension of what is longer.
+static bool reduces_last(const bd_op *op) {
   const char *rule = bd_op_string(op, "rule"), *arrow = rule ? strstr(rule, "->") : NULL;
   return arrow && !strchr(rule, '|') &&
          is_longer_by_last(arrow + 2, strlen(arrow + 2), rule, (size_t)(arrow - rule));
 }
 
-bool bd_repeats_last(const bd_op *op) {
+static bool repeats_last(const bd_op *op) {
   const char *rule = bd_op_string(op, "rule"), *arrow = rule ? strstr(rule, "->") : NULL;
   return op->kind == BD_OP_BROADCAST && arrow && !strchr(rule, '|') &&
          is_longer_by_last(rule, (size_t)(arrow - rule), arrow + 2, strlen(arrow + 2));
@@ -221,7 +222,7 @@ static bool solve_mean(matcher *m, const goal *goals, const bd_op *op, int index
   int producer = op->kind == BD_OP_SCALE ? function->values[op->in[0]].producer : -1;
   if (producer < 0) return false;
   const bd_op *sum = &function->ops[producer];
-  if (sum->kind != BD_OP_REDUCE_SUM || !bd_reduces_last(sum)) return false;
+  if (sum->kind != BD_OP_REDUCE_SUM || !reduces_last(sum)) return false;
   const bd_type *type = &function->values[sum->in[0]].type;
   double extent = (double)type->dims[type->rank - 1];
   wanted one = {true, -1, 1 / extent};
@@ -236,11 +237,11 @@ static bool solve_mean(matcher *m, const goal *goals, const bd_op *op, int index
 static bool is_form(const bd_pattern *pattern, const bd_op *op) {
   switch (pattern->form) {
   case FORM_ROWS:
-    return bd_repeats_last(op);
+    return repeats_last(op);
   case FORM_SUM:
-    return op->kind == BD_OP_REDUCE_SUM && bd_reduces_last(op);
+    return op->kind == BD_OP_REDUCE_SUM && reduces_last(op);
   case FORM_MOST:
-    return op->kind == BD_OP_REDUCE_MAX && bd_reduces_last(op);
+    return op->kind == BD_OP_REDUCE_MAX && reduces_last(op);
   default:
     return op->kind == pattern->kind;
   }

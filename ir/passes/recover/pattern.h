@@ -31,9 +31,6 @@ const bd_pattern *bd_pattern_read(bd_ctx *ctx, const char *text);
 bool bd_pattern_match(const bd_pattern *pattern, const bd_function *function, bd_id value,
                       bd_match *out_match);
 
-// Whether the op reduces, or repeats, exactly the last dimension of what is longer.
-bool bd_reduces_last(const bd_op *op);
-bool bd_repeats_last(const bd_op *op);
 // Whether every element is one number that is known.
 bool bd_uniform_number(const bd_function *function, bd_id id, double *out);
 #endif

@@ -97,7 +97,8 @@ void bd_trace_views(const bd_edit *e, bd_traced *value) {
     continue;
 }
 
-bool bd_trace_number(const bd_edit *e, bd_traced value, double *out) {
+// Whether the element is one number that is known.
+static bool trace_number(const bd_edit *e, bd_traced value, double *out) {
   bd_trace_views(e, &value);
   const bd_op *op = bd_edit_producer(e, value.id);
   if (!op) return false;
@@ -123,7 +124,7 @@ bool bd_trace_number(const bd_edit *e, bd_traced value, double *out) {
 
 static bool is_operand(const bd_edit *e, const bd_traced *value, int i, double number) {
   double known;
-  return bd_trace_number(e, bd_trace_operand(e, value, i), &known) && known == number;
+  return trace_number(e, bd_trace_operand(e, value, i), &known) && known == number;
 }
 
 // The operand that a sum or product leaves as it is, or -1.
@@ -214,7 +215,7 @@ bool bd_trace_choice(const bd_edit *e, bd_traced value, bd_traced_choice *out) {
     bd_traced number = bd_trace_operand(e, &value, side);
     out->expert_dim = -1;
     expert = 0;
-    if (!bd_trace_number(e, number, &expert) && !trace_count(e, number, &out->expert_dim)) continue;
+    if (!trace_number(e, number, &expert) && !trace_count(e, number, &out->expert_dim)) continue;
     out->chosen = bd_trace_operand(e, &value, 1 - side);
     out->expert = (int64_t)expert;
     return (double)out->expert == expert && bd_trace_chosen(e, &out->chosen);

@@ -18,8 +18,6 @@ bd_traced bd_trace_operand(const bd_edit *e, const bd_traced *value, int i);
 // Goes back through permutations, repetitions, reshapes by extents of 1, slices of one element and
 // casts of integers, as far as there are any.
 void bd_trace_views(const bd_edit *e, bd_traced *value);
-// Whether the element is one number that is known.
-bool bd_trace_number(const bd_edit *e, bd_traced value, double *out);
 
 // "Token b, t has chosen expert n with its choice c", as masks say it.
 typedef struct bd_traced_choice {
