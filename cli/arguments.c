@@ -3,7 +3,6 @@
 #include "ir/base/number.h"
 #include "ir/base/suggest.h"
 #include "ir/base/text.h"
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

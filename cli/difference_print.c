@@ -1,5 +1,4 @@
 #include "cli/difference.h"
-#include <string.h>
 
 enum { NAME_WIDTH = 26, WIDTH = 24 };
 

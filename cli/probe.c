@@ -6,7 +6,6 @@
 #include "cli/machine.h"
 #include "ir/base/file.h"
 #include <math.h>
-#include <stdlib.h>
 
 static const struct {
   const char *name;

@@ -2,7 +2,6 @@
 #include "ir/base/file.h"
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static bool holds_runtime(bd_ctx *ctx, const char *folder) {

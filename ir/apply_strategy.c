@@ -4,7 +4,6 @@
 #include "ir/index.h"
 #include "ir/partition.h"
 #include "ir/parts.h"
-#include <assert.h>
 #include <string.h>
 
 typedef struct applying {

@@ -1,5 +1,4 @@
 #include "ir/mesh.h"
-#include <assert.h>
 #include <stdlib.h>
 
 int bd_mesh_devices(const bd_mesh *mesh) {

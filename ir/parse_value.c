@@ -1,5 +1,4 @@
 #include "ir/parse_internal.h"
-#include <string.h>
 
 bd_status bd_parser_dtype(bd_parser *p, bd_dtype *out_dtype) {
   const char *names[BD_DTYPE_COUNT];

@@ -1,6 +1,5 @@
 #include "ir/verify_internal.h"
 #include <math.h>
-#include <string.h>
 
 const bd_function *bd_verifier_find(const bd_verifier *v, const char *name) {
   int number = bd_name_map_find(&v->functions, name);

@@ -1,5 +1,4 @@
 #include "planner/assemble.h"
-#include <math.h>
 #include <string.h>
 
 // Whether two strategies run a function alike: runs of it may have found the same one.

@@ -1,6 +1,5 @@
 #include "planner/closing.h"
 #include "planner/bound/slowest.h"
-#include <math.h>
 
 enum { TOGETHER = 4 }; // settings, each with all its tied forms
 #define NEAR 0.99      // of the plan's seconds; bounds above it are near enough

@@ -4,7 +4,6 @@
 // the loss stay as they are.
 #include "ir/float8.h"
 #include "ir/pass.h"
-#include <string.h>
 
 static bool computes_loss(const bd_function *function) {
   for (int i = 0; i < function->op_count; i++)

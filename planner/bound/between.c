@@ -1,6 +1,5 @@
 #include "planner/bound/between.h"
 #include "ir/memory.h"
-#include <math.h>
 
 // A value between calls of main, or an input.
 typedef struct passing {

@@ -1,7 +1,6 @@
 // What lies between the corners of a layer's trade, by integer programs.
 #include "planner/layer/state.h"
 #include <math.h>
-#include <string.h>
 
 enum { BUDGETS = 3 }; // between what the fastest holds and what the leanest does
 #define PROGRAM_SECONDS 10.0

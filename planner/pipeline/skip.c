@@ -1,5 +1,4 @@
 #include "planner/pipeline/skip.h"
-#include <string.h>
 
 bd_layer_place bd_pipeline_place(const bd_pipeline_problem *problem, const int *count,
                                  const int *entry, int layer) {

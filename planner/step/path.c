@@ -1,6 +1,5 @@
 #include "planner/step/path.h"
 #include <assert.h>
-#include <math.h>
 
 // A pass: on stage `stage` with micro-batch `at`.
 typedef struct place {

@@ -1,6 +1,5 @@
 #include "planner/told/alternatives.h"
 #include <math.h>
-#include <string.h>
 
 enum { LISTED = 16 };
 

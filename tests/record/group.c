@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void *grow(void *items, int *capacity, int count, size_t size) {
   if (count <= *capacity) return items;

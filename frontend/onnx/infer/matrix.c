@@ -1,6 +1,5 @@
 // Products: of matrices, and by Einstein's notation.
 #include "frontend/onnx/infer/einsum.h"
-#include <string.h>
 
 static bd_status fail_shapes(const bd_onnx_step *step) {
   const bd_onnx_fact *a = step->in[0], *b = step->in[1];

@@ -1,7 +1,6 @@
 // Weights of the graph, and numbers that operands are.
 #include "frontend/onnx/lower/layout.h"
 #include <math.h>
-#include <string.h>
 
 enum { SAMPLE = 4096 };
 

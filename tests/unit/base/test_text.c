@@ -9,7 +9,6 @@
 #include "ir/base/text.h"
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

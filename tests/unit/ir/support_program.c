@@ -1,6 +1,5 @@
 #include "tests/unit/ir/support_program.h"
 #include <assert.h>
-#include <math.h>
 #include <string.h>
 
 typedef struct program {

@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <math.h>
 #include <stdlib.h>
 
 static const char *const clusters[] = {"cpu:1x2", "a100-80gb:1x1+v100:1x1"};

@@ -1,7 +1,6 @@
 // Sharding problems: random small ones against exhaustive search, and the contest's example.
 #include "planner/select/random.h"
 #include "planner/select/select.h"
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
