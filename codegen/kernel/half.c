@@ -82,7 +82,8 @@ LLVMValueRef bd_gen_narrow(bd_gen *g, bd_dtype dtype, LLVMValueRef value) {
   if (dtype == BD_BOOL) return LLVMBuildZExt(g->b, value, stored, "");
   if (!bd_dtype_is_float(dtype) || LLVMTypeOf(value) == stored) return value;
   if (dtype != BD_BF16) return LLVMBuildFPTrunc(g->b, value, stored, "");
-  if (g->cuda) return narrow_by_gpu(g, value);
+  // An instruction's result is no constant, as tables need them.
+  if (g->cuda && !LLVMIsConstant(value)) return narrow_by_gpu(g, value);
   return LLVMBuildTrunc(g->b, shifted(g, nearest(g, value), LLVMLShr), stored, "");
 }
 

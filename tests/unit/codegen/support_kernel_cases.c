@@ -100,6 +100,7 @@ const kernel_case kernel_cases[] = {
     {BD_OP_CONSTANT, "", "dtype=f32 dims=3,4 values=0.5,1,-2,nan,4,5,6.25,7,8,9,-inf,11", "AB"},
     {BD_OP_CONSTANT, "", "dtype=i64 dims=7,2 values=0,1,2,3,4,5,6,7,-8,9,10,11,12,1099511627776",
      "A"},
+    {BD_OP_CONSTANT, "", "dtype=bf16 dims=5 values=0.5,1.5,-2.5,inf,1e30", "A"},
     {BD_OP_CONSTANT, "", "dtype=bool dims=5 values=0,1,1,0,1", "A"},
     {BD_OP_IOTA, "", "dtype=i32 dims=7,33 dim=1", "AB"},
     {BD_OP_IOTA, "", "dtype=f32 dims=7,5,4 dim=1", "ABC"},
