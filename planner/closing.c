@@ -12,6 +12,7 @@ typedef struct work {
 
 typedef struct closing {
   bd_search *search;
+  bd_deadline deadline;
   bool *closed; // per item
   int count;
   work works[TOGETHER];
@@ -22,8 +23,8 @@ static bd_status run_work(bd_ctx *ctx, void *arg, int index) {
   bd_owned held;
   bd_arena *kept = ctx->arena;
   ctx->arena = bd_ctx_open_arena(ctx, &held);
-  bd_status status =
-      bd_bound_slowest(ctx, &c->search->scene, c->works[index].count, c->works[index].bounded);
+  bd_status status = bd_bound_slowest(ctx, &c->search->scene, c->deadline, c->works[index].count,
+                                      c->works[index].bounded);
   ctx->arena = kept;
   bd_ctx_close_arena(ctx, &held);
   return status;
@@ -63,32 +64,39 @@ static bool is_final(const closing *c, int next) {
   return false;
 }
 
+static bool goes_with(const closing *c, int item, int other) {
+  const bd_item *items = c->search->agenda.items;
+  return may_rise(c, other) && bd_setting_same(&items[item].of.setting, &items[other].of.setting);
+}
+
 static void add_work(closing *c, int item) {
   const bd_agenda *agenda = &c->search->agenda;
   work *of = &c->works[c->count++];
-  *of = (work){.item = BD_NEW_ARRAY(agenda->ctx->arena, int, agenda->item_count),
-               .bounded = BD_NEW_ARRAY(agenda->ctx->arena, bd_bounded, agenda->item_count)};
+  int room = 0;
+  for (int i = 0; i < agenda->item_count; i++)
+    room += goes_with(c, item, i);
+  *of = (work){.item = BD_NEW_ARRAY(agenda->ctx->arena, int, room),
+               .bounded = BD_NEW_ARRAY(agenda->ctx->arena, bd_bounded, room)};
   for (int i = 0; i < agenda->item_count; i++) {
-    if (!may_rise(c, i) ||
-        !bd_setting_same(&agenda->items[i].of.setting, &agenda->items[item].of.setting))
-      continue;
+    if (!goes_with(c, item, i)) continue;
     of->item[of->count] = i;
     of->bounded[of->count++] = agenda->items[i].of;
-    c->closed[i] = true;
   }
+  for (int i = 0; i < of->count; i++)
+    c->closed[of->item[i]] = true;
 }
 
 bd_status bd_search_close(bd_search *s) {
-  closing c = {.search = s};
+  closing c = {.search = s, .deadline = {s->deadline, s->scene.request->stop}};
   c.closed = BD_NEW_ARRAY(s->ctx->arena, bool, s->agenda.item_count);
-  bd_deadline deadline = {s->deadline, s->scene.request->stop};
-  while (s->found && !bd_deadline_passed(deadline)) {
+  while (s->found && s->cut == BD_NOT_CUT) {
     int next = next_item(&c);
-    if (next < 0 || is_final(&c, next)) break;
+    if (next < 0 || is_final(&c, next) || bd_search_is_over(s)) break;
     for (c.count = 0; next >= 0 && c.count < TOGETHER; next = next_item(&c))
       add_work(&c, next);
     bd_work all = {c.count, run_work, take_work, &c};
     BD_TRY(bd_workers_run(s->ctx, s->workers, &all));
+    bd_search_is_over(s);
   }
   return BD_OK;
 }

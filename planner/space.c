@@ -40,6 +40,41 @@ static void find_like(bd_ctx *ctx, const bd_module *train, bd_model_runs *runs) 
   }
 }
 
+// Whether a gradient of what the call makes is wanted: it has weights that learn, or reads what a
+// call makes of which one is wanted. `maker`: per value, that call's number, from 1 on; 0: none.
+static bool wants_gradient(const bd_module *train, const bd_op *call, const bd_function *callee,
+                           const int *maker, const bool *wanted) {
+  const bd_function *backward = bd_layer_backward(train, callee);
+  for (int p = 0; p < callee->param_count; p++)
+    if (callee->is_weight[p] ? bd_layer_learns(backward, p) : wanted[maker[call->in[p]]])
+      return true;
+  return false;
+}
+
+static void find_handing(bd_ctx *ctx, const bd_module *train, bd_model_runs *out) {
+  const bd_function *main = train->main;
+  int *maker = BD_NEW_ARRAY(ctx->arena, int, main->value_count), number = 0;
+  bool *wanted = BD_NEW_ARRAY(ctx->arena, bool, main->op_count + 1);
+  out->hands_on = out->hands_back = true;
+  for (int i = 0; i < main->op_count; i++) {
+    const bd_op *call = &main->ops[i];
+    if (!bd_module_calls_forward(train, call)) continue;
+    const bd_function *callee = bd_module_find(train, call->callee);
+    const bd_function *backward = bd_layer_backward(train, callee);
+    bool reads = number == 0, returns = number == 0;
+    for (int p = 0; p < callee->param_count && number; p++) {
+      if (callee->is_weight[p] || maker[call->in[p]] != number) continue;
+      reads = true;
+      returns |= wanted[number] && bd_layer_learns(backward, p);
+    }
+    out->hands_on &= reads;
+    out->hands_back &= returns;
+    wanted[++number] = wants_gradient(train, call, callee, maker, wanted);
+    for (int r = 0; r < call->out_count; r++)
+      maker[call->out[r]] = number;
+  }
+}
+
 bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
                                  const bd_constraints *constraints) {
   const bd_function *main = train->main;
@@ -62,6 +97,7 @@ bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
     }
   }
   find_like(ctx, train, &out);
+  find_handing(ctx, train, &out);
   return out;
 }
 

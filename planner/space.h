@@ -16,6 +16,8 @@ typedef struct bd_model_runs {
   int count, calls; // calls: of all runs
   bd_run *runs;
   bool any_tied;
+  bool hands_on;   // every call but the first reads what the one before it makes
+  bool hands_back; // ... and makes a gradient of that, which is wanted
 } bd_model_runs;
 
 // The runs of a train module in the order of its calls; they live in ctx->arena. Layers of which

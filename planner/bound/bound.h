@@ -62,7 +62,7 @@ BD_NODISCARD bd_status bd_setting_open(bd_ctx *ctx, const bd_scene *scene,
                                        const bd_setting *setting,
                                        const bd_setting_layers *share_tied,
                                        bd_setting_layers *out_layers);
-// The same, with the end of a step divided among so many passes; `share_tied` likewise.
+// The same, with the end of a step divided among so many passes, 0: without it.
 BD_NODISCARD bd_status bd_setting_open_among(bd_ctx *ctx, const bd_scene *scene,
                                              const bd_setting *setting, int passes,
                                              const bd_setting_layers *share_tied,

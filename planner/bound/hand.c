@@ -52,10 +52,11 @@ bd_moves bd_bound_moves(const bd_scene *scene, const bd_setting *setting,
   double bytes = setting->stages > 1 ? least_handed_bytes(scene, setting, layers) : 0;
   for (int s = 0; s + 1 < setting->stages; s++) {
     handing over = hand_over(scene, setting, s, bytes);
-    double moved = over.send + over.receive;
-    out.of_stage[s] += moved;
-    out.of_stage[s + 1] += moved;
-    out.sum += 2 * moved;
+    bool on = scene->runs->hands_on, back = on && scene->runs->hands_back;
+    double left = over.send + back * over.receive, right = on * over.receive + back * over.send;
+    out.of_stage[s] += left;
+    out.of_stage[s + 1] += right;
+    out.sum += left + right;
   }
   return out;
 }

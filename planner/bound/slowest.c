@@ -5,8 +5,7 @@
 #include <math.h>
 
 enum {
-  WEIGHTS = 4,      // of a micro-batch beside the step's end, that layers are priced with
-  NO_END = 1 << 30, // passes among which the end of a step is divided until nothing is left
+  WEIGHTS = 4, // of a micro-batch beside the step's end, that layers are priced with
   CUT_ROUNDS = 40,
 };
 
@@ -30,7 +29,7 @@ static int ahead_of(const bd_scene *scene, const bd_setting *setting, int stage)
 
 // So many micro-batches, and the step's end: the weight below it, and the rest at its fastest.
 static double take_with_end(const weighed *w, int run, double micro_batches) {
-  double most = 0;
+  double most = micro_batches * w->seconds[run];
   for (int i = 0; i < w->count && w->weights[i] <= micro_batches; i++)
     most = fmax(most, w->with_end[i][run] + (micro_batches - w->weights[i]) * w->seconds[run]);
   return most;
@@ -113,56 +112,54 @@ static int list_weights(const bd_scene *scene, const bd_setting *setting, int *o
   return count;
 }
 
-// By run, `passes` times what a layer takes at least of a micro-batch and that part of a step's
-// end. False: some layer is not possible. `*layers`: of another tied form, unless `is_first`; they
-// become those of this one.
-static bd_status price(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int passes,
-                       bool is_first, bd_setting_layers *layers, const double **out_takes,
-                       bool *out_possible) {
+// By run, what a layer takes at least of `weight` micro-batches and the step's end together; of 0,
+// of one without the end. `*out_possible` false: some layer is not possible. `*layers`: of another
+// tied form, or empty; they become those of this one.
+static bd_status price(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int weight,
+                       bd_setting_layers *layers, const double **out_takes, bool *out_possible) {
   bd_setting_layers open;
   bd_priced priced;
-  BD_TRY(bd_setting_open_among(ctx, scene, setting, passes, is_first ? NULL : layers, &open));
+  BD_TRY(bd_setting_open_among(ctx, scene, setting, weight, layers->layers ? layers : NULL, &open));
   *layers = open;
   *out_possible = bd_price_layers(ctx, scene, &open, 1, 0, &priced);
   if (!*out_possible) return BD_OK;
   double *takes = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
   for (int r = 0; r < scene->runs->count; r++)
-    takes[r] = passes * priced.points[r].seconds;
+    takes[r] = (weight ? weight : 1) * priced.points[r].seconds;
   *out_takes = takes;
   return BD_OK;
 }
 
-// `layers`: by weight, and those without an end.
-static bd_status weigh(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, bool is_first,
-                       bd_setting_layers *layers, weighed *out, bool *out_possible) {
-  const double *takes;
+// `layers`: by weight, and those without an end. `*out_whole` false: some layer is not possible, or
+// the time is up.
+static bd_status weigh(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                       bd_deadline deadline, bd_setting_layers *layers, weighed *out,
+                       bool *out_whole) {
   *out = (weighed){.scene = scene, .setting = setting};
   out->count = list_weights(scene, setting, out->weights);
-  BD_TRY(price(ctx, scene, setting, NO_END, is_first, &layers[WEIGHTS], &takes, out_possible));
-  for (int i = 0; i < out->count && *out_possible; i++)
-    BD_TRY(price(ctx, scene, setting, out->weights[i], is_first, &layers[i], &out->with_end[i],
-                 out_possible));
-  if (!*out_possible) return BD_OK;
-  double *seconds = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
-  double *backward = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
-  for (int r = 0; r < scene->runs->count; r++) {
-    seconds[r] = takes[r] / NO_END;
-    backward[r] = bd_bound_backward(&layers[WEIGHTS], r);
+  BD_TRY(price(ctx, scene, setting, 0, &layers[WEIGHTS], &out->seconds, out_whole));
+  for (int i = 0; i < out->count && *out_whole; i++) {
+    BD_TRY(price(ctx, scene, setting, out->weights[i], &layers[i], &out->with_end[i], out_whole));
+    *out_whole = *out_whole && !bd_deadline_passed(deadline);
   }
-  out->seconds = seconds;
+  if (!*out_whole) return BD_OK;
+  double *backward = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
+  for (int r = 0; r < scene->runs->count; r++)
+    backward[r] = bd_bound_backward(&layers[WEIGHTS], r);
   out->backward = backward;
   out->moves = bd_bound_moves(scene, setting, &layers[WEIGHTS]);
   out->tie = bd_shared_tie_seconds(ctx, scene, setting);
   return BD_OK;
 }
 
-bd_status bd_bound_slowest(bd_ctx *ctx, const bd_scene *scene, int count, bd_bounded *bounded) {
-  bd_setting_layers layers[WEIGHTS + 1];
-  for (int t = 0; t < count; t++) {
+bd_status bd_bound_slowest(bd_ctx *ctx, const bd_scene *scene, bd_deadline deadline, int count,
+                           bd_bounded *bounded) {
+  bd_setting_layers layers[WEIGHTS + 1] = {0};
+  for (int t = 0; t < count && !bd_deadline_passed(deadline); t++) {
     weighed w;
-    bool possible;
-    BD_TRY(weigh(ctx, scene, &bounded[t].setting, t == 0, layers, &w, &possible));
-    if (possible) bounded[t].seconds = fmax(bounded[t].seconds, step_seconds(&w));
+    bool whole;
+    BD_TRY(weigh(ctx, scene, &bounded[t].setting, deadline, layers, &w, &whole));
+    if (whole) bounded[t].seconds = fmax(bounded[t].seconds, step_seconds(&w));
   }
   return BD_OK;
 }

@@ -11,10 +11,11 @@
 // end.
 #ifndef BD_PLANNER_BOUND_SLOWEST_H
 #define BD_PLANNER_BOUND_SLOWEST_H
+#include "ir/base/clock.h"
 #include "planner/bound/bound.h"
 
 // Raises `seconds` of settings of several stages that differ in their tied form alone, whatever
-// they hold.
-BD_NODISCARD bd_status bd_bound_slowest(bd_ctx *ctx, const bd_scene *scene, int count,
-                                        bd_bounded *bounded);
+// they hold; those that are left at the deadline stay as they are.
+BD_NODISCARD bd_status bd_bound_slowest(bd_ctx *ctx, const bd_scene *scene, bd_deadline deadline,
+                                        int count, bd_bounded *bounded);
 #endif

@@ -18,7 +18,9 @@ typedef struct bd_layer_request {
   int form_count;
   const bd_sharding *forms;
   bd_sharding tied_form;
-  int passes; // of a step: its micro-batches, and those that fill and drain the pipeline
+  // Of a step: its micro-batches, and those that fill and drain the pipeline. 0: what a step does
+  // once counts nothing; such a layer is only priced.
+  int passes;
   const char *optimizer;
   bd_masters masters;
   int zero;      // as bd_plan_request; when it is open, states may be split over all ranks

@@ -79,7 +79,7 @@ static bd_stored_cost reckon(const bd_layer_space *space, bd_id weight, const bd
     if (made->at[axis] == BD_PARTIAL_SUM && accumulator.at[axis] == BD_REPLICATED)
       accumulator.at[axis] = BD_PARTIAL_SUM;
   double seconds = scatter_seconds(cost, type, made, &accumulator);
-  if (of->learns)
+  if (of->learns && request->passes)
     seconds += end_seconds(request, type, &form->stored, &accumulator, of->calls) / request->passes;
   double own = bd_cost_local_elements(cost, type, &form->gradient);
   double bytes = placed(bd_cost_local_bytes(cost, type, &form->stored));

@@ -89,12 +89,20 @@ static void refill_stage(bd_ctx *ctx, bd_stage_fill *f, bd_pipeline *pipeline) {
 }
 
 void bd_pipeline_refill(bd_ctx *ctx, const bd_pipeline_problem *p, bd_pipeline *pipeline) {
+  bd_pipeline_refill_stages(ctx, p, 0, p->stages - 1, pipeline);
+}
+
+void bd_pipeline_refill_stages(bd_ctx *ctx, const bd_pipeline_problem *p, int first, int last,
+                               bd_pipeline *pipeline) {
   bd_pipeline before = *pipeline;
   if (!pipeline->count && p->stages > 1) return;
   if (!pipeline->count) start_one_stage(ctx, p, pipeline);
-  pipeline->price = BD_NEW_ARRAY(ctx->arena, double, p->stages);
+  double *price = BD_NEW_ARRAY(ctx->arena, double, p->stages);
+  for (int s = 0; s < p->stages && before.price; s++)
+    price[s] = before.price[s];
+  pipeline->price = price;
   bd_stage_fill f = bd_stage_fill_create(ctx->arena, p);
-  for (int s = 0; s < p->stages; s++) {
+  for (int s = first; s <= last; s++) {
     read_stage(pipeline, s, &f);
     refill_stage(ctx, &f, pipeline);
   }

@@ -9,4 +9,8 @@
 // the step shorter, so that the pipeline is never worse. Of one stage nothing needs to be known
 // before: `pipeline` may be without an assignment.
 void bd_pipeline_refill(bd_ctx *ctx, const bd_pipeline_problem *problem, bd_pipeline *pipeline);
+
+// The same of the stages from `first` to `last` alone.
+void bd_pipeline_refill_stages(bd_ctx *ctx, const bd_pipeline_problem *problem, int first, int last,
+                               bd_pipeline *pipeline);
 #endif

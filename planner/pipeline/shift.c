@@ -54,31 +54,53 @@ static bool move_layer(const bd_pipeline_problem *p, int from, int to, bd_pipeli
   return true;
 }
 
-// Whether that makes the step shorter; then it is done.
-static bool try_move(bd_ctx *ctx, const bd_pipeline_problem *p, int from, int to,
+// The assignment in an arena of its own.
+static bd_pipeline copy_of(bd_arena *arena, const bd_pipeline_problem *p, const bd_pipeline *of) {
+  bd_pipeline out = *of;
+  out.count =
+      bd_arena_copy(arena, of->count, p->stages * bd_pipeline_candidates(p), sizeof *out.count);
+  out.entry = bd_arena_copy(arena, of->entry, p->stages * p->run_count, sizeof *out.entry);
+  if (of->price) out.price = bd_arena_copy(arena, of->price, p->stages, sizeof *out.price);
+  return out;
+}
+
+static bool may_cut(const bd_pipeline_problem *p, const bd_pipeline *of, int last_stage) {
+  int layers = 0;
+  for (int s = 0; s <= last_stage; s++)
+    for (int r = 0; r < p->run_count; r++)
+      layers += bd_pipeline_layers(p, of->count, s, r);
+  return !p->cut_least || (layers >= p->cut_least[last_stage] && layers <= p->cut_most[last_stage]);
+}
+
+// Whether that makes the step shorter; then it is done, in `kept`.
+static bool try_move(bd_ctx *ctx, bd_arena *kept, const bd_pipeline_problem *p, int from, int to,
                      bd_pipeline *pipeline) {
-  bd_pipeline next = *pipeline;
-  int cells = bd_pipeline_candidates(p);
-  next.count = bd_arena_copy(ctx->arena, pipeline->count, p->stages * cells, sizeof *next.count);
-  next.entry =
-      bd_arena_copy(ctx->arena, pipeline->entry, p->stages * p->run_count, sizeof *next.entry);
-  if (!move_layer(p, from, to, &next)) return false;
+  bd_pipeline next = copy_of(ctx->arena, p, pipeline);
+  int first = from < to ? from : to;
+  if (!move_layer(p, from, to, &next) || !may_cut(p, &next, first)) return false;
   next.seconds = bd_pipeline_seconds(p, next.count, next.entry);
   next.bytes = (int64_t)bd_pipeline_bytes(p, next.count, next.entry);
   next.optimal = false;
-  bd_pipeline_refill(ctx, p, &next);
+  bd_pipeline_refill_stages(ctx, p, first, first + 1, &next);
   if (next.seconds >= pipeline->seconds) return false;
-  *pipeline = next;
+  *pipeline = copy_of(kept, p, &next);
   return true;
 }
 
+// What a move is looked at with is not needed after it.
 void bd_pipeline_shift(bd_ctx *ctx, const bd_pipeline_problem *p, bd_pipeline *pipeline) {
   bool any = pipeline->feasible;
+  bd_owned held;
+  bd_arena *kept = ctx->arena, *scratch = bd_ctx_open_arena(ctx, &held);
+  ctx->arena = scratch;
   for (int round = 0; round < ROUNDS && any; round++) {
     any = false;
-    for (int s = 0; s + 1 < p->stages; s++) {
-      any |= try_move(ctx, p, s, s + 1, pipeline);
-      any |= try_move(ctx, p, s + 1, s, pipeline);
+    for (int move = 0; move < 2 * (p->stages - 1); move++) {
+      int left = move / 2, right = left + 1;
+      any |= try_move(ctx, kept, p, move % 2 ? right : left, move % 2 ? left : right, pipeline);
+      bd_arena_reset(scratch);
     }
   }
+  ctx->arena = kept;
+  bd_ctx_close_arena(ctx, &held);
 }

@@ -135,7 +135,7 @@ static int slowest, raised;
 static void hold_slowest(trial *t, const bd_bounded *tied, const bd_attempt *found) {
   bd_bounded of = *tied;
   if (!found->fits || tied->setting.stages == 1) return;
-  assert_int_equal(bd_bound_slowest(t->ctx, &t->scene, 1, &of), BD_OK);
+  assert_int_equal(bd_bound_slowest(t->ctx, &t->scene, BD_NO_DEADLINE, 1, &of), BD_OK);
   assert_true(of.seconds >= tied->seconds);
   hold_bound(t, &of, found, t->scene.cap_bytes);
   slowest++;
@@ -362,14 +362,16 @@ static void hold_ends(const char *model, const char *cluster, int64_t sequence, 
   open_trial(&t, model, cluster, sequence);
   t.request.schedule = schedule;
   int devices = bd_cluster_devices(&t.cluster);
-  for (int stages = 2; stages <= devices && stages <= t.runs.calls; stages *= 2)
+  for (int stages = 2; stages <= devices && stages <= t.runs.calls; stages++)
     for (int64_t micro_batch = 1; micro_batch <= GLOBAL_BATCH; micro_batch *= 2) {
+      if (devices % stages) continue;
       bd_setting setting = {stages, {1, {devices / stages}}, micro_batch, bd_sharding_replicated()};
       bd_bounded of = {.setting = setting};
       bd_attempt open = attempt(&t, &of, 1, BD_ATTEMPT_LAYERS, INT64_MAX / 4);
       bd_bounded *together =
           bd_arena_copy(t.ctx->arena, open.bounded, open.bounded_count, sizeof *together);
-      assert_int_equal(bd_bound_slowest(t.ctx, &t.scene, open.bounded_count, together), BD_OK);
+      assert_int_equal(
+          bd_bound_slowest(t.ctx, &t.scene, BD_NO_DEADLINE, open.bounded_count, together), BD_OK);
       for (int i = 0; i < open.bounded_count; i++) {
         bd_attempt found = attempt(&t, &open.bounded[i], 1, BD_ATTEMPT_SOLVE, INT64_MAX / 4);
         hold_slowest(&t, &open.bounded[i], &found);
@@ -387,6 +389,10 @@ static void test_bounds_of_the_slowest_stage(void **unused) {
   hold_ends("llama-tiny", "cpu:2x4", 16, -1);
   hold_ends("resnet-tiny", "rtx-4090:1x4", 0, -1);
   hold_ends("unet3d-tiny", "cpu:1x4", 0, BD_SCHEDULE_GPIPE);
+  // Stages that no gradient comes back to, and that take nothing from the one before them.
+  hold_ends("tests/unit/planner/no_way_back.json", "cpu:1x2", 0, -1);
+  hold_ends("tests/unit/planner/no_way_back.json", "rtx-4090:2x1", 0, -1);
+  hold_ends("tests/unit/planner/past.json", "cpu:3x1", 0, -1);
   assert_true(slowest > 30 && raised > 10);
 }
 
