@@ -173,7 +173,9 @@ static bd_status price_mesh(bd_ctx *ctx, sizing *s, const bd_mesh *mesh) {
   // Groups may have faster links between them than inside.
   setting.stages = 2;
   bool apart = space->group_count == 1 && 2 * size->devices <= space->groups[size->group].count;
-  double one = status == BD_OK && apart ? bd_bound_moves(&scene, &setting, &layers).sum / 2 : 0;
+  bd_moves moves = {.sum = 0};
+  if (status == BD_OK && apart) moves = bd_bound_moves(&scene, &setting, &layers);
+  double one = fmin(moves.of_stage[0], moves.of_stage[1]); // whichever side of a boundary
   s->transfer = fmin(s->transfer, one);
   ctx->arena = kept;
   bd_ctx_close_arena(ctx, &held);
