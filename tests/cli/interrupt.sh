@@ -25,12 +25,12 @@ start() { # options
 }
 # PATTERN: waits until a line of the log has it.
 wait_for() {
-  tries=2400
+  tries=12000
   until grep -q "$1" log; do
     kill -0 "$pid" 2>/dev/null || fail "braid ended by itself: $(cat log)"
     tries=$((tries - 1))
     [ "$tries" -gt 0 ] || fail "no '$1' in: $(cat log)"
-    sleep 0.05
+    sleep 0.01
   done
 }
 # Hundredths of a second of processor time that the process has used: what it has done by then depends on no other
@@ -72,8 +72,8 @@ grep -q '"search": "stopped by an interrupt' plan.json || fail "the plan does no
 # Nor is a plan lost when the interrupt comes later, while it is compared with others: when that is depends on the
 # machine.
 kept=
-for pause in 60 80 50 70 100 150 200 250 300 40 20 400; do
-  compile unet3d --cluster h100:1x8 --global-batch 16
+for pause in 4 6 8 10 2 3 5 7 12 15 18 22 26 30 35 40 50 60 80 100 150; do
+  compile gpt2-124m --cluster cpu:1x4 --global-batch 8 --seq 64 --memory-cap 600MiB
   wait_for 'gap [0-9.]* %'
   spend "$pause"
   kill -INT "$pid" 2>/dev/null || true
