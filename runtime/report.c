@@ -37,13 +37,15 @@ void bd_rt_progress(const bd_rt *rt, const bd_rt_measure *measure) {
   const long left = (long)(measure->left_seconds + 0.5);
   const int tty = isatty(STDERR_FILENO), last = (int64_t)rt->step + 1 == rt->options.steps;
   const double utilization = mfu(rt, measure->step_seconds);
-  fprintf(stderr, "%sstep %lld/%lld  loss %.4f  %.0f %s/s", tty ? "\r\033[K" : "",
-          (long long)rt->step + 1, (long long)rt->options.steps, measure->loss,
-          tokens_per_second(rt, measure->step_seconds),
-          rt->program->vocabulary ? "tokens" : "targets");
-  if (utilization > 0) fprintf(stderr, "  MFU %.1f%%", 100 * utilization);
-  fprintf(stderr, "  %ldm%02lds left%s%s", left / 60, left % 60,
-          measure->skipped ? "  skipped: overflow" : "", tty && !last ? "" : "\n");
+  char share[32] = "", line[256];
+  if (utilization > 0) snprintf(share, sizeof share, "  MFU %.1f%%", 100 * utilization);
+  snprintf(line, sizeof line, "%sstep %lld/%lld  loss %.4f  %.0f %s/s%s  %ldm%02lds left%s%s",
+           tty ? "\r\033[K" : "", (long long)rt->step + 1, (long long)rt->options.steps,
+           measure->loss, tokens_per_second(rt, measure->step_seconds),
+           rt->program->vocabulary ? "tokens" : "targets", share, left / 60, left % 60,
+           measure->skipped ? "  skipped: overflow" : "", tty && !last ? "" : "\n");
+  // In one piece: what others say when this process is killed begins a line of its own.
+  fputs(line, stderr);
   fflush(stderr);
 }
 
