@@ -66,18 +66,15 @@ int bd_explain_time_parts(const bd_plan *plan, bd_time_part out[BD_MAX_TIME_PART
            micro_batches * (slowest->compute_seconds - slowest->recompute_seconds));
   if (slowest->recompute_seconds > 0)
     add_part(out, &count, "recompute", -1, micro_batches * slowest->recompute_seconds);
-  double named = slowest->compute_seconds;
   for (int kind = 0; kind < BD_TRAFFIC_COUNT; kind++)
     for (int axis = 0; axis < BD_MAX_AXES; axis++)
       if (slowest->traffic_seconds[kind][axis] > 0) {
-        named += slowest->traffic_seconds[kind][axis];
         add_part(out, &count, bd_traffic_name((bd_traffic)kind), kind < BD_TRAFFIC_SEND ? axis : -1,
                  micro_batches * slowest->traffic_seconds[kind][axis]);
         out[count - 1].between_stages = kind >= BD_TRAFFIC_SEND;
       }
-  // What is left of the passes: values that are offloaded or compressed, and brought back.
-  double aside = split.forward_seconds + split.backward_seconds - micro_batches * named;
-  if (aside > 1e-6 * plan->step_seconds) add_part(out, &count, "set aside", -1, aside);
+  if (slowest->aside_seconds > 0)
+    add_part(out, &count, "set aside", -1, micro_batches * slowest->aside_seconds);
   add_part(out, &count, "bubble", -1, split.bubble_seconds);
   for (int axis = 0; axis < BD_MAX_AXES; axis++)
     if (sync->sync_seconds[axis] > 0)

@@ -45,7 +45,7 @@ static bool check_parts(bd_ctx *ctx, const bd_json *predicted, const bd_plan *pl
   const bd_json *details = bd_json_find(predicted, "details");
   for (int s = 0; details && plan->details && s < plan->stages; s++) {
     const bd_stage_details *stage = &plan->details->stages[s];
-    double seconds = stage->compute_seconds;
+    double seconds = stage->compute_seconds + stage->aside_seconds;
     for (int kind = 0; kind < BD_TRAFFIC_COUNT; kind++)
       for (int axis = 0; axis < BD_MAX_AXES; axis++)
         seconds += stage->traffic_seconds[kind][axis];

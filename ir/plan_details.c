@@ -65,6 +65,10 @@ static void print_stage(const bd_stage_details *stage, int axes, const char *ind
   bd_text_add_json_member(text, "compute_seconds", stage->compute_seconds);
   bd_text_add(text, ", ");
   bd_text_add_json_member(text, "recompute_seconds", stage->recompute_seconds);
+  if (stage->aside_seconds > 0) {
+    bd_text_add(text, ", ");
+    bd_text_add_json_member(text, "aside_seconds", stage->aside_seconds);
+  }
   bd_text_add(text, ", ");
   bd_text_add_json_member(text, "update_seconds", stage->update_seconds);
   bd_text_add(text, ", \"sync_seconds\": [");
@@ -199,6 +203,7 @@ static bd_status read_stage(const details_reader *r, const bd_json *json, bd_sta
   const bd_json *sync;
   BD_TRY(bd_json_real(ctx, json, "compute_seconds", true, 0, 1e300, &out->compute_seconds));
   BD_TRY(bd_json_real(ctx, json, "recompute_seconds", true, 0, 1e300, &out->recompute_seconds));
+  BD_TRY(bd_json_real(ctx, json, "aside_seconds", false, 0, 1e300, &out->aside_seconds));
   BD_TRY(bd_json_real(ctx, json, "update_seconds", true, 0, 1e300, &out->update_seconds));
   BD_TRY(bd_json_real(ctx, json, "flops", true, 0, 1e300, &out->flops));
   BD_TRY(bd_json_real(ctx, json, "recompute_flops", true, 0, 1e300, &out->recompute_flops));

@@ -28,8 +28,9 @@ typedef struct bd_tenant {
 // One stage. Seconds and flops are those of one rank and one micro-batch, forward and backward,
 // unless they are said to be of a step.
 typedef struct bd_stage_details {
-  double compute_seconds;   // kernels and library calls; with `traffic`, all of the two passes
+  double compute_seconds;   // kernels and library calls; with `traffic` and `aside`, both passes
   double recompute_seconds; // of them, running again what the tape does not keep
+  double aside_seconds;     // values that are compressed or offloaded, and brought back
   double traffic_seconds[BD_TRAFFIC_COUNT][BD_MAX_AXES]; // sends and receives: axis 0
   double sync_seconds[BD_MAX_AXES]; // of a step: gradients summed along each axis of the mesh
   double update_seconds;            // of a step

@@ -265,6 +265,7 @@ bd_status bd_plan_predict_full(bd_ctx *ctx, const bd_module *train, const bd_clu
 static void add_part(const bd_stage_details *from, bd_stage_details *out) {
   out->compute_seconds += from->compute_seconds;
   out->recompute_seconds += from->recompute_seconds;
+  out->aside_seconds += from->aside_seconds;
   out->update_seconds += from->update_seconds;
   out->flops += from->flops;
   out->recompute_flops += from->recompute_flops;

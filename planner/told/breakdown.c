@@ -211,8 +211,8 @@ static void note_links(splitting *s) {
       (bd_axis_link){link.latency_seconds, link.bytes_per_second, stays_inside(&s->cost, link)};
 }
 
-// What calls of a stage keep in the host's memory.
-static void add_host(const splitting *s, int stage, bd_stage_details *out) {
+// What calls of a stage compress or keep in the host's memory.
+static void add_aside(const splitting *s, int stage, bd_stage_details *out) {
   int in_flight = bd_schedule_in_flight(s->plan->schedule, stage, s->plan->stages,
                                         bd_plan_micro_batches(s->plan));
   for (int i = 0; i < s->plan->range_count; i++) {
@@ -220,6 +220,7 @@ static void add_host(const splitting *s, int stage, bd_stage_details *out) {
     const bd_strategy *strategy = &s->plan->strategies[range->strategy];
     if (range->stage != stage || !strategy->kept) continue;
     bd_aside aside = bd_aside_of(&s->cost, bd_module_find(s->train, strategy->function), strategy);
+    out->aside_seconds += range->count * (aside.forward_seconds + aside.backward_seconds);
     out->host_bytes += range->count * in_flight * aside.host_bytes;
   }
 }
@@ -251,7 +252,7 @@ bd_status bd_plan_break_down(bd_ctx *ctx, const bd_module *train, const bd_clust
   for (int stage = 0; stage < plan->stages; stage++) {
     BD_TRY(split_passes(&s, stage, &s.out->stages[stage]));
     BD_TRY(split_sync(&s, stage, &s.out->stages[stage]));
-    add_host(&s, stage, &s.out->stages[stage]);
+    add_aside(&s, stage, &s.out->stages[stage]);
   }
   for (int i = 0; i < spmd->main->op_count; i++) {
     const bd_op *op = &spmd->main->ops[i];
