@@ -32,18 +32,30 @@ static void note_number(bd_function *function, const char *name) {
     function->number_end = (int)number + 1;
 }
 
-bd_id bd_function_add_value(bd_ctx *ctx, bd_function *function, const char *name, bd_type type) {
+// `name` is interned.
+static bd_id append(bd_ctx *ctx, bd_function *function, const char *name, bd_type type) {
   if (function->value_count >= function->value_capacity) {
     int capacity = 2 * function->value_count + 16;
     function->values = bd_arena_grow(ctx->arena, function->values, (size_t)function->value_count,
                                      (size_t)capacity, sizeof *function->values);
     function->value_capacity = capacity;
   }
-  name = name ? bd_intern_z(ctx, name) : next_number(ctx, function);
   note_number(function, name);
   function->values[function->value_count] =
       (bd_value){.name = name, .type = type, .sharding = bd_sharding_replicated(), .producer = -1};
   return function->value_count++;
+}
+
+bd_id bd_function_add_value(bd_ctx *ctx, bd_function *function, const char *name, bd_type type) {
+  return append(ctx, function, name ? bd_intern_z(ctx, name) : next_number(ctx, function), type);
+}
+
+bd_id bd_function_add_like(bd_ctx *ctx, bd_function *function, const bd_value *like) {
+  bd_value from = *like; // which may be of the list that grows
+  bd_id id = append(ctx, function, from.name, from.type);
+  function->values[id].sharding = from.sharding;
+  function->values[id].has_sharding = from.has_sharding;
+  return id;
 }
 
 // The list with room for one more id.
@@ -56,7 +68,7 @@ void bd_function_rename(bd_ctx *ctx, bd_function *function, bd_id value, const c
   note_number(function, name);
 }
 
-bd_id bd_function_add_param(bd_ctx *ctx, bd_function *function, const char *name, bd_type type) {
+static bd_id append_param(bd_ctx *ctx, bd_function *function, bd_id id) {
   int count = function->param_count;
   if (count >= function->param_capacity) {
     int capacity = 2 * count + 8;
@@ -66,11 +78,18 @@ bd_id bd_function_add_param(bd_ctx *ctx, bd_function *function, const char *name
                                         (size_t)capacity, sizeof *function->is_weight);
     function->param_capacity = capacity;
   }
-  bd_id id = bd_function_add_value(ctx, function, name, type);
   function->params[count] = id;
   function->is_weight[count] = false;
   function->param_count++;
   return id;
+}
+
+bd_id bd_function_add_param(bd_ctx *ctx, bd_function *function, const char *name, bd_type type) {
+  return append_param(ctx, function, bd_function_add_value(ctx, function, name, type));
+}
+
+bd_id bd_function_add_param_like(bd_ctx *ctx, bd_function *function, const bd_value *like) {
+  return append_param(ctx, function, bd_function_add_like(ctx, function, like));
 }
 
 void bd_function_add_result(bd_ctx *ctx, bd_function *function, bd_id value) {

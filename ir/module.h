@@ -36,7 +36,7 @@ typedef int bd_id; // of a value, within its function
 #define BD_NO_ID (-1)
 
 typedef struct bd_value {
-  const char *name; // unique in the function, printable as %name: [A-Za-z0-9_.]+
+  const char *name; // interned, unique in the function, printable as %name: [A-Za-z0-9_.]+
   bd_type type;     // logical
   bd_sharding sharding;
   bool has_sharding; // sharded stage on
@@ -198,6 +198,8 @@ bd_type bd_value_local_type(const bd_module *module, const bd_value *value);
 int64_t bd_module_sequence(const bd_module *module);
 // `name` NULL: the next free number.
 bd_id bd_function_add_value(bd_ctx *ctx, bd_function *function, const char *name, bd_type type);
+// Named and typed as `like`, of any function of the session; its sharding too, if it has one.
+bd_id bd_function_add_like(bd_ctx *ctx, bd_function *function, const bd_value *like);
 // Whether a value is a parameter in which every call passes a weight.
 bool bd_function_is_weight(const bd_function *function, bd_id value);
 // Where `id` is among `count` ids; -1: nowhere.
@@ -205,6 +207,7 @@ int bd_ids_find(const bd_id *ids, int count, bd_id id);
 // Another name, which no value of the function has.
 void bd_function_rename(bd_ctx *ctx, bd_function *function, bd_id value, const char *name);
 bd_id bd_function_add_param(bd_ctx *ctx, bd_function *function, const char *name, bd_type type);
+bd_id bd_function_add_param_like(bd_ctx *ctx, bd_function *function, const bd_value *like);
 void bd_function_add_result(bd_ctx *ctx, bd_function *function, bd_id value);
 void bd_function_add_save(bd_ctx *ctx, bd_function *function, bd_id value);
 // Appends an op with fresh operand and result lists (results are made by the caller). The pointer

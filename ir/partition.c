@@ -59,7 +59,7 @@ static bd_status get(partition *p, bd_id source, int stage, const bd_sharding *t
 
 static bd_id add_result(partition *p, bd_id source, int stage, const bd_sharding *sharding) {
   const bd_value *value = &p->source->values[source];
-  bd_id id = bd_function_add_value(p->versions.ctx, main_of(p), value->name, value->type);
+  bd_id id = bd_function_add_like(p->versions.ctx, main_of(p), value);
   main_of(p)->values[id].sharding = *sharding;
   main_of(p)->values[id].has_sharding = true;
   bd_versions_add(&p->versions, source, stage, id);
@@ -122,8 +122,7 @@ static void add_params(partition *p) {
   for (int i = 0; i < p->source->param_count; ++i) {
     bd_id source = p->source->params[i];
     const bd_value *value = &p->source->values[source];
-    bd_id id = bd_function_add_param(p->versions.ctx, main_of(p), value->name, value->type);
-    main_of(p)->values[id].sharding = value->sharding;
+    bd_id id = bd_function_add_param_like(p->versions.ctx, main_of(p), value);
     main_of(p)->values[id].has_sharding = true;
     main_of(p)->is_weight[i] = p->source->is_weight[i];
     bd_versions_add(&p->versions, source, 0, id);

@@ -23,8 +23,7 @@ static void add_params(partition *p) {
   for (int i = 0; i < p->source->param_count; ++i) {
     bd_id source = p->source->params[i];
     const bd_value *value = &p->source->values[source];
-    bd_id id = bd_function_add_param(p->versions.ctx, to, value->name, value->type);
-    to->values[id].sharding = value->sharding;
+    bd_id id = bd_function_add_param_like(p->versions.ctx, to, value);
     to->values[id].has_sharding = true;
     to->is_weight[i] = p->source->is_weight[i];
     bd_versions_add(&p->versions, source, 0, id);

@@ -95,7 +95,7 @@ void bd_make_names_unique(bd_ctx *ctx, bd_function *function) {
   name_set taken = {.slots = 4 * (size_t)function->value_count + 1};
   taken.slot = bd_arena_array(ctx->arena, taken.slots, sizeof *taken.slot);
   for (bd_id v = 0; v < function->value_count; ++v) {
-    const char *base = bd_intern_z(ctx, function->values[v].name), *name = base;
+    const char *base = function->values[v].name, *name = base;
     name_slot *first = find_name(&taken, base);
     while (find_name(&taken, name)->name)
       name = bd_intern_f(ctx, "%s.%d", base, ++first->tries);

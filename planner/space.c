@@ -1,5 +1,6 @@
 #include "planner/space.h"
 #include "planner/layer/key.h"
+#include "planner/shared_weights.h"
 #include <string.h>
 
 enum { FEW_LAYERS = 16 };
@@ -97,6 +98,7 @@ bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
     }
   }
   find_like(ctx, train, &out);
+  bd_model_find_shared(ctx, train, uses, &out);
   find_handing(ctx, train, &out);
   return out;
 }

@@ -12,10 +12,19 @@ typedef struct bd_run {
   int like;                   // the first run whose layers pose the same problem in every setting
 } bd_run;
 
+// A weight of main that several calls use.
+typedef struct bd_shared_weight {
+  const bd_type *type;
+  int uses, gradients; // by all calls; those that have a gradient
+  const int *each;     // per run: how often each of its calls uses it, at least
+} bd_shared_weight;
+
 typedef struct bd_model_runs {
   int count, calls; // calls: of all runs
   bd_run *runs;
   bool any_tied;
+  int shared_count;
+  const bd_shared_weight *shared;
   bool hands_on;   // every call but the first reads what the one before it makes
   bool hands_back; // ... and makes a gradient of that, which is wanted
 } bd_model_runs;

@@ -188,7 +188,7 @@ static void cut_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *set
 // What all stages hold together for shared weights and the least workspaces, that of one left out.
 static double fixed_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                           const bd_setting_layers *layers) {
-  return bd_shared_least_bytes(ctx, scene, setting) +
+  return bd_shared_least_bytes(scene, setting) +
          other_workspaces(scene, layers, setting->stages);
 }
 

@@ -148,7 +148,7 @@ static bd_status weigh(bd_ctx *ctx, const bd_scene *scene, const bd_setting *set
     backward[r] = bd_bound_backward(&layers[WEIGHTS], r);
   out->backward = backward;
   out->moves = bd_bound_moves(scene, setting, &layers[WEIGHTS]);
-  out->tie = bd_shared_tie_seconds(ctx, scene, setting);
+  out->tie = bd_shared_tie_seconds(scene, setting);
   return BD_OK;
 }
 

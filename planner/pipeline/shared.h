@@ -7,7 +7,7 @@
 
 // Bytes that all stages of a setting together hold for shared weights at least, beside what the
 // layer problems charge: the weight alone, for every use.
-double bd_shared_least_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting);
+double bd_shared_least_bytes(const bd_scene *scene, const bd_setting *setting);
 
 // What a stage holds of a shared weight beside what the layer problems charge, with `n` uses of it,
 // one at least: `once` and n times `each`, which is not negative.
@@ -22,7 +22,7 @@ int bd_shared_uses(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting
 
 // Seconds that a step's end takes more on the first and on the last of several stages, for weights
 // that the first and the last layer share with each other alone: their gradients go there and back.
-double bd_shared_tie_seconds(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting);
+double bd_shared_tie_seconds(const bd_scene *scene, const bd_setting *setting);
 
 // Takes shared weights and their states out of the runs' candidates, which become copies, and into
 // `problem`: candidates were measured as if each had the weight to itself. Lives in ctx->arena.
