@@ -146,6 +146,7 @@ void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, int count, const bd_setti
 typedef struct bd_moves {
   double of_stage[BD_MAX_STAGES]; // of the setting's
   double sum;
+  double whole; // to receive the value, or its gradient, where every rank gets all of it
 } bd_moves;
 
 bd_moves bd_bound_moves(const bd_scene *scene, const bd_setting *setting,

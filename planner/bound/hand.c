@@ -33,15 +33,15 @@ static handing hand_over(const bd_scene *scene, const bd_setting *setting, int s
   return (handing){bd_cost_copy(&cost, bytes), bd_cost_receive(&cost, stage, stage + 1, bytes)};
 }
 
-// Of what may pass between two stages in any form; 0: some of it holds nothing.
-static double least_handed_bytes(const bd_scene *scene, const bd_setting *setting,
-                                 const bd_setting_layers *layers) {
+// Of what may pass between two stages: in any of these forms; 0: some of it holds nothing.
+static double least_handed_bytes(const bd_scene *scene, const bd_setting *setting, int form_count,
+                                 const bd_sharding *forms) {
   double least = INFINITY;
   for (int r = 0; r < scene->runs->count; r++)
-    for (int f = 0; f < layers->form_count; f++) {
+    for (int f = 0; f < form_count; f++) {
       if (r + 1 == scene->runs->count && scene->runs->runs[r].calls == 1) continue;
       const bd_function *function = scene->runs->runs[r].function;
-      least = fmin(least, handed_bytes(function, -1, setting, &layers->forms[f]));
+      least = fmin(least, handed_bytes(function, -1, setting, &forms[f]));
     }
   return isfinite(least) ? least : 0;
 }
@@ -49,14 +49,19 @@ static double least_handed_bytes(const bd_scene *scene, const bd_setting *settin
 bd_moves bd_bound_moves(const bd_scene *scene, const bd_setting *setting,
                         const bd_setting_layers *layers) {
   bd_moves out = {.sum = 0};
-  double bytes = setting->stages > 1 ? least_handed_bytes(scene, setting, layers) : 0;
+  bd_sharding alike = bd_sharding_replicated();
+  if (setting->stages == 1) return out;
+  double bytes = least_handed_bytes(scene, setting, layers->form_count, layers->forms);
+  double whole = least_handed_bytes(scene, setting, 1, &alike);
+  bool on = scene->runs->hands_on, back = on && scene->runs->hands_back;
+  if (back) out.whole = INFINITY;
   for (int s = 0; s + 1 < setting->stages; s++) {
     handing over = hand_over(scene, setting, s, bytes);
-    bool on = scene->runs->hands_on, back = on && scene->runs->hands_back;
     double left = over.send + back * over.receive, right = on * over.receive + back * over.send;
     out.of_stage[s] += left;
     out.of_stage[s + 1] += right;
     out.sum += left + right;
+    out.whole = fmin(out.whole, hand_over(scene, setting, s, whole).receive);
   }
   return out;
 }

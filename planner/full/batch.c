@@ -35,6 +35,12 @@ static void list_kinds(bd_ctx *ctx, bd_full_sizes *out) {
     out->kind_of_layer[l] = kind[out->space->run_of_layer[l]];
 }
 
+static bool can_tell(const bd_full_sizes *s) {
+  int64_t shares = bd_share_count(&s->kinds), width = s->group_devices[0] + 1;
+  int64_t most = shares <= BD_WHOLE_FEW_SHARES ? BD_WHOLE_FEW_CELLS : BD_WHOLE_MAX_CELLS;
+  return s->count <= BD_WHOLE_MAX_SIZES && shares <= most / width;
+}
+
 bd_full_sizes bd_full_sizes_open(bd_ctx *ctx, const bd_full_space *space) {
   bd_full_sizes out = {.space = space};
   list_sizes(ctx, &out);
@@ -45,8 +51,7 @@ bd_full_sizes bd_full_sizes_open(bd_ctx *ctx, const bd_full_space *space) {
     out.calls[r] = space->runs.runs[r].calls;
   for (int g = 0; g < space->group_count; g++)
     out.group_devices[g] = space->groups[g].count;
-  out.told = space->group_count == 1 && out.count <= BD_WHOLE_MAX_SIZES &&
-             bd_share_count(&out.kinds) <= BD_WHOLE_MAX_CELLS / (out.group_devices[0] + 1);
+  out.told = space->group_count == 1 && can_tell(&out);
   return out;
 }
 
@@ -73,6 +78,7 @@ bd_status bd_full_batch_open(bd_ctx *ctx, const bd_full_sizes *s, int64_t micro_
                          .forward = BD_NEW_ARRAY(ctx->arena, double, cells),
                          .both = BD_NEW_ARRAY(ctx->arena, double, cells),
                          .transfer = BD_NEW_ARRAY(ctx->arena, double, s->count),
+                         .changing = BD_NEW_ARRAY(ctx->arena, double, s->count),
                          .priced = BD_NEW_ARRAY(ctx->arena, bool, s->count),
                          .mesh_count = BD_NEW_ARRAY(ctx->arena, int, s->count),
                          .meshes = BD_NEW_ARRAY(ctx->arena, bd_share_prices *, s->count)};
@@ -118,7 +124,7 @@ typedef struct sizing {
   int size;
   double limit;
   double *least, *both; // per run
-  double transfer;
+  double transfer, changing;
 } sizing;
 
 static void price_shares(bd_ctx *ctx, bd_arena *kept, const sizing *s, const bd_scene *scene,
@@ -177,6 +183,7 @@ static bd_status price_mesh(bd_ctx *ctx, sizing *s, const bd_mesh *mesh) {
   if (status == BD_OK && apart) moves = bd_bound_moves(&scene, &setting, &layers);
   double one = fmin(moves.of_stage[0], moves.of_stage[1]); // whichever side of a boundary
   s->transfer = fmin(s->transfer, one);
+  if (apart) s->changing = fmin(s->changing, fmax(0, moves.whole - one));
   ctx->arena = kept;
   bd_ctx_close_arena(ctx, &held);
   return status;
@@ -192,6 +199,7 @@ bd_status bd_full_batch_price(bd_ctx *ctx, const bd_full_sizes *sizes, bd_full_b
               limit,
               BD_NEW_ARRAY(ctx->arena, double, runs),
               BD_NEW_ARRAY(ctx->arena, double, runs),
+              INFINITY,
               INFINITY};
   bd_mesh *meshes;
   for (int r = 0; r < runs; r++)
@@ -208,6 +216,7 @@ bd_status bd_full_batch_price(bd_ctx *ctx, const bd_full_sizes *sizes, bd_full_b
     if (isfinite(s.both[r])) *both = fmax(*both, s.both[r]);
   }
   batch->transfer[size] = count ? s.transfer : 0;
+  batch->changing[size] = isfinite(s.changing) ? s.changing : 0;
   batch->priced[size] = true;
   return BD_OK;
 }

@@ -29,6 +29,7 @@ typedef struct bd_full_batch {
   double *forward;      // [run][size]: of the work, forward alone
   double *both;         // [run][size]: forward and backward, without synchronization
   double *transfer;     // per size: the least to send and receive a message
+  double *changing;     // ... and to receive it from a stage of another size, beyond that
   bd_pass_flops *flops; // per kind
   bool *priced;         // per size; else the seconds are those of its work alone
   int *mesh_count;      // per size that is priced

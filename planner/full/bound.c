@@ -116,8 +116,21 @@ static bd_status raise_least(bounding *b, bd_full_part *p, bool *out_more) {
   return BD_OK;
 }
 
+static bd_full_least describe(const bounding *b, const bd_full_part *p) {
+  bd_full_least out = {.seconds = p->bound,
+                       .micro_batch = p->batch->micro_batch,
+                       .schedule = p->schedule,
+                       .chunks = p->chunks,
+                       .least_stages = p->least_stages,
+                       .most_stages = p->most_stages,
+                       .sizes = BD_NEW_ARRAY(b->ctx->arena, bd_floor_size, b->sizes.count)};
+  for (int i = 0; i < b->sizes.count; i++)
+    if (p->used[i]) out.sizes[out.size_count++] = b->sizes.sizes[i];
+  return out;
+}
+
 bd_status bd_full_bound(bd_ctx *ctx, const bd_full_space *space, double enough,
-                        bd_deadline deadline, double *out_seconds) {
+                        bd_deadline deadline, bd_full_least *out) {
   bounding b = {.ctx = ctx, .space = space};
   b.scene = (bd_part_scene){space, &b.sizes, enough, deadline};
   BD_TRY(open(&b));
@@ -126,6 +139,6 @@ bd_status bd_full_bound(bd_ctx *ctx, const bd_full_space *space, double enough,
     if (bd_deadline_passed(deadline)) break;
     BD_TRY(raise_least(&b, least, &more));
   }
-  *out_seconds = least ? least->bound : INFINITY;
+  *out = least ? describe(&b, least) : (bd_full_least){.seconds = INFINITY};
   return BD_OK;
 }

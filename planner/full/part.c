@@ -102,15 +102,20 @@ static double *list_passing(bd_ctx *ctx, const bd_part_scene *b, const bd_full_p
   return out;
 }
 
-static double *least_work(bd_ctx *ctx, const bd_part_scene *b, const bd_full_part *p) {
+static double *list_layers(bd_ctx *ctx, const bd_part_scene *b, const bd_full_part *p) {
   const bd_full_sizes *s = b->sizes;
-  double *out = BD_NEW_ARRAY(ctx->arena, double, s->kinds.count);
-  for (int k = 0; k < s->kinds.count; k++) {
-    out[k] = INFINITY;
-    for (int i = 0; i < s->count; i++)
-      out[k] =
-          fmin(out[k], s->sizes[i].devices * p->batch->seconds[s->run_of_kind[k] * s->count + i]);
-  }
+  double *out = BD_NEW_ARRAY(ctx->arena, double, s->kinds.count * s->count);
+  for (int k = 0; k < s->kinds.count; k++)
+    memcpy(&out[k * s->count], &p->batch->seconds[s->run_of_kind[k] * s->count],
+           sizeof *out * (size_t)s->count);
+  return out;
+}
+
+// Every chunk hands over at the stage's boundaries.
+static double *list_changing(bd_ctx *ctx, const bd_part_scene *b, const bd_full_part *p) {
+  double *out = BD_NEW_ARRAY(ctx->arena, double, b->sizes->count);
+  for (int i = 0; i < b->sizes->count; i++)
+    out[i] = p->chunks * p->batch->changing[i];
   return out;
 }
 
@@ -127,7 +132,8 @@ static bd_whole make_whole(bd_ctx *ctx, const bd_part_scene *b, const bd_full_pa
       .depths = depths_of(b, p),
       .passing = list_passing(ctx, b, p),
       .ends = bd_share_ends(ctx, &s->kinds, b->space->layer_count, s->kind_of_layer, p->chunks),
-      .work = least_work(ctx, b, p),
+      .changing = list_changing(ctx, b, p),
+      .layer_seconds = list_layers(ctx, b, p),
       .limit = p->bound > 0 ? fmin(b->enough, p->bound * STEP) : b->enough};
   size_t cells = (size_t)out.depths * (size_t)s->count * (size_t)bd_share_count(&s->kinds);
   double *seconds = bd_arena_array(ctx->arena, cells, sizeof *seconds);

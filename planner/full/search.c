@@ -14,6 +14,9 @@ enum {
   BOUND_SHARE = 8,   // the same of the bound
 };
 
+// Gaps up to this are not looked into.
+#define NEARLY 1.01
+
 typedef struct searching {
   bd_ctx *ctx;
   bd_full_space space;
@@ -23,7 +26,7 @@ typedef struct searching {
   bd_plan best;
   int64_t over_bytes; // of the leanest plan of a layer graph that does not fit; 0: there is none
   bd_plan leanest;
-  int posed, solved;
+  int posed, meshes, solved;
   bd_alternatives alternatives;
 } searching;
 
@@ -135,6 +138,7 @@ static int list_micro_batches(const searching *s, const bd_plan *near, int64_t *
 static bd_status look(searching *s, const bd_plan *near) {
   int64_t sizes[MICRO_BATCHES];
   int count = list_micro_batches(s, near, sizes);
+  s->meshes = s->space.mode_count;
   for (int i = 0; i < count && !is_late(s); i++) {
     bd_full_problem problem;
     bool possible;
@@ -143,6 +147,30 @@ static bd_status look(searching *s, const bd_plan *near) {
     s->posed++;
     BD_TRY(try_schedules(s, &problem));
   }
+  return BD_OK;
+}
+
+// Looks where no bound rules out plans that are better by more than NEARLY.
+static bd_status look_at(searching *s, const bd_full_least *least) {
+  bd_full_space whole = s->space;
+  bd_full_problem problem;
+  bool possible;
+  if (!least->size_count || least->seconds * NEARLY >= s->best.step_seconds || is_late(s))
+    return BD_OK;
+  bd_full_space_aim(s->ctx, &whole, least->size_count, least->sizes, least->least_stages,
+                    &s->space);
+  BD_TRY(bd_full_pose(s->ctx, &s->space, least->micro_batch, s->deadline, &problem, &possible));
+  if (possible) {
+    s->posed++;
+    s->meshes += s->space.mode_count;
+    problem.layers.schedules = 1u << least->schedule;
+    problem.layers.chunk_count = 1;
+    problem.layers.chunks = &least->chunks;
+    problem.layers.min_stages = least->least_stages;
+    problem.layers.max_stages = least->most_stages;
+    BD_TRY(try_problem(s, &problem));
+  }
+  s->space = whole;
   return BD_OK;
 }
 
@@ -218,9 +246,9 @@ static void finish(searching *s, const bd_search_outcome *near, double bound, bd
   if (near->found) bound = fmin(bound, near->plan.bound_seconds);
   out->bound_seconds = fmin(bound, out->step_seconds);
   out->gap = out->bound_seconds > 0 ? out->step_seconds / out->bound_seconds - 1 : INFINITY;
-  out->search = bd_intern_f(
-      s->ctx, "full space, in part%s%s: %d layer graphs of %d meshes, %d plans", s->cut ? ", " : "",
-      s->cut ? cut_by(s) : "", s->posed, s->space.mode_count, s->solved);
+  out->search =
+      bd_intern_f(s->ctx, "full space, in part%s%s: %d layer graphs of %d meshes, %d plans",
+                  s->cut ? ", " : "", s->cut ? cut_by(s) : "", s->posed, s->meshes, s->solved);
   bd_alternatives_list(s->ctx, &s->alternatives, out);
 }
 
@@ -262,7 +290,8 @@ static bd_status search_both(searching *s, const bd_module *train, const bd_clus
                              const bd_plan_request *request, bd_search_outcome *near,
                              bd_plan *out_plan) {
   bd_module *targeted = BD_NEW(s->ctx->arena, bd_module);
-  double bound, limit = request->limit_seconds;
+  double limit = request->limit_seconds;
+  bd_full_least least;
   *targeted = *train;
   targeted->cuda = strcmp(request->target, "cuda") == 0;
   s->alternatives.schedules = true;
@@ -284,9 +313,10 @@ static bd_status search_both(searching *s, const bd_module *train, const bd_clus
   s->cut = s->cut || bd_deadline_passed(s->deadline);
   if (!s->found) return BD_OK;
   s->deadline.seconds = fmax(s->deadline.seconds, bd_clock_seconds() + limit / BOUND_SHARE);
-  BD_TRY(bd_full_bound(s->ctx, &s->space, s->best.step_seconds, s->deadline, &bound));
+  BD_TRY(bd_full_bound(s->ctx, &s->space, s->best.step_seconds, s->deadline, &least));
+  BD_TRY(look_at(s, &least));
   s->cut = s->cut || bd_deadline_passed(s->deadline);
-  finish(s, near, bound, out_plan);
+  finish(s, near, least.seconds, out_plan);
   return BD_OK;
 }
 

@@ -145,3 +145,16 @@ void bd_full_space_open(bd_ctx *ctx, const bd_module *train, const bd_cluster *c
       if (bd_full_has_size(out, g, devices)) add_size(out, g, devices, near);
   }
 }
+
+void bd_full_space_aim(bd_ctx *ctx, const bd_full_space *space, int size_count,
+                       const bd_floor_size *sizes, int stages, bd_full_space *out) {
+  *out = *space;
+  out->mode_count = 0;
+  out->stages = stages;
+  for (int i = 0; i < size_count; i++) {
+    bd_mesh *meshes;
+    int count = bd_full_meshes(ctx, space, sizes[i].group, sizes[i].devices, &meshes);
+    for (int m = 0; m < count; m++)
+      if (meshes[m].axes <= BD_FULL_MAX_AXES) add_mesh(out, sizes[i].group, &meshes[m]);
+  }
+}

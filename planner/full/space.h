@@ -7,6 +7,7 @@
 #ifndef BD_PLANNER_FULL_SPACE_H
 #define BD_PLANNER_FULL_SPACE_H
 #include "planner/bound/bound.h"
+#include "planner/full/floor.h"
 #include "planner/full/stage.h"
 #include "planner/graph/layers.h"
 
@@ -59,6 +60,11 @@ bd_scene bd_full_scene(const bd_full_space *space, int group);
 void bd_full_space_open(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                         const bd_plan_request *request, const bd_plan *near,
                         bd_full_space *out_space);
+
+// The same space with all meshes of these sizes to look at, as far as there is room for them, in
+// about so many stages.
+void bd_full_space_aim(bd_ctx *ctx, const bd_full_space *space, int size_count,
+                       const bd_floor_size *sizes, int stages, bd_full_space *out_space);
 
 // `*out_possible` false when some layer has no candidate on any mode, or it is late.
 BD_NODISCARD bd_status bd_full_pose(bd_ctx *ctx, const bd_full_space *space, int64_t micro_batch,

@@ -3,10 +3,13 @@
 #include <math.h>
 #include <string.h>
 
+enum { LITTLE = 1000 }; // layers are little work that take no larger a part of all devices' time
+
 // A stage that is worth a try.
 typedef struct stage {
   int size, share;
   double seconds, passing; // of all micro-batches; of one
+  double changing;         // of all micro-batches, by a boundary to a stage of another size
 } stage;
 
 // The best of some last stages, by shares and devices.
@@ -19,12 +22,16 @@ typedef struct dividing {
   const bd_whole *whole;
   int shares, width; // of tables: devices in units, none included
   int unit;          // devices that are taken together
+  int *step;         // per size: its units
+  double *work;      // per kind: units' seconds of a layer, at least
   int *layers;       // [share][kind]
   int *low;          // per share: devices, in units, that it takes at least
   int *high;         // ... and that stages before those of the share leave
   int *stage_count;  // per depth
   stage **stages;
-  table before, now;
+  // Per size of the first of the last stages, and at the end where that stage comes after one of
+  // another size.
+  table *before, *now;
 } dividing;
 
 static int take_layers(const dividing *d, int share) {
@@ -34,12 +41,27 @@ static int take_layers(const dividing *d, int share) {
   return layers;
 }
 
-// Devices' seconds of all micro-batches, at least.
+// What a stage of a size has a layer of a kind for, of all micro-batches.
+static double layer_seconds(const dividing *d, int kind, int size) {
+  return d->whole->micro_batches * d->whole->layer_seconds[kind * d->whole->size_count + size];
+}
+
+// Units' seconds of a layer of all micro-batches, at least.
+static double least_work(const dividing *d, int kind) {
+  double least = INFINITY;
+  for (int i = 0; i < d->whole->size_count; i++)
+    if (layer_seconds(d, kind, i) < d->whole->limit)
+      least = fmin(least, d->step[i] * layer_seconds(d, kind, i));
+  return least;
+}
+
 static double work_of(const dividing *d, int share) {
   double sum = 0;
-  for (int k = 0; k < d->whole->kinds->count; k++)
-    sum += d->layers[share * d->whole->kinds->count + k] * d->whole->work[k];
-  return sum * d->whole->micro_batches;
+  for (int k = 0; k < d->whole->kinds->count; k++) {
+    int layers = d->layers[share * d->whole->kinds->count + k];
+    if (layers) sum += layers * d->work[k];
+  }
+  return sum;
 }
 
 static void list_shares(bd_ctx *ctx, dividing *d) {
@@ -55,7 +77,10 @@ static void list_shares(bd_ctx *ctx, dividing *d) {
 
 // Under the limit a share's work wants devices, and so does that of all others.
 static void bound_devices(bd_ctx *ctx, dividing *d) {
-  double limit = d->whole->limit * d->unit * (1 + 1e-9);
+  double limit = d->whole->limit * (1 + 1e-9);
+  d->work = BD_NEW_ARRAY(ctx->arena, double, d->whole->kinds->count);
+  for (int k = 0; k < d->whole->kinds->count; k++)
+    d->work[k] = least_work(d, k);
   d->low = BD_NEW_ARRAY(ctx->arena, int, d->shares);
   d->high = BD_NEW_ARRAY(ctx->arena, int, d->shares);
   for (int x = 0; x < d->shares; x++) {
@@ -68,7 +93,7 @@ static stage make_stage(const dividing *d, int depth, int size, int share) {
   const bd_whole *p = d->whole;
   size_t at = ((size_t)depth * (size_t)p->size_count + (size_t)size) * (size_t)d->shares;
   return (stage){size, share, p->micro_batches * p->seconds[at + (size_t)share],
-                 p->passing[size * d->shares + share]};
+                 p->passing[size * d->shares + share], p->micro_batches * p->changing[size]};
 }
 
 // Those that leave the other devices enough time for all other layers, by shares.
@@ -78,7 +103,7 @@ static void list_stages(bd_ctx *ctx, dividing *d, int depth) {
   int count = 0;
   for (int x = 1; x < d->shares; x++)
     for (int i = 0; i < p->size_count; i++) {
-      if (p->sizes[i] / d->unit > d->high[x] || take_layers(d, x) < p->least_layers) continue;
+      if (d->step[i] > d->high[x] || take_layers(d, x) < p->least_layers) continue;
       stage one = make_stage(d, depth, i, x);
       if (one.seconds < p->limit) out[count++] = one;
     }
@@ -94,42 +119,57 @@ static bool holds(const dividing *d, int share, int part) {
 }
 
 // One more stage, before those of the rest, on every number of devices.
-static void add_stage(const dividing *d, const table *rest, int share, const stage *of) {
-  int after = share - of->share, step = d->whole->sizes[of->size] / d->unit;
+static void add_stage(const dividing *d, const table *rest, int share, const stage *of,
+                      double own_seconds, table *out) {
+  int after = share - of->share, step = d->step[of->size];
   int from = d->low[after] + step, to = d->high[after] + step;
+  if (own_seconds >= d->whole->limit) return;
   if (from < d->low[share]) from = d->low[share];
   if (to > d->high[share]) to = d->high[share];
   const double *then = &rest->seconds[after * d->width];
   const uint64_t *used = &rest->used[after * d->width];
-  double *now = &d->now.seconds[share * d->width];
-  uint64_t *using = &d->now.used[share * d->width];
+  double *now = &out->seconds[share * d->width];
+  uint64_t *using = &out->used[share * d->width];
   for (int n = from; n <= to; n++) {
     double seconds = of->passing + then[n - step];
-    if (seconds < of->seconds) seconds = of->seconds;
+    if (seconds < own_seconds) seconds = own_seconds;
     if (seconds >= now[n]) continue;
     now[n] = seconds;
     using[n] = used[n - step] | (uint64_t)1 << of->size;
   }
 }
 
+// The same before stages that begin with its size, and before others; after its size, and after
+// others.
+static void add_stages(const dividing *d, const table *rest, int share, const stage *of) {
+  int other = d->whole->size_count;
+  double seconds = of->seconds;
+  add_stage(d, &rest[of->size], share, of, seconds, &d->now[of->size]);
+  seconds += of->changing;
+  add_stage(d, &rest[other], share, of, seconds, &d->now[of->size]);
+  add_stage(d, &rest[of->size], share, of, seconds, &d->now[other]);
+  add_stage(d, &rest[other], share, of, seconds + of->changing, &d->now[other]);
+}
+
 static void clear(const dividing *d, table *of) {
-  for (int i = 0; i < d->shares * d->width; i++)
-    of->seconds[i] = d->whole->limit;
+  for (int t = 0; t <= d->whole->size_count; t++)
+    for (int i = 0; i < d->shares * d->width; i++)
+      of[t].seconds[i] = d->whole->limit;
 }
 
 // Stages with so many behind them; `open`: or more.
 static void add_depth(dividing *d, int depth, bool open) {
-  clear(d, &d->now);
+  clear(d, d->now);
   for (int x = 1; x < d->shares; x++)
     for (int i = 0;
          d->whole->ends[x] && i < d->stage_count[depth] && d->stages[depth][i].share <= x; i++) {
       const stage *of = &d->stages[depth][i];
-      int after = x - of->share, step = d->whole->sizes[of->size] / d->unit;
+      int after = x - of->share, step = d->step[of->size];
       if (!d->whole->ends[after] || d->low[after] + step > d->high[x] ||
           d->high[after] + step < d->low[x] || !holds(d, x, of->share))
         continue;
-      add_stage(d, &d->before, x, of);
-      if (open) add_stage(d, &d->now, x, of);
+      add_stages(d, d->before, x, of);
+      if (open) add_stages(d, d->now, x, of);
     }
 }
 
@@ -143,10 +183,13 @@ static int unlike_depths(const dividing *d) {
   return last + 1;
 }
 
-static table new_table(bd_ctx *ctx, const dividing *d) {
-  int cells = d->shares * d->width;
-  table out = {BD_NEW_ARRAY(ctx->arena, double, cells), BD_NEW_ARRAY(ctx->arena, uint64_t, cells)};
-  clear(d, &out);
+static table *new_tables(bd_ctx *ctx, const dividing *d) {
+  int cells = d->shares * d->width, count = d->whole->size_count + 1;
+  table *out = BD_NEW_ARRAY(ctx->arena, table, count);
+  for (int t = 0; t < count; t++)
+    out[t] =
+        (table){BD_NEW_ARRAY(ctx->arena, double, cells), BD_NEW_ARRAY(ctx->arena, uint64_t, cells)};
+  clear(d, out);
   return out;
 }
 
@@ -155,10 +198,11 @@ static double divide(bd_ctx *ctx, dividing *d, uint64_t *out_used) {
   double best = p->limit;
   d->stages = BD_NEW_ARRAY(ctx->arena, stage *, p->depths);
   d->stage_count = BD_NEW_ARRAY(ctx->arena, int, p->depths);
-  d->before = new_table(ctx, d);
-  d->now = new_table(ctx, d);
-  for (int n = 0; n < d->width; n++)
-    d->before.seconds[n] = 0; // of no layers
+  d->before = new_tables(ctx, d);
+  d->now = new_tables(ctx, d);
+  for (int i = 0; i < p->size_count; i++)
+    for (int n = 0; n < d->width; n++)
+      d->before[i].seconds[n] = 0; // of no layers
   for (int depth = 0; depth < p->depths; depth++)
     list_stages(ctx, d, depth);
   int depths = unlike_depths(d);
@@ -167,22 +211,45 @@ static double divide(bd_ctx *ctx, dividing *d, uint64_t *out_used) {
     add_depth(d, depth, open);
     // Devices that nothing takes are idle: high[] counts all of them.
     int all = (d->shares - 1) * d->width + d->width - 1;
-    if ((open || depth + 1 >= p->least_stages) && d->now.seconds[all] < best) {
-      best = d->now.seconds[all];
-      *out_used = d->now.used[all];
+    for (int i = 0; i < p->size_count && (open || depth + 1 >= p->least_stages); i++) {
+      if (d->now[i].seconds[all] >= best) continue;
+      best = d->now[i].seconds[all];
+      *out_used = d->now[i].used[all];
     }
-    table swap = d->before;
+    table *swap = d->before;
     d->before = d->now;
     d->now = swap;
   }
   return best;
 }
 
+// Whether stages of a size have the time for layers of a kind that is some work.
+static bool is_worth_counting(const dividing *d, int size) {
+  const bd_whole *p = d->whole;
+  for (int k = 0; k < p->kinds->count; k++) {
+    double work = INFINITY;
+    for (int i = 0; i < p->size_count; i++)
+      work = fmin(work, p->sizes[i] * layer_seconds(d, k, i));
+    if (layer_seconds(d, k, size) < p->limit && work * LITTLE > p->limit * p->devices) return true;
+  }
+  return false;
+}
+
+static void choose_unit(bd_ctx *ctx, dividing *d) {
+  const bd_whole *p = d->whole;
+  for (int i = 0; i < p->size_count; i++)
+    if (is_worth_counting(d, i)) d->unit = (int)bd_common_divisor(p->sizes[i], d->unit);
+  for (int i = 0; i < p->size_count && !d->unit; i++)
+    d->unit = p->sizes[i];
+  d->step = BD_NEW_ARRAY(ctx->arena, int, p->size_count);
+  for (int i = 0; i < p->size_count && d->unit; i++)
+    d->step[i] = p->sizes[i] / d->unit;
+}
+
 static double run(bd_ctx *ctx, const bd_whole *whole, bool *out_used) {
   dividing d = {.whole = whole};
   uint64_t used = 0;
-  for (int i = 0; i < whole->size_count; i++)
-    d.unit = (int)bd_common_divisor(whole->sizes[i], d.unit);
+  choose_unit(ctx, &d);
   if (!d.unit) return whole->limit;
   d.width = whole->devices / d.unit + 1;
   list_shares(ctx, &d);

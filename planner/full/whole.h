@@ -14,24 +14,32 @@ typedef struct bd_whole {
   // [depth][size][share]: the least seconds of a micro-batch, synchronization / micro_batches
   // included, of a stage that takes the share; INFINITY: it cannot.
   const double *seconds;
+  // Per size: seconds of a micro-batch that a stage takes more for every neighbour of another size.
+  const double *changing;
   const double *passing; // [size][share]: the time in which the first micro-batch passes the stage
                          // for the first time and the last one for the last time, together
   const bool *ends;      // per share: whether the last stages may have it (bd_share_ends)
-  const double *work;    // per kind: no stage has a layer for fewer seconds times its devices
-  double limit;          // steps of so many seconds or more are of no interest
+  // [kind][size]: no stage has a layer for fewer seconds of a micro-batch; INFINITY: for none.
+  const double *layer_seconds;
+  double limit; // steps of so many seconds or more are of no interest
 } bd_whole;
 
+// How many are told apart. Cells: shares on numbers of devices; there may be more of few shares.
 enum {
   BD_WHOLE_MAX_SIZES = 64,
-  BD_WHOLE_MAX_CELLS = 1 << 17
-}; // cells: shares on numbers of devices
+  BD_WHOLE_MAX_CELLS = 1 << 17,
+  BD_WHOLE_FEW_SHARES = 1 << 9,
+  BD_WHOLE_FEW_CELLS = 1 << 19
+};
 
 // A step takes at least so many seconds, or `limit`. `out_used`: per size, whether the bound is
 // made of stages of that size.
 //
 // As in planner/full/floor.h, every stage has m u + (q of the stages before it) <= T. With R(n, x)
 // the least T of stages that take the share x on n devices, of which the first takes y on d:
-// R(n, x) = min over d, y of max(m u(d, y), q(d, y) + R(n - d, x - y)).
+// R(n, x) = min over d, y of max(m u(d, y), q(d, y) + R(n - d, x - y)). R is told for every size of
+// that first stage, as u grows with neighbours of other sizes. Devices are counted in units: sizes
+// on which only layers of next to no work have the time count for as many whole ones as they make.
 double bd_whole_seconds(bd_ctx *ctx, const bd_whole *whole, bool *out_used);
 
 // The same under zero-bubble alone, from the end of a step: where s stages are before a stage it

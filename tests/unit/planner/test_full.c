@@ -2,6 +2,7 @@
 // the same plan whatever the clock says.
 #include "planner/full/bound.h"
 #include "planner/full/full.h"
+#include "planner/told/breakdown.h"
 #include "tests/unit/planner/support_session.h"
 // cmocka.h wants these first.
 #include <setjmp.h>
@@ -45,7 +46,7 @@ static void test_no_plan_is_below_the_bound(void **unused) {
     session s = open_on(i);
     bd_module targeted = *s.train;
     bd_full_space space;
-    double bound, hasty;
+    bd_full_least bound, hasty;
     int plans = 0;
     targeted.cuda = s.cluster.gpu;
     s.request.full = true;
@@ -54,7 +55,7 @@ static void test_no_plan_is_below_the_bound(void **unused) {
     assert_int_equal(bd_full_bound(s.ctx, &space, 1e9, BD_NO_DEADLINE, &bound), BD_OK);
     const bd_deadline passed = {bd_clock_seconds() - 1, NULL};
     assert_int_equal(bd_full_bound(s.ctx, &space, 1e9, passed, &hasty), BD_OK);
-    assert_true(hasty > 0 && hasty <= bound);
+    assert_true(hasty.seconds > 0 && hasty.seconds <= bound.seconds);
     for (int schedule = 0; schedule < BD_SCHEDULE_COUNT; schedule++)
       for (int stages = 1; stages <= 2; stages++) {
         bd_plan plan;
@@ -63,10 +64,10 @@ static void test_no_plan_is_below_the_bound(void **unused) {
         s.request.stages = stages;
         if (bd_plan_search_full(s.ctx, s.train, &s.cluster, &s.request, &plan) != BD_OK) continue;
         // A mesh over several kinds of devices is priced by the slowest.
-        assert_true(plan.step_seconds >= bound * (1 - 1e-9));
+        assert_true(plan.step_seconds >= bound.seconds * (1 - 1e-9));
         plans++;
       }
-    assert_true(bound > 0 && plans > 3);
+    assert_true(bound.seconds > 0 && plans > 3);
     bd_ctx_destroy(s.ctx);
   }
 }
@@ -80,29 +81,66 @@ static void test_no_plan_is_below_the_bound_of_its_cap(void **unused) {
   for (int cap = 0; cap < 6; cap++) {
     session s = open_on(0);
     bd_full_space space;
-    double bound;
+    bd_full_least bound;
     s.request.global_batch = 8;
     s.request.full = true;
     s.request.cap_bytes = cap ? most * (100 - 8 * cap) / 100 : 0;
     bd_plan_request open = s.request;
     bd_full_space_open(s.ctx, s.train, &s.cluster, &open, NULL, &space);
     assert_int_equal(bd_full_bound(s.ctx, &space, 1e9, BD_NO_DEADLINE, &bound), BD_OK);
-    assert_true(bound >= before);
-    raised += bound > before && cap > 0;
-    before = bound;
+    assert_true(bound.seconds >= before);
+    raised += bound.seconds > before && cap > 0;
+    before = bound.seconds;
     for (int pinned = 0; pinned < BD_SCHEDULE_COUNT * 2 * 2; pinned++) {
       bd_plan plan;
       s.request.schedule = pinned % BD_SCHEDULE_COUNT;
       s.request.stages = 1 + pinned / BD_SCHEDULE_COUNT % 2;
       s.request.micro_batch = 1 + pinned / BD_SCHEDULE_COUNT / 2;
       if (bd_plan_search_full(s.ctx, s.train, &s.cluster, &s.request, &plan) != BD_OK) continue;
-      assert_true(plan.step_seconds >= bound * (1 - 1e-9));
+      assert_true(plan.step_seconds >= bound.seconds * (1 - 1e-9));
       if (!cap && plan_bytes(&plan) > most) most = plan_bytes(&plan);
       plans++;
     }
     bd_ctx_destroy(s.ctx);
   }
   assert_true(plans > 20 && raised > 0);
+}
+
+static double receive_seconds(const bd_plan *plan, int stage) {
+  return plan->details->stages[stage].traffic_seconds[BD_TRAFFIC_RECEIVE][0];
+}
+
+// What bounds charge a stage for a neighbour of another mesh is what programs take.
+static void test_other_meshes_receive_all_of_a_value(void **unused) {
+  static const char *const names[] = {"cpu:1x4", "h100:2x4", "rtx-4090:4x1"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    session s = open_session(names[i], 4);
+    if (s.cluster.gpu) s.request.target = "cuda";
+    bd_full_space space;
+    bd_plan plan;
+    int half = bd_cluster_devices(&s.cluster) / 2;
+    bd_mesh meshes[] = {{1, {half}}, {1, {1}}};
+    s.request.stages = 2;
+    s.request.micro_batch = 2;
+    s.request.mesh = meshes[0];
+    assert_int_equal(bd_plan_search(s.ctx, s.train, &s.cluster, &s.request, &plan), BD_OK);
+    s.request.mesh = (bd_mesh){0};
+    bd_full_space_open(s.ctx, s.train, &s.cluster, &s.request, NULL, &space);
+    plan.stage_mesh = meshes;
+    assert_int_equal(bd_plan_predict(s.ctx, s.train, &s.cluster, &plan), BD_OK);
+    assert_int_equal(bd_plan_break_down(s.ctx, s.train, &s.cluster, &plan), BD_OK);
+    for (int stage = 0; stage < 2; stage++) {
+      bd_scene scene = bd_full_scene(&space, 0);
+      bd_setting setting = {2, meshes[stage], 2, bd_sharding_replicated()};
+      bd_setting_layers layers;
+      assert_int_equal(bd_setting_open(s.ctx, &scene, &setting, NULL, &layers), BD_OK);
+      bd_moves moves = bd_bound_moves(&scene, &setting, &layers);
+      double receives = receive_seconds(&plan, stage);
+      assert_true(moves.whole > 0 && moves.whole <= receives * (1 + 1e-9));
+      assert_true(moves.whole >= receives * 0.9);
+    }
+    bd_ctx_destroy(s.ctx);
+  }
 }
 
 static void test_the_clock_changes_nothing(void **unused) {
@@ -127,6 +165,7 @@ int main(void) {
       cmocka_unit_test(test_never_slower_than_the_default_space),
       cmocka_unit_test(test_no_plan_is_below_the_bound),
       cmocka_unit_test(test_no_plan_is_below_the_bound_of_its_cap),
+      cmocka_unit_test(test_other_meshes_receive_all_of_a_value),
       cmocka_unit_test(test_the_clock_changes_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-  TRIALS = 1500,
+  TRIALS = 6000,
   MOST_KINDS = 2,
   MOST_MODES = 3,
   OPTIONS = 2,
@@ -32,11 +32,12 @@ typedef struct option {
 // A mesh of so many devices. Two modes may be of one size.
 typedef struct instance {
   bd_schedule schedule;
-  int chunks, micro_batches, devices, kinds, layers, modes, size_count;
+  int chunks, micro_batches, devices, unit, kinds, layers, modes, size_count;
   int calls[MOST_KINDS], kind_of[MOST_LAYERS];
   int size_of[MOST_MODES], size[MOST_MODES];
   option options[MOST_KINDS][MOST_MODES][OPTIONS];
   double workspace[MOST_KINDS][MOST_MODES], handing[MOST_MODES], cap;
+  double changing[MOST_MODES]; // per size: see bd_whole
   // A weight that layers share.
   int uses[MOST_KINDS];
   double once, each;
@@ -47,13 +48,18 @@ static double some(unsigned most) {
 }
 
 static void make_options(instance *in, int mode) {
-  double scale = 1.0 / in->size[in->size_of[mode]];
+  double size = in->size[in->size_of[mode]], scale = size < in->unit ? 1 : in->unit / size;
   bool alike = random_below(2); // weight passes are the same part of every option
+  // Some meshes have no time for layers of one kind.
+  double hampered[MOST_KINDS] = {1, 1};
+  if (!random_below(16)) hampered[random_below(MOST_KINDS)] = 50;
+  if (size < in->unit) hampered[0] = 1000;
   for (int k = 0; k < in->kinds; k++) {
     in->workspace[k][mode] = some(4);
     for (int o = 0; o < OPTIONS; o++) {
       option *out = &in->options[k][mode][o];
-      double forward = scale * (1 + some(4)), backward = scale * (1 + some(8)),
+      double slower = scale * hampered[k];
+      double forward = slower * (1 + some(4)), backward = slower * (1 + some(8)),
              sync = scale * some(4);
       out->seconds =
           (bd_stage_seconds){forward, backward, backward * some(10) / 10, sync, sync * some(4) / 3};
@@ -70,7 +76,8 @@ static void make_instance(instance *in) {
   in->schedule = (bd_schedule)random_below(BD_SCHEDULE_COUNT);
   in->chunks = in->schedule == BD_SCHEDULE_INTERLEAVED ? 2 : 1;
   in->micro_batches = 1 + (int)random_below(8);
-  in->devices = 1 + (int)random_below(4);
+  in->unit = random_below(4) ? 1 : 1000;
+  in->devices = (1 + (int)random_below(4)) * in->unit + (int)random_below(2);
   in->kinds = 1 + (int)random_below(MOST_KINDS);
   int most = 2 + (int)random_below(MOST_LAYERS - 1);
   for (int i = 0; i < most; i++) {
@@ -80,15 +87,18 @@ static void make_instance(instance *in) {
   }
   in->modes = 1 + (int)random_below(MOST_MODES);
   for (int m = 0; m < in->modes; m++) {
-    int size = 1 + (int)random_below((unsigned)in->devices), at = 0;
+    int size = (int)random_below((unsigned)(in->devices / in->unit + 1)) * in->unit, at = 0;
+    if (!size) size = 1;
     while (at < in->size_count && in->size[at] != size)
       at++;
     if (at == in->size_count) in->size[in->size_count++] = size;
     in->size_of[m] = at;
     make_options(in, m);
   }
-  for (int i = 0; i < in->size_count; i++)
+  for (int i = 0; i < in->size_count; i++) {
     in->handing[i] = random_below(3) ? 0 : 0.1 * (1 + some(4));
+    in->changing[i] = random_below(2) ? 0 : 0.2 * (1 + some(4));
+  }
   for (int k = 0; k < in->kinds; k++)
     in->uses[k] = (int)random_below(2);
   in->once = some(6);
@@ -125,6 +135,19 @@ static double handing_of(const instance *in, int stages, int size) {
   return (stages > 1 ? 2 * in->chunks - 1 : 0) * in->handing[size];
 }
 
+// Neighbours are stages of other meshes.
+static bool changes(const trial *t, int stage, int neighbour) {
+  return neighbour >= 0 && neighbour < t->stages && t->mode[neighbour] != t->mode[stage];
+}
+
+static void add_messages(const trial *t, int stage, bd_stage_seconds *out) {
+  const instance *in = t->in;
+  int size = in->size_of[t->mode[stage]];
+  double handing = handing_of(in, t->stages, size), change = in->chunks * in->changing[size];
+  out->forward += handing / 2 + (changes(t, stage, stage - 1) ? change : 0);
+  out->backward += handing / 2 + (changes(t, stage, stage + 1) ? change : 0);
+}
+
 static void measure(trial *t) {
   const instance *in = t->in;
   bd_stage_seconds stage[MOST_LAYERS] = {{0}};
@@ -140,11 +163,8 @@ static void measure(trial *t) {
     stage[s].sync += of->sync;
     stage[s].apply += of->apply;
   }
-  for (int s = 0; s < t->stages; s++) {
-    double handing = handing_of(in, t->stages, in->size_of[t->mode[s]]);
-    stage[s].forward += handing / 2;
-    stage[s].backward += handing / 2;
-  }
+  for (int s = 0; s < t->stages; s++)
+    add_messages(t, s, &stage[s]);
   assert_int_equal(bd_step_ordered_seconds(t->ctx, in->schedule, t->stages, in->chunks,
                                            in->micro_batches, stage, &seconds),
                    BD_OK);
@@ -216,16 +236,16 @@ typedef struct bounding {
   int shares, layers[MOST_SHARES][MOST_KINDS];
   double seconds[MOST_LAYERS * MOST_MODES * MOST_SHARES];
   double passing[MOST_MODES * MOST_SHARES], both[MOST_MODES * MOST_SHARES], weight[MOST_SHARES];
-  double work[MOST_KINDS];
+  double layer_seconds[MOST_KINDS * MOST_MODES], changing[MOST_MODES];
 } bounding;
 
 static void add_options(bounding *b) {
   const instance *in = b->in;
   double forward[MOST_KINDS][MOST_MODES], both[MOST_KINDS][MOST_MODES], most = 0;
   for (int k = 0; k < in->kinds; k++) {
-    b->work[k] = INFINITY;
+    double *layer = &b->layer_seconds[k * in->size_count];
     for (int i = 0; i < in->size_count; i++)
-      forward[k][i] = both[k][i] = INFINITY;
+      forward[k][i] = both[k][i] = layer[i] = INFINITY;
     for (int m = 0; m < in->modes; m++)
       for (int o = 0; o < OPTIONS; o++) {
         const bd_stage_seconds *of = &in->options[k][m][o].seconds;
@@ -233,7 +253,7 @@ static void add_options(bounding *b) {
         double passes = of->forward + of->backward;
         forward[k][i] = fmin(forward[k][i], of->forward);
         both[k][i] = fmin(both[k][i], passes);
-        b->work[k] = fmin(b->work[k], in->size[i] * (passes + of->sync / in->micro_batches));
+        layer[i] = fmin(layer[i], passes + of->sync / in->micro_batches);
         most = fmax(most, of->weight / passes);
       }
   }
@@ -287,7 +307,8 @@ static double bound_of(bd_ctx *ctx, bounding *b, const bd_share_prices *prices, 
                     .seconds = b->seconds,
                     .passing = b->passing,
                     .ends = bd_share_ends(ctx, &b->kinds, in->layers, in->kind_of, in->chunks),
-                    .work = b->work,
+                    .changing = b->changing,
+                    .layer_seconds = b->layer_seconds,
                     .limit = limit};
   double seconds = bd_whole_seconds(ctx, &whole, used);
   if (in->schedule == BD_SCHEDULE_ZERO_BUBBLE)
@@ -302,6 +323,8 @@ static void open(bounding *b) {
     bd_share_next(&b->kinds, b->layers[x]);
   }
   add_options(b);
+  for (int i = 0; i < b->in->size_count; i++)
+    b->changing[i] = b->in->chunks * b->in->changing[i];
 }
 
 static bd_share_prices new_prices(bd_ctx *ctx, const instance *in, int mode) {
