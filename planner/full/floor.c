@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { STATE_LIMIT = 1 << 16, CELL_LIMIT = 1 << 20, ROUNDS = 2 };
+enum { STATE_LIMIT = 1 << 16, CELL_LIMIT = 1 << 20 };
 
 typedef struct flooring {
   const bd_floor *floor;
@@ -182,7 +182,7 @@ static double climb(flooring *s) {
                           .count = s->floor->run_count,
                           .factors = factors,
                           .factor_count = sizeof factors / sizeof *factors,
-                          .rounds = ROUNDS,
+                          .rounds = s->floor->rounds,
                           .bound_of = bound_of,
                           .user = s};
   return bd_climb_run(&climb);

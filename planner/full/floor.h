@@ -24,6 +24,7 @@ typedef struct bd_floor {
   // [run][size]: the least that it adds to the time in which the first micro-batch passes its stage
   // for the first time and the last one for the last time, together.
   const double *passing;
+  int rounds;   // of looking for values that tell more
   bool roughly; // passing counts for nothing, which takes no time to speak of
 } bd_floor;
 

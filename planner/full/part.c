@@ -4,7 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_DEPTHS = 32 };
+enum {
+  MOST_DEPTHS = 32,
+  ROUNDS = 2 // with layers in fractions; 1 where layers are told as a whole afterwards
+};
 // Bounds are raised by so much at a time: what is near them is told quickly.
 #define STEP 1.02
 
@@ -48,6 +51,7 @@ static double bound_in_fractions(bd_ctx *ctx, const bd_part_scene *b, bd_full_pa
                       .handing = handing,
                       .limit = b->enough,
                       .passing = passing,
+                      .rounds = b->sizes->told ? 1 : ROUNDS,
                       .roughly = bd_deadline_passed(b->deadline)};
   return bd_floor_seconds(ctx, &numbers, p->used);
 }

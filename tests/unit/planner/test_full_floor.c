@@ -138,6 +138,7 @@ static double floor_of(const instance *in, bd_ctx *ctx, double limit, bool rough
                       .handing = in->handing,
                       .limit = limit,
                       .passing = passing,
+                      .rounds = 2,
                       .roughly = roughly};
   return bd_floor_seconds(ctx, &numbers, used);
 }
@@ -176,7 +177,7 @@ static void test_equal_stages(void **unused) {
   double seconds = 3, passing = 3, handing = 0;
   bool used;
   bd_floor numbers = {1,     1,        1,        8,   4,        &calls, &devices,
-                      &size, &seconds, &handing, 1e9, &passing, false};
+                      &size, &seconds, &handing, 1e9, &passing, 2,      false};
   // h: 1/8 of a stage's slack, a quarter of which the next one lacks.
   double most = (1 - pow(1 - 1.0 / 8, 4)) * 8 / 8;
   assert_true(fabs(bd_floor_seconds(ctx, &numbers, &used) - 12 / most) <= 1e-9);
