@@ -138,6 +138,13 @@ spaces() {
     row 'all stages and meshes' "${words[@]}"
     row 'full: unequal stages, all schedules' "${words[@]}" --space full
   done
+  head_row 'full, global batch'
+  for precision in fp32 bf16; do
+    row "gpt3-175b $precision, a100-80gb:128x8, 1536" gpt3-175b --cluster a100-80gb:128x8 --global-batch 1536 \
+      --precision "$precision" --space full
+  done
+  row 'llama-3-70b bf16 seq 4096, h100:16x8, 512' llama-3-70b --seq 4096 --cluster h100:16x8 --global-batch 512 \
+    --precision bf16 --space full
 }
 
 [ $# -gt 0 ] || set -- large devices layers spaces
