@@ -4,8 +4,6 @@
 #include "planner/layer/op.h"
 #include <math.h>
 
-enum { ALONE_ROUNDS = 6 };
-
 static void list_sizes(bd_ctx *ctx, bd_full_sizes *out) {
   const bd_full_space *space = out->space;
   int most = 0;
@@ -97,127 +95,6 @@ bd_status bd_full_batch_open(bd_ctx *ctx, const bd_full_sizes *s, int64_t micro_
       out->forward[r * s->count + i] = forward;
       out->both[r * s->count + i] = both;
     }
-  return BD_OK;
-}
-
-// The least seconds of a layer that is alone on its stage, by a price of a byte (Lagrange).
-static double least_alone(bd_ctx *ctx, bd_layer *layer, double room) {
-  bd_layer_point fastest, leanest, next;
-  if (!bd_layer_price(ctx, layer, 1, 0, 1, &fastest)) return INFINITY;
-  double best = fastest.least;
-  if (fastest.bytes <= room) return best;
-  if (!bd_layer_price(ctx, layer, 0, 1, 1, &leanest) || leanest.least > room) return INFINITY;
-  for (int round = 0; round < ALONE_ROUNDS && leanest.bytes < fastest.bytes; round++) {
-    double price = (leanest.seconds - fastest.seconds) / (fastest.bytes - leanest.bytes);
-    if (!(price > 0) || !bd_layer_price(ctx, layer, 1, price, 1, &next)) break;
-    best = fmax(best, next.least - price * room);
-    if (next.least >= (fastest.seconds + price * fastest.bytes) * (1 - 1e-6)) break;
-    *(next.bytes <= room ? &leanest : &fastest) = next;
-  }
-  return best;
-}
-
-// What is known of layers on stages of a size so far.
-typedef struct sizing {
-  const bd_full_sizes *sizes;
-  bd_full_batch *batch;
-  int size;
-  double limit;
-  double *least, *both; // per run
-  double transfer, changing;
-} sizing;
-
-static void price_shares(bd_ctx *ctx, bd_arena *kept, const sizing *s, const bd_scene *scene,
-                         const bd_setting *setting, const bd_setting_layers *layers) {
-  bd_full_batch *batch = s->batch;
-  int most = batch->micro_batches < BD_FULL_MAX_STAGES ? batch->micro_batches : BD_FULL_MAX_STAGES;
-  bd_price_aims aims = {&s->sizes->kinds, s->sizes->run_of_kind, 2 * most,
-                        s->limit / batch->micro_batches};
-  if (s->sizes->told)
-    bd_price_shares(ctx, kept, scene, setting, layers, &aims,
-                    &batch->meshes[s->size][batch->mesh_count[s->size]++]);
-}
-
-// So many stages that what is done once a step counts for nothing in a micro-batch.
-enum { ENDLESS = 1 << 24 };
-
-// Lowers what is known of passes alone to the least of one more mesh.
-static bd_status price_passes(bd_ctx *ctx, const sizing *s, const bd_scene *scene,
-                              const bd_mesh *mesh) {
-  bd_setting setting = {ENDLESS, *mesh, s->batch->micro_batch, bd_sharding_replicated()};
-  bd_setting_layers layers;
-  BD_TRY(bd_setting_open(ctx, scene, &setting, NULL, &layers));
-  for (int r = 0; r < scene->runs->count; r++) {
-    bd_layer_point point;
-    int like = scene->runs->runs[r].like;
-    if (bd_layer_price(ctx, layers.layers[like], 1, 0, 1, &point))
-      s->both[r] = fmin(s->both[r], point.least);
-  }
-  return BD_OK;
-}
-
-// Lowers what is known to the least of one more mesh.
-static bd_status price_mesh(bd_ctx *ctx, sizing *s, const bd_mesh *mesh) {
-  const bd_full_space *space = s->sizes->space;
-  const bd_floor_size *size = &s->sizes->sizes[s->size];
-  bd_scene scene = bd_full_scene(space, size->group);
-  bd_setting setting = {1, *mesh, s->batch->micro_batch, bd_sharding_replicated()};
-  bd_setting_layers layers;
-  bd_owned held;
-  bd_arena *kept = ctx->arena, *arena = bd_ctx_open_arena(ctx, &held);
-  ctx->arena = arena;
-  bd_status status = bd_setting_open(ctx, &scene, &setting, NULL, &layers);
-  double *seconds = BD_NEW_ARRAY(arena, double, space->runs.count);
-  for (int r = 0; r < space->runs.count && status == BD_OK; r++) {
-    int like = space->runs.runs[r].like;
-    seconds[r] = like < r ? seconds[like]
-                          : least_alone(ctx, layers.layers[r], (double)scene.layers_cap_bytes);
-    s->least[r] = fmin(s->least[r], seconds[r]);
-  }
-  if (status == BD_OK) price_shares(ctx, kept, s, &scene, &setting, &layers);
-  if (status == BD_OK) status = price_passes(ctx, s, &scene, mesh);
-  // Groups may have faster links between them than inside.
-  setting.stages = 2;
-  bool apart = space->group_count == 1 && 2 * size->devices <= space->groups[size->group].count;
-  bd_moves moves = {.sum = 0};
-  if (status == BD_OK && apart) moves = bd_bound_moves(&scene, &setting, &layers);
-  double one = fmin(moves.of_stage[0], moves.of_stage[1]); // whichever side of a boundary
-  s->transfer = fmin(s->transfer, one);
-  if (apart) s->changing = fmin(s->changing, fmax(0, moves.whole - one));
-  ctx->arena = kept;
-  bd_ctx_close_arena(ctx, &held);
-  return status;
-}
-
-bd_status bd_full_batch_price(bd_ctx *ctx, const bd_full_sizes *sizes, bd_full_batch *batch,
-                              int size, double limit) {
-  const bd_full_space *space = sizes->space;
-  int runs = space->runs.count;
-  sizing s = {sizes,
-              batch,
-              size,
-              limit,
-              BD_NEW_ARRAY(ctx->arena, double, runs),
-              BD_NEW_ARRAY(ctx->arena, double, runs),
-              INFINITY,
-              INFINITY};
-  bd_mesh *meshes;
-  for (int r = 0; r < runs; r++)
-    s.least[r] = s.both[r] = INFINITY;
-  int count =
-      bd_full_meshes(ctx, space, sizes->sizes[size].group, sizes->sizes[size].devices, &meshes);
-  batch->meshes[size] = BD_NEW_ARRAY(ctx->arena, bd_share_prices, count);
-  for (int m = 0; m < count; m++)
-    BD_TRY(price_mesh(ctx, &s, &meshes[m]));
-  for (int r = 0; r < runs; r++) {
-    double *seconds = &batch->seconds[r * sizes->count + size];
-    double *both = &batch->both[r * sizes->count + size];
-    *seconds = fmax(*seconds, s.least[r]);
-    if (isfinite(s.both[r])) *both = fmax(*both, s.both[r]);
-  }
-  batch->transfer[size] = count ? s.transfer : 0;
-  batch->changing[size] = isfinite(s.changing) ? s.changing : 0;
-  batch->priced[size] = true;
   return BD_OK;
 }
 

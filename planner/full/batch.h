@@ -1,6 +1,7 @@
 // What layers take at least on stages of every size, with micro-batches of one size.
 #ifndef BD_PLANNER_FULL_BATCH_H
 #define BD_PLANNER_FULL_BATCH_H
+#include "ir/base/workers.h"
 #include "planner/full/floor.h"
 #include "planner/full/share.h"
 #include "planner/full/space.h"
@@ -41,9 +42,10 @@ BD_NODISCARD bd_status bd_full_batch_open(bd_ctx *ctx, const bd_full_sizes *size
                                           int64_t micro_batch, bd_full_batch *out_batch);
 
 // Replaces the seconds of a size's work by the least over its meshes. Steps of `limit` seconds or
-// more are of no interest.
-BD_NODISCARD bd_status bd_full_batch_price(bd_ctx *ctx, const bd_full_sizes *sizes,
-                                           bd_full_batch *batch, int size, double limit);
+// more are of no interest. (The meshes are priced by `workers`.)
+BD_NODISCARD bd_status bd_full_batch_price(bd_ctx *ctx, bd_workers *workers,
+                                           const bd_full_sizes *sizes, bd_full_batch *batch,
+                                           int size, double limit);
 
 // Whether some stage of a size that is priced is short of room.
 bool bd_full_batch_is_tight(const bd_full_sizes *sizes, const bd_full_batch *batch);

@@ -1,5 +1,6 @@
 #include "planner/full/bound.h"
 #include "planner/full/part.h"
+#include "planner/solver.h"
 #include <math.h>
 
 enum { MOST_PRICED = 512, MOST_SPLITS = 512 };
@@ -7,6 +8,7 @@ enum { MOST_PRICED = 512, MOST_SPLITS = 512 };
 typedef struct bounding {
   bd_ctx *ctx;
   const bd_full_space *space;
+  bd_workers *workers;
   bd_part_scene scene;
   bd_full_sizes sizes;
   bd_full_batch *batches;
@@ -78,7 +80,7 @@ static bd_status settle(bounding *b, bd_full_part *p, bool *out_more) {
   for (int i = 0; i < b->sizes.count; i++) {
     if (!p->used[i] || p->batch->priced[i]) continue;
     if (b->priced == MOST_PRICED || bd_deadline_passed(b->scene.deadline)) return BD_OK;
-    BD_TRY(bd_full_batch_price(b->ctx, &b->sizes, p->batch, i, b->scene.enough));
+    BD_TRY(bd_full_batch_price(b->ctx, b->workers, &b->sizes, p->batch, i, b->scene.enough));
     b->priced++;
   }
   bd_full_part_raise(b->ctx, &b->scene, p);
@@ -129,16 +131,25 @@ static bd_full_least describe(const bounding *b, const bd_full_part *p) {
   return out;
 }
 
+static bd_status raise_all(bounding *b) {
+  bd_full_part *least = least_part(b);
+  for (bool more = true; more && least && least->bound < b->scene.enough; least = least_part(b)) {
+    if (bd_deadline_passed(b->scene.deadline)) break;
+    BD_TRY(raise_least(b, least, &more));
+  }
+  return BD_OK;
+}
+
 bd_status bd_full_bound(bd_ctx *ctx, const bd_full_space *space, double enough,
                         bd_deadline deadline, bd_full_least *out) {
   bounding b = {.ctx = ctx, .space = space};
   b.scene = (bd_part_scene){space, &b.sizes, enough, deadline};
   BD_TRY(open(&b));
+  bd_owned held;
+  b.workers = bd_workers_start(ctx, &held, space->request->threads, bd_solver_leave_thread);
+  bd_status status = raise_all(&b);
+  bd_workers_stop(ctx, b.workers, &held);
   bd_full_part *least = least_part(&b);
-  for (bool more = true; more && least && least->bound < enough; least = least_part(&b)) {
-    if (bd_deadline_passed(deadline)) break;
-    BD_TRY(raise_least(&b, least, &more));
-  }
   *out = least ? describe(&b, least) : (bd_full_least){.seconds = INFINITY};
-  return BD_OK;
+  return status;
 }

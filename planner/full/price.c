@@ -89,17 +89,12 @@ static void price_kind(pricing *p, int level, int kind) {
 }
 
 // Runs of a kind may use different weights.
-static void find_weights(bd_ctx *ctx, bd_arena *kept, const bd_scene *scene,
-                         const bd_setting *setting, const bd_price_aims *aims,
-                         bd_share_prices *out) {
+static void find_weights(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                         const bd_price_aims *aims, bd_share_prices *out) {
   bd_shared_use *shared;
   int count = bd_shared_uses(ctx, scene, setting, &shared);
-  if (count <= 0) return;
-  out->weights = count;
-  out->once = BD_NEW_ARRAY(kept, double, count);
-  out->each = BD_NEW_ARRAY(kept, double, count);
-  out->uses = BD_NEW_ARRAY(kept, int, count * out->kinds);
-  for (int w = 0; w < count; w++) {
+  out->weights = count > 0 ? count : 0;
+  for (int w = 0; w < out->weights; w++) {
     out->once[w] = shared[w].once;
     out->each[w] = shared[w].each;
     for (int k = 0; k < out->kinds; k++) {
@@ -112,26 +107,34 @@ static void find_weights(bd_ctx *ctx, bd_arena *kept, const bd_scene *scene,
   }
 }
 
-void bd_price_shares(bd_ctx *ctx, bd_arena *kept, const bd_scene *scene, const bd_setting *setting,
-                     const bd_setting_layers *layers, const bd_price_aims *aims,
-                     bd_share_prices *out) {
-  pricing p = {ctx, scene, layers, aims, out, 0};
+bd_share_prices bd_price_open(bd_ctx *ctx, const bd_price_aims *aims, int weights) {
   int kinds = aims->kinds->count, levels = 1;
   while (levels < MOST_LEVELS && 1 << levels <= aims->most_tapes)
     levels++;
-  *out = (bd_share_prices){.kinds = kinds,
+  return (bd_share_prices){.kinds = kinds,
                            .levels = levels,
                            .count = MOST_PRICES,
-                           .price = BD_NEW_ARRAY(kept, double, levels *MOST_PRICES),
-                           .least = BD_NEW_ARRAY(kept, double, levels *MOST_PRICES *kinds),
-                           .bytes = BD_NEW_ARRAY(kept, double, levels *kinds),
-                           .workspace = BD_NEW_ARRAY(kept, double, kinds)};
+                           .price = BD_NEW_ARRAY(ctx->arena, double, levels *MOST_PRICES),
+                           .least = BD_NEW_ARRAY(ctx->arena, double, levels *MOST_PRICES *kinds),
+                           .bytes = BD_NEW_ARRAY(ctx->arena, double, levels *kinds),
+                           .workspace = BD_NEW_ARRAY(ctx->arena, double, kinds),
+                           .weights = weights,
+                           .once = BD_NEW_ARRAY(ctx->arena, double, weights),
+                           .each = BD_NEW_ARRAY(ctx->arena, double, weights),
+                           .uses = BD_NEW_ARRAY(ctx->arena, int, weights *kinds)};
+}
+
+void bd_price_shares(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                     const bd_setting_layers *layers, const bd_price_aims *aims,
+                     bd_share_prices *out) {
+  pricing p = {ctx, scene, layers, aims, out, 0};
+  int kinds = out->kinds;
   for (int k = 0; k < kinds; k++) {
     if (aims->kinds->calls[k] > aims->kinds->calls[p.main_kind]) p.main_kind = k;
     out->workspace[k] = bd_layer_fixed_workspace(layer_of(&p, k));
   }
-  find_weights(ctx, kept, scene, setting, aims, out);
-  for (int level = 0; level < levels; level++) {
+  find_weights(ctx, scene, setting, aims, out);
+  for (int level = 0; level < out->levels; level++) {
     int count = 1;
     find_prices(&p, level, &count);
     out->tight = out->tight || count > 1;

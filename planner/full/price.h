@@ -12,8 +12,11 @@ typedef struct bd_price_aims {
   double stage_seconds; // of a micro-batch: stages that take more are of no interest
 } bd_price_aims;
 
-// The layers of the setting are open. `*out_prices` lives in `kept`.
-void bd_price_shares(bd_ctx *ctx, bd_arena *kept, const bd_scene *scene, const bd_setting *setting,
+// Room for prices, and for `weights` weights that layers share. Lives in ctx->arena.
+bd_share_prices bd_price_open(bd_ctx *ctx, const bd_price_aims *aims, int weights);
+
+// The layers of the setting are open; `prices` was opened with the same aims.
+void bd_price_shares(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                      const bd_setting_layers *layers, const bd_price_aims *aims,
-                     bd_share_prices *out_prices);
+                     bd_share_prices *prices);
 #endif
