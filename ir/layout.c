@@ -240,14 +240,16 @@ static void place_boundary(laying *l) {
   place_boundary_of_kind(l, false);
 }
 
-// What GPU programs keep beside the values: the libraries' workspace, and a copy of each message
-// that is on its way to another stage.
+// What GPU programs keep beside the values: the libraries' workspace, and copies of the messages
+// that are on their way to other stages.
 static void place_gpu_buffers(laying *l) {
   if (!l->module->cuda) return;
   take(l, BD_SEGMENT_LIBRARY, bd_memory_library_bytes(l->module));
   for (int i = 0; i < l->main->op_count; ++i) {
     const bd_op *op = &l->main->ops[i];
-    if (here(l, op) && op->kind == BD_OP_SEND)
+    if (!here(l, op) || op->kind != BD_OP_SEND) continue;
+    int copies = bd_schedule_copies(op->stage, (int)bd_op_int(op, "to", -1));
+    for (int copy = 0; copy < copies; ++copy)
       take(l, BD_SEGMENT_SENDS, bd_memory_value_bytes(l->module, &l->main->values[op->in[0]]));
   }
 }

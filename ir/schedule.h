@@ -32,6 +32,14 @@ bool bd_schedule_allows(bd_schedule schedule, int stages, int chunks, int64_t mi
 // GPipe: all; 1F1B: min(micro_batches, stages - stage); zero-bubble: min(micro_batches, stages).
 int bd_schedule_in_flight(bd_schedule schedule, int stage, int stages, int micro_batches);
 
+// How many copies of a message its sender keeps, so that it waits for the receiver only when so
+// many are on their way: one per stage that they go on or back. In steps of equal passes a stage is
+// never further ahead of a later one, or a later one of it in backward, so that with fewer, values
+// that pass over stages make these wait for each other in a circle under 1F1B.
+static inline int bd_schedule_copies(int from_stage, int to_stage) {
+  return from_stage < to_stage ? to_stage - from_stage : from_stage - to_stage;
+}
+
 // A stage's work is: `warmup` forwards, then `steady` pairs (forward, backward), then `cooldown`
 // backwards; micro-batches ascend in both directions. GPipe: warmup = all, steady = 0. For emitted
 // schedules.
@@ -52,9 +60,9 @@ typedef struct bd_stage_pass {
   int chunk, micro_batch;
 } bd_stage_pass;
 
-// The passes of one stage in the order in which it runs them. With transfers that do not block the
-// sender, no stages wait for each other in a circle. `*out_passes` lives in ctx->arena. Requires
-// bd_schedule_allows. Errors: BD_EXHAUSTED for more than 2^26 passes.
+// The passes of one stage in the order in which it runs them. With transfers that block the sender
+// no sooner than bd_schedule_copies says, no stages wait for each other in a circle. `*out_passes`
+// lives in ctx->arena. Requires bd_schedule_allows. Errors: BD_EXHAUSTED for more than 2^26 passes.
 BD_NODISCARD bd_status bd_schedule_order(bd_ctx *ctx, bd_schedule schedule, int stage, int stages,
                                          int chunks, int micro_batches,
                                          const bd_stage_pass **out_passes, int *out_count);

@@ -45,7 +45,8 @@ bd_skip_cost bd_pipeline_skip_cost(const bd_pipeline_problem *problem, const bd_
                                    bd_layer_place from, bd_layer_place to, bool there) {
   const double *handed = skip->handed_bytes;
   bool changes = from.form != to.form;
-  double held = problem->sends_held ? 1 : 0, both = changes ? handed[from.form] : 0;
+  double held = problem->sends_held ? bd_schedule_copies(from.stage, to.stage) : 0,
+         both = changes ? handed[from.form] : 0;
   int in_flight =
       bd_schedule_in_flight(problem->schedule, to.stage, problem->stages, problem->micro_batches);
   bd_skip_cost out = {.maker = {0, skip->sum_seconds[from.form]}, .maker_bytes = handed[from.form]};

@@ -63,12 +63,14 @@ static void begin_action(bd_sim *sim, int stage, const bd_sim_action *action) {
     return;
   }
   const bd_sim_queue *queue = &sim->queue[action->message];
+  const bd_sim_message *message = &problem->messages[action->message];
   if (action->kind == BD_SIM_RECEIVE) {
     if (queue->sent > queue->received)
-      run_for(sim, stage, BD_SIM_LATENCY, problem->messages[action->message].latency_seconds);
+      run_for(sim, stage, BD_SIM_LATENCY, message->latency_seconds);
     else
       wait(sim, stage, BD_SIM_WAITS_SENDER);
-  } else if (problem->unreceived && queue->sent - queue->received >= problem->unreceived) {
+  } else if (problem->blocking &&
+             queue->sent - queue->received >= bd_schedule_copies(message->from, message->to)) {
     wait(sim, stage, BD_SIM_WAITS_ROOM);
   } else {
     run_for(sim, stage, BD_SIM_RUNNING, action->seconds);

@@ -144,7 +144,7 @@ bd_status bd_sim_lower(bd_ctx *ctx, const bd_module *train, const bd_cluster *cl
                                   .stages = plan->stages,
                                   .chunks = 1,
                                   .micro_batches = bd_plan_micro_batches(plan),
-                                  .unreceived = 1,
+                                  .blocking = true,
                                   .message_count = l.message_count,
                                   .messages = l.messages,
                                   .stage = stages};

@@ -20,7 +20,7 @@ typedef struct bd_sim_message {
 
 typedef enum bd_sim_kind {
   BD_SIM_COMPUTE,
-  BD_SIM_SEND,    // copies the message and goes on; waits first until the one before it is received
+  BD_SIM_SEND,    // copies the message and goes on; waits first for a copy to be free
   BD_SIM_RECEIVE, // waits for the message, then for its bytes, which move only now
 } bd_sim_kind;
 
@@ -52,8 +52,7 @@ typedef struct bd_sim_stage {
 typedef struct bd_sim_problem {
   bd_schedule schedule;
   int stages, chunks, micro_batches;
-  // How many messages of a kind may have been sent and not yet received; 0: any number.
-  int unreceived;
+  bool blocking; // senders wait when all their copies of a message are on their way
   int message_count;
   const bd_sim_message *messages;
   const bd_sim_stage *stage;

@@ -196,7 +196,7 @@ bd_status bd_sim_tell(bd_ctx *ctx, const bd_plan *plan, bd_sim_problem *out_prob
                                   .stages = plan->stages,
                                   .chunks = t.chunks,
                                   .micro_batches = bd_plan_micro_batches(plan),
-                                  .unreceived = bd_schedule_emitted(plan->schedule),
+                                  .blocking = bd_schedule_emitted(plan->schedule),
                                   .message_count = t.message_count,
                                   .messages = t.messages,
                                   .stage = t.stage};

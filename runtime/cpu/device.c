@@ -105,10 +105,7 @@ int bd_rt_open(bd_rt *rt) {
 
 void bd_rt_close(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
-  for (int i = 0; i < device->outgoing_count; i++) {
-    MPI_Wait(&device->outgoing[i].request, MPI_STATUS_IGNORE);
-    munmap(device->outgoing[i].copy, (size_t)device->outgoing[i].capacity);
-  }
+  bd_rt_close_pipes(rt);
   bd_rt_pool_destroy(rt->pool);
   if (device->convs) device->close_convs(device->convs);
   for (int mask = 0; mask < BD_RT_GROUPS; mask++)

@@ -5,11 +5,18 @@
 
 #include <mpi.h>
 
-typedef struct bd_rt_outgoing { // a send in flight
-  int stage, tag;
-  void *copy;
+typedef struct bd_rt_copy_out { // a message on its way
+  void *data;
   int64_t capacity;
   MPI_Request request;
+} bd_rt_copy_out;
+
+// Messages of one stage and tag: as many copies as the stages that they go on or back, so that none
+// wait for each other in a circle.
+typedef struct bd_rt_outgoing {
+  int stage, tag;
+  int copies, next; // next: the oldest
+  bd_rt_copy_out *copy;
 } bd_rt_outgoing;
 
 enum {
@@ -32,6 +39,9 @@ struct bd_rt_device {
   int outgoing_count;
   bd_rt_outgoing outgoing[BD_RT_MAX_OUTGOING];
 };
+
+// Waits until all messages have been received, and frees their copies.
+void bd_rt_close_pipes(bd_rt *rt);
 
 // Zeroed pages of their own; huge where the kernel can. Ends the job when there are none.
 void *bd_rt_pages(int64_t bytes);

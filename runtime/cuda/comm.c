@@ -235,8 +235,11 @@ void bd_cuda_disconnect(bd_rt *rt) {
       if (from == own) close_pipe(rt, &device->to[to]);
       if (to == own) close_pipe(rt, &device->from[from]);
     }
-  for (int i = 0; i < device->outgoing_count; i++)
-    BD_CUDA(cudaEventDestroy(device->outgoing[i].sent));
+  for (int i = 0; i < device->outgoing_count; i++) {
+    for (int k = 0; k < device->outgoing[i].copies; k++)
+      BD_CUDA(cudaEventDestroy(device->outgoing[i].sent[k]));
+    free(device->outgoing[i].sent);
+  }
   for (int i = 0; i < BD_CUDA_STAGINGS; i++) {
     if (!device->staging[i].data) continue;
     BD_CUDA(cudaEventDestroy(device->staging[i].copied));

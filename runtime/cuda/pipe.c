@@ -4,6 +4,7 @@
 #include "runtime/profile.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static int64_t rounded(int64_t bytes) {
   return (bytes + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
@@ -34,18 +35,24 @@ static void note_send(bd_rt *rt, int stage, int tag, int64_t bytes) {
   if (device->outgoing_count == BD_CUDA_MOST_OUTGOING)
     bd_rt_fail(BD_RT_EXIT_INTERNAL, "more than %d kinds of messages between stages",
                BD_CUDA_MOST_OUTGOING);
+  const int copies = abs(stage - rt->stage_index);
   device->outgoing[device->outgoing_count++] =
       (bd_cuda_outgoing){.stage = stage,
                          .tag = tag,
+                         .copies = copies,
                          .offset = rt->stage->send_offset + device->send_used,
                          .bytes = bytes};
-  device->send_used += rounded(bytes);
+  device->send_used += copies * rounded(bytes);
 }
 
 int bd_cuda_prepare_pipes(bd_rt *rt, char *message, size_t message_bytes) {
   bd_rt_device *const device = rt->device;
-  for (int i = 0; i < device->outgoing_count; i++)
-    BD_CUDA(cudaEventCreateWithFlags(&device->outgoing[i].sent, cudaEventDisableTiming));
+  for (int i = 0; i < device->outgoing_count; i++) {
+    bd_cuda_outgoing *const slot = &device->outgoing[i];
+    slot->sent = bd_rt_allocate((size_t)slot->copies, sizeof *slot->sent);
+    for (int k = 0; k < slot->copies; k++)
+      BD_CUDA(cudaEventCreateWithFlags(&slot->sent[k], cudaEventDisableTiming));
+  }
   if (device->staging_bytes == 0) return 0; // no samples are read here
   for (int i = 0; i < BD_CUDA_STAGINGS; i++) {
     bd_cuda_staging *const s = &device->staging[i];
@@ -58,6 +65,14 @@ int bd_cuda_prepare_pipes(bd_rt *rt, char *message, size_t message_bytes) {
     s->data = data;
     BD_CUDA(cudaEventCreateWithFlags(&s->copied, cudaEventDisableTiming));
   }
+  return 0;
+}
+
+int bd_cuda_passes_over(const bd_rt *rt) {
+  for (int i = 0; i < rt->device->outgoing_count; i++)
+    if (rt->device->outgoing[i].copies > 1) return 1;
+  for (int from = 0; from < rt->program->stages; from++)
+    if (rt->device->from[from].used && abs(from - rt->stage_index) > 1) return 1;
   return 0;
 }
 
@@ -99,11 +114,16 @@ void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) 
   }
   bd_cuda_pipe *const pipe = &device->to[stage];
   bd_cuda_outgoing *const slot = find_outgoing(device, stage, tag);
-  if (slot->used) BD_CUDA(cudaStreamWaitEvent(bd_cuda_now(rt)->stream, slot->sent, 0));
-  bd_rt_copy(rt, rt->arena + slot->offset, data, bytes);
-  send(rt, stage, tag, rt->arena + slot->offset, bytes);
-  BD_CUDA(cudaEventRecord(slot->sent, pipe->stream));
-  slot->used = 1;
+  const int next = slot->next;
+  char *const copy = rt->arena + slot->offset + next * rounded(slot->bytes);
+  if (slot->used == slot->copies)
+    BD_CUDA(cudaStreamWaitEvent(bd_cuda_now(rt)->stream, slot->sent[next], 0));
+  else
+    slot->used++;
+  bd_rt_copy(rt, copy, data, bytes);
+  send(rt, stage, tag, copy, bytes);
+  BD_CUDA(cudaEventRecord(slot->sent[next], pipe->stream));
+  slot->next = (next + 1) % slot->copies;
 }
 
 void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {

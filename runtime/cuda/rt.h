@@ -79,11 +79,13 @@ typedef struct bd_cuda_pipe {
   cudaEvent_t ready, done;
 } bd_cuda_pipe;
 
-// Where messages of one stage and tag wait for their receiver.
+// Where messages of one stage and tag wait for their receiver: as many as the stages that they go
+// on or back, so that none wait for each other in a circle.
 typedef struct bd_cuda_outgoing {
-  int stage, tag, used;
-  int64_t offset, bytes; // in the arena
-  cudaEvent_t sent;
+  int stage, tag;
+  int copies, next, used; // next: the oldest; used: how many have been
+  int64_t offset, bytes;  // in the arena, of the first; of each
+  cudaEvent_t *sent;      // of each
 } bd_cuda_outgoing;
 
 // Pinned host memory on its way to the device.
@@ -112,7 +114,7 @@ struct bd_rt_device {
   uint32_t masks_here;   // a bit per mask of axes: the group lies on one machine, as NCCL sees it;
                          // 0 where ranks share GPUs
   int nccl_version;      // 10000 * major + 100 * minor + patch
-  int keeps_order;       // NCCL and the drivers of all ranks keep the order of communicators
+  int keeps_order;       // NCCL and all drivers are to keep the order of communicators
   int nccl_gave_arena;   // else CUDA has
   bd_cuda_lane lanes[BD_CUDA_STREAMS];
   int lane; // that takes what is asked now
@@ -184,6 +186,10 @@ void bd_cuda_release(bd_rt *rt);
 void bd_cuda_open_stream(cudaStream_t *out_stream, int exchanges);
 void bd_cuda_open_sensors(bd_rt *rt);
 void bd_cuda_close_sensors(bd_rt *rt);
+
+// Whether messages of the rank go over stages, so that several of a kind may be on their way; known
+// after the rehearsal.
+int bd_cuda_passes_over(const bd_rt *rt);
 
 // Pinned memory for the samples and messages that a rehearsal has found, and their events. 0, or a
 // status with the reason in `message`.

@@ -41,9 +41,14 @@ END
     data         2 1 2   4 1f1b  0  -    -
     pipe         4 2 2   2 1f1b  -  -    -
 END
-  resnet-tiny | unet3d-tiny) cat <<'END' ;;
+  resnet-tiny) cat <<'END' ;;
     one          1 1 1   8 1f1b  -  none -
     pipe         4 2 2   2 1f1b  -  full -
+END
+  unet3d-tiny) cat <<'END' ;;
+    one          1 1 1   8 1f1b  -  none -
+    pipe         4 2 2   2 1f1b  -  full -
+    deep         8 8 1   1 1f1b  -  none -
 END
   */mixtral) cat <<'END' ;;
     one          1 1 1   8 1f1b  -  -    -

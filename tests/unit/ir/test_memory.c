@@ -139,14 +139,15 @@ static void check_layout(const bd_module *spmd, const bd_layout *layout) {
       assert_int_not_equal(layout->values[main->ops[i].in[k]].segment, BD_SEGMENT_NONE);
 }
 
-// GPU programs hold the libraries' workspace and a copy of every message they send; attention needs
-// no tiles, its gradient a number per query.
+// GPU programs hold the libraries' workspace and, of every message they send, a copy for each stage
+// that it goes on or back; attention needs no tiles, its gradient a number per query.
 static void check_gpu_buffers(const bd_module *spmd, const bd_layout *layout) {
   int64_t sends = 0;
   for (int i = 0; i < spmd->main->op_count; ++i) {
     const bd_op *op = &spmd->main->ops[i];
     if (op->kind == BD_OP_SEND && op->stage == layout->stage)
-      sends += bd_memory_value_bytes(spmd, &spmd->main->values[op->in[0]]);
+      sends += bd_schedule_copies(op->stage, (int)bd_op_int(op, "to", -1)) *
+               bd_memory_value_bytes(spmd, &spmd->main->values[op->in[0]]);
   }
   assert_int_equal(layout->memory.bytes[BD_SEGMENT_LIBRARY], spmd->cuda ? 32 << 20 : 0);
   assert_int_equal(layout->memory.bytes[BD_SEGMENT_SENDS], spmd->cuda ? sends : 0);

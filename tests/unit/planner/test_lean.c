@@ -165,14 +165,15 @@ static void pass_by(const oracle *o, int index, double *bytes) {
   const double *handed = skip->handed_bytes;
   int from = o->stage[skip->from], to = o->stage[skip->to];
   int f = at(o, skip->from)->form, g = at(o, skip->to)->form;
-  bool brought = was_brought(o, index), held = o->problem->sends_held;
+  bool brought = was_brought(o, index);
+  int held = o->problem->sends_held ? to - from : 0; // a copy for each stage that it goes on
   bytes[from] += handed[f];
   if (from == to) {
     if (f != g) bytes[to] += slots(o, to) * handed[g] + handed[f];
     return;
   }
-  bytes[from] += handed[g] + (f != g ? handed[f] : 0) + (held && !brought ? handed[f] : 0);
-  bytes[to] += held ? handed[g] : 0;
+  bytes[from] += handed[g] + (f != g ? handed[f] : 0) + (brought ? 0 : held * handed[f]);
+  bytes[to] += held * handed[g];
   if (!brought) bytes[to] += slots(o, to) * handed[g] + (f != g ? handed[f] : 0);
 }
 

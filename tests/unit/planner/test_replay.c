@@ -27,7 +27,7 @@ static void make(made *m, bd_schedule schedule, int stages, int micro_batches) {
                                 .stages = stages,
                                 .chunks = 1,
                                 .micro_batches = micro_batches,
-                                .unreceived = 1,
+                                .blocking = true,
                                 .messages = m->messages,
                                 .stage = m->stages};
   for (int s = 0; s < stages; s++) {
@@ -111,15 +111,15 @@ static void test_contention(void **state) {
 static void test_room(void **state) {
   (void)state;
   bd_ctx *ctx = bd_ctx_create();
-  for (int unreceived = 0; unreceived < 2; unreceived++) {
+  for (int blocking = 0; blocking < 2; blocking++) {
     made m;
     make(&m, BD_SCHEDULE_GPIPE, 2, 4);
-    m.problem.unreceived = unreceived;
+    m.problem.blocking = blocking;
     add_message(&m, BD_PASS_FORWARD, 0, 1, 0, 0);
     add(&m, 1, BD_PASS_FORWARD, compute(1));
     add(&m, 0, BD_PASS_BACKWARD, compute(1));
     bd_sim_result result = run(ctx, &m);
-    assert_float_equal(result.times[0].passes_end_seconds, unreceived ? 6 : 4, 1e-12);
+    assert_float_equal(result.times[0].passes_end_seconds, blocking ? 6 : 4, 1e-12);
     assert_int_equal(result.peak[1].bytes[BD_SEGMENT_TAPE], 40);
   }
   bd_ctx_destroy(ctx);
