@@ -5,9 +5,10 @@
 
 enum { RECORD_WORKSPACE_BYTES = 4 << 20 };
 
-// Where messages of one stage and tag lie on their way.
+// Where a message of one stage and tag lies on its way: one of several places that take turns.
 typedef struct record_slot {
   int stage, tag, used;
+  int next; // in the first of them: which is the oldest
   int64_t offset, bytes;
 } record_slot;
 

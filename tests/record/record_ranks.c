@@ -2,6 +2,8 @@
 #include "runtime/backend.h"
 #include "tests/record/back_end.h"
 
+#include <stdlib.h>
+
 static void wait_for(bd_rt *rt, int handle) {
   record_tell(rt, (record_event){.kind = RECORD_WAIT, .handle = handle});
 }
@@ -140,19 +142,15 @@ static int64_t rounded(int64_t bytes) {
   return (bytes + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
 }
 
-// The number of the slot of a stage and tag, which is also the handle of its messages.
-static int slot_of(bd_rt *rt, int stage, int tag, int64_t bytes) {
+static int copies_for(const bd_rt *rt, int stage) {
+  return abs(stage - rt->stage_index);
+}
+
+static void add_slot(bd_rt *rt, int stage, int tag, int64_t bytes) {
   bd_rt_device *const device = rt->device;
-  for (int i = 0; i < device->slot_count; i++) {
-    const record_slot *const slot = &device->slots[i];
-    if (slot->stage != stage || slot->tag != tag) continue;
-    if (bytes > slot->bytes)
-      bd_rt_fail(BD_RT_EXIT_INTERNAL, "messages of one stage and tag differ in size");
-    return i;
-  }
   if (device->slot_count == RECORD_MOST_SLOTS)
-    bd_rt_fail(BD_RT_EXIT_INTERNAL, "more than %d kinds of messages", RECORD_MOST_SLOTS);
-  device->slots[device->slot_count] =
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "more than %d messages on their way", RECORD_MOST_SLOTS);
+  device->slots[device->slot_count++] =
       (record_slot){.stage = stage,
                     .tag = tag,
                     .offset = rt->stage->send_offset + device->send_used,
@@ -161,13 +159,32 @@ static int slot_of(bd_rt *rt, int stage, int tag, int64_t bytes) {
   if (device->send_used > rt->stage->send_bytes)
     bd_rt_fail(BD_RT_EXIT_INTERNAL, "messages need %lld bytes of the arena, which has %lld",
                (long long)device->send_used, (long long)rt->stage->send_bytes);
-  return device->slot_count++;
 }
 
+// The first of the slots of a stage and tag.
+static int first_slot(bd_rt *rt, int stage, int tag, int64_t bytes) {
+  bd_rt_device *const device = rt->device;
+  for (int i = 0; i < device->slot_count; i++) {
+    const record_slot *const slot = &device->slots[i];
+    if (slot->stage != stage || slot->tag != tag) continue;
+    if (bytes > slot->bytes)
+      bd_rt_fail(BD_RT_EXIT_INTERNAL, "messages of one stage and tag differ in size");
+    return i;
+  }
+  const int first = device->slot_count;
+  for (int copy = 0; copy < copies_for(rt, stage); copy++)
+    add_slot(rt, stage, tag, bytes);
+  return first;
+}
+
+// A slot's number is the handle of its messages.
 void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) {
   if (bytes == 0) return;
-  const int handle = slot_of(rt, stage, tag, bytes);
+  const int first = first_slot(rt, stage, tag, bytes);
+  int *const next = &rt->device->slots[first].next;
+  const int handle = first + *next;
   record_slot *const slot = &rt->device->slots[handle];
+  *next = (*next + 1) % copies_for(rt, stage);
   if (slot->used) wait_for(rt, handle);
   slot->used = 1;
   bd_rt_copy(rt, rt->arena + slot->offset, data, bytes);
