@@ -47,12 +47,12 @@ static bd_pipeline_problem pose_empty(bd_ctx *ctx, const bd_candidates *c, int z
   return problem;
 }
 
-// A run's candidates for another run whose layers pose the same problem.
-static const bd_layer_candidate *named_after(bd_ctx *ctx, const bd_pipeline_run *run,
-                                             const bd_function *function) {
-  bd_layer_candidate *list = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, run->candidate_count);
-  for (int k = 0; k < run->candidate_count; k++) {
-    list[k] = run->candidates[k];
+bd_layer_candidate *bd_candidates_named_after(bd_ctx *ctx, int count,
+                                              const bd_layer_candidate *candidates,
+                                              const bd_function *function) {
+  bd_layer_candidate *list = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate, count);
+  for (int k = 0; k < count; k++) {
+    list[k] = candidates[k];
     list[k].strategy.name = list[k].strategy.function = function->name;
   }
   return list;
@@ -94,7 +94,9 @@ bd_pipeline_problem bd_candidates_pose(bd_ctx *ctx, const bd_candidates *c, int 
     runs[r] = (bd_pipeline_run){.calls = run->calls,
                                 .candidate_count = c->count[run->like],
                                 .candidates = c->list[run->like]};
-    if (run->like < r) runs[r].candidates = named_after(ctx, &runs[r], run->function);
+    if (run->like < r)
+      runs[r].candidates = bd_candidates_named_after(ctx, runs[r].candidate_count,
+                                                     runs[r].candidates, run->function);
   }
   bd_sharding *forms = BD_NEW_ARRAY(ctx->arena, bd_sharding, c->layers.form_count);
   bd_shared_set_apart(ctx, c->scene, &c->setting, runs, &problem);

@@ -22,6 +22,11 @@ BD_NODISCARD bd_status bd_candidates_measure(bd_ctx *ctx, const bd_scene *scene,
                                              const bd_candidates *before,
                                              bd_candidates *out_candidates, bool *out_possible);
 
+// A run's candidates for another run whose layers pose the same problem. Lives in ctx->arena.
+bd_layer_candidate *bd_candidates_named_after(bd_ctx *ctx, int count,
+                                              const bd_layer_candidate *candidates,
+                                              const bd_function *function);
+
 // The pipeline of them, with the optimizer's states split (`zero` 1) or whole.
 bd_pipeline_problem bd_candidates_pose(bd_ctx *ctx, const bd_candidates *candidates, int zero);
 

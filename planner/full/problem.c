@@ -1,3 +1,4 @@
+#include "planner/candidates.h"
 #include "planner/full/space.h"
 #include "planner/full/weight.h"
 #include <math.h>
@@ -74,9 +75,16 @@ static bd_status price_mode(posing *p, int n, priced_mode *out) {
   out->forms = BD_NEW_ARRAY(p->ctx->arena, bd_sharding, out->layers.form_count + 1);
   bool allowed =
       bd_constraints_allow_micro_batch(space->request->constraints, &mode->priced, p->micro_batch);
-  for (int r = 0; r < runs && allowed; r++)
-    BD_TRY(bd_layer_candidates(p->ctx, out->layers.layers[r], space->stages, 0, &out->candidates[r],
-                               &out->count[r]));
+  for (int r = 0; r < runs && allowed; r++) {
+    const bd_run *run = &space->runs.runs[r];
+    out->count[r] = out->count[run->like];
+    if (run->like < r)
+      out->candidates[r] = bd_candidates_named_after(p->ctx, out->count[r],
+                                                     out->candidates[run->like], run->function);
+    else
+      BD_TRY(bd_layer_candidates(p->ctx, out->layers.layers[r], space->stages, 0,
+                                 &out->candidates[r], &out->count[r]));
+  }
   bool *kept = BD_NEW_ARRAY(p->ctx->arena, bool, out->layers.form_count);
   choose_forms(p, out, kept);
   for (int r = 0; r < runs; r++) {
