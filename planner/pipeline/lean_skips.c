@@ -81,6 +81,7 @@ static bool dominates_live(const search *m, const label *a, const label *b, int 
                    other = bd_placing_at(&m->chain, &b->placing, skip->from);
     if (from.form != other.form || (from.stage == a->stage) != (other.stage == b->stage))
       return false;
+    // The farther the reader, the more copies of the message.
     if (p->sends_held && from.stage < other.stage) return false;
     if (bd_pipeline_skip_is_there(p, skip, b->placing.stage_of, placed, b->stage) &&
         !bd_pipeline_skip_is_there(p, skip, a->placing.stage_of, placed, a->stage))
