@@ -1,5 +1,4 @@
 #include "planner/full/batch.h"
-#include "planner/full/price.h"
 #include "planner/full/whole.h"
 #include "planner/layer/op.h"
 #include <math.h>

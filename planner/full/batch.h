@@ -42,7 +42,7 @@ BD_NODISCARD bd_status bd_full_batch_open(bd_ctx *ctx, const bd_full_sizes *size
                                           int64_t micro_batch, bd_full_batch *out_batch);
 
 // Replaces the seconds of a size's work by the least over its meshes. Steps of `limit` seconds or
-// more are of no interest. (The meshes are priced by `workers`.)
+// more are of no interest. Meshes are priced side by side.
 BD_NODISCARD bd_status bd_full_batch_price(bd_ctx *ctx, bd_workers *workers,
                                            const bd_full_sizes *sizes, bd_full_batch *batch,
                                            int size, double limit);
