@@ -55,6 +55,11 @@ catches() {
   done 2>/dev/null <"/proc/$pid/status"
   case $mask in *[2367abef]) return 0 ;; *) return 1 ;; esac
 }
+# Whether the process is halted, or has ended.
+is_halted() {
+  case $(awk '{ sub(/.*\) /, ""); print $1 }' "/proc/$pid/stat" 2>/dev/null) in T | Z | '') return 0 ;; esac
+  return 1
+}
 finish() {
   status=0
   wait "$pid" || status=$?
@@ -95,13 +100,17 @@ finish
 grep -q 'error: the search was interrupted before it found a plan' log || fail "no word in: $(cat log)"
 [ ! -e plan.json ] || fail "there is a plan all the same"
 
-# The second interrupt must come after the first is seen, and while the search still winds up: a few tries.
+# The second interrupt must come after the first is seen, and while the search still winds up: the process is halted
+# as soon as it has the first, so that it has the second before it goes on. A few tries, since it may end before it is
+# halted.
 for _ in $(seq 20); do
   start --memory-cap 1GiB
   wait_for 'no plan yet'
   kill -INT "$pid"
-  while catches; do :; done
+  kill -STOP "$pid" 2>/dev/null || true
+  until is_halted; do :; done
   kill -INT "$pid" 2>/dev/null || true
+  kill -CONT "$pid" 2>/dev/null || true
   finish
   [ "$status" = 130 ] && break
 done
