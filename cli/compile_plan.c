@@ -37,11 +37,11 @@ bd_status bd_compile_read_plan(bd_ctx *ctx, bd_compilation *job) {
 }
 
 // Within what the search has left of its time.
-static void advise_sequence(bd_ctx *ctx, const bd_compilation *job, double begun_seconds) {
+static void advise(bd_ctx *ctx, const bd_compilation *job, double begun_seconds) {
   bd_plan_request request = job->request;
   request.limit_seconds -= bd_clock_seconds() - begun_seconds;
   if (request.limit_seconds > 0)
-    bd_advise_sequence(ctx, job->arguments->operand, &job->model, &job->cluster, &request);
+    bd_advise(ctx, job->arguments->operand, &job->model, &job->cluster, &request);
 }
 
 static bd_status search_plan(bd_ctx *ctx, bd_compilation *job, const bd_module *train,
@@ -59,7 +59,7 @@ static bd_status search_plan(bd_ctx *ctx, bd_compilation *job, const bd_module *
   bd_status status =
       bd_planning_search(ctx, job->arguments, train, &job->cluster, &job->request, out);
   bool open = !job->constraints.strategy_count; // of another module's ops else
-  if (status == BD_INFEASIBLE && open) advise_sequence(ctx, job, begun);
+  if (status == BD_INFEASIBLE && open) advise(ctx, job, begun);
   return status;
 }
 

@@ -121,24 +121,41 @@ static double least_total_bytes(const bd_module *train) {
   return bytes;
 }
 
-// Twice as many devices, and again, until a plan fits; numbers that cannot do are not tried.
-// `*out`: how many, or 0.
+// `cluster` with twice its nodes; false if so many devices are never planned for.
+static bool double_nodes(bd_cluster *cluster) {
+  if (2 * bd_cluster_devices(cluster) > BD_MAX_DEVICES) return false;
+  cluster->nodes *= 2;
+  if (cluster->nodes == 2) cluster->inter = cluster->intra;
+  return true;
+}
+
+// Twice as many devices, and again, until a plan fits: from the number on that would do if all that
+// the leanest plan holds were split over them. Where that many do, fewer are tried that have room
+// for the weights. `*out`: how many, or 0.
 static bd_status double_devices(const refusal *r, const bd_plan_request *request, int *out) {
-  double least = least_total_bytes(r->train) / (double)r->outcome->cap_bytes;
-  bd_cluster more = *r->cluster;
+  double cap = (double)r->outcome->cap_bytes, devices = bd_cluster_devices(r->cluster);
+  double least = fmax(least_total_bytes(r->train) / cap, devices + 1);
+  double likely = fmax(least, (cap + (double)r->outcome->lacking_bytes) / cap * devices);
+  bd_cluster more = *r->cluster, fewer;
   int64_t lacking = r->outcome->lacking_bytes, before = INT64_MAX;
+  *out = 0;
+  do {
+    if (!double_nodes(&more)) return BD_OK;
+  } while (bd_cluster_devices(&more) < likely);
+  fewer = more;
   // What does not shrink much with more devices will not fit with still more.
-  for (int tried = 0;
-       tried < DOUBLINGS && lacking > 0 && (double)lacking < SHRINKS * (double)before;) {
-    if (2 * bd_cluster_devices(&more) > BD_MAX_DEVICES) break;
-    more.nodes *= 2;
-    if (more.nodes == 2) more.inter = more.intra;
-    if (bd_cluster_devices(&more) < least) continue;
-    tried++;
+  for (int tried = 0; lacking > 0 && (double)lacking < SHRINKS * (double)before; tried++) {
+    if (tried == DOUBLINGS || (tried && !double_nodes(&more))) return BD_OK;
     before = lacking;
     BD_TRY(look(r, r->train, &more, *request, &lacking));
   }
-  *out = lacking ? 0 : bd_cluster_devices(&more);
+  if (lacking) return BD_OK;
+  *out = bd_cluster_devices(&more);
+  while (!lacking && *out == bd_cluster_devices(&fewer) && *out / 2 >= least) {
+    fewer.nodes /= 2;
+    BD_TRY(look(r, r->train, &fewer, *request, &lacking));
+    if (!lacking) *out = bd_cluster_devices(&fewer);
+  }
   return BD_OK;
 }
 
@@ -189,7 +206,7 @@ static bd_status tell_helps(const refusal *r) {
   BD_TRY(try_without_pins(r, &helps));
   if (!bd_cluster_is_mixed(r->cluster)) BD_TRY(try_more_devices(r, &helps));
   bd_note(r->ctx, BD_NOWHERE, "a plan would fit with %s%s%s", strchr(helps, ';') ? "any of: " : "",
-          helps, seconds_left(r) <= 0 ? " (more was not tried: the time was up)" : "");
+          helps, seconds_left(r) <= 0 ? " (the time for looking for more was up)" : "");
   return BD_OK;
 }
 
