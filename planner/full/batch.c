@@ -49,6 +49,7 @@ bd_full_sizes bd_full_sizes_open(bd_ctx *ctx, const bd_full_space *space) {
   for (int g = 0; g < space->group_count; g++)
     out.group_devices[g] = space->groups[g].count;
   out.told = space->group_count == 1 && can_tell(&out);
+  out.ties = bd_full_ties_open(ctx, space, out.count, out.sizes);
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include "planner/full/floor.h"
 #include "planner/full/share.h"
 #include "planner/full/space.h"
+#include "planner/full/tie.h"
 #include "planner/full/weight.h"
 
 // What is the same for all micro-batches.
@@ -16,6 +17,7 @@ typedef struct bd_full_sizes {
   bd_kinds kinds;             // runs that are alike are one kind
   int *run_of_kind;
   int *kind_of_layer;
+  bd_full_ties ties;
   bool told; // shares of these layers are few enough to be told apart, and devices are of one group
 } bd_full_sizes;
 

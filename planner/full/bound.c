@@ -118,17 +118,61 @@ static bd_status raise_least(bounding *b, bd_full_part *p, bool *out_more) {
   return BD_OK;
 }
 
+static bool goes_with(const bd_full_part *p, const bd_full_part *other) {
+  return p->batch == other->batch && p->schedule == other->schedule && p->chunks == other->chunks;
+}
+
+// A part, with those that differ from it in their numbers of stages alone and are worth a look.
 static bd_full_least describe(const bounding *b, const bd_full_part *p) {
   bd_full_least out = {.seconds = p->bound,
                        .micro_batch = p->batch->micro_batch,
                        .schedule = p->schedule,
                        .chunks = p->chunks,
+                       .about_stages = p->least_stages,
                        .least_stages = p->least_stages,
                        .most_stages = p->most_stages,
                        .sizes = BD_NEW_ARRAY(b->ctx->arena, bd_floor_size, b->sizes.count)};
+  bool *used = BD_NEW_ARRAY(b->ctx->arena, bool, b->sizes.count);
+  for (int i = 0; i < b->part_count; i++) {
+    const bd_full_part *other = &b->parts[i];
+    if (!goes_with(p, other) || other->bound >= b->scene.enough) continue;
+    if (other->least_stages < out.least_stages) out.least_stages = other->least_stages;
+    if (other->most_stages > out.most_stages) out.most_stages = other->most_stages;
+    for (int k = 0; k < b->sizes.count; k++)
+      used[k] = used[k] || other->used[k];
+  }
   for (int i = 0; i < b->sizes.count; i++)
-    if (p->used[i]) out.sizes[out.size_count++] = b->sizes.sizes[i];
+    if (used[i]) out.sizes[out.size_count++] = b->sizes.sizes[i];
   return out;
+}
+
+static bool is_listed(const bd_full_bounds *list, const bd_full_part *p) {
+  for (int i = 0; i < list->least_count; i++) {
+    const bd_full_least *of = &list->least[i];
+    if (of->schedule == p->schedule && of->chunks == p->chunks &&
+        of->micro_batch == p->batch->micro_batch)
+      return true;
+  }
+  return false;
+}
+
+static bool tells_sizes(const bounding *b, const bd_full_part *p) {
+  for (int i = 0; i < b->sizes.count; i++)
+    if (p->used[i]) return true;
+  return false;
+}
+
+// The least parts of which stages are known.
+static void list_least(const bounding *b, bd_full_bounds *out) {
+  for (; out->least_count < BD_FULL_LEAST; out->least_count++) {
+    const bd_full_part *next = NULL;
+    for (int i = 0; i < b->part_count; i++) {
+      const bd_full_part *p = &b->parts[i];
+      if ((!next || p->bound < next->bound) && tells_sizes(b, p) && !is_listed(out, p)) next = p;
+    }
+    if (!next) return;
+    out->least[out->least_count] = describe(b, next);
+  }
 }
 
 static bd_status raise_all(bounding *b) {
@@ -141,7 +185,7 @@ static bd_status raise_all(bounding *b) {
 }
 
 bd_status bd_full_bound(bd_ctx *ctx, const bd_full_space *space, double enough,
-                        bd_deadline deadline, bd_full_least *out) {
+                        bd_deadline deadline, bd_full_bounds *out) {
   bounding b = {.ctx = ctx, .space = space};
   b.scene = (bd_part_scene){space, &b.sizes, enough, deadline};
   BD_TRY(open(&b));
@@ -150,6 +194,7 @@ bd_status bd_full_bound(bd_ctx *ctx, const bd_full_space *space, double enough,
   bd_status status = raise_all(&b);
   bd_workers_stop(ctx, b.workers, &held);
   bd_full_part *least = least_part(&b);
-  *out = least ? describe(&b, least) : (bd_full_least){.seconds = INFINITY};
+  *out = (bd_full_bounds){.seconds = least ? least->bound : INFINITY};
+  list_least(&b, out);
   return status;
 }

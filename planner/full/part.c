@@ -1,12 +1,14 @@
 #include "planner/full/part.h"
 #include "planner/full/whole.h"
 #include "planner/step/step.h"
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
 enum {
   MOST_DEPTHS = 32,
-  ROUNDS = 2 // with layers in fractions; 1 where layers are told as a whole afterwards
+  FEW_DEPTHS = 8, // that are told apart for what depends on the number of stages alone
+  ROUNDS = 2      // with layers in fractions; 1 where layers are told as a whole afterwards
 };
 // Bounds are raised by so much at a time: what is near them is told quickly.
 #define STEP 1.02
@@ -58,12 +60,16 @@ static double bound_in_fractions(bd_ctx *ctx, const bd_part_scene *b, bd_full_pa
 
 bool bd_full_part_is_split(const bd_part_scene *b, const bd_full_part *p) {
   bool tight = bd_full_batch_is_tight(b->sizes, p->batch);
+  bool tied =
+      bd_full_ties_differ(&b->sizes->ties, p->least_stages * p->chunks, p->most_stages * p->chunks);
+  if (tied) return p->most_stages > p->least_stages;
   return p->most_stages > p->least_stages && (p->schedule == BD_SCHEDULE_ZERO_BUBBLE ||
                                               (p->schedule == BD_SCHEDULE_INTERLEAVED && tight));
 }
 
 static int depths_of(const bd_part_scene *b, const bd_full_part *p) {
-  if (!bd_full_batch_is_tight(b->sizes, p->batch)) return 1;
+  bool few = p->most_stages <= FEW_DEPTHS && bd_full_ties_differ(&b->sizes->ties, 2, INT_MAX);
+  if (!bd_full_batch_is_tight(b->sizes, p->batch) && !few) return 1;
   return p->most_stages < MOST_DEPTHS ? p->most_stages : MOST_DEPTHS;
 }
 
@@ -115,6 +121,22 @@ static double *list_layers(bd_ctx *ctx, const bd_part_scene *b, const bd_full_pa
   return out;
 }
 
+static double *list_ties(bd_ctx *ctx, const bd_part_scene *b, const bd_full_part *p) {
+  double *out = BD_NEW_ARRAY(ctx->arena, double, b->sizes->count);
+  for (int i = 0; i < b->sizes->count; i++)
+    out[i] = bd_full_tie_seconds(&b->sizes->ties, i, p->least_stages * p->chunks);
+  return out;
+}
+
+static double *list_passes(bd_ctx *ctx, const bd_part_scene *b, const bd_full_part *p) {
+  int shares = (int)bd_share_count(&b->sizes->kinds);
+  double *out = sum_shares(ctx, b, p->batch->both);
+  for (int i = 0; i < b->sizes->count; i++)
+    for (int x = 0; x < shares; x++)
+      out[i * shares + x] += handing_of(p, i);
+  return out;
+}
+
 // Every chunk hands over at the stage's boundaries.
 static double *list_changing(bd_ctx *ctx, const bd_part_scene *b, const bd_full_part *p) {
   double *out = BD_NEW_ARRAY(ctx->arena, double, b->sizes->count);
@@ -136,6 +158,10 @@ static bd_whole make_whole(bd_ctx *ctx, const bd_part_scene *b, const bd_full_pa
       .depths = depths_of(b, p),
       .passing = list_passing(ctx, b, p),
       .ends = bd_share_ends(ctx, &s->kinds, b->space->layer_count, s->kind_of_layer, p->chunks),
+      .tie = list_ties(ctx, b, p),
+      .passes = list_passes(ctx, b, p),
+      .tied = bd_share_tied(ctx, &s->kinds, s->kind_of_layer[0],
+                            s->kind_of_layer[b->space->layer_count - 1]),
       .changing = list_changing(ctx, b, p),
       .layer_seconds = list_layers(ctx, b, p),
       .limit = p->bound > 0 ? fmin(b->enough, p->bound * STEP) : b->enough};

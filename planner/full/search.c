@@ -155,9 +155,8 @@ static bd_status look_at(searching *s, const bd_full_least *least) {
   bd_full_space whole = s->space;
   bd_full_problem problem;
   bool possible;
-  if (!least->size_count || least->seconds * NEARLY >= s->best.step_seconds || is_late(s))
-    return BD_OK;
-  bd_full_space_aim(s->ctx, &whole, least->size_count, least->sizes, least->least_stages,
+  if (least->seconds * NEARLY >= s->best.step_seconds || is_late(s)) return BD_OK;
+  bd_full_space_aim(s->ctx, &whole, least->size_count, least->sizes, least->about_stages,
                     &s->space);
   BD_TRY(bd_full_pose(s->ctx, &s->space, least->micro_batch, s->deadline, &problem, &possible));
   if (possible) {
@@ -291,7 +290,7 @@ static bd_status search_both(searching *s, const bd_module *train, const bd_clus
                              bd_plan *out_plan) {
   bd_module *targeted = BD_NEW(s->ctx->arena, bd_module);
   double limit = request->limit_seconds;
-  bd_full_least least;
+  bd_full_bounds bounds;
   *targeted = *train;
   targeted->cuda = strcmp(request->target, "cuda") == 0;
   s->alternatives.schedules = true;
@@ -313,10 +312,11 @@ static bd_status search_both(searching *s, const bd_module *train, const bd_clus
   s->cut = s->cut || bd_deadline_passed(s->deadline);
   if (!s->found) return BD_OK;
   s->deadline.seconds = fmax(s->deadline.seconds, bd_clock_seconds() + limit / BOUND_SHARE);
-  BD_TRY(bd_full_bound(s->ctx, &s->space, s->best.step_seconds, s->deadline, &least));
-  BD_TRY(look_at(s, &least));
+  BD_TRY(bd_full_bound(s->ctx, &s->space, s->best.step_seconds, s->deadline, &bounds));
+  for (int i = 0; i < bounds.least_count; i++)
+    BD_TRY(look_at(s, &bounds.least[i]));
   s->cut = s->cut || bd_deadline_passed(s->deadline);
-  finish(s, near, least.seconds, out_plan);
+  finish(s, near, bounds.seconds, out_plan);
   return BD_OK;
 }
 

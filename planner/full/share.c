@@ -40,6 +40,16 @@ bool *bd_share_ends(bd_ctx *ctx, const bd_kinds *kinds, int layers, const int *k
   return out;
 }
 
+bool *bd_share_tied(bd_ctx *ctx, const bd_kinds *kinds, int first_kind, int last_kind) {
+  int64_t shares = bd_share_count(kinds);
+  bool *out = BD_NEW_ARRAY(ctx->arena, bool, shares);
+  int *share = BD_NEW_ARRAY(ctx->arena, int, kinds->count);
+  for (int64_t x = 0; x < shares; x++, bd_share_next(kinds, share))
+    out[x] = share[first_kind] == kinds->calls[first_kind] ||
+             share[last_kind] == kinds->calls[last_kind];
+  return out;
+}
+
 double bd_share_tapes(bd_schedule schedule, int behind, int most_behind, int least_stages,
                       int chunks, int micro_batches) {
   double least = INFINITY;

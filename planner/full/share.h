@@ -23,6 +23,10 @@ void bd_share_next(const bd_kinds *kinds, int *share);
 // each layer. Lives in ctx->arena.
 bool *bd_share_ends(bd_ctx *ctx, const bd_kinds *kinds, int layers, const int *kind_of, int chunks);
 
+// Per share: whether it has the first or the last layer of those kinds for sure. Lives in
+// ctx->arena.
+bool *bd_share_tied(bd_ctx *ctx, const bd_kinds *kinds, int first_kind, int last_kind);
+
 // Whole micro-batches whose tapes a stage holds at its fullest, at least, what delayed weight
 // passes wait for included, with `behind` stages behind it or more, up to `most_behind`. A chunk's
 // tape is that part of a whole one; as all are as large as the largest, they are at least as large

@@ -125,7 +125,8 @@ static void add_sizes(bd_full_space *space, int group, const bd_plan *near) {
 
 void bd_full_space_open(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                         const bd_plan_request *request, const bd_plan *near, bd_full_space *out) {
-  *out = (bd_full_space){.train = train, .cluster = cluster, .request = request};
+  *out = (bd_full_space){
+      .train = train, .cluster = cluster, .request = request, .bounded = near != NULL};
   out->runs = bd_model_runs_find(ctx, train, request->constraints);
   for (int r = 0; r < out->runs.count; r++)
     out->layer_count += out->runs.runs[r].calls;

@@ -35,7 +35,8 @@ typedef struct bd_full_space {
   int group_count, mode_count;
   bd_full_group *groups;
   bd_full_mode modes[BD_FULL_MAX_MODES];
-  int stages; // about so many
+  int stages;   // about so many
+  bool bounded; // the default space has a bound of its own, the near plan's
 } bd_full_space;
 
 // A layer graph, and what its options stand for.

@@ -28,6 +28,7 @@ typedef struct dividing {
   int *low;          // per share: devices, in units, that it takes at least
   int *high;         // ... and that stages before those of the share leave
   int *stage_count;  // per depth
+  double least_tie;
   stage **stages;
   // Per size of the first of the last stages, and at the end where that stage comes after one of
   // another size.
@@ -92,8 +93,12 @@ static void bound_devices(bd_ctx *ctx, dividing *d) {
 static stage make_stage(const dividing *d, int depth, int size, int share) {
   const bd_whole *p = d->whole;
   size_t at = ((size_t)depth * (size_t)p->size_count + (size_t)size) * (size_t)d->shares;
-  return (stage){size, share, p->micro_batches * p->seconds[at + (size_t)share],
-                 p->passing[size * d->shares + share], p->micro_batches * p->changing[size]};
+  int own = size * d->shares + share;
+  double seconds = p->micro_batches * p->seconds[at + (size_t)share];
+  if (p->tie && (share + 1 < d->shares || p->least_stages > 1))
+    seconds = p->tied[share] ? seconds + p->tie[size]
+                             : fmax(seconds, p->micro_batches * p->passes[own] + d->least_tie);
+  return (stage){size, share, seconds, p->passing[own], p->micro_batches * p->changing[size]};
 }
 
 // Those that leave the other devices enough time for all other layers, by shares.
@@ -252,6 +257,9 @@ static double run(bd_ctx *ctx, const bd_whole *whole, bool *out_used) {
   choose_unit(ctx, &d);
   if (!d.unit) return whole->limit;
   d.width = whole->devices / d.unit + 1;
+  d.least_tie = INFINITY;
+  for (int i = 0; i < whole->size_count && whole->tie; i++)
+    d.least_tie = fmin(d.least_tie, whole->tie[i]);
   list_shares(ctx, &d);
   bound_devices(ctx, &d);
   double seconds = divide(ctx, &d, &used);

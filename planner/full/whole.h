@@ -19,6 +19,11 @@ typedef struct bd_whole {
   const double *passing; // [size][share]: the time in which the first micro-batch passes the stage
                          // for the first time and the last one for the last time, together
   const bool *ends;      // per share: whether the last stages may have it (bd_share_ends)
+  // What the first and the last of several stages spend on weights that they share, once a step,
+  // before any stage applies its gradients: per size; NULL: nothing.
+  const double *tie;
+  const double *passes; // with ties: [size][share]: as `seconds`, without synchronization
+  const bool *tied;     // with ties: per share: whether it has the first or the last layer for sure
   // [kind][size]: no stage has a layer for fewer seconds of a micro-batch; INFINITY: for none.
   const double *layer_seconds;
   double limit; // steps of so many seconds or more are of no interest
@@ -38,7 +43,9 @@ enum {
 // As in planner/full/floor.h, every stage has m u + (q of the stages before it) <= T. With R(n, x)
 // the least T of stages that take the share x on n devices, of which the first takes y on d:
 // R(n, x) = min over d, y of max(m u(d, y), q(d, y) + R(n - d, x - y)). R is told for every size of
-// that first stage, as u grows with neighbours of other sizes. Devices are counted in units: sizes
+// that first stage, as u grows with neighbours of other sizes. As no stage applies its gradients
+// before all have summed theirs, a stage of passes t also has m t + (q of the stages before it) +
+// (the least tie) <= T. Devices are counted in units: sizes
 // on which only layers of next to no work have the time count for as many whole ones as they make.
 double bd_whole_seconds(bd_ctx *ctx, const bd_whole *whole, bool *out_used);
 

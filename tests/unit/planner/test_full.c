@@ -46,7 +46,7 @@ static void test_no_plan_is_below_the_bound(void **unused) {
     session s = open_on(i);
     bd_module targeted = *s.train;
     bd_full_space space;
-    bd_full_least bound, hasty;
+    bd_full_bounds bound, hasty;
     int plans = 0;
     targeted.cuda = s.cluster.gpu;
     s.request.full = true;
@@ -81,7 +81,7 @@ static void test_no_plan_is_below_the_bound_of_its_cap(void **unused) {
   for (int cap = 0; cap < 6; cap++) {
     session s = open_on(0);
     bd_full_space space;
-    bd_full_least bound;
+    bd_full_bounds bound;
     s.request.global_batch = 8;
     s.request.full = true;
     s.request.cap_bytes = cap ? most * (100 - 8 * cap) / 100 : 0;
@@ -104,6 +104,41 @@ static void test_no_plan_is_below_the_bound_of_its_cap(void **unused) {
     bd_ctx_destroy(s.ctx);
   }
   assert_true(plans > 20 && raised > 0);
+}
+
+// Where the default space has a bound of its own, weights that the ends of a pipeline share count
+// with what they take at a step's end: that raises the bound, and no full plan is below it.
+static void test_shared_weights_are_part_of_the_bound(void **unused) {
+  int plans = 0;
+  for (int stages = 2; stages <= 3; stages++) {
+    session s = open_model("gpt2-124m", "rtx-4090:3x1", 8);
+    bd_full_space space, apart;
+    bd_full_bounds bound, without;
+    bd_plan near;
+    s.request.target = "cuda";
+    assert_int_equal(bd_plan_search(s.ctx, s.train, &s.cluster, &s.request, &near), BD_OK);
+    bd_module targeted = *s.train;
+    targeted.cuda = true;
+    s.request.full = true;
+    s.request.stages = stages;
+    s.request.micro_batch = 2;
+    bd_plan_request open = s.request;
+    bd_full_space_open(s.ctx, &targeted, &s.cluster, &open, &near, &space);
+    bd_full_space_open(s.ctx, &targeted, &s.cluster, &open, NULL, &apart);
+    assert_int_equal(bd_full_bound(s.ctx, &space, 1e9, BD_NO_DEADLINE, &bound), BD_OK);
+    assert_int_equal(bd_full_bound(s.ctx, &apart, 1e9, BD_NO_DEADLINE, &without), BD_OK);
+    assert_true(bound.seconds > without.seconds);
+    for (int schedule = 0; schedule < BD_SCHEDULE_COUNT; schedule++) {
+      bd_plan plan;
+      s.request.schedule = schedule;
+      if (bd_plan_search_full(s.ctx, s.train, &s.cluster, &s.request, &plan) != BD_OK) continue;
+      if (!bd_plan_is_full(&plan)) continue;
+      assert_true(plan.step_seconds >= bound.seconds * (1 - 1e-9));
+      plans++;
+    }
+    bd_ctx_destroy(s.ctx);
+  }
+  assert_true(plans > 2);
 }
 
 static double receive_seconds(const bd_plan *plan, int stage) {
@@ -165,6 +200,7 @@ int main(void) {
       cmocka_unit_test(test_never_slower_than_the_default_space),
       cmocka_unit_test(test_no_plan_is_below_the_bound),
       cmocka_unit_test(test_no_plan_is_below_the_bound_of_its_cap),
+      cmocka_unit_test(test_shared_weights_are_part_of_the_bound),
       cmocka_unit_test(test_other_meshes_receive_all_of_a_value),
       cmocka_unit_test(test_the_clock_changes_nothing),
   };

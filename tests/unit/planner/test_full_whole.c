@@ -38,6 +38,7 @@ typedef struct instance {
   option options[MOST_KINDS][MOST_MODES][OPTIONS];
   double workspace[MOST_KINDS][MOST_MODES], handing[MOST_MODES], cap;
   double changing[MOST_MODES]; // per size: see bd_whole
+  double tie[MOST_MODES];      // per size: see bd_whole
   // A weight that layers share.
   int uses[MOST_KINDS];
   double once, each;
@@ -98,6 +99,7 @@ static void make_instance(instance *in) {
   for (int i = 0; i < in->size_count; i++) {
     in->handing[i] = random_below(3) ? 0 : 0.1 * (1 + some(4));
     in->changing[i] = random_below(2) ? 0 : 0.2 * (1 + some(4));
+    in->tie[i] = random_below(2) ? 0 : 5 + some(20);
   }
   for (int k = 0; k < in->kinds; k++)
     in->uses[k] = (int)random_below(2);
@@ -165,6 +167,10 @@ static void measure(trial *t) {
   }
   for (int s = 0; s < t->stages; s++)
     add_messages(t, s, &stage[s]);
+  for (int end = 0; end < 2 && t->stages > 1; end++) {
+    int s = t->part[end ? in->layers - 1 : 0] % t->stages;
+    stage[s].sync += in->tie[in->size_of[t->mode[s]]];
+  }
   assert_int_equal(bd_step_ordered_seconds(t->ctx, in->schedule, t->stages, in->chunks,
                                            in->micro_batches, stage, &seconds),
                    BD_OK);
@@ -236,6 +242,7 @@ typedef struct bounding {
   int shares, layers[MOST_SHARES][MOST_KINDS];
   double seconds[MOST_LAYERS * MOST_MODES * MOST_SHARES];
   double passing[MOST_MODES * MOST_SHARES], both[MOST_MODES * MOST_SHARES], weight[MOST_SHARES];
+  double passes[MOST_MODES * MOST_SHARES];
   double layer_seconds[MOST_KINDS * MOST_MODES], changing[MOST_MODES];
 } bounding;
 
@@ -286,6 +293,8 @@ static void fill_seconds(bd_ctx *ctx, bounding *b, const bd_share_prices *prices
     for (int i = 0; i < in->size_count * b->shares; i++)
       of_depth[i] += handing_of(in, least_stages, i / b->shares);
   }
+  for (int i = 0; i < in->size_count * b->shares; i++)
+    b->passes[i] = b->both[i] + handing_of(in, least_stages, i / b->shares);
 }
 
 // The bound of all plans of so many stages; how many are told apart is random.
@@ -308,6 +317,10 @@ static double bound_of(bd_ctx *ctx, bounding *b, const bd_share_prices *prices, 
                     .passing = b->passing,
                     .ends = bd_share_ends(ctx, &b->kinds, in->layers, in->kind_of, in->chunks),
                     .changing = b->changing,
+                    .tie = in->tie,
+                    .passes = b->passes,
+                    .tied =
+                        bd_share_tied(ctx, &b->kinds, in->kind_of[0], in->kind_of[in->layers - 1]),
                     .layer_seconds = b->layer_seconds,
                     .limit = limit};
   double seconds = bd_whole_seconds(ctx, &whole, used);
