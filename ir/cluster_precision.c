@@ -52,9 +52,19 @@ static bool lacks(const bd_flops *flops, unsigned lacks, bd_dtype precision) {
   return lacks >> precision & 1u;
 }
 
+// What all devices of the cluster compute with instead, as options: 16 bits first.
+static const char *name_others(bd_ctx *ctx, const bd_cluster *cluster, bd_dtype precision) {
+  const char *names = "";
+  for (int p = 1; p < PRECISIONS; p++)
+    if (precisions[p].dtype != precision &&
+        !lacks(&cluster->flops, cluster->lacks, precisions[p].dtype))
+      names = bd_intern_f(ctx, "%s%s or ", names, precisions[p].name);
+  return bd_intern_f(ctx, "%s%s", names, precisions[0].name);
+}
+
 bd_status bd_cluster_check_precision(bd_ctx *ctx, const bd_cluster *cluster, bd_dtype precision) {
   if (!lacks(&cluster->flops, cluster->lacks, precision)) return BD_OK;
-  const char *name = cluster->name;
+  const char *name = cluster->name, *others = name_others(ctx, cluster, precision);
   for (int k = cluster->kind_count - 1; k >= 0; k--)
     if (lacks(&cluster->kinds[k].flops, cluster->kinds[k].lacks, precision))
       name = cluster->kinds[k].name;
@@ -62,10 +72,10 @@ bd_status bd_cluster_check_precision(bd_ctx *ctx, const bd_cluster *cluster, bd_
     return bd_fail(
         ctx, BD_INVALID, BD_NOWHERE,
         "devices of '%s' do not multiply in fp8 (their cluster has no \"flops_f8\"); plan "
-        "for --precision bf16 or fp16, or on devices that do",
-        name);
+        "for --precision %s, or on devices that do",
+        name, others);
   return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
-                 "devices of '%s' have no %s arithmetic; plan for --precision fp32, or on devices "
+                 "devices of '%s' have no %s arithmetic; plan for --precision %s, or on devices "
                  "that have it",
-                 name, bd_dtype_name(precision));
+                 name, bd_dtype_name(precision), others);
 }
