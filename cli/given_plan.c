@@ -47,9 +47,7 @@ bd_status bd_given_plan_accept(bd_ctx *ctx, const char *path, const bd_arguments
                                bd_plan *plan) {
   BD_TRY(check_pins(ctx, path, arguments, request, plan));
   BD_TRY(bd_plan_check_bytes(ctx, cluster, request->cap_bytes, plan));
-  plan->cap_bytes = bd_cluster_cap_bytes(cluster, 0, bd_cluster_devices(cluster));
-  if (request->cap_bytes && request->cap_bytes < plan->cap_bytes)
-    plan->cap_bytes = request->cap_bytes;
+  plan->cap_bytes = bd_plan_cap_bytes(cluster, request->cap_bytes, plan);
   // Bounds and alternatives were another's: of the plan before it was edited, or of another
   // cluster.
   plan->bound_seconds = plan->gap = 0;

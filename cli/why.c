@@ -7,6 +7,7 @@
 #include "ir/pass.h"
 #include "planner/constraints/read.h"
 #include "planner/full/full.h"
+#include "planner/full/stage.h"
 #include "planner/told/blame.h"
 #include "planner/told/breakdown.h"
 #include <stdlib.h>
@@ -46,7 +47,12 @@ static bd_status load_cluster(bd_ctx *ctx, asking *a) {
   if (!a->spec)
     return bd_fail(ctx, BD_INVALID, file,
                    "the plan does not say which cluster it is for; --cluster gives it");
-  if (bd_machine_load(ctx, a->spec, file, &a->cluster) == BD_OK) return BD_OK;
+  if (bd_machine_load(ctx, a->spec, file, &a->cluster) == BD_OK) {
+    bd_full_range range; // only the full space leaves groups idle
+    bool idle = bd_full_range_of(ctx, &a->cluster, plan, &range);
+    a->request.full = a->request.full || (idle && bd_plan_full_knows(&a->request));
+    return BD_OK;
+  }
   if (!bd_machine_is_named(a->spec))
     bd_note(ctx, file, "the plan is for cluster '%s'; --cluster gives another", a->spec);
   return BD_INVALID;

@@ -138,6 +138,8 @@ int bd_plan_ranks(const bd_plan *plan);
 int bd_plan_first_device(const bd_plan *plan, int stage);
 // Whether its schedule, chunks or stages are beyond what codegen emits.
 bool bd_plan_is_full(const bd_plan *plan);
+// Whether codegen would emit it if its first device were the first of the cluster.
+bool bd_plan_is_one_program(const bd_plan *plan);
 // What plans say and codegen does not emit is refused. Errors: BD_UNSUPPORTED, one diagnostic.
 BD_NODISCARD bd_status bd_plan_emitted(bd_ctx *ctx, const bd_plan *plan);
 
@@ -158,6 +160,9 @@ BD_NODISCARD bd_status bd_plan_check_sequence(bd_ctx *ctx, const bd_module *trai
 // Everything that a plan must satisfy to be a program of the module, whoever wrote it: independent
 // of the planner. Errors: BD_INVALID, with place where the plan was read.
 BD_NODISCARD bd_status bd_plan_check(bd_ctx *ctx, const bd_module *train, const bd_plan *plan);
+// What the ranks of a program may use; of any other plan, those of the stage that may use most.
+// `cap_bytes` > 0 is a lower cap.
+int64_t bd_plan_cap_bytes(const bd_cluster *cluster, int64_t cap_bytes, const bd_plan *plan);
 // And of a cluster: its ranks are there, and, once it is predicted, what they hold fits;
 // `cap_bytes` > 0 is a lower cap. Errors: BD_INVALID, BD_INFEASIBLE.
 BD_NODISCARD bd_status bd_plan_check_ranks(bd_ctx *ctx, const bd_cluster *cluster,

@@ -69,7 +69,8 @@ BD_NODISCARD bd_status bd_plan_search(bd_ctx *ctx, const bd_module *train,
                                       const bd_cluster *cluster, const bd_plan_request *request,
                                       bd_plan *out_plan);
 
-// Recomputes a plan's predictions (times, memory per stage) from the program it describes.
+// Recomputes a plan's predictions (times, memory per stage) from the program it describes. Groups
+// of a mixed cluster that a program has no devices of do not slow it down.
 BD_NODISCARD bd_status bd_plan_predict(bd_ctx *ctx, const bd_module *train,
                                        const bd_cluster *cluster, bd_plan *plan);
 #endif

@@ -1,6 +1,7 @@
 // What a plan will take: seconds and bytes, read off the program that it describes.
 #include "ir/layout.h"
 #include "planner/full/full.h"
+#include "planner/full/stage.h"
 #include "planner/layer/aside.h"
 #include "planner/step/end.h"
 #include "planner/step/step.h"
@@ -138,6 +139,16 @@ static bd_status predict(timing *t, bd_plan *plan) {
 bd_status bd_plan_predict(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                           bd_plan *plan) {
   timing t;
+  bd_full_range range;
+  if (bd_full_range_of(ctx, cluster, plan, &range)) {
+    bd_plan alone = *plan;
+    alone.stage_device = NULL;
+    BD_TRY(bd_plan_predict(ctx, train, &range.cluster, &alone));
+    plan->predicted = alone.predicted;
+    plan->step_seconds = alone.step_seconds;
+    plan->gap = alone.gap;
+    return BD_OK;
+  }
   if (bd_plan_is_full(plan)) return bd_plan_predict_full(ctx, train, cluster, plan);
   BD_TRY(open_timing(ctx, train, cluster, plan, &t));
   return predict(&t, plan);

@@ -1,4 +1,5 @@
 #include "ir/base/clock.h"
+#include "planner/full/alone.h"
 #include "planner/full/bound.h"
 #include "planner/full/full.h"
 #include "planner/full/space.h"
@@ -24,7 +25,8 @@ typedef struct searching {
   bool cut; // the clock, or the user, ended a part of the search
   bool found;
   bd_plan best;
-  int64_t over_bytes; // of the leanest plan of a layer graph that does not fit; 0: there is none
+  double bound_seconds; // of the spaces beside the full one: no plan of them takes less
+  int64_t over_bytes;   // of the leanest plan of a layer graph that does not fit; 0: there is none
   bd_plan leanest;
   int posed, meshes, solved;
   bd_alternatives alternatives;
@@ -48,13 +50,6 @@ static bool is_late(searching *s) {
   return bd_deadline_passed(s->deadline);
 }
 
-static int64_t largest_cap(const searching *s) {
-  int64_t cap = 0;
-  for (int g = 0; g < s->space.group_count; g++)
-    if (s->space.groups[g].cap_bytes > cap) cap = s->space.groups[g].cap_bytes;
-  return cap;
-}
-
 static void note_leanest(searching *s, const bd_plan *plan, int64_t over) {
   if (s->over_bytes && over >= s->over_bytes) return;
   s->leanest = *plan;
@@ -74,7 +69,7 @@ static bd_status try_problem(searching *s, bd_full_problem *problem) {
     if (!answer.found) return BD_OK;
     s->solved++;
     bd_full_assemble(s->ctx, &s->space, problem, &answer.plan, &plan);
-    plan.cap_bytes = largest_cap(s);
+    plan.cap_bytes = bd_plan_cap_bytes(s->space.cluster, s->space.request->cap_bytes, &plan);
     BD_TRY(bd_plan_predict(s->ctx, s->space.train, s->space.cluster, &plan));
     int64_t over = lacking_bytes(s, &plan);
     bd_alternatives_note_plan(s->ctx, &s->alternatives, &plan, over);
@@ -138,7 +133,7 @@ static int list_micro_batches(const searching *s, const bd_plan *near, int64_t *
 static bd_status look(searching *s, const bd_plan *near) {
   int64_t sizes[MICRO_BATCHES];
   int count = list_micro_batches(s, near, sizes);
-  s->meshes = s->space.mode_count;
+  s->meshes += s->space.mode_count;
   for (int i = 0; i < count && !is_late(s); i++) {
     bd_full_problem problem;
     bool possible;
@@ -240,10 +235,9 @@ static const char *cut_by(const searching *s) {
   return stop && *stop ? "stopped by an interrupt" : "stopped by the time limit";
 }
 
-static void finish(searching *s, const bd_search_outcome *near, double bound, bd_plan *out) {
+static void finish(searching *s, double bound, bd_plan *out) {
   *out = s->best;
-  if (near->found) bound = fmin(bound, near->plan.bound_seconds);
-  out->bound_seconds = fmin(bound, out->step_seconds);
+  out->bound_seconds = fmin(fmin(bound, s->bound_seconds), out->step_seconds);
   out->gap = out->bound_seconds > 0 ? out->step_seconds / out->bound_seconds - 1 : INFINITY;
   out->search =
       bd_intern_f(s->ctx, "full space, in part%s%s: %d layer graphs of %d meshes, %d plans",
@@ -258,20 +252,27 @@ static bool has_host_link(const bd_cluster *cluster) {
   return any;
 }
 
+// Of the time for a mixed cluster, half is for its groups alone and all else.
+static double near_limit(const bd_cluster *cluster, const bd_plan_request *request) {
+  return bd_cluster_is_mixed(cluster) ? request->limit_seconds / 2 : request->limit_seconds;
+}
+
 // The default search, as it is alone, and where values may lie in the host's memory, once more with
 // that. The latter's space holds the former's, so that its bound holds for both.
 static bd_status look_near(searching *s, const bd_module *train, const bd_cluster *cluster,
                            const bd_plan_request *request, bd_search_outcome *out) {
   bd_plan_request emitted = *request;
   bd_search_outcome aside;
+  double end = s->deadline.seconds - request->limit_seconds + near_limit(cluster, request);
   emitted.full = false;
+  emitted.limit_seconds = near_limit(cluster, request);
   // A plan of another schedule will not do, but tells where to look.
   if (bd_plan_needs_full(request)) emitted.schedule = -1;
   BD_TRY(bd_plan_look(s->ctx, train, cluster, &emitted, out));
   s->cut = out->cut;
   if (!has_host_link(cluster)) return BD_OK;
   emitted.full = true;
-  emitted.limit_seconds = fmax(0, s->deadline.seconds - bd_clock_seconds());
+  emitted.limit_seconds = fmax(0, end - bd_clock_seconds());
   BD_TRY(bd_plan_look(s->ctx, train, cluster, &emitted, &aside));
   s->cut = s->cut || aside.cut;
   bool leaner = aside.lacking_bytes > 0 && !out->found &&
@@ -284,6 +285,40 @@ static bd_status look_near(searching *s, const bd_module *train, const bd_cluste
   return BD_OK;
 }
 
+// What groups of a mixed cluster find alone. `fits`: all of it have a plan, if not of the schedule.
+static bd_status look_alone(searching *s, bd_module *train, const bd_cluster *cluster,
+                            const bd_plan_request *request, bool fits) {
+  bd_full_alone alone;
+  double seconds = s->found ? s->best.step_seconds : INFINITY;
+  BD_TRY(bd_full_look_alone(s->ctx, train, cluster, request, s->deadline, seconds, &alone));
+  s->cut = s->cut || alone.cut;
+  if (alone.count && !fits) train->one_head = false;
+  s->bound_seconds = fmin(s->bound_seconds, alone.bound_seconds);
+  for (int i = 0; i < alone.count; i++) {
+    const bd_plan *plan = &alone.plans[i];
+    bd_alternatives_note_plan(s->ctx, &s->alternatives, plan, 0);
+    // Less room for libraries is more for the rest, so that bounds with less hold for both.
+    train->one_head = train->one_head || plan->one_head;
+    if (!s->found || plan->step_seconds < s->best.step_seconds) s->best = *plan;
+    s->found = true;
+  }
+  return BD_OK;
+}
+
+// Layer graphs about the plan in hand, and where that is one of some groups alone, first about the
+// one of all.
+static bd_status look_about(searching *s, const bd_module *train, const bd_cluster *cluster,
+                            const bd_plan_request *request, const bd_search_outcome *near) {
+  const bd_plan *all = near->found ? &near->plan : NULL, hand = s->best;
+  const bd_plan *about = s->found ? &hand : all;
+  if (all && s->found && hand.step_seconds < all->step_seconds) {
+    bd_full_space_open(s->ctx, train, cluster, request, all, &s->space);
+    BD_TRY(look(s, all));
+  }
+  bd_full_space_open(s->ctx, train, cluster, request, about, &s->space);
+  return look(s, about);
+}
+
 // Both spaces; with `s->found` also the plan, its bound told.
 static bd_status search_both(searching *s, const bd_module *train, const bd_cluster *cluster,
                              const bd_plan_request *request, bd_search_outcome *near,
@@ -293,22 +328,22 @@ static bd_status search_both(searching *s, const bd_module *train, const bd_clus
   bd_full_bounds bounds;
   *targeted = *train;
   targeted->cuda = strcmp(request->target, "cuda") == 0;
-  s->alternatives.schedules = true;
+  s->alternatives = (bd_alternatives){.schedules = true, .cluster = cluster};
   s->deadline = (bd_deadline){bd_clock_seconds() + limit, request->stop};
   BD_TRY(bd_plan_check_full(s->ctx, request));
   BD_TRY(look_near(s, train, cluster, request, near));
   targeted->one_head = near->plan.one_head;
-  s->deadline.seconds = fmax(s->deadline.seconds, bd_clock_seconds() + limit / LEAST_SHARE);
   s->found =
       near->found && (request->schedule < 0 || (int)near->plan.schedule == request->schedule);
   if (s->found) s->best = near->plan;
   if (near->found) {
+    s->bound_seconds = near->plan.bound_seconds;
     bd_alternatives_take(s->ctx, &s->alternatives, &near->plan);
     bd_alternatives_note_plan(s->ctx, &s->alternatives, &near->plan, 0);
   }
-  bd_full_space_open(s->ctx, targeted, cluster, request, near->found ? &near->plan : NULL,
-                     &s->space);
-  BD_TRY(look(s, near->found ? &near->plan : NULL));
+  if (!near->found || !request->any) BD_TRY(look_alone(s, targeted, cluster, request, near->found));
+  s->deadline.seconds = fmax(s->deadline.seconds, bd_clock_seconds() + limit / LEAST_SHARE);
+  BD_TRY(look_about(s, targeted, cluster, request, near));
   s->cut = s->cut || bd_deadline_passed(s->deadline);
   if (!s->found) return BD_OK;
   s->deadline.seconds = fmax(s->deadline.seconds, bd_clock_seconds() + limit / BOUND_SHARE);
@@ -316,7 +351,7 @@ static bd_status search_both(searching *s, const bd_module *train, const bd_clus
   for (int i = 0; i < bounds.least_count; i++)
     BD_TRY(look_at(s, &bounds.least[i]));
   s->cut = s->cut || bd_deadline_passed(s->deadline);
-  finish(s, near, bounds.seconds, out_plan);
+  finish(s, bounds.seconds, out_plan);
   return BD_OK;
 }
 
@@ -324,7 +359,7 @@ bd_status bd_plan_look_full(bd_ctx *ctx, const bd_module *train, const bd_cluste
                             const bd_plan_request *request, bd_search_outcome *out) {
   bd_search_outcome near;
   bd_plan plan;
-  searching s = {.ctx = ctx};
+  searching s = {.ctx = ctx, .bound_seconds = INFINITY};
   BD_TRY(search_both(&s, train, cluster, request, &near, &plan));
   *out = near;
   out->cut = s.cut;
@@ -342,7 +377,7 @@ bd_status bd_plan_look_full(bd_ctx *ctx, const bd_module *train, const bd_cluste
 bd_status bd_plan_search_full(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                               const bd_plan_request *request, bd_plan *out_plan) {
   bd_search_outcome near;
-  searching s = {.ctx = ctx};
+  searching s = {.ctx = ctx, .bound_seconds = INFINITY};
   BD_TRY(search_both(&s, train, cluster, request, &near, out_plan));
   if (!s.found) return refuse(&s, &near);
   if (s.cut)

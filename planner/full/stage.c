@@ -32,6 +32,54 @@ int bd_full_group_of(const bd_full_group *groups, int count, int device) {
   return -1;
 }
 
+static int devices_of(const bd_node_group *group) {
+  return group->nodes * group->devices_per_node;
+}
+
+bool bd_full_range_of(bd_ctx *ctx, const bd_cluster *cluster, const bd_plan *plan,
+                      bd_full_range *out) {
+  int first = bd_plan_first_device(plan, 0), end = first + bd_plan_ranks(plan), start = 0;
+  bool begins = false;
+  if (!bd_cluster_is_mixed(cluster) || !bd_plan_is_one_program(plan)) return false;
+  *out = (bd_full_range){.first = first};
+  for (int g = 0; g < cluster->group_count && start < end; g++) {
+    begins = begins || start == first;
+    start += devices_of(&cluster->groups[g]);
+  }
+  out->count = start - first;
+  if (!begins || end > start || out->count == bd_cluster_devices(cluster)) return false;
+  bd_cluster_part(ctx, cluster, first, out->count, &out->cluster);
+  return true;
+}
+
+void bd_full_shift(bd_ctx *ctx, int first_device, bd_plan *plan) {
+  if (!first_device) return;
+  int *first = BD_NEW_ARRAY(ctx->arena, int, plan->stages);
+  for (int s = 0; s < plan->stages; s++)
+    first[s] = first_device + bd_plan_first_device(plan, s);
+  plan->stage_device = first;
+}
+
+const char *bd_full_name_groups(bd_ctx *ctx, const bd_cluster *cluster, const bd_plan *plan) {
+  const char *names = "";
+  int start = 0, named = 0;
+  for (int g = 0; g < cluster->group_count; g++) {
+    const bd_node_group *group = &cluster->groups[g];
+    int end = start + devices_of(group);
+    bool used = false;
+    for (int s = 0; s < plan->stages; s++) {
+      int first = bd_plan_first_device(plan, s);
+      used = used || (first < end && first + bd_mesh_devices(bd_plan_mesh(plan, s)) > start);
+    }
+    start = end;
+    if (!used) continue;
+    names = bd_intern_f(ctx, "%s%s%s:%dx%d", names, named ? "+" : "",
+                        cluster->kinds[group->kind].name, group->nodes, group->devices_per_node);
+    named++;
+  }
+  return named < cluster->group_count ? names : "";
+}
+
 bd_cluster bd_full_pair_cluster(const bd_cluster *cluster, const bd_full_group *own,
                                 const bd_full_group *other, int devices, int stages) {
   bd_cluster out = own->cluster;

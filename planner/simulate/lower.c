@@ -3,6 +3,7 @@
 #include "ir/layout.h"
 #include "ir/partition.h"
 #include "planner/cost/cost.h"
+#include "planner/full/stage.h"
 #include "planner/simulate/source.h"
 #include "planner/simulate/sync.h"
 #include "planner/simulate/work.h"
@@ -127,6 +128,8 @@ static bd_status lower_stage(lowering *l, int s, bd_sim_stage *out) {
 bd_status bd_sim_lower(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                        const bd_plan *plan, bd_sim_problem *out_problem) {
   bd_module *sharded, *spmd;
+  bd_full_range range;
+  if (bd_full_range_of(ctx, cluster, plan, &range)) cluster = &range.cluster;
   BD_TRY(bd_apply_plan(ctx, train, plan, &sharded));
   BD_TRY(bd_partition(ctx, sharded, &spmd));
   lowering l = {.ctx = ctx, .plan = plan, .spmd = spmd};

@@ -1,4 +1,5 @@
 #include "planner/told/alternatives.h"
+#include "planner/full/stage.h"
 #include <math.h>
 
 enum { LISTED = 16 };
@@ -21,7 +22,9 @@ static const char *describe_plan(bd_ctx *ctx, const bd_alternatives *list, const
     for (int a = 0; a < mesh->axes; a++)
       what = bd_intern_f(ctx, "%s%s%d", what, a ? "x" : ",", mesh->size[a]);
   }
-  return list->schedules ? add_schedule(ctx, what, plan) : what;
+  if (list->schedules) what = add_schedule(ctx, what, plan);
+  const char *groups = list->cluster ? bd_full_name_groups(ctx, list->cluster, plan) : "";
+  return *groups ? bd_intern_f(ctx, "%s on=%s", what, groups) : what;
 }
 
 static bd_alternative *find(bd_ctx *ctx, bd_alternatives *list, const char *what) {
@@ -64,12 +67,23 @@ void bd_alternatives_take(bd_ctx *ctx, bd_alternatives *list, const bd_plan *fro
   }
 }
 
-void bd_alternatives_replace(bd_ctx *ctx, const bd_plan *before, bool schedules, bd_plan *plan) {
-  bd_alternatives list = {.schedules = schedules};
+void bd_alternatives_replace(bd_ctx *ctx, const bd_plan *before, bool schedules,
+                             const bd_cluster *cluster, bd_plan *plan) {
+  bd_alternatives list = {.schedules = schedules, .cluster = cluster};
   for (int i = 0; i < before->alternative_count; i++)
     *find(ctx, &list, before->alternatives[i].what) = before->alternatives[i];
   const char *what = describe_plan(ctx, &list, before);
   *find(ctx, &list, what) = (bd_alternative){what, before->step_seconds, 0, before->bound_seconds};
+  bd_alternatives_list(ctx, &list, plan);
+}
+
+void bd_alternatives_add(bd_ctx *ctx, const bd_plan *other, const bd_cluster *cluster,
+                         bd_plan *plan) {
+  bd_alternatives list = {.cluster = cluster};
+  for (int i = 0; i < plan->alternative_count; i++)
+    *find(ctx, &list, plan->alternatives[i].what) = plan->alternatives[i];
+  *find(ctx, &list, describe_plan(ctx, &list, other)) = (bd_alternative){
+      describe_plan(ctx, &list, other), other->step_seconds, 0, other->bound_seconds};
   bd_alternatives_list(ctx, &list, plan);
 }
 

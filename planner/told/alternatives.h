@@ -6,7 +6,8 @@
 typedef struct bd_alternatives {
   int count, capacity;
   bd_alternative *items;
-  bool schedules; // they differ in their schedules as well
+  bool schedules;            // they differ in their schedules as well
+  const bd_cluster *cluster; // ... and in the groups of it that have their devices; NULL: not so
 } bd_alternatives;
 
 // `lacking` bytes over the cap, or none when it is not positive.
@@ -19,8 +20,13 @@ void bd_alternatives_note_bound(bd_ctx *ctx, bd_alternatives *alternatives, int 
 // differ in their schedules.
 void bd_alternatives_take(bd_ctx *ctx, bd_alternatives *alternatives, const bd_plan *from);
 // Makes of the alternatives of the plan `before`, and of that itself, those of the plan that takes
-// its place, in ctx->arena. `schedules` as of bd_alternatives.
-void bd_alternatives_replace(bd_ctx *ctx, const bd_plan *before, bool schedules, bd_plan *plan);
+// its place, in ctx->arena. `schedules` and `cluster` as of bd_alternatives.
+void bd_alternatives_replace(bd_ctx *ctx, const bd_plan *before, bool schedules,
+                             const bd_cluster *cluster, bd_plan *plan);
+// Adds a plan for some groups of the cluster alone to the alternatives of one for all, in
+// ctx->arena.
+void bd_alternatives_add(bd_ctx *ctx, const bd_plan *other, const bd_cluster *cluster,
+                         bd_plan *plan);
 // Fills the plan's alternatives: the most promising first, a few, that of the least bound among
 // them, its own degree and mesh left out.
 void bd_alternatives_list(bd_ctx *ctx, const bd_alternatives *alternatives, bd_plan *plan);

@@ -1,6 +1,7 @@
 #include "planner/told/breakdown.h"
 #include "planner/cost/cost.h"
 #include "planner/full/full.h"
+#include "planner/full/stage.h"
 #include "planner/layer/aside.h"
 #include "planner/step/end.h"
 #include "planner/told/tenants.h"
@@ -240,6 +241,14 @@ static bd_status find_live(splitting *s) {
 bd_status bd_plan_break_down(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                              bd_plan *plan) {
   bd_module *sharded, *spmd;
+  bd_full_range range;
+  if (bd_full_range_of(ctx, cluster, plan, &range)) {
+    bd_plan alone = *plan;
+    alone.stage_device = NULL;
+    BD_TRY(bd_plan_break_down(ctx, train, &range.cluster, &alone));
+    plan->details = alone.details;
+    return BD_OK;
+  }
   if (bd_plan_is_full(plan)) return bd_plan_break_down_full(ctx, train, cluster, plan);
   BD_TRY(bd_apply_plan(ctx, train, plan, &sharded));
   BD_TRY(bd_partition(ctx, sharded, &spmd));

@@ -2,6 +2,7 @@
 #include "ir/base/workers.h"
 #include "planner/assemble.h"
 #include "planner/full/full.h"
+#include "planner/full/stage.h"
 #include "planner/solver.h"
 #include "planner/space.h"
 #include "planner/told/alternatives.h"
@@ -14,6 +15,7 @@ enum { MOST = 10 };
 // A choice that only a search can evaluate.
 typedef struct question {
   int familiar; // of the list; -1: it is no choice that people know, and not listed
+  bool own;     // it is about the plan's own degrees, on its own devices
   bd_plan_request request;
   bd_search_outcome outcome;
 } question;
@@ -25,6 +27,7 @@ typedef struct comparing {
   const bd_plan_request *request;
   bd_plan *plan;
   bool few_layers;
+  bd_full_range own; // the plan's own devices: the cluster, or groups of it alone
   bd_familiar_list *list;
   int question_count;
   question questions[MOST];
@@ -60,26 +63,32 @@ static const char *name_with_pins(const comparing *c, const char *name,
                      dropped);
 }
 
-static bd_familiar *list_choice(comparing *c, const char *name, const char *pins,
+static const bd_cluster *cluster_of(const comparing *c, bool own) {
+  return own ? &c->own.cluster : c->cluster;
+}
+
+static bd_familiar *list_choice(comparing *c, const char *name, const char *pins, bool own,
                                 const bd_plan_request *request) {
   bd_familiar *out = &c->list->items[c->list->count++];
   *out = (bd_familiar){
       .name = name_with_pins(c, name, request), .pins = pins, .step_seconds = INFINITY};
-  out->reason = bd_pins_impossible(c->ctx, c->train, c->cluster, request);
+  out->reason = bd_pins_impossible(c->ctx, c->train, cluster_of(c, own), request);
   return out;
 }
 
 // Lists a choice that is searched, unless it is impossible.
-static void add(comparing *c, const char *name, const char *pins, const bd_plan_request *request) {
+static void add(comparing *c, const char *name, const char *pins, bool own,
+                const bd_plan_request *request) {
   int index = c->list->count;
-  if (!list_choice(c, name, pins, request)->reason)
-    c->questions[c->question_count++] = (question){.familiar = index, .request = *request};
+  if (!list_choice(c, name, pins, own, request)->reason)
+    c->questions[c->question_count++] =
+        (question){.familiar = index, .own = own, .request = *request};
 }
 
 static bd_status search(bd_ctx *ctx, void *arg, int index) {
   comparing *c = arg;
   question *q = &c->questions[index];
-  return bd_plan_look(ctx, c->train, c->cluster, &q->request, &q->outcome);
+  return bd_plan_look(ctx, c->train, cluster_of(c, q->own), &q->request, &q->outcome);
 }
 
 static void take(bd_ctx *ctx, void *arg, int index) {
@@ -87,6 +96,7 @@ static void take(bd_ctx *ctx, void *arg, int index) {
   bd_search_outcome *outcome = &c->questions[index].outcome;
   int familiar = c->questions[index].familiar;
   if (outcome->found) outcome->plan = bd_plan_copy(ctx, &outcome->plan);
+  if (outcome->found && c->questions[index].own) bd_full_shift(ctx, c->own.first, &outcome->plan);
   if (familiar < 0) return;
   bd_familiar *out = &c->list->items[familiar];
   if (outcome->found)
@@ -140,7 +150,7 @@ static void compare_data(comparing *c, const char *name, int zero) {
   request.stages = 1;
   request.zero = zero;
   request.constraints = constraints;
-  add(c, name, bd_intern_f(c->ctx, "dp=%d,pp=1,zero=%d", devices, zero), &request);
+  add(c, name, bd_intern_f(c->ctx, "dp=%d,pp=1,zero=%d", devices, zero), false, &request);
 }
 
 static void compare_tensor(comparing *c) {
@@ -150,14 +160,14 @@ static void compare_tensor(comparing *c) {
   bd_plan_request request = open_request(c);
   request.stages = 1;
   request.constraints = constraints;
-  add(c, "tensor parallel over all", bd_intern_f(c->ctx, "tp=%d,pp=1", devices), &request);
+  add(c, "tensor parallel over all", bd_intern_f(c->ctx, "tp=%d,pp=1", devices), false, &request);
 }
 
 static void compare_pipeline(comparing *c) {
   int devices = bd_cluster_devices(c->cluster);
   bd_plan_request request = open_request(c);
   request.stages = devices;
-  add(c, "pipeline only", bd_intern_f(c->ctx, "pp=%d", devices), &request);
+  add(c, "pipeline only", bd_intern_f(c->ctx, "pp=%d", devices), false, &request);
 }
 
 // The plan's degrees or mesh as a pin.
@@ -201,8 +211,9 @@ static bd_plan_request own_request(const comparing *c) {
 // A search as narrow as that may keep candidates that make the plan faster, where few layers mix
 // them; nothing is told of it.
 static void look_narrower(comparing *c, const bd_plan_request *request) {
-  if (c->few_layers && !bd_pins_impossible(c->ctx, c->train, c->cluster, request))
-    c->questions[c->question_count++] = (question){.familiar = -1, .request = *request};
+  if (c->few_layers && !bd_pins_impossible(c->ctx, c->train, cluster_of(c, true), request))
+    c->questions[c->question_count++] =
+        (question){.familiar = -1, .own = true, .request = *request};
 }
 
 // The plan's own degrees with another choice of what is recomputed.
@@ -214,10 +225,10 @@ static void compare_recompute(comparing *c, const char *name, int recompute) {
       bd_intern_f(c->ctx, "pp=%d,%s,mb=%lld,recompute=%s", plan->stages, mesh_words(c),
                   (long long)plan->micro_batch, recompute ? "full" : "none");
   if (!does_already(c, recompute)) {
-    add(c, name, pins, &request);
+    add(c, name, pins, true, &request);
     return;
   }
-  list_choice(c, name, pins, &request)->step_seconds = plan->step_seconds;
+  list_choice(c, name, pins, true, &request)->step_seconds = plan->step_seconds;
   look_narrower(c, &request);
 }
 
@@ -256,7 +267,7 @@ static void take_faster(comparing *c) {
     faster.bound_seconds = plan->bound_seconds;
     faster.gap = faster.step_seconds / faster.bound_seconds - 1;
     faster.search = plan->search;
-    bd_alternatives_replace(c->ctx, plan, c->request->full, &faster);
+    bd_alternatives_replace(c->ctx, plan, c->request->full, c->cluster, &faster);
     *plan = faster;
   }
 }
@@ -273,6 +284,7 @@ bd_status bd_plan_compare_familiar(bd_ctx *ctx, const bd_module *train, const bd
                    .plan = plan,
                    .few_layers = bd_model_has_few_layers(&runs),
                    .list = out};
+  if (!bd_full_range_of(ctx, cluster, plan, &c->own)) c->own.cluster = *cluster;
   *out = (bd_familiar_list){0, BD_NEW_ARRAY(ctx->arena, bd_familiar, MOST)};
   if (bd_cluster_devices(cluster) > 1) {
     compare_data(c, "pure data parallel", 0);

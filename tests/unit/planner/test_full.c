@@ -2,6 +2,7 @@
 // the same plan whatever the clock says.
 #include "planner/full/bound.h"
 #include "planner/full/full.h"
+#include "planner/full/stage.h"
 #include "planner/told/breakdown.h"
 #include "tests/unit/planner/support_session.h"
 // cmocka.h wants these first.
@@ -11,6 +12,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <stdlib.h>
 
 static const char *const clusters[] = {"cpu:1x2", "a100-80gb:1x1+v100:1x1"};
@@ -38,6 +40,96 @@ static void test_never_slower_than_the_default_space(void **unused) {
     assert_true(full.step_seconds <= plain.step_seconds);
     bd_ctx_destroy(s.ctx);
   }
+}
+
+// Predicting it anew gives the same seconds and bytes, what they are made of included.
+static void check_predictions(session *s, const bd_plan *plan) {
+  bd_plan again = *plan;
+  assert_int_equal(bd_plan_check(s->ctx, s->train, plan), BD_OK);
+  assert_int_equal(bd_plan_check_ranks(s->ctx, &s->cluster, plan), BD_OK);
+  assert_int_equal(bd_plan_predict(s->ctx, s->train, &s->cluster, &again), BD_OK);
+  assert_int_equal(bd_plan_check_bytes(s->ctx, &s->cluster, 0, &again), BD_OK);
+  assert_true(again.step_seconds == plan->step_seconds && again.gap == plan->gap);
+  for (int stage = 0; stage < plan->stages; stage++)
+    assert_true(again.predicted[stage].memory.total_bytes ==
+                plan->predicted[stage].memory.total_bytes);
+  assert_int_equal(bd_plan_break_down(s->ctx, s->train, &s->cluster, &again), BD_OK);
+  double seconds = 0;
+  const bd_stage_details *first = &again.details->stages[0];
+  for (int axis = 0; axis < BD_MAX_AXES; axis++)
+    for (int kind = 0; kind < BD_TRAFFIC_COUNT; kind++)
+      seconds += first->traffic_seconds[kind][axis];
+  seconds += first->compute_seconds + first->recompute_seconds;
+  const bd_stage_prediction *told = &again.predicted[0];
+  assert_true(fabs(seconds / (told->forward_seconds + told->backward_seconds) - 1) < 1e-6);
+}
+
+// More groups of devices are no loss, whichever comes first, also under pins.
+static void test_never_slower_than_a_group_alone(void **unused) {
+  static const char *const mixed[] = {"a100-80gb:1x2+v100:1x4", "v100:1x4+a100-80gb:1x2",
+                                      "v100:1x2+h100:1x2+a100-80gb:1x2", "v100:1x1+h100:2x1"};
+  int idle = 0, pinned = 0;
+  for (size_t i = 0; i < sizeof mixed / sizeof *mixed; i++) {
+    for (int stages = 0; stages <= 2; stages += 2) {
+      session s = open_session(mixed[i], 8);
+      bd_full_group *groups;
+      int count;
+      s.request.target = "cuda";
+      s.request.stages = stages;
+      bd_plan plan = search_full(&s), alone;
+      bd_full_groups(s.ctx, &s.cluster, 0, &groups, &count);
+      for (int g = 0; g < count; g++) {
+        session own = s;
+        own.cluster = groups[g].cluster;
+        if (bd_cluster_devices(&own.cluster) < stages) continue;
+        assert_int_equal(
+            bd_plan_search_full(own.ctx, own.train, &own.cluster, &own.request, &alone), BD_OK);
+        assert_true(plan.step_seconds <= alone.step_seconds * (1 + 1e-6));
+        assert_true(plan.bound_seconds <= alone.step_seconds);
+        pinned += stages > 0;
+      }
+      assert_true(!stages || plan.stages == stages);
+      check_predictions(&s, &plan);
+      idle += bd_plan_ranks(&plan) < bd_cluster_devices(&s.cluster);
+      bd_ctx_destroy(s.ctx);
+    }
+  }
+  assert_true(idle > 2 && pinned > 5);
+}
+
+// What a program does not use of a mixed cluster changes nothing for it.
+static void test_idle_groups_do_not_slow_a_program_down(void **unused) {
+  session s = open_session("h100:1x2+v100:1x4+h100:1x2", 8), own = s;
+  bd_full_group *groups;
+  bd_full_range range;
+  bd_plan plan;
+  int count;
+  s.request.target = own.request.target = "cuda";
+  bd_full_groups(s.ctx, &s.cluster, 0, &groups, &count);
+  own.cluster = groups[0].cluster;
+  assert_int_equal(bd_plan_search(s.ctx, s.train, &own.cluster, &own.request, &plan), BD_OK);
+  double seconds = plan.step_seconds;
+  for (int g = 0; g < 3; g += 2) {
+    bd_plan there = plan;
+    bd_full_shift(s.ctx, groups[g].first, &there);
+    assert_int_equal(bd_plan_predict(s.ctx, s.train, &s.cluster, &there), BD_OK);
+    assert_true(there.step_seconds == seconds);
+    assert_true(bd_full_range_of(s.ctx, &s.cluster, &there, &range));
+    assert_true(range.first == groups[g].first && range.count == 2);
+    assert_true(bd_plan_is_full(&there) == (g > 0) && bd_plan_is_one_program(&there));
+    assert_string_equal(bd_full_name_groups(s.ctx, &s.cluster, &there), "h100:1x2");
+    assert_true(bd_plan_cap_bytes(&s.cluster, 0, &there) == groups[g].cap_bytes);
+    check_predictions(&s, &there);
+  }
+  // In the middle of a group, and on slower devices as well.
+  bd_full_shift(s.ctx, 1, &plan);
+  assert_false(bd_full_range_of(s.ctx, &s.cluster, &plan, &range));
+  plan.stage_device = NULL;
+  bd_full_shift(s.ctx, groups[1].first, &plan);
+  assert_true(bd_full_range_of(s.ctx, &s.cluster, &plan, &range));
+  assert_int_equal(bd_plan_predict(s.ctx, s.train, &s.cluster, &plan), BD_OK);
+  assert_true(plan.step_seconds > seconds);
+  bd_ctx_destroy(s.ctx);
 }
 
 // Plans under all kinds of pins against the bound of the whole space.
@@ -198,6 +290,8 @@ static void test_the_clock_changes_nothing(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_never_slower_than_the_default_space),
+      cmocka_unit_test(test_never_slower_than_a_group_alone),
+      cmocka_unit_test(test_idle_groups_do_not_slow_a_program_down),
       cmocka_unit_test(test_no_plan_is_below_the_bound),
       cmocka_unit_test(test_no_plan_is_below_the_bound_of_its_cap),
       cmocka_unit_test(test_shared_weights_are_part_of_the_bound),
