@@ -8,7 +8,10 @@
 #include "ir/plan_notes.h"
 #include "planner/full/full.h"
 #include "planner/told/breakdown.h"
+#include <math.h>
 #include <string.h>
+
+enum { LEAST_SHARE = 8 }; // of the time limit, for what is told beside the plan
 
 #define PLAN_LIMIT_BYTES ((size_t)64 << 20)
 
@@ -36,12 +39,25 @@ bd_status bd_compile_read_plan(bd_ctx *ctx, bd_compilation *job) {
   return BD_OK;
 }
 
-// Within what the search has left of its time.
+// What the search has left of its time.
+static double seconds_left(const bd_compilation *job, double begun_seconds) {
+  return job->request.limit_seconds - (bd_clock_seconds() - begun_seconds);
+}
+
+// Within that.
 static void advise(bd_ctx *ctx, const bd_compilation *job, double begun_seconds) {
   bd_plan_request request = job->request;
-  request.limit_seconds -= bd_clock_seconds() - begun_seconds;
+  request.limit_seconds = seconds_left(job, begun_seconds);
   if (request.limit_seconds > 0)
     bd_advise(ctx, job->arguments->operand, &job->model, &job->cluster, &request);
+}
+
+// Within that as well, or a part of all the time. `plan` NULL: there is none.
+static bd_status tell_groups(bd_ctx *ctx, const bd_compilation *job, const bd_module *train,
+                             double begun_seconds, bd_plan *plan) {
+  if (!bd_cluster_is_mixed(&job->cluster) || job->request.full) return BD_OK;
+  double limit = fmax(seconds_left(job, begun_seconds), job->request.limit_seconds / LEAST_SHARE);
+  return bd_planning_tell_groups(ctx, train, &job->cluster, &job->request, limit, plan);
 }
 
 static bd_status search_plan(bd_ctx *ctx, bd_compilation *job, const bd_module *train,
@@ -59,6 +75,8 @@ static bd_status search_plan(bd_ctx *ctx, bd_compilation *job, const bd_module *
   bd_status status =
       bd_planning_search(ctx, job->arguments, train, &job->cluster, &job->request, out);
   bool open = !job->constraints.strategy_count; // of another module's ops else
+  if (status == BD_OK) return tell_groups(ctx, job, train, begun, out);
+  if (status == BD_INFEASIBLE) BD_TRY(tell_groups(ctx, job, train, begun, NULL));
   if (status == BD_INFEASIBLE && open) advise(ctx, job, begun);
   return status;
 }

@@ -3,6 +3,7 @@
 #include "cli/machine.h"
 #include "ir/base/clock.h"
 #include "planner/full/full.h"
+#include "planner/told/groups.h"
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -84,6 +85,17 @@ bd_status bd_planning_compare(bd_ctx *ctx, const bd_module *train, const bd_clus
                               bd_familiar_list *out_list) {
   bd_interrupt_watch watch = bd_interrupt_begin();
   bd_status status = bd_plan_compare_familiar(ctx, train, cluster, request, plan, out_list);
+  bd_interrupt_end(&watch);
+  return status;
+}
+
+bd_status bd_planning_tell_groups(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                                  const bd_plan_request *request, double limit_seconds,
+                                  bd_plan *plan) {
+  bd_interrupt_watch watch = bd_interrupt_begin();
+  bd_status status = plan
+                         ? bd_plan_tell_groups(ctx, train, cluster, request, limit_seconds, plan)
+                         : bd_plan_tell_fitting_groups(ctx, train, cluster, request, limit_seconds);
   bd_interrupt_end(&watch);
   return status;
 }

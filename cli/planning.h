@@ -20,6 +20,13 @@ BD_NODISCARD bd_status bd_planning_compare(bd_ctx *ctx, const bd_module *train,
                                            const bd_plan_request *request, bd_plan *plan,
                                            bd_familiar_list *out_list);
 
+// As bd_plan_tell_groups, or with no plan as bd_plan_tell_fitting_groups; an interrupt ends it with
+// what it has.
+BD_NODISCARD bd_status bd_planning_tell_groups(bd_ctx *ctx, const bd_module *train,
+                                               const bd_cluster *cluster,
+                                               const bd_plan_request *request, double limit_seconds,
+                                               bd_plan *plan);
+
 // As bd_plan_look, or bd_plan_look_full; the first interrupt ends it with what it has.
 BD_NODISCARD bd_status bd_planning_look(bd_ctx *ctx, const bd_module *train,
                                         const bd_cluster *cluster, bd_plan_request *request,
