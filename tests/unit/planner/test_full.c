@@ -66,12 +66,12 @@ static void check_predictions(session *s, const bd_plan *plan) {
 
 // More groups of devices are no loss, whichever comes first, also under pins.
 static void test_never_slower_than_a_group_alone(void **unused) {
-  static const char *const mixed[] = {"a100-80gb:1x2+v100:1x4", "v100:1x4+a100-80gb:1x2",
-                                      "v100:1x2+h100:1x2+a100-80gb:1x2", "v100:1x1+h100:2x1"};
+  static const char *const mixed[] = {"a100-80gb:1x8+v100:1x4", "v100:1x4+a100-80gb:1x4",
+                                      "l40s:1x2+h100:1x4+a100-80gb:1x4"};
   int idle = 0, pinned = 0;
   for (size_t i = 0; i < sizeof mixed / sizeof *mixed; i++) {
     for (int stages = 0; stages <= 2; stages += 2) {
-      session s = open_session(mixed[i], 8);
+      session s = open_model("gpt2-mini", mixed[i], 8);
       bd_full_group *groups;
       int count;
       s.request.target = "cuda";
