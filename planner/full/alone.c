@@ -69,14 +69,14 @@ bd_status bd_full_choice_is_slow(bd_ctx *ctx, const bd_module *train, const bd_f
                                  const bd_plan_request *request, double seconds, bool *out_slow) {
   bd_module lean = *train;
   bd_full_space space;
-  bd_full_least least;
+  bd_full_bounds bounds;
   const bd_deadline passed = {bd_clock_seconds() - 1, request->stop};
   *out_slow = false;
   if (!isfinite(seconds) || !bd_plan_full_knows(request)) return BD_OK;
   lean.one_head = true; // so that the bound holds for plans with more room for libraries as well
   bd_full_space_open(ctx, &lean, &choice->cluster, request, NULL, &space);
-  BD_TRY(bd_full_bound(ctx, &space, seconds, passed, &least));
-  *out_slow = least.seconds >= seconds;
+  BD_TRY(bd_full_bound(ctx, &space, seconds, passed, &bounds));
+  *out_slow = bounds.seconds >= seconds;
   return BD_OK;
 }
 
