@@ -230,8 +230,7 @@ static bool fit(bd_stage_builder *b, int first, int last) {
   while ((over = layer_bytes(b) - room) > 0) {
     int at = cheapest_exchange(b);
     if (at < 0) return false;
-    int moved = (int)ceil(over / b->exchanges[at].saved_bytes);
-    if (moved > b->count[at]) moved = b->count[at];
+    int moved = (int)fmin(ceil(over / b->exchanges[at].saved_bytes), b->count[at]);
     b->count[at] -= moved;
     use(b, b->exchanges[at].to, moved);
   }
