@@ -68,6 +68,10 @@ typedef struct bd_message_prediction {
   bool backward, between_nodes;
   double bytes; // of one rank
   double copy_seconds, latency_seconds, move_seconds;
+  // Where in the passes of both it goes: the receiver takes it after so many other messages, sent or
+  // received, and so many seconds of its own work; the sender has so many and as much left.
+  int received_turn, sent_turn;
+  double received_after_seconds, sent_before_seconds;
 } bd_message_prediction;
 
 typedef struct bd_stage_prediction {

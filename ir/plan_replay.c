@@ -2,6 +2,7 @@
 #include <string.h>
 
 #define MAX_SLOTS ((int64_t)1 << 24)
+#define MAX_TURNS ((int64_t)1 << 24)
 
 static void print_slots(const bd_memory *memory, const char *indent, bd_text *text) {
   bd_text_addf(text, ",\n%s\"slots\": {\"count\": %d", indent, memory->slots);
@@ -10,6 +11,16 @@ static void print_slots(const bd_memory *memory, const char *indent, bd_text *te
       bd_text_addf(text, ", \"%s\": %lld", bd_segment_name((bd_segment)s),
                    (long long)memory->slot_bytes[s]);
   bd_text_add(text, "}");
+}
+
+// Where a message goes in a pass; of the first of a pass, and of the last one, there is nothing to
+// say.
+static void print_turn(int turn, const char *turn_key, double seconds, const char *seconds_key,
+                       bd_text *text) {
+  if (turn) bd_text_addf(text, ", \"%s\": %d", turn_key, turn);
+  if (seconds <= 0) return;
+  bd_text_add(text, ", ");
+  bd_text_add_json_member(text, seconds_key, seconds);
 }
 
 static void print_messages(const bd_stage_prediction *stage, const char *indent, bd_text *text) {
@@ -26,6 +37,9 @@ static void print_messages(const bd_stage_prediction *stage, const char *indent,
     bd_text_add_json_number(text, m->latency_seconds);
     bd_text_add(text, ", \"move_seconds\": ");
     bd_text_add_json_number(text, m->move_seconds);
+    print_turn(m->received_turn, "received_turn", m->received_after_seconds,
+               "received_after_seconds", text);
+    print_turn(m->sent_turn, "sent_turn", m->sent_before_seconds, "sent_before_seconds", text);
     bd_text_add(text, "}");
   }
   bd_text_add(text, "]");
@@ -49,6 +63,14 @@ static bd_status read_slots(bd_ctx *ctx, const bd_json *stage, bd_memory *out) {
   return BD_OK;
 }
 
+static bd_status read_turn(bd_ctx *ctx, const bd_json *item, const char *turn_key,
+                           const char *seconds_key, int *out_turn, double *out_seconds) {
+  int64_t turn = 0;
+  BD_TRY(bd_json_int(ctx, item, turn_key, false, 0, MAX_TURNS, &turn));
+  *out_turn = (int)turn;
+  return bd_json_real(ctx, item, seconds_key, false, 0, 1e300, out_seconds);
+}
+
 static bd_status read_message(bd_ctx *ctx, const bd_json *item, int stages,
                               bd_message_prediction *out) {
   int64_t to;
@@ -60,6 +82,10 @@ static bd_status read_message(bd_ctx *ctx, const bd_json *item, int stages,
   BD_TRY(bd_json_real(ctx, item, "copy_seconds", true, 0, 1e300, &out->copy_seconds));
   BD_TRY(bd_json_real(ctx, item, "latency_seconds", true, 0, 1e300, &out->latency_seconds));
   BD_TRY(bd_json_real(ctx, item, "move_seconds", true, 0, 1e300, &out->move_seconds));
+  BD_TRY(read_turn(ctx, item, "received_turn", "received_after_seconds", &out->received_turn,
+                   &out->received_after_seconds));
+  BD_TRY(read_turn(ctx, item, "sent_turn", "sent_before_seconds", &out->sent_turn,
+                   &out->sent_before_seconds));
   if (strcmp(pass, "forward") && strcmp(pass, "backward"))
     return bd_fail(ctx, BD_INVALID, item->loc, "a message is of the forward or backward pass");
   out->to = (int)to;

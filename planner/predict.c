@@ -3,6 +3,7 @@
 #include "planner/full/full.h"
 #include "planner/full/stage.h"
 #include "planner/layer/aside.h"
+#include "planner/messages.h"
 #include "planner/step/end.h"
 #include "planner/step/step.h"
 #include <math.h>
@@ -13,62 +14,42 @@ typedef struct timing {
   const bd_module *train, *spmd;
   const bd_plan *plan;
   bd_cost_model cost;
-  double *function_seconds; // per function of the module
+  double *op_seconds; // per op of main
   int tie_count;
   const bd_tie *ties;
 } timing;
 
-static bd_status time_functions(timing *t) {
-  t->function_seconds = BD_NEW_ARRAY(t->ctx->arena, double, t->spmd->function_count);
-  for (int i = 0; i < t->spmd->function_count; i++)
-    BD_TRY(bd_cost_function(t->ctx, &t->cost, t->spmd, t->spmd->functions[i],
-                            &t->function_seconds[i]));
-  return BD_OK;
-}
-
-static double callee_seconds(const timing *t, const char *callee) {
-  for (int i = 0; i < t->spmd->function_count; i++)
-    if (strcmp(t->spmd->functions[i]->name, callee) == 0) return t->function_seconds[i];
+static double callee_seconds(const bd_module *spmd, const double *function_seconds,
+                             const char *callee) {
+  for (int i = 0; i < spmd->function_count; i++)
+    if (strcmp(spmd->functions[i]->name, callee) == 0) return function_seconds[i];
   return 0;
 }
 
-// Ops of main up to the last forward call are of the forward pass, the others of backward.
-static bd_status add_passes(const timing *t, const bd_layout *layout, bd_stage_prediction *out) {
-  const bd_function *main = t->spmd->main;
-  for (int i = 0; i < main->op_count; i++) {
-    const bd_op *op = &main->ops[i];
-    double seconds = 0;
-    if (op->stage != layout->stage) continue;
+static bd_status time_main(timing *t) {
+  const bd_module *spmd = t->spmd;
+  double *function_seconds = BD_NEW_ARRAY(t->ctx->arena, double, spmd->function_count);
+  t->op_seconds = BD_NEW_ARRAY(t->ctx->arena, double, spmd->main->op_count);
+  for (int i = 0; i < spmd->function_count; i++)
+    BD_TRY(bd_cost_function(t->ctx, &t->cost, spmd, spmd->functions[i], &function_seconds[i]));
+  for (int i = 0; i < spmd->main->op_count; i++) {
+    const bd_op *op = &spmd->main->ops[i];
     if (op->kind == BD_OP_CALL)
-      seconds = callee_seconds(t, op->callee);
+      t->op_seconds[i] = callee_seconds(spmd, function_seconds, op->callee);
     else
-      BD_TRY(bd_cost_main_op(t->ctx, &t->cost, main, op, &seconds));
-    *(i < layout->forward_ops ? &out->forward_seconds : &out->backward_seconds) += seconds;
-    if (op->kind == BD_OP_SEND || op->kind == BD_OP_RECV) out->send_seconds += seconds;
+      BD_TRY(bd_cost_main_op(t->ctx, &t->cost, spmd->main, op, &t->op_seconds[i]));
   }
   return BD_OK;
 }
 
-static void list_messages(const timing *t, const bd_layout *layout, bd_stage_prediction *out) {
+// Ops of main up to the last forward call are of the forward pass, the others of backward.
+static void add_passes(const timing *t, const bd_layout *layout, bd_stage_prediction *out) {
   const bd_function *main = t->spmd->main;
-  bd_message_prediction *messages =
-      BD_NEW_ARRAY(t->ctx->arena, bd_message_prediction, main->op_count);
-  out->messages = messages;
-  out->message_count = 0;
   for (int i = 0; i < main->op_count; i++) {
     const bd_op *op = &main->ops[i];
-    if (op->stage != layout->stage || op->kind != BD_OP_SEND) continue;
-    int to = (int)bd_op_int(op, "to", -1);
-    double bytes = bd_cost_value_bytes(&t->cost, &main->values[op->in[0]]);
-    bd_transfer cost = bd_cost_transfer(&t->cost, layout->stage, to, bytes);
-    messages[out->message_count++] =
-        (bd_message_prediction){.to = to,
-                                .backward = i >= layout->forward_ops,
-                                .between_nodes = cost.between_nodes,
-                                .bytes = bytes,
-                                .copy_seconds = bd_cost_copy(&t->cost, bytes),
-                                .latency_seconds = cost.latency_seconds,
-                                .move_seconds = cost.move_seconds};
+    if (op->stage != layout->stage) continue;
+    *(i < layout->forward_ops ? &out->forward_seconds : &out->backward_seconds) += t->op_seconds[i];
+    if (op->kind == BD_OP_SEND || op->kind == BD_OP_RECV) out->send_seconds += t->op_seconds[i];
   }
 }
 
@@ -103,9 +84,9 @@ static bd_status predict_stage(const timing *t, int stage, bd_stage_prediction *
   BD_TRY(bd_layout_of_stage(t->ctx, t->spmd, stage, plan->schedule, bd_plan_micro_batches(plan),
                             plan->optimizer, plan->zero_axes, &layout));
   out->memory = layout.memory;
-  BD_TRY(add_passes(t, &layout, out));
+  add_passes(t, &layout, out);
   BD_TRY(put_aside(t, &layout, out));
-  list_messages(t, &layout, out);
+  bd_messages_tell(t->ctx, &t->cost, t->spmd, &layout, t->op_seconds, out);
   bd_step_end end =
       bd_step_end_of_stage(t->ctx, &t->cost, t->spmd, &layout, plan->optimizer, plan->zero_axes);
   out->sync_seconds =
@@ -121,7 +102,7 @@ static bd_status open_timing(bd_ctx *ctx, const bd_module *train, const bd_clust
   BD_TRY(bd_partition(ctx, sharded, &spmd));
   *out = (timing){.ctx = ctx, .train = train, .spmd = spmd};
   out->cost = (bd_cost_model){cluster, plan->mesh, plan->micro_batch};
-  BD_TRY(time_functions(out));
+  BD_TRY(time_main(out));
   bd_step_end_ties(ctx, &out->cost, spmd, &out->ties, &out->tie_count);
   return BD_OK;
 }

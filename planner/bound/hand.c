@@ -20,6 +20,16 @@ static double handed_bytes(const bd_function *f, int result, const bd_setting *s
   return bytes;
 }
 
+// Of the smallest result of a function; 0: it hands on nothing.
+static double least_result_bytes(const bd_function *f, const bd_setting *setting,
+                                 const bd_sharding *form) {
+  double least = INFINITY;
+  for (int i = 0; i < f->result_count; i++)
+    if (is_activation(&f->values[f->results[i]]))
+      least = fmin(least, handed_bytes(f, i, setting, form));
+  return isfinite(least) ? least : 0;
+}
+
 // A message between neighbours: what the sender and the receiver spend on it.
 typedef struct handing {
   double send, receive;
@@ -33,15 +43,15 @@ static handing hand_over(const bd_scene *scene, const bd_setting *setting, int s
   return (handing){bd_cost_copy(&cost, bytes), bd_cost_receive(&cost, stage, stage + 1, bytes)};
 }
 
-// Of what may pass between two stages: in any of these forms; 0: some of it holds nothing.
+// Of one message between two stages: any result that a layer hands on, in any of these forms; 0:
+// some layer hands on nothing.
 static double least_handed_bytes(const bd_scene *scene, const bd_setting *setting, int form_count,
                                  const bd_sharding *forms) {
   double least = INFINITY;
   for (int r = 0; r < scene->runs->count; r++)
     for (int f = 0; f < form_count; f++) {
       if (r + 1 == scene->runs->count && scene->runs->runs[r].calls == 1) continue;
-      const bd_function *function = scene->runs->runs[r].function;
-      least = fmin(least, handed_bytes(function, -1, setting, &forms[f]));
+      least = fmin(least, least_result_bytes(scene->runs->runs[r].function, setting, &forms[f]));
     }
   return isfinite(least) ? least : 0;
 }

@@ -10,8 +10,10 @@ typedef struct telling {
   int stages, chunks;
   bd_sim_stage *stage;
   bd_sim_message *messages;
-  double *copy_seconds; // per message
-  bool *backward;       // per message
+  double *copy_seconds;           // per message
+  bool *backward;                 // per message
+  int *received_turn, *sent_turn; // per message: its place in the passes of both stages
+  double *received_after_seconds, *sent_before_seconds;
   int message_count;
   int *chunk_from, *chunk_to; // per message: of the stage that sends it, and of the receiver
 } telling;
@@ -28,6 +30,10 @@ static void take_messages(telling *t) {
       const bd_message_prediction *m = &t->plan->predicted[s].messages[i];
       t->copy_seconds[t->message_count] = m->copy_seconds;
       t->backward[t->message_count] = m->backward;
+      t->received_turn[t->message_count] = m->received_turn;
+      t->sent_turn[t->message_count] = m->sent_turn;
+      t->received_after_seconds[t->message_count] = m->received_after_seconds;
+      t->sent_before_seconds[t->message_count] = m->sent_before_seconds;
       t->messages[t->message_count++] = (bd_sim_message){.from = s,
                                                          .to = m->to,
                                                          .between_nodes = m->between_nodes,
@@ -65,19 +71,33 @@ static void make_messages(telling *t) {
   }
 }
 
-// A stage's messages of one pass: what is received in it, or what is sent.
-static void add_messages(const telling *t, int stage, int chunk, bool backward, bool sends,
-                         bd_sim_work *work) {
-  for (int m = 0; m < t->message_count; m++) {
-    const bd_sim_message *message = &t->messages[m];
-    if (t->backward[m] != backward || (sends ? message->from : message->to) != stage ||
-        (sends ? t->chunk_from : t->chunk_to)[m] != chunk)
-      continue;
-    if (sends)
-      bd_sim_add_send(t->ctx, work, m, t->copy_seconds[m]);
-    else
-      bd_sim_add_receive(t->ctx, work, m);
-  }
+// Whether a pass has to do with a message.
+static bool is_of_pass(const telling *t, int m, int stage, int chunk, bool backward) {
+  if (t->backward[m] != backward) return false;
+  return (t->messages[m].to == stage && t->chunk_to[m] == chunk) ||
+         (t->messages[m].from == stage && t->chunk_from[m] == chunk);
+}
+
+// Which of the pass's messages it is, of so many; receives and sends that nobody gave a turn come
+// first and last.
+static int turn_of(const telling *t, int m, int stage, int count) {
+  return t->messages[m].to == stage ? t->received_turn[m] : count - 1 - t->sent_turn[m];
+}
+
+// The messages of a pass, in turn.
+static int list_messages(const telling *t, int stage, int chunk, bool backward, int *out) {
+  int count = 0;
+  for (int m = 0; m < t->message_count; m++)
+    if (is_of_pass(t, m, stage, chunk, backward)) out[count++] = m;
+  for (int i = 1; i < count; i++)
+    for (int at = i;
+         at > 0 && turn_of(t, out[at - 1], stage, count) > turn_of(t, out[at], stage, count);
+         at--) {
+      int moved = out[at];
+      out[at] = out[at - 1];
+      out[at - 1] = moved;
+    }
+  return count;
 }
 
 // What a pass spends on messages, over all chunks.
@@ -104,9 +124,30 @@ static double collective_part(const bd_plan *plan, int stage) {
   return whole > 0 ? collectives / whole : 0;
 }
 
+// So many seconds, such a part of them collectives.
 static void add_compute(const telling *t, double seconds, double part, bd_sim_work *work) {
-  double own = fmax(0, seconds) / t->chunks;
-  bd_sim_add_compute(t->ctx, work, own * (1 - part), own * part);
+  bd_sim_add_compute(t->ctx, work, seconds * (1 - part), seconds * part);
+}
+
+// A pass of so many seconds of the stage's own.
+static void tell_pass(const telling *t, int stage, int chunk, bool backward, double own,
+                      double part, bd_sim_work *work) {
+  int *messages = BD_NEW_ARRAY(t->ctx->arena, int, t->message_count);
+  int count = list_messages(t, stage, chunk, backward, messages);
+  double done = 0;
+  for (int i = 0; i < count; i++) {
+    int m = messages[i];
+    bool receives = t->messages[m].to == stage;
+    double until =
+        receives ? fmin(own, t->received_after_seconds[m]) : own - t->sent_before_seconds[m];
+    if (until > done) add_compute(t, until - done, part, work);
+    done = fmax(done, until);
+    if (receives)
+      bd_sim_add_receive(t->ctx, work, m);
+    else
+      bd_sim_add_send(t->ctx, work, m, t->copy_seconds[m]);
+  }
+  add_compute(t, own - done, part, work);
 }
 
 static void tell_passes(const telling *t, int s, bd_sim_stage *out) {
@@ -119,12 +160,12 @@ static void tell_passes(const telling *t, int s, bd_sim_stage *out) {
       told->backward_seconds - weight - message_seconds(t, s, true), weight};
   for (int kind = 0; kind < BD_SIM_PASS_KINDS; kind++) {
     bd_sim_work *works = BD_NEW_ARRAY(t->ctx->arena, bd_sim_work, t->chunks);
-    bool messages = kind != BD_PASS_WEIGHT, backward = kind == BD_PASS_BACKWARD;
-    for (int chunk = 0; chunk < t->chunks; chunk++) {
-      if (messages) add_messages(t, s, chunk, backward, false, &works[chunk]);
-      add_compute(t, seconds[kind], part, &works[chunk]);
-      if (messages) add_messages(t, s, chunk, backward, true, &works[chunk]);
-    }
+    double own = fmax(0, seconds[kind]) / t->chunks;
+    for (int chunk = 0; chunk < t->chunks; chunk++)
+      if (kind == BD_PASS_WEIGHT)
+        add_compute(t, own, part, &works[chunk]);
+      else
+        tell_pass(t, s, chunk, kind == BD_PASS_BACKWARD, own, part, &works[chunk]);
     out->pass[kind] = works;
   }
   bd_sim_add_compute(t->ctx, &out->reduce, told->sync_seconds - apply, 0);
@@ -180,6 +221,10 @@ bd_status bd_sim_tell(bd_ctx *ctx, const bd_plan *plan, bd_sim_problem *out_prob
   t.messages = BD_NEW_ARRAY(ctx->arena, bd_sim_message, room);
   t.copy_seconds = BD_NEW_ARRAY(ctx->arena, double, room);
   t.backward = BD_NEW_ARRAY(ctx->arena, bool, room);
+  t.received_turn = BD_NEW_ARRAY(ctx->arena, int, room);
+  t.sent_turn = BD_NEW_ARRAY(ctx->arena, int, room);
+  t.received_after_seconds = BD_NEW_ARRAY(ctx->arena, double, room);
+  t.sent_before_seconds = BD_NEW_ARRAY(ctx->arena, double, room);
   t.chunk_from = BD_NEW_ARRAY(ctx->arena, int, room);
   t.chunk_to = BD_NEW_ARRAY(ctx->arena, int, room);
   if (t.chunks == 1 && is_told(plan))

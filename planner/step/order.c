@@ -1,7 +1,11 @@
 // A step pass by pass.
+#include "planner/step/messages.h"
 #include "planner/step/step.h"
 #include <assert.h>
 #include <math.h>
+
+// Sums may come in another order.
+#define ROUNDING 1e-9
 
 typedef struct ordering {
   bd_schedule schedule;
@@ -93,13 +97,24 @@ bd_status bd_step_ordered_seconds(bd_ctx *ctx, bd_schedule schedule, int stages,
   return status;
 }
 
+static bd_stage_seconds seconds_of(const bd_plan *plan, int stage) {
+  const bd_stage_prediction *p = &plan->predicted[stage];
+  return (bd_stage_seconds){p->forward_seconds, p->backward_seconds, p->weight_seconds,
+                            p->sync_seconds, p->apply_seconds};
+}
+
 bd_status bd_step_plan_seconds(bd_ctx *ctx, const bd_plan *plan, double *out_seconds) {
+  bool detours = bd_step_has_detours(plan);
   bd_stage_seconds *stage = BD_NEW_ARRAY(ctx->arena, bd_stage_seconds, plan->stages);
-  for (int s = 0; s < plan->stages; s++) {
-    const bd_stage_prediction *p = &plan->predicted[s];
-    stage[s] = (bd_stage_seconds){p->forward_seconds, p->backward_seconds, p->weight_seconds,
-                                  p->sync_seconds, p->apply_seconds};
-  }
-  return bd_step_ordered_seconds(ctx, plan->schedule, plan->stages, bd_plan_chunks(plan),
-                                 bd_plan_micro_batches(plan), stage, out_seconds);
+  double passes;
+  for (int s = 0; s < plan->stages; s++)
+    stage[s] = seconds_of(plan, s);
+  if (detours) bd_step_leave_out_detours(plan, stage);
+  BD_TRY(bd_step_ordered_seconds(ctx, plan->schedule, plan->stages, bd_plan_chunks(plan),
+                                 bd_plan_micro_batches(plan), stage, out_seconds));
+  if (!detours && !bd_step_messages_untold(plan)) return BD_OK;
+  BD_TRY(bd_step_messages_seconds(ctx, plan, &passes));
+  double seconds = passes + bd_step_sync_seconds(plan->stages, stage);
+  if (seconds > *out_seconds * (1 + ROUNDING)) *out_seconds = seconds;
+  return BD_OK;
 }

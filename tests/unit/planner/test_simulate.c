@@ -25,7 +25,13 @@ static bd_cluster random_cluster(bd_ctx *ctx) {
   c.intra.latency_seconds = between(1e-7, 1e-5);
   c.intra.bytes_per_second = between(3e7, 4e11);
   c.inter.latency_seconds = c.intra.latency_seconds * between(1, 10);
-  c.inter.bytes_per_second = c.intra.bytes_per_second / between(1, 10);
+  c.inter.bytes_per_second = c.intra.bytes_per_second / between(1, 30);
+  if (c.devices_per_node % 4 == 0 && random_below(2)) { // pairs with a bridge
+    c.node.island_devices = 2;
+    c.node.island = c.intra;
+    c.intra.bytes_per_second /= between(1, 8);
+    c.inter.bytes_per_second = fmin(c.inter.bytes_per_second, c.intra.bytes_per_second);
+  }
   c.kernel_seconds *= between(0.01, 1);
   return c;
 }
@@ -42,11 +48,14 @@ typedef struct model {
   int sequence;
 } model;
 
-static bool random_plan(bd_ctx *ctx, bd_module **out_train, bd_cluster *out_cluster, bd_plan *out) {
-  static const model models[] = {{"gpt2-tiny", 16},        {"gpt2-tiny", 32},
-                                 {"llama-tiny", 32},       {"gpt2-tiny-25h", 24},
-                                 {"examples/mlp.json", 0}, {"examples/cnn.json", 0}};
-  const model *m = &models[random_below(6)];
+static const model chains[] = {{"gpt2-tiny", 16},        {"gpt2-tiny", 32},
+                               {"llama-tiny", 32},       {"gpt2-tiny-25h", 24},
+                               {"examples/mlp.json", 0}, {"examples/cnn.json", 0}};
+// Values pass over layers.
+static const model skips[] = {{"unet3d-tiny", 0}, {"unet3d", 0}, {"tests/oracle/t5", 16}};
+
+static bool random_plan(bd_ctx *ctx, const model *m, bd_module **out_train, bd_cluster *out_cluster,
+                        bd_plan *out) {
   bd_model_options options = {.sequence = m->sequence};
   bd_module *graph;
   assert_int_equal(bd_model_load(ctx, m->spec, &options, &graph), BD_OK);
@@ -105,15 +114,14 @@ static void check(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster
   }
 }
 
-static void test_random_plans(void **state) {
-  (void)state;
+static void check_random_plans(const model *models, int model_count) {
   int plans = 0;
   for (int round = 0; plans < 100 && round < 4000; round++) {
     bd_ctx *ctx = bd_ctx_create();
     bd_cluster cluster;
     bd_module *train;
     bd_plan plan;
-    if (random_plan(ctx, &train, &cluster, &plan)) {
+    if (random_plan(ctx, &models[random_below((unsigned)model_count)], &train, &cluster, &plan)) {
       check(ctx, train, &cluster, &plan);
       plans++;
     }
@@ -122,9 +130,20 @@ static void test_random_plans(void **state) {
   assert_int_equal(plans, 100);
 }
 
+static void test_chains(void **state) {
+  (void)state;
+  check_random_plans(chains, sizeof chains / sizeof *chains);
+}
+
+static void test_skips(void **state) {
+  (void)state;
+  check_random_plans(skips, sizeof skips / sizeof *skips);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_random_plans),
+      cmocka_unit_test(test_chains),
+      cmocka_unit_test(test_skips),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
