@@ -116,7 +116,9 @@ static int meet(int rank, int ranks) {
     exchange(m, rank, ranks);
   large(m, rank, ranks);
   exchange(m, rank, ranks);
-  int done = 1; // who leaves before rank 0 has heard all would seem dead
+  // Who leaves before rank 0 has heard all would seem dead, and so would rank 0 to who still looks.
+  int done = 1, all[MOST_RANKS];
+  EXPECT(bd_meeting_gather(m, &done, sizeof done, all) == 0);
   EXPECT(bd_meeting_broadcast(m, &done, sizeof done) == 0);
   bd_meeting_leave(m);
   return 0;
