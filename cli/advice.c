@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#define LIMIT_SECONDS 2.0 // of each that is tried
+#define LIMIT_SECONDS 5.0 // of each that is tried
 
 typedef struct advice {
   bd_ctx *ctx;

@@ -8,8 +8,8 @@
 
 enum { LISTED = 5, DOUBLINGS = 4 };
 // For all that is tried together, once it is known that nothing fits, and within the time limit of
-// the search; time that others have of the processors does not count, but for so many times as
-// much.
+// the search: as long as that took, and at least a second; time that others have of the processors
+// does not count, but for so many times as much.
 #define LIMIT_SECONDS 1.0
 #define PATIENCE 12
 #define LEAST_SECONDS 0.1
@@ -22,6 +22,7 @@ typedef struct refusal {
   const bd_plan_request *request;
   const bd_search_outcome *outcome;
   double begun_seconds, worked_seconds; // clocks when trying begins
+  double limit_seconds;                 // of trying
 } refusal;
 
 // Where the request has plans.
@@ -76,8 +77,8 @@ static bd_status list_tensors(const refusal *r) {
 static double seconds_left(const refusal *r) {
   double now = bd_clock_seconds(), passed = now - r->begun_seconds;
   double worked = bd_clock_worked_seconds() - r->worked_seconds;
-  if ((r->request->stop && *r->request->stop) || worked >= LIMIT_SECONDS) return 0;
-  return fmin(PATIENCE * LIMIT_SECONDS - passed, r->outcome->deadline - now);
+  if ((r->request->stop && *r->request->stop) || worked >= r->limit_seconds) return 0;
+  return fmin(PATIENCE * r->limit_seconds - passed, r->outcome->deadline - now);
 }
 
 // The bytes that the leanest plan looked at lacks under other circumstances; 0: one fits. Where the
@@ -279,8 +280,10 @@ static bd_status refuse_pins(const refusal *r) {
 
 bd_status bd_plan_refuse(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                          const bd_plan_request *request, const bd_search_outcome *outcome) {
-  refusal r = {
-      ctx, train, cluster, request, outcome, bd_clock_seconds(), bd_clock_worked_seconds()};
+  refusal r = {ctx, train, cluster, request, outcome, bd_clock_seconds(), bd_clock_worked_seconds(),
+               0};
+  double searched_since = outcome->deadline - request->limit_seconds;
+  r.limit_seconds = fmax(r.begun_seconds - searched_since, LIMIT_SECONDS);
   if (outcome->lacking_bytes <= 0) return refuse_pins(&r);
   BD_TRY(refuse_bytes(&r));
   return BD_INFEASIBLE;
