@@ -5,20 +5,21 @@
 
 enum { FEW_LAYERS = 16 };
 
-// Per parameter of a function, how often the weight that some call fills it with is used; the most.
-static const int *weight_uses(bd_ctx *ctx, const bd_module *train, const bd_function *function,
-                              const int *uses, bool *any_tied) {
-  int *most = BD_NEW_ARRAY(ctx->arena, int, function->param_count);
+// Per parameter of a function, how the weights that calls fill it with are used, which are all of
+// one type.
+static const bd_weight_use *weight_uses(bd_ctx *ctx, const bd_module *train,
+                                        const bd_function *function, const bd_weight_use *uses) {
+  bd_weight_use *most = BD_NEW_ARRAY(ctx->arena, bd_weight_use, function->param_count);
   const bd_function *main = train->main;
   for (int i = 0; i < main->op_count; i++) {
     if (!bd_module_calls_forward(train, &main->ops[i]) ||
         strcmp(main->ops[i].callee, function->name))
       continue;
     for (int p = 0; p < function->param_count; p++) {
-      int here = uses[main->ops[i].in[p]];
+      bd_weight_use here = uses[main->ops[i].in[p]];
       if (!function->is_weight[p]) continue;
-      if (here > most[p]) most[p] = here;
-      *any_tied |= here > 1;
+      most[p].whole = here.whole;
+      if (here.calls > most[p].calls) most[p].calls = here.calls;
     }
   }
   return most;
@@ -80,10 +81,9 @@ bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
                                  const bd_constraints *constraints) {
   const bd_function *main = train->main;
   bd_model_runs out = {.runs = BD_NEW_ARRAY(ctx->arena, bd_run, main->op_count)};
-  int *uses = BD_NEW_ARRAY(ctx->arena, int, main->value_count), layer = 0;
-  for (int i = 0; i < main->op_count; i++)
-    for (int o = 0; bd_module_calls_forward(train, &main->ops[i]) && o < main->ops[i].in_count; o++)
-      uses[main->ops[i].in[o]]++;
+  bool fixed = constraints && constraints->layer_count > 0;
+  const bd_weight_use *uses = bd_model_weight_uses(ctx, train, !fixed);
+  int layer = 0;
   for (int i = 0; i < main->op_count; i++) {
     if (!bd_module_calls_forward(train, &main->ops[i])) continue;
     const bd_function *callee = bd_module_find(train, main->ops[i].callee);
@@ -93,7 +93,7 @@ bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
     if (last && last->function == callee && last->pin == pin) {
       last->calls++;
     } else {
-      const int *most = weight_uses(ctx, train, callee, uses, &out.any_tied);
+      const bd_weight_use *most = weight_uses(ctx, train, callee, uses);
       out.runs[out.count++] = (bd_run){callee, 1, most, pin, 0};
     }
   }

@@ -7,14 +7,15 @@
 typedef struct bd_run {
   const bd_function *function;
   int calls;
-  const int *weight_uses;     // per parameter: how often calls use its weight at most; 0: no weight
-  const bd_strategy_pin *pin; // what a person fixed of its layers; NULL: nothing
-  int like;                   // the first run whose layers pose the same problem in every setting
+  const bd_weight_use *weight_uses; // per parameter: of its weight; the most of all calls
+  const bd_strategy_pin *pin;       // what a person fixed of its layers; NULL: nothing
+  int like; // the first run whose layers pose the same problem in every setting
 } bd_run;
 
 // A weight of main that several calls use.
 typedef struct bd_shared_weight {
   const bd_type *type;
+  bool whole;          // too small for ranks to store parts of it
   int uses, gradients; // by all calls; those that have a gradient
   const int *each;     // per run: how often each of its calls uses it, at least
 } bd_shared_weight;
@@ -22,15 +23,17 @@ typedef struct bd_shared_weight {
 typedef struct bd_model_runs {
   int count, calls; // calls: of all runs
   bd_run *runs;
-  bool any_tied;
   int shared_count;
   const bd_shared_weight *shared;
+  bool any_tied;   // whether some of them may lie in parts
   bool hands_on;   // every call but the first reads what the one before it makes
   bool hands_back; // ... and makes a gradient of that, which is wanted
 } bd_model_runs;
 
 // The runs of a train module in the order of its calls; they live in ctx->arena. Layers of which
-// `constraints` (NULL: none) fix different things are in different runs.
+// `constraints` (NULL: none) fix different things are in different runs. Where they fix nothing of
+// layers, shared weights of at most 1e-4 of all elements are whole: what a rank could spare is
+// nothing, and every other form poses the problems of all their layers anew.
 bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
                                  const bd_constraints *constraints);
 

@@ -24,7 +24,8 @@ static bool has_tied(const bd_run *run) {
     for (int i = 0; f->is_weight[p] && i < f->op_count; i++)
       for (int o = 0; o < f->ops[i].in_count; o++)
         uses += f->ops[i].in[o] == f->params[p];
-    if (run->weight_uses[p] > 1 || uses > 1) return true;
+    bool tied = run->weight_uses[p].calls > 1 || uses > 1;
+    if (tied && !run->weight_uses[p].whole) return true;
   }
   return false;
 }

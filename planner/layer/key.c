@@ -88,7 +88,8 @@ const char *bd_layer_key(bd_ctx *ctx, const bd_layer_request *request) {
     add_sharding(&request->forms[i], &text);
   bd_text_add(&text, " uses ");
   for (int p = 0; p < f->param_count; p++)
-    bd_text_addf(&text, "%d ", request->weight_uses[p]);
+    bd_text_addf(&text, "%d%s ", request->weight_uses[p].calls,
+                 request->weight_uses[p].whole ? " whole" : "");
   add_sharding(&request->tied_form, &text);
   if (request->pin) add_pin(request->pin, f, &text);
   bd_text_add(&text, "\nforward ");

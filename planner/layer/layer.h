@@ -6,15 +6,20 @@
 #include "planner/cost/cost.h"
 #include "planner/solver.h"
 
+// How calls use a weight.
+typedef struct bd_weight_use {
+  int calls;  // that use it; more than one: it is tied. 0: no weight
+  bool whole; // too small for ranks to store parts of it where it is tied
+} bd_weight_use;
+
 typedef struct bd_layer_request {
   bd_solver_kind solver;
   const bd_module *train;
   bd_cost_model cost;
-  const bd_function *function; // forward
-  // Per parameter: how often calls use the weight that it stands for; more than once: it is tied.
-  const int *weight_uses;
+  const bd_function *function;      // forward
+  const bd_weight_use *weight_uses; // per parameter: of the weight that it stands for
   // Activations enter and leave a layer in one of these forms (dimensions a value lacks are
-  // dropped); weights that several calls share are stored in `tied_form`.
+  // dropped); weights that several calls share are stored in `tied_form`, or whole.
   int form_count;
   const bd_sharding *forms;
   bd_sharding tied_form;

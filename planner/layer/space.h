@@ -51,6 +51,7 @@ typedef struct bd_layer_sums {
 typedef struct bd_layer_weight {
   int calls;   // in the model that read it
   bool shared; // by several ops or calls
+  bool whole;  // ... then never stored in parts
   bool learns; // backward makes a gradient of it
   bd_id like;  // the first weight that costs the same wherever it lies
 } bd_layer_weight;

@@ -17,7 +17,7 @@ static bool is_alike(const bd_layer_space *space, bd_id a, bd_id b) {
   const bd_layer_weight *of_a = &space->weight[a], *of_b = &space->weight[b];
   return space->is_weight[a] && space->type_of[a] == space->type_of[b] &&
          space->weight_uses[a] == space->weight_uses[b] && of_a->calls == of_b->calls &&
-         of_a->learns == of_b->learns;
+         of_a->whole == of_b->whole && of_a->learns == of_b->learns;
 }
 
 void bd_layer_find_weights(bd_ctx *ctx, bd_layer_space *space) {
@@ -25,9 +25,11 @@ void bd_layer_find_weights(bd_ctx *ctx, bd_layer_space *space) {
   space->weight = BD_NEW_ARRAY(ctx->arena, bd_layer_weight, f->value_count);
   for (bd_id v = 0; v < f->value_count; v++) {
     if (!space->is_weight[v]) continue;
-    int param = param_of(f, v), calls = space->request->weight_uses[param];
-    space->weight[v] = (bd_layer_weight){.calls = calls,
-                                         .shared = calls > 1 || space->weight_uses[v] > 1,
+    int param = param_of(f, v);
+    bd_weight_use use = space->request->weight_uses[param];
+    space->weight[v] = (bd_layer_weight){.calls = use.calls,
+                                         .shared = use.calls > 1 || space->weight_uses[v] > 1,
+                                         .whole = use.whole,
                                          .learns = bd_layer_learns(space->backward, param),
                                          .like = v};
     for (bd_id other = 0; other < v && space->weight[v].like == v; other++)
@@ -70,15 +72,16 @@ static bool can_lie(const bd_mesh *mesh, const bd_type *type, const bd_sharding 
 bd_weight_form bd_layer_weight_form(const bd_layer_space *space, int op, int operand,
                                     const int8_t split[BD_MAX_AXES],
                                     const bd_layer_option *option) {
-  const bd_layer_request *request = space->request;
-  const bd_mesh *mesh = &request->cost.mesh;
+  const bd_mesh *mesh = &space->request->cost.mesh;
   bd_id weight = space->forward->ops[op].in[operand];
   bd_weight_form out = {.possible = true};
   out.wanted = out.stored = bd_split_operand(&space->map[op], mesh, split, operand);
   if (space->weight[weight].shared) {
-    out.possible = comes_from(&out.wanted, &request->tied_form) &&
-                   can_lie(mesh, &space->forward->values[weight].type, &request->tied_form);
-    out.stored = out.gradient = request->tied_form;
+    bd_sharding stored =
+        space->weight[weight].whole ? bd_sharding_replicated() : space->request->tied_form;
+    out.possible = comes_from(&out.wanted, &stored) &&
+                   can_lie(mesh, &space->forward->values[weight].type, &stored);
+    out.stored = out.gradient = stored;
     return out;
   }
   bool even = option->spread == BD_SPREAD_GRADIENTS;

@@ -2,39 +2,43 @@
 #include "planner/step/end.h"
 #include <math.h>
 
-static int64_t local_elements(const bd_setting *setting, const bd_type *type) {
-  return bd_local_elements(&setting->mesh, &setting->tied_form, type, setting->micro_batch);
+static bd_sharding form_of(const bd_setting *setting, const bd_shared_weight *shared) {
+  return shared->whole ? bd_sharding_replicated() : setting->tied_form;
 }
 
-static int64_t weight_bytes(const bd_setting *setting, const bd_type *type) {
-  return bd_align(local_elements(setting, type) * bd_dtype_bytes(type->dtype));
+static int64_t local_elements(const bd_setting *setting, const bd_shared_weight *shared) {
+  bd_sharding form = form_of(setting, shared);
+  return bd_local_elements(&setting->mesh, &form, shared->type, setting->micro_batch);
 }
 
-static int64_t state_bytes(const bd_scene *scene, const bd_setting *setting, const bd_type *type,
-                           bool zero) {
-  bd_state_form states =
-      bd_memory_state_form(&setting->mesh, &setting->tied_form, NULL, zero ? ~0u : 0);
+static int64_t weight_bytes(const bd_setting *setting, const bd_shared_weight *shared) {
+  return bd_align(local_elements(setting, shared) * bd_dtype_bytes(shared->type->dtype));
+}
+
+static int64_t state_bytes(const bd_scene *scene, const bd_setting *setting,
+                           const bd_shared_weight *shared, bool zero) {
+  bd_sharding form = form_of(setting, shared);
+  bd_state_form states = bd_memory_state_form(&setting->mesh, &form, NULL, zero ? ~0u : 0);
   return bd_memory_optimizer_bytes(scene->request->optimizer, scene->request->masters,
-                                   &setting->mesh, type, &states);
+                                   &setting->mesh, shared->type, &states);
 }
 
 static bool split_states(const bd_scene *scene) {
   return bd_constraints_split_states(scene->request->constraints, scene->request->zero);
 }
 
-static double gradient_bytes(const bd_setting *setting, const bd_type *type) {
-  return (double)bd_align(local_elements(setting, type) *
-                          bd_dtype_bytes(bd_dtype_wide(type->dtype)));
+static double gradient_bytes(const bd_setting *setting, const bd_shared_weight *shared) {
+  return (double)bd_align(local_elements(setting, shared) *
+                          bd_dtype_bytes(bd_dtype_wide(shared->type->dtype)));
 }
 
 double bd_shared_least_bytes(const bd_scene *scene, const bd_setting *setting) {
   double bytes = 0;
   for (int w = 0; w < scene->runs->shared_count; w++) {
     const bd_shared_weight *shared = &scene->runs->shared[w];
-    double weight = (double)weight_bytes(setting, shared->type);
-    bytes += (double)state_bytes(scene, setting, shared->type, split_states(scene)) +
-             shared->gradients * gradient_bytes(setting, shared->type) -
-             (shared->uses - 1) * weight;
+    double weight = (double)weight_bytes(setting, shared);
+    bytes += (double)state_bytes(scene, setting, shared, split_states(scene)) +
+             shared->gradients * gradient_bytes(setting, shared) - (shared->uses - 1) * weight;
   }
   return bytes;
 }
@@ -44,11 +48,11 @@ int bd_shared_uses(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting
   bd_shared_use *out = BD_NEW_ARRAY(ctx->arena, bd_shared_use, scene->runs->shared_count);
   for (int w = 0; w < scene->runs->shared_count; w++) {
     const bd_shared_weight *shared = &scene->runs->shared[w];
-    double weight = (double)weight_bytes(setting, shared->type);
-    double state = (double)state_bytes(scene, setting, shared->type, split_states(scene));
+    double weight = (double)weight_bytes(setting, shared);
+    double state = (double)state_bytes(scene, setting, shared, split_states(scene));
     if (shared->gradients < shared->uses) return -1;
-    out[w] = (bd_shared_use){weight + state, gradient_bytes(setting, shared->type) - weight,
-                             shared->each};
+    out[w] =
+        (bd_shared_use){weight + state, gradient_bytes(setting, shared) - weight, shared->each};
   }
   *out_uses = out;
   return scene->runs->shared_count;
@@ -68,9 +72,9 @@ double bd_shared_tie_seconds(const bd_scene *scene, const bd_setting *setting) {
   for (int w = 0; w < scene->runs->shared_count && setting->stages > 1; w++) {
     const bd_shared_weight *shared = &scene->runs->shared[w];
     bd_type wide = *shared->type;
+    bd_sharding form = form_of(setting, shared);
     wide.dtype = bd_dtype_wide(wide.dtype);
-    bd_tie tie = {0, 0, setting->stages - 1,
-                  bd_cost_local_bytes(&model, &wide, &setting->tied_form)};
+    bd_tie tie = {0, 0, setting->stages - 1, bd_cost_local_bytes(&model, &wide, &form)};
     if (is_of_ends(scene->runs, shared) && shared->gradients == shared->uses)
       seconds += bd_step_end_tie_seconds(&model, 0, 1, &tie);
   }
@@ -78,11 +82,12 @@ double bd_shared_tie_seconds(const bd_scene *scene, const bd_setting *setting) {
 }
 
 // Of a step's end, what a use of a weight takes less where the stage has another one already.
-static double spared_seconds(const bd_scene *scene, const bd_setting *setting, const bd_type *type,
-                             bool zero) {
+static double spared_seconds(const bd_scene *scene, const bd_setting *setting,
+                             const bd_shared_weight *shared, bool zero) {
   bd_cost_model model = {scene->cluster, setting->mesh, setting->micro_batch};
-  bd_value weight = {.type = *type, .sharding = setting->tied_form}, gradient = weight;
-  gradient.type.dtype = bd_dtype_wide(type->dtype);
+  bd_value weight = {.type = *shared->type, .sharding = form_of(setting, shared)};
+  bd_value gradient = weight;
+  gradient.type.dtype = bd_dtype_wide(weight.type.dtype);
   bd_weight_end end =
       bd_step_end_of_weight(&model, scene->request->optimizer, scene->request->masters, &weight,
                             &gradient, zero ? ~0u : 0);
@@ -116,13 +121,12 @@ void bd_shared_set_apart(bd_ctx *ctx, const bd_scene *scene, const bd_setting *s
       bd_arena_array(ctx->arena, (size_t)scene->runs->shared_count, sizeof *out);
   for (int w = 0; w < scene->runs->shared_count; w++) {
     const bd_shared_weight *shared = &scene->runs->shared[w];
-    taken own = {.weight = weight_bytes(setting, shared->type)};
+    taken own = {.weight = weight_bytes(setting, shared)};
     for (int zero = 0; zero < 2; zero++) {
-      own.state[zero] = state_bytes(scene, setting, shared->type, zero);
+      own.state[zero] = state_bytes(scene, setting, shared, zero);
       // One stage has all uses; of several, each is taken to have one.
       if (setting->stages == 1)
-        own.seconds[zero] =
-            spared_seconds(scene, setting, shared->type, zero) * (1 - 1.0 / shared->uses);
+        own.seconds[zero] = spared_seconds(scene, setting, shared, zero) * (1 - 1.0 / shared->uses);
     }
     bool *used = BD_NEW_ARRAY(ctx->arena, bool, problem->run_count);
     for (int r = 0; r < problem->run_count; r++) {

@@ -91,11 +91,14 @@ static void test_keys_tell_problems_apart(void **unused) {
   request.cost.micro_batch = 2;
   assert_ptr_not_equal(key, bd_layer_key(ctx, &request));
   request.cost.micro_batch = 0;
-  int *uses = BD_NEW_ARRAY(ctx->arena, int, other->param_count);
+  bd_weight_use *uses = BD_NEW_ARRAY(ctx->arena, bd_weight_use, other->param_count);
   for (int p = 0; p < other->param_count; p++)
-    uses[p] = 2;
+    uses[p].calls = 2;
   request.weight_uses = uses;
-  assert_ptr_not_equal(key, bd_layer_key(ctx, &request));
+  const char *tied = bd_layer_key(ctx, &request);
+  assert_ptr_not_equal(key, tied);
+  uses[0].whole = true;
+  assert_ptr_not_equal(tied, bd_layer_key(ctx, &request));
   request.weight_uses = runs.runs[1].weight_uses;
   other->values[0].type.dims[1]++;
   assert_ptr_not_equal(key, bd_layer_key(ctx, &request));
