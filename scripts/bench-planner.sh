@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Times the planner and prints tables: large models; more devices; more equal layers; larger spaces. CPU seconds
+# Times the planner and prints tables: large models; more devices; more equal layers; few micro-batches; larger spaces. CPU seconds
 # are user and system time of a whole `braid compile --emit plan`, wall seconds mean little on a busy machine.
-#   scripts/bench-planner.sh [large|devices|layers|spaces]...     BRAID names a built braid; needs GNU time.
+#   scripts/bench-planner.sh [large|devices|layers|few|spaces]...     BRAID names a built braid; needs GNU time.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/built.sh"
@@ -52,6 +52,40 @@ large() {
   row 'resnet-152, h100:1x8, 256' resnet-152 --cluster h100:1x8 --global-batch 256
   row 'unet3d, h100:1x8, 16' unet3d --cluster h100:1x8 --global-batch 16
   row 'gpt2-124m seq 256 in 600 MiB, cpu:1x4, 8' gpt2-124m --seq 256 --cluster cpu:1x4 --global-batch 8 --memory-cap 600MiB
+  for blocks in 24 96; do
+    encoder_decoder $((blocks / 2))
+    row "T5 bf16, $blocks blocks, h100:2x8, 256" "$work/t5" --seq 512 --cluster h100:2x8 --global-batch 256 --precision bf16
+    row "T5 bf16, $blocks blocks, a100-40gb:1x8, 256" "$work/t5" --seq 512 --cluster a100-40gb:1x8 --global-batch 256 \
+      --precision bf16
+  done
+}
+
+# BLOCKS: a T5 1024 wide with as many blocks in its encoder and in its decoder, in $work/t5.
+encoder_decoder() {
+  mkdir -p "$work/t5"
+  cat >"$work/t5/config.json" <<END
+{"model_type": "t5", "vocab_size": 32128, "n_positions": 512, "d_model": 1024, "d_kv": 64, "d_ff": 2816, "num_heads": 16,
+ "num_layers": $1, "num_decoder_layers": $1, "relative_attention_num_buckets": 32, "feed_forward_proj": "gated-gelu",
+ "tie_word_embeddings": false, "pad_token_id": 0, "decoder_start_token_id": 0}
+END
+}
+
+# What follows the passes is a large part of a step.
+few() {
+  head_row 'model, cluster; bf16, a global batch of 32'
+  while read -r model cluster; do
+    row "$model, $cluster" "$model" --cluster "$cluster" --global-batch 32 --precision bf16
+  done <<'END'
+gpt2-124m h100:2x8
+gpt2-124m a100-40gb:2x8
+gpt2-124m rtx-4090:2x4
+gpt2-124m l40s:2x4
+gpt2-355m rtx-4090:2x4
+gpt2-1558m a100-40gb:2x8
+gpt2-1558m rtx-4090:2x4
+resnet-50 h100:1x8
+resnet-50 rtx-4090:2x4
+END
 }
 
 # A micro-batch a device, the same for all.
@@ -147,10 +181,10 @@ spaces() {
     --precision bf16 --space full
 }
 
-[ $# -gt 0 ] || set -- large devices layers spaces
+[ $# -gt 0 ] || set -- large devices layers few spaces
 for table in "$@"; do
   case $table in
-  large | devices | layers | spaces) "$table" ;;
+  large | devices | layers | few | spaces) "$table" ;;
   *) echo "bench-planner.sh: no table '$table'" >&2; exit 2 ;;
   esac
 done
