@@ -2,21 +2,24 @@
 
 enum { NAME_WIDTH = 26, WIDTH = 24 };
 
-// A cell of at least `width` columns.
-static void add_cell(bd_text *text, const char *words, int width) {
-  size_t start = text->length;
-  bd_explain_add_name(text, words);
-  while (text->length < start + (size_t)width)
-    bd_text_add(text, " ");
-}
-
 static void pad(bd_text *text, size_t start, int width) {
   while (text->length < start + (size_t)width)
     bd_text_add(text, " ");
 }
 
-static void add_change(bd_text *text, double a, double b) {
-  if (a > 0 && b != a) bd_text_add_change(text, a, b, 1);
+// A cell of at least `width` columns.
+static void add_cell(bd_text *text, const char *words, int width) {
+  size_t start = text->length;
+  bd_explain_add_name(text, words);
+  pad(text, start, width);
+}
+
+// Ends a row whose last cell begins at `start`.
+static void add_change(bd_text *text, size_t start, double a, double b) {
+  if (a > 0 && b != a) {
+    pad(text, start, WIDTH + 1);
+    bd_text_add_change(text, a, b, 1);
+  }
   bd_text_add(text, "\n");
 }
 
@@ -51,15 +54,16 @@ void bd_difference_page(const bd_difference *d, bd_text *text) {
     pad(text, start, WIDTH + 1);
     start = text->length;
     bd_explain_add_seconds(text, row->b);
-    pad(text, start, WIDTH + 1);
-    add_change(text, row->a, row->b);
+    add_change(text, start, row->a, row->b);
   }
   bd_text_add(text, "bytes per rank, on the fullest stage\n");
   for (int i = 0; i < d->bytes_count; i++) {
     const bd_bytes_row *row = &d->bytes[i];
     add_row_name(text, row->name, -1);
-    bd_text_addf(text, "%-*lld %-*lld ", WIDTH, (long long)row->a, WIDTH, (long long)row->b);
-    add_change(text, (double)row->a, (double)row->b);
+    bd_text_addf(text, "%-*lld ", WIDTH, (long long)row->a);
+    size_t start = text->length;
+    bd_text_addf(text, "%lld", (long long)row->b);
+    add_change(text, start, (double)row->a, (double)row->b);
   }
 }
 
