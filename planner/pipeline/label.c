@@ -153,13 +153,11 @@ static void receive_skips(const labelling *m, label *l, int layer) {
   for (int i = 0; i < p->skip_count; i++) {
     const bd_pipeline_skip *skip = &p->skips[i];
     if (skip->to != layer) continue;
-    bd_layer_place from = bd_placing_at(&m->chain, &l->placing, skip->from),
-                   to = bd_placing_at(&m->chain, &l->placing, layer);
-    bool there = bd_pipeline_skip_is_there(p, skip, l->placing.stage_of, layer, l->stage);
-    bd_skip_cost cost = bd_pipeline_skip_cost(p, skip, from, to, there);
+    bool stays;
+    bd_skip_cost cost = bd_placing_skip(&m->chain, &l->placing, skip, &stays);
     add_seconds(l, cost.reader);
     l->bytes += cost.reader_bytes;
-    if (from.stage != to.stage) continue;
+    if (!stays) continue;
     add_seconds(l, cost.maker);
     l->bytes += cost.maker_bytes;
   }

@@ -132,17 +132,16 @@ static bool receive_skips(const search *m, label *l, int layer) {
   for (int i = 0; i < p->skip_count; i++) {
     const bd_pipeline_skip *skip = &p->skips[i];
     if (skip->to != layer) continue;
-    bd_layer_place from = bd_placing_at(&m->chain, &l->placing, skip->from),
-                   to = bd_placing_at(&m->chain, &l->placing, layer);
-    bool there = bd_pipeline_skip_is_there(p, skip, l->placing.stage_of, layer, l->stage);
-    bd_skip_cost cost = bd_pipeline_skip_cost(p, skip, from, to, there);
+    bool stays;
+    bd_skip_cost cost = bd_placing_skip(&m->chain, &l->placing, skip, &stays);
     l->own += cost.reader_bytes;
-    if (from.stage == to.stage) {
+    if (stays) {
       l->own += cost.maker_bytes;
       continue;
     }
-    l->closed[from.stage] += cost.maker_bytes;
-    l->fullest = fmax(l->fullest, l->closed[from.stage]);
+    double *closed = &l->closed[l->placing.stage_of[skip->from]];
+    *closed += cost.maker_bytes;
+    l->fullest = fmax(l->fullest, *closed);
   }
   return l->fullest <= m->limit;
 }

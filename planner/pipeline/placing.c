@@ -26,6 +26,16 @@ bd_layer_place bd_placing_at(const bd_layer_chain *chain, const bd_placing *plac
                           bd_placing_candidate(chain, placing, layer)->form};
 }
 
+bd_skip_cost bd_placing_skip(const bd_layer_chain *chain, const bd_placing *placing,
+                             const bd_pipeline_skip *skip, bool *out_stays) {
+  bd_layer_place from = bd_placing_at(chain, placing, skip->from),
+                 to = bd_placing_at(chain, placing, skip->to);
+  *out_stays = from.stage == to.stage;
+  bool there =
+      bd_pipeline_skip_is_there(chain->problem, skip, placing->stage_of, skip->to, to.stage);
+  return bd_pipeline_skip_cost(chain->problem, skip, from, to, there);
+}
+
 bool bd_placing_may_end(const bd_pipeline_problem *p, int stage, int placed) {
   return !p->cut_least || (placed >= p->cut_least[stage] && placed <= p->cut_most[stage]);
 }

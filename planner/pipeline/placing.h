@@ -24,6 +24,11 @@ const bd_layer_candidate *bd_placing_candidate(const bd_layer_chain *chain,
                                                const bd_placing *placing, int layer);
 bd_layer_place bd_placing_at(const bd_layer_chain *chain, const bd_placing *placing, int layer);
 
+// What a value takes that layer skip->to, placed with all before it, reads. Out: whether its maker
+// is on the reader's stage.
+bd_skip_cost bd_placing_skip(const bd_layer_chain *chain, const bd_placing *placing,
+                             const bd_pipeline_skip *skip, bool *out_stays);
+
 // Whether a stage may end with so many layers.
 bool bd_placing_may_end(const bd_pipeline_problem *problem, int stage, int placed);
 

@@ -1,5 +1,6 @@
 // Ranges of mixed clusters: caps, kinds, links and rings, against what is counted by hand.
 #include "ir/cluster.h"
+#include "tests/unit/context.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,16 +11,10 @@
 
 static bd_ctx *ctx;
 
-static int open(void **unused) {
-  (void)unused;
-  ctx = bd_ctx_create();
-  return ctx ? 0 : -1;
-}
-
-static int drop(void **unused) {
-  (void)unused;
-  bd_ctx_destroy(ctx);
-  return 0;
+static int open(void **state) {
+  int failed = make_ctx(state);
+  ctx = *state;
+  return failed;
 }
 
 static bd_cluster load(const char *spec) {
@@ -134,11 +129,11 @@ static void test_rings(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_fields_are_the_slowest, open, drop),
-      cmocka_unit_test_setup_teardown(test_kinds_and_caps, open, drop),
-      cmocka_unit_test_setup_teardown(test_parts, open, drop),
-      cmocka_unit_test_setup_teardown(test_links, open, drop),
-      cmocka_unit_test_setup_teardown(test_rings, open, drop),
+      cmocka_unit_test_setup_teardown(test_fields_are_the_slowest, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_kinds_and_caps, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_parts, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_links, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_rings, open, drop_ctx),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "ir/pass.h"
 #include "planner/cost/cost.h"
 #include "planner/cost/kernel.h"
+#include "tests/unit/context.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,16 +15,10 @@
 
 static bd_ctx *ctx;
 
-static int open(void **unused) {
-  (void)unused;
-  ctx = bd_ctx_create();
-  return ctx ? 0 : -1;
-}
-
-static int drop(void **unused) {
-  (void)unused;
-  bd_ctx_destroy(ctx);
-  return 0;
+static int open(void **state) {
+  int failed = make_ctx(state);
+  ctx = *state;
+  return failed;
 }
 
 static bd_cluster load(const char *spec) {
@@ -228,14 +223,14 @@ static void test_materialized_attention(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_collectives, open, drop),
-      cmocka_unit_test_setup_teardown(test_where_rings_lie, open, drop),
-      cmocka_unit_test_setup_teardown(test_measured_all_reduce, open, drop),
-      cmocka_unit_test_setup_teardown(test_measured_products, open, drop),
-      cmocka_unit_test_setup_teardown(test_rates_by_operands, open, drop),
-      cmocka_unit_test_setup_teardown(test_parts_of_products, open, drop),
-      cmocka_unit_test_setup_teardown(test_parts_of_ops, open, drop),
-      cmocka_unit_test_setup_teardown(test_materialized_attention, open, drop),
+      cmocka_unit_test_setup_teardown(test_collectives, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_where_rings_lie, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_measured_all_reduce, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_measured_products, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_rates_by_operands, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_parts_of_products, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_parts_of_ops, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_materialized_attention, open, drop_ctx),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "ir/pass.h"
 #include "planner/cost/fit.h"
 #include "planner/planner.h"
+#include "tests/unit/context.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,16 +16,10 @@
 
 static bd_ctx *ctx;
 
-static int open(void **unused) {
-  (void)unused;
-  ctx = bd_ctx_create();
-  return ctx ? 0 : -1;
-}
-
-static int drop(void **unused) {
-  (void)unused;
-  bd_ctx_destroy(ctx);
-  return 0;
+static int open(void **state) {
+  int failed = make_ctx(state);
+  ctx = *state;
+  return failed;
 }
 
 static bd_cluster nominal(void) {
@@ -138,6 +133,6 @@ static void test_finds_what_it_was(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_finds_what_it_was, open, drop)};
+      cmocka_unit_test_setup_teardown(test_finds_what_it_was, open, drop_ctx)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

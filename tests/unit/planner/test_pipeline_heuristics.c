@@ -17,6 +17,14 @@
 
 enum { TRIALS = 240, PADDING = 80 };
 
+// The best of all without a cap; every other problem is left with `room` times the least bytes.
+static pipeline_best cap_some(bd_pipeline_problem *p, double room) {
+  pipeline_best open = enumerate_pipelines(p);
+  if (random_below(2) && isfinite(open.leanest_bytes))
+    p->cap_bytes = (int64_t)(room * open.leanest_bytes);
+  return open;
+}
+
 // Labels alone come to the best nearly always, whatever is known before.
 static void test_labels(void **unused) {
   (void)unused;
@@ -25,9 +33,7 @@ static void test_labels(void **unused) {
     begin_trial(2027u, trial);
     bd_ctx *ctx = bd_ctx_create();
     bd_pipeline_problem p = random_pipeline(ctx);
-    pipeline_best open = enumerate_pipelines(&p);
-    if (random_below(2) && isfinite(open.leanest_bytes))
-      p.cap_bytes = (int64_t)(1.1 * open.leanest_bytes);
+    pipeline_best open = cap_some(&p, 1.1);
     double fastest = enumerate_pipelines(&p).fastest_seconds;
     bd_pipeline got = {.seconds = INFINITY};
     bd_pipeline_label(ctx, &p, INFINITY, NULL, &got);
@@ -75,9 +81,7 @@ static void test_core(void **unused) {
     begin_trial(5u, trial);
     bd_ctx *ctx = bd_ctx_create();
     bd_pipeline_problem p = random_pipeline(ctx);
-    pipeline_best open = enumerate_pipelines(&p);
-    if (random_below(2) && isfinite(open.leanest_bytes))
-      p.cap_bytes = (int64_t)(1.02 * open.leanest_bytes);
+    pipeline_best open = cap_some(&p, 1.02);
     double best = enumerate_pipelines(&p).fastest_seconds;
     bd_pipeline_problem wide = padded(ctx, &p);
     bd_pipeline got;
@@ -139,9 +143,7 @@ static void test_shift(void **unused) {
     begin_trial(77u, trial);
     bd_ctx *ctx = bd_ctx_create();
     bd_pipeline_problem p = random_pipeline(ctx);
-    pipeline_best open = enumerate_pipelines(&p);
-    if (random_below(2) && isfinite(open.leanest_bytes))
-      p.cap_bytes = (int64_t)(1.1 * open.leanest_bytes);
+    cap_some(&p, 1.1);
     double best = enumerate_pipelines(&p).fastest_seconds;
     bd_pipeline before, after;
     bd_pipeline_construct(ctx, &p, &before);
