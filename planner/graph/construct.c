@@ -1,6 +1,5 @@
 #include "planner/graph/construct.h"
 #include "planner/graph/fit.h"
-#include "planner/graph/weights.h"
 #include <math.h>
 
 enum { CUT_ROUNDS = 40, ROUNDS = 3 };
@@ -102,24 +101,13 @@ static void construct(constructing *c) {
   }
 }
 
-// What an option adds to a step if its stage is the slowest.
-static void weigh(constructing *c) {
-  const bd_layers_setting *s = c->setting;
-  bd_layers_criteria *weight = BD_NEW_ARRAY(c->ctx->arena, bd_layers_criteria, s->stages);
-  double *sync_weight = BD_NEW_ARRAY(c->ctx->arena, double, s->stages);
-  for (int i = 0; i < s->stages; i++) {
-    weight[i] = bd_layers_linear_weight(s);
-    sync_weight[i] = 1;
-  }
-  c->fit = (bd_layers_fit){.setting = s, .weight = weight, .sync_weight = sync_weight};
-}
-
 void bd_layers_construct(bd_ctx *ctx, const bd_layers_setting *setting, double cutoff,
                          bd_layers_outcome *out) {
   const bd_layers_problem *problem = setting->problem;
   constructing c = {.ctx = ctx, .setting = setting, .problem = problem, .cutoff = cutoff};
   c.parts = setting->stages * setting->chunks;
-  weigh(&c);
+  c.fit.setting = setting;
+  bd_layers_fit_weigh(ctx, &c.fit);
   bd_layers_fit_open(ctx, &c.fit);
   c.best = bd_layers_plan_new(ctx, setting);
   c.seconds = BD_NEW_ARRAY(ctx->arena, double, problem->layer_count);

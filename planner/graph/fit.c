@@ -1,9 +1,22 @@
 #include "planner/graph/fit.h"
+#include "planner/graph/weights.h"
 #include <math.h>
 
 #define LEAST_PRICE 1e-15 // seconds of a byte
 #define MOST_PRICE 1e3
 #define PRICE_STEP 8
+
+void bd_layers_fit_weigh(bd_ctx *ctx, bd_layers_fit *fit) {
+  int stages = fit->setting->stages;
+  bd_layers_criteria *weight = BD_NEW_ARRAY(ctx->arena, bd_layers_criteria, stages);
+  double *sync_weight = BD_NEW_ARRAY(ctx->arena, double, stages);
+  for (int i = 0; i < stages; i++) {
+    weight[i] = bd_layers_linear_weight(fit->setting);
+    sync_weight[i] = 1;
+  }
+  fit->weight = weight;
+  fit->sync_weight = sync_weight;
+}
 
 void bd_layers_fit_open(bd_ctx *ctx, bd_layers_fit *fit) {
   fit->plan = bd_layers_plan_new(ctx, fit->setting);

@@ -16,6 +16,10 @@ typedef struct bd_layers_fit {
   int *first;          // per part, and one more: its first layer; see bd_layers_fit_parts
 } bd_layers_fit;
 
+// Weights under which an option counts what it adds to a step if its stage is the slowest. The
+// setting is set; they live in ctx->arena.
+void bd_layers_fit_weigh(bd_ctx *ctx, bd_layers_fit *fit);
+
 // `out_fit` has its first three members set. Lives in ctx->arena.
 void bd_layers_fit_open(bd_ctx *ctx, bd_layers_fit *out_fit);
 // Reads `first` off the plan.

@@ -9,8 +9,13 @@ void bd_layers_repair_open(bd_ctx *ctx, bd_layers_repair *r) {
   r->begun = false;
   r->best = bd_layers_plan_new(ctx, r->setting);
   r->start = bd_layers_plan_new(ctx, r->setting);
-  r->fit = (bd_layers_fit){
-      .setting = r->setting, .weight = r->prices->weight, .sync_weight = r->prices->sync_weight};
+  r->fit = (bd_layers_fit){.setting = r->setting};
+  if (r->prices) {
+    r->fit.weight = r->prices->weight;
+    r->fit.sync_weight = r->prices->sync_weight;
+  } else {
+    bd_layers_fit_weigh(ctx, &r->fit);
+  }
   bd_layers_fit_open(ctx, &r->fit);
   r->measured = BD_NEW_ARRAY(ctx->arena, bd_layers_stage, r->setting->stages);
 }
@@ -120,8 +125,7 @@ static bool change_options(bd_layers_repair *r) {
   return any;
 }
 
-// Moves layers of the best plan over boundaries, and options, for as long as that makes it shorter.
-static void polish(bd_layers_repair *r) {
+void bd_layers_repair_polish(bd_layers_repair *r) {
   take_best(r);
   for (int round = 0; round < POLISH_ROUNDS; round++) {
     bool shifted = shift_boundaries(r);
@@ -143,5 +147,5 @@ void bd_layers_repair_anneal(bd_ctx *ctx, bd_layers_repair *r, int moves) {
     r->cutoff = bd_layers_measure(r->setting->problem, &r->fit.plan, r->measured);
     bd_layers_plan_copy(&r->fit.plan, r->setting->problem->layer_count, &r->best);
   }
-  if (r->found) polish(r);
+  if (r->found) bd_layers_repair_polish(r);
 }

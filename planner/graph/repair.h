@@ -7,7 +7,7 @@
 
 typedef struct bd_layers_repair {
   const bd_layers_setting *setting;
-  const bd_layers_prices *prices;
+  const bd_layers_prices *prices; // NULL: options are compared as if their stage was the slowest
   const bd_layers_effort *effort;
   double cutoff; // of what is found, in the end
   bool found;    // a plan that keeps to the caps
@@ -27,4 +27,7 @@ void bd_layers_repair_path(bd_layers_repair *repair, const bd_priced_path *path)
 // over boundaries and changes options for as long as that makes it shorter. `moves` at most, of
 // each annealing.
 void bd_layers_repair_anneal(bd_ctx *ctx, bd_layers_repair *repair, int moves);
+// The last of it alone: moves layers of the best plan, which there is, over boundaries and changes
+// options for as long as that makes it shorter.
+void bd_layers_repair_polish(bd_layers_repair *repair);
 #endif

@@ -44,6 +44,17 @@ void bd_layers_sketch(bd_ctx *ctx, const bd_layers_setting *setting, const bd_la
   out->seconds = repair.cutoff;
 }
 
+void bd_layers_touch_up(bd_ctx *ctx, const bd_layers_setting *setting,
+                        const bd_layers_effort *effort, bd_layers_plan *plan, double *seconds) {
+  int layers = setting->problem->layer_count;
+  bd_layers_repair repair = {.setting = setting, .effort = effort, .cutoff = *seconds};
+  bd_layers_repair_open(ctx, &repair);
+  bd_layers_plan_copy(plan, layers, &repair.best);
+  bd_layers_repair_polish(&repair);
+  *seconds = repair.cutoff;
+  bd_layers_plan_copy(&repair.best, layers, plan);
+}
+
 const bd_layers_windows *bd_layers_sketch_windows(bd_ctx *ctx, const bd_layers_setting *setting,
                                                   const bd_layers_effort *effort, double cutoff) {
   if (!isfinite(cutoff)) return NULL;

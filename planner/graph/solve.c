@@ -214,6 +214,21 @@ static bd_status try_all(solving *s, const stage_of_effort *with) {
   return BD_OK;
 }
 
+// The best plan of a search that was in a hurry.
+static void touch_up(solving *s) {
+  bd_layers_plan *plan = &s->best->plan;
+  item at = {plan->schedule, plan->micro_batches, plan->stages, plan->chunks, 0, false};
+  bd_layers_effort effort = {.meter = s->meter, .most_work = s->most_work};
+  bd_layers_setting setting;
+  bd_owned held;
+  bd_arena *kept = s->ctx->arena, *arena = bd_ctx_open_arena(s->ctx, &held);
+  s->ctx->arena = arena;
+  if (open_item(s->ctx, s->problem, &at, &setting))
+    bd_layers_touch_up(s->ctx, &setting, &effort, plan, &s->best->seconds);
+  s->ctx->arena = kept;
+  bd_ctx_close_arena(s->ctx, &held);
+}
+
 static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, bd_layers_meter *meter,
                         double cutoff, bool any, bool hurried, bd_layers_answer *out) {
   solving s = {
@@ -233,6 +248,7 @@ static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, bd_layers
     for (size_t i = LAST_EFFORT; i < sizeof efforts / sizeof *efforts; i++)
       if (count_open(&s, &efforts[i]) && bd_layers_spend(meter, 0, s.most_work))
         BD_TRY(try_all(&s, &efforts[i]));
+  if (hurried && out->found) touch_up(&s);
   out->bound = out->seconds;
   for (int i = 0; i < s.count; i++)
     out->bound = fmin(out->bound, s.items[i].bound);
