@@ -100,7 +100,9 @@ int main(int argc, char **argv) {
   if (!ctx) return bd_status_exit_code(BD_EXHAUSTED);
   bd_status status = bd_ctx_run(ctx, run_command, &call);
   int code = call.exit_code ? call.exit_code : bd_status_exit_code(status);
-  if (fflush(stdout) != 0 && status == BD_OK) {
+  // What does not fit in the stream's buffer is written before, and its error would go unseen.
+  bool lost = fflush(stdout) != 0 || ferror(stdout);
+  if (lost && status == BD_OK) {
     bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "cannot write to standard output");
     code = bd_status_exit_code(BD_EXTERNAL);
   }
