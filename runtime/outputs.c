@@ -14,12 +14,21 @@ static int same_file(const char *a, const char *b) {
          first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-int bd_rt_outputs_writable(const char *path, char *message, size_t size) {
+// Whether renaming over `path` would lose a device, a pipe, or the name of an open descriptor.
+static int is_device(const char *path, const struct stat *info) {
+  return !S_ISREG(info->st_mode) || strncmp(path, "/dev/", 5) == 0;
+}
+
+int bd_rt_outputs_writable(const char *path, bd_rt_writing writing, char *message, size_t size) {
   char folder[4096];
   struct stat info;
   const int stands = stat(path, &info) == 0;
   if (stands && S_ISDIR(info.st_mode)) {
     errno = EISDIR;
+  } else if (stands && writing == BD_RT_REPLACED && is_device(path, &info)) {
+    snprintf(message, size, "%s: cannot be written: stands already and is not a regular file",
+             path);
+    return 0;
   } else if (stands && !S_ISREG(info.st_mode)) {
     if (access(path, W_OK) == 0) return 1;
   } else {
@@ -53,9 +62,12 @@ int bd_rt_outputs_check(const bd_rt_options *options, char *message, size_t size
       }
   for (int i = 0; i < WRITTEN; i++) {
     if (!path[i]) continue;
-    const int folder = path[i] == options->save && bd_rt_options_name_folder(path[i]);
-    if (!(folder ? folder_writable : bd_rt_outputs_writable)(path[i], message, size))
-      return BD_RT_EXIT_EXTERNAL;
+    const int weights = path[i] == options->save;
+    const bd_rt_writing writing = weights ? BD_RT_REPLACED : BD_RT_IN_PLACE;
+    const int good = weights && bd_rt_options_name_folder(path[i])
+                         ? folder_writable(path[i], message, size)
+                         : bd_rt_outputs_writable(path[i], writing, message, size);
+    if (!good) return BD_RT_EXIT_EXTERNAL;
   }
   return 0;
 }

@@ -7,6 +7,11 @@
 // the file of --tune or the data, asked before training so that its end does not fail. Returns 0,
 // or a BD_RT_EXIT status and a message.
 int bd_rt_outputs_check(const bd_rt_options *options, char *message, size_t size);
+
+// How a file is written: where it stands, or whole beside it and renamed, which is for
+// regular files alone.
+typedef enum bd_rt_writing { BD_RT_IN_PLACE, BD_RT_REPLACED } bd_rt_writing;
+
 // Whether a file of this name can be made or written again; else the reason is in `message`.
-int bd_rt_outputs_writable(const char *path, char *message, size_t size);
+int bd_rt_outputs_writable(const char *path, bd_rt_writing writing, char *message, size_t size);
 #endif

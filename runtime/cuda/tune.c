@@ -250,8 +250,8 @@ static void tell(const bd_rt *rt, const bd_tune_table *table) {
 // Whether rank 0 can write the file, asked before time is spent on it.
 static int check_writable(bd_rt *rt) {
   char message[1024] = "";
-  const int bad =
-      rt->rank == 0 && !bd_rt_outputs_writable(rt->options.tune, message, sizeof message);
+  const int bad = rt->rank == 0 && !bd_rt_outputs_writable(rt->options.tune, BD_RT_REPLACED,
+                                                           message, sizeof message);
   return bd_rt_agree(rt, bad ? BD_RT_EXIT_EXTERNAL : 0, message);
 }
 
