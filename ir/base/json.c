@@ -15,7 +15,6 @@ typedef struct builder {
   bd_json *nodes; // the root, then each container's members side by side
   size_t next_node;
   const char **keys;
-  const bd_json_mark **key_marks; // beside `keys`
   size_t next_key;
   char *strings;
   size_t string_bytes, next_byte;
@@ -59,20 +58,21 @@ static void build(builder *b, const cJSON *seen, bd_json *node) {
     return;
   }
   const bd_json_mark *mark = &b->marks[b->next_mark++];
-  *node = (bd_json){.kind = mark->kind,
-                    .loc = {.file = b->file, .line = mark->line, .column = mark->column},
-                    .boolean = cJSON_IsTrue(seen),
-                    .integer = mark->integer,
-                    .real = mark->real,
-                    .count = mark->count};
+  *node =
+      (bd_json){.kind = mark->kind,
+                .loc = {.file = b->file, .line = mark->line, .column = mark->column},
+                .key_loc = {.file = b->file, .line = mark->key_line, .column = mark->key_column},
+                .boolean = cJSON_IsTrue(seen),
+                .integer = mark->integer,
+                .real = mark->real,
+                .count = mark->count};
   if (mark->kind == BD_JSON_STRING) node->string = keep_string(b, seen->valuestring);
   if (mark->kind != BD_JSON_ARRAY && mark->kind != BD_JSON_OBJECT) return;
   bd_json *items = b->nodes + b->next_node;
   b->next_node += mark->count;
   node->items = items;
-  size_t first_key = b->next_key;
   if (mark->kind == BD_JSON_OBJECT) {
-    node->keys = b->keys + first_key;
+    node->keys = b->keys + b->next_key;
     b->next_key += mark->count;
   }
   const cJSON *member = seen->child;
@@ -81,10 +81,7 @@ static void build(builder *b, const cJSON *seen, bd_json *node) {
       b->disagrees = true;
       return;
     }
-    if (node->keys) {
-      b->key_marks[first_key + i] = &b->marks[b->next_mark];
-      node->keys[i] = keep_string(b, member->string);
-    }
+    if (node->keys) node->keys[i] = keep_string(b, member->string);
     build(b, member, &items[i]);
   }
   if (member) b->disagrees = true;
@@ -101,8 +98,7 @@ static int compare_keys(const void *left, const void *right) {
   return order ? order : (a->index > b->index) - (a->index < b->index);
 }
 
-static bd_status refuse_duplicates(bd_ctx *ctx, const builder *b, const bd_json *object,
-                                   member_key *scratch) {
+static bd_status refuse_duplicates(bd_ctx *ctx, const bd_json *object, member_key *scratch) {
   for (size_t i = 0; i < object->count; ++i) {
     scratch[i] = (member_key){.text = object->keys[i], .index = i};
   }
@@ -113,10 +109,8 @@ static bd_status refuse_duplicates(bd_ctx *ctx, const builder *b, const bd_json 
     if (is_again && scratch[i].index < first) first = scratch[i].index;
   }
   if (first == SIZE_MAX) return BD_OK;
-  const bd_json_mark *mark = b->key_marks[(size_t)(object->keys - b->keys) + first];
-  bd_loc loc = {.file = b->file, .line = mark->key_line, .column = mark->key_column};
-  return bd_fail(ctx, BD_INVALID, loc, "key \"%s\" stands twice in one object",
-                 object->keys[first]);
+  return bd_fail(ctx, BD_INVALID, object->items[first].key_loc,
+                 "key \"%s\" stands twice in one object", object->keys[first]);
 }
 
 bd_status bd_json_parse(bd_ctx *ctx, const char *file, const char *data, size_t bytes,
@@ -130,7 +124,6 @@ bd_status bd_json_parse(bd_ctx *ctx, const char *file, const char *data, size_t 
                .nodes = BD_NEW_ARRAY(ctx->arena, bd_json, scan.mark_count),
                .next_node = 1,
                .keys = BD_NEW_ARRAY(ctx->arena, const char *, scan.member_count),
-               .key_marks = BD_NEW_ARRAY(ctx->arena, const bd_json_mark *, scan.member_count),
                .strings = bd_arena_alloc(ctx->arena, scan.string_bytes),
                .string_bytes = scan.string_bytes};
   member_key *scratch = BD_NEW_ARRAY(ctx->arena, member_key, scan.member_count);
@@ -143,7 +136,7 @@ bd_status bd_json_parse(bd_ctx *ctx, const char *file, const char *data, size_t 
   }
   for (size_t i = 0; i < b.mark_count; ++i) {
     if (b.nodes[i].kind != BD_JSON_OBJECT) continue;
-    BD_TRY(refuse_duplicates(ctx, &b, &b.nodes[i], scratch));
+    BD_TRY(refuse_duplicates(ctx, &b.nodes[i], scratch));
   }
   *out_json = &b.nodes[0];
   return BD_OK;

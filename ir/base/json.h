@@ -18,6 +18,7 @@ typedef struct bd_json bd_json;
 struct bd_json {
   bd_json_kind kind;
   bd_loc loc;
+  bd_loc key_loc; // of an object's member: of its key
   bool boolean;
   int64_t integer; // BD_JSON_INT
   double real;     // BD_JSON_INT and BD_JSON_REAL

@@ -154,7 +154,7 @@ bd_status bd_json_only(bd_ctx *ctx, const bd_json *object, const char *const *ke
   for (size_t i = 0; i < object->count; ++i) {
     const char *key = object->keys[i];
     if (is_among(key, keys)) continue;
-    bd_loc loc = object->items[i].loc;
+    bd_loc loc = object->items[i].key_loc;
     const char *meant = bd_suggest(key, keys);
     if (!meant) return bd_fail(ctx, BD_INVALID, loc, "unknown key \"%s\"", key);
     return bd_fail(ctx, BD_INVALID, loc, "unknown key \"%s\"; did you mean \"%s\"?", key, meant);

@@ -26,10 +26,22 @@ static int distance(const char *a, size_t a_length, const char *b, size_t b_leng
   return row[b_length];
 }
 
+// The one name that begins with the word; NULL: there is none, or more.
+static const char *completed(const char *word, size_t length, const char *const *names) {
+  const char *only = NULL;
+  for (; *names; ++names) {
+    if (strncmp(*names, word, length) != 0) continue;
+    if (only) return NULL;
+    only = *names;
+  }
+  return only;
+}
+
 const char *bd_suggest(const char *word, const char *const *names) {
   size_t length = strlen(word);
   if (length > LONGEST) return NULL;
-  const char *nearest = NULL;
+  const char *nearest = length > 1 ? completed(word, length, names) : NULL;
+  if (nearest) return nearest;
   // A third of the word may be wrong.
   int bound = (int)(length + 2) / 3 + 1;
   for (; *names; ++names) {

@@ -165,6 +165,7 @@ static void test_suggestions(void **state) {
   const char *const names[] = {"devices", "memory_bytes", "name", NULL};
   assert_string_equal(bd_suggest("device", names), "devices");
   assert_string_equal(bd_suggest("nmae", names), "name");
+  assert_string_equal(bd_suggest("de", names), "devices");
   assert_string_equal(bd_suggest("memory_byte", names), "memory_bytes");
   assert_null(bd_suggest("zzz", names));
   assert_null(bd_suggest("", names));
