@@ -351,6 +351,11 @@ bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t 
   BD_TRY(bd_json_parse(ctx, file, data, bytes, &root));
   if (root->kind != BD_JSON_OBJECT)
     return bd_fail(ctx, BD_INVALID, root->loc, "a plan is a JSON object");
+  if (!bd_json_find(root, "braid_plan"))
+    return bd_fail(
+        ctx, BD_INVALID, root->loc,
+        "is no plan: \"braid_plan\", the version, is missing; 'braid compile --emit plan' "
+        "writes one");
   BD_TRY(bd_json_only(ctx, root, keys));
   out_plan->loc = root->loc;
   BD_TRY(read_head(&reader, root));
