@@ -3,6 +3,7 @@
 #include "planner/full/bound.h"
 #include "planner/full/full.h"
 #include "planner/full/space.h"
+#include "planner/graph/lacking.h"
 #include "planner/told/alternatives.h"
 #include "planner/told/refuse.h"
 #include <math.h>
@@ -14,6 +15,8 @@ enum {
   LEAST_SHARE = 4,   // of the time limit that looking beyond the default space has in any case
   BOUND_SHARE = 8,   // the same of the bound
 };
+
+#define LEANEST_WORK ((int64_t)1 << 25) // of a layer graph that has no plan within the caps
 
 // Gaps up to this are not looked into.
 #define NEARLY 1.01
@@ -56,6 +59,17 @@ static void note_leanest(searching *s, const bd_plan *plan, int64_t over) {
   s->over_bytes = over;
 }
 
+// The plan of a layer graph's answer, and by how much it exceeds the caps by its exact bytes.
+static bd_status measure(searching *s, const bd_full_problem *problem, const bd_layers_plan *of,
+                         bd_plan *out_plan, int64_t *out_over) {
+  bd_full_assemble(s->ctx, &s->space, problem, of, out_plan);
+  out_plan->cap_bytes = bd_plan_cap_bytes(s->space.cluster, s->space.request->cap_bytes, out_plan);
+  BD_TRY(bd_plan_predict(s->ctx, s->space.train, s->space.cluster, out_plan));
+  *out_over = lacking_bytes(s, out_plan);
+  if (*out_over > 0) note_leanest(s, out_plan, *out_over);
+  return BD_OK;
+}
+
 // Solves with less and less room until the exact bytes of a plan fit.
 static bd_status try_problem(searching *s, bd_full_problem *problem) {
   bd_layers_group *groups = BD_NEW_ARRAY(s->ctx->arena, bd_layers_group, s->space.group_count);
@@ -64,21 +78,18 @@ static bd_status try_problem(searching *s, bd_full_problem *problem) {
   for (int round = 0; round < CAP_ROUNDS && !is_late(s); round++) {
     bd_layers_answer answer;
     bd_plan plan;
+    int64_t over;
     double cutoff = s->found ? s->best.step_seconds : 1e30;
     BD_TRY(bd_layers_solve(s->ctx, &problem->layers, s->deadline, cutoff, true, &answer));
     if (!answer.found) return BD_OK;
     s->solved++;
-    bd_full_assemble(s->ctx, &s->space, problem, &answer.plan, &plan);
-    plan.cap_bytes = bd_plan_cap_bytes(s->space.cluster, s->space.request->cap_bytes, &plan);
-    BD_TRY(bd_plan_predict(s->ctx, s->space.train, s->space.cluster, &plan));
-    int64_t over = lacking_bytes(s, &plan);
+    BD_TRY(measure(s, problem, &answer.plan, &plan, &over));
     bd_alternatives_note_plan(s->ctx, &s->alternatives, &plan, over);
     if (over <= 0) {
       if (!s->found || plan.step_seconds < s->best.step_seconds) s->best = plan;
       s->found = true;
       return BD_OK;
     }
-    note_leanest(s, &plan, over);
     for (int g = 0; g < s->space.group_count; g++)
       groups[g].cap_bytes -= over + groups[g].cap_bytes / 256;
   }
@@ -145,6 +156,25 @@ static bd_status look(searching *s, const bd_plan *near) {
   return BD_OK;
 }
 
+// The leanest plans of the layer graphs, where none of them has one within the caps.
+static bd_status seek_leanest(searching *s, const bd_plan *near) {
+  int64_t sizes[MICRO_BATCHES];
+  int count = list_micro_batches(s, near, sizes);
+  for (int i = 0; i < count && !is_late(s); i++) {
+    bd_full_problem problem;
+    bd_layers_meter meter = {.deadline = s->deadline};
+    bd_layers_answer answer;
+    bd_plan plan;
+    int64_t over;
+    bool possible;
+    BD_TRY(bd_full_pose(s->ctx, &s->space, sizes[i], s->deadline, &problem, &possible));
+    if (!possible) continue;
+    BD_TRY(bd_layers_find_lacking(s->ctx, &problem.layers, &meter, LEANEST_WORK, &answer));
+    if (answer.lacking_bytes < INT64_MAX) BD_TRY(measure(s, &problem, &answer.plan, &plan, &over));
+  }
+  return BD_OK;
+}
+
 // Looks where no bound rules out plans that are better by more than NEARLY.
 static bd_status look_at(searching *s, const bd_full_least *least) {
   bd_full_space whole = s->space;
@@ -201,6 +231,14 @@ static bd_status refuse_schedule(const searching *s, const bd_search_outcome *ne
   const char *wanted = bd_schedule_name((bd_schedule)request->schedule);
   const char *other = bd_schedule_name(near->plan.schedule);
   const char *pins = request->mesh.axes || request->stages ? " and the pins" : "";
+  if (near->found && s->over_bytes)
+    return bd_fail(
+        s->ctx, BD_INFEASIBLE, BD_NOWHERE,
+        "no plan with schedule %s was found within the cap%s: the leanest that was found "
+        "needs %lld bytes a rank, the cap is %lld; with schedule %s there is one: leave "
+        "--schedule out, or raise --memory-cap",
+        wanted, pins, (long long)(s->leanest.cap_bytes + s->over_bytes),
+        (long long)s->leanest.cap_bytes, other);
   if (near->found)
     return bd_fail(s->ctx, BD_INFEASIBLE, BD_NOWHERE,
                    "no plan with schedule %s was found within the cap%s; with schedule %s there is "
@@ -345,6 +383,10 @@ static bd_status search_both(searching *s, const bd_module *train, const bd_clus
   s->deadline.seconds = fmax(s->deadline.seconds, bd_clock_seconds() + limit / LEAST_SHARE);
   BD_TRY(look_about(s, targeted, cluster, request, near));
   s->cut = s->cut || bd_deadline_passed(s->deadline);
+  if (!s->found && !s->over_bytes && bd_plan_needs_full(request)) {
+    s->deadline.seconds = fmax(s->deadline.seconds, bd_clock_seconds() + limit / LEAST_SHARE);
+    BD_TRY(seek_leanest(s, near->found ? &near->plan : NULL));
+  }
   if (!s->found) return BD_OK;
   s->deadline.seconds = fmax(s->deadline.seconds, bd_clock_seconds() + limit / BOUND_SHARE);
   BD_TRY(bd_full_bound(s->ctx, &s->space, s->best.step_seconds, s->deadline, &bounds));

@@ -171,17 +171,24 @@ static bd_status refuse(bd_ctx *ctx, const bd_bare_request *request, const bd_la
                    late ? " in time" : "",
                    late ? "try a longer --time-limit"
                         : "leave some micro-batches, schedules or options out");
-  if (!answer->lacking_bytes && !answer->least_lacking)
-    return bd_fail(ctx, BD_INFEASIBLE, file,
-                   "no plan fits; the time did not suffice to tell how many bytes are lacking");
-  if (!answer->lacking_bytes)
+  if (answer->least_lacking_bytes == INT64_MAX)
     return bd_fail(ctx, BD_INFEASIBLE, file,
                    "no plan satisfies the file, whatever the caps: devices, forms, micro-batches "
                    "and schedules do not go together");
-  return bd_fail(ctx, BD_INFEASIBLE, file, "no plan fits: %lld byte%s lacking%s",
-                 (long long)answer->lacking_bytes, answer->lacking_bytes == 1 ? " is" : "s are",
-                 answer->least_lacking ? " at least"
-                                       : " at most; the time did not suffice to tell");
+  long long least = answer->least_lacking_bytes, enough = answer->lacking_bytes;
+  const char *lack = least == 1 ? "byte is" : "bytes are";
+  if (least == enough)
+    return bd_fail(ctx, BD_INFEASIBLE, file, "no plan fits: %lld %s lacking", least, lack);
+  const char *ending = late ? bd_bare_ending(request) : "at the end of its effort";
+  if (enough == INT64_MAX)
+    return bd_fail(ctx, BD_INFEASIBLE, file,
+                   "no plan fits: at least %lld %s lacking, and the search for more, %s, found no "
+                   "plan with larger caps either",
+                   least, lack, ending);
+  return bd_fail(ctx, BD_INFEASIBLE, file,
+                 "no plan fits: at least %lld %s lacking, and %lld would do; the search between "
+                 "them, %s, settled no more",
+                 least, lack, enough, ending);
 }
 
 static bd_status solve(bd_ctx *ctx, const bd_bare_request *request, bd_text *out) {

@@ -118,9 +118,10 @@ typedef struct bd_layers_answer {
   bd_layers_plan plan;
   double seconds; // of its step
   double bound;   // no plan within the caps takes less; INFINITY: there is none
-  // When nothing was found: caps larger by this would do; `least_lacking`: by less they would not.
-  int64_t lacking_bytes;
-  bool least_lacking;
+  // When there is no plan: caps larger by the first would do, for `plan` (INT64_MAX: none was
+  // found, however large they were), larger by less than the second they would not (INT64_MAX: by
+  // none they would).
+  int64_t lacking_bytes, least_lacking_bytes;
 } bd_layers_answer;
 
 // Searches all plans whose stages keep within the caps, with a fixed amount of work at most, or

@@ -2,6 +2,8 @@
 #include "planner/graph/construct.h"
 #include "planner/graph/devices.h"
 #include "planner/graph/interleave.h"
+#include "planner/graph/lacking.h"
+#include "planner/graph/search.h"
 #include "planner/graph/sketch.h"
 #include <math.h>
 #include <stdlib.h>
@@ -23,8 +25,7 @@ typedef struct solving {
   const bd_layers_problem *problem;
   bd_layers_meter *meter;
   int64_t most_work; // by the meter
-  bool hurried;      // see bd_layers_solve
-  bool any;          // a plan is all that is wanted, not the best
+  bool hurried, any; // see bd_layers_aim
   bool again;        // only settings that were cut short
   int count, capacity;
   item *items;
@@ -229,11 +230,17 @@ static void touch_up(solving *s) {
   bd_ctx_close_arena(s->ctx, &held);
 }
 
-static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, bd_layers_meter *meter,
-                        double cutoff, bool any, bool hurried, bd_layers_answer *out) {
-  solving s = {
-      .ctx = ctx, .problem = problem, .meter = meter, .any = any, .hurried = hurried, .best = out};
-  s.most_work = hurried ? HURRIED_WORK : WORK;
+bd_status bd_layers_search(bd_ctx *ctx, const bd_layers_problem *problem, bd_layers_meter *meter,
+                           int64_t most_work, double cutoff, bd_layers_aim aim,
+                           bd_layers_answer *out) {
+  bool hurried = aim == BD_LAYERS_GOOD;
+  solving s = {.ctx = ctx,
+               .problem = problem,
+               .meter = meter,
+               .most_work = most_work,
+               .hurried = hurried,
+               .any = aim == BD_LAYERS_ANY,
+               .best = out};
   *out = (bd_layers_answer){.seconds = cutoff};
   add_items(&s);
   BD_TRY(construct_all(&s));
@@ -246,7 +253,7 @@ static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, bd_layers
   s.again = true;
   for (int round = 0; !hurried && round < LAST_ROUNDS; round++)
     for (size_t i = LAST_EFFORT; i < sizeof efforts / sizeof *efforts; i++)
-      if (count_open(&s, &efforts[i]) && bd_layers_spend(meter, 0, s.most_work))
+      if (count_open(&s, &efforts[i]) && bd_layers_spend(meter, 0, most_work))
         BD_TRY(try_all(&s, &efforts[i]));
   if (hurried && out->found) touch_up(&s);
   out->bound = out->seconds;
@@ -257,52 +264,12 @@ static bd_status search(bd_ctx *ctx, const bd_layers_problem *problem, bd_layers
   return BD_OK;
 }
 
-// Whether plans exist when every cap is larger by `more`; `*out_sure` unless that was not settled.
-static bd_status exists_with(bd_ctx *ctx, const bd_layers_problem *problem, bd_layers_meter *meter,
-                             int64_t more, bool *out_exists, bool *out_sure) {
-  bd_layers_problem larger = *problem;
-  bd_layers_group *groups = BD_NEW_ARRAY(ctx->arena, bd_layers_group, problem->group_count);
-  for (int g = 0; g < problem->group_count; g++) {
-    groups[g] = problem->groups[g];
-    groups[g].cap_bytes += more;
-  }
-  larger.groups = groups;
-  bd_layers_answer answer;
-  BD_TRY(search(ctx, &larger, meter, INFINITY, true, false, &answer));
-  *out_exists = answer.found;
-  *out_sure = answer.found || answer.proven;
-  return BD_OK;
-}
-
-// The least growth of the caps with which a plan exists, by bisection.
-static bd_status find_lacking(bd_ctx *ctx, const bd_layers_problem *problem, bd_layers_meter *meter,
-                              bd_layers_answer *out) {
-  const int64_t most = (int64_t)1 << 61;
-  int64_t low = 0, high = 1 << 10;
-  bool exists = false, sure = true;
-  out->least_lacking = true;
-  for (; !exists && high < most; high *= 4) {
-    BD_TRY(exists_with(ctx, problem, meter, high, &exists, &sure));
-    if (!exists) low = high;
-    if (exists) break;
-    out->least_lacking = out->least_lacking && sure;
-  }
-  if (!exists) return BD_OK;
-  while (high - low > 1) {
-    int64_t middle = low + (high - low) / 2;
-    BD_TRY(exists_with(ctx, problem, meter, middle, &exists, &sure));
-    out->least_lacking = out->least_lacking && sure;
-    *(exists ? &high : &low) = middle;
-  }
-  out->lacking_bytes = high;
-  return BD_OK;
-}
-
 bd_status bd_layers_solve(bd_ctx *ctx, const bd_layers_problem *problem, bd_deadline deadline,
                           double cutoff, bool hurried, bd_layers_answer *out) {
   bd_layers_meter meter = {.deadline = deadline};
-  BD_TRY(search(ctx, problem, &meter, cutoff, false, hurried, out));
-  if (hurried || out->found || isfinite(cutoff)) return BD_OK;
+  bd_layers_aim aim = hurried ? BD_LAYERS_GOOD : BD_LAYERS_BEST;
+  BD_TRY(bd_layers_search(ctx, problem, &meter, hurried ? HURRIED_WORK : WORK, cutoff, aim, out));
+  if (hurried || out->found || isfinite(cutoff) || isfinite(out->bound)) return BD_OK;
   meter = (bd_layers_meter){.deadline = deadline};
-  return find_lacking(ctx, problem, &meter, out);
+  return bd_layers_find_lacking(ctx, problem, &meter, WORK, out);
 }

@@ -1,0 +1,71 @@
+// The least growth of all caps with which a layer graph has a plan, by bisection.
+#include "planner/graph/lacking.h"
+#include "planner/graph/search.h"
+#include <math.h>
+#include <string.h>
+
+// Caps that are larger by this are none.
+#define MOST ((int64_t)1 << 60)
+// One look takes at most this part of the work that is left, so that those which settle nothing
+// leave some to the others.
+enum { LOOK_PART = 4 };
+
+typedef struct lacking {
+  bd_ctx *ctx;
+  const bd_layers_problem *problem;
+  bd_layers_meter *meter;
+  int64_t most_work;
+  int64_t none;   // caps larger by this have no plan
+  int64_t missed; // the most by which caps were larger when no plan was found
+  int64_t some;   // caps larger by this have one; INT64_MAX: none was found
+  bd_layers_plan leanest;
+} lacking;
+
+// By how much the fullest stage of a plan exceeds its cap.
+static int64_t exceeded(const bd_layers_problem *problem, const bd_layers_plan *plan) {
+  bd_layers_stage stages[BD_LAYERS_MAX_STAGES];
+  int64_t most = 0;
+  bd_layers_measure(problem, plan, stages);
+  for (int s = 0; s < plan->stages; s++) {
+    int64_t over = stages[s].bytes - problem->groups[problem->modes[plan->mode[s]].group].cap_bytes;
+    if (over > most) most = over;
+  }
+  return most;
+}
+
+// Looks for plans when every cap is larger by `more`.
+static bd_status look_with(lacking *l, int64_t more) {
+  bd_layers_problem larger = *l->problem;
+  bd_layers_group *groups = BD_NEW_ARRAY(l->ctx->arena, bd_layers_group, larger.group_count);
+  bd_layers_answer answer;
+  int64_t now = l->meter->used;
+  memcpy(groups, larger.groups, sizeof *groups * (size_t)larger.group_count);
+  for (int g = 0; g < larger.group_count; g++)
+    groups[g].cap_bytes += more;
+  larger.groups = groups;
+  BD_TRY(bd_layers_search(l->ctx, &larger, l->meter, now + (l->most_work - now) / LOOK_PART,
+                          INFINITY, BD_LAYERS_ANY, &answer));
+  if (answer.found) {
+    l->some = exceeded(l->problem, &answer.plan);
+    l->leanest = answer.plan;
+    return BD_OK;
+  }
+  l->missed = more;
+  if (isinf(answer.bound)) l->none = more;
+  return BD_OK;
+}
+
+bd_status bd_layers_find_lacking(bd_ctx *ctx, const bd_layers_problem *problem,
+                                 bd_layers_meter *meter, int64_t most_work,
+                                 bd_layers_answer *answer) {
+  lacking l = {
+      .ctx = ctx, .problem = problem, .meter = meter, .most_work = most_work, .some = INT64_MAX};
+  BD_TRY(look_with(&l, MOST));
+  if (l.some < INT64_MAX)
+    while (l.some - l.missed > 1)
+      BD_TRY(look_with(&l, l.missed + (l.some - l.missed) / 2));
+  answer->plan = l.leanest;
+  answer->lacking_bytes = l.some;
+  answer->least_lacking_bytes = l.none == MOST ? INT64_MAX : l.none + 1;
+  return BD_OK;
+}
