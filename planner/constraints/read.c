@@ -22,6 +22,9 @@ typedef enum key {
 static const char *const key_names[KEY_COUNT + 1] = {"dp",   "sp",        "tp",       "pp",   "mb",
                                                      "zero", "recompute", "schedule", "mesh", NULL};
 
+// Of the degrees, in the order of their names.
+static const bd_cut cuts[] = {BD_CUT_SAMPLES, BD_CUT_TOKENS, BD_CUT_FEATURES};
+
 typedef struct item {
   key key;
   char relation; // '=', '<', '>', or 0 when nothing follows the name
@@ -72,37 +75,49 @@ static bd_status read_word(bd_ctx *ctx, const item *from, const char *const *wor
   if (value < 0)
     return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' wants one of %s", from->words, list);
   if (*out >= 0 && *out != value)
-    return contradicts(ctx, from, bd_intern_f(ctx, "%s %s", key_names[from->key], words[*out]));
+    return contradicts(ctx, from, bd_intern_f(ctx, "%s=%s", key_names[from->key], words[*out]));
   *out = value;
   return BD_OK;
 }
 
+static const char *mesh_words(bd_ctx *ctx, const bd_mesh *mesh) {
+  const char *words = "mesh=";
+  for (int axis = 0; axis < mesh->axes; axis++)
+    words = bd_intern_f(ctx, "%s%s%d", words, axis ? "x" : "", mesh->size[axis]);
+  return words;
+}
+
 static bd_status pin_number(bd_ctx *ctx, const item *from, bd_plan_request *request,
                             bd_constraints *constraints) {
-  static const bd_cut cuts[] = {BD_CUT_SAMPLES, BD_CUT_TOKENS, BD_CUT_FEATURES};
   int64_t value;
   if (from->key == KEY_STAGES) {
     BD_TRY(read_number(ctx, from, 1, BD_MAX_STAGES, &value));
     if (request->stages && request->stages != value)
-      return contradicts(ctx, from, bd_intern_f(ctx, "--stages %d", request->stages));
+      return contradicts(ctx, from, bd_intern_f(ctx, "pp=%d", request->stages));
     request->stages = (int)value;
   } else if (from->key == KEY_MICRO_BATCH) {
     BD_TRY(read_number(ctx, from, 1, LARGEST, &value));
     if (request->micro_batch && request->micro_batch != value)
-      return contradicts(ctx, from,
-                         bd_intern_f(ctx, "--micro-batch %lld", (long long)request->micro_batch));
+      return contradicts(ctx, from, bd_intern_f(ctx, "mb=%lld", (long long)request->micro_batch));
     request->micro_batch = value;
   } else {
     BD_TRY(read_number(ctx, from, 1, 1 << 20, &value));
     int *degree = &constraints->degree[cuts[from->key]];
     if (*degree && *degree != value)
       return contradicts(ctx, from, bd_intern_f(ctx, "%s=%d", key_names[from->key], *degree));
-    if (request->mesh.axes)
-      return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
-                     "'%s' makes up the mesh, which is pinned as well; leave one out", from->words);
+    if (request->mesh.axes) return contradicts(ctx, from, mesh_words(ctx, &request->mesh));
     *degree = (int)value;
   }
   return BD_OK;
+}
+
+static const char *degree_words(bd_ctx *ctx, const bd_constraints *constraints) {
+  const char *words = "";
+  for (int k = KEY_DATA; k <= KEY_TENSOR; k++)
+    if (constraints->degree[cuts[k]])
+      words = bd_intern_f(ctx, "%s%s%s=%d", words, *words ? "," : "", key_names[k],
+                          constraints->degree[cuts[k]]);
+  return words;
 }
 
 static bd_status pin_mesh(bd_ctx *ctx, const item *from, bd_plan_request *request,
@@ -112,9 +127,9 @@ static bd_status pin_mesh(bd_ctx *ctx, const item *from, bd_plan_request *reques
     return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' wants sizes such as 2x4 (at most %d axes)",
                    from->words, BD_MAX_AXES);
   if (bd_constraints_have_degrees(constraints))
-    return contradicts(ctx, from, "a degree of dp, sp or tp");
+    return contradicts(ctx, from, degree_words(ctx, constraints));
   if (request->mesh.axes && !bd_mesh_same(&mesh, &request->mesh))
-    return contradicts(ctx, from, "another mesh");
+    return contradicts(ctx, from, mesh_words(ctx, &request->mesh));
   request->mesh = mesh;
   return BD_OK;
 }
@@ -136,7 +151,7 @@ static bd_status add_pin(bd_ctx *ctx, const item *from, bd_plan_request *request
   case KEY_ZERO:
     BD_TRY(read_number(ctx, from, 0, BD_MAX_ZERO, &zero));
     if (request->zero >= 0 && request->zero != zero)
-      return contradicts(ctx, from, bd_intern_f(ctx, "--zero %d", request->zero));
+      return contradicts(ctx, from, bd_intern_f(ctx, "zero=%d", request->zero));
     request->zero = (int)zero;
     return BD_OK;
   case KEY_MESH:
@@ -171,9 +186,9 @@ static bd_status add_forbid(bd_ctx *ctx, const item *from, bd_plan_request *requ
                              BD_FORBID_STAGES, BD_FORBID_MICRO_BATCH, BD_FORBID_ZERO};
   int64_t value;
   if (!from->relation && from->key == KEY_RECOMPUTE)
-    return forbid_all(ctx, from, "recompute full", &request->recompute);
+    return forbid_all(ctx, from, "recompute=full", &request->recompute);
   if (!from->relation && from->key == KEY_ZERO)
-    return forbid_all(ctx, from, bd_intern_f(ctx, "--zero %d", request->zero), &request->zero);
+    return forbid_all(ctx, from, bd_intern_f(ctx, "zero=%d", request->zero), &request->zero);
   if (from->key == KEY_RECOMPUTE) return refuse_part(ctx, from);
   if (from->key > KEY_RECOMPUTE)
     return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' cannot be forbidden, only pinned",
