@@ -95,12 +95,32 @@ static bd_status check_seconds(bd_ctx *ctx, const simulation *s) {
   return BD_OK;
 }
 
+// The same of bytes, however many passes hold a slot at once.
+static bd_status check_bytes(bd_ctx *ctx, const simulation *s) {
+  int64_t passes = (int64_t)s->problem.micro_batches * s->problem.chunks;
+  for (int i = 0; i < s->problem.stages; i++) {
+    const bd_sim_stage *stage = &s->problem.stage[i];
+    int64_t most, sum;
+    bool large = __builtin_mul_overflow(passes, stage->weight_input_bytes, &sum);
+    for (int segment = 0; segment < BD_SEGMENT_COUNT; segment++) {
+      large |= __builtin_mul_overflow(passes, stage->slot_bytes[segment], &most);
+      large |= __builtin_add_overflow(sum, most, &sum);
+      large |= __builtin_add_overflow(sum, stage->fixed_bytes[segment], &sum);
+    }
+    if (large)
+      return bd_fail(ctx, BD_INVALID, bd_loc_file(s->path),
+                     "the bytes of stage %d are too many to add up", i);
+  }
+  return BD_OK;
+}
+
 static bd_status tell(bd_ctx *ctx, simulation *s) {
   if (!s->predicted)
     return bd_fail(ctx, BD_INVALID, bd_loc_file(s->path),
                    "the plan holds no predictions; give --cluster to replay its program");
   BD_TRY(check_seconds(ctx, s));
-  return bd_sim_tell(ctx, &s->plan, &s->problem);
+  BD_TRY(bd_sim_tell(ctx, &s->plan, &s->problem));
+  return check_bytes(ctx, s);
 }
 
 static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
