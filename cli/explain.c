@@ -8,8 +8,8 @@
 
 #define PLAN_LIMIT_BYTES ((size_t)64 << 20)
 
-bd_status bd_told_parse(bd_ctx *ctx, const char *path, const char *data, size_t bytes,
-                        bd_told_plan *out) {
+static bd_status parse(bd_ctx *ctx, const char *path, const char *data, size_t bytes,
+                       const bd_json **out_root, bd_told_plan *out) {
   const bd_json *root;
   *out = (bd_told_plan){.path = path};
   BD_TRY(bd_plan_parse(ctx, path, data, bytes, NULL, &out->plan));
@@ -18,16 +18,24 @@ bd_status bd_told_parse(bd_ctx *ctx, const char *path, const char *data, size_t 
     return bd_fail(
         ctx, BD_INVALID, bd_loc_file(path),
         "the plan holds no predictions; 'braid compile --plan FILE --emit plan' adds them");
-  out->contradicts = bd_told_check_self(ctx, root, &out->plan);
+  *out_root = root;
   return bd_explain_read(ctx, &out->plan, root, &out->strategies);
 }
 
+bd_status bd_told_parse(bd_ctx *ctx, const char *path, const char *data, size_t bytes,
+                        bd_told_plan *out) {
+  const bd_json *root;
+  return parse(ctx, path, data, bytes, &root, out);
+}
+
 static bd_status load(bd_ctx *ctx, const char *path, bool with_planner, bd_told_plan *out) {
+  const bd_json *root;
   char *data;
   size_t bytes;
   if (bd_is_folder(path)) path = bd_path_join(ctx, path, "plan.json");
   BD_TRY(bd_file_read(ctx, path, PLAN_LIMIT_BYTES, &data, &bytes));
-  BD_TRY(bd_told_parse(ctx, path, data, bytes, out));
+  BD_TRY(parse(ctx, path, data, bytes, &root, out));
+  out->contradicts = bd_told_check_self(ctx, root, &out->plan);
   if (with_planner) bd_told_check_planner(ctx, out, data, bytes);
   return BD_OK;
 }

@@ -25,11 +25,11 @@ typedef struct asking {
 
 static bd_status load_model(bd_ctx *ctx, asking *a) {
   const bd_plan *plan = &a->told->plan;
-  const char *model = bd_argument(a->arguments, "--model");
+  const char *given = bd_argument(a->arguments, "--model");
   bd_model_options options = {.sequence = plan->sequence};
   bd_module *graph;
-  if (!model) model = plan->model;
-  if (bd_model_load(ctx, model, &options, &graph) != BD_OK) {
+  if (bd_model_load(ctx, given ? given : plan->model, &options, &graph) != BD_OK) {
+    if (given) return BD_INVALID;
     bd_note(ctx, bd_loc_file(a->told->path), "the plan names its model '%s'; --model gives it",
             plan->model);
     return BD_INVALID;
@@ -42,8 +42,8 @@ static bd_status load_model(bd_ctx *ctx, asking *a) {
 static bd_status load_cluster(bd_ctx *ctx, asking *a) {
   const bd_plan *plan = &a->told->plan;
   bd_loc file = bd_loc_file(a->told->path);
-  a->spec = bd_argument(a->arguments, "--cluster");
-  if (!a->spec) a->spec = plan->cluster;
+  const char *given = bd_argument(a->arguments, "--cluster");
+  a->spec = given ? given : plan->cluster;
   if (!a->spec)
     return bd_fail(ctx, BD_INVALID, file,
                    "the plan does not say which cluster it is for; --cluster gives it");
@@ -53,7 +53,7 @@ static bd_status load_cluster(bd_ctx *ctx, asking *a) {
     a->request.full = a->request.full || (idle && bd_plan_full_knows(&a->request));
     return BD_OK;
   }
-  if (!bd_machine_is_named(a->spec))
+  if (!given && !bd_machine_is_named(a->spec))
     bd_note(ctx, file, "the plan is for cluster '%s'; --cluster gives another", a->spec);
   return BD_INVALID;
 }
