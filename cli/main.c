@@ -75,6 +75,27 @@ static void keep_freed_memory(void) {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
+// What does not fit in the stream's buffer is written before the end, and its error would go
+// unseen.
+static bool lost_output(void) {
+  return fflush(stdout) != 0 || ferror(stdout);
+}
+
+static bd_status refuse_lost(bd_ctx *ctx) {
+  return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "cannot write to standard output");
+}
+
+// The exit status after a help.
+static int end_help(void) {
+  if (!lost_output()) return 0;
+  bd_ctx *ctx = bd_ctx_create();
+  if (!ctx) return bd_status_exit_code(BD_EXHAUSTED);
+  int code = bd_status_exit_code(refuse_lost(ctx));
+  bd_diags_print(ctx, stderr, wants_color());
+  bd_ctx_destroy(ctx);
+  return code;
+}
+
 int main(int argc, char **argv) {
   keep_freed_memory();
   if (argc < 2) {
@@ -83,29 +104,24 @@ int main(int argc, char **argv) {
   }
   if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
     print_help(stdout);
-    return 0;
+    return end_help();
   }
   if (strcmp(argv[1], "--version") == 0) {
     printf("braid %s\n", BRAID_VERSION);
-    return 0;
+    return end_help();
   }
   invocation call = {.command = find_command(argv[1]), .argc = argc, .argv = argv};
   if (!call.command) return unknown_command(argv[1]);
   for (int i = 2; i < argc && strcmp(argv[i], "--"); i++)
     if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
       bd_command_help(call.command, stdout);
-      return 0;
+      return end_help();
     }
   bd_ctx *ctx = bd_ctx_create();
   if (!ctx) return bd_status_exit_code(BD_EXHAUSTED);
   bd_status status = bd_ctx_run(ctx, run_command, &call);
   int code = call.exit_code ? call.exit_code : bd_status_exit_code(status);
-  // What does not fit in the stream's buffer is written before, and its error would go unseen.
-  bool lost = fflush(stdout) != 0 || ferror(stdout);
-  if (lost && status == BD_OK) {
-    bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "cannot write to standard output");
-    code = bd_status_exit_code(BD_EXTERNAL);
-  }
+  if (lost_output() && status == BD_OK) code = bd_status_exit_code(refuse_lost(ctx));
   bd_diags_print(ctx, stderr, wants_color());
   bd_ctx_destroy(ctx);
   return code;

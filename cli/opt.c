@@ -10,11 +10,16 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   char *data;
   size_t bytes;
   bd_module *in, *out;
+  const char *passes = bd_argument(arguments, "--passes");
+  const char *print_after = bd_argument(arguments, "--print-after");
+  if (!passes) passes = "";
+  if (bd_pass_check_list(ctx, passes, print_after) != BD_OK) {
+    *arguments->exit_code = BD_EXIT_USAGE;
+    return BD_INVALID;
+  }
   BD_TRY(bd_file_read(ctx, arguments->operand, TEXT_LIMIT_BYTES, &data, &bytes));
   BD_TRY(bd_module_parse(ctx, arguments->operand, data, bytes, &in));
-  const char *passes = bd_argument(arguments, "--passes");
-  BD_TRY(bd_pass_run_list(ctx, passes ? passes : "", bd_argument(arguments, "--print-after"),
-                          stderr, in, &out));
+  BD_TRY(bd_pass_run_list(ctx, passes, print_after, stderr, in, &out));
   bd_text text = bd_text_init(ctx->arena);
   bd_module_print(out, &text);
   return bd_answer_write(ctx, &text, NULL);

@@ -81,16 +81,25 @@ static bd_status run_pass(bd_ctx *ctx, const bd_pass *pass, const char *print_af
   return BD_OK;
 }
 
+bd_status bd_pass_check_list(bd_ctx *ctx, const char *names, const char *print_after) {
+  while (*names) {
+    size_t length = strcspn(names, ",");
+    const char *name = bd_intern(ctx, names, length);
+    if (!bd_pass_find(name)) return unknown_pass(ctx, name);
+    names += length + (names[length] == ',');
+  }
+  if (!print_after || strcmp(print_after, "all") == 0 || bd_pass_find(print_after)) return BD_OK;
+  return unknown_pass(ctx, print_after);
+}
+
 // Runs the passes that `names` lists, one after another.
 static bd_status run_names(bd_ctx *ctx, const char *names, const char *print_after, FILE *stream,
                            bd_stages *stages, const bd_module **module) {
   while (*names) {
     size_t length = strcspn(names, ",");
     const char *name = bd_intern(ctx, names, length);
-    const bd_pass *pass = bd_pass_find(name);
-    if (!pass) return unknown_pass(ctx, name);
     bd_module *made;
-    BD_TRY(run_pass(ctx, pass, print_after, stream, *module, &made));
+    BD_TRY(run_pass(ctx, bd_pass_find(name), print_after, stream, *module, &made));
     *module = bd_stages_keep(stages, made);
     names += length + (names[length] == ',');
   }
@@ -99,9 +108,8 @@ static bd_status run_names(bd_ctx *ctx, const char *names, const char *print_aft
 
 bd_status bd_pass_run_list(bd_ctx *ctx, const char *names, const char *print_after, FILE *stream,
                            const bd_module *in, bd_module **out_module) {
-  if (print_after && strcmp(print_after, "all") != 0 && !bd_pass_find(print_after))
-    return unknown_pass(ctx, print_after);
   bd_stages stages;
+  BD_TRY(bd_pass_check_list(ctx, names, print_after));
   bd_stages_begin(ctx, &stages);
   bd_status status = run_names(ctx, names, print_after, stream, &stages, &in);
   bd_module *made = bd_stages_end(&stages, status == BD_OK ? in : NULL);

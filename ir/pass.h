@@ -27,6 +27,10 @@ const char *bd_training_passes(bd_dtype precision, bd_masters masters, const cha
 // All of them, for diagnostics: "canonicalize, cse, ...".
 const char *bd_pass_names(bd_ctx *ctx);
 
+// Whether all passes of a comma-separated list are known, and `print_after` (a pass, "all" or
+// NULL). Errors: BD_INVALID.
+BD_NODISCARD bd_status bd_pass_check_list(bd_ctx *ctx, const char *names, const char *print_after);
+
 // Runs a comma-separated list, verifying after each. `print_after`: a pass name, "all" or NULL; the
 // modules go to `stream`.
 BD_NODISCARD bd_status bd_pass_run_list(bd_ctx *ctx, const char *names, const char *print_after,
