@@ -84,6 +84,10 @@ static bd_status read_option(bd_ctx *ctx, int argc, char **argv, int *at, bd_arg
   return BD_OK;
 }
 
+static bool is_missing(const char *operand) {
+  return !operand || !*operand;
+}
+
 bd_status bd_arguments_read(bd_ctx *ctx, const bd_command *command, int argc, char **argv,
                             bd_arguments *out) {
   *out = (bd_arguments){.command = command, .exit_code = out->exit_code};
@@ -103,10 +107,10 @@ bd_status bd_arguments_read(bd_ctx *ctx, const bd_command *command, int argc, ch
       out->operand = argv[i];
     }
   }
-  if (command->operand && !out->operand)
+  if (command->operand && is_missing(out->operand))
     return bd_usage_fail(ctx, out, "%s is missing; usage: braid %s %s ...", command->operand,
                          command->name, command->operand);
-  if (command->second && !out->second)
+  if (command->second && is_missing(out->second))
     return bd_usage_fail(ctx, out, "%s is missing; usage: braid %s %s %s ...", command->second,
                          command->name, command->operand, command->second);
   return BD_OK;

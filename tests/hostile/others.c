@@ -91,8 +91,10 @@ static void try_words(bd_hostile *test, const char *text) {
                                         "--memory-cap", "--seq",    "--plan",     "--pin",
                                         "--forbid",     "--partial"};
   bd_ctx *ctx = test->ctx;
+  // An operand without letters is one that is missing.
+  const unsigned missing = BD_STATUS(2), none = *text ? BD_STATUS(1) : missing;
   test->place = "a model's path";
-  BD_RUN(test, ANY, NULL, "compile", "--emit", "graph", BD_CLUSTER, "--", text);
+  BD_RUN(test, *text ? ANY : missing, NULL, "compile", "--emit", "graph", BD_CLUSTER, "--", text);
   test->place = "a preset";
   BD_RUN(test, REFUSED, NULL, "compile", "model.json", bd_intern_f(ctx, "--cluster=%s", text),
          "--global-batch", "4");
@@ -106,14 +108,16 @@ static void try_words(bd_hostile *test, const char *text) {
   test->place = "an option";
   BD_RUN(test, BD_STATUS(2), NULL, "compile", "model.json", bd_intern_f(ctx, "--x%s", text));
   test->place = "a plan's path";
-  BD_RUN(test, BD_STATUS(1), NULL, "explain", "--", text);
+  BD_RUN(test, none, NULL, "explain", "--", text);
   test->place = "pins of explain";
-  BD_RUN(test, ANY, NULL, "explain", "--why", text, "--", text);
-  BD_RUN(test, BD_STATUS(1), NULL, "diff", "--", text, text);
+  BD_RUN(test, *text ? ANY : missing, NULL, "explain", "--why", text, "--", text);
+  test->place = "a plan to compare with";
+  BD_RUN(test, none, NULL, "diff", "--", text, text);
+  BD_RUN(test, none, NULL, "diff", "--", "model.json", text);
   test->place = "a pass";
   BD_RUN(test, REFUSED, NULL, "opt", bd_intern_f(ctx, "--passes=%s", text), "--", text);
   test->place = "a program's path";
-  BD_RUN(test, BD_STATUS(1), NULL, "run", "--", text);
+  BD_RUN(test, none, NULL, "run", "--", text);
 }
 
 // `tools` is a PATH with a compiler that only writes its output.
