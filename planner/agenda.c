@@ -97,19 +97,25 @@ static bool awaits_whole(const bd_agenda *a, const bd_item *part) {
   return found && !(is_fine(part) && fine < FINE_TOGETHER);
 }
 
-// What was tried waits until others of nearly the same bound were.
-static double order_of(const bd_item *of) {
+bool bd_agenda_solves_next(const bd_agenda *a, const bd_item *item) {
+  if (item->kind != BD_BOUND_ROOM) return item->kind == BD_BOUND_TRIED;
+  return !a->tries || isinf(item->of.seconds) || !bd_agenda_may_gain_much(a, item);
+}
+
+// What is solved next waits until others of nearly the same bound were tried.
+static double order_of(const bd_agenda *a, const bd_item *of) {
   double order = is_fine(of) ? of->of.seconds * FINE_FACTOR : of->of.seconds;
-  return of->kind == BD_BOUND_TRIED ? order * TRIED_FACTOR : order;
+  return bd_agenda_solves_next(a, of) ? order * TRIED_FACTOR : order;
 }
 
 // Nor is anything solved before it is its turn among all.
 static bool awaits_cheaper(const bd_agenda *a, const bd_item *of) {
-  bool tried = of->kind == BD_BOUND_TRIED;
-  for (int i = 0; (is_fine(of) || tried) && i < a->item_count; i++) {
+  bool solved = bd_agenda_solves_next(a, of);
+  for (int i = 0; (is_fine(of) || solved) && i < a->item_count; i++) {
     const bd_item *other = &a->items[i];
     if (other->batched < 0) continue;
-    if ((is_fine(of) && !is_fine(other)) || (tried && other->kind != BD_BOUND_TRIED)) return true;
+    if ((is_fine(of) && !is_fine(other)) || (solved && !bd_agenda_solves_next(a, other)))
+      return true;
   }
   return false;
 }
@@ -145,7 +151,7 @@ static int next_item(const bd_agenda *a, bool untried) {
   int next = -1;
   for (int i = 0; i < a->item_count; i++)
     if (is_open(a, &a->items[i]) && (!untried || is_untried(&a->items[i])) &&
-        (next < 0 || order_of(&a->items[i]) < order_of(&a->items[next])) &&
+        (next < 0 || order_of(a, &a->items[i]) < order_of(a, &a->items[next])) &&
         !awaits_whole(a, &a->items[i]) && !awaits_cheaper(a, &a->items[i]))
       next = i;
   return next;

@@ -30,6 +30,7 @@ typedef struct bd_agenda {
   int settings;        // of the space
   int bounded;         // of these, by their layers
   double best_seconds; // of the plan in hand; INFINITY: there is none
+  bool tries;          // settings that may gain much are tried before they are solved
   int usual;           // where the look for usual settings stands
   int next_dive;       // settings bounded when the next one is tried out of turn
 } bd_agenda;
@@ -46,6 +47,9 @@ bool bd_setting_is_fine(const bd_setting *setting);
 
 // Whether the item may have a plan that is faster than the best by more than a little.
 bool bd_agenda_may_gain_much(const bd_agenda *agenda, const bd_item *item);
+
+// Whether what comes next of an item is to solve it.
+bool bd_agenda_solves_next(const bd_agenda *agenda, const bd_item *item);
 
 // The item to attempt next, which is not in the batch at hand; -1: there is none that may have a
 // better plan than the best, or all of those wait for what the batch finds.

@@ -85,13 +85,6 @@ static bool is_of_best(const bd_search *s, const bd_setting *setting) {
          s->best.micro_batch == setting->micro_batch && bd_mesh_same(&s->best.mesh, &setting->mesh);
 }
 
-// A plan that is only near the best is of no use where the leanest is wanted, or where it would
-// hardly beat the one in hand; of few layers it takes nearly as long as the best.
-static bool is_worth_trying(const bd_search *s, const bd_item *of) {
-  return !s->lean && !bd_model_has_few_layers(s->scene.runs) && isfinite(of->of.seconds) &&
-         bd_agenda_may_gain_much(&s->agenda, of);
-}
-
 int64_t bd_search_for_layers(const bd_search *s, int64_t bytes) {
   return bytes - (s->scene.cap_bytes - s->scene.layers_cap_bytes);
 }
@@ -113,7 +106,9 @@ int bd_batch_add(bd_search *s, int index) {
   if (kind < BD_BOUND_APART && bd_setting_is_fine(&from->of.setting)) kind = BD_BOUND_APART;
   if (kind < BD_BOUND_SKETCH && !s->found) kind = BD_BOUND_SKETCH;
   if (kind < BD_BOUND_ROOM && bd_search_is_late(s)) kind = BD_BOUND_ROOM;
-  if (kind == BD_BOUND_ROOM && !is_worth_trying(s, from)) kind = BD_BOUND_TRIED;
+  bd_item bounded = *from;
+  bounded.kind = kind;
+  if (bd_agenda_solves_next(&s->agenda, &bounded)) kind = BD_BOUND_TRIED;
   int weight = next[kind].weight;
   bd_attempt *a = &s->attempts[s->attempt_count];
   *a = (bd_attempt){.scene = &s->scene,

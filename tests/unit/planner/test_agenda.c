@@ -114,6 +114,26 @@ static void test_least_bound_first(void **unused) {
   bd_ctx_destroy(c.ctx);
 }
 
+// What may gain little is solved, and that waits for what a batch of others finds; what may gain
+// much is tried, which does not.
+static void test_solved_last(void **unused) {
+  (void)unused;
+  agenda_case c = {.items = {item_of(1, 16, 1), item_of(2, 16, 1.99), item_of(1, 8, 1.995)}};
+  open_case(&c, 3);
+  c.agenda.tries = true;
+  c.agenda.best_seconds = 2;
+  c.items[1].kind = BD_BOUND_ROOM;
+  assert_true(bd_agenda_solves_next(&c.agenda, &c.items[1]));
+  assert_false(bd_agenda_solves_next(&c.agenda, &c.items[0]));
+  assert_int_equal(batch_of(&c, 0, 0), 1);
+  c.items[2].kind = BD_BOUND_DONE;
+  assert_int_equal(bd_agenda_turn(&c.agenda), -1);
+  c.items[1].of.seconds = 1.5;
+  assert_false(bd_agenda_solves_next(&c.agenda, &c.items[1]));
+  assert_int_equal(bd_agenda_turn(&c.agenda), 1);
+  bd_ctx_destroy(c.ctx);
+}
+
 static void test_whole_before_parts(void **unused) {
   (void)unused;
   agenda_case c = {
@@ -179,9 +199,12 @@ static void test_meshes(void **unused) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_least_bound_first), cmocka_unit_test(test_apart_and_fine),
-      cmocka_unit_test(test_sketches),          cmocka_unit_test(test_whole_before_parts),
-      cmocka_unit_test(test_bounds_stand),      cmocka_unit_test(test_meshes)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_least_bound_first),
+                                     cmocka_unit_test(test_apart_and_fine),
+                                     cmocka_unit_test(test_sketches),
+                                     cmocka_unit_test(test_solved_last),
+                                     cmocka_unit_test(test_whole_before_parts),
+                                     cmocka_unit_test(test_bounds_stand),
+                                     cmocka_unit_test(test_meshes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
