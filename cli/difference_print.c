@@ -1,7 +1,7 @@
 #include "cli/difference.h"
 
-// Columns of the names and of the first plan: these in any case, as many as the widest cell has up
-// to MOST_WIDTH.
+// Bytes in the columns of the names and of the first plan: these in any case, as many as the widest
+// word in them has up to MOST_WIDTH. Numbers are narrower.
 enum { NAME_WIDTH = 24, WIDTH = 24, MOST_WIDTH = 64 };
 
 typedef struct page {

@@ -49,10 +49,10 @@ typedef struct bd_told_plan {
   bd_told_strategy *strategies;
 } bd_told_plan;
 
-// Reads a plan file, or the one in an output folder, and warns where it contradicts itself; or the
-// text of one that braid wrote itself. Errors: BD_INVALID with place, also when it holds no
-// predictions or notes.
+// Reads a plan file, or the one in an output folder, and warns where it contradicts itself. Errors:
+// BD_INVALID with place, also when it holds no predictions or notes.
 BD_NODISCARD bd_status bd_told_load(bd_ctx *ctx, const char *path, bd_told_plan *out_plan);
+// The same of the text of a plan that braid wrote itself, which does not contradict itself.
 BD_NODISCARD bd_status bd_told_parse(bd_ctx *ctx, const char *path, const char *data, size_t bytes,
                                      bd_told_plan *out_plan);
 

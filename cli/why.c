@@ -28,11 +28,12 @@ static bd_status load_model(bd_ctx *ctx, asking *a) {
   const char *given = bd_argument(a->arguments, "--model");
   bd_model_options options = {.sequence = plan->sequence};
   bd_module *graph;
-  if (bd_model_load(ctx, given ? given : plan->model, &options, &graph) != BD_OK) {
-    if (given) return BD_INVALID;
-    bd_note(ctx, bd_loc_file(a->told->path), "the plan names its model '%s'; --model gives it",
-            plan->model);
-    return BD_INVALID;
+  bd_status status = bd_model_load(ctx, given ? given : plan->model, &options, &graph);
+  if (status != BD_OK) {
+    if (!given)
+      bd_note(ctx, bd_loc_file(a->told->path), "the plan names its model '%s'; --model gives it",
+              plan->model);
+    return status;
   }
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
   const char *passes = bd_training_passes(plan->precision, plan->masters, plan->target);
@@ -47,15 +48,16 @@ static bd_status load_cluster(bd_ctx *ctx, asking *a) {
   if (!a->spec)
     return bd_fail(ctx, BD_INVALID, file,
                    "the plan does not say which cluster it is for; --cluster gives it");
-  if (bd_machine_load(ctx, a->spec, file, &a->cluster) == BD_OK) {
-    bd_full_range range; // only the full space leaves groups idle
-    bool idle = bd_full_range_of(ctx, &a->cluster, plan, &range);
-    a->request.full = a->request.full || (idle && bd_plan_full_knows(&a->request));
-    return BD_OK;
+  bd_status status = bd_machine_load(ctx, a->spec, file, &a->cluster);
+  if (status != BD_OK) {
+    if (!given && !bd_machine_is_named(a->spec))
+      bd_note(ctx, file, "the plan is for cluster '%s'; --cluster gives another", a->spec);
+    return status;
   }
-  if (!given && !bd_machine_is_named(a->spec))
-    bd_note(ctx, file, "the plan is for cluster '%s'; --cluster gives another", a->spec);
-  return BD_INVALID;
+  bd_full_range range; // only the full space leaves groups idle
+  bool idle = bd_full_range_of(ctx, &a->cluster, plan, &range);
+  a->request.full = a->request.full || (idle && bd_plan_full_knows(&a->request));
+  return BD_OK;
 }
 
 static bd_status make_request(bd_ctx *ctx, asking *a) {

@@ -354,7 +354,7 @@ bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t 
   if (!bd_json_find(root, "braid_plan"))
     return bd_fail(
         ctx, BD_INVALID, root->loc,
-        "is no plan: \"braid_plan\", the version, is missing; 'braid compile --emit plan' "
+        "the file is no plan: \"braid_plan\", the version, is missing; 'braid compile --emit plan' "
         "writes one");
   BD_TRY(bd_json_only(ctx, root, keys));
   out_plan->loc = root->loc;

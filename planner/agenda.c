@@ -8,10 +8,10 @@ enum {
   DIVE_MOST = 96,    // nor more than these
   FINE_TOGETHER = 2, // settings of fine meshes in a batch, though one is a part of another
 };
-#define WHOLE_FACTOR 1.1  // wholes are bounded before parts whose bound is lower by this factor
-#define TRIED_FACTOR 1.01 // ... and of settings that were tried
-#define MUCH 0.985        // settings may have much faster plans below this part of the best
-#define FINE_FACTOR 1.3   // in the order of turns, the bounds of fine meshes are this much higher
+#define WHOLE_FACTOR 1.1   // wholes are bounded before parts whose bound is lower by this factor
+#define SOLVED_FACTOR 1.01 // ... and of settings that are solved next
+#define MUCH 0.985         // settings may have much faster plans below this part of the best
+#define FINE_FACTOR 1.3    // in the order of turns, the bounds of fine meshes are this much higher
 
 static void add_item(bd_agenda *a, bd_item added) {
   if (a->item_count == a->item_capacity) {
@@ -41,11 +41,14 @@ static void add_stages(bd_agenda *a, const bd_scene_work *work, int stages) {
   }
 }
 
-bd_status bd_agenda_open(bd_ctx *ctx, const bd_scene *scene, bd_agenda *a) {
+bd_status bd_agenda_open(bd_ctx *ctx, const bd_scene *scene, bool lean, bd_agenda *a) {
   const bd_plan_request *request = scene->request;
   int devices = bd_cluster_devices(scene->cluster), layers = scene->runs->calls;
   bd_scene_work *work;
   *a = (bd_agenda){.ctx = ctx, .scene = scene, .best_seconds = INFINITY};
+  // A plan that is only near the best is of no use where the leanest is wanted; of few layers it
+  // takes nearly as long as the best.
+  a->tries = !lean && !bd_model_has_few_layers(scene->runs);
   BD_TRY(bd_scene_read_work(ctx, scene, &work));
   for (int stages = 1; stages <= devices && stages <= layers && stages <= BD_MAX_STAGES; stages++)
     if (devices % stages == 0 && (!request->stages || stages == request->stages) &&
@@ -105,7 +108,7 @@ bool bd_agenda_solves_next(const bd_agenda *a, const bd_item *item) {
 // What is solved next waits until others of nearly the same bound were tried.
 static double order_of(const bd_agenda *a, const bd_item *of) {
   double order = is_fine(of) ? of->of.seconds * FINE_FACTOR : of->of.seconds;
-  return bd_agenda_solves_next(a, of) ? order * TRIED_FACTOR : order;
+  return bd_agenda_solves_next(a, of) ? order * SOLVED_FACTOR : order;
 }
 
 // Nor is anything solved before it is its turn among all.

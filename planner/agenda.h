@@ -36,8 +36,10 @@ typedef struct bd_agenda {
 } bd_agenda;
 
 // Fills the agenda with every degree, mesh and micro-batch that the request allows, bounded by its
-// work. `scene` outlives it; items live in ctx->arena. Errors: those of bd_scene_read_work.
-BD_NODISCARD bd_status bd_agenda_open(bd_ctx *ctx, const bd_scene *scene, bd_agenda *out_agenda);
+// work. `lean`: any plan will do, so that none is tried. `scene` outlives it; items live in
+// ctx->arena. Errors: those of bd_scene_read_work.
+BD_NODISCARD bd_status bd_agenda_open(bd_ctx *ctx, const bd_scene *scene, bool lean,
+                                      bd_agenda *out_agenda);
 
 // Whether settings differ in their tied form alone, if at all.
 bool bd_setting_same(const bd_setting *a, const bd_setting *b);

@@ -19,7 +19,7 @@ static bd_status search_within(bd_search *s, int64_t cap_bytes, bool lean, bd_se
   again->scene.runs = &again->runs;
   again->scene.layers_cap_bytes = bd_search_for_layers(s, cap_bytes);
   again->scene.cap_bytes = cap_bytes;
-  BD_TRY(bd_agenda_open(again->ctx, &again->scene, &again->agenda));
+  BD_TRY(bd_agenda_open(again->ctx, &again->scene, lean, &again->agenda));
   if (lean) bd_agenda_take_bytes(&again->agenda, &s->agenda);
   BD_TRY(lean ? bd_sweep_lean(again) : bd_sweep_fastest(again));
   s->cut = again->cut;

@@ -18,10 +18,7 @@ static const char *ending(const bd_search *s) {
 }
 
 static bd_status search_all(bd_search *s) {
-  BD_TRY(bd_agenda_open(s->ctx, &s->scene, &s->agenda));
-  // A plan that is only near the best is of no use where the leanest is wanted; of few layers it
-  // takes nearly as long as the best.
-  s->agenda.tries = !s->lean && !bd_model_has_few_layers(s->scene.runs);
+  BD_TRY(bd_agenda_open(s->ctx, &s->scene, s->lean, &s->agenda));
   if (s->scene.request->any) return bd_sweep_any(s);
   BD_TRY(bd_sweep_fastest(s));
   bool late = bd_search_is_late(s);

@@ -14,20 +14,24 @@ static int same_file(const char *a, const char *b) {
          first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-// Whether renaming over `path` would lose a device, a pipe, or the name of an open descriptor.
-static int is_device(const char *path, const struct stat *info) {
-  return !S_ISREG(info->st_mode) || strncmp(path, "/dev/", 5) == 0;
+// Why what stands at `path` is not to be renamed over; NULL: it is.
+static const char *not_replaced(const char *path, const struct stat *info) {
+  static const char *const names[] = {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strncmp(path, names[i], strlen(names[i])) == 0)
+      return "names an open descriptor, which no file can replace";
+  return S_ISREG(info->st_mode) ? NULL : "stands already and is not a regular file";
 }
 
 int bd_rt_outputs_writable(const char *path, bd_rt_writing writing, char *message, size_t size) {
   char folder[4096];
   struct stat info;
   const int stands = stat(path, &info) == 0;
+  const char *const kept = stands && writing == BD_RT_REPLACED ? not_replaced(path, &info) : NULL;
   if (stands && S_ISDIR(info.st_mode)) {
     errno = EISDIR;
-  } else if (stands && writing == BD_RT_REPLACED && is_device(path, &info)) {
-    snprintf(message, size, "%s: cannot be written: stands already and is not a regular file",
-             path);
+  } else if (kept) {
+    snprintf(message, size, "%s: cannot be written: %s", path, kept);
     return 0;
   } else if (stands && !S_ISREG(info.st_mode)) {
     if (access(path, W_OK) == 0) return 1;

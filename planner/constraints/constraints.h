@@ -56,6 +56,13 @@ static inline bool bd_constraints_have_degrees(const bd_constraints *c) {
   return c && (c->degree[BD_CUT_SAMPLES] || c->degree[BD_CUT_TOKENS] || c->degree[BD_CUT_FEATURES]);
 }
 
+// Axes that pinned degrees make a mesh have, at least.
+static inline int bd_constraints_degree_axes(const bd_constraints *c) {
+  if (!c) return 0;
+  return (c->degree[BD_CUT_SAMPLES] > 1) + (c->degree[BD_CUT_TOKENS] > 1) +
+         (c->degree[BD_CUT_FEATURES] > 1);
+}
+
 // The mesh of a stage of `devices` devices under pinned degrees. Of tensor and data the one that is
 // not pinned takes what is left; sequence is 1 unless it is pinned. False when they do not make up
 // the devices.

@@ -87,6 +87,15 @@ static const char *mesh_words(bd_ctx *ctx, const bd_mesh *mesh) {
   return words;
 }
 
+// A mesh and a degree need not contradict each other, but only one of them is to say what the mesh
+// is.
+static bd_status both_make_meshes(bd_ctx *ctx, const item *from, const char *other) {
+  return bd_fail(ctx, BD_INVALID, BD_NOWHERE,
+                 "'%s' makes up the mesh, and so does %s, which is asked for as well; leave one of "
+                 "them out",
+                 from->words, other);
+}
+
 static bd_status pin_number(bd_ctx *ctx, const item *from, bd_plan_request *request,
                             bd_constraints *constraints) {
   int64_t value;
@@ -105,7 +114,7 @@ static bd_status pin_number(bd_ctx *ctx, const item *from, bd_plan_request *requ
     int *degree = &constraints->degree[cuts[from->key]];
     if (*degree && *degree != value)
       return contradicts(ctx, from, bd_intern_f(ctx, "%s=%d", key_names[from->key], *degree));
-    if (request->mesh.axes) return contradicts(ctx, from, mesh_words(ctx, &request->mesh));
+    if (request->mesh.axes) return both_make_meshes(ctx, from, mesh_words(ctx, &request->mesh));
     *degree = (int)value;
   }
   return BD_OK;
@@ -127,7 +136,7 @@ static bd_status pin_mesh(bd_ctx *ctx, const item *from, bd_plan_request *reques
     return bd_fail(ctx, BD_INVALID, BD_NOWHERE, "'%s' wants sizes such as 2x4 (at most %d axes)",
                    from->words, BD_MAX_AXES);
   if (bd_constraints_have_degrees(constraints))
-    return contradicts(ctx, from, degree_words(ctx, constraints));
+    return both_make_meshes(ctx, from, degree_words(ctx, constraints));
   if (request->mesh.axes && !bd_mesh_same(&mesh, &request->mesh))
     return contradicts(ctx, from, mesh_words(ctx, &request->mesh));
   request->mesh = mesh;

@@ -4,17 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-// Caps that are larger by this are none.
-#define MOST ((int64_t)1 << 60)
-// One look takes at most this part of the work that is left, so that those which settle nothing
-// leave some to the others.
+// Nothing needs caps that are larger by this.
+#define MOST ((int64_t)1 << 62)
+// One look takes at most this part of the work and of the time that are left, so that those which
+// settle nothing leave some to the others.
 enum { LOOK_PART = 4 };
 
 typedef struct lacking {
   bd_ctx *ctx;
   const bd_layers_problem *problem;
-  bd_layers_meter *meter;
-  int64_t most_work;
+  bd_deadline deadline;
+  int64_t work_left;
   int64_t none;   // caps larger by this have no plan
   int64_t missed; // the most by which caps were larger when no plan was found
   int64_t some;   // caps larger by this have one; INT64_MAX: none was found
@@ -38,13 +38,15 @@ static bd_status look_with(lacking *l, int64_t more) {
   bd_layers_problem larger = *l->problem;
   bd_layers_group *groups = BD_NEW_ARRAY(l->ctx->arena, bd_layers_group, larger.group_count);
   bd_layers_answer answer;
-  int64_t now = l->meter->used;
+  double seconds_left = l->deadline.seconds - bd_clock_seconds();
+  bd_layers_meter meter = {.deadline = bd_deadline_within(l->deadline, seconds_left / LOOK_PART)};
   memcpy(groups, larger.groups, sizeof *groups * (size_t)larger.group_count);
   for (int g = 0; g < larger.group_count; g++)
     groups[g].cap_bytes += more;
   larger.groups = groups;
-  BD_TRY(bd_layers_search(l->ctx, &larger, l->meter, now + (l->most_work - now) / LOOK_PART,
-                          INFINITY, BD_LAYERS_ANY, &answer));
+  BD_TRY(bd_layers_search(l->ctx, &larger, &meter, l->work_left / LOOK_PART, INFINITY,
+                          BD_LAYERS_ANY, &answer));
+  l->work_left -= meter.used < l->work_left ? meter.used : l->work_left;
   if (answer.found) {
     l->some = exceeded(l->problem, &answer.plan);
     l->leanest = answer.plan;
@@ -56,16 +58,18 @@ static bd_status look_with(lacking *l, int64_t more) {
 }
 
 bd_status bd_layers_find_lacking(bd_ctx *ctx, const bd_layers_problem *problem,
-                                 bd_layers_meter *meter, int64_t most_work,
-                                 bd_layers_answer *answer) {
-  lacking l = {
-      .ctx = ctx, .problem = problem, .meter = meter, .most_work = most_work, .some = INT64_MAX};
+                                 bd_deadline deadline, int64_t most_work, bd_layers_answer *out) {
+  lacking l = {.ctx = ctx,
+               .problem = problem,
+               .deadline = deadline,
+               .work_left = most_work,
+               .some = INT64_MAX};
   BD_TRY(look_with(&l, MOST));
   if (l.some < INT64_MAX)
     while (l.some - l.missed > 1)
       BD_TRY(look_with(&l, l.missed + (l.some - l.missed) / 2));
-  answer->plan = l.leanest;
-  answer->lacking_bytes = l.some;
-  answer->least_lacking_bytes = l.none == MOST ? INT64_MAX : l.none + 1;
+  out->plan = l.leanest;
+  out->lacking_bytes = l.some;
+  out->least_lacking_bytes = l.none == MOST ? INT64_MAX : l.none + 1;
   return BD_OK;
 }

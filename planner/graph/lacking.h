@@ -2,12 +2,13 @@
 #ifndef BD_PLANNER_GRAPH_LACKING_H
 #define BD_PLANNER_GRAPH_LACKING_H
 #include "planner/graph/layers.h"
-#include "planner/graph/meter.h"
 
-// For a problem that is known to have no plan: sets `lacking_bytes` and `least_lacking_bytes` of
-// the answer, which are the same unless the work or the time did not suffice, and the plan. Where
-// it has one and the caller did not find it, only `lacking_bytes` and the plan mean anything.
+// For a problem that has no plan within its caps, or none that the caller found: sets
+// `lacking_bytes`, `least_lacking_bytes` and `plan` of the answer, in ctx->arena, and nothing else
+// of it. The two numbers are the same unless the work, as a meter counts it
+// (planner/graph/meter.h), or the time did not suffice. Where the problem has a plan after all,
+// `lacking_bytes` is 1 at most, and `least_lacking_bytes` means nothing. Errors: none of its own.
 BD_NODISCARD bd_status bd_layers_find_lacking(bd_ctx *ctx, const bd_layers_problem *problem,
-                                              bd_layers_meter *meter, int64_t most_work,
-                                              bd_layers_answer *answer);
+                                              bd_deadline deadline, int64_t most_work,
+                                              bd_layers_answer *out_answer);
 #endif

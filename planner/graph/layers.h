@@ -118,16 +118,17 @@ typedef struct bd_layers_answer {
   bd_layers_plan plan;
   double seconds; // of its step
   double bound;   // no plan within the caps takes less; INFINITY: there is none
-  // When there is no plan: caps larger by the first would do, for `plan` (INT64_MAX: none was
-  // found, however large they were), larger by less than the second they would not (INT64_MAX: by
-  // none they would).
-  int64_t lacking_bytes, least_lacking_bytes;
+  // Where it is known that there is none: with caps larger by so many bytes there is, `plan`
+  // (INT64_MAX: none was found with any), ...
+  int64_t lacking_bytes;
+  // ... and with caps larger by fewer bytes than these there is none (INT64_MAX: with no caps).
+  int64_t least_lacking_bytes;
 } bd_layers_answer;
 
 // Searches all plans whose stages keep within the caps, with a fixed amount of work at most, or
 // until the deadline. Plans of `cutoff` seconds or more are not wanted.
-// `hurried`: a good plan will do, and neither a bound nor what is lacking is looked for. The answer
-// lives in ctx->arena.
+// `hurried`: a good plan will do, and neither a bound nor what is lacking is looked for; the latter
+// not under a finite cutoff either. The answer lives in ctx->arena.
 BD_NODISCARD bd_status bd_layers_solve(bd_ctx *ctx, const bd_layers_problem *problem,
                                        bd_deadline deadline, double cutoff, bool hurried,
                                        bd_layers_answer *out_answer);

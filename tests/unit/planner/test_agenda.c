@@ -114,6 +114,39 @@ static void test_least_bound_first(void **unused) {
   bd_ctx_destroy(c.ctx);
 }
 
+// What is solved next comes behind others whose bounds are within a percent.
+static void test_solved_in_order(void **unused) {
+  (void)unused;
+  agenda_case c = {.items = {item_of(1, 16, 1.98), item_of(2, 16, 1.99)}};
+  open_case(&c, 2);
+  c.agenda.tries = true;
+  c.agenda.best_seconds = 2.01;
+  c.agenda.next_dive = 100;
+  c.items[0].kind = BD_BOUND_ROOM;
+  assert_int_equal(bd_agenda_turn(&c.agenda), 1);
+  c.items[1].of.seconds = 2.005;
+  assert_int_equal(bd_agenda_turn(&c.agenda), 0);
+  bd_ctx_destroy(c.ctx);
+}
+
+// Of many layers what may gain much is tried, unless any plan will do.
+static void test_tries(void **unused) {
+  (void)unused;
+  agenda_case c = {.items = {item_of(1, 16, 1)}};
+  bd_model_runs runs = {.calls = 100};
+  bd_agenda agenda;
+  open_case(&c, 1);
+  c.scene.runs = &runs;
+  assert_int_equal(bd_agenda_open(c.ctx, &c.scene, false, &agenda), BD_OK);
+  assert_true(agenda.tries);
+  assert_int_equal(bd_agenda_open(c.ctx, &c.scene, true, &agenda), BD_OK);
+  assert_false(agenda.tries);
+  runs.calls = 3;
+  assert_int_equal(bd_agenda_open(c.ctx, &c.scene, false, &agenda), BD_OK);
+  assert_false(agenda.tries);
+  bd_ctx_destroy(c.ctx);
+}
+
 // What may gain little is solved, and that waits for what a batch of others finds; what may gain
 // much is tried, which does not.
 static void test_solved_last(void **unused) {
@@ -203,6 +236,8 @@ int main(void) {
                                      cmocka_unit_test(test_apart_and_fine),
                                      cmocka_unit_test(test_sketches),
                                      cmocka_unit_test(test_solved_last),
+                                     cmocka_unit_test(test_solved_in_order),
+                                     cmocka_unit_test(test_tries),
                                      cmocka_unit_test(test_whole_before_parts),
                                      cmocka_unit_test(test_bounds_stand),
                                      cmocka_unit_test(test_meshes)};

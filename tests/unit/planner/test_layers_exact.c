@@ -10,13 +10,35 @@
 
 #include <cmocka.h>
 
+// By how much the fullest stage of a plan exceeds its cap, or 0.
+static int64_t excess_of(const instance *in, const bd_layers_plan *plan) {
+  bd_layers_stage stages[BD_LAYERS_MAX_STAGES];
+  int64_t most = 0;
+  assert_true(isfinite(bd_layers_measure(&in->problem, plan, stages)));
+  for (int s = 0; s < plan->stages; s++) {
+    int64_t over = stages[s].bytes - in->group[in->mode[plan->mode[s]].group].cap_bytes;
+    if (over > most) most = over;
+  }
+  return most;
+}
+
 // However little work is allowed, what is told holds. Returns whether it was too little.
 static bool check_lacking(bd_ctx *ctx, const instance *in, int64_t truth, int64_t work) {
-  bd_layers_meter meter = {.deadline = BD_NO_DEADLINE};
   bd_layers_answer answer;
-  assert_int_equal(bd_layers_find_lacking(ctx, &in->problem, &meter, work, &answer), BD_OK);
+  assert_int_equal(bd_layers_find_lacking(ctx, &in->problem, BD_NO_DEADLINE, work, &answer), BD_OK);
   assert_in_range(truth, answer.least_lacking_bytes, answer.lacking_bytes);
+  if (answer.lacking_bytes < INT64_MAX)
+    assert_int_equal(excess_of(in, &answer.plan), answer.lacking_bytes);
   return answer.least_lacking_bytes < answer.lacking_bytes;
+}
+
+// A caller that did not find the plans that there are.
+static void check_nothing_lacking(bd_ctx *ctx, const instance *in) {
+  bd_layers_answer answer;
+  assert_int_equal(bd_layers_find_lacking(ctx, &in->problem, BD_NO_DEADLINE, 1 << 24, &answer),
+                   BD_OK);
+  assert_true(answer.lacking_bytes <= 1);
+  assert_int_equal(excess_of(in, &answer.plan), answer.lacking_bytes);
 }
 
 static void check_instance(const instance *in, int *out_found, int *out_cut) {
@@ -34,8 +56,8 @@ static void check_instance(const instance *in, int *out_found, int *out_cut) {
     assert_true(answer.bound <= t.best * (1 + 1e-12));
     double measured = bd_layers_measure(&in->problem, &answer.plan, stages);
     assert_true(fabs(measured - t.best) <= 1e-9 * t.best);
-    for (int s = 0; s < answer.plan.stages; s++)
-      assert_true(stages[s].bytes <= in->group[in->mode[answer.plan.mode[s]].group].cap_bytes);
+    assert_int_equal(excess_of(in, &answer.plan), 0);
+    check_nothing_lacking(ctx, in);
   } else {
     assert_int_equal(answer.lacking_bytes, t.lacking);
     assert_int_equal(answer.least_lacking_bytes, t.lacking);

@@ -1,0 +1,37 @@
+// The layer graphs of the full space: about a plan, where a bound leaves room for better ones, and
+// where nothing fits.
+#ifndef BD_PLANNER_FULL_GRAPHS_H
+#define BD_PLANNER_FULL_GRAPHS_H
+#include "planner/full/bound.h"
+#include "planner/full/space.h"
+#include "planner/told/alternatives.h"
+
+// Gaps up to this are not looked into.
+#define BD_FULL_NEARLY 1.01
+
+// What was found so far. Plans live in ctx->arena.
+typedef struct bd_full_graphs {
+  bd_ctx *ctx;
+  bd_full_space space; // where layer graphs are posed
+  bd_deadline deadline;
+  bool cut; // the clock, or the user, ended a part of the search
+  bool found;
+  bd_plan best;
+  int64_t over_bytes; // of the leanest plan that does not fit: above its cap; 0: there is none
+  bd_plan leanest;
+  int posed, meshes, solved; // graphs, the meshes of them, plans
+  bd_alternatives alternatives;
+} bd_full_graphs;
+
+// Looks for plans that are faster than the best, with micro-batches about that of `near`; NULL:
+// with small ones.
+BD_NODISCARD bd_status bd_full_look(bd_full_graphs *graphs, const bd_plan *near);
+
+// The same in the part of the space that has the least bound, if that is lower by more than
+// BD_FULL_NEARLY.
+BD_NODISCARD bd_status bd_full_look_at(bd_full_graphs *graphs, const bd_full_least *least);
+
+// Where nothing was found: looks for the leanest plans, of micro-batches as in bd_full_look. Such a
+// plan may fit, since that was looked into in a hurry: then it is found.
+BD_NODISCARD bd_status bd_full_seek_leanest(bd_full_graphs *graphs, const bd_plan *near);
+#endif
