@@ -3,7 +3,8 @@
 // Weights of no more elements, of all that the model has, are whole where they are tied.
 #define WHOLE_PART 1e-4
 
-const bd_weight_use *bd_model_weight_uses(bd_ctx *ctx, const bd_module *train, bool small) {
+const bd_weight_use *bd_model_weight_uses(bd_ctx *ctx, const bd_module *train,
+                                          bd_whole_weights whole) {
   const bd_function *main = train->main;
   bd_weight_use *uses = BD_NEW_ARRAY(ctx->arena, bd_weight_use, main->value_count);
   double all = 0;
@@ -14,7 +15,8 @@ const bd_weight_use *bd_model_weight_uses(bd_ctx *ctx, const bd_module *train, b
     all += (double)bd_type_elements(&train->weights[w].type, 1);
   for (int w = 0; w < train->weight_count; w++) {
     double elements = (double)bd_type_elements(&train->weights[w].type, 1);
-    uses[main->params[train->input_count + w]].whole = small && elements <= WHOLE_PART * all;
+    uses[main->params[train->input_count + w]].whole =
+        whole == BD_WHOLE_ALL || (whole == BD_WHOLE_SMALL && elements <= WHOLE_PART * all);
   }
   return uses;
 }

@@ -77,12 +77,11 @@ static void find_handing(bd_ctx *ctx, const bd_module *train, bd_model_runs *out
   }
 }
 
-bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
-                                 const bd_constraints *constraints) {
+static bd_model_runs find_runs(bd_ctx *ctx, const bd_module *train,
+                               const bd_constraints *constraints, bd_whole_weights whole) {
   const bd_function *main = train->main;
   bd_model_runs out = {.runs = BD_NEW_ARRAY(ctx->arena, bd_run, main->op_count)};
-  bool fixed = constraints && constraints->layer_count > 0;
-  const bd_weight_use *uses = bd_model_weight_uses(ctx, train, !fixed);
+  const bd_weight_use *uses = bd_model_weight_uses(ctx, train, whole);
   int layer = 0;
   for (int i = 0; i < main->op_count; i++) {
     if (!bd_module_calls_forward(train, &main->ops[i])) continue;
@@ -101,6 +100,17 @@ bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
   bd_model_find_shared(ctx, train, uses, &out);
   find_handing(ctx, train, &out);
   return out;
+}
+
+bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
+                                 const bd_constraints *constraints) {
+  bool fixed = constraints && constraints->layer_count > 0;
+  return find_runs(ctx, train, constraints, fixed ? BD_WHOLE_NONE : BD_WHOLE_SMALL);
+}
+
+bd_model_runs bd_model_runs_find_whole(bd_ctx *ctx, const bd_module *train,
+                                       const bd_constraints *constraints) {
+  return find_runs(ctx, train, constraints, BD_WHOLE_ALL);
 }
 
 bool bd_model_has_few_layers(const bd_model_runs *runs) {

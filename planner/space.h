@@ -36,6 +36,9 @@ typedef struct bd_model_runs {
 // nothing, and every other form poses the problems of all their layers anew.
 bd_model_runs bd_model_runs_find(bd_ctx *ctx, const bd_module *train,
                                  const bd_constraints *constraints);
+// The same with all shared weights whole, as those of the full space are.
+bd_model_runs bd_model_runs_find_whole(bd_ctx *ctx, const bd_module *train,
+                                       const bd_constraints *constraints);
 
 // Whether every layer has a large part in the step: then candidates between the corners of a
 // layer's trade are worth their time, and so are narrower searches about the plan that was found.

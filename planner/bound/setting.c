@@ -90,7 +90,8 @@ int bd_setting_tied_forms(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
   for (int t = 0; t < count; t++) {
     bd_setting with = *setting;
     with.tied_form = tied[t];
-    if (bd_constraints_allow_tied(scene->request->constraints, &setting->mesh, &tied[t]))
+    if (bd_constraints_allow_tied(scene->request->constraints, scene->request->zero, &setting->mesh,
+                                  &tied[t]))
       (*out)[allowed++] = with;
   }
   return allowed;

@@ -92,10 +92,10 @@ bool bd_constraints_allow_form(const bd_constraints *c, const bd_mesh *mesh,
   return allow_axes(c, mesh, form, cut_of_dim);
 }
 
-bool bd_constraints_allow_tied(const bd_constraints *c, const bd_mesh *mesh,
+bool bd_constraints_allow_tied(const bd_constraints *c, int pinned, const bd_mesh *mesh,
                                const bd_sharding *form) {
   static const bd_cut cut_of_dim[] = {BD_CUT_FEATURES, BD_CUT_FEATURES};
-  return allow_axes(c, mesh, form, cut_of_dim);
+  return bd_constraints_allow_zero(c, pinned, BD_MAX_ZERO) || allow_axes(c, mesh, form, cut_of_dim);
 }
 
 void bd_constraints_cuts(bd_ctx *ctx, const bd_constraints *c, int stages, int layers,

@@ -85,11 +85,13 @@ bool bd_constraints_allow_zero(const bd_constraints *constraints, int pinned, in
 // Whether optimizer states of weights that are not spread further lie in parts where they can.
 bool bd_constraints_split_states(const bd_constraints *constraints, int pinned);
 
-// Whether an activation of samples and tokens, or a weight split along its first dimension, may
-// have this form.
+// Whether an activation of samples and tokens may have this form.
 bool bd_constraints_allow_form(const bd_constraints *constraints, const bd_mesh *mesh,
                                const bd_sharding *form);
-bool bd_constraints_allow_tied(const bd_constraints *constraints, const bd_mesh *mesh,
+// The same of a weight that several calls share, split along its first dimension. Over an axis of
+// which degrees want no features it lies in parts on replicas (ZeRO 3), which `pinned`, as in
+// bd_constraints_allow_zero, has to allow.
+bool bd_constraints_allow_tied(const bd_constraints *constraints, int pinned, const bd_mesh *mesh,
                                const bd_sharding *form);
 
 // Bounds on how many layers run on stages 0 to s, per stage; NULL when no layer's stage is pinned.

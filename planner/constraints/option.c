@@ -28,6 +28,16 @@ static bd_cut owed_cut(const bd_layer_space *space, int op, unsigned cuts) {
   return BD_CUT_NONE;
 }
 
+// Whether a weight of the op is whole on every rank, which no axis then cuts.
+static bool has_whole_weight(const bd_layer_space *space, int op) {
+  const bd_op *at = &space->forward->ops[op];
+  for (int i = 0; i < at->in_count; i++)
+    if (space->is_weight[at->in[i]] && space->weight[at->in[i]].shared &&
+        space->weight[at->in[i]].whole)
+      return true;
+  return false;
+}
+
 static bool allow_degrees(const bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES]) {
   const bd_constraints *c = space->request->constraints;
   const bd_mesh *mesh = &space->request->cost.mesh;
@@ -37,7 +47,9 @@ static bool allow_degrees(const bd_layer_space *space, int op, const int8_t spli
     unsigned cuts = bd_constraints_axis_cuts(c, mesh, axis);
     if (!(cuts >> cut & 1u)) return false;
     bd_cut owed = owed_cut(space, op, cuts);
-    if (owed != BD_CUT_NONE && cut != owed && can_cut(space, op, axis, owed)) return false;
+    bool possible = owed != BD_CUT_FEATURES || !has_whole_weight(space, op);
+    if (owed != BD_CUT_NONE && possible && cut != owed && can_cut(space, op, axis, owed))
+      return false;
     degree[cut] *= mesh->size[axis];
   }
   for (int i = 0; i < c->forbid_count; i++) {

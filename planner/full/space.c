@@ -127,7 +127,7 @@ void bd_full_space_open(bd_ctx *ctx, const bd_module *train, const bd_cluster *c
                         const bd_plan_request *request, const bd_plan *near, bd_full_space *out) {
   *out = (bd_full_space){
       .train = train, .cluster = cluster, .request = request, .bounded = near != NULL};
-  out->runs = bd_model_runs_find(ctx, train, request->constraints);
+  out->runs = bd_model_runs_find_whole(ctx, train, request->constraints);
   for (int r = 0; r < out->runs.count; r++)
     out->layer_count += out->runs.runs[r].calls;
   out->run_of_layer = BD_NEW_ARRAY(ctx->arena, int, out->layer_count);

@@ -62,9 +62,20 @@ static void test_open_where_layers_are_fixed(void **state) {
   bd_ctx_destroy(ctx);
 }
 
+// In plans of the full space all are whole.
+static void test_all_are_whole(void **state) {
+  (void)state;
+  bd_ctx *ctx = bd_ctx_create();
+  bd_model_runs runs = bd_model_runs_find_whole(ctx, load(ctx, "tests/oracle/t5"), NULL);
+  assert_int_equal(runs.shared_count, 3);
+  assert_int_equal(count_whole(&runs), 3);
+  assert_false(runs.any_tied);
+  bd_ctx_destroy(ctx);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_small_are_whole),
-                                     cmocka_unit_test(test_parts_are_of_the_model),
-                                     cmocka_unit_test(test_open_where_layers_are_fixed)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_small_are_whole), cmocka_unit_test(test_parts_are_of_the_model),
+      cmocka_unit_test(test_open_where_layers_are_fixed), cmocka_unit_test(test_all_are_whole)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
