@@ -7,6 +7,10 @@ enum {
   CAP_ROUNDS = 6,    // plans of one micro-batch, until the exact bytes of one fit
 };
 
+// What skips take is charged on every boundary, so that plans may be faster than their graph tells:
+// those of up to so many times the best plan's seconds are looked at.
+#define SKIPS_SLACK 1.25
+
 #define LEANEST_WORK ((int64_t)1 << 25) // of a layer graph that has no plan within the caps
 
 // By how much the fullest stage exceeds its devices' cap.
@@ -61,7 +65,7 @@ static bd_status try_problem(bd_full_graphs *g, bd_full_problem *problem) {
     bd_layers_answer answer;
     bd_plan plan;
     int64_t over;
-    double cutoff = g->found ? g->best.step_seconds : 1e30;
+    double cutoff = g->found ? g->best.step_seconds * (problem->skips ? SKIPS_SLACK : 1) : 1e30;
     BD_TRY(bd_layers_solve(g->ctx, &problem->layers, g->deadline, cutoff, true, &answer));
     if (!answer.found) return BD_OK;
     BD_TRY(take(g, problem, &answer.plan, &plan, &over));
@@ -70,6 +74,19 @@ static bd_status try_problem(bd_full_graphs *g, bd_full_problem *problem) {
       groups[i].cap_bytes -= over + groups[i].cap_bytes / 256;
   }
   return BD_OK;
+}
+
+// With skips, by what a graph tells, a few stages may look better than more: 1, 2, 4 and so on are
+// tried for themselves.
+static bd_status try_stages(bd_full_graphs *g, const bd_full_problem *problem) {
+  for (int stages = 1; problem->skips && stages <= problem->layers.max_stages; stages *= 2) {
+    bd_full_problem of = *problem;
+    if (stages < of.layers.min_stages) continue;
+    of.layers.min_stages = of.layers.max_stages = stages;
+    BD_TRY(try_problem(g, &of));
+  }
+  bd_full_problem of = *problem;
+  return try_problem(g, &of);
 }
 
 // Each schedule alone has all the work that a problem is given; what one finds cuts off the next.
@@ -81,7 +98,7 @@ static bd_status try_schedules(bd_full_graphs *g, bd_full_problem *problem) {
   for (int schedule = BD_SCHEDULE_COUNT - 1; schedule >= 0; schedule--) {
     bd_full_problem of = *problem;
     of.layers.schedules = all & 1u << schedule;
-    if (of.layers.schedules) BD_TRY(try_problem(g, &of));
+    if (of.layers.schedules) BD_TRY(try_stages(g, &of));
   }
   return BD_OK;
 }

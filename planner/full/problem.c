@@ -237,6 +237,7 @@ static void make_cuts(posing *p, bd_layers_layer *layers, bd_full_problem *out) 
   for (int l = 1; l < count; l++) {
     int run = space->run_of_layer[l - 1], values;
     int64_t bytes = skip_bytes(p, l, &values);
+    out->skips = out->skips || values > 0;
     cuts[l] = (bd_layers_cut){p->change[run], p->send[run], p->receive[run], nothing};
     bool inner = l > 1 && space->run_of_layer[l] == run && space->run_of_layer[l - 2] == run;
     // Equal layers with unequal cuts between them are of two classes.

@@ -141,9 +141,10 @@ static bd_status search_both(searching *s, const bd_module *train, const bd_clus
   targeted->one_head = near->plan.one_head;
   s->graphs.found =
       near->found && (request->schedule < 0 || (int)near->plan.schedule == request->schedule);
-  if (s->graphs.found) s->graphs.best = near->plan;
-  if (near->found) {
-    s->bound_seconds = near->plan.bound_seconds;
+  if (near->found) s->bound_seconds = near->plan.bound_seconds;
+  // Plans of another schedule are no alternatives to one that is wanted.
+  if (s->graphs.found) {
+    s->graphs.best = near->plan;
     bd_alternatives_take(s->graphs.ctx, &s->graphs.alternatives, &near->plan);
     bd_alternatives_note_plan(s->graphs.ctx, &s->graphs.alternatives, &near->plan, 0);
   }

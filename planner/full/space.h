@@ -45,6 +45,7 @@ typedef struct bd_full_problem {
   const bd_layer_candidate **candidate; // per bd_layers_option.index
   const int *candidate_mode;
   int64_t micro_batch;
+  bool skips; // values pass over layers, which takes less than the graph charges
 } bd_full_problem;
 
 // Whether a stage may have so many devices of a group.

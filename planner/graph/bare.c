@@ -179,7 +179,8 @@ static bd_status refuse(bd_ctx *ctx, const bd_bare_request *request, const bd_la
   const char *lack = least == 1 ? "byte is" : "bytes are";
   if (least == enough)
     return bd_fail(ctx, BD_INFEASIBLE, file, "no plan fits: %lld %s lacking", least, lack);
-  const char *ending = late ? bd_bare_ending(request) : "at the end of its effort";
+  const char *ending =
+      late ? bd_bare_ending(request) : "within its effort and the time that it had";
   if (enough == INT64_MAX)
     return bd_fail(ctx, BD_INFEASIBLE, file,
                    "no plan fits: at least %lld %s lacking, and the search for more, %s, found no "

@@ -2,7 +2,6 @@
 #include "planner/graph/lacking.h"
 #include "planner/graph/search.h"
 #include <math.h>
-#include <string.h>
 
 // Nothing needs caps that are larger by this.
 #define MOST ((int64_t)1 << 62)
@@ -33,17 +32,44 @@ static int64_t exceeded(const bd_layers_problem *problem, const bd_layers_plan *
   return most;
 }
 
-// Looks for plans when every cap is larger by `more`.
-static bd_status look_with(lacking *l, int64_t more) {
+// The problem with every cap larger by `more`.
+static bd_layers_problem enlarge(const lacking *l, int64_t more) {
   bd_layers_problem larger = *l->problem;
-  bd_layers_group *groups = BD_NEW_ARRAY(l->ctx->arena, bd_layers_group, larger.group_count);
-  bd_layers_answer answer;
-  double seconds_left = l->deadline.seconds - bd_clock_seconds();
-  bd_layers_meter meter = {.deadline = bd_deadline_within(l->deadline, seconds_left / LOOK_PART)};
-  memcpy(groups, larger.groups, sizeof *groups * (size_t)larger.group_count);
+  bd_layers_group *groups =
+      bd_arena_copy(l->ctx->arena, larger.groups, larger.group_count, sizeof *groups);
   for (int g = 0; g < larger.group_count; g++)
     groups[g].cap_bytes += more;
   larger.groups = groups;
+  return larger;
+}
+
+static bool has_room(const lacking *l, int64_t more) {
+  bd_owned held;
+  bd_arena *kept = l->ctx->arena, *arena = bd_ctx_open_arena(l->ctx, &held);
+  l->ctx->arena = arena;
+  bd_layers_problem larger = enlarge(l, more);
+  bool any = bd_layers_any_room(l->ctx, &larger);
+  l->ctx->arena = kept;
+  bd_ctx_close_arena(l->ctx, &held);
+  return any;
+}
+
+// What arithmetic tells: by how much caps may be larger without room for the layers.
+static void begin_with_room(lacking *l) {
+  int64_t none = 0, some = l->some < MOST ? l->some : MOST;
+  while (some - none > 1) {
+    int64_t middle = none + (some - none) / 2;
+    *(has_room(l, middle) ? &some : &none) = middle;
+  }
+  l->none = l->missed = none;
+}
+
+// Looks for plans when every cap is larger by `more`.
+static bd_status look_with(lacking *l, int64_t more) {
+  bd_layers_problem larger = enlarge(l, more);
+  bd_layers_answer answer;
+  double seconds_left = l->deadline.seconds - bd_clock_seconds();
+  bd_layers_meter meter = {.deadline = bd_deadline_within(l->deadline, seconds_left / LOOK_PART)};
   BD_TRY(bd_layers_search(l->ctx, &larger, &meter, l->work_left / LOOK_PART, INFINITY,
                           BD_LAYERS_ANY, &answer));
   l->work_left -= meter.used < l->work_left ? meter.used : l->work_left;
@@ -65,6 +91,7 @@ bd_status bd_layers_find_lacking(bd_ctx *ctx, const bd_layers_problem *problem,
                .work_left = most_work,
                .some = INT64_MAX};
   BD_TRY(look_with(&l, MOST));
+  if (l.none < MOST) begin_with_room(&l);
   if (l.some < INT64_MAX)
     while (l.some - l.missed > 1)
       BD_TRY(look_with(&l, l.missed + (l.some - l.missed) / 2));

@@ -217,6 +217,13 @@ static void touch_up(solving *s) {
   bd_ctx_close_arena(s->ctx, &held);
 }
 
+bool bd_layers_any_room(bd_ctx *ctx, const bd_layers_problem *problem) {
+  bd_layers_answer none = {.seconds = INFINITY};
+  solving s = {.ctx = ctx, .problem = problem, .best = &none};
+  add_items(&s);
+  return s.count > 0;
+}
+
 bd_status bd_layers_search(bd_ctx *ctx, const bd_layers_problem *problem, bd_layers_meter *meter,
                            int64_t most_work, double cutoff, bd_layers_aim aim,
                            bd_layers_answer *out) {

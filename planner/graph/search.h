@@ -1,8 +1,12 @@
-// One search of all settings of a layer graph, with an amount of work that the caller sets.
+// One look at all settings of a layer graph, with an amount of work that the caller sets.
 #ifndef BD_PLANNER_GRAPH_SEARCH_H
 #define BD_PLANNER_GRAPH_SEARCH_H
 #include "planner/graph/layers.h"
 #include "planner/graph/meter.h"
+
+// Whether some setting has room for its layers (planner/graph/room.h); if none has, there is no
+// plan. Nothing is searched.
+bool bd_layers_any_room(bd_ctx *ctx, const bd_layers_problem *problem);
 
 typedef enum bd_layers_aim {
   BD_LAYERS_BEST, // the best plan, and a bound
