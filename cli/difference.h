@@ -19,13 +19,18 @@ typedef struct bd_bytes_row {
   int64_t a, b;
 } bd_bytes_row;
 
+enum { BD_MOST_CHOICES = 256 }; // told one by one; more are counted
 typedef struct bd_difference {
   const bd_told_plan *a, *b;
   int choice_count, seconds_count, bytes_count;
+  int untold_count; // choices beyond BD_MOST_CHOICES
   bd_choice_row *choices;
   bd_seconds_row *seconds; // the whole step first
   bd_bytes_row *bytes;     // the whole arena first, of each plan's fullest stage
 } bd_difference;
+
+// Adds a choice in words of both plans, unless they are the same.
+void bd_difference_add(bd_difference *difference, const char *name, const char *a, const char *b);
 
 // Lives in ctx->arena, and points into the plans.
 bd_difference bd_difference_find(bd_ctx *ctx, const bd_told_plan *a, const bd_told_plan *b);

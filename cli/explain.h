@@ -35,10 +35,20 @@ typedef struct bd_told_op {
   const char *kept;           // "offloaded", "compressed": how it is; NULL: as it is
 } bd_told_op;
 
+// A value of the function, a weight too.
+typedef struct bd_told_value {
+  const char *name, *kept; // kept: as above
+  const char *form;        // what each mesh axis cuts of it, "[0, null]"; "whole" where none does
+  const char *gradient;    // the same of a weight's gradient; NULL: as the weight
+  bool saved;
+  bool is_result; // the first of an op, which tells whether it is saved
+} bd_told_value;
+
 typedef struct bd_told_strategy {
   const char *name, *function;
-  int op_count, calls; // calls of main that run it
+  int op_count, value_count, calls; // calls of main that run it
   bd_told_op *ops;
+  bd_told_value *values;
 } bd_told_strategy;
 
 // A plan file as it is shown.
@@ -60,6 +70,8 @@ BD_NODISCARD bd_status bd_told_parse(bd_ctx *ctx, const char *path, const char *
 BD_NODISCARD bd_status bd_explain_read(bd_ctx *ctx, const bd_plan *plan, const bd_json *root,
                                        bd_told_strategy **out_strategies);
 
+// Whether an axis has more than one rank on any stage: along others there is nothing to split.
+bool bd_explain_has_ranks(const bd_plan *plan, int axis);
 // Ops of all calls by what a mesh axis cuts in them.
 typedef struct bd_axis_use {
   int64_t ops[BD_CUT_COUNT], all;

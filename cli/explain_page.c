@@ -8,19 +8,11 @@ static void add_degrees(const bd_plan *plan, const bd_told_strategy *strategies,
   bd_text_add(text, "\n");
 }
 
-// Whether an axis has more than one rank on any stage: along others there is nothing to split.
-static bool has_ranks(const bd_plan *plan, int axis) {
-  bool any = false;
-  for (int stage = 0; stage < plan->stages; stage++)
-    any = any || bd_plan_mesh(plan, stage)->size[axis] > 1;
-  return any;
-}
-
 static void add_states(const bd_plan *plan, bd_text *text) {
   int split = 0;
   bd_text_add(text, "optimizer   ");
   for (int axis = 0; axis < plan->mesh.axes; axis++)
-    if (plan->zero_axes >> axis & 1u && has_ranks(plan, axis))
+    if (plan->zero_axes >> axis & 1u && bd_explain_has_ranks(plan, axis))
       bd_text_addf(text, split++ ? ", %d" : "states split over mesh axis %d", axis);
   bd_text_add(text, split ? " (ZeRO 1)\n" : "states on every replica (ZeRO 0)\n");
 }

@@ -58,20 +58,49 @@ static bd_told_op *find_op(const bd_told_strategy *strategy, const char *result)
   return NULL;
 }
 
-static bd_status read_values(bd_ctx *ctx, const bd_json *strategy, bd_told_strategy *out) {
+// `*out` stays as it is where the key may be missing and is.
+static bd_status read_form(bd_ctx *ctx, const bd_plan *plan, const bd_json *item, const char *key,
+                           bool required, const char **out) {
+  const bd_json *dims = NULL;
+  BD_TRY(bd_json_array(ctx, item, key, required, &dims));
+  if (!dims) return BD_OK;
+  if (dims->count != (size_t)plan->mesh.axes)
+    return bd_fail(ctx, BD_INVALID, dims->loc, "'%s' wants a dimension or null per mesh axis", key);
+  const char *words = "";
+  bool whole = true;
+  for (size_t axis = 0; axis < dims->count; axis++) {
+    int64_t dim = 0;
+    bool cut = dims->items[axis].kind != BD_JSON_NULL;
+    if (cut && !bd_json_whole(&dims->items[axis], 0, BD_MAX_RANK - 1, &dim))
+      return bd_fail(ctx, BD_INVALID, dims->items[axis].loc, "not a dimension of a value");
+    whole = whole && !cut;
+    words = bd_intern_f(ctx, "%s%s%s", words, axis ? ", " : "",
+                        cut ? bd_intern_f(ctx, "%d", (int)dim) : "null");
+  }
+  *out = whole ? bd_intern_z(ctx, "whole") : bd_intern_f(ctx, "[%s]", words);
+  return BD_OK;
+}
+
+static bd_status read_values(bd_ctx *ctx, const bd_plan *plan, const bd_json *strategy,
+                             bd_told_strategy *out) {
   const bd_json *values;
   BD_TRY(bd_json_array(ctx, strategy, "values", true, &values));
-  for (size_t i = 0; i < values->count; i++) {
-    const char *name;
-    bool saved;
-    const char *kept = NULL;
-    BD_TRY(bd_json_string(ctx, &values->items[i], "value", true, &name));
-    BD_TRY(bd_json_bool(ctx, &values->items[i], "saved", true, &saved));
-    BD_TRY(bd_json_string(ctx, &values->items[i], "kept", false, &kept));
-    bd_told_op *op = find_op(out, name);
+  out->value_count = (int)values->count;
+  out->values = BD_NEW_ARRAY(ctx->arena, bd_told_value, values->count);
+  for (int i = 0; i < out->value_count; i++) {
+    const bd_json *item = &values->items[i];
+    bd_told_value *row = &out->values[i];
+    BD_TRY(bd_json_string(ctx, item, "value", true, &row->name));
+    BD_TRY(read_form(ctx, plan, item, "dims", true, &row->form));
+    BD_TRY(read_form(ctx, plan, item, "gradient", false, &row->gradient));
+    if (row->gradient && strcmp(row->gradient, row->form) == 0) row->gradient = NULL;
+    BD_TRY(bd_json_bool(ctx, item, "saved", true, &row->saved));
+    BD_TRY(bd_json_string(ctx, item, "kept", false, &row->kept));
+    bd_told_op *op = find_op(out, row->name);
+    row->is_result = op != NULL;
     if (!op) continue;
-    op->saved = saved;
-    op->kept = kept;
+    op->saved = row->saved;
+    op->kept = row->kept;
   }
   return BD_OK;
 }
@@ -85,12 +114,19 @@ bd_status bd_explain_read(bd_ctx *ctx, const bd_plan *plan, const bd_json *root,
     BD_TRY(bd_json_string(ctx, &list->items[i], "name", true, &all[i].name));
     BD_TRY(bd_json_string(ctx, &list->items[i], "function", true, &all[i].function));
     BD_TRY(read_ops(ctx, plan, &list->items[i], &all[i]));
-    BD_TRY(read_values(ctx, &list->items[i], &all[i]));
+    BD_TRY(read_values(ctx, plan, &list->items[i], &all[i]));
   }
   for (int i = 0; i < plan->range_count; i++)
     all[plan->ranges[i].strategy].calls += plan->ranges[i].count;
   *out_strategies = all;
   return BD_OK;
+}
+
+bool bd_explain_has_ranks(const bd_plan *plan, int axis) {
+  bool any = false;
+  for (int stage = 0; stage < plan->stages; stage++)
+    any = any || bd_plan_mesh(plan, stage)->size[axis] > 1;
+  return any;
 }
 
 bd_axis_use bd_explain_axis(const bd_plan *plan, const bd_told_strategy *strategies, int axis) {
