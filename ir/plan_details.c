@@ -137,8 +137,10 @@ typedef struct details_reader {
 } details_reader;
 
 static bd_status read_link(const details_reader *r, const bd_json *json, bd_axis_link *out) {
+  static const char *const keys[] = {"latency_seconds", "bytes_per_second", "inside_node", NULL};
   if (json->kind != BD_JSON_OBJECT)
     return bd_fail(r->ctx, BD_INVALID, json->loc, "a link is an object");
+  BD_TRY(bd_json_only(r->ctx, json, keys));
   BD_TRY(bd_json_real(r->ctx, json, "latency_seconds", true, 0, 1e300, &out->latency_seconds));
   BD_TRY(bd_json_real(r->ctx, json, "bytes_per_second", true, 0, 1e300, &out->bytes_per_second));
   return bd_json_bool(r->ctx, json, "inside_node", true, &out->inside_node);
@@ -146,6 +148,7 @@ static bd_status read_link(const details_reader *r, const bd_json *json, bd_axis
 
 static bd_status read_traffic(const details_reader *r, const bd_json *stage,
                               bd_stage_details *out) {
+  static const char *const keys[] = {"kind", "axis", "seconds", NULL};
   const bd_json *list;
   BD_TRY(bd_json_array(r->ctx, stage, "traffic", true, &list));
   for (size_t i = 0; i < list->count; i++) {
@@ -153,6 +156,7 @@ static bd_status read_traffic(const details_reader *r, const bd_json *stage,
     const char *name;
     int64_t axis = 0;
     double seconds;
+    BD_TRY(bd_json_only(r->ctx, item, keys));
     BD_TRY(bd_json_string(r->ctx, item, "kind", true, &name));
     BD_TRY(bd_json_int(r->ctx, item, "axis", false, 0, r->axes - 1, &axis));
     BD_TRY(bd_json_real(r->ctx, item, "seconds", true, 0, 1e300, &seconds));
@@ -176,6 +180,7 @@ static bool find_segment(const char *name, bd_segment *out) {
 }
 
 static bd_status read_live(const details_reader *r, const bd_json *json, bd_stage_details *out) {
+  static const char *const keys[] = {"name", "segment", "bytes", "count", NULL};
   bd_ctx *ctx = r->ctx;
   const bd_json *list = NULL;
   BD_TRY(bd_json_array(ctx, json, "live", false, &list));
@@ -187,6 +192,7 @@ static bd_status read_live(const details_reader *r, const bd_json *json, bd_stag
     bd_tenant *tenant = &out->live[i];
     const char *segment;
     int64_t count;
+    BD_TRY(bd_json_only(ctx, item, keys));
     BD_TRY(bd_json_string(ctx, item, "name", true, &tenant->name));
     BD_TRY(bd_json_string(ctx, item, "segment", true, &segment));
     BD_TRY(bd_json_int(ctx, item, "bytes", true, 0, INT64_MAX, &tenant->bytes));
@@ -199,8 +205,21 @@ static bd_status read_live(const details_reader *r, const bd_json *json, bd_stag
 }
 
 static bd_status read_stage(const details_reader *r, const bd_json *json, bd_stage_details *out) {
+  static const char *const keys[] = {"compute_seconds",
+                                     "recompute_seconds",
+                                     "aside_seconds",
+                                     "update_seconds",
+                                     "sync_seconds",
+                                     "flops",
+                                     "recompute_flops",
+                                     "recompute_bytes",
+                                     "host_bytes",
+                                     "traffic",
+                                     "live",
+                                     NULL};
   bd_ctx *ctx = r->ctx;
   const bd_json *sync;
+  BD_TRY(bd_json_only(ctx, json, keys));
   BD_TRY(bd_json_real(ctx, json, "compute_seconds", true, 0, 1e300, &out->compute_seconds));
   BD_TRY(bd_json_real(ctx, json, "recompute_seconds", true, 0, 1e300, &out->recompute_seconds));
   BD_TRY(bd_json_real(ctx, json, "aside_seconds", false, 0, 1e300, &out->aside_seconds));
@@ -234,6 +253,8 @@ static bd_status read_stages(const details_reader *r, const bd_json *json) {
 }
 
 static bd_status read_familiar(const details_reader *r, const bd_json *json) {
+  static const char *const keys[] = {"name",          "pins",   "step_seconds",
+                                     "lacking_bytes", "reason", NULL};
   const bd_json *list;
   BD_TRY(bd_json_array(r->ctx, json, "familiar", true, &list));
   r->out->familiar_count = (int)list->count;
@@ -242,6 +263,7 @@ static bd_status read_familiar(const details_reader *r, const bd_json *json) {
     const bd_json *item = &list->items[i];
     bd_familiar *out = &r->out->familiar[i];
     out->step_seconds = INFINITY;
+    BD_TRY(bd_json_only(r->ctx, item, keys));
     BD_TRY(bd_json_string(r->ctx, item, "name", true, &out->name));
     BD_TRY(bd_json_string(r->ctx, item, "pins", true, &out->pins));
     BD_TRY(bd_json_real(r->ctx, item, "step_seconds", false, 0, 1e300, &out->step_seconds));
@@ -253,8 +275,12 @@ static bd_status read_familiar(const details_reader *r, const bd_json *json) {
 
 bd_status bd_plan_details_parse(bd_ctx *ctx, const bd_json *json, int stages, int axes,
                                 bd_plan_details **out_details) {
+  static const char *const keys[] = {
+      "model_flops", "flops_per_second", "weights",       "gradient_parts", "gathered", "links",
+      "stage_link",  "stages",           "fullest_stage", "familiar",       NULL};
   details_reader r = {ctx, stages, axes, BD_NEW(ctx->arena, bd_plan_details)};
   const bd_json *links, *stage_link;
+  BD_TRY(bd_json_only(ctx, json, keys));
   BD_TRY(bd_json_real(ctx, json, "model_flops", true, 0, 1e300, &r.out->model_flops));
   BD_TRY(bd_json_real(ctx, json, "flops_per_second", true, 0, 1e300, &r.out->flops_per_second));
   int64_t weights = 0, gradient_parts = 0, gathered = 0, fullest = 0;

@@ -175,6 +175,13 @@ static bd_status read_mesh(plan_reader *r, const bd_json *root) {
   return read_stage_devices(r, root);
 }
 
+// Of every item of a list.
+static bd_status read_only(plan_reader *r, const bd_json *list, const char *const *keys) {
+  for (size_t i = 0; i < list->count; i++)
+    BD_TRY(bd_json_only(r->ctx, &list->items[i], keys));
+  return BD_OK;
+}
+
 static bd_status read_parts(plan_reader *r, const bd_json *item, int op, bd_strategy *out) {
   for (int pass = 0; pass < BD_PARTS_PASSES; pass++) {
     const char *key = bd_parts_key(pass);
@@ -282,10 +289,29 @@ static bd_status read_values(plan_reader *r, const bd_json *values, const bd_fun
   return BD_OK;
 }
 
+static bd_status read_lists(plan_reader *r, const bd_json *item, const bd_json **out_ops,
+                            const bd_json **out_values) {
+  const char *const op_keys[] = {"op",
+                                 "result",
+                                 "split",
+                                 "cuts",
+                                 "recomputed",
+                                 bd_parts_key(BD_PARTS_FORWARD),
+                                 bd_parts_key(BD_PARTS_BACKWARD),
+                                 NULL};
+  static const char *const value_keys[] = {"value", "dims", "gradient", "saved", "kept", NULL};
+  BD_TRY(bd_json_array(r->ctx, item, "ops", true, out_ops));
+  BD_TRY(bd_json_array(r->ctx, item, "values", true, out_values));
+  BD_TRY(read_only(r, *out_ops, op_keys));
+  return read_only(r, *out_values, value_keys);
+}
+
 static bd_status read_strategies(plan_reader *r, const bd_json *root) {
+  static const char *const keys[] = {"name", "function", "ops", "values", NULL};
   bd_ctx *ctx = r->ctx;
   const bd_json *list, *ops, *values;
   BD_TRY(bd_json_array(ctx, root, "strategies", true, &list));
+  BD_TRY(read_only(r, list, keys));
   r->plan->strategy_count = (int)list->count;
   r->plan->strategies = BD_NEW_ARRAY(ctx->arena, bd_strategy, list->count);
   for (size_t i = 0; i < list->count; i++) {
@@ -297,8 +323,7 @@ static bd_status read_strategies(plan_reader *r, const bd_json *root) {
     if (!bd_is_identifier(out->name))
       return bd_fail(ctx, BD_INVALID, bd_json_find(item, "name")->loc,
                      "a strategy's name is made of letters, digits, _ and .");
-    BD_TRY(bd_json_array(ctx, item, "ops", true, &ops));
-    BD_TRY(bd_json_array(ctx, item, "values", true, &values));
+    BD_TRY(read_lists(r, item, &ops, &values));
     for (size_t j = 0; j < i; j++)
       if (strcmp(r->plan->strategies[j].name, out->name) == 0)
         return bd_fail(ctx, BD_INVALID, item->loc, "two strategies are called '%s'", out->name);
@@ -313,9 +338,11 @@ static bd_status read_strategies(plan_reader *r, const bd_json *root) {
 }
 
 static bd_status read_layers(plan_reader *r, const bd_json *root) {
+  static const char *const keys[] = {"first", "count", "stage", "chunk", "strategy", NULL};
   bd_ctx *ctx = r->ctx;
   const bd_json *list;
   BD_TRY(bd_json_array(ctx, root, "layers", true, &list));
+  BD_TRY(read_only(r, list, keys));
   r->plan->range_count = (int)list->count;
   r->plan->ranges = BD_NEW_ARRAY(ctx->arena, bd_layer_range, list->count);
   for (size_t i = 0; i < list->count; i++) {

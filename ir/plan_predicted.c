@@ -13,12 +13,14 @@ static bd_status read_segments(bd_ctx *ctx, const bd_json *stage, bd_memory *out
   const bd_json *segments;
   BD_TRY(bd_json_int(ctx, stage, "arena_bytes", true, 0, INT64_MAX, &out->total_bytes));
   BD_TRY(bd_json_object(ctx, stage, "segments", true, &segments));
+  for (int s = 1; s < BD_SEGMENT_COUNT; s++)
+    keys[s - 1] = bd_segment_name((bd_segment)s);
+  BD_TRY(bd_json_only(ctx, segments, keys));
   for (int s = 1; s < BD_SEGMENT_COUNT; s++) {
-    const char *name = keys[s - 1] = bd_segment_name((bd_segment)s);
-    bool required = s <= BD_SEGMENT_WORKSPACE || bd_json_find(segments, name);
-    BD_TRY(bd_json_int(ctx, segments, name, required, 0, INT64_MAX, &out->bytes[s]));
+    bool required = s <= BD_SEGMENT_WORKSPACE || bd_json_find(segments, keys[s - 1]);
+    BD_TRY(bd_json_int(ctx, segments, keys[s - 1], required, 0, INT64_MAX, &out->bytes[s]));
   }
-  return bd_json_only(ctx, segments, keys);
+  return BD_OK;
 }
 
 static bd_status read_stage(bd_ctx *ctx, const bd_json *item, int stage, int stages,
@@ -60,6 +62,8 @@ static bd_status read_stages(bd_ctx *ctx, const bd_json *predicted, bd_plan *pla
 
 // Null seconds: none fits; a null bound: there is none.
 static bd_status read_alternatives(bd_ctx *ctx, const bd_json *predicted, bd_plan *plan) {
+  static const char *const keys[] = {"what", "step_seconds", "lacking_bytes", "bound_seconds",
+                                     NULL};
   const bd_json *list = NULL;
   BD_TRY(bd_json_array(ctx, predicted, "alternatives", false, &list));
   if (!list) return BD_OK;
@@ -69,6 +73,7 @@ static bd_status read_alternatives(bd_ctx *ctx, const bd_json *predicted, bd_pla
     bd_alternative *out = &plan->alternatives[i];
     const bd_json *item = &list->items[i];
     out->step_seconds = out->bound_seconds = INFINITY;
+    BD_TRY(bd_json_only(ctx, item, keys));
     BD_TRY(bd_json_string(ctx, item, "what", true, &out->what));
     BD_TRY(bd_json_real(ctx, item, "step_seconds", false, 0, 1e300, &out->step_seconds));
     BD_TRY(bd_json_int(ctx, item, "lacking_bytes", false, 0, INT64_MAX, &out->lacking_bytes));

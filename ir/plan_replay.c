@@ -51,15 +51,18 @@ void bd_plan_replay_print(const bd_stage_prediction *stage, const char *indent, 
 }
 
 static bd_status read_slots(bd_ctx *ctx, const bd_json *stage, bd_memory *out) {
+  const char *keys[BD_SEGMENT_COUNT + 1] = {"count"};
   const bd_json *slots = NULL;
   int64_t count;
   BD_TRY(bd_json_object(ctx, stage, "slots", false, &slots));
   if (!slots) return BD_OK;
+  for (int s = 1; s < BD_SEGMENT_COUNT; s++)
+    keys[s] = bd_segment_name((bd_segment)s);
+  BD_TRY(bd_json_only(ctx, slots, keys));
   BD_TRY(bd_json_int(ctx, slots, "count", true, 1, MAX_SLOTS, &count));
   out->slots = (int)count;
   for (int s = 1; s < BD_SEGMENT_COUNT; s++)
-    BD_TRY(bd_json_int(ctx, slots, bd_segment_name((bd_segment)s), false, 0, out->bytes[s] / count,
-                       &out->slot_bytes[s]));
+    BD_TRY(bd_json_int(ctx, slots, keys[s], false, 0, out->bytes[s] / count, &out->slot_bytes[s]));
   return BD_OK;
 }
 
@@ -73,8 +76,21 @@ static bd_status read_turn(bd_ctx *ctx, const bd_json *item, const char *turn_ke
 
 static bd_status read_message(bd_ctx *ctx, const bd_json *item, int stages,
                               bd_message_prediction *out) {
+  static const char *const keys[] = {"to",
+                                     "pass",
+                                     "between_nodes",
+                                     "bytes",
+                                     "copy_seconds",
+                                     "latency_seconds",
+                                     "move_seconds",
+                                     "received_turn",
+                                     "received_after_seconds",
+                                     "sent_turn",
+                                     "sent_before_seconds",
+                                     NULL};
   int64_t to;
   const char *pass;
+  BD_TRY(bd_json_only(ctx, item, keys));
   BD_TRY(bd_json_int(ctx, item, "to", true, 0, stages - 1, &to));
   BD_TRY(bd_json_string(ctx, item, "pass", true, &pass));
   BD_TRY(bd_json_bool(ctx, item, "between_nodes", true, &out->between_nodes));
