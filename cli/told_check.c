@@ -86,22 +86,60 @@ typedef struct recount {
   bool loaded;    // the model and the cluster are at hand
   bool fits;      // the plan is one for them
   bool timed;     // the cluster has the rates that it was planned with
+  bool unknown;   // the model has no samples of as many tokens
+  int64_t others; // tokens of other samples, with which the model has the plan's ops; 0: none found
   double seconds; // of a step
   int stage;      // whose bytes differ, or -1
   int64_t arena;  // its bytes
   int64_t cap;    // that the cluster's devices have, or 0: devices differ
 } recount;
 
-static bd_status load(bd_ctx *ctx, const bd_plan *plan, bd_module **out_train,
-                      bd_cluster *out_cluster) {
-  bd_model_options options = {.sequence = plan->sequence};
+static bd_status load(bd_ctx *ctx, const bd_plan *plan, int64_t sequence, bd_module **out_train) {
+  bd_model_options options = {.sequence = sequence};
   bd_module *graph;
-  if (!plan->cluster) return BD_UNSUPPORTED;
-  BD_TRY(bd_machine_load(ctx, plan->cluster, BD_NOWHERE, out_cluster));
   BD_TRY(bd_model_load(ctx, plan->model, &options, &graph));
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
   const char *passes = bd_training_passes(plan->precision, plan->masters, plan->target);
   return bd_pass_run_list(ctx, passes, NULL, stderr, graph, out_train);
+}
+
+// A model that has samples, though not of as many tokens, is at hand all the same.
+static bd_status load_model(bd_ctx *ctx, recount *r, bd_module **out_train) {
+  const bd_plan *plan = &r->told->plan;
+  bd_status status = load(ctx, plan, plan->sequence, out_train);
+  if (status == BD_INVALID && plan->sequence > 0 && load(ctx, plan, 0, out_train) == BD_OK)
+    r->loaded = r->unknown = true;
+  return status;
+}
+
+static bool has_ops(const bd_module *train, const bd_told_plan *told) {
+  for (int s = 0; s < told->plan.strategy_count; s++) {
+    const bd_told_strategy *strategy = &told->strategies[s];
+    const bd_function *function = bd_module_find(train, strategy->function);
+    if (!function || function->op_count != strategy->op_count) return false;
+    for (int i = 0; i < strategy->op_count; i++)
+      if (strcmp(function->values[function->ops[i].out[0]].name, strategy->ops[i].result) != 0)
+        return false;
+  }
+  return true;
+}
+
+// A model read for its longest samples may have other ops than for shorter ones.
+static void find_others(bd_ctx *ctx, recount *r, const bd_module *train) {
+  const bd_plan *plan = &r->told->plan;
+  bd_module *other;
+  if (plan->sequence == 0 || has_ops(train, r->told)) return;
+  if (load(ctx, plan, 0, &other) != BD_OK) return;
+  int64_t longest = bd_module_sequence(other);
+  if (longest == plan->sequence && load(ctx, plan, longest / 2, &other) != BD_OK) return;
+  if (has_ops(other, r->told)) r->others = bd_module_sequence(other);
+}
+
+static bd_status parse(bd_ctx *ctx, const recount *r, const bd_module *train,
+                       const bd_cluster *cluster, bd_plan *out_plan) {
+  BD_TRY(bd_plan_parse(ctx, r->told->path, r->data, r->bytes, train, out_plan));
+  BD_TRY(bd_plan_check(ctx, train, out_plan));
+  return bd_plan_check_ranks(ctx, cluster, out_plan);
 }
 
 static bd_status predict(bd_ctx *ctx, void *arg) {
@@ -110,14 +148,16 @@ static bd_status predict(bd_ctx *ctx, void *arg) {
   bd_module *train;
   bd_cluster cluster;
   bd_plan plan;
-  BD_TRY(load(ctx, told, &train, &cluster));
+  if (!told->cluster) return BD_UNSUPPORTED;
+  BD_TRY(bd_machine_load(ctx, told->cluster, BD_NOWHERE, &cluster));
+  BD_TRY(load_model(ctx, r, &train));
   r->loaded = true;
   r->timed = !bd_machine_is_named(told->cluster);
   if (r->timed && !bd_cluster_is_mixed(&cluster))
     r->cap = bd_cluster_cap_bytes(&cluster, 0, bd_cluster_devices(&cluster));
-  BD_TRY(bd_plan_parse(ctx, r->told->path, r->data, r->bytes, train, &plan));
-  BD_TRY(bd_plan_check(ctx, train, &plan));
-  BD_TRY(bd_plan_check_ranks(ctx, &cluster, &plan));
+  bd_status status = parse(ctx, r, train, &cluster, &plan);
+  if (status == BD_INVALID) find_others(ctx, r, train);
+  BD_TRY(status);
   BD_TRY(bd_plan_predict(ctx, train, &cluster, &plan));
   r->fits = true;
   r->seconds = plan.step_seconds;
@@ -128,27 +168,50 @@ static bd_status predict(bd_ctx *ctx, void *arg) {
   return BD_OK;
 }
 
+typedef void say_it(bd_ctx *, bd_loc, const char *, ...) __attribute__((format(printf, 3, 4)));
+
+// Why the plan is none for its model and cluster: `misfit`, unless its sequence is to blame.
+static void say_misfit(bd_ctx *ctx, const recount *r, say_it *say, const char *misfit) {
+  static const char *const rest = "what follows is as the file says it";
+  const bd_plan *plan = &r->told->plan;
+  bd_loc file = bd_loc_file(r->told->path);
+  long long tokens = plan->sequence;
+  const char *with = tokens ? bd_intern_f(ctx, " with samples of %lld tokens", tokens) : "";
+  if (r->unknown)
+    say(ctx, file, "the \"sequence\" of %lld tokens is none that the model '%s' can have: %s; %s",
+        tokens, plan->model, misfit, rest);
+  else if (r->others > tokens)
+    say(ctx, file,
+        "the \"sequence\" of %lld tokens is not what the plan was made for: its ops are those of "
+        "'%s' with samples of %lld tokens; %s",
+        tokens, plan->model, (long long)r->others, rest);
+  else if (r->others)
+    say(ctx, file,
+        "the \"sequence\" of %lld tokens is not what the plan was made for: its ops are those of "
+        "'%s' with shorter samples; %s",
+        tokens, plan->model, rest);
+  else
+    say(ctx, file, "the plan does not fit its model '%s' on its cluster '%s'%s: %s; %s",
+        plan->model, plan->cluster, with, misfit, rest);
+}
+
 static const char *const remedy = "'braid compile --plan FILE --emit plan' writes it anew";
 
 void bd_told_check_planner(bd_ctx *ctx, const bd_told_plan *told, const char *data, size_t bytes) {
   recount r = {.told = told, .data = data, .bytes = bytes, .stage = -1};
   const bd_plan *plan = &told->plan;
   bd_loc file = bd_loc_file(told->path);
-  void (*say)(bd_ctx *, bd_loc, const char *, ...) __attribute__((format(printf, 3, 4))) =
-      told->contradicts ? bd_note : bd_warn;
+  say_it *say = told->contradicts ? bd_note : bd_warn;
   const char *misfit = ""; // why the plan is none for them
   bd_ctx *own = bd_ctx_create_child(ctx);
   if (!own) return;
   bd_status status = bd_ctx_run(own, predict, &r);
   for (const bd_diag *diag = own->first_diag; diag; diag = diag->next)
-    if (diag->severity == BD_ERROR) misfit = bd_intern_z(ctx, diag->message);
+    if (diag->severity == BD_ERROR && !*misfit) misfit = bd_intern_z(ctx, diag->message);
   bd_ctx_destroy(own);
   if (status == BD_EXHAUSTED || !r.loaded) return;
   if (!r.fits)
-    say(ctx, file,
-        "the plan does not fit its model '%s' on its cluster '%s': %s; what follows is as the file "
-        "says it",
-        plan->model, plan->cluster, misfit);
+    say_misfit(ctx, &r, say, misfit);
   else if (r.timed && differ(r.seconds, plan->step_seconds))
     say(ctx, file,
         "the planner predicts a step of %.6g s for this plan, not the %.6g s that the file "
