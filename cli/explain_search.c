@@ -150,7 +150,8 @@ static void add_others(const bd_plan *plan, bd_text *text) {
   }
   const bd_plan_details *details = plan->details;
   if (!details || !details->familiar_count) return;
-  bd_text_add(text, "\nfamiliar choices\n");
+  bd_text_add(text, bd_plan_is_full(plan) ? "\nfamiliar choices, of the default space\n"
+                                          : "\nfamiliar choices\n");
   for (int i = 0; i < details->familiar_count; i++) {
     const bd_familiar *one = &details->familiar[i];
     bd_text_add(text, "  ");

@@ -11,10 +11,11 @@ typedef struct bd_familiar_list {
   bd_familiar *items;
 } bd_familiar_list;
 
-// Each choice is solved with its pins, roughly (bd_plan_request.rough), over all micro-batches.
-// `request` is what the plan was searched for. Where a choice that it allows is faster, the plan
-// becomes that one, under the bound of the search, and what it was is an alternative. Choices that
-// cannot be carry their reason. `plan->details` need not be there. Errors: those of bd_plan_look.
+// Each choice is solved with its pins, roughly (bd_plan_request.rough), over all micro-batches, in
+// the space of bd_plan_look, even where the plan is beyond it (planner/full/full.h). `request` is
+// what the plan was searched for. Where a choice that it allows is faster, the plan becomes that
+// one, under the bound of the search, and what it was is an alternative. Choices that cannot be
+// carry their reason. `plan->details` need not be there. Errors: those of bd_plan_look.
 BD_NODISCARD bd_status bd_plan_compare_familiar(bd_ctx *ctx, const bd_module *train,
                                                 const bd_cluster *cluster,
                                                 const bd_plan_request *request, bd_plan *plan,
