@@ -20,6 +20,7 @@ typedef struct bd_bytes_row {
 } bd_bytes_row;
 
 enum { BD_MOST_CHOICES = 256 }; // told one by one; more are counted
+
 typedef struct bd_difference {
   const bd_told_plan *a, *b;
   int choice_count, seconds_count, bytes_count;

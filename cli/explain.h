@@ -72,6 +72,7 @@ BD_NODISCARD bd_status bd_explain_read(bd_ctx *ctx, const bd_plan *plan, const b
 
 // Whether an axis has more than one rank on any stage: along others there is nothing to split.
 bool bd_explain_has_ranks(const bd_plan *plan, int axis);
+
 // Ops of all calls by what a mesh axis cuts in them.
 typedef struct bd_axis_use {
   int64_t ops[BD_CUT_COUNT], all;
