@@ -54,8 +54,9 @@ int bd_child_start(const bd_child *what, const sigset_t *mask, pid_t *out_child)
   return error;
 }
 
+static const int stops[] = {SIGINT, SIGTERM, SIGHUP};
+
 sigset_t bd_child_signals(void) {
-  static const int stops[] = {SIGINT, SIGTERM, SIGHUP};
   struct sigaction action;
   sigset_t set;
   sigemptyset(&set);
@@ -68,15 +69,23 @@ sigset_t bd_child_signals(void) {
 }
 
 void bd_stops_hold(sigset_t *out_mask) {
-  sigset_t stops = bd_child_signals();
-  sigprocmask(SIG_BLOCK, &stops, out_mask);
+  sigset_t set = bd_child_signals();
+  sigprocmask(SIG_BLOCK, &set, out_mask);
+}
+
+bool bd_stops_came(void) {
+  sigset_t came;
+  sigpending(&came);
+  for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
+    if (sigismember(&came, stops[i]) == 1) return true;
+  return false;
 }
 
 int bd_stops_release(const sigset_t *mask) {
   static const struct timespec at_once = {0};
-  sigset_t stops = bd_child_signals();
-  sigdelset(&stops, SIGCHLD);
-  int came = sigtimedwait(&stops, NULL, &at_once);
+  sigset_t set = bd_child_signals();
+  sigdelset(&set, SIGCHLD);
+  int came = sigtimedwait(&set, NULL, &at_once);
   sigprocmask(SIG_SETMASK, mask, NULL);
   return came > 0 ? came : 0;
 }

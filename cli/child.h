@@ -32,4 +32,6 @@ sigset_t bd_child_signals(void);
 // and is thereby answered, or 0.
 void bd_stops_hold(sigset_t *out_mask);
 int bd_stops_release(const sigset_t *mask);
+// Whether one came since they are held back; it waits on.
+bool bd_stops_came(void);
 #endif

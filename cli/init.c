@@ -1,5 +1,6 @@
 // `braid init`: the weights that a program started with the same seed trains from, as a file.
 #include "ir/init.h"
+#include "cli/child.h"
 #include "cli/command.h"
 #include "frontend/frontend.h"
 #include "frontend/safetensors_write.h"
@@ -61,9 +62,11 @@ static void list_tensors(bd_ctx *ctx, initial *out) {
   }
 }
 
-static void fill(void *user, int index, int64_t first, int64_t count, float *out) {
+// What stops braid meanwhile ends the writing.
+static bool fill(void *user, int index, int64_t first, int64_t count, float *out) {
   const initial *job = user;
   int end = index + 1 < job->count ? job->first[index + 1] : job->part_count;
+  if (bd_stops_came()) return false;
   memset(out, 0, (size_t)count * sizeof *out);
   for (int k = job->first[index]; k < end; k++) {
     const part *p = &job->parts[k];
@@ -73,6 +76,7 @@ static void fill(void *user, int index, int64_t first, int64_t count, float *out
       if (element >= 0) out[i] = bd_init_element(weight, p->weight, job->seed, element);
     }
   }
+  return true;
 }
 
 static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
@@ -88,7 +92,14 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
   initial job = {.module = graph, .seed = (uint64_t)seed};
   list_tensors(ctx, &job);
-  return bd_safetensors_write(ctx, path, job.count, job.tensors, fill, &job);
+  sigset_t mask;
+  bd_stops_hold(&mask);
+  bd_status status = bd_safetensors_write(ctx, path, job.count, job.tensors, fill, &job);
+  int stopped_by = bd_stops_release(&mask);
+  if (status != BD_OK && stopped_by)
+    return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(path),
+                   "writing was stopped by signal %d; nothing is written", stopped_by);
+  return status;
 }
 
 static const bd_option options[] = {

@@ -73,8 +73,9 @@ static int write_tensors(int file, int count, const bd_stored_tensor *tensors, b
     int64_t elements = elements_of(&tensors[i]);
     for (int64_t first = 0; first < elements && !error; first += PIECE) {
       int64_t part = elements - first < PIECE ? elements - first : PIECE;
-      fill(user, i, first, part, piece);
-      error = write_all(file, piece, (size_t)part * sizeof(float));
+      error = fill(user, i, first, part, piece)
+                  ? write_all(file, piece, (size_t)part * sizeof(float))
+                  : ECANCELED;
     }
   }
   return error;
@@ -98,5 +99,6 @@ bd_status bd_safetensors_write(bd_ctx *ctx, const char *path, int count,
   if (!error && rename(partial, path) != 0) error = errno;
   if (!error) return BD_OK;
   unlink(partial);
+  if (error == ECANCELED) return BD_EXTERNAL;
   return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(path), "cannot write: %s", strerror(error));
 }

@@ -20,8 +20,8 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const bd_stored_tensor *)a)->name, ((const bd_stored_tensor *)b)->name);
 }
 
-// Elements that cannot be read become zeros, and the first reason is kept.
-static void fill(void *user, int index, int64_t first, int64_t count, float *out) {
+// The first reason why elements cannot be read is kept.
+static bool fill(void *user, int index, int64_t first, int64_t count, float *out) {
   saver *s = user;
   bd_onnx_number piece[PIECE];
   memset(out, 0, (size_t)count * sizeof *out);
@@ -32,6 +32,7 @@ static void fill(void *user, int index, int64_t first, int64_t count, float *out
     for (int64_t i = 0; i < now && s->status == BD_OK; i++)
       out[done + i] = (float)piece[i].real;
   }
+  return s->status == BD_OK;
 }
 
 // The initializers by name, as the graph's weights name where they are stored.
@@ -68,6 +69,6 @@ bd_status bd_onnx_save_weights(bd_ctx *ctx, const bd_onnx_model *model, const bd
                                const char *path) {
   saver s = {.ctx = ctx, .model = model, .status = BD_OK};
   list_tensors(&s, graph);
-  BD_TRY(bd_safetensors_write(ctx, path, s.count, s.tensors, fill, &s));
-  return s.status;
+  bd_status status = bd_safetensors_write(ctx, path, s.count, s.tensors, fill, &s);
+  return s.status != BD_OK ? s.status : status;
 }

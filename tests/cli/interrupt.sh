@@ -193,3 +193,22 @@ awk 'BEGIN {
   }' >graph.txt
 solve 0 "$stopped" graph.txt --budget 250000
 solve 4 "error: the search was interrupted before it found an answer" graph.txt --budget 6000
+
+# Weights that are not whole leave nothing behind.
+for signal in INT TERM HUP; do
+  : >log
+  env --default-signal=$signal "$braid" init gpt2-1558m -o weights 2>log &
+  pid=$!
+  tries=12000
+  until [ -s weights.partial ]; do
+    kill -0 "$pid" 2>/dev/null || fail "braid init ended by itself: $(cat log)"
+    tries=$((tries - 1))
+    [ "$tries" -gt 0 ] || fail "braid init writes nothing"
+    sleep 0.01
+  done
+  kill -$signal "$pid"
+  finish
+  [ "$status" = 4 ] || fail "init ends in status $status after $signal: $(cat log)"
+  grep -q '^weights: error: writing was stopped by signal [0-9]*; nothing is written$' log || fail "init: $(cat log)"
+  [ ! -e weights ] && [ ! -e weights.partial ] || fail "init leaves $(ls)"
+done

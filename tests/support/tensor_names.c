@@ -3,11 +3,12 @@
 #include "frontend/safetensors_write.h"
 #include <string.h>
 
-static void copy_piece(void *user, int index, int64_t first, int64_t count, float *out) {
+static bool copy_piece(void *user, int index, int64_t first, int64_t count, float *out) {
   const bd_safetensors *file = user;
   const bd_stored_tensor *tensor = &file->tensors[index % file->count];
   memcpy(out, file->data + tensor->begin_bytes + (size_t)first * sizeof *out,
          (size_t)count * sizeof *out);
+  return true;
 }
 
 bd_status bd_tensor_names_change(bd_ctx *ctx, const char *from, const char *to, const char *before,
