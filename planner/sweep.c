@@ -3,7 +3,7 @@
 
 enum {
   EARLY_WEIGHT = 6, // of a batch before there is a plan, which later attempts are cut off at
-  ANY_TRIES = 4,    // settings solved where any plan will do
+  ANY_TRIES = 4,    // settings of a kind solved where any plan will do
   LEAN_TRIES = 6,   // settings solved in vain where a leaner plan is looked for with no cap yet
 };
 
@@ -65,18 +65,51 @@ bd_status bd_sweep_lean(bd_search *s) {
   return BD_OK;
 }
 
-bd_status bd_sweep_any(bd_search *s) {
-  if (s->scene.layers_cap_bytes <= 0) return BD_OK;
+// Settings among which any plan is looked for, one kind after another.
+typedef enum any_kind { ANY_LEAN, ANY_OTHER, ANY_FINE, ANY_KINDS } any_kind;
+
+// A micro-batch of one sample, or of one for each device of a stage, mostly holds least.
+static any_kind kind_of(const bd_search *s, const bd_setting *setting) {
+  int64_t micro_batch = setting->micro_batch;
+  if (bd_setting_is_fine(setting)) return ANY_FINE;
+  bool lean = micro_batch == 1 || micro_batch == bd_mesh_devices(&setting->mesh) ||
+              s->scene.request->micro_batch;
+  return lean ? ANY_LEAN : ANY_OTHER;
+}
+
+// Bounds settings of a kind by their layers.
+static bd_status bound_kind(bd_search *s, any_kind kind) {
   for (int i = 0; i < s->agenda.settings && !bd_search_is_over(s);) {
-    for (int n = 0; n < BD_BATCH_WEIGHT && i < s->agenda.settings; n++)
-      bd_batch_add(s, i++);
+    for (; s->attempt_count < BD_BATCH_WEIGHT && i < s->agenda.settings; i++)
+      if (kind_of(s, &s->agenda.items[i].of.setting) == kind) bd_batch_add(s, i);
     BD_TRY(bd_batch_run(s));
   }
-  while (s->solved < ANY_TRIES && !s->found && !bd_search_is_over(s)) {
-    int next = leanest_item(s);
-    if (next < 0) break;
-    bd_batch_add(s, next);
-    BD_TRY(bd_batch_run(s));
+  return BD_OK;
+}
+
+// Whether some setting that is bounded may have a plan that fits, by its bytes.
+static bool may_fit(const bd_search *s) {
+  for (int i = 0; i < s->agenda.item_count; i++)
+    if (s->agenda.items[i].kind >= BD_BOUND_LAYERS && s->agenda.items[i].of.bytes > 0 &&
+        s->agenda.items[i].of.bytes <= (double)s->scene.layers_cap_bytes)
+      return true;
+  return false;
+}
+
+// Fine meshes take by far the longest, and hold hardly less than others: they are looked at where
+// others may have a plan and none was found.
+bd_status bd_sweep_any(bd_search *s) {
+  if (s->scene.layers_cap_bytes <= 0) return BD_OK;
+  for (int kind = 0; kind < ANY_KINDS && !s->found; kind++) {
+    int most = s->solved + ANY_TRIES;
+    if (kind == ANY_FINE && !may_fit(s)) break;
+    BD_TRY(bound_kind(s, (any_kind)kind));
+    while (s->solved < most && !s->found && !bd_search_is_over(s)) {
+      int next = leanest_item(s);
+      if (next < 0) break;
+      bd_batch_add(s, next);
+      BD_TRY(bd_batch_run(s));
+    }
   }
   return BD_OK;
 }

@@ -13,6 +13,7 @@ BD_NODISCARD bd_status bd_sweep_leanest(bd_search *search);
 // Until there is a plan: every setting that may have one.
 BD_NODISCARD bd_status bd_sweep_lean(bd_search *search);
 
-// Whether any plan fits: all settings are bounded, and the leanest few solved.
+// Whether any plan fits: settings are bounded, and the leanest few solved. Those of fine meshes are
+// left out where bytes tell that no other fits.
 BD_NODISCARD bd_status bd_sweep_any(bd_search *search);
 #endif
