@@ -96,5 +96,5 @@ void bd_advise(bd_ctx *ctx, const char *model, const bd_model_options *options,
   try_weights(&a);
   try_sequences(&a);
   if (!*a.words) return;
-  bd_note(ctx, BD_NOWHERE, "so would %s%s", strchr(a.words, ',') ? "any of: " : "", a.words);
+  bd_note(ctx, BD_NOWHERE, "a plan would also fit with %s%s", strchr(a.words, ',') ? "any of: " : "", a.words);
 }

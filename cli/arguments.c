@@ -65,11 +65,10 @@ static bd_status read_option(bd_ctx *ctx, int argc, char **argv, int *at, bd_arg
     pass_on(argc, argv, at, out);
     return BD_OK;
   }
-  if (out->values[option])
-    return bd_usage_fail(ctx, out, "option '%s' is given twice", command->options[option].name);
+  const char *name = command->options[option].name;
+  if (out->values[option]) return bd_usage_fail(ctx, out, "option '%s' is given twice", name);
   if (!command->options[option].value) {
-    if (equals)
-      return bd_usage_fail(ctx, out, "option '%s' takes no value", command->options[option].name);
+    if (equals) return bd_usage_fail(ctx, out, "option '%s' takes no value", name);
     out->values[option] = "";
     return BD_OK;
   }
@@ -77,8 +76,9 @@ static bd_status read_option(bd_ctx *ctx, int argc, char **argv, int *at, bd_arg
     out->values[option] = equals + 1;
     return BD_OK;
   }
-  if (*at + 1 >= argc)
-    return bd_usage_fail(ctx, out, "option '%s' needs a value (%s)", command->options[option].name,
+  bool is_output = strcmp(name, "-o") == 0;
+  if (*at + 1 >= argc || (is_output && !*argv[*at + 1]))
+    return bd_usage_fail(ctx, out, "option '%s' needs a value (%s)", name,
                          command->options[option].value);
   out->values[option] = argv[++*at];
   return BD_OK;

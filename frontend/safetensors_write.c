@@ -1,4 +1,5 @@
 #include "frontend/safetensors_write.h"
+#include "ir/base/file.h"
 #include "ir/base/text.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -84,6 +85,9 @@ static int write_tensors(int file, int count, const bd_stored_tensor *tensors, b
 bd_status bd_safetensors_write(bd_ctx *ctx, const char *path, int count,
                                const bd_stored_tensor *tensors, bd_tensor_fill fill, void *user) {
   struct stat about;
+  if (bd_file_names_descriptor(path))
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
+                   "names an open descriptor, which no file can replace");
   if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "stands already and is not a regular file");
   const char *partial = bd_intern_f(ctx, "%s.partial", path);

@@ -128,7 +128,7 @@ static int open_beside(bd_ctx *ctx, const char *path, char **out_name) {
   }
 }
 
-static bool names_descriptor(const char *path) {
+bool bd_file_names_descriptor(const char *path) {
   static const char *const names[] = {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strncmp(path, names[i], strlen(names[i])) == 0) return true;
@@ -138,7 +138,7 @@ static bool names_descriptor(const char *path) {
 // Whether what stands at `path` is written in place: renaming over a device, a pipe, or what the
 // shell has opened would replace it.
 static bool is_written_in_place(const char *path, const struct stat *about) {
-  return S_ISCHR(about->st_mode) || S_ISFIFO(about->st_mode) || names_descriptor(path);
+  return S_ISCHR(about->st_mode) || S_ISFIFO(about->st_mode) || bd_file_names_descriptor(path);
 }
 
 // Opens the file that is renamed to `path` in the end.

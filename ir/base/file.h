@@ -26,6 +26,10 @@ BD_NODISCARD bd_status bd_file_write(bd_ctx *ctx, const char *path, const void *
 BD_NODISCARD bd_status bd_file_write_unsynced(bd_ctx *ctx, const char *path, const void *data,
                                               size_t bytes);
 
+// Whether the path is a name of a descriptor that the process has, such as /dev/stdout: a file that
+// is renamed to it would take the place of the name.
+bool bd_file_names_descriptor(const char *path);
+
 // Whether bd_file_write could write there, before work that takes long: fails as it would.
 BD_NODISCARD bd_status bd_file_check_place(bd_ctx *ctx, const char *path);
 

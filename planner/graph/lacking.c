@@ -57,7 +57,7 @@ static bool has_room(const lacking *l, int64_t more) {
 // What arithmetic tells: by how much caps may be larger without room for the layers.
 static void begin_with_room(lacking *l) {
   int64_t none = 0, some = l->some < MOST ? l->some : MOST;
-  while (some - none > 1) {
+  while (some - none > 1 && !bd_deadline_passed(l->deadline)) {
     int64_t middle = none + (some - none) / 2;
     *(has_room(l, middle) ? &some : &none) = middle;
   }
@@ -93,7 +93,7 @@ bd_status bd_layers_find_lacking(bd_ctx *ctx, const bd_layers_problem *problem,
   BD_TRY(look_with(&l, MOST));
   if (l.none < MOST) begin_with_room(&l);
   if (l.some < INT64_MAX)
-    while (l.some - l.missed > 1)
+    while (l.some - l.missed > 1 && !bd_deadline_passed(deadline))
       BD_TRY(look_with(&l, l.missed + (l.some - l.missed) / 2));
   out->plan = l.leanest;
   out->lacking_bytes = l.some;

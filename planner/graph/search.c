@@ -25,6 +25,7 @@ typedef struct solving {
   int64_t most_work; // by the meter
   bool hurried, any; // see bd_layers_aim
   bool again;        // only settings that were cut short
+  bool first_alone;  // settings are listed until there is one
   int count, capacity;
   item *items;
   bd_layers_answer *best;
@@ -65,6 +66,7 @@ static bool open_item(bd_ctx *ctx, const bd_layers_problem *problem, const item 
 
 static void add_item(solving *s, item at) {
   bd_layers_setting setting;
+  if (s->first_alone && s->count) return;
   if (!open_item(s->ctx, s->problem, &at, &setting) || !bd_layers_have_room(&setting)) return;
   if (s->count == s->capacity) {
     int wanted = s->capacity ? 2 * s->capacity : 64;
@@ -219,7 +221,7 @@ static void touch_up(solving *s) {
 
 bool bd_layers_any_room(bd_ctx *ctx, const bd_layers_problem *problem) {
   bd_layers_answer none = {.seconds = INFINITY};
-  solving s = {.ctx = ctx, .problem = problem, .best = &none};
+  solving s = {.ctx = ctx, .problem = problem, .first_alone = true, .best = &none};
   add_items(&s);
   return s.count > 0;
 }

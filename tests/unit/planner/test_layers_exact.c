@@ -22,10 +22,11 @@ static int64_t excess_of(const instance *in, const bd_layers_plan *plan) {
   return most;
 }
 
-// However little work is allowed, what is told holds. Returns whether it was too little.
-static bool check_lacking(bd_ctx *ctx, const instance *in, int64_t truth, int64_t work) {
+// However little work or time is allowed, what is told holds. Returns whether it was too little.
+static bool check_lacking(bd_ctx *ctx, const instance *in, int64_t truth, bd_deadline deadline,
+                          int64_t work) {
   bd_layers_answer answer;
-  assert_int_equal(bd_layers_find_lacking(ctx, &in->problem, BD_NO_DEADLINE, work, &answer), BD_OK);
+  assert_int_equal(bd_layers_find_lacking(ctx, &in->problem, deadline, work, &answer), BD_OK);
   assert_in_range(truth, answer.least_lacking_bytes, answer.lacking_bytes);
   if (answer.lacking_bytes < INT64_MAX)
     assert_int_equal(excess_of(in, &answer.plan), answer.lacking_bytes);
@@ -61,7 +62,10 @@ static void check_instance(const instance *in, int *out_found, int *out_cut) {
   } else {
     assert_int_equal(answer.lacking_bytes, t.lacking);
     assert_int_equal(answer.least_lacking_bytes, t.lacking);
-    *out_cut += check_lacking(ctx, in, t.lacking, 64) + check_lacking(ctx, in, t.lacking, 4096);
+    const bd_deadline passed = {.seconds = 0};
+    *out_cut += check_lacking(ctx, in, t.lacking, BD_NO_DEADLINE, 64) +
+                check_lacking(ctx, in, t.lacking, BD_NO_DEADLINE, 4096) +
+                check_lacking(ctx, in, t.lacking, passed, 4096);
   }
   bd_ctx_destroy(ctx);
 }
