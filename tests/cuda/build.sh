@@ -20,7 +20,7 @@ build/%.o: %.cu
 	$(BRAID_RT_NVCC) $(BRAID_RT_NVCCFLAGS) -Werror all-warnings -MMD -c -o $@ $<
 -include $(OBJECTS:.o=.d)
 END
-rm -f runtime tests
+rm -rf runtime tests tiny package
 ln -s "$root/runtime" runtime
 ln -s "$root/tests" tests
 make -s -j2 tiny
