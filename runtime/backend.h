@@ -58,6 +58,8 @@ void bd_rt_unmap(bd_rt *rt, void *data, int64_t bytes);
 // Device memory that no function above or below uses by itself; as much on every rank.
 float *bd_rt_workspace(bd_rt *rt, int64_t *out_floats);
 
+// This rank's part of a weight as the seed has it (runtime/initial.h), zero where it is padding.
+void bd_rt_fill(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, float *buffer);
 // Stored elements [first, first + count) from or to host memory: those that this rank holds at
 // their places in the weight's buffer, the others left alone.
 void bd_rt_place(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, int64_t first,

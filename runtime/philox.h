@@ -23,7 +23,7 @@ BD_RT_ANYWHERE bd_philox_words bd_philox_4x32(uint32_t c0, uint32_t c1, uint32_t
 }
 
 // In [0, 1), a multiple of 2^-24.
-static inline float bd_philox_uniform(uint32_t word) {
+BD_RT_ANYWHERE float bd_philox_uniform(uint32_t word) {
   return (float)(int32_t)(word >> 8) * 0x1p-24f;
 }
 

@@ -2,65 +2,19 @@
 // holds the same model.
 #include "runtime/backend.h"
 #include "runtime/master.h"
-#include "runtime/philox.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { PIECE = BD_RT_SCRATCH_FLOATS / 2, RUN = 1 << 14 };
-
-typedef struct filling {
-  const bd_rt_weight *weight;
-  bd_rt_local local;
-  uint64_t seed;
-  int64_t first, count; // of the rank's buffer
-  float *out;           // where element `first` goes
-} filling;
-
-// Box and Muller's normal from two uniforms of (seed, weight, logical element); docs/numerics.md.
-static float draw(const filling *f, int64_t element) {
-  const bd_philox_words r = bd_philox_4x32(
-      (uint32_t)element, (uint32_t)((uint64_t)element >> 32), (uint32_t)f->weight->global_index,
-      (uint32_t)BD_PHILOX_INIT, (uint32_t)f->seed, (uint32_t)(f->seed >> 32));
-  if (f->weight->init == BD_RT_INIT_UNIFORM)
-    return (2 * bd_philox_uniform(r.word[0]) - 1) * f->weight->init_scale;
-  const double u = ((double)(r.word[0] >> 8) + 1) * 0x1p-24, v = (double)(r.word[1] >> 8) * 0x1p-24;
-  return (float)(sqrt(-2 * log(u)) * cos(6.283185307179586477 * v)) * f->weight->init_scale;
-}
-
-static void fill_row(void *args, int64_t flat, int64_t at, int64_t count) {
-  const filling *const f = args;
-  float *const out = f->out + (at - f->first);
-  for (int64_t i = 0; i < count; i++)
-    out[i] = f->weight->init == BD_RT_INIT_ZEROS  ? 0
-             : f->weight->init == BD_RT_INIT_ONES ? 1
-                                                  : draw(f, flat + i);
-}
-
-static void fill_run(void *args, int64_t chunk) {
-  filling *const f = args;
-  const int64_t first = f->first + chunk * RUN, rest = f->first + f->count - first;
-  bd_rt_local_window(&f->local, first, rest < RUN ? rest : RUN, fill_row, f);
-}
-
-static void fill_weight(bd_rt *rt, const bd_rt_weight *weight) {
-  filling f = {.weight = weight, .local = bd_rt_wide_local(rt, weight), .seed = rt->options.seed};
-  for (; f.first < f.local.elements; f.first += f.count) {
-    float *const piece = bd_rt_wide(rt, weight) + f.first;
-    f.count = f.local.elements - f.first < PIECE ? f.local.elements - f.first : PIECE;
-    const int64_t bytes = f.count * (int64_t)sizeof *piece;
-    f.out = bd_rt_map(rt, piece, bytes);
-    if (bd_rt_local_padded(&f.local)) memset(f.out, 0, (size_t)bytes);
-    bd_rt_parallel(rt, fill_run, &f, (f.count + RUN - 1) / RUN);
-    bd_rt_unmap(rt, piece, bytes);
-  }
-  bd_rt_store_wide(rt, weight);
-}
+enum { PIECE = BD_RT_SCRATCH_FLOATS / 2 };
 
 int bd_rt_weights_init(bd_rt *rt) {
-  for (int i = 0; i < rt->stage->weight_count; i++)
-    fill_weight(rt, &rt->stage->weights[i]);
+  for (int i = 0; i < rt->stage->weight_count; i++) {
+    const bd_rt_weight *const weight = &rt->stage->weights[i];
+    const bd_rt_local local = bd_rt_wide_local(rt, weight);
+    bd_rt_fill(rt, weight, &local, bd_rt_wide(rt, weight));
+    bd_rt_store_wide(rt, weight);
+  }
   return 0;
 }
 

@@ -85,6 +85,8 @@ void bd_cuda_pick(const bd_cuda_queue *queue, const bd_rt_weight *weight, const 
 void bd_cuda_window(const bd_cuda_queue *queue, const bd_rt_local *local, int64_t first,
                     int64_t count, float *values, float *buffer, int store);
 void bd_cuda_clear_padding(const bd_cuda_queue *queue, const bd_rt_local *local, float *buffer);
+void bd_cuda_fill(const bd_cuda_queue *queue, const bd_rt_weight *weight, const bd_rt_local *local,
+                  uint64_t seed, float *buffer);
 
 // float8.cu. A factor in bf16 of `rows` sums of `terms`, one of whose strides is 1; `terms` is a
 // multiple of 16.

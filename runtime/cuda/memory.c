@@ -114,3 +114,8 @@ void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, float *buffer) {
   bd_cuda_clear_padding(bd_cuda_now(rt), local, buffer);
   bd_cuda_check_launch();
 }
+
+void bd_rt_fill(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, float *buffer) {
+  bd_cuda_fill(bd_cuda_now(rt), weight, local, rt->options.seed, buffer);
+  bd_cuda_check_launch();
+}

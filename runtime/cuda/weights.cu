@@ -1,5 +1,6 @@
 // Weights and gradients by their numbering in the model.
 #include "runtime/cuda/device.cuh"
+#include "runtime/initial.h"
 
 static __global__ void place(bd_rt_weight weight, bd_rt_local local, int64_t first, int64_t count,
                              const float *values, float *buffer) {
@@ -31,13 +32,29 @@ static __global__ void window(bd_rt_local local, int64_t first, int64_t count, f
   }
 }
 
+// The logical element at position `at` of a rank's buffer, or -1 where it is padding.
+static __device__ int64_t element_at(const bd_rt_local *local, int64_t at) {
+  int64_t flat = 0, stride = 1;
+  for (int d = local->rank - 1; d >= 0; d--) {
+    const int64_t index = at % local->extent[d];
+    if (index >= local->count[d]) return -1;
+    flat += (local->start[d] + index) * stride;
+    at /= local->extent[d];
+    stride *= local->dims[d];
+  }
+  return flat;
+}
+
+static __global__ void fill(bd_rt_weight weight, bd_rt_local local, uint64_t seed, float *buffer) {
+  BD_FOR_ITEMS(i, local.elements) {
+    const int64_t element = element_at(&local, i);
+    buffer[i] = element < 0 ? 0 : bd_rt_initial(&weight, seed, element);
+  }
+}
+
 static __global__ void clear_padding(bd_rt_local local, float *buffer) {
   BD_FOR_ITEMS(i, local.elements) {
-    int64_t rest = i;
-    for (int d = local.rank - 1; d >= 0; d--) {
-      if (rest % local.extent[d] >= local.count[d]) buffer[i] = 0;
-      rest /= local.extent[d];
-    }
+    if (element_at(&local, i) < 0) buffer[i] = 0;
   }
 }
 
@@ -63,4 +80,11 @@ void bd_cuda_clear_padding(const bd_cuda_queue *queue, const bd_rt_local *local,
   if (local->elements > 0)
     BD_LAUNCH(clear_padding, blocks_of(queue, local->elements), BD_CUDA_THREADS, queue->stream,
               *local, buffer);
+}
+
+void bd_cuda_fill(const bd_cuda_queue *queue, const bd_rt_weight *weight, const bd_rt_local *local,
+                  uint64_t seed, float *buffer) {
+  if (local->elements > 0)
+    BD_LAUNCH(fill, blocks_of(queue, local->elements), BD_CUDA_THREADS, queue->stream, *weight,
+              *local, seed, buffer);
 }
