@@ -1,4 +1,5 @@
 // Matrix products by cublasLt, alone and with an epilogue.
+#include "runtime/cuda/even.h"
 #include "runtime/cuda/product.h"
 #include "runtime/cuda/tune.h"
 #include "runtime/float8.h"
@@ -113,11 +114,28 @@ static int walks_past(const bd_rt_device *device) {
   return device->rehearsing && !device->tuning;
 }
 
+static const void *moved(const void *data, int32_t dtype, int64_t elements) {
+  return (const char *)data + elements * bd_rt_element_bytes(dtype);
+}
+
+// The part's call; of a bias what belongs to it.
+static void fill_part(call *c, const bd_cuda_part *part, const bd_rt_epilogue *e, const void *a,
+                      const void *b, void *out) {
+  const bd_rt_gemm *const s = &part->shape;
+  fill(c, s, e, moved(a, s->dtype, part->a), moved(b, s->dtype, part->b),
+       (char *)out + part->out * bd_rt_element_bytes(s->out_dtype));
+  if (e->bias) c->epilogue.bias = moved(e->bias, s->out_dtype, part->n);
+}
+
 void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *s, const void *a, const void *b, void *out) {
+  bd_cuda_part parts[2];
   call c;
   if (walks_past(rt->device) || s->m <= 0 || s->n <= 0 || s->batch <= 0) return;
-  fill(&c, s, &(bd_rt_epilogue){.kind = BD_RT_EPILOGUE_NONE}, a, b, out);
-  start(rt, &c);
+  const int count = bd_cuda_even_parts(s, parts);
+  for (int i = 0; i < count; i++) {
+    fill_part(&c, &parts[i], &(bd_rt_epilogue){.kind = BD_RT_EPILOGUE_NONE}, a, b, out);
+    start(rt, &c);
+  }
 }
 
 // Devices of compute capability 9 and 10 take GELU in the kernel of a product of halves. On others
@@ -128,13 +146,24 @@ static int is_worth_it(const bd_rt_device *device, const bd_rt_epilogue *e) {
   return device->capability / 10 == 9 || device->capability / 10 == 10;
 }
 
+// Of epilogues a bias alone can be cut as a product along m or n is.
+static int is_whole(const bd_rt_epilogue *e, const bd_cuda_part parts[2], int count) {
+  return count == 1 || (e->kind == BD_RT_EPILOGUE_BIAS && parts[0].shape.k == parts[1].shape.k);
+}
+
 int bd_rt_matmul_with(bd_rt *rt, const bd_rt_gemm *s, const bd_rt_epilogue *e, const void *a,
                       const void *b, void *out) {
-  call c;
+  bd_cuda_part parts[2];
   if (walks_past(rt->device)) return 1;
   if (s->m <= 0 || s->n <= 0 || s->k <= 0 || !is_worth_it(rt->device, e)) return 0;
-  fill(&c, s, e, a, b, out);
-  if (!product_of(rt, &c)->exists) return 0;
-  start(rt, &c);
+  const int count = bd_cuda_even_parts(s, parts);
+  if (!is_whole(e, parts, count)) return 0;
+  call calls[2];
+  for (int i = 0; i < count; i++) {
+    fill_part(&calls[i], &parts[i], e, a, b, out);
+    if (!product_of(rt, &calls[i])->exists) return 0;
+  }
+  for (int i = 0; i < count; i++)
+    start(rt, &calls[i]);
   return 1;
 }
