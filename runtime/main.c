@@ -150,7 +150,10 @@ static int parse(bd_rt *rt, int argc, char **argv) {
     status = BD_RT_EXIT_USAGE;
   }
   if (!status && !rt->options.help) status = bd_rt_scale_start(rt, message, sizeof message);
-  const char *const cuda_alone = rt->options.tf32 ? "--tf32" : rt->options.tune ? "--tune" : NULL;
+  const char *const cuda_alone = rt->options.tf32        ? "--tf32"
+                                 : rt->options.any_order ? "--any-order"
+                                 : rt->options.tune      ? "--tune"
+                                                         : NULL;
   if (!status && cuda_alone && !rt->program->device_code) {
     snprintf(message, sizeof message, "%s is for programs compiled with --target cuda", cuda_alone);
     status = BD_RT_EXIT_USAGE;

@@ -44,6 +44,7 @@ static const option options_table[] = {
     {"loss-scale-interval", COUNT, AT(loss_scale_interval), 0, 0, 0},
     {"tokenizer", TOKENIZER, AT(tokenizer), 0, 0, 0},
     {"tf32", SWITCH, AT(tf32), 0, 0, 0},
+    {"any-order", SWITCH, AT(any_order), 0, 0, 0},
 };
 enum { OPTIONS = sizeof options_table / sizeof options_table[0], MOST_NAME = 32 };
 
@@ -89,6 +90,9 @@ const char *bd_rt_options_help(void) {
          "X (2)\n"
          "                      after --loss-scale-interval N (2000, 0: never) steps without\n"
          "  --tf32              GPUs: products of f32 in TF32, faster and less precise\n"
+         "  --any-order         GPUs: attention adds up gradients in any order: faster, and the "
+         "last bits of\n"
+         "                      losses differ from run to run\n"
          "  --tune FILE         GPUs: use the algorithms of this file for matrix products; where "
          "there is none,\n"
          "                      measure some at the start and write those that are fastest\n"

@@ -15,7 +15,7 @@ typedef struct bd_rt_options {
   double loss_scale, loss_scale_growth, loss_scale_backoff;
   int64_t loss_scale_interval;
   int tokenizer;
-  int tf32, help;
+  int tf32, any_order, help;
 } bd_rt_options;
 
 // 0, or a usage error described in `message`. Strings point into argv.

@@ -2,7 +2,7 @@
 """What PyTorch reaches on the works of scripts/gpu-bench.sh, for its option --baseline.
 
     baseline-torch.py WORK MICRO_BATCH STEPS [--device cpu --small]
-    baseline-torch.py gpt2-124m MICRO_BATCH STEPS --curve INIT TEXT SEED [--rate X]
+    baseline-torch.py gpt2-124m MICRO_BATCH STEPS [--batch N] --curve INIT TEXT SEED [--rate X]
 
 Trains random weights on random samples as one would by hand for speed: torch.compile, scaled_dot_product_attention, the
 fused optimizer, bf16 by autocast over f32 weights; of llama-3-8b bf16 weights without an f32 copy under Adafactor, whose state is
@@ -18,7 +18,9 @@ with this seed takes of the text, a byte a token; the losses of the steps are pr
 import argparse
 import gc
 import json
+import os
 import statistics
+import sys
 import struct
 import time
 
@@ -310,11 +312,14 @@ def main():
         choose_attention(o.attention)
     if o.curve:
         print_curve(o)
-        return
-    seconds, tokens = measure_fitting(o)
-    step = statistics.median(seconds[len(seconds) // 5:])
-    print(f"tokens_per_second {tokens / step:.6g}")
-    print(f"peak_bytes {torch.cuda.max_memory_allocated() if o.device == 'cuda' else 0}")
+    else:
+        seconds, tokens = measure_fitting(o)
+        step = statistics.median(seconds[len(seconds) // 5:])
+        print(f"tokens_per_second {tokens / step:.6g}")
+        print(f"peak_bytes {torch.cuda.max_memory_allocated() if o.device == 'cuda' else 0}")
+    # Without waiting for the compiler's workers, which can take a minute to end.
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,14 @@
 #   reach X            what the baseline's tokens/s are to be multiplied by; reach_mfu X, reach_copy X: shares; most_bytes X:
 #                      the most that the arena may be of the baseline's peak at the same micro-batch; a folder above it
 #                      does not count, and one of a work's folders has to
-#   curve N            losses of so many steps are compared with the baseline's from the same weights and samples
+#   curve N            losses of so many steps are compared with the baseline's from the same weights and samples; nothing else of
+#                      this folder is measured. batch N: samples of a step
 #   bytes OPS N        of folders that measure kernels: what the instruction with these ops reads and writes
 # Each program trains --steps (30), of which the first fifth is left out; its tokens/s are those of the median step. Its matrix products are
 # tuned before the first step (--tune), anew for each folder. A run may
 # take --seconds (1200). COMMAND is called once with a work's name, its micro-batch and the number of steps, in the same run, and prints
 # `tokens_per_second X` and `peak_bytes N` as its last two lines, or ends with a status, when there is no figure. For curves it is
-# called with `--curve WEIGHTS TEXT SEED` behind these and prints `loss X` for each step: with the program's seed, and with the next one;
+# called with `--batch N --curve WEIGHTS TEXT SEED` behind these and prints `loss X` for each step: with the program's seed, and with the next one;
 # the program's losses must be as close to the first as the second are, both on average. Kernels are
 # compared with the copy of 1 GiB that gpu-copy.c measures. Prints two tables, leaves their rows in gpu-bench.json or
 # --json FILE. Exit status: 0 all that has a bound reaches it, 1 something does not or failed, 2 wrong usage, 77 no GPU, CUDA
@@ -153,12 +154,14 @@ distances() {
 # Sets difference and noise of a folder's curve, or says why there is none.
 measure_curve() {
   out=$1 length=$(told "$1" curve) difference=null noise=null verdict=ok
+  build_folder "$out" || return 0
   text=$(cd "$out/check" && pwd)/data.txt seed=$(awk 'found { print; exit } /^--seed$/ { found = 1 }' "$out/check/options")
+  rm -f "$work/metrics.jsonl"
   run_ranks "$out" 1 "--steps 0 --save $work/start.safetensors" &&
     run_ranks "$out" 1 "--init $work/start.safetensors --steps $length" || { verdict="does not train: $(last_words)"; return; }
   for turn in 0 1; do
     timeout -k 10 "$seconds" sh -c "$baseline \"\$@\"" baseline "$(told "$out" name)" "$(told "$out" micro_batch)" "$length" \
-      --curve "$work/start.safetensors" "$text" $((seed + turn)) >"$work/curve.$turn" 2>"$work/base.log" ||
+      --batch "$(told "$out" batch)" --curve "$work/start.safetensors" "$text" $((seed + turn)) >"$work/curve.$turn" 2>"$work/base.log" ||
       { say_baseline "the curve" $?; verdict='the baseline has no curve'; return; }
   done
   result=$(distances "$work/metrics.jsonl" "$work/curve.0" "$work/curve.1")
@@ -184,6 +187,7 @@ measure_copy
 for table in rows best curves shares kernels; do : >"$work/$table"; done
 printf '%-28s %6s %12s %7s %14s %14s %12s %7s  %s\n' folder batch tokens/s MFU 'arena bytes' 'bytes used' baseline ratio verdict
 for out; do
+  [ -z "$(told "$out" curve)" ] || continue
   measure "$out"
   name=$(told "$out" name) batch=$(told "$out" micro_batch)
   base_rate=null base_bytes=null
@@ -210,7 +214,7 @@ for out; do
 done
 
 for out; do
-  [ -n "$baseline" ] && [ -n "$(told "$out" curve)" ] && [ -x "$out/train" ] || continue
+  [ -n "$baseline" ] && [ -n "$(told "$out" curve)" ] || continue
   measure_curve "$out"
   [ -s "$work/curves" ] || printf '\n%-28s %6s %12s %12s  %s\n' curve steps difference noise verdict
   printf '%-28s %6s %12s %12s  %s\n' "$(basename "$out")" "$length" "$difference" "$noise" "$verdict"

@@ -24,10 +24,11 @@ cc -std=c11 -O1 -o "$cpu/samples" "$root/tests/support/samples.c" -lm
 # The words that a program of MODEL is run with, one a line; data lies beside them.
 options_of() {
   case $1 in
-    *.json) printf '%s\n' --data data.safetensors ;;
-    *) printf '%s\n' --data data.txt --tokenizer bytes ;;
+    # Steeper, a few samples' losses jump, and roundings of bf16 grow with them.
+    *.json) printf '%s\n' --data data.safetensors --lr 1e-4 ;;
+    *) printf '%s\n' --data data.txt --tokenizer bytes --lr 1e-3 ;;
   esac
-  printf '%s\n' --steps "$steps" --seed 5 --lr 1e-3 --warmup 2
+  printf '%s\n' --steps "$steps" --seed 5 --warmup 2
 }
 
 # Copies what MODEL trains on to a folder.
@@ -92,6 +93,8 @@ model=$root/tests/oracle/mixtral
 folder mixtral-bf16 "$model" 1 - bf16
 folder mixtral-bf16-batch2 "$model" 2 - bf16 --stages 1 --mesh 2
 folder mixtral-fp16 "$model" 1 - fp16
+folder mixtral-any-order "$model" 1 - bf16
+echo --any-order >>"$out/mixtral-any-order/check/options"
 for model in mlp cnn; do
   folder $model-1 "$root/examples/$model.json" 1 - fp32
   folder $model-bf16 "$root/examples/$model.json" 1 - bf16

@@ -22,7 +22,7 @@ struct bd_cuda_attentions {
   attended shapes[MOST_SHAPES];
 };
 
-static bd_cuda_attention shape_of(const bd_rt_attention *s, int gradient) {
+static bd_cuda_attention shape_of(const bd_rt *rt, const bd_rt_attention *s, int gradient) {
   bd_cuda_attention out;
   memset(&out, 0, sizeof out); // compared as bytes
   out.batch = s->batch, out.tq = s->tq, out.tk = s->tk;
@@ -31,6 +31,7 @@ static bd_cuda_attention shape_of(const bd_rt_attention *s, int gradient) {
   out.k_batch = s->k_batch, out.k_row = s->k_row;
   out.lse_batch = s->lse_batch, out.lse_row = s->lse_row;
   out.scale = s->scale, out.causal = s->causal, out.dtype = s->dtype, out.gradient = gradient;
+  out.any_order = gradient && rt->options.any_order;
   return out;
 }
 
@@ -50,9 +51,10 @@ static int shrink(const bd_cuda_attention *shape, bd_cuda_attention *part) {
   return part->kv_heads > 0;
 }
 
-// What the gradient of scores alone takes of the workspace.
+// What the gradient of scores alone takes of the workspace, or that of queries in any order.
 static int64_t least_bytes(const bd_cuda_attention *part) {
   if (!part->gradient) return 0;
+  if (part->any_order) return bd_cuda_attention_wide_bytes(part);
   return part->batch * part->kv_heads * part->group * part->tq * part->tk *
          bd_rt_element_bytes(part->dtype);
 }
@@ -63,7 +65,8 @@ static bd_dnn_plan *plan_of(bd_rt *rt, bd_dnn *dnn, const bd_cuda_attention *par
     bd_cuda_attention_grad_graph(graph, part);
   else
     bd_cuda_attention_graph(graph, part);
-  return bd_dnn_choose(graph, rt->device->library_bytes, why, WHY_BYTES);
+  return bd_dnn_choose(graph, rt->device->library_bytes - bd_cuda_attention_wide_bytes(part), why,
+                       WHY_BYTES);
 }
 
 // The plan of the largest part that fits; the rounding of the library's workspace is its own.
@@ -73,9 +76,9 @@ static bd_dnn_plan *fit(bd_rt *rt, bd_dnn *dnn, attended *s, char *why) {
     while (least_bytes(&s->part) > rt->device->library_bytes)
       if (!shrink(&s->shape, &s->part)) {
         snprintf(why, WHY_BYTES,
-                 "gradients of one key-value head's scores exceed the %lld bytes "
+                 "gradients of one key-value head's %s exceed the %lld bytes "
                  "of workspace",
-                 (long long)rt->device->library_bytes);
+                 s->part.any_order ? "queries" : "scores", (long long)rt->device->library_bytes);
         return NULL;
       }
     bd_dnn_plan *const plan = plan_of(rt, dnn, &s->part, why);
@@ -117,8 +120,8 @@ typedef enum lying { AS_QUERIES, AS_KEYS, AS_NUMBERS, IN_PLACE } lying;
 static const lying forward_lies[BD_ATTEND_BUFFERS] = {AS_QUERIES, AS_KEYS, AS_KEYS, AS_QUERIES,
                                                       AS_NUMBERS};
 static const lying backward_lies[BD_ATTEND_GRAD_BUFFERS] = {
-    AS_QUERIES, AS_QUERIES, AS_KEYS, AS_KEYS, AS_QUERIES,
-    AS_NUMBERS, AS_QUERIES, AS_KEYS, AS_KEYS, IN_PLACE};
+    AS_QUERIES, AS_QUERIES, AS_KEYS, AS_KEYS,  AS_QUERIES, AS_NUMBERS,
+    AS_QUERIES, AS_KEYS,    AS_KEYS, IN_PLACE, IN_PLACE};
 
 static int64_t offset_bytes(const bd_cuda_attention *s, lying how, int64_t sample, int64_t head) {
   switch (how) {
@@ -144,24 +147,29 @@ static void run(bd_rt *rt, const void *args) {
   const bd_cuda_attention *const s = &c->what->shape, *const part = &c->what->part;
   const lying *const lies = s->gradient ? backward_lies : forward_lies;
   const int count = s->gradient ? (int)BD_ATTEND_GRAD_BUFFERS : (int)BD_ATTEND_BUFFERS;
+  const int64_t wide = bd_cuda_attention_wide_bytes(part);
+  char *const workspace = rt->device->library + wide;
+  const cudaStream_t stream = bd_cuda_now(rt)->stream;
   for (int64_t sample = 0; sample < s->batch; sample += part->batch)
     for (int64_t head = 0; head < s->kv_heads; head += part->kv_heads) {
       void *at[BD_ATTEND_GRAD_BUFFERS];
       for (int i = 0; i < count; i++)
         at[i] = c->at[i] + offset_bytes(s, lies[i], sample, head);
-      bd_dnn_run(c->what->plan, at, rt->device->library, bd_cuda_now(rt)->stream);
+      if (wide) BD_CUDA(cudaMemsetAsync(rt->device->library, 0, (size_t)wide, stream));
+      bd_dnn_run(c->what->plan, at, workspace, stream);
     }
 }
 
 static int attend(bd_rt *rt, const bd_rt_attention *s, int gradient, const call *buffers) {
   if (s->batch <= 0 || s->kv_heads <= 0) return 0;
-  const bd_cuda_attention shape = shape_of(s, gradient);
+  const bd_cuda_attention shape = shape_of(rt, s, gradient);
   if (rt->device->rehearsing) {
     note(rt, &shape);
     return 0;
   }
   call c = *buffers;
   c.what = find(rt, &shape);
+  if (gradient) c.at[BD_ATTEND_GRAD_WIDE] = rt->device->library;
   if (!c.what || !c.what->plan) return 0;
   bd_cuda_do(rt, run, &c, sizeof c);
   return 1;

@@ -10,6 +10,7 @@ typedef struct bd_cuda_attention {
   int64_t q_batch, q_row, k_batch, k_row, lse_batch, lse_row; // strides in elements
   float scale;
   int32_t causal, dtype, gradient;
+  int32_t any_order; // of a gradient
 } bd_cuda_attention;
 
 // Buffers of the graphs, in the order of their addresses. The sums are one f32 per row of the
@@ -26,13 +27,15 @@ enum {
   BD_ATTEND_GRAD_DK,
   BD_ATTEND_GRAD_DV,
   BD_ATTEND_GRAD_SUMS,
+  BD_ATTEND_GRAD_WIDE, // in any order alone: dq in f32, bd_cuda_attention_wide_bytes() of zeros
   BD_ATTEND_GRAD_BUFFERS
 };
+int64_t bd_cuda_attention_wide_bytes(const bd_cuda_attention *shape);
 
 // With S = scale q k', seen keys only: lse = log sum exp S, out = exp(S - lse) v.
 void bd_cuda_attention_graph(bd_dnn_graph *graph, const bd_cuda_attention *shape);
 // With P = exp(S - lse) and D the sums of dout out along rows: dv = P' dout, dS = P (dout v' - D),
 // dk = scale dS' q, dq = scale dS k. All of dS exists in the workspace, which makes every sum one
-// of a fixed order.
+// of a fixed order; in any order each block of keys adds to dq in f32 as it comes.
 void bd_cuda_attention_grad_graph(bd_dnn_graph *graph, const bd_cuda_attention *shape);
 #endif

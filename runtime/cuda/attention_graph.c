@@ -11,7 +11,7 @@ typedef struct drawing {
   bd_dnn_data data; // of operands and results
 } drawing;
 
-enum { OPERAND_ALIGNMENT = 16, NUMBER_ALIGNMENT = 4 };
+enum { OPERAND_ALIGNMENT = 16, NUMBER_ALIGNMENT = 4, WIDE_ROWS = 128 };
 
 static drawing begin(bd_dnn_graph *graph, const bd_cuda_attention *s) {
   return (drawing){graph, s, s->kv_heads * s->group,
@@ -171,6 +171,31 @@ static bd_dnn_item row_sums(const drawing *d, bd_dnn_item dout, bd_dnn_item out,
   return apply(d, BD_DNN_MUL, sum, bd_dnn_constant(d->graph, 4, 1), sums);
 }
 
+static bd_dnn_tensor wide(const drawing *d) {
+  bd_dnn_tensor tensor = packed(d, BD_DNN_FLOAT, d->shape->tq, d->shape->d);
+  tensor.reordered = 1;
+  return tensor;
+}
+
+int64_t bd_cuda_attention_wide_bytes(const bd_cuda_attention *s) {
+  const int64_t rows = (s->tq + WIDE_ROWS - 1) / WIDE_ROWS * WIDE_ROWS;
+  return s->any_order ? s->batch * s->kv_heads * s->group * rows * s->d * (int64_t)sizeof(float)
+                      : 0;
+}
+
+// That a buffer lies between the product and dq tells the library to add in any order.
+static void add_query_gradient(const drawing *d, bd_dnn_item ds, bd_dnn_item k, bd_dnn_item dq) {
+  if (!d->shape->any_order) {
+    bd_dnn_add_matmul(d->graph, ds, key_rows(d, k), dq);
+    return;
+  }
+  const bd_dnn_tensor sum_of = wide(d);
+  const bd_dnn_item sum = bd_dnn_buffer(d->graph, &sum_of);
+  bd_dnn_allow_any_order(d->graph);
+  bd_dnn_add_matmul(d->graph, ds, key_rows(d, k), sum);
+  apply(d, BD_DNN_IDENTITY, sum, NULL, dq);
+}
+
 void bd_cuda_attention_grad_graph(bd_dnn_graph *graph, const bd_cuda_attention *shape) {
   const drawing d = begin(graph, shape);
   const bd_dnn_tensor sums_of = packed(&d, BD_DNN_FLOAT, shape->tq, 1);
@@ -189,5 +214,5 @@ void bd_cuda_attention_grad_graph(bd_dnn_graph *graph, const bd_cuda_attention *
   ds = apply(&d, BD_DNN_MUL, ds, p, scores(&d, BD_DNN_FLOAT));
   ds = apply(&d, BD_DNN_MUL, ds, scale, scores(&d, d.data));
   add_key_gradient(&d, turned(&d, ds), q, dk);
-  bd_dnn_add_matmul(graph, ds, key_rows(&d, k), dq);
+  add_query_gradient(&d, ds, k, dq);
 }

@@ -126,6 +126,7 @@ void bd_dnn_operation(bd_dnn_graph *g, bd_dnn_kind kind, const bd_dnn_attribute 
 
 static bd_dnn_item make_tensor(bd_dnn_graph *g, const bd_dnn_tensor *t, bool inner, bool constant) {
   const int64_t id = ++g->last_id, alignment = t->alignment;
+  const int order = BD_DNN_TENSOR_REORDERING_F16x16;
   const bd_dnn_attribute attributes[] = {
       {BD_DNN_TENSOR_UNIQUE_ID, BD_DNN_TYPE_INT64, 1, &id},
       {BD_DNN_TENSOR_DATA_TYPE, BD_DNN_TYPE_DATA_TYPE, 1, &t->data},
@@ -133,9 +134,10 @@ static bd_dnn_item make_tensor(bd_dnn_graph *g, const bd_dnn_tensor *t, bool inn
       {BD_DNN_TENSOR_DIMENSIONS, BD_DNN_TYPE_INT64, t->rank, t->dims},
       {BD_DNN_TENSOR_STRIDES, BD_DNN_TYPE_INT64, t->rank, t->strides},
       {BD_DNN_TENSOR_IS_VIRTUAL, BD_DNN_TYPE_BOOLEAN, 1, &inner},
-      {BD_DNN_TENSOR_IS_BY_VALUE, BD_DNN_TYPE_BOOLEAN, 1, &constant}};
+      {BD_DNN_TENSOR_IS_BY_VALUE, BD_DNN_TYPE_BOOLEAN, 1, &constant},
+      {BD_DNN_TENSOR_REORDERING_MODE, BD_DNN_TYPE_TENSOR_REORDERING_MODE, 1, &order}};
   return bd_dnn_make(g, BD_DNN_TENSOR_DESCRIPTOR, attributes,
-                     (int)(sizeof attributes / sizeof *attributes));
+                     (int)(sizeof attributes / sizeof *attributes) - !t->reordered);
 }
 
 bd_dnn_item bd_dnn_inner(bd_dnn_graph *g, const bd_dnn_tensor *tensor) {

@@ -41,10 +41,11 @@ void bd_dnn_operation(bd_dnn_graph *graph, bd_dnn_kind kind, const bd_dnn_attrib
 
 enum { BD_DNN_MOST_RANK = 5 };
 
-// Dimensions and strides, in elements. An address that is a multiple of `alignment` bytes.
+// Dimensions and strides, in elements. An address that is a multiple of `alignment` bytes. A
+// `reordered` tensor lies in tiles of 16 x 16, within as many bytes.
 typedef struct bd_dnn_tensor {
   bd_dnn_data data;
-  int rank, alignment;
+  int rank, alignment, reordered;
   int64_t dims[BD_DNN_MOST_RANK], strides[BD_DNN_MOST_RANK];
 } bd_dnn_tensor;
 
@@ -75,10 +76,12 @@ void bd_dnn_add_reshape(bd_dnn_graph *graph, bd_dnn_item x, bd_dnn_item y);
 void bd_dnn_avoid(bd_dnn_graph *graph, unsigned notes);
 // Those that do not say all of these are not taken either.
 void bd_dnn_want(bd_dnn_graph *graph, unsigned notes);
+// Engines may give other bits from run to run.
+void bd_dnn_allow_any_order(bd_dnn_graph *graph);
 
 // Ends the description. The first engine of the library's own order that is not said to give other
-// bits from run to run, whose workspace has at most so many bytes, and that can be had. NULL: there
-// is none, and `why` says what the library does.
+// bits from run to run, unless that is allowed, whose workspace has at most so many bytes, and that
+// can be had. NULL: there is none, and `why` says what the library does.
 bd_dnn_plan *bd_dnn_choose(bd_dnn_graph *graph, int64_t most_workspace_bytes, char *why,
                            size_t why_bytes);
 void bd_dnn_free(bd_dnn_plan *plan); // NULL is nothing

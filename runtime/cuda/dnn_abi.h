@@ -79,6 +79,7 @@ typedef enum bd_dnn_name { // of an attribute
   BD_DNN_TENSOR_UNIQUE_ID = 906,
   BD_DNN_TENSOR_IS_VIRTUAL = 907,
   BD_DNN_TENSOR_IS_BY_VALUE = 908,
+  BD_DNN_TENSOR_REORDERING_MODE = 909,
   BD_DNN_VARIANT_PACK_UNIQUE_IDS = 1000,
   BD_DNN_VARIANT_PACK_DATA_POINTERS = 1001,
   BD_DNN_VARIANT_PACK_WORKSPACE = 1003,
@@ -110,6 +111,7 @@ typedef enum bd_dnn_type { // of an attribute's values
   BD_DNN_TYPE_POINTWISE_MODE = 14,
   BD_DNN_TYPE_BACKEND_DESCRIPTOR = 15,
   BD_DNN_TYPE_REDUCTION_OPERATOR_TYPE = 18,
+  BD_DNN_TYPE_TENSOR_REORDERING_MODE = 20,
 } bd_dnn_type;
 
 typedef enum bd_dnn_data {
@@ -136,6 +138,7 @@ typedef enum bd_dnn_mode { // of a pointwise operation
 typedef enum bd_dnn_reduction { BD_DNN_REDUCE_ADD = 0, BD_DNN_REDUCE_MAX = 3 } bd_dnn_reduction;
 
 enum { BD_DNN_CROSS_CORRELATION = 1 };
+enum { BD_DNN_TENSOR_REORDERING_F16x16 = 2 };
 enum { BD_DNN_HEUR_MODE_FALLBACK = 2, BD_DNN_HEUR_MODE_A = 3 };
 enum { // what an engine says of its numbers
   BD_DNN_NOTE_TENSOR_CORE = 0,

@@ -32,7 +32,7 @@ struct bd_dnn {
 
 struct bd_dnn_graph {
   bd_dnn *dnn;
-  int refused;
+  int refused, any_order;
   unsigned avoided, wanted; // notes
   char why[BD_DNN_WHY_BYTES];
   int item_count, operation_count;

@@ -48,7 +48,8 @@ static int list_configs(bd_dnn_graph *g, bd_dnn_item operations, int mode, bd_dn
                                BD_DNN_TYPE_BACKEND_DESCRIPTOR, count, configs);
 }
 
-// An engine that gives the same bits from run to run, and numbers as they are asked for.
+// An engine that gives the same bits from run to run, where that is asked for, and numbers as they
+// are asked for.
 static int suits(bd_dnn_graph *g, bd_dnn_item config) {
   int notes[BD_DNN_MOST_NOTES];
   bd_dnn_item engine = bd_dnn_create(g, BD_DNN_ENGINE_DESCRIPTOR);
@@ -58,7 +59,8 @@ static int suits(bd_dnn_graph *g, bd_dnn_item config) {
   unsigned said = 0;
   for (int i = 0; i < count; i++)
     said |= 1u << notes[i];
-  if (said & (g->avoided | 1u << BD_DNN_NOTE_NONDETERMINISTIC)) return 0;
+  const unsigned unordered = g->any_order ? 0 : 1u << BD_DNN_NOTE_NONDETERMINISTIC;
+  if (said & (g->avoided | unordered)) return 0;
   return !g->refused && (said & g->wanted) == g->wanted;
 }
 
@@ -68,6 +70,10 @@ void bd_dnn_avoid(bd_dnn_graph *g, unsigned notes) {
 
 void bd_dnn_want(bd_dnn_graph *g, unsigned notes) {
   g->wanted |= notes;
+}
+
+void bd_dnn_allow_any_order(bd_dnn_graph *g) {
+  g->any_order = 1;
 }
 
 static int64_t workspace_of(bd_dnn_graph *g, bd_dnn_item item, bd_dnn_name name) {

@@ -116,14 +116,14 @@ says '^gpt .* MFU is below 0.5$'
 # Losses of 5 against the baseline's with the same seed, and that with the next.
 cat >curves <<'END'
 #!/bin/sh
-[ "$1 $2 $3 $4" = 'gpt 2 10 --curve' ] || exit 1
-[ -e "$5" ] && [ -e "$6" ] || exit 1
-awk -v seed="$7" 'BEGIN { for (i = 1; i <= 10; i++) print "loss " 5.01 + 0.03 * (seed - 3) }'
+[ "$1 $2 $3 $4 $5 $6" = 'gpt 2 10 --batch 4 --curve' ] || exit 1
+[ -e "$7" ] && [ -e "$8" ] || exit 1
+awk -v seed="$9" 'BEGIN { for (i = 1; i <= 10; i++) print "loss " 5.01 + 0.03 * (seed - 3) }'
 END
 chmod +x curves
 : >small/check/data.txt
 printf '%s\n' --seed 3 >>small/check/options
-echo curve 10 >>small/check/work
+printf '%s\n' 'curve 10' 'batch 4' >>small/check/work
 run 0 --baseline "$work/curves" small
 says '^small  *10  *0.01  *0.03  ok$'
 holds 'curves[0].noise = 0.03'

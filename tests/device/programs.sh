@@ -171,7 +171,7 @@ attend() {
   cp -r "$like" "$name"
   cp "$like.ranks" "$name.ranks"
   export "$@"
-  train_fake "$name" "$(ranks_of "$like")" $steps $((seed++))
+  train_fake "$name" "$(ranks_of "$like")" $steps $((seed++)) ${ORDER:-}
   unset "${@%%=*}"
   grep -q "$line" "$name/log.0" || fail "$name does not say: $line"
   check_device "$name"
@@ -186,6 +186,8 @@ if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */mixtral ]];
   check_bits one-bf16 heads
   [ "$(by_cudnn one-bf16)" -lt "$(by_cudnn samples)" ] && [ "$(by_cudnn samples)" -lt "$(by_cudnn heads)" ] ||
     fail "gradients of attention are not run in parts"
+  attend any one-bf16 "attention by cuDNN 9.19.0$" ORDER=--any-order
+  [ "$(by_cudnn any)" = "$(by_cudnn one-bf16)" ] || fail "--any-order has other parts"
   attend half one-bf16 "for 1 of 2 shapes, .* bytes of workspace" BD_FAKE_CUDNN_GROWS=1600
   attend refused one-bf16 "for 0 of 2 shapes, .* CUDNN_STATUS_NOT_SUPPORTED" BD_FAKE_CUDNN_REFUSES=1
   attend old one-bf16 "generated kernels: cuDNN 9.10 is older than 9.16" BD_FAKE_CUDNN_VERSION=91000

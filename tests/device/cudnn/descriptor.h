@@ -47,11 +47,13 @@ size_t fake_size_of(cudnnBackendAttributeType_t type);
 // A tensor, as its descriptor has it.
 typedef struct fake_tensor {
   int64_t id, alignment;
-  int rank, data, inner, by_value;
+  int rank, data, inner, by_value, reordered;
   int64_t dims[FAKE_MOST_RANK], strides[FAKE_MOST_RANK];
   int64_t extent; // one past the farthest element
 } fake_tensor;
 fake_tensor fake_tensor_of(const fake_descriptor *d);
+// Whether products of the graph are added to what a buffer holds, in any order.
+int fake_adds_up(const fake_descriptor *graph);
 size_t fake_element_bytes(const fake_tensor *t);
 
 // Checks of descriptors that are complete.

@@ -84,6 +84,15 @@ static int convolves(const fake_descriptor *graph, int *out_takes, int64_t *out_
   return found;
 }
 
+int fake_adds_up(const fake_descriptor *graph) {
+  fake_tensor tensors[FAKE_MOST_TENSORS];
+  memset(tensors, 0, sizeof tensors);
+  const int count = fake_tensors_of(graph, tensors);
+  for (int i = 0; i < count; i++)
+    if (tensors[i].reordered) return 1;
+  return 0;
+}
+
 // The matrix products of a graph whose factor is as wide as heads are.
 static int takes(const fake_descriptor *graph) {
   int taken;
@@ -113,7 +122,8 @@ static int64_t shared_bytes(const fake_descriptor *graph) {
   return bytes;
 }
 
-// With a gradient of scores, which is a result and a factor in halves, that in tiles of 64 x 128.
+// With a gradient of scores, which is a result and a factor in halves, that in tiles of 64 x 128,
+// unless products add up what comes of it.
 static int64_t workspace_of(const fake_descriptor *graph) {
   int taken;
   int64_t bytes;
@@ -131,7 +141,8 @@ static int64_t workspace_of(const fake_descriptor *graph) {
                           bd_fake_round_up(t->dims[3], 128);
     if (t->strides[3] == 1 && bytes > most) most = bytes;
   }
-  return LEAST_WORKSPACE + (turned ? most : 0) * bd_fake_setting("BD_FAKE_CUDNN_GROWS", 1) +
+  return LEAST_WORKSPACE +
+         (turned && !fake_adds_up(graph) ? most : 0) * bd_fake_setting("BD_FAKE_CUDNN_GROWS", 1) +
          shared_bytes(graph);
 }
 
@@ -292,7 +303,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
                  .workspace_bytes = plan->workspace_bytes,
                  .workspace = fake_link(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE)};
   if (!c->has_stream) bd_fake_fault(__func__, "the handle has no stream");
-  if (plan->engine == NONDETERMINISTIC || plan->engine == GREEDY)
+  if (plan->engine == GREEDY || (plan->engine == NONDETERMINISTIC) != fake_adds_up(e.graph))
     bd_fake_fault(__func__, "an engine that nobody should take");
   memset(tensors, 0, sizeof tensors);
   const int count = fake_tensors_of(e.graph, tensors);

@@ -107,7 +107,8 @@ static void matmul(evaluation *e, const fake_descriptor *op) {
   do {
     // Heads of b may be shared; the two last dimensions differ from c's.
     int64_t from_a = 0, from_b = 0;
-    float sum = 0;
+    float *const out = &c->data[place(&c->shape, &c->shape, index)];
+    float sum = c->shape.reordered ? *out : 0;
     for (int i = 0; i < last - 1; i++) {
       from_a += index[i] * a->shape.strides[i];
       from_b += index[i] / (c->shape.dims[i] / b->shape.dims[i]) * b->shape.strides[i];
@@ -117,7 +118,7 @@ static void matmul(evaluation *e, const fake_descriptor *op) {
     for (int64_t k = 0; k < a->shape.dims[last]; k++)
       sum += a->data[from_a + k * a->shape.strides[last]] *
              b->data[from_b + k * b->shape.strides[last - 1]];
-    c->data[place(&c->shape, &c->shape, index)] = rounded(&c->shape, sum);
+    *out = rounded(&c->shape, sum);
   } while (next(&c->shape, index));
 }
 
@@ -217,7 +218,7 @@ static void open(evaluation *e, const fake_descriptor *graph, void *const *at) {
       v->data[k] = NAN;
     for (int64_t o = 0; o < ops->count; o++)
       if (find(e, ((fake_descriptor *const *)ops->values)[o], 0) == v) v->known = 0;
-    if (v->known) copy(v, at[i], 0);
+    if (v->known || v->shape.reordered) copy(v, at[i], 0);
   }
 }
 

@@ -12,6 +12,8 @@ fake_tensor fake_tensor_of(const fake_descriptor *d) {
                    .data = (int)fake_integer(d, CUDNN_ATTR_TENSOR_DATA_TYPE, -1),
                    .inner = (int)fake_integer(d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, 0),
                    .by_value = (int)fake_integer(d, CUDNN_ATTR_TENSOR_IS_BY_VALUE, 0),
+                   .reordered = fake_integer(d, CUDNN_ATTR_TENSOR_REORDERING_MODE, 0) ==
+                                CUDNN_TENSOR_REORDERING_F16x16,
                    .extent = 1};
   memcpy(t.dims, dims->values, (size_t)t.rank * sizeof *t.dims);
   memcpy(t.strides, strides->values, (size_t)t.rank * sizeof *t.strides);
