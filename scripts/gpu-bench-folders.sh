@@ -12,7 +12,7 @@ braid=${BRAID:-$root/build/braid} cluster=${CLUSTER:-h200:1x1}
 mkdir "$1"
 out=$(cd "$1" && pwd)
 shift
-LEAN_PERCENT=85 # of the fastest plan's memory, for a plan that computes some values again
+LEAN_PERCENT=90 # of the fastest plan's memory, for a plan that computes some values again
 works=("$@")
 [ $# -gt 0 ] || works=(gpt2-124m gpt2-1558m llama-3-8b resnet-50 kernels)
 data=$(mktemp -d)
