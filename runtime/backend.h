@@ -58,6 +58,10 @@ void bd_rt_unmap(bd_rt *rt, void *data, int64_t bytes);
 // Device memory that no function above or below uses by itself; as much on every rank.
 float *bd_rt_workspace(bd_rt *rt, int64_t *out_floats);
 
+// Clears an accumulator of gradients before a step; or has what the step adds to it first overwrite
+// it.
+void bd_rt_clear_gradient(bd_rt *rt, void *at, int64_t bytes);
+
 // This rank's part of a weight as the seed has it (runtime/initial.h), zero where it is padding.
 void bd_rt_fill(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, float *buffer);
 // Stored elements [first, first + count) from or to host memory: those that this rank holds at

@@ -68,6 +68,10 @@ void bd_rt_zero(bd_rt *rt, void *data, int64_t bytes) {
   bd_rt_parallel(rt, clear_grain, &c, (bytes + CLEAR_GRAIN - 1) / CLEAR_GRAIN);
 }
 
+void bd_rt_clear_gradient(bd_rt *rt, void *at, int64_t bytes) {
+  bd_rt_zero(rt, at, bytes);
+}
+
 void bd_rt_copy(bd_rt *rt, void *to, const void *from, int64_t bytes) {
   (void)rt;
   memcpy(to, from, (size_t)bytes);

@@ -2,6 +2,7 @@
 // the images whose work fits the workspace; else, as pools do, by kernels of the runtime. Which it
 // is, is settled while a step is rehearsed.
 #include "runtime/cuda/convolve_graph.h"
+#include "runtime/cuda/fresh.h"
 #include "runtime/cuda/rt.h"
 
 #include <stdio.h>
@@ -199,7 +200,10 @@ void bd_rt_convolve_dx(bd_rt *rt, const bd_rt_conv *s, const void *dy, const voi
 
 void bd_rt_convolve_dw(bd_rt *rt, const bd_rt_conv *s, const void *x, const void *dy,
                        int32_t accumulate, void *dw) {
-  convolve(rt, BD_CUDA_CONV_DW, (call){*s, NULL, x, dy, dw, accumulate});
+  const int64_t filters = s->o * (s->c / s->groups) * s->k[0] * s->k[1] * s->k[2];
+  // A rank without samples leaves the accumulator as it is.
+  const int adds = accumulate && bd_cuda_fresh_adds(rt, dw, s->n > 0 ? filters : 0);
+  convolve(rt, BD_CUDA_CONV_DW, (call){*s, NULL, x, dy, dw, adds});
 }
 
 static void run_maxpool(bd_rt *rt, const void *args) {

@@ -1,4 +1,5 @@
 // The GPU of a rank, and what is allocated on it.
+#include "runtime/cuda/fresh.h"
 #include "runtime/cuda/rt.h"
 
 #include <sched.h>
@@ -150,6 +151,7 @@ void bd_cuda_release(bd_rt *rt) {
   bd_cuda_close_segments(rt);
   bd_cuda_release_dnn(rt);
   bd_cuda_release_products(rt);
+  bd_cuda_release_fresh(rt);
   BD_CUDA_BLAS(cublasLtDestroy(device->blas));
   if (device->code) BD_CUDA(cudaLibraryUnload(device->code));
   free(device->kernels);

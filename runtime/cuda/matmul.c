@@ -1,5 +1,6 @@
 // Matrix products by cublasLt, alone and with an epilogue.
 #include "runtime/cuda/even.h"
+#include "runtime/cuda/fresh.h"
 #include "runtime/cuda/product.h"
 #include "runtime/cuda/tune.h"
 #include "runtime/float8.h"
@@ -127,11 +128,20 @@ static void fill_part(call *c, const bd_cuda_part *part, const bd_rt_epilogue *e
   if (e->bias) c->epilogue.bias = moved(e->bias, s->out_dtype, part->n);
 }
 
-void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *s, const void *a, const void *b, void *out) {
+// Whether the product is to add to `out`; the first of a step to an accumulator overwrites it.
+static int adds(bd_rt *rt, const bd_rt_gemm *s, const void *out) {
+  const int packed = s->out_m == s->n && (s->batch == 1 || s->out_batch == s->m * s->n);
+  return s->accumulate && bd_cuda_fresh_adds(rt, out, packed ? s->batch * s->m * s->n : 0);
+}
+
+void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *shape, const void *a, const void *b, void *out) {
+  bd_rt_gemm s = *shape;
   bd_cuda_part parts[2];
   call c;
-  if (walks_past(rt->device) || s->m <= 0 || s->n <= 0 || s->batch <= 0) return;
-  const int count = bd_cuda_even_parts(s, parts);
+  if (s.m <= 0 || s.n <= 0 || s.batch <= 0) return;
+  s.accumulate = adds(rt, &s, out);
+  if (walks_past(rt->device)) return;
+  const int count = bd_cuda_even_parts(&s, parts);
   for (int i = 0; i < count; i++) {
     fill_part(&c, &parts[i], &(bd_rt_epilogue){.kind = BD_RT_EPILOGUE_NONE}, a, b, out);
     start(rt, &c);
@@ -154,6 +164,10 @@ static int is_whole(const bd_rt_epilogue *e, const bd_cuda_part parts[2], int co
 int bd_rt_matmul_with(bd_rt *rt, const bd_rt_gemm *s, const bd_rt_epilogue *e, const void *a,
                       const void *b, void *out) {
   bd_cuda_part parts[2];
+  if (rt->device->rehearsing) {
+    if (s->m > 0 && s->n > 0) adds(rt, s, out);
+    if (e->sums) bd_cuda_fresh_touch(rt, e->sums);
+  }
   if (walks_past(rt->device)) return 1;
   if (s->m <= 0 || s->n <= 0 || s->k <= 0 || !is_worth_it(rt->device, e)) return 0;
   const int count = bd_cuda_even_parts(s, parts);
@@ -163,7 +177,10 @@ int bd_rt_matmul_with(bd_rt *rt, const bd_rt_gemm *s, const bd_rt_epilogue *e, c
     fill_part(&calls[i], &parts[i], e, a, b, out);
     if (!product_of(rt, &calls[i])->exists) return 0;
   }
-  for (int i = 0; i < count; i++)
+  const int accumulate = adds(rt, s, out);
+  for (int i = 0; i < count; i++) {
+    if (!accumulate) calls[i].shape.accumulate = 0;
     start(rt, &calls[i]);
+  }
   return 1;
 }

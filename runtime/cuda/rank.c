@@ -1,4 +1,5 @@
 // Start and end of a rank.
+#include "runtime/cuda/fresh.h"
 #include "runtime/cuda/rt.h"
 #include "runtime/cuda/tune.h"
 #include "runtime/overlap.h"
@@ -118,6 +119,7 @@ static int join(bd_rt *rt) {
 static int rehearse(bd_rt *rt, char *message, size_t message_bytes) {
   const bd_rt_stage *const stage = rt->stage;
   rt->device->rehearsing = 1;
+  bd_cuda_fresh_open(rt);
   if (stage->step) stage->step(rt);
   bd_rt_update(rt);
   rt->device->rehearsing = 0;

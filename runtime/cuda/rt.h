@@ -44,12 +44,13 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-typedef struct bd_cuda_product bd_cuda_product;       // a matrix product's chosen algorithm
-typedef struct bd_cuda_sensors bd_cuda_sensors;       // of NVIDIA's management library
-typedef struct bd_cuda_dnn_use bd_cuda_dnn_use;       // cuDNN, where it is used
-typedef struct bd_cuda_attentions bd_cuda_attentions; // what runs by it
-typedef struct bd_cuda_convolved bd_cuda_convolved;   // and that
-typedef struct bd_cuda_tuning bd_cuda_tuning;         // products that --tune is for
+typedef struct bd_cuda_product bd_cuda_product;           // a matrix product's chosen algorithm
+typedef struct bd_cuda_sensors bd_cuda_sensors;           // of NVIDIA's management library
+typedef struct bd_cuda_dnn_use bd_cuda_dnn_use;           // cuDNN, where it is used
+typedef struct bd_cuda_attentions bd_cuda_attentions;     // what runs by it
+typedef struct bd_cuda_convolved bd_cuda_convolved;       // and that
+typedef struct bd_cuda_tuning bd_cuda_tuning;             // products that --tune is for
+typedef struct bd_cuda_accumulators bd_cuda_accumulators; // of gradients
 
 // What NCCL calls the arena: a symmetric window, a buffer, or NULL where it does without.
 typedef struct bd_cuda_grant {
@@ -139,7 +140,8 @@ struct bd_rt_device {
   cublasLtHandle_t blas;
   bd_cuda_product **products; // a hash table
   int product_count, product_slots;
-  bd_cuda_tuning *tuning;         // NULL but at the start, with --tune
+  bd_cuda_tuning *tuning; // NULL but at the start, with --tune
+  bd_cuda_accumulators *accumulators;
   bd_cuda_dnn_use *dnn;           // NULL: nothing has asked for it, or no rank uses it
   bd_cuda_attentions *attentions; // NULL: none
   bd_cuda_convolved *convolved;   // the first shape of convolutions, or NULL

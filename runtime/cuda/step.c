@@ -1,5 +1,5 @@
 // What a step asks for besides collectives and messages.
-#include "runtime/cuda/rt.h"
+#include "runtime/cuda/fresh.h"
 #include "runtime/half.h"
 
 #include <stddef.h>
@@ -47,6 +47,8 @@ void bd_rt_launch(bd_rt *rt, int number, int buffer_count, char *const *buffers,
   } args;
   const size_t buffer_bytes = (size_t)buffer_count * sizeof *buffers,
                range_bytes = (size_t)range_count * sizeof *range;
+  for (int i = 0; rt->device->rehearsing && i < buffer_count; i++)
+    bd_cuda_fresh_touch(rt, buffers[i]);
   if (rt->device->rehearsing) return;
   if (buffer_bytes + range_bytes > sizeof args.words)
     bd_rt_fail(BD_RT_EXIT_INTERNAL, "a kernel with %d buffers", buffer_count);
@@ -219,6 +221,7 @@ static void run_embed_dw(bd_rt *rt, const void *args) {
 void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, int64_t count,
                     int64_t c, int64_t row_start, int64_t rows, int32_t accumulate, float *dtable) {
   const embedding e = {ids, dout, dtable, count, c, row_start, rows, dtype};
+  bd_cuda_fresh_touch(rt, dtable);
   if (!accumulate) bd_rt_zero(rt, dtable, rows * c * (int64_t)sizeof *dtable);
   if (!rt->device->rehearsing) bd_cuda_do(rt, run_embed_dw, &e, sizeof e);
 }

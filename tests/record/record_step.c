@@ -143,6 +143,10 @@ void bd_rt_zero(bd_rt *rt, void *data, int64_t bytes) {
   if (bytes > 0) RECORD_WORK(rt, RECORD_ZERO, record_writes(rt, data, bytes));
 }
 
+void bd_rt_clear_gradient(bd_rt *rt, void *at, int64_t bytes) {
+  bd_rt_zero(rt, at, bytes);
+}
+
 void bd_rt_loss_gradient(bd_rt *rt, float *out) {
   RECORD_WORK(rt, RECORD_LOSS_GRADIENT, record_writes(rt, out, sizeof *out));
 }
