@@ -1,4 +1,4 @@
-// Convolution and pooling, one thread per element of the result. Sums are f32, in an order that
+// Convolution, one thread per element of the result. Sums are f32, in an order that
 // follows from the shape.
 #include "runtime/cuda/device.cuh"
 
@@ -183,71 +183,9 @@ static __global__ void place_filters(bd_rt_conv s, int dtype, const typename typ
   }
 }
 
-// Which point of the image's plane is the first greatest value of the window of point y; -1: all is
-// outside. Loops over dimensions spare divisions, here and below.
-template <typename number>
-static __device__ int64_t find_most(const bd_rt_conv &s, const number *x, blocks xs, element plane,
-                                    const int64_t *y) {
-  int64_t best = -1, at[3];
-  float most = 0;
-  for (int64_t i = 0; i < s.k[0]; i++) {
-    if ((at[0] = place_along(s, 0, y[0], i)) < 0) continue;
-    for (int64_t j = 0; j < s.k[1]; j++) {
-      if ((at[1] = place_along(s, 1, y[1], j)) < 0) continue;
-      for (int64_t k = 0; k < s.k[2]; k++) {
-        if ((at[2] = place_along(s, 2, y[2], k)) < 0) continue;
-        const int64_t place = (at[0] * s.x[1] + at[1]) * s.x[2] + at[2];
-        const float value = load(s.dtype, x, xs.offset(plane.block, plane.channel, place));
-        if (best < 0 || value > most) best = place, most = value;
-      }
-    }
-  }
-  return best;
-}
-
-template <typename types>
-static __global__ void maxpool(bd_rt_conv s, const typename types::in *x, typename types::out *y) {
-  const blocks xs = images_of(s, s.c, s.x), ys = images_of(s, s.c, s.y);
-  BD_FOR_ITEMS(i, s.n * s.c * ys.points) {
-    const element to = ys.at(i);
-    int64_t at[3];
-    spread(s.y, to.point, at);
-    const int64_t best = find_most(s, x, xs, to, at);
-    store(s.dtype, y, i,
-          best < 0 ? -INFINITY : load(s.dtype, x, xs.offset(to.block, to.channel, best)));
-  }
-}
-
-// Every input looks at the windows that hold it, in ascending order.
-template <typename types>
-static __global__ void maxpool_grad(bd_rt_conv s, const typename types::in *x,
-                                    const typename types::in *dy, typename types::out *dx) {
-  const blocks xs = images_of(s, s.c, s.x), ys = images_of(s, s.c, s.y);
-  BD_FOR_ITEMS(item, s.n * s.c * xs.points) {
-    const element to = xs.at(item);
-    int64_t at[3], corner[3];
-    float sum = 0;
-    spread(s.x, to.point, at);
-    for (int64_t i = s.k[0] - 1; i >= 0; i--) {
-      if ((corner[0] = window_along(s, 0, at[0], i)) < 0) continue;
-      for (int64_t j = s.k[1] - 1; j >= 0; j--) {
-        if ((corner[1] = window_along(s, 1, at[1], j)) < 0) continue;
-        for (int64_t k = s.k[2] - 1; k >= 0; k--) {
-          if ((corner[2] = window_along(s, 2, at[2], k)) < 0) continue;
-          if (find_most(s, x, xs, to, corner) != to.point) continue;
-          const int64_t window = (corner[0] * s.y[1] + corner[1]) * s.y[2] + corner[2];
-          sum += load(s.dtype, dy, ys.offset(to.block, to.channel, window));
-        }
-      }
-    }
-    store(s.dtype, dx, item, sum);
-  }
-}
-
 // Starts `kernel`, for these types, on so many items.
 #define START(kernel, types, items, ...)                                                           \
-  BD_LAUNCH(kernel<types>, blocks_of(queue, items), BD_CUDA_THREADS, queue->stream, *s,            \
-            __VA_ARGS__)
+  BD_LAUNCH(kernel<types>, blocks_of(queue, items), BD_CUDA_THREADS, queue->stream, *s, __VA_ARGS__)
 
 template <typename types>
 static void start_conv(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x,
@@ -266,9 +204,8 @@ static void start_conv_dx(const bd_cuda_queue *queue, const bd_rt_conv *s, const
 template <typename types>
 static void start_conv_dw(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x,
                           const void *dy, int accumulate, void *dw) {
-  START(conv_dw, types, s->o * (s->c / s->groups) * points_of(s->k),
-        (const typename types::in *)x, (const typename types::in *)dy, accumulate,
-        (typename types::out *)dw);
+  START(conv_dw, types, s->o * (s->c / s->groups) * points_of(s->k), (const typename types::in *)x,
+        (const typename types::in *)dy, accumulate, (typename types::out *)dw);
 }
 
 template <typename types>
@@ -276,18 +213,6 @@ static void start_place(const bd_cuda_queue *queue, const bd_rt_conv *s, int dty
                         const void *filters, int accumulate, void *dw) {
   START(place_filters, types, s->o * (s->c / s->groups) * points_of(s->k), dtype,
         (const typename types::in *)filters, accumulate, (typename types::out *)dw);
-}
-
-template <typename types>
-static void start_maxpool(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x,
-                          const void *dy, void *out) {
-  typedef typename types::in in;
-  typedef typename types::out result;
-  if (dy)
-    START(maxpool_grad, types, s->n * s->c * points_of(s->x), (const in *)x, (const in *)dy,
-          (result *)out);
-  else
-    START(maxpool, types, s->n * s->c * points_of(s->y), (const in *)x, (result *)out);
 }
 
 // The function for the types of a shape.
@@ -313,13 +238,4 @@ void bd_cuda_conv_dw(const bd_cuda_queue *queue, const bd_rt_conv *s, const void
 void bd_cuda_place_filters(const bd_cuda_queue *queue, const bd_rt_conv *s, int dtype,
                            const void *filters, int accumulate, void *dw) {
   CHOOSE_FOR(start_place, dtype, s->out_dtype)(queue, s, dtype, filters, accumulate, dw);
-}
-
-void bd_cuda_maxpool(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, void *y) {
-  if (s->n * s->c * points_of(s->y) > 0) CHOOSE(start_maxpool, s)(queue, s, x, NULL, y);
-}
-
-void bd_cuda_maxpool_grad(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x,
-                          const void *dy, void *dx) {
-  if (s->n * s->c * points_of(s->x) > 0) CHOOSE(start_maxpool, s)(queue, s, x, dy, dx);
 }

@@ -218,8 +218,19 @@ static void run_maxpool_grad(bd_rt *rt, const void *args) {
   bd_cuda_check_launch();
 }
 
+// The kernels count points along a dimension in 31 bits.
+static void expect_short(const bd_rt_conv *s) {
+  for (int d = 0; d < 3; d++)
+    if (s->x[d] + s->before[d] + s->y[d] * s->stride[d] + s->k[d] * s->dilation[d] > INT32_MAX)
+      bd_rt_fail(BD_RT_EXIT_INTERNAL, "a pool of %lld points along a dimension",
+                 (long long)s->x[d]);
+}
+
 static void pool(bd_rt *rt, bd_cuda_body body, call c) {
-  if (!rt->device->rehearsing) bd_cuda_do(rt, body, &c, sizeof c);
+  if (rt->device->rehearsing)
+    expect_short(&c.s);
+  else
+    bd_cuda_do(rt, body, &c, sizeof c);
 }
 
 void bd_rt_maxpool(bd_rt *rt, const bd_rt_conv *s, const void *x, void *y) {

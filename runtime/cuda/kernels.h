@@ -109,7 +109,7 @@ void bd_cuda_embed_dw(const bd_cuda_queue *queue, int dtype, const int32_t *ids,
                       int64_t count, int64_t c, int64_t row_start, int64_t rows, float *dtable,
                       int32_t *places);
 
-// conv.cu: see bd_rt_convolve, bd_rt_maxpool and their gradients.
+// conv.cu and maxpool.cu: see bd_rt_convolve, bd_rt_maxpool and their gradients.
 void bd_cuda_conv(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, const void *w,
                   void *y);
 void bd_cuda_conv_dx(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *dy, const void *w,

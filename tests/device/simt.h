@@ -54,6 +54,7 @@ void bd_simt_start(const char *name, void (*kernel)(parameters...), int grid, in
   bd_fake_enqueue(name, stream, bd_simt_launch<parameters...>::run, &launch, sizeof launch);
 }
 
+#define __launch_bounds__(...)
 #define BD_LAUNCH(kernel, grid, block, stream, ...)                                                \
   bd_simt_start(#kernel, kernel, grid, block, stream, __VA_ARGS__)
 #endif
