@@ -53,11 +53,35 @@ static int result_rank(const bd_gen *g) {
   return g->kernel->function->values[g->op->out[0]].type.rank;
 }
 
+// Whether the operand's last dimension has a loop that is longer than the result's, which is too
+// short for a warp: images whose three channels become the last dimension.
+static bool goes_by_operand(const bd_gen *g, const move *m, int count, const int *order) {
+  bool longer = false;
+  int64_t last = count ? g->loop[order[count - 1]].extent : BD_GEN_LANES;
+  for (int i = 0; i < count; i++) {
+    int64_t extent = g->loop[order[i]].extent, stride = m->in.stride[order[i]];
+    if (!stride && extent > 1) return false; // broadcast
+    if (stride == 1 && extent > last) longer = true;
+  }
+  return g->cuda && last < BD_GEN_LANES && longer;
+}
+
+// Loops as they lie in the operand, so that lanes read what lies in a row.
+static void order_by_operand(const move *m, int count, int *order) {
+  for (int i = 1; i < count; i++)
+    for (int k = i; k > 0 && m->in.stride[order[k - 1]] < m->in.stride[order[k]]; k--) {
+      int loop = order[k];
+      order[k] = order[k - 1];
+      order[k - 1] = loop;
+    }
+}
+
 bd_status bd_gen_move(bd_gen *g) {
   move m = {.in = bd_gen_in(g, 0), .out = bd_gen_out(g, 0), .loop = -1};
   int order[BD_MAX_LOOPS], rank = result_rank(g);
   for (int d = 0; d < rank; d++)
     order[d] = g->map.out[0][d];
+  if (goes_by_operand(g, &m, rank, order)) order_by_operand(&m, rank, order);
   move_points(g, &m, rank, order);
   return BD_OK;
 }

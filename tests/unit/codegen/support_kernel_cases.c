@@ -139,6 +139,8 @@ const kernel_case kernel_cases[] = {
     {BD_OP_BROADCAST, "7", "rule=A->AB dims=7,40", "AB"},
     {BD_OP_PERMUTE, "7,5,40", "rule=abc->cab", "abc"},
     {BD_OP_PERMUTE, "7,5,4,10", "rule=abcd->acbd", "abcd"},
+    {BD_OP_PERMUTE, "7,3,11,13", "rule=abcd->acdb", "abcd"},
+    {BD_OP_PERMUTE, "bf16:2,3,70,65", "rule=abcd->acdb", "ab"},
     {BD_OP_RESHAPE, "7,5,40", "dims=7,200", "A"},
     {BD_OP_RESHAPE, "7,5,40", "dims=7,5,4,10", "AB"},
     {BD_OP_SLICE, "7,5,40", "dim=1 start=1 size=3", "AC"},
