@@ -50,6 +50,8 @@ int bd_rt_sense(const bd_rt *rt, bd_rt_sensors *out);
 
 // Waits until all that was asked of the device is done.
 void bd_rt_settle(bd_rt *rt);
+// No more samples are asked for; nothing of --data is read from here on.
+void bd_rt_samples_end(bd_rt *rt);
 void bd_rt_copy(bd_rt *rt, void *to, const void *from, int64_t bytes);
 // Host memory to be filled instead of `bytes` (at most 4 * BD_RT_SCRATCH_FLOATS) of the arena at
 // `data`, which bd_rt_unmap then brings there. One at a time.

@@ -38,11 +38,13 @@ int64_t bd_rt_data_position(const bd_rt_program *program, const bd_rt_data *data
 // Reads `count` tokens from position `at`. 0 on success.
 int bd_rt_data_tokens(const bd_rt_data *data, int64_t at, int64_t count, int32_t *out);
 
-// Arrays: the real inputs, the targets or the integers `input` of one sample. 0 on success.
+// Arrays: elements [first, first + count) of the real inputs, the targets or the integers `input`
+// of one sample, which has `elements`. 0 on success.
 int bd_rt_data_open_arrays(const bd_rt_program *program, const char *path, int check,
                            bd_rt_data *out_data, char *message, size_t message_bytes);
 void bd_rt_data_close_arrays(bd_rt_data *data);
-int bd_rt_data_inputs(const bd_rt_data *data, int64_t at, int64_t elements, float *out);
+int bd_rt_data_inputs(const bd_rt_data *data, int64_t at, int64_t elements, int64_t first,
+                      int64_t count, float *out);
 int bd_rt_data_ids(const bd_rt_data *data, int input, int64_t at, int64_t elements, int32_t *out);
 int bd_rt_data_targets(const bd_rt_data *data, int64_t at, int64_t elements, int32_t *out);
 #endif

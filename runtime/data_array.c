@@ -238,19 +238,19 @@ static float real(int dtype, const char *raw) {
                               : bd_rt_from_half(dtype, v.half);
 }
 
-int bd_rt_data_inputs(const bd_rt_data *data, int64_t at, int64_t elements, float *out) {
+int bd_rt_data_inputs(const bd_rt_data *data, int64_t at, int64_t elements, int64_t first,
+                      int64_t count, float *out) {
   const bd_rt_array *const array = &data->inputs;
-  const int64_t bytes = array->element_bytes;
+  const int64_t bytes = array->element_bytes, begin = at * elements + first;
   char raw[8 * PIECE];
   if (!array->present || row_elements(array) != elements) return BD_RT_EXIT_DATA;
-  if (array->tensor.dtype == BD_RT_F32) { // little-endian, as floats are here
-    const int64_t begin = array->tensor.begin + at * elements * bytes;
-    return bd_rt_read_at(array->fd, out, elements * bytes, begin) ? 0 : BD_RT_EXIT_EXTERNAL;
-  }
-  for (int64_t done = 0; done < elements; done += PIECE) {
-    const int64_t piece = elements - done < PIECE ? elements - done : PIECE;
-    const int64_t first = at * elements + done;
-    if (!bd_rt_read_at(array->fd, raw, piece * bytes, array->tensor.begin + first * bytes))
+  if (array->tensor.dtype == BD_RT_F32) // little-endian, as floats are here
+    return bd_rt_read_at(array->fd, out, count * bytes, array->tensor.begin + begin * bytes)
+               ? 0
+               : BD_RT_EXIT_EXTERNAL;
+  for (int64_t done = 0; done < count; done += PIECE) {
+    const int64_t piece = count - done < PIECE ? count - done : PIECE;
+    if (!bd_rt_read_at(array->fd, raw, piece * bytes, array->tensor.begin + (begin + done) * bytes))
       return BD_RT_EXIT_EXTERNAL;
     for (int64_t i = 0; i < piece; i++)
       out[done + i] = real(array->tensor.dtype, raw + i * bytes);

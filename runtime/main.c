@@ -22,7 +22,8 @@ static float target_share(bd_rt *rt) {
     int32_t *const targets = (int32_t *)(void *)rt->scratch;
     count = 0;
     for (int64_t sample = 0; sample < program->global_batch; sample++) {
-      bd_rt_read_samples(rt, 0, sample, 1, 0, targets);
+      const bd_rt_samples one = bd_rt_samples_of_sequences(rt, 0, sample, 1, 0);
+      bd_rt_samples_read(rt, &one, targets);
       for (int64_t i = 0; i < program->sequence; i++)
         count += targets[i] >= 0;
     }
@@ -132,6 +133,7 @@ static int run(bd_rt *rt) {
   if (!status) status = open_metrics(rt, &metrics);
   if (!status) status = bd_rt_profile_open(rt);
   if (!status) status = train(rt, metrics);
+  bd_rt_samples_end(rt);
   if (!status && rt->options.save) status = bd_rt_weights_save(rt);
   if (!status && rt->options.report) status = bd_rt_report_write(rt, rt->options.report);
   if (!status && rt->profile) status = bd_rt_profile_write(rt, rt->options.profile);

@@ -130,14 +130,29 @@ static inline void bd_rt_part(int64_t extent, int parts, int index, int64_t *sta
 // Whether this rank's partial of a loss counts (see bd_rt_add_loss).
 int bd_rt_loss_counts(const bd_rt *rt, uint32_t partial);
 
-// The current step's samples in host memory: tokens shifted by `shift`, or targets of arrays.
-void bd_rt_read_samples(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int shift,
-                        int32_t *out);
-// The same of the integers number `input`.
-void bd_rt_read_ids(bd_rt *rt, int input, int64_t micro_batch, int64_t start, int64_t rows,
-                    int32_t *out);
-// The real inputs of one sample.
-void bd_rt_read_reals(bd_rt *rt, int64_t micro_batch, int64_t sample, int64_t elements, float *out);
+// Samples of a step's micro-batch, from `start` on, one after another: `elements` of each, which
+// are tokens shifted by `which` or targets of arrays; integers of the input `which`; or real inputs
+// as `which`, f32 or a half.
+enum { BD_RT_SAMPLES_SEQUENCES, BD_RT_SAMPLES_IDS, BD_RT_SAMPLES_REALS };
+typedef struct bd_rt_samples {
+  int kind, which;
+  int64_t micro_batch, start, count, elements;
+} bd_rt_samples;
+// Those that bd_rt_tokens (shift 0) and bd_rt_targets (1) ask for, and bd_rt_ids.
+bd_rt_samples bd_rt_samples_of_sequences(const bd_rt *rt, int64_t micro_batch, int64_t start,
+                                         int64_t count, int shift);
+bd_rt_samples bd_rt_samples_of_ids(const bd_rt *rt, int input, int64_t micro_batch, int64_t start,
+                                   int64_t count);
+// Of one sample, in host memory.
+int64_t bd_rt_sample_bytes(const bd_rt_samples *samples);
+// Number `number` of those of a step, into host memory. 0, or nonzero where it cannot be read,
+// which bd_rt_sample_fail tells as it ends the job. Any thread may ask.
+int bd_rt_sample_read(const bd_rt *rt, const bd_rt_samples *samples, uint64_t step, int64_t number,
+                      void *out);
+void bd_rt_sample_fail(const bd_rt *rt, const bd_rt_samples *samples, uint64_t step, int64_t number)
+    __attribute__((noreturn));
+// All those of the current step, or the end of the job.
+void bd_rt_samples_read(const bd_rt *rt, const bd_rt_samples *samples, void *out);
 
 // Weights: values from the seed or from --init; returns 0 or a status after rank 0 has spoken.
 // Padding becomes zero.

@@ -15,16 +15,19 @@ void bd_rt_loss_gradient(bd_rt *rt, float *out) {
 }
 
 void bd_rt_tokens(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int32_t *out) {
-  bd_rt_read_samples(rt, micro_batch, start, rows, 0, out);
+  const bd_rt_samples all = bd_rt_samples_of_sequences(rt, micro_batch, start, rows, 0);
+  bd_rt_samples_read(rt, &all, out);
 }
 
 void bd_rt_targets(bd_rt *rt, int64_t micro_batch, int64_t start, int64_t rows, int32_t *out) {
-  bd_rt_read_samples(rt, micro_batch, start, rows, 1, out);
+  const bd_rt_samples all = bd_rt_samples_of_sequences(rt, micro_batch, start, rows, 1);
+  bd_rt_samples_read(rt, &all, out);
 }
 
 void bd_rt_ids(bd_rt *rt, int input, int64_t micro_batch, int64_t start, int64_t rows,
                int32_t *out) {
-  bd_rt_read_ids(rt, input, micro_batch, start, rows, out);
+  const bd_rt_samples all = bd_rt_samples_of_ids(rt, input, micro_batch, start, rows);
+  bd_rt_samples_read(rt, &all, out);
 }
 
 void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64_t rows,
@@ -34,10 +37,16 @@ void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64
                rt->options.data, BD_RT_SCRATCH_FLOATS, (long long)elements);
   for (int64_t row = 0; row < rows; row++) {
     float *const wide = dtype == BD_RT_F32 ? (float *)out + row * elements : rt->scratch;
-    bd_rt_read_reals(rt, micro_batch, start + row, elements, wide);
+    const bd_rt_samples one = {BD_RT_SAMPLES_REALS, BD_RT_F32, micro_batch,
+                               start + row,         1,         elements};
+    bd_rt_samples_read(rt, &one, wide);
     if (dtype != BD_RT_F32)
       bd_rt_narrow(rt, dtype, wide, (uint16_t *)out + row * elements, elements);
   }
+}
+
+void bd_rt_samples_end(bd_rt *rt) {
+  (void)rt; // none were read before they were asked for
 }
 
 void bd_rt_settle(bd_rt *rt) {

@@ -240,9 +240,4 @@ void bd_cuda_disconnect(bd_rt *rt) {
       BD_CUDA(cudaEventDestroy(device->outgoing[i].sent[k]));
     free(device->outgoing[i].sent);
   }
-  for (int i = 0; i < BD_CUDA_STAGINGS; i++) {
-    if (!device->staging[i].data) continue;
-    BD_CUDA(cudaEventDestroy(device->staging[i].copied));
-    BD_CUDA(cudaFreeHost(device->staging[i].data));
-  }
 }

@@ -41,7 +41,8 @@ static void start_threads(bd_rt *rt) {
   const int cores = sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
   const int share = cores / (rt->device->ranks_here > 0 ? rt->device->ranks_here : 1);
   rt->threads = share < 1 ? 1 : share > MOST_HOST_THREADS ? MOST_HOST_THREADS : share;
-  rt->pool = bd_rt_pool_create(rt->threads, 0);
+  // Of samples that are read ahead; one core starts what the GPU does.
+  rt->pool = bd_rt_pool_create(rt->threads > 1 ? rt->threads - 1 : 1, 0);
 }
 
 // Memory that NCCL can map for other ranks, where there are others. Ranks that share GPUs map none:
@@ -146,6 +147,7 @@ int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes) {
 
 void bd_cuda_release(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
+  bd_cuda_release_reader(rt);
   bd_rt_pool_destroy(rt->pool);
   bd_cuda_close_sensors(rt);
   bd_cuda_close_segments(rt);

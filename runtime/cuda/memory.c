@@ -12,6 +12,7 @@ void bd_cuda_settle(bd_rt *rt, cudaStream_t stream) {
     if (state == cudaSuccess) return;
     if (state != cudaErrorNotReady) bd_cuda_check(state, "cudaStreamQuery");
     if (turn % WATCH_TURNS == 0) bd_cuda_watch(rt);
+    bd_cuda_free_samples(rt);
     if (turn < BUSY_TURNS)
       sched_yield();
     else

@@ -3,7 +3,6 @@
 #include "runtime/cuda/rt.h"
 #include "runtime/profile.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 static int64_t rounded(int64_t bytes) {
@@ -45,7 +44,7 @@ static void note_send(bd_rt *rt, int stage, int tag, int64_t bytes) {
   device->send_used += copies * rounded(bytes);
 }
 
-int bd_cuda_prepare_pipes(bd_rt *rt, char *message, size_t message_bytes) {
+void bd_cuda_prepare_pipes(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
   for (int i = 0; i < device->outgoing_count; i++) {
     bd_cuda_outgoing *const slot = &device->outgoing[i];
@@ -53,19 +52,6 @@ int bd_cuda_prepare_pipes(bd_rt *rt, char *message, size_t message_bytes) {
     for (int k = 0; k < slot->copies; k++)
       BD_CUDA(cudaEventCreateWithFlags(&slot->sent[k], cudaEventDisableTiming));
   }
-  if (device->staging_bytes == 0) return 0; // no samples are read here
-  for (int i = 0; i < BD_CUDA_STAGINGS; i++) {
-    bd_cuda_staging *const s = &device->staging[i];
-    void *data = NULL;
-    if (cudaMallocHost(&data, (size_t)device->staging_bytes) != cudaSuccess) {
-      snprintf(message, message_bytes, "rank %d cannot pin %lld bytes of host memory", rt->rank,
-               (long long)device->staging_bytes);
-      return BD_RT_EXIT_EXTERNAL;
-    }
-    s->data = data;
-    BD_CUDA(cudaEventCreateWithFlags(&s->copied, cudaEventDisableTiming));
-  }
-  return 0;
 }
 
 int bd_cuda_passes_over(const bd_rt *rt) {

@@ -130,7 +130,8 @@ static int rehearse(bd_rt *rt, char *message, size_t message_bytes) {
              (long long)rt->device->send_used, (long long)stage->send_bytes);
     return BD_RT_EXIT_INTERNAL;
   }
-  return bd_cuda_prepare_pipes(rt, message, message_bytes);
+  bd_cuda_prepare_pipes(rt);
+  return bd_cuda_prepare_reader(rt, message, message_bytes);
 }
 
 int bd_rt_open(bd_rt *rt) {

@@ -6,7 +6,7 @@
 //   cudaGetLastError
 //   cudaMalloc cudaFree cudaMallocHost cudaFreeHost (pinned memory is also the device's: the loss
 //   and the sums of squares are written there by kernels)
-//   cudaMemcpyAsync cudaMemcpy2DAsync cudaMemsetAsync cudaMemset2DAsync
+//   cudaMemcpyAsync cudaMemsetAsync cudaMemset2DAsync
 //   cudaDeviceGetStreamPriorityRange cudaStreamCreateWithPriority cudaStreamQuery
 //   cudaStreamWaitEvent cudaStreamDestroy
 //   cudaEventCreateWithFlags cudaEventRecord cudaEventQuery cudaEventElapsedTime cudaEventDestroy
@@ -49,6 +49,7 @@ typedef struct bd_cuda_sensors bd_cuda_sensors;           // of NVIDIA's managem
 typedef struct bd_cuda_dnn_use bd_cuda_dnn_use;           // cuDNN, where it is used
 typedef struct bd_cuda_attentions bd_cuda_attentions;     // what runs by it
 typedef struct bd_cuda_convolved bd_cuda_convolved;       // and that
+typedef struct bd_cuda_reader bd_cuda_reader;             // of samples
 typedef struct bd_cuda_tuning bd_cuda_tuning;             // products that --tune is for
 typedef struct bd_cuda_accumulators bd_cuda_accumulators; // of gradients
 
@@ -89,19 +90,9 @@ typedef struct bd_cuda_outgoing {
   cudaEvent_t *sent;      // of each
 } bd_cuda_outgoing;
 
-// Pinned host memory on its way to the device.
-typedef struct bd_cuda_staging {
-  char *data;
-  cudaEvent_t copied;
-  int used;
-} bd_cuda_staging;
-
 enum {
   BD_CUDA_WORKSPACE_BYTES = 4 << 20,
   BD_CUDA_LEAST_LIBRARY_BYTES = 16 << 20,
-  BD_CUDA_STAGINGS = 4,
-  BD_CUDA_STAGING_BYTES = 1 << 20,        // or one sample, where that is more
-  BD_CUDA_STAGING_REALS_BYTES = 16 << 20, // of reals, so that threads have a sample each
   BD_CUDA_MOST_OUTGOING = 1024,
   BD_CUDA_MOST_RANGES = 8, // in each other
 };
@@ -148,10 +139,8 @@ struct bd_rt_device {
   bd_cuda_pipe *to, *from;        // by stage
   int outgoing_count;
   bd_cuda_outgoing outgoing[BD_CUDA_MOST_OUTGOING];
-  int64_t send_used; // bytes of the arena's send segment
-  bd_cuda_staging staging[BD_CUDA_STAGINGS];
-  int64_t staging_bytes; // of one
-  int staging_next;
+  int64_t send_used;                            // bytes of the arena's send segment
+  bd_cuda_reader *reader;                       // NULL: no samples are read here
   int range_depth, ranges[BD_CUDA_MOST_RANGES]; // of bd_rt_annotate
   cudaEvent_t *stamps;                          // BD_RT_STAMPS, while a run is profiled
   bd_cuda_sensors *sensors;                     // NULL: the library is not there
@@ -193,9 +182,13 @@ void bd_cuda_close_sensors(bd_rt *rt);
 // after the rehearsal.
 int bd_cuda_passes_over(const bd_rt *rt);
 
-// Pinned memory for the samples and messages that a rehearsal has found, and their events. 0, or a
-// status with the reason in `message`.
-int bd_cuda_prepare_pipes(bd_rt *rt, char *message, size_t message_bytes);
+// Events for the messages that a rehearsal has found.
+void bd_cuda_prepare_pipes(bd_rt *rt);
+// Pinned memory for the samples that it has found. 0, or a status with the reason in `message`.
+int bd_cuda_prepare_reader(bd_rt *rt, char *message, size_t message_bytes);
+// Lets the reader go on where copies of samples have ended: for whoever waits for the device.
+void bd_cuda_free_samples(bd_rt *rt);
+void bd_cuda_release_reader(bd_rt *rt);
 // Collective: the communicators that a rehearsal has found.
 void bd_cuda_connect(bd_rt *rt);
 void bd_cuda_disconnect(bd_rt *rt);

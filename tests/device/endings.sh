@@ -12,7 +12,8 @@ failures=0
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
 # NAME RANKS EXPECTED-STATUSES LINE [VARIABLE=VALUE]... -- ARGUMENTS: LINE is a pattern that exactly one line
-# about braid matches, of all ranks together; empty: there is none. The rank `victim` is killed in step 2.
+# about braid matches, of all ranks together; empty: there is none. The rank `victim` is killed in step 2; the data
+# ends then where `emptied` is set.
 # `hosts`: the machines of the ranks, where they are not on this one.
 run() {
   local name=$1 ranks=$2 expected=$3 line=$4 rank settings=() processes=() codes=()
@@ -29,9 +30,10 @@ run() {
       "${limit[@]}" "$tiny" --data text.txt "$@" 2>"log.$rank" </dev/null &
     processes+=($!)
   done
-  if [ -n "${victim:-}" ]; then
+  if [ -n "${victim:-}${emptied:-}" ]; then
     for ((i = 0; i < 200; i++)); do grep -q 'step 2/' log.0 && break; sleep 0.1; done
-    kill -9 "${processes[victim]}"
+    [ -z "${victim:-}" ] || kill -9 "${processes[victim]}"
+    [ -z "${emptied:-}" ] || : >text.txt
   fi
   for ((rank = 0; rank < ranks; rank++)); do
     wait "${processes[rank]}"
@@ -100,6 +102,11 @@ run no-data 2 '12 12' 'absent.txt: ' -- --steps 1 --data absent.txt
 run no-metrics 2 '4 4' 'absent/metrics: ' -- --steps 1 --metrics absent/metrics
 run not-finite 2 '11 11' 'of step [0-9]* is not finite' -- --steps 50 --lr 1000000 --clip 0 --beta1 0 --beta2 0 --eps 0
 run alone 1 10 '1 of 2 ranks have joined within 2 seconds' TINY_RANKS=2 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 BRAID_JOIN_SECONDS=2 -- --steps 1
+cp text.txt whole
+emptied=1
+run emptied 1 12 'text.txt: cannot be read at position [0-9]' -- --steps 100000000
+emptied=''
+mv whole text.txt
 victim=1
 run dead-rank 3 '10 137 10' 'rank 1 ended early' -- --steps 1000000
 victim=0

@@ -155,6 +155,9 @@ void bd_rt_sum_ranks(bd_rt *rt, double *values, int count) {
 void bd_rt_settle(bd_rt *rt) {
   (void)rt;
 }
+void bd_rt_samples_end(bd_rt *rt) {
+  (void)rt;
+}
 
 // Weights are what they are, samples are whatever: nothing is computed.
 int bd_rt_weights_init(bd_rt *rt) {
@@ -202,9 +205,10 @@ int bd_rt_data_ids(const bd_rt_data *data, int input, int64_t at, int64_t elemen
 int bd_rt_data_targets(const bd_rt_data *data, int64_t at, int64_t elements, int32_t *out) {
   return bd_rt_data_tokens(data, at, elements, out);
 }
-int bd_rt_data_inputs(const bd_rt_data *data, int64_t at, int64_t elements, float *out) {
-  (void)data, (void)at;
-  memset(out, 0, (size_t)elements * sizeof *out);
+int bd_rt_data_inputs(const bd_rt_data *data, int64_t at, int64_t elements, int64_t first,
+                      int64_t count, float *out) {
+  (void)data, (void)at, (void)elements, (void)first;
+  memset(out, 0, (size_t)count * sizeof *out);
   return 0;
 }
 
