@@ -7,14 +7,17 @@ enum {
   BLOCK = 4096,      // of a long lane loop per item
 };
 
-static bool can_merge(const bd_gen *g, const bd_gen_points *points, int outer, int inner) {
+bool bd_gen_can_merge(const bd_gen *g, int outer, int inner, int count,
+                      bd_access *const *accesses) {
   const bd_gen_loop *loop = &g->loop[inner];
-  if (loop->split || loop->extent >= MERGE_BELOW) return false;
-  for (int i = 0; i < points->access_count; i++) {
-    const bd_access *access = points->accesses[i];
-    if (access->stride[outer] != access->stride[inner] * loop->extent) return false;
-  }
-  return true;
+  for (int i = 0; i < count; i++)
+    if (accesses[i]->stride[outer] != accesses[i]->stride[inner] * loop->extent) return false;
+  return !loop->split;
+}
+
+static bool can_merge(const bd_gen *g, const bd_gen_points *points, int outer, int inner) {
+  return g->loop[inner].extent < MERGE_BELOW &&
+         bd_gen_can_merge(g, outer, inner, points->access_count, points->accesses);
 }
 
 static void merge(bd_gen *g, bd_gen_points *points, int outer, int inner) {
@@ -26,7 +29,15 @@ static void merge(bd_gen *g, bd_gen_points *points, int outer, int inner) {
 static void lanes(bd_gen *g, void *user) {
   bd_gen_points *points = user;
   int width = points->work > 1 ? BD_GEN_WALK_LANES : BD_GEN_POINT_LANES;
-  bd_gen_lanes(g, points->order[points->loops - 1], width, points->body, points->user);
+  int loop = points->order[points->loops - 1];
+  bd_gen_ahead groups = {.ahead = points->ahead > 1 ? points->ahead : 1,
+                         .fetch = points->fetch,
+                         .finish = points->finish,
+                         .user = points->user};
+  if (points->fetch)
+    bd_gen_lanes_ahead(g, loop, width, &groups);
+  else
+    bd_gen_lanes(g, loop, width, points->body, points->user);
 }
 
 void bd_gen_elementwise(bd_gen *g, bd_gen_points *points) {

@@ -21,6 +21,8 @@
 #define BD_GEN_THREADS 256      // of a GPU block
 #define BD_GEN_LOSS_THREADS 512 // of the one that adds up losses
 #define BD_GEN_ROOMY_BLOCKS 2 // on a multiprocessor, of norms with a run: ptxas spills to have more
+#define BD_GEN_MOST_AHEAD 4   // packs that a GPU's thread asks for before it uses the first
+#define BD_GEN_AHEAD_BLOCKS 4 // of kernels that read ahead along lanes
 #define BD_GEN_LONG_ROW 2048  // elements from which a GPU takes a row by a whole block
 #define BD_GEN_ALIGNED 16     // bytes that a GPU moves at once; every buffer begins at a multiple
 
@@ -142,8 +144,21 @@ typedef struct bd_gen_nest {
   bool whole_block;        // GPU: an item is a block's, not a warp's
 } bd_gen_nest;
 void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *user);
+// How many items there are, i64; and from an item's number to the local indices of its loops.
+LLVMValueRef bd_gen_item_count(bd_gen *g, LLVMValueRef range, const bd_gen_nest *nest);
+void bd_gen_take_item(bd_gen *g, const bd_gen_nest *nest, LLVMValueRef item);
 // Runs body over [g->lane_from, g->lane_to) of `loop` in groups of lanes.
 void bd_gen_lanes(bd_gen *g, int loop, int width, bd_gen_body body, void *user);
+// The same with what is read apart from what is done with it: where lanes are packed, a GPU's
+// thread runs `fetch` for `ahead` groups (at most BD_GEN_MOST_AHEAD) and then `finish` for each, so
+// that as much is on its way. Nothing that one group reads is what an earlier one writes.
+typedef void (*bd_gen_group)(bd_gen *g, void *user, int group);
+typedef struct bd_gen_ahead {
+  int ahead;
+  bd_gen_group fetch, finish;
+  void *user;
+} bd_gen_ahead;
+void bd_gen_lanes_ahead(bd_gen *g, int loop, int width, const bd_gen_ahead *groups);
 // Decides for a loop that lanes are to run along, and all that bodies load and store along it: a
 // thread takes as many elements as make `bytes` of the narrowest access, or half of that and so
 // on, down to 1, where they do not lie in a row or where addresses are not multiples of that alike.
@@ -170,6 +185,13 @@ LLVMValueRef bd_gen_max_end(bd_gen *g, LLVMValueRef max); // scalar float
 LLVMValueRef bd_gen_plus(bd_gen *g, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef bd_gen_larger(bd_gen *g, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef bd_gen_from_lane(bd_gen *g, LLVMValueRef value, int distance);
+// The sums of what a block's warps hold in each of their lanes, in order of warps. `memory` names
+// what is shared for it: without `written_again` the threads meet before they come here again.
+void bd_gen_join_blocks(bd_gen *g, int count, LLVMValueRef *values, const char *memory,
+                        bool written_again);
+// The elements of a thread's pack joined to one, neighbours first.
+LLVMValueRef bd_gen_join_pack(bd_gen *g, LLVMValueRef pack,
+                              LLVMValueRef (*join)(bd_gen *, LLVMValueRef, LLVMValueRef));
 
 // Memory.
 LLVMValueRef bd_gen_buffer(bd_gen *g, int slot); // of the kernel's arguments
@@ -217,7 +239,8 @@ LLVMValueRef bd_gen_log(bd_gen *g, LLVMValueRef x);
 LLVMValueRef bd_gen_tanh(bd_gen *g, LLVMValueRef x);
 LLVMValueRef bd_gen_erf(bd_gen *g, LLVMValueRef x);
 LLVMValueRef bd_gen_sigmoid(bd_gen *g, LLVMValueRef x);
-LLVMValueRef bd_gen_sqrt(bd_gen *g, LLVMValueRef x); // f32 or f64
+LLVMValueRef bd_gen_sqrt(bd_gen *g, LLVMValueRef x);            // f32 or f64
+LLVMValueRef bd_gen_reciprocal_root(bd_gen *g, LLVMValueRef x); // GPU, scalar f32
 void bd_gen_sincos(bd_gen *g, LLVMValueRef x /* or f64 */, LLVMValueRef *out_sin,
                    LLVMValueRef *out_cos);
 void bd_gen_turn(bd_gen *g, LLVMValueRef angle /* f64 */, LLVMValueRef *out_sin /* f32 */,
@@ -273,11 +296,15 @@ typedef struct bd_gen_points {
   int64_t work; // of the body, elements; 0: one
   bool packs;   // the body loads and stores what lies at its point, and nothing else
   bd_gen_body body;
+  int ahead; // and the next two: instead of the body, if set, as bd_gen_lanes_ahead has them
+  bd_gen_group fetch, finish;
   void *user;
 } bd_gen_points;
 void bd_gen_elementwise(bd_gen *g, bd_gen_points *points);
 // A loop of the kernel's own, whole on every rank.
 int bd_gen_own_loop(bd_gen *g, int64_t extent);
+// Whether two loops lie contiguously in all accesses, so that one may run over both.
+bool bd_gen_can_merge(const bd_gen *g, int outer, int inner, int count, bd_access *const *accesses);
 // Lets `inner`, which is not split, run over both loops. Whoever has accesses along `outer` takes
 // that stride from them; that of `inner` times its extent it must have been.
 void bd_gen_merge_loops(bd_gen *g, int outer, int inner);

@@ -14,10 +14,25 @@ typedef struct loss {
   int serial_count, serial[BD_MAX_LOOPS], lane_loop; // over rows
   LLVMValueRef sum, max, m;
   LLVMValueRef row_lse, row_target, row_scale;
+  LLVMValueRef fetched[BD_GEN_MOST_AHEAD]; // logits that a GPU's thread has on their way
 } loss;
 
 static void pack_rows(bd_gen *g, const loss *l) {
   bd_gen_pack(g, l->v, BD_GEN_ALIGNED, 2, (const bd_access *const[]){&l->logits, &l->out});
+}
+
+static void fetch(bd_gen *g, void *user, int group) {
+  loss *l = user;
+  l->fetched[group] = bd_gen_fetch(g, &l->logits);
+}
+
+static LLVMValueRef take(bd_gen *g, const loss *l, int group) {
+  return bd_gen_fetched(g, &l->logits, l->fetched[group]);
+}
+
+static void along_logits(bd_gen *g, loss *l, int width, bd_gen_group finish) {
+  bd_gen_ahead groups = {.ahead = BD_GEN_MOST_AHEAD, .fetch = fetch, .finish = finish, .user = l};
+  bd_gen_lanes_ahead(g, l->v, width, &groups);
 }
 
 static void find_max(bd_gen *g, void *user) {
@@ -59,20 +74,6 @@ static LLVMValueRef larger(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
   return bd_gen_intrinsic(g, "llvm.maxnum", 1, &type, 2, (LLVMValueRef[]){a, b});
 }
 
-// Joins a thread's pack, neighbours first.
-static LLVMValueRef join_pack(bd_gen *g, LLVMValueRef pack,
-                              LLVMValueRef (*join)(bd_gen *, LLVMValueRef, LLVMValueRef)) {
-  LLVMValueRef part[BD_GEN_LANES] = {pack};
-  for (int i = 0; g->lanes > 1 && i < g->lanes; i++) {
-    LLVMValueRef at = LLVMConstInt(bd_gen_i32(g), (unsigned)i, false);
-    part[i] = LLVMBuildExtractElement(g->b, pack, at, "");
-  }
-  for (int count = g->lanes; count > 1; count /= 2)
-    for (int i = 0; i < count / 2; i++)
-      part[i] = join(g, part[2 * i], part[2 * i + 1]);
-  return part[0];
-}
-
 static LLVMValueRef real_at(bd_gen *g, LLVMValueRef variable) {
   return LLVMBuildLoad2(g->b, bd_gen_f32(g), variable, "");
 }
@@ -86,16 +87,16 @@ static void scale_sum(bd_gen *g, const loss *l, LLVMValueRef by) {
 
 // A thread's sum is relative to a number that is near the largest of what it has seen. It takes
 // another only where a pack exceeds it by more than SLACK, which is rare from the second pack on.
-static void add_pack(bd_gen *g, void *user) {
+static void add_pack(bd_gen *g, void *user, int group) {
   loss *l = user;
-  LLVMValueRef x = bd_gen_load(g, &l->logits), top = join_pack(g, x, larger);
+  LLVMValueRef x = take(g, l, group), top = bd_gen_join_pack(g, x, larger);
   LLVMValueRef before = real_at(g, l->max);
   LLVMValueRef most = LLVMBuildFAdd(g->b, before, bd_gen_real_like(before, SLACK), "");
   bd_gen_if rises = bd_gen_if_begin(g, LLVMBuildFCmp(g->b, LLVMRealOGT, top, most, ""));
   scale_sum(g, l, bd_gen_exp_weight(g, LLVMBuildFSub(g->b, before, top, "")));
   LLVMBuildStore(g->b, top, l->max);
   bd_gen_if_end(g, &rises);
-  LLVMValueRef weights = join_pack(g, weight_of(g, x, real_at(g, l->max)), bd_gen_plus);
+  LLVMValueRef weights = bd_gen_join_pack(g, weight_of(g, x, real_at(g, l->max)), bd_gen_plus);
   LLVMTypeRef wide = bd_gen_f64(g);
   LLVMValueRef sum = LLVMBuildLoad2(g->b, wide, l->sum, "");
   sum = LLVMBuildFAdd(g->b, LLVMBuildFPExt(g->b, weights, wide, ""), sum, "");
@@ -108,7 +109,7 @@ static void lse_row_at_once(bd_gen *g, void *user) {
   l->max = bd_gen_variable(g, bd_gen_f32(g));
   LLVMBuildStore(g->b, LLVMConstReal(bd_gen_f32(g), -FLT_MAX), l->max);
   l->sum = bd_gen_sum_begin(g);
-  bd_gen_lanes(g, l->v, BD_GEN_LANES, add_pack, l);
+  along_logits(g, l, BD_GEN_LANES, add_pack);
   LLVMValueRef own = real_at(g, l->max), all = bd_gen_max_end(g, l->max);
   scale_sum(g, l, bd_gen_exp_weight(g, LLVMBuildFSub(g->b, own, all, "")));
   store_lse(g, l, all);
@@ -206,9 +207,9 @@ static LLVMValueRef less_target_of_pack(bd_gen *g, const loss *l, LLVMValueRef p
   return LLVMBuildLoad2(g->b, type, variable, "");
 }
 
-static void gradient_lanes(bd_gen *g, void *user) {
+static void gradient_lanes(bd_gen *g, void *user, int group) {
   loss *l = user;
-  LLVMValueRef p = weight_of(g, bd_gen_load(g, &l->logits), l->row_lse);
+  LLVMValueRef p = weight_of(g, take(g, l, group), l->row_lse);
   p = g->cuda && g->lanes > 1 ? less_target_of_pack(g, l, p) : less_target(g, l, p);
   bd_gen_store(g, &l->out, LLVMBuildFMul(g->b, p, bd_gen_splat(g, l->row_scale), ""));
 }
@@ -229,7 +230,7 @@ static void gradient_row(bd_gen *g, void *user) {
   bd_gen_lanes(g, l->v, BD_GEN_POINT_LANES, zero_lanes, l);
   bd_gen_if_end(g, &without);
   bd_gen_if with = bd_gen_if_begin(g, LLVMBuildNot(g->b, ignored, ""));
-  bd_gen_lanes(g, l->v, BD_GEN_POINT_LANES, gradient_lanes, l);
+  along_logits(g, l, BD_GEN_POINT_LANES, gradient_lanes);
   bd_gen_if_end(g, &with);
 }
 

@@ -1,10 +1,13 @@
 // Elementary functions as branch-free polynomials, so that they run in vector lanes and give the
-// same bits on every machine. Series are Taylor's after reduction to a small interval; errors are
-// one or two units in the last place of f32.
+// same bits on every processor. Series are Taylor's after reduction to a small interval; errors are
+// one or two units in the last place of f32. GPUs have instructions for powers of two and
+// reciprocals, which take the place of series and divisions in what is computed for every element
+// (docs/numerics.md has the bounds).
 #include "codegen/kernel/gen.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define EXP_MAGIC 12582912.0 // 1.5 * 2^23: adding it rounds to an integer
+#define LOG2_E 1.44269504088896341
 
 static LLVMValueRef select_real(bd_gen *g, LLVMRealPredicate predicate, LLVMValueRef a,
                                 LLVMValueRef b, LLVMValueRef yes, LLVMValueRef no) {
@@ -24,17 +27,56 @@ static LLVMValueRef power_of_two(bd_gen *g, LLVMValueRef n) {
   return real_of(g, LLVMBuildShl(g->b, biased, bd_gen_int_like(n, 23), ""));
 }
 
+static bool by_gpu(bd_gen *g, LLVMValueRef x) {
+  return g->cuda && bd_gen_scalar_of(x) == bd_gen_f32(g);
+}
+
+// A GPU's instruction on each element. It takes numbers below the smallest normal one for 0.
+static LLVMValueRef each_by_gpu(bd_gen *g, const char *name, LLVMValueRef x) {
+  if (LLVMGetTypeKind(LLVMTypeOf(x)) != LLVMVectorTypeKind)
+    return bd_gen_intrinsic(g, name, 0, NULL, 1, &x);
+  LLVMValueRef y = LLVMGetPoison(LLVMTypeOf(x));
+  for (unsigned i = 0; i < LLVMGetVectorSize(LLVMTypeOf(x)); i++) {
+    LLVMValueRef at = LLVMConstInt(bd_gen_i32(g), i, false);
+    LLVMValueRef element = LLVMBuildExtractElement(g->b, x, at, "");
+    element = bd_gen_intrinsic(g, name, 0, NULL, 1, &element);
+    y = LLVMBuildInsertElement(g->b, y, element, at, "");
+  }
+  return y;
+}
+
+static LLVMValueRef gpu_exp2(bd_gen *g, LLVMValueRef x) {
+  return each_by_gpu(g, "llvm.nvvm.ex2.approx.ftz.f", x);
+}
+
+static LLVMValueRef gpu_reciprocal(bd_gen *g, LLVMValueRef x) {
+  return each_by_gpu(g, "llvm.nvvm.rcp.approx.ftz.f", x);
+}
+
+// exp(x) from a product that is rounded once: a unit in its last place is |x| units of the result.
+static LLVMValueRef gpu_exp(bd_gen *g, LLVMValueRef x) {
+  return gpu_exp2(g, LLVMBuildFMul(g->b, x, bd_gen_real_like(x, LOG2_E), ""));
+}
+
+// Of x = n ln2 + r the power exp(r), with r in units of ln2.
+static LLVMValueRef gpu_exp_rest(bd_gen *g, LLVMValueRef x, LLVMValueRef n) {
+  const float high = (float)LOG2_E;
+  LLVMValueRef r = bd_gen_fma(g, x, bd_gen_real_like(x, high), LLVMBuildFNeg(g->b, n, ""));
+  return gpu_exp2(g, bd_gen_fma(g, x, bd_gen_real_like(x, LOG2_E - high), r));
+}
+
 // x = n ln2 + r with |r| <= ln2/2. Returns exp(r); `out_t`: 1.5 * 2^23 + n, whose last bits are n.
 static LLVMValueRef exp_reduced(bd_gen *g, LLVMValueRef x, LLVMValueRef *out_t) {
   static const double taylor[] = {1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5};
   LLVMValueRef magic = bd_gen_real_like(x, EXP_MAGIC);
-  LLVMValueRef t = bd_gen_fma(g, x, bd_gen_real_like(x, 1.44269504088896341), magic);
+  LLVMValueRef t = bd_gen_fma(g, x, bd_gen_real_like(x, LOG2_E), magic);
   LLVMValueRef n = LLVMBuildFSub(g->b, t, magic, "");
+  *out_t = t;
+  if (by_gpu(g, x)) return gpu_exp_rest(g, x, n);
   LLVMValueRef r = bd_gen_fma(g, n, bd_gen_real_like(x, -0.693145751953125), x);
   r = bd_gen_fma(g, n, bd_gen_real_like(x, -1.42860682030941723e-6), r);
   LLVMValueRef p = bd_gen_poly(g, r, COUNT(taylor), taylor);
   p = bd_gen_fma(g, p, LLVMBuildFMul(g->b, r, r, ""), r);
-  *out_t = t;
   return LLVMBuildFAdd(g->b, p, bd_gen_real_like(x, 1.0), "");
 }
 
@@ -55,6 +97,7 @@ LLVMValueRef bd_gen_exp(bd_gen *g, LLVMValueRef x) {
 
 // From -87 on the scale is a normal number. Shifting t to the exponent leaves n of it alone.
 LLVMValueRef bd_gen_exp_weight(bd_gen *g, LLVMValueRef x) {
+  if (by_gpu(g, x)) return gpu_exp(g, x);
   LLVMValueRef t, low = bd_gen_real_like(x, -87.0), zero = bd_gen_real_like(x, 0.0);
   LLVMValueRef p = exp_reduced(g, x, &t);
   p = LLVMBuildFMul(g->b, p, power_of_two(g, bits_of(g, t)), "");
@@ -106,9 +149,17 @@ LLVMValueRef bd_gen_tanh(bd_gen *g, LLVMValueRef x) {
   LLVMValueRef small = bd_gen_poly(g, z, COUNT(series), series);
   small = bd_gen_fma(g, LLVMBuildFMul(g->b, small, z, ""), x, x);
   LLVMValueRef a = bd_gen_unary(g, "llvm.fabs", x), two = bd_gen_real_like(x, 2.0);
-  LLVMValueRef e = bd_gen_exp(g, LLVMBuildFMul(g->b, a, two, ""));
-  LLVMValueRef q = LLVMBuildFDiv(g->b, two, LLVMBuildFAdd(g->b, e, one, ""), "");
-  LLVMValueRef large = bd_gen_copysign(g, LLVMBuildFSub(g->b, one, q, ""), x);
+  LLVMValueRef large;
+  if (by_gpu(g, x)) {
+    LLVMValueRef e = gpu_exp(g, LLVMBuildFMul(g->b, a, two, ""));
+    LLVMValueRef q = gpu_reciprocal(g, LLVMBuildFAdd(g->b, e, one, ""));
+    large = bd_gen_fma(g, q, bd_gen_real_like(x, -2.0), one);
+  } else {
+    LLVMValueRef e = bd_gen_exp(g, LLVMBuildFMul(g->b, a, two, ""));
+    LLVMValueRef q = LLVMBuildFDiv(g->b, two, LLVMBuildFAdd(g->b, e, one, ""), "");
+    large = LLVMBuildFSub(g->b, one, q, "");
+  }
+  large = bd_gen_copysign(g, large, x);
   return select_real(g, LLVMRealOLT, a, bd_gen_real_like(x, 0.55), small, large);
 }
 
@@ -130,17 +181,30 @@ LLVMValueRef bd_gen_erf(bd_gen *g, LLVMValueRef x) {
   LLVMValueRef a = bd_gen_unary(g, "llvm.fabs", x), end = bd_gen_real_like(x, 4.0);
   a = select_real(g, LLVMRealOGT, a, end, end, a);
   LLVMValueRef denominator = bd_gen_fma(g, a, bd_gen_real_like(x, 0.5), one);
-  LLVMValueRef t = LLVMBuildFDiv(g->b, one, denominator, "");
-  LLVMValueRef e = bd_gen_exp(g, LLVMBuildFNeg(g->b, LLVMBuildFMul(g->b, a, a, ""), ""));
+  LLVMValueRef t =
+      by_gpu(g, x) ? gpu_reciprocal(g, denominator) : LLVMBuildFDiv(g->b, one, denominator, "");
+  LLVMValueRef square = LLVMBuildFNeg(g->b, LLVMBuildFMul(g->b, a, a, ""), "");
+  LLVMValueRef e = by_gpu(g, x) ? gpu_exp(g, square) : bd_gen_exp(g, square);
   LLVMValueRef complement = LLVMBuildFMul(g->b, e, bd_gen_poly(g, t, COUNT(tail), tail), "");
   LLVMValueRef large = bd_gen_copysign(g, LLVMBuildFSub(g->b, one, complement, ""), x);
   return select_real(g, LLVMRealOLT, a, one, small, large);
 }
 
 LLVMValueRef bd_gen_sigmoid(bd_gen *g, LLVMValueRef x) {
-  LLVMValueRef one = bd_gen_real_like(x, 1.0);
-  LLVMValueRef e = bd_gen_exp(g, LLVMBuildFNeg(g->b, x, ""));
+  LLVMValueRef one = bd_gen_real_like(x, 1.0), minus = LLVMBuildFNeg(g->b, x, "");
+  if (by_gpu(g, x)) return gpu_reciprocal(g, LLVMBuildFAdd(g->b, gpu_exp(g, minus), one, ""));
+  LLVMValueRef e = bd_gen_exp(g, minus);
   return LLVMBuildFDiv(g->b, one, LLVMBuildFAdd(g->b, e, one, ""), "");
+}
+
+// Newton's step on the instruction's result, but where that is 0 or infinite.
+LLVMValueRef bd_gen_reciprocal_root(bd_gen *g, LLVMValueRef x) {
+  LLVMValueRef r = each_by_gpu(g, "llvm.nvvm.rsqrt.approx.ftz.f", x);
+  LLVMValueRef minus = LLVMBuildFNeg(g->b, LLVMBuildFMul(g->b, x, r, ""), "");
+  LLVMValueRef rest = bd_gen_fma(g, minus, r, bd_gen_real_like(x, 1.0));
+  LLVMValueRef half = LLVMBuildFMul(g->b, r, bd_gen_real_like(x, 0.5), "");
+  LLVMValueRef y = bd_gen_fma(g, half, rest, r);
+  return select_real(g, LLVMRealUNO, y, y, r, y);
 }
 
 LLVMValueRef bd_gen_sqrt(bd_gen *g, LLVMValueRef x) {

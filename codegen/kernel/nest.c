@@ -27,7 +27,7 @@ static int64_t blocks_of(const bd_gen *g, const bd_gen_nest *nest) {
   return (extent + nest->block - 1) / nest->block;
 }
 
-static LLVMValueRef item_count(bd_gen *g, LLVMValueRef range, const bd_gen_nest *nest) {
+LLVMValueRef bd_gen_item_count(bd_gen *g, LLVMValueRef range, const bd_gen_nest *nest) {
   LLVMValueRef items = bd_gen_long(g, blocks_of(g, nest));
   for (int i = 0; i < nest->outer_count; i++)
     items = LLVMBuildNSWMul(g->b, items, count_of(g, range, &g->loop[nest->outer[i]]), "");
@@ -41,7 +41,7 @@ static void chunks_function(bd_gen *g, const bd_gen_nest *nest, int64_t per_chun
   LLVMTypeRef type = LLVMFunctionType(bd_gen_i64(g), &pointer, 1, false);
   LLVMValueRef function = LLVMAddFunction(g->set->module, name, type);
   LLVMPositionBuilderAtEnd(g->b, LLVMAppendBasicBlockInContext(g->llvm, function, "entry"));
-  LLVMValueRef items = item_count(g, LLVMGetParam(function, 0), nest);
+  LLVMValueRef items = bd_gen_item_count(g, LLVMGetParam(function, 0), nest);
   items = LLVMBuildNSWAdd(g->b, items, bd_gen_long(g, per_chunk - 1), "");
   LLVMBuildRet(g->b, LLVMBuildSDiv(g->b, items, bd_gen_long(g, per_chunk), ""));
   LLVMPositionBuilderAtEnd(g->b, here);
@@ -51,8 +51,24 @@ static LLVMValueRef smaller(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, a, b, ""), a, b, "");
 }
 
-// From an item's number to the local indices of its loops.
-static void take_item(bd_gen *g, const bd_gen_nest *nest, LLVMValueRef item) {
+// An item's number by a count of indices, and what is left. `few`: numbers have 31 bits, which GPUs
+// divide in fewer instructions.
+static LLVMValueRef divided(bd_gen *g, LLVMValueRef *item, LLVMValueRef count, bool few) {
+  LLVMValueRef all = *item, rest;
+  if (!few) {
+    *item = LLVMBuildSDiv(g->b, all, count, "");
+    return LLVMBuildSRem(g->b, all, count, "");
+  }
+  all = LLVMBuildTrunc(g->b, all, bd_gen_i32(g), "");
+  count = LLVMBuildTrunc(g->b, count, bd_gen_i32(g), "");
+  rest = LLVMBuildURem(g->b, all, count, "");
+  *item = LLVMBuildZExt(g->b, LLVMBuildUDiv(g->b, all, count, ""), bd_gen_i64(g), "");
+  return LLVMBuildZExt(g->b, rest, bd_gen_i64(g), "");
+}
+
+void bd_gen_take_item(bd_gen *g, const bd_gen_nest *nest, LLVMValueRef item) {
+  bool few =
+      g->cuda && bd_gen_work(g, nest->outer_count, nest->outer) * blocks_of(g, nest) < INT32_MAX;
   if (nest->lane_loop >= 0) {
     LLVMValueRef count = g->loop[nest->lane_loop].count;
     g->lane_from = bd_gen_long(g, 0);
@@ -60,21 +76,19 @@ static void take_item(bd_gen *g, const bd_gen_nest *nest, LLVMValueRef item) {
     if (nest->block) {
       LLVMValueRef blocks = bd_gen_long(g, blocks_of(g, nest));
       LLVMValueRef size = bd_gen_long(g, nest->block);
-      LLVMValueRef number = LLVMBuildSRem(g->b, item, blocks, "");
+      LLVMValueRef number = divided(g, &item, blocks, few);
       g->lane_from = LLVMBuildNSWMul(g->b, number, size, "");
       g->lane_to = smaller(g, LLVMBuildNSWAdd(g->b, g->lane_from, size, ""), count);
-      item = LLVMBuildSDiv(g->b, item, blocks, "");
     }
   }
   for (int i = nest->outer_count - 1; i >= 0; i--) {
     int loop = nest->outer[i];
-    g->index[loop] = i ? LLVMBuildSRem(g->b, item, g->loop[loop].count, "") : item;
-    if (i) item = LLVMBuildSDiv(g->b, item, g->loop[loop].count, "");
+    g->index[loop] = i ? divided(g, &item, g->loop[loop].count, few) : item;
   }
 }
 
 void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *user) {
-  LLVMValueRef items = item_count(g, g->range, nest), from = g->chunk, to = items, step;
+  LLVMValueRef items = bd_gen_item_count(g, g->range, nest), from = g->chunk, to = items, step;
   if (g->cuda && nest->whole_block) {
     from = g->block;
     step = g->blocks;
@@ -90,7 +104,7 @@ void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *us
     to = smaller(g, LLVMBuildNSWAdd(g->b, from, bd_gen_long(g, per_chunk), ""), items);
   }
   bd_gen_for loop = bd_gen_for_begin(g, from, to, step);
-  take_item(g, nest, loop.index);
+  bd_gen_take_item(g, nest, loop.index);
   body(g, user);
   bd_gen_for_end(g, &loop);
 }
@@ -130,21 +144,39 @@ static void host_lanes(bd_gen *g, int loop, int width, bd_gen_body body, void *u
   g->lanes = 1;
 }
 
-// Threads take groups of `width` elements in turn. Copies of a body for several groups at once
-// would take the registers of several packs.
-static void thread_lanes(bd_gen *g, int loop, LLVMValueRef from, LLVMValueRef to, int width,
-                         bd_gen_body body, void *user) {
+// Threads take groups of `width` elements in turn, `ahead` of them at once from *from on, which
+// moves behind them. Copies of a body for more groups would take the registers of several packs.
+static void thread_groups(bd_gen *g, int loop, LLVMValueRef *from, LLVMValueRef to, int width,
+                          const bd_gen_ahead *groups, int ahead) {
   bool rolled = g->rolled;
   g->lanes = g->width = width;
-  LLVMValueRef own = LLVMBuildNSWMul(g->b, g->lane, bd_gen_long(g, width), "");
-  LLVMValueRef step = bd_gen_long(g, (int64_t)g->lane_count * width);
-  bd_gen_for each = bd_gen_for_begin(g, LLVMBuildNSWAdd(g->b, from, own, ""), to, step);
-  g->index[loop] = each.index;
-  body(g, user);
+  int64_t step = (int64_t)g->lane_count * width;
+  if (ahead > 1) to = LLVMBuildNSWSub(g->b, to, bd_gen_long(g, step * (ahead - 1)), "");
+  bd_gen_for each = bd_gen_for_begin(g, *from, to, bd_gen_long(g, step * ahead));
+  LLVMValueRef at[BD_GEN_MOST_AHEAD];
+  for (int i = 0; i < ahead; i++) {
+    at[i] = LLVMBuildNSWAdd(g->b, each.index, bd_gen_long(g, step * i), "");
+    g->index[loop] = at[i];
+    groups->fetch(g, groups->user, i);
+  }
+  for (int i = 0; i < ahead; i++) {
+    g->index[loop] = at[i];
+    groups->finish(g, groups->user, i);
+  }
   g->rolled = rolled || g->pack > 1;
   bd_gen_for_end(g, &each);
   g->rolled = rolled;
   g->lanes = 1;
+  *from = each.index;
+}
+
+static void thread_lanes(bd_gen *g, int loop, LLVMValueRef from, LLVMValueRef to, int width,
+                         const bd_gen_ahead *groups) {
+  LLVMValueRef own = LLVMBuildNSWMul(g->b, g->lane, bd_gen_long(g, width), "");
+  from = LLVMBuildNSWAdd(g->b, from, own, "");
+  if (width > 1 && groups->ahead > 1)
+    thread_groups(g, loop, &from, to, width, groups, groups->ahead);
+  thread_groups(g, loop, &from, to, width, groups, 1);
 }
 
 // The first place in this item's row from where on packs have addresses that are multiples of them.
@@ -160,27 +192,54 @@ static LLVMValueRef first_pack(bd_gen *g, int loop) {
   return smaller(g, LLVMBuildNSWAdd(g->b, g->lane_from, over, ""), g->lane_to);
 }
 
-static void packed_lanes(bd_gen *g, int loop, bd_gen_body body, void *user) {
+static void packed_lanes(bd_gen *g, int loop, const bd_gen_ahead *groups) {
   LLVMValueRef from = g->lane_from, end = g->lane_to;
   bool ends_within = g->uneven || g->loop[loop].split;
   if (g->uneven) {
     from = first_pack(g, loop);
-    thread_lanes(g, loop, g->lane_from, from, 1, body, user);
+    thread_lanes(g, loop, g->lane_from, from, 1, groups);
   }
   if (ends_within) end = whole_end(g, from, g->pack);
-  thread_lanes(g, loop, from, end, g->pack, body, user);
-  if (ends_within) thread_lanes(g, loop, end, g->lane_to, 1, body, user);
+  thread_lanes(g, loop, from, end, g->pack, groups);
+  if (ends_within) thread_lanes(g, loop, end, g->lane_to, 1, groups);
+}
+
+static void group_body(bd_gen *g, void *user) {
+  const bd_gen_ahead *groups = user;
+  groups->fetch(g, groups->user, 0);
+  groups->finish(g, groups->user, 0);
+}
+
+void bd_gen_lanes_ahead(bd_gen *g, int loop, int width, const bd_gen_ahead *groups) {
+  bd_gen_ahead all = *groups;
+  g->lane_loop = loop;
+  if (!g->cuda)
+    host_lanes(g, loop, width, group_body, &all);
+  else if (g->pack > 1)
+    packed_lanes(g, loop, &all);
+  else
+    thread_lanes(g, loop, g->lane_from, g->lane_to, 1, &all);
+  g->lane_loop = -1;
+}
+
+typedef struct plain_body {
+  bd_gen_body body;
+  void *user;
+} plain_body;
+
+static void fetch_nothing(bd_gen *g, void *user, int group) {
+  (void)g, (void)user, (void)group;
+}
+
+static void run_plain(bd_gen *g, void *user, int group) {
+  const plain_body *plain = user;
+  (void)group;
+  plain->body(g, plain->user);
 }
 
 void bd_gen_lanes(bd_gen *g, int loop, int width, bd_gen_body body, void *user) {
-  g->lane_loop = loop;
-  if (!g->cuda)
-    host_lanes(g, loop, width, body, user);
-  else if (g->pack > 1)
-    packed_lanes(g, loop, body, user);
-  else
-    thread_lanes(g, loop, g->lane_from, g->lane_to, 1, body, user);
-  g->lane_loop = -1;
+  plain_body plain = {body, user};
+  bd_gen_lanes_ahead(g, loop, width, &(bd_gen_ahead){1, fetch_nothing, run_plain, &plain});
 }
 
 void bd_gen_serial(bd_gen *g, int count, const int *loops, bd_gen_body body, void *user) {
@@ -263,6 +322,19 @@ LLVMValueRef bd_gen_plus(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildFAdd(g->b, a, b, "");
 }
 
+LLVMValueRef bd_gen_join_pack(bd_gen *g, LLVMValueRef pack,
+                              LLVMValueRef (*join)(bd_gen *, LLVMValueRef, LLVMValueRef)) {
+  LLVMValueRef part[BD_GEN_LANES] = {pack};
+  for (int i = 0; g->lanes > 1 && i < g->lanes; i++) {
+    LLVMValueRef at = LLVMConstInt(bd_gen_i32(g), (unsigned)i, false);
+    part[i] = LLVMBuildExtractElement(g->b, pack, at, "");
+  }
+  for (int count = g->lanes; count > 1; count /= 2)
+    for (int i = 0; i < count / 2; i++)
+      part[i] = join(g, part[2 * i], part[2 * i + 1]);
+  return part[0];
+}
+
 static LLVMValueRef shuffle_word(bd_gen *g, LLVMValueRef word, int distance) {
   LLVMValueRef arguments[] = {LLVMConstInt(bd_gen_i32(g), 0xffffffff, false), word,
                               LLVMConstInt(bd_gen_i32(g), (unsigned)distance, false),
@@ -283,6 +355,31 @@ LLVMValueRef bd_gen_from_lane(bd_gen *g, LLVMValueRef value, int distance) {
   bits = LLVMBuildOr(g->b, LLVMBuildShl(g->b, high, shift, ""),
                      LLVMBuildZExt(g->b, low, bd_gen_i64(g), ""), "");
   return LLVMBuildBitCast(g->b, bits, bd_gen_f64(g), "");
+}
+
+void bd_gen_join_blocks(bd_gen *g, int count, LLVMValueRef *values, const char *memory,
+                        bool written_again) {
+  LLVMTypeRef type = LLVMTypeOf(values[0]);
+  int warps = g->threads / BD_GEN_LANES;
+  LLVMValueRef size = bd_gen_long(g, BD_GEN_LANES);
+  LLVMValueRef shared = bd_gen_shared(g, memory, type, count * warps);
+  LLVMValueRef warp = LLVMBuildUDiv(g->b, g->thread, size, "");
+  LLVMValueRef lane = LLVMBuildURem(g->b, g->thread, size, "");
+  bd_gen_if first = bd_gen_if_begin(g, LLVMBuildICmp(g->b, LLVMIntEQ, lane, bd_gen_long(g, 0), ""));
+  for (int k = 0; k < count; k++) {
+    LLVMValueRef at = LLVMBuildNSWAdd(g->b, warp, bd_gen_long(g, (int64_t)k * warps), "");
+    LLVMBuildStore(g->b, values[k], LLVMBuildGEP2(g->b, type, shared, &at, 1, ""));
+  }
+  bd_gen_if_end(g, &first);
+  bd_gen_barrier(g);
+  for (int k = 0; k < count; k++)
+    for (int i = 0; i < warps; i++) {
+      LLVMValueRef at = bd_gen_long(g, (int64_t)k * warps + i);
+      at = LLVMBuildGEP2(g->b, type, shared, &at, 1, "");
+      LLVMValueRef value = LLVMBuildLoad2(g->b, type, at, "");
+      values[k] = i ? bd_gen_plus(g, values[k], value) : value;
+    }
+  if (written_again) bd_gen_barrier(g);
 }
 
 // Joins what the warps of a block hold, in order.

@@ -45,13 +45,30 @@ static LLVMValueRef compute(bd_gen *g, const bd_gen_run *r, const bd_op *op,
   default:
     y = bd_gen_arithmetic(g, op, from, in);
   }
-  return y ? bd_gen_rounded(g, to, y) : NULL;
+  return y;
 }
 
-void bd_gen_run_point(bd_gen *g, bd_gen_run *r) {
+void bd_gen_run_fetch(bd_gen *g, const bd_gen_run *r, LLVMValueRef *out_fetched) {
   const bd_kernel *k = g->kernel;
-  for (int i = 0; i < k->in_count; i++)
-    if (r->access[k->in[i]].base) r->value[k->in[i]] = bd_gen_load(g, &r->access[k->in[i]]);
+  for (int i = 0; i < k->in_count; i++) {
+    const bd_access *access = &r->access[k->in[i]];
+    out_fetched[i] = access->base ? bd_gen_fetch(g, access) : NULL;
+  }
+}
+
+int bd_gen_run_operands(const bd_gen *g, const bd_gen_run *r) {
+  int count = 0;
+  for (int i = 0; i < g->kernel->in_count; i++)
+    count += r->access[g->kernel->in[i]].base != NULL;
+  return count;
+}
+
+void bd_gen_run_compute(bd_gen *g, bd_gen_run *r, const LLVMValueRef *fetched) {
+  const bd_kernel *k = g->kernel;
+  for (int i = 0; i < k->in_count; i++) {
+    bd_id id = k->in[i];
+    if (fetched[i]) r->value[id] = bd_gen_fetched(g, &r->access[id], fetched[i]);
+  }
   for (int i = 0; i < r->op_count; i++) {
     const bd_op *op = &k->function->ops[r->first_op + i];
     LLVMValueRef y = compute(g, r, op, &r->table[i]);
@@ -59,10 +76,27 @@ void bd_gen_run_point(bd_gen *g, bd_gen_run *r) {
       r->failed = op;
       return;
     }
-    r->value[op->out[0]] = y;
+    r->exact[op->out[0]] = y;
+    r->value[op->out[0]] = bd_gen_rounded(g, k->function->values[op->out[0]].type.dtype, y);
   }
-  for (int i = 0; i < k->out_count; i++)
-    if (r->access[k->out[i]].base) bd_gen_store(g, &r->access[k->out[i]], r->value[k->out[i]]);
+}
+
+// Stores round as well: what has been rounded would be so again. But what is added to memory is.
+void bd_gen_run_store(bd_gen *g, const bd_gen_run *r) {
+  const bd_kernel *k = g->kernel;
+  if (r->failed) return;
+  for (int i = 0; i < k->out_count; i++) {
+    bd_id id = k->out[i];
+    const bd_access *access = &r->access[id];
+    if (access->base) bd_gen_store(g, access, (access->accumulate ? r->value : r->exact)[id]);
+  }
+}
+
+void bd_gen_run_point(bd_gen *g, bd_gen_run *r) {
+  LLVMValueRef *fetched = BD_NEW_ARRAY(g->ctx->arena, LLVMValueRef, g->kernel->in_count + 1);
+  bd_gen_run_fetch(g, r, fetched);
+  bd_gen_run_compute(g, r, fetched);
+  bd_gen_run_store(g, r);
 }
 
 static bd_access access_of(bd_gen *g, bd_id id, int rank) {
@@ -138,6 +172,7 @@ bd_gen_run bd_gen_run_open(bd_gen *g, int first, int count) {
                   .op_count = count,
                   .access = BD_NEW_ARRAY(g->ctx->arena, bd_access, values),
                   .value = BD_NEW_ARRAY(g->ctx->arena, LLVMValueRef, values),
+                  .exact = BD_NEW_ARRAY(g->ctx->arena, LLVMValueRef, values),
                   .table = BD_NEW_ARRAY(g->ctx->arena, bd_access, count),
                   .number = numbering(g, type),
                   .rank = type->rank};
@@ -152,6 +187,21 @@ bd_gen_run bd_gen_run_open(bd_gen *g, int first, int count) {
   return r;
 }
 
+int bd_gen_run_access_count(const bd_gen *g, const bd_gen_run *r) {
+  return g->kernel->in_count + g->kernel->out_count + r->op_count + 1;
+}
+
+int bd_gen_run_accesses(const bd_gen *g, bd_gen_run *r, bd_access **out) {
+  const bd_kernel *k = g->kernel;
+  int count = 0;
+  for (int i = 0; i < k->in_count + k->out_count; i++)
+    out[count++] = &r->access[i < k->in_count ? k->in[i] : k->out[i - k->in_count]];
+  for (int i = 0; i < r->op_count; i++)
+    if (!k->function->ops[r->first_op + i].in_count) out[count++] = &r->table[i];
+  if (has_dropout(g, r)) out[count++] = &r->number;
+  return count;
+}
+
 bd_status bd_gen_run_close(bd_gen *g, const bd_gen_run *r) {
   if (!r->failed) return BD_OK;
   return bd_fail(g->ctx, BD_UNSUPPORTED, r->failed->loc, "no kernel for '%s' on %s",
@@ -159,29 +209,41 @@ bd_status bd_gen_run_close(bd_gen *g, const bd_gen_run *r) {
                  bd_dtype_name(g->kernel->function->values[r->failed->out[0]].type.dtype));
 }
 
-static void run_body(bd_gen *g, void *user) {
-  bd_gen_run_point(g, user);
+typedef struct work {
+  bd_gen_run run;
+  LLVMValueRef *fetched[BD_GEN_MOST_AHEAD]; // of the packs that a GPU's thread has on their way
+} work;
+
+static void fetch(bd_gen *g, void *user, int group) {
+  work *w = user;
+  bd_gen_run_fetch(g, &w->run, w->fetched[group]);
+}
+
+static void finish(bd_gen *g, void *user, int group) {
+  work *w = user;
+  bd_gen_run_compute(g, &w->run, w->fetched[group]);
+  bd_gen_run_store(g, &w->run);
 }
 
 bd_status bd_gen_pointwise(bd_gen *g) {
   const bd_kernel *k = g->kernel;
-  bd_gen_run r = bd_gen_run_open(g, k->first_op, k->op_count);
-  bd_access **accesses =
-      BD_NEW_ARRAY(g->ctx->arena, bd_access *, k->in_count + k->out_count + k->op_count + 1);
-  int count = 0;
-  for (int i = 0; i < k->in_count + k->out_count; i++)
-    accesses[count++] = &r.access[i < k->in_count ? k->in[i] : k->out[i - k->in_count]];
-  for (int i = 0; i < k->op_count; i++)
-    if (!k->function->ops[k->first_op + i].in_count) accesses[count++] = &r.table[i];
-  if (has_dropout(g, &r)) accesses[count++] = &r.number;
-  bd_gen_points points = {.loops = r.rank,
+  work w = {.run = bd_gen_run_open(g, k->first_op, k->op_count)};
+  for (int i = 0; i < BD_GEN_MOST_AHEAD; i++)
+    w.fetched[i] = BD_NEW_ARRAY(g->ctx->arena, LLVMValueRef, k->in_count + 1);
+  bd_gen_run *r = &w.run;
+  bd_access **accesses = BD_NEW_ARRAY(g->ctx->arena, bd_access *, bd_gen_run_access_count(g, r));
+  int count = bd_gen_run_accesses(g, r, accesses);
+  int operands = bd_gen_run_operands(g, r);
+  bd_gen_points points = {.loops = r->rank,
                           .access_count = count,
                           .accesses = accesses,
                           .packs = true,
-                          .body = run_body,
-                          .user = &r};
-  for (int d = 0; d < r.rank; d++)
+                          .ahead = BD_GEN_MOST_AHEAD / (operands ? operands : 1),
+                          .fetch = fetch,
+                          .finish = finish,
+                          .user = &w};
+  for (int d = 0; d < r->rank; d++)
     points.order[d] = d;
   bd_gen_elementwise(g, &points);
-  return bd_gen_run_close(g, &r);
+  return bd_gen_run_close(g, r);
 }

@@ -161,8 +161,11 @@ static void note_launch(bd_gen *g, bd_kernel_launch launch) {
 }
 
 // Blocks that a multiprocessor is to have room for, or 0. Left to itself ptxas takes few registers
-// for the sake of more blocks.
+// for the sake of more blocks, and puts off what a thread is to read ahead.
 static int least_blocks(const bd_gen *g) {
+  bd_op_kind kind = g->op->kind;
+  bool point = bd_op_get_info(kind)->traits & BD_POINTWISE;
+  if (point || kind == BD_OP_LSE || kind == BD_OP_XENT_GRAD) return BD_GEN_AHEAD_BLOCKS;
   if (bd_sums_columns(g->kernel->function, g->op)) return BD_GEN_COLUMN_LANES / g->threads;
   return g->kernel->run_count ? BD_GEN_ROOMY_BLOCKS : 0;
 }

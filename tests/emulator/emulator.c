@@ -1,5 +1,6 @@
 #include "tests/emulator/emulator.h"
 
+#include <float.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -167,6 +168,23 @@ uint16_t emulate_round(float x) {
 
 uint32_t emulate_round_both(float upper, float lower) {
   return (uint32_t)emulate_round(upper) << 16 | emulate_round(lower);
+}
+
+// Numbers below the smallest normal one are 0.
+static float flushed(float x) {
+  return fabsf(x) < FLT_MIN ? copysignf(0, x) : x;
+}
+
+float emulate_power_of_two(float x) {
+  return flushed(exp2f(flushed(x)));
+}
+
+float emulate_reciprocal(float x) {
+  return flushed(1 / flushed(x));
+}
+
+float emulate_reciprocal_root(float x) {
+  return (float)(1 / sqrt(flushed(x)));
 }
 
 static void make_stacks(void) {

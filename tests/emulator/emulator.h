@@ -47,4 +47,7 @@ int emulate_exchange(int mask, int word, int distance, int bounds);
 // the upper half.
 uint16_t emulate_round(float x);
 uint32_t emulate_round_both(float upper, float lower);
+float emulate_power_of_two(float x);
+float emulate_reciprocal(float x);
+float emulate_reciprocal_root(float x);
 #endif

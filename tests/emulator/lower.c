@@ -20,6 +20,9 @@ static const struct {
     {"llvm.nvvm.read.ptx.sreg.nctaid.x", "emulate_blocks"},
     {"llvm.nvvm.barrier0", "emulate_barrier"},
     {"llvm.nvvm.shfl.sync.bfly.i32", "emulate_exchange"},
+    {"llvm.nvvm.ex2.approx.ftz.f", "emulate_power_of_two"},
+    {"llvm.nvvm.rcp.approx.ftz.f", "emulate_reciprocal"},
+    {"llvm.nvvm.rsqrt.approx.ftz.f", "emulate_reciprocal_root"},
 };
 
 // What gives bf16, which C has no type for: the functions give its bits.

@@ -206,6 +206,19 @@ const kernel_case kernel_cases[] = {
 };
 
 const kernel_case gpu_kernel_cases[] = {
+    // Rows that are parts of a warp, whole warps and blocks, with packs that not all threads have.
+    {BD_OP_LAYERNORM, "7,5,64 64 64", "eps=1e-5", "AB"},
+    {BD_OP_LAYERNORM, "3,1544 1544 1544", "eps=1e-5", "A"},
+    {BD_OP_LAYERNORM, "3,4104 4104 4104", "eps=1e-5", ""},
+    {BD_OP_LAYERNORM, "3,1003 1003 1003", "eps=1e-5", ""},
+    {BD_OP_LAYERNORM_DX, "7,5,24 7,5,24 24 7,5 p7,5", "", "AB"},
+    {BD_OP_LAYERNORM_DX, "41,256 41,256 256 41 p41", "", "A"},
+    {BD_OP_LAYERNORM_DX, "3,4096 3,4096 4096 3 p3", "", ""},
+    {BD_OP_LAYERNORM_DX, "2,9000 2,9000 9000 2 p2", "", ""},
+    {BD_OP_RMSNORM, "43,128 128", "eps=1e-6", "A"},
+    {BD_OP_RMSNORM, "3,4096 4096", "eps=1e-6", ""},
+    {BD_OP_RMSNORM, "2,17000 17000", "eps=1e-6", ""},
+    {BD_OP_RMSNORM_DX, "7,3,40 7,3,40 40 p7,3", "", "AB"},
     // Rows enough to be summed in chunks.
     {BD_OP_LAYERNORM_DW, "7,330,24 7,330,24 7,330 p7,330", "", "BAc"},
     {BD_OP_RMSNORM_DW, "1200,17 1200,17 p1200", "", "A"},
