@@ -1,19 +1,11 @@
 // layernorm and rmsnorm, and their gradients. `mean` is absent in rmsnorm. On GPUs a run of
 // pointwise ops may come along: one that makes `x`, or the gradient dy, which goes to memory on its
 // way, or one that reads y or dx.
+#include "codegen/kernel/norm.h"
 #include "codegen/kernel/columns.h"
-#include "codegen/kernel/pointwise.h"
 #include "codegen/kernel/rows.h"
 
-typedef struct norm {
-  bool centered;
-  bd_gen_nest nest;
-  bd_access x, dy, gain, bias, y, mean, rstd;
-  LLVMValueRef sum, sum2; // accumulators
-  LLVMValueRef m, r;      // this row's mean and 1/deviation, f32
-  LLVMValueRef mean_g, mean_gx;
-  bd_gen_run *run; // that comes along, or NULL
-} norm;
+typedef bd_gen_norm norm;
 
 static LLVMValueRef mul(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildFMul(g->b, a, b, "");
@@ -36,9 +28,8 @@ static bool has_run(const bd_gen *g) {
   return g->kernel->run_count > 0;
 }
 
-// Whether the run makes what the norm reads, rather than reading what it makes.
 static bool run_leads(const bd_gen *g) {
-  return has_run(g) && g->kernel->run_op < g->kernel->first_op;
+  return bd_gen_norm_run_leads(g);
 }
 
 // Whether the loops of the norm's rows are the dimensions of a run, and rows are packed alike with
@@ -67,7 +58,7 @@ static bd_status over_rows(bd_gen *g, norm *n, bd_gen_body body) {
       return bd_fail(g->ctx, BD_INTERNAL, g->op->loc, "a run does not lie along the rows of '%s'",
                      bd_op_get_info(g->op->kind)->name);
   }
-  bd_gen_items(g, &n->nest, body, n);
+  if (!bd_gen_norm_in_registers(g, n)) bd_gen_items(g, &n->nest, body, n);
   return has_run(g) ? bd_gen_run_close(g, &run) : BD_OK;
 }
 
@@ -105,9 +96,9 @@ static void add_square(bd_gen *g, void *user) {
 // The first result: to memory, or to the run that reads it, or both.
 static void give(bd_gen *g, norm *n, LLVMValueRef value) {
   bool runs = has_run(g) && !run_leads(g);
-  if (runs) value = bd_gen_rounded(g, n->x.dtype, value);
   if (!runs || g->kernel->keeps) bd_gen_store(g, &n->y, value);
   if (!runs) return;
+  value = bd_gen_rounded(g, n->x.dtype, value);
   n->run->value[g->op->out[0]] = value;
   bd_gen_run_point(g, n->run);
 }

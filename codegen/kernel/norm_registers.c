@@ -1,0 +1,385 @@
+// GPU: norms and their gradients of rows that a warp's or a block's registers hold. Every thread
+// asks for all that it needs of its rows before it uses any of it, and nothing is read twice. Short
+// rows are a part of a warp each, and a few at once.
+#include "codegen/kernel/norm.h"
+#include "codegen/kernel/rows.h"
+
+enum {
+  MOST_NUMBERS = 64, // of rows, in a thread's registers
+  FEW_NUMBERS = 32,  // so many may be of several rows
+  MOST_WORDS = 48,   // that a run has on their way from the beginning
+  MOST_GROUPS = 16,
+  MOST_ROWS = 4,
+};
+
+// What a thread holds of a row: of the packs that are its own.
+typedef struct held_row {
+  LLVMValueRef index[BD_MAX_LOOPS];
+  LLVMValueRef there; // whether the row counts, or NULL
+  LLVMValueRef x[MOST_GROUPS], dy[MOST_GROUPS];
+  LLVMValueRef *run[MOST_GROUPS]; // operands of a run
+  LLVMValueRef m, r, mean_g, mean_gx;
+} held_row;
+
+typedef struct held {
+  bd_gen_norm *n;
+  bool gradient, run_early;
+  int loop, threads, rows, groups;  // threads of a row
+  LLVMValueRef column[MOST_GROUPS]; // i64
+  LLVMValueRef within;              // whether the last group is, or NULL
+  LLVMValueRef gain[MOST_GROUPS], bias[MOST_GROUPS];
+  held_row row[MOST_ROWS];
+} held;
+
+typedef LLVMValueRef (*held_term)(bd_gen *g, const held *h, const held_row *row, int group);
+
+bool bd_gen_norm_run_leads(const bd_gen *g) {
+  return g->kernel->run_count > 0 && g->kernel->run_op < g->kernel->first_op;
+}
+
+static bool run_follows(const bd_gen *g) {
+  return g->kernel->run_count > 0 && g->kernel->run_op > g->kernel->first_op;
+}
+
+static LLVMValueRef mul(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildFMul(g->b, a, b, "");
+}
+
+static LLVMValueRef sub(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildFSub(g->b, a, b, "");
+}
+
+// Goes to a group of a row.
+static void go_to(bd_gen *g, const held *h, const held_row *row, int group) {
+  for (int i = 0; i < g->loops; i++)
+    if (i != h->loop) g->index[i] = row->index[i];
+  g->index[h->loop] = h->column[group];
+  g->lane_loop = h->loop;
+  g->lanes = g->width = g->pack;
+}
+
+static void leave(bd_gen *g) {
+  g->lane_loop = -1;
+  g->lanes = 1;
+}
+
+static void fetch_vectors(bd_gen *g, held *h, const held_row *row, int group) {
+  go_to(g, h, row, group);
+  h->gain[group] = bd_gen_fetch(g, &h->n->gain);
+  if (h->n->bias.base) h->bias[group] = bd_gen_fetch(g, &h->n->bias);
+  leave(g);
+}
+
+static void fetch_all_vectors(bd_gen *g, held *h) {
+  for (int group = 0; group < h->groups; group++)
+    fetch_vectors(g, h, &h->row[0], group);
+}
+
+static bool counts_always(const held *h, const held_row *row, int group) {
+  return !row->there && !(h->within && group == h->groups - 1);
+}
+
+// Opens a branch for what is stored of a group, if it may not be there.
+static bd_gen_if open_group(bd_gen *g, const held *h, const held_row *row, int group) {
+  LLVMValueRef there = row->there, within = group == h->groups - 1 ? h->within : NULL;
+  if (there && within) there = LLVMBuildAnd(g->b, there, within, "");
+  return bd_gen_if_begin(g, there ? there : within);
+}
+
+static void fetch(bd_gen *g, held *h, held_row *row, int group) {
+  bool leads = bd_gen_norm_run_leads(g);
+  go_to(g, h, row, group);
+  if (h->gradient || !leads) row->x[group] = bd_gen_fetch(g, &h->n->x);
+  if (h->gradient && !leads) row->dy[group] = bd_gen_fetch(g, &h->n->dy);
+  if (h->run_early) bd_gen_run_fetch(g, h->n->run, row->run[group]);
+  leave(g);
+}
+
+// From what memory held to numbers; what a run makes of it goes to memory as well.
+static void take(bd_gen *g, held *h, held_row *row, int group) {
+  bool leads = bd_gen_norm_run_leads(g);
+  bd_gen_run *run = h->n->run;
+  go_to(g, h, row, group);
+  if (row->x[group]) row->x[group] = bd_gen_fetched(g, &h->n->x, row->x[group]);
+  if (row->dy[group]) row->dy[group] = bd_gen_fetched(g, &h->n->dy, row->dy[group]);
+  if (leads) {
+    if (!h->run_early) bd_gen_run_fetch(g, run, row->run[group]);
+    bd_gen_run_compute(g, run, row->run[group]);
+    *(h->gradient ? &row->dy[group] : &row->x[group]) = run->value[g->op->in[0]];
+    bd_gen_if branch;
+    if (!counts_always(h, row, group)) branch = open_group(g, h, row, group);
+    bd_gen_run_store(g, run);
+    if (!counts_always(h, row, group)) bd_gen_if_end(g, &branch);
+  }
+  leave(g);
+}
+
+// A thread's sum of a row's terms, f64: those of a pack in f32, neighbours first.
+static LLVMValueRef add_terms(bd_gen *g, const held *h, const held_row *row, held_term term) {
+  LLVMValueRef sum = NULL;
+  for (int group = 0; group < h->groups; group++) {
+    go_to(g, h, row, group);
+    LLVMValueRef part = bd_gen_join_pack(g, term(g, h, row, group), bd_gen_plus);
+    leave(g);
+    if (h->within && group == h->groups - 1)
+      part = LLVMBuildSelect(g->b, h->within, part, bd_gen_real_like(part, 0.0), "");
+    part = LLVMBuildFPExt(g->b, part, bd_gen_f64(g), "");
+    sum = sum ? bd_gen_plus(g, sum, part) : part;
+  }
+  return sum;
+}
+
+// The means of what a row's threads hold, f64.
+static void join(bd_gen *g, const held *h, int count, LLVMValueRef *sums, const char *memory,
+                 bool written_again) {
+  int lanes = h->threads < BD_GEN_LANES ? h->threads : BD_GEN_LANES;
+  for (int distance = lanes / 2; distance; distance /= 2)
+    for (int i = 0; i < count; i++)
+      sums[i] = bd_gen_plus(g, sums[i], bd_gen_from_lane(g, sums[i], distance));
+  if (h->threads > BD_GEN_LANES) bd_gen_join_blocks(g, count, sums, memory, written_again);
+  double share = 1.0 / (double)g->loop[h->loop].extent;
+  for (int i = 0; i < count; i++)
+    sums[i] = mul(g, sums[i], bd_gen_real_like(sums[i], share));
+}
+
+static LLVMValueRef x_itself(bd_gen *g, const held *h, const held_row *row, int group) {
+  (void)g, (void)h;
+  return row->x[group];
+}
+
+static LLVMValueRef centered(bd_gen *g, const held *h, const held_row *row, int group) {
+  LLVMValueRef x = row->x[group];
+  return h->n->centered ? sub(g, x, bd_gen_splat(g, row->m)) : x;
+}
+
+static LLVMValueRef normalized(bd_gen *g, const held *h, const held_row *row, int group) {
+  return mul(g, centered(g, h, row, group), bd_gen_splat(g, row->r));
+}
+
+static LLVMValueRef square(bd_gen *g, const held *h, const held_row *row, int group) {
+  LLVMValueRef d = centered(g, h, row, group);
+  return mul(g, d, d);
+}
+
+static LLVMValueRef scaled_dy(bd_gen *g, const held *h, const held_row *row, int group) {
+  return mul(g, row->dy[group], bd_gen_fetched(g, &h->n->gain, h->gain[group]));
+}
+
+static LLVMValueRef dy_by_x(bd_gen *g, const held *h, const held_row *row, int group) {
+  return mul(g, scaled_dy(g, h, row, group), normalized(g, h, row, group));
+}
+
+// A number of the whole row.
+static void store_of_row(bd_gen *g, const held *h, const held_row *row, const bd_access *access,
+                         LLVMValueRef value) {
+  bd_gen_if branch;
+  for (int i = 0; i < g->loops; i++)
+    g->index[i] = row->index[i];
+  if (row->there) branch = bd_gen_if_begin(g, row->there);
+  bd_gen_store(g, access, value);
+  if (row->there) bd_gen_if_end(g, &branch);
+}
+
+static void find_statistics(bd_gen *g, held *h) {
+  bd_gen_norm *n = h->n;
+  LLVMValueRef sums[MOST_ROWS];
+  double eps = bd_op_real(g->op, "eps", 1e-5);
+  if (n->centered) {
+    for (int i = 0; i < h->rows; i++)
+      sums[i] = add_terms(g, h, &h->row[i], x_itself);
+    join(g, h, h->rows, sums, "sums", false);
+    for (int i = 0; i < h->rows; i++)
+      h->row[i].m = bd_gen_to_f32(g, sums[i]);
+  }
+  // Not before, or ptxas puts these reads before some of the row's own.
+  if (h->groups > 1) fetch_all_vectors(g, h);
+  for (int i = 0; i < h->rows; i++)
+    sums[i] = add_terms(g, h, &h->row[i], square);
+  join(g, h, h->rows, sums, "squares", !n->centered);
+  for (int i = 0; i < h->rows; i++) {
+    held_row *row = &h->row[i];
+    LLVMValueRef variance = LLVMBuildFAdd(g->b, sums[i], bd_gen_real_like(sums[i], eps), "");
+    row->r = bd_gen_reciprocal_root(g, bd_gen_to_f32(g, variance));
+    if (n->centered) store_of_row(g, h, row, &n->mean, row->m);
+    store_of_row(g, h, row, &n->rstd, row->r);
+  }
+}
+
+static void find_means(bd_gen *g, held *h) {
+  bool centered = h->n->centered;
+  int count = 0;
+  LLVMValueRef sums[2 * MOST_ROWS];
+  for (int i = 0; i < h->rows; i++) {
+    if (centered) sums[count++] = add_terms(g, h, &h->row[i], scaled_dy);
+    sums[count++] = add_terms(g, h, &h->row[i], dy_by_x);
+  }
+  join(g, h, count, sums, "sums", true);
+  for (int i = 0; i < h->rows; i++) {
+    held_row *row = &h->row[i];
+    if (centered) row->mean_g = bd_gen_to_f32(g, sums[2 * i]);
+    row->mean_gx = bd_gen_to_f32(g, sums[centered ? 2 * i + 1 : i]);
+  }
+}
+
+static LLVMValueRef result(bd_gen *g, const held *h, const held_row *row, int group) {
+  const bd_gen_norm *n = h->n;
+  LLVMValueRef y = normalized(g, h, row, group);
+  if (!h->gradient) {
+    y = mul(g, y, bd_gen_fetched(g, &n->gain, h->gain[group]));
+    return n->bias.base ? bd_gen_plus(g, y, bd_gen_fetched(g, &n->bias, h->bias[group])) : y;
+  }
+  LLVMValueRef d = scaled_dy(g, h, row, group);
+  if (n->centered) d = sub(g, d, bd_gen_splat(g, row->mean_g));
+  d = sub(g, d, mul(g, y, bd_gen_splat(g, row->mean_gx)));
+  return mul(g, d, bd_gen_splat(g, row->r));
+}
+
+// To memory, or to the run that reads it, or both.
+static void give(bd_gen *g, held *h, held_row *row, int group) {
+  bd_gen_norm *n = h->n;
+  bool follows = run_follows(g);
+  bd_gen_if branch;
+  go_to(g, h, row, group);
+  LLVMValueRef y = result(g, h, row, group);
+  if (follows) {
+    n->run->value[g->op->out[0]] = bd_gen_rounded(g, n->x.dtype, y);
+    if (!h->run_early) bd_gen_run_fetch(g, n->run, row->run[group]);
+    bd_gen_run_compute(g, n->run, row->run[group]);
+  }
+  if (!counts_always(h, row, group)) branch = open_group(g, h, row, group);
+  if (!follows || g->kernel->keeps) bd_gen_store(g, &n->y, y);
+  if (follows) bd_gen_run_store(g, n->run);
+  if (!counts_always(h, row, group)) bd_gen_if_end(g, &branch);
+  leave(g);
+}
+
+static void each_group(bd_gen *g, held *h, void (*action)(bd_gen *, held *, held_row *, int)) {
+  for (int i = 0; i < h->rows; i++)
+    for (int group = 0; group < h->groups; group++)
+      action(g, h, &h->row[i], group);
+}
+
+// The rows of this warp or block from number `first` on, which there is.
+static void open_rows(bd_gen *g, held *h, LLVMValueRef first, LLVMValueRef items) {
+  int beside = h->threads < BD_GEN_LANES ? BD_GEN_LANES / h->threads : 1;
+  for (int i = 0; i < h->rows; i++) {
+    held_row *row = &h->row[i];
+    LLVMValueRef number = LLVMBuildNSWAdd(g->b, first, bd_gen_long(g, (int64_t)i * beside), "");
+    if (beside > 1) {
+      LLVMValueRef part = LLVMBuildURem(g->b, g->thread, bd_gen_long(g, BD_GEN_LANES), "");
+      part = LLVMBuildUDiv(g->b, part, bd_gen_long(g, h->threads), "");
+      number = LLVMBuildNSWAdd(g->b, number, part, "");
+    }
+    row->there = NULL;
+    if (beside > 1 || i) {
+      row->there = LLVMBuildICmp(g->b, LLVMIntSLT, number, items, "");
+      number = LLVMBuildSelect(g->b, row->there, number, first, "");
+    }
+    bd_gen_take_item(g, &h->n->nest, number);
+    for (int k = 0; k < g->loops; k++)
+      row->index[k] = g->index[k];
+    if (h->gradient) {
+      if (h->n->centered) row->m = bd_gen_load(g, &h->n->mean);
+      row->r = bd_gen_load(g, &h->n->rstd);
+    }
+  }
+}
+
+static void do_rows(bd_gen *g, held *h, LLVMValueRef first, LLVMValueRef items) {
+  open_rows(g, h, first, items);
+  each_group(g, h, fetch);
+  if (h->gradient && h->groups > 1) fetch_all_vectors(g, h);
+  each_group(g, h, take);
+  if (h->gradient)
+    find_means(g, h);
+  else
+    find_statistics(g, h);
+  each_group(g, h, give);
+}
+
+static int power_from(int64_t least) {
+  int power = 1;
+  while (power < least)
+    power *= 2;
+  return power;
+}
+
+// How rows are laid out over threads and registers; false where they do not fit.
+static bool lay_out(bd_gen *g, held *h) {
+  const bd_gen_norm *n = h->n;
+  const bd_gen_loop *loop = &g->loop[h->loop];
+  if (!g->cuda || g->pack == 1 || g->uneven || loop->split) return false;
+  int64_t packs = loop->extent / g->pack, kinds = h->gradient ? 2 : 1;
+  h->threads = n->nest.whole_block    ? g->threads
+               : packs < BD_GEN_LANES ? power_from(packs)
+                                      : BD_GEN_LANES;
+  int64_t groups = (packs + h->threads - 1) / h->threads, numbers = groups * g->pack * kinds;
+  if (groups > MOST_GROUPS || numbers > MOST_NUMBERS) return false;
+  h->groups = (int)groups;
+  h->rows = n->nest.whole_block || 2 * numbers > FEW_NUMBERS ? 1 : (int)(FEW_NUMBERS / numbers);
+  if (h->rows > MOST_ROWS) h->rows = MOST_ROWS;
+  int64_t words = g->pack * bd_dtype_bytes(n->x.dtype) / 4;
+  h->run_early = n->run && h->rows * groups * words * bd_gen_run_operands(g, n->run) <= MOST_WORDS;
+  for (int i = 0; n->run && i < h->rows; i++)
+    for (int group = 0; group < h->groups; group++)
+      h->row[i].run[group] = BD_NEW_ARRAY(g->ctx->arena, LLVMValueRef, g->kernel->in_count + 1);
+  return true;
+}
+
+// Makes one loop of rows that lie one after another in all that is read and written.
+static void merge_rows(bd_gen *g, bd_gen_norm *n) {
+  enum { OWN = 7 };
+  bd_access *own[OWN] = {&n->x, &n->dy, &n->gain, &n->bias, &n->y, &n->mean, &n->rstd};
+  int most = OWN + (n->run ? bd_gen_run_access_count(g, n->run) : 0), count = 0;
+  bd_access **all = BD_NEW_ARRAY(g->ctx->arena, bd_access *, most);
+  for (int i = 0; i < OWN; i++)
+    if (own[i]->base) all[count++] = own[i];
+  if (n->run) count += bd_gen_run_accesses(g, n->run, all + count);
+  bd_gen_nest *nest = &n->nest;
+  while (nest->outer_count > 1) {
+    int inner = nest->outer[nest->outer_count - 1], outer = nest->outer[nest->outer_count - 2];
+    if (!bd_gen_can_merge(g, outer, inner, count, all)) return;
+    bd_gen_merge_loops(g, outer, inner);
+    for (int i = 0; i < count; i++)
+      all[i]->stride[outer] = 0;
+    nest->outer[nest->outer_count-- - 2] = inner;
+  }
+}
+
+// A thread's columns are the same in all rows.
+static void open_columns(bd_gen *g, held *h) {
+  LLVMValueRef lane = g->thread;
+  if (h->threads < g->threads) lane = LLVMBuildURem(g->b, lane, bd_gen_long(g, h->threads), "");
+  g->lane = lane;
+  for (int i = 0; i < h->groups; i++) {
+    LLVMValueRef at = LLVMBuildNSWAdd(g->b, lane, bd_gen_long(g, (int64_t)i * h->threads), "");
+    h->column[i] = LLVMBuildNSWMul(g->b, at, bd_gen_long(g, g->pack), "");
+  }
+  int64_t extent = g->loop[h->loop].extent, last = h->groups - 1;
+  if (extent % ((int64_t)h->threads * g->pack) == 0) return;
+  LLVMValueRef column = h->column[last];
+  h->within = LLVMBuildICmp(g->b, LLVMIntSLT, column, bd_gen_long(g, extent), "");
+  h->column[last] = LLVMBuildSelect(g->b, h->within, column, bd_gen_long(g, 0), "");
+}
+
+bool bd_gen_norm_in_registers(bd_gen *g, bd_gen_norm *n) {
+  held *h = BD_NEW(g->ctx->arena, held);
+  *h = (held){.n = n, .loop = n->nest.lane_loop};
+  h->gradient = g->op->kind == BD_OP_LAYERNORM_DX || g->op->kind == BD_OP_RMSNORM_DX;
+  if (!lay_out(g, h)) return false;
+  merge_rows(g, n);
+  open_columns(g, h);
+  if (h->groups == 1) fetch_vectors(g, h, &(held_row){.there = NULL}, 0);
+  bool block = n->nest.whole_block;
+  int beside = h->threads < BD_GEN_LANES ? BD_GEN_LANES / h->threads : 1;
+  LLVMValueRef at_once = bd_gen_long(g, (int64_t)h->rows * beside);
+  LLVMValueRef from = LLVMBuildNSWMul(g->b, block ? g->block : g->chunk, at_once, "");
+  LLVMValueRef step = LLVMBuildNSWMul(g->b, block ? g->blocks : g->warps, at_once, "");
+  LLVMValueRef items = bd_gen_item_count(g, g->range, &n->nest);
+  bd_gen_for loop = bd_gen_for_begin(g, from, items, step);
+  do_rows(g, h, loop.index, items);
+  g->rolled = true;
+  bd_gen_for_end(g, &loop);
+  g->rolled = false;
+  return true;
+}
