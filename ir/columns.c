@@ -4,7 +4,10 @@
 enum {
   ENOUGH = 256,  // groups of columns: as many blocks leave few multiprocessors without one
   BLOCKS = 1024, // that the chunks of fewer groups are to make: eight for each of 128
-  ROWS = 256,    // of a chunk, at least: eight for each of 32 threads
+  WIDE = 16,     // bytes, of which a thread reads four rows at once, of NARROW eight
+  NARROW = 4,
+  WIDE_ROWS = 128, // of a chunk, at least: what 32 threads read at once
+  NARROW_ROWS = 256,
 };
 
 static const bd_type *operand_type(const bd_function *function, const bd_op *op) {
@@ -45,18 +48,39 @@ static bool product_may_sum(const bd_function *function, const bd_op *sum) {
   return false;
 }
 
+// Groups of columns, one for a block, where each of its threads side by side reads `bytes` of a
+// row.
+static int64_t groups_of(const bd_type *in, const bd_type *out, int64_t bytes) {
+  int64_t columns = in->dims[in->rank - 1], along = bytes / bd_dtype_bytes(in->dtype);
+  along *= BD_COLUMN_THREADS;
+  return elements_of(out) / columns * ((columns + along - 1) / along);
+}
+
+static int64_t chunks_of(const bd_function *function, const bd_op *op, const bd_type *in,
+                         const bd_type *out, int64_t bytes) {
+  int64_t most = elements_of(in) / elements_of(out) / (bytes == WIDE ? WIDE_ROWS : NARROW_ROWS);
+  int64_t groups = groups_of(in, out, bytes), wanted = (BLOCKS + groups - 1) / groups;
+  if (groups >= ENOUGH || most < 2 || product_may_sum(function, op)) return 1;
+  return wanted < most ? wanted : most;
+}
+
+int64_t bd_column_bytes(const bd_module *module, const bd_function *function, const bd_op *op) {
+  bd_type in = bd_value_local_type(module, &function->values[op->in[0]]);
+  bd_type out = bd_value_local_type(module, &function->values[op->out[0]]);
+  const bd_sharding *sharding = &function->values[op->in[0]].sharding;
+  bool split = bd_sharding_parts(&module->mesh, sharding, in.rank - 1) > 1;
+  if (split || elements_of(&out) == 0 || in.dims[in.rank - 1] * bd_dtype_bytes(in.dtype) % WIDE)
+    return NARROW;
+  bool enough = groups_of(&in, &out, WIDE) >= ENOUGH;
+  return enough || chunks_of(function, op, &in, &out, WIDE) > 1 ? WIDE : NARROW;
+}
+
 int64_t bd_column_chunks(const bd_module *module, const bd_function *function, const bd_op *op) {
   if (!bd_sums_columns(function, op)) return 0;
   bd_type in = bd_value_local_type(module, &function->values[op->in[0]]);
   bd_type out = bd_value_local_type(module, &function->values[op->out[0]]);
-  int64_t sums = elements_of(&out), columns = in.dims[in.rank - 1];
-  if (!module->cuda || sums == 0 || columns == 0) return 1;
-  int64_t rows = elements_of(&in) / sums;
-  int64_t along = BD_COLUMN_THREADS * BD_COLUMN_BYTES / bd_dtype_bytes(in.dtype);
-  int64_t groups = sums / columns * ((columns + along - 1) / along);
-  if (groups >= ENOUGH || rows < 2 * ROWS || product_may_sum(function, op)) return 1;
-  int64_t wanted = (BLOCKS + groups - 1) / groups, most = rows / ROWS;
-  return wanted < most ? wanted : most;
+  if (!module->cuda || elements_of(&out) == 0 || in.dims[in.rank - 1] == 0) return 1;
+  return chunks_of(function, op, &in, &out, bd_column_bytes(module, function, op));
 }
 
 int64_t bd_column_chunk_bytes(const bd_module *module, const bd_function *function,

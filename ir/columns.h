@@ -6,11 +6,14 @@
 #include "ir/module.h"
 
 #define BD_COLUMN_THREADS 8 // of a block, side by side along a row
-#define BD_COLUMN_BYTES 4   // of a row that each of them reads, if rows are packed
 
 // Whether an op of an spmd function sums f32 or halves over rows into columns, which lie along its
 // first operand's last dimension: a sum, or the gradient of a norm's weights.
 bool bd_sums_columns(const bd_function *function, const bd_op *op);
+
+// Bytes of a row that each of a block's threads side by side reads at once, if rows are packed: 16
+// where that leaves blocks enough, or chunks make them, and rows are so even; else 4.
+int64_t bd_column_bytes(const bd_module *module, const bd_function *function, const bd_op *op);
 
 // The most chunks that its rows are summed in, of a module for GPUs; 1: all rows at once, as it is
 // for the gradient of a bias that a product may make, too. 0 for other ops.

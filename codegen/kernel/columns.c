@@ -1,24 +1,20 @@
 #include "codegen/kernel/columns.h"
 #include "ir/columns.h"
+#include <string.h>
 
-// A GPU's block takes 8 columns or packs of them, whose threads read a sector of memory together;
-// of a column's 32 to 128 threads each takes every so manieth index of the longest of the summed
-// loops.
+// A GPU's block takes 8 columns or packs of them, whose threads read a sector of memory or a line
+// together; of a column's 32 to 128 threads each takes every so manieth index of the longest of the
+// summed loops.
 enum { ALONG = BD_COLUMN_THREADS };
 // Rows that a thread has on their way at once. Few columns make few blocks, each of which waits for
 // memory as often as its threads do.
-enum { AHEAD = 8 };
+enum { AHEAD = 8, WIDE_AHEAD = 4 };
 enum { HOST_COLUMNS = 64 }; // of a host chunk
 
-// `there`: whether they count, or NULL.
-static void add_terms(bd_gen *g, bd_gen_columns *c, const LLVMValueRef *values,
-                      LLVMValueRef there) {
-  LLVMValueRef terms[BD_MAX_RESULTS];
+static void add_to_sums(bd_gen *g, const bd_gen_columns *c, const LLVMValueRef *terms) {
   LLVMTypeRef type = bd_gen_type(g, bd_gen_f64(g));
-  c->term(g, c->user, values, terms);
   for (int i = 0; i < c->sums; i++) {
     LLVMValueRef term = terms[i];
-    if (there) term = LLVMBuildSelect(g->b, there, term, LLVMConstNull(LLVMTypeOf(term)), "");
     if (LLVMTypeOf(term) != type) term = LLVMBuildFPExt(g->b, term, type, "");
     LLVMValueRef before = LLVMBuildLoad2(g->b, type, c->sum[i], "");
     LLVMBuildStore(g->b, LLVMBuildFAdd(g->b, before, term, ""), c->sum[i]);
@@ -30,7 +26,9 @@ static void host_row(bd_gen *g, void *user) {
   LLVMValueRef values[BD_MAX_OPERANDS];
   for (int i = 0; i < c->read_count; i++)
     values[i] = bd_gen_load(g, &c->read[i]);
-  add_terms(g, c, values, NULL);
+  LLVMValueRef terms[BD_MAX_RESULTS];
+  c->term(g, c->user, values, terms);
+  add_to_sums(g, c, terms);
 }
 
 static void store_sum(bd_gen *g, const bd_gen_columns *c, int sum, LLVMValueRef value) {
@@ -122,30 +120,72 @@ static void find_strided_row(bd_gen *g, bd_gen_columns *c) {
   c->row_count = count;
 }
 
-static LLVMValueRef share_of(bd_gen *g, const bd_gen_columns *c, int sum, LLVMValueRef share) {
+static int warps_of(const bd_gen *g) {
+  return g->threads / BD_GEN_LANES;
+}
+
+// Where the sum of a warp's threads for this thread's columns lies.
+static LLVMValueRef warp_sum(bd_gen *g, const bd_gen_columns *c, int sum, LLVMValueRef warp) {
   LLVMValueRef columns = bd_gen_long(g, ALONG);
   LLVMValueRef column = LLVMBuildURem(g->b, g->thread, columns, "");
-  LLVMValueRef at = LLVMBuildNSWMul(g->b, share, columns, "");
+  LLVMValueRef at = LLVMBuildNSWMul(g->b, warp, columns, "");
   at = LLVMBuildNSWAdd(g->b, at, column, "");
-  at = LLVMBuildNSWAdd(g->b, at, bd_gen_long(g, (int64_t)sum * g->threads), "");
+  at = LLVMBuildNSWAdd(g->b, at, bd_gen_long(g, (int64_t)sum * warps_of(g) * ALONG), "");
   return LLVMBuildGEP2(g->b, sums_type(g, c), c->shared, &at, 1, "");
 }
 
-static void add_shares(bd_gen *g, bd_gen_columns *c) {
+static void add_warps(bd_gen *g, bd_gen_columns *c) {
   LLVMTypeRef type = sums_type(g, c);
   for (int i = 0; i < c->sums; i++) {
-    LLVMValueRef sum = LLVMBuildLoad2(g->b, type, share_of(g, c, i, bd_gen_long(g, 0)), "");
-    for (int share = 1; share < shares(g); share++) {
-      LLVMValueRef at = share_of(g, c, i, bd_gen_long(g, share));
+    LLVMValueRef sum = LLVMBuildLoad2(g->b, type, warp_sum(g, c, i, bd_gen_long(g, 0)), "");
+    for (int warp = 1; warp < warps_of(g); warp++) {
+      LLVMValueRef at = warp_sum(g, c, i, bd_gen_long(g, warp));
       sum = LLVMBuildFAdd(g->b, sum, LLVMBuildLoad2(g->b, type, at, ""), "");
     }
     store_sum(g, c, i, sum);
   }
 }
 
+// Over the threads of a warp that have the same columns.
+static LLVMValueRef joined(bd_gen *g, const bd_gen_columns *c, LLVMValueRef sums) {
+  for (int i = 0; i < c->pack; i++) {
+    LLVMValueRef at = LLVMConstInt(bd_gen_i32(g), (unsigned)i, false);
+    LLVMValueRef sum = c->pack > 1 ? LLVMBuildExtractElement(g->b, sums, at, "") : sums;
+    for (int distance = ALONG; distance < BD_GEN_LANES; distance *= 2)
+      sum = bd_gen_plus(g, sum, bd_gen_from_lane(g, sum, distance));
+    sums = c->pack > 1 ? LLVMBuildInsertElement(g->b, sums, sum, at, "") : sum;
+  }
+  return sums;
+}
+
+// Adds a row's terms to those of `row` rows before it: two by two, then two of these, and so on.
+// `pending[k]` are the terms of 2^k rows.
+static void pair_terms(bd_gen *g, const bd_gen_columns *c, int row, LLVMValueRef *terms,
+                       LLVMValueRef pending[][BD_MAX_RESULTS]) {
+  int level = 0;
+  for (; row >> level & 1; level++)
+    for (int i = 0; i < c->sums; i++)
+      terms[i] = LLVMBuildFAdd(g->b, pending[level][i], terms[i], "");
+  memcpy(pending[level], terms, (size_t)c->sums * sizeof *terms);
+}
+
+// The terms of all rows.
+static void join_pending(bd_gen *g, const bd_gen_columns *c, int rows,
+                         LLVMValueRef pending[][BD_MAX_RESULTS], LLVMValueRef *out_terms) {
+  bool any = false;
+  for (int level = 0; rows >> level; level++) {
+    if (!(rows >> level & 1)) continue;
+    for (int i = 0; i < c->sums; i++)
+      out_terms[i] =
+          any ? LLVMBuildFAdd(g->b, pending[level][i], out_terms[i], "") : pending[level][i];
+    any = true;
+  }
+}
+
 // Adds `count` rows of a thread, from `first` on: all are read before any is added, or few would be
-// on their way. `end`: where rows end if that may be among these, or NULL; in the place of those
-// behind it the first is read, and does not count.
+// on their way. Their terms are added to each other as they are, and then in f64 to the sums.
+// `end`: where rows end if that may be among these, or NULL; in the place of those behind it the
+// first is read, and does not count.
 static void add_rows(bd_gen *g, bd_gen_columns *c, int count, LLVMValueRef first,
                      LLVMValueRef end) {
   LLVMValueRef values[AHEAD][BD_MAX_OPERANDS], there[AHEAD] = {NULL};
@@ -159,11 +199,17 @@ static void add_rows(bd_gen *g, bd_gen_columns *c, int count, LLVMValueRef first
     for (int i = 0; i < c->read_count; i++)
       values[j][i] = bd_gen_fetch(g, &c->read[i]);
   }
+  LLVMValueRef pending[AHEAD][BD_MAX_RESULTS], terms[BD_MAX_RESULTS];
   for (int j = 0; j < count; j++) {
     for (int i = 0; i < c->read_count; i++)
       values[j][i] = bd_gen_fetched(g, &c->read[i], values[j][i]);
-    add_terms(g, c, values[j], there[j]);
+    c->term(g, c->user, values[j], terms);
+    for (int i = 0; there[j] && i < c->sums; i++)
+      terms[i] = LLVMBuildSelect(g->b, there[j], terms[i], LLVMConstNull(LLVMTypeOf(terms[i])), "");
+    pair_terms(g, c, j, terms, pending);
   }
+  join_pending(g, c, count, pending, terms);
+  add_to_sums(g, c, terms);
 }
 
 // Adds a thread's rows of [*from, end) in groups of `count`; moves `from` behind them. `whole`: as
@@ -199,8 +245,7 @@ static void add_share(bd_gen *g, void *user) {
 
 static void block_item(bd_gen *g, void *user) {
   bd_gen_columns *c = user;
-  LLVMValueRef columns = bd_gen_long(g, ALONG);
-  LLVMValueRef share = LLVMBuildUDiv(g->b, g->thread, columns, "");
+  LLVMValueRef columns = bd_gen_long(g, ALONG), sums[BD_MAX_RESULTS];
   LLVMValueRef column = LLVMBuildURem(g->b, g->thread, columns, "");
   column = LLVMBuildNSWMul(g->b, column, bd_gen_long(g, c->pack), "");
   column = LLVMBuildNSWAdd(g->b, g->lane_from, column, "");
@@ -214,20 +259,31 @@ static void block_item(bd_gen *g, void *user) {
   bd_gen_serial(g, c->row_count, c->row, add_share, c);
   g->rolled = false;
   for (int i = 0; i < c->sums; i++)
-    LLVMBuildStore(g->b, LLVMBuildLoad2(g->b, type, c->sum[i], ""), share_of(g, c, i, share));
+    sums[i] = joined(g, c, LLVMBuildLoad2(g->b, type, c->sum[i], ""));
+  LLVMValueRef warp = LLVMBuildUDiv(g->b, g->thread, bd_gen_long(g, BD_GEN_LANES), "");
+  LLVMValueRef lane = LLVMBuildURem(g->b, g->thread, bd_gen_long(g, BD_GEN_LANES), "");
+  bd_gen_if of_warp = bd_gen_if_begin(g, LLVMBuildICmp(g->b, LLVMIntULT, lane, columns, ""));
+  for (int i = 0; i < c->sums; i++)
+    LLVMBuildStore(g->b, sums[i], warp_sum(g, c, i, warp));
+  bd_gen_if_end(g, &of_warp);
   bd_gen_barrier(g);
   LLVMValueRef there = LLVMBuildICmp(g->b, LLVMIntSLT, column, g->lane_to, "");
-  LLVMValueRef first = LLVMBuildICmp(g->b, LLVMIntEQ, share, bd_gen_long(g, 0), "");
+  LLVMValueRef first = LLVMBuildICmp(g->b, LLVMIntULT, g->thread, columns, "");
   bd_gen_if branch = bd_gen_if_begin(g, LLVMBuildAnd(g->b, first, there, ""));
-  add_shares(g, c);
+  add_warps(g, c);
   bd_gen_if_end(g, &branch);
-  bd_gen_barrier(g); // the shares may be written again
+  bd_gen_barrier(g); // the sums may be written again
   g->lane_loop = -1;
   g->lanes = 1;
 }
 
-// As many columns as make the threads of a row read a sector of memory: more would leave fewer
-// blocks. Only where every thread has all of its own.
+bool bd_gen_has_wide_columns(const bd_gen *g) {
+  const bd_kernel *k = g->kernel;
+  return bd_column_bytes(k->module, k->function, g->op) == BD_GEN_ALIGNED;
+}
+
+// As many columns as make the threads of a row read a sector of memory or a whole line: more would
+// leave fewer blocks. Only where every thread has all of its own.
 static int pack_columns(bd_gen *g, const bd_gen_columns *c) {
   const bd_access *along[BD_MAX_OPERANDS + BD_MAX_RESULTS];
   int count = 0;
@@ -235,16 +291,17 @@ static int pack_columns(bd_gen *g, const bd_gen_columns *c) {
     along[count++] = &c->read[i];
   for (int i = 0; i < c->sums; i++)
     along[count++] = &c->out[i];
-  bd_gen_pack(g, c->lane_loop, BD_COLUMN_BYTES, count, along);
+  int bytes = (int)bd_column_bytes(g->kernel->module, g->kernel->function, g->op);
+  bd_gen_pack(g, c->lane_loop, bytes, count, along);
   return g->uneven || g->loop[c->lane_loop].split ? 1 : g->pack;
 }
 
 static void gpu_columns(bd_gen *g, bd_gen_columns *c) {
   int64_t rows = c->chunk_loop < 0 ? g->loop[c->strided_row].extent : c->chunk_rows;
   int64_t each = (rows + shares(g) - 1) / shares(g);
-  c->ahead = each < AHEAD ? (int)each : AHEAD;
+  c->ahead = each < c->most_ahead ? (int)each : c->most_ahead;
   c->pack = pack_columns(g, c);
-  c->shared = bd_gen_shared(g, "shares", sums_type(g, c), c->sums * g->threads);
+  c->shared = bd_gen_shared(g, "sums", sums_type(g, c), c->sums * warps_of(g) * ALONG);
   for (int i = 0; i < c->sums; i++)
     c->sum[i] = bd_gen_variable(g, sums_type(g, c));
   bd_gen_nest nest = nest_of(c);
@@ -257,7 +314,7 @@ static void gpu_columns(bd_gen *g, bd_gen_columns *c) {
 static void cut_rows(bd_gen *g, bd_gen_columns *c, int64_t most) {
   int64_t rows = g->loop[c->strided_row].extent;
   int64_t others = bd_gen_work(g, c->row_count, c->row);
-  int64_t group = others < AHEAD ? shares(g) * ((AHEAD + others - 1) / others) : shares(g);
+  int64_t group = (c->most_ahead + others - 1) / others * shares(g);
   int64_t each = (rows + most - 1) / most;
   c->chunk_rows = (each + group - 1) / group * group;
   c->chunk_loop = bd_gen_own_loop(g, (rows + c->chunk_rows - 1) / c->chunk_rows);
@@ -308,6 +365,7 @@ void bd_gen_sum_columns(bd_gen *g, bd_gen_columns *c) {
     host_columns(g, c);
     return;
   }
+  c->most_ahead = bd_gen_has_wide_columns(g) ? WIDE_AHEAD : AHEAD;
   merge_rows(g, c);
   find_strided_row(g, c);
   if (g->kernel->parts > 1)

@@ -20,11 +20,11 @@
 #define BD_GEN_CHUNK 16384      // elements in a host chunk, about
 #define BD_GEN_THREADS 256      // of a GPU block
 #define BD_GEN_LOSS_THREADS 512 // of the one that adds up losses
-#define BD_GEN_ROOMY_BLOCKS 2 // on a multiprocessor, of norms with a run: ptxas spills to have more
-#define BD_GEN_MOST_AHEAD 4   // packs that a GPU's thread asks for before it uses the first
-#define BD_GEN_AHEAD_BLOCKS 4 // of kernels that read ahead along lanes
-#define BD_GEN_LONG_ROW 2048  // elements from which a GPU takes a row by a whole block
-#define BD_GEN_ALIGNED 16     // bytes that a GPU moves at once; every buffer begins at a multiple
+#define BD_GEN_ROOMY_BLOCKS 2   // on a multiprocessor, of norms: ptxas spills to have more
+#define BD_GEN_MOST_AHEAD 4     // packs that a GPU's thread asks for before it uses the first
+#define BD_GEN_AHEAD_BLOCKS 4   // of kernels that read ahead along lanes
+#define BD_GEN_LONG_ROW 2048    // elements from which a GPU takes a row by a whole block
+#define BD_GEN_ALIGNED 16       // bytes that a GPU moves at once; every buffer begins at a multiple
 
 struct bd_kernel_set {
   bool cuda;
@@ -86,7 +86,8 @@ typedef struct bd_gen {
   LLVMValueRef mask;                // of the lanes in range, NULL: all
   LLVMValueRef lane_from, lane_to;  // this item's part of the lane loop
   bool rolled;                      // loops that end now are not to be unrolled
-  int copies;                       // of the body of the loop that ends next; 0: as LLVM likes
+  int room;   // GPU: blocks that a multiprocessor is to have registers for; 0: as ptxas likes
+  int copies; // of the body of the loop that ends next; 0: as LLVM likes
 } bd_gen;
 
 typedef void (*bd_gen_body)(bd_gen *g, void *user);

@@ -6,7 +6,8 @@
 
 enum {
   MOST_NUMBERS = 64, // of rows, in a thread's registers
-  FEW_NUMBERS = 32,  // so many may be of several rows
+  SOME_NUMBERS = 32, // so many leave room for others
+  FEW_NUMBERS = 16,  // so many may be of several rows
   MOST_WORDS = 48,   // that a run has on their way from the beginning
   MOST_GROUPS = 16,
   MOST_ROWS = 4,
@@ -180,6 +181,11 @@ static void store_of_row(bd_gen *g, const held *h, const held_row *row, const bd
   if (row->there) bd_gen_if_end(g, &branch);
 }
 
+// For gain and bias of a row beside its own numbers.
+static bool has_room(const bd_gen *g, const held *h) {
+  return h->groups * g->pack <= SOME_NUMBERS;
+}
+
 static void find_statistics(bd_gen *g, held *h) {
   bd_gen_norm *n = h->n;
   LLVMValueRef sums[MOST_ROWS];
@@ -192,7 +198,7 @@ static void find_statistics(bd_gen *g, held *h) {
       h->row[i].m = bd_gen_to_f32(g, sums[i]);
   }
   // Not before, or ptxas puts these reads before some of the row's own.
-  if (h->groups > 1) fetch_all_vectors(g, h);
+  if (h->groups > 1 && has_room(g, h)) fetch_all_vectors(g, h);
   for (int i = 0; i < h->rows; i++)
     sums[i] = add_terms(g, h, &h->row[i], square);
   join(g, h, h->rows, sums, "squares", !n->centered);
@@ -239,6 +245,7 @@ static void give(bd_gen *g, held *h, held_row *row, int group) {
   bd_gen_norm *n = h->n;
   bool follows = run_follows(g);
   bd_gen_if branch;
+  if (!h->gradient && h->groups > 1 && !has_room(g, h)) fetch_vectors(g, h, row, group);
   go_to(g, h, row, group);
   LLVMValueRef y = result(g, h, row, group);
   if (follows) {
@@ -304,6 +311,19 @@ static int power_from(int64_t least) {
   return power;
 }
 
+// Blocks that a multiprocessor is to have room for, each thread of which holds so many numbers, and
+// what it reads of gain and bias.
+static int room_for(const bd_gen *g, const held *h, int64_t numbers) {
+  enum { OF_ROW = 8 }; // registers for each row beside the first
+  const bd_gen_norm *n = h->n;
+  int64_t words = bd_dtype_bytes(n->gain.dtype) * (n->bias.base ? 2 : 1) * h->groups * g->pack / 4;
+  int64_t most = numbers + words + (h->rows - 1) * OF_ROW;
+  if (most > SOME_NUMBERS + FEW_NUMBERS || (n->run && bd_gen_run_has_dropout(g, n->run)))
+    return BD_GEN_ROOMY_BLOCKS;
+  return most > SOME_NUMBERS || (n->run && most > FEW_NUMBERS) ? BD_GEN_ROOMY_BLOCKS + 1
+                                                               : BD_GEN_AHEAD_BLOCKS;
+}
+
 // How rows are laid out over threads and registers; false where they do not fit.
 static bool lay_out(bd_gen *g, held *h) {
   const bd_gen_norm *n = h->n;
@@ -318,6 +338,7 @@ static bool lay_out(bd_gen *g, held *h) {
   h->groups = (int)groups;
   h->rows = n->nest.whole_block || 2 * numbers > FEW_NUMBERS ? 1 : (int)(FEW_NUMBERS / numbers);
   if (h->rows > MOST_ROWS) h->rows = MOST_ROWS;
+  g->room = room_for(g, h, h->rows * numbers);
   int64_t words = g->pack * bd_dtype_bytes(n->x.dtype) / 4;
   h->run_early = n->run && h->rows * groups * words * bd_gen_run_operands(g, n->run) <= MOST_WORDS;
   for (int i = 0; n->run && i < h->rows; i++)

@@ -107,7 +107,7 @@ static bd_access access_of(bd_gen *g, bd_id id, int rank) {
   return bd_gen_access(g, id, loops);
 }
 
-static bool has_dropout(const bd_gen *g, const bd_gen_run *r) {
+bool bd_gen_run_has_dropout(const bd_gen *g, const bd_gen_run *r) {
   for (int i = 0; i < r->op_count; i++)
     if (g->kernel->function->ops[r->first_op + i].kind == BD_OP_DROPOUT) return true;
   return false;
@@ -198,7 +198,7 @@ int bd_gen_run_accesses(const bd_gen *g, bd_gen_run *r, bd_access **out) {
     out[count++] = &r->access[i < k->in_count ? k->in[i] : k->out[i - k->in_count]];
   for (int i = 0; i < r->op_count; i++)
     if (!k->function->ops[r->first_op + i].in_count) out[count++] = &r->table[i];
-  if (has_dropout(g, r)) out[count++] = &r->number;
+  if (bd_gen_run_has_dropout(g, r)) out[count++] = &r->number;
   return count;
 }
 
@@ -234,6 +234,7 @@ bd_status bd_gen_pointwise(bd_gen *g) {
   bd_access **accesses = BD_NEW_ARRAY(g->ctx->arena, bd_access *, bd_gen_run_access_count(g, r));
   int count = bd_gen_run_accesses(g, r, accesses);
   int operands = bd_gen_run_operands(g, r);
+  if (g->cuda && bd_gen_run_has_dropout(g, r)) g->room = BD_GEN_ROOMY_BLOCKS + 1;
   bd_gen_points points = {.loops = r->rank,
                           .access_count = count,
                           .accesses = accesses,

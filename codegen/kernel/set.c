@@ -166,8 +166,11 @@ static int least_blocks(const bd_gen *g) {
   bd_op_kind kind = g->op->kind;
   bool point = bd_op_get_info(kind)->traits & BD_POINTWISE;
   if (point || kind == BD_OP_LSE || kind == BD_OP_XENT_GRAD) return BD_GEN_AHEAD_BLOCKS;
-  if (bd_sums_columns(g->kernel->function, g->op)) return BD_GEN_COLUMN_LANES / g->threads;
-  return g->kernel->run_count ? BD_GEN_ROOMY_BLOCKS : 0;
+  if (bd_sums_columns(g->kernel->function, g->op))
+    return (bd_gen_has_wide_columns(g) ? BD_GEN_WIDE_LANES : BD_GEN_COLUMN_LANES) / g->threads;
+  bool norm = kind == BD_OP_LAYERNORM || kind == BD_OP_LAYERNORM_DX || kind == BD_OP_RMSNORM ||
+              kind == BD_OP_RMSNORM_DX;
+  return norm ? BD_GEN_ROOMY_BLOCKS : 0;
 }
 
 static void open_gpu_parameters(bd_gen *g) {
@@ -182,8 +185,7 @@ static void open_gpu_parameters(bd_gen *g) {
   LLVMSetFunctionCallConv(g->function, LLVMPTXKernelCallConv);
   annotate(g, "kernel", 1);
   annotate(g, "reqntidx", launch.threads);
-  int blocks = least_blocks(g);
-  if (blocks) annotate(g, "minctasm", blocks);
+  g->room = least_blocks(g);
   note_launch(g, launch);
 }
 
@@ -239,7 +241,9 @@ static int64_t padded_extent(const bd_gen *g, int loop) {
 static int threads_of(const bd_gen *g) {
   const bd_function *function = g->kernel->function;
   if (g->cuda && g->op->kind == BD_OP_XENT) return BD_GEN_LOSS_THREADS;
-  if (!g->cuda || g->kernel->parts > 1 || !bd_sums_columns(function, g->op)) return BD_GEN_THREADS;
+  if (!g->cuda || g->kernel->parts > 1 || !bd_sums_columns(function, g->op) ||
+      bd_gen_has_wide_columns(g))
+    return BD_GEN_THREADS;
   int64_t longest = 0;
   int out_rank = function->values[g->op->out[0]].type.rank;
   for (int d = 0; d < function->values[g->op->in[0]].type.rank; d++) {
@@ -301,6 +305,7 @@ static bd_status add_part(bd_ctx *ctx, bd_kernel_set *set, const bd_kernel *kern
   open_function(&g);
   open_loops(&g);
   BD_TRY(emit(&g));
+  if (g.room) annotate(&g, "minctasm", g.room);
   LLVMBuildRetVoid(g.b);
   return BD_OK;
 }

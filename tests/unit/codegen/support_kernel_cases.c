@@ -211,6 +211,8 @@ const kernel_case gpu_kernel_cases[] = {
     {BD_OP_LAYERNORM, "3,1544 1544 1544", "eps=1e-5", "A"},
     {BD_OP_LAYERNORM, "3,4104 4104 4104", "eps=1e-5", ""},
     {BD_OP_LAYERNORM, "3,1003 1003 1003", "eps=1e-5", ""},
+    {BD_OP_LAYERNORM, "2,16384 16384 16384", "eps=1e-5", ""},
+    {BD_OP_LAYERNORM_DX, "2,8192 2,8192 8192 2 p2", "", ""},
     {BD_OP_LAYERNORM_DX, "7,5,24 7,5,24 24 7,5 p7,5", "", "AB"},
     {BD_OP_LAYERNORM_DX, "41,256 41,256 256 41 p41", "", "A"},
     {BD_OP_LAYERNORM_DX, "3,4096 3,4096 4096 3 p3", "", ""},
@@ -224,6 +226,8 @@ const kernel_case gpu_kernel_cases[] = {
     {BD_OP_RMSNORM_DW, "1200,17 1200,17 p1200", "", "A"},
     {BD_OP_REDUCE_SUM, "5,2,270,24", "rule=abcd->bd", "ab"},
     {BD_OP_REDUCE_SUM, "600,16", "rule=AB->B", ""},
+    {BD_OP_LAYERNORM_DW, "1100,136 1100,136 1100 p1100", "", "A"},
+    {BD_OP_REDUCE_SUM, "37,16448", "rule=AB->B", ""}, // columns enough
     {BD_OP_ATTENTION, "3,9,4,16 3,9,4,16 3,9,4,16", "scale=0.05", "k"},
     {BD_OP_ATTENTION, "1,130,2,64 1,130,2,64 1,130,2,64", "scale=0.05 causal=1", ""},
     {BD_OP_ATTENTION, "3,70,6,24 3,70,3,24 3,70,3,24", "scale=0.1 causal=1 dropout=0.2 site=4",
