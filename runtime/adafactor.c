@@ -49,15 +49,14 @@ void bd_rt_adafactor(bd_rt *rt, const bd_rt_weight *weight, int zero, int64_t fi
   const cut c = cut_of(rt, weight, zero);
   const bd_rt_factors f = rule->factors = factors_of(rt, weight, first, state);
   const int64_t row = line_elements(weight, 1), column = line_elements(weight, 0);
-  bd_rt_add_rows(rt, rule, mixing(c.rows, fresh, row));
+  const bd_rt_mixings mixings = {.row = mixing(c.rows, fresh, row),
+                                 .column = mixing(c.columns, fresh, column),
+                                 .gradient = mixing(c.all, fresh, row * column),
+                                 .weight = mixing(c.all, 1, row * column)};
+  bd_rt_add_factors(rt, rule, &mixings);
   bd_rt_reduce(rt, c.rows, BD_RT_SUM, f.rows, f.row, f.row);
-  if (f.column) {
-    bd_rt_add_columns(rt, rule, mixing(c.columns, fresh, column));
-    bd_rt_reduce(rt, c.columns, BD_RT_SUM, f.columns, f.column, f.column);
-  }
-  bd_rt_add_squares(rt, rule, BD_RT_MEAN_GRADIENT, mixing(c.all, fresh, row * column));
-  bd_rt_add_squares(rt, rule, BD_RT_MEAN_WEIGHT, mixing(c.all, 1, row * column));
+  if (f.column) bd_rt_reduce(rt, c.columns, BD_RT_SUM, f.columns, f.column, f.column);
   bd_rt_reduce(rt, c.all, BD_RT_SUM, 2, f.mean, f.mean);
-  bd_rt_add_squares(rt, rule, BD_RT_MEAN_UPDATE, mixing(c.all, 1, row * column));
+  bd_rt_add_updates(rt, rule, mixing(c.all, 1, row * column));
   bd_rt_reduce(rt, c.all, BD_RT_SUM, 1, f.mean + BD_RT_MEAN_UPDATE, f.mean + BD_RT_MEAN_UPDATE);
 }

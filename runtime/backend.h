@@ -114,11 +114,10 @@ typedef struct bd_rt_rule {
   bd_rt_draws draws;
 } bd_rt_rule;
 void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule);
-// Squares of a rule's gradients are mixed into the averages of its rows, of its columns; squares of
-// its gradients, weights or updates, as `which` says, into that mean.
-void bd_rt_add_rows(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing);
-void bd_rt_add_columns(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing);
-void bd_rt_add_squares(bd_rt *rt, const bd_rt_rule *rule, int which, bd_rt_mixing mixing);
+// Squares of a rule's gradients are mixed into the averages of its rows, of its columns and into
+// their mean, squares of its weights into theirs; then squares of its updates into theirs.
+void bd_rt_add_factors(bd_rt *rt, const bd_rt_rule *rule, const bd_rt_mixings *mixings);
+void bd_rt_add_updates(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing);
 
 // Between ranks beside other work. What is asked between bd_rt_aside and bd_rt_back begins when all
 // asked before is done, and goes on beside what is asked later, until bd_rt_join: sums and gathers

@@ -24,6 +24,9 @@ typedef struct bd_rt_factors {
 typedef struct bd_rt_mixing {
   float keep, share;
 } bd_rt_mixing;
+typedef struct bd_rt_mixings {
+  bd_rt_mixing row, column, gradient, weight;
+} bd_rt_mixings;
 
 // What the weight's element of `row` and `column` changes by, up to a factor.
 BD_RT_ANYWHERE float bd_rt_factored(const bd_rt_factors *f, float gradient, int64_t row,

@@ -55,7 +55,7 @@ static void add_rows(void *args, int64_t task) {
     add_row(l, row);
 }
 
-void bd_rt_add_rows(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
+static void mix_rows(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
   const bd_rt_factors *const f = &rule->factors;
   lines l = {rule, mixing, f->columns < BD_RT_GRAIN ? BD_RT_GRAIN / f->columns : 1};
   bd_rt_parallel(rt, add_rows, &l, (f->rows + l.rows - 1) / l.rows);
@@ -78,7 +78,7 @@ static void add_columns(void *args, int64_t task) {
     mix(&f->column[first + c], l->mixing, sums[c]);
 }
 
-void bd_rt_add_columns(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
+static void mix_columns(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
   lines l = {rule, mixing, 0};
   bd_rt_parallel(rt, add_columns, &l, (rule->factors.columns + COLUMNS - 1) / COLUMNS);
 }
@@ -134,7 +134,7 @@ static void sum_grain(void *args, int64_t grain) {
   bd_rt_run_grain(s->rule, grain, s->body, &s->sums[grain]);
 }
 
-void bd_rt_add_squares(bd_rt *rt, const bd_rt_rule *rule, int which, bd_rt_mixing mixing) {
+static void mix_mean(bd_rt *rt, const bd_rt_rule *rule, int which, bd_rt_mixing mixing) {
   static const bd_rt_rule_body bodies[] = {[BD_RT_MEAN_GRADIENT] = add_gradients,
                                            [BD_RT_MEAN_WEIGHT] = add_weights,
                                            [BD_RT_MEAN_UPDATE] = add_updates};
@@ -145,4 +145,15 @@ void bd_rt_add_squares(bd_rt *rt, const bd_rt_rule *rule, int which, bd_rt_mixin
   for (int64_t i = 0; i < grains; i++)
     sum += s.sums[i];
   mix(&rule->factors.mean[which], mixing, sum);
+}
+
+void bd_rt_add_factors(bd_rt *rt, const bd_rt_rule *rule, const bd_rt_mixings *mixings) {
+  mix_rows(rt, rule, mixings->row);
+  if (rule->factors.column) mix_columns(rt, rule, mixings->column);
+  mix_mean(rt, rule, BD_RT_MEAN_GRADIENT, mixings->gradient);
+  mix_mean(rt, rule, BD_RT_MEAN_WEIGHT, mixings->weight);
+}
+
+void bd_rt_add_updates(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
+  mix_mean(rt, rule, BD_RT_MEAN_UPDATE, mixing);
 }

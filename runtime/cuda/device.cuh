@@ -16,26 +16,45 @@
   for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count);                    \
        i += (int64_t)gridDim.x * blockDim.x)
 
-enum { BD_CUDA_AHEAD = 16 }; // numbers that a thread reads before it adds them up, one by one
+// Before a loop that stays one: by itself the compiler writes out the turns of short ones.
+// BD_ROOM: of a kernel of which a multiprocessor has so many blocks at least, so that each thread
+// may use many registers; in fewer it would not keep all on its way that it reads ahead.
+#ifdef __CUDACC__
+#define BD_ROLLED _Pragma("unroll 1")
+#define BD_ROOM(blocks) __launch_bounds__(BD_CUDA_THREADS, blocks)
+#else
+#define BD_ROLLED
+#define BD_ROOM(blocks)
+#endif
 
-// Their sum in ascending order. Loads do not wait for each other, so a thread that adds up alone
-// waits for memory once for all that it reads ahead.
-static inline __device__ double bd_cuda_sum(const double *numbers, int64_t count) {
-  double sum = 0, next[BD_CUDA_AHEAD];
+static inline __device__ int64_t bd_cuda_least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+// The sum, in ascending order, of numbers that are `stride` apart. As many as `ahead` are on their
+// way at once, so a thread that adds up alone waits for memory once for them all.
+template <int ahead, typename number>
+static inline __device__ double bd_cuda_sum(const number *numbers, int64_t count, int64_t stride) {
+  double sum = 0;
+  number next[ahead];
   int64_t done = 0;
-  for (; done + BD_CUDA_AHEAD <= count; done += BD_CUDA_AHEAD) {
-    for (int i = 0; i < BD_CUDA_AHEAD; i++)
-      next[i] = numbers[done + i];
-    for (int i = 0; i < BD_CUDA_AHEAD; i++)
-      sum += next[i];
+  for (; done + ahead <= count; done += ahead) {
+    for (int k = 0; k < ahead; k++)
+      next[k] = numbers[(done + k) * stride];
+    for (int k = 0; k < ahead; k++)
+      sum += (double)next[k];
   }
-  for (; done < count; done++)
-    sum += numbers[done];
+  if (done == count) return sum;
+  for (int k = 0; k < ahead; k++)
+    next[k] = numbers[bd_cuda_least(done + k, count - 1) * stride];
+  for (int k = 0; k < ahead; k++)
+    sum += done + k < count ? (double)next[k] : 0;
   return sum;
 }
 
-static inline int blocks_of(const bd_cuda_queue *queue, int64_t items) {
-  const int64_t blocks = (items + BD_CUDA_THREADS - 1) / BD_CUDA_THREADS;
+static inline int blocks_of(const bd_cuda_queue *queue, int64_t items,
+                            int threads = BD_CUDA_THREADS) {
+  const int64_t blocks = (items + threads - 1) / threads;
   return (int)(blocks < queue->most_blocks ? blocks : queue->most_blocks);
 }
 #endif

@@ -17,12 +17,13 @@ typedef struct bd_cuda_queue {
 
 enum {
   BD_CUDA_THREADS = 256,   // of a block
-  BD_CUDA_LANES = 1 << 17, // most partial sums of one tensor
+  BD_CUDA_LANES = 1 << 16, // most partial sums of one tensor
   BD_CUDA_SQUARE_GROUPS = 256,
   BD_CUDA_SQUARE_LANES = 1 << 20, // most partial sums of one launch for several tensors
   BD_CUDA_F8_LANES = 1 << 16,     // most partial maxima of bd_cuda_round_f8
   BD_CUDA_F8_ROOM = BD_CUDA_F8_LANES + 512,
   BD_CUDA_EMBED_TOKENS = 1 << 13,
+  BD_CUDA_FACTORS_BYTES = 11 << 20, // of Adafactor's sums
 };
 
 // What a kernel reads on the device instead of taking it as an argument, because it differs from
@@ -35,10 +36,13 @@ typedef struct bd_cuda_pace { // of a rule
   uint64_t step; // of its draws
 } bd_cuda_pace;
 
-// optimizer.cu. The rule's own numbers of bd_cuda_pace are not looked at. `partials` holds
-// BD_CUDA_SQUARE_LANES + BD_RT_MOST_SQUARES * BD_CUDA_SQUARE_GROUPS doubles; sums of squares may go
-// to pinned host memory.
-void bd_cuda_apply(const bd_cuda_queue *queue, const bd_rt_rule *rule, const bd_cuda_pace *pace);
+// update.cu: rules of weights that have no memory in common, each with its pace. The rules' own
+// numbers of bd_cuda_pace are not looked at.
+void bd_cuda_apply(const bd_cuda_queue *queue, int count, const bd_rt_rule *const *rules,
+                   const bd_cuda_pace *const *paces);
+
+// optimizer.cu. `partials` holds BD_CUDA_SQUARE_LANES + BD_RT_MOST_SQUARES * BD_CUDA_SQUARE_GROUPS
+// doubles; sums of squares may go to pinned host memory.
 void bd_cuda_narrow(const bd_cuda_queue *queue, int dtype, const float *wide, uint16_t *halves,
                     int64_t count);
 void bd_cuda_widen(const bd_cuda_queue *queue, int dtype, const uint16_t *halves, float *wide,
@@ -49,13 +53,12 @@ void bd_cuda_square_sums(const bd_cuda_queue *queue, int tensors, const bd_rt_sq
 void bd_cuda_add_loss(const bd_cuda_queue *queue, double *sum, const float *loss);
 void bd_cuda_set(const bd_cuda_queue *queue, float *out, float value);
 
-// adafactor.cu. `partials` holds BD_CUDA_LANES + BD_CUDA_SQUARE_GROUPS doubles.
-void bd_cuda_add_rows(const bd_cuda_queue *queue, const bd_rt_rule *rule, bd_rt_mixing mixing,
-                      double *partials);
-void bd_cuda_add_columns(const bd_cuda_queue *queue, const bd_rt_rule *rule, bd_rt_mixing mixing,
-                         double *partials);
-void bd_cuda_add_squares(const bd_cuda_queue *queue, const bd_rt_rule *rule, int which,
-                         bd_rt_mixing mixing, double *partials);
+// adafactor.cu: see bd_rt_add_factors and bd_rt_add_updates. `room`, of BD_CUDA_FACTORS_BYTES,
+// begins at a multiple of 16.
+void bd_cuda_add_factors(const bd_cuda_queue *queue, const bd_rt_rule *rule,
+                         const bd_rt_mixings *mixings, void *room);
+void bd_cuda_add_updates(const bd_cuda_queue *queue, const bd_rt_rule *rule, bd_rt_mixing mixing,
+                         void *room);
 
 // parts.cu. A tensor of five dimensions of which a group of ranks cut one or two. A block is what
 // one rank gives another, in row-major order and padded to the same size for all peers; the buffer

@@ -1,103 +1,7 @@
-// The end of a step, element by element with the arithmetic of the CPU's.
-#include "runtime/cuda/device.cuh"
+// The end of a step, but for the updates.
+#include "runtime/cuda/packs.cuh"
 
-enum { WARP = 32, SQUARES_AHEAD = 8 }; // numbers that a lane reads before it adds them up
-
-// Where element `i` of the rule lies in the model's buffer.
-static __device__ int64_t place_of(const bd_rt_rule &u, int64_t i) {
-  return u.row ? i / u.row * u.stride + i % u.row : i;
-}
-
-// With the rate of all elements, which a thread finds once.
-template <typename optimizer>
-static __device__ bd_rt_rule at_pace(bd_rt_rule u, bd_cuda_pace pace) {
-  u.factor = pace.factor;
-  u.rate = optimizer::rate(u, pace.rate);
-  u.shrink = pace.shrink;
-  u.correction2 = pace.correction2;
-  return u;
-}
-
-struct plain_rate {
-  static __device__ float rate(const bd_rt_rule &, float rate) { return rate; }
-};
-
-// Each gives what element `i`, now `w`, becomes, and changes the moments. AdamW (Loshchilov and
-// Hutter 2019) and Adam with PyTorch's order of operations.
-struct adam : plain_rate {
-  static __device__ float next(const bd_rt_rule &u, int64_t i, float w) {
-    const float g = u.gradient[i] * u.factor + u.decay * w;
-    const float m = u.beta1 * u.first[i] + (1 - u.beta1) * g;
-    const float v = u.beta2 * u.second[i] + (1 - u.beta2) * g * g;
-    u.first[i] = m;
-    u.second[i] = v;
-    return w * u.shrink - u.rate * (m / (sqrtf(v) / u.correction2 + u.eps));
-  }
-};
-
-struct momentum : plain_rate {
-  static __device__ float next(const bd_rt_rule &u, int64_t i, float w) {
-    const float m = u.beta1 * u.first[i] + (u.gradient[i] * u.factor + u.decay * w);
-    u.first[i] = m;
-    return w - u.rate * m;
-  }
-};
-
-struct adafactor {
-  static __device__ float rate(const bd_rt_rule &u, float rate) {
-    return bd_rt_factored_rate(&u.factors, rate);
-  }
-  static __device__ float next(const bd_rt_rule &u, int64_t i, float w) {
-    const bd_rt_factors *const f = &u.factors;
-    const float update = bd_rt_factored(f, u.gradient[i] * u.factor, (f->first + i) / f->columns,
-                                        (f->first + i) % f->columns);
-    return w * u.shrink - u.rate * update;
-  }
-};
-
-struct sgd : plain_rate {
-  static __device__ float next(const bd_rt_rule &u, int64_t i, float w) {
-    return w - u.rate * (u.gradient[i] * u.factor + u.decay * w);
-  }
-};
-
-template <typename optimizer>
-static __global__ void update(bd_rt_rule rule, const bd_cuda_pace *pace) {
-  const bd_rt_rule u = at_pace<optimizer>(rule, *pace);
-  BD_FOR_ITEMS(i, u.count) {
-    const int64_t at = place_of(u, i), w = u.halves ? i : at;
-    const float next = optimizer::next(u, i, u.weight[w]);
-    u.weight[w] = next;
-    if (u.halves) u.halves[at] = bd_rt_to_half(u.half_dtype, next);
-  }
-}
-
-// Without masters. A thread takes elements of a tile that are BD_RT_DRAW_LANES apart: one draw
-// serves them all, or two where the rank's part does not begin with a tile.
-template <typename optimizer>
-static __global__ void update_rounded(bd_rt_rule rule, const bd_cuda_pace *pace) {
-  const bd_rt_rule u = at_pace<optimizer>(rule, *pace);
-  BD_FOR_ITEMS(item, (u.count + BD_RT_DRAW_TILE - 1) / BD_RT_DRAW_TILE * BD_RT_DRAW_LANES) {
-    const int64_t start = item / BD_RT_DRAW_LANES * BD_RT_DRAW_TILE + item % BD_RT_DRAW_LANES;
-    int64_t held = -1;
-    uint64_t low = 0, high = 0;
-    for (int k = 0; k < BD_RT_DRAW_TILE / BD_RT_DRAW_LANES; k++) {
-      const int64_t i = start + k * BD_RT_DRAW_LANES;
-      if (i >= u.count) break;
-      const int64_t at = place_of(u, i), element = bd_rt_drawn_element(&rule.draws, i);
-      const int64_t number = bd_rt_draw_number(element);
-      const int part = bd_rt_draw_part(element);
-      if (number != held) {
-        const bd_philox_words draw = bd_rt_draw(&rule.draws, pace->step, number);
-        low = draw.word[0] | (uint64_t)draw.word[1] << 32;
-        high = draw.word[2] | (uint64_t)draw.word[3] << 32;
-        held = number;
-      }
-      const float next = optimizer::next(u, i, bd_rt_from_bf16(u.halves[at]));
-      u.halves[at] = bd_rt_round_bf16(next, (uint32_t)((part < 4 ? low : high) >> part % 4 * 16));
-    }
-  }
-}
+enum { WARP = 32, SQUARES_AHEAD = 4 }; // packs that a lane reads before it adds them up
 
 static __global__ void narrow(int dtype, const float *wide, uint16_t *halves, int64_t count) {
   BD_FOR_ITEMS(i, count) halves[i] = bd_rt_to_half(dtype, wide[i]);
@@ -132,39 +36,62 @@ static __device__ int tensor_of(const square_list &list, int64_t lane) {
   return low;
 }
 
-// Lane l of a tensor sums elements l, l + lanes, l + 2 lanes, ... Loads do not wait for each other.
-static __global__ void square_lanes(square_list list, double *partials) {
+static __device__ double add_square(double sum, float number) {
+  return sum + (double)number * (double)number;
+}
+
+// A pack that begins at a multiple of its size, or does not.
+template <bool fits>
+static __device__ bd_cuda_floats<BD_CUDA_PACK> pack_of(const float *data, int64_t pack) {
+  const float *const at = data + pack * BD_CUDA_PACK;
+  if constexpr (fits) return bd_cuda_load<BD_CUDA_PACK>(at);
+  if constexpr (!fits) return {{at[0], at[1], at[2], at[3]}};
+}
+
+// Loads do not wait for each other. Past the end the last pack is read again.
+template <bool fits>
+static __device__ double packs_sum(const float *data, int64_t lane, int64_t lanes, int64_t packs) {
+  double sum = 0;
+  for (int64_t pack = lane; pack < packs; pack += SQUARES_AHEAD * lanes) {
+    bd_cuda_floats<BD_CUDA_PACK> next[SQUARES_AHEAD];
+    for (int k = 0; k < SQUARES_AHEAD; k++)
+      next[k] = pack_of<fits>(data, bd_cuda_least(pack + k * lanes, packs - 1));
+    for (int k = 0; k < SQUARES_AHEAD; k++)
+      for (int e = 0; e < BD_CUDA_PACK; e++)
+        sum = add_square(sum, pack + k * lanes < packs ? next[k].at[e] : 0);
+  }
+  return sum;
+}
+
+// Lane l of a tensor sums packs of four elements l, l + lanes, l + 2 lanes, ... and, of the rest
+// that is no pack, one element. Wherever the tensor begins, the order is the same.
+static __global__ void BD_ROOM(4) square_lanes(square_list list, double *partials) {
   BD_FOR_ITEMS(at, list.start[list.tensors]) {
     const int t = tensor_of(list, at);
     const int64_t lanes = list.start[t + 1] - list.start[t], count = list.of[t].count;
+    const int64_t lane = at - list.start[t], packs = count / BD_CUDA_PACK;
+    const int64_t rest = packs * BD_CUDA_PACK + lane;
     const float *const data = list.of[t].data;
-    float next[SQUARES_AHEAD];
-    double sum = 0;
-    int64_t i = at - list.start[t];
-    for (; i + (SQUARES_AHEAD - 1) * lanes < count; i += SQUARES_AHEAD * lanes) {
-      for (int k = 0; k < SQUARES_AHEAD; k++)
-        next[k] = data[i + k * lanes];
-      for (int k = 0; k < SQUARES_AHEAD; k++)
-        sum += (double)next[k] * (double)next[k];
-    }
-    for (; i < count; i += lanes)
-      sum += (double)data[i] * (double)data[i];
+    double sum = (uintptr_t)data % sizeof(float4) == 0 ? packs_sum<true>(data, lane, lanes, packs)
+                                                       : packs_sum<false>(data, lane, lanes, packs);
+    if (rest < count) sum = add_square(sum, data[rest]);
     partials[at] = sum;
   }
 }
 
-// sums[t * BD_CUDA_SQUARE_GROUPS + g] = the sum of the g-th part of tensor t's lanes.
-static __global__ void sum_groups(square_list list, const double *partials, double *sums) {
+// sums[t * BD_CUDA_SQUARE_GROUPS + g] = the sum of tensor t's lanes g, g + groups, ...
+static __global__ void BD_ROOM(1)
+    sum_groups(square_list list, const double *partials, double *sums) {
   BD_FOR_ITEMS(i, (int64_t)list.tensors * BD_CUDA_SQUARE_GROUPS) {
     const int64_t t = i / BD_CUDA_SQUARE_GROUPS, group = i % BD_CUDA_SQUARE_GROUPS;
     const int64_t each = (list.start[t + 1] - list.start[t]) / BD_CUDA_SQUARE_GROUPS;
-    sums[i] = bd_cuda_sum(partials + list.start[t] + group * each, each);
+    sums[i] = bd_cuda_sum<32>(partials + list.start[t] + group, each, BD_CUDA_SQUARE_GROUPS);
   }
 }
 
-static __global__ void sum_tensors(square_list list, const double *sums) {
+static __global__ void BD_ROOM(1) sum_tensors(square_list list, const double *sums) {
   BD_FOR_ITEMS(t, list.tensors)
-  *list.of[t].out = bd_cuda_sum(sums + t * BD_CUDA_SQUARE_GROUPS, BD_CUDA_SQUARE_GROUPS);
+  *list.of[t].out = bd_cuda_sum<64>(sums + t * BD_CUDA_SQUARE_GROUPS, BD_CUDA_SQUARE_GROUPS, 1);
 }
 
 static __global__ void add_loss(double *sum, const float *loss) {
@@ -173,36 +100,6 @@ static __global__ void add_loss(double *sum, const float *loss) {
 
 static __global__ void set(float *out, float value) {
   BD_FOR_ITEMS(i, 1) out[i] = value;
-}
-
-template <typename optimizer>
-static void apply(const bd_cuda_queue *queue, const bd_rt_rule *rule, const bd_cuda_pace *pace) {
-  const int64_t tiles = (rule->count + BD_RT_DRAW_TILE - 1) / BD_RT_DRAW_TILE;
-  if (rule->weight)
-    BD_LAUNCH(update<optimizer>, blocks_of(queue, rule->count), BD_CUDA_THREADS, queue->stream,
-              *rule, pace);
-  else
-    BD_LAUNCH(update_rounded<optimizer>, blocks_of(queue, tiles * BD_RT_DRAW_LANES),
-              BD_CUDA_THREADS, queue->stream, *rule, pace);
-}
-
-void bd_cuda_apply(const bd_cuda_queue *queue, const bd_rt_rule *rule, const bd_cuda_pace *pace) {
-  if (rule->count == 0) return;
-  switch (rule->kind) {
-  case BD_RT_ADAMW:
-  case BD_RT_ADAM:
-    apply<adam>(queue, rule, pace);
-    break;
-  case BD_RT_MOMENTUM:
-    apply<momentum>(queue, rule, pace);
-    break;
-  case BD_RT_ADAFACTOR:
-    apply<adafactor>(queue, rule, pace);
-    break;
-  default:
-    apply<sgd>(queue, rule, pace);
-    break;
-  }
 }
 
 void bd_cuda_narrow(const bd_cuda_queue *queue, int dtype, const float *wide, uint16_t *halves,

@@ -29,6 +29,7 @@ struct bd_cuda_segments {
   int in_step, running; // running: bodies are being called
   int count;            // pieces
   size_t bytes, capacity;
+  size_t next; // piece, while bodies are being called
   char *data;
   int kept_count;
   bd_cuda_kept kept[BD_CUDA_MOST_KEPT];
@@ -74,12 +75,24 @@ static uint64_t hash_of(const char *data, size_t bytes) {
 
 static void run(bd_rt *rt) {
   bd_cuda_segments *const s = rt->device->segments;
-  for (size_t at = 0; at < s->bytes;) {
+  for (s->next = 0; s->next < s->bytes;) {
+    const char *const args = s->data + s->next + sizeof(piece);
     piece p;
-    memcpy(&p, s->data + at, sizeof p);
-    p.body(rt, s->data + at + sizeof p);
-    at += sizeof p + p.bytes;
+    memcpy(&p, s->data + s->next, sizeof p);
+    s->next += sizeof p + p.bytes;
+    p.body(rt, args);
   }
+}
+
+const void *bd_cuda_take_next(bd_rt *rt, bd_cuda_body body) {
+  bd_cuda_segments *const s = rt->device->segments;
+  piece p;
+  if (!s->running || s->next >= s->bytes) return NULL;
+  memcpy(&p, s->data + s->next, sizeof p);
+  if (p.body != body) return NULL;
+  const char *const args = s->data + s->next + sizeof p;
+  s->next += sizeof p + p.bytes;
+  return args;
 }
 
 // The slot of the segment, or an empty one where it belongs.

@@ -14,6 +14,9 @@ enum { BD_CUDA_MOST_KEPT = 2048 }; // in the device's table, in the library segm
 // products, copies and fills on the device. Equal bytes must mean equal work.
 typedef void (*bd_cuda_body)(bd_rt *rt, const void *args);
 void bd_cuda_do(bd_rt *rt, bd_cuda_body body, const void *args, size_t bytes);
+// For a body: the arguments of what comes after it, where that has the same body, which is then not
+// called for them; or NULL.
+const void *bd_cuda_take_next(bd_rt *rt, bd_cuda_body body);
 // Where a kernel of bd_cuda_do finds these bytes, at most a bd_cuda_kept, on the device. They are
 // no part of what it is: segments that differ in them alone are one graph.
 const void *bd_cuda_keep(bd_rt *rt, const void *what, size_t bytes);

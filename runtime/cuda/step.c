@@ -4,7 +4,10 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { MOST_LAUNCH_BYTES = 4096 }; // what a launch may pass by value
+enum {
+  MOST_LAUNCH_BYTES = 4096, // what a launch may pass by value
+  MOST_UPDATES = 144,       // that are sorted out at once
+};
 
 // What differs from micro-batch to micro-batch of a kernel's random numbers, on the device; and its
 // argument. Unused members stand where padding would: equal launches are equal bytes.
@@ -168,10 +171,19 @@ typedef struct update {
   const bd_cuda_pace *pace; // on the device
 } update;
 
+// Updates of weights one after another are started together.
 static void run_apply(bd_rt *rt, const void *args) {
-  const update *const u = args;
-  bd_cuda_apply(bd_cuda_now(rt), &u->rule, u->pace);
-  bd_cuda_check_launch();
+  const bd_rt_rule *rules[MOST_UPDATES];
+  const bd_cuda_pace *paces[MOST_UPDATES];
+  for (const update *u = args; u;) {
+    int count = 0;
+    for (; u && count < MOST_UPDATES; u = bd_cuda_take_next(rt, run_apply)) {
+      rules[count] = &u->rule;
+      paces[count++] = u->pace;
+    }
+    bd_cuda_apply(bd_cuda_now(rt), count, rules, paces);
+    bd_cuda_check_launch();
+  }
 }
 
 // Member by member, because what lies between members is no part of it, and without what differs
@@ -198,20 +210,18 @@ void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule) {
   bd_cuda_do(rt, run_apply, &u, sizeof u);
 }
 
-void bd_rt_add_rows(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
+_Static_assert(BD_CUDA_WORKSPACE_BYTES + BD_RT_KEPT_BYTES + BD_CUDA_FACTORS_BYTES <=
+                   BD_CUDA_LEAST_LIBRARY_BYTES,
+               "Adafactor's sums have room in the segment");
+
+void bd_rt_add_factors(bd_rt *rt, const bd_rt_rule *rule, const bd_rt_mixings *mixings) {
   if (rt->device->rehearsing) return;
-  bd_cuda_add_rows(bd_cuda_now(rt), rule, mixing, (double *)(void *)rt->device->room);
+  bd_cuda_add_factors(bd_cuda_now(rt), rule, mixings, rt->device->room);
   bd_cuda_check_launch();
 }
 
-void bd_rt_add_columns(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
+void bd_rt_add_updates(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
   if (rt->device->rehearsing) return;
-  bd_cuda_add_columns(bd_cuda_now(rt), rule, mixing, (double *)(void *)rt->device->room);
-  bd_cuda_check_launch();
-}
-
-void bd_rt_add_squares(bd_rt *rt, const bd_rt_rule *rule, int which, bd_rt_mixing mixing) {
-  if (rt->device->rehearsing) return;
-  bd_cuda_add_squares(bd_cuda_now(rt), rule, which, mixing, (double *)(void *)rt->device->room);
+  bd_cuda_add_updates(bd_cuda_now(rt), rule, mixing, rt->device->room);
   bd_cuda_check_launch();
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The last two have as many lanes as there are for one tensor: a launch takes eight of them.
+// The last two have as many lanes as there are for one tensor: a launch takes sixteen of them.
 static const int64_t counts[] = {1,     31,     256,    4096,    4097,   65535,
                                  65537, 300001, 262144, 2 << 20, 2100001};
 enum { COUNTS = sizeof counts / sizeof *counts, MOST = 2100001, SHIFT = 3, GUARDED = 64 };

@@ -15,6 +15,11 @@ struct bd_simt_index {
 };
 static bd_simt_index threadIdx, blockIdx, blockDim, gridDim;
 
+// An intrinsic.
+template <typename value> static inline void __stcs(value *to, value from) {
+  *to = from;
+}
+
 template <typename value> void bd_simt_check(const char *, const value &) {}
 template <typename value> void bd_simt_check(const char *name, value *const &at) {
   bd_fake_check(name, "an argument", at, sizeof(value), alignof(value));

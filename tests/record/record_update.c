@@ -82,18 +82,21 @@ static void average(bd_rt *rt, const bd_rt_rule *rule, const float *read, float 
               record_updates(rt, kept, count * FLOAT), record_room(rt));
 }
 
-void bd_rt_add_rows(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
-  (void)mixing;
-  average(rt, rule, rule->gradient, rule->factors.row, rule->factors.rows);
-}
-
-void bd_rt_add_columns(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
-  (void)mixing;
-  average(rt, rule, rule->gradient, rule->factors.column, rule->factors.columns);
-}
-
-void bd_rt_add_squares(bd_rt *rt, const bd_rt_rule *rule, int which, bd_rt_mixing mixing) {
-  (void)mixing;
+static void add_mean(bd_rt *rt, const bd_rt_rule *rule, int which) {
   const int weight = which == BD_RT_MEAN_WEIGHT && !rule->row && rule->weight;
   average(rt, rule, weight ? rule->weight : rule->gradient, &rule->factors.mean[which], 1);
+}
+
+void bd_rt_add_factors(bd_rt *rt, const bd_rt_rule *rule, const bd_rt_mixings *mixings) {
+  const bd_rt_factors *const f = &rule->factors;
+  (void)mixings;
+  average(rt, rule, rule->gradient, f->row, f->rows);
+  if (f->column) average(rt, rule, rule->gradient, f->column, f->columns);
+  add_mean(rt, rule, BD_RT_MEAN_GRADIENT);
+  add_mean(rt, rule, BD_RT_MEAN_WEIGHT);
+}
+
+void bd_rt_add_updates(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
+  (void)mixing;
+  add_mean(rt, rule, BD_RT_MEAN_UPDATE);
 }
