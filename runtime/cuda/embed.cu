@@ -1,76 +1,187 @@
-// The gradient of an embedding: every row of the table adds up its tokens in their order.
-#include "runtime/cuda/device.cuh"
+// The gradient of an embedding: every row of the table adds up its tokens in their order, those of
+// rows that have many in pieces. How long a piece is depends on the number of columns alone.
+#include "runtime/cuda/packs.cuh"
 
-enum { SORT_THREADS = 64, AHEAD = 8 };
+enum {
+  PART = 1024,     // tokens that a thread compares one with
+  LEAST_SHIFT = 5, // a piece has 2^5 tokens, or more of rows with many columns
+  PARTS = (BD_CUDA_EMBED_TOKENS + PART - 1) / PART,
+  SUMS_BYTES = 8 << 20,
+  AHEAD = 8, // tokens that a thread reads before it adds them
+};
 
-// order: the tokens by their ids, those of one id in ascending order. alike[p]: how many tokens
-// have the id of the one at place p, if that is their first and its row is here; else 0.
-static __global__ void sort_tokens(const int32_t *ids, int64_t count, int64_t row_start,
-                                   int64_t rows, int32_t *order, int32_t *alike) {
-  BD_FOR_ITEMS(t, count) {
-    const int32_t id = ids[t];
-    int32_t less = 0, before = 0, after = 0;
-    for (int64_t other = 0; other < t; other++) {
-      less += ids[other] < id;
-      before += ids[other] == id;
+// Of one token: tokens with a lesser id, with its own, and of those the ones before it.
+typedef struct counts {
+  int32_t less, alike, before;
+} counts;
+
+// The tokens by their ids, those of one id in ascending order.
+typedef struct places {
+  counts of[PARTS][BD_CUDA_EMBED_TOKENS];
+  int32_t token[BD_CUDA_EMBED_TOKENS];
+  int32_t piece[BD_CUDA_EMBED_TOKENS]; // tokens of the piece that begins here; of rows elsewhere 0
+  int32_t alike[BD_CUDA_EMBED_TOKENS]; // tokens with this id; negative where it is not their first
+} places;
+static_assert(sizeof(places) % sizeof(float4) == 0, "sums of pieces come behind");
+static_assert(sizeof(places) + SUMS_BYTES <= BD_CUDA_EMBED_BYTES, "sums of pieces have room");
+
+static __global__ void count_tokens(const int32_t *ids, int64_t count, places *p) {
+  BD_FOR_ITEMS(item, (count + PART - 1) / PART * count) {
+    const int64_t part = item / count, token = item % count;
+    const int64_t first = part * PART, end = bd_cuda_least(first + PART, count);
+    const int32_t id = ids[token];
+    counts c = {};
+    for (int64_t other = first; other < end; other++) {
+      const int32_t its = ids[other];
+      c.less += its < id;
+      c.alike += its == id;
+      c.before += its == id && other < token;
     }
-    for (int64_t other = t; other < count; other++) {
-      less += ids[other] < id;
-      after += ids[other] == id;
-    }
-    const int here = id >= row_start && id < row_start + rows;
-    order[less + before] = (int32_t)t;
-    alike[less + before] = here && before == 0 ? after : 0;
+    p->of[part][token] = c;
   }
 }
 
-static __device__ float value_of(int, float number) {
-  return number;
-}
-static __device__ float value_of(int dtype, uint16_t half) {
-  return bd_rt_from_half(dtype, half);
+static __global__ void place_tokens(const int32_t *ids, int64_t count, int64_t row_start,
+                                    int64_t rows, int piece, places *p) {
+  BD_FOR_ITEMS(token, count) {
+    const int64_t row = ids[token] - row_start;
+    counts c = {};
+    for (int64_t part = 0; part * PART < count; part++) {
+      const counts more = p->of[part][token];
+      c.less += more.less;
+      c.alike += more.alike;
+      c.before += more.before;
+    }
+    const int32_t place = c.less + c.before, rest = c.alike - c.before;
+    const bool begins = row >= 0 && row < rows && c.before % piece == 0;
+    p->token[place] = (int32_t)token;
+    p->piece[place] = !begins ? 0 : rest < piece ? rest : piece;
+    p->alike[place] = c.before == 0 ? c.alike : -c.alike;
+  }
 }
 
-// A thread that adds up a row's column reads ahead, since loads do not wait for each other.
-template <typename element>
-static __global__ void add_tokens(int dtype, const int32_t *ids, const element *dout, int64_t count,
-                                  int64_t c, int64_t row_start, const int32_t *order,
-                                  const int32_t *alike, float *dtable) {
-  BD_FOR_ITEMS(i, count * c) {
-    const int64_t place = i / c, column = i % c;
-    const int32_t tokens = alike[place];
+// Where the sum of the piece that begins at a place goes, if its row has several. Of those that
+// begin among 2^shift places no more than two do: the last of a row and the first of another.
+static __device__ float *sum_of(float *sums, int64_t c, int shift, int64_t place, bool first) {
+  return sums + ((place >> shift) * 2 + first) * c;
+}
+
+template <int dtype, int width>
+static __device__ float number_of(const bd_cuda_floats<width> &v, int e) {
+  return v.at[e];
+}
+template <int dtype, int width>
+static __device__ float number_of(const bd_cuda_halves<width> &v, int e) {
+  return bd_rt_from_half(dtype, v.get(e));
+}
+
+// What pieces are added up from, and to.
+typedef struct table {
+  const int32_t *ids;
+  int64_t count, c, row_start;
+  bd_cuda_rows packs; // of a row
+  int shift;          // 2^shift tokens are a piece
+  float *rows;
+} table;
+
+template <int width>
+static __device__ float *row_of(const table &t, const places *p, int64_t place) {
+  return t.rows + (t.ids[p->token[place]] - t.row_start) * t.c;
+}
+
+// A thread adds up some columns of a piece.
+template <int dtype, int width, typename number>
+static __global__ void BD_ROOM(4)
+    add_pieces(table t, const number *dout, const places *p, float *sums) {
+  BD_FOR_ITEMS(item, t.count * t.packs.row) {
+    int64_t column;
+    const int64_t place = bd_cuda_row_of(t.packs, item, &column);
+    const int tokens = p->piece[place], alike = p->alike[place];
     if (tokens == 0) continue;
-    const int32_t *const token = order + place;
-    float *const out = dtable + (ids[token[0]] - row_start) * c + column;
-    element next[AHEAD];
-    float sum = *out;
-    int32_t done = 0;
-    for (; done + AHEAD <= tokens; done += AHEAD) {
+    const bool alone = alike >= -(1 << t.shift) && alike <= 1 << t.shift;
+    float *const out =
+        (alone ? row_of<width>(t, p, place) : sum_of(sums, t.c, t.shift, place, alike > 0)) +
+        column * width;
+    bd_cuda_floats<width> sum = {};
+    if (alone) sum = bd_cuda_load<width>((const float *)out);
+    for (int done = 0; done < tokens; done += AHEAD) {
+      decltype(bd_cuda_load<width>(dout)) next[AHEAD];
+      for (int k = 0; k < AHEAD; k++) {
+        const int64_t near = bd_cuda_least(done + k, tokens - 1);
+        next[k] = bd_cuda_load<width>(dout + p->token[place + near] * t.c + column * width);
+      }
       for (int k = 0; k < AHEAD; k++)
-        next[k] = dout[token[done + k] * c + column];
-      for (int k = 0; k < AHEAD; k++)
-        sum += value_of(dtype, next[k]);
+        for (int e = 0; e < width; e++)
+          if (done + k < tokens) sum.at[e] += number_of<dtype>(next[k], e);
     }
-    for (; done < tokens; done++)
-      sum += value_of(dtype, dout[token[done] * c + column]);
-    *out = sum;
+    bd_cuda_store(out, sum);
   }
+}
+
+// Then some columns of a row its pieces.
+template <int width>
+static __global__ void BD_ROOM(4) add_sums(table t, const places *p, float *sums) {
+  BD_FOR_ITEMS(item, t.count * t.packs.row) {
+    int64_t column;
+    const int64_t place = bd_cuda_row_of(t.packs, item, &column);
+    const int alike = p->alike[place], pieces = (alike + (1 << t.shift) - 1) >> t.shift;
+    if (alike <= 1 << t.shift || p->piece[place] == 0) continue;
+    float *const out = row_of<width>(t, p, place) + column * width;
+    bd_cuda_floats<width> sum = bd_cuda_load<width>((const float *)out);
+    for (int done = 0; done < pieces; done += AHEAD) {
+      bd_cuda_floats<width> next[AHEAD];
+      for (int k = 0; k < AHEAD; k++) {
+        const int64_t near = bd_cuda_least(done + k, pieces - 1);
+        const float *const from = sum_of(sums, t.c, t.shift, place + (near << t.shift), near == 0);
+        next[k] = bd_cuda_load<width>(from + column * width);
+      }
+      for (int k = 0; k < AHEAD; k++)
+        for (int e = 0; e < width; e++)
+          if (done + k < pieces) sum.at[e] += next[k].at[e];
+    }
+    bd_cuda_store(out, sum);
+  }
+}
+
+template <int dtype, int width, typename number>
+static void add(const bd_cuda_queue *queue, table t, const number *dout, const places *p,
+                float *sums) {
+  t.packs = bd_cuda_rows_of(t.c / width, 0);
+  const int grid = blocks_of(queue, t.count * t.packs.row);
+  BD_LAUNCH((add_pieces<dtype, width, number>), grid, BD_CUDA_THREADS, queue->stream, t, dout, p,
+            sums);
+  BD_LAUNCH(add_sums<width>, grid, BD_CUDA_THREADS, queue->stream, t, p, sums);
+}
+
+template <int dtype, typename number>
+static void add_tokens(const bd_cuda_queue *queue, const table &t, const number *dout,
+                       const places *p, float *sums) {
+  if (t.c % BD_CUDA_PACK == 0 && bd_cuda_fits(dout, sizeof *dout) &&
+      bd_cuda_fits(t.rows, sizeof *t.rows))
+    add<dtype, BD_CUDA_PACK>(queue, t, dout, p, sums);
+  else
+    add<dtype, 1>(queue, t, dout, p, sums);
 }
 
 void bd_cuda_embed_dw(const bd_cuda_queue *queue, int dtype, const int32_t *ids, const void *dout,
                       int64_t count, int64_t c, int64_t row_start, int64_t rows, float *dtable,
-                      int32_t *places) {
-  int32_t *const order = places, *const alike = places + count;
-  const int grid = blocks_of(queue, count * c);
-  if (grid == 0) return;
-  BD_LAUNCH(sort_tokens, (int)((count + SORT_THREADS - 1) / SORT_THREADS), SORT_THREADS,
-            queue->stream, ids, count, row_start, rows, order, alike);
-  if (bd_rt_is_half(dtype))
-    BD_LAUNCH(add_tokens<uint16_t>, grid, BD_CUDA_THREADS, queue->stream, dtype, ids,
-              (const uint16_t *)dout, count, c, row_start, (const int32_t *)order,
-              (const int32_t *)alike, dtable);
+                      void *room) {
+  places *const p = (places *)room;
+  float *const sums = (float *)(void *)(p + 1);
+  table t = {ids, count, c, row_start, {}, LEAST_SHIFT, dtable};
+  if (count == 0 || c == 0) return;
+  // As if there were as many tokens as there may be.
+  while ((BD_CUDA_EMBED_TOKENS >> t.shift) * 2 * c * (int64_t)sizeof *sums > SUMS_BYTES &&
+         BD_CUDA_EMBED_TOKENS >> t.shift > 1)
+    t.shift++;
+  BD_LAUNCH(count_tokens, blocks_of(queue, (count + PART - 1) / PART * count), BD_CUDA_THREADS,
+            queue->stream, ids, count, p);
+  BD_LAUNCH(place_tokens, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, ids, count,
+            row_start, rows, 1 << t.shift, p);
+  if (dtype == BD_RT_F32)
+    add_tokens<BD_RT_F32>(queue, t, (const float *)dout, p, sums);
+  else if (dtype == BD_RT_F16)
+    add_tokens<BD_RT_F16>(queue, t, (const uint16_t *)dout, p, sums);
   else
-    BD_LAUNCH(add_tokens<float>, grid, BD_CUDA_THREADS, queue->stream, dtype, ids,
-              (const float *)dout, count, c, row_start, (const int32_t *)order,
-              (const int32_t *)alike, dtable);
+    add_tokens<BD_RT_BF16>(queue, t, (const uint16_t *)dout, p, sums);
 }

@@ -23,6 +23,7 @@ enum {
   BD_CUDA_F8_LANES = 1 << 16,     // most partial maxima of bd_cuda_round_f8
   BD_CUDA_F8_ROOM = BD_CUDA_F8_LANES + 512,
   BD_CUDA_EMBED_TOKENS = 1 << 13,
+  BD_CUDA_EMBED_BYTES = 10 << 20,   // of sums of tokens
   BD_CUDA_FACTORS_BYTES = 11 << 20, // of Adafactor's sums
 };
 
@@ -106,11 +107,11 @@ void bd_cuda_round_f8(const bd_cuda_queue *queue, const bd_cuda_factor *factor, 
 // kept.cu: `from` may be changed at once.
 void bd_cuda_put(const bd_cuda_queue *queue, const bd_cuda_kept *from, int count, bd_cuda_kept *to);
 
-// embed.cu, of at most BD_CUDA_EMBED_TOKENS tokens at once, each of which is compared with all;
-// `places` holds 2 * count numbers.
+// embed.cu, of at most BD_CUDA_EMBED_TOKENS tokens at once, each of which is compared with all.
+// `room`, of BD_CUDA_EMBED_BYTES, begins at a multiple of 16.
 void bd_cuda_embed_dw(const bd_cuda_queue *queue, int dtype, const int32_t *ids, const void *dout,
                       int64_t count, int64_t c, int64_t row_start, int64_t rows, float *dtable,
-                      int32_t *places);
+                      void *room);
 
 // conv.cu and maxpool.cu: see bd_rt_convolve, bd_rt_maxpool and their gradients.
 void bd_cuda_conv(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, const void *w,

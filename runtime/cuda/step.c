@@ -92,13 +92,12 @@ typedef struct embedding {
 static void run_embed_dw(bd_rt *rt, const void *args) {
   bd_rt_device *const device = rt->device;
   const embedding *const e = args;
-  int32_t *const places = (int32_t *)(void *)device->room;
   const int64_t most = BD_CUDA_EMBED_TOKENS;
   const int64_t size = bd_rt_element_bytes((int)e->dtype);
   for (int64_t done = 0; done < e->count; done += most) {
     bd_cuda_embed_dw(bd_cuda_now(rt), (int)e->dtype, e->ids + done, e->dout + done * e->c * size,
                      bd_rt_least(e->count - done, most), e->c, e->row_start, e->rows, e->dtable,
-                     places);
+                     device->room);
     bd_cuda_check_launch();
   }
 }
@@ -210,9 +209,10 @@ void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule) {
   bd_cuda_do(rt, run_apply, &u, sizeof u);
 }
 
-_Static_assert(BD_CUDA_WORKSPACE_BYTES + BD_RT_KEPT_BYTES + BD_CUDA_FACTORS_BYTES <=
-                   BD_CUDA_LEAST_LIBRARY_BYTES,
-               "Adafactor's sums have room in the segment");
+_Static_assert((int)BD_CUDA_EMBED_BYTES <= (int)BD_CUDA_FACTORS_BYTES &&
+                   BD_CUDA_WORKSPACE_BYTES + BD_RT_KEPT_BYTES + BD_CUDA_FACTORS_BYTES <=
+                       BD_CUDA_LEAST_LIBRARY_BYTES,
+               "Adafactor's sums, and an embedding's, have room in the segment");
 
 void bd_rt_add_factors(bd_rt *rt, const bd_rt_rule *rule, const bd_rt_mixings *mixings) {
   if (rt->device->rehearsing) return;
