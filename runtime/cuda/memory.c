@@ -29,9 +29,15 @@ typedef struct filling {
   int64_t bytes;
 } filling;
 
+// What begins where the one before ends, as accumulators of gradients do, is filled with it.
 static void run_zero(bd_rt *rt, const void *args) {
-  const filling *const f = args;
-  BD_CUDA(cudaMemsetAsync(f->data, 0, (size_t)f->bytes, bd_cuda_now(rt)->stream));
+  for (const filling *f = args; f;) {
+    char *const start = f->data;
+    int64_t bytes = 0;
+    for (; f && (char *)f->data == start + bytes; f = bd_cuda_take_next(rt, run_zero))
+      bytes += f->bytes;
+    BD_CUDA(cudaMemsetAsync(start, 0, (size_t)bytes, bd_cuda_now(rt)->stream));
+  }
 }
 
 void bd_rt_zero(bd_rt *rt, void *data, int64_t bytes) {
