@@ -13,7 +13,7 @@ the tokens (images) per second of the median step behind the first fifth, and th
 --attention cudnn or flash has scaled_dot_product_attention use that library alone; without it PyTorch chooses.
 --small shrinks the models, to see that this program works.
 With --curve the weights are those of a safetensors file with the names of Hugging Face, the samples those that a program trained
-with this seed takes of the text, a byte a token; the losses of the steps are printed, `loss X` a line.
+with this seed takes of the text, a byte a token; the losses of the steps are printed, `loss X` a line. Nothing is compiled.
 """
 import argparse
 import gc
@@ -220,7 +220,6 @@ def print_curve(o):
     others = [p for p in model.parameters() if p.dim() < 2]
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], lr=o.rate,
                                   betas=(0.9, 0.95), eps=1e-8)
-    forward = model if o.small else torch.compile(model, mode=o.mode)
     batch = o.batch or BATCH[o.work]
     for step in range(o.steps):
         starts = [window(int(seed), step, sample, len(text) - length) for sample in range(batch)]
@@ -229,7 +228,7 @@ def print_curve(o):
         total = 0.0
         for part in tokens.split(o.micro_batch):
             with torch.autocast(o.device, torch.bfloat16, enabled=not o.small):
-                loss = forward(part[:, :-1], part[:, 1:]) * (len(part) / batch)
+                loss = model(part[:, :-1], part[:, 1:]) * (len(part) / batch)
             loss.backward()
             total += loss.item()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -159,11 +159,16 @@ measure_curve() {
   rm -f "$work/metrics.jsonl"
   run_ranks "$out" 1 "--steps 0 --save $work/start.safetensors" &&
     run_ranks "$out" 1 "--init $work/start.safetensors --steps $length" || { verdict="does not train: $(last_words)"; return; }
-  for turn in 0 1; do
+  pids=''
+  for turn in 0 1; do # at once: no time is measured
     timeout -k 10 "$seconds" sh -c "$baseline \"\$@\"" baseline "$(told "$out" name)" "$(told "$out" micro_batch)" "$length" \
-      --batch "$(told "$out" batch)" --curve "$work/start.safetensors" "$text" $((seed + turn)) >"$work/curve.$turn" 2>"$work/base.log" ||
-      { say_baseline "the curve" $?; verdict='the baseline has no curve'; return; }
+      --batch "$(told "$out" batch)" --curve "$work/start.safetensors" "$text" $((seed + turn)) >"$work/curve.$turn" 2>"$work/curve.$turn.log" &
+    pids="$pids $!"
   done
+  for pid in $pids; do
+    wait "$pid" || { ended=$?; cat "$work"/curve.?.log >"$work/base.log"; say_baseline "the curve" $ended; verdict='the baseline has no curve'; }
+  done
+  [ "$verdict" = ok ] || return
   result=$(distances "$work/metrics.jsonl" "$work/curve.0" "$work/curve.1")
   read -r difference noise <<END
 $result

@@ -72,14 +72,17 @@ static bd_dnn_plan *fit(bd_rt *rt, bd_dnn *dnn, bd_cuda_convolved *c, char *why)
   return NULL;
 }
 
-// Of halves by tensor cores where there is a way; gradients of filters in f32 where the library
-// makes them of halves, and else rounded.
+// Of halves by tensor cores where there is a way. Gradients of filters are rounded to bf16 before
+// they are added up in f32, as the library's fast engines give them; of f16, whose range is short,
+// they are had in f32 where it has an engine for that.
 static bd_dnn_plan *plan_of(bd_rt *rt, bd_dnn *dnn, bd_cuda_convolved *c, char *why) {
   const int halves = bd_rt_is_half(c->s.dtype), filters = c->part.kind == BD_CUDA_CONV_DW;
-  const int rounded = filters && bd_rt_is_half(c->s.out_dtype);
+  const int made_wide = filters && halves && !bd_rt_is_half(c->s.out_dtype);
+  const int first = filters && halves && !(made_wide && c->s.dtype == BD_RT_F16);
   for (int plain = !halves; plain < 2; plain++)
-    for (c->part.rounded = rounded; c->part.rounded <= (filters && halves); c->part.rounded++) {
+    for (int other = 0; other <= made_wide; other++) {
       c->part.tensor_cores = !plain;
+      c->part.rounded = first != other;
       bd_dnn_plan *const plan = fit(rt, dnn, c, why);
       if (plan) return plan;
     }
