@@ -8,6 +8,7 @@ enum {
   NARROW = 4,
   WIDE_ROWS = 128, // of a chunk, at least: what 32 threads read at once
   NARROW_ROWS = 256,
+  FEW_ROWS = 512, // fewer are not worth a second kernel
 };
 
 static const bd_type *operand_type(const bd_function *function, const bd_op *op) {
@@ -58,9 +59,10 @@ static int64_t groups_of(const bd_type *in, const bd_type *out, int64_t bytes) {
 
 static int64_t chunks_of(const bd_function *function, const bd_op *op, const bd_type *in,
                          const bd_type *out, int64_t bytes) {
-  int64_t most = elements_of(in) / elements_of(out) / (bytes == WIDE ? WIDE_ROWS : NARROW_ROWS);
+  int64_t rows = elements_of(in) / elements_of(out);
   int64_t groups = groups_of(in, out, bytes), wanted = (BLOCKS + groups - 1) / groups;
-  if (groups >= ENOUGH || most < 2 || product_may_sum(function, op)) return 1;
+  if (groups >= ENOUGH || rows < FEW_ROWS || product_may_sum(function, op)) return 1;
+  int64_t most = rows / (bytes == WIDE ? WIDE_ROWS : NARROW_ROWS);
   return wanted < most ? wanted : most;
 }
 

@@ -98,12 +98,12 @@ static void columns_may_be_enough(void **state) {
 static void rows_may_be_few(void **state) {
   (void)state;
   bd_ctx *ctx = bd_ctx_create();
-  sums s = gradient_of_norm(ctx, 254, 768);
+  sums s = gradient_of_norm(ctx, 510, 768);
   expect(&s, 1, 0);
-  s = gradient_of_norm(ctx, 510, 70);
-  expect(&s, 1, 0);
-  s = gradient_of_norm(ctx, 256, 768);
-  expect(&s, 2, 2 * 768);
+  s = gradient_of_norm(ctx, 512, 768);
+  expect(&s, 4, 2 * 768);
+  s = gradient_of_norm(ctx, 512, 70);
+  expect(&s, 2, 2 * 70);
   s.module->cuda = false;
   expect(&s, 1, 0);
   bd_ctx_destroy(ctx);
