@@ -12,7 +12,7 @@ typedef struct stage {
   double changing;         // of all micro-batches, by a boundary to a stage of another size
 } stage;
 
-// The best of some last stages, by shares and devices.
+// The best of some last stages, by shares and devices: those that a share may have.
 typedef struct table {
   double *seconds;
   uint64_t *used; // sizes
@@ -27,6 +27,8 @@ typedef struct dividing {
   int *layers;       // [share][kind]
   int *low;          // per share: devices, in units, that it takes at least
   int *high;         // ... and that stages before those of the share leave
+  size_t cells;      // of a table
+  size_t *row;       // per share that last stages may have: the cell of its least devices
   int *stage_count;  // per depth
   double least_tie;
   stage **stages;
@@ -90,6 +92,20 @@ static void bound_devices(bd_ctx *ctx, dividing *d) {
   }
 }
 
+// Last stages have one of these shares, and the devices that they want.
+static void open_rows(bd_ctx *ctx, dividing *d) {
+  d->row = BD_NEW_ARRAY(ctx->arena, size_t, d->shares);
+  for (int x = 0; x < d->shares; x++) {
+    d->row[x] = d->cells;
+    if (d->whole->ends[x] && d->low[x] <= d->high[x])
+      d->cells += (size_t)(d->high[x] - d->low[x] + 1);
+  }
+}
+
+static size_t cell_of(const dividing *d, int share, int devices) {
+  return d->row[share] + (size_t)(devices - d->low[share]);
+}
+
 static stage make_stage(const dividing *d, int depth, int size, int share) {
   const bd_whole *p = d->whole;
   size_t at = ((size_t)depth * (size_t)p->size_count + (size_t)size) * (size_t)d->shares;
@@ -131,16 +147,18 @@ static void add_stage(const dividing *d, const table *rest, int share, const sta
   if (own_seconds >= d->whole->limit) return;
   if (from < d->low[share]) from = d->low[share];
   if (to > d->high[share]) to = d->high[share];
-  const double *then = &rest->seconds[after * d->width];
-  const uint64_t *used = &rest->used[after * d->width];
-  double *now = &out->seconds[share * d->width];
-  uint64_t *using = &out->used[share * d->width];
-  for (int n = from; n <= to; n++) {
-    double seconds = of->passing + then[n - step];
+  if (from > to) return;
+  size_t there = cell_of(d, after, from - step), here = cell_of(d, share, from);
+  const double *then = &rest->seconds[there];
+  const uint64_t *used = &rest->used[there];
+  double *now = &out->seconds[here];
+  uint64_t *using = &out->used[here];
+  for (int n = 0; n <= to - from; n++) {
+    double seconds = of->passing + then[n];
     if (seconds < own_seconds) seconds = own_seconds;
     if (seconds >= now[n]) continue;
     now[n] = seconds;
-    using[n] = used[n - step] | (uint64_t)1 << of->size;
+    using[n] = used[n] | (uint64_t)1 << of->size;
   }
 }
 
@@ -158,7 +176,7 @@ static void add_stages(const dividing *d, const table *rest, int share, const st
 
 static void clear(const dividing *d, table *of) {
   for (int t = 0; t <= d->whole->size_count; t++)
-    for (int i = 0; i < d->shares * d->width; i++)
+    for (size_t i = 0; i < d->cells; i++)
       of[t].seconds[i] = d->whole->limit;
 }
 
@@ -189,11 +207,11 @@ static int unlike_depths(const dividing *d) {
 }
 
 static table *new_tables(bd_ctx *ctx, const dividing *d) {
-  int cells = d->shares * d->width, count = d->whole->size_count + 1;
+  int count = d->whole->size_count + 1;
   table *out = BD_NEW_ARRAY(ctx->arena, table, count);
   for (int t = 0; t < count; t++)
-    out[t] =
-        (table){BD_NEW_ARRAY(ctx->arena, double, cells), BD_NEW_ARRAY(ctx->arena, uint64_t, cells)};
+    out[t] = (table){bd_arena_array(ctx->arena, d->cells, sizeof(double)),
+                     bd_arena_array(ctx->arena, d->cells, sizeof(uint64_t))};
   clear(d, out);
   return out;
 }
@@ -206,8 +224,8 @@ static double divide(bd_ctx *ctx, dividing *d, uint64_t *out_used) {
   d->before = new_tables(ctx, d);
   d->now = new_tables(ctx, d);
   for (int i = 0; i < p->size_count; i++)
-    for (int n = 0; n < d->width; n++)
-      d->before[i].seconds[n] = 0; // of no layers
+    for (int n = 0; n <= d->high[0]; n++)
+      d->before[i].seconds[cell_of(d, 0, n)] = 0; // of no layers
   for (int depth = 0; depth < p->depths; depth++)
     list_stages(ctx, d, depth);
   int depths = unlike_depths(d);
@@ -215,7 +233,7 @@ static double divide(bd_ctx *ctx, dividing *d, uint64_t *out_used) {
     bool open = depth + 1 == depths && depths < p->most_stages;
     add_depth(d, depth, open);
     // Devices that nothing takes are idle: high[] counts all of them.
-    int all = (d->shares - 1) * d->width + d->width - 1;
+    size_t all = cell_of(d, d->shares - 1, d->width - 1);
     for (int i = 0; i < p->size_count && (open || depth + 1 >= p->least_stages); i++) {
       if (d->now[i].seconds[all] >= best) continue;
       best = d->now[i].seconds[all];
@@ -262,6 +280,8 @@ static double run(bd_ctx *ctx, const bd_whole *whole, bool *out_used) {
     d.least_tie = fmin(d.least_tie, whole->tie[i]);
   list_shares(ctx, &d);
   bound_devices(ctx, &d);
+  if (d.low[d.shares - 1] >= d.width) return whole->limit;
+  open_rows(ctx, &d);
   double seconds = divide(ctx, &d, &used);
   for (int i = 0; i < whole->size_count; i++)
     out_used[i] = used >> i & 1;
