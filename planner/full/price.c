@@ -83,6 +83,10 @@ static void price_kind(pricing *p, int level, int kind) {
   out->bytes[level * out->kinds + kind] = possible ? point.least : IMPOSSIBLE;
   for (int i = 0; i < MOST_PRICES && possible; i++) {
     int at = level * MOST_PRICES + i;
+    if (i && out->price[at] == out->price[at - 1]) {
+      out->least[at * out->kinds + kind] = out->least[(at - 1) * out->kinds + kind];
+      continue;
+    }
     possible = bd_layer_price(p->ctx, layer_of(p, kind), 1, out->price[at], 1 << level, &point);
     if (possible) out->least[at * out->kinds + kind] = point.least;
   }

@@ -68,6 +68,15 @@ typedef struct mixed {
   double *price, *least, *bytes;
 } mixed;
 
+// How many prices of two levels there are; from there on the last one is repeated.
+static int count_prices(const bd_share_prices *p, int low, int high) {
+  const double *a = &p->price[low * p->count], *b = &p->price[high * p->count];
+  int count = p->count;
+  while (count > 1 && a[count - 1] == a[count - 2] && b[count - 1] == b[count - 2])
+    count--;
+  return count;
+}
+
 static mixed mix(bd_ctx *ctx, const bd_share_prices *p, double tapes) {
   int low = 0, kinds = p->kinds;
   mixed out = {kinds, p->count, BD_NEW_ARRAY(ctx->arena, double, p->count),
@@ -76,11 +85,12 @@ static mixed mix(bd_ctx *ctx, const bd_share_prices *p, double tapes) {
   while (low + 1 < p->levels && ldexp(1, low + 1) <= tapes)
     low++;
   int high = low + 1 < p->levels ? low + 1 : low;
+  out.count = count_prices(p, low, high);
   double over = high > low ? tapes - ldexp(1, low) : 0, under = ldexp(1, low) - over;
   for (int k = 0; k < kinds; k++)
     out.bytes[k] =
         (under * p->bytes[low * kinds + k] + over * p->bytes[high * kinds + k]) / (under + over);
-  for (int i = 0; i < p->count; i++) {
+  for (int i = 0; i < out.count; i++) {
     int a = low * p->count + i, b = high * p->count + i;
     // So weighed, what a tape costs is `tapes` times what a state of as many bytes does.
     double of_low = p->price[b] * under, of_high = p->price[a] * over;
