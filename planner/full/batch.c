@@ -79,7 +79,8 @@ bd_status bd_full_batch_open(bd_ctx *ctx, const bd_full_sizes *s, int64_t micro_
                          .changing = BD_NEW_ARRAY(ctx->arena, double, s->count),
                          .priced = BD_NEW_ARRAY(ctx->arena, bool, s->count),
                          .mesh_count = BD_NEW_ARRAY(ctx->arena, int, s->count),
-                         .meshes = BD_NEW_ARRAY(ctx->arena, bd_share_prices *, s->count)};
+                         .meshes = BD_NEW_ARRAY(ctx->arena, bd_share_prices *, s->count),
+                         .found = BD_NEW_ARRAY(ctx->arena, const bd_size_prices *, s->count)};
   out->flops = BD_NEW_ARRAY(ctx->arena, bd_pass_flops, s->kinds.count);
   for (int k = 0; k < s->kinds.count; k++)
     BD_TRY(bd_add_pass_flops(ctx, space->train, space->runs.runs[s->run_of_kind[k]].function,
@@ -96,6 +97,19 @@ bd_status bd_full_batch_open(bd_ctx *ctx, const bd_full_sizes *s, int64_t micro_
       out->both[r * s->count + i] = both;
     }
   return BD_OK;
+}
+
+bd_full_batch bd_full_batch_copy(bd_ctx *ctx, const bd_full_sizes *s, const bd_full_batch *from) {
+  int cells = s->space->runs.count * s->count;
+  bd_full_batch out = *from;
+  out.seconds = bd_arena_copy(ctx->arena, from->seconds, cells, sizeof *out.seconds);
+  out.both = bd_arena_copy(ctx->arena, from->both, cells, sizeof *out.both);
+  out.transfer = bd_arena_copy(ctx->arena, from->transfer, s->count, sizeof *out.transfer);
+  out.changing = bd_arena_copy(ctx->arena, from->changing, s->count, sizeof *out.changing);
+  out.priced = bd_arena_copy(ctx->arena, from->priced, s->count, sizeof *out.priced);
+  out.mesh_count = bd_arena_copy(ctx->arena, from->mesh_count, s->count, sizeof *out.mesh_count);
+  out.meshes = bd_arena_copy(ctx->arena, from->meshes, s->count, sizeof *out.meshes);
+  return out;
 }
 
 bool bd_full_batch_is_tight(const bd_full_sizes *sizes, const bd_full_batch *batch) {

@@ -1,6 +1,7 @@
 // What layers take at least on stages of every size, with micro-batches of one size.
 #ifndef BD_PLANNER_FULL_BATCH_H
 #define BD_PLANNER_FULL_BATCH_H
+#include "ir/base/clock.h"
 #include "ir/base/workers.h"
 #include "planner/full/floor.h"
 #include "planner/full/share.h"
@@ -24,6 +25,9 @@ typedef struct bd_full_sizes {
 // Lives in ctx->arena.
 bd_full_sizes bd_full_sizes_open(bd_ctx *ctx, const bd_full_space *space);
 
+// What the meshes of one size take.
+typedef struct bd_size_prices bd_size_prices;
+
 // One size of micro-batch.
 typedef struct bd_full_batch {
   int64_t micro_batch;
@@ -37,17 +41,33 @@ typedef struct bd_full_batch {
   bool *priced;         // per size; else the seconds are those of its work alone
   int *mesh_count;      // per size that is priced
   bd_share_prices **meshes;
+  const bd_size_prices **found; // per size: what is known of it, in use or not; NULL: nothing
 } bd_full_batch;
 
 // At first with the work of every layer, evenly divided over the devices. Lives in ctx->arena.
 BD_NODISCARD bd_status bd_full_batch_open(bd_ctx *ctx, const bd_full_sizes *sizes,
                                           int64_t micro_batch, bd_full_batch *out_batch);
 
-// Replaces the seconds of a size's work by the least over its meshes. Steps of `limit` seconds or
-// more are of no interest. Meshes are priced side by side.
+// A size of stages to be priced.
+typedef struct bd_full_aim {
+  bd_full_batch *batch;
+  int size;
+} bd_full_aim;
+
+// Finds out what the meshes of these sizes take, side by side; batches use it once it is taken.
+// Steps of `limit` seconds or more are of no interest. When the deadline has passed no mesh is
+// begun any more, and nothing is known of the sizes of those left out.
 BD_NODISCARD bd_status bd_full_batch_price(bd_ctx *ctx, bd_workers *workers,
-                                           const bd_full_sizes *sizes, bd_full_batch *batch,
-                                           int size, double limit);
+                                           const bd_full_sizes *sizes, int count,
+                                           const bd_full_aim *aims, double limit,
+                                           bd_deadline deadline);
+
+// Replaces the seconds of a size's work by the least over its meshes, which are known.
+void bd_full_batch_take(const bd_full_sizes *sizes, bd_full_batch *batch, int size);
+
+// A copy that takes sizes for itself. Lives in ctx->arena.
+bd_full_batch bd_full_batch_copy(bd_ctx *ctx, const bd_full_sizes *sizes,
+                                 const bd_full_batch *batch);
 
 // Whether some stage of a size that is priced is short of room.
 bool bd_full_batch_is_tight(const bd_full_sizes *sizes, const bd_full_batch *batch);

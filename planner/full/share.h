@@ -39,8 +39,8 @@ typedef struct bd_share_prices {
   int kinds, levels, count; // prices at each level, of which the first is 0
   bool tight;               // some stage of interest is short of room
   double *price;            // [level][price]: seconds of a micro-batch
-  // [level][price][kind]: the least of seconds and priced bytes of a layer; the same for prices that
-  // are equal.
+  // [level][price][kind]: the least of seconds and priced bytes of a layer; the same for prices
+  // that are equal.
   double *least;
   double *bytes;     // [level][kind]: no choice holds less
   double *workspace; // [kind]: a stage with such a layer has so many bytes once
