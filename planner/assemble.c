@@ -75,25 +75,33 @@ bd_status bd_plan_assemble(bd_ctx *ctx, const bd_plan_request *request, const bd
   return BD_OK;
 }
 
+bd_strategy bd_strategy_copy(bd_ctx *ctx, const bd_strategy *from) {
+  bd_strategy s = *from;
+  s.split = bd_arena_copy(ctx->arena, s.split, s.op_count, sizeof *s.split);
+  s.form = bd_arena_copy(ctx->arena, s.form, s.value_count, sizeof *s.form);
+  if (s.gradient)
+    s.gradient = bd_arena_copy(ctx->arena, s.gradient, s.value_count, sizeof *s.gradient);
+  if (s.kept) s.kept = bd_arena_copy(ctx->arena, s.kept, s.value_count, sizeof *s.kept);
+  if (s.parts) s.parts = bd_arena_copy(ctx->arena, s.parts, s.op_count, sizeof *s.parts);
+  s.saved = bd_arena_copy(ctx->arena, s.saved, s.value_count, sizeof *s.saved);
+  return s;
+}
+
+bd_stage_prediction *bd_stage_predictions_copy(bd_ctx *ctx, int stages,
+                                               const bd_stage_prediction *from) {
+  bd_stage_prediction *out = bd_arena_copy(ctx->arena, from, stages, sizeof *out);
+  for (int s = 0; s < stages; s++)
+    out[s].messages = bd_arena_copy(ctx->arena, from[s].messages, from[s].message_count,
+                                    sizeof *from[s].messages);
+  return out;
+}
+
 bd_plan bd_plan_copy(bd_ctx *ctx, const bd_plan *plan) {
   bd_plan out = *plan;
-  out.strategies =
-      bd_arena_copy(ctx->arena, plan->strategies, plan->strategy_count, sizeof *plan->strategies);
-  for (int i = 0; i < out.strategy_count; i++) {
-    bd_strategy *s = &out.strategies[i];
-    s->split = bd_arena_copy(ctx->arena, s->split, s->op_count, sizeof *s->split);
-    s->form = bd_arena_copy(ctx->arena, s->form, s->value_count, sizeof *s->form);
-    if (s->gradient)
-      s->gradient = bd_arena_copy(ctx->arena, s->gradient, s->value_count, sizeof *s->gradient);
-    if (s->kept) s->kept = bd_arena_copy(ctx->arena, s->kept, s->value_count, sizeof *s->kept);
-    if (s->parts) s->parts = bd_arena_copy(ctx->arena, s->parts, s->op_count, sizeof *s->parts);
-    s->saved = bd_arena_copy(ctx->arena, s->saved, s->value_count, sizeof *s->saved);
-  }
+  out.strategies = BD_NEW_ARRAY(ctx->arena, bd_strategy, plan->strategy_count);
+  for (int i = 0; i < out.strategy_count; i++)
+    out.strategies[i] = bd_strategy_copy(ctx, &plan->strategies[i]);
   out.ranges = bd_arena_copy(ctx->arena, plan->ranges, plan->range_count, sizeof *plan->ranges);
-  out.predicted = bd_arena_copy(ctx->arena, plan->predicted, plan->stages, sizeof *plan->predicted);
-  for (int s = 0; s < out.stages; s++) {
-    bd_stage_prediction *p = &out.predicted[s];
-    p->messages = bd_arena_copy(ctx->arena, p->messages, p->message_count, sizeof *p->messages);
-  }
+  out.predicted = bd_stage_predictions_copy(ctx, plan->stages, plan->predicted);
   return out;
 }

@@ -20,6 +20,13 @@ BD_NODISCARD bd_status bd_plan_assemble(bd_ctx *ctx, const bd_plan_request *requ
                                         const bd_setting *setting, const bd_pipeline *pipeline,
                                         bd_plan *out_plan);
 
+// A copy in ctx->arena, without notes.
+bd_strategy bd_strategy_copy(bd_ctx *ctx, const bd_strategy *strategy);
+
+// A copy in ctx->arena.
+bd_stage_prediction *bd_stage_predictions_copy(bd_ctx *ctx, int stages,
+                                               const bd_stage_prediction *predictions);
+
 // A copy in ctx->arena, predictions included.
 bd_plan bd_plan_copy(bd_ctx *ctx, const bd_plan *plan);
 #endif

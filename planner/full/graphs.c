@@ -1,17 +1,23 @@
 #include "planner/full/graphs.h"
+#include "planner/full/question.h"
 #include "planner/graph/lacking.h"
 #include <string.h>
 
 enum {
   MICRO_BATCHES = 6, // tried
+  MOST_AHEAD = 8,    // graphs
   CAP_ROUNDS = 6,    // plans of one micro-batch, until the exact bytes of one fit
 };
 
-// What skips take is charged on every boundary, so that plans may be faster than their graph tells:
-// those of up to so many times the best plan's seconds are looked at.
-#define SKIPS_SLACK 1.25
-
 #define LEANEST_WORK ((int64_t)1 << 25) // of a layer graph that has no plan within the caps
+
+bd_full_graphs bd_full_graphs_open(bd_ctx *ctx, bd_workers *workers, int threads) {
+  return (bd_full_graphs){.ctx = ctx,
+                          .workers = workers,
+                          .ahead = threads < 1            ? 1
+                                   : threads < MOST_AHEAD ? threads
+                                                          : MOST_AHEAD};
+}
 
 // By how much the fullest stage exceeds its devices' cap.
 static int64_t lacking_bytes(const bd_full_graphs *g, const bd_plan *plan) {
@@ -31,12 +37,25 @@ static bool is_late(bd_full_graphs *g) {
   return bd_deadline_passed(g->deadline);
 }
 
+// Fills in the plan's predictions. The programs that they are read off are large.
+static bd_status predict(bd_full_graphs *g, bd_plan *plan) {
+  bd_owned held;
+  bd_arena *kept = g->ctx->arena;
+  g->ctx->arena = bd_ctx_open_arena(g->ctx, &held);
+  bd_status status = bd_plan_predict(g->ctx, g->space.train, g->space.cluster, plan);
+  g->ctx->arena = kept;
+  if (status == BD_OK)
+    plan->predicted = bd_stage_predictions_copy(g->ctx, plan->stages, plan->predicted);
+  bd_ctx_close_arena(g->ctx, &held);
+  return status;
+}
+
 // The plan of a layer graph's answer, and by how much it exceeds the caps by its exact bytes.
-static bd_status take(bd_full_graphs *g, const bd_full_problem *problem, const bd_layers_plan *of,
-                      bd_plan *out_plan, int64_t *out_over) {
-  bd_full_assemble(g->ctx, &g->space, problem, of, out_plan);
+static bd_status take(bd_full_graphs *g, const bd_full_space *space, const bd_full_problem *problem,
+                      const bd_layers_plan *of, bd_plan *out_plan, int64_t *out_over) {
+  bd_full_assemble(g->ctx, space, problem, of, out_plan);
   out_plan->cap_bytes = bd_plan_cap_bytes(g->space.cluster, g->space.request->cap_bytes, out_plan);
-  BD_TRY(bd_plan_predict(g->ctx, g->space.train, g->space.cluster, out_plan));
+  BD_TRY(predict(g, out_plan));
   int64_t over = *out_over = lacking_bytes(g, out_plan);
   g->solved++;
   bd_alternatives_note_plan(g->ctx, &g->alternatives, out_plan, over);
@@ -59,46 +78,23 @@ static bd_layers_group *copy_groups(const bd_full_graphs *g, bd_full_problem *pr
 }
 
 // Solves with less and less room until the exact bytes of a plan fit.
-static bd_status try_problem(bd_full_graphs *g, bd_full_problem *problem) {
-  bd_layers_group *groups = copy_groups(g, problem);
-  for (int round = 0; round < CAP_ROUNDS && !is_late(g); round++) {
-    bd_layers_answer answer;
-    bd_plan plan;
-    int64_t over;
-    double cutoff = g->found ? g->best.step_seconds * (problem->skips ? SKIPS_SLACK : 1) : 1e30;
-    BD_TRY(bd_layers_solve(g->ctx, &problem->layers, g->deadline, cutoff, true, &answer));
-    if (!answer.found) return BD_OK;
-    BD_TRY(take(g, problem, &answer.plan, &plan, &over));
-    if (over <= 0) return BD_OK;
+static bd_status try_question(bd_full_graphs *g, bd_full_questions *all, int index) {
+  bd_layers_answer answer;
+  bd_plan plan;
+  int64_t over;
+  bd_full_question *q = &all->items[index];
+  if (!bd_full_is_open(g, q)) return BD_OK;
+  g->posed += q->graphs;
+  g->meshes += q->meshes;
+  BD_TRY(bd_full_answer(g, all, index, &answer));
+  bd_layers_group *groups = copy_groups(g, &q->problem);
+  for (int round = 1; answer.found; round++) {
+    BD_TRY(take(g, q->space, &q->problem, &answer.plan, &plan, &over));
+    if (over <= 0 || round == CAP_ROUNDS || is_late(g)) break;
     for (int i = 0; i < g->space.group_count; i++)
       groups[i].cap_bytes -= over + groups[i].cap_bytes / 256;
-  }
-  return BD_OK;
-}
-
-// With skips, by what a graph tells, a few stages may look better than more: 1, 2, 4 and so on are
-// tried for themselves.
-static bd_status try_stages(bd_full_graphs *g, const bd_full_problem *problem) {
-  for (int stages = 1; problem->skips && stages <= problem->layers.max_stages; stages *= 2) {
-    bd_full_problem of = *problem;
-    if (stages < of.layers.min_stages) continue;
-    of.layers.min_stages = of.layers.max_stages = stages;
-    BD_TRY(try_problem(g, &of));
-  }
-  bd_full_problem of = *problem;
-  return try_problem(g, &of);
-}
-
-// Each schedule alone has all the work that a problem is given; what one finds cuts off the next.
-// GPipe is no better than 1F1B.
-static bd_status try_schedules(bd_full_graphs *g, bd_full_problem *problem) {
-  unsigned all = problem->layers.schedules;
-  g->posed++;
-  if (all & 1u << BD_SCHEDULE_1F1B) all &= ~(1u << BD_SCHEDULE_GPIPE);
-  for (int schedule = BD_SCHEDULE_COUNT - 1; schedule >= 0; schedule--) {
-    bd_full_problem of = *problem;
-    of.layers.schedules = all & 1u << schedule;
-    if (of.layers.schedules) BD_TRY(try_stages(g, &of));
+    BD_TRY(bd_layers_solve(g->ctx, &q->problem.layers, g->deadline, bd_full_cutoff(g, q), true,
+                           &answer));
   }
   return BD_OK;
 }
@@ -135,23 +131,78 @@ static int list_micro_batches(const bd_full_graphs *g, const bd_plan *near, int6
   return count;
 }
 
-// Poses the layer graph of one micro-batch after another.
-static bd_status pose_each(bd_full_graphs *g, const bd_plan *near,
-                           bd_status (*act)(bd_full_graphs *, bd_full_problem *)) {
-  int64_t sizes[MICRO_BATCHES];
-  int count = list_micro_batches(g, near, sizes);
-  for (int i = 0; i < count && !is_late(g); i++) {
-    bd_full_problem problem;
-    bool possible;
-    BD_TRY(bd_full_pose(g->ctx, &g->space, sizes[i], g->deadline, &problem, &possible));
-    if (possible) BD_TRY(act(g, &problem));
+// Poses the next layer graphs; `*out_more` false: there are none.
+typedef bd_status (*posing)(bd_full_graphs *g, void *arg, bd_full_questions *all, bool *out_more);
+
+// Graphs are posed as they are needed.
+static bd_status try_all(bd_full_graphs *g, posing pose, void *arg) {
+  bd_full_questions all = {0};
+  bool more = true;
+  for (int index = 0;; index++) {
+    while (more && all.count - index < g->ahead && !is_late(g))
+      BD_TRY(pose(g, arg, &all, &more));
+    if (index == all.count || is_late(g)) return BD_OK;
+    BD_TRY(try_question(g, &all, index));
   }
+}
+
+// With skips, by what a graph tells, a few stages may look better than more: 1, 2, 4 and so on are
+// tried for themselves.
+static void ask_stages(bd_full_graphs *g, bd_full_question *q, bd_full_questions *all) {
+  bd_layers_problem *p = &q->problem.layers;
+  int least = p->min_stages, most = p->max_stages;
+  for (int stages = 1; q->problem.skips && stages <= most; stages *= 2) {
+    if (stages < least) continue;
+    p->min_stages = p->max_stages = stages;
+    bd_full_ask(g, all, q);
+    q->graphs = 0;
+  }
+  p->min_stages = least;
+  p->max_stages = most;
+  bd_full_ask(g, all, q);
+  q->graphs = 0;
+}
+
+// Each schedule alone has all the work that a problem is given; what one finds cuts off the next.
+// GPipe is no better than 1F1B.
+static void ask_schedules(bd_full_graphs *g, const bd_full_problem *problem,
+                          bd_full_questions *all) {
+  unsigned schedules = problem->layers.schedules;
+  bd_full_question q = {.space = &g->space, .problem = *problem, .graphs = 1};
+  if (schedules & 1u << BD_SCHEDULE_1F1B) schedules &= ~(1u << BD_SCHEDULE_GPIPE);
+  for (int schedule = BD_SCHEDULE_COUNT - 1; schedule >= 0; schedule--) {
+    q.problem.layers.schedules = schedules & 1u << schedule;
+    if (q.problem.layers.schedules) ask_stages(g, &q, all);
+  }
+}
+
+// Micro-batches, one after another.
+typedef struct micro_batches {
+  int count, next;
+  int64_t sizes[MICRO_BATCHES];
+} micro_batches;
+
+static bd_status pose_size(bd_full_graphs *g, int64_t size, bd_full_problem *out,
+                           bool *out_possible) {
+  return bd_full_pose(g->ctx, g->workers, &g->space, size, g->deadline, out, out_possible);
+}
+
+static bd_status pose_next(bd_full_graphs *g, void *arg, bd_full_questions *all, bool *out_more) {
+  micro_batches *m = arg;
+  bd_full_problem problem;
+  bool possible;
+  *out_more = m->next < m->count;
+  if (!*out_more) return BD_OK;
+  BD_TRY(pose_size(g, m->sizes[m->next++], &problem, &possible));
+  if (possible) ask_schedules(g, &problem, all);
   return BD_OK;
 }
 
 bd_status bd_full_look(bd_full_graphs *g, const bd_plan *near) {
+  micro_batches m = {0};
+  m.count = list_micro_batches(g, near, m.sizes);
   g->meshes += g->space.mode_count;
-  return pose_each(g, near, try_schedules);
+  return try_all(g, pose_next, &m);
 }
 
 // The leanest plan of a graph does not depend on the caps: all begin at those less the least of
@@ -161,37 +212,58 @@ static bd_status seek(bd_full_graphs *g, bd_full_problem *problem) {
   bd_layers_answer answer;
   bd_plan plan;
   int64_t over, least = INT64_MAX;
-  if (g->found) return BD_OK;
   for (int i = 0; i < g->space.group_count; i++)
     if (groups[i].cap_bytes < least) least = groups[i].cap_bytes;
   for (int i = 0; i < g->space.group_count; i++)
     groups[i].cap_bytes -= least;
   BD_TRY(bd_layers_find_lacking(g->ctx, &problem->layers, g->deadline, LEANEST_WORK, &answer));
-  return answer.lacking_bytes < INT64_MAX ? take(g, problem, &answer.plan, &plan, &over) : BD_OK;
+  if (answer.lacking_bytes == INT64_MAX) return BD_OK;
+  return take(g, &g->space, problem, &answer.plan, &plan, &over);
 }
 
 bd_status bd_full_seek_leanest(bd_full_graphs *g, const bd_plan *near) {
-  return pose_each(g, near, seek);
+  micro_batches m;
+  m.count = list_micro_batches(g, near, m.sizes);
+  for (m.next = 0; m.next < m.count && !g->found && !is_late(g); m.next++) {
+    bd_full_problem problem;
+    bool possible;
+    BD_TRY(pose_size(g, m.sizes[m.next], &problem, &possible));
+    if (possible) BD_TRY(seek(g, &problem));
+  }
+  return BD_OK;
 }
 
-bd_status bd_full_look_at(bd_full_graphs *g, const bd_full_least *least) {
-  bd_full_space whole = g->space;
-  bd_full_problem problem;
+// Parts of the space, one after another.
+typedef struct least_parts {
+  const bd_full_bounds *bounds;
+  int next;
+} least_parts;
+
+static bd_status pose_part(bd_full_graphs *g, void *arg, bd_full_questions *all, bool *out_more) {
+  least_parts *parts = arg;
   bool possible;
-  if (least->seconds * BD_FULL_NEARLY >= g->best.step_seconds || is_late(g)) return BD_OK;
-  bd_full_space_aim(g->ctx, &whole, least->size_count, least->sizes, least->about_stages,
-                    &g->space);
-  BD_TRY(bd_full_pose(g->ctx, &g->space, least->micro_batch, g->deadline, &problem, &possible));
-  if (possible) {
-    g->posed++;
-    g->meshes += g->space.mode_count;
-    problem.layers.schedules = 1u << least->schedule;
-    problem.layers.chunk_count = 1;
-    problem.layers.chunks = &least->chunks;
-    problem.layers.min_stages = least->least_stages;
-    problem.layers.max_stages = least->most_stages;
-    BD_TRY(try_problem(g, &problem));
-  }
-  g->space = whole;
+  *out_more = parts->next < parts->bounds->least_count;
+  if (!*out_more) return BD_OK;
+  const bd_full_least *least = &parts->bounds->least[parts->next++];
+  bd_full_question q = {.seconds = least->seconds, .graphs = 1};
+  if (!bd_full_is_open(g, &q)) return BD_OK;
+  bd_full_space *space = BD_NEW(g->ctx->arena, bd_full_space);
+  bd_full_space_aim(g->ctx, &g->space, least->size_count, least->sizes, least->about_stages, space);
+  BD_TRY(bd_full_pose(g->ctx, g->workers, space, least->micro_batch, g->deadline, &q.problem,
+                      &possible));
+  if (!possible) return BD_OK;
+  q.space = space;
+  q.meshes = space->mode_count;
+  q.problem.layers.schedules = 1u << least->schedule;
+  q.problem.layers.chunk_count = 1;
+  q.problem.layers.chunks = &least->chunks;
+  q.problem.layers.min_stages = least->least_stages;
+  q.problem.layers.max_stages = least->most_stages;
+  bd_full_ask(g, all, &q);
   return BD_OK;
+}
+
+bd_status bd_full_look_at(bd_full_graphs *g, const bd_full_bounds *bounds) {
+  least_parts parts = {bounds, 0};
+  return try_all(g, pose_part, &parts);
 }

@@ -12,6 +12,8 @@
 // What was found so far. Plans live in ctx->arena.
 typedef struct bd_full_graphs {
   bd_ctx *ctx;
+  bd_workers *workers;
+  int ahead;           // so many graphs are solved side by side
   bd_full_space space; // where layer graphs are posed
   bd_deadline deadline;
   bool cut; // the clock, or the user, ended a part of the search
@@ -23,13 +25,16 @@ typedef struct bd_full_graphs {
   bd_alternatives alternatives;
 } bd_full_graphs;
 
+// For a search on so many threads, which `workers` has. Lives in ctx->arena.
+bd_full_graphs bd_full_graphs_open(bd_ctx *ctx, bd_workers *workers, int threads);
+
 // Looks for plans that are faster than the best, with micro-batches about that of `near`; NULL:
 // with small ones.
 BD_NODISCARD bd_status bd_full_look(bd_full_graphs *graphs, const bd_plan *near);
 
-// The same in the part of the space that has the least bound, if that is lower by more than
-// BD_FULL_NEARLY.
-BD_NODISCARD bd_status bd_full_look_at(bd_full_graphs *graphs, const bd_full_least *least);
+// The same in the parts of the space that have the least bounds, as long as these are lower by more
+// than BD_FULL_NEARLY.
+BD_NODISCARD bd_status bd_full_look_at(bd_full_graphs *graphs, const bd_full_bounds *bounds);
 
 // Where nothing was found: looks for the leanest plans, of micro-batches as in bd_full_look. Such a
 // plan may fit, since that was looked into in a hurry: then it is found.

@@ -6,6 +6,7 @@
 
 // One mode with the candidates of every run.
 typedef struct priced_mode {
+  bool done;
   bd_scene scene;
   bd_setting setting;
   bd_setting_layers layers;
@@ -19,6 +20,7 @@ typedef struct posing {
   bd_ctx *ctx;
   const bd_full_space *space;
   int64_t micro_batch;
+  bd_deadline deadline;
   priced_mode modes[BD_FULL_MAX_MODES];
   int forms;                          // of any mode
   double **change, **send, **receive; // per run; see bd_layers_cut
@@ -46,6 +48,7 @@ static void choose_forms(const posing *p, const priced_mode *mode, bool *out_kep
     if (fastest >= 0) out_kept[mode->candidates[r][fastest].form] = true;
     if (p->space->runs.runs[r].calls > p->space->runs.runs[longest].calls) longest = r;
   }
+  longest = p->space->runs.runs[longest].like;
   for (int k = 0; k < mode->count[longest]; k++)
     if (leanest < 0 ||
         bytes_of(&mode->candidates[longest][k]) < bytes_of(&mode->candidates[longest][leanest]))
@@ -60,47 +63,83 @@ static int number_form(priced_mode *mode, const bd_sharding *form) {
   return mode->form_count++;
 }
 
-static bd_status price_mode(posing *p, int n, priced_mode *out) {
+// The candidates that remain, of runs that others are not like.
+static void keep_forms(const posing *p, priced_mode *mode, const bool *kept) {
+  for (int r = 0; r < p->space->runs.count; r++) {
+    int count = 0;
+    for (int k = 0; k < mode->count[r]; k++) {
+      bd_layer_candidate candidate = mode->candidates[r][k];
+      if (!kept[candidate.form]) continue;
+      candidate.form = number_form(mode, &mode->layers.forms[candidate.form]);
+      mode->candidates[r][count++] = candidate;
+    }
+    mode->count[r] = count;
+  }
+}
+
+static bd_status price_mode(bd_ctx *ctx, const posing *p, const bd_full_mode *mode,
+                            priced_mode *out) {
   const bd_full_space *space = p->space;
-  const bd_full_mode *mode = &space->modes[n];
   out->scene = bd_full_scene(space, mode->group);
   out->setting = (bd_setting){.stages = space->stages,
                               .mesh = mode->priced,
                               .micro_batch = p->micro_batch,
                               .tied_form = bd_sharding_replicated()};
-  BD_TRY(bd_setting_open(p->ctx, &out->scene, &out->setting, NULL, &out->layers));
+  BD_TRY(bd_setting_open(ctx, &out->scene, &out->setting, NULL, &out->layers));
   int runs = space->runs.count;
-  out->count = BD_NEW_ARRAY(p->ctx->arena, int, runs);
-  out->candidates = BD_NEW_ARRAY(p->ctx->arena, bd_layer_candidate *, runs);
-  out->forms = BD_NEW_ARRAY(p->ctx->arena, bd_sharding, out->layers.form_count + 1);
+  out->count = BD_NEW_ARRAY(ctx->arena, int, runs);
+  out->candidates = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate *, runs);
+  out->forms = BD_NEW_ARRAY(ctx->arena, bd_sharding, out->layers.form_count);
   bool allowed =
       bd_constraints_allow_micro_batch(space->request->constraints, &mode->priced, p->micro_batch);
-  for (int r = 0; r < runs && allowed; r++) {
-    const bd_run *run = &space->runs.runs[r];
-    out->count[r] = out->count[run->like];
-    if (run->like < r)
-      out->candidates[r] = bd_candidates_named_after(p->ctx, out->count[r],
-                                                     out->candidates[run->like], run->function);
-    else
-      BD_TRY(bd_layer_candidates(p->ctx, out->layers.layers[r], space->stages, 0,
-                                 &out->candidates[r], &out->count[r]));
-  }
-  bool *kept = BD_NEW_ARRAY(p->ctx->arena, bool, out->layers.form_count);
+  for (int r = 0; r < runs && allowed; r++)
+    if (space->runs.runs[r].like == r)
+      BD_TRY(bd_layer_candidates(ctx, out->layers.layers[r], space->stages, 0, &out->candidates[r],
+                                 &out->count[r]));
+  bool *kept = BD_NEW_ARRAY(ctx->arena, bool, out->layers.form_count);
   choose_forms(p, out, kept);
+  keep_forms(p, out, kept);
+  out->done = true;
+  return BD_OK;
+}
+
+static bd_status price_task(bd_ctx *ctx, void *arg, int index) {
+  posing *p = arg;
+  if (bd_deadline_passed(p->deadline)) return BD_OK;
+  return price_mode(ctx, p, &p->space->modes[index], &p->modes[index]);
+}
+
+static bd_layer_candidate *copy_candidates(bd_ctx *ctx, int count, const bd_layer_candidate *from) {
+  bd_layer_candidate *out = bd_arena_copy(ctx->arena, from, count, sizeof *out);
+  for (int k = 0; k < count; k++) {
+    out[k].strategy = bd_strategy_copy(ctx, &from[k].strategy);
+    out[k].option = NULL;
+  }
+  return out;
+}
+
+// What of a mode outlives its task: candidates, those of all runs now, and their forms.
+static void take_mode(bd_ctx *ctx, void *arg, int index) {
+  posing *p = arg;
+  priced_mode *mode = &p->modes[index];
+  if (!mode->done) return;
+  int runs = p->space->runs.count, *count = BD_NEW_ARRAY(ctx->arena, int, runs);
+  bd_layer_candidate **candidates = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate *, runs);
   for (int r = 0; r < runs; r++) {
-    int count = 0;
-    for (int k = 0; k < out->count[r]; k++) {
-      bd_layer_candidate candidate = out->candidates[r][k];
-      if (!kept[candidate.form]) continue;
-      candidate.form = number_form(out, &out->layers.forms[candidate.form]);
-      out->candidates[r][count++] = candidate;
-    }
-    out->count[r] = count;
+    const bd_run *run = &p->space->runs.runs[r];
+    count[r] = mode->count[run->like];
+    candidates[r] = run->like < r ? bd_candidates_named_after(ctx, count[r], candidates[run->like],
+                                                              run->function)
+                                  : copy_candidates(ctx, count[r], mode->candidates[r]);
   }
   // Room for one more, which hand-overs to other meshes use.
-  out->forms[out->form_count] = bd_sharding_replicated();
-  if (out->form_count > p->forms) p->forms = out->form_count;
-  return BD_OK;
+  bd_sharding *forms = BD_NEW_ARRAY(ctx->arena, bd_sharding, mode->form_count + 1);
+  memcpy(forms, mode->forms, sizeof *forms * (size_t)mode->form_count);
+  forms[mode->form_count] = bd_sharding_replicated();
+  mode->count = count;
+  mode->candidates = candidates;
+  mode->forms = forms;
+  if (mode->form_count > p->forms) p->forms = mode->form_count;
 }
 
 // Tables of a run among a mode's forms and the one on every rank alike, when what is sent goes to
@@ -349,15 +388,17 @@ static void fix_stages(bd_ctx *ctx, const bd_full_space *space, bd_layers_proble
   out->stage = any ? stage : NULL;
 }
 
-bd_status bd_full_pose(bd_ctx *ctx, const bd_full_space *space, int64_t micro_batch,
-                       bd_deadline deadline, bd_full_problem *out, bool *out_possible) {
+bd_status bd_full_pose(bd_ctx *ctx, bd_workers *workers, const bd_full_space *space,
+                       int64_t micro_batch, bd_deadline deadline, bd_full_problem *out,
+                       bool *out_possible) {
   posing p = {.ctx = ctx, .space = space, .micro_batch = micro_batch, .forms = 1};
+  p.deadline = deadline;
   *out_possible = false;
   *out = (bd_full_problem){.micro_batch = micro_batch};
-  for (int n = 0; n < space->mode_count; n++) {
-    if (bd_deadline_passed(deadline)) return BD_OK;
-    BD_TRY(price_mode(&p, n, &p.modes[n]));
-  }
+  bd_work work = {space->mode_count, price_task, take_mode, &p};
+  BD_TRY(bd_workers_run(ctx, workers, &work));
+  for (int n = 0; n < space->mode_count; n++)
+    if (!p.modes[n].done) return BD_OK;
   make_tables(&p);
   int *micro_batches = BD_NEW(ctx->arena, int);
   *micro_batches = (int)(space->request->global_batch / micro_batch);

@@ -125,10 +125,9 @@ static bd_status look_about(searching *s, const bd_module *train, const bd_clust
   return bd_full_look(&s->graphs, about);
 }
 
-// Both spaces; with `s->graphs.found` also the plan, its bound told.
-static bd_status search_both(searching *s, const bd_module *train, const bd_cluster *cluster,
-                             const bd_plan_request *request, bd_search_outcome *near,
-                             bd_plan *out_plan) {
+static bd_status search_in(searching *s, const bd_module *train, const bd_cluster *cluster,
+                           const bd_plan_request *request, bd_search_outcome *near,
+                           bd_plan *out_plan) {
   bd_module *targeted = BD_NEW(s->graphs.ctx->arena, bd_module);
   double limit = request->limit_seconds;
   bd_full_bounds bounds;
@@ -163,19 +162,31 @@ static bd_status search_both(searching *s, const bd_module *train, const bd_clus
       fmax(s->graphs.deadline.seconds, bd_clock_seconds() + limit / BOUND_SHARE);
   BD_TRY(bd_full_bound(s->graphs.ctx, &s->graphs.space, s->graphs.best.step_seconds,
                        s->graphs.deadline, &bounds));
-  for (int i = 0; i < bounds.least_count; i++)
-    BD_TRY(bd_full_look_at(&s->graphs, &bounds.least[i]));
+  BD_TRY(bd_full_look_at(&s->graphs, &bounds));
   s->graphs.cut = s->graphs.cut || bd_deadline_passed(s->graphs.deadline);
   finish(s, bounds.seconds, out_plan);
   return BD_OK;
+}
+
+// Both spaces; with `s->graphs.found` also the plan, its bound told.
+static bd_status search_both(bd_ctx *ctx, searching *s, const bd_module *train,
+                             const bd_cluster *cluster, const bd_plan_request *request,
+                             bd_search_outcome *near, bd_plan *out_plan) {
+  bd_owned held;
+  bd_workers *workers = bd_workers_start(ctx, &held, request->threads, bd_solver_leave_thread);
+  *s = (searching){.graphs = bd_full_graphs_open(ctx, workers, request->threads),
+                   .bound_seconds = INFINITY};
+  bd_status status = search_in(s, train, cluster, request, near, out_plan);
+  bd_workers_stop(ctx, workers, &held);
+  return status;
 }
 
 bd_status bd_plan_look_full(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                             const bd_plan_request *request, bd_search_outcome *out) {
   bd_search_outcome near;
   bd_plan plan;
-  searching s = {.graphs = {.ctx = ctx}, .bound_seconds = INFINITY};
-  BD_TRY(search_both(&s, train, cluster, request, &near, &plan));
+  searching s;
+  BD_TRY(search_both(ctx, &s, train, cluster, request, &near, &plan));
   *out = near;
   out->cut = s.graphs.cut;
   out->interrupted = near.interrupted || (request->stop && *request->stop);
@@ -192,8 +203,8 @@ bd_status bd_plan_look_full(bd_ctx *ctx, const bd_module *train, const bd_cluste
 bd_status bd_plan_search_full(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                               const bd_plan_request *request, bd_plan *out_plan) {
   bd_search_outcome near;
-  searching s = {.graphs = {.ctx = ctx}, .bound_seconds = INFINITY};
-  BD_TRY(search_both(&s, train, cluster, request, &near, out_plan));
+  searching s;
+  BD_TRY(search_both(ctx, &s, train, cluster, request, &near, out_plan));
   if (!s.graphs.found) return bd_full_refuse(&s.graphs, &near);
   if (s.graphs.cut)
     bd_warn(ctx, BD_NOWHERE,

@@ -6,6 +6,7 @@
 // share are whole on every rank. Pins and other constraints leave out what they say.
 #ifndef BD_PLANNER_FULL_SPACE_H
 #define BD_PLANNER_FULL_SPACE_H
+#include "ir/base/workers.h"
 #include "planner/bound/bound.h"
 #include "planner/full/floor.h"
 #include "planner/full/stage.h"
@@ -68,10 +69,11 @@ void bd_full_space_open(bd_ctx *ctx, const bd_module *train, const bd_cluster *c
 void bd_full_space_aim(bd_ctx *ctx, const bd_full_space *space, int size_count,
                        const bd_floor_size *sizes, int stages, bd_full_space *out_space);
 
-// `*out_possible` false when some layer has no candidate on any mode, or it is late.
-BD_NODISCARD bd_status bd_full_pose(bd_ctx *ctx, const bd_full_space *space, int64_t micro_batch,
-                                    bd_deadline deadline, bd_full_problem *out_problem,
-                                    bool *out_possible);
+// Modes are priced side by side. `*out_possible` false when some layer has no candidate on any
+// mode, or it is late.
+BD_NODISCARD bd_status bd_full_pose(bd_ctx *ctx, bd_workers *workers, const bd_full_space *space,
+                                    int64_t micro_batch, bd_deadline deadline,
+                                    bd_full_problem *out_problem, bool *out_possible);
 
 // A solution as a plan, without predictions.
 void bd_full_assemble(bd_ctx *ctx, const bd_full_space *space, const bd_full_problem *problem,

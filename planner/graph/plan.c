@@ -12,6 +12,14 @@ bd_layers_plan bd_layers_plan_new(bd_ctx *ctx, const bd_layers_setting *setting)
                           .option = BD_NEW_ARRAY(ctx->arena, int, layers)};
 }
 
+bd_layers_plan bd_layers_plan_clone(bd_ctx *ctx, const bd_layers_plan *from, int layers) {
+  bd_layers_plan out = *from;
+  out.mode = bd_arena_copy(ctx->arena, from->mode, from->stages, sizeof *out.mode);
+  out.part = bd_arena_copy(ctx->arena, from->part, layers, sizeof *out.part);
+  out.option = bd_arena_copy(ctx->arena, from->option, layers, sizeof *out.option);
+  return out;
+}
+
 void bd_layers_plan_copy(const bd_layers_plan *from, int layers, bd_layers_plan *to) {
   memcpy(to->part, from->part, (size_t)layers * sizeof *to->part);
   memcpy(to->option, from->option, (size_t)layers * sizeof *to->option);

@@ -3,6 +3,7 @@
 #include "planner/graph/construct.h"
 #include "planner/graph/devices.h"
 #include "planner/graph/interleave.h"
+#include "planner/graph/plan.h"
 #include "planner/graph/room.h"
 #include "planner/graph/sketch.h"
 #include <math.h>
@@ -47,14 +48,6 @@ static const stage_of_effort efforts[] = {
     {256, 512, 0.3, true, false, false}, {768, 4096, 0.5, false, false, false},
     {96, 512, 1, true, false, false},
 };
-
-static void copy_plan(bd_ctx *ctx, int layers, const bd_layers_plan *from, bd_layers_plan *out) {
-  size_t stages = (size_t)from->stages, count = (size_t)layers;
-  *out = *from;
-  out->mode = bd_arena_grow(ctx->arena, from->mode, stages, stages, sizeof *from->mode);
-  out->part = bd_arena_grow(ctx->arena, from->part, count, count, sizeof *from->part);
-  out->option = bd_arena_grow(ctx->arena, from->option, count, count, sizeof *from->option);
-}
 
 static bool open_item(bd_ctx *ctx, const bd_layers_problem *problem, const item *at,
                       bd_layers_setting *out) {
@@ -158,7 +151,7 @@ static bd_status try_item(solving *s, item *at, const stage_of_effort *with, int
     if (outcome.found) {
       s->best->found = true;
       s->best->seconds = outcome.seconds;
-      copy_plan(s->ctx, s->problem->layer_count, &outcome.plan, &s->best->plan);
+      s->best->plan = bd_layers_plan_clone(s->ctx, &outcome.plan, s->problem->layer_count);
     }
   }
   bd_ctx_close_arena(s->ctx, &held);
