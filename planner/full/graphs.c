@@ -6,6 +6,7 @@
 enum {
   MICRO_BATCHES = 6, // tried
   MOST_AHEAD = 8,    // graphs
+  FEW_PASSES = 16,   // that micro-batches, and those that fill and drain a pipeline, take
   CAP_ROUNDS = 6,    // plans of one micro-batch, until the exact bytes of one fit
 };
 
@@ -237,6 +238,7 @@ bd_status bd_full_seek_leanest(bd_full_graphs *g, const bd_plan *near) {
 typedef struct least_parts {
   const bd_full_bounds *bounds;
   int next;
+  bool ends; // see bd_full_space
 } least_parts;
 
 static bd_status pose_part(bd_full_graphs *g, void *arg, bd_full_questions *all, bool *out_more) {
@@ -249,6 +251,7 @@ static bd_status pose_part(bd_full_graphs *g, void *arg, bd_full_questions *all,
   if (!bd_full_is_open(g, &q)) return BD_OK;
   bd_full_space *space = BD_NEW(g->ctx->arena, bd_full_space);
   bd_full_space_aim(g->ctx, &g->space, least->size_count, least->sizes, least->about_stages, space);
+  space->ends = parts->ends;
   BD_TRY(bd_full_pose(g->ctx, g->workers, space, least->micro_batch, g->deadline, &q.problem,
                       &possible));
   if (!possible) return BD_OK;
@@ -264,6 +267,35 @@ static bd_status pose_part(bd_full_graphs *g, void *arg, bd_full_questions *all,
 }
 
 bd_status bd_full_look_at(bd_full_graphs *g, const bd_full_bounds *bounds) {
-  least_parts parts = {bounds, 0};
+  least_parts parts = {bounds, 0, false};
   return try_all(g, pose_part, &parts);
+}
+
+// The sizes of a plan's stages, as far as they are of the full space.
+static void list_sizes(const bd_full_graphs *g, const bd_plan *plan, bd_full_least *out) {
+  out->sizes = BD_NEW_ARRAY(g->ctx->arena, bd_floor_size, plan->stages);
+  for (int s = 0; s < plan->stages; s++) {
+    int devices = bd_mesh_devices(bd_plan_mesh(plan, s)), first = bd_plan_first_device(plan, s);
+    int group = bd_full_group_of(g->space.groups, g->space.group_count, first), listed = 0;
+    if (group < 0 || !bd_full_has_size(&g->space, group, devices)) continue;
+    while (listed < out->size_count &&
+           (out->sizes[listed].group != group || out->sizes[listed].devices != devices))
+      listed++;
+    if (listed == out->size_count) out->sizes[out->size_count++] = (bd_floor_size){group, devices};
+  }
+}
+
+bd_status bd_full_look_again(bd_full_graphs *g, double bound) {
+  bd_full_bounds own = {.least_count = 1};
+  least_parts parts = {&own, 0, true};
+  if (bd_plan_micro_batches(&g->best) + g->best.stages - 1 > FEW_PASSES) return BD_OK;
+  own.least[0] = (bd_full_least){.seconds = bound,
+                                 .micro_batch = g->best.micro_batch,
+                                 .schedule = g->best.schedule,
+                                 .chunks = bd_plan_chunks(&g->best),
+                                 .about_stages = g->best.stages,
+                                 .least_stages = g->best.stages,
+                                 .most_stages = g->best.stages};
+  list_sizes(g, &g->best, &own.least[0]);
+  return own.least[0].size_count ? try_all(g, pose_part, &parts) : BD_OK;
 }

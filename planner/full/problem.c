@@ -4,6 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+// As if a step had so many times its passes, for layers of stages whose end others hide.
+enum { LIGHT_ENDS = 4 };
+
 // One mode with the candidates of every run.
 typedef struct priced_mode {
   bool done;
@@ -77,6 +80,23 @@ static void keep_forms(const posing *p, priced_mode *mode, const bool *kept) {
   }
 }
 
+// Adds the first candidates of all runs, with the end of a step divided among so many passes.
+static bd_status add_candidates(bd_ctx *ctx, const posing *p, int passes, priced_mode *out) {
+  const bd_full_space *space = p->space;
+  BD_TRY(bd_setting_open_among(ctx, &out->scene, &out->setting, passes, NULL, &out->layers));
+  for (int r = 0; r < space->runs.count; r++) {
+    bd_layer_candidate *list;
+    int count, before = out->count[r];
+    if (space->runs.runs[r].like < r) continue;
+    BD_TRY(bd_layer_candidates(ctx, out->layers.layers[r], space->stages, 0, &list, &count));
+    out->candidates[r] = bd_arena_grow(ctx->arena, out->candidates[r], (size_t)before,
+                                       (size_t)(before + count), sizeof *list);
+    memcpy(&out->candidates[r][before], list, (size_t)count * sizeof *list);
+    out->count[r] += count;
+  }
+  return BD_OK;
+}
+
 static bd_status price_mode(bd_ctx *ctx, const posing *p, const bd_full_mode *mode,
                             priced_mode *out) {
   const bd_full_space *space = p->space;
@@ -85,21 +105,19 @@ static bd_status price_mode(bd_ctx *ctx, const posing *p, const bd_full_mode *mo
                               .mesh = mode->priced,
                               .micro_batch = p->micro_batch,
                               .tied_form = bd_sharding_replicated()};
-  BD_TRY(bd_setting_open(ctx, &out->scene, &out->setting, NULL, &out->layers));
   int runs = space->runs.count;
+  int passes = bd_scene_micro_batches(&out->scene, p->micro_batch) + space->stages - 1;
   out->count = BD_NEW_ARRAY(ctx->arena, int, runs);
   out->candidates = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate *, runs);
+  out->done = true;
+  if (!bd_constraints_allow_micro_batch(space->request->constraints, &mode->priced, p->micro_batch))
+    return BD_OK;
+  BD_TRY(add_candidates(ctx, p, passes, out));
+  if (space->ends) BD_TRY(add_candidates(ctx, p, LIGHT_ENDS * passes, out));
   out->forms = BD_NEW_ARRAY(ctx->arena, bd_sharding, out->layers.form_count);
-  bool allowed =
-      bd_constraints_allow_micro_batch(space->request->constraints, &mode->priced, p->micro_batch);
-  for (int r = 0; r < runs && allowed; r++)
-    if (space->runs.runs[r].like == r)
-      BD_TRY(bd_layer_candidates(ctx, out->layers.layers[r], space->stages, 0, &out->candidates[r],
-                                 &out->count[r]));
   bool *kept = BD_NEW_ARRAY(ctx->arena, bool, out->layers.form_count);
   choose_forms(p, out, kept);
   keep_forms(p, out, kept);
-  out->done = true;
   return BD_OK;
 }
 
@@ -134,7 +152,7 @@ static void take_mode(bd_ctx *ctx, void *arg, int index) {
   }
   // Room for one more, which hand-overs to other meshes use.
   bd_sharding *forms = BD_NEW_ARRAY(ctx->arena, bd_sharding, mode->form_count + 1);
-  memcpy(forms, mode->forms, sizeof *forms * (size_t)mode->form_count);
+  if (mode->form_count) memcpy(forms, mode->forms, sizeof *forms * (size_t)mode->form_count);
   forms[mode->form_count] = bd_sharding_replicated();
   mode->count = count;
   mode->candidates = candidates;

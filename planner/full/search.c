@@ -163,6 +163,7 @@ static bd_status search_in(searching *s, const bd_module *train, const bd_cluste
   BD_TRY(bd_full_bound(s->graphs.ctx, &s->graphs.space, s->graphs.best.step_seconds,
                        s->graphs.deadline, &bounds));
   BD_TRY(bd_full_look_at(&s->graphs, &bounds));
+  BD_TRY(bd_full_look_again(&s->graphs, fmin(bounds.seconds, s->bound_seconds)));
   s->graphs.cut = s->graphs.cut || bd_deadline_passed(s->graphs.deadline);
   finish(s, bounds.seconds, out_plan);
   return BD_OK;
