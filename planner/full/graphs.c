@@ -6,9 +6,14 @@
 enum {
   MICRO_BATCHES = 6, // tried
   MOST_AHEAD = 8,    // graphs
-  FEW_PASSES = 16,   // that micro-batches, and those that fill and drain a pipeline, take
   CAP_ROUNDS = 6,    // plans of one micro-batch, until the exact bytes of one fit
 };
+
+// What skips take is charged on every boundary, so that plans may be faster than their graph tells:
+// those of up to so many times the best plan's seconds are looked at.
+#define SKIPS_SLACK 1.25
+// The same of the best plan's own stages, which graphs know to a few percent.
+#define AGAIN_SLACK 1.05
 
 #define LEANEST_WORK ((int64_t)1 << 25) // of a layer graph that has no plan within the caps
 
@@ -169,7 +174,8 @@ static void ask_stages(bd_full_graphs *g, bd_full_question *q, bd_full_questions
 static void ask_schedules(bd_full_graphs *g, const bd_full_problem *problem,
                           bd_full_questions *all) {
   unsigned schedules = problem->layers.schedules;
-  bd_full_question q = {.space = &g->space, .problem = *problem, .graphs = 1};
+  bd_full_question q = {.space = &g->space, .problem = *problem, .slack = 1, .graphs = 1};
+  if (problem->skips) q.slack = SKIPS_SLACK;
   if (schedules & 1u << BD_SCHEDULE_1F1B) schedules &= ~(1u << BD_SCHEDULE_GPIPE);
   for (int schedule = BD_SCHEDULE_COUNT - 1; schedule >= 0; schedule--) {
     q.problem.layers.schedules = schedules & 1u << schedule;
@@ -238,7 +244,8 @@ bd_status bd_full_seek_leanest(bd_full_graphs *g, const bd_plan *near) {
 typedef struct least_parts {
   const bd_full_bounds *bounds;
   int next;
-  bool ends; // see bd_full_space
+  double slack; // see bd_full_question
+  bool more;    // see bd_full_space
 } least_parts;
 
 static bd_status pose_part(bd_full_graphs *g, void *arg, bd_full_questions *all, bool *out_more) {
@@ -247,14 +254,15 @@ static bd_status pose_part(bd_full_graphs *g, void *arg, bd_full_questions *all,
   *out_more = parts->next < parts->bounds->least_count;
   if (!*out_more) return BD_OK;
   const bd_full_least *least = &parts->bounds->least[parts->next++];
-  bd_full_question q = {.seconds = least->seconds, .graphs = 1};
+  bd_full_question q = {.seconds = least->seconds, .slack = parts->slack, .graphs = 1};
   if (!bd_full_is_open(g, &q)) return BD_OK;
   bd_full_space *space = BD_NEW(g->ctx->arena, bd_full_space);
   bd_full_space_aim(g->ctx, &g->space, least->size_count, least->sizes, least->about_stages, space);
-  space->ends = parts->ends;
+  space->more = parts->more;
   BD_TRY(bd_full_pose(g->ctx, g->workers, space, least->micro_batch, g->deadline, &q.problem,
                       &possible));
   if (!possible) return BD_OK;
+  if (q.problem.skips) q.slack = SKIPS_SLACK;
   q.space = space;
   q.meshes = space->mode_count;
   q.problem.layers.schedules = 1u << least->schedule;
@@ -267,7 +275,7 @@ static bd_status pose_part(bd_full_graphs *g, void *arg, bd_full_questions *all,
 }
 
 bd_status bd_full_look_at(bd_full_graphs *g, const bd_full_bounds *bounds) {
-  least_parts parts = {bounds, 0, false};
+  least_parts parts = {bounds, 0, 1, false};
   return try_all(g, pose_part, &parts);
 }
 
@@ -287,8 +295,7 @@ static void list_sizes(const bd_full_graphs *g, const bd_plan *plan, bd_full_lea
 
 bd_status bd_full_look_again(bd_full_graphs *g, double bound) {
   bd_full_bounds own = {.least_count = 1};
-  least_parts parts = {&own, 0, true};
-  if (bd_plan_micro_batches(&g->best) + g->best.stages - 1 > FEW_PASSES) return BD_OK;
+  least_parts parts = {&own, 0, AGAIN_SLACK, true};
   own.least[0] = (bd_full_least){.seconds = bound,
                                  .micro_batch = g->best.micro_batch,
                                  .schedule = g->best.schedule,

@@ -36,9 +36,8 @@ BD_NODISCARD bd_status bd_full_look(bd_full_graphs *graphs, const bd_plan *near)
 // than BD_FULL_NEARLY.
 BD_NODISCARD bd_status bd_full_look_at(bd_full_graphs *graphs, const bd_full_bounds *bounds);
 
-// The same among the stages of the best plan, with its micro-batch and schedule, where its passes
-// are few and no plan takes less than `bound`, which leaves room. Layers have more candidates
-// there: those of one stage wait for the end of another, so that theirs counts less.
+// The same among the stages of the best plan, with its micro-batch and schedule, where no plan
+// takes less than `bound`, which leaves room. Layers have more candidates there.
 BD_NODISCARD bd_status bd_full_look_again(bd_full_graphs *graphs, double bound);
 
 // Where nothing was found: looks for the leanest plans, of micro-batches as in bd_full_look. Such a

@@ -4,8 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-// As if a step had so many times its passes, for layers of stages whose end others hide.
-enum { LIGHT_ENDS = 4 };
+enum {
+  FEW_PASSES = 16, // of which the end of a step is a large part
+  LIGHT_ENDS = 4,  // ... as if it had so many times as many
+};
 
 // One mode with the candidates of every run.
 typedef struct priced_mode {
@@ -97,6 +99,20 @@ static bd_status add_candidates(bd_ctx *ctx, const posing *p, int passes, priced
   return BD_OK;
 }
 
+// Of stages that wait for another's end, whose own counts for little; and where nothing is run
+// again, which costs of options make look cheaper than it is.
+static bd_status add_narrower(bd_ctx *ctx, const posing *p, int passes, priced_mode *out) {
+  const bd_plan_request *request = p->space->request;
+  bd_plan_request saving = *request;
+  if (passes <= FEW_PASSES) BD_TRY(add_candidates(ctx, p, LIGHT_ENDS * passes, out));
+  if (request->recompute >= 0) return BD_OK;
+  saving.recompute = 0;
+  out->scene.request = &saving;
+  BD_TRY(add_candidates(ctx, p, passes, out));
+  out->scene.request = request;
+  return BD_OK;
+}
+
 static bd_status price_mode(bd_ctx *ctx, const posing *p, const bd_full_mode *mode,
                             priced_mode *out) {
   const bd_full_space *space = p->space;
@@ -113,7 +129,7 @@ static bd_status price_mode(bd_ctx *ctx, const posing *p, const bd_full_mode *mo
   if (!bd_constraints_allow_micro_batch(space->request->constraints, &mode->priced, p->micro_batch))
     return BD_OK;
   BD_TRY(add_candidates(ctx, p, passes, out));
-  if (space->ends) BD_TRY(add_candidates(ctx, p, LIGHT_ENDS * passes, out));
+  if (space->more) BD_TRY(add_narrower(ctx, p, passes, out));
   out->forms = BD_NEW_ARRAY(ctx->arena, bd_sharding, out->layers.form_count);
   bool *kept = BD_NEW_ARRAY(ctx->arena, bool, out->layers.form_count);
   choose_forms(p, out, kept);

@@ -1,10 +1,6 @@
 #include "planner/full/question.h"
 #include "planner/graph/plan.h"
 
-// What skips take is charged on every boundary, so that plans may be faster than their graph tells:
-// those of up to so many times the best plan's seconds are looked at.
-#define SKIPS_SLACK 1.25
-
 void bd_full_ask(bd_full_graphs *g, bd_full_questions *all, const bd_full_question *question) {
   if (all->count == all->capacity) {
     int wanted = all->capacity ? 2 * all->capacity : 16;
@@ -16,7 +12,7 @@ void bd_full_ask(bd_full_graphs *g, bd_full_questions *all, const bd_full_questi
 }
 
 double bd_full_cutoff(const bd_full_graphs *g, const bd_full_question *q) {
-  return g->found ? g->best.step_seconds * (q->problem.skips ? SKIPS_SLACK : 1) : 1e30;
+  return g->found ? g->best.step_seconds * q->slack : 1e30;
 }
 
 bool bd_full_is_open(const bd_full_graphs *g, const bd_full_question *q) {

@@ -9,6 +9,7 @@ typedef struct bd_full_question {
   const bd_full_space *space;
   bd_full_problem problem;
   double seconds;     // no plan of it takes less
+  double slack;       // plans that its graph takes for so many times as slow may be faster
   int graphs, meshes; // what it adds to those that were looked at
   double cutoff;      // that the answer was looked for under; 0: there is none
   bd_layers_answer answer;

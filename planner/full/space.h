@@ -37,7 +37,7 @@ typedef struct bd_full_space {
   bd_full_group *groups;
   bd_full_mode modes[BD_FULL_MAX_MODES];
   int stages;   // about so many
-  bool ends;    // layers are priced twice: the second time the end of a step counts for little
+  bool more;    // candidates: also those that narrower searches have
   bool bounded; // the default space has a bound of its own, the near plan's
 } bd_full_space;
 
