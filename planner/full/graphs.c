@@ -1,6 +1,7 @@
 #include "planner/full/graphs.h"
 #include "planner/full/question.h"
 #include "planner/graph/lacking.h"
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -12,7 +13,8 @@ enum {
 // What skips take is charged on every boundary, so that plans may be faster than their graph tells:
 // those of up to so many times the best plan's seconds are looked at.
 #define SKIPS_SLACK 1.25
-// The same of the best plan's own stages, which graphs know to a few percent.
+// The same of the best plan's own stages, whose graph takes it for as many as are told, or else for
+// a few percent more.
 #define AGAIN_SLACK 1.05
 
 #define LEANEST_WORK ((int64_t)1 << 25) // of a layer graph that has no plan within the caps
@@ -56,9 +58,10 @@ static bd_status predict(bd_full_graphs *g, bd_plan *plan) {
   return status;
 }
 
-// The plan of a layer graph's answer, and by how much it exceeds the caps by its exact bytes.
+// The plan of a layer graph's answer, which takes it for `told` seconds, and by how much it exceeds
+// the caps by its exact bytes.
 static bd_status take(bd_full_graphs *g, const bd_full_space *space, const bd_full_problem *problem,
-                      const bd_layers_plan *of, bd_plan *out_plan, int64_t *out_over) {
+                      const bd_layers_plan *of, double told, bd_plan *out_plan, int64_t *out_over) {
   bd_full_assemble(g->ctx, space, problem, of, out_plan);
   out_plan->cap_bytes = bd_plan_cap_bytes(g->space.cluster, g->space.request->cap_bytes, out_plan);
   BD_TRY(predict(g, out_plan));
@@ -67,6 +70,7 @@ static bd_status take(bd_full_graphs *g, const bd_full_space *space, const bd_fu
   bd_alternatives_note_plan(g->ctx, &g->alternatives, out_plan, over);
   if (over <= 0 && (!g->found || out_plan->step_seconds < g->best.step_seconds)) {
     g->best = *out_plan;
+    g->told_seconds = told;
     g->found = true;
   } else if (over > 0 && (!g->over_bytes || over < g->over_bytes)) {
     g->leanest = *out_plan;
@@ -95,7 +99,7 @@ static bd_status try_question(bd_full_graphs *g, bd_full_questions *all, int ind
   BD_TRY(bd_full_answer(g, all, index, &answer));
   bd_layers_group *groups = copy_groups(g, &q->problem);
   for (int round = 1; answer.found; round++) {
-    BD_TRY(take(g, q->space, &q->problem, &answer.plan, &plan, &over));
+    BD_TRY(take(g, q->space, &q->problem, &answer.plan, answer.seconds, &plan, &over));
     if (over <= 0 || round == CAP_ROUNDS || is_late(g)) break;
     for (int i = 0; i < g->space.group_count; i++)
       groups[i].cap_bytes -= over + groups[i].cap_bytes / 256;
@@ -225,7 +229,7 @@ static bd_status seek(bd_full_graphs *g, bd_full_problem *problem) {
     groups[i].cap_bytes -= least;
   BD_TRY(bd_layers_find_lacking(g->ctx, &problem->layers, g->deadline, LEANEST_WORK, &answer));
   if (answer.lacking_bytes == INT64_MAX) return BD_OK;
-  return take(g, &g->space, problem, &answer.plan, &plan, &over);
+  return take(g, &g->space, problem, &answer.plan, 0, &plan, &over);
 }
 
 bd_status bd_full_seek_leanest(bd_full_graphs *g, const bd_plan *near) {
@@ -295,7 +299,8 @@ static void list_sizes(const bd_full_graphs *g, const bd_plan *plan, bd_full_lea
 
 bd_status bd_full_look_again(bd_full_graphs *g, double bound) {
   bd_full_bounds own = {.least_count = 1};
-  least_parts parts = {&own, 0, AGAIN_SLACK, true};
+  double told = g->told_seconds / g->best.step_seconds;
+  least_parts parts = {&own, 0, fmax(AGAIN_SLACK, told), true};
   own.least[0] = (bd_full_least){.seconds = bound,
                                  .micro_batch = g->best.micro_batch,
                                  .schedule = g->best.schedule,

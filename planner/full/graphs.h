@@ -19,7 +19,8 @@ typedef struct bd_full_graphs {
   bool cut; // the clock, or the user, ended a part of the search
   bool found;
   bd_plan best;
-  int64_t over_bytes; // of the leanest plan that does not fit: above its cap; 0: there is none
+  double told_seconds; // that its layer graph takes the best plan for; 0: it is of none
+  int64_t over_bytes;  // of the leanest plan that does not fit: above its cap; 0: there is none
   bd_plan leanest;
   int posed, meshes, solved; // graphs, the meshes of them, plans
   bd_alternatives alternatives;
