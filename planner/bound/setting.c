@@ -117,7 +117,8 @@ bd_status bd_setting_open_among(bd_ctx *ctx, const bd_scene *scene, const bd_set
     if (made)
       out->layers[r] = made->layers[of];
     else
-      BD_TRY(bd_layer_open(ctx, &out->requests[r], &out->layers[r]));
+      BD_TRY(bd_layer_open(ctx, &out->requests[r], share_tied ? share_tied->layers[r] : NULL,
+                           &out->layers[r]));
   }
   return BD_OK;
 }
@@ -135,6 +136,8 @@ bd_status bd_setting_sketch(bd_ctx *ctx, const bd_scene *scene, const bd_setting
     const bd_setting_layers *made = made_before(scene, r, out, share_tied, &of);
     if (made)
       out->sketches[r] = made->sketches[of];
+    else if (share_tied)
+      bd_layer_sketch_open_as(ctx, &out->requests[r], share_tied->sketches[r], &out->sketches[r]);
     else
       BD_TRY(bd_layer_sketch_open(ctx, &out->requests[r], &out->sketches[r]));
   }

@@ -30,7 +30,7 @@ static double summing_seconds(const bd_cost_model *cost, const bd_type *type,
 // What is added up of an op under a split, one after another.
 typedef enum part { NOTHING, WORK, SUMS, WEIGHTS } part;
 
-// What is known of an op under a split.
+// What is known of an op under a split, up to sums.
 typedef struct known_split {
   part known;
   bool summed;
@@ -40,9 +40,11 @@ typedef struct known_split {
 
 // An op, and what it reads of values from elsewhere.
 typedef struct bd_apart_op {
-  bool plain; // the work is divided evenly, whatever the split
-  double least;
+  bool plain;               // the work is divided evenly, whatever the split
+  double summed, least;     // up to sums, and once it is weighed
+  int8_t best[BD_MAX_AXES]; // the split that takes the least so far
   known_split *splits;
+  double *weights; // per split, seconds; below 0: not known
   int reading_count;
   bd_reading readings[BD_MAX_OPERANDS];
 } bd_apart_op;
@@ -125,76 +127,112 @@ static double weight_seconds(bd_layer_space *space, int index, const int8_t spli
   return least;
 }
 
+static double weights_of(bd_layer_space *space, const bd_apart_op *op, int index,
+                         const int8_t split[BD_MAX_AXES]) {
+  double *seconds = &op->weights[bd_layer_split_number(space, index, split)];
+  if (*seconds < 0) *seconds = weight_seconds(space, index, split);
+  return *seconds;
+}
+
 // Up to a part, as far as `enough`.
 static double split_seconds(bd_layer_space *space, const bd_apart_op *op, int index,
                             const int8_t split[BD_MAX_AXES], part upto, double enough) {
   known_split *of = &op->splits[bd_layer_split_number(space, index, split)];
-  while (of->known < upto && (of->known == NOTHING || of->seconds < enough)) {
-    if (of->known == NOTHING) {
-      const bd_op_work *work = bd_layer_work(space, index, split);
-      of->seconds = work->forward + work->backward;
-    } else if (of->known == WORK) {
-      of->seconds +=
-          outer_sums(space, op, index, split)->outer_sums + result_sums(space, index, split, false);
-    } else {
-      of->seconds += weight_seconds(space, index, split);
-    }
-    of->known++;
+  if (of->known == NOTHING) {
+    const bd_op_work *work = bd_layer_work(space, index, split);
+    of->seconds = work->forward + work->backward;
+    of->known = WORK;
   }
-  return of->seconds;
+  if (of->known == WORK && of->seconds < enough) {
+    of->seconds +=
+        outer_sums(space, op, index, split)->outer_sums + result_sums(space, index, split, false);
+    of->known = SUMS;
+  }
+  if (upto == SUMS || of->known == WORK || of->seconds >= enough) return of->seconds;
+  return of->seconds + weights_of(space, op, index, split);
 }
 
-// Lowers `*least` to what the op takes under any way to go on with a split from an axis on.
-static void try_axis(bd_layer_space *space, const bd_apart_op *op, int index, part upto, int axis,
-                     int8_t split[BD_MAX_AXES], double *least) {
+static void try_split(bd_layer_space *space, bd_apart_op *op, int index, part upto,
+                      const int8_t split[BD_MAX_AXES]) {
+  double seconds = split_seconds(space, op, index, split, upto, op->least);
+  if (seconds >= op->least) return;
+  op->least = seconds;
+  memcpy(op->best, split, sizeof op->best);
+}
+
+// Lowers the op's least to what it takes under any way to go on with a split from an axis on.
+static void try_axis(bd_layer_space *space, bd_apart_op *op, int index, part upto, int axis,
+                     int8_t split[BD_MAX_AXES]) {
   const bd_cost_model *cost = &space->request->cost;
   const bd_index_map *map = &space->map[index];
   if (axis == cost->mesh.axes) {
     if (bd_split_valid(map, &cost->mesh, cost->micro_batch, split))
-      *least = fmin(*least, split_seconds(space, op, index, split, upto, *least));
+      try_split(space, op, index, upto, split);
     return;
   }
-  for (int loop = -1; loop < (cost->mesh.size[axis] > 1 ? map->loops : 0); loop++) {
+  for (int loop = (cost->mesh.size[axis] > 1 ? map->loops : 0) - 1; loop >= -1; loop--) {
     if (loop >= 0 && !bd_split_allowed(map, &cost->mesh, cost->micro_batch, axis, loop)) continue;
     split[axis] = (int8_t)loop;
-    try_axis(space, op, index, upto, axis + 1, split, least);
+    try_axis(space, op, index, upto, axis + 1, split);
   }
   split[axis] = -1;
 }
 
-static double least_of(bd_layer_space *space, const bd_apart_op *op, int index, part upto) {
+static void find_least(bd_layer_space *space, bd_apart_op *op, int index, part upto) {
   int8_t split[BD_MAX_AXES];
-  double least = INFINITY;
   memset(split, -1, sizeof split);
-  try_axis(space, op, index, upto, 0, split, &least);
-  return least;
+  try_axis(space, op, index, upto, 0, split);
+}
+
+// What takes the least up to sums is tried first, so that few weights of the rest are reckoned.
+static void weigh(bd_layer_space *space, bd_apart_op *op, int index) {
+  int8_t first[BD_MAX_AXES];
+  int splits = bd_layer_split_count(space, index);
+  op->weights = BD_NEW_ARRAY(space->tables, double, splits);
+  for (int i = 0; i < splits; i++)
+    op->weights[i] = -1;
+  memcpy(first, op->best, sizeof first);
+  op->least = INFINITY;
+  if (isfinite(op->summed)) try_split(space, op, index, WEIGHTS, first);
+  find_least(space, op, index, WEIGHTS);
 }
 
 void bd_layer_take_apart(bd_layer_space *space, bd_layer_apart *out) {
-  out->seconds = bd_layer_even_backward_seconds(space, -1);
+  out->summed = bd_layer_even_backward_seconds(space, -1);
   out->ops = BD_NEW_ARRAY(space->tables, bd_apart_op, space->forward->op_count);
   for (int i = 0; i < space->forward->op_count; i++) {
     bd_apart_op *op = &out->ops[i];
     *op = take_apart(space, i);
+    op->least = INFINITY;
     if (op->plain) {
       op->least =
           bd_layer_even_seconds(&space->request->cost, space->forward, NULL, i, &space->map[i]) +
           bd_layer_even_backward_seconds(space, i);
     } else {
       op->splits = BD_NEW_ARRAY(space->tables, known_split, bd_layer_split_count(space, i));
-      op->least = least_of(space, op, i, SUMS);
+      find_least(space, op, i, SUMS);
     }
-    out->seconds += op->least;
+    op->summed = op->least;
+    out->summed += op->summed;
   }
+  out->seconds = out->summed;
+}
+
+void bd_layer_take_apart_as(bd_layer_space *space, const bd_layer_apart *like,
+                            bd_layer_apart *out) {
+  int count = space->forward->op_count;
+  *out = (bd_layer_apart){like->summed, like->summed,
+                          bd_arena_copy(space->tables, like->ops, count, sizeof *like->ops)};
+  for (int i = 0; i < count; i++)
+    out->ops[i].least = out->ops[i].summed;
 }
 
 void bd_layer_weigh_apart(bd_layer_space *space, bd_layer_apart *apart) {
   for (int i = 0; i < space->forward->op_count; i++) {
     bd_apart_op *op = &apart->ops[i];
     if (op->plain) continue;
-    double before = op->least;
-    op->least = least_of(space, op, i, WEIGHTS);
-    apart->seconds += op->least - before;
+    weigh(space, op, i);
+    apart->seconds += op->least - op->summed;
   }
 }
 

@@ -6,12 +6,17 @@
 
 typedef struct bd_layer_apart {
   double seconds; // of bd_layer_point; no choice takes less
+  double summed;  // the same without what weights take
   struct bd_apart_op *ops;
 } bd_layer_apart;
 
 // Without what weights take. Constraints and forms do not count. Lives in space->tables, which are
 // open, as are the ways between forms.
 void bd_layer_take_apart(bd_layer_space *space, bd_layer_apart *out_apart);
+// The same of a space that differs from that of `like`, weighed or not, in the tied form alone.
+// What both find out is known to both; `like` lives as long.
+void bd_layer_take_apart_as(bd_layer_space *space, const bd_layer_apart *like,
+                            bd_layer_apart *out_apart);
 // With it; INFINITY: no split goes with the tied form.
 void bd_layer_weigh_apart(bd_layer_space *space, bd_layer_apart *apart);
 

@@ -5,10 +5,12 @@
 #include <math.h>
 #include <string.h>
 
-bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, bd_layer **out_layer) {
+bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, const bd_layer *like,
+                        bd_layer **out_layer) {
   bd_layer *layer = BD_NEW(ctx->arena, bd_layer);
   layer->request = request;
   BD_TRY(bd_layer_space_read(ctx, request, &layer->space));
+  if (like) layer->space.work = like->space.work;
   bd_layer_space_enumerate(ctx, &layer->space, NULL);
   bd_layer_problem(ctx, &layer->space, &layer->problem, &layer->tape);
   const bd_choice_problem *problem = &layer->problem;

@@ -68,9 +68,11 @@ typedef struct bd_layer_point {
                 // weight, are the least as well
 } bd_layer_point;
 
-// `request` outlives the layer, which lives in ctx->arena.
+// `request` outlives the layer, which lives in ctx->arena. `like` NULL, or a layer of a request
+// that differs in its tied form alone and lives as long: what is known of its ops is taken from
+// there.
 BD_NODISCARD bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request,
-                                     bd_layer **out_layer);
+                                     const bd_layer *like, bd_layer **out_layer);
 
 // The choice that minimizes seconds_weight * seconds + bytes_weight * bytes over all forms. False
 // when no form can be met. Tapes weigh as if `in_flight` micro-batches were held, what is handed on

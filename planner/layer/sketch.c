@@ -32,6 +32,27 @@ bd_status bd_layer_sketch_open(bd_ctx *ctx, const bd_layer_request *request,
   return BD_OK;
 }
 
+// What depends on the tied form is what weights take, and the options that go with it.
+void bd_layer_sketch_open_as(bd_ctx *ctx, const bd_layer_request *request,
+                             const bd_layer_sketch *like, bd_layer_sketch **out_sketch) {
+  bd_layer_sketch *sketch = BD_NEW(ctx->arena, bd_layer_sketch);
+  sketch->space = like->space;
+  sketch->space.request = request;
+  sketch->space.weights = NULL;
+  sketch->space.clusters = bd_arena_copy(ctx->arena, like->space.clusters,
+                                         like->space.cluster_count, sizeof *like->space.clusters);
+  for (int c = 0; c < like->space.cluster_count; c++) {
+    bd_cluster_ops *own = &sketch->space.clusters[c];
+    own->options = NULL;
+    own->option_count = 0;
+    own->impossible = false;
+  }
+  bd_layer_take_apart_as(&sketch->space, &like->apart, &sketch->apart);
+  sketch->holding = like->holding;
+  sketch->backward_seconds = like->backward_seconds;
+  *out_sketch = sketch;
+}
+
 double bd_layer_sketch_apart(const bd_layer_sketch *sketch) {
   return sketch->apart.seconds;
 }

@@ -10,6 +10,10 @@ typedef struct bd_layer_sketch bd_layer_sketch;
 // Ops apart. `request` outlives the sketch, which lives in ctx->arena.
 BD_NODISCARD bd_status bd_layer_sketch_open(bd_ctx *ctx, const bd_layer_request *request,
                                             bd_layer_sketch **out_sketch);
+// The same of a request that differs from that of `like` in its tied form alone; `like` lives as
+// long, and was opened by itself or as another one.
+void bd_layer_sketch_open_as(bd_ctx *ctx, const bd_layer_request *request,
+                             const bd_layer_sketch *like, bd_layer_sketch **out_sketch);
 // Seconds that no choice beats, with every op split as suits it best, whatever lies between ops;
 // first without, and once they are weighed, with what weights take (planner/layer/apart.h).
 double bd_layer_sketch_apart(const bd_layer_sketch *sketch);

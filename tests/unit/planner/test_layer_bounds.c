@@ -27,7 +27,7 @@ static void hold_bounds(bd_ctx *ctx, const bd_layer_request *request) {
   bd_layer_candidate *candidates;
   int count;
   bd_layer_point fastest = {0}, leanest = {0};
-  assert_int_equal(bd_layer_open(ctx, request, &layer), BD_OK);
+  assert_int_equal(bd_layer_open(ctx, request, NULL, &layer), BD_OK);
   bool any = bd_layer_price(ctx, layer, 1, 0, 1, &fastest);
   assert_int_equal(bd_layer_price(ctx, layer, 0, 1, 1, &leanest), any);
   bd_status status = bd_layer_candidates(ctx, layer, 2, 0, &candidates, &count);
@@ -56,7 +56,7 @@ static void hold_apart(bd_ctx *ctx, const bd_layer_request *request) {
   bd_layer *layer;
   bd_layer_sketch *sketch;
   bd_layer_point fastest;
-  assert_int_equal(bd_layer_open(ctx, request, &layer), BD_OK);
+  assert_int_equal(bd_layer_open(ctx, request, NULL, &layer), BD_OK);
   assert_int_equal(bd_layer_sketch_open(ctx, request, &sketch), BD_OK);
   double without_weights = bd_layer_sketch_apart(sketch);
   bd_layer_sketch_weigh(sketch);

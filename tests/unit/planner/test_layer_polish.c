@@ -27,7 +27,7 @@ static void polish(bd_ctx *ctx, const bd_layer_request *request) {
   bd_layer *layer;
   bd_layer_candidate *list;
   int count;
-  assert_int_equal(bd_layer_open(ctx, request, &layer), BD_OK);
+  assert_int_equal(bd_layer_open(ctx, request, NULL, &layer), BD_OK);
   assert_int_equal(bd_layer_candidates(ctx, layer, 1, 0, &list, &count), BD_OK);
   for (int k = 0; k < 2 * count && k < 6; k++) {
     bool others = k % 2, added;
