@@ -35,7 +35,7 @@ static void add_stages(bd_agenda *a, const bd_scene_work *work, int stages) {
     for (int m = 0; m < count; m++) {
       if (!bd_constraints_allow_micro_batch(request->constraints, &meshes[m], micro)) continue;
       bd_setting setting = {stages, meshes[m], micro, bd_sharding_replicated()};
-      add_item(a, (bd_item){{setting, .seconds = seconds}, BD_BOUND_WORK, -1});
+      add_item(a, (bd_item){{setting, .seconds = seconds}, BD_BOUND_WORK, -1, false});
       a->settings++;
     }
   }
@@ -100,9 +100,15 @@ static bool awaits_whole(const bd_agenda *a, const bd_item *part) {
   return found && !(is_fine(part) && fine < FINE_TOGETHER);
 }
 
+bool bd_agenda_tries_next(const bd_agenda *a, const bd_item *item) {
+  bool bounded = item->kind == BD_BOUND_LAYERS || item->kind == BD_BOUND_ROOM;
+  return bounded && a->tries && !item->tried && isfinite(item->of.seconds) &&
+         bd_agenda_may_gain_much(a, item);
+}
+
 bool bd_agenda_solves_next(const bd_agenda *a, const bd_item *item) {
   if (item->kind != BD_BOUND_ROOM) return item->kind == BD_BOUND_TRIED;
-  return !a->tries || isinf(item->of.seconds) || !bd_agenda_may_gain_much(a, item);
+  return !bd_agenda_tries_next(a, item);
 }
 
 // What is solved next waits until others of nearly the same bound were tried.
@@ -133,7 +139,7 @@ static bool is_bounded(const bd_item *of) {
 
 // Whether a plan of it may be found soon.
 static bool is_untried(const bd_item *of) {
-  return is_bounded(of) && of->kind < BD_BOUND_TRIED;
+  return is_bounded(of) && of->kind < BD_BOUND_TRIED && !of->tried;
 }
 
 // Whether there is a plan as good as any that is wanted of what was tried.
@@ -198,7 +204,8 @@ int bd_agenda_turn(bd_agenda *a) {
     int dive = next_item(a, true), more = a->bounded / DIVE_PART;
     if (more < DIVE_LEAST) more = DIVE_LEAST;
     if (dive >= 0 && !bd_agenda_may_gain_much(a, &a->items[dive])) dive = -1;
-    if (dive < 0 || a->items[dive].kind == BD_BOUND_ROOM)
+    if (dive < 0 || a->items[dive].kind == BD_BOUND_ROOM ||
+        bd_agenda_tries_next(a, &a->items[dive]))
       a->next_dive = a->bounded + 1 + (more < DIVE_MOST ? more : DIVE_MOST);
     if (dive >= 0) return dive;
   }
@@ -218,7 +225,7 @@ int bd_agenda_leanest(const bd_agenda *a) {
 static bool goes_with(const bd_agenda *a, const bd_item *of, const bd_item *other,
                       int64_t most_bytes) {
   if (other == of) return true;
-  if (!is_waiting(other) || other->kind != of->kind ||
+  if (!is_waiting(other) || other->kind != of->kind || other->tried != of->tried ||
       !bd_setting_same(&of->of.setting, &other->of.setting))
     return false;
   if (isinf(of->of.seconds)) return !most_bytes || other->of.bytes < (double)most_bytes;
@@ -270,8 +277,15 @@ static void take_for_all(bd_item *of, const bd_attempt *found) {
   of->batched = -1;
 }
 
+static void take_tried(bd_item *of) {
+  of->tried = true;
+  if (of->kind != BD_BOUND_LAYERS) of->kind = BD_BOUND_TRIED;
+  of->batched = -1;
+}
+
 void bd_agenda_take(bd_agenda *a, const bd_attempt *found, int attempt, bool left_out) {
   double least = 0;
+  bool tried = false;
   for (int i = 0; i < a->item_count; i++) {
     bd_item *from = &a->items[i];
     if (from->batched != attempt) continue;
@@ -282,10 +296,10 @@ void bd_agenda_take(bd_agenda *a, const bd_attempt *found, int attempt, bool lef
     }
     if (found->kind == BD_ATTEMPT_LAYERS) least = from->of.seconds;
     if (found->kind == BD_ATTEMPT_TRY && !left_out) {
-      from->kind = BD_BOUND_TRIED;
-      from->batched = -1;
+      take_tried(from);
       continue;
     }
+    tried = from->tried;
     // What an item has become carries its bound on.
     if (found->kind != BD_ATTEMPT_SOLVE && !left_out) from->of.seconds = INFINITY;
     from->batched = -1;
@@ -299,7 +313,8 @@ void bd_agenda_take(bd_agenda *a, const bd_attempt *found, int attempt, bool lef
   for (int i = 0; i < found->bounded_count; i++) {
     bd_bounded b = found->bounded[i];
     b.seconds = fmax(b.seconds, least);
-    add_item(a, (bd_item){b, b.tight ? BD_BOUND_ROOM : BD_BOUND_LAYERS, -1});
+    bd_bound_kind kind = !b.tight ? BD_BOUND_LAYERS : tried ? BD_BOUND_TRIED : BD_BOUND_ROOM;
+    add_item(a, (bd_item){b, kind, -1, tried});
   }
 }
 
@@ -327,7 +342,7 @@ void bd_agenda_take_bytes(bd_agenda *a, const bd_agenda *before) {
       of.seconds = a->items[k].of.seconds;
     }
     if (of.bytes <= most && is_last_of_form(before, i))
-      add_item(a, (bd_item){of, BD_BOUND_LAYERS, -1});
+      add_item(a, (bd_item){of, BD_BOUND_LAYERS, -1, false});
   }
 }
 

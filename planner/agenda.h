@@ -3,14 +3,15 @@
 #define BD_PLANNER_AGENDA_H
 #include "planner/attempt.h"
 
-// What an item has been bounded by, and whether it was tried; each is dearer than the one before.
+// What an item has been bounded by, and whether it was tried as well; each is dearer than the one
+// before.
 typedef enum bd_bound_kind {
   BD_BOUND_WORK,
   BD_BOUND_APART,
   BD_BOUND_SKETCH,
   BD_BOUND_LAYERS,
   BD_BOUND_ROOM,
-  BD_BOUND_TRIED, // as before, and there is a plan of it, or none was found at once
+  BD_BOUND_TRIED, // as before, and tried
   BD_BOUND_DONE
 } bd_bound_kind;
 
@@ -20,6 +21,7 @@ typedef struct bd_item {
   bd_bounded of;
   bd_bound_kind kind;
   int batched; // as an attempt of the batch at hand; -1: it is not
+  bool tried;  // there is a plan of it, or none was found at once
 } bd_item;
 
 typedef struct bd_agenda {
@@ -49,6 +51,10 @@ bool bd_setting_is_fine(const bd_setting *setting);
 
 // Whether the item may have a plan that is faster than the best by more than a little.
 bool bd_agenda_may_gain_much(const bd_agenda *agenda, const bd_item *item);
+
+// Whether what comes next of an item whose layers are bounded is to try it: it may gain much. What
+// the plan that is found leaves open is bounded within its memory then.
+bool bd_agenda_tries_next(const bd_agenda *agenda, const bd_item *item);
 
 // Whether what comes next of an item is to solve it.
 bool bd_agenda_solves_next(const bd_agenda *agenda, const bd_item *item);

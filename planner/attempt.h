@@ -21,7 +21,7 @@ typedef struct bd_attempt {
   double cutoff;      // seconds of a plan that fits; INFINITY: none is known
   bd_attempt_kind kind;
   bd_deadline deadline; // trying and solving end there with what they have
-  bool sketched;        // of bounding layers: room as well where they do not tell
+  bool roomed;          // of bounding layers: room as well where they do not tell
   bool lean;            // of solving: how lean a plan of it gets is wanted, not how fast
   // The setting with its tied forms, as they have been bounded; solved in this order.
   int tied_count;

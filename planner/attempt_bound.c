@@ -50,7 +50,7 @@ bd_status bd_attempt_bound_layers(bd_ctx *ctx, bd_attempt *a) {
     bd_bound_layers(ctx, a->scene, open, a->cutoff, out);
     if (isfinite(out->bytes)) a->bounded_count++;
   }
-  if (a->sketched) bound_open_room(ctx, a, layers);
+  if (a->roomed) bound_open_room(ctx, a, layers);
   return BD_OK;
 }
 

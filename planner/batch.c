@@ -89,6 +89,13 @@ int64_t bd_search_for_layers(const bd_search *s, int64_t bytes) {
   return bytes - (s->scene.cap_bytes - s->scene.layers_cap_bytes);
 }
 
+// Whether an item is tried once its layers are bounded, as far as it is bounded yet.
+static bool gains_much(const bd_search *s, const bd_item *item) {
+  bd_item bounded = *item;
+  bounded.kind = BD_BOUND_LAYERS;
+  return bd_agenda_tries_next(&s->agenda, &bounded);
+}
+
 int bd_batch_add(bd_search *s, int index) {
   static const struct {
     bd_attempt_kind kind;
@@ -108,6 +115,7 @@ int bd_batch_add(bd_search *s, int index) {
   if (kind < BD_BOUND_ROOM && bd_search_is_late(s)) kind = BD_BOUND_ROOM;
   bd_item bounded = *from;
   bounded.kind = kind;
+  if (bd_agenda_tries_next(&s->agenda, &bounded)) kind = BD_BOUND_ROOM;
   if (bd_agenda_solves_next(&s->agenda, &bounded)) kind = BD_BOUND_TRIED;
   int weight = next[kind].weight;
   bd_attempt *a = &s->attempts[s->attempt_count];
@@ -115,7 +123,7 @@ int bd_batch_add(bd_search *s, int index) {
                     .setting = from->of.setting,
                     .cutoff = s->agenda.best_seconds,
                     .kind = next[kind].kind,
-                    .sketched = from->kind == BD_BOUND_SKETCH,
+                    .roomed = from->kind == BD_BOUND_SKETCH && !gains_much(s, from),
                     .deadline = {s->shown ? s->deadline : INFINITY, s->scene.request->stop},
                     .lean = s->lean};
   if (is_of_best(s, &from->of.setting)) a->cutoff *= OWN_FACTOR;

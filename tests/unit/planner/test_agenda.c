@@ -22,7 +22,7 @@ typedef struct agenda_case {
 
 static bd_item item_of(int axes, int64_t micro_batch, double seconds) {
   bd_setting setting = {1, {axes, {8, 1, 1}}, micro_batch, bd_sharding_replicated()};
-  return (bd_item){{setting, .seconds = seconds}, BD_BOUND_WORK, -1};
+  return (bd_item){{setting, .seconds = seconds}, BD_BOUND_WORK, -1, false};
 }
 
 // Settings bounded by their work, of which none is taken for being usual.
@@ -147,6 +147,33 @@ static void test_tries(void **unused) {
   bd_ctx_destroy(c.ctx);
 }
 
+// What is tried before it is bounded within its memory is bounded after that, and not tried again.
+static void test_tried_once(void **unused) {
+  (void)unused;
+  agenda_case c = {.items = {item_of(1, 16, 1)}};
+  bd_attempt found = {.kind = BD_ATTEMPT_TRY};
+  open_case(&c, 1);
+  c.agenda.tries = true;
+  c.agenda.best_seconds = 2;
+  c.items[0].kind = BD_BOUND_LAYERS;
+  assert_true(bd_agenda_tries_next(&c.agenda, &c.items[0]));
+  assert_int_equal(batch_of(&c, 0, 0), 1);
+  bd_agenda_take(&c.agenda, &found, 0, false);
+  assert_true(c.items[0].tried && c.items[0].kind == BD_BOUND_LAYERS);
+  assert_false(bd_agenda_tries_next(&c.agenda, &c.items[0]));
+  assert_false(bd_agenda_solves_next(&c.agenda, &c.items[0]));
+  assert_int_equal(batch_of(&c, 0, 0), 1);
+  bd_bounded own = c.items[0].of;
+  own.tight = true;
+  found = (bd_attempt){
+      .kind = BD_ATTEMPT_ROOM, .setting = own.setting, .bounded_count = 1, .bounded = &own};
+  bd_agenda_take(&c.agenda, &found, 0, false);
+  assert_int_equal(c.agenda.item_count, 2);
+  assert_true(c.items[1].tried && c.items[1].kind == BD_BOUND_TRIED);
+  assert_true(bd_agenda_solves_next(&c.agenda, &c.items[1]));
+  bd_ctx_destroy(c.ctx);
+}
+
 // What may gain little is solved, and that waits for what a batch of others finds; what may gain
 // much is tried, which does not.
 static void test_solved_last(void **unused) {
@@ -232,14 +259,11 @@ static void test_meshes(void **unused) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_least_bound_first),
-                                     cmocka_unit_test(test_apart_and_fine),
-                                     cmocka_unit_test(test_sketches),
-                                     cmocka_unit_test(test_solved_last),
-                                     cmocka_unit_test(test_solved_in_order),
-                                     cmocka_unit_test(test_tries),
-                                     cmocka_unit_test(test_whole_before_parts),
-                                     cmocka_unit_test(test_bounds_stand),
-                                     cmocka_unit_test(test_meshes)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_least_bound_first), cmocka_unit_test(test_apart_and_fine),
+      cmocka_unit_test(test_sketches),          cmocka_unit_test(test_solved_last),
+      cmocka_unit_test(test_solved_in_order),   cmocka_unit_test(test_tries),
+      cmocka_unit_test(test_tried_once),        cmocka_unit_test(test_whole_before_parts),
+      cmocka_unit_test(test_bounds_stand),      cmocka_unit_test(test_meshes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
