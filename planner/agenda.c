@@ -76,10 +76,6 @@ static bool is_unopened(const bd_item *of) {
   return of->kind < BD_BOUND_LAYERS;
 }
 
-bool bd_setting_is_fine(const bd_setting *setting) {
-  return setting->mesh.axes > 2;
-}
-
 // Cheaper ones of nearly the same bound come before fine meshes, and what they find is waited for.
 static bool is_fine(const bd_item *of) {
   return bd_setting_is_fine(&of->of.setting);
@@ -151,7 +147,7 @@ static bool is_good_enough(const bd_agenda *a, const bd_item *tried) {
 // Whether the item may have a plan that is better than the best.
 static bool is_open(const bd_agenda *a, const bd_item *of) {
   return is_waiting(of) && of->of.seconds < a->best_seconds &&
-         !(of->kind == BD_BOUND_TRIED && is_good_enough(a, of));
+         !(of->tried && is_good_enough(a, of));
 }
 
 // Of open items that wait for nothing the first by their order, the earlier one of equals; -1:

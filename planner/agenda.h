@@ -46,9 +46,6 @@ BD_NODISCARD bd_status bd_agenda_open(bd_ctx *ctx, const bd_scene *scene, bool l
 // Whether settings differ in their tied form alone, if at all.
 bool bd_setting_same(const bd_setting *a, const bd_setting *b);
 
-// Whether the setting's mesh has three axes: these are dear and seldom much better.
-bool bd_setting_is_fine(const bd_setting *setting);
-
 // Whether the item may have a plan that is faster than the best by more than a little.
 bool bd_agenda_may_gain_much(const bd_agenda *agenda, const bd_item *item);
 

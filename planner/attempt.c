@@ -32,6 +32,11 @@ static bool may_be_whole(const bd_attempt *a) {
   return bd_constraints_allow_zero(r->constraints, r->zero, 0);
 }
 
+// Candidates of fine meshes are looked for among options of plans that are not much slower.
+static double below(const bd_attempt *a) {
+  return bd_setting_is_fine(&a->setting) ? a->cutoff : INFINITY;
+}
+
 static bool is_far_over(bd_ctx *ctx, const bd_candidates *c, int zero) {
   bd_pipeline pipeline;
   bd_pipeline_problem problem = bd_candidates_pose(ctx, c, zero);
@@ -74,8 +79,8 @@ static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, bd_candidates *last) {
   // States in parts hold no more than whole ones.
   bool lean = a->lean || a->hopeless;
   int most = may_split(a), least = may_be_whole(a) && !lean ? 0 : most;
-  BD_TRY(bd_candidates_measure(ctx, a->scene, &a->setting, a->price, last->count ? last : NULL,
-                               &own, &possible));
+  BD_TRY(bd_candidates_measure(ctx, a->scene, &a->setting, a->price, below(a),
+                               last->count ? last : NULL, &own, &possible));
   if (!possible) return BD_OK;
   for (int zero = most; zero >= least; zero--)
     BD_TRY(improve(ctx, a, zero, &own));
@@ -138,8 +143,8 @@ static bd_status try_out(bd_ctx *ctx, bd_attempt *a) {
   bd_candidates own;
   bool possible;
   a->setting = a->tied[0].setting;
-  BD_TRY(bd_candidates_measure(ctx, a->scene, &a->setting, a->tied[0].price.seconds, NULL, &own,
-                               &possible));
+  BD_TRY(bd_candidates_measure(ctx, a->scene, &a->setting, a->tied[0].price.seconds, below(a), NULL,
+                               &own, &possible));
   if (!possible) return BD_OK;
   bd_pipeline_problem problem = bd_candidates_pose(ctx, &own, may_split(a));
   return bd_attempt_try_pipeline(ctx, a, &problem);

@@ -34,12 +34,14 @@ static void bound_open_room(bd_ctx *ctx, bd_attempt *a, const bd_setting_layers 
     a->bounded[from[i]] = bounded[i];
 }
 
-// Where a sketch left the setting in doubt, layers seldom tell without workspaces.
-bd_status bd_attempt_bound_layers(bd_ctx *ctx, bd_attempt *a) {
-  bd_setting *tied;
-  int count = bd_setting_tied_forms(ctx, a->scene, &a->setting, &tied);
-  bd_setting_layers first, *layers = BD_NEW_ARRAY(ctx->arena, bd_setting_layers, count);
-  a->bounded = BD_NEW_ARRAY(ctx->arena, bd_bounded, count);
+// On meshes of several axes most options take too long.
+static bool opens_below(const bd_attempt *a) {
+  return isfinite(a->cutoff) && a->setting.mesh.axes > 1;
+}
+
+static bd_status bound_all(bd_ctx *ctx, bd_attempt *a, int count, const bd_setting *tied,
+                           bd_setting_layers *layers) {
+  bd_setting_layers first;
   for (int t = 0; t < count; t++) {
     bd_bounded *out = &a->bounded[a->bounded_count];
     bd_setting_layers *open = &layers[a->bounded_count];
@@ -50,6 +52,35 @@ bd_status bd_attempt_bound_layers(bd_ctx *ctx, bd_attempt *a) {
     bd_bound_layers(ctx, a->scene, open, a->cutoff, out);
     if (isfinite(out->bytes)) a->bounded_count++;
   }
+  return BD_OK;
+}
+
+static bd_status bound_below(bd_ctx *ctx, bd_attempt *a, int count, const bd_setting *tied,
+                             bd_setting_layers *layers) {
+  bd_setting_layers *open = BD_NEW_ARRAY(ctx->arena, bd_setting_layers, count);
+  bd_bounded *all = BD_NEW_ARRAY(ctx->arena, bd_bounded, count);
+  bd_byte_price price = a->tied[0].price;
+  for (int t = 0; t < count; t++)
+    all[t].setting = tied[t];
+  BD_TRY(bd_setting_open_below(ctx, a->scene, a->cutoff, NULL, count, all, open));
+  for (int t = 0; t < count; t++) {
+    all[t].price = price;
+    if (open[t].layers) bd_bound_layers(ctx, a->scene, &open[t], a->cutoff, &all[t]);
+    if (isinf(all[t].bytes)) continue;
+    if (open[t].layers) price = all[t].price;
+    layers[a->bounded_count] = open[t];
+    a->bounded[a->bounded_count++] = all[t];
+  }
+  return BD_OK;
+}
+
+// Where a sketch left the setting in doubt, layers seldom tell without workspaces.
+bd_status bd_attempt_bound_layers(bd_ctx *ctx, bd_attempt *a) {
+  bd_setting *tied;
+  int count = bd_setting_tied_forms(ctx, a->scene, &a->setting, &tied);
+  bd_setting_layers *layers = BD_NEW_ARRAY(ctx->arena, bd_setting_layers, count);
+  a->bounded = BD_NEW_ARRAY(ctx->arena, bd_bounded, count);
+  BD_TRY((opens_below(a) ? bound_below : bound_all)(ctx, a, count, tied, layers));
   if (a->roomed) bound_open_room(ctx, a, layers);
   return BD_OK;
 }
@@ -58,6 +89,12 @@ bd_status bd_attempt_bound_room(bd_ctx *ctx, bd_attempt *a) {
   bd_setting_layers *layers = BD_NEW_ARRAY(ctx->arena, bd_setting_layers, a->tied_count);
   a->bounded = bd_arena_copy(ctx->arena, a->tied, a->tied_count, sizeof *a->bounded);
   a->bounded_count = a->tied_count;
+  if (opens_below(a)) {
+    BD_TRY(
+        bd_setting_open_below(ctx, a->scene, a->cutoff, NULL, a->tied_count, a->bounded, layers));
+    bound_open_room(ctx, a, layers);
+    return BD_OK;
+  }
   for (int t = 0; t < a->tied_count; t++)
     BD_TRY(bd_setting_open(ctx, a->scene, &a->tied[t].setting, t ? &layers[0] : NULL, &layers[t]));
   bd_bound_room(ctx, a->scene, a->tied_count, layers, a->cutoff, a->bounded);

@@ -89,11 +89,13 @@ int64_t bd_search_for_layers(const bd_search *s, int64_t bytes) {
   return bytes - (s->scene.cap_bytes - s->scene.layers_cap_bytes);
 }
 
-// Whether an item is tried once its layers are bounded, as far as it is bounded yet.
-static bool gains_much(const bd_search *s, const bd_item *item) {
+// Whether a sketched item is bounded within its memory at once when its layers are open: not where
+// it is likely to be tried first, nor where that takes many times as long as to open them again.
+static bool is_roomed(const bd_search *s, const bd_item *item) {
   bd_item bounded = *item;
   bounded.kind = BD_BOUND_LAYERS;
-  return bd_agenda_tries_next(&s->agenda, &bounded);
+  if (item->kind != BD_BOUND_SKETCH || bd_agenda_tries_next(&s->agenda, &bounded)) return false;
+  return item->of.setting.stages == 1 || !bd_setting_is_fine(&item->of.setting);
 }
 
 int bd_batch_add(bd_search *s, int index) {
@@ -123,7 +125,7 @@ int bd_batch_add(bd_search *s, int index) {
                     .setting = from->of.setting,
                     .cutoff = s->agenda.best_seconds,
                     .kind = next[kind].kind,
-                    .roomed = from->kind == BD_BOUND_SKETCH && !gains_much(s, from),
+                    .roomed = is_roomed(s, from),
                     .deadline = {s->shown ? s->deadline : INFINITY, s->scene.request->stop},
                     .lean = s->lean};
   if (is_of_best(s, &from->of.setting)) a->cutoff *= OWN_FACTOR;

@@ -5,6 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+// Options that few layers may use where the others are fast are wanted as well.
+#define BELOW_FACTOR 1.06
+
 // Numbers the forms that candidates have from 0; returns how many.
 static int number_forms(bd_ctx *ctx, const bd_setting_layers *layers, int run_count,
                         bd_pipeline_run *runs, bd_sharding *out_forms) {
@@ -58,9 +61,19 @@ bd_layer_candidate *bd_candidates_named_after(bd_ctx *ctx, int count,
   return list;
 }
 
+// No layers: no plan is as fast as the options that are wanted.
+static bd_status open_layers(bd_ctx *ctx, double below, const bd_candidates *before,
+                             bd_candidates *out) {
+  const bd_setting_layers *share = before ? &before->layers : NULL;
+  bd_bounded own = {.setting = out->setting};
+  if (isinf(below) || (share && !share->sketches))
+    return bd_setting_open(ctx, out->scene, &out->setting, share, &out->layers);
+  return bd_setting_open_below(ctx, out->scene, below * BELOW_FACTOR, share, 1, &own, &out->layers);
+}
+
 bd_status bd_candidates_measure(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
-                                double price, const bd_candidates *before, bd_candidates *out,
-                                bool *out_possible) {
+                                double price, double below, const bd_candidates *before,
+                                bd_candidates *out, bool *out_possible) {
   const bd_model_runs *runs = scene->runs;
   int micro_batches = bd_scene_micro_batches(scene, setting->micro_batch);
   int in_flight =
@@ -70,9 +83,10 @@ bd_status bd_candidates_measure(bd_ctx *ctx, const bd_scene *scene, const bd_set
                          .setting = *setting,
                          .list = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate *, runs->count),
                          .count = BD_NEW_ARRAY(ctx->arena, int, runs->count)};
-  BD_TRY(bd_setting_open(ctx, scene, &out->setting, before ? &before->layers : NULL, &out->layers));
+  BD_TRY(open_layers(ctx, below, before, out));
   for (int r = 0; r < runs->count; r++) {
     if (runs->runs[r].like < r) continue;
+    if (!out->layers.layers) return BD_OK;
     if (before && before->layers.layers[r] == out->layers.layers[r]) {
       out->list[r] = before->list[r];
       out->count[r] = before->count[r];

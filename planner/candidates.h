@@ -14,11 +14,12 @@ typedef struct bd_candidates {
   int *count;
 } bd_candidates;
 
-// The first ones, at `price` of a byte (bd_layer_candidates). Layers that are the same as those of
-// `before`, with another tied form, keep theirs; NULL: there are none. `*out_possible` is false
-// when a run has none. Lives in ctx->arena, as what is added later.
+// The first ones, at `price` of a byte (bd_layer_candidates). `below`: options are left out with
+// which a plan takes much longer (bd_setting_open_below); INFINITY: none are. Layers that are the
+// same as those of `before`, with another tied form, keep theirs; NULL: there are none.
+// `*out_possible` is false when a run has none. Lives in ctx->arena, as what is added later.
 BD_NODISCARD bd_status bd_candidates_measure(bd_ctx *ctx, const bd_scene *scene,
-                                             const bd_setting *setting, double price,
+                                             const bd_setting *setting, double price, double below,
                                              const bd_candidates *before,
                                              bd_candidates *out_candidates, bool *out_possible);
 

@@ -43,13 +43,16 @@ double bd_bound_work(bd_ctx *ctx, const bd_scene_work *work, int stages, int64_t
 // Of a layer of a run, without forms of activations.
 bd_layer_request bd_setting_request(const bd_scene *scene, const bd_setting *setting, int run);
 
+// Whether the setting's mesh has three axes: these are dear and seldom much better.
+bool bd_setting_is_fine(const bd_setting *setting);
+
 // The layers of a setting, each ready to be priced, or sketched.
 typedef struct bd_setting_layers {
   int form_count;
   bd_sharding *forms;
   bd_layer_request *requests; // per run
-  bd_layer **layers;          // per run; NULL: they are sketched
-  bd_layer_sketch **sketches; // per run; NULL: they are open
+  bd_layer **layers;          // per run; NULL: they are sketched alone
+  bd_layer_sketch **sketches; // per run; NULL: they are open alone
 } bd_setting_layers;
 
 // The setting with every form of tied weights that constraints allow, in ctx->arena; how many.
@@ -98,6 +101,15 @@ typedef struct bd_bounded {
   // synchronization that falls to it.
   double free_seconds;
 } bd_bounded;
+
+// Opens the layers of settings that differ in their tied form alone, as sketches of them, but for
+// options with which no plan beats `cutoff`, which is finite, unless other layers make up for it
+// (bd_layer_open_below). `share_tied` NULL, or the layers of another one that were opened so, whose
+// cutoff holds for the runs that are taken from there. `out_layers`, per setting: without layers
+// where no plan beats the cutoff whatever they are, and what that tells is filled in `bounded`.
+BD_NODISCARD bd_status bd_setting_open_below(bd_ctx *ctx, const bd_scene *scene, double cutoff,
+                                             const bd_setting_layers *share_tied, int count,
+                                             bd_bounded *bounded, bd_setting_layers *out_layers);
 
 // From ops on the setting's mesh, each split as suits it best: nearly what its layers give where
 // gradients and partial sums are most of what is communicated, and much cheaper. For every tied

@@ -12,6 +12,10 @@ int bd_scene_micro_batches(const bd_scene *scene, int64_t micro_batch) {
   return (int)(scene->request->global_batch / micro_batch);
 }
 
+bool bd_setting_is_fine(const bd_setting *setting) {
+  return setting->mesh.axes > 2;
+}
+
 // Micro-batches of a step and those that fill and drain the pipeline.
 static int passes_of(const bd_scene *scene, const bd_setting *setting) {
   return bd_scene_micro_batches(scene, setting->micro_batch) + setting->stages - 1;

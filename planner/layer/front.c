@@ -42,7 +42,7 @@ static bool add_price(front *f, double seconds_weight, double bytes_weight, bd_l
 static bool find_corners(front *f) {
   bd_layer_point *best = f->best, next;
   if (!add_price(f, 1, 0, &next)) return false;
-  f->layer->least_seconds = next.seconds;
+  f->layer->least_seconds = fmin(next.seconds, f->layer->left_out);
   double tie = TIE * next.seconds / fmax(next.bytes, 1);
   add_price(f, 1, tie, &best[0]);
   add_price(f, TIE / fmax(tie, 1e-300) * TIE, 1, &best[1]);

@@ -97,12 +97,13 @@ bd_layer_holding bd_layer_holding_of(bd_ctx *ctx, const bd_layer_space *space) {
   return out;
 }
 
-bd_layer_saving bd_layer_holding_at(const bd_layer_holding *holding, double price) {
+bd_layer_saving bd_layer_holding_at(const bd_layer_holding *holding, double price, int in_flight) {
   bd_layer_saving out = {holding->bytes, 0};
   for (int i = 0; i < holding->saving_count; i++) {
     const bd_layer_saving *saving = &holding->savings[i];
-    if (saving->seconds >= price * saving->bytes) continue;
-    out.bytes -= saving->bytes;
+    out.bytes += (in_flight - 1) * saving->bytes;
+    if (saving->seconds >= price * in_flight * saving->bytes) continue;
+    out.bytes -= in_flight * saving->bytes;
     out.seconds += saving->seconds;
   }
   return out;

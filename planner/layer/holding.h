@@ -20,9 +20,9 @@ typedef struct bd_layer_holding {
   bd_layer_saving *savings;
 } bd_layer_holding;
 
-// What a layer holds when its bytes are worth a price, in seconds each, and what it runs again for
-// that; INFINITY: it holds as little as it can.
-bd_layer_saving bd_layer_holding_at(const bd_layer_holding *holding, double price);
+// What a layer holds with the tapes of so many micro-batches when its bytes are worth a price, in
+// seconds each, and what it runs again for that; INFINITY: it holds as little as it can.
+bd_layer_saving bd_layer_holding_at(const bd_layer_holding *holding, double price, int in_flight);
 
 // Lives in ctx->arena.
 bd_layer_holding bd_layer_holding_of(bd_ctx *ctx, const bd_layer_space *space);

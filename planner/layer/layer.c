@@ -5,14 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, const bd_layer *like,
-                        bd_layer **out_layer) {
-  bd_layer *layer = BD_NEW(ctx->arena, bd_layer);
-  layer->request = request;
-  BD_TRY(bd_layer_space_read(ctx, request, &layer->space));
-  if (like) layer->space.work = like->space.work;
-  bd_layer_space_enumerate(ctx, &layer->space, NULL);
-  bd_layer_problem(ctx, &layer->space, &layer->problem, &layer->tape);
+void bd_layer_set_up(bd_ctx *ctx, bd_layer *layer) {
   const bd_choice_problem *problem = &layer->problem;
   layer->elimination = bd_layer_elimination(ctx, problem);
   layer->state = BD_NEW_ARRAY(ctx->arena, double *, problem->nodes);
@@ -23,6 +16,18 @@ bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, const bd_l
   }
   layer->workspace = bd_layer_workspace_create(&layer->space);
   layer->backward_seconds = bd_layer_least_backward_seconds(&layer->space);
+  layer->left_out = INFINITY;
+}
+
+bd_status bd_layer_open(bd_ctx *ctx, const bd_layer_request *request, const bd_layer *like,
+                        bd_layer **out_layer) {
+  bd_layer *layer = BD_NEW(ctx->arena, bd_layer);
+  layer->request = request;
+  BD_TRY(bd_layer_space_read(ctx, request, &layer->space));
+  if (like) layer->space.work = like->space.work;
+  bd_layer_space_enumerate(ctx, &layer->space, NULL);
+  bd_layer_problem(ctx, &layer->space, &layer->problem, &layer->tape);
+  bd_layer_set_up(ctx, layer);
   *out_layer = layer;
   return BD_OK;
 }
@@ -63,6 +68,22 @@ static const bd_layer_point *recall(const bd_layer *layer, const bd_priced_point
   return NULL;
 }
 
+// Lowers a point to the choice that stands for options that are not listed; `any`: there is a
+// point. Where that is lower, its options tell workspaces alone, for which any will do.
+static bool regard_left_out(const bd_layer *layer, const bd_priced_point *asked, bool any,
+                            bd_layer_point *out) {
+  if (isinf(layer->left_out)) return any;
+  double price = asked->seconds_weight > 0 ? asked->bytes_weight / asked->seconds_weight : INFINITY;
+  bd_layer_saving held = bd_layer_holding_at(layer->holding, price, asked->in_flight);
+  double seconds = layer->left_out + held.seconds;
+  double least = asked->seconds_weight * seconds + asked->bytes_weight * held.bytes;
+  if (any && out->least <= least) return true;
+  out->seconds = seconds;
+  out->bytes = held.bytes;
+  out->least = least;
+  return true;
+}
+
 bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,
                     int in_flight, bd_layer_point *out) {
   bd_priced_point asked = {seconds_weight, bytes_weight, in_flight, layer->holds, layer->free};
@@ -79,7 +100,8 @@ bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double 
     bd_choice_evaluate(&layer->problem, out->option, &seconds, &out->bytes);
     return true;
   }
-  if (!bd_layer_eliminate(ctx, layer, seconds_weight, bytes_weight, in_flight, out)) return false;
+  bool any = bd_layer_eliminate(ctx, layer, seconds_weight, bytes_weight, in_flight, out);
+  if (!regard_left_out(layer, &asked, any, out)) return false;
   if (unpriced) layer->free = *out;
   asked.point = *out;
   layer->recent[layer->recent_count++ % BD_LAYER_RECENT] = asked;
@@ -137,5 +159,6 @@ double bd_layer_least_bytes(const bd_layer *layer) {
         least = fmin(least, layer->state[i][o] + layer->tape[i][o]);
     total += least;
   }
-  return total;
+  if (isinf(layer->left_out)) return total;
+  return fmin(total, bd_layer_holding_at(layer->holding, INFINITY, 1).bytes);
 }

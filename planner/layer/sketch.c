@@ -4,6 +4,7 @@
 #include "planner/layer/options.h"
 #include "planner/layer/problem.h"
 #include "planner/layer/reshard.h"
+#include "planner/layer/state.h"
 #include <math.h>
 
 struct bd_layer_sketch {
@@ -32,25 +33,44 @@ bd_status bd_layer_sketch_open(bd_ctx *ctx, const bd_layer_request *request,
   return BD_OK;
 }
 
+// The same space with no options.
+static bd_layer_space unlisted(bd_ctx *ctx, const bd_layer_space *space) {
+  bd_layer_space out = *space;
+  out.clusters =
+      bd_arena_copy(ctx->arena, space->clusters, space->cluster_count, sizeof *space->clusters);
+  for (int c = 0; c < space->cluster_count; c++) {
+    out.clusters[c].options = NULL;
+    out.clusters[c].option_count = 0;
+    out.clusters[c].impossible = false;
+  }
+  return out;
+}
+
 // What depends on the tied form is what weights take, and the options that go with it.
 void bd_layer_sketch_open_as(bd_ctx *ctx, const bd_layer_request *request,
                              const bd_layer_sketch *like, bd_layer_sketch **out_sketch) {
   bd_layer_sketch *sketch = BD_NEW(ctx->arena, bd_layer_sketch);
-  sketch->space = like->space;
+  sketch->space = unlisted(ctx, &like->space);
   sketch->space.request = request;
   sketch->space.weights = NULL;
-  sketch->space.clusters = bd_arena_copy(ctx->arena, like->space.clusters,
-                                         like->space.cluster_count, sizeof *like->space.clusters);
-  for (int c = 0; c < like->space.cluster_count; c++) {
-    bd_cluster_ops *own = &sketch->space.clusters[c];
-    own->options = NULL;
-    own->option_count = 0;
-    own->impossible = false;
-  }
   bd_layer_take_apart_as(&sketch->space, &like->apart, &sketch->apart);
   sketch->holding = like->holding;
   sketch->backward_seconds = like->backward_seconds;
   *out_sketch = sketch;
+}
+
+bd_layer *bd_layer_open_below(bd_ctx *ctx, const bd_layer_sketch *sketch, double enough) {
+  bd_layer *layer = BD_NEW(ctx->arena, bd_layer);
+  bd_layer_limit limit = {&sketch->apart, enough, INFINITY};
+  layer->request = sketch->space.request;
+  layer->space = unlisted(ctx, &sketch->space);
+  bd_layer_space_enumerate(ctx, &layer->space, &limit);
+  bd_layer_add_nodes(ctx, &layer->space, &layer->problem, &layer->tape);
+  bd_layer_add_edges(ctx, &layer->space, &layer->problem);
+  bd_layer_set_up(ctx, layer);
+  layer->left_out = limit.left_out;
+  layer->holding = &sketch->holding;
+  return layer;
 }
 
 double bd_layer_sketch_apart(const bd_layer_sketch *sketch) {
@@ -118,7 +138,7 @@ static int best_option(const bd_choice_node *node, double seconds_weight, double
 
 // What stands for options that are not listed.
 static bd_layer_sum not_listed(const bd_layer_sketch *sketch, double price) {
-  bd_layer_saving at = bd_layer_holding_at(&sketch->holding, price);
+  bd_layer_saving at = bd_layer_holding_at(&sketch->holding, price, 1);
   return (bd_layer_sum){sketch->left_out + at.seconds, at.bytes};
 }
 

@@ -42,4 +42,9 @@ bd_layer_sum bd_layer_sketch_sum(const bd_layer_sketch *sketch, double seconds_w
 // price * bytes of a choice where that is below `enough`; else `enough`, or some other number that
 // no choice is below. From then on it is what was found first, for any `enough` and the same price.
 double bd_layer_sketch_price(bd_ctx *ctx, bd_layer_sketch *sketch, double price, double enough);
+
+// Opens the layer of a sketch whose ops are weighed, which lives as long, but for options with
+// which the layer takes `enough` seconds or more whatever the others are. These stand for one
+// choice, as in a sketch: bounds of the layer hold for them, and no candidate has one.
+bd_layer *bd_layer_open_below(bd_ctx *ctx, const bd_layer_sketch *sketch, double enough);
 #endif

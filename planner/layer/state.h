@@ -2,6 +2,7 @@
 #ifndef BD_PLANNER_LAYER_STATE_H
 #define BD_PLANNER_LAYER_STATE_H
 #include "planner/choice/eliminate.h"
+#include "planner/layer/holding.h"
 #include "planner/layer/problem.h"
 #include "planner/layer/workspace.h"
 
@@ -34,8 +35,10 @@ struct bd_layer {
                        // held; no option: not yet known
   int recent_count;    // of all that were, the last of which are remembered, in turn
   bd_priced_point recent[BD_LAYER_RECENT];
-  double least_seconds;    // of any choice
-  double backward_seconds; // of any choice, at least
+  double least_seconds; // of any choice
+  double left_out;      // seconds of any choice with options that are not listed, at least
+  const bd_layer_holding *holding; // ... which hold no less; where there are such
+  double backward_seconds;         // of any choice, at least
   int measured_count, measured_capacity;
   const int **measured;            // options that candidates on lists were made of
   struct bd_made_candidate **made; // all candidates (layer/candidate.c); NULL: none yet
@@ -44,7 +47,11 @@ struct bd_layer {
   bool *filled; // per form: what lies between its corners was looked for; NULL: of none
 };
 
-// As bd_layer_price, for every form at once (bd_elimination_choose), and never from memory.
+// Readies a layer whose problem is made for being priced.
+void bd_layer_set_up(bd_ctx *ctx, bd_layer *layer);
+
+// As bd_layer_price, for every form at once (bd_elimination_choose), never from memory, and for
+// options that are listed alone.
 bool bd_layer_eliminate(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double bytes_weight,
                         int in_flight, bd_layer_point *out_point);
 

@@ -72,8 +72,9 @@ static void compare_model(const char *model, int64_t sequence, const char *on, i
   bd_setting setting = {stages, {1, {devices}}, 4, bd_sharding_replicated()};
   bd_candidates candidates;
   bool possible;
-  assert_int_equal(bd_candidates_measure(ctx, &scene, &setting, 0, NULL, &candidates, &possible),
-                   BD_OK);
+  assert_int_equal(
+      bd_candidates_measure(ctx, &scene, &setting, 0, INFINITY, NULL, &candidates, &possible),
+      BD_OK);
   assert_true(possible);
   for (int zero = 0; zero < 2; zero++)
     compare(ctx, &scene, &candidates, zero);

@@ -51,6 +51,28 @@ static void hold_bounds(bd_ctx *ctx, const bd_layer_request *request) {
   }
 }
 
+// Without options that take too long, prices promise no more than with them, and as much of what is
+// fast enough.
+static void hold_below(bd_ctx *ctx, bd_layer *all, const bd_layer_sketch *sketch, double enough) {
+  bd_layer *below = bd_layer_open_below(ctx, sketch, enough);
+  bd_layer_point full, some;
+  if (!bd_layer_price(ctx, all, 1, 0, 1, &full)) return;
+  assert_true(bd_layer_price(ctx, below, 1, 0, 1, &some));
+  assert_true(some.least <= full.least * (1 + 1e-9));
+  assert_true(some.least >= fmin(full.least, enough) * (1 - 1e-9));
+  assert_true(bd_layer_least_bytes(below) <= bd_layer_least_bytes(all) * (1 + 1e-9));
+  double worth = full.seconds / fmax(full.bytes, 1);
+  for (int in_flight = 1; in_flight <= 3; in_flight++)
+    for (double price = worth / 100; price < 200 * worth; price *= 10) {
+      assert_true(bd_layer_price(ctx, all, 1, price, in_flight, &full));
+      assert_true(bd_layer_price(ctx, below, 1, price, in_flight, &some));
+      assert_true(some.least <= full.least * (1 + 1e-9));
+    }
+  assert_true(bd_layer_price(ctx, all, 0, 1, 1, &full));
+  assert_true(bd_layer_price(ctx, below, 0, 1, 1, &some));
+  assert_true(some.bytes <= full.bytes * (1 + 1e-9));
+}
+
 // What is priced apart is a bound as well.
 static void hold_apart(bd_ctx *ctx, const bd_layer_request *request) {
   bd_layer *layer;
@@ -64,6 +86,8 @@ static void hold_apart(bd_ctx *ctx, const bd_layer_request *request) {
   assert_true(without_weights > 0 && without_weights <= apart);
   if (bd_layer_price(ctx, layer, 1, 0, 1, &fastest))
     assert_true(apart <= fastest.seconds * (1 + 1e-9));
+  for (double more = 1; more < 2; more += 0.23)
+    hold_below(ctx, layer, sketch, apart * more);
 }
 
 static void test_bounds_hold(void **unused) {
