@@ -34,9 +34,9 @@ static void bound_open_room(bd_ctx *ctx, bd_attempt *a, const bd_setting_layers 
     a->bounded[from[i]] = bounded[i];
 }
 
-// On meshes of several axes most options take too long.
+// Options of fine meshes are by far the most, and most of them take too long.
 static bool opens_below(const bd_attempt *a) {
-  return isfinite(a->cutoff) && a->setting.mesh.axes > 1;
+  return isfinite(a->cutoff) && bd_setting_is_fine(&a->setting);
 }
 
 static bd_status bound_all(bd_ctx *ctx, bd_attempt *a, int count, const bd_setting *tied,

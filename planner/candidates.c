@@ -6,7 +6,7 @@
 #include <string.h>
 
 // Options that few layers may use where the others are fast are wanted as well.
-#define BELOW_FACTOR 1.06
+#define BELOW_FACTOR 1.02
 
 // Numbers the forms that candidates have from 0; returns how many.
 static int number_forms(bd_ctx *ctx, const bd_setting_layers *layers, int run_count,

@@ -131,7 +131,7 @@ bd_apart_layers bd_bound_apart_layers(bd_ctx *ctx, const bd_scene *scene, int st
 
 // From sketches of the layers (planner/layer/sketch.h), for every tied form that constraints allow:
 // much of what the layers tell of a setting that cannot beat `cutoff`, which is finite, in less
-// time. Nothing is looked for that is more than 2 % beyond the cutoff. `out->seconds`,
+// time. Nothing is looked for that is beyond the cutoff by more than a thousandth. `out->seconds`,
 // `out->free_seconds` and `out->price` alone are filled in; 0: no form can be met, as is found out
 // where layers are open.
 BD_NODISCARD bd_status bd_bound_sketch(bd_ctx *ctx, const bd_scene *scene,

@@ -4,7 +4,10 @@
 #include <math.h>
 
 // Bounds this much above the cutoff are not improved.
-#define BEYOND 1.02
+#define BEYOND 1.001
+// Options that take a plan this much above it are not listed: what stands for them holds so little
+// that nearer ones would lower bounds where memory is short.
+#define LISTED 1.02
 // Prices are looked for until a choice lies no further than this below the line to it.
 #define NEAR 1e-6
 enum { PRICE_ROUNDS = 20 };
@@ -100,13 +103,14 @@ static void list_options(bd_ctx *ctx, const bd_scene *scene, sketched *of, doubl
   of->moves = bd_bound_moves(scene, setting, &of->layers);
   of->stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
   of->enough = cutoff * BEYOND / of->stretch - of->moves.sum;
+  double listed = cutoff * LISTED / of->stretch - of->moves.sum;
   of->apart = bd_bound_apart_layers(ctx, scene, setting->stages, &of->layers, of->enough);
   of->unpriced = of->apart.seconds;
   of->beyond = of->unpriced + of->apart.again_seconds >= of->enough;
   for (int r = 0; r < scene->runs->count && !of->beyond; r++) {
     bd_layer_sketch *sketch = of->layers.sketches[r];
     if (scene->runs->runs[r].like < r) continue;
-    double more = (of->enough - of->unpriced) / bd_scene_calls_like(scene, r);
+    double more = (listed - of->unpriced) / bd_scene_calls_like(scene, r);
     bd_layer_sketch_list(ctx, sketch, bd_layer_sketch_apart(sketch) + more);
   }
   if (!of->beyond)
