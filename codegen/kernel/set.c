@@ -165,7 +165,9 @@ static void note_launch(bd_gen *g, bd_kernel_launch launch) {
 static int least_blocks(const bd_gen *g) {
   bd_op_kind kind = g->op->kind;
   bool point = bd_op_get_info(kind)->traits & BD_POINTWISE;
-  if (point || kind == BD_OP_LSE || kind == BD_OP_XENT_GRAD) return BD_GEN_AHEAD_BLOCKS;
+  if (point || kind == BD_OP_LSE) return BD_GEN_AHEAD_BLOCKS;
+  if (kind == BD_OP_XENT_GRAD)
+    return BD_GEN_AHEAD_BLOCKS - 1; // reads as far ahead, and looks for the target
   if (bd_sums_columns(g->kernel->function, g->op))
     return (bd_gen_has_wide_columns(g) ? BD_GEN_WIDE_LANES : BD_GEN_COLUMN_LANES) / g->threads;
   bool norm = kind == BD_OP_LAYERNORM || kind == BD_OP_LAYERNORM_DX || kind == BD_OP_RMSNORM ||

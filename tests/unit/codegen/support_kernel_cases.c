@@ -206,6 +206,7 @@ const kernel_case kernel_cases[] = {
 };
 
 const kernel_case gpu_kernel_cases[] = {
+    {BD_OP_XENT_GRAD, "3,1000 i3 3 .", "", "A"},
     // Rows that are parts of a warp, whole warps and blocks, with packs that not all threads have.
     {BD_OP_LAYERNORM, "7,5,64 64 64", "eps=1e-5", "AB"},
     {BD_OP_LAYERNORM, "3,1544 1544 1544", "eps=1e-5", "A"},
