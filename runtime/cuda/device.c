@@ -93,16 +93,31 @@ static void *pinned(size_t bytes) {
   return memory;
 }
 
+// Blocks that a kernel's launch has for each multiprocessor: for all of its threads, in whole waves
+// of those that have registers there at once, since a wave with less takes as long.
+static unsigned blocks_of(cudaKernel_t kernel, int threads) {
+  const int most = threads < THREADS_OF_AN_SM ? THREADS_OF_AN_SM / threads : 1;
+  int wave = 0;
+  if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&wave, (const void *)kernel, threads, 0)) {
+    (void)cudaGetLastError(); // it only helps
+    wave = 0;
+  }
+  return (unsigned)(wave > 0 && wave <= most ? most / wave * wave : most);
+}
+
 static void load_code(bd_rt *rt) {
   const bd_rt_program *const program = rt->program;
   bd_rt_device *const device = rt->device;
   if (program->kernel_count == 0) return;
   device->kernels = bd_rt_allocate((size_t)program->kernel_count, sizeof *device->kernels);
+  device->kernel_blocks =
+      bd_rt_allocate((size_t)program->kernel_count, sizeof *device->kernel_blocks);
   BD_CUDA(cudaLibraryLoadData(&device->code, program->device_code, NULL, NULL, 0, NULL, NULL, 0));
   for (int i = 0; i < program->kernel_count; i++) {
     char name[MOST_KERNEL_NAME];
     snprintf(name, sizeof name, "bdk_%d", i);
     BD_CUDA(cudaLibraryGetKernel(&device->kernels[i], device->code, name));
+    device->kernel_blocks[i] = blocks_of(device->kernels[i], program->kernels[i].threads);
   }
 }
 
@@ -157,6 +172,7 @@ void bd_cuda_release(bd_rt *rt) {
   BD_CUDA_BLAS(cublasLtDestroy(device->blas));
   if (device->code) BD_CUDA(cudaLibraryUnload(device->code));
   free(device->kernels);
+  free(device->kernel_blocks);
   free(device->to);
   free(device->from);
   for (int l = 0; l < BD_CUDA_STREAMS; l++)

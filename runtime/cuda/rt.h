@@ -12,7 +12,8 @@
 //   cudaEventCreateWithFlags cudaEventRecord cudaEventQuery cudaEventElapsedTime cudaEventDestroy
 //   cudaStreamBeginCapture cudaStreamEndCapture cudaGraphInstantiate cudaGraphDestroy
 //   cudaGraphLaunch cudaGraphExecDestroy
-//   cudaLibraryLoadData cudaLibraryGetKernel cudaLaunchKernel cudaLibraryUnload
+//   cudaLibraryLoadData cudaLibraryGetKernel cudaOccupancyMaxActiveBlocksPerMultiprocessor
+//   cudaLaunchKernel cudaLibraryUnload
 // of cuBLASLt:
 //   cublasLtCreate cublasLtDestroy cublasLtGetVersion cublasLtGetStatusString cublasLtMatmul
 //   cublasLtMatmulAlgoGetHeuristic cublasLtMatmulAlgoCheck cublasLtMatmulAlgoConfigGetAttribute
@@ -127,7 +128,8 @@ struct bd_rt_device {
   int64_t library_bytes, room_bytes;
   bd_cuda_kept *kept; // behind the room, BD_CUDA_MOST_KEPT
   cudaLibrary_t code;
-  cudaKernel_t *kernels; // of the program
+  cudaKernel_t *kernels;   // of the program
+  unsigned *kernel_blocks; // of each, for every multiprocessor
   cublasLtHandle_t blas;
   bd_cuda_product **products; // a hash table
   int product_count, product_slots;

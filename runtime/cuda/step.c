@@ -35,8 +35,7 @@ static void run_launch(bd_rt *rt, const void *args) {
   const char *const range = buffers + (size_t)l->buffer_count * sizeof(char *);
   void *arguments[] = {(void *)(uintptr_t)buffers, (void *)(uintptr_t)range,
                        (void *)(uintptr_t)&l->random};
-  const unsigned per_processor = threads > 1024 ? 1 : 2048 / (unsigned)threads;
-  const dim3 grid = {(unsigned)rt->device->processors * per_processor, 1, 1};
+  const dim3 grid = {(unsigned)rt->device->processors * rt->device->kernel_blocks[l->number], 1, 1};
   BD_CUDA(cudaLaunchKernel((const void *)rt->device->kernels[l->number], grid,
                            (dim3){(unsigned)threads, 1, 1}, arguments, 0, bd_cuda_now(rt)->stream));
 }

@@ -87,6 +87,16 @@ static void check_grid(const bd_fake_kernel *kernel, dim3 grid, dim3 block) {
                   kernel->threads);
 }
 
+// As if each had registers for three.
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function,
+                                                          int threads, size_t shared_bytes) {
+  const bd_fake_kernel *const kernel = kernel_of(__func__, function);
+  if (threads != kernel->threads || shared_bytes)
+    bd_fake_fault(kernel->name, "blocks of %d threads, not %d", threads, kernel->threads);
+  *blocks = 3;
+  return cudaSuccess;
+}
+
 // The first parameter is an array of pointers to buffers.
 static void check_buffers(const bd_fake_kernel *kernel, void *const *buffers) {
   for (int i = 0; i < kernel->bytes[0] / (int)sizeof *buffers; i++)
