@@ -18,8 +18,8 @@ static cut cut_of(const bd_rt *rt, const bd_rt_weight *weight, int zero) {
   return (cut){&rt->group[across], &rt->group[along], &rt->group[across | along]};
 }
 
-static bd_rt_factors factors_of(const bd_rt *rt, const bd_rt_weight *weight, int64_t first,
-                                float *state) {
+bd_rt_factors bd_rt_factors_of(const bd_rt *rt, const bd_rt_weight *weight, int64_t first,
+                               float *state) {
   const bd_rt_local local = bd_rt_gradient_local(rt, weight);
   bd_rt_factors f = {.rows = 1, .columns = 1, .first = first, .row = state};
   for (int d = 0; d < local.rank; d++)
@@ -43,20 +43,30 @@ static bd_rt_mixing mixing(const bd_rt_group *group, double fresh, int64_t eleme
                         (float)(fresh / (double)elements)};
 }
 
-void bd_rt_adafactor(bd_rt *rt, const bd_rt_weight *weight, int zero, int64_t first, float *state,
-                     double steps, bd_rt_rule *rule) {
+void bd_rt_adafactor(bd_rt *rt, int phase, const bd_rt_weight *weight, int zero, double steps,
+                     const bd_rt_rule *rule) {
   const double fresh = pow(steps, -0.8);
   const cut c = cut_of(rt, weight, zero);
-  const bd_rt_factors f = rule->factors = factors_of(rt, weight, first, state);
+  const bd_rt_factors f = rule->factors;
   const int64_t row = line_elements(weight, 1), column = line_elements(weight, 0);
   const bd_rt_mixings mixings = {.row = mixing(c.rows, fresh, row),
                                  .column = mixing(c.columns, fresh, column),
                                  .gradient = mixing(c.all, fresh, row * column),
                                  .weight = mixing(c.all, 1, row * column)};
-  bd_rt_add_factors(rt, rule, &mixings);
-  bd_rt_reduce(rt, c.rows, BD_RT_SUM, f.rows, f.row, f.row);
-  if (f.column) bd_rt_reduce(rt, c.columns, BD_RT_SUM, f.columns, f.column, f.column);
-  bd_rt_reduce(rt, c.all, BD_RT_SUM, 2, f.mean, f.mean);
-  bd_rt_add_updates(rt, rule, mixing(c.all, 1, row * column));
-  bd_rt_reduce(rt, c.all, BD_RT_SUM, 1, f.mean + BD_RT_MEAN_UPDATE, f.mean + BD_RT_MEAN_UPDATE);
+  float *const update = f.mean + BD_RT_MEAN_UPDATE;
+  switch (phase) {
+  case BD_RT_ADD_FACTORS:
+    bd_rt_add_factors(rt, rule, &mixings);
+    break;
+  case BD_RT_SUM_FACTORS:
+    bd_rt_reduce(rt, c.rows, BD_RT_SUM, f.rows, f.row, f.row);
+    if (f.column) bd_rt_reduce(rt, c.columns, BD_RT_SUM, f.columns, f.column, f.column);
+    bd_rt_reduce(rt, c.all, BD_RT_SUM, 2, f.mean, f.mean);
+    break;
+  case BD_RT_ADD_UPDATES:
+    bd_rt_add_updates(rt, rule, mixing(c.all, 1, row * column));
+    break;
+  default:
+    bd_rt_reduce(rt, c.all, BD_RT_SUM, 1, update, update);
+  }
 }

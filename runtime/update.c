@@ -167,30 +167,52 @@ static bd_rt_draws draws_of(const bd_rt *rt, const own_part *part) {
   return out;
 }
 
-static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float factor) {
-  const own_part part = part_of(rt, weight);
+static bd_rt_rule whole_rule(const bd_rt *rt, const own_part *part, float factor) {
+  const bd_rt_weight *const weight = part->weight;
   const bd_rt_rows rows = bd_rt_rows_of(rt, weight);
   void *const whole = rt->arena + weight->weight_offset;
   float *const master = bd_rt_master(rt, weight);
   const int wide = weight->layout.dtype == BD_RT_F32;
   float *const state =
       (float *)(void *)(rt->arena + weight->state_offset) + (master ? weight->state_elements : 0);
-  const int64_t first = rows.start + part.start;
+  const int64_t first = rows.start + part->start;
   const int averages = weight->average > 0;
   bd_rt_rule u = averages ? averaging(rt, weight) : rule_of(rt, weight, state);
   u.weight = wide ? (float *)whole + first : master;
   u.halves = wide ? NULL : (uint16_t *)whole + first;
   u.half_dtype = weight->layout.dtype;
-  u.gradient = part.gradient + part.start;
-  u.count = part.count;
+  u.gradient = part->gradient + part->start;
+  u.count = part->count;
   u.row = rows.outer > 1 ? rows.row : 0;
   u.stride = rows.stride;
   u.factor = averages ? 1 : factor;
-  if (weight->rounded) u.draws = draws_of(rt, &part);
+  if (weight->rounded) u.draws = draws_of(rt, part);
+  if (u.kind == BD_RT_ADAFACTOR) u.factors = bd_rt_factors_of(rt, weight, part->start, state);
+  return u;
+}
+
+static void update_averages(bd_rt *rt, int phase, const bd_rt_weight *weight, float factor) {
+  const own_part part = part_of(rt, weight);
+  const bd_rt_rule u = whole_rule(rt, &part, factor);
   if (u.kind == BD_RT_ADAFACTOR)
-    bd_rt_adafactor(rt, weight, part.zero, part.start, state, (double)rt->updates + 1, &u);
+    bd_rt_adafactor(rt, phase, weight, part.zero, (double)rt->updates + 1, &u);
+}
+
+static void update_weight(bd_rt *rt, const bd_rt_weight *weight, float factor) {
+  const own_part part = part_of(rt, weight);
+  const bd_rt_rule u = whole_rule(rt, &part, factor);
   bd_rt_apply(rt, &u);
   bd_rt_overlap_gather(rt, weight);
+}
+
+static void update_weights(bd_rt *rt, float factor) {
+  const bd_rt_stage *const stage = rt->stage;
+  const int phases = rt->program->optimizer == BD_RT_ADAFACTOR ? BD_RT_ADAFACTOR_PHASES : 0;
+  for (int phase = 0; phase < phases; phase++)
+    for (int i = 0; i < stage->weight_count; i++)
+      if (stage->weights[i].gradient_count) update_averages(rt, phase, &stage->weights[i], factor);
+  for (int i = 0; i < stage->weight_count; i++)
+    if (stage->weights[i].gradient_count) update_weight(rt, &stage->weights[i], factor);
 }
 
 double bd_rt_update(bd_rt *rt) {
@@ -204,8 +226,7 @@ double bd_rt_update(bd_rt *rt) {
   const double clip = bound > 0 && norm + 1e-6 > bound ? bound / (norm + 1e-6) : 1;
   const float factor = (float)(clip / (double)rt->loss_scale);
   bd_rt_begin(rt, BD_RT_UPDATE, 0);
-  for (int i = 0; i < rt->stage->weight_count; i++)
-    if (rt->stage->weights[i].gradient_count) update_weight(rt, &rt->stage->weights[i], factor);
+  update_weights(rt, factor);
   bd_rt_overlap_wait(rt);
   bd_rt_end(rt);
   return norm;
