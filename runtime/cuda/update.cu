@@ -4,8 +4,8 @@
 enum {
   AHEAD = 2, // packs of each array that a thread reads before it computes
   CHUNK = AHEAD * BD_CUDA_THREADS * BD_CUDA_PACK, // elements, a block's at once
-  MOST_PARTS = 35,
   ROUND_THREADS = 128, // of a block: what has registers left takes half of one of 256
+  LIST_BYTES = 4096,   // of what a launch takes by value
 };
 
 // What is the same for all elements of a rule.
@@ -18,9 +18,15 @@ template <int width> struct numbers {
   bd_cuda_floats<width> weight, gradient, first, second, average;
 };
 
+// Members of a part: where its averages are, if it has some.
+struct without_averages {};
+struct with_averages {
+  bd_cuda_factoring f;
+};
+
 struct plain {
+  using averages = without_averages;
   static constexpr bool has_first = false, has_second = false, has_average = false;
-  static __device__ float rate(const bd_cuda_factoring &, float rate) { return rate; }
 };
 
 // Each gives what element `e`, now `w`, becomes, and changes the moments. AdamW (Loshchilov and
@@ -50,6 +56,7 @@ struct momentum : plain {
 };
 
 struct adafactor : plain {
+  using averages = with_averages;
   static constexpr bool has_average = true;
   static __device__ float rate(const bd_cuda_factoring &f, float rate) {
     bd_rt_factors means = {};
@@ -70,42 +77,86 @@ struct sgd : plain {
   }
 };
 
-// Of a rule, or of a part, which have members of the same names.
-template <typename optimizer, typename rule>
-static __device__ settings settings_of(const rule &u, const bd_cuda_factoring &f,
-                                       bd_cuda_pace pace) {
-  return {
-      pace.factor,     optimizer::rate(f, pace.rate), pace.shrink, u.decay, u.beta1, u.beta2, u.eps,
-      pace.correction2};
+// A weight of several whose updates one launch makes.
+template <typename optimizer> struct part : optimizer::averages {
+  float *weight, *first, *second;
+  uint16_t *halves;
+  const float *gradient;
+  const bd_cuda_pace *pace;
+  int64_t count, chunk; // the first of its chunks
+  bd_cuda_rows rows;
+  float decay, beta1, beta2, eps;
+  int32_t half_dtype, packs;
+};
+// Without a master: element -before begins a tile of draws, if they come in tiles.
+template <typename optimizer> struct rounded : part<optimizer> {
+  int64_t before;
+  bd_rt_draws draws;
+};
+template <typename member> struct part_list {
+  static constexpr int most = (LIST_BYTES - 2 * (int)sizeof(int64_t)) / (int)sizeof(member);
+  int64_t parts, chunks;
+  member of[most];
+};
+
+template <typename member>
+static __device__ int part_of(const part_list<member> &list, int64_t chunk) {
+  int low = 0, high = (int)list.parts;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (list.of[middle].chunk <= chunk)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
 }
 
-template <typename optimizer> static __device__ float inverse_of(const bd_cuda_factoring &f) {
+template <typename optimizer> static __device__ settings settings_of(const part<optimizer> &u) {
+  const bd_cuda_pace pace = *u.pace;
+  float rate = pace.rate;
+  if constexpr (optimizer::has_average) rate = optimizer::rate(u.f, rate);
+  return {pace.factor, rate, pace.shrink, u.decay, u.beta1, u.beta2, u.eps, pace.correction2};
+}
+
+template <typename optimizer> static __device__ float inverse_of(const part<optimizer> &u) {
   if constexpr (optimizer::has_average)
-    return bd_cuda_inverse_mean(f);
+    return bd_cuda_inverse_mean(u.f);
   else
     return 0;
 }
 
 template <typename optimizer>
-static __device__ bd_cuda_spot first_spot(const bd_cuda_factoring &f, int64_t i) {
+static __device__ bd_cuda_spot first_spot(const part<optimizer> &u, int64_t i) {
   if constexpr (optimizer::has_average)
-    return bd_cuda_spot_of(f, i);
+    return bd_cuda_spot_of(u.f, i);
   else
     return {};
 }
 
+// Elements of a part of a tile of draws, to be read; *spot goes on to the next part.
+template <typename optimizer>
+static __device__ bd_cuda_spot next_spot(const part<optimizer> &u, bd_cuda_spot *spot) {
+  const bd_cuda_spot now = *spot;
+  if constexpr (optimizer::has_average) {
+    bd_cuda_go_on(u.f, {0, BD_RT_DRAW_LANES}, spot);
+    return bd_cuda_clamp(u.f, now);
+  }
+  return now;
+}
+
 // All but the weight of the elements from `i` on, which are at `spot`.
-template <typename optimizer, int width, typename rule>
-static __device__ void load(const rule &u, const bd_cuda_factoring &f, const bd_cuda_spot &spot,
-                            float inverse, int64_t i, numbers<width> *out) {
+template <typename optimizer, int width>
+static __device__ void load(const part<optimizer> &u, const bd_cuda_spot &spot, float inverse,
+                            int64_t i, numbers<width> *out) {
   out->gradient = bd_cuda_load<width>(u.gradient + i);
   if constexpr (optimizer::has_first) out->first = bd_cuda_load<width>(u.first + i);
   if constexpr (optimizer::has_second) out->second = bd_cuda_load<width>(u.second + i);
-  if constexpr (optimizer::has_average) out->average = bd_cuda_averages<width>(f, inverse, spot);
+  if constexpr (optimizer::has_average) out->average = bd_cuda_averages<width>(u.f, inverse, spot);
 }
 
-template <typename optimizer, int width, typename rule>
-static __device__ void store_moments(const rule &u, int64_t i, const numbers<width> &n) {
+template <typename optimizer, int width>
+static __device__ void store_moments(const part<optimizer> &u, int64_t i, const numbers<width> &n) {
   if constexpr (optimizer::has_first) bd_cuda_store(u.first + i, n.first);
   if constexpr (optimizer::has_second) bd_cuda_store(u.second + i, n.second);
 }
@@ -122,39 +173,11 @@ static __device__ void store_halves(int dtype, const bd_cuda_floats<width> &v, u
   bd_cuda_store<width>(to, halves);
 }
 
-// A weight of several whose updates one launch makes.
-typedef struct part {
-  float *weight, *first, *second;
-  uint16_t *halves;
-  const float *gradient;
-  const bd_cuda_pace *pace;
-  int64_t count, chunk; // the first of its chunks
-  bd_cuda_rows rows;
-  float decay, beta1, beta2, eps;
-  int32_t half_dtype, packs;
-} part;
-typedef struct part_list {
-  int64_t parts, chunks;
-  part of[MOST_PARTS];
-} part_list;
-
-static __device__ int part_of(const part_list &list, int64_t chunk) {
-  int low = 0, high = (int)list.parts;
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    if (list.of[middle].chunk <= chunk)
-      low = middle;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 // Past the end a thread reads the last pack again, so that no load waits for a question.
 template <typename optimizer, int width>
-static __device__ void update_chunk(const part &p, const bd_cuda_factoring &f, float inverse,
-                                    int64_t chunk) {
+static __device__ void update_chunk(const part<optimizer> &p, int64_t chunk) {
   constexpr int step = BD_CUDA_THREADS * width;
+  const float inverse = inverse_of(p);
   const int64_t begin = (chunk - p.chunk) * CHUNK + threadIdx.x * width;
   for (int64_t start = begin; start < begin + CHUNK; start += AHEAD * step) {
     numbers<width> n[AHEAD];
@@ -163,50 +186,50 @@ static __device__ void update_chunk(const part &p, const bd_cuda_factoring &f, f
       const int64_t i = bd_cuda_least(start + k * step, p.count - width);
       at[k] = bd_cuda_place_of(p.rows, i);
       n[k].weight = bd_cuda_load<width>(p.weight + (p.halves ? i : at[k]));
-      load<optimizer, width>(p, f, first_spot<optimizer>(f, i), inverse, i, &n[k]);
+      load(p, first_spot(p, i), inverse, i, &n[k]);
     }
-    const settings u = settings_of<optimizer>(p, f, *p.pace);
+    const settings u = settings_of(p);
     for (int k = 0; k < AHEAD; k++) {
       const int64_t i = start + k * step;
       if (i >= p.count) return;
       for (int e = 0; e < width; e++)
         n[k].weight.at[e] = optimizer::next(u, n[k], e, n[k].weight.at[e]);
-      store_moments<optimizer>(p, i, n[k]);
+      store_moments(p, i, n[k]);
       bd_cuda_store(p.weight + (p.halves ? i : at[k]), n[k].weight);
       if (p.halves) store_halves(p.half_dtype, n[k].weight, p.halves + at[k]);
     }
   }
 }
 
-// `f`: of the one part that there is where the optimizer has averages.
 template <typename optimizer>
-static __global__ void BD_ROOM(4) update(part_list list, bd_cuda_factoring f) {
-  const float inverse = inverse_of<optimizer>(f);
+static __global__ void BD_ROOM(4) update(part_list<part<optimizer>> list) {
   for (int64_t chunk = blockIdx.x; chunk < list.chunks; chunk += gridDim.x) {
-    const part p = list.of[part_of(list, chunk)];
+    const part<optimizer> p = list.of[part_of(list, chunk)];
     if (p.packs)
-      update_chunk<optimizer, BD_CUDA_PACK>(p, f, inverse, chunk);
+      update_chunk<optimizer, BD_CUDA_PACK>(p, chunk);
     else
-      update_chunk<optimizer, 1>(p, f, inverse, chunk);
+      update_chunk<optimizer, 1>(p, chunk);
   }
 }
 
 // Without masters. The elements that are a tile's of draws follow one another: a thread takes four
 // neighbours of each of its 8 parts, and the four draws that serve them all.
 template <typename optimizer>
-static __global__ void round_tiles(bd_rt_rule rule, bd_cuda_rows rows, bd_cuda_factoring f,
-                                   int64_t before, const bd_cuda_pace *pace) {
-  const settings u = settings_of<optimizer>(rule, f, *pace);
-  const float inverse = inverse_of<optimizer>(f);
+static __global__ void round_tiles(part_list<rounded<optimizer>> list) {
   constexpr int width = BD_CUDA_PACK, of_tile = BD_RT_DRAW_LANES / width;
   constexpr int ahead = optimizer::has_first ? 2 : 4;
-  BD_FOR_ITEMS(item, (before + rule.count + BD_RT_DRAW_TILE - 1) / BD_RT_DRAW_TILE * of_tile) {
-    int64_t i = item / of_tile * BD_RT_DRAW_TILE + item % of_tile * width - before;
+  for (int64_t chunk = blockIdx.x; chunk < list.chunks; chunk += gridDim.x) {
+    const rounded<optimizer> &rule = list.of[part_of(list, chunk)];
+    const int64_t item = (chunk - rule.chunk) * ROUND_THREADS + threadIdx.x;
+    int64_t i = item / of_tile * BD_RT_DRAW_TILE + item % of_tile * width - rule.before;
+    if (item / of_tile * BD_RT_DRAW_TILE >= rule.before + rule.count) continue;
+    const settings u = settings_of<optimizer>(rule);
+    const float inverse = inverse_of<optimizer>(rule);
     const int64_t number = bd_rt_draw_number(bd_rt_drawn_element(&rule.draws, i));
-    bd_cuda_spot spot = first_spot<optimizer>(f, i);
+    bd_cuda_spot spot = first_spot<optimizer>(rule, i);
     bd_philox_words draws[width];
     for (int e = 0; e < width; e++)
-      draws[e] = bd_rt_draw(&rule.draws, pace->step, number + e);
+      draws[e] = bd_rt_draw(&rule.draws, rule.pace->step, number + e);
     BD_ROLLED
     for (int part = 0; part < 8; part += ahead, i += ahead * BD_RT_DRAW_LANES) {
       numbers<width> n[ahead];
@@ -214,9 +237,8 @@ static __global__ void round_tiles(bd_rt_rule rule, bd_cuda_rows rows, bd_cuda_f
       for (int k = 0; k < ahead; k++) {
         const int64_t asked = i + k * BD_RT_DRAW_LANES;
         const int64_t near = bd_cuda_least(asked < 0 ? 0 : asked, rule.count - width);
-        halves[k] = bd_cuda_load<width>(rule.halves + bd_cuda_place_of(rows, near));
-        load<optimizer, width>(rule, f, bd_cuda_clamp(f, spot), inverse, near, &n[k]);
-        bd_cuda_go_on(f, {0, BD_RT_DRAW_LANES}, &spot);
+        halves[k] = bd_cuda_load<width>(rule.halves + bd_cuda_place_of(rule.rows, near));
+        load<optimizer>(rule, next_spot<optimizer>(rule, &spot), inverse, near, &n[k]);
       }
       for (int k = 0; k < ahead; k++) {
         const int64_t asked = i + k * BD_RT_DRAW_LANES;
@@ -227,7 +249,7 @@ static __global__ void round_tiles(bd_rt_rule rule, bd_cuda_rows rows, bd_cuda_f
         }
         if (asked < 0 || asked >= rule.count) continue;
         store_moments<optimizer>(rule, asked, n[k]);
-        bd_cuda_store<width>(rule.halves + bd_cuda_place_of(rows, asked), rounded);
+        bd_cuda_store<width>(rule.halves + bd_cuda_place_of(rule.rows, asked), rounded);
       }
       for (int e = 0; e < width; e++)
         for (int word = 0; word + ahead / 2 < 4; word++)
@@ -238,30 +260,30 @@ static __global__ void round_tiles(bd_rt_rule rule, bd_cuda_rows rows, bd_cuda_f
 
 // The same where elements lie otherwise. A thread takes elements of 256 that are BD_RT_DRAW_LANES
 // apart: one draw serves them all, or two where these do not begin with a tile.
-template <typename optimizer>
-static __global__ void round_any(bd_rt_rule rule, bd_cuda_rows rows, bd_cuda_factoring f,
-                                 const bd_cuda_pace *pace) {
-  const settings u = settings_of<optimizer>(rule, f, *pace);
-  const float inverse = inverse_of<optimizer>(f);
-  BD_FOR_ITEMS(item, (rule.count + BD_RT_DRAW_TILE - 1) / BD_RT_DRAW_TILE * BD_RT_DRAW_LANES) {
+template <typename optimizer> static __global__ void round_any(part_list<rounded<optimizer>> list) {
+  for (int64_t chunk = blockIdx.x; chunk < list.chunks; chunk += gridDim.x) {
+    const rounded<optimizer> &rule = list.of[part_of(list, chunk)];
+    const int64_t item = (chunk - rule.chunk) * ROUND_THREADS + threadIdx.x;
+    const settings u = settings_of<optimizer>(rule);
+    const float inverse = inverse_of<optimizer>(rule);
     const int64_t start = item / BD_RT_DRAW_LANES * BD_RT_DRAW_TILE + item % BD_RT_DRAW_LANES;
     int64_t held = -1;
     uint64_t low = 0, high = 0;
     for (int k = 0; k < BD_RT_DRAW_TILE / BD_RT_DRAW_LANES; k++) {
       const int64_t i = start + k * BD_RT_DRAW_LANES;
       if (i >= rule.count) break;
-      const int64_t at = bd_cuda_place_of(rows, i);
+      const int64_t at = bd_cuda_place_of(rule.rows, i);
       const int64_t element = bd_rt_drawn_element(&rule.draws, i);
       const int64_t number = bd_rt_draw_number(element);
       const int part = bd_rt_draw_part(element);
       if (number != held) {
-        const bd_philox_words draw = bd_rt_draw(&rule.draws, pace->step, number);
+        const bd_philox_words draw = bd_rt_draw(&rule.draws, rule.pace->step, number);
         low = draw.word[0] | (uint64_t)draw.word[1] << 32;
         high = draw.word[2] | (uint64_t)draw.word[3] << 32;
         held = number;
       }
       numbers<1> n;
-      load<optimizer, 1>(rule, f, first_spot<optimizer>(f, i), inverse, i, &n);
+      load<optimizer>(rule, first_spot<optimizer>(rule, i), inverse, i, &n);
       const float next = optimizer::next(u, n, 0, bd_rt_from_bf16(rule.halves[at]));
       store_moments<optimizer>(rule, i, n);
       rule.halves[at] =
@@ -282,72 +304,87 @@ static bool comes_in_packs(const bd_rt_rule *u, const bd_cuda_rows &rows,
 }
 
 // Whether what follows element -before of the rule, 256 by 256, are tiles of draws.
-static bool comes_in_tiles(const bd_rt_rule *u, const bd_cuda_factoring &f, int64_t *before) {
+template <typename optimizer>
+static bool comes_in_tiles(const bd_rt_rule *u, const part<optimizer> &p, int64_t *before) {
   const bd_rt_draws *const d = &u->draws;
   const int64_t tile = BD_RT_DRAW_TILE, last = d->rank - 1;
-  if (u->kind == BD_RT_ADAFACTOR && f.rows.row < BD_RT_DRAW_LANES) return false;
+  if constexpr (optimizer::has_average)
+    if (p.f.rows.row < BD_RT_DRAW_LANES) return false;
   *before = last > 0 ? 0 : (d->first + (last == 0 ? d->start[0] : 0)) % tile;
   if (last <= 0) return *before % BD_CUDA_PACK == 0;
   return d->first % tile == 0 && d->dims[last] % tile == 0 && d->start[last] % tile == 0 &&
          d->extent[last] % tile == 0;
 }
 
+// Of blocks of threads that take `width` neighbours of each part of a tile.
 template <typename optimizer>
-static void apply_rounded(const bd_cuda_queue *queue, const bd_rt_rule *u,
-                          const bd_cuda_pace *pace) {
-  const bd_cuda_rows rows = bd_cuda_rows_of(u->row, u->stride);
-  const bd_cuda_factoring f = bd_cuda_factoring_of(&u->factors);
-  const int64_t tile = BD_RT_DRAW_TILE, lanes = BD_RT_DRAW_LANES;
-  int64_t before = 0;
-  if (comes_in_packs(u, rows, f) && comes_in_tiles(u, f, &before))
-    BD_LAUNCH(round_tiles<optimizer>,
-              blocks_of(queue, (before + u->count + tile - 1) / tile * lanes / BD_CUDA_PACK,
-                        ROUND_THREADS),
-              ROUND_THREADS, queue->stream, *u, rows, f, before, pace);
-  else
-    BD_LAUNCH(round_any<optimizer>, blocks_of(queue, (u->count + tile - 1) / tile * lanes),
-              BD_CUDA_THREADS, queue->stream, *u, rows, f, pace);
+static int64_t round_chunks(const rounded<optimizer> &p, int64_t width) {
+  const int64_t tiles = (p.before + p.count + BD_RT_DRAW_TILE - 1) / BD_RT_DRAW_TILE;
+  return (tiles * BD_RT_DRAW_LANES / width + ROUND_THREADS - 1) / ROUND_THREADS;
 }
 
 template <typename optimizer>
-static void apply_list(const bd_cuda_queue *queue, part_list *list, const bd_cuda_factoring &f) {
-  if (list->parts > 0)
-    BD_LAUNCH(update<optimizer>, (int)bd_rt_least(list->chunks, queue->most_blocks),
-              BD_CUDA_THREADS, queue->stream, *list, f);
-  *list = {};
+static void put_factoring(part<optimizer> *p, const bd_cuda_factoring &f) {
+  if constexpr (optimizer::has_average) p->f = f;
 }
 
-static void put(part_list *list, const bd_rt_rule *u, const bd_cuda_pace *pace,
-                const bd_cuda_factoring &f) {
-  part *const p = &list->of[list->parts++];
+template <typename optimizer>
+static void fill(part<optimizer> *p, const bd_rt_rule *u, const bd_cuda_pace *pace) {
+  const bd_cuda_factoring f =
+      optimizer::has_average ? bd_cuda_factoring_of(&u->factors) : bd_cuda_factoring{};
+  put_factoring(p, f);
   p->weight = u->weight, p->first = u->first, p->second = u->second, p->halves = u->halves;
   p->gradient = u->gradient, p->pace = pace;
-  p->count = u->count, p->chunk = list->chunks;
+  p->count = u->count;
   p->rows = bd_cuda_rows_of(u->row, u->stride);
   p->decay = u->decay, p->beta1 = u->beta1, p->beta2 = u->beta2, p->eps = u->eps;
   p->half_dtype = u->half_dtype, p->packs = comes_in_packs(u, p->rows, f);
-  list->chunks += (u->count + CHUNK - 1) / CHUNK;
+}
+
+// Starts what is in the list, if there is something.
+template <typename member>
+static void start(const bd_cuda_queue *queue, void (*kernel)(part_list<member>), int threads,
+                  part_list<member> *list) {
+  if (list->parts > 0)
+    BD_LAUNCH(kernel, (int)bd_rt_least(list->chunks, queue->most_blocks), threads, queue->stream,
+              *list);
+  list->parts = list->chunks = 0;
+}
+
+// Puts it behind what is in the list, of which a launch takes so many.
+template <typename member>
+static void put(const bd_cuda_queue *queue, void (*kernel)(part_list<member>), int threads,
+                part_list<member> *list, const member &p, int64_t chunks) {
+  member *const to = &list->of[list->parts++];
+  *to = p;
+  to->chunk = list->chunks;
+  list->chunks += chunks;
+  if (list->parts == list->most) start(queue, kernel, threads, list);
 }
 
 // Those of the rules that are of the kind.
 template <typename optimizer>
 static void apply(const bd_cuda_queue *queue, int kind, int count, const bd_rt_rule *const *rules,
                   const bd_cuda_pace *const *paces) {
-  const int most = optimizer::has_average ? 1 : MOST_PARTS;
-  part_list list = {};
-  bd_cuda_factoring f = {};
+  part_list<part<optimizer>> wide = {};
+  part_list<rounded<optimizer>> tiles = {}, any = {};
   for (int i = 0; i < count; i++) {
     const bd_rt_rule *const u = rules[i];
+    rounded<optimizer> p = {};
     if (u->kind != kind || u->count == 0) continue;
-    if (!u->weight) {
-      apply_rounded<optimizer>(queue, u, paces[i]);
-      continue;
-    }
-    if (optimizer::has_average) f = bd_cuda_factoring_of(&u->factors);
-    put(&list, u, paces[i], f);
-    if (list.parts == most) apply_list<optimizer>(queue, &list, f);
+    fill<optimizer>(&p, u, paces[i]);
+    p.draws = u->draws;
+    if (u->weight)
+      put<part<optimizer>>(queue, update<optimizer>, BD_CUDA_THREADS, &wide, p,
+                           (u->count + CHUNK - 1) / CHUNK);
+    else if (p.packs && comes_in_tiles<optimizer>(u, p, &p.before))
+      put(queue, round_tiles<optimizer>, ROUND_THREADS, &tiles, p, round_chunks(p, BD_CUDA_PACK));
+    else
+      put(queue, round_any<optimizer>, ROUND_THREADS, &any, p, round_chunks(p, 1));
   }
-  apply_list<optimizer>(queue, &list, f);
+  start(queue, update<optimizer>, BD_CUDA_THREADS, &wide);
+  start(queue, round_tiles<optimizer>, ROUND_THREADS, &tiles);
+  start(queue, round_any<optimizer>, ROUND_THREADS, &any);
 }
 
 void bd_cuda_apply(const bd_cuda_queue *queue, int count, const bd_rt_rule *const *rules,
