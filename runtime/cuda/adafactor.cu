@@ -1,41 +1,31 @@
 // Adafactor's sums of squares. A matrix is cut into tiles, of which a thread adds up one in f32:
 // its rows, its columns and, in f64, all of it; then tiles are added in f64. How it is cut depends
-// on shapes alone.
+// on shapes alone; a launch adds up as many matrices as its room holds the sums of.
 #include "runtime/cuda/packs.cuh"
 
 enum {
   PACKS = 8,             // of a row of a tile
   LEAST_ROWS = 8,        // of a tile
   MOST_ROWS = 24,        //
-  TILES = 49152,         // that should be there for all multiprocessors to be busy
-  BAND_PACKS = 1 << 16,  // at most of a band, which is what one launch adds up
-  ROW_ROOM = 1 << 20,    // sums of tiles' rows of a band
-  COLUMN_ROOM = 5 << 18, // of tiles' columns
-  LANES = 1 << 17,       // tiles of a band, and sums of updates
+  TILES = 24576,         // that there should be of a matrix
+  BAND_PACKS = 1 << 16,  // at most of a row of a band
+  BAND_BYTES = 10 << 20, // of the sums of a band
+  LANES = 1 << 17,       // sums of updates of a weight
   GROUPS = 512,          // of tiles, which a thread adds up
   TILE_THREADS = 64,     // of a block, of which all multiprocessors have as many
   AHEAD = 4,             // packs that a thread reads before it adds them up
+  MOST_BANDS = 16,       // of a launch
+  MOST_WEIGHTS = 24,     // whose means are mixed together
 };
 
-typedef struct sums {
-  float row[ROW_ROOM], column[COLUMN_ROOM];
-  double lane[LANES], group[2 * GROUPS]; // of gradients, and of weights in the second halves
-} sums;
-static_assert(sizeof(sums) <= BD_CUDA_FACTORS_BYTES, "sums have room");
-
-// Rows and columns of the matrix that one launch adds up.
-typedef struct band {
-  int64_t first_row, rows, first_column, columns;
-  int64_t threads, tile_rows, tiles; // threads of a row; tiles one below another
-  int top, left;                     // whether it is the first of its columns, of its rows
-} band;
-
-static __device__ int64_t row_stride(const band &b) {
-  return (b.threads + BD_CUDA_PACK - 1) / BD_CUDA_PACK * BD_CUDA_PACK;
-}
-static __device__ int64_t column_stride(const band &b) {
-  return (b.columns + BD_CUDA_PACK - 1) / BD_CUDA_PACK * BD_CUDA_PACK;
-}
+// Sums of groups, of gradients and of weights or of updates alone; the rest of the room is for what
+// they are made of.
+typedef struct groups {
+  double of[2 * MOST_WEIGHTS][GROUPS];
+} groups;
+static_assert(sizeof(groups) + BAND_BYTES <= BD_CUDA_FACTORS_BYTES &&
+                  sizeof(groups) + LANES * sizeof(double) <= BD_CUDA_FACTORS_BYTES,
+              "sums have room");
 
 // The matrix, and where its elements are in the model's buffer.
 typedef struct matrix {
@@ -43,14 +33,53 @@ typedef struct matrix {
   const uint16_t *halves; // the weight, where `weight` is NULL
   bd_cuda_rows rows;
   int64_t columns, first, count;
-  float factor;
 } matrix;
 
-// What is mixed into: of rows maybe none.
-typedef struct averages {
+// Rows and columns of the matrix that are added up at once, and the averages: of rows maybe none.
+typedef struct band {
+  matrix of;
   float *row, *column;
-  bd_rt_mixing row_mixing, column_mixing;
-} averages;
+  const bd_cuda_mixings *mixings;
+  int64_t all_rows, end;   // of the matrix, where its elements end
+  int64_t tile_at, mix_at; // its first items
+  int64_t first_row, rows, first_column;
+  int32_t columns, threads, tile_rows, tiles; // threads of a row; tiles one below another
+  int32_t row_at, column_at, lane_at;         // in the room, in units of 16 bytes
+  int16_t top, left;                          // whether it is the first of its columns, of its rows
+  int16_t same;   // bands from this one on that have its columns, or 0 if one before counts it
+  int16_t weight; // whose groups
+} band;
+
+static __host__ __device__ int64_t row_stride(const band &b) {
+  return (b.threads + BD_CUDA_PACK - 1) / BD_CUDA_PACK * BD_CUDA_PACK;
+}
+static __host__ __device__ int64_t column_stride(const band &b) {
+  return (b.columns + BD_CUDA_PACK - 1) / BD_CUDA_PACK * BD_CUDA_PACK;
+}
+
+typedef struct band_list {
+  int64_t bands, tile_items, mix_items;
+  char *room;
+  band of[MOST_BANDS];
+} band_list;
+static_assert(sizeof(band_list) <= 4096, "a launch passes it by value");
+
+template <typename number> static __device__ number *room_at(const band_list &list, int32_t at) {
+  return (number *)(void *)(list.room + (int64_t)at * 16);
+}
+
+// The last band that begins at the item or before.
+template <int64_t band::*start> static __device__ int band_of(const band_list &list, int64_t item) {
+  int low = 0, high = (int)list.bands;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (list.of[middle].*start <= item)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
 
 // Four numbers of a row from element `i` on, of which those at [from, to) of `column` and after are
 // there; the others are 0.
@@ -82,13 +111,25 @@ static __device__ float sum_of(const float *squares) {
   return (squares[0] + squares[1]) + (squares[2] + squares[3]);
 }
 
+template <typename number> static __device__ const number *weight_of(const matrix &m) {
+  if constexpr (sizeof(number) == sizeof(float)) return m.weight;
+  if constexpr (sizeof(number) != sizeof(float)) return m.halves;
+}
+
 // A thread's packs of a row are as far apart as there are threads for the row.
-template <bool packs, typename number>
-static __global__ void add_tiles(matrix m, const number *weight, band b, sums *out) {
-  BD_FOR_ITEMS(item, b.tiles * b.threads) {
-    const int64_t tile = item / b.threads, first = tile * b.tile_rows;
+template <bool packs, typename number> static __global__ void add_tiles(band_list list) {
+  BD_FOR_ITEMS(place, list.tile_items) {
+    const band &b = list.of[band_of<&band::tile_at>(list, place)];
+    const matrix &m = b.of;
+    const number *const weight = weight_of<number>(m);
+    const float factor = b.mixings->factor;
+    const int32_t item = (int32_t)(place - b.tile_at), tile = item / b.threads;
+    if (tile >= b.tiles) continue; // a block's items are of one band
+    const int64_t first = (int64_t)tile * b.tile_rows;
+    float *const row_sums = room_at<float>(list, b.row_at);
+    double *const lanes = room_at<double>(list, b.lane_at);
     const int64_t end = bd_cuda_least(first + b.tile_rows, b.rows);
-    const int thread = (int)(item % b.threads), apart = (int)b.threads * BD_CUDA_PACK;
+    const int thread = item % b.threads, apart = b.threads * BD_CUDA_PACK;
     float columns[PACKS][BD_CUDA_PACK] = {};
     double gradients = 0, weights = 0;
     BD_ROLLED
@@ -105,7 +146,7 @@ static __global__ void add_tiles(matrix m, const number *weight, band b, sums *o
       }
       for (int k = 0; k < PACKS; k++) {
         for (int e = 0; e < BD_CUDA_PACK; e++) {
-          const float gradient = g[k].at[e] * m.factor;
+          const float gradient = g[k].at[e] * factor;
           g[k].at[e] = gradient * gradient;
           w[k].at[e] *= w[k].at[e];
           columns[k][e] += g[k].at[e];
@@ -113,18 +154,18 @@ static __global__ void add_tiles(matrix m, const number *weight, band b, sums *o
         row_sum += sum_of(g[k].at);
         weight_sum += sum_of(w[k].at);
       }
-      out->row[row * row_stride(b) + thread] = row_sum;
+      row_sums[row * row_stride(b) + thread] = row_sum;
       gradients += (double)row_sum;
       weights += (double)weight_sum;
     }
     for (int k = 0; k < PACKS; k++) {
       const int column = thread * BD_CUDA_PACK + k * apart;
-      float *const to = out->column + tile * column_stride(b) + column;
+      float *const to = room_at<float>(list, b.column_at) + tile * column_stride(b) + column;
       if (column < b.columns)
         *(float4 *)(void *)to = {columns[k][0], columns[k][1], columns[k][2], columns[k][3]};
     }
-    out->lane[item] = gradients;
-    out->lane[LANES / 2 + item] = weights;
+    lanes[item] = gradients;
+    lanes[b.tiles * b.threads + item] = weights;
   }
 }
 
@@ -152,82 +193,159 @@ static __device__ double group_sum(const double *lanes, int64_t count, int64_t g
   return bd_cuda_sum<32>(lanes + group, (count - group + GROUPS - 1) / GROUPS, GROUPS);
 }
 
-// The columns of a band, its rows if there are averages, and groups of its tiles. What other bands
-// have mixed into an average stays.
-static __global__ void BD_ROOM(1) mix_band(band b, sums *s, averages a) {
-  bd_rt_mixing row_mixing = a.row_mixing, column_mixing = a.column_mixing;
-  if (!b.left) row_mixing.keep = 1;
-  if (!b.top) column_mixing.keep = 1;
-  const int64_t tiles = b.tiles * b.threads, rows = a.row ? b.rows : 0;
-  BD_FOR_ITEMS(item, b.columns + rows + 2 * GROUPS) {
-    const int64_t line = item - b.columns, group = line - rows;
-    if (item < b.columns) {
-      const double sum = bd_cuda_sum<32>(s->column + item, b.tiles, column_stride(b));
-      float *const kept = a.column + b.first_column + item;
-      *kept = mixed(*kept, column_mixing, sum);
-    } else if (line < rows) {
-      float *const kept = a.row + b.first_row + line;
-      *kept = mixed(*kept, row_mixing, sum_of_row(s->row + line * row_stride(b), b.threads));
-    } else {
-      const double *const lanes = s->lane + group / GROUPS * (LANES / 2);
-      const double sum = group_sum(lanes, tiles, group % GROUPS);
-      s->group[group] = b.top && b.left ? sum : s->group[group] + sum;
-    }
+// A column of the matrix: what bands before have mixed into its average stays.
+static __device__ void mix_column(const band_list &list, int at, int64_t column) {
+  const band &b = list.of[at];
+  const bd_rt_mixing mixing = b.row ? b.mixings->column : b.mixings->row;
+  float *const kept = b.column + b.first_column + column;
+  float now = *kept;
+  for (int k = at; k < at + b.same; k++) {
+    const band &part = list.of[k];
+    const float *const sums = room_at<float>(list, part.column_at) + column;
+    const bd_rt_mixing mixed_by = {part.top ? mixing.keep : 1, mixing.share};
+    now = mixed(now, mixed_by, bd_cuda_sum<32>(sums, part.tiles, column_stride(part)));
+  }
+  *kept = now;
+}
+
+// Nothing is added to rows of the matrix that have no elements here.
+static __device__ void mix_row(const band_list &list, const band &b, int64_t row) {
+  bd_rt_mixing mixing = b.mixings->row;
+  float *const kept = b.row + row;
+  const int64_t line = row - b.first_row;
+  if (line >= 0 && line < b.rows) {
+    const float *const sums = room_at<float>(list, b.row_at) + line * row_stride(b);
+    if (!b.left) mixing.keep = 1;
+    *kept = mixed(*kept, mixing, sum_of_row(sums, b.threads));
+  } else if (line < 0 || row >= b.end) {
+    *kept = mixed(*kept, mixing, 0);
   }
 }
 
-// Nothing is added to what lies outside of [first, end).
-static __global__ void mix_nothing(float *kept, int64_t count, int64_t first, int64_t end,
-                                   bd_rt_mixing mixing) {
-  BD_FOR_ITEMS(i, count) {
-    if (i < first || i >= end) kept[i] = mixed(kept[i], mixing, 0);
+// A group of tiles.
+static __device__ void add_group(const band_list &list, int at, int64_t group) {
+  const band &b = list.of[at];
+  const int64_t which = group / GROUPS, number = group % GROUPS;
+  double *const kept = &((groups *)list.room)->of[2 * b.weight + which][number];
+  double now = b.top && b.left ? 0 : *kept;
+  for (int k = at; k < at + b.same; k++) {
+    const band &part = list.of[k];
+    const int64_t tiles = (int64_t)part.tiles * part.threads;
+    now += group_sum(room_at<double>(list, part.lane_at) + which * tiles, tiles, number);
   }
+  *kept = now;
+}
+
+static __global__ void BD_ROOM(1) mix_bands(band_list list) {
+  BD_FOR_ITEMS(place, list.mix_items) {
+    const int at = band_of<&band::mix_at>(list, place);
+    const band &b = list.of[at];
+    const int64_t item = place - b.mix_at, columns = b.same ? b.columns : 0;
+    const int64_t line = item - columns - (b.same ? 2 * GROUPS : 0);
+    if (item < columns)
+      mix_column(list, at, item);
+    else if (line < 0)
+      add_group(list, at, item - columns);
+    else
+      mix_row(list, b, line + (b.top && b.left ? 0 : b.first_row));
+  }
+}
+
+// `mixing`: on the device, or NULL and there is `fixed`.
+typedef struct mean {
+  float *at;
+  const bd_rt_mixing *mixing;
+  bd_rt_mixing fixed;
+} mean;
+typedef struct mean_list {
+  int64_t means;
+  mean of[2 * MOST_WEIGHTS];
+} mean_list;
+
+static __device__ bd_rt_mixing mixing_of(const mean &m) {
+  return m.mixing ? *m.mixing : m.fixed;
+}
+
+static __global__ void BD_ROOM(1) mix_means(mean_list list, const groups *sums) {
+  BD_FOR_ITEMS(i, list.means) {
+    const mean m = list.of[i];
+    *m.at = mixed(*m.at, mixing_of(m), bd_cuda_sum<64>(sums->of[i], GROUPS, 1));
+  }
+}
+
+// Nothing is added to averages that begin at the mean.
+static __global__ void mix_nothing(mean m, int64_t count) {
+  const bd_rt_mixing mixing = mixing_of(m);
+  BD_FOR_ITEMS(i, count) m.at[i] = mixed(m.at[i], mixing, 0);
 }
 
 // `far`: how far apart a lane's packs are.
-template <bool packs>
-static __global__ void add_updates(matrix m, bd_cuda_factoring f, int64_t lanes, bd_cuda_spot far,
-                                   sums *out) {
+typedef struct update {
+  const float *gradient;
+  const bd_cuda_mixings *mixings;
+  int64_t count, lanes, first_lane;
+  bd_cuda_factoring f;
+  bd_cuda_spot far;
+} update;
+typedef struct update_list {
+  int64_t updates, lanes;
+  char *room;
+  update of[MOST_WEIGHTS];
+} update_list;
+static_assert(sizeof(update_list) <= 4096, "a launch passes it by value");
+
+static __device__ int update_of(const update_list &list, int64_t lane) {
+  int low = 0, high = (int)list.updates;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (list.of[middle].first_lane <= lane)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static __host__ __device__ double *lanes_of(const update_list &list) {
+  return (double *)(void *)(list.room + sizeof(groups));
+}
+
+template <bool packs> static __global__ void BD_ROOM(4) add_updates(update_list list) {
   constexpr int width = packs ? BD_CUDA_PACK : 1;
-  const float inverse = bd_cuda_inverse_mean(f);
-  const int64_t count = m.count / width;
-  BD_FOR_ITEMS(lane, lanes) {
+  BD_FOR_ITEMS(place, list.lanes) {
+    const update u = list.of[update_of(list, place)];
+    const int64_t lane = place - u.first_lane, lanes = u.lanes, count = u.count / width;
+    if (lane >= lanes) continue;
+    const float inverse = bd_cuda_inverse_mean(u.f), factor = u.mixings->factor;
     double sum = 0;
-    bd_cuda_spot spot = bd_cuda_spot_of(f, lane * width);
+    bd_cuda_spot spot = bd_cuda_spot_of(u.f, lane * width);
     for (int64_t pack = lane; pack < count; pack += AHEAD * lanes) {
       bd_cuda_floats<width> g[AHEAD], average[AHEAD];
       for (int k = 0; k < AHEAD; k++) {
-        g[k] = bd_cuda_load<width>(m.gradient + bd_cuda_least(pack + k * lanes, count - 1) * width);
-        average[k] = bd_cuda_averages<width>(f, inverse, bd_cuda_clamp(f, spot));
-        bd_cuda_go_on(f, far, &spot);
+        g[k] = bd_cuda_load<width>(u.gradient + bd_cuda_least(pack + k * lanes, count - 1) * width);
+        average[k] = bd_cuda_averages<width>(u.f, inverse, bd_cuda_clamp(u.f, spot));
+        bd_cuda_go_on(u.f, u.far, &spot);
       }
       for (int k = 0; k < AHEAD; k++) {
         for (int e = 0; e < width; e++) {
-          const float update = g[k].at[e] * m.factor * bd_cuda_inverse_root(average[k].at[e]);
-          g[k].at[e] = update * update;
+          const float change = g[k].at[e] * factor * bd_cuda_inverse_root(average[k].at[e]);
+          g[k].at[e] = change * change;
         }
         float square = g[k].at[0];
         if constexpr (packs) square = sum_of(g[k].at);
         if (pack + k * lanes < count) sum += (double)square;
       }
     }
-    out->lane[lane] = sum;
+    lanes_of(list)[place] = sum;
   }
 }
 
-static __global__ void BD_ROOM(1) add_lanes(sums *s, int64_t lanes) {
-  BD_FOR_ITEMS(group, GROUPS) s->group[group] = group_sum(s->lane, lanes, group);
-}
-
-// One mean or two, which lie side by side.
-typedef struct mean_mixings {
-  bd_rt_mixing of[2];
-} mean_mixings;
-
-static __global__ void BD_ROOM(1)
-    mix_means(const double *groups, mean_mixings mixings, int count, float *means) {
-  BD_FOR_ITEMS(i, count)
-  means[i] = mixed(means[i], mixings.of[i], bd_cuda_sum<64>(groups + i * GROUPS, GROUPS, 1));
+static __global__ void BD_ROOM(1) add_lanes(update_list list) {
+  BD_FOR_ITEMS(i, list.updates * GROUPS) {
+    const int64_t at = i / GROUPS, group = i % GROUPS;
+    ((groups *)list.room)->of[at][group] =
+        group_sum(lanes_of(list) + list.of[at].first_lane, list.of[at].lanes, group);
+  }
 }
 
 // A vector is a row, without an average.
@@ -240,8 +358,7 @@ static matrix matrix_of(const bd_rt_rule *u) {
           bd_cuda_rows_of(apart ? 0 : u->row, u->stride),
           f->column ? f->columns : f->rows,
           f->first,
-          u->count,
-          u->factor};
+          u->count};
 }
 
 static bool comes_in_packs(const matrix *m) {
@@ -255,105 +372,195 @@ static int64_t in_parts(int64_t count, int64_t most) {
   return (count + most - 1) / most;
 }
 
+static int64_t padded(int64_t count, int64_t to) {
+  return in_parts(count, to) * to;
+}
+
+// Units of 16 bytes: of tiles' rows, of their columns, and of lanes.
+static int64_t row_units(const band *b) {
+  return b->tiles * b->tile_rows * row_stride(*b) / BD_CUDA_PACK;
+}
+static int64_t column_units(const band *b) {
+  return b->tiles * column_stride(*b) / BD_CUDA_PACK;
+}
+static int64_t units_of(const band *b) {
+  return row_units(b) + column_units(b) + (int64_t)b->tiles * b->threads;
+}
+
 // The tiles of some columns of `rows` rows, and how many rows a band may have at most.
 static int64_t cut(band *b, int64_t rows) {
-  const int64_t packs = in_parts(b->columns, BD_CUDA_PACK);
-  b->threads = in_parts(packs, PACKS);
-  b->tile_rows = in_parts(rows * b->threads, TILES);
-  if (b->tile_rows < LEAST_ROWS) b->tile_rows = LEAST_ROWS;
-  if (b->tile_rows > MOST_ROWS) b->tile_rows = MOST_ROWS;
-  const int64_t stride = in_parts(b->threads, BD_CUDA_PACK) * BD_CUDA_PACK;
-  int64_t tiles = ROW_ROOM / stride / b->tile_rows;
-  tiles = bd_rt_least(tiles, COLUMN_ROOM / (packs * BD_CUDA_PACK));
-  tiles = bd_rt_least(tiles, LANES / 2 / b->threads);
+  b->threads = (int32_t)in_parts(in_parts(b->columns, BD_CUDA_PACK), PACKS);
+  int64_t tile_rows = in_parts(rows * b->threads, TILES);
+  if (tile_rows < LEAST_ROWS) tile_rows = LEAST_ROWS;
+  b->tile_rows = (int32_t)bd_rt_least(tile_rows, MOST_ROWS);
+  b->tiles = 1;
+  const int64_t tiles = BAND_BYTES / 16 / units_of(b);
   const int64_t bands = in_parts(rows, tiles * b->tile_rows);
-  return in_parts(in_parts(rows, bands), b->tile_rows) * b->tile_rows;
+  return padded(in_parts(rows, bands), b->tile_rows);
 }
 
-template <bool packs, typename number>
-static void add_band(const bd_cuda_queue *queue, const matrix *m, const number *weight,
-                     const band *b, sums *s) {
-  BD_LAUNCH((add_tiles<packs, number>), blocks_of(queue, b->tiles * b->threads, TILE_THREADS),
-            TILE_THREADS, queue->stream, *m, weight, *b, s);
+// What is waiting to be started together.
+typedef struct factoring {
+  const bd_cuda_queue *queue;
+  int64_t units, most_units; // of the room
+  int packs, wide;           // of all bands
+  band_list bands;
+  mean_list means;
+} factoring;
+
+static void start_bands(factoring *all) {
+  const bd_cuda_queue *const queue = all->queue;
+  band_list *const list = &all->bands;
+  const int blocks = blocks_of(queue, list->tile_items, TILE_THREADS);
+  if (list->bands == 0) return;
+  if (all->packs && all->wide)
+    BD_LAUNCH((add_tiles<true, float>), blocks, TILE_THREADS, queue->stream, *list);
+  else if (all->packs)
+    BD_LAUNCH((add_tiles<true, uint16_t>), blocks, TILE_THREADS, queue->stream, *list);
+  else if (all->wide)
+    BD_LAUNCH((add_tiles<false, float>), blocks, TILE_THREADS, queue->stream, *list);
+  else
+    BD_LAUNCH((add_tiles<false, uint16_t>), blocks, TILE_THREADS, queue->stream, *list);
+  BD_LAUNCH(mix_bands, blocks_of(queue, list->mix_items), BD_CUDA_THREADS, queue->stream, *list);
+  list->bands = list->tile_items = list->mix_items = 0;
+  all->units = sizeof(groups) / 16;
 }
 
-static void add_matrix(const bd_cuda_queue *queue, const matrix *m, const averages *a, sums *s) {
-  const int64_t first = m->first / m->columns, end = in_parts(m->first + m->count, m->columns);
-  const bool packs = comes_in_packs(m);
+static void start_means(const bd_cuda_queue *queue, mean_list *list, const char *room) {
+  if (list->means > 0)
+    BD_LAUNCH(mix_means, (int)list->means, 1, queue->stream, *list, (const groups *)room);
+  list->means = 0;
+}
+
+static void put_band(factoring *all, band b) {
+  band_list *const list = &all->bands;
+  const int packs = comes_in_packs(&b.of), wide = b.of.weight != NULL;
+  if (list->bands == MOST_BANDS || all->units + units_of(&b) > all->most_units ||
+      all->packs != packs || all->wide != wide || (b.top && !b.left))
+    start_bands(all);
+  all->packs = packs, all->wide = wide;
+  b.row_at = (int32_t)all->units;
+  b.column_at = (int32_t)(b.row_at + row_units(&b));
+  b.lane_at = (int32_t)(b.column_at + column_units(&b));
+  all->units += units_of(&b);
+  b.tile_at = list->tile_items, b.mix_at = list->mix_items;
+  int64_t first = list->bands; // that has its columns
+  while (!b.top && first > 0 && !list->of[--first].same)
+    ;
+  if (first == list->bands) list->mix_items += b.columns + 2 * GROUPS;
+  if (b.row) list->mix_items += b.top && b.left ? b.all_rows : b.rows;
+  list->tile_items += padded((int64_t)b.tiles * b.threads, TILE_THREADS);
+  list->of[list->bands++] = b;
+  list->of[first].same++;
+}
+
+static void put_mean(mean_list *list, const mean &m) {
+  list->of[list->means++] = m;
+}
+
+static void put_matrix(factoring *all, const bd_cuda_factors *of) {
+  const bd_rt_factors *const f = &of->rule->factors;
   band b = {};
-  for (; b.first_column < m->columns; b.first_column += b.columns) {
+  b.of = matrix_of(of->rule);
+  b.row = f->column ? f->row : NULL;
+  b.column = f->column ? f->column : f->row;
+  b.mixings = of->mixings;
+  b.all_rows = f->column ? f->rows : 1;
+  const int64_t columns = b.of.columns, first = b.of.first / columns;
+  b.end = in_parts(b.of.first + b.of.count, columns);
+  if (all->means.means == 2 * MOST_WEIGHTS) {
+    start_bands(all);
+    start_means(all->queue, &all->means, all->bands.room);
+  }
+  b.weight = (int16_t)(all->means.means / 2);
+  put_mean(&all->means, {f->mean + BD_RT_MEAN_GRADIENT, &of->mixings->gradient, {}});
+  put_mean(&all->means, {f->mean + BD_RT_MEAN_WEIGHT, NULL, of->mixing});
+  for (; b.first_column < columns; b.first_column += b.columns) {
     b.left = b.first_column == 0;
-    b.columns = bd_rt_least(m->columns - b.first_column, BAND_PACKS * BD_CUDA_PACK);
-    const int64_t most = cut(&b, end - first);
-    for (b.first_row = first; b.first_row < end; b.first_row += b.rows) {
+    b.columns = (int32_t)bd_rt_least(columns - b.first_column, BAND_PACKS * BD_CUDA_PACK);
+    const int64_t most = cut(&b, b.end - first);
+    for (b.first_row = first; b.first_row < b.end; b.first_row += b.rows) {
       b.top = b.first_row == first;
-      b.rows = bd_rt_least(end - b.first_row, most);
-      b.tiles = in_parts(b.rows, b.tile_rows);
-      if (packs && m->weight)
-        add_band<true>(queue, m, m->weight, &b, s);
-      else if (packs)
-        add_band<true>(queue, m, m->halves, &b, s);
-      else if (m->weight)
-        add_band<false>(queue, m, m->weight, &b, s);
-      else
-        add_band<false>(queue, m, m->halves, &b, s);
-      BD_LAUNCH(mix_band, blocks_of(queue, b.columns + b.rows + 2 * GROUPS), BD_CUDA_THREADS,
-                queue->stream, b, s, *a);
+      b.rows = bd_rt_least(b.end - b.first_row, most);
+      b.tiles = (int32_t)in_parts(b.rows, b.tile_rows);
+      put_band(all, b);
     }
   }
 }
 
-static void leave(const bd_cuda_queue *queue, float *kept, int64_t count, int64_t first,
-                  int64_t end, bd_rt_mixing mixing) {
-  if (kept && end - first < count)
-    BD_LAUNCH(mix_nothing, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, kept, count,
-              first, end, mixing);
+static void leave(const bd_cuda_queue *queue, const mean &m, int64_t count) {
+  if (m.at)
+    BD_LAUNCH(mix_nothing, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, m, count);
 }
 
-static_assert(BD_RT_MEAN_WEIGHT == BD_RT_MEAN_GRADIENT + 1, "they are mixed together");
-
-void bd_cuda_add_factors(const bd_cuda_queue *queue, const bd_rt_rule *rule,
-                         const bd_rt_mixings *mixings, void *room) {
-  const bd_rt_factors *const f = &rule->factors;
-  const matrix m = matrix_of(rule);
-  sums *const s = (sums *)room;
-  const averages a = f->column ? averages{f->row, f->column, mixings->row, mixings->column}
-                               : averages{NULL, f->row, {}, mixings->row};
-  if (m.count > 0) {
-    const int64_t end = in_parts(m.first + m.count, m.columns);
-    leave(queue, a.row, f->rows, m.first / m.columns, end, a.row_mixing);
-    add_matrix(queue, &m, &a, s);
-    BD_LAUNCH(mix_means, 1, 2, queue->stream, s->group,
-              (mean_mixings{{mixings->gradient, mixings->weight}}), 2,
-              f->mean + BD_RT_MEAN_GRADIENT);
-    return;
-  }
-  leave(queue, a.row, f->rows, 0, 0, a.row_mixing);
-  leave(queue, a.column, m.columns, 0, 0, a.column_mixing);
-  leave(queue, f->mean + BD_RT_MEAN_GRADIENT, 1, 0, 0, mixings->gradient);
-  leave(queue, f->mean + BD_RT_MEAN_WEIGHT, 1, 0, 0, mixings->weight);
+static void leave_all(const bd_cuda_queue *queue, const bd_cuda_factors *of) {
+  const bd_rt_factors *const f = &of->rule->factors;
+  leave(queue, {f->row, &of->mixings->row, {}}, f->rows);
+  leave(queue, {f->column, &of->mixings->column, {}}, f->columns);
+  leave(queue, {f->mean + BD_RT_MEAN_GRADIENT, &of->mixings->gradient, {}}, 1);
+  leave(queue, {f->mean + BD_RT_MEAN_WEIGHT, NULL, of->mixing}, 1);
 }
 
-void bd_cuda_add_updates(const bd_cuda_queue *queue, const bd_rt_rule *rule, bd_rt_mixing mixing,
-                         void *room) {
-  const matrix m = matrix_of(rule);
-  const bd_cuda_factoring f = bd_cuda_factoring_of(&rule->factors);
-  float *const mean = rule->factors.mean + BD_RT_MEAN_UPDATE;
-  sums *const s = (sums *)room;
-  const bool packs = comes_in_packs(&m) && bd_cuda_factoring_fits(f);
-  const int64_t lanes = bd_rt_least(LANES, in_parts(m.count, packs ? BD_CUDA_PACK : 1));
-  if (m.count == 0) {
-    leave(queue, mean, 1, 0, 0, mixing);
-    return;
-  }
-  const int64_t apart = lanes * (packs ? BD_CUDA_PACK : 1);
-  const bd_cuda_spot far = {(int32_t)(apart / m.columns), (int32_t)(apart % m.columns)};
+void bd_cuda_add_factors(const bd_cuda_queue *queue, int count, const bd_cuda_factors *of,
+                         void *room, int64_t bytes) {
+  factoring all = {};
+  all.queue = queue;
+  all.units = sizeof(groups) / 16, all.most_units = bytes / 16;
+  all.bands.room = (char *)room;
+  for (int i = 0; i < count; i++)
+    if (of[i].rule->count > 0)
+      put_matrix(&all, &of[i]);
+    else
+      leave_all(queue, &of[i]);
+  start_bands(&all);
+  start_means(queue, &all.means, all.bands.room);
+}
+
+static void start_updates(const bd_cuda_queue *queue, bool packs, update_list *list,
+                          mean_list *means) {
+  const int blocks = blocks_of(queue, list->lanes);
+  if (list->updates == 0) return;
   if (packs)
-    BD_LAUNCH(add_updates<true>, blocks_of(queue, lanes), BD_CUDA_THREADS, queue->stream, m, f,
-              lanes, far, s);
+    BD_LAUNCH(add_updates<true>, blocks, BD_CUDA_THREADS, queue->stream, *list);
   else
-    BD_LAUNCH(add_updates<false>, blocks_of(queue, lanes), BD_CUDA_THREADS, queue->stream, m, f,
-              lanes, far, s);
-  BD_LAUNCH(add_lanes, GROUPS / 32, 32, queue->stream, s, lanes);
-  BD_LAUNCH(mix_means, 1, 1, queue->stream, s->group, (mean_mixings{{mixing}}), 1, mean);
+    BD_LAUNCH(add_updates<false>, blocks, BD_CUDA_THREADS, queue->stream, *list);
+  BD_LAUNCH(add_lanes, (int)(list->updates * GROUPS / 32), 32, queue->stream, *list);
+  start_means(queue, means, list->room);
+  list->updates = list->lanes = 0;
+}
+
+void bd_cuda_add_updates(const bd_cuda_queue *queue, int count, const bd_cuda_factors *of,
+                         void *room, int64_t bytes) {
+  const int64_t most = (bytes - (int64_t)sizeof(groups)) / (int64_t)sizeof(double);
+  update_list list = {};
+  mean_list means = {};
+  bool packs = true;
+  list.room = (char *)room;
+  for (int i = 0; i < count; i++) {
+    const bd_rt_rule *const rule = of[i].rule;
+    const matrix m = matrix_of(rule);
+    const mean kept = {rule->factors.mean + BD_RT_MEAN_UPDATE, NULL, of[i].mixing};
+    if (m.count == 0) {
+      leave(queue, kept, 1);
+      continue;
+    }
+    const bd_cuda_factoring f = bd_cuda_factoring_of(&rule->factors);
+    const bool fits = comes_in_packs(&m) && bd_cuda_factoring_fits(f);
+    const int64_t width = fits ? BD_CUDA_PACK : 1;
+    const int64_t lanes = bd_rt_least(LANES, in_parts(m.count, width)), apart = lanes * width;
+    const int64_t room_lanes = padded(lanes, BD_CUDA_THREADS);
+    if (fits != packs || list.updates == MOST_WEIGHTS || list.lanes + room_lanes > most)
+      start_updates(queue, packs, &list, &means);
+    packs = fits;
+    list.of[list.updates++] = {m.gradient,
+                               of[i].mixings,
+                               m.count,
+                               lanes,
+                               list.lanes,
+                               f,
+                               {(int32_t)(apart / m.columns), (int32_t)(apart % m.columns)}};
+    list.lanes += room_lanes;
+    put_mean(&means, kept);
+  }
+  start_updates(queue, packs, &list, &means);
 }

@@ -54,12 +54,23 @@ void bd_cuda_square_sums(const bd_cuda_queue *queue, int tensors, const bd_rt_sq
 void bd_cuda_add_loss(const bd_cuda_queue *queue, double *sum, const float *loss);
 void bd_cuda_set(const bd_cuda_queue *queue, float *out, float value);
 
-// adafactor.cu: see bd_rt_add_factors and bd_rt_add_updates. `room`, of BD_CUDA_FACTORS_BYTES,
-// begins at a multiple of 16.
-void bd_cuda_add_factors(const bd_cuda_queue *queue, const bd_rt_rule *rule,
-                         const bd_rt_mixings *mixings, void *room);
-void bd_cuda_add_updates(const bd_cuda_queue *queue, const bd_rt_rule *rule, bd_rt_mixing mixing,
-                         void *room);
+// adafactor.cu: see bd_rt_add_factors and bd_rt_add_updates, of rules that have no memory in
+// common. `mixings` is device memory: what differs from step to step, so the rules' factors are not
+// looked at. `mixing`: of their weights' squares, or of their updates'. `room`, of
+// BD_CUDA_FACTORS_BYTES or more, begins at a multiple of 16; the bits do not depend on its size.
+typedef struct bd_cuda_mixings {
+  bd_rt_mixing row, column, gradient;
+  float factor;
+} bd_cuda_mixings;
+typedef struct bd_cuda_factors {
+  const bd_rt_rule *rule;
+  const bd_cuda_mixings *mixings;
+  bd_rt_mixing mixing;
+} bd_cuda_factors;
+void bd_cuda_add_factors(const bd_cuda_queue *queue, int count, const bd_cuda_factors *of,
+                         void *room, int64_t bytes);
+void bd_cuda_add_updates(const bd_cuda_queue *queue, int count, const bd_cuda_factors *of,
+                         void *room, int64_t bytes);
 
 // parts.cu. A tensor of five dimensions of which a group of ranks cut one or two. A block is what
 // one rank gives another, in row-major order and padded to the same size for all peers; the buffer

@@ -213,14 +213,52 @@ _Static_assert((int)BD_CUDA_EMBED_BYTES <= (int)BD_CUDA_FACTORS_BYTES &&
                        BD_CUDA_LEAST_LIBRARY_BYTES,
                "Adafactor's sums, and an embedding's, have room in the segment");
 
-void bd_rt_add_factors(bd_rt *rt, const bd_rt_rule *rule, const bd_rt_mixings *mixings) {
+typedef struct averaging {
+  bd_rt_rule rule;
+  bd_rt_mixing mixing; // the same in every step
+  const bd_cuda_mixings *mixings;
+} averaging;
+
+typedef void (*add_averages)(const bd_cuda_queue *queue, int count, const bd_cuda_factors *of,
+                             void *room, int64_t bytes);
+
+// Of weights one after another together.
+static void run_averages(bd_rt *rt, const averaging *a, bd_cuda_body body, add_averages add) {
+  bd_cuda_factors of[MOST_UPDATES];
+  while (a) {
+    int count = 0;
+    for (; a && count < MOST_UPDATES; a = bd_cuda_take_next(rt, body))
+      of[count++] = (bd_cuda_factors){&a->rule, a->mixings, a->mixing};
+    add(bd_cuda_now(rt), count, of, rt->device->room, rt->device->room_bytes);
+    bd_cuda_check_launch();
+  }
+}
+
+static void run_add_factors(bd_rt *rt, const void *args) {
+  run_averages(rt, args, run_add_factors, bd_cuda_add_factors);
+}
+
+static void run_add_updates(bd_rt *rt, const void *args) {
+  run_averages(rt, args, run_add_updates, bd_cuda_add_updates);
+}
+
+static void do_averages(bd_rt *rt, bd_cuda_body body, const bd_rt_rule *rule, bd_rt_mixing mixing,
+                        const bd_cuda_mixings *mixings) {
+  averaging a;
   if (rt->device->rehearsing) return;
-  bd_cuda_add_factors(bd_cuda_now(rt), rule, mixings, rt->device->room);
-  bd_cuda_check_launch();
+  memset(&a, 0, sizeof a);
+  copy_rule(&a.rule, rule);
+  a.mixing = mixing;
+  a.mixings = bd_cuda_keep(rt, mixings, sizeof *mixings);
+  bd_cuda_do(rt, body, &a, sizeof a);
+}
+
+void bd_rt_add_factors(bd_rt *rt, const bd_rt_rule *rule, const bd_rt_mixings *m) {
+  const bd_cuda_mixings mixings = {m->row, m->column, m->gradient, rule->factor};
+  do_averages(rt, run_add_factors, rule, m->weight, &mixings);
 }
 
 void bd_rt_add_updates(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
-  if (rt->device->rehearsing) return;
-  bd_cuda_add_updates(bd_cuda_now(rt), rule, mixing, rt->device->room);
-  bd_cuda_check_launch();
+  const bd_cuda_mixings mixings = {.factor = rule->factor};
+  do_averages(rt, run_add_updates, rule, mixing, &mixings);
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FLOATS = 1300000, MANY = 1 << 17, GUARD = 8 };
+enum { FLOATS = 2000000, MANY = 1 << 17, GUARD = 8 };
 
 typedef struct memory {
   bd_cuda_queue queue;
@@ -17,6 +17,7 @@ typedef struct memory {
   void *sums;
   uint16_t *halves;
   bd_cuda_pace *pace;
+  bd_cuda_mixings *mixings;
 } memory;
 
 static void must(const char *call, cudaError_t error) {
@@ -55,11 +56,12 @@ static void set_up(memory *m) {
   m->sums = room(BD_CUDA_FACTORS_BYTES);
   m->halves = room(FLOATS * sizeof(uint16_t));
   m->pace = room(sizeof *m->pace);
+  m->mixings = room(sizeof *m->mixings);
 }
 
 static void tear_down(memory *m) {
-  void *const all[] = {m->weight, m->first, m->second, m->gradient,
-                       m->state,  m->sums,  m->halves, m->pace};
+  void *const all[] = {m->weight, m->first,  m->second, m->gradient, m->state,
+                       m->sums,   m->halves, m->pace,   m->mixings};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     MUST(cudaFree(all[i]));
   MUST(cudaStreamDestroy(m->queue.stream));
@@ -271,25 +273,30 @@ static void check_apply(memory *m, const lie *l) {
     }
 }
 
-// As many rules as fill two launches and begin a third, in parts that neighbour each other: the
-// bits of one rule of all.
-static void check_together(memory *m) {
+// As many rules as fill two launches and begin a third, in parts that neighbour each other: what
+// one rule of all does.
+static void check_together(memory *m, int kind, int kept) {
   enum { PARTS = 80 };
-  const lie whole = {"", 20000, 0, 0, 0, 0, 1, 0, 0, 1, {20000}, {0}, {20000}, 0};
-  const bd_rt_rule all = rule_of(&whole, BD_RT_ADAMW, MASTERS_BF16);
+  const lie whole = {"", 20000, 0, 0, 0, 0, 1, 20000, 0, 1, {20000}, {0}, {20000}, 0};
+  const bd_rt_rule all = rule_of(&whole, kind, kept);
   bd_rt_rule u[PARTS];
   const bd_rt_rule *rules[PARTS];
   const bd_cuda_pace *paces[PARTS];
   const size_t floats = used(&whole) * sizeof(float);
-  expect(all, &whole, MASTERS_BF16);
+  char what[64];
+  expect(all, &whole, kept);
   u[0] = all;
-  place(m, &u[0], &whole, MASTERS_BF16);
+  place(m, &u[0], &whole, kept);
   for (int i = 0; i < PARTS; i++) {
     const int64_t first = i * whole.count / PARTS + i % 3, end = (i + 1) * whole.count / PARTS;
     u[i] = u[0];
     const int64_t from = i == 0 ? 0 : first, shift = from;
-    u[i].weight += shift, u[i].first += shift, u[i].second += shift;
-    u[i].gradient += shift, u[i].halves += shift;
+    if (u[i].weight) u[i].weight += shift;
+    if (u[i].first) u[i].first += shift;
+    if (u[i].second) u[i].second += shift;
+    if (u[i].halves) u[i].halves += shift;
+    u[i].gradient += shift;
+    u[i].factors.first += shift, u[i].draws.first += shift;
     u[i].count = (i + 1 < PARTS ? end + (i + 1) % 3 : end) - from;
     rules[i] = &u[i];
     paces[i] = m->pace;
@@ -301,7 +308,8 @@ static void check_together(memory *m) {
   copy(m, got.first, m->first, floats, cudaMemcpyDeviceToHost);
   copy(m, got.second, m->second, floats, cudaMemcpyDeviceToHost);
   copy(m, got.halves, m->halves, floats / 2, cudaMemcpyDeviceToHost);
-  check_true("rules together", alike(BD_RT_ADAMW, used(&whole)));
+  snprintf(what, sizeof what, "rules of optimizer %d together, kept in way %d", kind, kept);
+  check_true(what, alike(kind, used(&whole)));
 }
 
 static const bd_rt_mixings mixings = {
@@ -351,15 +359,19 @@ static void expect_sums(const lie *l, int kept) {
 static void run_sums(memory *m, const lie *l, int kept, int blocks, float *state) {
   bd_rt_rule u = rule_of(l, BD_RT_ADAFACTOR, kept);
   place(m, &u, l, kept);
-  u.factor = pace.factor;
+  const bd_cuda_mixings moving = {mixings.row, mixings.column, mixings.gradient, pace.factor};
+  copy(m, m->mixings, &moving, sizeof moving, cudaMemcpyHostToDevice);
   m->queue.most_blocks = blocks;
-  bd_cuda_add_factors(&m->queue, &u, &mixings, m->sums);
-  bd_cuda_add_updates(&m->queue, &u, update_mixing, m->sums);
+  bd_cuda_factors of = {&u, m->mixings, mixings.weight};
+  bd_cuda_add_factors(&m->queue, 1, &of, m->sums, BD_CUDA_FACTORS_BYTES);
+  of.mixing = update_mixing;
+  bd_cuda_add_updates(&m->queue, 1, &of, m->sums, BD_CUDA_FACTORS_BYTES);
   copy(m, state, m->state, states(l) * sizeof(float), cudaMemcpyDeviceToHost);
 }
 
+static const int ways[] = {WIDE, MASTERS_BF16, ROUNDED};
+
 static void check_sums(memory *m, const lie *l) {
-  static const int ways[] = {WIDE, MASTERS_BF16, ROUNDED};
   for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
     char what[128];
     int close = 1;
@@ -377,12 +389,65 @@ static void check_sums(memory *m, const lie *l) {
 
 // Of more than a launch adds up.
 static const lie long_lies[] = {
-    {"many rows", 1200000, 0, 0, 0, 0, 300000, 4, 0, 1, {0}, {0}, {0}, 0},
+    {"many rows", 1200000, 0, 0, 0, 0, 1200000, 1, 0, 1, {0}, {0}, {0}, 0},
     {"many columns", 900000, 0, 0, 0, 0, 3, 300000, 0, 1, {0}, {0}, {0}, 0},
     {"a part of many columns", 450000, 0, 0, 0, 0, 3, 300000, 298000, 1, {0}, {0}, {0}, 0},
     {"nothing", 0, 0, 0, 0, 0, 64, 64, 4096, 1, {0}, {0}, {0}, 0},
     {"nothing of a vector", 0, 0, 0, 0, 0, 64, 0, 64, 1, {0}, {0}, {0}, 0},
 };
+
+enum {
+  WAYS = sizeof ways / sizeof *ways,
+  LIES = sizeof lies / sizeof *lies,
+  LONG_LIES = sizeof long_lies / sizeof *long_lies,
+  MATRICES = LIES * WAYS + LONG_LIES,
+};
+
+// All in some way, and those of one band in others.
+static const lie *matrix(int number, int *kept) {
+  const int group = LIES + LONG_LIES;
+  *kept = ways[number < group ? number % WAYS : (number - group) / LIES];
+  if (number < group) return number < LIES ? &lies[number] : &long_lies[number - LIES];
+  return &lies[(number - group) % LIES];
+}
+
+// Each matrix of a call gets the bits that it gets alone, however many a launch has room for.
+static void check_sums_together(memory *m, int64_t room_bytes) {
+  static bd_rt_rule rules[MATRICES];
+  static bd_cuda_factors of[MATRICES];
+  static float together[FLOATS];
+  float *at[MATRICES], *next = m->state;
+  void *const sums = room((size_t)room_bytes);
+  int kept;
+  for (int i = 0; i < MATRICES; i++) {
+    const lie *const l = matrix(i, &kept);
+    rules[i] = rule_of(l, BD_RT_ADAFACTOR, kept);
+    place(m, &rules[i], l, kept);
+    at[i] = next;
+    rules[i].factors = factors_of(l, next);
+    of[i] = (bd_cuda_factors){&rules[i], m->mixings, mixings.weight};
+    next += (states(l) + 3) / 4 * 4;
+  }
+  check_true("averages have room", next - m->state <= FLOATS);
+  copy(m, m->weight, before.weight, sizeof before.weight, cudaMemcpyHostToDevice);
+  copy(m, m->gradient, before.gradient, sizeof before.gradient, cudaMemcpyHostToDevice);
+  copy(m, m->halves, before.halves, sizeof before.halves, cudaMemcpyHostToDevice);
+  for (int i = 0; i < MATRICES; i++)
+    copy(m, at[i], before.state, states(matrix(i, &kept)) * sizeof(float), cudaMemcpyHostToDevice);
+  bd_cuda_add_factors(&m->queue, MATRICES, of, sums, room_bytes);
+  for (int i = 0; i < MATRICES; i++)
+    of[i].mixing = update_mixing;
+  bd_cuda_add_updates(&m->queue, MATRICES, of, sums, room_bytes);
+  copy(m, together, m->state, sizeof together, cudaMemcpyDeviceToHost);
+  for (int i = 0; i < MATRICES; i++) {
+    char what[128];
+    const lie *const l = matrix(i, &kept);
+    run_sums(m, l, kept, 600, got.state);
+    snprintf(what, sizeof what, "sums of %s among others, kept in way %d", l->name, kept);
+    check_true(what, !memcmp(got.state, together + (at[i] - m->state), states(l) * sizeof(float)));
+  }
+  MUST(cudaFree(sums));
+}
 
 static void set_before(void) {
   fill(before.weight, FLOATS, 1, 0);
@@ -400,9 +465,14 @@ int main(void) {
   set_before();
   for (size_t i = 0; i < sizeof lies / sizeof *lies; i++)
     check_apply(&m, &lies[i]), check_sums(&m, &lies[i]);
-  check_together(&m);
+  check_together(&m, BD_RT_ADAMW, MASTERS_BF16);
+  check_together(&m, BD_RT_ADAMW, ROUNDED);
+  check_together(&m, BD_RT_ADAFACTOR, WIDE);
+  check_together(&m, BD_RT_ADAFACTOR, ROUNDED);
   for (size_t i = 0; i < sizeof long_lies / sizeof *long_lies; i++)
     check_sums(&m, &long_lies[i]);
+  check_sums_together(&m, BD_CUDA_FACTORS_BYTES);
+  check_sums_together(&m, 3 * BD_CUDA_FACTORS_BYTES);
   tear_down(&m);
   return check_result(0);
 }
