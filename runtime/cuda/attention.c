@@ -22,9 +22,12 @@ struct bd_cuda_attentions {
   attended shapes[MOST_SHAPES];
 };
 
+_Static_assert(sizeof(bd_cuda_attention) ==
+                   13 * sizeof(int64_t) + sizeof(float) + 3 * sizeof(int32_t),
+               "shapes are compared as bytes");
+
 static bd_cuda_attention shape_of(const bd_rt *rt, const bd_rt_attention *s, int gradient) {
-  bd_cuda_attention out;
-  memset(&out, 0, sizeof out); // compared as bytes
+  bd_cuda_attention out = {0};
   out.batch = s->batch, out.tq = s->tq, out.tk = s->tk;
   out.kv_heads = s->kv_heads, out.group = s->heads / s->kv_heads, out.d = s->d;
   out.q_batch = s->q_batch, out.q_row = s->q_row;

@@ -4,13 +4,14 @@
 #include "runtime/braid_rt.h"
 #include "runtime/cuda/dnn.h"
 
-// One op's shape, of `batch` samples and `kv_heads` key-value heads of them. Compared as bytes.
+// One op's shape, of `batch` samples and `kv_heads` key-value heads of them. Compared as bytes: no
+// member has padding after it.
 typedef struct bd_cuda_attention {
   int64_t batch, tq, tk, kv_heads, group, d; // group: query heads per key-value head
   int64_t q_batch, q_row, k_batch, k_row, lse_batch, lse_row; // strides in elements
   float scale;
   int32_t causal, dtype, gradient;
-  int32_t any_order; // of a gradient
+  int64_t any_order; // of a gradient
 } bd_cuda_attention;
 
 // Buffers of the graphs, in the order of their addresses. The sums are one f32 per row of the

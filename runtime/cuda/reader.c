@@ -46,6 +46,9 @@ struct bd_cuda_reader {
   int stop;
 };
 
+_Static_assert(sizeof(bd_rt_samples) == 2 * sizeof(int) + 4 * sizeof(int64_t),
+               "samples are compared as bytes");
+
 static int64_t chunk_bytes(const bd_rt_samples *samples) {
   return samples->count * bd_rt_sample_bytes(samples);
 }
