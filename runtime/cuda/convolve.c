@@ -205,7 +205,8 @@ void bd_rt_convolve_dw(bd_rt *rt, const bd_rt_conv *s, const void *x, const void
                        int32_t accumulate, void *dw) {
   const int64_t filters = s->o * (s->c / s->groups) * s->k[0] * s->k[1] * s->k[2];
   // A rank without samples leaves the accumulator as it is.
-  const int adds = accumulate && bd_cuda_fresh_adds(rt, dw, s->n > 0 ? filters : 0);
+  const int adds = accumulate ? bd_cuda_fresh_adds(rt, dw, s->n > 0 ? filters : 0) : 0;
+  if (!accumulate) bd_cuda_fresh_touch(rt, dw);
   convolve(rt, BD_CUDA_CONV_DW, (call){*s, NULL, x, dy, dw, adds});
 }
 

@@ -131,7 +131,9 @@ static void fill_part(call *c, const bd_cuda_part *part, const bd_rt_epilogue *e
 // Whether the product is to add to `out`; the first of a step to an accumulator overwrites it.
 static int adds(bd_rt *rt, const bd_rt_gemm *s, const void *out) {
   const int packed = s->out_m == s->n && (s->batch == 1 || s->out_batch == s->m * s->n);
-  return s->accumulate && bd_cuda_fresh_adds(rt, out, packed ? s->batch * s->m * s->n : 0);
+  if (s->accumulate) return bd_cuda_fresh_adds(rt, out, packed ? s->batch * s->m * s->n : 0);
+  bd_cuda_fresh_touch(rt, out);
+  return 0;
 }
 
 void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *shape, const void *a, const void *b, void *out) {
