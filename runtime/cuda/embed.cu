@@ -84,7 +84,6 @@ typedef struct table {
   float *rows;
 } table;
 
-template <int width>
 static __device__ float *row_of(const table &t, const places *p, int64_t place) {
   return t.rows + (t.ids[p->token[place]] - t.row_start) * t.c;
 }
@@ -100,7 +99,7 @@ static __global__ void BD_ROOM(4)
     if (tokens == 0) continue;
     const bool alone = alike >= -(1 << t.shift) && alike <= 1 << t.shift;
     float *const out =
-        (alone ? row_of<width>(t, p, place) : sum_of(sums, t.c, t.shift, place, alike > 0)) +
+        (alone ? row_of(t, p, place) : sum_of(sums, t.c, t.shift, place, alike > 0)) +
         column * width;
     bd_cuda_floats<width> sum = {};
     if (alone) sum = bd_cuda_load<width>((const float *)out);
@@ -126,7 +125,7 @@ static __global__ void BD_ROOM(4) add_sums(table t, const places *p, float *sums
     const int64_t place = bd_cuda_row_of(t.packs, item, &column);
     const int alike = p->alike[place], pieces = (alike + (1 << t.shift) - 1) >> t.shift;
     if (alike <= 1 << t.shift || p->piece[place] == 0) continue;
-    float *const out = row_of<width>(t, p, place) + column * width;
+    float *const out = row_of(t, p, place) + column * width;
     bd_cuda_floats<width> sum = bd_cuda_load<width>((const float *)out);
     for (int done = 0; done < pieces; done += AHEAD) {
       bd_cuda_floats<width> next[AHEAD];

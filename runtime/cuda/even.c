@@ -6,10 +6,6 @@ enum {
   LEAST = 1024, // of an extent that is worth a product more
 };
 
-static int is_half(int32_t dtype) {
-  return dtype == BD_RT_BF16 || dtype == BD_RT_F16;
-}
-
 static int is_uneven(int64_t extent) {
   return extent >= LEAST && extent % GRAIN;
 }
@@ -18,10 +14,6 @@ static int is_uneven(int64_t extent) {
 // that keep the alignment.
 static int fits(int64_t along, int64_t from_row) {
   return along == 1 && from_row % GRAIN == 0;
-}
-
-static bd_cuda_part whole(const bd_rt_gemm *s) {
-  return (bd_cuda_part){.shape = *s};
 }
 
 static int split_n(const bd_rt_gemm *s, bd_cuda_part parts[2]) {
@@ -56,7 +48,7 @@ static int split_k(const bd_rt_gemm *s, bd_cuda_part parts[2]) {
 }
 
 int bd_cuda_even_parts(const bd_rt_gemm *s, bd_cuda_part parts[2]) {
-  parts[0] = parts[1] = whole(s);
-  if (!is_half(s->dtype) || s->f8[0] || s->f8[1]) return 1;
+  parts[0] = parts[1] = (bd_cuda_part){.shape = *s};
+  if (!bd_rt_is_half(s->dtype) || s->f8[0] || s->f8[1]) return 1;
   return 1 + (split_n(s, parts) || split_m(s, parts) || split_k(s, parts));
 }
