@@ -2,10 +2,10 @@
 // pieces where there are more, whatever the grid; rows that are elsewhere add nothing.
 #include "runtime/cuda/kernels.h"
 #include "runtime/half.h"
+#include "tests/device/must.h"
 #include "tests/runtime/check.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { IDS = 40, NUMBERS = 1 << 21, GUARD = 8 };
@@ -22,20 +22,10 @@ static int32_t ids[BD_CUDA_EMBED_TOKENS];
 static float values[NUMBERS], before[NUMBERS], expected[NUMBERS], got[NUMBERS];
 static uint16_t halves[NUMBERS];
 
-static void must(const char *call, cudaError_t error) {
-  if (error == cudaSuccess) return;
-  fprintf(stderr, "%s: %s\n", call, cudaGetErrorString(error));
-  exit(1);
-}
-#define MUST(call) must(#call, call)
-
 static void copy(const memory *m, void *to, const void *from, size_t bytes,
                  enum cudaMemcpyKind kind) {
-  cudaError_t state;
   MUST(cudaMemcpyAsync(to, from, bytes, kind, m->queue.stream));
-  while ((state = cudaStreamQuery(m->queue.stream)) == cudaErrorNotReady)
-    ;
-  MUST(state);
+  settle(m->queue.stream);
 }
 
 static uint32_t next_random(void) {

@@ -3,6 +3,7 @@
 // spread out or lie outside; and nothing beside what is theirs is written.
 #include "runtime/cuda/kernels.h"
 #include "runtime/half.h"
+#include "tests/device/must.h"
 #include "tests/runtime/check.h"
 
 #include <math.h>
@@ -75,20 +76,6 @@ typedef struct memory {
   char *device, *host; // both of `bytes`
   size_t bytes;
 } memory;
-
-static void must(const char *call, cudaError_t error) {
-  if (error == cudaSuccess) return;
-  fprintf(stderr, "%s: %s\n", call, cudaGetErrorString(error));
-  exit(1);
-}
-#define MUST(call) must(#call, call)
-
-static void settle(const memory *m) {
-  cudaError_t state;
-  while ((state = cudaStreamQuery(m->queue.stream)) == cudaErrorNotReady)
-    ;
-  MUST(state);
-}
 
 static int64_t points_of(const int64_t *extents) {
   return extents[0] * extents[1] * extents[2];
@@ -186,7 +173,7 @@ static void check(memory *m, bd_rt_conv s, int shift) {
   bd_cuda_maxpool(&m->queue, &s, x, m->device + at_y * size);
   bd_cuda_maxpool_grad(&m->queue, &s, x, dy, m->device + at_dx * size);
   MUST(cudaMemcpyAsync(m->host, m->device, bytes, cudaMemcpyDeviceToHost, m->queue.stream));
-  settle(m);
+  settle(m->queue.stream);
   expect(&s, expected + shift * size, NULL, expected + at_y * size);
   expect(&s, expected + shift * size, expected + at_dy * size, expected + at_dx * size);
   check_true("pools and their gradients, and nothing beside", !memcmp(expected, m->host, bytes));

@@ -1,11 +1,10 @@
 // Sums of squares of many tensors by the runtime's own kernels: each has the bits that it has
 // alone, under any grid, and nothing is written behind the partial sums.
 #include "runtime/cuda/kernels.h"
+#include "tests/device/must.h"
 #include "tests/runtime/check.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 // The last two have as many lanes as there are for one tensor: a launch takes sixteen of them.
@@ -19,20 +18,6 @@ typedef struct memory {
   float *data, *host;
   double *partials, *sums; // sums: pinned
 } memory;
-
-static void must(const char *call, cudaError_t error) {
-  if (error == cudaSuccess) return;
-  fprintf(stderr, "%s: %s\n", call, cudaGetErrorString(error));
-  exit(1);
-}
-#define MUST(call) must(#call, call)
-
-static void settle(const memory *m) {
-  cudaError_t state;
-  while ((state = cudaStreamQuery(m->queue.stream)) == cudaErrorNotReady)
-    ;
-  MUST(state);
-}
 
 static void set_up(memory *m) {
   const size_t bytes = (MOST + SHIFT) * sizeof(float);
@@ -48,7 +33,7 @@ static void set_up(memory *m) {
     m->host[i] = (float)((double)(seed >> 40) / (1 << 24) - 0.5);
   }
   MUST(cudaMemcpyAsync(m->data, m->host, bytes, cudaMemcpyHostToDevice, m->queue.stream));
-  settle(m);
+  settle(m->queue.stream);
 }
 
 // Tensor t begins at element t % (SHIFT + 1), so that some begin at no multiple of 16 bytes.
@@ -74,7 +59,7 @@ static void sum(memory *m, int blocks, int tensors, const bd_rt_squares *list) {
   MUST(cudaMemcpyAsync(behind, guards, sizeof guards, cudaMemcpyHostToDevice, m->queue.stream));
   bd_cuda_square_sums(&m->queue, tensors, list, m->partials);
   MUST(cudaMemcpyAsync(after, behind, sizeof after, cudaMemcpyDeviceToHost, m->queue.stream));
-  settle(m);
+  settle(m->queue.stream);
   check_true("nothing behind the partial sums is written", !memcmp(guards, after, sizeof after));
 }
 

@@ -2,11 +2,11 @@
 // arithmetic that all back ends share: the same bits, but Adafactor's, whose sums and divisions are
 // ordered otherwise. Its sums have the same bits under any grid.
 #include "runtime/cuda/kernels.h"
+#include "tests/device/must.h"
 #include "tests/runtime/check.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { FLOATS = 2000000, MANY = 1 << 17, GUARD = 8 };
@@ -20,23 +20,9 @@ typedef struct memory {
   bd_cuda_mixings *mixings;
 } memory;
 
-static void must(const char *call, cudaError_t error) {
-  if (error == cudaSuccess) return;
-  fprintf(stderr, "%s: %s\n", call, cudaGetErrorString(error));
-  exit(1);
-}
-#define MUST(call) must(#call, call)
-
-static void settle(const memory *m) {
-  cudaError_t state;
-  while ((state = cudaStreamQuery(m->queue.stream)) == cudaErrorNotReady)
-    ;
-  MUST(state);
-}
-
 static void copy(const memory *m, void *to, const void *from, size_t bytes, int kind) {
   MUST(cudaMemcpyAsync(to, from, bytes, (enum cudaMemcpyKind)kind, m->queue.stream));
-  settle(m);
+  settle(m->queue.stream);
 }
 
 static void *room(size_t bytes) {

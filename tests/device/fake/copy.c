@@ -99,36 +99,6 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
   return wait ? cudaStreamSynchronize(stream) : cudaSuccess;
 }
 
-typedef struct rows {
-  char *to;
-  const char *from;
-  size_t to_pitch, from_pitch, width, height;
-} rows;
-
-static int copy_rows(void *args) {
-  const rows *const r = args;
-  for (size_t row = 0; row < r->height; row++)
-    memcpy(r->to + row * r->to_pitch, r->from + row * r->from_pitch, r->width);
-  return 1;
-}
-
-cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                              size_t width, size_t height, enum cudaMemcpyKind kind,
-                              cudaStream_t stream) {
-  const rows r = {to, from, to_pitch, from_pitch, width, height};
-  if (!width || !height) return cudaSuccess;
-  if (to_pitch < width || from_pitch < width)
-    bd_fake_fault(__func__, "rows of %zu bytes, %zu and %zu apart", width, from_pitch, to_pitch);
-  const size_t to_bytes = (height - 1) * to_pitch + width;
-  const size_t from_bytes = (height - 1) * from_pitch + width;
-  if (kind != cudaMemcpyHostToDevice || !is_device(to, to_bytes) || is_device(from, from_bytes))
-    bd_fake_fault(__func__, "kind %d, or memory of another kind", (int)kind);
-  bd_fake_refuse_capture(__func__, stream);
-  bd_fake_count.copies++;
-  bd_fake_enqueue(__func__, stream, copy_rows, &r, sizeof r);
-  return is_pageable(from, from_bytes) ? cudaStreamSynchronize(stream) : cudaSuccess;
-}
-
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
   const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, NULL);
   return error ? error : cudaStreamSynchronize(NULL);
