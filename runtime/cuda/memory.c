@@ -6,17 +6,21 @@
 
 enum { WATCH_TURNS = 64, BUSY_TURNS = 512 };
 
+void bd_cuda_rest(bd_rt *rt, int64_t turn) {
+  if (turn % WATCH_TURNS == 0) bd_cuda_watch(rt);
+  bd_cuda_free_samples(rt);
+  if (turn < BUSY_TURNS)
+    sched_yield();
+  else
+    nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
 void bd_cuda_settle(bd_rt *rt, cudaStream_t stream) {
   for (int64_t turn = 1;; turn++) {
     const cudaError_t state = cudaStreamQuery(stream);
     if (state == cudaSuccess) return;
     if (state != cudaErrorNotReady) bd_cuda_check(state, "cudaStreamQuery");
-    if (turn % WATCH_TURNS == 0) bd_cuda_watch(rt);
-    bd_cuda_free_samples(rt);
-    if (turn < BUSY_TURNS)
-      sched_yield();
-    else
-      nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    bd_cuda_rest(rt, turn);
   }
 }
 

@@ -4,20 +4,16 @@
 #include "runtime/cuda/rt.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
   CHUNK_BYTES = 8 << 20,  // of one copy, or one sample, where that is more
   MOST_BYTES = 256 << 20, // of all that is read ahead, or two chunks
   LEAST_SLOTS = 2,
   MOST_SLOTS = 64,
-  BUSY_TURNS = 512,
-  WATCH_TURNS = 64,
 };
 
 // Samples on their way.
@@ -197,14 +193,8 @@ static slot *take(bd_rt *rt, const bd_rt_samples *samples) {
   if (step != rt->step || memcmp(&r->chunks[chunk % r->chunk_count], samples, sizeof *samples) != 0)
     bd_rt_fail(BD_RT_EXIT_INTERNAL, "a step asks for other samples than the one before");
   bd_cuda_free_samples(rt);
-  for (int64_t turn = 1; !is_filled(r, chunk); turn++) {
-    bd_cuda_free_samples(rt);
-    if (turn % WATCH_TURNS == 0) bd_cuda_watch(rt);
-    if (turn < BUSY_TURNS)
-      sched_yield();
-    else
-      nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
-  }
+  for (int64_t turn = 1; !is_filled(r, chunk); turn++)
+    bd_cuda_rest(rt, turn);
   slot *const s = &r->slots[chunk % r->slot_count];
   const int64_t bad = atomic_load(&s->bad);
   if (bad >= 0) bd_rt_sample_fail(rt, samples, step, bad);

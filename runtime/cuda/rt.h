@@ -225,6 +225,10 @@ void bd_cuda_release_convolutions(bd_rt *rt);
 
 // Waits for all that a stream has been asked, while the end of another rank ends the wait.
 void bd_cuda_settle(bd_rt *rt, cudaStream_t stream);
+// Between two looks, of which the first is turn 1, at what this thread waits for: lets the reader
+// go on, watches the other ranks now and then, and leaves the core to others, at length when it
+// takes long.
+void bd_cuda_rest(bd_rt *rt, int64_t turn);
 // What NCCL's calls return, made final: waits while a call is in progress on `comm`.
 void bd_cuda_finish(bd_rt *rt, ncclComm_t comm, ncclResult_t result, const char *call);
 #define BD_NCCL(rt, comm, call) bd_cuda_finish(rt, comm, call, #call)
