@@ -1,5 +1,5 @@
-// Convolution, one thread per element of the result. Sums are f32, in an order that
-// follows from the shape.
+// Convolution, one thread per element of the result. Sums are f32, in an order that follows from
+// the shape.
 #include "runtime/cuda/device.cuh"
 
 // What operands and results hold.
