@@ -81,7 +81,8 @@ void bd_gen_run_compute(bd_gen *g, bd_gen_run *r, const LLVMValueRef *fetched) {
   }
 }
 
-// Stores round as well: what has been rounded would be so again. But what is added to memory is.
+// Stores round by themselves, so they take what has not been rounded. What is added to memory is
+// rounded before.
 void bd_gen_run_store(bd_gen *g, const bd_gen_run *r) {
   const bd_kernel *k = g->kernel;
   if (r->failed) return;
@@ -234,6 +235,7 @@ bd_status bd_gen_pointwise(bd_gen *g) {
   bd_access **accesses = BD_NEW_ARRAY(g->ctx->arena, bd_access *, bd_gen_run_access_count(g, r));
   int count = bd_gen_run_accesses(g, r, accesses);
   int operands = bd_gen_run_operands(g, r);
+  // Random numbers take registers.
   if (g->cuda && bd_gen_run_has_dropout(g, r)) g->room = BD_GEN_ROOMY_BLOCKS + 1;
   bd_gen_points points = {.loops = r->rank,
                           .access_count = count,
