@@ -20,8 +20,8 @@ import gc
 import json
 import os
 import statistics
-import sys
 import struct
+import sys
 import time
 
 import torch
