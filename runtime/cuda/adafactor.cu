@@ -306,7 +306,7 @@ static __device__ int update_of(const update_list &list, int64_t lane) {
   return low;
 }
 
-static __host__ __device__ double *lanes_of(const update_list &list) {
+static __device__ double *lanes_of(const update_list &list) {
   return (double *)(void *)(list.room + sizeof(groups));
 }
 

@@ -226,7 +226,7 @@ static void run_maxpool_grad(bd_rt *rt, const void *args) {
 static void expect_short(const bd_rt_conv *s) {
   for (int d = 0; d < 3; d++)
     if (s->x[d] + s->before[d] + s->y[d] * s->stride[d] + s->k[d] * s->dilation[d] > INT32_MAX)
-      bd_rt_fail(BD_RT_EXIT_INTERNAL, "a pool of %lld points along a dimension",
+      bd_rt_fail(BD_RT_EXIT_USAGE, "a pool of %lld points along a dimension: there may be 2^31",
                  (long long)s->x[d]);
 }
 

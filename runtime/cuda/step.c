@@ -134,6 +134,7 @@ static void run_add(bd_rt *rt, const void *args) {
 }
 
 void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count) {
+  bd_cuda_fresh_touch(rt, sum);
   if (!rt->device->rehearsing)
     bd_cuda_do(rt, run_add, &(addition){sum, more, count}, sizeof(addition));
 }
