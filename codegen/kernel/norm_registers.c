@@ -9,6 +9,7 @@ enum {
   SOME_NUMBERS = 32, // so many leave room for others
   FEW_NUMBERS = 16,  // so many may be of several rows
   MOST_WORDS = 48,   // that a run has on their way from the beginning
+  MOST_AHEAD = 16,   // of the row after the one that a thread works on
   MOST_GROUPS = 16,
   MOST_ROWS = 4,
 };
@@ -25,11 +26,14 @@ typedef struct held_row {
 typedef struct held {
   bd_gen_norm *n;
   bool gradient, run_early;
+  bool ahead;                       // the next row is on its way while this one is used
   int loop, threads, rows, groups;  // threads of a row
   LLVMValueRef column[MOST_GROUPS]; // i64
   LLVMValueRef within;              // whether the last group is, or NULL
   LLVMValueRef gain[MOST_GROUPS], bias[MOST_GROUPS];
   held_row row[MOST_ROWS];
+  held_row next;
+  LLVMValueRef *kept; // variables with what of the next row is on its way
 } held;
 
 typedef LLVMValueRef (*held_term)(bd_gen *g, const held *h, const held_row *row, int group);
@@ -292,9 +296,65 @@ static void open_rows(bd_gen *g, held *h, LLVMValueRef first, LLVMValueRef items
   }
 }
 
-static void do_rows(bd_gen *g, held *h, LLVMValueRef first, LLVMValueRef items) {
-  open_rows(g, h, first, items);
-  each_group(g, h, fetch);
+// Variable `number` of those that hold what is on its way.
+static void keep(bd_gen *g, held *h, int number, LLVMValueRef value) {
+  LLVMValueRef *variable = &h->kept[number];
+  if (!*variable) *variable = bd_gen_variable(g, LLVMTypeOf(value));
+  LLVMBuildStore(g->b, value, *variable);
+}
+
+// What the next variable holds, of the type of `like`; nothing for nothing.
+static LLVMValueRef kept(bd_gen *g, const held *h, int *count, LLVMValueRef like) {
+  if (!like) return NULL;
+  return LLVMBuildLoad2(g->b, LLVMTypeOf(like), h->kept[(*count)++], "");
+}
+
+// Asks for all of row number `number`, which stays on its way in variables.
+static void fetch_next(bd_gen *g, held *h, LLVMValueRef number) {
+  held_row *next = &h->next;
+  int count = 0;
+  bd_gen_take_item(g, &h->n->nest, number);
+  for (int k = 0; k < g->loops; k++)
+    next->index[k] = g->index[k];
+  for (int group = 0; group < h->groups; group++) {
+    fetch(g, h, next, group);
+    if (next->x[group]) keep(g, h, count++, next->x[group]);
+    for (int i = 0; h->run_early && i < g->kernel->in_count; i++)
+      if (next->run[group][i]) keep(g, h, count++, next->run[group][i]);
+  }
+}
+
+// What was asked for as the next row is this one's.
+static void take_next(bd_gen *g, held *h) {
+  held_row *row = &h->row[0], *next = &h->next;
+  int count = 0;
+  for (int group = 0; group < h->groups; group++) {
+    row->x[group] = kept(g, h, &count, next->x[group]);
+    for (int i = 0; h->run_early && i < g->kernel->in_count; i++)
+      row->run[group][i] = kept(g, h, &count, next->run[group][i]);
+  }
+}
+
+// A branch, not a second read of the last row: ptxas puts the reads of a branch before the
+// exchanges of this row, others behind them.
+static void fetch_rows(bd_gen *g, held *h, const bd_gen_for *loop, LLVMValueRef items) {
+  if (!h->ahead) {
+    each_group(g, h, fetch);
+    return;
+  }
+  take_next(g, h);
+  LLVMValueRef number = LLVMBuildNSWAdd(g->b, loop->index, loop->step, "");
+  LLVMValueRef more = LLVMBuildICmp(g->b, LLVMIntSLT, number, items, "");
+  for (int i = 0; h->kept[i]; i++)
+    LLVMBuildStore(g->b, LLVMGetPoison(LLVMGetAllocatedType(h->kept[i])), h->kept[i]);
+  bd_gen_if branch = bd_gen_if_begin(g, more);
+  fetch_next(g, h, number);
+  bd_gen_if_end(g, &branch);
+}
+
+static void do_rows(bd_gen *g, held *h, const bd_gen_for *loop, LLVMValueRef items) {
+  open_rows(g, h, loop->index, items);
+  fetch_rows(g, h, loop, items);
   if (h->gradient && h->groups > 1) fetch_all_vectors(g, h);
   each_group(g, h, take);
   if (h->gradient)
@@ -320,8 +380,27 @@ static int room_for(const bd_gen *g, const held *h, int64_t numbers) {
   int64_t most = numbers + words + (h->rows - 1) * OF_ROW;
   if (most > SOME_NUMBERS + FEW_NUMBERS || (n->run && bd_gen_run_has_dropout(g, n->run)))
     return BD_GEN_ROOMY_BLOCKS;
-  return most > SOME_NUMBERS || (n->run && most > FEW_NUMBERS) ? BD_GEN_ROOMY_BLOCKS + 1
-                                                               : BD_GEN_AHEAD_BLOCKS;
+  bool runs = n->run && !h->ahead; // registers of what is ahead are the run's at other times
+  return most > SOME_NUMBERS || (runs && most > FEW_NUMBERS) ? BD_GEN_ROOMY_BLOCKS + 1
+                                                             : BD_GEN_AHEAD_BLOCKS;
+}
+
+static void make_room_for_run(bd_gen *g, const held *h, held_row *row) {
+  for (int group = 0; group < h->groups; group++)
+    row->run[group] = BD_NEW_ARRAY(g->ctx->arena, LLVMValueRef, g->kernel->in_count + 1);
+}
+
+// Whether memory can be at work on the next row while the threads of this one wait for each other:
+// where registers hold what is on its way, `words` of each operand.
+static void plan_ahead(bd_gen *g, held *h, int64_t words) {
+  const bd_gen_norm *n = h->n;
+  int operands = bd_gen_norm_run_leads(g) ? 0 : 1;
+  if (h->run_early) operands += bd_gen_run_operands(g, n->run);
+  h->ahead = !h->gradient && h->threads >= BD_GEN_LANES && h->rows == 1 && operands &&
+             operands * words <= MOST_AHEAD;
+  if (!h->ahead) return;
+  h->kept = BD_NEW_ARRAY(g->ctx->arena, LLVMValueRef, operands * h->groups + 1);
+  if (n->run) make_room_for_run(g, h, &h->next);
 }
 
 // How rows are laid out over threads and registers; false where they do not fit.
@@ -338,12 +417,12 @@ static bool lay_out(bd_gen *g, held *h) {
   h->groups = (int)groups;
   h->rows = n->nest.whole_block || 2 * numbers > FEW_NUMBERS ? 1 : (int)(FEW_NUMBERS / numbers);
   if (h->rows > MOST_ROWS) h->rows = MOST_ROWS;
-  g->room = room_for(g, h, h->rows * numbers);
   int64_t words = g->pack * bd_dtype_bytes(n->x.dtype) / 4;
   h->run_early = n->run && h->rows * groups * words * bd_gen_run_operands(g, n->run) <= MOST_WORDS;
   for (int i = 0; n->run && i < h->rows; i++)
-    for (int group = 0; group < h->groups; group++)
-      h->row[i].run[group] = BD_NEW_ARRAY(g->ctx->arena, LLVMValueRef, g->kernel->in_count + 1);
+    make_room_for_run(g, h, &h->row[i]);
+  plan_ahead(g, h, groups * words);
+  g->room = room_for(g, h, h->rows * numbers);
   return true;
 }
 
@@ -397,8 +476,13 @@ bool bd_gen_norm_in_registers(bd_gen *g, bd_gen_norm *n) {
   LLVMValueRef from = LLVMBuildNSWMul(g->b, block ? g->block : g->chunk, at_once, "");
   LLVMValueRef step = LLVMBuildNSWMul(g->b, block ? g->blocks : g->warps, at_once, "");
   LLVMValueRef items = bd_gen_item_count(g, g->range, &n->nest);
+  if (h->ahead) {
+    bd_gen_if some = bd_gen_if_begin(g, LLVMBuildICmp(g->b, LLVMIntSLT, from, items, ""));
+    fetch_next(g, h, from);
+    bd_gen_if_end(g, &some);
+  }
   bd_gen_for loop = bd_gen_for_begin(g, from, items, step);
-  do_rows(g, h, loop.index, items);
+  do_rows(g, h, &loop, items);
   g->rolled = true;
   bd_gen_for_end(g, &loop);
   g->rolled = false;
