@@ -391,13 +391,14 @@ static void make_room_for_run(bd_gen *g, const held *h, held_row *row) {
 }
 
 // Whether memory can be at work on the next row while the threads of this one wait for each other:
-// where registers hold what is on its way, `words` of each operand.
+// where registers hold what is on its way, `words` of each operand. Of rows that are a warp's,
+// which has no barriers, ptxas would put off the reads to the end.
 static void plan_ahead(bd_gen *g, held *h, int64_t words) {
   const bd_gen_norm *n = h->n;
   int operands = bd_gen_norm_run_leads(g) ? 0 : 1;
   if (h->run_early) operands += bd_gen_run_operands(g, n->run);
-  h->ahead = !h->gradient && h->threads >= BD_GEN_LANES && h->rows == 1 && operands &&
-             operands * words <= MOST_AHEAD;
+  h->ahead =
+      !h->gradient && h->threads > BD_GEN_LANES && operands && operands * words <= MOST_AHEAD;
   if (!h->ahead) return;
   h->kept = BD_NEW_ARRAY(g->ctx->arena, LLVMValueRef, operands * h->groups + 1);
   if (n->run) make_room_for_run(g, h, &h->next);
