@@ -50,6 +50,8 @@ typedef struct rope {
   int t, h, half;                     // loops
   bd_access in[2], out[2], frequency; // first and second half of a head
   LLVMValueRef sine, cosine;
+  LLVMValueRef first; // head of this thread
+  int beside;         // heads that a warp takes side by side
 } rope;
 
 static LLVMValueRef frequency_table(bd_gen *g, int64_t half) {
@@ -67,8 +69,7 @@ static LLVMValueRef frequency_table(bd_gen *g, int64_t half) {
   return table;
 }
 
-static void turn_head(bd_gen *g, void *user) {
-  rope *r = user;
+static void turn_head(bd_gen *g, const rope *r) {
   LLVMValueRef a = bd_gen_load(g, &r->in[0]), b = bd_gen_load(g, &r->in[1]);
   LLVMValueRef y = LLVMBuildFMul(g->b, b, r->sine, "");
   y = LLVMBuildFSub(g->b, LLVMBuildFMul(g->b, a, r->cosine, ""), y, "");
@@ -84,12 +85,32 @@ static void turn_lanes(bd_gen *g, void *user) {
   position = LLVMBuildSIToFP(g->b, position, bd_gen_type(g, bd_gen_f64(g)), "");
   LLVMValueRef angle = LLVMBuildFMul(g->b, position, bd_gen_load(g, &r->frequency), "");
   bd_gen_turn(g, angle, &r->sine, &r->cosine);
-  bd_gen_serial(g, 1, &r->h, turn_head, r);
+  bd_gen_for each = bd_gen_for_begin(g, r->first, g->loop[r->h].count, bd_gen_long(g, r->beside));
+  g->index[r->h] = each.index;
+  turn_head(g, r);
+  bd_gen_for_end(g, &each);
 }
 
 static void turn_position(bd_gen *g, void *user) {
   rope *r = user;
   bd_gen_lanes(g, r->half, BD_GEN_POINT_LANES, turn_lanes, r);
+}
+
+// Heads shorter than a warp lie side by side in it.
+static void share_warp(bd_gen *g, rope *r) {
+  int64_t packs = g->loop[r->half].extent / g->pack;
+  int threads = 1;
+  r->first = bd_gen_long(g, 0);
+  r->beside = 1;
+  if (!g->cuda) return;
+  g->room = BD_GEN_AHEAD_BLOCKS;
+  while (threads < packs)
+    threads *= 2;
+  if (threads >= BD_GEN_LANES || g->uneven) return;
+  r->beside = BD_GEN_LANES / threads;
+  r->first = LLVMBuildUDiv(g->b, g->lane, bd_gen_long(g, threads), "");
+  g->lane = LLVMBuildURem(g->b, g->lane, bd_gen_long(g, threads), "");
+  g->lane_count = threads;
 }
 
 bd_status bd_gen_rope(bd_gen *g) {
@@ -112,6 +133,7 @@ bd_status bd_gen_rope(bd_gen *g) {
   r.nest.work = g->loop[loops[2]].extent * 2 * half;
   bd_gen_pack(g, r.half, BD_GEN_ALIGNED, 5,
               (const bd_access *const[]){&r.in[0], &r.in[1], &r.out[0], &r.out[1], &r.frequency});
+  share_warp(g, &r);
   bd_gen_items(g, &r.nest, turn_position, &r);
   return BD_OK;
 }

@@ -192,6 +192,8 @@ const kernel_case kernel_cases[] = {
     {BD_OP_RMSNORM_DW, "7,5,72 7,5,72 p7,5", "", "ABc"},
     {BD_OP_EMBED, "50,24 i7,5", "", "vABc"},
     {BD_OP_ROPE, "4,9,5,16", "theta=10000.0", "bh"},
+    {BD_OP_ROPE, "2,3,9,64", "theta=10000.0", "h"},
+    {BD_OP_ROPE, "2,3,9,24", "theta=10000.0", "b"},
     {BD_OP_ROPE, "4,9,5,16", "theta=10000.0 inverse=1 factor=8.0 original_positions=64.0", "b"},
     {BD_OP_LSE, "7,5,50", "", "ABv"},
     {BD_OP_LSE, "2,3,7001", "", "v"},
