@@ -15,6 +15,14 @@ shift
 LEAN_PERCENT=90 # of the fastest plan's memory, for a plan that computes some values again
 works=("$@")
 [ $# -gt 0 ] || works=(gpt2-124m gpt2-1558m llama-3-8b resnet-50 kernels)
+# What the vendor states for dense products of bf16.
+case $cluster in
+  a100*) peak='peak_flops 312e12' ;;
+  h100* | h200*) peak='peak_flops 989e12' ;;
+  b200*) peak='peak_flops 2250e12' ;;
+  *) peak='' ;;
+esac
+[ -z "$peak" ] || peak=$peak$'\n'
 data=$(mktemp -d)
 trap 'rm -rf "$data"' EXIT
 awk -f "$root/tests/support/words.awk" >"$data/words.txt"
@@ -32,7 +40,7 @@ folder() {
     return
   fi
   mkdir "$to/check"
-  { printf 'name %s\nmicro_batch %s\n' "$name" "$micro"; cat; } >"$to/check/work"
+  { printf 'name %s\nmicro_batch %s\n%s' "$name" "$micro" "$peak"; cat; } >"$to/check/work"
   case $name in
     resnet-50) printf '%s\n' --data data.safetensors --seed 5 --lr 1e-3 >"$to/check/options" ;;
     # The baseline's attention adds up in any order.

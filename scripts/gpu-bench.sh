@@ -4,7 +4,8 @@
 #   scripts/gpu-bench.sh [--baseline COMMAND] [--steps N] [--seconds N] [--json FILE] OUT...
 # scripts/gpu-bench-folders.sh makes the OUTs. In OUT/check lie `options` as for gpu-check.sh and `work`, lines of a key and a value:
 #   name W             which work this is; of several folders with one name the fastest counts
-#   micro_batch N      its samples; flops_per_token X: of the model, forward and backward, for MFU as it is usually counted
+#   micro_batch N      its samples; flops_per_token X: of the model, forward and backward, for MFU as it is usually counted,
+#                      over peak_flops X a second; without that over the cluster's rate
 #   reach X            what the baseline's tokens/s are to be multiplied by; reach_mfu X, reach_copy X: shares; most_bytes X:
 #                      the most that the arena may be of the baseline's peak at the same micro-batch; a folder above it
 #                      does not count, and one of a work's folders has to
@@ -97,7 +98,8 @@ measure() {
 $result
 END
   if ! is_number "$rate"; then verdict=$result rate=null mfu=null power=null clock=null; return; fi
-  flops=$(told "$out" flops_per_token) peak=$(sed -n 's/.*\.flops_per_second = \([^,]*\),.*/\1/p' "$out/main.c" | head -1)
+  flops=$(told "$out" flops_per_token) peak=$(told "$out" peak_flops)
+  [ -n "$peak" ] || peak=$(sed -n 's/.*\.flops_per_second = \([^,]*\),.*/\1/p' "$out/main.c" | head -1)
   if [ -n "$flops" ] && [ -n "$peak" ]; then
     mfu=$(awk -v r="$rate" -v f="$flops" -v p="$peak" -v n="$(ranks_of "$out")" 'BEGIN { printf "%.4f", r * f / p / n }')
   fi

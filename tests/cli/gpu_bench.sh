@@ -113,6 +113,10 @@ says '^gpt  *10  *9  *1.111  *0.8000  ok$'
 sed -i 's/^flops_per_token .*/flops_per_token 40/' large/check/work
 run 1 large
 says '^gpt .* MFU is below 0.5$'
+echo peak_flops 500 >>large/check/work
+run 0 large
+says '^gpt .* 0.8000  '
+sed -i /peak_flops/d large/check/work
 # Losses of 5 against the baseline's with the same seed, and that with the next.
 cat >curves <<'END'
 #!/bin/sh
