@@ -102,7 +102,8 @@ bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double 
   }
   bool any = bd_layer_eliminate(ctx, layer, seconds_weight, bytes_weight, in_flight, out);
   if (!regard_left_out(layer, &asked, any, out)) return false;
-  if (unpriced) layer->free = *out;
+  // Of a choice that stands for others the options say nothing of its bytes under other tapes.
+  if (unpriced && isinf(layer->left_out)) layer->free = *out;
   asked.point = *out;
   layer->recent[layer->recent_count++ % BD_LAYER_RECENT] = asked;
   return true;
