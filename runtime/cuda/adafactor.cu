@@ -1,7 +1,7 @@
 // Adafactor's sums of squares. A matrix is cut into tiles, of which a thread adds up one in f32:
 // its rows, its columns and, in f64, all of it; then tiles are added in f64. How it is cut depends
 // on shapes alone; a launch adds up as many matrices as its room holds the sums of.
-#include "runtime/cuda/packs.cuh"
+#include "runtime/cuda/factoring.cuh"
 
 enum {
   PACKS = 8,             // of a row of a tile

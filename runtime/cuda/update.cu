@@ -1,5 +1,5 @@
 // The optimizers, element by element with the arithmetic of the CPU's.
-#include "runtime/cuda/packs.cuh"
+#include "runtime/cuda/factoring.cuh"
 
 enum {
   AHEAD = 2, // packs of each array that a thread reads before it computes

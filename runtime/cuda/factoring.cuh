@@ -1,0 +1,80 @@
+// Adafactor's averages of rows and columns, for threads that walk a weight's elements.
+#ifndef BD_RT_CUDA_FACTORING_CUH
+#define BD_RT_CUDA_FACTORING_CUH
+#include "runtime/cuda/packs.cuh"
+
+// How Adafactor's averages lie to a rule's elements. A vector is a row, without an average.
+typedef struct bd_cuda_factoring {
+  const float *row, *column;
+  float *mean;
+  bd_cuda_rows rows;
+  int64_t first;
+  int32_t last; // row
+} bd_cuda_factoring;
+
+static inline bd_cuda_factoring bd_cuda_factoring_of(const bd_rt_factors *f) {
+  if (!f->column) return {NULL, f->row, f->mean, bd_cuda_rows_of(f->rows, 0), f->first, 0};
+  return {f->row,   f->column,           f->mean, bd_cuda_rows_of(f->columns, 0),
+          f->first, (int32_t)f->rows - 1};
+}
+
+static inline bool bd_cuda_factoring_fits(const bd_cuda_factoring &f) {
+  return f.rows.row % BD_CUDA_PACK == 0 && f.first % BD_CUDA_PACK == 0 &&
+         bd_cuda_fits(f.column, sizeof(float));
+}
+
+static inline __device__ float bd_cuda_inverse_mean(const bd_cuda_factoring &f) {
+  const float eps = 0x1p-23f, mean = f.mean[BD_RT_MEAN_GRADIENT];
+  return 1 / (mean > eps ? mean : eps);
+}
+
+// Where an element is in the matrix, less than 2^31 of whose averages lie one after another.
+typedef struct bd_cuda_spot {
+  int32_t row, column;
+} bd_cuda_spot;
+
+static inline __device__ bd_cuda_spot bd_cuda_spot_of(const bd_cuda_factoring &f, int64_t i) {
+  int64_t column;
+  const int64_t row = bd_cuda_row_of(f.rows, f.first + i, &column);
+  return {(int32_t)row, (int32_t)column};
+}
+
+// Of what is outside of the matrix somewhere inside.
+static inline __device__ bd_cuda_spot bd_cuda_clamp(const bd_cuda_factoring &f, bd_cuda_spot spot) {
+  const int32_t row = spot.row > 0 ? spot.row : 0;
+  return {row < f.last ? row : f.last, spot.column};
+}
+
+// By rows, and by no more columns than a row has.
+static inline __device__ void bd_cuda_go_on(const bd_cuda_factoring &f, bd_cuda_spot by,
+                                            bd_cuda_spot *spot) {
+  const int32_t columns = (int32_t)f.rows.row, column = spot->column + by.column;
+  const bool over = column >= columns;
+  spot->column = over ? column - columns : column;
+  spot->row += by.row + over;
+}
+
+// Of a number from 2^-46 on, which takes one instruction.
+static inline __device__ float bd_cuda_inverse_root(float x) {
+#ifdef __CUDA_ARCH__
+  float root;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(x));
+  return root;
+#else
+  return 1 / sqrtf(x);
+#endif
+}
+
+// Of the elements from there on the averages that updates are divided by the roots of: as
+// bd_rt_factored has them, but multiplied by the mean's inverse, and that first.
+template <int width>
+static inline __device__ bd_cuda_floats<width>
+bd_cuda_averages(const bd_cuda_factoring &f, float inverse, const bd_cuda_spot &spot) {
+  const float eps = 0x1p-23f;
+  bd_cuda_floats<width> out = bd_cuda_load<width>(f.column + spot.column);
+  const float scale = f.row ? f.row[spot.row] * inverse : 1;
+  for (int e = 0; e < width; e++)
+    out.at[e] = fmaxf(scale * out.at[e], eps * eps);
+  return out;
+}
+#endif
