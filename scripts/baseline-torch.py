@@ -219,7 +219,7 @@ def print_curve(o):
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], lr=o.rate,
-                                  betas=(0.9, 0.95), eps=1e-8)
+                                  betas=(0.9, 0.95), eps=1e-8, fused=o.device == "cuda" or None)
     batch = o.batch or BATCH[o.work]
     for step in range(o.steps):
         starts = [window(int(seed), step, sample, len(text) - length) for sample in range(batch)]

@@ -91,6 +91,7 @@ static bd_status add_candidates(bd_ctx *ctx, const posing *p, int passes, priced
     int count, before = out->count[r];
     if (space->runs.runs[r].like < r) continue;
     BD_TRY(bd_layer_candidates(ctx, out->layers.layers[r], space->stages, 0, &list, &count));
+    if (count == 0) continue;
     out->candidates[r] = bd_arena_grow(ctx->arena, out->candidates[r], (size_t)before,
                                        (size_t)(before + count), sizeof *list);
     memcpy(&out->candidates[r][before], list, (size_t)count * sizeof *list);
