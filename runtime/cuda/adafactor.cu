@@ -70,15 +70,7 @@ template <typename number> static __device__ number *room_at(const band_list &li
 
 // The last band that begins at the item or before.
 template <int64_t band::*start> static __device__ int band_of(const band_list &list, int64_t item) {
-  int low = 0, high = (int)list.bands;
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    if (list.of[middle].*start <= item)
-      low = middle;
-    else
-      high = middle;
-  }
-  return low;
+  return bd_cuda_member_of((int)list.bands, item, [&](int i) { return list.of[i].*start; });
 }
 
 // Four numbers of a row from element `i` on, of which those at [from, to) of `column` and after are
@@ -295,15 +287,7 @@ typedef struct update_list {
 static_assert(sizeof(update_list) <= 4096, "a launch passes it by value");
 
 static __device__ int update_of(const update_list &list, int64_t lane) {
-  int low = 0, high = (int)list.updates;
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    if (list.of[middle].first_lane <= lane)
-      low = middle;
-    else
-      high = middle;
-  }
-  return low;
+  return bd_cuda_member_of((int)list.updates, lane, [&](int i) { return list.of[i].first_lane; });
 }
 
 static __device__ double *lanes_of(const update_list &list) {

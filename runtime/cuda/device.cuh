@@ -52,6 +52,21 @@ static inline __device__ double bd_cuda_sum(const number *numbers, int64_t count
   return sum;
 }
 
+// The last of `count` members that begins at the item or before: start(i) is where member i does,
+// in ascending order, the first of them no later.
+template <typename starts>
+static inline __device__ int bd_cuda_member_of(int count, int64_t item, starts start) {
+  int low = 0, high = count;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (start(middle) <= item)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 static inline int blocks_of(const bd_cuda_queue *queue, int64_t items,
                             int threads = BD_CUDA_THREADS) {
   const int64_t blocks = (items + threads - 1) / threads;

@@ -25,15 +25,7 @@ typedef struct square_list {
 } square_list;
 
 static __device__ int tensor_of(const square_list &list, int64_t lane) {
-  int low = 0, high = list.tensors;
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    if (list.start[middle] <= lane)
-      low = middle;
-    else
-      high = middle;
-  }
-  return low;
+  return bd_cuda_member_of(list.tensors, lane, [&](int i) { return list.start[i]; });
 }
 
 static __device__ double add_square(double sum, float number) {

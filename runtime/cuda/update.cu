@@ -101,15 +101,7 @@ template <typename member> struct part_list {
 
 template <typename member>
 static __device__ int part_of(const part_list<member> &list, int64_t chunk) {
-  int low = 0, high = (int)list.parts;
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    if (list.of[middle].chunk <= chunk)
-      low = middle;
-    else
-      high = middle;
-  }
-  return low;
+  return bd_cuda_member_of((int)list.parts, chunk, [&](int i) { return list.of[i].chunk; });
 }
 
 template <typename optimizer> static __device__ settings settings_of(const part<optimizer> &u) {
