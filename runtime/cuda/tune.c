@@ -3,25 +3,32 @@
 #include "runtime/outputs.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 // A candidate runs RUNS times in a row between two events, in each of ROUNDS; its fastest round
 // counts. Rounds go through all candidates, so that a change of clocks meets them alike.
-enum { CANDIDATES = 8, ROUNDS = 3, RUNS = 5, PATTERN_BYTES = 4 << 20 };
+//
+// A device at its power limit is slower after some ten milliseconds, and by less where an algorithm
+// moves less: of a product that takes its share of a step, all candidates that are near the fastest
+// run again, each for so long that the clocks are those of a run of many steps.
+enum { CANDIDATES = 8, ROUNDS = 3, RUNS = 5, MOST_RUNS = 2000, PATTERN_BYTES = 4 << 20 };
+static const double LEAST_SHARE = 0.01, NEAR = 1.15, SETTLING_SECONDS = 0.06, LOAD_SECONDS = 0.12;
 
 _Static_assert(sizeof(cublasLtMatmulAlgo_t) == BD_TUNE_ALGORITHM_BYTES, "algorithm");
 
 typedef struct noted {
   bd_cuda_product *product;
   bd_cuda_body body;
-  void *args;
+  void *args; // of the first call
+  int calls;  // in a step
 } noted;
 
 struct bd_cuda_tuning {
   int count, capacity;
-  noted *calls; // the first of each product
+  noted *products;
 };
 
 typedef struct span {
@@ -35,8 +42,8 @@ void bd_cuda_tune_open(bd_rt *rt) {
 static void close_tuning(bd_rt *rt) {
   bd_cuda_tuning *const t = rt->device->tuning;
   for (int i = 0; i < t->count; i++)
-    free(t->calls[i].args);
-  free(t->calls);
+    free(t->products[i].args);
+  free(t->products);
   free(t);
   rt->device->tuning = NULL;
 }
@@ -45,14 +52,17 @@ void bd_cuda_tune_note(bd_rt *rt, bd_cuda_product *product, bd_cuda_body body, c
                        size_t bytes) {
   bd_cuda_tuning *const t = rt->device->tuning;
   for (int i = t->count - 1; i >= 0; i--)
-    if (t->calls[i].product == product) return;
+    if (t->products[i].product == product) {
+      t->products[i].calls++;
+      return;
+    }
   if (t->count == t->capacity) {
     t->capacity = t->capacity ? 2 * t->capacity : 64;
-    t->calls = realloc(t->calls, (size_t)t->capacity * sizeof *t->calls);
-    if (!t->calls) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
+    t->products = realloc(t->products, (size_t)t->capacity * sizeof *t->products);
+    if (!t->products) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
   }
-  noted *const n = &t->calls[t->count++];
-  *n = (noted){product, body, bd_rt_allocate(1, bytes)};
+  noted *const n = &t->products[t->count++];
+  *n = (noted){product, body, bd_rt_allocate(1, bytes), 1};
   memcpy(n->args, args, bytes);
 }
 
@@ -71,56 +81,96 @@ static void fill_arena(bd_rt *rt) {
     bd_rt_copy(rt, rt->arena + done, rt->arena, bd_rt_least(done, bytes - done));
 }
 
-static void time_round(bd_rt *rt, const noted *n, const bd_cuda_algorithm *algorithm, int warm,
-                       const span *s) {
-  const cudaStream_t stream = bd_cuda_now(rt)->stream;
-  bd_cuda_product_use(n->product, algorithm);
-  if (warm) n->body(rt, n->args);
-  BD_CUDA(cudaEventRecord(s->start, stream));
-  for (int i = 0; i < RUNS; i++)
+// A product's candidates and how long one run of each takes.
+typedef struct contest {
+  int count;
+  bd_cuda_algorithm algorithm[CANDIDATES];
+  double seconds[CANDIDATES];
+} contest;
+
+static void run(bd_rt *rt, const noted *n, int64_t times) {
+  for (int64_t i = 0; i < times; i++)
     n->body(rt, n->args);
+}
+
+static void time_runs(bd_rt *rt, const noted *n, int64_t times, const span *s) {
+  const cudaStream_t stream = bd_cuda_now(rt)->stream;
+  BD_CUDA(cudaEventRecord(s->start, stream));
+  run(rt, n, times);
   BD_CUDA(cudaEventRecord(s->end, stream));
 }
 
-static double fastest(const span spans[ROUNDS]) {
-  double best = 0;
-  for (int round = 0; round < ROUNDS; round++) {
-    float millis = 0;
-    BD_CUDA(cudaEventElapsedTime(&millis, spans[round].start, spans[round].end));
-    const double seconds = 1e-3 * (double)millis / RUNS;
-    if (round == 0 || seconds < best) best = seconds;
-  }
+static double seconds_of(const span *s, int64_t times) {
+  float millis = 0;
+  BD_CUDA(cudaEventElapsedTime(&millis, s->start, s->end));
+  return 1e-3 * (double)millis / (double)times;
+}
+
+static int fastest(const contest *c) {
+  int best = 0;
+  for (int k = 1; k < c->count; k++)
+    if (c->seconds[k] < c->seconds[best]) best = k;
   return best;
 }
 
-static void measure(bd_rt *rt, const noted *n, span spans[CANDIDATES][ROUNDS],
-                    bd_tune_choice *out) {
-  bd_cuda_algorithm candidates[CANDIDATES];
-  const int count = bd_cuda_product_candidates(rt, n->product, CANDIDATES, candidates);
-  memset(out, 0, sizeof *out);
-  bd_cuda_product_name(rt, n->product, out->product);
-  if (count == 0)
-    bd_rt_fail(BD_RT_EXIT_EXTERNAL, "cuBLASLt confirms no algorithm of %s: leave --tune out",
-               out->product);
-  for (int round = 0; round < ROUNDS; round++)
-    for (int c = 0; c < count; c++)
-      time_round(rt, n, &candidates[c], round == 0, &spans[c][round]);
-  bd_rt_settle(rt);
-  int best = 0;
-  for (int c = 0; c < count; c++) {
-    const double seconds = fastest(spans[c]);
-    if (c == 0) out->first_seconds = seconds;
-    if (c > 0 && seconds >= out->seconds) continue;
-    out->seconds = seconds;
-    best = c;
+static contest compare(bd_rt *rt, const noted *n, span spans[CANDIDATES][ROUNDS]) {
+  contest c = {0};
+  c.count = bd_cuda_product_candidates(rt, n->product, CANDIDATES, c.algorithm);
+  if (c.count == 0) {
+    char name[BD_TUNE_PRODUCT_BYTES];
+    bd_cuda_product_name(rt, n->product, name);
+    bd_rt_fail(BD_RT_EXIT_EXTERNAL, "cuBLASLt confirms no algorithm of %s: leave --tune out", name);
   }
-  memcpy(out->algorithm, &candidates[best].algorithm, sizeof out->algorithm);
+  for (int round = 0; round < ROUNDS; round++)
+    for (int k = 0; k < c.count; k++) {
+      bd_cuda_product_use(n->product, &c.algorithm[k]);
+      if (round == 0) run(rt, n, 1);
+      time_runs(rt, n, RUNS, &spans[k][round]);
+    }
+  bd_rt_settle(rt);
+  for (int k = 0; k < c.count; k++)
+    for (int round = 0; round < ROUNDS; round++) {
+      const double seconds = seconds_of(&spans[k][round], RUNS);
+      if (round == 0 || seconds < c.seconds[k]) c.seconds[k] = seconds;
+    }
+  return c;
+}
+
+static int64_t runs_of(double seconds, double one) {
+  return one * MOST_RUNS <= seconds ? MOST_RUNS : (int64_t)(seconds / one) + 1;
+}
+
+// The library's first choice runs as well: what is gained by another is told.
+static void compare_under_load(bd_rt *rt, const noted *n, span spans[CANDIDATES][ROUNDS],
+                               contest *c) {
+  const double most = NEAR * c->seconds[fastest(c)];
+  int64_t times[CANDIDATES];
+  for (int k = 0; k < c->count; k++) {
+    times[k] = k == 0 || c->seconds[k] <= most ? runs_of(LOAD_SECONDS, c->seconds[k]) : 0;
+    if (times[k] == 0) continue;
+    bd_cuda_product_use(n->product, &c->algorithm[k]);
+    run(rt, n, runs_of(SETTLING_SECONDS, c->seconds[k]));
+    time_runs(rt, n, times[k], &spans[k][0]);
+  }
+  bd_rt_settle(rt);
+  for (int k = 0; k < c->count; k++)
+    c->seconds[k] = times[k] ? seconds_of(&spans[k][0], times[k]) : HUGE_VAL;
+}
+
+static bd_tune_choice choice_of(const bd_rt *rt, const noted *n, const contest *c) {
+  const int best = fastest(c);
+  bd_tune_choice out = {.seconds = c->seconds[best], .first_seconds = c->seconds[0]};
+  bd_cuda_product_name(rt, n->product, out.product);
+  memcpy(out.algorithm, &c->algorithm[best].algorithm, sizeof out.algorithm);
+  return out;
 }
 
 // This rank's choices, for as many products as it has noted; the table is the caller's.
 static bd_tune_table measure_all(bd_rt *rt) {
   const bd_cuda_tuning *const t = rt->device->tuning;
   bd_tune_table own = {t->count, bd_rt_allocate((size_t)t->count, sizeof *own.choices)};
+  contest *const contests = bd_rt_allocate((size_t)t->count, sizeof *contests);
+  double step = 0;
   span spans[CANDIDATES][ROUNDS];
   span *const all = &spans[0][0];
   for (int i = 0; i < CANDIDATES * ROUNDS; i++) {
@@ -128,12 +178,21 @@ static bd_tune_table measure_all(bd_rt *rt) {
     BD_CUDA(cudaEventCreateWithFlags(&all[i].end, cudaEventDefault));
   }
   fill_arena(rt);
-  for (int i = 0; i < t->count; i++)
-    measure(rt, &t->calls[i], spans, &own.choices[i]);
+  for (int i = 0; i < t->count; i++) {
+    contests[i] = compare(rt, &t->products[i], spans);
+    step += t->products[i].calls * contests[i].seconds[fastest(&contests[i])];
+  }
+  for (int i = 0; i < t->count; i++) {
+    const noted *const n = &t->products[i];
+    if (n->calls * contests[i].seconds[fastest(&contests[i])] >= LEAST_SHARE * step)
+      compare_under_load(rt, n, spans, &contests[i]);
+    own.choices[i] = choice_of(rt, n, &contests[i]);
+  }
   for (int i = 0; i < CANDIDATES * ROUNDS; i++) {
     BD_CUDA(cudaEventDestroy(all[i].start));
     BD_CUDA(cudaEventDestroy(all[i].end));
   }
+  free(contests);
   return own;
 }
 
@@ -184,7 +243,7 @@ static int apply(bd_rt *rt, const bd_tune_table *table, char *message, size_t me
     char name[BD_TUNE_PRODUCT_BYTES];
     cublasLtMatmulAlgo_t bytes;
     bd_cuda_algorithm algorithm;
-    bd_cuda_product_name(rt, t->calls[i].product, name);
+    bd_cuda_product_name(rt, t->products[i].product, name);
     const bd_tune_choice *const choice = bd_tune_find(table, name);
     if (!choice) {
       snprintf(message, message_bytes,
@@ -194,14 +253,14 @@ static int apply(bd_rt *rt, const bd_tune_table *table, char *message, size_t me
       return BD_RT_EXIT_DATA;
     }
     memcpy(&bytes, choice->algorithm, sizeof bytes);
-    if (!bd_cuda_product_accepts(rt, t->calls[i].product, &bytes, &algorithm)) {
+    if (!bd_cuda_product_accepts(rt, t->products[i].product, &bytes, &algorithm)) {
       snprintf(message, message_bytes,
                "%s: cuBLASLt of rank %d does not take its algorithm of %s; remove it, or name "
                "another, to tune anew",
                rt->options.tune, rt->rank, name);
       return BD_RT_EXIT_DATA;
     }
-    bd_cuda_product_use(t->calls[i].product, &algorithm);
+    bd_cuda_product_use(t->products[i].product, &algorithm);
   }
   return 0;
 }
