@@ -14,7 +14,9 @@ enum { MOST_SHAPES = 64, MOST_TRIES = 8, WHY_BYTES = 256 };
 // workspace allows.
 typedef struct attended {
   bd_cuda_attention shape, part;
-  bd_dnn_plan *plan; // NULL: by generated kernels
+  bd_dnn_plan *plan;                   // NULL: by generated kernels
+  char *first[BD_ATTEND_GRAD_BUFFERS]; // addresses of the first op
+  int clears;                          // in any order: the library sets its sum to 0 itself
 } attended;
 
 struct bd_cuda_attentions {
@@ -92,7 +94,8 @@ static bd_dnn_plan *fit(bd_rt *rt, bd_dnn *dnn, attended *s, char *why) {
 }
 
 // Plans a shape that the rehearsal comes to.
-static void note(bd_rt *rt, const bd_cuda_attention *shape) {
+static void note(bd_rt *rt, const bd_cuda_attention *shape,
+                 char *const at[BD_ATTEND_GRAD_BUFFERS]) {
   char why[WHY_BYTES] = "there are too many shapes";
   bd_rt_device *const device = rt->device;
   bd_dnn *const dnn = bd_cuda_dnn(rt, BD_CUDA_DNN_ATTENTION);
@@ -102,6 +105,7 @@ static void note(bd_rt *rt, const bd_cuda_attention *shape) {
   attended *const s = a->count < MOST_SHAPES ? &a->shapes[a->count] : NULL;
   if (s) {
     s->shape = *shape;
+    memcpy(s->first, at, sizeof s->first);
     s->plan = fit(rt, dnn, s, why);
     a->count++;
   }
@@ -158,21 +162,60 @@ static void run(bd_rt *rt, const void *args) {
       void *at[BD_ATTEND_GRAD_BUFFERS];
       for (int i = 0; i < count; i++)
         at[i] = c->at[i] + offset_bytes(s, lies[i], sample, head);
-      if (wide) BD_CUDA(cudaMemsetAsync(rt->device->library, 0, (size_t)wide, stream));
+      if (wide && !c->what->clears)
+        BD_CUDA(cudaMemsetAsync(rt->device->library, 0, (size_t)wide, stream));
       bd_dnn_run(c->what->plan, at, workspace, stream);
     }
+}
+
+// Whether halves are zeros of either sign.
+static int are_zeros(bd_rt *rt, const char *data, int64_t count) {
+  const int64_t most = BD_RT_SCRATCH_FLOATS;
+  const uint16_t *const halves = (const uint16_t *)(const void *)rt->device->mapped;
+  for (int64_t done = 0; done < count; done += most) {
+    const int64_t piece = bd_rt_least(count - done, most), size = sizeof *halves;
+    BD_CUDA(cudaMemcpyAsync(rt->device->mapped, data + done * size, (size_t)(piece * size),
+                            cudaMemcpyDeviceToHost, bd_cuda_now(rt)->stream));
+    bd_rt_settle(rt);
+    for (int64_t i = 0; i < piece; i++)
+      if (halves[i] << 1 & 0xFFFF) return 0;
+  }
+  return 1;
+}
+
+// With operands of zeros a sum that begins with what is no number ends with it, and so does dq,
+// unless the sum was set to 0.
+static void try_clearing(bd_rt *rt, attended *s) {
+  const bd_cuda_attention *const part = &s->part;
+  const int64_t wide = bd_cuda_attention_wide_bytes(part);
+  const int64_t row = part->kv_heads * part->group * part->d;
+  const cudaStream_t stream = bd_cuda_now(rt)->stream;
+  void *at[BD_ATTEND_GRAD_BUFFERS];
+  for (int i = 0; i < BD_ATTEND_GRAD_BUFFERS; i++)
+    at[i] = s->first[i];
+  bd_rt_zero(rt, rt->arena, rt->stage->arena_bytes);
+  BD_CUDA(cudaMemsetAsync(rt->device->library, 0xFF, (size_t)wide, stream));
+  bd_dnn_run(s->plan, at, rt->device->library + wide, stream);
+  s->clears = are_zeros(rt, s->first[BD_ATTEND_GRAD_DQ],
+                        (part->batch - 1) * part->q_batch + (part->tq - 1) * part->q_row + row);
+}
+
+void bd_cuda_try_attention(bd_rt *rt) {
+  bd_cuda_attentions *const a = rt->device->attentions;
+  for (int i = 0; a && i < a->count; i++)
+    if (a->shapes[i].plan && a->shapes[i].part.any_order) try_clearing(rt, &a->shapes[i]);
 }
 
 static int attend(bd_rt *rt, const bd_rt_attention *s, int gradient, const call *buffers) {
   if (s->batch <= 0 || s->kv_heads <= 0) return 0;
   const bd_cuda_attention shape = shape_of(rt, s, gradient);
+  call c = *buffers;
+  if (gradient) c.at[BD_ATTEND_GRAD_WIDE] = rt->device->library;
   if (rt->device->rehearsing) {
-    note(rt, &shape);
+    note(rt, &shape, c.at);
     return 0;
   }
-  call c = *buffers;
   c.what = find(rt, &shape);
-  if (gradient) c.at[BD_ATTEND_GRAD_WIDE] = rt->device->library;
   if (!c.what || !c.what->plan) return 0;
   bd_cuda_do(rt, run, &c, sizeof c);
   return 1;

@@ -28,7 +28,9 @@ enum {
   BD_ATTEND_GRAD_DK,
   BD_ATTEND_GRAD_DV,
   BD_ATTEND_GRAD_SUMS,
-  BD_ATTEND_GRAD_WIDE, // in any order alone: dq in f32, bd_cuda_attention_wide_bytes() of zeros
+  // In any order alone: dq in f32, bd_cuda_attention_wide_bytes() that the library adds to, or sets
+  // to 0 before, as its engines differ.
+  BD_ATTEND_GRAD_WIDE,
   BD_ATTEND_GRAD_BUFFERS
 };
 int64_t bd_cuda_attention_wide_bytes(const bd_cuda_attention *shape);

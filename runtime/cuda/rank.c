@@ -144,6 +144,7 @@ int bd_rt_open(bd_rt *rt) {
   if (!status) status = bd_rt_agree(rt, bd_cuda_allocate(rt, message, sizeof message), message);
   if (!status) bd_cuda_tune_open(rt);
   if (!status) status = bd_rt_agree(rt, rehearse(rt, message, sizeof message), message);
+  if (!status) bd_cuda_try_attention(rt);
   if (!status) status = bd_cuda_tune(rt);
   if (status) return status;
   bd_cuda_agree_dnn(rt);

@@ -221,6 +221,8 @@ int64_t bd_cuda_next_divisor(int64_t whole, int64_t part);
 void bd_cuda_agree_dnn(bd_rt *rt);
 void bd_cuda_release_dnn(bd_rt *rt);
 void bd_cuda_release_attention(bd_rt *rt);
+// After the rehearsal: learns what the library's attention does by itself. Overwrites the arena.
+void bd_cuda_try_attention(bd_rt *rt);
 void bd_cuda_release_convolutions(bd_rt *rt);
 
 // Waits for all that a stream has been asked, while the end of another rank ends the wait.

@@ -177,6 +177,7 @@ attend() {
   check_device "$name"
   check_losses "$like" "$name" 1e-3
 }
+fills() { sed 's/.*"fills": \([0-9]*\).*/\1/' "$1/device.0"; }
 by_cudnn() { sed 's/.*"dnn": \([0-9]*\).*/\1/' "$1/device.0"; }
 if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */mixtral ]]; then
   grep -q "attention by cuDNN 9.19.0$" one-bf16/log.0 || fail "cuDNN is not used"
@@ -187,7 +188,10 @@ if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */mixtral ]];
   [ "$(by_cudnn one-bf16)" -lt "$(by_cudnn samples)" ] && [ "$(by_cudnn samples)" -lt "$(by_cudnn heads)" ] ||
     fail "gradients of attention are not run in parts"
   attend any one-bf16 "attention by cuDNN 9.19.0$" ORDER=--any-order
-  [ "$(by_cudnn any)" = "$(by_cudnn one-bf16)" ] || fail "--any-order has other parts"
+  [ "$(by_cudnn any)" = $(($(by_cudnn one-bf16) + 1)) ] || fail "--any-order has other parts, or is not tried once"
+  attend cleared one-bf16 "attention by cuDNN 9.19.0$" ORDER=--any-order BD_FAKE_CUDNN_CLEARS=1
+  check_bits any cleared
+  [ "$(fills cleared)" -lt "$(fills any)" ] || fail "what the library sets to 0 is set to 0 before"
   attend half one-bf16 "for 1 of 2 shapes, .* bytes of workspace" BD_FAKE_CUDNN_GROWS=1600
   attend refused one-bf16 "for 0 of 2 shapes, .* CUDNN_STATUS_NOT_SUPPORTED" BD_FAKE_CUDNN_REFUSES=1
   attend old one-bf16 "generated kernels: cuDNN 9.10 is older than 9.16" BD_FAKE_CUDNN_VERSION=91000

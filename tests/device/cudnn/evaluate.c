@@ -206,6 +206,7 @@ static void copy(const values *v, char *at, int out) {
 static void open(evaluation *e, const fake_descriptor *graph, void *const *at) {
   fake_tensor shapes[FAKE_MOST_TENSORS];
   const fake_attribute *const ops = fake_get(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  const long long clears = bd_fake_setting("BD_FAKE_CUDNN_CLEARS", 0); // what it adds up in
   memset(shapes, 0, sizeof shapes);
   e->count = fake_tensors_of(graph, shapes);
   for (int i = 0; i < e->count; i++)
@@ -219,6 +220,8 @@ static void open(evaluation *e, const fake_descriptor *graph, void *const *at) {
     for (int64_t o = 0; o < ops->count; o++)
       if (find(e, ((fake_descriptor *const *)ops->values)[o], 0) == v) v->known = 0;
     if (v->known || v->shape.reordered) copy(v, at[i], 0);
+    for (int64_t k = 0; v->shape.reordered && clears && k < shapes[i].extent; k++)
+      v->data[k] = 0;
   }
 }
 

@@ -118,6 +118,7 @@ static int fill(void *args) {
 
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
   if (!bytes) return cudaSuccess;
+  bd_fake_count.fills++;
   bd_fake_check(__func__, "the target", to, bytes, 1);
   bd_fake_enqueue(__func__, stream, fill, &(filling){to, value, bytes}, sizeof(filling));
   return cudaSuccess;
