@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST = 10 };
+enum { MOST = 11 };
 
 // A choice that only a search can evaluate.
 typedef struct question {
@@ -209,10 +209,9 @@ static bd_plan_request own_request(const comparing *c) {
   return request;
 }
 
-// A search as narrow as that may keep candidates that make the plan faster, where few layers mix
-// them; nothing is told of it.
+// A search as narrow as that may keep candidates that make the plan faster; nothing is told of it.
 static void look_narrower(comparing *c, const bd_plan_request *request) {
-  if (c->few_layers && !bd_pins_impossible(c->ctx, c->train, cluster_of(c, true), request))
+  if (!bd_pins_impossible(c->ctx, c->train, cluster_of(c, true), request))
     c->questions[c->question_count++] =
         (question){.familiar = -1, .own = true, .request = *request};
 }
@@ -231,14 +230,34 @@ static void compare_recompute(comparing *c, const char *name, int recompute) {
     return;
   }
   list_choice(c, name, pins, true, &request)->step_seconds = plan->step_seconds;
-  look_narrower(c, &request);
+  if (c->few_layers) look_narrower(c, &request);
 }
 
-// The plan's own degrees with all states in parts, as mostly pays, or whole.
+// The plan's own degrees with a stage of ZeRO for all weights.
 static void look_with_states(comparing *c, int zero) {
   bd_plan_request request = own_request(c);
   request.zero = zero;
+  request.exact = true;
   look_narrower(c, &request);
+}
+
+static bool splits_gradients(const bd_plan *plan) {
+  for (int s = 0; s < plan->strategy_count; s++) {
+    const bd_strategy *strategy = &plan->strategies[s];
+    for (int v = 0; strategy->gradient && v < strategy->value_count; v++)
+      if (!bd_sharding_equal(&strategy->gradient[v], &strategy->form[v])) return true;
+  }
+  return false;
+}
+
+// With all states in parts, as mostly pays, or whole; with gradients in parts where the plan has
+// such. Where many layers mix candidates, one of these is mostly what the plan mixes.
+static void look_with_all_states(comparing *c) {
+  if (c->request->zero >= 0) return;
+  bool splits = splits_gradients(c->plan);
+  if (c->few_layers) look_with_states(c, 0);
+  if (c->few_layers || !splits) look_with_states(c, 1);
+  if (splits) look_with_states(c, 2);
 }
 
 // Whether a choice that was solved with pins of its own is one that the request allows.
@@ -299,8 +318,7 @@ bd_status bd_plan_compare_familiar(bd_ctx *ctx, const bd_module *train, const bd
     compare_recompute(c, "everything recomputed", 1);
     compare_recompute(c, "nothing recomputed", 0);
   }
-  for (int zero = 0; zero < 2 && request->zero < 0; zero++)
-    look_with_states(c, zero);
+  look_with_all_states(c);
   if (!c->question_count) return BD_OK;
   BD_TRY(search_all(c));
   take_faster(c);
