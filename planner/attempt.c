@@ -8,9 +8,10 @@ enum { PRICE_ROUNDS = 6 }; // of asking the layers for candidates at the price o
 // Pipelines that exceed the cap by such a factor do not come down to it when candidates are
 // improved: of those measured none came down by more than 1.4.
 #define FAR_OVER 1.5
-// Plans of few layers that are worse than the plan in hand by no more may be better once candidates
-// are improved for them.
-#define NEARLY 1.04
+// Plans that are worse than the plan in hand by no more may be better once candidates are improved
+// for them, those of few layers by more.
+#define NEARLY 1.01
+#define NEARLY_OF_FEW 1.04
 
 int64_t bd_attempt_plan_bytes(const bd_plan *plan) {
   int64_t most = 0;
@@ -122,7 +123,7 @@ static bd_status solve_tied_whole(bd_ctx *ctx, bd_attempt *a) {
 static bd_status solve(bd_ctx *ctx, bd_attempt *a) {
   bd_candidates last = {0};
   bool few = bd_model_has_few_layers(a->scene->runs);
-  if (few && !a->lean && !a->scene->request->rough) a->cutoff *= NEARLY;
+  if (!a->lean && !a->scene->request->rough) a->cutoff *= few ? NEARLY_OF_FEW : NEARLY;
   for (int t = 0; t < a->tied_count && !bd_attempt_is_late(a); t++) {
     if (a->tied[t].seconds >= a->cutoff && isfinite(a->cutoff)) continue;
     if (is_left_out(a, t)) continue;
