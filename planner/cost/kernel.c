@@ -1,10 +1,42 @@
 #include "planner/cost/kernel.h"
 #include <math.h>
 
-double bd_cost_product(const bd_cluster *cluster, double rate, const bd_product *p) {
+enum { SUM_BYTES = 2 * 4 }; // f32, written and read
+
+// With the terms in so many parts, each of which makes a sum of its own of every result.
+static double parts_seconds(const bd_cluster *cluster, double rate, const bd_product *p,
+                            double parts) {
   const bd_work_rates *work = &cluster->work;
   double results = p->count * (p->rows + work->product_edge) * (p->columns + work->product_edge);
-  return 2 * (results + work->product_wave / 2) * (p->terms + work->product_depth) / rate;
+  double sums = parts > 1 ? parts * p->count * p->rows * p->columns : 0;
+  return 2 * (parts * results + work->product_wave / 2) *
+             (p->terms / parts + work->product_depth) / rate +
+         sums * SUM_BYTES / cluster->memory_bytes_per_second;
+}
+
+// Of two parts and more, those that take least; of fewer rows they are more.
+static double best_parts(const bd_cluster *cluster, double rate, const bd_product *p) {
+  const bd_work_rates *work = &cluster->work;
+  double results = p->count * (p->rows + work->product_edge) * (p->columns + work->product_edge);
+  double sums = p->count * p->rows * p->columns * SUM_BYTES / cluster->memory_bytes_per_second;
+  double part = 2 * results * work->product_depth / rate + sums;
+  return fmax(2, sqrt(work->product_wave * p->terms / rate / part));
+}
+
+double bd_cost_product(const bd_cluster *cluster, double rate, const bd_product *p) {
+  double whole = parts_seconds(cluster, rate, p, 1);
+  if (cluster->work.product_wave <= 0) return whole;
+  return fmin(whole, parts_seconds(cluster, rate, p, best_parts(cluster, rate, p)));
+}
+
+double bd_cost_idle_wave(const bd_cluster *cluster, double rate, const bd_product *p, int shares) {
+  const bd_work_rates *work = &cluster->work;
+  bd_product share = *p;
+  share.rows /= shares;
+  double parts = work->product_wave > 0 ? best_parts(cluster, rate, &share) : 1;
+  if (parts_seconds(cluster, rate, &share, parts) >= parts_seconds(cluster, rate, &share, 1))
+    parts = 1;
+  return work->product_wave * (p->terms / parts + work->product_depth) / rate;
 }
 
 double bd_cost_attention_materialized(const bd_cluster *c, double rate, const bd_attention *a) {

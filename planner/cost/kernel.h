@@ -9,7 +9,14 @@ typedef struct bd_product {
 } bd_product;
 
 // Arithmetic only; `rate` in flops per second. A part of a product never takes less than its share.
+// Where results are few, the terms are cut in parts, whose sums go through memory (split-K: cuBLAS
+// and cuDNN do so for gradients of weights).
 double bd_cost_product(const bd_cluster *cluster, double rate, const bd_product *product);
+
+// Of that, what each of `shares` equal shares of the rows, or of fewer ones, takes at least beside
+// its share of the whole: the tiles of half a wave that nothing fills.
+double bd_cost_idle_wave(const bd_cluster *cluster, double rate, const bd_product *product,
+                         int shares);
 
 typedef struct bd_attention {
   bool forward;

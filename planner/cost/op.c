@@ -163,7 +163,6 @@ bd_cut_product bd_cost_cut_product(const bd_cost_model *model, const bd_function
   double bytes = bd_op_bytes(function, op, map, &model->mesh, split, model->micro_batch);
   // Where traffic counts, idle tiles may not.
   if (bd_cost_product(cluster, rate_of(&p), &product) >= bytes / cluster->memory_bytes_per_second)
-    out.start_seconds +=
-        cluster->work.product_wave * (product.terms + cluster->work.product_depth) / rate_of(&p);
+    out.start_seconds += bd_cost_idle_wave(cluster, rate_of(&p), &product, BD_MAX_PARTS);
   return out;
 }
