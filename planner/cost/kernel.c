@@ -9,8 +9,8 @@ static double parts_seconds(const bd_cluster *cluster, double rate, const bd_pro
   const bd_work_rates *work = &cluster->work;
   double results = p->count * (p->rows + work->product_edge) * (p->columns + work->product_edge);
   double sums = parts > 1 ? parts * p->count * p->rows * p->columns : 0;
-  return 2 * (parts * results + work->product_wave / 2) *
-             (p->terms / parts + work->product_depth) / rate +
+  return 2 * (parts * results + work->product_wave / 2) * (p->terms / parts + work->product_depth) /
+             rate +
          sums * SUM_BYTES / cluster->memory_bytes_per_second;
 }
 

@@ -230,7 +230,8 @@ static void compare_recompute(comparing *c, const char *name, int recompute) {
     return;
   }
   list_choice(c, name, pins, true, &request)->step_seconds = plan->step_seconds;
-  if (c->few_layers) look_narrower(c, &request);
+  request.exact = true;
+  look_narrower(c, &request);
 }
 
 // The plan's own degrees with a stage of ZeRO for all weights.
