@@ -205,7 +205,7 @@ static bd_plan_request own_request(const comparing *c) {
   request.constraints = c->request->constraints;
   if (!bd_constraints_have_degrees(request.constraints)) request.mesh = c->plan->mesh;
   request.micro_batch = c->plan->micro_batch;
-  request.exact = c->few_layers;
+  request.exact = true;
   return request;
 }
 
@@ -230,7 +230,6 @@ static void compare_recompute(comparing *c, const char *name, int recompute) {
     return;
   }
   list_choice(c, name, pins, true, &request)->step_seconds = plan->step_seconds;
-  request.exact = true;
   look_narrower(c, &request);
 }
 
@@ -238,7 +237,6 @@ static void compare_recompute(comparing *c, const char *name, int recompute) {
 static void look_with_states(comparing *c, int zero) {
   bd_plan_request request = own_request(c);
   request.zero = zero;
-  request.exact = true;
   look_narrower(c, &request);
 }
 
