@@ -73,6 +73,7 @@ static bd_status solve_states(bd_ctx *ctx, bd_attempt *a, int zero, bd_candidate
 }
 
 // With the tied form at hand, with the optimizer's state split and without, where that is open.
+// Where improved candidates give nothing that is wanted, the first ones may all the same.
 // `*last`: the candidates with the form before, none at first, and with this one.
 static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, bd_candidates *last) {
   bd_candidates own;
@@ -83,12 +84,13 @@ static bd_status solve_tied(bd_ctx *ctx, bd_attempt *a, bd_candidates *last) {
   BD_TRY(bd_candidates_measure(ctx, a->scene, &a->setting, a->price, below(a),
                                last->count ? last : NULL, &own, &possible));
   if (!possible) return BD_OK;
+  bd_pipeline_problem first = bd_candidates_pose(ctx, &own, most);
   for (int zero = most; zero >= least; zero--)
     BD_TRY(improve(ctx, a, zero, &own));
   for (int zero = most; zero >= least; zero--)
     BD_TRY(solve_states(ctx, a, zero, &own));
   *last = own;
-  return BD_OK;
+  return lean || a->fits ? BD_OK : bd_attempt_try_pipeline(ctx, a, &first);
 }
 
 // Of tied forms with which nothing fits, a rough search looks at the leanest alone.
