@@ -73,6 +73,17 @@ template <int64_t band::*start> static __device__ int band_of(const band_list &l
   return bd_cuda_member_of((int)list.bands, item, [&](int i) { return list.of[i].*start; });
 }
 
+static __device__ bd_cuda_floats<BD_CUDA_PACK> read_pack(const float *at) {
+  return bd_cuda_load<BD_CUDA_PACK>(at);
+}
+static __device__ bd_cuda_floats<BD_CUDA_PACK> read_pack(const uint16_t *at) {
+  const bd_cuda_halves<BD_CUDA_PACK> halves = bd_cuda_load<BD_CUDA_PACK>(at);
+  bd_cuda_floats<BD_CUDA_PACK> out;
+  for (int e = 0; e < BD_CUDA_PACK; e++)
+    out.at[e] = bd_rt_from_bf16(halves.get(e));
+  return out;
+}
+
 // Four numbers of a row from element `i` on, of which those at [from, to) of `column` and after are
 // there; the others are 0.
 template <bool packs, typename number>
@@ -81,13 +92,7 @@ static __device__ bd_cuda_floats<BD_CUDA_PACK> read(const number *data, const bd
   bd_cuda_floats<BD_CUDA_PACK> out = {};
   if constexpr (packs) {
     if (column < from || column >= to) return out;
-    const number *const at = data + (rows ? bd_cuda_place_of(*rows, i) : i);
-    if constexpr (sizeof(number) == sizeof(float)) return bd_cuda_load<BD_CUDA_PACK>(at);
-    if constexpr (sizeof(number) != sizeof(float)) {
-      const bd_cuda_halves<BD_CUDA_PACK> halves = bd_cuda_load<BD_CUDA_PACK>(at);
-      for (int e = 0; e < BD_CUDA_PACK; e++)
-        out.at[e] = bd_rt_from_bf16(halves.get(e));
-    }
+    return read_pack(data + (rows ? bd_cuda_place_of(*rows, i) : i));
   } else {
     for (int e = 0; e < BD_CUDA_PACK; e++) {
       if (column + e < from || column + e >= to) continue;
@@ -108,56 +113,108 @@ template <typename number> static __device__ const number *weight_of(const matri
   if constexpr (sizeof(number) != sizeof(float)) return m.halves;
 }
 
-// A thread's packs of a row are as far apart as there are threads for the row.
+// What a thread has added up of a tile. Its packs of a row are as far apart as there are threads
+// for the row.
+typedef struct tile_sums {
+  float columns[PACKS][BD_CUDA_PACK];
+  double gradients, weights;
+} tile_sums;
+
+// Adds up a row; returns its sum.
+static __device__ float add_row(float factor, bd_cuda_floats<BD_CUDA_PACK> *g,
+                                bd_cuda_floats<BD_CUDA_PACK> *w, tile_sums *to) {
+  float row_sum = 0, weight_sum = 0;
+  for (int k = 0; k < PACKS; k++) {
+    for (int e = 0; e < BD_CUDA_PACK; e++) {
+      const float gradient = g[k].at[e] * factor;
+      g[k].at[e] = gradient * gradient;
+      w[k].at[e] *= w[k].at[e];
+      to->columns[k][e] += g[k].at[e];
+    }
+    row_sum += sum_of(g[k].at);
+    weight_sum += sum_of(w[k].at);
+  }
+  to->gradients += (double)row_sum;
+  to->weights += (double)weight_sum;
+  return row_sum;
+}
+
+// Whether all that a thread has of rows [first, end) is there, and the weight as the gradient.
+static __device__ bool is_whole(const band &b, int64_t first, int64_t end, int thread) {
+  const matrix &m = b.of;
+  const int64_t start = (b.first_row + first) * m.columns + b.first_column - m.first;
+  const int64_t last = (b.first_row + end - 1) * m.columns + b.first_column - m.first + b.columns;
+  const int reach = ((PACKS - 1) * b.threads + thread + 1) * BD_CUDA_PACK;
+  return start >= 0 && last <= m.count && reach <= b.columns && !m.rows.row;
+}
+
+// Nothing is asked on the way, so that a row is read while others are added up.
+template <typename number>
+static __device__ void add_whole_rows(const band &b, float factor, int64_t first, int64_t end,
+                                      int thread, float *row_sums, tile_sums *to) {
+  const matrix &m = b.of;
+  const int64_t columns = m.columns, stride = row_stride(b);
+  const int64_t start = (b.first_row + first) * columns + b.first_column - m.first;
+  const float *gradient = m.gradient + start + thread * BD_CUDA_PACK;
+  const number *weight = weight_of<number>(m) + start + thread * BD_CUDA_PACK;
+  const int apart = b.threads * BD_CUDA_PACK;
+  row_sums += first * stride + thread;
+  BD_ROLLED
+  for (int rows = (int)(end - first); rows > 0; rows--) {
+    bd_cuda_floats<BD_CUDA_PACK> g[PACKS], w[PACKS];
+    for (int k = 0; k < PACKS; k++) {
+      g[k] = bd_cuda_load<BD_CUDA_PACK>(gradient + k * apart);
+      w[k] = read_pack(weight + k * apart);
+    }
+    *row_sums = add_row(factor, g, w, to);
+    gradient += columns, weight += columns, row_sums += stride;
+  }
+}
+
+template <bool packs, typename number>
+static __device__ void add_rows(const band &b, float factor, int64_t first, int64_t end, int thread,
+                                float *row_sums, tile_sums *to) {
+  const matrix &m = b.of;
+  const number *const weight = weight_of<number>(m);
+  const int apart = b.threads * BD_CUDA_PACK;
+  BD_ROLLED
+  for (int64_t row = first; row < end; row++) {
+    const int64_t i = (b.first_row + row) * m.columns + b.first_column - m.first;
+    const int from = i < 0 ? (int)bd_cuda_least(-i, b.columns) : 0;
+    const int until = i < m.count ? (int)bd_cuda_least(m.count - i, b.columns) : 0;
+    bd_cuda_floats<BD_CUDA_PACK> g[PACKS], w[PACKS];
+    for (int k = 0; k < PACKS; k++) {
+      const int column = thread * BD_CUDA_PACK + k * apart;
+      g[k] = read<packs>(m.gradient, NULL, i + column, column, from, until);
+      w[k] = read<packs>(weight, &m.rows, i + column, column, from, until);
+    }
+    row_sums[row * row_stride(b) + thread] = add_row(factor, g, w, to);
+  }
+}
+
 template <bool packs, typename number> static __global__ void add_tiles(band_list list) {
   BD_FOR_ITEMS(place, list.tile_items) {
     const band &b = list.of[band_of<&band::tile_at>(list, place)];
-    const matrix &m = b.of;
-    const number *const weight = weight_of<number>(m);
-    const float factor = b.mixings->factor;
     const int32_t item = (int32_t)(place - b.tile_at), tile = item / b.threads;
     if (tile >= b.tiles) continue; // a block's items are of one band
     const int64_t first = (int64_t)tile * b.tile_rows;
-    float *const row_sums = room_at<float>(list, b.row_at);
-    double *const lanes = room_at<double>(list, b.lane_at);
     const int64_t end = bd_cuda_least(first + b.tile_rows, b.rows);
     const int thread = item % b.threads, apart = b.threads * BD_CUDA_PACK;
-    float columns[PACKS][BD_CUDA_PACK] = {};
-    double gradients = 0, weights = 0;
-    BD_ROLLED
-    for (int64_t row = first; row < end; row++) {
-      const int64_t i = (b.first_row + row) * m.columns + b.first_column - m.first;
-      const int from = i < 0 ? (int)bd_cuda_least(-i, b.columns) : 0;
-      const int to = i < m.count ? (int)bd_cuda_least(m.count - i, b.columns) : 0;
-      bd_cuda_floats<BD_CUDA_PACK> g[PACKS], w[PACKS];
-      float row_sum = 0, weight_sum = 0;
-      for (int k = 0; k < PACKS; k++) {
-        const int column = thread * BD_CUDA_PACK + k * apart;
-        g[k] = read<packs>(m.gradient, NULL, i + column, column, from, to);
-        w[k] = read<packs>(weight, &m.rows, i + column, column, from, to);
-      }
-      for (int k = 0; k < PACKS; k++) {
-        for (int e = 0; e < BD_CUDA_PACK; e++) {
-          const float gradient = g[k].at[e] * factor;
-          g[k].at[e] = gradient * gradient;
-          w[k].at[e] *= w[k].at[e];
-          columns[k][e] += g[k].at[e];
-        }
-        row_sum += sum_of(g[k].at);
-        weight_sum += sum_of(w[k].at);
-      }
-      row_sums[row * row_stride(b) + thread] = row_sum;
-      gradients += (double)row_sum;
-      weights += (double)weight_sum;
-    }
+    float *const row_sums = room_at<float>(list, b.row_at);
+    double *const lanes = room_at<double>(list, b.lane_at);
+    tile_sums sums = {};
+    if (packs && is_whole(b, first, end, thread))
+      add_whole_rows<number>(b, b.mixings->factor, first, end, thread, row_sums, &sums);
+    else
+      add_rows<packs, number>(b, b.mixings->factor, first, end, thread, row_sums, &sums);
     for (int k = 0; k < PACKS; k++) {
       const int column = thread * BD_CUDA_PACK + k * apart;
+      const float *const c = sums.columns[k];
       float *const to = room_at<float>(list, b.column_at) + tile * column_stride(b) + column;
-      if (column < b.columns)
-        *(float4 *)(void *)to = {columns[k][0], columns[k][1], columns[k][2], columns[k][3]};
+      if (column < b.columns) *(float4 *)(void *)to = {c[0], c[1], c[2], c[3]};
     }
-    lanes[item] = gradients;
-    lanes[b.tiles * b.threads + item] = weights;
+    lanes[item] = sums.gradients;
+    lanes[b.tiles * b.threads + item] = sums.weights;
   }
 }
 

@@ -126,11 +126,16 @@ static __device__ bd_cuda_spot first_spot(const part<optimizer> &u, int64_t i) {
     return {};
 }
 
-// Elements of a part of a tile of draws, to be read; *spot goes on to the next part.
-template <typename optimizer>
+// Elements of a part of a tile of draws, to be read; *spot goes on to the next part, which `plain`
+// ones have in the same row.
+template <bool plain, typename optimizer>
 static __device__ bd_cuda_spot next_spot(const part<optimizer> &u, bd_cuda_spot *spot) {
   const bd_cuda_spot now = *spot;
   if constexpr (optimizer::has_average) {
+    if constexpr (plain) {
+      spot->column += BD_RT_DRAW_LANES;
+      return now;
+    }
     bd_cuda_go_on(u.f, {0, BD_RT_DRAW_LANES}, spot);
     return bd_cuda_clamp(u.f, now);
   }
@@ -204,49 +209,72 @@ static __global__ void BD_ROOM(4) update(part_list<part<optimizer>> list) {
   }
 }
 
-// Without masters. The elements that are a tile's of draws follow one another: a thread takes four
-// neighbours of each of its 8 parts, and the four draws that serve them all.
+// Whether all elements of a tile that a thread has are there, lie one after another and are of one
+// row of averages.
+template <typename optimizer>
+static __device__ bool is_plain(const rounded<optimizer> &rule, const bd_cuda_spot &spot,
+                                int64_t i) {
+  constexpr int reach = BD_RT_DRAW_TILE - BD_RT_DRAW_LANES + BD_CUDA_PACK;
+  if constexpr (optimizer::has_average)
+    if (spot.column + reach > rule.f.rows.row) return false;
+  return i >= 0 && i + reach <= rule.count && !rule.rows.row;
+}
+
+// A thread's elements of a tile, from `i` on, which is at `spot`: four neighbours of each of its 8
+// parts. The four draws serve them all.
+template <bool plain, typename optimizer>
+static __device__ void round_tile(const rounded<optimizer> &rule, int64_t i, bd_cuda_spot spot,
+                                  bd_philox_words *draws) {
+  constexpr int width = BD_CUDA_PACK, ahead = optimizer::has_first ? 2 : 4;
+  const settings u = settings_of<optimizer>(rule);
+  const float inverse = inverse_of<optimizer>(rule);
+  BD_ROLLED
+  for (int part = 0; part < 8; part += ahead, i += ahead * BD_RT_DRAW_LANES) {
+    numbers<width> n[ahead];
+    bd_cuda_halves<width> halves[ahead];
+    for (int k = 0; k < ahead; k++) {
+      const int64_t asked = i + k * BD_RT_DRAW_LANES;
+      const int64_t near = plain ? asked : bd_cuda_least(asked < 0 ? 0 : asked, rule.count - width);
+      const int64_t at = plain ? asked : bd_cuda_place_of(rule.rows, near);
+      halves[k] = bd_cuda_load<width>(rule.halves + at);
+      load<optimizer>(rule, next_spot<plain, optimizer>(rule, &spot), inverse, near, &n[k]);
+    }
+    for (int k = 0; k < ahead; k++) {
+      const int64_t asked = i + k * BD_RT_DRAW_LANES;
+      uint16_t rounded[width];
+      for (int e = 0; e < width; e++) {
+        const float next = optimizer::next(u, n[k], e, bd_rt_from_bf16(halves[k].get(e)));
+        rounded[e] = bd_rt_round_bf16(next, draws[e].word[k / 2] >> k % 2 * 16);
+      }
+      if (!plain && (asked < 0 || asked >= rule.count)) continue;
+      store_moments<optimizer>(rule, asked, n[k]);
+      const int64_t at = plain ? asked : bd_cuda_place_of(rule.rows, asked);
+      bd_cuda_store<width>(rule.halves + at, rounded);
+    }
+    for (int e = 0; e < width; e++)
+      for (int word = 0; word + ahead / 2 < 4; word++)
+        draws[e].word[word] = draws[e].word[word + ahead / 2];
+  }
+}
+
+// Without masters. The elements that are a tile's of draws follow one another.
 template <typename optimizer>
 static __global__ void round_tiles(part_list<rounded<optimizer>> list) {
   constexpr int width = BD_CUDA_PACK, of_tile = BD_RT_DRAW_LANES / width;
-  constexpr int ahead = optimizer::has_first ? 2 : 4;
   for (int64_t chunk = blockIdx.x; chunk < list.chunks; chunk += gridDim.x) {
     const rounded<optimizer> &rule = list.of[part_of(list, chunk)];
     const int64_t item = (chunk - rule.chunk) * ROUND_THREADS + threadIdx.x;
-    int64_t i = item / of_tile * BD_RT_DRAW_TILE + item % of_tile * width - rule.before;
+    const int64_t i = item / of_tile * BD_RT_DRAW_TILE + item % of_tile * width - rule.before;
     if (item / of_tile * BD_RT_DRAW_TILE >= rule.before + rule.count) continue;
-    const settings u = settings_of<optimizer>(rule);
-    const float inverse = inverse_of<optimizer>(rule);
     const int64_t number = bd_rt_draw_number(bd_rt_drawn_element(&rule.draws, i));
-    bd_cuda_spot spot = first_spot<optimizer>(rule, i);
+    const bd_cuda_spot spot = first_spot<optimizer>(rule, i);
     bd_philox_words draws[width];
     for (int e = 0; e < width; e++)
       draws[e] = bd_rt_draw(&rule.draws, rule.pace->step, number + e);
-    BD_ROLLED
-    for (int part = 0; part < 8; part += ahead, i += ahead * BD_RT_DRAW_LANES) {
-      numbers<width> n[ahead];
-      bd_cuda_halves<width> halves[ahead];
-      for (int k = 0; k < ahead; k++) {
-        const int64_t asked = i + k * BD_RT_DRAW_LANES;
-        const int64_t near = bd_cuda_least(asked < 0 ? 0 : asked, rule.count - width);
-        halves[k] = bd_cuda_load<width>(rule.halves + bd_cuda_place_of(rule.rows, near));
-        load<optimizer>(rule, next_spot<optimizer>(rule, &spot), inverse, near, &n[k]);
-      }
-      for (int k = 0; k < ahead; k++) {
-        const int64_t asked = i + k * BD_RT_DRAW_LANES;
-        uint16_t rounded[width];
-        for (int e = 0; e < width; e++) {
-          const float next = optimizer::next(u, n[k], e, bd_rt_from_bf16(halves[k].get(e)));
-          rounded[e] = bd_rt_round_bf16(next, draws[e].word[k / 2] >> k % 2 * 16);
-        }
-        if (asked < 0 || asked >= rule.count) continue;
-        store_moments<optimizer>(rule, asked, n[k]);
-        bd_cuda_store<width>(rule.halves + bd_cuda_place_of(rule.rows, asked), rounded);
-      }
-      for (int e = 0; e < width; e++)
-        for (int word = 0; word + ahead / 2 < 4; word++)
-          draws[e].word[word] = draws[e].word[word + ahead / 2];
-    }
+    if (is_plain(rule, spot, i))
+      round_tile<true>(rule, i, spot, draws);
+    else
+      round_tile<false>(rule, i, spot, draws);
   }
 }
 
@@ -337,9 +365,9 @@ static void fill(part<optimizer> *p, const bd_rt_rule *u, const bd_cuda_pace *pa
 template <typename member>
 static void start(const bd_cuda_queue *queue, void (*kernel)(part_list<member>), int threads,
                   part_list<member> *list) {
+  const int64_t most = (int64_t)queue->most_blocks * BD_CUDA_THREADS / threads;
   if (list->parts > 0)
-    BD_LAUNCH(kernel, (int)bd_rt_least(list->chunks, queue->most_blocks), threads, queue->stream,
-              *list);
+    BD_LAUNCH(kernel, (int)bd_rt_least(list->chunks, most), threads, queue->stream, *list);
   list->parts = list->chunks = 0;
 }
 
