@@ -87,9 +87,10 @@ void bd_rt_widen(bd_rt *rt, int dtype, const uint16_t *halves, float *wide, int6
 void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count);
 // Numbers, and where the sum of their squares goes, in rt->sums.
 typedef struct bd_rt_squares {
-  const float *data;
+  const void *data; // of `dtype`, BD_RT_F32 or BD_RT_BF16
   int64_t count;
   double *out;
+  int64_t dtype;
 } bd_rt_squares;
 enum { BD_RT_MOST_SQUARES = 64 }; // tensors of one call
 // Sums of squares, each in fixed chunks that its count alone decides; they are there after
@@ -104,7 +105,8 @@ typedef struct bd_rt_rule {
   // bf16, and rounded stochastically by `draws`.
   uint16_t *halves;
   int32_t half_dtype;
-  const float *gradient; // times `factor`
+  const void *gradient; // times `factor`; BD_RT_F32 or BD_RT_BF16
+  int32_t gradient_dtype;
   int64_t count;
   // In the model's buffer (`halves`, or without them `weight`) the elements lie in rows of `row`,
   // `stride` apart. 0: one after another.

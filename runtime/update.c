@@ -97,8 +97,8 @@ static double global_norm(bd_rt *rt) {
     if (!rt->stage->weights[i].gradient_count || rt->stage->weights[i].average > 0) continue;
     const own_part part = part_of(rt, &rt->stage->weights[i]);
     if (part.count == 0 || !counts(rt, &part)) continue;
-    some[waiting++] =
-        (bd_rt_squares){part.gradient + part.start, part.count, &own[part.weight->global_index]};
+    some[waiting++] = (bd_rt_squares){part.gradient + part.start, part.count,
+                                      &own[part.weight->global_index], BD_RT_F32};
     if (waiting < BD_RT_MOST_SQUARES) continue;
     bd_rt_square_sums(rt, waiting, some);
     waiting = 0;
@@ -182,6 +182,7 @@ static bd_rt_rule whole_rule(const bd_rt *rt, const own_part *part, float factor
   u.halves = wide ? NULL : (uint16_t *)whole + first;
   u.half_dtype = weight->layout.dtype;
   u.gradient = part->gradient + part->start;
+  u.gradient_dtype = BD_RT_F32;
   u.count = part->count;
   u.row = rows.outer > 1 ? rows.row : 0;
   u.stride = rows.stride;

@@ -44,7 +44,8 @@ static void add_row(const lines *l, int64_t row) {
   const bd_rt_factors *const f = &l->rule->factors;
   int64_t from, to;
   own_columns(l->rule, row, &from, &to);
-  const float *const gradient = l->rule->gradient + (row * f->columns + from - f->first);
+  const float *const all = l->rule->gradient;
+  const float *const gradient = all + (row * f->columns + from - f->first);
   mix(&f->row[row], l->mixing, from < to ? squares(gradient, l->rule->factor, to - from) : 0);
 }
 
@@ -64,7 +65,7 @@ static void mix_rows(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
 static void add_columns(void *args, int64_t task) {
   const lines *const l = args;
   const bd_rt_factors *const f = &l->rule->factors;
-  const float factor = l->rule->factor;
+  const float *const gradient = l->rule->gradient, factor = l->rule->factor;
   const int64_t first = task * COLUMNS, width = bd_rt_least(COLUMNS, f->columns - first);
   double sums[COLUMNS] = {0};
   for (int64_t row = 0; row < f->rows; row++) {
@@ -72,7 +73,7 @@ static void add_columns(void *args, int64_t task) {
     int64_t from, to;
     own_columns(l->rule, row, &from, &to);
     for (int64_t c = from > first ? from : first; c < to && c < first + width; c++)
-      sums[c - first] += square(l->rule->gradient[start + c], factor);
+      sums[c - first] += square(gradient[start + c], factor);
   }
   for (int64_t c = 0; c < width; c++)
     mix(&f->column[first + c], l->mixing, sums[c]);
@@ -98,12 +99,12 @@ static int64_t row_end(const bd_rt_factors *f, int64_t i, int64_t count) {
 
 static void add_updates(const bd_rt_rule *rule, int64_t count, double *sum) {
   const bd_rt_factors f = rule->factors;
+  const float *const gradient = rule->gradient;
   double lanes[LANES] = {0};
   for (int64_t i = 0; i < count;) {
     const int64_t row = (f.first + i) / f.columns, start = (f.first + i) % f.columns - i;
     for (const int64_t end = row_end(&f, i, count); i < end; i++)
-      lanes[i % LANES] +=
-          square(bd_rt_factored(&f, rule->gradient[i] * rule->factor, row, start + i), 1);
+      lanes[i % LANES] += square(bd_rt_factored(&f, gradient[i] * rule->factor, row, start + i), 1);
   }
   for (int lane = 0; lane < LANES; lane++)
     *sum += lanes[lane];
@@ -115,10 +116,11 @@ void bd_rt_apply_factored(const bd_rt_rule *rule, int64_t count, double *sum) {
   const bd_rt_factors f = u.factors;
   const float rate = bd_rt_factored_rate(&f, u.rate);
   float *restrict const w = u.weight;
+  const float *restrict const gradient = u.gradient;
   for (int64_t i = 0; i < count;) {
     const int64_t row = (f.first + i) / f.columns, start = (f.first + i) % f.columns - i;
     for (const int64_t end = row_end(&f, i, count); i < end; i++)
-      w[i] = w[i] * u.shrink - rate * bd_rt_factored(&f, u.gradient[i] * u.factor, row, start + i);
+      w[i] = w[i] * u.shrink - rate * bd_rt_factored(&f, gradient[i] * u.factor, row, start + i);
   }
 }
 

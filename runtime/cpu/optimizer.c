@@ -32,7 +32,7 @@ void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count) {
 }
 
 typedef struct square {
-  const float *data;
+  const void *data; // f32
   int64_t count;
   double *sums; // per grain
 } square;
@@ -41,7 +41,7 @@ static void square_grain(void *args, int64_t chunk) {
   const square *const s = args;
   const int64_t start = chunk * BD_RT_GRAIN;
   const int64_t count = s->count - start < BD_RT_GRAIN ? s->count - start : BD_RT_GRAIN;
-  const float *const x = s->data + start;
+  const float *const x = (const float *)s->data + start;
   double lanes[8] = {0}, sum = 0;
   int64_t i = 0;
   for (; i + 8 <= count; i += 8)
@@ -134,7 +134,7 @@ static void momentum(const bd_rt_rule *rule, int64_t count, double *sum) {
 
 static bd_rt_rule advanced(const bd_rt_rule *rule, int64_t by) {
   bd_rt_rule u = *rule;
-  u.gradient += by;
+  u.gradient = (const float *)u.gradient + by;
   u.factors.first += by;
   u.draws.first += by;
   if (u.first) u.first += by;

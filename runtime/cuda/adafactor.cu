@@ -393,7 +393,7 @@ static __global__ void BD_ROOM(1) add_lanes(update_list list) {
 static matrix matrix_of(const bd_rt_rule *u) {
   const bd_rt_factors *const f = &u->factors;
   const bool apart = u->weight && u->halves; // a master, whose elements follow one another
-  return {u->gradient,
+  return {(const float *)u->gradient,
           u->weight,
           u->weight ? NULL : u->halves,
           bd_cuda_rows_of(apart ? 0 : u->row, u->stride),

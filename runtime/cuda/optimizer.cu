@@ -63,7 +63,7 @@ static __global__ void BD_ROOM(4) square_lanes(square_list list, double *partial
     const int64_t lanes = list.start[t + 1] - list.start[t], count = list.of[t].count;
     const int64_t lane = at - list.start[t], packs = count / BD_CUDA_PACK;
     const int64_t rest = packs * BD_CUDA_PACK + lane;
-    const float *const data = list.of[t].data;
+    const float *const data = (const float *)list.of[t].data;
     double sum = (uintptr_t)data % sizeof(float4) == 0 ? packs_sum<true>(data, lane, lanes, packs)
                                                        : packs_sum<false>(data, lane, lanes, packs);
     if (rest < count) sum = add_square(sum, data[rest]);

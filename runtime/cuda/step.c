@@ -190,7 +190,7 @@ static void run_apply(bd_rt *rt, const void *args) {
 static void copy_rule(bd_rt_rule *to, const bd_rt_rule *u) {
   to->kind = u->kind, to->half_dtype = u->half_dtype;
   to->weight = u->weight, to->first = u->first, to->second = u->second, to->halves = u->halves;
-  to->gradient = u->gradient;
+  to->gradient = u->gradient, to->gradient_dtype = u->gradient_dtype;
   to->count = u->count, to->row = u->row, to->stride = u->stride;
   to->decay = u->decay, to->beta1 = u->beta1, to->beta2 = u->beta2, to->eps = u->eps;
   to->factors = u->factors; // of words alone

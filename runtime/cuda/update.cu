@@ -354,7 +354,7 @@ static void fill(part<optimizer> *p, const bd_rt_rule *u, const bd_cuda_pace *pa
       optimizer::has_average ? bd_cuda_factoring_of(&u->factors) : bd_cuda_factoring{};
   put_factoring(p, f);
   p->weight = u->weight, p->first = u->first, p->second = u->second, p->halves = u->halves;
-  p->gradient = u->gradient, p->pace = pace;
+  p->gradient = (const float *)u->gradient, p->pace = pace;
   p->count = u->count;
   p->rows = bd_cuda_rows_of(u->row, u->stride);
   p->decay = u->decay, p->beta1 = u->beta1, p->beta2 = u->beta2, p->eps = u->eps;

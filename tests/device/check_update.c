@@ -130,7 +130,7 @@ static bd_rt_factors factors_of(const lie *l, float *state) {
 static const bd_cuda_pace pace = {0.75f, 3e-3f, 0.9997f, 0.8f, 41};
 
 static float next(const bd_rt_rule *u, int64_t i, float w) {
-  const float g = u->gradient[i] * pace.factor;
+  const float g = ((const float *)u->gradient)[i] * pace.factor;
   float m;
   switch (u->kind) {
   case BD_RT_ADAMW:
@@ -281,7 +281,7 @@ static void check_together(memory *m, int kind, int kept) {
     if (u[i].first) u[i].first += shift;
     if (u[i].second) u[i].second += shift;
     if (u[i].halves) u[i].halves += shift;
-    u[i].gradient += shift;
+    u[i].gradient = (const float *)u[i].gradient + shift;
     u[i].factors.first += shift, u[i].draws.first += shift;
     u[i].count = (i + 1 < PARTS ? end + (i + 1) % 3 : end) - from;
     rules[i] = &u[i];
