@@ -62,8 +62,8 @@ bd_status bd_emit_embed_dw(const bd_emit_body *body, const bd_op *op) {
   bd_text_add(text, ", ");
   add_address(body, op->in[0], rows.dtype, &run, width);
   const char *count = ids->type.rank > 0 ? bd_emit_dim_count(e, ids, run.looped) : "1";
-  bd_text_addf(text, ", %s * %lld, %lld, %s, %s, %d, v%d);\n", count, (long long)run.rest,
+  bd_text_addf(text, ", %s * %lld, %lld, %s, %s, %d, %s, v%d);\n", count, (long long)run.rest,
                (long long)width, bd_emit_dim_start(e, table, 0), bd_emit_dim_count(e, table, 0),
-               accumulates || run.looped > 0, op->out[0]);
+               accumulates || run.looped > 0, bd_emit_dtype(table->type.dtype), op->out[0]);
   return BD_OK;
 }

@@ -59,14 +59,14 @@ void bd_rt_adafactor(bd_rt *rt, int phase, const bd_rt_weight *weight, int zero,
     bd_rt_add_factors(rt, rule, &mixings);
     break;
   case BD_RT_SUM_FACTORS:
-    bd_rt_reduce(rt, c.rows, BD_RT_SUM, f.rows, f.row, f.row);
-    if (f.column) bd_rt_reduce(rt, c.columns, BD_RT_SUM, f.columns, f.column, f.column);
-    bd_rt_reduce(rt, c.all, BD_RT_SUM, 2, f.mean, f.mean);
+    bd_rt_reduce(rt, c.rows, BD_RT_F32, BD_RT_SUM, f.rows, f.row, f.row);
+    if (f.column) bd_rt_reduce(rt, c.columns, BD_RT_F32, BD_RT_SUM, f.columns, f.column, f.column);
+    bd_rt_reduce(rt, c.all, BD_RT_F32, BD_RT_SUM, 2, f.mean, f.mean);
     break;
   case BD_RT_ADD_UPDATES:
     bd_rt_add_updates(rt, rule, mixing(c.all, 1, row * column));
     break;
   default:
-    bd_rt_reduce(rt, c.all, BD_RT_SUM, 1, update, update);
+    bd_rt_reduce(rt, c.all, BD_RT_F32, BD_RT_SUM, 1, update, update);
   }
 }

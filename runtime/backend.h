@@ -64,27 +64,29 @@ float *bd_rt_workspace(bd_rt *rt, int64_t *out_floats);
 // it.
 void bd_rt_clear_gradient(bd_rt *rt, void *at, int64_t bytes);
 
+// Buffers here are of `dtype`: f32, or what is written to them is rounded to the nearest half.
 // This rank's part of a weight as the seed has it (runtime/initial.h), zero where it is padding.
-void bd_rt_fill(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, float *buffer);
+void bd_rt_fill(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, int dtype,
+                void *buffer);
 // Stored elements [first, first + count) from or to host memory: those that this rank holds at
 // their places in the weight's buffer, the others left alone.
 void bd_rt_place(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, int64_t first,
-                 int64_t count, const float *values, float *buffer);
+                 int64_t count, const float *values, int dtype, void *buffer);
 void bd_rt_pick(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, int64_t first,
-                int64_t count, const float *buffer, float *values);
+                int64_t count, int dtype, const void *buffer, float *values);
 // Logical elements [first, first + count) from (or with `store` to) this rank's buffer to (or from)
-// device memory; elements that it does not hold are left alone.
-void bd_rt_window(bd_rt *rt, const bd_rt_local *local, int64_t first, int64_t count, float *values,
-                  float *buffer, int store);
+// device memory, both of `dtype`; elements that it does not hold are left alone.
+void bd_rt_window(bd_rt *rt, const bd_rt_local *local, int64_t first, int64_t count, int dtype,
+                  void *values, void *buffer, int store);
 // Zeroes the elements of a buffer that are padding.
-void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, float *buffer);
+void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, int dtype, void *buffer);
 
-// Rounds to the nearest bf16 or f16; and back.
+// Rounds to the nearest bf16 or f16.
 void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int64_t count);
-void bd_rt_widen(bd_rt *rt, int dtype, const uint16_t *halves, float *wide, int64_t count);
 
-// sum += more.
-void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count);
+// sum += more, both of `dtype`, BD_RT_F32 or BD_RT_BF16: then each sum in f32 is rounded to the
+// nearest.
+void bd_rt_add(bd_rt *rt, int dtype, void *sum, const void *more, int64_t count);
 // Numbers, and where the sum of their squares goes, in rt->sums.
 typedef struct bd_rt_squares {
   const void *data; // of `dtype`, BD_RT_F32 or BD_RT_BF16
@@ -105,8 +107,8 @@ typedef struct bd_rt_rule {
   // bf16, and rounded stochastically by `draws`.
   uint16_t *halves;
   int32_t half_dtype;
-  const void *gradient; // times `factor`; BD_RT_F32 or BD_RT_BF16
-  int32_t gradient_dtype;
+  const void *gradient;   // times `factor`
+  int32_t gradient_dtype; // BD_RT_F32; without `weight` also BD_RT_BF16
   int64_t count;
   // In the model's buffer (`halves`, or without them `weight`) the elements lie in rows of `row`,
   // `stride` apart. 0: one after another.
@@ -131,13 +133,13 @@ void bd_rt_back(bd_rt *rt);
 void bd_rt_join(bd_rt *rt);
 
 // out = combination of all `in` of the group; `in` may be `out`.
-void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t count, const float *in,
-                  float *out);
+void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int dtype, int combiner, int64_t count,
+                  const void *in, void *out);
 // In place: only this rank's flat part (see bd_rt_part) of `data` becomes the sum.
-void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int64_t count, float *data);
+void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int dtype, int64_t count, void *data);
 // In place: every rank's flat part reaches the others.
 void bd_rt_gather_parts(bd_rt *rt, const bd_rt_group *group, int dtype, int64_t count, void *data);
 // To and from the rank at the same mesh coordinates of another stage, in the order of the calls.
-void bd_rt_give(bd_rt *rt, int stage, const float *data, int64_t count);
-void bd_rt_take(bd_rt *rt, int stage, float *data, int64_t count);
+void bd_rt_give(bd_rt *rt, int stage, const void *data, int64_t bytes);
+void bd_rt_take(bd_rt *rt, int stage, void *data, int64_t bytes);
 #endif

@@ -135,9 +135,12 @@ int bd_rt_attend_grad(bd_rt *rt, const bd_rt_attention *shape, const void *dout,
                       void *dk, void *dv, void *sums);
 
 // dtable [rows, c] = sum over tokens with row_start <= id < row_start + rows of dout [count, c], in
-// token order; `dtype` is that of dout. Overwrites dtable, or adds when `accumulate`.
+// token order; `dtype` is that of dout, `table_dtype` BD_RT_F32 or, of dout in bf16, BD_RT_BF16:
+// what is added up in f32 is then rounded to the nearest, on GPUs after every 2^13 tokens.
+// Overwrites dtable, or adds when `accumulate`.
 void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, int64_t count,
-                    int64_t c, int64_t row_start, int64_t rows, int32_t accumulate, float *dtable);
+                    int64_t c, int64_t row_start, int64_t rows, int32_t accumulate, int table_dtype,
+                    void *dtable);
 
 // Convolution and pooling of images x [n, c, x..] by filters [o, c / groups, k..] to y [n, o, y..],
 // or with channels last of [n, x.., c] by the same filters to [n, y.., o]; no padding of local

@@ -87,7 +87,8 @@ typedef struct bd_rt_weight {
   bd_rt_layout layout;
   int64_t weight_offset;  // bytes in the arena; f32, bf16 or f16, as the layout says
   int32_t gradient_count; // uses on this stage: accumulators, added in this order at step end
-  const int64_t *gradient_offsets; // bytes in the arena, f32, local elements of `layout`, cut
+  const int64_t *gradient_offsets; // bytes in the arena, local elements of `layout`, cut
+  int32_t gradient_dtype;          // BD_RT_F32; of a weight that is `rounded` also BD_RT_BF16
   // 1 + the mesh axis, none of `layout`, that cuts the accumulators along dimension `cut_dim` into
   // equal parts (ZeRO-2); the optimizer's state is then of that part. 0: they lie as the weight.
   int32_t cut_axis, cut_dim;

@@ -60,4 +60,17 @@ BD_RT_HALF float bd_rt_from_half(int dtype, uint16_t half) {
 BD_RT_HALF uint16_t bd_rt_to_half(int dtype, float value) {
   return dtype == BD_RT_F16 ? bd_rt_to_f16(value) : bd_rt_to_bf16(value);
 }
+
+// Element `i` of f32 or of halves.
+BD_RT_HALF float bd_rt_get_element(int dtype, const void *from, int64_t i) {
+  return dtype == BD_RT_F32 ? ((const float *)from)[i]
+                            : bd_rt_from_half(dtype, ((const uint16_t *)from)[i]);
+}
+
+BD_RT_HALF void bd_rt_put_element(int dtype, void *to, int64_t i, float value) {
+  if (dtype == BD_RT_F32)
+    ((float *)to)[i] = value;
+  else
+    ((uint16_t *)to)[i] = bd_rt_to_half(dtype, value);
+}
 #endif

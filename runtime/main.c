@@ -37,7 +37,7 @@ static void clear_gradients(bd_rt *rt) {
     const bd_rt_local local = bd_rt_gradient_local(rt, weight);
     for (int use = 0; use < weight->gradient_count; use++)
       bd_rt_clear_gradient(rt, rt->arena + weight->gradient_offsets[use],
-                           local.elements * (int64_t)sizeof(float));
+                           local.elements * bd_rt_element_bytes(weight->gradient_dtype));
   }
 }
 

@@ -48,53 +48,42 @@ float *bd_rt_master(const bd_rt *rt, const bd_rt_weight *weight) {
   return none ? NULL : floats_at(rt, weight->state_offset);
 }
 
-float *bd_rt_wide(const bd_rt *rt, const bd_rt_weight *weight) {
-  const int own = weight->layout.dtype == BD_RT_F32;
-  return floats_at(rt, own ? weight->weight_offset : weight->gradient_offsets[0]);
+void *bd_rt_plain(const bd_rt *rt, const bd_rt_weight *weight) {
+  const int own = !bd_rt_master(rt, weight);
+  return rt->arena + (own ? weight->weight_offset : weight->gradient_offsets[0]);
 }
 
-bd_rt_layout bd_rt_wide_layout(const bd_rt_weight *weight) {
-  return weight->layout.dtype == BD_RT_F32 ? weight->layout : bd_rt_gradient_layout(weight);
+int bd_rt_plain_dtype(const bd_rt *rt, const bd_rt_weight *weight) {
+  return bd_rt_master(rt, weight) ? BD_RT_F32 : weight->layout.dtype;
 }
 
-bd_rt_local bd_rt_wide_local(const bd_rt *rt, const bd_rt_weight *weight) {
-  return local_of(rt, bd_rt_wide_layout(weight));
+bd_rt_layout bd_rt_plain_layout(const bd_rt *rt, const bd_rt_weight *weight) {
+  return bd_rt_master(rt, weight) ? bd_rt_gradient_layout(weight) : weight->layout;
 }
 
-static uint16_t *halves_of(const bd_rt *rt, const bd_rt_weight *weight) {
-  return (uint16_t *)(void *)(rt->arena + weight->weight_offset);
+bd_rt_local bd_rt_plain_local(const bd_rt *rt, const bd_rt_weight *weight) {
+  return local_of(rt, bd_rt_plain_layout(rt, weight));
 }
 
-void bd_rt_store_wide(bd_rt *rt, const bd_rt_weight *weight) {
-  float *const master = bd_rt_master(rt, weight), *const wide = bd_rt_wide(rt, weight);
-  if (weight->layout.dtype == BD_RT_F32) return;
+void bd_rt_store_plain(bd_rt *rt, const bd_rt_weight *weight) {
+  float *const master = bd_rt_master(rt, weight);
+  if (!master) return;
+  const float *const wide = bd_rt_plain(rt, weight);
   const bd_rt_share share = bd_rt_share_of(rt, weight);
   const bd_rt_rows rows = bd_rt_rows_of(rt, weight);
-  uint16_t *const halves = halves_of(rt, weight);
+  uint16_t *const halves = (uint16_t *)(void *)(rt->arena + weight->weight_offset);
   for (int64_t o = 0; o < rows.outer; o++)
     bd_rt_narrow(rt, weight->layout.dtype, wide + o * rows.row,
                  halves + rows.start + o * rows.stride, rows.row);
-  if (master && share.count > 0)
+  if (share.count > 0)
     bd_rt_copy(rt, master, wide + share.start, share.count * (int64_t)sizeof *master);
   if (weight->cut_axis) bd_rt_gather_weight(rt, weight);
 }
 
-// What the accumulators' elements of the weight are, which every rank holds whole.
-static void widen(bd_rt *rt, const bd_rt_weight *weight, float *wide) {
-  const bd_rt_rows rows = bd_rt_rows_of(rt, weight);
-  const uint16_t *const halves = halves_of(rt, weight);
-  for (int64_t o = 0; o < rows.outer; o++)
-    bd_rt_widen(rt, weight->layout.dtype, halves + rows.start + o * rows.stride,
-                wide + o * rows.row, rows.row);
-}
-
-void bd_rt_load_wide(bd_rt *rt, const bd_rt_weight *weight) {
-  float *const master = bd_rt_master(rt, weight), *const wide = bd_rt_wide(rt, weight);
-  if (weight->layout.dtype == BD_RT_F32) return;
-  if (!master) {
-    widen(rt, weight, wide);
-    return;
-  }
+void bd_rt_load_plain(bd_rt *rt, const bd_rt_weight *weight) {
+  const float *const master = bd_rt_master(rt, weight);
+  if (!master) return;
+  float *const wide = bd_rt_plain(rt, weight);
   const bd_rt_share share = bd_rt_share_of(rt, weight);
   if (share.count > 0)
     bd_rt_copy(rt, wide + share.start, master, share.count * (int64_t)sizeof *master);

@@ -28,14 +28,16 @@ bd_rt_share bd_rt_share_of(const bd_rt *rt, const bd_rt_weight *weight);
 // The master of this rank's part, or NULL: the weight itself is updated.
 float *bd_rt_master(const bd_rt *rt, const bd_rt_weight *weight);
 
-// Elements in f32, and how they lie: the weight itself, or of a half its first gradient, which is
-// free between steps. bd_rt_store_wide makes weight and master of what stands there, rounded to the
-// nearest half; bd_rt_load_wide brings the masters of all parts there, or without them the weight.
-float *bd_rt_wide(const bd_rt *rt, const bd_rt_weight *weight);
-bd_rt_layout bd_rt_wide_layout(const bd_rt_weight *weight);
-bd_rt_local bd_rt_wide_local(const bd_rt *rt, const bd_rt_weight *weight);
-void bd_rt_store_wide(bd_rt *rt, const bd_rt_weight *weight);
-void bd_rt_load_wide(bd_rt *rt, const bd_rt_weight *weight);
+// Elements as they are loaded and saved, of which type they are, and how they lie: the weight
+// itself, or of one with a master its first gradient in f32, which is free between steps.
+// bd_rt_store_plain makes weight and master of what stands there, rounded to the nearest half;
+// bd_rt_load_plain brings the masters of all parts there.
+void *bd_rt_plain(const bd_rt *rt, const bd_rt_weight *weight);
+int bd_rt_plain_dtype(const bd_rt *rt, const bd_rt_weight *weight);
+bd_rt_layout bd_rt_plain_layout(const bd_rt *rt, const bd_rt_weight *weight);
+bd_rt_local bd_rt_plain_local(const bd_rt *rt, const bd_rt_weight *weight);
+void bd_rt_store_plain(bd_rt *rt, const bd_rt_weight *weight);
+void bd_rt_load_plain(bd_rt *rt, const bd_rt_weight *weight);
 
 // Every rank's part of the weight, which it alone has updated, reaches those that share the update.
 void bd_rt_gather_weight(bd_rt *rt, const bd_rt_weight *weight);

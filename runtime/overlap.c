@@ -32,6 +32,10 @@ struct bd_rt_overlap {
   int64_t bytes, most_bytes;
 };
 
+static int64_t gradient_bytes(const bd_rt *rt, const bd_rt_weight *weight) {
+  return bd_rt_gradient_local(rt, weight).elements * bd_rt_element_bytes(weight->gradient_dtype);
+}
+
 static int compare_offsets(const void *a, const void *b) {
   const int64_t x = ((const accumulator *)a)->offset, y = ((const accumulator *)b)->offset;
   return (x > y) - (x < y);
@@ -51,7 +55,7 @@ void bd_rt_overlap_open(bd_rt *rt) {
     for (int use = 0; use < w->gradient_count; use++) {
       o->accumulators[o->accumulator_count++] = (accumulator){
           .offset = w->gradient_offsets[use], .job = {w, use, bd_rt_sum_mask(rt, w, use)}};
-      bytes += bd_rt_gradient_local(rt, w).elements * (int64_t)sizeof(float);
+      bytes += gradient_bytes(rt, w);
     }
   }
   qsort(o->accumulators, (size_t)o->accumulator_count, sizeof *o->accumulators, compare_offsets);
@@ -125,7 +129,7 @@ void bd_rt_gradient(bd_rt *rt, int64_t micro_batch, const void *gradient) {
   accumulator *const a = find(rt, (const char *)gradient - rt->arena);
   if (!a || !bd_rt_runs_aside(rt) || !bd_rt_sums_in_place(rt, a->job.weight, a->job.use)) return;
   a->summed = true;
-  add(rt, a->job, bd_rt_gradient_local(rt, a->job.weight).elements * (int64_t)sizeof(float));
+  add(rt, a->job, gradient_bytes(rt, a->job.weight));
 }
 
 void bd_rt_overlap_gather(bd_rt *rt, const bd_rt_weight *weight) {

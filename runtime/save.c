@@ -70,7 +70,7 @@ static int write_all(int fd, const void *data, size_t bytes) {
 
 // Whether this rank speaks for its elements: replicas stay silent, and so do later stages.
 static int speaks(const bd_rt *rt, const bd_rt_weight *weight) {
-  const bd_rt_layout layout = bd_rt_wide_layout(weight);
+  const bd_rt_layout layout = bd_rt_plain_layout(rt, weight);
   for (int a = 0; a < rt->program->axes; a++)
     if (layout.at[a] < 0 && rt->coord[a] > 0) return 0;
   for (int s = 0; s < rt->stage_index; s++)
@@ -87,9 +87,10 @@ static void collect_piece(bd_rt *rt, const bd_rt_stored *stored, int64_t first, 
     if (stored->number >= bd_rt_stored_count(weight) ||
         strcmp(bd_rt_stored_name(weight, stored->number), name) || !speaks(rt, weight))
       continue;
-    const bd_rt_local local = bd_rt_wide_local(rt, weight);
+    const bd_rt_local local = bd_rt_plain_local(rt, weight);
     const int64_t start = stored->number * bd_rt_stored_elements(weight);
-    bd_rt_pick(rt, weight, &local, start + first, count, bd_rt_wide(rt, weight), rt->scratch);
+    bd_rt_pick(rt, weight, &local, start + first, count, bd_rt_plain_dtype(rt, weight),
+               bd_rt_plain(rt, weight), rt->scratch);
   }
   // Every element has one speaker: or-ing bits moves it unchanged.
   bd_rt_merge_words(rt, (uint32_t *)(void *)rt->scratch, (int)count);

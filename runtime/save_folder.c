@@ -169,7 +169,7 @@ int bd_rt_weights_save(bd_rt *rt) {
   const char *const path = rt->options.save;
   listing list = list_stored(rt);
   for (int i = 0; i < rt->stage->weight_count; i++)
-    bd_rt_load_wide(rt, &rt->stage->weights[i]);
+    bd_rt_load_plain(rt, &rt->stage->weights[i]);
   const int status = bd_rt_options_name_folder(path)
                          ? save_folder(rt, path, &list)
                          : bd_rt_save_file(rt, path, list.count, list.tensors);

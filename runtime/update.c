@@ -18,7 +18,8 @@ typedef struct own_part {
   const bd_rt_group *group; // ranks that share the update (ZeRO-1)
   int zero;                 // its mask of axes
   int64_t elements, start, count;
-  float *gradient; // the first use's accumulator: all elements
+  int dtype;      // of its gradients
+  char *gradient; // the first use's accumulator: all elements
 } own_part;
 
 static own_part part_of(const bd_rt *rt, const bd_rt_weight *weight) {
@@ -28,8 +29,13 @@ static own_part part_of(const bd_rt *rt, const bd_rt_weight *weight) {
   part.elements = share.elements;
   part.start = share.start;
   part.count = share.count;
-  part.gradient = (float *)(void *)(rt->arena + weight->gradient_offsets[0]);
+  part.dtype = weight->gradient_dtype;
+  part.gradient = rt->arena + weight->gradient_offsets[0];
   return part;
+}
+
+static char *moved(const own_part *part, char *gradient) {
+  return gradient + part->start * bd_rt_element_bytes(part->dtype);
 }
 
 int bd_rt_sum_mask(const bd_rt *rt, const bd_rt_weight *weight, int use) {
@@ -45,12 +51,12 @@ static bool scatters(const bd_rt *rt, const own_part *part, int use) {
 void bd_rt_sum_use(bd_rt *rt, const bd_rt_weight *weight, int use) {
   const own_part part = part_of(rt, weight);
   const bd_rt_group *const group = &rt->group[bd_rt_sum_mask(rt, weight, use)];
-  float *const gradient = (float *)(void *)(rt->arena + weight->gradient_offsets[use]);
-  bd_rt_clear_padding(rt, &part.local, gradient);
+  char *const gradient = rt->arena + weight->gradient_offsets[use];
+  bd_rt_clear_padding(rt, &part.local, part.dtype, gradient);
   if (scatters(rt, &part, use))
-    bd_rt_reduce_part(rt, part.group, part.elements, gradient);
+    bd_rt_reduce_part(rt, part.group, part.dtype, part.elements, gradient);
   else
-    bd_rt_reduce(rt, group, BD_RT_SUM, part.elements, gradient, gradient);
+    bd_rt_reduce(rt, group, part.dtype, BD_RT_SUM, part.elements, gradient, gradient);
 }
 
 bool bd_rt_sums_in_place(const bd_rt *rt, const bd_rt_weight *weight, int use) {
@@ -63,8 +69,8 @@ bool bd_rt_sums_in_place(const bd_rt *rt, const bd_rt_weight *weight, int use) {
 static void add_uses(bd_rt *rt, const bd_rt_weight *weight) {
   const own_part part = part_of(rt, weight);
   for (int use = 1; use < weight->gradient_count && !bd_rt_tied(rt, weight); use++) {
-    const float *const gradient = (float *)(void *)(rt->arena + weight->gradient_offsets[use]);
-    bd_rt_add(rt, part.gradient + part.start, gradient + part.start, part.count);
+    char *const gradient = rt->arena + weight->gradient_offsets[use];
+    bd_rt_add(rt, part.dtype, moved(&part, part.gradient), moved(&part, gradient), part.count);
   }
 }
 
@@ -97,8 +103,8 @@ static double global_norm(bd_rt *rt) {
     if (!rt->stage->weights[i].gradient_count || rt->stage->weights[i].average > 0) continue;
     const own_part part = part_of(rt, &rt->stage->weights[i]);
     if (part.count == 0 || !counts(rt, &part)) continue;
-    some[waiting++] = (bd_rt_squares){part.gradient + part.start, part.count,
-                                      &own[part.weight->global_index], BD_RT_F32};
+    some[waiting++] = (bd_rt_squares){moved(&part, part.gradient), part.count,
+                                      &own[part.weight->global_index], part.dtype};
     if (waiting < BD_RT_MOST_SQUARES) continue;
     bd_rt_square_sums(rt, waiting, some);
     waiting = 0;
@@ -181,8 +187,8 @@ static bd_rt_rule whole_rule(const bd_rt *rt, const own_part *part, float factor
   u.weight = wide ? (float *)whole + first : master;
   u.halves = wide ? NULL : (uint16_t *)whole + first;
   u.half_dtype = weight->layout.dtype;
-  u.gradient = part->gradient + part->start;
-  u.gradient_dtype = BD_RT_F32;
+  u.gradient = moved(part, part->gradient);
+  u.gradient_dtype = part->dtype;
   u.count = part->count;
   u.row = rows.outer > 1 ? rows.row : 0;
   u.stride = rows.stride;

@@ -11,9 +11,9 @@ enum { PIECE = BD_RT_SCRATCH_FLOATS / 2 };
 int bd_rt_weights_init(bd_rt *rt) {
   for (int i = 0; i < rt->stage->weight_count; i++) {
     const bd_rt_weight *const weight = &rt->stage->weights[i];
-    const bd_rt_local local = bd_rt_wide_local(rt, weight);
-    bd_rt_fill(rt, weight, &local, bd_rt_wide(rt, weight));
-    bd_rt_store_wide(rt, weight);
+    const bd_rt_local local = bd_rt_plain_local(rt, weight);
+    bd_rt_fill(rt, weight, &local, bd_rt_plain_dtype(rt, weight), bd_rt_plain(rt, weight));
+    bd_rt_store_plain(rt, weight);
   }
   return 0;
 }
@@ -21,11 +21,12 @@ int bd_rt_weights_init(bd_rt *rt) {
 // Tensor `number` of those that the weight is a stack of.
 static int load_tensor(bd_rt *rt, const bd_rt_file *file, const bd_rt_tensor *tensor,
                        const bd_rt_weight *weight, int number) {
-  const bd_rt_local local = bd_rt_wide_local(rt, weight);
+  const bd_rt_local local = bd_rt_plain_local(rt, weight);
   const int64_t elements = bd_rt_stored_elements(weight), start = number * elements;
   float *const raw = rt->scratch, *const values = rt->scratch + PIECE,
-               *const out = bd_rt_wide(rt, weight);
-  const int whole = weight->slice_dim < 0 && !weight->transpose &&
+               *const out = bd_rt_plain(rt, weight);
+  const int dtype = bd_rt_plain_dtype(rt, weight);
+  const int whole = dtype == BD_RT_F32 && weight->slice_dim < 0 && !weight->transpose &&
                     local.elements == elements * bd_rt_stored_count(weight);
   for (int64_t first = 0; first < elements; first += PIECE) {
     const int64_t count = elements - first < PIECE ? elements - first : PIECE;
@@ -36,7 +37,7 @@ static int load_tensor(bd_rt *rt, const bd_rt_file *file, const bd_rt_tensor *te
     if (whole)
       bd_rt_unmap(rt, out + start + first, bytes);
     else
-      bd_rt_place(rt, weight, &local, start + first, count, values, out);
+      bd_rt_place(rt, weight, &local, start + first, count, values, dtype, out);
   }
   return 0;
 }
@@ -65,7 +66,7 @@ static int load_weight(bd_rt *rt, const bd_rt_source *source, const bd_rt_weight
       return BD_RT_EXIT_EXTERNAL;
     }
   }
-  bd_rt_store_wide(rt, weight);
+  bd_rt_store_plain(rt, weight);
   return 0;
 }
 

@@ -27,14 +27,20 @@ static double square(float gradient, float factor) {
   return g * g;
 }
 
-static double squares(const float *values, float factor, int64_t count) {
+// Of elements from `first` on.
+static double squares(int dtype, const void *data, int64_t first, float factor, int64_t count) {
   double lanes[LANES] = {0}, sum = 0;
-  int64_t i = 0;
-  for (; i + LANES <= count; i += LANES)
-    for (int lane = 0; lane < LANES; lane++)
-      lanes[lane] += square(values[i + lane], factor);
-  for (; i < count; i++)
-    sum += square(values[i], factor);
+  for (int64_t done = 0, n; done < count; done += n) {
+    float room[BD_RT_BLOCK];
+    n = bd_rt_least(count - done, BD_RT_BLOCK);
+    const float *const values = bd_rt_as_floats(dtype, data, first + done, n, room);
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+      for (int lane = 0; lane < LANES; lane++)
+        lanes[lane] += square(values[i + lane], factor);
+    for (; i < n; i++)
+      sum += square(values[i], factor);
+  }
   for (int lane = 0; lane < LANES; lane++)
     sum += lanes[lane];
   return sum;
@@ -44,9 +50,11 @@ static void add_row(const lines *l, int64_t row) {
   const bd_rt_factors *const f = &l->rule->factors;
   int64_t from, to;
   own_columns(l->rule, row, &from, &to);
-  const float *const all = l->rule->gradient;
-  const float *const gradient = all + (row * f->columns + from - f->first);
-  mix(&f->row[row], l->mixing, from < to ? squares(gradient, l->rule->factor, to - from) : 0);
+  const double sum = from < to
+                         ? squares(l->rule->gradient_dtype, l->rule->gradient,
+                                   row * f->columns + from - f->first, l->rule->factor, to - from)
+                         : 0;
+  mix(&f->row[row], l->mixing, sum);
 }
 
 static void add_rows(void *args, int64_t task) {
@@ -65,15 +73,21 @@ static void mix_rows(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) {
 static void add_columns(void *args, int64_t task) {
   const lines *const l = args;
   const bd_rt_factors *const f = &l->rule->factors;
-  const float *const gradient = l->rule->gradient, factor = l->rule->factor;
+  const float factor = l->rule->factor;
   const int64_t first = task * COLUMNS, width = bd_rt_least(COLUMNS, f->columns - first);
   double sums[COLUMNS] = {0};
   for (int64_t row = 0; row < f->rows; row++) {
     const int64_t start = row * f->columns - f->first;
     int64_t from, to;
     own_columns(l->rule, row, &from, &to);
-    for (int64_t c = from > first ? from : first; c < to && c < first + width; c++)
-      sums[c - first] += square(gradient[start + c], factor);
+    if (from < first) from = first;
+    if (to > first + width) to = first + width;
+    if (from >= to) continue;
+    float room[COLUMNS];
+    const float *const gradient =
+        bd_rt_as_floats(l->rule->gradient_dtype, l->rule->gradient, start + from, to - from, room);
+    for (int64_t c = from; c < to; c++)
+      sums[c - first] += square(gradient[c - from], factor);
   }
   for (int64_t c = 0; c < width; c++)
     mix(&f->column[first + c], l->mixing, sums[c]);
@@ -85,11 +99,11 @@ static void mix_columns(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing) 
 }
 
 static void add_gradients(const bd_rt_rule *rule, int64_t count, double *sum) {
-  *sum += squares(rule->gradient, rule->factor, count);
+  *sum += squares(BD_RT_F32, rule->gradient, 0, rule->factor, count);
 }
 
 static void add_weights(const bd_rt_rule *rule, int64_t count, double *sum) {
-  *sum += squares(rule->weight, 1, count);
+  *sum += squares(BD_RT_F32, rule->weight, 0, 1, count);
 }
 
 // The end of the row that element `i` of the rule is in, of `count`.

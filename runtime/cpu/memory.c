@@ -1,5 +1,6 @@
 // The arena of a CPU rank is memory of the host.
 #include "runtime/cpu/rt.h"
+#include "runtime/half.h"
 
 #include <immintrin.h>
 #include <string.h>
@@ -104,8 +105,9 @@ typedef struct exchange { // of stored elements
   const bd_rt_weight *weight;
   const bd_rt_local *local;
   int64_t first, count;
-  const float *from;
-  float *to;
+  float *values;
+  int dtype;
+  void *buffer;
 } exchange;
 
 static int64_t place_of(const exchange *e, int64_t i) {
@@ -121,7 +123,7 @@ static void place_run(void *args, int64_t chunk) {
   const exchange *const e = args;
   for (int64_t i = chunk * RUN; i < end_of(e, chunk); i++) {
     const int64_t at = place_of(e, i);
-    if (at >= 0) e->to[at] = e->from[i];
+    if (at >= 0) bd_rt_put_element(e->dtype, e->buffer, at, e->values[i]);
   }
 }
 
@@ -129,25 +131,25 @@ static void pick_run(void *args, int64_t chunk) {
   const exchange *const e = args;
   for (int64_t i = chunk * RUN; i < end_of(e, chunk); i++) {
     const int64_t at = place_of(e, i);
-    if (at >= 0) e->to[i] = e->from[at];
+    if (at >= 0) e->values[i] = bd_rt_get_element(e->dtype, e->buffer, at);
   }
 }
 
 void bd_rt_place(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, int64_t first,
-                 int64_t count, const float *values, float *buffer) {
-  exchange e = {weight, local, first, count, values, buffer};
+                 int64_t count, const float *values, int dtype, void *buffer) {
+  exchange e = {weight, local, first, count, (float *)(uintptr_t)values, dtype, buffer};
   bd_rt_parallel(rt, place_run, &e, (count + RUN - 1) / RUN);
 }
 
 void bd_rt_pick(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, int64_t first,
-                int64_t count, const float *buffer, float *values) {
-  exchange e = {weight, local, first, count, buffer, values};
+                int64_t count, int dtype, const void *buffer, float *values) {
+  exchange e = {weight, local, first, count, values, dtype, (void *)(uintptr_t)buffer};
   bd_rt_parallel(rt, pick_run, &e, (count + RUN - 1) / RUN);
 }
 
 typedef struct window {
-  int64_t first, count;
-  float *values, *buffer;
+  int64_t first, count, bytes; // bytes: of an element
+  char *values, *buffer;
   int store;
 } window;
 
@@ -156,35 +158,36 @@ static void copy_row(void *args, int64_t flat, int64_t at, int64_t count) {
   const int64_t from = flat > w->first ? flat : w->first;
   const int64_t end = flat + count < w->first + w->count ? flat + count : w->first + w->count;
   if (from >= end) return;
-  float *const inside = w->values + (from - w->first), *const local =
-                                                           w->buffer + at + (from - flat);
-  memcpy(w->store ? local : inside, w->store ? inside : local,
-         (size_t)(end - from) * sizeof(float));
+  char *const inside = w->values + (from - w->first) * w->bytes, *const local =
+                                                                     w->buffer +
+                                                                     (at + from - flat) * w->bytes;
+  memcpy(w->store ? local : inside, w->store ? inside : local, (size_t)((end - from) * w->bytes));
 }
 
-void bd_rt_window(bd_rt *rt, const bd_rt_local *local, int64_t first, int64_t count, float *values,
-                  float *buffer, int store) {
+void bd_rt_window(bd_rt *rt, const bd_rt_local *local, int64_t first, int64_t count, int dtype,
+                  void *values, void *buffer, int store) {
   (void)rt;
-  window w = {first, count, values, buffer, store};
+  window w = {first, count, bd_rt_element_bytes(dtype), values, buffer, store};
   bd_rt_local_rows(local, copy_row, &w);
 }
 
 typedef struct padding {
-  float *buffer;
-  int64_t done; // cleared or valid up to here
+  char *buffer;
+  int64_t bytes; // of an element
+  int64_t done;  // cleared or valid up to here
 } padding;
 
 static void clear_before(void *args, int64_t flat, int64_t at, int64_t count) {
   (void)flat;
   padding *const p = args;
-  memset(p->buffer + p->done, 0, (size_t)(at - p->done) * sizeof(float));
+  memset(p->buffer + p->done * p->bytes, 0, (size_t)((at - p->done) * p->bytes));
   p->done = at + count;
 }
 
-void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, float *buffer) {
+void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, int dtype, void *buffer) {
   (void)rt;
-  padding p = {buffer, 0};
+  padding p = {buffer, bd_rt_element_bytes(dtype), 0};
   if (!bd_rt_local_padded(local)) return;
   bd_rt_local_rows(local, clear_before, &p);
-  memset(buffer + p.done, 0, (size_t)(local->elements - p.done) * sizeof(float));
+  clear_before(&p, 0, local->elements, 0);
 }

@@ -1,5 +1,4 @@
 // The optimizer's arithmetic on a CPU rank, in grains of fixed size.
-#include "runtime/cpu/halves.h"
 #include "runtime/cpu/rule.h"
 
 #include <math.h>
@@ -12,43 +11,64 @@ typedef struct narrowing {
 } narrowing;
 
 typedef struct addition {
-  float *sum;
-  const float *more;
+  int dtype;
+  void *sum;
+  const void *more;
   int64_t count;
 } addition;
 
-static void add_grain(void *args, int64_t chunk) {
-  const addition a = *(const addition *)args;
-  const int64_t end = (chunk + 1) * BD_RT_GRAIN < a.count ? (chunk + 1) * BD_RT_GRAIN : a.count;
-  float *restrict const sum = a.sum;
-  const float *restrict const more = a.more;
-  for (int64_t i = chunk * BD_RT_GRAIN; i < end; i++)
+static void add_floats(float *restrict sum, const float *restrict more, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
     sum[i] += more[i];
 }
 
-void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count) {
-  addition a = {sum, more, count};
+static void add_halves(int dtype, uint16_t *restrict sum, const uint16_t *restrict more,
+                       int64_t count) {
+  float a[BD_RT_BLOCK], b[BD_RT_BLOCK];
+  for (int64_t i = 0; i < count; i += BD_RT_BLOCK) {
+    const int64_t n = bd_rt_least(count - i, BD_RT_BLOCK);
+    bd_rt_widen_run(dtype, sum + i, a, n);
+    bd_rt_widen_run(dtype, more + i, b, n);
+    add_floats(a, b, n);
+    bd_rt_narrow_run(dtype, a, sum + i, n);
+  }
+}
+
+static void add_grain(void *args, int64_t chunk) {
+  const addition a = *(const addition *)args;
+  const int64_t start = chunk * BD_RT_GRAIN, count = bd_rt_least(a.count - start, BD_RT_GRAIN);
+  if (a.dtype == BD_RT_F32)
+    add_floats((float *)a.sum + start, (const float *)a.more + start, count);
+  else
+    add_halves(a.dtype, (uint16_t *)a.sum + start, (const uint16_t *)a.more + start, count);
+}
+
+void bd_rt_add(bd_rt *rt, int dtype, void *sum, const void *more, int64_t count) {
+  addition a = {dtype, sum, more, count};
   bd_rt_parallel(rt, add_grain, &a, (count + BD_RT_GRAIN - 1) / BD_RT_GRAIN);
 }
 
 typedef struct square {
-  const void *data; // f32
-  int64_t count;
+  bd_rt_squares of;
   double *sums; // per grain
 } square;
 
 static void square_grain(void *args, int64_t chunk) {
   const square *const s = args;
   const int64_t start = chunk * BD_RT_GRAIN;
-  const int64_t count = s->count - start < BD_RT_GRAIN ? s->count - start : BD_RT_GRAIN;
-  const float *const x = (const float *)s->data + start;
+  const int64_t count = bd_rt_least(s->of.count - start, BD_RT_GRAIN);
   double lanes[8] = {0}, sum = 0;
-  int64_t i = 0;
-  for (; i + 8 <= count; i += 8)
-    for (int l = 0; l < 8; l++)
-      lanes[l] += (double)x[i + l] * (double)x[i + l];
-  for (; i < count; i++)
-    sum += (double)x[i] * (double)x[i];
+  for (int64_t done = 0, n; done < count; done += n) {
+    float room[BD_RT_BLOCK];
+    n = bd_rt_least(count - done, BD_RT_BLOCK);
+    const float *const x = bd_rt_as_floats((int)s->of.dtype, s->of.data, start + done, n, room);
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+      for (int l = 0; l < 8; l++)
+        lanes[l] += (double)x[i + l] * (double)x[i + l];
+    for (; i < n; i++)
+      sum += (double)x[i] * (double)x[i];
+  }
   for (int l = 0; l < 8; l++)
     sum += lanes[l];
   s->sums[chunk] = sum;
@@ -56,8 +76,8 @@ static void square_grain(void *args, int64_t chunk) {
 
 void bd_rt_square_sums(bd_rt *rt, int tensors, const bd_rt_squares *squares) {
   for (int t = 0; t < tensors; t++) {
-    square s = {squares[t].data, squares[t].count, (double *)(void *)rt->scratch};
-    const int64_t grains = (s.count + BD_RT_GRAIN - 1) / BD_RT_GRAIN;
+    square s = {squares[t], (double *)(void *)rt->scratch};
+    const int64_t grains = (s.of.count + BD_RT_GRAIN - 1) / BD_RT_GRAIN;
     bd_rt_parallel(rt, square_grain, &s, grains);
     double sum = 0;
     for (int64_t i = 0; i < grains; i++)
@@ -76,25 +96,6 @@ static void narrow_grain(void *args, int64_t chunk) {
 void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int64_t count) {
   narrowing n = {dtype, wide, halves, count};
   bd_rt_parallel(rt, narrow_grain, &n, (count + BD_RT_GRAIN - 1) / BD_RT_GRAIN);
-}
-
-typedef struct widening {
-  int dtype;
-  const uint16_t *halves;
-  float *wide;
-  int64_t count;
-} widening;
-
-static void widen_grain(void *args, int64_t chunk) {
-  const widening *const w = args;
-  const int64_t start = chunk * BD_RT_GRAIN;
-  bd_rt_widen_run(w->dtype, w->halves + start, w->wide + start,
-                  bd_rt_least(w->count - start, BD_RT_GRAIN));
-}
-
-void bd_rt_widen(bd_rt *rt, int dtype, const uint16_t *halves, float *wide, int64_t count) {
-  widening w = {dtype, halves, wide, count};
-  bd_rt_parallel(rt, widen_grain, &w, (count + BD_RT_GRAIN - 1) / BD_RT_GRAIN);
 }
 
 // Elements that lie one after another everywhere. AdamW (Loshchilov and Hutter 2019) and Adam with
@@ -134,7 +135,7 @@ static void momentum(const bd_rt_rule *rule, int64_t count, double *sum) {
 
 static bd_rt_rule advanced(const bd_rt_rule *rule, int64_t by) {
   bd_rt_rule u = *rule;
-  u.gradient = (const float *)u.gradient + by;
+  u.gradient = (const char *)u.gradient + by * bd_rt_element_bytes(u.gradient_dtype);
   u.factors.first += by;
   u.draws.first += by;
   if (u.first) u.first += by;
@@ -144,13 +145,15 @@ static bd_rt_rule advanced(const bd_rt_rule *rule, int64_t by) {
 
 // Without masters, block by block: elements that lie one after another everywhere.
 static void run_rounded(const bd_rt_rule *rule, int64_t count, bd_rt_rule_body body, double *sum) {
-  float wide[BD_RT_BLOCK];
+  float wide[BD_RT_BLOCK], gradient[BD_RT_BLOCK];
   for (int64_t i = 0, n; i < count; i += n) {
     bd_rt_rule u = advanced(rule, i);
     uint16_t *const halves = rule->halves + i;
     n = bd_rt_least(count - i, BD_RT_BLOCK);
     bd_rt_widen_run(BD_RT_BF16, halves, wide, n);
     u.weight = wide;
+    u.gradient = bd_rt_as_floats(u.gradient_dtype, u.gradient, 0, n, gradient);
+    u.gradient_dtype = BD_RT_F32;
     body(&u, n, sum);
     if (!sum) bd_rt_round_run(&u.draws, wide, halves, n);
   }

@@ -76,11 +76,11 @@ void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
 
 enum { GIVE_TAG = 2 }; // on the world's communicator, which no other message of a step uses
 
-void bd_rt_give(bd_rt *rt, int stage, const float *data, int64_t count) {
-  MPI_Send(data, (int)count, MPI_FLOAT, peer(rt, stage), GIVE_TAG, MPI_COMM_WORLD);
+void bd_rt_give(bd_rt *rt, int stage, const void *data, int64_t bytes) {
+  MPI_Send(data, (int)bytes, MPI_BYTE, peer(rt, stage), GIVE_TAG, MPI_COMM_WORLD);
 }
 
-void bd_rt_take(bd_rt *rt, int stage, float *data, int64_t count) {
-  MPI_Recv(data, (int)count, MPI_FLOAT, peer(rt, stage), GIVE_TAG, MPI_COMM_WORLD,
+void bd_rt_take(bd_rt *rt, int stage, void *data, int64_t bytes) {
+  MPI_Recv(data, (int)bytes, MPI_BYTE, peer(rt, stage), GIVE_TAG, MPI_COMM_WORLD,
            MPI_STATUS_IGNORE);
 }

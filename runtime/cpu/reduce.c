@@ -63,8 +63,8 @@ static void reduce_chunk(bd_rt *rt, const bd_rt_group *group, int dtype, int com
   bd_rt_gather_parts(rt, group, dtype, count, out);
 }
 
-static void reduce(bd_rt *rt, const bd_rt_group *group, int dtype, int combiner, int64_t count,
-                   const void *in, void *out) {
+void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int dtype, int combiner, int64_t count,
+                  const void *in, void *out) {
   if (group->size == 1) {
     if (in != out) bd_rt_copy_elements(out, in, dtype, count);
     return;
@@ -81,18 +81,13 @@ static void reduce(bd_rt *rt, const bd_rt_group *group, int dtype, int combiner,
   }
 }
 
-void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t count, const float *in,
-                  float *out) {
-  reduce(rt, group, BD_RT_F32, combiner, count, in, out);
-}
-
-void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int64_t count, float *data) {
+void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int dtype, int64_t count, void *data) {
   if (group->size == 1) return;
   const int64_t part = bd_rt_padded_part(count, group->size);
   const int64_t most = BD_RT_SCRATCH_FLOATS / group->size;
   for (int64_t done = 0; done < part; done += most) {
-    const int64_t own = scatter_pieces(rt, group, BD_RT_F32, BD_RT_SUM, count, done, most, data);
-    bd_rt_copy_elements(data + part * group->rank + done, rt->scratch, BD_RT_F32, own);
+    const int64_t own = scatter_pieces(rt, group, dtype, BD_RT_SUM, count, done, most, data);
+    bd_rt_copy_elements(bd_rt_at(data, dtype, part * group->rank + done), rt->scratch, dtype, own);
   }
 }
 
@@ -125,5 +120,5 @@ void bd_rt_gather_parts(bd_rt *rt, const bd_rt_group *group, int dtype, int64_t 
 
 void bd_rt_all_reduce(bd_rt *rt, int axis, int dtype, int combiner, int64_t count, const void *in,
                       void *out) {
-  reduce(rt, &rt->group[1 << axis], dtype, combiner, count, in, out);
+  bd_rt_reduce(rt, &rt->group[1 << axis], dtype, combiner, count, in, out);
 }

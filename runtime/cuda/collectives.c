@@ -123,9 +123,9 @@ static void reduce(bd_rt *rt, int mask, int dtype, int combiner, int64_t count, 
                         bd_cuda_now(rt)->stream));
 }
 
-void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t count, const float *in,
-                  float *out) {
-  reduce(rt, group->mask, BD_RT_F32, combiner, count, in, out);
+void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int dtype, int combiner, int64_t count,
+                  const void *in, void *out) {
+  reduce(rt, group->mask, dtype, combiner, count, in, out);
 }
 
 void bd_rt_all_reduce(bd_rt *rt, int axis, int dtype, int combiner, int64_t count, const void *in,
@@ -244,13 +244,13 @@ void bd_rt_all_to_all(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t fir
   }
 }
 
-void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int64_t count, float *data) {
+void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int dtype, int64_t count, void *data) {
   transfer t;
   int64_t start, own;
   const int64_t extents[5] = {count, 1, 1, 1, 1};
   bd_rt_part(count, group->size, group->rank, &start, &own);
-  if (group->size > 1 && begin(&t, rt, group->mask, BD_RT_F32, extents, -1, 0))
-    scatter(&t, data, own, data + start);
+  if (group->size > 1 && begin(&t, rt, group->mask, dtype, extents, -1, 0))
+    scatter(&t, data, own, at(&t, data, start));
 }
 
 void bd_rt_gather_parts(bd_rt *rt, const bd_rt_group *group, int dtype, int64_t count, void *data) {

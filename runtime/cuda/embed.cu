@@ -75,34 +75,55 @@ static __device__ float number_of(const bd_cuda_halves<width> &v, int e) {
   return bd_rt_from_half(dtype, v.get(e));
 }
 
+// A row of the table, in f32 or rounded to the nearest bf16.
+template <int width> static __device__ bd_cuda_floats<width> load_row(const float *from) {
+  return bd_cuda_load<width>(from);
+}
+template <int width> static __device__ bd_cuda_floats<width> load_row(const uint16_t *from) {
+  const bd_cuda_halves<width> halves = bd_cuda_load<width>(from);
+  bd_cuda_floats<width> out;
+  for (int e = 0; e < width; e++)
+    out.at[e] = bd_rt_from_bf16(halves.get(e));
+  return out;
+}
+
+template <int width> static __device__ void store_row(float *to, const bd_cuda_floats<width> &sum) {
+  bd_cuda_store(to, sum);
+}
+template <int width>
+static __device__ void store_row(uint16_t *to, const bd_cuda_floats<width> &sum) {
+  uint16_t halves[width];
+  for (int e = 0; e < width; e++)
+    halves[e] = bd_rt_to_bf16(sum.at[e]);
+  bd_cuda_store<width>(to, halves);
+}
+
 // What pieces are added up from, and to.
-typedef struct table {
+template <typename cell> struct table {
   const int32_t *ids;
   int64_t count, c, row_start;
   bd_cuda_rows packs; // of a row
   int shift;          // 2^shift tokens are a piece
-  float *rows;
-} table;
+  cell *rows;
+};
 
-static __device__ float *row_of(const table &t, const places *p, int64_t place) {
+template <typename cell>
+static __device__ cell *row_of(const table<cell> &t, const places *p, int64_t place) {
   return t.rows + (t.ids[p->token[place]] - t.row_start) * t.c;
 }
 
 // A thread adds up some columns of a piece.
-template <int dtype, int width, typename number>
+template <int dtype, int width, typename number, typename cell>
 static __global__ void BD_ROOM(4)
-    add_pieces(table t, const number *dout, const places *p, float *sums) {
+    add_pieces(table<cell> t, const number *dout, const places *p, float *sums) {
   BD_FOR_ITEMS(item, t.count * t.packs.row) {
     int64_t column;
     const int64_t place = bd_cuda_row_of(t.packs, item, &column);
     const int tokens = p->piece[place], alike = p->alike[place];
     if (tokens == 0) continue;
     const bool alone = alike >= -(1 << t.shift) && alike <= 1 << t.shift;
-    float *const out =
-        (alone ? row_of(t, p, place) : sum_of(sums, t.c, t.shift, place, alike > 0)) +
-        column * width;
     bd_cuda_floats<width> sum = {};
-    if (alone) sum = bd_cuda_load<width>((const float *)out);
+    if (alone) sum = load_row<width>(row_of(t, p, place) + column * width);
     for (int done = 0; done < tokens; done += AHEAD) {
       decltype(bd_cuda_load<width>(dout)) next[AHEAD];
       for (int k = 0; k < AHEAD; k++) {
@@ -113,20 +134,23 @@ static __global__ void BD_ROOM(4)
         for (int e = 0; e < width; e++)
           if (done + k < tokens) sum.at[e] += number_of<dtype>(next[k], e);
     }
-    bd_cuda_store(out, sum);
+    if (alone)
+      store_row<width>(row_of(t, p, place) + column * width, sum);
+    else
+      bd_cuda_store(sum_of(sums, t.c, t.shift, place, alike > 0) + column * width, sum);
   }
 }
 
 // Then some columns of a row its pieces.
-template <int width>
-static __global__ void BD_ROOM(4) add_sums(table t, const places *p, float *sums) {
+template <int width, typename cell>
+static __global__ void BD_ROOM(4) add_sums(table<cell> t, const places *p, float *sums) {
   BD_FOR_ITEMS(item, t.count * t.packs.row) {
     int64_t column;
     const int64_t place = bd_cuda_row_of(t.packs, item, &column);
     const int alike = p->alike[place], pieces = (alike + (1 << t.shift) - 1) >> t.shift;
     if (alike <= 1 << t.shift || p->piece[place] == 0) continue;
-    float *const out = row_of(t, p, place) + column * width;
-    bd_cuda_floats<width> sum = bd_cuda_load<width>((const float *)out);
+    cell *const out = row_of(t, p, place) + column * width;
+    bd_cuda_floats<width> sum = load_row<width>((const cell *)out);
     for (int done = 0; done < pieces; done += AHEAD) {
       bd_cuda_floats<width> next[AHEAD];
       for (int k = 0; k < AHEAD; k++) {
@@ -138,22 +162,22 @@ static __global__ void BD_ROOM(4) add_sums(table t, const places *p, float *sums
         for (int e = 0; e < width; e++)
           if (done + k < pieces) sum.at[e] += next[k].at[e];
     }
-    bd_cuda_store(out, sum);
+    store_row<width>(out, sum);
   }
 }
 
-template <int dtype, int width, typename number>
-static void add(const bd_cuda_queue *queue, table t, const number *dout, const places *p,
+template <int dtype, int width, typename number, typename cell>
+static void add(const bd_cuda_queue *queue, table<cell> t, const number *dout, const places *p,
                 float *sums) {
   t.packs = bd_cuda_rows_of(t.c / width, 0);
   const int grid = blocks_of(queue, t.count * t.packs.row);
-  BD_LAUNCH((add_pieces<dtype, width, number>), grid, BD_CUDA_THREADS, queue->stream, t, dout, p,
-            sums);
-  BD_LAUNCH(add_sums<width>, grid, BD_CUDA_THREADS, queue->stream, t, p, sums);
+  BD_LAUNCH((add_pieces<dtype, width, number, cell>), grid, BD_CUDA_THREADS, queue->stream, t, dout,
+            p, sums);
+  BD_LAUNCH((add_sums<width, cell>), grid, BD_CUDA_THREADS, queue->stream, t, p, sums);
 }
 
-template <int dtype, typename number>
-static void add_tokens(const bd_cuda_queue *queue, const table &t, const number *dout,
+template <int dtype, typename number, typename cell>
+static void add_tokens(const bd_cuda_queue *queue, const table<cell> &t, const number *dout,
                        const places *p, float *sums) {
   if (t.c % BD_CUDA_PACK == 0 && bd_cuda_fits(dout, sizeof *dout) &&
       bd_cuda_fits(t.rows, sizeof *t.rows))
@@ -162,13 +186,12 @@ static void add_tokens(const bd_cuda_queue *queue, const table &t, const number 
     add<dtype, 1>(queue, t, dout, p, sums);
 }
 
-void bd_cuda_embed_dw(const bd_cuda_queue *queue, int dtype, const int32_t *ids, const void *dout,
-                      int64_t count, int64_t c, int64_t row_start, int64_t rows, float *dtable,
-                      void *room) {
-  places *const p = (places *)room;
+template <typename cell>
+static void add_all(const bd_cuda_queue *queue, int dtype, const int32_t *ids, const void *dout,
+                    int64_t count, int64_t c, int64_t row_start, int64_t rows, cell *dtable,
+                    places *p) {
   float *const sums = (float *)(void *)(p + 1);
-  table t = {ids, count, c, row_start, {}, LEAST_SHIFT, dtable};
-  if (count == 0 || c == 0) return;
+  table<cell> t = {ids, count, c, row_start, {}, LEAST_SHIFT, dtable};
   // As if there were as many tokens as there may be.
   while ((BD_CUDA_EMBED_TOKENS >> t.shift) * 2 * c * (int64_t)sizeof *sums > SUMS_BYTES &&
          BD_CUDA_EMBED_TOKENS >> t.shift > 1)
@@ -177,10 +200,20 @@ void bd_cuda_embed_dw(const bd_cuda_queue *queue, int dtype, const int32_t *ids,
             queue->stream, ids, count, p);
   BD_LAUNCH(place_tokens, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, ids, count,
             row_start, rows, 1 << t.shift, p);
-  if (dtype == BD_RT_F32)
-    add_tokens<BD_RT_F32>(queue, t, (const float *)dout, p, sums);
-  else if (dtype == BD_RT_F16)
-    add_tokens<BD_RT_F16>(queue, t, (const uint16_t *)dout, p, sums);
+  if constexpr (sizeof(cell) == sizeof(float)) {
+    if (dtype == BD_RT_F32) add_tokens<BD_RT_F32>(queue, t, (const float *)dout, p, sums);
+    if (dtype == BD_RT_F16) add_tokens<BD_RT_F16>(queue, t, (const uint16_t *)dout, p, sums);
+  }
+  if (dtype == BD_RT_BF16) add_tokens<BD_RT_BF16>(queue, t, (const uint16_t *)dout, p, sums);
+}
+
+void bd_cuda_embed_dw(const bd_cuda_queue *queue, int dtype, const int32_t *ids, const void *dout,
+                      int64_t count, int64_t c, int64_t row_start, int64_t rows, int table_dtype,
+                      void *dtable, void *room) {
+  places *const p = (places *)room;
+  if (count == 0 || c == 0) return;
+  if (table_dtype == BD_RT_F32)
+    add_all(queue, dtype, ids, dout, count, c, row_start, rows, (float *)dtable, p);
   else
-    add_tokens<BD_RT_BF16>(queue, t, (const uint16_t *)dout, p, sums);
+    add_all(queue, dtype, ids, dout, count, c, row_start, rows, (uint16_t *)dtable, p);
 }

@@ -7,7 +7,7 @@ typedef enum state { UNTOUCHED, NEEDS_ZEROS, FRESH, WRITTEN } state; // the last
 
 typedef struct accumulator {
   const char *at;
-  int64_t elements;
+  int64_t elements, bytes;
   state state;
 } accumulator;
 
@@ -30,9 +30,10 @@ void bd_cuda_fresh_open(bd_rt *rt) {
   for (int i = 0; i < stage->weight_count; i++) {
     const bd_rt_weight *const weight = &stage->weights[i];
     const int64_t elements = bd_rt_gradient_local(rt, weight).elements;
+    const int64_t bytes = elements * bd_rt_element_bytes(weight->gradient_dtype);
     for (int use = 0; use < weight->gradient_count; use++)
       list->of[list->count++] =
-          (accumulator){rt->arena + weight->gradient_offsets[use], elements, UNTOUCHED};
+          (accumulator){rt->arena + weight->gradient_offsets[use], elements, bytes, UNTOUCHED};
   }
   qsort(list->of, count, sizeof *list->of, compare);
   rt->device->accumulators = list;
@@ -56,7 +57,7 @@ static accumulator *find(bd_rt *rt, const char *at) {
   }
   if (low == high || at < list->of[low].at) return NULL;
   accumulator *const a = &list->of[low];
-  return at < a->at + a->elements * (int64_t)sizeof(float) ? a : NULL;
+  return at < a->at + a->bytes ? a : NULL;
 }
 
 void bd_cuda_fresh_touch(bd_rt *rt, const void *at) {

@@ -92,16 +92,20 @@ void bd_cuda_combine_lse(const bd_cuda_queue *queue, int parts, int64_t count, c
                          float *out);
 
 // weights.cu: see bd_rt_place, bd_rt_pick, bd_rt_window and bd_rt_clear_padding. `values` is device
-// memory.
+// memory. `size`: bytes of an element, 2 or 4.
 void bd_cuda_place(const bd_cuda_queue *queue, const bd_rt_weight *weight, const bd_rt_local *local,
-                   int64_t first, int64_t count, const float *values, float *buffer);
+                   int64_t first, int64_t count, const float *values, int dtype, void *buffer);
 void bd_cuda_pick(const bd_cuda_queue *queue, const bd_rt_weight *weight, const bd_rt_local *local,
-                  int64_t first, int64_t count, const float *buffer, float *values);
+                  int64_t first, int64_t count, int dtype, const void *buffer, float *values);
 void bd_cuda_window(const bd_cuda_queue *queue, const bd_rt_local *local, int64_t first,
-                    int64_t count, float *values, float *buffer, int store);
-void bd_cuda_clear_padding(const bd_cuda_queue *queue, const bd_rt_local *local, float *buffer);
+                    int64_t count, int size, void *values, void *buffer, int store);
+void bd_cuda_clear_padding(const bd_cuda_queue *queue, const bd_rt_local *local, int size,
+                           void *buffer);
 void bd_cuda_fill(const bd_cuda_queue *queue, const bd_rt_weight *weight, const bd_rt_local *local,
-                  uint64_t seed, float *buffer);
+                  uint64_t seed, int dtype, void *buffer);
+// sum += more, each sum rounded to the nearest half of `dtype`.
+void bd_cuda_add_halves(const bd_cuda_queue *queue, int dtype, uint16_t *sum, const uint16_t *more,
+                        int64_t count);
 
 // float8.cu. A factor in bf16 of `rows` sums of `terms`, one of whose strides is 1; `terms` is a
 // multiple of 16.
@@ -121,8 +125,8 @@ void bd_cuda_put(const bd_cuda_queue *queue, const bd_cuda_kept *from, int count
 // embed.cu, of at most BD_CUDA_EMBED_TOKENS tokens at once, each of which is compared with all.
 // `room`, of BD_CUDA_EMBED_BYTES, begins at a multiple of 16.
 void bd_cuda_embed_dw(const bd_cuda_queue *queue, int dtype, const int32_t *ids, const void *dout,
-                      int64_t count, int64_t c, int64_t row_start, int64_t rows, float *dtable,
-                      void *room);
+                      int64_t count, int64_t c, int64_t row_start, int64_t rows, int table_dtype,
+                      void *dtable, void *room);
 
 // conv.cu and maxpool.cu: see bd_rt_convolve, bd_rt_maxpool and their gradients.
 void bd_cuda_conv(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, const void *w,

@@ -86,47 +86,49 @@ float *bd_rt_workspace(bd_rt *rt, int64_t *out_floats) {
 }
 
 void bd_rt_place(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, int64_t first,
-                 int64_t count, const float *values, float *buffer) {
+                 int64_t count, const float *values, int dtype, void *buffer) {
   float *const piece = (float *)(void *)rt->device->room;
   const int64_t most = rt->device->room_bytes / (int64_t)sizeof *piece;
   for (int64_t done = 0; done < count; done += most) {
     const int64_t part = count - done < most ? count - done : most;
     copy(rt, piece, values + done, part * (int64_t)sizeof *piece, cudaMemcpyHostToDevice);
-    bd_cuda_place(bd_cuda_now(rt), weight, local, first + done, part, piece, buffer);
+    bd_cuda_place(bd_cuda_now(rt), weight, local, first + done, part, piece, dtype, buffer);
     bd_cuda_check_launch();
   }
   bd_rt_settle(rt);
 }
 
 void bd_rt_pick(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, int64_t first,
-                int64_t count, const float *buffer, float *values) {
+                int64_t count, int dtype, const void *buffer, float *values) {
   float *const piece = (float *)(void *)rt->device->room;
   const int64_t most = rt->device->room_bytes / (int64_t)sizeof *piece;
   for (int64_t done = 0; done < count; done += most) {
     const int64_t part = count - done < most ? count - done : most;
     copy(rt, piece, values + done, part * (int64_t)sizeof *piece, cudaMemcpyHostToDevice);
     bd_rt_settle(rt); // `values` is about to be written
-    bd_cuda_pick(bd_cuda_now(rt), weight, local, first + done, part, buffer, piece);
+    bd_cuda_pick(bd_cuda_now(rt), weight, local, first + done, part, dtype, buffer, piece);
     bd_cuda_check_launch();
     copy(rt, values + done, piece, part * (int64_t)sizeof *piece, cudaMemcpyDeviceToHost);
   }
   bd_rt_settle(rt);
 }
 
-void bd_rt_window(bd_rt *rt, const bd_rt_local *local, int64_t first, int64_t count, float *values,
-                  float *buffer, int store) {
+void bd_rt_window(bd_rt *rt, const bd_rt_local *local, int64_t first, int64_t count, int dtype,
+                  void *values, void *buffer, int store) {
   if (rt->device->rehearsing || count == 0) return;
-  bd_cuda_window(bd_cuda_now(rt), local, first, count, values, buffer, store);
+  bd_cuda_window(bd_cuda_now(rt), local, first, count, bd_rt_element_bytes(dtype), values, buffer,
+                 store);
   bd_cuda_check_launch();
 }
 
-void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, float *buffer) {
+void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, int dtype, void *buffer) {
   if (rt->device->rehearsing || !bd_rt_local_padded(local)) return;
-  bd_cuda_clear_padding(bd_cuda_now(rt), local, buffer);
+  bd_cuda_clear_padding(bd_cuda_now(rt), local, bd_rt_element_bytes(dtype), buffer);
   bd_cuda_check_launch();
 }
 
-void bd_rt_fill(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, float *buffer) {
-  bd_cuda_fill(bd_cuda_now(rt), weight, local, rt->options.seed, buffer);
+void bd_rt_fill(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, int dtype,
+                void *buffer) {
+  bd_cuda_fill(bd_cuda_now(rt), weight, local, rt->options.seed, dtype, buffer);
   bd_cuda_check_launch();
 }

@@ -122,9 +122,8 @@ void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
 
 enum { GIVEN = -1 }; // the tag of what has none
 
-void bd_rt_give(bd_rt *rt, int stage, const float *data, int64_t count) {
+void bd_rt_give(bd_rt *rt, int stage, const void *data, int64_t bytes) {
   bd_cuda_pipe *const pipe = &rt->device->to[stage];
-  const int64_t bytes = count * (int64_t)sizeof *data;
   if (rt->device->rehearsing) {
     note(pipe, GIVEN, bytes);
     return;
@@ -133,9 +132,8 @@ void bd_rt_give(bd_rt *rt, int stage, const float *data, int64_t count) {
   await(rt, pipe);
 }
 
-void bd_rt_take(bd_rt *rt, int stage, float *data, int64_t count) {
+void bd_rt_take(bd_rt *rt, int stage, void *data, int64_t bytes) {
   bd_cuda_pipe *const pipe = &rt->device->from[stage];
-  const int64_t bytes = count * (int64_t)sizeof *data;
   if (rt->device->rehearsing)
     note(pipe, GIVEN, bytes);
   else

@@ -84,8 +84,8 @@ void bd_rt_add_loss(bd_rt *rt, const float *loss, uint32_t partial) {
 typedef struct embedding {
   const int32_t *ids;
   const char *dout;
-  float *dtable;
-  int64_t count, c, row_start, rows, dtype;
+  void *dtable;
+  int64_t count, c, row_start, rows, dtype, table_dtype;
 } embedding;
 
 static void run_embed_dw(bd_rt *rt, const void *args) {
@@ -95,17 +95,18 @@ static void run_embed_dw(bd_rt *rt, const void *args) {
   const int64_t size = bd_rt_element_bytes((int)e->dtype);
   for (int64_t done = 0; done < e->count; done += most) {
     bd_cuda_embed_dw(bd_cuda_now(rt), (int)e->dtype, e->ids + done, e->dout + done * e->c * size,
-                     bd_rt_least(e->count - done, most), e->c, e->row_start, e->rows, e->dtable,
-                     device->room);
+                     bd_rt_least(e->count - done, most), e->c, e->row_start, e->rows,
+                     (int)e->table_dtype, e->dtable, device->room);
     bd_cuda_check_launch();
   }
 }
 
 void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, int64_t count,
-                    int64_t c, int64_t row_start, int64_t rows, int32_t accumulate, float *dtable) {
-  const embedding e = {ids, dout, dtable, count, c, row_start, rows, dtype};
+                    int64_t c, int64_t row_start, int64_t rows, int32_t accumulate, int table_dtype,
+                    void *dtable) {
+  const embedding e = {ids, dout, dtable, count, c, row_start, rows, dtype, table_dtype};
   bd_cuda_fresh_touch(rt, dtable);
-  if (!accumulate) bd_rt_zero(rt, dtable, rows * c * (int64_t)sizeof *dtable);
+  if (!accumulate) bd_rt_zero(rt, dtable, rows * c * bd_rt_element_bytes(table_dtype));
   if (!rt->device->rehearsing) bd_cuda_do(rt, run_embed_dw, &e, sizeof e);
 }
 
@@ -115,28 +116,25 @@ void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int
   bd_cuda_check_launch();
 }
 
-void bd_rt_widen(bd_rt *rt, int dtype, const uint16_t *halves, float *wide, int64_t count) {
-  if (rt->device->rehearsing) return;
-  bd_cuda_widen(bd_cuda_now(rt), dtype, halves, wide, count);
-  bd_cuda_check_launch();
-}
-
 typedef struct addition {
-  float *sum;
-  const float *more;
-  int64_t count;
+  void *sum;
+  const void *more;
+  int64_t count, dtype;
 } addition;
 
 static void run_add(bd_rt *rt, const void *args) {
   const addition *const a = args;
-  bd_cuda_add(bd_cuda_now(rt), a->sum, a->more, a->count);
+  if (a->dtype == BD_RT_F32)
+    bd_cuda_add(bd_cuda_now(rt), a->sum, a->more, a->count);
+  else
+    bd_cuda_add_halves(bd_cuda_now(rt), (int)a->dtype, a->sum, a->more, a->count);
   bd_cuda_check_launch();
 }
 
-void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count) {
+void bd_rt_add(bd_rt *rt, int dtype, void *sum, const void *more, int64_t count) {
   bd_cuda_fresh_touch(rt, sum);
   if (!rt->device->rehearsing)
-    bd_cuda_do(rt, run_add, &(addition){sum, more, count}, sizeof(addition));
+    bd_cuda_do(rt, run_add, &(addition){sum, more, count, dtype}, sizeof(addition));
 }
 
 typedef struct squares {
@@ -160,6 +158,9 @@ static void run_square_sums(bd_rt *rt, const void *args) {
 void bd_rt_square_sums(bd_rt *rt, int tensors, const bd_rt_squares *list) {
   const size_t bytes = (size_t)tensors * sizeof *list;
   squares s = {.tensors = tensors};
+  for (int t = 0; t < tensors; t++)
+    if (list[t].dtype != BD_RT_F32)
+      bd_rt_fail(BD_RT_EXIT_MACHINE, "programs for GPUs have no gradients in bf16");
   if (rt->device->rehearsing || tensors == 0) return;
   memcpy(s.of, list, bytes);
   bd_cuda_do(rt, run_square_sums, &s, offsetof(squares, of) + bytes);

@@ -13,14 +13,13 @@ enum { IDS = 40, NUMBERS = 1 << 21, GUARD = 8 };
 typedef struct memory {
   bd_cuda_queue queue;
   int32_t *ids;
-  void *dout;
-  float *table;
+  void *dout, *table;
   char *room;
 } memory;
 
 static int32_t ids[BD_CUDA_EMBED_TOKENS];
 static float values[NUMBERS], before[NUMBERS], expected[NUMBERS], got[NUMBERS];
-static uint16_t halves[NUMBERS];
+static uint16_t halves[NUMBERS], narrow_before[NUMBERS], narrow_got[NUMBERS];
 
 static void copy(const memory *m, void *to, const void *from, size_t bytes,
                  enum cudaMemcpyKind kind) {
@@ -39,7 +38,7 @@ static void set_up(memory *m) {
   MUST(cudaStreamCreateWithPriority(&m->queue.stream, cudaStreamNonBlocking, 0));
   MUST(cudaMalloc((void **)&m->ids, sizeof ids));
   MUST(cudaMalloc(&m->dout, sizeof values));
-  MUST(cudaMalloc((void **)&m->table, sizeof before));
+  MUST(cudaMalloc(&m->table, sizeof before));
   MUST(cudaMalloc((void **)&m->room, BD_CUDA_EMBED_BYTES));
   // Half of the tokens have one id, the others those up to IDS, few of them the last ones.
   for (int t = 0; t < BD_CUDA_EMBED_TOKENS; t++) {
@@ -111,11 +110,40 @@ static void check(memory *m, const lookup *l, int dtype) {
     copy(m, m->table, before, sizeof before, cudaMemcpyHostToDevice);
     m->queue.most_blocks = grids[g];
     bd_cuda_embed_dw(&m->queue, dtype, m->ids, (const char *)m->dout + l->shift * size, l->count,
-                     l->c, l->row_start, l->rows, m->table + GUARD + l->shift, m->room);
+                     l->c, l->row_start, l->rows, BD_RT_F32, (float *)m->table + GUARD + l->shift,
+                     m->room);
     copy(m, got, m->table, sizeof got, cudaMemcpyDeviceToHost);
     snprintf(what, sizeof what, "%s, dtype %d, %d blocks", l->name, dtype, grids[g]);
     check_true(what, !memcmp(got, expected, sizeof got));
   }
+}
+
+// The same with a table of bf16: a row's sum in f32 is rounded once.
+static void check_narrow(memory *m, const lookup *l) {
+  static float wide[NUMBERS];
+  char what[128];
+  memcpy(wide, before, sizeof before);
+  for (int64_t i = 0; i < NUMBERS; i++) {
+    halves[i] = bd_rt_to_bf16(values[i]);
+    values[i] = bd_rt_from_bf16(halves[i]);
+    narrow_before[i] = bd_rt_to_bf16(before[i]);
+    before[i] = bd_rt_from_bf16(narrow_before[i]);
+  }
+  expect(l);
+  memcpy(before, wide, sizeof before);
+  copy(m, m->ids, ids, sizeof ids, cudaMemcpyHostToDevice);
+  copy(m, m->dout, halves, sizeof halves, cudaMemcpyHostToDevice);
+  copy(m, m->table, narrow_before, sizeof narrow_before, cudaMemcpyHostToDevice);
+  m->queue.most_blocks = 5;
+  bd_cuda_embed_dw(&m->queue, BD_RT_BF16, m->ids, (const uint16_t *)m->dout + l->shift, l->count,
+                   l->c, l->row_start, l->rows, BD_RT_BF16, (uint16_t *)m->table + GUARD + l->shift,
+                   m->room);
+  copy(m, narrow_got, m->table, sizeof narrow_got, cudaMemcpyDeviceToHost);
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < NUMBERS; i++)
+    wrong += narrow_got[i] != bd_rt_to_bf16(expected[i]);
+  snprintf(what, sizeof what, "%s, to a table of bf16", l->name);
+  check_true(what, wrong == 0);
 }
 
 static const lookup lookups[] = {
@@ -137,6 +165,8 @@ int main(void) {
   for (int d = 0; d < 3; d++)
     for (size_t i = 0; i < sizeof lookups / sizeof *lookups; i++)
       check(&m, &lookups[i], dtypes[d]);
+  for (size_t i = 0; i < sizeof lookups / sizeof *lookups; i++)
+    check_narrow(&m, &lookups[i]);
   tear_down(&m);
   return check_result(0);
 }

@@ -62,7 +62,8 @@ static void add_weight(record_holding *h, int index, int states) {
   const bd_rt_program *const p = h->rt->program;
   const bd_rt_local own = bd_rt_local_of(&w->layout, p->axes, p->mesh, h->rt->coord);
   const int64_t bytes = own.elements * bd_rt_element_bytes(w->layout.dtype);
-  const int64_t gradient = bd_rt_gradient_local(h->rt, w).elements * (int64_t)sizeof(float);
+  const int64_t gradient =
+      bd_rt_gradient_local(h->rt, w).elements * bd_rt_element_bytes(w->gradient_dtype);
   add_buffer(h, w->weight_offset, bytes, w->global_index, index, false);
   h->address[w->global_index] = w->weight_offset;
   record_shadow_set(&h->shadow, w->weight_offset, bytes, w->global_index);

@@ -33,9 +33,9 @@ void bd_rt_all_reduce(bd_rt *rt, int axis, int dtype, int combiner, int64_t coun
   collect(rt, 1 << axis, terms, count, in, count, out);
 }
 
-void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int combiner, int64_t count, const float *in,
-                  float *out) {
-  const record_terms terms = {RECORD_ALL_REDUCE, BD_RT_F32, combiner, .shape = {count}};
+void bd_rt_reduce(bd_rt *rt, const bd_rt_group *group, int dtype, int combiner, int64_t count,
+                  const void *in, void *out) {
+  const record_terms terms = {RECORD_ALL_REDUCE, dtype, combiner, .shape = {count}};
   collect(rt, group->mask, terms, count, in, count, out);
 }
 
@@ -111,12 +111,12 @@ static void tell_parts(bd_rt *rt, const bd_rt_group *group, record_kind kind, in
                                  .operands = operands});
 }
 
-void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int64_t count, float *data) {
+void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int dtype, int64_t count, void *data) {
   int64_t start, own;
+  const int64_t bytes = bd_rt_element_bytes(dtype);
   bd_rt_part(count, group->size, group->rank, &start, &own);
-  tell_parts(rt, group, RECORD_REDUCE_SCATTER, BD_RT_F32, count,
-             record_reads(rt, data, count * (int64_t)sizeof *data),
-             record_writes(rt, data + start, own * (int64_t)sizeof *data));
+  tell_parts(rt, group, RECORD_REDUCE_SCATTER, dtype, count, record_reads(rt, data, count * bytes),
+             record_writes(rt, (char *)data + start * bytes, own * bytes));
 }
 
 void bd_rt_gather_parts(bd_rt *rt, const bd_rt_group *group, int dtype, int64_t count, void *data) {
@@ -199,13 +199,11 @@ void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
 
 enum { GIVEN = -1 }; // what has no tag
 
-void bd_rt_give(bd_rt *rt, int stage, const float *data, int64_t count) {
-  tell_message(rt, RECORD_SEND, stage, GIVEN, RECORD_GIVEN,
-               record_reads(rt, data, count * (int64_t)sizeof *data));
+void bd_rt_give(bd_rt *rt, int stage, const void *data, int64_t bytes) {
+  tell_message(rt, RECORD_SEND, stage, GIVEN, RECORD_GIVEN, record_reads(rt, data, bytes));
   wait_for(rt, RECORD_GIVEN);
 }
 
-void bd_rt_take(bd_rt *rt, int stage, float *data, int64_t count) {
-  tell_message(rt, RECORD_RECEIVE, stage, GIVEN, RECORD_NO_HANDLE,
-               record_writes(rt, data, count * (int64_t)sizeof *data));
+void bd_rt_take(bd_rt *rt, int stage, void *data, int64_t bytes) {
+  tell_message(rt, RECORD_RECEIVE, stage, GIVEN, RECORD_NO_HANDLE, record_writes(rt, data, bytes));
 }

@@ -87,9 +87,10 @@ int bd_rt_matmul_with(bd_rt *rt, const bd_rt_gemm *s, const bd_rt_epilogue *e, c
 }
 
 void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, int64_t count,
-                    int64_t c, int64_t row_start, int64_t rows, int32_t accumulate, float *dtable) {
+                    int64_t c, int64_t row_start, int64_t rows, int32_t accumulate, int table_dtype,
+                    void *dtable) {
   (void)row_start;
-  const int64_t bytes = rows * c * (int64_t)sizeof *dtable;
+  const int64_t bytes = rows * c * bd_rt_element_bytes(table_dtype);
   if (!accumulate) bd_rt_zero(rt, dtable, bytes);
   RECORD_WORK(rt, RECORD_EMBED_DW, record_reads(rt, ids, count * (int64_t)sizeof *ids),
               record_reads(rt, dout, count * c * bd_rt_element_bytes(dtype)),

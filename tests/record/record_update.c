@@ -14,19 +14,21 @@ float *bd_rt_workspace(bd_rt *rt, int64_t *out_floats) {
   return (float *)(void *)(rt->arena + rt->stage->library_offset);
 }
 
-void bd_rt_window(bd_rt *rt, const bd_rt_local *local, int64_t first, int64_t count, float *values,
-                  float *buffer, int store) {
+void bd_rt_window(bd_rt *rt, const bd_rt_local *local, int64_t first, int64_t count, int dtype,
+                  void *values, void *buffer, int store) {
+  const int64_t size = bd_rt_element_bytes(dtype);
   (void)first;
   const record_operand piece = {store ? RECORD_READ : RECORD_UPDATE,
-                                record_reads(rt, values, 0).start, count * FLOAT},
+                                record_reads(rt, values, 0).start, count * size},
                        whole = {store ? RECORD_UPDATE : RECORD_READ,
-                                record_reads(rt, buffer, 0).start, local->elements * FLOAT};
+                                record_reads(rt, buffer, 0).start, local->elements * size};
   if (count > 0) RECORD_WORK(rt, RECORD_WINDOW, piece, whole);
 }
 
-void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, float *buffer) {
+void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, int dtype, void *buffer) {
   if (bd_rt_local_padded(local))
-    RECORD_WORK(rt, RECORD_CLEAR_PADDING, record_updates(rt, buffer, local->elements * FLOAT));
+    RECORD_WORK(rt, RECORD_CLEAR_PADDING,
+                record_updates(rt, buffer, local->elements * bd_rt_element_bytes(dtype)));
 }
 
 void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int64_t count) {
@@ -35,21 +37,21 @@ void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int
               record_writes(rt, halves, count * (int64_t)sizeof *halves));
 }
 
-void bd_rt_widen(bd_rt *rt, int dtype, const uint16_t *halves, float *wide, int64_t count) {
-  (void)dtype;
-  RECORD_WORK(rt, RECORD_NARROW, record_reads(rt, halves, count * (int64_t)sizeof *halves),
-              record_writes(rt, wide, count * FLOAT));
-}
-
-void bd_rt_add(bd_rt *rt, float *sum, const float *more, int64_t count) {
-  RECORD_WORK(rt, RECORD_ADD, record_updates(rt, sum, count * FLOAT),
-              record_reads(rt, more, count * FLOAT));
+void bd_rt_add(bd_rt *rt, int dtype, void *sum, const void *more, int64_t count) {
+  const int64_t bytes = count * bd_rt_element_bytes(dtype);
+  RECORD_WORK(rt, RECORD_ADD, record_updates(rt, sum, bytes), record_reads(rt, more, bytes));
 }
 
 void bd_rt_square_sums(bd_rt *rt, int tensors, const bd_rt_squares *squares) {
   for (int t = 0; t < tensors; t++)
-    RECORD_WORK(rt, RECORD_SQUARE_SUM, record_reads(rt, squares[t].data, squares[t].count * FLOAT),
+    RECORD_WORK(rt, RECORD_SQUARE_SUM,
+                record_reads(rt, squares[t].data,
+                             squares[t].count * bd_rt_element_bytes((int)squares[t].dtype)),
                 record_room(rt));
+}
+
+static int64_t gradient_bytes(const bd_rt_rule *rule) {
+  return rule->count * bd_rt_element_bytes(rule->gradient_dtype);
 }
 
 // Elements from the first to the last of a rule's that lie in rows.
@@ -62,7 +64,7 @@ void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule) {
   record_operand operands[5];
   int count = 0;
   if (rule->count == 0) return;
-  operands[count++] = record_reads(rt, rule->gradient, rule->count * FLOAT);
+  operands[count++] = record_reads(rt, rule->gradient, gradient_bytes(rule));
   const int64_t half_bytes = extent_of(rule) * (int64_t)sizeof *rule->halves;
   if (rule->weight)
     operands[count++] =
@@ -76,22 +78,24 @@ void bd_rt_apply(bd_rt *rt, const bd_rt_rule *rule) {
 }
 
 // Adafactor's averages, all of which lie one after another.
-static void average(bd_rt *rt, const bd_rt_rule *rule, const float *read, float *kept,
+static void average(bd_rt *rt, const bd_rt_rule *rule, const float *weight, float *kept,
                     int64_t count) {
-  RECORD_WORK(rt, RECORD_SQUARE_SUM, record_reads(rt, read, rule->count * FLOAT),
-              record_updates(rt, kept, count * FLOAT), record_room(rt));
+  const record_operand read = weight ? record_reads(rt, weight, rule->count * FLOAT)
+                                     : record_reads(rt, rule->gradient, gradient_bytes(rule));
+  RECORD_WORK(rt, RECORD_SQUARE_SUM, read, record_updates(rt, kept, count * FLOAT),
+              record_room(rt));
 }
 
 static void add_mean(bd_rt *rt, const bd_rt_rule *rule, int which) {
   const int weight = which == BD_RT_MEAN_WEIGHT && !rule->row && rule->weight;
-  average(rt, rule, weight ? rule->weight : rule->gradient, &rule->factors.mean[which], 1);
+  average(rt, rule, weight ? rule->weight : NULL, &rule->factors.mean[which], 1);
 }
 
 void bd_rt_add_factors(bd_rt *rt, const bd_rt_rule *rule, const bd_rt_mixings *mixings) {
   const bd_rt_factors *const f = &rule->factors;
   (void)mixings;
-  average(rt, rule, rule->gradient, f->row, f->rows);
-  if (f->column) average(rt, rule, rule->gradient, f->column, f->columns);
+  average(rt, rule, NULL, f->row, f->rows);
+  if (f->column) average(rt, rule, NULL, f->column, f->columns);
   add_mean(rt, rule, BD_RT_MEAN_GRADIENT);
   add_mean(rt, rule, BD_RT_MEAN_WEIGHT);
 }

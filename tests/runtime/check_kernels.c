@@ -1,6 +1,7 @@
 // Kernels of the CPU runtime against naive double loops, from inside a program of the form that the
 // compiler emits. Run: mpirun --allow-run-as-root --oversubscribe -n 1 check_kernels. Exit 0: all
 // agree. Link: every source of runtime/cpu.mk, with its flags.
+#include "runtime/backend.h"
 #include "runtime/cpu/exp.h"
 #include "runtime/cpu/halves.h"
 #include "runtime/float8.h"
@@ -205,14 +206,53 @@ static void check_embed(bd_rt *rt, int dtype) {
     for (int i = 0; i < COUNT; i++)
       for (int j = 0; j < C && ids[i] >= START && ids[i] < START + ROWS; j++)
         expected[(ids[i] - START) * C + j] += dout[i * C + j];
-    bd_rt_embed_dw(rt, BD_RT_F32, ids, dout, COUNT, C, START, ROWS, accumulate, out);
+    bd_rt_embed_dw(rt, BD_RT_F32, ids, dout, COUNT, C, START, ROWS, accumulate, BD_RT_F32, out);
     check_near("embed_dw", out, expected, ROWS * C, 0);
     memcpy(out, before, sizeof before);
-    bd_rt_embed_dw(rt, dtype, ids, halves, COUNT, C, START, ROWS, accumulate, out);
+    bd_rt_embed_dw(rt, dtype, ids, halves, COUNT, C, START, ROWS, accumulate, BD_RT_F32, out);
     check_near("embed_dw of halves", out, expected, ROWS * C, 0);
     memcpy(before, out, sizeof before);
   }
   free(dout), free(out), free(expected), free(halves);
+}
+
+// A table of bf16: what is added up in f32 is rounded once.
+static void check_narrow_embed(bd_rt *rt) {
+  enum { COUNT = 300, C = 70, ROWS = 20, START = 5 };
+  int32_t ids[COUNT];
+  float *const dout = numbers(COUNT * C, 8), *const expected = numbers(ROWS * C, 9);
+  uint16_t *const halves = to_halves(BD_RT_BF16, dout, COUNT * C), *const out = to_halves(
+                                                                       BD_RT_BF16, expected,
+                                                                       ROWS * C);
+  from_halves(BD_RT_BF16, halves, COUNT * C, dout);
+  for (int i = 0; i < COUNT; i++)
+    ids[i] = i * 7 % 31;
+  for (int accumulate = 1; accumulate >= 0; accumulate--) {
+    from_halves(BD_RT_BF16, out, ROWS * C, expected);
+    if (!accumulate) memset(expected, 0, ROWS * C * sizeof *expected);
+    for (int i = 0; i < COUNT; i++)
+      for (int j = 0; j < C && ids[i] >= START && ids[i] < START + ROWS; j++)
+        expected[(ids[i] - START) * C + j] += dout[i * C + j];
+    bd_rt_embed_dw(rt, BD_RT_BF16, ids, halves, COUNT, C, START, ROWS, accumulate, BD_RT_BF16, out);
+    uint16_t *const rounded = to_halves(BD_RT_BF16, expected, ROWS * C);
+    check_true("embed_dw to halves", !memcmp(rounded, out, ROWS * C * sizeof *out));
+    free(rounded);
+  }
+  free(dout), free(out), free(expected), free(halves);
+}
+
+static void check_add(bd_rt *rt) {
+  enum { COUNT = 70001 };
+  float *const a = numbers(COUNT, 4), *const b = numbers(COUNT, 5);
+  uint16_t *const sum = to_halves(BD_RT_BF16, a, COUNT), *const more =
+                                                             to_halves(BD_RT_BF16, b, COUNT);
+  int64_t wrong = 0;
+  bd_rt_add(rt, BD_RT_BF16, sum, more, COUNT);
+  for (int i = 0; i < COUNT; i++)
+    wrong +=
+        sum[i] != bd_rt_to_bf16(bd_rt_from_bf16(bd_rt_to_bf16(a[i])) + bd_rt_from_bf16(more[i]));
+  check_true("sums of halves are rounded once", wrong == 0);
+  free(a), free(b), free(sum), free(more);
 }
 
 static void step(bd_rt *rt) {
@@ -223,6 +263,8 @@ static void step(bd_rt *rt) {
   check_f8(rt);
   check_embed(rt, BD_RT_BF16);
   check_embed(rt, BD_RT_F16);
+  check_narrow_embed(rt);
+  check_add(rt);
 }
 
 int main(int argc, char **argv) {
