@@ -32,8 +32,8 @@ static bd_status try_it(bd_ctx *ctx, void *arg) {
   bd_search_outcome outcome;
   BD_TRY(bd_model_load(ctx, t->of->model, &t->options, &graph));
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
-  const char *passes =
-      bd_training_passes(t->request.precision, t->request.masters, t->request.target);
+  const char *passes = bd_training_passes(t->request.precision, t->request.masters,
+                                          t->request.gradients, t->request.target);
   BD_TRY(bd_pass_run_list(ctx, passes, NULL, stderr, graph, &train));
   t->request.sequence = bd_module_sequence(graph);
   BD_TRY((t->request.full ? bd_plan_look_full : bd_plan_look)(ctx, train, t->of->cluster,
@@ -65,15 +65,18 @@ static void try_weights(advice *a) {
   const bd_optimizer *own = bd_optimizer_find(a->request->optimizer);
   bool lighter = own->moments > 0, narrower = a->request->precision == BD_F32;
   bool rounds = a->request->precision == BD_BF16 && a->request->masters == BD_MASTERS_F32;
-  trial narrow = like(a), rounded = narrow, light = narrow, least;
+  bool halves = a->request->masters == BD_MASTERS_NONE && a->request->gradients == BD_GRADIENTS_F32;
+  trial narrow = like(a), rounded = narrow, light = narrow, halved = narrow, least;
   narrow.request.precision = BD_BF16;
   rounded.request.masters = BD_MASTERS_NONE;
+  halved.request.gradients = BD_GRADIENTS_BF16;
   light.request.optimizer = bd_optimizer_names()[BD_OPTIMIZER_ADAFACTOR];
   least = narrow;
   least.request.masters = BD_MASTERS_NONE;
   least.request.optimizer = bd_optimizer_names()[BD_OPTIMIZER_ADAFACTOR];
   bool any = narrower && fits(a, &narrow, "--precision bf16");
   any = (rounds && fits(a, &rounded, "--masters none")) || any;
+  any = (halves && fits(a, &halved, "--gradients bf16")) || any;
   any = (lighter && fits(a, &light, "--optimizer adafactor")) || any;
   if (any || !lighter || (!narrower && !rounds)) return;
   fits(a, &least,
@@ -96,5 +99,6 @@ void bd_advise(bd_ctx *ctx, const char *model, const bd_model_options *options,
   try_weights(&a);
   try_sequences(&a);
   if (!*a.words) return;
-  bd_note(ctx, BD_NOWHERE, "a plan would also fit with %s%s", strchr(a.words, ',') ? "any of: " : "", a.words);
+  bd_note(ctx, BD_NOWHERE, "a plan would also fit with %s%s",
+          strchr(a.words, ',') ? "any of: " : "", a.words);
 }

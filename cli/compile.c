@@ -76,8 +76,8 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   BD_TRY(bd_model_load(ctx, arguments->operand, &job.model, &graph));
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", printed_pass(&job), stderr, graph, &graph));
   if (job.emit == BD_EMIT_GRAPH) return write_module(ctx, graph, job.out);
-  const char *passes =
-      bd_training_passes(job.request.precision, job.request.masters, job.request.target);
+  const char *passes = bd_training_passes(job.request.precision, job.request.masters,
+                                          job.request.gradients, job.request.target);
   BD_TRY(bd_pass_run_list(ctx, passes, printed_pass(&job), stderr, graph, &train));
   if (job.emit == BD_EMIT_TRAIN) return write_module(ctx, train, job.out);
   job.request.sequence = bd_module_sequence(graph);
@@ -105,6 +105,8 @@ static const bd_option options[] = {
      "of weights and activations; fp8: bf16 with products in 8 bits (default fp32)"},
     {"--masters", "f32|none",
      "of weights in bf16; none: updates are rounded stochastically (default f32)"},
+    {"--gradients", "f32|bf16",
+     "what gradients of weights without masters are added up in (default f32)"},
     {"--optimizer", "NAME", "adamw (default), adam, sgd, momentum or adafactor"},
     {"--plan", "FILE", "use this plan instead of searching"},
     {"--space", "default|full", "full: also what programs do not do yet; see docs/planner.md"},

@@ -33,8 +33,13 @@ bd_status bd_compile_read_plan(bd_ctx *ctx, bd_compilation *job) {
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
                    "the plan says otherwise; leave --masters %s out",
                    bd_argument(job->arguments, "--masters"));
+  if (bd_argument(job->arguments, "--gradients") && plan.gradients != job->request.gradients)
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
+                   "the plan says otherwise; leave --gradients %s out",
+                   bd_argument(job->arguments, "--gradients"));
   job->request.precision = plan.precision;
   job->request.masters = plan.masters;
+  job->request.gradients = plan.gradients;
   job->request.target = plan.target;
   return BD_OK;
 }

@@ -87,6 +87,13 @@ static bd_status check_masters(bd_ctx *ctx, const bd_compilation *job) {
   return bd_usage_fail(ctx, job->arguments, "--masters none is for --precision bf16 alone");
 }
 
+static bd_status check_gradients(bd_ctx *ctx, const bd_compilation *job) {
+  if (job->request.gradients == BD_GRADIENTS_F32 || job->request.masters == BD_MASTERS_NONE)
+    return BD_OK;
+  return bd_usage_fail(ctx, job->arguments,
+                       "--gradients bf16 is for --precision bf16 --masters none alone");
+}
+
 // A program for other devices than the cluster's is made all the same, to look at or to try out.
 static void check_target(bd_ctx *ctx, const bd_compilation *job) {
   bool gpu = strcmp(job->request.target, "cuda") == 0;
@@ -103,8 +110,8 @@ bd_status bd_compile_read_request(bd_ctx *ctx, bd_compilation *job) {
   static const bd_dtype dtypes[] = {BD_F32, BD_BF16, BD_F16, BD_F8};
   static const char *const spaces[] = {"default", "full", NULL};
   const bd_arguments *arguments = job->arguments;
-  int target = -1, precision = 0, masters = BD_MASTERS_F32, optimizer = BD_OPTIMIZER_ADAMW,
-      emit = BD_EMIT_EXE, space = 0;
+  int target = -1, precision = 0, masters = BD_MASTERS_F32, gradients = BD_GRADIENTS_F32,
+      optimizer = BD_OPTIMIZER_ADAMW, emit = BD_EMIT_EXE, space = 0;
   BD_TRY(bd_argument_choice(ctx, arguments, "--emit", emit_names, &emit));
   job->emit = (bd_emit_kind)emit;
   job->out = bd_argument(arguments, "-o");
@@ -116,8 +123,12 @@ bd_status bd_compile_read_request(bd_ctx *ctx, bd_compilation *job) {
   job->request.precision = dtypes[precision];
   BD_TRY(bd_argument_choice(ctx, arguments, "--masters", bd_masters_names(), &masters));
   job->request.masters = (bd_masters)masters;
-  if (!bd_argument(arguments, "--plan") || job->emit <= BD_EMIT_TRAIN)
+  BD_TRY(bd_argument_choice(ctx, arguments, "--gradients", bd_gradients_names(), &gradients));
+  job->request.gradients = (bd_gradients)gradients;
+  if (!bd_argument(arguments, "--plan") || job->emit <= BD_EMIT_TRAIN) {
     BD_TRY(check_masters(ctx, job));
+    BD_TRY(check_gradients(ctx, job));
+  }
   BD_TRY(bd_argument_choice(ctx, arguments, "--target", targets, &target));
   job->target = target < 0 ? NULL : targets[target];
   job->request.target = target < 0 ? "cpu" : job->target;

@@ -74,6 +74,8 @@ static void compare_heads(bd_ctx *ctx, bd_difference *out) {
   bd_difference_add(out, "optimizer", a->optimizer, b->optimizer);
   bd_difference_add(out, "precision", bd_dtype_name(a->precision), bd_dtype_name(b->precision));
   bd_difference_add(out, "masters", bd_masters_name(a->masters), bd_masters_name(b->masters));
+  bd_difference_add(out, "gradients", bd_gradients_name(a->gradients),
+                    bd_gradients_name(b->gradients));
   add_number(ctx, out, "global batch", a->global_batch, b->global_batch);
   add_number(ctx, out, "sequence", a->sequence, b->sequence);
   add_number(ctx, out, "ranks", bd_plan_ranks(a), bd_plan_ranks(b));

@@ -76,6 +76,7 @@ void bd_explain_json(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy *s
   add_string(text, "optimizer", plan->optimizer);
   add_string(text, "precision", bd_dtype_name(plan->precision));
   add_string(text, "masters", bd_masters_name(plan->masters));
+  add_string(text, "gradients", bd_gradients_name(plan->gradients));
   add_string(text, "schedule", bd_schedule_name(plan->schedule));
   add_whole(text, "ranks", bd_plan_ranks(plan));
   add_whole(text, "global_batch", plan->global_batch);

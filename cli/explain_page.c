@@ -20,8 +20,9 @@ static void add_states(const bd_plan *plan, bd_text *text) {
 static void add_head(const bd_plan *plan, const bd_told_strategy *strategies, bd_text *text) {
   bd_text_add(text, "model       ");
   bd_explain_add_name(text, plan->model);
-  bd_text_addf(text, ", %s%s, %s, on %s", bd_dtype_name(plan->precision),
-               plan->masters == BD_MASTERS_NONE ? " without masters" : "", plan->optimizer,
+  bd_text_addf(text, ", %s%s%s, %s, on %s", bd_dtype_name(plan->precision),
+               plan->masters == BD_MASTERS_NONE ? " without masters" : "",
+               plan->gradients == BD_GRADIENTS_BF16 ? ", gradients in bf16" : "", plan->optimizer,
                plan->target);
   if (plan->cluster) bd_text_add(text, ", for ");
   if (plan->cluster) bd_explain_add_name(text, plan->cluster);

@@ -61,7 +61,8 @@ static bd_status load_train(bd_ctx *ctx, const simulation *s, bd_module **out) {
   bd_model_options options = {.sequence = s->plan.sequence};
   bd_module *graph;
   BD_TRY(bd_model_load(ctx, spec ? spec : s->plan.model, &options, &graph));
-  const char *passes = bd_training_passes(s->plan.precision, s->plan.masters, s->plan.target);
+  const char *passes =
+      bd_training_passes(s->plan.precision, s->plan.masters, s->plan.gradients, s->plan.target);
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
   return bd_pass_run_list(ctx, passes, NULL, stderr, graph, out);
 }

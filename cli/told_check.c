@@ -99,7 +99,8 @@ static bd_status load(bd_ctx *ctx, const bd_plan *plan, int64_t sequence, bd_mod
   bd_module *graph;
   BD_TRY(bd_model_load(ctx, plan->model, &options, &graph));
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
-  const char *passes = bd_training_passes(plan->precision, plan->masters, plan->target);
+  const char *passes =
+      bd_training_passes(plan->precision, plan->masters, plan->gradients, plan->target);
   return bd_pass_run_list(ctx, passes, NULL, stderr, graph, out_train);
 }
 

@@ -36,7 +36,8 @@ static bd_status load_model(bd_ctx *ctx, asking *a) {
     return status;
   }
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
-  const char *passes = bd_training_passes(plan->precision, plan->masters, plan->target);
+  const char *passes =
+      bd_training_passes(plan->precision, plan->masters, plan->gradients, plan->target);
   return bd_pass_run_list(ctx, passes, NULL, stderr, graph, &a->train);
 }
 
@@ -67,6 +68,7 @@ static bd_status make_request(bd_ctx *ctx, asking *a) {
                                  .optimizer = plan->optimizer,
                                  .precision = plan->precision,
                                  .masters = plan->masters,
+                                 .gradients = plan->gradients,
                                  .global_batch = plan->global_batch,
                                  .sequence = plan->sequence,
                                  .cap_bytes = plan->cap_bytes,

@@ -107,8 +107,9 @@ static bool are_alike(const writer *w, int a, int b) {
   const bd_value *v = &module->main->values[value_of(w, a)],
                  *u = &module->main->values[value_of(w, b)];
   if (!same_storage(&x->storage, &y->storage) || x->init != y->init || x->decay != y->decay ||
-      x->masters != y->masters || x->average != y->average || x->init_scale != y->init_scale ||
-      !bd_type_equal(&v->type, &u->type) || !bd_sharding_equal(&v->sharding, &u->sharding) ||
+      x->masters != y->masters || x->gradients != y->gradients || x->average != y->average ||
+      x->init_scale != y->init_scale || !bd_type_equal(&v->type, &u->type) ||
+      !bd_sharding_equal(&v->sharding, &u->sharding) ||
       w->layout->state_elements[w->weights[a]] != w->layout->state_elements[w->weights[b]] ||
       w->addresses[a].gradient_count != w->addresses[b].gradient_count ||
       w->addresses[a].tied_stage != w->addresses[b].tied_stage)
@@ -245,6 +246,7 @@ static void add_weight(const writer *w, int k, const bd_numbered_name *name) {
                (long long)w->addresses[k].state,
                (long long)w->layout->state_elements[w->weights[k]], w->weights[k]);
   if (weight->masters == BD_MASTERS_NONE) bd_text_add(text, ".rounded = 1, ");
+  if (weight->gradients == BD_GRADIENTS_BF16) bd_text_add(text, ".gradient_dtype = BD_RT_BF16, ");
   bd_text_addf(text, ".init = %d, .init_scale = (float)", weight->init);
   bd_text_add_double(text, weight->init_scale);
   bd_text_addf(text, ",\n      .decay = %d, .average = (float)", weight->decay);

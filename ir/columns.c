@@ -39,7 +39,8 @@ static int64_t elements_of(const bd_type *local) {
 // computes again has forward's bits.
 static bool product_may_sum(const bd_function *function, const bd_op *sum) {
   if (sum->kind != BD_OP_REDUCE_SUM || function->role != BD_ROLE_BACKWARD ||
-      bd_ids_find(function->results, function->result_count, sum->out[0]) < 0)
+      bd_ids_find(function->results, function->result_count, sum->out[0]) < 0 ||
+      function->values[sum->out[0]].type.dtype != BD_F32)
     return false;
   for (int i = 0; i < function->op_count; i++) {
     const bd_op *op = &function->ops[i];

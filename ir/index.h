@@ -38,11 +38,15 @@ typedef struct bd_dtype_rule {
   unsigned elements; // the classes that this type may be of; 0: floats only
   bool no_f64;       // floats of at most 32 bits
   bool widens;       // the result may be f32 where the operands are halves: the attribute `dtype`
+  bool narrows;      // statistics in the results may be of the operands' type: the same attribute
   bool names;        // the attribute `dtype` is the result's type
   unsigned index_in, bool_in, statistic_in;
   unsigned index_out, bool_out, statistic_out; // indices in results are i64
 } bd_dtype_rule;
 const bd_dtype_rule *bd_op_dtypes(bd_op_kind kind);
+// Whether the op sums in f32 what it makes of halves and can round the sum to such a half itself,
+// where its kernel adds to what is there as well.
+bool bd_op_rounds_sums(bd_op_kind kind);
 
 // The map of a logical op whose operand types are known; checks ranks and extents against the rule.
 // Fills the result types (into `out_types`, BD_MAX_RESULTS of them) as well: this is shape

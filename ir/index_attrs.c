@@ -84,9 +84,12 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
                         {"dtype", BD_ATTR_STRING, false, 0, 0},
                         {"parts", BD_ATTR_INT, false, 1, BD_MAX_PARTS},
                         {"fp8", BD_ATTR_STRING, false, 0, 0}},
+    [BD_OP_LAYERNORM_DW] = {{"dtype", BD_ATTR_STRING, false, 0, 0}},
+    [BD_OP_RMSNORM_DW] = {{"dtype", BD_ATTR_STRING, false, 0, 0}},
     [BD_OP_LAYERNORM] = {{"eps", BD_ATTR_REAL, true, 0, 1}},
     [BD_OP_RMSNORM] = {{"eps", BD_ATTR_REAL, true, 0, 1}},
-    [BD_OP_EMBED_DW] = {{"rows", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS}},
+    [BD_OP_EMBED_DW] = {{"rows", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
+                        {"dtype", BD_ATTR_STRING, false, 0, 0}},
     [BD_OP_ROPE] = {{"theta", BD_ATTR_REAL, true, 1e-30, HUGE_REAL},
                     {"inverse", BD_ATTR_INT, false, 0, 1},
                     {"factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
@@ -128,7 +131,8 @@ bd_status bd_inference_check_attrs(const bd_inference *inference) {
   for (int i = 0; i < MOST_ATTRS && attr_rules[op->kind][i].name; ++i)
     BD_TRY(check_attr(inference, &attr_rules[op->kind][i]));
   const char *name = bd_op_string(op, "dtype");
-  bool reads = bd_op_dtypes(op->kind)->names || bd_op_dtypes(op->kind)->widens;
+  const bd_dtype_rule *rule = bd_op_dtypes(op->kind);
+  bool reads = rule->names || rule->widens || rule->narrows;
   bd_dtype dtype;
   if (reads && name && !bd_dtype_parse(name, &dtype))
     return bd_inference_fail(inference,

@@ -46,11 +46,15 @@ static const bd_dtype_rule dtype_rules[BD_OP_KIND_COUNT] = {
     [BD_OP_LAYERNORM] = {.no_f64 = true, .statistic_out = 1 << 1 | 1 << 2},
     [BD_OP_LAYERNORM_DX] = {.no_f64 = true, .statistic_in = 1 << 3 | 1 << 4},
     [BD_OP_LAYERNORM_DW] = {.no_f64 = true,
+                            .narrows = true,
                             .statistic_in = 1 << 2 | 1 << 3,
                             .statistic_out = 1 << 0 | 1 << 1},
     [BD_OP_RMSNORM] = {.no_f64 = true, .statistic_out = 1 << 1},
     [BD_OP_RMSNORM_DX] = {.no_f64 = true, .statistic_in = 1 << 3},
-    [BD_OP_RMSNORM_DW] = {.no_f64 = true, .statistic_in = 1 << 2, .statistic_out = 1 << 0},
+    [BD_OP_RMSNORM_DW] = {.no_f64 = true,
+                          .narrows = true,
+                          .statistic_in = 1 << 2,
+                          .statistic_out = 1 << 0},
     [BD_OP_ROPE] = {.no_f64 = true},
     [BD_OP_DROPOUT] = {.no_f64 = true},
     [BD_OP_CONV] = {.no_f64 = true, .widens = true},
@@ -59,7 +63,10 @@ static const bd_dtype_rule dtype_rules[BD_OP_KIND_COUNT] = {
     [BD_OP_MAXPOOL] = {.no_f64 = true},
     [BD_OP_MAXPOOL_GRAD] = {.no_f64 = true},
     [BD_OP_EMBED] = {.no_f64 = true, .index_in = 1 << 1},
-    [BD_OP_EMBED_DW] = {.no_f64 = true, .index_in = 1 << 1, .statistic_out = 1 << 0},
+    [BD_OP_EMBED_DW] = {.no_f64 = true,
+                        .narrows = true,
+                        .index_in = 1 << 1,
+                        .statistic_out = 1 << 0},
     [BD_OP_ATTENTION] = {.no_f64 = true, .statistic_out = 1 << 1},
     [BD_OP_ATTENTION_GRAD] = {.no_f64 = true, .statistic_in = 1 << 5},
     [BD_OP_LSE] = {.no_f64 = true, .statistic_out = 1 << 0},
@@ -107,7 +114,11 @@ static bd_status check_special(const bd_inference *inference, int i, bool index)
   return BD_OK;
 }
 
-// A wider result than the operands have: f32 of halves.
+bool bd_op_rounds_sums(bd_op_kind kind) {
+  return kind == BD_OP_CONTRACT || kind == BD_OP_REDUCE_SUM || dtype_rules[kind].narrows;
+}
+
+// A wider result than the operands have, f32 of halves; or of sums in f32 results as the operands.
 static bd_status check_widened(const bd_inference *inference) {
   const char *name = bd_op_string(inference->op, "dtype");
   bd_dtype element = inference->in[0]->dtype, dtype = element;
@@ -137,7 +148,7 @@ bd_status bd_inference_check_dtypes(const bd_inference *inference) {
       return bd_inference_fail(inference, "operand %d must be %s to go with operand %d, not %s",
                                i + 1, bd_dtype_name(wanted), first + 1, bd_dtype_name(dtype));
   }
-  if (rule->widens) return check_widened(inference);
+  if (rule->widens || rule->narrows) return check_widened(inference);
   return BD_OK;
 }
 
@@ -146,10 +157,12 @@ void bd_inference_set_dtypes(bd_inference *inference) {
   int first = first_element(inference, rule);
   bd_dtype element = first < 0 ? BD_F32 : inference->in[first]->dtype;
   const char *name = bd_op_string(inference->op, "dtype");
-  if (name && (rule->widens || rule->names)) (void)bd_dtype_parse(name, &element);
+  bool narrows = name && rule->narrows;
+  if (name && (rule->widens || rule->names || narrows)) (void)bd_dtype_parse(name, &element);
   for (int i = 0; i < inference->op->out_count; ++i)
-    inference->out[i].dtype = rule->statistic_out >> i & 1 ? bd_dtype_wide(element)
-                              : rule->index_out >> i & 1   ? BD_I64
-                              : rule->bool_out >> i & 1    ? BD_BOOL
-                                                           : element;
+    inference->out[i].dtype = narrows                        ? element
+                              : rule->statistic_out >> i & 1 ? bd_dtype_wide(element)
+                              : rule->index_out >> i & 1     ? BD_I64
+                              : rule->bool_out >> i & 1      ? BD_BOOL
+                                                             : element;
 }

@@ -73,10 +73,11 @@ int64_t bd_optimizer_state_bytes(const char *optimizer, bd_masters masters, bd_d
   return (master ? bd_dtype_bytes(wide) : 0) + 4 * bd_optimizer_find(optimizer)->moments;
 }
 
-int64_t bd_memory_update_bytes(const char *optimizer, bd_masters masters, bd_dtype weight) {
-  return 2 * (bd_dtype_bytes(weight) + bd_dtype_bytes(bd_dtype_wide(weight)) +
+int64_t bd_memory_update_bytes(const char *optimizer, bd_masters masters, bd_dtype weight,
+                               bd_dtype gradient) {
+  return 2 * (bd_dtype_bytes(weight) + bd_dtype_bytes(gradient) +
               bd_optimizer_state_bytes(optimizer, masters, weight)) +
-         bd_optimizer_find(optimizer)->extra_passes * bd_dtype_bytes(bd_dtype_wide(weight));
+         bd_optimizer_find(optimizer)->extra_passes * bd_dtype_bytes(gradient);
 }
 
 bd_state_form bd_memory_state_form(const bd_mesh *mesh, const bd_sharding *weight,

@@ -107,7 +107,8 @@ BD_NODISCARD bd_status bd_memory_place_tape(bd_ctx *ctx, const bd_module *module
 int64_t bd_optimizer_state_bytes(const char *optimizer, bd_masters masters, bd_dtype weight);
 // Bytes that the update of one element reads and writes: weight, gradient and state, each twice,
 // and what an optimizer reads again.
-int64_t bd_memory_update_bytes(const char *optimizer, bd_masters masters, bd_dtype weight);
+int64_t bd_memory_update_bytes(const char *optimizer, bd_masters masters, bd_dtype weight,
+                               bd_dtype gradient);
 
 // How the states of a weight lie on its ranks: in the form of its accumulators, split flat over
 // `parts` ranks: the axes of `zero_axes` that hold replicas of it. Where accumulators are cut

@@ -20,6 +20,22 @@ const char *const *bd_masters_names(void) {
   return masters_names;
 }
 
+static const char *const gradients_names[BD_GRADIENTS_COUNT + 1] = {
+    [BD_GRADIENTS_F32] = "f32", [BD_GRADIENTS_BF16] = "bf16"};
+
+const char *bd_gradients_name(bd_gradients gradients) {
+  assert(gradients < BD_GRADIENTS_COUNT);
+  return gradients_names[gradients];
+}
+
+const char *const *bd_gradients_names(void) {
+  return gradients_names;
+}
+
+bd_dtype bd_gradient_dtype(bd_gradients gradients, bd_dtype weight) {
+  return gradients == BD_GRADIENTS_BF16 && weight == BD_BF16 ? BD_BF16 : bd_dtype_wide(weight);
+}
+
 const char *bd_stage_name(bd_stage stage) {
   assert(stage < BD_STAGE_COUNT);
   return stage_names[stage];

@@ -126,13 +126,25 @@ const char *bd_masters_name(bd_masters masters);
 // By kind; ends with NULL.
 const char *const *bd_masters_names(void);
 
+// In what gradients of a weight are added up over micro-batches, uses and ranks.
+typedef enum bd_gradients {
+  BD_GRADIENTS_F32,  // its `wide` type
+  BD_GRADIENTS_BF16, // of a half without a master
+  BD_GRADIENTS_COUNT
+} bd_gradients;
+const char *bd_gradients_name(bd_gradients gradients);
+// By kind; ends with NULL.
+const char *const *bd_gradients_names(void);
+// Of a weight of type `weight`.
+bd_dtype bd_gradient_dtype(bd_gradients gradients, bd_dtype weight);
+
 typedef struct bd_weight {
   const char *name; // unique; printable as @name
   bd_type type;     // that the functions compute with
-  // Element type that gradients have and in which the optimizer computes: f32 for halves, else the
-  // weight's own.
+  // Element type in which the optimizer computes: f32 for halves, else the weight's own.
   bd_dtype wide;
   bd_masters masters; // of a half
+  bd_gradients gradients;
   bd_storage storage;
   bd_init_kind init;
   double init_scale; // standard deviation, or half-width
@@ -179,6 +191,10 @@ typedef struct bd_module {
 
 static inline bool bd_weight_has_master(const bd_weight *weight) {
   return weight->wide != weight->type.dtype && weight->masters == BD_MASTERS_F32;
+}
+
+static inline bd_dtype bd_weight_gradient_dtype(const bd_weight *weight) {
+  return weight->gradients == BD_GRADIENTS_BF16 ? weight->type.dtype : weight->wide;
 }
 
 // Building. Everything lives in ctx->arena.

@@ -67,6 +67,12 @@ static bd_status parse_weight(bd_parser *p) {
   if (bd_parser_accept_word(p, "rounded")) weight.masters = BD_MASTERS_NONE;
   if (weight.masters == BD_MASTERS_NONE || bd_parser_accept_word(p, "master"))
     BD_TRY(bd_parser_dtype(p, &weight.wide));
+  if (bd_parser_accept_word(p, "gradients")) {
+    int gradients = 0;
+    BD_TRY(
+        bd_parser_choice(p, "f32 or bf16", bd_gradients_names(), BD_GRADIENTS_COUNT, &gradients));
+    weight.gradients = (bd_gradients)gradients;
+  }
   BD_TRY(parse_storage(p, &weight.storage));
   BD_TRY(bd_parser_expect_word(p, "init"));
   int init = 0;

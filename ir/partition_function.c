@@ -36,6 +36,9 @@ static void add_params(partition *p) {
 static bool is_free_sum(const partition *p, const bd_op *op) {
   if (p->source->role != BD_ROLE_BACKWARD || op->recomputed || op->group >= 0) return false;
   if (op->kind == BD_OP_SCALE) return true;
+  if (op->kind == BD_OP_CAST)
+    return bd_is_weight_gradient(p->forward, p->source, op->out[0]) &&
+           bd_dtype_is_float(p->source->values[op->in[0]].type.dtype);
   const bd_value *a = &p->source->values[op->in[0]],
                  *b = &p->source->values[op->in[op->in_count - 1]];
   return op->kind == BD_OP_ADD && bd_type_equal(&a->type, &b->type);

@@ -21,11 +21,16 @@ const bd_pass *bd_pass_find(const char *name) {
 // Only GPUs want the first of them.
 #define FOR_GPUS "channels-last,"
 
-static const char *gpu_passes(bd_dtype precision, bd_masters masters) {
+static const char *bf16_passes(bd_masters masters, bd_gradients gradients) {
+  if (masters == BD_MASTERS_F32) return FOR_GPUS "autodiff,precision";
+  return gradients == BD_GRADIENTS_BF16 ? FOR_GPUS "autodiff,precision,no-masters,narrow-gradients"
+                                        : FOR_GPUS "autodiff,precision,no-masters";
+}
+
+static const char *gpu_passes(bd_dtype precision, bd_masters masters, bd_gradients gradients) {
   switch (precision) {
   case BD_BF16:
-    return masters == BD_MASTERS_NONE ? FOR_GPUS "autodiff,precision,no-masters"
-                                      : FOR_GPUS "autodiff,precision";
+    return bf16_passes(masters, gradients);
   case BD_F16:
     return FOR_GPUS "autodiff,precision-f16";
   case BD_F8:
@@ -35,8 +40,9 @@ static const char *gpu_passes(bd_dtype precision, bd_masters masters) {
   }
 }
 
-const char *bd_training_passes(bd_dtype precision, bd_masters masters, const char *target) {
-  const char *passes = gpu_passes(precision, masters);
+const char *bd_training_passes(bd_dtype precision, bd_masters masters, bd_gradients gradients,
+                               const char *target) {
+  const char *passes = gpu_passes(precision, masters, gradients);
   return strcmp(target, "cuda") == 0 ? passes : passes + sizeof FOR_GPUS - 1;
 }
 

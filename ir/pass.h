@@ -21,8 +21,10 @@ typedef struct bd_pass {
 const bd_pass *bd_pass_find(const char *name);
 
 // The list that makes a training module, in this precision (f32, bf16, f16 or f8), of a graph in
-// f32, for a target: "cuda" or "cpu". BD_MASTERS_NONE goes with bf16 only.
-const char *bd_training_passes(bd_dtype precision, bd_masters masters, const char *target);
+// f32, for a target: "cuda" or "cpu". BD_MASTERS_NONE goes with bf16 only, BD_GRADIENTS_BF16 with
+// that.
+const char *bd_training_passes(bd_dtype precision, bd_masters masters, bd_gradients gradients,
+                               const char *target);
 
 // All of them, for diagnostics: "canonicalize, cse, ...".
 const char *bd_pass_names(bd_ctx *ctx);

@@ -68,8 +68,8 @@ typedef struct bd_message_prediction {
   bool backward, between_nodes;
   double bytes; // of one rank
   double copy_seconds, latency_seconds, move_seconds;
-  // Where in the passes of both it goes: the receiver takes it after so many other messages, sent or
-  // received, and so many seconds of its own work; the sender has so many and as much left.
+  // Where in the passes of both it goes: the receiver takes it after so many other messages, sent
+  // or received, and so many seconds of its own work; the sender has so many and as much left.
   int received_turn, sent_turn;
   double received_after_seconds, sent_before_seconds;
 } bd_message_prediction;
@@ -99,6 +99,7 @@ typedef struct bd_plan {
   const char *optimizer;
   bd_dtype precision;
   bd_masters masters;
+  bd_gradients gradients;
   int64_t global_batch, micro_batch, sequence; // samples; samples over all ranks of a stage; tokens
   bd_schedule schedule;
   bd_mesh mesh; // of every stage, or of the first where they differ

@@ -219,6 +219,12 @@ static bd_masters masters_of(const bd_module *train) {
   return BD_MASTERS_F32;
 }
 
+static bd_gradients gradients_of(const bd_module *train) {
+  for (int i = 0; i < train->weight_count; i++)
+    if (train->weights[i].gradients != BD_GRADIENTS_F32) return train->weights[i].gradients;
+  return BD_GRADIENTS_F32;
+}
+
 bd_status bd_plan_check_sequence(bd_ctx *ctx, const bd_module *train, const bd_plan *plan) {
   if (bd_module_sequence(train) == plan->sequence) return BD_OK;
   return bd_fail(ctx, BD_INVALID, plan->loc,
@@ -233,6 +239,8 @@ bd_status bd_plan_check(bd_ctx *ctx, const bd_module *train, const bd_plan *plan
     return refuse(ctx, plan, "the precision is not that of the training module");
   if (masters_of(train) != plan->masters)
     return refuse(ctx, plan, "the masters of weights are not those of the training module");
+  if (gradients_of(train) != plan->gradients)
+    return refuse(ctx, plan, "the gradients' type is not that of the training module");
   BD_TRY(bd_plan_check_sequence(ctx, train, plan));
   for (int i = 0; !plan->stage_mesh && i < plan->strategy_count; i++)
     BD_TRY(check_strategy(ctx, train, plan, &plan->mesh, &plan->strategies[i]));

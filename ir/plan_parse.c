@@ -33,6 +33,24 @@ static bd_status read_masters(plan_reader *r, const bd_json *root) {
   return BD_OK;
 }
 
+static bd_status read_gradients(plan_reader *r, const bd_json *root) {
+  const char *name = NULL;
+  BD_TRY(bd_json_string(r->ctx, root, "gradients", false, &name));
+  if (!name) return BD_OK;
+  int gradients = 0;
+  while (gradients < BD_GRADIENTS_COUNT &&
+         strcmp(bd_gradients_name((bd_gradients)gradients), name) != 0)
+    gradients++;
+  if (gradients == BD_GRADIENTS_COUNT)
+    return bd_fail(r->ctx, BD_INVALID, bd_json_find(root, "gradients")->loc,
+                   "unknown gradients; known are f32 and bf16");
+  if (gradients == BD_GRADIENTS_BF16 && r->plan->masters != BD_MASTERS_NONE)
+    return bd_fail(r->ctx, BD_INVALID, bd_json_find(root, "gradients")->loc,
+                   "gradients are in bf16 where weights have no masters alone");
+  r->plan->gradients = (bd_gradients)gradients;
+  return BD_OK;
+}
+
 static bd_status read_library(plan_reader *r, const bd_json *root) {
   const char *name = NULL;
   BD_TRY(bd_json_string(r->ctx, root, "library", false, &name));
@@ -68,6 +86,7 @@ static bd_status read_head(plan_reader *r, const bd_json *root) {
     return bd_fail(ctx, BD_INVALID, bd_json_find(root, "precision")->loc,
                    "unknown precision; known are f32, bf16, f16 and f8");
   BD_TRY(read_masters(r, root));
+  BD_TRY(read_gradients(r, root));
   if (!bd_schedule_parse(schedule, &plan->schedule))
     return bd_fail(ctx, BD_INVALID, bd_json_find(root, "schedule")->loc,
                    "unknown schedule; known are gpipe, 1f1b, interleaved and zero-bubble");
@@ -371,7 +390,7 @@ bd_status bd_plan_parse(bd_ctx *ctx, const char *file, const char *data, size_t 
       "braid_plan",    "model",    "target",     "optimizer", "precision", "global_batch",
       "micro_batch",   "sequence", "schedule",   "stages",    "mesh",      "threads_per_rank",
       "zero_axes",     "layers",   "strategies", "predicted", "chunks",    "stage_meshes",
-      "stage_devices", "cluster",  "masters",    "library",   NULL};
+      "stage_devices", "cluster",  "masters",    "library",   "gradients", NULL};
   const bd_json *root;
   *out_plan = (bd_plan){0};
   plan_reader reader = {ctx, train, out_plan};

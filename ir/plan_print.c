@@ -214,6 +214,8 @@ void bd_plan_print(const bd_plan *plan, const bd_module *train, bd_text *text) {
   add_field(text, "  ", "precision", bd_dtype_name(plan->precision));
   if (plan->masters != BD_MASTERS_F32)
     add_field(text, "  ", "masters", bd_masters_name(plan->masters));
+  if (plan->gradients != BD_GRADIENTS_F32)
+    add_field(text, "  ", "gradients", bd_gradients_name(plan->gradients));
   bd_text_addf(text, "  \"global_batch\": %lld,\n  \"micro_batch\": %lld,\n  \"sequence\": %lld,\n",
                (long long)plan->global_batch, (long long)plan->micro_batch,
                (long long)plan->sequence);

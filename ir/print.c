@@ -223,6 +223,8 @@ static void add_weight(bd_text *text, const bd_weight *weight) {
   if (weight->wide != weight->type.dtype)
     bd_text_addf(text, " %s %s", bd_weight_has_master(weight) ? "master" : "rounded",
                  bd_dtype_name(weight->wide));
+  if (weight->gradients != BD_GRADIENTS_F32)
+    bd_text_addf(text, " gradients %s", bd_gradients_name(weight->gradients));
   bd_text_add(text, " stored ");
   bd_text_add_json_string(text, storage->name);
   if (storage->stack > 0) {

@@ -78,6 +78,10 @@ static bd_status verify_weights(bd_verifier *v) {
       return bd_fail(v->ctx, BD_INVALID, loc,
                      "@%s: a weight of bf16 may be rounded from f32, found %s from %s",
                      weight->name, bd_dtype_name(weight->type.dtype), bd_dtype_name(weight->wide));
+    if (weight->gradients == BD_GRADIENTS_BF16 && weight->masters != BD_MASTERS_NONE)
+      return bd_fail(v->ctx, BD_INVALID, loc,
+                     "@%s: only a weight that is rounded may have its gradients in bf16",
+                     weight->name);
     if (weight->wide != weight->type.dtype &&
         (weight->wide != BD_F32 || bd_dtype_bytes(weight->type.dtype) != 2))
       return bd_fail(v->ctx, BD_INVALID, loc,

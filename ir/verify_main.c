@@ -52,7 +52,7 @@ static bd_status verify_results(bd_verifier *v) {
       return bd_fail(v->ctx, BD_INVALID, main->loc, "%%%s is the gradient of no weight",
                      value->name);
     bd_type wanted = module->weights[weight].type;
-    wanted.dtype = module->weights[weight].wide;
+    wanted.dtype = bd_weight_gradient_dtype(&module->weights[weight]);
     if (!bd_type_equal(&value->type, &wanted))
       return bd_fail(v->ctx, BD_INVALID, main->loc, "%%%s has not the type of the weight @%s, %s",
                      value->name, module->weights[weight].name, bd_type_describe(v->ctx, &wanted));

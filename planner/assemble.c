@@ -42,6 +42,7 @@ bd_status bd_plan_assemble(bd_ctx *ctx, const bd_plan_request *request, const bd
       .optimizer = request->optimizer,
       .precision = request->precision,
       .masters = request->masters,
+      .gradients = request->gradients,
       .global_batch = request->global_batch,
       .micro_batch = setting->micro_batch,
       .sequence = request->sequence,

@@ -17,6 +17,7 @@ typedef struct bd_plan_request {
   const char *model, *target, *optimizer;
   bd_dtype precision;
   bd_masters masters;
+  bd_gradients gradients;
   int64_t global_batch, sequence;
   int64_t cap_bytes;     // arena bytes a rank may use; 0: the cluster's
   double limit_seconds;  // of search

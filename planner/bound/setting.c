@@ -49,6 +49,7 @@ static bd_layer_request request_of(const bd_scene *scene, const bd_setting *sett
       .passes = passes,
       .optimizer = request->optimizer,
       .masters = request->masters,
+      .gradients = request->gradients,
       .zero = request->zero,
       .recompute = request->recompute,
       .aside = request->full,

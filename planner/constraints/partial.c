@@ -55,6 +55,7 @@ static bd_status check_given(const partial_reader *r, const bd_json *root) {
   BD_TRY(read_text(r, root, "optimizer", request->optimizer));
   BD_TRY(read_text(r, root, "precision", bd_dtype_name(request->precision)));
   BD_TRY(read_text(r, root, "masters", bd_masters_name(request->masters)));
+  BD_TRY(read_text(r, root, "gradients", bd_gradients_name(request->gradients)));
   BD_TRY(read_count(r, root, "sequence", 0, MAX_COUNT, -1, &sequence));
   return read_count(r, root, "global_batch", 1, MAX_COUNT, 0, &r->request->global_batch);
 }
@@ -330,9 +331,9 @@ bd_status bd_partial_read(bd_ctx *ctx, const char *file, const char *data, size_
                           const bd_module *train, bd_plan_request *request,
                           bd_constraints *constraints) {
   static const char *const keys[] = {
-      "braid_plan", "model",     "target",     "optimizer", "precision", "global_batch",
-      "sequence",   "cluster",   "stages",     "mesh",      "layers",    "micro_batch",
-      "schedule",   "recompute", "strategies", "zero",      "masters",   NULL};
+      "braid_plan", "model",  "target",  "optimizer", "precision",   "global_batch", "sequence",
+      "cluster",    "stages", "mesh",    "layers",    "micro_batch", "schedule",     "recompute",
+      "strategies", "zero",   "masters", "gradients", NULL};
   partial_reader r = {ctx, train, request, constraints, 0};
   const bd_json *root;
   BD_TRY(bd_json_parse(ctx, file, data, bytes, &root));

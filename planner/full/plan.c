@@ -109,6 +109,7 @@ void bd_full_assemble(bd_ctx *ctx, const bd_full_space *space, const bd_full_pro
                    .optimizer = request->optimizer,
                    .precision = request->precision,
                    .masters = request->masters,
+                   .gradients = request->gradients,
                    .global_batch = request->global_batch,
                    .micro_batch = problem->micro_batch,
                    .sequence = request->sequence,

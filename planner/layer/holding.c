@@ -82,7 +82,7 @@ static double weight_bytes(const bd_layer_space *space) {
     bytes += own;
     if (!of->learns) continue;
     bytes += own / one *
-             (double)(bd_dtype_bytes(bd_dtype_wide(type->dtype)) +
+             (double)(bd_dtype_bytes(bd_gradient_dtype(request->gradients, type->dtype)) +
                       bd_optimizer_state_bytes(request->optimizer, request->masters, type->dtype));
   }
   return bytes;

@@ -82,8 +82,8 @@ const char *bd_layer_key(bd_ctx *ctx, const bd_layer_request *request) {
                (long long)request->cost.micro_batch, (long long)request->sequence, request->passes,
                request->zero, request->recompute);
   add_string(request->optimizer, &text);
-  bd_text_addf(&text, " masters %s forms %d ", bd_masters_name(request->masters),
-               request->form_count);
+  bd_text_addf(&text, " masters %s gradients %s forms %d ", bd_masters_name(request->masters),
+               bd_gradients_name(request->gradients), request->form_count);
   for (int i = 0; i < request->form_count; i++)
     add_sharding(&request->forms[i], &text);
   bd_text_add(&text, " uses ");

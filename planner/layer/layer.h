@@ -28,6 +28,7 @@ typedef struct bd_layer_request {
   int passes;
   const char *optimizer;
   bd_masters masters;
+  bd_gradients gradients;
   int zero;      // as bd_plan_request; when it is open, states may be split over all ranks
   int recompute; // as bd_plan_request
   bool aside;    // kept values may lie in the host's memory, which no program does

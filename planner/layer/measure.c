@@ -70,8 +70,9 @@ static void add_weight_bytes(const bd_layer_request *request, const bd_function 
       out->optimizer_bytes[zero] +=
           bd_memory_optimizer_bytes(request->optimizer, request->masters, mesh, type, &states);
     }
-    out->gradient_bytes += bd_align(local_elements(request, type, &states.form) *
-                                    bd_dtype_bytes(bd_dtype_wide(type->dtype)));
+    out->gradient_bytes +=
+        bd_align(local_elements(request, type, &states.form) *
+                 bd_dtype_bytes(bd_gradient_dtype(request->gradients, type->dtype)));
     for (int zero = 0; gradient && zero < 2; zero++) {
       bd_weight_end end = bd_step_end_of_weight(&request->cost, request->optimizer,
                                                 request->masters, weight, gradient, zero ? ~0u : 0);

@@ -27,13 +27,15 @@ static bd_sharding gradient_made(const bd_mesh *mesh, const bd_weight_form *form
 
 // In every micro-batch: collectives from the form in which the gradient is made to the accumulator,
 // and what then adds it there. Sums that wait for the step's end cost nothing.
-static double scatter_seconds(const bd_cost_model *cost, const bd_type *weight,
+static double scatter_seconds(const bd_layer_request *request, const bd_type *weight,
                               const bd_sharding *made, const bd_sharding *accumulator) {
+  const bd_cost_model *cost = &request->cost;
   if (bd_sharding_equal(made, accumulator)) return 0;
-  bd_type wide = *weight;
-  wide.dtype = bd_dtype_wide(weight->dtype);
-  return bd_cost_reshard(cost, &wide, made, accumulator) +
-         2 * bd_cost_local_bytes(cost, &wide, accumulator) / cost->cluster->memory_bytes_per_second;
+  bd_type gradient = *weight;
+  gradient.dtype = bd_gradient_dtype(request->gradients, weight->dtype);
+  return bd_cost_reshard(cost, &gradient, made, accumulator) +
+         2 * bd_cost_local_bytes(cost, &gradient, accumulator) /
+             cost->cluster->memory_bytes_per_second;
 }
 
 // What the optimizer holds of one element on a rank.
@@ -53,7 +55,7 @@ static double end_seconds(const bd_layer_request *request, const bd_type *type,
   bool may_split = bd_constraints_split_states(request->constraints, request->zero);
   bd_value weight = {.type = *type, .sharding = *stored};
   bd_value gradient = {.type = *type, .sharding = *accumulator};
-  gradient.type.dtype = bd_dtype_wide(type->dtype);
+  gradient.type.dtype = bd_gradient_dtype(request->gradients, type->dtype);
   double least = INFINITY;
   for (int zero = 0; zero <= may_split; zero++) {
     bd_weight_end end = bd_step_end_of_weight(&request->cost, request->optimizer, request->masters,
@@ -78,16 +80,17 @@ static bd_stored_cost reckon(const bd_layer_space *space, bd_id weight, const bd
   for (int axis = 0; axis < BD_MAX_AXES; axis++)
     if (made->at[axis] == BD_PARTIAL_SUM && accumulator.at[axis] == BD_REPLICATED)
       accumulator.at[axis] = BD_PARTIAL_SUM;
-  double seconds = scatter_seconds(cost, type, made, &accumulator);
+  double seconds = scatter_seconds(request, type, made, &accumulator);
   if (of->learns && request->passes)
     seconds += end_seconds(request, type, &form->stored, &accumulator, of->calls) / request->passes;
   double own = bd_cost_local_elements(cost, type, &form->gradient);
   double bytes = placed(bd_cost_local_bytes(cost, type, &form->stored));
   if (of->calls == 1)
-    bytes += placed(own * (double)bd_dtype_bytes(bd_dtype_wide(type->dtype))) +
-             placed(own * optimizer_bytes(request, type->dtype, form) +
-                    (double)bd_optimizer_factor_bytes(bd_optimizer_find(request->optimizer),
-                                                      &cost->mesh, type, &form->gradient));
+    bytes +=
+        placed(own * (double)bd_dtype_bytes(bd_gradient_dtype(request->gradients, type->dtype))) +
+        placed(own * optimizer_bytes(request, type->dtype, form) +
+               (double)bd_optimizer_factor_bytes(bd_optimizer_find(request->optimizer), &cost->mesh,
+                                                 type, &form->gradient));
   int uses = space->weight_uses[weight];
   return (bd_stored_cost){seconds / uses, bytes / uses};
 }

@@ -27,9 +27,14 @@ static bool split_states(const bd_scene *scene) {
   return bd_constraints_split_states(scene->request->constraints, scene->request->zero);
 }
 
-static double gradient_bytes(const bd_setting *setting, const bd_shared_weight *shared) {
+static bd_dtype gradient_dtype(const bd_scene *scene, const bd_shared_weight *shared) {
+  return bd_gradient_dtype(scene->request->gradients, shared->type->dtype);
+}
+
+static double gradient_bytes(const bd_scene *scene, const bd_setting *setting,
+                             const bd_shared_weight *shared) {
   return (double)bd_align(local_elements(setting, shared) *
-                          bd_dtype_bytes(bd_dtype_wide(shared->type->dtype)));
+                          bd_dtype_bytes(gradient_dtype(scene, shared)));
 }
 
 double bd_shared_least_bytes(const bd_scene *scene, const bd_setting *setting) {
@@ -38,7 +43,8 @@ double bd_shared_least_bytes(const bd_scene *scene, const bd_setting *setting) {
     const bd_shared_weight *shared = &scene->runs->shared[w];
     double weight = (double)weight_bytes(setting, shared);
     bytes += (double)state_bytes(scene, setting, shared, split_states(scene)) +
-             shared->gradients * gradient_bytes(setting, shared) - (shared->uses - 1) * weight;
+             shared->gradients * gradient_bytes(scene, setting, shared) -
+             (shared->uses - 1) * weight;
   }
   return bytes;
 }
@@ -51,8 +57,8 @@ int bd_shared_uses(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting
     double weight = (double)weight_bytes(setting, shared);
     double state = (double)state_bytes(scene, setting, shared, split_states(scene));
     if (shared->gradients < shared->uses) return -1;
-    out[w] =
-        (bd_shared_use){weight + state, gradient_bytes(setting, shared) - weight, shared->each};
+    out[w] = (bd_shared_use){weight + state, gradient_bytes(scene, setting, shared) - weight,
+                             shared->each};
   }
   *out_uses = out;
   return scene->runs->shared_count;
@@ -71,10 +77,10 @@ double bd_shared_tie_seconds(const bd_scene *scene, const bd_setting *setting) {
   double seconds = 0;
   for (int w = 0; w < scene->runs->shared_count && setting->stages > 1; w++) {
     const bd_shared_weight *shared = &scene->runs->shared[w];
-    bd_type wide = *shared->type;
+    bd_type gradient = *shared->type;
     bd_sharding form = form_of(setting, shared);
-    wide.dtype = bd_dtype_wide(wide.dtype);
-    bd_tie tie = {0, 0, setting->stages - 1, bd_cost_local_bytes(&model, &wide, &form)};
+    gradient.dtype = gradient_dtype(scene, shared);
+    bd_tie tie = {0, 0, setting->stages - 1, bd_cost_local_bytes(&model, &gradient, &form)};
     if (is_of_ends(scene->runs, shared) && shared->gradients == shared->uses)
       seconds += bd_step_end_tie_seconds(&model, 0, 1, &tie);
   }
@@ -87,7 +93,7 @@ static double spared_seconds(const bd_scene *scene, const bd_setting *setting,
   bd_cost_model model = {scene->cluster, setting->mesh, setting->micro_batch};
   bd_value weight = {.type = *shared->type, .sharding = form_of(setting, shared)};
   bd_value gradient = weight;
-  gradient.type.dtype = bd_dtype_wide(weight.type.dtype);
+  gradient.type.dtype = gradient_dtype(scene, shared);
   bd_weight_end end =
       bd_step_end_of_weight(&model, scene->request->optimizer, scene->request->masters, &weight,
                             &gradient, zero ? ~0u : 0);

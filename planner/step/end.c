@@ -113,14 +113,14 @@ static void reduce_factors(syncing *s, const bd_value *value, const updating *wa
   }
 }
 
-static void update(syncing *s, const bd_value *value, const updating *way) {
+static void update(syncing *s, const bd_value *value, bd_dtype gradient, const updating *way) {
   bd_dtype dtype = value->type.dtype;
   double bytes = bd_cost_value_bytes(s->model, value), elements = way->elements;
-  s->seconds.reduce += bd_cost_update_pass(s->model->cluster,
-                                           elements * (double)bd_dtype_bytes(bd_dtype_wide(dtype)));
+  s->seconds.reduce +=
+      bd_cost_update_pass(s->model->cluster, elements * (double)bd_dtype_bytes(gradient));
   s->seconds.update += bd_cost_update_pass(
       s->model->cluster,
-      elements * (double)bd_memory_update_bytes(s->optimizer, s->masters, dtype));
+      elements * (double)bd_memory_update_bytes(s->optimizer, s->masters, dtype, gradient));
   reduce_factors(s, value, way);
   for (int axis = 0; axis < s->model->mesh.axes; axis++) {
     if (!(way->gathered >> axis & 1)) continue;
@@ -137,7 +137,7 @@ bd_weight_end bd_step_end_of_weight(const bd_cost_model *model, const char *opti
   updating way = way_to_update(model, weight, gradient, zero_axes);
   unsigned summed = axes_with(&model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
   reduce_use(&each, gradient, way.split && summed == way.split);
-  update(&once, weight, &way);
+  update(&once, weight, gradient->type.dtype, &way);
   double bytes = bd_cost_value_bytes(model, gradient);
   return (bd_weight_end){each.seconds.reduce + bd_cost_update_pass(model->cluster, bytes),
                          once.seconds.reduce + once.seconds.update,
@@ -159,7 +159,7 @@ bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const 
     updating way = way_to_update(model, value, gradient, zero_axes);
     s.masters = spmd->weights[weight].masters;
     reduce_uses(&s, weight, way.split);
-    update(&s, value, &way);
+    update(&s, value, gradient->type.dtype, &way);
   }
   return s.seconds;
 }

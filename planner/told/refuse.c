@@ -117,7 +117,8 @@ static double least_total_bytes(const bd_module *train) {
   for (int i = 0; i < train->weight_count; i++) {
     const bd_weight *weight = &train->weights[i];
     bytes += (double)bd_type_elements(&weight->type, 1) *
-             (double)(bd_dtype_bytes(weight->type.dtype) + bd_dtype_bytes(weight->wide));
+             (double)(bd_dtype_bytes(weight->type.dtype) +
+                      bd_dtype_bytes(bd_weight_gradient_dtype(weight)));
   }
   return bytes;
 }

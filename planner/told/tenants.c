@@ -47,11 +47,11 @@ static int64_t local_elements(const listing *l, const bd_value *value) {
 // Bytes of the accumulators of a weight's gradient on a rank: one per function that uses it.
 static int64_t gradient_bytes(const listing *l, int weight) {
   const bd_function *main = l->spmd->main;
-  int64_t bytes = 0, each = bd_dtype_bytes(l->spmd->weights[weight].wide);
+  int64_t bytes = 0;
   for (int r = 1; r < main->result_count; r++)
     if (l->spmd->gradient_weight[r - 1] == weight &&
         l->layout.values[main->results[r]].segment == BD_SEGMENT_GRADIENTS)
-      bytes += bd_align(local_elements(l, &main->values[main->results[r]]) * each);
+      bytes += bd_memory_value_bytes(l->spmd, &main->values[main->results[r]]);
   return bytes;
 }
 

@@ -25,7 +25,7 @@ open_folder() {
 # A fixed text of small words, 20000 bytes.
 write_text() { awk -f "$here/../support/words.awk" >"$1"; }
 
-# NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT -> NAME.json, in $precision with $masters, for $optimizer
+# NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT -> NAME.json, in $precision with $masters and $gradients, for $optimizer
 # Beside a cut, ZERO is an axis that splits the optimizer's states, or `2:AXIS` or `3:AXIS` (see spread.awk);
 # without one, a pin.
 plan_model() {
@@ -38,7 +38,7 @@ plan_model() {
   [ "$9" = - ] || pins+=(--recompute "$9")
   [ "$cut" != - ] || [ "$zero" = - ] || pins+=(--zero "$zero")
   "$braid" compile "$2" --devices "$3" --target "${target:-cpu}" --precision "${precision:-fp32}" \
-    ${masters:+--masters "$masters"} --optimizer "${optimizer:-adamw}" --global-batch "${batch:-8}" "${pins[@]}" --emit plan -o "$name.json"
+    ${masters:+--masters "$masters"} ${gradients:+--gradients "$gradients"} --optimizer "${optimizer:-adamw}" --global-batch "${batch:-8}" "${pins[@]}" --emit plan -o "$name.json"
   echo "$2" >"$name.model"
   echo "$3" >"$name.ranks"
   [ "$cut" = - ] && return

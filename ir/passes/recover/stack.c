@@ -115,8 +115,8 @@ static bool find_count(const stacker *s, const stack *k, bd_storage *storage) {
 static bool is_alike(const bd_weight *a, const bd_weight *b) {
   const bd_storage *x = &a->storage, *y = &b->storage;
   return bd_type_equal(&a->type, &b->type) && a->wide == b->wide && a->masters == b->masters &&
-         a->init == b->init && a->decay == b->decay && a->average == b->average && x->stack == 0 &&
-         y->stack == 0 && x->rank == y->rank &&
+         a->gradients == b->gradients && a->init == b->init && a->decay == b->decay &&
+         a->average == b->average && x->stack == 0 && y->stack == 0 && x->rank == y->rank &&
          memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims) == 0 &&
          x->slice_dim == y->slice_dim && x->slice_start == y->slice_start &&
          x->slice_size == y->slice_size && x->transpose == y->transpose;

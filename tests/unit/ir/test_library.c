@@ -35,8 +35,9 @@ static bd_module *train_of(bd_ctx *ctx, const bd_llama_config *config, bd_dtype 
   bd_module *graph = NULL, *train = NULL;
   bd_status status = bd_llama_build(ctx, "test", config, &options, BD_NOWHERE, &graph);
   if (status == BD_OK)
-    status = bd_pass_run_list(ctx, bd_training_passes(precision, BD_MASTERS_F32, "cuda"), NULL,
-                              stderr, graph, &train);
+    status = bd_pass_run_list(
+        ctx, bd_training_passes(precision, BD_MASTERS_F32, BD_GRADIENTS_F32, "cuda"), NULL, stderr,
+        graph, &train);
   bd_diags_print(ctx, stderr, false);
   assert_int_equal(status, BD_OK);
   train->cuda = true;

@@ -167,7 +167,7 @@ static void small_updates_are_not_lost(void **state) {
   int64_t moved;
   const double wide = train("autodiff", WIDE, rate, &moved);
   const double start = train("autodiff", WIDE, 0, &moved);
-  const char *none = bd_training_passes(BD_BF16, BD_MASTERS_NONE, "cpu");
+  const char *none = bd_training_passes(BD_BF16, BD_MASTERS_NONE, BD_GRADIENTS_F32, "cpu");
   const double stochastic = train(none, STOCHASTIC, rate, &moved);
   assert_true(moved > 100);
   const double nearest = train(none, NEAREST, rate, &moved);
@@ -184,9 +184,20 @@ static void larger_updates_stay_close(void **state) {
   int64_t moved;
   const double wide = train("autodiff", WIDE, 0.1, &moved);
   const double stochastic =
-      train(bd_training_passes(BD_BF16, BD_MASTERS_NONE, "cpu"), STOCHASTIC, 0.1, &moved);
+      train(bd_training_passes(BD_BF16, BD_MASTERS_NONE, BD_GRADIENTS_F32, "cpu"), STOCHASTIC, 0.1,
+            &moved);
   print_message("100 steps: loss %.6f in f32, %.6f rounded stochastically\n", wide, stochastic);
   assert_true(fabs(stochastic / wide - 1) < 0.02);
+}
+
+static void gradients_in_halves_stay_close(void **state) {
+  (void)state;
+  int64_t moved;
+  const char *halves = bd_training_passes(BD_BF16, BD_MASTERS_NONE, BD_GRADIENTS_BF16, "cpu");
+  const double wide = train("autodiff", WIDE, 0.1, &moved);
+  const double narrow = train(halves, STOCHASTIC, 0.1, &moved);
+  print_message("100 steps: loss %.6f in f32, %.6f with gradients in bf16\n", wide, narrow);
+  assert_true(fabs(narrow / wide - 1) < 0.02);
 }
 
 static void states_have_no_master(void **state) {
@@ -195,15 +206,26 @@ static void states_have_no_master(void **state) {
   assert_int_equal(bd_optimizer_state_bytes("momentum", BD_MASTERS_NONE, BD_BF16), 4);
   assert_int_equal(bd_optimizer_state_bytes("sgd", BD_MASTERS_NONE, BD_BF16), 0);
   assert_int_equal(bd_optimizer_state_bytes("adamw", BD_MASTERS_NONE, BD_F32), 8);
-  assert_int_equal(bd_memory_update_bytes("adamw", BD_MASTERS_NONE, BD_BF16), 2 * (2 + 4 + 8));
+  assert_int_equal(bd_memory_update_bytes("adamw", BD_MASTERS_NONE, BD_BF16, BD_F32),
+                   2 * (2 + 4 + 8));
+  assert_int_equal(bd_memory_update_bytes("adamw", BD_MASTERS_NONE, BD_BF16, BD_BF16),
+                   2 * (2 + 2 + 8));
+  assert_int_equal(bd_gradient_dtype(BD_GRADIENTS_BF16, BD_BF16), BD_BF16);
+  assert_int_equal(bd_gradient_dtype(BD_GRADIENTS_BF16, BD_F32), BD_F32);
+  assert_int_equal(bd_gradient_dtype(BD_GRADIENTS_F32, BD_BF16), BD_F32);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(keeps_what_bf16_has),       cmocka_unit_test(is_unbiased),
-      cmocka_unit_test(ends_of_the_range),         cmocka_unit_test(parts_draw_the_same_bits),
-      cmocka_unit_test(every_coordinate_matters),  cmocka_unit_test(small_updates_are_not_lost),
-      cmocka_unit_test(larger_updates_stay_close), cmocka_unit_test(states_have_no_master),
+      cmocka_unit_test(keeps_what_bf16_has),
+      cmocka_unit_test(is_unbiased),
+      cmocka_unit_test(ends_of_the_range),
+      cmocka_unit_test(parts_draw_the_same_bits),
+      cmocka_unit_test(every_coordinate_matters),
+      cmocka_unit_test(small_updates_are_not_lost),
+      cmocka_unit_test(larger_updates_stay_close),
+      cmocka_unit_test(states_have_no_master),
+      cmocka_unit_test(gradients_in_halves_stay_close),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

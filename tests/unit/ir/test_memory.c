@@ -380,8 +380,8 @@ static void test_optimizer_bytes(void **state) {
                    bd_align(5 * 9 * 4 * 4 + (5 + 36 + 4) * 4));
   assert_int_equal(bd_memory_optimizer_bytes("adafactor", BD_MASTERS_F32, &mesh, &vector, &flat),
                    bd_align((7 + 4) * 4));
-  assert_int_equal(bd_memory_update_bytes("adamw", BD_MASTERS_F32, BD_F32), 2 * (4 + 4 + 8));
-  assert_int_equal(bd_memory_update_bytes("adamw", BD_MASTERS_F32, BD_BF16), 2 * (2 + 4 + 12));
+  assert_int_equal(bd_memory_update_bytes("adamw", BD_MASTERS_F32, BD_F32, BD_F32), 2 * (4 + 4 + 8));
+  assert_int_equal(bd_memory_update_bytes("adamw", BD_MASTERS_F32, BD_BF16, BD_F32), 2 * (2 + 4 + 12));
 }
 
 int main(void) {

@@ -102,14 +102,14 @@ static void check_closeness(const char *passes, double bound) {
 
 static void stays_close_to_f32(void **state) {
   (void)state;
-  check_closeness(bd_training_passes(BD_BF16, BD_MASTERS_F32, "cpu"), 0.01);
-  check_closeness(bd_training_passes(BD_F16, BD_MASTERS_F32, "cpu"), 0.00125);
+  check_closeness(bd_training_passes(BD_BF16, BD_MASTERS_F32, BD_GRADIENTS_F32, "cpu"), 0.01);
+  check_closeness(bd_training_passes(BD_F16, BD_MASTERS_F32, BD_GRADIENTS_F32, "cpu"), 0.00125);
 }
 
 static void check_rounded(bd_dtype half) {
   bd_ctx *ctx = bd_ctx_create();
   bd_module *module;
-  (void)run(ctx, bd_training_passes(half, BD_MASTERS_F32, "cpu"), &module);
+  (void)run(ctx, bd_training_passes(half, BD_MASTERS_F32, BD_GRADIENTS_F32, "cpu"), &module);
   const bd_function *f = bd_module_find(module, "f");
   bd_tensor *results, *values;
   static const bd_random_key key = {.seed = 1};

@@ -186,7 +186,7 @@ static session open_long(void) {
                                         .stored_prefix = ""};
   static const bd_model_options options = {0};
   session s = open_session("h100:1x2", 2);
-  const char *passes = bd_training_passes(BD_BF16, BD_MASTERS_F32, "cuda");
+  const char *passes = bd_training_passes(BD_BF16, BD_MASTERS_F32, BD_GRADIENTS_F32, "cuda");
   bd_module *graph;
   assert_int_equal(bd_gpt2_build(s.ctx, "long", &config, &options, BD_NOWHERE, &graph), BD_OK);
   assert_int_equal(bd_pass_run_list(s.ctx, passes, NULL, stderr, graph, &s.train), BD_OK);
