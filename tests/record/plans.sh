@@ -24,8 +24,9 @@ while read -r name _ model cluster stages mesh micro global schedule precision r
     case " $* " in *" $name "*) ;; *) continue ;; esac
   fi
   pins=()
+  [ "$precision" = "${precision%,*}" ] || pins+=(--masters none --gradients "${precision#*,}")
   [ "$recompute" = - ] || pins+=(--recompute "$recompute")
-  "$braid" compile "$model" --cluster "$cluster" --target cuda --precision "$precision" --global-batch "$global" \
+  "$braid" compile "$model" --cluster "$cluster" --target cuda --precision "${precision%,*}" --global-batch "$global" \
     --stages "$stages" --mesh "$mesh" --micro-batch "$micro" --schedule "$schedule" ${pins[@]+"${pins[@]}"} \
     --emit plan -o "$work/plan"
   if [ "$cut" != - ]; then
