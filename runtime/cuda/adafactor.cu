@@ -29,8 +29,7 @@ static_assert(sizeof(groups) + BAND_BYTES <= BD_CUDA_FACTORS_BYTES &&
 
 // The matrix, and where its elements are in the model's buffer.
 typedef struct matrix {
-  const float *gradient, *weight;
-  const uint16_t *halves; // the weight, where `weight` is NULL
+  const void *gradient, *weight; // each f32, or bf16
   bd_cuda_rows rows;
   int64_t columns, first, count;
 } matrix;
@@ -73,17 +72,6 @@ template <int64_t band::*start> static __device__ int band_of(const band_list &l
   return bd_cuda_member_of((int)list.bands, item, [&](int i) { return list.of[i].*start; });
 }
 
-static __device__ bd_cuda_floats<BD_CUDA_PACK> read_pack(const float *at) {
-  return bd_cuda_load<BD_CUDA_PACK>(at);
-}
-static __device__ bd_cuda_floats<BD_CUDA_PACK> read_pack(const uint16_t *at) {
-  const bd_cuda_halves<BD_CUDA_PACK> halves = bd_cuda_load<BD_CUDA_PACK>(at);
-  bd_cuda_floats<BD_CUDA_PACK> out;
-  for (int e = 0; e < BD_CUDA_PACK; e++)
-    out.at[e] = bd_rt_from_bf16(halves.get(e));
-  return out;
-}
-
 // Four numbers of a row from element `i` on, of which those at [from, to) of `column` and after are
 // there; the others are 0.
 template <bool packs, typename number>
@@ -92,13 +80,12 @@ static __device__ bd_cuda_floats<BD_CUDA_PACK> read(const number *data, const bd
   bd_cuda_floats<BD_CUDA_PACK> out = {};
   if constexpr (packs) {
     if (column < from || column >= to) return out;
-    return read_pack(data + (rows ? bd_cuda_place_of(*rows, i) : i));
+    return bd_cuda_load_floats<BD_CUDA_PACK>(data + (rows ? bd_cuda_place_of(*rows, i) : i));
   } else {
     for (int e = 0; e < BD_CUDA_PACK; e++) {
       if (column + e < from || column + e >= to) continue;
-      const number value = data[rows ? bd_cuda_place_of(*rows, i + e) : i + e];
-      if constexpr (sizeof(number) == sizeof(float)) out.at[e] = value;
-      if constexpr (sizeof(number) != sizeof(float)) out.at[e] = bd_rt_from_bf16(value);
+      const int64_t at = rows ? bd_cuda_place_of(*rows, i + e) : i + e;
+      out.at[e] = bd_cuda_load_floats<1>(data + at).at[0];
     }
   }
   return out;
@@ -106,11 +93,6 @@ static __device__ bd_cuda_floats<BD_CUDA_PACK> read(const number *data, const bd
 
 static __device__ float sum_of(const float *squares) {
   return (squares[0] + squares[1]) + (squares[2] + squares[3]);
-}
-
-template <typename number> static __device__ const number *weight_of(const matrix &m) {
-  if constexpr (sizeof(number) == sizeof(float)) return m.weight;
-  if constexpr (sizeof(number) != sizeof(float)) return m.halves;
 }
 
 // What a thread has added up of a tile. Its packs of a row are as far apart as there are threads
@@ -149,33 +131,34 @@ static __device__ bool is_whole(const band &b, int64_t first, int64_t end, int t
 }
 
 // Nothing is asked on the way, so that a row is read while others are added up.
-template <typename number>
+template <typename of_gradient, typename of_weight>
 static __device__ void add_whole_rows(const band &b, float factor, int64_t first, int64_t end,
                                       int thread, float *row_sums, tile_sums *to) {
   const matrix &m = b.of;
   const int64_t columns = m.columns, stride = row_stride(b);
   const int64_t start = (b.first_row + first) * columns + b.first_column - m.first;
-  const float *gradient = m.gradient + start + thread * BD_CUDA_PACK;
-  const number *weight = weight_of<number>(m) + start + thread * BD_CUDA_PACK;
+  const of_gradient *gradient = (const of_gradient *)m.gradient + start + thread * BD_CUDA_PACK;
+  const of_weight *weight = (const of_weight *)m.weight + start + thread * BD_CUDA_PACK;
   const int apart = b.threads * BD_CUDA_PACK;
   row_sums += first * stride + thread;
   BD_ROLLED
   for (int rows = (int)(end - first); rows > 0; rows--) {
     bd_cuda_floats<BD_CUDA_PACK> g[PACKS], w[PACKS];
     for (int k = 0; k < PACKS; k++) {
-      g[k] = bd_cuda_load<BD_CUDA_PACK>(gradient + k * apart);
-      w[k] = read_pack(weight + k * apart);
+      g[k] = bd_cuda_load_floats<BD_CUDA_PACK>(gradient + k * apart);
+      w[k] = bd_cuda_load_floats<BD_CUDA_PACK>(weight + k * apart);
     }
     *row_sums = add_row(factor, g, w, to);
     gradient += columns, weight += columns, row_sums += stride;
   }
 }
 
-template <bool packs, typename number>
+template <bool packs, typename of_gradient, typename of_weight>
 static __device__ void add_rows(const band &b, float factor, int64_t first, int64_t end, int thread,
                                 float *row_sums, tile_sums *to) {
   const matrix &m = b.of;
-  const number *const weight = weight_of<number>(m);
+  const of_gradient *const gradient = (const of_gradient *)m.gradient;
+  const of_weight *const weight = (const of_weight *)m.weight;
   const int apart = b.threads * BD_CUDA_PACK;
   BD_ROLLED
   for (int64_t row = first; row < end; row++) {
@@ -185,14 +168,15 @@ static __device__ void add_rows(const band &b, float factor, int64_t first, int6
     bd_cuda_floats<BD_CUDA_PACK> g[PACKS], w[PACKS];
     for (int k = 0; k < PACKS; k++) {
       const int column = thread * BD_CUDA_PACK + k * apart;
-      g[k] = read<packs>(m.gradient, NULL, i + column, column, from, until);
+      g[k] = read<packs>(gradient, NULL, i + column, column, from, until);
       w[k] = read<packs>(weight, &m.rows, i + column, column, from, until);
     }
     row_sums[row * row_stride(b) + thread] = add_row(factor, g, w, to);
   }
 }
 
-template <bool packs, typename number> static __global__ void add_tiles(band_list list) {
+template <bool packs, typename of_gradient, typename of_weight>
+static __global__ void add_tiles(band_list list) {
   BD_FOR_ITEMS(place, list.tile_items) {
     const band &b = list.of[band_of<&band::tile_at>(list, place)];
     const int32_t item = (int32_t)(place - b.tile_at), tile = item / b.threads;
@@ -204,9 +188,11 @@ template <bool packs, typename number> static __global__ void add_tiles(band_lis
     double *const lanes = room_at<double>(list, b.lane_at);
     tile_sums sums = {};
     if (packs && is_whole(b, first, end, thread))
-      add_whole_rows<number>(b, b.mixings->factor, first, end, thread, row_sums, &sums);
+      add_whole_rows<of_gradient, of_weight>(b, b.mixings->factor, first, end, thread, row_sums,
+                                             &sums);
     else
-      add_rows<packs, number>(b, b.mixings->factor, first, end, thread, row_sums, &sums);
+      add_rows<packs, of_gradient, of_weight>(b, b.mixings->factor, first, end, thread, row_sums,
+                                              &sums);
     for (int k = 0; k < PACKS; k++) {
       const int column = thread * BD_CUDA_PACK + k * apart;
       const float *const c = sums.columns[k];
@@ -330,7 +316,7 @@ static __global__ void mix_nothing(mean m, int64_t count) {
 
 // `far`: how far apart a lane's packs are.
 typedef struct update {
-  const float *gradient;
+  const void *gradient; // f32, or bf16
   const bd_cuda_mixings *mixings;
   int64_t count, lanes, first_lane;
   bd_cuda_factoring f;
@@ -351,19 +337,22 @@ static __device__ double *lanes_of(const update_list &list) {
   return (double *)(void *)(list.room + sizeof(groups));
 }
 
-template <bool packs> static __global__ void BD_ROOM(4) add_updates(update_list list) {
+template <bool packs, typename of_gradient>
+static __global__ void BD_ROOM(4) add_updates(update_list list) {
   constexpr int width = packs ? BD_CUDA_PACK : 1;
   BD_FOR_ITEMS(place, list.lanes) {
     const update u = list.of[update_of(list, place)];
     const int64_t lane = place - u.first_lane, lanes = u.lanes, count = u.count / width;
     if (lane >= lanes) continue;
+    const of_gradient *const gradient = (const of_gradient *)u.gradient;
     const float inverse = bd_cuda_inverse_mean(u.f), factor = u.mixings->factor;
     double sum = 0;
     bd_cuda_spot spot = bd_cuda_spot_of(u.f, lane * width);
     for (int64_t pack = lane; pack < count; pack += AHEAD * lanes) {
       bd_cuda_floats<width> g[AHEAD], average[AHEAD];
       for (int k = 0; k < AHEAD; k++) {
-        g[k] = bd_cuda_load<width>(u.gradient + bd_cuda_least(pack + k * lanes, count - 1) * width);
+        g[k] = bd_cuda_load_floats<width>(gradient +
+                                          bd_cuda_least(pack + k * lanes, count - 1) * width);
         average[k] = bd_cuda_averages<width>(u.f, inverse, bd_cuda_clamp(u.f, spot));
         bd_cuda_go_on(u.f, u.far, &spot);
       }
@@ -393,20 +382,30 @@ static __global__ void BD_ROOM(1) add_lanes(update_list list) {
 static matrix matrix_of(const bd_rt_rule *u) {
   const bd_rt_factors *const f = &u->factors;
   const bool apart = u->weight && u->halves; // a master, whose elements follow one another
-  return {(const float *)u->gradient,
-          u->weight,
-          u->weight ? NULL : u->halves,
+  return {u->gradient,
+          u->weight ? (const void *)u->weight : u->halves,
           bd_cuda_rows_of(apart ? 0 : u->row, u->stride),
           f->column ? f->columns : f->rows,
           f->first,
           u->count};
 }
 
-static bool comes_in_packs(const matrix *m) {
-  return m->columns % BD_CUDA_PACK == 0 && m->first % BD_CUDA_PACK == 0 &&
-         m->count % BD_CUDA_PACK == 0 && bd_cuda_rows_fit(m->rows) &&
-         bd_cuda_fits(m->gradient, sizeof(float)) && bd_cuda_fits(m->weight, sizeof(float)) &&
-         bd_cuda_fits(m->halves, sizeof(uint16_t));
+// How a rule's elements are read: all that one launch reads is read so.
+typedef struct access {
+  bool packs, narrow, rounded; // four by four; gradients, and weights, are bf16
+} access;
+
+static access access_of(const bd_rt_rule *u, const matrix *m) {
+  const bool narrow = u->gradient_dtype != BD_RT_F32, rounded = !u->weight;
+  const bool packs = m->columns % BD_CUDA_PACK == 0 && m->first % BD_CUDA_PACK == 0 &&
+                     m->count % BD_CUDA_PACK == 0 && bd_cuda_rows_fit(m->rows) &&
+                     bd_cuda_fits(m->gradient, narrow ? sizeof(uint16_t) : sizeof(float)) &&
+                     bd_cuda_fits(m->weight, rounded ? sizeof(uint16_t) : sizeof(float));
+  return {packs, narrow, rounded};
+}
+
+static bool is_same(const access &a, const access &b) {
+  return a.packs == b.packs && a.narrow == b.narrow && a.rounded == b.rounded;
 }
 
 static int64_t in_parts(int64_t count, int64_t most) {
@@ -444,24 +443,35 @@ static int64_t cut(band *b, int64_t rows) {
 typedef struct factoring {
   const bd_cuda_queue *queue;
   int64_t units, most_units; // of the room
-  int packs, wide;           // of all bands
+  access how;                // of all bands
   band_list bands;
   mean_list means;
 } factoring;
 
+template <bool packs, typename of_gradient, typename of_weight>
+static void start_tiles(const bd_cuda_queue *queue, const band_list *list) {
+  BD_LAUNCH((add_tiles<packs, of_gradient, of_weight>),
+            blocks_of(queue, list->tile_items, TILE_THREADS), TILE_THREADS, queue->stream, *list);
+}
+
+template <bool packs> static void start_tiles_of(const factoring *all) {
+  const access &r = all->how;
+  if (!r.rounded)
+    start_tiles<packs, float, float>(all->queue, &all->bands);
+  else if (!r.narrow)
+    start_tiles<packs, float, uint16_t>(all->queue, &all->bands);
+  else
+    start_tiles<packs, uint16_t, uint16_t>(all->queue, &all->bands);
+}
+
 static void start_bands(factoring *all) {
   const bd_cuda_queue *const queue = all->queue;
   band_list *const list = &all->bands;
-  const int blocks = blocks_of(queue, list->tile_items, TILE_THREADS);
   if (list->bands == 0) return;
-  if (all->packs && all->wide)
-    BD_LAUNCH((add_tiles<true, float>), blocks, TILE_THREADS, queue->stream, *list);
-  else if (all->packs)
-    BD_LAUNCH((add_tiles<true, uint16_t>), blocks, TILE_THREADS, queue->stream, *list);
-  else if (all->wide)
-    BD_LAUNCH((add_tiles<false, float>), blocks, TILE_THREADS, queue->stream, *list);
+  if (all->how.packs)
+    start_tiles_of<true>(all);
   else
-    BD_LAUNCH((add_tiles<false, uint16_t>), blocks, TILE_THREADS, queue->stream, *list);
+    start_tiles_of<false>(all);
   BD_LAUNCH(mix_bands, blocks_of(queue, list->mix_items), BD_CUDA_THREADS, queue->stream, *list);
   list->bands = list->tile_items = list->mix_items = 0;
   all->units = sizeof(groups) / 16;
@@ -473,13 +483,12 @@ static void start_means(const bd_cuda_queue *queue, mean_list *list, const char 
   list->means = 0;
 }
 
-static void put_band(factoring *all, band b) {
+static void put_band(factoring *all, const access &how, band b) {
   band_list *const list = &all->bands;
-  const int packs = comes_in_packs(&b.of), wide = b.of.weight != NULL;
   if (list->bands == MOST_BANDS || all->units + units_of(&b) > all->most_units ||
-      all->packs != packs || all->wide != wide || (b.top && !b.left))
+      !is_same(all->how, how) || (b.top && !b.left))
     start_bands(all);
-  all->packs = packs, all->wide = wide;
+  all->how = how;
   b.row_at = (int32_t)all->units;
   b.column_at = (int32_t)(b.row_at + row_units(&b));
   b.lane_at = (int32_t)(b.column_at + column_units(&b));
@@ -503,6 +512,7 @@ static void put_matrix(factoring *all, const bd_cuda_factors *of) {
   const bd_rt_factors *const f = &of->rule->factors;
   band b = {};
   b.of = matrix_of(of->rule);
+  const access how = access_of(of->rule, &b.of);
   b.row = f->column ? f->row : NULL;
   b.column = f->column ? f->column : f->row;
   b.mixings = of->mixings;
@@ -524,7 +534,7 @@ static void put_matrix(factoring *all, const bd_cuda_factors *of) {
       b.top = b.first_row == first;
       b.rows = bd_rt_least(b.end - b.first_row, most);
       b.tiles = (int32_t)in_parts(b.rows, b.tile_rows);
-      put_band(all, b);
+      put_band(all, how, b);
     }
   }
 }
@@ -557,14 +567,23 @@ void bd_cuda_add_factors(const bd_cuda_queue *queue, int count, const bd_cuda_fa
   start_means(queue, &all.means, all.bands.room);
 }
 
-static void start_updates(const bd_cuda_queue *queue, bool packs, update_list *list,
-                          mean_list *means) {
+template <bool packs>
+static void start_updates_of(const bd_cuda_queue *queue, const access &how,
+                             const update_list *list) {
   const int blocks = blocks_of(queue, list->lanes);
-  if (list->updates == 0) return;
-  if (packs)
-    BD_LAUNCH(add_updates<true>, blocks, BD_CUDA_THREADS, queue->stream, *list);
+  if (how.narrow)
+    BD_LAUNCH((add_updates<packs, uint16_t>), blocks, BD_CUDA_THREADS, queue->stream, *list);
   else
-    BD_LAUNCH(add_updates<false>, blocks, BD_CUDA_THREADS, queue->stream, *list);
+    BD_LAUNCH((add_updates<packs, float>), blocks, BD_CUDA_THREADS, queue->stream, *list);
+}
+
+static void start_updates(const bd_cuda_queue *queue, const access &how, update_list *list,
+                          mean_list *means) {
+  if (list->updates == 0) return;
+  if (how.packs)
+    start_updates_of<true>(queue, how, list);
+  else
+    start_updates_of<false>(queue, how, list);
   BD_LAUNCH(add_lanes, (int)(list->updates * GROUPS / 32), 32, queue->stream, *list);
   start_means(queue, means, list->room);
   list->updates = list->lanes = 0;
@@ -575,7 +594,7 @@ void bd_cuda_add_updates(const bd_cuda_queue *queue, int count, const bd_cuda_fa
   const int64_t most = (bytes - (int64_t)sizeof(groups)) / (int64_t)sizeof(double);
   update_list list = {};
   mean_list means = {};
-  bool packs = true;
+  access last = {};
   list.room = (char *)room;
   for (int i = 0; i < count; i++) {
     const bd_rt_rule *const rule = of[i].rule;
@@ -586,13 +605,14 @@ void bd_cuda_add_updates(const bd_cuda_queue *queue, int count, const bd_cuda_fa
       continue;
     }
     const bd_cuda_factoring f = bd_cuda_factoring_of(&rule->factors);
-    const bool fits = comes_in_packs(&m) && bd_cuda_factoring_fits(f);
-    const int64_t width = fits ? BD_CUDA_PACK : 1;
+    access how = access_of(rule, &m);
+    how.packs = how.packs && bd_cuda_factoring_fits(f);
+    const int64_t width = how.packs ? BD_CUDA_PACK : 1;
     const int64_t lanes = bd_rt_least(LANES, in_parts(m.count, width)), apart = lanes * width;
     const int64_t room_lanes = padded(lanes, BD_CUDA_THREADS);
-    if (fits != packs || list.updates == MOST_WEIGHTS || list.lanes + room_lanes > most)
-      start_updates(queue, packs, &list, &means);
-    packs = fits;
+    if (!is_same(how, last) || list.updates == MOST_WEIGHTS || list.lanes + room_lanes > most)
+      start_updates(queue, last, &list, &means);
+    last = how;
     list.of[list.updates++] = {m.gradient,
                                of[i].mixings,
                                m.count,
@@ -603,5 +623,5 @@ void bd_cuda_add_updates(const bd_cuda_queue *queue, int count, const bd_cuda_fa
     list.lanes += room_lanes;
     put_mean(&means, kept);
   }
-  start_updates(queue, packs, &list, &means);
+  start_updates(queue, last, &list, &means);
 }

@@ -33,16 +33,19 @@ static __device__ double add_square(double sum, float number) {
 }
 
 // A pack that begins at a multiple of its size, or does not.
-template <bool fits>
-static __device__ bd_cuda_floats<BD_CUDA_PACK> pack_of(const float *data, int64_t pack) {
-  const float *const at = data + pack * BD_CUDA_PACK;
-  if constexpr (fits) return bd_cuda_load<BD_CUDA_PACK>(at);
-  if constexpr (!fits) return {{at[0], at[1], at[2], at[3]}};
+template <bool fits, typename number>
+static __device__ bd_cuda_floats<BD_CUDA_PACK> pack_of(const number *data, int64_t pack) {
+  const number *const at = data + pack * BD_CUDA_PACK;
+  if constexpr (fits) return bd_cuda_load_floats<BD_CUDA_PACK>(at);
+  bd_cuda_floats<BD_CUDA_PACK> out;
+  for (int e = 0; e < BD_CUDA_PACK; e++)
+    out.at[e] = bd_cuda_load_floats<1>(at + e).at[0];
+  return out;
 }
 
 // Loads do not wait for each other. Past the end the last pack is read again.
-template <bool fits>
-static __device__ double packs_sum(const float *data, int64_t lane, int64_t lanes, int64_t packs) {
+template <bool fits, typename number>
+static __device__ double packs_sum(const number *data, int64_t lane, int64_t lanes, int64_t packs) {
   double sum = 0;
   for (int64_t pack = lane; pack < packs; pack += SQUARES_AHEAD * lanes) {
     bd_cuda_floats<BD_CUDA_PACK> next[SQUARES_AHEAD];
@@ -57,17 +60,23 @@ static __device__ double packs_sum(const float *data, int64_t lane, int64_t lane
 
 // Lane l of a tensor sums packs of four elements l, l + lanes, l + 2 lanes, ... and, of the rest
 // that is no pack, one element. Wherever the tensor begins, the order is the same.
+template <typename number>
+static __device__ double lane_sum(const number *data, int64_t count, int64_t lane, int64_t lanes) {
+  const int64_t packs = count / BD_CUDA_PACK, rest = packs * BD_CUDA_PACK + lane;
+  const double sum = bd_cuda_fits(data, sizeof(number))
+                         ? packs_sum<true>(data, lane, lanes, packs)
+                         : packs_sum<false>(data, lane, lanes, packs);
+  return rest < count ? add_square(sum, bd_cuda_load_floats<1>(data + rest).at[0]) : sum;
+}
+
 static __global__ void BD_ROOM(4) square_lanes(square_list list, double *partials) {
   BD_FOR_ITEMS(at, list.start[list.tensors]) {
     const int t = tensor_of(list, at);
-    const int64_t lanes = list.start[t + 1] - list.start[t], count = list.of[t].count;
-    const int64_t lane = at - list.start[t], packs = count / BD_CUDA_PACK;
-    const int64_t rest = packs * BD_CUDA_PACK + lane;
-    const float *const data = (const float *)list.of[t].data;
-    double sum = (uintptr_t)data % sizeof(float4) == 0 ? packs_sum<true>(data, lane, lanes, packs)
-                                                       : packs_sum<false>(data, lane, lanes, packs);
-    if (rest < count) sum = add_square(sum, data[rest]);
-    partials[at] = sum;
+    const bd_rt_squares &of = list.of[t];
+    const int64_t lanes = list.start[t + 1] - list.start[t], lane = at - list.start[t];
+    partials[at] = of.dtype == BD_RT_F32
+                       ? lane_sum((const float *)of.data, of.count, lane, lanes)
+                       : lane_sum((const uint16_t *)of.data, of.count, lane, lanes);
   }
 }
 

@@ -34,6 +34,21 @@ static inline __device__ bd_cuda_halves<width> bd_cuda_load(const uint16_t *from
   }
 }
 
+// What halves hold is bf16.
+template <int width>
+static inline __device__ bd_cuda_floats<width> bd_cuda_load_floats(const float *from) {
+  return bd_cuda_load<width>(from);
+}
+
+template <int width>
+static inline __device__ bd_cuda_floats<width> bd_cuda_load_floats(const uint16_t *from) {
+  const bd_cuda_halves<width> halves = bd_cuda_load<width>(from);
+  bd_cuda_floats<width> out;
+  for (int e = 0; e < width; e++)
+    out.at[e] = bd_rt_from_bf16(halves.get(e));
+  return out;
+}
+
 template <int width>
 static inline __device__ void bd_cuda_store(float *to, const bd_cuda_floats<width> &v) {
   if constexpr (width == 1)
@@ -80,7 +95,7 @@ static inline bool bd_cuda_rows_fit(const bd_cuda_rows &r) {
 }
 
 // Whether packs of `size` bytes a number may begin there.
-static inline bool bd_cuda_fits(const void *at, int size) {
+static inline __host__ __device__ bool bd_cuda_fits(const void *at, int size) {
   return (uintptr_t)at % (uintptr_t)(BD_CUDA_PACK * size) == 0;
 }
 #endif

@@ -158,9 +158,6 @@ static void run_square_sums(bd_rt *rt, const void *args) {
 void bd_rt_square_sums(bd_rt *rt, int tensors, const bd_rt_squares *list) {
   const size_t bytes = (size_t)tensors * sizeof *list;
   squares s = {.tensors = tensors};
-  for (int t = 0; t < tensors; t++)
-    if (list[t].dtype != BD_RT_F32)
-      bd_rt_fail(BD_RT_EXIT_MACHINE, "programs for GPUs have no gradients in bf16");
   if (rt->device->rehearsing || tensors == 0) return;
   memcpy(s.of, list, bytes);
   bd_cuda_do(rt, run_square_sums, &s, offsetof(squares, of) + bytes);

@@ -81,7 +81,7 @@ struct sgd : plain {
 template <typename optimizer> struct part : optimizer::averages {
   float *weight, *first, *second;
   uint16_t *halves;
-  const float *gradient;
+  const void *gradient; // f32, or bf16
   const bd_cuda_pace *pace;
   int64_t count, chunk; // the first of its chunks
   bd_cuda_rows rows;
@@ -143,10 +143,10 @@ static __device__ bd_cuda_spot next_spot(const part<optimizer> &u, bd_cuda_spot 
 }
 
 // All but the weight of the elements from `i` on, which are at `spot`.
-template <typename optimizer, int width>
+template <typename of_gradient, typename optimizer, int width>
 static __device__ void load(const part<optimizer> &u, const bd_cuda_spot &spot, float inverse,
                             int64_t i, numbers<width> *out) {
-  out->gradient = bd_cuda_load<width>(u.gradient + i);
+  out->gradient = bd_cuda_load_floats<width>((const of_gradient *)u.gradient + i);
   if constexpr (optimizer::has_first) out->first = bd_cuda_load<width>(u.first + i);
   if constexpr (optimizer::has_second) out->second = bd_cuda_load<width>(u.second + i);
   if constexpr (optimizer::has_average) out->average = bd_cuda_averages<width>(u.f, inverse, spot);
@@ -183,7 +183,7 @@ static __device__ void update_chunk(const part<optimizer> &p, int64_t chunk) {
       const int64_t i = bd_cuda_least(start + k * step, p.count - width);
       at[k] = bd_cuda_place_of(p.rows, i);
       n[k].weight = bd_cuda_load<width>(p.weight + (p.halves ? i : at[k]));
-      load(p, first_spot(p, i), inverse, i, &n[k]);
+      load<float>(p, first_spot(p, i), inverse, i, &n[k]);
     }
     const settings u = settings_of(p);
     for (int k = 0; k < AHEAD; k++) {
@@ -222,7 +222,7 @@ static __device__ bool is_plain(const rounded<optimizer> &rule, const bd_cuda_sp
 
 // A thread's elements of a tile, from `i` on, which is at `spot`: four neighbours of each of its 8
 // parts. The four draws serve them all.
-template <bool plain, typename optimizer>
+template <bool plain, typename of_gradient, typename optimizer>
 static __device__ void round_tile(const rounded<optimizer> &rule, int64_t i, bd_cuda_spot spot,
                                   bd_philox_words *draws) {
   constexpr int width = BD_CUDA_PACK, ahead = optimizer::has_first ? 2 : 4;
@@ -237,7 +237,8 @@ static __device__ void round_tile(const rounded<optimizer> &rule, int64_t i, bd_
       const int64_t near = plain ? asked : bd_cuda_least(asked < 0 ? 0 : asked, rule.count - width);
       const int64_t at = plain ? asked : bd_cuda_place_of(rule.rows, near);
       halves[k] = bd_cuda_load<width>(rule.halves + at);
-      load<optimizer>(rule, next_spot<plain, optimizer>(rule, &spot), inverse, near, &n[k]);
+      load<of_gradient, optimizer>(rule, next_spot<plain, optimizer>(rule, &spot), inverse, near,
+                                   &n[k]);
     }
     for (int k = 0; k < ahead; k++) {
       const int64_t asked = i + k * BD_RT_DRAW_LANES;
@@ -258,7 +259,7 @@ static __device__ void round_tile(const rounded<optimizer> &rule, int64_t i, bd_
 }
 
 // Without masters. The elements that are a tile's of draws follow one another.
-template <typename optimizer>
+template <typename optimizer, typename of_gradient>
 static __global__ void round_tiles(part_list<rounded<optimizer>> list) {
   constexpr int width = BD_CUDA_PACK, of_tile = BD_RT_DRAW_LANES / width;
   for (int64_t chunk = blockIdx.x; chunk < list.chunks; chunk += gridDim.x) {
@@ -272,15 +273,16 @@ static __global__ void round_tiles(part_list<rounded<optimizer>> list) {
     for (int e = 0; e < width; e++)
       draws[e] = bd_rt_draw(&rule.draws, rule.pace->step, number + e);
     if (is_plain(rule, spot, i))
-      round_tile<true>(rule, i, spot, draws);
+      round_tile<true, of_gradient>(rule, i, spot, draws);
     else
-      round_tile<false>(rule, i, spot, draws);
+      round_tile<false, of_gradient>(rule, i, spot, draws);
   }
 }
 
 // The same where elements lie otherwise. A thread takes elements of 256 that are BD_RT_DRAW_LANES
 // apart: one draw serves them all, or two where these do not begin with a tile.
-template <typename optimizer> static __global__ void round_any(part_list<rounded<optimizer>> list) {
+template <typename optimizer, typename of_gradient>
+static __global__ void round_any(part_list<rounded<optimizer>> list) {
   for (int64_t chunk = blockIdx.x; chunk < list.chunks; chunk += gridDim.x) {
     const rounded<optimizer> &rule = list.of[part_of(list, chunk)];
     const int64_t item = (chunk - rule.chunk) * ROUND_THREADS + threadIdx.x;
@@ -303,7 +305,7 @@ template <typename optimizer> static __global__ void round_any(part_list<rounded
         held = number;
       }
       numbers<1> n;
-      load<optimizer>(rule, first_spot<optimizer>(rule, i), inverse, i, &n);
+      load<of_gradient, optimizer>(rule, first_spot<optimizer>(rule, i), inverse, i, &n);
       const float next = optimizer::next(u, n, 0, bd_rt_from_bf16(rule.halves[at]));
       store_moments<optimizer>(rule, i, n);
       rule.halves[at] =
@@ -316,8 +318,9 @@ template <typename optimizer> static __global__ void round_any(part_list<rounded
 static bool comes_in_packs(const bd_rt_rule *u, const bd_cuda_rows &rows,
                            const bd_cuda_factoring &f) {
   const int size = sizeof(float);
+  const int gradient = u->gradient_dtype == BD_RT_F32 ? size : (int)sizeof *u->halves;
   return u->count % BD_CUDA_PACK == 0 && bd_cuda_rows_fit(rows) &&
-         bd_cuda_fits(u->gradient, size) && bd_cuda_fits(u->weight, size) &&
+         bd_cuda_fits(u->gradient, gradient) && bd_cuda_fits(u->weight, size) &&
          bd_cuda_fits(u->first, size) && bd_cuda_fits(u->second, size) &&
          bd_cuda_fits(u->halves, sizeof *u->halves) &&
          (u->kind != BD_RT_ADAFACTOR || bd_cuda_factoring_fits(f));
@@ -354,7 +357,7 @@ static void fill(part<optimizer> *p, const bd_rt_rule *u, const bd_cuda_pace *pa
       optimizer::has_average ? bd_cuda_factoring_of(&u->factors) : bd_cuda_factoring{};
   put_factoring(p, f);
   p->weight = u->weight, p->first = u->first, p->second = u->second, p->halves = u->halves;
-  p->gradient = (const float *)u->gradient, p->pace = pace;
+  p->gradient = u->gradient, p->pace = pace;
   p->count = u->count;
   p->rows = bd_cuda_rows_of(u->row, u->stride);
   p->decay = u->decay, p->beta1 = u->beta1, p->beta2 = u->beta2, p->eps = u->eps;
@@ -382,29 +385,56 @@ static void put(const bd_cuda_queue *queue, void (*kernel)(part_list<member>), i
   if (list->parts == list->most) start(queue, kernel, threads, list);
 }
 
+// Of weights without masters.
+template <typename optimizer> struct rounded_lists { part_list<rounded<optimizer>> tiles, any; };
+
+template <typename optimizer, typename of_gradient>
+static void put_rounded(const bd_cuda_queue *queue, rounded_lists<optimizer> *lists,
+                        const bd_rt_rule *u, const bd_cuda_pace *pace) {
+  rounded<optimizer> p = {};
+  fill<optimizer>(&p, u, pace);
+  p.draws = u->draws;
+  if (p.packs && comes_in_tiles<optimizer>(u, p, &p.before))
+    put(queue, round_tiles<optimizer, of_gradient>, ROUND_THREADS, &lists->tiles, p,
+        round_chunks(p, BD_CUDA_PACK));
+  else
+    put(queue, round_any<optimizer, of_gradient>, ROUND_THREADS, &lists->any, p,
+        round_chunks(p, 1));
+}
+
+template <typename optimizer, typename of_gradient>
+static void start_rounded(const bd_cuda_queue *queue, rounded_lists<optimizer> *lists) {
+  start(queue, round_tiles<optimizer, of_gradient>, ROUND_THREADS, &lists->tiles);
+  start(queue, round_any<optimizer, of_gradient>, ROUND_THREADS, &lists->any);
+}
+
+template <typename optimizer>
+static void put_wide(const bd_cuda_queue *queue, part_list<part<optimizer>> *list,
+                     const bd_rt_rule *u, const bd_cuda_pace *pace) {
+  part<optimizer> p = {};
+  fill<optimizer>(&p, u, pace);
+  put(queue, update<optimizer>, BD_CUDA_THREADS, list, p, (u->count + CHUNK - 1) / CHUNK);
+}
+
 // Those of the rules that are of the kind.
 template <typename optimizer>
 static void apply(const bd_cuda_queue *queue, int kind, int count, const bd_rt_rule *const *rules,
                   const bd_cuda_pace *const *paces) {
   part_list<part<optimizer>> wide = {};
-  part_list<rounded<optimizer>> tiles = {}, any = {};
+  rounded_lists<optimizer> of_floats = {}, of_halves = {};
   for (int i = 0; i < count; i++) {
     const bd_rt_rule *const u = rules[i];
-    rounded<optimizer> p = {};
     if (u->kind != kind || u->count == 0) continue;
-    fill<optimizer>(&p, u, paces[i]);
-    p.draws = u->draws;
     if (u->weight)
-      put<part<optimizer>>(queue, update<optimizer>, BD_CUDA_THREADS, &wide, p,
-                           (u->count + CHUNK - 1) / CHUNK);
-    else if (p.packs && comes_in_tiles<optimizer>(u, p, &p.before))
-      put(queue, round_tiles<optimizer>, ROUND_THREADS, &tiles, p, round_chunks(p, BD_CUDA_PACK));
+      put_wide(queue, &wide, u, paces[i]);
+    else if (u->gradient_dtype == BD_RT_F32)
+      put_rounded<optimizer, float>(queue, &of_floats, u, paces[i]);
     else
-      put(queue, round_any<optimizer>, ROUND_THREADS, &any, p, round_chunks(p, 1));
+      put_rounded<optimizer, uint16_t>(queue, &of_halves, u, paces[i]);
   }
   start(queue, update<optimizer>, BD_CUDA_THREADS, &wide);
-  start(queue, round_tiles<optimizer>, ROUND_THREADS, &tiles);
-  start(queue, round_any<optimizer>, ROUND_THREADS, &any);
+  start_rounded<optimizer, float>(queue, &of_floats);
+  start_rounded<optimizer, uint16_t>(queue, &of_halves);
 }
 
 void bd_cuda_apply(const bd_cuda_queue *queue, int count, const bd_rt_rule *const *rules,

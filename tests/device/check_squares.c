@@ -5,6 +5,7 @@
 #include "tests/runtime/check.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 // The last two have as many lanes as there are for one tensor: a launch takes sixteen of them.
@@ -16,6 +17,7 @@ enum { ROOM = BD_CUDA_SQUARE_LANES + BD_RT_MOST_SQUARES * BD_CUDA_SQUARE_GROUPS 
 typedef struct memory {
   bd_cuda_queue queue;
   float *data, *host;
+  uint16_t *halves, *host_halves;
   double *partials, *sums; // sums: pinned
 } memory;
 
@@ -27,24 +29,38 @@ static void set_up(memory *m) {
   MUST(cudaMalloc((void **)&m->data, bytes));
   MUST(cudaMalloc((void **)&m->partials, (ROOM + GUARDED) * sizeof(double)));
   MUST(cudaMallocHost((void **)&m->host, bytes));
+  MUST(cudaMalloc((void **)&m->halves, bytes / 2));
+  MUST(cudaMallocHost((void **)&m->host_halves, bytes / 2));
   MUST(cudaMallocHost((void **)&m->sums, BD_RT_MOST_SQUARES * sizeof(double)));
   for (int64_t i = 0; i < MOST + SHIFT; i++) {
     seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     m->host[i] = (float)((double)(seed >> 40) / (1 << 24) - 0.5);
+    m->host_halves[i] = bd_rt_to_bf16(m->host[i]);
   }
   MUST(cudaMemcpyAsync(m->data, m->host, bytes, cudaMemcpyHostToDevice, m->queue.stream));
+  MUST(cudaMemcpyAsync(m->halves, m->host_halves, bytes / 2, cudaMemcpyHostToDevice,
+                       m->queue.stream));
   settle(m->queue.stream);
 }
 
-// Tensor t begins at element t % (SHIFT + 1), so that some begin at no multiple of 16 bytes.
+// Tensor t begins at element t % (SHIFT + 1), so that some begin at no multiple of 16 bytes; of
+// WAYS that follow one another some are in bf16.
+enum { WAYS = 2 * (SHIFT + 1) };
+static bool is_narrow(int t) {
+  return t % WAYS > SHIFT;
+}
+
 static bd_rt_squares tensor(const memory *m, int t, int64_t count) {
-  return (bd_rt_squares){m->data + t % (SHIFT + 1), count, m->sums + t};
+  const int first = t % (SHIFT + 1);
+  return (bd_rt_squares){is_narrow(t) ? (const void *)(m->halves + first) : m->data + first, count,
+                         m->sums + t, is_narrow(t) ? BD_RT_BF16 : BD_RT_F32};
 }
 
 static double plain_sum(const memory *m, int t, int64_t count) {
   long double sum = 0;
   for (int64_t i = 0; i < count; i++) {
-    const long double x = m->host[i + t % (SHIFT + 1)];
+    const int64_t at = i + t % (SHIFT + 1);
+    const long double x = is_narrow(t) ? bd_rt_from_bf16(m->host_halves[at]) : m->host[at];
     sum += x * x;
   }
   return (double)sum;
@@ -63,9 +79,9 @@ static void sum(memory *m, int blocks, int tensors, const bd_rt_squares *list) {
   check_true("nothing behind the partial sums is written", !memcmp(guards, after, sizeof after));
 }
 
-static void check_alone(memory *m, double alone[COUNTS][SHIFT + 1]) {
+static void check_alone(memory *m, double alone[COUNTS][WAYS]) {
   for (int c = 0; c < COUNTS; c++)
-    for (int t = 0; t <= SHIFT; t++) {
+    for (int t = 0; t < WAYS; t++) {
       const bd_rt_squares one = tensor(m, t, counts[c]);
       const double plain = plain_sum(m, t, counts[c]);
       sum(m, 40, 1, &one);
@@ -76,21 +92,20 @@ static void check_alone(memory *m, double alone[COUNTS][SHIFT + 1]) {
 
 // As many as one call takes; `first` is the first one's count, and each has the next one's.
 static void check_many(memory *m, int blocks, int tensors, int first, int step,
-                       double alone[COUNTS][SHIFT + 1]) {
+                       double alone[COUNTS][WAYS]) {
   bd_rt_squares list[BD_RT_MOST_SQUARES];
   for (int t = 0; t < tensors; t++)
     list[t] = tensor(m, t, counts[(first + t * step) % COUNTS]);
   memset(m->sums, 0xff, BD_RT_MOST_SQUARES * sizeof *m->sums);
   sum(m, blocks, tensors, list);
   for (int t = 0; t < tensors; t++)
-    check_true(
-        "a sum has the bits that it has alone",
-        !memcmp(&m->sums[t], &alone[(first + t * step) % COUNTS][t % (SHIFT + 1)], sizeof(double)));
+    check_true("a sum has the bits that it has alone",
+               !memcmp(&m->sums[t], &alone[(first + t * step) % COUNTS][t % WAYS], sizeof(double)));
 }
 
 int main(void) {
   memory m;
-  static double alone[COUNTS][SHIFT + 1];
+  static double alone[COUNTS][WAYS];
   set_up(&m);
   check_alone(&m, alone);
   check_many(&m, 1, 2, 0, 1, alone);
@@ -101,6 +116,8 @@ int main(void) {
   MUST(cudaFree(m.data));
   MUST(cudaFree(m.partials));
   MUST(cudaFreeHost(m.host));
+  MUST(cudaFree(m.halves));
+  MUST(cudaFreeHost(m.host_halves));
   MUST(cudaFreeHost(m.sums));
   MUST(cudaStreamDestroy(m.queue.stream));
   return check_result(0);

@@ -15,7 +15,7 @@ typedef struct memory {
   bd_cuda_queue queue;
   float *weight, *first, *second, *gradient, *state;
   void *sums;
-  uint16_t *halves;
+  uint16_t *halves, *narrow; // weights, gradients
   bd_cuda_pace *pace;
   bd_cuda_mixings *mixings;
 } memory;
@@ -41,13 +41,14 @@ static void set_up(memory *m) {
   m->state = room(FLOATS * sizeof(float));
   m->sums = room(BD_CUDA_FACTORS_BYTES);
   m->halves = room(FLOATS * sizeof(uint16_t));
+  m->narrow = room(FLOATS * sizeof(uint16_t));
   m->pace = room(sizeof *m->pace);
   m->mixings = room(sizeof *m->mixings);
 }
 
 static void tear_down(memory *m) {
   void *const all[] = {m->weight, m->first,  m->second, m->gradient, m->state,
-                       m->sums,   m->halves, m->pace,   m->mixings};
+                       m->sums,   m->halves, m->narrow, m->pace,     m->mixings};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     MUST(cudaFree(all[i]));
   MUST(cudaStreamDestroy(m->queue.stream));
@@ -56,7 +57,7 @@ static void tear_down(memory *m) {
 // On the host: what lies before and behind the rule's elements stays as it is.
 static struct {
   float weight[FLOATS], first[FLOATS], second[FLOATS], gradient[FLOATS], state[FLOATS];
-  uint16_t halves[FLOATS];
+  uint16_t halves[FLOATS], narrow[FLOATS];
 } before, expected, got;
 
 // Between -1 and 1; second moments are not negative.
@@ -97,7 +98,12 @@ static const lie lies[] = {
     {"one", 1, 0, 0, 0, 0, 1, 0, 0, 1, {1}, {0}, {1}, 0},
 };
 
-enum { WIDE, MASTERS_BF16, MASTERS_F16, ROUNDED, KEPT };
+// Of a weight: in f32, with a master, without one; then also with gradients in bf16.
+enum { WIDE, MASTERS_BF16, MASTERS_F16, ROUNDED, NARROW, KEPT };
+
+static int is_rounded(int kept) {
+  return kept == ROUNDED || kept == NARROW;
+}
 
 static bd_rt_rule rule_of(const lie *l, int kind, int kept) {
   bd_rt_rule u = {.kind = kind,
@@ -108,7 +114,8 @@ static bd_rt_rule rule_of(const lie *l, int kind, int kept) {
                   .beta1 = 0.9f,
                   .beta2 = 0.95f,
                   .eps = 1e-8f,
-                  .half_dtype = kept == MASTERS_F16 ? BD_RT_F16 : BD_RT_BF16};
+                  .half_dtype = kept == MASTERS_F16 ? BD_RT_F16 : BD_RT_BF16,
+                  .gradient_dtype = kept == NARROW ? BD_RT_BF16 : BD_RT_F32};
   u.draws = (bd_rt_draws){
       .seed = UINT64_C(0x123456789abcdef), .weight = 7, .first = l->drawn, .rank = l->rank};
   for (int d = 0; d < l->rank; d++) {
@@ -130,7 +137,7 @@ static bd_rt_factors factors_of(const lie *l, float *state) {
 static const bd_cuda_pace pace = {0.75f, 3e-3f, 0.9997f, 0.8f, 41};
 
 static float next(const bd_rt_rule *u, int64_t i, float w) {
-  const float g = ((const float *)u->gradient)[i] * pace.factor;
+  const float g = bd_rt_get_element(u->gradient_dtype, u->gradient, i) * pace.factor;
   float m;
   switch (u->kind) {
   case BD_RT_ADAMW:
@@ -166,22 +173,26 @@ static size_t states(const lie *l) {
   return (size_t)(l->rows + l->columns + BD_RT_MEANS + GUARD);
 }
 
+static const void *gradients_of(const float *wide, const uint16_t *narrow, const lie *l, int kept) {
+  if (kept == NARROW) return narrow + GUARD + l->shift;
+  return wide + GUARD + l->shift;
+}
+
 static void expect(bd_rt_rule u, const lie *l, int kept) {
   const size_t floats = used(l) * sizeof(float);
   memcpy(expected.weight, before.weight, floats);
   memcpy(expected.first, before.first, floats);
   memcpy(expected.second, before.second, floats);
-  memcpy(expected.gradient, before.gradient, floats);
   memcpy(expected.halves, before.halves, floats / 2);
   memcpy(expected.state, before.state, states(l) * sizeof(float));
   float *const weight = expected.weight + GUARD + l->shift;
   uint16_t *const halves = expected.halves + GUARD + l->half_shift;
   u.first = expected.first + GUARD + l->shift, u.second = expected.second + GUARD + l->shift;
-  u.gradient = expected.gradient + GUARD + l->shift;
+  u.gradient = gradients_of(before.gradient, before.narrow, l, kept);
   u.factors = factors_of(l, expected.state);
   for (int64_t i = 0; i < l->count; i++) {
     const int64_t at = l->row ? i / l->row * l->stride + i % l->row : i;
-    if (kept == ROUNDED) {
+    if (is_rounded(kept)) {
       const int64_t element = bd_rt_drawn_element(&u.draws, i);
       const bd_philox_words draw = bd_rt_draw(&u.draws, pace.step, bd_rt_draw_number(element));
       const int part = bd_rt_draw_part(element);
@@ -201,15 +212,16 @@ static void place(const memory *m, bd_rt_rule *u, const lie *l, int kept) {
   copy(m, m->first, before.first, floats, cudaMemcpyHostToDevice);
   copy(m, m->second, before.second, floats, cudaMemcpyHostToDevice);
   copy(m, m->gradient, before.gradient, floats, cudaMemcpyHostToDevice);
+  copy(m, m->narrow, before.narrow, floats / 2, cudaMemcpyHostToDevice);
   copy(m, m->state, before.state, states(l) * sizeof(float), cudaMemcpyHostToDevice);
   copy(m, m->halves, before.halves, floats / 2, cudaMemcpyHostToDevice);
   copy(m, m->pace, &pace, sizeof pace, cudaMemcpyHostToDevice);
-  u->weight = kept == ROUNDED ? NULL : m->weight + GUARD + l->shift;
+  u->weight = is_rounded(kept) ? NULL : m->weight + GUARD + l->shift;
   u->halves = kept == WIDE ? NULL : m->halves + GUARD + l->half_shift;
   if (u->kind == BD_RT_ADAM || u->kind == BD_RT_ADAMW || u->kind == BD_RT_MOMENTUM)
     u->first = m->first + GUARD + l->shift;
   if (u->kind == BD_RT_ADAM || u->kind == BD_RT_ADAMW) u->second = m->second + GUARD + l->shift;
-  u->gradient = m->gradient + GUARD + l->shift;
+  u->gradient = gradients_of(m->gradient, m->narrow, l, kept);
   u->factors = factors_of(l, m->state);
 }
 
@@ -281,7 +293,7 @@ static void check_together(memory *m, int kind, int kept) {
     if (u[i].first) u[i].first += shift;
     if (u[i].second) u[i].second += shift;
     if (u[i].halves) u[i].halves += shift;
-    u[i].gradient = (const float *)u[i].gradient + shift;
+    u[i].gradient = (const char *)u[i].gradient + shift * bd_rt_element_bytes(u[i].gradient_dtype);
     u[i].factors.first += shift, u[i].draws.first += shift;
     u[i].count = (i + 1 < PARTS ? end + (i + 1) % 3 : end) - from;
     rules[i] = &u[i];
@@ -308,21 +320,23 @@ static float mixed(float kept, bd_rt_mixing mixing, double sum) {
 
 static float weight_at(const lie *l, int kept, int64_t i) {
   const int64_t at = l->row ? i / l->row * l->stride + i % l->row : i;
-  if (kept == ROUNDED) return bd_rt_from_bf16(before.halves[GUARD + l->half_shift + at]);
+  if (is_rounded(kept)) return bd_rt_from_bf16(before.halves[GUARD + l->half_shift + at]);
   return before.weight[GUARD + l->shift + (kept == WIDE ? at : i)];
 }
 
 // Sums in f64, in the order of the elements.
 static void expect_sums(const lie *l, int kept) {
   static double rows[FLOATS], columns[FLOATS];
-  const float *const gradient = before.gradient + GUARD + l->shift;
+  const void *const gradients = gradients_of(before.gradient, before.narrow, l, kept);
+  const int dtype = kept == NARROW ? BD_RT_BF16 : BD_RT_F32;
   double all = 0, weights = 0, updates = 0;
   memset(rows, 0, (size_t)l->rows * sizeof *rows);
   memset(columns, 0, (size_t)l->columns * sizeof *columns);
   memcpy(expected.state, before.state, states(l) * sizeof(float));
   const bd_rt_factors f = factors_of(l, expected.state);
   for (int64_t i = 0; i < l->count; i++) {
-    const double g = (double)(gradient[i] * pace.factor), w = (double)weight_at(l, kept, i);
+    const double g = (double)(bd_rt_get_element(dtype, gradients, i) * pace.factor),
+                 w = (double)weight_at(l, kept, i);
     rows[(l->first + i) / f.columns] += g * g;
     if (f.column) columns[(l->first + i) % f.columns] += g * g;
     all += g * g;
@@ -335,8 +349,9 @@ static void expect_sums(const lie *l, int kept) {
   f.mean[BD_RT_MEAN_GRADIENT] = mixed(f.mean[BD_RT_MEAN_GRADIENT], mixings.gradient, all);
   f.mean[BD_RT_MEAN_WEIGHT] = mixed(f.mean[BD_RT_MEAN_WEIGHT], mixings.weight, weights);
   for (int64_t i = 0; i < l->count; i++) {
-    const double u = (double)bd_rt_factored(&f, gradient[i] * pace.factor,
-                                            (l->first + i) / f.columns, (l->first + i) % f.columns);
+    const double u =
+        (double)bd_rt_factored(&f, bd_rt_get_element(dtype, gradients, i) * pace.factor,
+                               (l->first + i) / f.columns, (l->first + i) % f.columns);
     updates += u * u;
   }
   f.mean[BD_RT_MEAN_UPDATE] = mixed(f.mean[BD_RT_MEAN_UPDATE], update_mixing, updates);
@@ -355,7 +370,7 @@ static void run_sums(memory *m, const lie *l, int kept, int blocks, float *state
   copy(m, state, m->state, states(l) * sizeof(float), cudaMemcpyDeviceToHost);
 }
 
-static const int ways[] = {WIDE, MASTERS_BF16, ROUNDED};
+static const int ways[] = {WIDE, MASTERS_BF16, ROUNDED, NARROW};
 
 static void check_sums(memory *m, const lie *l) {
   for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
@@ -417,6 +432,7 @@ static void check_sums_together(memory *m, int64_t room_bytes) {
   check_true("averages have room", next - m->state <= FLOATS);
   copy(m, m->weight, before.weight, sizeof before.weight, cudaMemcpyHostToDevice);
   copy(m, m->gradient, before.gradient, sizeof before.gradient, cudaMemcpyHostToDevice);
+  copy(m, m->narrow, before.narrow, sizeof before.narrow, cudaMemcpyHostToDevice);
   copy(m, m->halves, before.halves, sizeof before.halves, cudaMemcpyHostToDevice);
   for (int i = 0; i < MATRICES; i++)
     copy(m, at[i], before.state, states(matrix(i, &kept)) * sizeof(float), cudaMemcpyHostToDevice);
@@ -441,8 +457,10 @@ static void set_before(void) {
   fill(before.second, FLOATS, 3, 1);
   fill(before.gradient, FLOATS, 4, 0);
   fill(before.state, FLOATS, 5, 1);
-  for (int64_t i = 0; i < FLOATS; i++)
+  for (int64_t i = 0; i < FLOATS; i++) {
     before.halves[i] = bd_rt_to_bf16(before.weight[FLOATS - 1 - i]);
+    before.narrow[i] = bd_rt_to_bf16(before.gradient[i]);
+  }
 }
 
 int main(void) {
@@ -455,6 +473,7 @@ int main(void) {
   check_together(&m, BD_RT_ADAMW, ROUNDED);
   check_together(&m, BD_RT_ADAFACTOR, WIDE);
   check_together(&m, BD_RT_ADAFACTOR, ROUNDED);
+  check_together(&m, BD_RT_ADAFACTOR, NARROW);
   for (size_t i = 0; i < sizeof long_lies / sizeof *long_lies; i++)
     check_sums(&m, &long_lies[i]);
   check_sums_together(&m, BD_CUDA_FACTORS_BYTES);
