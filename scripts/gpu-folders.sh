@@ -39,11 +39,15 @@ copy_data() {
   esac
 }
 
+# What is trained beside the model and the precision: optimizer, masters, gradients.
+training=()
+
 # One CPU rank says what every plan of a model must compute: MODEL PRECISION -> a folder with expected.jsonl.
 expect() {
-  local one=$cpu/$(basename "$1" .json)-$2 words
+  local one words
+  one=$cpu/$(basename "$1" .json)-$2$(printf '%s' "${training[@]}")
   if [ ! -e "$one" ]; then
-    "$braid" compile "$1" --cluster cpu:1x1 --global-batch 8 --precision "$2" -o "$one" >/dev/null
+    "$braid" compile "$1" --cluster cpu:1x1 --global-batch 8 --precision "$2" "${training[@]}" -o "$one" >/dev/null
     copy_data "$1" "$one"
     mapfile -t words < <(options_of "$1")
     (cd "$one" && "$braid" run . "${words[@]}" --metrics expected.jsonl 2>/dev/null)
@@ -57,12 +61,12 @@ folder() {
   local name=$1 model=$2 ranks=$3 cut=$4 precision=$5 plan=$cpu/$1.plan.json
   shift 5
   local common=("$model" --cluster "h100:1x$ranks" --target cuda)
-  "$braid" compile "${common[@]}" --precision "$precision" --global-batch 8 "$@" --emit plan -o "$plan"
+  "$braid" compile "${common[@]}" --precision "$precision" --global-batch 8 "${training[@]}" "$@" --emit plan -o "$plan"
   if [ "$cut" != - ]; then
     awk -v cut="$cut" -f "$root/tests/road/cut.awk" "$plan" >"$plan.cut"
     mv "$plan.cut" "$plan"
   fi
-  "$braid" compile "${common[@]}" --precision "$precision" --plan "$plan" --emit c -o "$out/$name"
+  "$braid" compile "${common[@]}" --precision "$precision" "${training[@]}" --plan "$plan" --emit c -o "$out/$name"
   mkdir "$out/$name/check"
   cp "$(expect "$model" "$precision")/expected.jsonl" "$out/$name/check/"
   copy_data "$model" "$out/$name/check"
@@ -85,6 +89,12 @@ for model in gpt2-tiny llama-tiny; do
   folder $model-bf16 $model 1 - bf16
   folder $model-bf16-both4 $model 4 batch,tensor bf16 --stages 1 --mesh 2x2
   folder $model-bf16-pipe4 $model 4 batch bf16 --stages 2 --mesh 2 --micro-batch 2 --zero 1
+  for gradients in f32 bf16; do
+    training=(--masters none --gradients $gradients --optimizer adafactor)
+    folder $model-rounded-$gradients $model 1 - bf16
+    folder $model-rounded-$gradients-batch2 $model 2 batch bf16 --stages 1 --mesh 2 --micro-batch 4
+  done
+  training=()
   folder $model-fp16 $model 1 - fp16
   folder $model-fp16-pipe4 $model 4 batch fp16 --stages 2 --mesh 2 --micro-batch 2 --zero 1
 done

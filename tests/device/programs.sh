@@ -143,7 +143,7 @@ fi
 # In halves as well, on one rank and under the last plan above; those that round the other way part losses.
 # PRECISION BOUND LIKE: the bound from the CPU's f32; of the devices' losses from the CPU's in halves.
 check_halves() {
-  local name=$1${masters:+-$masters}
+  local name=$1${masters:+-$masters}${gradients:+-narrow}
   precision=$1
   target=cpu
   plan_model cpu-$name "$model" 1 1 1 8 1f1b - none -
@@ -247,6 +247,7 @@ fi
 if [ "$model" = llama-tiny ]; then
   masters=none
   check_halves bf16 1e-2 1e-3
+  gradients=bf16 check_halves bf16 1e-2 1e-3
   masters=
   cp -r one-bf16-none rounded-again # the step's number reaches kernels in graphs
   BRAID_GRAPHS=0 train_fake rounded-again 1 $steps $((seed++))
