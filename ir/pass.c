@@ -18,32 +18,40 @@ const bd_pass *bd_pass_find(const char *name) {
   return NULL;
 }
 
-// Only GPUs want the first of them.
-#define FOR_GPUS "channels-last,"
+// Of CPUs and of GPUs, whose kernels wait for memory and have their images' channels last.
+typedef struct pass_lists {
+  const char *cpu, *cuda;
+} pass_lists;
+#define TRAINING(rest)                                                                             \
+  { "autodiff" rest, "channels-last,autodiff" rest ",rematerialize" }
 
-static const char *bf16_passes(bd_masters masters, bd_gradients gradients) {
-  if (masters == BD_MASTERS_F32) return FOR_GPUS "autodiff,precision";
-  return gradients == BD_GRADIENTS_BF16 ? FOR_GPUS "autodiff,precision,no-masters,narrow-gradients"
-                                        : FOR_GPUS "autodiff,precision,no-masters";
+static pass_lists bf16_passes(bd_masters masters, bd_gradients gradients) {
+  static const pass_lists wide = TRAINING(",precision");
+  static const pass_lists rounded = TRAINING(",precision,no-masters");
+  static const pass_lists narrow = TRAINING(",precision,no-masters,narrow-gradients");
+  if (masters == BD_MASTERS_F32) return wide;
+  return gradients == BD_GRADIENTS_BF16 ? narrow : rounded;
 }
 
-static const char *gpu_passes(bd_dtype precision, bd_masters masters, bd_gradients gradients) {
+static pass_lists passes_of(bd_dtype precision, bd_masters masters, bd_gradients gradients) {
+  static const pass_lists f32 = TRAINING(""), f16 = TRAINING(",precision-f16");
+  static const pass_lists f8 = TRAINING(",precision,fp8");
   switch (precision) {
   case BD_BF16:
     return bf16_passes(masters, gradients);
   case BD_F16:
-    return FOR_GPUS "autodiff,precision-f16";
+    return f16;
   case BD_F8:
-    return FOR_GPUS "autodiff,precision,fp8";
+    return f8;
   default:
-    return FOR_GPUS "autodiff";
+    return f32;
   }
 }
 
 const char *bd_training_passes(bd_dtype precision, bd_masters masters, bd_gradients gradients,
                                const char *target) {
-  const char *passes = gpu_passes(precision, masters, gradients);
-  return strcmp(target, "cuda") == 0 ? passes : passes + sizeof FOR_GPUS - 1;
+  pass_lists lists = passes_of(precision, masters, gradients);
+  return strcmp(target, "cuda") == 0 ? lists.cuda : lists.cpu;
 }
 
 const char *bd_pass_names(bd_ctx *ctx) {
