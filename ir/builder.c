@@ -148,6 +148,17 @@ bd_op *bd_function_add_op(bd_ctx *ctx, bd_function *function, bd_op_kind kind, i
   return op;
 }
 
+void bd_function_move_last_op(bd_function *function, int to) {
+  bd_op last = function->ops[function->op_count - 1];
+  memmove(&function->ops[to + 1], &function->ops[to],
+          (size_t)(function->op_count - 1 - to) * sizeof last);
+  function->ops[to] = last;
+  for (int i = to; i < function->op_count; ++i)
+    for (int k = 0; k < function->ops[i].out_count; ++k)
+      if (function->ops[i].out[k] != BD_NO_ID)
+        function->values[function->ops[i].out[k]].producer = i;
+}
+
 static bd_attr copy_attr(bd_ctx *ctx, const bd_attr *attr) {
   bd_attr copy = *attr;
   copy.name = bd_intern_z(ctx, attr->name);

@@ -230,6 +230,8 @@ void bd_function_add_save(bd_ctx *ctx, bd_function *function, bd_id value);
 // is good until the next append. group = its own index.
 bd_op *bd_function_add_op(bd_ctx *ctx, bd_function *function, bd_op_kind kind, int in_count,
                           const bd_id *in, int out_count, const bd_id *out, bd_loc loc);
+// The last op becomes number `to`. Groups and what else is numbered by ops stay as they are.
+void bd_function_move_last_op(bd_function *function, int to);
 // Appends a logical op and makes its results with inferred types. `attrs` are copied. For an op of
 // one result `out` is one id. Errors: BD_INVALID from inference.
 BD_NODISCARD bd_status bd_build(bd_ctx *ctx, bd_function *function, bd_op_kind kind, int in_count,

@@ -2,7 +2,6 @@
 // makes one sums in f32 and rounds the sum once; an op that cannot is followed by a cast.
 #include "ir/index.h"
 #include "ir/pass.h"
-#include <string.h>
 
 static bool is_result_once(const bd_function *f, bd_id id) {
   int count = 0;
@@ -25,16 +24,6 @@ static void set_dtype(bd_ctx *ctx, bd_op *op) {
   bd_op_set_attr(ctx, op, bd_attr_string(ctx, "dtype", bd_dtype_name(BD_BF16)));
 }
 
-// The last op becomes number `to`.
-static void move_last(bd_function *f, int to) {
-  bd_op last = f->ops[f->op_count - 1];
-  memmove(&f->ops[to + 1], &f->ops[to], (size_t)(f->op_count - 1 - to) * sizeof last);
-  f->ops[to] = last;
-  for (int i = to; i < f->op_count; i++)
-    for (int k = 0; k < f->ops[i].out_count; k++)
-      f->values[f->ops[i].out[k]].producer = i;
-}
-
 // Where what is cast is made, so that it is not held until the function ends.
 static bd_id add_cast(bd_ctx *ctx, bd_function *f, bd_id id) {
   bd_type type = f->values[id].type;
@@ -43,7 +32,7 @@ static bd_id add_cast(bd_ctx *ctx, bd_function *f, bd_id id) {
   bd_op *op = bd_function_add_op(ctx, f, BD_OP_CAST, 1, &id, 1, &out, f->loc);
   set_dtype(ctx, op);
   op->group = -1;
-  move_last(f, f->values[id].producer + 1);
+  bd_function_move_last_op(f, f->values[id].producer + 1);
   return out;
 }
 

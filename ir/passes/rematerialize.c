@@ -73,16 +73,6 @@ static void remove_restored(bd_function *forward, bd_function *backward, int par
   backward->param_count--;
 }
 
-// The last op becomes number `to`.
-static void move_last(bd_function *f, int to) {
-  bd_op last = f->ops[f->op_count - 1];
-  memmove(&f->ops[to + 1], &f->ops[to], (size_t)(f->op_count - 1 - to) * sizeof last);
-  f->ops[to] = last;
-  for (int i = to; i < f->op_count; i++)
-    for (int k = 0; k < f->ops[i].out_count; k++)
-      f->values[f->ops[i].out[k]].producer = i;
-}
-
 // Before its first reader, of whose group it is: what one op of backward makes for another of its
 // group lies as these are split.
 static void make_again(bd_ctx *ctx, bd_function *forward, bd_function *backward, int param) {
@@ -98,7 +88,7 @@ static void make_again(bd_ctx *ctx, bd_function *forward, bd_function *backward,
   copy->attrs = op->attrs;
   copy->group = backward->ops[reader].group;
   remove_restored(forward, backward, param);
-  move_last(backward, reader);
+  bd_function_move_last_op(backward, reader);
 }
 
 static bool may_be_made(const bd_function *forward, const bd_function *backward, int param) {
