@@ -36,10 +36,13 @@ static __device__ double add_square(double sum, float number) {
 template <bool fits, typename number>
 static __device__ bd_cuda_floats<BD_CUDA_PACK> pack_of(const number *data, int64_t pack) {
   const number *const at = data + pack * BD_CUDA_PACK;
-  if constexpr (fits) return bd_cuda_load_floats<BD_CUDA_PACK>(at);
   bd_cuda_floats<BD_CUDA_PACK> out;
-  for (int e = 0; e < BD_CUDA_PACK; e++)
-    out.at[e] = bd_cuda_load_floats<1>(at + e).at[0];
+  if constexpr (fits) {
+    out = bd_cuda_load_floats<BD_CUDA_PACK>(at);
+  } else {
+    for (int e = 0; e < BD_CUDA_PACK; e++)
+      out.at[e] = bd_cuda_load_floats<1>(at + e).at[0];
+  }
   return out;
 }
 

@@ -134,10 +134,10 @@ static __device__ bd_cuda_spot next_spot(const part<optimizer> &u, bd_cuda_spot 
   if constexpr (optimizer::has_average) {
     if constexpr (plain) {
       spot->column += BD_RT_DRAW_LANES;
-      return now;
+    } else {
+      bd_cuda_go_on(u.f, {0, BD_RT_DRAW_LANES}, spot);
+      return bd_cuda_clamp(u.f, now);
     }
-    bd_cuda_go_on(u.f, {0, BD_RT_DRAW_LANES}, spot);
-    return bd_cuda_clamp(u.f, now);
   }
   return now;
 }
