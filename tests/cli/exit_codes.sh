@@ -26,7 +26,7 @@ expect() {
 }
 # Open MPI itself tells when a rank vanishes while another copies from its memory, or before its launcher looks after it.
 one_line() {
-  grep -v -e '^step ' -e '^\[.*\] Read -1, expected' -e '^\[warn\] Epoll ' log >said || true
+  grep -v -e '^step ' -e '^\[.*\] Read -1, expected' -e '^\[warn\] Epoll ' -e '^$' log >said || true
   [ "$(wc -l <said)" = 1 ] || fail "not one line: $(cat said)"
   grep -q -- "$1" said || fail "no '$1' in: $(cat said)"
 }
