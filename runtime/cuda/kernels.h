@@ -46,8 +46,6 @@ void bd_cuda_apply(const bd_cuda_queue *queue, int count, const bd_rt_rule *cons
 // doubles; sums of squares may go to pinned host memory.
 void bd_cuda_narrow(const bd_cuda_queue *queue, int dtype, const float *wide, uint16_t *halves,
                     int64_t count);
-void bd_cuda_widen(const bd_cuda_queue *queue, int dtype, const uint16_t *halves, float *wide,
-                   int64_t count);
 void bd_cuda_add(const bd_cuda_queue *queue, float *sum, const float *more, int64_t count);
 void bd_cuda_square_sums(const bd_cuda_queue *queue, int tensors, const bd_rt_squares *squares,
                          double *partials);

@@ -7,10 +7,6 @@ static __global__ void narrow(int dtype, const float *wide, uint16_t *halves, in
   BD_FOR_ITEMS(i, count) halves[i] = bd_rt_to_half(dtype, wide[i]);
 }
 
-static __global__ void widen(int dtype, const uint16_t *halves, float *wide, int64_t count) {
-  BD_FOR_ITEMS(i, count) wide[i] = bd_rt_from_half(dtype, halves[i]);
-}
-
 static __global__ void add(float *sum, const float *more, int64_t count) {
   BD_FOR_ITEMS(i, count) sum[i] += more[i];
 }
@@ -110,13 +106,6 @@ void bd_cuda_narrow(const bd_cuda_queue *queue, int dtype, const float *wide, ui
                     int64_t count) {
   if (count > 0)
     BD_LAUNCH(narrow, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, dtype, wide, halves,
-              count);
-}
-
-void bd_cuda_widen(const bd_cuda_queue *queue, int dtype, const uint16_t *halves, float *wide,
-                   int64_t count) {
-  if (count > 0)
-    BD_LAUNCH(widen, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, dtype, halves, wide,
               count);
 }
 
