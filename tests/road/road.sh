@@ -153,3 +153,31 @@ train_plans() {
     [ "$name" = one ] || check_losses one "$name"
   done
 }
+
+# Plans of gpt2-tiny in $precision with $masters and $gradients: one rank within BOUND of the losses of LIKE, over all steps, the
+# others within 2e-4 of that one's, and the same bits where depth, recompute and who updates what are all that differs.
+#   train_plans LIKE BOUND
+train_plans() {
+  local name ranks stages mesh micro schedule zero recompute cut count like bound
+  # NAME RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT; see same_model.sh.
+  while read -r name ranks stages mesh micro schedule zero recompute cut; do
+    plan_model "$name" gpt2-tiny "$ranks" "$stages" "$mesh" "$micro" "$schedule" "$zero" "$recompute" "$cut"
+    build "$name"
+    case $name in one) count=$steps like=$1 bound=$2 ;; *) count=20 like=one bound=2e-4 ;; esac
+    train "$name" "$ranks" $count
+    check_memory "$name"
+    mkdir -p "$name.expected"
+    head -$count "$like/metrics.jsonl" >"$name.expected/metrics.jsonl"
+    check_losses "$name.expected" "$name" $bound
+  done <<'END'
+  one     1 1 1   8 1f1b  -   none -
+  depth-1 2 1 2   2 1f1b  -   none batch
+  zero-1  2 1 2   2 1f1b  0   full batch
+  depth-2 4 2 2   2 gpipe 0   full batch
+  tensor  2 1 2   8 1f1b  -   none tensor
+  zero-2  4 1 2x2 4 1f1b  2:0 none batch,tensor
+  zero-3  4 2 2   4 1f1b  3:0 full batch
+  mixed   8 2 2x2 4 gpipe 0   full batch,mixed
+END
+  check_bits depth-1 zero-1 depth-2
+}
