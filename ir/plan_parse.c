@@ -15,16 +15,24 @@ typedef struct plan_reader {
   bd_plan *plan;
 } plan_reader;
 
-static bd_status read_masters(plan_reader *r, const bd_json *root) {
+// One of two names, by its number; without the key it stays as it is.
+static bd_status read_choice(plan_reader *r, const bd_json *root, const char *key,
+                             const char *const *names, int *choice) {
   const char *name = NULL;
-  BD_TRY(bd_json_string(r->ctx, root, "masters", false, &name));
+  BD_TRY(bd_json_string(r->ctx, root, key, false, &name));
+  for (int i = 0; name && names[i]; i++) {
+    if (strcmp(names[i], name) != 0) continue;
+    *choice = i;
+    return BD_OK;
+  }
   if (!name) return BD_OK;
-  int masters = 0;
-  while (masters < BD_MASTERS_COUNT && strcmp(bd_masters_name((bd_masters)masters), name) != 0)
-    masters++;
-  if (masters == BD_MASTERS_COUNT)
-    return bd_fail(r->ctx, BD_INVALID, bd_json_find(root, "masters")->loc,
-                   "unknown masters; known are f32 and none");
+  return bd_fail(r->ctx, BD_INVALID, bd_json_find(root, key)->loc,
+                 "unknown %s; known are %s and %s", key, names[0], names[1]);
+}
+
+static bd_status read_masters(plan_reader *r, const bd_json *root) {
+  int masters = BD_MASTERS_F32;
+  BD_TRY(read_choice(r, root, "masters", bd_masters_names(), &masters));
   if (masters == BD_MASTERS_NONE && r->plan->precision != BD_BF16)
     return bd_fail(r->ctx, BD_INVALID, bd_json_find(root, "masters")->loc,
                    "weights have no masters in the precision bf16 alone, not in %s",
@@ -34,16 +42,8 @@ static bd_status read_masters(plan_reader *r, const bd_json *root) {
 }
 
 static bd_status read_gradients(plan_reader *r, const bd_json *root) {
-  const char *name = NULL;
-  BD_TRY(bd_json_string(r->ctx, root, "gradients", false, &name));
-  if (!name) return BD_OK;
-  int gradients = 0;
-  while (gradients < BD_GRADIENTS_COUNT &&
-         strcmp(bd_gradients_name((bd_gradients)gradients), name) != 0)
-    gradients++;
-  if (gradients == BD_GRADIENTS_COUNT)
-    return bd_fail(r->ctx, BD_INVALID, bd_json_find(root, "gradients")->loc,
-                   "unknown gradients; known are f32 and bf16");
+  int gradients = BD_GRADIENTS_F32;
+  BD_TRY(read_choice(r, root, "gradients", bd_gradients_names(), &gradients));
   if (gradients == BD_GRADIENTS_BF16 && r->plan->masters != BD_MASTERS_NONE)
     return bd_fail(r->ctx, BD_INVALID, bd_json_find(root, "gradients")->loc,
                    "gradients are in bf16 where weights have no masters alone");
