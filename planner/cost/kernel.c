@@ -3,23 +3,28 @@
 
 enum { SUM_BYTES = 2 * 4 }; // f32, written and read
 
+static double results_of(const bd_work_rates *work, const bd_product *p) {
+  return p->count * (p->rows + work->product_edge) * (p->columns + work->product_edge);
+}
+
+// What one sum of each result takes to be written and read.
+static double sums_seconds(const bd_cluster *cluster, const bd_product *p) {
+  return p->count * p->rows * p->columns * SUM_BYTES / cluster->memory_bytes_per_second;
+}
+
 // With the terms in so many parts, each of which makes a sum of its own of every result.
 static double parts_seconds(const bd_cluster *cluster, double rate, const bd_product *p,
                             double parts) {
   const bd_work_rates *work = &cluster->work;
-  double results = p->count * (p->rows + work->product_edge) * (p->columns + work->product_edge);
-  double sums = parts > 1 ? parts * p->count * p->rows * p->columns : 0;
-  return 2 * (parts * results + work->product_wave / 2) * (p->terms / parts + work->product_depth) /
-             rate +
-         sums * SUM_BYTES / cluster->memory_bytes_per_second;
+  return 2 * (parts * results_of(work, p) + work->product_wave / 2) *
+             (p->terms / parts + work->product_depth) / rate +
+         (parts > 1 ? parts * sums_seconds(cluster, p) : 0);
 }
 
 // Of two parts and more, those that take least; of fewer rows they are more.
 static double best_parts(const bd_cluster *cluster, double rate, const bd_product *p) {
   const bd_work_rates *work = &cluster->work;
-  double results = p->count * (p->rows + work->product_edge) * (p->columns + work->product_edge);
-  double sums = p->count * p->rows * p->columns * SUM_BYTES / cluster->memory_bytes_per_second;
-  double part = 2 * results * work->product_depth / rate + sums;
+  double part = 2 * results_of(work, p) * work->product_depth / rate + sums_seconds(cluster, p);
   return fmax(2, sqrt(work->product_wave * p->terms / rate / part));
 }
 
