@@ -10,9 +10,16 @@ bool bd_fuse_types(const bd_type *a, const bd_type *b) {
   return bd_type_equal(a, &like);
 }
 
-static bool same_points(const bd_function *function, const bd_op *a, const bd_op *b) {
-  const bd_value *x = &function->values[a->out[0]], *y = &function->values[b->out[0]];
-  return bd_fuse_types(&x->type, &y->type) && bd_sharding_equal(&x->sharding, &y->sharding);
+bool bd_fuse_joins(const bd_function *function, int op) {
+  if (op <= 0 || op >= function->op_count) return false;
+  const bd_op *a = &function->ops[op - 1], *b = &function->ops[op];
+  return is_pointwise(a) && is_pointwise(b) &&
+         bd_fuse_types(&function->values[a->out[0]].type, &function->values[b->out[0]].type);
+}
+
+static bool lie_alike(const bd_function *function, const bd_op *a, const bd_op *b) {
+  return bd_sharding_equal(&function->values[a->out[0]].sharding,
+                           &function->values[b->out[0]].sharding);
 }
 
 static void mark_inner(bd_ctx *ctx, const bd_function *function, bd_fusion *fusion) {
@@ -45,8 +52,7 @@ void bd_fuse(bd_ctx *ctx, const bd_module *module, const bd_function *function,
                             .inner = BD_NEW_ARRAY(ctx->arena, bool, function->value_count)};
   for (int i = 0; i < function->op_count; ++i) {
     const bd_op *op = &function->ops[i];
-    bool joins =
-        i > 0 && is_pointwise(op) && is_pointwise(op - 1) && same_points(function, op - 1, op);
+    bool joins = bd_fuse_joins(function, i) && lie_alike(function, op - 1, op);
     if (!joins) out_fusion->first_op[out_fusion->step_count++] = i;
     out_fusion->step_ops[out_fusion->step_count - 1]++;
   }

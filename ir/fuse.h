@@ -15,6 +15,10 @@ typedef struct bd_fusion {
 // floats of one width, and whatever integers and bools.
 bool bd_fuse_types(const bd_type *a, const bd_type *b);
 
+// Whether an op and the one before it are pointwise and their results have such types: one kernel
+// may do both, wherever these lie alike.
+bool bd_fuse_joins(const bd_function *function, int op);
+
 // Greedy over op order: a pointwise op joins the step before it when that is pointwise as well and
 // their results have such types and the same sharding.
 void bd_fuse(bd_ctx *ctx, const bd_module *module, const bd_function *function,

@@ -11,15 +11,7 @@ typedef struct row {
 } row;
 
 static bool is_pointwise(const bd_op *op) {
-  unsigned traits = bd_op_get_info(op->kind)->traits;
-  return (traits & BD_POINTWISE) && !(traits & BD_RANDOM);
-}
-
-static bool joins(const bd_function *f, int op) {
-  if (op <= 0 || op >= f->op_count) return false;
-  const bd_op *a = &f->ops[op - 1], *b = &f->ops[op];
-  return is_pointwise(a) && is_pointwise(b) &&
-         bd_fuse_types(&f->values[a->out[0]].type, &f->values[b->out[0]].type);
+  return (bd_op_get_info(op->kind)->traits & BD_POINTWISE) != 0;
 }
 
 static bool reads(const bd_op *op, bd_id value) {
@@ -33,9 +25,9 @@ static bool find_row(const bd_function *f, bd_id value, row *out) {
     first++;
   if (first == f->op_count || !is_pointwise(&f->ops[first])) return false;
   *out = (row){first, first};
-  while (joins(f, out->first))
+  while (bd_fuse_joins(f, out->first))
     out->first--;
-  while (joins(f, out->last + 1))
+  while (bd_fuse_joins(f, out->last + 1))
     out->last++;
   for (int i = out->last + 1; i < f->op_count; i++)
     if (reads(&f->ops[i], value)) return false;
@@ -95,6 +87,7 @@ static bool may_be_made(const bd_function *forward, const bd_function *backward,
   int producer = forward->values[forward->saves[param]].producer;
   row in;
   if (producer < 0 || !is_pointwise(&forward->ops[producer]) ||
+      (bd_op_get_info(forward->ops[producer].kind)->traits & BD_RANDOM) ||
       bd_ids_find(forward->results, forward->result_count, forward->saves[param]) >= 0)
     return false;
   return find_row(backward, backward->params[param], &in) &&

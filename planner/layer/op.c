@@ -5,13 +5,6 @@ static bool is_pointwise(const bd_op *op) {
   return (bd_op_get_info(op->kind)->traits & BD_POINTWISE) != 0;
 }
 
-static bool joins(const bd_function *f, int op) {
-  if (op <= 0 || op >= f->op_count) return false;
-  const bd_op *a = &f->ops[op - 1], *b = &f->ops[op];
-  return is_pointwise(a) && is_pointwise(b) &&
-         bd_fuse_types(&f->values[a->out[0]].type, &f->values[b->out[0]].type);
-}
-
 // Whether a value may live and die inside the row from `first` to `last`. Whether the tape keeps it
 // is the strategy's choice and does not count here.
 static bool stays_inside(const bd_function *f, bd_id value, int first, int last) {
@@ -28,9 +21,9 @@ static bool stays_inside(const bd_function *f, bd_id value, int first, int last)
 // The ops that may be fused with this one.
 static void find_row(const bd_function *f, int op, int *first, int *last) {
   *first = *last = op;
-  while (joins(f, *first))
+  while (bd_fuse_joins(f, *first))
     --*first;
-  while (joins(f, *last + 1))
+  while (bd_fuse_joins(f, *last + 1))
     ++*last;
 }
 
