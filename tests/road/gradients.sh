@@ -14,7 +14,7 @@ precision=bf16 masters=none
 plan_model wide gpt2-tiny 1 1 1 8 1f1b - none -
 build wide
 train wide 1 $steps
-gradients=bf16 train_plans wide 1e-3
+gradients=bf16 train_without_masters wide 1e-3
 
 gradient_bytes() {
   sed -n 's/.*"segments": \[\([^]]*\)\].*/\1/p' "$1/report.json" | cut -d, -f3

@@ -14,7 +14,7 @@ steps=100
 precision=fp32 plan_model f32 gpt2-tiny 1 1 1 8 1f1b - none -
 build f32
 train f32 1 $steps
-precision=bf16 masters=none train_plans f32 2e-3
+precision=bf16 masters=none train_without_masters f32 2e-3
 
 # What a file has is what the program has: f32 that are numbers of bf16, and come back as they went.
 again() {

@@ -156,8 +156,8 @@ train_plans() {
 
 # Plans of gpt2-tiny in $precision with $masters and $gradients: one rank within BOUND of the losses of LIKE, over all steps, the
 # others within 2e-4 of that one's, and the same bits where depth, recompute and who updates what are all that differs.
-#   train_plans LIKE BOUND
-train_plans() {
+#   train_without_masters LIKE BOUND
+train_without_masters() {
   local name ranks stages mesh micro schedule zero recompute cut count like bound
   # NAME RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT; see same_model.sh.
   while read -r name ranks stages mesh micro schedule zero recompute cut; do
