@@ -49,10 +49,14 @@ BD_RT_ANYWHERE bd_philox_words bd_rt_draw(const bd_rt_draws *d, uint64_t step, i
 }
 
 // The lower bf16 of the two around `value`, by size, and the upper one in as many of the 2^16 cases
-// as `value` lies above the lower in 2^-16 of their distance. What bf16 has stays what it is.
-BD_RT_ANYWHERE uint16_t bd_rt_round_bf16(float value, uint32_t bits) {
+// as `value` lies above the lower in 2^-16 of their distance. What bf16 has stays what it is, and
+// no number stays none. The upper half of the word is the bf16.
+BD_RT_ANYWHERE uint32_t bd_rt_round_upper(float value, uint32_t bits) {
   const uint32_t exact = bd_rt_bits_of(value);
-  if ((exact & 0x7FFFFFFF) > 0x7F800000) return bd_rt_to_bf16(value);
-  return (uint16_t)((exact + (bits & 0xFFFF)) >> 16);
+  return value != value ? exact | 0x400000 : exact + (bits & 0xFFFF);
+}
+
+BD_RT_ANYWHERE uint16_t bd_rt_round_bf16(float value, uint32_t bits) {
+  return (uint16_t)(bd_rt_round_upper(value, bits) >> 16);
 }
 #endif

@@ -13,7 +13,7 @@ enum {
   LANES = 1 << 17,       // sums of updates of a weight
   GROUPS = 512,          // of tiles, which a thread adds up
   TILE_THREADS = 64,     // of a block, of which all multiprocessors have as many
-  AHEAD = 4,             // packs that a thread reads before it adds them up
+  AHEAD_BYTES = 64,      // of updates, that a thread reads before it adds them up
   MOST_BANDS = 16,       // of a launch
   MOST_WEIGHTS = 24,     // whose means are mixed together
 };
@@ -337,35 +337,51 @@ static __device__ double *lanes_of(const update_list &list) {
   return (double *)(void *)(list.room + sizeof(groups));
 }
 
+// Adds the squares of the updates of a lane's next packs, which are all read before any is used.
+// `whole`: all of them are there; else in the place of those that are not the last one is read.
+template <bool whole, int width, int ahead, typename of_gradient>
+static __device__ void add_packs(const update &u, float inverse, float factor, int64_t pack,
+                                 bd_cuda_spot *spot, double *sum) {
+  const int64_t count = u.count / width;
+  decltype(bd_cuda_load<width>((const of_gradient *)NULL)) read[ahead];
+  for (int k = 0; k < ahead; k++) {
+    const int64_t at = pack + k * u.lanes;
+    read[k] = bd_cuda_load<width>((const of_gradient *)u.gradient +
+                                  (whole ? at : bd_cuda_least(at, count - 1)) * width);
+  }
+  for (int k = 0; k < ahead; k++) {
+    const bd_cuda_floats<width> g = bd_cuda_floats_of(read[k]);
+    const bd_cuda_spot at = whole ? *spot : bd_cuda_clamp(u.f, *spot);
+    const float scale = bd_cuda_row_scale(u.f, inverse, at.row);
+    const bd_cuda_floats<width> average = bd_cuda_averages<width>(u.f, scale, at.column);
+    bd_cuda_go_on(u.f, u.far, spot);
+    float squares[width];
+    for (int e = 0; e < width; e++) {
+      const float change = g.at[e] * factor * bd_cuda_inverse_root(average.at[e]);
+      squares[e] = change * change;
+    }
+    float square = squares[0];
+    if constexpr (width == BD_CUDA_PACK) square = sum_of(squares);
+    if (whole || pack + k * u.lanes < count) *sum += (double)square;
+  }
+}
+
 template <bool packs, typename of_gradient>
-static __global__ void BD_ROOM(4) add_updates(update_list list) {
+static __global__ void BD_ROOM(3) add_updates(update_list list) {
   constexpr int width = packs ? BD_CUDA_PACK : 1;
+  constexpr int ahead = AHEAD_BYTES / BD_CUDA_PACK / (int)sizeof(of_gradient);
   BD_FOR_ITEMS(place, list.lanes) {
-    const update u = list.of[update_of(list, place)];
-    const int64_t lane = place - u.first_lane, lanes = u.lanes, count = u.count / width;
-    if (lane >= lanes) continue;
-    const of_gradient *const gradient = (const of_gradient *)u.gradient;
+    const update &u = list.of[update_of(list, place)];
+    const int64_t lane = place - u.first_lane, apart = ahead * u.lanes, count = u.count / width;
+    if (lane >= u.lanes) continue;
     const float inverse = bd_cuda_inverse_mean(u.f), factor = u.mixings->factor;
     double sum = 0;
     bd_cuda_spot spot = bd_cuda_spot_of(u.f, lane * width);
-    for (int64_t pack = lane; pack < count; pack += AHEAD * lanes) {
-      bd_cuda_floats<width> g[AHEAD], average[AHEAD];
-      for (int k = 0; k < AHEAD; k++) {
-        g[k] = bd_cuda_load_floats<width>(gradient +
-                                          bd_cuda_least(pack + k * lanes, count - 1) * width);
-        average[k] = bd_cuda_averages<width>(u.f, inverse, bd_cuda_clamp(u.f, spot));
-        bd_cuda_go_on(u.f, u.far, &spot);
-      }
-      for (int k = 0; k < AHEAD; k++) {
-        for (int e = 0; e < width; e++) {
-          const float change = g[k].at[e] * factor * bd_cuda_inverse_root(average[k].at[e]);
-          g[k].at[e] = change * change;
-        }
-        float square = g[k].at[0];
-        if constexpr (packs) square = sum_of(g[k].at);
-        if (pack + k * lanes < count) sum += (double)square;
-      }
-    }
+    int64_t pack = lane;
+    for (; pack + apart - u.lanes < count; pack += apart)
+      add_packs<true, width, ahead, of_gradient>(u, inverse, factor, pack, &spot, &sum);
+    if (pack < count)
+      add_packs<false, width, ahead, of_gradient>(u, inverse, factor, pack, &spot, &sum);
     lanes_of(list)[place] = sum;
   }
 }

@@ -76,26 +76,15 @@ static __device__ float number_of(const bd_cuda_halves<width> &v, int e) {
 }
 
 // A row of the table, in f32 or rounded to the nearest bf16.
-template <int width> static __device__ bd_cuda_floats<width> load_row(const float *from) {
-  return bd_cuda_load<width>(from);
-}
-template <int width> static __device__ bd_cuda_floats<width> load_row(const uint16_t *from) {
-  const bd_cuda_halves<width> halves = bd_cuda_load<width>(from);
-  bd_cuda_floats<width> out;
-  for (int e = 0; e < width; e++)
-    out.at[e] = bd_rt_from_bf16(halves.get(e));
-  return out;
-}
-
 template <int width> static __device__ void store_row(float *to, const bd_cuda_floats<width> &sum) {
   bd_cuda_store(to, sum);
 }
 template <int width>
 static __device__ void store_row(uint16_t *to, const bd_cuda_floats<width> &sum) {
-  uint16_t halves[width];
+  bd_cuda_halves<width> halves = {};
   for (int e = 0; e < width; e++)
-    halves[e] = bd_rt_to_bf16(sum.at[e]);
-  bd_cuda_store<width>(to, halves);
+    halves.put(e, bd_rt_to_bf16(sum.at[e]));
+  bd_cuda_store(to, halves);
 }
 
 // What pieces are added up from, and to.
@@ -123,7 +112,7 @@ static __global__ void BD_ROOM(4)
     if (tokens == 0) continue;
     const bool alone = alike >= -(1 << t.shift) && alike <= 1 << t.shift;
     bd_cuda_floats<width> sum = {};
-    if (alone) sum = load_row<width>(row_of(t, p, place) + column * width);
+    if (alone) sum = bd_cuda_load_floats<width>(row_of(t, p, place) + column * width);
     for (int done = 0; done < tokens; done += AHEAD) {
       decltype(bd_cuda_load<width>(dout)) next[AHEAD];
       for (int k = 0; k < AHEAD; k++) {
@@ -150,7 +139,7 @@ static __global__ void BD_ROOM(4) add_sums(table<cell> t, const places *p, float
     const int alike = p->alike[place], pieces = (alike + (1 << t.shift) - 1) >> t.shift;
     if (alike <= 1 << t.shift || p->piece[place] == 0) continue;
     cell *const out = row_of(t, p, place) + column * width;
-    bd_cuda_floats<width> sum = load_row<width>((const cell *)out);
+    bd_cuda_floats<width> sum = bd_cuda_load_floats<width>((const cell *)out);
     for (int done = 0; done < pieces; done += AHEAD) {
       bd_cuda_floats<width> next[AHEAD];
       for (int k = 0; k < AHEAD; k++) {

@@ -65,14 +65,19 @@ static inline __device__ float bd_cuda_inverse_root(float x) {
 #endif
 }
 
-// Of the elements from there on the averages that updates are divided by the roots of: as
+// What the averages of a row's columns are multiplied by: 1 of a vector.
+static inline __device__ float bd_cuda_row_scale(const bd_cuda_factoring &f, float inverse,
+                                                 int32_t row) {
+  return f.row ? f.row[row] * inverse : 1;
+}
+
+// Of the elements from a column on the averages that updates are divided by the roots of: as
 // bd_rt_factored has them, but multiplied by the mean's inverse, and that first.
 template <int width>
-static inline __device__ bd_cuda_floats<width>
-bd_cuda_averages(const bd_cuda_factoring &f, float inverse, const bd_cuda_spot &spot) {
+static inline __device__ bd_cuda_floats<width> bd_cuda_averages(const bd_cuda_factoring &f,
+                                                                float scale, int32_t column) {
   const float eps = 0x1p-23f;
-  bd_cuda_floats<width> out = bd_cuda_load<width>(f.column + spot.column);
-  const float scale = f.row ? f.row[spot.row] * inverse : 1;
+  bd_cuda_floats<width> out = bd_cuda_load<width>(f.column + column);
   for (int e = 0; e < width; e++)
     out.at[e] = fmaxf(scale * out.at[e], eps * eps);
   return out;

@@ -12,6 +12,11 @@ template <int width> struct bd_cuda_floats { float at[width]; };
 template <int width> struct bd_cuda_halves {
   uint32_t word[(width + 1) / 2];
   __device__ uint16_t get(int e) const { return (uint16_t)(word[e / 2] >> e % 2 * 16); }
+  // In the place of what is 0: a half, or the upper one of `bits`.
+  __device__ void put(int e, uint16_t half) { word[e / 2] |= (uint32_t)half << e % 2 * 16; }
+  __device__ void put_upper(int e, uint32_t bits) {
+    word[e / 2] |= e % 2 ? bits & 0xFFFF0000 : bits >> 16;
+  }
 };
 
 template <int width>
@@ -34,19 +39,25 @@ static inline __device__ bd_cuda_halves<width> bd_cuda_load(const uint16_t *from
   }
 }
 
-// What halves hold is bf16.
+// As numbers: what halves hold is bf16.
 template <int width>
-static inline __device__ bd_cuda_floats<width> bd_cuda_load_floats(const float *from) {
-  return bd_cuda_load<width>(from);
+static inline __device__ bd_cuda_floats<width>
+bd_cuda_floats_of(const bd_cuda_floats<width> &loaded) {
+  return loaded;
 }
 
 template <int width>
-static inline __device__ bd_cuda_floats<width> bd_cuda_load_floats(const uint16_t *from) {
-  const bd_cuda_halves<width> halves = bd_cuda_load<width>(from);
+static inline __device__ bd_cuda_floats<width>
+bd_cuda_floats_of(const bd_cuda_halves<width> &loaded) {
   bd_cuda_floats<width> out;
   for (int e = 0; e < width; e++)
-    out.at[e] = bd_rt_from_bf16(halves.get(e));
+    out.at[e] = bd_rt_from_bf16(loaded.get(e));
   return out;
+}
+
+template <int width, typename number>
+static inline __device__ bd_cuda_floats<width> bd_cuda_load_floats(const number *from) {
+  return bd_cuda_floats_of(bd_cuda_load<width>(from));
 }
 
 template <int width>
@@ -57,11 +68,12 @@ static inline __device__ void bd_cuda_store(float *to, const bd_cuda_floats<widt
     __stcs((float4 *)(void *)to, float4{v.at[0], v.at[1], v.at[2], v.at[3]});
 }
 
-template <int width> static inline __device__ void bd_cuda_store(uint16_t *to, const uint16_t *v) {
+template <int width>
+static inline __device__ void bd_cuda_store(uint16_t *to, const bd_cuda_halves<width> &v) {
   if constexpr (width == 1)
-    *to = v[0];
+    *to = v.get(0);
   else
-    __stcs((uint2 *)(void *)to, uint2{v[0] | (uint32_t)v[1] << 16, v[2] | (uint32_t)v[3] << 16});
+    __stcs((uint2 *)(void *)to, uint2{v.word[0], v.word[1]});
 }
 
 // Numbers that follow one another in rows of `row`, `stride` apart, or (row 0) without rows.

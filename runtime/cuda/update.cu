@@ -126,20 +126,41 @@ static __device__ bd_cuda_spot first_spot(const part<optimizer> &u, int64_t i) {
     return {};
 }
 
-// Elements of a part of a tile of draws, to be read; *spot goes on to the next part, which `plain`
-// ones have in the same row.
-template <bool plain, typename optimizer>
-static __device__ bd_cuda_spot next_spot(const part<optimizer> &u, bd_cuda_spot *spot) {
-  const bd_cuda_spot now = *spot;
+template <typename optimizer>
+static __device__ float row_scale_of(const part<optimizer> &u, float inverse, int32_t row) {
+  if constexpr (optimizer::has_average)
+    return bd_cuda_row_scale(u.f, inverse, row);
+  else
+    return 1;
+}
+
+template <typename optimizer, int width>
+static __device__ void load_averages(const part<optimizer> &u, float scale, int32_t column,
+                                     numbers<width> *out) {
+  if constexpr (optimizer::has_average) out->average = bd_cuda_averages<width>(u.f, scale, column);
+}
+
+// Of a part of a tile of draws; *spot goes on to the next one. `plain`: all of a thread's parts are
+// of the row whose scale is given.
+template <bool plain, typename optimizer, int width>
+static __device__ void load_next_averages(const part<optimizer> &u, float inverse, float scale,
+                                          bd_cuda_spot *spot, numbers<width> *out) {
   if constexpr (optimizer::has_average) {
     if constexpr (plain) {
+      load_averages(u, scale, spot->column, out);
       spot->column += BD_RT_DRAW_LANES;
     } else {
+      const bd_cuda_spot here = bd_cuda_clamp(u.f, *spot);
+      load_averages(u, row_scale_of(u, inverse, here.row), here.column, out);
       bd_cuda_go_on(u.f, {0, BD_RT_DRAW_LANES}, spot);
-      return bd_cuda_clamp(u.f, now);
     }
   }
-  return now;
+}
+
+template <typename optimizer, int width>
+static __device__ void load_moments(const part<optimizer> &u, int64_t i, numbers<width> *out) {
+  if constexpr (optimizer::has_first) out->first = bd_cuda_load<width>(u.first + i);
+  if constexpr (optimizer::has_second) out->second = bd_cuda_load<width>(u.second + i);
 }
 
 // All but the weight of the elements from `i` on, which are at `spot`.
@@ -147,9 +168,8 @@ template <typename of_gradient, typename optimizer, int width>
 static __device__ void load(const part<optimizer> &u, const bd_cuda_spot &spot, float inverse,
                             int64_t i, numbers<width> *out) {
   out->gradient = bd_cuda_load_floats<width>((const of_gradient *)u.gradient + i);
-  if constexpr (optimizer::has_first) out->first = bd_cuda_load<width>(u.first + i);
-  if constexpr (optimizer::has_second) out->second = bd_cuda_load<width>(u.second + i);
-  if constexpr (optimizer::has_average) out->average = bd_cuda_averages<width>(u.f, inverse, spot);
+  load_moments(u, i, out);
+  load_averages(u, row_scale_of(u, inverse, spot.row), spot.column, out);
 }
 
 template <typename optimizer, int width>
@@ -160,14 +180,14 @@ static __device__ void store_moments(const part<optimizer> &u, int64_t i, const 
 
 template <int width>
 static __device__ void store_halves(int dtype, const bd_cuda_floats<width> &v, uint16_t *to) {
-  uint16_t halves[width];
+  bd_cuda_halves<width> halves = {};
   if (dtype == BD_RT_F16)
     for (int e = 0; e < width; e++)
-      halves[e] = bd_rt_to_f16(v.at[e]);
+      halves.put(e, bd_rt_to_f16(v.at[e]));
   else
     for (int e = 0; e < width; e++)
-      halves[e] = bd_rt_to_bf16(v.at[e]);
-  bd_cuda_store<width>(to, halves);
+      halves.put(e, bd_rt_to_bf16(v.at[e]));
+  bd_cuda_store(to, halves);
 }
 
 // Past the end a thread reads the last pack again, so that no load waits for a question.
@@ -220,37 +240,60 @@ static __device__ bool is_plain(const rounded<optimizer> &rule, const bd_cuda_sp
   return i >= 0 && i + reach <= rule.count && !rule.rows.row;
 }
 
+// What is the same for a rule's tiles.
+template <typename optimizer> struct held_rule {
+  const rounded<optimizer> &rule;
+  settings u;
+  float inverse;
+};
+
+// The four draws of a thread's elements of a tile, of which the first is element `i`.
+template <typename optimizer>
+static __device__ void draw(const rounded<optimizer> &rule, int64_t i, bd_philox_words *draws) {
+  const int64_t number = bd_rt_draw_number(bd_rt_drawn_element(&rule.draws, i));
+  const uint64_t step = rule.pace->step;
+  for (int e = 0; e < BD_CUDA_PACK; e++)
+    draws[e] = bd_rt_draw(&rule.draws, step, number + e);
+}
+
 // A thread's elements of a tile, from `i` on, which is at `spot`: four neighbours of each of its 8
-// parts. The four draws serve them all.
+// parts. The four draws serve them all, and are made while memory is at work on what is read.
 template <bool plain, typename of_gradient, typename optimizer>
-static __device__ void round_tile(const rounded<optimizer> &rule, int64_t i, bd_cuda_spot spot,
-                                  bd_philox_words *draws) {
-  constexpr int width = BD_CUDA_PACK, ahead = optimizer::has_first ? 2 : 4;
-  const settings u = settings_of<optimizer>(rule);
-  const float inverse = inverse_of<optimizer>(rule);
+static __device__ void round_tile(const held_rule<optimizer> &h, int64_t i, bd_cuda_spot spot) {
+  constexpr int width = BD_CUDA_PACK, parts = BD_RT_DRAW_TILE / BD_RT_DRAW_LANES;
+  constexpr bool narrow = sizeof(of_gradient) < sizeof(float);
+  constexpr int ahead = optimizer::has_first ? 2 : plain && narrow ? parts : 4;
+  const rounded<optimizer> &rule = h.rule;
+  bd_philox_words draws[width];
+  float scale = 1;
   BD_ROLLED
-  for (int part = 0; part < 8; part += ahead, i += ahead * BD_RT_DRAW_LANES) {
-    numbers<width> n[ahead];
+  for (int part = 0; part < parts; part += ahead, i += ahead * BD_RT_DRAW_LANES) {
+    decltype(bd_cuda_load<width>((const of_gradient *)NULL)) gradients[ahead];
     bd_cuda_halves<width> halves[ahead];
+    numbers<width> n[ahead];
     for (int k = 0; k < ahead; k++) {
       const int64_t asked = i + k * BD_RT_DRAW_LANES;
       const int64_t near = plain ? asked : bd_cuda_least(asked < 0 ? 0 : asked, rule.count - width);
       const int64_t at = plain ? asked : bd_cuda_place_of(rule.rows, near);
       halves[k] = bd_cuda_load<width>(rule.halves + at);
-      load<of_gradient, optimizer>(rule, next_spot<plain, optimizer>(rule, &spot), inverse, near,
-                                   &n[k]);
+      gradients[k] = bd_cuda_load<width>((const of_gradient *)rule.gradient + near);
+      load_moments<optimizer>(rule, near, &n[k]);
     }
+    if (part == 0) draw<optimizer>(rule, i, draws);
+    if (part == 0) scale = row_scale_of<optimizer>(rule, h.inverse, plain ? spot.row : 0);
     for (int k = 0; k < ahead; k++) {
       const int64_t asked = i + k * BD_RT_DRAW_LANES;
-      uint16_t rounded[width];
-      for (int e = 0; e < width; e++) {
-        const float next = optimizer::next(u, n[k], e, bd_rt_from_bf16(halves[k].get(e)));
-        rounded[e] = bd_rt_round_bf16(next, draws[e].word[k / 2] >> k % 2 * 16);
-      }
+      const bd_cuda_floats<width> weight = bd_cuda_floats_of(halves[k]);
+      bd_cuda_halves<width> rounded = {};
+      n[k].gradient = bd_cuda_floats_of(gradients[k]);
+      load_next_averages<plain, optimizer>(rule, h.inverse, scale, &spot, &n[k]);
+      for (int e = 0; e < width; e++)
+        rounded.put_upper(e, bd_rt_round_upper(optimizer::next(h.u, n[k], e, weight.at[e]),
+                                               draws[e].word[k / 2] >> k % 2 * 16));
       if (!plain && (asked < 0 || asked >= rule.count)) continue;
       store_moments<optimizer>(rule, asked, n[k]);
       const int64_t at = plain ? asked : bd_cuda_place_of(rule.rows, asked);
-      bd_cuda_store<width>(rule.halves + at, rounded);
+      bd_cuda_store(rule.halves + at, rounded);
     }
     for (int e = 0; e < width; e++)
       for (int word = 0; word + ahead / 2 < 4; word++)
@@ -262,20 +305,22 @@ static __device__ void round_tile(const rounded<optimizer> &rule, int64_t i, bd_
 template <typename optimizer, typename of_gradient>
 static __global__ void round_tiles(part_list<rounded<optimizer>> list) {
   constexpr int width = BD_CUDA_PACK, of_tile = BD_RT_DRAW_LANES / width;
-  for (int64_t chunk = blockIdx.x; chunk < list.chunks; chunk += gridDim.x) {
-    const rounded<optimizer> &rule = list.of[part_of(list, chunk)];
-    const int64_t item = (chunk - rule.chunk) * ROUND_THREADS + threadIdx.x;
-    const int64_t i = item / of_tile * BD_RT_DRAW_TILE + item % of_tile * width - rule.before;
-    if (item / of_tile * BD_RT_DRAW_TILE >= rule.before + rule.count) continue;
-    const int64_t number = bd_rt_draw_number(bd_rt_drawn_element(&rule.draws, i));
-    const bd_cuda_spot spot = first_spot<optimizer>(rule, i);
-    bd_philox_words draws[width];
-    for (int e = 0; e < width; e++)
-      draws[e] = bd_rt_draw(&rule.draws, rule.pace->step, number + e);
-    if (is_plain(rule, spot, i))
-      round_tile<true, of_gradient>(rule, i, spot, draws);
-    else
-      round_tile<false, of_gradient>(rule, i, spot, draws);
+  int number = part_of(list, blockIdx.x);
+  for (int64_t chunk = blockIdx.x; chunk < list.chunks; number++) {
+    const rounded<optimizer> &rule = list.of[number];
+    const int64_t end = number + 1 < list.parts ? list.of[number + 1].chunk : list.chunks;
+    const held_rule<optimizer> h = {rule, settings_of<optimizer>(rule),
+                                    inverse_of<optimizer>(rule)};
+    for (; chunk < end; chunk += gridDim.x) {
+      const int64_t item = (chunk - rule.chunk) * ROUND_THREADS + threadIdx.x;
+      const int64_t i = item / of_tile * BD_RT_DRAW_TILE + item % of_tile * width - rule.before;
+      if (item / of_tile * BD_RT_DRAW_TILE >= rule.before + rule.count) continue;
+      const bd_cuda_spot spot = first_spot<optimizer>(rule, i);
+      if (is_plain(rule, spot, i))
+        round_tile<true, of_gradient>(h, i, spot);
+      else
+        round_tile<false, of_gradient>(h, i, spot);
+    }
   }
 }
 
