@@ -1,7 +1,7 @@
 // Adafactor's sums of squares. A matrix is cut into tiles, of which a thread adds up one in f32:
 // its rows, its columns and, in f64, all of it; then tiles are added in f64. How it is cut depends
 // on shapes alone; a launch adds up as many matrices as its room holds the sums of.
-#include "runtime/cuda/factoring.cuh"
+#include "runtime/cuda/adafactor.cuh"
 
 enum {
   PACKS = 8,             // of a row of a tile
@@ -10,33 +10,14 @@ enum {
   TILES = 24576,         // that there should be of a matrix
   BAND_PACKS = 1 << 16,  // at most of a row of a band
   BAND_BYTES = 10 << 20, // of the sums of a band
-  LANES = 1 << 17,       // sums of updates of a weight
-  GROUPS = 512,          // of tiles, which a thread adds up
   TILE_THREADS = 64,     // of a block, of which all multiprocessors have as many
-  AHEAD_BYTES = 64,      // of updates, that a thread reads before it adds them up
   MOST_BANDS = 16,       // of a launch
-  MOST_WEIGHTS = 24,     // whose means are mixed together
 };
-
-// Sums of groups, of gradients and of weights or of updates alone; the rest of the room is for what
-// they are made of.
-typedef struct groups {
-  double of[2 * MOST_WEIGHTS][GROUPS];
-} groups;
-static_assert(sizeof(groups) + BAND_BYTES <= BD_CUDA_FACTORS_BYTES &&
-                  sizeof(groups) + LANES * sizeof(double) <= BD_CUDA_FACTORS_BYTES,
-              "sums have room");
-
-// The matrix, and where its elements are in the model's buffer.
-typedef struct matrix {
-  const void *gradient, *weight; // each f32, or bf16
-  bd_cuda_rows rows;
-  int64_t columns, first, count;
-} matrix;
+static_assert(sizeof(bd_cuda_groups) + BAND_BYTES <= BD_CUDA_FACTORS_BYTES, "sums have room");
 
 // Rows and columns of the matrix that are added up at once, and the averages: of rows maybe none.
 typedef struct band {
-  matrix of;
+  bd_cuda_matrix of;
   float *row, *column;
   const bd_cuda_mixings *mixings;
   int64_t all_rows, end;   // of the matrix, where its elements end
@@ -91,10 +72,6 @@ static __device__ bd_cuda_floats<BD_CUDA_PACK> read(const number *data, const bd
   return out;
 }
 
-static __device__ float sum_of(const float *squares) {
-  return (squares[0] + squares[1]) + (squares[2] + squares[3]);
-}
-
 // What a thread has added up of a tile. Its packs of a row are as far apart as there are threads
 // for the row.
 typedef struct tile_sums {
@@ -113,8 +90,8 @@ static __device__ float add_row(float factor, bd_cuda_floats<BD_CUDA_PACK> *g,
       w[k].at[e] *= w[k].at[e];
       to->columns[k][e] += g[k].at[e];
     }
-    row_sum += sum_of(g[k].at);
-    weight_sum += sum_of(w[k].at);
+    row_sum += bd_cuda_pack_sum(g[k].at);
+    weight_sum += bd_cuda_pack_sum(w[k].at);
   }
   to->gradients += (double)row_sum;
   to->weights += (double)weight_sum;
@@ -123,7 +100,7 @@ static __device__ float add_row(float factor, bd_cuda_floats<BD_CUDA_PACK> *g,
 
 // Whether all that a thread has of rows [first, end) is there, and the weight as the gradient.
 static __device__ bool is_whole(const band &b, int64_t first, int64_t end, int thread) {
-  const matrix &m = b.of;
+  const bd_cuda_matrix &m = b.of;
   const int64_t start = (b.first_row + first) * m.columns + b.first_column - m.first;
   const int64_t last = (b.first_row + end - 1) * m.columns + b.first_column - m.first + b.columns;
   const int reach = ((PACKS - 1) * b.threads + thread + 1) * BD_CUDA_PACK;
@@ -134,7 +111,7 @@ static __device__ bool is_whole(const band &b, int64_t first, int64_t end, int t
 template <typename of_gradient, typename of_weight>
 static __device__ void add_whole_rows(const band &b, float factor, int64_t first, int64_t end,
                                       int thread, float *row_sums, tile_sums *to) {
-  const matrix &m = b.of;
+  const bd_cuda_matrix &m = b.of;
   const int64_t columns = m.columns, stride = row_stride(b);
   const int64_t start = (b.first_row + first) * columns + b.first_column - m.first;
   const of_gradient *gradient = (const of_gradient *)m.gradient + start + thread * BD_CUDA_PACK;
@@ -156,7 +133,7 @@ static __device__ void add_whole_rows(const band &b, float factor, int64_t first
 template <bool packs, typename of_gradient, typename of_weight>
 static __device__ void add_rows(const band &b, float factor, int64_t first, int64_t end, int thread,
                                 float *row_sums, tile_sums *to) {
-  const matrix &m = b.of;
+  const bd_cuda_matrix &m = b.of;
   const of_gradient *const gradient = (const of_gradient *)m.gradient;
   const of_weight *const weight = (const of_weight *)m.weight;
   const int apart = b.threads * BD_CUDA_PACK;
@@ -220,14 +197,6 @@ static __device__ double sum_of_row(const float *sums, int64_t count) {
   return sum + bd_cuda_sum<AT_ONCE * BD_CUDA_PACK>(sums + done, count - done, 1);
 }
 
-static __device__ float mixed(float kept, bd_rt_mixing mixing, double sum) {
-  return mixing.keep * kept + mixing.share * (float)sum;
-}
-
-static __device__ double group_sum(const double *lanes, int64_t count, int64_t group) {
-  return bd_cuda_sum<32>(lanes + group, (count - group + GROUPS - 1) / GROUPS, GROUPS);
-}
-
 // A column of the matrix: what bands before have mixed into its average stays.
 static __device__ void mix_column(const band_list &list, int at, int64_t column) {
   const band &b = list.of[at];
@@ -238,7 +207,7 @@ static __device__ void mix_column(const band_list &list, int at, int64_t column)
     const band &part = list.of[k];
     const float *const sums = room_at<float>(list, part.column_at) + column;
     const bd_rt_mixing mixed_by = {part.top ? mixing.keep : 1, mixing.share};
-    now = mixed(now, mixed_by, bd_cuda_sum<32>(sums, part.tiles, column_stride(part)));
+    now = bd_cuda_mixed(now, mixed_by, bd_cuda_sum<32>(sums, part.tiles, column_stride(part)));
   }
   *kept = now;
 }
@@ -251,22 +220,22 @@ static __device__ void mix_row(const band_list &list, const band &b, int64_t row
   if (line >= 0 && line < b.rows) {
     const float *const sums = room_at<float>(list, b.row_at) + line * row_stride(b);
     if (!b.left) mixing.keep = 1;
-    *kept = mixed(*kept, mixing, sum_of_row(sums, b.threads));
+    *kept = bd_cuda_mixed(*kept, mixing, sum_of_row(sums, b.threads));
   } else if (line < 0 || row >= b.end) {
-    *kept = mixed(*kept, mixing, 0);
+    *kept = bd_cuda_mixed(*kept, mixing, 0);
   }
 }
 
 // A group of tiles.
 static __device__ void add_group(const band_list &list, int at, int64_t group) {
   const band &b = list.of[at];
-  const int64_t which = group / GROUPS, number = group % GROUPS;
-  double *const kept = &((groups *)list.room)->of[2 * b.weight + which][number];
+  const int64_t which = group / BD_CUDA_GROUPS, number = group % BD_CUDA_GROUPS;
+  double *const kept = &((bd_cuda_groups *)list.room)->of[2 * b.weight + which][number];
   double now = b.top && b.left ? 0 : *kept;
   for (int k = at; k < at + b.same; k++) {
     const band &part = list.of[k];
     const int64_t tiles = (int64_t)part.tiles * part.threads;
-    now += group_sum(room_at<double>(list, part.lane_at) + which * tiles, tiles, number);
+    now += bd_cuda_group_sum(room_at<double>(list, part.lane_at) + which * tiles, tiles, number);
   }
   *kept = now;
 }
@@ -276,7 +245,7 @@ static __global__ void BD_ROOM(1) mix_bands(band_list list) {
     const int at = band_of<&band::mix_at>(list, place);
     const band &b = list.of[at];
     const int64_t item = place - b.mix_at, columns = b.same ? b.columns : 0;
-    const int64_t line = item - columns - (b.same ? 2 * GROUPS : 0);
+    const int64_t line = item - columns - (b.same ? 2 * BD_CUDA_GROUPS : 0);
     if (item < columns)
       mix_column(list, at, item);
     else if (line < 0)
@@ -284,152 +253,6 @@ static __global__ void BD_ROOM(1) mix_bands(band_list list) {
     else
       mix_row(list, b, line + (b.top && b.left ? 0 : b.first_row));
   }
-}
-
-// `mixing`: on the device, or NULL and there is `fixed`.
-typedef struct mean {
-  float *at;
-  const bd_rt_mixing *mixing;
-  bd_rt_mixing fixed;
-} mean;
-typedef struct mean_list {
-  int64_t means;
-  mean of[2 * MOST_WEIGHTS];
-} mean_list;
-
-static __device__ bd_rt_mixing mixing_of(const mean &m) {
-  return m.mixing ? *m.mixing : m.fixed;
-}
-
-static __global__ void BD_ROOM(1) mix_means(mean_list list, const groups *sums) {
-  BD_FOR_ITEMS(i, list.means) {
-    const mean m = list.of[i];
-    *m.at = mixed(*m.at, mixing_of(m), bd_cuda_sum<64>(sums->of[i], GROUPS, 1));
-  }
-}
-
-// Nothing is added to averages that begin at the mean.
-static __global__ void mix_nothing(mean m, int64_t count) {
-  const bd_rt_mixing mixing = mixing_of(m);
-  BD_FOR_ITEMS(i, count) m.at[i] = mixed(m.at[i], mixing, 0);
-}
-
-// `far`: how far apart a lane's packs are.
-typedef struct update {
-  const void *gradient; // f32, or bf16
-  const bd_cuda_mixings *mixings;
-  int64_t count, lanes, first_lane;
-  bd_cuda_factoring f;
-  bd_cuda_spot far;
-} update;
-typedef struct update_list {
-  int64_t updates, lanes;
-  char *room;
-  update of[MOST_WEIGHTS];
-} update_list;
-static_assert(sizeof(update_list) <= 4096, "a launch passes it by value");
-
-static __device__ int update_of(const update_list &list, int64_t lane) {
-  return bd_cuda_member_of((int)list.updates, lane, [&](int i) { return list.of[i].first_lane; });
-}
-
-static __device__ double *lanes_of(const update_list &list) {
-  return (double *)(void *)(list.room + sizeof(groups));
-}
-
-// Adds the squares of the updates of a lane's next packs, which are all read before any is used.
-// `whole`: all of them are there; else in the place of those that are not the last one is read.
-template <bool whole, int width, int ahead, typename of_gradient>
-static __device__ void add_packs(const update &u, float inverse, float factor, int64_t pack,
-                                 bd_cuda_spot *spot, double *sum) {
-  const int64_t count = u.count / width;
-  decltype(bd_cuda_load<width>((const of_gradient *)NULL)) read[ahead];
-  for (int k = 0; k < ahead; k++) {
-    const int64_t at = pack + k * u.lanes;
-    read[k] = bd_cuda_load<width>((const of_gradient *)u.gradient +
-                                  (whole ? at : bd_cuda_least(at, count - 1)) * width);
-  }
-  for (int k = 0; k < ahead; k++) {
-    const bd_cuda_floats<width> g = bd_cuda_floats_of(read[k]);
-    const bd_cuda_spot at = whole ? *spot : bd_cuda_clamp(u.f, *spot);
-    const float scale = bd_cuda_row_scale(u.f, inverse, at.row);
-    const bd_cuda_floats<width> average = bd_cuda_averages<width>(u.f, scale, at.column);
-    bd_cuda_go_on(u.f, u.far, spot);
-    float squares[width];
-    for (int e = 0; e < width; e++) {
-      const float change = g.at[e] * factor * bd_cuda_inverse_root(average.at[e]);
-      squares[e] = change * change;
-    }
-    float square = squares[0];
-    if constexpr (width == BD_CUDA_PACK) square = sum_of(squares);
-    if (whole || pack + k * u.lanes < count) *sum += (double)square;
-  }
-}
-
-template <bool packs, typename of_gradient>
-static __global__ void BD_ROOM(3) add_updates(update_list list) {
-  constexpr int width = packs ? BD_CUDA_PACK : 1;
-  constexpr int ahead = AHEAD_BYTES / BD_CUDA_PACK / (int)sizeof(of_gradient);
-  BD_FOR_ITEMS(place, list.lanes) {
-    const update &u = list.of[update_of(list, place)];
-    const int64_t lane = place - u.first_lane, apart = ahead * u.lanes, count = u.count / width;
-    if (lane >= u.lanes) continue;
-    const float inverse = bd_cuda_inverse_mean(u.f), factor = u.mixings->factor;
-    double sum = 0;
-    bd_cuda_spot spot = bd_cuda_spot_of(u.f, lane * width);
-    int64_t pack = lane;
-    for (; pack + apart - u.lanes < count; pack += apart)
-      add_packs<true, width, ahead, of_gradient>(u, inverse, factor, pack, &spot, &sum);
-    if (pack < count)
-      add_packs<false, width, ahead, of_gradient>(u, inverse, factor, pack, &spot, &sum);
-    lanes_of(list)[place] = sum;
-  }
-}
-
-static __global__ void BD_ROOM(1) add_lanes(update_list list) {
-  BD_FOR_ITEMS(i, list.updates * GROUPS) {
-    const int64_t at = i / GROUPS, group = i % GROUPS;
-    ((groups *)list.room)->of[at][group] =
-        group_sum(lanes_of(list) + list.of[at].first_lane, list.of[at].lanes, group);
-  }
-}
-
-// A vector is a row, without an average.
-static matrix matrix_of(const bd_rt_rule *u) {
-  const bd_rt_factors *const f = &u->factors;
-  const bool apart = u->weight && u->halves; // a master, whose elements follow one another
-  return {u->gradient,
-          u->weight ? (const void *)u->weight : u->halves,
-          bd_cuda_rows_of(apart ? 0 : u->row, u->stride),
-          f->column ? f->columns : f->rows,
-          f->first,
-          u->count};
-}
-
-// How a rule's elements are read: all that one launch reads is read so.
-typedef struct access {
-  bool packs, narrow, rounded; // four by four; gradients, and weights, are bf16
-} access;
-
-static access access_of(const bd_rt_rule *u, const matrix *m) {
-  const bool narrow = u->gradient_dtype != BD_RT_F32, rounded = !u->weight;
-  const bool packs = m->columns % BD_CUDA_PACK == 0 && m->first % BD_CUDA_PACK == 0 &&
-                     m->count % BD_CUDA_PACK == 0 && bd_cuda_rows_fit(m->rows) &&
-                     bd_cuda_fits(m->gradient, narrow ? sizeof(uint16_t) : sizeof(float)) &&
-                     bd_cuda_fits(m->weight, rounded ? sizeof(uint16_t) : sizeof(float));
-  return {packs, narrow, rounded};
-}
-
-static bool is_same(const access &a, const access &b) {
-  return a.packs == b.packs && a.narrow == b.narrow && a.rounded == b.rounded;
-}
-
-static int64_t in_parts(int64_t count, int64_t most) {
-  return (count + most - 1) / most;
-}
-
-static int64_t padded(int64_t count, int64_t to) {
-  return in_parts(count, to) * to;
 }
 
 // Units of 16 bytes: of tiles' rows, of their columns, and of lanes.
@@ -445,23 +268,23 @@ static int64_t units_of(const band *b) {
 
 // The tiles of some columns of `rows` rows, and how many rows a band may have at most.
 static int64_t cut(band *b, int64_t rows) {
-  b->threads = (int32_t)in_parts(in_parts(b->columns, BD_CUDA_PACK), PACKS);
-  int64_t tile_rows = in_parts(rows * b->threads, TILES);
+  b->threads = (int32_t)bd_cuda_in_parts(bd_cuda_in_parts(b->columns, BD_CUDA_PACK), PACKS);
+  int64_t tile_rows = bd_cuda_in_parts(rows * b->threads, TILES);
   if (tile_rows < LEAST_ROWS) tile_rows = LEAST_ROWS;
   b->tile_rows = (int32_t)bd_rt_least(tile_rows, MOST_ROWS);
   b->tiles = 1;
   const int64_t tiles = BAND_BYTES / 16 / units_of(b);
-  const int64_t bands = in_parts(rows, tiles * b->tile_rows);
-  return padded(in_parts(rows, bands), b->tile_rows);
+  const int64_t bands = bd_cuda_in_parts(rows, tiles * b->tile_rows);
+  return bd_cuda_padded(bd_cuda_in_parts(rows, bands), b->tile_rows);
 }
 
 // What is waiting to be started together.
 typedef struct factoring {
   const bd_cuda_queue *queue;
   int64_t units, most_units; // of the room
-  access how;                // of all bands
+  bd_cuda_access how;        // of all bands
   band_list bands;
-  mean_list means;
+  bd_cuda_mean_list means;
 } factoring;
 
 template <bool packs, typename of_gradient, typename of_weight>
@@ -471,7 +294,7 @@ static void start_tiles(const bd_cuda_queue *queue, const band_list *list) {
 }
 
 template <bool packs> static void start_tiles_of(const factoring *all) {
-  const access &r = all->how;
+  const bd_cuda_access &r = all->how;
   if (!r.rounded)
     start_tiles<packs, float, float>(all->queue, &all->bands);
   else if (!r.narrow)
@@ -490,19 +313,13 @@ static void start_bands(factoring *all) {
     start_tiles_of<false>(all);
   BD_LAUNCH(mix_bands, blocks_of(queue, list->mix_items), BD_CUDA_THREADS, queue->stream, *list);
   list->bands = list->tile_items = list->mix_items = 0;
-  all->units = sizeof(groups) / 16;
+  all->units = sizeof(bd_cuda_groups) / 16;
 }
 
-static void start_means(const bd_cuda_queue *queue, mean_list *list, const char *room) {
-  if (list->means > 0)
-    BD_LAUNCH(mix_means, (int)list->means, 1, queue->stream, *list, (const groups *)room);
-  list->means = 0;
-}
-
-static void put_band(factoring *all, const access &how, band b) {
+static void put_band(factoring *all, const bd_cuda_access &how, band b) {
   band_list *const list = &all->bands;
   if (list->bands == MOST_BANDS || all->units + units_of(&b) > all->most_units ||
-      !is_same(all->how, how) || (b.top && !b.left))
+      !bd_cuda_reads_alike(all->how, how) || (b.top && !b.left))
     start_bands(all);
   all->how = how;
   b.row_at = (int32_t)all->units;
@@ -513,35 +330,31 @@ static void put_band(factoring *all, const access &how, band b) {
   int64_t first = list->bands; // that has its columns
   while (!b.top && first > 0 && !list->of[--first].same)
     ;
-  if (first == list->bands) list->mix_items += b.columns + 2 * GROUPS;
+  if (first == list->bands) list->mix_items += b.columns + 2 * BD_CUDA_GROUPS;
   if (b.row) list->mix_items += b.top && b.left ? b.all_rows : b.rows;
-  list->tile_items += padded((int64_t)b.tiles * b.threads, TILE_THREADS);
+  list->tile_items += bd_cuda_padded((int64_t)b.tiles * b.threads, TILE_THREADS);
   list->of[list->bands++] = b;
   list->of[first].same++;
-}
-
-static void put_mean(mean_list *list, const mean &m) {
-  list->of[list->means++] = m;
 }
 
 static void put_matrix(factoring *all, const bd_cuda_factors *of) {
   const bd_rt_factors *const f = &of->rule->factors;
   band b = {};
-  b.of = matrix_of(of->rule);
-  const access how = access_of(of->rule, &b.of);
+  b.of = bd_cuda_matrix_of(of->rule);
+  const bd_cuda_access how = bd_cuda_access_of(of->rule, &b.of);
   b.row = f->column ? f->row : NULL;
   b.column = f->column ? f->column : f->row;
   b.mixings = of->mixings;
   b.all_rows = f->column ? f->rows : 1;
   const int64_t columns = b.of.columns, first = b.of.first / columns;
-  b.end = in_parts(b.of.first + b.of.count, columns);
-  if (all->means.means == 2 * MOST_WEIGHTS) {
+  b.end = bd_cuda_in_parts(b.of.first + b.of.count, columns);
+  if (all->means.means == 2 * BD_CUDA_MOST_FACTORED) {
     start_bands(all);
-    start_means(all->queue, &all->means, all->bands.room);
+    bd_cuda_mix_means(all->queue, &all->means, all->bands.room);
   }
   b.weight = (int16_t)(all->means.means / 2);
-  put_mean(&all->means, {f->mean + BD_RT_MEAN_GRADIENT, &of->mixings->gradient, {}});
-  put_mean(&all->means, {f->mean + BD_RT_MEAN_WEIGHT, NULL, of->mixing});
+  bd_cuda_put_mean(&all->means, {f->mean + BD_RT_MEAN_GRADIENT, &of->mixings->gradient, {}});
+  bd_cuda_put_mean(&all->means, {f->mean + BD_RT_MEAN_WEIGHT, NULL, of->mixing});
   for (; b.first_column < columns; b.first_column += b.columns) {
     b.left = b.first_column == 0;
     b.columns = (int32_t)bd_rt_least(columns - b.first_column, BAND_PACKS * BD_CUDA_PACK);
@@ -549,30 +362,25 @@ static void put_matrix(factoring *all, const bd_cuda_factors *of) {
     for (b.first_row = first; b.first_row < b.end; b.first_row += b.rows) {
       b.top = b.first_row == first;
       b.rows = bd_rt_least(b.end - b.first_row, most);
-      b.tiles = (int32_t)in_parts(b.rows, b.tile_rows);
+      b.tiles = (int32_t)bd_cuda_in_parts(b.rows, b.tile_rows);
       put_band(all, how, b);
     }
   }
 }
 
-static void leave(const bd_cuda_queue *queue, const mean &m, int64_t count) {
-  if (m.at)
-    BD_LAUNCH(mix_nothing, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, m, count);
-}
-
 static void leave_all(const bd_cuda_queue *queue, const bd_cuda_factors *of) {
   const bd_rt_factors *const f = &of->rule->factors;
-  leave(queue, {f->row, &of->mixings->row, {}}, f->rows);
-  leave(queue, {f->column, &of->mixings->column, {}}, f->columns);
-  leave(queue, {f->mean + BD_RT_MEAN_GRADIENT, &of->mixings->gradient, {}}, 1);
-  leave(queue, {f->mean + BD_RT_MEAN_WEIGHT, NULL, of->mixing}, 1);
+  bd_cuda_leave_mean(queue, {f->row, &of->mixings->row, {}}, f->rows);
+  bd_cuda_leave_mean(queue, {f->column, &of->mixings->column, {}}, f->columns);
+  bd_cuda_leave_mean(queue, {f->mean + BD_RT_MEAN_GRADIENT, &of->mixings->gradient, {}}, 1);
+  bd_cuda_leave_mean(queue, {f->mean + BD_RT_MEAN_WEIGHT, NULL, of->mixing}, 1);
 }
 
 void bd_cuda_add_factors(const bd_cuda_queue *queue, int count, const bd_cuda_factors *of,
                          void *room, int64_t bytes) {
   factoring all = {};
   all.queue = queue;
-  all.units = sizeof(groups) / 16, all.most_units = bytes / 16;
+  all.units = sizeof(bd_cuda_groups) / 16, all.most_units = bytes / 16;
   all.bands.room = (char *)room;
   for (int i = 0; i < count; i++)
     if (of[i].rule->count > 0)
@@ -580,64 +388,5 @@ void bd_cuda_add_factors(const bd_cuda_queue *queue, int count, const bd_cuda_fa
     else
       leave_all(queue, &of[i]);
   start_bands(&all);
-  start_means(queue, &all.means, all.bands.room);
-}
-
-template <bool packs>
-static void start_updates_of(const bd_cuda_queue *queue, const access &how,
-                             const update_list *list) {
-  const int blocks = blocks_of(queue, list->lanes);
-  if (how.narrow)
-    BD_LAUNCH((add_updates<packs, uint16_t>), blocks, BD_CUDA_THREADS, queue->stream, *list);
-  else
-    BD_LAUNCH((add_updates<packs, float>), blocks, BD_CUDA_THREADS, queue->stream, *list);
-}
-
-static void start_updates(const bd_cuda_queue *queue, const access &how, update_list *list,
-                          mean_list *means) {
-  if (list->updates == 0) return;
-  if (how.packs)
-    start_updates_of<true>(queue, how, list);
-  else
-    start_updates_of<false>(queue, how, list);
-  BD_LAUNCH(add_lanes, (int)(list->updates * GROUPS / 32), 32, queue->stream, *list);
-  start_means(queue, means, list->room);
-  list->updates = list->lanes = 0;
-}
-
-void bd_cuda_add_updates(const bd_cuda_queue *queue, int count, const bd_cuda_factors *of,
-                         void *room, int64_t bytes) {
-  const int64_t most = (bytes - (int64_t)sizeof(groups)) / (int64_t)sizeof(double);
-  update_list list = {};
-  mean_list means = {};
-  access last = {};
-  list.room = (char *)room;
-  for (int i = 0; i < count; i++) {
-    const bd_rt_rule *const rule = of[i].rule;
-    const matrix m = matrix_of(rule);
-    const mean kept = {rule->factors.mean + BD_RT_MEAN_UPDATE, NULL, of[i].mixing};
-    if (m.count == 0) {
-      leave(queue, kept, 1);
-      continue;
-    }
-    const bd_cuda_factoring f = bd_cuda_factoring_of(&rule->factors);
-    access how = access_of(rule, &m);
-    how.packs = how.packs && bd_cuda_factoring_fits(f);
-    const int64_t width = how.packs ? BD_CUDA_PACK : 1;
-    const int64_t lanes = bd_rt_least(LANES, in_parts(m.count, width)), apart = lanes * width;
-    const int64_t room_lanes = padded(lanes, BD_CUDA_THREADS);
-    if (!is_same(how, last) || list.updates == MOST_WEIGHTS || list.lanes + room_lanes > most)
-      start_updates(queue, last, &list, &means);
-    last = how;
-    list.of[list.updates++] = {m.gradient,
-                               of[i].mixings,
-                               m.count,
-                               lanes,
-                               list.lanes,
-                               f,
-                               {(int32_t)(apart / m.columns), (int32_t)(apart % m.columns)}};
-    list.lanes += room_lanes;
-    put_mean(&means, kept);
-  }
-  start_updates(queue, last, &list, &means);
+  bd_cuda_mix_means(queue, &all.means, all.bands.room);
 }

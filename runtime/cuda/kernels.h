@@ -52,10 +52,11 @@ void bd_cuda_square_sums(const bd_cuda_queue *queue, int tensors, const bd_rt_sq
 void bd_cuda_add_loss(const bd_cuda_queue *queue, double *sum, const float *loss);
 void bd_cuda_set(const bd_cuda_queue *queue, float *out, float value);
 
-// adafactor.cu: see bd_rt_add_factors and bd_rt_add_updates, of rules that have no memory in
-// common. `mixings` is device memory: what differs from step to step, so the rules' factors are not
-// looked at. `mixing`: of their weights' squares, or of their updates'. `room`, of
-// BD_CUDA_FACTORS_BYTES or more, begins at a multiple of 16; the bits do not depend on its size.
+// adafactor.cu, adafactor_updates.cu: see bd_rt_add_factors and bd_rt_add_updates, of rules that
+// have no memory in common. `mixings` is device memory: what differs from step to step, so the
+// rules' factors are not looked at. `mixing`: of their weights' squares, or of their updates'.
+// `room`, of BD_CUDA_FACTORS_BYTES or more, begins at a multiple of 16; the bits do not depend on
+// its size.
 typedef struct bd_cuda_mixings {
   bd_rt_mixing row, column, gradient;
   float factor;

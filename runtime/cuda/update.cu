@@ -279,8 +279,10 @@ static __device__ void round_tile(const held_rule<optimizer> &h, int64_t i, bd_c
       gradients[k] = bd_cuda_load<width>((const of_gradient *)rule.gradient + near);
       load_moments<optimizer>(rule, near, &n[k]);
     }
-    if (part == 0) draw<optimizer>(rule, i, draws);
-    if (part == 0) scale = row_scale_of<optimizer>(rule, h.inverse, plain ? spot.row : 0);
+    if (part == 0) {
+      draw<optimizer>(rule, i, draws);
+      if (plain) scale = row_scale_of<optimizer>(rule, h.inverse, spot.row);
+    }
     for (int k = 0; k < ahead; k++) {
       const int64_t asked = i + k * BD_RT_DRAW_LANES;
       const bd_cuda_floats<width> weight = bd_cuda_floats_of(halves[k]);
