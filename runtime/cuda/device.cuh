@@ -19,13 +19,15 @@
 // Before a loop that stays one: by itself the compiler writes out the turns of short ones.
 // BD_ROOM: of a kernel of which a multiprocessor has so many blocks at least, so that each thread
 // may use many registers; in fewer it would not keep all on its way that it reads ahead.
+// BD_ROOM_OF: its blocks have so many threads.
 #ifdef __CUDACC__
 #define BD_ROLLED _Pragma("unroll 1")
-#define BD_ROOM(blocks) __launch_bounds__(BD_CUDA_THREADS, blocks)
+#define BD_ROOM_OF(threads, blocks) __launch_bounds__(threads, blocks)
 #else
 #define BD_ROLLED
-#define BD_ROOM(blocks)
+#define BD_ROOM_OF(threads, blocks)
 #endif
+#define BD_ROOM(blocks) BD_ROOM_OF(BD_CUDA_THREADS, blocks)
 
 static inline __device__ int64_t bd_cuda_least(int64_t a, int64_t b) {
   return a < b ? a : b;

@@ -71,15 +71,16 @@ static inline __device__ float bd_cuda_row_scale(const bd_cuda_factoring &f, flo
   return f.row ? f.row[row] * inverse : 1;
 }
 
-// Of the elements from a column on the averages that updates are divided by the roots of: as
-// bd_rt_factored has them, but multiplied by the mean's inverse, and that first.
+// The averages that updates are divided by the roots of, of a row's elements in the columns whose
+// averages are given: as bd_rt_factored has them, but multiplied by the mean's inverse, and that
+// first.
 template <int width>
-static inline __device__ bd_cuda_floats<width> bd_cuda_averages(const bd_cuda_factoring &f,
-                                                                float scale, int32_t column) {
+static inline __device__ bd_cuda_floats<width>
+bd_cuda_averages(float scale, const bd_cuda_floats<width> &columns) {
   const float eps = 0x1p-23f;
-  bd_cuda_floats<width> out = bd_cuda_load<width>(f.column + column);
+  bd_cuda_floats<width> out;
   for (int e = 0; e < width; e++)
-    out.at[e] = fmaxf(scale * out.at[e], eps * eps);
+    out.at[e] = fmaxf(scale * columns.at[e], eps * eps);
   return out;
 }
 #endif

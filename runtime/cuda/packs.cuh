@@ -39,6 +39,27 @@ static inline __device__ bd_cuda_halves<width> bd_cuda_load(const uint16_t *from
   }
 }
 
+// The same of what is not read again soon: it leaves the first cache to the rest.
+template <int width>
+static inline __device__ bd_cuda_floats<width> bd_cuda_load_once(const float *from) {
+  if constexpr (width == 1) {
+    return {{__ldcs(from)}};
+  } else {
+    const float4 v = __ldcs((const float4 *)(const void *)from);
+    return {{v.x, v.y, v.z, v.w}};
+  }
+}
+
+template <int width>
+static inline __device__ bd_cuda_halves<width> bd_cuda_load_once(const uint16_t *from) {
+  if constexpr (width == 1) {
+    return {{__ldcs(from)}};
+  } else {
+    const uint2 v = __ldcs((const uint2 *)(const void *)from);
+    return {{v.x, v.y}};
+  }
+}
+
 // As numbers: what halves hold is bf16.
 template <int width>
 static inline __device__ bd_cuda_floats<width>

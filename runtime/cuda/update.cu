@@ -5,6 +5,7 @@ enum {
   AHEAD = 2, // packs of each array that a thread reads before it computes
   CHUNK = AHEAD * BD_CUDA_THREADS * BD_CUDA_PACK, // elements, a block's at once
   ROUND_THREADS = 128, // of a block: what has registers left takes half of one of 256
+  TILES = 4,           // of draws, a thread's at once
   LIST_BYTES = 4096,   // of what a launch takes by value
 };
 
@@ -88,9 +89,10 @@ template <typename optimizer> struct part : optimizer::averages {
   float decay, beta1, beta2, eps;
   int32_t half_dtype, packs;
 };
-// Without a master: element -before begins a tile of draws, if they come in tiles.
+// Without a master: element -before begins a tile of draws, if they come in tiles. `across`: tiles in
+// a row of averages, or 1 where these do not begin with tiles.
 template <typename optimizer> struct rounded : part<optimizer> {
-  int64_t before;
+  int64_t before, across;
   bd_rt_draws draws;
 };
 template <typename member> struct part_list {
@@ -137,17 +139,26 @@ static __device__ float row_scale_of(const part<optimizer> &u, float inverse, in
 template <typename optimizer, int width>
 static __device__ void load_averages(const part<optimizer> &u, float scale, int32_t column,
                                      numbers<width> *out) {
-  if constexpr (optimizer::has_average) out->average = bd_cuda_averages<width>(u.f, scale, column);
+  if constexpr (optimizer::has_average)
+    out->average = bd_cuda_averages(scale, bd_cuda_load<width>(u.f.column + column));
+}
+
+// The averages of the columns of a thread's next part of a tile of draws.
+template <typename optimizer, int width>
+static __device__ void load_columns(const part<optimizer> &u, int32_t column,
+                                    bd_cuda_floats<width> *out) {
+  if constexpr (optimizer::has_average) *out = bd_cuda_load<width>(u.f.column + column);
 }
 
 // Of a part of a tile of draws; *spot goes on to the next one. `plain`: all of a thread's parts are
-// of the row whose scale is given.
+// of the row whose scale is given, and its columns have been read.
 template <bool plain, typename optimizer, int width>
-static __device__ void load_next_averages(const part<optimizer> &u, float inverse, float scale,
-                                          bd_cuda_spot *spot, numbers<width> *out) {
+static __device__ void find_averages(const part<optimizer> &u, float inverse, float scale,
+                                     const bd_cuda_floats<width> &columns, bd_cuda_spot *spot,
+                                     numbers<width> *out) {
   if constexpr (optimizer::has_average) {
     if constexpr (plain) {
-      load_averages(u, scale, spot->column, out);
+      out->average = bd_cuda_averages(scale, columns);
       spot->column += BD_RT_DRAW_LANES;
     } else {
       const bd_cuda_spot here = bd_cuda_clamp(u.f, *spot);
@@ -265,7 +276,9 @@ static __device__ void round_tile(const held_rule<optimizer> &h, int64_t i, bd_c
   constexpr int ahead = optimizer::has_first ? 2 : plain && narrow ? parts : 4;
   const rounded<optimizer> &rule = h.rule;
   bd_philox_words draws[width];
+  bd_cuda_floats<width> columns = {};
   float scale = 1;
+  if (plain) load_columns(rule, spot.column, &columns);
   BD_ROLLED
   for (int part = 0; part < parts; part += ahead, i += ahead * BD_RT_DRAW_LANES) {
     decltype(bd_cuda_load<width>((const of_gradient *)NULL)) gradients[ahead];
@@ -275,8 +288,8 @@ static __device__ void round_tile(const held_rule<optimizer> &h, int64_t i, bd_c
       const int64_t asked = i + k * BD_RT_DRAW_LANES;
       const int64_t near = plain ? asked : bd_cuda_least(asked < 0 ? 0 : asked, rule.count - width);
       const int64_t at = plain ? asked : bd_cuda_place_of(rule.rows, near);
-      halves[k] = bd_cuda_load<width>(rule.halves + at);
-      gradients[k] = bd_cuda_load<width>((const of_gradient *)rule.gradient + near);
+      halves[k] = bd_cuda_load_once<width>(rule.halves + at);
+      gradients[k] = bd_cuda_load_once<width>((const of_gradient *)rule.gradient + near);
       load_moments<optimizer>(rule, near, &n[k]);
     }
     if (part == 0) {
@@ -288,7 +301,8 @@ static __device__ void round_tile(const held_rule<optimizer> &h, int64_t i, bd_c
       const bd_cuda_floats<width> weight = bd_cuda_floats_of(halves[k]);
       bd_cuda_halves<width> rounded = {};
       n[k].gradient = bd_cuda_floats_of(gradients[k]);
-      load_next_averages<plain, optimizer>(rule, h.inverse, scale, &spot, &n[k]);
+      find_averages<plain>(rule, h.inverse, scale, columns, &spot, &n[k]);
+      if (plain && part + k + 1 < parts) load_columns(rule, spot.column, &columns);
       for (int e = 0; e < width; e++)
         rounded.put_upper(e, bd_rt_round_upper(optimizer::next(h.u, n[k], e, weight.at[e]),
                                                draws[e].word[k / 2] >> k % 2 * 16));
@@ -303,9 +317,11 @@ static __device__ void round_tile(const held_rule<optimizer> &h, int64_t i, bd_c
   }
 }
 
-// Without masters. The elements that are a tile's of draws follow one another.
+// Without masters. The elements that are a tile's of draws follow one another. A thread takes TILES
+// tiles that lie one below another, so that what is read of columns is near from the second on.
 template <typename optimizer, typename of_gradient>
-static __global__ void round_tiles(part_list<rounded<optimizer>> list) {
+static __global__ void BD_ROOM_OF(ROUND_THREADS, optimizer::has_second ? 4 : 5)
+    round_tiles(part_list<rounded<optimizer>> list) {
   constexpr int width = BD_CUDA_PACK, of_tile = BD_RT_DRAW_LANES / width;
   int number = part_of(list, blockIdx.x);
   for (int64_t chunk = blockIdx.x; chunk < list.chunks; number++) {
@@ -315,13 +331,17 @@ static __global__ void round_tiles(part_list<rounded<optimizer>> list) {
                                     inverse_of<optimizer>(rule)};
     for (; chunk < end; chunk += gridDim.x) {
       const int64_t item = (chunk - rule.chunk) * ROUND_THREADS + threadIdx.x;
-      const int64_t i = item / of_tile * BD_RT_DRAW_TILE + item % of_tile * width - rule.before;
-      if (item / of_tile * BD_RT_DRAW_TILE >= rule.before + rule.count) continue;
-      const bd_cuda_spot spot = first_spot<optimizer>(rule, i);
-      if (is_plain(rule, spot, i))
-        round_tile<true, of_gradient>(h, i, spot);
-      else
-        round_tile<false, of_gradient>(h, i, spot);
+      const int64_t column = item / of_tile, group = column / rule.across;
+      const int64_t tile = column + group * (TILES - 1) * rule.across;
+      int64_t i = tile * BD_RT_DRAW_TILE + item % of_tile * width - rule.before;
+      BD_ROLLED
+      for (int k = 0; k < TILES && i < rule.count; k++, i += rule.across * BD_RT_DRAW_TILE) {
+        const bd_cuda_spot spot = first_spot<optimizer>(rule, i);
+        if (is_plain(rule, spot, i))
+          round_tile<true, of_gradient>(h, i, spot);
+        else
+          round_tile<false, of_gradient>(h, i, spot);
+      }
     }
   }
 }
@@ -386,11 +406,20 @@ static bool comes_in_tiles(const bd_rt_rule *u, const part<optimizer> &p, int64_
          d->extent[last] % tile == 0;
 }
 
-// Of blocks of threads that take `width` neighbours of each part of a tile.
+// Of blocks of threads that take `width` neighbours of each part of `group` tiles.
 template <typename optimizer>
-static int64_t round_chunks(const rounded<optimizer> &p, int64_t width) {
+static int64_t round_chunks(const rounded<optimizer> &p, int64_t width, int64_t group) {
   const int64_t tiles = (p.before + p.count + BD_RT_DRAW_TILE - 1) / BD_RT_DRAW_TILE;
-  return (tiles * BD_RT_DRAW_LANES / width + ROUND_THREADS - 1) / ROUND_THREADS;
+  const int64_t columns = (tiles + group * p.across - 1) / (group * p.across) * p.across;
+  return (columns * BD_RT_DRAW_LANES / width + ROUND_THREADS - 1) / ROUND_THREADS;
+}
+
+// How many tiles of draws are a row of averages, or 1.
+template <typename optimizer> static int64_t tiles_across(const rounded<optimizer> &p) {
+  if constexpr (optimizer::has_average)
+    if (p.f.rows.row % BD_RT_DRAW_TILE == 0 && (p.f.first - p.before) % BD_RT_DRAW_TILE == 0)
+      return p.f.rows.row / BD_RT_DRAW_TILE;
+  return 1;
 }
 
 template <typename optimizer>
@@ -440,13 +469,15 @@ static void put_rounded(const bd_cuda_queue *queue, rounded_lists<optimizer> *li
                         const bd_rt_rule *u, const bd_cuda_pace *pace) {
   rounded<optimizer> p = {};
   fill<optimizer>(&p, u, pace);
-  p.draws = u->draws;
-  if (p.packs && comes_in_tiles<optimizer>(u, p, &p.before))
+  p.draws = u->draws, p.across = 1;
+  if (p.packs && comes_in_tiles<optimizer>(u, p, &p.before)) {
+    p.across = tiles_across(p);
     put(queue, round_tiles<optimizer, of_gradient>, ROUND_THREADS, &lists->tiles, p,
-        round_chunks(p, BD_CUDA_PACK));
-  else
+        round_chunks(p, BD_CUDA_PACK, TILES));
+  } else {
     put(queue, round_any<optimizer, of_gradient>, ROUND_THREADS, &lists->any, p,
-        round_chunks(p, 1));
+        round_chunks(p, 1, 1));
+  }
 }
 
 template <typename optimizer, typename of_gradient>

@@ -15,9 +15,12 @@ struct bd_simt_index {
 };
 static bd_simt_index threadIdx, blockIdx, blockDim, gridDim;
 
-// An intrinsic.
+// Intrinsics.
 template <typename value> static inline void __stcs(value *to, value from) {
   *to = from;
+}
+template <typename value> static inline value __ldcs(const value *from) {
+  return *from;
 }
 
 template <typename value> void bd_simt_check(const char *, const value &) {}
