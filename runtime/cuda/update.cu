@@ -89,8 +89,8 @@ template <typename optimizer> struct part : optimizer::averages {
   float decay, beta1, beta2, eps;
   int32_t half_dtype, packs;
 };
-// Without a master: element -before begins a tile of draws, if they come in tiles. `across`: tiles in
-// a row of averages, or 1 where these do not begin with tiles.
+// Without a master: element -before begins a tile of draws, if they come in tiles. `across`: tiles
+// in a row of averages, or 1 where these do not begin with tiles.
 template <typename optimizer> struct rounded : part<optimizer> {
   int64_t before, across;
   bd_rt_draws draws;
