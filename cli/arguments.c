@@ -80,6 +80,10 @@ static bd_status read_option(bd_ctx *ctx, int argc, char **argv, int *at, bd_arg
   if (*at + 1 >= argc || (is_output && !*argv[*at + 1]))
     return bd_usage_fail(ctx, out, "option '%s' needs a value (%s)", name,
                          command->options[option].value);
+  if (is_output && strcmp(argv[*at + 1], "-") == 0)
+    return bd_usage_fail(ctx, out,
+                         "option '-o' takes no '-': what goes to standard output goes "
+                         "there without -o (a file of that name is './-')");
   out->values[option] = argv[++*at];
   return BD_OK;
 }
