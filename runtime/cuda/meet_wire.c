@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CONNECT_MILLISECONDS = 5000, SILENCE_SECONDS = 30, BACKLOG = 1024 };
+enum { CONNECT_MILLISECONDS = 5000, SILENCE_SECONDS = 24, BACKLOG = 1024 };
 
 int bd_wire_end_status(const bd_frame *frame) {
   const int told = frame->magic == BD_FRAME_MAGIC && frame->kind == BD_FRAME_END &&
@@ -48,12 +48,15 @@ int bd_wire_listen(int port, int here_only) {
 }
 
 void bd_wire_prepare(int fd) {
-  const int on = 1, seconds = SILENCE_SECONDS, interval = SILENCE_SECONDS / 3;
+  const int on = 1, idle = SILENCE_SECONDS / 2, probes = 3, interval = SILENCE_SECONDS / 2 / probes;
+  const unsigned unanswered = SILENCE_SECONDS * 1000; // milliseconds, of what was sent
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on); // a node that vanished
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered, sizeof unanswered);
 }
 
 static int connect_to(const struct addrinfo *address) {
