@@ -7,7 +7,13 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 braid=${BRAID:-$root/build/braid} cluster=${CLUSTER:-h200:1x1}
-[ $# -ge 1 ] || { echo "usage: gpu-bench-folders.sh OUT [WORK]..." >&2; exit 2; }
+case ${1:--} in -*) echo "usage: gpu-bench-folders.sh OUT [WORK]..." >&2; exit 2 ;; esac
+for work in "${@:2}"; do
+  case $work in
+    gpt2-124m | gpt2-1558m | llama-3-8b | resnet-50 | kernels) ;;
+    *) echo "gpu-bench-folders.sh: there is no work '$work'" >&2; exit 2 ;;
+  esac
+done
 [ -x "$braid" ] || { echo "gpu-bench-folders.sh: there is no '$braid'; scripts/build.sh builds it, BRAID names another" >&2; exit 2; }
 mkdir "$1"
 out=$(cd "$1" && pwd)
@@ -31,14 +37,16 @@ awk -f "$root/tests/support/words.awk" >"$data/words.txt"
 # come from standard input. A micro-batch that does not fit has none.
 kind=''
 folder() {
-  local name=$1 model=$2 micro=$3 batch=$4 optimizer=$5 to=$out/$1-$3$kind
+  local name=$1 model=$2 micro=$3 batch=$4 optimizer=$5 to=$out/$1-$3$kind status=0
   shift 5
-  if ! "$braid" compile "$model" --cluster "$cluster" --target cuda --precision bf16 --optimizer "$optimizer" --global-batch "$batch" \
-    --micro-batch "$micro" "$@" --emit c -o "$to" 2>"$data/said"; then
+  "$braid" compile "$model" --cluster "$cluster" --target cuda --precision bf16 --optimizer "$optimizer" --global-batch "$batch" \
+    --micro-batch "$micro" "$@" --emit c -o "$to" 2>"$data/said" || status=$?
+  if [ $status -eq 3 ]; then # no plan fits
     echo "$name at a micro-batch of $micro: $(tail -n 1 "$data/said")"
     cat >/dev/null
     return
   fi
+  [ $status -eq 0 ] || { cat "$data/said" >&2; exit 1; }
   mkdir "$to/check"
   { printf 'name %s\nmicro_batch %s\n%s' "$name" "$micro" "$peak"; cat; } >"$to/check/work"
   case $name in
@@ -143,6 +151,5 @@ for work in "${works[@]}"; do
         "bytes silu_grad $((3 * tensor))" "bytes rmsnorm_dx, gelu_grad $((4 * tensor))" "bytes layernorm_dx $((3 * tensor))" \
         "bytes rmsnorm_dw $((2 * tensor))" "bytes layernorm_dw $((2 * tensor))" |
         folder kernels "$data/kernels.json" 32 32 sgd --recompute none ;;
-    *) echo "gpu-bench-folders.sh: there is no work '$work'" >&2; exit 2 ;;
   esac
 done
