@@ -8,11 +8,9 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 braid=${BRAID:-$root/build/braid} cluster=${CLUSTER:-h200:1x1}
 case ${1:--} in -*) echo "usage: gpu-bench-folders.sh OUT [WORK]..." >&2; exit 2 ;; esac
+all=(gpt2-124m gpt2-1558m llama-3-8b resnet-50 kernels)
 for work in "${@:2}"; do
-  case $work in
-    gpt2-124m | gpt2-1558m | llama-3-8b | resnet-50 | kernels) ;;
-    *) echo "gpu-bench-folders.sh: there is no work '$work'" >&2; exit 2 ;;
-  esac
+  printf '%s\n' "${all[@]}" | grep -qxFe "$work" || { echo "gpu-bench-folders.sh: there is no work '$work'" >&2; exit 2; }
 done
 [ -x "$braid" ] || { echo "gpu-bench-folders.sh: there is no '$braid'; scripts/build.sh builds it, BRAID names another" >&2; exit 2; }
 mkdir "$1"
@@ -20,7 +18,7 @@ out=$(cd "$1" && pwd)
 shift
 LEAN_PERCENT=90 # of the fastest plan's memory, for a plan that computes some values again
 works=("$@")
-[ $# -gt 0 ] || works=(gpt2-124m gpt2-1558m llama-3-8b resnet-50 kernels)
+[ $# -gt 0 ] || works=("${all[@]}")
 # What the vendor states for dense products of bf16.
 case $cluster in
   a100*) peak='peak_flops 312e12' ;;

@@ -48,8 +48,8 @@ static __device__ void add_packs(const update &u, float inverse, float factor, i
   decltype(bd_cuda_load<width>((const of_gradient *)NULL)) read[ahead];
   for (int k = 0; k < ahead; k++) {
     const int64_t at = pack + k * u.lanes;
-    read[k] = bd_cuda_load_once<width>((const of_gradient *)u.gradient +
-                                       (whole ? at : bd_cuda_least(at, count - 1)) * width);
+    read[k] = bd_cuda_load<width, true>((const of_gradient *)u.gradient +
+                                        (whole ? at : bd_cuda_least(at, count - 1)) * width);
   }
   for (int k = 0; k < ahead; k++) {
     const bd_cuda_floats<width> g = bd_cuda_floats_of(read[k]);

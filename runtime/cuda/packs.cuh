@@ -19,43 +19,28 @@ template <int width> struct bd_cuda_halves {
   }
 };
 
-template <int width>
+// `once`: what is not read again soon, and leaves the first cache to the rest.
+template <bool once, typename value>
+static inline __device__ value bd_cuda_read(const value *from) {
+  return once ? __ldcs(from) : *from;
+}
+
+template <int width, bool once = false>
 static inline __device__ bd_cuda_floats<width> bd_cuda_load(const float *from) {
   if constexpr (width == 1) {
-    return {{*from}};
+    return {{bd_cuda_read<once>(from)}};
   } else {
-    const float4 v = *(const float4 *)(const void *)from;
+    const float4 v = bd_cuda_read<once>((const float4 *)(const void *)from);
     return {{v.x, v.y, v.z, v.w}};
   }
 }
 
-template <int width>
+template <int width, bool once = false>
 static inline __device__ bd_cuda_halves<width> bd_cuda_load(const uint16_t *from) {
   if constexpr (width == 1) {
-    return {{*from}};
+    return {{bd_cuda_read<once>(from)}};
   } else {
-    const uint2 v = *(const uint2 *)(const void *)from;
-    return {{v.x, v.y}};
-  }
-}
-
-// The same of what is not read again soon: it leaves the first cache to the rest.
-template <int width>
-static inline __device__ bd_cuda_floats<width> bd_cuda_load_once(const float *from) {
-  if constexpr (width == 1) {
-    return {{__ldcs(from)}};
-  } else {
-    const float4 v = __ldcs((const float4 *)(const void *)from);
-    return {{v.x, v.y, v.z, v.w}};
-  }
-}
-
-template <int width>
-static inline __device__ bd_cuda_halves<width> bd_cuda_load_once(const uint16_t *from) {
-  if constexpr (width == 1) {
-    return {{__ldcs(from)}};
-  } else {
-    const uint2 v = __ldcs((const uint2 *)(const void *)from);
+    const uint2 v = bd_cuda_read<once>((const uint2 *)(const void *)from);
     return {{v.x, v.y}};
   }
 }

@@ -137,17 +137,16 @@ static __device__ float row_scale_of(const part<optimizer> &u, float inverse, in
 }
 
 template <typename optimizer, int width>
-static __device__ void load_averages(const part<optimizer> &u, float scale, int32_t column,
-                                     numbers<width> *out) {
-  if constexpr (optimizer::has_average)
-    out->average = bd_cuda_averages(scale, bd_cuda_load<width>(u.f.column + column));
-}
-
-// The averages of the columns of a thread's next part of a tile of draws.
-template <typename optimizer, int width>
 static __device__ void load_columns(const part<optimizer> &u, int32_t column,
                                     bd_cuda_floats<width> *out) {
   if constexpr (optimizer::has_average) *out = bd_cuda_load<width>(u.f.column + column);
+}
+
+template <typename optimizer, int width>
+static __device__ void load_averages(const part<optimizer> &u, float scale, int32_t column,
+                                     numbers<width> *out) {
+  load_columns(u, column, &out->average);
+  if constexpr (optimizer::has_average) out->average = bd_cuda_averages(scale, out->average);
 }
 
 // Of a part of a tile of draws; *spot goes on to the next one. `plain`: all of a thread's parts are
@@ -288,8 +287,8 @@ static __device__ void round_tile(const held_rule<optimizer> &h, int64_t i, bd_c
       const int64_t asked = i + k * BD_RT_DRAW_LANES;
       const int64_t near = plain ? asked : bd_cuda_least(asked < 0 ? 0 : asked, rule.count - width);
       const int64_t at = plain ? asked : bd_cuda_place_of(rule.rows, near);
-      halves[k] = bd_cuda_load_once<width>(rule.halves + at);
-      gradients[k] = bd_cuda_load_once<width>((const of_gradient *)rule.gradient + near);
+      halves[k] = bd_cuda_load<width, true>(rule.halves + at);
+      gradients[k] = bd_cuda_load<width, true>((const of_gradient *)rule.gradient + near);
       load_moments<optimizer>(rule, near, &n[k]);
     }
     if (part == 0) {
