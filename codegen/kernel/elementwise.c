@@ -5,6 +5,7 @@
 enum {
   MERGE_BELOW = 512, // elements: shorter lane loops take in the loop around them
   BLOCK = 4096,      // of a long lane loop per item
+  MOST_BYTES = 96,   // that a GPU's thread has on their way
 };
 
 bool bd_gen_can_merge(const bd_gen *g, int outer, int inner, int count,
@@ -30,7 +31,10 @@ static void lanes(bd_gen *g, void *user) {
   bd_gen_points *points = user;
   int width = points->work > 1 ? BD_GEN_WALK_LANES : BD_GEN_POINT_LANES;
   int loop = points->order[points->loops - 1];
-  bd_gen_ahead groups = {.ahead = points->ahead > 1 ? points->ahead : 1,
+  int ahead = points->ahead;
+  while (ahead > 1 && ahead * g->pack * points->bytes > MOST_BYTES)
+    ahead--;
+  bd_gen_ahead groups = {.ahead = ahead > 1 ? ahead : 1,
                          .fetch = points->fetch,
                          .finish = points->finish,
                          .user = points->user};
@@ -38,6 +42,14 @@ static void lanes(bd_gen *g, void *user) {
     bd_gen_lanes_ahead(g, loop, width, &groups);
   else
     bd_gen_lanes(g, loop, width, points->body, points->user);
+}
+
+// Random numbers take registers, and the first rounds of a thread's few packs, if items shared
+// them, those of all.
+static void make_room_for_random(bd_gen *g, bd_gen_nest *nest) {
+  int64_t packs = g->loop[nest->lane_loop].extent / ((int64_t)g->pack * BD_GEN_LANES);
+  nest->apart = packs <= BD_GEN_MOST_AHEAD;
+  if (g->cuda) g->room = nest->apart ? BD_GEN_ROOMY_BLOCKS : BD_GEN_ROOMY_BLOCKS + 1;
 }
 
 void bd_gen_elementwise(bd_gen *g, bd_gen_points *points) {
@@ -67,6 +79,7 @@ void bd_gen_elementwise(bd_gen *g, bd_gen_points *points) {
   if (points->packs)
     bd_gen_pack(g, lane_loop, BD_GEN_ALIGNED, points->access_count,
                 (const bd_access *const *)points->accesses);
+  if (points->random) make_room_for_random(g, &nest);
   bd_gen_items(g, &nest, lanes, points);
 }
 

@@ -86,6 +86,7 @@ typedef struct bd_gen {
   LLVMValueRef mask;                // of the lanes in range, NULL: all
   LLVMValueRef lane_from, lane_to;  // this item's part of the lane loop
   bool rolled;                      // loops that end now are not to be unrolled
+  bool apart; // rounds of the loop that ends next share no registers: what is alike is made anew
   int room;   // GPU: blocks that a multiprocessor is to have registers for; 0: as ptxas likes
   int copies; // of the body of the loop that ends next; 0: as LLVM likes
 } bd_gen;
@@ -143,6 +144,7 @@ typedef struct bd_gen_nest {
   int64_t block;           // of the lane loop's indices per item; 0: all
   int64_t work;            // elements per item, for the size of chunks
   bool whole_block;        // GPU: an item is a block's, not a warp's
+  bool apart;              // GPU: what items compute alike takes more registers than it is worth
 } bd_gen_nest;
 void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *user);
 // How many items there are, i64; and from an item's number to the local indices of its loops.
@@ -296,8 +298,10 @@ typedef struct bd_gen_points {
   bd_access **accesses;
   int64_t work; // of the body, elements; 0: one
   bool packs;   // the body loads and stores what lies at its point, and nothing else
+  bool random;  // it draws random numbers
   bd_gen_body body;
-  int ahead; // and the next two: instead of the body, if set, as bd_gen_lanes_ahead has them
+  int ahead;     // and the next two: instead of the body, if set, as bd_gen_lanes_ahead has them
+  int64_t bytes; // that `fetch` reads of an element; fewer groups than `ahead` where they are many
   bd_gen_group fetch, finish;
   void *user;
 } bd_gen_points;

@@ -106,6 +106,7 @@ void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *us
   bd_gen_for loop = bd_gen_for_begin(g, from, to, step);
   bd_gen_take_item(g, nest, loop.index);
   body(g, user);
+  g->apart = g->cuda && nest->apart;
   bd_gen_for_end(g, &loop);
 }
 

@@ -371,18 +371,25 @@ static int power_from(int64_t least) {
   return power;
 }
 
-// Blocks that a multiprocessor is to have room for, each thread of which holds so many numbers, and
-// what it reads of gain and bias.
-static int room_for(const bd_gen *g, const held *h, int64_t numbers) {
-  enum { OF_ROW = 8 }; // registers for each row beside the first
+// Registers that a thread's rows take at once: `numbers` of rows, what it reads of gain and bias,
+// and `early` words of a run that follows.
+static int64_t held_words(const bd_gen *g, const held *h, int64_t numbers, int64_t early) {
+  enum { OF_ROW = 8 }; // for each row beside the first
   const bd_gen_norm *n = h->n;
   int64_t words = bd_dtype_bytes(n->gain.dtype) * (n->bias.base ? 2 : 1) * h->groups * g->pack / 4;
-  int64_t most = numbers + words + (h->rows - 1) * OF_ROW;
-  if (most > SOME_NUMBERS + FEW_NUMBERS || (n->run && bd_gen_run_has_dropout(g, n->run)))
+  if (!h->gradient && !has_room(g, h)) words = 0;
+  return numbers + words + (h->run_early && run_follows(g) ? early : 0) + (h->rows - 1) * OF_ROW;
+}
+
+// Blocks that a multiprocessor is to have room for, whose threads hold so much.
+static int room_for(const bd_gen *g, const held *h, int64_t words) {
+  const bd_gen_run *run = h->n->run;
+  if (words + (run ? FEW_NUMBERS : 0) > MOST_NUMBERS + SOME_NUMBERS) return 1;
+  if (words > SOME_NUMBERS + FEW_NUMBERS || (run && bd_gen_run_has_dropout(g, run)))
     return BD_GEN_ROOMY_BLOCKS;
-  bool runs = n->run && !h->ahead; // registers of what is ahead are the run's at other times
-  return most > SOME_NUMBERS || (runs && most > FEW_NUMBERS) ? BD_GEN_ROOMY_BLOCKS + 1
-                                                             : BD_GEN_AHEAD_BLOCKS;
+  bool runs = run && !h->ahead; // registers of what is ahead are the run's at other times
+  return words > SOME_NUMBERS || (runs && words > FEW_NUMBERS) ? BD_GEN_ROOMY_BLOCKS + 1
+                                                               : BD_GEN_AHEAD_BLOCKS;
 }
 
 static void make_room_for_run(bd_gen *g, const held *h, held_row *row) {
@@ -418,12 +425,13 @@ static bool lay_out(bd_gen *g, held *h) {
   h->groups = (int)groups;
   h->rows = n->nest.whole_block || 2 * numbers > FEW_NUMBERS ? 1 : (int)(FEW_NUMBERS / numbers);
   if (h->rows > MOST_ROWS) h->rows = MOST_ROWS;
-  int64_t words = g->pack * bd_dtype_bytes(n->x.dtype) / 4;
-  h->run_early = n->run && h->rows * groups * words * bd_gen_run_operands(g, n->run) <= MOST_WORDS;
+  int64_t words = groups * g->pack * bd_dtype_bytes(n->x.dtype) / 4; // of an operand
+  int64_t early = n->run ? h->rows * words * bd_gen_run_operands(g, n->run) : 0;
+  h->run_early = n->run && early <= MOST_WORDS;
   for (int i = 0; n->run && i < h->rows; i++)
     make_room_for_run(g, h, &h->row[i]);
-  plan_ahead(g, h, groups * words);
-  g->room = room_for(g, h, h->rows * numbers);
+  plan_ahead(g, h, words);
+  g->room = room_for(g, h, held_words(g, h, h->rows * numbers, early));
   return true;
 }
 

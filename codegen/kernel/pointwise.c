@@ -63,6 +63,16 @@ int bd_gen_run_operands(const bd_gen *g, const bd_gen_run *r) {
   return count;
 }
 
+// Of one element of each operand.
+static int64_t operand_bytes(const bd_gen *g, const bd_gen_run *r) {
+  int64_t bytes = 0;
+  for (int i = 0; i < g->kernel->in_count; i++) {
+    const bd_access *access = &r->access[g->kernel->in[i]];
+    if (access->base) bytes += bd_dtype_bytes(access->dtype);
+  }
+  return bytes;
+}
+
 void bd_gen_run_compute(bd_gen *g, bd_gen_run *r, const LLVMValueRef *fetched) {
   const bd_kernel *k = g->kernel;
   for (int i = 0; i < k->in_count; i++) {
@@ -235,13 +245,13 @@ bd_status bd_gen_pointwise(bd_gen *g) {
   bd_access **accesses = BD_NEW_ARRAY(g->ctx->arena, bd_access *, bd_gen_run_access_count(g, r));
   int count = bd_gen_run_accesses(g, r, accesses);
   int operands = bd_gen_run_operands(g, r);
-  // Random numbers take registers.
-  if (g->cuda && bd_gen_run_has_dropout(g, r)) g->room = BD_GEN_ROOMY_BLOCKS + 1;
   bd_gen_points points = {.loops = r->rank,
                           .access_count = count,
                           .accesses = accesses,
                           .packs = true,
+                          .random = bd_gen_run_has_dropout(g, r),
                           .ahead = BD_GEN_MOST_AHEAD / (operands ? operands : 1),
+                          .bytes = operand_bytes(g, r),
                           .fetch = fetch,
                           .finish = finish,
                           .user = &w};

@@ -163,15 +163,26 @@ bd_gen_for bd_gen_for_begin(bd_gen *g, LLVMValueRef from, LLVMValueRef to, LLVMV
   return loop;
 }
 
-// How often the loop's body is copied, 0: never. The loop's name is its own first operand.
-static void set_copies(bd_gen *g, LLVMValueRef branch, int copies) {
-  const char *word = copies ? "llvm.loop.unroll.count" : "llvm.loop.unroll.disable";
-  LLVMValueRef count = LLVMConstInt(bd_gen_i32(g), (unsigned long long)copies, false);
+// A word for LLVM about a loop, with a number if that is not 0.
+static LLVMMetadataRef hint(bd_gen *g, const char *word, int number) {
+  LLVMValueRef value = LLVMConstInt(bd_gen_i32(g), (unsigned long long)number, false);
   LLVMMetadataRef what[] = {LLVMMDStringInContext2(g->llvm, word, strlen(word)),
-                            LLVMValueAsMetadata(count)};
-  LLVMMetadataRef self = LLVMTemporaryMDNode(g->llvm, NULL, 0);
-  LLVMMetadataRef operands[] = {self, LLVMMDNodeInContext2(g->llvm, what, copies ? 2 : 1)};
-  LLVMMetadataRef node = LLVMMDNodeInContext2(g->llvm, operands, 2);
+                            LLVMValueAsMetadata(value)};
+  return LLVMMDNodeInContext2(g->llvm, what, number ? 2 : 1);
+}
+
+// How the loop that ends in `branch` is compiled. Its name is its own first operand.
+static void set_hints(bd_gen *g, LLVMValueRef branch) {
+  LLVMMetadataRef hints[3];
+  size_t count = 1;
+  if (g->rolled)
+    hints[count++] = hint(g, "llvm.loop.unroll.disable", 0);
+  else if (g->copies)
+    hints[count++] = hint(g, "llvm.loop.unroll.count", g->copies);
+  if (g->apart) hints[count++] = hint(g, "llvm.licm.disable", 0);
+  if (count == 1) return;
+  LLVMMetadataRef self = hints[0] = LLVMTemporaryMDNode(g->llvm, NULL, 0);
+  LLVMMetadataRef node = LLVMMDNodeInContext2(g->llvm, hints, count);
   LLVMMetadataReplaceAllUsesWith(self, node);
   LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(g->llvm, "llvm.loop", 9),
                   LLVMMetadataAsValue(g->llvm, node));
@@ -181,8 +192,9 @@ void bd_gen_for_end(bd_gen *g, bd_gen_for *loop) {
   LLVMValueRef next = LLVMBuildNSWAdd(g->b, loop->index, loop->step, "");
   LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->b);
   LLVMValueRef back = LLVMBuildBr(g->b, loop->head);
-  if (g->rolled || g->copies) set_copies(g, back, g->rolled ? 0 : g->copies);
+  set_hints(g, back);
   g->copies = 0;
+  g->apart = false;
   LLVMAddIncoming(loop->index, &next, &latch, 1);
   LLVMPositionBuilderAtEnd(g->b, loop->exit);
 }

@@ -129,7 +129,9 @@ bd_status bd_gen_rope(bd_gen *g) {
     access[0].stride[r.half] = 1;
     access[1] = bd_gen_shifted(g, &access[0], half);
   }
-  r.nest = (bd_gen_nest){.outer_count = 2, .outer = {loops[0], loops[1]}, .lane_loop = r.half};
+  // Frequencies, in f64, are read again for each position: in registers they would cost a block.
+  r.nest = (bd_gen_nest){
+      .outer_count = 2, .outer = {loops[0], loops[1]}, .lane_loop = r.half, .apart = true};
   r.nest.work = g->loop[loops[2]].extent * 2 * half;
   bd_gen_pack(g, r.half, BD_GEN_ALIGNED, 5,
               (const bd_access *const[]){&r.in[0], &r.in[1], &r.out[0], &r.out[1], &r.frequency});

@@ -91,7 +91,7 @@ static const char *assemble(bd_ctx *ctx, const char *stem, const char *arch) {
 static void kernels_assemble_without_spills(void **state) {
   const gpu_set *s = *state;
   if (access(ptxas, X_OK)) skip();
-  for (const char *const *arch = (const char *const[]){"sm_80", "sm_90", NULL}; *arch; arch++)
+  for (const char *const *arch = (const char *const[]){"sm_80", "sm_90", "sm_100", NULL}; *arch; arch++)
     assert_int_equal(check_frames(assemble(s->ctx, s->stem, *arch), check_run, s), s->kernels);
 }
 
