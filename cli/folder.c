@@ -107,14 +107,6 @@ bd_status bd_folder_begin(bd_ctx *ctx, const char *path, const char **out_partia
                  strerror(errno));
 }
 
-bd_status bd_folder_temporary(bd_ctx *ctx, const char *what, const char **out_path) {
-  const char *above = getenv("TMPDIR");
-  const char *path = bd_path_join(ctx, above && *above ? above : "/tmp", "braid");
-  if (make_beside(ctx, bd_intern_f(ctx, "%s-%s", path, what), out_path)) return BD_OK;
-  return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(*out_path), "cannot make a folder to work in: %s",
-                 strerror(errno));
-}
-
 static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *walk) {
   (void)info, (void)kind, (void)walk;
   return remove(path);
