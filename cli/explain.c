@@ -78,6 +78,8 @@ const bd_command bd_command_explain = {
     .summary = "say what a plan does and what it is predicted to cost",
     .operand = "PLAN",
     .options = options,
+    .reads = (const char *const[]){"--model", "--cluster", NULL},
+    .writes = (const char *const[]){"-o", NULL},
     .details = "PLAN is a plan file, or the output folder of 'braid compile'.\n\n"
                "example: braid explain out\n"
                "         braid explain out --why dp=8,pp=1\n",

@@ -91,6 +91,7 @@ const bd_command bd_command_run = {
     .summary = "train with a compiled program: starts its ranks on this machine",
     .operand = "OUT",
     .options = options,
+    .writes = (const char *const[]){"--metrics", "--save", "--report", "--profile", NULL},
     .passes_on = true,
     .details =
         "OUT is the output folder of 'braid compile'. Options of the program:\n"

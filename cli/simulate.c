@@ -1,8 +1,8 @@
 // `braid simulate`: replays a step of a plan, event by event.
 #include "cli/simulate.h"
 #include "cli/answer.h"
-#include "cli/command.h"
 #include "cli/machine.h"
+#include "cli/outputs.h"
 #include "frontend/frontend.h"
 #include "ir/base/file.h"
 #include "ir/base/json.h"
@@ -131,6 +131,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   bd_sim_result result;
   bd_text text = bd_text_init(ctx->arena);
   BD_TRY(read_plan(ctx, &s));
+  BD_TRY(bd_outputs_check_plan(ctx, arguments, &s.plan));
   bool program = bd_argument(arguments, "--cluster") || bd_argument(arguments, "--devices") ||
                  bd_argument(arguments, "--model");
   BD_TRY(program ? lower(ctx, &s) : tell(ctx, &s));
@@ -161,6 +162,8 @@ const bd_command bd_command_simulate = {
     .summary = "replay a step of a plan event by event",
     .operand = "PLAN",
     .options = options,
+    .reads = (const char *const[]){"--cluster", "--model", NULL},
+    .writes = (const char *const[]){"--trace", NULL},
     .details = "PLAN is a plan file, or the output folder of 'braid compile'. Without --cluster, "
                "--devices\nor --model the seconds and bytes that the plan predicts are replayed; "
                "with one of them, the\nprogram that it describes, op by op.\n\n"

@@ -1,6 +1,7 @@
 #include "cli/why.h"
 #include "cli/difference.h"
 #include "cli/machine.h"
+#include "cli/outputs.h"
 #include "cli/planning.h"
 #include "frontend/frontend.h"
 #include "ir/base/file.h"
@@ -169,6 +170,7 @@ bd_status bd_why(bd_ctx *ctx, const bd_arguments *arguments, const bd_told_plan 
   bd_told_plan forced;
   bd_difference difference;
   const char *path = bd_argument(arguments, "-o");
+  BD_TRY(bd_outputs_check_plan(ctx, arguments, &told->plan));
   if (path) BD_TRY(bd_file_check_place(ctx, path));
   BD_TRY(make_request(ctx, &a));
   BD_TRY(load_model(ctx, &a));
