@@ -1,6 +1,7 @@
 // `braid simulate`: replays a step of a plan, event by event.
 #include "cli/simulate.h"
 #include "cli/answer.h"
+#include "cli/given_model.h"
 #include "cli/machine.h"
 #include "cli/outputs.h"
 #include "frontend/frontend.h"
@@ -57,14 +58,16 @@ static bd_status read_cluster(bd_ctx *ctx, simulation *s, bd_cluster *out) {
 }
 
 static bd_status load_train(bd_ctx *ctx, const simulation *s, bd_module **out) {
-  const char *spec = bd_argument(s->arguments, "--model");
+  const char *given = bd_argument(s->arguments, "--model");
   bd_model_options options = {.sequence = s->plan.sequence};
   bd_module *graph;
-  BD_TRY(bd_model_load(ctx, spec ? spec : s->plan.model, &options, &graph));
+  BD_TRY(bd_model_load(ctx, given ? given : s->plan.model, &options, &graph));
   const char *passes =
       bd_training_passes(s->plan.precision, s->plan.masters, s->plan.gradients, s->plan.target);
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
-  return bd_pass_run_list(ctx, passes, NULL, stderr, graph, out);
+  BD_TRY(bd_pass_run_list(ctx, passes, NULL, stderr, graph, out));
+  if (!given) return BD_OK;
+  return bd_given_model_accept(ctx, s->path, s->data, s->bytes, s->plan.model, given, *out);
 }
 
 // The plan's program, on a cluster.

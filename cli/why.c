@@ -1,5 +1,6 @@
 #include "cli/why.h"
 #include "cli/difference.h"
+#include "cli/given_model.h"
 #include "cli/machine.h"
 #include "cli/outputs.h"
 #include "cli/planning.h"
@@ -39,7 +40,10 @@ static bd_status load_model(bd_ctx *ctx, asking *a) {
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
   const char *passes =
       bd_training_passes(plan->precision, plan->masters, plan->gradients, plan->target);
-  return bd_pass_run_list(ctx, passes, NULL, stderr, graph, &a->train);
+  BD_TRY(bd_pass_run_list(ctx, passes, NULL, stderr, graph, &a->train));
+  if (!given) return BD_OK;
+  return bd_given_model_accept(ctx, a->told->path, a->told->data, a->told->bytes, plan->model,
+                               given, a->train);
 }
 
 static bd_status load_cluster(bd_ctx *ctx, asking *a) {
