@@ -1,5 +1,6 @@
 # Shared by gpu-check.sh and gpu-bench.sh, which source it: their options, what this machine has, and how an emitted folder is
-# built and its ranks run. They define `usage` and `absent`, which say what is wrong or missing and end the script, and `seconds`.
+# built and its ranks run. They define `here`, the folder of this, `usage` and `absent`, which say what is wrong or missing and
+# end the script, and `seconds`.
 
 # Reads options in front of folders, each with a value: sets a variable of its name for --NAME, NAME one of those in `options`;
 # `taken`: how many words that were.
@@ -7,7 +8,7 @@ read_options() {
   taken=0
   while [ $# -gt 0 ]; do
     case $1 in
-      --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+      --help | -h) . "$here/help.sh" ;;
       -*)
         name=${1#--}
         case $name in '' | *[!a-z]*) name=none ;; esac
