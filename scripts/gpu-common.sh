@@ -23,14 +23,20 @@ read_options() {
   [ $# -gt 0 ] || usage "no folder is named"
 }
 
-# How many GPUs the programs will see.
+# How many GPUs the programs will see: of those that are there CUDA_VISIBLE_DEVICES, where it is set, names some, by number or
+# by identifier, up to the first that is none.
 count_gpus() {
-  if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
-    echo "$CUDA_VISIBLE_DEVICES" | awk -F, '{ print NF }'
-  elif command -v nvidia-smi >/dev/null 2>&1; then
-    nvidia-smi -L 2>/dev/null | grep -c '^GPU '
+  if command -v nvidia-smi >/dev/null 2>&1; then
+    present=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
   else
-    find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l
+    present=$(find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l)
+  fi
+  if [ -z "${CUDA_VISIBLE_DEVICES+set}" ] || [ "$present" -eq 0 ]; then
+    echo "$present"
+  else
+    echo "$CUDA_VISIBLE_DEVICES" | awk -F , -v present="$present" '
+      { while (seen < NF && ($(seen + 1) ~ /^ *[0-9]+ *$/ ? $(seen + 1) + 0 < present : $(seen + 1) ~ /^ *(GPU|MIG)-/)) seen++ }
+      END { print seen + 0 }'
   fi
 }
 
