@@ -1,6 +1,6 @@
 # Shared by gpu-check.sh and gpu-bench.sh, which source it: their options, what this machine has, and how an emitted folder is
 # built and its ranks run. They define `here`, the folder of this, `usage` and `absent`, which say what is wrong or missing and
-# end the script, and `seconds`.
+# end the script, and `seconds`. help.sh beside it prints their help.
 
 # Reads options in front of folders, each with a value: sets a variable of its name for --NAME, NAME one of those in `options`;
 # `taken`: how many words that were.
