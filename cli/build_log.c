@@ -1,4 +1,6 @@
 #include "cli/build_log.h"
+#include "cli/temporary.h"
+#include "ir/base/file.h"
 #include <string.h>
 
 typedef struct line {
@@ -9,6 +11,8 @@ typedef struct line {
 static bool contains(line in, const char *word) {
   return memmem(in.text, in.length, word, strlen(word)) != NULL;
 }
+
+#define FULL "No space left on device"
 
 // What a line of the log says when it holds `word`; earlier rows win.
 static const struct {
@@ -41,7 +45,7 @@ static const struct {
     {"cannot find -lnccl", "the linker", "install NCCL (Debian: libnccl-dev)"},
     {"cannot find -lcublasLt", "the linker", "install the CUDA toolkit's libraries"},
     {"cannot find -l", "the linker", "install the library that it names"},
-    {"No space left on device", "the C compiler", "the output folder's disk is full"},
+    {FULL, "the C compiler", "the output folder's disk is full"},
     {"ptxas fatal", "ptxas", NULL},
     {"ptxas error", "ptxas", NULL},
     {"fatbinary fatal", "fatbinary", NULL},
@@ -63,6 +67,17 @@ static bool next_line(const char **at, const char *end, line *out) {
   return true;
 }
 
+// Tools name files of the output folder from there on, and temporary ones by their whole path.
+static bool is_of_temporary(bd_ctx *ctx, line in) {
+  return contains(in, FULL) && contains(in, bd_path_join(ctx, bd_temporary_folder(), ""));
+}
+
+static const char *find_hint(bd_ctx *ctx, line in, int complaint) {
+  if (!is_of_temporary(ctx, in)) return complaints[complaint].hint;
+  return bd_intern_f(ctx, "the folder of temporary files, %s, is full; set TMPDIR to another",
+                     bd_temporary_folder());
+}
+
 bd_build_failure bd_build_log_read(bd_ctx *ctx, const char *log, size_t bytes) {
   const char *end = log + bytes;
   line each, best = {"its output is empty", 19};
@@ -75,7 +90,7 @@ bd_build_failure bd_build_log_read(bd_ctx *ctx, const char *log, size_t bytes) {
       }
   if (found < COMPLAINTS)
     return (bd_build_failure){complaints[found].tool, bd_intern(ctx, best.text, best.length),
-                              complaints[found].hint};
+                              find_hint(ctx, best, found)};
   for (const char *at = log; next_line(&at, end, &each);)
     if (each.length > 0) best = each;
   return (bd_build_failure){"make", bd_intern(ctx, best.text, best.length), NULL};

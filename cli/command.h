@@ -16,12 +16,14 @@ typedef struct bd_arguments bd_arguments;
 
 typedef struct bd_command {
   const char *name, *summary;
-  const char *operand;      // what its one operand is called; NULL when it takes none
-  const char *second;       // the same of a second one
-  const char *needs;        // options that have to be given, for the usage line; NULL: none
-  const bd_option *options; // ends with a NULL name
-  const char *details;      // printed after the options
-  bool passes_on;           // unknown options are kept for a program that the command starts
+  const char *operand;       // what its one operand is called; NULL when it takes none
+  const char *second;        // the same of a second one
+  const char *needs;         // options that have to be given, for the usage line; NULL: none
+  const bd_option *options;  // ends with a NULL name
+  const char *const *reads;  // options that name files to read, beside the operand; NULL: none
+  const char *const *writes; // options that name files to write; both end with NULL
+  const char *details;       // printed after the options
+  bool passes_on;            // unknown options are kept for a program that the command starts
   bd_status (*run)(bd_ctx *ctx, const bd_arguments *arguments);
 } bd_command;
 
@@ -49,7 +51,7 @@ BD_NODISCARD bd_status bd_arguments_read(bd_ctx *ctx, const bd_command *command,
                                          char **argv, bd_arguments *out_arguments);
 void bd_command_help(const bd_command *command, FILE *stream);
 
-// Option `name` (declared by the command) or NULL.
+// Option `name`, declared by the command or passed on, or NULL.
 const char *bd_argument(const bd_arguments *arguments, const char *name);
 static inline bool bd_argument_flag(const bd_arguments *arguments, const char *name) {
   return bd_argument(arguments, name) != NULL;

@@ -54,10 +54,6 @@ static bd_status check_tools(bd_ctx *ctx, const bd_compilation *job) {
   const char *folder;
   if (job->emit >= BD_EMIT_C)
     BD_TRY(bd_folder_check(ctx, job->out));
-  else if (job->out && bd_file_exists(job->out) &&
-           bd_file_is_one(job->out, job->arguments->operand))
-    return bd_fail(ctx, BD_INVALID, bd_loc_file(job->out),
-                   "is the model that is read; write to another file");
   else if (job->out)
     return bd_file_check_place(ctx, job->out);
   if (job->emit != BD_EMIT_EXE || bd_argument(job->arguments, "--plan") ||
@@ -136,6 +132,8 @@ const bd_command bd_command_compile = {
     .operand = "MODEL",
     .needs = "(--cluster SPEC | --devices N) --global-batch N -o OUT",
     .options = options,
+    .reads = (const char *const[]){"--cluster", "--plan", "--partial", NULL},
+    .writes = (const char *const[]){"-o", NULL},
     .details =
         "MODEL is a preset (see 'braid presets'), a Hugging Face folder, or a JSON graph.\n\n"
         "example: braid compile gpt2-tiny --devices 4 --global-batch 8 -o out\n",

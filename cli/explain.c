@@ -11,7 +11,7 @@
 static bd_status parse(bd_ctx *ctx, const char *path, const char *data, size_t bytes,
                        const bd_json **out_root, bd_told_plan *out) {
   const bd_json *root;
-  *out = (bd_told_plan){.path = path};
+  *out = (bd_told_plan){.path = path, .data = data, .bytes = bytes};
   BD_TRY(bd_plan_parse(ctx, path, data, bytes, NULL, &out->plan));
   BD_TRY(bd_json_parse(ctx, path, data, bytes, &root));
   if (!bd_json_find(root, "predicted"))
@@ -36,7 +36,7 @@ static bd_status load(bd_ctx *ctx, const char *path, bool with_planner, bd_told_
   BD_TRY(bd_file_read(ctx, path, PLAN_LIMIT_BYTES, &data, &bytes));
   BD_TRY(parse(ctx, path, data, bytes, &root, out));
   out->contradicts = bd_told_check_self(ctx, root, &out->plan);
-  if (with_planner) bd_told_check_planner(ctx, out, data, bytes);
+  if (with_planner) bd_told_check_planner(ctx, out);
   return BD_OK;
 }
 
@@ -78,6 +78,8 @@ const bd_command bd_command_explain = {
     .summary = "say what a plan does and what it is predicted to cost",
     .operand = "PLAN",
     .options = options,
+    .reads = (const char *const[]){"--model", "--cluster", NULL},
+    .writes = (const char *const[]){"-o", NULL},
     .details = "PLAN is a plan file, or the output folder of 'braid compile'.\n\n"
                "example: braid explain out\n"
                "         braid explain out --why dp=8,pp=1\n",

@@ -53,7 +53,8 @@ typedef struct bd_told_strategy {
 
 // A plan file as it is shown.
 typedef struct bd_told_plan {
-  const char *path;
+  const char *path, *data; // data: `bytes` bytes of JSON
+  size_t bytes;
   bool contradicts; // itself, of which there is a warning
   bd_plan plan;
   bd_told_strategy *strategies;

@@ -11,6 +11,10 @@
 
 #define SOURCE_LIMIT_BYTES ((size_t)64 << 20)
 
+static void close_folder(void *folder) {
+  closedir(folder);
+}
+
 static bool is_empty_folder(const char *path) {
   DIR *folder = opendir(path);
   if (!folder) return false;
@@ -107,14 +111,6 @@ bd_status bd_folder_begin(bd_ctx *ctx, const char *path, const char **out_partia
                  strerror(errno));
 }
 
-bd_status bd_folder_temporary(bd_ctx *ctx, const char *what, const char **out_path) {
-  const char *above = getenv("TMPDIR");
-  const char *path = bd_path_join(ctx, above && *above ? above : "/tmp", "braid");
-  if (make_beside(ctx, bd_intern_f(ctx, "%s-%s", path, what), out_path)) return BD_OK;
-  return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(*out_path), "cannot make a folder to work in: %s",
-                 strerror(errno));
-}
-
 static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *walk) {
   (void)info, (void)kind, (void)walk;
   return remove(path);
@@ -155,10 +151,6 @@ static int wanted_name_order(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void close_folder(void *folder) {
-  closedir(folder);
-}
-
 bd_status bd_folder_copy(bd_ctx *ctx, const char *from, const char *to,
                          const char *const *endings) {
   DIR *folder = opendir(from);
@@ -188,4 +180,34 @@ bd_status bd_folder_copy(bd_ctx *ctx, const char *from, const char *to,
     BD_TRY(bd_file_write_unsynced(ctx, bd_path_join(ctx, to, names[i]), data, bytes));
   }
   return BD_OK;
+}
+
+// Whether braid makes or reads an entry of this name in the folder of a program or a model.
+static bool is_known(const char *name) {
+  static const char *const endings[] = {".safetensors", ".safetensors.index.json", NULL};
+  return is_output(name) || strcmp(name, "config.json") == 0 || has_ending(name, endings);
+}
+
+// Of `all` entries, or of those that are known; folders in it are braid's as a whole.
+static const char *find(bd_ctx *ctx, const char *path, const char *file, bool all) {
+  DIR *folder = opendir(path);
+  const char *found = NULL;
+  if (!folder) return NULL;
+  bd_owned held;
+  bd_own(ctx, &held, close_folder, folder);
+  for (struct dirent *entry; !found && (entry = readdir(folder));) {
+    if (entry->d_name[0] == '.' || !(all || is_known(entry->d_name))) continue;
+    const char *inner = bd_path_join(ctx, path, entry->d_name);
+    if (entry->d_type == DT_DIR)
+      found = find(ctx, inner, file, true);
+    else if (bd_file_is_one(inner, file))
+      found = inner;
+  }
+  bd_disown(ctx, &held);
+  closedir(folder);
+  return found;
+}
+
+const char *bd_folder_find(bd_ctx *ctx, const char *folder, const char *file) {
+  return find(ctx, folder, file, false);
 }

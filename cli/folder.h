@@ -13,9 +13,10 @@ BD_NODISCARD bd_status bd_folder_begin(bd_ctx *ctx, const char *path, const char
 // Moves it to `path`, replacing an earlier output folder.
 BD_NODISCARD bd_status bd_folder_commit(bd_ctx *ctx, const char *partial, const char *path);
 void bd_folder_remove(const char *path);
-// Makes an empty folder for work on the way, in the folder TMPDIR or /tmp; the caller removes it.
-// Errors: BD_EXTERNAL.
-BD_NODISCARD bd_status bd_folder_temporary(bd_ctx *ctx, const char *what, const char **out_path);
+
+// The regular file in the folder that `file` is too, among those of a plan, a program or a model
+// (plan.json, main.c, config.json, weights); NULL: none of them.
+const char *bd_folder_find(bd_ctx *ctx, const char *folder, const char *file);
 
 // Copies the regular files of `from` whose names end in one of `endings` (NULL-terminated).
 BD_NODISCARD bd_status bd_folder_copy(bd_ctx *ctx, const char *from, const char *to,

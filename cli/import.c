@@ -1,8 +1,8 @@
 // `braid import`: reads an ONNX model, prints what was recognised, and writes it as a graph.
 #include "cli/answer.h"
-#include "cli/command.h"
 #include "cli/import_check.h"
 #include "cli/import_graph.h"
+#include "cli/outputs.h"
 #include "frontend/onnx/lower.h"
 #include "frontend/onnx/save.h"
 #include "frontend/onnx/summary.h"
@@ -32,20 +32,18 @@ static bd_status read_dims(bd_ctx *ctx, const bd_arguments *arguments, bd_onnx_o
   }
 }
 
-// A file can be written there, and takes the place of nothing that is read.
-static bd_status check_place(bd_ctx *ctx, const bd_onnx_model *model, const char *path) {
+// What is written takes the place of none of the model's external data.
+static bd_status check_data(bd_ctx *ctx, const bd_arguments *arguments,
+                            const bd_onnx_model *model) {
   const char *last = "";
-  bool read = bd_file_is_one(path, model->path);
-  for (int i = 0; i < model->value_count && !read; i++) {
+  for (int i = 0; i < model->value_count; i++) {
     const bd_onnx_tensor *tensor = model->values[i].initializer;
     if (!tensor || !tensor->location || strcmp(tensor->location, last) == 0) continue;
     last = tensor->location;
-    read = bd_file_is_one(path, bd_path_join(ctx, model->folder, last));
+    BD_TRY(bd_outputs_check_input(ctx, arguments, "the model's data",
+                                  bd_path_join(ctx, model->folder, last)));
   }
-  if (read)
-    return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
-                   "is the model that is read, or its data; write to another file");
-  return bd_file_check_place(ctx, path);
+  return BD_OK;
 }
 
 // What the graph is to be.
@@ -93,8 +91,9 @@ static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const b
                              bd_import_graphs *out_graphs) {
   const char *weights = bd_argument(arguments, "--weights");
   bd_module *graph;
-  BD_TRY(check_place(ctx, model, bd_argument(arguments, "-o")));
-  if (weights) BD_TRY(check_place(ctx, model, weights));
+  BD_TRY(check_data(ctx, arguments, model));
+  BD_TRY(bd_file_check_place(ctx, bd_argument(arguments, "-o")));
+  if (weights) BD_TRY(bd_file_check_place(ctx, weights));
   BD_TRY(bd_onnx_lower(ctx, model, facts, (bd_onnx_loss)wanted->loss, &graph));
   BD_TRY(bd_module_verify(ctx, graph));
   out_graphs->lowered = graph;
@@ -157,6 +156,7 @@ const bd_command bd_command_import = {
     .summary = "read an ONNX model and print what it is made of",
     .operand = "MODEL",
     .options = options,
+    .writes = (const char *const[]){"-o", "--weights", NULL},
     .details =
         "MODEL is an .onnx file of operator sets 6 to 20; its external data lies beside it.\n"
         "docs/onnx.md says what is read, followed and refused.\n\n"

@@ -4,6 +4,7 @@
 #include "cli/folder.h"
 #include "cli/import_values.h"
 #include "cli/process.h"
+#include "cli/temporary.h"
 #include "codegen/evaluation.h"
 #include "ir/base/file.h"
 #include "ir/base/text.h"
@@ -225,7 +226,7 @@ bd_status bd_import_check(bd_ctx *ctx, const bd_onnx_model *model, bd_onnx_fact 
   c.evaluation = bd_evaluation_create(ctx, SAMPLES);
   for (int i = 0; i < c.count; i++)
     BD_TRY(bd_evaluation_add(ctx, c.evaluation, c.parts[i].function));
-  BD_TRY(bd_folder_temporary(ctx, "check", &c.folder));
+  BD_TRY(bd_temporary_make(ctx, "check", &c.folder));
   bd_owned held;
   bd_own(ctx, &held, remove_folder, (char *)c.folder);
   bd_status status = check_in(&c);

@@ -114,6 +114,7 @@ const bd_command bd_command_init = {
     .operand = "MODEL",
     .needs = "-o FILE",
     .options = options,
+    .writes = (const char *const[]){"-o", NULL},
     .details = "The weights are those that 'braid run --seed N' starts from.\n\n"
                "example: braid init gpt2-tiny --seed 1 -o start.safetensors\n",
     .run = run,

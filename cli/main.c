@@ -1,5 +1,5 @@
 // The `braid` command: picks the subcommand, prints its diagnostics, gives the exit status.
-#include "cli/command.h"
+#include "cli/outputs.h"
 #include "ir/base/suggest.h"
 #include <malloc.h>
 #include <stdlib.h>
@@ -60,6 +60,7 @@ static bd_status run_command(bd_ctx *ctx, void *arg) {
   bd_arguments arguments;
   arguments.exit_code = &call->exit_code;
   BD_TRY(bd_arguments_read(ctx, call->command, call->argc, call->argv, &arguments));
+  BD_TRY(bd_outputs_check(ctx, &arguments));
   return call->command->run(ctx, &arguments);
 }
 

@@ -1,5 +1,13 @@
 #include "cli/mpirun.h"
+#include "cli/temporary.h"
 #include <unistd.h>
+
+// Open MPI shares two segments of 4 MiB and some small files with its ranks.
+#define TEMPORARY_BYTES ((int64_t)12 << 20)
+
+bd_status bd_mpirun_check(bd_ctx *ctx) {
+  return bd_temporary_check(ctx, "mpirun", TEMPORARY_BYTES);
+}
 
 char **bd_mpirun_line(bd_ctx *ctx, int ranks, const char *program, int count,
                       const char *const *arguments) {

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/folder.h"
 #include "cli/machine.h"
+#include "cli/temporary.h"
 #include "ir/base/file.h"
 #include <math.h>
 
@@ -51,7 +52,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   BD_TRY(bd_machine_probe(ctx, (int)devices, &nominal));
   if (threads) nominal.threads_per_device = (int)threads;
   const char *folder;
-  BD_TRY(bd_folder_temporary(ctx, "probe", &folder));
+  BD_TRY(bd_temporary_make(ctx, "probe", &folder));
   bd_owned held;
   bd_own(ctx, &held, remove_folder, (char *)folder);
   bd_status status = measure_in(ctx, &nominal, folder, &measured);

@@ -71,6 +71,7 @@ static bd_status train_program(bd_ctx *ctx, const program *p, const char **out_p
       "--data", data, "--steps", bd_intern_f(ctx, "%d", STEPS), "--profile", *out_profile};
   char **argv = bd_mpirun_line(ctx, bd_plan_ranks(&p->plan), bd_path_join(ctx, p->folder, "train"),
                                (int)(sizeof arguments / sizeof *arguments), arguments);
+  BD_TRY(bd_mpirun_check(ctx));
   BD_TRY(bd_process_run(ctx, argv, log, &end));
   if (end.exit_code == 0 && !end.stopped_by) return BD_OK;
   return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "the program that measures this machine failed");

@@ -74,6 +74,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   BD_TRY(read_plan(ctx, arguments->operand, &plan));
   BD_TRY(find_program(ctx, arguments->operand, &program));
   bool by_mpirun = strcmp(plan.target, "cuda") != 0;
+  if (by_mpirun) BD_TRY(bd_mpirun_check(ctx));
   int ranks = bd_plan_ranks(&plan);
   char **argv = command_line(ctx, ranks, by_mpirun, program, arguments);
   fflush(stdout);
@@ -90,6 +91,7 @@ const bd_command bd_command_run = {
     .summary = "train with a compiled program: starts its ranks on this machine",
     .operand = "OUT",
     .options = options,
+    .writes = (const char *const[]){"--metrics", "--save", "--report", "--profile", NULL},
     .passes_on = true,
     .details =
         "OUT is the output folder of 'braid compile'. Options of the program:\n"
@@ -125,6 +127,8 @@ const bd_command bd_command_run = {
         "  --loss-scale X                of fp16 programs; see docs/numerics.md (65536)\n"
         "  --tf32                        GPUs: f32 products in TF32\n"
         "  --any-order                   GPUs: attention's gradients add up in any order\n\n"
+        "Programs for CPUs are started by mpirun, which wants 12 MiB for temporary files in\n"
+        "TMPDIR, or /tmp.\n\n"
         "exit status: 0 done, 2 wrong usage, 4 MPI or a file failed, 10 a rank died, 11 the loss "
         "is\n"
         "not finite, 12 bad data, 13 wrong number of ranks, 14 wrong machine; told to stop by a "

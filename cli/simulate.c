@@ -1,8 +1,9 @@
 // `braid simulate`: replays a step of a plan, event by event.
 #include "cli/simulate.h"
 #include "cli/answer.h"
-#include "cli/command.h"
+#include "cli/given_model.h"
 #include "cli/machine.h"
+#include "cli/outputs.h"
 #include "frontend/frontend.h"
 #include "ir/base/file.h"
 #include "ir/base/json.h"
@@ -57,14 +58,16 @@ static bd_status read_cluster(bd_ctx *ctx, simulation *s, bd_cluster *out) {
 }
 
 static bd_status load_train(bd_ctx *ctx, const simulation *s, bd_module **out) {
-  const char *spec = bd_argument(s->arguments, "--model");
+  const char *given = bd_argument(s->arguments, "--model");
   bd_model_options options = {.sequence = s->plan.sequence};
   bd_module *graph;
-  BD_TRY(bd_model_load(ctx, spec ? spec : s->plan.model, &options, &graph));
+  BD_TRY(bd_model_load(ctx, given ? given : s->plan.model, &options, &graph));
   const char *passes =
       bd_training_passes(s->plan.precision, s->plan.masters, s->plan.gradients, s->plan.target);
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
-  return bd_pass_run_list(ctx, passes, NULL, stderr, graph, out);
+  BD_TRY(bd_pass_run_list(ctx, passes, NULL, stderr, graph, out));
+  if (!given) return BD_OK;
+  return bd_given_model_accept(ctx, s->path, s->data, s->bytes, s->plan.model, given, *out);
 }
 
 // The plan's program, on a cluster.
@@ -131,6 +134,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   bd_sim_result result;
   bd_text text = bd_text_init(ctx->arena);
   BD_TRY(read_plan(ctx, &s));
+  BD_TRY(bd_outputs_check_plan(ctx, arguments, &s.plan));
   bool program = bd_argument(arguments, "--cluster") || bd_argument(arguments, "--devices") ||
                  bd_argument(arguments, "--model");
   BD_TRY(program ? lower(ctx, &s) : tell(ctx, &s));
@@ -161,6 +165,8 @@ const bd_command bd_command_simulate = {
     .summary = "replay a step of a plan event by event",
     .operand = "PLAN",
     .options = options,
+    .reads = (const char *const[]){"--cluster", "--model", NULL},
+    .writes = (const char *const[]){"--trace", NULL},
     .details = "PLAN is a plan file, or the output folder of 'braid compile'. Without --cluster, "
                "--devices\nor --model the seconds and bytes that the plan predicts are replayed; "
                "with one of them, the\nprogram that it describes, op by op.\n\n"

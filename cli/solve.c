@@ -89,6 +89,7 @@ const bd_command bd_command_solve = {
     .summary = "solve a bare problem: numbers alone, in one of several formats",
     .operand = "FILE",
     .options = options,
+    .writes = (const char *const[]){"-o", NULL},
     .details = "The format is recognized by the file's first words; docs/solve.md describes each:\n"
                "  chain     recomputation of a chain of layers; needs --budget, in its slots\n"
                "  graph     recomputation of a graph of values\n"

@@ -81,8 +81,6 @@ bool bd_told_check_self(bd_ctx *ctx, const bd_json *root, const bd_plan *plan) {
 // Run in a context of its own: what goes wrong here is no news to the user.
 typedef struct recount {
   const bd_told_plan *told;
-  const char *data;
-  size_t bytes;
   bool loaded;    // the model and the cluster are at hand
   bool fits;      // the plan is one for them
   bool timed;     // the cluster has the rates that it was planned with
@@ -138,7 +136,7 @@ static void find_others(bd_ctx *ctx, recount *r, const bd_module *train) {
 
 static bd_status parse(bd_ctx *ctx, const recount *r, const bd_module *train,
                        const bd_cluster *cluster, bd_plan *out_plan) {
-  BD_TRY(bd_plan_parse(ctx, r->told->path, r->data, r->bytes, train, out_plan));
+  BD_TRY(bd_plan_parse(ctx, r->told->path, r->told->data, r->told->bytes, train, out_plan));
   BD_TRY(bd_plan_check(ctx, train, out_plan));
   return bd_plan_check_ranks(ctx, cluster, out_plan);
 }
@@ -198,8 +196,8 @@ static void say_misfit(bd_ctx *ctx, const recount *r, say_it *say, const char *m
 
 static const char *const remedy = "'braid compile --plan FILE --emit plan' writes it anew";
 
-void bd_told_check_planner(bd_ctx *ctx, const bd_told_plan *told, const char *data, size_t bytes) {
-  recount r = {.told = told, .data = data, .bytes = bytes, .stage = -1};
+void bd_told_check_planner(bd_ctx *ctx, const bd_told_plan *told) {
+  recount r = {.told = told, .stage = -1};
   const bd_plan *plan = &told->plan;
   bd_loc file = bd_loc_file(told->path);
   say_it *say = told->contradicts ? bd_note : bd_warn;

@@ -1,6 +1,8 @@
 #include "cli/why.h"
 #include "cli/difference.h"
+#include "cli/given_model.h"
 #include "cli/machine.h"
+#include "cli/outputs.h"
 #include "cli/planning.h"
 #include "frontend/frontend.h"
 #include "ir/base/file.h"
@@ -38,7 +40,10 @@ static bd_status load_model(bd_ctx *ctx, asking *a) {
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
   const char *passes =
       bd_training_passes(plan->precision, plan->masters, plan->gradients, plan->target);
-  return bd_pass_run_list(ctx, passes, NULL, stderr, graph, &a->train);
+  BD_TRY(bd_pass_run_list(ctx, passes, NULL, stderr, graph, &a->train));
+  if (!given) return BD_OK;
+  return bd_given_model_accept(ctx, a->told->path, a->told->data, a->told->bytes, plan->model,
+                               given, a->train);
 }
 
 static bd_status load_cluster(bd_ctx *ctx, asking *a) {
@@ -169,6 +174,7 @@ bd_status bd_why(bd_ctx *ctx, const bd_arguments *arguments, const bd_told_plan 
   bd_told_plan forced;
   bd_difference difference;
   const char *path = bd_argument(arguments, "-o");
+  BD_TRY(bd_outputs_check_plan(ctx, arguments, &told->plan));
   if (path) BD_TRY(bd_file_check_place(ctx, path));
   BD_TRY(make_request(ctx, &a));
   BD_TRY(load_model(ctx, &a));

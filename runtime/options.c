@@ -18,6 +18,7 @@ typedef struct option {
   int open;           // `most` is excluded
 } option;
 
+#define MOST_COUNT (INT64_C(1) << 40)
 #define AT(field) offsetof(bd_rt_options, field)
 static const option options_table[] = {
     {"steps", COUNT, AT(steps), 0, 0, 0},
@@ -143,7 +144,7 @@ static int parse_value(const option *option, const char *text, bd_rt_options *op
     *(const char **)field = text;
     return text[0] != 0;
   case COUNT:
-    if (!parse_whole(text, INT64_C(1) << 40, &whole)) return 0;
+    if (!parse_whole(text, MOST_COUNT, &whole)) return 0;
     *(int64_t *)field = (int64_t)whole;
     return 1;
   case SEED:
@@ -157,6 +158,30 @@ static int parse_value(const option *option, const char *text, bd_rt_options *op
     return 1;
   }
   return 0;
+}
+
+// What values an option can take.
+static void name_values(const option *option, char *text, size_t bytes) {
+  switch (option->kind) {
+  case TEXT:
+    snprintf(text, bytes, "a name that is not empty");
+    break;
+  case COUNT:
+    snprintf(text, bytes, "a whole number from 0 to %lld", (long long)MOST_COUNT);
+    break;
+  case SEED:
+    snprintf(text, bytes, "a whole number from 0 to %llu", (unsigned long long)UINT64_MAX);
+    break;
+  case REAL:
+    snprintf(text, bytes, "a number from %g to %s%g", option->least, option->open ? "below " : "",
+             option->most);
+    break;
+  case TOKENIZER:
+    snprintf(text, bytes, "auto, bytes, u16 or u32");
+    break;
+  case SWITCH:
+    break;
+  }
 }
 
 static const option *find_option(const char *name, size_t length) {
@@ -235,8 +260,9 @@ int bd_rt_options_parse(int argc, char **argv, bd_rt_options *out_options, char 
       return BD_RT_EXIT_USAGE;
     }
     if (!parse_value(option, value, out_options)) {
-      snprintf(message, message_bytes, "--%s: '%s' is not a value it can take", option->name,
-               value);
+      char values[64] = "";
+      name_values(option, values, sizeof values);
+      snprintf(message, message_bytes, "--%s takes %s, not '%s'", option->name, values, value);
       return BD_RT_EXIT_USAGE;
     }
   }

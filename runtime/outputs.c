@@ -45,28 +45,32 @@ int bd_rt_outputs_writable(const char *path, bd_rt_writing writing, char *messag
   return 0;
 }
 
-// Makes the folder where it is not there; its parents are.
+// Where the folder is not there its parents are, and it can be made: saving makes it, so that a run
+// that ends before leaves none.
 static int folder_writable(const char *path, char *message, size_t size) {
-  if ((mkdir(path, 0777) == 0 || errno == EEXIST) && access(path, W_OK | X_OK) == 0) return 1;
-  snprintf(message, size, "%s: cannot be written: %s", path, strerror(errno));
-  return 0;
+  const int made = mkdir(path, 0777) == 0;
+  const int good = (made || errno == EEXIST) && access(path, W_OK | X_OK) == 0;
+  if (!good) snprintf(message, size, "%s: cannot be written: %s", path, strerror(errno));
+  if (made) rmdir(path);
+  return good;
 }
 
 int bd_rt_outputs_check(const bd_rt_options *options, char *message, size_t size) {
-  const char *const path[] = {options->metrics, options->save, options->report,
-                              options->profile, options->tune, options->data};
-  static const char *const name[] = {"--metrics", "--save", "--report",
-                                     "--profile", "--tune", "--data"};
-  enum { WRITTEN = 4, FILES = 6 };
+  const char *const path[] = {options->metrics, options->report, options->profile, options->save,
+                              options->tune,    options->data,   options->init};
+  static const char *const name[] = {"--metrics", "--report", "--profile", "--save",
+                                     "--tune",    "--data",   "--init"};
+  enum { SAVE = 3, WRITTEN, INIT = 6, FILES };
   for (int i = 0; i < WRITTEN; i++)
     for (int k = i + 1; k < FILES; k++)
-      if (path[i] && path[k] && same_file(path[i], path[k])) {
+      // Weights that were read are replaced by trained ones as a whole, at the end.
+      if (path[i] && path[k] && !(i == SAVE && k == INIT) && same_file(path[i], path[k])) {
         snprintf(message, size, "%s and %s name the same file, %s", name[i], name[k], path[i]);
         return BD_RT_EXIT_USAGE;
       }
   for (int i = 0; i < WRITTEN; i++) {
     if (!path[i]) continue;
-    const int weights = path[i] == options->save;
+    const int weights = i == SAVE;
     const bd_rt_writing writing = weights ? BD_RT_REPLACED : BD_RT_IN_PLACE;
     const int good = weights && bd_rt_options_name_folder(path[i])
                          ? folder_writable(path[i], message, size)

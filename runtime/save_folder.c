@@ -126,6 +126,7 @@ static int save_folder(bd_rt *rt, const char *folder, listing *list) {
   const bd_rt_source *const source = &rt->source;
   char path[MOST_PATH], message[1024] = "";
   int status = 0, first = 0;
+  if (rt->rank == 0) mkdir(folder, 0777); // where that fails its first file says why
   if (source->folder) follow_source(source, list);
   for (int file = 0; file == 0 || file < source->count; file++) {
     const char *const name = source->folder ? source->names[file] : "model.safetensors";

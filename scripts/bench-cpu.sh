@@ -3,6 +3,7 @@
 # share of the ceiling and peak memory. The ceiling is 6 N flops per token over the best sgemm rate on the model's
 # own shapes, measured before and after training. Usage: scripts/bench-cpu.sh [STEPS]. BRAID names a built braid.
 set -euo pipefail
+. "$(dirname "$0")/help.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 steps=${1:-8}
 threads=$(nproc)

@@ -4,6 +4,7 @@
 # 40-equal-tight-chain-1f1b: devices equal or unequal, caps loose or tight, shape chain or skips, schedules
 # one of the format or all. BRAID names the command.
 set -eu
+. "$(dirname "$0")/help.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 braid=${BRAID:-$root/build/braid}
 seconds=${1:-20}

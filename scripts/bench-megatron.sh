@@ -3,6 +3,7 @@
 # for the same models, batches and devices (docs/benchmarks/megatron.md). Usage: scripts/bench-megatron.sh
 # [TABLE.csv [CLUSTER]]. MEGATRON names the built benchmark.
 set -eu
+. "$(dirname "$0")/help.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

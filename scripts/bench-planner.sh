@@ -3,6 +3,7 @@
 # are user and system time of a whole `braid compile --emit plan`, wall seconds mean little on a busy machine.
 #   scripts/bench-planner.sh [large|devices|layers|few|spaces]...     BRAID names a built braid; needs GNU time.
 set -euo pipefail
+. "$(dirname "$0")/help.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/built.sh"
 work=$(mktemp -d)

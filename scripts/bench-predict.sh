@@ -3,6 +3,7 @@
 # them, and prints predicted and measured seconds of a step, their differences, and the rank correlation (Spearman).
 # Best on a quiet machine. Usage: scripts/bench-predict.sh [STEPS]. BRAID names a built braid.
 set -euo pipefail
+. "$(dirname "$0")/help.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 steps=${1:-12}
 . "$root/scripts/built.sh"

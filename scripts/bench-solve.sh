@@ -3,6 +3,7 @@
 # Usage: scripts/bench-solve.sh [SECONDS [FILE...]]; without files the two instances of tests/data/iopddl.
 # BRAID names the command.
 set -eu
+. "$(dirname "$0")/help.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 braid=${BRAID:-$root/build/braid}
 seconds=${1:-60}

@@ -3,6 +3,7 @@
 # that no single rank could meet, prints the plan, and trains on English text.
 #   scripts/demo.sh [TEXT]     STEPS=40 CAP=600MiB OUT=out are the defaults
 set -euo pipefail
+. "$(dirname "$0")/help.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 steps=${STEPS:-40}
 cap=${CAP:-600MiB}

@@ -5,6 +5,7 @@
 # (ONNX models: 600 and 1536, docs/testing.md).
 # An input that fails is kept in build-fuzz/found; the exit status is then 1.
 set -euo pipefail
+. "$(dirname "$0")/help.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 seconds=${1:-60}
 case $seconds in '' | *[!0-9]*) echo "usage: scripts/fuzz.sh [SECONDS] [TARGET...]" >&2; exit 2 ;; esac

@@ -5,6 +5,7 @@
 # WORK: gpt2-124m gpt2-1558m llama-3-8b resnet-50 kernels; all without one. OUT must not exist. Needs a built braid, no GPU and
 # no CUDA toolkit.
 set -euo pipefail
+. "$(dirname "$0")/help.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 braid=${BRAID:-$root/build/braid} cluster=${CLUSTER:-h200:1x1}
 case ${1:--} in -*) echo "usage: gpu-bench-folders.sh OUT [WORK]..." >&2; exit 2 ;; esac

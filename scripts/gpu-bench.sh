@@ -47,11 +47,15 @@ told() { sed -n "s/^$2 //p" "$1/check/work" | head -1; }
 
 # Sets `copy_rate`, bytes a second, or leaves it empty.
 measure_copy() {
+  copy_rate='' reason='gpu-copy.c does not build, and nothing says why'
+  if cc -O2 -I"$CUDA_HOME/include" -o "$work/copy" "$here/gpu-copy.c" -L"$CUDA_HOME/lib64" -Wl,-rpath,"$CUDA_HOME/lib64" \
+    -lcudart >"$work/copy.log" 2>&1; then
+    copy_rate=$("$work/copy" 2>>"$work/copy.log") || reason="gpu-copy ended with status $?"
+  fi
+  is_number "$copy_rate" && return
   copy_rate=''
-  cc -O2 -I"$CUDA_HOME/include" -o "$work/copy" "$here/gpu-copy.c" -L"$CUDA_HOME/lib64" -Wl,-rpath,"$CUDA_HOME/lib64" -lcudart \
-    >"$work/copy.log" 2>&1 && copy_rate=$("$work/copy" 2>>"$work/copy.log") || copy_rate=''
-  is_number "$copy_rate" || copy_rate=''
-  [ -n "$copy_rate" ] || echo "gpu-bench.sh: the rate of copies is not known: $(tail -n 1 "$work/copy.log")" >&2
+  said=$(tail -n 1 "$work/copy.log")
+  echo "gpu-bench.sh: the rate of copies is not known: ${said:-$reason}" >&2
 }
 
 # METRICS -> "tokens/s MFU power clock" of the median step; what is not known is null.

@@ -1,5 +1,6 @@
 # Shared by gpu-check.sh and gpu-bench.sh, which source it: their options, what this machine has, and how an emitted folder is
-# built and its ranks run. They define `usage` and `absent`, which say what is wrong or missing and end the script, and `seconds`.
+# built and its ranks run. They define `here`, the folder of this, `usage` and `absent`, which say what is wrong or missing and
+# end the script, and `seconds`. help.sh beside it prints their help.
 
 # Reads options in front of folders, each with a value: sets a variable of its name for --NAME, NAME one of those in `options`;
 # `taken`: how many words that were.
@@ -7,7 +8,7 @@ read_options() {
   taken=0
   while [ $# -gt 0 ]; do
     case $1 in
-      --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+      --help | -h) . "$here/help.sh" ;;
       -*)
         name=${1#--}
         case $name in '' | *[!a-z]*) name=none ;; esac
@@ -22,14 +23,20 @@ read_options() {
   [ $# -gt 0 ] || usage "no folder is named"
 }
 
-# How many GPUs the programs will see.
+# How many GPUs the programs will see: of those that are there CUDA_VISIBLE_DEVICES, where it is set, names some, by number or
+# by identifier, up to the first that is none.
 count_gpus() {
-  if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
-    echo "$CUDA_VISIBLE_DEVICES" | awk -F, '{ print NF }'
-  elif command -v nvidia-smi >/dev/null 2>&1; then
-    nvidia-smi -L 2>/dev/null | grep -c '^GPU '
+  if command -v nvidia-smi >/dev/null 2>&1; then
+    present=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
   else
-    find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l
+    present=$(find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l)
+  fi
+  if [ -z "${CUDA_VISIBLE_DEVICES+set}" ] || [ "$present" -eq 0 ]; then
+    echo "$present"
+  else
+    echo "$CUDA_VISIBLE_DEVICES" | awk -F , -v present="$present" '
+      { while (seen < NF && ($(seen + 1) ~ /^ *[0-9]+ *$/ ? $(seen + 1) + 0 < present : $(seen + 1) ~ /^ *(GPU|MIG)-/)) seen++ }
+      END { print seen + 0 }'
   fi
 }
 

@@ -4,10 +4,11 @@
 #   scripts/gpu-folders.sh OUT        STEPS=10 and BRAID=build/braid are the defaults
 # OUT must not exist. Needs a built braid, no GPU and no CUDA toolkit.
 set -euo pipefail
+. "$(dirname "$0")/help.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 braid=${BRAID:-$root/build/braid}
 steps=${STEPS:-10}
-[ $# -eq 1 ] || { echo "usage: gpu-folders.sh OUT" >&2; exit 2; }
+[ $# -eq 1 ] && [ "${1#-}" = "$1" ] || { echo "usage: gpu-folders.sh OUT" >&2; exit 2; }
 [ -x "$braid" ] || { echo "gpu-folders.sh: there is no '$braid'; scripts/build.sh builds it, BRAID names another" >&2; exit 2; }
 mkdir "$1"
 out=$(cd "$1" && pwd)

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Installs what building, using and testing braid needs (Debian 12). Root, or sudo.
+#   scripts/install.sh [PACKAGE]...     these as well
 set -euo pipefail
+. "$(dirname "$0")/help.sh"
 
 packages=(build-essential cmake ninja-build pkg-config llvm-19-dev llvm-19-tools libglpk-dev libcjson-dev
   zlib1g-dev libopenblas-dev libdnnl-dev libopenmpi-dev openmpi-bin libcmocka-dev coinor-libcbc-dev libonnx-testdata ccache lld

@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
-# Prints the losses of a metrics file as a line of bars and tells whether they fell: exit 1 when not.
+# Prints the losses of a metrics file as a line of bars and tells whether they fell.
 #   scripts/loss-curve.sh METRICS.jsonl
+# Exit status: 0 they fell, 1 they did not, or no step was recorded, 2 wrong usage.
 set -euo pipefail
+. "$(dirname "$0")/help.sh"
+[ $# -eq 1 ] || { echo "usage: loss-curve.sh METRICS.jsonl" >&2; exit 2; }
+[ -r "$1" ] || { echo "loss-curve.sh: cannot read '$1'" >&2; exit 2; }
 awk '
   match($0, /"loss": [^,}]+/) { loss[++count] = substr($0, RSTART + 8, RLENGTH - 8) + 0 }
   END {

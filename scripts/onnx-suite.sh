@@ -4,6 +4,7 @@
 #   scripts/onnx-suite.sh [--interpreter]
 # With --interpreter on it alone. Closes with `N passed, N failed`; the exit status is 0 when none failed.
 set -euo pipefail
+. "$(dirname "$0")/help.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 if [ -z "${TESTS:-}" ]; then
   "$root/scripts/install.sh"

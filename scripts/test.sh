@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs, builds, and runs every test: scripts/test.sh
 set -euo pipefail
+. "$(dirname "$0")/help.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 
 # Tests make and remove thousands of folders: in memory, where there is a file system of it with 8 GiB to spare that

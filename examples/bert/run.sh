@@ -14,6 +14,7 @@ cat >model/config.json <<'END'
   "num_hidden_layers": 4, "num_attention_heads": 4, "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1
 }
 END
+rm -f model/model.safetensors
 "$braid" init model --seed 1 -o model/model.safetensors
 cat "$here"/../*/README.md >text.txt
 cc -O1 -o samples "$here/../samples.c" -lm

@@ -14,6 +14,7 @@ cat >model/config.json <<'END'
   "activation_function": "gelu_new", "attn_pdrop": 0.1, "embd_pdrop": 0.1, "resid_pdrop": 0.1
 }
 END
+rm -f model/model.safetensors
 "$braid" init model --seed 1 -o model/model.safetensors
 cat "$here"/../*/README.md >text.txt
 

@@ -14,6 +14,7 @@ cat >model/config.json <<'END'
   "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 4, "rope_theta": 10000.0
 }
 END
+rm -f model/model.safetensors
 "$braid" init model --seed 1 -o model/model.safetensors
 cat "$here"/../*/README.md >text.txt
 

@@ -15,6 +15,7 @@ cat >model/config.json <<'END'
   "num_local_experts": 4, "num_experts_per_tok": 2, "output_router_logits": true, "router_aux_loss_coef": 0.02
 }
 END
+rm -f model/model.safetensors
 "$braid" init model --seed 1 -o model/model.safetensors
 cat "$here"/../*/README.md >text.txt
 

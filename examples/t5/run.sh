@@ -14,6 +14,7 @@ cat >model/config.json <<'END'
   "num_layers": 2, "num_decoder_layers": 2, "feed_forward_proj": "gated-gelu", "dropout_rate": 0.1
 }
 END
+rm -f model/model.safetensors
 "$braid" init model --seed 1 -o model/model.safetensors
 cat "$here"/../*/README.md >text.txt
 cc -O1 -o samples "$here/../samples.c" -lm

@@ -14,6 +14,7 @@ cat >model/config.json <<'END'
   "num_hidden_layers": 4, "num_attention_heads": 4, "num_labels": 10
 }
 END
+rm -f model/model.safetensors
 "$braid" init model --seed 1 -o model/model.safetensors
 cc -O1 -o samples "$here/../samples.c" -lm
 ./samples images samples.safetensors 16

@@ -156,25 +156,27 @@ static bd_status split_sync(const splitting *s, int stage, bd_stage_details *out
   return BD_OK;
 }
 
-// Of one micro-batch: library calls of the model, each once, whatever the plan.
-static bd_status count_model(const splitting *s, double *out_flops) {
-  const bd_function *main = s->train->main;
+// Library calls of the model, each once.
+bd_status bd_plan_model_flops(bd_ctx *ctx, const bd_module *train, const bd_plan *plan,
+                              double *out_flops) {
+  const bd_function *main = train->main;
   static const bd_mesh one = {1, {1}};
   static const int8_t unsplit[BD_MAX_AXES] = {-1, -1, -1, -1};
-  double *flops = BD_NEW_ARRAY(s->ctx->arena, double, s->train->function_count);
-  for (int i = 0; i < s->train->function_count; i++) {
-    const bd_function *f = s->train->functions[i];
+  double sum = 0, *flops = BD_NEW_ARRAY(ctx->arena, double, train->function_count);
+  for (int i = 0; i < train->function_count; i++) {
+    const bd_function *f = train->functions[i];
     for (int k = 0; k < f->op_count; k++) {
       bd_index_map map;
       bd_type types[BD_MAX_RESULTS];
       if (!(bd_op_get_info(f->ops[k].kind)->traits & BD_LIBRARY)) continue;
-      BD_TRY(bd_op_infer(s->ctx, f, &f->ops[k], &map, types));
-      flops[i] += bd_op_flops(f, &f->ops[k], &map, &one, unsplit, s->cost.micro_batch);
+      BD_TRY(bd_op_infer(ctx, f, &f->ops[k], &map, types));
+      flops[i] += bd_op_flops(f, &f->ops[k], &map, &one, unsplit, plan->micro_batch);
     }
   }
   for (int i = 0; i < main->op_count; i++)
-    for (int f = 0; main->ops[i].kind == BD_OP_CALL && f < s->train->function_count; f++)
-      if (strcmp(s->train->functions[f]->name, main->ops[i].callee) == 0) *out_flops += flops[f];
+    for (int f = 0; main->ops[i].kind == BD_OP_CALL && f < train->function_count; f++)
+      if (strcmp(train->functions[f]->name, main->ops[i].callee) == 0) sum += flops[f];
+  *out_flops = sum * bd_plan_micro_batches(plan);
   return BD_OK;
 }
 
@@ -268,8 +270,7 @@ bd_status bd_plan_break_down(bd_ctx *ctx, const bd_module *train, const bd_clust
     const bd_function *callee = op->kind == BD_OP_CALL ? bd_module_find(spmd, op->callee) : NULL;
     if (callee && callee->role == BD_ROLE_FORWARD) count_weights(&s, callee);
   }
-  BD_TRY(count_model(&s, &s.out->model_flops));
-  s.out->model_flops *= bd_plan_micro_batches(plan);
+  BD_TRY(bd_plan_model_flops(ctx, train, plan, &s.out->model_flops));
   note_links(&s);
   BD_TRY(find_live(&s));
   plan->details = s.out;

@@ -9,4 +9,8 @@
 // backward seconds, and its parts of synchronization to that.
 BD_NODISCARD bd_status bd_plan_break_down(bd_ctx *ctx, const bd_module *train,
                                           const bd_cluster *cluster, bd_plan *plan);
+// Flops of the model in a step, whatever the plan says but its samples: `details` have them as
+// model_flops.
+BD_NODISCARD bd_status bd_plan_model_flops(bd_ctx *ctx, const bd_module *train, const bd_plan *plan,
+                                           double *out_flops);
 #endif

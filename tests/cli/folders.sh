@@ -28,7 +28,8 @@ cp "$oracle/bert/samples.safetensors" good
 sed 's/"token_types"/"token_kinds"/' good >unnamed
 sed 's/"targets"/"answers"/' good >aimless
 sed 's/"tokens":{"dtype":"I32"/"tokens":{"dtype":"F32"/' good >real
-expect 12 'is not below 60' --data good
+expect 12 'is not below 60' --data good --save new/
+[ ! -e new ] || { echo "folders.sh: a run that did not train leaves a folder"; exit 1; }
 expect 12 'needs the tensor `token_types`, integers, of as many samples as `targets` and 24 per sample' --data unnamed
 expect 12 'needs the tensors `inputs` and `targets`' --data aimless
 expect 12 'needs the tensor `tokens`, integers' --data real

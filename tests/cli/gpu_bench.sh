@@ -148,9 +148,12 @@ says 'ended with status 11'
 run 2
 run 2 --no-such-option small
 run 2 --steps 0 small
-sed -i "s/^printf .*echo 1e3.*/exit 1/" fake/cc
+sed -i 's/echo 1e3/echo gpu-copy: copying 1 GiB: out of memory >\&2; exit 1/' fake/cc
 run 1 kernels
-says 'the rate of copies is not known'
+says 'the rate of copies is not known: gpu-copy: copying 1 GiB: out of memory$'
+sed -i 's/^printf .*/exit 1/' fake/cc
+run 1 kernels
+says 'the rate of copies is not known: gpu-copy.c does not build, and nothing says why$'
 rm small/check/work
 run 2 small
 says 'has no check/work'

@@ -169,7 +169,25 @@ says 'it has no plan.json'
 sed -i 's/"cuda"/"cpu"/' dead/plan.json
 run 2 dead
 says 'is a program for CPUs'
+# Of the GPUs that are there, those that programs see.
+# LIST COUNT: of two, this many.
+sees() {
+  export CUDA_VISIBLE_DEVICES="$1"
+  run 0 good
+  says "^Fake x $2, CUDA"
+  unset CUDA_VISIBLE_DEVICES
+}
+sees 1 1
+sees 1,0 2
+sees GPU-1b2c,0 2
+sees 0,2,1 1
+export CUDA_VISIBLE_DEVICES=
+run 77 good
+export CUDA_VISIBLE_DEVICES=0
 cp none/nvidia-smi fake/nvidia-smi
+run 77 good
+says 'this machine has no NVIDIA GPU'
+unset CUDA_VISIBLE_DEVICES
 run 77 good
 says 'this machine has no NVIDIA GPU'
 printf '#!/bin/sh\necho "GPU 0: Fake"\n' >fake/nvidia-smi

@@ -1,0 +1,12 @@
+// `--model`: a model that is given beside a plan, whose name for it does not tell where it is.
+#ifndef BD_CLI_GIVEN_MODEL_H
+#define BD_CLI_GIVEN_MODEL_H
+#include "ir/plan.h"
+
+// Whether `train`, of the model `given`, is what the plan was made for, which calls it `named` and
+// stands in the file `path` with the text `data`: its functions and values are those of the plan,
+// and a step takes the flops that the plan tells. Errors: BD_INVALID, naming both models.
+BD_NODISCARD bd_status bd_given_model_accept(bd_ctx *ctx, const char *path, const char *data,
+                                             size_t bytes, const char *named, const char *given,
+                                             const bd_module *train);
+#endif
