@@ -2,6 +2,14 @@
 #include "codegen/kernel/attention.h"
 #include <math.h>
 
+int bd_attention_threads(const bd_gen *g) {
+  const bd_op *op = g->op;
+  const bd_type *query =
+      &g->kernel->function->values[op->in[op->kind == BD_OP_ATTENTION ? 0 : 1]].type;
+  return bd_tiles_suit_tensor_cores(query->dtype, query->dims[3]) ? BD_TILE_TENSOR_THREADS
+                                                                  : BD_GEN_THREADS;
+}
+
 bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
   const bd_value *values = g->kernel->function->values;
   const int64_t *q = values[g->op->in[query]].type.dims, *k = values[g->op->in[key]].type.dims;
@@ -13,7 +21,7 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
   const bd_gen_loop *kv = &g->loop[bd_index_find(&g->map, 'k')];
   float dropout = (float)bd_op_real(g->op, "dropout", 0);
   *out = (bd_attention){.g = g,
-                        .tiles = bd_tiles_open(g),
+                        .tiles = bd_tiles_open(g, values[g->op->in[query]].type.dtype),
                         .tq = q[1],
                         .tk = k[1],
                         .width = q[3],
@@ -141,12 +149,13 @@ typedef struct forward {
   bd_heads q, k, v, out, lse;
   bd_square scores;
   bd_strip sums;
-  LLVMValueRef most[BD_TILE_OWN], total[BD_TILE_OWN]; // of each row so far, f32 variables
+  LLVMValueRef most[BD_TILE_MOST_ROWS],
+      total[BD_TILE_MOST_ROWS]; // of each row so far, f32 variables
 } forward;
 
 static LLVMValueRef row_max(bd_attention *a, const forward *f, int row) {
   LLVMValueRef most = bd_square_get(&a->tiles, &f->scores, row, 0);
-  for (int j = 1; j < BD_TILE_OWN; j++)
+  for (int j = 1; j < a->tiles.columns; j++)
     most = bd_gen_larger(a->g, bd_square_get(&a->tiles, &f->scores, row, j), most);
   return bd_tiles_join(&a->tiles, most, bd_gen_larger);
 }
@@ -156,8 +165,8 @@ static LLVMValueRef row_max(bd_attention *a, const forward *f, int row) {
 static void softmax_row(bd_attention *a, forward *f, int row, LLVMValueRef query,
                         LLVMValueRef first_key) {
   bd_gen *g = a->g;
-  LLVMValueRef seen[BD_TILE_OWN], key[BD_TILE_OWN], part = bd_gen_real(g, 0.0);
-  for (int j = 0; j < BD_TILE_OWN; j++) {
+  LLVMValueRef seen[BD_TILE_MOST_COLUMNS], key[BD_TILE_MOST_COLUMNS], part = bd_gen_real(g, 0.0);
+  for (int j = 0; j < a->tiles.columns; j++) {
     key[j] = LLVMBuildNSWAdd(g->b, first_key, bd_tiles_column(&a->tiles, j), "");
     seen[j] = bd_attention_sees(a, query, key[j]);
     LLVMValueRef score = bd_attention_scaled(a, bd_square_get(&a->tiles, &f->scores, row, j));
@@ -166,7 +175,7 @@ static void softmax_row(bd_attention *a, forward *f, int row, LLVMValueRef query
   }
   LLVMValueRef before = LLVMBuildLoad2(g->b, bd_gen_f32(g), f->most[row], "");
   LLVMValueRef most = bd_gen_larger(g, row_max(a, f, row), before);
-  for (int j = 0; j < BD_TILE_OWN; j++) {
+  for (int j = 0; j < a->tiles.columns; j++) {
     LLVMValueRef score = bd_square_get(&a->tiles, &f->scores, row, j);
     LLVMValueRef weight = bd_gen_exp(g, LLVMBuildFSub(g->b, score, most, ""));
     weight = LLVMBuildSelect(g->b, seen[j], weight, bd_gen_real(g, 0.0), "");
@@ -200,11 +209,11 @@ static void finish_row(bd_attention *a, forward *f, int row, LLVMValueRef query)
 static void attend(bd_attention *a, LLVMValueRef head, LLVMValueRef first, void *user) {
   bd_gen *g = a->g;
   forward *f = user;
-  LLVMValueRef query[BD_TILE_OWN];
+  LLVMValueRef query[BD_TILE_MOST_ROWS];
   a->head = head;
   a->kv_head = LLVMBuildSDiv(g->b, head, bd_gen_long(g, a->group), "");
   bd_strip_clear(&a->tiles, &f->sums);
-  for (int i = 0; i < BD_TILE_OWN; i++) {
+  for (int i = 0; i < a->tiles.rows; i++) {
     query[i] = LLVMBuildNSWAdd(g->b, first, bd_tiles_row(&a->tiles, i), "");
     LLVMBuildStore(g->b, bd_gen_real(g, -INFINITY), f->most[i]);
     LLVMBuildStore(g->b, bd_gen_real(g, 0.0), f->total[i]);
@@ -215,12 +224,11 @@ static void attend(bd_attention *a, LLVMValueRef head, LLVMValueRef first, void 
   bd_rows k = bd_attention_rows(a, &f->k, a->kv_head, keys.index, a->tk);
   bd_rows v = bd_attention_rows(a, &f->v, a->kv_head, keys.index, a->tk);
   bd_square_product(&a->tiles, &f->scores, &q, &k);
-  for (int i = 0; i < BD_TILE_OWN; i++)
+  for (int i = 0; i < a->tiles.rows; i++)
     softmax_row(a, f, i, query[i], keys.index);
-  bd_square_share(&a->tiles, &f->scores);
-  bd_strip_add(&a->tiles, &f->sums, &v);
+  bd_strip_add(&a->tiles, &f->sums, &f->scores, &v);
   bd_gen_for_end(g, &keys);
-  for (int i = 0; i < BD_TILE_OWN; i++)
+  for (int i = 0; i < a->tiles.rows; i++)
     finish_row(a, f, i, query[i]);
   bd_rows out = bd_attention_rows(a, &f->out, head, first, a->tq);
   bd_strip_store(&a->tiles, &f->sums, &out);
@@ -236,7 +244,7 @@ bd_status bd_gen_attention(bd_gen *g) {
                .lse = bd_attention_out(&a, 1),
                .scores = bd_square_create(&a.tiles),
                .sums = bd_strip_create(&a.tiles, a.width)};
-  for (int i = 0; i < BD_TILE_OWN; i++) {
+  for (int i = 0; i < a.tiles.rows; i++) {
     f.most[i] = bd_gen_variable(g, bd_gen_f32(g));
     f.total[i] = bd_gen_variable(g, bd_gen_f32(g));
   }

@@ -24,6 +24,8 @@ typedef struct bd_attention {
   LLVMValueRef batch, head, kv_head;
 } bd_attention;
 
+// Threads of a block.
+int bd_attention_threads(const bd_gen *g);
 // `query`, `key`: operands that are shaped so.
 BD_NODISCARD bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out);
 bd_heads bd_attention_in(bd_attention *a, int operand);

@@ -119,19 +119,16 @@ static void add_queries(bd_attention *a, const backward *w, LLVMValueRef first_k
   bd_rows v = bd_attention_rows(a, &w->v, a->kv_head, first_key, a->tk);
   bd_square_product(&a->tiles, &w->scores, &k, &q);
   bd_square_product(&a->tiles, &w->slopes, &v, &dout);
-  for (int j = 0; j < BD_TILE_OWN; j++) {
+  for (int j = 0; j < a->tiles.columns; j++) {
     LLVMValueRef query = LLVMBuildNSWAdd(g->b, first_query, bd_tiles_column(&a->tiles, j), "");
     LLVMValueRef lse = number(a, &w->lse, query), product = number(a, &w->products, query);
-    for (int i = 0; i < BD_TILE_OWN; i++) {
+    for (int i = 0; i < a->tiles.rows; i++) {
       LLVMValueRef key = LLVMBuildNSWAdd(g->b, first_key, bd_tiles_row(&a->tiles, i), "");
       differentiate(a, w, i, j, query, key, lse, product);
     }
   }
-  bd_square_share(&a->tiles, &w->scores);
-  bd_strip_add(&a->tiles, &w->sums[1], &dout);
-  bd_gen_barrier(g);
-  bd_square_share(&a->tiles, &w->slopes);
-  bd_strip_add(&a->tiles, &w->sums[0], &q);
+  bd_strip_add(&a->tiles, &w->sums[1], &w->scores, &dout);
+  bd_strip_add(&a->tiles, &w->sums[0], &w->slopes, &q);
 }
 
 static void key_tile(bd_attention *a, LLVMValueRef head, LLVMValueRef first, void *user) {
@@ -150,7 +147,7 @@ static void key_tile(bd_attention *a, LLVMValueRef head, LLVMValueRef first, voi
   add_queries(a, w, first, queries.index);
   bd_gen_for_end(g, &queries);
   bd_gen_for_end(g, &heads);
-  for (int i = 0; i < BD_TILE_OWN; i++)
+  for (int i = 0; i < a->tiles.rows; i++)
     bd_strip_scale(&a->tiles, &w->sums[0], i, bd_gen_real(g, a->scale));
   for (int i = 0; i < 2; i++) {
     bd_rows out = bd_attention_rows(a, &w->to[i], head, first, a->tk);
@@ -170,11 +167,11 @@ static void key_gradients(bd_attention *a) {
 static void query_tile(bd_attention *a, LLVMValueRef head, LLVMValueRef first, void *user) {
   bd_gen *g = a->g;
   backward *w = user;
-  LLVMValueRef query[BD_TILE_OWN], lse[BD_TILE_OWN], product[BD_TILE_OWN];
+  LLVMValueRef query[BD_TILE_MOST_ROWS], lse[BD_TILE_MOST_ROWS], product[BD_TILE_MOST_ROWS];
   a->head = head;
   a->kv_head = LLVMBuildSDiv(g->b, head, bd_gen_long(g, a->group), "");
   bd_strip_clear(&a->tiles, &w->sums[0]);
-  for (int i = 0; i < BD_TILE_OWN; i++) {
+  for (int i = 0; i < a->tiles.rows; i++) {
     query[i] = LLVMBuildNSWAdd(g->b, first, bd_tiles_row(&a->tiles, i), "");
     lse[i] = number(a, &w->lse, query[i]);
     product[i] = number(a, &w->products, query[i]);
@@ -187,15 +184,14 @@ static void query_tile(bd_attention *a, LLVMValueRef head, LLVMValueRef first, v
   bd_rows v = bd_attention_rows(a, &w->v, a->kv_head, keys.index, a->tk);
   bd_square_product(&a->tiles, &w->scores, &q, &k);
   bd_square_product(&a->tiles, &w->slopes, &dout, &v);
-  for (int j = 0; j < BD_TILE_OWN; j++) {
+  for (int j = 0; j < a->tiles.columns; j++) {
     LLVMValueRef key = LLVMBuildNSWAdd(g->b, keys.index, bd_tiles_column(&a->tiles, j), "");
-    for (int i = 0; i < BD_TILE_OWN; i++)
+    for (int i = 0; i < a->tiles.rows; i++)
       differentiate(a, w, i, j, query[i], key, lse[i], product[i]);
   }
-  bd_square_share(&a->tiles, &w->slopes);
-  bd_strip_add(&a->tiles, &w->sums[0], &k);
+  bd_strip_add(&a->tiles, &w->sums[0], &w->slopes, &k);
   bd_gen_for_end(g, &keys);
-  for (int i = 0; i < BD_TILE_OWN; i++)
+  for (int i = 0; i < a->tiles.rows; i++)
     bd_strip_scale(&a->tiles, &w->sums[0], i, bd_gen_real(g, a->scale));
   bd_rows out = bd_attention_rows(a, &w->to[0], head, first, a->tq);
   bd_strip_store(&a->tiles, &w->sums[0], &out);

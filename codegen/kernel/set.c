@@ -1,4 +1,5 @@
 // The LLVM module of a program's kernels, and its way to assembly.
+#include "codegen/kernel/attention.h"
 #include "codegen/kernel/columns.h"
 #include "ir/base/text.h"
 #include "ir/columns.h"
@@ -243,6 +244,8 @@ static int64_t padded_extent(const bd_gen *g, int loop) {
 static int threads_of(const bd_gen *g) {
   const bd_function *function = g->kernel->function;
   if (g->cuda && g->op->kind == BD_OP_XENT) return BD_GEN_LOSS_THREADS;
+  if (g->cuda && (g->op->kind == BD_OP_ATTENTION || g->op->kind == BD_OP_ATTENTION_GRAD))
+    return bd_attention_threads(g);
   if (!g->cuda || g->kernel->parts > 1 || !bd_sums_columns(function, g->op) ||
       bd_gen_has_wide_columns(g))
     return BD_GEN_THREADS;

@@ -1,21 +1,30 @@
 #include "codegen/kernel/tile.h"
+#include "codegen/kernel/tensor.h"
 #include <assert.h>
 
 enum {
+  SIDE = 16,               // of the grid of threads
+  OWN = BD_TILE / SIDE,    // rows, and columns, of a thread
   STEP = 32,               // of the summed index, per panel of a product
   PANEL_STRIDE = STEP + 4, // so that 8 threads' 16-byte words lie in different banks
   WEIGHT_STRIDE = BD_TILE + 4,
-  WIDE = 4, // elements of a load from memory, where rows allow, and of shared memory
+  WIDE = 4, // elements of a load from shared memory
+  // On tensor cores:
+  TENSOR_STEP = 64,
+  TENSOR_STRIDE = TENSOR_STEP + 8, // halves: 8 rows of 4 threads' words lie in different banks
+  PAIR = 2,
 };
 
-bd_tiles bd_tiles_open(bd_gen *g) {
-  assert(g->threads == BD_TILE_SIDE * BD_TILE_SIDE);
-  LLVMValueRef side = bd_gen_long(g, BD_TILE_SIDE);
-  return (bd_tiles){.g = g,
-                    .panels = bd_gen_shared(g, "panels", bd_gen_f32(g), 2 * BD_TILE * PANEL_STRIDE),
-                    .weights = bd_gen_shared(g, "weights", bd_gen_f32(g), BD_TILE * WEIGHT_STRIDE),
-                    .y = LLVMBuildUDiv(g->b, g->thread, side, ""),
-                    .x = LLVMBuildURem(g->b, g->thread, side, "")};
+bool bd_tiles_suit_tensor_cores(bd_dtype dtype, int64_t width) {
+  return (dtype == BD_BF16 || dtype == BD_F16) && width <= BD_TILE_TENSOR_WIDTH;
+}
+
+static LLVMValueRef quotient(bd_gen *g, LLVMValueRef a, int64_t by) {
+  return LLVMBuildUDiv(g->b, a, bd_gen_long(g, by), "");
+}
+
+static LLVMValueRef rest(bd_gen *g, LLVMValueRef a, int64_t by) {
+  return LLVMBuildURem(g->b, a, bd_gen_long(g, by), "");
 }
 
 static LLVMValueRef add(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
@@ -30,12 +39,42 @@ static LLVMValueRef plus(bd_gen *g, LLVMValueRef a, int64_t addend) {
   return add(g, a, bd_gen_long(g, addend));
 }
 
+static bd_tiles open_tensor(bd_gen *g, bd_dtype dtype) {
+  enum { WORDS = 2 * BD_TILE * TENSOR_STRIDE / 2 };
+  LLVMValueRef lane = rest(g, g->thread, BD_GEN_LANES), warp = quotient(g, g->thread, BD_GEN_LANES);
+  return (bd_tiles){
+      .g = g,
+      .tensor = true,
+      .halves = dtype,
+      .rows = BD_TENSOR_ROWS / BD_TENSOR_COLUMNS,
+      .columns = BD_TILE / BD_TENSOR_THREADS,
+      .beside = BD_TENSOR_THREADS,
+      .panels = bd_gen_shared(g, "panels", bd_gen_f32(g), WORDS),
+      .y = add(g, times(g, warp, BD_TENSOR_ROWS), quotient(g, lane, BD_TENSOR_THREADS)),
+      .x = rest(g, lane, BD_TENSOR_THREADS)};
+}
+
+bd_tiles bd_tiles_open(bd_gen *g, bd_dtype dtype) {
+  if (g->threads == BD_TILE_TENSOR_THREADS) return open_tensor(g, dtype);
+  assert(g->threads == SIDE * SIDE);
+  return (bd_tiles){.g = g,
+                    .rows = OWN,
+                    .columns = OWN,
+                    .beside = SIDE,
+                    .panels = bd_gen_shared(g, "panels", bd_gen_f32(g), 2 * BD_TILE * PANEL_STRIDE),
+                    .weights = bd_gen_shared(g, "weights", bd_gen_f32(g), BD_TILE * WEIGHT_STRIDE),
+                    .y = quotient(g, g->thread, SIDE),
+                    .x = rest(g, g->thread, SIDE)};
+}
+
 LLVMValueRef bd_tiles_row(bd_tiles *t, int own) {
-  return plus(t->g, times(t->g, t->y, BD_TILE_OWN), own);
+  if (t->tensor) return plus(t->g, t->y, (int64_t)own * BD_TENSOR_COLUMNS);
+  return plus(t->g, times(t->g, t->y, OWN), own);
 }
 
 LLVMValueRef bd_tiles_column(bd_tiles *t, int own) {
-  return plus(t->g, t->x, (int64_t)own * BD_TILE_SIDE);
+  if (!t->tensor) return plus(t->g, t->x, (int64_t)own * SIDE);
+  return plus(t->g, times(t->g, t->x, PAIR), own / PAIR * BD_TENSOR_COLUMNS + own % PAIR);
 }
 
 static LLVMTypeRef floats(bd_gen *g, int lanes) {
@@ -57,73 +96,10 @@ static LLVMValueRef spread(bd_gen *g, LLVMValueRef scalar, int lanes) {
   return vector;
 }
 
-// Shared memory, at an index in floats that is a multiple of `lanes`.
-static LLVMValueRef shared_at(bd_gen *g, LLVMValueRef memory, LLVMValueRef index) {
-  return LLVMBuildGEP2(g->b, bd_gen_f32(g), memory, &index, 1, "");
-}
-
-static LLVMValueRef shared_load(bd_gen *g, LLVMValueRef memory, LLVMValueRef index, int lanes) {
-  LLVMValueRef value = LLVMBuildLoad2(g->b, floats(g, lanes), shared_at(g, memory, index), "");
-  LLVMSetAlignment(value, (unsigned)lanes * 4);
-  return value;
-}
-
-static void shared_store(bd_gen *g, LLVMValueRef memory, LLVMValueRef index, LLVMValueRef value,
-                         int lanes) {
-  LLVMValueRef store = LLVMBuildStore(g->b, value, shared_at(g, memory, index));
-  LLVMSetAlignment(store, (unsigned)lanes * 4);
-}
-
-static LLVMTypeRef stored_type(bd_gen *g, const bd_rows *rows, int lanes) {
-  LLVMTypeRef scalar = bd_gen_dtype(g, rows->dtype);
-  return lanes == 1 ? scalar : LLVMVectorType(scalar, (unsigned)lanes);
-}
-
-static LLVMValueRef address(bd_gen *g, const bd_rows *rows, LLVMValueRef row, LLVMValueRef column) {
-  LLVMValueRef offset = add(g, times(g, row, rows->stride), column);
-  return LLVMBuildGEP2(g->b, bd_gen_dtype(g, rows->dtype), rows->base, &offset, 1, "");
-}
-
-static LLVMValueRef load(bd_gen *g, const bd_rows *rows, LLVMValueRef at, int lanes) {
-  LLVMValueRef value = LLVMBuildLoad2(g->b, stored_type(g, rows, lanes), at, "");
-  LLVMSetAlignment(value, (unsigned)(lanes * bd_dtype_bytes(rows->dtype)));
-  return bd_gen_widen(g, rows->dtype, value);
-}
-
-// Elements from `column` of a row; zeros where there are none, read from the first element instead.
-static LLVMValueRef load_or_zero(bd_gen *g, const bd_rows *rows, LLVMValueRef row,
-                                 LLVMValueRef column, int lanes) {
-  LLVMValueRef there = LLVMBuildICmp(g->b, LLVMIntSLT, row, rows->count, "");
-  LLVMValueRef inside = LLVMBuildICmp(g->b, LLVMIntSLT, column, bd_gen_long(g, rows->width), "");
-  there = LLVMBuildAnd(g->b, there, inside, "");
-  LLVMValueRef at = LLVMBuildSelect(g->b, there, address(g, rows, row, column), rows->base, "");
-  LLVMValueRef value = load(g, rows, at, lanes);
-  return LLVMBuildSelect(g->b, there, value, LLVMConstNull(LLVMTypeOf(value)), "");
-}
-
-static int load_width(const bd_rows *rows) {
-  return rows->width % WIDE == 0 && rows->stride % WIDE == 0 ? WIDE : 1;
-}
-
-// Columns [from, from + width) of the 64 rows to shared memory at `panel`, f32.
-static void fill_panel(bd_tiles *t, const bd_rows *rows, LLVMValueRef from, int width,
-                       LLVMValueRef panel, int stride) {
-  bd_gen *g = t->g;
-  int lanes = load_width(rows), words = width / lanes;
-  for (int i = 0; i < BD_TILE * words / g->threads; i++) {
-    LLVMValueRef number = plus(g, g->thread, (int64_t)i * g->threads);
-    LLVMValueRef row = LLVMBuildUDiv(g->b, number, bd_gen_long(g, words), "");
-    LLVMValueRef column = LLVMBuildURem(g->b, number, bd_gen_long(g, words), "");
-    column = times(g, column, lanes);
-    LLVMValueRef value = load_or_zero(g, rows, row, add(g, from, column), lanes);
-    shared_store(g, panel, add(g, times(g, row, stride), column), value, lanes);
-  }
-}
-
 bd_square bd_square_create(bd_tiles *t) {
-  bd_square square;
-  for (int i = 0; i < BD_TILE_OWN; i++)
-    for (int j = 0; j < BD_TILE_OWN; j++)
+  bd_square square = {0};
+  for (int i = 0; i < t->rows; i++)
+    for (int j = 0; j < t->columns; j++)
       square.at[i][j] = bd_gen_variable(t->g, bd_gen_f32(t->g));
   return square;
 }
@@ -140,15 +116,16 @@ void bd_square_set(bd_tiles *t, const bd_square *square, int row, int column, LL
 static void multiply_panels(bd_tiles *t, const bd_square *square, LLVMValueRef second,
                             LLVMValueRef k) {
   bd_gen *g = t->g;
-  LLVMValueRef a[BD_TILE_OWN], b[BD_TILE_OWN];
-  for (int i = 0; i < BD_TILE_OWN; i++) {
+  LLVMTypeRef f32 = bd_gen_f32(g);
+  LLVMValueRef a[OWN], b[OWN];
+  for (int i = 0; i < OWN; i++) {
     LLVMValueRef row = add(g, times(g, bd_tiles_row(t, i), PANEL_STRIDE), k);
     LLVMValueRef column = add(g, times(g, bd_tiles_column(t, i), PANEL_STRIDE), k);
-    a[i] = shared_load(g, t->panels, row, WIDE);
-    b[i] = shared_load(g, second, column, WIDE);
+    a[i] = bd_panel_load(g, f32, t->panels, row, WIDE);
+    b[i] = bd_panel_load(g, f32, second, column, WIDE);
   }
-  for (int i = 0; i < BD_TILE_OWN; i++)
-    for (int j = 0; j < BD_TILE_OWN; j++) {
+  for (int i = 0; i < OWN; i++)
+    for (int j = 0; j < OWN; j++) {
       LLVMValueRef sum = bd_square_get(t, square, i, j);
       for (int e = 0; e < WIDE; e++)
         sum = bd_gen_fma(g, element(g, a[i], e), element(g, b[j], e), sum);
@@ -156,42 +133,72 @@ static void multiply_panels(bd_tiles *t, const bd_square *square, LLVMValueRef s
     }
 }
 
+// The 16 rows of this thread's warp, i64.
+static LLVMValueRef warp_row(bd_tiles *t) {
+  return times(t->g, quotient(t->g, t->g->thread, BD_GEN_LANES), BD_TENSOR_ROWS);
+}
+
+// One step of 16 of the summed index, from both panels of halves.
+static void multiply_halves(bd_tiles *t, const bd_square *square, LLVMValueRef second,
+                            LLVMValueRef k) {
+  bd_gen *g = t->g;
+  LLVMValueRef a[4], b[2], sums[4];
+  bd_tensor_left(g, t->panels, TENSOR_STRIDE, warp_row(t), k, a);
+  for (int j = 0; j < t->columns; j += PAIR) {
+    LLVMValueRef row = bd_gen_long(g, (int64_t)j / PAIR * BD_TENSOR_COLUMNS);
+    bd_tensor_right(g, second, TENSOR_STRIDE, row, k, b);
+    for (int i = 0; i < 4; i++)
+      sums[i] = bd_square_get(t, square, i / PAIR, j + i % PAIR);
+    bd_tensor_multiply(g, t->halves, a, b, sums);
+    for (int i = 0; i < 4; i++)
+      bd_square_set(t, square, i / PAIR, j + i % PAIR, sums[i]);
+  }
+}
+
+static LLVMValueRef smaller(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, a, b, ""), a, b, "");
+}
+
 void bd_square_product(bd_tiles *t, const bd_square *square, const bd_rows *a, const bd_rows *b) {
   bd_gen *g = t->g;
   assert(a->width == b->width);
-  for (int i = 0; i < BD_TILE_OWN; i++)
-    for (int j = 0; j < BD_TILE_OWN; j++)
+  for (int i = 0; i < t->rows; i++)
+    for (int j = 0; j < t->columns; j++)
       bd_square_set(t, square, i, j, LLVMConstNull(bd_gen_f32(g)));
-  LLVMValueRef second = shared_at(g, t->panels, bd_gen_long(g, BD_TILE * PANEL_STRIDE));
-  int64_t width = (a->width + WIDE - 1) / WIDE * WIDE;
-  bd_gen_for panel =
-      bd_gen_for_begin(g, bd_gen_long(g, 0), bd_gen_long(g, width), bd_gen_long(g, STEP));
+  LLVMTypeRef element = t->tensor ? LLVMInt16TypeInContext(g->llvm) : bd_gen_f32(g);
+  const int stride = t->tensor ? TENSOR_STRIDE : PANEL_STRIDE,
+            step = t->tensor ? TENSOR_STEP : STEP, each = t->tensor ? BD_TENSOR_SUMMED : WIDE;
+  LLVMValueRef second = bd_panel_at(g, element, t->panels, bd_gen_long(g, BD_TILE * stride));
+  LLVMValueRef width = bd_gen_long(g, (a->width + each - 1) / each * each);
+  bd_gen_for panel = bd_gen_for_begin(g, bd_gen_long(g, 0), width, bd_gen_long(g, step));
   bd_gen_barrier(g);
-  fill_panel(t, a, panel.index, STEP, t->panels, PANEL_STRIDE);
-  fill_panel(t, b, panel.index, STEP, second, PANEL_STRIDE);
+  void (*fill)(bd_gen *, const bd_rows *, LLVMValueRef, int, LLVMValueRef, int) =
+      t->tensor ? bd_panel_fill_halves : bd_panel_fill;
+  fill(g, a, panel.index, step, t->panels, stride);
+  fill(g, b, panel.index, step, second, stride);
   bd_gen_barrier(g);
-  LLVMValueRef left = LLVMBuildNSWSub(g->b, bd_gen_long(g, width), panel.index, "");
-  LLVMValueRef full = LLVMBuildICmp(g->b, LLVMIntSGT, left, bd_gen_long(g, STEP), "");
-  left = LLVMBuildSelect(g->b, full, bd_gen_long(g, STEP), left, "");
-  bd_gen_for step = bd_gen_for_begin(g, bd_gen_long(g, 0), left, bd_gen_long(g, WIDE));
-  multiply_panels(t, square, second, step.index);
-  bd_gen_for_end(g, &step);
+  LLVMValueRef left =
+      smaller(g, LLVMBuildNSWSub(g->b, width, panel.index, ""), bd_gen_long(g, step));
+  bd_gen_for steps = bd_gen_for_begin(g, bd_gen_long(g, 0), left, bd_gen_long(g, each));
+  (t->tensor ? multiply_halves : multiply_panels)(t, square, second, steps.index);
+  bd_gen_for_end(g, &steps);
   bd_gen_for_end(g, &panel);
 }
 
-void bd_square_share(bd_tiles *t, const bd_square *square) {
+// Copies the square to shared memory, as the weights of a strip's rows.
+static void share(bd_tiles *t, const bd_square *square) {
   bd_gen *g = t->g;
-  for (int i = 0; i < BD_TILE_OWN; i++)
-    for (int j = 0; j < BD_TILE_OWN; j++) {
+  for (int i = 0; i < t->rows; i++)
+    for (int j = 0; j < t->columns; j++) {
       LLVMValueRef at = times(g, bd_tiles_row(t, i), WEIGHT_STRIDE);
-      at = add(g, at, bd_tiles_column(t, j));
-      shared_store(g, t->weights, at, bd_square_get(t, square, i, j), 1);
+      at = bd_panel_at(g, bd_gen_f32(g), t->weights, add(g, at, bd_tiles_column(t, j)));
+      LLVMSetAlignment(LLVMBuildStore(g->b, bd_square_get(t, square, i, j), at), 4);
     }
 }
 
 LLVMValueRef bd_tiles_join(bd_tiles *t, LLVMValueRef value,
                            LLVMValueRef (*join)(bd_gen *, LLVMValueRef, LLVMValueRef)) {
-  for (int distance = BD_TILE_SIDE / 2; distance; distance /= 2)
+  for (int distance = t->beside / 2; distance; distance /= 2)
     value = join(t->g, value, bd_gen_from_lane(t->g, value, distance));
   return value;
 }
@@ -201,12 +208,12 @@ bd_strip bd_strip_create(bd_tiles *t, int64_t width) {
   for (int64_t from = 0; from < width; strip.parts++) {
     assert(strip.parts < BD_TILE_MAX_PARTS);
     int64_t left = width - from;
-    int lanes = left > 2 * BD_TILE_SIDE ? 4 : left > BD_TILE_SIDE ? 2 : 1;
+    int lanes = t->tensor ? PAIR : left > 2 * SIDE ? 4 : left > SIDE ? 2 : 1;
     strip.lanes[strip.parts] = lanes;
     strip.first[strip.parts] = from;
-    for (int i = 0; i < BD_TILE_OWN; i++)
+    for (int i = 0; i < t->rows; i++)
       strip.at[i][strip.parts] = bd_gen_variable(t->g, floats(t->g, lanes));
-    from += lanes * BD_TILE_SIDE;
+    from += lanes * t->beside;
   }
   return strip;
 }
@@ -216,7 +223,7 @@ static LLVMValueRef strip_get(bd_gen *g, const bd_strip *strip, int row, int par
 }
 
 void bd_strip_clear(bd_tiles *t, const bd_strip *strip) {
-  for (int i = 0; i < BD_TILE_OWN; i++)
+  for (int i = 0; i < t->rows; i++)
     for (int p = 0; p < strip->parts; p++)
       LLVMBuildStore(t->g->b, LLVMConstNull(floats(t->g, strip->lanes[p])), strip->at[i][p]);
 }
@@ -232,21 +239,23 @@ void bd_strip_scale(bd_tiles *t, const bd_strip *strip, int row, LLVMValueRef fa
 
 // A part's panel: rows of the strip's operand, with room between them against bank conflicts.
 static int part_stride(int lanes) {
-  return lanes * BD_TILE_SIDE + 4;
+  return lanes * SIDE + 4;
 }
 
 // One step of 4 of the summed index.
 static void add_weighted(bd_tiles *t, const bd_strip *strip, int part, LLVMValueRef c) {
   bd_gen *g = t->g;
+  LLVMTypeRef f32 = bd_gen_f32(g);
   int lanes = strip->lanes[part];
-  LLVMValueRef weight[BD_TILE_OWN], x = times(g, t->x, lanes);
-  for (int i = 0; i < BD_TILE_OWN; i++)
-    weight[i] =
-        shared_load(g, t->weights, add(g, times(g, bd_tiles_row(t, i), WEIGHT_STRIDE), c), WIDE);
+  LLVMValueRef weight[OWN], x = times(g, t->x, lanes);
+  for (int i = 0; i < OWN; i++) {
+    LLVMValueRef at = add(g, times(g, bd_tiles_row(t, i), WEIGHT_STRIDE), c);
+    weight[i] = bd_panel_load(g, f32, t->weights, at, WIDE);
+  }
   for (int e = 0; e < WIDE; e++) {
     LLVMValueRef row = times(g, plus(g, c, e), part_stride(lanes));
-    LLVMValueRef b = shared_load(g, t->panels, add(g, row, x), lanes);
-    for (int i = 0; i < BD_TILE_OWN; i++) {
+    LLVMValueRef b = bd_panel_load(g, f32, t->panels, add(g, row, x), lanes);
+    for (int i = 0; i < OWN; i++) {
       LLVMValueRef sum = strip_get(g, strip, i, part);
       sum = bd_gen_fma(g, spread(g, element(g, weight[i], e), lanes), b, sum);
       LLVMBuildStore(g->b, sum, strip->at[i][part]);
@@ -254,13 +263,15 @@ static void add_weighted(bd_tiles *t, const bd_strip *strip, int part, LLVMValue
   }
 }
 
-void bd_strip_add(bd_tiles *t, const bd_strip *strip, const bd_rows *b) {
+static void add_plain(bd_tiles *t, const bd_strip *strip, const bd_square *square,
+                      const bd_rows *b) {
   bd_gen *g = t->g;
   for (int p = 0; p < strip->parts; p++) {
     int lanes = strip->lanes[p];
     bd_gen_barrier(g);
-    fill_panel(t, b, bd_gen_long(g, strip->first[p]), lanes * BD_TILE_SIDE, t->panels,
-               part_stride(lanes));
+    if (p == 0) share(t, square);
+    bd_panel_fill(g, b, bd_gen_long(g, strip->first[p]), lanes * SIDE, t->panels,
+                  part_stride(lanes));
     bd_gen_barrier(g);
     bd_gen_for step =
         bd_gen_for_begin(g, bd_gen_long(g, 0), bd_gen_long(g, BD_TILE), bd_gen_long(g, WIDE));
@@ -269,12 +280,63 @@ void bd_strip_add(bd_tiles *t, const bd_strip *strip, const bd_rows *b) {
   }
 }
 
+// Of a square's 16 columns from `first` on, which lie in registers as the first operand of a
+// product does.
+static void square_words(bd_tiles *t, const bd_square *square, int first, LLVMValueRef words[4]) {
+  for (int i = 0; i < 4; i++) {
+    int column = first / BD_TENSOR_THREADS + i / 2 * PAIR;
+    LLVMValueRef one = bd_square_get(t, square, i % 2, column);
+    LLVMValueRef other = bd_square_get(t, square, i % 2, column + 1);
+    words[i] = bd_tensor_pair(t->g, t->halves, one, other);
+  }
+}
+
+static void add_halves(bd_tiles *t, const bd_strip *strip, int part, LLVMValueRef words[4],
+                       int first, int64_t column) {
+  bd_gen *g = t->g;
+  LLVMTypeRef f32 = bd_gen_f32(g);
+  LLVMValueRef b[2], sums[4];
+  bd_tensor_right(g, t->panels, TENSOR_STRIDE, bd_gen_long(g, column), bd_gen_long(g, first), b);
+  for (int i = 0; i < 4; i++)
+    sums[i] = element(g, strip_get(g, strip, i / PAIR, part), i % PAIR);
+  bd_tensor_multiply(g, t->halves, words, b, sums);
+  for (int i = 0; i < PAIR; i++) {
+    LLVMValueRef both = LLVMGetPoison(LLVMVectorType(f32, PAIR));
+    for (unsigned e = 0; e < PAIR; e++)
+      both = LLVMBuildInsertElement(g->b, both, sums[i * PAIR + (int)e],
+                                    LLVMConstInt(bd_gen_i32(g), e, false), "");
+    LLVMBuildStore(g->b, both, strip->at[i][part]);
+  }
+}
+
+static void add_on_tensor_cores(bd_tiles *t, const bd_strip *strip, const bd_square *square,
+                                const bd_rows *b) {
+  enum { PARTS = TENSOR_STEP / BD_TENSOR_COLUMNS }; // of a panel
+  bd_gen *g = t->g;
+  for (int from = 0; from < strip->parts; from += PARTS) {
+    bd_gen_barrier(g);
+    bd_panel_fill_turned(g, b, bd_gen_long(g, strip->first[from]), TENSOR_STEP, t->panels,
+                         TENSOR_STRIDE);
+    bd_gen_barrier(g);
+    for (int first = 0; first < BD_TILE; first += BD_TENSOR_SUMMED) {
+      LLVMValueRef words[4];
+      square_words(t, square, first, words);
+      for (int p = from; p < strip->parts && p < from + PARTS; p++)
+        add_halves(t, strip, p, words, first, strip->first[p] - strip->first[from]);
+    }
+  }
+}
+
+void bd_strip_add(bd_tiles *t, const bd_strip *strip, const bd_square *square, const bd_rows *b) {
+  (t->tensor ? add_on_tensor_cores : add_plain)(t, strip, square, b);
+}
+
 static void store(bd_gen *g, const bd_rows *out, LLVMValueRef row, LLVMValueRef column,
                   LLVMValueRef value, int lanes) {
   LLVMValueRef inside = LLVMBuildICmp(g->b, LLVMIntSLT, column, bd_gen_long(g, out->width), "");
   bd_gen_if branch = bd_gen_if_begin(g, inside);
-  LLVMValueRef at = address(g, out, row, column);
-  if (out->accumulate) value = LLVMBuildFAdd(g->b, load(g, out, at, lanes), value, "");
+  LLVMValueRef at = bd_rows_address(g, out, row, column);
+  if (out->accumulate) value = LLVMBuildFAdd(g->b, bd_rows_load(g, out, at, lanes), value, "");
   LLVMValueRef store = LLVMBuildStore(g->b, bd_gen_narrow(g, out->dtype, value), at);
   LLVMSetAlignment(store, (unsigned)(lanes * bd_dtype_bytes(out->dtype)));
   bd_gen_if_end(g, &branch);
@@ -282,14 +344,14 @@ static void store(bd_gen *g, const bd_rows *out, LLVMValueRef row, LLVMValueRef 
 
 void bd_strip_store(bd_tiles *t, const bd_strip *strip, const bd_rows *out) {
   bd_gen *g = t->g;
-  for (int i = 0; i < BD_TILE_OWN; i++) {
+  for (int i = 0; i < t->rows; i++) {
     LLVMValueRef row = bd_tiles_row(t, i);
     bd_gen_if there = bd_gen_if_begin(g, LLVMBuildICmp(g->b, LLVMIntSLT, row, out->count, ""));
     for (int p = 0; p < strip->parts; p++) {
       int lanes = strip->lanes[p];
       LLVMValueRef value = strip_get(g, strip, i, p);
       LLVMValueRef column = plus(g, times(g, t->x, lanes), strip->first[p]);
-      if (load_width(out) % lanes == 0) {
+      if (bd_rows_lanes(out, WIDE) % lanes == 0) {
         store(g, out, row, column, value, lanes);
         continue;
       }

@@ -10,13 +10,16 @@
 
 enum { STACK_BYTES = 1 << 18, GUARD_BYTES = 1 << 12 };
 
-typedef enum state { NEW, READY, AT_BARRIER, AT_EXCHANGE, DONE } state; // the first two can run
+// The first two can run.
+typedef enum state { NEW, READY, AT_BARRIER, AT_EXCHANGE, AT_PRODUCT, DONE } state;
 
 typedef struct fiber {
   void *stack; // where it goes on
   int place;   // of its stack, once begun
   state state;
   int word, distance; // of an exchange
+  uint32_t *words;    // of a product
+  float (*widen)(uint16_t half);
 } fiber;
 
 static struct {
@@ -159,6 +162,34 @@ void emulate_barrier(void) {
   emulate_wait(AT_BARRIER);
 }
 
+static float widen_bf16(uint16_t half) {
+  uint32_t bits = (uint32_t)half << 16;
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+static float widen_f16(uint16_t half) {
+  _Float16 x;
+  memcpy(&x, &half, sizeof x);
+  return (float)x;
+}
+
+static void multiply(uint32_t *words, float (*widen)(uint16_t)) {
+  fiber *self = &now.fibers[now.current];
+  self->words = words;
+  self->widen = widen;
+  emulate_wait(AT_PRODUCT);
+}
+
+void emulate_product_bf16(uint32_t words[10]) {
+  multiply(words, widen_bf16);
+}
+
+void emulate_product_f16(uint32_t words[10]) {
+  multiply(words, widen_f16);
+}
+
 uint16_t emulate_round(float x) {
   uint32_t bits;
   memcpy(&bits, &x, sizeof bits);
@@ -215,18 +246,53 @@ static void exchange_words(int first) {
   }
 }
 
+// The sums are exact before they are rounded once, where a GPU's are not quite.
+static void multiply_words(int first) {
+  enum { ROWS = 16, COLUMNS = 8, SUMMED = 16, FIRST_OF_SECOND = 4, FIRST_SUM = 6 };
+  float left[ROWS][SUMMED], right[SUMMED][COLUMNS];
+  for (int lane = 0; lane < EMULATE_WARP; lane++) {
+    const fiber *f = &now.fibers[first + lane];
+    if (f->state != AT_PRODUCT || f->widen != now.fibers[first].widen)
+      fail("its warp's threads part ways at a product", first + lane);
+    const int row = lane / 4, column = lane % 4 * 2;
+    for (int k = 0; k < 2; k++) {
+      for (int i = 0; i < 4; i++)
+        left[row + i % 2 * 8][column + i / 2 * 8 + k] = f->widen((uint16_t)(f->words[i] >> k * 16));
+      for (int i = 0; i < 2; i++)
+        right[column + i * 8 + k][row] =
+            f->widen((uint16_t)(f->words[FIRST_OF_SECOND + i] >> k * 16));
+    }
+  }
+  for (int lane = 0; lane < EMULATE_WARP; lane++) {
+    fiber *f = &now.fibers[first + lane];
+    for (int i = 0; i < 4; i++) {
+      const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+      float sum;
+      memcpy(&sum, &f->words[FIRST_SUM + i], sizeof sum);
+      double exact = (double)sum;
+      for (int k = 0; k < SUMMED; k++)
+        exact += (double)left[row][k] * (double)right[k][column];
+      sum = (float)exact;
+      memcpy(&f->words[FIRST_SUM + i], &sum, sizeof sum);
+    }
+    f->state = READY;
+  }
+}
+
 // Runs the 32 threads from `first` on until all wait for the block or are done.
 static void run_warp(int first) {
   for (;;) {
-    bool exchange = false;
+    bool exchange = false, product = false;
     now.warp = first;
     const int next = find_ready(now.grid.descending ? first + EMULATE_WARP - 1 : first);
     if (next < 0) return;
     emulate_enter(next);
-    for (int i = 0; i < EMULATE_WARP; i++)
+    for (int i = 0; i < EMULATE_WARP; i++) {
       exchange |= now.fibers[first + i].state == AT_EXCHANGE;
-    if (!exchange) return;
-    exchange_words(first);
+      product |= now.fibers[first + i].state == AT_PRODUCT;
+    }
+    if (!exchange && !product) return;
+    (product ? multiply_words : exchange_words)(first);
   }
 }
 

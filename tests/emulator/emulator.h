@@ -3,8 +3,8 @@
 //
 // 1. emulate_lower (lower.h, or the program `emulate-lower kernels.ll kernels.o`) turns a kernel
 //    set's LLVM text into a host object: entry bdk_N becomes a C function whose by-value
-//    parameters are pointers to the values; thread numbers, barriers and shuffles become calls of
-//    this library.
+//    parameters are pointers to the values; thread numbers, barriers, shuffles and products of
+//    halves become calls of this library.
 // 2. emulate_launch runs such a function for a whole grid. Link the object with this library, or
 //    load it with dlopen into a program that exports this library's symbols.
 //
@@ -43,6 +43,11 @@ void emulate_barrier(void);
 void emulate_judge_addresses(uint64_t odd); // bits of addresses below the accesses' alignment
 // The word of lane (own lane XOR distance); `bounds` is 31.
 int emulate_exchange(int mask, int word, int distance, int bounds);
+// The warp's product of 16 x 16 and 16 x 8 halves, added to sums in f32: `words` has four words of
+// this thread's halves of the first operand, two of the second, and its four sums, laid out as PTX
+// has them for mma.m16n8k16. The sums are replaced.
+void emulate_product_bf16(uint32_t words[10]);
+void emulate_product_f16(uint32_t words[10]);
 // The bits of the nearest bf16, ties to even, of what is no number 0x7fff; and of two, the first in
 // the upper half.
 uint16_t emulate_round(float x);

@@ -34,7 +34,21 @@ static const struct {
     {"llvm.nvvm.ff2bf16x2.rn", "emulate_round_both", 32},
 };
 
-enum { CALLS = sizeof calls / sizeof *calls, ROUNDINGS = sizeof roundings / sizeof *roundings };
+// A warp's products of halves: words of both operands and sums, in memory for the emulator.
+static const struct {
+  const char *intrinsic, *function;
+} products[] = {
+    {"llvm.nvvm.mma.m16n8k16.row.col.bf16", "emulate_product_bf16"},
+    {"llvm.nvvm.mma.m16n8k16.row.col.f32.f32", "emulate_product_f16"},
+};
+
+enum {
+  CALLS = sizeof calls / sizeof *calls,
+  ROUNDINGS = sizeof roundings / sizeof *roundings,
+  PRODUCTS = sizeof products / sizeof *products,
+  OPERAND_WORDS = 6,
+  SUMS = 4,
+};
 
 static char *message_of(const char *what, const char *detail) {
   size_t size = strlen(what) + strlen(detail) + 3;
@@ -100,6 +114,46 @@ static char *replace_rounding(LLVMModuleRef module, LLVMValueRef intrinsic, size
   return message;
 }
 
+// Where a function keeps the words of its products.
+static LLVMValueRef words_of(LLVMBuilderRef b, LLVMValueRef call, LLVMTypeRef type) {
+  LLVMValueRef function = LLVMGetBasicBlockParent(LLVMGetInstructionParent(call));
+  LLVMPositionBuilderBefore(b, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(function)));
+  return LLVMBuildAlloca(b, type, "");
+}
+
+static void replace_product(LLVMBuilderRef b, LLVMValueRef call, LLVMValueRef function) {
+  LLVMContextRef llvm = LLVMGetTypeContext(LLVMTypeOf(call));
+  LLVMTypeRef word = LLVMInt32TypeInContext(llvm), real = LLVMFloatTypeInContext(llvm);
+  LLVMTypeRef type = LLVMArrayType2(word, OPERAND_WORDS + SUMS);
+  LLVMValueRef words = words_of(b, call, type), at[OPERAND_WORDS + SUMS];
+  LLVMPositionBuilderBefore(b, call);
+  for (unsigned i = 0; i < OPERAND_WORDS + SUMS; i++) {
+    LLVMValueRef index = LLVMConstInt(word, i, 0);
+    at[i] = LLVMBuildGEP2(b, word, words, &index, 1, "");
+    LLVMBuildStore(b, LLVMGetOperand(call, i), at[i]);
+  }
+  LLVMBuildCall2(b, LLVMGlobalGetValueType(function), function, &words, 1, "");
+  LLVMValueRef result = LLVMGetPoison(LLVMTypeOf(call));
+  for (unsigned i = 0; i < SUMS; i++) {
+    LLVMValueRef sum = LLVMBuildLoad2(b, real, at[OPERAND_WORDS + i], "");
+    result = LLVMBuildInsertValue(b, result, sum, i, "");
+  }
+  LLVMReplaceAllUsesWith(call, result);
+  LLVMInstructionEraseFromParent(call);
+}
+
+static void replace_products(LLVMModuleRef module, LLVMValueRef intrinsic, const char *name) {
+  LLVMContextRef llvm = LLVMGetModuleContext(module);
+  LLVMBuilderRef b = LLVMCreateBuilderInContext(llvm);
+  LLVMTypeRef pointer = LLVMPointerTypeInContext(llvm, 0);
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(llvm), &pointer, 1, 0);
+  LLVMValueRef function = LLVMAddFunction(module, name, type);
+  for (LLVMUseRef use; (use = LLVMGetFirstUse(intrinsic));)
+    replace_product(b, LLVMGetUser(use), function);
+  LLVMDisposeBuilder(b);
+  LLVMDeleteFunction(intrinsic);
+}
+
 static char *replace_intrinsics(LLVMModuleRef module) {
   LLVMValueRef next;
   for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = next) {
@@ -107,15 +161,20 @@ static char *replace_intrinsics(LLVMModuleRef module) {
     size_t length;
     const char *name = LLVMGetValueName2(f, &length);
     if (strncmp(name, "llvm.nvvm.", 10) != 0) continue;
-    size_t i = 0, k = 0;
+    size_t i = 0, k = 0, p = 0;
     while (i < CALLS && strcmp(calls[i].intrinsic, name) != 0)
       i++;
     while (k < ROUNDINGS && strcmp(roundings[k].intrinsic, name) != 0)
       k++;
-    if (i == CALLS && k == ROUNDINGS) return message_of("the emulator lacks", name);
+    while (p < PRODUCTS && strcmp(products[p].intrinsic, name) != 0)
+      p++;
+    if (i == CALLS && k == ROUNDINGS && p == PRODUCTS)
+      return message_of("the emulator lacks", name);
     char *message = NULL;
     if (i < CALLS)
       make_plain(f, calls[i].function);
+    else if (p < PRODUCTS)
+      replace_products(module, f, products[p].function);
     else
       message = replace_rounding(module, f, k);
     if (message) return message;
