@@ -88,6 +88,9 @@ run no-code 1 14 'capability 8.6, the program was built for 90 100: .* ARCHITECT
 run ptx 1 0 '' BD_FAKE_CAPABILITY=120 TINY_ARCHITECTURES='80 90' -- --steps 1
 run old-ptx 1 14 'has PTX alone (its machine code: 80 90), and a driver for CUDA 12.4 does not take that of 12.8' \
   BD_FAKE_CAPABILITY=120 BD_FAKE_DRIVER=12040 BD_FAKE_TOOLKIT=12080 TINY_ARCHITECTURES='80 90' -- --steps 1
+run no-f8 2 '14 14' 'in fp8, which the GPU of rank 0 (compute capability 8.6) does not multiply: compile it with --precision bf16' \
+  BD_FAKE_CAPABILITY=86 TINY_F8=1 -- --steps 1
+run f8 2 '0 0' '' BD_FAKE_CAPABILITY=89 TINY_F8=1 -- --steps 1
 run old-nccl 2 '14 14' 'NCCL 2.17 of rank 0 is too old; ' BD_FAKE_NCCL=21701 -- --steps 1
 run other-nccl 2 '14 14' 'rank 0 has NCCL 2.28.9, rank 1 has 2.27.3: install the same' \
   BD_FAKE_NCCL=22809 BD_FAKE_NCCL_OTHER=22703 -- --steps 1
