@@ -24,13 +24,17 @@ BRAID_RT_PTXAS = $(CUDA_HOME)/bin/ptxas
 BRAID_RT_FATBINARY = $(CUDA_HOME)/bin/fatbinary
 BRAID_RT_CFLAGS = -std=c11 -D_GNU_SOURCE -O2 -ffp-contract=off -Wall -Wextra -pthread -I. \
   -isystem $(CUDA_HOME)/include $(if $(NCCL_HOME),-isystem $(NCCL_HOME)/include)
-# A multiplication and an addition stay two operations, as on the CPU.
-BRAID_RT_NVCCFLAGS = -std=c++17 -O3 -fmad=false -I. -Xcompiler -Wall,-Wextra \
+# A multiplication and an addition stay two operations, as on the CPU. What nvcc adds to start kernels needs no C++
+# library, as it is without exceptions and one thread alone starts them.
+BRAID_RT_NVCCFLAGS = -std=c++17 -O3 -fmad=false -I. -Xcompiler -Wall,-Wextra,-fno-exceptions,-fno-threadsafe-statics \
   $(foreach a,$(ARCHITECTURES),-gencode arch=compute_$(a),code=sm_$(a)) \
   -gencode arch=compute_$(firstword $(ARCHITECTURES)),code=compute_$(firstword $(ARCHITECTURES))
+# Code for the host nvcc gives to gcc, which needs its C++ part, or to the compiler that NVCC_CCBIN names.
+BRAID_RT_NVCC_FAILED = { test -n "$$NVCC_CCBIN" || echo 'int i;' | gcc -x c++ -fsyntax-only - 2>/dev/null || \
+  echo 'nvcc finds no C++ compiler for the host: install g++, or name clang++ in NVCC_CCBIN' >&2; exit 1; }
 # Where PyTorch brings it the library has its version in its name, and no other.
 BRAID_RT_NCCL = $(if $(wildcard $(NCCL_HOME)/lib/libnccl.so.2),-l:libnccl.so.2,-lnccl)
 BRAID_RT_LIBS = $(if $(CUDNN_HOME),-Wl$(comma)-rpath$(comma)$(CUDNN_HOME)/lib) \
   $(if $(NCCL_HOME),-L$(NCCL_HOME)/lib -Wl$(comma)-rpath$(comma)$(NCCL_HOME)/lib) \
-  -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublasLt $(BRAID_RT_NCCL) -lcudart -lstdc++ -lm -ldl -pthread
+  -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublasLt $(BRAID_RT_NCCL) -lcudart -lm -ldl -pthread
 comma := ,
