@@ -23,6 +23,7 @@ static const struct {
     {"mpicc: not found", "mpicc", "install an MPI compiler (Debian: libopenmpi-dev openmpi-bin)"},
     {"mpicc: command not found", "mpicc",
      "install an MPI compiler (Debian: libopenmpi-dev openmpi-bin)"},
+    {"no C++ compiler for the host", "make", "Debian: g++"},
     {"nvcc: No such file", "nvcc", "install the CUDA toolkit, and name its folder in CUDA_HOME"},
     {"nvcc: not found", "nvcc", "install the CUDA toolkit, and name its folder in CUDA_HOME"},
     {"cc: No such file", "cc", "install a C compiler (Debian: build-essential)"},

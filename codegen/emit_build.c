@@ -65,18 +65,19 @@ static void add_host_kernels_rule(bd_text *text) {
 }
 
 static void add_device_rules(bd_text *text) {
-  bd_text_add(text, "build/%.o: %.cu\n\t@mkdir -p $(@D)\n"
-                    "\t$(BRAID_RT_NVCC) $(BRAID_RT_NVCCFLAGS) -c -o $@ $<\n\n"
-                    "build/kernels.sm_%.cubin: kernels.ptx\n\t@mkdir -p $(@D)\n"
-                    "\t$(BRAID_RT_PTXAS) -arch=sm_$* -o $@ $<\n\n"
-                    "build/kernels.fatbin: $(ARCHITECTURES:%=build/kernels.sm_%.cubin)\n"
-                    "\t@echo $(ARCHITECTURES) >build/architectures\n"
-                    "\t$(BRAID_RT_FATBINARY) -64 --create=$@ \\\n"
-                    "\t  $(foreach a,$(ARCHITECTURES),"
-                    "--image3=kind=elf,sm=$(a),file=build/kernels.sm_$(a).cubin) \\\n"
-                    "\t  --image3=kind=ptx,sm=$(firstword $(ARCHITECTURES)),file=kernels.ptx\n\n"
-                    "build/device_code.o: device_code.s build/kernels.fatbin\n"
-                    "\t$(BRAID_RT_CC) -c -o $@ $<\n\n");
+  bd_text_add(text,
+              "build/%.o: %.cu\n\t@mkdir -p $(@D)\n"
+              "\t$(BRAID_RT_NVCC) $(BRAID_RT_NVCCFLAGS) -c -o $@ $< || $(BRAID_RT_NVCC_FAILED)\n\n"
+              "build/kernels.sm_%.cubin: kernels.ptx\n\t@mkdir -p $(@D)\n"
+              "\t$(BRAID_RT_PTXAS) -arch=sm_$* -o $@ $<\n\n"
+              "build/kernels.fatbin: $(ARCHITECTURES:%=build/kernels.sm_%.cubin)\n"
+              "\t@echo $(ARCHITECTURES) >build/architectures\n"
+              "\t$(BRAID_RT_FATBINARY) -64 --create=$@ \\\n"
+              "\t  $(foreach a,$(ARCHITECTURES),"
+              "--image3=kind=elf,sm=$(a),file=build/kernels.sm_$(a).cubin) \\\n"
+              "\t  --image3=kind=ptx,sm=$(firstword $(ARCHITECTURES)),file=kernels.ptx\n\n"
+              "build/device_code.o: device_code.s build/kernels.fatbin\n"
+              "\t$(BRAID_RT_CC) -c -o $@ $<\n\n");
 }
 
 static void add_device_makefile(const bd_emitter *emitter, bd_text *text) {

@@ -200,6 +200,7 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
                  "    .kernel_count = %d, .kernels = kernels, .device_code = braid_device_code,\n"
                  "    .architectures = braid_architectures,\n",
                  emitter->kernel_count);
+  if (module->cuda && plan->precision == BD_F8) bd_text_add(text, "    .has_f8_products = 1,\n");
   bd_text_add(text, "};\n\nint main(int argc, char **argv) {\n");
   if (module->cuda)
     bd_text_add(text, "  program.device_code_bytes = braid_device_code_end - braid_device_code;\n");

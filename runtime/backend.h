@@ -14,6 +14,9 @@ void bd_rt_stop(bd_rt *rt);
 // bd_rt_overlap_open makes. Returns 0 or a status that all ranks agree on, after one has spoken.
 int bd_rt_open(bd_rt *rt);
 void bd_rt_close(bd_rt *rt);
+// For a rank that fails by itself, before it says why: of several that fail at once one returns
+// from here, the others end. Where the launcher ends the ranks all may speak.
+void bd_rt_claim(int status);
 // Ends the whole job with a status, from one rank.
 void bd_rt_abort(int status) __attribute__((noreturn));
 

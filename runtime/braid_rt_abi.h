@@ -195,6 +195,7 @@ typedef struct bd_rt_program {
   int64_t device_code_bytes;
   // What the fat binary has machine code for, as "80 90"; of the first also PTX. NULL: not told.
   const char *architectures;
+  int32_t has_f8_products; // with factors in 8 bits
   int32_t ids_count;
   const bd_rt_ids_input *ids;
   int32_t instruction_count;

@@ -10,7 +10,7 @@ BRAID_RT_SOURCES = \
   runtime/json.c runtime/program.c runtime/weights.c runtime/save.c runtime/update.c runtime/overlap.c runtime/adafactor.c \
   runtime/scale.c \
   runtime/tie.c runtime/master.c runtime/source.c runtime/save_folder.c \
-  runtime/cuda/rank.c runtime/cuda/choose.c runtime/cuda/device.c runtime/cuda/neighbours.c runtime/cuda/observe.c runtime/cuda/sensors.c \
+  runtime/cuda/rank.c runtime/cuda/ending.c runtime/cuda/watchdog.c runtime/cuda/choose.c runtime/cuda/device.c runtime/cuda/neighbours.c runtime/cuda/observe.c runtime/cuda/sensors.c \
   runtime/cuda/launcher.c runtime/cuda/meet.c \
   runtime/cuda/meet_join.c runtime/cuda/meet_wire.c runtime/cuda/host.c runtime/cuda/memory.c \
   runtime/cuda/step.c runtime/cuda/reader.c runtime/cuda/matmul.c runtime/cuda/even.c runtime/cuda/fresh.c runtime/cuda/comm.c runtime/cuda/grant.c runtime/cuda/segment.c runtime/cuda/aside.c runtime/cuda/collectives.c \
@@ -24,13 +24,17 @@ BRAID_RT_PTXAS = $(CUDA_HOME)/bin/ptxas
 BRAID_RT_FATBINARY = $(CUDA_HOME)/bin/fatbinary
 BRAID_RT_CFLAGS = -std=c11 -D_GNU_SOURCE -O2 -ffp-contract=off -Wall -Wextra -pthread -I. \
   -isystem $(CUDA_HOME)/include $(if $(NCCL_HOME),-isystem $(NCCL_HOME)/include)
-# A multiplication and an addition stay two operations, as on the CPU.
-BRAID_RT_NVCCFLAGS = -std=c++17 -O3 -fmad=false -I. -Xcompiler -Wall,-Wextra \
+# A multiplication and an addition stay two operations, as on the CPU. What nvcc adds to start kernels needs no C++
+# library, as it is without exceptions and one thread alone starts them.
+BRAID_RT_NVCCFLAGS = -std=c++17 -O3 -fmad=false -I. -Xcompiler -Wall,-Wextra,-fno-exceptions,-fno-threadsafe-statics \
   $(foreach a,$(ARCHITECTURES),-gencode arch=compute_$(a),code=sm_$(a)) \
   -gencode arch=compute_$(firstword $(ARCHITECTURES)),code=compute_$(firstword $(ARCHITECTURES))
+# Code for the host nvcc gives to gcc, which needs its C++ part, or to the compiler that NVCC_CCBIN names.
+BRAID_RT_NVCC_FAILED = { test -n "$$NVCC_CCBIN" || echo 'int i;' | gcc -x c++ -fsyntax-only - 2>/dev/null || \
+  echo 'nvcc finds no C++ compiler for the host: install g++, or name clang++ in NVCC_CCBIN' >&2; exit 1; }
 # Where PyTorch brings it the library has its version in its name, and no other.
 BRAID_RT_NCCL = $(if $(wildcard $(NCCL_HOME)/lib/libnccl.so.2),-l:libnccl.so.2,-lnccl)
 BRAID_RT_LIBS = $(if $(CUDNN_HOME),-Wl$(comma)-rpath$(comma)$(CUDNN_HOME)/lib) \
   $(if $(NCCL_HOME),-L$(NCCL_HOME)/lib -Wl$(comma)-rpath$(comma)$(NCCL_HOME)/lib) \
-  -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublasLt $(BRAID_RT_NCCL) -lcudart -lstdc++ -lm -ldl -pthread
+  -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublasLt $(BRAID_RT_NCCL) -lcudart -lm -ldl -pthread
 comma := ,

@@ -65,6 +65,7 @@ void bd_rt_say(const char *format, ...) {
 
 void bd_rt_fail(int status, const char *format, ...) {
   va_list arguments;
+  bd_rt_claim(status);
   va_start(arguments, format);
   say(format, arguments);
   va_end(arguments);

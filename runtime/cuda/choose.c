@@ -8,6 +8,7 @@
 
 enum {
   LEAST_CAPABILITY = 80,
+  LEAST_F8_CAPABILITY = 89,
   LEAST_NCCL = 21900,
 };
 
@@ -103,13 +104,26 @@ static int check_code(const bd_rt *rt, int capability, versions v, message out) 
   return BD_RT_EXIT_MACHINE;
 }
 
+static int check_products(const bd_rt *rt, int capability, message out) {
+  if (!rt->program->has_f8_products || capability >= LEAST_F8_CAPABILITY) return 0;
+  snprintf(
+      out.text, out.bytes,
+      "this program's products are in fp8, which the GPU of rank %d (compute capability %d.%d) "
+      "does not multiply: compile it with --precision bf16, or start it on GPUs of 8.9 or newer",
+      rt->rank, capability / 10, capability % 10);
+  return BD_RT_EXIT_MACHINE;
+}
+
 static int check_gpu(bd_rt *rt, versions v, message out) {
   bd_rt_device *const device = rt->device;
   int first = 0, second = 0;
   BD_CUDA(cudaDeviceGetAttribute(&first, cudaDevAttrComputeCapabilityMajor, device->index));
   BD_CUDA(cudaDeviceGetAttribute(&second, cudaDevAttrComputeCapabilityMinor, device->index));
   const int capability = device->capability = first * 10 + second;
-  if (capability >= LEAST_CAPABILITY) return check_code(rt, capability, v, out);
+  if (capability >= LEAST_CAPABILITY) {
+    const int status = check_products(rt, capability, out);
+    return status ? status : check_code(rt, capability, v, out);
+  }
   snprintf(out.text, out.bytes,
            "the GPU of rank %d has compute capability %d.%d; the program needs 8.0 or newer (A100, "
            "H100, ...): show it another by CUDA_VISIBLE_DEVICES, or start it elsewhere",

@@ -16,11 +16,7 @@ static double now(void) {
 }
 
 void bd_cuda_accept(bd_rt *rt, ncclResult_t result, const char *call) {
-  if (result == ncclSuccess || result == ncclInProgress) return;
-  bd_cuda_watch(rt); // a rank that ended explains more
-  const char *const why = ncclGetLastError(NULL);
-  bd_rt_fail(BD_RT_EXIT_EXTERNAL, "NCCL failed: %s, in %s%s%s", ncclGetErrorString(result), call,
-             why[0] ? ": " : "", why);
+  if (result != ncclSuccess && result != ncclInProgress) bd_cuda_fail_nccl(rt, result, call);
 }
 
 // Not every call says that it is in progress: ncclCommWindowRegister of NCCL 2.28 succeeds at once
@@ -144,8 +140,11 @@ static ncclComm_t open_comm(bd_rt *rt, ncclUniqueId id, int ranks, int rank, ncc
   while (result == ncclInProgress) {
     if (ncclCommGetAsyncError(comm, &result) != ncclSuccess) result = ncclInternalError;
     if (now() > deadline)
-      bd_rt_fail(BD_RT_EXIT_DEAD_RANK, "NCCL does not connect the ranks within %d seconds",
-                 rt->device->launcher.join_seconds);
+      bd_rt_fail(BD_RT_EXIT_DEAD_RANK,
+                 "NCCL does not connect rank %d with the other ranks of a group of %d within %d "
+                 "seconds: NCCL_DEBUG=INFO makes it say which network it takes, "
+                 "BRAID_JOIN_SECONDS sets the time",
+                 rt->rank, ranks, rt->device->launcher.join_seconds);
     bd_cuda_watch(rt);
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   }

@@ -14,33 +14,54 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PAYLOAD_SECONDS = 120, FAREWELL_SECONDS = 3, POLL_MILLISECONDS = 1000 };
+enum {
+  PAYLOAD_SECONDS = 120,
+  ANSWER_SECONDS = 10,
+  FAREWELL_SECONDS = 3,
+  LAST_WORDS_SECONDS = 1,
+  POLL_MILLISECONDS = 1000
+};
 
 const char *bd_meeting_reason(const bd_meeting *meeting) {
   return meeting->reason;
 }
 
-// The connection to a rank is at its end: what it still said tells why.
-static int lose(bd_meeting *m, int rank) {
-  unsigned char data[4096];
-  bd_frame last = {0};
-  size_t kept = 0; // of the last bytes
-  ssize_t got;
-  while ((got = recv(m->seats[rank], data + kept, sizeof data - kept, MSG_DONTWAIT)) > 0) {
-    const size_t all = kept + (size_t)got;
-    kept = all < sizeof last ? all : sizeof last;
-    memmove(data, data + all - kept, kept);
-  }
-  if (kept == sizeof last) memcpy(&last, data, sizeof last);
-  const int told = bd_wire_end_status(&last);
-  m->status = told ? told : BD_RT_EXIT_DEAD_RANK;
-  m->reason[0] = 0;
-  if (!told) snprintf(m->reason, sizeof m->reason, "rank %d ended early", rank);
-  return m->status;
-}
-
 static int seats_of(const bd_meeting *m) {
   return m->rank == 0 ? m->ranks : 1;
+}
+
+static int has_ended(int fd) {
+  struct pollfd look = {.fd = fd, .events = POLLRDHUP};
+  return poll(&look, 1, 0) > 0;
+}
+
+static void end_silently(bd_meeting *m, int rank) {
+  m->speaker = -1;
+  snprintf(m->reason, sizeof m->reason, "rank %d ended early", rank);
+  m->status = BD_RT_EXIT_DEAD_RANK;
+}
+
+// The connection to `rank` is at its end, and others may be: what was still said there tells why.
+// A rank that ended without a word is the reason of those that tell of a failure meanwhile.
+static int lose(bd_meeting *m, int rank) {
+  int silent = -1, teller = -1, status = 0;
+  pthread_mutex_lock(&m->mutex);
+  for (int r = 0; r < seats_of(m) && !m->status; r++) {
+    if (m->seats[r] < 0 || (r != rank && !has_ended(m->seats[r]))) continue;
+    bd_frame last;
+    bd_wire_receive_last(m->seats[r], &last, bd_wire_now() + LAST_WORDS_SECONDS);
+    const int told = bd_wire_end_status(&last);
+    if (!told && silent < 0) silent = r;
+    if (told && teller < 0) teller = r, status = told;
+  }
+  if (!m->status && (silent >= 0 || teller < 0)) {
+    end_silently(m, silent >= 0 ? silent : rank);
+  } else if (!m->status) {
+    m->speaker = teller;
+    m->status = status;
+  }
+  pthread_mutex_unlock(&m->mutex);
+  return m->status;
 }
 
 // Waits for something from `rank` (-1: only looks), while the end of any rank ends the wait.
@@ -66,8 +87,11 @@ static int receive(bd_meeting *m, int rank, void *data, size_t bytes) {
   const double deadline = bd_wire_now() + PAYLOAD_SECONDS;
   if (!bd_wire_receive(fd, &frame, sizeof frame, deadline)) return lose(m, rank);
   if (frame.magic != BD_FRAME_MAGIC || frame.kind != BD_FRAME_DATA || frame.bytes != bytes) {
+    pthread_mutex_lock(&m->mutex);
     snprintf(m->reason, sizeof m->reason, "rank %d sent what was not expected", rank);
-    return m->status = BD_RT_EXIT_INTERNAL;
+    m->status = BD_RT_EXIT_INTERNAL;
+    pthread_mutex_unlock(&m->mutex);
+    return m->status;
   }
   return bd_wire_receive(fd, data, bytes, deadline) ? 0 : lose(m, rank);
 }
@@ -127,12 +151,50 @@ int bd_meeting_watch(bd_meeting *m) {
   return m->status ? m->status : await(m, -1, 0);
 }
 
+int bd_meeting_await_end(const bd_meeting *m, int stop) {
+  const int count = seats_of(m);
+  struct pollfd *const polls = calloc((size_t)count + 1, sizeof *polls);
+  int ended = 0;
+  if (!polls) return 0;
+  polls[count] = (struct pollfd){.fd = stop, .events = POLLIN};
+  for (int r = 0; r < count; r++)
+    polls[r] = (struct pollfd){.fd = m->seats[r], .events = POLLRDHUP};
+  while (poll(polls, (nfds_t)count + 1, -1) < 0 && errno == EINTR)
+    continue;
+  for (int r = 0; r < count; r++)
+    ended |= polls[r].revents != 0;
+  free(polls);
+  return ended;
+}
+
+static int ask_to_speak(bd_meeting *m, int status) {
+  bd_frame answer;
+  const double deadline = bd_wire_now() + ANSWER_SECONDS;
+  bd_wire_send_frame(m->seats[0], BD_FRAME_END, status, NULL, 0, deadline);
+  shutdown(m->seats[0], SHUT_WR);
+  pthread_mutex_lock(&m->mutex);
+  const int ended = bd_wire_receive_last(m->seats[0], &answer, deadline);
+  const int told = bd_wire_end_status(&answer);
+  const int granted = answer.magic == BD_FRAME_MAGIC && answer.kind == BD_FRAME_SPEAK;
+  if (told)
+    m->status = told;
+  else if (ended && !granted)
+    end_silently(m, 0);
+  pthread_mutex_unlock(&m->mutex);
+  return m->status;
+}
+
+int bd_meeting_claim(bd_meeting *m, int status) {
+  return m->rank == 0 || m->status ? bd_meeting_watch(m) : ask_to_speak(m, status);
+}
+
 void bd_meeting_end(bd_meeting *m, int status) {
   const double deadline = bd_wire_now() + FAREWELL_SECONDS;
   char rest[4096];
   for (int r = 0; r < seats_of(m); r++) {
     if (m->seats[r] < 0) continue;
-    bd_wire_send_frame(m->seats[r], BD_FRAME_END, status, NULL, 0, deadline);
+    bd_wire_send_frame(m->seats[r], r == m->speaker ? BD_FRAME_SPEAK : BD_FRAME_END, status, NULL,
+                       0, deadline);
     shutdown(m->seats[r], SHUT_WR);
   }
   // What is unread when a connection closes would take the frame back from the other side.
@@ -148,5 +210,6 @@ void bd_meeting_leave(bd_meeting *m) {
     if (m->seats[r] >= 0) close(m->seats[r]);
   free(m->seats);
   free(m->polls);
+  pthread_mutex_destroy(&m->mutex);
   free(m);
 }

@@ -38,6 +38,14 @@ int bd_meeting_broadcast(bd_meeting *meeting, void *data, size_t bytes);
 int bd_meeting_watch(bd_meeting *meeting);
 const char *bd_meeting_reason(const bd_meeting *meeting);
 
+// Waits, on a thread of its own, until a rank's connection has ended: 1; 0 when `stop`, a file, can
+// be read first. Reads nothing.
+int bd_meeting_await_end(const bd_meeting *meeting, int stop);
+
+// For a rank that fails: 0 when it is the one to say why the job ends with `status`, of all ranks
+// that fail at once. Else the status with which it ends instead, because of another rank, as above.
+// A rank other than 0 tells it that way: what is left for it is bd_meeting_end.
+int bd_meeting_claim(bd_meeting *meeting, int status);
 // Tells the other ranks to end with `status`, and waits a moment for them to hear it.
 void bd_meeting_end(bd_meeting *meeting, int status);
 // Frees. The last that the ranks did was to hear rank 0: one that leaves earlier seems dead. NULL

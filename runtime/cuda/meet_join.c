@@ -215,7 +215,10 @@ int bd_meeting_join(const bd_meeting_place *place, bd_meeting **out_meeting, cha
   bd_meeting *const m = calloc(1, sizeof *m);
   int status = 0;
   if (m) {
-    *m = (bd_meeting){.rank = place->rank, .ranks = place->ranks};
+    *m = (bd_meeting){.rank = place->rank,
+                      .ranks = place->ranks,
+                      .speaker = -1,
+                      .mutex = PTHREAD_MUTEX_INITIALIZER};
     m->seats = calloc((size_t)place->ranks, sizeof *m->seats);
     m->polls = calloc((size_t)place->ranks, sizeof *m->polls);
   }

@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -126,6 +127,22 @@ int bd_wire_receive(int fd, void *data, size_t bytes, double deadline) {
       return 0;
   }
   return 1;
+}
+
+int bd_wire_receive_last(int fd, bd_frame *out_last, double deadline) {
+  unsigned char data[4096];
+  size_t kept = 0; // of the last bytes
+  int ended = 0;
+  do {
+    const ssize_t got = recv(fd, data + kept, sizeof data - kept, MSG_DONTWAIT);
+    ended = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+    const size_t all = kept + (got > 0 ? (size_t)got : 0);
+    kept = all < sizeof *out_last ? all : sizeof *out_last;
+    memmove(data, data + all - kept, kept);
+  } while (!ended && await(fd, POLLIN, deadline));
+  memset(out_last, 0, sizeof *out_last);
+  if (kept == sizeof *out_last) memcpy(out_last, data, sizeof *out_last);
+  return ended;
 }
 
 int bd_wire_send_frame(int fd, uint32_t kind, int32_t status, const void *data, size_t bytes,

@@ -4,13 +4,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BD_FRAME_HELLO = 1, BD_FRAME_WELCOME, BD_FRAME_REFUSED, BD_FRAME_DATA, BD_FRAME_END };
+enum {
+  BD_FRAME_HELLO = 1,
+  BD_FRAME_WELCOME,
+  BD_FRAME_REFUSED,
+  BD_FRAME_DATA,
+  BD_FRAME_END,
+  BD_FRAME_SPEAK // answers END: and say why
+};
 
 // The head of all that is sent; `bytes` follow. Ranks have the same byte order.
 typedef struct bd_frame {
   uint32_t magic, kind;
   uint32_t bytes;
-  int32_t status; // BD_FRAME_END: with which the job ends
+  int32_t status; // BD_FRAME_END, BD_FRAME_SPEAK: with which the job ends
 } bd_frame;
 #define BD_FRAME_MAGIC UINT32_C(0x44527242)
 
@@ -32,6 +39,9 @@ void bd_wire_prepare(int fd); // of an open connection
 // All bytes until `deadline` (0: no limit). 1 when done.
 int bd_wire_send(int fd, const void *data, size_t bytes, double deadline);
 int bd_wire_receive(int fd, void *data, size_t bytes, double deadline);
+// Reads to the end of what the other side sends, or until `deadline`; `out_last` is the last that
+// came, zero where that is no whole frame. 1 when the end was reached.
+int bd_wire_receive_last(int fd, bd_frame *out_last, double deadline);
 int bd_wire_send_frame(int fd, uint32_t kind, int32_t status, const void *data, size_t bytes,
                        double deadline);
 #endif

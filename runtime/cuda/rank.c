@@ -7,58 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
-
-static bd_meeting *meeting; // this process's, for the ranks to be told when it ends early
-
-void bd_rt_abort(int status) {
-  if (meeting) bd_meeting_end(meeting, status);
-  _exit(status);
-}
-
-void bd_cuda_leave_early(bd_rt *rt) {
-  const char *const reason = bd_meeting_reason(rt->device->meeting);
-  const int status = bd_meeting_watch(rt->device->meeting);
-  if (reason[0]) bd_rt_say("%s", reason);
-  bd_rt_abort(status);
-}
-
-static ncclResult_t state_of(const bd_cuda_lane *lane) {
-  ncclResult_t state = ncclSuccess;
-  for (int mask = 0; mask < BD_RT_GROUPS && (state == ncclSuccess || state == ncclInProgress);
-       mask++)
-    if (lane->comm[mask] && ncclCommGetAsyncError(lane->comm[mask], &state)) break;
-  return state;
-}
-
-static ncclResult_t state_of_pipes(const bd_cuda_pipe *pipes, int stages) {
-  ncclResult_t state = ncclSuccess;
-  for (int s = 0; pipes && s < stages && (state == ncclSuccess || state == ncclInProgress); s++)
-    if (pipes[s].comm && ncclCommGetAsyncError(pipes[s].comm, &state)) break;
-  return state;
-}
-
-static void expect_sound(bd_rt *rt, ncclResult_t state) {
-  if (state == ncclSuccess || state == ncclInProgress) return;
-  // A rank that ended says more than the connection that it took with it.
-  for (int i = 0; i < 20; i++) {
-    if (bd_meeting_watch(rt->device->meeting)) bd_cuda_leave_early(rt);
-    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-  }
-  const char *const why = ncclGetLastError(NULL);
-  bd_rt_fail(BD_RT_EXIT_DEAD_RANK, "another rank ended early, or NCCL failed: %s%s%s",
-             ncclGetErrorString(state), why[0] ? ": " : "", why);
-}
-
-void bd_cuda_watch(bd_rt *rt) {
-  const bd_rt_device *const device = rt->device;
-  if (bd_meeting_watch(device->meeting)) bd_cuda_leave_early(rt);
-  for (int l = 0; l < BD_CUDA_STREAMS; l++)
-    expect_sound(rt, state_of(&device->lanes[l]));
-  expect_sound(rt, state_of_pipes(device->to, rt->program->stages));
-  expect_sound(rt, state_of_pipes(device->from, rt->program->stages));
-}
 
 int bd_rt_start(bd_rt *rt, int argc, char **argv) {
   (void)argc, (void)argv;
@@ -80,8 +28,9 @@ int bd_rt_start(bd_rt *rt, int argc, char **argv) {
 }
 
 void bd_rt_stop(bd_rt *rt) {
-  bd_meeting_leave(meeting);
-  meeting = NULL;
+  bd_watchdog_stop(rt->device->watchdog);
+  bd_cuda_enter(NULL);
+  bd_meeting_leave(rt->device->meeting);
   free(rt->device);
 }
 
@@ -111,8 +60,10 @@ static int join(bd_rt *rt) {
   char message[1024] = "";
   const int status = bd_meeting_join(&place, &rt->device->meeting, message, sizeof message);
   if (message[0]) bd_rt_say("%s", message);
-  meeting = rt->device->meeting;
-  return status;
+  if (status) return status;
+  bd_cuda_enter(rt);
+  rt->device->watchdog = bd_watchdog_start(rt);
+  return 0;
 }
 
 // Walks a step and its end once without doing it.
@@ -159,5 +110,7 @@ void bd_rt_close(bd_rt *rt) {
   bd_rt_agree(rt, 0, ""); // none leaves while another still needs it
   bd_cuda_disconnect(rt);
   bd_cuda_release(rt);
+  bd_watchdog_stop(rt->device->watchdog);
+  rt->device->watchdog = NULL;
   bd_rt_agree(rt, 0, "");
 }

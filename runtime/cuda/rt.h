@@ -40,6 +40,7 @@
 #include "runtime/cuda/launcher.h"
 #include "runtime/cuda/meet.h"
 #include "runtime/cuda/segment.h"
+#include "runtime/cuda/watchdog.h"
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -101,6 +102,7 @@ enum {
 struct bd_rt_device {
   bd_launcher launcher;
   bd_meeting *meeting;
+  bd_watchdog *watchdog;
   int index, processors; // the GPU's number on this machine, and its multiprocessors
   int capability;        // 10 * major + minor
   int ranks_here;        // on this machine
@@ -160,8 +162,13 @@ void bd_cuda_check_blas(cublasStatus_t status, const char *call);
 // Ends the job for the kernels just launched when they could not be.
 void bd_cuda_check_launch(void);
 
+// The rank has met the others, who are to know when it ends early; NULL: it leaves them.
+void bd_cuda_enter(const bd_rt *rt);
 // Ends this rank because the meeting said so.
-void bd_cuda_leave_early(bd_rt *rt) __attribute__((noreturn));
+void bd_cuda_leave_early(const bd_rt *rt) __attribute__((noreturn));
+// Ends the job because a call of NCCL, or what a communicator has done since, has failed; or
+// because a rank has ended, where that turns out to be the reason.
+void bd_cuda_fail_nccl(bd_rt *rt, ncclResult_t error, const char *call) __attribute__((noreturn));
 // Ends this rank when another has ended or a communicator has failed.
 void bd_cuda_watch(bd_rt *rt);
 

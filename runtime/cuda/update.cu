@@ -25,8 +25,10 @@ struct with_averages {
   bd_cuda_factoring f;
 };
 
+// How a thread holds a part of the launch's: as a copy, whose members are in registers.
 struct plain {
   using averages = without_averages;
+  template <typename member> using held = const member;
   static constexpr bool has_first = false, has_second = false, has_average = false;
 };
 
@@ -45,7 +47,9 @@ struct adam : plain {
   }
 };
 
+// A copy would take one register more than there is on sm_80.
 struct momentum : plain {
+  template <typename member> using held = const member &;
   static constexpr bool has_first = true;
   template <int width>
   static __device__ float next(const settings &u, numbers<width> &n, int e, float w) {
@@ -231,7 +235,7 @@ static __device__ void update_chunk(const part<optimizer> &p, int64_t chunk) {
 template <typename optimizer>
 static __global__ void BD_ROOM(4) update(part_list<part<optimizer>> list) {
   for (int64_t chunk = blockIdx.x; chunk < list.chunks; chunk += gridDim.x) {
-    const part<optimizer> p = list.of[part_of(list, chunk)];
+    typename optimizer::template held<part<optimizer>> p = list.of[part_of(list, chunk)];
     if (p.packs)
       update_chunk<optimizer, BD_CUDA_PACK>(p, chunk);
     else

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds the CUDA runtime as emitted programs do, for every architecture and with warnings as errors, links a
-# small program with it, and runs it: on a machine without a GPU it says so and ends in status 14.
+# Builds the CUDA runtime as emitted programs do, for sm_80, sm_90 and sm_100 and with warnings as errors, registers
+# spilled by any of its kernels among them; links a small program with it, and runs it: on a machine without a GPU
+# it says so and ends in status 14.
 #   build.sh ROOT CUDA_HOME FOLDER
 set -eu
 root=$1
@@ -8,14 +9,16 @@ export CUDA_HOME="$2"
 mkdir -p "$3"
 cd "$3"
 cat >Makefile <<'END'
+ARCHITECTURES = 80 90 100
 include runtime/cuda.mk
+BRAID_RT_NVCCFLAGS += -Xptxas -warn-spills
 OBJECTS = $(BRAID_RT_SOURCES:%.c=build/%.o) $(BRAID_RT_CUDA_SOURCES:%.cu=build/%.o) build/tests/cuda/tiny.o
 tiny: $(OBJECTS)
 	$(BRAID_RT_CC) -o $@ $(OBJECTS) $(BRAID_RT_LIBS)
-build/%.o: %.c
+build/%.o: %.c runtime/cuda.mk tests/cuda/build.sh
 	@mkdir -p $(@D)
 	$(BRAID_RT_CC) $(BRAID_RT_CFLAGS) -Werror -MMD -c -o $@ $<
-build/%.o: %.cu
+build/%.o: %.cu runtime/cuda.mk tests/cuda/build.sh
 	@mkdir -p $(@D)
 	$(BRAID_RT_NVCC) $(BRAID_RT_NVCCFLAGS) -Werror all-warnings -MMD -c -o $@ $<
 -include $(OBJECTS:.o=.d)

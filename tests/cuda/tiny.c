@@ -1,7 +1,7 @@
 // A program for GPUs, written by hand: one weight that every step pulls towards zero. It needs no
 // generated kernels, but all of the CUDA runtime links into it. TINY_RANKS: how many ranks have a
 // replica of the weight and add their gradients up (1). TINY_ARCHITECTURES: what its device code,
-// of which it has none, would be for.
+// of which it has none, would be for. TINY_F8: it says that it has products in 8 bits.
 #include "runtime/braid_rt.h"
 
 #include <stdlib.h>
@@ -90,6 +90,7 @@ int main(int argc, char **argv) {
                                  .vocabulary = 256,
                                  .tensors = 1,
                                  .architectures = getenv("TINY_ARCHITECTURES"),
+                                 .has_f8_products = getenv("TINY_F8") != NULL,
                                  .stage = &stage};
   return bd_rt_main(argc, argv, &program);
 }

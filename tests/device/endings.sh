@@ -12,26 +12,28 @@ failures=0
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
 # NAME RANKS EXPECTED-STATUSES LINE [VARIABLE=VALUE]... -- ARGUMENTS: LINE is a pattern that exactly one line
-# about braid matches, of all ranks together; empty: there is none. The rank `victim` is killed in step 2; the data
-# ends then where `emptied` is set.
+# about braid matches, of all ranks together; empty: there is none. The rank `victim` is killed in step 2, or as
+# soon as the file `blocked` is there, and the others end within 30 seconds; the data ends in step 2 where `emptied`
+# is set. `took`: seconds from the start, or from that death, to the end of all.
 # `hosts`: the machines of the ranks, where they are not on this one.
 run() {
-  local name=$1 ranks=$2 expected=$3 line=$4 rank settings=() processes=() codes=()
+  local name=$1 ranks=$2 expected=$3 line=$4 rank settings=() processes=() codes=() start=$SECONDS
   shift 4
   while [ "$1" != -- ]; do settings+=("$1"); shift; done
   shift
-  rm -f log.* report.*
+  rm -f log.* report.* blocked
   for ((rank = 0; rank < ranks; rank++)); do
     local limit=(timeout 60)
     [ "$rank" != "${victim:-}" ] || limit=()
     env RANK=$rank WORLD_SIZE="$ranks" LOCAL_RANK=$rank LOCAL_WORLD_SIZE="$ranks" BRAID_JOB="$$-$name" \
-      TINY_RANKS="$ranks" BD_FAKE_FOLDER="$work/shared" BRAID_JOIN_SECONDS=20 \
+      TINY_RANKS="$ranks" BD_FAKE_RANK=$rank BD_FAKE_FOLDER="$work/shared" BRAID_JOIN_SECONDS=20 \
       BD_FAKE_REPORT="$work/report.$rank" BD_FAKE_HOST="${hosts[rank]:-this}" "${settings[@]}" \
       "${limit[@]}" "$tiny" --data text.txt "$@" 2>"log.$rank" </dev/null &
     processes+=($!)
   done
   if [ -n "${victim:-}${emptied:-}" ]; then
-    for ((i = 0; i < 200; i++)); do grep -q 'step 2/' log.0 && break; sleep 0.1; done
+    for ((i = 0; i < 200; i++)); do { grep -q 'step 2/' log.0 || [ -e blocked ]; } && break; sleep 0.1; done
+    start=$SECONDS
     [ -z "${victim:-}" ] || kill -9 "${processes[victim]}"
     [ -z "${emptied:-}" ] || : >text.txt
   fi
@@ -39,6 +41,8 @@ run() {
     wait "${processes[rank]}"
     codes+=($?)
   done
+  took=$((SECONDS - start))
+  [ -z "${victim:-}" ] || [ $took -le 30 ] || fail "$name ends $took seconds after a rank's death"
   [ "${codes[*]}" = "$expected" ] || fail "$name ends with ${codes[*]}, not $expected"
   cat log.* | tr '\r' '\n' | grep '^braid: ' >said
   if [ -z "$line" ]; then
@@ -84,10 +88,13 @@ run no-code 1 14 'capability 8.6, the program was built for 90 100: .* ARCHITECT
 run ptx 1 0 '' BD_FAKE_CAPABILITY=120 TINY_ARCHITECTURES='80 90' -- --steps 1
 run old-ptx 1 14 'has PTX alone (its machine code: 80 90), and a driver for CUDA 12.4 does not take that of 12.8' \
   BD_FAKE_CAPABILITY=120 BD_FAKE_DRIVER=12040 BD_FAKE_TOOLKIT=12080 TINY_ARCHITECTURES='80 90' -- --steps 1
+run no-f8 2 '14 14' 'in fp8, which the GPU of rank 0 (compute capability 8.6) does not multiply: compile it with --precision bf16' \
+  BD_FAKE_CAPABILITY=86 TINY_F8=1 -- --steps 1
+run f8 2 '0 0' '' BD_FAKE_CAPABILITY=89 TINY_F8=1 -- --steps 1
 run old-nccl 2 '14 14' 'NCCL 2.17 of rank 0 is too old; ' BD_FAKE_NCCL=21701 -- --steps 1
 run other-nccl 2 '14 14' 'rank 0 has NCCL 2.28.9, rank 1 has 2.27.3: install the same' \
   BD_FAKE_NCCL=22809 BD_FAKE_NCCL_OTHER=22703 -- --steps 1
-run nccl-fails 2 '4 4' 'NCCL failed: error, in ncclCommInitRankConfig: no interface is found' \
+run nccl-fails 2 '4 4' 'NCCL failed on rank 0: error, in ncclCommInitRankConfig: no interface is found' \
   BD_FAKE_NCCL_WORDS='no interface is found' -- --steps 1
 run nccl-memory 2 '14 14' 'the program needs 33555968: Cuda failure 801' BD_FAKE_NCCL_MEMORY=0 \
   BD_FAKE_NCCL_WORDS='Cuda failure 801' -- --steps 1
@@ -107,9 +114,32 @@ emptied=1
 run emptied 1 12 'text.txt: cannot be read at position [0-9]' -- --steps 100000000
 emptied=''
 mv whole text.txt
+[ "$(ls shared | wc -l)" -le 20 ] || fail 'communicators were left behind'
+
+# NCCL that does not come to be, or that fails on its way: on one rank, of which the others hear, and on all at once.
+for troubled in 1 -2; do
+  run never-joins 3 '10 10 10' 'NCCL does not connect rank [0-2] with the other ranks of a group of 3 within 4 seconds: ' \
+    BRAID_JOIN_SECONDS=4 BD_FAKE_TROUBLED=$troubled BD_FAKE_NEVER_JOINS=1 -- --steps 1
+  [ $took -ge 4 ] && [ $took -le 15 ] || fail "ranks that do not connect within 4 seconds end after $took"
+  run async-error 3 '4 4 4' 'NCCL failed on rank [0-2]: error, in .*; NCCL_DEBUG=WARN' \
+    BD_FAKE_TROUBLED=$troubled BD_FAKE_ASYNC_ERROR=2 BD_FAKE_AFTER=20 -- --steps 1000000
+  [ -n "$(grep 'step 2/' log.0)" ] || fail 'NCCL fails before the step that it is to fail in'
+  run async-remote-error 3 '10 10 10' 'NCCL failed on rank [0-2]: remote error, in ' \
+    BD_FAKE_TROUBLED=$troubled BD_FAKE_ASYNC_ERROR=6 BD_FAKE_AFTER=20 -- --steps 1000000
+done
+
+# Ranks that die: also where NCCL tells of it first, and where another rank's own thread waits inside of NCCL.
 victim=1
 run dead-rank 3 '10 137 10' 'rank 1 ended early' -- --steps 1000000
 victim=0
 run dead-host 2 '137 10' 'rank 0 ended early' -- --steps 1000000
-[ "$(ls shared | wc -l)" -le 20 ] || fail 'communicators were left behind'
+run dead-host-of-four 4 '137 10 10 10' 'rank 0 ended early' -- --steps 1000000
+victim=1
+for blocked in 0 2; do
+  run blocked-$blocked 4 '10 137 10 10' 'rank 1 ended early' BD_FAKE_TROUBLED=$blocked BD_FAKE_BLOCKS=1 BD_FAKE_AFTER=20 \
+    BD_FAKE_BLOCKED="$work/blocked" -- --steps 1000000
+done
+victim=0
+run blocked-1 3 '137 10 10' 'rank 0 ended early' BD_FAKE_TROUBLED=1 BD_FAKE_BLOCKS=1 BD_FAKE_AFTER=20 \
+  BD_FAKE_BLOCKED="$work/blocked" -- --steps 1000000
 [ $failures = 0 ]

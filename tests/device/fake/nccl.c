@@ -8,6 +8,7 @@
 #include "tests/device/fake/device.h"
 #include "tests/device/fake/exchange.h"
 #include "tests/device/fake/queue.h"
+#include "tests/device/fake/trouble.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,9 +167,10 @@ static int is_connected(const work *w) {
 
 // One step towards the end of the call in progress.
 static ncclResult_t go_on(struct ncclComm *comm) {
+  if (!comm->error) comm->error = bd_fake_async_error();
   if (comm->error) return comm->error;
   if (!comm->joined) {
-    comm->joined = bd_fake_wire_is_complete(&comm->wire);
+    comm->joined = comm->wire.shared && bd_fake_wire_is_complete(&comm->wire);
     return comm->joined ? ncclSuccess : ncclInProgress;
   }
   if (comm->opens_window && !bd_fake_window_is_open(comm)) return ncclInProgress;
@@ -214,6 +216,7 @@ static ncclResult_t add(bd_fake_exchange exchange) {
   bd_fake_refuse_capture(exchange.call, exchange.stream);
   if (exchange.comm->finalized) bd_fake_fault(exchange.call, "the communicator is finalized");
   bd_fake_exchange_check(&exchange);
+  bd_fake_block();
   if (exchange.kind == BD_FAKE_SEND || exchange.kind == BD_FAKE_RECV)
     bd_fake_count.messages++;
   else
@@ -302,7 +305,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
   if (strnlen(id.internal, sizeof id.internal) >= sizeof made->wire.id)
     bd_fake_fault(__func__, "no such identity");
   memcpy(made->wire.id, id.internal, strlen(id.internal));
-  bd_fake_wire_enter(__func__, &made->wire);
+  if (!bd_fake_never_joins()) bd_fake_wire_enter(__func__, &made->wire);
   *comm = made;
   bd_fake_count.handles++;
   if (group_depth) concern(made);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -323,6 +324,66 @@ static void test_dead_host(void **state) {
   run_ranks(2, lose_host, (const int[]){0, BD_RT_EXIT_DEAD_RANK});
 }
 
+static _Atomic int *speakers; // of all ranks' processes
+
+// All but rank 0 fail at once: one of them may say why.
+static int meet_failing_together(int rank, int ranks) {
+  bd_meeting *const m = join(rank, ranks);
+  int status = 0;
+  if (rank) {
+    status = bd_meeting_claim(m, BD_RT_EXIT_DATA);
+    EXPECT(!bd_meeting_reason(m)[0]);
+    if (!status) ++*speakers;
+  } else {
+    while (!(status = bd_meeting_watch(m)))
+      nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  }
+  bd_meeting_end(m, status ? status : BD_RT_EXIT_DATA);
+  return status ? status : BD_RT_EXIT_DATA;
+}
+
+static void test_failing_together(void **state) {
+  (void)state;
+  const int data = BD_RT_EXIT_DATA;
+  speakers =
+      mmap(NULL, sizeof *speakers, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_true(speakers != MAP_FAILED);
+  run_ranks(5, meet_failing_together, (const int[]){data, data, data, data, data});
+  assert_int_equal(*speakers, 1);
+  munmap((void *)speakers, sizeof *speakers);
+}
+
+// What rank 1 fails of is that rank 2 ended without a word, of which rank 0 hears at the same time.
+static int meet_consequence(int rank, int ranks) {
+  bd_meeting *const m = join(rank, ranks);
+  if (rank == 2) _exit(0);
+  if (rank == 0) sleep(1);
+  const int status = bd_meeting_claim(m, BD_RT_EXIT_DATA);
+  EXPECT(!strcmp(bd_meeting_reason(m), rank ? "" : "rank 2 ended early"));
+  bd_meeting_end(m, status);
+  return status;
+}
+
+static void test_consequence(void **state) {
+  (void)state;
+  const int dead = BD_RT_EXIT_DEAD_RANK;
+  run_ranks(3, meet_consequence, (const int[]){dead, dead, 0});
+}
+
+// So is that rank 0 has ended.
+static int meet_without_host(int rank, int ranks) {
+  bd_meeting *const m = join(rank, ranks);
+  if (rank == 0) _exit(0);
+  const int status = bd_meeting_claim(m, BD_RT_EXIT_DATA);
+  EXPECT(!strcmp(bd_meeting_reason(m), "rank 0 ended early"));
+  return status;
+}
+
+static void test_dead_host_of_failing_rank(void **state) {
+  (void)state;
+  run_ranks(2, meet_without_host, (const int[]){0, BD_RT_EXIT_DEAD_RANK});
+}
+
 // Once it has joined, a rank may still send anything.
 static int meet_liar(int rank, int ranks) {
   if (rank == 0) {
@@ -350,15 +411,19 @@ static void test_lying_rank(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test_setup(test_four_ranks, set_port),
-                                     cmocka_unit_test_setup(test_one_rank, set_port),
-                                     cmocka_unit_test_setup(test_wrong_cookie, set_port),
-                                     cmocka_unit_test_setup(test_missing_rank, set_port),
-                                     cmocka_unit_test_setup(test_hostile_visitors, set_port),
-                                     cmocka_unit_test_setup(test_impostor, set_port),
-                                     cmocka_unit_test_setup(test_dead_rank, set_port),
-                                     cmocka_unit_test_setup(test_failing_rank, set_port),
-                                     cmocka_unit_test_setup(test_dead_host, set_port),
-                                     cmocka_unit_test_setup(test_lying_rank, set_port)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(test_four_ranks, set_port),
+      cmocka_unit_test_setup(test_one_rank, set_port),
+      cmocka_unit_test_setup(test_wrong_cookie, set_port),
+      cmocka_unit_test_setup(test_missing_rank, set_port),
+      cmocka_unit_test_setup(test_hostile_visitors, set_port),
+      cmocka_unit_test_setup(test_impostor, set_port),
+      cmocka_unit_test_setup(test_dead_rank, set_port),
+      cmocka_unit_test_setup(test_failing_rank, set_port),
+      cmocka_unit_test_setup(test_dead_host, set_port),
+      cmocka_unit_test_setup(test_failing_together, set_port),
+      cmocka_unit_test_setup(test_consequence, set_port),
+      cmocka_unit_test_setup(test_dead_host_of_failing_rank, set_port),
+      cmocka_unit_test_setup(test_lying_rank, set_port)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
