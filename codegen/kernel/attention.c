@@ -31,6 +31,7 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
                         .dropout = dropout,
                         .keep = 1.0f / (1.0f - dropout),
                         .site = (uint32_t)bd_op_int(g->op, "site", 0),
+                        .few = q[1] * k[1] <= INT32_MAX / q[2],
                         .batches = b->count,
                         .kv_heads = kv->count};
   LLVMValueRef group = bd_gen_long(g, out->group);
@@ -111,22 +112,44 @@ void bd_attention_tiles(bd_attention *a, LLVMValueRef heads, int64_t total, bool
   bd_gen_for_end(g, &each);
 }
 
+// Rows and columns as numbers of 31 bits, which GPUs take in one register.
+static LLVMValueRef shortened(bd_gen *g, LLVMValueRef index) {
+  return LLVMBuildTrunc(g->b, index, bd_gen_i32(g), "");
+}
+
+// Whether there is such a row; NULL: tiles are full, there always is.
+static LLVMValueRef exists(bd_gen *g, LLVMValueRef row, int64_t total) {
+  if (total % BD_TILE == 0) return NULL;
+  return LLVMBuildICmp(g->b, LLVMIntSLT, row, bd_gen_int_like(row, total), "");
+}
+
+static LLVMValueRef both(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
+  return a && b ? LLVMBuildAnd(g->b, a, b, "") : a ? a : b;
+}
+
 LLVMValueRef bd_attention_sees(bd_attention *a, LLVMValueRef query, LLVMValueRef key) {
   bd_gen *g = a->g;
-  LLVMValueRef is_query = LLVMBuildICmp(g->b, LLVMIntSLT, query, bd_gen_long(g, a->tq), "");
-  LLVMValueRef is_key = LLVMBuildICmp(g->b, LLVMIntSLT, key, bd_gen_long(g, a->tk), "");
-  LLVMValueRef both = LLVMBuildAnd(g->b, is_query, is_key, "");
-  if (!a->causal) return both;
-  return LLVMBuildAnd(g->b, both, LLVMBuildICmp(g->b, LLVMIntSLE, key, query, ""), "");
+  query = shortened(g, query);
+  key = shortened(g, key);
+  LLVMValueRef sees = both(g, exists(g, query, a->tq), exists(g, key, a->tk));
+  if (a->causal) sees = both(g, sees, LLVMBuildICmp(g->b, LLVMIntSLE, key, query, ""));
+  return sees ? sees : LLVMConstInt(LLVMInt1TypeInContext(g->llvm), 1, false);
 }
 
 LLVMValueRef bd_attention_kept(bd_attention *a, LLVMValueRef query, LLVMValueRef key) {
   bd_gen *g = a->g;
-  LLVMValueRef row = LLVMBuildNSWAdd(g->b, a->first_head, a->head, "");
-  row = LLVMBuildNSWMul(g->b, row, bd_gen_long(g, a->tq), "");
-  row = LLVMBuildNSWAdd(g->b, row, query, "");
-  LLVMValueRef number = LLVMBuildNSWMul(g->b, row, bd_gen_long(g, a->tk), "");
-  number = LLVMBuildNSWAdd(g->b, number, key, "");
+  LLVMValueRef head = LLVMBuildNSWAdd(g->b, a->first_head, a->head, "");
+  LLVMValueRef rows = bd_gen_long(g, a->tq), columns = bd_gen_long(g, a->tk);
+  if (a->few) {
+    head = shortened(g, head);
+    query = shortened(g, query);
+    key = shortened(g, key);
+    rows = shortened(g, rows);
+    columns = shortened(g, columns);
+  }
+  LLVMValueRef row = LLVMBuildAdd(g->b, LLVMBuildMul(g->b, head, rows, ""), query, "");
+  LLVMValueRef number = LLVMBuildAdd(g->b, LLVMBuildMul(g->b, row, columns, ""), key, "");
+  number = LLVMBuildZExt(g->b, number, bd_gen_i64(g), "");
   LLVMValueRef sample = LLVMBuildNSWAdd(g->b, a->first_sample, a->batch, "");
   LLVMValueRef u = bd_gen_uniform(g, a->site, sample, number);
   LLVMValueRef drop = LLVMBuildFCmp(g->b, LLVMRealOLT, u, bd_gen_real(g, (double)a->dropout), "");

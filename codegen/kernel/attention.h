@@ -15,6 +15,7 @@ typedef struct bd_attention {
   bd_tiles tiles;
   int64_t tq, tk, width, group; // queries, keys, of a head, query heads per key-value head
   bool causal;
+  bool few; // numbers of a sample's scores, the padded rows of the last tile's apart, have 31 bits
   double scale;
   float dropout, keep; // probability; 1 / (1 - probability)
   uint32_t site;
