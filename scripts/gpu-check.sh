@@ -1,18 +1,18 @@
 #!/bin/sh
 # Builds emitted CUDA programs on a machine that has a GPU, runs them with all their ranks and compares the losses
-# with those that the CPU computed. Needs the CUDA toolkit, NCCL, make, a C and a C++ compiler; nothing of braid but gpu-common.sh
-# beside it.
+# with those that the CPU computed, and the memory with the plan's. Needs the CUDA toolkit, NCCL, make, a C and a C++ compiler;
+# nothing of braid but gpu-common.sh beside it.
 #   scripts/gpu-check.sh [--expect LOSSES.jsonl] [--tolerance X] [--seconds N] [--json FILE] OUT...
 # An OUT made by scripts/gpu-folders.sh has in OUT/check: `options`, an argument of the program per line, read in the
-# folder OUT/check; `data.*`, what they name; and `expected.jsonl`, what `braid run --metrics` wrote on CPU ranks.
-# --expect names another such file for all folders. A loss may differ from the expected one by 2e-5 of it (fp32) or
-# 2e-3 (bf16), 5e-4 (fp16), or by --tolerance. The bytes that every rank's arena has must be those that plan.json predicts. A run
-# may take --seconds (600). More ranks than GPUs share them. Where each rank has a GPU of its own, what the driver says is
-# used of it may be at most 2 GiB more than the arena. A program whose attention is cuDNN's runs again with BRAID_CUDNN=0,
-# when its losses must be as close to the expected ones and to those before. The first folder of one rank also runs a step under compute-sanitizer,
-# where the toolkit has it; of accesses, since libraries ask the driver for functions that it may lack.
-# Prints a table, leaves its rows in gpu-check.json or --json FILE. Exit status: 0 all agree, 1 something failed,
-# 2 wrong usage, 77 no GPU, CUDA toolkit or NCCL is here, so nothing was checked.
+# folder OUT/check; `data.*`, what they name; `expected.jsonl`, what `braid run --metrics` wrote on a CPU rank; and `memcheck`
+# where a step is to be run under compute-sanitizer, too. --expect names another file of losses for all folders. A loss may differ
+# from the expected one by a part of it that the precision sets (limit_of), or by --tolerance. The bytes that every rank's arena
+# has must be those that plan.json predicts, and what NVML says is used of a GPU at least the arenas of its ranks and at most 2 GiB
+# a rank more. A run may take --seconds (600). More ranks than GPUs share them. A program whose attention is cuDNN's runs again with
+# BRAID_CUDNN=0, when its losses must be as close to the expected ones and to those before. compute-sanitizer looks at accesses
+# alone, since libraries ask the driver for functions that it may lack.
+# Prints a table, leaves its rows in gpu-check.json or --json FILE, and says what could not be checked. Exit status: 0 all agree,
+# 1 something failed, 2 wrong usage, 77 no GPU, CUDA toolkit or NCCL is here, so nothing was checked.
 set -u
 expect='' tolerance='' seconds=600 json=gpu-check.json here=$(cd "$(dirname "$0")" && pwd)
 
@@ -24,17 +24,38 @@ options="expect tolerance seconds json"
 read_options "$@"
 shift $taken
 [ -z "$expect" ] || [ -r "$expect" ] || usage "cannot read '$expect'"
+# Within which part of the expected loss one in PRECISION must lie (docs/gpu.md says why); nothing for another word.
+limit_of() {
+  case $1 in
+    f32) echo 2e-5 ;;
+    tf32 | f16) echo 5e-4 ;;
+    bf16 | f8) echo 2e-3 ;;
+  esac
+}
+
+# The precision that OUT computes in.
+precision_of() {
+  precision=$(sed -n 's/^ *"precision": "\([a-z0-9]*\)".*/\1/p' "$1/plan.json")
+  ! grep -qx -e --tf32 "$1/check/options" || precision=tf32
+  echo "$precision"
+}
+
 for out; do
   [ -r "$out/plan.json" ] || usage "'$out' is no output folder of braid compile: it has no plan.json"
   grep -q '"target": "cuda"' "$out/plan.json" || usage "'$out' is a program for CPUs; compile it with --target cuda"
   [ -n "$expect" ] || [ -r "$out/check/expected.jsonl" ] || usage "'$out' has no check/expected.jsonl; give --expect"
   [ -r "$out/check/options" ] || usage "'$out' has no check/options; scripts/gpu-folders.sh makes such folders"
+  [ -n "${tolerance:-$(limit_of "$(precision_of "$out")")}" ] || usage "no limit is known for the precision of '$out'; give --tolerance"
 done
 
 open_gpus
 
+# What NVML says is used of a GPU may be so much more than the arenas of its ranks, for each: driver, NCCL, kernels' code.
+OUTSIDE_BYTES=2147483648
+
 # The largest relative difference of a loss: EXPECTED METRICS -> "difference steps tokens/s", or "why" alone.
 compare_losses() {
+  [ -e "$2" ] || return
   awk '
     function number(key) {
       if (!match($0, "\"" key "\": *[-+0-9.eEnaif]+")) return "none"
@@ -63,32 +84,77 @@ compare_losses() {
     }' "$1" "$2"
 }
 
-# Whether every rank has the arena that the plan predicts: PLAN REPORT -> "bytes" of the largest, or why not.
-compare_arenas() {
-  awk '
-    { gsub(/[{},\[\]]/, " "); for (i = 1; i < NF; i++) { key = $i; value[key] = $(i + 1)
-        if (key == "\"arena_bytes\":" && FNR == NR) planned[stages++] = $(i + 1) } }
-    FNR != NR && /"arena_bytes":/ {
+# Whether every rank has the arena that the plan predicts, and its GPU the use: PLAN REPORT -> the bytes of the largest arena, a
+# list of what is predicted for each rank's GPU, one of what NVML says is used of it (null: no figure), by how many bytes a rank
+# the use is most above the arenas, or "none" where a rank has no figure; and why not, in words. Ranks take GPUs in turn.
+compare_memory() {
+  awk -v gpus="$gpus" -v outside=$OUTSIDE_BYTES '
+    BEGIN { ranks = stages = 0 }
+    { gsub(/[{},\[\]]/, " "); split("", value)
+      for (i = 1; i < NF; i++) {
+        value[$i] = $(i + 1)
+        if ($i == "\"arena_bytes\":" && FNR == NR) planned[stages++] = $(i + 1)
+      } }
+    FNR != NR && "\"arena_bytes\":" in value {
+      arena[ranks] = value["\"arena_bytes\":"] + 0; used[ranks] = value["\"device_used_bytes\":"]
+      predicted = planned[value["\"stage\":"]] + 0
+      if (arena[ranks] != predicted && !why)
+        why = sprintf("rank %d allocates %.0f bytes, planned are %.0f", ranks, arena[ranks], predicted)
+      if (arena[ranks] > largest) largest = arena[ranks]
+      arenas[ranks % gpus] += arena[ranks]; sharing[ranks % gpus]++
       ranks++
-      bytes = value["\"arena_bytes\":"]; wanted = planned[value["\"stage\":"]]
-      used = value["\"device_used_bytes\":"] + 0
-      if (!shared && used > bytes + 2147483648) {
-        printf "rank %d has an arena of %s bytes, but %.0f of its GPU are used\n", ranks - 1, bytes, used; bad = 1; exit }
-      if (bytes != wanted) { printf "rank %d allocates %s bytes, planned are %s\n", ranks - 1, bytes, wanted; bad = 1; exit }
-      if (bytes + 0 > most + 0) most = bytes
     }
-    END { if (!bad) print ranks ? most : "the report lists no ranks" }' shared="$share" "$1" "$2"
+    END {
+      if (!ranks) why = "the report lists no ranks"
+      for (r = 0; r < ranks; r++) {
+        least = arenas[r % gpus]; n = sharing[r % gpus]
+        wanted = wanted (r ? "," : "") sprintf("%.0f", least)
+        figures = figures (r ? "," : "") (used[r] == "" ? "null" : used[r])
+        if (used[r] == "") { missing = 1; continue }
+        over = (used[r] - least) / n
+        if ((over < 0 || over > outside) && !why)
+          why = sprintf("of the GPU of rank %d %.0f bytes are used, the arenas there have %.0f (ranks: %d)", r, used[r], least, n)
+        if (r == 0 || over > most) most = over
+      }
+      print largest + 0, "[" wanted "]", "[" figures "]", missing || !ranks ? "none" : sprintf("%.0f", most), why
+    }' "$1" "$2"
 }
 
-# Checks one folder: sets verdict ("ok" or why not), difference, steps, rate, bytes.
+within() { awk -v d="$1" -v t="$2" 'BEGIN { exit !(d <= t) }'; }
+
+# Runs a program that has attention by cuDNN without it: its losses must be the expected ones, and those before.
+check_apart() {
+  cp "$work/metrics.jsonl" "$work/cudnn.jsonl"
+  BRAID_CUDNN=0
+  export BRAID_CUDNN
+  run_ranks "$out" "$ranks"
+  ended=$?
+  unset BRAID_CUDNN
+  if [ $ended -ne 0 ]; then verdict="ended with status $ended with BRAID_CUDNN=0: $(last_words)"; return 1; fi
+  for one in "${expect:-$out/check/expected.jsonl}" "$work/cudnn.jsonl"; do
+    result=$(compare_losses "$one" "$work/metrics.jsonl")
+    other=${result%% *}
+    if ! is_number "$other"; then verdict="with BRAID_CUDNN=0: $result"; return 1; fi
+    within "$other" "$limit" || { verdict="losses with BRAID_CUDNN=0 differ by $other"; return 1; }
+  done
+}
+
+# Runs a step under compute-sanitizer. It is clean when every rank's says that it has found nothing.
+check_accesses() {
+  if [ -z "$sanitizer" ]; then memcheck='not at hand'; return 0; fi
+  run_ranks "$out" "$ranks" '--steps 1' "$sanitizer --report-api-errors no --error-exitcode 99"
+  ended=$?
+  if [ $ended -eq 0 ] && [ "$(grep -c '^=* *ERROR SUMMARY: 0 errors' "$work/log")" = "$ranks" ]; then memcheck=clean; return 0; fi
+  memcheck=failed
+  verdict="compute-sanitizer: $(sed -n 's/^========= *//p' "$work/log" | grep -m 1 -v '^COMPUTE-SANITIZER' || last_words)"
+  return 1
+}
+
+# Checks one folder: sets verdict ("ok" or why not), limit, difference, steps, rate, bytes, predicted, used, over, memcheck.
 check() {
-  out=$1 difference='' steps='' rate='' bytes=''
-  limit=$tolerance
-  if [ -z "$limit" ]; then
-    limit=2e-5
-    grep -q '"precision": "bf16"' "$out/plan.json" && limit=2e-3
-    grep -q '"precision": "f16"' "$out/plan.json" && limit=5e-4
-  fi
+  out=$1 difference='' steps='' rate='' bytes='' predicted='' used='' over=none memcheck='not asked'
+  limit=${tolerance:-$(limit_of "$precision")}
+  [ ! -e "$out/check/memcheck" ] || memcheck='not run'
   build_folder "$out" || return 0
   rm -f "$work"/log* "$work/metrics.jsonl" "$work/report.json"
   run_ranks "$out" "$ranks"
@@ -100,56 +166,50 @@ check() {
   say_libraries
   result=$(compare_losses "${expect:-$out/check/expected.jsonl}" "$work/metrics.jsonl")
   difference=${result%% *}
-  if ! is_number "$difference"; then verdict=$result difference=''; return; fi
+  if ! is_number "$difference"; then verdict=${result:-no losses were written} difference=''; return; fi
   steps=$(echo "$result" | cut -d' ' -f2) rate=$(echo "$result" | cut -d' ' -f3)
-  bytes=$(compare_arenas "$out/plan.json" "$work/report.json")
-  if ! is_number "$bytes"; then verdict=$bytes bytes=''; return; fi
-  if grep -qE "attention( and convolutions)? by cuDNN" "$work/log"; then
-    BRAID_CUDNN=0
-    export BRAID_CUDNN
-    cp "$work/metrics.jsonl" "$work/cudnn.jsonl"
-    run_ranks "$out" "$ranks"
-    ended=$?
-    unset BRAID_CUDNN
-    if [ $ended -ne 0 ]; then
-      verdict="ended with status $ended with BRAID_CUDNN=0: $(last_words)"
-      return
-    fi
-    for one in "${expect:-$out/check/expected.jsonl}" "$work/cudnn.jsonl"; do
-      result=$(compare_losses "$one" "$work/metrics.jsonl")
-      other=${result%% *}
-      if ! is_number "$other"; then verdict="with BRAID_CUDNN=0: $result"; return; fi
-      awk -v d="$other" -v t="$limit" 'BEGIN { exit !(d <= t) }' ||
-        { verdict="losses with BRAID_CUDNN=0 differ by $other"; return; }
-    done
-  fi
-  sanitizer=$CUDA_HOME/bin/compute-sanitizer
-  if [ -z "$sanitized" ] && [ "$ranks" = 1 ] && [ -x "$sanitizer" ]; then
-    sanitized=$out
-    if ! run_ranks "$out" 1 '--steps 1' "$sanitizer --report-api-errors no --error-exitcode 99"; then
-      verdict="compute-sanitizer: $(grep -m 1 '^=========' "$work/log" | cut -c 11-)"
-      return
-    fi
-  fi
+  result=$(compare_memory "$out/plan.json" "$work/report.json")
+  read -r bytes predicted used over verdict <<END
+$result
+END
+  [ -z "$verdict" ] || return
+  within "$difference" "$limit" || { verdict="losses differ by more than $limit"; return; }
+  if grep -qE "attention( and convolutions)? by cuDNN" "$work/log"; then check_apart || return 0; fi
+  [ "$memcheck" = 'not asked' ] || check_accesses || return 0
   verdict=ok
-  awk -v d="$difference" -v t="$limit" 'BEGIN { exit !(d <= t) }' || verdict="losses differ by more than $limit"
 }
 
 # What has been checked so far, so that it is there when this script is ended early.
-write_rows() { printf '{"device": %s, "results": [\n%s\n]}\n' "$(quoted "$device")" "$(cat "$work/rows")" >"$json"; }
+write_rows() {
+  printf '{"device": %s, "folders": %s, "failed": %s, "memcheck": {"clean": %s, "not_at_hand": %s}, "nvml": {"checked": %s, "not_at_hand": %s, "outside_bytes": %s}, "results": [\n%s\n]}\n' \
+    "$(quoted "$device")" "$folders" $failed $clean $unwatched $sensed $unsensed $OUTSIDE_BYTES "$(cat "$work/rows")" >"$json"
+}
 
-failed=0 sanitized=''
-printf '%-28s %5s %5s %12s %14s %10s  %s\n' folder ranks steps difference 'arena bytes' tokens/s verdict
+sanitizer=$CUDA_HOME/bin/compute-sanitizer
+[ -x "$sanitizer" ] || sanitizer=$(command -v compute-sanitizer)
+folders=$# failed=0 clean=0 unwatched=0 sensed=0 unsensed=0
+build_folders "$@"
+line='%-20s %5s %9s %5s %10s %7s %12s %11s %11s  %s\n'
+printf "$line" folder ranks precision steps difference limit 'arena bytes' 'NVML above' memcheck verdict
 for out; do
-  ranks=$(ranks_of "$out")
+  ranks=$(ranks_of "$out") precision=$(precision_of "$out") pass=true above='-'
   check "$out"
-  [ "$verdict" = ok ] || failed=$((failed + 1))
-  printf '%-28s %5s %5s %12s %14s %10s  %s\n' "$(basename "$out")" "$ranks" "${steps:--}" "${difference:--}" "${bytes:--}" \
-    "${rate:--}" "$verdict"
-  printf '%s {"folder": %s, "ranks": %s, "gpus": %s, "steps": %s, "loss_difference": %s, "tolerance": %s, "arena_bytes": %s, "tokens_per_second": %s, "verdict": %s}\n' \
-    "$([ -s "$work/rows" ] && echo ,)" "$(quoted "$out")" "$ranks" "$gpus" "${steps:-null}" "${difference:-null}" "$limit" \
-    "${bytes:-null}" "${rate:-null}" "$(quoted "$verdict")" >>"$work/rows"
+  [ "$verdict" = ok ] || { failed=$((failed + 1)) pass=false; }
+  case $memcheck in clean) clean=$((clean + 1)) ;; 'not at hand') unwatched=$((unwatched + 1)) ;; esac
+  if is_number "$over"; then
+    sensed=$((sensed + 1)) above=$(awk -v b="$over" 'BEGIN { printf "%.2f GB", b / 1e9 }')
+  elif [ -n "$used" ]; then
+    unsensed=$((unsensed + 1)) above='not at hand'
+  fi
+  printf "$line" "$(basename "$out")" "$ranks" "$precision" "${steps:--}" "${difference:--}" "$limit" "${bytes:--}" "$above" "$memcheck" \
+    "$verdict"
+  printf '%s {"folder": %s, "ranks": %s, "gpus": %s, "precision": "%s", "steps": %s, "loss_difference": %s, "limit": %s, "arena_bytes": %s, "device_predicted_bytes": %s, "device_used_bytes": %s, "memcheck": "%s", "tokens_per_second": %s, "pass": %s, "verdict": %s}\n' \
+    "$([ -s "$work/rows" ] && echo ,)" "$(quoted "$out")" "$ranks" "$gpus" "$precision" "${steps:-null}" "${difference:-null}" "$limit" \
+    "${bytes:-null}" "${predicted:-null}" "${used:-null}" "$memcheck" "${rate:-null}" $pass "$(quoted "$verdict")" >>"$work/rows"
   write_rows || exit 1
 done
-[ $failed -eq 0 ] || { echo "gpu-check.sh: $failed of $# folders failed" >&2; exit 1; }
-echo "all $# folders agree"
+echo "compared with NVML's figure: $sensed of $folders folders; clean under compute-sanitizer: $clean"
+[ $unsensed -eq 0 ] || echo "not checked: the memory that is used, as NVML gives no figure: folders: $unsensed"
+[ $unwatched -eq 0 ] || echo "not checked: accesses, as compute-sanitizer is not at hand: folders: $unwatched"
+[ $failed -eq 0 ] || { echo "gpu-check.sh: $failed of $folders folders failed" >&2; exit 1; }
+echo "all $folders folders agree"

@@ -66,9 +66,22 @@ find_gpus() {
   export CUDA_HOME NCCL_HOME CUDNN_HOME
 }
 
+# Programs are built for the GPUs at hand alone, where ARCHITECTURES names no others and the toolkit knows them.
+choose_architectures() {
+  [ -z "${ARCHITECTURES:-}" ] || return 0
+  known=$("$CUDA_HOME/bin/nvcc" --list-gpu-code 2>/dev/null)
+  capabilities=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -nu | tr '\n' ' ')
+  for one in $capabilities; do
+    echo "$known" | grep -qx "sm_$one" || return 0
+  done
+  ARCHITECTURES=${capabilities% }
+  [ -z "$ARCHITECTURES" ] || export ARCHITECTURES
+}
+
 # Finds them, says which they are, and opens the folder `work`, which goes when the script ends. Sets `device` and `toolkit`.
 open_gpus() {
   find_gpus
+  choose_architectures
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   trap 'exit 1' INT TERM
@@ -90,6 +103,19 @@ build_folder() {
     return 1
   fi
   built=$out
+}
+
+# Builds the programs of all OUT, several at once: build_folder then finds them built, or says why one does not build.
+build_folders() {
+  build_folder "$1" || :
+  shift
+  running=0
+  for out; do
+    (work=$(mktemp -d "$work/XXXXXX") jobs=1 && build_folder "$out") &
+    running=$((running + 1))
+    [ $running -lt "$jobs" ] || { wait; running=0; }
+  done
+  wait
 }
 
 # The ranks of a plan: stages times the sizes of the mesh.

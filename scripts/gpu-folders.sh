@@ -1,113 +1,141 @@
 #!/usr/bin/env bash
-# Makes the folders that scripts/gpu-check.sh takes to a machine with a GPU: tiny models under several plans, each as
-# sources for CUDA, with data, options and the losses that CPU ranks compute with the same plan's twin.
-#   scripts/gpu-folders.sh OUT        STEPS=10 and BRAID=build/braid are the defaults
-# OUT must not exist. Needs a built braid, no GPU and no CUDA toolkit.
+# Makes the folders that scripts/gpu-check.sh takes to a machine with a GPU: every plan of tests/road/same_model.txt, and tiny
+# models in every precision, each as sources for CUDA, with data, options and the losses that one CPU rank computes.
+#   scripts/gpu-folders.sh OUT [NAME]...      STEPS=4 and BRAID=build/braid are the defaults
+# NAME: of a plan in these lists; all without one. OUT must not exist. A plan that braid makes no program for GPUs of ends the script
+# with braid's words. Needs a built braid, MPI and a C compiler, no GPU and no CUDA toolkit.
 set -euo pipefail
 . "$(dirname "$0")/help.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 braid=${BRAID:-$root/build/braid}
-steps=${STEPS:-10}
-[ $# -eq 1 ] && [ "${1#-}" = "$1" ] || { echo "usage: gpu-folders.sh OUT" >&2; exit 2; }
+steps=${STEPS:-4}
+[ $# -ge 1 ] && [ "${1#-}" = "$1" ] || { echo "usage: gpu-folders.sh OUT [NAME]..." >&2; exit 2; }
 [ -x "$braid" ] || { echo "gpu-folders.sh: there is no '$braid'; scripts/build.sh builds it, BRAID names another" >&2; exit 2; }
+braid=$(realpath "$braid")
+here=$root/tests/road
+. "$here/road.sh"
+
+# NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT PRECISION [OPTION], a line each: the plans of one model
+# in fp32, then others in precisions whose products and attention are other code, and of images and volumes.
+plans=$(read_plans "$here/same_model.txt" | sed 's/$/ fp32/' && read_plans <<'END'
+  gpt2-tf32        gpt2-tiny     1 1 1   8 1f1b  -   none -            fp32    --tf32
+  gpt2-bf16        gpt2-tiny     1 1 1   8 1f1b  -   none -            bf16
+  gpt2-bf16-both   gpt2-tiny     4 1 2x2 4 1f1b  0   none batch,tensor bf16
+  gpt2-bf16-zero-3 gpt2-tiny     4 2 2   4 1f1b  3:0 full batch        bf16
+  gpt2-fp16        gpt2-tiny     1 1 1   8 1f1b  -   none -            fp16
+  gpt2-fp8         gpt2-tiny     1 1 1   8 1f1b  -   none -            fp8
+  gpt2-fp8-pipe    gpt2-tiny     4 2 2   2 1f1b  0   full batch        fp8
+  gpt2-rounded     gpt2-tiny     1 1 1   8 1f1b  -   none -            rounded
+  gpt2-narrow-2    gpt2-tiny     2 1 2   4 1f1b  0   none batch        narrow
+  llama-tf32-both  llama-tiny    4 1 2x2 4 1f1b  0   none batch,tensor fp32    --tf32
+  llama-bf16       llama-tiny    1 1 1   8 1f1b  -   none -            bf16
+  llama-bf16-mixed llama-tiny    2 1 2   4 1f1b  -   full mixed        bf16
+  llama-fp16       llama-tiny    1 1 1   8 1f1b  -   none -            fp16
+  llama-fp16-pipe  llama-tiny    4 2 2   2 gpipe 0   full tensor       fp16
+  llama-fp8-2      llama-tiny    2 1 2   4 1f1b  -   none batch        fp8
+  llama-narrow     llama-tiny    1 1 1   8 1f1b  -   none -            narrow
+  # Without dropout, so that attention is cuDNN's where a GPU has it.
+  mixtral-bf16     mixtral       1 1 1   8 1f1b  -   none -            bf16
+  mixtral-bf16-2   mixtral       2 1 2   8 1f1b  -   none -            bf16
+  mixtral-fp16     mixtral       1 1 1   8 1f1b  -   none -            fp16
+  mixtral-order    mixtral       1 1 1   8 1f1b  -   none -            bf16    --any-order
+  mlp-2            mlp           2 1 2   4 1f1b  0   -    -            fp32
+  cnn-2            cnn           2 1 2   4 1f1b  0   -    -            fp32
+  resnet           resnet-tiny   1 1 1   8 1f1b  -   none -            fp32
+  resnet-bf16      resnet-tiny   1 1 1   8 1f1b  -   none -            bf16
+  resnet-bf16-pipe resnet-tiny   4 2 2   2 1f1b  -   full -            bf16
+  resnet-fp16-2    resnet-tiny   2 1 2   4 1f1b  -   none -            fp16
+  unet-deep        unet3d-tiny   8 8 1   1 1f1b  -   none -            fp32
+  unet-bf16-wide   unet3d-tiny   4 1 4   8 1f1b  -   none -            bf16
+END
+)
+names=$(echo "$plans" | awk '{ print $1 }')
+for name in "${@:2}"; do
+  grep -qxFe "$name" <<<"$names" || { echo "gpu-folders.sh: there is no plan '$name'" >&2; exit 2; }
+done
+[ $# -eq 1 ] || names=$(printf '%s\n' "${@:2}")
+
 mkdir "$1"
 out=$(cd "$1" && pwd)
-cpu=$(mktemp -d)
-trap 'rm -rf "$cpu"' EXIT
+work=$(mktemp -d)
+# What braid says, warnings as well, is shown where the script ends by it: it may end while words go there.
+exec 3>&2
+trap '[ $? = 0 ] || cat "$work/said" >&3; rm -rf "$work"' EXIT
+cd "$work"
+: >said
 
-awk -f "$root/tests/support/words.awk" >"$cpu/data.txt"
+write_text data.txt
+cc -std=c11 -O1 -o samples "$root/tests/support/samples.c" -lm
+./samples mlp.safetensors 64
+./samples cnn.safetensors 1,28,28
+./samples resnet-tiny.safetensors 3,16,16
+./samples unet3d-tiny.safetensors 1,4,4,4 4,4,4
 
-# Images of 1 x 28 x 28 and rows of 64 with a class of 10 each, for models without tokens.
-cc -std=c11 -O1 -o "$cpu/samples" "$root/tests/support/samples.c" -lm
-"$cpu/samples" "$cpu/mlp.safetensors" 64
-"$cpu/samples" "$cpu/cnn.safetensors" 1,28,28
-
-# The words that a program of MODEL is run with, one a line; data lies beside them.
-options_of() {
+# What braid takes for a MODEL of the lists.
+model_of() {
   case $1 in
+    mlp | cnn) echo "$root/examples/$1.json" ;;
+    mixtral) echo "$root/tests/oracle/mixtral" ;;
+    *) echo "$1" ;;
+  esac
+}
+
+# MODEL FOLDER: puts what it trains on there, and the words that its program is run with, one a line.
+add_data() {
+  if [ -e "$1.safetensors" ]; then
+    cp "$1.safetensors" "$2/data.safetensors"
     # Steeper, a few samples' losses jump, and roundings of bf16 grow with them.
-    *.json) printf '%s\n' --data data.safetensors --lr 1e-4 ;;
-    *) printf '%s\n' --data data.txt --tokenizer bytes --lr 1e-3 ;;
-  esac
-  printf '%s\n' --steps "$steps" --seed 5 --warmup 2
+    printf '%s\n' --data data.safetensors --lr 1e-4
+  else
+    cp data.txt "$2/data.txt"
+    printf '%s\n' --data data.txt --tokenizer bytes --lr 1e-3
+  fi >"$2/options"
+  printf '%s\n' --steps "$steps" --seed 5 --warmup 2 >>"$2/options"
 }
 
-# Copies what MODEL trains on to a folder.
-copy_data() {
+# PRECISION: sets what plan_model reads. `rounded` and `narrow` are bf16 without masters, with gradients in f32 and in bf16.
+set_precision() {
+  precision=$1 masters='' gradients='' optimizer=adamw
   case $1 in
-    *.json) cp "$cpu/$(basename "$1" .json).safetensors" "$2/data.safetensors" ;;
-    *) cp "$cpu/data.txt" "$2/data.txt" ;;
+    rounded) precision=bf16 masters=none gradients=f32 optimizer=adafactor ;;
+    narrow) precision=bf16 masters=none gradients=bf16 optimizer=adafactor ;;
   esac
 }
 
-# What is trained beside the model and the precision: optimizer, masters, gradients.
-training=()
-
-# One CPU rank says what every plan of a model must compute: MODEL PRECISION -> a folder with expected.jsonl.
+# MODEL PRECISION FOLDER: puts the losses there that one CPU rank computes, which is what every plan must.
 expect() {
-  local one words
-  one=$cpu/$(basename "$1" .json)-$2$(printf '%s' "${training[@]}")
+  local one=cpu-$1-$2 words
   if [ ! -e "$one" ]; then
-    "$braid" compile "$1" --cluster cpu:1x1 --global-batch 8 --precision "$2" "${training[@]}" -o "$one" >/dev/null
-    copy_data "$1" "$one"
-    mapfile -t words < <(options_of "$1")
-    (cd "$one" && "$braid" run . "${words[@]}" --metrics expected.jsonl 2>/dev/null)
+    target=cpu plan_model "$one" "$(model_of "$1")" 1 1 1 8 1f1b - none -
+    build "$one"
+    add_data "$1" "$one"
+    mapfile -t words <"$one/options"
+    (cd "$one" && "$braid" run . "${words[@]}" --metrics expected.jsonl </dev/null)
   fi
-  echo "$one"
+  cp "$one/expected.jsonl" "$3/"
 }
 
-# NAME MODEL RANKS CUT PRECISION PINS...: one folder. CUT is a way of tests/road/cut.awk to split every layer, or - to leave
-# that to the planner.
+# Those that a step of is to be run under compute-sanitizer: between them, most kernels.
+watched='gpt2 gpt2-fp8 llama-narrow resnet-bf16'
+
+# A line of the list: one folder; its program is run with the OPTION as well. Where the list leaves a choice to the planner, it
+# chooses by this machine's rates: links that are fast beside the devices have it cut what GPUs would compute on every rank.
 folder() {
-  local name=$1 model=$2 ranks=$3 cut=$4 precision=$5 plan=$cpu/$1.plan.json
-  shift 5
-  local common=("$model" --cluster "h100:1x$ranks" --target cuda)
-  "$braid" compile "${common[@]}" --precision "$precision" --global-batch 8 "${training[@]}" "$@" --emit plan -o "$plan"
-  if [ "$cut" != - ]; then
-    awk -v cut="$cut" -f "$root/tests/road/cut.awk" "$plan" >"$plan.cut"
-    mv "$plan.cut" "$plan"
-  fi
-  "$braid" compile "${common[@]}" --precision "$precision" "${training[@]}" --plan "$plan" --emit c -o "$out/$name"
-  mkdir "$out/$name/check"
-  cp "$(expect "$model" "$precision")/expected.jsonl" "$out/$name/check/"
-  copy_data "$model" "$out/$name/check"
-  options_of "$model" >"$out/$name/check/options"
-  echo "$out/$name"
+  local model kind=${11} option=${12:-}
+  model=$(model_of "$2")
+  set_precision "$kind"
+  {
+    target=cuda plan_model "$1" "$model" "${@:3:8}"
+    "$braid" compile "$model" --devices "$3" --plan "$1.json" --emit c -o "$out/$1"
+    mkdir "$out/$1/check"
+    expect "$2" "$kind" "$out/$1/check"
+  } 2>said
+  add_data "$2" "$out/$1/check"
+  [ -z "$option" ] || echo "$option" >>"$out/$1/check/options"
+  case " $watched " in *" $1 "*) : >"$out/$1/check/memcheck" ;; esac
+  echo "$out/$1"
 }
 
-for model in gpt2-tiny llama-tiny; do
-  folder $model-1 $model 1 - fp32
-  folder $model-recompute $model 1 - fp32 --recompute full --micro-batch 2
-  folder $model-batch4 $model 4 batch fp32 --stages 1 --mesh 4 --micro-batch 4
-  folder $model-batch2-zero $model 2 batch fp32 --stages 1 --mesh 2 --zero 1
-  folder $model-tensor2 $model 2 tensor fp32 --stages 1 --mesh 2
-  folder $model-sequence2 $model 2 sequence fp32 --stages 1 --mesh 2
-  folder $model-mixed2 $model 2 mixed fp32 --stages 1 --mesh 2
-  folder $model-both4 $model 4 batch,tensor fp32 --stages 1 --mesh 2x2
-  folder $model-pipe2 $model 2 - fp32 --stages 2 --micro-batch 2 --schedule 1f1b
-  folder $model-gpipe2 $model 2 - fp32 --stages 2 --micro-batch 2 --schedule gpipe
-  folder $model-all4 $model 4 batch fp32 --stages 2 --mesh 2 --micro-batch 2 --zero 1
-  folder $model-bf16 $model 1 - bf16
-  folder $model-bf16-both4 $model 4 batch,tensor bf16 --stages 1 --mesh 2x2
-  folder $model-bf16-pipe4 $model 4 batch bf16 --stages 2 --mesh 2 --micro-batch 2 --zero 1
-  for gradients in f32 bf16; do
-    training=(--masters none --gradients $gradients --optimizer adafactor)
-    folder $model-rounded-$gradients $model 1 - bf16
-    folder $model-rounded-$gradients-batch2 $model 2 batch bf16 --stages 1 --mesh 2 --micro-batch 4
-  done
-  training=()
-  folder $model-fp16 $model 1 - fp16
-  folder $model-fp16-pipe4 $model 4 batch fp16 --stages 2 --mesh 2 --micro-batch 2 --zero 1
-done
-# Without dropout, so that attention is cuDNN's where a GPU has it.
-model=$root/tests/oracle/mixtral
-folder mixtral-bf16 "$model" 1 - bf16
-folder mixtral-bf16-batch2 "$model" 2 - bf16 --stages 1 --mesh 2
-folder mixtral-fp16 "$model" 1 - fp16
-folder mixtral-any-order "$model" 1 - bf16
-echo --any-order >>"$out/mixtral-any-order/check/options"
-for model in mlp cnn; do
-  folder $model-1 "$root/examples/$model.json" 1 - fp32
-  folder $model-bf16 "$root/examples/$model.json" 1 - bf16
-  folder $model-2 "$root/examples/$model.json" 2 - fp32 --stages 1 --mesh 2
-done
+while read -r -a plan; do
+  ! grep -qxFe "${plan[0]}" <<<"$names" || folder "${plan[@]}"
+done <<<"$plans"

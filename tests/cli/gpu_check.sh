@@ -10,14 +10,27 @@ cd "$work"
 fail() { echo "FAIL: $*"; exit 1; }
 
 mkdir -p fake none toolkit/bin toolkit/include
-printf '#!/bin/sh\ncase $1 in -L) echo "GPU 0: Fake"; echo "GPU 1: Fake" ;; *) echo Fake ;; esac\n' >fake/nvidia-smi
+cat >fake/nvidia-smi <<'END'
+#!/bin/sh
+case $1 in
+-L) echo "GPU 0: Fake"; echo "GPU 1: Fake" ;;
+*compute_cap*) echo 9.0; echo 8.0 ;;
+*) echo Fake ;;
+esac
+END
 printf '#!/bin/sh\nexit 1\n' >none/nvidia-smi
-printf '#!/bin/sh\necho "Cuda compilation tools, release 13.0, V13.0"\n' >toolkit/bin/nvcc
+cat >toolkit/bin/nvcc <<'END'
+#!/bin/sh
+case $1 in --list-gpu-code) printf '%s\n' sm_80 sm_90 ;; *) echo "Cuda compilation tools, release 13.0, V13.0" ;; esac
+END
 : >toolkit/include/nccl.h
 chmod +x fake/nvidia-smi none/nvidia-smi toolkit/bin/nvcc
 
-# NAME LOSS ARENA STATUS: a folder whose four ranks do as told. Ranks check what they were started with.
+# NAME LOSS ARENA STATUS [USED]: a folder whose four ranks do as told; USED: what NVML says of the second GPU, without which
+# NVML is not there. Ranks check what they were started with.
 folder() {
+  first='' second=''
+  [ -z "${5:-}" ] || first=', "device_used_bytes": 12288' second=", \"device_used_bytes\": $5"
   mkdir -p "$1/check"
   cat >"$1/plan.json" <<END
 {
@@ -47,10 +60,10 @@ cat >"\$6" <<METRICS
 METRICS
 cat >"\$8" <<REPORT
 {"ranks": [
-  {"rank": 0, "stage": 0, "arena_bytes": 4096, "segments": [0, 4096], "peak_rss_bytes": 1},
-  {"rank": 1, "stage": 0, "arena_bytes": 4096, "segments": [0, 4096], "peak_rss_bytes": 1},
-  {"rank": 2, "stage": 1, "arena_bytes": $3, "segments": [0, 8192], "peak_rss_bytes": 1},
-  {"rank": 3, "stage": 1, "arena_bytes": 8192, "segments": [0, 8192], "peak_rss_bytes": 1}
+  {"rank": 0, "stage": 0, "arena_bytes": 4096, "segments": [0, 4096], "peak_rss_bytes": 1$first},
+  {"rank": 1, "stage": 0, "arena_bytes": 4096, "segments": [0, 4096], "peak_rss_bytes": 1$second},
+  {"rank": 2, "stage": 1, "arena_bytes": $3, "segments": [0, 8192], "peak_rss_bytes": 1$first},
+  {"rank": 3, "stage": 1, "arena_bytes": 8192, "segments": [0, 8192], "peak_rss_bytes": 1$second}
 ]}
 REPORT
 END
@@ -96,10 +109,15 @@ attends alike 0.2500001
 attends apart 0.26
 
 run 0 good 'odd "name'
-says '^good  *4  *2  *1e-05  *8192  *20  ok$'
+says '^good  *4  *f32  *2  *1e-05  *2e-5  *8192  *not at hand  *not asked  *ok$'
+says "compared with NVML's figure: 0 of 2 folders; clean under compute-sanitizer: 0"
+says 'not checked: the memory that is used, as NVML gives no figure: folders: 2'
 says 'all 2 folders agree'
-holds gpu-check.json 2 'results[0].verdict = "ok"' 'results[0].ranks = 4' 'results[1].verdict = "ok"' \
-  'results[1].folder = "odd \"name"'
+holds gpu-check.json 2 'folders = 2' 'failed = 0' 'nvml.checked = 0' 'nvml.not_at_hand = 2' 'nvml.outside_bytes = 2147483648' \
+  'memcheck.clean = 0' 'memcheck.not_at_hand = 0' 'results[0].verdict = "ok"' 'results[0].pass = true' 'results[0].ranks = 4' \
+  'results[0].precision = "f32"' 'results[0].limit = 2e-05' 'results[0].loss_difference = 1e-05' \
+  'results[0].device_predicted_bytes[0] = 12288' 'results[0].device_used_bytes[0] = null' 'results[0].memcheck = "not asked"' \
+  'results[1].verdict = "ok"' 'results[1].folder = "odd \"name"'
 run 1 --json rows.json good wrong nan arena dead broken
 says 'losses differ by more than 2e-5'
 says 'the loss of step 1 is '
@@ -107,7 +125,15 @@ says 'rank 2 allocates 8448 bytes, planned are 8192'
 says 'ended with status 11: braid: the loss is not finite$'
 says 'does not build'
 says '5 of 6 folders failed'
-holds rows.json 6
+folder silent 5.5 8192 0
+sed -i 's/^\[ \$RANK = 0 .*/exit 0/' silent/program
+holds rows.json 6 'failed = 5' 'results[1].pass = false' 'results[2].arena_bytes = null' 'results[3].arena_bytes = 8448' 'results[5].steps = null'
+run 1 silent
+says 'no losses were written'
+folder rankless 5.5 8192 0
+sed -i '/"rank": /d' rankless/program
+run 1 rankless
+says 'the report lists no ranks'
 run 0 --tolerance 1e-3 wrong
 printf '{"step": 1, "loss": 5.50055}\n{"step": 2, "loss": 0.25}\n' >other.jsonl
 run 0 --expect other.jsonl wrong
@@ -118,6 +144,74 @@ run 0 alike
 says '^braid: attention by cuDNN 9.19.0$'
 run 1 apart
 says 'losses with BRAID_CUDNN=0 differ by 0.04'
+
+# A loss may depart by as much as its precision rounds: within LIMIT, not beyond it.
+# PRECISION-IN-THE-PLAN LIMIT LOSS-WITHIN LOSS-BEYOND [OPTION]
+bound() {
+  for loss in "$3" "$4"; do
+    folder "bound-$loss" "$loss" 8192 0
+    sed -i "s/\"f32\"/\"$1\"/" "bound-$loss/plan.json"
+    [ -z "${5:-}" ] || { echo "$5" >>"bound-$loss/check/options" && sed -i 's/"$8"/"$9"/; s/"$6"/"$7"/' "bound-$loss/program"; }
+  done
+  run 0 "bound-$3"
+  says "  $2  "
+  run 1 "bound-$4"
+  says "losses differ by more than $2"
+  rm -r "bound-$3" "bound-$4"
+}
+bound f32 2e-5 5.50010 5.50012
+bound f32 5e-4 5.50274 5.50276 --tf32
+bound bf16 2e-3 5.5109 5.5111
+bound f16 5e-4 5.50274 5.50276
+bound f8 2e-3 5.5109 5.5111
+folder unknown 5.5 8192 0
+sed -i 's/"f32"/"f4"/' unknown/plan.json
+run 2 unknown
+says "no limit is known for the precision of 'unknown'; give --tolerance"
+run 0 --tolerance 1e-3 unknown
+
+# What NVML says is used of a GPU: at least the arenas of its ranks, here two on each GPU, at most 2 GiB a rank more.
+folder used 5.5 8192 0 1012288
+run 0 used
+says '^used .* 8192  *0.00 GB  *not asked  *ok$'
+says "compared with NVML's figure: 1 of 1 folders"
+! grep -q 'not checked' log || fail 'NVML was there'
+holds gpu-check.json 1 'nvml.checked = 1' 'nvml.not_at_hand = 0' 'results[0].device_predicted_bytes[1] = 12288' \
+  'results[0].device_used_bytes[1] = 1012288'
+folder brim 5.5 8192 0 4294979584
+run 0 brim
+says '^brim .*2.15 GB'
+folder over 5.5 8192 0 4294979585
+run 1 over
+says 'of the GPU of rank 1 4294979585 bytes are used, the arenas there have 12288 (ranks: 2)'
+holds gpu-check.json 1 'nvml.checked = 1' 'results[0].device_used_bytes[1] = 4294979585' 'results[0].pass = false'
+folder under 5.5 8192 0 12287
+run 1 under
+says 'of the GPU of rank 1 12287 bytes are used, the arenas there have 12288'
+folder part 5.5 8192 0 12288
+sed -i '/"rank": 3/s/, "device_used_bytes": 12288//' part/program
+run 0 part
+says '^part .*not at hand'
+says 'not checked: the memory that is used, as NVML gives no figure: folders: 1'
+holds gpu-check.json 1 'nvml.not_at_hand = 1' 'results[0].device_used_bytes[2] = 12288' 'results[0].device_used_bytes[3] = null'
+
+# Programs are built for the GPUs that are there, all of them before the first runs, and share the runtime's objects.
+for name in early late; do
+  folder $name 5.5 8192 0
+  mkdir $name/runtime
+  printf 'train: build/runtime/object\n\ttest "$(ARCHITECTURES)" = "80 90" && cp program train && chmod +x train\nbuild/runtime/object:\n\tmkdir -p build/runtime && echo %s >$@\n' \
+    $name >$name/Makefile
+done
+sed -i "2i [ -x $work/late/train ] || exit 2" early/program
+run 0 early late
+[ "$(cat late/build/runtime/object)" = early ] || fail 'the same runtime is built twice'
+folder chosen 5.5 8192 0
+printf 'train:\n\ttest "$(ARCHITECTURES)" = 100 && cp program train && chmod +x train\n' >chosen/Makefile
+(export ARCHITECTURES=100; run 0 chosen)
+rm chosen/train
+sed -i 's/echo 9.0/echo 10.3/' fake/nvidia-smi
+printf 'train:\n\ttest -z "$(ARCHITECTURES)" && cp program train && chmod +x train\n' >chosen/Makefile
+run 0 chosen
 
 # Rows are there as soon as they are known.
 folder slow 5.5 8192 0
@@ -147,18 +241,42 @@ run 77 packaged
 says "NCCL's header nccl.h is not installed"
 rm fake/cc fake/torchrun
 
-# One rank alone also runs a step under compute-sanitizer.
-printf '#!/bin/sh\n[ "$1 $2 $3 $4" = "--report-api-errors no --error-exitcode 99" ] || exit 3\nshift 4\necho "$*" >%s/sanitized\n' \
-  "$work" >toolkit/bin/compute-sanitizer
-chmod +x toolkit/bin/compute-sanitizer
-folder single 5.5 8192 0
-sed -i 's/"stages": 2/"stages": 1/; s/"mesh": \[2\]/"mesh": [1]/' single/plan.json
-sed -i 's/^\[ -e .*/[ "$WORLD_SIZE" = 1 ] || exit 2/; /"rank": [123]/d; s/"peak_rss_bytes": 1},/"peak_rss_bytes": 1}/' single/program
-run 0 single
-grep -q 'single/train --data a file --steps 2 .* --steps 1$' sanitized || fail 'the sanitizer watches something else'
-printf '#!/bin/sh\necho "========= Invalid __global__ read"\nexit 99\n' >toolkit/bin/compute-sanitizer
-run 1 single
-says 'compute-sanitizer: Invalid __global__ read'
+# A folder that asks for it runs a step under compute-sanitizer, which must say that it found nothing.
+# SUMMARY STATUS: what it says and ends with.
+sanitizer() {
+  cat >toolkit/bin/compute-sanitizer <<END
+#!/bin/sh
+[ "\$1 \$2 \$3 \$4" = "--report-api-errors no --error-exitcode 99" ] || exit 3
+shift 4
+echo "\$*" >>$work/sanitized
+printf '%s\n' '========= COMPUTE-SANITIZER' $1
+exit $2
+END
+  chmod +x toolkit/bin/compute-sanitizer
+}
+folder watched 5.5 8192 0
+: >watched/check/memcheck
+run 0 good watched
+says '^watched .* not at hand  *not at hand  *ok$'
+says 'not checked: accesses, as compute-sanitizer is not at hand: folders: 1'
+holds gpu-check.json 2 'memcheck.not_at_hand = 1' 'results[0].memcheck = "not asked"' 'results[1].memcheck = "not at hand"'
+sanitizer "'========= ERROR SUMMARY: 0 errors'" 0
+run 0 good watched
+says '^watched .* clean  *ok$'
+says 'clean under compute-sanitizer: 1'
+holds gpu-check.json 2 'memcheck.clean = 1' 'memcheck.not_at_hand = 0' 'results[1].memcheck = "clean"'
+[ "$(grep -c 'watched/train --data a file --steps 2 .* --steps 1$' sanitized)" = 4 ] || fail 'the sanitizer watches something else'
+[ "$(wc -l <sanitized)" = 4 ] || fail 'the sanitizer watches a folder that does not ask for it'
+sanitizer "'========= Invalid __global__ read' '========= ERROR SUMMARY: 1 error'" 99
+run 1 watched
+says '^watched .* failed  *compute-sanitizer: Invalid __global__ read$'
+holds gpu-check.json 1 'memcheck.clean = 0' 'results[0].memcheck = "failed"' 'results[0].pass = false'
+sanitizer "'the driver refuses'" 0
+run 1 watched
+says 'compute-sanitizer: the driver refuses$'
+: >broken/check/memcheck
+run 1 broken
+says '^broken .* not run  *does not build'
 rm toolkit/bin/compute-sanitizer
 
 run 2

@@ -8,7 +8,7 @@ set -euo pipefail
 compare=$(realpath "$3") model=$5
 open_device "$1" "$2" "$4" "${6:-}"
 
-# NAME RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT, as in same_model.sh. The last is trained again.
+# NAME RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT, as in same_model.txt. The last is trained again.
 plans_of() {
   case $1 in
   gpt2-tiny) cat <<'END' ;;

@@ -11,7 +11,7 @@ open_folder "${2:-}"
 model=$oracle/llama
 
 while read -r optimizer rate; do
-  # NAME RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT, as in same_model.sh.
+  # NAME RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT, as in same_model.txt.
   while read -r name ranks stages mesh micro schedule zero recompute cut; do
     name=$optimizer-$name
     plan_model "$name" "$model" "$ranks" "$stages" "$mesh" "$micro" "$schedule" "$zero" "$recompute" "$cut"

@@ -9,7 +9,7 @@ here=$(dirname "$(realpath "$0")")
 open_folder "${2:-}"
 write_text text.txt
 
-# NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT; see same_model.sh.
+# NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT; see same_model.txt.
 plans=$(grep -vE '^ *(#|$)' <<'END'
   gpt2           gpt2-tiny     1 1 1   8 1f1b  - none -
   gpt2-batch     gpt2-tiny     2 1 2   8 1f1b  - full batch

@@ -12,7 +12,7 @@ cc -std=c11 -O1 -Wall -Wextra -Werror -o samples_tool "$here/../support/samples.
 ./samples_tool images 3,16,16
 ./samples_tool volumes 1,4,4,4 4,4,4
 
-# NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT, as in same_model.sh.
+# NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT, as in same_model.txt.
 plans=$(grep -vE '^ *(#|$)' <<'END'
   resnet          resnet-tiny   1 1 1   8 1f1b  -  none -
   resnet-free     resnet-tiny   4 - -   - -     -  -    -

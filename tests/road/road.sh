@@ -25,6 +25,9 @@ open_folder() {
 # A fixed text of small words, 20000 bytes.
 write_text() { awk -f "$here/../support/words.awk" >"$1"; }
 
+# [FILE]: the lines of a list of plans, without its comments.
+read_plans() { grep -vE '^ *(#|$)' "$@"; }
+
 # NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT -> NAME.json, in $precision with $masters and $gradients, for $optimizer
 # Beside a cut, ZERO is an axis that splits the optimizer's states, or `2:AXIS` or `3:AXIS` (see spread.awk);
 # without one, a pin.
@@ -159,7 +162,7 @@ train_plans() {
 #   train_without_masters LIKE BOUND
 train_without_masters() {
   local name ranks stages mesh micro schedule zero recompute cut count like bound
-  # NAME RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT; see same_model.sh.
+  # NAME RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT; see same_model.txt.
   while read -r name ranks stages mesh micro schedule zero recompute cut; do
     plan_model "$name" gpt2-tiny "$ranks" "$stages" "$mesh" "$micro" "$schedule" "$zero" "$recompute" "$cut"
     build "$name"
