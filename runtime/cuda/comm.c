@@ -208,16 +208,18 @@ void bd_cuda_connect(bd_rt *rt) {
   free(mine);
 }
 
-static void close_comm(bd_rt *rt, ncclComm_t comm, bd_cuda_grant grant) {
-  if (!comm) return;
-  bd_cuda_revoke_arena(rt, comm, grant);
-  BD_NCCL(rt, comm, ncclCommFinalize(comm));
-  bd_cuda_accept(rt, ncclCommDestroy(comm), "ncclCommDestroy");
+// One that is gone must not be asked any more how it is (bd_cuda_watch).
+static void close_comm(bd_rt *rt, ncclComm_t *comm, bd_cuda_grant grant) {
+  if (!*comm) return;
+  bd_cuda_revoke_arena(rt, *comm, grant);
+  BD_NCCL(rt, *comm, ncclCommFinalize(*comm));
+  bd_cuda_accept(rt, ncclCommDestroy(*comm), "ncclCommDestroy");
+  *comm = NULL;
 }
 
 static void close_pipe(bd_rt *rt, bd_cuda_pipe *pipe) {
   if (!pipe->used) return;
-  close_comm(rt, pipe->comm, pipe->grant);
+  close_comm(rt, &pipe->comm, pipe->grant);
   BD_CUDA(cudaStreamDestroy(pipe->stream));
   BD_CUDA(cudaEventDestroy(pipe->ready));
   BD_CUDA(cudaEventDestroy(pipe->done));
@@ -228,7 +230,7 @@ void bd_cuda_disconnect(bd_rt *rt) {
   const int stages = rt->program->stages, own = rt->stage_index;
   for (int l = 0; l < BD_CUDA_STREAMS; l++)
     for (int mask = 1; mask < BD_RT_GROUPS; mask++)
-      close_comm(rt, device->lanes[l].comm[mask], device->lanes[l].grant[mask]);
+      close_comm(rt, &device->lanes[l].comm[mask], device->lanes[l].grant[mask]);
   for (int from = 0; from < stages; from++)
     for (int to = 0; to < stages; to++) {
       if (from == own) close_pipe(rt, &device->to[to]);

@@ -111,7 +111,8 @@ void bd_cuda_round_f8(const bd_cuda_queue *queue, const bd_cuda_factor *factor, 
               each * GROUPS, lanes);
   BD_LAUNCH(find_most_of_groups, 1, GROUPS, queue->stream, lanes, each, (int64_t)GROUPS, groups);
   BD_LAUNCH(find_most_of_groups, 1, 1, queue->stream, groups, (int64_t)GROUPS, (int64_t)1, most);
-  BD_LAUNCH(set_scale, 1, 1, queue->stream, factor->format, most, scales, scales + 1);
+  BD_LAUNCH(set_scale, 1, 1, queue->stream, factor->format, most, scales,
+            scales + BD_CUDA_F8_INVERSE);
   BD_LAUNCH(round_runs, blocks_of(queue, count / RUN), BD_CUDA_THREADS, queue->stream, *factor,
             (int)(rows && begins_even(factor->data, factor->row_stride)), scales, (run *)out);
 }

@@ -113,8 +113,10 @@ typedef struct bd_cuda_factor {
   int64_t rows, terms, row_stride, term_stride;
   int format;
 } bd_cuda_factor;
-// Row by row in 8 bits, times scales[0]; scales[1] becomes 1 / scales[0]. `room` holds
-// BD_CUDA_F8_ROOM numbers.
+// Row by row in 8 bits, times scales[0]; scales[BD_CUDA_F8_INVERSE] becomes 1 / scales[0], and the
+// next factor's may begin behind BD_CUDA_F8_SCALES: cublasLt reads inverses at multiples of 16
+// bytes alone. `room` holds BD_CUDA_F8_ROOM numbers.
+enum { BD_CUDA_F8_INVERSE = 4, BD_CUDA_F8_SCALES = 8 };
 void bd_cuda_round_f8(const bd_cuda_queue *queue, const bd_cuda_factor *factor, uint32_t *room,
                       float *scales, void *out);
 

@@ -66,8 +66,9 @@ static void multiply_f8(bd_rt *rt, const call *c) {
   bd_cuda_round_f8(bd_cuda_now(rt), &(bd_cuda_factor){c->a, s->m, s->k, s->a_m, s->a_k, s->f8[0]},
                    room, scales, rounded_a(s));
   bd_cuda_round_f8(bd_cuda_now(rt), &(bd_cuda_factor){c->b, s->n, s->k, s->b_n, s->b_k, s->f8[1]},
-                   room, scales + 2, rounded_b(s));
-  bd_cuda_product_set_scales(p, scales + 3, scales + 1);
+                   room, scales + BD_CUDA_F8_SCALES, rounded_b(s));
+  bd_cuda_product_set_scales(p, scales + BD_CUDA_F8_SCALES + BD_CUDA_F8_INVERSE,
+                             scales + BD_CUDA_F8_INVERSE);
   multiply(rt, c, p, rounded_a(s), rounded_b(s));
 }
 

@@ -126,10 +126,12 @@ static const float scales[] = {0.5f, 0x1p-10f};
 
 // The factors' on the device, as the library wants them.
 static void add_scales(cublasLtMatmulDesc_t desc) {
+  enum { APART = 4 }; // multiples of 16 bytes
   float *at, *other;
-  if (cudaMalloc((void **)&at, sizeof scales)) abort();
-  cudaMemcpy(at, scales, sizeof scales, cudaMemcpyHostToDevice);
-  other = at + 1;
+  if (cudaMalloc((void **)&at, 2 * APART * sizeof *at)) abort();
+  other = at + APART;
+  cudaMemcpy(at, &scales[0], sizeof *at, cudaMemcpyHostToDevice);
+  cudaMemcpy(other, &scales[1], sizeof *at, cudaMemcpyHostToDevice);
   cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &at, sizeof at);
   cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &other, sizeof other);
 }
