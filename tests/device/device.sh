@@ -51,13 +51,15 @@ launched() {
 }
 
 # NAME RANKS SEED OPTION...: starts the ranks, each under a time limit; `processes` are theirs. The seed is the
-# fake device's, of its order of work; it chooses the launcher as well.
+# fake device's, of its order of work; it chooses the launcher as well, and by odd ones calls of NCCL take so long that
+# ranks look after each other in between.
 start_fake() {
   local name=$1 ranks=$2 seed=$3 rank launchers=(torchrun openmpi slurm)
   shift 3
   processes=()
   for ((rank = 0; rank < ranks; rank++)); do
     env $(launched "$rank" "$ranks" "${launchers[seed % 3]}" "$$-$name-$seed") BD_FAKE_RANK="$rank" \
+      BD_FAKE_POLLS=$((seed % 2 ? 1000 : 3)) \
       BD_FAKE_SEED="$seed" BD_FAKE_FOLDER="$PWD/shared" BD_FAKE_REPORT="$PWD/$name/device.$rank" \
       timeout 200 "$name/train" --data "$data" --seed 1 "$@" 2>"$name/log.$rank" </dev/null &
     processes+=($!)

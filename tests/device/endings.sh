@@ -65,8 +65,6 @@ run trains 1 0 '' -- --steps 3
 run together 2 '0 0' '' -- --steps 3
 reports together windows 1
 reports together preferred_streams 2
-# Ranks look at each other while a communicator takes its time to close, those that are closed apart.
-run slow-closing 2 '0 0' '' BD_FAKE_POLLS=3000 -- --steps 2
 run no-windows 2 '0 0' '' BD_FAKE_WINDOWS=0 -- --steps 3
 reports no-windows windows 0
 run old-windows 2 '0 0' '' BD_FAKE_NCCL=22605 -- --steps 3
