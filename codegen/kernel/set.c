@@ -1,7 +1,7 @@
 // The LLVM module of a program's kernels, and its way to assembly.
 #include "codegen/kernel/attention.h"
 #include "codegen/kernel/columns.h"
-#include "ir/base/text.h"
+#include "ir/base/file.h"
 #include "ir/columns.h"
 #include <assert.h>
 #include <llvm-c/Analysis.h>
@@ -346,16 +346,29 @@ static bd_status optimize(bd_ctx *ctx, bd_kernel_set *set) {
   return status;
 }
 
+// LLVM's own writing to files ends the process where a disk is full.
+static bd_status write_text(bd_ctx *ctx, bd_kernel_set *set, const char *path) {
+  char *text = LLVMPrintModuleToString(set->module);
+  bd_status status = bd_file_write_unsynced(ctx, path, text, strlen(text));
+  LLVMDisposeMessage(text);
+  return status;
+}
+
+static bd_status write_assembly(bd_ctx *ctx, bd_kernel_set *set, const char *path) {
+  char *message = NULL;
+  LLVMMemoryBufferRef text;
+  if (LLVMTargetMachineEmitToMemoryBuffer(set->machine, set->module, LLVMAssemblyFile, &message,
+                                          &text))
+    return external(ctx, "LLVM cannot make the kernels' assembly", message);
+  bd_status status =
+      bd_file_write_unsynced(ctx, path, LLVMGetBufferStart(text), LLVMGetBufferSize(text));
+  LLVMDisposeMemoryBuffer(text);
+  return status;
+}
+
 bd_status bd_kernel_set_write(bd_ctx *ctx, bd_kernel_set *set, const char *stem) {
   if (!set->cuda) bd_gen_share_bodies(ctx, set); // PTX has no second names for kernels
   BD_TRY(optimize(ctx, set));
-  char *message = NULL;
-  if (LLVMPrintModuleToFile(set->module, bd_intern_f(ctx, "%s.ll", stem), &message))
-    return external(ctx, "LLVM cannot write the kernels", message);
-  // LLVM takes the name as not const but leaves it alone.
-  bd_text name = bd_text_init(ctx->arena);
-  bd_text_addf(&name, "%s.%s", stem, set->cuda ? "ptx" : "s");
-  if (LLVMTargetMachineEmitToFile(set->machine, set->module, name.data, LLVMAssemblyFile, &message))
-    return external(ctx, "LLVM cannot write the kernels' assembly", message);
-  return BD_OK;
+  BD_TRY(write_text(ctx, set, bd_intern_f(ctx, "%s.ll", stem)));
+  return write_assembly(ctx, set, bd_intern_f(ctx, "%s.%s", stem, set->cuda ? "ptx" : "s"));
 }

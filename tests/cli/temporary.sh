@@ -1,5 +1,6 @@
 #!/bin/sh
-# Ranks are not started where mpirun cannot have its temporary files: one line says which folder it is.
+# Ranks are not started where mpirun cannot have its temporary files: one line says which folder it is. So it does of
+# an output folder whose disk is full.
 #   temporary.sh BRAID
 set -eu
 export LC_ALL=C
@@ -42,3 +43,12 @@ small env TMPDIR="$work/small" timeout 60 "$braid" $train >log 2>&1 || status=$?
 [ $status = 4 ] && [ "$(wc -l <log)" = 1 ] || fail "status $status: $(cat log)"
 grep -qE '/small: error: the folder of temporary files has [0-9]+ KiB free, of 12288 that mpirun needs; make room there, or set TMPDIR to another folder$' log ||
   fail "$(cat log)"
+
+# Whichever file the disk has no room for.
+for size in 16k 128k 256k 512k; do
+  status=0
+  unshare -rm sh -c 'mount -t tmpfs -o size=$0 none small && exec "$@"' $size "$braid" compile gpt2-tiny --devices 2 --seq 16 \
+    --global-batch 4 --emit c -o small/out >log 2>&1 || status=$?
+  [ $status = 4 ] && [ "$(wc -l <log)" = 1 ] && grep -q 'error: .*No space left on device' log ||
+    fail "a disk of $size: status $status: $(cat log)"
+done
