@@ -137,24 +137,23 @@ void bd_command_help(const bd_command *command, FILE *stream) {
   if (command->details) fprintf(stream, "\n%s", command->details);
 }
 
-// The value of an option that is handed on; of several the last.
-static const char *find_passed_on(const bd_arguments *arguments, const char *name) {
-  const char *value = NULL;
+const char *bd_argument(const bd_arguments *arguments, const char *name) {
+  int option = find_option(arguments->command, name, strlen(name));
+  return option < 0 ? NULL : arguments->values[option];
+}
+
+const char *bd_argument_given(const bd_arguments *arguments, const char *name) {
+  const char *value = bd_argument(arguments, name);
   size_t length = strlen(name);
   for (int i = 0; i < arguments->rest_count; i++) {
     const char *word = arguments->rest[i];
     if (strncmp(word, name, length)) continue;
     if (word[length] == '=')
       value = word + length + 1;
-    else if (!word[length] && i + 1 < arguments->rest_count)
+    else if (!word[length] && i + 1 < arguments->rest_count && arguments->rest[i + 1][0] != '-')
       value = arguments->rest[i + 1];
   }
   return value;
-}
-
-const char *bd_argument(const bd_arguments *arguments, const char *name) {
-  int option = find_option(arguments->command, name, strlen(name));
-  return option < 0 ? find_passed_on(arguments, name) : arguments->values[option];
 }
 
 bd_status bd_argument_int(bd_ctx *ctx, const bd_arguments *arguments, const char *name, int64_t min,

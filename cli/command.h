@@ -51,8 +51,10 @@ BD_NODISCARD bd_status bd_arguments_read(bd_ctx *ctx, const bd_command *command,
                                          char **argv, bd_arguments *out_arguments);
 void bd_command_help(const bd_command *command, FILE *stream);
 
-// Option `name`, declared by the command or passed on, or NULL.
+// Option `name`, declared by the command, or NULL.
 const char *bd_argument(const bd_arguments *arguments, const char *name);
+// The same, also of an option with a value that is passed on: of several the last.
+const char *bd_argument_given(const bd_arguments *arguments, const char *name);
 static inline bool bd_argument_flag(const bd_arguments *arguments, const char *name) {
   return bd_argument(arguments, name) != NULL;
 }

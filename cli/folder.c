@@ -182,24 +182,30 @@ bd_status bd_folder_copy(bd_ctx *ctx, const char *from, const char *to,
   return BD_OK;
 }
 
-// Whether braid makes or reads an entry of this name in the folder of a program or a model.
-static bool is_known(const char *name) {
-  static const char *const endings[] = {".safetensors", ".safetensors.index.json", NULL};
-  return is_output(name) || strcmp(name, "config.json") == 0 || has_ending(name, endings);
+typedef bool (*is_wanted)(const char *name);
+
+static bool is_any(const char *name) {
+  (void)name;
+  return true;
 }
 
-// Of `all` entries, or of those that are known; folders in it are braid's as a whole.
-static const char *find(bd_ctx *ctx, const char *path, const char *file, bool all) {
+static bool is_of_model(const char *name) {
+  static const char *const endings[] = {".safetensors", ".safetensors.index.json", NULL};
+  return strcmp(name, "config.json") == 0 || has_ending(name, endings);
+}
+
+// Of the wanted entries, of which folders are braid's as a whole.
+static const char *find(bd_ctx *ctx, const char *path, const char *file, is_wanted wanted) {
   DIR *folder = opendir(path);
   const char *found = NULL;
   if (!folder) return NULL;
   bd_owned held;
   bd_own(ctx, &held, close_folder, folder);
   for (struct dirent *entry; !found && (entry = readdir(folder));) {
-    if (entry->d_name[0] == '.' || !(all || is_known(entry->d_name))) continue;
+    if (entry->d_name[0] == '.' || !wanted(entry->d_name)) continue;
     const char *inner = bd_path_join(ctx, path, entry->d_name);
     if (entry->d_type == DT_DIR)
-      found = find(ctx, inner, file, true);
+      found = find(ctx, inner, file, is_any);
     else if (bd_file_is_one(inner, file))
       found = inner;
   }
@@ -209,5 +215,6 @@ static const char *find(bd_ctx *ctx, const char *path, const char *file, bool al
 }
 
 const char *bd_folder_find(bd_ctx *ctx, const char *folder, const char *file) {
-  return find(ctx, folder, file, false);
+  bool model = bd_file_exists(bd_path_join(ctx, folder, "config.json"));
+  return find(ctx, folder, file, model ? is_of_model : is_output);
 }

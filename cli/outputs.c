@@ -5,7 +5,7 @@
 bd_status bd_outputs_check_input(bd_ctx *ctx, const bd_arguments *arguments, const char *what,
                                  const char *input) {
   for (const char *const *name = arguments->command->writes; name && *name; name++) {
-    const char *path = bd_argument(arguments, *name), *same = NULL;
+    const char *path = bd_argument_given(arguments, *name), *same = NULL;
     if (!path || !bd_file_exists(path)) continue;
     if (bd_is_folder(input))
       same = bd_folder_find(ctx, input, path);
@@ -24,7 +24,7 @@ bd_status bd_outputs_check(bd_ctx *ctx, const bd_arguments *arguments) {
   if (arguments->operand)
     BD_TRY(bd_outputs_check_input(ctx, arguments, command->operand, arguments->operand));
   for (const char *const *name = command->reads; name && *name; name++) {
-    const char *input = bd_argument(arguments, *name);
+    const char *input = bd_argument_given(arguments, *name);
     if (input) BD_TRY(bd_outputs_check_input(ctx, arguments, *name, input));
   }
   return BD_OK;

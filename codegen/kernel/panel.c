@@ -5,11 +5,15 @@ enum {
   WIDEST = 8, // of halves
 };
 
-static LLVMValueRef add(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef bd_panel_add(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildNSWAdd(g->b, a, b, "");
 }
 
-static LLVMValueRef times(bd_gen *g, LLVMValueRef a, int64_t factor) {
+LLVMValueRef bd_panel_plus(bd_gen *g, LLVMValueRef a, int64_t addend) {
+  return bd_panel_add(g, a, bd_gen_long(g, addend));
+}
+
+LLVMValueRef bd_panel_times(bd_gen *g, LLVMValueRef a, int64_t factor) {
   return LLVMBuildNSWMul(g->b, a, bd_gen_long(g, factor), "");
 }
 
@@ -26,7 +30,7 @@ int bd_rows_lanes(const bd_rows *rows, int most) {
 
 LLVMValueRef bd_rows_address(bd_gen *g, const bd_rows *rows, LLVMValueRef row,
                              LLVMValueRef column) {
-  LLVMValueRef offset = add(g, times(g, row, rows->stride), column);
+  LLVMValueRef offset = bd_panel_add(g, bd_panel_times(g, row, rows->stride), column);
   return LLVMBuildGEP2(g->b, bd_gen_dtype(g, rows->dtype), rows->base, &offset, 1, "");
 }
 
@@ -93,13 +97,14 @@ static LLVMValueRef split(bd_gen *g, LLVMValueRef number, int words, LLVMValueRe
 void bd_panel_fill(bd_gen *g, const bd_rows *rows, LLVMValueRef from, int width, LLVMValueRef panel,
                    int stride) {
   int lanes = bd_rows_lanes(rows, WIDE) == WIDE ? WIDE : 1, words = width / lanes;
-  for (int i = 0; i < BD_ROWS * words / g->threads; i++) {
-    LLVMValueRef number = add(g, g->thread, bd_gen_long(g, (int64_t)i * g->threads)), column, there;
+  for (int i = 0; i < BD_TILE * words / g->threads; i++) {
+    LLVMValueRef number = bd_panel_plus(g, g->thread, (int64_t)i * g->threads), column, there;
     LLVMValueRef row = split(g, number, words, &column);
-    column = times(g, column, lanes);
-    LLVMValueRef at = find(g, rows, row, add(g, from, column), &there);
+    column = bd_panel_times(g, column, lanes);
+    LLVMValueRef at = find(g, rows, row, bd_panel_add(g, from, column), &there);
     LLVMValueRef value = or_zero(g, there, bd_rows_load(g, rows, at, lanes));
-    panel_store(g, bd_gen_f32(g), panel, add(g, times(g, row, stride), column), value, lanes);
+    panel_store(g, bd_gen_f32(g), panel, bd_panel_add(g, bd_panel_times(g, row, stride), column),
+                value, lanes);
   }
 }
 
@@ -107,12 +112,13 @@ void bd_panel_fill_halves(bd_gen *g, const bd_rows *rows, LLVMValueRef from, int
                           LLVMValueRef panel, int stride) {
   LLVMTypeRef half = LLVMInt16TypeInContext(g->llvm);
   int lanes = bd_rows_lanes(rows, WIDEST), words = width / lanes;
-  for (int i = 0; i < BD_ROWS * words / g->threads; i++) {
-    LLVMValueRef number = add(g, g->thread, bd_gen_long(g, (int64_t)i * g->threads)), column;
+  for (int i = 0; i < BD_TILE * words / g->threads; i++) {
+    LLVMValueRef number = bd_panel_plus(g, g->thread, (int64_t)i * g->threads), column;
     LLVMValueRef row = split(g, number, words, &column);
-    column = times(g, column, lanes);
-    LLVMValueRef value = load_bits(g, rows, row, add(g, from, column), lanes);
-    panel_store(g, half, panel, add(g, times(g, row, stride), column), value, lanes);
+    column = bd_panel_times(g, column, lanes);
+    LLVMValueRef value = load_bits(g, rows, row, bd_panel_add(g, from, column), lanes);
+    panel_store(g, half, panel, bd_panel_add(g, bd_panel_times(g, row, stride), column), value,
+                lanes);
   }
 }
 
@@ -126,20 +132,21 @@ static LLVMValueRef bits_at(bd_gen *g, LLVMValueRef bits, int lane) {
 // A thread takes two rows, so that it stores whole words, beside those of its neighbours.
 void bd_panel_fill_turned(bd_gen *g, const bd_rows *rows, LLVMValueRef from, int width,
                           LLVMValueRef panel, int stride) {
-  enum { PAIRS = BD_ROWS / 2 };
+  enum { PAIRS = BD_TILE / 2 };
   int lanes = bd_rows_lanes(rows, WIDEST);
   for (int i = 0; i < PAIRS * width / lanes / g->threads; i++) {
-    LLVMValueRef number = add(g, g->thread, bd_gen_long(g, (int64_t)i * g->threads)), pair;
-    LLVMValueRef column = times(g, split(g, number, PAIRS, &pair), lanes), row = times(g, pair, 2);
+    LLVMValueRef number = bd_panel_plus(g, g->thread, (int64_t)i * g->threads), pair;
+    LLVMValueRef column = bd_panel_times(g, split(g, number, PAIRS, &pair), lanes),
+                 row = bd_panel_times(g, pair, 2);
     LLVMValueRef bits[2];
     for (int k = 0; k < 2; k++)
-      bits[k] = load_bits(g, rows, add(g, row, bd_gen_long(g, k)), add(g, from, column), lanes);
+      bits[k] = load_bits(g, rows, bd_panel_plus(g, row, k), bd_panel_add(g, from, column), lanes);
     for (int e = 0; e < lanes; e++) {
       LLVMValueRef upper = bits_at(g, bits[1], e);
       upper = LLVMBuildShl(g->b, upper, bd_gen_int_like(upper, 16), "");
       LLVMValueRef word = LLVMBuildOr(g->b, bits_at(g, bits[0], e), upper, "");
-      LLVMValueRef at = times(g, add(g, column, bd_gen_long(g, e)), stride / 2);
-      panel_store(g, bd_gen_i32(g), panel, add(g, at, pair), word, 1);
+      LLVMValueRef at = bd_panel_times(g, bd_panel_plus(g, column, e), stride / 2);
+      panel_store(g, bd_gen_i32(g), panel, bd_panel_add(g, at, pair), word, 1);
     }
   }
 }

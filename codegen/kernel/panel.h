@@ -12,7 +12,12 @@ typedef struct bd_rows {
   LLVMValueRef count;    // rows that exist, at least 1, i64; those after read as zeros
 } bd_rows;
 
-enum { BD_ROWS = 64 };
+enum { BD_TILE = 64 }; // rows, and columns of a square
+
+// i64: sums and products that do not overflow.
+LLVMValueRef bd_panel_add(bd_gen *g, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef bd_panel_plus(bd_gen *g, LLVMValueRef a, int64_t addend);
+LLVMValueRef bd_panel_times(bd_gen *g, LLVMValueRef a, int64_t factor);
 
 // Elements of a load or store that every row allows, of up to `most`.
 int bd_rows_lanes(const bd_rows *rows, int most);

@@ -1,10 +1,6 @@
 #include "codegen/kernel/tensor.h"
 #include "codegen/kernel/panel.h"
 
-static LLVMValueRef plus(bd_gen *g, LLVMValueRef a, int64_t addend) {
-  return LLVMBuildNSWAdd(g->b, a, bd_gen_long(g, addend), "");
-}
-
 // The word of a panel at a row and an even column.
 static LLVMValueRef word(bd_gen *g, LLVMValueRef panel, int stride, LLVMValueRef row,
                          LLVMValueRef column) {
@@ -27,14 +23,15 @@ void bd_tensor_left(bd_gen *g, LLVMValueRef panel, int stride, LLVMValueRef row,
                     LLVMValueRef column, LLVMValueRef out_words[4]) {
   find(g, &row, &column);
   for (int i = 0; i < 4; i++)
-    out_words[i] = word(g, panel, stride, plus(g, row, i % 2 * 8), plus(g, column, i / 2 * 8));
+    out_words[i] = word(g, panel, stride, bd_panel_plus(g, row, i % 2 * BD_TENSOR_APART),
+                        bd_panel_plus(g, column, i / 2 * BD_TENSOR_APART));
 }
 
 void bd_tensor_right(bd_gen *g, LLVMValueRef panel, int stride, LLVMValueRef row,
                      LLVMValueRef column, LLVMValueRef out_words[2]) {
   find(g, &row, &column);
   for (int i = 0; i < 2; i++)
-    out_words[i] = word(g, panel, stride, row, plus(g, column, i * 8));
+    out_words[i] = word(g, panel, stride, row, bd_panel_plus(g, column, i * BD_TENSOR_APART));
 }
 
 LLVMValueRef bd_tensor_pair(bd_gen *g, bd_dtype dtype, LLVMValueRef first, LLVMValueRef second) {

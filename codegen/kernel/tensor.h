@@ -10,6 +10,9 @@ enum {
   BD_TENSOR_COLUMNS = 8, // of the sums
   BD_TENSOR_SUMMED = 16, // numbers of each in a product
   BD_TENSOR_THREADS = 4, // that hold a row
+  BD_TENSOR_OWN = 2,     // rows of a thread
+  BD_TENSOR_PAIR = 2,    // neighbouring columns of a thread
+  BD_TENSOR_APART = 8,   // from a thread's row, and its pair of summed numbers, to its next
 };
 
 // This thread's words of the first operand: 16 rows of a panel from `row` on, columns from

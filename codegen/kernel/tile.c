@@ -12,7 +12,7 @@ enum {
   // On tensor cores:
   TENSOR_STEP = 64,
   TENSOR_STRIDE = TENSOR_STEP + 8, // halves: 8 rows of 4 threads' words lie in different banks
-  PAIR = 2,
+  PAIR = BD_TENSOR_PAIR,
 };
 
 bool bd_tiles_suit_tensor_cores(bd_dtype dtype, int64_t width) {
@@ -27,31 +27,19 @@ static LLVMValueRef rest(bd_gen *g, LLVMValueRef a, int64_t by) {
   return LLVMBuildURem(g->b, a, bd_gen_long(g, by), "");
 }
 
-static LLVMValueRef add(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
-  return LLVMBuildNSWAdd(g->b, a, b, "");
-}
-
-static LLVMValueRef times(bd_gen *g, LLVMValueRef a, int64_t factor) {
-  return LLVMBuildNSWMul(g->b, a, bd_gen_long(g, factor), "");
-}
-
-static LLVMValueRef plus(bd_gen *g, LLVMValueRef a, int64_t addend) {
-  return add(g, a, bd_gen_long(g, addend));
-}
-
 static bd_tiles open_tensor(bd_gen *g, bd_dtype dtype) {
   enum { WORDS = 2 * BD_TILE * TENSOR_STRIDE / 2 };
   LLVMValueRef lane = rest(g, g->thread, BD_GEN_LANES), warp = quotient(g, g->thread, BD_GEN_LANES);
-  return (bd_tiles){
-      .g = g,
-      .tensor = true,
-      .halves = dtype,
-      .rows = BD_TENSOR_ROWS / BD_TENSOR_COLUMNS,
-      .columns = BD_TILE / BD_TENSOR_THREADS,
-      .beside = BD_TENSOR_THREADS,
-      .panels = bd_gen_shared(g, "panels", bd_gen_f32(g), WORDS),
-      .y = add(g, times(g, warp, BD_TENSOR_ROWS), quotient(g, lane, BD_TENSOR_THREADS)),
-      .x = rest(g, lane, BD_TENSOR_THREADS)};
+  return (bd_tiles){.g = g,
+                    .tensor = true,
+                    .halves = dtype,
+                    .rows = BD_TENSOR_OWN,
+                    .columns = BD_TILE / BD_TENSOR_THREADS,
+                    .beside = BD_TENSOR_THREADS,
+                    .panels = bd_gen_shared(g, "panels", bd_gen_f32(g), WORDS),
+                    .y = bd_panel_add(g, bd_panel_times(g, warp, BD_TENSOR_ROWS),
+                                      quotient(g, lane, BD_TENSOR_THREADS)),
+                    .x = rest(g, lane, BD_TENSOR_THREADS)};
 }
 
 bd_tiles bd_tiles_open(bd_gen *g, bd_dtype dtype) {
@@ -68,13 +56,14 @@ bd_tiles bd_tiles_open(bd_gen *g, bd_dtype dtype) {
 }
 
 LLVMValueRef bd_tiles_row(bd_tiles *t, int own) {
-  if (t->tensor) return plus(t->g, t->y, (int64_t)own * BD_TENSOR_COLUMNS);
-  return plus(t->g, times(t->g, t->y, OWN), own);
+  if (t->tensor) return bd_panel_plus(t->g, t->y, (int64_t)own * BD_TENSOR_APART);
+  return bd_panel_plus(t->g, bd_panel_times(t->g, t->y, OWN), own);
 }
 
 LLVMValueRef bd_tiles_column(bd_tiles *t, int own) {
-  if (!t->tensor) return plus(t->g, t->x, (int64_t)own * SIDE);
-  return plus(t->g, times(t->g, t->x, PAIR), own / PAIR * BD_TENSOR_COLUMNS + own % PAIR);
+  if (!t->tensor) return bd_panel_plus(t->g, t->x, (int64_t)own * SIDE);
+  return bd_panel_plus(t->g, bd_panel_times(t->g, t->x, PAIR),
+                       own / PAIR * BD_TENSOR_COLUMNS + own % PAIR);
 }
 
 static LLVMTypeRef floats(bd_gen *g, int lanes) {
@@ -119,8 +108,9 @@ static void multiply_panels(bd_tiles *t, const bd_square *square, LLVMValueRef s
   LLVMTypeRef f32 = bd_gen_f32(g);
   LLVMValueRef a[OWN], b[OWN];
   for (int i = 0; i < OWN; i++) {
-    LLVMValueRef row = add(g, times(g, bd_tiles_row(t, i), PANEL_STRIDE), k);
-    LLVMValueRef column = add(g, times(g, bd_tiles_column(t, i), PANEL_STRIDE), k);
+    LLVMValueRef row = bd_panel_add(g, bd_panel_times(g, bd_tiles_row(t, i), PANEL_STRIDE), k);
+    LLVMValueRef column =
+        bd_panel_add(g, bd_panel_times(g, bd_tiles_column(t, i), PANEL_STRIDE), k);
     a[i] = bd_panel_load(g, f32, t->panels, row, WIDE);
     b[i] = bd_panel_load(g, f32, second, column, WIDE);
   }
@@ -135,7 +125,7 @@ static void multiply_panels(bd_tiles *t, const bd_square *square, LLVMValueRef s
 
 // The 16 rows of this thread's warp, i64.
 static LLVMValueRef warp_row(bd_tiles *t) {
-  return times(t->g, quotient(t->g, t->g->thread, BD_GEN_LANES), BD_TENSOR_ROWS);
+  return bd_panel_times(t->g, quotient(t->g, t->g->thread, BD_GEN_LANES), BD_TENSOR_ROWS);
 }
 
 // One step of 16 of the summed index, from both panels of halves.
@@ -165,10 +155,10 @@ void bd_square_product(bd_tiles *t, const bd_square *square, const bd_rows *a, c
   for (int i = 0; i < t->rows; i++)
     for (int j = 0; j < t->columns; j++)
       bd_square_set(t, square, i, j, LLVMConstNull(bd_gen_f32(g)));
-  LLVMTypeRef element = t->tensor ? LLVMInt16TypeInContext(g->llvm) : bd_gen_f32(g);
+  LLVMTypeRef scalar = t->tensor ? LLVMInt16TypeInContext(g->llvm) : bd_gen_f32(g);
   const int stride = t->tensor ? TENSOR_STRIDE : PANEL_STRIDE,
             step = t->tensor ? TENSOR_STEP : STEP, each = t->tensor ? BD_TENSOR_SUMMED : WIDE;
-  LLVMValueRef second = bd_panel_at(g, element, t->panels, bd_gen_long(g, BD_TILE * stride));
+  LLVMValueRef second = bd_panel_at(g, scalar, t->panels, bd_gen_long(g, BD_TILE * stride));
   LLVMValueRef width = bd_gen_long(g, (a->width + each - 1) / each * each);
   bd_gen_for panel = bd_gen_for_begin(g, bd_gen_long(g, 0), width, bd_gen_long(g, step));
   bd_gen_barrier(g);
@@ -190,8 +180,8 @@ static void share(bd_tiles *t, const bd_square *square) {
   bd_gen *g = t->g;
   for (int i = 0; i < t->rows; i++)
     for (int j = 0; j < t->columns; j++) {
-      LLVMValueRef at = times(g, bd_tiles_row(t, i), WEIGHT_STRIDE);
-      at = bd_panel_at(g, bd_gen_f32(g), t->weights, add(g, at, bd_tiles_column(t, j)));
+      LLVMValueRef at = bd_panel_times(g, bd_tiles_row(t, i), WEIGHT_STRIDE);
+      at = bd_panel_at(g, bd_gen_f32(g), t->weights, bd_panel_add(g, at, bd_tiles_column(t, j)));
       LLVMSetAlignment(LLVMBuildStore(g->b, bd_square_get(t, square, i, j), at), 4);
     }
 }
@@ -247,14 +237,14 @@ static void add_weighted(bd_tiles *t, const bd_strip *strip, int part, LLVMValue
   bd_gen *g = t->g;
   LLVMTypeRef f32 = bd_gen_f32(g);
   int lanes = strip->lanes[part];
-  LLVMValueRef weight[OWN], x = times(g, t->x, lanes);
+  LLVMValueRef weight[OWN], x = bd_panel_times(g, t->x, lanes);
   for (int i = 0; i < OWN; i++) {
-    LLVMValueRef at = add(g, times(g, bd_tiles_row(t, i), WEIGHT_STRIDE), c);
+    LLVMValueRef at = bd_panel_add(g, bd_panel_times(g, bd_tiles_row(t, i), WEIGHT_STRIDE), c);
     weight[i] = bd_panel_load(g, f32, t->weights, at, WIDE);
   }
   for (int e = 0; e < WIDE; e++) {
-    LLVMValueRef row = times(g, plus(g, c, e), part_stride(lanes));
-    LLVMValueRef b = bd_panel_load(g, f32, t->panels, add(g, row, x), lanes);
+    LLVMValueRef row = bd_panel_times(g, bd_panel_plus(g, c, e), part_stride(lanes));
+    LLVMValueRef b = bd_panel_load(g, f32, t->panels, bd_panel_add(g, row, x), lanes);
     for (int i = 0; i < OWN; i++) {
       LLVMValueRef sum = strip_get(g, strip, i, part);
       sum = bd_gen_fma(g, spread(g, element(g, weight[i], e), lanes), b, sum);
@@ -337,8 +327,8 @@ static void store(bd_gen *g, const bd_rows *out, LLVMValueRef row, LLVMValueRef 
   bd_gen_if branch = bd_gen_if_begin(g, inside);
   LLVMValueRef at = bd_rows_address(g, out, row, column);
   if (out->accumulate) value = LLVMBuildFAdd(g->b, bd_rows_load(g, out, at, lanes), value, "");
-  LLVMValueRef store = LLVMBuildStore(g->b, bd_gen_narrow(g, out->dtype, value), at);
-  LLVMSetAlignment(store, (unsigned)(lanes * bd_dtype_bytes(out->dtype)));
+  LLVMValueRef stored = LLVMBuildStore(g->b, bd_gen_narrow(g, out->dtype, value), at);
+  LLVMSetAlignment(stored, (unsigned)(lanes * bd_dtype_bytes(out->dtype)));
   bd_gen_if_end(g, &branch);
 }
 
@@ -350,13 +340,13 @@ void bd_strip_store(bd_tiles *t, const bd_strip *strip, const bd_rows *out) {
     for (int p = 0; p < strip->parts; p++) {
       int lanes = strip->lanes[p];
       LLVMValueRef value = strip_get(g, strip, i, p);
-      LLVMValueRef column = plus(g, times(g, t->x, lanes), strip->first[p]);
+      LLVMValueRef column = bd_panel_plus(g, bd_panel_times(g, t->x, lanes), strip->first[p]);
       if (bd_rows_lanes(out, WIDE) % lanes == 0) {
         store(g, out, row, column, value, lanes);
         continue;
       }
       for (int e = 0; e < lanes; e++)
-        store(g, out, row, plus(g, column, e), element(g, value, e), 1);
+        store(g, out, row, bd_panel_plus(g, column, e), element(g, value, e), 1);
     }
     bd_gen_if_end(g, &there);
   }

@@ -14,11 +14,10 @@
 #include "codegen/kernel/panel.h"
 
 enum {
-  BD_TILE = BD_ROWS,     // rows and columns of a square
   BD_TILE_MOST_ROWS = 4, // of a thread
   BD_TILE_MOST_COLUMNS = 16,
   BD_TILE_MAX_WIDTH = 256,
-  BD_TILE_TENSOR_WIDTH = 128, // up to which registers hold what tensor cores add up
+  BD_TILE_TENSOR_WIDTH = 128, // of the widest heads on tensor cores; a few registers spill
   BD_TILE_TENSOR_THREADS = 128,
   BD_TILE_MAX_PARTS = 16,
 };

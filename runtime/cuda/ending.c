@@ -35,7 +35,8 @@ static void say_reason(const bd_rt *rt, const char *reason, int status) {
 
 void bd_cuda_leave_early(const bd_rt *rt) {
   pthread_mutex_lock(&ending);
-  const int status = bd_meeting_watch(rt->device->meeting);
+  const int known = bd_meeting_watch(rt->device->meeting);
+  const int status = known ? known : BD_RT_EXIT_DEAD_RANK;
   const char *const reason = bd_meeting_reason(rt->device->meeting);
   if (reason[0]) say_reason(rt, reason, status);
   bd_rt_abort(status);

@@ -41,46 +41,56 @@ static void end_silently(bd_meeting *m, int rank) {
   m->status = BD_RT_EXIT_DEAD_RANK;
 }
 
+// What ranks that ended have said: of those without a word the first, and of the others.
+typedef struct last_words {
+  int silent, teller, status; // ranks, or -1
+} last_words;
+
+static void hear(const bd_meeting *m, int rank, last_words *out) {
+  bd_frame last;
+  bd_wire_receive_last(m->seats[rank], &last, bd_wire_now() + LAST_WORDS_SECONDS);
+  const int told = bd_wire_end_status(&last);
+  if (!told && out->silent < 0) out->silent = rank;
+  if (told && out->teller < 0) out->teller = rank, out->status = told;
+}
+
 // The connection to `rank` is at its end, and others may be: what was still said there tells why.
 // A rank that ended without a word is the reason of those that tell of a failure meanwhile.
 static int lose(bd_meeting *m, int rank) {
-  int silent = -1, teller = -1, status = 0;
+  last_words words = {-1, -1, 0};
   pthread_mutex_lock(&m->mutex);
-  for (int r = 0; r < seats_of(m) && !m->status; r++) {
-    if (m->seats[r] < 0 || (r != rank && !has_ended(m->seats[r]))) continue;
-    bd_frame last;
-    bd_wire_receive_last(m->seats[r], &last, bd_wire_now() + LAST_WORDS_SECONDS);
-    const int told = bd_wire_end_status(&last);
-    if (!told && silent < 0) silent = r;
-    if (told && teller < 0) teller = r, status = told;
-  }
-  if (!m->status && (silent >= 0 || teller < 0)) {
-    end_silently(m, silent >= 0 ? silent : rank);
-  } else if (!m->status) {
-    m->speaker = teller;
-    m->status = status;
+  if (!m->status) {
+    hear(m, rank, &words);
+    for (int r = 0; r < seats_of(m); r++)
+      if (r != rank && m->seats[r] >= 0 && has_ended(m->seats[r])) hear(m, r, &words);
+    if (words.silent >= 0) {
+      end_silently(m, words.silent);
+    } else {
+      m->speaker = m->rank == 0 ? words.teller : -1;
+      m->status = words.status;
+    }
   }
   pthread_mutex_unlock(&m->mutex);
   return m->status;
 }
 
-// Waits for something from `rank` (-1: only looks), while the end of any rank ends the wait.
-static int await(bd_meeting *m, int rank, int milliseconds) {
+// Waits for something from `rank`, while the end of any rank ends the wait.
+static int await(bd_meeting *m, int rank) {
   const int count = seats_of(m);
   for (int r = 0; r < count; r++)
     m->polls[r] = (struct pollfd){.fd = m->seats[r], .events = r == rank ? POLLIN : POLLRDHUP};
   for (;;) {
-    const int ready = poll(m->polls, (nfds_t)count, milliseconds);
-    if (ready < 0 && errno != EINTR) return lose(m, rank < 0 ? 0 : rank);
+    const int ready = poll(m->polls, (nfds_t)count, POLL_MILLISECONDS);
+    if (ready < 0 && errno != EINTR) return lose(m, rank);
     for (int r = 0; ready > 0 && r < count; r++)
       if (r != rank && m->polls[r].revents) return lose(m, r);
-    if (rank < 0 || (ready > 0 && m->polls[rank].revents)) return 0;
+    if (ready > 0 && m->polls[rank].revents) return 0;
   }
 }
 
 static int receive(bd_meeting *m, int rank, void *data, size_t bytes) {
   bd_frame frame;
-  if (m->status || await(m, rank, POLL_MILLISECONDS)) return m->status;
+  if (m->status || await(m, rank)) return m->status;
   const int fd = m->seats[rank];
   const ssize_t head = recv(fd, &frame, sizeof frame, MSG_PEEK | MSG_DONTWAIT);
   if (head == (ssize_t)sizeof frame && frame.kind == BD_FRAME_END) return lose(m, rank);
@@ -88,8 +98,10 @@ static int receive(bd_meeting *m, int rank, void *data, size_t bytes) {
   if (!bd_wire_receive(fd, &frame, sizeof frame, deadline)) return lose(m, rank);
   if (frame.magic != BD_FRAME_MAGIC || frame.kind != BD_FRAME_DATA || frame.bytes != bytes) {
     pthread_mutex_lock(&m->mutex);
-    snprintf(m->reason, sizeof m->reason, "rank %d sent what was not expected", rank);
-    m->status = BD_RT_EXIT_INTERNAL;
+    if (!m->status) {
+      snprintf(m->reason, sizeof m->reason, "rank %d sent what was not expected", rank);
+      m->status = BD_RT_EXIT_INTERNAL;
+    }
     pthread_mutex_unlock(&m->mutex);
     return m->status;
   }
@@ -147,24 +159,32 @@ int bd_meeting_broadcast(bd_meeting *m, void *data, size_t bytes) {
   return m->status;
 }
 
-int bd_meeting_watch(bd_meeting *m) {
-  return m->status ? m->status : await(m, -1, 0);
-}
-
-int bd_meeting_await_end(const bd_meeting *m, int stop) {
+// The first rank whose connection has ended, within so many milliseconds (-1: whenever) or until
+// `stop`, a file (-1: none), can be read; or -1. By any thread.
+static int find_ended(const bd_meeting *m, int stop, int milliseconds) {
   const int count = seats_of(m);
   struct pollfd *const polls = calloc((size_t)count + 1, sizeof *polls);
-  int ended = 0;
-  if (!polls) return 0;
+  int ended = -1;
+  if (!polls) return -1;
   polls[count] = (struct pollfd){.fd = stop, .events = POLLIN};
   for (int r = 0; r < count; r++)
     polls[r] = (struct pollfd){.fd = m->seats[r], .events = POLLRDHUP};
-  while (poll(polls, (nfds_t)count + 1, -1) < 0 && errno == EINTR)
+  while (poll(polls, (nfds_t)count + 1, milliseconds) < 0 && errno == EINTR)
     continue;
-  for (int r = 0; r < count; r++)
-    ended |= polls[r].revents != 0;
+  for (int r = count - 1; r >= 0; r--)
+    if (polls[r].revents) ended = r;
   free(polls);
   return ended;
+}
+
+int bd_meeting_watch(bd_meeting *m) {
+  if (m->status) return m->status;
+  const int ended = find_ended(m, -1, 0);
+  return ended < 0 ? 0 : lose(m, ended);
+}
+
+int bd_meeting_await_end(const bd_meeting *m, int stop) {
+  return find_ended(m, stop, -1) >= 0;
 }
 
 static int ask_to_speak(bd_meeting *m, int status) {

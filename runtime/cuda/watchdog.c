@@ -2,6 +2,7 @@
 
 #include "runtime/cuda/rt.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -16,9 +17,12 @@ struct bd_watchdog {
 static void *watch(void *args) {
   const bd_watchdog *const w = args;
   struct pollfd stop = {.fd = w->stop, .events = POLLIN};
-  if (bd_meeting_await_end(w->rt->device->meeting, w->stop) &&
-      poll(&stop, 1, 1000 * BD_WATCHDOG_SECONDS) == 0)
-    bd_cuda_leave_early(w->rt);
+  int ready;
+  if (!bd_meeting_await_end(w->rt->device->meeting, w->stop)) return NULL;
+  do
+    ready = poll(&stop, 1, 1000 * BD_WATCHDOG_SECONDS);
+  while (ready < 0 && errno == EINTR);
+  if (ready == 0) bd_cuda_leave_early(w->rt);
   return NULL;
 }
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every generated kernel of a model's programs assembles for sm_80, sm_90 and sm_100, and none but attention spills
-# registers. In fp16, which differs from bf16 in conversions alone, that is asked of sm_80, where they are longest.
+# Every generated kernel of a model's programs assembles for sm_80, sm_90 and sm_100, and none spills
+# registers, but attention a few. In fp16, which differs from bf16 in conversions alone, that is asked of sm_80, where they are longest.
 #   assembled.sh BRAID PTXAS EXAMPLE|PRESET|FILE [RANKS BATCH]
 set -eu
 braid=$(realpath "$1") ptxas=$2 model=$3 ranks=${4:-1} batch=${5:-8}

@@ -36,8 +36,8 @@ static const kernel_run *run_of_number(const gpu_set *s, int number) {
   return NULL;
 }
 
-// Registers hold what a kernel works on, but for attention with wide heads; with dropout it may lack
-// a few.
+// Registers hold what a kernel works on, but for attention with wide heads; with dropout it may
+// lack a few.
 static bool may_spill(const kernel_run *r, int bytes) {
   const bd_op *op = &r->function->ops[0];
   if (r->from->kind != BD_OP_ATTENTION && r->from->kind != BD_OP_ATTENTION_GRAD) return false;
@@ -91,7 +91,8 @@ static const char *assemble(bd_ctx *ctx, const char *stem, const char *arch) {
 static void kernels_assemble_without_spills(void **state) {
   const gpu_set *s = *state;
   if (access(ptxas, X_OK)) skip();
-  for (const char *const *arch = (const char *const[]){"sm_80", "sm_90", "sm_100", NULL}; *arch; arch++)
+  for (const char *const *arch = (const char *const[]){"sm_80", "sm_90", "sm_100", NULL}; *arch;
+       arch++)
     assert_int_equal(check_frames(assemble(s->ctx, s->stem, *arch), check_run, s), s->kernels);
 }
 
