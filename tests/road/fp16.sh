@@ -98,7 +98,7 @@ check_scales backs "-$over" $((over / 4)) $((over / 4))
 check_end all huge 'the loss of step [0-9]* is not finite' 11 --steps 30 --lr 1e6 --clip 0 --loss-scale 256
 [ "$(member loss_scale huge.jsonl | tail -1)" = 2 ] || fail "the scale of huge ends elsewhere"
 for wrong in 'loss-scale nan' 'loss-scale 1e99' 'loss-scale-backoff 1' 'loss-scale-growth 0.9' 'loss-scale-interval -1'; do
-  check_end one wrong "--${wrong% *}: '${wrong#* }'" 2 --steps 1 --${wrong% *} "${wrong#* }"
+  check_end one wrong "--${wrong% *} takes a .*number from .* to .*, not '${wrong#* }'" 2 --steps 1 --${wrong% *} "${wrong#* }"
 done
 check_end one tf32 '--tf32 is for' 2 --steps 1 --tf32
 check_end one tf32 '--tf32 takes no value' 2 --steps 1 --tf32=1

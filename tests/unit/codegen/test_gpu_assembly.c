@@ -36,13 +36,12 @@ static const kernel_run *run_of_number(const gpu_set *s, int number) {
   return NULL;
 }
 
-// Registers hold what a kernel works on, but for attention with wide heads; with dropout it may
-// lack a few.
+// Registers hold what a kernel works on, but for attention: with wide heads, or a few.
 static bool may_spill(const kernel_run *r, int bytes) {
   const bd_op *op = &r->function->ops[0];
   if (r->from->kind != BD_OP_ATTENTION && r->from->kind != BD_OP_ATTENTION_GRAD) return false;
   if (r->function->values[op->in[0]].type.dims[3] >= 128) return true;
-  return bd_op_real(op, "dropout", 0) > 0 && bytes <= 32;
+  return bytes <= 32;
 }
 
 // What ptxas says of a kernel's memory beside registers.
