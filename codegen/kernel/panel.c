@@ -1,8 +1,9 @@
 #include "codegen/kernel/panel.h"
 
 enum {
-  WIDE = 4,   // elements of a load of f32
-  WIDEST = 8, // of halves
+  WIDE = 4,        // elements of a load of f32
+  WIDEST = 8,      // of halves
+  MOST_COPIES = 8, // of a load in a row: more would take many registers
 };
 
 LLVMValueRef bd_panel_add(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
@@ -94,32 +95,59 @@ static LLVMValueRef split(bd_gen *g, LLVMValueRef number, int words, LLVMValueRe
   return LLVMBuildUDiv(g->b, number, bd_gen_long(g, words), "");
 }
 
+// A panel that is filled: `words` of `lanes` elements.
+typedef struct filling {
+  const bd_rows *rows;
+  LLVMValueRef from, panel;
+  int words_of_row, lanes, stride;
+} filling;
+
+// Runs `put` for each of the panel's words, which the block's threads take in turn.
+static void each_word(bd_gen *g, const filling *f, int words,
+                      void (*put)(bd_gen *, const filling *, LLVMValueRef number)) {
+  if (words <= MOST_COPIES * g->threads) {
+    for (int i = 0; i < words / g->threads; i++)
+      put(g, f, bd_panel_plus(g, g->thread, (int64_t)i * g->threads));
+    return;
+  }
+  bool rolled = g->rolled;
+  bd_gen_for each =
+      bd_gen_for_begin(g, g->thread, bd_gen_long(g, words), bd_gen_long(g, g->threads));
+  put(g, f, each.index);
+  g->rolled = true;
+  bd_gen_for_end(g, &each);
+  g->rolled = rolled;
+}
+
+static void put_f32(bd_gen *g, const filling *f, LLVMValueRef number) {
+  LLVMValueRef column, there, row = split(g, number, f->words_of_row, &column);
+  column = bd_panel_times(g, column, f->lanes);
+  LLVMValueRef at = find(g, f->rows, row, bd_panel_add(g, f->from, column), &there);
+  LLVMValueRef value = or_zero(g, there, bd_rows_load(g, f->rows, at, f->lanes));
+  LLVMValueRef to = bd_panel_add(g, bd_panel_times(g, row, f->stride), column);
+  panel_store(g, bd_gen_f32(g), f->panel, to, value, f->lanes);
+}
+
 void bd_panel_fill(bd_gen *g, const bd_rows *rows, LLVMValueRef from, int width, LLVMValueRef panel,
                    int stride) {
-  int lanes = bd_rows_lanes(rows, WIDE) == WIDE ? WIDE : 1, words = width / lanes;
-  for (int i = 0; i < BD_TILE * words / g->threads; i++) {
-    LLVMValueRef number = bd_panel_plus(g, g->thread, (int64_t)i * g->threads), column, there;
-    LLVMValueRef row = split(g, number, words, &column);
-    column = bd_panel_times(g, column, lanes);
-    LLVMValueRef at = find(g, rows, row, bd_panel_add(g, from, column), &there);
-    LLVMValueRef value = or_zero(g, there, bd_rows_load(g, rows, at, lanes));
-    panel_store(g, bd_gen_f32(g), panel, bd_panel_add(g, bd_panel_times(g, row, stride), column),
-                value, lanes);
-  }
+  int lanes = bd_rows_lanes(rows, WIDE) == WIDE ? WIDE : 1;
+  filling f = {rows, from, panel, width / lanes, lanes, stride};
+  each_word(g, &f, BD_TILE * f.words_of_row, put_f32);
+}
+
+static void put_halves(bd_gen *g, const filling *f, LLVMValueRef number) {
+  LLVMValueRef column, row = split(g, number, f->words_of_row, &column);
+  column = bd_panel_times(g, column, f->lanes);
+  LLVMValueRef bits = load_bits(g, f->rows, row, bd_panel_add(g, f->from, column), f->lanes);
+  LLVMValueRef to = bd_panel_add(g, bd_panel_times(g, row, f->stride), column);
+  panel_store(g, LLVMInt16TypeInContext(g->llvm), f->panel, to, bits, f->lanes);
 }
 
 void bd_panel_fill_halves(bd_gen *g, const bd_rows *rows, LLVMValueRef from, int width,
                           LLVMValueRef panel, int stride) {
-  LLVMTypeRef half = LLVMInt16TypeInContext(g->llvm);
-  int lanes = bd_rows_lanes(rows, WIDEST), words = width / lanes;
-  for (int i = 0; i < BD_TILE * words / g->threads; i++) {
-    LLVMValueRef number = bd_panel_plus(g, g->thread, (int64_t)i * g->threads), column;
-    LLVMValueRef row = split(g, number, words, &column);
-    column = bd_panel_times(g, column, lanes);
-    LLVMValueRef value = load_bits(g, rows, row, bd_panel_add(g, from, column), lanes);
-    panel_store(g, half, panel, bd_panel_add(g, bd_panel_times(g, row, stride), column), value,
-                lanes);
-  }
+  int lanes = bd_rows_lanes(rows, WIDEST);
+  filling f = {rows, from, panel, width / lanes, lanes, stride};
+  each_word(g, &f, BD_TILE * f.words_of_row, put_halves);
 }
 
 static LLVMValueRef bits_at(bd_gen *g, LLVMValueRef bits, int lane) {
@@ -129,24 +157,27 @@ static LLVMValueRef bits_at(bd_gen *g, LLVMValueRef bits, int lane) {
   return LLVMBuildZExt(g->b, bits, bd_gen_i32(g), "");
 }
 
+enum { PAIRS = BD_TILE / 2 }; // of rows
+
 // A thread takes two rows, so that it stores whole words, beside those of its neighbours.
+static void put_turned(bd_gen *g, const filling *f, LLVMValueRef number) {
+  LLVMValueRef pair, column = bd_panel_times(g, split(g, number, PAIRS, &pair), f->lanes);
+  LLVMValueRef row = bd_panel_times(g, pair, 2), bits[2];
+  for (int k = 0; k < 2; k++)
+    bits[k] =
+        load_bits(g, f->rows, bd_panel_plus(g, row, k), bd_panel_add(g, f->from, column), f->lanes);
+  for (int e = 0; e < f->lanes; e++) {
+    LLVMValueRef upper = bits_at(g, bits[1], e);
+    upper = LLVMBuildShl(g->b, upper, bd_gen_int_like(upper, 16), "");
+    LLVMValueRef word = LLVMBuildOr(g->b, bits_at(g, bits[0], e), upper, "");
+    LLVMValueRef at = bd_panel_times(g, bd_panel_plus(g, column, e), f->stride / 2);
+    panel_store(g, bd_gen_i32(g), f->panel, bd_panel_add(g, at, pair), word, 1);
+  }
+}
+
 void bd_panel_fill_turned(bd_gen *g, const bd_rows *rows, LLVMValueRef from, int width,
                           LLVMValueRef panel, int stride) {
-  enum { PAIRS = BD_TILE / 2 };
   int lanes = bd_rows_lanes(rows, WIDEST);
-  for (int i = 0; i < PAIRS * width / lanes / g->threads; i++) {
-    LLVMValueRef number = bd_panel_plus(g, g->thread, (int64_t)i * g->threads), pair;
-    LLVMValueRef column = bd_panel_times(g, split(g, number, PAIRS, &pair), lanes),
-                 row = bd_panel_times(g, pair, 2);
-    LLVMValueRef bits[2];
-    for (int k = 0; k < 2; k++)
-      bits[k] = load_bits(g, rows, bd_panel_plus(g, row, k), bd_panel_add(g, from, column), lanes);
-    for (int e = 0; e < lanes; e++) {
-      LLVMValueRef upper = bits_at(g, bits[1], e);
-      upper = LLVMBuildShl(g->b, upper, bd_gen_int_like(upper, 16), "");
-      LLVMValueRef word = LLVMBuildOr(g->b, bits_at(g, bits[0], e), upper, "");
-      LLVMValueRef at = bd_panel_times(g, bd_panel_plus(g, column, e), stride / 2);
-      panel_store(g, bd_gen_i32(g), panel, bd_panel_add(g, at, pair), word, 1);
-    }
-  }
+  filling f = {rows, from, panel, width / lanes, lanes, stride};
+  each_word(g, &f, PAIRS * f.words_of_row, put_turned);
 }

@@ -41,7 +41,7 @@ static bool may_spill(const kernel_run *r, int bytes) {
   const bd_op *op = &r->function->ops[0];
   if (r->from->kind != BD_OP_ATTENTION && r->from->kind != BD_OP_ATTENTION_GRAD) return false;
   if (r->function->values[op->in[0]].type.dims[3] >= 128) return true;
-  return bytes <= 32;
+  return bytes <= 128;
 }
 
 // What ptxas says of a kernel's memory beside registers.
