@@ -7,11 +7,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int same_file(const char *a, const char *b) {
-  struct stat first, second;
-  if (strcmp(a, b) == 0) return 1;
-  return stat(a, &first) == 0 && stat(b, &second) == 0 && S_ISREG(first.st_mode) &&
-         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+static int is_one(const struct stat *a, const struct stat *b) {
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static const char *base_of(const char *path) {
+  const char *const slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+static int find_folder_of(const char *path, struct stat *out_info) {
+  char folder[4096];
+  const int length = (int)(base_of(path) - path);
+  snprintf(folder, sizeof folder, "%.*s", length ? length : 1, length ? path : ".");
+  return stat(folder, out_info) == 0;
+}
+
+// Whether an output and another file are one, or would be, or the output is one of a folder's that
+// is read.
+static int same_file(const char *output, const char *other) {
+  struct stat first, second, folder, other_folder;
+  if (strcmp(output, other) == 0) return 1;
+  const int stands = stat(output, &first) == 0, other_stands = stat(other, &second) == 0;
+  const int named = find_folder_of(output, &folder);
+  if (stands && !S_ISREG(first.st_mode)) return 0;
+  if (stands && other_stands)
+    return is_one(&first, &second) ||
+           (S_ISDIR(second.st_mode) && named && is_one(&folder, &second));
+  return !stands && !other_stands && strcmp(base_of(output), base_of(other)) == 0 && named &&
+         find_folder_of(other, &other_folder) && is_one(&folder, &other_folder);
 }
 
 // Why what stands at `path` is not to be renamed over; NULL: it is.
@@ -56,7 +80,13 @@ static int folder_writable(const char *path, char *message, size_t size) {
 }
 
 int bd_rt_outputs_check(const bd_rt_options *options, char *message, size_t size) {
-  const char *const path[] = {options->metrics, options->report, options->profile, options->save,
+  char weights_path[4096];
+  const char *save = options->save;
+  if (save && bd_rt_options_name_folder(save)) {
+    snprintf(weights_path, sizeof weights_path, "%smodel.safetensors", save);
+    save = weights_path;
+  }
+  const char *const path[] = {options->metrics, options->report, options->profile, save,
                               options->tune,    options->data,   options->init};
   static const char *const name[] = {"--metrics", "--report", "--profile", "--save",
                                      "--tune",    "--data",   "--init"};
@@ -72,8 +102,8 @@ int bd_rt_outputs_check(const bd_rt_options *options, char *message, size_t size
     if (!path[i]) continue;
     const int weights = i == SAVE;
     const bd_rt_writing writing = weights ? BD_RT_REPLACED : BD_RT_IN_PLACE;
-    const int good = weights && bd_rt_options_name_folder(path[i])
-                         ? folder_writable(path[i], message, size)
+    const int good = weights && save != options->save
+                         ? folder_writable(options->save, message, size)
                          : bd_rt_outputs_writable(path[i], writing, message, size);
     if (!good) return BD_RT_EXIT_EXTERNAL;
   }

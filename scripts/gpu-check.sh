@@ -40,6 +40,10 @@ precision_of() {
   echo "$precision"
 }
 
+matches() { printf '%s\n' "$1" | grep -qxE "$2"; }
+[ -z "$tolerance" ] || matches "$tolerance" '[0-9]*[.]?[0-9]+([eE][-+]?[0-9]+)?' ||
+  usage "--tolerance takes a number, as 1e-3, not '$tolerance'"
+matches "$seconds" '[1-9][0-9]*' || usage "--seconds takes a whole number, not '$seconds'"
 for out; do
   [ -r "$out/plan.json" ] || usage "'$out' is no output folder of braid compile: it has no plan.json"
   grep -q '"target": "cuda"' "$out/plan.json" || usage "'$out' is a program for CPUs; compile it with --target cuda"

@@ -10,6 +10,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 braid=${BRAID:-$root/build/braid}
 steps=${STEPS:-4}
 [ $# -ge 1 ] && [ "${1#-}" = "$1" ] || { echo "usage: gpu-folders.sh OUT [NAME]..." >&2; exit 2; }
+[[ $steps =~ ^[1-9][0-9]*$ ]] || { echo "gpu-folders.sh: STEPS is a whole number, not '$steps'" >&2; exit 2; }
 [ -x "$braid" ] || { echo "gpu-folders.sh: there is no '$braid'; scripts/build.sh builds it, BRAID names another" >&2; exit 2; }
 braid=$(realpath "$braid")
 here=$root/tests/road

@@ -166,6 +166,12 @@ bound f16 5e-4 5.50274 5.50276
 bound f8 2e-3 5.5109 5.5111
 folder unknown 5.5 8192 0
 sed -i 's/"f32"/"f4"/' unknown/plan.json
+for limit in abc 1e-3x 0,01 -1; do
+  run 2 --tolerance "$limit" good
+  says "--tolerance takes a number, as 1e-3, not '$limit'"
+done
+run 2 --seconds 1m good
+says "--seconds takes a whole number, not '1m'"
 run 2 unknown
 says "no limit is known for the precision of 'unknown'; give --tolerance"
 run 0 --tolerance 1e-3 unknown
