@@ -1,13 +1,12 @@
 // `braid simulate`: replays a step of a plan, event by event.
 #include "cli/simulate.h"
 #include "cli/answer.h"
-#include "cli/given_model.h"
 #include "cli/machine.h"
 #include "cli/outputs.h"
+#include "cli/plan_model.h"
 #include "frontend/frontend.h"
 #include "ir/base/file.h"
 #include "ir/base/json.h"
-#include "ir/pass.h"
 #include "planner/planner.h"
 #include "planner/simulate/source.h"
 #include "planner/simulate/trace.h"
@@ -62,10 +61,7 @@ static bd_status load_train(bd_ctx *ctx, const simulation *s, bd_module **out) {
   bd_model_options options = {.sequence = s->plan.sequence};
   bd_module *graph;
   BD_TRY(bd_model_load(ctx, given ? given : s->plan.model, &options, &graph));
-  const char *passes =
-      bd_training_passes(s->plan.precision, s->plan.masters, s->plan.gradients, s->plan.target);
-  BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
-  BD_TRY(bd_pass_run_list(ctx, passes, NULL, stderr, graph, out));
+  BD_TRY(bd_plan_train(ctx, &s->plan, graph, out));
   if (!given) return BD_OK;
   return bd_given_model_accept(ctx, s->path, s->data, s->bytes, s->plan.model, given, *out);
 }

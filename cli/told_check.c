@@ -1,7 +1,7 @@
 #include "cli/told_check.h"
 #include "cli/machine.h"
+#include "cli/plan_model.h"
 #include "frontend/frontend.h"
-#include "ir/pass.h"
 #include "planner/planner.h"
 #include <math.h>
 #include <string.h>
@@ -96,10 +96,7 @@ static bd_status load(bd_ctx *ctx, const bd_plan *plan, int64_t sequence, bd_mod
   bd_model_options options = {.sequence = sequence};
   bd_module *graph;
   BD_TRY(bd_model_load(ctx, plan->model, &options, &graph));
-  BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
-  const char *passes =
-      bd_training_passes(plan->precision, plan->masters, plan->gradients, plan->target);
-  return bd_pass_run_list(ctx, passes, NULL, stderr, graph, out_train);
+  return bd_plan_train(ctx, plan, graph, out_train);
 }
 
 // A model that has samples, though not of as many tokens, is at hand all the same.

@@ -1,12 +1,11 @@
 #include "cli/why.h"
 #include "cli/difference.h"
-#include "cli/given_model.h"
 #include "cli/machine.h"
 #include "cli/outputs.h"
+#include "cli/plan_model.h"
 #include "cli/planning.h"
 #include "frontend/frontend.h"
 #include "ir/base/file.h"
-#include "ir/pass.h"
 #include "planner/constraints/read.h"
 #include "planner/full/full.h"
 #include "planner/full/stage.h"
@@ -37,10 +36,7 @@ static bd_status load_model(bd_ctx *ctx, asking *a) {
               plan->model);
     return status;
   }
-  BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
-  const char *passes =
-      bd_training_passes(plan->precision, plan->masters, plan->gradients, plan->target);
-  BD_TRY(bd_pass_run_list(ctx, passes, NULL, stderr, graph, &a->train));
+  BD_TRY(bd_plan_train(ctx, plan, graph, &a->train));
   if (!given) return BD_OK;
   return bd_given_model_accept(ctx, a->told->path, a->told->data, a->told->bytes, plan->model,
                                given, a->train);

@@ -32,7 +32,7 @@ options="baseline steps seconds json"
 read_options "$@"
 shift $taken
 for number in "$steps" "$seconds"; do
-  case $number in '' | *[!0-9]* | 0*) usage "'$number' is no number of steps or seconds" ;; esac
+  is_count "$number" || usage "'$number' is no number of steps or seconds"
 done
 for out; do
   [ -r "$out/plan.json" ] || usage "'$out' is no output folder of braid compile: it has no plan.json"

@@ -24,6 +24,7 @@ options="expect tolerance seconds json"
 read_options "$@"
 shift $taken
 [ -z "$expect" ] || [ -r "$expect" ] || usage "cannot read '$expect'"
+
 # Within which part of the expected loss one in PRECISION must lie (docs/gpu.md says why); nothing for another word.
 limit_of() {
   case $1 in
@@ -40,10 +41,9 @@ precision_of() {
   echo "$precision"
 }
 
-matches() { printf '%s\n' "$1" | grep -qxE "$2"; }
-[ -z "$tolerance" ] || matches "$tolerance" '[0-9]*[.]?[0-9]+([eE][-+]?[0-9]+)?' ||
+[ -z "$tolerance" ] || printf '%s\n' "$tolerance" | grep -qxE '[0-9]*[.]?[0-9]+([eE][-+]?[0-9]+)?' ||
   usage "--tolerance takes a number, as 1e-3, not '$tolerance'"
-matches "$seconds" '[1-9][0-9]*' || usage "--seconds takes a whole number, not '$seconds'"
+is_count "$seconds" || usage "--seconds takes a whole number, not '$seconds'"
 for out; do
   [ -r "$out/plan.json" ] || usage "'$out' is no output folder of braid compile: it has no plan.json"
   grep -q '"target": "cuda"' "$out/plan.json" || usage "'$out' is a program for CPUs; compile it with --target cuda"

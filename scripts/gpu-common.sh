@@ -163,4 +163,5 @@ say_libraries() {
 last_words() { grep -vE '^(step |MFU: |braid: (attention|convolutions|attention and convolutions) by )' "$work/log" | tail -n 1; }
 
 is_number() { case $1 in '' | *[!0-9.e+-]*) return 1 ;; esac; }
+is_count() { case $1 in '' | *[!0-9]* | 0*) return 1 ;; esac; }
 quoted() { printf '%s' "$1" | tr -d '\000-\037' | sed 's/[\\"]/\\&/g; s/^/"/; s/$/"/'; }

@@ -100,10 +100,11 @@ LLVMTypeRef bd_gen_f32(bd_gen *g);
 LLVMTypeRef bd_gen_f64(bd_gen *g);
 LLVMTypeRef bd_gen_i32(bd_gen *g);
 LLVMTypeRef bd_gen_i64(bd_gen *g);
-LLVMTypeRef bd_gen_dtype(bd_gen *g, bd_dtype dtype);            // in memory; i16 for bf16
-LLVMValueRef bd_gen_long(bd_gen *g, int64_t value);             // scalar i64
-LLVMValueRef bd_gen_splat(bd_gen *g, LLVMValueRef scalar);      // to g->lanes
-LLVMValueRef bd_gen_real_like(LLVMValueRef like, double value); // constant of the same type
+LLVMTypeRef bd_gen_dtype(bd_gen *g, bd_dtype dtype);                    // in memory; i16 for bf16
+LLVMValueRef bd_gen_long(bd_gen *g, int64_t value);                     // scalar i64
+LLVMValueRef bd_gen_smaller(bd_gen *g, LLVMValueRef a, LLVMValueRef b); // of two i64
+LLVMValueRef bd_gen_splat(bd_gen *g, LLVMValueRef scalar);              // to g->lanes
+LLVMValueRef bd_gen_real_like(LLVMValueRef like, double value);         // constant of the same type
 LLVMValueRef bd_gen_int_like(LLVMValueRef like, int64_t value);
 LLVMValueRef bd_gen_real(bd_gen *g, double value);                   // f32 of g->lanes
 LLVMTypeRef bd_gen_type_like(LLVMValueRef like, LLVMTypeRef scalar); // as many lanes as `like`

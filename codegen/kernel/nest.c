@@ -47,7 +47,7 @@ static void chunks_function(bd_gen *g, const bd_gen_nest *nest, int64_t per_chun
   LLVMPositionBuilderAtEnd(g->b, here);
 }
 
-static LLVMValueRef smaller(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef bd_gen_smaller(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, a, b, ""), a, b, "");
 }
 
@@ -78,7 +78,7 @@ void bd_gen_take_item(bd_gen *g, const bd_gen_nest *nest, LLVMValueRef item) {
       LLVMValueRef size = bd_gen_long(g, nest->block);
       LLVMValueRef number = divided(g, &item, blocks, few);
       g->lane_from = LLVMBuildNSWMul(g->b, number, size, "");
-      g->lane_to = smaller(g, LLVMBuildNSWAdd(g->b, g->lane_from, size, ""), count);
+      g->lane_to = bd_gen_smaller(g, LLVMBuildNSWAdd(g->b, g->lane_from, size, ""), count);
     }
   }
   for (int i = nest->outer_count - 1; i >= 0; i--) {
@@ -101,7 +101,7 @@ void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *us
     chunks_function(g, nest, per_chunk);
     step = bd_gen_long(g, 1);
     from = LLVMBuildNSWMul(g->b, g->chunk, bd_gen_long(g, per_chunk), "");
-    to = smaller(g, LLVMBuildNSWAdd(g->b, from, bd_gen_long(g, per_chunk), ""), items);
+    to = bd_gen_smaller(g, LLVMBuildNSWAdd(g->b, from, bd_gen_long(g, per_chunk), ""), items);
   }
   bd_gen_for loop = bd_gen_for_begin(g, from, to, step);
   bd_gen_take_item(g, nest, loop.index);
@@ -190,7 +190,7 @@ static LLVMValueRef first_pack(bd_gen *g, int loop) {
   }
   LLVMValueRef over =
       LLVMBuildAnd(g->b, LLVMBuildNeg(g->b, offset, ""), bd_gen_long(g, g->pack - 1), "");
-  return smaller(g, LLVMBuildNSWAdd(g->b, g->lane_from, over, ""), g->lane_to);
+  return bd_gen_smaller(g, LLVMBuildNSWAdd(g->b, g->lane_from, over, ""), g->lane_to);
 }
 
 static void packed_lanes(bd_gen *g, int loop, const bd_gen_ahead *groups) {

@@ -47,24 +47,22 @@ LLVMValueRef bd_rows_load(bd_gen *g, const bd_rows *rows, LLVMValueRef at, int l
   return bd_gen_widen(g, rows->dtype, value);
 }
 
-// Whether an element of a row is there, and its address, or that of the first.
-static LLVMValueRef find(bd_gen *g, const bd_rows *rows, LLVMValueRef row, LLVMValueRef column,
-                         LLVMValueRef *out_there) {
+static LLVMValueRef load_bits(bd_gen *g, const bd_rows *rows, LLVMValueRef at, int lanes) {
+  return load_as(g, rows, LLVMInt16TypeInContext(g->llvm), at, lanes);
+}
+
+typedef LLVMValueRef (*loader)(bd_gen *g, const bd_rows *rows, LLVMValueRef at, int lanes);
+
+// `lanes` elements from `column` of a row on; zeros where there are none, read from the first
+// instead.
+static LLVMValueRef load_or_zero(bd_gen *g, const bd_rows *rows, loader load, LLVMValueRef row,
+                                 LLVMValueRef column, int lanes) {
   LLVMValueRef there = LLVMBuildICmp(g->b, LLVMIntSLT, row, rows->count, "");
   LLVMValueRef inside = LLVMBuildICmp(g->b, LLVMIntSLT, column, bd_gen_long(g, rows->width), "");
-  *out_there = there = LLVMBuildAnd(g->b, there, inside, "");
-  return LLVMBuildSelect(g->b, there, bd_rows_address(g, rows, row, column), rows->base, "");
-}
-
-static LLVMValueRef or_zero(bd_gen *g, LLVMValueRef there, LLVMValueRef value) {
+  there = LLVMBuildAnd(g->b, there, inside, "");
+  LLVMValueRef at = bd_rows_address(g, rows, row, column);
+  LLVMValueRef value = load(g, rows, LLVMBuildSelect(g->b, there, at, rows->base, ""), lanes);
   return LLVMBuildSelect(g->b, there, value, LLVMConstNull(LLVMTypeOf(value)), "");
-}
-
-// Bits of `lanes` halves from `column` of a row on.
-static LLVMValueRef load_bits(bd_gen *g, const bd_rows *rows, LLVMValueRef row, LLVMValueRef column,
-                              int lanes) {
-  LLVMValueRef there, at = find(g, rows, row, column, &there);
-  return or_zero(g, there, load_as(g, rows, LLVMInt16TypeInContext(g->llvm), at, lanes));
 }
 
 LLVMValueRef bd_panel_at(bd_gen *g, LLVMTypeRef scalar, LLVMValueRef memory, LLVMValueRef index) {
@@ -95,59 +93,54 @@ static LLVMValueRef split(bd_gen *g, LLVMValueRef number, int words, LLVMValueRe
   return LLVMBuildUDiv(g->b, number, bd_gen_long(g, words), "");
 }
 
-// A panel that is filled: `words` of `lanes` elements.
+// A panel of `scalar` that is filled: words of `lanes` elements.
 typedef struct filling {
   const bd_rows *rows;
+  loader load;
+  LLVMTypeRef scalar;
   LLVMValueRef from, panel;
   int words_of_row, lanes, stride;
 } filling;
 
-// Runs `put` for each of the panel's words, which the block's threads take in turn.
+// Runs `body` for each of the panel's words, which the block's threads take in turn.
 static void each_word(bd_gen *g, const filling *f, int words,
-                      void (*put)(bd_gen *, const filling *, LLVMValueRef number)) {
+                      void (*body)(bd_gen *, const filling *, LLVMValueRef number)) {
   if (words <= MOST_COPIES * g->threads) {
     for (int i = 0; i < words / g->threads; i++)
-      put(g, f, bd_panel_plus(g, g->thread, (int64_t)i * g->threads));
+      body(g, f, bd_panel_plus(g, g->thread, (int64_t)i * g->threads));
     return;
   }
   bool rolled = g->rolled;
   bd_gen_for each =
       bd_gen_for_begin(g, g->thread, bd_gen_long(g, words), bd_gen_long(g, g->threads));
-  put(g, f, each.index);
+  body(g, f, each.index);
   g->rolled = true;
   bd_gen_for_end(g, &each);
   g->rolled = rolled;
 }
 
-static void put_f32(bd_gen *g, const filling *f, LLVMValueRef number) {
-  LLVMValueRef column, there, row = split(g, number, f->words_of_row, &column);
+static void put(bd_gen *g, const filling *f, LLVMValueRef number) {
+  LLVMValueRef column, row = split(g, number, f->words_of_row, &column);
   column = bd_panel_times(g, column, f->lanes);
-  LLVMValueRef at = find(g, f->rows, row, bd_panel_add(g, f->from, column), &there);
-  LLVMValueRef value = or_zero(g, there, bd_rows_load(g, f->rows, at, f->lanes));
+  LLVMValueRef from = bd_panel_add(g, f->from, column);
+  LLVMValueRef value = load_or_zero(g, f->rows, f->load, row, from, f->lanes);
   LLVMValueRef to = bd_panel_add(g, bd_panel_times(g, row, f->stride), column);
-  panel_store(g, bd_gen_f32(g), f->panel, to, value, f->lanes);
+  panel_store(g, f->scalar, f->panel, to, value, f->lanes);
 }
 
 void bd_panel_fill(bd_gen *g, const bd_rows *rows, LLVMValueRef from, int width, LLVMValueRef panel,
                    int stride) {
   int lanes = bd_rows_lanes(rows, WIDE) == WIDE ? WIDE : 1;
-  filling f = {rows, from, panel, width / lanes, lanes, stride};
-  each_word(g, &f, BD_TILE * f.words_of_row, put_f32);
-}
-
-static void put_halves(bd_gen *g, const filling *f, LLVMValueRef number) {
-  LLVMValueRef column, row = split(g, number, f->words_of_row, &column);
-  column = bd_panel_times(g, column, f->lanes);
-  LLVMValueRef bits = load_bits(g, f->rows, row, bd_panel_add(g, f->from, column), f->lanes);
-  LLVMValueRef to = bd_panel_add(g, bd_panel_times(g, row, f->stride), column);
-  panel_store(g, LLVMInt16TypeInContext(g->llvm), f->panel, to, bits, f->lanes);
+  filling f = {rows, bd_rows_load, bd_gen_f32(g), from, panel, width / lanes, lanes, stride};
+  each_word(g, &f, BD_TILE * f.words_of_row, put);
 }
 
 void bd_panel_fill_halves(bd_gen *g, const bd_rows *rows, LLVMValueRef from, int width,
                           LLVMValueRef panel, int stride) {
+  LLVMTypeRef half = LLVMInt16TypeInContext(g->llvm);
   int lanes = bd_rows_lanes(rows, WIDEST);
-  filling f = {rows, from, panel, width / lanes, lanes, stride};
-  each_word(g, &f, BD_TILE * f.words_of_row, put_halves);
+  filling f = {rows, load_bits, half, from, panel, width / lanes, lanes, stride};
+  each_word(g, &f, BD_TILE * f.words_of_row, put);
 }
 
 static LLVMValueRef bits_at(bd_gen *g, LLVMValueRef bits, int lane) {
@@ -164,20 +157,20 @@ static void put_turned(bd_gen *g, const filling *f, LLVMValueRef number) {
   LLVMValueRef pair, column = bd_panel_times(g, split(g, number, PAIRS, &pair), f->lanes);
   LLVMValueRef row = bd_panel_times(g, pair, 2), bits[2];
   for (int k = 0; k < 2; k++)
-    bits[k] =
-        load_bits(g, f->rows, bd_panel_plus(g, row, k), bd_panel_add(g, f->from, column), f->lanes);
+    bits[k] = load_or_zero(g, f->rows, f->load, bd_panel_plus(g, row, k),
+                           bd_panel_add(g, f->from, column), f->lanes);
   for (int e = 0; e < f->lanes; e++) {
     LLVMValueRef upper = bits_at(g, bits[1], e);
     upper = LLVMBuildShl(g->b, upper, bd_gen_int_like(upper, 16), "");
     LLVMValueRef word = LLVMBuildOr(g->b, bits_at(g, bits[0], e), upper, "");
     LLVMValueRef at = bd_panel_times(g, bd_panel_plus(g, column, e), f->stride / 2);
-    panel_store(g, bd_gen_i32(g), f->panel, bd_panel_add(g, at, pair), word, 1);
+    panel_store(g, f->scalar, f->panel, bd_panel_add(g, at, pair), word, 1);
   }
 }
 
 void bd_panel_fill_turned(bd_gen *g, const bd_rows *rows, LLVMValueRef from, int width,
                           LLVMValueRef panel, int stride) {
   int lanes = bd_rows_lanes(rows, WIDEST);
-  filling f = {rows, from, panel, width / lanes, lanes, stride};
+  filling f = {rows, load_bits, bd_gen_i32(g), from, panel, width / lanes, lanes, stride};
   each_word(g, &f, PAIRS * f.words_of_row, put_turned);
 }

@@ -5,18 +5,17 @@
 static LLVMValueRef word(bd_gen *g, LLVMValueRef panel, int stride, LLVMValueRef row,
                          LLVMValueRef column) {
   LLVMValueRef half = LLVMBuildUDiv(g->b, column, bd_gen_long(g, 2), "");
-  LLVMValueRef at = LLVMBuildNSWMul(g->b, row, bd_gen_long(g, stride / 2), "");
-  return bd_panel_load(g, bd_gen_i32(g), panel, LLVMBuildNSWAdd(g->b, at, half, ""), 1);
+  LLVMValueRef at = bd_panel_add(g, bd_panel_times(g, row, stride / 2), half);
+  return bd_panel_load(g, bd_gen_i32(g), panel, at, 1);
 }
 
 // This thread's first row, and column, of a product.
 static void find(bd_gen *g, LLVMValueRef *row, LLVMValueRef *column) {
   LLVMValueRef threads = bd_gen_long(g, BD_TENSOR_THREADS);
   LLVMValueRef lane = LLVMBuildURem(g->b, g->thread, bd_gen_long(g, BD_GEN_LANES), "");
-  *row = LLVMBuildNSWAdd(g->b, *row, LLVMBuildUDiv(g->b, lane, threads, ""), "");
+  *row = bd_panel_add(g, *row, LLVMBuildUDiv(g->b, lane, threads, ""));
   LLVMValueRef pair = LLVMBuildURem(g->b, lane, threads, "");
-  pair = LLVMBuildNSWMul(g->b, pair, bd_gen_long(g, 2), "");
-  *column = LLVMBuildNSWAdd(g->b, *column, pair, "");
+  *column = bd_panel_add(g, *column, bd_panel_times(g, pair, BD_TENSOR_PAIR));
 }
 
 void bd_tensor_left(bd_gen *g, LLVMValueRef panel, int stride, LLVMValueRef row,

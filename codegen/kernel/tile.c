@@ -145,10 +145,6 @@ static void multiply_halves(bd_tiles *t, const bd_square *square, LLVMValueRef s
   }
 }
 
-static LLVMValueRef smaller(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
-  return LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, a, b, ""), a, b, "");
-}
-
 void bd_square_product(bd_tiles *t, const bd_square *square, const bd_rows *a, const bd_rows *b) {
   bd_gen *g = t->g;
   assert(a->width == b->width);
@@ -168,7 +164,7 @@ void bd_square_product(bd_tiles *t, const bd_square *square, const bd_rows *a, c
   fill(g, b, panel.index, step, second, stride);
   bd_gen_barrier(g);
   LLVMValueRef left =
-      smaller(g, LLVMBuildNSWSub(g->b, width, panel.index, ""), bd_gen_long(g, step));
+      bd_gen_smaller(g, LLVMBuildNSWSub(g->b, width, panel.index, ""), bd_gen_long(g, step));
   bd_gen_for steps = bd_gen_for_begin(g, bd_gen_long(g, 0), left, bd_gen_long(g, each));
   (t->tensor ? multiply_halves : multiply_panels)(t, square, second, steps.index);
   bd_gen_for_end(g, &steps);

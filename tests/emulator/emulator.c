@@ -1,4 +1,5 @@
 #include "tests/emulator/emulator.h"
+#include "runtime/half.h"
 
 #include <float.h>
 #include <math.h>
@@ -162,19 +163,6 @@ void emulate_barrier(void) {
   emulate_wait(AT_BARRIER);
 }
 
-static float widen_bf16(uint16_t half) {
-  uint32_t bits = (uint32_t)half << 16;
-  float x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
-static float widen_f16(uint16_t half) {
-  _Float16 x;
-  memcpy(&x, &half, sizeof x);
-  return (float)x;
-}
-
 static void multiply(uint32_t *words, float (*widen)(uint16_t)) {
   fiber *self = &now.fibers[now.current];
   self->words = words;
@@ -183,11 +171,11 @@ static void multiply(uint32_t *words, float (*widen)(uint16_t)) {
 }
 
 void emulate_product_bf16(uint32_t words[10]) {
-  multiply(words, widen_bf16);
+  multiply(words, bd_rt_from_bf16);
 }
 
 void emulate_product_f16(uint32_t words[10]) {
-  multiply(words, widen_f16);
+  multiply(words, bd_rt_from_f16);
 }
 
 uint16_t emulate_round(float x) {

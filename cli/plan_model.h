@@ -1,7 +1,12 @@
-// `--model`: a model that is given beside a plan, whose name for it does not tell where it is.
-#ifndef BD_CLI_GIVEN_MODEL_H
-#define BD_CLI_GIVEN_MODEL_H
+// The model of a plan: the one that it names, or that --model gives, where its name for it does not
+// tell where it is.
+#ifndef BD_CLI_PLAN_MODEL_H
+#define BD_CLI_PLAN_MODEL_H
 #include "ir/plan.h"
+
+// The training function of a model's graph, in the plan's precisions and for its target.
+BD_NODISCARD bd_status bd_plan_train(bd_ctx *ctx, const bd_plan *plan, bd_module *graph,
+                                     bd_module **out_train);
 
 // Whether `train`, of the model `given`, is what the plan was made for, which calls it `named` and
 // stands in the file `path` with the text `data`: its functions and values are those of the plan,

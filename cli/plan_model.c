@@ -1,4 +1,5 @@
-#include "cli/given_model.h"
+#include "cli/plan_model.h"
+#include "ir/pass.h"
 #include "planner/told/breakdown.h"
 #include <math.h>
 
@@ -17,6 +18,13 @@ static bd_status check(bd_ctx *ctx, const char *path, const char *data, size_t b
   return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
                  "the plan tells %.6g flops a step, and with the model that is given it takes %.6g",
                  told, flops);
+}
+
+bd_status bd_plan_train(bd_ctx *ctx, const bd_plan *plan, bd_module *graph, bd_module **out_train) {
+  const char *passes =
+      bd_training_passes(plan->precision, plan->masters, plan->gradients, plan->target);
+  BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
+  return bd_pass_run_list(ctx, passes, NULL, stderr, graph, out_train);
 }
 
 bd_status bd_given_model_accept(bd_ctx *ctx, const char *path, const char *data, size_t bytes,
