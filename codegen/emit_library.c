@@ -17,8 +17,13 @@ static long long whole(const bd_emit_body *body, const bd_value *value, int dim)
   return (long long)bd_extent(value->type.dims[dim], body->emitter->module->micro_batch);
 }
 
-static void add_attention_shape(const bd_emit_body *body, const bd_op *op, const bd_value *q,
-                                const bd_value *k) {
+static bool is_relative(const bd_op *op) {
+  return op->kind == BD_OP_RELATIVE_ATTENTION || op->kind == BD_OP_RELATIVE_ATTENTION_GRAD;
+}
+
+static void add_attention_shape(const bd_emit_body *body, const bd_op *op) {
+  bool gradient = bd_op_is_attention_grad(op->kind);
+  const bd_value *q = operand(body, op, gradient), *k = operand(body, op, gradient + 1);
   bd_emitter *e = body->emitter;
   bd_type ql = bd_value_local_type(e->module, q), kl = bd_value_local_type(e->module, k);
   long long q_row = ql.dims[2] * ql.dims[3], k_row = kl.dims[2] * kl.dims[3];
@@ -40,8 +45,11 @@ static void add_attention_shape(const bd_emit_body *body, const bd_op *op, const
                ", .causal = %d,\n      .site = %lld, .first_sample = random->first_sample + %s, ",
                bd_op_int(op, "causal", 0) != 0, (long long)bd_op_int(op, "site", 0),
                bd_emit_dim_start(e, q, 0));
-  bd_text_addf(text, ".first_head = %s, .total_heads = %lld, .dtype = %s}",
+  bd_text_addf(text, ".first_head = %s, .total_heads = %lld, .dtype = %s",
                bd_emit_dim_start(e, q, 2), whole(body, q, 2), bd_emit_dtype(q->type.dtype));
+  if (is_relative(op))
+    bd_text_addf(text, ", .places = %lld", whole(body, operand(body, op, gradient ? 6 : 3), 1));
+  bd_text_add(text, "}");
 }
 
 // The buffers that the op reads and writes.
@@ -54,17 +62,17 @@ static void add_list(const bd_emit_body *body, const bd_op *op) {
 
 // What cuDNN takes; it does not add to what is there.
 static bool is_plain(const bd_function *f, const bd_op *op) {
+  if (!bd_attention_suits_library(f, op)) return false;
   for (int i = 0; i < op->out_count; ++i)
     if (bd_accumulates(f, op->out[i])) return false;
-  return bd_attention_suits_library(f, op);
+  return true;
 }
 
 void bd_emit_attend(const bd_emit_body *body, const bd_op *op) {
   bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
-  if (!gradient && op->kind != BD_OP_ATTENTION) return;
   if (!is_plain(body->function, op)) return;
   bd_text_addf(body->text, "  if (!bd_rt_attend%s(rt, ", gradient ? "_grad" : "");
-  add_attention_shape(body, op, operand(body, op, gradient), operand(body, op, gradient + 1));
+  add_attention_shape(body, op);
   bd_text_add(body->text, ",\n      ");
   add_list(body, op);
   if (gradient) bd_text_addf(body->text, ", work + %lld", (long long)bd_op_int(op, "scratch", 0));
@@ -72,14 +80,15 @@ void bd_emit_attend(const bd_emit_body *body, const bd_op *op) {
 }
 
 static bd_status attention(const bd_emit_body *body, const bd_op *op) {
-  bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
+  bool gradient = bd_op_is_attention_grad(op->kind);
   const bd_type *q = &operand(body, op, gradient)->type;
   if (q->dtype != BD_F32 && q->dims[3] > BD_RT_ATTENTION_HALF_WIDTH)
     return bd_fail(body->emitter->ctx, BD_UNSUPPORTED, op->loc,
                    "attention in %s on CPU ranks takes heads of at most %d elements",
                    bd_dtype_name(q->dtype), BD_RT_ATTENTION_HALF_WIDTH);
-  bd_text_addf(body->text, "  bd_rt_attention_%s(rt, ", gradient ? "backward" : "forward");
-  add_attention_shape(body, op, operand(body, op, gradient), operand(body, op, gradient + 1));
+  bd_text_addf(body->text, "  bd_rt_%sattention_%s(rt, ", is_relative(op) ? "relative_" : "",
+               gradient ? "backward" : "forward");
+  add_attention_shape(body, op);
   bd_text_add(body->text, ",\n      random, ");
   add_list(body, op);
   bd_text_addf(body->text, ", work + %lld);\n", (long long)bd_op_int(op, "scratch", 0));
@@ -183,6 +192,8 @@ static const writer writers[BD_OP_KIND_COUNT] = {
     [BD_OP_CONTRACT] = bd_emit_contract,
     [BD_OP_ATTENTION] = attention,
     [BD_OP_ATTENTION_GRAD] = attention,
+    [BD_OP_RELATIVE_ATTENTION] = attention,
+    [BD_OP_RELATIVE_ATTENTION_GRAD] = attention,
     [BD_OP_EMBED_DW] = bd_emit_embed_dw,
     [BD_OP_CONV] = conv,
     [BD_OP_CONV_DX] = conv_dx,

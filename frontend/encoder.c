@@ -25,8 +25,12 @@ bd_id bd_encoder_attend(bd_graph_build *g, bd_layer *layer, const bd_encoder *e,
   bd_id q = project(g, layer, e, "q", "query", x);
   bd_id k = project(g, layer, e, "k", "key", x);
   bd_id v = project(g, layer, e, "v", "value", x);
-  bd_transformer_attending how = {1 / sqrt((double)head_width), c->dropout_attention, false,
-                                  BD_SITE_ATTENTION, e->hidden};
+  bd_transformer_attending how = {.name = "attended",
+                                  .scale = 1 / sqrt((double)head_width),
+                                  .dropout = c->dropout_attention,
+                                  .site = BD_SITE_ATTENTION,
+                                  .hidden = e->hidden,
+                                  .biases = BD_NO_ID};
   bd_transformer_dense out = {
       .name = "o",
       .stored = "attention.output.dense",

@@ -96,7 +96,13 @@ static bd_id build_attention(builder *b, bd_layer *layer, bd_id x) {
   bd_id k = project(b, "k_product", "k", n, wk, bk);
   bd_id v = project(b, "v_product", "v", n, wv, bv);
   double scale = c->attention_scale != 0 ? c->attention_scale : 1 / sqrt((double)b->head_width);
-  bd_transformer_attending how = {scale, c->dropout_attention, true, SITE_ATTENTION, BD_NO_ID};
+  bd_transformer_attending how = {.name = "attended",
+                                  .scale = scale,
+                                  .dropout = c->dropout_attention,
+                                  .causal = true,
+                                  .site = SITE_ATTENTION,
+                                  .hidden = BD_NO_ID,
+                                  .biases = BD_NO_ID};
   bd_id attended = bd_transformer_attention(g, q, k, v, &how);
   bd_id product = bd_graph_contract(g, "c_proj_product", "bthd,hdc->btc", attended, wo);
   bd_id y = bd_graph_binary(g, "c_proj", BD_OP_ADD, product, bo);

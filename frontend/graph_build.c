@@ -152,10 +152,6 @@ bd_id bd_graph_fill(bd_graph_build *build, const char *name, const bd_type *type
   return make(build, name, BD_OP_CONSTANT, type, bd_attr_real(build->ctx, "value", value));
 }
 
-bd_id bd_graph_positions(bd_graph_build *build, const char *name, const bd_type *type, int dim) {
-  return make(build, name, BD_OP_IOTA, type, bd_attr_int(build->ctx, "dim", dim));
-}
-
 bd_id bd_graph_cast(bd_graph_build *build, const char *name, bd_id x, bd_dtype dtype) {
   bd_attr attr = bd_attr_string(build->ctx, "dtype", bd_dtype_name(dtype));
   return bd_graph_op(build, name, BD_OP_CAST, 1, &x, 1, &attr);

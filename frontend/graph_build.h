@@ -63,9 +63,8 @@ bd_id bd_graph_repeat(bd_graph_build *build, const char *name, bd_id x, const ch
 // The sum over the letters that are missing on the right of `rule`.
 bd_id bd_graph_sum(bd_graph_build *build, const char *name, bd_id x, const char *rule);
 bd_id bd_graph_permute(bd_graph_build *build, const char *name, bd_id x, const char *rule);
-// Tensors of `type`: of one value, and of each element's index along dimension `dim`.
+// A tensor of `type`, one value everywhere.
 bd_id bd_graph_fill(bd_graph_build *build, const char *name, const bd_type *type, double value);
-bd_id bd_graph_positions(bd_graph_build *build, const char *name, const bd_type *type, int dim);
 bd_id bd_graph_cast(bd_graph_build *build, const char *name, bd_id x, bd_dtype dtype);
 bd_id bd_graph_select(bd_graph_build *build, const char *name, bd_id condition, bd_id x, bd_id y);
 // `x` itself when p is 0.

@@ -84,8 +84,13 @@ static bd_id build_attention(builder *b, bd_layer *layer, bd_id x) {
                                                 c->heads * c->head_width, c->width, c->init_scale);
   out.type = f32(3, (int64_t[]){c->heads, c->head_width, c->width});
   bd_id wo = bd_graph_layer_weight(g, layer, out);
-  bd_transformer_attending how = {1 / sqrt((double)c->head_width), c->dropout_attention, true,
-                                  SITE_ATTENTION, BD_NO_ID};
+  bd_transformer_attending how = {.name = "attended",
+                                  .scale = 1 / sqrt((double)c->head_width),
+                                  .dropout = c->dropout_attention,
+                                  .causal = true,
+                                  .site = SITE_ATTENTION,
+                                  .hidden = BD_NO_ID,
+                                  .biases = BD_NO_ID};
   bd_id attended = bd_transformer_attention(g, q, k, v, &how);
   bd_id y = bd_graph_contract(g, "o", "bthd,hdc->btc", attended, wo);
   if (c->output_bias) {

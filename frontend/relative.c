@@ -1,5 +1,4 @@
 #include "frontend/relative.h"
-#include "frontend/transformer_parts.h"
 #include <math.h>
 
 enum { MOST_ROWS = 256 }; // as many i32 as a constant has
@@ -42,38 +41,15 @@ bool bd_relative_is_supported(const bd_relative *r) {
   return rows_of(r) <= MOST_ROWS;
 }
 
-static bd_attr dtype_of(bd_graph_build *g, bd_dtype dtype) {
-  return bd_attr_string(g->ctx, "dtype", bd_dtype_name(dtype));
-}
-
-// The table with a row for each place of a key before and behind its query, the farthest before
-// first.
-static bd_id spread(bd_graph_build *g, const bd_relative *r, bd_id table) {
+// The table's rows for each place of a key before and behind its query, the farthest before first.
+bd_id bd_relative_biases(bd_graph_build *g, const bd_relative *r, bd_id table) {
   int64_t buckets[MOST_ROWS], rows = rows_of(r), far = farthest(r);
   for (int64_t i = 0; i < rows; ++i)
     buckets[i] = i <= far ? bucket_of(r, far - i) : buckets_of_direction(r) + bucket_of(r, i - far);
-  bd_attr attrs[] = {dtype_of(g, BD_I32), bd_attr_ints(g->ctx, "dims", 1, &rows),
+  bd_attr attrs[] = {bd_attr_string(g->ctx, "dtype", bd_dtype_name(BD_I32)),
+                     bd_attr_ints(g->ctx, "dims", 1, &rows),
                      bd_attr_ints(g->ctx, "values", (int)rows, buckets)};
   bd_id ids = bd_graph_op(g, "buckets", BD_OP_CONSTANT, 0, NULL, 3, attrs);
-  return bd_graph_binary(g, "spread", BD_OP_EMBED, table, ids);
-}
-
-bd_id bd_relative_bias(bd_graph_build *g, const bd_relative *r, bd_id table) {
-  bd_type grid = bd_type_make(BD_I32, 2, (int64_t[]){r->sequence, r->sequence});
-  double far = (double)farthest(r);
-  bd_id query = bd_graph_positions(g, "query_position", &grid, 0);
-  bd_id key = bd_graph_positions(g, "key_position", &grid, 1);
-  bd_id place = bd_graph_binary(g, "behind", BD_OP_SUB, key, query);
-  place =
-      bd_graph_binary(g, "bounded", BD_OP_MAX, place, bd_graph_fill(g, "before_all", &grid, -far));
-  place = bd_graph_binary(g, "bounded_twice", BD_OP_MIN, place,
-                          bd_graph_fill(g, "behind_all", &grid, r->causal ? 0 : far));
-  place = bd_graph_binary(g, "place", BD_OP_ADD, place, bd_graph_fill(g, "far", &grid, far));
-  bd_id rows = bd_graph_binary(g, "bias_rows", BD_OP_EMBED, spread(g, r, table), place);
-  bd_id bias = bd_graph_permute(g, "bias", rows, "abc->cab");
-  if (!r->causal) return bias;
-  bd_type type = bd_type_make(BD_F32, 3, (int64_t[]){r->heads, r->sequence, r->sequence});
-  bd_id seen = bd_graph_binary(g, "seen", BD_OP_LE, key, query);
-  return bd_graph_select(g, "causal_bias", seen, bias,
-                         bd_graph_fill(g, "hidden", &type, BD_TRANSFORMER_HIDDEN));
+  bd_id spread = bd_graph_binary(g, "spread", BD_OP_EMBED, table, ids);
+  return bd_graph_permute(g, "biases", spread, "ab->ba");
 }

@@ -6,13 +6,12 @@
 typedef struct bd_relative {
   int64_t buckets;  // rows of the table, at least 2; of both directions at least 4
   int64_t distance; // from which on all share a bucket; more than half the buckets of a direction
-  int64_t heads, sequence;
-  bool causal; // later positions have no bucket, and a bias that hides them
+  int64_t sequence;
+  bool causal; // later positions have no bucket
 } bd_relative;
 
-// The bias [heads, sequence, sequence] of a query's and a key's position from `table`, [buckets,
-// heads].
-bd_id bd_relative_bias(bd_graph_build *build, const bd_relative *relative, bd_id table);
+// The biases [heads, places] of relative_attention from `table`, [buckets, heads].
+bd_id bd_relative_biases(bd_graph_build *build, const bd_relative *relative, bd_id table);
 
 // Whether the members lie where bd_relative says, and then whether few enough distances (256, of
 // both directions together) are told apart.

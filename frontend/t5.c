@@ -81,20 +81,18 @@ static bd_id attend_self(builder *b, bd_layer *layer, bd_id table, bool causal, 
   static const char part[] = "layer.0.SelfAttention";
   bd_graph_build *g = &b->graph;
   const bd_t5_config *c = b->config;
-  bd_relative relative = {c->buckets, c->distance, c->heads, b->sequence, causal};
+  bd_relative relative = {c->buckets, c->distance, b->sequence, causal};
   bd_id n = normalize(b, layer, "norm_1", "layer.0.layer_norm", x);
   bd_id q = project(b, layer, part, 'q', n), k = project(b, layer, part, 'k', n);
   bd_id v = project(b, layer, part, 'v', n);
-  bd_id scores = bd_graph_contract(g, "scores", "bthd,bshd->bhts", q, k);
-  bd_id bias = bd_relative_bias(g, &relative, table);
-  if (hidden != BD_NO_ID) {
-    bd_type type = f32(4, (int64_t[]){BD_DIM_BATCH, c->heads, b->sequence, b->sequence});
-    scores = bd_graph_binary(g, "seen_scores", BD_OP_ADD, scores,
-                             bd_graph_repeat(g, "hiding", hidden, "ad->abcd", &type));
-  }
-  bd_id share = bd_transformer_softmax(g, bd_graph_binary(g, "biased", BD_OP_ADD, scores, bias));
-  share = drop(b, "share_dropped", share, SITE_SELF_SCORES);
-  bd_id attended = bd_graph_contract(g, "attended_self", "bhts,bshd->bthd", share, v);
+  bd_transformer_attending how = {.name = "attended_self",
+                                  .scale = 1,
+                                  .dropout = c->dropout,
+                                  .causal = causal,
+                                  .site = SITE_SELF_SCORES,
+                                  .hidden = hidden,
+                                  .biases = bd_relative_biases(g, &relative, table)};
+  bd_id attended = bd_transformer_attention(g, q, k, v, &how);
   return drop(b, "self_dropped", join(b, layer, part, attended), SITE_SELF);
 }
 
@@ -104,7 +102,12 @@ static bd_id attend_memory(builder *b, bd_layer *layer, bd_id memory, bd_id hidd
   bd_id n = normalize(b, layer, "norm_2", "layer.1.layer_norm", x);
   bd_id q = project(b, layer, part, 'q', n), k = project(b, layer, part, 'k', memory);
   bd_id v = project(b, layer, part, 'v', memory);
-  bd_transformer_attending how = {1, b->config->dropout, false, SITE_CROSS_SCORES, hidden};
+  bd_transformer_attending how = {.name = "attended_memory",
+                                  .scale = 1,
+                                  .dropout = b->config->dropout,
+                                  .site = SITE_CROSS_SCORES,
+                                  .hidden = hidden,
+                                  .biases = BD_NO_ID};
   bd_id attended = bd_transformer_attention(&b->graph, q, k, v, &how);
   return drop(b, "memory_dropped", join(b, layer, part, attended), SITE_CROSS);
 }
@@ -277,7 +280,7 @@ bd_status bd_t5_build(bd_ctx *ctx, const char *name, const bd_t5_config *config,
   builder b = {.graph = bd_graph_begin(ctx, name, loc), .config = &c};
   b.sequence = options->sequence > 0 ? options->sequence : c.positions;
   for (int causal = 0; causal < 2; ++causal) {
-    bd_relative relative = {c.buckets, c.distance, c.heads, b.sequence, causal};
+    bd_relative relative = {c.buckets, c.distance, b.sequence, causal};
     if (!bd_relative_is_supported(&relative))
       return bd_fail(ctx, BD_UNSUPPORTED, loc,
                      "relative positions that tell more than 256 distances apart are not "

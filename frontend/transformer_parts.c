@@ -104,8 +104,9 @@ static bd_id attend_to_seen(bd_graph_build *g, bd_id q, bd_id k, bd_id v,
   q = widen(g, "q_wide", q, width + MORE, 1);
   k = bd_graph_op(g, "k_wide", BD_OP_CONCAT, 2, keys, 1, &dim);
   v = widen(g, "v_wide", v, width + MORE, 0);
-  return bd_transformer_slice(g, "attended_seen", bd_transformer_attention(g, q, k, v, &seen), 3, 0,
-                              width);
+  seen.name = bd_intern_f(g->ctx, "%s_wide", how->name);
+  bd_id wide = bd_transformer_attention(g, q, k, v, &seen);
+  return bd_transformer_slice(g, how->name, wide, 3, 0, width);
 }
 
 bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v,
@@ -116,7 +117,9 @@ bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v,
       bd_attr_real(ctx, "scale", how->scale), bd_attr_int(ctx, "causal", how->causal),
       bd_attr_real(ctx, "dropout", how->dropout), bd_attr_int(ctx, "site", how->site)};
   int count = how->dropout > 0 ? 4 : 2;
-  return bd_graph_op(build, "attended", BD_OP_ATTENTION, 3, (bd_id[]){q, k, v}, count, attrs);
+  bool biased = how->biases != BD_NO_ID;
+  return bd_graph_op(build, how->name, biased ? BD_OP_RELATIVE_ATTENTION : BD_OP_ATTENTION,
+                     biased ? 4 : 3, (bd_id[]){q, k, v, how->biases}, count, attrs);
 }
 
 // The softmax is the same whatever is taken from all elements of a row; their lse is, as a constant
@@ -124,15 +127,13 @@ bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v,
 bd_id bd_transformer_softmax(bd_graph_build *g, bd_id x) {
   if (g->status != BD_OK) return BD_NO_ID;
   bd_type type = g->function->values[x].type;
-  bool wide = type.rank == 4;
-  const char *rule = wide ? "abc->abcd" : "ab->abc";
   bd_id lse = bd_graph_unary(g, "lse", BD_OP_LSE, x);
-  bd_id level = bd_graph_repeat(g, "level", lse, rule, &type);
+  bd_id level = bd_graph_repeat(g, "level", lse, "ab->abc", &type);
   bd_id power =
       bd_graph_unary(g, "power", BD_OP_EXP, bd_graph_binary(g, "lowered", BD_OP_SUB, x, level));
-  bd_id sum = bd_graph_sum(g, "sum", power, wide ? "abcd->abc" : "abc->ab");
+  bd_id sum = bd_graph_sum(g, "sum", power, "abc->ab");
   return bd_graph_binary(g, "share", BD_OP_DIV, power,
-                         bd_graph_repeat(g, "sums", sum, rule, &type));
+                         bd_graph_repeat(g, "sums", sum, "ab->abc", &type));
 }
 
 bd_id bd_transformer_slice(bd_graph_build *g, const char *name, bd_id x, int dim, int64_t start,

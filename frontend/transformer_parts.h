@@ -51,15 +51,17 @@ bd_id bd_transformer_hide(bd_graph_build *build, bd_id ids, int64_t sequence, in
 
 // Attention over [batch, sequence, heads, width]; `site` numbers its dropout.
 typedef struct bd_transformer_attending {
+  const char *name; // of the result
   double scale, dropout;
   bool causal;
   int site;
   bd_id hidden; // of the keys, see bd_transformer_hide; BD_NO_ID: none is
+  bd_id biases; // of relative_attention; BD_NO_ID: there are none
 } bd_transformer_attending;
 bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v,
                                const bd_transformer_attending *how);
 
-// Softmax over the last dimension of x, which has three or four.
+// Softmax over the last dimension of x, which has three.
 bd_id bd_transformer_softmax(bd_graph_build *build, bd_id x);
 
 // Rows `start` .. `start` + `size` of dimension `dim` of x; x itself where they are all.

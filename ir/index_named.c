@@ -116,11 +116,32 @@ static bd_status add_attention_loops(bd_inference *inference, int query, int key
   return BD_OK;
 }
 
+// Biases [heads, places] by relative position, of queries as operand `query` has them: a place for
+// each distance of a key before its query and, unless later keys are hidden, of one behind.
+static bd_status add_biases(bd_inference *inference, int query, int biases) {
+  int64_t heads = inference->in[query]->dims[2];
+  BD_TRY(bd_inference_check_static(inference, biases, 2, 0));
+  BD_TRY(bd_inference_check_extent(inference, biases, 0, heads));
+  int64_t places = inference->in[biases]->dims[1];
+  if (places > BD_MOST_BIASES)
+    return bd_inference_fail(inference, "operand %d has %lld places, more than %d", biases + 1,
+                             (long long)places, BD_MOST_BIASES);
+  if (!bd_op_int(inference->op, "causal", 0) && places % 2 == 0)
+    return bd_inference_fail(inference,
+                             "operand %d has %lld places: as many before as behind, and one "
+                             "between, are an odd number",
+                             biases + 1, (long long)places);
+  bd_index_map *map = inference->map;
+  map->in[biases][0] = map->in[query][2];
+  map->in[biases][1] = map->in[biases][2] = -1;
+  return BD_OK;
+}
+
 static bd_status infer_attention(bd_inference *inference) {
   BD_TRY(add_attention_loops(inference, 0, 1));
   inference->out[0] = *inference->in[0];
   inference->out[1] = bd_type_make(BD_F32, 3, inference->in[0]->dims);
-  return BD_OK;
+  return inference->op->kind == BD_OP_ATTENTION ? BD_OK : add_biases(inference, 0, 3);
 }
 
 static bd_status infer_attention_grad(bd_inference *inference) {
@@ -130,6 +151,10 @@ static bd_status infer_attention_grad(bd_inference *inference) {
   BD_TRY(bd_inference_check_shape(inference, 5, 3, inference->in[1]->dims));
   for (int i = 0; i < 3; ++i)
     inference->out[i] = *inference->in[i + 1];
+  if (inference->op->kind == BD_OP_ATTENTION_GRAD) return BD_OK;
+  BD_TRY(add_biases(inference, 1, 6));
+  inference->out[3] = *inference->in[6];
+  memcpy(inference->map->out[3], inference->map->in[6], sizeof inference->map->out[3]);
   return BD_OK;
 }
 

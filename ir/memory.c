@@ -22,18 +22,31 @@ static int64_t float8_bytes(const bd_module *module, const bd_value *value) {
   return bd_align(bd_memory_value_bytes(module, value) / 2);
 }
 
+// Sums of the gradients of scores by place, of each sample's heads; GPUs keep those of tiles of
+// queries apart. 0: the op makes no gradient of biases.
+static int64_t bias_sums_bytes(const bd_module *module, const bd_function *function,
+                               const bd_op *op) {
+  if (op->kind != BD_OP_RELATIVE_ATTENTION_GRAD) return 0;
+  bd_type q = bd_value_local_type(module, &function->values[op->in[1]]);
+  int64_t places = function->values[op->in[6]].type.dims[1];
+  int64_t tiles = module->cuda ? bd_attention_tiles(q.dims[1]) : 1;
+  return bd_align(q.dims[0] * q.dims[2] * tiles * places * bd_dtype_bytes(BD_F32));
+}
+
 int64_t bd_memory_scratch_bytes(const bd_module *module, const bd_function *function,
                                 const bd_op *op) {
-  bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
+  bool gradient = bd_op_is_attention_grad(op->kind);
   if (module->cuda && bd_op_find_attr(op, "fp8"))
     return float8_bytes(module, &function->values[op->in[0]]) +
            float8_bytes(module, &function->values[op->in[1]]) + bd_align(1);
+  int64_t sums = bias_sums_bytes(module, function, op);
   // GPUs: the products of each row of out and its gradient, one number per query as lse has; sums
   // of chunks of rows.
   if (module->cuda)
-    return gradient ? bd_memory_value_bytes(module, &function->values[op->in[5]])
+    return gradient ? bd_memory_value_bytes(module, &function->values[op->in[5]]) + sums
                     : bd_align(bd_column_chunk_bytes(module, function, op));
-  return gradient || op->kind == BD_OP_ATTENTION ? bd_align(BD_ATTENTION_SCRATCH_BYTES) : 0;
+  bool attends = gradient || bd_op_is_attention(op->kind);
+  return attends ? bd_align(BD_ATTENTION_SCRATCH_BYTES) + sums : 0;
 }
 
 // An all-gather or a reduce-scatter of parts of equal size, one after another.

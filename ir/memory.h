@@ -23,6 +23,11 @@ typedef struct bd_memory {
 // which ir may not include; a test holds the two together.
 #define BD_ATTENTION_SCRATCH_BYTES ((int64_t)32 * 64 * (2 * 128 + 4) * 4)
 
+// Tiles of queries that GPUs keep the sums of gradients of biases apart by.
+static inline int64_t bd_attention_tiles(int64_t queries) {
+  return (queries + 63) / 64;
+}
+
 // The segment that cuBLASLt and cuDNN work in: algorithms that want more are not used.
 #define BD_LIBRARY_LEAST_BYTES ((int64_t)32 << 20)
 // With eight query heads on a key-value head 8192 tokens want a little more than half of it.
@@ -31,8 +36,8 @@ typedef struct bd_memory {
 // holds equal.
 #define BD_LIBRARY_KEPT_BYTES ((int64_t)1 << 16)
 
-// Whether attention or its gradient is in halves of one type throughout, without dropout: what
-// cuDNN takes.
+// Whether an op is attention or its gradient, in halves of one type throughout, without dropout and
+// biases: what cuDNN takes.
 bool bd_attention_suits_library(const bd_function *function, const bd_op *op);
 
 // Workspace of cuDNN's deterministic backward attention, in one run for `heads` key-value heads of

@@ -49,6 +49,7 @@ int64_t bd_memory_attention_heads(int64_t group, int64_t tq, int64_t tk, int64_t
 
 bool bd_attention_suits_library(const bd_function *function, const bd_op *op) {
   bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
+  if (op->kind != BD_OP_ATTENTION && !gradient) return false;
   const bd_value *values = function->values;
   bd_dtype dtype = values[op->in[0]].type.dtype;
   if ((dtype != BD_BF16 && dtype != BD_F16) || bd_op_real(op, "dropout", 0) > 0) return false;

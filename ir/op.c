@@ -24,6 +24,14 @@ bool bd_op_find(const char *name, bd_op_kind *out_kind) {
   return false;
 }
 
+bool bd_op_is_attention(bd_op_kind kind) {
+  return kind == BD_OP_ATTENTION || kind == BD_OP_RELATIVE_ATTENTION;
+}
+
+bool bd_op_is_attention_grad(bd_op_kind kind) {
+  return kind == BD_OP_ATTENTION_GRAD || kind == BD_OP_RELATIVE_ATTENTION_GRAD;
+}
+
 bd_attr bd_attr_int(bd_ctx *ctx, const char *name, int64_t value) {
   return (bd_attr){
       .name = bd_intern_z(ctx, name), .kind = BD_ATTR_INT, .integer = value, .real = (double)value};

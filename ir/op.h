@@ -29,6 +29,7 @@ enum {
 };
 
 #define BD_VARIADIC (-1)
+#define BD_MOST_BIASES 1024 // places of a head's biases by relative position
 
 typedef struct bd_op_info {
   const char *name; // its spelling in text
@@ -40,6 +41,9 @@ typedef struct bd_op_info {
 
 const bd_op_info *bd_op_get_info(bd_op_kind kind);
 bool bd_op_find(const char *name, bd_op_kind *out_kind);
+// Attention, with biases by relative position or without; its gradient, of either.
+bool bd_op_is_attention(bd_op_kind kind);
+bool bd_op_is_attention_grad(bd_op_kind kind);
 
 typedef enum bd_attr_kind {
   BD_ATTR_INT,

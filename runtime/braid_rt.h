@@ -116,7 +116,9 @@ typedef struct bd_rt_attention {
   int32_t causal;
   uint32_t site;
   int64_t first_sample, first_head, total_heads; // global; elements are numbered over total_heads
-  int32_t dtype;                                 // of all but lse
+  int32_t dtype;                                 // of all but lse and the gradient of biases
+  int64_t
+      places; // of biases by relative position, at most BD_RT_ATTENTION_PLACES; 0: there are none
 } bd_rt_attention;
 void bd_rt_attention_forward(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,
                              const void *q, const void *k, const void *v, void *out, float *lse,
@@ -125,9 +127,22 @@ void bd_rt_attention_backward(bd_rt *rt, const bd_rt_attention *shape, const bd_
                               const void *dout, const void *q, const void *k, const void *v,
                               const void *out, const float *lse, void *dq, void *dk, void *dv,
                               void *workspace);
-// CUDA programs: the same by cuDNN, without dropout, of halves; `sums` has the bytes of lse. 0: it
-// is not done, because cuDNN is not there or does not take the shape, and generated kernels are to
-// do it.
+// The same with biases [heads, places] that are added to the scores: that of key j and query i is
+// at place j - i + far, or the nearest there is; far is places - 1 (`causal`) or half of it.
+// dbiases, f32, has the sums over the samples; backward's workspace has
+// bd_rt_attention_sums_bytes() more.
+void bd_rt_relative_attention_forward(bd_rt *rt, const bd_rt_attention *shape,
+                                      const bd_rt_random *random, const void *q, const void *k,
+                                      const void *v, const void *biases, void *out, float *lse,
+                                      void *workspace);
+void bd_rt_relative_attention_backward(bd_rt *rt, const bd_rt_attention *shape,
+                                       const bd_rt_random *random, const void *dout, const void *q,
+                                       const void *k, const void *v, const void *out,
+                                       const float *lse, const void *biases, void *dq, void *dk,
+                                       void *dv, float *dbiases, void *workspace);
+// CUDA programs: attention by cuDNN, without dropout and biases, of halves; `sums` has the bytes of
+// lse. 0: it is not done, because cuDNN is not there or does not take the shape, and generated
+// kernels are to do it.
 int bd_rt_attend(bd_rt *rt, const bd_rt_attention *shape, const void *q, const void *k,
                  const void *v, void *out, void *lse);
 int bd_rt_attend_grad(bd_rt *rt, const bd_rt_attention *shape, const void *dout, const void *q,

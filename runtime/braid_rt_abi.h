@@ -228,11 +228,17 @@ enum { BD_RT_KEPT_BYTES = 1 << 16 };
 enum { BD_RT_PREFETCHES = 256 };
 // The widest heads of halves that CPU ranks take.
 enum { BD_RT_ATTENTION_HALF_WIDTH = 512 };
+// The most biases by relative position that a head has.
+enum { BD_RT_ATTENTION_PLACES = 1024 };
 
 // Bytes of the workspace of attention, forward and backward, whatever its shape and the threads:
 // per worker two tiles and four numbers per query row.
 static inline int64_t bd_rt_attention_workspace_bytes(void) {
   return (int64_t)BD_RT_ATTENTION_WORKERS * BD_RT_ATTENTION_ROWS * (2 * BD_RT_ATTENTION_KEYS + 4) *
          4;
+}
+// And more for the gradient of biases: sums of each sample's heads.
+static inline int64_t bd_rt_attention_sums_bytes(int64_t batch, int64_t heads, int64_t places) {
+  return batch * heads * places * 4;
 }
 #endif

@@ -8,7 +8,7 @@ BRAID_RT_SOURCES = \
   runtime/cpu/adafactor.c \
   runtime/cpu/collectives.c runtime/cpu/boxes.c runtime/cpu/reduce.c runtime/cpu/reduce_scatter.c runtime/cpu/combine.c \
   runtime/cpu/pipe.c runtime/cpu/gemm.c runtime/cpu/attention.c \
-  runtime/cpu/attention_grad.c runtime/cpu/attention_halves.c runtime/cpu/embed.c \
+  runtime/cpu/attention_grad.c runtime/cpu/biases.c runtime/cpu/attention_halves.c runtime/cpu/embed.c \
   runtime/cpu/maxpool.c runtime/cpu/evaluate.c
 # Programs that convolve set BRAID_RT_CONVOLVES before they include this: they alone need oneDNN.
 BRAID_RT_SOURCES += $(if $(BRAID_RT_CONVOLVES),runtime/cpu/conv.c runtime/cpu/conv_plan.c \

@@ -1,17 +1,23 @@
 // attention(q, k, v) -> out, lse: softmax(scale q k') v per head, with dropout on the
 // probabilities. Query head h reads key/value head h / (heads / kv_heads). Causal: query i sees
-// keys j <= i.
+// keys j <= i. relative_attention(q, k, v, bias) adds bias[h, place] to the scores: key j is at
+// place j - i + far of query i, or the nearest that there is; the last place is the query's own
+// where it is causal, else as far behind as the first is before.
 #include "ir/ops/ops.h"
 #include <math.h>
 
 typedef struct shape {
   int64_t batch, tq, tk, heads, kv_heads, d;
+  int64_t places, far; // of biases; 0: there are none
   double scale, dropout;
   bool causal;
 } shape;
 
-static shape shape_of(const bd_op *op, const bd_tensor *q, const bd_tensor *k) {
+static shape shape_of(const bd_op *op, const bd_tensor *q, const bd_tensor *k,
+                      const bd_tensor *bias) {
   const int64_t *dims = q->type.dims;
+  bool causal = bd_op_int(op, "causal", 0) != 0;
+  int64_t places = bias ? bias->type.dims[1] : 0;
   return (shape){
       .batch = dims[0],
       .tq = dims[1],
@@ -21,7 +27,9 @@ static shape shape_of(const bd_op *op, const bd_tensor *q, const bd_tensor *k) {
       .kv_heads = k->type.dims[2],
       .scale = bd_op_real(op, "scale", 1 / sqrt((double)dims[3])),
       .dropout = bd_op_real(op, "dropout", 0),
-      .causal = bd_op_int(op, "causal", 0) != 0,
+      .places = places,
+      .far = causal ? places - 1 : places / 2,
+      .causal = causal,
   };
 }
 
@@ -34,11 +42,21 @@ static int64_t q_row(const shape *s, int64_t b, int64_t i, int64_t h) {
 static int64_t k_row(const shape *s, int64_t b, int64_t j, int64_t h) {
   return (b * s->tk + j) * s->kv_heads + h / (s->heads / s->kv_heads);
 }
+static int64_t bias_at(const shape *s, int64_t h, int64_t i, int64_t j) {
+  int64_t place = j - i + s->far;
+  place = place < 0 ? 0 : place >= s->places ? s->places - 1 : place;
+  return h * s->places + place;
+}
 static double dot(const double *a, const double *b, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; i++)
     sum += a[i] * b[i];
   return sum;
+}
+static double score_of(const shape *s, const double *q, const double *k, const bd_tensor *bias,
+                       int64_t h, int64_t i, int64_t j) {
+  double score = s->scale * dot(q, k, s->d);
+  return bias ? score + bias->data[bias_at(s, h, i, j)] : score;
 }
 // What a probability is multiplied by: 0 when dropped, else 1/(1-p).
 static double kept(const bd_op *op, const bd_random_key *key, const shape *s, int64_t b, int64_t h,
@@ -49,12 +67,14 @@ static double kept(const bd_op *op, const bd_random_key *key, const shape *s, in
 }
 
 // One query row: its scores, their log-sum-exp, then the weighted sum of values.
-static void eval_row(const bd_op *op, const bd_tensor *in, bd_tensor *out, const bd_random_key *key,
-                     const shape *s, double *score, int64_t b, int64_t i, int64_t h) {
+static void eval_row(const bd_op *op, const bd_tensor *in, const bd_tensor *bias, bd_tensor *out,
+                     const bd_random_key *key, const shape *s, double *score, int64_t b, int64_t i,
+                     int64_t h) {
   int64_t seen = keys_seen(s, i), row = q_row(s, b, i, h);
   double top = -INFINITY, sum = 0;
   for (int64_t j = 0; j < seen; j++) {
-    score[j] = s->scale * dot(in[0].data + row * s->d, in[1].data + k_row(s, b, j, h) * s->d, s->d);
+    score[j] =
+        score_of(s, in[0].data + row * s->d, in[1].data + k_row(s, b, j, h) * s->d, bias, h, i, j);
     if (score[j] > top) top = score[j];
   }
   for (int64_t j = 0; j < seen; j++)
@@ -69,21 +89,30 @@ static void eval_row(const bd_op *op, const bd_tensor *in, bd_tensor *out, const
   }
 }
 
-BD_EVAL(attention) {
-  shape s = shape_of(op, &in[0], &in[1]);
+static void eval(const bd_op *op, const bd_tensor *in, const bd_tensor *bias, bd_tensor *out,
+                 const bd_random_key *key, bd_arena *scratch) {
+  shape s = shape_of(op, &in[0], &in[1], bias);
   double *score = BD_NEW_ARRAY(scratch, double, s.tk);
   for (int64_t b = 0; b < s.batch; b++)
     for (int64_t i = 0; i < s.tq; i++)
       for (int64_t h = 0; h < s.heads; h++)
-        eval_row(op, in, out, key, &s, score, b, i, h);
+        eval_row(op, in, bias, out, key, &s, score, b, i, h);
 }
 
-// Operands: dout, q, k, v, out, lse. With P the probabilities and m the mask over 1-p:
+BD_EVAL(attention) {
+  eval(op, in, NULL, out, key, scratch);
+}
+
+BD_EVAL(relative_attention) {
+  eval(op, in, &in[3], out, key, scratch);
+}
+
+// Operands: dout, q, k, v, out, lse, bias. With P the probabilities and m the mask over 1-p:
 // dP = m dout v', dS = P (dP - rowsum(dout out)), dq = scale dS k, dk = scale dS' q, dv = (m P)'
-// dout.
-BD_EVAL(attention_grad) {
-  (void)scratch;
-  shape s = shape_of(op, &in[1], &in[2]);
+// dout; dbias is what dS of all samples adds up to at each place.
+static void eval_grad(const bd_op *op, const bd_tensor *in, const bd_tensor *bias, bd_tensor *out,
+                      const bd_random_key *key) {
+  shape s = shape_of(op, &in[1], &in[2], bias);
   for (int64_t b = 0; b < s.batch; b++)
     for (int64_t i = 0; i < s.tq; i++)
       for (int64_t h = 0; h < s.heads; h++) {
@@ -93,9 +122,10 @@ BD_EVAL(attention_grad) {
         for (int64_t j = 0; j < keys_seen(&s, i); j++) {
           int64_t at = k_row(&s, b, j, h) * s.d;
           const double *k = in[2].data + at, *v = in[3].data + at;
-          double p = exp(s.scale * dot(q, k, s.d) - in[5].data[row]);
+          double p = exp(score_of(&s, q, k, bias, h, i, j) - in[5].data[row]);
           double mask = kept(op, key, &s, b, h, i, j);
-          double ds = s.scale * p * (mask * dot(dout, v, s.d) - total);
+          double slope = p * (mask * dot(dout, v, s.d) - total), ds = s.scale * slope;
+          if (bias) out[3].data[bias_at(&s, h, i, j)] += slope;
           for (int64_t c = 0; c < s.d; c++) {
             out[0].data[row * s.d + c] += ds * k[c];
             out[1].data[at + c] += ds * q[c];
@@ -105,16 +135,38 @@ BD_EVAL(attention_grad) {
       }
 }
 
-BD_GRADIENT(attention) {
-  const bd_id in[6] = {g->dout[0],
+BD_EVAL(attention_grad) {
+  (void)scratch;
+  eval_grad(op, in, NULL, out, key);
+}
+
+BD_EVAL(relative_attention_grad) {
+  (void)scratch;
+  eval_grad(op, in, &in[6], out, key);
+}
+
+static bd_status gradient(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, bd_id din[4]) {
+  bool biased = kind == BD_OP_RELATIVE_ATTENTION_GRAD;
+  const bd_id in[7] = {g->dout[0],
                        bd_gradient_operand(g, 0),
                        bd_gradient_operand(g, 1),
                        bd_gradient_operand(g, 2),
                        bd_gradient_result(g, 0),
-                       bd_gradient_result(g, 1)};
-  bd_id din[3];
-  BD_TRY(bd_gradient_like(ctx, g, BD_OP_ATTENTION_GRAD, 6, in, 0, NULL, din));
+                       bd_gradient_result(g, 1),
+                       biased ? bd_gradient_operand(g, 3) : BD_NO_ID};
+  BD_TRY(bd_gradient_like(ctx, g, kind, biased ? 7 : 6, in, 0, NULL, din));
   for (int i = 0; i < 3; i++)
     if (g->need[i]) g->din[i] = din[i];
   return BD_OK;
+}
+
+BD_GRADIENT(attention) {
+  bd_id din[4];
+  return gradient(ctx, g, BD_OP_ATTENTION_GRAD, din);
+}
+
+BD_GRADIENT(relative_attention) {
+  bd_id din[4];
+  BD_TRY(gradient(ctx, g, BD_OP_RELATIVE_ATTENTION_GRAD, din));
+  return g->need[3] ? bd_gradient_as_operand(ctx, g, 3, din[3], &g->din[3]) : BD_OK;
 }

@@ -14,7 +14,7 @@ static bool is_product(bd_op_kind kind) {
 }
 
 static bool is_attention(bd_op_kind kind) {
-  return kind == BD_OP_ATTENTION || kind == BD_OP_ATTENTION_GRAD;
+  return bd_op_is_attention(kind) || bd_op_is_attention_grad(kind);
 }
 
 static bool is_collective(bd_op_kind kind) {
@@ -89,14 +89,14 @@ static bd_status fit_products(const fit *f) {
 }
 
 // The part of the rate of products that attention reaches.
-static bd_status fit_attention(const fit *f, bd_op_kind kind, double *out_fraction) {
+static bd_status fit_attention(const fit *f, bool (*is_kind)(bd_op_kind), double *out_fraction) {
   bd_cluster full = *f->cluster;
   double ideal = 0, measured = 0;
   memset(&full.work, 0, sizeof full.work);
   for (int i = 0; i < f->measured->row_count; i++) {
     const bd_fit_row *row = &f->measured->rows[i];
     double x;
-    if (first_op(row)->kind != kind) continue;
+    if (!is_kind(first_op(row)->kind)) continue;
     BD_TRY(arithmetic(f, &full, row, row->first, &x));
     ideal += row->weight * x / row->seconds;
     measured += row->weight;
@@ -265,8 +265,8 @@ bd_status bd_fit_rates(bd_ctx *ctx, const bd_fit_rows *measured, const bd_cluste
   out->kernel_seconds = measured->least_seconds;
   fit f = {ctx, measured, out};
   BD_TRY(fit_products(&f));
-  BD_TRY(fit_attention(&f, BD_OP_ATTENTION, &out->work.attention_forward));
-  BD_TRY(fit_attention(&f, BD_OP_ATTENTION_GRAD, &out->work.attention_backward));
+  BD_TRY(fit_attention(&f, bd_op_is_attention, &out->work.attention_forward));
+  BD_TRY(fit_attention(&f, bd_op_is_attention_grad, &out->work.attention_backward));
   BD_TRY(fit_points(&f));
   BD_TRY(fit_memory(&f));
   fit_update(&f);

@@ -77,7 +77,7 @@ static double flops_of(const part *p) {
 
 static double attention_seconds(const part *p) {
   const bd_work_rates *work = &p->model->cluster->work;
-  bool forward = p->op->kind == BD_OP_ATTENTION;
+  bool forward = bd_op_is_attention(p->op->kind);
   bd_attention attention = {.forward = forward,
                             .heads = extents(p, "bkg"),
                             .queries = extents(p, "t"),
@@ -141,9 +141,14 @@ static double product_seconds(const part *p) {
 }
 
 static double (*const arithmetic[BD_OP_KIND_COUNT])(const part *) = {
-    [BD_OP_CONTRACT] = product_seconds,    [BD_OP_CONV] = product_seconds,
-    [BD_OP_CONV_DX] = product_seconds,     [BD_OP_CONV_DW] = product_seconds,
-    [BD_OP_ATTENTION] = attention_seconds, [BD_OP_ATTENTION_GRAD] = attention_seconds,
+    [BD_OP_CONTRACT] = product_seconds,
+    [BD_OP_CONV] = product_seconds,
+    [BD_OP_CONV_DX] = product_seconds,
+    [BD_OP_CONV_DW] = product_seconds,
+    [BD_OP_ATTENTION] = attention_seconds,
+    [BD_OP_ATTENTION_GRAD] = attention_seconds,
+    [BD_OP_RELATIVE_ATTENTION] = attention_seconds,
+    [BD_OP_RELATIVE_ATTENTION_GRAD] = attention_seconds,
 };
 
 double bd_cost_arithmetic(const bd_cost_model *model, const bd_function *function, const bd_op *op,

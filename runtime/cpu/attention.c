@@ -2,6 +2,7 @@
 // 2018).
 #include "runtime/cpu/attention.h"
 
+#include "runtime/cpu/biases.h"
 #include "runtime/cpu/dropout.h"
 #include "runtime/cpu/exp.h"
 
@@ -14,7 +15,7 @@ typedef struct forward {
   const bd_rt_attention *shape;
   const bd_rt_random *random;
   const bd_rt *rt;
-  const void *q, *k, *v;
+  const void *q, *k, *v, *biases;
   void *out;
   float *lse;
   bd_rt_tiles *tiles;
@@ -65,9 +66,10 @@ typedef struct place {
   int64_t batch, head, row, rows;
   const float *q;
   float *out;
-  int64_t stride; // of rows of q and out
-  int64_t k;      // offset of the head's first key and value
-  float *wide;    // of halves: room for a tile of keys and one of values, else NULL
+  int64_t stride;      // of rows of q and out
+  int64_t k;           // offset of the head's first key and value
+  float *wide;         // of halves: room for a tile of keys and one of values, else NULL
+  const float *biases; // of the head; NULL: there are none
 } place;
 
 // Softmax of one tile of scores, in place; rescales what is accumulated when a row's maximum grows.
@@ -123,6 +125,10 @@ static void attend(const forward *f, const place *at, bd_rt_tiles *tiles) {
     const float *const k = key_rows(f, at, f->k, key, keys, at->wide);
     bd_rt_gemm_block(at->rows, keys, s->d, s->scale, at->q, at->stride, 1, k, 1, k_row, 0,
                      tiles->first, KEYS);
+    if (at->biases) {
+      const bd_rt_tile tile = {at->row, at->rows, key, keys};
+      bd_rt_add_biases(s, &tile, at->biases, tiles->first);
+    }
     tile_softmax(f, at, tiles, key, keys);
     const float *const v = key_rows(f, at, f->v, key, keys, at->wide);
     bd_rt_gemm_block(at->rows, s->d, keys, 1, tiles->first, KEYS, 1, v, k_row, 1, key == 0 ? 0 : 1,
@@ -159,6 +165,7 @@ static void forward_worker(void *args, int64_t chunk, int worker) {
   forward *const f = args;
   const bd_rt_attention *const s = f->shape;
   const int64_t group = s->heads / s->kv_heads;
+  float biases[BD_RT_ATTENTION_PLACES];
   for (;;) {
     const int64_t task = atomic_fetch_add_explicit(&f->next, 1, memory_order_relaxed);
     if (task >= f->tasks) return;
@@ -171,7 +178,8 @@ static void forward_worker(void *args, int64_t chunk, int worker) {
                       .head = head,
                       .row = row,
                       .rows = bd_rt_least(ROWS, s->tq - row),
-                      .k = batch * s->k_batch + head / group * s->d};
+                      .k = batch * s->k_batch + head / group * s->d,
+                      .biases = bd_rt_head_biases(s, f->biases, head, biases)};
     if (bd_rt_is_half(s->dtype))
       attend_halves(f, at, q, f->tiles + chunk, bd_rt_thread_scratch(f->rt, worker));
     else
@@ -179,15 +187,17 @@ static void forward_worker(void *args, int64_t chunk, int worker) {
   }
 }
 
-void bd_rt_attention_forward(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,
-                             const void *q, const void *k, const void *v, void *out, float *lse,
-                             void *workspace) {
+void bd_rt_relative_attention_forward(bd_rt *rt, const bd_rt_attention *shape,
+                                      const bd_rt_random *random, const void *q, const void *k,
+                                      const void *v, const void *biases, void *out, float *lse,
+                                      void *workspace) {
   forward f = {.shape = shape,
                .rt = rt,
                .random = random,
                .q = q,
                .k = k,
                .v = v,
+               .biases = biases,
                .out = out,
                .lse = lse,
                .tiles = workspace,
@@ -195,4 +205,10 @@ void bd_rt_attention_forward(bd_rt *rt, const bd_rt_attention *shape, const bd_r
   f.tasks = f.row_tiles * shape->batch * shape->heads;
   atomic_init(&f.next, 0);
   bd_rt_pool_run(rt->pool, forward_worker, &f, bd_rt_least(rt->threads, BD_RT_ATTENTION_WORKERS));
+}
+
+void bd_rt_attention_forward(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,
+                             const void *q, const void *k, const void *v, void *out, float *lse,
+                             void *workspace) {
+  bd_rt_relative_attention_forward(rt, shape, random, q, k, v, NULL, out, lse, workspace);
 }

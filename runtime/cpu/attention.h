@@ -45,6 +45,15 @@ static inline int64_t bd_rt_seen(const bd_rt_attention *s, int64_t row, int64_t 
   return seen < 0 ? 0 : bd_rt_least(seen, keys);
 }
 
+// Biases of a head, halves of them widened in `room`; NULL: there are none.
+static inline const float *bd_rt_head_biases(const bd_rt_attention *s, const void *biases,
+                                             int64_t head, float room[BD_RT_ATTENTION_PLACES]) {
+  if (!s->places) return NULL;
+  if (!bd_rt_is_half(s->dtype)) return (const float *)biases + head * s->places;
+  bd_rt_widen_run(s->dtype, (const uint16_t *)biases + head * s->places, room, s->places);
+  return room;
+}
+
 // Dropout's number of (head, row, key); `head` is local.
 static inline int64_t bd_rt_element(const bd_rt_attention *s, int64_t head, int64_t row,
                                     int64_t key) {

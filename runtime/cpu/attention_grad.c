@@ -2,6 +2,7 @@
 // task owns a key-value head with all its queries' heads, so no two tasks write one element.
 #include "runtime/cpu/attention_grad.h"
 
+#include "runtime/cpu/biases.h"
 #include "runtime/cpu/dropout.h"
 #include "runtime/cpu/exp.h"
 
@@ -27,6 +28,8 @@ static void recompute(const bd_rt_backward *w, const bd_rt_pair *at, bd_rt_tiles
   const bd_rt_attention *const s = w->shape;
   bd_rt_gemm_block(at->rows, at->keys, s->d, s->scale, w->q + at->q, s->q_row, 1, w->k + at->k, 1,
                    s->k_row, 0, tiles->first, KEYS);
+  const bd_rt_tile tile = {at->row, at->rows, at->key, at->keys};
+  if (at->biases) bd_rt_add_biases(s, &tile, at->biases, tiles->first);
   const float *const lse = w->lse + at->batch * s->lse_batch + at->row * s->lse_row + at->head;
   for (int64_t i = 0; i < at->rows; i++) {
     float *const p = tiles->first + i * KEYS;
@@ -73,6 +76,16 @@ static void score_gradient(const bd_rt_backward *w, const bd_rt_pair *at, bd_rt_
   }
 }
 
+static float *sums_of(const bd_rt_backward *w, int64_t batch, int64_t head) {
+  const bd_rt_attention *const s = w->shape;
+  return w->sums + (batch * s->heads + head) * s->places;
+}
+
+void bd_rt_zero_sums(const bd_rt_backward *w, int64_t batch, int64_t head, int64_t heads) {
+  const int64_t places = w->shape->places;
+  if (places) memset(sums_of(w, batch, head), 0, (size_t)(heads * places) * sizeof(float));
+}
+
 void bd_rt_tile_backward(const bd_rt_backward *w, const bd_rt_pair *at, int wanted, int fresh,
                          bd_rt_tiles *tiles) {
   const bd_rt_attention *const s = w->shape;
@@ -86,6 +99,10 @@ void bd_rt_tile_backward(const bd_rt_backward *w, const bd_rt_pair *at, int want
   bd_rt_gemm_block(at->rows, at->keys, s->d, 1, w->dout + at->q, s->q_row, 1, w->v + at->k, 1,
                    s->k_row, 0, tiles->second, KEYS);
   score_gradient(w, at, tiles);
+  if (wanted & BD_RT_OF_QUERIES && at->biases) {
+    const bd_rt_tile tile = {at->row, at->rows, at->key, at->keys};
+    bd_rt_sum_places(s, &tile, tiles->second, sums_of(w, at->batch, at->head));
+  }
   if (wanted & BD_RT_OF_QUERIES)
     bd_rt_gemm_block(at->rows, s->d, at->keys, s->scale, tiles->second, KEYS, 1, w->k + at->k,
                      s->k_row, 1, at->key == 0 ? 0 : 1, w->dq + at->q, s->q_row);
@@ -106,6 +123,7 @@ static void head_backward(const bd_rt_backward *w, int64_t batch, int64_t kv_hea
                           bd_rt_tiles *tiles) {
   const bd_rt_attention *const s = w->shape;
   const int64_t group = s->heads / s->kv_heads;
+  bd_rt_zero_sums(w, batch, kv_head * group, group);
   for (int64_t key = 0; key < s->tk; key += KEYS) {
     const int64_t keys = bd_rt_least(KEYS, s->tk - key);
     const int64_t k = batch * s->k_batch + key * s->k_row + kv_head * s->d;
@@ -115,9 +133,15 @@ static void head_backward(const bd_rt_backward *w, int64_t batch, int64_t kv_hea
     for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++)
       for (int64_t row = first; row < s->tq; row += ROWS) {
         const int64_t rows = bd_rt_least(ROWS, s->tq - row);
-        const bd_rt_pair at = {
-            batch, head, row, rows, key, keys, batch * s->q_batch + row * s->q_row + head * s->d,
-            k};
+        const bd_rt_pair at = {.batch = batch,
+                               .head = head,
+                               .row = row,
+                               .rows = rows,
+                               .key = key,
+                               .keys = keys,
+                               .q = batch * s->q_batch + row * s->q_row + head * s->d,
+                               .k = k,
+                               .biases = bd_rt_head_biases(s, w->biases, head, NULL)};
         bd_rt_tile_backward(w, &at, BD_RT_OF_QUERIES | BD_RT_OF_KEYS, fresh, tiles);
         fresh = 0;
       }
@@ -140,24 +164,56 @@ static void floats_worker(void *args, int64_t chunk) {
   }
 }
 
+// The sums of all samples.
+static void join_sums(const bd_rt_backward *w, float *dbiases) {
+  const bd_rt_attention *const s = w->shape;
+  const int64_t count = s->heads * s->places;
+  memcpy(dbiases, w->sums, (size_t)count * sizeof *dbiases);
+  for (int64_t batch = 1; batch < s->batch; batch++)
+    for (int64_t i = 0; i < count; i++)
+      dbiases[i] += w->sums[batch * count + i];
+}
+
+static void backward(bd_rt *rt, bd_rt_backward *w, const bd_rt_tensors *tensors) {
+  const int64_t threads = bd_rt_least(rt->threads, BD_RT_ATTENTION_WORKERS);
+  if (bd_rt_is_half(w->shape->dtype)) {
+    bd_rt_halves_backward(rt, w, tensors);
+    return;
+  }
+  work floats = {.of = *w};
+  floats.of.dout = tensors->dout;
+  floats.of.q = tensors->q;
+  floats.of.k = tensors->k;
+  floats.of.v = tensors->v;
+  floats.of.out = tensors->out;
+  floats.of.dq = tensors->dq;
+  floats.of.dk = tensors->dk;
+  floats.of.dv = tensors->dv;
+  atomic_init(&floats.next, 0);
+  bd_rt_parallel(rt, floats_worker, &floats, threads);
+}
+
 void bd_rt_attention_backward(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,
                               const void *dout, const void *q, const void *k, const void *v,
                               const void *out, const float *lse, void *dq, void *dk, void *dv,
                               void *workspace) {
-  work w = {.of = {.shape = shape, .random = random, .lse = lse, .tiles = workspace}};
-  const bd_rt_halves halves = {dout, q, k, v, out, dq, dk, dv};
-  if (bd_rt_is_half(shape->dtype)) {
-    bd_rt_halves_backward(rt, &w.of, &halves);
-    return;
-  }
-  w.of.dout = dout;
-  w.of.q = q;
-  w.of.k = k;
-  w.of.v = v;
-  w.of.out = out;
-  w.of.dq = dq;
-  w.of.dk = dk;
-  w.of.dv = dv;
-  atomic_init(&w.next, 0);
-  bd_rt_parallel(rt, floats_worker, &w, bd_rt_least(rt->threads, BD_RT_ATTENTION_WORKERS));
+  bd_rt_backward w = {.shape = shape, .random = random, .lse = lse, .tiles = workspace};
+  const bd_rt_tensors tensors = {dout, q, k, v, out, dq, dk, dv};
+  backward(rt, &w, &tensors);
+}
+
+void bd_rt_relative_attention_backward(bd_rt *rt, const bd_rt_attention *shape,
+                                       const bd_rt_random *random, const void *dout, const void *q,
+                                       const void *k, const void *v, const void *out,
+                                       const float *lse, const void *biases, void *dq, void *dk,
+                                       void *dv, float *dbiases, void *workspace) {
+  bd_rt_backward w = {.shape = shape,
+                      .random = random,
+                      .biases = biases,
+                      .lse = lse,
+                      .sums = (float *)((char *)workspace + bd_rt_attention_workspace_bytes()),
+                      .tiles = workspace};
+  const bd_rt_tensors tensors = {dout, q, k, v, out, dq, dk, dv};
+  backward(rt, &w, &tensors);
+  join_sums(&w, dbiases);
 }

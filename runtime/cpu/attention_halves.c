@@ -6,7 +6,7 @@
 typedef struct halves_work {
   const bd_rt *rt;
   const bd_rt_backward *like;
-  const bd_rt_halves *tensors;
+  const bd_rt_tensors *tensors;
   atomic_llong next;
 } halves_work;
 
@@ -18,12 +18,18 @@ typedef struct halves {
   bd_rt_backward tile;
   float *q, *dout, *out, *k, *v;
   int64_t batch, kv_head;
+  float *room; // for the biases of a head
 } halves;
 
-static halves start_halves(const halves_work *of, int64_t batch, int64_t kv_head, float *scratch) {
+static halves start_halves(const halves_work *of, int64_t batch, int64_t kv_head, float *scratch,
+                           float room[BD_RT_ATTENTION_PLACES]) {
   const int64_t rows = ROWS * of->like->shape->d, keys = KEYS * of->like->shape->d;
-  halves h = {
-      .of = of, .shape = *of->like->shape, .tile = *of->like, .batch = batch, .kv_head = kv_head};
+  halves h = {.of = of,
+              .shape = *of->like->shape,
+              .tile = *of->like,
+              .batch = batch,
+              .kv_head = kv_head,
+              .room = room};
   h.shape.q_row = h.shape.k_row = h.shape.d;
   h.tile.q = h.q = scratch;
   h.tile.dout = h.dout = h.q + rows;
@@ -52,6 +58,10 @@ static int64_t rows_at(const halves *h, int64_t head, int64_t row) {
   return h->batch * s->q_batch + row * s->q_row + head * s->d;
 }
 
+static const float *biases_of(const halves *h, int64_t head) {
+  return bd_rt_head_biases(&h->shape, h->tile.biases, head, h->room);
+}
+
 static void load_rows(const halves *h, int64_t head, int64_t row, int64_t rows) {
   const bd_rt_attention *const s = h->of->like->shape;
   const int64_t at = rows_at(h, head, row);
@@ -67,14 +77,16 @@ static void keys_of_halves(const halves *h, int64_t key, bd_rt_tiles *tiles) {
   const int64_t first = s->causal ? key / ROWS * ROWS : 0;
   int fresh = 1;
   load_keys(h, key, keys);
-  for (int64_t head = h->kv_head * group; head < (h->kv_head + 1) * group; head++)
+  for (int64_t head = h->kv_head * group; head < (h->kv_head + 1) * group; head++) {
+    const float *const biases = biases_of(h, head);
     for (int64_t row = first; row < s->tq; row += ROWS) {
       const int64_t rows = bd_rt_least(ROWS, s->tq - row);
-      const bd_rt_pair at = {h->batch, head, row, rows, key, keys, 0, 0};
+      const bd_rt_pair at = {h->batch, head, row, rows, key, keys, 0, 0, biases};
       load_rows(h, head, row, rows);
       bd_rt_tile_backward(&h->tile, &at, BD_RT_OF_KEYS, fresh, tiles);
       fresh = 0;
     }
+  }
   if (fresh) bd_rt_zero_keys(&h->tile, 0, keys);
   bd_rt_narrow_rows(s->dtype, h->tile.dk, keys, s->d, h->of->tensors->dk, keys_at(h, key),
                     s->k_row);
@@ -87,10 +99,11 @@ static void queries_of_halves(const halves *h, int64_t head, int64_t row, bd_rt_
   const bd_rt_attention *const s = h->of->like->shape;
   const int64_t rows = bd_rt_least(ROWS, s->tq - row);
   const int64_t end = s->causal ? bd_rt_least(s->tk, row + rows) : s->tk;
+  const float *const biases = biases_of(h, head);
   load_rows(h, head, row, rows);
   for (int64_t key = 0; key < end; key += KEYS) {
     const int64_t keys = bd_rt_least(KEYS, end - key);
-    const bd_rt_pair at = {h->batch, head, row, rows, key, keys, 0, 0};
+    const bd_rt_pair at = {h->batch, head, row, rows, key, keys, 0, 0, biases};
     load_keys(h, key, keys);
     bd_rt_tile_backward(&h->tile, &at, BD_RT_OF_QUERIES, 1, tiles);
   }
@@ -103,12 +116,14 @@ static void halves_worker(void *args, int64_t chunk, int worker) {
   const bd_rt_attention *const s = of->like->shape;
   const int64_t group = s->heads / s->kv_heads;
   bd_rt_tiles *const tiles = of->like->tiles + chunk;
+  float room[BD_RT_ATTENTION_PLACES];
   for (;;) {
     const int64_t task = atomic_fetch_add_explicit(&of->next, 1, memory_order_relaxed);
     if (task >= s->batch * s->kv_heads) return;
     halves h = start_halves(of, task / s->kv_heads, task % s->kv_heads,
-                            bd_rt_thread_scratch(of->rt, worker));
+                            bd_rt_thread_scratch(of->rt, worker), room);
     h.tile.shape = &h.shape;
+    bd_rt_zero_sums(&h.tile, h.batch, h.kv_head * group, group);
     for (int64_t key = 0; key < s->tk; key += KEYS)
       keys_of_halves(&h, key, tiles);
     for (int64_t head = h.kv_head * group; head < (h.kv_head + 1) * group; head++)
@@ -117,7 +132,7 @@ static void halves_worker(void *args, int64_t chunk, int worker) {
   }
 }
 
-void bd_rt_halves_backward(bd_rt *rt, const bd_rt_backward *like, const bd_rt_halves *tensors) {
+void bd_rt_halves_backward(bd_rt *rt, const bd_rt_backward *like, const bd_rt_tensors *tensors) {
   halves_work work = {.rt = rt, .like = like, .tensors = tensors};
   atomic_init(&work.next, 0);
   bd_rt_pool_run(rt->pool, halves_worker, &work, bd_rt_least(rt->threads, BD_RT_ATTENTION_WORKERS));

@@ -44,13 +44,20 @@ static void check_masks(void) {
 typedef struct attention_case {
   bd_rt_attention s;
   bd_rt_random random;
-  int64_t q_size, k_size, lse_size;
-  float *q, *k, *v, *dout;
+  int64_t q_size, k_size, lse_size, bias_size;
+  float *q, *k, *v, *dout, *biases;
 } attention_case;
+
+static int64_t bias_at(const bd_rt_attention *s, int64_t h, int64_t i, int64_t j) {
+  int64_t place = j - i + (s->causal ? s->places - 1 : (s->places - 1) / 2);
+  if (place < 0) place = 0;
+  if (place > s->places - 1) place = s->places - 1;
+  return h * s->places + place;
+}
 
 // Output, log-sum-exp and the gradients of sum(dout * out), in double.
 static void naive_attention(const attention_case *c, double *out, double *lse, double *dq,
-                            double *dk, double *dv) {
+                            double *dk, double *dv, double *dbiases) {
   const bd_rt_attention *const s = &c->s;
   double *const p = calloc((size_t)s->tk, sizeof *p), *const dp = calloc((size_t)s->tk, sizeof *dp);
   double *const mask = calloc((size_t)s->tk, sizeof *mask);
@@ -66,6 +73,7 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
           for (int64_t e = 0; e < s->d; e++)
             p[j] += (double)c->q[q + e] * c->k[k + j * s->k_row + e];
           p[j] *= s->scale;
+          if (s->places) p[j] += c->biases[bias_at(s, h, i, j)];
           most = p[j] > most ? p[j] : most;
           mask[j] = 1;
           if (s->dropout > 0)
@@ -89,55 +97,86 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
           }
           inner += p[j] * dp[j];
         }
-        for (int64_t j = 0; j < seen; j++)
+        for (int64_t j = 0; j < seen; j++) {
+          const double slope = p[j] * (dp[j] - inner), ds = slope * s->scale;
+          if (s->places) dbiases[bias_at(s, h, i, j)] += slope;
           for (int64_t e = 0; e < s->d; e++) {
-            const double ds = p[j] * (dp[j] - inner) * s->scale;
             dq[q + e] += ds * c->k[k + j * s->k_row + e];
             dk[k + j * s->k_row + e] += ds * c->q[q + e];
           }
+        }
       }
   free(p), free(dp), free(mask);
+}
+
+// What one direction or the other reads or writes: q, k, v, dout and biases; out and lse; the
+// gradients of the first three and of biases.
+enum { Q, K, V, DOUT, BIASES, OPERANDS };
+enum { OUT, DQ, DK, DV, RESULTS };
+
+static void forward(bd_rt *rt, const bd_rt_attention *s, const bd_rt_random *random,
+                    void *const in[OPERANDS], void *const made[RESULTS], float *lse,
+                    void *workspace) {
+  if (s->places)
+    bd_rt_relative_attention_forward(rt, s, random, in[Q], in[K], in[V], in[BIASES], made[OUT], lse,
+                                     workspace);
+  else
+    bd_rt_attention_forward(rt, s, random, in[Q], in[K], in[V], made[OUT], lse, workspace);
+}
+
+static void backward(bd_rt *rt, const bd_rt_attention *s, const bd_rt_random *random,
+                     void *const in[OPERANDS], void *const made[RESULTS], const float *lse,
+                     float *dbiases, void *workspace) {
+  if (s->places)
+    bd_rt_relative_attention_backward(rt, s, random, in[DOUT], in[Q], in[K], in[V], made[OUT], lse,
+                                      in[BIASES], made[DQ], made[DK], made[DV], dbiases, workspace);
+  else
+    bd_rt_attention_backward(rt, s, random, in[DOUT], in[Q], in[K], in[V], made[OUT], lse, made[DQ],
+                             made[DK], made[DV], workspace);
 }
 
 // Halves of the same numbers, and what comes of them, against attention on floats.
 static void check_half_attention(bd_rt *rt, int dtype, const attention_case *c, void *workspace) {
   bd_rt_attention s = c->s;
-  const int64_t sizes[4] = {c->q_size, c->k_size, c->k_size, c->q_size};
-  float *const values[4] = {c->q, c->k, c->v, c->dout};
-  uint16_t *halves[4];
-  for (int i = 0; i < 4; i++) {
+  const int64_t sizes[OPERANDS] = {c->q_size, c->k_size, c->k_size, c->q_size, c->bias_size};
+  float *const values[OPERANDS] = {c->q, c->k, c->v, c->dout, c->biases};
+  void *floats[OPERANDS], *halves[OPERANDS];
+  for (int i = 0; i < OPERANDS; i++) {
     halves[i] = to_halves(dtype, values[i], sizes[i]);
     from_halves(dtype, halves[i], sizes[i], values[i]);
+    floats[i] = values[i];
   }
   float *const lse = cleared(c->lse_size), *const half_lse = cleared(c->lse_size);
-  float *wide[4], *got[4]; // out, dq, dk, dv
-  uint16_t *half[4];
-  const int64_t results[4] = {c->q_size, c->q_size, c->k_size, c->k_size};
-  for (int i = 0; i < 4; i++) {
+  float *const dbiases = cleared(c->bias_size), *const half_dbiases = cleared(c->bias_size);
+  float *got[RESULTS];
+  void *wide[RESULTS], *half[RESULTS];
+  const int64_t results[RESULTS] = {c->q_size, c->q_size, c->k_size, c->k_size};
+  for (int i = 0; i < RESULTS; i++) {
     wide[i] = cleared(results[i]), got[i] = cleared(results[i]);
     half[i] = to_halves(dtype, got[i], results[i]);
   }
-  bd_rt_attention_forward(rt, &s, &c->random, c->q, c->k, c->v, wide[0], lse, workspace);
+  forward(rt, &s, &c->random, floats, wide, lse, workspace);
   s.dtype = dtype;
-  bd_rt_attention_forward(rt, &s, &c->random, halves[0], halves[1], halves[2], half[0], half_lse,
-                          workspace);
+  forward(rt, &s, &c->random, halves, half, half_lse, workspace);
   check_near("lse of halves", half_lse, lse, c->lse_size, 1e-5);
-  from_halves(dtype, half[0], results[0], got[0]);
-  check_near("attention of halves", got[0], wide[0], results[0], rounding_of(dtype));
+  from_halves(dtype, half[OUT], results[OUT], got[OUT]);
+  check_near("attention of halves", got[OUT], wide[OUT], results[OUT], rounding_of(dtype));
   s.dtype = BD_RT_F32; // from the rounded output, as the halves' gradient
-  bd_rt_attention_backward(rt, &s, &c->random, c->dout, c->q, c->k, c->v, got[0], lse, wide[1],
-                           wide[2], wide[3], workspace);
+  from_halves(dtype, half[OUT], results[OUT], wide[OUT]);
+  backward(rt, &s, &c->random, floats, wide, lse, dbiases, workspace);
   s.dtype = dtype;
-  bd_rt_attention_backward(rt, &s, &c->random, halves[3], halves[0], halves[1], halves[2], half[0],
-                           half_lse, half[1], half[2], half[3], workspace);
-  for (int i = 1; i < 4; i++) {
+  backward(rt, &s, &c->random, halves, half, half_lse, half_dbiases, workspace);
+  for (int i = DQ; i < RESULTS; i++) {
     from_halves(dtype, half[i], results[i], got[i]);
     check_near("attention's gradient of halves", got[i], wide[i], results[i],
                1.1 * rounding_of(dtype));
   }
-  for (int i = 0; i < 4; i++)
-    free(halves[i]), free(half[i]), free(wide[i]), free(got[i]);
-  free(lse), free(half_lse);
+  check_near("gradient of halves of biases", half_dbiases, dbiases, c->bias_size, 1e-4);
+  for (int i = 0; i < OPERANDS; i++)
+    free(halves[i]);
+  for (int i = 0; i < RESULTS; i++)
+    free(half[i]), free(wide[i]), free(got[i]);
+  free(lse), free(half_lse), free(dbiases), free(half_dbiases);
 }
 
 static void check_attention(bd_rt *rt, bd_rt_attention s, int64_t pad_heads) {
@@ -149,26 +188,32 @@ static void check_attention(bd_rt *rt, bd_rt_attention s, int64_t pad_heads) {
   c.lse_size = s.batch * c.s.lse_batch;
   c.q = numbers(c.q_size, 4), c.k = numbers(c.k_size, 5), c.v = numbers(c.k_size, 6);
   c.dout = numbers(c.q_size, 7);
+  c.bias_size = s.heads * s.places, c.biases = numbers(c.bias_size, 8);
   double *const out = zeros(c.q_size), *const lse = zeros(c.lse_size);
   double *const dq = zeros(c.q_size), *const dk = zeros(c.k_size);
   double *const dv = zeros(c.k_size);
-  naive_attention(&c, out, lse, dq, dk, dv);
-  float *const got = cleared(c.q_size), *const got_lse = cleared(c.lse_size);
-  float *const got_dq = cleared(c.q_size), *const got_dk = cleared(c.k_size);
-  float *const got_dv = cleared(c.k_size);
-  void *const workspace = malloc((size_t)bd_rt_attention_workspace_bytes());
-  bd_rt_attention_forward(rt, &c.s, &c.random, c.q, c.k, c.v, got, got_lse, workspace);
-  bd_rt_attention_backward(rt, &c.s, &c.random, c.dout, c.q, c.k, c.v, got, got_lse, got_dq, got_dk,
-                           got_dv, workspace);
-  check_near_double("attention", got, out, c.q_size, 2e-5);
+  double *const dbiases = zeros(c.bias_size);
+  naive_attention(&c, out, lse, dq, dk, dv, dbiases);
+  float *const got_lse = cleared(c.lse_size), *const got_dbiases = cleared(c.bias_size);
+  void *const got[RESULTS] = {cleared(c.q_size), cleared(c.q_size), cleared(c.k_size),
+                              cleared(c.k_size)};
+  void *const in[OPERANDS] = {c.q, c.k, c.v, c.dout, c.biases};
+  void *const workspace = malloc((size_t)(bd_rt_attention_workspace_bytes() +
+                                          bd_rt_attention_sums_bytes(s.batch, s.heads, s.places)));
+  forward(rt, &c.s, &c.random, in, got, got_lse, workspace);
+  backward(rt, &c.s, &c.random, in, got, got_lse, got_dbiases, workspace);
+  check_near_double("attention", got[OUT], out, c.q_size, 2e-5);
   check_near_double("attention lse", got_lse, lse, c.lse_size, 2e-5);
-  check_near_double("attention dq", got_dq, dq, c.q_size, 1e-4);
-  check_near_double("attention dk", got_dk, dk, c.k_size, 1e-4);
-  check_near_double("attention dv", got_dv, dv, c.k_size, 1e-4);
+  check_near_double("attention dq", got[DQ], dq, c.q_size, 1e-4);
+  check_near_double("attention dk", got[DK], dk, c.k_size, 1e-4);
+  check_near_double("attention dv", got[DV], dv, c.k_size, 1e-4);
+  check_near_double("attention dbiases", got_dbiases, dbiases, c.bias_size, 1e-4);
   check_half_attention(rt, BD_RT_F16, &c, workspace);
   check_half_attention(rt, BD_RT_BF16, &c, workspace);
-  free(out), free(lse), free(dq), free(dk), free(dv), free(got), free(got_lse), free(got_dq);
-  free(got_dk), free(got_dv), free(workspace), free(c.q), free(c.k), free(c.v), free(c.dout);
+  for (int i = 0; i < RESULTS; i++)
+    free(got[i]);
+  free(out), free(lse), free(dq), free(dk), free(dv), free(dbiases), free(got_lse);
+  free(got_dbiases), free(workspace), free(c.q), free(c.k), free(c.v), free(c.dout), free(c.biases);
 }
 
 static void check_attentions(bd_rt *rt) {
@@ -178,6 +223,21 @@ static void check_attentions(bd_rt *rt) {
       {.batch = 2, .tq = 130, .tk = 70, .heads = 2, .kv_heads = 1, .d = 12},
       {.batch = 1, .tq = 70, .tk = 300, .heads = 2, .kv_heads = 2, .d = 12},
       {.batch = 1, .tq = 70, .tk = 300, .heads = 2, .kv_heads = 2, .d = 12, .causal = 1},
+      // Places that all keys share, that most share, and more than there are keys.
+      {.batch = 3, .tq = 150, .tk = 150, .heads = 2, .kv_heads = 2, .d = 12, .places = 1},
+      {.batch = 2, .tq = 200, .tk = 290, .heads = 4, .kv_heads = 2, .d = 8, .places = 7},
+      {.batch = 1, .tq = 70, .tk = 65, .heads = 2, .kv_heads = 2, .d = 8, .places = 255},
+      {.batch = 2,
+       .tq = 150,
+       .tk = 150,
+       .heads = 3,
+       .kv_heads = 1,
+       .d = 4,
+       .causal = 1,
+       .dropout = 0.2f,
+       .site = 2,
+       .total_heads = 3,
+       .places = 40},
       {.batch = 2,
        .tq = 129,
        .tk = 129,

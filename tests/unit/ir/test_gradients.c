@@ -9,11 +9,11 @@
 
 #include <cmocka.h>
 
-enum { MAX_ATTRS = 8 };
+enum { MAX_ATTRS = 8, MOST_OPERANDS = 4 };
 
 typedef struct gradient_case {
   bd_op_kind kind;
-  bd_type in[3];
+  bd_type in[MOST_OPERANDS];
   bd_attr attrs[MAX_ATTRS]; // up to the first without a name
   bool positive;            // operands in 0.5 to 1.5, else in -1.5 to 1.5
   int64_t indices;          // integer operands run from -1 or 0 to below this
@@ -176,6 +176,18 @@ static const gradient_case cases[] = {
     {.kind = BD_OP_ATTENTION,
      {F(2, 4, 6, 2), F(2, 4, 2, 2), F(2, 4, 2, 2)},
      {REAL("scale", 0.7), INT("causal", 1), REAL("dropout", 0.3), INT("site", 3)}},
+    {.kind = BD_OP_RELATIVE_ATTENTION,
+     {F(2, 3, 2, 4), F(2, 3, 2, 4), F(2, 3, 2, 4), F(2, 3)},
+     {REAL("scale", 0.5)}},
+    {.kind = BD_OP_RELATIVE_ATTENTION,
+     {F(1, 3, 2, 2), F(1, 4, 2, 2), F(1, 4, 2, 2), F(2, 9)},
+     {REAL("scale", 0.5)}},
+    {.kind = BD_OP_RELATIVE_ATTENTION,
+     {F(2, 5, 4, 2), F(2, 5, 2, 2), F(2, 5, 2, 2), F(4, 3)},
+     {REAL("scale", 0.7), INT("causal", 1), REAL("dropout", 0.3), INT("site", 3)}},
+    {.kind = BD_OP_RELATIVE_ATTENTION,
+     {F(1, 3, 2, 2), F(1, 3, 1, 2), F(1, 3, 1, 2), F(2, 1)},
+     {REAL("scale", 0.7)}},
     {.kind = BD_OP_XENT, .in = {F(2, 3, 5), I(2, 3)}, .indices = 5},
     {.kind = BD_OP_XENT, .in = {F(6, 4), I(6)}, .indices = 4},
     {.kind = BD_OP_CONV, .in = {F(2, 3, 5, 6), F(4, 3, 3, 2)}},
@@ -235,7 +247,7 @@ static bd_tensor random_tensor(bd_ctx *ctx, const gradient_case *c, bd_type type
 // A function of the case's op alone (with its lse for xent); returns result 0.
 static bd_function *build(bd_ctx *ctx, const gradient_case *c) {
   bd_function *f = bd_function_create(ctx, "f");
-  bd_id in[3], out[BD_MAX_RESULTS];
+  bd_id in[MOST_OPERANDS], out[BD_MAX_RESULTS];
   int operands = bd_op_get_info(c->kind)->in, attrs = 0;
   if (operands == BD_VARIADIC) operands = 3;
   while (attrs < MAX_ATTRS && c->attrs[attrs].name)
@@ -305,9 +317,9 @@ static void check_case(const gradient_case *c) {
   bd_ctx *ctx = bd_ctx_create();
   assert_non_null(ctx);
   bd_function *f = build(ctx, c), *backward;
-  bool need[3], has = true;
+  bool need[MOST_OPERANDS], has = true;
   int position = 0, gradients = 0;
-  bd_tensor in[3];
+  bd_tensor in[MOST_OPERANDS];
   for (int i = 0; i < f->param_count; i++) {
     in[i] = random_tensor(ctx, c, c->in[i], &position);
     gradients += need[i] = bd_dtype_is_float(c->in[i].dtype);

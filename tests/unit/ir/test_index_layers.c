@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -134,6 +135,44 @@ static void test_grouped_heads(void **state) {
   expect_fail(b, BD_OP_ATTENTION, "12 query heads are not a multiple of 5");
 }
 
+// A part of the samples has a part of what the biases' gradient adds up to.
+static void test_relative_attention(void **state) {
+  bench *b = *state;
+  for (int i = 0; i < 3; ++i)
+    operand(b, BD_BF16, DIMS(B, 64, 12, 32));
+  operand(b, BD_BF16, DIMS(12, 255));
+  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "scale", 1);
+  bd_id out = make(b, BD_OP_RELATIVE_ATTENTION);
+  expect_type(b, out, BD_BF16, DIMS(B, 64, 12, 32));
+  expect_type(b, out + 1, BD_F32, DIMS(B, 64, 12));
+  assert_int_equal(at_operand(b, 'k', 3), 0);
+  assert_int_equal(at_operand(b, 'b', 3), BD_REPLICATED);
+  bd_id q = b->in[0], k = b->in[1], v = b->in[2], bias = b->in[3];
+  memcpy(b->in, (bd_id[]){out, q, k, v, out, out + 1, bias}, 7 * sizeof *b->in);
+  b->in_count = 7;
+  bd_id dq = make(b, BD_OP_RELATIVE_ATTENTION_GRAD);
+  expect_type(b, dq + 2, BD_BF16, DIMS(B, 64, 12, 32));
+  expect_type(b, dq + 3, BD_F32, DIMS(12, 255));
+  assert_int_equal(at_result(b, 'k', 3), 0);
+  assert_int_equal(at_result(b, 'b', 3), BD_PARTIAL_SUM);
+  static const struct {
+    int64_t heads, places;
+    const char *message;
+  } wrong[] = {
+      {11, 255, "dimension 1 of operand 4 has extent 11, expected 12"},
+      {12, 1025, "operand 4 has 1025 places, more than 1024"},
+      {12, 8, "operand 4 has 8 places: as many before as behind, and one between"},
+  };
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    fresh(b);
+    for (int n = 0; n < 3; ++n)
+      operand(b, BD_F32, DIMS(B, 64, 12, 32));
+    operand(b, BD_F32, DIMS(wrong[i].heads, wrong[i].places));
+    b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "scale", 1);
+    expect_fail(b, BD_OP_RELATIVE_ATTENTION, wrong[i].message);
+  }
+}
+
 static void test_convolution(void **state) {
   bench *b = *state;
   operand(b, BD_F32, DIMS(B, 3, 28, 28));
@@ -232,9 +271,10 @@ static void test_pooling(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_normalizations),  TEST(test_embedding),           TEST(test_losses),
-      TEST(test_attention_heads), TEST(test_grouped_heads),       TEST(test_convolution),
-      TEST(test_channels_last),   TEST(test_grouped_convolution), TEST(test_pooling),
+      TEST(test_normalizations),  TEST(test_embedding),     TEST(test_losses),
+      TEST(test_attention_heads), TEST(test_grouped_heads), TEST(test_relative_attention),
+      TEST(test_convolution),     TEST(test_channels_last), TEST(test_grouped_convolution),
+      TEST(test_pooling),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,8 +18,8 @@ static bd_type f32(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
 static const double *evaluate(bd_ctx *ctx, bd_op_kind kind, int operands, const bd_type *types,
                               double *const *data, int attr_count, const bd_attr *attrs) {
   bd_function *f = bd_function_create(ctx, "f");
-  bd_id in[3], out[BD_MAX_RESULTS];
-  bd_tensor arguments[3], *results = NULL;
+  bd_id in[4], out[BD_MAX_RESULTS];
+  bd_tensor arguments[4], *results = NULL;
   for (int i = 0; i < operands; i++) {
     in[i] = bd_function_add_param(ctx, f, NULL, types[i]);
     arguments[i] = (bd_tensor){types[i], data[i]};
@@ -80,6 +80,23 @@ static void attention_averages_what_it_sees(void **state) {
   const double causal[6] = {1, 1, 1.5, 1.5, 3, 3}, full[6] = {3, 3, 3, 3, 3, 3};
   expect(evaluate(ctx, BD_OP_ATTENTION, 3, types, data, 2, attrs), 6, causal);
   expect(evaluate(ctx, BD_OP_ATTENTION, 3, types, data, 1, attrs), 6, full);
+  bd_ctx_destroy(ctx);
+}
+
+// Weights of keys by where they stand alone: 1 far before, 2 just before, 3 at and 4, 5 behind the
+// query. Causal, the same numbers are those of keys up to four before it.
+static void relative_attention_weighs_places(void **state) {
+  (void)state;
+  bd_ctx *ctx = bd_ctx_create();
+  const bd_type types[4] = {f32(4, 1, 4, 1, 1), f32(4, 1, 4, 1, 1), f32(4, 1, 4, 1, 1),
+                            f32(2, 1, 5, 0, 0)};
+  double q[4] = {0}, k[4] = {5, 6, 7, 8}, v[4] = {1, 10, 100, 1000};
+  double bias[5] = {log(1), log(2), log(3), log(4), log(5)}, *data[4] = {q, k, v, bias};
+  const bd_attr attrs[2] = {bd_attr_real(ctx, "scale", 1), bd_attr_int(ctx, "causal", 1)};
+  const double both[4] = {5543.0 / 17, 5432.0 / 14, 4321.0 / 10, 3211.0 / 7};
+  const double causal[4] = {1, 54.0 / 9, 543.0 / 12, 5432.0 / 14};
+  expect(evaluate(ctx, BD_OP_RELATIVE_ATTENTION, 4, types, data, 1, attrs), 4, both);
+  expect(evaluate(ctx, BD_OP_RELATIVE_ATTENTION, 4, types, data, 2, attrs), 4, causal);
   bd_ctx_destroy(ctx);
 }
 
@@ -151,6 +168,7 @@ int main(void) {
       cmocka_unit_test(activations),
       cmocka_unit_test(rope_turns_pairs),
       cmocka_unit_test(attention_averages_what_it_sees),
+      cmocka_unit_test(relative_attention_weighs_places),
       cmocka_unit_test(xent_skips_negative_targets),
       cmocka_unit_test(windows),
       cmocka_unit_test(dropout_follows_the_global_sample),

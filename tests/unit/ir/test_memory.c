@@ -343,6 +343,7 @@ static void test_beside(void **state) {
 static void test_abi(void **state) {
   (void)state;
   assert_int_equal(BD_ATTENTION_SCRATCH_BYTES, bd_rt_attention_workspace_bytes());
+  assert_int_equal(BD_MOST_BIASES, BD_RT_ATTENTION_PLACES);
   assert_int_equal(BD_SEGMENT_COUNT, BD_RT_SEGMENTS);
   assert_int_equal(BD_ALIGNMENT, BD_RT_ALIGNMENT);
 }
