@@ -29,7 +29,7 @@ static int64_t bias_sums_bytes(const bd_module *module, const bd_function *funct
   if (op->kind != BD_OP_RELATIVE_ATTENTION_GRAD) return 0;
   bd_type q = bd_value_local_type(module, &function->values[op->in[1]]);
   int64_t places = function->values[op->in[6]].type.dims[1];
-  int64_t tiles = module->cuda ? bd_attention_tiles(q.dims[1]) : 1;
+  int64_t tiles = module->cuda ? bd_memory_query_tiles(q.dims[1]) : 1;
   return bd_align(q.dims[0] * q.dims[2] * tiles * places * bd_dtype_bytes(BD_F32));
 }
 

@@ -24,7 +24,7 @@ typedef struct bd_memory {
 #define BD_ATTENTION_SCRATCH_BYTES ((int64_t)32 * 64 * (2 * 128 + 4) * 4)
 
 // Tiles of queries that GPUs keep the sums of gradients of biases apart by.
-static inline int64_t bd_attention_tiles(int64_t queries) {
+static inline int64_t bd_memory_query_tiles(int64_t queries) {
   return (queries + 63) / 64;
 }
 

@@ -1,11 +1,11 @@
 // Attention forward with the softmax run online (Milakov and Gimelshein 2018; Dao et al. 2022).
-#include "codegen/kernel/attention.h"
+#include "codegen/kernel/attention_bias.h"
 #include <math.h>
 
 int bd_attention_threads(const bd_gen *g) {
   const bd_op *op = g->op;
   const bd_type *query =
-      &g->kernel->function->values[op->in[op->kind == BD_OP_ATTENTION ? 0 : 1]].type;
+      &g->kernel->function->values[op->in[bd_op_is_attention(op->kind) ? 0 : 1]].type;
   return bd_tiles_suit_tensor_cores(query->dtype, query->dims[3]) ? BD_TILE_TENSOR_THREADS
                                                                   : BD_GEN_THREADS;
 }
@@ -39,6 +39,16 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
   out->first_head = LLVMBuildNSWMul(g->b, kv->start, group, "");
   if (dropout > 0) out->first_sample = LLVMBuildNSWAdd(g->b, bd_gen_first_sample(g), b->start, "");
   return BD_OK;
+}
+
+int bd_attention_loop(bd_gen *g, const bd_gen_loop *like, int64_t scale) {
+  bd_gen_loop loop = *like;
+  loop.scale = scale;
+  loop.extent *= scale;
+  loop.count = LLVMBuildNSWMul(g->b, loop.count, bd_gen_long(g, scale), "");
+  loop.start = bd_gen_long(g, 0);
+  g->loop[g->loops] = loop;
+  return g->loops++;
 }
 
 static bd_heads heads_of(bd_attention *a, bd_id id, bd_access access) {
@@ -164,8 +174,10 @@ LLVMValueRef bd_attention_end(bd_attention *a, LLVMValueRef first) {
   return LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, end, all, ""), end, all, "");
 }
 
-LLVMValueRef bd_attention_scaled(bd_attention *a, LLVMValueRef score) {
-  return LLVMBuildFMul(a->g->b, score, bd_gen_real(a->g, a->scale), "");
+LLVMValueRef bd_attention_score(bd_attention *a, LLVMValueRef product, LLVMValueRef query,
+                                LLVMValueRef key) {
+  LLVMValueRef score = LLVMBuildFMul(a->g->b, product, bd_gen_real(a->g, a->scale), "");
+  return bd_attention_biased(a, score, query, key);
 }
 
 typedef struct forward {
@@ -192,7 +204,8 @@ static void softmax_row(bd_attention *a, forward *f, int row, LLVMValueRef query
   for (int j = 0; j < a->tiles.columns; j++) {
     key[j] = LLVMBuildNSWAdd(g->b, first_key, bd_tiles_column(&a->tiles, j), "");
     seen[j] = bd_attention_sees(a, query, key[j]);
-    LLVMValueRef score = bd_attention_scaled(a, bd_square_get(&a->tiles, &f->scores, row, j));
+    LLVMValueRef product = bd_square_get(&a->tiles, &f->scores, row, j);
+    LLVMValueRef score = bd_attention_score(a, product, query, key[j]);
     score = LLVMBuildSelect(g->b, seen[j], score, bd_gen_real(g, -INFINITY), "");
     bd_square_set(&a->tiles, &f->scores, row, j, score);
   }
@@ -235,6 +248,7 @@ static void attend(bd_attention *a, LLVMValueRef head, LLVMValueRef first, void 
   LLVMValueRef query[BD_TILE_MOST_ROWS];
   a->head = head;
   a->kv_head = LLVMBuildSDiv(g->b, head, bd_gen_long(g, a->group), "");
+  bd_attention_load_biases(a);
   bd_strip_clear(&a->tiles, &f->sums);
   for (int i = 0; i < a->tiles.rows; i++) {
     query[i] = LLVMBuildNSWAdd(g->b, first, bd_tiles_row(&a->tiles, i), "");
@@ -260,6 +274,7 @@ static void attend(bd_attention *a, LLVMValueRef head, LLVMValueRef first, void 
 bd_status bd_gen_attention(bd_gen *g) {
   bd_attention a;
   BD_TRY(bd_attention_open(g, 0, 1, &a));
+  if (g->op->kind == BD_OP_RELATIVE_ATTENTION) bd_attention_open_biases(&a, 3);
   forward f = {.q = bd_attention_in(&a, 0),
                .k = bd_attention_in(&a, 1),
                .v = bd_attention_in(&a, 2),

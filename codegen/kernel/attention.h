@@ -21,6 +21,9 @@ typedef struct bd_attention {
   uint32_t site;
   LLVMValueRef batches, heads, kv_heads; // that this rank holds
   LLVMValueRef first_sample, first_head; // global
+  int64_t places, far;                   // of biases by relative position; 0: there are none
+  bd_access stored_biases;
+  LLVMValueRef biases; // of the head in work, f32, shared
   // The tile in work:
   LLVMValueRef batch, head, kv_head;
 } bd_attention;
@@ -29,6 +32,8 @@ typedef struct bd_attention {
 int bd_attention_threads(const bd_gen *g);
 // `query`, `key`: operands that are shaped so.
 BD_NODISCARD bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out);
+// A loop that the op's index map does not have: over `scale` elements per index of `like`.
+int bd_attention_loop(bd_gen *g, const bd_gen_loop *like, int64_t scale);
 bd_heads bd_attention_in(bd_attention *a, int operand);
 bd_heads bd_attention_out(bd_attention *a, int result);
 // The rows from `first` on of the tile's head (`head` of it), of `total`.
@@ -52,5 +57,7 @@ LLVMValueRef bd_attention_sees(bd_attention *a, LLVMValueRef query, LLVMValueRef
 LLVMValueRef bd_attention_kept(bd_attention *a, LLVMValueRef query, LLVMValueRef key);
 // One past the last key that the 64 queries from `first` see, i64.
 LLVMValueRef bd_attention_end(bd_attention *a, LLVMValueRef first);
-LLVMValueRef bd_attention_scaled(bd_attention *a, LLVMValueRef score);
+// The score of a query and a key from their product.
+LLVMValueRef bd_attention_score(bd_attention *a, LLVMValueRef product, LLVMValueRef query,
+                                LLVMValueRef key);
 #endif

@@ -1,9 +1,10 @@
-// Attention backward, three kernels that agree on what they recompute: the product of each row of
-// the result with its gradient (to the scratch), then the gradients of keys and values, then those
-// of queries. With P the probabilities, M the mask over 1 - p and D the row products: dP = M dout
-// v', dS = P (dP - D), dv = (M P)' dout, dk = scale dS' q, dq = scale dS k. A block owns what it
-// writes.
-#include "codegen/kernel/attention.h"
+// Attention backward, kernels that agree on what they recompute: the product of each row of the
+// result with its gradient (to the scratch), then the gradients of keys and values, then those of
+// queries, with sums by place for the gradient of biases, which a fourth kernel adds up. With P the
+// probabilities, M the mask over 1 - p and D the row products: dP = M dout v', dS = P (dP - D), dv
+// = (M P)' dout, dk = scale dS' q, dq = scale dS k. A block owns what it writes.
+#include "codegen/kernel/attention_bias.h"
+#include "ir/memory.h"
 
 // The scratch, of a number per row as the log-sum-exp has.
 static bd_heads scratch(bd_attention *a) {
@@ -11,6 +12,14 @@ static bd_heads scratch(bd_attention *a) {
   bd_heads like = bd_attention_in(a, 5);
   like.access.base = like.access.valid = bd_gen_buffer(a->g, k->in_count + k->out_count);
   return like;
+}
+
+// Behind it: sums by place of tiles of queries.
+static LLVMValueRef tile_sums(bd_attention *a) {
+  const bd_kernel *k = a->g->kernel;
+  int64_t bytes = bd_memory_value_bytes(k->module, &k->function->values[a->g->op->in[5]]);
+  LLVMValueRef from = bd_gen_long(a->g, bytes / bd_dtype_bytes(BD_F32));
+  return bd_panel_at(a->g, bd_gen_f32(a->g), scratch(a).access.base, from);
 }
 
 typedef struct products {
@@ -33,17 +42,6 @@ static void row_product(bd_gen *g, void *user) {
   bd_gen_store(g, &p->to, LLVMBuildFPTrunc(g->b, sum, bd_gen_f32(g), ""));
 }
 
-// A loop that the op's index map does not have: over `scale` elements per index of `like`.
-static int own_loop(bd_gen *g, const bd_gen_loop *like, int64_t scale) {
-  bd_gen_loop loop = like ? *like : (bd_gen_loop){.extent = 1, .count = bd_gen_long(g, 1)};
-  loop.scale = scale;
-  loop.extent *= scale;
-  loop.count = LLVMBuildNSWMul(g->b, loop.count, bd_gen_long(g, scale), "");
-  loop.start = bd_gen_long(g, 0);
-  g->loop[g->loops] = loop;
-  return g->loops++;
-}
-
 static bd_access along_rows(const products *p, const bd_heads *tensor, int kv) {
   bd_access access = tensor->access;
   access.stride[kv] = 0;
@@ -57,9 +55,9 @@ static void row_products(bd_attention *a) {
   bd_gen *g = a->g;
   int b = bd_index_find(&g->map, 'b'), kv = bd_index_find(&g->map, 'k');
   bd_heads dout = bd_attention_in(a, 0), out = bd_attention_in(a, 4), to = scratch(a);
-  products p = {.t = own_loop(g, NULL, a->tq),
-                .h = own_loop(g, &g->loop[kv], a->group),
-                .d = own_loop(g, NULL, a->width)};
+  products p = {.t = bd_gen_own_loop(g, a->tq),
+                .h = bd_attention_loop(g, &g->loop[kv], a->group),
+                .d = bd_gen_own_loop(g, a->width)};
   p.dout = along_rows(&p, &dout, kv);
   p.out = along_rows(&p, &out, kv);
   p.to = along_rows(&p, &to, kv);
@@ -72,6 +70,7 @@ typedef struct backward {
   bd_heads to[2];
   bd_square scores, slopes;
   bd_strip sums[2];
+  bd_place_sums places;
 } backward;
 
 static backward open_backward(bd_attention *a) {
@@ -91,7 +90,8 @@ static void differentiate(bd_attention *a, const backward *w, int row, int colum
                           LLVMValueRef product) {
   bd_gen *g = a->g;
   LLVMValueRef seen = bd_attention_sees(a, query, key), zero = bd_gen_real(g, 0.0);
-  LLVMValueRef score = bd_attention_scaled(a, bd_square_get(&a->tiles, &w->scores, row, column));
+  LLVMValueRef score = bd_square_get(&a->tiles, &w->scores, row, column);
+  score = bd_attention_score(a, score, query, key);
   LLVMValueRef p = bd_gen_exp(g, LLVMBuildFSub(g->b, score, lse, ""));
   p = LLVMBuildSelect(g->b, seen, p, zero, "");
   LLVMValueRef dp = bd_square_get(&a->tiles, &w->slopes, row, column), kept = p;
@@ -141,6 +141,7 @@ static void key_tile(bd_attention *a, LLVMValueRef head, LLVMValueRef first, voi
   bd_gen_for heads = bd_gen_for_begin(g, bd_gen_long(g, 0), group, bd_gen_long(g, 1));
   a->head = LLVMBuildNSWMul(g->b, head, group, "");
   a->head = LLVMBuildNSWAdd(g->b, a->head, heads.index, "");
+  bd_attention_load_biases(a);
   // Queries before the tile's first key see none of it.
   LLVMValueRef from = a->causal ? first : bd_gen_long(g, 0);
   bd_gen_for queries = bd_gen_for_begin(g, from, bd_gen_long(g, a->tq), bd_gen_long(g, BD_TILE));
@@ -170,6 +171,8 @@ static void query_tile(bd_attention *a, LLVMValueRef head, LLVMValueRef first, v
   LLVMValueRef query[BD_TILE_MOST_ROWS], lse[BD_TILE_MOST_ROWS], product[BD_TILE_MOST_ROWS];
   a->head = head;
   a->kv_head = LLVMBuildSDiv(g->b, head, bd_gen_long(g, a->group), "");
+  bd_attention_load_biases(a);
+  if (a->places) bd_place_sums_clear(a, &w->places);
   bd_strip_clear(&a->tiles, &w->sums[0]);
   for (int i = 0; i < a->tiles.rows; i++) {
     query[i] = LLVMBuildNSWAdd(g->b, first, bd_tiles_row(&a->tiles, i), "");
@@ -190,7 +193,9 @@ static void query_tile(bd_attention *a, LLVMValueRef head, LLVMValueRef first, v
       differentiate(a, w, i, j, query[i], key, lse[i], product[i]);
   }
   bd_strip_add(&a->tiles, &w->sums[0], &w->slopes, &k);
+  if (a->places) bd_place_sums_add(a, &w->places, &w->slopes, first, keys.index);
   bd_gen_for_end(g, &keys);
+  if (a->places) bd_place_sums_store(a, &w->places, first);
   for (int i = 0; i < a->tiles.rows; i++)
     bd_strip_scale(&a->tiles, &w->sums[0], i, bd_gen_real(g, a->scale));
   bd_rows out = bd_attention_rows(a, &w->to[0], head, first, a->tq);
@@ -200,14 +205,21 @@ static void query_tile(bd_attention *a, LLVMValueRef head, LLVMValueRef first, v
 static void query_gradients(bd_attention *a) {
   backward w = open_backward(a);
   w.to[0] = bd_attention_out(a, 0);
+  if (a->places) w.places = bd_place_sums_create(a, tile_sums(a));
   w.sums[0] = bd_strip_create(&a->tiles, a->width);
   bd_attention_tiles(a, a->heads, a->tq, a->causal, query_tile, &w);
 }
 
+static void bias_gradients(bd_attention *a) {
+  bd_place_sums_join(a, tile_sums(a), 3);
+}
+
 bd_status bd_gen_attention_grad(bd_gen *g) {
-  static void (*const parts[])(bd_attention *) = {row_products, key_gradients, query_gradients};
+  static void (*const parts[])(bd_attention *) = {row_products, key_gradients, query_gradients,
+                                                  bias_gradients};
   bd_attention a;
   BD_TRY(bd_attention_open(g, 1, 2, &a));
+  if (g->op->kind == BD_OP_RELATIVE_ATTENTION_GRAD) bd_attention_open_biases(&a, 6);
   parts[g->part](&a);
   return BD_OK;
 }

@@ -41,6 +41,8 @@ static const bd_gen_emitter emitters[BD_OP_KIND_COUNT] = {
     [BD_OP_XENT_GRAD] = bd_gen_xent_grad,
     [BD_OP_ATTENTION] = bd_gen_attention,
     [BD_OP_ATTENTION_GRAD] = bd_gen_attention_grad,
+    [BD_OP_RELATIVE_ATTENTION] = bd_gen_attention,
+    [BD_OP_RELATIVE_ATTENTION_GRAD] = bd_gen_attention_grad,
 };
 
 static bd_status external(bd_ctx *ctx, const char *what, char *message) {
@@ -244,7 +246,7 @@ static int64_t padded_extent(const bd_gen *g, int loop) {
 static int threads_of(const bd_gen *g) {
   const bd_function *function = g->kernel->function;
   if (g->cuda && g->op->kind == BD_OP_XENT) return BD_GEN_LOSS_THREADS;
-  if (g->cuda && (g->op->kind == BD_OP_ATTENTION || g->op->kind == BD_OP_ATTENTION_GRAD))
+  if (g->cuda && (bd_op_is_attention(g->op->kind) || bd_op_is_attention_grad(g->op->kind)))
     return bd_attention_threads(g);
   if (!g->cuda || g->kernel->parts > 1 || !bd_sums_columns(function, g->op) ||
       bd_gen_has_wide_columns(g))

@@ -3,7 +3,7 @@
 #include "ir/columns.h"
 
 enum {
-  BD_ATTENTION_GRAD_PARTS = 3, // row products; dk and dv; dq
+  BD_ATTENTION_GRAD_PARTS = 3, // row products; dk and dv; dq; of biases one more
   BD_COLUMN_PARTS = 2          // sums of chunks; their sums
 };
 
@@ -20,7 +20,7 @@ static bool made_by(const bd_kernel *k, bd_id id) {
 }
 
 static bool is_attention(const bd_op *op) {
-  return op->kind == BD_OP_ATTENTION || op->kind == BD_OP_ATTENTION_GRAD;
+  return bd_op_is_attention(op->kind) || bd_op_is_attention_grad(op->kind);
 }
 
 // The runtime has no products of f64 and of integers.
@@ -77,8 +77,8 @@ bool bd_kernel_of_step(bd_ctx *ctx, const bd_module *module, const bd_function *
                  .parts = 1};
   const bd_op *ops = &function->ops[k.first_op];
   if (!is_generated(function, &ops[0], cuda)) return false;
-  if (ops[0].kind == BD_OP_ATTENTION_GRAD) {
-    k.parts = BD_ATTENTION_GRAD_PARTS;
+  if (bd_op_is_attention_grad(ops[0].kind)) {
+    k.parts = BD_ATTENTION_GRAD_PARTS + (ops[0].kind == BD_OP_RELATIVE_ATTENTION_GRAD);
     k.scratch = true;
   }
   if (bd_column_chunks(module, function, &ops[0]) > 1) {

@@ -171,15 +171,27 @@ void bd_square_product(bd_tiles *t, const bd_square *square, const bd_rows *a, c
   bd_gen_for_end(g, &panel);
 }
 
+LLVMValueRef bd_square_shared(bd_tiles *t, LLVMValueRef row, LLVMValueRef column) {
+  bd_gen *g = t->g;
+  LLVMValueRef at = bd_panel_add(g, bd_panel_times(g, row, WEIGHT_STRIDE), column);
+  return bd_panel_at(g, bd_gen_f32(g), t->weights, at);
+}
+
 // Copies the square to shared memory, as the weights of a strip's rows.
 static void share(bd_tiles *t, const bd_square *square) {
-  bd_gen *g = t->g;
   for (int i = 0; i < t->rows; i++)
     for (int j = 0; j < t->columns; j++) {
-      LLVMValueRef at = bd_panel_times(g, bd_tiles_row(t, i), WEIGHT_STRIDE);
-      at = bd_panel_at(g, bd_gen_f32(g), t->weights, bd_panel_add(g, at, bd_tiles_column(t, j)));
-      LLVMSetAlignment(LLVMBuildStore(g->b, bd_square_get(t, square, i, j), at), 4);
+      LLVMValueRef at = bd_square_shared(t, bd_tiles_row(t, i), bd_tiles_column(t, j));
+      LLVMSetAlignment(LLVMBuildStore(t->g->b, bd_square_get(t, square, i, j), at), 4);
     }
+}
+
+void bd_square_share(bd_tiles *t, const bd_square *square) {
+  if (!t->weights)
+    t->weights = bd_gen_shared(t->g, "weights", bd_gen_f32(t->g), BD_TILE * WEIGHT_STRIDE);
+  bd_gen_barrier(t->g);
+  share(t, square);
+  bd_gen_barrier(t->g);
 }
 
 LLVMValueRef bd_tiles_join(bd_tiles *t, LLVMValueRef value,

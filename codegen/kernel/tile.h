@@ -29,7 +29,7 @@ typedef struct bd_tiles {
   bd_dtype halves;              // of tensor cores' operands
   int rows, columns;            // of a square, that a thread holds
   int beside;                   // threads that hold a row
-  LLVMValueRef panels, weights; // shared; weights: plain
+  LLVMValueRef panels, weights; // shared; weights: plain, or once a square is shared
   LLVMValueRef y, x;            // i64
 } bd_tiles;
 
@@ -58,6 +58,10 @@ void bd_square_product(bd_tiles *tiles, const bd_square *square, const bd_rows *
 LLVMValueRef bd_square_get(bd_tiles *tiles, const bd_square *square, int row, int column);
 void bd_square_set(bd_tiles *tiles, const bd_square *square, int row, int column,
                    LLVMValueRef value);
+// Lets all threads read the square's numbers at bd_square_shared, until a strip is added to. The
+// threads meet before and after.
+void bd_square_share(bd_tiles *tiles, const bd_square *square);
+LLVMValueRef bd_square_shared(bd_tiles *tiles, LLVMValueRef row, LLVMValueRef column);
 // Joins `value` over the threads that hold a row.
 LLVMValueRef bd_tiles_join(bd_tiles *tiles, LLVMValueRef value,
                            LLVMValueRef (*join)(bd_gen *, LLVMValueRef, LLVMValueRef));

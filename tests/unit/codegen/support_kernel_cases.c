@@ -249,6 +249,20 @@ const kernel_case gpu_kernel_cases[] = {
      "scale=0.02 causal=1", ""},
     {BD_OP_ATTENTION_GRAD, "1,65,1,256 1,65,1,256 1,66,1,256 1,66,1,256 1,65,1,256 1,65,1",
      "scale=0.02", ""},
+    // Places that most keys share, and more than there are keys.
+    {BD_OP_RELATIVE_ATTENTION, "3,70,6,24 3,70,3,24 3,70,3,24 6,9", "scale=0.1 dropout=0.2 site=4",
+     "bk"},
+    {BD_OP_RELATIVE_ATTENTION, "1,130,2,64 1,130,2,64 1,130,2,64 2,100", "scale=0.05 causal=1", ""},
+    {BD_OP_RELATIVE_ATTENTION, "1,65,1,136 1,100,1,136 1,100,1,136 1,255", "scale=0.02", ""},
+    {BD_OP_RELATIVE_ATTENTION_GRAD, "3,70,6,24 3,70,6,24 3,70,3,24 3,70,3,24 3,70,6,24 3,70,6 6,9",
+     "scale=0.1 dropout=0.2 site=4", "bk"},
+    {BD_OP_RELATIVE_ATTENTION_GRAD,
+     "2,130,2,64 2,130,2,64 2,130,2,64 2,130,2,64 2,130,2,64 2,130,2 2,100", "scale=0.05 causal=1",
+     ""},
+    {BD_OP_RELATIVE_ATTENTION_GRAD,
+     "1,65,1,136 1,65,1,136 1,100,1,136 1,100,1,136 1,65,1,136 1,65,1 1,255", "scale=0.02", ""},
+    {BD_OP_RELATIVE_ATTENTION_GRAD, "2,9,2,16 2,9,2,16 2,9,2,16 2,9,2,16 2,9,2,16 2,9,2 2,3",
+     "scale=0.1", "k"},
 };
 const int gpu_kernel_case_count = sizeof gpu_kernel_cases / sizeof *gpu_kernel_cases;
 
