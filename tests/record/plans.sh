@@ -25,9 +25,11 @@ while read -r name _ model cluster stages mesh micro global schedule precision r
   fi
   pins=()
   [ "$precision" = "${precision%,*}" ] || pins+=(--masters none --gradients "${precision#*,}")
+  shape=(--mesh "$mesh")
+  case $cut in *=*) shape=(--pin "$cut") cut=- ;; esac
   [ "$recompute" = - ] || pins+=(--recompute "$recompute")
   "$braid" compile "$model" --cluster "$cluster" --target cuda --precision "${precision%,*}" --global-batch "$global" \
-    --stages "$stages" --mesh "$mesh" --micro-batch "$micro" --schedule "$schedule" ${pins[@]+"${pins[@]}"} \
+    --stages "$stages" "${shape[@]}" --micro-batch "$micro" --schedule "$schedule" ${pins[@]+"${pins[@]}"} \
     --emit plan -o "$work/plan"
   if [ "$cut" != - ]; then
     axes=${zero%%:*}
