@@ -79,6 +79,16 @@ BD_NODISCARD static bd_status add_op(const bd_emit_pass *pass, bd_emit_looped lo
   return BD_OK;
 }
 
+static bool is_send(const bd_emit_pass *pass, int op) {
+  return pass->main->ops[op].kind == BD_OP_SEND;
+}
+
+// `ops`: of this stage. A stage sends what others read when all of its own work in a pass is done.
+static void add_post(const bd_emit_pass *pass, const int *ops, int count, int at) {
+  if (is_send(pass, ops[at - 1]) && (at == count || !is_send(pass, ops[at])))
+    bd_text_add(pass->text, "  bd_rt_post(rt);\n");
+}
+
 BD_NODISCARD static bd_status add_ops(const bd_emit_pass *pass, int first, int end) {
   bd_emit_first_gathers(pass, first, end);
   int *ops = BD_NEW_ARRAY(pass->emitter->ctx->arena, int, end - first);
@@ -92,6 +102,7 @@ BD_NODISCARD static bd_status add_ops(const bd_emit_pass *pass, int first, int e
       BD_TRY(add_op(pass, bd_emit_loop_op(pass, &r, i)));
     if (r.count > 1) bd_text_add(pass->text, "  }\n");
     at += r.count * r.period;
+    add_post(pass, ops, count, at);
   }
   bd_text_add(pass->text, "  bd_rt_mark(rt, BD_RT_MARK_OTHER);\n");
   return BD_OK;

@@ -40,6 +40,12 @@ plans=$(read_plans "$here/same_model.txt" | sed 's/$/ fp32/' && read_plans <<'EN
   mixtral-bf16-2   mixtral       2 1 2   8 1f1b  -   none -            bf16
   mixtral-fp16     mixtral       1 1 1   8 1f1b  -   none -            fp16
   mixtral-order    mixtral       1 1 1   8 1f1b  -   none -            bf16    --any-order
+  # With biases by relative position.
+  t5               t5            1 1 1   8 1f1b  -   none -            fp32
+  t5-2             t5            2 1 tp=2 4 1f1b -   none -            fp32
+  t5-bf16          t5            1 1 1   8 1f1b  -   none -            bf16
+  t5-bf16-pipe     t5            4 2 2   4 1f1b  0   full -            bf16
+  t5-fp16          t5            1 1 1   8 1f1b  -   none -            fp16
   mlp-2            mlp           2 1 2   4 1f1b  0   -    -            fp32
   cnn-2            cnn           2 1 2   4 1f1b  0   -    -            fp32
   resnet           resnet-tiny   1 1 1   8 1f1b  -   none -            fp32
@@ -71,6 +77,9 @@ cc -std=c11 -O1 -o samples "$root/tests/support/samples.c" -lm
 ./samples cnn.safetensors 1,28,28
 ./samples resnet-tiny.safetensors 3,16,16
 ./samples unet3d-tiny.safetensors 1,4,4,4 4,4,4
+mkdir t5
+sed 's/"dropout_rate": 0.0/"dropout_rate": 0.1/' "$root/tests/oracle/t5/config.json" >t5/config.json
+cp "$root/tests/oracle/t5/samples.safetensors" t5.safetensors
 
 # What braid takes for a MODEL of the lists.
 model_of() {

@@ -64,6 +64,10 @@ void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) 
   bd_rt_profile_queued_end(rt, NULL);
 }
 
+void bd_rt_post(bd_rt *rt) {
+  (void)rt;
+}
+
 void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
   bd_rt_profile_message(rt, BD_RT_THREAD_RECEIVE, stage, tag, bytes, NULL);
   for (int64_t done = 0; done < bytes; done += message_bytes) {

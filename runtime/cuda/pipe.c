@@ -74,12 +74,9 @@ static void await(bd_rt *rt, bd_cuda_pipe *pipe) {
   BD_CUDA(cudaStreamWaitEvent(bd_cuda_now(rt)->stream, pipe->done, 0));
 }
 
-static void send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) {
-  bd_cuda_pipe *const pipe = &rt->device->to[stage];
-  follow(rt, pipe);
-  bd_rt_profile_message(rt, BD_RT_THREAD_SEND, stage, tag, bytes, pipe->stream);
-  BD_NCCL(rt, pipe->comm, ncclSend(data, (size_t)bytes, ncclInt8, 1, pipe->comm, pipe->stream));
-  bd_rt_profile_queued_end(rt, pipe->stream);
+static void add_to_group(bd_rt *rt, const bd_cuda_pipe *pipe, const void *data, int64_t bytes) {
+  bd_cuda_accept(rt, ncclSend(data, (size_t)bytes, ncclInt8, 1, pipe->comm, pipe->stream),
+                 "ncclSend");
 }
 
 static void receive(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
@@ -98,7 +95,6 @@ void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) 
     note_send(rt, stage, tag, bytes);
     return;
   }
-  bd_cuda_pipe *const pipe = &device->to[stage];
   bd_cuda_outgoing *const slot = find_outgoing(device, stage, tag);
   const int next = slot->next;
   char *const copy = rt->arena + slot->offset + next * rounded(slot->bytes);
@@ -107,9 +103,41 @@ void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) 
   else
     slot->used++;
   bd_rt_copy(rt, copy, data, bytes);
-  send(rt, stage, tag, copy, bytes);
-  BD_CUDA(cudaEventRecord(slot->sent[next], pipe->stream));
+  device->letters[device->letter_count++] =
+      (bd_cuda_letter){stage, tag, copy, bytes, slot->sent[next]};
   slot->next = (next + 1) % slot->copies;
+}
+
+// All of a direction at once: behind one that waits for its receiver, another would not have begun,
+// and nor would anything that is asked later; the receiver, which gets that first, may wait for it.
+static void send_all(bd_rt *rt, int stage) {
+  bd_rt_device *const device = rt->device;
+  bd_cuda_pipe *const pipe = &device->to[stage];
+  int64_t bytes = 0;
+  int tag = 0;
+  for (int i = device->letter_count - 1; i >= 0; i--)
+    if (device->letters[i].stage == stage) {
+      bytes += device->letters[i].bytes;
+      tag = device->letters[i].tag;
+    }
+  if (bytes == 0) return;
+  follow(rt, pipe);
+  bd_rt_profile_message(rt, BD_RT_THREAD_SEND, stage, tag, bytes, pipe->stream);
+  bd_cuda_accept(rt, ncclGroupStart(), "ncclGroupStart");
+  for (int i = 0; i < device->letter_count; i++)
+    if (device->letters[i].stage == stage)
+      add_to_group(rt, pipe, device->letters[i].copy, device->letters[i].bytes);
+  BD_NCCL(rt, pipe->comm, ncclGroupEnd());
+  bd_rt_profile_queued_end(rt, pipe->stream);
+  for (int i = 0; i < device->letter_count; i++)
+    if (device->letters[i].stage == stage)
+      BD_CUDA(cudaEventRecord(device->letters[i].sent, pipe->stream));
+}
+
+void bd_rt_post(bd_rt *rt) {
+  for (int stage = 0; stage < rt->program->stages; stage++)
+    send_all(rt, stage);
+  rt->device->letter_count = 0;
 }
 
 void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
@@ -128,7 +156,10 @@ void bd_rt_give(bd_rt *rt, int stage, const void *data, int64_t bytes) {
     note(pipe, GIVEN, bytes);
     return;
   }
-  send(rt, stage, GIVEN, data, bytes);
+  follow(rt, pipe);
+  bd_rt_profile_message(rt, BD_RT_THREAD_SEND, stage, GIVEN, bytes, pipe->stream);
+  BD_NCCL(rt, pipe->comm, ncclSend(data, (size_t)bytes, ncclInt8, 1, pipe->comm, pipe->stream));
+  bd_rt_profile_queued_end(rt, pipe->stream);
   await(rt, pipe);
 }
 

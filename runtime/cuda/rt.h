@@ -92,6 +92,14 @@ typedef struct bd_cuda_outgoing {
   cudaEvent_t *sent;      // of each
 } bd_cuda_outgoing;
 
+// A message that is to leave, and what tells that it has been received.
+typedef struct bd_cuda_letter {
+  int stage, tag;
+  const char *copy;
+  int64_t bytes;
+  cudaEvent_t sent;
+} bd_cuda_letter;
+
 enum {
   BD_CUDA_WORKSPACE_BYTES = 4 << 20,
   BD_CUDA_LEAST_LIBRARY_BYTES = 16 << 20,
@@ -143,6 +151,8 @@ struct bd_rt_device {
   bd_cuda_pipe *to, *from;        // by stage
   int outgoing_count;
   bd_cuda_outgoing outgoing[BD_CUDA_MOST_OUTGOING];
+  int letter_count; // of a pass, that are to leave together
+  bd_cuda_letter letters[BD_CUDA_MOST_OUTGOING];
   int64_t send_used;                            // bytes of the arena's send segment
   bd_cuda_reader *reader;                       // NULL: no samples are read here
   int range_depth, ranges[BD_CUDA_MOST_RANGES]; // of bd_rt_annotate

@@ -54,6 +54,11 @@ END
     one          1 1 1   8 1f1b  -  -    -
     wide         4 1 2x2 8 1f1b  -  none -
 END
+  */t5) cat <<'END' ;;
+    one          1 1 1    8 1f1b  -  none -
+    heads        2 1 tp=2 4 1f1b  -  none -
+    pipe         4 2 dp=2 2 1f1b  -  full -
+END
   *primitives.json) cat <<'END' ;;
     one          1 1 1   8 1f1b  -  -    -
     wide         4 1 4   8 1f1b  -  none -
@@ -69,6 +74,11 @@ case $model in
 resnet-tiny) data=samples; write_samples samples 3,16,16 ;;
 unet3d-tiny) data=samples; write_samples samples 1,4,4,4 4,4,4 ;;
 *primitives.json) data=samples; write_samples samples 8,6 8 ;;
+*/t5)
+  mkdir -p t5
+  sed 's/"dropout_rate": 0.0/"dropout_rate": 0.1/' "$model/config.json" >t5/config.json
+  data=$model/samples.safetensors model=$PWD/t5
+  ;;
 *) write_text text.txt ;;
 esac
 steps=8

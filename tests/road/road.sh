@@ -35,7 +35,11 @@ plan_model() {
   local name=$1 zero=$8 cut=${10} spread=- pins=()
   case $zero in 2:* | 3:*) spread=$zero zero=- ;; esac
   [ "$4" = - ] || pins+=(--stages "$4")
-  [ "$5" = - ] || pins+=(--mesh "$5")
+  case $5 in
+    -) ;;
+    *=*) pins+=(--pin "$5") ;; # degrees, which make the mesh
+    *) pins+=(--mesh "$5") ;;
+  esac
   [ "$6" = - ] || pins+=(--micro-batch "$6")
   [ "$7" = - ] || pins+=(--schedule "$7")
   [ "$9" = - ] || pins+=(--recompute "$9")

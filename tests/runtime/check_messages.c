@@ -222,6 +222,7 @@ void check_pipe(bd_rt *rt, int stage) {
                                                            check_hold(in, (size_t)bytes);
     bd_rt_send(rt, other, 7, sent, bytes);
     bd_rt_zero(rt, sent, bytes);
+    bd_rt_post(rt);
     bd_rt_recv(rt, other, 7, received, bytes);
     check_fetch(received, in, (size_t)bytes);
     check_free(sent);
