@@ -109,5 +109,7 @@ bd_status bd_compile_describe_plan(bd_ctx *ctx, const bd_compilation *job, const
   BD_TRY(bd_plan_break_down(ctx, train, &job->cluster, plan));
   plan->details->familiar_count = familiar.count;
   plan->details->familiar = familiar.items;
-  return BD_OK;
+  const char *given = bd_argument(job->arguments, "--plan");
+  return given ? bd_given_plan_keep_record(ctx, given, job->plan_data, job->plan_bytes, train, plan)
+               : BD_OK;
 }

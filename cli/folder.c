@@ -1,5 +1,6 @@
 #include "cli/folder.h"
 #include "ir/base/file.h"
+#include "runtime/program_files.h"
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
@@ -25,15 +26,8 @@ static bool is_empty_folder(const char *path) {
   return empty;
 }
 
-// Whether an output folder of braid may hold an entry of this name.
 static bool is_output(const char *name) {
-  static const char *const names[] = {
-      ".",       "..",    "plan.json", "main.c",     "Makefile",  "build.log",   "build",
-      "runtime", "train", "kernels.h", "kernels.ll", "kernels.s", "kernels.ptx", "device_code.s"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(name, names[i]) == 0) return true;
-  int stage, end = 0;
-  return sscanf(name, "stage%d.c%n", &stage, &end) == 1 && end > 0 && !name[end];
+  return bd_rt_is_program_file(name);
 }
 
 // An entry of the folder that no output of braid holds, or NULL.
@@ -42,7 +36,9 @@ static const char *find_foreign(bd_ctx *ctx, const char *path) {
   const char *found = NULL;
   if (!folder) return NULL;
   for (struct dirent *entry; !found && (entry = readdir(folder));)
-    if (!is_output(entry->d_name)) found = bd_intern_z(ctx, entry->d_name);
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+        !is_output(entry->d_name))
+      found = bd_intern_z(ctx, entry->d_name);
   closedir(folder);
   return found;
 }
@@ -54,16 +50,16 @@ static const char *without_slashes(bd_ctx *ctx, const char *path) {
   return bd_intern(ctx, path, length);
 }
 
-// The folder that holds `path`, and below the nearest such that stands.
-static const char *folder_of(bd_ctx *ctx, const char *path) {
+const char *bd_folder_of(bd_ctx *ctx, const char *path) {
   const char *slash = strrchr(path, '/');
   if (!slash) return ".";
   return slash == path ? "/" : without_slashes(ctx, bd_intern(ctx, path, (size_t)(slash - path)));
 }
 
+// The nearest folder above `path` that stands.
 static const char *standing_above(bd_ctx *ctx, const char *path) {
   do
-    path = folder_of(ctx, path);
+    path = bd_folder_of(ctx, path);
   while (!bd_file_exists(path) && (errno == ENOENT || errno == ENOTDIR));
   return path;
 }
@@ -105,7 +101,7 @@ bd_status bd_folder_check(bd_ctx *ctx, const char *path) {
 bd_status bd_folder_begin(bd_ctx *ctx, const char *path, const char **out_partial) {
   path = without_slashes(ctx, path);
   BD_TRY(check_standing(ctx, path));
-  BD_TRY(bd_folder_make(ctx, folder_of(ctx, path)));
+  BD_TRY(bd_folder_make(ctx, bd_folder_of(ctx, path)));
   if (make_beside(ctx, path, out_partial)) return BD_OK;
   return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "cannot make the output folder: %s",
                  strerror(errno));
@@ -212,6 +208,11 @@ static const char *find(bd_ctx *ctx, const char *path, const char *file, is_want
   bd_disown(ctx, &held);
   closedir(folder);
   return found;
+}
+
+bool bd_folder_has_program(bd_ctx *ctx, const char *folder) {
+  return bd_file_exists(bd_path_join(ctx, folder, "plan.json")) &&
+         bd_file_exists(bd_path_join(ctx, folder, "main.c"));
 }
 
 const char *bd_folder_find(bd_ctx *ctx, const char *folder, const char *file) {

@@ -14,6 +14,10 @@ BD_NODISCARD bd_status bd_folder_begin(bd_ctx *ctx, const char *path, const char
 BD_NODISCARD bd_status bd_folder_commit(bd_ctx *ctx, const char *partial, const char *path);
 void bd_folder_remove(const char *path);
 
+// The folder that holds `path`.
+const char *bd_folder_of(bd_ctx *ctx, const char *path);
+// Whether a plan and its program lie in the folder.
+bool bd_folder_has_program(bd_ctx *ctx, const char *folder);
 // The regular file in the folder that `file` is too, among those of a plan, a program or a model
 // (plan.json, main.c, config.json, weights); NULL: none of them.
 const char *bd_folder_find(bd_ctx *ctx, const char *folder, const char *file);

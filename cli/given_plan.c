@@ -1,4 +1,6 @@
 #include "cli/given_plan.h"
+#include "ir/plan_details.h"
+#include <math.h>
 #include <string.h>
 
 // An option that pins what the plan says as well.
@@ -48,10 +50,41 @@ bd_status bd_given_plan_accept(bd_ctx *ctx, const char *path, const bd_arguments
   BD_TRY(check_pins(ctx, path, arguments, request, plan));
   BD_TRY(bd_plan_check_bytes(ctx, cluster, request->cap_bytes, plan));
   plan->cap_bytes = bd_plan_cap_bytes(cluster, request->cap_bytes, plan);
-  // Bounds and alternatives were another's: of the plan before it was edited, or of another
+  // Bounds and alternatives may be another's: of the plan before it was edited, or of another
   // cluster.
   plan->bound_seconds = plan->gap = 0;
   plan->search = NULL;
   plan->alternative_count = 0;
+  return BD_OK;
+}
+
+// No plan file may say a gap that its bound does not.
+static bool is_sound(const bd_plan *plan) {
+  double gap = plan->step_seconds / plan->bound_seconds - 1;
+  return plan->bound_seconds > 0 && gap >= 0 && fabs(gap - plan->gap) <= 1e-9 * (1 + gap);
+}
+
+bd_status bd_given_plan_keep_record(bd_ctx *ctx, const char *path, const char *data, size_t bytes,
+                                    const bd_module *train, bd_plan *plan) {
+  bd_plan read, same = *plan;
+  bd_plan_details details = *plan->details;
+  BD_TRY(bd_plan_parse(ctx, path, data, bytes, train, &read));
+  if (!is_sound(&read)) return BD_OK;
+  same.bound_seconds = read.bound_seconds;
+  same.gap = read.gap;
+  same.search = read.search;
+  same.alternative_count = read.alternative_count;
+  same.alternatives = read.alternatives;
+  if (read.details) {
+    details.familiar_count = read.details->familiar_count;
+    details.familiar = read.details->familiar;
+  }
+  same.details = &details;
+  bd_text text = bd_text_init(ctx->arena);
+  bd_plan_print(&same, train, &text);
+  if (text.length != bytes || memcmp(text.data, data, bytes) != 0) return BD_OK;
+  *plan->details = details;
+  same.details = plan->details;
+  *plan = same;
   return BD_OK;
 }

@@ -12,4 +12,9 @@ BD_NODISCARD bd_status bd_given_plan_accept(bd_ctx *ctx, const char *path,
                                             const bd_arguments *arguments,
                                             const bd_cluster *cluster,
                                             const bd_plan_request *request, bd_plan *plan);
+// Gives such a plan, described like one that was found, what a search told of it, if its file, of
+// `bytes` at `data`, would come out as it is: then neither plan nor predictions are others.
+BD_NODISCARD bd_status bd_given_plan_keep_record(bd_ctx *ctx, const char *path, const char *data,
+                                                 size_t bytes, const bd_module *train,
+                                                 bd_plan *plan);
 #endif

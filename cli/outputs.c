@@ -19,6 +19,21 @@ bd_status bd_outputs_check_input(bd_ctx *ctx, const bd_arguments *arguments, con
   return BD_OK;
 }
 
+// A program has nothing but its own files, and those of its plan.
+static bd_status check_programs(bd_ctx *ctx, const bd_arguments *arguments) {
+  for (const char *const *name = arguments->command->writes; name && *name; name++) {
+    const char *path = bd_argument_given(arguments, *name);
+    if (!path || !bd_file_exists(path) || bd_is_folder(path)) continue;
+    const char *folder = bd_folder_of(ctx, path);
+    if (bd_folder_has_program(ctx, folder) && bd_folder_find(ctx, folder, path))
+      return bd_usage_fail(ctx, arguments,
+                           "option '%s' would overwrite '%s', a file of the compiled program "
+                           "there; write to another",
+                           *name, path);
+  }
+  return BD_OK;
+}
+
 bd_status bd_outputs_check(bd_ctx *ctx, const bd_arguments *arguments) {
   const bd_command *command = arguments->command;
   if (arguments->operand)
@@ -27,7 +42,7 @@ bd_status bd_outputs_check(bd_ctx *ctx, const bd_arguments *arguments) {
     const char *input = bd_argument_given(arguments, *name);
     if (input) BD_TRY(bd_outputs_check_input(ctx, arguments, *name, input));
   }
-  return BD_OK;
+  return check_programs(ctx, arguments);
 }
 
 bd_status bd_outputs_check_plan(bd_ctx *ctx, const bd_arguments *arguments, const bd_plan *plan) {

@@ -5,7 +5,8 @@
 #include "ir/plan.h"
 
 // Whether a file that the arguments say is written is one that they say is read, or lies in a
-// folder that is read and is of its plan, program or model. Errors: wrong usage, naming both.
+// folder that is read and is of its plan, program or model, or is of any other compiled program.
+// Errors: wrong usage, naming both.
 BD_NODISCARD bd_status bd_outputs_check(bd_ctx *ctx, const bd_arguments *arguments);
 // The same of one more input, a file or a folder, known by `what`.
 BD_NODISCARD bd_status bd_outputs_check_input(bd_ctx *ctx, const bd_arguments *arguments,

@@ -75,6 +75,7 @@ const bd_command bd_command_probe = {
     .name = "probe",
     .summary = "measure this machine and write its cluster file",
     .options = options,
+    .writes = (const char *const[]){"-o", NULL},
     .details = "Builds small programs, trains them for a few steps, and fits the rates of "
                "docs/costs.md to what "
                "their\ninstructions took. Plans for the file predict what programs take here; "

@@ -1,5 +1,6 @@
 #include "runtime/outputs.h"
 #include "runtime/braid_rt_abi.h"
+#include "runtime/program_files.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -36,6 +37,18 @@ static int same_file(const char *output, const char *other) {
            (S_ISDIR(second.st_mode) && named && is_one(&folder, &second));
   return !stands && !other_stands && strcmp(base_of(output), base_of(other)) == 0 && named &&
          find_folder_of(other, &other_folder) && is_one(&folder, &other_folder);
+}
+
+// Whether an output is a file of the folder that the program itself lies in.
+static int is_own(const char *output) {
+  static const char self[] = "/proc/self/exe";
+  char program[4096];
+  struct stat file, folder, own;
+  const ssize_t length = readlink(self, program, sizeof program - 1);
+  if (length <= 0 || stat(output, &file) != 0 || !S_ISREG(file.st_mode)) return 0;
+  program[length] = 0;
+  return bd_rt_is_program_file(base_of(output)) && find_folder_of(output, &folder) &&
+         find_folder_of(program, &own) && is_one(&folder, &own);
 }
 
 // Why what stands at `path` is not to be renamed over; NULL: it is.
@@ -100,6 +113,11 @@ int bd_rt_outputs_check(const bd_rt_options *options, char *message, size_t size
       }
   for (int i = 0; i < WRITTEN; i++) {
     if (!path[i]) continue;
+    if (is_own(path[i])) {
+      snprintf(message, size, "%s would overwrite '%s', a file of this program; write to another",
+               name[i], path[i]);
+      return BD_RT_EXIT_USAGE;
+    }
     const int weights = i == SAVE;
     const bd_rt_writing writing = weights ? BD_RT_REPLACED : BD_RT_IN_PLACE;
     const int good = weights && save != options->save
