@@ -104,9 +104,8 @@ static bd_id attend_to_seen(bd_graph_build *g, bd_id q, bd_id k, bd_id v,
   q = widen(g, "q_wide", q, width + MORE, 1);
   k = bd_graph_op(g, "k_wide", BD_OP_CONCAT, 2, keys, 1, &dim);
   v = widen(g, "v_wide", v, width + MORE, 0);
-  seen.name = bd_intern_f(g->ctx, "%s_wide", how->name);
   bd_id wide = bd_transformer_attention(g, q, k, v, &seen);
-  return bd_transformer_slice(g, how->name, wide, 3, 0, width);
+  return bd_transformer_slice(g, bd_intern_f(g->ctx, "%s_seen", how->name), wide, 3, 0, width);
 }
 
 bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v,
