@@ -15,8 +15,11 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
   const int64_t *q = values[g->op->in[query]].type.dims, *k = values[g->op->in[key]].type.dims;
   if (q[3] > BD_TILE_MAX_WIDTH)
     return bd_fail(g->ctx, BD_UNSUPPORTED, g->op->loc,
-                   "attention on GPUs takes heads of up to %d numbers, not %lld", BD_TILE_MAX_WIDTH,
-                   (long long)q[3]);
+                   "attention on GPUs takes heads of up to %d numbers, not %lld%s",
+                   BD_TILE_MAX_WIDTH, (long long)q[3],
+                   q[3] <= BD_TILE_MAX_WIDTH + 8
+                       ? "; 8 of a head hide keys where there is padding (docs/hugging-face.md)"
+                       : "");
   const bd_gen_loop *b = &g->loop[bd_index_find(&g->map, 'b')];
   const bd_gen_loop *kv = &g->loop[bd_index_find(&g->map, 'k')];
   float dropout = (float)bd_op_real(g->op, "dropout", 0);
