@@ -24,6 +24,10 @@ import struct
 import sys
 import time
 
+if {"--help", "-h"} & set(sys.argv[1:]):
+    print(__doc__)
+    sys.exit()
+
 import torch
 from torch import nn
 from torch.nn import functional

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Makes the expected numbers of tests/oracle: what PyTorch trains from the same weights and data.
 
+    expected-losses.py [FAMILY]... [--transformers]      a folder of tests/oracle or examples, or experts; all without one
+
 Writes, for each folder, model.safetensors or shards (initial weights, by formula), expected.txt (loss
 and gradient norm per step), expected.safetensors (weights after the last step) and, of models that do
 not read text.txt, samples.safetensors (by formula); for one family also the
@@ -14,6 +16,11 @@ import json
 import math
 import os
 import struct
+import sys
+
+if {"--help", "-h"} & set(sys.argv[1:]):
+    print(__doc__)
+    sys.exit()
 
 import torch
 from torch.nn import functional

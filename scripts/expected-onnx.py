@@ -1,12 +1,19 @@
 #!/usr/bin/env python3
 """Makes tests/data/onnx/vectors.txt: tests of the op versions 18 to 20 that Debian's ONNX suite lacks.
 
+    expected-onnx.py      takes no arguments
+
 Each is a model of one node (more where a type must be made), its inputs by formula, and what ONNX's own
 reference evaluator computes of them, as texts that tests/support/make_onnx.c turns into the suite's files.
 
 Needs the packages onnx (1.15) and numpy; tests need only the committed file.
 """
 import os
+import sys
+
+if {"--help", "-h"} & set(sys.argv[1:]):
+    print(__doc__)
+    sys.exit()
 
 import numpy as np
 from onnx import AttributeProto, TensorProto, helper, numpy_helper

@@ -3,6 +3,7 @@
 # folder that it is started in:
 #   run.sh [STEPS]      $BRAID names the command where it is not on the PATH
 set -eu
+. "$(dirname "$0")/../../scripts/help.sh"
 braid=${BRAID:-braid} steps=${1:-200}
 here=$(cd "$(dirname "$0")" && pwd)
 

@@ -21,6 +21,10 @@ for script in "$scripts"/*.sh; do
   done
   count=$((count + 1))
 done
+for script in "$scripts"/../examples/*/run.sh; do
+  sh "$script" --help >../help 2>../errors </dev/null || fail "$script --help: $(cat ../errors)"
+  grep -q 'run.sh \[STEPS\]' ../help || fail "$script --help does not say how it is used: $(cat ../help)"
+done
 [ $count -gt 15 ] || fail "only $count scripts were found"
 [ -z "$(ls -A .)" ] || fail "something is left: $(ls -A .)"
 
