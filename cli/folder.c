@@ -1,6 +1,6 @@
 #include "cli/folder.h"
 #include "ir/base/file.h"
-#include "runtime/program_files.h"
+#include "runtime/braid_rt_abi.h"
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
@@ -26,8 +26,13 @@ static bool is_empty_folder(const char *path) {
   return empty;
 }
 
+// Whether an output folder of braid may hold an entry of this name.
 static bool is_output(const char *name) {
-  return bd_rt_is_program_file(name);
+  static const char *const names[] = {BD_RT_PROGRAM_FILES};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(name, names[i]) == 0) return true;
+  int stage, end = 0;
+  return sscanf(name, BD_RT_STAGE_FILE "%n", &stage, &end) == 1 && end > 0 && !name[end];
 }
 
 // An entry of the folder that no output of braid holds, or NULL.

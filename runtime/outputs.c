@@ -1,6 +1,5 @@
 #include "runtime/outputs.h"
 #include "runtime/braid_rt_abi.h"
-#include "runtime/program_files.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -39,6 +38,14 @@ static int same_file(const char *output, const char *other) {
          find_folder_of(other, &other_folder) && is_one(&folder, &other_folder);
 }
 
+static int is_program_file(const char *name) {
+  static const char *const names[] = {BD_RT_PROGRAM_FILES};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(name, names[i]) == 0) return 1;
+  int stage, end = 0;
+  return sscanf(name, BD_RT_STAGE_FILE "%n", &stage, &end) == 1 && end > 0 && !name[end];
+}
+
 // Whether an output is a file of the folder that the program itself lies in.
 static int is_own(const char *output) {
   static const char self[] = "/proc/self/exe";
@@ -47,7 +54,7 @@ static int is_own(const char *output) {
   const ssize_t length = readlink(self, program, sizeof program - 1);
   if (length <= 0 || stat(output, &file) != 0 || !S_ISREG(file.st_mode)) return 0;
   program[length] = 0;
-  return bd_rt_is_program_file(base_of(output)) && find_folder_of(output, &folder) &&
+  return is_program_file(base_of(output)) && find_folder_of(output, &folder) &&
          find_folder_of(program, &own) && is_one(&folder, &own);
 }
 
