@@ -17,6 +17,7 @@ struct bd_rt_device {
   int instruction;
   int prefetch;         // the handle of one that begins, or 0
   bool aside, unjoined; // work is told to run beside; some has not been waited for
+  bool unposted;        // messages have been sent that leave together with the next one
   int slot_count;
   record_slot slots[RECORD_MOST_SLOTS];
   int64_t send_used;

@@ -86,6 +86,7 @@ typedef struct record_event {
   int mask;        // collectives: mesh axes of the group
   int stage;       // messages: the other end
   int handle;      // messages and collectives that are waited for
+  bool alone;      // a send that does not leave together with the one before it
   record_terms terms;
   int range_count; // launches: first index and count of each loop
   const int64_t *ranges;

@@ -55,3 +55,8 @@ refuse sum-not-begun 'adds to what is not there yet'
 refuse apply-missing 'weight .* is updated 0 times'
 refuse sum-missing 'takes gradient .* before it is summed over axes'
 refuse sum-twice 'sums gradient .* are left'
+
+# An encoder's end and a decoder's beginning go to the next stage.
+mkdir "$work/t5"
+build_case t5 "$work/t5"
+refuse messages-alone 'rank 0 waits for ever, .* for the beginning of a message to stage 1 behind another'

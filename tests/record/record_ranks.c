@@ -133,6 +133,7 @@ static void tell_message(bd_rt *rt, record_kind kind, int stage, int tag, int ha
   record_tell(rt, (record_event){.kind = kind,
                                  .stage = stage,
                                  .handle = handle,
+                                 .alone = !rt->device->unposted,
                                  .terms = {RECORD_SEND, .tag = tag, .shape = {operand.bytes}},
                                  .operand_count = 1,
                                  .operands = &operand});
@@ -190,10 +191,11 @@ void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) 
   bd_rt_copy(rt, rt->arena + slot->offset, data, bytes);
   tell_message(rt, RECORD_SEND, stage, tag, handle,
                record_reads(rt, rt->arena + slot->offset, bytes));
+  rt->device->unposted = true;
 }
 
 void bd_rt_post(bd_rt *rt) {
-  (void)rt;
+  rt->device->unposted = false;
 }
 
 void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {

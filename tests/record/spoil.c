@@ -26,7 +26,8 @@ static void release(record_spoil *s) {
 static void take(void *args, record_event *event) {
   record_spoil *const s = args;
   const bool was_done = s->done;
-  const record_verdict verdict = s->rt->rank == 0 ? s->rule->apply(s, event) : PASSES;
+  const record_verdict verdict =
+      s->rt->rank == 0 || s->rule->of_all ? s->rule->apply(s, event) : PASSES;
   if (verdict == HELD || verdict == HELD_TOO) {
     if (verdict == HELD) release(s);
     record_group_add(&s->held, event);

@@ -34,6 +34,7 @@ struct record_rule {
   const char *name;
   record_verdict (*apply)(record_spoil *spoil, record_event *event);
   bool (*enter)(const bd_rt *rt); // before all events, or NULL
+  bool of_all;                    // on every rank, not on the first alone
 };
 
 // The spoil of this name, or NULL.

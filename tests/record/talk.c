@@ -17,6 +17,7 @@ enum {
 typedef struct word {
   record_kind kind;
   int terms, peer, count;
+  bool alone; // of a message that is sent
 } word;
 
 typedef struct speaker {
@@ -24,8 +25,9 @@ typedef struct speaker {
   word *words;
   // While they run:
   int at;
-  bool arrived; // at the collective `at`
-  int round;    // of its group
+  bool passes_over; // stages
+  bool arrived;     // at the collective `at`
+  int round;        // of its group
 } speaker;
 
 typedef struct group { // of ranks, by its lowest rank and mask
@@ -34,6 +36,7 @@ typedef struct group { // of ranks, by its lowest rank and mask
 
 typedef struct pipe { // from a rank to a stage
   int sent, taken, capacity;
+  int before; // the messages that leave last
   int *terms;
 } pipe;
 
@@ -141,6 +144,7 @@ static word word_of(record_talk *t, const record_event *event) {
   if (!record_is_message(event->kind)) return w;
   w.peer = event->stage;
   w.count = event->kind == RECORD_SEND ? ++t->sent[w.peer] : ++t->received[w.peer];
+  w.alone = event->alone;
   if (event->handle == RECORD_NO_HANDLE) return w;
   t->handle_peer[event->handle] = w.peer;
   t->handle_count[event->handle] = w.count;
@@ -232,7 +236,20 @@ static void send(record_talk *t, int rank, const word *w) {
     p->capacity = p->capacity ? 2 * p->capacity : 16;
     p->terms = allocate(p->terms, (size_t)p->capacity, sizeof *p->terms);
   }
+  if (w->alone) p->before = p->sent;
   p->terms[p->sent++] = w->terms;
+}
+
+// The stage that a rank sends to behind a message that has not been received, or -1. What is asked
+// later begins when that has begun; where messages pass over stages the runtime does not ask for
+// this order.
+static int stage_behind(const record_talk *t, int rank) {
+  if (t->speakers[rank].passes_over) return -1;
+  for (int stage = 0; stage < t->world.stages; stage++) {
+    const pipe *const p = &t->pipes[rank * t->world.stages + stage];
+    if (p->taken < p->before) return stage;
+  }
+  return -1;
 }
 
 static int sender_of(const record_talk *t, int rank, int stage) {
@@ -254,6 +271,7 @@ static progress receive(record_talk *t, record_faults *faults, int rank, const w
 static progress speak(record_talk *t, record_faults *faults, int rank) {
   const speaker *const s = &t->speakers[rank];
   const word *const w = &s->words[s->at];
+  if (w->kind != RECORD_SEND && w->kind != RECORD_WAIT && stage_behind(t, rank) >= 0) return WAITS;
   switch (w->kind) {
   case RECORD_SEND:
     send(t, rank, w);
@@ -267,11 +285,22 @@ static progress speak(record_talk *t, record_faults *faults, int rank) {
   }
 }
 
+static bool passes_over(const record_talk *t, int rank) {
+  const speaker *const s = &t->speakers[rank];
+  for (int i = 0; i < s->count; i++)
+    if (record_is_message(s->words[i].kind) && abs(s->words[i].peer - rank / t->devices) > 1)
+      return true;
+  return false;
+}
+
 static void say_blocked(const record_talk *t, record_faults *faults, int rank) {
   const speaker *const s = &t->speakers[rank];
   const word *const w = &s->words[s->at];
   char text[TEXT];
-  if (w->kind == RECORD_WAIT)
+  const int behind = w->kind == RECORD_WAIT ? -1 : stage_behind(t, rank);
+  if (behind >= 0)
+    snprintf(text, sizeof text, "the beginning of a message to stage %d behind another", behind);
+  else if (w->kind == RECORD_WAIT)
     snprintf(text, sizeof text, "the end of its message %d to stage %d", w->count, w->peer);
   else if (w->kind == RECORD_RECEIVE)
     snprintf(text, sizeof text, "message %d from rank %d", w->count, sender_of(t, rank, w->peer));
@@ -293,6 +322,8 @@ static void say_ends(const record_talk *t, record_faults *faults) {
 }
 
 void record_talk_check(record_talk *t, record_faults *faults) {
+  for (int r = 0; r < t->ranks; r++)
+    t->speakers[r].passes_over = passes_over(t, r);
   for (bool moved = true; moved;) {
     moved = false;
     for (int r = 0; r < t->ranks; r++) {
