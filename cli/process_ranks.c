@@ -2,6 +2,7 @@
 #include "cli/child.h"
 #include "cli/process.h"
 #include "ir/base/clock.h"
+#include "runtime/braid_rt_abi.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -15,7 +16,9 @@
 typedef struct team {
   pid_t group; // of the first rank
   int running;
+  const pid_t *ranks;           // by number
   int first_failure;            // exit status, or 0
+  pid_t failed;                 // whose it is
   double failed_at, stopped_at; // 0: not
 } team;
 
@@ -37,6 +40,8 @@ static int start_ranks(bd_ctx *ctx, char *const *argv, int ranks, const sigset_t
   int port = find_port(), error = port > 0 ? 0 : EADDRNOTAVAIL;
   if (getrandom(&job, sizeof job, 0) != (ssize_t)sizeof job) error = EAGAIN;
   const char *count = bd_intern_f(ctx, "%d", ranks);
+  pid_t *started = BD_NEW_ARRAY(ctx->arena, pid_t, ranks);
+  t->ranks = started;
   for (int r = 0; r < ranks && !error; ++r) {
     const char *rank = bd_intern_f(ctx, "%d", r);
     const bd_variable variables[] = {
@@ -54,6 +59,7 @@ static int start_ranks(bd_ctx *ctx, char *const *argv, int ranks, const sigset_t
                                        .variables = variables},
                            mask, &child);
     if (error) break;
+    started[r] = child;
     t->running++;
     if (r == 0) t->group = child;
   }
@@ -69,10 +75,13 @@ static bool reap(team *t) {
     if (ended < 0 && errno == EINTR) continue;
     if (ended < 0) return false;
     t->running--;
+    bool killed = WIFSIGNALED(state) && t->stopped_at == 0;
     int code = WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state);
-    if (code == 0 || t->first_failure) continue;
+    bool says_more = killed && t->first_failure == BD_RT_EXIT_DEAD_RANK;
+    if (code == 0 || (t->first_failure && !says_more)) continue;
+    if (!t->first_failure) t->failed_at = bd_clock_seconds();
     t->first_failure = code;
-    t->failed_at = bd_clock_seconds();
+    t->failed = ended;
   }
   return true;
 }
@@ -111,5 +120,7 @@ bd_status bd_process_run_ranks(bd_ctx *ctx, char *const *argv, int ranks, bd_pro
     return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "cannot start '%s': %s", argv[0], strerror(error));
   if (!known) return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "lost the ranks of '%s'", argv[0]);
   out->exit_code = t.first_failure;
+  while (t.failed && t.ranks[out->rank] != t.failed)
+    out->rank++;
   return BD_OK;
 }

@@ -47,7 +47,8 @@ static char **command_line(bd_ctx *ctx, int ranks, bool by_mpirun, const char *p
 }
 
 // The program has said why it ended with a status of its own; the others are explained here.
-static bd_status pass_status_on(bd_ctx *ctx, const bd_process_end *end, int *out_code) {
+static bd_status pass_status_on(bd_ctx *ctx, const bd_process_end *end, bool by_mpirun,
+                                int *out_code) {
   int code = end->exit_code;
   if (end->stopped_by) {
     *out_code = SIGNALLED + end->stopped_by;
@@ -60,7 +61,8 @@ static bd_status pass_status_on(bd_ctx *ctx, const bd_process_end *end, int *out
     return BD_OK;
   }
   if (code > SIGNALLED) {
-    bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "a rank was ended by signal %d", code - SIGNALLED);
+    const char *who = by_mpirun ? "a rank" : bd_intern_f(ctx, "rank %d", end->rank);
+    bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "%s was ended by signal %d", who, code - SIGNALLED);
     *out_code = DEAD_RANK;
     return BD_OK;
   }
@@ -82,7 +84,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
     BD_TRY(bd_process_run(ctx, argv, NULL, &end));
   else
     BD_TRY(bd_process_run_ranks(ctx, argv, ranks, &end));
-  return pass_status_on(ctx, &end, arguments->exit_code);
+  return pass_status_on(ctx, &end, by_mpirun, arguments->exit_code);
 }
 
 static const bd_option options[] = {{0}};
