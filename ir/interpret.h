@@ -20,10 +20,15 @@ BD_NODISCARD bd_status bd_interpret_main(bd_ctx *ctx, const bd_module *module, i
 // Philox4x32-10: four random words of a 128-bit counter under a 64-bit key.
 void bd_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-// Uniform in [0,1) for the element `element` of sample `sample` at a random site; Philox4x32-10
-// (Salmon et al., SC 2011). The runtime and the kernels compute the same bits.
+// Uniform in [0,1) for the element `element` of sample `sample` at a random site: of word element %
+// 4 of block element / 4; Philox4x32-10 (Salmon et al., SC 2011). The runtime and the kernels
+// compute the same bits.
 float bd_random_uniform(uint64_t seed, uint64_t step, uint32_t site, uint32_t call, uint64_t sample,
                         uint64_t element);
+// The element that dropout in attention takes for the probability of `key` for `query` in a head
+// (counted over the whole tensor). Two queries and two keys, both 8 apart, share a block: what a
+// thread holds of a product on tensor cores.
+int64_t bd_random_score(int64_t head, int64_t query, int64_t key, int64_t queries, int64_t keys);
 
 // The 16 random bits by which an update of the logical element `element` of weight number `weight`
 // is rounded, where weights have no masters.

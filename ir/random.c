@@ -26,16 +26,24 @@ void bd_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]
 
 float bd_random_uniform(uint64_t seed, uint64_t step, uint32_t site, uint32_t call, uint64_t sample,
                         uint64_t element) {
+  const uint64_t block = element / 4;
   const uint32_t counter[4] = {
-      (uint32_t)element,
-      (uint32_t)((element >> 32) & 0xFFFFu) | (call << 16),
+      (uint32_t)block,
+      (uint32_t)((block >> 32) & 0xFFFFu) | (call << 16),
       (uint32_t)sample,
       (uint32_t)step,
   };
   const uint32_t key[2] = {(uint32_t)seed ^ (site * 0x9E3779B9u), (uint32_t)(seed >> 32)};
   uint32_t words[4];
   bd_philox(counter, key, words);
-  return (float)(words[0] >> 8) * 0x1p-24f;
+  return (float)(words[element % 4] >> 8) * 0x1p-24f;
+}
+
+int64_t bd_random_score(int64_t head, int64_t query, int64_t key, int64_t queries, int64_t keys) {
+  const int64_t rows = (queries + 15) / 16 * 8, columns = (keys + 15) / 16 * 8;
+  const int64_t row = query / 16 * 8 + query % 8, column = key / 16 * 8 + key % 8;
+  const int64_t word = query / 8 % 2 * 2 + key / 8 % 2;
+  return ((head * rows + row) * columns + column) * 4 + word;
 }
 
 uint32_t bd_random_rounding(uint64_t seed, uint64_t step, uint32_t weight, uint64_t element) {

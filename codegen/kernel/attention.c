@@ -34,13 +34,16 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
                         .dropout = dropout,
                         .keep = 1.0f / (1.0f - dropout),
                         .site = (uint32_t)bd_op_int(g->op, "site", 0),
-                        .few = q[1] * k[1] <= INT32_MAX / q[2],
+                        .few = bd_attention_has_few_blocks(q[2], q[1], k[1]),
                         .batches = b->count,
                         .kv_heads = kv->count};
   LLVMValueRef group = bd_gen_long(g, out->group);
   out->heads = LLVMBuildNSWMul(g->b, kv->count, group, "");
   out->first_head = LLVMBuildNSWMul(g->b, kv->start, group, "");
-  if (dropout > 0) out->first_sample = LLVMBuildNSWAdd(g->b, bd_gen_first_sample(g), b->start, "");
+  if (dropout > 0) {
+    out->first_sample = LLVMBuildNSWAdd(g->b, bd_gen_first_sample(g), b->start, "");
+    out->kept = bd_gen_variable(g, bd_gen_i32(g));
+  }
   return BD_OK;
 }
 
@@ -149,26 +152,6 @@ LLVMValueRef bd_attention_sees(bd_attention *a, LLVMValueRef query, LLVMValueRef
   return sees ? sees : LLVMConstInt(LLVMInt1TypeInContext(g->llvm), 1, false);
 }
 
-LLVMValueRef bd_attention_kept(bd_attention *a, LLVMValueRef query, LLVMValueRef key) {
-  bd_gen *g = a->g;
-  LLVMValueRef head = LLVMBuildNSWAdd(g->b, a->first_head, a->head, "");
-  LLVMValueRef rows = bd_gen_long(g, a->tq), columns = bd_gen_long(g, a->tk);
-  if (a->few) {
-    head = shortened(g, head);
-    query = shortened(g, query);
-    key = shortened(g, key);
-    rows = shortened(g, rows);
-    columns = shortened(g, columns);
-  }
-  LLVMValueRef row = LLVMBuildAdd(g->b, LLVMBuildMul(g->b, head, rows, ""), query, "");
-  LLVMValueRef number = LLVMBuildAdd(g->b, LLVMBuildMul(g->b, row, columns, ""), key, "");
-  number = LLVMBuildZExt(g->b, number, bd_gen_i64(g), "");
-  LLVMValueRef sample = LLVMBuildNSWAdd(g->b, a->first_sample, a->batch, "");
-  LLVMValueRef u = bd_gen_uniform(g, a->site, sample, number);
-  LLVMValueRef drop = LLVMBuildFCmp(g->b, LLVMRealOLT, u, bd_gen_real(g, (double)a->dropout), "");
-  return LLVMBuildSelect(g->b, drop, bd_gen_real(g, 0.0), bd_gen_real(g, (double)a->keep), "");
-}
-
 LLVMValueRef bd_attention_end(bd_attention *a, LLVMValueRef first) {
   bd_gen *g = a->g;
   LLVMValueRef all = bd_gen_long(g, a->tk);
@@ -219,8 +202,7 @@ static void softmax_row(bd_attention *a, forward *f, int row, LLVMValueRef query
     LLVMValueRef weight = bd_gen_exp(g, LLVMBuildFSub(g->b, score, most, ""));
     weight = LLVMBuildSelect(g->b, seen[j], weight, bd_gen_real(g, 0.0), "");
     part = LLVMBuildFAdd(g->b, part, weight, "");
-    if (a->dropout > 0)
-      weight = LLVMBuildFMul(g->b, weight, bd_attention_kept(a, query, key[j]), "");
+    if (a->dropout > 0) weight = LLVMBuildFMul(g->b, weight, bd_attention_kept(a, row, j), "");
     bd_square_set(&a->tiles, &f->scores, row, j, weight);
   }
   part = bd_tiles_join(&a->tiles, part, bd_gen_plus);
@@ -263,6 +245,7 @@ static void attend(bd_attention *a, LLVMValueRef head, LLVMValueRef first, void 
       bd_gen_for_begin(g, bd_gen_long(g, 0), bd_attention_end(a, first), bd_gen_long(g, BD_TILE));
   bd_rows k = bd_attention_rows(a, &f->k, a->kv_head, keys.index, a->tk);
   bd_rows v = bd_attention_rows(a, &f->v, a->kv_head, keys.index, a->tk);
+  if (a->dropout > 0) bd_attention_draw(a, first, keys.index, false);
   bd_square_product(&a->tiles, &f->scores, &q, &k);
   for (int i = 0; i < a->tiles.rows; i++)
     softmax_row(a, f, i, query[i], keys.index);

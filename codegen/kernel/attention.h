@@ -15,7 +15,7 @@ typedef struct bd_attention {
   bd_tiles tiles;
   int64_t tq, tk, width, group; // queries, keys, of a head, query heads per key-value head
   bool causal;
-  bool few; // numbers of a sample's scores, the padded rows of the last tile's apart, have 31 bits
+  bool few; // random blocks: bd_attention_has_few_blocks
   double scale;
   float dropout, keep; // probability; 1 / (1 - probability)
   uint32_t site;
@@ -26,6 +26,10 @@ typedef struct bd_attention {
   LLVMValueRef biases; // of the head in work, f32, shared
   // The tile in work:
   LLVMValueRef batch, head, kv_head;
+  // What dropout keeps of the square in work (attention_dropout.c), i32 variable, of keys by
+  // queries if `turned`:
+  LLVMValueRef kept;
+  bool turned;
 } bd_attention;
 
 // Threads of a block.
@@ -53,8 +57,13 @@ void bd_attention_tiles(bd_attention *a, LLVMValueRef heads, int64_t total, bool
 
 // Whether a query sees a key (both exist), i1.
 LLVMValueRef bd_attention_sees(bd_attention *a, LLVMValueRef query, LLVMValueRef key);
-// What the probability of a query and a key is multiplied by; only where there is dropout.
-LLVMValueRef bd_attention_kept(bd_attention *a, LLVMValueRef query, LLVMValueRef key);
+// Where there is dropout: draws its masks for the square of 64 queries and 64 keys from `query` and
+// `key` on, whose rows are keys if `turned`; and what the probability at one of the thread's rows
+// and columns of it is multiplied by.
+void bd_attention_draw(bd_attention *a, LLVMValueRef query, LLVMValueRef key, bool turned);
+LLVMValueRef bd_attention_kept(bd_attention *a, int row, int column);
+// Whether the numbers of a sample's random blocks, those of padding apart, have 31 bits.
+bool bd_attention_has_few_blocks(int64_t heads, int64_t queries, int64_t keys);
 // One past the last key that the 64 queries from `first` see, i64.
 LLVMValueRef bd_attention_end(bd_attention *a, LLVMValueRef first);
 // The score of a query and a key from their product.

@@ -96,7 +96,7 @@ static void differentiate(bd_attention *a, const backward *w, int row, int colum
   p = LLVMBuildSelect(g->b, seen, p, zero, "");
   LLVMValueRef dp = bd_square_get(&a->tiles, &w->slopes, row, column), kept = p;
   if (a->dropout > 0) {
-    LLVMValueRef mask = bd_attention_kept(a, query, key);
+    LLVMValueRef mask = bd_attention_kept(a, row, column);
     dp = LLVMBuildFMul(g->b, dp, mask, "");
     kept = LLVMBuildFMul(g->b, p, mask, "");
   }
@@ -117,6 +117,7 @@ static void add_queries(bd_attention *a, const backward *w, LLVMValueRef first_k
   bd_rows dout = bd_attention_rows(a, &w->dout, a->head, first_query, a->tq);
   bd_rows k = bd_attention_rows(a, &w->k, a->kv_head, first_key, a->tk);
   bd_rows v = bd_attention_rows(a, &w->v, a->kv_head, first_key, a->tk);
+  if (a->dropout > 0) bd_attention_draw(a, first_query, first_key, true);
   bd_square_product(&a->tiles, &w->scores, &k, &q);
   bd_square_product(&a->tiles, &w->slopes, &v, &dout);
   for (int j = 0; j < a->tiles.columns; j++) {
@@ -185,6 +186,7 @@ static void query_tile(bd_attention *a, LLVMValueRef head, LLVMValueRef first, v
       bd_gen_for_begin(g, bd_gen_long(g, 0), bd_attention_end(a, first), bd_gen_long(g, BD_TILE));
   bd_rows k = bd_attention_rows(a, &w->k, a->kv_head, keys.index, a->tk);
   bd_rows v = bd_attention_rows(a, &w->v, a->kv_head, keys.index, a->tk);
+  if (a->dropout > 0) bd_attention_draw(a, first, keys.index, false);
   bd_square_product(&a->tiles, &w->scores, &q, &k);
   bd_square_product(&a->tiles, &w->slopes, &dout, &v);
   for (int j = 0; j < a->tiles.columns; j++) {

@@ -104,7 +104,8 @@ LLVMTypeRef bd_gen_dtype(bd_gen *g, bd_dtype dtype);                    // in me
 LLVMValueRef bd_gen_long(bd_gen *g, int64_t value);                     // scalar i64
 LLVMValueRef bd_gen_smaller(bd_gen *g, LLVMValueRef a, LLVMValueRef b); // of two i64
 LLVMValueRef bd_gen_splat(bd_gen *g, LLVMValueRef scalar);              // to g->lanes
-LLVMValueRef bd_gen_real_like(LLVMValueRef like, double value);         // constant of the same type
+LLVMValueRef bd_gen_splat_like(bd_gen *g, LLVMValueRef like, LLVMValueRef scalar);
+LLVMValueRef bd_gen_real_like(LLVMValueRef like, double value); // constant of the same type
 LLVMValueRef bd_gen_int_like(LLVMValueRef like, int64_t value);
 LLVMValueRef bd_gen_real(bd_gen *g, double value);                   // f32 of g->lanes
 LLVMTypeRef bd_gen_type_like(LLVMValueRef like, LLVMTypeRef scalar); // as many lanes as `like`
@@ -255,9 +256,19 @@ LLVMValueRef bd_gen_log_wide(bd_gen *g, LLVMValueRef x);
 LLVMValueRef bd_gen_pow(bd_gen *g, LLVMValueRef a, LLVMValueRef b);
 // The remainder of a / b; `divisor`: of the sign of b, else of a.
 LLVMValueRef bd_gen_remainder(bd_gen *g, LLVMValueRef a, LLVMValueRef b, bool divisor);
-// The uniform of ir/interpret.h; sample and element are i64.
-LLVMValueRef bd_gen_uniform(bd_gen *g, uint32_t site, LLVMValueRef sample, LLVMValueRef element);
 LLVMValueRef bd_gen_first_sample(bd_gen *g);
+// What all draws at a random site share: words of the key and the counter, scalars.
+typedef struct bd_gen_site {
+  LLVMValueRef k0, k1, call, step;
+} bd_gen_site;
+bd_gen_site bd_gen_site_open(bd_gen *g, uint32_t site);
+// The four random words of a block; sample and block are i64 in any number of lanes.
+void bd_gen_draw(bd_gen *g, const bd_gen_site *site, LLVMValueRef sample, LLVMValueRef block,
+                 LLVMValueRef out_words[4]);
+// Word `number` % 4 of each lane's.
+LLVMValueRef bd_gen_choose_word(bd_gen *g, LLVMValueRef words[4], LLVMValueRef number);
+// Whether the uniform of ir/interpret.h that a word gives is less than p, i1.
+LLVMValueRef bd_gen_drops(bd_gen *g, LLVMValueRef word, double p);
 
 // One emitter per family; each emits the body of g->function.
 typedef bd_status (*bd_gen_emitter)(bd_gen *g);

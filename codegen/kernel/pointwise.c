@@ -1,23 +1,6 @@
 // A fused run of pointwise ops: values stay in registers, rounded to their dtype.
 #include "codegen/kernel/pointwise.h"
 
-static LLVMValueRef dropout(bd_gen *g, const bd_gen_run *r, const bd_op *op, LLVMValueRef x) {
-  double p = bd_op_real(op, "p", 0.0);
-  LLVMValueRef element = bd_gen_splat(g, bd_gen_long(g, 0));
-  for (int d = 1; d < r->rank; d++) {
-    if (!r->number.stride[d]) continue;
-    LLVMValueRef at = bd_gen_logical(g, d);
-    at = LLVMBuildMul(g->b, at, bd_gen_int_like(at, r->number.stride[d]), "");
-    element = LLVMBuildAdd(g->b, element, at, "");
-  }
-  LLVMValueRef sample = bd_gen_splat(g, bd_gen_first_sample(g));
-  if (r->rank) sample = LLVMBuildAdd(g->b, sample, bd_gen_logical(g, 0), "");
-  LLVMValueRef u = bd_gen_uniform(g, (uint32_t)bd_op_int(op, "site", 0), sample, element);
-  LLVMValueRef drop = LLVMBuildFCmp(g->b, LLVMRealOLT, u, bd_gen_real(g, p), "");
-  LLVMValueRef kept = LLVMBuildFMul(g->b, x, bd_gen_real_like(x, 1.0 / (1.0 - p)), "");
-  return LLVMBuildSelect(g->b, drop, bd_gen_real(g, 0.0), kept, "");
-}
-
 static LLVMValueRef compute(bd_gen *g, const bd_gen_run *r, const bd_op *op,
                             const bd_access *table) {
   const bd_value *values = g->kernel->function->values;
@@ -40,7 +23,7 @@ static LLVMValueRef compute(bd_gen *g, const bd_gen_run *r, const bd_op *op,
     y = bd_gen_cast(g, BD_I64, to, bd_gen_logical(g, (int)bd_op_int(op, "dim", 0)));
     break;
   case BD_OP_DROPOUT:
-    y = bd_dtype_wide(from) == BD_F32 ? dropout(g, r, op, in[0]) : NULL;
+    y = bd_dtype_wide(from) == BD_F32 ? bd_gen_dropout(g, r, op, in[0]) : NULL;
     break;
   default:
     y = bd_gen_arithmetic(g, op, from, in);

@@ -24,6 +24,8 @@ void bd_gen_run_point(bd_gen *g, bd_gen_run *run);
 void bd_gen_run_fetch(bd_gen *g, const bd_gen_run *run, LLVMValueRef *out_fetched);
 void bd_gen_run_compute(bd_gen *g, bd_gen_run *run, const LLVMValueRef *fetched);
 void bd_gen_run_store(bd_gen *g, const bd_gen_run *run);
+// What one op, dropout, makes of x, f32 in lanes (dropout.c).
+LLVMValueRef bd_gen_dropout(bd_gen *g, const bd_gen_run *run, const bd_op *op, LLVMValueRef x);
 bool bd_gen_run_has_dropout(const bd_gen *g, const bd_gen_run *run);
 // How many operands it fetches.
 int bd_gen_run_operands(const bd_gen *g, const bd_gen_run *run);

@@ -1,5 +1,6 @@
-// Philox4x32-10 in lanes: the bits of bd_random_uniform (ir/random.c).
+// Philox4x32-10 in lanes: the words of bd_random_uniform (ir/random.c).
 #include "codegen/kernel/gen.h"
+#include <math.h>
 
 typedef struct product {
   LLVMValueRef high, low;
@@ -18,16 +19,16 @@ static LLVMValueRef mix(bd_gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef 
   return LLVMBuildXor(g->b, LLVMBuildXor(g->b, a, b, ""), c, "");
 }
 
-static LLVMValueRef philox(bd_gen *g, LLVMValueRef c[4], LLVMValueRef k0, LLVMValueRef k1) {
+// Leaves the words in place of the counter.
+static void philox(bd_gen *g, LLVMValueRef c[4], LLVMValueRef k0, LLVMValueRef k1) {
   for (int round = 0; round < 10; round++) {
     product p0 = multiply(g, c[0], 0xD2511F53u), p1 = multiply(g, c[2], 0xCD9E8D57u);
-    LLVMValueRef c0 = mix(g, p1.high, c[1], bd_gen_splat(g, k0));
-    LLVMValueRef c2 = mix(g, p0.high, c[3], bd_gen_splat(g, k1));
+    LLVMValueRef c0 = mix(g, p1.high, c[1], bd_gen_splat_like(g, c[0], k0));
+    LLVMValueRef c2 = mix(g, p0.high, c[3], bd_gen_splat_like(g, c[0], k1));
     c[0] = c0, c[1] = p1.low, c[2] = c2, c[3] = p0.low;
     k0 = LLVMBuildAdd(g->b, k0, bd_gen_int_like(k0, 0x9E3779B9), "");
     k1 = LLVMBuildAdd(g->b, k1, bd_gen_int_like(k1, 0xBB67AE85), "");
   }
-  return c[0];
 }
 
 static LLVMValueRef load(bd_gen *g, LLVMTypeRef type, LLVMValueRef from, int64_t bytes) {
@@ -57,19 +58,40 @@ static LLVMValueRef high_word(bd_gen *g, LLVMValueRef wide) {
   return low_word(g, LLVMBuildLShr(g->b, wide, bd_gen_int_like(wide, 32), ""));
 }
 
-LLVMValueRef bd_gen_uniform(bd_gen *g, uint32_t site, LLVMValueRef sample, LLVMValueRef element) {
-  LLVMValueRef seed = field(g, bd_gen_i64(g), 0);
-  LLVMValueRef step = low_word(g, field(g, bd_gen_i64(g), 8));
-  LLVMValueRef call = field(g, bd_gen_i32(g), 24);
-  LLVMValueRef k0 = low_word(g, seed), k1 = high_word(g, seed);
-  k0 = LLVMBuildXor(g->b, k0, bd_gen_int_like(k0, (uint32_t)(site * 0x9E3779B9u)), "");
-  LLVMValueRef high = high_word(g, element);
+bd_gen_site bd_gen_site_open(bd_gen *g, uint32_t site) {
+  LLVMValueRef seed = field(g, bd_gen_i64(g), 0), call = field(g, bd_gen_i32(g), 24);
+  LLVMValueRef step = low_word(g, field(g, bd_gen_i64(g), 8)), k0 = low_word(g, seed);
+  return (bd_gen_site){
+      .k0 = LLVMBuildXor(g->b, k0, bd_gen_int_like(k0, (uint32_t)(site * 0x9E3779B9u)), ""),
+      .k1 = high_word(g, seed),
+      .call = LLVMBuildShl(g->b, call, bd_gen_int_like(call, 16), ""),
+      .step = step};
+}
+
+void bd_gen_draw(bd_gen *g, const bd_gen_site *site, LLVMValueRef sample, LLVMValueRef block,
+                 LLVMValueRef out_words[4]) {
+  LLVMValueRef low = low_word(g, block), high = high_word(g, block);
   high = LLVMBuildAnd(g->b, high, bd_gen_int_like(high, 0xFFFF), "");
-  call = LLVMBuildShl(g->b, call, bd_gen_int_like(call, 16), "");
-  high = LLVMBuildOr(g->b, high, bd_gen_splat(g, call), "");
-  LLVMValueRef counter[] = {low_word(g, element), high, low_word(g, sample), bd_gen_splat(g, step)};
-  LLVMValueRef word = philox(g, counter, k0, k1);
+  out_words[0] = low;
+  out_words[1] = LLVMBuildOr(g->b, high, bd_gen_splat_like(g, low, site->call), "");
+  out_words[2] = low_word(g, sample);
+  out_words[3] = bd_gen_splat_like(g, low, site->step);
+  philox(g, out_words, site->k0, site->k1);
+}
+
+LLVMValueRef bd_gen_choose_word(bd_gen *g, LLVMValueRef words[4], LLVMValueRef number) {
+  LLVMValueRef part[2], bit[2];
+  for (int i = 0; i < 2; i++) {
+    bit[i] = LLVMBuildAnd(g->b, number, bd_gen_int_like(number, 1 << i), "");
+    bit[i] = LLVMBuildICmp(g->b, LLVMIntNE, bit[i], bd_gen_int_like(number, 0), "");
+  }
+  for (int i = 0; i < 2; i++)
+    part[i] = LLVMBuildSelect(g->b, bit[0], words[2 * i + 1], words[2 * i], "");
+  return LLVMBuildSelect(g->b, bit[1], part[1], part[0], "");
+}
+
+LLVMValueRef bd_gen_drops(bd_gen *g, LLVMValueRef word, double p) {
+  const int64_t bound = (int64_t)ceil((double)(float)p * 0x1p24);
   word = LLVMBuildLShr(g->b, word, bd_gen_int_like(word, 8), "");
-  LLVMValueRef u = LLVMBuildSIToFP(g->b, word, bd_gen_type_like(word, bd_gen_f32(g)), "");
-  return LLVMBuildFMul(g->b, u, bd_gen_real_like(u, 0x1p-24), "");
+  return LLVMBuildICmp(g->b, LLVMIntULT, word, bd_gen_int_like(word, bound), "");
 }

@@ -84,13 +84,21 @@ LLVMValueRef bd_gen_long(bd_gen *g, int64_t value) {
   return LLVMConstInt(bd_gen_i64(g), (unsigned long long)value, true);
 }
 
-LLVMValueRef bd_gen_splat(bd_gen *g, LLVMValueRef scalar) {
-  if (g->lanes == 1 || is_vector(scalar)) return scalar;
-  LLVMTypeRef type = bd_gen_type(g, LLVMTypeOf(scalar));
-  LLVMTypeRef mask = LLVMVectorType(bd_gen_i32(g), (unsigned)g->lanes);
+static LLVMValueRef spread(bd_gen *g, LLVMValueRef scalar, unsigned lanes) {
+  LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(scalar), lanes);
+  LLVMTypeRef mask = LLVMVectorType(bd_gen_i32(g), lanes);
   LLVMValueRef one = LLVMBuildInsertElement(g->b, LLVMGetPoison(type), scalar,
                                             LLVMConstInt(bd_gen_i32(g), 0, false), "");
   return LLVMBuildShuffleVector(g->b, one, LLVMGetPoison(type), LLVMConstNull(mask), "");
+}
+
+LLVMValueRef bd_gen_splat(bd_gen *g, LLVMValueRef scalar) {
+  if (g->lanes == 1 || is_vector(scalar)) return scalar;
+  return spread(g, scalar, (unsigned)g->lanes);
+}
+
+LLVMValueRef bd_gen_splat_like(bd_gen *g, LLVMValueRef like, LLVMValueRef scalar) {
+  return is_vector(like) ? spread(g, scalar, LLVMGetVectorSize(LLVMTypeOf(like))) : scalar;
 }
 
 LLVMValueRef bd_gen_real(bd_gen *g, double value) {

@@ -62,7 +62,7 @@ static double score_of(const shape *s, const double *q, const double *k, const b
 static double kept(const bd_op *op, const bd_random_key *key, const shape *s, int64_t b, int64_t h,
                    int64_t i, int64_t j) {
   if (s->dropout == 0) return 1;
-  int64_t element = (h * s->tq + i) * s->tk + j;
+  int64_t element = bd_random_score(h, i, j, s->tq, s->tk);
   return bd_dropped(op, key, s->dropout, b, element) ? 0 : 1 / (1 - s->dropout);
 }
 

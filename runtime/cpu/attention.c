@@ -77,6 +77,9 @@ static void tile_softmax(const forward *f, const place *at, bd_rt_tiles *tiles, 
                          int64_t keys) {
   const bd_rt_attention *const s = f->shape;
   float *const maximum = tiles->row[0], *const sum = tiles->row[1];
+  if (s->dropout > 0)
+    bd_rt_dropout_tile(s, f->random, at->batch, at->head, at->row, at->rows, key, keys,
+                       tiles->second);
   for (int64_t i = 0; i < at->rows; i++) {
     float *const x = tiles->first + i * KEYS;
     const int64_t seen = bd_rt_seen(s, at->row + i, key, keys);
@@ -91,10 +94,7 @@ static void tile_softmax(const forward *f, const place *at, bd_rt_tiles *tiles, 
     if (key > 0 && most != maximum[i]) scale_row(at->out + i * at->stride, s->d, shrink);
     maximum[i] = most;
     if (s->dropout > 0) {
-      float *const mask = tiles->second;
-      bd_rt_dropout_mask(f->random, s->site, s->first_sample + at->batch,
-                         bd_rt_element(s, at->head, at->row + i, key), s->dropout,
-                         1.0f / (1.0f - s->dropout), seen, mask);
+      const float *const mask = tiles->second + i * KEYS;
       for (int64_t j = 0; j < seen; j++)
         x[j] *= mask[j];
     }

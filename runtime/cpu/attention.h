@@ -53,10 +53,4 @@ static inline const float *bd_rt_head_biases(const bd_rt_attention *s, const voi
   bd_rt_widen_run(s->dtype, (const uint16_t *)biases + head * s->places, room, s->places);
   return room;
 }
-
-// Dropout's number of (head, row, key); `head` is local.
-static inline int64_t bd_rt_element(const bd_rt_attention *s, int64_t head, int64_t row,
-                                    int64_t key) {
-  return ((s->first_head + head) * s->tq + row) * s->tk + key;
-}
 #endif

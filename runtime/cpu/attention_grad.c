@@ -45,18 +45,19 @@ static void recompute(const bd_rt_backward *w, const bd_rt_pair *at, bd_rt_tiles
 // Marks dropped probabilities in `first` by their sign; second = what dropout left of them.
 static void drop(const bd_rt_backward *w, const bd_rt_pair *at, bd_rt_tiles *tiles) {
   const bd_rt_attention *const s = w->shape;
-  const float keep = 1.0f / (1.0f - s->dropout);
+  bd_rt_dropout_tile(s, w->random, at->batch, at->head, at->row, at->rows, at->key, at->keys,
+                     tiles->second);
   for (int64_t i = 0; i < at->rows; i++) {
     float *restrict const p = tiles->first + i * KEYS, *restrict const left =
                                                            tiles->second + i * KEYS;
-    bd_rt_dropout_mask(w->random, s->site, s->first_sample + at->batch,
-                       bd_rt_element(s, at->head, at->row + i, at->key), s->dropout, keep, at->keys,
-                       left);
-    for (int64_t j = 0; j < at->keys; j++) {
+    const int64_t seen = bd_rt_seen(s, at->row + i, at->key, at->keys);
+    for (int64_t j = 0; j < seen; j++) {
       const float probability = p[j], mask = left[j];
       p[j] = mask == 0 ? -probability : probability;
       left[j] = probability * mask;
     }
+    for (int64_t j = seen; j < at->keys; j++)
+      left[j] = 0;
   }
 }
 

@@ -12,8 +12,8 @@
 
 // Philox and the mask, written down once more.
 static double uniform(uint64_t seed, uint64_t step, uint32_t site, uint32_t call, uint64_t sample,
-                      uint64_t element) {
-  uint32_t c[4] = {(uint32_t)element, (uint32_t)((element >> 32) & 0xFFFF) | call << 16,
+                      uint64_t block, int word) {
+  uint32_t c[4] = {(uint32_t)block, (uint32_t)((block >> 32) & 0xFFFF) | call << 16,
                    (uint32_t)sample, (uint32_t)step};
   uint32_t k[2] = {(uint32_t)seed ^ site * 0x9E3779B9u, (uint32_t)(seed >> 32)};
   for (int i = 0; i < 10; i++) {
@@ -23,21 +23,52 @@ static double uniform(uint64_t seed, uint64_t step, uint32_t site, uint32_t call
     memcpy(c, next, sizeof c);
     k[0] += 0x9E3779B9u, k[1] += 0xBB67AE85u;
   }
-  return (c[0] >> 8) * 0x1p-24;
+  return (c[word] >> 8) * 0x1p-24;
 }
 
-// Masks of runs that cross 2^32, in pieces of any length.
+// Of the probability of query i and key j.
+static double uniform_of(const bd_rt_attention *s, const bd_rt_random *random, int64_t sample,
+                         int64_t head, int64_t i, int64_t j) {
+  const int64_t queries = (s->tq + 15) / 16 * 8, keys = (s->tk + 15) / 16 * 8;
+  const int64_t query = i / 16 * 8 + i % 8, key = j / 16 * 8 + j % 8;
+  const int64_t block = (head * queries + query) * keys + key;
+  return uniform(random->seed, random->step, s->site, (uint32_t)random->call, (uint64_t)sample,
+                 (uint64_t)block, (int)(i / 8 % 2 * 2 + j / 8 % 2));
+}
+
+// Masks of two queries and of keys whose blocks cross 2^32; what lies behind stays.
 static void check_masks(void) {
   const bd_rt_random random = {.seed = 0x123456789ABCull, .step = 7, .call = 3};
-  const int64_t first = (int64_t)UINT32_MAX - 20;
-  float mask[48];
-  for (int64_t count = 0; count <= 48; count++) {
-    bd_rt_dropout_mask(&random, 5, 11, first, 0.4f, 1.5f, count, mask);
+  const int64_t first = (int64_t)UINT32_MAX - 15;
+  const bd_rt_dropout_site site = bd_rt_dropout_at(&random, 5, 11, 0.4f);
+  for (int64_t blocks = 0; blocks <= 32; blocks += 8) {
+    float mask[2][65];
+    for (int i = 0; i < 2 * 65; i++)
+      mask[i / 65][i % 65] = -1;
+    bd_rt_dropout_rows(&site, first, blocks, mask[0], mask[1]);
     int good = 1;
-    for (int64_t i = 0; i < count; i++)
-      good &=
-          mask[i] == (uniform(random.seed, 7, 5, 3, 11, (uint64_t)(first + i)) < 0.4f ? 0 : 1.5f);
+    for (int64_t i = 0; i < 2; i++)
+      for (int64_t j = 0; j < 65; j++) {
+        const uint64_t block = (uint64_t)(first + j / 16 * 8 + j % 8);
+        const double u = uniform(random.seed, 7, 5, 3, 11, block, (int)(2 * i + j / 8 % 2));
+        good &= mask[i][j] == (j >= 2 * blocks ? -1 : u < 0.4f ? 0 : 1 / (1 - 0.4f));
+      }
     check_true("dropout mask", good);
+  }
+}
+
+// Bounds of probability 0 and of what is 1 in f32 drop nothing and all.
+static void check_bounds(void) {
+  const bd_rt_random random = {.seed = 5};
+  float mask[2][64];
+  for (int all = 0; all < 2; all++) {
+    bd_rt_dropout_site site = bd_rt_dropout_at(&random, 1, 2, (float)all);
+    site.keep = 3;
+    bd_rt_dropout_rows(&site, 0, 32, mask[0], mask[1]);
+    int good = 1;
+    for (int i = 0; i < 128; i++)
+      good &= mask[i / 64][i % 64] == (all ? 0 : 3);
+    check_true("dropout of none and of all", good);
   }
 }
 
@@ -77,9 +108,7 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
           most = p[j] > most ? p[j] : most;
           mask[j] = 1;
           if (s->dropout > 0)
-            mask[j] = uniform(c->random.seed, c->random.step, s->site, (uint32_t)c->random.call,
-                              (uint64_t)(s->first_sample + b),
-                              (uint64_t)(((s->first_head + h) * s->tq + i) * s->tk + j)) <
+            mask[j] = uniform_of(s, &c->random, s->first_sample + b, s->first_head + h, i, j) <
                               (double)s->dropout
                           ? 0
                           : 1 / (1 - (double)s->dropout);
@@ -250,6 +279,15 @@ static void check_attentions(bd_rt *rt) {
        .first_sample = 6,
        .first_head = 2,
        .total_heads = 8},
+      {.batch = 1,
+       .tq = 77,
+       .tk = 300,
+       .heads = 3,
+       .kv_heads = 1,
+       .d = 8,
+       .dropout = 0.2f,
+       .site = 4,
+       .total_heads = 3},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
     for (int64_t pad = 0; pad < 2; pad++) {
@@ -261,6 +299,7 @@ static void check_attentions(bd_rt *rt) {
 
 static void step(bd_rt *rt) {
   check_masks();
+  check_bounds();
   check_attentions(rt);
 }
 
