@@ -55,6 +55,26 @@ static const char *without_slashes(bd_ctx *ctx, const char *path) {
   return bd_intern(ctx, path, length);
 }
 
+static bool is_link(const char *path) {
+  struct stat about;
+  return lstat(path, &about) == 0 && S_ISLNK(about.st_mode);
+}
+
+static bool is_current(const char *path) {
+  struct stat about, current;
+  return stat(path, &about) == 0 && stat(".", &current) == 0 && about.st_dev == current.st_dev &&
+         about.st_ino == current.st_ino;
+}
+
+// What is filled and replaced: the folder that a link leads to, not the link.
+static const char *place_of(bd_ctx *ctx, const char *path) {
+  path = without_slashes(ctx, path);
+  char *target = is_link(path) ? realpath(path, NULL) : NULL;
+  if (target) path = bd_intern_z(ctx, target);
+  free(target);
+  return path;
+}
+
 const char *bd_folder_of(bd_ctx *ctx, const char *path) {
   const char *slash = strrchr(path, '/');
   if (!slash) return ".";
@@ -79,6 +99,13 @@ static bool make_beside(bd_ctx *ctx, const char *path, const char **out_made) {
 
 // Whether what stands at `path` may be replaced.
 static bd_status check_standing(bd_ctx *ctx, const char *path) {
+  if (is_link(path))
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
+                   "is a link that leads nowhere; remove it, or name another folder with -o");
+  if (is_current(path))
+    return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
+                   "is the current folder, whose place another would take; start braid in another "
+                   "folder, or name another with -o");
   if (bd_file_exists(path) && !bd_is_folder(path))
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "stands already and is no folder");
   if (bd_is_folder(path) && !is_empty_folder(path) &&
@@ -94,17 +121,19 @@ static bd_status check_standing(bd_ctx *ctx, const char *path) {
 }
 
 bd_status bd_folder_check(bd_ctx *ctx, const char *path) {
-  path = without_slashes(ctx, path);
+  path = place_of(ctx, path);
   BD_TRY(check_standing(ctx, path));
   const char *above = standing_above(ctx, path), *trial;
-  if (make_beside(ctx, bd_path_join(ctx, above, "braid"), &trial) && rmdir(trial) == 0)
+  bool beside = strcmp(above, bd_folder_of(ctx, path)) == 0;
+  if (make_beside(ctx, beside ? path : bd_path_join(ctx, above, "braid"), &trial) &&
+      rmdir(trial) == 0)
     return BD_OK;
   return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "cannot make the output folder in %s: %s",
                  above, strerror(errno));
 }
 
 bd_status bd_folder_begin(bd_ctx *ctx, const char *path, const char **out_partial) {
-  path = without_slashes(ctx, path);
+  path = place_of(ctx, path);
   BD_TRY(check_standing(ctx, path));
   BD_TRY(bd_folder_make(ctx, bd_folder_of(ctx, path)));
   if (make_beside(ctx, path, out_partial)) return BD_OK;
@@ -122,7 +151,7 @@ void bd_folder_remove(const char *path) {
 }
 
 bd_status bd_folder_commit(bd_ctx *ctx, const char *partial, const char *path) {
-  path = without_slashes(ctx, path);
+  path = place_of(ctx, path);
   const char *old = NULL;
   if (bd_is_folder(path)) {
     old = bd_intern_f(ctx, "%s.old", partial);

@@ -5,7 +5,8 @@
 
 // Whether an output folder can be made at `path`, before work that takes long. Refuses when `path`
 // stands and is not an output folder of braid (one with a plan.json and nothing that is not of
-// braid) or empty, and when the folder above it, or the nearest that stands, cannot be written.
+// braid) or empty, or is the current folder, and when the folder above it, or the nearest that
+// stands, cannot be written. Where `path` is a link, the folder is made where it leads.
 // Errors: BD_INVALID.
 BD_NODISCARD bd_status bd_folder_check(bd_ctx *ctx, const char *path);
 // Makes an empty folder next to `path`. Errors: as above.
