@@ -2,6 +2,7 @@
 #include "cli/outputs.h"
 #include "ir/base/suggest.h"
 #include <malloc.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -99,6 +100,7 @@ static int end_help(void) {
 
 int main(int argc, char **argv) {
   keep_freed_memory();
+  signal(SIGXFSZ, SIG_IGN); // a file that may not grow on is told by who writes it
   if (argc < 2) {
     print_help(stderr);
     return BD_EXIT_USAGE;

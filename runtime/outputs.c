@@ -67,9 +67,20 @@ static const char *not_replaced(const char *path, const struct stat *info) {
   return S_ISREG(info->st_mode) ? NULL : "stands already and is not a regular file";
 }
 
+// Whether what is written first could have its name: else errno says why.
+static int can_be_named(const char *path, bd_rt_writing writing) {
+  char beside[4096];
+  struct stat info;
+  if (writing == BD_RT_IN_PLACE) return stat(path, &info) == 0 || errno == ENOENT;
+  errno = ENAMETOOLONG;
+  return snprintf(beside, sizeof beside, "%s.partial", path) < (int)sizeof beside &&
+         (lstat(beside, &info) == 0 || errno == ENOENT);
+}
+
 int bd_rt_outputs_writable(const char *path, bd_rt_writing writing, char *message, size_t size) {
   char folder[4096];
   struct stat info;
+  const int nameable = can_be_named(path, writing), reason = errno;
   const int stands = stat(path, &info) == 0;
   const char *const kept = stands && writing == BD_RT_REPLACED ? not_replaced(path, &info) : NULL;
   if (stands && S_ISDIR(info.st_mode)) {
@@ -77,6 +88,8 @@ int bd_rt_outputs_writable(const char *path, bd_rt_writing writing, char *messag
   } else if (kept) {
     snprintf(message, size, "%s: cannot be written: %s", path, kept);
     return 0;
+  } else if (!nameable) {
+    errno = reason;
   } else if (stands && !S_ISREG(info.st_mode)) {
     if (access(path, W_OK) == 0) return 1;
   } else {

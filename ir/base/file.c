@@ -10,7 +10,8 @@
 
 // A failing disk is not the user's input.
 static bd_status status_of(int error) {
-  return error == EIO || error == ENOSPC || error == EDQUOT ? BD_EXTERNAL : BD_INVALID;
+  bool full = error == EIO || error == ENOSPC || error == EDQUOT || error == EFBIG;
+  return full ? BD_EXTERNAL : BD_INVALID;
 }
 
 // Opens a regular file for reading. O_NONBLOCK: opening a FIFO must not wait for its writer.
