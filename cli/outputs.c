@@ -19,17 +19,22 @@ bd_status bd_outputs_check_input(bd_ctx *ctx, const bd_arguments *arguments, con
   return BD_OK;
 }
 
+enum { PROGRAM_DEPTH = 4 }; // of folders: runtime/cuda, build/runtime/cuda
+
 // A program has nothing but its own files, and those of its plan.
 static bd_status check_programs(bd_ctx *ctx, const bd_arguments *arguments) {
   for (const char *const *name = arguments->command->writes; name && *name; name++) {
     const char *path = bd_argument_given(arguments, *name);
     if (!path || !bd_file_exists(path) || bd_is_folder(path)) continue;
-    const char *folder = bd_folder_of(ctx, path);
-    if (bd_folder_has_program(ctx, folder) && bd_folder_find(ctx, folder, path))
-      return bd_usage_fail(ctx, arguments,
-                           "option '%s' would overwrite '%s', a file of the compiled program "
-                           "there; write to another",
-                           *name, path);
+    const char *folder = path;
+    for (int above = 0; above < PROGRAM_DEPTH; above++) {
+      folder = bd_folder_of(ctx, folder);
+      if (bd_folder_has_program(ctx, folder) && bd_folder_find(ctx, folder, path))
+        return bd_usage_fail(ctx, arguments,
+                             "option '%s' would overwrite '%s', a file of the compiled program "
+                             "there; write to another",
+                             *name, path);
+    }
   }
   return BD_OK;
 }
