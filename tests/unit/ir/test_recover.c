@@ -57,6 +57,15 @@ static void run_function(bd_ctx *ctx, const bd_module *module, const bd_function
   assert_int_equal(bd_interpret_function(ctx, module, function, in, &key, out, NULL), BD_OK);
 }
 
+// An attention numbers what it drops otherwise than `dropout` does.
+static void drop_nothing(bd_ctx *ctx, bd_module *module) {
+  for (int f = 0; f < module->function_count; f++)
+    for (int i = 0; i < module->functions[f]->op_count; i++) {
+      bd_op *op = &module->functions[f]->ops[i];
+      if (op->kind == BD_OP_DROPOUT) bd_op_set_attr(ctx, op, bd_attr_real(ctx, "p", 0));
+    }
+}
+
 static void functions_compute_the_same(void **state) {
   (void)state;
   static const char *const paths[] = {"tests/lit/ir/recover.braid",
@@ -65,6 +74,7 @@ static void functions_compute_the_same(void **state) {
   bd_ctx *ctx = bd_ctx_create();
   for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
     bd_module *before = read_module(ctx, paths[p]), *after;
+    drop_nothing(ctx, before);
     assert_int_equal(bd_pass_run_list(ctx, "recover", NULL, stderr, before, &after), BD_OK);
     assert_int_equal(before->function_count, after->function_count);
     for (int f = 0; f < before->function_count; f++) {
