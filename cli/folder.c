@@ -16,12 +16,17 @@ static void close_folder(void *folder) {
   closedir(folder);
 }
 
+// What every folder has an entry for: itself, and the one above.
+static bool is_dots(const char *name) {
+  return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
 static bool is_empty_folder(const char *path) {
   DIR *folder = opendir(path);
   if (!folder) return false;
   bool empty = true;
   for (struct dirent *entry; empty && (entry = readdir(folder));)
-    empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    empty = is_dots(entry->d_name);
   closedir(folder);
   return empty;
 }
@@ -41,8 +46,7 @@ static const char *find_foreign(bd_ctx *ctx, const char *path) {
   const char *found = NULL;
   if (!folder) return NULL;
   for (struct dirent *entry; !found && (entry = readdir(folder));)
-    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-        !is_output(entry->d_name))
+    if (!is_dots(entry->d_name) && !is_output(entry->d_name))
       found = bd_intern_z(ctx, entry->d_name);
   closedir(folder);
   return found;

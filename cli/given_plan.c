@@ -67,7 +67,7 @@ static bool is_sound(const bd_plan *plan) {
 bd_status bd_given_plan_keep_record(bd_ctx *ctx, const char *path, const char *data, size_t bytes,
                                     const bd_module *train, bd_plan *plan) {
   bd_plan read, same = *plan;
-  bd_plan_details details = *plan->details;
+  bd_plan_details *details = BD_NEW(ctx->arena, bd_plan_details);
   BD_TRY(bd_plan_parse(ctx, path, data, bytes, train, &read));
   if (!is_sound(&read)) return BD_OK;
   same.bound_seconds = read.bound_seconds;
@@ -75,16 +75,14 @@ bd_status bd_given_plan_keep_record(bd_ctx *ctx, const char *path, const char *d
   same.search = read.search;
   same.alternative_count = read.alternative_count;
   same.alternatives = read.alternatives;
+  *details = *plan->details;
   if (read.details) {
-    details.familiar_count = read.details->familiar_count;
-    details.familiar = read.details->familiar;
+    details->familiar_count = read.details->familiar_count;
+    details->familiar = read.details->familiar;
   }
-  same.details = &details;
+  same.details = details;
   bd_text text = bd_text_init(ctx->arena);
   bd_plan_print(&same, train, &text);
-  if (text.length != bytes || memcmp(text.data, data, bytes) != 0) return BD_OK;
-  *plan->details = details;
-  same.details = plan->details;
-  *plan = same;
+  if (text.length == bytes && memcmp(text.data, data, bytes) == 0) *plan = same;
   return BD_OK;
 }

@@ -45,8 +45,7 @@ int64_t bd_memory_scratch_bytes(const bd_module *module, const bd_function *func
   if (module->cuda)
     return gradient ? bd_memory_value_bytes(module, &function->values[op->in[5]]) + sums
                     : bd_align(bd_column_chunk_bytes(module, function, op));
-  bool attends = gradient || bd_op_is_attention(op->kind);
-  return attends ? bd_align(BD_ATTENTION_SCRATCH_BYTES) + sums : 0;
+  return bd_op_attends(op->kind) ? bd_align(BD_ATTENTION_SCRATCH_BYTES) + sums : 0;
 }
 
 // An all-gather or a reduce-scatter of parts of equal size, one after another.

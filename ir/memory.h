@@ -24,8 +24,9 @@ typedef struct bd_memory {
 #define BD_ATTENTION_SCRATCH_BYTES ((int64_t)32 * 64 * (2 * 128 + 4) * 4)
 
 // Tiles of queries that GPUs keep the sums of gradients of biases apart by.
+enum { BD_MEMORY_QUERY_TILE = 64 };
 static inline int64_t bd_memory_query_tiles(int64_t queries) {
-  return (queries + 63) / 64;
+  return (queries + BD_MEMORY_QUERY_TILE - 1) / BD_MEMORY_QUERY_TILE;
 }
 
 // The segment that cuBLASLt and cuDNN work in: algorithms that want more are not used.

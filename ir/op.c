@@ -32,6 +32,10 @@ bool bd_op_is_attention_grad(bd_op_kind kind) {
   return kind == BD_OP_ATTENTION_GRAD || kind == BD_OP_RELATIVE_ATTENTION_GRAD;
 }
 
+bool bd_op_attends(bd_op_kind kind) {
+  return bd_op_is_attention(kind) || bd_op_is_attention_grad(kind);
+}
+
 bd_attr bd_attr_int(bd_ctx *ctx, const char *name, int64_t value) {
   return (bd_attr){
       .name = bd_intern_z(ctx, name), .kind = BD_ATTR_INT, .integer = value, .real = (double)value};

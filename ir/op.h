@@ -44,6 +44,7 @@ bool bd_op_find(const char *name, bd_op_kind *out_kind);
 // Attention, with biases by relative position or without; its gradient, of either.
 bool bd_op_is_attention(bd_op_kind kind);
 bool bd_op_is_attention_grad(bd_op_kind kind);
+bool bd_op_attends(bd_op_kind kind); // either
 
 typedef enum bd_attr_kind {
   BD_ATTR_INT,

@@ -77,8 +77,7 @@ cc -std=c11 -O1 -o samples "$root/tests/support/samples.c" -lm
 ./samples cnn.safetensors 1,28,28
 ./samples resnet-tiny.safetensors 3,16,16
 ./samples unet3d-tiny.safetensors 1,4,4,4 4,4,4
-mkdir t5
-sed 's/"dropout_rate": 0.0/"dropout_rate": 0.1/' "$root/tests/oracle/t5/config.json" >t5/config.json
+write_t5 t5 "$root"
 cp "$root/tests/oracle/t5/samples.safetensors" t5.safetensors
 
 # What braid takes for a MODEL of the lists.

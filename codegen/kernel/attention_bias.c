@@ -2,6 +2,7 @@
 #include "ir/memory.h"
 
 enum { DIAGONALS = 2 * BD_TILE - 1 };
+_Static_assert((int)BD_TILE == (int)BD_MEMORY_QUERY_TILE, "the scratch has sums of such tiles");
 
 void bd_attention_open_biases(bd_attention *a, int operand) {
   bd_gen *g = a->g;

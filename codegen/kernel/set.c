@@ -246,8 +246,7 @@ static int64_t padded_extent(const bd_gen *g, int loop) {
 static int threads_of(const bd_gen *g) {
   const bd_function *function = g->kernel->function;
   if (g->cuda && g->op->kind == BD_OP_XENT) return BD_GEN_LOSS_THREADS;
-  if (g->cuda && (bd_op_is_attention(g->op->kind) || bd_op_is_attention_grad(g->op->kind)))
-    return bd_attention_threads(g);
+  if (g->cuda && bd_op_attends(g->op->kind)) return bd_attention_threads(g);
   if (!g->cuda || g->kernel->parts > 1 || !bd_sums_columns(function, g->op) ||
       bd_gen_has_wide_columns(g))
     return BD_GEN_THREADS;

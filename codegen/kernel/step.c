@@ -19,15 +19,11 @@ static bool made_by(const bd_kernel *k, bd_id id) {
          (producer >= k->run_op && producer < k->run_op + k->run_count);
 }
 
-static bool is_attention(const bd_op *op) {
-  return bd_op_is_attention(op->kind) || bd_op_is_attention_grad(op->kind);
-}
-
 // The runtime has no products of f64 and of integers.
 static bool is_generated(const bd_function *function, const bd_op *op, bool cuda) {
   if (op->kind == BD_OP_CONTRACT)
     return bd_dtype_wide(function->values[op->in[0]].type.dtype) != BD_F32;
-  return !(bd_op_get_info(op->kind)->traits & BD_LIBRARY) || (cuda && is_attention(op));
+  return !(bd_op_get_info(op->kind)->traits & BD_LIBRARY) || (cuda && bd_op_attends(op->kind));
 }
 
 // What a run that is taken along alone reads stays in registers.

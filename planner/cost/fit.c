@@ -13,10 +13,6 @@ static bool is_product(bd_op_kind kind) {
   return kind == BD_OP_CONTRACT;
 }
 
-static bool is_attention(bd_op_kind kind) {
-  return bd_op_is_attention(kind) || bd_op_is_attention_grad(kind);
-}
-
 static bool is_collective(bd_op_kind kind) {
   return bd_op_get_info(kind)->level == BD_COLLECTIVE && kind != BD_OP_SHARD;
 }
@@ -126,8 +122,8 @@ static bd_status unknown_ops(const fit *f, const bd_fit_row *row, int *out_unkno
 
 static bool is_plain(const bd_fit_row *row) {
   bd_op_kind kind = first_op(row)->kind;
-  return !is_product(kind) && !is_attention(kind) && bd_op_get_info(kind)->level != BD_COLLECTIVE &&
-         kind != BD_OP_CALL;
+  return !is_product(kind) && !bd_op_attends(kind) &&
+         bd_op_get_info(kind)->level != BD_COLLECTIVE && kind != BD_OP_CALL;
 }
 
 // Points of a kind's loops in all rows in which it alone is unknown, and the seconds left for it.

@@ -115,7 +115,7 @@ static bool is_own_gradient(const bd_function *backward, bd_id value) {
 }
 
 static double scratch_bytes(const bd_layer_space *space, const bd_op *op) {
-  bool attends = bd_op_is_attention(op->kind) || bd_op_is_attention_grad(op->kind);
+  bool attends = bd_op_attends(op->kind);
   return attends && !space->request->train->cuda ? (double)bd_align(BD_ATTENTION_SCRATCH_BYTES) : 0;
 }
 

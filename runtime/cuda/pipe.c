@@ -74,11 +74,6 @@ static void await(bd_rt *rt, bd_cuda_pipe *pipe) {
   BD_CUDA(cudaStreamWaitEvent(bd_cuda_now(rt)->stream, pipe->done, 0));
 }
 
-static void add_to_group(bd_rt *rt, const bd_cuda_pipe *pipe, const void *data, int64_t bytes) {
-  bd_cuda_accept(rt, ncclSend(data, (size_t)bytes, ncclInt8, 1, pipe->comm, pipe->stream),
-                 "ncclSend");
-}
-
 static void receive(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
   bd_cuda_pipe *const pipe = &rt->device->from[stage];
   follow(rt, pipe);
@@ -126,7 +121,10 @@ static void send_all(bd_rt *rt, int stage) {
   bd_cuda_accept(rt, ncclGroupStart(), "ncclGroupStart");
   for (int i = 0; i < device->letter_count; i++)
     if (device->letters[i].stage == stage)
-      add_to_group(rt, pipe, device->letters[i].copy, device->letters[i].bytes);
+      bd_cuda_accept(rt,
+                     ncclSend(device->letters[i].copy, (size_t)device->letters[i].bytes, ncclInt8,
+                              1, pipe->comm, pipe->stream),
+                     "ncclSend");
   BD_NCCL(rt, pipe->comm, ncclGroupEnd());
   bd_rt_profile_queued_end(rt, pipe->stream);
   for (int i = 0; i < device->letter_count; i++)

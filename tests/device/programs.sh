@@ -75,8 +75,7 @@ resnet-tiny) data=samples; write_samples samples 3,16,16 ;;
 unet3d-tiny) data=samples; write_samples samples 1,4,4,4 4,4,4 ;;
 *primitives.json) data=samples; write_samples samples 8,6 8 ;;
 */t5)
-  mkdir -p t5
-  sed 's/"dropout_rate": 0.0/"dropout_rate": 0.1/' "$model/config.json" >t5/config.json
+  write_t5 t5 "$root"
   data=$model/samples.safetensors model=$PWD/t5
   ;;
 *) write_text text.txt ;;

@@ -25,6 +25,12 @@ open_folder() {
 # A fixed text of small words, 20000 bytes.
 write_text() { awk -f "$here/../support/words.awk" >"$1"; }
 
+# FOLDER ROOT: the model of tests/oracle/t5 with dropout. Its samples lie there.
+write_t5() {
+  mkdir -p "$1"
+  sed 's/"dropout_rate": 0.0/"dropout_rate": 0.1/' "$2/tests/oracle/t5/config.json" >"$1/config.json"
+}
+
 # [FILE]: the lines of a list of plans, without its comments.
 read_plans() { grep -vE '^ *(#|$)' "$@"; }
 

@@ -206,8 +206,9 @@ static void fix_operands(const kernel_run *r, bd_tensor *in, bd_arena *arena,
   } else if (bd_op_is_attention_grad(kind)) {
     bd_tensor forward[4] = {in[1], in[2], in[3]};
     op = r->function->ops[0];
-    op.kind = op.in_count == 6 ? BD_OP_ATTENTION : BD_OP_RELATIVE_ATTENTION;
-    if (op.in_count == 7) forward[3] = in[6];
+    bool biased = kind == BD_OP_RELATIVE_ATTENTION_GRAD;
+    op.kind = biased ? BD_OP_RELATIVE_ATTENTION : BD_OP_ATTENTION;
+    if (biased) forward[3] = in[6];
     for (int i = 4; i < 6; i++)
       memset(in[i].data, 0, (size_t)bd_type_elements(&in[i].type, 1) * sizeof(double));
     bd_op_get_eval(op.kind)(&op, forward, in + 4, key, arena);
@@ -269,7 +270,7 @@ static void take_result(const kernel_run *r, bd_id id, int rank, const char *buf
 static void compare(const kernel_run *r, const bd_tensor *want, const bd_tensor *got, int result) {
   int64_t count = bd_type_elements(&want->type, 1);
   // Attention sums products of sums: in f32, but for weights of halves, which GPUs round to halves.
-  bool attention = bd_op_is_attention(r->from->kind) || bd_op_is_attention_grad(r->from->kind);
+  bool attention = bd_op_attends(r->from->kind);
   double largest = 0, slack = attention ? 8 : 1;
   const double unit = want->type.dtype == BD_BF16 ? 0x1p-8 : 0x1p-11;
   for (int64_t i = 0; i < count; i++)

@@ -39,7 +39,7 @@ static const kernel_run *run_of_number(const gpu_set *s, int number) {
 // Registers hold what a kernel works on, but for attention: with wide heads, or a few.
 static bool may_spill(const kernel_run *r, int bytes) {
   const bd_op *op = &r->function->ops[0];
-  if (!bd_op_is_attention(r->from->kind) && !bd_op_is_attention_grad(r->from->kind)) return false;
+  if (!bd_op_attends(r->from->kind)) return false;
   if (r->function->values[op->in[0]].type.dims[3] >= 128) return true;
   return bytes <= 128;
 }
