@@ -77,9 +77,9 @@ static void add_found(bd_text *text, const char *name, int count, int *shown) {
 
 // What stands in the place of the primitives that were read.
 static void add_recovered(bd_text *text, const bd_module *read, const bd_module *graph) {
-  static const bd_op_kind kinds[] = {BD_OP_ATTENTION, BD_OP_ROPE, BD_OP_LAYERNORM,
-                                     BD_OP_RMSNORM,   BD_OP_GELU, BD_OP_GELU_ERF,
-                                     BD_OP_SILU,      BD_OP_XENT};
+  static const bd_op_kind kinds[] = {
+      BD_OP_ATTENTION, BD_OP_RELATIVE_ATTENTION, BD_OP_ROPE, BD_OP_LAYERNORM, BD_OP_RMSNORM,
+      BD_OP_GELU,      BD_OP_GELU_ERF,           BD_OP_SILU, BD_OP_XENT};
   int shown = 0;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     int count = count_ops(graph, kinds[i]) - count_ops(read, kinds[i]);

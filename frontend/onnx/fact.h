@@ -19,6 +19,8 @@ typedef struct bd_onnx_number {
 
 // Elements are followed through tensors of at most so many; uniform ones of any size.
 #define BD_ONNX_MOST_KNOWN 4096
+// And matrices that are alike along diagonals, through as many of these.
+#define BD_ONNX_MOST_DIAGONALS 16384
 
 typedef struct bd_onnx_fact {
   bd_onnx_dtype dtype; // BD_ONNX_UNDEFINED: the value has not been reached
@@ -28,6 +30,10 @@ typedef struct bd_onnx_fact {
   const bd_onnx_number *dims;
   const bd_onnx_tensor *tensor; // where the model stores it, else NULL
   const bd_onnx_number *known;  // elements in row-major order; NULL: not known, or not read yet
+  // Of matrices too large for `known`, extents before them being 1, whose elements depend on their
+  // diagonal alone: element (r, c) is number c - r + rows - 1 of rows + columns - 1. NULL: it is
+  // none, or not known to be.
+  const bd_onnx_number *diagonals;
 } bd_onnx_fact;
 
 static inline bd_onnx_number bd_onnx_whole(int64_t integer) {
@@ -64,6 +70,28 @@ bool bd_onnx_wrap(bd_onnx_dtype dtype, bd_onnx_number *number);
 static inline bd_onnx_number bd_onnx_at(const bd_onnx_fact *fact, int64_t i) {
   return fact->known[fact->uniform ? 0 : i];
 }
+
+// Whether it is a plain matrix, extents before it being 1, of at least two rows and columns and no
+// more diagonals than are followed.
+bool bd_onnx_is_matrix(const bd_onnx_fact *fact, int64_t *out_rows, int64_t *out_columns);
+
+// How a graph makes diagonals again. All before `first` are as it is, all behind `last` as that is.
+typedef enum bd_onnx_diagonals_kind {
+  BD_ONNX_DIAGONALS_NONE,  // they are computed when the model runs
+  BD_ONNX_DIAGONALS_RUNS,  // equal ones side by side, a few times
+  BD_ONNX_DIAGONALS_COUNT, // whole numbers that grow by the same from one to the next
+  BD_ONNX_DIAGONALS_TABLE, // looked up by number
+} bd_onnx_diagonals_kind;
+enum { BD_ONNX_MOST_RUNS = 4, BD_ONNX_MOST_PLACES = 1024 };
+
+typedef struct bd_onnx_diagonals_form {
+  bd_onnx_diagonals_kind kind;
+  int64_t first, last;
+  int runs;
+  int64_t starts[BD_ONNX_MOST_RUNS]; // of runs
+} bd_onnx_diagonals_form;
+
+bd_onnx_diagonals_form bd_onnx_form_of(const bd_onnx_fact *fact);
 
 // Reads `count` elements of a stored tensor from `first`, wherever they lie. A number of an
 // unsigned 64-bit type past 2^63 wraps. Errors: BD_EXTERNAL when another file cannot be read.

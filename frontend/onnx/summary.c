@@ -5,7 +5,7 @@
 
 static bool is_folded(const bd_onnx_fact *fact) {
   bool empty = bd_onnx_plain(fact) && bd_onnx_count(fact) == 0;
-  return empty || (!fact->weight && (fact->known || fact->tensor));
+  return empty || (!fact->weight && (fact->known || fact->tensor || fact->diagonals));
 }
 
 bool bd_onnx_takes(const bd_onnx_fact *facts, const bd_onnx_node *node, int i) {

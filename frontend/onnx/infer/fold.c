@@ -33,17 +33,25 @@ bd_status bd_onnx_fold_same(bd_onnx_step *step, int i) {
   out->tensor = in->tensor;
   out->known = in->known;
   out->uniform = in->uniform;
+  bd_onnx_keep_diagonals(step, i);
   return BD_OK;
 }
 
-// The number of the operand's element that the result's element at `at` is made of.
-static int64_t source_of(const bd_onnx_fact *in, const bd_onnx_fact *out, const int64_t *at) {
+int64_t bd_onnx_source(const bd_onnx_fact *in, const bd_onnx_fact *out, const int64_t *at) {
   int64_t source = 0;
   for (int d = 0; d < in->rank; d++) {
     int64_t extent = in->dims[d].integer;
     source = source * extent + (extent == 1 ? 0 : at[d + out->rank - in->rank]);
   }
   return source;
+}
+
+bool bd_onnx_fold_element(const bd_onnx_step *step, const bd_onnx_number *in, bd_onnx_number *out) {
+  bd_onnx_dtype dtype = step->out[0].dtype;
+  if (!step->rule->scalar(step, in, out)) return false;
+  if (!bd_onnx_is_float(dtype)) return bd_onnx_wrap(dtype, out);
+  out->real = bd_onnx_round(dtype, out->real);
+  return true;
 }
 
 // Steps through the elements of a shape in row-major order.
@@ -67,12 +75,9 @@ static bd_status fold(bd_onnx_step *step) {
   for (int64_t k = 0; k < count && good; k++, advance(out, at)) {
     for (int i = 0; i < step->in_count; i++) {
       const bd_onnx_fact *fact = step->in[i];
-      if (fact) in[i] = bd_onnx_at(fact, fact->uniform ? 0 : source_of(fact, out, at));
+      if (fact) in[i] = bd_onnx_at(fact, fact->uniform ? 0 : bd_onnx_source(fact, out, at));
     }
-    good = step->rule->scalar(step, in, &known[k]);
-    bool real = bd_onnx_is_float(out->dtype);
-    if (good && real) known[k].real = bd_onnx_round(out->dtype, known[k].real);
-    if (good && !real) good = bd_onnx_wrap(out->dtype, &known[k]);
+    good = bd_onnx_fold_element(step, in, &known[k]);
   }
   if (!good) out->known = NULL, out->uniform = false;
   return BD_OK;
@@ -84,6 +89,7 @@ bd_status bd_onnx_infer_pointwise(bd_onnx_step *step) {
   bool foldable = false;
   BD_TRY(bd_onnx_broadcast(step, 0, step->in_count, &rank, dims));
   BD_TRY(bd_onnx_shape(step, 0, rank, dims));
-  if (step->rule->scalar) BD_TRY(bd_onnx_can_fold(step, step->in_count, &foldable));
-  return foldable ? fold(step) : BD_OK;
+  if (!step->rule->scalar) return BD_OK;
+  BD_TRY(bd_onnx_can_fold(step, step->in_count, &foldable));
+  return foldable ? fold(step) : bd_onnx_fold_diagonals(step);
 }

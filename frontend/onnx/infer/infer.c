@@ -137,6 +137,9 @@ bd_status bd_onnx_infer(bd_ctx *ctx, const bd_onnx_model *model, const bd_onnx_o
     BD_TRY(infer_node(&w, &model->nodes[i]));
   for (int i = 0; i < model->output_count; i++)
     BD_TRY(check_output(&w, model->outputs[i]));
+  // The others served those that are made of them, and are computed when the model runs.
+  for (int i = 0; i < model->value_count; i++)
+    if (bd_onnx_form_of(&w.facts[i]).kind == BD_ONNX_DIAGONALS_NONE) w.facts[i].diagonals = NULL;
   *out_facts = w.facts;
   return BD_OK;
 }

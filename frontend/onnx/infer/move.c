@@ -82,7 +82,10 @@ static bd_status settle_range(const bd_onnx_step *step, int axis, bd_onnx_number
 }
 
 static bd_status fold_slice(bd_onnx_step *step, const range *ranges) {
-  bool foldable;
+  bool foldable, whole = true;
+  for (int d = 0; d < step->in[0]->rank; d++)
+    whole = whole && ranges[d].start == 0 && ranges[d].step == 1;
+  if (whole) bd_onnx_keep_diagonals(step, 0);
   BD_TRY(bd_onnx_can_move(step, 1, &foldable));
   if (!foldable) return BD_OK;
   bd_onnx_view view = {0};
@@ -137,6 +140,7 @@ static bd_status fold_repeated(bd_onnx_step *step) {
   const bd_onnx_fact *in = step->in[0], *out = &step->out[0];
   bool foldable;
   BD_TRY(bd_onnx_can_move(step, 1, &foldable));
+  bd_onnx_keep_diagonals(step, 0);
   if (!foldable || bd_onnx_count(out) == 0) return BD_OK;
   bd_onnx_view view = {0};
   int64_t strides[BD_MAX_RANK];

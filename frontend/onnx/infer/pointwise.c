@@ -107,6 +107,8 @@ SCALAR(fold_cast) {
     *out = bd_onnx_whole(x != 0);
   else if (x > -0x1p63 && x < 0x1p63)
     *out = bd_onnx_whole((int64_t)x);
+  else if (x <= -0x1p63) // the logarithm of a distance of 0, which nothing takes
+    *out = bd_onnx_whole(INT64_MIN);
   else
     return false;
   return true;

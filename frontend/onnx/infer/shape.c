@@ -31,6 +31,7 @@ static bd_status infer_identity(bd_onnx_step *step) {
   step->out[0].tensor = step->in[0]->tensor;
   step->out[0].known = step->in[0]->known;
   step->out[0].uniform = step->in[0]->uniform;
+  bd_onnx_keep_diagonals(step, 0);
   return BD_OK;
 }
 

@@ -114,6 +114,15 @@ bd_onnx_number *bd_onnx_fold(bd_onnx_step *step, int i);
 // Result `i` has operand 0's elements in their order: another shape of the same.
 BD_NODISCARD bd_status bd_onnx_fold_same(bd_onnx_step *step, int i);
 
+// An element of pointwise result 0 from its operands' elements. False: not known.
+bool bd_onnx_fold_element(const bd_onnx_step *step, const bd_onnx_number *in, bd_onnx_number *out);
+// The number of the operand's element that the result's element at `at` is made of.
+int64_t bd_onnx_source(const bd_onnx_fact *in, const bd_onnx_fact *out, const int64_t *at);
+// Folds a pointwise result along its diagonals, where each of them is made of equal elements.
+BD_NODISCARD bd_status bd_onnx_fold_diagonals(bd_onnx_step *step);
+// Result `i` has operand 0's elements where it is the same matrix of diagonals.
+void bd_onnx_keep_diagonals(bd_onnx_step *step, int i);
+
 // What rules of several families share.
 BD_NODISCARD bd_status bd_onnx_infer_pointwise(bd_onnx_step *step); // broadcasts; folds by `scalar`
 BD_NODISCARD bd_status bd_onnx_infer_same(bd_onnx_step *step);      // operand 0's shape

@@ -1,4 +1,5 @@
 // What is known before the model runs, as ops that make it.
+#include "frontend/onnx/lower/diagonals.h"
 #include "frontend/onnx/lower/layout.h"
 #include "frontend/onnx/lower/tables.h"
 #include <math.h>
@@ -15,7 +16,7 @@ struct bd_onnx_sketch {
 };
 
 typedef struct content {
-  const bd_onnx_fact *fact;
+  bd_onnx_fact *fact;
   bd_dtype dtype;
   bool real;
   int rank; // of the graph
@@ -127,8 +128,8 @@ static bd_status fail_large(const bd_onnx_step *step, int value, const bd_onnx_f
   return bd_onnx_step_fail(
       step, BD_UNSUPPORTED,
       "uses the constant \"%s\", %s %s, which is larger than 1 KiB and neither uniform, a count, "
-      "a lower triangle nor a table of rotary positions; make it an initializer of floating-point "
-      "type, or compute it",
+      "a lower triangle, alike along its diagonals nor a table of rotary positions; make it an "
+      "initializer of floating-point type, or compute it",
       step->model->values[value].name, bd_onnx_dtype_name(fact->dtype),
       bd_onnx_dims_text(step->ctx, fact->rank, fact->dims));
 }
@@ -152,6 +153,8 @@ static bd_status emit_content(bd_onnx_lowering *l, const bd_onnx_step *step, int
   if (sketch.triangle) return emit_triangle(l, c, out);
   bool found = false;
   bd_onnx_angles angles;
+  BD_TRY(bd_onnx_find_diagonals(l, c->fact, &found));
+  if (found) return bd_onnx_emit_diagonals(l, c->fact, c->dtype, out);
   if (c->rank == 2) BD_TRY(bd_onnx_find_angles(l, c->fact, c->dims, &found, &angles));
   return found ? bd_onnx_emit_angles(l, &angles, c->dims, out) : fail_large(step, value, c->fact);
 }
@@ -176,17 +179,18 @@ static bd_status measure(const bd_onnx_lowering *l, const bd_onnx_step *step, in
     if (c->dims[d] != BD_DIM_BATCH) stride *= c->dims[d];
   }
   c->count = fact->known && fact->uniform ? 1 : bd_onnx_count(fact);
-  bool slow = !fact->known && fact->tensor->encoding == BD_ONNX_VARINTS;
+  bool slow = !fact->known && fact->tensor && fact->tensor->encoding == BD_ONNX_VARINTS;
   return c->count > (slow ? MOST_VARINTS : most_read) ? fail_large(step, value, fact) : BD_OK;
 }
 
 bd_status bd_onnx_constant(bd_onnx_lowering *l, const bd_onnx_step *step, int value,
                            bd_onnx_part *out) {
-  const bd_onnx_fact *fact = &l->facts[value];
+  bd_onnx_fact *fact = &l->facts[value];
   content c = {.fact = fact, .real = bd_onnx_is_float(fact->dtype)};
   if (!bd_onnx_element_type(fact->dtype, &c.dtype))
     return bd_onnx_step_fail(step, BD_UNSUPPORTED, "uses elements of %s",
                              bd_onnx_dtype_name(fact->dtype));
   BD_TRY(measure(l, step, value, &c, out));
+  if (!fact->known && !fact->tensor) return bd_onnx_emit_diagonals(l, fact, c.dtype, &out->id);
   return emit_content(l, step, value, &c, &out->id);
 }

@@ -1,4 +1,5 @@
 // Elements found by indices, and elements put where indices say.
+#include "frontend/onnx/lower/diagonals.h"
 #include "frontend/onnx/lower/places.h"
 #include <string.h>
 
@@ -39,17 +40,42 @@ static bd_status from_start(bd_onnx_lowering *l, const bd_onnx_step *step, bd_id
   return bd_onnx_emit(l, BD_OP_SELECT, 3, (bd_id[]){below, moved, ids}, 0, NULL, out);
 }
 
+// Indices that are alike along diagonals look up what these have, once, and are numbers of
+// diagonals then. *rows BD_NO_ID: others.
+static bd_status take_indices(bd_onnx_lowering *l, const bd_onnx_step *step, bd_id *rows,
+                              bd_onnx_part *ids) {
+  int rank = step->in[1]->rank;
+  bool found;
+  *rows = BD_NO_ID;
+  BD_TRY(bd_onnx_find_diagonals(l, step->in[1], &found));
+  if (found) BD_TRY(bd_onnx_emit_places(l, step->in[1], &found, rows, &ids->id));
+  if (!found) return bd_onnx_indices(l, step, 1, ids);
+  for (int d = 0; d <= rank; d++)
+    ids->first[d] = (int8_t)(d < rank - 1 ? 0 : d - (rank - 2));
+  return BD_OK;
+}
+
 // A table of rows by indices is an embedding, along another dimension a gather.
+static bd_status look_up(bd_onnx_lowering *l, int along, bd_id ids, bd_id *data) {
+  const bd_type *type = bd_onnx_type(l, *data);
+  bool is_table = along == 0 && type->rank == 2 && bd_dtype_is_float(type->dtype);
+  bd_attr dim = bd_attr_int(l->ctx, "dim", along);
+  BD_TRY(bd_onnx_emit_cast(l, ids, BD_I32, &ids));
+  return bd_onnx_emit(l, is_table ? BD_OP_EMBED : BD_OP_GATHER, 2, (bd_id[]){*data, ids}, !is_table,
+                      &dim, data);
+}
+
 static bd_status lower_gather(bd_onnx_lowering *l, const bd_onnx_step *step) {
   int axis, rank = step->in[0]->rank, at = 0, along;
   bool done;
+  bd_id rows;
   bd_onnx_part data, ids, out;
   BD_TRY(bd_onnx_axis(step, bd_onnx_int(step, "axis", 0), rank, &axis));
   BD_TRY(gather_known(l, step, axis, &done));
   if (!done) BD_TRY(bd_onnx_pick_rows(l, step, axis, &done));
   if (done) return BD_OK;
   BD_TRY(bd_onnx_indices(l, step, 0, &data));
-  BD_TRY(bd_onnx_indices(l, step, 1, &ids));
+  BD_TRY(take_indices(l, step, &rows, &ids));
   BD_TRY(bd_onnx_one_dim(l, step, rank, axis, step->in[0]->dims[axis], &data, &along));
   int picks = bd_onnx_type(l, ids.id)->rank;
   for (int d = 0; d < axis; d++)
@@ -58,14 +84,11 @@ static bd_status lower_gather(bd_onnx_lowering *l, const bd_onnx_step *step) {
     out.first[at++] = (int8_t)(along + ids.first[d]);
   for (int d = axis + 1; d <= rank; d++)
     out.first[at++] = (int8_t)(data.first[d] - 1 + picks);
-  bool is_table =
-      along == 0 && bd_onnx_type(l, data.id)->rank == 2 && bd_onnx_is_float(step->in[0]->dtype);
-  BD_TRY(from_start(l, step, ids.id, step->in[0]->dims[axis].integer, &ids.id));
-  BD_TRY(bd_onnx_emit_cast(l, ids.id, BD_I32, &ids.id));
-  bd_id in[] = {data.id, ids.id};
-  bd_attr dim = bd_attr_int(l->ctx, "dim", along);
-  BD_TRY(is_table ? bd_onnx_emit(l, BD_OP_EMBED, 2, in, 0, NULL, &out.id)
-                  : bd_onnx_emit(l, BD_OP_GATHER, 2, in, 1, &dim, &out.id));
+  bd_id *wanted = rows == BD_NO_ID ? &ids.id : &rows;
+  BD_TRY(from_start(l, step, *wanted, step->in[0]->dims[axis].integer, wanted));
+  if (rows != BD_NO_ID) BD_TRY(look_up(l, along, rows, &data.id));
+  BD_TRY(look_up(l, along, ids.id, &data.id));
+  out.id = data.id;
   bd_onnx_made(l, step, 0, out);
   return BD_OK;
 }

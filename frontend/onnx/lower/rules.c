@@ -40,7 +40,7 @@ bd_status bd_onnx_indices(bd_onnx_lowering *l, const bd_onnx_step *step, int i, 
     return BD_OK;
   }
   // Made anew for each use: layers then have nothing in common but what flows through them.
-  if (fact->known || fact->tensor) return bd_onnx_constant(l, step, value, out);
+  if (fact->known || fact->tensor || fact->diagonals) return bd_onnx_constant(l, step, value, out);
   return bd_onnx_step_fail(step, BD_UNSUPPORTED,
                            "uses \"%s\", %s %s, which braid's graph has no form for",
                            l->model->values[value].name, bd_onnx_dtype_name(fact->dtype),

@@ -24,7 +24,7 @@ static bd_status lower_if(bd_onnx_lowering *l, const bd_onnx_step *step) {
     int from = 1 + (then ? 0 : step->out_count) + i;
     const bd_onnx_fact *fact = step->in[from];
     bd_onnx_part part;
-    if (!fact->weight && bd_onnx_is_known(fact)) continue;
+    if (!fact->weight && (bd_onnx_is_known(fact) || fact->diagonals)) continue;
     BD_TRY(bd_onnx_indices(l, step, from, &part));
     bd_onnx_made(l, step, i, part);
   }

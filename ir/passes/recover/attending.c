@@ -96,6 +96,7 @@ static bool take_mask(bd_attending *a, bd_lettered mask, int depth) {
            take_condition(a, operand_of(a, mask.letters, op->in[0]), rest) &&
            take_mask(a, operand_of(a, mask.letters, op->in[rest]), depth + 1);
   }
+  if (op && op->kind == BD_OP_EMBED) return bd_attending_take_biases(a, &mask, op);
   bd_lettered hidden = mask;
   if (is_by_key(a, &hidden)) return hide(a, &hidden, false);
   return bd_strip_view(a->e, "ABCDEFGH", &mask) && take_mask(a, mask, depth + 1);
@@ -114,6 +115,13 @@ bool bd_attending_take_select(bd_attending *a, const bd_op *op) {
   letter_scores(a, letters);
   if (!is_least(a, op->in[3 - rest]) || !take_condition(a, operand_of(a, letters, op->in[0]), rest))
     return false;
+  a->scores = op->in[rest];
+  return true;
+}
+
+bool bd_attending_take_bound(bd_attending *a, const bd_op *op) {
+  int rest = is_least(a, op->in[0]) ? 1 : 0;
+  if (!is_least(a, op->in[1 - rest])) return false;
   a->scores = op->in[rest];
   return true;
 }

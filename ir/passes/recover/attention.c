@@ -52,6 +52,9 @@ static const bd_op *find_product(bd_attending *a) {
     case BD_OP_SELECT:
       if (!bd_attending_take_select(a, op)) return NULL;
       break;
+    case BD_OP_MAX:
+      if (!bd_attending_take_bound(a, op)) return NULL;
+      break;
     case BD_OP_ADD:
       if (!bd_attending_take_sum(a, op)) return NULL;
       break;
@@ -178,7 +181,7 @@ static bd_status arrange(bd_attending *a, const bd_lettered *value, char place, 
   return bd_emit_reshaped(a->e, 4, dims, out);
 }
 
-static bd_status emit_attention(bd_attending *a, bd_id in[3], bd_id *out) {
+static bd_status emit_attention(bd_attending *a, bd_id in[4], bd_id *out) {
   bd_edit *e = a->e;
   int64_t width = bd_edit_type(e, in[0])->dims[3];
   bd_attr attrs[4] = {bd_attr_real(e->ctx, "scale", a->scale),
@@ -188,7 +191,9 @@ static bd_status emit_attention(bd_attending *a, bd_id in[3], bd_id *out) {
     attrs[3] = bd_attr_int(e->ctx, "site", bd_op_int(a->dropout, "site", 0));
   }
   if (a->hidden.id != BD_NO_ID) BD_TRY(bd_attending_hide_keys(a, in));
-  BD_TRY(bd_edit_emit(e, BD_OP_ATTENTION, 3, in, a->dropout ? 4 : 2, attrs, out));
+  if (a->biases) BD_TRY(bd_attending_emit_biases(a, &in[3]));
+  BD_TRY(bd_edit_emit(e, a->biases ? BD_OP_RELATIVE_ATTENTION : BD_OP_ATTENTION, a->biases ? 4 : 3,
+                      in, a->dropout ? 4 : 2, attrs, out));
   bd_attr slice[] = {bd_attr_int(e->ctx, "dim", 3), bd_attr_int(e->ctx, "start", 0),
                      bd_attr_int(e->ctx, "size", width)};
   return a->hidden.id == BD_NO_ID ? BD_OK : bd_edit_emit(e, BD_OP_SLICE, 1, out, 3, slice, out);
@@ -198,7 +203,7 @@ static bd_status emit(bd_attending *a, bd_id result) {
   bd_edit *e = a->e;
   size_t rank = strlen(a->score);
   char row = a->score[rank - 2], column = a->score[rank - 1];
-  bd_id in[3], out;
+  bd_id in[4], out;
   BD_TRY(arrange(a, &a->q, row, a->inner, &in[0]));
   BD_TRY(arrange(a, &a->k, column, a->inner, &in[1]));
   BD_TRY(arrange(a, &a->v, column, '*', &in[2]));
@@ -225,7 +230,7 @@ bd_status bd_recover_attention(bd_edit *e, const void *user) {
     if (!find_softmax(&a, op->in[probabilities])) continue;
     const bd_op *product = find_product(&a);
     if (product && find_queries(&a, product) && find_values(&a, op, probabilities) &&
-        has_right_letters(&a) && has_right_types(&a))
+        has_right_letters(&a) && has_right_types(&a) && bd_attending_can_bias(&a))
       return emit(&a, op->out[0]);
   }
   return BD_OK;

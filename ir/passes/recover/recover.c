@@ -58,11 +58,11 @@ static bd_status tidy(recovery *r) {
 }
 
 static bd_status recover(recovery *r) {
-  static const bd_edit_rule found[] = {bd_recover_loss, bd_recover_rope, bd_absorb_views,
-                                       bd_recover_attention};
+  static const bd_edit_rule found[] = {bd_recover_loss, bd_scale_views,  bd_scale_views,
+                                       bd_recover_rope, bd_absorb_views, bd_recover_attention};
   static const bd_edit_rule routed[] = {bd_recover_routing};
   BD_TRY(run_patterns(r));
-  BD_TRY(run_rules(r, 4, found));
+  BD_TRY(run_rules(r, sizeof found / sizeof *found, found));
   BD_TRY(tidy(r));
   r->changes = 0;
   BD_TRY(run_rules(r, 1, routed));

@@ -284,3 +284,16 @@ bd_status bd_shorten_views(bd_edit *e, const void *user) {
   bd_edit_stand(e, op->out[0], made);
   return BD_OK;
 }
+
+bd_status bd_scale_views(bd_edit *e, const void *user) {
+  (void)user;
+  const bd_op *op = &e->from->ops[e->at];
+  if (op->kind != BD_OP_PERMUTE && op->kind != BD_OP_RESHAPE) return BD_OK;
+  const bd_op *scale = bd_edit_producer(e, op->in[0]);
+  if (!scale || scale->kind != BD_OP_SCALE || bd_edit_reads(e, op->in[0]) != 1) return BD_OK;
+  bd_id made = bd_edit_value(e, scale->in[0]);
+  BD_TRY(bd_edit_emit(e, op->kind, 1, &made, op->attr_count, op->attrs, &made));
+  BD_TRY(bd_edit_emit(e, BD_OP_SCALE, 1, &made, scale->attr_count, scale->attrs, &made));
+  bd_edit_stand(e, op->out[0], made);
+  return BD_OK;
+}

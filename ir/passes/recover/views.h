@@ -24,6 +24,8 @@ BD_NODISCARD bd_status bd_emit_reshaped(bd_edit *e, int rank, const int64_t *dim
 
 // Contractions of permuted and repeated operands become contractions of what these are made of.
 bd_status bd_absorb_views(bd_edit *e, const void *user);
+// Permutations and reshapes of what was scaled, as exporters write queries, are scaled instead.
+bd_status bd_scale_views(bd_edit *e, const void *user);
 // Permutations and reshapes of each other become at most a reshape, a permutation and a reshape.
 bd_status bd_shorten_views(bd_edit *e, const void *user);
 #endif

@@ -70,6 +70,7 @@ static void functions_compute_the_same(void **state) {
   (void)state;
   static const char *const paths[] = {"tests/lit/ir/recover.braid",
                                       "tests/lit/ir/recover-attention.braid",
+                                      "tests/lit/ir/recover-relative.braid",
                                       "tests/lit/ir/recover-experts.braid"};
   bd_ctx *ctx = bd_ctx_create();
   for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
