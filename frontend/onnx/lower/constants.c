@@ -16,7 +16,7 @@ struct bd_onnx_sketch {
 };
 
 typedef struct content {
-  bd_onnx_fact *fact;
+  const bd_onnx_fact *fact;
   bd_dtype dtype;
   bool real;
   int rank; // of the graph
@@ -153,9 +153,14 @@ static bd_status emit_content(bd_onnx_lowering *l, const bd_onnx_step *step, int
   if (sketch.triangle) return emit_triangle(l, c, out);
   bool found = false;
   bd_onnx_angles angles;
-  BD_TRY(bd_onnx_find_diagonals(l, c->fact, &found));
-  if (found) return bd_onnx_emit_diagonals(l, c->fact, c->dtype, out);
-  if (c->rank == 2) BD_TRY(bd_onnx_find_angles(l, c->fact, c->dims, &found, &angles));
+  if (c->rank == 2) {
+    bd_onnx_fact matrix = *c->fact; // without the dimensions of 1
+    matrix.rank = 2;
+    matrix.dims = (bd_onnx_number[]){bd_onnx_whole(c->dims[0]), bd_onnx_whole(c->dims[1])};
+    BD_TRY(bd_onnx_find_diagonals(l, &matrix, &found));
+    if (found) return bd_onnx_emit_diagonals(l, &matrix, c->dtype, out);
+    BD_TRY(bd_onnx_find_angles(l, c->fact, c->dims, &found, &angles));
+  }
   return found ? bd_onnx_emit_angles(l, &angles, c->dims, out) : fail_large(step, value, c->fact);
 }
 
@@ -185,7 +190,7 @@ static bd_status measure(const bd_onnx_lowering *l, const bd_onnx_step *step, in
 
 bd_status bd_onnx_constant(bd_onnx_lowering *l, const bd_onnx_step *step, int value,
                            bd_onnx_part *out) {
-  bd_onnx_fact *fact = &l->facts[value];
+  const bd_onnx_fact *fact = &l->facts[value];
   content c = {.fact = fact, .real = bd_onnx_is_float(fact->dtype)};
   if (!bd_onnx_element_type(fact->dtype, &c.dtype))
     return bd_onnx_step_fail(step, BD_UNSUPPORTED, "uses elements of %s",
