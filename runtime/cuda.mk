@@ -32,9 +32,11 @@ BRAID_RT_NVCCFLAGS = -std=c++17 -O3 -fmad=false -I. -Xcompiler -Wall,-Wextra,-fn
 # Code for the host nvcc gives to gcc, which needs its C++ part, or to the compiler that NVCC_CCBIN names.
 BRAID_RT_NVCC_FAILED = { test -n "$$NVCC_CCBIN" || echo 'int i;' | gcc -x c++ -fsyntax-only - 2>/dev/null || \
   echo 'nvcc finds no C++ compiler for the host: install g++, or name clang++ in NVCC_CCBIN' >&2; exit 1; }
-# Where PyTorch brings it the library has its version in its name, and no other.
-BRAID_RT_NCCL = $(if $(wildcard $(NCCL_HOME)/lib/libnccl.so.2),-l:libnccl.so.2,-lnccl)
+# Where pip installed them, libraries lie in lib and have their versions in their names, and no others.
+BRAID_RT_CUDA_LIB = $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib) $(CUDA_HOME)/lib64)
+braid_rt_named = $(or $(if $(wildcard $1/lib$2.so),-l$2),$(addprefix -l:,$(notdir $(firstword $(wildcard $1/lib$2.so.*)))),-l$2)
 BRAID_RT_LIBS = $(if $(CUDNN_HOME),-Wl$(comma)-rpath$(comma)$(CUDNN_HOME)/lib) \
   $(if $(NCCL_HOME),-L$(NCCL_HOME)/lib -Wl$(comma)-rpath$(comma)$(NCCL_HOME)/lib) \
-  -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublasLt $(BRAID_RT_NCCL) -lcudart -lm -ldl -pthread
+  -L$(BRAID_RT_CUDA_LIB) -Wl,-rpath,$(BRAID_RT_CUDA_LIB) $(call braid_rt_named,$(BRAID_RT_CUDA_LIB),cublasLt) \
+  $(call braid_rt_named,$(NCCL_HOME)/lib,nccl) $(call braid_rt_named,$(BRAID_RT_CUDA_LIB),cudart) -lm -ldl -pthread
 comma := ,

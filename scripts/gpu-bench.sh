@@ -48,8 +48,14 @@ told() { sed -n "s/^$2 //p" "$1/check/work" | head -1; }
 # Sets `copy_rate`, bytes a second, or leaves it empty.
 measure_copy() {
   copy_rate='' reason='gpu-copy.c does not build, and nothing says why'
-  if cc -O2 -I"$CUDA_HOME/include" -o "$work/copy" "$here/gpu-copy.c" -L"$CUDA_HOME/lib64" -Wl,-rpath,"$CUDA_HOME/lib64" \
-    -lcudart >"$work/copy.log" 2>&1; then
+  # What pip installs has the library in lib, with its version in its name.
+  libraries=$CUDA_HOME/lib64 cudart=-lcudart
+  [ -d "$libraries" ] || libraries=$CUDA_HOME/lib
+  if [ ! -e "$libraries/libcudart.so" ]; then
+    for file in "$libraries"/libcudart.so.*; do [ ! -e "$file" ] || cudart=-l:${file##*/}; done
+  fi
+  if cc -O2 -I"$CUDA_HOME/include" -o "$work/copy" "$here/gpu-copy.c" -L"$libraries" -Wl,-rpath,"$libraries" "$cudart" \
+    >"$work/copy.log" 2>&1; then
     copy_rate=$("$work/copy" 2>>"$work/copy.log") || reason="gpu-copy ended with status $?"
   fi
   is_number "$copy_rate" && return

@@ -2,7 +2,10 @@
 // configuration, which describe how a model is used but not what it computes.
 #include "frontend/hf/hf.h"
 #include "ir/base/suggest.h"
+#include "ir/base/text.h"
 #include <string.h>
+
+enum { MOST_NAMED = 8 }; // members that one diagnostic names
 
 // Of the base class, and what tools leave behind. Members that begin with "_" are private to
 // transformers and none of the model.
@@ -74,6 +77,13 @@ static const char *const common[] = {"model_type",
                                      "exponential_decay_length_penalty",
                                      "suppress_tokens",
                                      "begin_suppress_tokens",
+                                     "output_past",
+                                     "predict_special_tokens",
+                                     "n_special",
+                                     "is_llama_config",
+                                     "rope_interleaved",
+                                     "use_mrope",
+                                     "transformers.js_config",
                                      NULL};
 
 static bool is_listed(const char *key, const char *const *keys) {
@@ -89,8 +99,19 @@ static bd_status refuse_heads_pruned(bd_ctx *ctx, const bd_json *json) {
   return bd_fail(ctx, BD_UNSUPPORTED, heads->loc, "\"pruned_heads\" are not supported");
 }
 
-bd_status bd_hf_only_known(bd_ctx *ctx, const bd_json *json, const char *const *own) {
-  static const char *const refused[] = {"add_cross_attention", "tie_encoder_decoder", "is_decoder"};
+// Rows of the first GPT's table for tokens of its own.
+static bd_status refuse_special(bd_ctx *ctx, const bd_json *json) {
+  const bd_json *rows = bd_json_find(json, "n_special");
+  int64_t none;
+  if (!rows || bd_json_whole(rows, 0, 0, &none)) return BD_OK;
+  return bd_fail(ctx, BD_UNSUPPORTED, rows->loc, "\"n_special\" above 0 is not supported");
+}
+
+// All that is not known, so that it is looked at once.
+static bd_status refuse_unknown(bd_ctx *ctx, const bd_json *json, const char *const *own) {
+  bd_text names = bd_text_init(ctx->arena);
+  const bd_json *first = NULL;
+  int count = 0;
   for (size_t i = 0; i < json->count; ++i) {
     const char *key = json->keys[i];
     if (key[0] == '_' || is_listed(key, common) || is_listed(key, own)) continue;
@@ -98,12 +119,24 @@ bd_status bd_hf_only_known(bd_ctx *ctx, const bd_json *json, const char *const *
     if (meant)
       return bd_fail(ctx, BD_INVALID, json->items[i].loc,
                      "\"%s\" is not known; did you mean \"%s\"?", key, meant);
-    return bd_fail(ctx, BD_UNSUPPORTED, json->items[i].loc,
-                   "\"%s\" is not known and may change what the model computes; remove it if it "
-                   "does not",
-                   key);
+    if (!first) first = &json->items[i];
+    if (count < MOST_NAMED) bd_text_addf(&names, "%s\"%s\"", count > 0 ? ", " : "", key);
+    ++count;
   }
+  if (count == 0) return BD_OK;
+  if (count > MOST_NAMED) bd_text_addf(&names, " and %d more", count - MOST_NAMED);
+  const char *what =
+      count == 1 ? "is not known and may change what the model computes; remove it if it does not"
+                 : "are not known and may change what the model computes; remove those that do not";
+  return bd_fail(ctx, BD_UNSUPPORTED, first->loc, "%s %s", names.data, what);
+}
+
+bd_status bd_hf_only_known(bd_ctx *ctx, const bd_json *json, const char *const *own) {
+  static const char *const refused[] = {"add_cross_attention", "tie_encoder_decoder", "is_decoder",
+                                        "rope_interleaved", "use_mrope"};
+  BD_TRY(refuse_unknown(ctx, json, own));
   for (size_t i = 0; i < sizeof refused / sizeof refused[0]; ++i)
     BD_TRY(bd_hf_refuse_true(ctx, json, refused[i]));
+  BD_TRY(refuse_special(ctx, json));
   return refuse_heads_pruned(ctx, json);
 }

@@ -47,3 +47,14 @@ ln -sf "$nccl" package/lib/libnccl.so.2
 rm tiny
 make -s NCCL_HOME="$PWD/package" tiny
 ldd tiny | grep -q "$PWD/package/lib/libnccl.so.2"
+
+# So has a toolkit that pip installed: its libraries lie in lib.
+rm -rf toolkit && mkdir -p toolkit/lib
+for part in bin include nvvm; do [ ! -e "$CUDA_HOME/$part" ] || ln -s "$CUDA_HOME/$part" toolkit/$part; done
+for library in cublasLt cublas cudart; do
+  for file in "$CUDA_HOME/lib64/lib$library".so.*; do ln -sf "$file" toolkit/lib/; done
+done
+rm tiny
+make -s CUDA_HOME="$PWD/toolkit" NCCL_HOME="$PWD/package" tiny
+ldd tiny | grep -q "libcublasLt\.so\.[0-9]* => $PWD/toolkit/lib/"
+ldd tiny | grep -q "libcudart\.so\.[0-9]* => $PWD/toolkit/lib/"
