@@ -9,7 +9,13 @@
 #include <unistd.h>
 
 #define PLAN_LIMIT_BYTES ((size_t)64 << 20)
-enum { FIRST_PROGRAM_CODE = 10, LAST_PROGRAM_CODE = 14, DEAD_RANK = 10, SIGNALLED = 128 };
+enum {
+  FIRST_PROGRAM_CODE = 10,
+  LAST_PROGRAM_CODE = 14,
+  DEAD_RANK = 10,
+  SIGNALLED = 128,
+  LAST_SIGNAL = 64
+};
 
 static bd_status read_plan(bd_ctx *ctx, const char *folder, bd_plan *out_plan) {
   if (!bd_is_folder(folder))
@@ -60,13 +66,14 @@ static bd_status pass_status_on(bd_ctx *ctx, const bd_process_end *end, bool by_
     *out_code = code;
     return BD_OK;
   }
-  if (code > SIGNALLED) {
+  if (code > SIGNALLED && code <= SIGNALLED + LAST_SIGNAL) {
     const char *who = by_mpirun ? "a rank" : bd_intern_f(ctx, "rank %d", end->rank);
     bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "%s was ended by signal %d", who, code - SIGNALLED);
     *out_code = DEAD_RANK;
     return BD_OK;
   }
-  return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "the program ended with status %d", code);
+  return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "%s ended with status %d",
+                 by_mpirun ? "the program, or mpirun itself," : "the program", code);
 }
 
 static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {

@@ -15,7 +15,7 @@
 # Each program trains --steps (30), of which the first fifth is left out; its tokens/s are those of the median step. Its matrix products are
 # tuned before the first step (--tune), anew for each folder. A run may
 # take --seconds (1200). COMMAND is called once with a work's name, its micro-batch and the number of steps, in the same run, and prints
-# `tokens_per_second X` and `peak_bytes N` as its last two lines, or ends with a status, when there is no figure. For curves it is
+# `tokens_per_second X` and `peak_bytes N` as its last two lines, or ends with a status, when there is no figure: a work with `reach_mfu` is held to that alone then, others fail. For curves it is
 # called with `--batch N --curve WEIGHTS TEXT SEED` behind these and prints `loss X` for each step: with the program's seed, and with the next one;
 # the program's losses must be as close to the first as the second are, both on average. Kernels are
 # compared with the copy of 1 GiB that gpu-copy.c measures. Prints two tables, leaves their rows in gpu-bench.json or
@@ -251,6 +251,7 @@ printf '%-28s %12s %12s %7s %7s  %s\n' work tokens/s baseline ratio MFU verdict
   verdict=measured
   [ "$ratio" = null ] || [ -z "$reach" ] || verdict=ok
   [ "$rate" != null ] || verdict='no folder counts'
+  [ "$verdict" != measured ] || [ -z "$baseline" ] || [ -z "$reach" ] || [ -n "$share" ] || verdict='the baseline gives no figure'
   below "$ratio" "$reach" && verdict="below $reach of the baseline"
   below "$mfu" "$share" && verdict="MFU is below $share"
   printf '%-28s %12s %12s %7s %7s  %s\n' "$name" "$rate" "$base" "$ratio" "$mfu" "$verdict"

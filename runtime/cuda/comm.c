@@ -195,7 +195,7 @@ void bd_cuda_connect(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
   const int stages = rt->program->stages, own = rt->stage_index;
   ids *const mine = exchange_ids(rt);
-  if (device->keeps_order) setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  if (device->keeps_order) setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
   for (int l = 0; l < BD_CUDA_STREAMS; l++)
     open_lane(rt, l, mine->of_mask[l]);
   for (int from = 0; from < stages; from++)

@@ -94,6 +94,17 @@ says 'the baseline of gpt at 8 samples ends with status 1: no such thing$'
 run 1 --baseline "$work/base" small
 says '^gpt .* below 1.10 of the baseline$'
 
+# Without a figure of the baseline's MFU alone counts, and where it has no bound nothing is shown.
+printf '#!/bin/sh\nexit 1\n' >none
+chmod +x none
+run 0 --baseline "$work/none" small
+says '^gpt  *8  *null  *null  *0.6400  measured$'
+cp -r small unbound
+sed -i '/^reach_mfu/d' unbound/check/work
+run 1 --baseline "$work/none" unbound
+says '^gpt .* the baseline gives no figure$'
+rm -r unbound
+
 # A work and micro-batch of the baseline is measured once, and what changes of the programs' libraries is said.
 sed -i '/^exit/i echo "braid: attention by generated kernels: libcudnn.so.9 is not found"' small/program
 cp -r small again
