@@ -138,6 +138,26 @@ static bd_status read_split(const partial_reader *r, const bd_json *item, const 
   return BD_OK;
 }
 
+static bool is_listed(const bd_json *list, const char *result) {
+  for (size_t i = 0; i < list->count; i++) {
+    const bd_json *member = bd_json_find(&list->items[i], "result");
+    if (member && member->kind == BD_JSON_STRING && strcmp(member->string, result) == 0)
+      return true;
+  }
+  return false;
+}
+
+// In halves some ops keep a result in f32, `NAME.f32`, of which a cast is NAME: what is said of
+// NAME is said of the op, which is NAME in f32, unless the list has that too.
+static int op_meant(bd_ctx *ctx, const bd_function *f, int op, const bd_json *list) {
+  const bd_op *cast = &f->ops[op];
+  const bd_value *from = cast->kind == BD_OP_CAST ? &f->values[cast->in[0]] : NULL;
+  if (!from || from->producer < 0) return op;
+  const char *kept =
+      bd_intern_f(ctx, "%s.%s", f->values[cast->out[0]].name, bd_dtype_name(from->type.dtype));
+  return strcmp(from->name, kept) == 0 && !is_listed(list, kept) ? from->producer : op;
+}
+
 static bd_status read_ops(const partial_reader *r, const bd_json *strategy, const bd_function *f,
                           bd_strategy_pin *out) {
   static const char *const keys[] = {"op", "result", "split", "cuts", "recomputed", NULL};
@@ -154,6 +174,7 @@ static bd_status read_ops(const partial_reader *r, const bd_json *strategy, cons
       op++;
     if (op == f->op_count)
       return bd_fail(r->ctx, BD_INVALID, item->loc, "no op of '%s' makes '%s'", f->name, result);
+    op = op_meant(r->ctx, f, op, list);
     if (seen[op])
       return bd_fail(r->ctx, BD_INVALID, item->loc, "'%s' stands twice among the ops", result);
     seen[op] = true;
