@@ -1,6 +1,6 @@
 #include "frontend/onnx/lower/diagonals.h"
 
-enum { MOST_LISTED = 256 }; // in one constant
+enum { MOST_LISTED = 256 }; // in one constant, of 32 bits each
 static const int64_t most_read = (int64_t)1 << 26;
 
 bd_status bd_onnx_find_diagonals(bd_onnx_lowering *l, bd_onnx_fact *fact, bool *out_found) {
@@ -110,10 +110,9 @@ static bd_status emit_list(bd_onnx_lowering *l, const bd_onnx_fact *fact, int64_
 static bd_status emit_table(bd_onnx_lowering *l, const bd_onnx_fact *fact,
                             const bd_onnx_diagonals_form *form, bd_dtype dtype, bd_id *out) {
   bd_id lists[(BD_ONNX_MOST_PLACES + MOST_LISTED - 1) / MOST_LISTED];
-  int64_t most = MOST_LISTED * 4 / bd_dtype_bytes(dtype), count = 0;
-  if (most > MOST_LISTED) most = MOST_LISTED;
-  for (int64_t k = form->first; k <= form->last; k += most) {
-    int64_t now = form->last + 1 - k < most ? form->last + 1 - k : most;
+  int64_t count = 0;
+  for (int64_t k = form->first; k <= form->last; k += MOST_LISTED) {
+    int64_t now = form->last + 1 - k < MOST_LISTED ? form->last + 1 - k : MOST_LISTED;
     BD_TRY(emit_list(l, fact, k, now, dtype, &lists[count++]));
   }
   *out = lists[0];
