@@ -110,11 +110,12 @@ static bd_status emit_list(bd_onnx_lowering *l, const bd_onnx_fact *fact, int64_
 static bd_status emit_table(bd_onnx_lowering *l, const bd_onnx_fact *fact,
                             const bd_onnx_diagonals_form *form, bd_dtype dtype, bd_id *out) {
   bd_id lists[(BD_ONNX_MOST_PLACES + MOST_LISTED - 1) / MOST_LISTED];
-  int64_t count = 0;
-  for (int64_t k = form->first; k <= form->last; k += MOST_LISTED) {
-    int64_t now = form->last + 1 - k < MOST_LISTED ? form->last + 1 - k : MOST_LISTED;
-    BD_TRY(emit_list(l, fact, k, now, dtype, &lists[count++]));
-  }
+  int64_t count = 0, next = form->first;
+  do {
+    int64_t left = form->last + 1 - next, now = left < MOST_LISTED ? left : MOST_LISTED;
+    BD_TRY(emit_list(l, fact, next, now, dtype, &lists[count++]));
+    next += now;
+  } while (next <= form->last);
   *out = lists[0];
   bd_attr dim = bd_attr_int(l->ctx, "dim", 0);
   return count == 1 ? BD_OK : bd_onnx_emit(l, BD_OP_CONCAT, (int)count, lists, 1, &dim, out);
