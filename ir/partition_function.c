@@ -31,17 +31,54 @@ static void add_params(partition *p) {
   to->restore_count = p->source->restore_count;
 }
 
-// Sums and copies of gradients, which no forward op governs, are formed in whatever sharding their
-// terms share.
-static bool is_free_sum(const partition *p, const bd_op *op) {
+// Sums, copies and casts of gradients, which no forward op governs, are formed in whatever sharding
+// their terms share.
+static bool is_free(const partition *p, const bd_op *op) {
   if (p->source->role != BD_ROLE_BACKWARD || op->recomputed || op->group >= 0) return false;
   if (op->kind == BD_OP_SCALE) return true;
-  if (op->kind == BD_OP_CAST)
-    return bd_is_weight_gradient(p->forward, p->source, op->out[0]) &&
-           bd_dtype_is_float(p->source->values[op->in[0]].type.dtype);
+  if (op->kind == BD_OP_CAST) return bd_dtype_is_float(p->source->values[op->out[0]].type.dtype);
   const bd_value *a = &p->source->values[op->in[0]],
                  *b = &p->source->values[op->in[op->in_count - 1]];
   return op->kind == BD_OP_ADD && bd_type_equal(&a->type, &b->type);
+}
+
+static bool widens(const partition *p, const bd_op *op) {
+  return op->kind == BD_OP_CAST && bd_dtype_bytes(p->source->values[op->in[0]].type.dtype) <
+                                       bd_dtype_bytes(p->source->values[op->out[0]].type.dtype);
+}
+
+// What the first op that reads the value needs of it, where a split tells.
+static bd_status find_need(const partition *p, bd_id value, bd_sharding *out, bool *found) {
+  *found = false;
+  for (int i = 0; i < p->source->op_count; ++i) {
+    const bd_op *op = &p->source->ops[i];
+    int k = bd_ids_find(op->in, op->in_count, value);
+    if (k < 0) continue;
+    if (is_free(p, op)) return BD_OK;
+    bd_index_map map;
+    bd_type types[BD_MAX_RESULTS];
+    BD_TRY(bd_op_infer(p->versions.ctx, p->source, op, &map, types));
+    *out = bd_split_operand(&map, &p->versions.module->mesh, op->split, k);
+    *found = true;
+    return BD_OK;
+  }
+  return BD_OK;
+}
+
+// The sharding in which a free op's result is formed. What is exchanged for the reader of a wider
+// copy is so before it is made: fewer bytes move.
+static bd_status choose_free(const partition *p, const bd_op *op, bd_sharding *out) {
+  const bd_sharding *terms[2];
+  bool found = false;
+  if (widens(p, op)) BD_TRY(find_need(p, op->out[0], out, &found));
+  if (found) return BD_OK;
+  for (int i = 0; i < op->in_count; ++i) {
+    bd_id id = bd_versions_first(&p->versions, op->in[i], 0);
+    terms[i] = &p->versions.function->values[id].sharding;
+  }
+  *out =
+      bd_sum_sharding(p->versions.module, &p->source->values[op->out[0]].type, op->in_count, terms);
+  return BD_OK;
 }
 
 // The loops that produce a given sharding of a pointwise result.
@@ -69,21 +106,15 @@ static void pass_partial_sums(partition *p, const bd_op *op, bd_sharding *need, 
 }
 
 // What the op reads of each operand and makes of each result, and its split.
-static void choose_shardings(partition *p, const bd_op *op, const bd_index_map *map,
-                             bd_sharding need[BD_MAX_OPERANDS], bd_sharding made[BD_MAX_RESULTS],
-                             int8_t split[BD_MAX_AXES]) {
+static bd_status choose_shardings(partition *p, const bd_op *op, const bd_index_map *map,
+                                  bd_sharding need[BD_MAX_OPERANDS],
+                                  bd_sharding made[BD_MAX_RESULTS], int8_t split[BD_MAX_AXES]) {
   const bd_mesh *mesh = &p->versions.module->mesh;
-  if (is_free_sum(p, op)) {
-    const bd_sharding *terms[2];
-    for (int i = 0; i < op->in_count; ++i) {
-      bd_id id = bd_versions_first(&p->versions, op->in[i], 0);
-      terms[i] = &p->versions.function->values[id].sharding;
-    }
-    made[0] = bd_sum_sharding(p->versions.module, &p->source->values[op->out[0]].type, op->in_count,
-                              terms);
+  if (is_free(p, op)) {
+    BD_TRY(choose_free(p, op, &made[0]));
     need[0] = need[1] = made[0];
     split_from_result(map, &made[0], split);
-    return;
+    return BD_OK;
   }
   for (int axis = 0; axis < BD_MAX_AXES; ++axis)
     split[axis] = op->split[axis];
@@ -92,6 +123,7 @@ static void choose_shardings(partition *p, const bd_op *op, const bd_index_map *
   for (int i = 0; i < op->out_count; ++i)
     made[i] = bd_split_result(map, mesh, split, i);
   pass_partial_sums(p, op, need, made);
+  return BD_OK;
 }
 
 // A result under its own name, and under its form when it has one. The value that settles keeps the
@@ -139,7 +171,7 @@ static bd_status partition_op(partition *p, const bd_op *op) {
   BD_TRY(bd_op_infer(ctx, p->source, op, &map, types));
   bd_sharding need[BD_MAX_OPERANDS], made[BD_MAX_RESULTS];
   int8_t split[BD_MAX_AXES];
-  choose_shardings(p, op, &map, need, made, split);
+  BD_TRY(choose_shardings(p, op, &map, need, made, split));
   bd_id in[BD_MAX_OPERANDS], out[BD_MAX_RESULTS];
   for (int i = 0; i < op->in_count; ++i)
     BD_TRY(bd_versions_get(&p->versions, op->in[i], 0, &need[i], op->loc, &in[i]));

@@ -41,17 +41,14 @@ bd_status bd_versions_get(bd_versions *versions, bd_id source, int stage, const 
 }
 
 static int sum_along(int axis, int count, const bd_sharding *const *shardings) {
-  int shared = shardings[0]->at[axis], whole = BD_REPLICATED;
-  bool same = true, found = false;
+  int shared = shardings[0]->at[axis], cut = BD_REPLICATED;
+  bool same = true;
   for (int i = 0; i < count; ++i) {
     int at = shardings[i]->at[axis];
     same = same && at == shared;
-    if (at > BD_PARTIAL_SUM && !found) {
-      whole = at;
-      found = true;
-    }
+    if (cut == BD_REPLICATED && at >= 0) cut = at;
   }
-  return same && shared >= BD_PARTIAL_SUM ? shared : whole;
+  return same && shared >= BD_PARTIAL_SUM ? shared : cut;
 }
 
 bd_sharding bd_sum_sharding(const bd_module *module, const bd_type *type, int count,

@@ -3,6 +3,7 @@
 #include "frontend/frontend.h"
 #include "ir/index.h"
 #include "ir/partition.h"
+#include "ir/partition_values.h"
 #include "ir/pass.h"
 #include "ir/print.h"
 #include "tests/unit/ir/primitives.h"
@@ -233,8 +234,26 @@ static void test_random_strategies(void **state) {
   bd_ctx_destroy(ctx);
 }
 
+// Along an axis that cuts one term of a sum, the others are cut as well; partial sums stay where all terms are partial.
+static void test_sums_are_cut(void **state) {
+  (void)state;
+  bd_ctx *ctx = bd_ctx_create();
+  bd_module *module = bd_module_create(ctx, BD_STAGE_SPMD, "sums");
+  module->mesh = (bd_mesh){3, {2, 2, 2}};
+  module->micro_batch = 4;
+  const bd_type type = {.dtype = BD_F32, .rank = 2, .dims = {BD_DIM_BATCH, 8}};
+  bd_sharding a = bd_sharding_replicated(), b = a;
+  a.at[1] = a.at[2] = b.at[2] = BD_PARTIAL_SUM;
+  b.at[0] = 1;
+  bd_sharding sum = bd_sum_sharding(module, &type, 2, (const bd_sharding *const[]){&a, &b});
+  assert_int_equal(sum.at[0], 1);
+  assert_int_equal(sum.at[1], BD_REPLICATED);
+  assert_int_equal(sum.at[2], BD_PARTIAL_SUM);
+  bd_ctx_destroy(ctx);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_primitives),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_primitives), cmocka_unit_test(test_sums_are_cut),
                                      cmocka_unit_test(test_random_strategies)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
