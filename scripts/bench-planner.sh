@@ -49,6 +49,8 @@ large() {
   row 'llama-3-8b bf16 seq 2048, h100:1x8, 256' llama-3-8b --seq 2048 --cluster h100:1x8 --global-batch 256 --precision bf16
   row 'llama-3-8b, h100:1x8, 64' llama-3-8b --cluster h100:1x8 --global-batch 64
   row 'llama-3-70b bf16 seq 4096, h100:16x8, 512' llama-3-70b --seq 4096 --cluster h100:16x8 --global-batch 512 --precision bf16
+  row 'mixtral-8x7b bf16, h100:4x8, 256' mixtral-8x7b --cluster h100:4x8 --global-batch 256 --precision bf16
+  row 'mixtral-8x7b bf16, a100-80gb:16x8, 256' mixtral-8x7b --cluster a100-80gb:16x8 --global-batch 256 --precision bf16
   row 'gpt2-1558m bf16, h100:1x8, 512' gpt2-1558m --cluster h100:1x8 --global-batch 512 --precision bf16
   row 'resnet-152, h100:1x8, 256' resnet-152 --cluster h100:1x8 --global-batch 256
   row 'unet3d, h100:1x8, 16' unet3d --cluster h100:1x8 --global-batch 16
