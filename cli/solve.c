@@ -9,7 +9,11 @@
 #include "planner/bare.h"
 
 #define FILE_LIMIT_BYTES ((size_t)1 << 30)
-#define TEXT_LIMIT_BYTES ((size_t)1 << 31) // of what a gzip file inflates to
+// Of what a gzip file inflates to: 200 times its bytes, which tables of costs stay well below,
+// within these.
+#define TEXT_TIMES 200
+#define TEXT_LEAST_BYTES ((size_t)1 << 26)
+#define TEXT_MOST_BYTES ((size_t)1 << 31)
 #define DEFAULT_SECONDS 60
 
 static const bd_bare_format *const formats[] = {
@@ -49,14 +53,20 @@ static bd_status read_request(bd_ctx *ctx, const bd_arguments *arguments, bd_bar
   return BD_OK;
 }
 
+static size_t text_limit_bytes(size_t packed_bytes) {
+  size_t limit = TEXT_TIMES * packed_bytes;
+  if (limit < TEXT_LEAST_BYTES) return TEXT_LEAST_BYTES;
+  return limit > TEXT_MOST_BYTES ? TEXT_MOST_BYTES : limit;
+}
+
 static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   bd_bare_request request;
   char *data;
   BD_TRY(read_request(ctx, arguments, &request));
   BD_TRY(bd_file_read(ctx, request.file, FILE_LIMIT_BYTES, &data, &request.bytes));
   if (bd_gzip_recognize(data, request.bytes)) {
-    BD_TRY(bd_gzip_inflate(ctx, request.file, data, request.bytes, TEXT_LIMIT_BYTES, &data,
-                           &request.bytes));
+    BD_TRY(bd_gzip_inflate(ctx, request.file, data, request.bytes, text_limit_bytes(request.bytes),
+                           &data, &request.bytes));
   }
   request.data = data;
   const bd_bare_format *format = find_format(request.data, request.bytes);

@@ -47,7 +47,7 @@ static void build_embed(builder *b, bd_layer *layer) {
   layer->function = bd_graph_function(g, "embed");
   bd_id tokens = bd_graph_param(g, "tokens", bd_transformer_ids(b->sequence), false);
   bd_id embedding =
-      bd_graph_layer_weight(g, layer, table(b->config, "embedding", "model.embed_tokens.weight"));
+      bd_graph_layer_weight(g, layer, table(b->config, "embedding", "embed_tokens.weight"));
   bd_graph_result(g, bd_graph_binary(g, "rows", BD_OP_EMBED, embedding, tokens));
 }
 
@@ -167,7 +167,7 @@ static void build_head(builder *b, bd_layer *layer) {
   bd_id routed = c->balance > 0 ? add_routed_param(b) : BD_NO_ID;
   bd_id targets = bd_graph_param(g, "targets", bd_transformer_ids(b->sequence), false);
   bd_id gain = bd_graph_layer_weight(
-      g, layer, bd_graph_vector("norm.g", "model.norm.weight", BD_INIT_ONES, c->width));
+      g, layer, bd_graph_vector("norm.g", "norm.weight", BD_INIT_ONES, c->width));
   bd_id lm = bd_graph_param(g, "lm", f32(2, (int64_t[]){c->vocabulary, c->width}), true);
   bd_id n = normalize(b, "norm", x, gain);
   bd_id loss = bd_transformer_cross_entropy(g, bd_transformer_logits(g, n, lm), targets);
@@ -218,8 +218,8 @@ bd_status bd_llama_build(bd_ctx *ctx, const char *name, const bd_llama_config *c
       .inputs = {{"tokens", options->samples ? BD_INPUT_IDS : BD_INPUT_TOKENS, ids}},
       .targets = ids,
       .block_name = "layers",
-      .stored_prefix = "",
-      .stored_block = "model.layers.",
+      .stored_prefix = chosen.stored_prefix,
+      .stored_block = bd_intern_f(ctx, "%slayers.", chosen.stored_prefix),
       .tied = chosen.tied,
       .output = table(&chosen, "lm_head", "lm_head.weight")};
   return bd_graph_finish(&b.graph, bd_transformer_main(&b.graph, &chain), out_graph);

@@ -36,6 +36,7 @@ typedef struct bd_llama_config {
   int64_t choices;  // experts of a token
   int64_t capacity; // tokens of a sample that an expert takes at most; 0: all that choose it
   double balance;   // times the loss of uneven load; 0: none
+  const char *stored_prefix; // of every stored name but lm_head: "model." or ""
 } bd_llama_config;
 
 // The blocks of encoders as BERT and ViT have them.

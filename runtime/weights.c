@@ -2,6 +2,7 @@
 // holds the same model.
 #include "runtime/backend.h"
 #include "runtime/master.h"
+#include "runtime/surplus.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -80,6 +81,8 @@ static int load_all(bd_rt *rt, const bd_rt_source *source, char *message, size_t
 int bd_rt_weights_load(bd_rt *rt) {
   char message[1024] = "";
   int status = bd_rt_source_open(rt->options.init, &rt->source, message, sizeof message);
+  if (!status && rt->rank == 0)
+    status = bd_rt_surplus_check(rt, &rt->source, message, sizeof message);
   if (!status) status = load_all(rt, &rt->source, message, sizeof message);
   return bd_rt_agree(rt, status, message);
 }

@@ -25,6 +25,11 @@ BD_NODISCARD bd_status bd_hf_t5_config(bd_ctx *ctx, const bd_json *json, bd_t5_c
 // configuration, and those that would change what the model computes.
 BD_NODISCARD bd_status bd_hf_only_known(bd_ctx *ctx, const bd_json *json, const char *const *own);
 
+// Refuses a folder whose member "architectures" names another model of the family than the one that
+// is built of it; warns of one that has another head beside it.
+BD_NODISCARD bd_status bd_hf_check_architectures(bd_ctx *ctx, const bd_json *json,
+                                                 const char *model_type);
+
 // Of the member, or of the whole where it is absent.
 bd_loc bd_hf_place(const bd_json *json, const char *key);
 

@@ -19,6 +19,9 @@ static bd_status load_llama(bd_ctx *ctx, const char *folder, const bd_json *json
                             const bd_model_options *options, bd_module **out_graph) {
   bd_llama_config config;
   BD_TRY(bd_hf_llama_config(ctx, json, bd_json_find(json, "model_type")->string, &config));
+  bool bare = false;
+  BD_TRY(bd_hf_is_stored(ctx, folder, "embed_tokens.weight", &bare));
+  config.stored_prefix = bare ? "" : "model.";
   return bd_llama_build(ctx, folder, &config, options, json->loc, out_graph);
 }
 
@@ -81,6 +84,7 @@ bd_status bd_hf_load(bd_ctx *ctx, const char *folder, const bd_model_options *op
   for (size_t i = 0; i < sizeof families / sizeof families[0]; ++i) {
     if (strcmp(families[i].model_type, model_type) != 0) continue;
     bd_module *graph = NULL;
+    BD_TRY(bd_hf_check_architectures(ctx, json, model_type));
     BD_TRY(families[i].load(ctx, folder, json, options, &graph));
     graph->name = folder_name(ctx, folder);
     if (options->vocabulary == 0) BD_TRY(bd_hf_check_weights(ctx, folder, graph));

@@ -29,6 +29,7 @@ static int row_of(bd_onnx_dtype dtype) {
 }
 
 const char *bd_onnx_dtype_name(bd_onnx_dtype dtype) {
+  if (dtype == BD_ONNX_SEQUENCE) return "sequence";
   return row_of(dtype) < 0 ? "an unknown type" : dtypes[dtype].name;
 }
 

@@ -22,7 +22,29 @@ typedef struct bd_onnx_number {
 // And matrices that are alike along diagonals, through as many of these.
 #define BD_ONNX_MOST_DIAGONALS 16384
 
-typedef struct bd_onnx_fact {
+typedef struct bd_onnx_fact bd_onnx_fact;
+
+// One tensor of a sequence: a value of the model, or elements `start` .. `start + size` of
+// dimension `axis` of one.
+typedef struct bd_onnx_member {
+  int value;
+  bd_onnx_fact *source; // of the value
+  int axis;             // -1: all of it
+  int64_t start, size;
+  int rank;                   // the value's, or one less: without the axis
+  const bd_onnx_number *dims; // of the member
+} bd_onnx_member;
+
+// Sequences are followed through so many members.
+#define BD_ONNX_MOST_MEMBERS 1024
+
+typedef struct bd_onnx_sequence {
+  bd_onnx_dtype dtype; // of all members
+  int count;
+  const bd_onnx_member *members;
+} bd_onnx_sequence;
+
+struct bd_onnx_fact {
   bd_onnx_dtype dtype; // BD_ONNX_UNDEFINED: the value has not been reached
   int rank;
   bool weight;  // a trained tensor: its elements are there, but nothing is folded from them
@@ -34,7 +56,8 @@ typedef struct bd_onnx_fact {
   // diagonal alone: element (r, c) is number c - r + rows - 1 of rows + columns - 1. NULL: it is
   // none, or not known to be.
   const bd_onnx_number *diagonals;
-} bd_onnx_fact;
+  const bd_onnx_sequence *sequence; // of BD_ONNX_SEQUENCE, which has no more; else NULL
+};
 
 static inline bd_onnx_number bd_onnx_whole(int64_t integer) {
   return (bd_onnx_number){.integer = integer};

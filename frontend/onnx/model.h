@@ -26,6 +26,7 @@ typedef enum bd_onnx_dtype {
   BD_ONNX_UINT32 = 12,
   BD_ONNX_UINT64 = 13,
   BD_ONNX_BFLOAT16 = 16,
+  BD_ONNX_SEQUENCE = 255, // of tensors; in no file
 } bd_onnx_dtype;
 
 const char *bd_onnx_dtype_name(bd_onnx_dtype dtype); // "float32"; "an unknown type"

@@ -17,7 +17,7 @@ bool bd_onnx_takes(const bd_onnx_fact *facts, const bd_onnx_node *node, int i) {
   if (strcmp(node->op, "NonZero") == 0) return true; // a mask that is not known
   if (node->in[i] == BD_ONNX_ABSENT || (rule && i < 32 && (rule->known >> i & 1))) return false;
   if (strcmp(node->op, "CastLike") == 0) return i == 0;
-  return strcmp(node->op, "EyeLike") != 0;
+  return strcmp(node->op, "EyeLike") != 0 && strcmp(node->op, "RandomUniformLike") != 0;
 }
 
 const bool *bd_onnx_running(bd_ctx *ctx, const bd_onnx_model *model, const bd_onnx_fact *facts) {

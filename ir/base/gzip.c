@@ -61,7 +61,10 @@ bd_status bd_gzip_inflate(bd_ctx *ctx, const char *file, const char *data, size_
   int status = inflate_all(in, NULL, max_bytes, &total);
   if (status == Z_MEM_ERROR) return bd_fail(ctx, BD_EXHAUSTED, loc, "out of memory in zlib");
   if (total > max_bytes) {
-    return bd_fail(ctx, BD_INVALID, loc, "inflates to more than the limit of %zu bytes", max_bytes);
+    return bd_fail(ctx, BD_INVALID, loc,
+                   "inflates to more than the limit of %zu bytes; where that is meant, inflate it "
+                   "with gunzip first",
+                   max_bytes);
   }
   if (status == Z_OK || (status == Z_BUF_ERROR && total <= max_bytes)) {
     return bd_fail(ctx, BD_INVALID, loc, "is a gzip file cut short; copy it again");

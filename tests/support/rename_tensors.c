@@ -1,5 +1,5 @@
-// Copies a safetensors file under other names: for each NOW, names that begin with BEFORE begin
-// with NOW.
+// Copies a safetensors file under other names: tensors whose names begin with BEFORE stand there for
+// each NOW, with which their names begin instead.
 //   rename_tensors FROM TO BEFORE NOW...
 #include "tests/support/tensor_names.h"
 

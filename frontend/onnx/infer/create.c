@@ -162,6 +162,19 @@ static bd_status infer_non_zero(bd_onnx_step *step) {
   return BD_OK;
 }
 
+static bd_status infer_random(bd_onnx_step *step) {
+  const bd_onnx_attribute *dtype = bd_onnx_find(step, "dtype");
+  step->out[0].dtype = step->in[0]->dtype;
+  if (dtype)
+    step->out[0].dtype = dtype->integer == BD_ONNX_FLOAT     ? BD_ONNX_FLOAT
+                         : dtype->integer == BD_ONNX_FLOAT16 ? BD_ONNX_FLOAT16
+                         : dtype->integer == BD_ONNX_DOUBLE  ? BD_ONNX_DOUBLE
+                                                             : BD_ONNX_UNDEFINED;
+  if (!bd_onnx_is_float(step->out[0].dtype))
+    return bd_onnx_step_fail(step, BD_INVALID, "draws numbers of no floating-point type");
+  return bd_onnx_shape_of(step, 0, 0);
+}
+
 static const bd_onnx_rule rules[] = {
     {"Constant", 1, "=x", "value:t", 0, infer_constant, NULL},
     {"Constant", 12, "=x", "value:t value_float:f value_floats:F value_int:i value_ints:I", 0,
@@ -170,6 +183,7 @@ static const bd_onnx_rule rules[] = {
     {"EyeLike", 9, "t=x", "dtype:i k:i", 0, infer_eye, NULL},
     {"NonZero", 9, "t=l", "", 1U << 0, infer_non_zero, NULL},
     {"OneHot", 9, "nmt=t", "axis:i", 1U << 1, infer_one_hot, NULL},
+    {"RandomUniformLike", 1, "t=x", "dtype:i high:f low:f seed:f", 0, infer_random, NULL},
     {"Range", 11, "nnn=n", "", 1U << 0 | 1U << 1 | 1U << 2, infer_range, NULL},
 };
 const bd_onnx_rules bd_onnx_create_rules = {sizeof rules / sizeof *rules, rules};

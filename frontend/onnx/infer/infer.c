@@ -88,6 +88,12 @@ static bd_status infer_node(walk *w, const bd_onnx_node *node) {
 static bd_status check_output(walk *w, int value) {
   const bd_onnx_declared *declared = w->model->values[value].declared;
   const bd_onnx_fact *fact = &w->facts[value];
+  if (fact->sequence)
+    return bd_fail(
+        w->ctx, BD_UNSUPPORTED, bd_loc_file(w->model->path),
+        "the output \"%s\" is no tensor but a sequence; export the model with tensors as "
+        "outputs",
+        w->model->values[value].name);
   if (bd_onnx_selected_dim(fact) >= 0)
     return bd_fail(w->ctx, BD_UNSUPPORTED, bd_loc_file(w->model->path),
                    "the shape of the output \"%s\" depends on the contents of the model's inputs; "

@@ -141,7 +141,7 @@ static bd_status fold_repeated(bd_onnx_step *step) {
   bool foldable;
   BD_TRY(bd_onnx_can_move(step, 1, &foldable));
   bd_onnx_keep_diagonals(step, 0);
-  if (!foldable || bd_onnx_count(out) == 0) return BD_OK;
+  if (!foldable) return BD_OK;
   bd_onnx_view view = {0};
   int64_t strides[BD_MAX_RANK];
   bd_onnx_strides(in, strides);

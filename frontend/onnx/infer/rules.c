@@ -7,7 +7,7 @@ static const bd_onnx_rules *const families[] = {
     &bd_onnx_pointwise_rules, &bd_onnx_arithmetic_rules, &bd_onnx_shape_rules,
     &bd_onnx_move_rules,      &bd_onnx_select_rules,     &bd_onnx_create_rules,
     &bd_onnx_reduce_rules,    &bd_onnx_window_rules,     &bd_onnx_matrix_rules,
-    &bd_onnx_normal_rules,    &bd_onnx_image_rules};
+    &bd_onnx_normal_rules,    &bd_onnx_image_rules,      &bd_onnx_sequence_rules};
 enum { FAMILIES = sizeof families / sizeof *families, MOST_OPS = 256 };
 
 // The first rule of an op, and the end of its family; NULL when no rule has the name.
@@ -84,8 +84,10 @@ static bool is_of_class(char letter, bd_onnx_dtype dtype) {
   case 'i':
   case 'j':
     return dtype == BD_ONNX_INT32 || dtype == BD_ONNX_INT64;
+  case 'q':
+    return dtype == BD_ONNX_SEQUENCE;
   default:
-    return true;
+    return dtype != BD_ONNX_SEQUENCE;
   }
 }
 
@@ -96,6 +98,9 @@ typedef struct binding {
 
 static bd_status bind_operand(const bd_onnx_step *step, binding *bound, char letter, int i) {
   bd_onnx_dtype dtype = step->in[i]->dtype;
+  if ((letter == 'q') != (dtype == BD_ONNX_SEQUENCE))
+    return bd_onnx_step_fail(step, BD_INVALID, "operand %d is %s sequence, which it %s", i,
+                             letter == 'q' ? "no" : "a", letter == 'q' ? "must be" : "cannot be");
   if (!is_of_class(letter, dtype))
     return bd_onnx_step_fail(step, BD_INVALID, "operand %d has elements of %s, which it cannot", i,
                              bd_onnx_dtype_name(dtype));
@@ -154,6 +159,7 @@ static bd_status set_results(bd_onnx_step *step, const binding *bound) {
     bd_onnx_dtype dtype = bound->of[(int)letter];
     if (letter == 'b') dtype = BD_ONNX_BOOL;
     if (letter == 'l') dtype = BD_ONNX_INT64;
+    if (letter == 'q') dtype = BD_ONNX_SEQUENCE;
     step->out[i].dtype = dtype;
   }
   if (step->out_count > 0 && step->node->out[0] != BD_ONNX_ABSENT) return BD_OK;

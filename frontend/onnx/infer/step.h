@@ -19,7 +19,8 @@ typedef struct bd_onnx_rule {
   int since; // of ai.onnx; the rule with the greatest `since` up to the node's version holds
   // A letter per operand, '=', a letter per result. Equal letters: equal types. `?`: may be left
   // out; `*`: any number from one on, last. t u v: any; n m: numbers; f g h: floating-point; b:
-  // bool; l: int64; i j: int32 or int64; x: a result whose type the function sets.
+  // bool; l: int64; i j: int32 or int64; q: sequence, which no other is; x: a result whose type the
+  // function sets.
   const char *signature;
   // `name:kind` separated by blanks: i f s t integers, reals, strings, tensors; I F S lists of
   // them. The words that a string may be follow in braces, separated by commas.
@@ -36,7 +37,8 @@ typedef struct bd_onnx_rules {
 } bd_onnx_rules;
 extern const bd_onnx_rules bd_onnx_pointwise_rules, bd_onnx_arithmetic_rules, bd_onnx_shape_rules,
     bd_onnx_move_rules, bd_onnx_select_rules, bd_onnx_create_rules, bd_onnx_reduce_rules,
-    bd_onnx_window_rules, bd_onnx_matrix_rules, bd_onnx_normal_rules, bd_onnx_image_rules;
+    bd_onnx_window_rules, bd_onnx_matrix_rules, bd_onnx_normal_rules, bd_onnx_image_rules,
+    bd_onnx_sequence_rules;
 
 struct bd_onnx_step {
   bd_ctx *ctx;

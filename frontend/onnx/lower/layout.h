@@ -30,6 +30,11 @@ BD_NODISCARD bd_status bd_onnx_one_dim(bd_onnx_lowering *l, const bd_onnx_step *
 BD_NODISCARD bd_status bd_onnx_cut(bd_onnx_lowering *l, const bd_onnx_step *step, int rank,
                                    int axis, int64_t start, int64_t by, int64_t size,
                                    bd_onnx_part *part);
+// Joins `count` parts of `rank` dimensions along `axis`, of these extents there, none the batch.
+// Changes `parts`.
+BD_NODISCARD bd_status bd_onnx_concat(bd_onnx_lowering *l, const bd_onnx_step *step, int count,
+                                      const int64_t *extents, int rank, int axis,
+                                      bd_onnx_part *parts, bd_onnx_part *out);
 // Moves dimension `from` of a value of the graph to the end, or (`back`) the last one there.
 BD_NODISCARD bd_status bd_onnx_turn(bd_onnx_lowering *l, int from, bool back, bd_id x, bd_id *out);
 // The same elements in another shape of the model.

@@ -45,7 +45,7 @@ typedef struct bd_onnx_lower_rules {
 extern const bd_onnx_lower_rules bd_onnx_lower_pointwise, bd_onnx_lower_activations,
     bd_onnx_lower_shapes, bd_onnx_lower_products, bd_onnx_lower_windows, bd_onnx_lower_losses,
     bd_onnx_lower_extremes, bd_onnx_lower_masks, bd_onnx_lower_indexing, bd_onnx_lower_norms,
-    bd_onnx_lower_repeats, bd_onnx_lower_resizes, bd_onnx_lower_einsums;
+    bd_onnx_lower_repeats, bd_onnx_lower_resizes, bd_onnx_lower_einsums, bd_onnx_lower_sequences;
 
 // A node with what is known of its operands and results.
 bd_onnx_step bd_onnx_lower_step(const bd_onnx_lowering *l, const bd_onnx_node *node);

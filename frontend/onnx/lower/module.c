@@ -1,3 +1,4 @@
+#include "frontend/onnx/lower/draws.h"
 #include "frontend/onnx/lower/places.h"
 #include "frontend/onnx/summary.h"
 #include <string.h>
@@ -160,11 +161,15 @@ static bool makes_places(const bd_onnx_lowering *l, const bd_onnx_node *node) {
 }
 
 static bd_status lower_nodes(bd_onnx_lowering *l, const bool *running) {
+  const bd_onnx_draw *draws = NULL;
   l->places = bd_onnx_find_places(l, running);
+  BD_TRY(bd_onnx_find_draws(l, running, &draws));
   for (int n = 0; n < l->model->node_count; n++) {
-    if (!running[n] || makes_places(l, &l->model->nodes[n])) continue;
+    bool followed = draws[n].kind == BD_ONNX_DRAW_PART || makes_places(l, &l->model->nodes[n]);
+    if (!running[n] || followed) continue;
     bd_onnx_step step = bd_onnx_lower_step(l, &l->model->nodes[n]);
-    BD_TRY(bd_onnx_lower_node(l, &step));
+    BD_TRY(draws[n].kind == BD_ONNX_DRAW_MASK ? bd_onnx_lower_mask(l, &step, draws[n].kept)
+                                              : bd_onnx_lower_node(l, &step));
   }
   return BD_OK;
 }

@@ -6,7 +6,7 @@ static const bd_onnx_lower_rules *const families[] = {
     &bd_onnx_lower_products,  &bd_onnx_lower_windows,     &bd_onnx_lower_losses,
     &bd_onnx_lower_extremes,  &bd_onnx_lower_masks,       &bd_onnx_lower_indexing,
     &bd_onnx_lower_norms,     &bd_onnx_lower_repeats,     &bd_onnx_lower_resizes,
-    &bd_onnx_lower_einsums};
+    &bd_onnx_lower_einsums,   &bd_onnx_lower_sequences};
 
 static const bd_onnx_lower_rule *find_rule(const char *op) {
   for (size_t f = 0; f < sizeof families / sizeof *families; f++)

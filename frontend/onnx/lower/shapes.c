@@ -24,7 +24,7 @@ static bd_status lower_if(bd_onnx_lowering *l, const bd_onnx_step *step) {
     int from = 1 + (then ? 0 : step->out_count) + i;
     const bd_onnx_fact *fact = step->in[from];
     bd_onnx_part part;
-    if (!fact->weight && (bd_onnx_is_known(fact) || fact->diagonals)) continue;
+    if (fact->sequence || (!fact->weight && (bd_onnx_is_known(fact) || fact->diagonals))) continue;
     BD_TRY(bd_onnx_indices(l, step, from, &part));
     bd_onnx_made(l, step, i, part);
   }
@@ -159,11 +159,10 @@ static bd_status lower_split(bd_onnx_lowering *l, const bd_onnx_step *step) {
 }
 
 // The joined dimension is one of the graph's in every operand, also where it is 1; the others meet.
-static bd_status align_for_concat(bd_onnx_lowering *l, const bd_onnx_step *step, int axis,
-                                  bd_onnx_part *parts, bd_onnx_factors *factors) {
-  int rank = step->in[0]->rank;
-  for (int i = 0; i < step->in_count; i++) {
-    BD_TRY(bd_onnx_operand(l, step, i, &parts[i]));
+static bd_status align_for_concat(bd_onnx_lowering *l, const bd_onnx_step *step, int count,
+                                  const int64_t *extents, int rank, int axis, bd_onnx_part *parts) {
+  bd_onnx_factors factors[BD_MAX_RANK] = {{0}};
+  for (int i = 0; i < count; i++)
     for (int d = 0; d < rank; d++) {
       bd_onnx_factors own = bd_onnx_factors_of(l, &parts[i], d);
       if (i == 0)
@@ -171,33 +170,43 @@ static bd_status align_for_concat(bd_onnx_lowering *l, const bd_onnx_step *step,
       else if (d != axis && !bd_onnx_factors_meet(&factors[d], &own, &factors[d]))
         return bd_onnx_step_fail(step, BD_UNSUPPORTED, "joins values of different structure");
     }
-  }
-  for (int i = 0; i < step->in_count; i++) {
-    factors[axis] = (bd_onnx_factors){1, {step->in[i]->dims[axis].integer}};
+  for (int i = 0; i < count; i++) {
+    factors[axis] = (bd_onnx_factors){1, {extents[i]}};
     BD_TRY(bd_onnx_refit(l, step, rank, factors, &parts[i]));
+  }
+  return BD_OK;
+}
+
+bd_status bd_onnx_concat(bd_onnx_lowering *l, const bd_onnx_step *step, int count,
+                         const int64_t *extents, int rank, int axis, bd_onnx_part *parts,
+                         bd_onnx_part *out) {
+  BD_TRY(align_for_concat(l, step, count, extents, rank, axis, parts));
+  bd_attr dim = bd_attr_int(l->ctx, "dim", parts[0].first[axis]);
+  *out = parts[0];
+  // The op takes up to 8 operands: what is joined so far is the first of the next.
+  for (int i = 1; i < count;) {
+    bd_id in[BD_MAX_OPERANDS] = {out->id};
+    int operands = 1;
+    while (operands < BD_MAX_OPERANDS && i < count)
+      in[operands++] = parts[i++].id;
+    BD_TRY(bd_onnx_emit(l, BD_OP_CONCAT, operands, in, 1, &dim, &out->id));
   }
   return BD_OK;
 }
 
 static bd_status lower_concat(bd_onnx_lowering *l, const bd_onnx_step *step) {
   int axis, rank = step->in[0]->rank;
-  bd_onnx_factors factors[BD_MAX_RANK] = {{0}};
   bd_onnx_part *parts = BD_NEW_ARRAY(l->ctx->arena, bd_onnx_part, step->in_count), out;
+  int64_t *extents = BD_NEW_ARRAY(l->ctx->arena, int64_t, step->in_count);
   BD_TRY(bd_onnx_axis(step, bd_onnx_int(step, "axis", 1), rank, &axis));
   if (step->out[0].dims[axis].batch && step->in_count > 1)
     return bd_onnx_step_fail(step, BD_UNSUPPORTED, "joins along the batch");
   if (step->in_count == 1) return lower_same(l, step);
-  BD_TRY(align_for_concat(l, step, axis, parts, factors));
-  bd_attr dim = bd_attr_int(l->ctx, "dim", parts[0].first[axis]);
-  out = parts[0];
-  // The op takes up to 8 operands: what is joined so far is the first of the next.
-  for (int i = 1; i < step->in_count;) {
-    bd_id in[BD_MAX_OPERANDS] = {out.id};
-    int count = 1;
-    while (count < BD_MAX_OPERANDS && i < step->in_count)
-      in[count++] = parts[i++].id;
-    BD_TRY(bd_onnx_emit(l, BD_OP_CONCAT, count, in, 1, &dim, &out.id));
+  for (int i = 0; i < step->in_count; i++) {
+    extents[i] = step->in[i]->dims[axis].integer;
+    BD_TRY(bd_onnx_operand(l, step, i, &parts[i]));
   }
+  BD_TRY(bd_onnx_concat(l, step, step->in_count, extents, rank, axis, parts, &out));
   bd_onnx_made(l, step, 0, out);
   return BD_OK;
 }

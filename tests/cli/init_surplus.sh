@@ -1,0 +1,68 @@
+#!/bin/sh
+# What weights hold beside those of the model is judged alike where a folder is compiled and where a program starts
+# from it.
+#   init_surplus.sh BRAID RENAME_TENSORS
+set -eu
+braid=$(realpath "$1") rename=$(realpath "$2")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+fail() {
+  echo "init_surplus.sh: $*" >&2
+  exit 1
+}
+mkdir bare untied
+cat >bare/config.json <<'END'
+{"model_type": "gpt2", "vocab_size": 256, "n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 4}
+END
+sed 's/{/{"tie_word_embeddings": false, /' bare/config.json >untied/config.json
+"$braid" init bare --seed 99 -o weights
+# `lm_head.weight` and `wte.weight` in one shape, drawn apart.
+"$braid" init untied --seed 99 -o apart
+
+folder() {
+  mkdir "$1"
+  cp bare/config.json "$1/"
+}
+folder buffers && "$rename" weights buffers/model.safetensors wpe.weight wpe.weight h.0.attn.bias h.1.attn.masked_bias \
+  rotary_emb.inv_freq embeddings.position_ids pooler.dense.weight pooler.dense.bias cls.seq_relationship.weight \
+  cls.seq_relationship.bias EncDecAttention.relative_attention_bias.weight
+folder twin && "$rename" weights twin/model.safetensors wte.weight wte.weight lm_head.weight
+folder prefixed && "$rename" weights inner '' transformer. &&
+  "$rename" inner prefixed/model.safetensors transformer.wte.weight transformer.wte.weight lm_head.weight
+folder differing && cp apart differing/model.safetensors
+folder other && "$rename" weights other/model.safetensors ln_f ln_f ln_g
+folder head && "$rename" weights head/model.safetensors ln_f.weight ln_f.weight score.weight
+# A copy in another shape.
+folder misshapen && "$rename" weights misshapen/model.safetensors wpe.weight wpe.weight lm_head.weight
+
+"$braid" compile bare --devices 2 --stages 2 --seq 16 --global-batch 4 -o out
+for name in buffers twin prefixed; do
+  "$braid" compile $name --seq 16 --emit graph -o graph 2>log || fail "$name is refused: $(cat log)"
+  "$braid" run out --steps 0 --init $name 2>log || fail "$name starts no program: $(cat log)"
+done
+
+# FOLDER PATTERN: it is compiled to nothing, and starts no program.
+refused() {
+  status=0
+  "$braid" compile $1 --seq 16 --emit graph -o refused.graph 2>log || status=$?
+  [ $status = 1 ] && [ "$(grep -c error: log)" = 1 ] && grep -q "$2" log || fail "$1 compiled, status $status: $(cat log)"
+  [ ! -e refused.graph ] || fail "$1 is refused and compiled"
+  for from in $1 $1/model.safetensors; do
+    status=0
+    "$braid" run out --steps 0 --init $from --save saved 2>log || status=$?
+    [ $status = 12 ] && [ "$(wc -l <log)" = 1 ] && grep -q "$from: $2" log || fail "from $from, status $status: $(cat log)"
+    [ ! -e saved ] || fail "from $from weights are saved"
+  done
+}
+refused differing 'tensor "lm_head.weight" differs from "wte.weight", to which .* ties it'
+refused misshapen 'tensor "lm_head.weight" differs from "wte.weight", to which .* ties it'
+refused other 'tensor "ln_g.bias" is none of the .*model'
+refused head 'tensor "score.weight" is none of the .*model'
+
+# Batch normalization's count of batches is a buffer that models of images have.
+"$rename" weights counted ln_f.bias ln_f.bias bn1.num_batches_tracked
+"$braid" run out --steps 0 --init counted 2>log || fail "a count of batches starts no program: $(cat log)"
+# In a program of the untied model both are weights.
+"$braid" compile untied --devices 1 --seq 16 --global-batch 4 -o untied.out
+"$braid" run untied.out --steps 0 --init apart 2>log || fail "an untied model does not start: $(cat log)"
