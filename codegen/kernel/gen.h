@@ -6,7 +6,7 @@
 // along a row keep 32 partial sums that are added in a fixed tree; a lane's are those of its
 // elements, so that both machines and any number of threads give the same bits where a GPU's thread
 // takes one element at a time. A GPU takes long rows by whole blocks, and sums of columns by 32 to
-// 128 partial sums over the rows of a chunk: there, as in packed rows, the order of additions
+// 256 partial sums over the rows of a chunk: there, as in packed rows, the order of additions
 // depends on the shape alone, but it is another than the host's.
 #ifndef BD_CODEGEN_KERNEL_GEN_H
 #define BD_CODEGEN_KERNEL_GEN_H
