@@ -272,12 +272,16 @@ static void store_vector(bd_gen *g, const bd_access *access, LLVMValueRef value)
   bd_gen_intrinsic(g, name, 2, types, 4, arguments);
 }
 
-// A value of a whole row is written by one thread of the warp.
+// Whether this thread writes a number of the whole row.
+static LLVMValueRef writes_row(bd_gen *g) {
+  LLVMValueRef first = LLVMBuildICmp(g->b, LLVMIntEQ, g->lane, bd_gen_long(g, 0), "");
+  return g->repeats ? LLVMBuildAnd(g->b, first, LLVMBuildNot(g->b, g->repeats, ""), "") : first;
+}
+
 void bd_gen_store(bd_gen *g, const bd_access *access, LLVMValueRef value) {
   bool one_thread = g->cuda && g->lane_loop < 0;
   bd_gen_if branch;
-  if (one_thread)
-    branch = bd_gen_if_begin(g, LLVMBuildICmp(g->b, LLVMIntEQ, g->lane, bd_gen_long(g, 0), ""));
+  if (one_thread) branch = bd_gen_if_begin(g, writes_row(g));
   value = bd_gen_narrow(g, access->dtype, accumulated(g, access, value));
   if (g->lanes > 1) {
     store_vector(g, access, value);

@@ -73,6 +73,7 @@ typedef struct bd_gen {
   LLVMValueRef warps;                 // GPU: in the grid
   LLVMValueRef lane;                  // GPU: of this thread, among `lane_count` that share an item
   int lane_count;                     // GPU: a warp's threads, or all of the block's
+  LLVMValueRef repeats;               // GPU: this thread does an item that is another's; NULL: none
   LLVMValueRef thread, block, blocks; // GPU: this thread in its block, its block, the grid's blocks
   int loops;
   bd_gen_loop loop[BD_MAX_LOOPS];
@@ -147,7 +148,7 @@ typedef struct bd_gen_nest {
   int64_t work;            // elements per item, for the size of chunks
   bool whole_block;        // GPU: an item is a block's, not a warp's
   int threads;             // GPU: of an item, 1, 2, 4 ..: a warp takes items side by side; 0: all
-  bool meets;              // and its threads exchange what they have
+  bool meets;              // and its threads exchange what they have, and store numbers of it alone
   bool apart;              // GPU: what items compute alike takes more registers than it is worth
 } bd_gen_nest;
 void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *user);

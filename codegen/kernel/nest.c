@@ -99,10 +99,11 @@ static LLVMValueRef share_warp(bd_gen *g, int threads, LLVMValueRef *from, LLVMV
   return own;
 }
 
-// Threads that meet all come along: those without an item do the last one again.
+// Threads that meet all come along: those without an item repeat the first of the warp's.
 static LLVMValueRef own_item(bd_gen *g, LLVMValueRef first, LLVMValueRef own, LLVMValueRef items) {
-  LLVMValueRef last = LLVMBuildNSWSub(g->b, items, bd_gen_long(g, 1), "");
-  return bd_gen_smaller(g, LLVMBuildNSWAdd(g->b, first, own, ""), last);
+  LLVMValueRef item = LLVMBuildNSWAdd(g->b, first, own, "");
+  g->repeats = LLVMBuildICmp(g->b, LLVMIntSGE, item, items, "");
+  return LLVMBuildSelect(g->b, g->repeats, first, item, "");
 }
 
 void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *user) {
@@ -129,6 +130,7 @@ void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *us
   bool together = own && nest->meets;
   bd_gen_take_item(g, nest, together ? own_item(g, loop.index, own, items) : loop.index);
   body(g, user);
+  g->repeats = NULL;
   g->apart = g->cuda && nest->apart;
   bd_gen_for_end(g, &loop);
 }
