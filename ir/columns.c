@@ -6,6 +6,8 @@ enum {
   BLOCKS = 1024, // that the chunks of fewer groups are to make: eight for each of 128
   WIDE = 16,     // bytes, of which a thread reads four rows at once, of NARROW eight
   NARROW = 4,
+  SECTOR = 32,
+  LINE = BD_COLUMN_LINE * WIDE,
   WIDE_ROWS = 128, // of a chunk, at least: what 32 threads read at once
   NARROW_ROWS = 256,
   FEW_ROWS = 512, // fewer are not worth a second kernel
@@ -50,11 +52,9 @@ static bool product_may_sum(const bd_function *function, const bd_op *sum) {
   return false;
 }
 
-// Groups of columns, one for a block, where each of its threads side by side reads `bytes` of a
-// row.
+// Groups of columns, one for a block, whose threads side by side read `bytes` of a row.
 static int64_t groups_of(const bd_type *in, const bd_type *out, int64_t bytes) {
   int64_t columns = in->dims[in->rank - 1], along = bytes / bd_dtype_bytes(in->dtype);
-  along *= BD_COLUMN_THREADS;
   return elements_of(out) / columns * ((columns + along - 1) / along);
 }
 
@@ -63,19 +63,25 @@ static int64_t chunks_of(const bd_function *function, const bd_op *op, const bd_
   int64_t rows = elements_of(in) / elements_of(out);
   int64_t groups = groups_of(in, out, bytes), wanted = (BLOCKS + groups - 1) / groups;
   if (groups >= ENOUGH || rows < FEW_ROWS || product_may_sum(function, op)) return 1;
-  int64_t most = rows / (bytes == WIDE ? WIDE_ROWS : NARROW_ROWS);
+  int64_t most = rows / (bytes == SECTOR ? NARROW_ROWS : WIDE_ROWS);
   return wanted < most ? wanted : most;
 }
 
 int64_t bd_column_bytes(const bd_module *module, const bd_function *function, const bd_op *op) {
   bd_type in = bd_value_local_type(module, &function->values[op->in[0]]);
-  bd_type out = bd_value_local_type(module, &function->values[op->out[0]]);
   const bd_sharding *sharding = &function->values[op->in[0]].sharding;
   bool split = bd_sharding_parts(&module->mesh, sharding, in.rank - 1) > 1;
-  if (split || elements_of(&out) == 0 || in.dims[in.rank - 1] * bd_dtype_bytes(in.dtype) % WIDE)
-    return NARROW;
-  bool enough = groups_of(&in, &out, WIDE) >= ENOUGH;
-  return enough || chunks_of(function, op, &in, &out, WIDE) > 1 ? WIDE : NARROW;
+  bool even = in.dims[in.rank - 1] * bd_dtype_bytes(in.dtype) % WIDE == 0;
+  return even && !split ? WIDE : NARROW;
+}
+
+int bd_column_threads(const bd_module *module, const bd_function *function, const bd_op *op) {
+  bd_type in = bd_value_local_type(module, &function->values[op->in[0]]);
+  bd_type out = bd_value_local_type(module, &function->values[op->out[0]]);
+  int64_t bytes = bd_column_bytes(module, function, op);
+  if (bytes == NARROW || elements_of(&out) == 0) return (int)(SECTOR / bytes);
+  bool enough = groups_of(&in, &out, LINE) >= ENOUGH;
+  return enough || chunks_of(function, op, &in, &out, LINE) > 1 ? BD_COLUMN_LINE : SECTOR / WIDE;
 }
 
 int64_t bd_column_chunks(const bd_module *module, const bd_function *function, const bd_op *op) {
@@ -83,7 +89,8 @@ int64_t bd_column_chunks(const bd_module *module, const bd_function *function, c
   bd_type in = bd_value_local_type(module, &function->values[op->in[0]]);
   bd_type out = bd_value_local_type(module, &function->values[op->out[0]]);
   if (!module->cuda || elements_of(&out) == 0 || in.dims[in.rank - 1] == 0) return 1;
-  return chunks_of(function, op, &in, &out, bd_column_bytes(module, function, op));
+  int64_t bytes = bd_column_bytes(module, function, op);
+  return chunks_of(function, op, &in, &out, bytes * bd_column_threads(module, function, op));
 }
 
 int64_t bd_column_chunk_bytes(const bd_module *module, const bd_function *function,

@@ -5,15 +5,19 @@
 #define BD_IR_COLUMNS_H
 #include "ir/module.h"
 
-#define BD_COLUMN_THREADS 8 // of a block, side by side along a row
+#define BD_COLUMN_LINE 8 // threads, of 16 bytes each, that read a line of memory
 
 // Whether an op of an spmd function sums f32 or halves over rows into columns, which lie along its
 // first operand's last dimension: a sum, or the gradient of a norm's weights.
 bool bd_sums_columns(const bd_function *function, const bd_op *op);
 
 // Bytes of a row that each of a block's threads side by side reads at once, if rows are packed: 16
-// where that leaves blocks enough, or chunks make them, and rows are so even; else 4.
+// where rows are so even, else 4.
 int64_t bd_column_bytes(const bd_module *module, const bd_function *function, const bd_op *op);
+
+// How many of a block's threads lie side by side along a row: as many as read a line of memory,
+// where that leaves blocks enough, or chunks make them; else a sector.
+int bd_column_threads(const bd_module *module, const bd_function *function, const bd_op *op);
 
 // The most chunks that its rows are summed in, of a module for GPUs; 1: all rows at once, as it is
 // for the gradient of a bias that a product may make, too. 0 for other ops.

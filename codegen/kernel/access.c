@@ -142,8 +142,8 @@ static unsigned pack_alignment(const bd_gen *g, const bd_access *access) {
   return bytes < BD_GEN_ALIGNED ? (unsigned)bytes : BD_GEN_ALIGNED;
 }
 
-static LLVMValueRef load_pack(bd_gen *g, const bd_access *access) {
-  LLVMValueRef words = LLVMBuildLoad2(g->b, words_of(g, access), pointer_of(g, access), "");
+static LLVMValueRef load_pack(bd_gen *g, const bd_access *access, LLVMValueRef pointer) {
+  LLVMValueRef words = LLVMBuildLoad2(g->b, words_of(g, access), pointer, "");
   LLVMSetAlignment(words, pack_alignment(g, access));
   return LLVMBuildBitCast(g->b, words, bd_gen_type(g, bd_gen_dtype(g, access->dtype)), "");
 }
@@ -157,7 +157,7 @@ static void store_pack(bd_gen *g, const bd_access *access, LLVMValueRef value) {
 static LLVMValueRef load_vector(bd_gen *g, const bd_access *access, LLVMValueRef where) {
   LLVMTypeRef type = bd_gen_type(g, bd_gen_dtype(g, access->dtype));
   if (lane_stride(g, access) != 1) return gather(g, access, lane_pointers(g, access), where);
-  if (g->cuda && !where) return load_pack(g, access);
+  if (g->cuda && !where) return load_pack(g, access, pointer_of(g, access));
   LLVMValueRef pointer = pointer_of(g, access);
   if (!where) {
     LLVMValueRef value = LLVMBuildLoad2(g->b, type, pointer, "");
@@ -182,26 +182,49 @@ LLVMValueRef bd_gen_load(bd_gen *g, const bd_access *access) {
   return bd_gen_fetched(g, access, bd_gen_fetch(g, access));
 }
 
+static LLVMValueRef zero_unless(bd_gen *g, LLVMValueRef where, LLVMValueRef value) {
+  return where ? LLVMBuildSelect(g->b, where, value, LLVMConstNull(LLVMTypeOf(value)), "") : value;
+}
+
+// An element, or a GPU's pack, all of which is there or nothing.
+static LLVMValueRef load_whole(bd_gen *g, const bd_access *access, LLVMValueRef pointer,
+                               LLVMValueRef where) {
+  if (where) pointer = LLVMBuildSelect(g->b, where, pointer, access->valid, "");
+  bool packed = g->lanes > 1 && lane_stride(g, access);
+  LLVMValueRef value = (packed ? load_pack : load_scalar)(g, access, pointer);
+  return bd_gen_fetched(g, access, zero_unless(g, where, value));
+}
+
+// A GPU's lanes whose addresses lie anywhere, one by one.
+static LLVMValueRef load_each(bd_gen *g, const bd_access *access, LLVMValueRef pointers,
+                              LLVMValueRef where) {
+  LLVMValueRef values = LLVMGetPoison(bd_gen_type(g, bd_gen_dtype(g, access->dtype)));
+  for (int i = 0; i < g->lanes; i++) {
+    LLVMValueRef lane = LLVMConstInt(bd_gen_i32(g), (unsigned)i, false);
+    LLVMValueRef pointer = LLVMBuildExtractElement(g->b, pointers, lane, "");
+    LLVMValueRef there = LLVMBuildExtractElement(g->b, where, lane, "");
+    pointer = LLVMBuildSelect(g->b, there, pointer, access->valid, "");
+    LLVMValueRef value = zero_unless(g, there, load_scalar(g, access, pointer));
+    values = LLVMBuildInsertElement(g->b, values, value, lane, "");
+  }
+  return values;
+}
+
 LLVMValueRef bd_gen_load_where(bd_gen *g, const bd_access *access, LLVMValueRef where) {
-  if (g->lanes > 1)
-    return bd_gen_widen(g, access->dtype, load_vector(g, access, both(g, g->mask, where)));
-  LLVMValueRef pointer = LLVMBuildSelect(g->b, where, pointer_of(g, access), access->valid, "");
-  LLVMValueRef value = load_scalar(g, access, pointer);
-  value = LLVMBuildSelect(g->b, where, value, LLVMConstNull(LLVMTypeOf(value)), "");
-  return bd_gen_widen(g, access->dtype, value);
+  if (g->cuda || g->lanes == 1) return load_whole(g, access, pointer_of(g, access), where);
+  return bd_gen_widen(g, access->dtype, load_vector(g, access, both(g, g->mask, where)));
 }
 
 LLVMValueRef bd_gen_load_at(bd_gen *g, const bd_access *access, LLVMValueRef offset,
                             LLVMValueRef where) {
-  if (g->lanes > 1) {
-    LLVMValueRef pointers =
-        offset_pointer(g, access->dtype, lane_pointers(g, access), bd_gen_splat(g, offset));
-    return bd_gen_widen(g, access->dtype, gather(g, access, pointers, both(g, g->mask, where)));
-  }
-  LLVMValueRef pointer = offset_pointer(g, access->dtype, pointer_of(g, access), offset);
-  if (where) pointer = LLVMBuildSelect(g->b, where, pointer, access->valid, "");
-  LLVMValueRef value = load_scalar(g, access, pointer);
-  if (where) value = LLVMBuildSelect(g->b, where, value, LLVMConstNull(LLVMTypeOf(value)), "");
+  bool apart = LLVMGetTypeKind(LLVMTypeOf(offset)) == LLVMVectorTypeKind;
+  if (g->lanes == 1 || (g->cuda && !apart))
+    return load_whole(g, access, offset_pointer(g, access->dtype, pointer_of(g, access), offset),
+                      where);
+  LLVMValueRef pointers =
+      offset_pointer(g, access->dtype, lane_pointers(g, access), bd_gen_splat(g, offset));
+  LLVMValueRef value = g->cuda ? load_each(g, access, pointers, where)
+                               : gather(g, access, pointers, both(g, g->mask, where));
   return bd_gen_widen(g, access->dtype, value);
 }
 
@@ -249,12 +272,16 @@ static void store_vector(bd_gen *g, const bd_access *access, LLVMValueRef value)
   bd_gen_intrinsic(g, name, 2, types, 4, arguments);
 }
 
-// A value of a whole row is written by one thread of the warp.
+// Whether this thread writes a number of the whole row.
+static LLVMValueRef writes_row(bd_gen *g) {
+  LLVMValueRef first = LLVMBuildICmp(g->b, LLVMIntEQ, g->lane, bd_gen_long(g, 0), "");
+  return g->repeats ? LLVMBuildAnd(g->b, first, LLVMBuildNot(g->b, g->repeats, ""), "") : first;
+}
+
 void bd_gen_store(bd_gen *g, const bd_access *access, LLVMValueRef value) {
   bool one_thread = g->cuda && g->lane_loop < 0;
   bd_gen_if branch;
-  if (one_thread)
-    branch = bd_gen_if_begin(g, LLVMBuildICmp(g->b, LLVMIntEQ, g->lane, bd_gen_long(g, 0), ""));
+  if (one_thread) branch = bd_gen_if_begin(g, writes_row(g));
   value = bd_gen_narrow(g, access->dtype, accumulated(g, access, value));
   if (g->lanes > 1) {
     store_vector(g, access, value);

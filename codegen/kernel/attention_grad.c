@@ -61,7 +61,13 @@ static void row_products(bd_attention *a) {
   p.dout = along_rows(&p, &dout, kv);
   p.out = along_rows(&p, &out, kv);
   p.to = along_rows(&p, &to, kv);
-  bd_gen_nest nest = {.outer_count = 3, .outer = {b, p.t, p.h}, .lane_loop = p.d, .work = a->width};
+  bd_gen_pack(g, p.d, BD_GEN_ALIGNED, 2, (const bd_access *const[]){&p.dout, &p.out});
+  bd_gen_nest nest = {.outer_count = 3,
+                      .outer = {b, p.t, p.h},
+                      .lane_loop = p.d,
+                      .work = a->width,
+                      .threads = bd_gen_row_threads(g, p.d),
+                      .meets = true};
   bd_gen_items(g, &nest, row_product, &p);
 }
 

@@ -2,10 +2,10 @@
 #include "ir/columns.h"
 #include <string.h>
 
-// A GPU's block takes 8 columns or packs of them, whose threads read a sector of memory or a line
-// together; of a column's 32 to 128 threads each takes every so manieth index of the longest of the
-// summed loops.
-enum { ALONG = BD_COLUMN_THREADS };
+// A GPU's block takes 8 columns or packs of them, or 2 packs, whose threads read a line of memory
+// or a sector together; of a column's 32 to 256 threads each takes every so manieth index of the
+// longest of the summed loops.
+
 // Rows that a thread has on their way at once. Few columns make few blocks, each of which waits for
 // memory as often as its threads do.
 enum { AHEAD = 8, WIDE_AHEAD = 4 };
@@ -74,8 +74,8 @@ static LLVMTypeRef sums_type(bd_gen *g, const bd_gen_columns *c) {
   return c->pack > 1 ? LLVMVectorType(bd_gen_f64(g), (unsigned)c->pack) : bd_gen_f64(g);
 }
 
-static int shares(const bd_gen *g) {
-  return g->threads / ALONG;
+static int shares(const bd_gen *g, const bd_gen_columns *c) {
+  return g->threads / c->along;
 }
 
 static bool can_merge(const bd_gen *g, const bd_gen_columns *c, int outer, int inner) {
@@ -126,11 +126,11 @@ static int warps_of(const bd_gen *g) {
 
 // Where the sum of a warp's threads for this thread's columns lies.
 static LLVMValueRef warp_sum(bd_gen *g, const bd_gen_columns *c, int sum, LLVMValueRef warp) {
-  LLVMValueRef columns = bd_gen_long(g, ALONG);
+  LLVMValueRef columns = bd_gen_long(g, c->along);
   LLVMValueRef column = LLVMBuildURem(g->b, g->thread, columns, "");
   LLVMValueRef at = LLVMBuildNSWMul(g->b, warp, columns, "");
   at = LLVMBuildNSWAdd(g->b, at, column, "");
-  at = LLVMBuildNSWAdd(g->b, at, bd_gen_long(g, (int64_t)sum * warps_of(g) * ALONG), "");
+  at = LLVMBuildNSWAdd(g->b, at, bd_gen_long(g, (int64_t)sum * warps_of(g) * c->along), "");
   return LLVMBuildGEP2(g->b, sums_type(g, c), c->shared, &at, 1, "");
 }
 
@@ -151,7 +151,7 @@ static LLVMValueRef joined(bd_gen *g, const bd_gen_columns *c, LLVMValueRef sums
   for (int i = 0; i < c->pack; i++) {
     LLVMValueRef at = LLVMConstInt(bd_gen_i32(g), (unsigned)i, false);
     LLVMValueRef sum = c->pack > 1 ? LLVMBuildExtractElement(g->b, sums, at, "") : sums;
-    for (int distance = ALONG; distance < BD_GEN_LANES; distance *= 2)
+    for (int distance = c->along; distance < BD_GEN_LANES; distance *= 2)
       sum = bd_gen_plus(g, sum, bd_gen_from_lane(g, sum, distance));
     sums = c->pack > 1 ? LLVMBuildInsertElement(g->b, sums, sum, at, "") : sum;
   }
@@ -190,7 +190,7 @@ static void add_rows(bd_gen *g, bd_gen_columns *c, int count, LLVMValueRef first
                      LLVMValueRef end) {
   LLVMValueRef values[AHEAD][BD_MAX_OPERANDS], there[AHEAD] = {NULL};
   for (int j = 0; j < count; j++) {
-    LLVMValueRef row = LLVMBuildNSWAdd(g->b, first, bd_gen_long(g, (int64_t)j * shares(g)), "");
+    LLVMValueRef row = LLVMBuildNSWAdd(g->b, first, bd_gen_long(g, (int64_t)j * shares(g, c)), "");
     if (end && j) {
       there[j] = LLVMBuildICmp(g->b, LLVMIntSLT, row, end, "");
       row = LLVMBuildSelect(g->b, there[j], row, first, "");
@@ -216,9 +216,9 @@ static void add_rows(bd_gen *g, bd_gen_columns *c, int count, LLVMValueRef first
 // long as groups are.
 static void add_groups(bd_gen *g, bd_gen_columns *c, int count, bool whole, LLVMValueRef *from,
                        LLVMValueRef end) {
-  int64_t reach = (int64_t)(count - 1) * shares(g);
+  int64_t reach = (int64_t)(count - 1) * shares(g, c);
   LLVMValueRef to = whole ? LLVMBuildNSWSub(g->b, end, bd_gen_long(g, reach), "") : end;
-  bd_gen_for groups = bd_gen_for_begin(g, *from, to, bd_gen_long(g, reach + shares(g)));
+  bd_gen_for groups = bd_gen_for_begin(g, *from, to, bd_gen_long(g, reach + shares(g, c)));
   add_rows(g, c, count, groups.index, whole ? NULL : end);
   bd_gen_for_end(g, &groups);
   *from = groups.index;
@@ -228,7 +228,7 @@ static void add_groups(bd_gen *g, bd_gen_columns *c, int count, bool whole, LLVM
 // half as many, whose addresses take fewer registers.
 static void add_share(bd_gen *g, void *user) {
   bd_gen_columns *c = user;
-  LLVMValueRef share = LLVMBuildUDiv(g->b, g->thread, bd_gen_long(g, ALONG), "");
+  LLVMValueRef share = LLVMBuildUDiv(g->b, g->thread, bd_gen_long(g, c->along), "");
   LLVMValueRef from = bd_gen_long(g, 0), end = g->loop[c->strided_row].count;
   if (c->chunk_loop >= 0) {
     LLVMValueRef rows = bd_gen_long(g, c->chunk_rows);
@@ -245,7 +245,7 @@ static void add_share(bd_gen *g, void *user) {
 
 static void block_item(bd_gen *g, void *user) {
   bd_gen_columns *c = user;
-  LLVMValueRef columns = bd_gen_long(g, ALONG), sums[BD_MAX_RESULTS];
+  LLVMValueRef columns = bd_gen_long(g, c->along), sums[BD_MAX_RESULTS];
   LLVMValueRef column = LLVMBuildURem(g->b, g->thread, columns, "");
   column = LLVMBuildNSWMul(g->b, column, bd_gen_long(g, c->pack), "");
   column = LLVMBuildNSWAdd(g->b, g->lane_from, column, "");
@@ -282,6 +282,11 @@ bool bd_gen_has_wide_columns(const bd_gen *g) {
   return bd_column_bytes(k->module, k->function, g->op) == BD_GEN_ALIGNED;
 }
 
+int bd_gen_column_threads(const bd_gen *g) {
+  const bd_kernel *k = g->kernel;
+  return bd_column_threads(k->module, k->function, g->op);
+}
+
 // As many columns as make the threads of a row read a sector of memory or a whole line: more would
 // leave fewer blocks. Only where every thread has all of its own.
 static int pack_columns(bd_gen *g, const bd_gen_columns *c) {
@@ -298,14 +303,14 @@ static int pack_columns(bd_gen *g, const bd_gen_columns *c) {
 
 static void gpu_columns(bd_gen *g, bd_gen_columns *c) {
   int64_t rows = c->chunk_loop < 0 ? g->loop[c->strided_row].extent : c->chunk_rows;
-  int64_t each = (rows + shares(g) - 1) / shares(g);
+  int64_t each = (rows + shares(g, c) - 1) / shares(g, c);
   c->ahead = each < c->most_ahead ? (int)each : c->most_ahead;
   c->pack = pack_columns(g, c);
-  c->shared = bd_gen_shared(g, "sums", sums_type(g, c), c->sums * warps_of(g) * ALONG);
+  c->shared = bd_gen_shared(g, "sums", sums_type(g, c), c->sums * warps_of(g) * c->along);
   for (int i = 0; i < c->sums; i++)
     c->sum[i] = bd_gen_variable(g, sums_type(g, c));
   bd_gen_nest nest = nest_of(c);
-  nest.block = (int64_t)ALONG * c->pack;
+  nest.block = (int64_t)c->along * c->pack;
   nest.whole_block = true;
   bd_gen_items(g, &nest, block_item, c);
 }
@@ -314,7 +319,7 @@ static void gpu_columns(bd_gen *g, bd_gen_columns *c) {
 static void cut_rows(bd_gen *g, bd_gen_columns *c, int64_t most) {
   int64_t rows = g->loop[c->strided_row].extent;
   int64_t others = bd_gen_work(g, c->row_count, c->row);
-  int64_t group = (c->most_ahead + others - 1) / others * shares(g);
+  int64_t group = (c->most_ahead + others - 1) / others * shares(g, c);
   int64_t each = (rows + most - 1) / most;
   c->chunk_rows = (each + group - 1) / group * group;
   c->chunk_loop = bd_gen_own_loop(g, (rows + c->chunk_rows - 1) / c->chunk_rows);
@@ -365,6 +370,7 @@ void bd_gen_sum_columns(bd_gen *g, bd_gen_columns *c) {
     host_columns(g, c);
     return;
   }
+  c->along = bd_gen_column_threads(g);
   c->most_ahead = bd_gen_has_wide_columns(g) ? WIDE_AHEAD : AHEAD;
   merge_rows(g, c);
   find_strided_row(g, c);

@@ -6,8 +6,10 @@
 #define BD_GEN_COLUMN_LANES 1024 // threads of a multiprocessor that sums columns, at most a block's
 #define BD_GEN_WIDE_LANES 512    // the same where a thread has 8 columns, whose sums take registers
 
-// GPU: whether a thread of this kernel has 16 bytes of a row, in blocks of BD_GEN_THREADS.
+// GPU: whether a thread of this kernel has 16 bytes of a row.
 bool bd_gen_has_wide_columns(const bd_gen *g);
+// How many lie side by side along a row.
+int bd_gen_column_threads(const bd_gen *g);
 
 // Sums over rows for each column, kept in double. Lanes run along columns; on the host rows ascend.
 // On a GPU a kernel of two parts (ir/columns.h) sums chunks of rows into its scratch, then those.
@@ -24,7 +26,8 @@ typedef struct bd_gen_columns {
   void *user;
   LLVMValueRef sum[BD_MAX_RESULTS];
   // GPU:
-  int pack; // columns that a thread takes at once
+  int along; // threads side by side along a row
+  int pack;  // columns that each takes at once
   int most_ahead;
   LLVMValueRef shared; // the sums of a block's warps
   int strided_row;     // the loop that is shared out, no longer in `row`

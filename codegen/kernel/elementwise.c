@@ -79,6 +79,7 @@ void bd_gen_elementwise(bd_gen *g, bd_gen_points *points) {
   if (points->packs)
     bd_gen_pack(g, lane_loop, BD_GEN_ALIGNED, points->access_count,
                 (const bd_access *const *)points->accesses);
+  if (g->cuda) nest.threads = bd_gen_row_threads(g, lane_loop);
   if (points->random) make_room_for_random(g, &nest);
   bd_gen_items(g, &nest, lanes, points);
 }

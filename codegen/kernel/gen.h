@@ -6,7 +6,7 @@
 // along a row keep 32 partial sums that are added in a fixed tree; a lane's are those of its
 // elements, so that both machines and any number of threads give the same bits where a GPU's thread
 // takes one element at a time. A GPU takes long rows by whole blocks, and sums of columns by 32 to
-// 128 partial sums over the rows of a chunk: there, as in packed rows, the order of additions
+// 256 partial sums over the rows of a chunk: there, as in packed rows, the order of additions
 // depends on the shape alone, but it is another than the host's.
 #ifndef BD_CODEGEN_KERNEL_GEN_H
 #define BD_CODEGEN_KERNEL_GEN_H
@@ -73,6 +73,7 @@ typedef struct bd_gen {
   LLVMValueRef warps;                 // GPU: in the grid
   LLVMValueRef lane;                  // GPU: of this thread, among `lane_count` that share an item
   int lane_count;                     // GPU: a warp's threads, or all of the block's
+  LLVMValueRef repeats;               // GPU: this thread does an item that is another's; NULL: none
   LLVMValueRef thread, block, blocks; // GPU: this thread in its block, its block, the grid's blocks
   int loops;
   bd_gen_loop loop[BD_MAX_LOOPS];
@@ -146,6 +147,8 @@ typedef struct bd_gen_nest {
   int64_t block;           // of the lane loop's indices per item; 0: all
   int64_t work;            // elements per item, for the size of chunks
   bool whole_block;        // GPU: an item is a block's, not a warp's
+  int threads;             // GPU: of an item, 1, 2, 4 ..: a warp takes items side by side; 0: all
+  bool meets;              // and its threads exchange what they have, and store numbers of it alone
   bool apart;              // GPU: what items compute alike takes more registers than it is worth
 } bd_gen_nest;
 void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *user);
@@ -164,6 +167,8 @@ typedef struct bd_gen_ahead {
   void *user;
 } bd_gen_ahead;
 void bd_gen_lanes_ahead(bd_gen *g, int loop, int width, const bd_gen_ahead *groups);
+// Threads of a warp that have packs of a row along a loop: a power of two.
+int bd_gen_row_threads(const bd_gen *g, int loop);
 // Decides for a loop that lanes are to run along, and all that bodies load and store along it: a
 // thread takes as many elements as make `bytes` of the narrowest access, or half of that and so
 // on, down to 1, where they do not lie in a row or where addresses are not multiples of that alike.
@@ -208,11 +213,13 @@ LLVMValueRef bd_gen_load(bd_gen *g, const bd_access *access);
 // another.
 LLVMValueRef bd_gen_fetch(bd_gen *g, const bd_access *access);
 LLVMValueRef bd_gen_fetched(bd_gen *g, const bd_access *access, LLVMValueRef value);
-// Lanes where `where` is false (or an address that is not valid) give zero.
+// Lanes where `where` is false (or an address that is not valid) give zero. On GPUs `where` is one
+// bit for all of a pack.
 LLVMValueRef bd_gen_load_where(bd_gen *g, const bd_access *access, LLVMValueRef where);
 LLVMValueRef
 bd_gen_load_at(bd_gen *g, const bd_access *access, LLVMValueRef offset,
-               LLVMValueRef where); // `offset` in lanes, elements, added to the indices'
+               LLVMValueRef where); // `offset` in elements, added to the indices'; where it is
+                                    // one for all of a GPU's pack, so is `where`
 void bd_gen_store(bd_gen *g, const bd_access *access, LLVMValueRef value);
 // Inside lanes, where `where` is true; nothing is added to.
 void bd_gen_store_at(bd_gen *g, const bd_access *access, LLVMValueRef offset, LLVMValueRef where,

@@ -7,12 +7,37 @@ typedef struct move {
   int64_t from, size;  // pad: where the operand lies in the result
   int64_t step, apart; // pad: between its indices there, and between its elements
   LLVMValueRef fill;   // pad: a scalar, or NULL for zero
-  bd_access number;    // pad: keeps the tested loop from being merged
+  bd_access whole;     // pad: the operand along all loops; how far apart rows of it are
+  bd_access test;      // pad: of the loop's indices
 } move;
+
+// Stands for what is asked of a loop's indices, which changes at multiples of `grain` alone: as an
+// access whose elements begin evenly there. So the loop is not merged with others, and packs lie on
+// one side of where it changes.
+static bd_access test_of(const bd_access *like, int loop, int64_t grain) {
+  bd_access test = {.dtype = like->dtype, .base = like->base, .aligned = BD_GEN_ALIGNED};
+  test.stride[loop] = 1;
+  while (grain * bd_dtype_bytes(test.dtype) % test.aligned)
+    test.aligned /= 2;
+  return test;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+  return b ? common_divisor(b, a % b) : a;
+}
+
+// The logical index that is tested: in lanes, or of all of a GPU's pack.
+static LLVMValueRef tested_index(bd_gen *g, int loop) {
+  int lanes = g->lanes;
+  if (g->cuda) g->lanes = 1;
+  LLVMValueRef at = bd_gen_logical(g, loop);
+  g->lanes = lanes;
+  return at;
+}
 
 // The element of the operand that lies at each lane's index; zero where there is none.
 static LLVMValueRef load_padded(bd_gen *g, const move *m) {
-  LLVMValueRef at = bd_gen_logical(g, m->loop);
+  LLVMValueRef at = tested_index(g, m->loop);
   at = LLVMBuildSub(g->b, at, bd_gen_int_like(at, m->from), "");
   LLVMValueRef number = at, size = bd_gen_int_like(at, m->size), value;
   if (m->step == 1) {
@@ -36,12 +61,11 @@ static void move_body(bd_gen *g, void *user) {
 }
 
 static void move_points(bd_gen *g, move *m, int count, const int *order) {
-  bd_access *accesses[] = {&m->in, &m->out, &m->number};
-  if (m->loop >= 0) m->number.stride[m->loop] = 1;
+  bd_access *accesses[] = {&m->in, &m->out, &m->whole, &m->test};
   bd_gen_points points = {.loops = count,
-                          .access_count = 3,
+                          .access_count = m->loop < 0 ? 2 : 4,
                           .accesses = accesses,
-                          .packs = m->loop < 0,
+                          .packs = true,
                           .body = move_body,
                           .user = m};
   for (int i = 0; i < count; i++)
@@ -161,16 +185,18 @@ bd_status bd_gen_pad(bd_gen *g) {
   m.out = bd_gen_access(g, g->op->out[0], loops);
   if (value) m.fill = bd_gen_constant(g, value, 0, m.out.dtype);
   m.apart = m.in.stride[loop];
+  m.whole = m.in;
   if (m.step == 1)
     m.in = bd_gen_shifted(g, &m.in, -m.from * m.apart);
   else
     m.in.stride[loop] = 0;
+  m.test = test_of(&m.out, loop, m.step == 1 ? common_divisor(m.from, m.size) : 1);
   move_points(g, &m, rank, order);
   return BD_OK;
 }
 
 typedef struct joined {
-  bd_access in[BD_MAX_OPERANDS], out, number;
+  bd_access in[BD_MAX_OPERANDS], out, test;
   int64_t size[BD_MAX_OPERANDS];
   int loop;
 } joined;
@@ -178,7 +204,7 @@ typedef struct joined {
 // Each element is loaded from where it lies; the operands that it is not of load nothing.
 static void join_body(bd_gen *g, void *user) {
   joined *j = user;
-  LLVMValueRef at = bd_gen_logical(g, j->loop), value = NULL;
+  LLVMValueRef at = tested_index(g, j->loop), value = NULL;
   for (int i = 0; i < g->op->in_count; i++) {
     LLVMValueRef size = bd_gen_int_like(at, j->size[i]);
     LLVMValueRef where = LLVMBuildICmp(g->b, LLVMIntULT, at, size, "");
@@ -193,23 +219,25 @@ bd_status bd_gen_concat(bd_gen *g) {
   int dim = (int)bd_op_int(g->op, "dim", 0);
   int8_t loops[BD_MAX_RANK];
   joined j = {0};
-  bd_access *accesses[BD_MAX_OPERANDS + 2] = {&j.out, &j.number};
+  bd_access *accesses[BD_MAX_OPERANDS + 2] = {&j.out, &j.test};
   bd_gen_points points = {.loops = result_loops(g, dim, loops),
                           .access_count = g->op->in_count + 2,
                           .accesses = accesses,
+                          .packs = true,
                           .body = join_body,
                           .user = &j};
   j.loop = loops[dim];
-  j.number.stride[j.loop] = 1;
-  int64_t start = 0;
+  int64_t start = 0, grain = 0;
   for (int i = 0; i < g->op->in_count; i++) {
     j.in[i] = bd_gen_access(g, g->op->in[i], loops);
     j.in[i] = bd_gen_shifted(g, &j.in[i], -start * j.in[i].stride[j.loop]);
     j.size[i] = g->kernel->function->values[g->op->in[i]].type.dims[dim];
     start += j.size[i];
+    grain = common_divisor(grain, j.size[i]);
     accesses[i + 2] = &j.in[i];
   }
   j.out = bd_gen_access(g, g->op->out[0], loops);
+  j.test = test_of(&j.out, j.loop, grain);
   for (int d = 0; d < points.loops; d++)
     points.order[d] = loops[d];
   bd_gen_elementwise(g, &points);

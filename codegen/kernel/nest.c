@@ -87,8 +87,28 @@ void bd_gen_take_item(bd_gen *g, const bd_gen_nest *nest, LLVMValueRef item) {
   }
 }
 
+// A warp takes as many items as its threads are enough for, from *from on; returns which of them is
+// this thread's.
+static LLVMValueRef share_warp(bd_gen *g, int threads, LLVMValueRef *from, LLVMValueRef *step) {
+  LLVMValueRef beside = bd_gen_long(g, BD_GEN_LANES / threads), size = bd_gen_long(g, threads);
+  LLVMValueRef own = LLVMBuildUDiv(g->b, g->lane, size, "");
+  *from = LLVMBuildNSWMul(g->b, *from, beside, "");
+  *step = LLVMBuildNSWMul(g->b, *step, beside, "");
+  g->lane = LLVMBuildURem(g->b, g->lane, size, "");
+  g->lane_count = threads;
+  return own;
+}
+
+// Threads that meet all come along: those without an item repeat the first of the warp's.
+static LLVMValueRef own_item(bd_gen *g, LLVMValueRef first, LLVMValueRef own, LLVMValueRef items) {
+  LLVMValueRef item = LLVMBuildNSWAdd(g->b, first, own, "");
+  g->repeats = LLVMBuildICmp(g->b, LLVMIntSGE, item, items, "");
+  return LLVMBuildSelect(g->b, g->repeats, first, item, "");
+}
+
 void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *user) {
   LLVMValueRef items = bd_gen_item_count(g, g->range, nest), from = g->chunk, to = items, step;
+  LLVMValueRef own = NULL;
   if (g->cuda && nest->whole_block) {
     from = g->block;
     step = g->blocks;
@@ -96,6 +116,9 @@ void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *us
     g->lane_count = g->threads;
   } else if (g->cuda) {
     step = g->warps;
+    if (nest->threads && nest->threads < BD_GEN_LANES)
+      own = share_warp(g, nest->threads, &from, &step);
+    if (own && !nest->meets) from = LLVMBuildNSWAdd(g->b, from, own, "");
   } else {
     int64_t per_chunk = nest->work < BD_GEN_CHUNK ? BD_GEN_CHUNK / nest->work : 1;
     chunks_function(g, nest, per_chunk);
@@ -104,8 +127,10 @@ void bd_gen_items(bd_gen *g, const bd_gen_nest *nest, bd_gen_body body, void *us
     to = bd_gen_smaller(g, LLVMBuildNSWAdd(g->b, from, bd_gen_long(g, per_chunk), ""), items);
   }
   bd_gen_for loop = bd_gen_for_begin(g, from, to, step);
-  bd_gen_take_item(g, nest, loop.index);
+  bool together = own && nest->meets;
+  bd_gen_take_item(g, nest, together ? own_item(g, loop.index, own, items) : loop.index);
   body(g, user);
+  g->repeats = NULL;
   g->apart = g->cuda && nest->apart;
   bd_gen_for_end(g, &loop);
 }
@@ -407,11 +432,13 @@ static LLVMValueRef join_warps(bd_gen *g, LLVMValueRef value,
   return value;
 }
 
-// Lane i joins lane i + distance for distance 16, 8, 4, 2, 1.
+// Lane i joins lane i + distance for distance 16, 8, 4, 2, 1, or from half of those on that share a
+// row.
 static LLVMValueRef end(bd_gen *g, LLVMValueRef variable, LLVMTypeRef scalar,
                         LLVMValueRef (*join)(bd_gen *, LLVMValueRef, LLVMValueRef)) {
   LLVMValueRef value = LLVMBuildLoad2(g->b, row_type(g, scalar), variable, "");
-  for (int distance = BD_GEN_LANES / 2; distance; distance /= 2) {
+  int lanes = g->cuda && g->lane_count < BD_GEN_LANES ? g->lane_count : BD_GEN_LANES;
+  for (int distance = lanes / 2; distance; distance /= 2) {
     if (g->cuda) {
       value = join(g, value, bd_gen_from_lane(g, value, distance));
       continue;

@@ -55,3 +55,10 @@ void bd_gen_pack(bd_gen *g, int loop, int bytes, int count, const bd_access *con
 bool bd_gen_packs(const bd_gen *g, int loop, const bd_access *access, const bd_access *like) {
   return g->pack == 1 || !is_along(access, loop) || lies_like(g, access, like, loop, g->pack);
 }
+
+int bd_gen_row_threads(const bd_gen *g, int loop) {
+  int threads = 1;
+  while (threads < BD_GEN_LANES && (int64_t)threads * g->pack < g->loop[loop].extent)
+    threads *= 2;
+  return threads;
+}

@@ -69,22 +69,24 @@ LLVMValueRef bd_panel_at(bd_gen *g, LLVMTypeRef scalar, LLVMValueRef memory, LLV
   return LLVMBuildGEP2(g->b, scalar, memory, &index, 1, "");
 }
 
-static unsigned bytes_of(LLVMTypeRef scalar) {
-  return LLVMGetTypeKind(scalar) == LLVMIntegerTypeKind ? LLVMGetIntTypeWidth(scalar) / 8 : 4;
+static unsigned alignment_of(LLVMTypeRef scalar, int lanes) {
+  bool whole = LLVMGetTypeKind(scalar) == LLVMIntegerTypeKind;
+  unsigned bytes = (unsigned)lanes * (whole ? LLVMGetIntTypeWidth(scalar) / 8 : 4);
+  return bytes < BD_GEN_ALIGNED ? bytes : BD_GEN_ALIGNED;
 }
 
 LLVMValueRef bd_panel_load(bd_gen *g, LLVMTypeRef scalar, LLVMValueRef memory, LLVMValueRef index,
                            int lanes) {
   LLVMValueRef at = bd_panel_at(g, scalar, memory, index);
   LLVMValueRef value = LLVMBuildLoad2(g->b, vector_of(scalar, lanes), at, "");
-  LLVMSetAlignment(value, (unsigned)lanes * bytes_of(scalar));
+  LLVMSetAlignment(value, alignment_of(scalar, lanes));
   return value;
 }
 
-static void panel_store(bd_gen *g, LLVMTypeRef scalar, LLVMValueRef memory, LLVMValueRef index,
-                        LLVMValueRef value, int lanes) {
+void bd_panel_store(bd_gen *g, LLVMTypeRef scalar, LLVMValueRef memory, LLVMValueRef index,
+                    LLVMValueRef value, int lanes) {
   LLVMValueRef store = LLVMBuildStore(g->b, value, bd_panel_at(g, scalar, memory, index));
-  LLVMSetAlignment(store, (unsigned)lanes * bytes_of(scalar));
+  LLVMSetAlignment(store, alignment_of(scalar, lanes));
 }
 
 // Word number `number` of a panel whose rows have `words`.
@@ -93,10 +95,10 @@ static LLVMValueRef split(bd_gen *g, LLVMValueRef number, int words, LLVMValueRe
   return LLVMBuildUDiv(g->b, number, bd_gen_long(g, words), "");
 }
 
-// A panel of `scalar` that is filled: words of `lanes` elements.
+// A panel of `scalar` that is filled or emptied: words of `lanes` elements.
 typedef struct filling {
   const bd_rows *rows;
-  loader load;
+  loader load; // filled
   LLVMTypeRef scalar;
   LLVMValueRef from, panel;
   int words_of_row, lanes, stride;
@@ -105,7 +107,7 @@ typedef struct filling {
 // Runs `body` for each of the panel's words, which the block's threads take in turn.
 static void each_word(bd_gen *g, const filling *f, int words,
                       void (*body)(bd_gen *, const filling *, LLVMValueRef number)) {
-  if (words <= MOST_COPIES * g->threads) {
+  if (words % g->threads == 0 && words <= MOST_COPIES * g->threads) {
     for (int i = 0; i < words / g->threads; i++)
       body(g, f, bd_panel_plus(g, g->thread, (int64_t)i * g->threads));
     return;
@@ -125,7 +127,7 @@ static void put(bd_gen *g, const filling *f, LLVMValueRef number) {
   LLVMValueRef from = bd_panel_add(g, f->from, column);
   LLVMValueRef value = load_or_zero(g, f->rows, f->load, row, from, f->lanes);
   LLVMValueRef to = bd_panel_add(g, bd_panel_times(g, row, f->stride), column);
-  panel_store(g, f->scalar, f->panel, to, value, f->lanes);
+  bd_panel_store(g, f->scalar, f->panel, to, value, f->lanes);
 }
 
 void bd_panel_fill(bd_gen *g, const bd_rows *rows, LLVMValueRef from, int width, LLVMValueRef panel,
@@ -164,7 +166,7 @@ static void put_turned(bd_gen *g, const filling *f, LLVMValueRef number) {
     upper = LLVMBuildShl(g->b, upper, bd_gen_int_like(upper, 16), "");
     LLVMValueRef word = LLVMBuildOr(g->b, bits_at(g, bits[0], e), upper, "");
     LLVMValueRef at = bd_panel_times(g, bd_panel_plus(g, column, e), f->stride / 2);
-    panel_store(g, f->scalar, f->panel, bd_panel_add(g, at, pair), word, 1);
+    bd_panel_store(g, f->scalar, f->panel, bd_panel_add(g, at, pair), word, 1);
   }
 }
 
@@ -173,4 +175,29 @@ void bd_panel_fill_turned(bd_gen *g, const bd_rows *rows, LLVMValueRef from, int
   int lanes = bd_rows_lanes(rows, WIDEST);
   filling f = {rows, load_bits, bd_gen_i32(g), from, panel, width / lanes, lanes, stride};
   each_word(g, &f, PAIRS * f.words_of_row, put_turned);
+}
+
+static void take(bd_gen *g, const filling *f, LLVMValueRef number) {
+  const bd_rows *rows = f->rows;
+  LLVMValueRef column, row = split(g, number, f->words_of_row, &column);
+  column = bd_panel_times(g, column, f->lanes);
+  LLVMValueRef to = bd_panel_add(g, f->from, column);
+  LLVMValueRef there = LLVMBuildICmp(g->b, LLVMIntSLT, row, rows->count, "");
+  LLVMValueRef inside = LLVMBuildICmp(g->b, LLVMIntSLT, to, bd_gen_long(g, rows->width), "");
+  bd_gen_if branch = bd_gen_if_begin(g, LLVMBuildAnd(g->b, there, inside, ""));
+  LLVMValueRef at = bd_panel_add(g, bd_panel_times(g, row, f->stride), column);
+  LLVMValueRef value = bd_panel_load(g, f->scalar, f->panel, at, f->lanes);
+  to = bd_rows_address(g, rows, row, to);
+  if (rows->accumulate) value = bd_gen_plus(g, bd_rows_load(g, rows, to, f->lanes), value);
+  LLVMValueRef store = LLVMBuildStore(g->b, bd_gen_narrow(g, rows->dtype, value), to);
+  LLVMSetAlignment(store, (unsigned)(f->lanes * bd_dtype_bytes(rows->dtype)));
+  bd_gen_if_end(g, &branch);
+}
+
+void bd_panel_empty(bd_gen *g, LLVMValueRef panel, int stride, const bd_rows *rows, int64_t from,
+                    int width) {
+  int lanes = bd_rows_lanes(rows, (int)(BD_GEN_ALIGNED / bd_dtype_bytes(rows->dtype)));
+  int words = width / lanes;
+  filling f = {rows, NULL, bd_gen_f32(g), bd_gen_long(g, from), panel, words, lanes, stride};
+  each_word(g, &f, BD_TILE * words, take);
 }

@@ -30,6 +30,8 @@ LLVMValueRef bd_rows_address(bd_gen *g, const bd_rows *rows, LLVMValueRef row, L
 LLVMValueRef bd_panel_at(bd_gen *g, LLVMTypeRef scalar, LLVMValueRef memory, LLVMValueRef index);
 LLVMValueRef bd_panel_load(bd_gen *g, LLVMTypeRef scalar, LLVMValueRef memory, LLVMValueRef index,
                            int lanes);
+void bd_panel_store(bd_gen *g, LLVMTypeRef scalar, LLVMValueRef memory, LLVMValueRef index,
+                    LLVMValueRef value, int lanes);
 
 // Columns [from, from + width) of the 64 rows to shared memory at `panel`, rows `stride` elements
 // apart; zeros where rows or columns do not exist. As f32.
@@ -40,4 +42,7 @@ void bd_panel_fill_halves(bd_gen *g, const bd_rows *rows, LLVMValueRef from, int
                           LLVMValueRef panel, int stride);
 void bd_panel_fill_turned(bd_gen *g, const bd_rows *rows, LLVMValueRef from, int width,
                           LLVMValueRef panel, int stride);
+// The reverse: a panel of f32 to columns [from, from + width) of the rows, where there are such.
+void bd_panel_empty(bd_gen *g, LLVMValueRef panel, int stride, const bd_rows *rows, int64_t from,
+                    int width);
 #endif

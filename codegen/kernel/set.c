@@ -247,9 +247,10 @@ static int threads_of(const bd_gen *g) {
   const bd_function *function = g->kernel->function;
   if (g->cuda && g->op->kind == BD_OP_XENT) return BD_GEN_LOSS_THREADS;
   if (g->cuda && bd_op_attends(g->op->kind)) return bd_attention_threads(g);
-  if (!g->cuda || g->kernel->parts > 1 || !bd_sums_columns(function, g->op) ||
-      bd_gen_has_wide_columns(g))
-    return BD_GEN_THREADS;
+  if (!g->cuda || g->kernel->parts > 1 || !bd_sums_columns(function, g->op)) return BD_GEN_THREADS;
+  int most = bd_gen_has_wide_columns(g) ? BD_GEN_WIDE_LANES : BD_GEN_COLUMN_LANES;
+  int along = bd_gen_column_threads(g);
+  if (most == BD_GEN_WIDE_LANES && along == BD_COLUMN_LINE) return BD_GEN_THREADS;
   int64_t longest = 0;
   int out_rank = function->values[g->op->out[0]].type.rank;
   for (int d = 0; d < function->values[g->op->in[0]].type.rank; d++) {
@@ -258,7 +259,7 @@ static int threads_of(const bd_gen *g) {
     if (extent > longest) longest = extent;
   }
   int threads = BD_GEN_THREADS;
-  while (threads < BD_GEN_COLUMN_LANES && threads / BD_COLUMN_THREADS < longest)
+  while (threads < most && threads / along < longest)
     threads *= 2;
   return threads;
 }

@@ -53,6 +53,9 @@ bd_status bd_gen_reduce_sum(bd_gen *g) {
   if (!columns) {
     nest.work = g->loop[r.lane_loop].extent * bd_gen_work(g, r.serial_count, r.serial);
     nest.whole_block = nest.work >= BD_GEN_LONG_ROW;
+    bd_gen_pack(g, r.lane_loop, BD_GEN_ALIGNED, 1, (const bd_access *const[]){&r.in});
+    nest.threads = bd_gen_row_threads(g, r.lane_loop);
+    nest.meets = true;
     bd_gen_items(g, &nest, row, &r);
     return BD_OK;
   }

@@ -13,7 +13,13 @@ enum {
   TENSOR_STEP = 64,
   TENSOR_STRIDE = TENSOR_STEP + 8, // halves: 8 rows of 4 threads' words lie in different banks
   PAIR = BD_TENSOR_PAIR,
+  // Of a strip that is stored: columns that the memory of a product's panels holds in f32.
+  STORED = 64,
+  STORED_STRIDE = STORED + 8, // 4 rows of 4 threads' pairs lie in different banks
 };
+
+_Static_assert(2 * PANEL_STRIDE >= STORED_STRIDE, "what is stored has room");
+_Static_assert(2 * TENSOR_STRIDE / 2 >= STORED_STRIDE, "what is stored has room");
 
 bool bd_tiles_suit_tensor_cores(bd_dtype dtype, int64_t width) {
   return (dtype == BD_BF16 || dtype == BD_F16) && width <= BD_TILE_TENSOR_WIDTH;
@@ -329,33 +335,31 @@ void bd_strip_add(bd_tiles *t, const bd_strip *strip, const bd_square *square, c
   (t->tensor ? add_on_tensor_cores : add_plain)(t, strip, square, b);
 }
 
-static void store(bd_gen *g, const bd_rows *out, LLVMValueRef row, LLVMValueRef column,
-                  LLVMValueRef value, int lanes) {
-  LLVMValueRef inside = LLVMBuildICmp(g->b, LLVMIntSLT, column, bd_gen_long(g, out->width), "");
-  bd_gen_if branch = bd_gen_if_begin(g, inside);
-  LLVMValueRef at = bd_rows_address(g, out, row, column);
-  if (out->accumulate) value = LLVMBuildFAdd(g->b, bd_rows_load(g, out, at, lanes), value, "");
-  LLVMValueRef stored = LLVMBuildStore(g->b, bd_gen_narrow(g, out->dtype, value), at);
-  LLVMSetAlignment(stored, (unsigned)(lanes * bd_dtype_bytes(out->dtype)));
-  bd_gen_if_end(g, &branch);
+// What this thread holds of parts [first, last) to shared memory, whose rows begin with the first.
+static void share_parts(bd_tiles *t, const bd_strip *strip, int first, int last) {
+  bd_gen *g = t->g;
+  for (int i = 0; i < t->rows; i++)
+    for (int p = first; p < last; p++) {
+      int lanes = strip->lanes[p];
+      LLVMValueRef at = bd_panel_times(g, bd_tiles_row(t, i), STORED_STRIDE);
+      at = bd_panel_add(g, at, bd_panel_times(g, t->x, lanes));
+      at = bd_panel_plus(g, at, strip->first[p] - strip->first[first]);
+      bd_panel_store(g, bd_gen_f32(g), t->panels, at, strip_get(g, strip, i, p), lanes);
+    }
 }
 
 void bd_strip_store(bd_tiles *t, const bd_strip *strip, const bd_rows *out) {
   bd_gen *g = t->g;
-  for (int i = 0; i < t->rows; i++) {
-    LLVMValueRef row = bd_tiles_row(t, i);
-    bd_gen_if there = bd_gen_if_begin(g, LLVMBuildICmp(g->b, LLVMIntSLT, row, out->count, ""));
-    for (int p = 0; p < strip->parts; p++) {
-      int lanes = strip->lanes[p];
-      LLVMValueRef value = strip_get(g, strip, i, p);
-      LLVMValueRef column = bd_panel_plus(g, bd_panel_times(g, t->x, lanes), strip->first[p]);
-      if (bd_rows_lanes(out, WIDE) % lanes == 0) {
-        store(g, out, row, column, value, lanes);
-        continue;
-      }
-      for (int e = 0; e < lanes; e++)
-        store(g, out, row, bd_panel_plus(g, column, e), element(g, value, e), 1);
+  for (int first = 0, last; first < strip->parts; first = last) {
+    int width = 0;
+    for (last = first; last < strip->parts; last++) {
+      int more = strip->lanes[last] * t->beside;
+      if (width + more > STORED) break;
+      width += more;
     }
-    bd_gen_if_end(g, &there);
+    bd_gen_barrier(g);
+    share_parts(t, strip, first, last);
+    bd_gen_barrier(g);
+    bd_panel_empty(g, t->panels, STORED_STRIDE, out, strip->first[first], width);
   }
 }

@@ -41,6 +41,7 @@ bd_status bd_gen_embed(bd_gen *g) {
     l.nest.outer[d] = g->map.out[0][d];
   l.nest.work = g->loop[l.nest.lane_loop].extent;
   bd_gen_pack(g, l.nest.lane_loop, BD_GEN_ALIGNED, 2, (const bd_access *const[]){&l.table, &l.out});
+  l.nest.threads = bd_gen_row_threads(g, l.nest.lane_loop);
   bd_gen_items(g, &l.nest, lookup_row, &l);
   return BD_OK;
 }
@@ -98,14 +99,11 @@ static void turn_position(bd_gen *g, void *user) {
 
 // Heads shorter than a warp lie side by side in it.
 static void share_warp(bd_gen *g, rope *r) {
-  int64_t packs = g->loop[r->half].extent / g->pack;
-  int threads = 1;
+  int threads = bd_gen_row_threads(g, r->half);
   r->first = bd_gen_long(g, 0);
   r->beside = 1;
   if (!g->cuda) return;
   g->room = BD_GEN_AHEAD_BLOCKS;
-  while (threads < packs)
-    threads *= 2;
   if (threads >= BD_GEN_LANES || g->uneven) return;
   r->beside = BD_GEN_LANES / threads;
   r->first = LLVMBuildUDiv(g->b, g->lane, bd_gen_long(g, threads), "");

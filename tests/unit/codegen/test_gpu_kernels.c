@@ -57,7 +57,8 @@ static bool computes_as_host(const kernel_run *r) {
   case BD_OP_SILU_GRAD:
     return false;
   case BD_OP_REDUCE_SUM: // the last summed dimension is the last one
-    return !strchr(strchr(rule, '>'), strchr(rule, '-')[-1]) && bd_type_elements(type, 1) < 2048;
+    return !strchr(strchr(rule, '>'), strchr(rule, '-')[-1]) &&
+           is_taken_singly(type->dims[type->rank - 1]) && bd_type_elements(type, 1) < 2048;
   case BD_OP_LAYERNORM:
   case BD_OP_LAYERNORM_DX:
   case BD_OP_RMSNORM:
